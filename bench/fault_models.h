@@ -123,7 +123,8 @@ inline Result<Graph> Quantized(Graph graph, const Ranges& ranges,
   QuantizeOptions options;
   options.exclude = std::move(exclude);
   EVOQ_ASSIGN(const QuantizeReport report, QuantizeStatic(graph, ranges, options));
-  if (report.nodes_int8 == 0) return Fail(ErrorCode::kInternal, "nothing was quantized");
+  if (report.nodes[Precision::kInt8] == 0)
+    return Fail(ErrorCode::kInternal, "nothing was quantized");
   return graph;
 }
 

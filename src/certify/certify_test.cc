@@ -85,7 +85,7 @@ TEST_F(CertifyTest, NothingKeepsThePromiseSoFloatIsWritten) {
   EXPECT_EQ(certified->certificate.speed.guaranteed, 1);
   EXPECT_EQ(certified->certificate.layers, (std::map<std::string, int>{{"float32", 5}}));
   for (const auto& [node, decision] : certified->model.plans[0].decisions)
-    EXPECT_NE(decision.precision, "int8") << node;
+    EXPECT_NE(decision.precision, Precision::kInt8) << node;
   Write(*certified, At("float.etm"));
   EXPECT_EQ(Failures(At("float.etm"), &samples_, At("net.onnx")), "");
 }

@@ -25,7 +25,7 @@ constexpr size_t kGroup = 4;            // candidates measured in turn
 struct Candidate {
   std::unique_ptr<Engine> engine;
   std::shared_ptr<Runnable> executor;
-  std::map<std::string, std::string> refused;  // layers that the method does not take
+  Reasons refused;  // layers that the method does not take
 };
 
 class Chooser {
@@ -83,14 +83,14 @@ class Chooser {
     MixedPlan plan;
     for (size_t i = 0; i < a.size(); ++i) {
       plan[attribution_.name(static_cast<int>(i))] = {methods_[static_cast<size_t>(a[i])]->name,
-                                                      a[i] == 0 ? WhyFloat(a, i) : ""};
+                                                      a[i] == 0 ? WhyFloat(a, i) : Reason()};
     }
     return plan;
   }
 
-  // Why layer i is float32 in `a`; "" before anything is measured.
-  std::string WhyFloat(const Assignment& a, size_t i) const {
-    if (model_.layers.empty()) return "";
+  // Why layer i is float32 in `a`; empty before anything is measured.
+  Reason WhyFloat(const Assignment& a, size_t i) const {
+    if (model_.layers.empty()) return {};
     const std::vector<double>& ms = model_.layers[i].ms;
     size_t narrow = 0;
     for (size_t s = 1; s < ms.size(); ++s) {
@@ -98,22 +98,22 @@ class Chooser {
     }
     if (narrow == 0) {
       const auto refused = refused_.find(attribution_.name(static_cast<int>(i)));
-      return refused == refused_.end() ? "slower-when-measured: no other method gains"
+      return refused == refused_.end() ? Reason{kSlowerWhenMeasured, "no other method gains"}
                                        : refused->second;
     }
     const char* name = methods_[narrow]->name;
     if (ms[narrow] >= kFaster * ms[0])
-      return fmt::format("slower-when-measured: {:.4f} ms as {}, {:.4f} ms in float32", ms[narrow],
-                         name, ms[0]);
+      return {kSlowerWhenMeasured,
+              fmt::format("{:.4f} ms as {}, {:.4f} ms in float32", ms[narrow], name, ms[0])};
     Assignment narrowed = a;
     narrowed[i] = static_cast<int>(narrow);
     if (const double with = model_.Ms(narrowed), without = model_.Ms(a); with >= without)
-      return fmt::format(
-          "slower-when-measured: {} saves {:.4f} ms here and costs {:.4f} ms around it", name,
-          ms[0] - ms[narrow], with - without + ms[0] - ms[narrow]);
-    return fmt::format(
-        "layer-kept-float-by-budget: {} would save {:.4f} ms and lose too much accuracy", name,
-        ms[0] - ms[narrow]);
+      return {kSlowerWhenMeasured,
+              fmt::format("{} saves {:.4f} ms here and costs {:.4f} ms around it", name,
+                          ms[0] - ms[narrow], with - without + ms[0] - ms[narrow])};
+    return {"layer-kept-float-by-budget",
+            fmt::format("{} would save {:.4f} ms and lose too much accuracy", name,
+                        ms[0] - ms[narrow])};
   }
 
   Result<Candidate> Build(const MixedPlan& plan) {
@@ -141,7 +141,7 @@ class Chooser {
       if (!methods_.empty() && OutOfTime(kMethodsShare)) break;
       MixedPlan plan;
       for (int i = 0; i < attribution_.layers(); ++i)
-        plan[attribution_.name(i)] = {method->name, ""};
+        plan[attribution_.name(i)] = {method->name, {}};
       EVOQ_ASSIGN(Candidate candidate, Build(plan));
       const bool narrows = !methods_.empty();
       if (narrows && candidate.refused.size() == static_cast<size_t>(attribution_.layers()))
@@ -485,9 +485,9 @@ class Chooser {
   const Metric metric_;
   const Attribution attribution_;
   const double start_;
-  std::vector<const QuantMethod*> methods_;     // schemes of model_; float32 first
-  std::vector<DType> forms_;                    // of model_
-  std::map<std::string, std::string> refused_;  // layer -> why a method does not take it
+  std::vector<const QuantMethod*> methods_;  // schemes of model_; float32 first
+  std::vector<DType> forms_;                 // of model_
+  Reasons refused_;                          // layer -> why a method does not take it
   CostModel model_;
   bool fastest_holds_ = false;  // the model's fastest plan keeps the limit
   bool known_ = true;           // whether it does was found out in time

@@ -93,10 +93,10 @@ TEST_F(ChooseTest, ConversionsCostWhatWholeRunsShow) {
       const bool quantized = program.graph->value(node.input(0)).type.quantized();
       for (const Layer& layer : kLayers) {
         if (node.name != layer.name) continue;
-        const auto& precision = step.decision.precision;
-        forms[layer.name] = precision == "float32"             ? kFloat
-                            : precision == "int8" && quantized ? kInt8
-                                                               : kOther;
+        const Precision precision = step.decision.precision;
+        forms[layer.name] = precision == Precision::kFloat32             ? kFloat
+                            : precision == Precision::kInt8 && quantized ? kInt8
+                                                                         : kOther;
       }
     }
     EXPECT_EQ(forms.size(), std::size(kLayers));
@@ -140,7 +140,7 @@ TEST_F(ChooseTest, ConversionsCostWhatWholeRunsShow) {
   for (const Layer& layer : kLayers) {
     const LayerChoice& plan = chosen->plan.at(layer.name);
     EXPECT_EQ(plan.scheme, "float32") << layer.name;
-    EXPECT_EQ(plan.why,
+    EXPECT_EQ(plan.why.ToString(),
               fmt::format("slower-when-measured: int8 saves 0.5000 ms here and costs {:.4f} ms "
                           "around it",
                           kEach * static_cast<double>(layer.reads + layer.gives)))
@@ -165,7 +165,7 @@ TEST_F(ChooseTest, PlansThatLoseTooMuchAreNotChosen) {
   EXPECT_NEAR(tried, 299.0 / 300, 1e-12) << "300 further ones are asked for their accuracy";
   EXPECT_NEAR(lost, 4.0 / 5, 1e-12) << "five layers";
   EXPECT_NEAR(changed, 8.0 / 9, 1e-12) << "nine changes, four at a time";
-  EXPECT_EQ(none->plan.at("classes").why,
+  EXPECT_EQ(none->plan.at("classes").why.ToString(),
             "layer-kept-float-by-budget: int8 would save 2.5000 ms and lose too much accuracy");
 }
 
@@ -181,7 +181,8 @@ TEST_F(ChooseTest, NoPlanIsMeasuredBesideTheOneThatBeatIt) {
   job_.runs = [&](std::span<Runnable* const> models, const ShareOfTime& time) {
     for (size_t i = 0; stage == "measuring changes of single layers" && i < models.size(); ++i) {
       std::string plan;
-      for (const Step& step : models[i]->program().steps) plan += step.decision.precision + " ";
+      for (const Step& step : models[i]->program().steps)
+        plan += std::string(PrecisionName(step.decision.precision)) + " ";
       if (i == 0) bests.push_back(plan);
       const bool was = std::find(bests.begin(), bests.end(), plan) != bests.end();
       EXPECT_EQ(was, i == 0) << plan;
@@ -284,7 +285,7 @@ TEST_F(ChooseTest, EachStageHasItsShareOfTheTime) {
   EXPECT_EQ(fast->seconds, 9);
   EXPECT_EQ(fast->candidates, 5 + 4 + 1 + 4) << "one for the accuracy";
   EXPECT_EQ(fast->accuracies, 1);
-  EXPECT_EQ(fast->plan.at("stem").why, "");
+  EXPECT_EQ(fast->plan.at("stem").why.ToString(), "");
   // 3 steps of int8 for the stem with its conversion, 2 for `project` with the pooling, 3 for
   // `last` with the mean and a conversion; what follows has the time that is left.
   int8_ms_ = 5;
@@ -292,9 +293,9 @@ TEST_F(ChooseTest, EachStageHasItsShareOfTheTime) {
   const auto slow = Choose(60);
   ASSERT_TRUE(slow) << slow.error().message();
   EXPECT_EQ(log, (Log{{5, 3.6, 21}, {4, 2.4, 23.4}, {3, 0.6, 54}, {3, 3, 53.4}}));
-  EXPECT_EQ(slow->plan.at("classes").why,
+  EXPECT_EQ(slow->plan.at("classes").why.ToString(),
             "slower-when-measured: 3.0000 ms as bf16, 3.0000 ms in float32");
-  EXPECT_EQ(slow->plan.at("stem").why,
+  EXPECT_EQ(slow->plan.at("stem").why.ToString(),
             "slower-when-measured: 9.0000 ms as bf16, 6.0000 ms in float32");
 }
 

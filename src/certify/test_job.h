@@ -74,7 +74,7 @@ class ConvNetTest : public ::testing::Test {
   std::vector<double> Steps(const Program& program) const {
     std::vector<double> ms;
     for (const Step& step : program.steps)
-      ms.push_back(step.decision.precision == "int8" ? int8_ms_ : 3);
+      ms.push_back(step.decision.precision == Precision::kInt8 ? int8_ms_ : 3);
     return ms;
   }
 

@@ -16,31 +16,29 @@ bool AnyQuantized(std::span<const TensorType> types) {
 // Why a step that could compute on integers does not, for `explain`.
 void ExplainFloat(const Node& node, const NodeCall& args, Decision& decision) {
   const OpDef* op = FindOp(node.op, node.domain);
-  if (op == nullptr || op->quant == QuantTrait::kFloat || decision.precision == "int8" ||
-      decision.precision == "bf16")
+  if (op == nullptr || op->quant == QuantTrait::kFloat || decision.precision == Precision::kInt8 ||
+      decision.precision == Precision::kBf16)
     return;
-  if (const std::string reason = node.attrs.String(kFloatReason); !reason.empty()) {
-    const size_t colon = reason.find(": ");
-    decision.float_code = reason.substr(0, colon);
-    decision.float_why = colon == std::string::npos ? "" : reason.substr(colon + 2);
+  if (const Reason noted = FloatReasonOf(node.attrs); !noted.empty()) {
+    decision.float_reason = noted;
     return;
   }
   const bool weights_only =
       op->quant == QuantTrait::kLinear && args.inputs.size() > 1 && args.inputs[1].quantized();
   if (weights_only && !args.inputs[0].quantized()) {
-    decision.float_code = "weights-only";
-    decision.float_why =
+    decision.float_reason = {
+        "weights-only",
         "its weights are stored as integers and its activations are float32, so it computes in "
-        "float32";
+        "float32"};
   } else if (AnyQuantized(args.inputs) || AnyQuantized(args.outputs)) {
-    if (decision.kernel != kReferenceKernel && decision.precision != "float32") return;
-    decision.float_code = kNoInt8Kernel;
-    decision.float_why = fmt::format(
-        "no integer kernel takes {} with these types; it runs in {}", node.op,
-        decision.kernel == kReferenceKernel ? "the reference evaluator" : decision.kernel);
+    if (decision.kernel != kReferenceKernel && decision.precision != Precision::kFloat32) return;
+    decision.float_reason = {
+        kNoInt8Kernel,
+        fmt::format(
+            "no integer kernel takes {} with these types; it runs in {}", node.op,
+            decision.kernel == kReferenceKernel ? "the reference evaluator" : decision.kernel)};
   } else if (op->quant == QuantTrait::kLinear) {
-    decision.float_code = "not-quantized";
-    decision.float_why = "its inputs are float32 in the model";
+    decision.float_reason = {"not-quantized", "its inputs are float32 in the model"};
   }
 }
 
@@ -58,9 +56,9 @@ const KernelDef* FirstThatTakes(const Node& node, const KernelCall& call, const 
     if (backend->memory != &kHostMemory && IsGuarded(node)) continue;
     for (const KernelDef* kernel : backend->kernels()) {
       if (call.op != kernel->op) continue;
-      const auto rejection = kernel->reject(call);
-      if (!rejection) return kernel;
-      rejected.push_back({kernel->name, rejection->code, rejection->why});
+      auto reason = kernel->reject(call);
+      if (!reason) return kernel;
+      rejected.push_back({kernel->name, *std::move(reason)});
     }
   }
   return nullptr;
@@ -85,7 +83,7 @@ Decision ChooseKernel(const Graph& graph, const Node& node, const Target& target
   const NodeCall args(graph, node);
   Decision decision;
   decision.kernel = kReferenceKernel;
-  decision.precision = "float32";
+  decision.precision = Precision::kFloat32;
   if (const KernelDef* kernel = FirstThatTakes(node, args.call, target, decision.rejected)) {
     decision.kernel = kernel->name;
     decision.precision = kernel->precision;

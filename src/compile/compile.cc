@@ -176,7 +176,7 @@ const Backend* OwnerOf(const MemorySpace* space, const Target& target) {
 Step CopyStep(const Graph& graph, NodeId id, const std::vector<const MemorySpace*>& spaces,
               const Roots& roots, const Target& target) {
   Step step;
-  step.decision.precision = "any";
+  step.decision.precision = Precision::kAny;
   step.writes = spaces[id.index];
   const NodeId producer = graph.value(roots[graph.node(id).inputs[0]]).producer;
   const MemorySpace* const reads = producer.valid() ? spaces[producer.index] : &kHostMemory;

@@ -35,16 +35,16 @@ TEST(ChooseKernel, SaysWhyAStepIsFloat) {
   const Decision plain = DecisionOf(
       "input %x: float32[2, 3]\nconst %w: float32[3, 4]\np: %y = MatMul(%x, %w)\noutput %y\n", "p");
   EXPECT_EQ(plain.kernel, "matmul_f32");
-  EXPECT_EQ(plain.precision, "float32");
-  EXPECT_EQ(plain.float_code, "not-quantized");
-  EXPECT_EQ(plain.float_why, "its inputs are float32 in the model");
+  EXPECT_EQ(plain.precision, Precision::kFloat32);
+  EXPECT_EQ(plain.float_reason.code, "not-quantized");
+  EXPECT_EQ(plain.float_reason.sentence, "its inputs are float32 in the model");
 
   const Decision weights = DecisionOf(
       "input %x: float32[2, 3]\nconst %w: int8[3, 4](scale 0.5, zero 0)\np: %y = MatMul(%x, %w)\n"
       "output %y\n",
       "p");
-  EXPECT_EQ(weights.float_code, "weights-only");
-  EXPECT_EQ(weights.float_why,
+  EXPECT_EQ(weights.float_reason.code, "weights-only");
+  EXPECT_EQ(weights.float_reason.sentence,
             "its weights are stored as integers and its activations are float32, so it computes in "
             "float32");
 
@@ -52,8 +52,8 @@ TEST(ChooseKernel, SaysWhyAStepIsFloat) {
       "input %x: uint8[2, 3](scale 0.5, zero 0)\nconst %w: int8[3, 4](scale 0.5, zero 0)\n"
       "p: %y: uint8[2, 4](scale 0.5, zero 0) = MatMul(%x, %w)\noutput %y\n",
       "p");
-  EXPECT_EQ(int8.precision, "int8");
-  EXPECT_EQ(int8.float_code, "");
+  EXPECT_EQ(int8.precision, Precision::kInt8);
+  EXPECT_EQ(int8.float_reason.code, "");
 
   // No kernel takes it, and one that says nothing of quantization.
   const Decision reference = DecisionOf(
@@ -61,14 +61,14 @@ TEST(ChooseKernel, SaysWhyAStepIsFloat) {
       "p: %y: uint16[2, 4](scale 0.5, zero 0) = MatMul(%x, %w)\noutput %y\n",
       "p");
   EXPECT_EQ(reference.kernel, kReferenceKernel);
-  EXPECT_EQ(reference.precision, "float32");
-  EXPECT_EQ(reference.float_code, "no-int8-kernel");
-  EXPECT_EQ(reference.float_why,
+  EXPECT_EQ(reference.precision, Precision::kFloat32);
+  EXPECT_EQ(reference.float_reason.code, "no-int8-kernel");
+  EXPECT_EQ(reference.float_reason.sentence,
             "no integer kernel takes MatMul with these types; it runs in the reference evaluator");
   EXPECT_FALSE(reference.rejected.empty());
   const Decision none = DecisionOf("input %x: float32[3]\nnz: %i = NonZero(%x)\noutput %i\n", "nz");
   EXPECT_EQ(none.kernel, kReferenceKernel);
-  EXPECT_EQ(none.float_code, "");
+  EXPECT_EQ(none.float_reason.code, "");
 
   // What an earlier stage has found out, "code: sentence", or a code alone.
   Graph graph = Parsed(
@@ -79,8 +79,8 @@ TEST(ChooseKernel, SaysWhyAStepIsFloat) {
         {"no-range", "no-range", ""}}) {
     graph.attrs(p).Set(kFloatReason, reason);
     const Decision told = ChooseKernel(graph, graph.node(p));
-    EXPECT_EQ(told.float_code, code);
-    EXPECT_EQ(told.float_why, why);
+    EXPECT_EQ(told.float_reason.code, code);
+    EXPECT_EQ(told.float_reason.sentence, why);
   }
 }
 
@@ -127,7 +127,7 @@ TEST(Compile, PrintsItsSteps) {
   // 2 x 16 floats in, 16 of the constant, 2 x 16 out.
   const Step& product = program.steps.at(1);
   EXPECT_EQ(product.bytes, 128 + 64 + 128);
-  EXPECT_EQ(program.steps.at(3).decision.precision, "any");
+  EXPECT_EQ(program.steps.at(3).decision.precision, Precision::kAny);
 }
 
 TEST(Compile, CountsMultiplyAccumulates) {
@@ -149,8 +149,8 @@ TEST(Compile, FollowsThePlan) {
   EXPECT_EQ(model.plans[0].shapes, (InputShapes{{"x", {2, 64}}}));
   Decision& decision = model.plans[0].decisions.at("p");
   EXPECT_EQ(decision.kernel, "matmul_f32");
-  decision.rejected = {{"some", "code", "from the plan"}};
-  model.plans[0].tunings = {{"here", 2, {{"p", {"fast", 1, {{"slow", "lost", "3 us"}}}}}},
+  decision.rejected = {{"some", {"code", "from the plan"}}};
+  model.plans[0].tunings = {{"here", 2, {{"p", {"fast", 1, {{"slow", {"lost", "3 us"}}}}}}},
                             {"here", 1, {{"p", {"one", 0, {}}}}},
                             {"there", 2, {{"p", {"other", 0, {}}}}}};
   const auto step = [&](const InputShapes& shapes, const TuningKey& key) {
@@ -160,8 +160,8 @@ TEST(Compile, FollowsThePlan) {
   EXPECT_EQ(tuned.tuning.variant, "fast");
   EXPECT_EQ(tuned.tuning.threads, 1);
   ASSERT_EQ(tuned.decision.rejected.size(), 2u);
-  EXPECT_EQ(tuned.decision.rejected[0].why, "from the plan");
-  EXPECT_EQ(tuned.decision.rejected[1].why, "3 us");
+  EXPECT_EQ(tuned.decision.rejected[0].reason.sentence, "from the plan");
+  EXPECT_EQ(tuned.decision.rejected[1].reason.sentence, "3 us");
   EXPECT_EQ(step({{"x", {2, 64}}}, {"here", 1}).tuning.variant, "one");
   EXPECT_EQ(step({}, {"there", 2}).tuning.variant, "other");
   for (const TuningKey& key : {TuningKey{"there", 1}, TuningKey{}}) {
@@ -171,7 +171,7 @@ TEST(Compile, FollowsThePlan) {
   const Step elsewhere = step({{"x", {3, 64}}}, {"here", 2});
   EXPECT_EQ(elsewhere.tuning.variant, "");
   EXPECT_TRUE(elsewhere.decision.rejected.empty() ||
-              elsewhere.decision.rejected[0].why != "from the plan");
+              elsewhere.decision.rejected[0].reason.sentence != "from the plan");
   // Kernels that there are none of, of another operator, or that refuse the step: chosen anew.
   for (const char* kernel : {"gone", "conv_f32", "matmul_int8", kReferenceKernel}) {
     decision.kernel = kernel;
@@ -184,9 +184,11 @@ TEST(Compile, FollowsThePlan) {
 TEST(Compile, PlansOfTheFile) {
   Model model = Packed(kProduct, {{"x", {2, 64}}});
   model.plans.push_back(model.plans[0]);
-  model.plans[0].decisions.at("p").rejected = {{"a", "b", "first"}};
-  model.plans[1].decisions.at("p").rejected = {{"a", "b", "second"}};
-  EXPECT_EQ(Compile(model, kNoEvaluator).value().steps.at(0).decision.rejected.at(0).why, "first");
+  model.plans[0].decisions.at("p").rejected = {{"a", {"b", "first"}}};
+  model.plans[1].decisions.at("p").rejected = {{"a", {"b", "second"}}};
+  EXPECT_EQ(
+      Compile(model, kNoEvaluator).value().steps.at(0).decision.rejected.at(0).reason.sentence,
+      "first");
   EXPECT_EQ(Compile(model, kNoEvaluator).value().graph->value(ValueId{0}).type.shape.ToString(),
             "[2, 64]");
   const auto own = Compile(model, kNoEvaluator, {{"x", {2, 63}}});

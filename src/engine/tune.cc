@@ -125,9 +125,10 @@ StepTuning Choose(const Kind& kind) {
   const double steps = 1e3 * static_cast<double>(kind.steps.size());
   for (size_t i = 0; i < ns.size(); ++i) {
     if (i == chosen) continue;
-    tuning.slower.push_back({Describe(kind, kind.candidates[i]), kSlowerWhenMeasured,
-                             fmt::format("{:.2f} us, {} takes {:.2f} us", ns[i] / steps,
-                                         Describe(kind, tuning), ns[chosen] / steps)});
+    tuning.slower.push_back(
+        {Describe(kind, kind.candidates[i]),
+         {kSlowerWhenMeasured, fmt::format("{:.2f} us, {} takes {:.2f} us", ns[i] / steps,
+                                           Describe(kind, tuning), ns[chosen] / steps)}});
   }
   return tuning;
 }

@@ -25,7 +25,7 @@ Result<StepTuning> ReadEntry(const std::string& key, const json& from) {
   for (const json& r : from["slower"]) {
     if (!r.is_array() || r.size() != 2 || !r[0].is_string() || !r[1].is_string()) return bad();
     tuning.slower.push_back(
-        {r[0].get<std::string>(), kSlowerWhenMeasured, r[1].get<std::string>()});
+        {r[0].get<std::string>(), {kSlowerWhenMeasured, r[1].get<std::string>()}});
   }
   return tuning;
 }
@@ -66,7 +66,7 @@ Status TuningCache::Save(const std::string& path) const {
   json entries = json::object();
   for (const auto& [key, tuning] : all) {
     json slower = json::array();
-    for (const auto& r : tuning.slower) slower.push_back({r.kernel, r.why});
+    for (const auto& r : tuning.slower) slower.push_back({r.kernel, r.reason.sentence});
     entries[key] = {{"variant", tuning.variant}, {"threads", tuning.threads}, {"slower", slower}};
   }
   const json root = {{"version", kVersion}, {"entries", entries}};

@@ -87,10 +87,10 @@ struct Device {
   }
 
   // y = f(inputs), element by element, float32 of one shape.
-  static std::optional<Rejection> RejectElements(const KernelCall& call) {
+  static std::optional<Reason> RejectElements(const KernelCall& call) {
     for (const TensorType& type : call.inputs) {
       if (type.dtype != DType::kFloat32 || type.shape != call.outputs[0].shape)
-        return Rejection{"types", "takes float32 of one shape"};
+        return Reason{"types", "takes float32 of one shape"};
     }
     return std::nullopt;
   }
@@ -117,11 +117,11 @@ struct Device {
   }
 
   // y [m, n] = x [m, k] times a constant w [k, n], float32.
-  static std::optional<Rejection> RejectProduct(const KernelCall& call) {
+  static std::optional<Reason> RejectProduct(const KernelCall& call) {
     if (call.inputs[0].dtype != DType::kFloat32 || call.inputs[0].shape.rank() != 2 ||
         call.inputs[1].shape.rank() != 2)
-      return Rejection{"types", "takes float32 matrices"};
-    if (call.constant(1) == nullptr) return Rejection{"not-constant", "takes constant weights"};
+      return Reason{"types", "takes float32 matrices"};
+    if (call.constant(1) == nullptr) return Reason{"not-constant", "takes constant weights"};
     return std::nullopt;
   }
   struct Product {
@@ -161,30 +161,31 @@ inline const MemorySpace kMemory = {.name = D::kKey == First::kKey ? "apart" : "
                                     .write = D::Write,
                                     .read = D::Read};
 
-inline const KernelDef kRelu = {"apart_relu",
-                                "Relu",
-                                "float32",
-                                Peak::kMemory,
-                                First::RejectElements,
-                                nullptr,
-                                First::BindElements<Positive>};
-inline const KernelDef kAdd = {"apart_add",
-                               "Add",
-                               "float32",
-                               Peak::kMemory,
-                               First::RejectElements,
-                               nullptr,
-                               First::BindElements<Sum>};
-inline const KernelDef kGather = {"apart_gather",
-                                  "Gather",
-                                  "any",
-                                  Peak::kMemory,
-                                  [](const KernelCall&) { return std::optional<Rejection>(); },
-                                  nullptr,
-                                  First::BindElements<Sum>};
-inline const KernelDef kMatMul = {
-    "elsewhere_matmul",    "MatMul", "float32",          Peak::kFloat32,
-    Second::RejectProduct, nullptr,  Second::BindProduct};
+inline const KernelDef kRelu = {.name = "apart_relu",
+                                .op = "Relu",
+                                .precision = Precision::kFloat32,
+                                .peak = Peak::kMemory,
+                                .reject = First::RejectElements,
+                                .bind = First::BindElements<Positive>};
+inline const KernelDef kAdd = {.name = "apart_add",
+                               .op = "Add",
+                               .precision = Precision::kFloat32,
+                               .peak = Peak::kMemory,
+                               .reject = First::RejectElements,
+                               .bind = First::BindElements<Sum>};
+inline const KernelDef kGather = {
+    .name = "apart_gather",
+    .op = "Gather",
+    .precision = Precision::kAny,
+    .peak = Peak::kMemory,
+    .reject = [](const KernelCall&) { return std::optional<Reason>(); },
+    .bind = First::BindElements<Sum>};
+inline const KernelDef kMatMul = {.name = "elsewhere_matmul",
+                                  .op = "MatMul",
+                                  .precision = Precision::kFloat32,
+                                  .peak = Peak::kFloat32,
+                                  .reject = Second::RejectProduct,
+                                  .bind = Second::BindProduct};
 
 // Relu and Add, queued, in a memory that is apart.
 inline const Backend kBackend = {.name = "apart", .memory = &kMemory<First>, .kernels = [] {

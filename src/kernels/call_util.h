@@ -14,10 +14,10 @@
 namespace evoq {
 
 // Reject("types", "input 0 is {}, expected ...", ...) for use in a function that returns
-// optional<Rejection>.
+// optional<Reason>.
 template <typename... Args>
-Rejection Reject(const char* code, fmt::format_string<Args...> format, Args&&... args) {
-  return Rejection{code, fmt::format(format, std::forward<Args>(args)...)};
+Reason Reject(const char* code, fmt::format_string<Args...> format, Args&&... args) {
+  return Reason{code, fmt::format(format, std::forward<Args>(args)...)};
 }
 
 inline bool PlainFloat(const TensorType& type) {
@@ -46,7 +46,7 @@ inline std::vector<int64_t> SpatialSizes(const TensorType& type, bool channels_l
 }
 
 // Every shape static and every byte size inside int64, all inputs and outputs named by position.
-inline std::optional<Rejection> RejectUnknownShapes(const KernelCall& call) {
+inline std::optional<Reason> RejectUnknownShapes(const KernelCall& call) {
   for (size_t i = 0; i < call.inputs.size(); ++i) {
     if (call.has_input(i) && !call.inputs[i].bytes()) {
       return Reject("shape", "input {} is {}, expected a static shape", i,

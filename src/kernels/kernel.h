@@ -15,10 +15,12 @@
 #include <vector>
 
 #include "base/isa.h"
+#include "base/reason.h"
 #include "base/result.h"
 #include "base/thread_pool.h"
 #include "kernels/cpu_model.h"
 #include "tensor/attrs.h"
+#include "tensor/precision.h"
 
 namespace evoq {
 
@@ -38,13 +40,6 @@ struct KernelCall {
   const Tensor* constant(size_t i) const { return i < constants.size() ? constants[i] : nullptr; }
 };
 
-// Why a kernel does not take a step: a stable code that `explain` groups by, and a sentence with
-// the values.
-struct Rejection {
-  const char* code;  // "types", "layout", "attribute", "shape", "not-constant", "isa"
-  std::string why;
-};
-
 struct BindOptions {
   Isa isa = Isa::kScalar;
   int threads = 1;
@@ -59,8 +54,8 @@ struct BindOptions {
 struct RunContext {
   ThreadPool& pool;
   std::byte* scratch;
-  void* stream = nullptr;  // what the step's backend opened for this run (kernels/backend.h); null
-                           // on the processor
+  // what the step's backend opened for this run (kernels/backend.h); null on the processor
+  void* stream = nullptr;
 };
 
 // How a bound kernel goes about its step, for profiles, forecasts and tests. Results never depend
@@ -103,16 +98,17 @@ struct BoundKernel {
 enum class Peak { kInt8, kFloat32, kBf16, kMemory };
 
 struct KernelDef {
-  const char* name;       // "conv_int8": stable, stored in .etm plans
-  const char* op;         // the operator it computes
-  const char* precision;  // "int8", "float32", ...; "any" for kernels that only move bytes
+  const char* name;  // "conv_int8": stable, stored in .etm plans
+  const char* op;    // the operator it computes
+  Precision precision;
   Peak peak;
-  // Nothing when it can compute the call on every machine.
-  std::optional<Rejection> (*reject)(const KernelCall& call);
+  // Why it does not take the call: "types", "layout", "attribute", "shape", "not-constant" and the
+  // values. Nothing when it can compute it on every machine.
+  std::optional<Reason> (*reject)(const KernelCall& call);
   // The constant input in the layout that bind wants, independent of the instruction set
   // (kernels/layout.h), or an undefined tensor to keep it plain. Null: packs nothing. Packed bytes
   // are what the .etm stores.
-  Result<Tensor> (*pack)(const KernelCall& call, size_t input);
+  Result<Tensor> (*pack)(const KernelCall& call, size_t input) = nullptr;
   // `call` passed `reject`; its constants are packed. Their memory outlives the bound kernel.
   Result<BoundKernel> (*bind)(const KernelCall& call, const BindOptions& options);
   // Names of the ways to compute `call` that are worth measuring against each other ("14x32",
@@ -127,7 +123,8 @@ struct KernelDef {
   uint32_t (*in_place)(const KernelCall& call) = nullptr;
 };
 
-// All kernels, the preferred one of an operator first (kernels.inc).
+// The processor's kernels, the preferred one of an operator first (kernels.inc). Those of a program
+// are its target's (kernels/backend.h).
 std::span<const KernelDef* const> AllKernels();
 // nullptr when there is none of that name.
 const KernelDef* FindKernel(std::string_view name);

@@ -194,8 +194,8 @@ void ExpectNanWhereResidualIs(const KernelDef& kernel, TestCall t, int64_t n,
     ActivationToAttrs(activation, t.attrs);
     if (const auto why = RejectOf(kernel, t)) {
       ASSERT_EQ(std::string(why->code), "attribute")
-          << kernel.name << ": " << why->why;  // integer kernels fuse piecewise-linear ones
-      ASSERT_FALSE(IsPiecewiseLinear(activation.kind)) << kernel.name << ": " << why->why;
+          << kernel.name << ": " << why->sentence;  // integer kernels fuse piecewise-linear ones
+      ASSERT_FALSE(IsPiecewiseLinear(activation.kind)) << kernel.name << ": " << why->sentence;
       continue;
     }
     for (Isa isa : TestIsas()) {
@@ -440,7 +440,7 @@ TEST(Nan, PassesRecurrentLayers) {
       t.attrs.Set("hidden_size", AttrValue(hidden));
       t.attrs.Set("activations", std::vector<std::string>{activation});
       const KernelDef& kernel = *FindKernel("rnn_f32");
-      ASSERT_FALSE(RejectOf(kernel, t)) << RejectOf(kernel, t)->why;
+      ASSERT_FALSE(RejectOf(kernel, t)) << RejectOf(kernel, t)->sentence;
       for (Isa isa : TestIsas()) {
         const auto y = RunKernel(kernel, t, isa);
         for (int64_t i = 0; i < hidden; ++i) {

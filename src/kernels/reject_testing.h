@@ -74,7 +74,7 @@ inline void Expect(const char* kernel, const Call& base,
     }
     const auto why = def->reject(KernelCall{c.op, c.attrs, c.inputs, c.outputs, constants});
     if (!why) return "";
-    return fmt::format("{}: {}", why->code, why->why);
+    return fmt::format("{}: {}", why->code, why->sentence);
   };
   EXPECT_EQ(code(base), "") << kernel << " does not take the call that the others are made of";
   for (const bool output : {false, true}) {

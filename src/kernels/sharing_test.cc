@@ -107,7 +107,7 @@ TEST(Pack, OnlyConstantWeights) {
     if (conv) t.attrs.Set("channels_last", 1), t.attrs.Set("group", AttrValue(c.group));
     t.inputs = {Tensor::Allocate(x), RandomTensor(c.weights, 1),
                 RandomTensor(TensorType(bytes ? DType::kInt32 : f, Shape{16}), 2)};
-    ASSERT_FALSE(RejectOf(kernel, t)) << name << ": " << RejectOf(kernel, t)->why;
+    ASSERT_FALSE(RejectOf(kernel, t)) << name << ": " << RejectOf(kernel, t)->sentence;
     const auto types = t.InputTypes();
     const auto constants = t.Constants(t.inputs);
     const KernelCall call{t.op, t.attrs, types, t.outputs, constants};

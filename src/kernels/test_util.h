@@ -45,7 +45,7 @@ struct TestCall {
   }
 };
 
-inline std::optional<Rejection> RejectOf(const KernelDef& kernel, const TestCall& test) {
+inline std::optional<Reason> RejectOf(const KernelDef& kernel, const TestCall& test) {
   const auto types = test.InputTypes();
   const auto constants = test.Constants(test.inputs);
   return kernel.reject(KernelCall{test.op, test.attrs, types, test.outputs, constants});
@@ -66,7 +66,7 @@ inline BoundTest Bind(const KernelDef& kernel, const TestCall& test, Isa isa, in
   const auto plain = test.Constants(test.inputs);
   const KernelCall call{test.op, test.attrs, types, test.outputs, plain};
   const auto rejection = kernel.reject(call);
-  EVOQ_CHECK(!rejection, "{} rejects: {}", kernel.name, rejection ? rejection->why : "");
+  EVOQ_CHECK(!rejection, "{} rejects: {}", kernel.name, rejection ? rejection->sentence : "");
   for (size_t i = 0; kernel.pack != nullptr && i < plain.size(); ++i) {
     if (plain[i] == nullptr) continue;
     auto packed = kernel.pack(call, i);

@@ -167,7 +167,7 @@ TEST(Recurrent, RefusesWhatItDoesNotHave) {
   ASSERT_TRUE(program) << program.error().message();
   EXPECT_EQ(program->steps[0].decision.kernel, kReferenceKernel);
   ASSERT_EQ(program->steps[0].decision.rejected.size(), 1u);
-  EXPECT_EQ(program->steps[0].decision.rejected[0].why, "input_forget=1");
+  EXPECT_EQ(program->steps[0].decision.rejected[0].reason.sentence, "input_forget=1");
 }
 
 }  // namespace

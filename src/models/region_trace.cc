@@ -151,7 +151,7 @@ void Region::AddTo(RegionTracer& tracer, const std::string& prefix, std::span<co
         names[i] = fmt::format("{}{}", node.name, i == 0 ? "" : fmt::format(".{}", i));
       Step step;
       step.decision.kernel = open.bodies.empty() ? kReferenceKernel : kSubgraphKernel;
-      step.decision.precision = "any";
+      step.decision.precision = Precision::kAny;
       const std::string name = node.name;
       const NodeId added =
           tracer.AddNode(std::move(node), step.decision.kernel, names, open.found_types);
@@ -268,8 +268,8 @@ void Region::Collect(const std::string& prefix, std::vector<RegionStep>& steps) 
     for (const RegionStage::Open& open : stage->open) {
       const size_t at = steps.size();
       steps.push_back({prefix + open.node.name, open.node.op,
-                       open.bodies.empty() ? kReferenceKernel : kSubgraphKernel, "any", 0, 0,
-                       open.ns, open.runs});
+                       open.bodies.empty() ? kReferenceKernel : kSubgraphKernel, Precision::kAny, 0,
+                       0, open.ns, open.runs});
       for (const auto& body : open.bodies) body->Collect(prefix + open.node.name + "/", steps);
       int64_t inner = 0;
       for (size_t i = at + 1; i < steps.size(); ++i) inner += steps[i].ns;

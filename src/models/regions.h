@@ -36,7 +36,8 @@ struct RegionContext {
 
 // A step of a stage, and what it took in timed runs.
 struct RegionStep {
-  std::string name, op, kernel, precision;
+  std::string name, op, kernel;
+  Precision precision = Precision::kAny;
   int64_t macs = 0, bytes = 0;  // of one execution
   // In timed runs, sums. The steps of subgraphs have times of their own, which the step that runs
   // them does not count.

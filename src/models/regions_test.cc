@@ -329,8 +329,8 @@ output %z
     for (const RegionStep& s : steps) {
       if (s.name != name) continue;
       EXPECT_GE(s.ns, 0) << name;
-      all +=
-          fmt::format("{} {} {} {} {} {};", s.op, s.kernel, s.precision, s.macs, s.bytes, s.runs);
+      all += fmt::format("{} {} {} {} {} {};", s.op, s.kernel, PrecisionName(s.precision), s.macs,
+                         s.bytes, s.runs);
     }
     return all;
   };

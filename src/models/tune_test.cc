@@ -54,7 +54,7 @@ output %b
 TEST_F(TuneTest, CacheKeepsWhatWasPut) {
   ASSERT_TRUE(TuningCache::Open(cache_)) << "no file is an empty cache";
   TuningCache first, second;
-  first.Put("a", {"7x64", 1, {{"conv default", kSlowerWhenMeasured, "3 us"}}});
+  first.Put("a", {"7x64", 1, {{"conv default", {kSlowerWhenMeasured, "3 us"}}}});
   second.Put("b", {"", 0, {}});
   ASSERT_TRUE(first.Save(cache_));
   ASSERT_TRUE(second.Save(cache_)) << "beside what another process wrote";
@@ -62,7 +62,7 @@ TEST_F(TuneTest, CacheKeepsWhatWasPut) {
   ASSERT_NE(both.Find("a"), nullptr);
   EXPECT_EQ(both.Find("a")->variant, "7x64");
   EXPECT_EQ(both.Find("a")->threads, 1);
-  EXPECT_EQ(both.Find("a")->slower.at(0).why, "3 us");
+  EXPECT_EQ(both.Find("a")->slower.at(0).reason.sentence, "3 us");
   EXPECT_NE(both.Find("b"), nullptr);
   EXPECT_EQ(both.Find("c"), nullptr);
 }
@@ -108,7 +108,7 @@ TEST_F(TuneTest, ChoicesAreMeasuredOnceStoredAndFollowed) {
     const auto slower = [](const Step& step) {
       const auto& rejected = step.decision.rejected;
       return std::count_if(rejected.begin(), rejected.end(),
-                           [](const auto& r) { return r.code == kSlowerWhenMeasured; });
+                           [](const auto& r) { return r.reason.code == kSlowerWhenMeasured; });
     };
     EXPECT_GT(slower(followed.steps[s]), 0);
     EXPECT_EQ(slower(other.steps[s]), 0);
@@ -176,8 +176,8 @@ TEST_F(TuneTest, WhatTheCacheTakes) {
   ASSERT_TRUE(good) << good.error().message();
   EXPECT_EQ(good->Find("k")->threads, 0) << "one thread, or all of them";
   EXPECT_EQ(good->Find("k")->slower.at(0).kernel, "a");
-  EXPECT_EQ(good->Find("k")->slower.at(0).code, kSlowerWhenMeasured);
-  EXPECT_EQ(good->Find("k")->slower.at(0).why, "b");
+  EXPECT_EQ(good->Find("k")->slower.at(0).reason.code, kSlowerWhenMeasured);
+  EXPECT_EQ(good->Find("k")->slower.at(0).reason.sentence, "b");
   // Each of these lacks one thing, or has it of another kind.
   for (const char* bad :
        {"[]", "null", R"({"threads": 0, "slower": []})", R"({"variant": "", "slower": []})",

@@ -165,9 +165,9 @@ class Fitter {
                       .inputs = {computed},
                       .outputs = {out}});
     }
-    graph_.attrs(id).Set(
-        kFloatReason,
-        fmt::format("{}: no integer kernel takes {} with these types", kNoInt8Kernel, node.op));
+    SetFloatReason(
+        graph_.attrs(id),
+        {kNoInt8Kernel, fmt::format("no integer kernel takes {} with these types", node.op)});
     return true;
   }
 
@@ -204,9 +204,9 @@ class Fitter {
                       .inputs = {computed},
                       .outputs = {out}});
     }
-    graph_.attrs(id).Set(
-        kFloatReason,
-        fmt::format("no-bf16-kernel: no bfloat16 kernel takes {} with these types", node.op));
+    SetFloatReason(
+        graph_.attrs(id),
+        {"no-bf16-kernel", fmt::format("no bfloat16 kernel takes {} with these types", node.op)});
     return true;
   }
 

@@ -104,7 +104,7 @@ class Importer {
   // evaluator computes.
   static bool HasIntegerKernel(const std::string& op) {
     for (const KernelDef* kernel : AllKernels()) {
-      if (op == kernel->op && std::string_view(kernel->precision) == "int8") return true;
+      if (op == kernel->op && kernel->precision == Precision::kInt8) return true;
     }
     return false;
   }
@@ -321,32 +321,33 @@ class Importer {
 
   // Why a linear operator with these quantized weights computes in float32, when there are integers
   // on the way to its input: else "".
-  std::string WhyFloat(const Node& node, ValueId w) {
+  Reason WhyFloat(const Node& node, ValueId w) {
     if (const ValueId x = Behind(node.input(0)); x.valid()) {
       const std::string type = TypeOf(x).ToString();
       if (!IsByteQuantized(TypeOf(x)))
-        return fmt::format(
-            "types: its input was quantized as {}, integer kernels take 8 bits with one scale",
-            type);
+        return {"types", fmt::format("its input was quantized as {}, integer kernels take 8 bits "
+                                     "with one scale",
+                                     type)};
       if (!TakesWeights(node, w))
-        return fmt::format(
-            "types: its weights are {}, integer kernels take 8 bits with one scale or one per "
-            "output channel",
-            TypeOf(w).ToString());
+        return {"types",
+                fmt::format("its weights are {}, integer kernels take 8 bits with one scale "
+                            "or one per output channel",
+                            TypeOf(w).ToString())};
       if (!PiecewiseLinear(node))
-        return fmt::format("table: {} follows it and no QuantizeLinear stands between",
-                           node.attrs.String("activation"));
+        return {"table", fmt::format("{} follows it and no QuantizeLinear stands between",
+                                     node.attrs.String("activation"))};
       if (node.input(2).valid())
-        return "bias-not-constant: its bias is not a constant of one value per output channel that "
-               "fits int32";
-      return "types: it has no integer form with these types";
+        return {"bias-not-constant",
+                "its bias is not a constant of one value per output channel that fits int32"};
+      return {"types", "it has no integer form with these types"};
     }
-    if (!IntegersUpstream(node.input(0))) return "";
+    if (!IntegersUpstream(node.input(0))) return {};
     const Node& between = graph_.node(graph_.value(node.input(0)).producer);
-    return fmt::format(
-        "float-inputs: its input comes from {} ({}), which computes in float32: no QuantizeLinear "
-        "stands between",
-        between.name, between.op);
+    return {
+        "float-inputs",
+        fmt::format("its input comes from {} ({}), which computes in float32: no QuantizeLinear "
+                    "stands between",
+                    between.name, between.op)};
   }
 
   // Whether something quantized, but for constants, lies up along the first inputs. Each value is
@@ -383,8 +384,8 @@ class Importer {
         const Node& reader = graph_.node(user);
         if (IsLinear(reader) && reader.input(1) == out && reader.input(0) != out &&
             !TypeOf(reader.input(0)).quantized()) {
-          if (const std::string why = WhyFloat(reader, q); !why.empty())
-            graph_.attrs(user).Set(kFloatReason, why);
+          if (const Reason why = WhyFloat(reader, q); !why.empty())
+            SetFloatReason(graph_.attrs(user), why);
           graph_.SetInput(user, 1, q);
         }
       }

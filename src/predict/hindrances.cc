@@ -24,7 +24,7 @@ struct Pair {
   }
 };
 
-struct Reason {
+struct Cause {
   const char* code;  // null: the decision's own
   bool (*holds)(const Pair& pair);
   std::string (*sentence)(const Pair& pair);
@@ -40,7 +40,7 @@ bool IsConversion(const Pair& p) {
 
 std::string Always(const char* text) { return text; }
 
-constexpr Reason kReasons[] = {
+constexpr Cause kCauses[] = {
     {"conversion", IsConversion,
      [](const Pair&) {
        return Always(
@@ -50,8 +50,8 @@ constexpr Reason kReasons[] = {
      [](const Pair&) {
        return Always("float32 does not have these steps, or has them within others");
      }},
-    {nullptr, [](const Pair& p) { return !p.step.decision.float_code.empty(); },
-     [](const Pair& p) { return p.step.decision.float_why; }},
+    {nullptr, [](const Pair& p) { return !p.step.decision.float_reason.empty(); },
+     [](const Pair& p) { return p.step.decision.float_reason.sentence; }},
     {"same-kernel", [](const Pair& p) { return p.now.kernel == p.float32->kernel; },
      [](const Pair&) {
        return Always("they take the kernels that float32 takes, on values of the same width");
@@ -103,10 +103,11 @@ void FindHindrances(const SchemeForecast& float32, const Program& program,
     const Pair pair{it == before.end() ? nullptr : it->second, now, program.steps[i], limits};
     const double float_ms = pair.float32 == nullptr ? 0 : pair.float32->ms;
     if (now.ms <= kNoGain * float_ms) continue;
-    for (const Reason& reason : kReasons) {
-      if (!reason.holds(pair)) continue;
-      Hindrance& h = found[reason.code != nullptr ? reason.code : pair.step.decision.float_code];
-      if (h.steps.empty()) h.sentence = reason.sentence(pair);
+    for (const Cause& cause : kCauses) {
+      if (!cause.holds(pair)) continue;
+      Hindrance& h =
+          found[cause.code != nullptr ? cause.code : pair.step.decision.float_reason.code];
+      if (h.steps.empty()) h.sentence = cause.sentence(pair);
       h.steps.push_back(now.name);
       h.ms += now.ms;
       h.lost_ms += now.ms - float_ms;

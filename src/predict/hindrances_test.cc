@@ -30,8 +30,8 @@ struct Case {
       float32.step_list.push_back(
           StepOf(now.name.c_str(), now.op.c_str(), float_ms, float_kernel, float_plan));
     Step step;
-    step.decision.float_code = code;
-    step.decision.float_why = std::string("why ") + code;
+    step.decision.float_reason.code = code;
+    step.decision.float_reason.sentence = std::string("why ") + code;
     program.steps.push_back(step);
     scheme.step_list.push_back(std::move(now));
   }
@@ -134,11 +134,12 @@ Forecast MadeForecast() {
   SchemeForecast int8;
   int8.scheme = "int8";
   int8.file_bytes = 1234, int8.weight_bytes = 1000, int8.arena_bytes = 500;
-  int8.steps = 6, int8.steps_int8 = 3, int8.steps_bf16 = 2, int8.steps_float = 1;
+  int8.steps.Add(Precision::kInt8, 3), int8.steps.Add(Precision::kBf16, 2);
+  int8.steps.Add(Precision::kFloat32, 1);
   int8.ms = 0.02, int8.low_ms = 0.016, int8.high_ms = 0.025, int8.speedup = 3.125,
   int8.payoff = Payoff::kFaster;
   StepForecast step = StepOf("c1", "Conv", 0.02, "conv_int8", Tiled(14, 32));
-  step.precision = "int8", step.shape = "[1, 2]", step.cut = {0.5, 1};
+  step.precision = Precision::kInt8, step.shape = "[1, 2]", step.cut = {0.5, 1};
   step.terms[kRows] = 7;
   int8.step_list = {step};
   int8.hindrances = {{"conversion", "they convert", {"a", "b", "c", "d"}, 0.005, 0.005},

@@ -66,13 +66,6 @@ Status Measure(Runnable& executor, const MachineLimits& limits, SchemeForecast& 
   return {};
 }
 
-void CountPrecision(const Decision& decision, SchemeForecast& scheme) {
-  ++scheme.steps;
-  scheme.steps_int8 += decision.precision == "int8";
-  scheme.steps_bf16 += decision.precision == "bf16";
-  scheme.steps_float += decision.precision == "float32";
-}
-
 // What a run has in memory: constants that a kernel holds as floats count as those.
 int64_t RunBytes(const Runnable& executor) {
   const Program& program = executor.program();
@@ -142,7 +135,7 @@ void Estimate(const Runnable& executor, const MachineLimits& limits, SchemeForec
     s.weighed = cost.weighed;
     ns += step_ns;
     off[cost.family] += step_ns * cost.spread;
-    CountPrecision(step.decision, scheme);
+    scheme.steps.Add(step.decision.precision);
     scheme.step_list.push_back(std::move(s));
   }
   const double common = limits.isa.Has(FittedIsa(limits.isa)) ? kCommonSpread : kForeignSpread;

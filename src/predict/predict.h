@@ -34,7 +34,8 @@ struct PredictOptions {
 };
 
 struct StepForecast {
-  std::string name, op, kernel, precision, shape;
+  std::string name, op, kernel, shape;
+  Precision precision = Precision::kAny;
   KernelPlan plan;  // of the bound kernel
   const CostFamily* family = nullptr;
   double ms = 0;
@@ -61,7 +62,7 @@ struct SchemeForecast {
   std::string unavailable;  // why there is no forecast; empty when there is one
   int64_t file_bytes = 0;   // of the .etm that quantize writes
   int64_t weight_bytes = 0, arena_bytes = 0;
-  int steps = 0, steps_int8 = 0, steps_bf16 = 0, steps_float = 0;
+  PrecisionCounts steps;
   double ms = 0, low_ms = 0,
          high_ms = 0;  // of a run: the likely one, and what nine of ten lie between
   double speedup = 1;  // against float32's ms

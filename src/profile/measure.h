@@ -73,7 +73,8 @@ Result<std::vector<RunTimes>> MeasureInterleaved(std::span<Runnable* const> exec
 
 // What one step took. `ms` is of the calm blocks (see StepProfile); the times of steps add up.
 struct StepTime {
-  std::string name, op, kernel, variant, precision, shape;
+  std::string name, op, kernel, variant, shape;
+  Precision precision = Precision::kAny;
   Peak peak = Peak::kMemory;
   double ms = 0, median_ms = 0, mean_ms = 0;  // the latter two over all runs
   double share = 0;                           // of the sum of all steps

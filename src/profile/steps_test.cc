@@ -23,7 +23,7 @@ output %y
     Step& step = program.steps.emplace_back();
     step.node = graph->FindNode(name);
     step.decision.kernel = std::string("kernel of ") + name;
-    step.decision.precision = "float32";
+    step.decision.precision = Precision::kFloat32;
   }
   program.steps[0].macs = 100, program.steps[0].bytes = 32;
   program.graph = std::make_shared<const Graph>(std::move(*graph));
@@ -150,7 +150,7 @@ TEST(MeasureSteps, WhatAStepIs) {
   EXPECT_EQ(p.steps[0].op, "Relu");
   EXPECT_EQ(p.steps[0].kernel, "kernel of one");
   EXPECT_EQ(p.steps[0].variant, "fast");
-  EXPECT_EQ(p.steps[0].precision, "float32");
+  EXPECT_EQ(p.steps[0].precision, Precision::kFloat32);
   EXPECT_EQ(p.steps[0].shape, "[4]");
   EXPECT_EQ(p.steps[1].shape, "[2, 2]");
   EXPECT_EQ(p.steps[0].macs, 300) << "three times in a run";

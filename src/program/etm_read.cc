@@ -300,7 +300,7 @@ std::vector<Decision::Rejected> ReadRejected(
   std::vector<Decision::Rejected> rejected;
   for (uint32_t r = 0; r < Count(from); ++r)
     rejected.push_back(
-        {Text(from->Get(r)->kernel()), Text(from->Get(r)->code()), Text(from->Get(r)->why())});
+        {Text(from->Get(r)->kernel()), {Text(from->Get(r)->code()), Text(from->Get(r)->why())}});
   return rejected;
 }
 
@@ -328,9 +328,9 @@ std::vector<Plan> ReadPlans(const fb::Plans& from) {
       const auto* d = source.decisions()->Get(i);
       Decision& decision = plan.decisions[Text(d->node())];
       decision.kernel = Text(d->kernel());
-      decision.precision = Text(d->precision());
-      decision.float_code = Text(d->float_code());
-      decision.float_why = Text(d->float_why());
+      // A name that this version does not know is told and counted as none.
+      decision.precision = ParsePrecision(Text(d->precision())).value_or(Precision::kAny);
+      decision.float_reason = {Text(d->float_code()), Text(d->float_why())};
       decision.rejected = ReadRejected(d->rejected());
     }
     for (uint32_t i = 0; i < Count(source.tunings()); ++i)

@@ -257,9 +257,9 @@ Result<std::string> DumpEtm(const std::string& path) {
     for (const auto& [node, decision] : plan.decisions) {
       out += FormatPrintable("  {}: {}\n", node, decision.kernel);
       for (const auto& r : decision.rejected)
-        out += FormatPrintable("    not {} ({}): {}\n", r.kernel, r.code, r.why);
-      if (!decision.float_code.empty())
-        out += FormatPrintable("    float ({}): {}\n", decision.float_code, decision.float_why);
+        out += FormatPrintable("    not {} ({}): {}\n", r.kernel, r.reason.code, r.reason.sentence);
+      if (const Reason& why = decision.float_reason; !why.empty())
+        out += FormatPrintable("    float ({}): {}\n", why.code, why.sentence);
     }
     for (const Tuning& tuning : plan.tunings) {
       out += FormatPrintable("  tuned on {}, {} threads\n", tuning.machine, tuning.threads);
@@ -267,7 +267,8 @@ Result<std::string> DumpEtm(const std::string& path) {
         out += FormatPrintable("    {}: {}, {} threads\n", node,
                                step.variant.empty() ? "default" : step.variant, step.threads);
         for (const auto& r : step.slower)
-          out += FormatPrintable("      not {} ({}): {}\n", r.kernel, r.code, r.why);
+          out += FormatPrintable("      not {} ({}): {}\n", r.kernel, r.reason.code,
+                                 r.reason.sentence);
       }
     }
   }

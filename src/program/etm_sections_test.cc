@@ -253,13 +253,14 @@ Model Planned() {
   model.certificate = R"({"speed": 2})";
   Plan plan;
   plan.shapes = {{"x", {1, 2}}, {"y", {3}}};
-  plan.decisions["n"] = {"neg",
-                         "any",
-                         {{"fast", "shape", "too long"}, {"big", "type", "int4"}},
-                         "no-range",
-                         "nothing says its range"};
-  plan.decisions["other"] = {"reference", "float32", {}, "", ""};
-  plan.tunings.push_back({"some CPU", 2, {{"n", {"7x64", 1, {{"14x32", "slower", "2 us"}}}}}});
+  plan.decisions["n"] = {
+      .kernel = "neg",
+      .precision = Precision::kAny,
+      .rejected = {{"fast", {"shape", "too long"}}, {"big", {"type", "int4"}}},
+      .float_reason = {"no-range", "nothing says its range"},
+  };
+  plan.decisions["other"] = {.kernel = "reference", .precision = Precision::kFloat32};
+  plan.tunings.push_back({"some CPU", 2, {{"n", {"7x64", 1, {{"14x32", {"slower", "2 us"}}}}}}});
   plan.tunings.push_back({"another CPU", 8, {{"n", {"", 0, {}}}}});
   Plan second;
   second.shapes["x"] = {4, 2};
@@ -278,7 +279,8 @@ TEST_F(SectionsTest, PlansComeBackWhole) {
   EXPECT_TRUE(back->plans[1].tunings.empty());
   const auto text = [](const std::vector<Decision::Rejected>& rejected) {
     std::string all;
-    for (const auto& r : rejected) all += fmt::format("{}|{}|{};", r.kernel, r.code, r.why);
+    for (const auto& r : rejected)
+      all += fmt::format("{}|{}|{};", r.kernel, r.reason.code, r.reason.sentence);
     return all;
   };
   const Plan& plan = back->plans[0];
@@ -286,11 +288,12 @@ TEST_F(SectionsTest, PlansComeBackWhole) {
   ASSERT_EQ(plan.decisions.size(), 2u);
   const Decision& n = plan.decisions.at("n");
   EXPECT_EQ(n.kernel, "neg");
-  EXPECT_EQ(n.precision, "any");
+  EXPECT_EQ(n.precision, Precision::kAny);
   EXPECT_EQ(text(n.rejected), "fast|shape|too long;big|type|int4;");
-  EXPECT_EQ(n.float_code, "no-range");
-  EXPECT_EQ(n.float_why, "nothing says its range");
-  EXPECT_EQ(plan.decisions.at("other").float_code, "");
+  EXPECT_EQ(n.float_reason.code, "no-range");
+  EXPECT_EQ(n.float_reason.sentence, "nothing says its range");
+  EXPECT_EQ(plan.decisions.at("other").precision, Precision::kFloat32);
+  EXPECT_TRUE(plan.decisions.at("other").float_reason.empty());
   ASSERT_EQ(plan.tunings.size(), 2u);
   EXPECT_EQ(plan.tunings[0].machine, "some CPU");
   EXPECT_EQ(plan.tunings[0].threads, 2);

@@ -4,6 +4,7 @@
 
 #include <filesystem>
 #include <fstream>
+#include <set>
 
 #include "base/file.h"
 #include "program/container.h"
@@ -51,11 +52,14 @@ class EtmTest : public ::testing::Test {
     Plan plan;
     plan.shapes["x"] = {1, 3, 8, 8};
     plan.decisions["conv"] = {
-        "conv_int8", "int8", {{"dwconv_int8", "shape", "group is 1"}}, "", ""};
+        .kernel = "conv_int8",
+        .precision = Precision::kInt8,
+        .rejected = {{"dwconv_int8", {"shape", "group is 1"}}},
+    };
     plan.tunings.push_back(
         {"some CPU",
          2,
-         {{"conv", {"7x64", 1, {{"conv_int8 14x32", "slower-when-measured", "2 us"}}}}}});
+         {{"conv", {"7x64", 1, {{"conv_int8 14x32", {"slower-when-measured", "2 us"}}}}}}});
     model.plans.push_back(plan);
     return model;
   }
@@ -81,14 +85,14 @@ TEST_F(EtmTest, RoundTrip) {
     EXPECT_EQ(back->certificate, model.certificate);
     ASSERT_EQ(back->plans.size(), 1u);
     EXPECT_EQ(back->plans[0].shapes, model.plans[0].shapes);
-    EXPECT_EQ(back->plans[0].decisions.at("conv").rejected[0].why, "group is 1");
+    EXPECT_EQ(back->plans[0].decisions.at("conv").rejected[0].reason.sentence, "group is 1");
     ASSERT_EQ(back->plans[0].tunings.size(), 1u);
     const Tuning& tuning = back->plans[0].tunings[0];
     EXPECT_EQ(tuning.machine, "some CPU");
     EXPECT_EQ(tuning.threads, 2);
     EXPECT_EQ(tuning.steps.at("conv").variant, "7x64");
     EXPECT_EQ(tuning.steps.at("conv").threads, 1);
-    EXPECT_EQ(tuning.steps.at("conv").slower[0].why, "2 us");
+    EXPECT_EQ(tuning.steps.at("conv").slower[0].reason.sentence, "2 us");
   }
 }
 
@@ -215,6 +219,47 @@ TEST_F(EtmTest, Strings) {
   ASSERT_FALSE(refused);
   EXPECT_NE(refused.error().message().find("value x: 2 strings for string[3]"), std::string::npos)
       << refused.error().message();
+}
+
+// The file holds names; one of another version of evoq, or none at all, refuses no file.
+TEST_F(EtmTest, PrecisionsAreNames) {
+  fb::GraphT graph;
+  fb::PlansT plans;
+  plans.plans.push_back(std::make_unique<fb::PlanT>());
+  for (const char* name : {"any", "float32", "bf16", "int8", "int2", ""}) {
+    auto& decisions = plans.plans[0]->decisions;
+    decisions.push_back(std::make_unique<fb::DecisionT>());
+    decisions.back()->node = decisions.back()->precision = name;
+  }
+  flatbuffers::FlatBufferBuilder graph_bytes, plan_bytes;
+  graph_bytes.Finish(fb::Graph::Pack(graph_bytes, &graph));
+  plan_bytes.Finish(fb::Plans::Pack(plan_bytes, &plans));
+  const auto piece = [](const flatbuffers::FlatBufferBuilder& builder) {
+    return std::as_bytes(std::span(builder.GetBufferPointer(), builder.GetSize()));
+  };
+  const BlobSource blobs[] = {{.name = "graph", .pieces = {piece(graph_bytes)}},
+                              {.name = "plans", .pieces = {piece(plan_bytes)}},
+                              {.name = "weights", .pieces = {}}};
+  ASSERT_TRUE(WriteContainer(path_, blobs));
+  const auto model = ReadEtm(path_);
+  ASSERT_TRUE(model) << model.error().message();
+  const auto& read = model->plans.at(0).decisions;
+  for (Precision precision : kPrecisions)
+    EXPECT_EQ(read.at(PrecisionName(precision)).precision, precision) << PrecisionName(precision);
+  EXPECT_EQ(read.at("int2").precision, Precision::kAny);
+  EXPECT_EQ(read.at("").precision, Precision::kAny);
+
+  ASSERT_TRUE(WriteEtm(*model, path_));
+  const auto container = Container::Open(path_);
+  ASSERT_TRUE(container);
+  Budget budget = Budget::ForFile(container->file_bytes());
+  const auto written = container->Read(*container->Find("plans"), budget);
+  ASSERT_TRUE(written);
+  std::set<std::string> names;
+  for (const auto* d :
+       *flatbuffers::GetRoot<fb::Plans>(written->data.data())->plans()->Get(0)->decisions())
+    names.insert(EtmText(d->precision()));
+  EXPECT_EQ(names, (std::set<std::string>{"any", "float32", "bf16", "int8"}));
 }
 
 TEST_F(EtmTest, UnknownBlobs) {

@@ -207,7 +207,8 @@ std::vector<std::byte> WritePlans(const std::vector<Plan>& plans) {
       -> Offset<fbs::Vector<Offset<fb::Rejected>>> {
     std::vector<Offset<fb::Rejected>> to;
     for (const auto& r : from)
-      to.push_back(fb::CreateRejected(builder, text(r.kernel), text(r.code), text(r.why)));
+      to.push_back(fb::CreateRejected(builder, text(r.kernel), text(r.reason.code),
+                                      text(r.reason.sentence)));
     return to.empty() ? 0 : builder.CreateVector(to);
   };
   std::vector<Offset<fb::Plan>> plan_offsets;
@@ -217,9 +218,9 @@ std::vector<std::byte> WritePlans(const std::vector<Plan>& plans) {
       shapes.push_back(fb::CreateInputShape(builder, text(name), builder.CreateVector(sizes)));
     std::vector<Offset<fb::Decision>> decisions;
     for (const auto& [node, d] : plan.decisions) {
-      decisions.push_back(fb::CreateDecision(builder, text(node), text(d.kernel), text(d.precision),
-                                             list(d.rejected), text(d.float_code),
-                                             text(d.float_why)));
+      decisions.push_back(fb::CreateDecision(
+          builder, text(node), text(d.kernel), text(PrecisionName(d.precision)), list(d.rejected),
+          text(d.float_reason.code), text(d.float_reason.sentence)));
     }
     std::vector<Offset<fb::Tuning>> tunings;
     for (const Tuning& tuning : plan.tunings) {

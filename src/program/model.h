@@ -6,10 +6,12 @@
 #include <string>
 #include <vector>
 
+#include "base/reason.h"
 #include "base/result.h"
 #include "graph/evaluator.h"
 #include "graph/graph.h"
 #include "kernels/backend.h"
+#include "tensor/precision.h"
 
 namespace evoq {
 
@@ -24,17 +26,16 @@ inline constexpr char kTransferKernel[] = "copy-between-memories";
 // Why the compiler took a kernel: written where the decision is taken, joined with measured times
 // by `explain`.
 struct Decision {
-  std::string kernel;     // KernelDef::name, or or one of the names above
-  std::string precision;  // "int8", "float32", "any"
+  std::string kernel;  // KernelDef::name, or one of the names above
+  Precision precision = Precision::kAny;
   struct Rejected {
-    std::string kernel, code, why;
+    std::string kernel;
+    Reason reason;
   };
-  std::vector<Rejected>
-      rejected;  // preferred kernels that do not take this step, with their reasons
-  // For a step that could compute on integers and does not: a stable code ("no-int8-kernel",
-  // "excluded", "no-range", "scale-is-dynamic", "weights-not-constant", ...) and a sentence. Empty
-  // otherwise.
-  std::string float_code, float_why;
+  std::vector<Rejected> rejected;  // preferred kernels that do not take this step
+  // For a step that could compute on integers and does not: "no-int8-kernel", "excluded",
+  // "no-range", "scale-is-dynamic", "weights-not-constant", ... Empty otherwise.
+  Reason float_reason;
 };
 
 // The code of a variant that lost.

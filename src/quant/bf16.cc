@@ -23,8 +23,9 @@ bool HasBf16Kernel(const Node& node) {
   if (op->view) return true;
   for (const KernelDef* kernel : AllKernels()) {
     if (node.op != kernel->op) continue;
-    const std::string_view precision = kernel->precision;
-    if (precision == "bf16" || (precision == "any" && op->quant == QuantTrait::kMove)) return true;
+    if (kernel->precision == Precision::kBf16 ||
+        (kernel->precision == Precision::kAny && op->quant == QuantTrait::kMove))
+      return true;
   }
   return false;
 }
@@ -57,7 +58,7 @@ class Converter {
                       .inputs = {narrow},
                       .outputs = {wide}});
     }
-    if (report_.nodes_bf16 == 0)
+    if (report_.nodes[Precision::kBf16] == 0)
       report_.warnings.push_back("no operator became bfloat16: the model is unchanged");
     return std::move(report_);
   }
@@ -68,42 +69,42 @@ class Converter {
   void Plan(NodeId id) {
     const Node& node = graph_.node(id);
     if (IsLinear(node)) {
-      ++report_.nodes_total;
       const auto reason = LinearReason(node);
       if (!reason) {
         narrow_nodes_.insert(id);
         return;
       }
-      ++report_.nodes_float;
+      report_.nodes.Add(Precision::kFloat32);
       report_.float_reasons[node.name] = *reason;
-      graph_.attrs(id).Set(kFloatReason, *reason);
+      SetFloatReason(graph_.attrs(id), *reason);
     } else if (Follows(node)) {
       narrow_nodes_.insert(id);
     }
   }
 
   // Why a linear operator stays float32, or nothing.
-  std::optional<std::string> LinearReason(const Node& node) const {
+  std::optional<Reason> LinearReason(const Node& node) const {
     if (auto kept = KeptByOptions(node, options_)) return kept;
     for (size_t i : {0, 1}) {
       if (!IsFloat32(TypeOf(node.input(i))))
-        return fmt::format("types: input {} is {}, expected float32", i,
-                           TypeOf(node.input(i)).ToString());
+        return Reason{"types", fmt::format("input {} is {}, expected float32", i,
+                                           TypeOf(node.input(i)).ToString())};
     }
     if (node.input(2).valid() && !IsFloat32(TypeOf(node.input(2))))
-      return "types: the bias is not float32";
-    if (!IsFloat32(TypeOf(node.outputs[0]))) return "types: the output is not float32";
+      return Reason{"types", "the bias is not float32"};
+    if (!IsFloat32(TypeOf(node.outputs[0]))) return Reason{"types", "the output is not float32"};
     const Tensor* w = graph_.ConstantInput(node, 1);
     if (LinearFormOf(node)->two_operands) {
       if (w != nullptr && w->shape().rank() != 2)
-        return fmt::format("shape: a constant factor of rank {}, expected 2", w->shape().rank());
+        return Reason{"shape",
+                      fmt::format("a constant factor of rank {}, expected 2", w->shape().rank())};
       return std::nullopt;
     }
-    if (w == nullptr) return "weights-not-constant: the weight is computed";
+    if (w == nullptr) return Reason{"weights-not-constant", "the weight is computed"};
     const int64_t group = std::max<int64_t>(node.attrs.Int("group", 1), 1);
     if (LinearFormOf(node)->outputs_by_group && w->sizes()[0] / group % 2 != 0)
-      return fmt::format("shape: {} input channels in a group, expected an even number",
-                         w->sizes()[0] / group);
+      return Reason{"shape", fmt::format("{} input channels in a group, expected an even number",
+                                         w->sizes()[0] / group)};
     return std::nullopt;
   }
 
@@ -158,7 +159,7 @@ class Converter {
 
   void Convert(NodeId id) {
     const Node node = graph_.node(id);
-    if (IsLinear(node)) ++report_.nodes_bf16;
+    if (IsLinear(node)) report_.nodes.Add(Precision::kBf16);
     for (size_t i = 0; i < node.inputs.size(); ++i) {
       const ValueId in = node.inputs[i];
       if (in.valid() && IsValueInput(node, i) && IsFloat32(TypeOf(in)))

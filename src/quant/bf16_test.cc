@@ -18,8 +18,8 @@ std::string TypesOf(const std::string& node, const std::string& outputs = "%n") 
       outputs + " = " + node + "\nm: %m = MatMul(%n, %w)\noutput %m\n");
   const auto report = ConvertToBf16(graph, {});
   EXPECT_TRUE(report) << report.error().message();
-  EXPECT_EQ(report->nodes_bf16, 2) << node;
-  EXPECT_EQ(report->nodes_total, 2) << node;
+  EXPECT_EQ(report->nodes[Precision::kBf16], 2) << node;
+  EXPECT_EQ(report->nodes.Total(), 2) << node;
   const Node& n = graph.node(graph.FindNode("n"));
   std::string types;
   for (ValueId in : n.inputs)
@@ -64,8 +64,8 @@ TEST(Bf16, ProductsOfActivations) {
       "%y)\noutput %m\n");
   const auto report = ConvertToBf16(graph, {});
   ASSERT_TRUE(report) << report.error().message();
-  EXPECT_EQ(report->nodes_bf16, 1);
-  EXPECT_EQ(report->nodes_float, 0);
+  EXPECT_EQ(report->nodes[Precision::kBf16], 1);
+  EXPECT_EQ(report->nodes[Precision::kFloat32], 0);
   const Node& m = graph.node(graph.FindNode("m"));
   for (size_t i : {0, 1}) EXPECT_EQ(graph.value(m.input(i)).type.dtype, DType::kBfloat16) << i;
 }

@@ -16,8 +16,8 @@ class Dynamic {
  public:
   Dynamic(Graph& graph, const QuantizeOptions& options) : graph_(graph), options_(options) {}
 
-  // Converts the node and returns nothing, or says why it stays: "code: sentence".
-  Result<std::optional<std::string>> Convert(NodeId id) {
+  // Converts the node and returns nothing, or says why it stays.
+  Result<std::optional<Reason>> Convert(NodeId id) {
     const Node node = graph_.node(id);
     if (auto reason = Refusal(node)) return reason;
     const int spatial = graph_.value(node.input(1)).type.shape.rank() - 2;
@@ -52,7 +52,7 @@ class Dynamic {
     y = Activated(y, activation, node.name);
     graph_.SetType(y, graph_.value(node.outputs[0]).type);  // later nodes ask for it
     graph_.ReplaceUses(node.outputs[0], y);
-    return std::optional<std::string>();
+    return std::optional<Reason>();
   }
 
  private:
@@ -60,24 +60,25 @@ class Dynamic {
     ValueId values, scale, zero;
   };
 
-  std::optional<std::string> Refusal(const Node& node) const {
+  std::optional<Reason> Refusal(const Node& node) const {
     if (LinearFormOf(node)->integer_form == nullptr)
-      return fmt::format("{}: {} has no dynamic form", kNoInt8Kernel, node.op);
+      return Reason{kNoInt8Kernel, fmt::format("{} has no dynamic form", node.op)};
     if (auto kept = KeptByOptions(node, options_)) return kept;
     const Tensor* w = graph_.ConstantInput(node, 1);
-    if (w == nullptr) return "weights-not-constant: the weight is computed at run time";
+    if (w == nullptr) return Reason{"weights-not-constant", "the weight is computed at run time"};
     if (w->dtype() != DType::kFloat32 || !w->layout().empty())
-      return fmt::format("types: the weight is {}, expected plain float32", w->type().ToString());
+      return Reason{"types",
+                    fmt::format("the weight is {}, expected plain float32", w->type().ToString())};
     if (w->elements() == 0 || w->shape().rank() < 2 ||
         (LinearFormOf(node)->two_operands && w->shape().rank() != 2))
-      return fmt::format("shape: the weight is {}", w->type().ToString());
+      return Reason{"shape", fmt::format("the weight is {}", w->type().ToString())};
     const TensorType& x = graph_.value(node.input(0)).type;
     if (x.dtype != DType::kFloat32)
-      return fmt::format("types: the input is {}, expected float32", x.ToString());
+      return Reason{"types", fmt::format("the input is {}, expected float32", x.ToString())};
     const Tensor* bias = graph_.ConstantInput(node, 2);
     if (node.input(2).valid() &&
         (bias == nullptr || bias->dtype() != DType::kFloat32 || !bias->layout().empty()))
-      return "types: the bias is no float32 constant";
+      return Reason{"types", "the bias is no float32 constant"};
     return std::nullopt;
   }
 
@@ -132,13 +133,13 @@ class Dynamic {
 
 Result<QuantizeReport> QuantizeDynamic(Graph& graph, const QuantizeOptions& options) {
   Dynamic dynamic(graph, options);
-  std::map<std::string, std::string> reasons;
+  Reasons reasons;
   int converted = 0;
   const std::vector<NodeId> nodes = graph.order();
   for (NodeId id : nodes) {
     if (!IsLinear(graph.node(id))) continue;
     const std::string name = graph.node(id).name;
-    EVOQ_ASSIGN(const std::optional<std::string> reason, dynamic.Convert(id));
+    EVOQ_ASSIGN(const std::optional<Reason> reason, dynamic.Convert(id));
     if (reason) {
       reasons[name] = *reason;
     } else {
@@ -150,11 +151,10 @@ Result<QuantizeReport> QuantizeDynamic(Graph& graph, const QuantizeOptions& opti
   EVOQ_TRY(InferTypes(graph));
   // Tables of Gather, and the weights of what has no dynamic form.
   EVOQ_ASSIGN(QuantizeReport report, QuantizeWeights(graph, options));
-  report.nodes_total += converted;
-  report.nodes_int8 += converted;
+  report.nodes.Add(Precision::kInt8, converted);
   report.float_reasons.merge(reasons);
   report.warnings.clear();
-  if (report.nodes_int8 == 0)
+  if (report.nodes[Precision::kInt8] == 0)
     report.warnings.push_back("no weight became int8: the model is unchanged");
   return report;
 }

@@ -10,12 +10,13 @@ namespace evoq {
 
 std::span<const QuantMethod* const> AllMethods() { return kAllRows; }
 
-std::optional<std::string> KeptByOptions(const Node& node, const QuantizeOptions& options) {
+std::optional<Reason> KeptByOptions(const Node& node, const QuantizeOptions& options) {
   if (const auto kept = options.keep.find(node.name); kept != options.keep.end())
     return kept->second;
   for (const std::string& pattern : options.exclude) {
     if (GlobMatch(pattern, node.name))
-      return fmt::format("excluded: the name matches the excluded pattern \"{}\"", pattern);
+      return Reason{"excluded",
+                    fmt::format("the name matches the excluded pattern \"{}\"", pattern)};
   }
   return std::nullopt;
 }

@@ -61,10 +61,11 @@ TEST(Static, SentencesOfWhatStaysFloat) {
     Graph graph = MakeNet("graph g\n" + inputs + "n: %y = " + node + "\noutput %y\n");
     const auto report = QuantizeStatic(graph, ranges, {});
     EXPECT_TRUE(report) << report.error().message();
-    EXPECT_EQ(report->nodes_float, report->float_reasons.size());
-    EXPECT_EQ(report->nodes_total, report->nodes_int8 + report->nodes_float);
+    EXPECT_EQ(report->nodes[Precision::kFloat32], report->float_reasons.size());
+    EXPECT_EQ(report->nodes.Total(),
+              report->nodes[Precision::kInt8] + report->nodes[Precision::kFloat32]);
     const auto found = report->float_reasons.find("n");
-    return found == report->float_reasons.end() ? "" : found->second;
+    return found == report->float_reasons.end() ? "" : found->second.ToString();
   };
   const std::string image = "input %x: float32[1, 2, 3, 3]\ninput %r: float32[1, 2, 3, 3]\n",
                     w = "const %w: float32[2, 2, 1, 1]\n";
@@ -96,8 +97,8 @@ TEST(WeightsOnly, WhatStaysFloat) {
     const auto report = QuantizeWeights(graph, {});
     EXPECT_TRUE(report) << report.error().message();
     const auto found = report->float_reasons.find("n");
-    return fmt::format("{} {}", report->nodes_total,
-                       found == report->float_reasons.end() ? "" : found->second);
+    return fmt::format("{} {}", report->nodes.Total(),
+                       found == report->float_reasons.end() ? "" : found->second.ToString());
   };
   EXPECT_EQ(reason("input %x: float32[1, 15]\nconst %w: float32[15, 17]\nn: %y = MatMul(%x, %w)\n"),
             "1 small: a weight of 255 elements");
@@ -148,7 +149,7 @@ TEST(Dynamic, WhatStaysFloat) {
     const auto report = QuantizeDynamic(graph, {});
     EXPECT_TRUE(report) << report.error().message();
     const auto found = report->float_reasons.find("n");
-    *reason = found == report->float_reasons.end() ? "" : found->second;
+    *reason = found == report->float_reasons.end() ? "" : found->second.ToString();
     return report->warnings;
   };
   std::string reason;
@@ -194,7 +195,7 @@ TEST(Bf16, FollowersAndWarnings) {
     Graph graph = MakeNet("graph g\n" + text);
     const auto report = ConvertToBf16(graph, options);
     EXPECT_TRUE(report) << report.error().message();
-    EXPECT_EQ(report->warnings.size(), report->nodes_bf16 == 0 ? 1 : 0);
+    EXPECT_EQ(report->warnings.size(), report->nodes[Precision::kBf16] == 0 ? 1 : 0);
     const NodeId id = graph.FindNode(node);
     return graph.value(graph.node(id).outputs[0]).type.dtype == DType::kBfloat16;
   };
@@ -222,15 +223,16 @@ TEST(Bf16, FollowersAndWarnings) {
   const auto report = ConvertToBf16(pair, {});
   ASSERT_TRUE(report);
   EXPECT_EQ(report->float_reasons.at("n"),
-            "types: input 1 is int8[2, 2](scale 0.5, zero 0), expected float32");
+            (Reason{"types", "input 1 is int8[2, 2](scale 0.5, zero 0), expected float32"}));
   EXPECT_EQ(pair.node(pair.FindNode("n")).attrs.String("evoq.float_reason"),
-            report->float_reasons.at("n"));
+            report->float_reasons.at("n").ToString());
   Graph computed = MakeNet(
       "graph g\ninput %x: float32[1, 2, 3, 3]\ninput %w: float32[2, 2, 1, "
       "1]\nn: %y = Conv(%x, %w)\noutput %y\n");
   const auto other = ConvertToBf16(computed, {});
   ASSERT_TRUE(other);
-  EXPECT_EQ(other->float_reasons.at("n"), "weights-not-constant: the weight is computed");
+  EXPECT_EQ(other->float_reasons.at("n"),
+            (Reason{"weights-not-constant", "the weight is computed"}));
 }
 
 // ---- equalization of products

@@ -9,22 +9,23 @@ namespace evoq {
 namespace {
 
 const LayerChoice& ChoiceFor(const MixedPlan& plan, const std::string& name) {
-  static const LayerChoice kFloat{"float32", "plan: the plan leaves it in float32"};
+  static const LayerChoice kFloat{"float32", {"plan", "the plan leaves it in float32"}};
   const auto choice = plan.find(name);
   return choice == plan.end() ? kFloat : choice->second;
 }
 
 // What a method must leave alone: the layers of other methods, and tables.
-std::map<std::string, std::string> KeptFrom(const std::string& scheme, const Graph& graph,
-                                            const MixedPlan& plan) {
-  std::map<std::string, std::string> keep;
+Reasons KeptFrom(const std::string& scheme, const Graph& graph, const MixedPlan& plan) {
+  Reasons keep;
   for (NodeId id : graph.order()) {
     const Node& node = graph.node(id);
-    if (node.op == "Gather") keep[node.name] = "table: a plan by layer leaves tables in float32";
+    if (node.op == "Gather")
+      keep[node.name] = {"table", "a plan by layer leaves tables in float32"};
     if (!IsLinear(node)) continue;
     const LayerChoice& choice = ChoiceFor(plan, node.name);
     if (choice.scheme != scheme)
-      keep[node.name] = choice.why.empty() ? "plan: computed as " + choice.scheme : choice.why;
+      keep[node.name] =
+          choice.why.empty() ? Reason{"plan", "computed as " + choice.scheme} : choice.why;
   }
   return keep;
 }
@@ -55,20 +56,19 @@ Result<QuantizeReport> QuantizeMixed(Graph& graph, const Ranges& ranges,
     QuantizeOptions own = options;
     own.keep = KeptFrom(method->name, graph, plan);
     EVOQ_ASSIGN(QuantizeReport report, WithContext(method->run(graph, ranges, own), method->name));
-    const bool narrows = method->name != std::string_view("float32");
     for (const std::string& name : layers->second) {
-      if (!narrows) report.float_reasons[name] = ChoiceFor(plan, name).why;
+      if (method->precision == Precision::kFloat32)
+        report.float_reasons[name] = ChoiceFor(plan, name).why;
       const auto refused = report.float_reasons.find(name);
       if (refused == report.float_reasons.end()) {
-        (method->name == std::string_view("bf16") ? all.nodes_bf16 : all.nodes_int8) += 1;
+        all.nodes.Add(method->precision);
         continue;
       }
-      ++all.nodes_float;
+      all.nodes.Add(Precision::kFloat32);
       all.float_reasons[name] = refused->second;
-      graph.attrs(graph.FindNode(name)).Set(kFloatReason, refused->second);
+      SetFloatReason(graph.attrs(graph.FindNode(name)), refused->second);
     }
   }
-  all.nodes_total = all.nodes_int8 + all.nodes_bf16 + all.nodes_float;
   return all;
 }
 

@@ -9,10 +9,10 @@
 
 namespace evoq {
 
-// What becomes of one layer, and why: "code: sentence", shown for a layer that stays float32.
+// What becomes of one layer, and why, which is shown for a layer that stays float32.
 struct LayerChoice {
   std::string scheme;  // name of a method
-  std::string why;
+  Reason why;
 };
 // By node name. Layers without an entry stay float32.
 using MixedPlan = std::map<std::string, LayerChoice>;

@@ -21,19 +21,19 @@ TEST(Mixed, LayersAreTheLinearOperatorsInOrder) {
 TEST(Mixed, EachLayerGetsItsMethod) {
   const Graph net = MakeNet(kConvNet);
   Graph q = net;
-  const MixedPlan plan = {{"stem", {"int8", ""}},
+  const MixedPlan plan = {{"stem", {"int8", {}}},
                           {"depthwise", {"int8-dynamic", ""}},
-                          {"project", {"bf16", ""}},
-                          {"last", {"float32", "slower-when-measured: 2 ms"}},
+                          {"project", {"bf16", {}}},
+                          {"last", {"float32", {"slower-when-measured", "2 ms"}}},
                           {"classes", {"int8-weights", ""}}};
   const auto report = QuantizeMixed(q, RangesOf(net), {}, plan);
   ASSERT_TRUE(report) << report.error().message();
-  EXPECT_EQ(report->nodes_total, 5);
-  EXPECT_EQ(report->nodes_int8, 2);  // of classes, 160 weights are too few
-  EXPECT_EQ(report->nodes_bf16, 1);
-  EXPECT_EQ(report->nodes_float, 2);
-  EXPECT_EQ(report->float_reasons.at("last"), "slower-when-measured: 2 ms");
-  EXPECT_EQ(report->float_reasons.at("classes").substr(0, 6), "small:");
+  EXPECT_EQ(report->nodes.Total(), 5);
+  EXPECT_EQ(report->nodes[Precision::kInt8], 2);  // of classes, 160 weights are too few
+  EXPECT_EQ(report->nodes[Precision::kBf16], 1);
+  EXPECT_EQ(report->nodes[Precision::kFloat32], 2);
+  EXPECT_EQ(report->float_reasons.at("last"), (Reason{"slower-when-measured", "2 ms"}));
+  EXPECT_EQ(report->float_reasons.at("classes").code, "small");
   EXPECT_EQ(q.node(q.FindNode("last")).attrs.String("evoq.float_reason"),
             "slower-when-measured: 2 ms");
   EXPECT_TRUE(q.value(q.node(q.FindNode("stem")).input(1)).type.quantized()) << Print(q);
@@ -64,10 +64,10 @@ TEST(Mixed, AUniformPlanIsTheMethodItself) {
 TEST(Mixed, LayersWithoutAnEntryStayFloat) {
   const Graph net = MakeNet(kConvNet);
   Graph q = net;
-  const auto report = QuantizeMixed(q, {}, {}, {{"stem", {"bf16", ""}}});
+  const auto report = QuantizeMixed(q, {}, {}, {{"stem", {"bf16", {}}}});
   ASSERT_TRUE(report) << report.error().message();
-  EXPECT_EQ(report->nodes_bf16, 1);
-  EXPECT_EQ(report->float_reasons.at("classes"), "plan: the plan leaves it in float32");
+  EXPECT_EQ(report->nodes[Precision::kBf16], 1);
+  EXPECT_EQ(report->float_reasons.at("classes"), (Reason{"plan", "the plan leaves it in float32"}));
 }
 
 TEST(Mixed, AnUnknownSchemeIsRefused) {

@@ -40,7 +40,7 @@ class Planner {
   }
 
  private:
-  void Keep(NodeId id, std::string reason) { plan_.reasons[id] = std::move(reason); }
+  void Keep(NodeId id, Reason reason) { plan_.reasons[id] = std::move(reason); }
 
   void PlanLinear() {
     std::vector<NodeId> linear;
@@ -50,7 +50,8 @@ class Planner {
     for (NodeId id : linear) {
       auto reason = LinearReason(graph_.node(id));
       if (!reason && options_.skip_first_last && (id == linear.front() || id == linear.back())) {
-        reason = "first-or-last: the first and the last linear operator were asked to stay float";
+        reason = {"first-or-last",
+                  "the first and the last linear operator were asked to stay float"};
       }
       if (reason) {
         Keep(id, *reason);
@@ -61,30 +62,31 @@ class Planner {
   }
 
   // Why a linear operator cannot become integer arithmetic, or nothing.
-  std::optional<std::string> LinearReason(const Node& node) const {
+  std::optional<Reason> LinearReason(const Node& node) const {
     if (auto kept = KeptByOptions(node, options_)) return kept;
-    if (!IsRealType(TypeOf(node.input(0)))) return "types: the input is not float32";
+    if (!IsRealType(TypeOf(node.input(0)))) return Reason{"types", "the input is not float32"};
     if (HasComputedOperand(graph_, node)) return PairReason(node);
     const Tensor* w = graph_.ConstantInput(node, 1);
-    if (w == nullptr) return "weights-not-constant: the weight is computed";
+    if (w == nullptr) return Reason{"weights-not-constant", "the weight is computed"};
     if (!IsRealType(w->type()) || !w->layout().empty())
-      return "types: the weight is not plain float32";
-    if (w->elements() == 0) return "shape: the weight is empty";
+      return Reason{"types", "the weight is not plain float32"};
+    if (w->elements() == 0) return Reason{"shape", "the weight is empty"};
     if (LinearFormOf(node)->two_operands && w->shape().rank() != 2) {
-      return fmt::format("shape: the weight has rank {}, integer {} takes 2", w->shape().rank(),
-                         node.op);
+      return Reason{"shape", fmt::format("the weight has rank {}, integer {} takes 2",
+                                         w->shape().rank(), node.op)};
     }
     const int64_t channels = w->sizes()[WeightAxis(node, w->shape().rank())];
     if (!LinearFormOf(node)->outputs_by_group && w->elements() / channels > kMaxDepth) {
-      return fmt::format("depth: sums of {} products may overflow int32, at most {}",
-                         w->elements() / channels, kMaxDepth);
+      return Reason{"depth", fmt::format("sums of {} products may overflow int32, at most {}",
+                                         w->elements() / channels, kMaxDepth)};
     }
     if (node.input(2).valid()) {
       const Tensor* bias = graph_.ConstantInput(node, 2);
       if (bias == nullptr || !IsRealType(bias->type()))
-        return "bias-not-constant: the bias is computed or not float32";
+        return Reason{"bias-not-constant", "the bias is computed or not float32"};
     }
-    if (graph_.value(node.input(0)).is_constant()) return "constant-input: the input is a constant";
+    if (graph_.value(node.input(0)).is_constant())
+      return Reason{"constant-input", "the input is a constant"};
     if (!ranges_.count(NameOf(node.input(0)))) return NoRange(node.input(0));
     if (node.input(3).valid() && !ranges_.count(NameOf(node.input(3))))
       return NoRange(node.input(3));
@@ -92,31 +94,32 @@ class Planner {
   }
 
   // The product of two computed operands.
-  std::optional<std::string> PairReason(const Node& node) const {
+  std::optional<Reason> PairReason(const Node& node) const {
     const TensorType b = TypeOf(node.input(1));
     if (!IsRealType(b) || node.input(2).valid() || !b.shape.ranked() || b.shape.rank() < 2 ||
         TypeOf(node.input(0)).shape.rank() < 2)
-      return "weights-not-constant: the weight is computed, but not as a matrix of float32";
+      return Reason{"weights-not-constant",
+                    "the weight is computed, but not as a matrix of float32"};
     const Dim& depth = b.shape[b.shape.rank() - 2];
     if (depth.known() && depth.value > kMaxDepth)
-      return fmt::format("depth: sums of {} products may overflow int32, at most {}", depth.value,
-                         kMaxDepth);
+      return Reason{"depth", fmt::format("sums of {} products may overflow int32, at most {}",
+                                         depth.value, kMaxDepth)};
     for (size_t i : {0, 1, 3}) {
       if (!node.input(i).valid()) continue;
       if (graph_.value(node.input(i)).is_constant())
-        return "constant-input: an operand is a constant";
+        return Reason{"constant-input", "an operand is a constant"};
       if (!ranges_.count(NameOf(node.input(i)))) return NoRange(node.input(i));
     }
     return NeedsOutputRange(node);
   }
 
-  std::optional<std::string> NeedsOutputRange(const Node& node) const {
+  std::optional<Reason> NeedsOutputRange(const Node& node) const {
     for (ValueId v : node.outputs) {
       if (!v.valid() || !IsRealType(TypeOf(v))) continue;
       if (!ranges_.count(NameOf(v))) return NoRange(v);
       const std::string linear = NameOf(v) + ".linear";
       if (HasTableActivation(node) && !ranges_.count(linear))
-        return fmt::format("no-range: {} was not calibrated", linear);
+        return Reason{"no-range", fmt::format("{} was not calibrated", linear)};
     }
     return std::nullopt;
   }
@@ -133,7 +136,7 @@ class Planner {
     if (!HasRealValues(node)) return;
     const OpDef* op = DefOf(node);
     if (op == nullptr || op->quant == QuantTrait::kFloat || op->prefers_float) {
-      return Keep(id, fmt::format("{}: {} is computed in float32", kNoInt8Kernel, node.op));
+      return Keep(id, {kNoInt8Kernel, fmt::format("{} is computed in float32", node.op)});
     }
     if (auto kept = KeptByOptions(node, options_)) return Keep(id, *kept);
     int integer = 0, real = 0;
@@ -144,13 +147,13 @@ class Planner {
       if (!value.is_constant()) ++real;
       integer += plan_.integer.count(value.producer);
     }
-    if (real == 0) return Keep(id, "types: no input is a float32 activation");
+    if (real == 0) return Keep(id, {"types", "no input is a float32 activation"});
     if (node.outputs.size() > 1 && node.op != "Split")
-      return Keep(id, fmt::format("outputs: {} with {} outputs", node.op, node.outputs.size()));
+      return Keep(id, {"outputs", fmt::format("{} with {} outputs", node.op, node.outputs.size())});
     if (auto missing = NeedsOutputRange(node)) return Keep(id, *missing);
-    if (integer == 0) return Keep(id, "float-inputs: no integer operator computes its input");
+    if (integer == 0) return Keep(id, {"float-inputs", "no integer operator computes its input"});
     if (op->quant != QuantTrait::kMove && integer < real)
-      return Keep(id, "float-inputs: an input is computed in float32");
+      return Keep(id, {"float-inputs", "an input is computed in float32"});
     plan_.integer.insert(id);
   }
 
@@ -162,11 +165,11 @@ class Planner {
       }
     }
     plan_.integer.erase(id);
-    Keep(id, "float-readers: only the model's outputs and float operators read its result");
+    Keep(id, {"float-readers", "only the model's outputs and float operators read its result"});
   }
 
-  std::optional<std::string> NoRange(ValueId v) const {
-    return fmt::format("no-range: {} was not calibrated", NameOf(v));
+  std::optional<Reason> NoRange(ValueId v) const {
+    return Reason{"no-range", fmt::format("{} was not calibrated", NameOf(v))};
   }
   const std::string& NameOf(ValueId v) const { return graph_.value(v).name; }
   TensorType TypeOf(ValueId v) const { return v.valid() ? graph_.value(v).type : TensorType(); }

@@ -20,8 +20,8 @@ std::vector<size_t> RealInputs(const Graph& graph, const Node& node);
 bool MovesOnly(const Node& node);
 
 struct QuantPlan {
-  std::set<NodeId> integer;               // nodes that compute with integers
-  std::map<NodeId, std::string> reasons;  // why another node stays float: "code: sentence"
+  std::set<NodeId> integer;          // nodes that compute with integers
+  std::map<NodeId, Reason> reasons;  // why another node stays float
 };
 
 // 1. Linear operators with constant weights (MatMul: also two computed operands) and known ranges

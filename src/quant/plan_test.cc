@@ -22,7 +22,7 @@ std::string ReasonOf(const std::string& text, const char* node, const QuantizeOp
   const QuantPlan plan = MakePlan(net, ranges, options);
   const NodeId id = net.FindNode(node);
   EXPECT_NE(plan.integer.count(id) > 0, plan.reasons.count(id) > 0) << node << " in " << text;
-  return plan.integer.count(id) ? "" : plan.reasons.at(id).substr(0, plan.reasons.at(id).find(':'));
+  return plan.integer.count(id) ? "" : plan.reasons.at(id).code;
 }
 
 // `w`: "const" or "input".
@@ -267,8 +267,8 @@ TEST(WeightsOnly, FromSoManyElementsOn) {
     Graph q = MakeNet(Layer("1, 16", fmt::format("16, {}", columns), "MatMul"));
     const auto report = QuantizeWeights(q, {});
     ASSERT_TRUE(report) << report.error().message();
-    EXPECT_EQ(report->nodes_int8, narrowed) << columns;
-    EXPECT_EQ(report->nodes_total, 1);
+    EXPECT_EQ(report->nodes[Precision::kInt8], narrowed) << columns;
+    EXPECT_EQ(report->nodes.Total(), 1);
     EXPECT_EQ(report->warnings.size(), 1 - narrowed);
     if (narrowed) EXPECT_EQ(q.value(q.node(q.FindNode("n")).input(1)).type.quant->axis, 1);
   }
@@ -290,9 +290,9 @@ TEST(Bf16, WhatStaysFloat) {
     Graph q = MakeNet(text);
     const auto report = ConvertToBf16(q, {});
     EXPECT_TRUE(report) << report.error().message();
-    EXPECT_EQ(report->nodes_total, 1);
-    EXPECT_EQ(report->nodes_bf16 + report->nodes_float, 1);
-    return report->float_reasons.empty() ? "" : report->float_reasons.at("n");
+    EXPECT_EQ(report->nodes.Total(), 1);
+    EXPECT_EQ(report->nodes[Precision::kBf16] + report->nodes[Precision::kFloat32], 1);
+    return report->float_reasons.empty() ? "" : report->float_reasons.at("n").ToString();
   };
   EXPECT_EQ(reason(Layer("1, 4, 3, 3", "4, 2, 2, 2", "ConvTranspose")), "");
   EXPECT_EQ(reason(Layer("1, 3, 3, 3", "3, 2, 2, 2", "ConvTranspose")),
@@ -320,8 +320,8 @@ output %a
   Graph q = net;
   const auto report = QuantizeDynamic(q, {});
   ASSERT_TRUE(report) << report.error().message();
-  EXPECT_EQ(report->nodes_int8, 2);
-  EXPECT_EQ(report->nodes_total, 2);
+  EXPECT_EQ(report->nodes[Precision::kInt8], 2);
+  EXPECT_EQ(report->nodes.Total(), 2);
   EXPECT_TRUE(report->warnings.empty());
   std::map<std::string, int> ops;
   for (NodeId id : q.order()) ++ops[q.node(id).op];

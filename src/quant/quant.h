@@ -8,8 +8,10 @@
 #include <string>
 #include <vector>
 
+#include "base/reason.h"
 #include "base/result.h"
 #include "graph/graph.h"
+#include "tensor/precision.h"
 
 namespace evoq {
 
@@ -72,17 +74,16 @@ struct QuantizeOptions {
   const QdqTarget* target =
       nullptr;  // the runtime of an ONNX file (quant/unfuse.h); null for evoq itself
   std::vector<std::string> exclude;  // glob patterns of node names that stay float
-  std::map<std::string, std::string>
-      keep;  // nodes that stay as they are, by name, and why: "code: sentence" (quant/mixed.h)
+  Reasons keep;                      // nodes that stay as they are (quant/mixed.h)
 };
 
-// Why the options keep this node as it is ("code: sentence"), or nothing.
-std::optional<std::string> KeptByOptions(const Node& node, const QuantizeOptions& options);
+// Why the options keep this node as it is, or nothing.
+std::optional<Reason> KeptByOptions(const Node& node, const QuantizeOptions& options);
 
 // Counts leave out nodes without real values (shape arithmetic).
 struct QuantizeReport {
-  int nodes_total = 0, nodes_int8 = 0, nodes_bf16 = 0, nodes_float = 0;
-  std::map<std::string, std::string> float_reasons;  // node -> "code: sentence"
+  PrecisionCounts nodes;  // by what became of them
+  Reasons float_reasons;
   std::vector<std::string> warnings;
 };
 
@@ -105,6 +106,7 @@ Result<QuantizeReport> QuantizeWeights(Graph& graph, const QuantizeOptions& opti
 struct QuantMethod {
   const char* name;  // "int8", "int8-weights"
   const char* doc;
+  Precision precision;  // what becomes of its layers or their weights; kFloat32: nothing
   bool needs_calibration;
   DType values;  // what its layers give to each other: kFloat32, kUint8 or kBfloat16
   Result<QuantizeReport> (*run)(Graph& graph, const Ranges& ranges, const QuantizeOptions& options);

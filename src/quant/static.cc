@@ -45,7 +45,7 @@ class StaticQuantizer {
       if (IsLinear(graph_.node(id)) && !HasComputedOperand(graph_, graph_.node(id)))
         QuantizeWeights(id);
     }
-    for (const auto& [id, reason] : plan_.reasons) graph_.attrs(id).Set(kFloatReason, reason);
+    for (const auto& [id, reason] : plan_.reasons) SetFloatReason(graph_.attrs(id), reason);
     FillReport();
     EVOQ_TRY(graph_.Sort());
     graph_ = graph_.Compacted();
@@ -281,12 +281,11 @@ class StaticQuantizer {
   }
 
   void FillReport() {
-    report_.nodes_int8 = static_cast<int>(plan_.integer.size());
-    report_.nodes_float = static_cast<int>(plan_.reasons.size());
-    report_.nodes_total = report_.nodes_int8 + report_.nodes_float;
+    report_.nodes.Add(Precision::kInt8, static_cast<int>(plan_.integer.size()));
+    report_.nodes.Add(Precision::kFloat32, static_cast<int>(plan_.reasons.size()));
     for (const auto& [id, reason] : plan_.reasons)
       report_.float_reasons[graph_.node(id).name] = reason;
-    if (report_.nodes_int8 == 0)
+    if (plan_.integer.empty())
       report_.warnings.push_back("no node became integer arithmetic: the model is unchanged");
   }
 

@@ -107,8 +107,9 @@ TEST(Unfuse, ActivationsPerTarget) {
     const auto report = QuantizeStatic(
         graph, ranges, {.target = target == nullptr ? nullptr : FindQdqTarget(target)});
     EXPECT_TRUE(report) << report.error().message();
-    EXPECT_EQ(report->nodes_float, report->float_reasons.size());
-    EXPECT_EQ(report->nodes_total, report->nodes_int8 + report->nodes_float);
+    EXPECT_EQ(report->nodes[Precision::kFloat32], report->float_reasons.size());
+    EXPECT_EQ(report->nodes.Total(),
+              report->nodes[Precision::kInt8] + report->nodes[Precision::kFloat32]);
     return graph.FindNode("c.activation").valid();
   };
   EXPECT_FALSE(split("LeakyRelu", nullptr, true));

@@ -28,14 +28,15 @@ std::optional<Place> WeightPlace(const Graph& graph, const Node& node) {
   return std::nullopt;
 }
 
-std::optional<std::string> Refusal(const Tensor& weight, const Node& node,
-                                   const QuantizeOptions& options) {
+std::optional<Reason> Refusal(const Tensor& weight, const Node& node,
+                              const QuantizeOptions& options) {
   if (auto kept = KeptByOptions(node, options)) return kept;
   if (weight.dtype() != DType::kFloat32 || !weight.layout().empty()) {
-    return fmt::format("types: the weight is {}, expected plain float32", weight.type().ToString());
+    return Reason{
+        "types", fmt::format("the weight is {}, expected plain float32", weight.type().ToString())};
   }
   if (weight.elements() < kLeastElements || weight.shape().rank() < 2) {
-    return fmt::format("small: a weight of {} elements", weight.elements());
+    return Reason{"small", fmt::format("a weight of {} elements", weight.elements())};
   }
   return std::nullopt;
 }
@@ -50,13 +51,12 @@ Result<QuantizeReport> QuantizeWeights(Graph& graph, const QuantizeOptions& opti
     const Node& node = graph.node(id);
     const auto place = WeightPlace(graph, node);
     if (!place) continue;
-    ++report.nodes_total;
     const ValueId w = node.input(place->input);
     const Tensor weight = graph.value(w).constant;
     if (auto reason = Refusal(weight, node, options)) {
-      ++report.nodes_float;
+      report.nodes.Add(Precision::kFloat32);
       report.float_reasons[node.name] = *reason;
-      graph.attrs(id).Set(kFloatReason, *reason);
+      SetFloatReason(graph.attrs(id), *reason);
       continue;
     }
     EVOQ_TRY(WithContext(RangeOf(weight), graph.value(w).name));
@@ -65,9 +65,9 @@ Result<QuantizeReport> QuantizeWeights(Graph& graph, const QuantizeOptions& opti
     if (!q.valid())
       q = graph.AddConstant(graph.value(w).name + ".int8", QuantizeWeight(weight, axis));
     graph.SetInput(id, place->input, q);
-    ++report.nodes_int8;
+    report.nodes.Add(Precision::kInt8);
   }
-  if (report.nodes_int8 == 0)
+  if (report.nodes[Precision::kInt8] == 0)
     report.warnings.push_back("no weight became int8: the model is unchanged");
   graph = graph.Compacted();
   EVOQ_TRY(InferTypes(graph));

@@ -31,10 +31,11 @@ std::string WhyFloat(const Model& model, const std::string& name) {
   const std::map<std::string, Decision> none;  // a model in dynamic partitions has no plan
   const auto& decisions = model.plans.empty() ? none : model.plans[0].decisions;
   const auto it = decisions.find(reader.name);
-  if (it != decisions.end() && !it->second.float_code.empty())
-    return fmt::format("{} ({}): {}", reader.name, it->second.float_code, it->second.float_why);
-  if (const std::string reason = reader.attrs.String(kFloatReason); !reason.empty())
-    return fmt::format("{} ({})", reader.name, reason);
+  if (it != decisions.end() && !it->second.float_reason.empty())
+    return fmt::format("{} ({}): {}", reader.name, it->second.float_reason.code,
+                       it->second.float_reason.sentence);
+  if (const Reason noted = FloatReasonOf(reader.attrs); !noted.empty())
+    return fmt::format("{} ({})", reader.name, noted.ToString());
   if (reader.input(2) == id) return fmt::format("{}: a bias, added in float32", reader.name);
   return fmt::format("{}: {} computes in float32", reader.name, reader.op);
 }

@@ -32,9 +32,8 @@ output %y
   model.graph = std::move(*graph);
   model.plans.resize(1);
   model.plans[0].decisions["c1"] = {.kernel = "conv_f32",
-                                    .precision = "float32",
-                                    .float_code = "types",
-                                    .float_why = "weights are float16"};
+                                    .precision = Precision::kFloat32,
+                                    .float_reason = {"types", "weights are float16"}};
   return model;
 }
 

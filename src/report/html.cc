@@ -45,7 +45,7 @@ json ModelJson(const ReportModel& model) {
   json profile = ToJson(model.profile);
   const std::vector<Step>& steps = model.program->steps;
   for (size_t i = 0; i < steps.size() && i < profile["steps"].size(); ++i)
-    profile["steps"][i]["why"] = steps[i].decision.float_why;
+    profile["steps"][i]["why"] = steps[i].decision.float_reason.sentence;
   json out = {{"name", model.name},
               {"file_bytes", model.file_bytes},
               {"p50_ms", model.profile.total_ms},

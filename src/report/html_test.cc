@@ -14,7 +14,7 @@ using nlohmann::json;
 Program MadeProgram() {
   Program program = ProgramWithAView();
   for (Step& step : program.steps)
-    step.decision.float_why = "why of " + program.graph->node(step.node).name;
+    step.decision.float_reason.sentence = "why of " + program.graph->node(step.node).name;
   program.arenas[0].bytes = 256;
   return program;
 }

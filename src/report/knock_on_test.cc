@@ -87,7 +87,7 @@ TEST(KnockOn, WhatSoundStepsTakeLongerTogetherIsTheFaults) {
 TEST(KnockOn, FaultsShareByWhatTheyCost) {
   MadeRun quantized = QuantizedRun(), best = AttainableRun();
   quantized.program.steps[1].decision.kernel = "slow";
-  quantized.program.steps[1].decision.float_code = "excluded";
+  quantized.program.steps[1].decision.float_reason.code = "excluded";
   best.profile.steps[0].ms = 0.15;
   best.profile.steps[5].ms = 0;
   best.profile.steps_ms -= 0.09, best.profile.total_ms -= 0.09;
@@ -135,7 +135,7 @@ output %z
                  {"c2", 2.8, "int8", 256},
                  {"out", 0.2, "int8"},
                  {"i1", 0.1, "any"}});
-    run.program.steps[0].decision.float_code = "excluded";
+    run.program.steps[0].decision.float_reason.code = "excluded";
     return run;
   }();
   const TimeLedger ledger =
@@ -191,9 +191,9 @@ TEST(SameSteps, EveryStepHasItsNamesake) {
 TEST(StepsWithoutIntegerForm, ByOperatorOrDecision) {
   MadeRun run = QuantizedRun();
   EXPECT_EQ(StepsWithoutIntegerForm(run.program), (std::set<std::string>{"n1"}));
-  run.program.steps[1].decision.float_code = "no-int8-kernel";
-  run.program.steps[6].decision.float_code = "no-bf16-kernel";
-  run.program.steps[2].decision.float_code = "excluded";
+  run.program.steps[1].decision.float_reason.code = "no-int8-kernel";
+  run.program.steps[6].decision.float_reason.code = "no-bf16-kernel";
+  run.program.steps[2].decision.float_reason.code = "excluded";
   EXPECT_EQ(StepsWithoutIntegerForm(run.program), (std::set<std::string>{"c1", "c2", "n1"}));
 }
 

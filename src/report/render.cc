@@ -56,7 +56,7 @@ json ToJson(const StepProfile& profile) {
                      {"op", s.op},
                      {"kernel", s.kernel},
                      {"variant", s.variant},
-                     {"precision", s.precision},
+                     {"precision", PrecisionName(s.precision)},
                      {"shape", s.shape},
                      {"ms", s.ms},
                      {"share", s.share},
@@ -79,15 +79,16 @@ json DecisionsJson(const Program& program) {
   for (const Step& step : program.steps) {
     json rejected = json::array();
     for (const auto& r : step.decision.rejected)
-      rejected.push_back({{"kernel", r.kernel}, {"code", r.code}, {"why", r.why}});
+      rejected.push_back(
+          {{"kernel", r.kernel}, {"code", r.reason.code}, {"why", r.reason.sentence}});
     const Node& node = program.graph->node(step.node);
     decisions.push_back({{"step", node.name},
                          {"op", node.op},
                          {"kernel", step.decision.kernel},
-                         {"precision", step.decision.precision},
+                         {"precision", PrecisionName(step.decision.precision)},
                          {"rejected", rejected},
-                         {"code", step.decision.float_code},
-                         {"why", step.decision.float_why}});
+                         {"code", step.decision.float_reason.code},
+                         {"why", step.decision.float_reason.sentence}});
     // What the compiler put into the step as a table (docs/passes.md, fuse-tables).
     if (const std::string function = node.attrs.String("evoq.function"); !function.empty())
       decisions.back()["function"] = function;
@@ -175,8 +176,8 @@ std::string ToText(const StepProfile& profile, const Limits& limits, bool sort, 
     const std::string kernel = s->variant.empty() ? s->kernel : s->kernel + " " + s->variant;
     table.Row(
         {s->name.size() > 40 ? s->name.substr(0, 37) + "..." : s->name, s->op, s->shape,
-         s->precision, kernel, fmt::format("{:.4f}", s->ms), fmt::format("{:.1f}%", 100 * s->share),
-         s->macs > 0 ? fmt::format("{:.0f}", s->gops) : "",
+         PrecisionName(s->precision), kernel, fmt::format("{:.4f}", s->ms),
+         fmt::format("{:.1f}%", 100 * s->share), s->macs > 0 ? fmt::format("{:.0f}", s->gops) : "",
          // "100%+": faster than the measured limits allow.
          fmt::format("{:.0f}%{}", 100 * s->roofline_share, s->beyond_roofline > 1.005 ? "+" : "")});
   }

@@ -9,7 +9,7 @@
 namespace evoq {
 namespace {
 
-std::string DecisionCode(const Step& step) { return step.decision.float_code; }
+std::string DecisionCode(const Step& step) { return step.decision.float_reason.code; }
 
 // Codes that only say that another step is the reason.
 bool IsConsequence(const std::string& code) {

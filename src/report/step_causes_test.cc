@@ -26,8 +26,8 @@ const %v: float32[4, 4, 1, 1]
 )" + body,
                               names);
   for (size_t s = 0; s < steps.size(); ++s) {
-    program.steps[s].decision.float_code = steps[s].code;
-    program.steps[s].decision.precision = steps[s].precision;
+    program.steps[s].decision.float_reason.code = steps[s].code;
+    program.steps[s].decision.precision = ParsePrecision(steps[s].precision).value();
   }
   return program;
 }

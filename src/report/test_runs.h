@@ -44,7 +44,7 @@ struct MadeRun {
       const MadeStep& made = steps[s];
       const Node& node = program.graph->node(program.steps[s].node);
       program.steps[s].decision.kernel = node.op + "_" + made.precision;
-      program.steps[s].decision.precision = made.precision;
+      program.steps[s].decision.precision = ParsePrecision(made.precision).value();
       StepTime t;
       t.name = made.name;
       t.op = node.op;

@@ -190,7 +190,9 @@ class TimeLedgerBuilder {
  private:
   const StepTime& step(size_t q) const { return quantized_.profile->steps[q]; }
   double IdealOf(int f) const { return f == kNone ? 0 : ideal_[static_cast<size_t>(f)]; }
-  const std::string& Why(size_t q) const { return quantized_.program->steps[q].decision.float_why; }
+  const std::string& Why(size_t q) const {
+    return quantized_.program->steps[q].decision.float_reason.sentence;
+  }
 
   void AgainstAttainable();
   void AgainstEstimates();
@@ -293,7 +295,7 @@ void TimeLedgerBuilder::AgainstAttainable() {
     if (f != kNone) f_seen[static_cast<size_t>(f)] = true;
     const std::string code = best_causes.Of(r, f != kNone);
     account_.Add(code, ms - IdealOf(f), best.steps[r].name,
-                 attainable_.program->steps[r].decision.float_why);
+                 attainable_.program->steps[r].decision.float_reason.sentence);
     if (q == kNone) {
       Charge(lacking, -ms, best.steps[r].name);
     } else if (!same) {
@@ -415,18 +417,19 @@ TimeLedger BuildTimeLedger(const LedgerRun& real, const LedgerRun& quantized,
 }
 
 bool NarrowsToBf16(const Program& program) {
-  const auto has = [&](const char* precision) {
+  const auto has = [&](Precision precision) {
     return std::any_of(program.steps.begin(), program.steps.end(),
                        [&](const Step& step) { return step.decision.precision == precision; });
   };
-  return has("bf16") && !has("int8");
+  return has(Precision::kBf16) && !has(Precision::kInt8);
 }
 
 std::set<std::string> StepsWithoutIntegerForm(const Program& program) {
   constexpr char kCode[] = "no-int8-kernel";
   std::set<std::string> names;
   for (const Step& step : program.steps) {
-    if (step.decision.float_code == kCode || step.decision.float_code == "no-bf16-kernel" ||
+    const std::string& code = step.decision.float_reason.code;
+    if (code == kCode || code == "no-bf16-kernel" ||
         FindExplainRule(kCode, LedgerKind::kTime)->claims(*program.graph, step))
       names.insert(program.graph->node(step.node).name);
   }

@@ -48,8 +48,8 @@ TEST(TimeLedger, AgainstEstimatesByHand) {
 // takes 2.0 of 1.2, so c2 in float (6.0 ms, ideal 2.4) could take 4.0.
 TEST(TimeLedger, AFaultyStepCouldBeAsFastAsItsKin) {
   MadeRun quantized = QuantizedRun(6.0);
-  quantized.program.steps[6].decision.precision = "float32";
-  quantized.program.steps[6].decision.float_code = "excluded";
+  quantized.program.steps[6].decision.precision = Precision::kFloat32;
+  quantized.program.steps[6].decision.float_reason.code = "excluded";
   const auto ms = MsOf(BuildTimeLedger(FloatRun().run(), quantized.run(), {}, SomeLimits()));
   EXPECT_NEAR(ms.at("kernel-below-ideal"), (2.0 - 1.2) + (4.0 - 2.4), 1e-12);
   EXPECT_NEAR(ms.at("excluded"), 6.0 - 4.0, 1e-12)
@@ -275,7 +275,7 @@ TEST(TimeLedger, NothingIsWonBackFromANegativeCause) {
 // A model with both kinds of steps is one of integers.
 TEST(TimeLedger, IntegersBesideBfloat16) {
   MadeRun mixed = QuantizedRun();
-  mixed.program.steps[4].decision.precision = "bf16";
+  mixed.program.steps[4].decision.precision = Precision::kBf16;
   EXPECT_FALSE(NarrowsToBf16(mixed.program));
 }
 

@@ -189,7 +189,7 @@ Result<BoundKernel> BindStep(const Program& program, const Step& step, BindOptio
   if (kernel == nullptr) return InvalidInput("unknown kernel '{}'", step.decision.kernel);
   const KernelCall call{node.op, node.attrs, inputs, outputs, constants};
   if (const auto rejection = kernel->reject(call))
-    return InvalidInput("kernel {} does not take it: {}", kernel->name, rejection->why);
+    return InvalidInput("kernel {} does not take it: {}", kernel->name, rejection->sentence);
   options.variant = step.tuning.variant;
   EVOQ_ASSIGN(BoundKernel bound, kernel->bind(call, options));
   std::optional<Guard> guard = GuardOf(node, inputs);

@@ -91,8 +91,8 @@ std::vector<ExplainedStep> StepsOf(const Explanation& e) {
   for (size_t i = 0; i < e.model.profile.steps.size(); ++i) {
     const StepTime& s = e.model.profile.steps[i];
     const Decision& decision = program.steps[i].decision;
-    steps.push_back({s.name, s.op, s.kernel, s.precision, s.ms, s.share, decision.float_code,
-                     decision.float_why});
+    steps.push_back({s.name, s.op, s.kernel, PrecisionName(s.precision), s.ms, s.share,
+                     decision.float_reason.code, decision.float_reason.sentence});
   }
   return steps;
 }
@@ -102,17 +102,23 @@ std::vector<ExplainedStep> StepsOf(const Explanation& e) {
 std::optional<QuantizeResult> Quantize(const std::string& model, const std::string& output,
                                        const QuantizeOptions& options, const Follow& follow,
                                        std::string* error) {
-  return Enter<QuantizeResult>(
-      follow, error, [&](const evoq::Follow& inner) -> Result<QuantizeResult> {
-        EVOQ_ASSIGN(const auto samples, Views(options.arrays));
-        QuantizeJob job = JobOf(model, output, options);
-        job.samples = samples;
-        EVOQ_ASSIGN(const Quantized done, evoq::Quantize(job, inner));
-        const StepCounts& steps = done.steps;
-        return QuantizeResult{done.input_bytes, done.output_bytes,  done.samples_used,
-                              steps.total,      steps.int8,         steps.bf16,
-                              steps.floats,     done.float_reasons, ReportOf(Tell(done))};
-      });
+  return Enter<QuantizeResult>(follow, error,
+                               [&](const evoq::Follow& inner) -> Result<QuantizeResult> {
+                                 EVOQ_ASSIGN(const auto samples, Views(options.arrays));
+                                 QuantizeJob job = JobOf(model, output, options);
+                                 job.samples = samples;
+                                 EVOQ_ASSIGN(const Quantized done, evoq::Quantize(job, inner));
+                                 const PrecisionCounts& steps = done.steps;
+                                 return QuantizeResult{.input_bytes = done.input_bytes,
+                                                       .output_bytes = done.output_bytes,
+                                                       .samples_used = done.samples_used,
+                                                       .steps = steps.Total(),
+                                                       .steps_int8 = steps[Precision::kInt8],
+                                                       .steps_bf16 = steps[Precision::kBf16],
+                                                       .steps_float = steps[Precision::kFloat32],
+                                                       .float_reasons = TextsOf(done.float_reasons),
+                                                       .report = ReportOf(Tell(done))};
+                               });
 }
 
 std::optional<CompileResult> Compile(const std::string& model, const std::string& output,

@@ -83,16 +83,18 @@ Status WriteReport(const ExplainJob& job, const Explanation& e) {
 // Why each step that is neither int8 nor bf16 is not.
 std::string FloatStepsText(const Program& program) {
   TextTable table({"step", "op", "kernel", "code", "why"});
-  int count = 0, bf16 = 0;
+  int count = 0;
+  PrecisionCounts steps;
   for (const Step& step : program.steps) {
-    bf16 += step.decision.precision == "bf16";
-    if (step.decision.float_code.empty()) continue;
+    steps.Add(step.decision.precision);
+    const Reason& why = step.decision.float_reason;
+    if (why.empty()) continue;
     const Node& node = program.graph->node(step.node);
-    table.Row({node.name, node.op, step.decision.kernel, step.decision.float_code,
-               step.decision.float_why});
+    table.Row({node.name, node.op, step.decision.kernel, why.code, why.sentence});
     ++count;
   }
-  const char* const narrow = bf16 > 0 ? "bf16" : "int8";
+  const char* const narrow =
+      PrecisionName(steps[Precision::kBf16] > 0 ? Precision::kBf16 : Precision::kInt8);
   if (count == 0) return fmt::format("every step that could be {} is\n", narrow);
   return fmt::format("steps that could be {} and are not:\n{}", narrow,
                      PrintableLines(table.ToString()));

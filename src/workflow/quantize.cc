@@ -63,22 +63,11 @@ std::vector<std::string> LayersInSubgraphs(const Graph& graph, const std::string
   return names;
 }
 
-void Count(const Decision& decision, StepCounts& counts) {
-  ++counts.total;
-  counts.int8 += decision.precision == "int8";
-  counts.bf16 += decision.precision == "bf16";
-  counts.floats += decision.precision == "float32";
-}
-
-StepCounts NodesOf(const QuantizeReport& report) {
-  return {report.nodes_total, report.nodes_int8, report.nodes_bf16, report.nodes_float};
-}
-
 void NoteLeftFloat(const std::vector<std::string>& in_subgraphs, QuantizeReport& report) {
   for (const std::string& name : in_subgraphs)
-    report.float_reasons.emplace(name, "in-subgraph: quantization leaves subgraphs as they are");
-  report.nodes_total += static_cast<int>(in_subgraphs.size());
-  report.nodes_float += static_cast<int>(in_subgraphs.size());
+    report.float_reasons.emplace(
+        name, Reason{"in-subgraph", "quantization leaves subgraphs as they are"});
+  report.nodes.Add(Precision::kFloat32, static_cast<int>(in_subgraphs.size()));
 }
 
 // The steps that a run of the model takes by precision: those of its plan. Without one, those of a
@@ -87,7 +76,7 @@ void NoteLeftFloat(const std::vector<std::string>& in_subgraphs, QuantizeReport&
 void CountSteps(const QuantizeJob& job, const Model& model, const InputShapes& shapes,
                 const QuantizeReport& report, Quantized& out) {
   if (!model.plans.empty()) {
-    for (const auto& [node, decision] : model.plans[0].decisions) Count(decision, out.steps);
+    for (const auto& [node, decision] : model.plans[0].decisions) out.steps.Add(decision.precision);
     return;
   }
   const auto run = [&]() -> Result<std::unique_ptr<RegionRun>> {
@@ -103,11 +92,11 @@ void CountSteps(const QuantizeJob& job, const Model& model, const InputShapes& s
     return made_up ? WithContext(std::move(ran), kMadeUp) : std::move(ran);
   };
   if (const auto ran = run(); ran) {
-    for (const Step& step : (*ran)->program().steps) Count(step.decision, out.steps);
+    for (const Step& step : (*ran)->program().steps) out.steps.Add(step.decision.precision);
   } else {
     out.steps_why =
         "nodes are counted, because the steps of a run are not known: " + ran.error().message();
-    out.steps = NodesOf(report);
+    out.steps = report.nodes;
   }
 }
 
@@ -285,7 +274,7 @@ Result<Quantized> Quantize(const QuantizeJob& job, const Follow& follow) {
     EVOQ_TRY(SaveRanges(ranges, CalibrationOptionsOf(job), job.ranges_out));
   EVOQ_TRY(Write(job, made));
   if (made.graph) {
-    out.steps = NodesOf(made.report);
+    out.steps = made.report.nodes;
   } else {
     CountSteps(job, *made.model, shapes, made.report, out);
   }

@@ -47,19 +47,14 @@ struct QuantizeJob {
   }
 };
 
-// Steps of a run by precision.
-struct StepCounts {
-  int total = 0, int8 = 0, bf16 = 0, floats = 0;
-};
-
 struct Quantized {
   std::string model, output;
   int64_t input_bytes = 0, output_bytes = 0;  // of the files
   int64_t float_weight_bytes = 0, quantized_weight_bytes = 0;
-  int samples_used = 0;  // of the calibration
-  StepCounts steps;
+  int samples_used = 0;   // of the calibration
+  PrecisionCounts steps;  // of a run
   std::string steps_why;  // why nodes were counted, not steps; "": steps were
-  std::map<std::string, std::string> float_reasons;  // node -> "code: sentence"
+  Reasons float_reasons;
   std::vector<std::string> warnings;
   std::optional<TuneReport> tuning;
   std::optional<Certified> certified;  // without its model
@@ -71,5 +66,7 @@ struct Quantized {
 // those of import, data, quantization and files.
 Result<Quantized> Quantize(const QuantizeJob& job, const Follow& follow = {});
 Told Tell(const Quantized& done);
+// By node, "code: sentence".
+std::map<std::string, std::string> TextsOf(const Reasons& reasons);
 
 }  // namespace evoq

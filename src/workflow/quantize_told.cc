@@ -45,9 +45,9 @@ void TellCertified(const Certified& certified, Told& told) {
 
 // Nodes that stay float, by reason: the commonest first, the first few names of each. The JSON has
 // them all.
-std::string FloatReasonsText(const std::map<std::string, std::string>& reasons) {
+std::string FloatReasonsText(const Reasons& reasons) {
   std::map<std::string, std::vector<std::string>> nodes;
-  for (const auto& [node, reason] : reasons) nodes[reason].push_back(node);
+  for (const auto& [node, reason] : reasons) nodes[reason.ToString()].push_back(node);
   std::vector<std::pair<std::string, std::vector<std::string>>> groups(nodes.begin(), nodes.end());
   std::sort(groups.begin(), groups.end(),
             [](const auto& a, const auto& b) { return a.second.size() > b.second.size(); });
@@ -62,6 +62,12 @@ std::string FloatReasonsText(const std::map<std::string, std::string>& reasons) 
 
 }  // namespace
 
+std::map<std::string, std::string> TextsOf(const Reasons& reasons) {
+  std::map<std::string, std::string> texts;
+  for (const auto& [node, reason] : reasons) texts[node] = reason.ToString();
+  return texts;
+}
+
 Told Tell(const Quantized& done) {
   Told told;
   told.json = {{"input_bytes", done.input_bytes},
@@ -69,11 +75,11 @@ Told Tell(const Quantized& done) {
                {"float_weight_bytes", done.float_weight_bytes},
                {"quantized_weight_bytes", done.quantized_weight_bytes},
                {"samples_used", done.samples_used},
-               {"steps_total", done.steps.total},
-               {"steps_int8", done.steps.int8},
-               {"steps_bf16", done.steps.bf16},
-               {"steps_float", done.steps.floats},
-               {"float_reasons", done.float_reasons},
+               {"steps_total", done.steps.Total()},
+               {"steps_int8", done.steps[Precision::kInt8]},
+               {"steps_bf16", done.steps[Precision::kBf16]},
+               {"steps_float", done.steps[Precision::kFloat32]},
+               {"float_reasons", TextsOf(done.float_reasons)},
                {"warnings", done.warnings},
                {"seconds", done.seconds}};
   if (done.tuning) {
@@ -83,14 +89,14 @@ Told Tell(const Quantized& done) {
     told.log = tuned.log;
   }
   if (done.certified) TellCertified(*done.certified, told);
-  const bool bf16 = done.steps.bf16 > 0;
+  const Precision narrow = done.steps[Precision::kBf16] > 0 ? Precision::kBf16 : Precision::kInt8;
   told.text += FormatPrintable(
       "{} -> {}: {} -> {} ({:.3f} of the float32 weights), {} of {} steps {}, {} float, {:.1f} s\n",
       done.model, done.output, HumanBytes(done.input_bytes), HumanBytes(done.output_bytes),
       static_cast<double>(done.output_bytes) /
           std::max(static_cast<double>(done.float_weight_bytes), 1.0),
-      bf16 ? done.steps.bf16 : done.steps.int8, done.steps.total, bf16 ? "bf16" : "int8",
-      done.steps.floats, done.seconds);
+      done.steps[narrow], done.steps.Total(), PrecisionName(narrow),
+      done.steps[Precision::kFloat32], done.seconds);
   if (!done.steps_why.empty()) {
     told.json["steps_why"] = done.steps_why;
     told.text += FormatPrintable("  {}\n", done.steps_why);

@@ -42,8 +42,8 @@ TEST_P(Bf16Models, FileRunsEverywhere) {
   auto program = std::make_shared<const Program>(Must(Compile(model, kReference), path));
   for (const Step& step : program->steps) {
     const Node& node = program->graph->node(step.node);
-    EXPECT_FALSE(IsLinear(node) && step.decision.precision != "bf16")
-        << node.name << ": " << step.decision.float_why;
+    EXPECT_FALSE(IsLinear(node) && step.decision.precision != Precision::kBf16)
+        << node.name << ": " << step.decision.float_reason.sentence;
   }
   for (Isa isa : AllIsas()) {
     if (!IsaSupported(isa)) continue;

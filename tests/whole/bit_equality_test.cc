@@ -30,8 +30,8 @@ TEST_P(BitEquality, ReferenceEqualsEveryMachine) {
   auto program = std::make_shared<const Program>(Must(Compile(model, kReference), path));
   for (const Step& step : program->steps) {
     const Node& node = program->graph->node(step.node);
-    EXPECT_FALSE(node.op == "Conv" && step.decision.precision == "float32")
-        << node.name << ": " << step.decision.float_why;
+    EXPECT_FALSE(node.op == "Conv" && step.decision.precision == Precision::kFloat32)
+        << node.name << ": " << step.decision.float_reason.sentence;
   }
   int configurations = 0;
   for (Isa isa : AllIsas()) {

@@ -38,8 +38,10 @@ json ListOps(TextTable& table) {
 json ListKernels(TextTable& table) {
   json rows = json::array();
   for (const KernelDef* kernel : AllKernels()) {
-    table.Row({kernel->name, kernel->op, kernel->precision});
-    rows.push_back({{"name", kernel->name}, {"op", kernel->op}, {"precision", kernel->precision}});
+    table.Row({kernel->name, kernel->op, PrecisionName(kernel->precision)});
+    rows.push_back({{"name", kernel->name},
+                    {"op", kernel->op},
+                    {"precision", PrecisionName(kernel->precision)}});
   }
   return rows;
 }

@@ -53,9 +53,9 @@ json TraceOf(const StepProfile& profile) {
     double at_ms = run.start_ms + host_ms;
     for (size_t i = 0; i < run.steps_ms.size(); ++i) {
       const StepTime& s = profile.steps[i];
-      events.push_back(
-          Span(s.name, s.op, 1, at_ms, run.steps_ms[i],
-               {{"kernel", s.kernel}, {"precision", s.precision}, {"shape", s.shape}}));
+      events.push_back(Span(
+          s.name, s.op, 1, at_ms, run.steps_ms[i],
+          {{"kernel", s.kernel}, {"precision", PrecisionName(s.precision)}, {"shape", s.shape}}));
       at_ms += run.steps_ms[i];
     }
   }

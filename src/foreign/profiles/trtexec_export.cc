@@ -37,7 +37,7 @@ json LayerJson(const Program& program, const Step& step) {
                 {"Outputs", outputs},
                 {"ParameterType", node.op},
                 {"TacticName", step.decision.kernel},
-                {"Precision", step.decision.precision}};
+                {"Precision", PrecisionName(step.decision.precision)}};
   if (const OpDef* op = FindOp(node.op, node.domain);
       op != nullptr && (op->conversion == PrecisionChange::kQuantize ||
                         op->conversion == PrecisionChange::kDequantize))

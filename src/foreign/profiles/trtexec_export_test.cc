@@ -72,7 +72,7 @@ output %y
                               {"q", "mm"});
   for (Step& step : program.steps) {
     step.decision.kernel = program.graph->node(step.node).name + "_kernel";
-    step.decision.precision = "int8";
+    step.decision.precision = Precision::kInt8;
   }
   EXPECT_EQ(LayersAsTrtexec(program, false),
             (json{{"Layers", {"q", "mm"}}, {"Bindings", {"x", "y"}}}));

@@ -20,7 +20,7 @@ WideCall::WideCall(const KernelCall& narrow)
       outputs(Widened(narrow.outputs)),
       call{narrow.op, narrow.attrs, inputs, outputs, narrow.constants} {}
 
-std::optional<Rejection> RejectUnlessBf16(const KernelCall& call, size_t count) {
+std::optional<Reason> RejectUnlessBf16(const KernelCall& call, size_t count) {
   for (size_t i = 0; i < std::min(count, call.inputs.size()); ++i) {
     if (call.has_input(i) && !PlainBf16(call.inputs[i]))
       return Reject("types", "input {} is {}, expected bfloat16", i, call.inputs[i].ToString());

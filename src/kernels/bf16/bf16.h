@@ -34,6 +34,6 @@ inline bool PlainBf16(const TensorType& type) {
 }
 
 // Nothing when inputs [0, count) that are there and output 0 are bfloat16.
-std::optional<Rejection> RejectUnlessBf16(const KernelCall& call, size_t count);
+std::optional<Reason> RejectUnlessBf16(const KernelCall& call, size_t count);
 
 }  // namespace evoq

@@ -29,7 +29,7 @@ std::vector<Tensor> WideResults(const char* kernel, const TestCall& call) {
   }
   for (TensorType& type : wide.outputs) type.dtype = DType::kFloat32;
   const auto why = RejectOf(*FindKernel(kernel), wide);
-  EVOQ_CHECK(!why, "{}: {}", kernel, why->why);
+  EVOQ_CHECK(!why, "{}: {}", kernel, why->sentence);
   return RunKernel(*FindKernel(kernel), wide, Isa::kScalar);
 }
 
@@ -43,7 +43,7 @@ Tensor Narrowed(const Tensor& wide) {
 void CheckRounded(const std::string& kernel, const std::string& wide_kernel, const TestCall& call,
                   const std::string& label) {
   const auto why = RejectOf(*FindKernel(kernel), call);
-  ASSERT_FALSE(why) << kernel << " " << label << ": " << why->why;
+  ASSERT_FALSE(why) << kernel << " " << label << ": " << why->sentence;
   std::vector<Tensor> want;
   for (const Tensor& t : WideResults(wide_kernel.c_str(), call)) want.push_back(Narrowed(t));
   ExpectKernel(*FindKernel(kernel), call, want, label);
@@ -174,7 +174,7 @@ TEST(DwConvBf16, RandomShapes) {
     call.attrs.Set("pads", std::vector<int64_t>{pad, pad, pad, pad});
     ActivationToAttrs(RandomActivation(random), call.attrs);
     const KernelDef& kernel_row = *FindKernel("dwconv_bf16");
-    ASSERT_FALSE(RejectOf(kernel_row, call)) << RejectOf(kernel_row, call)->why;
+    ASSERT_FALSE(RejectOf(kernel_row, call)) << RejectOf(kernel_row, call)->sentence;
     const Tensor want = WideResults("dwconv_f32", call)[0];
     for (Isa isa : TestIsas()) {
       const Tensor got = RunKernel(kernel_row, call, isa)[0];

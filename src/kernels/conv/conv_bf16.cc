@@ -167,7 +167,7 @@ struct ConvBf16 {
   }
 };
 
-std::optional<Rejection> ReadShape(const KernelCall& call, bool transposed, ConvShapeF32& shape) {
+std::optional<Reason> ReadShape(const KernelCall& call, bool transposed, ConvShapeF32& shape) {
   if (auto why = RejectTypesBf16(call)) return why;
   if (call.constant(1) == nullptr) return Reject("not-constant", "the weight is computed");
   if (auto unknown = RejectUnknownShapes(call)) return unknown;  // names bfloat16
@@ -180,7 +180,7 @@ std::optional<Rejection> ReadShape(const KernelCall& call, bool transposed, Conv
 }
 
 template <bool kTransposed>
-std::optional<Rejection> RejectConv(const KernelCall& call) {
+std::optional<Reason> RejectConv(const KernelCall& call) {
   ConvShapeF32 shape;
   return ReadShape(call, kTransposed, shape);
 }
@@ -219,7 +219,7 @@ template <bool kTransposed>
 Result<BoundKernel> BindConv(const KernelCall& call, const BindOptions& options) {
   ConvBf16 state;
   if (const auto why = ReadShape(call, kTransposed, state.shape))
-    return Unsupported("{}", why->why);
+    return Unsupported("{}", why->sentence);
   const ConvShapeF32& s = state.shape;
   EVOQ_ASSIGN(const Activation activation, ActivationFromAttrs(call.attrs));
   EVOQ_ASSIGN(state.weights, PairPanelsOf(*call.constant(1), kTransposed ? kConvTransposeLayoutBf16
@@ -243,11 +243,24 @@ Result<BoundKernel> BindConv(const KernelCall& call, const BindOptions& options)
 }  // namespace
 
 extern const KernelDef kConvBf16;
-const KernelDef kConvBf16 = {"conv_bf16",       "Conv",          "bf16",         Peak::kBf16,
-                             RejectConv<false>, PackConv<false>, BindConv<false>};
+const KernelDef kConvBf16 = {
+    .name = "conv_bf16",
+    .op = "Conv",
+    .precision = Precision::kBf16,
+    .peak = Peak::kBf16,
+    .reject = RejectConv<false>,
+    .pack = PackConv<false>,
+    .bind = BindConv<false>,
+};
 extern const KernelDef kConvTransposeBf16;
-const KernelDef kConvTransposeBf16 = {"conv_transpose_bf16", "ConvTranspose",  "bf16",
-                                      Peak::kBf16,           RejectConv<true>, PackConv<true>,
-                                      BindConv<true>};
+const KernelDef kConvTransposeBf16 = {
+    .name = "conv_transpose_bf16",
+    .op = "ConvTranspose",
+    .precision = Precision::kBf16,
+    .peak = Peak::kBf16,
+    .reject = RejectConv<true>,
+    .pack = PackConv<true>,
+    .bind = BindConv<true>,
+};
 
 }  // namespace evoq

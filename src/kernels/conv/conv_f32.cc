@@ -46,7 +46,7 @@ struct ConvF32 {
   }
 };
 
-std::optional<Rejection> RejectConv(const KernelCall& call) {
+std::optional<Reason> RejectConv(const KernelCall& call) {
   ConvShapeF32 shape;
   return ReadConvShape(call, false, shape);
 }
@@ -84,7 +84,7 @@ ConvShapeF32 OnOneLine(ConvShapeF32 s) {
 
 Result<BoundKernel> BindConv(const KernelCall& call, const BindOptions& options) {
   ConvShapeF32 shape;
-  if (const auto why = ReadConvShape(call, false, shape)) return Unsupported("{}", why->why);
+  if (const auto why = ReadConvShape(call, false, shape)) return Unsupported("{}", why->sentence);
   shape = OnOneLine(shape);
   EVOQ_ASSIGN(const Activation activation, ActivationFromAttrs(call.attrs));
   std::shared_ptr<AlignedBuffer> owned;
@@ -116,7 +116,15 @@ Result<BoundKernel> BindConv(const KernelCall& call, const BindOptions& options)
 }  // namespace
 
 extern const KernelDef kConvF32;
-const KernelDef kConvF32 = {"conv_f32", "Conv",   "float32", Peak::kFloat32,
-                            RejectConv, PackConv, BindConv,  ConvVariants};
+const KernelDef kConvF32 = {
+    .name = "conv_f32",
+    .op = "Conv",
+    .precision = Precision::kFloat32,
+    .peak = Peak::kFloat32,
+    .reject = RejectConv,
+    .pack = PackConv,
+    .bind = BindConv,
+    .variants = ConvVariants,
+};
 
 }  // namespace evoq

@@ -3,7 +3,7 @@
 namespace evoq {
 namespace {
 
-std::optional<Rejection> Reject(const KernelCall& call, const Int8Geometry& geometry) {
+std::optional<Reason> Reject(const KernelCall& call, const Int8Geometry& geometry) {
   return RejectQuantizedLinear(call, geometry, /*w_axis=*/0);
 }
 
@@ -13,8 +13,15 @@ using Functions = Int8Functions<ReadConvGeometry, Reject, BindQuantizedLinear>;
 
 extern const KernelDef kConvInt8;
 const KernelDef kConvInt8 = {
-    "conv_int8",       "Conv",          "int8",          Peak::kInt8,
-    Functions::Reject, Functions::Pack, Functions::Bind, Functions::Variants,
-    Int8InPlace};
+    .name = "conv_int8",
+    .op = "Conv",
+    .precision = Precision::kInt8,
+    .peak = Peak::kInt8,
+    .reject = Functions::Reject,
+    .pack = Functions::Pack,
+    .bind = Functions::Bind,
+    .variants = Functions::Variants,
+    .in_place = Int8InPlace,
+};
 
 }  // namespace evoq

@@ -337,7 +337,7 @@ TEST(ConvInt8, AutoPad) {
     p.attrs.Set("auto_pad", mode);
     Int8Geometry g;
     const auto rejection = ReadConvGeometry(p.call(), g);
-    EXPECT_FALSE(rejection) << mode << ": " << rejection->why;
+    EXPECT_FALSE(rejection) << mode << ": " << rejection->sentence;
     return Ints{g.pad[1], g.pad[2]};
   };
   EXPECT_EQ(pads("SAME_UPPER"), (Ints{1, 0}));

@@ -8,8 +8,15 @@ using Functions = Int8Functions<ReadConvGeometry, RejectIntegerLinear, BindInteg
 }  // namespace
 
 extern const KernelDef kConvIntegerKernel;
-const KernelDef kConvIntegerKernel = {"conv_integer",  "ConvInteger",      "int8",
-                                      Peak::kInt8,     Functions::Reject,  Functions::Pack,
-                                      Functions::Bind, Functions::Variants};
+const KernelDef kConvIntegerKernel = {
+    .name = "conv_integer",
+    .op = "ConvInteger",
+    .precision = Precision::kInt8,
+    .peak = Peak::kInt8,
+    .reject = Functions::Reject,
+    .pack = Functions::Pack,
+    .bind = Functions::Bind,
+    .variants = Functions::Variants,
+};
 
 }  // namespace evoq

@@ -9,7 +9,7 @@
 namespace evoq {
 namespace {
 
-std::optional<Rejection> RejectTypes(const KernelCall& call) {
+std::optional<Reason> RejectTypes(const KernelCall& call) {
   if (call.outputs.size() != 1 || !call.has_input(0) || !call.has_input(1))
     return Reject("shape", "{} inputs and {} outputs, expected x, w and y", call.inputs.size(),
                   call.outputs.size());
@@ -28,7 +28,7 @@ std::optional<Rejection> RejectTypes(const KernelCall& call) {
   return std::nullopt;
 }
 
-std::optional<Rejection> ReadSizes(const KernelCall& call, bool transposed, ConvShapeF32& s) {
+std::optional<Reason> ReadSizes(const KernelCall& call, bool transposed, ConvShapeF32& s) {
   const std::vector<int64_t> x = call.inputs[0].shape.sizes(), w = call.inputs[1].shape.sizes(),
                              y = call.outputs[0].shape.sizes();
   const size_t rank = x.size();
@@ -68,12 +68,12 @@ int64_t FirstPad(const std::string& auto_pad, int64_t explicit_pad, int64_t tota
 
 }  // namespace
 
-std::optional<Rejection> ReadConvShape(const KernelCall& call, bool transposed, ConvShapeF32& s) {
+std::optional<Reason> ReadConvShape(const KernelCall& call, bool transposed, ConvShapeF32& s) {
   if (auto why = RejectTypes(call)) return why;
   return ReadConvSizes(call, transposed, s);
 }
 
-std::optional<Rejection> ReadConvSizes(const KernelCall& call, bool transposed, ConvShapeF32& s) {
+std::optional<Reason> ReadConvSizes(const KernelCall& call, bool transposed, ConvShapeF32& s) {
   if (auto why = RejectUnknownShapes(call)) return why;
   if (call.attrs.Int("channels_last") != 1)
     return Reject("layout", "the values are not channels-last");

@@ -28,10 +28,8 @@ struct ConvShapeF32 {
 // Reads the shape of a Conv or (`transposed`) ConvTranspose call, or says why these kernels do not
 // take it. Checks ranks, sizes, attributes, the types of all inputs and that a ConvTranspose has at
 // most 4096 phases.
-std::optional<Rejection> ReadConvShape(const KernelCall& call, bool transposed,
-                                       ConvShapeF32& shape);
+std::optional<Reason> ReadConvShape(const KernelCall& call, bool transposed, ConvShapeF32& shape);
 // The same for a call with x, w and y of any types.
-std::optional<Rejection> ReadConvSizes(const KernelCall& call, bool transposed,
-                                       ConvShapeF32& shape);
+std::optional<Reason> ReadConvSizes(const KernelCall& call, bool transposed, ConvShapeF32& shape);
 
 }  // namespace evoq

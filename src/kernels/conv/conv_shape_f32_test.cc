@@ -36,7 +36,7 @@ ConvShapeF32 ShapeOf(const Case& c, bool transposed) {
   const auto why = ReadConvShape(
       KernelCall{transposed ? "ConvTranspose" : "Conv", attrs, inputs, outputs, constants},
       transposed, shape);
-  EXPECT_FALSE(why) << why->why;
+  EXPECT_FALSE(why) << why->sentence;
   return shape;
 }
 

@@ -52,7 +52,7 @@ struct ConvTransposeF32 {
   }
 };
 
-std::optional<Rejection> RejectConvTranspose(const KernelCall& call) {
+std::optional<Reason> RejectConvTranspose(const KernelCall& call) {
   ConvShapeF32 shape;
   return ReadConvShape(call, true, shape);
 }
@@ -64,7 +64,7 @@ Result<Tensor> PackConvTranspose(const KernelCall& call, size_t input) {
 
 Result<BoundKernel> BindConvTranspose(const KernelCall& call, const BindOptions& options) {
   ConvShapeF32 shape;
-  if (const auto why = ReadConvShape(call, true, shape)) return Unsupported("{}", why->why);
+  if (const auto why = ReadConvShape(call, true, shape)) return Unsupported("{}", why->sentence);
   EVOQ_ASSIGN(const Activation activation, ActivationFromAttrs(call.attrs));
   ConvTransposeF32 state;
   EVOQ_ASSIGN(state.weights,
@@ -95,8 +95,14 @@ Result<BoundKernel> BindConvTranspose(const KernelCall& call, const BindOptions&
 }  // namespace
 
 extern const KernelDef kConvTransposeF32;
-const KernelDef kConvTransposeF32 = {"conv_transpose_f32", "ConvTranspose",     "float32",
-                                     Peak::kFloat32,       RejectConvTranspose, PackConvTranspose,
-                                     BindConvTranspose};
+const KernelDef kConvTransposeF32 = {
+    .name = "conv_transpose_f32",
+    .op = "ConvTranspose",
+    .precision = Precision::kFloat32,
+    .peak = Peak::kFloat32,
+    .reject = RejectConvTranspose,
+    .pack = PackConvTranspose,
+    .bind = BindConvTranspose,
+};
 
 }  // namespace evoq

@@ -18,7 +18,7 @@
 namespace evoq {
 namespace {
 
-std::optional<Rejection> RejectTypes(const KernelCall& call, const ConvShapeF32& s) {
+std::optional<Reason> RejectTypes(const KernelCall& call, const ConvShapeF32& s) {
   const TensorType &x = call.inputs[0], &w = call.inputs[1], &y = call.outputs[0];
   if (!QuantizedByte(x))
     return Reject("types", "x is {}, expected bytes with one scale", x.ToString());
@@ -45,7 +45,7 @@ std::optional<Rejection> RejectTypes(const KernelCall& call, const ConvShapeF32&
 
 // Bounds on what phases may need: taps of an axis, bytes of a copied input with its padding, bytes
 // of spread weights.
-std::optional<Rejection> RejectSizes(const ConvShapeF32& s) {
+std::optional<Reason> RejectSizes(const ConvShapeF32& s) {
   constexpr int64_t kMaxSpan = int64_t{1} << 16, kMaxBytes = int64_t{1} << 40;
   std::vector<int64_t> padded = {s.batch, RoundUp(s.channels_in, 4)},
                        weights = {s.channels_out, s.depth()};
@@ -63,7 +63,7 @@ std::optional<Rejection> RejectSizes(const ConvShapeF32& s) {
   return std::nullopt;
 }
 
-std::optional<Rejection> RejectConvTranspose(const KernelCall& call) {
+std::optional<Reason> RejectConvTranspose(const KernelCall& call) {
   if (call.outputs.size() != 1 || !call.has_input(0) || !call.has_input(1) ||
       call.constant(1) == nullptr)
     return Reject("not-constant", "w is not constant");
@@ -207,7 +207,7 @@ Result<Int8LinearSpec> CommonSpec(const KernelCall& call, const ConvShapeF32& sh
 Result<BoundKernel> BindConvTranspose(const KernelCall& call, const BindOptions& options) {
   ConvTransposeInt8 state;
   ConvShapeF32& s = state.shape;
-  if (const auto why = ReadConvSizes(call, true, s)) return Unsupported("{}", why->why);
+  if (const auto why = ReadConvSizes(call, true, s)) return Unsupported("{}", why->sentence);
   EVOQ_ASSIGN(const Int8LinearSpec common, CommonSpec(call, s, options));
   state.y_pixel = s.channels_out * common.epilogue.y_bytes();
   if (call.has_input(3)) state.r_pixel = s.channels_out * (PlainFloat(call.inputs[3]) ? 4 : 1);
@@ -249,8 +249,13 @@ Result<BoundKernel> BindConvTranspose(const KernelCall& call, const BindOptions&
 }  // namespace
 
 extern const KernelDef kConvTransposeInt8;
-const KernelDef kConvTransposeInt8 = {"conv_transpose_int8", "ConvTranspose",     "int8",
-                                      Peak::kInt8,           RejectConvTranspose, nullptr,
-                                      BindConvTranspose};
+const KernelDef kConvTransposeInt8 = {
+    .name = "conv_transpose_int8",
+    .op = "ConvTranspose",
+    .precision = Precision::kInt8,
+    .peak = Peak::kInt8,
+    .reject = RejectConvTranspose,
+    .bind = BindConvTranspose,
+};
 
 }  // namespace evoq

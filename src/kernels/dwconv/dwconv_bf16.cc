@@ -7,7 +7,7 @@
 namespace evoq {
 namespace {
 
-std::optional<Rejection> RejectBf16(const KernelCall& call) {
+std::optional<Reason> RejectBf16(const KernelCall& call) {
   for (size_t i : {0, 1, 3}) {
     if (call.has_input(i) && !PlainBf16(call.inputs[i]))
       return Reject("types", "input {} is {}, expected bfloat16", i, call.inputs[i].ToString());
@@ -74,7 +74,14 @@ Result<BoundKernel> BindBf16(const KernelCall& call, const BindOptions& options)
 
 }  // namespace
 
-extern const KernelDef kDwConvBf16 = {"dwconv_bf16", "Conv",        "bf16",  Peak::kBf16,
-                                      RejectBf16,    PackDepthwise, BindBf16};
+extern const KernelDef kDwConvBf16 = {
+    .name = "dwconv_bf16",
+    .op = "Conv",
+    .precision = Precision::kBf16,
+    .peak = Peak::kBf16,
+    .reject = RejectBf16,
+    .pack = PackDepthwise,
+    .bind = BindBf16,
+};
 
 }  // namespace evoq

@@ -4,7 +4,7 @@
 
 namespace evoq {
 
-std::optional<Rejection> RejectUnlessDepthwise(const KernelCall& call) {
+std::optional<Reason> RejectUnlessDepthwise(const KernelCall& call) {
   if (auto unknown = RejectUnknownShapes(call)) return unknown;
   const Shape& x = call.inputs[0].shape;
   const Shape& w = call.inputs[1].shape;
@@ -39,7 +39,7 @@ std::optional<Rejection> RejectUnlessDepthwise(const KernelCall& call) {
   return std::nullopt;
 }
 
-std::optional<Rejection> RejectUnlessInt8Depthwise(const KernelCall& call) {
+std::optional<Reason> RejectUnlessInt8Depthwise(const KernelCall& call) {
   if (auto rejection = RejectUnlessDepthwise(call)) return rejection;
   const int64_t taps = DwShapeOf(call)->taps();
   if (DwShapeOf(call)->channels == 1)

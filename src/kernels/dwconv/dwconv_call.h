@@ -10,10 +10,10 @@ namespace evoq {
 
 // Rejects what is not a channels-last depthwise Conv with one output channel per input channel, 1-D
 // or 2-D, with constant weights; says nothing about element types.
-std::optional<Rejection> RejectUnlessDepthwise(const KernelCall& call);
+std::optional<Reason> RejectUnlessDepthwise(const KernelCall& call);
 // The same for integer kernels: they take no single channel, whose taps a matrix product takes as
 // one row, and no sums beyond int32.
-std::optional<Rejection> RejectUnlessInt8Depthwise(const KernelCall& call);
+std::optional<Reason> RejectUnlessInt8Depthwise(const KernelCall& call);
 
 // Of a call that passed RejectUnlessDepthwise.
 Result<DwShape> DwShapeOf(const KernelCall& call);

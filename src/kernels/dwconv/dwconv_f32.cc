@@ -7,7 +7,7 @@
 namespace evoq {
 namespace {
 
-std::optional<Rejection> RejectFloat(const KernelCall& call) {
+std::optional<Reason> RejectFloat(const KernelCall& call) {
   for (size_t i = 0; i < call.inputs.size(); ++i) {
     if (!call.has_input(i) || PlainFloat(call.inputs[i]) || (i == 1 && call.inputs[1].quantized()))
       continue;
@@ -86,7 +86,14 @@ Result<BoundKernel> BindFloat(const KernelCall& call, const BindOptions& options
 
 }  // namespace
 
-extern const KernelDef kDwConvFloat = {"dwconv_f32", "Conv",    "float32", Peak::kFloat32,
-                                       RejectFloat,  PackFloat, BindFloat};
+extern const KernelDef kDwConvFloat = {
+    .name = "dwconv_f32",
+    .op = "Conv",
+    .precision = Precision::kFloat32,
+    .peak = Peak::kFloat32,
+    .reject = RejectFloat,
+    .pack = PackFloat,
+    .bind = BindFloat,
+};
 
 }  // namespace evoq

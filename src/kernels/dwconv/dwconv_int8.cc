@@ -149,7 +149,7 @@ void DwInt8State::SetWeights(const TensorType& type, const std::byte* packed) {
 
 namespace {
 
-std::optional<Rejection> RejectInt8(const KernelCall& call) {
+std::optional<Reason> RejectInt8(const KernelCall& call) {
   if (!QuantizedU8(call.inputs[0])) {
     return Reject("types", "input 0 is {}, expected uint8 with one scale",
                   call.inputs[0].ToString());
@@ -258,7 +258,14 @@ Result<BoundKernel> BindInt8(const KernelCall& with_table, const BindOptions& op
 
 }  // namespace
 
-extern const KernelDef kDwConvInt8 = {"dwconv_int8", "Conv",        "int8",  Peak::kInt8,
-                                      RejectInt8,    PackDepthwise, BindInt8};
+extern const KernelDef kDwConvInt8 = {
+    .name = "dwconv_int8",
+    .op = "Conv",
+    .precision = Precision::kInt8,
+    .peak = Peak::kInt8,
+    .reject = RejectInt8,
+    .pack = PackDepthwise,
+    .bind = BindInt8,
+};
 
 }  // namespace evoq

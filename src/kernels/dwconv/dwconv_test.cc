@@ -279,18 +279,18 @@ TEST(DwConv, RejectsWithAReason) {
   const Case s{1, 4, 4, 8, 3, 3, 1, 1, 1};
   TestCall t = MakeCall(s, true, 1);
   t.attrs.Erase("channels_last");
-  EXPECT_STREQ(RejectOf(kDwConvInt8, t)->code, "layout");
+  EXPECT_EQ(RejectOf(kDwConvInt8, t)->code, "layout");
   t = MakeCall(s, true, 1);
   t.attrs.Set("group", 4);
-  EXPECT_STREQ(RejectOf(kDwConvInt8, t)->code, "shape");
+  EXPECT_EQ(RejectOf(kDwConvInt8, t)->code, "shape");
   t = MakeCall(s, true, 1);
   t.attrs.Set("activation", "Silu");
-  EXPECT_STREQ(RejectOf(kDwConvInt8, t)->code, "attribute");
-  EXPECT_STREQ(RejectOf(kDwConvFloat, t)->code, "types");
+  EXPECT_EQ(RejectOf(kDwConvInt8, t)->code, "attribute");
+  EXPECT_EQ(RejectOf(kDwConvFloat, t)->code, "types");
   t.is_constant[1] = false;
   t.attrs.Erase("activation");
-  EXPECT_STREQ(RejectOf(kDwConvInt8, t)->code, "not-constant");
-  EXPECT_EQ(RejectOf(kDwConvInt8, MakeCall({1, 4, 4, 1, 3, 3, 1, 1, 1}, true, 1))->why,
+  EXPECT_EQ(RejectOf(kDwConvInt8, t)->code, "not-constant");
+  EXPECT_EQ(RejectOf(kDwConvInt8, MakeCall({1, 4, 4, 1, 3, 3, 1, 1, 1}, true, 1))->sentence,
             "one channel: most lanes would be idle");
 }
 

@@ -10,7 +10,7 @@
 namespace evoq {
 namespace {
 
-std::optional<Rejection> RejectDynamicDw(const KernelCall& call) {
+std::optional<Reason> RejectDynamicDw(const KernelCall& call) {
   if (call.inputs[0].dtype != DType::kUint8)
     return Reject("types", "x is {}, expected uint8", call.inputs[0].ToString());
   if (auto rejection = RejectUnlessInt8Depthwise(call)) return rejection;
@@ -137,7 +137,14 @@ Result<BoundKernel> BindDynamicDw(const KernelCall& call, const BindOptions& opt
 
 }  // namespace
 
-extern const KernelDef kDynamicDwConv = {"dynamic_dwconv", "DynamicConv", "int8",       Peak::kInt8,
-                                         RejectDynamicDw,  PackDepthwise, BindDynamicDw};
+extern const KernelDef kDynamicDwConv = {
+    .name = "dynamic_dwconv",
+    .op = "DynamicConv",
+    .precision = Precision::kInt8,
+    .peak = Peak::kInt8,
+    .reject = RejectDynamicDw,
+    .pack = PackDepthwise,
+    .bind = BindDynamicDw,
+};
 
 }  // namespace evoq

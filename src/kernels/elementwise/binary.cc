@@ -18,7 +18,7 @@ std::optional<BinaryKind> BinaryKindFromOp(std::string_view op) {
   return std::nullopt;
 }
 
-std::optional<Rejection> RejectBinaryShapes(const KernelCall& call) {
+std::optional<Reason> RejectBinaryShapes(const KernelCall& call) {
   if (call.inputs.size() != 2) return Reject("types", "{} inputs, expected 2", call.inputs.size());
   if (auto unknown = RejectUnknownShapes(call)) return unknown;
   if (!PlanBroadcast(call.inputs[0].shape, call.inputs[1].shape, call.outputs[0].shape)) {
@@ -36,7 +36,7 @@ std::optional<Rejection> RejectBinaryShapes(const KernelCall& call) {
 
 namespace {
 
-std::optional<Rejection> RejectFloat(const KernelCall& call) {
+std::optional<Reason> RejectFloat(const KernelCall& call) {
   for (const TensorType& type : call.inputs) {
     if (!PlainFloat(type))
       return Reject("types", "an input is {}, expected float32", type.ToString());
@@ -46,7 +46,7 @@ std::optional<Rejection> RejectFloat(const KernelCall& call) {
   return RejectBinaryShapes(call);
 }
 
-std::optional<Rejection> RejectBytes(const KernelCall& call) {
+std::optional<Reason> RejectBytes(const KernelCall& call) {
   for (const TensorType& type : call.inputs) {
     if (!QuantizedU8(type))
       return Reject("types", "an input is {}, expected uint8 with one scale", type.ToString());
@@ -179,13 +179,25 @@ Result<BoundKernel> BindBytes(const KernelCall& call, const BindOptions& options
 
 }  // namespace
 
-#define EVOQ_BINARY_ROWS(op, name)                                              \
-  extern const KernelDef k##op##Byte = {                                        \
-      name "_u8", #op,       "int8",  Peak::kMemory, RejectBytes,               \
-      nullptr,    BindBytes, nullptr, SameSizeInputs};                          \
-  extern const KernelDef k##op##Float = {name "_f32",   #op,         "float32", \
-                                         Peak::kMemory, RejectFloat, nullptr,   \
-                                         BindFloat,     nullptr,     SameSizeInputs};
+#define EVOQ_BINARY_ROWS(op_name, prefix)      \
+  extern const KernelDef k##op_name##Byte = {  \
+      .name = prefix "_u8",                    \
+      .op = #op_name,                          \
+      .precision = Precision::kInt8,           \
+      .peak = Peak::kMemory,                   \
+      .reject = RejectBytes,                   \
+      .bind = BindBytes,                       \
+      .in_place = SameSizeInputs,              \
+  };                                           \
+  extern const KernelDef k##op_name##Float = { \
+      .name = prefix "_f32",                   \
+      .op = #op_name,                          \
+      .precision = Precision::kFloat32,        \
+      .peak = Peak::kMemory,                   \
+      .reject = RejectFloat,                   \
+      .bind = BindFloat,                       \
+      .in_place = SameSizeInputs,              \
+  };
 EVOQ_BINARY_ROWS(Add, "add")
 EVOQ_BINARY_ROWS(Sub, "sub")
 EVOQ_BINARY_ROWS(Mul, "mul")

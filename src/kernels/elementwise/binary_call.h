@@ -13,6 +13,6 @@ std::optional<BinaryKind> BinaryKindFromOp(std::string_view op);
 
 // Nothing when the call has two inputs of known shapes that broadcast to the output's, and a fused
 // activation on Add alone.
-std::optional<Rejection> RejectBinaryShapes(const KernelCall& call);
+std::optional<Reason> RejectBinaryShapes(const KernelCall& call);
 
 }  // namespace evoq

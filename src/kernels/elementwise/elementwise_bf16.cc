@@ -15,7 +15,7 @@ namespace {
 
 constexpr int64_t kChunk = 1024;  // floats of a buffer: three of them stay in the L1 cache
 
-std::optional<Rejection> RejectBinary(const KernelCall& call) {
+std::optional<Reason> RejectBinary(const KernelCall& call) {
   if (auto why = RejectUnlessBf16(call, call.inputs.size())) return why;
   return RejectBinaryShapes(call);
 }
@@ -62,7 +62,7 @@ Result<BoundKernel> BindBinary(const KernelCall& call, const BindOptions& option
   return BoundKernel::Of(state);
 }
 
-std::optional<Rejection> RejectUnary(const KernelCall& call) {
+std::optional<Reason> RejectUnary(const KernelCall& call) {
   if (auto why = RejectUnlessBf16(call, call.inputs.size())) return why;
   return RejectUnaryShapes(call, DType::kBfloat16);
 }
@@ -105,10 +105,16 @@ Result<BoundKernel> BindUnary(const KernelCall& call, const BindOptions& options
 
 }  // namespace
 
-#define EVOQ_BINARY_ROW(op, name)                                             \
-  extern const KernelDef k##op##Bf16 = {name "_bf16",  #op,          "bf16",  \
-                                        Peak::kMemory, RejectBinary, nullptr, \
-                                        BindBinary,    nullptr,      SameSizeInputs};
+#define EVOQ_BINARY_ROW(op_name, prefix)      \
+  extern const KernelDef k##op_name##Bf16 = { \
+      .name = prefix "_bf16",                 \
+      .op = #op_name,                         \
+      .precision = Precision::kBf16,          \
+      .peak = Peak::kMemory,                  \
+      .reject = RejectBinary,                 \
+      .bind = BindBinary,                     \
+      .in_place = SameSizeInputs,             \
+  };
 EVOQ_BINARY_ROW(Add, "add")
 EVOQ_BINARY_ROW(Sub, "sub")
 EVOQ_BINARY_ROW(Mul, "mul")
@@ -119,10 +125,16 @@ EVOQ_BINARY_ROW(Pow, "pow")
 EVOQ_BINARY_ROW(PRelu, "prelu")
 #undef EVOQ_BINARY_ROW
 
-#define EVOQ_UNARY(op, definition)                                                \
-  extern const KernelDef kUnary##op##Bf16 = {#op "_bf16",   #op,         "bf16",  \
-                                             Peak::kMemory, RejectUnary, nullptr, \
-                                             BindUnary,     nullptr,     SameSizeInputs};
+#define EVOQ_UNARY(op_name, definition)            \
+  extern const KernelDef kUnary##op_name##Bf16 = { \
+      .name = #op_name "_bf16",                    \
+      .op = #op_name,                              \
+      .precision = Precision::kBf16,               \
+      .peak = Peak::kMemory,                       \
+      .reject = RejectUnary,                       \
+      .bind = BindUnary,                           \
+      .in_place = SameSizeInputs,                  \
+  };
 EVOQ_UNARY_LIST
 #undef EVOQ_UNARY
 

@@ -293,7 +293,7 @@ TEST(Binary, FusedActivation) {
   }
   ExpectKernel(*FindKernel("add_f32"), t, {want}, "Silu");
   t.op = "Mul";
-  EXPECT_STREQ(RejectOf(*FindKernel("mul_f32"), t)->code, "attribute");
+  EXPECT_EQ(RejectOf(*FindKernel("mul_f32"), t)->code, "attribute");
 }
 
 // Written over an input of the same size, the output is what it is elsewhere: the planner relies on

@@ -28,7 +28,7 @@ std::optional<LogicElement> ElementOf(DType dtype) {
   }
 }
 
-std::optional<Rejection> RejectCompare(const KernelCall& call) {
+std::optional<Reason> RejectCompare(const KernelCall& call) {
   if (auto unknown = RejectUnknownShapes(call)) return unknown;
   const TensorType &a = call.inputs[0], &b = call.inputs[1], &y = call.outputs[0];
   if (a.quantized() || b.quantized() || a.dtype != b.dtype || !ElementOf(a.dtype) ||
@@ -88,7 +88,7 @@ int BytesOf(DType dtype) {
   return bits == 8 || bits == 16 || bits == 32 || bits == 64 ? bits / 8 : 0;
 }
 
-std::optional<Rejection> RejectWhere(const KernelCall& call) {
+std::optional<Reason> RejectWhere(const KernelCall& call) {
   if (auto unknown = RejectUnknownShapes(call)) return unknown;
   const TensorType& y = call.outputs[0];
   for (size_t i : {1, 2}) {
@@ -133,12 +133,24 @@ Result<BoundKernel> BindWhere(const KernelCall& call, const BindOptions& options
 
 }  // namespace
 
-#define EVOQ_LOGIC(op, definition)                                                           \
-  extern const KernelDef k##op##Kernel = {#op,           #op,     "any",      Peak::kMemory, \
-                                          RejectCompare, nullptr, BindCompare};
+#define EVOQ_LOGIC(op_name, definition)         \
+  extern const KernelDef k##op_name##Kernel = { \
+      .name = #op_name,                         \
+      .op = #op_name,                           \
+      .precision = Precision::kAny,             \
+      .peak = Peak::kMemory,                    \
+      .reject = RejectCompare,                  \
+      .bind = BindCompare,                      \
+  };
 EVOQ_LOGIC_LIST
 #undef EVOQ_LOGIC
-extern const KernelDef kWhereKernel = {"Where",     "Where", "any",    Peak::kMemory,
-                                       RejectWhere, nullptr, BindWhere};
+extern const KernelDef kWhereKernel = {
+    .name = "Where",
+    .op = "Where",
+    .precision = Precision::kAny,
+    .peak = Peak::kMemory,
+    .reject = RejectWhere,
+    .bind = BindWhere,
+};
 
 }  // namespace evoq

@@ -18,7 +18,7 @@ bool HasBounds(const KernelCall& call) { return call.op == "Clip"; }
 
 }  // namespace
 
-std::optional<Rejection> RejectUnaryShapes(const KernelCall& call, DType bounds) {
+std::optional<Reason> RejectUnaryShapes(const KernelCall& call, DType bounds) {
   if (auto unknown = RejectUnknownShapes(call)) return unknown;
   if (call.inputs[0].shape != call.outputs[0].shape) {
     return Reject("shape", "{} -> {}", call.inputs[0].shape.ToString(),
@@ -36,7 +36,7 @@ std::optional<Rejection> RejectUnaryShapes(const KernelCall& call, DType bounds)
 
 namespace {
 
-std::optional<Rejection> RejectFloat(const KernelCall& call) {
+std::optional<Reason> RejectFloat(const KernelCall& call) {
   if (!PlainFloat(call.inputs[0]) || !PlainFloat(call.outputs[0])) {
     return Reject("types", "{} -> {}, expected float32", call.inputs[0].ToString(),
                   call.outputs[0].ToString());
@@ -44,7 +44,7 @@ std::optional<Rejection> RejectFloat(const KernelCall& call) {
   return RejectUnaryShapes(call, DType::kFloat32);
 }
 
-std::optional<Rejection> RejectBytes(const KernelCall& call) {
+std::optional<Reason> RejectBytes(const KernelCall& call) {
   if (!QuantizedByte(call.inputs[0]) || !QuantizedByte(call.outputs[0])) {
     return Reject("types", "{} -> {}, expected uint8 or int8 with one scale each",
                   call.inputs[0].ToString(), call.outputs[0].ToString());
@@ -95,13 +95,25 @@ Result<BoundKernel> BindBytes(const KernelCall& call, const BindOptions& options
 
 }  // namespace
 
-#define EVOQ_UNARY(op, definition)                                                        \
-  extern const KernelDef kUnary##op##Byte = {#op "_u8",     #op,         "int8",          \
-                                             Peak::kMemory, RejectBytes, nullptr,         \
-                                             BindBytes,     nullptr,     SameSizeInputs}; \
-  extern const KernelDef kUnary##op##Float = {#op "_f32",    #op,         "float32",      \
-                                              Peak::kMemory, RejectFloat, nullptr,        \
-                                              BindFloat,     nullptr,     SameSizeInputs};
+#define EVOQ_UNARY(op_name, definition)             \
+  extern const KernelDef kUnary##op_name##Byte = {  \
+      .name = #op_name "_u8",                       \
+      .op = #op_name,                               \
+      .precision = Precision::kInt8,                \
+      .peak = Peak::kMemory,                        \
+      .reject = RejectBytes,                        \
+      .bind = BindBytes,                            \
+      .in_place = SameSizeInputs,                   \
+  };                                                \
+  extern const KernelDef kUnary##op_name##Float = { \
+      .name = #op_name "_f32",                      \
+      .op = #op_name,                               \
+      .precision = Precision::kFloat32,             \
+      .peak = Peak::kMemory,                        \
+      .reject = RejectFloat,                        \
+      .bind = BindFloat,                            \
+      .in_place = SameSizeInputs,                   \
+  };
 EVOQ_UNARY_LIST
 #undef EVOQ_UNARY
 

@@ -9,6 +9,6 @@ namespace evoq {
 
 // Nothing when the shapes are known and the output has input 0's. Further inputs are Clip's bounds,
 // 1 and 2, either of which may be missing: one element each, of type `bounds`.
-std::optional<Rejection> RejectUnaryShapes(const KernelCall& call, DType bounds);
+std::optional<Reason> RejectUnaryShapes(const KernelCall& call, DType bounds);
 
 }  // namespace evoq

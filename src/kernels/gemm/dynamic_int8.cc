@@ -7,7 +7,7 @@
 
 namespace evoq {
 
-std::optional<Rejection> RejectDynamic(const KernelCall& call, int64_t columns, int w_axis) {
+std::optional<Reason> RejectDynamic(const KernelCall& call, int64_t columns, int w_axis) {
   const TensorType &x = call.inputs[0], &w = call.inputs[1];
   const auto byte = [](DType dtype) { return dtype == DType::kUint8 || dtype == DType::kInt8; };
   if (!byte(x.dtype) || x.quantized())
@@ -53,10 +53,10 @@ Int8Finish DynamicFinish(const KernelCall& call, const Activation& activation, I
 
 namespace {
 
-using ReadGeometry = std::optional<Rejection> (*)(const KernelCall& call, Int8Geometry& geometry);
+using ReadGeometry = std::optional<Reason> (*)(const KernelCall& call, Int8Geometry& geometry);
 
 template <ReadGeometry kRead, int kAxis>
-std::optional<Rejection> RejectCall(const KernelCall& call) {
+std::optional<Reason> RejectCall(const KernelCall& call) {
   Int8Geometry geometry;
   if (auto rejection = kRead(call, geometry)) return rejection;
   return RejectDynamic(call, geometry.out_channels, kAxis);
@@ -65,14 +65,14 @@ std::optional<Rejection> RejectCall(const KernelCall& call) {
 template <ReadGeometry kRead>
 Result<Tensor> Pack(const KernelCall& call, size_t input) {
   Int8Geometry geometry;
-  if (auto rejection = kRead(call, geometry)) return Unsupported("{}", rejection->why);
+  if (auto rejection = kRead(call, geometry)) return Unsupported("{}", rejection->sentence);
   return PackInt8Weights(call, input, geometry);
 }
 
 template <ReadGeometry kRead>
 Result<BoundKernel> Bind(const KernelCall& call, const BindOptions& options) {
   Int8LinearSpec spec;
-  if (auto rejection = kRead(call, spec.geometry)) return Unsupported("{}", rejection->why);
+  if (auto rejection = kRead(call, spec.geometry)) return Unsupported("{}", rejection->sentence);
   const QuantParams& w = *call.inputs[1].quant;
   const auto columns = static_cast<size_t>(spec.geometry.out_channels);
   spec.x_signed = call.inputs[0].dtype == DType::kInt8;
@@ -95,19 +95,23 @@ Result<BoundKernel> Bind(const KernelCall& call, const BindOptions& options) {
 
 }  // namespace
 
-extern const KernelDef kDynamicConvInt8 = {"dynamic_conv",
-                                           "DynamicConv",
-                                           "int8",
-                                           Peak::kInt8,
-                                           RejectCall<ReadConvGeometry, 0>,
-                                           Pack<ReadConvGeometry>,
-                                           Bind<ReadConvGeometry>};
-extern const KernelDef kDynamicMatMulInt8 = {"dynamic_matmul",
-                                             "DynamicMatMul",
-                                             "int8",
-                                             Peak::kInt8,
-                                             RejectCall<ReadMatMulGeometry, 1>,
-                                             Pack<ReadMatMulGeometry>,
-                                             Bind<ReadMatMulGeometry>};
+extern const KernelDef kDynamicConvInt8 = {
+    .name = "dynamic_conv",
+    .op = "DynamicConv",
+    .precision = Precision::kInt8,
+    .peak = Peak::kInt8,
+    .reject = RejectCall<ReadConvGeometry, 0>,
+    .pack = Pack<ReadConvGeometry>,
+    .bind = Bind<ReadConvGeometry>,
+};
+extern const KernelDef kDynamicMatMulInt8 = {
+    .name = "dynamic_matmul",
+    .op = "DynamicMatMul",
+    .precision = Precision::kInt8,
+    .peak = Peak::kInt8,
+    .reject = RejectCall<ReadMatMulGeometry, 1>,
+    .pack = Pack<ReadMatMulGeometry>,
+    .bind = Bind<ReadMatMulGeometry>,
+};
 
 }  // namespace evoq

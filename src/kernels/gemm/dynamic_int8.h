@@ -13,7 +13,7 @@ inline constexpr int kDynamicScale = 4, kDynamicZero = 5;  // inputs x_scale and
 
 // Types and constants of a call whose shapes agree; `w_axis`: the axis of w that numbers output
 // channels.
-std::optional<Rejection> RejectDynamic(const KernelCall& call, int64_t columns, int w_axis);
+std::optional<Reason> RejectDynamic(const KernelCall& call, int64_t columns, int w_axis);
 
 // The activation, where it is a curve, and the range, where output 1 is there.
 Int8Finish DynamicFinish(const KernelCall& call, const Activation& activation, Isa isa);

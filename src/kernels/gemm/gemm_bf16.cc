@@ -13,7 +13,7 @@ GemmTypes GemmTypesBf16(const KernelCall& call, bool copied, Isa isa) {
   return types;
 }
 
-std::optional<Rejection> RejectTypesBf16(const KernelCall& call) {
+std::optional<Reason> RejectTypesBf16(const KernelCall& call) {
   if (call.outputs.size() != 1 || !call.has_input(0) || !call.has_input(1))
     return Reject("shape", "{} inputs and {} outputs, expected x, w and y", call.inputs.size(),
                   call.outputs.size());

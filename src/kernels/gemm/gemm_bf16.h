@@ -11,7 +11,7 @@ GemmTypes GemmTypesBf16(const KernelCall& call, bool copied, Isa isa);
 
 // Input 0 and a constant or computed weight in bfloat16, bias float32, y and the residual bfloat16
 // or float32.
-std::optional<Rejection> RejectTypesBf16(const KernelCall& call);
+std::optional<Reason> RejectTypesBf16(const KernelCall& call);
 
 inline int64_t BytesOfElement(bool bf16) { return bf16 ? 2 : 4; }
 inline void* OffsetBf16(void* p, bool bf16, int64_t elements) {

@@ -10,9 +10,9 @@ namespace evoq {
 
 // Reads shapes and attributes of a channels-last call with inputs x [N, spatial..., C] and w [M,
 // C/group, k...]. A rejection when they disagree or are not static.
-std::optional<Rejection> ReadConvGeometry(const KernelCall& call, Int8Geometry& geometry);
+std::optional<Reason> ReadConvGeometry(const KernelCall& call, Int8Geometry& geometry);
 
 // The same for MatMul and MatMulInteger: a [..., K], b [K, N].
-std::optional<Rejection> ReadMatMulGeometry(const KernelCall& call, Int8Geometry& geometry);
+std::optional<Reason> ReadMatMulGeometry(const KernelCall& call, Int8Geometry& geometry);
 
 }  // namespace evoq

@@ -14,11 +14,11 @@ bool IsPerTensor(const TensorType& type) {
          type.quant->zero_points.size() == 1;
 }
 
-Rejection WrongType(const char* what, const TensorType& type, const char* wanted) {
+Reason WrongType(const char* what, const TensorType& type, const char* wanted) {
   return {"types", fmt::format("{} is {}, expected {}", what, type.ToString(), wanted)};
 }
 
-std::optional<Rejection> RejectWeights(const TensorType& w, const Int8Geometry& g, int w_axis) {
+std::optional<Reason> RejectWeights(const TensorType& w, const Int8Geometry& g, int w_axis) {
   if (!Is8Bit(w.dtype) || !w.quantized()) return WrongType("w", w, "quantized int8 or uint8");
   if (w.quant->block != 0) return WrongType("w", w, "unblocked scales");
   if (IsPerTensor(w)) return std::nullopt;
@@ -29,29 +29,29 @@ std::optional<Rejection> RejectWeights(const TensorType& w, const Int8Geometry& 
   return std::nullopt;
 }
 
-std::optional<Rejection> RejectExtras(const KernelCall& call, const Int8Geometry& g) {
+std::optional<Reason> RejectExtras(const KernelCall& call, const Int8Geometry& g) {
   const TensorType& y = call.outputs[0];
   if (call.has_input(2)) {
     const TensorType& bias = call.inputs[2];
     if (bias.dtype != DType::kInt32 || bias.shape.elements() != g.out_channels)
       return WrongType("bias", bias, "int32, one per output channel");
     if (call.constant(2) == nullptr || !call.constant(2)->layout().empty())
-      return Rejection{"not-constant", "bias is not a plain constant"};
+      return Reason{"not-constant", "bias is not a plain constant"};
   }
   if (call.has_input(3)) {
     const TensorType& r = call.inputs[3];
     if (!(r.shape == y.shape))
-      return Rejection{"shape", fmt::format("residual is {}, y {}", r.ToString(), y.ToString())};
+      return Reason{"shape", fmt::format("residual is {}, y {}", r.ToString(), y.ToString())};
     const bool is_float = r.dtype == DType::kFloat32 && !r.quantized() && !y.quantized();
     if (!is_float && !(Is8Bit(r.dtype) && IsPerTensor(r)))
       return WrongType("residual", r,
                        "8-bit quantized per tensor, or float32 with a float32 output");
   }
   const auto activation = ActivationFromAttrs(call.attrs);
-  if (!activation) return Rejection{"attribute", activation.error().message()};
+  if (!activation) return Reason{"attribute", activation.error().message()};
   if (!IsPiecewiseLinear(activation->kind))
-    return Rejection{"attribute", fmt::format("activation {} is not piecewise linear",
-                                              ActivationName(activation->kind))};
+    return Reason{"attribute", fmt::format("activation {} is not piecewise linear",
+                                           ActivationName(activation->kind))};
   return std::nullopt;
 }
 
@@ -81,8 +81,8 @@ Result<BoundKernel> BindInt8Either(const KernelCall& call, Int8LinearSpec spec,
   return BindInt8Linear(std::move(spec), options);
 }
 
-std::optional<Rejection> RejectQuantizedLinear(const KernelCall& call, const Int8Geometry& geometry,
-                                               int w_axis) {
+std::optional<Reason> RejectQuantizedLinear(const KernelCall& call, const Int8Geometry& geometry,
+                                            int w_axis) {
   const TensorType &x = call.inputs[0], &y = call.outputs[0];
   if (!Is8Bit(x.dtype) || !IsPerTensor(x))
     return WrongType("x", x, "uint8 or int8, quantized per tensor");
@@ -90,7 +90,7 @@ std::optional<Rejection> RejectQuantizedLinear(const KernelCall& call, const Int
   if (!float_y && !(Is8Bit(y.dtype) && IsPerTensor(y)))
     return WrongType("y", y, "uint8 or int8 quantized per tensor, or float32");
   if (auto rejection = RejectWeights(call.inputs[1], geometry, w_axis)) return rejection;
-  if (call.constant(1) == nullptr) return Rejection{"not-constant", "w is not constant"};
+  if (call.constant(1) == nullptr) return Reason{"not-constant", "w is not constant"};
   if (auto rejection = RejectTable(call)) return rejection;
   return RejectExtras(call, geometry);
 }
@@ -110,12 +110,12 @@ Result<BoundKernel> BindQuantizedLinear(const KernelCall& call, const Int8Geomet
   return BindInt8Either(call, std::move(spec), options);
 }
 
-std::optional<Rejection> RejectIntegerLinear(const KernelCall& call, const Int8Geometry& geometry) {
+std::optional<Reason> RejectIntegerLinear(const KernelCall& call, const Int8Geometry& geometry) {
   const TensorType &x = call.inputs[0], &w = call.inputs[1], &y = call.outputs[0];
   if (!Is8Bit(x.dtype) || x.quantized()) return WrongType("x", x, "plain uint8 or int8");
   if (!Is8Bit(w.dtype) || w.quantized()) return WrongType("w", w, "plain uint8 or int8");
   if (y.dtype != DType::kInt32 || y.quantized()) return WrongType("y", y, "int32");
-  if (call.constant(1) == nullptr) return Rejection{"not-constant", "w is not constant"};
+  if (call.constant(1) == nullptr) return Reason{"not-constant", "w is not constant"};
   if (call.has_input(2)) {
     const TensorType& zero = call.inputs[2];
     if (zero.dtype != x.dtype || zero.shape.elements() != 1)
@@ -127,7 +127,7 @@ std::optional<Rejection> RejectIntegerLinear(const KernelCall& call, const Int8G
   if (zero.dtype != w.dtype || (count != 1 && count != geometry.out_channels))
     return WrongType("w_zero_point", zero, "one, or one per output channel, of w's type");
   if (call.constant(3) == nullptr || !call.constant(3)->layout().empty())
-    return Rejection{"not-constant", "w_zero_point is not a plain constant"};
+    return Reason{"not-constant", "w_zero_point is not a plain constant"};
   return std::nullopt;
 }
 

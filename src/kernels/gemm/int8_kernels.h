@@ -9,13 +9,13 @@ namespace evoq {
 
 // Conv and MatMul on quantized types: inputs x, w, bias?, residual?. `w_axis`: the axis of w that
 // may have scales.
-std::optional<Rejection> RejectQuantizedLinear(const KernelCall& call, const Int8Geometry& geometry,
-                                               int w_axis);
+std::optional<Reason> RejectQuantizedLinear(const KernelCall& call, const Int8Geometry& geometry,
+                                            int w_axis);
 Result<BoundKernel> BindQuantizedLinear(const KernelCall& call, const Int8Geometry& geometry,
                                         const BindOptions& options);
 
 // ConvInteger and MatMulInteger: inputs x, w, x_zero_point?, w_zero_point?.
-std::optional<Rejection> RejectIntegerLinear(const KernelCall& call, const Int8Geometry& geometry);
+std::optional<Reason> RejectIntegerLinear(const KernelCall& call, const Int8Geometry& geometry);
 Result<BoundKernel> BindIntegerLinear(const KernelCall& call, const Int8Geometry& geometry,
                                       const BindOptions& options);
 
@@ -30,19 +30,19 @@ Result<Tensor> PackInt8Weights(const KernelCall& call, size_t input, const Int8G
 // `kBind(call, geometry, options)` are as above.
 template <auto kRead, auto kReject, auto kBind>
 struct Int8Functions {
-  static std::optional<Rejection> Reject(const KernelCall& call) {
+  static std::optional<Reason> Reject(const KernelCall& call) {
     Int8Geometry geometry;
     if (auto rejection = kRead(call, geometry)) return rejection;
     return kReject(call, geometry);
   }
   static Result<Tensor> Pack(const KernelCall& call, size_t input) {
     Int8Geometry geometry;
-    if (auto rejection = kRead(call, geometry)) return Unsupported("{}", rejection->why);
+    if (auto rejection = kRead(call, geometry)) return Unsupported("{}", rejection->sentence);
     return PackInt8Weights(call, input, geometry);
   }
   static Result<BoundKernel> Bind(const KernelCall& call, const BindOptions& options) {
     Int8Geometry geometry;
-    if (auto rejection = kRead(call, geometry)) return Unsupported("{}", rejection->why);
+    if (auto rejection = kRead(call, geometry)) return Unsupported("{}", rejection->sentence);
     return kBind(call, geometry, options);
   }
   static std::vector<std::string> Variants(const KernelCall& call, const BindOptions& options) {

@@ -197,7 +197,7 @@ inline void CheckProblem(const char* kernel_name, const Problem& p) {
   ASSERT_NE(kernel, nullptr);
   SCOPED_TRACE(c.ToString());
   if (auto rejection = kernel->reject(p.call()))
-    FAIL() << rejection->code << ": " << rejection->why;
+    FAIL() << rejection->code << ": " << rejection->sentence;
   Problem packed = p;
   auto weights = kernel->pack(p.call(), 1);
   ASSERT_TRUE(weights) << weights.error().message();

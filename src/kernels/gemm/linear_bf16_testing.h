@@ -63,7 +63,7 @@ inline void Expect(LinearCaseBf16& c, int64_t i, double sum, double magnitude, i
 inline void CheckLinearBf16(const KernelDef& kernel, const LinearCaseBf16& c,
                             const std::string& label) {
   const auto why = RejectOf(kernel, c.call);
-  ASSERT_FALSE(why) << label << ": " << why->why;
+  ASSERT_FALSE(why) << label << ": " << why->sentence;
   for (Isa isa : TestIsas()) {
     const Tensor y = RunKernel(kernel, c.call, isa)[0];
     ASSERT_EQ(y.elements(), static_cast<int64_t>(c.exact.expected.size())) << label;

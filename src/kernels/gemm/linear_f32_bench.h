@@ -52,7 +52,7 @@ inline void BenchLinearF32(benchmark::State& state, const KernelDef& kernel, con
     constants.push_back(constant[i] ? &tensors[i] : nullptr);
   }
   const KernelCall plain{kernel.op, attrs, inputs, {&output, 1}, constants};
-  EVOQ_CHECK(!kernel.reject(plain), "{}", kernel.reject(plain)->why);
+  EVOQ_CHECK(!kernel.reject(plain), "{}", kernel.reject(plain)->sentence);
   std::vector<Tensor> packed(tensors.size());
   for (size_t i = 0; i < tensors.size(); ++i) {
     if (constants[i] == nullptr) continue;

@@ -86,7 +86,7 @@ inline std::vector<float> RunLinearF32(const LinearCaseF32& c, Isa isa, int thre
   }
   const KernelCall plain{c.kernel->op, c.attrs, types, {&c.output, 1}, constants};
   if (const auto why = c.kernel->reject(plain)) {
-    ADD_FAILURE() << c.name << ": rejected, " << why->code << ": " << why->why;
+    ADD_FAILURE() << c.name << ": rejected, " << why->code << ": " << why->sentence;
     return {};
   }
   std::vector<Tensor> packed(c.inputs.size());

@@ -92,7 +92,7 @@ struct MatMulBf16 {
   }
 };
 
-std::optional<Rejection> ReadShape(const KernelCall& call, MatMulShape& shape) {
+std::optional<Reason> ReadShape(const KernelCall& call, MatMulShape& shape) {
   if (auto why = RejectTypesBf16(call)) return why;
   if (auto why = RejectUnknownShapes(call)) return why;
   if (!ActivationFromAttrs(call.attrs))
@@ -102,7 +102,7 @@ std::optional<Rejection> ReadShape(const KernelCall& call, MatMulShape& shape) {
   return ReadMatMulShape(call, shape);
 }
 
-std::optional<Rejection> RejectMatMul(const KernelCall& call) {
+std::optional<Reason> RejectMatMul(const KernelCall& call) {
   MatMulShape shape;
   return ReadShape(call, shape);
 }
@@ -114,7 +114,7 @@ Result<Tensor> PackMatMul(const KernelCall& call, size_t input) {
 
 Result<BoundKernel> BindMatMul(const KernelCall& call, const BindOptions& options) {
   MatMulBf16 state;
-  if (const auto why = ReadShape(call, state.shape)) return Unsupported("{}", why->why);
+  if (const auto why = ReadShape(call, state.shape)) return Unsupported("{}", why->sentence);
   const MatMulShape& s = state.shape;
   EVOQ_ASSIGN(const Activation activation, ActivationFromAttrs(call.attrs));
   if (call.constant(1) != nullptr) {
@@ -146,7 +146,14 @@ Result<BoundKernel> BindMatMul(const KernelCall& call, const BindOptions& option
 }  // namespace
 
 extern const KernelDef kMatMulBf16;
-const KernelDef kMatMulBf16 = {"matmul_bf16", "MatMul",   "bf16",    Peak::kBf16,
-                               RejectMatMul,  PackMatMul, BindMatMul};
+const KernelDef kMatMulBf16 = {
+    .name = "matmul_bf16",
+    .op = "MatMul",
+    .precision = Precision::kBf16,
+    .peak = Peak::kBf16,
+    .reject = RejectMatMul,
+    .pack = PackMatMul,
+    .bind = BindMatMul,
+};
 
 }  // namespace evoq

@@ -74,7 +74,7 @@ struct MatMulF32 {
   }
 };
 
-std::optional<Rejection> RejectTypes(const KernelCall& call) {
+std::optional<Reason> RejectTypes(const KernelCall& call) {
   if (call.outputs.size() != 1 || !call.has_input(0) || !call.has_input(1))
     return Reject("shape", "{} inputs and {} outputs, expected a, b and y", call.inputs.size(),
                   call.outputs.size());
@@ -94,12 +94,12 @@ std::optional<Rejection> RejectTypes(const KernelCall& call) {
   return RejectUnknownShapes(call);
 }
 
-std::optional<Rejection> ReadShape(const KernelCall& call, MatMulShape& s) {
+std::optional<Reason> ReadShape(const KernelCall& call, MatMulShape& s) {
   if (auto why = RejectTypes(call)) return why;
   return ReadMatMulShape(call, s);
 }
 
-std::optional<Rejection> RejectMatMul(const KernelCall& call) {
+std::optional<Reason> RejectMatMul(const KernelCall& call) {
   MatMulShape shape;
   return ReadShape(call, shape);
 }
@@ -111,7 +111,7 @@ Result<Tensor> PackMatMul(const KernelCall& call, size_t input) {
 
 Result<BoundKernel> BindMatMul(const KernelCall& call, const BindOptions& options) {
   MatMulF32 state;
-  if (const auto why = ReadShape(call, state.shape)) return Unsupported("{}", why->why);
+  if (const auto why = ReadShape(call, state.shape)) return Unsupported("{}", why->sentence);
   const MatMulShape& s = state.shape;
   if (PaysToUnpack(call, s, options.threads)) return BindUnpacking(call, s, options);
   EVOQ_ASSIGN(const Activation activation, ActivationFromAttrs(call.attrs));
@@ -161,7 +161,14 @@ Result<BoundKernel> BindMatMul(const KernelCall& call, const BindOptions& option
 }  // namespace
 
 extern const KernelDef kMatMulF32;
-const KernelDef kMatMulF32 = {"matmul_f32", "MatMul",   "float32", Peak::kFloat32,
-                              RejectMatMul, PackMatMul, BindMatMul};
+const KernelDef kMatMulF32 = {
+    .name = "matmul_f32",
+    .op = "MatMul",
+    .precision = Precision::kFloat32,
+    .peak = Peak::kFloat32,
+    .reject = RejectMatMul,
+    .pack = PackMatMul,
+    .bind = BindMatMul,
+};
 
 }  // namespace evoq

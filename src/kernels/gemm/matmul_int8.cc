@@ -3,7 +3,7 @@
 namespace evoq {
 namespace {
 
-std::optional<Rejection> Reject(const KernelCall& call, const Int8Geometry& geometry) {
+std::optional<Reason> Reject(const KernelCall& call, const Int8Geometry& geometry) {
   return RejectQuantizedLinear(call, geometry, /*w_axis=*/1);
 }
 
@@ -13,8 +13,15 @@ using Functions = Int8Functions<ReadMatMulGeometry, Reject, BindQuantizedLinear>
 
 extern const KernelDef kMatMulInt8;
 const KernelDef kMatMulInt8 = {
-    "matmul_int8",     "MatMul",        "int8",          Peak::kInt8,
-    Functions::Reject, Functions::Pack, Functions::Bind, Functions::Variants,
-    Int8InPlace};
+    .name = "matmul_int8",
+    .op = "MatMul",
+    .precision = Precision::kInt8,
+    .peak = Peak::kInt8,
+    .reject = Functions::Reject,
+    .pack = Functions::Pack,
+    .bind = Functions::Bind,
+    .variants = Functions::Variants,
+    .in_place = Int8InPlace,
+};
 
 }  // namespace evoq

@@ -8,8 +8,15 @@ using Functions = Int8Functions<ReadMatMulGeometry, RejectIntegerLinear, BindInt
 }  // namespace
 
 extern const KernelDef kMatMulIntegerKernel;
-const KernelDef kMatMulIntegerKernel = {"matmul_integer", "MatMulInteger",    "int8",
-                                        Peak::kInt8,      Functions::Reject,  Functions::Pack,
-                                        Functions::Bind,  Functions::Variants};
+const KernelDef kMatMulIntegerKernel = {
+    .name = "matmul_integer",
+    .op = "MatMulInteger",
+    .precision = Precision::kInt8,
+    .peak = Peak::kInt8,
+    .reject = Functions::Reject,
+    .pack = Functions::Pack,
+    .bind = Functions::Bind,
+    .variants = Functions::Variants,
+};
 
 }  // namespace evoq

@@ -21,7 +21,7 @@ struct Shapes {
   std::vector<int64_t> a_of, b_of;  // per product: its matrices
 };
 
-std::optional<Rejection> ReadShapes(const KernelCall& call, Shapes& s) {
+std::optional<Reason> ReadShapes(const KernelCall& call, Shapes& s) {
   if (auto unknown = RejectUnknownShapes(call)) return unknown;
   const std::vector<int64_t> a = call.inputs[0].shape.sizes(), b = call.inputs[1].shape.sizes();
   if (a.size() < 2 || b.size() < 2) return Reject("shape", "an operand of rank 1 or 0");
@@ -48,7 +48,7 @@ std::optional<Rejection> ReadShapes(const KernelCall& call, Shapes& s) {
   return std::nullopt;
 }
 
-std::optional<Rejection> RejectPair(const KernelCall& call) {
+std::optional<Reason> RejectPair(const KernelCall& call) {
   if (!QuantizedU8(call.inputs[0]) || !QuantizedByte(call.inputs[1]))
     return Reject("types", "{} * {}, expected bytes with one scale each", call.inputs[0].ToString(),
                   call.inputs[1].ToString());
@@ -188,7 +188,7 @@ struct MatMulPair {
 
 Result<BoundKernel> BindPair(const KernelCall& call, const BindOptions& options) {
   MatMulPair state;
-  if (const auto why = ReadShapes(call, state.s)) return Unsupported("{}", why->why);
+  if (const auto why = ReadShapes(call, state.s)) return Unsupported("{}", why->sentence);
   const Shapes& s = state.s;
   state.a_zero = ZeroOf(call.inputs[0]);
   const bool flipped = call.inputs[1].dtype == DType::kUint8;
@@ -219,7 +219,13 @@ Result<BoundKernel> BindPair(const KernelCall& call, const BindOptions& options)
 }  // namespace
 
 extern const KernelDef kMatMulPairInt8;
-const KernelDef kMatMulPairInt8 = {"matmul_pair_int8", "MatMul", "int8",  Peak::kInt8,
-                                   RejectPair,         nullptr,  BindPair};
+const KernelDef kMatMulPairInt8 = {
+    .name = "matmul_pair_int8",
+    .op = "MatMul",
+    .precision = Precision::kInt8,
+    .peak = Peak::kInt8,
+    .reject = RejectPair,
+    .bind = BindPair,
+};
 
 }  // namespace evoq

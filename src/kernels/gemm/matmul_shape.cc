@@ -8,7 +8,7 @@
 
 namespace evoq {
 
-std::optional<Rejection> ReadMatMulShape(const KernelCall& call, MatMulShape& s) {
+std::optional<Reason> ReadMatMulShape(const KernelCall& call, MatMulShape& s) {
   std::vector<int64_t> a = call.inputs[0].shape.sizes(), b = call.inputs[1].shape.sizes();
   if (a.empty() || b.empty()) return Reject("shape", "a scalar operand");
   if (a.size() == 1) a.insert(a.begin(), 1);

@@ -24,6 +24,6 @@ struct MatMulShape {
 // Reads the shapes of a MatMul call with static shapes, or says what is wrong with them: ONNX's
 // broadcasting, a bias of n elements, a residual of y's shape. Where there is one matrix b, all
 // rows of a are one product.
-std::optional<Rejection> ReadMatMulShape(const KernelCall& call, MatMulShape& shape);
+std::optional<Reason> ReadMatMulShape(const KernelCall& call, MatMulShape& shape);
 
 }  // namespace evoq

@@ -16,7 +16,7 @@ namespace {
 
 constexpr int kMaxRows = 16;  // of a
 
-std::optional<Rejection> RejectW8(const KernelCall& call) {
+std::optional<Reason> RejectW8(const KernelCall& call) {
   if (call.outputs.size() != 1 || !call.has_input(0) || !call.has_input(1))
     return Reject("shape", "{} inputs and {} outputs, expected a, b and y", call.inputs.size(),
                   call.outputs.size());
@@ -70,7 +70,7 @@ struct W8State {
 
 Result<BoundKernel> BindW8(const KernelCall& call, const BindOptions& options) {
   MatMulShape shape;
-  if (const auto why = ReadMatMulShape(call, shape)) return Unsupported("{}", why->why);
+  if (const auto why = ReadMatMulShape(call, shape)) return Unsupported("{}", why->sentence);
   W8State state;
   EVOQ_ASSIGN(state.weights, BindWeights(*call.constant(1), options.isa));
   state.rows = shape.m;
@@ -93,7 +93,14 @@ Result<Tensor> PackW8(const KernelCall& call, size_t input) {
 
 }  // namespace
 
-extern const KernelDef kMatMulW8 = {"matmul_w8", "MatMul", "float32", Peak::kMemory,
-                                    RejectW8,    PackW8,   BindW8};
+extern const KernelDef kMatMulW8 = {
+    .name = "matmul_w8",
+    .op = "MatMul",
+    .precision = Precision::kFloat32,
+    .peak = Peak::kMemory,
+    .reject = RejectW8,
+    .pack = PackW8,
+    .bind = BindW8,
+};
 
 }  // namespace evoq

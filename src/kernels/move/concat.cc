@@ -7,7 +7,7 @@
 namespace evoq {
 namespace {
 
-std::optional<Rejection> RejectConcat(const KernelCall& call) {
+std::optional<Reason> RejectConcat(const KernelCall& call) {
   if (auto unknown = RejectUnknownShapes(call)) return unknown;
   const TensorType& y = call.outputs[0];
   const auto axis = NormalizeAxis(call.attrs.Int("axis"), y.shape.rank());
@@ -151,7 +151,13 @@ Result<BoundKernel> BindConcat(const KernelCall& call, const BindOptions& option
 
 }  // namespace
 
-extern const KernelDef kConcatKernel = {"concat",     "Concat", "any",     Peak::kMemory,
-                                        RejectConcat, nullptr,  BindConcat};
+extern const KernelDef kConcatKernel = {
+    .name = "concat",
+    .op = "Concat",
+    .precision = Precision::kAny,
+    .peak = Peak::kMemory,
+    .reject = RejectConcat,
+    .bind = BindConcat,
+};
 
 }  // namespace evoq

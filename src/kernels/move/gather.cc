@@ -7,7 +7,7 @@
 namespace evoq {
 namespace {
 
-std::optional<Rejection> RejectGather(const KernelCall& call) {
+std::optional<Reason> RejectGather(const KernelCall& call) {
   if (auto unknown = RejectUnknownShapes(call)) return unknown;
   if (auto rejection = RejectUnlessSame(call, 0)) return rejection;
   const TensorType &x = call.inputs[0], &indices = call.inputs[1];
@@ -113,7 +113,13 @@ Result<BoundKernel> BindGather(const KernelCall& call, const BindOptions& option
 
 }  // namespace
 
-extern const KernelDef kGatherKernel = {"gather",     "Gather", "any",     Peak::kMemory,
-                                        RejectGather, nullptr,  BindGather};
+extern const KernelDef kGatherKernel = {
+    .name = "gather",
+    .op = "Gather",
+    .precision = Precision::kAny,
+    .peak = Peak::kMemory,
+    .reject = RejectGather,
+    .bind = BindGather,
+};
 
 }  // namespace evoq

@@ -16,7 +16,7 @@ inline int64_t ElementBytes(DType dtype) {
 
 // Input i and output 0 have whole-byte elements of one type with the same parameters: moving keeps
 // the integers.
-inline std::optional<Rejection> RejectUnlessSame(const KernelCall& call, size_t i) {
+inline std::optional<Reason> RejectUnlessSame(const KernelCall& call, size_t i) {
   const TensorType &x = call.inputs[i], &y = call.outputs[0];
   TensorType as_y = x;
   as_y.shape = y.shape;

@@ -157,7 +157,7 @@ TEST(Move, ConcatCopiesAndRequantizes) {
   t.inputs = {RandomTensor(TensorType(DType::kFloat32, Shape{2}), 1),
               RandomTensor(TensorType(DType::kInt32, Shape{2}), 1)};
   t.outputs = {TensorType(DType::kFloat32, Shape{4})};
-  EXPECT_STREQ(RejectOf(kConcatKernel, t)->code, "types");
+  EXPECT_EQ(RejectOf(kConcatKernel, t)->code, "types");
 }
 
 }  // namespace

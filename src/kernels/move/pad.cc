@@ -43,7 +43,7 @@ int64_t SourceIndex(int64_t i, int64_t size, const std::string& mode) {
   return m < size ? m : period - m;
 }
 
-std::optional<Rejection> RejectPad(const KernelCall& call) {
+std::optional<Reason> RejectPad(const KernelCall& call) {
   if (auto unknown = RejectUnknownShapes(call)) return unknown;
   if (auto rejection = RejectUnlessSame(call, 0)) return rejection;
   // What is rounded to more bits overflows on the way (requant.h).
@@ -211,7 +211,13 @@ Result<BoundKernel> BindPad(const KernelCall& call, const BindOptions& options) 
 
 }  // namespace
 
-extern const KernelDef kPadKernel = {"pad",     "Pad",   "any",  Peak::kMemory,
-                                     RejectPad, nullptr, BindPad};
+extern const KernelDef kPadKernel = {
+    .name = "pad",
+    .op = "Pad",
+    .precision = Precision::kAny,
+    .peak = Peak::kMemory,
+    .reject = RejectPad,
+    .bind = BindPad,
+};
 
 }  // namespace evoq

@@ -44,7 +44,7 @@ Merged Merge(const std::vector<int64_t>& sizes, const std::vector<int64_t>& perm
   return merged;
 }
 
-std::optional<Rejection> RejectPermutation(const KernelCall& call) {
+std::optional<Reason> RejectPermutation(const KernelCall& call) {
   const auto perm = PermOf(call);
   if (!perm)
     return Reject("attribute", "perm does not permute {} axes", call.inputs[0].shape.rank());
@@ -58,13 +58,13 @@ std::optional<Rejection> RejectPermutation(const KernelCall& call) {
   return std::nullopt;
 }
 
-std::optional<Rejection> RejectTranspose(const KernelCall& call) {
+std::optional<Reason> RejectTranspose(const KernelCall& call) {
   if (auto unknown = RejectUnknownShapes(call)) return unknown;
   if (auto rejection = RejectUnlessSame(call, 0)) return rejection;
   return RejectPermutation(call);
 }
 
-std::optional<Rejection> RejectDequantizing(const KernelCall& call) {
+std::optional<Reason> RejectDequantizing(const KernelCall& call) {
   if (auto unknown = RejectUnknownShapes(call)) return unknown;
   if (!QuantizedByte(call.inputs[0]) || !PlainFloat(call.outputs[0])) {
     return Reject("types", "{} -> {}, expected bytes with one scale and float32",
@@ -233,10 +233,20 @@ Result<BoundKernel> BindTranspose(const KernelCall& call, const BindOptions& opt
 }  // namespace
 
 extern const KernelDef kTransposeKernel = {
-    "transpose", "Transpose", "any", Peak::kMemory, RejectTranspose, nullptr, BindTranspose};
+    .name = "transpose",
+    .op = "Transpose",
+    .precision = Precision::kAny,
+    .peak = Peak::kMemory,
+    .reject = RejectTranspose,
+    .bind = BindTranspose,
+};
 extern const KernelDef kDequantizeTransposeKernel = {
-    "dequantize_transpose", "DequantizeTranspose", "int8",
-    Peak::kMemory,          RejectDequantizing,    nullptr,
-    BindDequantizing};
+    .name = "dequantize_transpose",
+    .op = "DequantizeTranspose",
+    .precision = Precision::kInt8,
+    .peak = Peak::kMemory,
+    .reject = RejectDequantizing,
+    .bind = BindDequantizing,
+};
 
 }  // namespace evoq

@@ -6,7 +6,7 @@
 namespace evoq {
 namespace {
 
-std::optional<Rejection> RejectCommon(const KernelCall& call) {
+std::optional<Reason> RejectCommon(const KernelCall& call) {
   if (auto unknown = RejectUnknownShapes(call)) return unknown;
   return RejectUnlessSame(call, 0);
 }
@@ -49,7 +49,7 @@ Result<StridedView> SliceOf(const KernelCall& call) {
   return view;
 }
 
-std::optional<Rejection> RejectSlice(const KernelCall& call) {
+std::optional<Reason> RejectSlice(const KernelCall& call) {
   if (auto rejection = RejectCommon(call)) return rejection;
   const auto view = SliceOf(call);
   if (!view) return Reject("not-constant", "{}", view.error().message());
@@ -67,7 +67,7 @@ Result<BoundKernel> BindSlice(const KernelCall& call, const BindOptions& options
 
 // ---- Expand(x, shape), Tile(x, repeats): their output shapes say it all
 
-std::optional<Rejection> RejectExpand(const KernelCall& call) {
+std::optional<Reason> RejectExpand(const KernelCall& call) {
   if (auto rejection = RejectCommon(call)) return rejection;
   const Shape &x = call.inputs[0].shape, &y = call.outputs[0].shape;
   for (int i = 0; i < x.rank(); ++i) {
@@ -88,7 +88,7 @@ Result<BoundKernel> BindExpand(const KernelCall& call, const BindOptions& option
   return BindStrided(std::move(view), ElementBytes(call.inputs[0].dtype), options);
 }
 
-std::optional<Rejection> RejectTile(const KernelCall& call) {
+std::optional<Reason> RejectTile(const KernelCall& call) {
   if (auto rejection = RejectCommon(call)) return rejection;
   const Shape &x = call.inputs[0].shape, &y = call.outputs[0].shape;
   if (x.rank() != y.rank()) return Reject("shape", "{} -> {}", x.ToString(), y.ToString());
@@ -113,7 +113,7 @@ Result<BoundKernel> BindTile(const KernelCall& call, const BindOptions& options)
 
 // ---- Split(x, sizes?): the outputs' shapes say where
 
-std::optional<Rejection> RejectSplit(const KernelCall& call) {
+std::optional<Reason> RejectSplit(const KernelCall& call) {
   if (auto unknown = RejectUnknownShapes(call)) return unknown;
   const TensorType& x = call.inputs[0];
   const auto axis = NormalizeAxis(call.attrs.Int("axis", 0), x.shape.rank());
@@ -193,7 +193,7 @@ Rearrangement RearrangementOf(const KernelCall& call) {
   return {{s[0], b, b, c, s[2], s[3]}, {0, 3, 4, 1, 5, 2}};
 }
 
-std::optional<Rejection> RejectBlocks(const KernelCall& call) {
+std::optional<Reason> RejectBlocks(const KernelCall& call) {
   if (auto rejection = RejectCommon(call)) return rejection;
   const Shape& x = call.inputs[0].shape;
   const int64_t b = call.attrs.Int("blocksize");
@@ -217,7 +217,7 @@ Result<BoundKernel> BindBlocks(const KernelCall& call, const BindOptions& option
 
 // ---- Reshape and the like
 
-std::optional<Rejection> RejectCopy(const KernelCall& call) {
+std::optional<Reason> RejectCopy(const KernelCall& call) {
   if (auto unknown = RejectUnknownShapes(call)) return unknown;
   const TensorType &x = call.inputs[0], &y = call.outputs[0];
   TensorType as_y = x;
@@ -249,8 +249,15 @@ Result<BoundKernel> BindCopy(const KernelCall& call, const BindOptions& options)
 
 }  // namespace
 
-#define EVOQ_MOVE(symbol, name, op, reject, bind) \
-  extern const KernelDef symbol = {name, op, "any", Peak::kMemory, reject, nullptr, bind};
+#define EVOQ_MOVE(symbol, kernel_name, op_name, reject_call, bind_call) \
+  extern const KernelDef symbol = {                                     \
+      .name = kernel_name,                                              \
+      .op = op_name,                                                    \
+      .precision = Precision::kAny,                                     \
+      .peak = Peak::kMemory,                                            \
+      .reject = reject_call,                                            \
+      .bind = bind_call,                                                \
+  };
 EVOQ_MOVE(kSliceKernel, "slice", "Slice", RejectSlice, BindSlice)
 EVOQ_MOVE(kExpandKernel, "expand", "Expand", RejectExpand, BindExpand)
 EVOQ_MOVE(kTileKernel, "tile", "Tile", RejectTile, BindTile)

@@ -207,10 +207,11 @@ TEST(Move, PadAlongNamedAxes) {
   const Tensor want = Tensor::FromValues<float>(Shape{3, 1, 3}, {9, 9, 9, 1, 2, 9, 3, 4, 9});
   ExpectKernel(*FindKernel("pad"), t, {want}, "named");
   t.inputs[3] = Ints({3, 0});
-  EXPECT_EQ(std::string(RejectOf(*FindKernel("pad"), t)->why), "axis 3 is outside [-3, 3)");
+  EXPECT_EQ(std::string(RejectOf(*FindKernel("pad"), t)->sentence), "axis 3 is outside [-3, 3)");
   t.inputs[3] = Ints({-1, 0});
   t.is_constant[3] = false;
-  EXPECT_EQ(std::string(RejectOf(*FindKernel("pad"), t)->why), "the axes are computed at run time");
+  EXPECT_EQ(std::string(RejectOf(*FindKernel("pad"), t)->sentence),
+            "the axes are computed at run time");
 }
 
 // Without a value the fill is 0, of quantized elements the zero point; a scalar has nothing to pad.
@@ -306,7 +307,7 @@ TEST(Move, GatherCountsFromTheEndAndStaysInside) {
       t.inputs[1] = Tensor::FromValues<int64_t>(Shape{2, 2}, {100, -100, 0, 0});
       RunKernel(*FindKernel("gather"), t, Isa::kScalar);
       t.is_constant = {false, true};
-      EXPECT_STREQ(RejectOf(*FindKernel("gather"), t)->code, "shape");
+      EXPECT_EQ(RejectOf(*FindKernel("gather"), t)->code, "shape");
     }
   }
 }
@@ -340,7 +341,7 @@ TEST(Move, CopyKeepsBytes) {
   t.outputs = {TensorType(DType::kFloat32, Shape{4200})};
   ExpectKernel(*FindKernel("copy_reshape"), t, {t.inputs[0].WithType(t.outputs[0])}, "");
   t.outputs[0].dtype = DType::kInt32;
-  EXPECT_STREQ(RejectOf(*FindKernel("copy_reshape"), t)->code, "types");
+  EXPECT_EQ(RejectOf(*FindKernel("copy_reshape"), t)->code, "types");
 }
 
 }  // namespace

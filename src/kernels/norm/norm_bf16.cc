@@ -22,7 +22,7 @@ Result<int64_t> RowOf(const KernelCall& call) {
   return n * beside;
 }
 
-std::optional<Rejection> RejectRows(const KernelCall& call) {
+std::optional<Reason> RejectRows(const KernelCall& call) {
   if (auto why = RejectUnlessBf16(call, 1)) return why;
   if (auto unknown = RejectUnknownShapes(call)) return unknown;
   if (call.inputs[0].shape != call.outputs[0].shape)
@@ -93,8 +93,15 @@ Result<BoundKernel> BindRows(const KernelCall& call, const BindOptions& options)
 
 }  // namespace
 
-#define EVOQ_ROWS(symbol, name, op) \
-  extern const KernelDef symbol = {name, op, "bf16", Peak::kMemory, RejectRows, nullptr, BindRows};
+#define EVOQ_ROWS(symbol, kernel_name, op_name) \
+  extern const KernelDef symbol = {             \
+      .name = kernel_name,                      \
+      .op = op_name,                            \
+      .precision = Precision::kBf16,            \
+      .peak = Peak::kMemory,                    \
+      .reject = RejectRows,                     \
+      .bind = BindRows,                         \
+  };
 EVOQ_ROWS(kSoftmaxBf16, "softmax_bf16", "Softmax")
 EVOQ_ROWS(kLayerNormBf16, "layer_norm_bf16", "LayerNormalization")
 EVOQ_ROWS(kRmsNormBf16, "rms_norm_bf16", "RMSNormalization")

@@ -8,7 +8,7 @@
 namespace evoq {
 namespace {
 
-std::optional<Rejection> RejectTypes(const KernelCall& call) {
+std::optional<Reason> RejectTypes(const KernelCall& call) {
   for (size_t i = 0; i < call.inputs.size(); ++i) {
     if (call.has_input(i) && !PlainFloat(call.inputs[i])) {
       return Reject("types", "input {} is {}, expected float32", i, call.inputs[i].ToString());
@@ -34,7 +34,7 @@ Result<int64_t> RowOf(const KernelCall& call) {
   return n;
 }
 
-std::optional<Rejection> RejectLayer(const KernelCall& call) {
+std::optional<Reason> RejectLayer(const KernelCall& call) {
   if (auto rejection = RejectTypes(call)) return rejection;
   const auto n = RowOf(call);
   if (!n) return Reject("attribute", "{}", n.error().message());
@@ -103,7 +103,7 @@ Channels ChannelsOf(const KernelCall& call) {
   return {x[0].value, channels, image == 0 ? 0 : ElementsOf(call.inputs[0]) / image, last};
 }
 
-std::optional<Rejection> RejectChannels(const KernelCall& call, size_t parameters) {
+std::optional<Reason> RejectChannels(const KernelCall& call, size_t parameters) {
   if (auto rejection = RejectTypes(call)) return rejection;
   if (call.inputs[0].shape.rank() < 2)
     return Reject("shape", "input 0 is {}, expected rank 2 or more", call.inputs[0].ToString());
@@ -116,7 +116,7 @@ std::optional<Rejection> RejectChannels(const KernelCall& call, size_t parameter
   return std::nullopt;
 }
 
-std::optional<Rejection> RejectBatch(const KernelCall& call) {
+std::optional<Reason> RejectBatch(const KernelCall& call) {
   if (auto rejection = RejectChannels(call, 4)) return rejection;
   if (call.outputs.size() > 1 || call.attrs.Int("training_mode") != 0)
     return Reject("attribute", "training mode");
@@ -171,7 +171,7 @@ Result<BoundKernel> BindBatch(const KernelCall& call, const BindOptions& options
   return BoundKernel::Of(std::move(state));
 }
 
-std::optional<Rejection> RejectInstance(const KernelCall& call) { return RejectChannels(call, 2); }
+std::optional<Reason> RejectInstance(const KernelCall& call) { return RejectChannels(call, 2); }
 
 struct InstanceState {
   static constexpr int64_t kGroup = 16;  // channels of a task
@@ -204,8 +204,15 @@ Result<BoundKernel> BindInstance(const KernelCall& call, const BindOptions& opti
 
 }  // namespace
 
-#define EVOQ_NORM(symbol, name, op, reject, bind) \
-  extern const KernelDef symbol = {name, op, "float32", Peak::kMemory, reject, nullptr, bind};
+#define EVOQ_NORM(symbol, kernel_name, op_name, reject_call, bind_call) \
+  extern const KernelDef symbol = {                                     \
+      .name = kernel_name,                                              \
+      .op = op_name,                                                    \
+      .precision = Precision::kFloat32,                                 \
+      .peak = Peak::kMemory,                                            \
+      .reject = reject_call,                                            \
+      .bind = bind_call,                                                \
+  };
 EVOQ_NORM(kLayerNormFloat, "layer_norm_f32", "LayerNormalization", RejectLayer, BindLayer)
 EVOQ_NORM(kRmsNormFloat, "rms_norm_f32", "RMSNormalization", RejectLayer, BindLayer)
 EVOQ_NORM(kBatchNormFloat, "batch_norm_f32", "BatchNormalization", RejectBatch, BindBatch)

@@ -93,7 +93,7 @@ Result<Plan> PlanOf(const KernelCall& call) {
   return plan;
 }
 
-std::optional<Rejection> RejectShape(const KernelCall& call) {
+std::optional<Reason> RejectShape(const KernelCall& call) {
   if (auto unknown = RejectUnknownShapes(call)) return unknown;
   if (call.has_input(1) && call.constant(1) == nullptr)
     return Reject("not-constant", "the axes are computed at run time");
@@ -107,7 +107,7 @@ std::optional<Rejection> RejectShape(const KernelCall& call) {
   return std::nullopt;
 }
 
-std::optional<Rejection> RejectFloat(const KernelCall& call) {
+std::optional<Reason> RejectFloat(const KernelCall& call) {
   if (!PlainFloat(call.inputs[0]) || !PlainFloat(call.outputs[0])) {
     return Reject("types", "{} -> {}, expected float32", call.inputs[0].ToString(),
                   call.outputs[0].ToString());
@@ -163,7 +163,7 @@ Result<BoundKernel> BindFloat(const KernelCall& call, const BindOptions& options
   return BoundKernel::Of(std::move(state));
 }
 
-std::optional<Rejection> RejectMeanBytes(const KernelCall& call) {
+std::optional<Reason> RejectMeanBytes(const KernelCall& call) {
   if (!QuantizedU8(call.inputs[0]) || !QuantizedU8(call.outputs[0])) {
     return Reject("types", "{} -> {}, expected uint8 with one scale each",
                   call.inputs[0].ToString(), call.outputs[0].ToString());
@@ -248,7 +248,7 @@ Result<ArgState> ArgOf(const KernelCall& call) {
   return state;
 }
 
-std::optional<Rejection> RejectArg(const KernelCall& call) {
+std::optional<Reason> RejectArg(const KernelCall& call) {
   if (!PlainFloat(call.inputs[0]) || call.outputs[0].dtype != DType::kInt64) {
     return Reject("types", "{} -> {}, expected float32 to int64", call.inputs[0].ToString(),
                   call.outputs[0].ToString());
@@ -274,15 +274,39 @@ Result<BoundKernel> BindArg(const KernelCall& call, const BindOptions& options) 
 }  // namespace
 
 extern const KernelDef kReduceMeanByte = {
-    "reduce_mean_u8", "ReduceMean", "int8", Peak::kMemory, RejectMeanBytes, nullptr, BindMeanBytes};
-#define EVOQ_REDUCE(op, start, term, combine, result)                                    \
-  extern const KernelDef k##op##Float = {#op "_f32",  #op,     "float32", Peak::kMemory, \
-                                         RejectFloat, nullptr, BindFloat};
+    .name = "reduce_mean_u8",
+    .op = "ReduceMean",
+    .precision = Precision::kInt8,
+    .peak = Peak::kMemory,
+    .reject = RejectMeanBytes,
+    .bind = BindMeanBytes,
+};
+#define EVOQ_REDUCE(op_name, start, term, combine, result) \
+  extern const KernelDef k##op_name##Float = {             \
+      .name = #op_name "_f32",                             \
+      .op = #op_name,                                      \
+      .precision = Precision::kFloat32,                    \
+      .peak = Peak::kMemory,                               \
+      .reject = RejectFloat,                               \
+      .bind = BindFloat,                                   \
+  };
 EVOQ_REDUCE_LIST
 #undef EVOQ_REDUCE
-extern const KernelDef kArgMaxFloat = {"argmax_f32", "ArgMax", "float32", Peak::kMemory,
-                                       RejectArg,    nullptr,  BindArg};
-extern const KernelDef kArgMinFloat = {"argmin_f32", "ArgMin", "float32", Peak::kMemory,
-                                       RejectArg,    nullptr,  BindArg};
+extern const KernelDef kArgMaxFloat = {
+    .name = "argmax_f32",
+    .op = "ArgMax",
+    .precision = Precision::kFloat32,
+    .peak = Peak::kMemory,
+    .reject = RejectArg,
+    .bind = BindArg,
+};
+extern const KernelDef kArgMinFloat = {
+    .name = "argmin_f32",
+    .op = "ArgMin",
+    .precision = Precision::kFloat32,
+    .peak = Peak::kMemory,
+    .reject = RejectArg,
+    .bind = BindArg,
+};
 
 }  // namespace evoq

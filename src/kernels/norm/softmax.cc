@@ -25,7 +25,7 @@ Result<Split> SplitOf(const KernelCall& call) {
   return split;
 }
 
-std::optional<Rejection> RejectShape(const KernelCall& call) {
+std::optional<Reason> RejectShape(const KernelCall& call) {
   if (auto unknown = RejectUnknownShapes(call)) return unknown;
   if (call.inputs[0].shape != call.outputs[0].shape) {
     return Reject("shape", "{} -> {}", call.inputs[0].shape.ToString(),
@@ -35,7 +35,7 @@ std::optional<Rejection> RejectShape(const KernelCall& call) {
   return std::nullopt;
 }
 
-std::optional<Rejection> RejectFloat(const KernelCall& call) {
+std::optional<Reason> RejectFloat(const KernelCall& call) {
   if (!PlainFloat(call.inputs[0]) || !PlainFloat(call.outputs[0])) {
     return Reject("types", "{} -> {}, expected float32", call.inputs[0].ToString(),
                   call.outputs[0].ToString());
@@ -83,7 +83,7 @@ Result<BoundKernel> BindFloat(const KernelCall& call, const BindOptions& options
 
 constexpr int64_t kMaxColumn = 8192;  // bytes of a strided row, gathered on the stack
 
-std::optional<Rejection> RejectBytes(const KernelCall& call) {
+std::optional<Reason> RejectBytes(const KernelCall& call) {
   if (!QuantizedU8(call.inputs[0]) || !QuantizedU8(call.outputs[0])) {
     return Reject("types", "{} -> {}, expected uint8 with one scale each",
                   call.inputs[0].ToString(), call.outputs[0].ToString());
@@ -146,11 +146,29 @@ Result<BoundKernel> BindBytes(const KernelCall& call, const BindOptions& options
 
 }  // namespace
 
-extern const KernelDef kSoftmaxByte = {"softmax_u8", "Softmax", "int8",   Peak::kMemory,
-                                       RejectBytes,  nullptr,   BindBytes};
-extern const KernelDef kSoftmaxFloat = {"softmax_f32", "Softmax", "float32", Peak::kMemory,
-                                        RejectFloat,   nullptr,   BindFloat};
+extern const KernelDef kSoftmaxByte = {
+    .name = "softmax_u8",
+    .op = "Softmax",
+    .precision = Precision::kInt8,
+    .peak = Peak::kMemory,
+    .reject = RejectBytes,
+    .bind = BindBytes,
+};
+extern const KernelDef kSoftmaxFloat = {
+    .name = "softmax_f32",
+    .op = "Softmax",
+    .precision = Precision::kFloat32,
+    .peak = Peak::kMemory,
+    .reject = RejectFloat,
+    .bind = BindFloat,
+};
 extern const KernelDef kLogSoftmaxFloat = {
-    "log_softmax_f32", "LogSoftmax", "float32", Peak::kMemory, RejectFloat, nullptr, BindFloat};
+    .name = "log_softmax_f32",
+    .op = "LogSoftmax",
+    .precision = Precision::kFloat32,
+    .peak = Peak::kMemory,
+    .reject = RejectFloat,
+    .bind = BindFloat,
+};
 
 }  // namespace evoq

@@ -27,7 +27,7 @@ Result<PoolArgs> ArgsOf(const KernelCall& call) {
 }
 
 // Shapes and attributes; types are the row's business.
-std::optional<Rejection> RejectShape(const KernelCall& call) {
+std::optional<Reason> RejectShape(const KernelCall& call) {
   if (auto unknown = RejectUnknownShapes(call)) return unknown;
   const Shape &x = call.inputs[0].shape, &y = call.outputs[0].shape;
   if (call.attrs.Int("channels_last") != 1) return Reject("layout", "needs channels_last=1");
@@ -50,7 +50,7 @@ std::optional<Rejection> RejectShape(const KernelCall& call) {
   return std::nullopt;
 }
 
-std::optional<Rejection> RejectMaxByte(const KernelCall& call) {
+std::optional<Reason> RejectMaxByte(const KernelCall& call) {
   if (!(call.inputs[0].dtype == DType::kUint8 || call.inputs[0].dtype == DType::kInt8)) {
     return Reject("types", "input 0 is {}, expected uint8 or int8", call.inputs[0].ToString());
   }
@@ -64,7 +64,7 @@ std::optional<Rejection> RejectMaxByte(const KernelCall& call) {
   return RejectShape(call);
 }
 
-std::optional<Rejection> RejectFloat(const KernelCall& call) {
+std::optional<Reason> RejectFloat(const KernelCall& call) {
   if (!PlainFloat(call.inputs[0]) || !PlainFloat(call.outputs[0])) {
     return Reject("types", "{} -> {}, expected float32", call.inputs[0].ToString(),
                   call.outputs[0].ToString());
@@ -72,12 +72,12 @@ std::optional<Rejection> RejectFloat(const KernelCall& call) {
   return RejectShape(call);
 }
 
-std::optional<Rejection> RejectBf16(const KernelCall& call) {
+std::optional<Reason> RejectBf16(const KernelCall& call) {
   if (auto why = RejectUnlessBf16(call, 1)) return why;
   return RejectShape(call);
 }
 
-std::optional<Rejection> RejectAverageByte(const KernelCall& call) {
+std::optional<Reason> RejectAverageByte(const KernelCall& call) {
   if (!QuantizedU8(call.inputs[0]) || !QuantizedU8(call.outputs[0])) {
     return Reject("types", "{} -> {}, expected uint8 with one scale each",
                   call.inputs[0].ToString(), call.outputs[0].ToString());
@@ -125,22 +125,28 @@ Result<BoundKernel> Bind(const KernelCall& call, const BindOptions& options) {
 
 }  // namespace
 
-#define EVOQ_POOL(symbol, name, op, precision, reject) \
-  extern const KernelDef symbol = {name, op, precision, Peak::kMemory, reject, nullptr, Bind};
-EVOQ_POOL(kMaxPoolByte, "maxpool_u8", "MaxPool", "int8", RejectMaxByte)
-EVOQ_POOL(kMaxPoolFloat, "maxpool_f32", "MaxPool", "float32", RejectFloat)
-EVOQ_POOL(kMaxPoolBf16, "maxpool_bf16", "MaxPool", "bf16", RejectBf16)
-EVOQ_POOL(kGlobalMaxPoolByte, "global_maxpool_u8", "GlobalMaxPool", "int8", RejectMaxByte)
-EVOQ_POOL(kGlobalMaxPoolFloat, "global_maxpool_f32", "GlobalMaxPool", "float32", RejectFloat)
-EVOQ_POOL(kGlobalMaxPoolBf16, "global_maxpool_bf16", "GlobalMaxPool", "bf16", RejectBf16)
-EVOQ_POOL(kAveragePoolByte, "avgpool_u8", "AveragePool", "int8", RejectAverageByte)
-EVOQ_POOL(kAveragePoolFloat, "avgpool_f32", "AveragePool", "float32", RejectFloat)
-EVOQ_POOL(kAveragePoolBf16, "avgpool_bf16", "AveragePool", "bf16", RejectBf16)
-EVOQ_POOL(kGlobalAveragePoolByte, "global_avgpool_u8", "GlobalAveragePool", "int8",
+#define EVOQ_POOL(symbol, kernel_name, op_name, kernel_precision, reject_call) \
+  extern const KernelDef symbol = {                                            \
+      .name = kernel_name,                                                     \
+      .op = op_name,                                                           \
+      .precision = Precision::kernel_precision,                                \
+      .peak = Peak::kMemory,                                                   \
+      .reject = reject_call,                                                   \
+      .bind = Bind,                                                            \
+  };
+EVOQ_POOL(kMaxPoolByte, "maxpool_u8", "MaxPool", kInt8, RejectMaxByte)
+EVOQ_POOL(kMaxPoolFloat, "maxpool_f32", "MaxPool", kFloat32, RejectFloat)
+EVOQ_POOL(kMaxPoolBf16, "maxpool_bf16", "MaxPool", kBf16, RejectBf16)
+EVOQ_POOL(kGlobalMaxPoolByte, "global_maxpool_u8", "GlobalMaxPool", kInt8, RejectMaxByte)
+EVOQ_POOL(kGlobalMaxPoolFloat, "global_maxpool_f32", "GlobalMaxPool", kFloat32, RejectFloat)
+EVOQ_POOL(kGlobalMaxPoolBf16, "global_maxpool_bf16", "GlobalMaxPool", kBf16, RejectBf16)
+EVOQ_POOL(kAveragePoolByte, "avgpool_u8", "AveragePool", kInt8, RejectAverageByte)
+EVOQ_POOL(kAveragePoolFloat, "avgpool_f32", "AveragePool", kFloat32, RejectFloat)
+EVOQ_POOL(kAveragePoolBf16, "avgpool_bf16", "AveragePool", kBf16, RejectBf16)
+EVOQ_POOL(kGlobalAveragePoolByte, "global_avgpool_u8", "GlobalAveragePool", kInt8,
           RejectAverageByte)
-EVOQ_POOL(kGlobalAveragePoolFloat, "global_avgpool_f32", "GlobalAveragePool", "float32",
-          RejectFloat)
-EVOQ_POOL(kGlobalAveragePoolBf16, "global_avgpool_bf16", "GlobalAveragePool", "bf16", RejectBf16)
+EVOQ_POOL(kGlobalAveragePoolFloat, "global_avgpool_f32", "GlobalAveragePool", kFloat32, RejectFloat)
+EVOQ_POOL(kGlobalAveragePoolBf16, "global_avgpool_bf16", "GlobalAveragePool", kBf16, RejectBf16)
 #undef EVOQ_POOL
 
 }  // namespace evoq

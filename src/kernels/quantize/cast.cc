@@ -81,7 +81,7 @@ CastFn CastFor(DType from, DType to) {
   });
 }
 
-std::optional<Rejection> RejectCast(const KernelCall& call) {
+std::optional<Reason> RejectCast(const KernelCall& call) {
   const TensorType &x = call.inputs[0], &y = call.outputs[0];
   if (auto unknown = RejectUnknownShapes(call)) return unknown;
   if (x.quantized() || y.quantized() || CastFor(x.dtype, y.dtype) == nullptr) {
@@ -144,9 +144,21 @@ Result<BoundKernel> BindCast(const KernelCall& call, const BindOptions& options)
 
 }  // namespace
 
-extern const KernelDef kCastKernel = {"cast",     "Cast",  "any",   Peak::kMemory,
-                                      RejectCast, nullptr, BindCast};
-extern const KernelDef kCastLikeKernel = {"cast_like", "CastLike", "any",   Peak::kMemory,
-                                          RejectCast,  nullptr,    BindCast};
+extern const KernelDef kCastKernel = {
+    .name = "cast",
+    .op = "Cast",
+    .precision = Precision::kAny,
+    .peak = Peak::kMemory,
+    .reject = RejectCast,
+    .bind = BindCast,
+};
+extern const KernelDef kCastLikeKernel = {
+    .name = "cast_like",
+    .op = "CastLike",
+    .precision = Precision::kAny,
+    .peak = Peak::kMemory,
+    .reject = RejectCast,
+    .bind = BindCast,
+};
 
 }  // namespace evoq

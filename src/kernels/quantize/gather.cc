@@ -6,7 +6,7 @@
 namespace evoq {
 namespace {
 
-std::optional<Rejection> RejectGather(const KernelCall& call) {
+std::optional<Reason> RejectGather(const KernelCall& call) {
   if (auto unknown = RejectUnknownShapes(call)) return unknown;
   const TensorType &x = call.inputs[0], &indices = call.inputs[1], &y = call.outputs[0];
   const bool bytes = x.dtype == DType::kUint8 || x.dtype == DType::kInt8;
@@ -61,7 +61,13 @@ Result<BoundKernel> BindGather(const KernelCall& call, const BindOptions& option
 
 }  // namespace
 
-extern const KernelDef kGatherDequantize = {"gather_dequantize", "Gather", "int8",    Peak::kMemory,
-                                            RejectGather,        nullptr,  BindGather};
+extern const KernelDef kGatherDequantize = {
+    .name = "gather_dequantize",
+    .op = "Gather",
+    .precision = Precision::kInt8,
+    .peak = Peak::kMemory,
+    .reject = RejectGather,
+    .bind = BindGather,
+};
 
 }  // namespace evoq

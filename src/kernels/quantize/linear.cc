@@ -7,7 +7,7 @@
 namespace evoq {
 namespace {
 
-std::optional<Rejection> RejectQuantize(const KernelCall& call) {
+std::optional<Reason> RejectQuantize(const KernelCall& call) {
   const TensorType &x = call.inputs[0], &y = call.outputs[0];
   if (call.has_input(1)) return Reject("types", "the scale is an input");
   if (auto unknown = RejectUnknownShapes(call)) return unknown;
@@ -23,7 +23,7 @@ std::optional<Rejection> RejectQuantize(const KernelCall& call) {
   return std::nullopt;
 }
 
-std::optional<Rejection> RejectDequantize(const KernelCall& call) {
+std::optional<Reason> RejectDequantize(const KernelCall& call) {
   const TensorType &x = call.inputs[0], &y = call.outputs[0];
   if (call.has_input(1)) return Reject("types", "the scale is an input");
   if (auto unknown = RejectUnknownShapes(call)) return unknown;
@@ -145,9 +145,20 @@ Result<BoundKernel> BindDequantize(const KernelCall& call, const BindOptions& op
 }  // namespace
 
 extern const KernelDef kQuantizeByte = {
-    "quantize_u8", "QuantizeLinear", "int8", Peak::kMemory, RejectQuantize, nullptr, BindQuantize};
-extern const KernelDef kDequantizeKernel = {"dequantize",  "DequantizeLinear", "int8",
-                                            Peak::kMemory, RejectDequantize,   nullptr,
-                                            BindDequantize};
+    .name = "quantize_u8",
+    .op = "QuantizeLinear",
+    .precision = Precision::kInt8,
+    .peak = Peak::kMemory,
+    .reject = RejectQuantize,
+    .bind = BindQuantize,
+};
+extern const KernelDef kDequantizeKernel = {
+    .name = "dequantize",
+    .op = "DequantizeLinear",
+    .precision = Precision::kInt8,
+    .peak = Peak::kMemory,
+    .reject = RejectDequantize,
+    .bind = BindDequantize,
+};
 
 }  // namespace evoq

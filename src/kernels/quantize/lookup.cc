@@ -4,7 +4,7 @@
 namespace evoq {
 namespace {
 
-std::optional<Rejection> RejectLookup(const KernelCall& call) {
+std::optional<Reason> RejectLookup(const KernelCall& call) {
   if (auto unknown = RejectUnknownShapes(call)) return unknown;
   const TensorType &x = call.inputs[0], &table = call.inputs[1], &y = call.outputs[0];
   if (!QuantizedU8(x) || !QuantizedU8(y)) {
@@ -41,7 +41,13 @@ Result<BoundKernel> BindLookup(const KernelCall& call, const BindOptions& option
 
 }  // namespace
 
-extern const KernelDef kLookupByte = {"lookup_u8",  "Lookup", "int8",    Peak::kMemory,
-                                      RejectLookup, nullptr,  BindLookup};
+extern const KernelDef kLookupByte = {
+    .name = "lookup_u8",
+    .op = "Lookup",
+    .precision = Precision::kInt8,
+    .peak = Peak::kMemory,
+    .reject = RejectLookup,
+    .bind = BindLookup,
+};
 
 }  // namespace evoq

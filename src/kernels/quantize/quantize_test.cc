@@ -377,10 +377,10 @@ TEST(Quantize, RejectsWithAReason) {
   t.op = "QuantizeLinear";
   t.inputs = {RandomTensor(TensorType(DType::kFloat32, Shape{4}), 1), Tensor::Scalar(0.1f)};
   t.outputs = {TensorType(DType::kUint8, Shape{4})};
-  EXPECT_STREQ(RejectOf(kQuantizeByte, t)->code, "types");
+  EXPECT_EQ(RejectOf(kQuantizeByte, t)->code, "types");
   EXPECT_EQ(RejectOf(kQuantizeRuntime, t), std::nullopt);
   t.inputs[1] = Tensor::FromValues<float>(Shape{3}, {1, 1, 1});
-  EXPECT_STREQ(RejectOf(kQuantizeRuntime, t)->code, "shape");
+  EXPECT_EQ(RejectOf(kQuantizeRuntime, t)->code, "shape");
 }
 
 TEST(Quantize, GathersRowsOfBytes) {

@@ -15,7 +15,7 @@ std::optional<AxisView> ViewOf(const KernelCall& call) {
 
 // What both directions ask: a float32 scale, a zero point of the integers' type and as many, no
 // blocks.
-std::optional<Rejection> RejectScales(const KernelCall& call, const TensorType& integers) {
+std::optional<Reason> RejectScales(const KernelCall& call, const TensorType& integers) {
   if (!call.has_input(1)) return Reject("types", "no scale input: it is in the type");
   if (auto unknown = RejectUnknownShapes(call)) return unknown;
   if (!PlainFloat(call.inputs[1]))
@@ -40,7 +40,7 @@ std::optional<Rejection> RejectScales(const KernelCall& call, const TensorType& 
   return std::nullopt;
 }
 
-std::optional<Rejection> RejectQuantize(const KernelCall& call) {
+std::optional<Reason> RejectQuantize(const KernelCall& call) {
   if (!PlainFloat(call.inputs[0]))
     return Reject("types", "input 0 is {}, expected float32", call.inputs[0].ToString());
   if (call.outputs[0].dtype == DType::kInt32)
@@ -48,7 +48,7 @@ std::optional<Rejection> RejectQuantize(const KernelCall& call) {
   return RejectScales(call, call.outputs[0]);
 }
 
-std::optional<Rejection> RejectDequantize(const KernelCall& call) {
+std::optional<Reason> RejectDequantize(const KernelCall& call) {
   if (!PlainFloat(call.outputs[0]))
     return Reject("types", "output is {}, expected float32", call.outputs[0].ToString());
   return RejectScales(call, call.inputs[0]);
@@ -108,7 +108,7 @@ Result<BoundKernel> BindRuntime(const KernelCall& call, const BindOptions& optio
 
 // ---- DynamicQuantizeLinear: y, y_scale, y_zero_point
 
-std::optional<Rejection> RejectDynamic(const KernelCall& call) {
+std::optional<Reason> RejectDynamic(const KernelCall& call) {
   if (auto unknown = RejectUnknownShapes(call)) return unknown;
   if (!PlainFloat(call.inputs[0]))
     return Reject("types", "input 0 is {}, expected float32", call.inputs[0].ToString());
@@ -185,14 +185,29 @@ Result<BoundKernel> BindDynamic(const KernelCall& call, const BindOptions& optio
 
 }  // namespace
 
-extern const KernelDef kQuantizeRuntime = {"quantize_runtime", "QuantizeLinear", "int8",
-                                           Peak::kMemory,      RejectQuantize,   nullptr,
-                                           BindRuntime};
-extern const KernelDef kDequantizeRuntime = {"dequantize_runtime", "DequantizeLinear", "int8",
-                                             Peak::kMemory,        RejectDequantize,   nullptr,
-                                             BindRuntime};
+extern const KernelDef kQuantizeRuntime = {
+    .name = "quantize_runtime",
+    .op = "QuantizeLinear",
+    .precision = Precision::kInt8,
+    .peak = Peak::kMemory,
+    .reject = RejectQuantize,
+    .bind = BindRuntime,
+};
+extern const KernelDef kDequantizeRuntime = {
+    .name = "dequantize_runtime",
+    .op = "DequantizeLinear",
+    .precision = Precision::kInt8,
+    .peak = Peak::kMemory,
+    .reject = RejectDequantize,
+    .bind = BindRuntime,
+};
 extern const KernelDef kDynamicQuantizeKernel = {
-    "dynamic_quantize", "DynamicQuantizeLinear", "int8", Peak::kMemory, RejectDynamic, nullptr,
-    BindDynamic};
+    .name = "dynamic_quantize",
+    .op = "DynamicQuantizeLinear",
+    .precision = Precision::kInt8,
+    .peak = Peak::kMemory,
+    .reject = RejectDynamic,
+    .bind = BindDynamic,
+};
 
 }  // namespace evoq

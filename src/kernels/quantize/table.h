@@ -13,7 +13,7 @@ inline constexpr size_t kTableInput = 4;
 
 // uint8[256], quantized with one scale, a plain constant, and an output in uint8. Passes when there
 // is no table.
-inline std::optional<Rejection> RejectTable(const KernelCall& call) {
+inline std::optional<Reason> RejectTable(const KernelCall& call) {
   if (!call.has_input(kTableInput)) return std::nullopt;
   const TensorType& table = call.inputs[kTableInput];
   if (!QuantizedU8(table) || table.shape.elements() != 256) {

@@ -237,7 +237,7 @@ std::vector<std::string> FunctionNames(const KernelCall& call, Cell cell, int64_
 }
 
 template <Cell kCell>
-std::optional<Rejection> RejectCell(const KernelCall& call) {
+std::optional<Reason> RejectCell(const KernelCall& call) {
   if (auto unknown = RejectUnknownShapes(call)) return unknown;
   for (size_t i = 0; i < call.inputs.size(); ++i) {
     const bool weight = i == kW || i == kR || i == kB || i == kLengths;
@@ -352,13 +352,28 @@ Result<BoundKernel> BindCell(const KernelCall& call, const BindOptions& options)
 
 extern const KernelDef kLstmF32, kGruF32, kRnnF32;
 const KernelDef kLstmF32 = {
-    "lstm_f32",           "LSTM", "float32", Peak::kFloat32, RejectCell<Cell::kLstm>, nullptr,
-    BindCell<Cell::kLstm>};
+    .name = "lstm_f32",
+    .op = "LSTM",
+    .precision = Precision::kFloat32,
+    .peak = Peak::kFloat32,
+    .reject = RejectCell<Cell::kLstm>,
+    .bind = BindCell<Cell::kLstm>,
+};
 const KernelDef kGruF32 = {
-    "gru_f32",           "GRU", "float32", Peak::kFloat32, RejectCell<Cell::kGru>, nullptr,
-    BindCell<Cell::kGru>};
+    .name = "gru_f32",
+    .op = "GRU",
+    .precision = Precision::kFloat32,
+    .peak = Peak::kFloat32,
+    .reject = RejectCell<Cell::kGru>,
+    .bind = BindCell<Cell::kGru>,
+};
 const KernelDef kRnnF32 = {
-    "rnn_f32",           "RNN", "float32", Peak::kFloat32, RejectCell<Cell::kRnn>, nullptr,
-    BindCell<Cell::kRnn>};
+    .name = "rnn_f32",
+    .op = "RNN",
+    .precision = Precision::kFloat32,
+    .peak = Peak::kFloat32,
+    .reject = RejectCell<Cell::kRnn>,
+    .bind = BindCell<Cell::kRnn>,
+};
 
 }  // namespace evoq

@@ -9,7 +9,7 @@
 namespace evoq {
 namespace {
 
-std::optional<Rejection> RejectPlan(const KernelCall& call) {
+std::optional<Reason> RejectPlan(const KernelCall& call) {
   if (auto unknown = RejectUnknownShapes(call)) return unknown;
   if (auto plan = PlanResize(call); !plan) return Reject("attribute", "{}", plan.error().message());
   return std::nullopt;
@@ -17,7 +17,7 @@ std::optional<Rejection> RejectPlan(const KernelCall& call) {
 
 // ---- nearest: elements move; equal types
 
-std::optional<Rejection> RejectNearest(const KernelCall& call) {
+std::optional<Reason> RejectNearest(const KernelCall& call) {
   const TensorType& x = call.inputs[0];
   TensorType as_y = x;
   as_y.shape = call.outputs[0].shape;
@@ -135,7 +135,7 @@ Result<BoundKernel> BindNearest(const KernelCall& call, const BindOptions& optio
 
 // ---- linear: float32, or uint8 with one scale on either side
 
-std::optional<Rejection> RejectLinear(const KernelCall& call) {
+std::optional<Reason> RejectLinear(const KernelCall& call) {
   const TensorType &x = call.inputs[0], &y = call.outputs[0];
   if (!(PlainFloat(x) && PlainFloat(y)) && !(QuantizedU8(x) && QuantizedU8(y))) {
     return Reject("types", "{} -> {}, expected float32 or uint8 with one scale", x.ToString(),
@@ -283,9 +283,21 @@ Result<BoundKernel> BindLinear(const KernelCall& call, const BindOptions& option
 
 }  // namespace
 
-extern const KernelDef kResizeNearest = {"resize_nearest", "Resize", "any",      Peak::kMemory,
-                                         RejectNearest,    nullptr,  BindNearest};
-extern const KernelDef kResizeLinear = {"resize_linear", "Resize", "any",     Peak::kMemory,
-                                        RejectLinear,    nullptr,  BindLinear};
+extern const KernelDef kResizeNearest = {
+    .name = "resize_nearest",
+    .op = "Resize",
+    .precision = Precision::kAny,
+    .peak = Peak::kMemory,
+    .reject = RejectNearest,
+    .bind = BindNearest,
+};
+extern const KernelDef kResizeLinear = {
+    .name = "resize_linear",
+    .op = "Resize",
+    .precision = Precision::kAny,
+    .peak = Peak::kMemory,
+    .reject = RejectLinear,
+    .bind = BindLinear,
+};
 
 }  // namespace evoq

@@ -3,12 +3,15 @@
 namespace evoq {
 
 extern const QuantMethod kMethodBf16 = {
-    "bf16",
-    "Weights and activations in bfloat16, sums in float32: half the bytes, about twice the speed. "
-    "Needs no data.",
-    /*needs_calibration=*/false, /*values=*/DType::kBfloat16,
-    [](Graph& graph, const Ranges&, const QuantizeOptions& options) {
-      return ConvertToBf16(graph, options);
-    }};
+    .name = "bf16",
+    .doc =
+        "Weights and activations in bfloat16, sums in float32: half the bytes, about twice the "
+        "speed. Needs no data.",
+    .precision = Precision::kBf16,
+    .needs_calibration = false,
+    .values = DType::kBfloat16,
+    .run = [](Graph& graph, const Ranges&,
+              const QuantizeOptions& options) { return ConvertToBf16(graph, options); },
+};
 
 }  // namespace evoq

@@ -5,14 +5,19 @@ namespace {
 
 Result<QuantizeReport> Run(Graph& graph, const Ranges&, const QuantizeOptions&) {
   QuantizeReport report;
-  report.nodes_total = report.nodes_float = static_cast<int>(graph.order().size());
+  report.nodes.Add(Precision::kFloat32, static_cast<int>(graph.order().size()));
   return report;
 }
 
 }  // namespace
 
 extern const QuantMethod kMethodFloat32 = {
-    "float32", "Nothing is quantized: the optimized model as it is.", /*needs_calibration=*/false,
-    /*values=*/DType::kFloat32, Run};
+    .name = "float32",
+    .doc = "Nothing is quantized: the optimized model as it is.",
+    .precision = Precision::kFloat32,
+    .needs_calibration = false,
+    .values = DType::kFloat32,
+    .run = Run,
+};
 
 }  // namespace evoq

@@ -3,12 +3,16 @@
 namespace evoq {
 
 extern const QuantMethod kMethodInt8 = {
-    "int8",
-    "Static int8: weights per output channel, activations with scales from calibration, integer "
-    "arithmetic.",
-    /*needs_calibration=*/true, /*values=*/DType::kUint8,
-    [](Graph& graph, const Ranges& ranges, const QuantizeOptions& options) {
-      return QuantizeStatic(graph, ranges, options);
-    }};
+    .name = "int8",
+    .doc =
+        "Static int8: weights per output channel, activations with scales from calibration, "
+        "integer "
+        "arithmetic.",
+    .precision = Precision::kInt8,
+    .needs_calibration = true,
+    .values = DType::kUint8,
+    .run = [](Graph& graph, const Ranges& ranges,
+              const QuantizeOptions& options) { return QuantizeStatic(graph, ranges, options); },
+};
 
 }  // namespace evoq

@@ -3,11 +3,14 @@
 namespace evoq {
 
 extern const QuantMethod kMethodInt8Weights = {
-    "int8-weights",
-    "Weights only: int8 per output channel in the file, arithmetic in float32. Needs no data.",
-    /*needs_calibration=*/false, /*values=*/DType::kFloat32,
-    [](Graph& graph, const Ranges&, const QuantizeOptions& options) {
-      return QuantizeWeights(graph, options);
-    }};
+    .name = "int8-weights",
+    .doc =
+        "Weights only: int8 per output channel in the file, arithmetic in float32. Needs no data.",
+    .precision = Precision::kInt8,
+    .needs_calibration = false,
+    .values = DType::kFloat32,
+    .run = [](Graph& graph, const Ranges&,
+              const QuantizeOptions& options) { return QuantizeWeights(graph, options); },
+};
 
 }  // namespace evoq

@@ -30,7 +30,7 @@ bool HasNoIntegerForm(const Graph& graph, const Step& step) {
   const OpDef* op = FindOp(node.op, node.domain);
   if (IsConversion(node)) return false;
   return (op == nullptr || op->quant == QuantTrait::kFloat) &&
-         step.decision.precision == "float32" && ComputesReals(graph, node);
+         step.decision.precision == Precision::kFloat32 && ComputesReals(graph, node);
 }
 
 }  // namespace

@@ -127,7 +127,7 @@ bool Stores(const WeightFormat& format, DType dtype) {
   return dtype != DType::kUndefined && (format.dtypes[0] == dtype || format.dtypes[1] == dtype);
 }
 
-std::optional<Rejection> RejectScales(const WeightFormat& format, const QuantParams& quant) {
+std::optional<Reason> RejectScales(const WeightFormat& format, const QuantParams& quant) {
   const bool blocked = quant.block != 0;
   if (blocked ? quant.axis != 0 : !quant.per_tensor() && quant.axis != 1)
     return Reject("types", "b has scales along axis {}, expected columns or blocks along K",
@@ -147,7 +147,7 @@ std::optional<Rejection> RejectScales(const WeightFormat& format, const QuantPar
 std::span<const WeightFormatRows> AllWeightFormats() { return kAllFormats; }
 std::span<const LayoutDef> WeightLayouts() { return kAllLayouts; }
 
-std::optional<Rejection> RejectWeightElements(const TensorType& type) {
+std::optional<Reason> RejectWeightElements(const TensorType& type) {
   for (WeightFormatRows rows : AllWeightFormats()) {
     if (type.quantized() && Stores(*rows.back().table, type.dtype)) return std::nullopt;
   }
@@ -155,10 +155,10 @@ std::optional<Rejection> RejectWeightElements(const TensorType& type) {
   return Reject("types", "b is {}, expected quantized int8 or uint8", type.ToString());
 }
 
-std::optional<Rejection> RejectWeightScales(const TensorType& type) {
+std::optional<Reason> RejectWeightScales(const TensorType& type) {
   if (type.shape.rank() != 2)
     return Reject("shape", "b has rank {}, expected 2", type.shape.rank());
-  std::optional<Rejection> why;
+  std::optional<Reason> why;
   for (WeightFormatRows rows : AllWeightFormats()) {
     const WeightFormat& format = *rows.back().table;
     if (!Stores(format, type.dtype)) continue;

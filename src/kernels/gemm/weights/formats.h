@@ -31,8 +31,8 @@ inline const WeightFormat& FormatFor(WeightFormatRows rows, Isa isa) {
 // The format that stores weights of this type; empty where there is none.
 WeightFormatRows FindWeightFormat(const TensorType& type);
 // Why there is none: for the element type alone, and for the rest of a type that passed that.
-std::optional<Rejection> RejectWeightElements(const TensorType& type);
-std::optional<Rejection> RejectWeightScales(const TensorType& type);
+std::optional<Reason> RejectWeightElements(const TensorType& type);
+std::optional<Reason> RejectWeightScales(const TensorType& type);
 
 // Weights that a kernel holds, and the code for one instruction set.
 struct BoundWeights {

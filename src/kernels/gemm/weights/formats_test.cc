@@ -123,7 +123,7 @@ TEST(WeightFormats, ScalesThatARowRefuses) {
       const WeightKind kind{&f, f.dtypes[0], scales, block, zeros};
       const auto why = RejectWeightScales(kind.Type(4 * f.block * f.block, 16, random));
       EXPECT_EQ(FindWeightFormat(kind.Type(4 * f.block, 16, random)).empty(), why.has_value());
-      return why ? why->why : "";
+      return why ? why->sentence : "";
     };
     EXPECT_EQ(refused(WeightKind::kBlocks, f.block, false), "") << f.name;
     const std::string cut =
