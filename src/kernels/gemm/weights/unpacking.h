@@ -1,5 +1,5 @@
 // MatMul of many rows by weights in a format (weights/format.h): groups of panels become float32 in
-// the cache and are multiplied from there, by gemm_f32.h. The bits are those of the product with
+// the cache and are multiplied from there, by gemm_float.h. The bits are those of the product with
 // all of b in float32, whatever the threads; of b there is never more in float32 than a group a
 // thread.
 #pragma once
