@@ -16,10 +16,12 @@ EVOQ = BUILD / "bin/evoq"
 
 # Where a path in a page may begin: at the top, in src (kernels/kernel.h), in a room (rules.inc).
 FILE = re.compile(
-    r"(?<![\w./<$~-])((?:[\w.-]+/)*[\w-]+\.(?:h|cc|c|inc|py|sh|md|fbs|tsv|txt|inl\.h))(?![\w/-]|\.\w)"
+    r"(?<![\w./<$~-])((?:[\w.-]+/)*[\w-]+\.(?:h|cc|c|inc|py|sh|md|fbs|tsv|txt|inl\.h))"
+    r"(?![\w/-]|\.\w)"
 )
 FOLDER = re.compile(
-    r"(?<![\w./-])((?:src|docs|tests|bench|tools|include|examples|python|cmake)/[\w./-]*\w)(?![\w*-])"
+    r"(?<![\w./-])((?:src|docs|tests|bench|tools|include|examples|python|cmake)/[\w./-]*\w)"
+    r"(?![\w*-])"
 )
 # Names that stand for any, for the reader's own files, and for those of another project.
 OWN = re.compile(r"[A-Z]{3}|(^|/)(_|my[-_]|[a-z]\.)|(^|/)labels\.tsv$|^llama2\.c$")
@@ -236,9 +238,8 @@ def main():
             errors.append(f"{page.relative_to(ROOT)}: {error}")
     for error in errors:
         print(error)
-    print(
-        f"{len(pages())} pages, {shown} commands, {len(program.verbs())} verbs, {len(errors)} errors"
-    )
+    counts = f"{shown} commands, {len(program.verbs())} verbs, {len(errors)} errors"
+    print(f"{len(pages())} pages and sources, {counts}")
     return 1 if errors or shown < 50 else 0
 
 

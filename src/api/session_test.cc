@@ -120,6 +120,32 @@ TEST(Session, MovesWithItsModel) {
   EXPECT_EQ(outputs[0].data<float>()[0], 3);
 }
 
+// y = x + c, c equal to `value` everywhere: so large that it is read where it lies in the file.
+std::string SumWith(int value) {
+  std::string values = std::to_string(value);
+  for (int i = 1; i < 32768; ++i) values += ", " + std::to_string(value);
+  return "input %x: float32[N, 32768]\nconst %c: float32[32768] = [" + values +
+         "]\na: %y: float32[N, 32768] = Add(%x, %c)\noutput %y\n";
+}
+
+// Also at shapes that are new to the session.
+TEST(Session, AFileThatIsReplacedByRenamingIsNotNoticed) {
+  const ModelFile one(SumWith(1)), other(SumWith(2));
+  Session before = Loaded(one);
+  std::filesystem::copy_file(other.path(), one.path() + ".new");
+  std::filesystem::rename(one.path() + ".new", one.path());
+  Session after = Loaded(one);
+  for (const int64_t rows : {1, 3, 1}) {
+    const std::vector<Array> x = {Array::Zeros(ElementType::kFloat32, {rows, 32768})};
+    for (const auto& [session, value] : {std::pair(&before, 1.f), std::pair(&after, 2.f)}) {
+      std::vector<Array> outputs;
+      std::string error;
+      ASSERT_TRUE(session->Run(x, &outputs, &error)) << error;
+      EXPECT_EQ(ValuesOf<float>(outputs[0]), std::vector<float>(rows * 32768, value));
+    }
+  }
+}
+
 // A picture of two pixels, taken as it is: pixel by pixel and by planes.
 TEST(Images, LoadImageFollowsThePreprocessFile) {
   const std::string base =

@@ -120,7 +120,7 @@ int RunParsed(int argc, const char* const* argv) {
       WriteOut(help.str());
       return 0;
     }
-    Log("{}\nRun with --help for more information.", e.what());
+    Log("evoq: {}\nRun with --help for more information.", e.what());
     return 2;
   }
   for (const auto& [sub, run] : verbs) {

@@ -4,7 +4,10 @@
 #include <gtest/gtest.h>
 
 #include <cstring>
+#include <map>
 #include <nlohmann/json.hpp>
+#include <set>
+#include <thread>
 
 #include "workflow/tiny_testing.h"
 
@@ -123,6 +126,48 @@ TEST_F(Toolchain, EvaluatesAndPredicts) {
   EXPECT_EQ(p->schemes[0].scheme, "float32");
   EXPECT_EQ(p->schemes[1].scheme, "int8");
   EXPECT_GT(p->schemes[1].file_bytes, 0);
+}
+
+TEST_F(Toolchain, WhoFollowsIsCalledOnTheThreadOfTheTask) {
+  std::map<std::string, std::set<std::thread::id>> threads;
+  tc::Follow follow;
+  std::string task;
+  const auto note = [&] { threads[task].insert(std::this_thread::get_id()); };
+  follow.progress = [&](const std::string&, double) { note(); };
+  follow.cancelled = [&] {
+    note();
+    return false;
+  };
+  tc::QuantizeOptions quantize;
+  quantize.calibration = {rows_};
+  quantize.threads = 2;
+  task = "quantize";
+  EXPECT_TRUE(tc::Quantize(model_, At("q.etm"), quantize, follow, &error_)) << error_;
+  task = "compile";
+  EXPECT_TRUE(tc::Compile(model_, At("c.etm"), {}, follow, &error_)) << error_;
+  tc::ExplainOptions explain;
+  explain.threads = 2;
+  explain.duration_s = 0.02;
+  task = "explain";
+  EXPECT_TRUE(tc::Explain(At("q.etm"), explain, follow, &error_)) << error_;
+  tc::EvaluateOptions evaluate;
+  evaluate.data = {rows_};
+  evaluate.reference = model_;
+  evaluate.threads = 2;
+  task = "evaluate";
+  EXPECT_TRUE(tc::Evaluate(At("q.etm"), evaluate, follow, &error_)) << error_;
+  tc::PredictOptions predict;
+  predict.threads = 2;
+  task = "predict";
+  EXPECT_TRUE(tc::Predict(model_, predict, follow, &error_)) << error_;
+  tc::CompareOptions compare;
+  compare.threads = 2;
+  compare.duration_s = 0.02;
+  task = "compare";
+  EXPECT_TRUE(tc::Compare(model_, At("q.etm"), compare, follow, &error_)) << error_;
+  EXPECT_EQ(threads.size(), 6u);
+  for (const auto& [name, ids] : threads)
+    EXPECT_EQ(ids, std::set<std::thread::id>{std::this_thread::get_id()}) << name;
 }
 
 TEST_F(Toolchain, FailuresSayWhyAndLeaveNothing) {

@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <map>
 
-#include "data/npy.h"
+#include "data/dataset.h"
 #include "kernels/kernel.h"
 #include "models/models.h"
 #include "workflow/bench_json.h"
@@ -25,6 +25,7 @@ Result<std::map<std::string, Tensor>> ReadFiles(const Graph& graph, const InputF
     if (tensor.dtype() != type.dtype)
       return InvalidInput("{}: elements are {}, expected {} for input {}", file,
                           DTypeName(tensor.dtype()), DTypeName(type.dtype), name);
+    EVOQ_TRY(CheckFits(file, tensor, name, type.shape));
     type.shape = tensor.shape();
     tensors[name] = tensor.WithType(type);
   }

@@ -55,6 +55,43 @@ def test_nothing_is_copied(form):
     assert 32 << 20 < int(done.stdout) < 96 << 20
 
 
+# Prints how many bytes of memory of the process's own a second model of a file takes.
+SECOND = """
+import evoq, numpy as np, sys
+
+def own():
+    with open("/proc/self/status") as status:
+        return next(1024 * int(line.split()[1]) for line in status if line.startswith("RssAnon:"))
+
+def run():
+    model = evoq.load(sys.argv[1], threads=1)
+    model(np.zeros((1, 3, 224, 224), np.float32))
+    return model
+
+first = run()
+before = own()
+second = run()
+print(own() - before)
+"""
+
+
+@pytest.mark.parametrize("scheme", ["bf16", "int8"])
+def test_weights_are_shared(scheme, tmp_path):
+    flags = open("/proc/cpuinfo").read() if os.path.exists("/proc/cpuinfo") else ""
+    if scheme == "int8" and "avx2" in flags and "avx512_vnni" not in flags:
+        pytest.skip("AVX2 splits integer weights: docs/int8-kernels.md")
+    net, file = str(tmp_path / "net.onnx"), str(tmp_path / "net.etm")
+    evoq.tool("zoo", "resnet18", output=net)
+    evoq.quantize(net, file, scheme=scheme, **({"calib_random": 2} if scheme == "int8" else {}))
+    weights = evoq.inspect(file)["weight_bytes"]
+    environment = {**os.environ, "PYTHONPATH": os.path.dirname(os.path.dirname(evoq.__file__))}
+    done = subprocess.run(
+        [sys.executable, "-c", SECOND, file], capture_output=True, text=True, env=environment
+    )
+    assert done.returncode == 0, done.stderr
+    assert weights > 11_000_000 and int(done.stdout) < weights / 2
+
+
 def test_outputs_are_handed_on_as_they_are():
     model = evoq.load(unary("Neg", (4,)))
     x = np.float32([1, 2, 3, 4])

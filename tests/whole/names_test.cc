@@ -186,7 +186,7 @@ TEST_F(NamesTest, NorDoErrors) {
   // Names of the file itself.
   ASSERT_TRUE(
       WriteNpy(Tensor::Allocate(TensorType(DType::kFloat32, Shape{1, 31})), At("short.npy")));
-  Check({"run", onnx_, "--input", At("short.npy")}, 2);
+  Check({"run", onnx_, "--input", At("short.npy")}, 3);
   EXPECT_NE(said_.find("in\\u001b[2J"), std::string::npos) << said_;
   std::string bytes = ReadTextFile(onnx_).value();
   for (size_t at; (at = bytes.find("MatMul")) != std::string::npos;)

@@ -92,6 +92,13 @@ Result<std::vector<State>> ParseStates(const std::vector<std::string>& options,
   return states;
 }
 
+// The shape that an input may have: with `states` perhaps the steps as an axis in front.
+Shape WithSteps(Shape shape, const Shape& given, bool states) {
+  if (states && shape.ranked() && given.rank() == shape.rank() + 1)
+    shape.mutable_dims().insert(shape.mutable_dims().begin(), given[0]);
+  return shape;
+}
+
 // Runs the model once for each row of the inputs that have an axis more than the model's, in front;
 // the other inputs are the same in each step, but for the states. Outputs are stacked in front.
 Result<std::vector<Tensor>> RunSteps(Engine& engine, std::vector<Tensor> inputs,
@@ -151,8 +158,10 @@ Result<json> Run(const Options& o, int threads) {
     if (index == inputs.size())
       return Fail(ErrorCode::kUsage, "--input {}: the model has no input of that name",
                   named.first);
-    EVOQ_ASSIGN(inputs[index], ReadInput(named.second, graph.value(graph.inputs()[index]).type,
-                                         o.model, o.preprocess));
+    const TensorType& type = graph.value(graph.inputs()[index]).type;
+    EVOQ_ASSIGN(inputs[index], ReadInput(named.second, type, o.model, o.preprocess));
+    EVOQ_TRY(CheckFits(named.second, inputs[index], named.first,
+                       WithSteps(type.shape, inputs[index].shape(), !o.states.empty())));
   }
   for (size_t i = 0; i < inputs.size(); ++i) {
     if (!inputs[i].defined())

@@ -1,0 +1,404 @@
+#!/usr/bin/env python3
+"""What README and docs promise of every verb and every file, through the command line alone. Each
+function is one promise; what one kind of input or one reader promises is tested beside its code.
+
+    tests/promises_test.py [FUNCTION...]
+
+Skips (exit status 77) where numpy or onnx from PyPI is missing.
+"""
+
+import json
+import os
+import pathlib
+import re
+import shlex
+import shutil
+import struct
+import subprocess
+import sys
+import tempfile
+import time
+
+try:
+    import numpy as np
+    import onnx  # noqa: F401 (of tiny_models)
+    import tiny_models
+except ImportError as error:
+    print(f"skipped: {error}")
+    sys.exit(77)
+
+ROOT = pathlib.Path(__file__).resolve().parent.parent
+BUILD = pathlib.Path(os.environ.get("EVOQ_BUILD", ROOT / "build/release")).resolve()
+EVOQ = str(BUILD / "bin/evoq")
+QUICK = ["--duration-s", "0.02"]
+failures = []
+
+
+def check(what, holds, detail=""):
+    if not holds:
+        failures.append(f"{what}: {detail}")
+
+
+def run(*arguments, status=0, **environment):
+    """A verb; its exit code is checked."""
+    done = subprocess.run(
+        [EVOQ, *map(str, arguments)],
+        capture_output=True,
+        text=True,
+        env={**os.environ, **environment},
+    )
+    words = " ".join(map(str, arguments))
+    check(f"evoq {words}", done.returncode == status, f"{done.returncode}: {done.stderr[:300]}")
+    return done
+
+
+def result(*arguments):
+    path = pathlib.Path("result.json")
+    path.unlink(missing_ok=True)
+    run(*arguments, "--json", path)
+    return json.loads(path.read_text(encoding="utf-8"))
+
+
+def page(name):
+    return (ROOT / name).read_text(encoding="utf-8")
+
+
+def verbs():
+    text = run("--help").stdout.split("Subcommands:")[1]
+    return re.findall(r"^  ([a-z]+)  ", text, re.MULTILINE)
+
+
+def examples_work():
+    """docs/cli.md: --help shows an example that works. README: every verb has --json, --threads."""
+    pathlib.Path("images").mkdir()
+    rng = np.random.default_rng(0)
+    for i in range(4):
+        pixels = rng.integers(0, 256, 28 * 28, dtype=np.uint8).tobytes()
+        pathlib.Path(f"images/{i}.pgm").write_bytes(b"P5 28 28 255\n" + pixels)
+    shutil.copy("images/0.pgm", "cat.jpg")  # read by what it is, whatever its name
+    labels = [f"{i}.pgm\t{i % 10}" for i in range(4)]
+    pathlib.Path("labels.tsv").write_text("\n".join(["file\tclass_index", *labels, ""]))
+    shutil.copy("lenet.onnx", "mobilenetv2.onnx")
+    shutil.copy("lenet.onnx", "resnet.onnx")
+    how = {"color": "GRAY", "resize": [28, 28]}
+    pathlib.Path("mobilenetv2.preprocess.json").write_text(json.dumps(how))
+    # `verify` wants a certificate: so the file of the example of `quantize` gets one.
+    promise = "--data images/ --labels labels.tsv --max-drop 100 --measure-s 0.05".split()
+    known = verbs()
+    for verb in sorted(known, key=lambda v: v != "quantize"):
+        text = run(verb, "--help").stdout
+        for option in ("--json", "--threads"):
+            check(f"{verb} --help", f"  {option} " in text, f"no {option}")
+        example = re.search(r"Example:\n  (evoq .*)", text)
+        if not example or verb == "demo":  # demo: tests/whole/demo_test.cc
+            check(verb, example, "no example")
+            continue
+        words = shlex.split(example[1])[1:]
+        if verb == "quantize":
+            words += promise
+        elif "--duration-s" in text:
+            words += QUICK
+        run(*words)
+    rows = re.search(r"\| verb \| what it does \|\n\|[-|]*\n((?:\|.*\n)+)", page("README.md"))[1]
+    told = {name for row in rows.splitlines() for name in row.split("|")[1].strip().split(", ")}
+    check("README's verbs", told == set(known), told ^ set(known))
+
+
+def streams_and_failures():
+    """docs/cli.md: results on stdout, messages on stderr, JSON only when the verb succeeds;
+    docs/bad-input.md: one sentence, and which exit code."""
+    pathlib.Path("kept.json").write_text("kept")
+    measured = ("run", "bench", "profile", "explain", "predict")
+    cases = [
+        (2, ["inspekt", "lenet.onnx"], "inspekt"),
+        (2, ["inspect", "lenet.onnx", "--nothing"], "--nothing"),
+        (2, ["inspect"], "model"),
+        (2, ["quantize", "lenet.onnx", "-o", "x.etm", "--scheme", "int3"], "int3"),
+        (2, ["quantize", "lenet.onnx", "-o", "x.etm", "--observer", "most"], "most"),
+        (2, ["optimize", "lenet.onnx", "-o", "x.onnx", "--disable", "no-pass"], "no-pass"),
+        (2, ["bench", "lenet.onnx", "--shape", "input=1xtwo"], "1xtwo"),
+        (2, ["bench", "lenet.onnx", "--shape", "nothing=1x1x28x28"], "nothing"),
+        (2, ["bench", "lenet.onnx", "--shape", "input=1x1x28x29"], "29"),
+        (3, ["bench", "lenet.onnx", "--shape", "input=400000000x1x28x28"], "more than"),
+        (3, ["inspect", "missing.onnx"], "missing.onnx"),
+        (3, ["inspect", "broken.etm"], "broken.etm"),
+        *((3, [v, "lenet.onnx", "--input", "input=small.npy"], "small.npy") for v in measured),
+        (3, ["quantize", "lenet.onnx", "-o", "x.etm", "--calib", "small.npy"], "small.npy"),
+        (3, ["eval", "lenet.onnx", "--data", "small.npy", "--labels", "l.tsv"], "l.tsv"),
+    ]
+    pathlib.Path("broken.etm").write_bytes(b"EvoTiny\n" + bytes(100))
+    np.save("small.npy", np.zeros((1, 1, 27, 28), np.float32))
+    for status, words, named in cases:
+        done = run(*words, "--json", "kept.json", status=status)
+        what = "evoq " + " ".join(words)
+        check(what, done.stdout == "", f"on stdout: {done.stdout[:200]}")
+        told = done.stderr.removesuffix("Run with --help for more information.\n")
+        one = told.startswith("evoq: ") and told.count("\n") == 1
+        check(what, one and named in done.stderr, f"no sentence of {named}: {done.stderr[:300]}")
+        check(what, not os.path.exists("x.etm"), "left a file")
+    check("kept.json", pathlib.Path("kept.json").read_text() == "kept", "a failing verb wrote it")
+    # One sample is a reason for a warning.
+    done = run("quantize", "lenet.onnx", "-o", "x.etm", "--calib-random", 1)
+    check("a warning", "warning: " in done.stderr and "warning" not in done.stdout, done.stdout)
+    done = run("bench", "lenet.onnx", *QUICK, status=2, EVOQ_TARGET="NEON9")
+    check("EVOQ_TARGET", "NEON9" in done.stderr and "AVX2" in done.stderr, done.stderr)
+
+
+def conditions_write_nothing():
+    """docs/certificate.md: where a promise does not hold the old file stays, the exit code is 1 and
+    the message says what was measured."""
+    pathlib.Path("old.etm").write_text("old")
+    arguments = ["--calib-random", 2, "--min-sqnr", 300, "--measure-s", 0.05]
+    done = run("quantize", "lenet.onnx", "-o", "old.etm", *arguments, status=1)
+    check("--min-sqnr 300", re.search(r"\d+\.\d+ dB", done.stderr), done.stderr)
+    check("--min-sqnr 300", pathlib.Path("old.etm").read_text() == "old", "the file is another")
+
+
+def same_bytes():
+    """docs/tuning.md: the same command gives the same bytes, with any number of threads;
+    docs/calibration.md: in any order of the samples, but for the moving average."""
+    rng = np.random.default_rng(1)
+    samples = rng.random((12, 1, 28, 28)) ** 3 * np.arange(1, 13).reshape(12, 1, 1, 1)
+    np.savez("a.npz", input=samples.astype(np.float32))
+    np.savez("b.npz", input=samples[rng.permutation(12)].astype(np.float32))
+    observers = [row["name"] for row in result("list", "observers")]
+    plain = [m["name"] for m in result("list", "methods") if m["name"] not in ("int8", "auto")]
+    check("observers", len(observers) >= 5 and len(plain) >= 4, [observers, plain])
+    rows = [["--observer", name] for name in observers] + [["--scheme", name] for name in plain]
+    for row in rows:
+        first = None
+        for data, threads in (("a.npz", 1), ("a.npz", 2), ("a.npz", 1), ("b.npz", 3)):
+            if data == "b.npz" and row[1] == "moving-average":
+                continue
+            calib = ["--calib", data] if row[0] == "--observer" else []
+            run("quantize", "lenet.onnx", *row, *calib, "-o", "s.etm", "--threads", threads)
+            written = pathlib.Path("s.etm").read_bytes()
+            first = first or written
+            check(f"quantize {row} {data} on {threads}", written == first, "other bytes")
+
+
+def outputs(model, x, threads, target=""):
+    folder = pathlib.Path("out")
+    shutil.rmtree(folder, ignore_errors=True)
+    more = {"EVOQ_TARGET": target} if target else {}
+    arguments = ["--input", x, "--output-dir", folder, "--threads", threads]
+    run("run", model, *arguments, **more)
+    return {f.name: f.read_bytes() for f in sorted(folder.iterdir())}
+
+
+def results_on_any_threads():
+    """docs/python.md, float32-linear.md, bf16.md: results do not depend on the number of threads;
+    README: integer ones not on the instruction set either."""
+    run("zoo", "mobilenetv2", "-o", "net.onnx")
+    tiny_models.attention("attention.onnx", 2, 40)
+    rng = np.random.default_rng(2)
+    np.save("net.npy", rng.standard_normal((1, 3, 224, 224)).astype(np.float32))
+    np.save("attention.npy", rng.standard_normal((2, 40, 16)).astype(np.float32))
+    for name in ("net", "attention"):
+        for scheme in ("float32", "bf16", "int8-dynamic", "int8-weights", "int8"):
+            calib = ["--calib-random", 2] if scheme == "int8" else []
+            run("quantize", f"{name}.onnx", "--scheme", scheme, *calib, "-o", "n.etm")
+            want = outputs("n.etm", f"{name}.npy", 1)
+            check(f"{name} {scheme}", len(want) >= 1, "no output")
+            for threads in (2, 3):
+                same = outputs("n.etm", f"{name}.npy", threads) == want
+                check(f"{name} {scheme} on {threads} threads", same, "other bits")
+            if scheme == "int8" and name == "net":
+                for target in ("SCALAR", "AVX2", "AVX512"):
+                    if target.lower() in AVAILABLE:
+                        same = outputs("n.etm", f"{name}.npy", 2, target) == want
+                        check(f"{name} {scheme} with {target}", same, "other bits")
+
+
+def available():
+    flags = pathlib.Path("/proc/cpuinfo").read_text() if os.path.exists("/proc/cpuinfo") else ""
+    sets = {"scalar"}
+    if re.search(r"\bavx2\b", flags):
+        sets.add("avx2")
+    if re.search(r"\bavx512_vnni\b", flags):
+        sets.add("avx512")
+    return sets
+
+
+AVAILABLE = available()
+
+
+def reasons():
+    """README: for every convolution and matrix product that is not int8 the file says why."""
+    kinds = {
+        "image": lambda path: tiny_models.image_net(path, 1, 16, 16),
+        "attention": lambda path: tiny_models.attention(path, 1, 7),
+        "branches": tiny_models.branches,
+    }
+    seen = 0
+    for kind, make in kinds.items():
+        make("kind.onnx")
+        for scheme in ("int8 --exclude *", "int8", "int8-dynamic", "int8-weights"):
+            more = ["--calib-random", 2] if scheme.split()[0] == "int8" else []
+            run("quantize", "kind.onnx", "--scheme", *scheme.split(), *more, "-o", "k.etm")
+            for step in result("explain", "k.etm", "--threads", 1, *QUICK)["decisions"]:
+                linear = step["op"] in ("Conv", "ConvTranspose", "MatMul")
+                if linear and step["precision"] != "int8":
+                    seen += 1
+                    check(f"{kind} {scheme}", step["code"] and step["why"], step)
+    check("reasons", seen > 10, seen)
+
+
+def json_of_pages():
+    """The fields of JSON that docs/certificate.md, compare.md and predict.md name are there."""
+
+    def keys(value):
+        if isinstance(value, dict):
+            return set(value).union(*map(keys, value.values()))
+        return set().union(*map(keys, value)) if isinstance(value, list) else set()
+
+    run("quantize", "lenet.onnx", "-o", "int8.etm", "--calib-random", 2)
+    search = "--calib-random 8 --search-s 1 --measure-s 0.1".split()
+    certified = result("quantize", "lenet.onnx", "-o", "auto.etm", "--scheme", "auto", *search)
+    done = subprocess.run(
+        [EVOQ, "verify", "auto.etm", "--measure-s", "0.1", "--json", "verify.json"],
+        capture_output=True,
+        text=True,
+    )
+    check("evoq verify", done.returncode in (0, 1), done.stderr)
+    verified = json.loads(pathlib.Path("verify.json").read_text())
+    text = page("docs/certificate.md").split("## In files and JSON")[1]
+    text += re.search(r"`quantize --json` has in `spent`[^)]*\)", page("docs/certificate.md"))[0]
+    named = set(re.findall(r"`([a-z]\w*)`", text)) - {"certificate"}
+    have = keys(certified) | keys(verified)
+    check("docs/certificate.md", len(named) > 25 and named <= have, named - have)
+    compared = result("compare", "lenet.onnx", "int8.etm", *QUICK)
+    text = re.search(r"^JSON: (.*?)\n\n", page("docs/compare.md"), re.MULTILINE | re.DOTALL)[1]
+    named = set(re.findall(r'"([a-z]\w*)"', text)) - {"steps", "name"}  # where models differ
+    check("docs/compare.md", len(named) > 8 and named <= keys(compared), named - keys(compared))
+    ratio = compared["a_ms"] / compared["b_ms"]
+    check("compare's speedup", abs(ratio / compared["speedup"] - 1) < 1e-9, compared)
+    forecast = result("predict", "lenet.onnx", "--check")
+    text = page("docs/predict.md").split("## JSON")[1]
+    named = set(re.findall(r'"([a-z]\w*)"(?=[:,}])', text)) | {"measured_ms", "machine_share"}
+    named -= {"unavailable", "faster", "same", "slower"}
+    check("docs/predict.md", len(named) > 25 and named <= keys(forecast), named - keys(forecast))
+
+
+def sizes_in_pages():
+    """Figures of docs/predict.md that no measurement is in."""
+    text = " ".join(page("docs/predict.md").split())
+    told = re.search(
+        r"LeNet's int8 file takes (\d+), (\d+) and (\d+) bytes when calibrated with (\d+), (\d+) "
+        r"and (\d+) samples of the same noise.*?predict says (\d+)",
+        text,
+    )
+    for size, count in zip(told.groups()[:3], told.groups()[3:6]):
+        run("quantize", "lenet.onnx", "-o", "n.etm", "--calib-random", count)
+        check(f"LeNet by {count} samples", os.path.getsize("n.etm") == int(size), size)
+    schemes = result("predict", "lenet.onnx")["schemes"]
+    forecast = next(s["file_bytes"] for s in schemes if s["scheme"] == "int8")
+    check("LeNet's forecast", forecast == int(told[7]), forecast)
+
+
+def defaults_of_the_toolchain():
+    """docs/toolchain.md: the defaults of its options are the command's."""
+    text = page("include/evoq/toolchain.h")
+    called = {
+        "scheme": "scheme",
+        "calibration_limit": "calib-limit",
+        "percentile": "percentile",
+        "target": "target",
+        "data_limit": "data-limit",
+        "search_s": "search-s",
+        "measure_s": "measure-s",
+        "limit": "limit",
+        "duration_s": "duration-s",
+        "warmup_ms": "warmup-ms",
+        "rounds": "rounds",
+        "threads": "threads",
+    }
+    seen = 0
+    for verb in ("quantize", "compile", "explain", "evaluate", "predict", "compare"):
+        body = re.search(rf"struct {verb.title()}Options {{(.*?)^}};", text, re.DOTALL | re.M)[1]
+        told = run("eval" if verb == "evaluate" else verb, "--help").stdout
+        for name, value in re.findall(r"(\w+) = (\"?[\w.]+\"?);", body):
+            option = called.get(name)
+            default = option and re.search(rf"  --{option}(?:,\S+)? [A-Z][^\n=]*=(\S+)", told)
+            if default:
+                seen += 1
+                same = default[1] == value.strip('"') or float(default[1]) == float(value)
+                check(f"{verb}'s {name}", same, f"{value}, of the command {default[1]}")
+    check("defaults", seen == 11, seen)
+
+
+def headers_stand_alone():
+    """evoq.h, toolchain.h: C++17 and nothing of evoq's inner headers. evoq_c.h: C99."""
+    include = ["-Wall", "-Wextra", "-Werror", "-fsyntax-only", "-I", str(ROOT / "include")]
+    for header, language in (("evoq.h", "c++"), ("toolchain.h", "c++"), ("evoq_c.h", "c")):
+        pathlib.Path("one.src").write_text(f"#include <evoq/{header}>\n")
+        standard = {"c": "-std=c99", "c++": "-std=c++17"}[language]
+        compiler = {"c": "cc", "c++": "c++"}[language]
+        done = subprocess.run(
+            [compiler, standard, *include, "-x", language, "one.src"],
+            capture_output=True,
+            text=True,
+        )
+        check(header, done.returncode == 0, done.stderr[:500])
+
+
+def header_of_the_file():
+    """docs/etm.md: where the numbers of header and directory stand."""
+    run("quantize", "lenet.onnx", "-o", "header.etm", "--calib-random", 2)
+    data = pathlib.Path("header.etm").read_bytes()
+    magic, version, entries, size = struct.unpack_from("<8sIIQ", data)
+    check("the header", (magic, version, size) == (b"EvoTiny\n", 1, len(data)), data[:24])
+    names, end = [], 32 + 48 * entries
+    for i in range(entries):
+        name, offset, stored, _, _, codec, required, zero = struct.unpack_from(
+            "<16sQQQIBBH", data, 32 + 48 * i
+        )
+        names.append(name.rstrip(b"\0").decode())
+        check(names[-1], codec in (0, 1) and required in (0, 1) and zero == 0, [codec, required])
+        check(names[-1], not any(data[end:offset]) and offset >= end, "no zeros before it")
+        end = offset + stored
+    check("the end", end == len(data), end)
+    check("the blobs", {"graph", "plans", "weights"} <= set(names), names)
+
+
+PROMISES = (
+    examples_work,
+    streams_and_failures,
+    conditions_write_nothing,
+    same_bytes,
+    results_on_any_threads,
+    reasons,
+    json_of_pages,
+    sizes_in_pages,
+    defaults_of_the_toolchain,
+    headers_stand_alone,
+    header_of_the_file,
+)
+
+
+def main():
+    with tempfile.TemporaryDirectory(prefix="evoq_promises_") as folder:
+        os.chdir(folder)
+        os.environ["EVOQ_LIMITS_CACHE"] = os.path.join(folder, "limits.json")
+        os.environ["EVOQ_TUNING_CACHE"] = ""
+        run("zoo", "lenet", "-o", "lenet.onnx")
+        for promise in PROMISES:
+            if len(sys.argv) > 1 and promise.__name__ not in sys.argv[1:]:
+                continue
+            before = len(failures)
+            start = time.monotonic()
+            try:
+                promise()
+            except (OSError, KeyError, TypeError, ValueError) as error:
+                failures.append(f"{promise.__name__}: {error!r}")
+            seconds = time.monotonic() - start
+            print(f"{promise.__name__}: {len(failures) - before} failures, {seconds:.1f} s")
+        os.chdir(ROOT)
+    for failure in failures:
+        print(failure)
+    print(f"{len(PROMISES)} promises, {len(failures)} failures")
+    return 1 if failures else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
