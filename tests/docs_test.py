@@ -1,7 +1,8 @@
 #!/usr/bin/env python3
 """Holds the pages to the tree and the program: what README, docs and the public headers name is
 there. Links and their headings, files and folders, test and benchmark programs, tests by name,
-verbs, and the options of the commands that are shown."""
+verbs, and the options of the commands that are shown. Skips (exit status 77) outside of a git
+checkout."""
 
 import os
 import pathlib
@@ -198,6 +199,9 @@ def check_readers(tree, program):
 
 
 def main():
+    if not (ROOT / ".git").exists():
+        print("skipped: no git checkout")
+        return 77
     tree, program = Tree(), Program()
     check_readers(tree, program)
     # Options of other programs that the pages name.

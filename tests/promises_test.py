@@ -342,6 +342,29 @@ def headers_stand_alone():
         check(header, done.returncode == 0, done.stderr[:500])
 
 
+def snippets_compile():
+    """README and docs/toolchain.md: what they show of C++ is C++17 on the public headers."""
+    found = []
+    for name in ("README.md", "docs/toolchain.md"):
+        blocks = page(name).split("```cpp\n")[1:]
+        found += [(name, block.split("```")[0]) for block in blocks]
+    check("snippets", len(found) == 2, found)
+    for name, block in found:
+        includes = [line for line in block.splitlines() if line.startswith("#include")]
+        body = "\n".join(line for line in block.splitlines() if line not in includes)
+        if "std::string error;" not in body:  # README shows the lines that matter
+            body = "std::string error;\nstd::vector<evoq::Array> outputs;\n" + body
+        standard = ['#include "evoq/evoq.h"', "#include <iostream>"]
+        lines = [*includes, *standard, "void Snippet() {", body, "}", ""]
+        pathlib.Path("snippet.cc").write_text("\n".join(lines))
+        done = subprocess.run(
+            ["c++", "-std=c++17", "-fsyntax-only", "-I", str(ROOT / "include"), "snippet.cc"],
+            capture_output=True,
+            text=True,
+        )
+        check(f"{name}'s C++", done.returncode == 0, done.stderr[:500])
+
+
 def header_of_the_file():
     """docs/etm.md: where the numbers of header and directory stand."""
     run("quantize", "lenet.onnx", "-o", "header.etm", "--calib-random", 2)
@@ -372,6 +395,7 @@ PROMISES = (
     sizes_in_pages,
     defaults_of_the_toolchain,
     headers_stand_alone,
+    snippets_compile,
     header_of_the_file,
 )
 

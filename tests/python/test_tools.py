@@ -344,6 +344,22 @@ def test_the_pages_snippets(tmp_path, monkeypatch):
         ), told
 
 
+def test_readmes_snippet(tmp_path, monkeypatch, capsys):
+    """README's lines for Python, on another model by the names that they use."""
+    snippet = open(os.path.join(ROOT, "README.md")).read().split("```python\n")[1].split("```")[0]
+    weights = np.random.default_rng(0).standard_normal((12, 10)).astype(np.float32)
+    node = helper.make_node("MatMul", ["input", "w"], ["output"], "product")
+    inputs, outputs = [float32("input", ["N", 12])], [float32("output", ["N", 10])]
+    monkeypatch.chdir(tmp_path)
+    onnx.save(model([node], inputs, outputs, {"w": weights}), "mobilenetv2.onnx")
+    images = np.random.default_rng(1).random((8, 12), dtype=np.float32)
+    names = {"evoq": evoq, "images": images, "image": images[:1]}
+    exec(snippet, names)
+    want = images[:1] @ weights
+    assert np.abs(names["scores"] - want).max() < 0.05 * np.abs(want).max()
+    assert "product" in capsys.readouterr().out
+
+
 def test_tools_print_nothing(etm, capfd):
     report = evoq.profile(etm, duration_s=0.02, warmup_ms=1)
     assert "total" in report.text
