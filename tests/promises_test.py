@@ -154,6 +154,29 @@ def conditions_write_nothing():
     check("--min-sqnr 300", pathlib.Path("old.etm").read_text() == "old", "the file is another")
 
 
+def verify_measures_again():
+    """docs/certificate.md: accuracy on the certificate's samples is repeatable; on others it is
+    measured beside the float model, and exit code 1 says that it does not hold. docs/cli.md: the
+    JSON is written also then."""
+    x = np.random.default_rng(3).random((16, 1, 28, 28)).astype(np.float32)
+    np.savez("tame.npz", input=x)
+    np.savez("wild.npz", input=100 * x)
+    search = ["--min-sqnr", 15, "--measure-s", 0.1]
+    run("quantize", "lenet.onnx", "-o", "cert.etm", "--data", "tame.npz", *search)
+    values = []
+    for data, holds in (("tame.npz", True), ("tame.npz", True), ("wild.npz", False)):
+        path = pathlib.Path("verified.json")
+        path.unlink(missing_ok=True)
+        words = ["--data", data, "--baseline", "lenet.onnx", "--measure-s", "0.1", "--json", path]
+        done = subprocess.run([EVOQ, "verify", "cert.etm", *words], capture_output=True, text=True)
+        told = json.loads(path.read_text())
+        check(f"verify on {data}", done.returncode == (0 if told["holds"] else 1), done.stderr)
+        line = next(line for line in told["lines"] if line["line"] == "accuracy")
+        check(f"verify on {data}", line["state"] == ("holds" if holds else "FAILS"), line)
+        values.append(told["sqnr_db"]["value"])
+    check("verify", values[0] == values[1] > 15 > values[2], values)
+
+
 def same_bytes():
     """docs/tuning.md: the same command gives the same bytes, with any number of threads;
     docs/calibration.md: in any order of the samples, but for the moving average."""
@@ -390,6 +413,7 @@ PROMISES = (
     examples_work,
     streams_and_failures,
     conditions_write_nothing,
+    verify_measures_again,
     same_bytes,
     results_on_any_threads,
     reasons,
