@@ -1,3 +1,4 @@
+#include <CLI/CLI.hpp>
 #include <algorithm>
 #include <cerrno>
 #include <csignal>
@@ -49,7 +50,7 @@ Error NoVerb(std::string_view name) {
 VerbRun DeclareVerb(const VerbDef& verb, CLI::App& app, CommonOptions& common) {
   app.add_option("--threads", common.threads, "Threads (default: all physical cores)")
       ->check(CLI::Range(0, 1024));
-  return verb.declare(app, common);
+  return verb.declare(VerbOptions(app), common);
 }
 
 }  // namespace

@@ -111,29 +111,29 @@ Result<InputFiles> ParseInputs(const std::vector<std::string>& options) {
   return files;
 }
 
-void AddShapeOptions(CLI::App& app, std::vector<std::string>& shapes,
+void AddShapeOptions(const VerbOptions& options, std::vector<std::string>& shapes,
                      std::vector<std::string>& fixed, const char* what) {
-  app.add_option(
+  options.Add(
       "--shape", shapes,
       fmt::format("Sizes of a free input to {}: NAME=1x3x224x224; the model stays free", what));
-  app.add_option("--fix-shape", fixed,
-                 "Fix sizes of a free input for good: NAME=?x3x224x224, ? staying free");
+  options.Add("--fix-shape", fixed,
+              "Fix sizes of a free input for good: NAME=?x3x224x224, ? staying free");
 }
 
-void AddTuneOptions(CLI::App& app, TuneChoice& choice, const char* without) {
-  app.add_flag("--tune{1},--no-tune{-1}", choice.value,
-               std::string("Measure what each step does fastest on this machine, with --threads "
-                           "threads; --no-tune: ") +
-                   without);
+void AddTuneOptions(const VerbOptions& options, TuneChoice& choice, const char* without) {
+  options.AddFlag("--tune{1},--no-tune{-1}", choice.value,
+                  std::string("Measure what each step does fastest on this machine, with --threads "
+                              "threads; --no-tune: ") +
+                      without);
 }
 
-CLI::Option* AddDataOption(CLI::App& app, const char* name, std::vector<std::string>& sources,
-                           const char* doc) {
+VerbOption AddDataOption(const VerbOptions& options, const char* name,
+                         std::vector<std::string>& sources, const char* doc) {
   const std::string kinds =
       ": a folder of images, .npy or .npz, .npy, .npz, MNIST idx or CIFAR .bin; of several inputs "
       "an .npz with their names, "
       "or NAME=FILE, repeated (docs/calibration.md)";
-  return app.add_option(name, sources, doc + kinds)->allow_extra_args(false);
+  return options.Add(name, sources, doc + kinds).OneEachTime();
 }
 
 Progress::Progress(std::string label)

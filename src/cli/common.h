@@ -1,7 +1,6 @@
 // What several verbs share: option values, output, progress.
 #pragma once
 
-#include <CLI/CLI.hpp>
 #include <memory>
 #include <nlohmann/json.hpp>
 #include <optional>
@@ -9,6 +8,7 @@
 #include <vector>
 
 #include "base/printable.h"
+#include "cli/options.h"
 #include "workflow/models.h"
 #include "workflow/told.h"
 
@@ -22,7 +22,7 @@ Result<InputShapes> ParseFixed(const std::vector<std::string>& options);
 Result<InputFiles> ParseInputs(const std::vector<std::string>& options);
 
 // --shape, with what it is for ("plan for"), and --fix-shape, of verbs that write a model.
-void AddShapeOptions(CLI::App& app, std::vector<std::string>& shapes,
+void AddShapeOptions(const VerbOptions& options, std::vector<std::string>& shapes,
                      std::vector<std::string>& fixed, const char* what);
 
 // --tune and --no-tune.
@@ -31,11 +31,11 @@ struct TuneChoice {
   bool measure() const { return value > 0; }
   bool stored() const { return value >= 0; }
 };
-void AddTuneOptions(CLI::App& app, TuneChoice& choice, const char* without);
+void AddTuneOptions(const VerbOptions& options, TuneChoice& choice, const char* without);
 // An option for data, of a model with any number of inputs (data/inputs.h): may be repeated, each
 // time with one value.
-CLI::Option* AddDataOption(CLI::App& app, const char* name, std::vector<std::string>& sources,
-                           const char* doc);
+VerbOption AddDataOption(const VerbOptions& options, const char* name,
+                         std::vector<std::string>& sources, const char* doc);
 
 // A bar on stderr when it is a terminal and the work takes over a second; nothing otherwise, or
 // while output is kept.

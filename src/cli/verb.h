@@ -2,7 +2,6 @@
 // cli/verbs.inc.
 #pragma once
 
-#include <CLI/CLI.hpp>
 #include <functional>
 #include <nlohmann/json.hpp>
 #include <span>
@@ -10,6 +9,7 @@
 #include <vector>
 
 #include "base/result.h"
+#include "cli/options.h"
 #include "tensor/tensor.h"
 #include "workflow/follow.h"
 
@@ -33,7 +33,7 @@ struct VerbDef {
   const char* doc;      // one sentence
   const char* example;  // a command line that works
   // Declares the verb's options and returns what runs with them.
-  VerbRun (*declare)(CLI::App& app, const CommonOptions& common);
+  VerbRun (*declare)(const VerbOptions& options, const CommonOptions& common);
 };
 
 std::span<const VerbDef* const> AllVerbs();

@@ -210,45 +210,40 @@ Result<json> Run(Options o, const CommonOptions& common) {
   return out;
 }
 
-VerbRun Declare(CLI::App& app, const CommonOptions& common) {
+VerbRun Declare(const VerbOptions& options, const CommonOptions& common) {
   auto o = std::make_shared<Options>();
-  app.add_option("model", o->model, "MODEL.onnx or MODEL.etm")->required();
-  app.add_option("--batch", o->batch, "Samples per run, where the model leaves it free")
-      ->check(CLI::PositiveNumber);
-  app.add_option("--shape", o->shapes, "Sizes of a free input: NAME=1x3x224x224");
-  app.add_option("--input", o->inputs,
-                 "Content of an input, where it matters for the time: NAME=F.npy");
-  app.add_option("--streams,--infStreams", o->streams,
-                 "Concurrent streams, each with --threads threads")
-      ->check(CLI::Range(1, 256))
-      ->capture_default_str();
-  AddTuneOptions(app, o->tune, "ignore what is stored in the .etm");
-  app.add_option("--warmup-ms,--warmUp", o->warmup_ms, "Time to run before measuring")
-      ->capture_default_str();
-  app.add_option("--duration-s,--duration", o->duration_s, "Time to measure")
-      ->capture_default_str();
-  app.add_option("--iterations", o->iterations, "Runs to measure at least")
-      ->check(CLI::PositiveNumber)
-      ->capture_default_str();
-  app.add_option("--percentile", o->percentiles, "Also print these percentiles")
-      ->delimiter(',')
-      ->check(CLI::Range(0.0, 100.0));
-  app.add_option("--export-times,--exportTimes", o->export_times,
-                 "Write each run's times as trtexec does (one stream)");
-  app.add_option("--export-profile,--exportProfile", o->export_profile,
-                 "Write the steps' times as trtexec does");
-  app.add_option("--export-layer-info,--exportLayerInfo", o->export_layer_info,
-                 "Write the steps as trtexec writes its layers");
-  app.add_flag("--dump-profile,--dumpProfile", o->dump_profile, "Print the steps' times");
-  app.add_flag("--dump-layer-info,--dumpLayerInfo", o->dump_layer_info, "Print the steps");
-  app.add_option("--profiling-verbosity,--profilingVerbosity", o->verbosity,
-                 "What the layer info tells")
-      ->check(CLI::IsMember({"layer_names_only", "detailed", "none"}))
-      ->capture_default_str();
-  app.add_flag("--separate-profile-run,--separateProfileRun")
-      ->description("Steps are always timed in runs of their own: accepted, changes nothing");
-  app.add_flag("--spin-wait,--useSpinWait")
-      ->description("Waiting threads always spin briefly, then sleep: accepted, changes nothing");
+  options.Add("model", o->model, "MODEL.onnx or MODEL.etm").Required();
+  options.Add("--batch", o->batch, "Samples per run, where the model leaves it free").Positive();
+  options.Add("--shape", o->shapes, "Sizes of a free input: NAME=1x3x224x224");
+  options.Add("--input", o->inputs,
+              "Content of an input, where it matters for the time: NAME=F.npy");
+  options
+      .Add("--streams,--infStreams", o->streams, "Concurrent streams, each with --threads threads")
+      .InRange(1, 256)
+      .ShowDefault();
+  AddTuneOptions(options, o->tune, "ignore what is stored in the .etm");
+  options.Add("--warmup-ms,--warmUp", o->warmup_ms, "Time to run before measuring").ShowDefault();
+  options.Add("--duration-s,--duration", o->duration_s, "Time to measure").ShowDefault();
+  options.Add("--iterations", o->iterations, "Runs to measure at least").Positive().ShowDefault();
+  options.Add("--percentile", o->percentiles, "Also print these percentiles")
+      .SplitAt(',')
+      .InRange(0.0, 100.0);
+  options.Add("--export-times,--exportTimes", o->export_times,
+              "Write each run's times as trtexec does (one stream)");
+  options.Add("--export-profile,--exportProfile", o->export_profile,
+              "Write the steps' times as trtexec does");
+  options.Add("--export-layer-info,--exportLayerInfo", o->export_layer_info,
+              "Write the steps as trtexec writes its layers");
+  options.AddFlag("--dump-profile,--dumpProfile", o->dump_profile, "Print the steps' times");
+  options.AddFlag("--dump-layer-info,--dumpLayerInfo", o->dump_layer_info, "Print the steps");
+  options
+      .Add("--profiling-verbosity,--profilingVerbosity", o->verbosity, "What the layer info tells")
+      .OneOf({"layer_names_only", "detailed", "none"})
+      .ShowDefault();
+  options.AddFlag("--separate-profile-run,--separateProfileRun",
+                  "Steps are always timed in runs of their own: accepted, changes nothing");
+  options.AddFlag("--spin-wait,--useSpinWait",
+                  "Waiting threads always spin briefly, then sleep: accepted, changes nothing");
   return [o, &common] { return Run(*o, common); };
 }
 

@@ -25,29 +25,30 @@ Result<json> Run(Options o, const CommonOptions& common) {
   return tl::unexpected(kept.error());
 }
 
-VerbRun Declare(CLI::App& app, const CommonOptions& common) {
+VerbRun Declare(const VerbOptions& options, const CommonOptions& common) {
   auto o = std::make_shared<Options>();
-  app.add_option("a", o->job.a, "MODEL, or a file of bench --export-times")->required();
-  app.add_option("b", o->job.b, "The other one")->required();
-  app.add_option("--batch", o->job.batch, "Samples per run, where the models leave it free")
-      ->check(CLI::PositiveNumber);
-  app.add_option("--shape", o->shapes, "Sizes of a free input: NAME=1x3x224x224");
-  app.add_option("--input", o->inputs,
-                 "Content of an input, where it matters for the time: NAME=F.npy");
-  app.add_option("--duration-s", o->job.duration_s, "Time to measure, for both together")
-      ->check(CLI::PositiveNumber)
-      ->capture_default_str();
-  app.add_option("--warmup-ms", o->job.warmup_ms, "Time to run before measuring")
-      ->check(CLI::NonNegativeNumber)
-      ->capture_default_str();
-  app.add_option("--rounds", o->job.rounds, "Rounds, each with freshly loaded models")
-      ->check(CLI::Range(3, 1000))
-      ->capture_default_str();
-  app.add_option("--report", o->job.report,
-                 "Also write both side by side as one HTML file that opens offline");
-  app.add_option("--fail-slower", o->job.fail_slower,
-                 "Exit with 1 when B is slower than A by more than so many percent")
-      ->check(CLI::NonNegativeNumber);
+  options.Add("a", o->job.a, "MODEL, or a file of bench --export-times").Required();
+  options.Add("b", o->job.b, "The other one").Required();
+  options.Add("--batch", o->job.batch, "Samples per run, where the models leave it free")
+      .Positive();
+  options.Add("--shape", o->shapes, "Sizes of a free input: NAME=1x3x224x224");
+  options.Add("--input", o->inputs,
+              "Content of an input, where it matters for the time: NAME=F.npy");
+  options.Add("--duration-s", o->job.duration_s, "Time to measure, for both together")
+      .Positive()
+      .ShowDefault();
+  options.Add("--warmup-ms", o->job.warmup_ms, "Time to run before measuring")
+      .NonNegative()
+      .ShowDefault();
+  options.Add("--rounds", o->job.rounds, "Rounds, each with freshly loaded models")
+      .InRange(3, 1000)
+      .ShowDefault();
+  options.Add("--report", o->job.report,
+              "Also write both side by side as one HTML file that opens offline");
+  options
+      .Add("--fail-slower", o->job.fail_slower,
+           "Exit with 1 when B is slower than A by more than so many percent")
+      .NonNegative();
   return [o, &common] { return Run(*o, common); };
 }
 

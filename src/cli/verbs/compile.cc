@@ -23,12 +23,12 @@ Result<json> Run(Options o, const CommonOptions& common) {
   return Print(Tell(compiled));
 }
 
-VerbRun Declare(CLI::App& app, const CommonOptions& common) {
+VerbRun Declare(const VerbOptions& options, const CommonOptions& common) {
   auto o = std::make_shared<Options>();
-  app.add_option("model", o->job.model, "MODEL.onnx, or a MODEL.etm to be tuned")->required();
-  app.add_option("-o,--output", o->job.output, "The .etm file to write")->required();
-  AddShapeOptions(app, o->shapes, o->fixed, "plan for");
-  AddTuneOptions(app, o->tune, "the default, the same bytes from the same model");
+  options.Add("model", o->job.model, "MODEL.onnx, or a MODEL.etm to be tuned").Required();
+  options.Add("-o,--output", o->job.output, "The .etm file to write").Required();
+  AddShapeOptions(options, o->shapes, o->fixed, "plan for");
+  AddTuneOptions(options, o->tune, "the default, the same bytes from the same model");
   return [o, &common] { return Run(*o, common); };
 }
 

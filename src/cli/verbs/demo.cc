@@ -168,14 +168,15 @@ Result<json> Run(const Options& o, const CommonOptions& common) {
   return json{{"models", PrintRows(rows)}};
 }
 
-VerbRun Declare(CLI::App& app, const CommonOptions& common) {
+VerbRun Declare(const VerbOptions& options, const CommonOptions& common) {
   auto o = std::make_shared<Options>();
-  app.add_option("-o,--output", o->output, "The folder to write into")->capture_default_str();
-  app.add_flag("--quick", o->quick, "Leave out ResNet-50");
-  app.add_option("--draw-digits", o->draw,
-                 "Only draw N digits into the folder: images.npy and labels.npy")
-      ->check(CLI::Range(1, 1000000));
-  app.add_option("--seed", o->seed, "Of --draw-digits")->capture_default_str();
+  options.Add("-o,--output", o->output, "The folder to write into").ShowDefault();
+  options.AddFlag("--quick", o->quick, "Leave out ResNet-50");
+  options
+      .Add("--draw-digits", o->draw,
+           "Only draw N digits into the folder: images.npy and labels.npy")
+      .InRange(1, 1000000);
+  options.Add("--seed", o->seed, "Of --draw-digits").ShowDefault();
   return [o, &common] { return Run(*o, common); };
 }
 

@@ -69,44 +69,42 @@ Result<json> Choose(const Options& o, const CommonOptions& common) {
   return Print(Tell(e));
 }
 
-VerbRun Declare(CLI::App& app, const CommonOptions& common) {
+VerbRun Declare(const VerbOptions& options, const CommonOptions& common) {
   auto o = std::make_shared<Options>();
-  app.add_option("model", o->job.model, "MODEL.etm or MODEL.onnx");
-  app.add_option(
+  options.Add("model", o->job.model, "MODEL.etm or MODEL.onnx");
+  options.Add(
       "--baseline", o->job.baseline,
       "The float model (or, with another runtime's files, those of the run to compare with)");
   o->foreign.resize(AllForeignSources().size());
   for (size_t i = 0; i < o->foreign.size(); ++i)
-    app.add_option(AllForeignSources()[i]->option, o->foreign[i], AllForeignSources()[i]->doc)
-        ->type_name(AllForeignSources()[i]->takes);
+    options.Add(AllForeignSources()[i]->option, o->foreign[i], AllForeignSources()[i]->doc)
+        .Takes(AllForeignSources()[i]->takes);
   std::vector<std::string> runtimes;
   for (const Runtime* runtime : AllRuntimes()) runtimes.push_back(runtime->name);
-  app.add_option("--target", o->target.target,
-                 fmt::format("Say from the graph alone what this runtime will make of an .onnx: {}",
-                             fmt::join(runtimes, ", ")));
-  app.add_flag("--fix", o->target.fix,
-               "With --target: repair the placement of Q/DQ, and write it to -o");
-  app.add_option("-o,--output", o->target.output, "The repaired .onnx");
-  app.add_flag(
+  options.Add("--target", o->target.target,
+              fmt::format("Say from the graph alone what this runtime will make of an .onnx: {}",
+                          fmt::join(runtimes, ", ")));
+  options.AddFlag("--fix", o->target.fix,
+                  "With --target: repair the placement of Q/DQ, and write it to -o");
+  options.Add("-o,--output", o->target.output, "The repaired .onnx");
+  options.AddFlag(
       "--accept-changes", o->target.accept_changes,
       "With --fix: also make repairs that change the outputs; else they are named and left out");
   AddDataOption(
-      app, "--data", o->target.data,
+      options, "--data", o->target.data,
       "With --fix: what the outputs before and after are compared on (default: random inputs)");
-  app.add_option(
+  options.Add(
       "--preprocess", o->target.preprocess,
       "With --data: how images become inputs (default: MODEL.preprocess.json beside the model)");
-  app.add_option("--report", o->job.report, "Also write it as one HTML file that opens offline");
-  app.add_option("--eval", o->job.eval,
-                 "For the report: the model's accuracy, as `evoq eval --json F` wrote it");
-  app.add_option("--baseline-eval", o->job.baseline_eval,
-                 "For the report: the baseline's accuracy");
-  app.add_option("--shape", o->shapes, "Sizes of a free input: NAME=1x3x224x224");
-  app.add_option("--input", o->inputs,
-                 "Content of an input, where it matters for the time: NAME=F.npy");
-  app.add_option("--batch", o->job.batch, "Samples per run, where the model leaves it free");
-  app.add_option("--duration-s", o->job.duration_s, "Time to measure each model")
-      ->capture_default_str();
+  options.Add("--report", o->job.report, "Also write it as one HTML file that opens offline");
+  options.Add("--eval", o->job.eval,
+              "For the report: the model's accuracy, as `evoq eval --json F` wrote it");
+  options.Add("--baseline-eval", o->job.baseline_eval, "For the report: the baseline's accuracy");
+  options.Add("--shape", o->shapes, "Sizes of a free input: NAME=1x3x224x224");
+  options.Add("--input", o->inputs,
+              "Content of an input, where it matters for the time: NAME=F.npy");
+  options.Add("--batch", o->job.batch, "Samples per run, where the model leaves it free");
+  options.Add("--duration-s", o->job.duration_s, "Time to measure each model").ShowDefault();
   return [o, &common] { return Choose(*o, common); };
 }
 

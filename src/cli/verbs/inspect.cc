@@ -134,11 +134,12 @@ Result<json> Run(const Options& o) {
   return out;
 }
 
-VerbRun Declare(CLI::App& app, const CommonOptions&) {
+VerbRun Declare(const VerbOptions& options, const CommonOptions&) {
   auto o = std::make_shared<Options>();
-  app.add_option("model", o->model, "MODEL.onnx or MODEL.etm")->required();
-  app.add_option("--shape", o->shapes, "Sizes of a free input: NAME=1x3x224x224");
-  app.add_flag("--dump", o->dump, "Print the whole graph (and, for an .etm, its blobs and plans)");
+  options.Add("model", o->model, "MODEL.onnx or MODEL.etm").Required();
+  options.Add("--shape", o->shapes, "Sizes of a free input: NAME=1x3x224x224");
+  options.AddFlag("--dump", o->dump,
+                  "Print the whole graph (and, for an .etm, its blobs and plans)");
   return [o] { return Run(*o); };
 }
 

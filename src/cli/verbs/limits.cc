@@ -6,7 +6,7 @@ namespace evoq {
 
 namespace {
 
-VerbRun Declare(CLI::App&, const CommonOptions& common) {
+VerbRun Declare(const VerbOptions&, const CommonOptions& common) {
   return [&common]() -> Result<nlohmann::json> {
     EVOQ_ASSIGN(const Isa isa, SelectIsa());
     const MachineLimits limits =

@@ -135,10 +135,9 @@ const std::vector<Kind>& Kinds() {
   return kKinds;
 }
 
-VerbRun Declare(CLI::App& app, const CommonOptions&) {
+VerbRun Declare(const VerbOptions& options, const CommonOptions&) {
   auto what = std::make_shared<std::string>();
-  app.add_option("what", *what, "ops, kernels, passes, methods, observers, rules or verbs")
-      ->required();
+  options.Add("what", *what, "ops, kernels, passes, methods, observers, rules or verbs").Required();
   return [what]() -> Result<json> {
     for (const Kind& kind : Kinds()) {
       if (*what != kind.name) continue;

@@ -25,17 +25,17 @@ Result<json> Run(Options o, const CommonOptions& common) {
   return Print(Tell(optimized));
 }
 
-VerbRun Declare(CLI::App& app, const CommonOptions& common) {
+VerbRun Declare(const VerbOptions& options, const CommonOptions& common) {
   auto o = std::make_shared<Options>();
-  app.add_option("model", o->job.model, "MODEL.onnx")->required();
-  app.add_option("-o,--output", o->job.output, "The ONNX file to write")->required();
-  app.add_flag("--log-passes", o->log, "Say on stderr what each pass changed");
-  app.add_option("--stop-after", o->job.stop_after,
-                 "Run only the first N passes that change something");
-  app.add_option("--disable", o->job.disable,
-                 "Leave out passes of this name (a glob pattern; may be repeated)");
-  app.add_option("--config", o->config,
-                 "These options as a JSON file: {\"disable\": [...], \"stop_after\": N}");
+  options.Add("model", o->job.model, "MODEL.onnx").Required();
+  options.Add("-o,--output", o->job.output, "The ONNX file to write").Required();
+  options.AddFlag("--log-passes", o->log, "Say on stderr what each pass changed");
+  options.Add("--stop-after", o->job.stop_after,
+              "Run only the first N passes that change something");
+  options.Add("--disable", o->job.disable,
+              "Leave out passes of this name (a glob pattern; may be repeated)");
+  options.Add("--config", o->config,
+              "These options as a JSON file: {\"disable\": [...], \"stop_after\": N}");
   return [o, &common] { return Run(*o, common); };
 }
 

@@ -21,24 +21,25 @@ Result<json> Run(Options o, const CommonOptions& common) {
   return Print(Tell(predicted));
 }
 
-VerbRun Declare(CLI::App& app, const CommonOptions& common) {
+VerbRun Declare(const VerbOptions& options, const CommonOptions& common) {
   auto o = std::make_shared<Options>();
-  app.add_option("model", o->job.model, "MODEL.onnx")->required();
-  app.add_option("--scheme", o->job.schemes,
-                 "Only these (evoq list methods); float32 is always there to compare with")
-      ->delimiter(',');
-  app.add_option("--shape", o->shapes, "Sizes of a free input: NAME=1x3x224x224");
-  app.add_option("--batch", o->job.batch, "Samples per run, where the model leaves it free")
-      ->check(CLI::PositiveNumber);
-  app.add_option("--input", o->inputs,
-                 "Content of an input of a model whose steps depend on data: NAME=F.npy");
-  app.add_option("--limits", o->job.limits,
-                 "Of another machine: what `evoq limits --json F` wrote there");
-  app.add_option("--ranges", o->job.ranges,
-                 "Calibrated ranges (quantize --save-ranges): a file so small that it is "
-                 "compressed gets its exact size");
-  app.add_flag("--check", o->job.check,
-               "Then run every scheme and show how far off the forecast is");
+  options.Add("model", o->job.model, "MODEL.onnx").Required();
+  options
+      .Add("--scheme", o->job.schemes,
+           "Only these (evoq list methods); float32 is always there to compare with")
+      .SplitAt(',');
+  options.Add("--shape", o->shapes, "Sizes of a free input: NAME=1x3x224x224");
+  options.Add("--batch", o->job.batch, "Samples per run, where the model leaves it free")
+      .Positive();
+  options.Add("--input", o->inputs,
+              "Content of an input of a model whose steps depend on data: NAME=F.npy");
+  options.Add("--limits", o->job.limits,
+              "Of another machine: what `evoq limits --json F` wrote there");
+  options.Add("--ranges", o->job.ranges,
+              "Calibrated ranges (quantize --save-ranges): a file so small that it is "
+              "compressed gets its exact size");
+  options.AddFlag("--check", o->job.check,
+                  "Then run every scheme and show how far off the forecast is");
   return [o, &common] { return Run(*o, common); };
 }
 

@@ -131,21 +131,20 @@ Result<json> Run(const Options& o, const CommonOptions& common) {
   return out;
 }
 
-VerbRun Declare(CLI::App& app, const CommonOptions& common) {
+VerbRun Declare(const VerbOptions& options, const CommonOptions& common) {
   auto o = std::make_shared<Options>();
-  app.add_option("model", o->model, "MODEL.onnx or MODEL.etm")->required();
-  app.add_option("--batch", o->batch, "Samples per run, where the model leaves it free");
-  AddTuneOptions(app, o->tune, "ignore what is stored in the .etm");
-  app.add_option("--shape", o->shapes, "Sizes of a free input: NAME=1x3x224x224");
-  app.add_option("--input", o->inputs,
-                 "Content of an input, where it matters for the time: NAME=F.npy");
-  app.add_option("--trace", o->trace, "Write a Chrome trace (Perfetto reads it)");
-  app.add_option("--layer-info", o->layer_info,
-                 "Write each step's kernel and the rejected candidates as JSON");
-  app.add_option("--warmup-ms", o->warmup_ms, "Time to run before measuring")
-      ->capture_default_str();
-  app.add_option("--duration-s", o->duration_s, "Time to measure")->capture_default_str();
-  app.add_flag("--sort", o->sort, "Slowest steps first");
+  options.Add("model", o->model, "MODEL.onnx or MODEL.etm").Required();
+  options.Add("--batch", o->batch, "Samples per run, where the model leaves it free");
+  AddTuneOptions(options, o->tune, "ignore what is stored in the .etm");
+  options.Add("--shape", o->shapes, "Sizes of a free input: NAME=1x3x224x224");
+  options.Add("--input", o->inputs,
+              "Content of an input, where it matters for the time: NAME=F.npy");
+  options.Add("--trace", o->trace, "Write a Chrome trace (Perfetto reads it)");
+  options.Add("--layer-info", o->layer_info,
+              "Write each step's kernel and the rejected candidates as JSON");
+  options.Add("--warmup-ms", o->warmup_ms, "Time to run before measuring").ShowDefault();
+  options.Add("--duration-s", o->duration_s, "Time to measure").ShowDefault();
+  options.AddFlag("--sort", o->sort, "Slowest steps first");
   return [o, &common] { return Run(*o, common); };
 }
 

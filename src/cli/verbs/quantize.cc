@@ -12,78 +12,81 @@ namespace {
 using nlohmann::json;
 
 // docs/certificate.md
-void AddPromise(CLI::App& app, QuantizeJob& job) {
-  app.add_option("--max-drop", job.promise.max_drop,
-                 "Promise: at most so many points of top-1 (without labels: of the float model's "
-                 "classes) are lost")
-      ->check(CLI::Range(0.0, 100.0));
-  app.add_option("--min-sqnr", job.promise.min_sqnr_db,
-                 "Promise: signal to noise of every output against the float model's, in dB");
-  app.add_flag("--never-slower", job.promise.never_slower,
-               "Promise: not slower than the float model on this machine");
-  AddDataOption(app, "--data", job.data,
+void AddPromise(const VerbOptions& options, QuantizeJob& job) {
+  options
+      .Add("--max-drop", job.promise.max_drop,
+           "Promise: at most so many points of top-1 (without labels: of the float model's "
+           "classes) are lost")
+      .InRange(0.0, 100.0);
+  options.Add("--min-sqnr", job.promise.min_sqnr_db,
+              "Promise: signal to noise of every output against the float model's, in dB");
+  options.AddFlag("--never-slower", job.promise.never_slower,
+                  "Promise: not slower than the float model on this machine");
+  AddDataOption(options, "--data", job.data,
                 "What accuracy is measured on; also calibrates when --calib is not given");
-  app.add_option("--labels", job.labels,
-                 "A .tsv with the columns file and class_index, or an idx label file");
-  app.add_option("--data-limit", job.data_limit,
-                 "Measure on at most N samples, evenly spread (0: all)")
-      ->check(CLI::NonNegativeNumber)
-      ->capture_default_str();
-  app.add_option("--search-s", job.search_s, "Time for the search of --scheme auto")
-      ->check(CLI::PositiveNumber)
-      ->capture_default_str();
-  app.add_option("--measure-s", job.measure_s,
-                 "Time for the last measurement of speed, waiting for a quiet machine included")
-      ->check(CLI::PositiveNumber)
-      ->capture_default_str();
+  options.Add("--labels", job.labels,
+              "A .tsv with the columns file and class_index, or an idx label file");
+  options
+      .Add("--data-limit", job.data_limit, "Measure on at most N samples, evenly spread (0: all)")
+      .NonNegative()
+      .ShowDefault();
+  options.Add("--search-s", job.search_s, "Time for the search of --scheme auto")
+      .Positive()
+      .ShowDefault();
+  options
+      .Add("--measure-s", job.measure_s,
+           "Time for the last measurement of speed, waiting for a quiet machine included")
+      .Positive()
+      .ShowDefault();
 }
 
-VerbRun Declare(CLI::App& app, const CommonOptions& common) {
+VerbRun Declare(const VerbOptions& options, const CommonOptions& common) {
   auto o = std::make_shared<QuantizeJob>();
   auto config = std::make_shared<std::string>();
   auto tune = std::make_shared<TuneChoice>();
-  app.add_option("model", o->model, "MODEL.onnx")->required();
-  app.add_option("-o,--output", o->output, "OUT.etm or OUT.onnx")->required();
-  auto* scheme = app.add_option("--scheme", o->scheme,
-                                "int8, int8-dynamic, int8-weights, bf16, float32 (evoq list "
-                                "methods), or auto: a method for each layer, by measuring")
-                     ->capture_default_str();
-  AddDataOption(app, "--calib", o->calib, "Calibration data");
-  app.add_option("--calib-random", o->calib_random,
-                 "Calibrate on N random samples (for speed tests only)")
-      ->check(CLI::PositiveNumber);
-  auto* limit = app.add_option("--calib-limit", o->calib_limit,
-                               "Use at most N samples, evenly spread (0: all)")
-                    ->check(CLI::NonNegativeNumber)
-                    ->capture_default_str();
-  app.add_option("--preprocess", o->preprocess,
-                 "How images become inputs (default: MODEL.preprocess.json beside the model)");
+  options.Add("model", o->model, "MODEL.onnx").Required();
+  options.Add("-o,--output", o->output, "OUT.etm or OUT.onnx").Required();
+  const VerbOption scheme = options
+                                .Add("--scheme", o->scheme,
+                                     "int8, int8-dynamic, int8-weights, bf16, float32 (evoq list "
+                                     "methods), or auto: a method for each layer, by measuring")
+                                .ShowDefault();
+  AddDataOption(options, "--calib", o->calib, "Calibration data");
+  options
+      .Add("--calib-random", o->calib_random,
+           "Calibrate on N random samples (for speed tests only)")
+      .Positive();
+  const VerbOption limit =
+      options.Add("--calib-limit", o->calib_limit, "Use at most N samples, evenly spread (0: all)")
+          .NonNegative()
+          .ShowDefault();
+  options.Add("--preprocess", o->preprocess,
+              "How images become inputs (default: MODEL.preprocess.json beside the model)");
   std::vector<std::string> observers;
   for (const ObserverDef* observer : AllObservers()) observers.push_back(observer->name);
-  app.add_option("--observer", o->observer,
-                 fmt::format("How ranges are chosen: {}", fmt::join(observers, ", ")));
-  auto* percentile = app.add_option("--percentile", o->percentile, "Of --observer percentile")
-                         ->capture_default_str();
-  app.add_flag("--per-tensor", o->per_tensor,
-               "One scale per weight tensor instead of one per output channel");
-  app.add_flag("--signed", o->signed_activations, "int8 activations instead of uint8");
-  app.add_flag("--symmetric", o->symmetric, "Activations with the zero point in the middle");
+  options.Add("--observer", o->observer,
+              fmt::format("How ranges are chosen: {}", fmt::join(observers, ", ")));
+  const VerbOption percentile =
+      options.Add("--percentile", o->percentile, "Of --observer percentile").ShowDefault();
+  options.AddFlag("--per-tensor", o->per_tensor,
+                  "One scale per weight tensor instead of one per output channel");
+  options.AddFlag("--signed", o->signed_activations, "int8 activations instead of uint8");
+  options.AddFlag("--symmetric", o->symmetric, "Activations with the zero point in the middle");
   std::vector<std::string> targets;
   for (const QdqTarget& target : AllQdqTargets()) targets.push_back(target.name);
-  app.add_option("--target", o->target,
-                 "The runtime that the Q/DQ pairs of an .onnx are placed for")
-      ->check(CLI::IsMember(targets))
-      ->capture_default_str();
-  app.add_option("--exclude", o->exclude,
-                 "Keep nodes of this name in float (a glob pattern; may be repeated)");
-  app.add_option("--ranges", o->ranges_in, "Use saved ranges instead of calibrating");
-  app.add_option("--save-ranges", o->ranges_out, "Save the calibrated ranges as JSON");
+  options.Add("--target", o->target, "The runtime that the Q/DQ pairs of an .onnx are placed for")
+      .OneOf(targets)
+      .ShowDefault();
+  options.Add("--exclude", o->exclude,
+              "Keep nodes of this name in float (a glob pattern; may be repeated)");
+  options.Add("--ranges", o->ranges_in, "Use saved ranges instead of calibrating");
+  options.Add("--save-ranges", o->ranges_out, "Save the calibrated ranges as JSON");
   auto shapes = std::make_shared<std::vector<std::string>>();
   auto fixed = std::make_shared<std::vector<std::string>>();
-  AddShapeOptions(app, *shapes, *fixed, "plan and measure for, and of random samples");
-  AddPromise(app, *o);
-  AddTuneOptions(app, *tune, "the default, the same bytes from the same command");
-  app.add_option("--config", *config, "These options as a JSON file");
+  AddShapeOptions(options, *shapes, *fixed, "plan and measure for, and of random samples");
+  AddPromise(options, *o);
+  AddTuneOptions(options, *tune, "the default, the same bytes from the same command");
+  options.Add("--config", *config, "These options as a JSON file");
   return [=, &common]() -> Result<json> {
     QuantizeJob job;  // what the command line says wins over the file
     if (!config->empty()) EVOQ_TRY(ReadConfig(*config, job));
@@ -93,9 +96,9 @@ VerbRun Declare(CLI::App& app, const CommonOptions& common) {
     job.samples = common.samples;
     job.tune = tune->measure();
     if (!config->empty()) {
-      if (scheme->count() == 0) job.scheme = from_file.scheme;
-      if (limit->count() == 0) job.calib_limit = from_file.calib_limit;
-      if (percentile->count() == 0) job.percentile = from_file.percentile;
+      if (!scheme.given()) job.scheme = from_file.scheme;
+      if (!limit.given()) job.calib_limit = from_file.calib_limit;
+      if (!percentile.given()) job.percentile = from_file.percentile;
       if (job.observer.empty()) job.observer = from_file.observer;
       if (job.calib.empty()) job.calib = from_file.calib;
       if (job.preprocess.empty()) job.preprocess = from_file.preprocess;

@@ -208,21 +208,22 @@ Result<json> Run(const Options& o, int threads) {
   return out;
 }
 
-VerbRun Declare(CLI::App& app, const CommonOptions& common) {
+VerbRun Declare(const VerbOptions& options, const CommonOptions& common) {
   auto o = std::make_shared<Options>();
-  app.add_option("model", o->model, "MODEL.onnx or MODEL.etm")->required();
-  app.add_option("--input", o->inputs,
-                 "NAME=F.npy, NAME=F.jpg or NAME=F.png (the name may be left out for one input)")
-      ->required();
-  app.add_option("--state", o->states,
-                 "OUTPUT=INPUT: a run for each row of the inputs' first axis, each handing its "
-                 "output to the next one's input; "
-                 "outputs are stacked");
-  app.add_option("--output-dir", o->output_dir, "Write each output as NAME.npy into this folder");
-  app.add_option("--preprocess", o->preprocess,
-                 "How an image becomes an input (default: MODEL.preprocess.json beside the model)");
-  app.add_option("--topk", o->topk, "Print the K largest values of the first output");
-  app.add_option("--labels", o->labels, "Class names for --topk, one per line");
+  options.Add("model", o->model, "MODEL.onnx or MODEL.etm").Required();
+  options
+      .Add("--input", o->inputs,
+           "NAME=F.npy, NAME=F.jpg or NAME=F.png (the name may be left out for one input)")
+      .Required();
+  options.Add("--state", o->states,
+              "OUTPUT=INPUT: a run for each row of the inputs' first axis, each handing its "
+              "output to the next one's input; "
+              "outputs are stacked");
+  options.Add("--output-dir", o->output_dir, "Write each output as NAME.npy into this folder");
+  options.Add("--preprocess", o->preprocess,
+              "How an image becomes an input (default: MODEL.preprocess.json beside the model)");
+  options.Add("--topk", o->topk, "Print the K largest values of the first output");
+  options.Add("--labels", o->labels, "Class names for --topk, one per line");
   return [o, &common] { return Run(*o, common.threads); };
 }
 

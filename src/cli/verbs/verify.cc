@@ -82,20 +82,21 @@ Result<json> Run(Options o, const CommonOptions& common) {
               fmt::join(failed, ", "));
 }
 
-VerbRun Declare(CLI::App& app, const CommonOptions& common) {
+VerbRun Declare(const VerbOptions& options, const CommonOptions& common) {
   auto o = std::make_shared<Options>();
-  app.add_option("model", o->job.path, "MODEL.etm with a certificate")->required();
-  AddDataOption(app, "--data", o->data, "The samples that it was measured on");
-  app.add_option("--labels", o->labels,
-                 "A .tsv with the columns file and class_index, or an idx label file");
-  app.add_option("--preprocess", o->preprocess,
-                 "How images become inputs (default: as the certificate's did)");
-  app.add_option("--baseline", o->job.baseline,
-                 "The float model's .onnx; needed for other samples than the certificate's");
-  app.add_option("--measure-s", o->job.measure_s,
-                 "Time to measure speed, waiting for a quiet machine included")
-      ->check(CLI::PositiveNumber)
-      ->capture_default_str();
+  options.Add("model", o->job.path, "MODEL.etm with a certificate").Required();
+  AddDataOption(options, "--data", o->data, "The samples that it was measured on");
+  options.Add("--labels", o->labels,
+              "A .tsv with the columns file and class_index, or an idx label file");
+  options.Add("--preprocess", o->preprocess,
+              "How images become inputs (default: as the certificate's did)");
+  options.Add("--baseline", o->job.baseline,
+              "The float model's .onnx; needed for other samples than the certificate's");
+  options
+      .Add("--measure-s", o->job.measure_s,
+           "Time to measure speed, waiting for a quiet machine included")
+      .Positive()
+      .ShowDefault();
   return [o, &common] { return Run(*o, common); };
 }
 

@@ -20,14 +20,14 @@ struct Options {
   ZooOptions zoo;
 };
 
-VerbRun Declare(CLI::App& app, const CommonOptions&) {
+VerbRun Declare(const VerbOptions& options, const CommonOptions&) {
   auto o = std::make_shared<Options>();
-  app.add_option("name", o->name, "The architecture; without it they are listed");
-  app.add_option("-o,--output", o->output, "The ONNX file to write");
-  app.add_option("--sequence", o->zoo.sequence, "Tokens of bert-base")
-      ->check(CLI::Range(1, 1 << 16))
-      ->capture_default_str();
-  app.add_option("--seed", o->zoo.seed, "Seed of the random weights")->capture_default_str();
+  options.Add("name", o->name, "The architecture; without it they are listed");
+  options.Add("-o,--output", o->output, "The ONNX file to write");
+  options.Add("--sequence", o->zoo.sequence, "Tokens of bert-base")
+      .InRange(1, 1 << 16)
+      .ShowDefault();
+  options.Add("--seed", o->zoo.seed, "Seed of the random weights").ShowDefault();
   return [o]() -> Result<json> {
     if (o->name.empty()) {
       TextTable table({"name", "what"});

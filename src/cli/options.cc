@@ -1,0 +1,67 @@
+#include "cli/options.h"
+
+#include <CLI/CLI.hpp>
+#include <optional>
+
+namespace evoq {
+
+VerbOption VerbOption::Required() const { return VerbOption(option_->required()); }
+VerbOption VerbOption::ShowDefault() const { return VerbOption(option_->capture_default_str()); }
+template <typename T>
+VerbOption VerbOption::InRange(T low, T high) const {
+  return VerbOption(option_->check(CLI::Range(low, high)));
+}
+template VerbOption VerbOption::InRange(int, int) const;
+template VerbOption VerbOption::InRange(int64_t, int64_t) const;
+template VerbOption VerbOption::InRange(double, double) const;
+VerbOption VerbOption::Positive() const { return VerbOption(option_->check(CLI::PositiveNumber)); }
+VerbOption VerbOption::NonNegative() const {
+  return VerbOption(option_->check(CLI::NonNegativeNumber));
+}
+VerbOption VerbOption::OneOf(const std::vector<std::string>& values) const {
+  return VerbOption(option_->check(CLI::IsMember(values)));
+}
+VerbOption VerbOption::Excludes(VerbOption other) const {
+  return VerbOption(option_->excludes(other.option_));
+}
+VerbOption VerbOption::Needs(VerbOption other) const {
+  return VerbOption(option_->needs(other.option_));
+}
+VerbOption VerbOption::SplitAt(char delimiter) const {
+  return VerbOption(option_->delimiter(delimiter));
+}
+VerbOption VerbOption::OneEachTime() const { return VerbOption(option_->allow_extra_args(false)); }
+VerbOption VerbOption::Takes(const std::string& what) const {
+  return VerbOption(option_->type_name(what));
+}
+bool VerbOption::given() const { return option_->count() > 0; }
+
+template <typename T>
+VerbOption VerbOptions::Add(const std::string& names, T& value, const std::string& doc) const {
+  return VerbOption(app_.add_option(names, value, doc));
+}
+template VerbOption VerbOptions::Add(const std::string&, std::string&, const std::string&) const;
+template VerbOption VerbOptions::Add(const std::string&, int&, const std::string&) const;
+template VerbOption VerbOptions::Add(const std::string&, int64_t&, const std::string&) const;
+template VerbOption VerbOptions::Add(const std::string&, uint32_t&, const std::string&) const;
+template VerbOption VerbOptions::Add(const std::string&, uint64_t&, const std::string&) const;
+template VerbOption VerbOptions::Add(const std::string&, double&, const std::string&) const;
+template VerbOption VerbOptions::Add(const std::string&, std::optional<double>&,
+                                     const std::string&) const;
+template VerbOption VerbOptions::Add(const std::string&, std::vector<std::string>&,
+                                     const std::string&) const;
+template VerbOption VerbOptions::Add(const std::string&, std::vector<double>&,
+                                     const std::string&) const;
+
+template <typename T>
+VerbOption VerbOptions::AddFlag(const std::string& names, T& value, const std::string& doc) const {
+  return VerbOption(app_.add_flag(names, value, doc));
+}
+template VerbOption VerbOptions::AddFlag(const std::string&, bool&, const std::string&) const;
+template VerbOption VerbOptions::AddFlag(const std::string&, int&, const std::string&) const;
+
+VerbOption VerbOptions::AddFlag(const std::string& names, const std::string& doc) const {
+  return VerbOption(app_.add_flag(names, doc));
+}
+
+}  // namespace evoq
