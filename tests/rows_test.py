@@ -6,7 +6,10 @@ but in the files listed here with the reason. What a list of names would answer 
 weight, how axes pass through, ...) is a field of OpDef (src/ops/op.h, src/ops/roles.h).
 
 Of instruction sets: no code asks whether a set is a certain one, so that a new set falls to the
-next row of each kernel family and to no `else` (src/kernels/isa_table.h)."""
+next row of each kernel family and to no `else` (src/kernels/isa_table.h).
+
+Of the rows themselves: each names its fields (`.name = ...`), those of list files as those of
+kernel families."""
 
 import pathlib
 import re
@@ -54,6 +57,28 @@ ISA_ALLOWED = {  # files: why they compare sets of features
 ISA_COMPARED = re.compile(r"\bisa\s*[!=]=|[!=]=\s*Isa::k|\bcase Isa::k")
 
 
+ROW_TYPE = re.compile(r"#define EVOQ_ROW_TYPE (\w+)|EVOQ_ISA_TABLE\((\w+)\)|IsaRow<(\w+)>")
+ROW = re.compile(r"\bconst(?:expr)? (\w+) (\w+) ?(?:= ?)?\{(?:[\s\\]|//[^\n]*\n)*([^\s\\])")
+FAMILY_ROW = re.compile(r"\{Isa::\w+, (?:&[\w:#]+(?:\(\))?|nullptr)\}")
+
+
+def row_types(texts):
+    """The types of which list files and kernel families have rows."""
+    found = {name for text in texts for match in ROW_TYPE.findall(text) for name in match if name}
+    return found - {"Table", "symbol"}  # parameters
+
+
+def positional(text, types):
+    """Rows of these types whose fields have no names, and the lines they begin at."""
+    rows = [
+        (text.count("\n", 0, row.start()) + 1, row[2])
+        for row in ROW.finditer(text)
+        if row[1] in types and row[3] not in ".}"
+    ]
+    rows += [(text.count("\n", 0, r.start()) + 1, "of a family") for r in FAMILY_ROW.finditer(text)]
+    return rows
+
+
 def operators():
     """The names of all operators, from their rows."""
     names = set()
@@ -88,12 +113,31 @@ def check_reader(names):
     assert ISA_COMPARED.search("if (isa == Isa::kAvx2)") and ISA_COMPARED.search("x != Isa::kAvx2")
     assert not ISA_COMPARED.search("Isa isa = Isa::kScalar; isa.Has(Isa::kAvx2)")
     assert not lists('// "Conv", "Relu"\nf("Conv", "other", "Conv");', names)
+    types = row_types(["#define EVOQ_ROW_TYPE PassDef\nEVOQ_ISA_TABLE(DwTable)"])
+    assert types == {"PassDef", "DwTable"}, types
+    assert positional('\nextern const PassDef kFold = {\n    "fold", Run};', types) == [
+        (2, "kFold")
+    ]
+    assert positional("#define X(a) \\\n  const DwTable a = { \\\n      Rows}", types) == [(2, "a")]
+    assert positional("rows[] = {{Isa::kAvx2, &table}};", types)
+    assert not positional("const PassDef kFold = {  // it folds\n    .run = Run};", types)
+    assert not positional("const Other kOne = {1}; const PassDef kNone = {};", types)
 
 
 def main():
     names = operators()
     check_reader(names)
     errors, seen, files = [], set(), 0
+    texts = {
+        path: path.read_text(encoding="utf-8")
+        for path in sorted((ROOT / "src").rglob("*"))
+        if path.suffix in (".cc", ".h")
+    }
+    types = row_types(texts.values())
+    for path, text in texts.items():
+        for line, row in positional(text, types):
+            name = path.relative_to(ROOT)
+            errors.append(f"{name}:{line}: the row {row} is positional; expected .field = value")
     for path in sorted((ROOT / "src").rglob("*")):
         name = str(path.relative_to(ROOT))
         test = re.search(r"_(test|testing|bench)\.\w+$|/(test|bench)_\w+\.h$|/must_fail/", name)
@@ -115,8 +159,11 @@ def main():
     errors += [f"{name}: listed here, but names no two operators" for name in ALLOWED.keys() - seen]
     for error in errors:
         print(error)
-    print(f"{len(names)} operators, {files} files, {len(ALLOWED)} allowed, {len(errors)} errors")
-    return 1 if errors or len(names) < 100 or files < 200 else 0
+    print(
+        f"{len(names)} operators, {files} files, {len(ALLOWED)} allowed, "
+        f"{len(types)} types of rows, {len(errors)} errors"
+    )
+    return 1 if errors or len(names) < 100 or files < 200 or len(types) < 20 else 0
 
 
 if __name__ == "__main__":

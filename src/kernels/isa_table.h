@@ -48,26 +48,28 @@ EVOQ_ALWAYS_INLINE constexpr const IsaRow<Table>& RowFor(const IsaRow<Table> (&r
 // in namespace evoq. A family with other rows declares them itself. kernels/families_test.cc lists
 // every family.
 #if defined(__x86_64__)
-#define EVOQ_ISA_TABLE(Table)                                                         \
-  namespace scalar {                                                                  \
-  extern const Table k##Table;                                                        \
-  }                                                                                   \
-  namespace avx2 {                                                                    \
-  extern const Table k##Table;                                                        \
-  }                                                                                   \
-  namespace avx512 {                                                                  \
-  extern const Table k##Table;                                                        \
-  }                                                                                   \
-  inline constexpr IsaRow<Table> Table##Rows[] = {{Isa::kAvx512, &avx512::k##Table},  \
-                                                  {Isa::kAvx2, &avx2::k##Table},      \
-                                                  {Isa::kScalar, &scalar::k##Table}}; \
+#define EVOQ_ISA_TABLE(Table)                               \
+  namespace scalar {                                        \
+  extern const Table k##Table;                              \
+  }                                                         \
+  namespace avx2 {                                          \
+  extern const Table k##Table;                              \
+  }                                                         \
+  namespace avx512 {                                        \
+  extern const Table k##Table;                              \
+  }                                                         \
+  inline constexpr IsaRow<Table> Table##Rows[] = {          \
+      {.needs = Isa::kAvx512, .table = &avx512::k##Table},  \
+      {.needs = Isa::kAvx2, .table = &avx2::k##Table},      \
+      {.needs = Isa::kScalar, .table = &scalar::k##Table}}; \
   EVOQ_ISA_CHOICE(Table)
 #else
-#define EVOQ_ISA_TABLE(Table)                                                         \
-  namespace scalar {                                                                  \
-  extern const Table k##Table;                                                        \
-  }                                                                                   \
-  inline constexpr IsaRow<Table> Table##Rows[] = {{Isa::kScalar, &scalar::k##Table}}; \
+#define EVOQ_ISA_TABLE(Table)                               \
+  namespace scalar {                                        \
+  extern const Table k##Table;                              \
+  }                                                         \
+  inline constexpr IsaRow<Table> Table##Rows[] = {          \
+      {.needs = Isa::kScalar, .table = &scalar::k##Table}}; \
   EVOQ_ISA_CHOICE(Table)
 #endif
 #define EVOQ_ISA_CHOICE(Table) \

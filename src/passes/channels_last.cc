@@ -18,9 +18,12 @@ Result<int> Run(Graph& graph) {
 }  // namespace
 
 extern const PassDef kChannelsLast = {
-    "channels-last",
-    "Spatial operators take channels_last=1; Transposes are pushed through everything between them "
-    "to the graph's borders.",
-    Stage::kLower, Run};
+    .name = "channels-last",
+    .doc =
+        "Spatial operators take channels_last=1; Transposes are pushed through everything between "
+        "them to the graph's borders.",
+    .stage = Stage::kLower,
+    .run = Run,
+};
 
 }  // namespace evoq

@@ -11,8 +11,10 @@ Result<int> Run(Graph& graph) {
 }  // namespace
 
 extern const PassDef kCleanLowered = {
-    "clean-lowered",
-    "clean-transpose and clean-reshape again, on what channels-last left at the borders.",
-    Stage::kLower, Run};
+    .name = "clean-lowered",
+    .doc = "clean-transpose and clean-reshape again, on what channels-last left at the borders.",
+    .stage = Stage::kLower,
+    .run = Run,
+};
 
 }  // namespace evoq

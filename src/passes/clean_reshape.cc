@@ -38,7 +38,10 @@ Result<int> Run(Graph& graph) { return JoinReshapes(graph); }
 }  // namespace
 
 extern const PassDef kCleanReshape = {
-    "clean-reshape", "Two of Reshape, Flatten, Squeeze and Unsqueeze in a row become one Reshape.",
-    Stage::kOptimize, Run};
+    .name = "clean-reshape",
+    .doc = "Two of Reshape, Flatten, Squeeze and Unsqueeze in a row become one Reshape.",
+    .stage = Stage::kOptimize,
+    .run = Run,
+};
 
 }  // namespace evoq

@@ -55,9 +55,13 @@ namespace {
 Result<int> Run(Graph& graph) { return JoinTransposes(graph); }
 }  // namespace
 
-extern const PassDef kCleanTranspose = {"clean-transpose",
-                                        "Two Transposes in a row become one; one that moves only "
-                                        "dimensions of size 1 becomes a Reshape.",
-                                        Stage::kOptimize, Run};
+extern const PassDef kCleanTranspose = {
+    .name = "clean-transpose",
+    .doc =
+        "Two Transposes in a row become one; one that moves only dimensions of size 1 becomes a "
+        "Reshape.",
+    .stage = Stage::kOptimize,
+    .run = Run,
+};
 
 }  // namespace evoq

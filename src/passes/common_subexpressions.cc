@@ -78,7 +78,10 @@ Result<int> Run(Graph& graph) {
 }  // namespace
 
 extern const PassDef kCommonSubexpressions = {
-    "common-subexpressions", "Computes equal nodes once and keeps equal small constants once.",
-    Stage::kOptimize, Run};
+    .name = "common-subexpressions",
+    .doc = "Computes equal nodes once and keeps equal small constants once.",
+    .stage = Stage::kOptimize,
+    .run = Run,
+};
 
 }  // namespace evoq

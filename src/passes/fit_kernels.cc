@@ -261,9 +261,12 @@ Result<int> Run(Graph& graph) {
 }  // namespace
 
 extern const PassDef kFitKernels = {
-    "fit-kernels",
-    "Integer operators that no kernel computes: tabulated activations leave the linear operator, "
-    "others compute in float32.",
-    Stage::kLower, Run};
+    .name = "fit-kernels",
+    .doc =
+        "Integer operators that no kernel computes: tabulated activations leave the linear "
+        "operator, others compute in float32.",
+    .stage = Stage::kLower,
+    .run = Run,
+};
 
 }  // namespace evoq

@@ -43,7 +43,10 @@ Result<int> Run(Graph& graph) {
 }  // namespace
 
 extern const PassDef kFoldBias = {
-    "fold-bias", "Moves a constant per channel added after a linear operator into its bias.",
-    Stage::kOptimize, Run};
+    .name = "fold-bias",
+    .doc = "Moves a constant per channel added after a linear operator into its bias.",
+    .stage = Stage::kOptimize,
+    .run = Run,
+};
 
 }  // namespace evoq

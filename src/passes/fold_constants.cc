@@ -70,8 +70,10 @@ Result<int> Run(Graph& graph) {
 }  // namespace
 
 extern const PassDef kFoldConstants = {
-    "fold-constants",
-    "Computes nodes whose inputs are all constants; Shape of a static shape is one.",
-    Stage::kOptimize, Run};
+    .name = "fold-constants",
+    .doc = "Computes nodes whose inputs are all constants; Shape of a static shape is one.",
+    .stage = Stage::kOptimize,
+    .run = Run,
+};
 
 }  // namespace evoq

@@ -41,9 +41,13 @@ Result<int> Run(Graph& graph) {
 
 }  // namespace
 
-extern const PassDef kFoldScale = {"fold-scale",
-                                   "Moves a constant factor or divisor per channel after a linear "
-                                   "operator into its weights and bias.",
-                                   Stage::kOptimize, Run};
+extern const PassDef kFoldScale = {
+    .name = "fold-scale",
+    .doc =
+        "Moves a constant factor or divisor per channel after a linear operator into its weights "
+        "and bias.",
+    .stage = Stage::kOptimize,
+    .run = Run,
+};
 
 }  // namespace evoq

@@ -187,8 +187,12 @@ Result<int> Run(Graph& graph) { return ShapeFolder(graph).Run(); }
 }  // namespace
 
 extern const PassDef kFoldShapes = {
-    "fold-shapes",
-    "Follows shape arithmetic with partly known sizes and turns computed shapes into constants.",
-    Stage::kOptimize, Run};
+    .name = "fold-shapes",
+    .doc =
+        "Follows shape arithmetic with partly known sizes and turns computed shapes into "
+        "constants.",
+    .stage = Stage::kOptimize,
+    .run = Run,
+};
 
 }  // namespace evoq

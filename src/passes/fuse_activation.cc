@@ -67,9 +67,13 @@ Result<int> Run(Graph& graph) {
 
 }  // namespace
 
-extern const PassDef kFuseActivation = {"fuse-activation",
-                                        "Relu, Clip, LeakyRelu, Sigmoid, ... after Conv, "
-                                        "ConvTranspose, MatMul or Add become its activation.",
-                                        Stage::kOptimize, Run};
+extern const PassDef kFuseActivation = {
+    .name = "fuse-activation",
+    .doc =
+        "Relu, Clip, LeakyRelu, Sigmoid, ... after Conv, ConvTranspose, MatMul or Add become its "
+        "activation.",
+    .stage = Stage::kOptimize,
+    .run = Run,
+};
 
 }  // namespace evoq

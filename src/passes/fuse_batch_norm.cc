@@ -85,9 +85,12 @@ Result<int> Run(Graph& graph) {
 }  // namespace
 
 extern const PassDef kFuseBatchNorm = {
-    "fuse-batch-norm",
-    "Folds BatchNormalization into the Conv, ConvTranspose or MatMul before it; a lone one becomes "
-    "Mul and Add by channel.",
-    Stage::kOptimize, Run};
+    .name = "fuse-batch-norm",
+    .doc =
+        "Folds BatchNormalization into the Conv, ConvTranspose or MatMul before it; a lone one "
+        "becomes Mul and Add by channel.",
+    .stage = Stage::kOptimize,
+    .run = Run,
+};
 
 }  // namespace evoq

@@ -21,9 +21,13 @@ Result<int> Run(Graph& graph) { return CountChanges(graph, Fuse); }
 
 }  // namespace
 
-extern const PassDef kFuseCast = {"fuse-cast",
-                                  "A linear operator on bfloat16 that only a Cast to float32 reads "
-                                  "gives its float32 sums unrounded.",
-                                  Stage::kLower, Run};
+extern const PassDef kFuseCast = {
+    .name = "fuse-cast",
+    .doc =
+        "A linear operator on bfloat16 that only a Cast to float32 reads gives its float32 sums "
+        "unrounded.",
+    .stage = Stage::kLower,
+    .run = Run,
+};
 
 }  // namespace evoq

@@ -21,8 +21,11 @@ Result<int> Run(Graph& graph) { return CountChanges(graph, Fuse); }
 
 extern const PassDef kFuseDequantize;
 const PassDef kFuseDequantize = {
-    "fuse-dequantize",
-    "A Transpose of bytes that only a DequantizeLinear reads writes the float32 values itself.",
-    Stage::kLower, Run};
+    .name = "fuse-dequantize",
+    .doc =
+        "A Transpose of bytes that only a DequantizeLinear reads writes the float32 values itself.",
+    .stage = Stage::kLower,
+    .run = Run,
+};
 
 }  // namespace evoq

@@ -243,13 +243,21 @@ Result<int> RunRanges(Graph& graph) {
 }  // namespace
 
 extern const PassDef kFuseDynamic, kDynamicRanges;
-const PassDef kFuseDynamic = {"fuse-dynamic",
-                              "ConvInteger or MatMulInteger with the scales, bias, residual and "
-                              "activation behind it becomes one step.",
-                              Stage::kLower, Run};
-const PassDef kDynamicRanges = {"dynamic-ranges",
-                                "DynamicQuantizeLinear takes the range that the dynamic Conv or "
-                                "MatMul before it has found while writing.",
-                                Stage::kLower, RunRanges};
+const PassDef kFuseDynamic = {
+    .name = "fuse-dynamic",
+    .doc =
+        "ConvInteger or MatMulInteger with the scales, bias, residual and activation behind it "
+        "becomes one step.",
+    .stage = Stage::kLower,
+    .run = Run,
+};
+const PassDef kDynamicRanges = {
+    .name = "dynamic-ranges",
+    .doc =
+        "DynamicQuantizeLinear takes the range that the dynamic Conv or MatMul before it has found "
+        "while writing.",
+    .stage = Stage::kLower,
+    .run = RunRanges,
+};
 
 }  // namespace evoq

@@ -69,7 +69,10 @@ Result<int> Run(Graph& graph) { return ReplaceProducts(graph, Match); }
 }  // namespace
 
 extern const PassDef kFuseGelu = {
-    "fuse-gelu", "x / 2 * (1 + Erf(x / sqrt 2)), or its Tanh form, becomes one Gelu.",
-    Stage::kOptimize, Run};
+    .name = "fuse-gelu",
+    .doc = "x / 2 * (1 + Erf(x / sqrt 2)), or its Tanh form, becomes one Gelu.",
+    .stage = Stage::kOptimize,
+    .run = Run,
+};
 
 }  // namespace evoq

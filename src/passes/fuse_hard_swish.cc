@@ -49,7 +49,10 @@ Result<int> Run(Graph& graph) { return ReplaceProducts(graph, Match); }
 }  // namespace
 
 extern const PassDef kFuseHardSwish = {
-    "fuse-hard-swish", "x * Clip(x + 3, 0, 6) / 6 and x * HardSigmoid(x) become one HardSwish.",
-    Stage::kOptimize, Run};
+    .name = "fuse-hard-swish",
+    .doc = "x * Clip(x + 3, 0, 6) / 6 and x * HardSigmoid(x) become one HardSwish.",
+    .stage = Stage::kOptimize,
+    .run = Run,
+};
 
 }  // namespace evoq

@@ -124,10 +124,12 @@ Result<int> Run(Graph& graph) {
 }  // namespace
 
 extern const PassDef kFuseLayerNorm = {
-    "fuse-layer-norm",
-    "(x - mean) / sqrt(variance + epsilon) * gamma + beta over the last axis becomes one "
-    "LayerNormalization; without the mean, "
-    "one RMSNormalization.",
-    Stage::kOptimize, Run};
+    .name = "fuse-layer-norm",
+    .doc =
+        "(x - mean) / sqrt(variance + epsilon) * gamma + beta over the last axis becomes one "
+        "LayerNormalization; without the mean, one RMSNormalization.",
+    .stage = Stage::kOptimize,
+    .run = Run,
+};
 
 }  // namespace evoq

@@ -98,9 +98,13 @@ Result<int> Run(Graph& graph) {
 
 }  // namespace
 
-extern const PassDef kFusePad = {"fuse-pad",
-                                 "Moves a Pad by zeros into the Conv, AveragePool or (after a "
-                                 "value >= 0) MaxPool that reads it.",
-                                 Stage::kOptimize, Run};
+extern const PassDef kFusePad = {
+    .name = "fuse-pad",
+    .doc =
+        "Moves a Pad by zeros into the Conv, AveragePool or (after a value >= 0) MaxPool that "
+        "reads it.",
+    .stage = Stage::kOptimize,
+    .run = Run,
+};
 
 }  // namespace evoq

@@ -81,8 +81,10 @@ Result<int> Run(Graph& graph) {
 }  // namespace
 
 extern const PassDef kFuseResidual = {
-    "fuse-residual",
-    "Conv + other of the same shape becomes the convolution's residual input; MatMul alike.",
-    Stage::kOptimize, Run};
+    .name = "fuse-residual",
+    .doc = "Conv + other of the same shape becomes the convolution's residual input; MatMul alike.",
+    .stage = Stage::kOptimize,
+    .run = Run,
+};
 
 }  // namespace evoq

@@ -17,7 +17,11 @@ Result<int> Run(Graph& graph) { return ReplaceProducts(graph, Match); }
 
 }  // namespace
 
-extern const PassDef kFuseSilu = {"fuse-silu", "x * Sigmoid(x) becomes one Silu.", Stage::kOptimize,
-                                  Run};
+extern const PassDef kFuseSilu = {
+    .name = "fuse-silu",
+    .doc = "x * Sigmoid(x) becomes one Silu.",
+    .stage = Stage::kOptimize,
+    .run = Run,
+};
 
 }  // namespace evoq

@@ -167,9 +167,12 @@ Result<int> Run(Graph& graph) { return Tabulator(graph).Run(); }
 }  // namespace
 
 extern const PassDef kFuseTables = {
-    "fuse-tables",
-    "Chains of element-wise operators on one quantized value become a table of 256 bytes, where "
-    "possible that of the Conv before it.",
-    Stage::kLower, Run};
+    .name = "fuse-tables",
+    .doc =
+        "Chains of element-wise operators on one quantized value become a table of 256 bytes, "
+        "where possible that of the Conv before it.",
+    .stage = Stage::kLower,
+    .run = Run,
+};
 
 }  // namespace evoq

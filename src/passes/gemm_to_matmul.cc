@@ -97,8 +97,10 @@ Result<int> Run(Graph& graph) {
 }  // namespace
 
 extern const PassDef kGemmToMatmul = {
-    "gemm-to-matmul",
-    "Writes Gemm as MatMul with a bias: transposes and factors go into the constants.",
-    Stage::kOptimize, Run};
+    .name = "gemm-to-matmul",
+    .doc = "Writes Gemm as MatMul with a bias: transposes and factors go into the constants.",
+    .stage = Stage::kOptimize,
+    .run = Run,
+};
 
 }  // namespace evoq

@@ -407,9 +407,13 @@ Result<int> Run(Graph& graph) { return Importer(graph).Run(); }
 
 }  // namespace
 
-extern const PassDef kImportQdq = {"import-qdq",
-                                   "QuantizeLinear and DequantizeLinear around operators become "
-                                   "quantized types; biases become int32.",
-                                   Stage::kOptimize, Run};
+extern const PassDef kImportQdq = {
+    .name = "import-qdq",
+    .doc =
+        "QuantizeLinear and DequantizeLinear around operators become quantized types; biases "
+        "become int32.",
+    .stage = Stage::kOptimize,
+    .run = Run,
+};
 
 }  // namespace evoq

@@ -69,7 +69,10 @@ Result<int> Run(Graph& graph) {
 }  // namespace
 
 extern const PassDef kInlineIf = {
-    "inline-if", "An If with a constant condition becomes the nodes of the branch that it takes.",
-    Stage::kOptimize, Run};
+    .name = "inline-if",
+    .doc = "An If with a constant condition becomes the nodes of the branch that it takes.",
+    .stage = Stage::kOptimize,
+    .run = Run,
+};
 
 }  // namespace evoq

@@ -61,8 +61,10 @@ Result<int> Run(Graph& graph) {
 }  // namespace
 
 extern const PassDef kMergeConstants = {
-    "merge-constants",
-    "Factors and offsets by constants in a row become one factor and one offset.", Stage::kOptimize,
-    Run};
+    .name = "merge-constants",
+    .doc = "Factors and offsets by constants in a row become one factor and one offset.",
+    .stage = Stage::kOptimize,
+    .run = Run,
+};
 
 }  // namespace evoq

@@ -21,8 +21,12 @@ Result<int> Run(Graph& graph) {
 }  // namespace
 
 extern const PassDef kNameDimensions = {
-    "name-dimensions",
-    "Gives unnamed sizes of the graph's inputs a name, so that equal shapes are known to be equal.",
-    Stage::kOptimize, Run};
+    .name = "name-dimensions",
+    .doc =
+        "Gives unnamed sizes of the graph's inputs a name, so that equal shapes are known to be "
+        "equal.",
+    .stage = Stage::kOptimize,
+    .run = Run,
+};
 
 }  // namespace evoq

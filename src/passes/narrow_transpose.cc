@@ -49,9 +49,12 @@ Result<int> Run(Graph& graph) {
 }  // namespace
 
 extern const PassDef kNarrowTranspose = {
-    "narrow-transpose",
-    "A Transpose before QuantizeLinear or after DequantizeLinear moves the integers instead of the "
-    "floats.",
-    Stage::kLower, Run};
+    .name = "narrow-transpose",
+    .doc =
+        "A Transpose before QuantizeLinear or after DequantizeLinear moves the integers instead of "
+        "the floats.",
+    .stage = Stage::kLower,
+    .run = Run,
+};
 
 }  // namespace evoq

@@ -47,8 +47,10 @@ Result<int> Run(Graph& graph) {
 }  // namespace
 
 extern const PassDef kOptimizeBodies = {
-    "optimize-bodies",
-    "Runs the optimize passes on the subgraphs of If, Loop, Scan and SequenceMap.",
-    Stage::kOptimize, Run};
+    .name = "optimize-bodies",
+    .doc = "Runs the optimize passes on the subgraphs of If, Loop, Scan and SequenceMap.",
+    .stage = Stage::kOptimize,
+    .run = Run,
+};
 
 }  // namespace evoq

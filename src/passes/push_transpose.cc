@@ -20,9 +20,12 @@ Result<int> Run(Graph& graph) {
 }  // namespace
 
 extern const PassDef kPushTranspose = {
-    "push-transpose",
-    "Pushes Transposes down through operators that do not care about the order of axes, where that "
-    "makes some of them vanish.",
-    Stage::kOptimize, Run};
+    .name = "push-transpose",
+    .doc =
+        "Pushes Transposes down through operators that do not care about the order of axes, where "
+        "that makes some of them vanish.",
+    .stage = Stage::kOptimize,
+    .run = Run,
+};
 
 }  // namespace evoq

@@ -101,9 +101,12 @@ Result<int> Run(Graph& graph) {
 }  // namespace
 
 extern const PassDef kRangePreserving = {
-    "range-preserving",
-    "Operators that only move values get equal parameters in and out; a Relu or Clip that the "
-    "integer range implies goes.",
-    Stage::kLower, Run};
+    .name = "range-preserving",
+    .doc =
+        "Operators that only move values get equal parameters in and out; a Relu or Clip that the "
+        "integer range implies goes.",
+    .stage = Stage::kLower,
+    .run = Run,
+};
 
 }  // namespace evoq

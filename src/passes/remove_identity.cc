@@ -105,10 +105,12 @@ Result<int> Run(Graph& graph) {
 }  // namespace
 
 extern const PassDef kRemoveIdentity = {
-    "remove-identity",
-    "Removes nodes that pass their input on: Identity, Cast to the same type, Reshape to the same "
-    "shape, Pad by 0, Slice of "
-    "everything, Concat of one, x * 1, x + 0.",
-    Stage::kOptimize, Run};
+    .name = "remove-identity",
+    .doc =
+        "Removes nodes that pass their input on: Identity, Cast to the same type, Reshape to the "
+        "same shape, Pad by 0, Slice of everything, Concat of one, x * 1, x + 0.",
+    .stage = Stage::kOptimize,
+    .run = Run,
+};
 
 }  // namespace evoq

@@ -85,7 +85,10 @@ Result<int> Run(Graph& graph) {
 }  // namespace
 
 extern const PassDef kResolveAutoPad = {
-    "resolve-auto-pad", "Writes auto_pad as explicit pads where the spatial sizes decide them.",
-    Stage::kOptimize, Run};
+    .name = "resolve-auto-pad",
+    .doc = "Writes auto_pad as explicit pads where the spatial sizes decide them.",
+    .stage = Stage::kOptimize,
+    .run = Run,
+};
 
 }  // namespace evoq

@@ -24,6 +24,10 @@ Result<int> Run(Graph& graph) {
 }  // namespace
 
 extern const PassDef kSumToAdd = {
-    "sum-to-add", "Sum of two or more values becomes Adds, which fuse.", Stage::kOptimize, Run};
+    .name = "sum-to-add",
+    .doc = "Sum of two or more values becomes Adds, which fuse.",
+    .stage = Stage::kOptimize,
+    .run = Run,
+};
 
 }  // namespace evoq

@@ -95,8 +95,11 @@ Result<int> Run(Graph& graph) {
 }  // namespace
 
 extern const PassDef kUnsignedActivations = {
-    "unsigned-activations",
-    "int8 activations become uint8 with zero point + 128; inputs and outputs keep their type.",
-    Stage::kLower, Run};
+    .name = "unsigned-activations",
+    .doc =
+        "int8 activations become uint8 with zero point + 128; inputs and outputs keep their type.",
+    .stage = Stage::kLower,
+    .run = Run,
+};
 
 }  // namespace evoq

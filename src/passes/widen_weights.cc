@@ -34,7 +34,10 @@ Result<int> Run(Graph& graph) {
 }  // namespace
 
 extern const PassDef kWidenWeights = {
-    "widen-weights", "4-bit weights of integer operators become 8-bit weights of the same values.",
-    Stage::kLower, Run};
+    .name = "widen-weights",
+    .doc = "4-bit weights of integer operators become 8-bit weights of the same values.",
+    .stage = Stage::kLower,
+    .run = Run,
+};
 
 }  // namespace evoq

@@ -41,53 +41,95 @@ bool IsConversion(const Pair& p) {
 std::string Always(const char* text) { return text; }
 
 constexpr Cause kCauses[] = {
-    {"conversion", IsConversion,
-     [](const Pair&) {
-       return Always(
-           "float32 does not have these steps: they convert values between integers and floats");
-     }},
-    {"added-step", [](const Pair& p) { return p.float32 == nullptr; },
-     [](const Pair&) {
-       return Always("float32 does not have these steps, or has them within others");
-     }},
-    {nullptr, [](const Pair& p) { return !p.step.decision.float_reason.empty(); },
-     [](const Pair& p) { return p.step.decision.float_reason.sentence; }},
-    {"same-kernel", [](const Pair& p) { return p.now.kernel == p.float32->kernel; },
-     [](const Pair&) {
-       return Always("they take the kernels that float32 takes, on values of the same width");
-     }},
-    {"winograd",
-     [](const Pair& p) { return p.float32->plan.method.find("winograd") != std::string::npos; },
-     [](const Pair&) {
-       return Always(
-           "in float32, Winograd's convolution saves 2 to 4 times the multiplications, which "
-           "integers cannot do exactly");
-     }},
-    {"fixed-cost", [](const Pair& p) { return p.Share(kCall) + p.Share(kTiles) > 0.4; },
-     [](const Pair&) {
-       return Always(
-           "they are so small that being called takes most of their time, whatever the width of "
-           "the values");
-     }},
-    {"memory-bound", [](const Pair& p) { return p.Share(kStream) + p.Share(kWeights) > 0.5; },
-     [](const Pair&) {
-       return Always("they wait for memory, and read or write as many bytes as in float32");
-     }},
-    {"narrow",
-     [](const Pair& p) {
-       return p.Share(kRows) + p.Share(kEdges) + p.Share(kCopies) + p.Share(kFeed) +
-                  p.Share(kOutputs) >
-              0.5;
-     },
-     [](const Pair&) {
-       return Always(
-           "their channels are too few to fill the integer instructions: setting up rows and "
-           "rounding results takes most of the time");
-     }},
-    {"kernel", [](const Pair&) { return true; },
-     [](const Pair&) {
-       return Always("their kernels are not faster on narrower values at these shapes");
-     }},
+    {
+        .code = "conversion",
+        .holds = IsConversion,
+        .sentence =
+            [](const Pair&) {
+              return Always(
+                  "float32 does not have these steps: they convert values between integers and "
+                  "floats");
+            },
+    },
+    {
+        .code = "added-step",
+        .holds = [](const Pair& p) { return p.float32 == nullptr; },
+        .sentence =
+            [](const Pair&) {
+              return Always("float32 does not have these steps, or has them within others");
+            },
+    },
+    {
+        .code = nullptr,
+        .holds = [](const Pair& p) { return !p.step.decision.float_reason.empty(); },
+        .sentence = [](const Pair& p) { return p.step.decision.float_reason.sentence; },
+    },
+    {
+        .code = "same-kernel",
+        .holds = [](const Pair& p) { return p.now.kernel == p.float32->kernel; },
+        .sentence =
+            [](const Pair&) {
+              return Always(
+                  "they take the kernels that float32 takes, on values of the same width");
+            },
+    },
+    {
+        .code = "winograd",
+        .holds =
+            [](const Pair& p) {
+              return p.float32->plan.method.find("winograd") != std::string::npos;
+            },
+        .sentence =
+            [](const Pair&) {
+              return Always(
+                  "in float32, Winograd's convolution saves 2 to 4 times the multiplications, "
+                  "which "
+                  "integers cannot do exactly");
+            },
+    },
+    {
+        .code = "fixed-cost",
+        .holds = [](const Pair& p) { return p.Share(kCall) + p.Share(kTiles) > 0.4; },
+        .sentence =
+            [](const Pair&) {
+              return Always(
+                  "they are so small that being called takes most of their time, whatever the "
+                  "width of "
+                  "the values");
+            },
+    },
+    {
+        .code = "memory-bound",
+        .holds = [](const Pair& p) { return p.Share(kStream) + p.Share(kWeights) > 0.5; },
+        .sentence =
+            [](const Pair&) {
+              return Always("they wait for memory, and read or write as many bytes as in float32");
+            },
+    },
+    {
+        .code = "narrow",
+        .holds =
+            [](const Pair& p) {
+              return p.Share(kRows) + p.Share(kEdges) + p.Share(kCopies) + p.Share(kFeed) +
+                         p.Share(kOutputs) >
+                     0.5;
+            },
+        .sentence =
+            [](const Pair&) {
+              return Always(
+                  "their channels are too few to fill the integer instructions: setting up rows "
+                  "and "
+                  "rounding results takes most of the time");
+            },
+    },
+    {
+        .code = "kernel",
+        .holds = [](const Pair&) { return true; },
+        .sentence =
+            [](const Pair&) {
+              return Always("their kernels are not faster on narrower values at these shapes");
+            },
+    },
 };
 
 }  // namespace

@@ -139,12 +139,13 @@ double ForkNs(int threads) {
 
 const PeakLoops& LoopsOf(Isa isa) {
 #if defined(__x86_64__)
-  static const IsaRow<PeakLoops> kRows[] = {{Isa::kAvx512, &Avx512PeakLoops()},
-                                            {Isa::kAvx2Vnni, &Avx2VnniPeakLoops()},
-                                            {Isa::kAvx2, &Avx2PeakLoops()},
-                                            {Isa::kScalar, &ScalarPeakLoops()}};
+  static const IsaRow<PeakLoops> kRows[] = {
+      {.needs = Isa::kAvx512, .table = &Avx512PeakLoops()},
+      {.needs = Isa::kAvx2Vnni, .table = &Avx2VnniPeakLoops()},
+      {.needs = Isa::kAvx2, .table = &Avx2PeakLoops()},
+      {.needs = Isa::kScalar, .table = &ScalarPeakLoops()}};
 #else
-  static const IsaRow<PeakLoops> kRows[] = {{Isa::kScalar, &ScalarPeakLoops()}};
+  static const IsaRow<PeakLoops> kRows[] = {{.needs = Isa::kScalar, .table = &ScalarPeakLoops()}};
 #endif
   return *RowFor(kRows, isa).table;
 }
@@ -158,7 +159,12 @@ int64_t CoreCacheBytes() {
 }  // namespace
 
 const PeakLoops& ScalarPeakLoops() {
-  static constexpr PeakLoops kLoops = {ScalarInt8, ScalarFp32, nullptr, ScalarRead};
+  static constexpr PeakLoops kLoops = {
+      .int8 = ScalarInt8,
+      .fp32 = ScalarFp32,
+      .bf16 = nullptr,
+      .read = ScalarRead,
+  };
   return kLoops;
 }
 

@@ -56,7 +56,12 @@ void Read(const void* data, int64_t bytes) {
 }  // namespace
 
 const PeakLoops& Avx2PeakLoops() {
-  static constexpr PeakLoops kLoops = {Int8Loop, Fp32Loop, nullptr, Read};
+  static constexpr PeakLoops kLoops = {
+      .int8 = Int8Loop,
+      .fp32 = Fp32Loop,
+      .bf16 = nullptr,
+      .read = Read,
+  };
   return kLoops;
 }
 

@@ -27,7 +27,12 @@ double Int8Loop(int64_t rounds) {
 }  // namespace
 
 const PeakLoops& Avx2VnniPeakLoops() {
-  static const PeakLoops kLoops = {Int8Loop, Avx2PeakLoops().fp32, nullptr, Avx2PeakLoops().read};
+  static const PeakLoops kLoops = {
+      .int8 = Int8Loop,
+      .fp32 = Avx2PeakLoops().fp32,
+      .bf16 = nullptr,
+      .read = Avx2PeakLoops().read,
+  };
   return kLoops;
 }
 

@@ -67,7 +67,12 @@ void Read(const void* data, int64_t bytes) {
 }  // namespace
 
 const PeakLoops& Avx512PeakLoops() {
-  static constexpr PeakLoops kLoops = {Int8Loop, Fp32Loop, Bf16Loop, Read};
+  static constexpr PeakLoops kLoops = {
+      .int8 = Int8Loop,
+      .fp32 = Fp32Loop,
+      .bf16 = Bf16Loop,
+      .read = Read,
+  };
   return kLoops;
 }
 

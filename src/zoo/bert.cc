@@ -60,6 +60,9 @@ Graph BertBase(const ZooOptions& options) {
 }  // namespace
 
 extern const ZooModel kZooBertBase = {
-    "bert-base", "BERT base, 12 layers, 768 wide; --sequence N tokens", BertBase};
+    .name = "bert-base",
+    .doc = "BERT base, 12 layers, 768 wide; --sequence N tokens",
+    .build = BertBase,
+};
 
 }  // namespace evoq

@@ -50,11 +50,20 @@ Graph Resnet50Bn(const ZooOptions& o) { return Resnet("resnet50-bn", {3, 4, 6, 3
 }  // namespace
 
 extern const ZooModel kZooResnet18, kZooResnet50, kZooResnet50Bn;
-const ZooModel kZooResnet18 = {"resnet18", "ResNet-18, BatchNormalization folded, 224 x 224",
-                               Resnet18};
-const ZooModel kZooResnet50 = {"resnet50", "ResNet-50 v1.5, BatchNormalization folded, 224 x 224",
-                               Resnet50};
+const ZooModel kZooResnet18 = {
+    .name = "resnet18",
+    .doc = "ResNet-18, BatchNormalization folded, 224 x 224",
+    .build = Resnet18,
+};
+const ZooModel kZooResnet50 = {
+    .name = "resnet50",
+    .doc = "ResNet-50 v1.5, BatchNormalization folded, 224 x 224",
+    .build = Resnet50,
+};
 const ZooModel kZooResnet50Bn = {
-    "resnet50-bn", "ResNet-50 v1.5 with explicit BatchNormalization, 224 x 224", Resnet50Bn};
+    .name = "resnet50-bn",
+    .doc = "ResNet-50 v1.5 with explicit BatchNormalization, 224 x 224",
+    .build = Resnet50Bn,
+};
 
 }  // namespace evoq

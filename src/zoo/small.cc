@@ -91,10 +91,25 @@ Graph Vgg16(const ZooOptions& options) {
 }  // namespace
 
 extern const ZooModel kZooLenet, kZooMobilenetV2, kZooSqueezenet, kZooVgg16;
-const ZooModel kZooLenet = {"lenet", "LeNet-5 with Relu and max pooling, 28 x 28", Lenet};
+const ZooModel kZooLenet = {
+    .name = "lenet",
+    .doc = "LeNet-5 with Relu and max pooling, 28 x 28",
+    .build = Lenet,
+};
 const ZooModel kZooMobilenetV2 = {
-    "mobilenetv2", "MobileNetV2 1.0, BatchNormalization folded, 224 x 224", MobilenetV2};
-const ZooModel kZooSqueezenet = {"squeezenet1.1", "SqueezeNet 1.1, 224 x 224", Squeezenet};
-const ZooModel kZooVgg16 = {"vgg16", "VGG-16, 224 x 224", Vgg16};
+    .name = "mobilenetv2",
+    .doc = "MobileNetV2 1.0, BatchNormalization folded, 224 x 224",
+    .build = MobilenetV2,
+};
+const ZooModel kZooSqueezenet = {
+    .name = "squeezenet1.1",
+    .doc = "SqueezeNet 1.1, 224 x 224",
+    .build = Squeezenet,
+};
+const ZooModel kZooVgg16 = {
+    .name = "vgg16",
+    .doc = "VGG-16, 224 x 224",
+    .build = Vgg16,
+};
 
 }  // namespace evoq

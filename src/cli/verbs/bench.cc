@@ -249,7 +249,11 @@ VerbRun Declare(const VerbOptions& options, const CommonOptions& common) {
 
 }  // namespace
 
-extern const VerbDef kVerbBench = {"bench", "Measures latency, throughput, load time and memory.",
-                                   "evoq bench mobilenetv2.etm --threads 1", Declare};
+extern const VerbDef kVerbBench = {
+    .name = "bench",
+    .doc = "Measures latency, throughput, load time and memory.",
+    .example = "evoq bench mobilenetv2.etm --threads 1",
+    .declare = Declare,
+};
 
 }  // namespace evoq

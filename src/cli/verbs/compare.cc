@@ -55,7 +55,10 @@ VerbRun Declare(const VerbOptions& options, const CommonOptions& common) {
 }  // namespace
 
 extern const VerbDef kVerbCompare = {
-    "compare", "Says whether B is faster or slower than A, with a confidence interval.",
-    "evoq compare mobilenetv2.onnx mobilenetv2.etm --threads 1", Declare};
+    .name = "compare",
+    .doc = "Says whether B is faster or slower than A, with a confidence interval.",
+    .example = "evoq compare mobilenetv2.onnx mobilenetv2.etm --threads 1",
+    .declare = Declare,
+};
 
 }  // namespace evoq

@@ -35,7 +35,10 @@ VerbRun Declare(const VerbOptions& options, const CommonOptions& common) {
 }  // namespace
 
 extern const VerbDef kVerbCompile = {
-    "compile", "Writes a model as .etm as it is, without a change of precision.",
-    "evoq compile mobilenetv2.onnx -o mobilenetv2.etm", Declare};
+    .name = "compile",
+    .doc = "Writes a model as .etm as it is, without a change of precision.",
+    .example = "evoq compile mobilenetv2.onnx -o mobilenetv2.etm",
+    .declare = Declare,
+};
 
 }  // namespace evoq

@@ -183,7 +183,10 @@ VerbRun Declare(const VerbOptions& options, const CommonOptions& common) {
 }  // namespace
 
 extern const VerbDef kVerbDemo = {
-    "demo", "Does the main job on a built-in model: quantizes, compares accuracy, speed and size.",
-    "evoq demo", Declare};
+    .name = "demo",
+    .doc = "Does the main job on a built-in model: quantizes, compares accuracy, speed and size.",
+    .example = "evoq demo",
+    .declare = Declare,
+};
 
 }  // namespace evoq

@@ -53,10 +53,13 @@ VerbRun Declare(const VerbOptions& options, const CommonOptions& common) {
 }  // namespace
 
 extern const VerbDef kVerbEval = {
-    "eval",
-    "Measures accuracy on labelled data, agreement with another model, or a language model's "
-    "perplexity.",
-    "evoq eval mobilenetv2.etm --data images/ --labels labels.tsv --reference mobilenetv2.onnx",
-    Declare};
+    .name = "eval",
+    .doc =
+        "Measures accuracy on labelled data, agreement with another model, or a language model's "
+        "perplexity.",
+    .example =
+        "evoq eval mobilenetv2.etm --data images/ --labels labels.tsv --reference mobilenetv2.onnx",
+    .declare = Declare,
+};
 
 }  // namespace evoq

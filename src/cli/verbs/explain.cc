@@ -111,7 +111,10 @@ VerbRun Declare(const VerbOptions& options, const CommonOptions& common) {
 }  // namespace
 
 extern const VerbDef kVerbExplain = {
-    "explain", "Says where each millisecond and each byte went, why, and what helps.",
-    "evoq explain mobilenetv2.etm --baseline mobilenetv2.onnx", Declare};
+    .name = "explain",
+    .doc = "Says where each millisecond and each byte went, why, and what helps.",
+    .example = "evoq explain mobilenetv2.etm --baseline mobilenetv2.onnx",
+    .declare = Declare,
+};
 
 }  // namespace evoq

@@ -146,8 +146,11 @@ VerbRun Declare(const VerbOptions& options, const CommonOptions&) {
 }  // namespace
 
 extern const VerbDef kVerbInspect = {
-    "inspect",
-    "Shows inputs, outputs, operators, parameters, multiply-accumulates, bytes and precisions.",
-    "evoq inspect mobilenetv2.onnx", Declare};
+    .name = "inspect",
+    .doc =
+        "Shows inputs, outputs, operators, parameters, multiply-accumulates, bytes and precisions.",
+    .example = "evoq inspect mobilenetv2.onnx",
+    .declare = Declare,
+};
 
 }  // namespace evoq

@@ -30,7 +30,10 @@ VerbRun Declare(const VerbOptions&, const CommonOptions& common) {
 }  // namespace
 
 extern const VerbDef kVerbLimits = {
-    "limits", "Measures what this machine can do at most, per instruction family and memory level.",
-    "evoq limits --threads 1", Declare};
+    .name = "limits",
+    .doc = "Measures what this machine can do at most, per instruction family and memory level.",
+    .example = "evoq limits --threads 1",
+    .declare = Declare,
+};
 
 }  // namespace evoq

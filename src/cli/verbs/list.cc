@@ -155,7 +155,10 @@ VerbRun Declare(const VerbOptions& options, const CommonOptions&) {
 }  // namespace
 
 extern const VerbDef kVerbList = {
-    "list", "Lists what this evoq has: operators, kernels, passes, quantization methods.",
-    "evoq list kernels", Declare};
+    .name = "list",
+    .doc = "Lists what this evoq has: operators, kernels, passes, quantization methods.",
+    .example = "evoq list kernels",
+    .declare = Declare,
+};
 
 }  // namespace evoq

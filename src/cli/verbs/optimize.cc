@@ -41,8 +41,11 @@ VerbRun Declare(const VerbOptions& options, const CommonOptions& common) {
 
 }  // namespace
 
-extern const VerbDef kVerbOptimize = {"optimize", "Runs the graph passes only and writes ONNX.",
-                                      "evoq optimize resnet.onnx -o resnet.opt.onnx --log-passes",
-                                      Declare};
+extern const VerbDef kVerbOptimize = {
+    .name = "optimize",
+    .doc = "Runs the graph passes only and writes ONNX.",
+    .example = "evoq optimize resnet.onnx -o resnet.opt.onnx --log-passes",
+    .declare = Declare,
+};
 
 }  // namespace evoq

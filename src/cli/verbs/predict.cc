@@ -45,9 +45,13 @@ VerbRun Declare(const VerbOptions& options, const CommonOptions& common) {
 
 }  // namespace
 
-extern const VerbDef kVerbPredict = {"predict",
-                                     "Forecasts size and latency of each quantization scheme, "
-                                     "without data and without running the model.",
-                                     "evoq predict mobilenetv2.onnx --threads 1", Declare};
+extern const VerbDef kVerbPredict = {
+    .name = "predict",
+    .doc =
+        "Forecasts size and latency of each quantization scheme, without data and without running "
+        "the model.",
+    .example = "evoq predict mobilenetv2.onnx --threads 1",
+    .declare = Declare,
+};
 
 }  // namespace evoq

@@ -151,8 +151,10 @@ VerbRun Declare(const VerbOptions& options, const CommonOptions& common) {
 }  // namespace
 
 extern const VerbDef kVerbProfile = {
-    "profile",
-    "Shows what each step takes: time, share, operations per second, share of the roofline.",
-    "evoq profile mobilenetv2.etm --threads 1 --sort", Declare};
+    .name = "profile",
+    .doc = "Shows what each step takes: time, share, operations per second, share of the roofline.",
+    .example = "evoq profile mobilenetv2.etm --threads 1 --sort",
+    .declare = Declare,
+};
 
 }  // namespace evoq

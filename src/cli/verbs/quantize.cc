@@ -117,10 +117,14 @@ VerbRun Declare(const VerbOptions& options, const CommonOptions& common) {
 }  // namespace
 
 extern const VerbDef kVerbQuantize = {
-    "quantize",
-    "Quantizes a model and writes it as .etm, or as ONNX with QuantizeLinear and DequantizeLinear.",
-    "evoq quantize mobilenetv2.onnx --scheme int8 --calib images/ --preprocess "
-    "mobilenetv2.preprocess.json -o mobilenetv2.etm",
-    Declare};
+    .name = "quantize",
+    .doc =
+        "Quantizes a model and writes it as .etm, or as ONNX with QuantizeLinear and "
+        "DequantizeLinear.",
+    .example =
+        "evoq quantize mobilenetv2.onnx --scheme int8 --calib images/ --preprocess "
+        "mobilenetv2.preprocess.json -o mobilenetv2.etm",
+    .declare = Declare,
+};
 
 }  // namespace evoq

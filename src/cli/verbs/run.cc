@@ -229,8 +229,11 @@ VerbRun Declare(const VerbOptions& options, const CommonOptions& common) {
 
 }  // namespace
 
-extern const VerbDef kVerbRun = {"run", "Runs a model once on files and writes its outputs.",
-                                 "evoq run mobilenetv2.etm --input input=cat.jpg --topk 5",
-                                 Declare};
+extern const VerbDef kVerbRun = {
+    .name = "run",
+    .doc = "Runs a model once on files and writes its outputs.",
+    .example = "evoq run mobilenetv2.etm --input input=cat.jpg --topk 5",
+    .declare = Declare,
+};
 
 }  // namespace evoq

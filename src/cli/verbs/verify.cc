@@ -103,8 +103,11 @@ VerbRun Declare(const VerbOptions& options, const CommonOptions& common) {
 }  // namespace
 
 extern const VerbDef kVerbVerify = {
-    "verify",
-    "Measures again what a model's certificate guarantees; exit code 1 when it does not hold.",
-    "evoq verify mobilenetv2.etm --data images/ --labels labels.tsv", Declare};
+    .name = "verify",
+    .doc =
+        "Measures again what a model's certificate guarantees; exit code 1 when it does not hold.",
+    .example = "evoq verify mobilenetv2.etm --data images/ --labels labels.tsv",
+    .declare = Declare,
+};
 
 }  // namespace evoq

@@ -55,7 +55,10 @@ VerbRun Declare(const VerbOptions& options, const CommonOptions&) {
 }  // namespace
 
 extern const VerbDef kVerbZoo = {
-    "zoo", "Writes a well-known architecture with seeded random weights, for benchmarks.",
-    "evoq zoo resnet50 -o resnet50.onnx", Declare};
+    .name = "zoo",
+    .doc = "Writes a well-known architecture with seeded random weights, for benchmarks.",
+    .example = "evoq zoo resnet50 -o resnet50.onnx",
+    .declare = Declare,
+};
 
 }  // namespace evoq

@@ -13,10 +13,29 @@ using nlohmann::json;
 
 constexpr double kInf = std::numeric_limits<double>::infinity();
 
-const PlacementRule kFirst = {"first-fault", "a b",     "What is wrong.",
-                              "What helps.", "a guide", nullptr};
-const PlacementRule kSecond = {"second-fault", "a", "Wrong too.", "Helps too.", "issue 7", nullptr};
-const Runtime kRuntime = {"some-runtime", "A runtime.", "its tables, 1.0", "", nullptr};
+const PlacementRule kFirst = {
+    .code = "first-fault",
+    .runtimes = "a b",
+    .sentence = "What is wrong.",
+    .fix = "What helps.",
+    .source = "a guide",
+    .find = nullptr,
+};
+const PlacementRule kSecond = {
+    .code = "second-fault",
+    .runtimes = "a",
+    .sentence = "Wrong too.",
+    .fix = "Helps too.",
+    .source = "issue 7",
+    .find = nullptr,
+};
+const Runtime kRuntime = {
+    .name = "some-runtime",
+    .doc = "A runtime.",
+    .source = "its tables, 1.0",
+    .placement = "",
+    .forecast = nullptr,
+};
 
 Graph MadeGraph() {
   auto graph = ParseGraph(R"(graph g

@@ -91,7 +91,11 @@ Result<ForeignRun> Read(const std::string& path) {
 }  // namespace
 
 extern const ForeignSource kSourceBenchmarkApp = {
-    "benchmark_app", "--benchmark-app", "F",
-    "Counters report written by OpenVINO's benchmark_app (JSON)", Read};
+    .tool = "benchmark_app",
+    .option = "--benchmark-app",
+    .takes = "F",
+    .doc = "Counters report written by OpenVINO's benchmark_app (JSON)",
+    .read = Read,
+};
 
 }  // namespace evoq

@@ -134,7 +134,11 @@ Result<ForeignRun> Read(const std::string& path) {
 }  // namespace
 
 extern const ForeignSource kSourceOrtProfile = {
-    "onnxruntime", "--ort-profile", "F", "Profile written by ONNX Runtime (enable_profiling)",
-    Read};
+    .tool = "onnxruntime",
+    .option = "--ort-profile",
+    .takes = "F",
+    .doc = "Profile written by ONNX Runtime (enable_profiling)",
+    .read = Read,
+};
 
 }  // namespace evoq

@@ -226,7 +226,11 @@ Result<ForeignRun> Read(const std::string& path) {
 }  // namespace
 
 extern const ForeignSource kSourceTrtexec = {
-    "trtexec", "--trtexec", "DIR",
-    "Folder with trtexec's --exportProfile, --exportLayerInfo and --exportTimes files", Read};
+    .tool = "trtexec",
+    .option = "--trtexec",
+    .takes = "DIR",
+    .doc = "Folder with trtexec's --exportProfile, --exportLayerInfo and --exportTimes files",
+    .read = Read,
+};
 
 }  // namespace evoq

@@ -25,6 +25,9 @@ void Narrow(const float* x, uint16_t* y, int64_t n) {
 
 }  // namespace
 
-extern const Bf16Table kBf16Table = {Widen, Narrow};
+extern const Bf16Table kBf16Table = {
+    .widen = Widen,
+    .narrow = Narrow,
+};
 
 }  // namespace evoq::EVOQ_ISA

@@ -213,7 +213,9 @@ void TransformWeights(const float* g, int64_t tap_stride, int64_t position_strid
 }  // namespace
 
 extern const WinogradTable kWinogradTable;
-const WinogradTable kWinogradTable = {{TransformInput<2>, TransformOutput<2>, TransformWeights<2>},
-                                      {TransformInput<4>, TransformOutput<4>, TransformWeights<4>}};
+const WinogradTable kWinogradTable = {
+    .two = {TransformInput<2>, TransformOutput<2>, TransformWeights<2>},
+    .four = {TransformInput<4>, TransformOutput<4>, TransformWeights<4>},
+};
 
 }  // namespace evoq::EVOQ_ISA

@@ -71,7 +71,11 @@ Result<Tensor> Unpack(const Tensor& packed) {
 }  // namespace
 
 extern const LayoutDef kTapsLayout = {
-    "taps-c", "p[tap][c], tap = row-major index of the kernel position, c padded to 16", Bytes,
-    Pack, Unpack};
+    .name = "taps-c",
+    .formula = "p[tap][c], tap = row-major index of the kernel position, c padded to 16",
+    .bytes = Bytes,
+    .pack = Pack,
+    .unpack = Unpack,
+};
 
 }  // namespace evoq

@@ -128,7 +128,10 @@ void Bytes(const BinaryByteArgs& args, const uint8_t* a, const uint8_t* b, uint8
 }  // namespace
 
 #ifndef EVOQ_OWN_BYTES
-extern const BinaryTable kBinaryTable = {Float, Bytes};
+extern const BinaryTable kBinaryTable = {
+    .f32 = Float,
+    .u8 = Bytes,
+};
 #endif
 
 }  // namespace evoq::EVOQ_ISA

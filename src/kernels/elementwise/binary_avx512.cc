@@ -210,6 +210,9 @@ void OwnBytes(const BinaryByteArgs& args, const uint8_t* a, const uint8_t* b, ui
 
 }  // namespace
 
-extern const BinaryTable kBinaryTable = {Float, OwnBytes};
+extern const BinaryTable kBinaryTable = {
+    .f32 = Float,
+    .u8 = OwnBytes,
+};
 
 }  // namespace evoq::avx512

@@ -95,6 +95,9 @@ void Select(int size, const uint8_t* c, const void* a, const void* b, void* y, i
 
 }  // namespace
 
-extern const LogicTable kLogicTable = {Compare, Select};
+extern const LogicTable kLogicTable = {
+    .compare = Compare,
+    .select = Select,
+};
 
 }  // namespace evoq::EVOQ_ISA

@@ -188,7 +188,13 @@ void Loop(float* y, int64_t n) {
 }  // namespace
 
 extern const CurveTable kCurveTable;
-const CurveTable kCurveTable = {Loop<HardSwish>, Loop<Silu>, Loop<Sigmoid>, Loop<Tanh>, Loop<Gelu>};
+const CurveTable kCurveTable = {
+    .hard_swish = Loop<HardSwish>,
+    .silu = Loop<Silu>,
+    .sigmoid = Loop<Sigmoid>,
+    .tanh = Loop<Tanh>,
+    .gelu = Loop<Gelu>,
+};
 
 #undef EVOQ_WIDE
 #undef EVOQ_VEC

@@ -13,7 +13,12 @@ void Loop(float* y, int64_t n) {
 }  // namespace
 
 extern const CurveTable kCurveTable;
-const CurveTable kCurveTable = {Loop<HardSwishInline>, Loop<SiluInline>, Loop<SigmoidInline>,
-                                Loop<TanhInline>, Loop<GeluInline>};
+const CurveTable kCurveTable = {
+    .hard_swish = Loop<HardSwishInline>,
+    .silu = Loop<SiluInline>,
+    .sigmoid = Loop<SigmoidInline>,
+    .tanh = Loop<TanhInline>,
+    .gelu = Loop<GeluInline>,
+};
 
 }  // namespace evoq::scalar

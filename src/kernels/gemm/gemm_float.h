@@ -32,22 +32,22 @@ inline constexpr int64_t kSumsFloats = 48 << 10;  // that wait on the stack of a
 // The micro-kernels of an instruction set, by kind of unit.
 inline constexpr IsaRow<GemmKernels> kGemmRowsF32[] = {
 #if defined(__x86_64__)
-    {Isa::kAvx512, &kGemmKernelsF32Avx512},
-    {Isa::kAvx2, &kGemmKernelsF32Avx2},
+    {.needs = Isa::kAvx512, .table = &kGemmKernelsF32Avx512},
+    {.needs = Isa::kAvx2, .table = &kGemmKernelsF32Avx2},
 #endif
-    {Isa::kScalar, &kGemmKernelsF32Scalar}};
+    {.needs = Isa::kScalar, .table = &kGemmKernelsF32Scalar}};
 inline constexpr IsaRow<GemmKernels> kGemmRowsBf16[] = {
 #if defined(__x86_64__)
-    {Isa::kAvx512Bf16, &kGemmKernelsBf16Avx512},
-    {Isa::kAvx2, &kGemmKernelsBf16Avx2},
+    {.needs = Isa::kAvx512Bf16, .table = &kGemmKernelsBf16Avx512},
+    {.needs = Isa::kAvx2, .table = &kGemmKernelsBf16Avx2},
 #endif
-    {Isa::kScalar, &kGemmKernelsBf16Scalar}};
+    {.needs = Isa::kScalar, .table = &kGemmKernelsBf16Scalar}};
 inline constexpr IsaRow<PairLayout> kPairLayoutRows[] = {
 #if defined(__x86_64__)
-    {Isa::kAvx512, &kPairLayoutAvx512},
-    {Isa::kAvx2, &kPairLayoutAvx2},
+    {.needs = Isa::kAvx512, .table = &kPairLayoutAvx512},
+    {.needs = Isa::kAvx2, .table = &kPairLayoutAvx2},
 #endif
-    {Isa::kScalar, &kPairLayoutScalar}};
+    {.needs = Isa::kScalar, .table = &kPairLayoutScalar}};
 inline const GemmKernels& GemmKernelsForF32(Isa isa) { return *RowFor(kGemmRowsF32, isa).table; }
 inline const PairLayout& PairLayoutFor(Isa isa) { return *RowFor(kPairLayoutRows, isa).table; }
 

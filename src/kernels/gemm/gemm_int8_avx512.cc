@@ -206,7 +206,17 @@ void Pointers(const Int8PointerRun& run) {
 
 }  // namespace
 
-const Int8TileDef kInt8TileAvx512 = {"avx512", 4,         {0, 14, 14, 7, 7}, true,     true,
-                                     RunTile,  Depthwise, SumRows,           Pointers, Expand3};
+const Int8TileDef kInt8TileAvx512 = {
+    .name = "avx512",
+    .max_panels = 4,
+    .max_rows = {0, 14, 14, 7, 7},
+    .takes_lanes = true,
+    .takes_range = true,
+    .run = RunTile,
+    .depthwise = Depthwise,
+    .sum_rows = SumRows,
+    .pointers = Pointers,
+    .expand3 = Expand3,
+};
 
 }  // namespace evoq

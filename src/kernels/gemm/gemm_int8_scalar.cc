@@ -72,7 +72,17 @@ void Pointers(const Int8PointerRun& run) {
 
 }  // namespace
 
-const Int8TileDef kInt8TileScalar = {"scalar", 4,         {0, 4, 4, 4, 4}, false,    false,
-                                     RunTile,  Depthwise, SumRows,         Pointers, Expand3};
+const Int8TileDef kInt8TileScalar = {
+    .name = "scalar",
+    .max_panels = 4,
+    .max_rows = {0, 4, 4, 4, 4},
+    .takes_lanes = false,
+    .takes_range = false,
+    .run = RunTile,
+    .depthwise = Depthwise,
+    .sum_rows = SumRows,
+    .pointers = Pointers,
+    .expand3 = Expand3,
+};
 
 }  // namespace evoq

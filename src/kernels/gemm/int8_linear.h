@@ -60,7 +60,7 @@ struct Int8LinearSpec {
 };
 
 // The family of int8 products.
-#define EVOQ_INT8_TILE(needs, def) {Isa::needs, &def},
+#define EVOQ_INT8_TILE(set, def) {.needs = Isa::set, .table = &def},
 inline constexpr IsaRow<Int8TileDef> kInt8TileRows[] = {
 #include "kernels/gemm/int8_tiles.inc"
 };

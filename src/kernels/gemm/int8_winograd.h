@@ -14,11 +14,11 @@ namespace evoq {
 // with AVX2, take this one.
 inline constexpr IsaRow<Int8WinogradDef> kInt8WinogradRows[] = {
 #if defined(__x86_64__)
-    {Isa::kAvx512, nullptr},
-    {Isa::kAvx2Vnni, nullptr},
-    {Isa::kAvx2, &kInt8WinogradAvx2},
+    {.needs = Isa::kAvx512, .table = nullptr},
+    {.needs = Isa::kAvx2Vnni, .table = nullptr},
+    {.needs = Isa::kAvx2, .table = &kInt8WinogradAvx2},
 #endif
-    {Isa::kScalar, nullptr}};
+    {.needs = Isa::kScalar, .table = nullptr}};
 
 inline constexpr std::string_view kInt8Winograd = "winograd 2x2";
 

@@ -164,6 +164,12 @@ void Weights(const int8_t* g, int64_t tap_stride, int64_t position_stride, int16
 
 }  // namespace
 
-const Int8WinogradDef kInt8WinogradAvx2 = {"avx2", Input, Product, Output, Weights};
+const Int8WinogradDef kInt8WinogradAvx2 = {
+    .name = "avx2",
+    .input = Input,
+    .product = Product,
+    .output = Output,
+    .weights = Weights,
+};
 
 }  // namespace evoq

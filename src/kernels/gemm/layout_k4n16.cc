@@ -111,14 +111,23 @@ Result<K4N16> K4N16OfMatMul(const TensorType& type) {
   return Dimensions(type, type.shape[1].value, type.shape[0].value, 1);
 }
 
-const LayoutDef kLayoutK4N16Conv = {"k4n16-conv",
-                                    "w[M, C, taps]: byte [m / 16][tap][c / 4][m % 16][c % 4] = "
-                                    "w[m, c, tap]; C padded to 4, M to 16 with zeros; uint8 "
-                                    "stored less 128",
-                                    Bytes<true>, Pack<true>, Unpack<true>};
-const LayoutDef kLayoutK4N16MatMul = {"k4n16-matmul",
-                                      "w[K, N]: byte [n / 16][k / 4][n % 16][k % 4] = w[k, n]; K "
-                                      "padded to 4, N to 16 with zeros; uint8 stored less 128",
-                                      Bytes<false>, Pack<false>, Unpack<false>};
+const LayoutDef kLayoutK4N16Conv = {
+    .name = "k4n16-conv",
+    .formula =
+        "w[M, C, taps]: byte [m / 16][tap][c / 4][m % 16][c % 4] = w[m, c, tap]; C padded to 4, M "
+        "to 16 with zeros; uint8 stored less 128",
+    .bytes = Bytes<true>,
+    .pack = Pack<true>,
+    .unpack = Unpack<true>,
+};
+const LayoutDef kLayoutK4N16MatMul = {
+    .name = "k4n16-matmul",
+    .formula =
+        "w[K, N]: byte [n / 16][k / 4][n % 16][k % 4] = w[k, n]; K padded to 4, N to 16 with "
+        "zeros; uint8 stored less 128",
+    .bytes = Bytes<false>,
+    .pack = Pack<false>,
+    .unpack = Unpack<false>,
+};
 
 }  // namespace evoq

@@ -96,12 +96,15 @@ Result<Tensor> PackWeightBf16(const char* layout, const Tensor* weight) {
   return Pack(layout, *weight);
 }
 
-#define EVOQ_PAIR_LAYOUT(symbol, name, formula)                                             \
-  extern const LayoutDef symbol;                                                            \
-  const LayoutDef symbol = {name, formula,                                                  \
-                            [](const TensorType& type) { return PackedBytes(name, type); }, \
-                            [](const Tensor& plain) { return Pack(name, plain); },          \
-                            [](const Tensor& packed) { return Unpack(name, packed); }}
+#define EVOQ_PAIR_LAYOUT(symbol, layout_name, index_formula)                          \
+  extern const LayoutDef symbol;                                                      \
+  const LayoutDef symbol = {                                                          \
+      .name = layout_name,                                                            \
+      .formula = index_formula,                                                       \
+      .bytes = [](const TensorType& type) { return PackedBytes(layout_name, type); }, \
+      .pack = [](const Tensor& plain) { return Pack(layout_name, plain); },           \
+      .unpack = [](const Tensor& packed) { return Unpack(layout_name, packed); },     \
+  }
 
 EVOQ_PAIR_LAYOUT(
     kMatMulPairsBf16, kMatMulLayoutBf16,

@@ -119,12 +119,15 @@ Result<Tensor> PackWeightF32(const char* layout, const Tensor* weight) {
   return Pack(layout, *weight);
 }
 
-#define EVOQ_PANEL_LAYOUT(symbol, name, formula)                                            \
-  extern const LayoutDef symbol;                                                            \
-  const LayoutDef symbol = {name, formula,                                                  \
-                            [](const TensorType& type) { return PackedBytes(name, type); }, \
-                            [](const Tensor& plain) { return Pack(name, plain); },          \
-                            [](const Tensor& packed) { return Unpack(name, packed); }}
+#define EVOQ_PANEL_LAYOUT(symbol, layout_name, index_formula)                         \
+  extern const LayoutDef symbol;                                                      \
+  const LayoutDef symbol = {                                                          \
+      .name = layout_name,                                                            \
+      .formula = index_formula,                                                       \
+      .bytes = [](const TensorType& type) { return PackedBytes(layout_name, type); }, \
+      .pack = [](const Tensor& plain) { return Pack(layout_name, plain); },           \
+      .unpack = [](const Tensor& packed) { return Unpack(layout_name, packed); },     \
+  }
 
 EVOQ_PANEL_LAYOUT(kMatMulPanelsF32, kMatMulLayoutF32,
                   "[N/16][K][16]: b[k, n] at (n/16, k, n%16); N filled up with zeros");

@@ -45,6 +45,8 @@ void Pack(const uint8_t* b, int64_t k, int64_t n, int64_t column, uint8_t flip, 
 
 }  // namespace
 
-extern const PairTable kPairTable = {Pack};
+extern const PairTable kPairTable = {
+    .pack = Pack,
+};
 
 }  // namespace evoq::EVOQ_ISA

@@ -32,7 +32,9 @@ void Loop(float alpha, float beta, const float* x, float* y, int64_t n) {
 }  // namespace
 
 #ifndef EVOQ_OWN_UNARY
-extern const UnaryTable kUnaryTable = {ApplyLoop};
+extern const UnaryTable kUnaryTable = {
+    .apply = ApplyLoop,
+};
 #endif
 
 }  // namespace evoq::EVOQ_ISA

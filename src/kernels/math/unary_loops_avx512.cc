@@ -32,6 +32,8 @@ void Apply512(const Unary& unary, const float* x, float* y, int64_t n) {
 
 }  // namespace
 
-extern const UnaryTable kUnaryTable = {Apply512};
+extern const UnaryTable kUnaryTable = {
+    .apply = Apply512,
+};
 
 }  // namespace evoq::avx512

@@ -398,6 +398,10 @@ void Pick(const void* x, void* y, int64_t rows, int64_t columns, int64_t x_colum
 
 }  // namespace
 
-extern const MoveTable kMoveTable = {Transpose, Dequantize, Pick};
+extern const MoveTable kMoveTable = {
+    .transpose = Transpose,
+    .dequantize = Dequantize,
+    .pick = Pick,
+};
 
 }  // namespace evoq::EVOQ_ISA

@@ -339,9 +339,20 @@ void ArgColumns(const float* x, int64_t* y, int64_t n, int64_t stride, int64_t w
 }  // namespace
 
 #ifndef EVOQ_OWN_SOFTMAX
-extern const NormTable kNormTable = {SoftmaxRows, SoftmaxColumns, SoftmaxBytes, LayerNormRow,
-                                     RmsNormRow,  AffinePixels,   AffineRun,    InstanceNorm,
-                                     Reduce,      ArgRows,        ArgColumns,   SumBytes};
+extern const NormTable kNormTable = {
+    .softmax_rows = SoftmaxRows,
+    .softmax_columns = SoftmaxColumns,
+    .softmax_bytes = SoftmaxBytes,
+    .layer_norm_row = LayerNormRow,
+    .rms_norm_row = RmsNormRow,
+    .affine_pixels = AffinePixels,
+    .affine_run = AffineRun,
+    .instance_norm = InstanceNorm,
+    .reduce = Reduce,
+    .arg_rows = ArgRows,
+    .arg_columns = ArgColumns,
+    .sum_bytes = SumBytes,
+};
 #endif
 
 }  // namespace evoq::EVOQ_ISA

@@ -214,8 +214,19 @@ void ArgRows512(const float* x, int64_t* y, int64_t rows, int64_t n, bool max, b
 
 }  // namespace
 
-extern const NormTable kNormTable = {SoftmaxRows512, SoftmaxColumns, SoftmaxBytes512, LayerNormRow,
-                                     RmsNormRow,     AffinePixels,   AffineRun,       InstanceNorm,
-                                     Reduce,         ArgRows512,     ArgColumns,      SumBytes};
+extern const NormTable kNormTable = {
+    .softmax_rows = SoftmaxRows512,
+    .softmax_columns = SoftmaxColumns,
+    .softmax_bytes = SoftmaxBytes512,
+    .layer_norm_row = LayerNormRow,
+    .rms_norm_row = RmsNormRow,
+    .affine_pixels = AffinePixels,
+    .affine_run = AffineRun,
+    .instance_norm = InstanceNorm,
+    .reduce = Reduce,
+    .arg_rows = ArgRows512,
+    .arg_columns = ArgColumns,
+    .sum_bytes = SumBytes,
+};
 
 }  // namespace evoq::avx512

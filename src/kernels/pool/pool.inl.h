@@ -403,8 +403,14 @@ void AverageByteTasks(const PoolArgs& args, const void* x, void* y, int64_t begi
 
 }  // namespace
 
-extern const PoolTable kPoolTable = {MaxTasks<uint8_t>, MaxTasks<int8_t>, MaxTasks<float>,
-                                     MaxBf16Tasks,      AverageByteTasks, AverageFloatTasks,
-                                     AverageBf16Tasks};
+extern const PoolTable kPoolTable = {
+    .max_u8 = MaxTasks<uint8_t>,
+    .max_i8 = MaxTasks<int8_t>,
+    .max_f32 = MaxTasks<float>,
+    .max_bf16 = MaxBf16Tasks,
+    .average_u8 = AverageByteTasks,
+    .average_f32 = AverageFloatTasks,
+    .average_bf16 = AverageBf16Tasks,
+};
 
 }  // namespace evoq::EVOQ_ISA

@@ -49,6 +49,9 @@ void Narrow(const float* x, uint16_t* y, int64_t n) {
 
 }  // namespace
 
-extern const HalfTable kHalfTable = {Widen, Narrow};
+extern const HalfTable kHalfTable = {
+    .widen = Widen,
+    .narrow = Narrow,
+};
 
 }  // namespace evoq::EVOQ_ISA

@@ -2,6 +2,12 @@
 #include "kernels/quantize/quantize.inl.h"
 
 namespace evoq::avx2 {
-extern const QuantizeTable kQuantizeTable = {Quantize,       Dequantize, QuantizeEach,
-                                             DequantizeEach, Range,      LookupPlain};
+extern const QuantizeTable kQuantizeTable = {
+    .quantize = Quantize,
+    .dequantize = Dequantize,
+    .quantize_each = QuantizeEach,
+    .dequantize_each = DequantizeEach,
+    .range = Range,
+    .lookup = LookupPlain,
+};
 }

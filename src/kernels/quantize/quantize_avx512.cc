@@ -90,7 +90,13 @@ void Quantize512(const float* x, uint8_t* q, int64_t n, const Divisor& by, int32
 
 }  // namespace
 
-extern const QuantizeTable kQuantizeTable = {Quantize512,    Dequantize, QuantizeEach,
-                                             DequantizeEach, Range,      Lookup};
+extern const QuantizeTable kQuantizeTable = {
+    .quantize = Quantize512,
+    .dequantize = Dequantize,
+    .quantize_each = QuantizeEach,
+    .dequantize_each = DequantizeEach,
+    .range = Range,
+    .lookup = Lookup,
+};
 
 }  // namespace evoq::avx512

@@ -37,6 +37,10 @@ void BlendPixels(const float* x, const int64_t* index, const float* weight, floa
 
 }  // namespace
 
-extern const ResizeTable kResizeTable = {Blend, BlendBytes, BlendPixels};
+extern const ResizeTable kResizeTable = {
+    .blend = Blend,
+    .blend_bytes = BlendBytes,
+    .blend_pixels = BlendPixels,
+};
 
 }  // namespace evoq::EVOQ_ISA

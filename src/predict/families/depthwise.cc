@@ -34,10 +34,29 @@ void Count(const CostInput& input, const Rates& rates, Terms& terms) {
 
 extern const CostFamily kFamilyDepthwiseInt8, kFamilyDepthwiseDynamic, kFamilyDepthwiseBf16,
     kFamilyDepthwiseFloat;
-const CostFamily kFamilyDepthwiseInt8 = {"depthwise_int8", "dwconv_int8", "*", Count<64, true>};
-const CostFamily kFamilyDepthwiseDynamic = {"depthwise_dynamic", "dynamic_dwconv", "*",
-                                            Count<64, true>};
-const CostFamily kFamilyDepthwiseBf16 = {"depthwise_bf16", "dwconv_bf16", "*", Count<16, false>};
-const CostFamily kFamilyDepthwiseFloat = {"depthwise_f32", "dwconv_f32", "*", Count<16, false>};
+const CostFamily kFamilyDepthwiseInt8 = {
+    .name = "depthwise_int8",
+    .kernels = "dwconv_int8",
+    .method = "*",
+    .count = Count<64, true>,
+};
+const CostFamily kFamilyDepthwiseDynamic = {
+    .name = "depthwise_dynamic",
+    .kernels = "dynamic_dwconv",
+    .method = "*",
+    .count = Count<64, true>,
+};
+const CostFamily kFamilyDepthwiseBf16 = {
+    .name = "depthwise_bf16",
+    .kernels = "dwconv_bf16",
+    .method = "*",
+    .count = Count<16, false>,
+};
+const CostFamily kFamilyDepthwiseFloat = {
+    .name = "depthwise_f32",
+    .kernels = "dwconv_f32",
+    .method = "*",
+    .count = Count<16, false>,
+};
 
 }  // namespace evoq

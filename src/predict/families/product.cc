@@ -196,28 +196,77 @@ extern const CostFamily kFamilyWinograd, kFamilyDirectInt8, kFamilyProductInt8,
     kFamilyProductDynamic, kFamilyProductPair, kFamilyProductWeights8, kFamilyProductBf16,
     kFamilyProductFloat, kFamilyTransposedInt8, kFamilyTransposedBf16, kFamilyTransposedFloat,
     kFamilyRecurrent;
-const CostFamily kFamilyWinograd = {"winograd_f32", "conv_f32", "*winograd*", CountWinograd};
-const CostFamily kFamilyDirectInt8 = {"direct_int8", "conv_int8 conv_integer dynamic_conv*",
-                                      "*direct", Count<4, Peak::kInt8>};
-const CostFamily kFamilyProductInt8 = {"product_int8", "conv_int8 matmul_int8", "*",
-                                       Count<4, Peak::kInt8>};
+const CostFamily kFamilyWinograd = {
+    .name = "winograd_f32",
+    .kernels = "conv_f32",
+    .method = "*winograd*",
+    .count = CountWinograd,
+};
+const CostFamily kFamilyDirectInt8 = {
+    .name = "direct_int8",
+    .kernels = "conv_int8 conv_integer dynamic_conv*",
+    .method = "*direct",
+    .count = Count<4, Peak::kInt8>,
+};
+const CostFamily kFamilyProductInt8 = {
+    .name = "product_int8",
+    .kernels = "conv_int8 matmul_int8",
+    .method = "*",
+    .count = Count<4, Peak::kInt8>,
+};
 const CostFamily kFamilyProductDynamic = {
-    "product_dynamic", "conv_integer matmul_integer dynamic_conv* dynamic_matmul", "*",
-    Count<4, Peak::kInt8>};
-const CostFamily kFamilyProductPair = {"product_pair", "matmul_pair_int8", "*",
-                                       Count<4, Peak::kInt8>};
-const CostFamily kFamilyProductWeights8 = {"product_w8", "matmul_w8", "*",
-                                           Count<1, Peak::kFloat32>};
-const CostFamily kFamilyProductBf16 = {"product_bf16", "conv_bf16 matmul_bf16", "*",
-                                       Count<2, Peak::kBf16>};
-const CostFamily kFamilyProductFloat = {"product_f32", "conv_f32 matmul_f32", "*",
-                                        Count<1, Peak::kFloat32>};
-const CostFamily kFamilyTransposedInt8 = {"transposed_int8", "conv_transpose_int8", "*",
-                                          Count<4, Peak::kInt8>};
-const CostFamily kFamilyTransposedBf16 = {"transposed_bf16", "conv_transpose_bf16", "*",
-                                          Count<2, Peak::kBf16>};
-const CostFamily kFamilyTransposedFloat = {"transposed_f32", "conv_transpose_f32", "*",
-                                           Count<1, Peak::kFloat32>};
-const CostFamily kFamilyRecurrent = {"recurrent", "lstm_f32 gru_f32 rnn_f32", "*", CountRecurrent};
+    .name = "product_dynamic",
+    .kernels = "conv_integer matmul_integer dynamic_conv* dynamic_matmul",
+    .method = "*",
+    .count = Count<4, Peak::kInt8>,
+};
+const CostFamily kFamilyProductPair = {
+    .name = "product_pair",
+    .kernels = "matmul_pair_int8",
+    .method = "*",
+    .count = Count<4, Peak::kInt8>,
+};
+const CostFamily kFamilyProductWeights8 = {
+    .name = "product_w8",
+    .kernels = "matmul_w8",
+    .method = "*",
+    .count = Count<1, Peak::kFloat32>,
+};
+const CostFamily kFamilyProductBf16 = {
+    .name = "product_bf16",
+    .kernels = "conv_bf16 matmul_bf16",
+    .method = "*",
+    .count = Count<2, Peak::kBf16>,
+};
+const CostFamily kFamilyProductFloat = {
+    .name = "product_f32",
+    .kernels = "conv_f32 matmul_f32",
+    .method = "*",
+    .count = Count<1, Peak::kFloat32>,
+};
+const CostFamily kFamilyTransposedInt8 = {
+    .name = "transposed_int8",
+    .kernels = "conv_transpose_int8",
+    .method = "*",
+    .count = Count<4, Peak::kInt8>,
+};
+const CostFamily kFamilyTransposedBf16 = {
+    .name = "transposed_bf16",
+    .kernels = "conv_transpose_bf16",
+    .method = "*",
+    .count = Count<2, Peak::kBf16>,
+};
+const CostFamily kFamilyTransposedFloat = {
+    .name = "transposed_f32",
+    .kernels = "conv_transpose_f32",
+    .method = "*",
+    .count = Count<1, Peak::kFloat32>,
+};
+const CostFamily kFamilyRecurrent = {
+    .name = "recurrent",
+    .kernels = "lstm_f32 gru_f32 rnn_f32",
+    .method = "*",
+    .count = CountRecurrent,
+};
 
 }  // namespace evoq

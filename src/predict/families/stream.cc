@@ -217,50 +217,196 @@ extern const CostFamily kFamilyPoolInt8, kFamilyPoolBf16, kFamilyPoolFloat, kFam
     kFamilyUnaryBf16, kFamilyErf, kFamilyTanh, kFamilyCurve, kFamilyUnaryFloat, kFamilyQuantize,
     kFamilyDequantize, kFamilyDynamicQuantize, kFamilyCast, kFamilyTranspose, kFamilyCopy,
     kFamilyGather, kFamilyMove, kFamilyPad, kFamilyCompare, kFamilyReference, kFamilyOther;
-const CostFamily kFamilyPoolInt8 = {"pool_int8", "*maxpool_u8 *avgpool_u8", "*", CountPool};
-const CostFamily kFamilyPoolBf16 = {"pool_bf16", "*maxpool_bf16 *avgpool_bf16", "*", CountPool};
-const CostFamily kFamilyPoolFloat = {"pool_f32", "*maxpool_f32 *avgpool_f32", "*", CountPool};
-const CostFamily kFamilyResize = {"resize", "resize_*", "*", Count};
-const CostFamily kFamilyNormalizeBf16 = {"normalize_bf16", "*_norm_bf16", "*", Count};
-const CostFamily kFamilyNormalize = {"normalize", "*_norm_*", "*", Count};
-const CostFamily kFamilySoftmaxBf16 = {"softmax_bf16", "*softmax_bf16", "*", Count};
-const CostFamily kFamilySoftmax = {"softmax", "*softmax_*", "*", Count};
-const CostFamily kFamilyReduce = {"reduce", "Reduce* reduce_* argmax_* argmin_*", "*", CountReduce};
+const CostFamily kFamilyPoolInt8 = {
+    .name = "pool_int8",
+    .kernels = "*maxpool_u8 *avgpool_u8",
+    .method = "*",
+    .count = CountPool,
+};
+const CostFamily kFamilyPoolBf16 = {
+    .name = "pool_bf16",
+    .kernels = "*maxpool_bf16 *avgpool_bf16",
+    .method = "*",
+    .count = CountPool,
+};
+const CostFamily kFamilyPoolFloat = {
+    .name = "pool_f32",
+    .kernels = "*maxpool_f32 *avgpool_f32",
+    .method = "*",
+    .count = CountPool,
+};
+const CostFamily kFamilyResize = {
+    .name = "resize",
+    .kernels = "resize_*",
+    .method = "*",
+    .count = Count,
+};
+const CostFamily kFamilyNormalizeBf16 = {
+    .name = "normalize_bf16",
+    .kernels = "*_norm_bf16",
+    .method = "*",
+    .count = Count,
+};
+const CostFamily kFamilyNormalize = {
+    .name = "normalize",
+    .kernels = "*_norm_*",
+    .method = "*",
+    .count = Count,
+};
+const CostFamily kFamilySoftmaxBf16 = {
+    .name = "softmax_bf16",
+    .kernels = "*softmax_bf16",
+    .method = "*",
+    .count = Count,
+};
+const CostFamily kFamilySoftmax = {
+    .name = "softmax",
+    .kernels = "*softmax_*",
+    .method = "*",
+    .count = Count,
+};
+const CostFamily kFamilyReduce = {
+    .name = "reduce",
+    .kernels = "Reduce* reduce_* argmax_* argmin_*",
+    .method = "*",
+    .count = CountReduce,
+};
 const CostFamily kFamilyBinaryByte = {
-    "binary_u8", "add_u8 sub_u8 mul_u8 div_u8 max_u8 min_u8 pow_u8 prelu_u8", "*", CountBinary};
+    .name = "binary_u8",
+    .kernels = "add_u8 sub_u8 mul_u8 div_u8 max_u8 min_u8 pow_u8 prelu_u8",
+    .method = "*",
+    .count = CountBinary,
+};
 const CostFamily kFamilyBinaryBf16 = {
-    "binary_bf16", "add_bf16 sub_bf16 mul_bf16 div_bf16 max_bf16 min_bf16 pow_bf16 prelu_bf16", "*",
-    CountBinary};
+    .name = "binary_bf16",
+    .kernels = "add_bf16 sub_bf16 mul_bf16 div_bf16 max_bf16 min_bf16 pow_bf16 prelu_bf16",
+    .method = "*",
+    .count = CountBinary,
+};
 const CostFamily kFamilyBinaryFloat = {
-    "binary_f32", "add_f32 sub_f32 mul_f32 div_f32 max_f32 min_f32 pow_f32 prelu_f32", "*",
-    CountBinary};
-const CostFamily kFamilyCheapUnary = {"cheap_unary",
-                                      "Relu_f32 Clip_f32 LeakyRelu_f32 Abs_f32 Neg_f32 Sqrt_f32 "
-                                      "Reciprocal_f32 Floor_f32 Ceil_f32 Round_f32 Sign_f32",
-                                      "*", CountUnary};
-const CostFamily kFamilyUnaryByte = {"unary_u8", "?*_u8", "*", CountUnary};
-const CostFamily kFamilyUnaryBf16 = {"unary_bf16", "?*_bf16", "*", CountUnary};
-const CostFamily kFamilyErf = {"erf", "Erf_f32 Gelu_f32 Erf_bf16 Gelu_bf16", "*", CountUnary};
-const CostFamily kFamilyTanh = {"tanh", "Tanh_f32 Tanh_bf16", "*", CountUnary};
+    .name = "binary_f32",
+    .kernels = "add_f32 sub_f32 mul_f32 div_f32 max_f32 min_f32 pow_f32 prelu_f32",
+    .method = "*",
+    .count = CountBinary,
+};
+const CostFamily kFamilyCheapUnary = {
+    .name = "cheap_unary",
+    .kernels =
+        "Relu_f32 Clip_f32 LeakyRelu_f32 Abs_f32 Neg_f32 Sqrt_f32 Reciprocal_f32 Floor_f32 "
+        "Ceil_f32 Round_f32 Sign_f32",
+    .method = "*",
+    .count = CountUnary,
+};
+const CostFamily kFamilyUnaryByte = {
+    .name = "unary_u8",
+    .kernels = "?*_u8",
+    .method = "*",
+    .count = CountUnary,
+};
+const CostFamily kFamilyUnaryBf16 = {
+    .name = "unary_bf16",
+    .kernels = "?*_bf16",
+    .method = "*",
+    .count = CountUnary,
+};
+const CostFamily kFamilyErf = {
+    .name = "erf",
+    .kernels = "Erf_f32 Gelu_f32 Erf_bf16 Gelu_bf16",
+    .method = "*",
+    .count = CountUnary,
+};
+const CostFamily kFamilyTanh = {
+    .name = "tanh",
+    .kernels = "Tanh_f32 Tanh_bf16",
+    .method = "*",
+    .count = CountUnary,
+};
 const CostFamily kFamilyCurve = {
-    "curve_f32",
-    "Sigmoid_f32 Exp_f32 Silu_f32 HardSigmoid_f32 HardSwish_f32 Elu_f32 Celu_f32 Selu_f32", "*",
-    CountUnary};
-const CostFamily kFamilyUnaryFloat = {"unary_f32", "?*_f32", "*", CountUnary};
-const CostFamily kFamilyQuantize = {"quantize", "quantize_*", "*", Count};
-const CostFamily kFamilyDequantize = {"dequantize", "dequantize*", "*", Count};
-const CostFamily kFamilyDynamicQuantize = {"dynamic_quantize", "dynamic_quantize", "*", Count};
-const CostFamily kFamilyCast = {"cast", "cast*", "*", Count};
-const CostFamily kFamilyTranspose = {"transpose", "transpose", "*", CountTranspose};
-const CostFamily kFamilyCopy = {"copy", "copy* concat split", "*", CountParts};
-const CostFamily kFamilyGather = {"gather", "gather*", "*", CountGather};
-const CostFamily kFamilyMove = {"move", "slice expand tile *space*", "*", CountView};
-const CostFamily kFamilyPad = {"pad", "pad", "*", Count};
-const CostFamily kFamilyCompare = {"compare",
-                                   "reference/Equal reference/Greater* reference/Less* "
-                                   "reference/And reference/Or reference/Not reference/Where",
-                                   "*", CountReference};
-const CostFamily kFamilyReference = {"reference", "reference/*", "*", CountReference};
-const CostFamily kFamilyOther = {"other", "", "*", Count};  // FamilyOf gives it last
+    .name = "curve_f32",
+    .kernels =
+        "Sigmoid_f32 Exp_f32 Silu_f32 HardSigmoid_f32 HardSwish_f32 Elu_f32 Celu_f32 Selu_f32",
+    .method = "*",
+    .count = CountUnary,
+};
+const CostFamily kFamilyUnaryFloat = {
+    .name = "unary_f32",
+    .kernels = "?*_f32",
+    .method = "*",
+    .count = CountUnary,
+};
+const CostFamily kFamilyQuantize = {
+    .name = "quantize",
+    .kernels = "quantize_*",
+    .method = "*",
+    .count = Count,
+};
+const CostFamily kFamilyDequantize = {
+    .name = "dequantize",
+    .kernels = "dequantize*",
+    .method = "*",
+    .count = Count,
+};
+const CostFamily kFamilyDynamicQuantize = {
+    .name = "dynamic_quantize",
+    .kernels = "dynamic_quantize",
+    .method = "*",
+    .count = Count,
+};
+const CostFamily kFamilyCast = {
+    .name = "cast",
+    .kernels = "cast*",
+    .method = "*",
+    .count = Count,
+};
+const CostFamily kFamilyTranspose = {
+    .name = "transpose",
+    .kernels = "transpose",
+    .method = "*",
+    .count = CountTranspose,
+};
+const CostFamily kFamilyCopy = {
+    .name = "copy",
+    .kernels = "copy* concat split",
+    .method = "*",
+    .count = CountParts,
+};
+const CostFamily kFamilyGather = {
+    .name = "gather",
+    .kernels = "gather*",
+    .method = "*",
+    .count = CountGather,
+};
+const CostFamily kFamilyMove = {
+    .name = "move",
+    .kernels = "slice expand tile *space*",
+    .method = "*",
+    .count = CountView,
+};
+const CostFamily kFamilyPad = {
+    .name = "pad",
+    .kernels = "pad",
+    .method = "*",
+    .count = Count,
+};
+const CostFamily kFamilyCompare = {
+    .name = "compare",
+    .kernels =
+        "reference/Equal reference/Greater* reference/Less* reference/And reference/Or "
+        "reference/Not reference/Where",
+    .method = "*",
+    .count = CountReference,
+};
+const CostFamily kFamilyReference = {
+    .name = "reference",
+    .kernels = "reference/*",
+    .method = "*",
+    .count = CountReference,
+};
+const CostFamily kFamilyOther = {
+    .name = "other",
+    .kernels = "",
+    .method = "*",
+    .count = Count,
+};  // FamilyOf gives it last
 
 }  // namespace evoq

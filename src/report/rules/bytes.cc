@@ -4,49 +4,99 @@
 namespace evoq {
 
 extern const ExplainRule kBytesQuantizedWeights = {
-    "quantized-weights", LedgerKind::kBytes, "The weights in their narrow type: the payload.",
-    "There is no scheme of fewer than 8 bits yet (evoq list methods).", 0};
+    .code = "quantized-weights",
+    .ledger = LedgerKind::kBytes,
+    .sentence = "The weights in their narrow type: the payload.",
+    .fix = "There is no scheme of fewer than 8 bits yet (evoq list methods).",
+};
 extern const ExplainRule kBytesScales = {
-    "scales", LedgerKind::kBytes, "Scales of more than one: per output channel or per block.",
-    "Larger blocks, or one scale per tensor (--per-tensor), where accuracy allows it.", 0};
-extern const ExplainRule kBytesZeroPoints = {"zero-points", LedgerKind::kBytes,
-                                             "Zero points that differ by channel or block.",
-                                             "Symmetric weights have none.", 1};
+    .code = "scales",
+    .ledger = LedgerKind::kBytes,
+    .sentence = "Scales of more than one: per output channel or per block.",
+    .fix = "Larger blocks, or one scale per tensor (--per-tensor), where accuracy allows it.",
+};
+extern const ExplainRule kBytesZeroPoints = {
+    .code = "zero-points",
+    .ledger = LedgerKind::kBytes,
+    .sentence = "Zero points that differ by channel or block.",
+    .fix = "Symmetric weights have none.",
+    .recoverable = 1,
+};
 extern const ExplainRule kBytesBias = {
-    "bias", LedgerKind::kBytes, "Biases as 32-bit integers at the scale of input times weights.",
-    "", 0};
+    .code = "bias",
+    .ledger = LedgerKind::kBytes,
+    .sentence = "Biases as 32-bit integers at the scale of input times weights.",
+    .fix = "",
+};
 extern const ExplainRule kBytesLeftFloat = {
-    "left-float", LedgerKind::kBytes, "Tensors that stay float, each for its reader's reason.",
-    "Quantize their readers (the reasons say what keeps them), or --scheme int8-weights.", 0.75};
+    .code = "left-float",
+    .ledger = LedgerKind::kBytes,
+    .sentence = "Tensors that stay float, each for its reader's reason.",
+    .fix = "Quantize their readers (the reasons say what keeps them), or --scheme int8-weights.",
+    .recoverable = 0.75,
+};
 extern const ExplainRule kBytesDuplicates = {
-    "duplicates", LedgerKind::kBytes,
-    "The same values a second time: equal tensors under two names or in two layouts.",
-    "Let both readers share one initializer in the model file.", 1};
+    .code = "duplicates",
+    .ledger = LedgerKind::kBytes,
+    .sentence = "The same values a second time: equal tensors under two names or in two layouts.",
+    .fix = "Let both readers share one initializer in the model file.",
+    .recoverable = 1,
+};
 extern const ExplainRule kBytesShapeConstants = {
-    "shape-constants", LedgerKind::kBytes, "Integer constants: shapes, axes, indices, tables.", "",
-    0};
-extern const ExplainRule kBytesAttributes = {"attributes", LedgerKind::kBytes,
-                                             "Tensors among the attributes.", "", 0};
+    .code = "shape-constants",
+    .ledger = LedgerKind::kBytes,
+    .sentence = "Integer constants: shapes, axes, indices, tables.",
+    .fix = "",
+};
+extern const ExplainRule kBytesAttributes = {
+    .code = "attributes",
+    .ledger = LedgerKind::kBytes,
+    .sentence = "Tensors among the attributes.",
+    .fix = "",
+};
 extern const ExplainRule kBytesPacking = {
-    "packing", LedgerKind::kBytes,
-    "Weights rounded up to whole registers, so that kernels read them as they are.",
-    "Channel counts that are multiples of 16 need none.", 0};
-extern const ExplainRule kBytesAlignment = {"alignment", LedgerKind::kBytes,
-                                            "So that mapped weights start on a cache line.", "", 0};
-extern const ExplainRule kBytesGraph = {"graph", LedgerKind::kBytes,
-                                        "Operators, types, attributes and their links, compressed.",
-                                        "", 0};
-extern const ExplainRule kBytesStrings = {"strings", LedgerKind::kBytes,
-                                          "Names of nodes and values, strings among constants and "
-                                          "attributes, free-form facts; compressed.",
-                                          "Shorter names in the model file.", 0};
+    .code = "packing",
+    .ledger = LedgerKind::kBytes,
+    .sentence = "Weights rounded up to whole registers, so that kernels read them as they are.",
+    .fix = "Channel counts that are multiples of 16 need none.",
+};
+extern const ExplainRule kBytesAlignment = {
+    .code = "alignment",
+    .ledger = LedgerKind::kBytes,
+    .sentence = "So that mapped weights start on a cache line.",
+    .fix = "",
+};
+extern const ExplainRule kBytesGraph = {
+    .code = "graph",
+    .ledger = LedgerKind::kBytes,
+    .sentence = "Operators, types, attributes and their links, compressed.",
+    .fix = "",
+};
+extern const ExplainRule kBytesStrings = {
+    .code = "strings",
+    .ledger = LedgerKind::kBytes,
+    .sentence =
+        "Names of nodes and values, strings among constants and attributes, free-form facts; "
+        "compressed.",
+    .fix = "Shorter names in the model file.",
+};
 extern const ExplainRule kBytesPlans = {
-    "plans", LedgerKind::kBytes,
-    "Kernel choices with their reasons, and measured choices, compressed.", "", 0};
+    .code = "plans",
+    .ledger = LedgerKind::kBytes,
+    .sentence = "Kernel choices with their reasons, and measured choices, compressed.",
+    .fix = "",
+};
 extern const ExplainRule kBytesCertificate = {
-    "certificate", LedgerKind::kBytes,
-    "What the file promises: measured times and accuracies of both models.", "", 0};
-extern const ExplainRule kBytesHeader = {"header", LedgerKind::kBytes,
-                                         "Where the blobs are, with their checksums.", "", 0};
+    .code = "certificate",
+    .ledger = LedgerKind::kBytes,
+    .sentence = "What the file promises: measured times and accuracies of both models.",
+    .fix = "",
+};
+extern const ExplainRule kBytesHeader = {
+    .code = "header",
+    .ledger = LedgerKind::kBytes,
+    .sentence = "Where the blobs are, with their checksums.",
+    .fix = "",
+};
 
 }  // namespace evoq

@@ -154,54 +154,68 @@ Result<bool> MakeSymmetric(Graph& graph, const PlacementCase&, const Fault& faul
 }  // namespace
 
 extern const PlacementRule kPlaceActivationApart = {
-    "activation-apart",
-    "ort-cpu tensorrt openvino",
-    "Q/DQ stand between an operator and its Relu or Clip, which then computes on its own.",
-    "One pair, behind the activation: the operator rounds once and the activation costs nothing.",
-    "ONNX Runtime 1.31 IsClipMadeRedundantByQ; TensorRT 10 Explicit Quantization, fusion with "
-    "activations",
-    FindApart,
-    JoinActivation};
+    .code = "activation-apart",
+    .runtimes = "ort-cpu tensorrt openvino",
+    .sentence =
+        "Q/DQ stand between an operator and its Relu or Clip, which then computes on its own.",
+    .fix =
+        "One pair, behind the activation: the operator rounds once and the activation costs "
+        "nothing.",
+    .source =
+        "ONNX Runtime 1.31 IsClipMadeRedundantByQ; TensorRT 10 Explicit Quantization, fusion with "
+        "activations",
+    .find = FindApart,
+    .repair = JoinActivation,
+};
 
 extern const PlacementRule kPlaceDoublePair = {
-    "double-pair",
-    "tensorrt openvino",
-    "A dequantized value is quantized again at once, with other numbers: a requantization that "
-    "nothing needs.",
-    "The second pair alone.",
-    "TensorRT 10 Explicit Quantization; ONNX Runtime 1.31 removes them itself "
-    "(DoubleQDQPairsRemover)",
-    FindDouble,
-    SkipFirstPair};
+    .code = "double-pair",
+    .runtimes = "tensorrt openvino",
+    .sentence =
+        "A dequantized value is quantized again at once, with other numbers: a requantization that "
+        "nothing needs.",
+    .fix = "The second pair alone.",
+    .source =
+        "TensorRT 10 Explicit Quantization; ONNX Runtime 1.31 removes them itself "
+        "(DoubleQDQPairsRemover)",
+    .find = FindDouble,
+    .repair = SkipFirstPair,
+};
 
 extern const PlacementRule kPlaceReluKept = {
-    "relu-kept",
-    "ort-cpu",
-    "The scale behind a Relu or Clip reaches beyond its bounds, so that it cannot become part of "
-    "the rounding and the operator before it runs in float.",
-    "A scale that begins at the activation's lower bound (zero point at the type's minimum): it is "
-    "finer, too.",
-    "ONNX Runtime 1.31 IsClipMadeRedundantByQ, ReluQuantFusion",
-    FindKept,
-    FitGrid};
+    .code = "relu-kept",
+    .runtimes = "ort-cpu",
+    .sentence =
+        "The scale behind a Relu or Clip reaches beyond its bounds, so that it cannot become part "
+        "of the rounding and the operator before it runs in float.",
+    .fix =
+        "A scale that begins at the activation's lower bound (zero point at the type's minimum): "
+        "it is finer, too.",
+    .source = "ONNX Runtime 1.31 IsClipMadeRedundantByQ, ReluQuantFusion",
+    .find = FindKept,
+    .repair = FitGrid,
+};
 
 extern const PlacementRule kPlaceSignedActivations = {
-    "signed-activations",
-    "ort-cpu",
-    "Activations are int8: there is no fast int8 x int8 kernel on x86, and what the session cannot "
-    "turn into uint8 by itself runs in float.",
-    "uint8 with zero point + 128: the same numbers.",
-    "ONNX Runtime 1.31 QDQS8ToU8Transformer, ConvSelector with int8_allowed = false",
-    FindSigned,
-    MakeUnsigned};
+    .code = "signed-activations",
+    .runtimes = "ort-cpu",
+    .sentence =
+        "Activations are int8: there is no fast int8 x int8 kernel on x86, and what the session "
+        "cannot turn into uint8 by itself runs in float.",
+    .fix = "uint8 with zero point + 128: the same numbers.",
+    .source = "ONNX Runtime 1.31 QDQS8ToU8Transformer, ConvSelector with int8_allowed = false",
+    .find = FindSigned,
+    .repair = MakeUnsigned,
+};
 
 extern const PlacementRule kPlaceAsymmetricActivations = {
-    "asymmetric-activations",
-    "tensorrt",
-    "Activations have a zero point or are unsigned: TensorRT refuses the file.",
-    "int8 with zero point 0 and the scale of the larger side.",
-    "NVIDIA/TensorRT#2774; TensorRT 10 Working with Quantized Types (symmetric only)",
-    FindAsymmetric,
-    MakeSymmetric};
+    .code = "asymmetric-activations",
+    .runtimes = "tensorrt",
+    .sentence = "Activations have a zero point or are unsigned: TensorRT refuses the file.",
+    .fix = "int8 with zero point 0 and the scale of the larger side.",
+    .source = "NVIDIA/TensorRT#2774; TensorRT 10 Working with Quantized Types (symmetric only)",
+    .find = FindAsymmetric,
+    .repair = MakeSymmetric,
+};
 
 }  // namespace evoq

@@ -169,55 +169,72 @@ std::vector<Fault> FindHost(const PlacementCase& c) {
 }  // namespace
 
 extern const PlacementRule kPlaceQlinearOperators = {
-    "qlinear-operators",
-    "ort-cuda tensorrt",
-    "Integer operators written as such (QLinearConv, ...): CUDA has no kernel for them, so they "
-    "run on the CPU; TensorRT does not read them.",
-    "Q/DQ nodes around float operators say the same.",
-    "microsoft/onnxruntime#24807; ONNX Runtime docs/OperatorKernels.md; onnx-tensorrt 10 "
-    "docs/operators.md",
-    FindQlinear,
-    ForgetQlinear};
+    .code = "qlinear-operators",
+    .runtimes = "ort-cuda tensorrt",
+    .sentence =
+        "Integer operators written as such (QLinearConv, ...): CUDA has no kernel for them, so "
+        "they run on the CPU; TensorRT does not read them.",
+    .fix = "Q/DQ nodes around float operators say the same.",
+    .source =
+        "microsoft/onnxruntime#24807; ONNX Runtime docs/OperatorKernels.md; onnx-tensorrt 10 "
+        "docs/operators.md",
+    .find = FindQlinear,
+    .repair = ForgetQlinear,
+};
 
 extern const PlacementRule kPlaceDynamicQuantization = {
-    "dynamic-quantization",
-    "ort-cpu ort-cuda tensorrt openvino",
-    "ConvInteger (and, but for ONNX Runtime's CPU provider, MatMulInteger) on ranges measured at "
-    "every inference has no fast kernel.",
-    "Static quantization (evoq quantize --scheme int8 --calib DIR --target ...); without data, "
-    "float weights.",
-    "ONNX Runtime 1.30 CPU: 2 to 7 times slower than float Conv; docs/OperatorKernels.md: no "
-    "DynamicQuantizeLinear, ConvInteger on CUDA",
-    FindDynamic,
-    MakeFloat};
+    .code = "dynamic-quantization",
+    .runtimes = "ort-cpu ort-cuda tensorrt openvino",
+    .sentence =
+        "ConvInteger (and, but for ONNX Runtime's CPU provider, MatMulInteger) on ranges measured "
+        "at every inference has no fast kernel.",
+    .fix =
+        "Static quantization (evoq quantize --scheme int8 --calib DIR --target ...); without data, "
+        "float weights.",
+    .source =
+        "ONNX Runtime 1.30 CPU: 2 to 7 times slower than float Conv; docs/OperatorKernels.md: no "
+        "DynamicQuantizeLinear, ConvInteger on CUDA",
+    .find = FindDynamic,
+    .repair = MakeFloat,
+};
 
 extern const PlacementRule kPlaceNoIntegerKernel = {
-    "no-integer-kernel",
-    "ort-cpu tensorrt openvino",
-    "An operator between Q/DQ for which the runtime has no integer form: it computes in float "
-    "between two conversions.",
-    "Replace it by one that has a form, or leave its neighbours in float too.",
-    "ONNX Runtime 1.31 QDQSelectorActionTransformer; TensorRT 10 Explicit Quantization; OpenVINO "
-    "2025 Low Precision Transformations",
-    FindNoKernel};
+    .code = "no-integer-kernel",
+    .runtimes = "ort-cpu tensorrt openvino",
+    .sentence =
+        "An operator between Q/DQ for which the runtime has no integer form: it computes in float "
+        "between two conversions.",
+    .fix = "Replace it by one that has a form, or leave its neighbours in float too.",
+    .source =
+        "ONNX Runtime 1.31 QDQSelectorActionTransformer; TensorRT 10 Explicit Quantization; "
+        "OpenVINO 2025 Low Precision Transformations",
+    .find = FindNoKernel,
+};
 
 extern const PlacementRule kPlacePairBetweenFloats = {
-    "pair-between-floats",
-    "ort-cpu ort-cuda tensorrt openvino",
-    "Q/DQ between operators that compute in float: two passes over the data for nothing.",
-    "No pair there. (CUDA's kernels for Q/DQ models are float: for integers on that GPU use the "
-    "TensorRT provider.)",
-    "ONNX Runtime 1.31 QDQFinalCleanup keeps such pairs; docs/OperatorKernels.md",
-    FindUseless,
-    RemovePair};
+    .code = "pair-between-floats",
+    .runtimes = "ort-cpu ort-cuda tensorrt openvino",
+    .sentence =
+        "Q/DQ between operators that compute in float: two passes over the data for nothing.",
+    .fix =
+        "No pair there. (CUDA's kernels for Q/DQ models are float: for integers on that GPU use "
+        "the TensorRT provider.)",
+    .source = "ONNX Runtime 1.31 QDQFinalCleanup keeps such pairs; docs/OperatorKernels.md",
+    .find = FindUseless,
+    .repair = RemovePair,
+};
 
 extern const PlacementRule kPlaceCpuFallback = {
-    "cpu-fallback",
-    "ort-cuda",
-    "No CUDA kernel: the operator runs on the CPU and Memcpy nodes carry its values there and "
-    "back.",
-    "Replace it by operators that have kernels, or move it to the model's border.",
-    "ONNX Runtime docs/OperatorKernels.md (operator set 24); microsoft/onnxruntime#18032, #5958",
-    FindHost};
+    .code = "cpu-fallback",
+    .runtimes = "ort-cuda",
+    .sentence =
+        "No CUDA kernel: the operator runs on the CPU and Memcpy nodes carry its values there and "
+        "back.",
+    .fix = "Replace it by operators that have kernels, or move it to the model's border.",
+    .source =
+        "ONNX Runtime docs/OperatorKernels.md (operator set 24); microsoft/onnxruntime#18032, "
+        "#5958",
+    .find = FindHost,
+};
 
 }  // namespace evoq

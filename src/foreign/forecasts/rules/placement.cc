@@ -111,67 +111,84 @@ Result<bool> ReadThroughPair(Graph& graph, const PlacementCase&, const Fault& fa
 }  // namespace
 
 extern const PlacementRule kPlaceResidualNotQuantized = {
-    "residual-not-quantized",
-    "ort-cpu tensorrt openvino",
-    "A sum of two activations reads at least one of them in float, so the branches around it are "
-    "converted to float and back.",
-    "Q/DQ on the shortcut too (the pair that its convolution reads serves both); for ONNX Runtime "
-    "on both addends and on the sum.",
-    "NVIDIA/TensorRT#1992; TensorRT 10 Explicit Quantization, placement; ONNX Runtime 1.31 "
-    "BinarySelector",
-    FindResidual,
-    Complete};
+    .code = "residual-not-quantized",
+    .runtimes = "ort-cpu tensorrt openvino",
+    .sentence =
+        "A sum of two activations reads at least one of them in float, so the branches around it "
+        "are converted to float and back.",
+    .fix =
+        "Q/DQ on the shortcut too (the pair that its convolution reads serves both); for ONNX "
+        "Runtime on both addends and on the sum.",
+    .source =
+        "NVIDIA/TensorRT#1992; TensorRT 10 Explicit Quantization, placement; ONNX Runtime 1.31 "
+        "BinarySelector",
+    .find = FindResidual,
+    .repair = Complete,
+};
 
 extern const PlacementRule kPlaceConcatNotQuantized = {
-    "concat-not-quantized",
-    "ort-cpu tensorrt openvino",
-    "A Concat reads a part in float, so all parts are joined in float.",
-    "Q/DQ on every part and on the result: parts that nothing else determines take the result's "
-    "scale.",
-    "ONNX Runtime 1.31 InputVariadicSelector; TensorRT 10 Explicit Quantization; OpenVINO 2025 "
-    "ConcatTransformation",
-    FindConcat,
-    Complete};
+    .code = "concat-not-quantized",
+    .runtimes = "ort-cpu tensorrt openvino",
+    .sentence = "A Concat reads a part in float, so all parts are joined in float.",
+    .fix =
+        "Q/DQ on every part and on the result: parts that nothing else determines take the "
+        "result's scale.",
+    .source =
+        "ONNX Runtime 1.31 InputVariadicSelector; TensorRT 10 Explicit Quantization; OpenVINO 2025 "
+        "ConcatTransformation",
+    .find = FindConcat,
+    .repair = Complete,
+};
 
 extern const PlacementRule kPlacePoolingInFloat = {
-    "pooling-in-float",
-    "ort-cpu tensorrt openvino",
-    "Average pooling runs in float beside integer operators: four times the bytes, and "
-    "conversions.",
-    "Q/DQ before the pooling, global pooling included; behind it, its input's scale serves.",
-    "ONNX Runtime 1.31 UnarySelector; TensorRT 10 Explicit Quantization, placement; OpenVINO 2025 "
-    "AvgPoolTransformation",
-    FindPooling,
-    Complete};
+    .code = "pooling-in-float",
+    .runtimes = "ort-cpu tensorrt openvino",
+    .sentence =
+        "Average pooling runs in float beside integer operators: four times the bytes, and "
+        "conversions.",
+    .fix = "Q/DQ before the pooling, global pooling included; behind it, its input's scale serves.",
+    .source =
+        "ONNX Runtime 1.31 UnarySelector; TensorRT 10 Explicit Quantization, placement; OpenVINO "
+        "2025 AvgPoolTransformation",
+    .find = FindPooling,
+    .repair = Complete,
+};
 
 extern const PlacementRule kPlaceMoveInFloat = {
-    "move-in-float",
-    "ort-cpu tensorrt openvino",
-    "An operator that only moves or selects values (MaxPool, Resize nearest, Reshape, Transpose, "
-    "...) has Q/DQ on one side only and moves floats.",
-    "The same pair on its other side: integers pass through it unchanged.",
-    "ONNX Runtime 1.31 DropQDQNodesSelector, CanNodePropagate; TensorRT 10 Q/DQ propagation",
-    FindMove,
-    Complete};
+    .code = "move-in-float",
+    .runtimes = "ort-cpu tensorrt openvino",
+    .sentence =
+        "An operator that only moves or selects values (MaxPool, Resize nearest, Reshape, "
+        "Transpose, ...) has Q/DQ on one side only and moves floats.",
+    .fix = "The same pair on its other side: integers pass through it unchanged.",
+    .source =
+        "ONNX Runtime 1.31 DropQDQNodesSelector, CanNodePropagate; TensorRT 10 Q/DQ propagation",
+    .find = FindMove,
+    .repair = Complete,
+};
 
 extern const PlacementRule kPlaceGridChange = {
-    "grid-change",
-    "ort-cpu",
-    "An operator that only moves values has different scales or zero points on its two sides, so "
-    "it runs in float.",
-    "The input's scale and zero point on the result too: it holds the same numbers.",
-    "ONNX Runtime 1.31 IsQDQPairSupported",
-    FindGridChange,
-    TakeInputGrid};
+    .code = "grid-change",
+    .runtimes = "ort-cpu",
+    .sentence =
+        "An operator that only moves values has different scales or zero points on its two sides, "
+        "so it runs in float.",
+    .fix = "The input's scale and zero point on the result too: it holds the same numbers.",
+    .source = "ONNX Runtime 1.31 IsQDQPairSupported",
+    .find = FindGridChange,
+    .repair = TakeInputGrid,
+};
 
 extern const PlacementRule kPlaceOutputReadTwice = {
-    "output-read-twice",
-    "ort-cpu tensorrt openvino",
-    "The result is quantized for one reader and read in float by another, so the operator writes "
-    "float.",
-    "Let every reader read the quantized value (through its DequantizeLinear).",
-    "ONNX Runtime 1.31 NodeGroupSelector::CheckQDQNodes; NVIDIA/TensorRT#1992",
-    FindReadTwice,
-    ReadThroughPair};
+    .code = "output-read-twice",
+    .runtimes = "ort-cpu tensorrt openvino",
+    .sentence =
+        "The result is quantized for one reader and read in float by another, so the operator "
+        "writes float.",
+    .fix = "Let every reader read the quantized value (through its DequantizeLinear).",
+    .source = "ONNX Runtime 1.31 NodeGroupSelector::CheckQDQNodes; NVIDIA/TensorRT#1992",
+    .find = FindReadTwice,
+    .repair = ReadThroughPair,
+};
 
 }  // namespace evoq

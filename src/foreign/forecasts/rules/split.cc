@@ -52,14 +52,17 @@ Result<bool> Split(Graph& graph, const PlacementCase&, const Fault& fault) {
 }  // namespace
 
 extern const PlacementRule kPlaceActivationNotSplit = {
-    "activation-not-split",
-    "ort-cpu",
-    "LeakyRelu or Sigmoid stands between an operator and its QuantizeLinear without a pair on its "
-    "own input: both run in float.",
-    "Q/DQ between the two: each is an integer operator of its own (the range follows from the "
-    "result's).",
-    "ONNX Runtime 1.31 UnarySelector (QLinearLeakyRelu, QLinearSigmoid)",
-    Find,
-    Split};
+    .code = "activation-not-split",
+    .runtimes = "ort-cpu",
+    .sentence =
+        "LeakyRelu or Sigmoid stands between an operator and its QuantizeLinear without a pair on "
+        "its own input: both run in float.",
+    .fix =
+        "Q/DQ between the two: each is an integer operator of its own (the range follows from the "
+        "result's).",
+    .source = "ONNX Runtime 1.31 UnarySelector (QLinearLeakyRelu, QLinearSigmoid)",
+    .find = Find,
+    .repair = Split,
+};
 
 }  // namespace evoq

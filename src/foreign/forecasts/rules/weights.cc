@@ -179,70 +179,91 @@ Result<bool> FoldWeights(Graph& graph, const PlacementCase&, const Fault& fault)
 }  // namespace
 
 extern const PlacementRule kPlaceUnsignedWeights = {
-    "unsigned-weights",
-    "ort-cpu tensorrt openvino",
-    "Weights are uint8 or have a zero point: slower kernels in ONNX Runtime, bf16 or float "
-    "convolutions in OpenVINO, refused by TensorRT.",
-    "int8 weights with zero point 0, per output channel.",
-    "ONNX Runtime 1.31 (MLAS u8u8 takes 2 to 3 times as long as u8s8 on x86 with VNNI); executed "
-    "graphs of OpenVINO 2026.4; NVIDIA/TensorRT#2774",
-    FindUnsigned,
-    MakeSymmetric};
+    .code = "unsigned-weights",
+    .runtimes = "ort-cpu tensorrt openvino",
+    .sentence =
+        "Weights are uint8 or have a zero point: slower kernels in ONNX Runtime, bf16 or float "
+        "convolutions in OpenVINO, refused by TensorRT.",
+    .fix = "int8 weights with zero point 0, per output channel.",
+    .source =
+        "ONNX Runtime 1.31 (MLAS u8u8 takes 2 to 3 times as long as u8s8 on x86 with VNNI); "
+        "executed graphs of OpenVINO 2026.4; NVIDIA/TensorRT#2774",
+    .find = FindUnsigned,
+    .repair = MakeSymmetric,
+};
 
 extern const PlacementRule kPlaceWeightAxis = {
-    "weight-axis",
-    "ort-cpu tensorrt openvino",
-    "Weights have a scale per index of an axis that does not number output channels.",
-    "Scales per output channel: axis 0 of Conv, 1 of ConvTranspose, the columns of MatMul and "
-    "Gemm.",
-    "ONNX Runtime 1.31 QLinearConv, QLinearMatMul; TensorRT 10 Working with Quantized Types, "
-    "per-channel",
-    FindAxis,
-    MakeSymmetric};
+    .code = "weight-axis",
+    .runtimes = "ort-cpu tensorrt openvino",
+    .sentence = "Weights have a scale per index of an axis that does not number output channels.",
+    .fix =
+        "Scales per output channel: axis 0 of Conv, 1 of ConvTranspose, the columns of MatMul and "
+        "Gemm.",
+    .source =
+        "ONNX Runtime 1.31 QLinearConv, QLinearMatMul; TensorRT 10 Working with Quantized Types, "
+        "per-channel",
+    .find = FindAxis,
+    .repair = MakeSymmetric,
+};
 
 extern const PlacementRule kPlaceBiasNotInt32 = {
-    "bias-not-int32",
-    "ort-cpu",
-    "The bias is quantized to another type than int32, or with another scale than s_x * s_w, so "
-    "the whole operator runs in float.",
-    "int32 at scale s_x * s_w, or float: since 1.21 ONNX Runtime quantizes a float bias itself.",
-    "ONNX Runtime 1.31.1 ConvSelector, GemmSelector, WeightBiasQuantization; tried: a bias scale "
-    "1% off is taken, 2% is not",
-    FindOddBias,
-    MakeInt32};
+    .code = "bias-not-int32",
+    .runtimes = "ort-cpu",
+    .sentence =
+        "The bias is quantized to another type than int32, or with another scale than s_x * s_w, "
+        "so the whole operator runs in float.",
+    .fix =
+        "int32 at scale s_x * s_w, or float: since 1.21 ONNX Runtime quantizes a float bias "
+        "itself.",
+    .source =
+        "ONNX Runtime 1.31.1 ConvSelector, GemmSelector, WeightBiasQuantization; tried: a bias "
+        "scale 1% off is taken, 2% is not",
+    .find = FindOddBias,
+    .repair = MakeInt32,
+};
 
 extern const PlacementRule kPlaceBiasQuantized = {
-    "bias-quantized",
-    "tensorrt ort-cuda",
-    "The bias stands behind a DequantizeLinear of int32, for which there is no kernel: TensorRT "
-    "refuses it, CUDA copies it from the host at every inference.",
-    "A float bias.",
-    "microsoft/onnxruntime#14229 (TensorRT: only activation types); ONNX Runtime "
-    "docs/OperatorKernels.md, DequantizeLinear on CUDA",
-    FindStoredBias,
-    FoldBias};
+    .code = "bias-quantized",
+    .runtimes = "tensorrt ort-cuda",
+    .sentence =
+        "The bias stands behind a DequantizeLinear of int32, for which there is no kernel: "
+        "TensorRT refuses it, CUDA copies it from the host at every inference.",
+    .fix = "A float bias.",
+    .source =
+        "microsoft/onnxruntime#14229 (TensorRT: only activation types); ONNX Runtime "
+        "docs/OperatorKernels.md, DequantizeLinear on CUDA",
+    .find = FindStoredBias,
+    .repair = FoldBias,
+};
 
 extern const PlacementRule kPlaceBatchNormApart = {
-    "batch-norm-apart",
-    "ort-cpu ort-cuda tensorrt openvino",
-    "A BatchNormalization stands between a quantized operator and the QuantizeLinear: both run in "
-    "float.",
-    "Fold it into the weights (evoq does, into their scales) and the bias.",
-    "ONNX Runtime 1.31 ConvBNFusion takes float weights only; TensorRT 10 Explicit Quantization, "
-    "placement",
-    FindBatchNorm,
-    FoldBatchNorm};
+    .code = "batch-norm-apart",
+    .runtimes = "ort-cpu ort-cuda tensorrt openvino",
+    .sentence =
+        "A BatchNormalization stands between a quantized operator and the QuantizeLinear: both run "
+        "in float.",
+    .fix = "Fold it into the weights (evoq does, into their scales) and the bias.",
+    .source =
+        "ONNX Runtime 1.31 ConvBNFusion takes float weights only; TensorRT 10 Explicit "
+        "Quantization, placement",
+    .find = FindBatchNorm,
+    .repair = FoldBatchNorm,
+};
 
 extern const PlacementRule kPlaceWeightsDequantizedEachRun = {
-    "weights-dequantized-each-run",
-    "ort-cpu ort-cuda",
-    "Weights are stored as integers but the operator computes in float: they are dequantized at "
-    "every inference and block the fast float layout.",
-    "Quantize the activations too (evoq quantize --target ort); where they must stay float, keep "
-    "float weights.",
-    "ONNX Runtime 1.31 ConstantFolding leaves DequantizeLinear; ResNet-50 1.4 times slower than "
-    "float",
-    FindWeightOnly,
-    FoldWeights};
+    .code = "weights-dequantized-each-run",
+    .runtimes = "ort-cpu ort-cuda",
+    .sentence =
+        "Weights are stored as integers but the operator computes in float: they are dequantized "
+        "at every inference and block the fast float layout.",
+    .fix =
+        "Quantize the activations too (evoq quantize --target ort); where they must stay float, "
+        "keep float weights.",
+    .source =
+        "ONNX Runtime 1.31 ConstantFolding leaves DequantizeLinear; ResNet-50 1.4 times slower "
+        "than float",
+    .find = FindWeightOnly,
+    .repair = FoldWeights,
+};
 
 }  // namespace evoq

@@ -37,9 +37,13 @@ Fates Run(const Graph& graph) { return FatesByTable(graph, kTable, Takes); }
 }  // namespace
 
 extern const Runtime kRuntimeOpenvino = {
-    "openvino", "OpenVINO's CPU plug-in",
-    "OpenVINO 2025 documentation, Low Precision Transformations; executed graphs of OpenVINO "
-    "2026.4 (weights in uint8 run in bf16 or f32)",
-    "openvino", Run};
+    .name = "openvino",
+    .doc = "OpenVINO's CPU plug-in",
+    .source =
+        "OpenVINO 2025 documentation, Low Precision Transformations; executed graphs of OpenVINO "
+        "2026.4 (weights in uint8 run in bf16 or f32)",
+    .placement = "openvino",
+    .forecast = Run,
+};
 
 }  // namespace evoq

@@ -277,9 +277,13 @@ Fates Run(const Graph& graph) { return Selector(graph, MakeOrtGraph(graph)).Run(
 }  // namespace
 
 extern const Runtime kRuntimeOrtCpu = {
-    "ort-cpu", "ONNX Runtime's CPU provider on x86, all optimizations, default session options",
-    "ONNX Runtime 1.31 core/optimizer/qdq_transformer (selectors, propagation, S8 to U8, weight "
-    "and bias quantization); checked against 1.31.1 by bench/fates.py",
-    "ort", Run};
+    .name = "ort-cpu",
+    .doc = "ONNX Runtime's CPU provider on x86, all optimizations, default session options",
+    .source =
+        "ONNX Runtime 1.31 core/optimizer/qdq_transformer (selectors, propagation, S8 to U8, "
+        "weight and bias quantization); checked against 1.31.1 by bench/fates.py",
+    .placement = "ort",
+    .forecast = Run,
+};
 
 }  // namespace evoq

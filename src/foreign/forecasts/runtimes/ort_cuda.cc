@@ -213,9 +213,13 @@ Fates Run(const Graph& graph) { return Cuda(graph).Run(); }
 }  // namespace
 
 extern const Runtime kRuntimeOrtCuda = {
-    "ort-cuda", "ONNX Runtime's CUDA provider",
-    "ONNX Runtime docs/OperatorKernels.md (operator set 24), CUDAExecutionProvider; "
-    "microsoft/onnxruntime#18032 (Memcpy), #24807 (no QLinearConv), #7745",
-    "", Run};
+    .name = "ort-cuda",
+    .doc = "ONNX Runtime's CUDA provider",
+    .source =
+        "ONNX Runtime docs/OperatorKernels.md (operator set 24), CUDAExecutionProvider; "
+        "microsoft/onnxruntime#18032 (Memcpy), #24807 (no QLinearConv), #7745",
+    .placement = "",
+    .forecast = Run,
+};
 
 }  // namespace evoq

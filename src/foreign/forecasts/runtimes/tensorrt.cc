@@ -40,9 +40,13 @@ Fates Run(const Graph& graph) { return FatesByTable(graph, kTable, Takes); }
 }  // namespace
 
 extern const Runtime kRuntimeTensorrt = {
-    "tensorrt", "TensorRT 8.6 to 11 with explicit quantization (Q/DQ in the ONNX file)",
-    "TensorRT 10 and 11 documentation, Explicit Quantization: Q/DQ propagation, placement "
-    "recommendations; NVIDIA/TensorRT#1992, #2774",
-    "tensorrt", Run};
+    .name = "tensorrt",
+    .doc = "TensorRT 8.6 to 11 with explicit quantization (Q/DQ in the ONNX file)",
+    .source =
+        "TensorRT 10 and 11 documentation, Explicit Quantization: Q/DQ propagation, placement "
+        "recommendations; NVIDIA/TensorRT#1992, #2774",
+    .placement = "tensorrt",
+    .forecast = Run,
+};
 
 }  // namespace evoq

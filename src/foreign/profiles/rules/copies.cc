@@ -30,31 +30,39 @@ std::vector<Loss> FindFallback(const ProfileCase& c) {
 }  // namespace
 
 extern const ProfileRule kRuleDeviceCopies = {
-    "device-copies",
-    "onnxruntime",
-    "Memcpy nodes carry values between the device and the host, because an operator between them "
-    "has no kernel there.",
-    "Replace or move the operators that the table shows on CPUExecutionProvider, or run the whole "
-    "part between the copies on one device.",
-    "ONNX Runtime 1.20 CUDA execution provider, Memcpy warning",
-    FindCopies};
+    .code = "device-copies",
+    .tool = "onnxruntime",
+    .sentence =
+        "Memcpy nodes carry values between the device and the host, because an operator between "
+        "them has no kernel there.",
+    .fix =
+        "Replace or move the operators that the table shows on CPUExecutionProvider, or run the "
+        "whole part between the copies on one device.",
+    .source = "ONNX Runtime 1.20 CUDA execution provider, Memcpy warning",
+    .find = FindCopies,
+};
 
 extern const ProfileRule kRuleReformatCopies = {
-    "reformat-copies",
-    "",
-    "Copies that only change layout or precision between two layers.",
-    "Neighbours that ask for one layout need no copy: quantize both or none of them, and keep "
-    "channel counts multiples of 32.",
-    "TensorRT developer guide 8.6 and 10, Reformat layers; oneDNN reorders in OpenVINO 2024",
-    FindReformats};
+    .code = "reformat-copies",
+    .tool = "",
+    .sentence = "Copies that only change layout or precision between two layers.",
+    .fix =
+        "Neighbours that ask for one layout need no copy: quantize both or none of them, and keep "
+        "channel counts multiples of 32.",
+    .source =
+        "TensorRT developer guide 8.6 and 10, Reformat layers; oneDNN reorders in OpenVINO 2024",
+    .find = FindReformats,
+};
 
 extern const ProfileRule kRuleCpuFallback = {
-    "cpu-fallback",
-    "onnxruntime",
-    "Nodes run on the CPU provider while the rest of the model runs on another one.",
-    "Use operators that the other provider has (evoq explain MODEL.onnx --target lists them), or "
-    "integers where it has integer kernels only there.",
-    "ONNX Runtime 1.20 execution providers",
-    FindFallback};
+    .code = "cpu-fallback",
+    .tool = "onnxruntime",
+    .sentence = "Nodes run on the CPU provider while the rest of the model runs on another one.",
+    .fix =
+        "Use operators that the other provider has (evoq explain MODEL.onnx --target lists them), "
+        "or integers where it has integer kernels only there.",
+    .source = "ONNX Runtime 1.20 execution providers",
+    .find = FindFallback,
+};
 
 }  // namespace evoq

@@ -98,77 +98,97 @@ std::vector<Loss> FindDynamic(const ProfileCase& c) {
 }  // namespace
 
 extern const ProfileRule kRuleStaysFloat = {
-    "stays-float",
-    "",
-    "Convolutions and matrix products compute in float although the model is quantized.",
-    "Give both of their inputs Q/DQ (weights per channel); where accuracy forbids it, keep them "
-    "together so that fewer conversions are needed.",
-    "TensorRT developer guide 8.6 and 10; ONNX Runtime quantization guide 1.20; OpenVINO 2024 "
-    "runtime counters",
-    FindFloat};
+    .code = "stays-float",
+    .tool = "",
+    .sentence =
+        "Convolutions and matrix products compute in float although the model is quantized.",
+    .fix =
+        "Give both of their inputs Q/DQ (weights per channel); where accuracy forbids it, keep "
+        "them together so that fewer conversions are needed.",
+    .source =
+        "TensorRT developer guide 8.6 and 10; ONNX Runtime quantization guide 1.20; OpenVINO 2024 "
+        "runtime counters",
+    .find = FindFloat,
+};
 
 extern const ProfileRule kRuleSlowerThanBaseline = {
-    "int8-layer-slower",
-    "",
-    "Integer layers slower than the same layer of the baseline.",
-    "Keep these layers in float, a first layer of three channels above all; one that writes float "
-    "gains by Q/DQ right behind its activation.",
-    "the two measured runs",
-    FindSlowerForSure};
+    .code = "int8-layer-slower",
+    .tool = "",
+    .sentence = "Integer layers slower than the same layer of the baseline.",
+    .fix =
+        "Keep these layers in float, a first layer of three channels above all; one that writes "
+        "float gains by Q/DQ right behind its activation.",
+    .source = "the two measured runs",
+    .find = FindSlowerForSure,
+};
 
 extern const ProfileRule kRulePerhapsSlower = {
-    "int8-layer-unpaired",
-    "",
-    "Integer layers that may be slower than in the baseline: which layer there is the same one, or "
-    "whether it does as much, cannot be told.",
-    "Compare engines that are built of one model with lasting node names (\"/layer1/conv1/Conv\") "
-    "and --profilingVerbosity=detailed.",
-    "the two measured runs",
-    FindPerhapsSlower,
-    true};
+    .code = "int8-layer-unpaired",
+    .tool = "",
+    .sentence =
+        "Integer layers that may be slower than in the baseline: which layer there is the same "
+        "one, or whether it does as much, cannot be told.",
+    .fix =
+        "Compare engines that are built of one model with lasting node names "
+        "(\"/layer1/conv1/Conv\") and --profilingVerbosity=detailed.",
+    .source = "the two measured runs",
+    .find = FindPerhapsSlower,
+    .doubt = true,
+};
 
 extern const ProfileRule kRuleWeightsDequantizedEachRun = {
-    "weights-dequantized-each-run",
-    "onnxruntime",
-    "Constant weights are dequantized at every inference.",
-    "Weight-only int8 gains nothing here: quantize the activations too, or store the weights in "
-    "float16.",
-    "ONNX Runtime 1.30: DequantizeLinear of a constant is not folded when it is part of a Q/DQ "
-    "form",
-    FindWeightDequantize};
+    .code = "weights-dequantized-each-run",
+    .tool = "onnxruntime",
+    .sentence = "Constant weights are dequantized at every inference.",
+    .fix =
+        "Weight-only int8 gains nothing here: quantize the activations too, or store the weights "
+        "in float16.",
+    .source =
+        "ONNX Runtime 1.30: DequantizeLinear of a constant is not folded when it is part of a Q/DQ "
+        "form",
+    .find = FindWeightDequantize,
+};
 
 extern const ProfileRule kRuleConvIntegerKernel = {
-    "no-fast-convinteger",
-    "onnxruntime",
-    "ConvInteger has no fast kernel: dynamic quantization makes convolutions slower than float.",
-    "Quantize convolutional models statically (evoq quantize --scheme int8 --calib DIR).",
-    "ONNX Runtime 1.30 CPU: ConvInteger runs 2 to 7 times slower than float32 Conv",
-    FindConvInteger};
+    .code = "no-fast-convinteger",
+    .tool = "onnxruntime",
+    .sentence =
+        "ConvInteger has no fast kernel: dynamic quantization makes convolutions slower than "
+        "float.",
+    .fix = "Quantize convolutional models statically (evoq quantize --scheme int8 --calib DIR).",
+    .source = "ONNX Runtime 1.30 CPU: ConvInteger runs 2 to 7 times slower than float32 Conv",
+    .find = FindConvInteger,
+};
 
 extern const ProfileRule kRuleSignedActivations = {
-    "signed-activations",
-    "onnxruntime",
-    "Integer convolutions with signed activations run about twice as long as with unsigned ones on "
-    "x86.",
-    "Quantize activations to uint8 (QUInt8 activations, QInt8 weights).",
-    "ONNX Runtime 1.30 CPU, x86 with VNNI: 2.1x in ResNet-50",
-    FindSigned};
+    .code = "signed-activations",
+    .tool = "onnxruntime",
+    .sentence =
+        "Integer convolutions with signed activations run about twice as long as with unsigned "
+        "ones on x86.",
+    .fix = "Quantize activations to uint8 (QUInt8 activations, QInt8 weights).",
+    .source = "ONNX Runtime 1.30 CPU, x86 with VNNI: 2.1x in ResNet-50",
+    .find = FindSigned,
+};
 
 extern const ProfileRule kRuleDynamicRanges = {
-    "dynamic-ranges",
-    "onnxruntime",
-    "Ranges of activations are measured at every inference.",
-    "Calibrate once: static scales need no pass over the activations.",
-    "ONNX DynamicQuantizeLinear, opset 11",
-    FindDynamic};
+    .code = "dynamic-ranges",
+    .tool = "onnxruntime",
+    .sentence = "Ranges of activations are measured at every inference.",
+    .fix = "Calibrate once: static scales need no pass over the activations.",
+    .source = "ONNX DynamicQuantizeLinear, opset 11",
+    .find = FindDynamic,
+};
 
 extern const ProfileRule kRuleReferenceKernel = {
-    "reference-kernel",
-    "benchmark_app",
-    "Layers run with a reference kernel, not an optimized one.",
-    "Change the operator's form (layout, broadcast, data type) to one that has a kernel, or keep "
-    "it in float32.",
-    "OpenVINO 2024 to 2026: exec_type beginning with ref",
-    FindReference};
+    .code = "reference-kernel",
+    .tool = "benchmark_app",
+    .sentence = "Layers run with a reference kernel, not an optimized one.",
+    .fix =
+        "Change the operator's form (layout, broadcast, data type) to one that has a kernel, or "
+        "keep it in float32.",
+    .source = "OpenVINO 2024 to 2026: exec_type beginning with ref",
+    .find = FindReference,
+};
 
 }  // namespace evoq

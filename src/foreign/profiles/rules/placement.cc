@@ -76,40 +76,50 @@ std::vector<Loss> FindUnfused(const ProfileCase& c) { return LossesWhere(c.run, 
 }  // namespace
 
 extern const ProfileRule kRuleResidualNotQuantized = {
-    "residual-not-quantized",
-    "",
-    "The residual Add reads float, so that the integer convolution before it writes float and a "
-    "separate layer quantizes the sum.",
-    "Place Q/DQ on both inputs of every residual Add, the shortcut included: the convolution then "
-    "adds and writes int8 itself.",
-    "TensorRT issue 1992; TensorRT developer guide 8.6 and 10, Q/DQ placement",
-    FindResidual};
+    .code = "residual-not-quantized",
+    .tool = "",
+    .sentence =
+        "The residual Add reads float, so that the integer convolution before it writes float and "
+        "a separate layer quantizes the sum.",
+    .fix =
+        "Place Q/DQ on both inputs of every residual Add, the shortcut included: the convolution "
+        "then adds and writes int8 itself.",
+    .source = "TensorRT issue 1992; TensorRT developer guide 8.6 and 10, Q/DQ placement",
+    .find = FindResidual,
+};
 
 extern const ProfileRule kRulePoolingInFloat = {
-    "pooling-in-float",
-    "",
-    "Pooling runs in float between integer layers: four times the bytes, and conversions on both "
-    "sides.",
-    "Place Q/DQ before the pooling, global pooling included: integers pass through it.",
-    "TensorRT developer guide 8.6 and 10, Q/DQ placement; ONNX Runtime quantization guide",
-    FindPooling};
+    .code = "pooling-in-float",
+    .tool = "",
+    .sentence =
+        "Pooling runs in float between integer layers: four times the bytes, and conversions on "
+        "both sides.",
+    .fix = "Place Q/DQ before the pooling, global pooling included: integers pass through it.",
+    .source =
+        "TensorRT developer guide 8.6 and 10, Q/DQ placement; ONNX Runtime quantization guide",
+    .find = FindPooling,
+};
 
 extern const ProfileRule kRuleInputConversion = {
-    "input-conversion",
-    "",
-    "The first layer converts the model's float input.",
-    "Feed the input in the format of the first convolution (int8 or fp16, channels-last), or "
-    "quantize it where it is produced.",
-    "trtexec 8.6 to 11 --inputIOFormats; ONNX Runtime quantization guide",
-    FindInput};
+    .code = "input-conversion",
+    .tool = "",
+    .sentence = "The first layer converts the model's float input.",
+    .fix =
+        "Feed the input in the format of the first convolution (int8 or fp16, channels-last), or "
+        "quantize it where it is produced.",
+    .source = "trtexec 8.6 to 11 --inputIOFormats; ONNX Runtime quantization guide",
+    .find = FindInput,
+};
 
 extern const ProfileRule kRuleUnfusedQdq = {
-    "unfused-qdq",
-    "",
-    "QuantizeLinear and DequantizeLinear run as layers of their own.",
-    "Place Q/DQ on all inputs of an operator that has an integer kernel, and remove pairs around "
-    "operators that have none.",
-    "TensorRT developer guide 8.6 and 10; ONNX Runtime quantization guide 1.20",
-    FindUnfused};
+    .code = "unfused-qdq",
+    .tool = "",
+    .sentence = "QuantizeLinear and DequantizeLinear run as layers of their own.",
+    .fix =
+        "Place Q/DQ on all inputs of an operator that has an integer kernel, and remove pairs "
+        "around operators that have none.",
+    .source = "TensorRT developer guide 8.6 and 10; ONNX Runtime quantization guide 1.20",
+    .find = FindUnfused,
+};
 
 }  // namespace evoq

@@ -8,25 +8,27 @@
 namespace evoq {
 
 #if defined(__x86_64__)
-#define EVOQ_ROW(symbol)                                                                   \
-  namespace scalar {                                                                       \
-  extern const WeightFormat symbol;                                                        \
-  }                                                                                        \
-  namespace avx2 {                                                                         \
-  extern const WeightFormat symbol;                                                        \
-  }                                                                                        \
-  namespace avx512 {                                                                       \
-  extern const WeightFormat symbol;                                                        \
-  }                                                                                        \
-  static constexpr IsaRow<WeightFormat> symbol##Rows[] = {{Isa::kAvx512, &avx512::symbol}, \
-                                                          {Isa::kAvx2, &avx2::symbol},     \
-                                                          {Isa::kScalar, &scalar::symbol}};
+#define EVOQ_ROW(symbol)                                   \
+  namespace scalar {                                       \
+  extern const WeightFormat symbol;                        \
+  }                                                        \
+  namespace avx2 {                                         \
+  extern const WeightFormat symbol;                        \
+  }                                                        \
+  namespace avx512 {                                       \
+  extern const WeightFormat symbol;                        \
+  }                                                        \
+  static constexpr IsaRow<WeightFormat> symbol##Rows[] = { \
+      {.needs = Isa::kAvx512, .table = &avx512::symbol},   \
+      {.needs = Isa::kAvx2, .table = &avx2::symbol},       \
+      {.needs = Isa::kScalar, .table = &scalar::symbol}};
 #else
-#define EVOQ_ROW(symbol)            \
-  namespace scalar {                \
-  extern const WeightFormat symbol; \
-  }                                 \
-  static constexpr IsaRow<WeightFormat> symbol##Rows[] = {{Isa::kScalar, &scalar::symbol}};
+#define EVOQ_ROW(symbol)                                   \
+  namespace scalar {                                       \
+  extern const WeightFormat symbol;                        \
+  }                                                        \
+  static constexpr IsaRow<WeightFormat> symbol##Rows[] = { \
+      {.needs = Isa::kScalar, .table = &scalar::symbol}};
 #endif
 #include "kernels/gemm/weights/formats.inc"
 #undef EVOQ_ROW
