@@ -21,7 +21,7 @@ import time
 
 try:
     import numpy as np
-    import onnx  # noqa: F401 (of tiny_models)
+    import onnx
     import tiny_models
 except ImportError as error:
     print(f"skipped: {error}")
@@ -175,6 +175,33 @@ def verify_measures_again():
         check(f"verify on {data}", line["state"] == ("holds" if holds else "FAILS"), line)
         values.append(told["sqnr_db"]["value"])
     check("verify", values[0] == values[1] > 15 > values[2], values)
+
+
+def interfaces_stay():
+    """docs/quantization.md: inputs and outputs keep names and types, in an .etm and in ONNX."""
+    half = onnx.numpy_helper.from_array(np.ones((8, 4), np.float16), "w")
+    values = [
+        onnx.helper.make_tensor_value_info(name, onnx.TensorProto.FLOAT16, ["N", size])
+        for name, size in (("x", 8), ("y", 4))
+    ]
+    product = onnx.helper.make_node("MatMul", ["x", "w"], ["y"], "product")
+    graph = onnx.helper.make_graph([product], "half", values[:1], values[1:], [half])
+    opset = [onnx.helper.make_opsetid("", 21)]
+    onnx.save(onnx.helper.make_model(graph, opset_imports=opset, ir_version=10), "half.onnx")
+    tiny_models.detector("detector.onnx")
+    tiny_models.two_by_two("two.onnx")
+
+    def interface(path):
+        told = result("inspect", path)
+        return [[(v["name"], v["dtype"]) for v in told[side]] for side in ("inputs", "outputs")]
+
+    for name in ("half", "detector", "two", "lenet"):
+        want = interface(f"{name}.onnx")
+        for scheme in ("int8", "int8-dynamic", "int8-weights", "bf16", "float32"):
+            calib = ["--calib-random", 2] if scheme == "int8" else []
+            for out in ("i.etm", "i.onnx"):
+                run("quantize", f"{name}.onnx", "--scheme", scheme, *calib, "-o", out)
+                check(f"{name} {scheme} {out}", interface(out) == want, interface(out))
 
 
 def same_bytes():
@@ -414,6 +441,7 @@ PROMISES = (
     streams_and_failures,
     conditions_write_nothing,
     verify_measures_again,
+    interfaces_stay,
     same_bytes,
     results_on_any_threads,
     reasons,
