@@ -9,7 +9,8 @@
 //
 // Needs C++17 and nothing of evoq's inner headers. As in evoq.h nothing throws, but for what the
 // caller's own functions do: they must not throw. What can fail returns an empty result and says
-// why in *error. The options are those of the command's verbs (docs/cli.md), which says more.
+// why in *error. Only where a report is made without a byte of memory left does the process end
+// (docs/bad-input.md). The options are those of the command's verbs (docs/cli.md), which says more.
 //
 // The names live in an inline namespace with the version's number. It changes when a struct gets
 // another layout or a function another meaning: a program compiled for another version does not

@@ -5,17 +5,22 @@
 #ifndef EVOQ_NO_FAULTS
 
 #include <gtest/gtest.h>
+#include <sys/stat.h>
 
 #include <cstring>
 #include <functional>
 #include <optional>
 
 #include "api/test_model.h"
+#include "base/guarded.h"
 #include "engine/shared.h"
 #include "evoq/evoq.h"
 #include "evoq/evoq_c.h"
 #include "models/models.h"
+#include "onnx/onnx.h"
 #include "runtime/buffers.h"
+#include "workflow/compile.h"
+#include "workflow/quantize.h"
 
 namespace evoq {
 namespace {
@@ -307,6 +312,36 @@ TEST_F(AllocatorTest, AnOnnxModel) {
   ASSERT_EQ(attempt(), Outcome::kRight);
   // protobuf loses the message that it was about to link, and what that has.
   WalkAll(attempt, What::kMemory, 60, /*may_lose=*/4);
+}
+
+// Tasks of the toolchain, without their reports: the JSON library allocates in a destructor.
+TEST_F(AllocatorTest, TasksOfTheToolchain) {
+  Write(kGemm, false);
+  const std::string model = path_ + ".onnx", out = path_ + ".out.etm";
+  ASSERT_TRUE(ExportOnnx(ParseGraph(kGemm).value(), model));
+  const std::vector<std::vector<Tensor>> samples = {
+      {Tensor::FromValues<float>(Shape{1, 2}, {0, 3})}};
+  QuantizeJob quantize;
+  quantize.model = model, quantize.output = out, quantize.samples = samples, quantize.threads = 1;
+  const CompileJob compile{model, out, {}, {}, false, 1};
+  for (const bool narrow : {false, true}) {
+    int64_t whole = 0;
+    WalkAll(
+        [&] {
+          ::unlink(out.c_str());
+          const bool done = narrow ? Guarded([&] { return Quantize(quantize); }).has_value()
+                                   : Guarded([&] { return evoq::Compile(compile); }).has_value();
+          struct stat about = {};
+          const bool none = ::stat(out.c_str(), &about) != 0;
+          const int64_t bytes = about.st_size;
+          if (done && whole == 0) whole = bytes;
+          if (!none && bytes != whole) return Outcome::kWrong;
+          return done ? Outcome::kRight : Outcome::kError;
+        },
+        What::kMemory, 60, /*may_lose=*/4);
+  }
+  ::unlink(out.c_str());
+  ::unlink(model.c_str());
 }
 
 // evoq.h: an array without bytes where memory is short.
