@@ -36,6 +36,8 @@ def cases():
     yield "quick_gelu", "QuickGelu", [x], {"alpha": 1.5}, 1
     yield "quick_gelu_default", "QuickGelu", [x], {}, 1
     yield "fast_gelu_plain", "FastGelu", [x], {}, 1
+    yield "unfold", "UnfoldTensor", [x], {"dim": 1, "size": 3, "step": 2}, 1
+    yield "unfold_default", "UnfoldTensor", [x], {"size": 5}, 1
     # Small values, so that epsilon counts.
     yield "simplified_default", "SimplifiedLayerNormalization", [x / 300, real(16)], {}, 1
     yield (
