@@ -39,7 +39,7 @@ c: %d: float32[1, 1024] = Mul(%b, %a)
 d: %e: float32[1, 1024] = Add(%d, %c)
 output %e
 )")
-                .arena_bytes,
+                .arena_bytes(),
             2 * 4096);
 }
 

@@ -82,7 +82,7 @@ TEST(RegionRun, ALoopsBodyIsCountedByItsRounds) {
     EXPECT_EQ(program.steps[after].bytes, 256 + 512 + 128);
     EXPECT_GE(program.weight_bytes, 1024 + 512);
     EXPECT_LT(program.weight_bytes, 2 * (1024 + 512));
-    EXPECT_EQ(program.arena_bytes, runnable->arena_bytes());
+    EXPECT_EQ(program.arena_bytes(), runnable->arena_bytes());
     EXPECT_EQ(runnable->step_runs()[after], 1);
     EXPECT_EQ(program.steps[loop].decision.kernel, kSubgraphKernel);
     EXPECT_EQ(runnable->step_runs()[loop], 1);

@@ -19,9 +19,9 @@ Result<StridedView> Windows(const KernelCall& call) {
   return view;
 }
 
-std::optional<Rejection> RejectUnfold(const KernelCall& call) {
+std::optional<Reason> RejectUnfold(const KernelCall& call) {
   if (auto unknown = RejectUnknownShapes(call)) return unknown;
-  if (auto rejection = RejectUnlessSame(call, 0)) return rejection;
+  if (auto reason = RejectUnlessSame(call, 0)) return reason;
   const auto view = Windows(call);
   if (!view) return Reject("attribute", "{}", view.error().message());
   if (view->sizes != call.outputs[0].shape.sizes())
@@ -37,7 +37,11 @@ Result<BoundKernel> BindUnfold(const KernelCall& call, const BindOptions& option
 
 }  // namespace
 
-extern const KernelDef kUnfoldTensorKernel = {
-    "unfold_tensor", "UnfoldTensor", "any", Peak::kMemory, RejectUnfold, nullptr, BindUnfold};
+extern const KernelDef kUnfoldTensorKernel = {.name = "unfold_tensor",
+                                              .op = "UnfoldTensor",
+                                              .precision = Precision::kAny,
+                                              .peak = Peak::kMemory,
+                                              .reject = RejectUnfold,
+                                              .bind = BindUnfold};
 
 }  // namespace evoq
