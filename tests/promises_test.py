@@ -204,6 +204,40 @@ def interfaces_stay():
                 check(f"{name} {scheme} {out}", interface(out) == want, interface(out))
 
 
+def caches_live_where_they_are_told():
+    """docs/cli.md, tuning.md, predict.md: below $XDG_CACHE_HOME, in a named file, or nowhere; a
+    damaged file is told of and replaced."""
+    commands = {
+        "limits.json": ("EVOQ_LIMITS_CACHE", ["predict", "lenet.onnx", "--threads", 1]),
+        "tuning.json": (
+            "EVOQ_TUNING_CACHE",
+            [*"quantize lenet.onnx --calib-random 2 --tune -o t.etm --threads".split(), 1],
+        ),
+    }
+    nowhere = {variable: "" for variable, _ in commands.values()}
+    for name, (variable, words) in commands.items():
+        home = pathlib.Path("home").absolute()
+        shutil.rmtree(home, ignore_errors=True)
+        run(*words, HOME=str(home), XDG_CACHE_HOME=str(home / "xdg"), **nowhere)
+        check(f"no {name}", not home.exists(), "written")
+        unset = {k: v for k, v in os.environ.items() if k not in nowhere}
+        for xdg, place in ((str(home / "xdg"), home / "xdg"), ("", home / ".cache")):
+            environment = {**unset, "HOME": str(home), "XDG_CACHE_HOME": xdg}
+            subprocess.run([EVOQ, *map(str, words)], capture_output=True, env=environment)
+            check(f"{name} by {xdg}", is_json(place / "evoq" / name), "not there")
+        own = pathlib.Path(f"own.{name}")
+        own.write_text("{damaged")
+        done = run(*words, **{**nowhere, variable: str(own)})
+        check(f"own {name}", is_json(own) and str(own) in done.stderr, done.stderr)
+
+
+def is_json(path):
+    try:
+        return isinstance(json.loads(path.read_text()), dict)
+    except (OSError, ValueError):
+        return False
+
+
 def same_bytes():
     """docs/tuning.md: the same command gives the same bytes, with any number of threads;
     docs/calibration.md: in any order of the samples, but for the moving average."""
@@ -441,6 +475,7 @@ PROMISES = (
     streams_and_failures,
     conditions_write_nothing,
     verify_measures_again,
+    caches_live_where_they_are_told,
     interfaces_stay,
     same_bytes,
     results_on_any_threads,

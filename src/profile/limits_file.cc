@@ -110,7 +110,8 @@ Result<std::optional<MachineLimits>> FindLimits(const std::string& path, Isa isa
 
 Status KeepLimits(const std::string& path, const MachineLimits& limits) {
   if (path.empty()) return {};
-  EVOQ_TRY(MakeDirectories(std::filesystem::path(path).parent_path().string()));
+  // Absolute: a bare name has no folder.
+  EVOQ_TRY(MakeDirectories(std::filesystem::absolute(path).parent_path().string()));
   json entries = Entries(path).value_or(json::object());
   entries[Key(limits.isa, limits.threads)] = ToJson(limits);
   return WriteFileAtomic(path, json{{"version", kVersion}, {"entries", entries}}.dump(
