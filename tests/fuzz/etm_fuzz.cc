@@ -255,7 +255,7 @@ Status RunFile(uint32_t choice) {
   ++counts.read;
   EVOQ_ASSIGN(Program program, Compile(model, kReference));
   ++counts.compiled;
-  int64_t bytes = program.arena_bytes, macs = 0;
+  int64_t bytes = program.arena_bytes(), macs = 0;
   for (int i = 0; i < program.graph->value_count(); ++i)
     bytes += program.graph->value(ValueId{i}).type.bytes().value_or(0);
   for (const Step& step : program.steps) macs += step.macs;

@@ -60,7 +60,7 @@ int64_t WindowTaps(const Graph& graph, const Node& node) {
 
 // Whether a run is short: a file may ask for an endless loop.
 bool IsSmall(const Program& program) {
-  int64_t bytes = program.arena_bytes, macs = 0;
+  int64_t bytes = program.arena_bytes(), macs = 0;
   for (int i = 0; i < program.graph->value_count(); ++i)
     bytes += program.graph->value(ValueId{i}).type.bytes().value_or(0);
   for (const Step& step : program.steps)
