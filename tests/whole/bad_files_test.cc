@@ -342,7 +342,9 @@ TEST_F(BadFiles, HostileTables) {
   swapped.graph.SetConstant(
       swapped.graph.FindValue("w"),
       Tensor::Packed(taps, "k1n16-conv-f32", std::vector<std::byte>(2 * 16 * 9 * 4)));
-  swapped.plans.push_back({{{"x", {1, 6, 6, 20}}}, {{"n", {"dwconv_f32", "float32", {}, "", ""}}}});
+  swapped.plans.push_back(
+      {.shapes = {{"x", {1, 6, 6, 20}}},
+       .decisions = {{"n", {.kernel = "dwconv_f32", .precision = Precision::kFloat32}}}});
   write(swapped);
   expect("node n (Conv): weights have layout 'k1n16-conv-f32', expected taps-c");
   write(packed("", 44));

@@ -34,7 +34,7 @@ TEST_P(Bf16Models, FileRunsEverywhere) {
   const Tensor expected = Must(EvaluateGraph(graph, std::span(&input, 1)), path)[0];
   const auto report = ConvertToBf16(graph, {});
   ASSERT_TRUE(report) << report.error().message();
-  EXPECT_EQ(report->nodes_float, 0);
+  EXPECT_EQ(report->nodes[Precision::kFloat32], 0);
   ASSERT_TRUE(RunPasses(graph, Stage::kLower));
   const std::string file = ::testing::TempDir() + "/bf16_test.etm";
   ASSERT_TRUE(WriteEtm(Must(PackModel(graph, kReference), path), file));

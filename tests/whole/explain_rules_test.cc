@@ -148,7 +148,7 @@ QuantizeOptions Excluding(const std::string& name) {
 
 QuantizeOptions Keeping(const std::string& name, const std::string& code) {
   QuantizeOptions options;
-  options.keep[name] = code + ": as the test asks";
+  options.keep[name] = {code, "as the test asks"};
   return options;
 }
 
