@@ -70,6 +70,18 @@ set(EVOQ_NEON_FLAGS -march=armv8.2-a+dotprod)
 # Definitions that libevoq_runtime has, of operators that kernels run: a loop for each element type.
 set(EVOQ_SMALL_DEFINITIONS "add|binary|cast|logic|reduce|unary")
 
+set(EVOQ_HEADERS algorithm array atomic chrono cmath cstdint cstring filesystem functional limits
+                 map memory mutex numeric optional set span string string_view thread utility
+                 variant vector nlohmann/json.hpp tl/expected.hpp fmt/format.h)
+set(EVOQ_HEADER_LIBS fmt::fmt nlohmann_json::nlohmann_json tl::expected)
+evoq_precompile(room HEADERS ${EVOQ_HEADERS} LIBS ${EVOQ_HEADER_LIBS}
+                FLAGS ${CMAKE_CXX_COMPILE_OPTIONS_PIC})
+if(EVOQ_TESTS)
+  find_package(GTest REQUIRED)
+  evoq_precompile(test HEADERS ${EVOQ_HEADERS} fstream random gtest/gtest.h
+                  LIBS ${EVOQ_HEADER_LIBS} GTest::gtest FLAGS ${CMAKE_CXX_COMPILE_OPTIONS_PIE})
+endif()
+
 # A test binary evoq_NAME_test of the given sources and libraries, where tests are built:
 #   evoq_add_test(NAME SOURCES file... LIBS target... [FOLDER folder below the build folder])
 function(evoq_add_test name)
@@ -77,7 +89,6 @@ function(evoq_add_test name)
   if(NOT EVOQ_TESTS OR NOT arg_SOURCES)
     return()
   endif()
-  find_package(GTest REQUIRED)
   set(target evoq_${name}_test)
   add_executable(${target} ${arg_SOURCES})
   target_include_directories(${target} PRIVATE ${CMAKE_SOURCE_DIR})
@@ -85,6 +96,7 @@ function(evoq_add_test name)
   target_compile_definitions(${target} PRIVATE EVOQ_SOURCE_DIR="${CMAKE_SOURCE_DIR}")
   set_target_properties(${target} PROPERTIES
                         RUNTIME_OUTPUT_DIRECTORY ${CMAKE_BINARY_DIR}/${arg_FOLDER})
+  evoq_use_precompiled(${target} test)
   add_test(NAME ${name} COMMAND ${target})
 endfunction()
 
@@ -177,6 +189,7 @@ function(evoq_add_rooms)
     if(sources)
       add_library(evoq_${room} STATIC ${sources})
       target_link_libraries(evoq_${room} PUBLIC ${links})
+      evoq_use_precompiled(evoq_${room} room)
       if(each)
         evoq_each_isa(${room} "${links}" "${each}")
       endif()
