@@ -33,8 +33,8 @@ struct TuneReport {
 // caches are as in earnest; steps of one kind (kernel, shapes, types, attributes) are tuned
 // together. The choices go into the plan for these shapes, in place of earlier ones for the same
 // machine and threads, and into the cache. When the tuned run as a whole is not faster than the
-// default, the defaults stay. Errors: those of Compile, Executor and `progress`; model and cache are
-// then as they were.
+// default, the defaults stay. Errors: those of Compile, Executor and `progress`; model and cache
+// are then as they were.
 Result<TuneReport> TuneModel(Model& model, const TuneOptions& options);
 
 }  // namespace evoq

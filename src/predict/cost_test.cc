@@ -554,10 +554,10 @@ TEST(CostTerms, BytesOfConstants) {
   EXPECT_NEAR(Counted(text("int8[40, 24](scale 0.1, zero 0)"), "matmul_f32").terms[kWeights],
               floats, 1e-9)
       << "held as floats";
-  EXPECT_NEAR(Counted(text("int8[40, 24](scale 0.1, zero 0)"), "matmul_f32",
-                      {.method = kUnpackingMethod})
-                  .terms[kWeights],
-              floats / 4, 1e-9)
+  EXPECT_NEAR(
+      Counted(text("int8[40, 24](scale 0.1, zero 0)"), "matmul_f32", {.method = kUnpackingMethod})
+          .terms[kWeights],
+      floats / 4, 1e-9)
       << "unpacked in the cache";
   EXPECT_NEAR(Counted(text("float16[40, 24]"), "matmul_f32").terms[kWeights], floats, 1e-9);
   EXPECT_NEAR(Counted(text("int8[40, 24](scale 0.1, zero 0)"), "matmul_w8").terms[kWeights],
