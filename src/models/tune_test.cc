@@ -142,7 +142,8 @@ TEST_F(TuneTest, StopsBetweenRounds) {
   ASSERT_FALSE(stopped);
   EXPECT_EQ(stopped.error().message(), "enough");
   EXPECT_EQ(heard.size(), 3);
-  EXPECT_EQ(heard[0], 0);
+  EXPECT_GE(heard[0], 0);
+  EXPECT_LE(heard[2], 1);
   EXPECT_TRUE(std::is_sorted(heard.begin(), heard.end()));
   for (const Plan& plan : model.plans) EXPECT_TRUE(plan.tunings.empty());
   EXPECT_FALSE(std::filesystem::exists(cache_));

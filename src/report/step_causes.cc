@@ -85,6 +85,12 @@ std::optional<size_t> StepCauses::StepOf(NodeId node) const {
   return static_cast<size_t>(step);
 }
 
+// A view, or a copy from one memory to another: it is the reason of no other step's time.
+bool StepCauses::MovesAlone(NodeId node) const {
+  const auto step = StepOf(node);
+  return !step || program_.steps[*step].decision.kernel == kTransferKernel;
+}
+
 // What this step is the reason of by itself.
 std::string StepCauses::Root(size_t s) const {
   const Step& step = program_.steps[s];
@@ -127,12 +133,11 @@ std::vector<NodeId> StepCauses::NextSteps(NodeId id, Side side) const {
   return steps;
 }
 
-// Views, layout changes, conversions and float steps that only follow others: what stands beside
-// them decides.
+// Views, copies, layout changes, conversions and float steps that only follow others: what stands
+// beside them decides.
 bool StepCauses::IsPassedThrough(NodeId id) const {
-  const auto step = StepOf(id);
   const Node& node = graph_.node(id);
-  if (!step || ConvertsOnly(node) || node.op == "Transpose") return true;
+  if (MovesAlone(id) || ConvertsOnly(node) || node.op == "Transpose") return true;
   return !ReadsNarrow(graph_, node) && !WritesNarrow(graph_, node);
 }
 
@@ -140,9 +145,8 @@ std::string StepCauses::Search(NodeId id, Side side, std::vector<bool>& seen) co
   for (NodeId next : Next(id, side)) {
     if (seen[static_cast<size_t>(next.index)]) continue;
     seen[static_cast<size_t>(next.index)] = true;
-    const auto step = StepOf(next);
-    if (step) {
-      if (const std::string code = Root(*step); !code.empty()) return code;
+    if (!MovesAlone(next)) {
+      if (const std::string code = Root(*StepOf(next)); !code.empty()) return code;
     }
     if (!IsPassedThrough(next)) continue;
     if (const std::string code = Search(next, side, seen); !code.empty()) return code;
@@ -163,7 +167,7 @@ bool StepCauses::ReachesBorder(NodeId id, Side side) const {
     if (v.valid() && (side == Side::kReaders ? graph_.IsOutput(v) : graph_.IsInput(v))) return true;
   }
   for (NodeId next : Next(id, side)) {
-    if ((!StepOf(next) || graph_.node(next).op == "Transpose") && ReachesBorder(next, side))
+    if ((MovesAlone(next) || graph_.node(next).op == "Transpose") && ReachesBorder(next, side))
       return true;
   }
   return false;
@@ -174,7 +178,7 @@ bool StepCauses::ReachesBorder(NodeId id, Side side) const {
 bool StepCauses::IsUselessPair(NodeId id, bool quantizes) const {
   const std::vector<NodeId> next = Next(id, quantizes ? Side::kReaders : Side::kProducers);
   return !next.empty() && std::all_of(next.begin(), next.end(), [&](NodeId n) {
-    if (!StepOf(n)) return IsUselessPair(n, quantizes);
+    if (MovesAlone(n)) return IsUselessPair(n, quantizes);
     const Node& other = graph_.node(n);
     return ConvertsOnly(other) && WritesNarrow(graph_, other) != quantizes &&
            ReadsNarrow(graph_, other) == quantizes;

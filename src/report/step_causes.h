@@ -38,6 +38,7 @@ class StepCauses {
   enum class Side { kReaders, kProducers };
   std::string Root(size_t step) const;
   std::optional<size_t> StepOf(NodeId node) const;
+  bool MovesAlone(NodeId node) const;
   std::vector<NodeId> Next(NodeId node, Side side) const;
   std::vector<NodeId> NextSteps(NodeId node, Side side) const;
   bool ReachesBorder(NodeId node, Side side) const;
