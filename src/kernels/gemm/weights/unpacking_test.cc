@@ -65,11 +65,11 @@ TEST(Unpacking, WhereItPays) {
     bool pays;
   };
   constexpr Case kCases[] = {
-      {64, 512, 512, 1, true},   {63, 512, 512, 1, false},   {64, 512, 511, 1, false},
-      {63, 2048, 4096, 1, true}, {63, 2048, 4095, 1, false}, {17, 4096, 4096, 1, true},
-      {256, 512, 512, 8, true},  {256, 512, 512, 3, false},  // 8 groups: 9 places
-      {256, 512, 4096, 3, true},                             // 64 groups: 66 places
-      {256, 262144, 1, 1, true}, {256, 262144, 1, 2, false},
+      {256, 512, 512, 1, true},   {255, 512, 512, 1, false},   {256, 512, 511, 1, false},
+      {255, 2048, 4096, 1, true}, {255, 2048, 4095, 1, false}, {17, 4096, 4096, 1, true},
+      {256, 512, 512, 8, true},   {256, 512, 512, 3, false},  // 8 groups: 9 places
+      {256, 512, 4096, 3, true},                              // 64 groups: 66 places
+      {256, 262144, 1, 1, true},  {256, 262144, 1, 2, false},
   };
   const Attrs none;
   for (const Case& c : kCases) {
