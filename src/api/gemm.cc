@@ -1,0 +1,124 @@
+#include <atomic>
+#include <memory>
+#include <mutex>
+#include <new>
+#include <system_error>
+
+#include "base/isa.h"
+#include "base/math.h"
+#include "evoq/gemm.h"
+#include "products/float_product.h"
+
+namespace {
+
+using evoq::ProductF32;
+using evoq::ProductSpace;
+
+// The threads and memory that calls share, one call at a time.
+class Shared {
+ public:
+  static Shared& Get() {
+    static Shared shared;
+    return shared;
+  }
+
+  // Throws std::system_error where the system refuses the threads.
+  void SetThreads(int threads) {
+    const std::lock_guard lock(mutex_);
+    space_ = std::make_unique<ProductSpace>(threads);
+  }
+
+  // Runs `multiply` in the shared space, or, where that is busy, in one of the calling thread.
+  template <typename Multiply>
+  void Run(const Multiply& multiply) {
+    const std::unique_lock lock(mutex_, std::try_to_lock);
+    if (!lock.owns_lock()) {
+      thread_local ProductSpace own(1);
+      return multiply(own);
+    }
+    if (space_ == nullptr) space_ = std::make_unique<ProductSpace>(0);
+    multiply(*space_);
+  }
+
+  evoq::Isa isa() const { return isa_; }
+
+ private:
+  Shared() : isa_(evoq::SelectIsa().value_or(evoq::Isa::kScalar)) {}
+
+  const evoq::Isa isa_;
+  std::mutex mutex_;
+  std::unique_ptr<ProductSpace> space_;
+};
+
+// A matrix as its caller gives it: op(X) has so many rows and columns.
+struct Stored {
+  int64_t rows, columns, leading;
+  bool transposed, column_major;
+
+  // Whether elements follow each other along a row of op(X).
+  bool along_rows() const { return transposed == column_major; }
+  bool LeadingFits() const {
+    return leading >= std::max<int64_t>(along_rows() ? columns : rows, 1);
+  }
+  evoq::StridedF32 View(const float* data) const {
+    return along_rows() ? evoq::StridedF32{data, leading, 1} : evoq::StridedF32{data, 1, leading};
+  }
+};
+
+bool IsOrder(evoq_order order) { return order == EVOQ_ROW_MAJOR || order == EVOQ_COLUMN_MAJOR; }
+bool IsTranspose(evoq_transpose t) { return t == EVOQ_NO_TRANSPOSE || t == EVOQ_TRANSPOSE; }
+
+// Whether rows of `leading` elements can lie in memory.
+bool Fits(int64_t rows, int64_t leading) {
+  const int64_t sizes[] = {rows, leading, 16};
+  return evoq::CheckedProduct(sizes).has_value();
+}
+
+}  // namespace
+
+int evoq_gemm_set_threads(int threads) {
+  if (threads < 0 || threads > 1024) return 1;
+  try {
+    Shared::Get().SetThreads(threads);
+  } catch (const std::exception&) {
+    return 1;
+  }
+  return 0;
+}
+
+int evoq_sgemm(evoq_order order, evoq_transpose transpose_a, evoq_transpose transpose_b, int64_t m,
+               int64_t n, int64_t k, float alpha, const float* a, int64_t lda, const float* b,
+               int64_t ldb, float beta, float* c, int64_t ldc) {
+  const bool column_major = order == EVOQ_COLUMN_MAJOR;
+  const Stored as = {m, k, lda, transpose_a == EVOQ_TRANSPOSE, column_major},
+               bs = {k, n, ldb, transpose_b == EVOQ_TRANSPOSE, column_major},
+               cs = {m, n, ldc, false, column_major};
+  const bool nothing = m == 0 || n == 0, no_sum = k == 0 || alpha == 0;
+  if (!IsOrder(order)) return 1;
+  if (!IsTranspose(transpose_a)) return 2;
+  if (!IsTranspose(transpose_b)) return 3;
+  if (m < 0) return 4;
+  if (n < 0) return 5;
+  if (k < 0) return 6;
+  if (a == nullptr && !nothing && !no_sum) return 8;
+  if (!as.LeadingFits()) return 9;
+  if (b == nullptr && !nothing && !no_sum) return 10;
+  if (!bs.LeadingFits()) return 11;
+  if (c == nullptr && !nothing) return 13;
+  if (!cs.LeadingFits()) return 14;
+  if (nothing) return 0;
+  if (!Fits(std::max(m, k), lda) || !Fits(std::max(k, n), ldb) || !Fits(std::max(m, n), ldc))
+    return EVOQ_GEMM_NO_MEMORY;
+  ProductF32 product = {m, n, k, alpha, as.View(a), bs.View(b), beta, c, ldc};
+  if (column_major) {  // the rows of c are the columns of its transpose, op(b)' op(a)'
+    const Stored at = {k, m, lda, !as.transposed, true}, bt = {n, k, ldb, !bs.transposed, true};
+    product = {n, m, k, alpha, bt.View(b), at.View(a), beta, c, ldc};
+  }
+  try {
+    Shared& shared = Shared::Get();
+    shared.Run([&](ProductSpace& space) { evoq::Multiply(product, shared.isa(), space); });
+  } catch (const std::exception&) {
+    return EVOQ_GEMM_NO_MEMORY;
+  }
+  return 0;
+}
