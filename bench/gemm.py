@@ -99,10 +99,9 @@ def main():
     for shape in SHAPES:
         for transpose_a, transpose_b in ((False, False), (False, True), (True, False)):
             ours, theirs = measure(library, shape, transpose_a, transpose_b)
-            print(
-                f"{' '.join(map(str, shape)):>16}  {'A^T' if transpose_a else 'A':5} "
-                f"{'B^T' if transpose_b else 'B':5} {ours:7.1f}   {theirs:7.1f}  {ours / theirs:5.2f}"
-            )
+            operands = f"{'A^T' if transpose_a else 'A':5} {'B^T' if transpose_b else 'B':5}"
+            sizes = " ".join(map(str, shape))
+            print(f"{sizes:>16}  {operands} {ours:7.1f}   {theirs:7.1f}  {ours / theirs:5.2f}")
 
 
 if __name__ == "__main__":

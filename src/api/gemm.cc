@@ -1,3 +1,5 @@
+#include "evoq/gemm.h"
+
 #include <atomic>
 #include <memory>
 #include <mutex>
@@ -6,7 +8,6 @@
 
 #include "base/isa.h"
 #include "base/math.h"
-#include "evoq/gemm.h"
 #include "products/float_product.h"
 
 namespace {

@@ -1,4 +1,6 @@
 // The public products against sums in double precision.
+#include "evoq/gemm.h"
+
 #include <gtest/gtest.h>
 
 #include <cmath>
@@ -6,8 +8,6 @@
 #include <random>
 #include <thread>
 #include <vector>
-
-#include "evoq/gemm.h"
 
 namespace {
 

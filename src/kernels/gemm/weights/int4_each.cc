@@ -39,7 +39,7 @@ struct Int4 {
 };
 
 void Pack(const uint8_t* elements, int64_t depth, uint8_t* panel) {
-  std::memset(panel, 0, static_cast<size_t>(PanelBytes<Int4>(depth)));
+  if (depth > 0) std::memset(panel, 0, static_cast<size_t>(PanelBytes<Int4>(depth)));
   for (int64_t i = 0; i < depth * kWeightColumns; ++i) {
     const int64_t k = i / kWeightColumns;
     panel[k / 2 * kWeightColumns + i % kWeightColumns] |=
