@@ -61,6 +61,22 @@ def check_size(folder):
     check("stripped size", size <= MOST_BYTES, f"{size} bytes, at most {MOST_BYTES}")
 
 
+def print_sizes():
+    """Bytes of the library by room, kernels by instruction set, as lld's map has them."""
+    with open(os.path.join(BUILD, "include/libevoq_runtime.sizes")) as f:
+        placed = re.findall(
+            r"^ *[0-9a-f]{3,} +[0-9a-f]+ +([0-9a-f]+) +\d+ {9}(.*):\(\.", f.read(), re.M
+        )
+    sizes = {}
+    for size, path in placed:
+        room = re.search(r"libevoq_(\w+)\.a|$", path)[1] or "others"
+        isa = re.search(r"_(avx2_vnni|avx2|avx512|scalar)\b|$", path)[1]
+        row = f"kernels {isa or 'for all'}" if room == "kernels" else room
+        sizes[row] = sizes.get(row, 0) + int(size, 16)
+    for row, size in sorted(sizes.items(), key=lambda item: -item[1]):
+        print(f"  {size / 1e6:5.2f} MB {row}")
+
+
 def compiled(folder):
     program = os.path.join(folder, "run_etm")
     library_folder = os.path.dirname(LIBRARY)
@@ -151,6 +167,7 @@ def main():
     with tempfile.TemporaryDirectory() as folder:
         check_links()
         check_size(folder)
+        print_sizes()
         program = compiled(folder)
         at = lambda name: os.path.join(folder, name)
         agree.evoq("zoo", "resnet50", "-o", at("resnet50.onnx"))

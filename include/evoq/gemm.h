@@ -5,7 +5,8 @@
  *
  * Element (i, j) of a row-major matrix X is X[i * ldx + j], of a column-major one X[i + j * ldx];
  * the leading dimension ldx is at least the length of a row (column), of the matrix as it is
- * stored. With beta 0, C is written only. Results do not depend on the number of threads.
+ * stored. With beta 0, C is written only. No element of C may be one of A or B. Results do not
+ * depend on the number of threads.
  *
  * Functions return 0, the number of the first argument that is wrong (the first one is 1), or
  * EVOQ_GEMM_NO_MEMORY; C is then as it was. They may be called from several threads at once; calls

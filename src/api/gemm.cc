@@ -61,6 +61,11 @@ struct Stored {
   bool LeadingFits() const {
     return leading >= std::max<int64_t>(along_rows() ? columns : rows, 1);
   }
+  // Whether it can lie in memory, also in panels of 16 floats a line.
+  bool Fits() const {
+    const int64_t sizes[] = {along_rows() ? rows : columns, leading, 64};
+    return evoq::CheckedProduct(sizes).has_value();
+  }
   evoq::StridedF32 View(const float* data) const {
     return along_rows() ? evoq::StridedF32{data, leading, 1} : evoq::StridedF32{data, 1, leading};
   }
@@ -68,12 +73,6 @@ struct Stored {
 
 bool IsOrder(evoq_order order) { return order == EVOQ_ROW_MAJOR || order == EVOQ_COLUMN_MAJOR; }
 bool IsTranspose(evoq_transpose t) { return t == EVOQ_NO_TRANSPOSE || t == EVOQ_TRANSPOSE; }
-
-// Whether rows of `leading` elements can lie in memory.
-bool Fits(int64_t rows, int64_t leading) {
-  const int64_t sizes[] = {rows, leading, 16};
-  return evoq::CheckedProduct(sizes).has_value();
-}
 
 }  // namespace
 
@@ -108,8 +107,7 @@ int evoq_sgemm(evoq_order order, evoq_transpose transpose_a, evoq_transpose tran
   if (c == nullptr && !nothing) return 13;
   if (!cs.LeadingFits()) return 14;
   if (nothing) return 0;
-  if (!Fits(std::max(m, k), lda) || !Fits(std::max(k, n), ldb) || !Fits(std::max(m, n), ldc))
-    return EVOQ_GEMM_NO_MEMORY;
+  if (!as.Fits() || !bs.Fits() || !cs.Fits()) return EVOQ_GEMM_NO_MEMORY;
   ProductF32 product = {m, n, k, alpha, as.View(a), bs.View(b), beta, c, ldc};
   if (column_major) {  // the rows of c are the columns of its transpose, op(b)' op(a)'
     const Stored at = {k, m, lda, !as.transposed, true}, bt = {n, k, ldb, !bs.transposed, true};

@@ -152,4 +152,14 @@ TEST(Gemm, NamesTheWrongArgument) {
       EVOQ_GEMM_NO_MEMORY);
 }
 
+TEST(Gemm, WithoutMemoryLeavesCAsItWas) {
+  const int64_t k = int64_t{1} << 42;  // its panel takes more than there are addresses
+  const float a = 1, b = 1;
+  float c = 3;
+  EXPECT_EQ(evoq_sgemm(EVOQ_ROW_MAJOR, EVOQ_NO_TRANSPOSE, EVOQ_NO_TRANSPOSE, 1, 1, k, 1, &a, k, &b,
+                       1, 2, &c, 1),
+            EVOQ_GEMM_NO_MEMORY);
+  EXPECT_EQ(c, 3);
+}
+
 }  // namespace

@@ -42,29 +42,23 @@ void ExplainFloat(const Node& node, const NodeCall& args, Decision& decision) {
   }
 }
 
-// Whether the executor looks at what the node reads before each run, which is the host's to do
-// (runtime/guard.h).
-bool IsGuarded(const Node& node) {
-  const OpDef* op = FindOp(node.op, node.domain);
-  return op != nullptr && op->axes == AxisUse::kGathered;
+}  // namespace
+
+bool MayCompute(const Backend& backend, const Node& node) {
+  return backend.memory == &kHostMemory || !ReadsByIndex(node);
 }
 
-// Those before it that do not are noted. Null where none does.
-const KernelDef* FirstThatTakes(const Node& node, const KernelCall& call, const Target& target,
-                                std::vector<Decision::Rejected>& rejected) {
-  for (const Backend* backend : target.backends()) {
-    if (backend->memory != &kHostMemory && IsGuarded(node)) continue;
-    for (const KernelDef* kernel : backend->kernels()) {
-      if (call.op != kernel->op) continue;
-      auto reason = kernel->reject(call);
-      if (!reason) return kernel;
-      rejected.push_back({kernel->name, *std::move(reason)});
-    }
+const KernelDef* FirstThatTakes(const Backend& backend, const Node& node, const KernelCall& call,
+                                std::vector<Decision::Rejected>* rejected) {
+  if (!MayCompute(backend, node)) return nullptr;
+  for (const KernelDef* kernel : backend.kernels()) {
+    if (call.op != kernel->op) continue;
+    auto reason = kernel->reject(call);
+    if (!reason) return kernel;
+    if (rejected != nullptr) rejected->push_back({kernel->name, *std::move(reason)});
   }
   return nullptr;
 }
-
-}  // namespace
 
 NodeCall::NodeCall(const Graph& graph, const Node& node) : call{node.op, node.attrs, {}, {}, {}} {
   for (ValueId id : node.inputs) {
@@ -84,9 +78,12 @@ Decision ChooseKernel(const Graph& graph, const Node& node, const Target& target
   Decision decision;
   decision.kernel = kReferenceKernel;
   decision.precision = Precision::kFloat32;
-  if (const KernelDef* kernel = FirstThatTakes(node, args.call, target, decision.rejected)) {
+  for (const Backend* backend : target.backends()) {
+    const KernelDef* kernel = FirstThatTakes(*backend, node, args.call, &decision.rejected);
+    if (kernel == nullptr) continue;
     decision.kernel = kernel->name;
     decision.precision = kernel->precision;
+    break;
   }
   ExplainFloat(node, args, decision);
   return decision;

@@ -17,6 +17,15 @@ struct NodeCall {
   NodeCall& operator=(const NodeCall&) = delete;
 };
 
+// Whether the backend may compute the node whatever its kernels say: indices that come with a run
+// are checked on the host before (runtime/guard.h).
+bool MayCompute(const Backend& backend, const Node& node);
+
+// The backend's first kernel that takes the node, null where none does; `rejected`, where not null,
+// gets those before it.
+const KernelDef* FirstThatTakes(const Backend& backend, const Node& node, const KernelCall& call,
+                                std::vector<Decision::Rejected>* rejected);
+
 // The first kernel of the target's first backend that takes the node, else of its next; the
 // reference evaluator when none does. `graph` has static types.
 Decision ChooseKernel(const Graph& graph, const Node& node, const Target& target = Target());

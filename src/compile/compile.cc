@@ -110,11 +110,9 @@ bool Holds(const Decision& decision, const Graph& graph, const Node& node, const
   const NodeCall args(graph, node);
   for (const Backend* backend : target.backends()) {
     if (backend == found) break;
-    for (const KernelDef* other : backend->kernels()) {
-      if (node.op == other->op && !other->reject(args.call)) return false;
-    }
+    if (FirstThatTakes(*backend, node, args.call, nullptr) != nullptr) return false;
   }
-  return !kernel->reject(args.call);
+  return MayCompute(*found, node) && !kernel->reject(args.call);
 }
 
 // What computes a step, by the model's plan where that can be followed.

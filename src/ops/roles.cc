@@ -81,6 +81,11 @@ bool Converts(const Node& node, PrecisionChange conversion) {
 bool IsQuantize(const Node& node) { return Converts(node, PrecisionChange::kQuantize); }
 bool IsDequantize(const Node& node) { return Converts(node, PrecisionChange::kDequantize); }
 
+bool ReadsByIndex(const Node& node) {
+  const OpDef* op = DefOf(node);
+  return op != nullptr && op->axes == AxisUse::kGathered;
+}
+
 WeightIndex::WeightIndex(const Node& node, std::span<const int64_t> sizes) {
   const LinearForm& form = *LinearFormOf(node);
   const int rank = static_cast<int>(sizes.size());

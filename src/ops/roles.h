@@ -92,6 +92,9 @@ bool IsConversion(const Node& node);
 bool IsQuantize(const Node& node);    // QuantizeLinear
 bool IsDequantize(const Node& node);  // DequantizeLinear
 
+// Whether input 1 holds indices into an axis of input 0: AxisUse::kGathered.
+bool ReadsByIndex(const Node& node);
+
 // Which channels each element of a weight belongs to. Needs a LinearForm and a weight of rank 2 or
 // more whose elements are counted in row-major order.
 class WeightIndex {

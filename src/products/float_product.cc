@@ -1,6 +1,7 @@
 #include "products/float_product.h"
 
 #include <algorithm>
+#include <utility>
 
 #include "base/math.h"
 #include "kernels/gemm/gemm_float.h"
@@ -46,13 +47,14 @@ class Product {
   Product(const ProductF32& product, Isa isa, ProductSpace& space)
       : p_(product), isa_(isa), space_(space), move_(MoveTableFor(isa)) {}
 
+  // Whatever may throw comes before the first element of c.
   void Run() {
     const bool in_place = p_.m <= kInPlaceRows && p_.b.column_stride == 1 && p_.alpha == 1;
     const int64_t whole = in_place ? p_.n / kPanelF32 * kPanelF32 : 0;  // columns read as they are
     const bool copies_a = p_.a.column_stride != 1;
     const int64_t a_floats = copies_a ? RoundUp(p_.m * p_.k, kPanelF32) : 0;
     const int64_t b_floats = RoundUp(p_.n - whole, kPanelF32) * p_.k;
-    auto* room = reinterpret_cast<float*>(
+    auto* const room = reinterpret_cast<float*>(
         space_.Room(static_cast<size_t>(a_floats + b_floats) * sizeof(float)));
     Rows rows = {p_.a.data, p_.a.row_stride, p_.c_stride, 0};
     if (copies_a) {
@@ -60,16 +62,26 @@ class Product {
       rows.a = room;
       rows.a_stride = p_.k;
     }
+    const Columns read = Planned(rows, {p_.b.data, p_.b.row_stride, kPanelF32, false}, 0, whole);
+    const Columns packed =
+        Planned(rows, {room + a_floats, kPanelF32, p_.k * kPanelF32, true}, whole, p_.n);
+    if (whole < p_.n) PackB(whole, room + a_floats);
     if (p_.beta != 0 && p_.beta != 1) ScaleC();
-    if (whole > 0) Columns(rows, {p_.b.data, p_.b.row_stride, kPanelF32, false}, 0, whole);
-    if (whole < p_.n) {
-      PackB(whole, room + a_floats);
-      Columns(rows, {room + a_floats, kPanelF32, p_.k * kPanelF32, true}, whole, p_.n);
-    }
+    Compute(read);
+    Compute(packed);
   }
 
  private:
-  void Columns(Rows rows, const Panels& b, int64_t begin, int64_t end) {
+  // Columns [begin, end) of c.
+  struct Columns {
+    Rows rows;
+    const float* b;
+    int64_t begin, end;
+    GemmPlan plan;
+  };
+
+  Columns Planned(Rows rows, const Panels& b, int64_t begin, int64_t end) const {
+    if (begin == end) return {};
     GemmSizes sizes;
     sizes.rows = p_.m;
     sizes.columns = end - begin;
@@ -81,9 +93,21 @@ class Product {
     GemmPlan plan = PlanGemm(sizes, GemmTypesF32(isa_), Activation{}, options);
     plan.b_step = rows.b_step = b.step;
     if (!b.packed) plan.k_stride = 0;
-    float* const c = p_.c + begin;
-    const GemmJob job = {&rows,       Rows::Fill, b.data,  0,
-                         end - begin, c,          nullptr, p_.beta == 0 ? nullptr : c};
+    return {rows, b.data, begin, end, std::move(plan)};
+  }
+
+  void Compute(const Columns& columns) {
+    if (columns.begin == columns.end) return;
+    float* const c = p_.c + columns.begin;
+    const GemmJob job = {&columns.rows,
+                         Rows::Fill,
+                         columns.b,
+                         0,
+                         columns.end - columns.begin,
+                         c,
+                         nullptr,
+                         p_.beta == 0 ? nullptr : c};
+    const GemmPlan& plan = columns.plan;
     space_.pool.ParallelFor(plan.tasks(), plan.grain, [&](int64_t first, int64_t last) {
       for (int64_t task = first; task < last; ++task) RunGemmTask(plan, job, task);
     });

@@ -194,9 +194,8 @@ Result<BoundKernel> BindStep(const Program& program, const Step& step, BindOptio
   EVOQ_ASSIGN(BoundKernel bound, kernel->bind(call, options));
   std::optional<Guard> guard = GuardOf(node, inputs);
   if (!guard) return bound;
-  if (step.backend->memory != &kHostMemory)
-    return InvalidInput("kernel {} runs on {}, expected the host: its indices are checked before",
-                        kernel->name, step.backend->name);
+  EVOQ_CHECK(step.backend->memory == &kHostMemory, "{}: indices on {}", kernel->name,
+             step.backend->name);  // MayCompute (compile/choose.h)
   const size_t scratch = bound.scratch_bytes;
   KernelPlan plan = bound.plan;
   return BoundKernel::Of(GuardedStep{std::move(*guard), std::move(bound), failure}, scratch,
