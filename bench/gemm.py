@@ -3,23 +3,25 @@
 
     build/venv/bin/python bench/gemm.py [--threads N] [--rounds N] [--library libevoq.so]
 
-Both are called in turn, `--rounds` times; each figure is of the fastest round. The time of a call
-from Python, about a microsecond, is in both."""
+Both are called in turn, `--rounds` times, through the same C interface with arguments made before;
+each figure is of the fastest round. What a call from Python takes by itself, measured with a product
+of no rows, is taken off."""
 
 import argparse
 import ctypes
+import functools
+import glob
 import os
 import pathlib
 import time
+
+import numpy as np
 
 parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
 parser.add_argument("--threads", type=int, default=1)
 parser.add_argument("--rounds", type=int, default=7)
 parser.add_argument("--library", type=pathlib.Path)
 arguments = parser.parse_args()
-os.environ["OPENBLAS_NUM_THREADS"] = str(arguments.threads)
-
-import numpy as np  # after its number of threads is set
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 SHAPES = [  # m, n, k
@@ -36,69 +38,73 @@ SHAPES = [  # m, n, k
 ROW_MAJOR, NO_TRANSPOSE, TRANSPOSE = 101, 111, 112
 
 
-def load(path):
-    library = ctypes.CDLL(str(path))
-    size, pointer, real = ctypes.c_int64, ctypes.c_void_p, ctypes.c_float
-    operand = [pointer, size]
-    library.evoq_sgemm.argtypes = [
-        *[ctypes.c_int] * 3,
-        *[size] * 3,
-        *[real, *operand, *operand],
-        *[real, *operand],
-    ]
-    return library
+class Blas:
+    """A library with cblas_sgemm's arguments."""
+
+    def __init__(self, path, sgemm, set_threads):
+        library = ctypes.CDLL(str(path))
+        self.sgemm = getattr(library, sgemm)
+        self.sgemm.restype = None
+        getattr(library, set_threads)(arguments.threads)
+
+    def call(self, m, n, k, a, b, c, transpose_a, transpose_b):
+        """The product as a function without arguments."""
+        size, real = ctypes.c_int64, ctypes.c_float
+        address = lambda x: ctypes.c_void_p(x.ctypes.data)
+        flags = [TRANSPOSE if t else NO_TRANSPOSE for t in (transpose_a, transpose_b)]
+        given = [ctypes.c_int(v) for v in (ROW_MAJOR, *flags)] + [size(v) for v in (m, n, k)]
+        given += [real(1), address(a), size(a.shape[1]), address(b), size(b.shape[1])]
+        given += [real(0), address(c), size(c.shape[1])]
+        return functools.partial(self.sgemm, *given)
 
 
-def measure(library, shape, transpose_a, transpose_b):
+def numpys_openblas():
+    folder = os.path.join(os.path.dirname(os.path.dirname(np.__file__)), "numpy.libs")
+    found = glob.glob(os.path.join(folder, "libscipy_openblas64_*.so"))
+    if not found:
+        raise SystemExit(f"bench/gemm.py: no libscipy_openblas64_*.so in {folder}")
+    return found[0]
+
+
+def seconds(call, calls):
+    start = time.perf_counter()
+    for _ in range(calls):
+        call()
+    return (time.perf_counter() - start) / calls
+
+
+def measure(libraries, shape, transpose_a, transpose_b):
     m, n, k = shape
     random = np.random.default_rng(1)
     a = random.random((k, m) if transpose_a else (m, k), np.float32)
     b = random.random((n, k) if transpose_b else (k, n), np.float32)
-    c = np.zeros((m, n), np.float32)
-
-    def ours():
-        library.evoq_sgemm(
-            ROW_MAJOR,
-            TRANSPOSE if transpose_a else NO_TRANSPOSE,
-            TRANSPOSE if transpose_b else NO_TRANSPOSE,
-            m,
-            n,
-            k,
-            1,
-            a.ctypes.data,
-            a.shape[1],
-            b.ctypes.data,
-            b.shape[1],
-            0,
-            c.ctypes.data,
-            n,
-        )
-
-    def theirs():
-        np.matmul(a.T if transpose_a else a, b.T if transpose_b else b, out=c)
-
-    ours()
-    result = c.copy()
-    theirs()
-    assert np.allclose(result, c, rtol=1e-3), (shape, transpose_a, transpose_b)
-    calls = 1 + int(3e7 / (m * n * k))
-    best = [float("inf")] * 2
+    results = [np.zeros((m, n), np.float32) for _ in libraries]
+    calls = [
+        (x.call(m, n, k, a, b, c, transpose_a, transpose_b), x.call(0, n, k, a, b, c, 0, 0))
+        for x, c in zip(libraries, results)
+    ]
+    for product, _ in calls:
+        product()
+    assert np.allclose(*results, rtol=1e-3), (shape, transpose_a, transpose_b)
+    count = 1 + int(3e7 / (m * n * k))
+    best = [[float("inf")] * 2 for _ in libraries]
     for _ in range(arguments.rounds):
-        for i, call in enumerate((ours, theirs)):
-            start = time.perf_counter()
-            for _ in range(calls):
-                call()
-            best[i] = min(best[i], (time.perf_counter() - start) / calls)
-    return [2e-9 * m * n * k / seconds for seconds in best]
+        for i, pair in enumerate(calls):
+            for j, call in enumerate(pair):
+                best[i][j] = min(best[i][j], seconds(call, count))
+    return [2e-9 * m * n * k / (product - nothing) for product, nothing in best]
 
 
 def main():
-    library = load(arguments.library or ROOT / "build/release/include/libevoq.so")
-    library.evoq_gemm_set_threads(arguments.threads)
+    path = arguments.library or ROOT / "build/release/include/libevoq.so"
+    libraries = [
+        Blas(path, "evoq_sgemm", "evoq_gemm_set_threads"),
+        Blas(numpys_openblas(), "scipy_cblas_sgemm64_", "scipy_openblas_set_num_threads64_"),
+    ]
     print(f"{'m n k':>16}  op(A) op(B)    evoq  OpenBLAS  ratio   ({arguments.threads} threads)")
     for shape in SHAPES:
         for transpose_a, transpose_b in ((False, False), (False, True), (True, False)):
-            ours, theirs = measure(library, shape, transpose_a, transpose_b)
+            ours, theirs = measure(libraries, shape, transpose_a, transpose_b)
             operands = f"{'A^T' if transpose_a else 'A':5} {'B^T' if transpose_b else 'B':5}"
             sizes = " ".join(map(str, shape))
             print(f"{sizes:>16}  {operands} {ours:7.1f}   {theirs:7.1f}  {ours / theirs:5.2f}")

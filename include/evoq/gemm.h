@@ -8,9 +8,9 @@
  * stored. With beta 0, C is written only. No element of C may be one of A or B. Results do not
  * depend on the number of threads.
  *
- * Functions return 0, the number of the first argument that is wrong (the first one is 1), or
- * EVOQ_GEMM_NO_MEMORY; C is then as it was. They may be called from several threads at once; calls
- * that find the threads busy run on their own. */
+ * Functions return 0, or the number of the first invalid argument (the first one is 1), or one of
+ * the codes below; C is then as it was. They may be called from several threads at once; calls that
+ * find the threads busy run on their own. A call takes up to 256 KiB of its thread's stack. */
 #ifndef EVOQ_GEMM_H_
 #define EVOQ_GEMM_H_
 
@@ -24,10 +24,15 @@ extern "C" {
 typedef enum { EVOQ_ROW_MAJOR = 101, EVOQ_COLUMN_MAJOR = 102 } evoq_order;
 typedef enum { EVOQ_NO_TRANSPOSE = 111, EVOQ_TRANSPOSE = 112 } evoq_transpose;
 
-enum { EVOQ_GEMM_NO_MEMORY = -1 };
+enum {
+  EVOQ_GEMM_NO_MEMORY = -1, /* the system refuses memory or threads */
+  EVOQ_GEMM_NO_TARGET = -2, /* EVOQ_TARGET names no instruction set of this machine */
+  EVOQ_GEMM_MOST_THREADS = 1024
+};
 
-/* So many threads for the products of this process, 0: all physical cores (the default). 0, or 1
- * where the number is negative or the system refuses them. */
+/* Sets the number of threads that the products of this process share; 0: all physical cores, the
+ * default. Returns 0; 1 where the number is negative or above EVOQ_GEMM_MOST_THREADS, or the system
+ * refuses the threads. */
 int evoq_gemm_set_threads(int threads);
 
 int evoq_sgemm(evoq_order order, evoq_transpose transpose_a, evoq_transpose transpose_b, int64_t m,

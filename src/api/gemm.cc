@@ -1,10 +1,9 @@
 #include "evoq/gemm.h"
 
-#include <atomic>
+#include <algorithm>
+#include <exception>
 #include <memory>
 #include <mutex>
-#include <new>
-#include <system_error>
 
 #include "base/isa.h"
 #include "base/math.h"
@@ -41,12 +40,10 @@ class Shared {
     multiply(*space_);
   }
 
-  evoq::Isa isa() const { return isa_; }
+  const evoq::Result<evoq::Isa>& isa() const { return isa_; }
 
  private:
-  Shared() : isa_(evoq::SelectIsa().value_or(evoq::Isa::kScalar)) {}
-
-  const evoq::Isa isa_;
+  const evoq::Result<evoq::Isa> isa_ = evoq::SelectIsa();
   std::mutex mutex_;
   std::unique_ptr<ProductSpace> space_;
 };
@@ -77,7 +74,7 @@ bool IsTranspose(evoq_transpose t) { return t == EVOQ_NO_TRANSPOSE || t == EVOQ_
 }  // namespace
 
 int evoq_gemm_set_threads(int threads) {
-  if (threads < 0 || threads > 1024) return 1;
+  if (threads < 0 || threads > EVOQ_GEMM_MOST_THREADS) return 1;
   try {
     Shared::Get().SetThreads(threads);
   } catch (const std::exception&) {
@@ -115,7 +112,8 @@ int evoq_sgemm(evoq_order order, evoq_transpose transpose_a, evoq_transpose tran
   }
   try {
     Shared& shared = Shared::Get();
-    shared.Run([&](ProductSpace& space) { evoq::Multiply(product, shared.isa(), space); });
+    if (!shared.isa()) return EVOQ_GEMM_NO_TARGET;
+    shared.Run([&](ProductSpace& space) { evoq::Multiply(product, *shared.isa(), space); });
   } catch (const std::exception&) {
     return EVOQ_GEMM_NO_MEMORY;
   }

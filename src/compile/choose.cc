@@ -44,13 +44,13 @@ void ExplainFloat(const Node& node, const NodeCall& args, Decision& decision) {
 
 }  // namespace
 
-bool MayCompute(const Backend& backend, const Node& node) {
-  return backend.memory == &kHostMemory || !ReadsByIndex(node);
+bool MayCompute(const Backend& backend, const Node& node, const KernelCall& call) {
+  return backend.memory == &kHostMemory || !ReadsByIndex(node) || call.constant(1) != nullptr;
 }
 
 const KernelDef* FirstThatTakes(const Backend& backend, const Node& node, const KernelCall& call,
                                 std::vector<Decision::Rejected>* rejected) {
-  if (!MayCompute(backend, node)) return nullptr;
+  if (!MayCompute(backend, node, call)) return nullptr;
   for (const KernelDef* kernel : backend.kernels()) {
     if (call.op != kernel->op) continue;
     auto reason = kernel->reject(call);

@@ -19,7 +19,7 @@ struct NodeCall {
 
 // Whether the backend may compute the node whatever its kernels say: indices that come with a run
 // are checked on the host before (runtime/guard.h).
-bool MayCompute(const Backend& backend, const Node& node);
+bool MayCompute(const Backend& backend, const Node& node, const KernelCall& call);
 
 // The backend's first kernel that takes the node, null where none does; `rejected`, where not null,
 // gets those before it.

@@ -73,30 +73,29 @@ const std::string* PackedBy(const Model& model, const std::string& node) {
 // another kernel, and those that the file keeps plain because packing would have made it larger.
 // Kernels only pack weights, input 1, and check their layout when they bind; whatever else a file
 // holds packed is unpacked.
-Status FitConstants(const Model& model, Graph& graph, NodeId id, const Decision& decision,
-                    const Target& target, PackCache* cache) {
-  const KernelDef* kernel = target.Find(decision.kernel).kernel;
+Status FitConstants(const Model& model, Graph& graph, NodeId id, const KernelDef* kernel,
+                    PackCache* cache) {
+  const std::string name = kernel != nullptr ? kernel->name : "";
   const std::string* packed_by = PackedBy(model, graph.node(id).name);
-  const bool packs = kernel != nullptr && kernel->pack != nullptr && packed_by != nullptr &&
-                     *packed_by == decision.kernel;
+  const bool wants = kernel != nullptr && kernel->pack != nullptr;
+  const bool packs = wants && packed_by != nullptr && *packed_by == name;
   for (size_t i = 0; i < graph.node(id).inputs.size(); ++i) {
     const Tensor* constant = graph.ConstantInput(graph.node(id), i);
     if (constant == nullptr || (packs && i == 1 && !constant->layout().empty())) continue;
-    const bool wants = kernel != nullptr && kernel->pack != nullptr;
     if (!wants && constant->layout().empty()) continue;
     const Tensor before = *constant;
-    const std::string name = graph.value(graph.node(id).inputs[i]).name;
+    const std::string value = graph.value(graph.node(id).inputs[i]).name;
     const auto fit = [&]() -> Result<Tensor> {
       if (!before.layout().empty()) {
         EVOQ_ASSIGN(Tensor plain, ToPlain(before));
         if (!wants) return plain;
-        graph.SetInput(id, i, graph.AddConstant(name, std::move(plain)));
+        graph.SetInput(id, i, graph.AddConstant(value, std::move(plain)));
       }
       return PackInput(*kernel, NodeCall(graph, graph.node(id)), i);
     };
-    EVOQ_ASSIGN(Tensor fitted, Remembered(cache, before, decision.kernel, graph.node(id), i, fit));
+    EVOQ_ASSIGN(Tensor fitted, Remembered(cache, before, name, graph.node(id), i, fit));
     if (fitted.raw() != before.raw())
-      graph.SetInput(id, i, graph.AddConstant(name, std::move(fitted)));
+      graph.SetInput(id, i, graph.AddConstant(value, std::move(fitted)));
   }
   return {};
 }
@@ -112,54 +111,29 @@ bool Holds(const Decision& decision, const Graph& graph, const Node& node, const
     if (backend == found) break;
     if (FirstThatTakes(*backend, node, args.call, nullptr) != nullptr) return false;
   }
-  return MayCompute(*found, node) && !kernel->reject(args.call);
+  return MayCompute(*found, node, args.call) && !kernel->reject(args.call);
 }
 
 // What computes a step, by the model's plan where that can be followed.
-struct Choice {
-  Decision decision;
-  StepTuning tuning;
-  const Backend* backend = &kProcessor;
-};
-Choice Choose(const Graph& graph, const Node& node, const Planned& planned, const Target& target) {
-  Choice choice;
+Step Choose(const Graph& graph, NodeId id, const Planned& planned, const Target& target) {
+  const Node& node = graph.node(id);
+  Step step;
+  step.node = id;
   const Decision* decision = planned.decision(node.name);
   if (decision != nullptr && Holds(*decision, graph, node, target)) {
-    choice.decision = *decision;
+    step.decision = *decision;
     if (const StepTuning* tuning = planned.step(node.name)) {
-      choice.tuning = *tuning;
-      for (const Decision::Rejected& r : tuning->slower) choice.decision.rejected.push_back(r);
+      step.tuning = *tuning;
+      for (const Decision::Rejected& r : tuning->slower) step.decision.rejected.push_back(r);
     }
   } else {
-    choice.decision = ChooseKernel(graph, node, target);
+    step.decision = ChooseKernel(graph, node, target);
   }
-  if (const Backend* backend = target.Find(choice.decision.kernel).backend)
-    choice.backend = backend;
-  return choice;
-}
-
-// Who computes what: choices by NodeId::index, none for views and copies.
-struct Assigned {
-  std::vector<Choice> choices;
-  std::vector<const MemorySpace*> spaces;  // where the node's outputs are, also of copies
-};
-
-// Chooses kernels, and brings values into the memories of those that read them.
-Result<Assigned> Assign(Graph& graph, const Planned& planned, const Target& target) {
-  Assigned assigned;
-  int count = 0;
-  for (NodeId id : graph.order()) count = std::max(count, id.index + 1);
-  assigned.choices.resize(count);
-  assigned.spaces.assign(count, &kHostMemory);
-  for (NodeId id : graph.order()) {
-    const Node& node = graph.node(id);
-    if (Roots::IsView(graph, node) || Roots::IsCopy(graph, node)) continue;
-    assigned.choices[id.index] = Choose(graph, node, planned, target);
-    assigned.spaces[id.index] = assigned.choices[id.index].backend->memory;
-  }
-  if (target.HasOneMemory()) return assigned;
-  EVOQ_ASSIGN(assigned.spaces, AddTransfers(graph, std::move(assigned.spaces)));
-  return assigned;
+  const auto [backend, kernel] = target.Find(step.decision.kernel);
+  step.kernel = kernel;
+  step.backend = backend != nullptr ? backend : target.backends().back();
+  step.writes = step.backend->memory;
+  return step;
 }
 
 // The backend whose memory this is.
@@ -167,13 +141,14 @@ const Backend* OwnerOf(const MemorySpace* space, const Target& target) {
   for (const Backend* backend : target.backends()) {
     if (backend->memory == space) return backend;
   }
-  return &kProcessor;
+  EVOQ_CHECK(false, "{}", space->name);
 }
 
 // A step that copies: within the host's memory, or between it and one that is apart, which does it.
 Step CopyStep(const Graph& graph, NodeId id, const std::vector<const MemorySpace*>& spaces,
               const Roots& roots, const Target& target) {
   Step step;
+  step.node = id;
   step.decision.precision = Precision::kAny;
   step.writes = spaces[id.index];
   const NodeId producer = graph.value(roots[graph.node(id).inputs[0]]).producer;
@@ -181,6 +156,34 @@ Step CopyStep(const Graph& graph, NodeId id, const std::vector<const MemorySpace
   step.decision.kernel = reads == step.writes ? kCopyKernel : kTransferKernel;
   step.backend = OwnerOf(reads == &kHostMemory ? step.writes : reads, target);
   return step;
+}
+
+// The steps in order, with kernels chosen. Values are brought into the memories of those that read
+// them, which adds nodes.
+Result<std::vector<Step>> StepsOf(Graph& graph, const Planned& planned, const Target& target) {
+  std::map<NodeId, Step> chosen;
+  std::vector<const MemorySpace*> spaces;  // where a node's outputs are
+  for (NodeId id : graph.order()) {
+    if (spaces.size() <= static_cast<size_t>(id.index)) spaces.resize(id.index + 1, &kHostMemory);
+    const Node& node = graph.node(id);
+    if (Roots::IsView(graph, node) || Roots::IsCopy(graph, node)) continue;
+    const Step& step = chosen[id] = Choose(graph, id, planned, target);
+    spaces[id.index] = step.writes;
+  }
+  if (!target.HasOneMemory()) {
+    EVOQ_ASSIGN(spaces, AddTransfers(graph, std::move(spaces)));
+  }
+  const Roots roots(graph);
+  std::vector<Step> steps;
+  for (NodeId id : graph.order()) {
+    const Node& node = graph.node(id);
+    if (Roots::IsCopy(graph, node)) {
+      steps.push_back(CopyStep(graph, id, spaces, roots, target));
+    } else if (!Roots::IsView(graph, node)) {
+      steps.push_back(std::move(chosen.at(id)));
+    }
+  }
+  return steps;
 }
 
 // As WhyNoProgram, of one node.
@@ -312,38 +315,23 @@ Result<Program> Compile(const Model& model, const Evaluator& evaluator, const In
   if (const auto why = WhyNoProgram(*graph)) return Unsupported("{}", *why);
   EVOQ_TRY(SeparateOutputs(*graph));
   const Planned planned(model, ShapesOf(*graph), key);
-  EVOQ_ASSIGN(const Assigned assigned, Assign(*graph, planned, target));
-  const Roots roots(*graph);
   Program program;
   program.evaluator = &evaluator;
-  program.target = target;
-  const std::vector<NodeId> order = graph->order();
-  for (NodeId id : order) {
-    const std::string label = NodeLabel(graph->node(id));
-    if (Roots::IsView(*graph, graph->node(id))) {
-      EVOQ_TRY(WithContext(FitConstants(model, *graph, id, {}, target, packs), label));
-      continue;
-    }
-    Step step;
-    if (Roots::IsCopy(*graph, graph->node(id))) {
-      step = CopyStep(*graph, id, assigned.spaces, roots, target);
-    } else {
-      const Choice& choice = assigned.choices[id.index];
-      step.decision = choice.decision;
-      step.tuning = choice.tuning;
-      step.backend = choice.backend;
-      step.writes = choice.backend->memory;
-    }
-    step.node = id;
-    EVOQ_TRY(WithContext(FitConstants(model, *graph, id, step.decision, target, packs), label));
+  EVOQ_ASSIGN(program.steps, StepsOf(*graph, planned, target));
+  auto step = program.steps.begin();
+  for (NodeId id : std::vector<NodeId>(graph->order())) {
+    const bool computes = step != program.steps.end() && step->node == id;  // else a view
+    EVOQ_TRY(WithContext(FitConstants(model, *graph, id, computes ? step->kernel : nullptr, packs),
+                         NodeLabel(graph->node(id))));
+    if (!computes) continue;
     const Cost cost = NodeCost(*graph, graph->node(id));
-    step.macs = cost.macs;
-    step.bytes = cost.bytes;
+    step->macs = cost.macs;
+    step->bytes = cost.bytes;
+    ++step;
     for (ValueId in : graph->node(id).inputs) {
       if (in.valid() && graph->value(in).is_constant())
         program.weight_bytes += static_cast<int64_t>(graph->value(in).constant.bytes());
     }
-    program.steps.push_back(std::move(step));
   }
   program.graph = std::move(graph);
   EVOQ_TRY(PlaceValues(program));

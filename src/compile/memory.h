@@ -20,7 +20,8 @@ struct Lifetime {
 // Largest blocks first, each at the lowest offset that is free during its life, as in Pisarchyk and
 // Lee, "Efficient Memory Management for Deep Neural Net Inference" (2020), greedy by size. Takes
 // time for each pair of blocks that are alive at one step. Errors: kTooLarge where the thread's
-// budget of work does not allow that.
+// budget of work does not allow that. All sums fit: inference refuses values of more than 2^38
+// bytes.
 Result<int64_t> PlanArena(std::vector<Lifetime>& blocks);
 
 // The most bytes (each block rounded up to 64) that are alive at one step: a lower bound of every

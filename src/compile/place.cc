@@ -68,7 +68,7 @@ void Placing::NoteUses() {
 // reads the input later. -1 where there is none.
 int Placing::Overwritable(int index) const {
   const Step& step = program_.steps[index];
-  const KernelDef* kernel = program_.target.Find(step.decision.kernel).kernel;
+  const KernelDef* const kernel = step.kernel;
   if (kernel == nullptr || kernel->in_place == nullptr) return -1;
   const Node& node = graph_.node(step.node);
   const NodeCall args(graph_, node);

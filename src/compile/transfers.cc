@@ -19,8 +19,7 @@ class Transfers {
 
   // Null for constants, which every memory has.
   const MemorySpace* SpaceOf(ValueId id) const {
-    const ValueId root = id.index < values_ ? roots_[id] : id;
-    const Value& value = graph_.value(root);
+    const Value& value = graph_.value(RootOf(id));
     if (value.is_constant()) return nullptr;
     return value.producer.valid() ? space_of_[value.producer.index] : &kHostMemory;
   }
@@ -31,6 +30,8 @@ class Transfers {
     if (from == nullptr || from == space) return id;
     const auto made = made_.find({id, space});
     if (made != made_.end()) return made->second;
+    if (const ValueId root = RootOf(id); root != id)
+      return made_[{id, space}] = View(In(root, space), id, space);
     const std::string name = fmt::format("copy_{}_to_{}", graph_.value(id).name, space->name);
     const bool apart = from != &kHostMemory && space != &kHostMemory;
     const ValueId copy = AddCopy(graph_, apart ? In(id, &kHostMemory) : id, name);
@@ -63,6 +64,20 @@ class Transfers {
   }
 
  private:
+  ValueId RootOf(ValueId id) const { return id.index < values_ ? roots_[id] : id; }
+
+  // The copy of a value under the shape of a view of it.
+  ValueId View(ValueId copy, ValueId of, const MemorySpace* space) {
+    const TensorType type = graph_.value(of).type;
+    if (graph_.value(copy).type == type) return copy;
+    const std::string name = fmt::format("{}_in_{}", graph_.value(of).name, space->name);
+    const ValueId shape = graph_.AddConstant(
+        name + "_shape", Tensor::FromValues<int64_t>(Shape{type.shape.rank()}, type.shape.sizes()));
+    Attrs attrs;
+    attrs.Set("allowzero", 1);
+    return graph_.Apply("Reshape", name, {copy, shape}, attrs, type);
+  }
+
   Graph& graph_;
   const Roots roots_;
   const int values_;  // that roots_ knows

@@ -2,9 +2,6 @@
 // memories, and that results are those of the processor alone.
 #include <gtest/gtest.h>
 
-#include <algorithm>
-#include <numeric>
-
 #include "base/isa.h"
 #include "compile/compile.h"
 #include "kernels/apart_testing.h"
@@ -96,10 +93,9 @@ class Backends : public testing::Test {
   void SetUp() override { First::counts = Second::counts = {}; }
 };
 
-TEST_F(Backends, TheProcessorIsTheFirstRowAndTheLastResort) {
-  ASSERT_FALSE(AllBackends().empty());
-  EXPECT_EQ(AllBackends()[0], &kProcessor);
-  EXPECT_EQ(Target().backends().size(), 1);
+TEST_F(Backends, TheProcessorIsTheLastResort) {
+  ASSERT_EQ(Target().backends().size(), 1) << "of this build";
+  EXPECT_EQ(Target().backends()[0], &kProcessor);
   EXPECT_TRUE(Target().HasOneMemory());
   EXPECT_FALSE(kApart.HasOneMemory());
   ASSERT_EQ(kBoth.backends().size(), 3);
@@ -108,7 +104,8 @@ TEST_F(Backends, TheProcessorIsTheFirstRowAndTheLastResort) {
   EXPECT_EQ(kBoth.Find("matmul_f32").backend, &kProcessor);
   EXPECT_EQ(kApart.Find("elsewhere_matmul").kernel, nullptr);
   const Target told({&kProcessor, &apart::kBackend});
-  EXPECT_EQ(told.backends().size(), 2) << "the processor is there already";
+  ASSERT_EQ(told.backends().size(), 2) << "the processor is there already";
+  EXPECT_EQ(told.backends()[1], &kProcessor);
 }
 
 TEST_F(Backends, TwoShareAGraph) {
@@ -130,7 +127,7 @@ TEST_F(Backends, TwoShareAGraph) {
 TEST_F(Backends, CopiesAreStepsWithNames) {
   const auto program = CompiledFor(Packed(kMixed), kApart);
   EXPECT_EQ(Names(*program, kTransferKernel),
-            "copy_x_to_apart copy_b_to_host copy_c_to_apart copy_d_to_host copy_f_to_host");
+            "copy_x_to_apart copy_b_to_host copy_c_to_apart copy_d_to_host copy_a_to_host");
   for (const Step& step : program->steps) {
     if (step.decision.kernel != kTransferKernel) continue;
     EXPECT_EQ(step.backend, &apart::kBackend) << "who owns the memory";
@@ -194,7 +191,7 @@ TEST_F(Backends, ConstantsAreWhereTheyAreRead) {
   // A value goes from one backend to the other by way of the host.
   EXPECT_EQ(Names(*program, kTransferKernel),
             "copy_x_to_apart copy_b_to_host copy_c_to_apart copy_d_to_host copy_d_to_elsewhere "
-            "copy_f_to_host copy_p_to_host");
+            "copy_a_to_host copy_p_to_host");
   EXPECT_EQ(Second::counts.written, 2) << "the constant, and d";
   EXPECT_EQ(Second::counts.read, 1);
 }
@@ -225,6 +222,7 @@ TEST_F(Backends, EachThreadHasAStream) {
   const auto another = executor->Another().value();
   ExpectSame(RunOf(*another, 5), RunOf(*ExecutorOf(alone, 1, 6).value(), 5));
   EXPECT_EQ(executor->arena_bytes(), 2 * (program->arena_bytes() + 64));
+  EXPECT_EQ(First::counts.opened, 4) << "two lanes in each executor";
 }
 
 // What a backend has queued is waited for where each step is timed, and nowhere else.
@@ -239,17 +237,54 @@ TEST_F(Backends, StepsAreTimedByThemselves) {
   EXPECT_EQ(First::counts.waits, 8) << "three steps and five copies";
 }
 
+// A value and a view of it are copied once, and so is an output that both are.
+TEST_F(Backends, ViewsAreCopiedWithWhatTheyView) {
+  const Model model = Packed(R"(graph g
+input %x: float32[2, 3]
+a: %a: float32[2, 3] = Relu(%x)
+f: %f: float32[6] = Flatten(%a)
+n: %n: float32[2, 3] = Neg(%a)
+m: %m: float32[6] = Neg(%f)
+output %n
+output %m
+output %f
+)");
+  const auto program = CompiledFor(model, kApart);
+  EXPECT_EQ(Names(*program, kTransferKernel), "copy_x_to_apart copy_a_to_host");
+  const auto executor = ExecutorOf(program).value();
+  ExpectSame(RunOf(*executor), RunOf(*ExecutorOf(CompiledFor(model, Target())).value()));
+  EXPECT_EQ(First::counts.read, 1);
+}
+
 TEST_F(Backends, FailuresAreTheRuns) {
   const Model model = Packed(kMixed);
-  const auto executor = ExecutorOf(CompiledFor(model, kApart)).value();
+  const auto program = CompiledFor(model, kApart);
+  const auto executor = ExecutorOf(program).value();
   RunBuffers buffers = MakeBuffers(*executor);
-  First::counts.broken = true;
-  const Status broken = executor->Run(buffers.inputs, buffers.outputs);
-  ASSERT_FALSE(broken);
-  EXPECT_EQ(broken.error().code(), ErrorCode::kIo);
-  EXPECT_EQ(broken.error().message(), "apart: the device does not answer");
-  First::counts.broken = false;
+  std::vector<int64_t> ns(program->steps.size());
+  const auto expect_no_answer = [](const Status& status) {
+    ASSERT_FALSE(status);
+    EXPECT_EQ(status.error().code(), ErrorCode::kIo);
+    EXPECT_EQ(status.error().message(), "apart: the device does not answer");
+  };
+  for (const apart::Act act : {apart::Act::kWrite, apart::Act::kRead}) {
+    First::counts.broken = act;
+    expect_no_answer(executor->Run(buffers.inputs, buffers.outputs));
+  }
+  First::counts.broken = apart::Act::kWait;
+  expect_no_answer(executor->RunTimed(buffers.inputs, buffers.outputs, ns));
+  First::counts.broken = apart::Act::kNone;
   ExpectSame(RunOf(*executor), RunOf(*ExecutorOf(CompiledFor(model, Target())).value()));
+  // Streams and constants are an executor's.
+  First::counts.broken = apart::Act::kOpen;
+  EXPECT_FALSE(ExecutorOf(program));
+  First::counts.broken = apart::Act::kNone;
+  const auto with_constants = CompiledFor(Packed(kMixed, kBoth), kBoth);
+  for (const apart::Act act : {apart::Act::kWrite, apart::Act::kWait}) {
+    Second::counts.broken = act;
+    EXPECT_FALSE(ExecutorOf(with_constants));
+  }
+  Second::counts = {};
   First::counts.full = true;
   const auto full = ExecutorOf(CompiledFor(model, kApart));
   ASSERT_FALSE(full);
@@ -279,6 +314,18 @@ output %y
   ASSERT_FALSE(decision.rejected.empty());
   EXPECT_EQ(decision.rejected[0].kernel, "apart_add");
   EXPECT_EQ(StepOf(*program, "s").backend, &kProcessor);
+}
+
+TEST_F(Backends, ConstantIndicesAreLookedAtBefore) {
+  const auto program = CompiledFor(Packed(R"(graph g
+input %x: float32[4, 3]
+const %i: int64[2]
+g: %y: float32[2, 3] = Gather(%x, %i)
+output %y
+)",
+                                          kApart),
+                                   kApart);
+  EXPECT_EQ(StepOf(*program, "g").backend, &apart::kBackend);
 }
 
 // Indices that come with a run, whatever a plan says, are checked before each run, on the host.

@@ -10,6 +10,7 @@
 #include "compile/batch.h"
 #include "compile/compile.h"
 #include "engine/tuning_cache.h"
+#include "kernels/cpu_model.h"
 #include "program/etm.h"
 
 namespace evoq {
@@ -106,8 +107,8 @@ namespace {
 // again for each sample, stay in the shared one. Samples must also fill the threads, which then
 // take whole samples.
 bool SamplesPay(const Program& batch, int64_t samples, int threads) {
-  constexpr int64_t kCoreCacheBytes = 1 << 20;
-  return batch.arena_bytes() > kCoreCacheBytes && batch.weight_bytes <= LargestCacheBytes() / 2 &&
+  return batch.arena_bytes() > kCpuModel.l2_bytes &&
+         batch.weight_bytes <= LargestCacheBytes() / 2 &&
          (samples % threads == 0 || samples >= 4 * threads);
 }
 

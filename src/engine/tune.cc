@@ -57,7 +57,7 @@ std::string KeyOf(const Graph& graph, const Step& step, const std::string& machi
 
 std::vector<StepTuning> Candidates(const Graph& graph, const Step& step, Isa isa, int threads) {
   std::vector<StepTuning> candidates = {StepTuning{}};
-  const KernelDef* kernel = FindKernel(step.decision.kernel);
+  const KernelDef* const kernel = step.kernel;
   if (kernel == nullptr) return candidates;
   if (kernel->variants != nullptr) {
     const NodeCall args(graph, graph.node(step.node));
@@ -164,10 +164,11 @@ StepTuning Withdraw(const Kind& kind, const StepTuning& tuning, const TuneReport
   return {
       "",
       0,
-      {{Describe(kind, tuning), kSlowerWhenMeasured,
-        fmt::format(
-            "the whole run takes {:.4f} ms with what was fastest for each step, {:.4f} ms without",
-            report.tuned_ms, report.default_ms)}}};
+      {{Describe(kind, tuning),
+        {kSlowerWhenMeasured,
+         fmt::format(
+             "the whole run takes {:.4f} ms with what was fastest for each step, {:.4f} ms without",
+             report.tuned_ms, report.default_ms)}}}};
 }
 
 // The plan for the program's shapes, made where there is none.

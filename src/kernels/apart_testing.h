@@ -15,12 +15,15 @@
 
 namespace evoq::apart {
 
+// What of a memory may fail.
+enum class Act { kNone, kOpen, kWait, kWrite, kRead };
+
 struct Counts {
   int written = 0, read = 0;  // copies to this memory, and from it
   int64_t written_bytes = 0, read_bytes = 0;
-  int waits = 0;
-  bool full = false;    // allocate fails
-  bool broken = false;  // read fails
+  int opened = 0, waits = 0;
+  bool full = false;  // allocate fails
+  Act broken = Act::kNone;
 };
 
 // What happens on one device, `kDevice` of them.
@@ -54,12 +57,21 @@ struct Device {
     std::memset(data, 0xEE, bytes);
     return std::shared_ptr<std::byte>(std::move(buffer), data);
   }
-  static Result<std::shared_ptr<void>> Open() { return std::make_shared<Stream>(); }
+  static Status Answer(Act act) {
+    if (counts.broken != act) return {};
+    return Fail(ErrorCode::kIo, "apart: the device does not answer");
+  }
+  static Result<std::shared_ptr<void>> Open() {
+    EVOQ_TRY(Answer(Act::kOpen));
+    ++counts.opened;
+    return std::make_shared<Stream>();
+  }
   static Status Wait(void* stream) {
     {
       const std::lock_guard lock(counting);
       ++counts.waits;
     }
+    EVOQ_TRY(Answer(Act::kWait));
     Drain(stream);
     return {};
   }
@@ -69,6 +81,7 @@ struct Device {
       ++counts.written;
       counts.written_bytes += static_cast<int64_t>(bytes);
     }
+    EVOQ_TRY(Answer(Act::kWrite));
     std::vector<std::byte> taken(host, host + bytes);
     static_cast<Stream*>(stream)->push_back(
         [to, taken = std::move(taken)] { Scramble(to, taken.data(), taken.size()); });
@@ -80,7 +93,7 @@ struct Device {
       ++counts.read;
       counts.read_bytes += static_cast<int64_t>(bytes);
     }
-    if (counts.broken) return Fail(ErrorCode::kIo, "apart: the device does not answer");
+    EVOQ_TRY(Answer(Act::kRead));
     Drain(stream);
     Scramble(host, from, bytes);
     return {};

@@ -10,11 +10,11 @@ namespace evoq {
 #define EVOQ_ROW_FILE "kernels/backends.inc"
 #include "base/rows.inl.h"
 
-std::span<const Backend* const> AllBackends() { return kAllRows; }
+Target::Target() : Target(std::vector<const Backend*>(std::begin(kAllRows), std::end(kAllRows))) {}
 
 Target::Target(std::vector<const Backend*> preferred) : backends_(std::move(preferred)) {
-  if (std::find(backends_.begin(), backends_.end(), &kProcessor) == backends_.end())
-    backends_.push_back(&kProcessor);
+  std::erase(backends_, &kProcessor);
+  backends_.push_back(&kProcessor);
 }
 
 Target::Found Target::Find(std::string_view name) const {

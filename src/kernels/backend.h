@@ -1,6 +1,6 @@
 // Where steps are computed. A backend is one row (Backend) in its own file, named by one line in
 // kernels/backends.inc: the memory that its kernels read and write, and the kernels. The processor
-// is one; docs/backends.md says what another one needs.
+// is one, and the last resort; docs/backends.md says what another one needs.
 #pragma once
 
 #include <cstddef>
@@ -47,16 +47,13 @@ struct Backend {
 
 extern const Backend kProcessor;
 
-// All backends of this build; the processor first.
-std::span<const Backend* const> AllBackends();
-
 // The backends that a model may use, the preferred one first and the processor last: a step runs on
 // the first that has a kernel for it, or by its definition on the processor.
 class Target {
  public:
-  // The processor alone.
-  Target() : Target(std::vector<const Backend*>()) {}
-  // These, then the processor, where it is not among them.
+  // Those of this build (kernels/backends.inc).
+  Target();
+  // These, then the processor.
   explicit Target(std::vector<const Backend*> preferred);
 
   std::span<const Backend* const> backends() const { return backends_; }

@@ -20,6 +20,7 @@ struct CpuModel {
   int64_t l1_alias_bytes = 4096;
   int64_t l1_alias_rows = 10, l1_alias_tile_rows = 7;
   int64_t l2_bytes = 1 << 20;
+  int64_t l3_bytes = 32 << 20;  // a core's share of what cores have in common, at the most
 
   ProductRates int8 = {.macs_per_ns = 450, .bytes_per_ns = 60, .task_ns = 100};
   // Of float32, and of pairs of bfloat16 counted as one.

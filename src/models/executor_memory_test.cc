@@ -147,7 +147,9 @@ TEST(ExecutorTuning, IsFollowed) {
 TEST(ExecutorKernels, ThatDoNotFit) {
   const auto error = [](const std::string& kernel) {
     const auto program = Compiled(kConv);
-    ConvOf(*program).decision.kernel = kernel;
+    Step& conv = ConvOf(*program);
+    conv.decision.kernel = kernel;
+    conv.kernel = FindKernel(kernel);
     const auto executor = ExecutorOf(program, 1, 1);
     return executor ? "" : executor.error().message();
   };
@@ -155,6 +157,21 @@ TEST(ExecutorKernels, ThatDoNotFit) {
   const std::string other = error("conv_int8");
   EXPECT_TRUE(other.starts_with("node c (Conv): kernel conv_int8 does not take it: ")) << other;
   EXPECT_EQ(error("conv_f32"), "");
+}
+
+// Samples whose bytes add up to more than 64 bits hold are refused as those that the machine lacks.
+TEST(ExecutorMemory, SumsThatDoNotFit) {
+  std::string inputs, nodes, outputs;
+  for (int i = 0; i < 20; ++i) {
+    inputs += fmt::format("input %x{}: float32[1, 64]\n", i);
+    nodes += fmt::format("r{0}: %y{0}: float32[1, 64] = Relu(%x{0})\n", i);
+    outputs += fmt::format("output %y{}\n", i);
+  }
+  const auto refused = ExecutorOf(Compiled(inputs + nodes + outputs), 1, int64_t{1} << 50);
+  ASSERT_FALSE(refused);
+  EXPECT_EQ(refused.error().code(), ErrorCode::kTooLarge);
+  EXPECT_TRUE(refused.error().message().starts_with("a run needs more than 2^63 bytes"))
+      << refused.error().message();
 }
 
 // A sample goes to copies; times are written over whatever was there.

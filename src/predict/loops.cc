@@ -65,9 +65,9 @@ std::vector<LoopCut> LoopsOf(const CostInput& input, const KernelDef& kernel, Is
 }  // namespace
 
 Cut CutOf(const CostInput& input, Isa isa, ThreadPool& pool) {
-  const KernelDef* kernel = FindKernel(input.step.decision.kernel);
+  const KernelDef* const kernel = input.step.kernel;
   if (pool.threads() == 1 || input.step.tuning.threads == 1 || kernel == nullptr ||
-      input.out_elements() == 0)
+      input.step.backend->memory != &kHostMemory || input.out_elements() == 0)
     return {};
   const std::vector<LoopCut> loops = LoopsOf(input, *kernel, isa, pool);
   if (loops.empty()) return {};

@@ -10,15 +10,15 @@
 
 namespace evoq {
 
-// Element (i, j) is data[i * row_stride + j * column_stride].
+// Element (i, j) is data[i * row_stride + j * column_stride]; one of the strides is 1.
 struct StridedF32 {
   const float* data;
   int64_t row_stride, column_stride;
 };
 
 // c[i, j] = alpha * sum over l of a[i, l] * b[l, j] + beta * c[i, j]; c[i, j] is c[i * c_stride +
-// j]. With beta 0, c is not read. m, n > 0, k >= 0. Sums are float32, in order of l, one fused
-// multiply-add each; b or a is multiplied by alpha first.
+// j]. With beta 0, c is not read. m, n > 0, k >= 0. Sums are float32, in order of l, each term a
+// fused multiply-add where the instruction set has it; a or b is multiplied by alpha first.
 struct ProductF32 {
   int64_t m, n, k;
   float alpha;

@@ -53,14 +53,13 @@ StepTime Describe(const Runnable& executor, size_t s) {
   const Program& program = executor.program();
   const Step& step = program.steps[s];
   const Node& node = program.graph->node(step.node);
-  const KernelDef* kernel = program.target.Find(step.decision.kernel).kernel;
   StepTime t;
   t.name = node.name;
   t.op = node.op;
   t.kernel = step.decision.kernel;
   t.variant = executor.plans()[s].ToString();
   t.precision = step.decision.precision;
-  t.peak = kernel ? kernel->peak : Peak::kMemory;
+  t.peak = step.kernel ? step.kernel->peak : Peak::kMemory;
   if (!node.outputs.empty() && node.outputs[0].valid())
     t.shape = program.graph->value(node.outputs[0]).type.shape.ToString();
   t.macs = step.macs * executor.repeats();

@@ -84,6 +84,7 @@ struct Placement {
 struct Step {
   NodeId node;
   Decision decision;
+  const KernelDef* kernel = nullptr;  // that decision names; null where it is no KernelDef
   StepTuning tuning;
   const Backend* backend = &kProcessor;      // who computes it
   const MemorySpace* writes = &kHostMemory;  // where its outputs are: backend's memory, but of a
@@ -106,10 +107,10 @@ struct Program {
   std::vector<Step> steps;                // in execution order
   std::vector<Placement> placements;      // by ValueId::index
   std::vector<Arena> arenas = {Arena()};  // one for each memory, the host's first
-  int64_t live_bytes = 0;    // the most that is alive at one step: no arena can be smaller
+  // The most that is alive at one step, added up over the memories: the arenas cannot be smaller.
+  int64_t live_bytes = 0;
   int64_t weight_bytes = 0;  // constants that steps read, as stored
   const Evaluator* evaluator = &kNoEvaluator;  // of the steps that no kernel takes
-  Target target;                               // whose kernels the decisions name
 
   int64_t arena_bytes() const {
     int64_t bytes = 0;

@@ -185,7 +185,7 @@ Result<BoundKernel> BindStep(const Program& program, const Step& step, BindOptio
       reference.constants.push_back(constant ? *constant : Tensor());
     return BoundKernel::Of(std::move(reference));
   }
-  const KernelDef* kernel = program.target.Find(step.decision.kernel).kernel;
+  const KernelDef* const kernel = step.kernel;
   if (kernel == nullptr) return InvalidInput("unknown kernel '{}'", step.decision.kernel);
   const KernelCall call{node.op, node.attrs, inputs, outputs, constants};
   if (const auto rejection = kernel->reject(call))
@@ -194,6 +194,12 @@ Result<BoundKernel> BindStep(const Program& program, const Step& step, BindOptio
   EVOQ_ASSIGN(BoundKernel bound, kernel->bind(call, options));
   std::optional<Guard> guard = GuardOf(node, inputs);
   if (!guard) return bound;
+  if (constants[guard->input] != nullptr) {  // looked at once
+    std::vector<const void*> given(inputs.size());
+    given[guard->input] = constants[guard->input]->raw();
+    EVOQ_TRY(guard->Check(given.data()));
+    return bound;
+  }
   EVOQ_CHECK(step.backend->memory == &kHostMemory, "{}: indices on {}", kernel->name,
              step.backend->name);  // MayCompute (compile/choose.h)
   const size_t scratch = bound.scratch_bytes;
@@ -342,16 +348,18 @@ Status Executor::Impl::ReadTypes() {
 
 // Refuses a run that cannot get its memory: shapes come from files.
 Status Executor::Impl::CheckMemory(size_t host_scratch) const {
-  int64_t bytes = (program->arenas[0].bytes + static_cast<int64_t>(host_scratch)) *
-                  static_cast<int64_t>(lanes.size());
+  auto bytes = CheckedAdd(program->arenas[0].bytes, static_cast<int64_t>(host_scratch));
+  if (bytes) bytes = CheckedMul(*bytes, static_cast<int64_t>(lanes.size()));
   for (const auto* types : {&input_types, &output_types}) {
-    for (const TensorType& type : *types) bytes += *type.bytes();
+    for (const TensorType& type : *types) {
+      if (bytes) bytes = CheckedAdd(*bytes, *type.bytes());
+    }
   }
-  if (const int64_t limit = MemoryLimitBytes(); bytes > limit / 8 * 7)
-    return Fail(ErrorCode::kTooLarge,
-                "a run needs {} bytes of memory, expected at most 7/8 of this machine's {}", bytes,
-                limit);
-  return {};
+  const int64_t limit = MemoryLimitBytes();
+  if (bytes && *bytes <= limit / 8 * 7) return {};
+  return Fail(ErrorCode::kTooLarge,
+              "a run needs {} bytes of memory, expected at most 7/8 of this machine's {}",
+              bytes ? fmt::to_string(*bytes) : "more than 2^63", limit);
 }
 
 Status Executor::Impl::BindSteps() {

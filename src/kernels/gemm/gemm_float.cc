@@ -202,11 +202,11 @@ void DenseRowsF32::Fill(const void* source, int64_t first, int count, const Gemm
                         GemmRows& tile) {
   const DenseRowsF32& rows = *static_cast<const DenseRowsF32*>(source);
   for (int r = 0; r < count; ++r) {
-    tile.rows[r] = rows.a + (first + r) * rows.depth + segment.k;
-    tile.row_offset[r] = (first + r) * rows.columns;
+    tile.rows[r] = rows.a + (first + r) * rows.a_stride + segment.k;
+    tile.row_offset[r] = (first + r) * rows.y_stride;
   }
   tile.row_stride = 0;
-  tile.next = segment.depth == rows.depth ? tile.rows[0] + count * rows.depth : nullptr;
+  tile.next = segment.depth == rows.a_stride ? tile.rows[0] + count * rows.a_stride : nullptr;
   tile.next_step = RoundUp(count, kPanelF32);
   tile.taps[0] = {0, segment.k * rows.b_step};
   tile.tap_count = segment.taps;

@@ -11,6 +11,7 @@
 // not depend on the number of threads or on the blocking.
 #pragma once
 
+#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <vector>
@@ -139,10 +140,19 @@ struct GemmSizes {
                              // its own (lane tiles)
 };
 
-// The row source of a matrix of float32: row r is a + r * depth, its output y + r * columns.
+// A computed b is packed only for more rows of a than these: for fewer, that costs more than it
+// saves.
+inline constexpr int64_t kInPlaceRows = 8;
+
+// Panels that a thread packs at once, each of so many elements.
+constexpr int64_t PackGrain(int64_t panel_elements) {
+  return std::max<int64_t>(1, (64 << 10) / (panel_elements + 1));
+}
+
+// The row source of a matrix of float32: row r is a + r * a_stride, its output y + r * y_stride.
 struct DenseRowsF32 {
   const float* a;
-  int64_t depth, columns, b_step;
+  int64_t a_stride, y_stride, b_step;
 
   static void Fill(const void* source, int64_t first, int count, const GemmSegment& segment,
                    GemmRows& tile);

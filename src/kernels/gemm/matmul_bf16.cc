@@ -64,7 +64,7 @@ struct MatMulBf16 {
   }
 
   void Pack(const uint16_t* b, float* packed, ThreadPool& pool) const {
-    const int64_t grain = std::max<int64_t>(1, (64 << 10) / (PairPanelStride(shape.k) + 1));
+    const int64_t grain = PackGrain(PairPanelStride(shape.k));
     pool.ParallelFor(shape.b_count * panels, grain, [&](int64_t begin, int64_t end) {
       for (int64_t i = begin; i < end; ++i) {
         const int64_t matrix = i / panels, panel = i % panels;

@@ -14,9 +14,6 @@
 namespace evoq {
 namespace {
 
-// With fewer rows of a, packing a computed b costs more than it saves.
-constexpr int64_t kInPlaceRows = 8;
-
 struct MatMulF32 {
   MatMulShape shape;
   PanelShapeF32 panels;
@@ -46,7 +43,7 @@ struct MatMulF32 {
 
   void Pack(const float* b, float* packed, ThreadPool& pool) const {
     const int64_t count = panels.panels();
-    const int64_t grain = std::max<int64_t>(1, (64 << 10) / (panels.panel_stride() + 1));
+    const int64_t grain = PackGrain(panels.panel_stride());
     pool.ParallelFor(shape.b_count * count, grain, [&](int64_t begin, int64_t end) {
       for (int64_t i = begin; i < end; ++i) {
         const int64_t matrix = i / count, panel = i % count;
@@ -113,7 +110,7 @@ Result<BoundKernel> BindMatMul(const KernelCall& call, const BindOptions& option
   MatMulF32 state;
   if (const auto why = ReadShape(call, state.shape)) return Unsupported("{}", why->sentence);
   const MatMulShape& s = state.shape;
-  if (PaysToUnpack(call, s, options.threads)) return BindUnpacking(call, s, options);
+  if (PaysToUnpack(call, s, options)) return BindUnpacking(call, s, options);
   EVOQ_ASSIGN(const Activation activation, ActivationFromAttrs(call.attrs));
   EVOQ_ASSIGN(state.panels,
               PanelShapeOf(kMatMulLayoutF32, TensorType(DType::kFloat32, Shape({s.k, s.n}))));

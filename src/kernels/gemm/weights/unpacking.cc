@@ -9,10 +9,7 @@
 namespace evoq {
 namespace {
 
-constexpr int64_t kManyRows = 256;  // unpacking takes less than a percent of the time
-// Of b in float32: less stays in a core's L2 cache; more, which no cache holds, is too much memory
-// for what fewer rows gain by it: a fiftieth of the time of 128 rows, a twentieth of 64.
-constexpr int64_t kLeastBytes = 1 << 20, kTooManyBytes = 32 << 20;
+constexpr int64_t kManyRows = 256;   // unpacking takes less than a percent of the time
 constexpr int64_t kGroupPanels = 4;  // whole register tiles of each instruction set
 
 struct Unpacking {
@@ -54,15 +51,17 @@ struct Unpacking {
 
 }  // namespace
 
-bool PaysToUnpack(const KernelCall& call, const MatMulShape& shape, int threads) {
+bool PaysToUnpack(const KernelCall& call, const MatMulShape& shape, const BindOptions& options) {
   if (call.constant(1) == nullptr || shape.batch.size() != 1 ||
       FindWeightFormat(call.inputs[1]).empty())
     return false;
-  const int64_t least = shape.m < kManyRows ? kTooManyBytes : kLeastBytes;
+  // Of b in float32: less than a core's own cache stays there. What no cache holds is too much
+  // memory for what fewer rows gain by it.
+  const int64_t least = shape.m < kManyRows ? options.cpu->l3_bytes : options.cpu->l2_bytes;
   if (shape.k * shape.n < least / static_cast<int64_t>(sizeof(float))) return false;
   // Threads take whole groups: in the last round few may have none.
   const int64_t groups = CeilDiv(shape.n, kGroupPanels * kPanelF32);
-  return RoundUp(groups, int64_t{threads}) * 32 <= groups * 33;
+  return RoundUp(groups, int64_t{options.threads}) * 32 <= groups * 33;
 }
 
 Result<BoundKernel> BindUnpacking(const KernelCall& call, const MatMulShape& shape,

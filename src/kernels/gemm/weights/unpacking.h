@@ -15,7 +15,7 @@ inline constexpr char kUnpackingMethod[] = "unpacking";
 // Whether that is better than a float32 copy of b: more of b than a core's cache holds and enough
 // rows to make up for the unpacking, or more of b than any cache holds; and groups for all threads.
 // `call` is one that matmul_f32 takes.
-bool PaysToUnpack(const KernelCall& call, const MatMulShape& shape, int threads);
+bool PaysToUnpack(const KernelCall& call, const MatMulShape& shape, const BindOptions& options);
 
 // Of a call of which that is true.
 Result<BoundKernel> BindUnpacking(const KernelCall& call, const MatMulShape& shape,

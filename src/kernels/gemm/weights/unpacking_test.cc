@@ -81,7 +81,8 @@ TEST(Unpacking, WhereItPays) {
     const KernelCall call{"MatMul", none, inputs, {&y, 1}, constants};
     MatMulShape shape;
     ASSERT_FALSE(ReadMatMulShape(call, shape));
-    EXPECT_EQ(PaysToUnpack(call, shape, c.threads), c.pays) << c.m << " x " << c.k << " x " << c.n;
+    EXPECT_EQ(PaysToUnpack(call, shape, {Isa::kScalar, c.threads, {}}), c.pays)
+        << c.m << " x " << c.k << " x " << c.n;
     const BoundKernel bound =
         FindKernel("matmul_f32")->bind(call, BindOptions{Isa::kScalar, c.threads, {}}).value();
     EXPECT_EQ(bound.scratch_bytes, c.pays ? static_cast<size_t>(c.threads * c.k * 64 * 4) : 0);
@@ -94,8 +95,8 @@ TEST(Unpacking, WhereItPays) {
   MatMulShape shape;
   const KernelCall call{"MatMul", none, inputs, {&f, 1}, constants};
   ASSERT_FALSE(ReadMatMulShape(call, shape));
-  EXPECT_FALSE(PaysToUnpack(call, shape, 1)) << "float32 weights";
-  EXPECT_FALSE(PaysToUnpack({"MatMul", none, inputs, {&f, 1}, computed}, shape, 1));
+  EXPECT_FALSE(PaysToUnpack(call, shape, {})) << "float32 weights";
+  EXPECT_FALSE(PaysToUnpack({"MatMul", none, inputs, {&f, 1}, computed}, shape, {}));
 }
 
 }  // namespace
