@@ -39,6 +39,47 @@ int evoq_sgemm(evoq_order order, evoq_transpose transpose_a, evoq_transpose tran
                int64_t n, int64_t k, float alpha, const float* a, int64_t lda, const float* b,
                int64_t ldb, float beta, float* c, int64_t ldc);
 
+/* bfloat16 A and B, the upper halves of float32; sums and C are float32 (docs/bf16.md). */
+int evoq_gemm_bf16(evoq_order order, evoq_transpose transpose_a, evoq_transpose transpose_b,
+                   int64_t m, int64_t n, int64_t k, float alpha, const uint16_t* a, int64_t lda,
+                   const uint16_t* b, int64_t ldb, float beta, float* c, int64_t ldc);
+
+/* C = (op(A) - a_zero) (op(B) - b_zero) + beta C, exact modulo 2^32; beta is 0 or 1. */
+int evoq_gemm_u8s8s32(evoq_order order, evoq_transpose transpose_a, evoq_transpose transpose_b,
+                      int64_t m, int64_t n, int64_t k, const uint8_t* a, int64_t lda,
+                      int32_t a_zero, const int8_t* b, int64_t ldb, int32_t b_zero, int32_t beta,
+                      int32_t* c, int64_t ldc);
+int evoq_gemm_s8s8s32(evoq_order order, evoq_transpose transpose_a, evoq_transpose transpose_b,
+                      int64_t m, int64_t n, int64_t k, const int8_t* a, int64_t lda, int32_t a_zero,
+                      const int8_t* b, int64_t ldb, int32_t b_zero, int32_t beta, int32_t* c,
+                      int64_t ldc);
+
+/* op(B), packed once for many products. All matrices are row-major. A packed matrix may be read by
+ * several threads at once; it is freed by evoq_gemm_free, and `*packed` is null where packing
+ * failed. A product with one that another function packed is refused. */
+typedef struct evoq_packed evoq_packed;
+void evoq_gemm_free(evoq_packed* packed);
+
+int evoq_sgemm_pack(evoq_transpose transpose_b, int64_t n, int64_t k, const float* b, int64_t ldb,
+                    evoq_packed** packed);
+int evoq_sgemm_packed(evoq_transpose transpose_a, int64_t m, float alpha, const float* a,
+                      int64_t lda, const evoq_packed* packed, float beta, float* c, int64_t ldc);
+
+int evoq_gemm_bf16_pack(evoq_transpose transpose_b, int64_t n, int64_t k, const uint16_t* b,
+                        int64_t ldb, evoq_packed** packed);
+int evoq_gemm_bf16_packed(evoq_transpose transpose_a, int64_t m, float alpha, const uint16_t* a,
+                          int64_t lda, const evoq_packed* packed, float beta, float* c,
+                          int64_t ldc);
+
+int evoq_gemm_s8_pack(evoq_transpose transpose_b, int64_t n, int64_t k, const int8_t* b,
+                      int64_t ldb, int32_t b_zero, evoq_packed** packed);
+int evoq_gemm_u8s8s32_packed(evoq_transpose transpose_a, int64_t m, const uint8_t* a, int64_t lda,
+                             int32_t a_zero, const evoq_packed* packed, int32_t beta, int32_t* c,
+                             int64_t ldc);
+int evoq_gemm_s8s8s32_packed(evoq_transpose transpose_a, int64_t m, const int8_t* a, int64_t lda,
+                             int32_t a_zero, const evoq_packed* packed, int32_t beta, int32_t* c,
+                             int64_t ldc);
+
 #ifdef __cplusplus
 }
 #endif

@@ -2,17 +2,33 @@
 
 #include <algorithm>
 #include <exception>
+#include <initializer_list>
 #include <memory>
 #include <mutex>
+#include <variant>
 
 #include "base/isa.h"
 #include "base/math.h"
 #include "products/float_product.h"
+#include "products/int8_product.h"
+
+struct evoq_packed {
+  enum class Kind { kFloat32, kBfloat16, kInt8 };
+  Kind kind;
+  std::variant<evoq::PackedFloats, evoq::PackedInt8> matrix;
+  int64_t n, k;
+};
 
 namespace {
 
-using evoq::ProductF32;
+using evoq::ByteOperand;
+using evoq::FloatProduct;
+using evoq::PackedFloats;
+using evoq::PackedInt8;
+using evoq::ProductInt8;
 using evoq::ProductSpace;
+using evoq::Strided;
+using Kind = evoq_packed::Kind;
 
 // The threads and memory that calls share, one call at a time.
 class Shared {
@@ -28,16 +44,16 @@ class Shared {
     space_ = std::make_unique<ProductSpace>(threads);
   }
 
-  // Runs `multiply` in the shared space, or, where that is busy, in one of the calling thread.
-  template <typename Multiply>
-  void Run(const Multiply& multiply) {
+  // Runs `work` in the shared space, or, where that is busy, in one of the calling thread.
+  template <typename Work>
+  void Run(const Work& work) {
     const std::unique_lock lock(mutex_, std::try_to_lock);
     if (!lock.owns_lock()) {
       thread_local ProductSpace own(1);
-      return multiply(own);
+      return work(own);
     }
     if (space_ == nullptr) space_ = std::make_unique<ProductSpace>(0);
-    multiply(*space_);
+    work(*space_);
   }
 
   const evoq::Result<evoq::Isa>& isa() const { return isa_; }
@@ -48,8 +64,23 @@ class Shared {
   std::unique_ptr<ProductSpace> space_;
 };
 
+// What Shared::Run and memory allow: 0, or a code of gemm.h.
+template <typename Work>
+int Run(const Work& work) {
+  try {
+    Shared& shared = Shared::Get();
+    if (!shared.isa()) return EVOQ_GEMM_NO_TARGET;
+    shared.Run([&](ProductSpace& space) { work(*shared.isa(), space); });
+  } catch (const std::exception&) {
+    return EVOQ_GEMM_NO_MEMORY;
+  }
+  return 0;
+}
+
 // A matrix as its caller gives it: op(X) has so many rows and columns.
+template <typename T>
 struct Stored {
+  const T* data;
   int64_t rows, columns, leading;
   bool transposed, column_major;
 
@@ -63,13 +94,195 @@ struct Stored {
     const int64_t sizes[] = {along_rows() ? rows : columns, leading, 64};
     return evoq::CheckedProduct(sizes).has_value();
   }
-  evoq::StridedF32 View(const float* data) const {
-    return along_rows() ? evoq::StridedF32{data, leading, 1} : evoq::StridedF32{data, 1, leading};
+  Strided<T> View() const {
+    return along_rows() ? Strided<T>{data, leading, 1} : Strided<T>{data, 1, leading};
   }
+  // op(X)', read from the same memory.
+  Stored Transposed() const { return {data, columns, rows, leading, !transposed, column_major}; }
 };
 
 bool IsOrder(evoq_order order) { return order == EVOQ_ROW_MAJOR || order == EVOQ_COLUMN_MAJOR; }
 bool IsTranspose(evoq_transpose t) { return t == EVOQ_NO_TRANSPOSE || t == EVOQ_TRANSPOSE; }
+
+// What must hold of an argument.
+struct Demand {
+  int argument;
+  bool holds;
+};
+int FirstBroken(std::initializer_list<Demand> demands) {
+  for (const Demand& d : demands) {
+    if (!d.holds) return d.argument;
+  }
+  return 0;
+}
+
+// C = A B of matrices in memory, with whatever a type adds; `kArguments` says at which places the
+// arguments stand.
+struct Places {
+  int m, n, k, a, lda, b, ldb, c, ldc;
+};
+constexpr Places kFloats = {4, 5, 6, 8, 9, 10, 11, 13, 14};
+constexpr Places kInts = {4, 5, 6, 7, 8, 10, 11, 14, 15};
+
+template <typename A, typename B, typename C>
+struct Call {
+  evoq_order order;
+  evoq_transpose transpose_a, transpose_b;
+  int64_t m, n, k;
+  const A* a;
+  int64_t lda;
+  const B* b;
+  int64_t ldb;
+  C* c;
+  int64_t ldc;
+
+  bool column_major() const { return order == EVOQ_COLUMN_MAJOR; }
+  bool empty() const { return m == 0 || n == 0; }
+  Stored<A> A_() const { return {a, m, k, lda, transpose_a == EVOQ_TRANSPOSE, column_major()}; }
+  Stored<B> B_() const { return {b, k, n, ldb, transpose_b == EVOQ_TRANSPOSE, column_major()}; }
+  Stored<C> C_() const { return {c, m, n, ldc, false, column_major()}; }
+
+  // `reads`: whether A and B are.
+  int Wrong(const Places& at, bool reads) const {
+    return FirstBroken({{1, IsOrder(order)},
+                        {2, IsTranspose(transpose_a)},
+                        {3, IsTranspose(transpose_b)},
+                        {at.m, m >= 0},
+                        {at.n, n >= 0},
+                        {at.k, k >= 0},
+                        {at.a, a != nullptr || !reads},
+                        {at.lda, A_().LeadingFits()},
+                        {at.b, b != nullptr || !reads},
+                        {at.ldb, B_().LeadingFits()},
+                        {at.c, c != nullptr || empty()},
+                        {at.ldc, C_().LeadingFits()}});
+  }
+  bool Fits() const { return A_().Fits() && B_().Fits() && C_().Fits(); }
+};
+
+template <typename T>
+int MultiplyFloats(const Call<T, T, float>& x, float alpha, float beta) {
+  if (const int wrong = x.Wrong(kFloats, !x.empty() && x.k > 0 && alpha != 0)) return wrong;
+  if (x.empty()) return 0;
+  if (!x.Fits()) return EVOQ_GEMM_NO_MEMORY;
+  FloatProduct<T> product = {x.m, x.n, x.k, alpha, x.A_().View(), x.B_().View(), beta, x.c, x.ldc};
+  if (x.column_major())  // the rows of c are the columns of its transpose, op(b)' op(a)'
+    product = {x.n,  x.m, x.k,  alpha, x.B_().Transposed().View(), x.A_().Transposed().View(),
+               beta, x.c, x.ldc};
+  return Run([&](evoq::Isa isa, ProductSpace& space) { evoq::Multiply(product, isa, space); });
+}
+
+// Bytes of either sign.
+template <typename T>
+ByteOperand Operand(const Stored<T>& x, int32_t zero) {
+  const Strided<T> view = x.View();
+  return {{reinterpret_cast<const uint8_t*>(view.data), view.row_stride, view.column_stride},
+          std::is_signed_v<T>,
+          zero};
+}
+
+template <typename A>
+int MultiplyBytes(const Call<A, int8_t, int32_t>& x, int32_t a_zero, int32_t b_zero, int32_t beta) {
+  if (const int wrong = x.Wrong(kInts, !x.empty() && x.k > 0)) return wrong;
+  if (beta != 0 && beta != 1) return 13;
+  if (x.empty()) return 0;
+  if (!x.Fits()) return EVOQ_GEMM_NO_MEMORY;
+  ProductInt8 product = {x.m,       x.n, x.k,  Operand(x.A_(), a_zero), Operand(x.B_(), b_zero),
+                         beta == 1, x.c, x.ldc};
+  if (x.column_major())
+    product = {x.n,
+               x.m,
+               x.k,
+               Operand(x.B_().Transposed(), b_zero),
+               Operand(x.A_().Transposed(), a_zero),
+               beta == 1,
+               x.c,
+               x.ldc};
+  return Run([&](evoq::Isa isa, ProductSpace& space) { evoq::Multiply(product, isa, space); });
+}
+
+// Packs op(B) by `pack(isa, space)`; the places of arguments are those of all pack functions.
+template <typename T, typename Pack>
+int MakePacked(Kind kind, evoq_transpose transpose, int64_t n, int64_t k, const T* b, int64_t ldb,
+               evoq_packed** packed, int packed_place, const Pack& pack) {
+  if (packed == nullptr) return packed_place;
+  *packed = nullptr;
+  const Stored<T> stored = {b, k, n, ldb, transpose == EVOQ_TRANSPOSE, false};
+  if (const int wrong = FirstBroken({{1, IsTranspose(transpose)},
+                                     {2, n >= 0},
+                                     {3, k >= 0},
+                                     {4, b != nullptr || n == 0 || k == 0},
+                                     {5, stored.LeadingFits()}}))
+    return wrong;
+  if (!stored.Fits()) return EVOQ_GEMM_NO_MEMORY;
+  return Run([&](evoq::Isa isa, ProductSpace& space) {
+    auto made = std::make_unique<evoq_packed>(evoq_packed{kind, {}, n, k});
+    made->matrix = pack(stored, isa, space);
+    *packed = made.release();
+  });
+}
+
+// A packed product's arguments at these places.
+struct PackedPlaces {
+  int m, a, lda, packed, c, ldc;
+};
+constexpr PackedPlaces kPackedFloats = {2, 4, 5, 6, 8, 9}, kPackedInts = {2, 3, 4, 6, 8, 9};
+
+template <typename A, typename C>
+struct PackedCall {
+  evoq_transpose transpose_a;
+  int64_t m;
+  const A* a;
+  int64_t lda;
+  const evoq_packed* packed;
+  Kind kind;
+  C* c;
+  int64_t ldc;
+
+  bool empty() const { return m == 0 || packed->n == 0; }
+  Stored<A> A_() const { return {a, m, packed->k, lda, transpose_a == EVOQ_TRANSPOSE, false}; }
+  Stored<C> C_() const { return {c, m, packed->n, ldc, false, false}; }
+
+  int Wrong(const PackedPlaces& at) const {
+    if (packed == nullptr || packed->kind != kind) return at.packed;
+    return FirstBroken({{1, IsTranspose(transpose_a)},
+                        {at.m, m >= 0},
+                        {at.a, a != nullptr || empty() || packed->k == 0},
+                        {at.lda, A_().LeadingFits()},
+                        {at.c, c != nullptr || empty()},
+                        {at.ldc, C_().LeadingFits()}});
+  }
+  bool Fits() const { return A_().Fits() && C_().Fits(); }
+};
+
+template <typename T>
+int MultiplyPackedFloats(const PackedCall<T, float>& x, float alpha, float beta) {
+  if (const int wrong = x.Wrong(kPackedFloats)) return wrong;
+  if (x.empty()) return 0;
+  if (!x.Fits()) return EVOQ_GEMM_NO_MEMORY;
+  const FloatProduct<T> product = {
+      x.m, x.packed->n, x.packed->k, alpha, x.A_().View(),
+      {},  beta,        x.c,         x.ldc, &std::get<PackedFloats>(x.packed->matrix)};
+  return Run([&](evoq::Isa isa, ProductSpace& space) { evoq::Multiply(product, isa, space); });
+}
+
+template <typename A>
+int MultiplyPackedBytes(const PackedCall<A, int32_t>& x, int32_t a_zero, int32_t beta) {
+  if (const int wrong = x.Wrong(kPackedInts)) return wrong;
+  if (beta != 0 && beta != 1) return 7;
+  if (x.empty()) return 0;
+  if (!x.Fits()) return EVOQ_GEMM_NO_MEMORY;
+  const ProductInt8 product = {x.m,
+                               x.packed->n,
+                               x.packed->k,
+                               Operand(x.A_(), a_zero),
+                               {},
+                               beta == 1,
+                               x.c,
+                               x.ldc,
+                               &std::get<PackedInt8>(x.packed->matrix)};
+  return Run([&](evoq::Isa isa, ProductSpace& space) { evoq::Multiply(product, isa, space); });
+}
 
 }  // namespace
 
@@ -86,36 +299,82 @@ int evoq_gemm_set_threads(int threads) {
 int evoq_sgemm(evoq_order order, evoq_transpose transpose_a, evoq_transpose transpose_b, int64_t m,
                int64_t n, int64_t k, float alpha, const float* a, int64_t lda, const float* b,
                int64_t ldb, float beta, float* c, int64_t ldc) {
-  const bool column_major = order == EVOQ_COLUMN_MAJOR;
-  const Stored as = {m, k, lda, transpose_a == EVOQ_TRANSPOSE, column_major},
-               bs = {k, n, ldb, transpose_b == EVOQ_TRANSPOSE, column_major},
-               cs = {m, n, ldc, false, column_major};
-  const bool nothing = m == 0 || n == 0, no_sum = k == 0 || alpha == 0;
-  if (!IsOrder(order)) return 1;
-  if (!IsTranspose(transpose_a)) return 2;
-  if (!IsTranspose(transpose_b)) return 3;
-  if (m < 0) return 4;
-  if (n < 0) return 5;
-  if (k < 0) return 6;
-  if (a == nullptr && !nothing && !no_sum) return 8;
-  if (!as.LeadingFits()) return 9;
-  if (b == nullptr && !nothing && !no_sum) return 10;
-  if (!bs.LeadingFits()) return 11;
-  if (c == nullptr && !nothing) return 13;
-  if (!cs.LeadingFits()) return 14;
-  if (nothing) return 0;
-  if (!as.Fits() || !bs.Fits() || !cs.Fits()) return EVOQ_GEMM_NO_MEMORY;
-  ProductF32 product = {m, n, k, alpha, as.View(a), bs.View(b), beta, c, ldc};
-  if (column_major) {  // the rows of c are the columns of its transpose, op(b)' op(a)'
-    const Stored at = {k, m, lda, !as.transposed, true}, bt = {n, k, ldb, !bs.transposed, true};
-    product = {n, m, k, alpha, bt.View(b), at.View(a), beta, c, ldc};
-  }
-  try {
-    Shared& shared = Shared::Get();
-    if (!shared.isa()) return EVOQ_GEMM_NO_TARGET;
-    shared.Run([&](ProductSpace& space) { evoq::Multiply(product, *shared.isa(), space); });
-  } catch (const std::exception&) {
-    return EVOQ_GEMM_NO_MEMORY;
-  }
-  return 0;
+  return MultiplyFloats<float>({order, transpose_a, transpose_b, m, n, k, a, lda, b, ldb, c, ldc},
+                               alpha, beta);
+}
+
+int evoq_gemm_bf16(evoq_order order, evoq_transpose transpose_a, evoq_transpose transpose_b,
+                   int64_t m, int64_t n, int64_t k, float alpha, const uint16_t* a, int64_t lda,
+                   const uint16_t* b, int64_t ldb, float beta, float* c, int64_t ldc) {
+  return MultiplyFloats<uint16_t>(
+      {order, transpose_a, transpose_b, m, n, k, a, lda, b, ldb, c, ldc}, alpha, beta);
+}
+
+int evoq_gemm_u8s8s32(evoq_order order, evoq_transpose transpose_a, evoq_transpose transpose_b,
+                      int64_t m, int64_t n, int64_t k, const uint8_t* a, int64_t lda,
+                      int32_t a_zero, const int8_t* b, int64_t ldb, int32_t b_zero, int32_t beta,
+                      int32_t* c, int64_t ldc) {
+  return MultiplyBytes<uint8_t>({order, transpose_a, transpose_b, m, n, k, a, lda, b, ldb, c, ldc},
+                                a_zero, b_zero, beta);
+}
+
+int evoq_gemm_s8s8s32(evoq_order order, evoq_transpose transpose_a, evoq_transpose transpose_b,
+                      int64_t m, int64_t n, int64_t k, const int8_t* a, int64_t lda, int32_t a_zero,
+                      const int8_t* b, int64_t ldb, int32_t b_zero, int32_t beta, int32_t* c,
+                      int64_t ldc) {
+  return MultiplyBytes<int8_t>({order, transpose_a, transpose_b, m, n, k, a, lda, b, ldb, c, ldc},
+                               a_zero, b_zero, beta);
+}
+
+void evoq_gemm_free(evoq_packed* packed) { delete packed; }
+
+int evoq_sgemm_pack(evoq_transpose transpose_b, int64_t n, int64_t k, const float* b, int64_t ldb,
+                    evoq_packed** packed) {
+  return MakePacked(Kind::kFloat32, transpose_b, n, k, b, ldb, packed, 6,
+                    [&](const Stored<float>& x, evoq::Isa isa, ProductSpace& space) {
+                      return evoq::Pack(x.View(), k, n, isa, space);
+                    });
+}
+
+int evoq_gemm_bf16_pack(evoq_transpose transpose_b, int64_t n, int64_t k, const uint16_t* b,
+                        int64_t ldb, evoq_packed** packed) {
+  return MakePacked(Kind::kBfloat16, transpose_b, n, k, b, ldb, packed, 6,
+                    [&](const Stored<uint16_t>& x, evoq::Isa isa, ProductSpace& space) {
+                      return evoq::Pack(x.View(), k, n, isa, space);
+                    });
+}
+
+int evoq_gemm_s8_pack(evoq_transpose transpose_b, int64_t n, int64_t k, const int8_t* b,
+                      int64_t ldb, int32_t b_zero, evoq_packed** packed) {
+  return MakePacked(Kind::kInt8, transpose_b, n, k, b, ldb, packed, 7,
+                    [&](const Stored<int8_t>& x, evoq::Isa isa, ProductSpace& space) {
+                      return evoq::Pack(Operand(x, b_zero), k, n, isa, space);
+                    });
+}
+
+int evoq_sgemm_packed(evoq_transpose transpose_a, int64_t m, float alpha, const float* a,
+                      int64_t lda, const evoq_packed* packed, float beta, float* c, int64_t ldc) {
+  return MultiplyPackedFloats<float>({transpose_a, m, a, lda, packed, Kind::kFloat32, c, ldc},
+                                     alpha, beta);
+}
+
+int evoq_gemm_bf16_packed(evoq_transpose transpose_a, int64_t m, float alpha, const uint16_t* a,
+                          int64_t lda, const evoq_packed* packed, float beta, float* c,
+                          int64_t ldc) {
+  return MultiplyPackedFloats<uint16_t>({transpose_a, m, a, lda, packed, Kind::kBfloat16, c, ldc},
+                                        alpha, beta);
+}
+
+int evoq_gemm_u8s8s32_packed(evoq_transpose transpose_a, int64_t m, const uint8_t* a, int64_t lda,
+                             int32_t a_zero, const evoq_packed* packed, int32_t beta, int32_t* c,
+                             int64_t ldc) {
+  return MultiplyPackedBytes<uint8_t>({transpose_a, m, a, lda, packed, Kind::kInt8, c, ldc}, a_zero,
+                                      beta);
+}
+
+int evoq_gemm_s8s8s32_packed(evoq_transpose transpose_a, int64_t m, const int8_t* a, int64_t lda,
+                             int32_t a_zero, const evoq_packed* packed, int32_t beta, int32_t* c,
+                             int64_t ldc) {
+  return MultiplyPackedBytes<int8_t>({transpose_a, m, a, lda, packed, Kind::kInt8, c, ldc}, a_zero,
+                                     beta);
 }

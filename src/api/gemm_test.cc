@@ -162,4 +162,182 @@ TEST(Gemm, WithoutMemoryLeavesCAsItWas) {
   EXPECT_EQ(c, 3);
 }
 
+// Bytes in every order: exact.
+template <typename A, typename Product>
+void ExpectBytes(const Product& multiply) {
+  std::mt19937 random(6);
+  for (int round = 0; round < 60; ++round) {
+    const auto m = static_cast<int64_t>(1 + random() % 40),
+               n = static_cast<int64_t>(1 + random() % 70), k = static_cast<int64_t>(random() % 90);
+    const auto order = random() % 2 ? EVOQ_ROW_MAJOR : EVOQ_COLUMN_MAJOR;
+    const auto ta = random() % 2 ? EVOQ_NO_TRANSPOSE : EVOQ_TRANSPOSE,
+               tb = random() % 2 ? EVOQ_NO_TRANSPOSE : EVOQ_TRANSPOSE;
+    const bool row = order == EVOQ_ROW_MAJOR;
+    const int64_t lda = std::max<int64_t>(row == (ta == EVOQ_NO_TRANSPOSE) ? k : m, 1),
+                  ldb = std::max<int64_t>(row == (tb == EVOQ_NO_TRANSPOSE) ? n : k, 1),
+                  ldc = row ? n : m;
+    std::vector<A> a(static_cast<size_t>(m * k + 1));
+    std::vector<int8_t> b(static_cast<size_t>(k * n + 1));
+    std::vector<int32_t> c(static_cast<size_t>(m * n));
+    for (A& v : a) v = static_cast<A>(random());
+    for (int8_t& v : b) v = static_cast<int8_t>(random());
+    for (int32_t& v : c) v = static_cast<int32_t>(random() % 1000);
+    const int32_t a_zero = random() % 3 ? 11 : 0, b_zero = random() % 3 ? 0 : -5,
+                  beta = static_cast<int32_t>(random() % 2);
+    std::vector<int32_t> y = c;
+    ASSERT_EQ(multiply(order, ta, tb, m, n, k, a.data(), lda, a_zero, b.data(), ldb, b_zero, beta,
+                       y.data(), ldc),
+              0);
+    for (int64_t i = 0; i < m; ++i) {
+      for (int64_t j = 0; j < n; ++j) {
+        const size_t at = At(order, EVOQ_NO_TRANSPOSE, i, j, ldc);
+        int32_t sum = beta * c[at];
+        for (int64_t l = 0; l < k; ++l)
+          sum += (a[At(order, ta, i, l, lda)] - a_zero) * (b[At(order, tb, l, j, ldb)] - b_zero);
+        ASSERT_EQ(y[at], sum) << "round " << round << " at " << i << ", " << j;
+      }
+    }
+  }
+}
+TEST(Gemm, UnsignedBySignedBytes) { ExpectBytes<uint8_t>(evoq_gemm_u8s8s32); }
+TEST(Gemm, SignedBytes) { ExpectBytes<int8_t>(evoq_gemm_s8s8s32); }
+
+float Widened(uint16_t v) {
+  const uint32_t bits = uint32_t{v} << 16;
+  float f;
+  std::memcpy(&f, &bits, sizeof(f));
+  return f;
+}
+
+TEST(Gemm, Bfloat16InEveryOrder) {
+  std::mt19937 random(7);
+  for (int round = 0; round < 40; ++round) {
+    Sgemm s(
+        {random() % 2 ? EVOQ_ROW_MAJOR : EVOQ_COLUMN_MAJOR,
+         random() % 2 ? EVOQ_NO_TRANSPOSE : EVOQ_TRANSPOSE,
+         random() % 2 ? EVOQ_NO_TRANSPOSE : EVOQ_TRANSPOSE, static_cast<int64_t>(1 + random() % 30),
+         static_cast<int64_t>(1 + random() % 50), static_cast<int64_t>(1 + random() % 60), 1,
+         random() % 2 ? 1.0f : 0.25f, random() % 2 ? 0.0f : 2.0f},
+        random);
+    const auto narrow = [](std::vector<float>& values) {
+      std::vector<uint16_t> halves;
+      for (float& v : values) {
+        uint32_t bits;
+        std::memcpy(&bits, &v, sizeof(bits));
+        halves.push_back(static_cast<uint16_t>(bits >> 16));
+        v = Widened(halves.back());
+      }
+      return halves;
+    };
+    const std::vector<uint16_t> a = narrow(s.a), b = narrow(s.b);
+    std::vector<float> y = s.c;
+    const Case& x = s.x;
+    ASSERT_EQ(evoq_gemm_bf16(x.order, x.ta, x.tb, x.m, x.n, x.k, x.alpha, a.data(), s.lda, b.data(),
+                             s.ldb, x.beta, y.data(), s.ldc),
+              0);
+    for (int64_t i = 0; i < x.m; ++i) {
+      for (int64_t j = 0; j < x.n; ++j) {
+        const auto [expected, bound] = s.Expected(i, j);
+        ASSERT_NEAR(y[At(x.order, EVOQ_NO_TRANSPOSE, i, j, s.ldc)], expected, bound) << round;
+      }
+    }
+  }
+}
+
+// What was packed gives the same bits, for any number of rows.
+TEST(Gemm, PackedGivesTheSame) {
+  std::mt19937 random(8);
+  const int64_t n = 75, k = 130;
+  const std::vector<float> b = Random(k * n, random), a = Random(40 * k, random);
+  std::vector<int8_t> b8(static_cast<size_t>(k * n)), a8(static_cast<size_t>(40 * k));
+  for (int8_t& v : b8) v = static_cast<int8_t>(random());
+  for (int8_t& v : a8) v = static_cast<int8_t>(random());
+  std::vector<uint16_t> b16(b8.size()), a16(a8.size());
+  for (size_t i = 0; i < b16.size(); ++i) b16[i] = static_cast<uint16_t>(0x3f00 + b8[i]);
+  for (size_t i = 0; i < a16.size(); ++i) a16[i] = static_cast<uint16_t>(0x3f00 + a8[i]);
+  const auto* u8 = reinterpret_cast<const uint8_t*>(a8.data());
+  constexpr auto kRow = EVOQ_ROW_MAJOR;
+  constexpr auto kNo = EVOQ_NO_TRANSPOSE, kT = EVOQ_TRANSPOSE;
+  evoq_packed *f32 = nullptr, *bf16 = nullptr, *s8 = nullptr;
+  ASSERT_EQ(evoq_sgemm_pack(kT, n, k, b.data(), k, &f32), 0);
+  ASSERT_EQ(evoq_gemm_bf16_pack(kNo, n, k, b16.data(), n, &bf16), 0);
+  ASSERT_EQ(evoq_gemm_s8_pack(kT, n, k, b8.data(), k, 3, &s8), 0);
+  for (int64_t m : {1, 7, 40}) {
+    std::vector<float> y(static_cast<size_t>(m * n), 1), z = y;
+    EXPECT_EQ(evoq_sgemm(kRow, kNo, kT, m, n, k, 2, a.data(), k, b.data(), k, 1, y.data(), n), 0);
+    EXPECT_EQ(evoq_sgemm_packed(kNo, m, 2, a.data(), k, f32, 1, z.data(), n), 0);
+    EXPECT_EQ(y, z) << m;
+    EXPECT_EQ(
+        evoq_gemm_bf16(kRow, kT, kNo, m, n, k, 1, a16.data(), m, b16.data(), n, 0, y.data(), n), 0);
+    EXPECT_EQ(evoq_gemm_bf16_packed(kT, m, 1, a16.data(), m, bf16, 0, z.data(), n), 0);
+    EXPECT_EQ(y, z) << m;
+    std::vector<int32_t> i(static_cast<size_t>(m * n), 1), j = i;
+    EXPECT_EQ(
+        evoq_gemm_s8s8s32(kRow, kNo, kT, m, n, k, a8.data(), k, 9, b8.data(), k, 3, 1, i.data(), n),
+        0);
+    EXPECT_EQ(evoq_gemm_s8s8s32_packed(kNo, m, a8.data(), k, 9, s8, 1, j.data(), n), 0);
+    EXPECT_EQ(i, j) << m;
+    EXPECT_EQ(evoq_gemm_u8s8s32(kRow, kNo, kT, m, n, k, u8, k, 9, b8.data(), k, 3, 0, i.data(), n),
+              0);
+    EXPECT_EQ(evoq_gemm_u8s8s32_packed(kNo, m, u8, k, 9, s8, 0, j.data(), n), 0);
+    EXPECT_EQ(i, j) << m;
+  }
+  // What another function packed is refused, and nothing is.
+  float y = 5;
+  EXPECT_EQ(evoq_sgemm_packed(kNo, 1, 1, a.data(), k, bf16, 0, &y, n), 6);
+  EXPECT_EQ(evoq_sgemm_packed(kNo, 1, 1, a.data(), k, nullptr, 0, &y, n), 6);
+  EXPECT_EQ(y, 5);
+  evoq_gemm_free(f32);
+  evoq_gemm_free(bf16);
+  evoq_gemm_free(s8);
+  evoq_gemm_free(nullptr);
+}
+
+TEST(Gemm, PackedNamesTheWrongArgument) {
+  const std::vector<float> b(12, 1), a(8, 1);
+  std::vector<float> c(6, 7);
+  evoq_packed* packed = nullptr;
+  constexpr auto kNo = EVOQ_NO_TRANSPOSE, kWrong = static_cast<evoq_transpose>(7);
+  EXPECT_EQ(evoq_sgemm_pack(kWrong, 3, 4, b.data(), 3, &packed), 1);
+  EXPECT_EQ(evoq_sgemm_pack(kNo, -1, 4, b.data(), 3, &packed), 2);
+  EXPECT_EQ(evoq_sgemm_pack(kNo, 3, -1, b.data(), 3, &packed), 3);
+  EXPECT_EQ(evoq_sgemm_pack(kNo, 3, 4, nullptr, 3, &packed), 4);
+  EXPECT_EQ(evoq_sgemm_pack(kNo, 3, 4, b.data(), 2, &packed), 5);
+  EXPECT_EQ(evoq_sgemm_pack(kNo, 3, 4, b.data(), 3, nullptr), 6);
+  EXPECT_EQ(packed, nullptr);
+  ASSERT_EQ(evoq_sgemm_pack(kNo, 3, 4, b.data(), 3, &packed), 0);
+  EXPECT_EQ(evoq_sgemm_packed(kWrong, 2, 1, a.data(), 4, packed, 0, c.data(), 3), 1);
+  EXPECT_EQ(evoq_sgemm_packed(kNo, -2, 1, a.data(), 4, packed, 0, c.data(), 3), 2);
+  EXPECT_EQ(evoq_sgemm_packed(kNo, 2, 1, nullptr, 4, packed, 0, c.data(), 3), 4);
+  EXPECT_EQ(evoq_sgemm_packed(kNo, 2, 1, a.data(), 3, packed, 0, c.data(), 3), 5);
+  EXPECT_EQ(evoq_sgemm_packed(kNo, 2, 1, a.data(), 4, packed, 0, nullptr, 3), 8);
+  EXPECT_EQ(evoq_sgemm_packed(kNo, 2, 1, a.data(), 4, packed, 0, c.data(), 2), 9);
+  EXPECT_EQ(c, std::vector<float>(6, 7));
+  EXPECT_EQ(evoq_sgemm_packed(kNo, 2, 1, a.data(), 4, packed, 0, c.data(), 3), 0);
+  EXPECT_EQ(c, std::vector<float>(6, 4));
+  evoq_gemm_free(packed);
+  const std::vector<int8_t> bytes(12, 1);
+  std::vector<int32_t> sums(6, 7);
+  ASSERT_EQ(evoq_gemm_s8_pack(kNo, 3, 4, bytes.data(), 3, 0, &packed), 0);
+  EXPECT_EQ(evoq_gemm_s8s8s32_packed(kNo, 2, nullptr, 4, 0, packed, 0, sums.data(), 3), 3);
+  EXPECT_EQ(evoq_gemm_s8s8s32_packed(kNo, 2, bytes.data(), 3, 0, packed, 0, sums.data(), 3), 4);
+  EXPECT_EQ(evoq_gemm_s8s8s32_packed(kNo, 2, bytes.data(), 4, 0, nullptr, 0, sums.data(), 3), 6);
+  EXPECT_EQ(evoq_gemm_s8s8s32_packed(kNo, 2, bytes.data(), 4, 0, packed, 2, sums.data(), 3), 7);
+  EXPECT_EQ(evoq_gemm_s8s8s32_packed(kNo, 2, bytes.data(), 4, 0, packed, 0, sums.data(), 2), 9);
+  EXPECT_EQ(sums, std::vector<int32_t>(6, 7));
+  evoq_gemm_free(packed);
+  EXPECT_EQ(evoq_gemm_s8_pack(kNo, 3, 4, bytes.data(), 3, 0, nullptr), 7);
+  constexpr auto kRow = EVOQ_ROW_MAJOR;
+  const auto call = [&](int wrong) {
+    return evoq_gemm_s8s8s32(kRow, kNo, kNo, 2, 3, 4, wrong == 7 ? nullptr : bytes.data(),
+                             wrong == 8 ? 3 : 4, 0, wrong == 10 ? nullptr : bytes.data(),
+                             wrong == 11 ? 2 : 3, 0, wrong == 13 ? -1 : 0,
+                             wrong == 14 ? nullptr : sums.data(), wrong == 15 ? 2 : 3);
+  };
+  for (int argument : {7, 8, 10, 11, 13, 14, 15}) EXPECT_EQ(call(argument), argument);
+  EXPECT_EQ(sums, std::vector<int32_t>(6, 7));
+  EXPECT_EQ(call(0), 0);
+  EXPECT_EQ(sums, std::vector<int32_t>(6, 4));
+}
+
 }  // namespace

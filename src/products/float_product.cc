@@ -1,6 +1,7 @@
 #include "products/float_product.h"
 
 #include <algorithm>
+#include <cstring>
 #include <utility>
 
 #include "base/math.h"
@@ -11,41 +12,100 @@
 namespace evoq {
 namespace {
 
-// b as the micro-kernels read it: `step` floats between rows of 16 columns, `stride` between
-// panels.
-struct Panels {
-  const float* data;
-  int64_t step, stride;
-  bool packed;
-};
+// What follows works on units along K (gemm_float.h): a float32, or a pair of bfloat16.
+constexpr int64_t kUnitBytes = 4;
 
+template <typename T>
+constexpr int64_t kPerUnit = kUnitBytes / sizeof(T);
+
+template <typename T>
+int64_t Units(int64_t k) {
+  return CeilDiv(k, kPerUnit<T>);
+}
+template <typename T>
+int64_t PanelUnits(int64_t k) {
+  return Units<T>(k) * kPanelF32;
+}
+int64_t Panels(int64_t n) { return CeilDiv(n, int64_t{kPanelF32}); }
+
+// One panel of b, from `column` on.
+void PackPanel(const Strided<float>& b, int64_t k, int64_t n, int64_t column, Isa isa, float* to) {
+  const float* const from = b.data + column * b.column_stride;
+  if (b.row_stride == 1 && n - column >= kPanelF32)
+    return MoveTableFor(isa).transpose(from, to, kPanelF32, k, b.column_stride, kPanelF32,
+                                       sizeof(float));
+  const PanelShapeF32 shape = {
+      std::min<int64_t>(n - column, kPanelF32), 1, k, b.column_stride, 0, b.row_stride};
+  PackPanelsF32(shape, from, 0, 1, to);
+}
+void PackPanel(const Strided<uint16_t>& b, int64_t k, int64_t n, int64_t column, Isa isa,
+               float* to) {
+  const uint16_t* const from = b.data + column * b.column_stride;
+  const int64_t count = std::min<int64_t>(n - column, kPanelF32);
+  if (b.column_stride == 1) {
+    const PairLayout& layout = PairLayoutFor(isa);
+    for (int64_t l = 0; l < k; l += 2)
+      layout.pair_rows(from + l * b.row_stride, l + 1 < k ? from + (l + 1) * b.row_stride : nullptr,
+                       static_cast<int>(count), to + l / 2 * kPanelF32);
+    return;
+  }
+  for (int64_t c = 0; c < kPanelF32; ++c) {
+    for (int64_t l = 0; l < k; l += 2) {
+      uint16_t pair[2] = {};
+      const auto bytes = static_cast<size_t>(std::min<int64_t>(k - l, 2)) * sizeof(uint16_t);
+      if (c < count) std::memcpy(pair, from + c * b.column_stride + l, bytes);
+      std::memcpy(to + l / 2 * kPanelF32 + c, pair, sizeof(pair));
+    }
+  }
+}
+
+// The columns of b from `first` on.
+template <typename T>
+void PackPanels(const Strided<T>& b, int64_t k, int64_t n, int64_t first, Isa isa, ThreadPool& pool,
+                float* to) {
+  const int64_t units = PanelUnits<T>(k);
+  pool.ParallelFor(Panels(n - first), PackGrain(units), [&](int64_t begin, int64_t end) {
+    for (int64_t p = begin; p < end; ++p)
+      PackPanel(b, k, n, first + p * kPanelF32, isa, to + p * units);
+  });
+}
+
+template <typename T>
 class Product {
  public:
-  Product(const ProductF32& product, Isa isa, ProductSpace& space)
-      : p_(product), isa_(isa), space_(space), move_(MoveTableFor(isa)) {}
+  Product(const FloatProduct<T>& product, Isa isa, ProductSpace& space)
+      : p_(product), isa_(isa), space_(space), units_(Units<T>(p_.k)) {}
 
   // Whatever may throw comes before the first element of c.
   void Run() {
-    const bool in_place = p_.m <= kInPlaceRows && p_.b.column_stride == 1;
+    const bool packs = p_.packed == nullptr, copies_a = CopiesA();
+    const bool in_place =
+        packs && kPerUnit<T> == 1 && p_.m <= kInPlaceRows && p_.b.column_stride == 1;
     const int64_t whole = in_place ? p_.n / kPanelF32 * kPanelF32 : 0;  // columns read as they are
-    const bool copies_a = p_.a.column_stride != 1 || (in_place && p_.alpha != 1);
-    const int64_t a_floats = copies_a ? RoundUp(p_.m * p_.k, kPanelF32) : 0;
-    const int64_t b_floats = RoundUp(p_.n - whole, kPanelF32) * p_.k;
-    auto* const room = reinterpret_cast<float*>(
-        space_.Room(static_cast<size_t>(a_floats + b_floats) * sizeof(float)));
-    DenseRowsF32 rows = {p_.a.data, p_.a.row_stride, p_.c_stride, 0};
+    const bool apart = p_.alpha != 1 ? p_.beta != 0 : p_.beta != 0 && p_.beta != 1;
+    const int64_t a_units = copies_a ? RoundUp(p_.m * units_, kPanelF32) : 0;
+    const int64_t b_units = packs ? Panels(p_.n - whole) * PanelUnits<T>(p_.k) : 0;
+    const int64_t sums = apart ? p_.m * p_.n : 0;
+    auto* const room =
+        reinterpret_cast<float*>(space_.Room((a_units + b_units + sums) * kUnitBytes));
+    const float* panels =
+        packs ? room + a_units : reinterpret_cast<const float*>(p_.packed->panels.data());
+    y_ = apart ? room + a_units + b_units : p_.c;
+    y_stride_ = apart ? p_.n : p_.c_stride;
+    accumulate_ = p_.alpha == 1 && p_.beta == 1;
+    DenseRowsF32 rows = {reinterpret_cast<const float*>(p_.a.data), p_.a.row_stride / kPerUnit<T>,
+                         y_stride_, kPanelF32};
     if (copies_a) {
-      CopyA(in_place ? p_.alpha : 1, room);
+      CopyA(room);
       rows.a = room;
-      rows.a_stride = p_.k;
+      rows.a_stride = units_;
     }
-    const Columns read = Planned(rows, {p_.b.data, p_.b.row_stride, kPanelF32, false}, 0, whole);
-    const Columns packed =
-        Planned(rows, {room + a_floats, kPanelF32, p_.k * kPanelF32, true}, whole, p_.n);
-    if (whole < p_.n) PackB(whole, in_place ? 1 : p_.alpha, room + a_floats);
-    if (p_.beta != 0 && p_.beta != 1) ScaleC();
+    const Columns read = InPlace(rows, whole);
+    const Columns packed = Planned(rows, panels, PanelUnits<T>(p_.k), whole, p_.n);
+    if (packs) PackPanels(p_.b, p_.k, p_.n, whole, isa_, space_.pool, room + a_units);
     Compute(read);
     Compute(packed);
+    if (apart || p_.alpha != 1) Scale();
   }
 
  private:
@@ -57,96 +117,131 @@ class Product {
     GemmPlan plan;
   };
 
-  Columns Planned(DenseRowsF32 rows, const Panels& b, int64_t begin, int64_t end) const {
+  Columns Planned(const DenseRowsF32& rows, const float* b, int64_t panel_stride, int64_t begin,
+                  int64_t end) const {
     if (begin == end) return {};
     GemmSizes sizes;
     sizes.rows = p_.m;
     sizes.columns = end - begin;
     sizes.taps = 1;
-    sizes.depth = p_.k;
-    sizes.panel_stride = b.stride;
-    sizes.row_bytes = rows.a_stride * static_cast<int64_t>(sizeof(float));
-    const BindOptions options{isa_, space_.pool.threads(), {}};
-    GemmPlan plan = PlanGemm(sizes, GemmTypesF32(isa_), Activation{}, options);
-    plan.b_step = rows.b_step = b.step;
-    if (!b.packed) plan.k_stride = 0;
-    return {rows, b.data, begin, end, std::move(plan)};
+    sizes.depth = units_;
+    sizes.panel_stride = panel_stride;
+    sizes.row_bytes = rows.a_stride * kUnitBytes;
+    GemmTypes types = GemmTypesF32(isa_);
+    if constexpr (kPerUnit<T> == 2) types.kernels = RowFor(kGemmRowsBf16, isa_);
+    GemmPlan plan =
+        PlanGemm(sizes, types, Activation{}, BindOptions{isa_, space_.pool.threads(), {}});
+    return {rows, b, begin, end, std::move(plan)};
+  }
+
+  // Of a b that is read as it is.
+  Columns InPlace(DenseRowsF32 rows, int64_t whole) const {
+    rows.b_step = p_.b.row_stride;
+    Columns columns = Planned(rows, reinterpret_cast<const float*>(p_.b.data), kPanelF32, 0, whole);
+    columns.plan.b_step = rows.b_step;
+    columns.plan.k_stride = 0;
+    return columns;
   }
 
   void Compute(const Columns& columns) {
     if (columns.begin == columns.end) return;
-    float* const c = p_.c + columns.begin;
-    const GemmJob job = {
-        &columns.rows, DenseRowsF32::Fill,        columns.b, 0, columns.end - columns.begin, c,
-        nullptr,       p_.beta == 0 ? nullptr : c};
+    float* const y = y_ + columns.begin;
+    const GemmJob job = {.source = &columns.rows,
+                         .fill = DenseRowsF32::Fill,
+                         .b = columns.b,
+                         .column_begin = 0,
+                         .column_end = columns.end - columns.begin,
+                         .y = y,
+                         .bias = nullptr,
+                         .residual = accumulate_ ? y : nullptr};
     const GemmPlan& plan = columns.plan;
     space_.pool.ParallelFor(plan.tasks(), plan.grain, [&](int64_t first, int64_t last) {
       for (int64_t task = first; task < last; ++task) RunGemmTask(plan, job, task);
     });
   }
 
-  // Rows of a, times `factor`, one behind the other.
-  void CopyA(float factor, float* to) {
+  // Rows are read as units one behind the other.
+  bool CopiesA() const {
+    if (p_.a.column_stride != 1) return true;
+    return kPerUnit<T> > 1 && (p_.k % kPerUnit<T> != 0 || p_.a.row_stride % kPerUnit<T> != 0 ||
+                               reinterpret_cast<uintptr_t>(p_.a.data) % kUnitBytes != 0);
+  }
+
+  void CopyA(float* to) {
     constexpr int64_t kRows = 64;
+    const MoveTable& move = MoveTableFor(isa_);
+    const int64_t stride = units_ * kPerUnit<T>;
     space_.pool.ParallelFor(CeilDiv(p_.m, kRows), 1, [&](int64_t begin, int64_t end) {
       for (int64_t i = begin * kRows; i < std::min(end * kRows, p_.m); i += kRows) {
         const int64_t count = std::min(kRows, p_.m - i);
-        float* const y = to + i * p_.k;
-        if (p_.a.column_stride == 1) {
+        T* const y = reinterpret_cast<T*>(to) + i * stride;
+        if (p_.a.column_stride != 1) {
+          move.transpose(p_.a.data + i, y, p_.k, count, p_.a.column_stride, stride, sizeof(T));
+        } else {
           for (int64_t r = 0; r < count; ++r)
-            std::copy_n(p_.a.data + (i + r) * p_.a.row_stride, p_.k, y + r * p_.k);
-        } else {
-          move_.transpose(p_.a.data + i, y, p_.k, count, p_.a.column_stride, p_.k, sizeof(float));
+            std::copy_n(p_.a.data + (i + r) * p_.a.row_stride, p_.k, y + r * stride);
         }
-        if (factor != 1) Scale(factor, count * p_.k, y);
+        if (stride == p_.k) continue;
+        for (int64_t r = 0; r < count; ++r) y[r * stride + p_.k] = 0;
       }
     });
   }
 
-  // The columns from `first` on, times `factor`.
-  void PackB(int64_t first, float factor, float* to) {
-    const PanelShapeF32 shape = {p_.n - first, 1, p_.k, p_.b.column_stride, 0, p_.b.row_stride};
-    const float* const from = p_.b.data + first * p_.b.column_stride;
-    const int64_t grain = PackGrain(shape.panel_stride());
-    space_.pool.ParallelFor(shape.panels(), grain, [&](int64_t begin, int64_t end) {
-      for (int64_t panel = begin; panel < end; ++panel) {
-        float* const y = to + panel * shape.panel_stride();
-        const int64_t columns = shape.columns - panel * kPanelF32;
-        if (p_.b.row_stride == 1 && columns >= kPanelF32) {
-          move_.transpose(from + panel * kPanelF32 * p_.b.column_stride, y, kPanelF32, p_.k,
-                          p_.b.column_stride, kPanelF32, sizeof(float));
-        } else {
-          PackPanelsF32(shape, from, panel, panel + 1, to);
-        }
-        if (factor != 1) Scale(factor, shape.panel_stride(), y);
-      }
-    });
-  }
-
-  void ScaleC() {
+  // c = alpha y [+ beta c]
+  void Scale() {
     space_.pool.ParallelFor(p_.m, PackGrain(p_.n), [&](int64_t begin, int64_t end) {
-      for (int64_t i = begin; i < end; ++i) Scale(p_.beta, p_.n, p_.c + i * p_.c_stride);
+      for (int64_t i = begin; i < end; ++i) {
+        float* const c = p_.c + i * p_.c_stride;
+        const float* const y = y_ + i * y_stride_;
+        if (p_.beta == 0) {
+          for (int64_t j = 0; j < p_.n; ++j) c[j] = p_.alpha * y[j];
+        } else {
+          for (int64_t j = 0; j < p_.n; ++j) c[j] = p_.alpha * y[j] + p_.beta * c[j];
+        }
+      }
     });
   }
 
-  static void Scale(float factor, int64_t count, float* y) {
-    for (int64_t i = 0; i < count; ++i) y[i] *= factor;
-  }
-
-  const ProductF32& p_;
+  const FloatProduct<T>& p_;
   const Isa isa_;
   ProductSpace& space_;
-  const MoveTable& move_;
+  const int64_t units_;
+  float* y_ = nullptr;  // where sums go: c, or room where c is read once more
+  int64_t y_stride_ = 0;
+  bool accumulate_ = false;
 };
 
-}  // namespace
-
-void Multiply(const ProductF32& product, Isa isa, ProductSpace& space) {
-  if (product.k > 0 && product.alpha != 0) return Product(product, isa, space).Run();
+template <typename T>
+void MultiplyFloats(const FloatProduct<T>& product, Isa isa, ProductSpace& space) {
+  if (product.k > 0 && product.alpha != 0) return Product<T>(product, isa, space).Run();
   for (int64_t i = 0; i < product.m; ++i) {
     float* const row = product.c + i * product.c_stride;
     for (int64_t j = 0; j < product.n; ++j) row[j] = product.beta == 0 ? 0 : row[j] * product.beta;
   }
+}
+
+template <typename T>
+PackedFloats PackFloats(const Strided<T>& b, int64_t k, int64_t n, Isa isa, ProductSpace& space) {
+  PackedFloats packed;
+  packed.k = k, packed.n = n;
+  packed.panels = AlignedBuffer(static_cast<size_t>(Panels(n) * PanelUnits<T>(k) * kUnitBytes));
+  PackPanels(b, k, n, 0, isa, space.pool, reinterpret_cast<float*>(packed.panels.data()));
+  return packed;
+}
+
+}  // namespace
+
+PackedFloats Pack(const Strided<float>& b, int64_t k, int64_t n, Isa isa, ProductSpace& space) {
+  return PackFloats(b, k, n, isa, space);
+}
+PackedFloats Pack(const Strided<uint16_t>& b, int64_t k, int64_t n, Isa isa, ProductSpace& space) {
+  return PackFloats(b, k, n, isa, space);
+}
+void Multiply(const ProductF32& product, Isa isa, ProductSpace& space) {
+  MultiplyFloats(product, isa, space);
+}
+void Multiply(const ProductBf16& product, Isa isa, ProductSpace& space) {
+  MultiplyFloats(product, isa, space);
 }
 
 }  // namespace evoq

@@ -1,48 +1,39 @@
-// Products of two computed float32 matrices that lie anywhere, on the micro-kernels of MatMul and
-// Conv (kernels/gemm/gemm_float.h).
+// Products of float32 matrices, and of bfloat16 ones, that lie anywhere, on the micro-kernels of
+// MatMul and Conv (kernels/gemm/gemm_float.h).
 #pragma once
 
-#include <cstdint>
-
-#include "base/aligned.h"
 #include "base/isa.h"
-#include "base/thread_pool.h"
+#include "products/product_space.h"
 
 namespace evoq {
 
-// Element (i, j) is data[i * row_stride + j * column_stride]; one of the strides is 1.
-struct StridedF32 {
-  const float* data;
-  int64_t row_stride, column_stride;
+// b [k, n] as the micro-kernels read it.
+struct PackedFloats {
+  int64_t k = 0, n = 0;
+  AlignedBuffer panels;  // [ceil(n / 16)][k][16], or [ceil(n / 16)][ceil(k / 2)][16][2] of bfloat16
 };
 
 // c[i, j] = alpha * sum over l of a[i, l] * b[l, j] + beta * c[i, j]; c[i, j] is c[i * c_stride +
-// j]. With beta 0, c is not read. m, n > 0, k >= 0. Sums are float32, in order of l, each term a
-// fused multiply-add where the instruction set has it; a or b is multiplied by alpha first.
-struct ProductF32 {
+// j]. With beta 0, c is not read. m, n > 0, k >= 0. Sums are float32, in order of l (of pairs of l
+// for bfloat16, as GemmTile says), each term a fused multiply-add where the instruction set has it;
+// the sum is multiplied by alpha.
+template <typename T>
+struct FloatProduct {
   int64_t m, n, k;
   float alpha;
-  StridedF32 a, b;
+  Strided<T> a, b;
   float beta;
   float* c;
   int64_t c_stride;
+  const PackedFloats* packed = nullptr;  // not null: in b's place
 };
+using ProductF32 = FloatProduct<float>;
+using ProductBf16 = FloatProduct<uint16_t>;
 
-// What products of one caller at a time work in.
-struct ProductSpace {
-  explicit ProductSpace(int threads) : pool(threads) {}
-
-  // At least so many bytes, of any content. Throws std::bad_alloc.
-  std::byte* Room(size_t bytes) {
-    if (buffer.size() < bytes) buffer = AlignedBuffer(bytes);
-    return buffer.data();
-  }
-
-  ThreadPool pool;
-  AlignedBuffer buffer;
-};
-
-// Bits do not depend on the threads. Throws std::bad_alloc before anything is written.
+// Bits do not depend on the threads. All throw std::bad_alloc before anything is written.
+PackedFloats Pack(const Strided<float>& b, int64_t k, int64_t n, Isa isa, ProductSpace& space);
+PackedFloats Pack(const Strided<uint16_t>& b, int64_t k, int64_t n, Isa isa, ProductSpace& space);
 void Multiply(const ProductF32& product, Isa isa, ProductSpace& space);
+void Multiply(const ProductBf16& product, Isa isa, ProductSpace& space);
 
 }  // namespace evoq

@@ -4,6 +4,7 @@
 #include <cstring>
 
 #include "base/math.h"
+#include "kernels/gemm/int8_block.h"
 #include "kernels/gemm/int8_excess.h"
 #include "kernels/gemm/int8_variants.h"
 
@@ -75,26 +76,11 @@ struct Int8Linear {
                int32_t* row_sums) const;
 };
 
-// The sums of the stored weights of each column: a product with a row of ones.
+// The sums of the stored weights of each column.
 void Int8Linear::SumWeights() {
   const std::vector<uint8_t> ones(static_cast<size_t>(weights.panel_bytes / 16), 1);
-  const uint8_t* row = ones.data();
-  const int32_t no_bias[16] = {};
-  Int8Tile tile = {};
-  tile.rows = &row;
-  tile.taps = 1;
-  tile.groups_of_4 = weights.panel_bytes / 64;
-  tile.row_count = tile.panel_count = 1;
-  tile.first_mask = tile.last_mask = 0xffff;
-  tile.bias = no_bias;
-  tile.output = Int8Output::kInt32;
-  tile.prefetch = 2048;
-  for (int64_t panel = 0; panel < weights.panels; ++panel) {
-    tile.weights =
-        reinterpret_cast<const int8_t*>(spec.weights.raw()) + panel * weights.panel_bytes;
-    tile.y = reinterpret_cast<uint8_t*>(weight_sum.data() + 16 * panel);
-    isa->run(tile);
-  }
+  SumInt8Columns(*isa, reinterpret_cast<const int8_t*>(spec.weights.raw()), weights.panel_bytes,
+                 weights.panels, ones.data(), weight_sum.data());
 }
 
 // Folds everything that depends on the output channel only.

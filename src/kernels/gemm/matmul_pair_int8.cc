@@ -5,6 +5,7 @@
 
 #include "base/math.h"
 #include "kernels/call_util.h"
+#include "kernels/gemm/int8_block.h"
 #include "kernels/gemm/int8_linear.h"
 #include "kernels/gemm/matmul_batch.h"
 #include "kernels/gemm/pair_int8.h"
@@ -95,24 +96,10 @@ struct MatMulPair {
   int64_t bias_bytes() const { return s.b_count * panels() * 64; }
   int64_t copied_bytes() const { return s.k == depth() ? 0 : s.a_count * s.m * depth(); }
 
-  // bias[n] = -a_zero * sum over k of (b[k, n] - b_zero): a product of the panel with a row of
-  // ones.
+  // bias[n] = -a_zero * sum over k of (b[k, n] - b_zero)
   void PackPanel(const uint8_t* b, int64_t panel, int8_t* to, int32_t* bias) const {
-    static constexpr int32_t kNone[16] = {};
-    pair->pack(b, s.k, s.n, 16 * panel, b_flip, to);
-    const uint8_t* row = ones.data();
-    Int8Tile tile = {};
-    tile.rows = &row;
-    tile.taps = tile.row_stride = 1;
-    tile.groups_of_4 = depth() / 4;
-    tile.weights = to;
-    tile.panel_bytes = panel_bytes();
-    tile.row_count = tile.panel_count = 1;
-    tile.first_mask = tile.last_mask = 0xffff;
-    tile.bias = kNone;
-    tile.y = reinterpret_cast<uint8_t*>(bias);
-    tile.output = Int8Output::kInt32;
-    tiles->run(tile);
+    pair->pack(b, s.n, s.k, s.n, 16 * panel, b_flip, to);
+    SumInt8Columns(*tiles, to, panel_bytes(), 1, ones.data(), bias);
     for (int n = 0; n < 16; ++n) bias[n] = -a_zero * (bias[n] - b_zero * static_cast<int32_t>(s.k));
   }
 
@@ -158,31 +145,14 @@ struct MatMulPair {
     const int64_t residual_bytes = tile.residual_type == Int8Residual::kFloat32 ? 4 : 1;
     tile.residual_stride = s.n * residual_bytes;
     if (!b_zeros.empty()) tiles->sum_rows(pointers, 0, 1, 0, s.k, count, row_sums);
-    for (int64_t panel = 0; panel < panels(); panel += tile.panel_count) {
-      const int64_t left = std::min<int64_t>(panels() - panel, tile_panels), column = 16 * panel;
-      tile.panel_count = static_cast<int32_t>(left >= 4 ? 4 : left >= 2 ? 2 : 1);
-      const int64_t after = column + 16 * tile.panel_count,
-                    rows = tiles->max_rows[tile.panel_count];
-      tile.first_mask = 0xffff;
-      tile.last_mask = after > s.n ? 0xffffu >> (after - s.n) : 0xffffu;
-      if (tile.panel_count == 1) tile.first_mask = tile.last_mask;
-      tile.weights = packed + panel * panel_bytes();
-      tile.bias = bias + column;
-      tile.multiplier = multiplier.data() + column;
-      tile.w_zero = b_zeros.empty() ? nullptr : b_zeros.data() + column;
-      for (int64_t row = 0; row < count; row += tile.row_count) {
-        tile.row_count =
-            static_cast<int32_t>(std::min(CeilDiv(count, CeilDiv(count, rows)), count - row));
-        tile.row_stride = tile.row_count;
-        tile.rows = pointers + row;
-        tile.row_sums = row_sums + row;
-        tile.y = y + row * tile.y_stride + column * epilogue.y_bytes();
-        if (tile.residual_type != Int8Residual::kNone)
-          tile.residual =
-              static_cast<const uint8_t*>(in[3]) + (y_at + row * s.n + column) * residual_bytes;
-        tiles->run(tile);
-      }
-    }
+    tile.weights = packed;
+    tile.bias = bias;
+    tile.multiplier = multiplier.data();
+    tile.w_zero = b_zeros.empty() ? nullptr : b_zeros.data();
+    tile.y = y;
+    if (tile.residual_type != Int8Residual::kNone)
+      tile.residual = static_cast<const uint8_t*>(in[3]) + y_at * residual_bytes;
+    RunInt8Block(*tiles, {pointers, row_sums, count, 0, s.n, tile_panels}, tile);
   }
 };
 
@@ -204,9 +174,7 @@ Result<BoundKernel> BindPair(const KernelCall& call, const BindOptions& options)
   state.ones.assign(static_cast<size_t>(state.depth()), 1);
   state.tiles = &Int8TileFor(options.isa);
   state.pair = &PairTableFor(options.isa);
-  const bool few =
-      state.tiles->max_panels >= 4 && state.panels() >= 4 && s.m <= state.tiles->max_rows[4];
-  state.tile_panels = few ? 4 : std::min(2, state.tiles->max_panels);
+  state.tile_panels = Int8BlockPanels(*state.tiles, s.m, state.panels());
   state.pack_grain =
       Grain(s.b_count * state.panels(), static_cast<double>(16 * s.k) * 0.05 + 5, options.threads);
   const double task_ns = static_cast<double>(std::min(kRows, s.m) * s.n * s.k) / 400 + 20;

@@ -25,12 +25,13 @@ inline void Interleave4(Bytes r0, Bytes r1, Bytes r2, Bytes r3, int8_t* to) {
   put(3, __builtin_shufflevector(c, d, 4, 12, 5, 13, 6, 14, 7, 15));
 }
 
-void Pack(const uint8_t* b, int64_t k, int64_t n, int64_t column, uint8_t flip, int8_t* to) {
+void Pack(const uint8_t* b, int64_t stride, int64_t k, int64_t n, int64_t column, uint8_t flip,
+          int8_t* to) {
   const int64_t width = n - column < 16 ? n - column : 16;
   for (int64_t at = 0; at < k; at += 4, to += 64) {
     Bytes rows[4] = {};
     for (int64_t i = 0; i < 4 && at + i < k; ++i) {
-      const uint8_t* from = b + (at + i) * n + column;
+      const uint8_t* from = b + (at + i) * stride + column;
       if (width == 16) {
         rows[i] = LoadVec<uint8_t, 16>(from) ^ flip;
       } else {
