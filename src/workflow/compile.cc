@@ -47,14 +47,14 @@ Result<Compiled> Compile(const CompileJob& job, const Follow& follow) {
   if (job.tune) {
     EVOQ_ASSIGN(out.tuning, WithContext(Tune(model, job.threads, job.shapes, follow), job.model));
   }
-  EVOQ_TRY(follow.At("writing", 0));
-  EVOQ_TRY(WriteEtm(model, job.output));
-  out.output_bytes = WrittenBytes(job.output);
   if (model.plans.empty()) {
     out.why_no_plan = WhyNoPlan(model.graph);
   } else {
     out.steps = model.plans[0].decisions.size();
   }
+  EVOQ_TRY(follow.At("writing", 0));
+  EVOQ_TRY(WriteEtm(model, job.output));  // after all else that can fail
+  out.output_bytes = WrittenBytes(job.output);
   return out;
 }
 

@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <cstdlib>
 
 #include "workflow/compare.h"
 #include "workflow/compile.h"
@@ -177,6 +178,28 @@ TEST_F(Tasks, Measurements) {
   predict.threads = 1;
   StopAtEachStage("", [&](const Follow& follow) { return Outcome(Predict(predict, follow)); },
                   {"loading", "measuring the machine's limits", "predicting"});
+}
+
+// Tuning stops between its rounds.
+TEST_F(Tasks, Tuning) {
+  ::setenv("EVOQ_TUNING_CACHE", "", 1);  // what was measured is not measured again
+  CompileJob compile{.model = model_, .output = At("out.etm"), .shapes = {{"x", {64, 3}}}};
+  compile.tune = true;
+  compile.threads = 2;  // one of them is the other choice
+  const auto task = [&](const Follow& follow) { return Outcome(Compile(compile, follow)); };
+  StopAtEachStage(compile.output, task, {"loading", "compiling", "tuning", "writing"});
+  // Rounds are asked too, not only the beginning of the stage.
+  int asked = 0, told = 0;
+  Follow stopper;
+  stopper.progress = [&](const std::string& stage, double) { told += stage == "tuning"; };
+  stopper.cancelled = [&] { return told > 1 && ++asked; };
+  const Status stopped = task(stopper);
+  ASSERT_FALSE(stopped);
+  EXPECT_EQ(stopped.error().code(), ErrorCode::kConditionFailed);
+  EXPECT_NE(stopped.error().message().find("cancelled while tuning"), std::string::npos);
+  EXPECT_EQ(asked, 1);
+  EXPECT_FALSE(std::filesystem::exists(compile.output));
+  ::unsetenv("EVOQ_TUNING_CACHE");
 }
 
 // What a command line refuses before it begins, callers in this process are refused too.

@@ -269,10 +269,6 @@ Result<Quantized> Quantize(const QuantizeJob& job, const Follow& follow) {
   }
   out.samples_used = notes.samples;
   EVOQ_ASSIGN(const Made made, Make(job, std::move(graph), shapes, ranges, follow, out));
-  EVOQ_TRY(follow.At("writing", 0));
-  if (notes.samples > 0 && !job.ranges_out.empty())
-    EVOQ_TRY(SaveRanges(ranges, CalibrationOptionsOf(job), job.ranges_out));
-  EVOQ_TRY(Write(job, made));
   if (made.graph) {
     out.steps = made.report.nodes;
   } else {
@@ -281,6 +277,10 @@ Result<Quantized> Quantize(const QuantizeJob& job, const Follow& follow) {
   out.warnings = std::move(notes.warnings);
   out.warnings.insert(out.warnings.end(), made.report.warnings.begin(), made.report.warnings.end());
   out.float_reasons = made.report.float_reasons;
+  EVOQ_TRY(follow.At("writing", 0));
+  if (notes.samples > 0 && !job.ranges_out.empty())
+    EVOQ_TRY(SaveRanges(ranges, CalibrationOptionsOf(job), job.ranges_out));
+  EVOQ_TRY(Write(job, made));  // after all else that can fail
   out.output_bytes = WrittenBytes(job.output);
   out.seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
   return out;

@@ -5,17 +5,19 @@
 #ifndef EVOQ_NO_FAULTS
 
 #include <gtest/gtest.h>
-#include <sys/stat.h>
+#include <unistd.h>
 
 #include <cstring>
 #include <functional>
 #include <optional>
 
 #include "api/test_model.h"
+#include "base/file.h"
 #include "base/guarded.h"
 #include "engine/shared.h"
 #include "evoq/evoq.h"
 #include "evoq/evoq_c.h"
+#include "evoq/gemm.h"
 #include "models/models.h"
 #include "onnx/onnx.h"
 #include "runtime/buffers.h"
@@ -314,34 +316,66 @@ TEST_F(AllocatorTest, AnOnnxModel) {
   WalkAll(attempt, What::kMemory, 60, /*may_lose=*/4);
 }
 
-// Tasks of the toolchain, without their reports: the JSON library allocates in a destructor.
+// Tasks of the toolchain, without their reports: the JSON library allocates in a destructor. They
+// write the bytes of the first attempt or nothing.
 TEST_F(AllocatorTest, TasksOfTheToolchain) {
-  Write(kGemm, false);
-  const std::string model = path_ + ".onnx", out = path_ + ".out.etm";
-  ASSERT_TRUE(ExportOnnx(ParseGraph(kGemm).value(), model));
-  const std::vector<std::vector<Tensor>> samples = {
-      {Tensor::FromValues<float>(Shape{1, 2}, {0, 3})}};
-  QuantizeJob quantize;
-  quantize.model = model, quantize.output = out, quantize.samples = samples, quantize.threads = 1;
-  const CompileJob compile{model, out, {}, {}, false, 1};
-  for (const bool narrow : {false, true}) {
-    int64_t whole = 0;
-    WalkAll(
-        [&] {
-          ::unlink(out.c_str());
-          const bool done = narrow ? Guarded([&] { return Quantize(quantize); }).has_value()
-                                   : Guarded([&] { return evoq::Compile(compile); }).has_value();
-          struct stat about = {};
-          const bool none = ::stat(out.c_str(), &about) != 0;
-          const int64_t bytes = about.st_size;
-          if (done && whole == 0) whole = bytes;
-          if (!none && bytes != whole) return Outcome::kWrong;
-          return done ? Outcome::kRight : Outcome::kError;
-        },
-        What::kMemory, 60, /*may_lose=*/4);
+  for (const char* graph : {kGemm, kPartitions}) {
+    Write(graph, false);
+    const std::string model = path_ + ".onnx", out = path_ + ".out.etm";
+    ASSERT_TRUE(ExportOnnx(ParseGraph(graph).value(), model));
+    const std::vector<std::vector<Tensor>> samples = {
+        {Tensor::FromValues<float>(Shape{1, 2}, {0, 3})}};
+    QuantizeJob quantize;
+    quantize.model = model, quantize.output = out, quantize.threads = 1;
+    if (graph == kGemm) {
+      quantize.samples = samples;
+    } else {
+      quantize.scheme = "int8-dynamic";
+    }
+    const CompileJob compile{model, out, {}, {}, false, 1};
+    for (const bool narrow : {false, true}) {
+      std::string whole;
+      const auto attempt = [&] {
+        ::unlink(out.c_str());
+        const bool done = narrow ? Guarded([&] { return Quantize(quantize); }).has_value()
+                                 : Guarded([&] { return evoq::Compile(compile); }).has_value();
+        if (done != (::access(out.c_str(), F_OK) == 0)) return Outcome::kWrong;
+        if (!done) return Outcome::kError;
+        return Tried([&] {
+          const auto bytes = ReadTextFile(out);
+          if (!bytes) return Outcome::kError;
+          if (whole.empty()) whole = *bytes;
+          return *bytes == whole ? Outcome::kRight : Outcome::kWrong;
+        });
+      };
+      WalkAll(attempt, What::kMemory, 60, /*may_lose=*/4);
+    }
+    ::unlink(out.c_str());
+    ::unlink(model.c_str());
   }
-  ::unlink(out.c_str());
-  ::unlink(model.c_str());
+}
+
+// gemm.h: without memory C stays as it was, bit for bit, also where it would be scaled first. A
+// part of B is packed; new threads mean new memory for it.
+TEST_F(AllocatorTest, ProductsOfMatrices) {
+  constexpr int64_t m = 4, n = 40, k = 70;
+  std::vector<float> a(m * k), b(k * n), before(m * n), wanted(m * n), c(m * n);
+  for (size_t i = 0; i < a.size(); ++i) a[i] = static_cast<float>(i % 5) - 2;
+  for (size_t i = 0; i < b.size(); ++i) b[i] = static_cast<float>(i % 7) - 3;
+  for (size_t i = 0; i < c.size(); ++i) {
+    before[i] = wanted[i] = static_cast<float>(i % 3 + 1);
+    wanted[i] *= 2;
+    for (size_t l = 0; l < k; ++l) wanted[i] += a[i / n * k + l] * b[l * n + i % n];
+  }
+  WalkAll([&] {
+    std::copy(before.begin(), before.end(), c.begin());
+    if (evoq_gemm_set_threads(1) != 0) return Outcome::kError;
+    const int done = evoq_sgemm(EVOQ_ROW_MAJOR, EVOQ_NO_TRANSPOSE, EVOQ_NO_TRANSPOSE, m, n, k, 1,
+                                a.data(), k, b.data(), n, 2, c.data(), n);
+    if (done == 0) return c == wanted ? Outcome::kRight : Outcome::kWrong;
+    const bool untouched = std::memcmp(c.data(), before.data(), c.size() * sizeof(float)) == 0;
+    return done == EVOQ_GEMM_NO_MEMORY && untouched ? Outcome::kError : Outcome::kWrong;
+  });
 }
 
 // evoq.h: an array without bytes where memory is short.
