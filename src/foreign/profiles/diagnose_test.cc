@@ -2,6 +2,7 @@
 
 #include <set>
 
+#include "base/file.h"
 #include "base/json_file.h"
 #include "base/text.h"
 #include "foreign/profiles/test_files.h"
@@ -196,8 +197,11 @@ TEST_F(Diagnoses, EveryRuleFindsItsFault) {
     EXPECT_EQ(findings[0].layers.size(), c.layers) << c.code;
     found.insert(c.code);
   }
+  const std::string docs = ReadTextFile(EVOQ_SOURCE_DIR "/docs/foreign-profiles.md").value();
   for (const ProfileRule* rule : AllProfileRules()) {
     EXPECT_TRUE(found.count(rule->code)) << rule->code << " has no case";
+    EXPECT_NE(docs.find("\n| " + std::string(rule->code) + " | "), std::string::npos)
+        << rule->code << " has no row in docs/foreign-profiles.md";
     for (const char* text : {rule->sentence, rule->fix, rule->source})
       EXPECT_NE(*text, '\0') << rule->code;
   }
