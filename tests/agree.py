@@ -1,34 +1,60 @@
-"""What the comparisons with ONNX Runtime share: where things are, evoq's runs and sessions. Tests
-that lack what they need skip (exit status 77)."""
+"""What the tests share: where things are, evoq's runs and verbs, the processor, sessions of ONNX
+Runtime to compare with. Tests that lack what they need skip (exit status 77)."""
 
 import importlib
 import os
+import pathlib
+import re
 import subprocess
 import sys
 
-ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
+ROOT = pathlib.Path(__file__).resolve().parent.parent
 DATA = os.environ.get("EVOQ_DATA", os.path.join(ROOT, "../shared/data"))
-EVOQ = os.path.join(os.environ.get("EVOQ_BUILD", os.path.join(ROOT, "build/release")), "bin/evoq")
+BUILD = pathlib.Path(os.environ.get("EVOQ_BUILD", ROOT / "build/release")).resolve()
+EVOQ = str(BUILD / "bin/evoq")
+SANITIZED = re.search("san", BUILD.name) is not None  # the presets with sanitizers
 
 
 def need(*modules):
-    """Skips where one of these packages from PyPI, or the data folder, is missing."""
+    """Skips where one of these packages from PyPI is missing."""
     for module in modules:
         try:
-            importlib.import_module(module)
-        except ImportError as error:
-            print(f"skipped: {error}")
+            missing = importlib.import_module(module).__file__ is None  # the folder tests/onnx
+        except ImportError:
+            missing = True
+        if missing:
+            print(f"skipped: no package {module}")
             sys.exit(77)
+
+
+def need_data():
+    """Skips without the data folder."""
     if not os.path.isdir(DATA):
         print(f"skipped: no data folder {DATA} (set EVOQ_DATA)")
         sys.exit(77)
 
 
 def evoq(*arguments):
-    """Runs a verb; RuntimeError with its message where it fails."""
-    done = subprocess.run([EVOQ, *arguments], capture_output=True, text=True)
+    """Runs a verb, what it prints; RuntimeError with its message where it fails."""
+    done = subprocess.run([EVOQ, *map(str, arguments)], capture_output=True, text=True)
     if done.returncode != 0:
-        raise RuntimeError(f"evoq {' '.join(arguments)}: {done.stderr.strip()}")
+        raise RuntimeError(f"evoq {' '.join(map(str, arguments))}: {done.stderr.strip()}")
+    return done.stdout
+
+
+def verbs():
+    """The verbs' names, in the order of the program's help."""
+    return re.findall(r"^  ([a-z]+)  ", evoq("--help").split("Subcommands:")[1], re.MULTILINE)
+
+
+def cpu_flags():
+    """What the processor can do, by the names of /proc/cpuinfo; empty where there is none."""
+    try:
+        text = pathlib.Path("/proc/cpuinfo").read_text(encoding="utf-8")
+    except OSError:
+        return set()
+    found = re.search(r"^flags\s*: (.*)$", text, re.MULTILINE)
+    return set(found[1].split()) if found else set()
 
 
 def session(path, exact=True):

@@ -6,7 +6,7 @@ import subprocess
 import sys
 import tempfile
 
-ROOT = pathlib.Path(__file__).resolve().parent.parent
+from agree import ROOT
 
 # start and end in milliseconds, a time stamp, what was made, a hash of the command
 LOG = """# ninja log v5

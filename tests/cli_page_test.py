@@ -12,10 +12,8 @@ import sys
 import tempfile
 import textwrap
 
-ROOT = pathlib.Path(__file__).resolve().parent.parent
-EVOQ = os.path.abspath(
-    os.path.join(os.environ.get("EVOQ_BUILD", ROOT / "build/release"), "bin/evoq")
-)
+from agree import EVOQ, ROOT, verbs
+
 PAGE = ROOT / "docs/cli.md"
 HEADING = "## Options\n"
 QUICK = ["--duration-s", "0.02"]
@@ -29,10 +27,6 @@ def run(*arguments, status=0, folder=None):
             f"{done.stderr}"
         )
     return done.stdout
-
-
-def verbs():
-    return re.findall(r"^  ([a-z]+)  ", run("--help").split("Subcommands:")[1], re.MULTILINE)
 
 
 def narrow(text):

@@ -5,15 +5,16 @@ model, explain it and run it.
 usage: example_test.py [BUILD]
 """
 
-import os
 import pathlib
 import re
 import subprocess
 import sys
 import tempfile
 
-ROOT = pathlib.Path(__file__).resolve().parent.parent
-BUILD = pathlib.Path(sys.argv[1] if len(sys.argv) > 1 else os.environ["EVOQ_BUILD"]).resolve()
+import agree
+from agree import ROOT
+
+BUILD = pathlib.Path(sys.argv[1]).resolve() if len(sys.argv) > 1 else agree.BUILD
 
 
 def main():

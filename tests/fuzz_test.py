@@ -9,8 +9,8 @@ import os
 import subprocess
 import sys
 
-ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
-BUILD = os.path.abspath(os.environ.get("EVOQ_BUILD", os.path.join(ROOT, "build/release")))
+from agree import BUILD, ROOT
+
 SECONDS = os.environ.get("EVOQ_FUZZ_SECONDS", "15")
 
 

@@ -11,7 +11,8 @@ import subprocess
 import sys
 import tempfile
 
-ROOT = pathlib.Path(__file__).resolve().parent.parent
+from agree import ROOT
+
 sys.path.insert(0, str(ROOT / "tools"))
 import mutate  # noqa: E402
 import mutation_rules  # noqa: E402

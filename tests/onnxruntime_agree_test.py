@@ -18,6 +18,7 @@ import tempfile
 import agree
 
 agree.need("numpy", "onnx", "onnxruntime")
+agree.need_data()
 import numpy as np
 import onnx
 from agree import DATA

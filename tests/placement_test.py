@@ -8,7 +8,6 @@ Skips (exit status 77) where numpy, onnx or onnxruntime from PyPI is missing.
 
 import json
 import os
-import subprocess
 import sys
 import tempfile
 

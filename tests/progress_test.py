@@ -12,10 +12,10 @@ import subprocess
 import sys
 import threading
 
-EVOQ = os.path.abspath(
-    sys.argv[1] if len(sys.argv) > 1 else os.path.join(os.environ["EVOQ_BUILD"], "bin/evoq")
-)
-MODEL = os.path.join(os.path.dirname(os.path.abspath(__file__)), "../examples/digits/digits.onnx")
+import agree
+
+EVOQ = os.path.abspath(sys.argv[1]) if len(sys.argv) > 1 else agree.EVOQ
+MODEL = str(agree.ROOT / "examples/digits/digits.onnx")
 
 
 def bench(output):

@@ -18,6 +18,7 @@ import tempfile
 import agree
 
 agree.need("numpy", "onnx", "onnxruntime", "PIL")
+agree.need_data()
 import numpy as np
 import onnx
 from agree import DATA, evoq, session
@@ -87,14 +88,6 @@ def unequal_integers(quantized, x, folder, exact):
     return [name for name, a, b in zip(names, got, wanted) if not np.array_equal(a, b)], len(names)
 
 
-def has_avx2():
-    try:
-        with open("/proc/cpuinfo") as file:
-            return " avx2 " in file.read()
-    except OSError:
-        return False
-
-
 def check(model, data, calibration, options, folder):
     """Prints what agrees; whether enough does."""
     preprocess = os.path.join(DATA, "models", model + ".preprocess.json")
@@ -144,7 +137,7 @@ def check(model, data, calibration, options, folder):
         f"{total}{'' if good else f', expected {LEAST:.0%}'}",
         flush=True,
     )
-    if not has_avx2():
+    if "avx2" not in agree.cpu_flags():
         return good
     unequal, values = unequal_integers(quantized, x, folder, not options.default_sessions)
     print(

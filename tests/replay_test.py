@@ -2,17 +2,14 @@
 """tools/replay.py finds what differs between two programs, and nothing where nothing does: the same
 program twice, and programs that change one thing each of what it does."""
 
-import os
 import pathlib
 import stat
 import subprocess
 import sys
 import tempfile
 
-ROOT = pathlib.Path(__file__).resolve().parent.parent
-EVOQ = os.path.abspath(
-    os.path.join(os.environ.get("EVOQ_BUILD", ROOT / "build/release"), "bin/evoq")
-)
+from agree import EVOQ, ROOT
+
 # What a changed program does after evoq: one faulty thing, and the result that must be named.
 FAULTS = {
     'if [ "$1" = compile ]; then printf x >> "$4"; fi': "file",

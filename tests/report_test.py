@@ -17,9 +17,9 @@ import subprocess
 import sys
 import tempfile
 
-EVOQ = os.path.abspath(
-    sys.argv[1] if len(sys.argv) > 1 else os.path.join(os.environ["EVOQ_BUILD"], "bin/evoq")
-)
+import agree
+
+EVOQ = os.path.abspath(sys.argv[1]) if len(sys.argv) > 1 else agree.EVOQ
 BROWSER = (
     shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
 )

@@ -4,11 +4,10 @@ And to one meaning for each name: no two files may define a type of one name in 
 because the linker takes one of them for both without a word. And to one parser of JSON, which
 bounds its nesting: what others parse could overflow the stack."""
 
-import pathlib
 import re
 import sys
 
-ROOT = pathlib.Path(__file__).resolve().parent.parent
+from agree import ROOT
 
 # What a definition of types is read by: names of namespaces, heads of types, braces; comments and
 # literals are skipped.

@@ -11,11 +11,10 @@ next row of each kernel family and to no `else` (src/kernels/isa_table.h).
 Of the rows themselves: each names its fields (`.name = ...`), those of list files as those of
 kernel families."""
 
-import pathlib
 import re
 import sys
 
-ROOT = pathlib.Path(__file__).resolve().parent.parent
+from agree import ROOT
 
 # Rooms that are about operators by name: their definitions, ONNX files, generated models.
 ABOUT_NAMES = ("src/ops/", "src/reference/", "src/onnx/", "src/zoo/")

@@ -9,13 +9,13 @@ outside of a git checkout and where clang-format-19 is missing.
 
 import concurrent.futures
 import os
-import pathlib
 import re
 import shutil
 import subprocess
 import sys
 
-ROOT = pathlib.Path(__file__).resolve().parent.parent
+from agree import ROOT
+
 COLUMNS = 100
 CHUNK = 40  # files for one run of clang-format
 

@@ -15,9 +15,9 @@ import subprocess
 import sys
 import tempfile
 
-ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
-BUILD = os.path.abspath(os.environ.get("EVOQ_BUILD", os.path.join(ROOT, "build/release")))
-EVOQ = os.path.join(BUILD, "bin/evoq")
+sys.path.insert(0, os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
+from agree import BUILD, EVOQ, ROOT  # noqa: E402
+
 SHIM = os.path.join(BUILD, "tests/evoq_fault_shim.so")
 DIGITS = os.path.join(ROOT, "examples/digits/digits.onnx")
 LONG = os.environ.get("EVOQ_LONG") == "1"

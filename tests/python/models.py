@@ -1,14 +1,15 @@
 """Small models for the tests, and where things are."""
 
 import os
+import sys
 
 import numpy as np
 from onnx import TensorProto, helper, numpy_helper
 
-ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
-DIGITS = os.path.join(ROOT, "examples/digits/digits.onnx")
-BUILD = os.path.join(ROOT, os.environ.get("EVOQ_BUILD", "build/release"))
-EVOQ = os.path.join(BUILD, "bin/evoq")
+sys.path.append(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
+from agree import BUILD, EVOQ, ROOT, cpu_flags  # noqa: E402, F401
+
+DIGITS = str(ROOT / "examples/digits/digits.onnx")
 
 
 def model(nodes, inputs, outputs, constants=None, opset=21, ir_version=10):

@@ -8,7 +8,7 @@ import sys
 import evoq
 import numpy as np
 import pytest
-from models import unary
+from models import cpu_flags, unary
 
 # Prints how much more memory was resident at most during a run on 64 MB, in bytes. The input is
 # pages of zeros that nobody wrote: only the output's pages come to be.
@@ -77,7 +77,7 @@ print(own() - before)
 
 @pytest.mark.parametrize("scheme", ["bf16", "int8"])
 def test_weights_are_shared(scheme, tmp_path):
-    flags = open("/proc/cpuinfo").read() if os.path.exists("/proc/cpuinfo") else ""
+    flags = cpu_flags()
     if scheme == "int8" and "avx2" in flags and "avx512_vnni" not in flags:
         pytest.skip("AVX2 splits integer weights: docs/int8-kernels.md")
     net, file = str(tmp_path / "net.onnx"), str(tmp_path / "net.etm")
