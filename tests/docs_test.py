@@ -4,16 +4,14 @@ there. Links and their headings, files and folders, test and benchmark programs,
 verbs, and the options of the commands that are shown. Skips (exit status 77) outside of a git
 checkout."""
 
-import os
-import pathlib
 import re
 import shlex
 import subprocess
 import sys
 
-ROOT = pathlib.Path(__file__).resolve().parent.parent
-BUILD = pathlib.Path(os.environ.get("EVOQ_BUILD", ROOT / "build/release")).resolve()
-EVOQ = BUILD / "bin/evoq"
+import agree
+from agree import ROOT
+
 
 # Where a path in a page may begin: at the top, in src (kernels/kernel.h), in a room (rules.inc).
 FILE = re.compile(
@@ -24,8 +22,12 @@ FOLDER = re.compile(
     r"(?<![\w./-])((?:src|docs|tests|bench|tools|include|examples|python|cmake)/[\w./-]*\w)"
     r"(?![\w*-])"
 )
-# Names that stand for any, for the reader's own files, and for those of another project.
-OWN = re.compile(r"[A-Z]{3}|(^|/)(_|my[-_]|[a-z]\.)|(^|/)labels\.tsv$|^llama2\.c$")
+# Names that stand for any (NAME, ROOM, the end of a name), for the reader's own files, and for
+# those of another project. Never a page.
+OWN = re.compile(
+    r"(?!.*\.md$)(.*[/_]|)(NAME|ROOM|FAMILY|ISA)([._/]|$)|_\w+\.cc$|(images/)?labels\.tsv$"
+    r"|src/passes/(my_pass\.cc|golden/my-pass\.txt)$|(a/b/)?c\.txt$|llama2\.c$"
+)
 PROGRAMS = ("_test", "_bench")  # whose file is made by the build
 PROGRAM = re.compile(r"\bevoq_(\w+)_(test|bench)\b")
 TEST = re.compile(r"`([A-Z]\w+)\.([A-Z]\w+)`")
@@ -95,13 +97,13 @@ class Tree:
         """`strict`: all that reads like a test's name is one."""
         errors = []
         for name in set(FILE.findall(text)):
-            if OWN.search(name) or name in self.ends:
+            if OWN.match(name) or name in self.ends:
                 continue
             errors.append(f"names {name}, which is not there")
         for name in set(FOLDER.findall(text)):
             name = name.rstrip(".")
             known = name in self.ends or name in self.folders or name.endswith(PROGRAMS)
-            if not known and not FILE.fullmatch(name) and not OWN.search(name):
+            if not known and not FILE.fullmatch(name) and not OWN.match(name):
                 errors.append(f"names {name}, which is not there")
         for program in set(PROGRAM.findall(text)):
             if program[0] != "ROOM" and program not in self.programs:
@@ -118,17 +120,11 @@ class Program:
     def __init__(self):
         self.options = {}
 
-    def help(self, *arguments):
-        done = subprocess.run([EVOQ, *arguments, "--help"], capture_output=True, text=True)
-        if done.returncode:
-            sys.exit(f"{EVOQ} {' '.join(arguments)} --help: exit code {done.returncode}")
-        return done.stdout
-
     def verbs(self):
         if not self.options:
-            text = self.help().split("Subcommands:")[1]
-            for verb in re.findall(r"^  ([a-z]+)  ", text, re.MULTILINE):
-                known = re.findall(r"(?<![\w-])(--[\w-]+|-\w)(?![\w-])", self.help(verb))
+            for verb in agree.verbs():
+                text = agree.evoq(verb, "--help")
+                known = re.findall(r"(?<![\w-])(--[\w-]+|-\w)(?![\w-])", text)
                 self.options[verb] = set(known)
         return self.options
 
@@ -189,6 +185,9 @@ def check_readers(tree, program):
     wrong = "src/base/nothing.h evoq_nothing_bench RoundTrip `tests/none`"
     assert len(tree.missing(wrong)) == 3, tree.missing(wrong)
     assert tree.missing("`src/base/result.h` base/result.h evoq_base_test src/base") == []
+    for gone in ("CLI.md", "READMY.md", "src/base/ABC_gone.cc", "src/passes/my_gone.cc", "NAME.md"):
+        assert len(tree.missing(gone)) == 1, gone
+    assert tree.missing("src/ops/NAME.cc src/ROOM NAME_each.cc dwconv_ISA.cc _avx2.cc") == []
     suite, case = min(tree.tests)
     assert tree.missing(f"`{suite}.{case}`") == []
     assert len(tree.missing(f"`{suite}.{case}Not`")) == 1
