@@ -15,15 +15,11 @@ import tempfile
 
 import agree
 
-try:
-    import numpy as np
-except ImportError as error:
-    print(f"skipped: {error}")
-    sys.exit(77)
+agree.need("numpy")
+import numpy as np
 
-BUILD = os.path.dirname(os.path.dirname(agree.EVOQ))
-LIBRARY = os.path.join(BUILD, "include/libevoq_runtime.so")
-# The aim is 3 MB; the unrolled kernels of AVX2 and AVX-512 alone take 4 (docs/runtime.md).
+LIBRARY = str(agree.BUILD / "include/libevoq_runtime.so")
+# docs/runtime.md says what it is made of.
 MOST_BYTES = 6_800_000
 # What it may ask the loader for by itself.
 ALLOWED = r"lib(c|m|stdc\+\+|gcc_s|pthread|fmt|cpuinfo|zstd)\.so|ld-linux"
@@ -49,9 +45,36 @@ def check_links():
     loaded = re.findall(r"^\s*(\S+)", said("ldd", LIBRARY), re.M)
     refused = [name for name in loaded if re.search(REFUSED, name)]
     check("loads no protobuf, no image decoders", loaded and not refused, " ".join(refused))
-    symbols = said("nm", "-DC", "--defined-only", LIBRARY)
-    inner = [line for line in symbols.splitlines() if not re.search(r" evoq(_|::)", line)]
-    check("exports its interface and nothing else", "evoq_session_run" in symbols and not inner)
+
+
+def promised():
+    """The functions that the public headers declare, without templates."""
+
+    def header(name):
+        text = (agree.ROOT / "include/evoq" / name).read_text(encoding="utf-8")
+        text = re.sub(r"//[^\n]*|/\*.*?\*/", "", text, flags=re.S)
+        return re.sub(r"template <typename T>\n.*?\n  \}\n", "", text, flags=re.S)
+
+    names = set()
+    for name in ("evoq_c.h", "gemm.h"):
+        names.update(re.findall(r"\b(evoq_\w+)\(", header(name)))
+    text = header("evoq.h")
+    names.update(f"evoq::{f}" for f in re.findall(r"^\w.*?(\w+)\(", text, re.M))
+    for kind, members in re.findall(r"^(?:class|struct) (\w+) \{\n(.*?)^\};", text, re.M | re.S):
+        public = members.split(" private:")[0]
+        names.update(f"evoq::{kind}::{m}" for m in re.findall(r"(~?\w+|operator=)\(", public))
+    return names
+
+
+def check_exports():
+    lines = said("nm", "-DC", "--defined-only", LIBRARY).splitlines()
+    symbols = {line.split(" ", 2)[2] for line in lines}
+    names = {symbol.partition("(")[0] for symbol in symbols}
+    inner = {symbol for symbol in symbols if "Impl" in symbol}
+    wrong = " ".join(sorted(names ^ promised() | inner))
+    check("exports what the headers declare and nothing else", len(names) > 30 and not wrong, wrong)
+    known = {"evoq_sgemm", "evoq_version", "evoq::Session::Run", "evoq::Array::size"}
+    check("the headers are read", known <= promised() and len(promised()) == 32, len(promised()))
 
 
 def check_size(folder):
@@ -59,14 +82,16 @@ def check_size(folder):
     subprocess.run(["strip", "-o", stripped, LIBRARY], check=True)
     size = os.path.getsize(stripped)
     check("stripped size", size <= MOST_BYTES, f"{size} bytes, at most {MOST_BYTES}")
+    return size
 
 
-def print_sizes():
-    """Bytes of the library by room, kernels by instruction set, as lld's map has them."""
-    with open(os.path.join(BUILD, "include/libevoq_runtime.sizes")) as f:
-        placed = re.findall(
-            r"^ *[0-9a-f]{3,} +[0-9a-f]+ +([0-9a-f]+) +\d+ {9}(.*):\(\.", f.read(), re.M
-        )
+def check_parts(whole):
+    """Prints the bytes of the library by room, kernels by instruction set, as lld's map has them;
+    they are most of the whole."""
+    text = (agree.BUILD / "include/libevoq_runtime.sizes").read_text(encoding="utf-8")
+    if not re.match(r" *VMA +LMA +Size", text):
+        return print("sizes by room: only lld's map has them, and another linker was used")
+    placed = re.findall(r"^ *[0-9a-f]{3,} +[0-9a-f]+ +([0-9a-f]+) +\d+ {9}(.*):\(\.", text, re.M)
     sizes = {}
     for size, path in placed:
         room = re.search(r"libevoq_(\w+)\.a|$", path)[1] or "others"
@@ -75,6 +100,8 @@ def print_sizes():
         sizes[row] = sizes.get(row, 0) + int(size, 16)
     for row, size in sorted(sizes.items(), key=lambda item: -item[1]):
         print(f"  {size / 1e6:5.2f} MB {row}")
+    share = sum(sizes.values()) / whole
+    check("the parts add up to the whole", 0.9 < share <= 1.01, f"{share:.1%}")
 
 
 def compiled(folder):
@@ -161,13 +188,13 @@ def check_small_models(program, folder):
 
 
 def main():
-    if re.search("san", os.path.basename(BUILD)) or not shutil.which("cc"):
+    if agree.SANITIZED or not shutil.which("cc"):
         print("skipped: sanitizers, or no C compiler")
         return 77
     with tempfile.TemporaryDirectory() as folder:
         check_links()
-        check_size(folder)
-        print_sizes()
+        check_exports()
+        check_parts(check_size(folder))
         program = compiled(folder)
         at = lambda name: os.path.join(folder, name)
         agree.evoq("zoo", "resnet50", "-o", at("resnet50.onnx"))
