@@ -137,8 +137,12 @@ def check_run(program, folder, what, model, shape):
     check(what, same, f"{done.stdout.strip()}, {y.size} elements")
 
 
-def check_refused(program, folder, what, path, wanted):
-    done = subprocess.run([program, path, path, path + ".out"], capture_output=True, text=True)
+def check_refused(program, what, path, elements, wanted, *sizes):
+    """What the C program says of the model with so many zeros for its input."""
+    given = path + ".bin"
+    np.zeros(elements, np.float32).tofile(given)
+    words = [program, path, given, path + ".out", *map(str, sizes)]
+    done = subprocess.run(words, capture_output=True, text=True)
     check(what, done.returncode == 1 and wanted in done.stderr, done.stderr.strip())
 
 
@@ -178,13 +182,16 @@ def check_small_models(program, folder):
     ]
     write_onnx(at("parted.onnx"), parted, [6])
     agree.evoq("compile", at("parted.onnx"), "-o", at("parted.etm"))
-    check_refused(
-        program, folder, "dynamic partitions", at("parted.etm"), "NonZero): output i has the type"
-    )
+    wanted = "NonZero): output i has the type"
+    check_refused(program, "dynamic partitions", at("parted.etm"), 6, wanted)
     write_onnx(at("defined.onnx"), [helper.make_node("Det", ["x"], ["y"])], [1, 2, 2])
     agree.evoq("compile", at("defined.onnx"), "-o", at("defined.etm"), "--no-tune")
-    check_refused(program, folder, "no kernel", at("defined.etm"), "(Det)")
-    check_refused(program, folder, "an .onnx file", at("free.onnx"), "whole libevoq")
+    check_refused(program, "no kernel", at("defined.etm"), 4, "(Det)")
+    check_refused(program, "an .onnx file", at("free.onnx"), 1, "whole libevoq")
+    for elements in (23, 25):
+        check_refused(program, "a wrong length", at("free.etm"), elements, "of 96 bytes", 1, 4, 6)
+    for size in (0, -4, 1 << 62):
+        check_refused(program, "wrong sizes", at("free.etm"), 1, "these sizes", 4, 4, size)
 
 
 def main():

@@ -3,9 +3,11 @@
  *   cc run_etm.c -levoq_runtime -o run_etm
  *   run_etm MODEL.etm INPUT OUTPUT [SIZE...]
  *
- * INPUT holds the elements of the model's only input, OUTPUT gets those of its first output. The
- * sizes are those of the input; without them it takes the model's, and 1 for free ones. */
+ * INPUT holds the elements of the model's only input and nothing else; OUTPUT gets those of its
+ * first output. The sizes are those of the input; without them it takes the model's, and 1 for free
+ * ones. */
 #include <evoq/evoq_c.h>
+#include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 
@@ -16,17 +18,31 @@ static int fail(const char* what) {
   return 1;
 }
 
-/* The whole file; NULL where it cannot be read. */
-static void* read_file(const char* path) {
+/* Bytes of an element of ONNX's type; 0 for a type that arrays do not carry. */
+static size_t element_bytes(int type) {
+  static const unsigned char bytes[] = {0, 4, 1, 1, 2, 2, 4, 8, 0, 1, 2, 8, 4,
+                                        8, 0, 0, 2, 1, 1, 1, 1, 0, 0, 0, 1};
+  return type >= 0 && type < (int)sizeof(bytes) ? bytes[type] : 0;
+}
+
+/* Bytes of an array of that type and shape; 0 where it has none, or more than there can be. */
+static size_t array_bytes(int type, int rank, const int64_t* shape) {
+  size_t bytes = element_bytes(type);
+  for (int i = 0; i < rank; ++i) {
+    if (shape[i] <= 0 || bytes > SIZE_MAX / 2 / (size_t)shape[i]) return 0;
+    bytes *= (size_t)shape[i];
+  }
+  return bytes;
+}
+
+/* The file's content where it is so many bytes long, else NULL. */
+static void* read_file(const char* path, size_t size) {
   FILE* file = fopen(path, "rb");
   if (file == NULL) return NULL;
-  fseek(file, 0, SEEK_END);
-  const long size = ftell(file);
-  rewind(file);
-  void* bytes = malloc((size_t)size + 1);
-  const size_t got = bytes == NULL ? 0 : fread(bytes, 1, (size_t)size, file);
+  void* bytes = malloc(size);
+  const int whole = bytes != NULL && fread(bytes, 1, size, file) == size && fgetc(file) == EOF;
   fclose(file);
-  if (got == (size_t)size) return bytes;
+  if (whole) return bytes;
   free(bytes);
   return NULL;
 }
@@ -58,15 +74,24 @@ int main(int argc, char** argv) {
   int rank = evoq_session_input_shape(session, 0, shape, kMaxRank);
   if (argc > 4) rank = argc - 4;
   for (int i = 0; i < rank && i < kMaxRank; ++i) {
-    if (argc > 4) shape[i] = atoll(argv[4 + i]);
-    if (shape[i] < 0) shape[i] = 1;
+    if (argc > 4) {
+      shape[i] = atoll(argv[4 + i]);
+    } else if (shape[i] < 0) {
+      shape[i] = 1;
+    }
   }
   int status = 1;
-  void* data = read_file(argv[2]);
-  if (data == NULL || rank > kMaxRank || evoq_session_output_type(session, 0) != 1) {
-    fail("cannot read the input, or the output is not float32");
+  void* data = NULL;
+  const int type = evoq_session_input_type(session, 0);
+  const size_t bytes = rank < 0 || rank > kMaxRank ? 0 : array_bytes(type, rank, shape);
+  if (evoq_session_output_type(session, 0) != 1) {
+    fail("the output is not float32");
+  } else if (bytes == 0) {
+    fail("no input of these sizes");
+  } else if ((data = read_file(argv[2], bytes)) == NULL) {
+    fprintf(stderr, "run_etm: %s: expected a file of %zu bytes\n", argv[2], bytes);
   } else {
-    const evoq_array input = {evoq_session_input_type(session, 0), rank, shape, data};
+    const evoq_array input = {type, rank, shape, data};
     status = run(session, &input, argv[3]);
   }
   free(data);
