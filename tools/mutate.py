@@ -47,6 +47,7 @@ NO_KILLERS = {
     "mutate_test.py",
     "rooms_test.py",
     "rows_test.py",
+    "run_tests_test.py",
     "style_test.py",
 }
 

@@ -8,10 +8,14 @@ Scripts are tests/*_test.py and tests/*/*_test.py; exit status 77 means skipped.
 build/venv's Python where it is. A binary or script that is not done after the limit is stopped and
 counts as failed: what it was doing is printed, with the stacks of its threads where gdb is
 installed. FILTER is googletest's: evoq_kernels_test:*RandomShapes.
+
+What took longest the last time starts first, so that no long one runs alone at the end: the seconds
+of each are kept in BUILD_DIR/test_seconds.json. What is new there starts before all others.
 """
 
 import argparse
 import concurrent.futures
+import json
 import os
 import pathlib
 import platform
@@ -72,7 +76,7 @@ def ends(kind, output):
 
 
 def run_binary(binary, pattern, limit_s):
-    """((passed, failed, skipped), what to print)."""
+    """(name, seconds, (passed, failed, skipped), what to print)."""
     command = [str(binary)] + ([f"--gtest_filter={pattern}"] if pattern else [])
     status, output, seconds = run(command, None, limit_s)
     counts = [ends(kind, output) for kind in ("OK", "FAILED", "SKIPPED")]
@@ -91,11 +95,11 @@ def run_binary(binary, pattern, limit_s):
     elif counts[2]:
         skips = re.compile(r"SKIPPED|Skipped|_test\.cc:\d+:")
         lines += [line for line in output.splitlines() if skips.search(line)]
-    return counts, "\n".join(lines)
+    return binary.name, seconds, counts, "\n".join(lines)
 
 
 def run_script(script, build, limit_s):
-    """((passed, failed, skipped), what to print)."""
+    """As run_binary."""
     python = "build/venv/bin/python"
     python = python if os.access(python, os.X_OK) else sys.executable
     environment = {**os.environ, "EVOQ_BUILD": str(build)}
@@ -104,7 +108,16 @@ def run_script(script, build, limit_s):
         output += f"{script} was not done after {limit_s} s\n"
     result = "passed" if status == 0 else "skipped" if status == SKIPPED else "FAILED"
     counts = [int(status == 0), int(status not in (0, SKIPPED)), int(status == SKIPPED)]
-    return counts, f"{output}== {script}: {result} in {seconds:.1f} s"
+    return str(script), seconds, counts, f"{output}== {script}: {result} in {seconds:.1f} s"
+
+
+def seconds_of(path):
+    """What was kept of the last runs, by name; nothing where it cannot be read."""
+    try:
+        kept = json.loads(path.read_text(encoding="utf-8"))
+        return {str(name): float(seconds) for name, seconds in kept.items()}
+    except (OSError, ValueError, TypeError, AttributeError):
+        return {}
 
 
 def main():
@@ -124,18 +137,25 @@ def main():
     scripts = sorted(pathlib.Path().glob("tests/*_test.py"))
     scripts += sorted(pathlib.Path().glob("tests/*/*_test.py"))
     counts = [0, 0, 0]
+    kept = args.build / "test_seconds.json"
+    seconds = seconds_of(kept)
+    tasks = [
+        (b.name, run_binary, b, only.get(b.name), args.limit_s)
+        for b in binaries
+        if os.access(b, os.X_OK) and (not only or b.name in only)
+    ]
+    if not only:
+        tasks += [(str(s), run_script, s, args.build, args.limit_s) for s in scripts]
+    tasks.sort(key=lambda task: -seconds.get(task[0], float("inf")))
     with concurrent.futures.ThreadPoolExecutor(args.jobs) as pool:
-        runs = [
-            pool.submit(run_binary, b, only.get(b.name), args.limit_s)
-            for b in binaries
-            if os.access(b, os.X_OK) and (not only or b.name in only)
-        ]
-        if not only:
-            runs += [pool.submit(run_script, s, args.build, args.limit_s) for s in scripts]
+        runs = [pool.submit(*task[1:]) for task in tasks]
         for done in concurrent.futures.as_completed(runs):
-            more, text = done.result()
+            name, took, more, text = done.result()
             counts = [a + b for a, b in zip(counts, more)]
+            if not only.get(name):
+                seconds[name] = round(took, 1)
             print(text, flush=True)
+    kept.write_text(json.dumps(seconds, indent=1, sort_keys=True) + "\n", encoding="utf-8")
     passed, failed, skipped = counts
     print(f"{passed} passed, {failed} failed, {skipped} skipped")
     return 0 if failed == 0 and passed > 0 else 1

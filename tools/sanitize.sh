@@ -4,8 +4,8 @@
 # Without a name: both. Each is a preset with a build folder of its own (build/NAME), optimized a
 # little (-O1), with few variants of each kernel and every instruction set (src/kernels/variants.h).
 # Everything runs: test binaries, scripts, fuzzers for a few seconds.
-# --quick is what .ci/run does on each submission: asan-ubsan over the readers, the interfaces, the
-# engine and one test of each family of kernels.
+# --quick is what .ci/run does on each submission: asan-ubsan over every room of src/rooms.txt up to
+# the public interface, of the kernels one test of each family.
 # What passed is kept in build/sanitize/NAME: the commit, the date, the seconds, the counts;
 # "+changes" where the tree was dirty.
 set -euf
@@ -25,7 +25,7 @@ while [ $# -gt 0 ]; do
 done
 if [ -n "$quick" ]; then names=${names:-asan-ubsan}; fi
 names=${names:-asan-ubsan tsan}
-rooms="base tensor program onnx data runtime engine api kernels"  # --quick
+rooms=$(sed -n 's/^\([a-z]*\):.*/\1/p; /^api$/q' src/rooms.txt)  # --quick
 kernels=":*RandomShapes*"  # of those: one test of each family
 
 tools/setup.sh --test
