@@ -112,11 +112,11 @@ class Session {
   bool Run(const std::vector<Array>& inputs, std::vector<Array>* outputs,
            std::string* error = nullptr);
 
-  // As Run, on memory of the caller: inputs are read where they lie, outputs are written where they
-  // shall be, and nothing is copied (a model that runs in dynamic partitions, docs/dynamic.md,
-  // copies each output once). The outputs' types and shapes must be the model's for these inputs,
-  // and their memory must overlap neither an input's nor another output's: else none is written.
-  // After another error they hold anything.
+  // As Run, on memory of the caller: inputs are read where they lie, outputs are written into the
+  // caller's buffers, and nothing is copied (a model that runs in dynamic partitions,
+  // docs/dynamic.md, copies each output once). The outputs' types and shapes must be the model's
+  // for these inputs, and their memory must overlap neither an input's nor another output's: else
+  // none is written. After another error they hold anything.
   bool RunOn(const std::vector<InputView>& inputs, const std::vector<OutputView>& outputs,
              std::string* error = nullptr);
 

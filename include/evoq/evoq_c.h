@@ -44,9 +44,9 @@ int evoq_session_output_shape(const evoq_session* session, int index, int64_t* s
 int evoq_session_run(evoq_session* session, const evoq_array* inputs, int input_count,
                      const evoq_array* outputs, int output_count, char* error, size_t error_size);
 
-/* The same without a copy: inputs are read where they lie and outputs written where they shall be
-   (a model that runs in dynamic partitions copies each output once). Data must be aligned as its
-   elements are, and an output must overlap neither an input nor another output: else none is
+/* The same without a copy: inputs are read where they lie and outputs written into the caller's
+   buffers (a model that runs in dynamic partitions copies each output once). Data must be aligned
+   as its elements are, and an output must overlap neither an input nor another output: else none is
    written. After another error outputs hold anything. evoq_session_result gives nothing of it.
    0 on success, else 1. */
 int evoq_session_run_on(evoq_session* session, const evoq_array* inputs, int input_count,
