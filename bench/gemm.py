@@ -1,7 +1,8 @@
 #!/usr/bin/env python3
-"""evoq_sgemm (include/evoq/gemm.h) beside the BLAS that numpy brings, OpenBLAS: GFLOP/s and ratios.
+"""evoq_sgemm and evoq_dgemm (include/evoq/gemm.h) beside the BLAS that numpy brings, OpenBLAS:
+GFLOP/s and ratios.
 
-    build/venv/bin/python bench/gemm.py [--threads N] [--rounds N] [--library libevoq.so]
+    build/venv/bin/python bench/gemm.py [--type sgemm|dgemm] [--threads N] [--rounds N] [--library libevoq.so]
 
 Both are called in turn, `--rounds` times, through the same C interface with arguments made before;
 each figure is of the fastest round. What a call from Python takes by itself, measured with a product
@@ -18,6 +19,7 @@ import time
 import numpy as np
 
 parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+parser.add_argument("--type", choices=("sgemm", "dgemm"), default="sgemm")
 parser.add_argument("--threads", type=int, default=1)
 parser.add_argument("--rounds", type=int, default=7)
 parser.add_argument("--library", type=pathlib.Path)
@@ -35,27 +37,28 @@ SHAPES = [  # m, n, k
     (49, 512, 4608),
     (128, 768, 768),
 ]
+REAL = np.float32 if arguments.type == "sgemm" else np.float64
 ROW_MAJOR, NO_TRANSPOSE, TRANSPOSE = 101, 111, 112
 
 
 class Blas:
-    """A library with cblas_sgemm's arguments."""
+    """A library with the arguments of CBLAS."""
 
-    def __init__(self, path, sgemm, set_threads):
+    def __init__(self, path, gemm, set_threads):
         library = ctypes.CDLL(str(path))
-        self.sgemm = getattr(library, sgemm)
-        self.sgemm.restype = None
+        self.gemm = getattr(library, gemm)
+        self.gemm.restype = None
         getattr(library, set_threads)(arguments.threads)
 
     def call(self, m, n, k, a, b, c, transpose_a, transpose_b):
         """The product as a function without arguments."""
-        size, real = ctypes.c_int64, ctypes.c_float
+        size, real = ctypes.c_int64, ctypes.c_float if REAL == np.float32 else ctypes.c_double
         address = lambda x: ctypes.c_void_p(x.ctypes.data)
         flags = [TRANSPOSE if t else NO_TRANSPOSE for t in (transpose_a, transpose_b)]
         given = [ctypes.c_int(v) for v in (ROW_MAJOR, *flags)] + [size(v) for v in (m, n, k)]
         given += [real(1), address(a), size(a.shape[1]), address(b), size(b.shape[1])]
         given += [real(0), address(c), size(c.shape[1])]
-        return functools.partial(self.sgemm, *given)
+        return functools.partial(self.gemm, *given)
 
 
 def numpys_openblas():
@@ -76,11 +79,11 @@ def seconds(call, calls):
 def measure(libraries, shape, transpose_a, transpose_b):
     m, n, k = shape
     random = np.random.default_rng(1)
-    a = random.random((k, m) if transpose_a else (m, k), np.float32)
-    b = random.random((n, k) if transpose_b else (k, n), np.float32)
-    results = [np.zeros((m, n), np.float32) for _ in libraries]
+    a = random.random((k, m) if transpose_a else (m, k), REAL)
+    b = random.random((n, k) if transpose_b else (k, n), REAL)
+    results = [np.zeros((m, n), REAL) for _ in libraries]
     calls = [
-        (x.call(m, n, k, a, b, c, transpose_a, transpose_b), x.call(0, n, k, a, b, c, 0, 0))
+        (x.call(m, n, k, a, b, c, transpose_a, transpose_b), x.call(0, n, k, a, b, c, transpose_a, transpose_b))
         for x, c in zip(libraries, results)
     ]
     for product, _ in calls:
@@ -98,8 +101,12 @@ def measure(libraries, shape, transpose_a, transpose_b):
 def main():
     path = arguments.library or ROOT / "build/release/include/libevoq.so"
     libraries = [
-        Blas(path, "evoq_sgemm", "evoq_gemm_set_threads"),
-        Blas(numpys_openblas(), "scipy_cblas_sgemm64_", "scipy_openblas_set_num_threads64_"),
+        Blas(path, f"evoq_{arguments.type}", "evoq_gemm_set_threads"),
+        Blas(
+            numpys_openblas(),
+            f"scipy_cblas_{arguments.type}64_",
+            "scipy_openblas_set_num_threads64_",
+        ),
     ]
     print(f"{'m n k':>16}  op(A) op(B)    evoq  OpenBLAS  ratio   ({arguments.threads} threads)")
     for shape in SHAPES:

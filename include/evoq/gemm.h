@@ -39,6 +39,10 @@ int evoq_sgemm(evoq_order order, evoq_transpose transpose_a, evoq_transpose tran
                int64_t n, int64_t k, float alpha, const float* a, int64_t lda, const float* b,
                int64_t ldb, float beta, float* c, int64_t ldc);
 
+int evoq_dgemm(evoq_order order, evoq_transpose transpose_a, evoq_transpose transpose_b, int64_t m,
+               int64_t n, int64_t k, double alpha, const double* a, int64_t lda, const double* b,
+               int64_t ldb, double beta, double* c, int64_t ldc);
+
 /* bfloat16 A and B, the upper halves of float32; sums and C are float32 (docs/bf16.md). */
 int evoq_gemm_bf16(evoq_order order, evoq_transpose transpose_a, evoq_transpose transpose_b,
                    int64_t m, int64_t n, int64_t k, float alpha, const uint16_t* a, int64_t lda,

@@ -9,6 +9,7 @@
 
 #include "base/isa.h"
 #include "base/math.h"
+#include "products/double_product.h"
 #include "products/float_product.h"
 #include "products/int8_product.h"
 
@@ -25,6 +26,8 @@ using evoq::ByteOperand;
 using evoq::FloatProduct;
 using evoq::PackedFloats;
 using evoq::PackedInt8;
+using evoq::ProductBf16;
+using evoq::ProductF32;
 using evoq::ProductInt8;
 using evoq::ProductSpace;
 using evoq::Strided;
@@ -160,12 +163,13 @@ struct Call {
   bool Fits() const { return A_().Fits() && B_().Fits() && C_().Fits(); }
 };
 
-template <typename T>
-int MultiplyFloats(const Call<T, T, float>& x, float alpha, float beta) {
+// `Product`: FloatProduct or ProductF64.
+template <typename Product, typename T, typename C, typename Real>
+int MultiplyFloats(const Call<T, T, C>& x, Real alpha, Real beta) {
   if (const int wrong = x.Wrong(kFloats, !x.empty() && x.k > 0 && alpha != 0)) return wrong;
   if (x.empty()) return 0;
   if (!x.Fits()) return EVOQ_GEMM_NO_MEMORY;
-  FloatProduct<T> product = {x.m, x.n, x.k, alpha, x.A_().View(), x.B_().View(), beta, x.c, x.ldc};
+  Product product = {x.m, x.n, x.k, alpha, x.A_().View(), x.B_().View(), beta, x.c, x.ldc};
   if (x.column_major())  // the rows of c are the columns of its transpose, op(b)' op(a)'
     product = {x.n,  x.m, x.k,  alpha, x.B_().Transposed().View(), x.A_().Transposed().View(),
                beta, x.c, x.ldc};
@@ -299,14 +303,21 @@ int evoq_gemm_set_threads(int threads) {
 int evoq_sgemm(evoq_order order, evoq_transpose transpose_a, evoq_transpose transpose_b, int64_t m,
                int64_t n, int64_t k, float alpha, const float* a, int64_t lda, const float* b,
                int64_t ldb, float beta, float* c, int64_t ldc) {
-  return MultiplyFloats<float>({order, transpose_a, transpose_b, m, n, k, a, lda, b, ldb, c, ldc},
-                               alpha, beta);
+  return MultiplyFloats<ProductF32, float, float>(
+      {order, transpose_a, transpose_b, m, n, k, a, lda, b, ldb, c, ldc}, alpha, beta);
+}
+
+int evoq_dgemm(evoq_order order, evoq_transpose transpose_a, evoq_transpose transpose_b, int64_t m,
+               int64_t n, int64_t k, double alpha, const double* a, int64_t lda, const double* b,
+               int64_t ldb, double beta, double* c, int64_t ldc) {
+  return MultiplyFloats<evoq::ProductF64, double, double>(
+      {order, transpose_a, transpose_b, m, n, k, a, lda, b, ldb, c, ldc}, alpha, beta);
 }
 
 int evoq_gemm_bf16(evoq_order order, evoq_transpose transpose_a, evoq_transpose transpose_b,
                    int64_t m, int64_t n, int64_t k, float alpha, const uint16_t* a, int64_t lda,
                    const uint16_t* b, int64_t ldb, float beta, float* c, int64_t ldc) {
-  return MultiplyFloats<uint16_t>(
+  return MultiplyFloats<ProductBf16, uint16_t, float>(
       {order, transpose_a, transpose_b, m, n, k, a, lda, b, ldb, c, ldc}, alpha, beta);
 }
 

@@ -244,6 +244,45 @@ TEST(Gemm, Bfloat16InEveryOrder) {
   }
 }
 
+TEST(Gemm, DoublesInEveryOrder) {
+  std::mt19937 random(11);
+  constexpr int64_t kSizes[] = {1, 2, 7, 8, 9, 15, 16, 17, 31, 60, 130};
+  constexpr float kFactors[] = {1, 0, -1, 0.5f};
+  for (int round = 0; round < 200; ++round) {
+    const auto size = [&] { return kSizes[random() % std::size(kSizes)]; };
+    const Sgemm s({random() % 2 ? EVOQ_ROW_MAJOR : EVOQ_COLUMN_MAJOR,
+                   random() % 2 ? EVOQ_NO_TRANSPOSE : EVOQ_TRANSPOSE,
+                   random() % 2 ? EVOQ_NO_TRANSPOSE : EVOQ_TRANSPOSE, size(), size(),
+                   size() * (random() % 8 == 0 ? 5 : 1), random() % 3 == 0 ? 5 : 0,
+                   kFactors[random() % 4], kFactors[random() % 4]},
+                  random);
+    const Case& x = s.x;
+    const std::vector<double> a(s.a.begin(), s.a.end()), b(s.b.begin(), s.b.end()),
+        before(s.c.begin(), s.c.end());
+    std::vector<double> c = before, y = c, z = c;
+    const auto run = [&](std::vector<double>& to) {
+      return evoq_dgemm(x.order, x.ta, x.tb, x.m, x.n, x.k, x.alpha, a.data(), s.lda, b.data(),
+                        s.ldb, x.beta, to.data(), s.ldc);
+    };
+    ASSERT_EQ(evoq_gemm_set_threads(1), 0);
+    ASSERT_EQ(run(y), 0);
+    ASSERT_EQ(evoq_gemm_set_threads(3), 0);
+    ASSERT_EQ(run(z), 0);
+    for (int64_t i = 0; i < x.m; ++i) {
+      for (int64_t j = 0; j < x.n; ++j) {
+        const size_t at = At(x.order, EVOQ_NO_TRANSPOSE, i, j, s.ldc);
+        const auto [expected, bound] = s.Expected(i, j);
+        ASSERT_NEAR(y[at], expected, bound * 1e-8 + 1e-14) << "round " << round;
+        ASSERT_EQ(y[at], z[at]) << "threads";
+        y[at] = z[at] = c[at] = 0;
+      }
+    }
+    for (size_t i = 0; i < y.size(); ++i)
+      ASSERT_EQ(std::memcmp(&y[i], &c[i], sizeof(double)), 0) << "beside c";
+  }
+  ASSERT_EQ(evoq_gemm_set_threads(0), 0);
+}
+
 // What was packed gives the same bits, for any number of rows.
 TEST(Gemm, PackedGivesTheSame) {
   std::mt19937 random(8);

@@ -14,6 +14,7 @@
 #include "kernels/elementwise/logic.h"
 #include "kernels/gemm/curves_f32.h"
 #include "kernels/gemm/gemm_bf16.h"
+#include "kernels/gemm/gemm_f64.h"
 #include "kernels/gemm/gemm_float.h"
 #include "kernels/gemm/int8_linear.h"
 #include "kernels/gemm/int8_winograd.h"
@@ -71,7 +72,7 @@ std::vector<Family> Families() {
       EVOQ_FAMILY(Bf16TableRows),   EVOQ_FAMILY(WinogradTableRows), EVOQ_FAMILY(MoveTableRows),
       EVOQ_FAMILY(PoolTableRows),   EVOQ_FAMILY(BinaryTableRows),   EVOQ_FAMILY(LogicTableRows),
       EVOQ_FAMILY(kInt8TileRows),   EVOQ_FAMILY(kGemmRowsF32),      EVOQ_FAMILY(kGemmRowsBf16),
-      EVOQ_FAMILY(kPairLayoutRows), EVOQ_FAMILY(kInt8WinogradRows)};
+      EVOQ_FAMILY(kPairLayoutRows), EVOQ_FAMILY(kInt8WinogradRows), EVOQ_FAMILY(GemmTableF64Rows)};
 #undef EVOQ_FAMILY
   for (WeightFormatRows rows : AllWeightFormats()) {
     families.push_back(Of(std::string("weights ") + rows[0].table->name, rows));

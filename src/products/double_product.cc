@@ -1,0 +1,231 @@
+#include "products/double_product.h"
+
+#include <algorithm>
+
+#include "base/math.h"
+#include "kernels/cpu_model.h"
+#include "kernels/gemm/gemm_f64.h"
+#include "kernels/gemm/share_out.h"
+#include "kernels/move/move.h"
+
+namespace evoq {
+namespace {
+
+constexpr int64_t kDepth = 256;      // of K at once: a tile's rows stay in the L1 cache
+constexpr int64_t kInPlaceRows = 4;  // with more, packing b pays
+constexpr int64_t kBlockRows = 224;  // of a task: their part of K stays in the L2 cache
+constexpr int64_t kCopyRows = 64;
+constexpr int64_t kPackPanels = 8;  // of b, packed by one thread at once
+// A tile's rows are copied for so many units of columns; they lie a cache line more than kDepth
+// apart.
+constexpr int64_t kManyUnits = 4, kMostRows = 14, kRowStride = kDepth + 8;
+
+class Product {
+ public:
+  Product(const ProductF64& product, Isa isa, ProductSpace& space)
+      : p_(product), space_(space), tiles_(GemmTableF64For(isa)), move_(MoveTableFor(isa)) {}
+
+  // Whatever may throw comes before the first element of c.
+  void Run() {
+    const bool in_place = p_.m <= kInPlaceRows && p_.b.column_stride == 1;
+    whole_ = in_place ? p_.n / kPanelF64 * kPanelF64 : 0;  // columns read as they are
+    const bool copies_a = p_.a.column_stride != 1 || (in_place && p_.alpha != 1);
+    const int64_t a_elements = copies_a ? RoundUp(p_.m * p_.k, kPanelF64) : 0;
+    const int64_t b_elements = RoundUp(p_.n - whole_, int64_t{kPanelF64}) * std::min(p_.k, kDepth);
+    auto* const room = reinterpret_cast<double*>(space_.Room((a_elements + b_elements) * 8));
+    a_ = p_.a.data, a_stride_ = p_.a.row_stride;
+    if (copies_a) {
+      CopyA(in_place ? p_.alpha : 1, room);
+      a_ = room, a_stride_ = p_.k;
+    }
+    panels_ = room + a_elements;
+    if (p_.beta != 0 && p_.beta != 1) ScaleC();
+    Share();
+    for (k_ = 0; k_ < p_.k; k_ += kDepth) {
+      PackB(in_place ? 1 : p_.alpha, room + a_elements);
+      space_.pool.ParallelFor(row_blocks_ * column_blocks_, 1, [&](int64_t begin, int64_t end) {
+        for (int64_t task = begin; task < end; ++task)
+          Block(task / column_blocks_, task % column_blocks_);
+      });
+    }
+  }
+
+ private:
+  int64_t panels() const { return CeilDiv(p_.n, int64_t{kPanelF64}); }
+  int64_t depth() const { return std::min(kDepth, p_.k - k_); }
+  int64_t units() const { return CeilDiv(panels(), int64_t{tiles_.panels}); }
+
+  void CopyA(double factor, double* to) {
+    space_.pool.ParallelFor(CeilDiv(p_.m, kCopyRows), 1, [&](int64_t begin, int64_t end) {
+      for (int64_t i = begin * kCopyRows; i < std::min(end * kCopyRows, p_.m); i += kCopyRows) {
+        const int64_t count = std::min(kCopyRows, p_.m - i);
+        double* const y = to + i * p_.k;
+        if (p_.a.column_stride != 1) {
+          move_.transpose(p_.a.data + i, y, p_.k, count, p_.a.column_stride, p_.k, sizeof(double));
+        } else {
+          for (int64_t r = 0; r < count; ++r)
+            std::copy_n(p_.a.data + (i + r) * p_.a.row_stride, p_.k, y + r * p_.k);
+        }
+        for (int64_t at = 0; factor != 1 && at < count * p_.k; ++at) y[at] *= factor;
+      }
+    });
+  }
+
+  // Of this part of K, the columns behind those that are read as they are: [panel][k][8], zeros
+  // behind the last one.
+  void PackB(double factor, double* to) {
+    const int64_t count = CeilDiv(panels() - whole_ / kPanelF64, kPackPanels);
+    space_.pool.ParallelFor(count, 1, [&](int64_t begin, int64_t end) {
+      for (int64_t i = begin; i < end; ++i) {
+        const int64_t column = whole_ + i * kPackPanels * kPanelF64,
+                      columns = std::min(p_.n - column, kPackPanels * kPanelF64);
+        double* const y = to + i * kPackPanels * kPanelF64 * depth();
+        const double* const from = p_.b.data + column * p_.b.column_stride + k_ * p_.b.row_stride;
+        if (p_.b.row_stride == 1) {
+          for (int64_t n = 0; n < columns; n += kPanelF64)
+            PackColumns(from + n * p_.b.column_stride, columns - n, y + n * depth());
+        } else {
+          PackRows(from, columns, y);
+        }
+        const int64_t packed = RoundUp(columns, int64_t{kPanelF64}) * depth();
+        for (int64_t at = 0; factor != 1 && at < packed; ++at) y[at] *= factor;
+      }
+    });
+  }
+
+  // A panel of columns that lie one behind the other.
+  void PackColumns(const double* from, int64_t columns, double* y) const {
+    const int64_t stride = p_.b.column_stride;
+    if (columns >= kPanelF64)
+      return move_.transpose(from, y, kPanelF64, depth(), stride, kPanelF64, sizeof(double));
+    for (int64_t k = 0; k < depth(); ++k) {
+      for (int64_t n = 0; n < kPanelF64; ++n)
+        y[k * kPanelF64 + n] = n < columns ? from[n * stride + k] : 0;
+    }
+  }
+
+  // Panels of rows that lie one behind the other, and may be a page apart: a few rows at a time,
+  // since panels that are written side by side evict each other from the L1 cache.
+  void PackRows(const double* from, int64_t columns, double* y) const {
+    constexpr int64_t kFew = 8;
+    const int64_t stride = p_.b.row_stride;
+    for (int64_t first = 0; first < depth(); first += kFew) {
+      for (int64_t n = 0; n < columns; n += kPanelF64) {
+        const int64_t count = std::min<int64_t>(columns - n, kPanelF64);
+        for (int64_t k = first; k < std::min(first + kFew, depth()); ++k) {
+          double* const to = y + n * depth() + k * kPanelF64;
+          const double* const x = from + k * stride + n;
+          if (count == kPanelF64) {
+            std::copy_n(x, kPanelF64, to);
+          } else {
+            for (int64_t i = 0; i < kPanelF64; ++i) to[i] = i < count ? x[i] : 0;
+          }
+        }
+      }
+    }
+  }
+
+  void ScaleC() {
+    const int64_t grain = std::max<int64_t>(1, (32 << 10) / p_.n);
+    space_.pool.ParallelFor(p_.m, grain, [&](int64_t begin, int64_t end) {
+      for (int64_t i = begin; i < end; ++i) {
+        for (int64_t j = 0; j < p_.n; ++j) p_.c[i * p_.c_stride + j] *= p_.beta;
+      }
+    });
+  }
+
+  // Blocks of rows and of columns, of nearly equal size.
+  void Share() {
+    const ProductRates& rates = kCpuModel.float32;  // half of the products, twice the bytes
+    const double depth = static_cast<double>(p_.k);
+    SharedWork work;
+    work.tiles = CeilDiv(p_.m, int64_t{tiles_.rows});
+    work.units = units();
+    work.least_row_blocks = CeilDiv(p_.m, kBlockRows);
+    work.tile_ns = tiles_.rows * tiles_.panels * kPanelF64 * depth / rates.macs_per_ns * 2;
+    work.rows_ns = 8 * tiles_.rows * depth / rates.bytes_per_ns;
+    work.columns_ns = 8 * tiles_.panels * kPanelF64 * depth / rates.bytes_per_ns;
+    work.task_ns = rates.task_ns;
+    row_blocks_ = work.least_row_blocks;
+    column_blocks_ = 1;
+    if (space_.pool.threads() == 1) return;
+    const SharedOut shared = ShareOut(work, ShareRule{}, space_.pool.threads(), kCpuModel);
+    row_blocks_ = shared.row_blocks;
+    column_blocks_ = shared.column_blocks;
+  }
+
+  // Groups of columns whose b stays in the L2 cache.
+  void Block(int64_t row_block, int64_t column_block) const {
+    const int64_t tiles = CeilDiv(p_.m, int64_t{tiles_.rows});
+    const int64_t first = tiles * row_block / row_blocks_ * tiles_.rows,
+                  last = std::min(p_.m, tiles * (row_block + 1) / row_blocks_ * tiles_.rows);
+    const int64_t begin = units() * column_block / column_blocks_,
+                  end = units() * (column_block + 1) / column_blocks_;
+    const int64_t unit_bytes = int64_t{8} * tiles_.panels * kPanelF64 * depth();
+    const int64_t group = std::max<int64_t>(1, kCpuModel.l2_share() / unit_bytes);
+    for (int64_t unit = begin; unit < end; unit += group)
+      Group(first, last, unit, std::min(end, unit + group));
+  }
+
+  void Group(int64_t first, int64_t last, int64_t begin, int64_t end) const {
+    TileF64 tile = {};
+    tile.y_stride = p_.c_stride;
+    tile.depth = depth();
+    tile.accumulate = k_ > 0 || p_.beta != 0;
+    double rows_of_tile[kMostRows * kRowStride];
+    const int64_t rows = last - first, height = CeilDiv(rows, CeilDiv(rows, int64_t{tiles_.rows}));
+    for (int64_t row = first; row < last; row += tile.rows) {
+      tile.rows = static_cast<int>(std::min(height, last - row));
+      tile.a = a_ + row * a_stride_ + k_;
+      tile.a_stride = a_stride_;
+      if (end - begin >= kManyUnits) CopyRows(tile, rows_of_tile);
+      for (int64_t panel = begin * tiles_.panels; panel < std::min(panels(), end * tiles_.panels);
+           panel += tile.panels)
+        Columns(tile, row, panel);
+    }
+  }
+
+  // Rows that lie a power of two apart would evict each other from the L1 cache.
+  static void CopyRows(TileF64& tile, double* to) {
+    for (int r = 0; r < tile.rows; ++r)
+      std::copy_n(tile.a + r * tile.a_stride, tile.depth, to + r * kRowStride);
+    tile.a = to;
+    tile.a_stride = kRowStride;
+  }
+
+  // As many panels from `panel` on as are read alike.
+  void Columns(TileF64& tile, int64_t row, int64_t panel) const {
+    const int64_t column = panel * kPanelF64, ready = whole_ / kPanelF64;
+    const bool as_it_is = column < whole_;
+    const int64_t left = (as_it_is ? ready : panels()) - panel;
+    tile.panels = left >= tiles_.panels && panel % tiles_.panels == 0 ? tiles_.panels : 1;
+    tile.columns = static_cast<int>(std::min<int64_t>(tile.panels * kPanelF64, p_.n - column));
+    tile.b = as_it_is ? p_.b.data + k_ * p_.b.row_stride + column
+                      : panels_ + (panel - ready) * depth() * kPanelF64;
+    tile.b_step = as_it_is ? p_.b.row_stride : kPanelF64;
+    tile.panel_stride = as_it_is ? kPanelF64 : depth() * kPanelF64;
+    tile.y = p_.c + row * p_.c_stride + column;
+    tiles_.run(tile);
+  }
+
+  const ProductF64& p_;
+  ProductSpace& space_;
+  const GemmTableF64& tiles_;
+  const MoveTable& move_;
+  int64_t k_ = 0;  // where this part of K begins
+  int64_t whole_ = 0, row_blocks_ = 1, column_blocks_ = 1;
+  const double *a_ = nullptr, *panels_ = nullptr;
+  int64_t a_stride_ = 0;
+};
+
+}  // namespace
+
+void Multiply(const ProductF64& product, Isa isa, ProductSpace& space) {
+  if (product.k > 0 && product.alpha != 0) return Product(product, isa, space).Run();
+  for (int64_t i = 0; i < product.m; ++i) {
+    double* const row = product.c + i * product.c_stride;
+    for (int64_t j = 0; j < product.n; ++j) row[j] = product.beta == 0 ? 0 : row[j] * product.beta;
+  }
+}
+
+}  // namespace evoq
