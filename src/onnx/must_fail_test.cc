@@ -48,6 +48,8 @@ constexpr Expected kExpected[] = {
     {"constant_without_value", kInvalid, "constant 'y': a Constant without a value"},
     {"conv_channels", kInvalid,
      "node Conv_0 (Conv): input 0 has 4 channels; the weight [2, 3, 3, 3] with group 1 wants 3"},
+    {"conv_groups_of_weight", kInvalid,
+     "node ConvTranspose_0 (ConvTranspose): 3 input channels do not divide into 5 groups"},
     {"conv_huge_pads", kInvalid,
      "node Conv_0 (Conv): attribute pads has the value 4611686018427387904, expected 0 to "
      "2147483648"},

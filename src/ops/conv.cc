@@ -9,33 +9,40 @@
 
 namespace evoq {
 
-Result<Shape> ConvOutputShape(const Node& node, const Shape& x, const Shape& w, bool transposed) {
-  if (!x.ranked() || !w.ranked()) return Shape::UnknownRank();
-  if (x.rank() < 3) return InvalidInput("input 0 is {}, expected rank 3 or more", x.ToString());
-  if (x.rank() > 5)
-    return Unsupported("input 0 is {}, expected at most 3 spatial axes", x.ToString());
-  if (w.rank() != x.rank())
-    return InvalidInput("the weight is {}, expected rank {}", w.ToString(), x.rank());
+Result<Dim> ConvOutputChannels(const Node& node, const Shape& w, bool transposed) {
   EVOQ_ASSIGN(const int64_t group, IntAttr(node, "group", 1));
   if (group < 1) return InvalidInput("attribute group is {}, expected at least 1", group);
+  if (!w.ranked()) return Dim();
+  if (w.rank() < 3) return InvalidInput("the weight is {}, expected rank 3 or more", w.ToString());
+  if (w.rank() > 5)
+    return Unsupported("the weight is {}, expected at most 3 spatial axes", w.ToString());
+  if (w[0].known() && w[0].value % group != 0)
+    return InvalidInput("{} {} channels do not divide into {} groups", w[0].value,
+                        transposed ? "input" : "output", group);
+  // Axis 1 counts the channels of one group: all are `group` times as many.
+  const auto all = w[1].known() ? CheckedMul(w[1].value, group) : 0;
+  if (!all)
+    return Fail(ErrorCode::kTooLarge, "{} channels in each of {} groups", w[1].value, group);
+  return !transposed ? w[0] : w[1].known() ? Dim(*all) : Dim();
+}
+
+Result<Shape> ConvOutputShape(const Node& node, const Shape& x, const Shape& w, bool transposed) {
+  if (x.ranked()) {
+    if (x.rank() < 3) return InvalidInput("input 0 is {}, expected rank 3 or more", x.ToString());
+    if (x.rank() > 5)
+      return Unsupported("input 0 is {}, expected at most 3 spatial axes", x.ToString());
+    if (w.ranked() && w.rank() != x.rank())
+      return InvalidInput("the weight is {}, expected rank {}", w.ToString(), x.rank());
+  }
+  EVOQ_ASSIGN(const Dim out_channels, ConvOutputChannels(node, w, transposed));
+  if (!x.ranked() || !w.ranked()) return Shape::UnknownRank();
+  const int64_t group = node.attrs.Int("group", 1);
   const Dim in_channels = transposed ? w[0] : w[1];
   if (x[1].known() && in_channels.known()) {
-    const auto expected =
-        transposed ? std::optional(in_channels.value) : CheckedMul(in_channels.value, group);
-    if (x[1].value % group != 0 || !expected || x[1].value != *expected)
+    const int64_t expected = in_channels.value * (transposed ? 1 : group);
+    if (x[1].value != expected)
       return InvalidInput("input 0 has {} channels; the weight {} with group {} wants {}",
-                          x[1].value, w.ToString(), group, expected.value_or(-1));
-  }
-  Dim out_channels = transposed ? w[1] : w[0];
-  if (out_channels.known()) {
-    if (!transposed && out_channels.value % group != 0)
-      return InvalidInput("{} output channels do not divide into {} groups", out_channels.value,
-                          group);
-    const auto total = CheckedMul(out_channels.value, transposed ? group : 1);
-    if (!total)
-      return Fail(ErrorCode::kTooLarge, "{} output channels in {} groups", out_channels.value,
-                  group);
-    out_channels = *total;
+                          x[1].value, w.ToString(), group, expected);
   }
   EVOQ_ASSIGN(const std::vector<int64_t> kernel_shape, IntsAttr(node, "kernel_shape"));
   const auto kernel = SpatialDims(w);
@@ -83,7 +90,8 @@ InferResult InferConv(const InferArgs& args) {
   EVOQ_TRY(CheckFloat(args, 1));
   EVOQ_ASSIGN(Shape y,
               ConvOutputShape(args.node, args.inputs[0].shape, args.inputs[1].shape, kTransposed));
-  EVOQ_TRY(CheckLinearExtras(args, y.ranked() ? y[1] : Dim(), y));
+  EVOQ_ASSIGN(const Dim channels, ConvOutputChannels(args.node, args.inputs[1].shape, kTransposed));
+  EVOQ_TRY(CheckLinearExtras(args, channels, y));
   EVOQ_ASSIGN(const DType dtype, LinearOutputDType(args));
   return std::vector<TensorType>{TensorType(dtype, std::move(y))};
 }

@@ -24,8 +24,13 @@ struct ConvExtents {
 // transposed.
 Result<ConvExtents> GeometryOf(const Node& node, const Shape& x, const Shape& w, bool transposed);
 
+// The channels of y, by the weight and the group alone, whatever is known of x. Errors:
+// kInvalidInput for a group or a rank that the operator does not have and channels that do not
+// divide into the groups; kTooLarge for more channels than int64 counts.
+Result<Dim> ConvOutputChannels(const Node& node, const Shape& w, bool transposed);
+
 // Shape of y from (symbolic) shapes of x and w. Errors: kInvalidInput for ranks, channels or
-// windows that do not fit.
+// windows that do not fit, those of ConvOutputChannels.
 Result<Shape> ConvOutputShape(const Node& node, const Shape& x, const Shape& w, bool transposed);
 
 // OpDef::macs of Conv.

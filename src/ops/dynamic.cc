@@ -29,7 +29,7 @@ InferResult WithRange(const InferArgs& args, const Dim& channels, Shape y) {
 InferResult InferConv(const InferArgs& args) {
   EVOQ_ASSIGN(Shape y,
               ConvOutputShape(args.node, args.inputs[0].shape, args.inputs[1].shape, false));
-  const Dim channels = y.ranked() ? y[1] : Dim();
+  EVOQ_ASSIGN(const Dim channels, ConvOutputChannels(args.node, args.inputs[1].shape, false));
   return WithRange(args, channels, std::move(y));
 }
 

@@ -401,6 +401,21 @@ def uses():
         "conv_zero_group",
         node_model("Conv", ["x", "w"], {"group": 0}, initializers=KERNEL, inputs=IMAGE),
     )
+    # x does not say its channels; what follows takes the weight apart by its groups.
+    yield (
+        "conv_groups_of_weight",
+        model(
+            [
+                h.make_node("ConvTranspose", ["x", "w"], ["h"], group=5),
+                h.make_node("Mul", ["h", "f"], ["y"]),
+            ],
+            inputs=[info("x", ("N", "C", 4, 4))],
+            initializers=[
+                weight([3, 2, 1, 1], raw=bytes(4 * 6)),
+                weight([10, 1, 1], raw=bytes(4 * 10), name="f"),
+            ],
+        ),
+    )
     yield (
         "conv_huge_pads",
         node_model("Conv", ["x", "w"], {"pads": [1 << 62] * 4}, initializers=KERNEL, inputs=IMAGE),
