@@ -148,6 +148,17 @@ TEST(File, NamesAndFolders) {
                                       (dir / "z").string()}));
   EXPECT_EQ(ListFiles((dir / "none").string()).error().code(), ErrorCode::kNotFound);
   EXPECT_EQ(MakeDirectories((dir / "a" / "x").string()).error().code(), ErrorCode::kIo);
+  ASSERT_TRUE(MakeParentOf((dir / "p" / "q" / "file").string()));
+  EXPECT_TRUE(std::filesystem::is_directory(dir / "p" / "q"));
+  EXPECT_FALSE(std::filesystem::exists(dir / "p" / "q" / "file"));
+  EXPECT_EQ(MakeParentOf((dir / "a" / "x" / "file").string()).error().code(), ErrorCode::kIo);
+  // A bare name needs no folder, also where the working directory is gone.
+  const auto before = std::filesystem::current_path();
+  std::filesystem::create_directories(dir / "gone");
+  std::filesystem::current_path(dir / "gone");
+  std::filesystem::remove(dir / "gone");
+  EXPECT_TRUE(MakeParentOf("bare"));
+  std::filesystem::current_path(before);
   std::filesystem::remove_all(dir);
 }
 

@@ -14,6 +14,11 @@ Status MakeDirectories(const std::string& path) {
   return {};
 }
 
+Status MakeParentOf(const std::string& path) {
+  const std::string folder = std::filesystem::path(path).parent_path().string();
+  return folder.empty() ? Status() : MakeDirectories(folder);
+}
+
 std::string CachePath(const char* variable, const std::string& name) {
   if (const char* path = std::getenv(variable)) return path;
   for (const auto& [folder, below] :

@@ -71,6 +71,9 @@ Status CheckOutputPath(const std::string& path);
 
 // Makes the directory and its parents where missing. Errors: kIo.
 Status MakeDirectories(const std::string& path);
+// Makes the folder that `path` lies in: nothing for a bare name, which lies in the working
+// directory. Errors: kIo.
+Status MakeParentOf(const std::string& path);
 
 // Where evoq keeps `name` ("tuning.json") from run to run: $VARIABLE where it is set ("": nowhere),
 // else evoq/NAME in $XDG_CACHE_HOME or in ~/.cache. "": nowhere.

@@ -58,8 +58,7 @@ const StepTuning* TuningCache::Find(const std::string& key) const {
 
 Status TuningCache::Save(const std::string& path) const {
   if (path.empty() || added_.empty()) return {};
-  // Absolute: a bare name has no folder.
-  EVOQ_TRY(MakeDirectories(std::filesystem::absolute(path).parent_path().string()));
+  EVOQ_TRY(MakeParentOf(path));
   std::map<std::string, StepTuning> all = added_;
   if (Result<TuningCache> now = Open(path);
       now && now->entries_.size() + added_.size() <= kMaxEntries)

@@ -75,7 +75,8 @@ std::string Key(Isa isa, int threads) {
 
 // The entries of the file, none where it is missing or of another version.
 Result<json> Entries(const std::string& path) {
-  if (path.empty() || !std::filesystem::exists(path)) return json::object();
+  std::error_code code;
+  if (path.empty() || !std::filesystem::exists(path, code)) return json::object();
   EVOQ_ASSIGN(const json root, ReadJsonFile(path, kMaxBytes));
   if (!root.is_object() || !root.contains("version") || !root.contains("entries") ||
       !root["entries"].is_object())
@@ -110,8 +111,7 @@ Result<std::optional<MachineLimits>> FindLimits(const std::string& path, Isa isa
 
 Status KeepLimits(const std::string& path, const MachineLimits& limits) {
   if (path.empty()) return {};
-  // Absolute: a bare name has no folder.
-  EVOQ_TRY(MakeDirectories(std::filesystem::absolute(path).parent_path().string()));
+  EVOQ_TRY(MakeParentOf(path));
   json entries = Entries(path).value_or(json::object());
   entries[Key(limits.isa, limits.threads)] = ToJson(limits);
   return WriteFileAtomic(path, json{{"version", kVersion}, {"entries", entries}}.dump(

@@ -197,6 +197,14 @@ TEST_F(LimitsFile, KeepsOnePerMachineAndThreads) {
     EXPECT_TRUE(find(Isa::kAvx2, 1).has_value());
   }
   EXPECT_TRUE(KeepLimits("", SomeLimits(1)).has_value()) << "no cache";
+  // A bare name where the working directory is gone: an error, no exception.
+  const auto before = std::filesystem::current_path();
+  const std::string gone = path_ + ".gone";
+  std::filesystem::create_directories(gone);
+  std::filesystem::current_path(gone);
+  std::filesystem::remove(gone);
+  EXPECT_FALSE(KeepLimits("limits.json", SomeLimits(1)).has_value());
+  std::filesystem::current_path(before);
 }
 
 TEST(Machine, CachesClockAndThreads) {
