@@ -30,21 +30,6 @@ Status CheckInput(const Tensor& tensor, const std::vector<int64_t>& wanted,
                       tensor.type().ToString(), Shape(wanted).ToString());
 }
 
-}  // namespace
-
-Status CheckFits(const std::string& file, const Tensor& content, const std::string& input,
-                 const Shape& wanted) {
-  const Shape& shape = content.shape();
-  bool fits = !wanted.ranked() || shape.rank() == wanted.rank();
-  for (int i = 0; fits && i < wanted.rank(); ++i)
-    fits = !wanted[i].known() || shape[i].value == wanted[i].value;
-  if (fits) return {};
-  return InvalidInput("{}: {}, expected {} for input {}", file, content.type().ToString(),
-                      wanted.ToString(), input);
-}
-
-namespace {
-
 Result<Sample> MakeSample(std::string name, Tensor input, std::optional<int64_t> own_label,
                           int64_t index, const Labels& labels, const DatasetOptions& options) {
   EVOQ_ASSIGN(input, WithContext(ToInputType(input, options.input_dtype), name));

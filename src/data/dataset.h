@@ -91,10 +91,6 @@ Result<std::unique_ptr<Dataset>> OpenDataset(const std::string& path,
 // expected.
 Result<Tensor> ReadNpy(const std::string& path);
 Status WriteNpy(const Tensor& tensor, const std::string& path);
-// Whether the content of a file may be that of the model's input `input`: rank and fixed sizes are
-// those of `wanted`. Errors: kInvalidInput with the file, what it holds and what was expected.
-Status CheckFits(const std::string& file, const Tensor& content, const std::string& input,
-                 const Shape& wanted);
 // .npz (stored or deflated): name -> array, not writable. Arrays of strings and objects are left
 // out. Errors: kTooLarge when the members unpack to more than the file's Budget.
 Result<std::map<std::string, Tensor>> ReadNpz(const std::string& path);

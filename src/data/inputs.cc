@@ -299,6 +299,17 @@ Result<std::vector<std::string>> NpzPaths(const std::string& path) {
 
 }  // namespace
 
+Status CheckFits(const std::string& file, const Tensor& content, const std::string& input,
+                 const Shape& wanted) {
+  const Shape& shape = content.shape();
+  bool fits = !wanted.ranked() || shape.rank() == wanted.rank();
+  for (int i = 0; fits && i < wanted.rank(); ++i)
+    fits = !wanted[i].known() || shape[i].value == wanted[i].value;
+  if (fits) return {};
+  return InvalidInput("{}: {}, expected {} for input {}", file, content.type().ToString(),
+                      wanted.ToString(), input);
+}
+
 Result<DatasetPtr> OpenInputs(std::span<const std::string> sources,
                               std::span<const InputSpec> inputs, const DatasetOptions& options) {
   if (inputs.empty()) return Unsupported("the model has no input that data could be for");

@@ -16,6 +16,11 @@ struct InputSpec {
       true;  // false: any rank fits, an index of the first axis is a sample with a batch of 1
 };
 
+// Rank and fixed sizes of the content of a file are those that the model's input `input` wants.
+// Errors: kInvalidInput with the file, what it holds and what was expected.
+Status CheckFits(const std::string& file, const Tensor& content, const std::string& input,
+                 const Shape& wanted);
+
 // `sources` (--calib, --data) is one of
 //   * NAME=PATH for each input: any data set of OpenDataset, or an .npy array by the rule below;
 //   * one .npz whose arrays are named as the inputs, or a folder of such files: sorted by name, one

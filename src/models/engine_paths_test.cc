@@ -115,6 +115,24 @@ TEST(EngineInputs, ThatAreMissing) {
 }
 
 // Of fixed sizes it is known from the start; packed sizes are used for their names only.
+// A model that does not run at the batch of 1 that nobody asked for waits for its first run,
+// however it is packed; one whose sizes are all its own does not.
+TEST(EngineInputs, SizesThatABatchOfOneDoesNotFit) {
+  const auto graph = ParseGraph(
+      "graph g\ninput %x: float32[N, 4]\nconst %s: int64[2] = [4, 4]\n"
+      "r: %y: float32[4, 4] = Reshape(%x, %s)\noutput %y\n");
+  ASSERT_TRUE(graph) << graph.error().message();
+  const auto packed = LowerAndPack(*graph);
+  ASSERT_TRUE(packed) << packed.error().message();
+  EXPECT_TRUE(packed->plans.empty());
+  EXPECT_FALSE(LowerAndPack(*graph, {{"x", {3, 4}}})) << "named";
+  EXPECT_TRUE(LowerAndPack(*graph, {{"x", {4, 4}}}));
+  const auto engine = EngineFromGraph(*graph, {.threads = 1});
+  ASSERT_TRUE(engine) << engine.error().message();
+  const Tensor x = Tensor::FromValues<float>(Shape{4, 4}, std::vector<float>(16, 2));
+  EXPECT_TRUE((*engine)->Run(std::vector<Tensor>{x}));
+}
+
 TEST(EngineInputs, RegionsAreKnownAtOnce) {
   const auto engine = EngineOf("input %x: float32[3]\nnz: %y = NonZero(%x)\noutput %y\n");
   EXPECT_TRUE(engine->in_regions().starts_with("node nz (NonZero): ")) << engine->in_regions();

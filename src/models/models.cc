@@ -1,5 +1,6 @@
 #include "models/models.h"
 
+#include <algorithm>
 #include <utility>
 
 #include "models/engine_regions.h"
@@ -9,13 +10,21 @@
 namespace evoq {
 namespace {
 
-// Lowers an optimized graph and packs it for these shapes, or leaves it without a plan: the first
-// run then brings the sizes.
+bool HasFreeSizes(const Graph& graph) {
+  return std::ranges::any_of(graph.inputs(), [&](ValueId id) {
+    const TensorType& type = graph.value(id).type;
+    return type.is_tensor() && !type.shape.is_static();
+  });
+}
+
+// Lowers an optimized graph and packs it for these shapes. Where nobody names sizes that it leaves
+// free and it does not run at a batch of 1 either, it stays without a plan: the first run brings
+// them.
 Result<Loaded> Lowered(Graph graph, const InputShapes& shapes) {
   EVOQ_TRY(RunPasses(graph, Stage::kLower));
   const Result<Graph> bound = Bound(graph, shapes, kReference);
   if (bound) return PackOrSayWhy(std::move(graph), *bound);
-  if (!shapes.empty()) return tl::unexpected(bound.error());
+  if (!shapes.empty() || !HasFreeSizes(graph)) return tl::unexpected(bound.error());
   Loaded loaded;
   loaded.model.graph = std::move(graph);
   return loaded;
@@ -54,15 +63,7 @@ Result<Graph> LoadOptimizedGraph(const std::string& onnx_path, const PassOptions
 }
 
 Result<Model> LowerAndPack(Graph optimized, const InputShapes& shapes) {
-  EVOQ_TRY(RunPasses(optimized, Stage::kLower));
-  const Result<Graph> bound = Bound(optimized, shapes, kReference);
-  if (!bound && shapes.empty() && bound.error().code() == ErrorCode::kUsage) {
-    Model model;
-    model.graph = std::move(optimized);  // the first run brings the sizes
-    return model;
-  }
-  if (!bound) return tl::unexpected(bound.error());
-  EVOQ_ASSIGN(Loaded loaded, PackOrSayWhy(std::move(optimized), *bound));
+  EVOQ_ASSIGN(Loaded loaded, Lowered(std::move(optimized), shapes));
   return std::move(loaded.model);
 }
 

@@ -25,7 +25,7 @@ Result<Graph> LoadOptimizedGraph(const std::string& onnx_path, const PassOptions
 // Optimized graph -> packed model (lower passes, packing, first plan). Sizes that the graph leaves
 // free stay free; the plan is for `shapes`. Comes without a plan: a model whose sizes depend on its
 // data, or that has sequences, optionals or strings; one with free sizes that `shapes`, being
-// empty, does not name.
+// empty, does not name and that a batch of 1 does not settle.
 Result<Model> LowerAndPack(Graph optimized, const InputShapes& shapes = {});
 
 }  // namespace evoq
