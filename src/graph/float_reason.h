@@ -9,6 +9,7 @@ namespace evoq {
 
 inline constexpr char kFloatReason[] = "evoq.float_reason";
 inline constexpr char kNoInt8Kernel[] = "no-int8-kernel";
+inline constexpr char kNoBf16Kernel[] = "no-bf16-kernel";
 
 // Empty where the attribute is absent.
 inline Reason FloatReasonOf(const Attrs& attrs) {

@@ -206,7 +206,7 @@ class Fitter {
     }
     SetFloatReason(
         graph_.attrs(id),
-        {"no-bf16-kernel", fmt::format("no bfloat16 kernel takes {} with these types", node.op)});
+        {kNoBf16Kernel, fmt::format("no bfloat16 kernel takes {} with these types", node.op)});
     return true;
   }
 

@@ -334,8 +334,9 @@ class Importer {
                             "or one per output channel",
                             TypeOf(w).ToString())};
       if (!PiecewiseLinear(node))
-        return {"table", fmt::format("{} follows it and no QuantizeLinear stands between",
-                                     node.attrs.String("activation"))};
+        return {"activation-not-quantized",
+                fmt::format("{} follows it and no QuantizeLinear stands between",
+                            node.attrs.String("activation"))};
       if (node.input(2).valid())
         return {"bias-not-constant",
                 "its bias is not a constant of one value per output channel that fits int32"};

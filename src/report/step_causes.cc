@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "graph/float_reason.h"
 #include "ops/op.h"
 #include "report/explain_rule.h"
 #include "report/ledger.h"
@@ -96,8 +97,7 @@ std::string StepCauses::Root(size_t s) const {
   const Step& step = program_.steps[s];
   for (const ExplainRule* rule : AllExplainRules()) {
     if (rule->claims == nullptr || !rule->claims(graph_, step)) continue;
-    return bf16_ && std::string_view(rule->code) == "no-int8-kernel" ? "no-bf16-kernel"
-                                                                     : rule->code;
+    return bf16_ && std::string_view(rule->code) == kNoInt8Kernel ? kNoBf16Kernel : rule->code;
   }
   const std::string code = DecisionCode(step);
   return IsConsequence(code) ? "" : code;

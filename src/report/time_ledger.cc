@@ -4,6 +4,7 @@
 #include <numeric>
 #include <optional>
 
+#include "graph/float_reason.h"
 #include "ops/op.h"
 #include "profile/interval.h"
 #include "report/explain_rule.h"
@@ -425,12 +426,11 @@ bool NarrowsToBf16(const Program& program) {
 }
 
 std::set<std::string> StepsWithoutIntegerForm(const Program& program) {
-  constexpr char kCode[] = "no-int8-kernel";
   std::set<std::string> names;
   for (const Step& step : program.steps) {
     const std::string& code = step.decision.float_reason.code;
-    if (code == kCode || code == "no-bf16-kernel" ||
-        FindExplainRule(kCode, LedgerKind::kTime)->claims(*program.graph, step))
+    if (code == kNoInt8Kernel || code == kNoBf16Kernel ||
+        FindExplainRule(kNoInt8Kernel, LedgerKind::kTime)->claims(*program.graph, step))
       names.insert(program.graph->node(step.node).name);
   }
   return names;

@@ -229,6 +229,8 @@ std::map<std::string, std::function<TimeLedger()>> TimeCases() {
           "look: %y: float32[8, 64] = Gather(%t, %x)\nc1: %a: float32[8, 64] = MatMul(%y, "
           "%w1)\noutput %a\n",
           [](Graph& g) { return Static(g, Keeping("look", "table")); })},
+      {"activation-not-quantized",
+       of(Chain(), [](Graph& g) { return Static(g, Keeping("c2", "activation-not-quantized")); })},
       {"float-inputs", of("graph g\ninput %x: float32[8, 64]\nconst %w1: float32[64, 64]\nr: %y: "
                           "float32[8, 64] = Tanh(%x)\n"
                           "c1: %a: float32[8, 64] = MatMul(%y, %w1)\noutput %a\n")},
@@ -314,6 +316,7 @@ std::map<std::string, double> CostsByHand() {
       {"layer-kept-float-by-budget", product + quantize},
       {"plan", product + quantize},
       {"table", other + quantize},
+      {"activation-not-quantized", product + quantize},
       {"float-inputs", other},
       {"float-readers", other},
       {"extra-conversion", 2 * quantize},

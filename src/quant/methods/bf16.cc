@@ -5,8 +5,8 @@ namespace evoq {
 extern const QuantMethod kMethodBf16 = {
     .name = "bf16",
     .doc =
-        "Weights and activations in bfloat16, sums in float32: half the bytes, about twice the "
-        "speed. Needs no data.",
+        "Weights and activations in bfloat16, sums in float32: half the bytes; faster where the "
+        "processor multiplies bfloat16. Needs no data.",
     .precision = Precision::kBf16,
     .needs_calibration = false,
     .values = DType::kBfloat16,

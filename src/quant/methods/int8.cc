@@ -6,8 +6,7 @@ extern const QuantMethod kMethodInt8 = {
     .name = "int8",
     .doc =
         "Static int8: weights per output channel, activations with scales from calibration, "
-        "integer "
-        "arithmetic.",
+        "integer arithmetic.",
     .precision = Precision::kInt8,
     .needs_calibration = true,
     .values = DType::kUint8,

@@ -6,8 +6,7 @@ extern const QuantMethod kMethodInt8Dynamic = {
     .name = "int8-dynamic",
     .doc =
         "Weights int8 per output channel, activations quantized at each run by their own range. "
-        "Needs "
-        "no data.",
+        "Needs no data.",
     .precision = Precision::kInt8,
     .needs_calibration = false,
     .values = DType::kFloat32,

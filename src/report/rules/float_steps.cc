@@ -1,5 +1,6 @@
 // Steps that compute in float32, or on integers whose scale is found at each run, and what they
 // cost with the conversions and float neighbours that they cause.
+#include "graph/float_reason.h"
 #include "ops/op.h"
 #include "report/explain_rule.h"
 
@@ -46,7 +47,7 @@ extern const ExplainRule kCauseScaleIsDynamic = {
     .claims = IsDynamic,
 };
 extern const ExplainRule kCauseNoInt8Kernel = {
-    .code = "no-int8-kernel",
+    .code = kNoInt8Kernel,
     .ledger = LedgerKind::kTime,
     .sentence =
         "No integer kernel takes these operators: they run in float32, between conversions, and "
@@ -58,7 +59,7 @@ extern const ExplainRule kCauseNoInt8Kernel = {
     .claims = HasNoIntegerForm,
 };
 extern const ExplainRule kCauseNoBf16Kernel = {
-    .code = "no-bf16-kernel",
+    .code = kNoBf16Kernel,
     .ledger = LedgerKind::kTime,
     .sentence = "No bfloat16 kernel takes these operators: they run in float32 between Casts.",
     .fix = "Replace them, or exclude them with their neighbours to save the Casts.",
@@ -180,6 +181,15 @@ extern const ExplainRule kCauseTable = {
     .ledger = LedgerKind::kTime,
     .sentence = "A plan by layer leaves tables in float32.",
     .fix = "",
+};
+extern const ExplainRule kCauseActivationNotQuantized = {
+    .code = "activation-not-quantized",
+    .ledger = LedgerKind::kTime,
+    .sentence =
+        "A nonlinear activation follows these operators in the model, and no QuantizeLinear stands "
+        "between.",
+    .fix = "Put a QuantizeLinear and a DequantizeLinear between the operator and its activation.",
+    .recoverable = 1,
 };
 extern const ExplainRule kCauseFloatInputs = {
     .code = "float-inputs",
