@@ -80,9 +80,11 @@ struct QuantizeOptions {
   double measure_s = 6;  // of the last measurement of speed
 };
 struct QuantizeResult {
-  std::int64_t input_bytes = 0, output_bytes = 0;  // of the files
-  int samples_used = 0;                            // of the calibration
-  int steps = 0, steps_int8 = 0, steps_bf16 = 0, steps_float = 0;
+  std::int64_t input_bytes = 0, output_bytes = 0;                  // of the files
+  int samples_used = 0;                                            // of the calibration
+  int steps = 0, steps_int8 = 0, steps_bf16 = 0, steps_float = 0;  // by what they compute in
+  std::string steps_why;  // why nodes were counted, not steps, as of an .onnx; "": steps were
+  int int8_weights = 0;   // nodes that compute in float32 and whose weights became int8
   std::map<std::string, std::string> float_reasons;  // node -> "code: sentence"
   Report report;
 };

@@ -123,8 +123,7 @@ class Converter {
       narrow |= IsNarrow(node.inputs[i]);
       if (TypeOf(node.inputs[i]).quantized()) return false;
     }
-    const bool table = node.op == "Gather" && graph_.ConstantInput(node, 0) != nullptr &&
-                       IsFloat32(TypeOf(node.input(0)));
+    const bool table = IsConstantTable(graph_, node) && IsFloat32(TypeOf(node.input(0)));
     if (!narrow && !table) return false;
     for (size_t i = 0; i < node.outputs.size(); ++i) {
       const ValueId out = node.outputs[i];

@@ -154,7 +154,7 @@ Result<QuantizeReport> QuantizeDynamic(Graph& graph, const QuantizeOptions& opti
   report.nodes.Add(Precision::kInt8, converted);
   report.float_reasons.merge(reasons);
   report.warnings.clear();
-  if (report.nodes[Precision::kInt8] == 0)
+  if (converted == 0 && report.int8_weights == 0)
     report.warnings.push_back("no weight became int8: the model is unchanged");
   return report;
 }

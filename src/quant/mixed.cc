@@ -19,7 +19,7 @@ Reasons KeptFrom(const std::string& scheme, const Graph& graph, const MixedPlan&
   Reasons keep;
   for (NodeId id : graph.order()) {
     const Node& node = graph.node(id);
-    if (node.op == "Gather")
+    if (IsConstantTable(graph, node))
       keep[node.name] = {"table", "a plan by layer leaves tables in float32"};
     if (!IsLinear(node)) continue;
     const LayerChoice& choice = ChoiceFor(plan, node.name);
@@ -61,7 +61,8 @@ Result<QuantizeReport> QuantizeMixed(Graph& graph, const Ranges& ranges,
         report.float_reasons[name] = ChoiceFor(plan, name).why;
       const auto refused = report.float_reasons.find(name);
       if (refused == report.float_reasons.end()) {
-        all.nodes.Add(method->precision);
+        all.nodes.Add(method->weights_only ? Precision::kFloat32 : method->precision);
+        all.int8_weights += method->weights_only ? 1 : 0;
         continue;
       }
       all.nodes.Add(Precision::kFloat32);

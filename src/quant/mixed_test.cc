@@ -61,6 +61,36 @@ TEST(Mixed, AUniformPlanIsTheMethodItself) {
   }
 }
 
+// What picks from an activation is no table: it computes on integers as between layers of one
+// method.
+TEST(Mixed, OnlyConstantsAreTables) {
+  const Graph net = MakeNet(
+      "graph g\ninput %x: float32[4, 16]\nconst %v: float32[16, 16]\nconst %w: float32[16, 16]\n"
+      "const %i: int64[2] = [2, 0]\na: %a: float32[4, 16] = MatMul(%x, %v)\n"
+      "g: %g: float32[2, 16] = Gather{axis=0}(%a, %i)\n"
+      "b: %y: float32[2, 16] = MatMul(%g, %w)\noutput %y\n");
+  const Ranges ranges = RangesOf(net);
+  Graph mixed = net, uniform = net;
+  const auto report = QuantizeMixed(mixed, ranges, {}, {{"a", {"int8", ""}}, {"b", {"int8", ""}}});
+  ASSERT_TRUE(report) << report.error().message();
+  EXPECT_EQ(report->float_reasons.count("g"), 0);
+  ASSERT_TRUE(QuantizeStatic(uniform, ranges, {}));
+  EXPECT_EQ(Print(mixed), Print(uniform));
+}
+
+TEST(Mixed, WeightsAloneComputeInFloat32) {
+  Graph net = MakeNet(
+      "graph g\ninput %x: float32[4, 16]\nconst %v: float32[16, 16]\nconst %w: float32[16, 16]\n"
+      "a: %a: float32[4, 16] = MatMul(%x, %v)\n"
+      "b: %y: float32[4, 16] = MatMul(%a, %w)\noutput %y\n");
+  const auto report =
+      QuantizeMixed(net, {}, {}, {{"a", {"int8-weights", ""}}, {"b", {"int8-dynamic", ""}}});
+  ASSERT_TRUE(report) << report.error().message();
+  EXPECT_EQ(report->nodes[Precision::kInt8], 1);
+  EXPECT_EQ(report->nodes[Precision::kFloat32], 1);
+  EXPECT_EQ(report->int8_weights, 1);
+}
+
 TEST(Mixed, LayersWithoutAnEntryStayFloat) {
   const Graph net = MakeNet(kConvNet);
   Graph q = net;

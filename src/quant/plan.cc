@@ -200,6 +200,10 @@ std::vector<size_t> RealInputs(const Graph& graph, const Node& node) {
   return real;
 }
 
+bool IsConstantTable(const Graph& graph, const Node& node) {
+  return ReadsByIndex(node) && graph.ConstantInput(node, 0) != nullptr;
+}
+
 QuantPlan MakePlan(const Graph& graph, const Ranges& ranges, const QuantizeOptions& options) {
   return Planner(graph, ranges, options).Run();
 }

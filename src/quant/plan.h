@@ -19,6 +19,9 @@ std::vector<size_t> RealInputs(const Graph& graph, const Node& node);
 // parameters.
 bool MovesOnly(const Node& node);
 
+// The node looks up rows of a constant: an embedding. Its input 0 is the table.
+bool IsConstantTable(const Graph& graph, const Node& node);
+
 struct QuantPlan {
   std::set<NodeId> integer;          // nodes that compute with integers
   std::map<NodeId, Reason> reasons;  // why another node stays float

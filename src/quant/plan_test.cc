@@ -267,7 +267,7 @@ TEST(WeightsOnly, FromSoManyElementsOn) {
     Graph q = MakeNet(Layer("1, 16", fmt::format("16, {}", columns), "MatMul"));
     const auto report = QuantizeWeights(q, {});
     ASSERT_TRUE(report) << report.error().message();
-    EXPECT_EQ(report->nodes[Precision::kInt8], narrowed) << columns;
+    EXPECT_EQ(report->int8_weights, narrowed) << columns;
     EXPECT_EQ(report->nodes.Total(), 1);
     EXPECT_EQ(report->warnings.size(), 1 - narrowed);
     if (narrowed) EXPECT_EQ(q.value(q.node(q.FindNode("n")).input(1)).type.quant->axis, 1);

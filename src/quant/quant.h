@@ -82,7 +82,8 @@ std::optional<Reason> KeptByOptions(const Node& node, const QuantizeOptions& opt
 
 // Counts leave out nodes without real values (shape arithmetic).
 struct QuantizeReport {
-  PrecisionCounts nodes;  // by what became of them
+  PrecisionCounts nodes;  // by what they compute in
+  int int8_weights = 0;   // of those in float32: the ones whose weights became int8
   Reasons float_reasons;
   std::vector<std::string> warnings;
 };
@@ -108,7 +109,8 @@ struct QuantMethod {
   const char* doc;
   Precision precision;  // what becomes of its layers or their weights; kFloat32: nothing
   bool needs_calibration;
-  DType values;  // what its layers give to each other: kFloat32, kUint8 or kBfloat16
+  DType values;               // what its layers give to each other: kFloat32, kUint8 or kBfloat16
+  bool weights_only = false;  // the layers compute in float32 whatever becomes of their weights
   Result<QuantizeReport> (*run)(Graph& graph, const Ranges& ranges, const QuantizeOptions& options);
 };
 std::span<const QuantMethod* const> AllMethods();

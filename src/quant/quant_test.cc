@@ -407,7 +407,7 @@ output %o
   Graph q = net;
   auto report = QuantizeWeights(q, {});
   ASSERT_TRUE(report) << report.error().message();
-  EXPECT_EQ(report->nodes[Precision::kInt8], 2);
+  EXPECT_EQ(report->int8_weights, 2);
   EXPECT_EQ(report->float_reasons.at("c").code, "small");
   EXPECT_EQ(q.node(q.FindNode("a")).input(1), q.node(q.FindNode("b")).input(1));
   EXPECT_EQ(TypeOf(q, "w.int8").dtype, DType::kInt8);

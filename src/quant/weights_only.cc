@@ -15,14 +15,13 @@ struct Place {
   int axis;  // whose indices have a scale each
 };
 
-// Where an operator reads a weight: linear operators their second input, Gather its table (a scale
-// per row).
+// Where an operator reads a weight: linear operators their second input, those that look up rows
+// their table (a scale per row).
 std::optional<Place> WeightPlace(const Graph& graph, const Node& node) {
   if (IsLinear(node)) {
     const Tensor* w = graph.ConstantInput(node, 1);
     if (w != nullptr) return Place{1, WeightAxis(node, w->shape().rank())};
-  } else if (node.domain.empty() && node.op == "Gather" && node.attrs.Int("axis", 0) == 0 &&
-             graph.ConstantInput(node, 0)) {
+  } else if (IsConstantTable(graph, node) && node.attrs.Int("axis", 0) == 0) {
     return Place{0, 0};
   }
   return std::nullopt;
@@ -65,9 +64,10 @@ Result<QuantizeReport> QuantizeWeights(Graph& graph, const QuantizeOptions& opti
     if (!q.valid())
       q = graph.AddConstant(graph.value(w).name + ".int8", QuantizeWeight(weight, axis));
     graph.SetInput(id, place->input, q);
-    report.nodes.Add(Precision::kInt8);
+    report.nodes.Add(Precision::kFloat32);
+    ++report.int8_weights;
   }
-  if (report.nodes[Precision::kInt8] == 0)
+  if (report.int8_weights == 0)
     report.warnings.push_back("no weight became int8: the model is unchanged");
   graph = graph.Compacted();
   EVOQ_TRY(InferTypes(graph));

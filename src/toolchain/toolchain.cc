@@ -116,6 +116,8 @@ std::optional<QuantizeResult> Quantize(const std::string& model, const std::stri
                                                        .steps_int8 = steps[Precision::kInt8],
                                                        .steps_bf16 = steps[Precision::kBf16],
                                                        .steps_float = steps[Precision::kFloat32],
+                                                       .steps_why = done.steps_why,
+                                                       .int8_weights = done.int8_weights,
                                                        .float_reasons = TextsOf(done.float_reasons),
                                                        .report = ReportOf(Tell(done))};
                                });

@@ -271,9 +271,11 @@ Result<Quantized> Quantize(const QuantizeJob& job, const Follow& follow) {
   EVOQ_ASSIGN(const Made made, Make(job, std::move(graph), shapes, ranges, follow, out));
   if (made.graph) {
     out.steps = made.report.nodes;
+    out.steps_why = "nodes are counted: the runtime that reads the .onnx makes its own steps";
   } else {
     CountSteps(job, *made.model, shapes, made.report, out);
   }
+  out.int8_weights = made.report.int8_weights;
   out.warnings = std::move(notes.warnings);
   out.warnings.insert(out.warnings.end(), made.report.warnings.begin(), made.report.warnings.end());
   out.float_reasons = made.report.float_reasons;

@@ -52,8 +52,9 @@ struct Quantized {
   int64_t input_bytes = 0, output_bytes = 0;  // of the files
   int64_t float_weight_bytes = 0, quantized_weight_bytes = 0;
   int samples_used = 0;   // of the calibration
-  PrecisionCounts steps;  // of a run
+  PrecisionCounts steps;  // of a run, by what they compute in
   std::string steps_why;  // why nodes were counted, not steps; "": steps were
+  int int8_weights = 0;   // nodes that compute in float32 and whose weights became int8
   Reasons float_reasons;
   std::vector<std::string> warnings;
   std::optional<TuneReport> tuning;

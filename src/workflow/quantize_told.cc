@@ -60,6 +60,27 @@ std::string FloatReasonsText(const Reasons& reasons) {
   return text;
 }
 
+// "50 of 54 steps int8, 1 bf16, 3 float": each narrow precision that there is, and what stays
+// float.
+std::string StepsText(const Quantized& done) {
+  const char* const what = done.steps_why.empty() ? "steps" : "nodes";
+  std::vector<std::string> parts;
+  for (const Precision p : {Precision::kInt8, Precision::kBf16, Precision::kFloat32}) {
+    const int count = done.steps[p];
+    const bool real = p == Precision::kFloat32;
+    if (count == 0 && !(real && !parts.empty())) continue;
+    const char* const name = real ? "float" : PrecisionName(p);
+    parts.push_back(parts.empty()
+                        ? fmt::format("{} of {} {} {}", count, done.steps.Total(), what, name)
+                        : fmt::format("{} {}", count, name));
+  }
+  if (parts.empty()) parts.push_back(fmt::format("{} {}", done.steps.Total(), what));
+  if (done.int8_weights > 0)
+    parts.push_back(
+        fmt::format("the weights of {} int8 (they compute in float32)", done.int8_weights));
+  return Joined(parts, ", ");
+}
+
 }  // namespace
 
 std::map<std::string, std::string> TextsOf(const Reasons& reasons) {
@@ -79,6 +100,7 @@ Told Tell(const Quantized& done) {
                {"steps_int8", done.steps[Precision::kInt8]},
                {"steps_bf16", done.steps[Precision::kBf16]},
                {"steps_float", done.steps[Precision::kFloat32]},
+               {"int8_weights", done.int8_weights},
                {"float_reasons", TextsOf(done.float_reasons)},
                {"warnings", done.warnings},
                {"seconds", done.seconds}};
@@ -89,14 +111,12 @@ Told Tell(const Quantized& done) {
     told.log = tuned.log;
   }
   if (done.certified) TellCertified(*done.certified, told);
-  const Precision narrow = done.steps[Precision::kBf16] > 0 ? Precision::kBf16 : Precision::kInt8;
-  told.text += FormatPrintable(
-      "{} -> {}: {} -> {} ({:.3f} of the float32 weights), {} of {} steps {}, {} float, {:.1f} s\n",
-      done.model, done.output, HumanBytes(done.input_bytes), HumanBytes(done.output_bytes),
-      static_cast<double>(done.output_bytes) /
-          std::max(static_cast<double>(done.float_weight_bytes), 1.0),
-      done.steps[narrow], done.steps.Total(), PrecisionName(narrow),
-      done.steps[Precision::kFloat32], done.seconds);
+  told.text += FormatPrintable("{} -> {}: {} -> {} ({:.3f} of the float32 weights), {}, {:.1f} s\n",
+                               done.model, done.output, HumanBytes(done.input_bytes),
+                               HumanBytes(done.output_bytes),
+                               static_cast<double>(done.output_bytes) /
+                                   std::max(static_cast<double>(done.float_weight_bytes), 1.0),
+                               StepsText(done), done.seconds);
   if (!done.steps_why.empty()) {
     told.json["steps_why"] = done.steps_why;
     told.text += FormatPrintable("  {}\n", done.steps_why);

@@ -224,8 +224,9 @@ output %z
   const std::string branches = Export(std::move(*picks), "branches.onnx");
   const json nodes = Json({"quantize", branches, "--scheme", "int8-weights", "-o", At("if.etm")});
   EXPECT_EQ(nodes["steps_total"], 3) << nodes;
-  EXPECT_EQ(nodes["steps_int8"], 1) << nodes;
-  EXPECT_EQ(nodes["steps_float"], 2) << nodes;
+  EXPECT_EQ(nodes["steps_int8"], 0) << nodes;
+  EXPECT_EQ(nodes["steps_float"], 3) << nodes;
+  EXPECT_EQ(nodes["int8_weights"], 1) << nodes;
   EXPECT_NE(nodes["steps_why"].get<std::string>().find("--shape x="), std::string::npos) << nodes;
   for (const char* name : {"if/t", "if/e"})
     EXPECT_EQ(nodes["float_reasons"][name],

@@ -9,6 +9,7 @@ extern const QuantMethod kMethodInt8Weights = {
     .precision = Precision::kInt8,
     .needs_calibration = false,
     .values = DType::kFloat32,
+    .weights_only = true,
     .run = [](Graph& graph, const Ranges&,
               const QuantizeOptions& options) { return QuantizeWeights(graph, options); },
 };
