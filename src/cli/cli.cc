@@ -43,7 +43,7 @@ const VerbDef* FindVerb(std::string_view name) { return FindRow(AllVerbs(), name
 
 Error NoVerb(std::string_view name) {
   return Error(ErrorCode::kUsage,
-               fmt::format("'{}' is no verb, expected one of those of `evoq --help`", name));
+               fmt::format("unknown command '{}'; `evoq --help` lists them", name));
 }
 
 // Declares the verb's options and those of every verb.

@@ -5,6 +5,7 @@
 #include <atomic>
 #include <charconv>
 #include <chrono>
+#include <filesystem>
 
 #include "base/check.h"
 
@@ -56,6 +57,22 @@ void WriteLog(std::string_view line) {
   }
 }
 
+std::optional<std::pair<std::string, std::string>> SplitNamed(const std::string& option) {
+  const size_t equals = option.rfind('=');
+  if (equals == std::string::npos) return std::nullopt;
+  return std::pair(option.substr(0, equals), option.substr(equals + 1));
+}
+
+std::optional<std::pair<std::string, std::string>> SplitNamedFile(const std::string& option) {
+  for (size_t at = option.rfind('='); at != std::string::npos && at > 0;
+       at = option.rfind('=', at - 1)) {
+    std::error_code code;
+    if (std::filesystem::is_regular_file(option.substr(at + 1), code))
+      return std::pair(option.substr(0, at), option.substr(at + 1));
+  }
+  return SplitNamed(option);
+}
+
 namespace {
 
 // With `free`, a size may be '?': -1.
@@ -67,11 +84,11 @@ Result<InputShapes> ParseSizes(const std::vector<std::string>& options, const ch
       return Fail(ErrorCode::kUsage, "{} {}: expected NAME={}x3x224x224", name, option,
                   free ? "?" : "1");
     };
-    const size_t equals = option.rfind('=');  // names may hold '='
-    if (equals == std::string::npos || equals == 0) return bad();
+    const auto named = SplitNamed(option);
+    if (!named || named->first.empty()) return bad();
     std::vector<int64_t> sizes;
-    const char* at = option.c_str() + equals + 1;
-    const char* end = option.c_str() + option.size();
+    const char* at = named->second.data();
+    const char* end = at + named->second.size();
     while (at < end) {
       int64_t size = -1;
       const bool left_free = free && *at == '?';
@@ -85,7 +102,7 @@ Result<InputShapes> ParseSizes(const std::vector<std::string>& options, const ch
       sizes.push_back(size);
       at = next + 1;
     }
-    shapes[option.substr(0, equals)] = std::move(sizes);
+    shapes[named->first] = std::move(sizes);
   }
   return shapes;
 }
@@ -103,10 +120,9 @@ Result<InputShapes> ParseFixed(const std::vector<std::string>& options) {
 Result<InputFiles> ParseInputs(const std::vector<std::string>& options) {
   InputFiles files;
   for (const std::string& option : options) {
-    const size_t equals = option.rfind('=');
-    if (equals == std::string::npos)
-      return Fail(ErrorCode::kUsage, "--input {}: expected NAME=F.npy", option);
-    files[option.substr(0, equals)] = option.substr(equals + 1);
+    auto named = SplitNamedFile(option);
+    if (!named) return Fail(ErrorCode::kUsage, "--input {}: expected NAME=F.npy", option);
+    files[named->first] = std::move(named->second);
   }
   return files;
 }

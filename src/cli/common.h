@@ -14,6 +14,12 @@
 
 namespace evoq {
 
+// "NAME=VALUE" at its last '=': names may hold one. Nothing where there is none.
+std::optional<std::pair<std::string, std::string>> SplitNamed(const std::string& option);
+// "NAME=FILE": at the last '=' behind which a file's path stands, for paths may hold '=' too; at
+// the last one where no such file exists.
+std::optional<std::pair<std::string, std::string>> SplitNamedFile(const std::string& option);
+
 // --shape: "NAME=1x3x224x224" -> name, sizes. Errors: kUsage.
 Result<InputShapes> ParseShapes(const std::vector<std::string>& options);
 // --fix-shape: "NAME=?x3x224x224", ? being -1. Errors: kUsage.

@@ -38,6 +38,13 @@ TEST_F(Common, SizesThatAreFixed) {
 TEST_F(Common, ContentsOfInputs) {
   EXPECT_EQ(*ParseInputs({"x=a.npy", "a=b=c.npy", "x=d.npy"}),
             (InputFiles{{"x", "d.npy"}, {"a=b", "c.npy"}}));
+  // Names and paths may both hold '=': the file that is there tells.
+  const std::string folder = At("run=3");
+  std::filesystem::create_directories(folder);
+  const std::string file = Text("run=3/a=b.npy", "");
+  EXPECT_EQ(*ParseInputs({"x=" + file, "a=b=" + file}), (InputFiles{{"x", file}, {"a=b", file}}));
+  EXPECT_FALSE(SplitNamedFile("f.npy"));
+  EXPECT_EQ(SplitNamed("a=b=3"), std::pair(std::string("a=b"), std::string("3")));
   const auto refused = ParseInputs({"f.npy"});
   ASSERT_FALSE(refused);
   EXPECT_EQ(refused.error().message(), "--input f.npy: expected NAME=F.npy");
@@ -78,7 +85,7 @@ TEST_F(Common, VerbsForCallersInThisProcess) {
     EXPECT_EQ(ran.error().code(), ErrorCode::kUsage);
     return ran.error().message();
   };
-  EXPECT_EQ(refused("walk", {}), "'walk' is no verb, expected one of those of `evoq --help`");
+  EXPECT_EQ(refused("walk", {}), "unknown command 'walk'; `evoq --help` lists them");
   EXPECT_EQ(refused("list", {"methods", "--no-such-option"}).substr(0, 6), "list: ");
   EXPECT_EQ(refused("list", {"nothing"}),
             "list nothing: expected ops, kernels, passes, methods, observers, rules or verbs");

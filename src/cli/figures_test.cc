@@ -74,6 +74,7 @@ TEST_F(Figures, Bench) {
       EXPECT_GT(n("first_ms"), 0);
       EXPECT_LT(n("prepare_ms"), 10000);
       EXPECT_TRUE(b["disturbance"].is_object());
+      EXPECT_TRUE(b["live_bytes"].is_number()) << b;
       // The warnings are those of the figures.
       const double first = regions ? n("first_ms") - n("prepare_ms") : n("first_ms"),
                    median = n("p50_ms"), load = n("load_ms");
@@ -100,6 +101,26 @@ TEST_F(Figures, Bench) {
                          " runs in dynamic partitions, one stream at a time ("),
             std::string::npos)
       << refused;
+  for (const char* verb : {"bench", "profile"}) {
+    const std::string tuned = Refused({verb, Places(), "--tune"}, kUsage);
+    EXPECT_NE(tuned.find("--tune: " + At("places.onnx") + " runs in dynamic partitions"),
+              std::string::npos)
+        << tuned;
+  }
+}
+
+// Of a file that is loaded before anyone looks at the sizes too.
+TEST_F(Figures, ShapesOfAnotherRankWithABatch) {
+  Json({"compile", Product(), "-o", At("w.etm")});
+  for (const auto& [verb, model] : {std::pair<const char*, std::string>{"predict", Product()},
+                                    {"bench", Product()},
+                                    {"bench", At("w.etm")},
+                                    {"profile", At("w.etm")},
+                                    {"explain", At("w.etm")}}) {
+    const std::string refused = Refused({verb, model, "--shape", "x=", "--batch", "2"}, kUsage);
+    EXPECT_NE(refused.find("input x: shape [] has rank 0, the model's is ["), std::string::npos)
+        << verb << ": " << refused;
+  }
 }
 
 // What trtexec's options write, of one program and of partitions.

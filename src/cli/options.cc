@@ -34,7 +34,6 @@ VerbOption VerbOption::OneEachTime() const { return VerbOption(option_->allow_ex
 VerbOption VerbOption::Takes(const std::string& what) const {
   return VerbOption(option_->type_name(what));
 }
-bool VerbOption::given() const { return option_->count() > 0; }
 
 template <typename T>
 VerbOption VerbOptions::Add(const std::string& names, T& value, const std::string& doc) const {
@@ -63,5 +62,7 @@ template VerbOption VerbOptions::AddFlag(const std::string&, int&, const std::st
 VerbOption VerbOptions::AddFlag(const std::string& names, const std::string& doc) const {
   return VerbOption(app_.add_flag(names, doc));
 }
+
+bool VerbOptions::given(const std::string& name) const { return app_.count(name) > 0; }
 
 }  // namespace evoq

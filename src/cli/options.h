@@ -32,8 +32,6 @@ class VerbOption {
   VerbOption OneEachTime() const;                   // may be repeated, each time with one value
   VerbOption Takes(const std::string& what) const;  // in --help, instead of the value's type
 
-  bool given() const;  // once parsed
-
  private:
   CLI::Option* option_;
 };
@@ -54,6 +52,9 @@ class VerbOptions {
   VerbOption AddFlag(const std::string& names, T& value, const std::string& doc) const;
   // One that changes nothing.
   VerbOption AddFlag(const std::string& names, const std::string& doc) const;
+
+  // Whether the option of this name ("--calib-limit") was given; once parsed.
+  bool given(const std::string& name) const;
 
  private:
   CLI::App& app_;

@@ -3,8 +3,11 @@
 #include <gtest/gtest.h>
 
 #include <cmath>
+#include <set>
 
 #include "cli/tiny_testing.h"
+#include "quant/quant.h"
+#include "workflow/config.h"
 
 namespace evoq {
 namespace {
@@ -142,6 +145,89 @@ TEST_F(QuantizeOptionsTest, WhatItPrints) {
   const Ran three = Run({"quantize", model, "--calib", samples, "-o", etm, "--exclude", "p0",
                          "--exclude", "p1", "--exclude", "p?"});
   EXPECT_NE(three.out.find("  float:   3 (p2, p3, p4): "), std::string::npos) << three.out;
+}
+
+// A step's precision is what it computes in, whichever file is written: weights alone in int8 leave
+// it float32 and are told apart. In an .onnx nodes are counted, and it says so.
+TEST_F(QuantizeOptionsTest, EachSchemeTellsTheSameOfBothOutputs) {
+  const std::string model = Chain(), samples = Samples(4);
+  for (const QuantMethod* method : AllMethods()) {
+    const std::string scheme = method->name;
+    for (const char* file : {"q.etm", "q.onnx"}) {
+      const bool nodes = std::string(file) == "q.onnx";
+      const std::string where = scheme + " -> " + file;
+      const Ran ran =
+          Run({"quantize", model, "--scheme", scheme, "--calib", samples, "-o", At(file)});
+      ASSERT_EQ(ran.code, 0) << where << ran.log;
+      const auto n = [&](const char* field) { return ran.json[field].get<int>(); };
+      EXPECT_EQ(n("steps_int8") > 0, scheme == "int8" || scheme == "int8-dynamic") << where;
+      EXPECT_EQ(n("steps_bf16") > 0, scheme == "bf16") << where;
+      EXPECT_EQ(n("int8_weights"), scheme == "int8-weights" ? 5 : 0) << where;
+      EXPECT_EQ(ran.json.contains("steps_why"), nodes) << where;
+      EXPECT_EQ(ran.out.find("nodes are counted") != std::string::npos, nodes) << ran.out;
+      const bool weights = scheme == "int8-weights", plain = weights || scheme == "float32";
+      EXPECT_EQ(
+          ran.out.find(", the weights of 5 int8 (they compute in float32), ") != std::string::npos,
+          weights)
+          << ran.out;
+      const char* const what = nodes ? "nodes" : "steps";
+      if (plain)
+        EXPECT_NE(ran.out.find(fmt::format("), {0} of {0} {1} float, ", n("steps_total"), what)),
+                  std::string::npos)
+            << ran.out;
+      else
+        EXPECT_NE(ran.out.find(fmt::format(" {} {}, {} float, ", what,
+                                           scheme == "bf16" ? "bf16" : "int8", n("steps_float"))),
+                  std::string::npos)
+            << ran.out;
+    }
+  }
+}
+
+// Every field is taken, and is an option of its name.
+TEST_F(QuantizeOptionsTest, FieldsOfAFile) {
+  const std::string model = Chain(), samples = Samples(4);
+  const json all = {{"scheme", "int8"},      {"calib", samples},
+                    {"calib_random", 0},     {"calib_limit", 2},
+                    {"preprocess", ""},      {"observer", "percentile"},
+                    {"percentile", 99},      {"per_tensor", false},
+                    {"signed", false},       {"symmetric", false},
+                    {"target", "ort"},       {"exclude", {"p1"}},
+                    {"ranges", ""},          {"save_ranges", At("ranges.json")},
+                    {"max_drop", 100},       {"min_sqnr", 0.5},
+                    {"never_slower", false}, {"data", {samples}},
+                    {"labels", ""},          {"data_limit", 3},
+                    {"search_s", 0.5},       {"measure_s", 0.25},
+                    {"tune", false}};
+  std::set<std::string> keys;
+  for (const ConfigField& field : QuantizeFields()) keys.insert(field.key);
+  for (const auto& [key, value] : all.items()) EXPECT_EQ(keys.erase(key), 1) << key;
+  EXPECT_TRUE(keys.empty()) << *keys.begin();
+  QuantizeJob job, command_line;
+  ASSERT_TRUE(ReadConfig(Text("all.json", all.dump()), job));
+  command_line.scheme = "bf16";
+  command_line.exclude = {"p3"};
+  TakeFrom(job, command_line, [](const char* key) { return std::string(key) == "scheme"; });
+  EXPECT_EQ(command_line.scheme, "bf16") << "given";
+  EXPECT_EQ(command_line.exclude, (std::vector<std::string>{"p3", "p1"}));
+  EXPECT_EQ(command_line.data, std::vector<std::string>{samples});
+  EXPECT_EQ(command_line.promise.max_drop, 100);
+  EXPECT_EQ(command_line.promise.min_sqnr_db, 0.5);
+  EXPECT_EQ(command_line.measure_s, 0.25);
+  EXPECT_EQ(command_line.ranges_out, At("ranges.json"));
+  // As options do: the ranges are written, and the promise makes a certificate.
+  const Ran ran = Run({"quantize", model, "-o", At("q.etm"), "--config", At("all.json")});
+  ASSERT_EQ(ran.code, 0) << ran.log;
+  EXPECT_EQ(ran.json["samples_used"], 2);
+  EXPECT_TRUE(ran.json.contains("certificate")) << ran.json;
+  EXPECT_TRUE(std::filesystem::exists(At("ranges.json")));
+  EXPECT_EQ(ran.json["float_reasons"].count("p1"), 1);
+  // As of the command line.
+  EXPECT_NE(Refused({"quantize", model, "-o", At("q.onnx"), "--calib", samples, "--config",
+                     Text("c.json", R"({"target": "nowhere"})")},
+                    kUsage)
+                .find("--target nowhere"),
+            std::string::npos);
 }
 
 TEST_F(QuantizeOptionsTest, Refusals) {

@@ -55,6 +55,11 @@ TEST_F(Toolchain, QuantizesOnFilesAndOnArrays) {
   const auto arrays = tc::Quantize(model_, At("arrays.etm"), options, {}, &error_);
   ASSERT_TRUE(arrays) << error_;
   EXPECT_EQ(ReadTextFile(At("arrays.etm")).value(), ReadTextFile(At("files.etm")).value());
+  EXPECT_EQ(arrays->steps_why, "");
+  const auto nodes = tc::Quantize(model_, At("arrays.onnx"), options, {}, &error_);
+  ASSERT_TRUE(nodes) << error_;
+  EXPECT_NE(nodes->steps_why.find("nodes are counted"), std::string::npos) << nodes->steps_why;
+  EXPECT_EQ(nodes->int8_weights, 0);
   options.arrays[2][0].bytes.pop_back();
   EXPECT_FALSE(tc::Quantize(model_, At("arrays.etm"), options, {}, &error_));
   EXPECT_EQ(error_, "sample 2: 11 bytes, expected 12");
@@ -186,6 +191,11 @@ TEST_F(Toolchain, FailuresSayWhyAndLeaveNothing) {
   EXPECT_EQ(stages, (std::vector<std::string>{"loading", "calibrating", "calibrating"}));
   EXPECT_NE(error_.find("cancelled while calibrating"), std::string::npos) << error_;
   EXPECT_FALSE(std::filesystem::exists(At("out.etm")));
+  tc::PredictOptions predict;
+  predict.shapes = {{"x", {}}};
+  predict.batch = 2;
+  EXPECT_FALSE(tc::Predict(model_, predict, {}, &error_));
+  EXPECT_NE(error_.find("input x: shape [] has rank 0"), std::string::npos) << error_;
 }
 
 }  // namespace

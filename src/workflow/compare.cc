@@ -25,7 +25,7 @@ Result<Side> Load(const CompareJob& job, const std::string& path) {
   const Stopwatch watch;
   EVOQ_ASSIGN(ModelToMeasure loaded,
               LoadToMeasure(path, job.threads, {job.shapes, job.inputs, job.batch, true}));
-  EVOQ_ASSIGN(side.executor, RunnableOf(loaded, job.inputs));
+  EVOQ_ASSIGN(side.executor, RunnableOf(loaded));
   side.engine = std::move(loaded.engine);
   side.load_ms = watch.ms();
   return side;

@@ -1,7 +1,7 @@
 #include "workflow/config.h"
 
 #include <algorithm>
-#include <map>
+#include <type_traits>
 
 #include "base/json_file.h"
 
@@ -9,40 +9,93 @@ namespace evoq {
 
 using nlohmann::json;
 
+namespace {
+
+// The fields; each is the option of its name, with '-' for '_'.
+constexpr ConfigField kFields[] = {
+    {"scheme", [](QuantizeJob& j) -> ConfigValue { return &j.scheme; }},
+    {"calib", [](QuantizeJob& j) -> ConfigValue { return &j.calib; }},
+    {"calib_random", [](QuantizeJob& j) -> ConfigValue { return &j.calib_random; }},
+    {"calib_limit", [](QuantizeJob& j) -> ConfigValue { return &j.calib_limit; }},
+    {"preprocess", [](QuantizeJob& j) -> ConfigValue { return &j.preprocess; }},
+    {"observer", [](QuantizeJob& j) -> ConfigValue { return &j.observer; }},
+    {"percentile", [](QuantizeJob& j) -> ConfigValue { return &j.percentile; }},
+    {"per_tensor", [](QuantizeJob& j) -> ConfigValue { return &j.per_tensor; }},
+    {"signed", [](QuantizeJob& j) -> ConfigValue { return &j.signed_activations; }},
+    {"symmetric", [](QuantizeJob& j) -> ConfigValue { return &j.symmetric; }},
+    {"target", [](QuantizeJob& j) -> ConfigValue { return &j.target; }},
+    {"exclude", [](QuantizeJob& j) -> ConfigValue { return &j.exclude; }, /*adds=*/true},
+    {"ranges", [](QuantizeJob& j) -> ConfigValue { return &j.ranges_in; }},
+    {"save_ranges", [](QuantizeJob& j) -> ConfigValue { return &j.ranges_out; }},
+    {"max_drop", [](QuantizeJob& j) -> ConfigValue { return &j.promise.max_drop; }},
+    {"min_sqnr", [](QuantizeJob& j) -> ConfigValue { return &j.promise.min_sqnr_db; }},
+    {"never_slower", [](QuantizeJob& j) -> ConfigValue { return &j.promise.never_slower; }},
+    {"data", [](QuantizeJob& j) -> ConfigValue { return &j.data; }},
+    {"labels", [](QuantizeJob& j) -> ConfigValue { return &j.labels; }},
+    {"data_limit", [](QuantizeJob& j) -> ConfigValue { return &j.data_limit; }},
+    {"search_s", [](QuantizeJob& j) -> ConfigValue { return &j.search_s; }},
+    {"measure_s", [](QuantizeJob& j) -> ConfigValue { return &j.measure_s; }},
+    {"tune", [](QuantizeJob& j) -> ConfigValue { return &j.tune; }},
+};
+
+// Whether the value is of the kind that is asked for; it is set then.
+bool Set(std::string* to, const json& value) {
+  if (value.is_string()) *to = value.get<std::string>();
+  return value.is_string();
+}
+bool Set(bool* to, const json& value) {
+  if (value.is_boolean()) *to = value.get<bool>();
+  return value.is_boolean();
+}
+bool Set(int* to, const json& value) {
+  if (!value.is_number_integer() || value < 0 || value > 1000000000) return false;
+  *to = value.get<int>();
+  return true;
+}
+template <typename T>
+  requires std::is_same_v<T, double> || std::is_same_v<T, std::optional<double>>
+bool Set(T* to, const json& value) {
+  if (value.is_number()) *to = value.get<double>();
+  return value.is_number();
+}
+bool Set(std::vector<std::string>* to, const json& value) {
+  if (value.is_string()) {
+    *to = {value.get<std::string>()};
+    return true;
+  }
+  if (!value.is_array() || !std::ranges::all_of(value, [](const json& v) { return v.is_string(); }))
+    return false;
+  *to = value.get<std::vector<std::string>>();
+  return true;
+}
+
+}  // namespace
+
+std::span<const ConfigField> QuantizeFields() { return kFields; }
+
 Status ReadConfig(const std::string& path, QuantizeJob& job) {
   EVOQ_ASSIGN(const json config, ReadJsonFile(path, 1 << 20));
   if (!config.is_object()) return InvalidInput("{}: expected a JSON object", path);
-  const std::map<std::string, std::string*> strings = {
-      {"scheme", &job.scheme}, {"observer", &job.observer}, {"preprocess", &job.preprocess}};
-  const std::map<std::string, bool*> flags = {{"per_tensor", &job.per_tensor},
-                                              {"signed", &job.signed_activations},
-                                              {"symmetric", &job.symmetric}};
   for (const auto& [key, value] : config.items()) {
-    if (auto s = strings.find(key); s != strings.end() && value.is_string()) {
-      *s->second = value.get<std::string>();
-    } else if (auto f = flags.find(key); f != flags.end() && value.is_boolean()) {
-      *f->second = value.get<bool>();
-    } else if (key == "calib" && value.is_string()) {
-      job.calib = {value.get<std::string>()};
-    } else if (key == "calib" && value.is_array() &&
-               std::all_of(value.begin(), value.end(),
-                           [](const json& v) { return v.is_string(); })) {
-      job.calib = value.get<std::vector<std::string>>();
-    } else if (key == "calib_limit" && value.is_number_integer() && value >= 0 &&
-               value <= 1000000000) {
-      job.calib_limit = value.get<int>();
-    } else if (key == "percentile" && value.is_number()) {
-      job.percentile = value.get<double>();
-    } else if (key == "exclude" && value.is_array()) {
-      for (const json& name : value) {
-        if (!name.is_string()) return InvalidInput("{}: exclude: expected patterns", path);
-        job.exclude.push_back(name.get<std::string>());
-      }
-    } else {
-      return InvalidInput("{}: unknown field '{}' or a value of the wrong kind", path, key);
-    }
+    const auto field = std::ranges::find(kFields, key, &ConfigField::key);
+    const bool set = field != std::end(kFields) && (!field->adds || value.is_array()) &&
+                     std::visit([&](auto* to) { return Set(to, value); }, field->value(job));
+    if (!set) return InvalidInput("{}: unknown field '{}' or a value of the wrong kind", path, key);
   }
   return {};
+}
+
+void TakeFrom(QuantizeJob& file, QuantizeJob& job, const std::function<bool(const char*)>& given) {
+  for (const ConfigField& field : kFields) {
+    const ConfigValue from = field.value(file), to = field.value(job);
+    if (field.adds) {
+      auto& all = *std::get<std::vector<std::string>*>(to);
+      const auto& more = *std::get<std::vector<std::string>*>(from);
+      all.insert(all.end(), more.begin(), more.end());
+    } else if (!given(field.key)) {
+      std::visit([&](auto* value) { *value = *std::get<decltype(value)>(from); }, to);
+    }
+  }
 }
 
 Status ReadConfig(const std::string& path, OptimizeJob& job) {

@@ -79,7 +79,7 @@ Result<EvalResult> Evaluate(const EvalJob& job, const Follow& follow) {
     return Fail(ErrorCode::kUsage, "expected --data, or --text and --tokenizer");
   if (!job.predictions.empty()) EVOQ_TRY(CheckOutputPath(job.predictions));
   Runner model, reference;
-  EVOQ_ASSIGN(model.engine, LoadEngine(job.model, job.threads));
+  EVOQ_ASSIGN(model.engine, LoadEngine(job.model, {.threads = job.threads}));
   EVOQ_ASSIGN(const auto data, OpenData(job.data, model.engine->model().graph, job.model,
                                         job.preprocess, job.labels));
   EvalResult result;
@@ -87,7 +87,7 @@ Result<EvalResult> Evaluate(const EvalJob& job, const Follow& follow) {
   result.reference = job.reference;
   result.has_reference = !job.reference.empty();
   if (result.has_reference) {
-    EVOQ_ASSIGN(reference.engine, LoadEngine(job.reference, job.threads));
+    EVOQ_ASSIGN(reference.engine, LoadEngine(job.reference, {.threads = job.threads}));
     EVOQ_TRY(CheckComparable(job, model.engine->model().graph, reference.engine->model().graph));
   }
   const int64_t count = job.limit > 0 ? std::min(job.limit, data->size()) : data->size();

@@ -23,7 +23,7 @@ Result<MeasuredModel> Load(const ExplainJob& job, const std::string& path) {
               LoadToMeasure(path, job.threads, {job.shapes, job.inputs, job.batch, true}));
   MeasuredModel m;
   m.path = path;
-  EVOQ_ASSIGN(m.executor, RunnableOf(loaded, job.inputs));
+  EVOQ_ASSIGN(m.executor, RunnableOf(loaded));
   m.engine = std::move(loaded.engine);
   return m;
 }
@@ -84,9 +84,7 @@ Status WriteReport(const ExplainJob& job, const Explanation& e) {
 std::string FloatStepsText(const Program& program) {
   TextTable table({"step", "op", "kernel", "code", "why"});
   int count = 0;
-  PrecisionCounts steps;
   for (const Step& step : program.steps) {
-    steps.Add(step.decision.precision);
     const Reason& why = step.decision.float_reason;
     if (why.empty()) continue;
     const Node& node = program.graph->node(step.node);
@@ -94,7 +92,7 @@ std::string FloatStepsText(const Program& program) {
     ++count;
   }
   const char* const narrow =
-      PrecisionName(steps[Precision::kBf16] > 0 ? Precision::kBf16 : Precision::kInt8);
+      PrecisionName(NarrowsToBf16(program) ? Precision::kBf16 : Precision::kInt8);
   if (count == 0) return fmt::format("every step that could be {} is\n", narrow);
   return fmt::format("steps that could be {} and are not:\n{}", narrow,
                      PrintableLines(table.ToString()));

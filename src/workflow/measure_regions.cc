@@ -1,10 +1,6 @@
 #include "workflow/measure_regions.h"
 
-#include <algorithm>
-#include <map>
-
 #include "data/dataset.h"
-#include "kernels/kernel.h"
 #include "models/models.h"
 #include "workflow/bench_json.h"
 
@@ -13,23 +9,11 @@ namespace {
 
 constexpr int64_t kMaxInputBytes = int64_t{1} << 36;
 
-// The content of inputs by name.
-Result<std::map<std::string, Tensor>> ReadFiles(const Graph& graph, const InputFiles& files) {
-  std::map<std::string, Tensor> tensors;
-  for (const auto& [name, file] : files) {
-    const ValueId id = graph.FindValue(name);
-    if (!id.valid() || !graph.IsInput(id))
-      return Fail(ErrorCode::kUsage, "--input {}: the model has no input of that name", name);
-    EVOQ_ASSIGN(Tensor tensor, ReadNpy(file));
-    TensorType type = graph.value(id).type;
-    if (tensor.dtype() != type.dtype)
-      return InvalidInput("{}: elements are {}, expected {} for input {}", file,
-                          DTypeName(tensor.dtype()), DTypeName(type.dtype), name);
-    EVOQ_TRY(CheckFits(file, tensor, name, type.shape));
-    type.shape = tensor.shape();
-    tensors[name] = tensor.WithType(type);
-  }
-  return tensors;
+// What a run on the model's inputs gives; an error says so where no file brought some of them.
+template <typename T>
+Result<T> OnItsInputs(const ModelToMeasure& m, Result<T> result) {
+  if (m.contents.size() == m.engine->model().graph.inputs().size()) return result;
+  return WithContext(std::move(result), "on made-up inputs (--input NAME=F.npy gives real ones)");
 }
 
 }  // namespace
@@ -41,21 +25,21 @@ Result<ModelToMeasure> LoadToMeasure(const std::string& path, int threads,
   EVOQ_TRY(CheckSizes(what.shapes));
   if (what.batch < 0) return Fail(ErrorCode::kUsage, "--batch {}: expected at least 0", what.batch);
   m.shapes = what.shapes;
-  EVOQ_ASSIGN(m.engine, LoadEngine(path, threads, m.shapes, what.stored_tuning));
+  EVOQ_ASSIGN(m.engine, LoadEngine(path, {threads, m.shapes, what.stored_tuning}));
   const Graph& graph = m.engine->model().graph;
   EVOQ_ASSIGN(m.shapes, WithBatch(graph, std::move(m.shapes), what.batch));
-  const auto all = ShapesToMeasure(graph, m.shapes, what.inputs);
-  if (!all && what.inputs.empty()) return m;  // sizes that nobody names are At's to report
+  EVOQ_ASSIGN(m.contents, ReadInputs(graph, what.inputs));
+  const auto all = ShapesToMeasure(graph, m.shapes, m.contents);
+  if (!all && m.contents.empty()) return m;  // sizes that nobody names are At's to report
   if (!all) return tl::unexpected(all.error());
   EVOQ_TRY(m.engine->Settle(*all));
   m.in_regions = !m.engine->in_regions().empty();
-  if (m.in_regions || !what.inputs.empty()) m.shapes = *all;
+  if (m.in_regions || !m.contents.empty()) m.shapes = *all;
   return m;
 }
 
 Result<InputShapes> ShapesToMeasure(const Graph& graph, const InputShapes& shapes,
-                                    const InputFiles& files) {
-  EVOQ_ASSIGN(const auto given, ReadFiles(graph, files));
+                                    const InputContents& given) {
   InputShapes all = shapes;
   for (ValueId id : graph.inputs()) {
     const Value& input = graph.value(id);
@@ -79,8 +63,7 @@ Result<InputShapes> ShapesToMeasure(const Graph& graph, const InputShapes& shape
 }
 
 Result<std::vector<Tensor>> InputsToMeasure(const Graph& graph, const InputShapes& shapes,
-                                            const InputFiles& files) {
-  EVOQ_ASSIGN(const auto given, ReadFiles(graph, files));
+                                            const InputContents& given) {
   std::vector<Tensor> inputs;
   for (ValueId id : graph.inputs()) {
     const Value& input = graph.value(id);
@@ -100,42 +83,48 @@ Result<std::vector<Tensor>> InputsToMeasure(const Graph& graph, const InputShape
   return inputs;
 }
 
-nlohmann::json RegionsJson(const std::string& model, Engine& engine,
-                           const std::vector<Tensor>& inputs, const RunTimes& times,
-                           double load_ms) {
-  const int64_t batch = inputs.empty() || inputs[0].shape().rank() == 0 ? 1 : inputs[0].sizes()[0];
-  nlohmann::json out = TimesJson(times);
-  out.update({{"model", model},
-              {"isa", IsaName(engine.isa())},
-              {"threads", engine.threads()},
-              {"batch", batch},
-              {"streams", 1},
-              {"per_second", static_cast<double>(batch) * 1e3 / times.mean()},
-              {"load_ms", load_ms},
-              {"peak_rss_bytes", PeakRssBytes()},
-              {"arena_bytes", engine.partitions()->arena_bytes()},
-              {"weight_bytes", engine.partitions()->weight_bytes()},
-              {"stages", engine.prepared().count},
-              {"regions", engine.in_regions()}});
-  return out;
-}
-
-Result<std::shared_ptr<Runnable>> RunnableOf(const ModelToMeasure& m, const InputFiles& files) {
+Result<std::shared_ptr<Runnable>> RunnableOf(const ModelToMeasure& m) {
   const Graph& graph = m.engine->model().graph;
   if (m.in_regions) {
-    EVOQ_ASSIGN(std::vector<Tensor> inputs, InputsToMeasure(graph, m.shapes, files));
-    const bool made_up = files.size() < inputs.size();
-    auto runnable = m.engine->RunnableFor(std::move(inputs));
-    return made_up ? WithContext(std::move(runnable),
-                                 "on made-up inputs (--input NAME=F.npy gives real ones)")
-                   : std::move(runnable);
+    EVOQ_ASSIGN(std::vector<Tensor> inputs, InputsToMeasure(graph, m.shapes, m.contents));
+    return OnItsInputs(m, m.engine->RunnableFor(std::move(inputs)));
   }
   EVOQ_ASSIGN(const std::shared_ptr<Executor> executor, m.engine->At(m.shapes));
-  if (!files.empty()) {
-    EVOQ_ASSIGN(std::vector<Tensor> inputs, InputsToMeasure(graph, m.shapes, files));
+  if (!m.contents.empty()) {
+    EVOQ_ASSIGN(std::vector<Tensor> inputs, InputsToMeasure(graph, m.shapes, m.contents));
     executor->UseSample(std::move(inputs));
   }
   return std::shared_ptr<Runnable>(executor);
+}
+
+Result<FirstRun> RunFirst(const ModelToMeasure& m) {
+  FirstRun out;
+  if (m.in_regions) {
+    EVOQ_ASSIGN(const std::vector<Tensor> inputs,
+                InputsToMeasure(m.engine->model().graph, m.shapes, m.contents));
+    const Stopwatch first;
+    EVOQ_TRY(OnItsInputs(m, m.engine->Run(inputs)));
+    out.first_ms = first.ms();
+    out.ready_ms = m.engine->prepared().ms;
+    EVOQ_ASSIGN(out.runnable, RunnableOf(m));
+    out.buffers = MakeBuffers(*out.runnable);
+    return out;
+  }
+  const Stopwatch ready;
+  EVOQ_ASSIGN(out.runnable, RunnableOf(m));
+  out.ready_ms = ready.ms();
+  out.buffers = MakeBuffers(*out.runnable);
+  const Stopwatch first;
+  EVOQ_TRY(out.runnable->Run(out.buffers.inputs, out.buffers.outputs));
+  out.first_ms = first.ms();
+  return out;
+}
+
+Result<TuneReport> TuneToMeasure(const ModelToMeasure& m, const std::string& path) {
+  if (m.in_regions)
+    return Fail(ErrorCode::kUsage, "--tune: {} runs in dynamic partitions, which have no plan ({})",
+                path, m.engine->in_regions());
+  return m.engine->Tune(m.shapes);
 }
 
 Status MeasureAlike(std::span<Runnable* const> models, std::span<const std::string> names) {

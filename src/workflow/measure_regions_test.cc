@@ -3,6 +3,7 @@
 
 #include <gtest/gtest.h>
 
+#include "workflow/bench_json.h"
 #include "workflow/tiny_testing.h"
 
 namespace evoq {
@@ -35,8 +36,11 @@ TEST_F(ToMeasure, SizesAndContents) {
   const InputFiles x = {{"x", Values("x.npy", Shape{2, 3}, {1, 2, 3, 4, 5, 6})}};
   EXPECT_EQ(*ShapesToMeasure(graph, {}, {}), (InputShapes{{"x", {1, 3}}, {"i", {2}}}));
   EXPECT_EQ(*ShapesToMeasure(graph, {{"x", {7, 3}}}, {}), (InputShapes{{"x", {7, 3}}, {"i", {2}}}));
-  EXPECT_EQ(*ShapesToMeasure(graph, {{"x", {7, 3}}}, x), (InputShapes{{"x", {2, 3}}, {"i", {2}}}));
-  const auto inputs = InputsToMeasure(graph, {{"x", {2, 3}}, {"i", {2}}}, x);
+  const auto given = ReadInputs(graph, x);
+  ASSERT_TRUE(given) << given.error().message();
+  EXPECT_EQ(*ShapesToMeasure(graph, {{"x", {7, 3}}}, *given),
+            (InputShapes{{"x", {2, 3}}, {"i", {2}}}));
+  const auto inputs = InputsToMeasure(graph, {{"x", {2, 3}}, {"i", {2}}}, *given);
   ASSERT_TRUE(inputs) << inputs.error().message();
   ASSERT_EQ(inputs->size(), 2);
   EXPECT_TRUE(BitEqual((*inputs)[0], Tensor::FromValues<float>(Shape{2, 3}, {1, 2, 3, 4, 5, 6})));
@@ -47,14 +51,14 @@ TEST_F(ToMeasure, SizesAndContents) {
 
   const std::string file = Values("f.npy", Shape{2}, {1, 2});
   for (const char* name : {"z", "q"}) {
-    ExpectRefused(ShapesToMeasure(graph, {}, {{name, file}}), ErrorCode::kUsage,
-                  fmt::format("--input {}: the model has no input of that name", name));
-    ExpectRefused(InputsToMeasure(graph, {}, {{name, file}}), ErrorCode::kUsage,
+    ExpectRefused(ReadInputs(graph, {{name, file}}), ErrorCode::kUsage,
                   fmt::format("--input {}: the model has no input of that name", name));
   }
-  ExpectRefused(ShapesToMeasure(graph, {}, {{"i", file}}), ErrorCode::kInvalidInput,
+  ExpectRefused(ReadInputs(graph, {{"i", file}}), ErrorCode::kInvalidInput,
                 file + ": elements are float32, expected int64 for input i");
-  EXPECT_FALSE(ShapesToMeasure(graph, {}, {{"x", At("none.npy")}}));
+  ExpectRefused(ReadInputs(graph, {{"x", file}}), ErrorCode::kInvalidInput,
+                file + ": float32[2], expected [N, 3] for input x");
+  EXPECT_FALSE(ReadInputs(graph, {{"x", At("none.npy")}}));
 }
 
 TEST_F(ToMeasure, SizesThatNobodyNames) {
@@ -103,7 +107,7 @@ TEST_F(ToMeasure, Loading) {
     EXPECT_EQ(m->in_regions, row.in_regions) << i;
     EXPECT_EQ(m->shapes, row.shapes) << i;
     EXPECT_EQ(m->engine->threads(), 1);
-    const auto runnable = RunnableOf(*m, row.what.inputs);
+    const auto runnable = RunnableOf(*m);
     ASSERT_TRUE(runnable) << runnable.error().message();
     EXPECT_EQ((*runnable)->sample().empty(), !row.in_regions && row.what.inputs.empty()) << i;
     if (!row.what.inputs.empty()) {
@@ -119,29 +123,27 @@ TEST_F(ToMeasure, Loading) {
   EXPECT_TRUE(LoadToMeasure(wide, 1, {})) << "sizes that nobody names are reported when it runs";
 }
 
-TEST_F(ToMeasure, WhatBenchSaysOfRegions) {
-  const auto m = LoadToMeasure(Places(), 1, {{{"x", {4, 3}}}, {}, 0, true});
-  ASSERT_TRUE(m) << m.error().message();
-  const auto inputs = InputsToMeasure(m->engine->model().graph, m->shapes, {});
-  ASSERT_TRUE(inputs && m->engine->Run(*inputs));
-  const RunTimes times{{1, 2, 3}};  // 2 ms in the mean: 4 samples in each
-  nlohmann::json out = RegionsJson("places.onnx", *m->engine, *inputs, times, 7.5);
-  EXPECT_EQ(out["per_second"], 2000);
-  EXPECT_EQ(out["batch"], 4);
-  EXPECT_EQ(out["streams"], 1);
-  EXPECT_EQ(out["threads"], 1);
-  EXPECT_EQ(out["model"], "places.onnx");
-  EXPECT_EQ(out["load_ms"], 7.5);
-  EXPECT_EQ(out["p50_ms"], 2);
-  EXPECT_EQ(out["isa"], IsaName(m->engine->isa()));
-  EXPECT_EQ(out["arena_bytes"], m->engine->partitions()->arena_bytes());
-  EXPECT_EQ(out["weight_bytes"], m->engine->partitions()->weight_bytes());
-  EXPECT_EQ(out["stages"], m->engine->prepared().count);
-  EXPECT_EQ(out["regions"], m->engine->in_regions());
-  EXPECT_GT(out["peak_rss_bytes"], 1 << 20);
-  for (const std::vector<Tensor>& none :
-       {std::vector<Tensor>(), std::vector<Tensor>{Tensor::FromValues<float>(Shape{}, {1})}})
-    EXPECT_EQ(RegionsJson("m", *m->engine, none, times, 0)["batch"], 1);
+// Of partitions the run prepares, and what runs them is measured as a program is.
+TEST_F(ToMeasure, AfterAFirstRun) {
+  for (const bool regions : {false, true}) {
+    const auto m = LoadToMeasure(regions ? Places() : Product(), 1, {{{"x", {4, 3}}}, {}, 0, true});
+    ASSERT_TRUE(m) << m.error().message();
+    ASSERT_EQ(m->in_regions, regions);
+    auto ready = RunFirst(*m);
+    ASSERT_TRUE(ready) << ready.error().message();
+    EXPECT_GT(ready->first_ms, regions ? ready->ready_ms : 0);
+    EXPECT_EQ(ready->ready_ms > 0, true);
+    EXPECT_EQ(m->engine->prepared().count > 0, true);
+    EXPECT_EQ(BatchOf(*ready->runnable), 4);
+    if (regions) EXPECT_EQ(ready->runnable->arena_bytes(), m->engine->partitions()->arena_bytes());
+    EXPECT_TRUE(ready->runnable->Run(ready->buffers.inputs, ready->buffers.outputs));
+    const auto tuned = TuneToMeasure(*m, "m.onnx");
+    EXPECT_EQ(tuned.has_value(), !regions);
+    if (regions)
+      ExpectRefused(tuned, ErrorCode::kUsage,
+                    "--tune: m.onnx runs in dynamic partitions, which have no plan (" +
+                        m->engine->in_regions() + ")");
+  }
 }
 
 TEST_F(ToMeasure, AllOnTheSameInputs) {
@@ -152,7 +154,7 @@ TEST_F(ToMeasure, AllOnTheSameInputs) {
     if (with_files) what.inputs = files;
     auto m = LoadToMeasure(path, 1, what);
     EXPECT_TRUE(m) << m.error().message();
-    auto runnable = RunnableOf(*m, what.inputs);
+    auto runnable = RunnableOf(*m);
     EXPECT_TRUE(runnable) << runnable.error().message();
     engines_.push_back(std::move(m->engine));
     return *runnable;

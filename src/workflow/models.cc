@@ -41,6 +41,10 @@ Result<InputShapes> WithBatch(const Graph& graph, InputShapes shapes, int64_t ba
     if (input.type.shape[0].known() && input.type.shape[0].value != batch)
       return Fail(ErrorCode::kUsage, "--batch {}: input {} has the fixed shape {}", batch,
                   input.name, input.type.shape.ToString());
+    if (it->second.size() != static_cast<size_t>(input.type.shape.rank()))
+      return Fail(ErrorCode::kUsage, "input {}: shape {} has rank {}, the model's is {}",
+                  input.name, Shape(it->second).ToString(), it->second.size(),
+                  input.type.shape.ToString());
     it->second[0] = batch;
     for (size_t i = 1; i < it->second.size(); ++i) {
       if (it->second[i] < 0)
@@ -51,16 +55,35 @@ Result<InputShapes> WithBatch(const Graph& graph, InputShapes shapes, int64_t ba
   return shapes;
 }
 
-Result<std::unique_ptr<Engine>> LoadEngine(const std::string& path, int threads,
-                                           const InputShapes& shapes, bool stored_tuning) {
-  return LoadEngine(path, EngineOptions{threads, shapes, stored_tuning});
+Result<Tensor> ReadInputFile(const std::string& name, const std::string& file, TensorType type) {
+  EVOQ_ASSIGN(Tensor tensor, ReadNpy(file));
+  if (tensor.dtype() != type.dtype)
+    return InvalidInput("{}: elements are {}, expected {} for input {}", file,
+                        DTypeName(tensor.dtype()), DTypeName(type.dtype), name);
+  type.shape = tensor.shape();
+  return tensor.WithType(type);
+}
+
+Result<InputContents> ReadInputs(const Graph& graph, const InputFiles& files) {
+  InputContents contents;
+  for (const auto& [name, file] : files) {
+    const ValueId id = graph.FindValue(name);
+    if (!id.valid() || !graph.IsInput(id))
+      return Fail(ErrorCode::kUsage, "--input {}: the model has no input of that name", name);
+    const TensorType& type = graph.value(id).type;
+    EVOQ_ASSIGN(Tensor tensor, ReadInputFile(name, file, type));
+    EVOQ_TRY(CheckFits(file, tensor, name, type.shape));
+    contents[name] = std::move(tensor);
+  }
+  return contents;
 }
 
 std::string FindPreprocess(const std::string& model_path, const std::string& given) {
   if (!given.empty()) return given;
   std::filesystem::path beside(model_path);
   beside.replace_extension(".preprocess.json");
-  return std::filesystem::exists(beside) ? beside.string() : "";
+  std::error_code code;
+  return std::filesystem::exists(beside, code) ? beside.string() : "";
 }
 
 std::vector<InputSpec> InputsOf(const Graph& graph) {

@@ -11,8 +11,9 @@
 
 namespace evoq {
 
-// .npy files with the content of inputs, by name.
+// .npy files with the content of inputs, by name; and what they hold.
 using InputFiles = std::map<std::string, std::string>;
+using InputContents = std::map<std::string, Tensor>;
 
 // Sizes to plan for are at least 1; with `free`, -1 leaves one free. Errors: kUsage.
 Status CheckSizes(const InputShapes& shapes, bool free = false);
@@ -24,13 +25,15 @@ Status CheckThreads(int threads);
 Result<Graph> LoadGraph(const std::string& onnx_path, const InputShapes& fixed);
 
 // Shapes for a batch of `batch` samples: dimension 0 of every input becomes `batch` where the model
-// leaves it free, over what `shapes` says. Errors: kUsage when the model fixes it to another size.
+// leaves it free, over what `shapes` says. Errors: kUsage when the model fixes it to another size,
+// for a shape of another rank, and for sizes that nobody names.
 Result<InputShapes> WithBatch(const Graph& graph, InputShapes shapes, int64_t batch);
 
-// Loads an .onnx or .etm.
-Result<std::unique_ptr<Engine>> LoadEngine(const std::string& path, int threads,
-                                           const InputShapes& shapes = {},
-                                           bool stored_tuning = true);
+// The .npy for the model's input `name` of this type, with its quantization. Its sizes are not
+// looked at. Errors: those of reading; kInvalidInput for elements of another type.
+Result<Tensor> ReadInputFile(const std::string& name, const std::string& file, TensorType type);
+// Errors: those of ReadInputFile and CheckFits; kUsage for a name that no input has.
+Result<InputContents> ReadInputs(const Graph& graph, const InputFiles& files);
 
 // What the inputs of a model take.
 std::vector<InputSpec> InputsOf(const Graph& graph);

@@ -51,6 +51,14 @@ TEST_F(Models, Batches) {
   EXPECT_EQ(unnamed.error().message(), "input x is [N, W]: name its sizes with --shape x=...");
   EXPECT_EQ(unnamed.error().code(), ErrorCode::kUsage);
   EXPECT_EQ(*WithBatch(wide, {{"x", {1, 5}}}, 2), (InputShapes{{"x", {2, 5}}}));
+  for (const std::vector<int64_t>& sizes : {std::vector<int64_t>(), {1}, {1, 5, 5}}) {
+    const auto refused = WithBatch(wide, {{"x", sizes}}, 2);
+    ASSERT_FALSE(refused);
+    EXPECT_EQ(refused.error().message(),
+              fmt::format("input x: shape {} has rank {}, the model's is [N, W]",
+                          Shape(sizes).ToString(), sizes.size()));
+    EXPECT_EQ(refused.error().code(), ErrorCode::kUsage);
+  }
 }
 
 TEST_F(Models, InputsAsDataSetsSeeThem) {

@@ -53,7 +53,8 @@ Result<PerplexityResult> EvaluatePerplexity(const PerplexityJob& job, const Foll
   if (!job.tokens.empty()) EVOQ_TRY(CheckOutputPath(job.tokens));
   EVOQ_ASSIGN(const Tokenizer tokenizer, Tokenizer::Load(job.tokenizer));
   EVOQ_ASSIGN(const std::string text, ReadTextFile(job.text));
-  EVOQ_ASSIGN(const std::unique_ptr<Engine> engine, LoadEngine(job.model, job.threads));
+  EVOQ_ASSIGN(const std::unique_ptr<Engine> engine,
+              LoadEngine(job.model, {.threads = job.threads}));
   const Graph& graph = engine->model().graph;
   EVOQ_TRY(CheckModel(graph, job.model));
   std::vector<int64_t> tokens = tokenizer.Encode(" " + text);

@@ -36,12 +36,13 @@ Result<MachineLimits> FindOrMeasure(const PredictJob& job, std::vector<std::stri
 // The inputs that a model whose steps depend on data is run on, and why it needs them; "" for a
 // single Program.
 Result<std::string> FindSample(const PredictJob& job, const Graph& graph, PredictOptions& options) {
-  EVOQ_ASSIGN(const InputShapes all, ShapesToMeasure(graph, options.run_shapes, job.inputs));
+  EVOQ_ASSIGN(const InputContents given, ReadInputs(graph, job.inputs));
+  EVOQ_ASSIGN(const InputShapes all, ShapesToMeasure(graph, options.run_shapes, given));
   EVOQ_ASSIGN(const Graph bound, Bound(graph, all, kReference));
   const std::string why = WhyNoProgram(bound).value_or("");
   if (why.empty()) return why;
   options.shapes = options.run_shapes = all;
-  EVOQ_ASSIGN(options.sample, InputsToMeasure(graph, all, job.inputs));
+  EVOQ_ASSIGN(options.sample, InputsToMeasure(graph, all, given));
   return why;
 }
 

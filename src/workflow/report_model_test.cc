@@ -12,7 +12,7 @@ using ReportModels = TinyFolder;
 
 TEST_F(ReportModels, ModelsOfAReport) {
   const std::string model = Model("sum.onnx", kSumModel);
-  const auto engine = LoadEngine(model, 1);
+  const auto engine = LoadEngine(model, {.threads = 1});
   ASSERT_TRUE(engine) << engine.error().message();
   const auto executor = (*engine)->Default();
   ASSERT_TRUE(executor) << executor.error().message();

@@ -110,7 +110,7 @@ def test_options():
         evoq.load(DIGITS, streams=0)
     with refused("usage", "no-such-option"):
         evoq.tool("inspect", DIGITS, no_such_option=3)
-    with refused("usage", "'nothing' is no verb"):
+    with refused("usage", "unknown command 'nothing'"):
         evoq.tool("nothing")
     with refused("usage", "--shape"):
         evoq.tool("inspect", DIGITS, shape=["image"])

@@ -444,7 +444,7 @@ TEST_F(BadFiles, Npy) {
     return true;
   }),
        "npy");
-  Expect(run, 3, "bad.npy: elements are int32, expected float32 for the model's input");
+  Expect(run, 3, "bad.npy: elements are int32, expected float32 for input ");
 }
 
 TEST_F(BadFiles, Preprocess) {
@@ -518,7 +518,7 @@ TEST_F(BadFiles, Labels) {
 TEST_F(BadFiles, Usage) {
   const std::string quantize = "quantize @net.onnx -o @out/q.etm --calib-random 1 ";
   Expect("", 2, "A subcommand is required");
-  Expect("quantise @net.onnx", 2, "'quantise' is no verb, expected one of those of `evoq --help`");
+  Expect("quantise @net.onnx", 2, "unknown command 'quantise'; `evoq --help` lists them");
   Expect("run @net.etm --imput @x.npy", 2, "--input is required");
   Expect("run @net.etm --input x=@x.npy --frobnicate", 2, "--frobnicate");
   Expect("run @net.etm --input z=@x.npy", 2, "--input z: the model has no input of that name");

@@ -17,7 +17,6 @@ struct Options {
   int batch = 0, streams = 1;
   int64_t iterations = 10;
   std::vector<std::string> shapes, inputs;
-  InputFiles files;  // those inputs
   std::vector<double> percentiles;
   double warmup_ms = 200, duration_s = 3;
   std::string export_times, export_profile, export_layer_info, verbosity = "layer_names_only";
@@ -115,98 +114,72 @@ void Tell(const Options& o, json& out, const RunTimes& times, const Disturbance&
   Warn(times, first_ms, out["load_ms"].get<double>());
 }
 
-// A model that is no single Program.
-Result<json> RunRegions(const Options& o, Engine& engine, const InputShapes& shapes,
-                        const Stopwatch& watch) {
-  if (o.streams > 1)
+// Executors of the streams after the first one, and their buffers.
+Result<std::vector<std::unique_ptr<Runnable>>> MoreStreams(const Options& o, const Runnable& first,
+                                                           std::vector<RunBuffers>& buffers) {
+  std::vector<std::unique_ptr<Runnable>> more;
+  for (int s = 1; s < o.streams; ++s) {
+    EVOQ_ASSIGN(auto extra, first.Fresh());
+    buffers.push_back(MakeBuffers(*extra, static_cast<uint32_t>(s + 1)));
+    more.push_back(std::move(extra));
+  }
+  return more;
+}
+
+// The runs of all streams together.
+RunTimes Together(const std::vector<RunTimes>& streams) {
+  RunTimes all;
+  if (streams.size() == 1) all.spans = streams[0].spans;
+  for (const RunTimes& t : streams)
+    all.sorted_ms.insert(all.sorted_ms.end(), t.sorted_ms.begin(), t.sorted_ms.end());
+  std::sort(all.sorted_ms.begin(), all.sorted_ms.end());
+  return all;
+}
+
+Result<json> Run(const Options& o, const CommonOptions& common) {
+  const Stopwatch watch;
+  EVOQ_ASSIGN(const InputShapes named, ParseShapes(o.shapes));
+  EVOQ_ASSIGN(const InputFiles files, ParseInputs(o.inputs));
+  EVOQ_ASSIGN(const ModelToMeasure m,
+              LoadToMeasure(o.model, common.threads, {named, files, o.batch, o.tune.stored()}));
+  Engine& engine = *m.engine;
+  const double read_ms = watch.ms();
+  if (m.in_regions && o.streams > 1)
     return Fail(ErrorCode::kUsage,
                 "--streams {}: {} runs in dynamic partitions, one stream at a time ({})", o.streams,
                 o.model, engine.in_regions());
-  EVOQ_ASSIGN(const std::vector<Tensor> inputs,
-              InputsToMeasure(engine.model().graph, shapes, o.files));
-  const double load_ms = watch.ms();
-  const Stopwatch first;
-  EVOQ_TRY(engine.Run(inputs));
-  const double first_ms = first.ms(), prepare_ms = engine.prepared().ms;
-  DisturbanceMeter meter(ThisMachine());
-  EVOQ_ASSIGN(const RunTimes times, MeasureCalls(
-                                        [&]() -> Status {
-                                          EVOQ_TRY(engine.Run(inputs));
-                                          return {};
-                                        },
-                                        MeasureAs(o, &meter)));
-  json out = RegionsJson(o.model, engine, inputs, times, load_ms + prepare_ms);
-  out["first_ms"] = first_ms;
-  out["prepare_ms"] = prepare_ms;
-  for (double p : o.percentiles) out["percentiles"][fmt::format("{}", p)] = times.Percentile(p);
-  Tell(o, out, times, meter.Read(), first_ms - prepare_ms);
-  Out("  in dynamic partitions: {}\n", engine.in_regions());
-  const bool tells_steps = !o.export_profile.empty() || !o.export_layer_info.empty() ||
-                           o.dump_profile || o.dump_layer_info;
-  if (!tells_steps) {
-    EVOQ_TRY(WriteJson(o.export_times, TimesAsTrtexec(times)));
-    return out;
-  }
-  EVOQ_ASSIGN(const std::shared_ptr<Runnable> runnable, engine.RunnableFor(inputs));
-  EVOQ_TRY(TellLikeTrtexec(o, *runnable, times));
-  return out;
-}
-
-Result<json> Run(Options o, const CommonOptions& common) {
-  const Stopwatch watch;
-  EVOQ_ASSIGN(const InputShapes named, ParseShapes(o.shapes));
-  EVOQ_ASSIGN(o.files, ParseInputs(o.inputs));
-  EVOQ_ASSIGN(const ModelToMeasure m,
-              LoadToMeasure(o.model, common.threads, {named, o.files, o.batch, o.tune.stored()}));
-  Engine* const engine = m.engine.get();
-  const InputShapes& shapes = m.shapes;
-  if (m.in_regions) return RunRegions(o, *engine, shapes, watch);
   json tuned;
-  double tuning_ms = 0;
   if (o.tune.measure()) {
-    EVOQ_ASSIGN(const TuneReport report, engine->Tune(shapes));
+    EVOQ_ASSIGN(const TuneReport report, TuneToMeasure(m, o.model));
     tuned = Print(Tell(report));
-    tuning_ms = report.seconds * 1e3;
   }
-  EVOQ_ASSIGN(const std::shared_ptr<Executor> executor, engine->At(shapes));
-  const double load_ms = watch.ms() - tuning_ms;
-  EVOQ_ASSIGN(const Isa isa, SelectIsa());
+  EVOQ_ASSIGN(FirstRun ready, RunFirst(m));
+  Runnable& runnable = *ready.runnable;
   std::vector<RunBuffers> buffers;
-  buffers.push_back(MakeBuffers(*executor));
-  if (!o.files.empty()) {
-    EVOQ_ASSIGN(buffers[0].inputs, InputsToMeasure(engine->model().graph, shapes, o.files));
-  }
-  const Stopwatch first;
-  EVOQ_TRY(executor->Run(buffers[0].inputs, buffers[0].outputs));
-  const double first_ms = first.ms();
-  std::vector<std::unique_ptr<Executor>> more;
-  std::vector<Runnable*> executors = {executor.get()};
-  for (int s = 1; s < o.streams; ++s) {
-    EVOQ_ASSIGN(auto extra, executor->Another());
-    executors.push_back(extra.get());
-    buffers.push_back(MakeBuffers(*extra, static_cast<uint32_t>(s + 1)));
-    if (!o.files.empty()) buffers.back().inputs = buffers[0].inputs;
-    more.push_back(std::move(extra));
-  }
+  buffers.push_back(std::move(ready.buffers));
+  EVOQ_ASSIGN(const auto more, MoreStreams(o, runnable, buffers));
+  std::vector<Runnable*> executors = {&runnable};
+  for (const auto& extra : more) executors.push_back(extra.get());
   DisturbanceMeter meter(ThisMachine());
   // Several streams would tell it of their runs at once.
   MeasureOptions options = MeasureAs(o, o.streams == 1 ? &meter : nullptr);
   if (o.streams == 1) options.progress = common.follow.Stage("measuring");
   EVOQ_ASSIGN(const std::vector<RunTimes> streams, RunStreams(executors, buffers, options));
   const Disturbance disturbance = meter.Read();
-  RunTimes all;
-  if (streams.size() == 1) all.spans = streams[0].spans;
-  for (const RunTimes& t : streams)
-    all.sorted_ms.insert(all.sorted_ms.end(), t.sorted_ms.begin(), t.sorted_ms.end());
-  std::sort(all.sorted_ms.begin(), all.sorted_ms.end());
-  json out = BenchJson(o.model, *executor, isa, streams, all, load_ms);
-  out["first_ms"] = first_ms;
-  out["prepare_ms"] = engine->prepared().ms;
-  out["live_bytes"] = executor->program().live_bytes;
+  const RunTimes all = Together(streams);
+  json out = BenchJson(o.model, runnable, engine.isa(), streams, all, read_ms + ready.ready_ms);
+  out["first_ms"] = ready.first_ms;
+  out["prepare_ms"] = engine.prepared().ms;
+  out["live_bytes"] = runnable.program().live_bytes;
+  if (m.in_regions) {
+    out["stages"] = engine.prepared().count;
+    out["regions"] = engine.in_regions();
+  }
   if (!tuned.is_null()) out["tuning"] = tuned;
   for (double p : o.percentiles) out["percentiles"][fmt::format("{}", p)] = all.Percentile(p);
-  Tell(o, out, all, disturbance, first_ms);
-  EVOQ_TRY(TellLikeTrtexec(o, *executor, all));
+  Tell(o, out, all, disturbance, ready.first_ms - (m.in_regions ? ready.ready_ms : 0));
+  if (m.in_regions) Out("  in dynamic partitions: {}\n", engine.in_regions());
+  EVOQ_TRY(TellLikeTrtexec(o, runnable, all));
   return out;
 }
 

@@ -92,8 +92,8 @@ Result<Row> RunDigits(const std::string& folder, int threads, const Follow& foll
   job.calib = {folder + "/calibration/images.npy"};
   job.threads = threads;
   EVOQ_ASSIGN(Row row, QuantizeFor("digits", folder, job, follow));
-  EVOQ_ASSIGN(auto real, LoadEngine(folder + "/digits.onnx", threads));
-  EVOQ_ASSIGN(auto quantized, LoadEngine(folder + "/digits.etm", threads));
+  EVOQ_ASSIGN(auto real, LoadEngine(folder + "/digits.onnx", {.threads = threads}));
+  EVOQ_ASSIGN(auto quantized, LoadEngine(folder + "/digits.etm", {.threads = threads}));
   const Digits digits = DrawDigits(kScored, 12);
   EVOQ_ASSIGN(row.float_accuracy, Accuracy(*real, digits));
   EVOQ_ASSIGN(row.int8_accuracy, Accuracy(*quantized, digits));
@@ -109,8 +109,8 @@ Result<Row> RunResnet(const std::string& folder, int threads, const Follow& foll
   job.calib_random = 4;
   job.threads = threads;
   EVOQ_ASSIGN(Row row, QuantizeFor("resnet50", folder, job, follow));
-  EVOQ_ASSIGN(auto real, LoadEngine(folder + "/resnet50.onnx", threads));
-  EVOQ_ASSIGN(auto quantized, LoadEngine(folder + "/resnet50.etm", threads));
+  EVOQ_ASSIGN(auto real, LoadEngine(folder + "/resnet50.onnx", {.threads = threads}));
+  EVOQ_ASSIGN(auto quantized, LoadEngine(folder + "/resnet50.etm", {.threads = threads}));
   EVOQ_TRY(Measure(*real, *quantized, 4, follow, row));
   return row;
 }

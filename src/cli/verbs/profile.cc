@@ -94,30 +94,23 @@ Result<json> Run(const Options& o, const CommonOptions& common) {
   EVOQ_ASSIGN(const ModelToMeasure m,
               LoadToMeasure(o.model, common.threads, {shapes, files, o.batch, o.tune.stored()}));
   Engine* const engine = m.engine.get();
-  if (o.tune.measure() && !m.in_regions) {
-    EVOQ_ASSIGN(const TuneReport report, engine->Tune(m.shapes));
+  if (o.tune.measure()) {
+    EVOQ_ASSIGN(const TuneReport report, TuneToMeasure(m, o.model));
     Print(Tell(report));
   }
-  EVOQ_ASSIGN(const std::shared_ptr<Runnable> runnable, RunnableOf(m, files));
+  EVOQ_ASSIGN(FirstRun ready, RunFirst(m));
+  Runnable* const runnable = ready.runnable.get();
   const Limits limits = MeasureLimits(engine->isa(), runnable->threads());
-  RunBuffers buffers = MakeBuffers(*runnable);
-  const Stopwatch first;
-  if (m.in_regions) {
-    EVOQ_TRY(engine->Run(buffers.inputs));  // with what preparing takes
-  } else {
-    EVOQ_TRY(runnable->Run(buffers.inputs, buffers.outputs));
-  }
-  const double first_ms = first.ms();
   MeasureOptions options;
   options.warmup_ms = o.warmup_ms;
   options.duration_s = o.duration_s;
   options.progress = common.follow.Stage("profiling");
-  EVOQ_ASSIGN(const StepProfile profile, MeasureSteps(*runnable, buffers, limits, options));
+  EVOQ_ASSIGN(const StepProfile profile, MeasureSteps(*runnable, ready.buffers, limits, options));
   Out("{}", Lines{ToText(profile, limits, o.sort)});
   if (m.in_regions)
     Out("in dynamic partitions ({}); {} prepared in {:.1f} ms\n", engine->in_regions(),
         engine->prepared().count, engine->prepared().ms);
-  Warn(profile, first_ms);
+  Warn(profile, ready.first_ms);
   EVOQ_TRY(WriteTrace(o, profile));
   if (!o.layer_info.empty())
     EVOQ_TRY(WriteFileAtomic(
@@ -125,7 +118,7 @@ Result<json> Run(const Options& o, const CommonOptions& common) {
         DecisionsJson(runnable->program()).dump(2, ' ', false, json::error_handler_t::replace) +
             "\n"));
   json out = ToJson(profile);
-  out["first_ms"] = first_ms;
+  out["first_ms"] = ready.first_ms;
   if (m.in_regions) out["stages"] = engine->prepared().count;
   out["prepare_ms"] = engine->prepared().ms;
   return out;

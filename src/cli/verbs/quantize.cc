@@ -1,5 +1,7 @@
 #include "workflow/quantize.h"
 
+#include <algorithm>
+
 #include "cli/common.h"
 #include "cli/verb.h"
 #include "quant/observer.h"
@@ -40,34 +42,45 @@ void AddPromise(const VerbOptions& options, QuantizeJob& job) {
       .ShowDefault();
 }
 
+// The option of a field of --config.
+std::string OptionOf(const char* key) {
+  std::string name = std::string("--") + key;
+  std::ranges::replace(name, '_', '-');
+  return name;
+}
+
+std::vector<std::string> ConfigKeys() {
+  std::vector<std::string> keys;
+  for (const ConfigField& field : QuantizeFields()) keys.push_back(field.key);
+  return keys;
+}
+
 VerbRun Declare(const VerbOptions& options, const CommonOptions& common) {
   auto o = std::make_shared<QuantizeJob>();
   auto config = std::make_shared<std::string>();
   auto tune = std::make_shared<TuneChoice>();
   options.Add("model", o->model, "MODEL.onnx").Required();
   options.Add("-o,--output", o->output, "OUT.etm or OUT.onnx").Required();
-  const VerbOption scheme = options
-                                .Add("--scheme", o->scheme,
-                                     "int8, int8-dynamic, int8-weights, bf16, float32 (evoq list "
-                                     "methods), or auto: a method for each layer, by measuring")
-                                .ShowDefault();
+  options
+      .Add("--scheme", o->scheme,
+           "int8, int8-dynamic, int8-weights, bf16, float32 (evoq list "
+           "methods), or auto: a method for each layer, by measuring")
+      .ShowDefault();
   AddDataOption(options, "--calib", o->calib, "Calibration data");
   options
       .Add("--calib-random", o->calib_random,
            "Calibrate on N random samples (for speed tests only)")
       .Positive();
-  const VerbOption limit =
-      options.Add("--calib-limit", o->calib_limit, "Use at most N samples, evenly spread (0: all)")
-          .NonNegative()
-          .ShowDefault();
+  options.Add("--calib-limit", o->calib_limit, "Use at most N samples, evenly spread (0: all)")
+      .NonNegative()
+      .ShowDefault();
   options.Add("--preprocess", o->preprocess,
               "How images become inputs (default: MODEL.preprocess.json beside the model)");
   std::vector<std::string> observers;
   for (const ObserverDef* observer : AllObservers()) observers.push_back(observer->name);
   options.Add("--observer", o->observer,
               fmt::format("How ranges are chosen: {}", fmt::join(observers, ", ")));
-  const VerbOption percentile =
-      options.Add("--percentile", o->percentile, "Of --observer percentile").ShowDefault();
+  options.Add("--percentile", o->percentile, "Of --observer percentile").ShowDefault();
   options.AddFlag("--per-tensor", o->per_tensor,
                   "One scale per weight tensor instead of one per output channel");
   options.AddFlag("--signed", o->signed_activations, "int8 activations instead of uint8");
@@ -86,26 +99,18 @@ VerbRun Declare(const VerbOptions& options, const CommonOptions& common) {
   AddShapeOptions(options, *shapes, *fixed, "plan and measure for, and of random samples");
   AddPromise(options, *o);
   AddTuneOptions(options, *tune, "the default, the same bytes from the same command");
-  options.Add("--config", *config, "These options as a JSON file");
+  options.Add("--config", *config,
+              fmt::format("Options as a JSON file: {}", fmt::join(ConfigKeys(), ", ")));
   return [=, &common]() -> Result<json> {
-    QuantizeJob job;  // what the command line says wins over the file
-    if (!config->empty()) EVOQ_TRY(ReadConfig(*config, job));
-    const QuantizeJob from_file = job;
-    job = *o;
+    QuantizeJob job = *o;
     job.threads = common.threads;
     job.samples = common.samples;
     job.tune = tune->measure();
     if (!config->empty()) {
-      if (!scheme.given()) job.scheme = from_file.scheme;
-      if (!limit.given()) job.calib_limit = from_file.calib_limit;
-      if (!percentile.given()) job.percentile = from_file.percentile;
-      if (job.observer.empty()) job.observer = from_file.observer;
-      if (job.calib.empty()) job.calib = from_file.calib;
-      if (job.preprocess.empty()) job.preprocess = from_file.preprocess;
-      job.per_tensor |= from_file.per_tensor;
-      job.signed_activations |= from_file.signed_activations;
-      job.symmetric |= from_file.symmetric;
-      job.exclude.insert(job.exclude.end(), from_file.exclude.begin(), from_file.exclude.end());
+      QuantizeJob file;
+      EVOQ_TRY(ReadConfig(*config, file));
+      // What the command line says wins over the file.
+      TakeFrom(file, job, [&](const char* key) { return options.given(OptionOf(key)); });
     }
     EVOQ_ASSIGN(job.shapes, ParseShapes(*shapes));
     EVOQ_ASSIGN(job.fixed, ParseFixed(*fixed));

@@ -1,4 +1,5 @@
 #include <algorithm>
+#include <filesystem>
 #include <numeric>
 #include <set>
 
@@ -20,31 +21,21 @@ struct Options {
   int topk = 0;
 };
 
-// "NAME=F" or, for a model with one input, "F".
+// "NAME=F" or, for a model with one input, "F". A path that is there is a path.
 Result<std::pair<std::string, std::string>> SplitInput(const std::string& option,
                                                        const Graph& graph) {
-  const size_t equals = option.find('=');
-  if (equals != std::string::npos)
-    return std::pair(option.substr(0, equals), option.substr(equals + 1));
-  if (graph.inputs().size() == 1) return std::pair(graph.value(graph.inputs()[0]).name, option);
+  const auto named = SplitNamedFile(option);
+  std::error_code code;
+  if (graph.inputs().size() == 1 && (!named || std::filesystem::exists(option, code)))
+    return std::pair(graph.value(graph.inputs()[0]).name, option);
+  if (named) return *named;
   return Fail(ErrorCode::kUsage, "--input {}: expected NAME=FILE, the model has {} inputs", option,
               graph.inputs().size());
 }
 
-Result<Tensor> ReadInput(const std::string& file, const TensorType& type, const std::string& model,
-                         const std::string& preprocess) {
-  if (LowerExtension(file) == ".npy") {
-    EVOQ_ASSIGN(Tensor tensor, ReadNpy(file));
-    if (tensor.dtype() != type.dtype)
-      return InvalidInput("{}: elements are {}, expected {} for the model's input", file,
-                          DTypeName(tensor.dtype()), DTypeName(type.dtype));
-    return type.quantized() ? tensor.WithType([&] {
-      auto t = type;
-      t.shape = tensor.shape();
-      return t;
-    }())
-                            : tensor;
-  }
+Result<Tensor> ReadInput(const std::string& name, const std::string& file, const TensorType& type,
+                         const std::string& model, const std::string& preprocess) {
+  if (LowerExtension(file) == ".npy") return ReadInputFile(name, file, type);
   const std::string config = FindPreprocess(model, preprocess);
   if (config.empty())
     return Fail(ErrorCode::kUsage, "{}: an image needs --preprocess F.json", file);
@@ -148,7 +139,7 @@ std::string FileFor(const std::string& output, std::set<std::string>& taken) {
 }
 
 Result<json> Run(const Options& o, int threads) {
-  EVOQ_ASSIGN(std::unique_ptr<Engine> engine, LoadEngine(o.model, threads));
+  EVOQ_ASSIGN(std::unique_ptr<Engine> engine, LoadEngine(o.model, {.threads = threads}));
   const Graph& graph = engine->model().graph;
   std::vector<Tensor> inputs(graph.inputs().size());
   for (const std::string& option : o.inputs) {
@@ -159,7 +150,7 @@ Result<json> Run(const Options& o, int threads) {
       return Fail(ErrorCode::kUsage, "--input {}: the model has no input of that name",
                   named.first);
     const TensorType& type = graph.value(graph.inputs()[index]).type;
-    EVOQ_ASSIGN(inputs[index], ReadInput(named.second, type, o.model, o.preprocess));
+    EVOQ_ASSIGN(inputs[index], ReadInput(named.first, named.second, type, o.model, o.preprocess));
     EVOQ_TRY(CheckFits(named.second, inputs[index], named.first,
                        WithSteps(type.shape, inputs[index].shape(), !o.states.empty())));
   }
