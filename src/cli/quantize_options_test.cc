@@ -166,9 +166,9 @@ TEST_F(QuantizeOptionsTest, EachSchemeTellsTheSameOfBothOutputs) {
       EXPECT_EQ(ran.json.contains("steps_why"), nodes) << where;
       EXPECT_EQ(ran.out.find("nodes are counted") != std::string::npos, nodes) << ran.out;
       const bool weights = scheme == "int8-weights", plain = weights || scheme == "float32";
-      EXPECT_EQ(
-          ran.out.find(", the weights of 5 int8 (they compute in float32), ") != std::string::npos,
-          weights)
+      EXPECT_EQ(ran.out.find(", 5 layers with int8 weights (they compute in float32), ") !=
+                    std::string::npos,
+                weights)
           << ran.out;
       const char* const what = nodes ? "nodes" : "steps";
       if (plain)

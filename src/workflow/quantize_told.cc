@@ -77,7 +77,7 @@ std::string StepsText(const Quantized& done) {
   if (parts.empty()) parts.push_back(fmt::format("{} {}", done.steps.Total(), what));
   if (done.int8_weights > 0)
     parts.push_back(
-        fmt::format("the weights of {} int8 (they compute in float32)", done.int8_weights));
+        fmt::format("{} layers with int8 weights (they compute in float32)", done.int8_weights));
   return Joined(parts, ", ");
 }
 

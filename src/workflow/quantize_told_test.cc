@@ -11,13 +11,13 @@ TEST(QuantizeTold, EachPrecisionThatThereIs) {
     int int8, bf16, floats, moves, weights;
     std::string why, text;
   };
-  const Row rows[] = {
-      {55, 0, 0, 1, 0, "", "55 of 56 steps int8, 0 float"},
-      {50, 1, 3, 0, 0, "", "50 of 54 steps int8, 1 bf16, 3 float"},
-      {0, 4, 2, 0, 0, "", "4 of 6 steps bf16, 2 float"},
-      {0, 0, 7, 0, 5, "", "7 of 7 steps float, the weights of 5 int8 (they compute in float32)"},
-      {0, 0, 6, 0, 0, "because", "6 of 6 nodes float"},
-      {0, 0, 0, 2, 0, "", "2 steps"}};
+  const Row rows[] = {{55, 0, 0, 1, 0, "", "55 of 56 steps int8, 0 float"},
+                      {50, 1, 3, 0, 0, "", "50 of 54 steps int8, 1 bf16, 3 float"},
+                      {0, 4, 2, 0, 0, "", "4 of 6 steps bf16, 2 float"},
+                      {0, 0, 7, 0, 5, "",
+                       "7 of 7 steps float, 5 layers with int8 weights (they compute in float32)"},
+                      {0, 0, 6, 0, 0, "because", "6 of 6 nodes float"},
+                      {0, 0, 0, 2, 0, "", "2 steps"}};
   for (const Row& row : rows) {
     Quantized done{.model = "m.onnx", .output = "m.etm"};
     done.steps.Add(Precision::kInt8, row.int8);
