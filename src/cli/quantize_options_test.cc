@@ -230,6 +230,27 @@ TEST_F(QuantizeOptionsTest, FieldsOfAFile) {
             std::string::npos);
 }
 
+// A model that does not run at the batch of 1 that nobody asked for: the samples name its sizes,
+// and without samples the first run of the file does.
+TEST_F(QuantizeOptionsTest, SizesThatABatchOfOneDoesNotFit) {
+  const std::string model =
+      Model("two.onnx",
+            "graph g\ninput %x: float32[N, 8]\nconst %s: int64[2] = [1, 16]\n"
+            "const %w: float32[16, 16]\nr: %r: float32[1, 16] = Reshape(%x, %s)\n"
+            "m: %y: float32[1, 16] = MatMul(%r, %w)\noutput %y\n");
+  const std::string samples = Values("pairs.npy", Shape{3, 2, 8}, std::vector<float>(48, 0.5f));
+  const json sampled = Json({"quantize", model, "--calib", "x=" + samples, "-o", At("q.etm")});
+  EXPECT_EQ(sampled["samples_used"], 3);
+  EXPECT_FALSE(sampled.contains("steps_why")) << sampled;
+  EXPECT_GE(sampled["steps_int8"], 1);
+  const json unnamed = Json({"quantize", model, "--scheme", "bf16", "-o", At("q.etm")});
+  EXPECT_TRUE(unnamed.contains("steps_why")) << unnamed;
+  EXPECT_NE(Refused({"quantize", model, "--scheme", "bf16", "--shape", "x=3x8", "-o", At("q.etm")},
+                    kBadInput)
+                .find("cannot reshape [3, 8] to [1, 16]"),
+            std::string::npos);
+}
+
 TEST_F(QuantizeOptionsTest, Refusals) {
   const std::string model = Chain(), etm = At("q.etm"), samples = Samples(2);
   Json({"compile", model, "-o", At("c.etm")});

@@ -33,9 +33,9 @@ Result<InputShapes> ShapesToPlanFor(const QuantizeJob& job, const Graph& graph) 
   InputShapes shapes = job.shapes;
   Graph bound = graph;
   Status named = BindShapes(bound, shapes);
-  if (!named && (!shapes.empty() || named.error().code() != ErrorCode::kUsage))
-    return tl::unexpected(std::move(named.error()));
+  if (!named && !shapes.empty()) return tl::unexpected(std::move(named.error()));
   if (!named) {
+    bound = graph;  // as it was: a batch of 1 may have been set where the model does not run at it
     EVOQ_ASSIGN(const std::vector<Tensor> first, FirstSample(job, graph));
     shapes = SizesOf(graph, first);
     if (shapes.empty()) return shapes;
