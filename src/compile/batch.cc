@@ -50,7 +50,7 @@ class Follower {
   }
 
   bool Independent(const Node& node) const {
-    const OpDef* op = FindOp(node.op, node.domain);
+    const OpDef* op = FindOp(node);
     if (op == nullptr || op->random || op->ranges_at_run_time)
       return false;  // ranges over the whole batch
     if (op->view) return Carries(node.input(0)) && OnlyInputZero(node);

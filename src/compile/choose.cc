@@ -15,7 +15,7 @@ bool AnyQuantized(std::span<const TensorType> types) {
 
 // Why a step that could compute on integers does not, for `explain`.
 void ExplainFloat(const Node& node, const NodeCall& args, Decision& decision) {
-  const OpDef* op = FindOp(node.op, node.domain);
+  const OpDef* op = FindOp(node);
   if (op == nullptr || op->quant == QuantTrait::kFloat || decision.precision == Precision::kInt8 ||
       decision.precision == Precision::kBf16)
     return;

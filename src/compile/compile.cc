@@ -220,7 +220,7 @@ Status BindOrPlanned(const Model& model, const InputShapes& shapes, const Evalua
 // kernels take, and take no steps.
 Status FoldSizes(Graph& bound, const Evaluator& evaluator) {
   const auto asks = [&](NodeId id) {
-    const OpDef* op = FindOp(bound.node(id).op, bound.node(id).domain);
+    const OpDef* op = FindOp(bound.node(id));
     return op != nullptr && (op->axes == AxisUse::kShapeOf || op->axes == AxisUse::kSizeOf);
   };
   return std::any_of(bound.order().begin(), bound.order().end(), asks) ? FoldKnown(bound, evaluator)

@@ -9,7 +9,7 @@ namespace {
 
 // A view that changes the element type or its scale computes something.
 bool KeepsBytes(const Graph& graph, const Node& node) {
-  const OpDef* op = FindOp(node.op, node.domain);
+  const OpDef* op = FindOp(node);
   if (op == nullptr || !op->view || !node.outputs[0].valid()) return false;
   TensorType from = graph.value(node.inputs[0]).type;
   const TensorType& to = graph.value(node.outputs[0]).type;

@@ -219,6 +219,8 @@ TEST(Guard, OfAnAxis) {
   EXPECT_EQ(GuardOf(node, types)->size, 4);
   node.op = "Add";
   EXPECT_FALSE(GuardOf(node, types));
+  node.op = "GatherElements";
+  EXPECT_FALSE(GuardOf(node, types)) << "its indices are checked where it is evaluated";
 }
 
 // Inputs to measure with: the same in each process, floats in [-1, 1), bytes over their range,

@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "models/regions.h"
+#include "reference/definition.h"
 
 namespace evoq {
 
@@ -12,6 +13,8 @@ namespace evoq {
 struct RegionStage {
   struct Open {
     Node node;
+    const OpDef* op = nullptr;
+    const Definition* definition = nullptr;
     std::vector<TensorType> output_types;
     std::vector<TensorType> found_types;  // of the last timed run
     std::vector<int> inputs, outputs;     // slots; -1: omitted

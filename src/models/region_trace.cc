@@ -224,8 +224,15 @@ Result<std::unique_ptr<RegionStage>> RegionStage::Another(
   stage->total_ns.resize(total_ns.size());
   stage->rows = rows;
   for (const Open& open : this->open) {
-    Open copy{open.node, open.output_types, open.found_types, open.inputs, open.outputs, {}, 0,
-              0,         open.row};
+    Open copy{.node = open.node,
+              .op = open.op,
+              .definition = open.definition,
+              .output_types = open.output_types,
+              .found_types = open.found_types,
+              .inputs = open.inputs,
+              .outputs = open.outputs,
+              .bodies = {},
+              .row = open.row};
     for (const auto& body : open.bodies) {
       EVOQ_ASSIGN(copy.bodies.emplace_back(), body->Another(other));
     }

@@ -4,11 +4,13 @@
 #include <chrono>
 #include <set>
 
+#include "base/rows.h"
 #include "compile/compile.h"
 #include "models/region_stage.h"
 #include "ops/control.h"
 #include "passes/pass.h"
 #include "reference/control.h"
+#include "reference/definition.h"
 #include "reference/reference.h"
 
 namespace evoq {
@@ -83,13 +85,10 @@ Part Extract(const Graph& whole, const std::vector<NodeId>& nodes,
 
 // Branches whose condition is known by now become part of the graph.
 Status InlineBranches(Graph& graph) {
-  const auto passes = AllPasses();
-  const auto inline_if = std::find_if(passes.begin(), passes.end(), [](const PassDef* p) {
-    return p->name == std::string_view("inline-if");
-  });
-  EVOQ_CHECK(inline_if != passes.end());
+  const PassDef* inline_if = FindRow(AllPasses(), "inline-if");
+  EVOQ_CHECK(inline_if != nullptr);
   for (int total = 0;;) {
-    EVOQ_ASSIGN(const int changes, RunPass(graph, **inline_if));
+    EVOQ_ASSIGN(const int changes, RunPass(graph, *inline_if));
     if (changes == 0) return total > 0 ? RunPasses(graph, Stage::kLower) : Status();
     total += changes;
     EVOQ_TRY(FoldKnown(graph));
@@ -168,7 +167,8 @@ Status RegionStage::RunOpen(Open& step) {
     return step.bodies[body]->Run(inputs);
   };
   EVOQ_ASSIGN(std::vector<Tensor> results,
-              step.bodies.empty() ? EvaluateNode(step.node, given, step.output_types)
+              step.bodies.empty() ? EvaluateBy(*step.op, *step.definition, kReference, step.node,
+                                               given, step.output_types)
                                   : EvaluateControl(step.node, given, step.output_types, run_body));
   const int64_t ns = context->timed ? NsSince(start) : 0;
   for (size_t i = 0; i < step.outputs.size() && i < results.size(); ++i) {
@@ -267,8 +267,11 @@ Result<std::unique_ptr<RegionStage>> Region::Prepare(std::span<const Tensor> inp
   for (ValueId id : graph.inputs()) stage->inputs.push_back(slot(id));
   for (ValueId id : graph.outputs()) stage->outputs.push_back(slot(id));
   for (NodeId id : cut.open) {
-    RegionStage::Open open{
-        .node = graph.node(id), .output_types = {}, .inputs = {}, .outputs = {}, .bodies = {}};
+    RegionStage::Open open;
+    open.node = graph.node(id);
+    open.op = FindOp(open.node);
+    open.definition = FindDefinition(open.node);
+    EVOQ_CHECK(open.op != nullptr && open.definition != nullptr, "{}", NodeLabel(open.node));
     for (ValueId in : open.node.inputs) open.inputs.push_back(slot(in));
     for (ValueId out : open.node.outputs) {
       open.outputs.push_back(slot(out));

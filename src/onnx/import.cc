@@ -359,7 +359,7 @@ class Importer {
           .emplace_back(name, found->second);
     }
     used.insert(used.end(), captured.begin(), captured.end());
-    const OpDef* op = FindOp(node.op, node.domain);
+    const OpDef* op = FindOp(node);
     const size_t own = node.op == "If"     ? 1
                        : node.op == "Loop" ? 2
                                            : 0;  // inputs that stay in their place when omitted

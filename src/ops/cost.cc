@@ -4,7 +4,7 @@
 namespace evoq {
 
 Cost NodeCost(const Graph& graph, const Node& node) {
-  const OpDef* op = FindOp(node.op, node.domain);
+  const OpDef* op = FindOp(node);
   Cost cost;
   if (op == nullptr) return cost;
   std::vector<TensorType> inputs, outputs;

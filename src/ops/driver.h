@@ -16,10 +16,9 @@ Result<T> WithContext(Result<T> result, const Context& context) {
   return result;
 }
 
-// The row of the node's operator, after checking the number of inputs and outputs. `present(i)`
-// says whether input i is there. Errors: kUnsupported for an unknown operator, kInvalidInput for a
-// wrong number; without the node's label.
-Result<const OpDef*> CheckedOp(const Node& node, const std::function<bool(size_t)>& present);
+// Whether the node has as many inputs, outputs and subgraphs as its operator `op` takes;
+// `present(i)` says whether input i is there. Errors: kInvalidInput, without the node's label.
+Status CheckArity(const OpDef& op, const Node& node, const std::function<bool(size_t)>& present);
 
 // Output types, as many as `declared` has, from input types as stored (quantized, channels-last).
 // `constants` may hold data of any layout or quantization; what operators cannot use is hidden from

@@ -225,10 +225,13 @@ extern const OpDef kCol2Im = {
     .name = "Col2Im", .min_inputs = 3, .max_inputs = 3, .infer = InferCol2Im};
 extern const OpDef kDet = {.name = "Det", .infer = InferDet};
 extern const OpDef kMaxUnpool = {
-    .name = "MaxUnpool", .min_inputs = 2, .max_inputs = 3, .infer = InferMaxUnpool};
+    .name = "MaxUnpool", .min_inputs = 2, .max_inputs = 3, .infer = InferMaxUnpool, .indices = 1};
 extern const OpDef kSwiGLU = {
     .name = "SwiGLU", .min_inputs = 2, .max_inputs = 2, .elementwise = true, .infer = InferSwiGlu};
-extern const OpDef kTensorScatter = {
-    .name = "TensorScatter", .min_inputs = 2, .max_inputs = 3, .infer = InferTensorScatter};
+extern const OpDef kTensorScatter = {.name = "TensorScatter",
+                                     .min_inputs = 2,
+                                     .max_inputs = 3,
+                                     .infer = InferTensorScatter,
+                                     .indices = 2};
 
 }  // namespace evoq

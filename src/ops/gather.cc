@@ -69,16 +69,19 @@ extern const OpDef kGather = {.name = "Gather",
                               .quant = QuantTrait::kMove,
                               .infer = InferGather,
                               .roles = {Role::kData, Role::kParameter},
-                              .axes = AxisUse::kGathered};
+                              .axes = AxisUse::kGathered,
+                              .indices = 1};
 extern const OpDef kGatherElements = {.name = "GatherElements",
                                       .min_inputs = 2,
                                       .max_inputs = 2,
                                       .quant = QuantTrait::kMove,
-                                      .infer = InferGatherElements};
+                                      .infer = InferGatherElements,
+                                      .indices = 1};
 extern const OpDef kGatherND = {.name = "GatherND",
                                 .min_inputs = 2,
                                 .max_inputs = 2,
                                 .quant = QuantTrait::kMove,
-                                .infer = InferGatherND};
+                                .infer = InferGatherND,
+                                .indices = 1};
 
 }  // namespace evoq

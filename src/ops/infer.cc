@@ -72,7 +72,9 @@ Result<std::vector<TensorType>> InferFrom(const Node& node, const NodeInputs& in
                                           std::span<const TensorType> declared,
                                           const Evaluator& evaluator) {
   const auto infer = [&]() -> Result<std::vector<TensorType>> {
-    EVOQ_ASSIGN(const OpDef* op, CheckedOp(node, [&](size_t i) { return node.inputs[i].valid(); }));
+    const OpDef* op = FindOp(node);
+    if (op == nullptr) return Unsupported("evoq has no operator of this name");
+    EVOQ_TRY(CheckArity(*op, node, [&](size_t i) { return node.inputs[i].valid(); }));
     for (size_t i = 0; i < in.types.size(); ++i) {
       if (node.inputs[i].valid() && in.types[i].dtype == DType::kUndefined)
         return InvalidInput("input {} has no type yet", i);
@@ -119,7 +121,7 @@ void LearnValues(const Node& node, const NodeInputs& in, std::span<const TensorT
     known[node.outputs[0]] = std::move(*value);
     return;
   }
-  const OpDef* op = FindOp(node.op, node.domain);
+  const OpDef* op = FindOp(node);
   if (op == nullptr || op->random || op->bodies > 0 || !evaluator.has(node)) return;
   bool wanted = false;
   for (const TensorType& type : outputs) wanted |= IsSmall(type);

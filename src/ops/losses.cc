@@ -42,12 +42,16 @@ InferResult Infer(const InferArgs& args) {
 
 }  // namespace
 
-extern const OpDef kNegativeLogLikelihoodLoss = {
-    .name = "NegativeLogLikelihoodLoss", .min_inputs = 2, .max_inputs = 3, .infer = Infer};
+extern const OpDef kNegativeLogLikelihoodLoss = {.name = "NegativeLogLikelihoodLoss",
+                                                 .min_inputs = 2,
+                                                 .max_inputs = 3,
+                                                 .infer = Infer,
+                                                 .indices = 1};
 extern const OpDef kSoftmaxCrossEntropyLoss = {.name = "SoftmaxCrossEntropyLoss",
                                                .min_inputs = 2,
                                                .max_inputs = 3,
                                                .outputs = 2,
-                                               .infer = Infer};
+                                               .infer = Infer,
+                                               .indices = 1};
 
 }  // namespace evoq

@@ -1,8 +1,7 @@
 #include "ops/op.h"
 
-#include <algorithm>
-
 #include "ops/driver.h"
+#include "ops/op_rows.h"
 #include "ops/util.h"
 #include "tensor/permute.h"
 
@@ -12,55 +11,37 @@ namespace evoq {
 #define EVOQ_ROW_FILE "ops/ops.inc"
 #include "base/rows.inl.h"
 
-namespace {
-
-std::pair<std::string_view, std::string_view> Key(const OpDef& op) { return {op.domain, op.name}; }
-
-std::vector<const OpDef*> SortedOps() {
-  std::vector<const OpDef*> all(std::begin(kAllRows), std::end(kAllRows));
-  std::sort(all.begin(), all.end(),
-            [](const OpDef* a, const OpDef* b) { return Key(*a) < Key(*b); });
-  return all;
-}
-
-}  // namespace
-
 std::span<const OpDef* const> AllOps() {
-  static const std::vector<const OpDef*> all = SortedOps();
+  static const std::vector<const OpDef*> all = SortedByOp<OpDef>(kAllRows);
   return all;
 }
 
 const OpDef* FindOp(std::string_view op, std::string_view domain) {
-  if (domain == "ai.onnx") domain = "";
-  const auto all = AllOps();
-  const std::pair key{domain, op};
-  const auto it = std::lower_bound(all.begin(), all.end(), key,
-                                   [](const OpDef* a, const auto& k) { return Key(*a) < k; });
-  return it != all.end() && Key(**it) == key ? *it : nullptr;
+  return FindByOp(AllOps(), op, domain);
 }
+
+const OpDef* FindOp(const Node& node) { return FindOp(node.op, node.domain); }
 
 std::string NodeLabel(const Node& node) {
   return node.domain.empty() ? fmt::format("node {} ({})", node.name, node.op)
                              : fmt::format("node {} ({}::{})", node.name, node.domain, node.op);
 }
 
-Result<const OpDef*> CheckedOp(const Node& node, const std::function<bool(size_t)>& present) {
-  const OpDef* op = FindOp(node.op, node.domain);
-  if (op == nullptr) return Unsupported("evoq has no operator of this name");
+Status CheckArity(const OpDef& op, const Node& node, const std::function<bool(size_t)>& present) {
   const int inputs = static_cast<int>(node.inputs.size()),
             outputs = static_cast<int>(node.outputs.size());
-  if (op->max_inputs >= 0 && inputs > op->max_inputs)
-    return InvalidInput("{} inputs, expected at most {}", inputs, op->max_inputs);
-  for (int i = 0; i < op->min_inputs; ++i) {
+  if (op.max_inputs >= 0 && inputs > op.max_inputs)
+    return InvalidInput("{} inputs, expected at most {}", inputs, op.max_inputs);
+  for (int i = 0; i < op.min_inputs; ++i) {
     if (i >= inputs || !present(i))
-      return InvalidInput("input {} is missing, expected at least {}", i, op->min_inputs);
+      return InvalidInput("input {} is missing, expected at least {}", i, op.min_inputs);
   }
-  if (static_cast<int>(node.bodies.size()) != op->bodies)
-    return InvalidInput("{} subgraphs, expected {}", node.bodies.size(), op->bodies);
+  if (static_cast<int>(node.bodies.size()) != op.bodies)
+    return InvalidInput("{} subgraphs, expected {}", node.bodies.size(), op.bodies);
   if (outputs == 0) return InvalidInput("no outputs, expected at least 1");
-  if (op->outputs >= 0 && outputs > op->outputs)
-    return InvalidInput("{} outputs, expected at most {}", outputs, op->outputs);
-  return op;
+  if (op.outputs >= 0 && outputs > op.outputs)
+    return InvalidInput("{} outputs, expected at most {}", outputs, op.outputs);
+  return {};
 }
 
 // ---- channels-last

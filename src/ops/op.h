@@ -78,6 +78,8 @@ struct OpDef {
   const LinearForm* linear = nullptr;  // of a product
   AxisUse axes = AxisUse::kByPosition;
   int default_axis = 0;  // of attribute `axis`, where it may be left out
+  int indices = -1;      // the input whose values choose what is read or written of another value:
+                         // one that is out of range is an error of the run
   PrecisionChange conversion = PrecisionChange::kNone;
   bool ranges_at_run_time = false;   // quantizes by a range that it finds over all of its input
   bool quantizes_constants = false;  // constant operands are quantized like computed ones
@@ -88,6 +90,7 @@ struct OpDef {
 std::span<const OpDef* const> AllOps();
 // nullptr when evoq lacks it.
 const OpDef* FindOp(std::string_view op, std::string_view domain = "");
+const OpDef* FindOp(const Node& node);
 
 // ---- drivers. `evaluator` computes values that types depend on (shape arithmetic); what it does
 // not have stays unknown. room reference has the same functions with all definitions.

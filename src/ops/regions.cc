@@ -186,8 +186,8 @@ extern const OpDef kAffineGrid = {
 extern const OpDef kDeformConv = {
     .name = "DeformConv", .min_inputs = 3, .max_inputs = 5, .infer = InferDeformConv};
 extern const OpDef kMaxRoiPool = {
-    .name = "MaxRoiPool", .min_inputs = 2, .max_inputs = 2, .infer = InferMaxRoiPool};
+    .name = "MaxRoiPool", .min_inputs = 2, .max_inputs = 2, .infer = InferMaxRoiPool, .indices = 1};
 extern const OpDef kRoiAlign = {
-    .name = "RoiAlign", .min_inputs = 3, .max_inputs = 3, .infer = InferRoiAlign};
+    .name = "RoiAlign", .min_inputs = 3, .max_inputs = 3, .infer = InferRoiAlign, .indices = 2};
 
 }  // namespace evoq

@@ -14,17 +14,15 @@ bool IsTransposed(const LinearForm& form, const Node& node) {
   return form.transposed != nullptr && node.attrs.Int(form.transposed) != 0;
 }
 
-const OpDef* DefOf(const Node& node) { return FindOp(node.op, node.domain); }
-
 }  // namespace
 
 const LinearForm* LinearFormOf(const Node& node) {
-  const OpDef* op = DefOf(node);
+  const OpDef* op = FindOp(node);
   return op == nullptr ? nullptr : op->linear;
 }
 
 Role RoleOf(const Node& node, size_t i) {
-  const OpDef* op = DefOf(node);
+  const OpDef* op = FindOp(node);
   return op == nullptr || i >= op->roles.size() ? Role::kData : op->roles[i];
 }
 
@@ -34,18 +32,18 @@ int InputWith(const OpDef& op, Role role) {
 }
 
 bool HasRealWeights(const Node& node) {
-  const OpDef* op = DefOf(node);
+  const OpDef* op = FindOp(node);
   return op != nullptr && node.domain.empty() && InputWith(*op, Role::kWeight) >= 0 &&
          InputWith(*op, Role::kZeroPoint) < 0;
 }
 
 bool IsWeighted(const Node& node) {
-  const OpDef* op = DefOf(node);
+  const OpDef* op = FindOp(node);
   return op != nullptr && op->quant == QuantTrait::kLinear && node.domain.empty();
 }
 
 bool IsLinear(const Node& node) {
-  return IsWeighted(node) && InputWith(*DefOf(node), Role::kResidual) >= 0;
+  return IsWeighted(node) && InputWith(*FindOp(node), Role::kResidual) >= 0;
 }
 
 bool HasComputedOperand(const Graph& graph, const Node& node) {
@@ -68,23 +66,30 @@ bool HasOneOutputAxis(const Node& node) {
 }
 
 bool IsConversion(const Node& node) {
-  const OpDef* op = DefOf(node);
+  const OpDef* op = FindOp(node);
   return op != nullptr && op->conversion != PrecisionChange::kNone && !op->ranges_at_run_time;
 }
 
 namespace {
 bool Converts(const Node& node, PrecisionChange conversion) {
-  return IsConversion(node) && DefOf(node)->conversion == conversion;
+  return IsConversion(node) && FindOp(node)->conversion == conversion;
 }
 }  // namespace
 
 bool IsQuantize(const Node& node) { return Converts(node, PrecisionChange::kQuantize); }
 bool IsDequantize(const Node& node) { return Converts(node, PrecisionChange::kDequantize); }
 
-bool ReadsByIndex(const Node& node) {
-  const OpDef* op = DefOf(node);
-  return op != nullptr && op->axes == AxisUse::kGathered;
+bool QuantizesOrDequantizes(const OpDef* op) {
+  return op != nullptr && (op->conversion == PrecisionChange::kQuantize ||
+                           op->conversion == PrecisionChange::kDequantize);
 }
+
+int IndexInput(const Node& node) {
+  const OpDef* op = FindOp(node);
+  return op == nullptr ? -1 : op->indices;
+}
+
+bool ReadsByIndex(const Node& node) { return IndexInput(node) >= 0; }
 
 WeightIndex::WeightIndex(const Node& node, std::span<const int64_t> sizes) {
   const LinearForm& form = *LinearFormOf(node);

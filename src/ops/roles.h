@@ -91,8 +91,13 @@ bool HasOneOutputAxis(const Node& node);
 bool IsConversion(const Node& node);
 bool IsQuantize(const Node& node);    // QuantizeLinear
 bool IsDequantize(const Node& node);  // DequantizeLinear
+// Whether the operator only quantizes or dequantizes, also by scales that it finds at run time;
+// false for an operator that evoq lacks (nullptr).
+bool QuantizesOrDequantizes(const OpDef* op);
 
-// Whether input 1 holds indices into an axis of input 0: AxisUse::kGathered.
+// The input that holds indices (OpDef::indices), -1 where the operator has none.
+int IndexInput(const Node& node);
+// Whether the operator reads or writes at indices that an input holds.
 bool ReadsByIndex(const Node& node);
 
 // Which channels each element of a weight belongs to. Needs a LinearForm and a weight of rank 2 or

@@ -27,6 +27,6 @@ InferResult Infer(const InferArgs& args) {
 }  // namespace
 
 extern const OpDef kRotaryEmbedding = {
-    .name = "RotaryEmbedding", .min_inputs = 3, .max_inputs = 4, .infer = Infer};
+    .name = "RotaryEmbedding", .min_inputs = 3, .max_inputs = 4, .infer = Infer, .indices = 3};
 
 }  // namespace evoq

@@ -65,10 +65,13 @@ InferResult InferND(const InferArgs& args) {
 }  // namespace
 
 extern const OpDef kScatter = {
-    .name = "Scatter", .min_inputs = 3, .max_inputs = 3, .infer = InferElements};
-extern const OpDef kScatterElements = {
-    .name = "ScatterElements", .min_inputs = 3, .max_inputs = 3, .infer = InferElements};
+    .name = "Scatter", .min_inputs = 3, .max_inputs = 3, .infer = InferElements, .indices = 1};
+extern const OpDef kScatterElements = {.name = "ScatterElements",
+                                       .min_inputs = 3,
+                                       .max_inputs = 3,
+                                       .infer = InferElements,
+                                       .indices = 1};
 extern const OpDef kScatterND = {
-    .name = "ScatterND", .min_inputs = 3, .max_inputs = 3, .infer = InferND};
+    .name = "ScatterND", .min_inputs = 3, .max_inputs = 3, .infer = InferND, .indices = 1};
 
 }  // namespace evoq

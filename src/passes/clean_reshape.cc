@@ -5,7 +5,7 @@ namespace {
 
 // The output has the bytes of input 0 under another shape.
 bool Reshapes(const Node& node) {
-  const OpDef& op = DefinitionOf(node);
+  const OpDef& op = OpOf(node);
   return op.view && !op.elementwise;
 }
 

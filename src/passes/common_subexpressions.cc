@@ -66,7 +66,7 @@ Result<int> Run(Graph& graph) {
   std::map<std::string, NodeId> seen;
   for (NodeId id : NodesOf(graph)) {
     const Node& node = graph.node(id);
-    const OpDef& op = DefinitionOf(node);
+    const OpDef& op = OpOf(node);
     if (op.random || op.bodies > 0) continue;
     const auto [it, fresh] = seen.emplace(KeyOf(graph, node), id);
     if (fresh || !SameOutputs(graph, graph.node(it->second), node)) continue;

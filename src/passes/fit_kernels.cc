@@ -73,7 +73,7 @@ class Fitter {
 
   bool Fit(NodeId id) {
     const Node& node = graph_.node(id);
-    const OpDef& op = DefinitionOf(node);
+    const OpDef& op = OpOf(node);
     if (op.view || IsQuantize(node) || IsDequantize(node)) return false;
     Call call = CallOf(node);
     bool quantized = false;
@@ -185,7 +185,7 @@ class Fitter {
       }
     }
     const Node node = graph_.node(id);
-    if (DefinitionOf(node).conversion == PrecisionChange::kCast || !call.HasKernel()) return false;
+    if (OpOf(node).conversion == PrecisionChange::kCast || !call.HasKernel()) return false;
     for (size_t i = 0; i < node.inputs.size(); ++i) {
       const ValueId in = node.inputs[i];
       if (in.valid() && graph_.value(in).type.dtype == DType::kBfloat16)

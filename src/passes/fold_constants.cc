@@ -16,7 +16,7 @@ constexpr int64_t kMaxFoldedMacs = int64_t{1} << 26;
 
 // Dequantization of constants is import-qdq's business: folding it would lose the integers.
 bool MayFold(const Graph& graph, const Node& node) {
-  const OpDef& op = DefinitionOf(node);
+  const OpDef& op = OpOf(node);
   if (op.random || op.bodies > 0 || node.op == "DequantizeLinear") return false;
   if (NodeCost(graph, node).macs > kMaxFoldedMacs) return false;
   int64_t limit = kMaxFoldedBytes;

@@ -210,7 +210,7 @@ NodeId Source(const Graph& graph, ValueId value) {
     const NodeId id = graph.value(value).producer;
     if (!graph.alive(id)) return {};
     const Node& node = graph.node(id);
-    const bool moves = node.op == "Transpose" || DefinitionOf(node).view;
+    const bool moves = node.op == "Transpose" || OpOf(node).view;
     if (!moves) return id;
     value = node.input(0);
   }

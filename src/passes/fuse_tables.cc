@@ -64,7 +64,7 @@ class Tabulator {
   // The function that an element-wise operator computes, where all its inputs are functions of one
   // root or scalars.
   std::optional<Function> Computed(const Node& node) const {
-    const OpDef& op = DefinitionOf(node);
+    const OpDef& op = OpOf(node);
     const bool lookup = node.op == "Lookup";
     if (op.random || (!op.elementwise && !lookup) || node.outputs.size() != 1) return std::nullopt;
     const TensorType& out = graph_.value(node.outputs[0]).type;
@@ -131,7 +131,7 @@ class Tabulator {
     const NodeId id = graph_.value(value).producer;
     if (!graph_.alive(id) || graph_.OnlyUser(value) != reader) return false;
     const Node& linear = graph_.node(id);
-    return InputWith(DefinitionOf(linear), Role::kTable) >= 0 &&
+    return InputWith(OpOf(linear), Role::kTable) >= 0 &&
            IsByte(graph_.value(linear.input(0)).type) && graph_.ConstantInput(linear, 1) != nullptr;
   }
 

@@ -52,10 +52,10 @@ class Importer {
  private:
   Result<bool> Visit(NodeId id) {
     const Node& node = graph_.node(id);
-    const QuantTrait trait = DefinitionOf(node).quant;
+    const QuantTrait trait = OpOf(node).quant;
     if (node.outputs.empty() || !node.outputs[0].valid()) return false;
     if (IsQuantize(id)) return MergeRequantize(id);
-    if (IsConversion(node) && DefinitionOf(node).conversion != PrecisionChange::kCast) return false;
+    if (IsConversion(node) && OpOf(node).conversion != PrecisionChange::kCast) return false;
     switch (trait) {
       case QuantTrait::kFloat: return false;
       case QuantTrait::kLinear: return QuantizeLinearNode(id);

@@ -9,7 +9,7 @@ namespace evoq {
 int LayoutWalk::Run() {
   for (NodeId id : graph_.order()) {
     const Node& node = graph_.node(id);
-    only_resizes_ = only_resizes_ && (!DefinitionOf(node).spatial || node.op == "Resize");
+    only_resizes_ = only_resizes_ && (!OpOf(node).spatial || node.op == "Resize");
   }
   for (NodeId id : NodesOf(graph_)) {
     if (graph_.alive(id)) Visit(id);
@@ -26,7 +26,7 @@ void LayoutWalk::Visit(NodeId id) {
   const Node& node = graph_.node(id);
   if (node.outputs.empty() || !node.outputs[0].valid()) return;
   if (IsOp(graph_, id, "Transpose")) return VisitTranspose(id);
-  const OpDef& op = DefinitionOf(node);
+  const OpDef& op = OpOf(node);
   if (op.spatial) {
     if (channels_last_) VisitSpatial(id);
     return;
@@ -196,7 +196,7 @@ void LayoutWalk::VisitElementwise(NodeId id, const Permutation& perm) {
 void LayoutWalk::VisitAxis(NodeId id, const Permutation& perm) {
   const Node node = graph_.node(id);
   const int rank = static_cast<int>(perm.size());
-  const OpDef& op = DefinitionOf(node);
+  const OpDef& op = OpOf(node);
   const size_t inputs = op.max_inputs < 0 ? node.inputs.size() : 1;
   const auto axis = NormalizeAxis(node.attrs.Int("axis", op.default_axis), rank);
   if (!axis) return;

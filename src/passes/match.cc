@@ -11,8 +11,8 @@
 
 namespace evoq {
 
-const OpDef& DefinitionOf(const Node& node) {
-  const OpDef* op = FindOp(node.op, node.domain);
+const OpDef& OpOf(const Node& node) {
+  const OpDef* op = FindOp(node);
   EVOQ_CHECK(op != nullptr, "unknown operator {}", node.op);
   return *op;
 }

@@ -17,7 +17,7 @@ namespace evoq {
 // ---- questions
 
 // The operator of a node, which exists: types have been inferred before a pass runs.
-const OpDef& DefinitionOf(const Node& node);
+const OpDef& OpOf(const Node& node);
 
 // A copy of the execution order: what a pass that edits walks. Nodes may die on the way: ask
 // graph.alive.

@@ -49,7 +49,7 @@ bool RemoveImplied(Graph& graph, NodeId id) {
 // value belongs to the output's parameters).
 int Requantize(Graph& graph, NodeId id) {
   const Node node = graph.node(id);
-  if (DefinitionOf(node).quant != QuantTrait::kMove || node.outputs.size() != 1) return 0;
+  if (OpOf(node).quant != QuantTrait::kMove || node.outputs.size() != 1) return 0;
   const ValueId out = node.outputs[0];
   const TensorType to = graph.value(out).type;
   if (!to.quantized() || !to.quant->per_tensor()) return 0;
@@ -66,7 +66,7 @@ int Requantize(Graph& graph, NodeId id) {
     if (from.quantized() && !from.quant->per_tensor()) return 0;
   }
   if (different.empty()) return 0;
-  if (data == 1 && InputWith(DefinitionOf(node), Role::kFill) < 0) {
+  if (data == 1 && InputWith(OpOf(node), Role::kFill) < 0) {
     TensorType inner = graph.value(node.inputs[different[0]]).type;
     inner.shape = to.shape;
     const std::string name = graph.value(out).name;

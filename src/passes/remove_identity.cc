@@ -56,7 +56,7 @@ ValueId Passed(const Graph& graph, const Node& node) {
   if (!x.valid()) return {};
   const TensorType &from = graph.value(x).type, &to = graph.value(node.outputs[0]).type;
   const std::string& op = node.op;
-  const OpDef& def = DefinitionOf(node);
+  const OpDef& def = OpOf(node);
   if (def.view && def.elementwise) return x;
   if (op == "Cast")
     return from.dtype == to.dtype && from.dtype != DType::kUndefined ? x : ValueId{};

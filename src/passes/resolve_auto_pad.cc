@@ -57,8 +57,7 @@ std::optional<std::vector<int64_t>> Pads(const Graph& graph, const Node& node, b
 
 bool Resolve(Graph& graph, NodeId id) {
   const Node& node = graph.node(id);
-  if (!DefinitionOf(node).spatial || !node.attrs.Has("auto_pad") ||
-      node.attrs.Int("channels_last") != 0)
+  if (!OpOf(node).spatial || !node.attrs.Has("auto_pad") || node.attrs.Int("channels_last") != 0)
     return false;
   const std::string mode = node.attrs.String("auto_pad");
   if (mode == "SAME_UPPER" || mode == "SAME_LOWER") {

@@ -6,7 +6,6 @@
 #include "graph/float_reason.h"
 #include "kernels/kernel.h"
 #include "ops/op.h"
-#include "ops/util.h"
 #include "quant/plan.h"
 #include "reference/reference.h"
 #include "reference/util.h"
@@ -18,7 +17,7 @@ bool IsFloat32(const TensorType& type) { return type.dtype == DType::kFloat32; }
 
 // A kernel computes the operator in bfloat16, or moves elements of any type.
 bool HasBf16Kernel(const Node& node) {
-  const OpDef* op = FindOp(node.op, node.domain);
+  const OpDef* op = FindOp(node);
   if (op == nullptr || op->conversion == PrecisionChange::kCast) return false;
   if (op->view) return true;
   for (const KernelDef* kernel : AllKernels()) {

@@ -45,7 +45,7 @@ std::vector<ValueId> ValuesToWatch(const Graph& graph) {
   std::vector<ValueId> values;
   for (NodeId id : graph.order()) {
     const Node& node = graph.node(id);
-    const OpDef* op = FindOp(node.op, node.domain);
+    const OpDef* op = FindOp(node);
     if (op == nullptr || op->quant == QuantTrait::kFloat) continue;
     for (const auto* list : {&node.inputs, &node.outputs}) {
       for (ValueId v : *list) {

@@ -13,12 +13,10 @@ namespace {
 // Longest sums that int32 holds for certain, beside a bias of 2^30: 255 * 127 * k < 2^30.
 constexpr int64_t kMaxDepth = 33000;
 
-const OpDef* DefOf(const Node& node) { return FindOp(node.op, node.domain); }
-
 bool IsRealType(const TensorType& type) { return type.dtype == DType::kFloat32; }
 
 bool TakesConstants(const Node& node) {
-  const OpDef* op = DefOf(node);
+  const OpDef* op = FindOp(node);
   return op != nullptr && (op->quant == QuantTrait::kMove || op->quantizes_constants);
 }
 
@@ -134,7 +132,7 @@ class Planner {
   void Follow(NodeId id) {
     const Node& node = graph_.node(id);
     if (!HasRealValues(node)) return;
-    const OpDef* op = DefOf(node);
+    const OpDef* op = FindOp(node);
     if (op == nullptr || op->quant == QuantTrait::kFloat || op->prefers_float) {
       return Keep(id, {kNoInt8Kernel, fmt::format("{} is computed in float32", node.op)});
     }
@@ -183,7 +181,7 @@ class Planner {
 }  // namespace
 
 bool MovesOnly(const Node& node) {
-  const OpDef* op = DefOf(node);
+  const OpDef* op = FindOp(node);
   return op != nullptr && op->quant == QuantTrait::kMove;
 }
 

@@ -35,15 +35,11 @@ struct Definition {
   EvalResult (*evaluate_quantized)(const EvalArgs& args) = nullptr;
 };
 
-// Evaluates one node by its definition, which must be the one of its operator; handles quantized
-// types and channels_last as described at Definition. `evaluator` infers the types of subgraphs.
-// Errors: with the node's name and operator in front.
-EvalResult EvaluateBy(const Definition& definition, const Evaluator& evaluator, const Node& node,
-                      std::span<const Tensor> inputs, std::span<const TensorType> output_types);
-
-// Of rows sorted by domain and name. nullptr where there is none.
-const Definition* FindDefinition(std::span<const Definition* const> sorted, const Node& node);
-// Sorts rows for FindDefinition.
-std::vector<const Definition*> SortedDefinitions(std::span<const Definition* const> rows);
+// Evaluates a node of operator `op` by its definition; handles quantized types and channels_last as
+// described at Definition. `evaluator` infers the types of subgraphs. Errors: with the node's name
+// and operator in front.
+EvalResult EvaluateBy(const OpDef& op, const Definition& definition, const Evaluator& evaluator,
+                      const Node& node, std::span<const Tensor> inputs,
+                      std::span<const TensorType> output_types);
 
 }  // namespace evoq

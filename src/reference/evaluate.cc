@@ -220,10 +220,11 @@ Status SpendOn(const OpDef& op, const Node& node, std::span<const Tensor> stored
                                          : Status();
 }
 
-EvalResult Evaluate(const Definition& definition, const Evaluator& evaluator, const Node& node,
-                    std::span<const Tensor> inputs, std::span<const TensorType> declared) {
-  EVOQ_ASSIGN(const OpDef* op,
-              CheckedOp(node, [&](size_t i) { return i < inputs.size() && inputs[i].defined(); }));
+EvalResult Evaluate(const OpDef& op, const Definition& definition, const Evaluator& evaluator,
+                    const Node& node, std::span<const Tensor> inputs,
+                    std::span<const TensorType> declared) {
+  EVOQ_TRY(
+      CheckArity(op, node, [&](size_t i) { return i < inputs.size() && inputs[i].defined(); }));
   std::vector<TensorType> input_types;
   std::vector<const Tensor*> constants;
   std::vector<Tensor> stored;
@@ -233,18 +234,18 @@ EvalResult Evaluate(const Definition& definition, const Evaluator& evaluator, co
     input_types.push_back(inputs[i].type());
     constants.push_back(inputs[i].defined() ? &inputs[i] : nullptr);
     stored.push_back(inputs[i]);
-    if (inputs[i].defined() && InputIsChannelsLast(*op, node, i)) {
+    if (inputs[i].defined() && InputIsChannelsLast(op, node, i)) {
       EVOQ_ASSIGN(stored[i], Reordered(inputs[i], ChannelsFirstOrder, ToChannelsFirst));
     }
   }
   // Inferred again from the tensors at hand, so that operators meet sizes that fit, whatever the
   // caller declared.
   EVOQ_ASSIGN(std::vector<TensorType> types,
-              InferOutputs(*op, node, input_types, constants, declared, evaluator));
-  const bool last = IsChannelsLast(*op, node) && !types.empty();
+              InferOutputs(op, node, input_types, constants, declared, evaluator));
+  const bool last = IsChannelsLast(op, node) && !types.empty();
   if (last) types[0] = ToChannelsFirst(types[0]);
-  EVOQ_TRY(SpendOn(*op, node, stored, types));
-  EVOQ_ASSIGN(std::vector<Tensor> outputs, EvaluateStored(*op, definition, node, stored, types));
+  EVOQ_TRY(SpendOn(op, node, stored, types));
+  EVOQ_ASSIGN(std::vector<Tensor> outputs, EvaluateStored(op, definition, node, stored, types));
   EVOQ_CHECK(outputs.size() >= types.size(), "{} gave {} outputs of {}", node.op, outputs.size(),
              types.size());
   outputs.resize(types.size());
@@ -256,9 +257,10 @@ EvalResult Evaluate(const Definition& definition, const Evaluator& evaluator, co
 
 }  // namespace
 
-EvalResult EvaluateBy(const Definition& definition, const Evaluator& evaluator, const Node& node,
-                      std::span<const Tensor> inputs, std::span<const TensorType> output_types) {
-  return WithContext(Evaluate(definition, evaluator, node, inputs, output_types),
+EvalResult EvaluateBy(const OpDef& op, const Definition& definition, const Evaluator& evaluator,
+                      const Node& node, std::span<const Tensor> inputs,
+                      std::span<const TensorType> output_types) {
+  return WithContext(Evaluate(op, definition, evaluator, node, inputs, output_types),
                      [&] { return NodeLabel(node); });
 }
 

@@ -1,8 +1,7 @@
 #include "reference/reference.h"
 
-#include <algorithm>
-
 #include "ops/driver.h"
+#include "ops/op_rows.h"
 #include "reference/definition.h"
 
 namespace evoq {
@@ -14,18 +13,23 @@ namespace reference {
 }  // namespace reference
 
 std::span<const Definition* const> AllDefinitions() {
-  static const std::vector<const Definition*> all = SortedDefinitions(reference::kAllRows);
+  static const std::vector<const Definition*> all = SortedByOp<Definition>(reference::kAllRows);
   return all;
 }
 
-bool HasDefinition(const Node& node) { return FindDefinition(AllDefinitions(), node) != nullptr; }
+const Definition* FindDefinition(const Node& node) {
+  return FindByOp(AllDefinitions(), node.op, node.domain);
+}
+
+bool HasDefinition(const Node& node) { return FindDefinition(node) != nullptr; }
 
 Result<std::vector<Tensor>> EvaluateNode(const Node& node, std::span<const Tensor> inputs,
                                          std::span<const TensorType> output_types) {
-  const Definition* definition = FindDefinition(AllDefinitions(), node);
-  if (definition == nullptr)
+  const OpDef* op = FindOp(node);
+  const Definition* definition = FindDefinition(node);
+  if (op == nullptr || definition == nullptr)
     return Unsupported("{}: evoq has no operator of this name", NodeLabel(node));
-  return EvaluateBy(*definition, kReference, node, inputs, output_types);
+  return EvaluateBy(*op, *definition, kReference, node, inputs, output_types);
 }
 
 Result<std::vector<Tensor>> EvaluateGraph(

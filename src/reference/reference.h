@@ -22,6 +22,8 @@ bool HasDefinition(const Node& node);
 struct Definition;
 // Of all operators, sorted by domain and name, as AllOps().
 std::span<const Definition* const> AllDefinitions();
+// nullptr when evoq lacks the node's operator.
+const Definition* FindDefinition(const Node& node);
 
 // All definitions.
 inline constexpr Evaluator kReference = {.has = HasDefinition, .evaluate = EvaluateNode};

@@ -62,7 +62,8 @@ TEST(Sizes, AreSomeOfAll) {
   EXPECT_EQ((*sum)[0].data<int64_t>()[1], 8);
   const auto conv = EvaluateSizes(Of("Conv"), {}, {});
   ASSERT_FALSE(conv);
-  EXPECT_EQ(conv.error().message(), "node n (Conv): its definition is only in the whole libevoq");
+  EXPECT_EQ(conv.error().message(),
+            "node n (Conv): its reference implementation is only in libevoq");
 }
 
 }  // namespace

@@ -113,10 +113,66 @@ TEST(Roles, KindsOfOperators) {
   EXPECT_EQ(with(IsConversion), "Cast CastLike DequantizeLinear QuantizeLinear ");
   EXPECT_EQ(with(IsQuantize), "QuantizeLinear ");
   EXPECT_EQ(with(IsDequantize), "DequantizeLinear ");
+  EXPECT_EQ(with([](const Node& node) { return QuantizesOrDequantizes(FindOp(node)); }),
+            "DequantizeLinear DynamicQuantizeLinear QuantizeLinear ");
+  EXPECT_FALSE(QuantizesOrDequantizes(nullptr));
   EXPECT_FALSE(IsLinear(NodeOf("Conv", "another.domain")));
   EXPECT_FALSE(IsConversion(NodeOf("NoSuchOperator")));
   EXPECT_EQ(LinearFormOf(NodeOf("NoSuchOperator")), nullptr);
   EXPECT_EQ(LinearFormOf(NodeOf("Relu")), nullptr);
+}
+
+// An index that is out of range is an error of the run, wherever a row says that an input holds
+// indices: what a kernel may not meet.
+TEST(Roles, OfIndices) {
+  const Tensor x = Zeros({4, 4}), image = Zeros({1, 1, 4, 4}),
+               at = Tensor::FromValues<int64_t>(Shape{1, 1}, {9}),
+               place = Tensor::FromValues<int64_t>(Shape{1}, {9}),
+               pixel = Tensor::FromValues<int64_t>(Shape{1, 1, 1, 1}, {999});
+  const struct {
+    const char* op;
+    int input;
+    std::vector<Tensor> inputs;
+    Attrs attrs;
+  } kRows[] = {
+      {"Gather", 1, {x, place}, {}},
+      {"GatherElements", 1, {x, at}, {}},
+      {"GatherND", 1, {x, at}, {}},
+      {"MaxRoiPool",
+       1,
+       {image, Tensor::FromValues<float>(Shape{1, 5}, {9, 0, 0, 1, 1})},
+       With("pooled_shape", AttrValue(std::vector<int64_t>{1, 1}))},
+      {"MaxUnpool",
+       1,
+       {Zeros({1, 1, 1, 1}), pixel},
+       With("kernel_shape", AttrValue(std::vector<int64_t>{2, 2}))},
+      {"NegativeLogLikelihoodLoss",
+       1,
+       {x, Tensor::FromValues<int64_t>(Shape{4}, {9, 0, 0, 0})},
+       {}},
+      {"RoiAlign", 2, {image, Zeros({1, 4}), place}, {}},
+      {"RotaryEmbedding", 3, {Zeros({1, 1, 1, 4}), Zeros({4, 2}), Zeros({4, 2}), at}, {}},
+      {"Scatter", 1, {x, at, Zeros({1, 1})}, {}},
+      {"ScatterElements", 1, {x, at, Zeros({1, 1})}, {}},
+      {"ScatterND", 1, {x, at, Zeros({1, 4})}, {}},
+      {"SoftmaxCrossEntropyLoss", 1, {x, Tensor::FromValues<int64_t>(Shape{4}, {9, 0, 0, 0})}, {}},
+      {"TensorScatter", 2, {Zeros({1, 1, 4, 2}), Zeros({1, 1, 2, 2}), place}, {}},
+  };
+  std::string named, found;
+  for (const auto& row : kRows) {
+    named += fmt::format("{} {}; ", row.op, row.input);
+    const Node node = NodeOf(row.op);
+    EXPECT_EQ(IndexInput(node), row.input) << row.op;
+    EXPECT_TRUE(ReadsByIndex(node)) << row.op;
+    const std::string error = EvalError(row.op, row.inputs, row.attrs);
+    EXPECT_NE(error.find('9'), std::string::npos) << row.op << ": " << error;
+  }
+  for (const OpDef* op : AllOps()) {
+    if (op->indices >= 0) found += fmt::format("{} {}; ", op->name, op->indices);
+  }
+  EXPECT_EQ(found, named);
+  EXPECT_EQ(IndexInput(NodeOf("OneHot")), -1) << "an index out of range is a row of zeros";
+  EXPECT_FALSE(ReadsByIndex(NodeOf("NoSuchOperator")));
 }
 
 TEST(Roles, OfInputs) {

@@ -1,6 +1,7 @@
 #include "reference/sizes.h"
 
 #include "ops/op.h"
+#include "ops/op_rows.h"
 #include "reference/definition.h"
 
 namespace evoq {
@@ -14,8 +15,8 @@ namespace reference {
 namespace {
 
 const Definition* Find(const Node& node) {
-  static const std::vector<const Definition*> sorted = SortedDefinitions(reference::kAllRows);
-  return FindDefinition(sorted, node);
+  static const std::vector<const Definition*> sorted = SortedByOp<Definition>(reference::kAllRows);
+  return FindByOp<Definition>(sorted, node.op, node.domain);
 }
 
 }  // namespace
@@ -25,9 +26,10 @@ bool ComputesSizes(const Node& node) { return Find(node) != nullptr; }
 Result<std::vector<Tensor>> EvaluateSizes(const Node& node, std::span<const Tensor> inputs,
                                           std::span<const TensorType> output_types) {
   const Definition* definition = Find(node);
-  if (definition == nullptr)
-    return Unsupported("{}: its definition is only in the whole libevoq", NodeLabel(node));
-  return EvaluateBy(*definition, kSizes, node, inputs, output_types);
+  const OpDef* op = FindOp(node);
+  if (op == nullptr || definition == nullptr)
+    return Unsupported("{}: its reference implementation is only in libevoq", NodeLabel(node));
+  return EvaluateBy(*op, *definition, kSizes, node, inputs, output_types);
 }
 
 }  // namespace evoq

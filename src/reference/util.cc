@@ -7,7 +7,7 @@
 namespace evoq {
 
 InferResult InferFromValues(const EvalArgs& args) {
-  const OpDef* op = FindOp(args.node.op, args.node.domain);
+  const OpDef* op = FindOp(args.node);
   EVOQ_CHECK(op != nullptr, "{} has no row", args.node.op);
   std::vector<TensorType> types;
   std::vector<const Tensor*> constants;

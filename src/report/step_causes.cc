@@ -30,7 +30,7 @@ bool WritesNarrow(const Graph& graph, const Node& node) {
 
 // Of ONNX, or of the dialect (Silu, Lookup, DynamicConv, ...).
 QuantTrait TraitOf(const Node& node) {
-  const OpDef* op = FindOp(node.op, node.domain);
+  const OpDef* op = FindOp(node);
   return op == nullptr ? QuantTrait::kFloat : op->quant;
 }
 
@@ -42,10 +42,7 @@ bool OnlyRescales(const Node& node) {
   for (size_t at = 0; at < function.size();) {
     const size_t end = std::min(function.find(", ", at), function.size());
     const std::string op = function.substr(at, end - at);
-    const OpDef* def = FindOp(op);
-    if (def == nullptr || (def->conversion != PrecisionChange::kQuantize &&
-                           def->conversion != PrecisionChange::kDequantize))
-      return false;
+    if (!QuantizesOrDequantizes(FindOp(op))) return false;
     at = end + 2;
   }
   return true;

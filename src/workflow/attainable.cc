@@ -11,10 +11,7 @@ namespace {
 bool IsQuantized(const Graph& graph) {
   for (NodeId id : graph.order()) {
     const Node& node = graph.node(id);
-    const OpDef* op = FindOp(node.op, node.domain);
-    if (op != nullptr && op->conversion != PrecisionChange::kNone &&
-        op->conversion != PrecisionChange::kCast)
-      return true;
+    if (QuantizesOrDequantizes(FindOp(node))) return true;
     for (ValueId v : node.outputs) {
       if (v.valid() && graph.value(v).type.quantized()) return true;
     }

@@ -38,10 +38,7 @@ json LayerJson(const Program& program, const Step& step) {
                 {"ParameterType", node.op},
                 {"TacticName", step.decision.kernel},
                 {"Precision", PrecisionName(step.decision.precision)}};
-  if (const OpDef* op = FindOp(node.op, node.domain);
-      op != nullptr && (op->conversion == PrecisionChange::kQuantize ||
-                        op->conversion == PrecisionChange::kDequantize))
-    layer["Origin"] = "QDQ";
+  if (QuantizesOrDequantizes(FindOp(node))) layer["Origin"] = "QDQ";
   if (node.inputs.size() > 1 && node.input(1).valid() &&
       program.graph->value(node.input(1)).is_constant()) {
     const TensorType& weight = program.graph->value(node.input(1)).type;

@@ -20,7 +20,7 @@ bool ComputesReals(const Graph& graph, const Node& node) {
 
 bool IsDynamic(const Graph& graph, const Step& step) {
   const Node& node = graph.node(step.node);
-  const OpDef* op = FindOp(node.op, node.domain);
+  const OpDef* op = FindOp(node);
   if (op == nullptr) return false;
   const bool zero_at_run_time = op->linear != nullptr && InputWith(*op, Role::kZeroPoint) >= 0;
   return op->ranges_at_run_time || zero_at_run_time;
@@ -28,7 +28,7 @@ bool IsDynamic(const Graph& graph, const Step& step) {
 
 bool HasNoIntegerForm(const Graph& graph, const Step& step) {
   const Node& node = graph.node(step.node);
-  const OpDef* op = FindOp(node.op, node.domain);
+  const OpDef* op = FindOp(node);
   if (IsConversion(node)) return false;
   return (op == nullptr || op->quant == QuantTrait::kFloat) &&
          step.decision.precision == Precision::kFloat32 && ComputesReals(graph, node);
