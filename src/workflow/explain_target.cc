@@ -23,10 +23,10 @@ Result<const Runtime*> RuntimeNamed(const std::string& name) {
 }
 
 // The range of the first pair behind an input: what the model was quantized for.
-const TensorType* GridBehind(const Graph& graph, ValueId input) {
+const TensorType* QuantTypeBehind(const Graph& graph, ValueId input) {
   for (NodeId user : graph.value(input).users) {
-    const TensorType* grid = IsQuantize(graph.node(user)) ? GridOf(graph, user) : nullptr;
-    if (grid != nullptr && grid->quant->per_tensor()) return grid;
+    const TensorType* type = IsQuantize(graph.node(user)) ? QuantTypeOf(graph, user) : nullptr;
+    if (type != nullptr && type->quant->per_tensor()) return type;
   }
   return nullptr;
 }
@@ -37,10 +37,10 @@ Result<Samples> RandomSamples(const Graph& graph, const InputShapes& shapes, int
   EVOQ_TRY(BindShapes(bound, shapes));
   EVOQ_ASSIGN(Samples samples, RandomInputs(bound, {}, count));
   for (size_t i = 0; i < graph.inputs().size(); ++i) {
-    const TensorType* grid = GridBehind(graph, graph.inputs()[i]);
-    if (grid == nullptr || graph.value(graph.inputs()[i]).type.dtype != DType::kFloat32) continue;
-    const auto low = static_cast<float>(LowOf(*grid)),
-               width = static_cast<float>(HighOf(*grid) - LowOf(*grid));
+    const TensorType* type = QuantTypeBehind(graph, graph.inputs()[i]);
+    if (type == nullptr || graph.value(graph.inputs()[i]).type.dtype != DType::kFloat32) continue;
+    const auto low = static_cast<float>(LowOf(*type)),
+               width = static_cast<float>(HighOf(*type) - LowOf(*type));
     for (std::vector<Tensor>& sample : samples.inputs) {
       for (int64_t k = 0; k < sample[i].elements(); ++k) {
         float& x = sample[i].mutable_data<float>()[k];

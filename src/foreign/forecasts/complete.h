@@ -1,4 +1,5 @@
-// Giving an operator the Q/DQ pairs that it lacks, with grids that the graph itself determines.
+// Giving an operator the Q/DQ pairs that it lacks, with quantization parameters that the
+// graph itself determines.
 #pragma once
 
 #include <vector>
@@ -22,10 +23,10 @@ bool TouchesIntegers(const Graph& graph, const Node& node);
 // weights or a quantized result: integers that nobody uses afterwards only cost accuracy.
 bool LeadsToIntegers(const Graph& graph, ValueId value);
 
-// The grids that the missing pairs would get; empty types where the graph does not determine them:
-//   * a value that is quantized elsewhere has that grid;
-//   * operators that move values have one grid on both sides;
-//   * an average lies within its input's grid;
+// The types that the missing pairs would get; empty ones where the graph does not determine them:
+//   * a value that is quantized elsewhere has that type;
+//   * operators that move values have the same parameters on both sides;
+//   * an average lies within its input's range;
 //   * an operand of a sum y = a + b lies in [low(y) - high(b), high(y) - low(b)], or saturates y;
 //   with a Relu behind the sum
 //     low(y) is 0 and an operand below -high(b) makes the Relu's result 0 whatever it is.
@@ -37,7 +38,7 @@ struct Completion {
 Completion PlanCompletion(const Graph& graph, const Node& node, const Missing& missing,
                           bool output_needed);
 
-// Places the pairs. False when they are there already or the grids are unknown.
+// Places the pairs. False when they are there already or their types are unknown.
 bool CompletePairs(Graph& graph, NodeId id, bool output_needed);
 
 }  // namespace evoq

@@ -47,15 +47,15 @@ Graph Dynamic(bool faulty) {
 }
 
 Graph Residual(bool faulty, const char* runtime) {
-  const bool signed_grids = std::string_view(runtime) == "tensorrt";
+  const bool symmetric = std::string_view(runtime) == "tensorrt";
   Net n;
-  const DType dtype = signed_grids ? DType::kInt8 : DType::kUint8;
-  const int zero = signed_grids ? 0 : 128;
+  const DType dtype = symmetric ? DType::kInt8 : DType::kUint8;
+  const int zero = symmetric ? 0 : 128;
   const ValueId in = n.Op("Relu", {n.Conv(n.Pair(n.x, 0.03f, zero, dtype))});
-  const ValueId a = n.Pair(in, 0.04f, signed_grids ? 0 : 0, dtype);
+  const ValueId a = n.Pair(in, 0.04f, 0, dtype);
   const ValueId product = n.Conv(a);
   const ValueId shortcut = faulty ? in : a;
-  const ValueId left = signed_grids || faulty ? product : n.Pair(product, 0.05f, zero, dtype);
+  const ValueId left = symmetric || faulty ? product : n.Pair(product, 0.05f, zero, dtype);
   return n.Done({n.Pair(n.Op("Add", {left, shortcut}), 0.08f, zero, dtype)});
 }
 
@@ -442,9 +442,9 @@ TEST(Placement, OrtPropagatesPairsItself) {
   EXPECT_TRUE(e.findings.empty());
 }
 
-// Grids hold behind operators that only move values: TensorRT and OpenVINO carry DequantizeLinear
-// down.
-TEST(Placement, GridsHoldBehindMoves) {
+// Quantization parameters hold behind operators that only move values: TensorRT and OpenVINO carry
+// DequantizeLinear down.
+TEST(Placement, ParametersHoldBehindMoves) {
   for (const char* runtime : {"tensorrt", "openvino"}) {
     Net n;
     const ValueId y = n.Op("Flatten", {n.Pair(n.x, 0.02f, 0, DType::kInt8)});
@@ -463,13 +463,13 @@ TEST(Placement, AddendsTakeTheRangeThatTheSumLeaves) {
   Graph graph = n.Done({n.Pair(n.Op("Relu", {n.Op("Add", {product, a})}), 0.02f)});
   ASSERT_TRUE(RepairPlacement(graph, *FindRuntime("ort-cpu")));
   const NodeId add = graph.FindNode("Add");
-  const TensorType* grid = ReadGrid(graph, graph.node(add).input(0));
-  ASSERT_NE(grid, nullptr);
-  EXPECT_NEAR(LowOf(*grid), -2.55, 0.06);  // a sum of less than -2.55 + 2.55 is 0 behind the Relu
-  EXPECT_NEAR(HighOf(*grid), 5.1, 0.06);
+  const TensorType* type = ReadQuantType(graph, graph.node(add).input(0));
+  ASSERT_NE(type, nullptr);
+  EXPECT_NEAR(LowOf(*type), -2.55, 0.06);  // a sum of less than -2.55 + 2.55 is 0 behind the Relu
+  EXPECT_NEAR(HighOf(*type), 5.1, 0.06);
 }
 
-// A result that only holds its operands' numbers: of one grid, theirs; of two, from the least to
+// A result that only holds its operands' numbers: of one range, theirs; of two, from the least to
 // the greatest of both, also where an operand's pair is still to come.
 TEST(Placement, ResultsOfMovesReachAsFarAsTheirOperands) {
   struct Case {
@@ -547,9 +547,9 @@ TEST(Placement, ScalesOfWeightsNumberOutputChannels) {
       EXPECT_EQ(FindingOf(e, "weight-axis") != nullptr, axis != c.axis)
           << c.op << ", transB " << c.trans_b << ", axis " << axis;
       EXPECT_TRUE(RepairPlacement(graph, ort));
-      const TensorType* w = ReadGrid(graph, graph.node(graph.FindNode(c.op)).input(1));
+      const TensorType* w = ReadQuantType(graph, graph.node(graph.FindNode(c.op)).input(1));
       if (w == nullptr) {
-        ADD_FAILURE() << c.op << ": the weights lost their grid";
+        ADD_FAILURE() << c.op << ": the weights lost their quantization";
         continue;
       }
       EXPECT_EQ(w->quant->axis, c.axis) << c.op << ", transB " << c.trans_b << ", axis " << axis;

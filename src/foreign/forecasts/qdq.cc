@@ -18,7 +18,7 @@ bool IsAverage(const Node& node) {
          (node.op == "AveragePool" || node.op == "GlobalAveragePool" || node.op == "ReduceMean");
 }
 
-const TensorType* GridOf(const Graph& graph, NodeId id) {
+const TensorType* QuantTypeOf(const Graph& graph, NodeId id) {
   const Node& node = graph.node(id);
   const ValueId stored = IsQuantize(node) ? node.outputs[0] : node.input(0);
   return stored.valid() && graph.value(stored).type.quantized() ? &graph.value(stored).type
@@ -35,9 +35,9 @@ NodeId DequantizerOf(const Graph& graph, ValueId real) {
 
 }  // namespace
 
-const TensorType* ReadGrid(const Graph& graph, ValueId real) {
+const TensorType* ReadQuantType(const Graph& graph, ValueId real) {
   const NodeId id = DequantizerOf(graph, real);
-  return id.valid() ? GridOf(graph, id) : nullptr;
+  return id.valid() ? QuantTypeOf(graph, id) : nullptr;
 }
 
 NodeId OnlyQuantizer(const Graph& graph, ValueId real) {
@@ -45,12 +45,12 @@ NodeId OnlyQuantizer(const Graph& graph, ValueId real) {
   return graph.alive(id) && IsQuantize(graph.node(id)) ? id : NodeId{};
 }
 
-const TensorType* WrittenGrid(const Graph& graph, ValueId real) {
-  if (const NodeId id = OnlyQuantizer(graph, real); id.valid()) return GridOf(graph, id);
+const TensorType* WrittenQuantType(const Graph& graph, ValueId real) {
+  if (const NodeId id = OnlyQuantizer(graph, real); id.valid()) return QuantTypeOf(graph, id);
   const NodeId clamp = graph.OnlyUser(real);
   if (!graph.alive(clamp) || !IsClamp(graph.node(clamp))) return nullptr;
   const NodeId id = OnlyQuantizer(graph, graph.node(clamp).outputs[0]);
-  return id.valid() ? GridOf(graph, id) : nullptr;
+  return id.valid() ? QuantTypeOf(graph, id) : nullptr;
 }
 
 bool IsConstantLike(const Graph& graph, ValueId value) {
@@ -66,31 +66,31 @@ bool IsActivation(const Graph& graph, ValueId value) {
          !IsConstantLike(graph, value);
 }
 
-double LowOf(const TensorType& grid) {
-  return static_cast<double>(IntegerMin(grid.dtype) - grid.quant->zero_points[0]) *
-         static_cast<double>(grid.quant->scales[0]);
+double LowOf(const TensorType& type) {
+  return static_cast<double>(IntegerMin(type.dtype) - type.quant->zero_points[0]) *
+         static_cast<double>(type.quant->scales[0]);
 }
-double HighOf(const TensorType& grid) {
-  return static_cast<double>(IntegerMax(grid.dtype) - grid.quant->zero_points[0]) *
-         static_cast<double>(grid.quant->scales[0]);
+double HighOf(const TensorType& type) {
+  return static_cast<double>(IntegerMax(type.dtype) - type.quant->zero_points[0]) *
+         static_cast<double>(type.quant->scales[0]);
 }
-bool SameGrid(const TensorType& a, const TensorType& b) {
+bool SameQuantParams(const TensorType& a, const TensorType& b) {
   return a.dtype == b.dtype && *a.quant == *b.quant;
 }
 
-TensorType GridFor(double low, double high, DType dtype, bool symmetric, const Shape& shape) {
+TensorType QuantTypeFor(double low, double high, DType dtype, bool symmetric, const Shape& shape) {
   const Range range{.min = static_cast<float>(low), .max = static_cast<float>(high)};
   return TensorType(dtype, shape, ActivationParams(range, dtype, symmetric));
 }
 
-ValueId AddPair(Graph& graph, ValueId real, const TensorType& grid) {
-  TensorType type = grid;
+ValueId AddPair(Graph& graph, ValueId real, const TensorType& quant_type) {
+  TensorType type = quant_type;
   type.shape = graph.value(real).type.shape;
   const std::string name = graph.value(real).name;
   ValueId stored;
   for (NodeId user : graph.value(real).users) {
-    const TensorType* known = IsQuantize(graph.node(user)) ? GridOf(graph, user) : nullptr;
-    if (known != nullptr && SameGrid(*known, type)) stored = graph.node(user).outputs[0];
+    const TensorType* known = IsQuantize(graph.node(user)) ? QuantTypeOf(graph, user) : nullptr;
+    if (known != nullptr && SameQuantParams(*known, type)) stored = graph.node(user).outputs[0];
   }
   if (!stored.valid()) stored = graph.Apply("QuantizeLinear", name + "_quantize", {real}, {}, type);
   for (NodeId user : graph.value(stored).users) {
@@ -126,23 +126,23 @@ bool BypassPair(Graph& graph, NodeId dequantize) {
 
 namespace {
 
-const TensorType* WeightGrid(const Graph& graph, const Node& node) {
-  const TensorType* grid = ReadGrid(graph, node.input(1));
-  return grid != nullptr && IsConstantLike(graph, node.input(1)) && grid->quant->block == 0
-             ? grid
+const TensorType* WeightQuantTypeOf(const Graph& graph, const Node& node) {
+  const TensorType* type = ReadQuantType(graph, node.input(1));
+  return type != nullptr && IsConstantLike(graph, node.input(1)) && type->quant->block == 0
+             ? type
              : nullptr;
 }
 
 bool HasStoredBias(const Graph& graph, const Node& node) {
   if (!node.input(2).valid()) return false;
-  const TensorType* bias = ReadGrid(graph, node.input(2));
+  const TensorType* bias = ReadQuantType(graph, node.input(2));
   return bias != nullptr && bias->dtype == DType::kInt32 && IsConstantLike(graph, node.input(2));
 }
 
 }  // namespace
 
-void Regrid(Graph& graph, ValueId stored, const TensorType& grid) {
-  TensorType type = grid;
+void SetQuantType(Graph& graph, ValueId stored, const TensorType& quant_type) {
+  TensorType type = quant_type;
   type.shape = graph.value(stored).type.shape;
   graph.SetType(stored, type);
   for (NodeId dequantize : std::vector<NodeId>(graph.value(stored).users)) {
@@ -183,7 +183,7 @@ void ReplaceDequantized(Graph& graph, NodeId id, size_t i, Tensor tensor) {
                              TensorType(DType::kFloat32, shape)));
 }
 
-bool IsBiasGrid(const TensorType& bias, const TensorType& x, const TensorType& w) {
+bool IsBiasQuantType(const TensorType& bias, const TensorType& x, const TensorType& w) {
   if (bias.dtype != DType::kInt32 || !x.quant->per_tensor() || w.quant->block != 0) return false;
   const auto &b = bias.quant->scales, &s = w.quant->scales;
   const size_t count = std::max(b.size(), s.size());
@@ -200,8 +200,8 @@ bool IsBiasGrid(const TensorType& bias, const TensorType& x, const TensorType& w
 
 bool QuantizeBiasOf(Graph& graph, NodeId id) {
   const Node& node = graph.node(id);
-  const TensorType* x = ReadGrid(graph, node.input(0));
-  const TensorType* w = WeightGrid(graph, node);
+  const TensorType* x = ReadQuantType(graph, node.input(0));
+  const TensorType* w = WeightQuantTypeOf(graph, node);
   const Tensor bias = RealConstant(graph, node.input(2));
   if (x == nullptr || !x->quant->per_tensor() || w == nullptr || !bias.defined() ||
       bias.shape().rank() != 1)

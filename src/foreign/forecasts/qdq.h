@@ -17,15 +17,15 @@ bool IsAverage(const Node& node);  // means of elements: pooling or ReduceMean
 
 // The type of the integers that a QuantizeLinear writes or a DequantizeLinear reads; nullptr where
 // scale and zero point are computed or their readers disagree.
-const TensorType* GridOf(const Graph& graph, NodeId id);
-// The grid from which a real value is dequantized, nullptr where it is not.
-const TensorType* ReadGrid(const Graph& graph, ValueId real);
+const TensorType* QuantTypeOf(const Graph& graph, NodeId id);
+// The type from which a real value is dequantized, nullptr where it is not.
+const TensorType* ReadQuantType(const Graph& graph, ValueId real);
 // The only reader of a real value, which is no graph output, when it is a QuantizeLinear; else
 // invalid.
 NodeId OnlyQuantizer(const Graph& graph, ValueId real);
-// The grid to which a real value is quantized: by its only reader, or by the QuantizeLinear behind
+// The type to which a real value is quantized: by its only reader, or by the QuantizeLinear behind
 // a Relu or Clip that alone reads it.
-const TensorType* WrittenGrid(const Graph& graph, ValueId real);
+const TensorType* WrittenQuantType(const Graph& graph, ValueId real);
 
 // A float32 value that is computed or an input of the graph, not a constant nor a dequantized
 // constant.
@@ -33,27 +33,28 @@ bool IsActivation(const Graph& graph, ValueId value);
 // A constant, or a DequantizeLinear of one.
 bool IsConstantLike(const Graph& graph, ValueId value);
 
-// The smallest and largest real number of a per-tensor grid.
-double LowOf(const TensorType& grid);
-double HighOf(const TensorType& grid);
-bool SameGrid(const TensorType& a, const TensorType& b);
+// The smallest and largest real number of a type with per-tensor parameters.
+double LowOf(const TensorType& type);
+double HighOf(const TensorType& type);
+// Whether dtype, scales and zero points are the same, whatever the shape.
+bool SameQuantParams(const TensorType& a, const TensorType& b);
 // An 8-bit per-tensor type whose numbers reach from low to high, both sides of 0.
-TensorType GridFor(double low, double high, DType dtype, bool symmetric, const Shape& shape);
+TensorType QuantTypeFor(double low, double high, DType dtype, bool symmetric, const Shape& shape);
 
 // ---- changes. The caller sorts, removes dead nodes and infers types afterwards.
 
-// `real` through a QuantizeLinear and a DequantizeLinear of that grid: the dequantized value, which
-// nobody reads yet. An existing pair of that grid is used.
-ValueId AddPair(Graph& graph, ValueId real, const TensorType& grid);
+// `real` through a QuantizeLinear and a DequantizeLinear of these quantization parameters: the
+// dequantized value, which nobody reads yet. An existing pair with the same is used.
+ValueId AddPair(Graph& graph, ValueId real, const TensorType& type);
 // The readers of `real` other than QuantizeLinear nodes, and the graph's outputs if `outputs`, read
 // `to` instead.
 void MoveReaders(Graph& graph, ValueId real, ValueId to, bool outputs);
 // Readers of the DequantizeLinear read what its QuantizeLinear reads. False where that would change
 // the names of the graph's outputs.
 bool BypassPair(Graph& graph, NodeId dequantize);
-// A stored activation gets another grid; int32 biases of weighted operators that read it follow its
-// scale.
-void Regrid(Graph& graph, ValueId stored, const TensorType& grid);
+// A stored activation gets other quantization parameters; int32 biases of weighted operators that
+// read it follow its scale.
+void SetQuantType(Graph& graph, ValueId stored, const TensorType& type);
 // The constant behind input i of the node becomes a float32 constant. False where it is no
 // dequantized constant.
 bool FoldDequantized(Graph& graph, NodeId id, size_t i);
@@ -61,9 +62,9 @@ bool FoldDequantized(Graph& graph, NodeId id, size_t i);
 void ReplaceDequantized(Graph& graph, NodeId id, size_t i, Tensor tensor);
 // The float32 value of a constant or dequantized constant; undefined for others.
 Tensor RealConstant(const Graph& graph, ValueId value);
-// Whether int32 biases of this grid are sums of products of integers of the others: scale s_x *
+// Whether int32 biases of type `bias` are sums of products of integers of the others: scale s_x *
 // s_w[c], within 1%.
-bool IsBiasGrid(const TensorType& bias, const TensorType& x, const TensorType& w);
+bool IsBiasQuantType(const TensorType& bias, const TensorType& x, const TensorType& w);
 // The bias of a weighted operator becomes int32 at s_x * s_w[c], when x and w are dequantized;
 // false where they are not.
 bool QuantizeBiasOf(Graph& graph, NodeId id);

@@ -32,14 +32,15 @@ void Repair(Graph& graph, const char* runtime) {
   EXPECT_FALSE(repairs->repairs.empty());
 }
 
-// The grid that the only QuantizeLinear behind the first node of this operator has.
-TensorType GridBehind(const Graph& graph, const char* op) {
+// The type that the only QuantizeLinear behind the first node of this operator writes.
+TensorType QuantTypeBehind(const Graph& graph, const char* op) {
   for (NodeId id : graph.order()) {
     if (graph.node(id).op != op) continue;
     const NodeId quantize = OnlyQuantizer(graph, graph.node(id).outputs[0]);
-    if (quantize.valid() && GridOf(graph, quantize) != nullptr) return *GridOf(graph, quantize);
+    if (quantize.valid() && QuantTypeOf(graph, quantize) != nullptr)
+      return *QuantTypeOf(graph, quantize);
   }
-  ADD_FAILURE() << "no grid behind " << op;
+  ADD_FAILURE() << "no quantization behind " << op;
   return TensorType(DType::kUint8, Shape{}, QuantParams::PerTensor(1, 0));
 }
 
@@ -90,7 +91,7 @@ TEST(Rules, TwoPairsInARow) {
   EXPECT_EQ(found(false, true), "") << "somebody reads what lies between";
 }
 
-// The grid becomes the part of itself that the clamp leaves.
+// The range becomes the part of itself that the clamp leaves.
 TEST(Rules, AClampThatIsKept) {
   const auto net = [](bool clip, float scale, int zero, DType dtype = DType::kUint8) {
     Net n;
@@ -117,10 +118,10 @@ TEST(Rules, AClampThatIsKept) {
                         Case{true, 0.03f, 20, -0.6, 2}, Case{true, 0.01f, 150, -1, 1.05}}) {
     Graph graph = net(c.clip, c.scale, c.zero);
     Repair(graph, "ort-cpu");
-    const TensorType grid = GridBehind(graph, c.clip ? "Clip" : "Relu");
+    const TensorType type = QuantTypeBehind(graph, c.clip ? "Clip" : "Relu");
     const double step = (c.high - c.low) / 255;
-    EXPECT_NEAR(LowOf(grid), c.low, step) << c.scale << ", " << c.zero;
-    EXPECT_NEAR(HighOf(grid), c.high, step) << c.scale << ", " << c.zero;
+    EXPECT_NEAR(LowOf(type), c.low, step) << c.scale << ", " << c.zero;
+    EXPECT_NEAR(HighOf(type), c.high, step) << c.scale << ", " << c.zero;
   }
 }
 
@@ -139,10 +140,10 @@ TEST(Rules, SignedActivations) {
   EXPECT_EQ(Found(net(true), "ort-cpu", "signed-activations"), "3/2") << "an output stays";
   Graph graph = net(false);
   Repair(graph, "ort-cpu");
-  const TensorType grid = GridBehind(graph, "Conv");
-  EXPECT_EQ(grid.dtype, DType::kUint8);
-  EXPECT_EQ(grid.quant->zero_points, (std::vector<int32_t>{123}));
-  EXPECT_EQ(grid.quant->scales, (std::vector<float>{0.05f}));
+  const TensorType type = QuantTypeBehind(graph, "Conv");
+  EXPECT_EQ(type.dtype, DType::kUint8);
+  EXPECT_EQ(type.quant->zero_points, (std::vector<int32_t>{123}));
+  EXPECT_EQ(type.quant->scales, (std::vector<float>{0.05f}));
   // Where one reader of each can have it turned by the session itself, nothing is lost.
   Net n;
   EXPECT_EQ(
@@ -174,11 +175,11 @@ TEST(Rules, ActivationsWithAZeroPoint) {
   Graph graph = net(100, DType::kUint8);
   Repair(graph, "tensorrt");
   const NodeId conv = graph.FindNode("Conv");
-  const TensorType* grid = ReadGrid(graph, graph.node(conv).input(0));
-  ASSERT_NE(grid, nullptr);
-  EXPECT_EQ(grid->dtype, DType::kInt8);
-  EXPECT_EQ(grid->quant->zero_points[0], 0);
-  EXPECT_NEAR(grid->quant->scales[0], 0.02 * 155 / 127, 1e-4);
+  const TensorType* type = ReadQuantType(graph, graph.node(conv).input(0));
+  ASSERT_NE(type, nullptr);
+  EXPECT_EQ(type->dtype, DType::kInt8);
+  EXPECT_EQ(type->quant->zero_points[0], 0);
+  EXPECT_NEAR(type->quant->scales[0], 0.02 * 155 / 127, 1e-4);
 }
 
 TEST(Rules, WhatIsToldOfAPlace) {
@@ -227,7 +228,8 @@ TEST(Rules, APairBetweenFloats) {
   EXPECT_EQ(found(kBehindIntegers), "");
 }
 
-// The missing pairs of a sum are named, and are placed where grids are known.
+// The missing pairs of a sum are named, and are placed where their quantization
+// parameters are known.
 TEST(Rules, MissingPairsOfASum) {
   const auto found = [](bool left, bool right, bool result, const char* runtime) {
     Net n;
@@ -258,10 +260,10 @@ TEST(Rules, ConstantsBesideFloats) {
   }
 }
 
-TEST(Rules, AnInputThatIsOmittedHasNoGrid) {
+TEST(Rules, AnInputThatIsOmittedHasNoQuantType) {
   Net n;
-  EXPECT_EQ(ReadGrid(n.graph, ValueId()), nullptr);
-  EXPECT_NE(ReadGrid(n.graph, n.Pair(n.x, 0.02f, 128)), nullptr);
+  EXPECT_EQ(ReadQuantType(n.graph, ValueId()), nullptr);
+  EXPECT_NE(ReadQuantType(n.graph, n.Pair(n.x, 0.02f, 128)), nullptr);
 }
 
 TEST(Rules, AResultThatIsReadTwice) {
@@ -284,7 +286,7 @@ TEST(Rules, AResultThatIsReadTwice) {
   EXPECT_EQ(found(kOneAndFloat, "Softplus"), "") << "it has no integer form";
 }
 
-TEST(Rules, AnotherGridBehindAMove) {
+TEST(Rules, AnotherQuantTypeBehindAMove) {
   const auto found = [](float scale, bool output) {
     Net n;
     const ValueId y =
@@ -318,13 +320,13 @@ TEST(Rules, AnActivationThatIsNotSplit) {
   EXPECT_EQ(found(0.25f, DType::kUint16), "");
   Graph leaky = net("LeakyRelu", 0.25f, 0.025f, 50, DType::kUint8);
   Repair(leaky, "ort-cpu");
-  EXPECT_NEAR(LowOf(GridBehind(leaky, "Conv")), -5, 0.04);
-  EXPECT_NEAR(HighOf(GridBehind(leaky, "Conv")), 5.125, 0.04);
+  EXPECT_NEAR(LowOf(QuantTypeBehind(leaky, "Conv")), -5, 0.04);
+  EXPECT_NEAR(HighOf(QuantTypeBehind(leaky, "Conv")), 5.125, 0.04);
   Net n;
   Graph sigmoid = n.Done({n.Pair(n.Op("Sigmoid", {n.Conv(n.Pair(n.x, 0.02f, 128))}), 0.004f)});
   Repair(sigmoid, "ort-cpu");
-  EXPECT_NEAR(LowOf(GridBehind(sigmoid, "Conv")), -6.2126, 0.05);
-  EXPECT_NEAR(HighOf(GridBehind(sigmoid, "Conv")), 6.2126, 0.05);
+  EXPECT_NEAR(LowOf(QuantTypeBehind(sigmoid, "Conv")), -6.2126, 0.05);
+  EXPECT_NEAR(HighOf(QuantTypeBehind(sigmoid, "Conv")), 6.2126, 0.05);
 }
 
 // The integers less their zero point, where that fits a signed byte, with the same scales;
@@ -383,7 +385,7 @@ TEST(Rules, ABatchNormalizationApart) {
     Graph graph = net(1e-5f, epsilon, false);
     Repair(graph, "ort-cpu");
     EXPECT_EQ(graph.FindNode("BatchNormalization"), NodeId{});
-    const TensorType* w = ReadGrid(graph, graph.node(graph.FindNode("Conv")).input(1));
+    const TensorType* w = ReadQuantType(graph, graph.node(graph.FindNode("Conv")).input(1));
     ASSERT_NE(w, nullptr);
     EXPECT_NEAR(w->quant->scales[0], 0.001 * 0.01 / std::sqrt(sum), 1e-7);
     // The bias is B - mean * factor.
@@ -393,30 +395,32 @@ TEST(Rules, ABatchNormalizationApart) {
   }
 }
 
-TEST(Grids, LowAndHigh) {
+TEST(QuantTypes, LowAndHigh) {
   const TensorType u(DType::kUint8, Shape{2}, QuantParams::PerTensor(0.5f, 100)),
       i(DType::kInt8, Shape{2}, QuantParams::PerTensor(0.5f, -28));
   EXPECT_EQ(LowOf(u), -50);
   EXPECT_EQ(HighOf(u), 77.5);
   EXPECT_EQ(LowOf(i), -50);
   EXPECT_EQ(HighOf(i), 77.5);
-  EXPECT_FALSE(SameGrid(u, i));
-  EXPECT_TRUE(SameGrid(u, TensorType(DType::kUint8, Shape{3}, QuantParams::PerTensor(0.5f, 100))));
-  EXPECT_FALSE(SameGrid(u, TensorType(DType::kUint8, Shape{2}, QuantParams::PerTensor(0.5f, 99))));
+  EXPECT_FALSE(SameQuantParams(u, i));
+  EXPECT_TRUE(
+      SameQuantParams(u, TensorType(DType::kUint8, Shape{3}, QuantParams::PerTensor(0.5f, 100))));
+  EXPECT_FALSE(
+      SameQuantParams(u, TensorType(DType::kUint8, Shape{2}, QuantParams::PerTensor(0.5f, 99))));
 }
 
 // s_b = s_x * s_w for each channel, give or take 1%; one scale stands for all.
-TEST(Grids, OfBiases) {
-  const auto grid = [](DType dtype, std::vector<float> scales) {
+TEST(QuantTypes, OfBiases) {
+  const auto type = [](DType dtype, std::vector<float> scales) {
     QuantParams params = QuantParams::PerTensor(scales[0], 0);
     params.zero_points.assign(scales.size(), 0);
     if (scales.size() > 1) params.axis = 0;
     params.scales = std::move(scales);
     return TensorType(dtype, Shape{2}, params);
   };
-  const TensorType x = grid(DType::kUint8, {0.5f}), w = grid(DType::kInt8, {0.25f, 0.5f});
+  const TensorType x = type(DType::kUint8, {0.5f}), w = type(DType::kInt8, {0.25f, 0.5f});
   const auto fits = [&](DType dtype, std::vector<float> scales) {
-    return IsBiasGrid(grid(dtype, std::move(scales)), x, w);
+    return IsBiasQuantType(type(dtype, std::move(scales)), x, w);
   };
   EXPECT_TRUE(fits(DType::kInt32, {0.125f, 0.25f}));
   EXPECT_FALSE(fits(DType::kInt8, {0.125f, 0.25f}));
@@ -425,10 +429,12 @@ TEST(Grids, OfBiases) {
   EXPECT_FALSE(fits(DType::kInt32, {0.125f, 0.25f * 0.9899f}));
   EXPECT_FALSE(fits(DType::kInt32, {0.125f})) << "one for both, and it is not the second's";
   EXPECT_FALSE(fits(DType::kInt32, {0.125f, 0.25f, 0.25f})) << "as many as there are channels";
-  EXPECT_TRUE(IsBiasGrid(grid(DType::kInt32, {0.125f}), x, grid(DType::kInt8, {0.25f, 0.25f})));
-  EXPECT_TRUE(IsBiasGrid(grid(DType::kInt32, {0.125f, 0.125f}), x, grid(DType::kInt8, {0.25f})));
-  EXPECT_FALSE(IsBiasGrid(grid(DType::kInt32, {0.125f, 0.125f}), grid(DType::kUint8, {0.5f, 0.5f}),
-                          grid(DType::kInt8, {0.25f})))
+  EXPECT_TRUE(
+      IsBiasQuantType(type(DType::kInt32, {0.125f}), x, type(DType::kInt8, {0.25f, 0.25f})));
+  EXPECT_TRUE(
+      IsBiasQuantType(type(DType::kInt32, {0.125f, 0.125f}), x, type(DType::kInt8, {0.25f})));
+  EXPECT_FALSE(IsBiasQuantType(type(DType::kInt32, {0.125f, 0.125f}),
+                               type(DType::kUint8, {0.5f, 0.5f}), type(DType::kInt8, {0.25f})))
       << "activations have one scale";
 }
 

@@ -90,10 +90,10 @@ class Table {
            (IsConstantLike(graph_, node.input(1)) && IntegerBefore(node.input(0)));
   }
 
-  // The grid of a value that is dequantized, or was before operators that only move it.
-  const TensorType* GridThrough(ValueId v) const {
+  // The stored type of a value that is dequantized, or was before operators that only move it.
+  const TensorType* QuantTypeThrough(ValueId v) const {
     for (;;) {
-      if (const TensorType* grid = ReadGrid(graph_, v)) return grid;
+      if (const TensorType* type = ReadQuantType(graph_, v)) return type;
       const NodeId producer = graph_.value(v).producer;
       if (!graph_.alive(producer) || fates_.at(producer) != Fate::kMoved ||
           graph_.node(producer).op == "Concat")
@@ -104,18 +104,18 @@ class Table {
 
   // Every activation it reads is dequantized; `but_one` may come straight from an integer operator,
   // which then adds it itself.
-  bool ReadsGrids(const Node& node, bool but_one) const {
-    int other = 0, grids = 0;
+  bool ReadsQuantized(const Node& node, bool but_one) const {
+    int other = 0, quantized = 0;
     for (ValueId v : node.inputs) {
       if (!v.valid() || IsConstantLike(graph_, v) || !IsFloat(graph_.value(v).type.dtype)) continue;
-      if (GridThrough(v) != nullptr)
-        ++grids;
+      if (QuantTypeThrough(v) != nullptr)
+        ++quantized;
       else if (but_one && IntegerBefore(v))
         ++other;
       else
         return false;
     }
-    return grids > 0 && other <= 1;
+    return quantized > 0 && other <= 1;
   }
 
   Fate FateOf(NodeId id) const {
@@ -127,22 +127,23 @@ class Table {
     if (form == nullptr) return Fate::kFloat;
     switch (*form) {
       case IntegerForm::kWeighted: {
-        const TensorType *x = GridThrough(node.input(0)), *w = ReadGrid(graph_, node.input(1));
+        const TensorType *x = QuantTypeThrough(node.input(0)),
+                         *w = ReadQuantType(graph_, node.input(1));
         return x != nullptr && w != nullptr && takes_(*x, *w) ? Fate::kInteger : Fate::kFloat;
       }
       case IntegerForm::kEvery: {
         const bool add = node.op == "Add";
         if (add && AddsConstant(node)) return Fate::kAbsorbed;
-        if (!ReadsGrids(node, add)) return Fate::kFloat;
-        const bool absorbed = add && !ReadsGrids(node, false);
-        return absorbed                                          ? Fate::kAbsorbed
-               : WrittenGrid(graph_, node.outputs[0]) != nullptr ? Fate::kInteger
-                                                                 : Fate::kFloat;
+        if (!ReadsQuantized(node, add)) return Fate::kFloat;
+        const bool absorbed = add && !ReadsQuantized(node, false);
+        return absorbed                                               ? Fate::kAbsorbed
+               : WrittenQuantType(graph_, node.outputs[0]) != nullptr ? Fate::kInteger
+                                                                      : Fate::kFloat;
       }
       case IntegerForm::kMove: {
-        const bool reads = ReadsGrids(node, false);
-        return reads || WrittenGrid(graph_, node.outputs[0]) != nullptr ? Fate::kMoved
-                                                                        : Fate::kFloat;
+        const bool reads = ReadsQuantized(node, false);
+        return reads || WrittenQuantType(graph_, node.outputs[0]) != nullptr ? Fate::kMoved
+                                                                             : Fate::kFloat;
       }
       case IntegerForm::kAfter:
         return IntegerBefore(node.inputs[0]) ? Fate::kAbsorbed : Fate::kFloat;

@@ -69,7 +69,7 @@ struct IntegerOp {
   IntegerForm form;
 };
 // The fates by such a table: what runtimes do that move Q/DQ through the graph themselves. `takes`
-// says which grids weights and activations may have.
+// says which quantization parameters weights and activations may have.
 Fates FatesByTable(const Graph& graph, std::span<const IntegerOp> table,
                    bool (*takes)(const TensorType& activation, const TensorType& weights));
 

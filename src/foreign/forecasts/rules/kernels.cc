@@ -101,17 +101,18 @@ Result<bool> MakeFloat(Graph& graph, const PlacementCase&, const Fault& fault) {
 
 // ---- no integer form
 
-bool ReadsGrid(const PlacementCase& c, const Node& node) {
+bool ReadsQuantized(const PlacementCase& c, const Node& node) {
   return std::any_of(node.inputs.begin(), node.inputs.end(), [&](ValueId v) {
-    return IsActivation(c.graph, v) && ReadGrid(c.graph, v) != nullptr;
+    return IsActivation(c.graph, v) && ReadQuantType(c.graph, v) != nullptr;
   });
 }
 
 std::vector<Fault> FindNoKernel(const PlacementCase& c) {
   return FaultsWhere(c, [&](NodeId id, const Node& node) -> std::optional<Fault> {
     if (!c.IsFloat(id) || node.outputs.empty()) return std::nullopt;
-    const bool between = ReadsGrid(c, node) &&
-                         (WrittenGrid(c.graph, node.outputs[0]) != nullptr || IsWeighted(node));
+    const bool between =
+        ReadsQuantized(c, node) &&
+        (WrittenQuantType(c.graph, node.outputs[0]) != nullptr || IsWeighted(node));
     if (!between) return std::nullopt;
     return Fault{.detail = node.op, .repairable = false};
   });

@@ -59,24 +59,25 @@ std::vector<Fault> FindPooling(const PlacementCase& c) { return FindIncomplete(c
 std::vector<Fault> FindMove(const PlacementCase& c) { return FindIncomplete(c, IsMove); }
 
 // An operator that moves values, with other numbers on its result than on its input.
-std::vector<Fault> FindGridChange(const PlacementCase& c) {
+std::vector<Fault> FindQuantTypeChange(const PlacementCase& c) {
   return FaultsWhere(c, [&](NodeId id, const Node& node) -> std::optional<Fault> {
     if (!c.IsFloat(id) || !IsMove(c.graph, node) || node.outputs.size() != 1) return std::nullopt;
-    const TensorType* from = ReadGrid(c.graph, node.input(0));
+    const TensorType* from = ReadQuantType(c.graph, node.input(0));
     const NodeId quantize = OnlyQuantizer(c.graph, node.outputs[0]);
-    const TensorType* to = quantize.valid() ? GridOf(c.graph, quantize) : nullptr;
-    if (from == nullptr || to == nullptr || !from->quant->per_tensor() || SameGrid(*from, *to))
+    const TensorType* to = quantize.valid() ? QuantTypeOf(c.graph, quantize) : nullptr;
+    if (from == nullptr || to == nullptr || !from->quant->per_tensor() ||
+        SameQuantParams(*from, *to))
       return std::nullopt;
     return Fault{.repairable = !c.graph.IsOutput(c.graph.node(quantize).outputs[0])};
   });
 }
 
-Result<bool> TakeInputGrid(Graph& graph, const PlacementCase&, const Fault& fault) {
+Result<bool> TakeInputQuantType(Graph& graph, const PlacementCase&, const Fault& fault) {
   const Node& node = graph.node(fault.node);
-  const TensorType* from = ReadGrid(graph, node.input(0));
+  const TensorType* from = ReadQuantType(graph, node.input(0));
   const NodeId quantize = OnlyQuantizer(graph, node.outputs[0]);
   if (from == nullptr || !quantize.valid()) return false;
-  Regrid(graph, graph.node(quantize).outputs[0], TensorType(*from));
+  SetQuantType(graph, graph.node(quantize).outputs[0], TensorType(*from));
   return true;
 }
 
@@ -100,9 +101,9 @@ std::vector<Fault> FindReadTwice(const PlacementCase& c) {
 Result<bool> ReadThroughPair(Graph& graph, const PlacementCase&, const Fault& fault) {
   const ValueId y = graph.node(fault.node).outputs[0];
   for (NodeId user : std::vector<NodeId>(graph.value(y).users)) {
-    const TensorType* grid = IsQuantize(graph.node(user)) ? GridOf(graph, user) : nullptr;
-    if (grid == nullptr) continue;
-    MoveReaders(graph, y, AddPair(graph, y, TensorType(*grid)), true);
+    const TensorType* type = IsQuantize(graph.node(user)) ? QuantTypeOf(graph, user) : nullptr;
+    if (type == nullptr) continue;
+    MoveReaders(graph, y, AddPair(graph, y, TensorType(*type)), true);
     return true;
   }
   return false;
@@ -167,7 +168,7 @@ extern const PlacementRule kPlaceMoveInFloat = {
     .repair = Complete,
 };
 
-extern const PlacementRule kPlaceGridChange = {
+extern const PlacementRule kPlaceQuantTypeChange = {
     .code = "grid-change",
     .runtimes = "ort-cpu",
     .sentence =
@@ -175,8 +176,8 @@ extern const PlacementRule kPlaceGridChange = {
         "so it runs in float.",
     .fix = "The input's scale and zero point on the result too: it holds the same numbers.",
     .source = "ONNX Runtime 1.31 IsQDQPairSupported",
-    .find = FindGridChange,
-    .repair = TakeInputGrid,
+    .find = FindQuantTypeChange,
+    .repair = TakeInputQuantType,
 };
 
 extern const PlacementRule kPlaceOutputReadTwice = {

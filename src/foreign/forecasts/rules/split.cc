@@ -11,41 +11,42 @@
 namespace evoq {
 namespace {
 
-// The grid of x in y = f(x), from y's: numbers outside it saturate y or are within half a step of
+// The type of x in y = f(x), from y's: numbers outside it saturate y or are within half a step of
 // its bounds. An empty type where f is no function that ONNX Runtime computes on integers.
-TensorType InputGrid(const Graph& graph, const Node& node) {
-  const TensorType* y = node.outputs.empty() ? nullptr : WrittenGrid(graph, node.outputs[0]);
+TensorType InputQuantType(const Graph& graph, const Node& node) {
+  const TensorType* y = node.outputs.empty() ? nullptr : WrittenQuantType(graph, node.outputs[0]);
   if (y == nullptr || !y->quant->per_tensor() || DTypeBits(y->dtype) != 8) return {};
   const Shape& shape = graph.value(node.input(0)).type.shape;
   if (node.op == "LeakyRelu") {
     const double alpha = node.attrs.Float("alpha", 0.01f);
-    return alpha > 0 && alpha <= 1 ? GridFor(LowOf(*y) / alpha, HighOf(*y), y->dtype, false, shape)
-                                   : TensorType();
+    return alpha > 0 && alpha <= 1
+               ? QuantTypeFor(LowOf(*y) / alpha, HighOf(*y), y->dtype, false, shape)
+               : TensorType();
   }
   if (node.op != "Sigmoid") return {};
   const double half = y->quant->scales[0] / 2.0, low = std::max(LowOf(*y), half),
                high = std::min(HighOf(*y), 1 - half);
   if (!(low < high)) return {};
   const auto logit = [](double p) { return std::log(p / (1 - p)); };
-  return GridFor(logit(low), logit(high), y->dtype, false, shape);
+  return QuantTypeFor(logit(low), logit(high), y->dtype, false, shape);
 }
 
 std::vector<Fault> Find(const PlacementCase& c) {
   return FaultsWhere(c, [&](NodeId id, const Node& node) -> std::optional<Fault> {
     if (!c.IsFloat(id) || !node.domain.empty() || (node.op != "LeakyRelu" && node.op != "Sigmoid"))
       return std::nullopt;
-    if (!IsActivation(c.graph, node.input(0)) || ReadGrid(c.graph, node.input(0)) != nullptr)
+    if (!IsActivation(c.graph, node.input(0)) || ReadQuantType(c.graph, node.input(0)) != nullptr)
       return std::nullopt;
-    if (!InputGrid(c.graph, node).quantized()) return std::nullopt;
+    if (!InputQuantType(c.graph, node).quantized()) return std::nullopt;
     return Fault{};
   });
 }
 
 Result<bool> Split(Graph& graph, const PlacementCase&, const Fault& fault) {
   const Node node = graph.node(fault.node);
-  const TensorType grid = InputGrid(graph, node);
-  if (!grid.quantized()) return false;
-  graph.SetInput(fault.node, 0, AddPair(graph, node.input(0), grid));
+  const TensorType type = InputQuantType(graph, node);
+  if (!type.quantized()) return false;
+  graph.SetInput(fault.node, 0, AddPair(graph, node.input(0), type));
   return true;
 }
 

@@ -10,11 +10,11 @@
 namespace evoq {
 namespace {
 
-const TensorType* WeightGridOf(const Graph& graph, const Node& node) {
+const TensorType* WeightQuantTypeOf(const Graph& graph, const Node& node) {
   if (!IsWeighted(node) || !node.input(1).valid() || !IsConstantLike(graph, node.input(1)))
     return nullptr;
-  const TensorType* grid = ReadGrid(graph, node.input(1));
-  return grid != nullptr && grid->quant->block == 0 && DTypeBits(grid->dtype) == 8 ? grid : nullptr;
+  const TensorType* type = ReadQuantType(graph, node.input(1));
+  return type != nullptr && type->quant->block == 0 && DTypeBits(type->dtype) == 8 ? type : nullptr;
 }
 
 std::vector<Fault> FindWeighted(const PlacementCase& c,
@@ -28,7 +28,7 @@ std::vector<Fault> FindWeighted(const PlacementCase& c,
 // ---- integers
 
 bool IsUnsigned(const PlacementCase& c, NodeId id) {
-  const TensorType* w = WeightGridOf(c.graph, c.graph.node(id));
+  const TensorType* w = WeightQuantTypeOf(c.graph, c.graph.node(id));
   if (w == nullptr) return false;
   const auto& zeros = w->quant->zero_points;
   return w->dtype == DType::kUint8 ||
@@ -36,7 +36,7 @@ bool IsUnsigned(const PlacementCase& c, NodeId id) {
 }
 
 bool IsOnOtherAxis(const PlacementCase& c, NodeId id) {
-  const TensorType* w = WeightGridOf(c.graph, c.graph.node(id));
+  const TensorType* w = WeightQuantTypeOf(c.graph, c.graph.node(id));
   return w != nullptr && !w->quant->per_tensor() &&
          w->quant->axis != WeightAxis(c.graph.node(id), w->shape.rank());
 }
@@ -62,16 +62,16 @@ std::optional<Tensor> Shifted(const Tensor& w) {
 
 Result<bool> MakeSymmetric(Graph& graph, const PlacementCase&, const Fault& fault) {
   const Node& node = graph.node(fault.node);
-  const TensorType* grid = WeightGridOf(graph, node);
-  if (grid == nullptr) return false;
+  const TensorType* type = WeightQuantTypeOf(graph, node);
+  if (type == nullptr) return false;
   const NodeId dequantize = graph.value(node.input(1)).producer;
-  const int axis = WeightAxis(node, grid->shape.rank());
-  auto shifted = grid->quant->per_tensor() || grid->quant->axis == axis
+  const int axis = WeightAxis(node, type->shape.rank());
+  auto shifted = type->quant->per_tensor() || type->quant->axis == axis
                      ? Shifted(graph.value(graph.node(dequantize).input(0)).constant)
                      : std::nullopt;
-  const bool had_bias = node.input(2).valid() && ReadGrid(graph, node.input(2)) != nullptr;
+  const bool had_bias = node.input(2).valid() && ReadQuantType(graph, node.input(2)) != nullptr;
   if (!shifted) {
-    const TensorType* x = ReadGrid(graph, node.input(0));
+    const TensorType* x = ReadQuantType(graph, node.input(0));
     const Tensor bias = had_bias ? RealConstant(graph, node.input(2)) : Tensor();
     const bool bounded = x != nullptr && bias.defined() && HasOneOutputAxis(node);
     const std::vector<float> least =
@@ -90,11 +90,12 @@ std::vector<Fault> FindAxis(const PlacementCase& c) { return FindWeighted(c, IsO
 
 bool HasOddBias(const PlacementCase& c, NodeId id) {
   const Node& node = c.graph.node(id);
-  if (!node.input(2).valid() || WeightGridOf(c.graph, node) == nullptr || !c.IsFloat(id))
+  if (!node.input(2).valid() || WeightQuantTypeOf(c.graph, node) == nullptr || !c.IsFloat(id))
     return false;
-  const TensorType *x = ReadGrid(c.graph, node.input(0)), *bias = ReadGrid(c.graph, node.input(2));
+  const TensorType *x = ReadQuantType(c.graph, node.input(0)),
+                   *bias = ReadQuantType(c.graph, node.input(2));
   return x != nullptr && IsConstantLike(c.graph, node.input(2)) && bias != nullptr &&
-         !IsBiasGrid(*bias, *x, *WeightGridOf(c.graph, node));
+         !IsBiasQuantType(*bias, *x, *WeightQuantTypeOf(c.graph, node));
 }
 std::vector<Fault> FindOddBias(const PlacementCase& c) { return FindWeighted(c, HasOddBias); }
 Result<bool> MakeInt32(Graph& graph, const PlacementCase&, const Fault& fault) {
@@ -104,7 +105,7 @@ Result<bool> MakeInt32(Graph& graph, const PlacementCase&, const Fault& fault) {
 bool HasStoredBias(const PlacementCase& c, NodeId id) {
   const Node& node = c.graph.node(id);
   return node.input(2).valid() && IsConstantLike(c.graph, node.input(2)) &&
-         ReadGrid(c.graph, node.input(2)) != nullptr;
+         ReadQuantType(c.graph, node.input(2)) != nullptr;
 }
 std::vector<Fault> FindStoredBias(const PlacementCase& c) { return FindWeighted(c, HasStoredBias); }
 Result<bool> FoldBias(Graph& graph, const PlacementCase&, const Fault& fault) {
@@ -142,7 +143,7 @@ std::vector<Fault> FindBatchNorm(const PlacementCase& c) {
     if (node.op != "BatchNormalization" || !node.domain.empty()) return std::nullopt;
     const NodeId linear = c.graph.value(node.input(0)).producer;
     if (!c.graph.alive(linear) || !IsLinear(c.graph.node(linear)) ||
-        WeightGridOf(c.graph, c.graph.node(linear)) == nullptr)
+        WeightQuantTypeOf(c.graph, c.graph.node(linear)) == nullptr)
       return std::nullopt;
     return Fault{.repairable = c.graph.OnlyUser(node.input(0)) == id &&
                                NormalizationOf(c.graph, node).has_value()};
@@ -167,7 +168,7 @@ bool IsWeightOnly(const PlacementCase& c, NodeId id) {
   const Node& node = c.graph.node(id);
   if (!c.IsFloat(id) || !node.input(1).valid() || !IsConstantLike(c.graph, node.input(1)))
     return false;
-  return ReadGrid(c.graph, node.input(1)) != nullptr &&
+  return ReadQuantType(c.graph, node.input(1)) != nullptr &&
          RealConstant(c.graph, node.input(1)).defined();
 }
 std::vector<Fault> FindWeightOnly(const PlacementCase& c) { return FindWeighted(c, IsWeightOnly); }

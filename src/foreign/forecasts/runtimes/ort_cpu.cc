@@ -109,11 +109,11 @@ class Selector {
   }
 
   const TensorType* Read(const Node& node, size_t i) const {
-    return node.input(i).valid() ? ReadGrid(graph_, node.input(i)) : nullptr;
+    return node.input(i).valid() ? ReadQuantType(graph_, node.input(i)) : nullptr;
   }
   const TensorType* Written(ValueId y) const {
     const NodeId quantize = OnlyQuantizer(graph_, y);
-    return quantize.valid() ? GridOf(graph_, quantize) : nullptr;
+    return quantize.valid() ? QuantTypeOf(graph_, quantize) : nullptr;
   }
 
   // A Relu or Clip that stays between the operator and what reads it keeps the two apart.
@@ -137,7 +137,8 @@ class Selector {
       return false;
     if (w != nullptr && !IsByte(*w)) return false;
     if (!bias.valid()) return true;
-    if (const TensorType* b = ReadGrid(graph_, bias)) return w != nullptr && IsBiasGrid(*b, *x, *w);
+    if (const TensorType* b = ReadQuantType(graph_, bias))
+      return w != nullptr && IsBiasQuantType(*b, *x, *w);
     if (!fills || !IsFloatConstant(bias) || graph_.value(bias).type.shape.rank() != 1) return false;
     if (w == nullptr || w->quant->per_tensor()) return true;
     return w->quant->axis == WeightAxis(node, w->shape.rank());
@@ -231,13 +232,13 @@ class Selector {
     const TensorType* x = Read(node, 0);
     return x != nullptr && std::all_of(node.outputs.begin(), node.outputs.end(), [&](ValueId v) {
              const TensorType* y = Written(v);
-             return y != nullptr && SameGrid(*x, *y);
+             return y != nullptr && SameQuantParams(*x, *y);
            });
   }
 
   bool FitsMove(const Node& node) const {
     const TensorType *x = Read(node, 0), *y = Written(node.outputs[0]);
-    return x != nullptr && y != nullptr && x->quant->per_tensor() && SameGrid(*x, *y) &&
+    return x != nullptr && y != nullptr && x->quant->per_tensor() && SameQuantParams(*x, *y) &&
            node.outputs.size() == 1;
   }
 

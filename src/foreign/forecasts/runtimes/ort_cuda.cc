@@ -177,9 +177,10 @@ class Cuda {
 
   // MatMulNBits: weights of 4 or 8 bits, activations in float.
   bool IsWeightOnly(const Node& node) const {
-    if (node.op != "MatMul" || !node.domain.empty() || ReadGrid(graph_, node.input(0)) != nullptr)
+    if (node.op != "MatMul" || !node.domain.empty() ||
+        ReadQuantType(graph_, node.input(0)) != nullptr)
       return false;
-    const TensorType* w = ReadGrid(graph_, node.input(1));
+    const TensorType* w = ReadQuantType(graph_, node.input(1));
     return w != nullptr && IsConstantLike(graph_, node.input(1)) && w->shape.rank() == 2 &&
            !OnlyQuantizer(graph_, node.outputs[0]).valid();
   }

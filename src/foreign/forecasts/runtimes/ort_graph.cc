@@ -65,8 +65,8 @@ class Transformer {
     }
   }
 
-  // Everything but quantizers reads `y` through a pair of this grid.
-  void PairBehind(ValueId y, const TensorType& grid) {
+  // Everything but quantizers reads `y` through a pair of these quantization parameters.
+  void PairBehind(ValueId y, const TensorType& quant_type) {
     std::vector<std::pair<NodeId, size_t>> readers;
     const std::vector<NodeId> users = graph_.value(y).users;
     for (NodeId reader : std::set<NodeId>(users.begin(), users.end())) {
@@ -77,7 +77,7 @@ class Transformer {
     }
     const bool output = graph_.IsOutput(y);
     if (output ? !users.empty() : readers.empty()) return;
-    TensorType type = grid;
+    TensorType type = quant_type;
     type.shape = graph_.value(y).type.shape;
     const ValueId stored =
         graph_.Apply("QuantizeLinear", graph_.value(y).name + "_q", {y}, {}, type);
@@ -96,19 +96,19 @@ class Transformer {
   }
 
   void Forward(NodeId id) {
-    const TensorType* grid = GridOf(graph_, id);
+    const TensorType* type = QuantTypeOf(graph_, id);
     const NodeId reader = graph_.OnlyUser(graph_.node(id).outputs[0]);
-    if (grid == nullptr || !grid->quant->per_tensor() || !graph_.alive(reader) ||
+    if (type == nullptr || !type->quant->per_tensor() || !graph_.alive(reader) ||
         !Propagates(graph_.node(reader)))
       return;
     if (graph_.node(reader).input(0) == graph_.node(id).outputs[0])
-      PairBehind(graph_.node(reader).outputs[0], TensorType(*grid));
+      PairBehind(graph_.node(reader).outputs[0], TensorType(*type));
   }
 
   void Backward(NodeId id) {
-    const TensorType* grid = GridOf(graph_, id);
-    if (grid == nullptr || !grid->quant->per_tensor()) return;
-    const TensorType type = *grid;
+    const TensorType* known = QuantTypeOf(graph_, id);
+    if (known == nullptr || !known->quant->per_tensor()) return;
+    const TensorType type = *known;
     ValueId x = graph_.node(id).input(0);
     while (graph_.OnlyUser(x).valid()) {
       const NodeId source = graph_.value(x).producer;
@@ -127,27 +127,27 @@ class Transformer {
     }
   }
 
-  // Whether rounding to `grid` gives the same with and without the clamp.
-  bool Superfluous(const Node& node, const TensorType& grid) const {
+  // Whether rounding to `type` gives the same with and without the clamp.
+  bool Superfluous(const Node& node, const TensorType& type) const {
     const auto activation = ActivationOf(graph_, node);
-    if (!activation || !grid.quant->per_tensor()) return false;
+    if (!activation || !type.quant->per_tensor()) return false;
     if (activation->kind == ActivationKind::kRelu)
-      return grid.quant->zero_points[0] == IntegerMin(grid.dtype);
+      return type.quant->zero_points[0] == IntegerMin(type.dtype);
     if (activation->kind != ActivationKind::kClip) return false;
-    const double scale = grid.quant->scales[0];
+    const double scale = type.quant->scales[0];
     const auto at = [&](float bound) {
-      return std::rint(static_cast<double>(bound) / scale) + grid.quant->zero_points[0];
+      return std::rint(static_cast<double>(bound) / scale) + type.quant->zero_points[0];
     };
-    return at(activation->alpha) <= static_cast<double>(IntegerMin(grid.dtype)) &&
-           at(activation->beta) >= static_cast<double>(IntegerMax(grid.dtype));
+    return at(activation->alpha) <= static_cast<double>(IntegerMin(type.dtype)) &&
+           at(activation->beta) >= static_cast<double>(IntegerMax(type.dtype));
   }
 
   void RemoveClamp(NodeId id) {
     const Node& node = graph_.node(id);
     if (!node.domain.empty() || (node.op != "Relu" && node.op != "Clip")) return;
     const NodeId quantize = OnlyQuantizer(graph_, node.outputs[0]);
-    const TensorType* grid = quantize.valid() ? GridOf(graph_, quantize) : nullptr;
-    if (grid == nullptr || !Superfluous(node, *grid)) return;
+    const TensorType* type = quantize.valid() ? QuantTypeOf(graph_, quantize) : nullptr;
+    if (type == nullptr || !Superfluous(node, *type)) return;
     const ValueId x = node.input(0);
     graph_.SetInput(quantize, 0, x);
     graph_.RemoveNode(id);
@@ -155,14 +155,14 @@ class Transformer {
   }
 
   void MakeUnsigned(NodeId id) {
-    const TensorType* grid = GridOf(graph_, id);
-    if (grid == nullptr || grid->dtype != DType::kInt8 || !grid->quant->per_tensor()) return;
+    const TensorType* type = QuantTypeOf(graph_, id);
+    if (type == nullptr || type->dtype != DType::kInt8 || !type->quant->per_tensor()) return;
     const ValueId stored = graph_.node(id).outputs[0];
     const NodeId reader = graph_.OnlyUser(stored);
     if (!graph_.alive(reader) || !IsDequantize(graph_.node(reader))) return;
-    graph_.SetType(stored, TensorType(DType::kUint8, grid->shape,
-                                      QuantParams::PerTensor(grid->quant->scales[0],
-                                                             grid->quant->zero_points[0] + 128)));
+    graph_.SetType(stored, TensorType(DType::kUint8, type->shape,
+                                      QuantParams::PerTensor(type->quant->scales[0],
+                                                             type->quant->zero_points[0] + 128)));
   }
 
   Graph graph_;

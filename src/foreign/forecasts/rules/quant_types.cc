@@ -1,4 +1,4 @@
-// Grids of activations that a runtime takes badly or not at all.
+// Quantization parameters of activations that a runtime takes badly or not at all.
 #include <algorithm>
 #include <cmath>
 
@@ -65,26 +65,26 @@ std::vector<Fault> FindKept(const PlacementCase& c) {
   return FaultsWhere(c, [&](NodeId id, const Node& node) -> std::optional<Fault> {
     const NodeId quantize =
         c.IsFloat(id) && IsClamp(node) ? OnlyQuantizer(c.graph, node.outputs[0]) : NodeId{};
-    const TensorType* grid = quantize.valid() ? GridOf(c.graph, quantize) : nullptr;
-    if (grid == nullptr || !grid->quant->per_tensor() || !ActivationOf(c.graph, node))
+    const TensorType* type = quantize.valid() ? QuantTypeOf(c.graph, quantize) : nullptr;
+    if (type == nullptr || !type->quant->per_tensor() || !ActivationOf(c.graph, node))
       return std::nullopt;
-    return Fault{.repairable = DTypeBits(grid->dtype) == 8 && HighOf(*grid) > 0};
+    return Fault{.repairable = DTypeBits(type->dtype) == 8 && HighOf(*type) > 0};
   });
 }
 
-// A grid that begins and ends where the clamp does, or within.
-Result<bool> FitGrid(Graph& graph, const PlacementCase&, const Fault& fault) {
+// A range that begins and ends where the clamp does, or within.
+Result<bool> FitQuantType(Graph& graph, const PlacementCase&, const Fault& fault) {
   const Node& node = graph.node(fault.node);
   const NodeId quantize = OnlyQuantizer(graph, node.outputs[0]);
-  const TensorType* grid = quantize.valid() ? GridOf(graph, quantize) : nullptr;
+  const TensorType* type = quantize.valid() ? QuantTypeOf(graph, quantize) : nullptr;
   const auto activation = ActivationOf(graph, node);
-  if (grid == nullptr || !activation) return false;
+  if (type == nullptr || !activation) return false;
   const bool clip = activation->kind == ActivationKind::kClip;
-  const double low = clip ? std::max<double>(LowOf(*grid), activation->alpha) : 0;
-  const double high = clip ? std::min<double>(HighOf(*grid), activation->beta) : HighOf(*grid);
+  const double low = clip ? std::max<double>(LowOf(*type), activation->alpha) : 0;
+  const double high = clip ? std::min<double>(HighOf(*type), activation->beta) : HighOf(*type);
   if (low > 0 || high < 0 || low == high) return false;
-  Regrid(graph, graph.node(quantize).outputs[0],
-         GridFor(low, high, grid->dtype, false, grid->shape));
+  SetQuantType(graph, graph.node(quantize).outputs[0],
+               QuantTypeFor(low, high, type->dtype, false, type->shape));
   return true;
 }
 
@@ -105,8 +105,8 @@ std::vector<Fault> FindSigned(const PlacementCase& c) {
   bool matters = false;
   std::vector<Fault> faults =
       FaultsWhere(c, [&](NodeId id, const Node& node) -> std::optional<Fault> {
-        const TensorType* grid = IsQuantize(node) ? GridOf(c.graph, id) : nullptr;
-        if (grid == nullptr || grid->dtype != DType::kInt8 || !grid->quant->per_tensor())
+        const TensorType* type = IsQuantize(node) ? QuantTypeOf(c.graph, id) : nullptr;
+        if (type == nullptr || type->dtype != DType::kInt8 || !type->quant->per_tensor())
           return std::nullopt;
         matters = matters || BesideFloat(c, id);
         return Fault{.repairable = !c.graph.IsOutput(node.outputs[0])};
@@ -115,12 +115,12 @@ std::vector<Fault> FindSigned(const PlacementCase& c) {
 }
 
 Result<bool> MakeUnsigned(Graph& graph, const PlacementCase&, const Fault& fault) {
-  const TensorType* grid = GridOf(graph, fault.node);
-  if (grid == nullptr || grid->dtype != DType::kInt8) return false;
-  Regrid(graph, graph.node(fault.node).outputs[0],
-         TensorType(
-             DType::kUint8, grid->shape,
-             QuantParams::PerTensor(grid->quant->scales[0], grid->quant->zero_points[0] + 128)));
+  const TensorType* type = QuantTypeOf(graph, fault.node);
+  if (type == nullptr || type->dtype != DType::kInt8) return false;
+  SetQuantType(graph, graph.node(fault.node).outputs[0],
+               TensorType(DType::kUint8, type->shape,
+                          QuantParams::PerTensor(type->quant->scales[0],
+                                                 type->quant->zero_points[0] + 128)));
   return true;
 }
 
@@ -131,23 +131,23 @@ std::vector<Fault> FindAsymmetric(const PlacementCase& c) {
   std::vector<Fault> faults;
   for (NodeId id : c.graph.order()) {
     if (!IsQuantize(c.graph.node(id))) continue;
-    const TensorType* grid = GridOf(c.graph, id);
-    if (grid == nullptr || (grid->dtype == DType::kInt8 && grid->quant->per_tensor() &&
-                            grid->quant->zero_points[0] == 0))
+    const TensorType* type = QuantTypeOf(c.graph, id);
+    if (type == nullptr || (type->dtype == DType::kInt8 && type->quant->per_tensor() &&
+                            type->quant->zero_points[0] == 0))
       continue;
     faults.push_back({.node = id,
-                      .detail = grid->ToString(),
-                      .repairable = grid->quant->per_tensor() && DTypeBits(grid->dtype) == 8 &&
+                      .detail = type->ToString(),
+                      .repairable = type->quant->per_tensor() && DTypeBits(type->dtype) == 8 &&
                                     !c.graph.IsOutput(c.graph.node(id).outputs[0])});
   }
   return faults;
 }
 
 Result<bool> MakeSymmetric(Graph& graph, const PlacementCase&, const Fault& fault) {
-  const TensorType* grid = GridOf(graph, fault.node);
-  if (grid == nullptr || !grid->quant->per_tensor()) return false;
-  Regrid(graph, graph.node(fault.node).outputs[0],
-         GridFor(LowOf(*grid), HighOf(*grid), DType::kInt8, true, grid->shape));
+  const TensorType* type = QuantTypeOf(graph, fault.node);
+  if (type == nullptr || !type->quant->per_tensor()) return false;
+  SetQuantType(graph, graph.node(fault.node).outputs[0],
+               QuantTypeFor(LowOf(*type), HighOf(*type), DType::kInt8, true, type->shape));
   return true;
 }
 
@@ -193,7 +193,7 @@ extern const PlacementRule kPlaceReluKept = {
         "it is finer, too.",
     .source = "ONNX Runtime 1.31 IsClipMadeRedundantByQ, ReluQuantFusion",
     .find = FindKept,
-    .repair = FitGrid,
+    .repair = FitQuantType,
 };
 
 extern const PlacementRule kPlaceSignedActivations = {
