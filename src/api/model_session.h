@@ -72,7 +72,7 @@ class ModelSession {
   };
   Status Check(std::span<const ArrayView> inputs) const;
   Status CheckOutput(const OutputMemory& to, size_t index, const Array& model) const;
-  // Whether the model is one Program at these shapes: else it runs in regions.
+  // Whether the model is one Program at these shapes: else it runs in dynamic partitions.
   Result<bool> Settle(std::span<const ArrayView> inputs);
   Status PrepareFor(std::span<const ArrayView> inputs);
   Result<Prepared> Prepare(std::span<const ArrayView> inputs);

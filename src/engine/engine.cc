@@ -35,8 +35,8 @@ Result<std::unique_ptr<Engine>> Engine::Load(const std::string& path, const Engi
   } else if (parts.import != nullptr) {
     EVOQ_ASSIGN(loaded, parts.import(path, options.shapes));
   } else {
-    return Unsupported("{}: no .etm file; to read models of other formats takes the whole libevoq",
-                       path);
+    return Unsupported(
+        "{}: not an .etm file; libevoq_runtime reads only .etm, libevoq reads other formats", path);
   }
   EVOQ_ASSIGN(auto engine, Of(std::move(loaded), options, parts, path));
   EVOQ_TRY(NoDamageSince(damages));
@@ -235,7 +235,7 @@ Engine::Prepared Engine::prepared() const {
 // The model's dynamic partitions, made on first use.
 Result<Partitions*> Engine::Partitioned() {
   if (parts_.partition == nullptr)
-    return Unsupported("{}{}: such models run in dynamic partitions, which take the whole libevoq",
+    return Unsupported("{}{}: such models run in dynamic partitions, which need libevoq",
                        path_.empty() ? "" : path_ + ": ", in_regions_);
   if (partitions_ == nullptr) {
     packs_->Keep(model_.graph);

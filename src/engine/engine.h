@@ -56,12 +56,12 @@ class Engine {
                                             const EngineParts& parts, const std::string& path = "");
 
   const Model& model() const { return model_; }
-  // Why the model is no single Program but runs in regions (docs/dynamic.md); empty when it is
-  // one. Known after the first run of a model with free sizes.
+  // Why the model is no single Program but runs in dynamic partitions (docs/dynamic.md); empty
+  // when it is one. Known after the first run of a model with free sizes.
   const std::string& in_regions() const { return in_regions_; }
   // Its dynamic partitions, null where none were made yet.
   const Partitions* partitions() const { return partitions_.get(); }
-  // What was prepared so far: Programs for shapes, stages of regions.
+  // What was prepared so far: Programs for shapes, stages of partitions.
   struct Prepared {
     int64_t count = 0;
     double ms = 0;
@@ -82,7 +82,7 @@ class Engine {
   Result<TuneReport> Tune(const InputShapes& shapes);
 
   // The executor for inputs like these (by the graph's order), prepared on first use; null for a
-  // model that runs in regions.
+  // model that runs in dynamic partitions.
   Result<std::shared_ptr<Executor>> For(std::span<const Tensor> inputs);
   // What runs the model on inputs like these, to be measured and explained: For's executor, or the
   // dynamic partitions that these inputs make run, on threads of their own, with the inputs as its
@@ -97,7 +97,7 @@ class Engine {
 
   // Inputs by the graph's order; shapes pick the executor, prepared on first use. Returns fresh
   // outputs. A model whose sizes depend on its data, or that has subgraphs, sequences, optionals or
-  // strings, runs in regions (in_regions()).
+  // strings, runs in dynamic partitions (in_regions()).
   Result<std::vector<Tensor>> Run(std::span<const Tensor> inputs);
 
  private:

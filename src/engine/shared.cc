@@ -5,7 +5,7 @@
 namespace evoq {
 namespace {
 
-// What a region returns may be an input or a constant itself.
+// What a dynamic partition returns may be an input or a constant itself.
 Tensor Own(const Tensor& t) {
   if (t.type().is_tensor()) return t.Clone();
   std::vector<Tensor> items;

@@ -13,7 +13,8 @@ namespace evoq {
 
 // At most `streams` runs at a time, of whatever shapes, each on threads of its own; further callers
 // wait. Results are those of single runs, bit for bit. Preparing a new shape holds up callers that
-// begin, not those that run. A model that runs in regions (Engine::in_regions) has one stream.
+// begin, not those that run. A model that runs in dynamic partitions (Engine::in_regions) has one
+// stream.
 class SharedEngine {
  public:
   SharedEngine(std::unique_ptr<Engine> engine, int streams);
@@ -21,8 +22,8 @@ class SharedEngine {
   int streams() const { return static_cast<int>(streams_.size()); }
   // Runs that are under way now.
   int running() const { return running_; }
-  // Why the model runs in regions; "" where it does not. Known after load, or after the first run
-  // of a model of free sizes.
+  // Why the model runs in dynamic partitions; "" where it does not. Known after load, or after the
+  // first run of a model of free sizes.
   std::string in_regions() const;
 
   // As Engine::Run. The outputs own their memory: they are no views of inputs or constants.
@@ -53,7 +54,7 @@ class SharedEngine {
   std::vector<Stream> streams_;  // one that runs belongs to its caller
   std::vector<Stream*> idle_;
   std::atomic<int> running_ = 0;
-  std::mutex regions_mutex_;  // of the engine's regions
+  std::mutex regions_mutex_;  // of the engine's dynamic partitions
 };
 
 }  // namespace evoq

@@ -1,4 +1,4 @@
-// Models that no plan can hold run in regions, as they are and from an .etm.
+// Models that no plan can hold run in dynamic partitions, as they are and from an .etm.
 #include <gtest/gtest.h>
 
 #include <filesystem>

@@ -1,12 +1,13 @@
-// Runs a graph that is no single Program: sizes depend on its data, it has subgraphs, or values
-// other than tensors of numbers.
+// Runs a graph that is no single Program, in dynamic partitions (docs/dynamic.md): sizes depend on
+// its data, it has subgraphs, or values other than tensors of numbers. The code calls a partition a
+// region.
 //
 // For the types of inputs at hand the graph is cut into stages. A stage is a Program of every node
 // whose sizes follow from the stage's inputs, and then the *open* nodes that are next: NonZero,
 // Loop, a Reshape to a computed shape, ... Those are computed by their definition, but for their
 // subgraphs, each of which is a region of its own. What is left is a region whose inputs are what
 // the stage has computed. Stages are prepared when types come in, and kept while they are of use:
-// at most 32 of a region (docs/dynamic.md).
+// at most 32 of a region.
 #pragma once
 
 #include <map>

@@ -211,11 +211,12 @@ void BindModel(nb::module_& m) {
                    "Facts that travel with the model: 'onnx.producer_name', 'evoq.scheme', ...")
       .def_prop_ro("threads", &PyModel::threads)
       .def_prop_ro("streams", &PyModel::streams)
-      .def_prop_ro("in_regions", &PyModel::in_regions,
-                   "Why the model is no single program but runs in regions, one stream at a time: "
-                   "its sizes depend on its data, or it has\n"
-                   "subgraphs, sequences, optionals or strings. '' where it is one. A model of "
-                   "free sizes knows after its first run.")
+      .def_prop_ro(
+          "in_regions", &PyModel::in_regions,
+          "Why the model is no single program but runs in dynamic partitions, one stream at "
+          "a time: its sizes depend on its data, or it has\n"
+          "subgraphs, sequences, optionals or strings. '' where it is one. A model of "
+          "free sizes knows after its first run.")
       .def("run", &PyModel::Run, "inputs"_a,
            nb::sig("def run(self, inputs: typing.Any) -> dict[str, typing.Any]"),
            "Runs once.\n\n"

@@ -179,7 +179,7 @@ Result<BoundKernel> BindStep(const Program& program, const Step& step, BindOptio
   if (step.decision.kernel == kReferenceKernel) {
     if (!program.evaluator->has(node))
       return Unsupported(
-          "no kernel takes it here, and its definition is only in the whole libevoq");
+          "no kernel takes it here, and its reference implementation is only in libevoq");
     ReferenceStep reference{program.evaluator, node, inputs, outputs, {}, failure};
     for (const Tensor* constant : constants)
       reference.constants.push_back(constant ? *constant : Tensor());
