@@ -18,8 +18,9 @@ struct ExplainRule {
   const char* fix;         // what helps; "" where nothing does
   double recoverable = 0;  // the share of the loss that the fix wins back: the predicted gain
   // Of time: whether this step is by itself the reason of a loss, its own and that of the
-  // conversions and float steps around it. Null for causes that the compiler's decision names
-  // (Decision::float_reason) and for those that the ledger works out.
+  // conversions and float steps around it; a copy between memories is the reason of its own time
+  // alone. Null for causes that the compiler's decision names (Decision::float_reason) and for
+  // those that the ledger works out.
   bool (*claims)(const Graph& graph, const Step& step) = nullptr;
 };
 

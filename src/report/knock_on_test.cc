@@ -110,6 +110,40 @@ TEST(KnockOn, WithoutAFaultStepsAreAsSlowAsTheyAre) {
             {"measurement-tax", 0}});
 }
 
+// A copy between memories before c2 costs what it takes. Its neighbours and what runs after it
+// surely take longer, too: that is no fault of the copy.
+TEST(KnockOn, CopiesAreNotCharged) {
+  MadeRun quantized(R"(graph g
+input %x: float32[1, 4, 8, 8]
+input %k: int64[2]
+const %w1: int8[4, 4, 3, 3](scale 0.01, zero 0)
+const %w2: int8[4, 4, 1, 1](scale 0.01, zero 0)
+in: %xq: uint8[1, 4, 8, 8](scale 0.1, zero 128) = QuantizeLinear(%x)
+c1: %a: uint8[1, 4, 8, 8](scale 0.1, zero 128) = Conv{pads=[1, 1, 1, 1]}(%xq, %w1)
+p1: %b: uint8[1, 4, 4, 4](scale 0.1, zero 128) = MaxPool{kernel_shape=[2, 2], strides=[2, 2]}(%a)
+to: %c: uint8[1, 4, 4, 4](scale 0.1, zero 128) = Identity(%b)
+c2: %yq: uint8[1, 4, 4, 4](scale 0.1, zero 128) = Conv(%c, %w2)
+out: %y: float32[1, 4, 4, 4] = DequantizeLinear(%yq)
+i1: %z: int64[2] = Add(%k, %k)
+output %y
+output %z
+)",
+                    {{"in", 0.15, "int8"},
+                     {"c1", 2.0, "int8", 9216},
+                     {"p1", 0.5, "int8"},
+                     {"to", 0.3, "any"},
+                     {"c2", 3.0, "int8", 256},
+                     {"out", 0.25, "int8"},
+                     {"i1", 0.1, "any"}});
+  quantized.program.steps[3].decision.kernel = kTransferKernel;
+  ExpectMs(InParts(quantized, AttainableRun()), {{"kernel-below-ideal", (2.0 - 1.2) + (3.0 - 2.4)},
+                                                 {"border-conversion", 0.15 + 0.25},
+                                                 {"copy-between-memories", 0.3},
+                                                 {"host-time", 0},
+                                                 {"moves-bytes", (0.5 - 0.225) + (0.1 - 0.09)},
+                                                 {"measurement-tax", 0}});
+}
+
 // c1 is excluded from quantization, and its result is quantized instead of its input: the excluded
 // step saves what quantizing the input takes, 0.14, and costs 4.2 - 1.9 and the conversion behind
 // it.

@@ -83,10 +83,14 @@ std::optional<size_t> StepCauses::StepOf(NodeId node) const {
   return static_cast<size_t>(step);
 }
 
-// A view, or a copy from one memory to another: it is the reason of no other step's time.
+bool StepCauses::IsCopy(size_t s) const {
+  return program_.steps[s].decision.kernel == kTransferKernel;
+}
+
+// A view or a copy: what stands behind it is looked at instead.
 bool StepCauses::MovesAlone(NodeId node) const {
   const auto step = StepOf(node);
-  return !step || program_.steps[*step].decision.kernel == kTransferKernel;
+  return !step || IsCopy(*step);
 }
 
 // What this step is the reason of by itself.
@@ -116,11 +120,11 @@ std::vector<NodeId> StepCauses::Next(NodeId id, Side side) const {
   return next;
 }
 
-// As Next, through views.
+// As Next, through views and copies.
 std::vector<NodeId> StepCauses::NextSteps(NodeId id, Side side) const {
   std::vector<NodeId> steps;
   for (NodeId next : Next(id, side)) {
-    if (StepOf(next)) {
+    if (!MovesAlone(next)) {
       steps.push_back(next);
     } else {
       const std::vector<NodeId> behind = NextSteps(next, side);
@@ -210,7 +214,9 @@ std::string StepCauses::Neighbour(size_t s) const {
 std::string StepCauses::Before(size_t s) const {
   const size_t count = program_.steps.size();
   for (size_t back = 1; back <= count; ++back) {
-    const std::string code = Fault((s + count - back) % count);
+    const size_t before = (s + count - back) % count;
+    if (IsCopy(before)) continue;
+    const std::string code = Fault(before);
     if (!code.empty() && code != "border-conversion") return code;
   }
   return "";

@@ -33,6 +33,8 @@ class StepCauses {
   // The code of the faulty step that ran last before this one, in this run or the one before it, or
   // "".
   std::string Before(size_t step) const;
+  // A copy from one memory to another: it is the reason of its own time alone.
+  bool IsCopy(size_t step) const;
 
  private:
   enum class Side { kReaders, kProducers };

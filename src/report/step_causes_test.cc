@@ -199,6 +199,34 @@ TEST(StepCauses, TheBorderIsNoFault) {
   EXPECT_EQ(causes.Before(1), "");
 }
 
+// A copy between memories is the reason of its own time alone: what stands beside it or runs after
+// it looks past it.
+TEST(StepCauses, CopiesAreNobodysReason) {
+  const auto copied = [](const std::string& body, const std::vector<Decided>& steps,
+                         std::vector<size_t> copies) {
+    Program program = Decide(body, steps);
+    for (size_t s : copies) program.steps[s].decision.kernel = kTransferKernel;
+    return program;
+  };
+  const std::string sound = Body(
+      {"c: %qa = Conv(%i, %w)", "to: %qb = Identity(%qa)", "e: %qc = Conv(%qb, %w)", "output %qc"});
+  const Program program = copied(sound, {{"c"}, {"to"}, {"e"}}, {1});
+  EXPECT_EQ(Causes(program), "kernel-below-ideal copy-between-memories kernel-below-ideal");
+  const StepCauses causes(program);
+  for (size_t s : {0, 2}) {
+    EXPECT_EQ(causes.Neighbour(s), "");
+    EXPECT_EQ(causes.Before(s), "");
+  }
+  // The fault behind copies is found.
+  const std::string faulty =
+      Body({"c: %qa = Conv(%i, %w)", "to: %qb = Identity(%qa)", "back: %qc = Identity(%qb)",
+            "d: %d = DequantizeLinear(%qc)", "n: %e = Conv(%d, %v)", "output %e"});
+  const Program behind =
+      copied(faulty, {{"c"}, {"to"}, {"back"}, {"d"}, {"n", "excluded", "float32"}}, {1, 2});
+  EXPECT_EQ(StepCauses(behind).Neighbour(0), "excluded");
+  EXPECT_EQ(StepCauses(behind).Before(0), "excluded");
+}
+
 TEST(StepCauses, DynamicScalesAndBfloat16) {
   EXPECT_EQ(
       Causes(Decide(Body({"c: %a = MatMulInteger(%x, %v)", "output %a"}), {{"c", "", "int8"}})),

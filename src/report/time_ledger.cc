@@ -202,7 +202,11 @@ class TimeLedgerBuilder {
   std::string KnockOn(size_t q, bool differs) const;
   // Step q takes what it takes instead of `ms`.
   void Differs(size_t q, double ms) {
-    Charge(CodeOfDifference(q), step(q).ms - ms, step(q).name, Why(q));
+    const std::string code = CodeOfDifference(q);
+    if (causes_.IsCopy(q))
+      account_.Add(code, step(q).ms - ms, step(q).name, Why(q));
+    else
+      Charge(code, step(q).ms - ms, step(q).name, Why(q));
   }
   // To a fault.
   void Charge(const std::string& code, double ms, const std::string& step,
