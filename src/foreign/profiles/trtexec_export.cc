@@ -9,13 +9,20 @@ namespace {
 
 using nlohmann::json;
 
+// In trtexec's words: the processor's memory, or that of another backend.
+const char* LocationOf(const Program& program, ValueId id) {
+  const auto at = static_cast<size_t>(id.index);
+  const bool host = at >= program.placements.size() || program.placements[at].space == &kHostMemory;
+  return host ? "Host" : "Device";
+}
+
 json TensorJson(const Program& program, ValueId id) {
   const Value& value = program.graph->value(id);
   json dims = json::array();
   if (value.type.shape.is_static()) dims = value.type.shape.sizes();
   const std::string quantized = value.type.quantized() ? " quantized" : "";
   return {{"Name", value.name},
-          {"Location", "Host"},
+          {"Location", LocationOf(program, id)},
           {"Dimensions", dims},
           {"Format/Datatype",
            fmt::format("Row major linear {}{}", DTypeName(value.type.dtype), quantized)}};

@@ -94,6 +94,31 @@ output %y
   EXPECT_EQ(layers[1]["Weights"], (json{{"Type", "int8"}, {"Count", 32}}));
   EXPECT_EQ(layers[1]["Inputs"].size(), 1u) << "constants are weights";
   EXPECT_FALSE(layers[1].contains("Origin"));
+  // A value in the memory of another backend.
+  const MemorySpace apart = {.name = "apart", .allocate = nullptr};
+  program.placements[program.graph->FindValue("a").index] = {Placement::Kind::kArena, 0, &apart};
+  const json placed = LayersAsTrtexec(program, true)["Layers"];
+  EXPECT_EQ(placed[0]["Inputs"][0]["Location"], "Host");
+  EXPECT_EQ(placed[0]["Outputs"][0]["Location"], "Device");
+  EXPECT_EQ(placed[1]["Inputs"][0]["Location"], "Device");
+  EXPECT_EQ(placed[1]["Outputs"][0]["Location"], "Host");
+}
+
+// Whatever quantizes or dequantizes, also by scales of the run; a Cast does not.
+TEST(TrtexecExport, Origin) {
+  const Program program = ProgramOf(R"(graph g
+input %x: float32[8]
+q: %a: uint8[8](scale 0.1, zero 3) = QuantizeLinear(%x)
+dq: %b: float32[8] = DequantizeLinear(%a)
+d: %c: uint8[8], %s: float32[], %z: uint8[] = DynamicQuantizeLinear(%b)
+cast: %y: float16[8] = Cast{to=10}(%b)
+output %y
+output %c
+)",
+                                    {"q", "dq", "d", "cast"});
+  const json layers = LayersAsTrtexec(program, true)["Layers"];
+  for (size_t i = 0; i < 3; ++i) EXPECT_EQ(layers[i]["Origin"], "QDQ") << layers[i];
+  EXPECT_FALSE(layers[3].contains("Origin"));
 }
 
 }  // namespace
