@@ -65,6 +65,7 @@ struct KernelPlan {
   int tile_rows = 0;     // of a register tile: the most rows,
   int tile_columns = 0;  // and columns; 0: it has none
   std::string method;    // among the ways to compute the same: "winograd 4x4", "direct", "lanes"
+  bool widened = false;  // weights that are stored in fewer bits are held as float32
 
   std::string ToString() const;  // "avx512 14x32 winograd 4x4"
 };

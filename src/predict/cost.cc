@@ -4,7 +4,6 @@
 
 #include "base/text.h"
 #include "kernels/activation.h"
-#include "kernels/gemm/weights/unpacking.h"
 
 namespace evoq {
 
@@ -126,7 +125,6 @@ int64_t CostInput::activation_bytes() const {
 }
 
 int64_t CostInput::weight_bytes() const {
-  const bool widens = step.decision.kernel.ends_with("_f32") && plan.method != kUnpackingMethod;
   int64_t sum = 0;
   for (size_t i = 0; i < args.constants.size(); ++i) {
     const Tensor* constant = args.constants[i];
@@ -134,7 +132,8 @@ int64_t CostInput::weight_bytes() const {
     const auto stored = static_cast<int64_t>(constant->bytes());
     const bool narrow = constant->type().quantized() || constant->dtype() == DType::kFloat16 ||
                         constant->dtype() == DType::kBfloat16;
-    sum += widens && narrow ? std::max<int64_t>(stored, 4 * Elements(args.inputs[i])) : stored;
+    sum +=
+        plan.widened && narrow ? std::max<int64_t>(stored, 4 * Elements(args.inputs[i])) : stored;
   }
   return sum;
 }

@@ -77,7 +77,7 @@ struct CostFamily {
   const char* name;
   const char* kernels;  // glob patterns of kernel names, separated by spaces; "reference/OP": OP by
                         // its definition
-  const char* method;   // glob pattern of KernelPlan::method
+  const char* method = "*";  // glob pattern of KernelPlan::method
   void (*count)(const CostInput& input, const Rates& rates, Terms& terms);
 };
 std::span<const CostFamily* const> AllCostFamilies();

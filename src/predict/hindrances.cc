@@ -25,9 +25,9 @@ struct Pair {
 };
 
 struct Cause {
-  const char* code;  // null: the decision's own
+  const char* code;  // null: the decision's own, with its sentence
   bool (*holds)(const Pair& pair);
-  std::string (*sentence)(const Pair& pair);
+  const char* sentence;
 };
 
 // Steps that float32 does not have: changes of precision, also by ranges found at run time, and of
@@ -38,40 +38,27 @@ bool IsConversion(const Pair& p) {
   return p.now.op == "Transpose" || (op != nullptr && op->conversion != PrecisionChange::kNone);
 }
 
-std::string Always(const char* text) { return text; }
-
 constexpr Cause kCauses[] = {
     {
         .code = "conversion",
         .holds = IsConversion,
         .sentence =
-            [](const Pair&) {
-              return Always(
-                  "float32 does not have these steps: they convert values between integers and "
-                  "floats");
-            },
+            "float32 does not have these steps: they convert values between integers and floats",
     },
     {
         .code = "added-step",
         .holds = [](const Pair& p) { return p.float32 == nullptr; },
-        .sentence =
-            [](const Pair&) {
-              return Always("float32 does not have these steps, or has them within others");
-            },
+        .sentence = "float32 does not have these steps, or has them within others",
     },
     {
         .code = nullptr,
         .holds = [](const Pair& p) { return !p.step.decision.float_reason.empty(); },
-        .sentence = [](const Pair& p) { return p.step.decision.float_reason.sentence; },
+        .sentence = nullptr,
     },
     {
         .code = "same-kernel",
         .holds = [](const Pair& p) { return p.now.kernel == p.float32->kernel; },
-        .sentence =
-            [](const Pair&) {
-              return Always(
-                  "they take the kernels that float32 takes, on values of the same width");
-            },
+        .sentence = "they take the kernels that float32 takes, on values of the same width",
     },
     {
         .code = "winograd",
@@ -79,32 +66,19 @@ constexpr Cause kCauses[] = {
             [](const Pair& p) {
               return p.float32->plan.method.find("winograd") != std::string::npos;
             },
-        .sentence =
-            [](const Pair&) {
-              return Always(
-                  "in float32, Winograd's convolution saves 2 to 4 times the multiplications, "
-                  "which "
-                  "integers cannot do exactly");
-            },
+        .sentence = "in float32, Winograd's convolution saves 2 to 4 times the multiplications, "
+                    "which integers cannot do exactly",
     },
     {
         .code = "fixed-cost",
         .holds = [](const Pair& p) { return p.Share(kCall) + p.Share(kTiles) > 0.4; },
-        .sentence =
-            [](const Pair&) {
-              return Always(
-                  "they are so small that being called takes most of their time, whatever the "
-                  "width of "
-                  "the values");
-            },
+        .sentence = "they are so small that being called takes most of their time, whatever the "
+                    "width of the values",
     },
     {
         .code = "memory-bound",
         .holds = [](const Pair& p) { return p.Share(kStream) + p.Share(kWeights) > 0.5; },
-        .sentence =
-            [](const Pair&) {
-              return Always("they wait for memory, and read or write as many bytes as in float32");
-            },
+        .sentence = "they wait for memory, and read or write as many bytes as in float32",
     },
     {
         .code = "narrow",
@@ -114,21 +88,13 @@ constexpr Cause kCauses[] = {
                          p.Share(kOutputs) >
                      0.5;
             },
-        .sentence =
-            [](const Pair&) {
-              return Always(
-                  "their channels are too few to fill the integer instructions: setting up rows "
-                  "and "
-                  "rounding results takes most of the time");
-            },
+        .sentence = "their channels are too few to fill the integer instructions: setting up rows "
+                    "and rounding results takes most of the time",
     },
     {
         .code = "kernel",
         .holds = [](const Pair&) { return true; },
-        .sentence =
-            [](const Pair&) {
-              return Always("their kernels are not faster on narrower values at these shapes");
-            },
+        .sentence = "their kernels are not faster on narrower values at these shapes",
     },
 };
 
@@ -147,9 +113,10 @@ void FindHindrances(const SchemeForecast& float32, const Program& program,
     if (now.ms <= kNoGain * float_ms) continue;
     for (const Cause& cause : kCauses) {
       if (!cause.holds(pair)) continue;
-      Hindrance& h =
-          found[cause.code != nullptr ? cause.code : pair.step.decision.float_reason.code];
-      if (h.steps.empty()) h.sentence = cause.sentence(pair);
+      const Reason reason = cause.code == nullptr ? pair.step.decision.float_reason
+                                                  : Reason{cause.code, cause.sentence};
+      Hindrance& h = found[reason.code];
+      if (h.steps.empty()) h.sentence = reason.sentence;
       h.steps.push_back(now.name);
       h.ms += now.ms;
       h.lost_ms += now.ms - float_ms;

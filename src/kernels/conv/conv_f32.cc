@@ -89,9 +89,12 @@ Result<BoundKernel> BindConv(const KernelCall& call, const BindOptions& options)
   EVOQ_ASSIGN(const Activation activation, ActivationFromAttrs(call.attrs));
   std::shared_ptr<AlignedBuffer> owned;
   EVOQ_ASSIGN(const float* weights, PanelsOfConstant(*call.constant(1), kConvLayoutF32, owned));
-  if (const int m = WinogradFor(shape, options.variant); m > 0)
-    return BindWinogradF32(shape, m, weights, activation, call.has_input(2), call.has_input(3),
-                           options);
+  if (const int m = WinogradFor(shape, options.variant); m > 0) {
+    BoundKernel bound = BindWinogradF32(shape, m, weights, activation, call.has_input(2),
+                                        call.has_input(3), options);
+    bound.plan.widened = owned != nullptr;
+    return bound;
+  }
   ConvRowsF32 map(shape, ConvAxes(shape), shape.depth() * kPanelF32);
   GemmSizes sizes;
   sizes.rows = map.rows();
@@ -108,6 +111,7 @@ Result<BoundKernel> BindConv(const KernelCall& call, const BindOptions& options)
   }
   GemmPlan plan = PlanGemm(sizes, GemmTypesF32(options.isa), activation, options);
   KernelPlan described = plan.Describe();
+  described.widened = owned != nullptr;
   return BoundKernel::Of(ConvF32{shape, std::move(map), std::move(plan), weights, std::move(owned),
                                  call.has_input(2), call.has_input(3)},
                          0, std::move(described));

@@ -89,6 +89,7 @@ Result<BoundKernel> BindConvTranspose(const KernelCall& call, const BindOptions&
   }
   KernelPlan plan;
   if (!state.phases.empty()) plan = state.phases[0].plan.Describe();
+  plan.widened = state.owned != nullptr;
   return BoundKernel::Of(std::move(state), 0, std::move(plan));
 }
 

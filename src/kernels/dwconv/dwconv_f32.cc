@@ -81,7 +81,8 @@ Result<BoundKernel> BindFloat(const KernelCall& call, const BindOptions& options
                       static_cast<double>(shape.w.out * shape.blocks()) *
                           (1.0 + 0.3 * static_cast<double>(shape.taps())),
                       options.threads);
-  return BoundKernel::Of(std::move(state));
+  return BoundKernel::Of(std::move(state), 0,
+                         KernelPlan{.widened = call.constant(1)->type().quantized()});
 }
 
 }  // namespace

@@ -152,6 +152,7 @@ Result<BoundKernel> BindMatMul(const KernelCall& call, const BindOptions& option
   const size_t scratch =
       state.weights == nullptr && !state.in_place ? static_cast<size_t>(*b_bytes) : 0;
   KernelPlan plan = state.plan.Describe();
+  plan.widened = state.owned != nullptr;
   return BoundKernel::Of(std::move(state), scratch, std::move(plan));
 }
 

@@ -344,6 +344,7 @@ Result<BoundKernel> BindCell(const KernelCall& call, const BindOptions& options)
     return Fail(ErrorCode::kTooLarge, "{}: {} steps of {} units", call.op, s.steps * s.batch, n);
   KernelPlan plan;
   if (count > 0) plan = s.directions[0].state.plan.Describe();
+  plan.widened = true;
   const auto scratch = static_cast<size_t>(s.scratch_floats()) * sizeof(float);
   return BoundKernel::Of(std::move(s), scratch, std::move(plan));
 }

@@ -37,25 +37,21 @@ extern const CostFamily kFamilyDepthwiseInt8, kFamilyDepthwiseDynamic, kFamilyDe
 const CostFamily kFamilyDepthwiseInt8 = {
     .name = "depthwise_int8",
     .kernels = "dwconv_int8",
-    .method = "*",
     .count = Count<64, true>,
 };
 const CostFamily kFamilyDepthwiseDynamic = {
     .name = "depthwise_dynamic",
     .kernels = "dynamic_dwconv",
-    .method = "*",
     .count = Count<64, true>,
 };
 const CostFamily kFamilyDepthwiseBf16 = {
     .name = "depthwise_bf16",
     .kernels = "dwconv_bf16",
-    .method = "*",
     .count = Count<16, false>,
 };
 const CostFamily kFamilyDepthwiseFloat = {
     .name = "depthwise_f32",
     .kernels = "dwconv_f32",
-    .method = "*",
     .count = Count<16, false>,
 };
 

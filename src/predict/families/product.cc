@@ -211,61 +211,51 @@ const CostFamily kFamilyDirectInt8 = {
 const CostFamily kFamilyProductInt8 = {
     .name = "product_int8",
     .kernels = "conv_int8 matmul_int8",
-    .method = "*",
     .count = Count<4, Peak::kInt8>,
 };
 const CostFamily kFamilyProductDynamic = {
     .name = "product_dynamic",
     .kernels = "conv_integer matmul_integer dynamic_conv* dynamic_matmul",
-    .method = "*",
     .count = Count<4, Peak::kInt8>,
 };
 const CostFamily kFamilyProductPair = {
     .name = "product_pair",
     .kernels = "matmul_pair_int8",
-    .method = "*",
     .count = Count<4, Peak::kInt8>,
 };
 const CostFamily kFamilyProductWeights8 = {
     .name = "product_w8",
     .kernels = "matmul_w8",
-    .method = "*",
     .count = Count<1, Peak::kFloat32>,
 };
 const CostFamily kFamilyProductBf16 = {
     .name = "product_bf16",
     .kernels = "conv_bf16 matmul_bf16",
-    .method = "*",
     .count = Count<2, Peak::kBf16>,
 };
 const CostFamily kFamilyProductFloat = {
     .name = "product_f32",
     .kernels = "conv_f32 matmul_f32",
-    .method = "*",
     .count = Count<1, Peak::kFloat32>,
 };
 const CostFamily kFamilyTransposedInt8 = {
     .name = "transposed_int8",
     .kernels = "conv_transpose_int8",
-    .method = "*",
     .count = Count<4, Peak::kInt8>,
 };
 const CostFamily kFamilyTransposedBf16 = {
     .name = "transposed_bf16",
     .kernels = "conv_transpose_bf16",
-    .method = "*",
     .count = Count<2, Peak::kBf16>,
 };
 const CostFamily kFamilyTransposedFloat = {
     .name = "transposed_f32",
     .kernels = "conv_transpose_f32",
-    .method = "*",
     .count = Count<1, Peak::kFloat32>,
 };
 const CostFamily kFamilyRecurrent = {
     .name = "recurrent",
     .kernels = "lstm_f32 gru_f32 rnn_f32",
-    .method = "*",
     .count = CountRecurrent,
 };
 

@@ -220,73 +220,61 @@ extern const CostFamily kFamilyPoolInt8, kFamilyPoolBf16, kFamilyPoolFloat, kFam
 const CostFamily kFamilyPoolInt8 = {
     .name = "pool_int8",
     .kernels = "*maxpool_u8 *avgpool_u8",
-    .method = "*",
     .count = CountPool,
 };
 const CostFamily kFamilyPoolBf16 = {
     .name = "pool_bf16",
     .kernels = "*maxpool_bf16 *avgpool_bf16",
-    .method = "*",
     .count = CountPool,
 };
 const CostFamily kFamilyPoolFloat = {
     .name = "pool_f32",
     .kernels = "*maxpool_f32 *avgpool_f32",
-    .method = "*",
     .count = CountPool,
 };
 const CostFamily kFamilyResize = {
     .name = "resize",
     .kernels = "resize_*",
-    .method = "*",
     .count = Count,
 };
 const CostFamily kFamilyNormalizeBf16 = {
     .name = "normalize_bf16",
     .kernels = "*_norm_bf16",
-    .method = "*",
     .count = Count,
 };
 const CostFamily kFamilyNormalize = {
     .name = "normalize",
     .kernels = "*_norm_*",
-    .method = "*",
     .count = Count,
 };
 const CostFamily kFamilySoftmaxBf16 = {
     .name = "softmax_bf16",
     .kernels = "*softmax_bf16",
-    .method = "*",
     .count = Count,
 };
 const CostFamily kFamilySoftmax = {
     .name = "softmax",
     .kernels = "*softmax_*",
-    .method = "*",
     .count = Count,
 };
 const CostFamily kFamilyReduce = {
     .name = "reduce",
     .kernels = "Reduce* reduce_* argmax_* argmin_*",
-    .method = "*",
     .count = CountReduce,
 };
 const CostFamily kFamilyBinaryByte = {
     .name = "binary_u8",
     .kernels = "add_u8 sub_u8 mul_u8 div_u8 max_u8 min_u8 pow_u8 prelu_u8",
-    .method = "*",
     .count = CountBinary,
 };
 const CostFamily kFamilyBinaryBf16 = {
     .name = "binary_bf16",
     .kernels = "add_bf16 sub_bf16 mul_bf16 div_bf16 max_bf16 min_bf16 pow_bf16 prelu_bf16",
-    .method = "*",
     .count = CountBinary,
 };
 const CostFamily kFamilyBinaryFloat = {
     .name = "binary_f32",
     .kernels = "add_f32 sub_f32 mul_f32 div_f32 max_f32 min_f32 pow_f32 prelu_f32",
-    .method = "*",
     .count = CountBinary,
 };
 const CostFamily kFamilyCheapUnary = {
@@ -294,98 +282,82 @@ const CostFamily kFamilyCheapUnary = {
     .kernels =
         "Relu_f32 Clip_f32 LeakyRelu_f32 Abs_f32 Neg_f32 Sqrt_f32 Reciprocal_f32 Floor_f32 "
         "Ceil_f32 Round_f32 Sign_f32",
-    .method = "*",
     .count = CountUnary,
 };
 const CostFamily kFamilyUnaryByte = {
     .name = "unary_u8",
     .kernels = "?*_u8",
-    .method = "*",
     .count = CountUnary,
 };
 const CostFamily kFamilyUnaryBf16 = {
     .name = "unary_bf16",
     .kernels = "?*_bf16",
-    .method = "*",
     .count = CountUnary,
 };
 const CostFamily kFamilyErf = {
     .name = "erf",
     .kernels = "Erf_f32 Gelu_f32 Erf_bf16 Gelu_bf16",
-    .method = "*",
     .count = CountUnary,
 };
 const CostFamily kFamilyTanh = {
     .name = "tanh",
     .kernels = "Tanh_f32 Tanh_bf16",
-    .method = "*",
     .count = CountUnary,
 };
 const CostFamily kFamilyCurve = {
     .name = "curve_f32",
     .kernels =
         "Sigmoid_f32 Exp_f32 Silu_f32 HardSigmoid_f32 HardSwish_f32 Elu_f32 Celu_f32 Selu_f32",
-    .method = "*",
     .count = CountUnary,
 };
 const CostFamily kFamilyUnaryFloat = {
     .name = "unary_f32",
     .kernels = "?*_f32",
-    .method = "*",
     .count = CountUnary,
 };
 const CostFamily kFamilyQuantize = {
     .name = "quantize",
     .kernels = "quantize_*",
-    .method = "*",
     .count = Count,
 };
 const CostFamily kFamilyDequantize = {
     .name = "dequantize",
     .kernels = "dequantize*",
-    .method = "*",
     .count = Count,
 };
 const CostFamily kFamilyDynamicQuantize = {
     .name = "dynamic_quantize",
     .kernels = "dynamic_quantize",
-    .method = "*",
     .count = Count,
 };
 const CostFamily kFamilyCast = {
     .name = "cast",
     .kernels = "cast*",
-    .method = "*",
     .count = Count,
 };
 const CostFamily kFamilyTranspose = {
     .name = "transpose",
     .kernels = "transpose",
-    .method = "*",
     .count = CountTranspose,
 };
 const CostFamily kFamilyCopy = {
     .name = "copy",
     .kernels = "copy* concat split",
-    .method = "*",
     .count = CountParts,
 };
 const CostFamily kFamilyGather = {
     .name = "gather",
     .kernels = "gather*",
-    .method = "*",
     .count = CountGather,
 };
 const CostFamily kFamilyMove = {
     .name = "move",
-    .kernels = "slice expand tile *space*",
-    .method = "*",
+    .kernels = "slice expand tile *space* unfold_tensor",
     .count = CountView,
 };
 const CostFamily kFamilyPad = {
     .name = "pad",
     .kernels = "pad",
-    .method = "*",
     .count = Count,
 };
 const CostFamily kFamilyCompare = {
@@ -393,19 +365,16 @@ const CostFamily kFamilyCompare = {
     .kernels =
         "reference/Equal reference/Greater* reference/Less* reference/And reference/Or "
         "reference/Not reference/Where",
-    .method = "*",
     .count = CountReference,
 };
 const CostFamily kFamilyReference = {
     .name = "reference",
     .kernels = "reference/*",
-    .method = "*",
     .count = CountReference,
 };
 const CostFamily kFamilyOther = {
     .name = "other",
     .kernels = "",
-    .method = "*",
     .count = Count,
 };  // FamilyOf gives it last
 

@@ -87,6 +87,7 @@ TEST(Unpacking, WhereItPays) {
         FindKernel("matmul_f32")->bind(call, BindOptions{Isa::kScalar, c.threads, {}}).value();
     EXPECT_EQ(bound.scratch_bytes, c.pays ? static_cast<size_t>(c.threads * c.k * 64 * 4) : 0);
     EXPECT_EQ(bound.plan.method, c.pays ? kUnpackingMethod : "");
+    EXPECT_EQ(bound.plan.widened, !c.pays);
   }
   const TensorType f(DType::kFloat32, Shape{1024, 1024});
   const Tensor real = Tensor::Allocate(f);
