@@ -4,7 +4,6 @@
 #include <gtest/gtest.h>
 
 #include "cli/tiny_testing.h"
-#include "models/models.h"
 
 namespace evoq {
 namespace {

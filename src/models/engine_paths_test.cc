@@ -9,7 +9,6 @@
 #include "base/isa.h"
 #include "engine/tuning_cache.h"
 #include "models/models.h"
-#include "ops/op.h"
 #include "program/etm.h"
 #include "reference/test_graph.h"
 

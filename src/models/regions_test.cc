@@ -155,7 +155,6 @@ TEST(Regions, LoopOfGrowingState) {
   }
 }
 
-// The sizes of the last runs push out those of earlier ones.
 // [2] beside [1, 4], and [2, 1] beside [4], are the same numbers in a row: stages know where one
 // input ends.
 TEST(Regions, StagesAreOfRanksToo) {
@@ -177,6 +176,7 @@ TEST(Regions, StagesAreOfRanksToo) {
   }
 }
 
+// The sizes of the last runs push out those of earlier ones.
 TEST(Regions, OldStagesGiveWay) {
   const Graph graph = Parsed(
       "input %x: float32[N]\nr: %r = Relu(%x)\nnz: %i = NonZero(%r)\noutput %r\noutput %i\n");

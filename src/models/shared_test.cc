@@ -7,7 +7,6 @@
 #include <thread>
 
 #include "models/models.h"
-#include "ops/op.h"
 #include "reference/test_graph.h"
 
 namespace evoq {

@@ -127,7 +127,6 @@ TEST_F(TuneTest, ChoicesAreMeasuredOnceStoredAndFollowed) {
   EXPECT_EQ(again.plans[0].tunings.size(), 1u);
 }
 
-// The cache's entries: of one that is put again the last, of what two processes put that of each.
 TEST_F(TuneTest, StopsBetweenRounds) {
   Model model = Convolutions();
   TuneOptions options = Options();
@@ -149,6 +148,7 @@ TEST_F(TuneTest, StopsBetweenRounds) {
   EXPECT_FALSE(std::filesystem::exists(cache_));
 }
 
+// The cache's entries: of one that is put again the last, of what two processes put that of each.
 TEST_F(TuneTest, TheLastPutCounts) {
   TuningCache first;
   first.Put("a", {"old", 0, {}});

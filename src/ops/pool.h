@@ -1,5 +1,4 @@
 // What inference and evaluation of the pooling operators share.
-// share.
 #pragma once
 
 #include "ops/window.h"

@@ -1,5 +1,4 @@
 // What inference and evaluation of optional values share.
-// OptionalHasElement share.
 #pragma once
 
 #include "ops/util.h"

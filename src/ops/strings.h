@@ -1,5 +1,4 @@
 // What inference and evaluation of TfIdfVectorizer share.
-// share.
 #pragma once
 
 #include <map>

@@ -4,7 +4,6 @@
 
 #include "base/math.h"
 #include "ops/driver.h"
-#include "ops/util.h"
 
 namespace evoq {
 

@@ -5,8 +5,6 @@
 #include <map>
 #include <optional>
 
-#include "base/check.h"
-
 namespace evoq {
 namespace {
 

@@ -1,5 +1,4 @@
 // Expand(x, shape) broadcasts x with a shape; Tile(x, repeats) repeats x along every axis.
-#include "ops/indexing.h"
 #include "reference/definition.h"
 #include "reference/indexing.h"
 #include "reference/strided.h"

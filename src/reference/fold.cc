@@ -8,7 +8,6 @@
 
 #include "base/budget_scope.h"
 #include "base/math.h"
-#include "ops/indexing.h"
 #include "reference/definition.h"
 #include "reference/indexing.h"
 #include "reference/real.h"

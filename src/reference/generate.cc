@@ -4,7 +4,6 @@
 #include <algorithm>
 #include <cstring>
 
-#include "ops/indexing.h"
 #include "reference/definition.h"
 #include "reference/indexing.h"
 #include "reference/util.h"

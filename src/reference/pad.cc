@@ -5,7 +5,6 @@
 
 #include <cstring>
 
-#include "ops/indexing.h"
 #include "reference/definition.h"
 #include "reference/indexing.h"
 #include "reference/util.h"

@@ -5,7 +5,6 @@
 #include <cmath>
 #include <numbers>
 
-#include "ops/indexing.h"
 #include "reference/definition.h"
 #include "reference/indexing.h"
 #include "reference/util.h"

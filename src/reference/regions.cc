@@ -5,7 +5,6 @@
 #include <cmath>
 
 #include "base/budget_scope.h"
-#include "ops/indexing.h"
 #include "reference/arithmetic.h"
 #include "reference/definition.h"
 #include "reference/indexing.h"

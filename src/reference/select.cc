@@ -3,7 +3,6 @@
 #include <cstring>
 #include <numeric>
 
-#include "ops/indexing.h"
 #include "reference/definition.h"
 #include "reference/indexing.h"
 #include "reference/util.h"

@@ -10,7 +10,6 @@
 #include "base/budget_scope.h"
 #include "base/math.h"
 #include "base/text.h"
-#include "ops/indexing.h"
 #include "reference/broadcast.h"
 #include "reference/definition.h"
 #include "reference/indexing.h"
