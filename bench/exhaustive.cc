@@ -51,7 +51,7 @@ class Exhaustive {
   Result<std::unique_ptr<Engine>> Build(const std::vector<int>& assignment) const {
     MixedPlan plan;
     for (size_t i = 0; i < layers_.size(); ++i)
-      plan[job_.graph.node(layers_[i]).name] = {schemes_[static_cast<size_t>(assignment[i])], ""};
+      plan[job_.graph.node(layers_[i]).name] = {schemes_[static_cast<size_t>(assignment[i])], {}};
     return Build(plan);
   }
   Result<std::unique_ptr<Engine>> Build(const MixedPlan& plan) const {

@@ -2,11 +2,12 @@
 """evoq_sgemm and evoq_dgemm (include/evoq/gemm.h) beside the BLAS that numpy brings, OpenBLAS:
 GFLOP/s and ratios.
 
-    build/venv/bin/python bench/gemm.py [--type sgemm|dgemm] [--threads N] [--rounds N] [--library libevoq.so]
+    build/venv/bin/python bench/gemm.py [--type sgemm|dgemm] [--threads N] [--rounds N]
+                                        [--library libevoq.so]
 
 Both are called in turn, `--rounds` times, through the same C interface with arguments made before;
-each figure is of the fastest round. What a call from Python takes by itself, measured with a product
-of no rows, is taken off."""
+each figure is of the fastest round. What a call from Python takes by itself, measured with a
+product of no rows, is taken off."""
 
 import argparse
 import ctypes
@@ -82,8 +83,9 @@ def measure(libraries, shape, transpose_a, transpose_b):
     a = random.random((k, m) if transpose_a else (m, k), REAL)
     b = random.random((n, k) if transpose_b else (k, n), REAL)
     results = [np.zeros((m, n), REAL) for _ in libraries]
+    rest = (n, k, a, b)
     calls = [
-        (x.call(m, n, k, a, b, c, transpose_a, transpose_b), x.call(0, n, k, a, b, c, transpose_a, transpose_b))
+        [x.call(rows, *rest, c, transpose_a, transpose_b) for rows in (m, 0)]
         for x, c in zip(libraries, results)
     ]
     for product, _ in calls:

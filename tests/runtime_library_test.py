@@ -20,7 +20,7 @@ import numpy as np
 
 LIBRARY = str(agree.BUILD / "include/libevoq_runtime.so")
 # docs/runtime.md says what it is made of.
-MOST_BYTES = 6_800_000
+MOST_BYTES = 6_870_000
 # What it may ask the loader for by itself.
 ALLOWED = r"lib(c|m|stdc\+\+|gcc_s|pthread|fmt|cpuinfo|zstd)\.so|ld-linux"
 # What must not come in through others either.
@@ -74,7 +74,7 @@ def check_exports():
     wrong = " ".join(sorted(names ^ promised() | inner))
     check("exports what the headers declare and nothing else", len(names) > 30 and not wrong, wrong)
     known = {"evoq_sgemm", "evoq_version", "evoq::Session::Run", "evoq::Array::size"}
-    check("the headers are read", known <= promised() and len(promised()) == 32, len(promised()))
+    check("the headers are read", known <= promised() and len(promised()) == 44, len(promised()))
 
 
 def check_size(folder):

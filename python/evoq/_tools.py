@@ -303,6 +303,7 @@ def bench(
     batch: int | None = None,
     shapes: Shapes | None = None,
     streams: int | None = None,
+    hint: str | None = None,
     threads: int | None = None,
     warmup_ms: float | None = None,
     duration_s: float | None = None,
@@ -313,7 +314,8 @@ def bench(
     """Measures latency, throughput, load time and memory of a model on random inputs.
 
     batch: samples per run, where the model leaves it free. streams: concurrent runs, each with
-    `threads` threads.
+    `threads` threads. hint: "throughput" finds batch, streams and threads that do the most in a
+    second (``trials`` says what was tried).
     Returns ``p50_ms``, ``mean_ms``, ``p99_ms``, ``per_second``, ``load_ms``, ``arena_bytes``,
     ``weight_bytes``, ...
     """
@@ -323,6 +325,7 @@ def bench(
         batch=batch,
         shape=shapes,
         streams=streams,
+        hint=hint,
         threads=threads,
         warmup_ms=warmup_ms,
         duration_s=duration_s,

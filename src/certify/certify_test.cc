@@ -294,7 +294,7 @@ TEST_F(CertifyTest, StepsBelongToLayers) {
   // of what gives it: `last`, alone in a method, reads what `pool` gives.
   for (const char* scheme : {"int8", "int8-dynamic", "bf16"}) {
     Graph q = net_;
-    ASSERT_TRUE(QuantizeMixed(q, Job(scheme, {}).choose.ranges, {}, {{"last", {scheme, ""}}}));
+    ASSERT_TRUE(QuantizeMixed(q, Job(scheme, {}).choose.ranges, {}, {{"last", {scheme, {}}}}));
     auto engine = EngineFromGraph(q, {1, {}});
     ASSERT_TRUE(engine);
     const Program& program = (*(*engine)->Default())->program();

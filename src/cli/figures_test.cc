@@ -123,6 +123,29 @@ TEST_F(Figures, ShapesOfAnotherRankWithABatch) {
   }
 }
 
+// --hint throughput prints what it tried, and measures the best.
+TEST_F(Figures, BenchForThroughput) {
+  const Ran ran = Run({"bench", Product(), "--hint", "throughput", "--threads", "2", "--duration-s",
+                       "0.01", "--warmup-ms", "0"});
+  ASSERT_EQ(ran.code, 0) << ran.log;
+  const json& trials = ran.json["trials"];
+  ASSERT_GE(trials.size(), 4);
+  const json* best = &trials[0];
+  for (const json& trial : trials) {
+    EXPECT_EQ(LinesWith(ran.out, fmt::format("  {:5}  {:7}  {:12}  {:10.1f}  {:7.3f}",
+                                             trial["batch"].get<int>(), trial["streams"].get<int>(),
+                                             trial["threads"].get<int>(),
+                                             Number(trial["per_second"]), Number(trial["p50_ms"])))
+                  .size(),
+              1)
+        << trial << ran.out;
+    if (trial["per_second"] > (*best)["per_second"]) best = &trial;
+  }
+  for (const char* field : {"batch", "streams", "threads"})
+    EXPECT_EQ(ran.json[field], (*best)[field]) << field;
+  EXPECT_EQ(Run({"bench", Product(), "--hint", "fast"}).code, 2);
+}
+
 // What trtexec's options write, of one program and of partitions.
 TEST_F(Figures, BenchLikeTrtexec) {
   for (const std::string& model : {Product(), Places()}) {

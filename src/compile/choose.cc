@@ -45,7 +45,8 @@ void ExplainFloat(const Node& node, const NodeCall& args, Decision& decision) {
 }  // namespace
 
 bool MayCompute(const Backend& backend, const Node& node, const KernelCall& call) {
-  return backend.memory == &kHostMemory || !ReadsByIndex(node) || call.constant(1) != nullptr;
+  if (backend.memory == &kHostMemory || !ReadsByIndex(node)) return true;
+  return Gathers(node) && call.constant(IndexInput(node)) != nullptr;
 }
 
 const KernelDef* FirstThatTakes(const Backend& backend, const Node& node, const KernelCall& call,

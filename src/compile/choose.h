@@ -17,8 +17,9 @@ struct NodeCall {
   NodeCall& operator=(const NodeCall&) = delete;
 };
 
-// Whether the backend may compute the node whatever its kernels say: indices that come with a run
-// are checked on the host before (runtime/guard.h).
+// Whether the backend may compute the node whatever its kernels say: the host computes what reads
+// or writes by indices, which it checks, but for a gather of constant ones, which are checked when
+// the step is bound (runtime/guard.h).
 bool MayCompute(const Backend& backend, const Node& node, const KernelCall& call);
 
 // The backend's first kernel that takes the node, null where none does; `rejected`, where not null,

@@ -89,6 +89,11 @@ int IndexInput(const Node& node) {
   return op == nullptr ? -1 : op->indices;
 }
 
+bool Gathers(const Node& node) {
+  const OpDef* op = FindOp(node);
+  return op != nullptr && op->axes == AxisUse::kGathered;
+}
+
 bool ReadsByIndex(const Node& node) { return IndexInput(node) >= 0; }
 
 WeightIndex::WeightIndex(const Node& node, std::span<const int64_t> sizes) {

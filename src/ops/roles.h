@@ -99,6 +99,8 @@ bool QuantizesOrDequantizes(const OpDef* op);
 int IndexInput(const Node& node);
 // Whether the operator reads or writes at indices that an input holds.
 bool ReadsByIndex(const Node& node);
+// Whether indices pick along one axis of input 0: AxisUse::kGathered.
+bool Gathers(const Node& node);
 
 // Which channels each element of a weight belongs to. Needs a LinearForm and a weight of rank 2 or
 // more whose elements are counted in row-major order.

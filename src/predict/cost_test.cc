@@ -114,6 +114,7 @@ struct Counted {
     graph = std::move(*parsed);
     step.node = graph.FindNode("n");
     step.decision.kernel = kernel;
+    step.kernel = FindKernel(kernel);
     step.macs = macs;
     const CostInput input(graph, step, plan, run_bytes);
     const CostFamily& taken = FamilyOf(step, graph.node(step.node).op, plan.method);

@@ -15,10 +15,10 @@ constexpr int64_t kDepth = 256;      // of K at once: a tile's rows stay in the 
 constexpr int64_t kInPlaceRows = 4;  // with more, packing b pays
 constexpr int64_t kBlockRows = 224;  // of a task: their part of K stays in the L2 cache
 constexpr int64_t kCopyRows = 64;
-constexpr int64_t kPackPanels = 8;  // of b, packed by one thread at once
-// A tile's rows are copied for so many units of columns; they lie a cache line more than kDepth
+constexpr int64_t kPackPanels = 4;  // of b, packed by one thread at once
+// A tile's rows are copied for so many panels; they lie a cache line more than kDepth
 // apart.
-constexpr int64_t kManyUnits = 4, kMostRows = 14, kRowStride = kDepth + 8;
+constexpr int64_t kManyPanels = 4, kMostRows = 14, kRowStride = kDepth + 8;
 
 class Product {
  public:
@@ -53,7 +53,6 @@ class Product {
  private:
   int64_t panels() const { return CeilDiv(p_.n, int64_t{kPanelF64}); }
   int64_t depth() const { return std::min(kDepth, p_.k - k_); }
-  int64_t units() const { return CeilDiv(panels(), int64_t{tiles_.panels}); }
 
   void CopyA(double factor, double* to) {
     space_.pool.ParallelFor(CeilDiv(p_.m, kCopyRows), 1, [&](int64_t begin, int64_t end) {
@@ -71,7 +70,7 @@ class Product {
     });
   }
 
-  // Of this part of K, the columns behind those that are read as they are: [panel][k][8], zeros
+  // Of this part of K, the columns behind those that are read as they are: [panel][k][16], zeros
   // behind the last one.
   void PackB(double factor, double* to) {
     const int64_t count = CeilDiv(panels() - whole_ / kPanelF64, kPackPanels);
@@ -140,11 +139,11 @@ class Product {
     const double depth = static_cast<double>(p_.k);
     SharedWork work;
     work.tiles = CeilDiv(p_.m, int64_t{tiles_.rows});
-    work.units = units();
+    work.units = panels();
     work.least_row_blocks = CeilDiv(p_.m, kBlockRows);
-    work.tile_ns = tiles_.rows * tiles_.panels * kPanelF64 * depth / rates.macs_per_ns * 2;
+    work.tile_ns = tiles_.rows * kPanelF64 * depth / rates.macs_per_ns * 2;
     work.rows_ns = 8 * tiles_.rows * depth / rates.bytes_per_ns;
-    work.columns_ns = 8 * tiles_.panels * kPanelF64 * depth / rates.bytes_per_ns;
+    work.columns_ns = 8 * kPanelF64 * depth / rates.bytes_per_ns;
     work.task_ns = rates.task_ns;
     row_blocks_ = work.least_row_blocks;
     column_blocks_ = 1;
@@ -159,12 +158,12 @@ class Product {
     const int64_t tiles = CeilDiv(p_.m, int64_t{tiles_.rows});
     const int64_t first = tiles * row_block / row_blocks_ * tiles_.rows,
                   last = std::min(p_.m, tiles * (row_block + 1) / row_blocks_ * tiles_.rows);
-    const int64_t begin = units() * column_block / column_blocks_,
-                  end = units() * (column_block + 1) / column_blocks_;
-    const int64_t unit_bytes = int64_t{8} * tiles_.panels * kPanelF64 * depth();
-    const int64_t group = std::max<int64_t>(1, kCpuModel.l2_share() / unit_bytes);
-    for (int64_t unit = begin; unit < end; unit += group)
-      Group(first, last, unit, std::min(end, unit + group));
+    const int64_t begin = panels() * column_block / column_blocks_,
+                  end = panels() * (column_block + 1) / column_blocks_;
+    const int64_t panel_bytes = int64_t{8} * kPanelF64 * depth();
+    const int64_t group = std::max<int64_t>(1, kCpuModel.l2_share() / panel_bytes);
+    for (int64_t panel = begin; panel < end; panel += group)
+      Group(first, last, panel, std::min(end, panel + group));
   }
 
   void Group(int64_t first, int64_t last, int64_t begin, int64_t end) const {
@@ -178,10 +177,8 @@ class Product {
       tile.rows = static_cast<int>(std::min(height, last - row));
       tile.a = a_ + row * a_stride_ + k_;
       tile.a_stride = a_stride_;
-      if (end - begin >= kManyUnits) CopyRows(tile, rows_of_tile);
-      for (int64_t panel = begin * tiles_.panels; panel < std::min(panels(), end * tiles_.panels);
-           panel += tile.panels)
-        Columns(tile, row, panel);
+      if (end - begin >= kManyPanels) CopyRows(tile, rows_of_tile);
+      for (int64_t panel = begin; panel < end; ++panel) Panel(tile, row, panel);
     }
   }
 
@@ -193,17 +190,13 @@ class Product {
     tile.a_stride = kRowStride;
   }
 
-  // As many panels from `panel` on as are read alike.
-  void Columns(TileF64& tile, int64_t row, int64_t panel) const {
-    const int64_t column = panel * kPanelF64, ready = whole_ / kPanelF64;
+  void Panel(TileF64& tile, int64_t row, int64_t panel) const {
+    const int64_t column = panel * kPanelF64;
     const bool as_it_is = column < whole_;
-    const int64_t left = (as_it_is ? ready : panels()) - panel;
-    tile.panels = left >= tiles_.panels && panel % tiles_.panels == 0 ? tiles_.panels : 1;
-    tile.columns = static_cast<int>(std::min<int64_t>(tile.panels * kPanelF64, p_.n - column));
+    tile.columns = static_cast<int>(std::min<int64_t>(kPanelF64, p_.n - column));
     tile.b = as_it_is ? p_.b.data + k_ * p_.b.row_stride + column
-                      : panels_ + (panel - ready) * depth() * kPanelF64;
+                      : panels_ + (column - whole_) * depth();
     tile.b_step = as_it_is ? p_.b.row_stride : kPanelF64;
-    tile.panel_stride = as_it_is ? kPanelF64 : depth() * kPanelF64;
     tile.y = p_.c + row * p_.c_stride + column;
     tiles_.run(tile);
   }

@@ -22,10 +22,10 @@ TEST(Mixed, EachLayerGetsItsMethod) {
   const Graph net = MakeNet(kConvNet);
   Graph q = net;
   const MixedPlan plan = {{"stem", {"int8", {}}},
-                          {"depthwise", {"int8-dynamic", ""}},
+                          {"depthwise", {"int8-dynamic", {}}},
                           {"project", {"bf16", {}}},
                           {"last", {"float32", {"slower-when-measured", "2 ms"}}},
-                          {"classes", {"int8-weights", ""}}};
+                          {"classes", {"int8-weights", {}}}};
   const auto report = QuantizeMixed(q, RangesOf(net), {}, plan);
   ASSERT_TRUE(report) << report.error().message();
   EXPECT_EQ(report->nodes.Total(), 5);
@@ -71,7 +71,7 @@ TEST(Mixed, OnlyConstantsAreTables) {
       "b: %y: float32[2, 16] = MatMul(%g, %w)\noutput %y\n");
   const Ranges ranges = RangesOf(net);
   Graph mixed = net, uniform = net;
-  const auto report = QuantizeMixed(mixed, ranges, {}, {{"a", {"int8", ""}}, {"b", {"int8", ""}}});
+  const auto report = QuantizeMixed(mixed, ranges, {}, {{"a", {"int8", {}}}, {"b", {"int8", {}}}});
   ASSERT_TRUE(report) << report.error().message();
   EXPECT_EQ(report->float_reasons.count("g"), 0);
   ASSERT_TRUE(QuantizeStatic(uniform, ranges, {}));
@@ -84,7 +84,7 @@ TEST(Mixed, WeightsAloneComputeInFloat32) {
       "a: %a: float32[4, 16] = MatMul(%x, %v)\n"
       "b: %y: float32[4, 16] = MatMul(%a, %w)\noutput %y\n");
   const auto report =
-      QuantizeMixed(net, {}, {}, {{"a", {"int8-weights", ""}}, {"b", {"int8-dynamic", ""}}});
+      QuantizeMixed(net, {}, {}, {{"a", {"int8-weights", {}}}, {"b", {"int8-dynamic", {}}}});
   ASSERT_TRUE(report) << report.error().message();
   EXPECT_EQ(report->nodes[Precision::kInt8], 1);
   EXPECT_EQ(report->nodes[Precision::kFloat32], 1);
@@ -102,7 +102,7 @@ TEST(Mixed, LayersWithoutAnEntryStayFloat) {
 
 TEST(Mixed, AnUnknownSchemeIsRefused) {
   Graph q = MakeNet(kConvNet);
-  const auto report = QuantizeMixed(q, {}, {}, {{"stem", {"int3", ""}}});
+  const auto report = QuantizeMixed(q, {}, {}, {{"stem", {"int3", {}}}});
   ASSERT_FALSE(report);
   EXPECT_EQ(report.error().message(), "layer stem: int3 is no method");
 }

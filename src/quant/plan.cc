@@ -199,7 +199,7 @@ std::vector<size_t> RealInputs(const Graph& graph, const Node& node) {
 }
 
 bool IsConstantTable(const Graph& graph, const Node& node) {
-  return ReadsByIndex(node) && graph.ConstantInput(node, 0) != nullptr;
+  return Gathers(node) && graph.ConstantInput(node, 0) != nullptr;
 }
 
 QuantPlan MakePlan(const Graph& graph, const Ranges& ranges, const QuantizeOptions& options) {

@@ -26,8 +26,7 @@ Status Guard::Check(const void* const* in) const {
 }
 
 std::optional<Guard> GuardOf(const Node& node, std::span<const TensorType> inputs) {
-  const OpDef* op = FindOp(node);
-  if (op == nullptr || op->axes != AxisUse::kGathered) return std::nullopt;
+  if (!Gathers(node)) return std::nullopt;
   const Shape& shape = inputs[0].shape;
   const auto axis = NormalizeAxis(node.attrs.Int("axis", 0), shape.rank());
   const auto count = inputs[1].shape.elements();

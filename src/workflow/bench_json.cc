@@ -15,19 +15,23 @@ int64_t BatchOf(const Runnable& executor) {
   return sizes.empty() ? 1 : sizes[0];
 }
 
-nlohmann::json BenchJson(const std::string& model, const Runnable& executor, Isa isa,
-                         std::span<const RunTimes> streams, const RunTimes& all, double load_ms) {
-  const int64_t batch = BatchOf(executor);
+double PerSecond(std::span<const RunTimes> streams, int64_t batch) {
   double per_second = 0;
   for (const RunTimes& times : streams)
     per_second += static_cast<double>(batch) * 1e3 / times.mean();
+  return per_second;
+}
+
+nlohmann::json BenchJson(const std::string& model, const Runnable& executor, Isa isa,
+                         std::span<const RunTimes> streams, const RunTimes& all, double load_ms) {
+  const int64_t batch = BatchOf(executor);
   nlohmann::json out = TimesJson(all);
   out.update({{"model", model},
               {"isa", IsaName(isa)},
               {"threads", executor.threads()},
               {"batch", batch},
               {"streams", streams.size()},
-              {"per_second", per_second},
+              {"per_second", PerSecond(streams, batch)},
               {"load_ms", load_ms},
               {"peak_rss_bytes", PeakRssBytes()},
               {"arena_bytes", executor.arena_bytes()},

@@ -28,6 +28,9 @@ nlohmann::json TimesJson(const RunTimes& times);
 // Samples in one run: the first dimension of the first input.
 int64_t BatchOf(const Runnable& executor);
 
+// Samples that streams, each with runs of `batch` samples, do in a second beside each other.
+double PerSecond(std::span<const RunTimes> streams, int64_t batch);
+
 // The fields of docs/cli.md's `bench`: times are those of `all` runs, which are the runs of all
 // streams; per_second adds up what the streams, each an executor like this one, do beside each
 // other.

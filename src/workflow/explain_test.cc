@@ -22,7 +22,7 @@ TEST_F(Explains, TheNarrowTypeOfAMixedModel) {
       {"int8-dynamic", "int8"}, {"bf16", "bf16"}, {"float32", "bf16"}};
   for (const auto& [scheme, narrow] : rows) {
     Graph graph = net;
-    ASSERT_TRUE(QuantizeMixed(graph, {}, {}, {{"a", {scheme, ""}}, {"b", {"bf16", ""}}}));
+    ASSERT_TRUE(QuantizeMixed(graph, {}, {}, {{"a", {scheme, {}}}, {"b", {"bf16", {}}}}));
     const auto model = LowerAndPack(std::move(graph));
     ASSERT_TRUE(model) << model.error().message();
     ASSERT_TRUE(WriteEtm(*model, At("mixed.etm")));

@@ -23,19 +23,23 @@ Result<ModelToMeasure> LoadToMeasure(const std::string& path, int threads,
   ModelToMeasure m;
   EVOQ_TRY(CheckThreads(threads));
   EVOQ_TRY(CheckSizes(what.shapes));
+  EVOQ_ASSIGN(m.engine, LoadEngine(path, {threads, what.shapes, what.stored_tuning}));
+  EVOQ_TRY(Settle(m, what));
+  return m;
+}
+
+Status Settle(ModelToMeasure& m, const WhatToMeasure& what) {
   if (what.batch < 0) return Fail(ErrorCode::kUsage, "--batch {}: expected at least 0", what.batch);
-  m.shapes = what.shapes;
-  EVOQ_ASSIGN(m.engine, LoadEngine(path, {threads, m.shapes, what.stored_tuning}));
   const Graph& graph = m.engine->model().graph;
-  EVOQ_ASSIGN(m.shapes, WithBatch(graph, std::move(m.shapes), what.batch));
+  EVOQ_ASSIGN(m.shapes, WithBatch(graph, what.shapes, what.batch));
   EVOQ_ASSIGN(m.contents, ReadInputs(graph, what.inputs));
   const auto all = ShapesToMeasure(graph, m.shapes, m.contents);
-  if (!all && m.contents.empty()) return m;  // sizes that nobody names are At's to report
+  if (!all && m.contents.empty()) return {};  // sizes that nobody names are At's to report
   if (!all) return tl::unexpected(all.error());
   EVOQ_TRY(m.engine->Settle(*all));
   m.in_regions = !m.engine->in_regions().empty();
   if (m.in_regions || !m.contents.empty()) m.shapes = *all;
-  return m;
+  return {};
 }
 
 Result<InputShapes> ShapesToMeasure(const Graph& graph, const InputShapes& shapes,

@@ -32,6 +32,9 @@ struct ModelToMeasure {
 Result<ModelToMeasure> LoadToMeasure(const std::string& path, int threads,
                                      const WhatToMeasure& what);
 
+// The model at other sizes, batch or inputs. Errors: as of LoadToMeasure.
+Status Settle(ModelToMeasure& m, const WhatToMeasure& what);
+
 // Inputs of these sizes in the graph's order: what is given, else FillForSpeed. Errors: kUsage for
 // an input that numbers cannot fill.
 Result<std::vector<Tensor>> InputsToMeasure(const Graph& graph, const InputShapes& shapes,

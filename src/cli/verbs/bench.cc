@@ -1,10 +1,11 @@
 #include "base/file.h"
-#include "base/threads.h"
 #include "cli/common.h"
 #include "cli/verb.h"
 #include "foreign/profiles/trtexec_export.h"
 #include "workflow/bench_json.h"
 #include "workflow/measure_regions.h"
+#include "workflow/streams.h"
+#include "workflow/throughput.h"
 #include "workflow/tuning.h"
 
 namespace evoq {
@@ -14,7 +15,7 @@ using nlohmann::json;
 
 struct Options {
   std::string model;
-  int batch = 0, streams = 1;
+  int batch = 0, streams = 0;  // streams 0: one, or whatever --hint finds
   int64_t iterations = 10;
   std::vector<std::string> shapes, inputs;
   std::vector<double> percentiles;
@@ -22,6 +23,7 @@ struct Options {
   std::string export_times, export_profile, export_layer_info, verbosity = "layer_names_only";
   bool dump_profile = false, dump_layer_info = false;
   TuneChoice tune;
+  std::string hint = "none";
 };
 
 Status WriteJson(const std::string& path, const json& value) {
@@ -66,24 +68,6 @@ void Warn(const RunTimes& times, double first_ms, double load_ms) {
         load_ms / times.median());
 }
 
-// Runs every stream on a thread of its own, each with an executor, buffers and threads of its own;
-// the first one on the caller's.
-Result<std::vector<RunTimes>> RunStreams(const std::vector<Runnable*>& executors,
-                                         std::vector<RunBuffers>& buffers,
-                                         const MeasureOptions& options) {
-  if (executors.size() == 1) return MeasureInterleaved(executors, buffers, options);
-  std::vector<Result<RunTimes>> results(executors.size(),
-                                        tl::unexpected(Error(ErrorCode::kInternal, "not run")));
-  RunOnThreads(static_cast<int>(executors.size()),
-               [&](int i) { results[i] = MeasureRuns(*executors[i], buffers[i], options); });
-  std::vector<RunTimes> times;
-  for (auto& r : results) {
-    if (!r) return tl::unexpected(std::move(r.error()));
-    times.push_back(std::move(*r));
-  }
-  return times;
-}
-
 MeasureOptions MeasureAs(const Options& o, DisturbanceMeter* meter) {
   MeasureOptions options;
   options.meter = meter;
@@ -98,7 +82,7 @@ void Tell(const Options& o, json& out, const RunTimes& times, const Disturbance&
   out["disturbance"] = ToJson(disturbance);
   Out("{}: {} on {}, {} thread{}, batch {}, {} stream{}\n", o.model, out["isa"].get<std::string>(),
       CpuName(), out["threads"].get<int>(), out["threads"] == 1 ? "" : "s",
-      out["batch"].get<int64_t>(), o.streams, o.streams == 1 ? "" : "s");
+      out["batch"].get<int64_t>(), out["streams"].get<int>(), out["streams"] == 1 ? "" : "s");
   Out("  latency  p50 {:.3f} ms  mean {:.3f}  min {:.3f}  p90 {:.3f}  p95 {:.3f}  p99 {:.3f}  ({} "
       "runs)\n",
       times.median(), times.mean(), times.min(), times.Percentile(90), times.Percentile(95),
@@ -114,39 +98,52 @@ void Tell(const Options& o, json& out, const RunTimes& times, const Disturbance&
   Warn(times, first_ms, out["load_ms"].get<double>());
 }
 
-// Executors of the streams after the first one, and their buffers.
-Result<std::vector<std::unique_ptr<Runnable>>> MoreStreams(const Options& o, const Runnable& first,
-                                                           std::vector<RunBuffers>& buffers) {
-  std::vector<std::unique_ptr<Runnable>> more;
-  for (int s = 1; s < o.streams; ++s) {
-    EVOQ_ASSIGN(auto extra, first.Fresh());
-    buffers.push_back(MakeBuffers(*extra, static_cast<uint32_t>(s + 1)));
-    more.push_back(std::move(extra));
-  }
-  return more;
+json ToJson(const ThroughputTrial& trial) {
+  return {{"batch", trial.batch},
+          {"streams", trial.setting.streams},
+          {"threads", trial.setting.threads},
+          {"per_second", trial.per_second},
+          {"p50_ms", trial.p50_ms}};
 }
 
-// The runs of all streams together.
-RunTimes Together(const std::vector<RunTimes>& streams) {
-  RunTimes all;
-  if (streams.size() == 1) all.spans = streams[0].spans;
-  for (const RunTimes& t : streams)
-    all.sorted_ms.insert(all.sorted_ms.end(), t.sorted_ms.begin(), t.sorted_ms.end());
-  std::sort(all.sorted_ms.begin(), all.sorted_ms.end());
-  return all;
+// What --hint throughput tried, with the setting to measure.
+struct Hinted {
+  ThroughputSetting setting;
+  json trials;
+};
+Result<Hinted> FindSetting(const Options& o, const WhatToMeasure& what,
+                           const CommonOptions& common) {
+  ThroughputJob job = {o.model, what, common.threads, o.streams, std::min(0.3, o.duration_s)};
+  job.progress = common.follow.Stage("trying settings");
+  EVOQ_ASSIGN(const std::vector<ThroughputTrial> trials, TryThroughput(job));
+  const ThroughputTrial& best = Best(trials);
+  Hinted hinted = {best.setting, json::array()};
+  Out("  batch  streams  threads each  per second   p50 ms\n");
+  for (const ThroughputTrial& t : trials) {
+    hinted.trials.push_back(ToJson(t));
+    Out("  {:5}  {:7}  {:12}  {:10.1f}  {:7.3f}{}\n", t.batch, t.setting.streams, t.setting.threads,
+        t.per_second, t.p50_ms, &t == &best ? "  <" : "");
+  }
+  return hinted;
 }
 
 Result<json> Run(const Options& o, const CommonOptions& common) {
-  const Stopwatch watch;
   EVOQ_ASSIGN(const InputShapes named, ParseShapes(o.shapes));
   EVOQ_ASSIGN(const InputFiles files, ParseInputs(o.inputs));
-  EVOQ_ASSIGN(const ModelToMeasure m,
-              LoadToMeasure(o.model, common.threads, {named, files, o.batch, o.tune.stored()}));
+  WhatToMeasure what = {named, files, o.batch, o.tune.stored()};
+  Hinted hinted = {{o.batch, std::max(o.streams, 1), common.threads}, nullptr};
+  if (o.hint == "throughput") {
+    EVOQ_ASSIGN(hinted, FindSetting(o, what, common));
+  }
+  const int streams = hinted.setting.streams;
+  what.batch = hinted.setting.batch;
+  const Stopwatch watch;
+  EVOQ_ASSIGN(const ModelToMeasure m, LoadToMeasure(o.model, hinted.setting.threads, what));
   Engine& engine = *m.engine;
   const double read_ms = watch.ms();
-  if (m.in_regions && o.streams > 1)
+  if (m.in_regions && streams > 1)
     return Fail(ErrorCode::kUsage,
-                "--streams {}: {} runs in dynamic partitions, one stream at a time ({})", o.streams,
+                "--streams {}: {} runs in dynamic partitions, one stream at a time ({})", streams,
                 o.model, engine.in_regions());
   json tuned;
   if (o.tune.measure()) {
@@ -155,19 +152,16 @@ Result<json> Run(const Options& o, const CommonOptions& common) {
   }
   EVOQ_ASSIGN(FirstRun ready, RunFirst(m));
   Runnable& runnable = *ready.runnable;
-  std::vector<RunBuffers> buffers;
-  buffers.push_back(std::move(ready.buffers));
-  EVOQ_ASSIGN(const auto more, MoreStreams(o, runnable, buffers));
-  std::vector<Runnable*> executors = {&runnable};
-  for (const auto& extra : more) executors.push_back(extra.get());
   DisturbanceMeter meter(ThisMachine());
   // Several streams would tell it of their runs at once.
-  MeasureOptions options = MeasureAs(o, o.streams == 1 ? &meter : nullptr);
-  if (o.streams == 1) options.progress = common.follow.Stage("measuring");
-  EVOQ_ASSIGN(const std::vector<RunTimes> streams, RunStreams(executors, buffers, options));
+  MeasureOptions options = MeasureAs(o, streams == 1 ? &meter : nullptr);
+  if (streams == 1) options.progress = common.follow.Stage("measuring");
+  EVOQ_ASSIGN(const StreamTimes times, MeasureStreams(runnable, ready.buffers, streams, options));
   const Disturbance disturbance = meter.Read();
-  const RunTimes all = Together(streams);
-  json out = BenchJson(o.model, runnable, engine.isa(), streams, all, read_ms + ready.ready_ms);
+  const RunTimes all = times.all();
+  json out =
+      BenchJson(o.model, runnable, engine.isa(), times.streams, all, read_ms + ready.ready_ms);
+  if (!hinted.trials.is_null()) out["trials"] = hinted.trials;
   out["first_ms"] = ready.first_ms;
   out["prepare_ms"] = engine.prepared().ms;
   out["live_bytes"] = runnable.program().live_bytes;
@@ -191,8 +185,15 @@ VerbRun Declare(const VerbOptions& options, const CommonOptions& common) {
   options.Add("--input", o->inputs,
               "Content of an input, where it matters for the time: NAME=F.npy");
   options
-      .Add("--streams,--infStreams", o->streams, "Concurrent streams, each with --threads threads")
-      .InRange(1, 256)
+      .Add("--streams,--infStreams", o->streams,
+           "Concurrent streams, each with --threads threads (default 1)")
+      .InRange(1, 256);
+  options
+      .Add("--hint", o->hint,
+           "throughput: find the batch, streams and threads (at most --threads, all cores by "
+           "default) that do the most in a second, by measuring; what --batch and --streams name "
+           "is kept. latency: one stream on all threads, as without it")
+      .OneOf({"none", "latency", "throughput"})
       .ShowDefault();
   AddTuneOptions(options, o->tune, "ignore what is stored in the .etm");
   options.Add("--warmup-ms,--warmUp", o->warmup_ms, "Time to run before measuring").ShowDefault();

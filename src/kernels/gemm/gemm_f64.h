@@ -1,4 +1,4 @@
-// The micro-kernel of float64 products: one tile of rows by panels of 8 columns. Plain data only:
+// The micro-kernel of float64 products: one tile of rows by a panel of 16 columns. Plain data only:
 // included by files that are compiled for one instruction set.
 #pragma once
 
@@ -8,27 +8,25 @@
 
 namespace evoq {
 
-inline constexpr int kPanelF64 = 8;
+inline constexpr int kPanelF64 = 16;
 
-// y[r, n] += sum over k < depth of a[r * a_stride + k] * b[n / 8 * panel_stride + k * b_step +
-// n % 8], from 0 where not `accumulate`: in order of k, each term a fused multiply-add where the
-// instruction set has it.
+// y[r, n] += sum over k < depth of a[r * a_stride + k] * b[k * b_step + n], from 0 where not
+// `accumulate`: in order of k, each term a fused multiply-add where the instruction set has it.
 struct TileF64 {
   const double* a;
   int64_t a_stride;
   const double* b;
-  int64_t b_step, panel_stride;
+  int64_t b_step;
   double* y;
   int64_t y_stride;
   int64_t depth;
   int rows;     // 1 .. GemmTableF64::rows
-  int panels;   // 1 .. GemmTableF64::panels
   int columns;  // that are stored; all of b's are read
   bool accumulate;
 };
 
 struct GemmTableF64 {
-  int rows, panels;
+  int rows;
   void (*run)(const TileF64& tile);
 };
 EVOQ_ISA_TABLE(GemmTableF64)

@@ -1,0 +1,96 @@
+#include "workflow/throughput.h"
+
+#include <algorithm>
+
+#include "base/thread_pool.h"
+#include "workflow/bench_json.h"
+#include "workflow/streams.h"
+
+namespace evoq {
+namespace {
+
+constexpr int kMostBatch = 64;
+
+// Whether every input has a first size that the model leaves open.
+bool BatchIsFree(const Graph& graph) {
+  return std::all_of(graph.inputs().begin(), graph.inputs().end(), [&](ValueId id) {
+    const Shape& shape = graph.value(id).type.shape;
+    return shape.ranked() && shape.rank() > 0 && !shape[0].known();
+  });
+}
+
+class Trying {
+ public:
+  explicit Trying(const ThroughputJob& job)
+      : job_(job), cores_(job.cores > 0 ? job.cores : PhysicalCores()) {}
+
+  Result<std::vector<ThroughputTrial>> Run() {
+    if (job_.streams > 0 && cores_ % job_.streams != 0)
+      return Fail(ErrorCode::kUsage, "{} streams: expected a divisor of {} threads", job_.streams,
+                  cores_);
+    for (int streams = 1; streams <= cores_; ++streams) {
+      if (cores_ % streams != 0 || (job_.streams > 0 && streams != job_.streams)) continue;
+      EVOQ_TRY(Batches(streams));
+    }
+    return std::move(trials_);
+  }
+
+ private:
+  // All batches with so many streams.
+  Status Batches(int streams) {
+    const int threads = cores_ / streams;
+    EVOQ_ASSIGN(ModelToMeasure model, LoadToMeasure(job_.model, threads, job_.what));
+    if (model.in_regions && streams > 1) return {};  // one at a time
+    const bool fixed =
+        job_.what.batch > 0 || !model.contents.empty() || !BatchIsFree(model.engine->model().graph);
+    if (fixed) return Measure(model, {job_.what.batch, streams, threads});
+    double most = 0;
+    int worse = 0;
+    for (int batch = 1; batch <= kMostBatch && worse < 2; batch *= 2) {
+      WhatToMeasure what = job_.what;
+      what.batch = batch;
+      EVOQ_TRY(Settle(model, what));
+      const Status measured = Measure(model, {batch, streams, threads});
+      if (!measured && measured.error().code() == ErrorCode::kTooLarge && batch > 1) return {};
+      EVOQ_TRY(measured);
+      worse = trials_.back().per_second > most ? 0 : worse + 1;
+      most = std::max(most, trials_.back().per_second);
+    }
+    return {};
+  }
+
+  Status Measure(const ModelToMeasure& model, const ThroughputSetting& setting) {
+    if (job_.progress) EVOQ_TRY(job_.progress(std::min(0.95, 0.07 * trials_.size())));
+    EVOQ_ASSIGN(FirstRun ready, RunFirst(model));
+    MeasureOptions options;
+    options.warmup_ms = 100 * job_.each_s;
+    options.duration_s = job_.each_s;
+    options.min_runs = 3;
+    EVOQ_ASSIGN(const StreamTimes times,
+                MeasureStreams(*ready.runnable, ready.buffers, setting.streams, options));
+    ThroughputTrial trial = {setting, BatchOf(*ready.runnable)};
+    trial.per_second = PerSecond(times.streams, trial.batch);
+    trial.p50_ms = times.all().median();
+    trials_.push_back(trial);
+    return {};
+  }
+
+  const ThroughputJob& job_;
+  const int cores_;
+  std::vector<ThroughputTrial> trials_;
+};
+
+}  // namespace
+
+Result<std::vector<ThroughputTrial>> TryThroughput(const ThroughputJob& job) {
+  return Trying(job).Run();
+}
+
+const ThroughputTrial& Best(const std::vector<ThroughputTrial>& trials) {
+  return *std::max_element(trials.begin(), trials.end(),
+                           [](const ThroughputTrial& a, const ThroughputTrial& b) {
+                             return a.per_second < b.per_second;
+                           });
+}
+
+}  // namespace evoq
