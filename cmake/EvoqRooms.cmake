@@ -2,8 +2,8 @@
 # evoq_ROOM_test from *_test.cc, a benchmark binary evoq_ROOM_bench from *_bench.cc. Files are found
 # by name, so that adding an operator, a kernel or a test never edits a build file. A room with a
 # CMakeLists.txt says its own.
-#   NAME_avx2.cc / NAME_avx2_vnni.cc / NAME_avx512.cc / NAME_neon.cc are compiled for that
-#   instruction set, and only on its processor.
+#   NAME_SET.cc, where SET is avx2, avx2_vnni, avx2_vnni_evex, avx512, neon, neon_dot, neon_i8mm or
+#   neon_bf16, is compiled for that instruction set, and only on its processor.
 #   NAME_each.cc is compiled once for each instruction set of the processor, whose namespace it
 #   finds as EVOQ_ISA: scalar, avx2, avx512.
 
@@ -64,9 +64,14 @@ set(EVOQ_LIBS_program flatbuffers PkgConfig::ZSTD)
 
 set(EVOQ_AVX2_FLAGS -mavx2 -mfma -mf16c -mbmi2)
 set(EVOQ_AVX2_VNNI_FLAGS ${EVOQ_AVX2_FLAGS} -mavxvnni)
+set(EVOQ_AVX2_VNNI_EVEX_FLAGS ${EVOQ_AVX2_FLAGS} -mavx512vl -mavx512vnni
+                             -mprefer-vector-width=256)
 set(EVOQ_AVX512_FLAGS ${EVOQ_AVX2_FLAGS} -mavx512f -mavx512bw -mavx512vl -mavx512dq -mavx512vnni
                       -mprefer-vector-width=512)
-set(EVOQ_NEON_FLAGS -march=armv8.2-a+dotprod)
+set(EVOQ_NEON_FLAGS -march=armv8-a)
+set(EVOQ_NEON_DOT_FLAGS -march=armv8.2-a+dotprod)
+set(EVOQ_NEON_I8MM_FLAGS -march=armv8.2-a+dotprod+i8mm)
+set(EVOQ_NEON_BF16_FLAGS -march=armv8.2-a+bf16)
 # Definitions that libevoq_runtime has, of operators that kernels run: a loop for each element type.
 set(EVOQ_SMALL_DEFINITIONS "add|binary|cast|logic|reduce|unary")
 
@@ -118,18 +123,19 @@ endfunction()
 function(evoq_isa_files list_name)
   set(kept "")
   foreach(source IN LISTS ${list_name})
-    if(source MATCHES "_(avx2|avx2_vnni|avx512)\\.cc$")
+    if(source MATCHES "_(avx2|avx2_vnni|avx2_vnni_evex|avx512)\\.cc$")
       set(isa ${CMAKE_MATCH_1})
       if(NOT CMAKE_SYSTEM_PROCESSOR MATCHES "x86_64|AMD64")
         continue()
       endif()
       string(TOUPPER ${isa} isa)
       set_source_files_properties(${source} PROPERTIES COMPILE_OPTIONS "${EVOQ_${isa}_FLAGS}")
-    elseif(source MATCHES "_neon\\.cc$")
+    elseif(source MATCHES "_(neon|neon_dot|neon_i8mm|neon_bf16)\\.cc$")
+      string(TOUPPER ${CMAKE_MATCH_1} isa)
       if(NOT CMAKE_SYSTEM_PROCESSOR MATCHES "aarch64|arm64")
         continue()
       endif()
-      set_source_files_properties(${source} PROPERTIES COMPILE_OPTIONS "${EVOQ_NEON_FLAGS}")
+      set_source_files_properties(${source} PROPERTIES COMPILE_OPTIONS "${EVOQ_${isa}_FLAGS}")
     elseif(source MATCHES "_scalar\\.cc$" AND NOT source MATCHES "/binary_scalar\\.cc$"
            AND CMAKE_SYSTEM_PROCESSOR MATCHES "x86_64|AMD64")
       # What runs there only where AVX2 is missing need not be large. Loops over two operands get
@@ -219,7 +225,7 @@ endfunction()
 function(evoq_add_extras)
   evoq_embed(cli embedded.cc EVOQ_DIGITS_ONNX ${CMAKE_SOURCE_DIR}/examples/digits/digits.onnx)
   find_file(CHART_JS chart.min.js PATHS /usr/share/javascript/chart.js
-            /usr/share/nodejs/chart.js/dist REQUIRED)
+            /usr/share/nodejs/chart.js/dist REQUIRED NO_CMAKE_FIND_ROOT_PATH)
   evoq_embed(report html.cc EVOQ_REPORT_HTML ${CMAKE_SOURCE_DIR}/src/report/html/report.html)
   evoq_embed(report html.cc EVOQ_CHART_JS ${CHART_JS})
   if(EXISTS ${CMAKE_SOURCE_DIR}/src/cli/main.cc)

@@ -95,7 +95,7 @@ def check_parts(whole):
     sizes = {}
     for size, path in placed:
         room = re.search(r"libevoq_(\w+)\.a|$", path)[1] or "others"
-        isa = re.search(r"_(avx2_vnni|avx2|avx512|scalar)\b|$", path)[1]
+        isa = re.search(r"_(avx2_vnni_evex|avx2_vnni|avx2|avx512|scalar)\b|$", path)[1]
         row = f"kernels {isa or 'for all'}" if room == "kernels" else room
         sizes[row] = sizes.get(row, 0) + int(size, 16)
     for row, size in sorted(sizes.items(), key=lambda item: -item[1]):

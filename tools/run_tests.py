@@ -3,11 +3,13 @@
 'N passed, N failed, N skipped'.
 
     tools/run_tests.py BUILD_DIR [--limit-s SECONDS] [--jobs N] [--only NAME[:FILTER]...]
+                       [--runner COMMAND]
 
 Scripts are tests/*_test.py and tests/*/*_test.py; exit status 77 means skipped. They use
 build/venv's Python where it is. A binary or script that is not done after the limit is stopped and
 counts as failed: what it was doing is printed, with the stacks of its threads where gdb is
-installed. FILTER is googletest's: evoq_kernels_test:*RandomShapes.
+installed. FILTER is googletest's: evoq_kernels_test:*RandomShapes. COMMAND runs binaries of another
+processor; scripts are left out then.
 
 What took longest the last time starts first, so that no long one runs alone at the end: the seconds
 of each are kept in BUILD_DIR/test_seconds.json. What is new there starts before all others.
@@ -75,9 +77,9 @@ def ends(kind, output):
     return len(re.findall(rf"^\[ *{kind} *\] \S+.* \(\d+ ms\)$", output, re.MULTILINE))
 
 
-def run_binary(binary, pattern, limit_s):
+def run_binary(binary, pattern, limit_s, runner=()):
     """(name, seconds, (passed, failed, skipped), what to print)."""
-    command = [str(binary)] + ([f"--gtest_filter={pattern}"] if pattern else [])
+    command = [*runner, str(binary)] + ([f"--gtest_filter={pattern}"] if pattern else [])
     status, output, seconds = run(command, None, limit_s)
     counts = [ends(kind, output) for kind in ("OK", "FAILED", "SKIPPED")]
     lines = [f"== {binary.name}: {counts[0]} passed in {seconds:.1f} s"]
@@ -127,6 +129,7 @@ def main():
     option("--limit-s", type=float, default=900, help="for each binary and script (%(default)s)")
     option("--jobs", type=int, default=1, help="binaries and scripts at once (%(default)s)")
     option("--only", nargs="+", metavar="NAME[:FILTER]", help="these binaries, and no scripts")
+    option("--runner", default="", help="what runs binaries of another processor")
     args = parser.parse_args()
     os.chdir(pathlib.Path(__file__).resolve().parent.parent)
     print(f"machine: {processor()}, {len(os.sched_getaffinity(0))} cores", flush=True)
@@ -140,11 +143,11 @@ def main():
     kept = args.build / "test_seconds.json"
     seconds = seconds_of(kept)
     tasks = [
-        (b.name, run_binary, b, only.get(b.name), args.limit_s)
+        (b.name, run_binary, b, only.get(b.name), args.limit_s, args.runner.split())
         for b in binaries
         if os.access(b, os.X_OK) and (not only or b.name in only)
     ]
-    if not only:
+    if not only and not args.runner:
         tasks += [(str(s), run_script, s, args.build, args.limit_s) for s in scripts]
     tasks.sort(key=lambda task: -seconds.get(task[0], float("inf")))
     with concurrent.futures.ThreadPoolExecutor(args.jobs) as pool:

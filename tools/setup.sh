@@ -1,7 +1,7 @@
 #!/bin/sh
 # Installs what building (and, with --test, testing) evoq needs on Debian 12. Works as root and with
 # sudo.
-#   tools/setup.sh [--test]
+#   tools/setup.sh [--test] [--cross]      --cross: for tools/cross.sh
 set -eu
 
 build="clang-19 lld-19 cmake ninja-build pkg-config ccache libhwy-dev libcpuinfo-dev libexpected-dev
@@ -13,7 +13,16 @@ tests="libgtest-dev libbenchmark-dev libclang-rt-19-dev llvm-19 g++ python3 chro
 clang-format-19"
 
 packages=$build
-if [ "${1:-}" = "--test" ]; then packages="$packages $tests"; fi
+for argument in "$@"; do
+  case $argument in
+    --test) packages="$packages $tests" ;;
+    --cross) packages="$packages mmdebstrap qemu-user" ;;
+    *)
+      echo "setup.sh: unknown argument $argument, expected --test or --cross" >&2
+      exit 2
+      ;;
+  esac
+done
 
 missing=""
 for package in $packages; do

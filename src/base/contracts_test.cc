@@ -197,6 +197,10 @@ TEST(Isa, SetsOfFeatures) {
   EXPECT_FALSE(Isa::kAvx512.Has(Isa::kAvx512Bf16));
   EXPECT_TRUE(Isa::kAvx2Vnni.Has(Isa::kAvx2));
   EXPECT_FALSE(Isa::kAvx512Bf16.Has(Isa::kAvx2Vnni)) << "another encoding of the same products";
+  EXPECT_FALSE(Isa::kAvx2Vnni.Has(Isa::kAvx2VnniEvex));
+  EXPECT_FALSE(Isa::kAvx512.Has(Isa::kAvx2VnniEvex)) << "machines with AVX-512 use all of it";
+  EXPECT_TRUE(Isa::kNeonBf16.Has(Isa::kNeonI8mm) && Isa::kNeonI8mm.Has(Isa::kNeonDot) &&
+              Isa::kNeonDot.Has(Isa::kNeon));
   // Better ones come first: none is part of one behind it, and plain C++ is part of all.
   const auto all = AllIsas();
   for (size_t i = 0; i < all.size(); ++i) {
@@ -212,7 +216,11 @@ TEST(Isa, SetsOfFeatures) {
   EXPECT_FALSE(IsaFromName("scalar"));
   EXPECT_FALSE(IsaFromName(""));
   // A set without a name of its own has that of the best one in it.
+#if defined(__aarch64__)
+  EXPECT_STREQ(IsaName(Isa{Isa::kFeatureNeon | Isa::kFeatureNeonBf16}), "NEON");
+#else
   EXPECT_STREQ(IsaName(Isa{Isa::kFeatureAvx2 | Isa::kFeatureAvx512Bf16}), "AVX2");
+#endif
   EXPECT_STREQ(IsaName(Isa{1u << 31}), "SCALAR");
 }
 
@@ -222,13 +230,17 @@ TEST(Isa, TargetsByName) {
       before ? std::optional<std::string>(before) : std::nullopt;
   ::setenv("EVOQ_TARGET", "SCALAR", 1);
   EXPECT_EQ(SelectIsa().value(), Isa::kScalar);
-  for (const char* wrong : {"avx2", "AVX", "SSE", "AVX512_", "NEON"}) {
+#if defined(__aarch64__)
+  constexpr char kNames[] = "SCALAR, NEON, NEON_DOT, NEON_I8MM or NEON_BF16";
+#else
+  constexpr char kNames[] = "SCALAR, AVX2, AVX2_VNNI_EVEX, AVX2_VNNI, AVX512 or AVX512_BF16";
+#endif
+  for (const char* wrong : {"avx2", "AVX", "SSE", "AVX512_", "neon"}) {
     ::setenv("EVOQ_TARGET", wrong, 1);
     ASSERT_FALSE(SelectIsa()) << wrong;
     EXPECT_EQ(SelectIsa().error().code(), ErrorCode::kUsage);
     EXPECT_EQ(SelectIsa().error().message(),
-              fmt::format("EVOQ_TARGET={}: expected SCALAR, AVX2, AVX2_VNNI, AVX512 or AVX512_BF16",
-                          wrong));
+              fmt::format("EVOQ_TARGET={}: expected {}", wrong, kNames));
   }
   bool found_best = false;
   for (const Isa isa : AllIsas()) {
@@ -263,6 +275,8 @@ TEST(Isa, TargetsByName) {
                 __builtin_cpu_supports("avx512vnni"));
   EXPECT_EQ(IsaSupported(Isa::kAvx512Bf16),
             IsaSupported(Isa::kAvx512) && __builtin_cpu_supports("avx512bf16"));
+  EXPECT_EQ(IsaSupported(Isa::kAvx2VnniEvex),
+            avx2 && __builtin_cpu_supports("avx512vl") && __builtin_cpu_supports("avx512vnni"));
   // As the system lists it, under the name of the instructions.
   std::istringstream flags(ReadTextFile("/proc/cpuinfo").value_or(""));
   bool listed = false;

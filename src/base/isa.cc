@@ -3,6 +3,9 @@
 #include <cpuinfo.h>
 #if defined(__x86_64__)
 #include <cpuid.h>
+#elif defined(__aarch64__)
+#include <asm/hwcap.h>
+#include <sys/auxv.h>
 #endif
 
 #include <algorithm>
@@ -24,11 +27,17 @@ struct NamedIsa {
 
 // Better ones first. A new one is a row here and rows in the kernel families that use it
 // (kernels/isa_table.h).
-constexpr NamedIsa kNamed[] = {{"AVX512_BF16", Isa::kAvx512Bf16},
-                               {"AVX512", Isa::kAvx512},
-                               {"AVX2_VNNI", Isa::kAvx2Vnni},
-                               {"AVX2", Isa::kAvx2},
+#if defined(__aarch64__)
+constexpr NamedIsa kNamed[] = {{"NEON_BF16", Isa::kNeonBf16},
+                               {"NEON_I8MM", Isa::kNeonI8mm},
+                               {"NEON_DOT", Isa::kNeonDot},
+                               {"NEON", Isa::kNeon},
                                {"SCALAR", Isa::kScalar}};
+#else
+constexpr NamedIsa kNamed[] = {
+    {"AVX512_BF16", Isa::kAvx512Bf16},      {"AVX512", Isa::kAvx512}, {"AVX2_VNNI", Isa::kAvx2Vnni},
+    {"AVX2_VNNI_EVEX", Isa::kAvx2VnniEvex}, {"AVX2", Isa::kAvx2},     {"SCALAR", Isa::kScalar}};
+#endif
 
 struct FeatureTest {
   Isa::Feature feature;
@@ -55,6 +64,15 @@ constexpr FeatureTest kTests[] = {
      }},
     {Isa::kFeatureAvx512Bf16, [] { return cpuinfo_has_x86_avx512bf16(); }},
     {Isa::kFeatureAvxVnni, HasAvxVnni},
+    {Isa::kFeatureEvexVnni,
+     [] { return cpuinfo_has_x86_avx512vl() && cpuinfo_has_x86_avx512vnni(); }},
+};
+#elif defined(__aarch64__)
+constexpr FeatureTest kTests[] = {
+    {Isa::kFeatureNeon, [] { return true; }},
+    {Isa::kFeatureNeonDot, [] { return (getauxval(AT_HWCAP) & HWCAP_ASIMDDP) != 0; }},
+    {Isa::kFeatureNeonI8mm, [] { return (getauxval(AT_HWCAP2) & HWCAP2_I8MM) != 0; }},
+    {Isa::kFeatureNeonBf16, [] { return (getauxval(AT_HWCAP2) & HWCAP2_BF16) != 0; }},
 };
 #else
 constexpr std::span<const FeatureTest> kTests;

@@ -21,29 +21,44 @@ struct Isa {
     kFeatureAvx512 = 1 << 1,      // AVX-512 F, BW, VL, DQ and VNNI
     kFeatureAvx512Bf16 = 1 << 2,  // products of bfloat16 pairs
     kFeatureAvxVnni = 1 << 3,     // AVX-VNNI: products of four bytes in 256 bits, without AVX-512
+    kFeatureEvexVnni = 1 << 4,    // the same in AVX-512's encoding
+    kFeatureNeon = 1 << 5,        // Arm, 64 bit: always there
+    kFeatureNeonDot = 1 << 6,     // dot products of four signed bytes
+    kFeatureNeonI8mm = 1 << 7,    // 2 x 2 products of eight bytes, of either sign
+    kFeatureNeonBf16 = 1 << 8,    // dot products of bfloat16 pairs
   };
 
   constexpr bool Has(Isa needs) const { return (features & needs.features) == needs.features; }
   friend constexpr bool operator==(Isa, Isa) = default;
 
   // The sets that have a name.
-  static const Isa kScalar, kAvx2, kAvx2Vnni, kAvx512, kAvx512Bf16;
+  static const Isa kScalar, kAvx2, kAvx2Vnni, kAvx2VnniEvex, kAvx512, kAvx512Bf16;
+  static const Isa kNeon, kNeonDot, kNeonI8mm, kNeonBf16;
 };
 inline constexpr Isa Isa::kScalar{};  // plain C++, everywhere: the definition of every result
 inline constexpr Isa Isa::kAvx2{kFeatureAvx2};
 inline constexpr Isa Isa::kAvx2Vnni{kFeatureAvx2 | kFeatureAvxVnni};
+// What processors with AVX-VNNI and without AVX-512 run, on those with AVX-512: to test and
+// measure.
+inline constexpr Isa Isa::kAvx2VnniEvex{kFeatureAvx2 | kFeatureEvexVnni};
 inline constexpr Isa Isa::kAvx512{kFeatureAvx2 | kFeatureAvx512};
 inline constexpr Isa Isa::kAvx512Bf16{kFeatureAvx2 | kFeatureAvx512 | kFeatureAvx512Bf16};
+inline constexpr Isa Isa::kNeon{kFeatureNeon};
+inline constexpr Isa Isa::kNeonDot{kFeatureNeon | kFeatureNeonDot};
+inline constexpr Isa Isa::kNeonI8mm{kFeatureNeon | kFeatureNeonDot | kFeatureNeonI8mm};
+inline constexpr Isa Isa::kNeonBf16{kFeatureNeon | kFeatureNeonDot | kFeatureNeonI8mm |
+                                    kFeatureNeonBf16};
 
-// The named sets, better ones first; the last one is kScalar.
+// The named sets of this architecture, better ones first; the last one is kScalar.
 std::span<const Isa> AllIsas();
 
-// "SCALAR", "AVX2", "AVX2_VNNI", "AVX512", "AVX512_BF16": the spelling of EVOQ_TARGET, of the best
-// named set that `isa` has.
+// "SCALAR", "AVX2", "AVX2_VNNI_EVEX", "AVX2_VNNI", "AVX512", "AVX512_BF16", on Arm "SCALAR",
+// "NEON", "NEON_DOT", "NEON_I8MM", "NEON_BF16": the spelling of EVOQ_TARGET, of the best named set
+// that `isa` has.
 const char* IsaName(Isa isa);
 // The set of this name, nothing where there is none.
 std::optional<Isa> IsaFromName(std::string_view name);
-// "SCALAR, AVX2, AVX2_VNNI, AVX512 or AVX512_BF16", for messages.
+// "SCALAR, AVX2, AVX2_VNNI_EVEX, AVX2_VNNI, AVX512 or AVX512_BF16", for messages.
 std::string IsaNames();
 
 // Whether this machine can run it.

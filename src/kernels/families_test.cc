@@ -82,16 +82,27 @@ std::vector<Family> Families() {
   return families;
 }
 
-// Sets that add products of one type: of families without such products they are served like the
-// set that they extend.
+// Sets that add products of one type, better ones first: of families without such products they are
+// served like the set that they extend.
 struct Extension {
   Isa isa, extends;
   std::vector<std::string> families;  // that have a row for it
 };
+#if defined(__x86_64__)
 const Extension kExtensions[] = {
     {Isa::kAvx512Bf16, Isa::kAvx512, {"kGemmRowsBf16"}},
     {Isa::kAvx2Vnni, Isa::kAvx2, {"kInt8TileRows", "kInt8WinogradRows"}},
+    {Isa::kAvx2VnniEvex, Isa::kAvx2, {"kInt8TileRows", "kInt8WinogradRows"}},
 };
+#else
+// What is compiled for SCALAR is vectorized there.
+const Extension kExtensions[] = {
+    {Isa::kNeonBf16, Isa::kNeonI8mm, {"kGemmRowsBf16"}},
+    {Isa::kNeonI8mm, Isa::kNeonDot, {"kInt8TileRows"}},
+    {Isa::kNeonDot, Isa::kNeon, {"kInt8TileRows"}},
+    {Isa::kNeon, Isa::kScalar, {"kGemmRowsF32"}},
+};
+#endif
 
 // Sets that a family serves by code for another set, and why.
 struct Exception {
@@ -104,7 +115,6 @@ constexpr Exception kExceptions[] = {
      "without products of bfloat16, float32 products of widened pairs run at AVX2's width"},
 };
 
-#if defined(__x86_64__)
 TEST(Families, ServeEveryNamedSet) {
   for (const Family& family : Families()) {
     EXPECT_EQ(family.needs.back(), Isa::kScalar) << family.rows << " leaves machines out";
@@ -114,7 +124,7 @@ TEST(Families, ServeEveryNamedSet) {
       for (const Extension& e : kExtensions) {
         const bool has =
             std::find(e.families.begin(), e.families.end(), family.rows) != e.families.end();
-        if (isa == e.isa && !has) expected = e.extends;
+        if (expected == e.isa && !has) expected = e.extends;
       }
       for (const Exception& e : kExceptions) {
         if (family.rows == e.rows && isa == e.isa) expected = e.served_by;
@@ -139,11 +149,9 @@ TEST(Families, UnknownFeaturesChangeNothing) {
       EXPECT_EQ(family.RowOf(Isa{isa.features | 1u << 30}), family.RowOf(isa)) << family.rows;
   }
 }
-#endif
 
 // Each named set but plain C++ is there because a kernel needs it.
 TEST(Families, EveryNamedSetIsNeeded) {
-#if defined(__x86_64__)
   for (Isa isa : AllIsas()) {
     bool needed = false;
     for (const Family& family : Families()) {
@@ -151,7 +159,6 @@ TEST(Families, EveryNamedSetIsNeeded) {
     }
     EXPECT_TRUE(needed) << IsaName(isa);
   }
-#endif
 }
 
 // All families of the sources are listed above.

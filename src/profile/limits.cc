@@ -142,6 +142,7 @@ const PeakLoops& LoopsOf(Isa isa) {
   static const IsaRow<PeakLoops> kRows[] = {
       {.needs = Isa::kAvx512, .table = &Avx512PeakLoops()},
       {.needs = Isa::kAvx2Vnni, .table = &Avx2VnniPeakLoops()},
+      {.needs = Isa::kAvx2VnniEvex, .table = &Avx2VnniEvexPeakLoops()},
       {.needs = Isa::kAvx2, .table = &Avx2PeakLoops()},
       {.needs = Isa::kScalar, .table = &ScalarPeakLoops()}};
 #else

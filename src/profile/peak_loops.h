@@ -17,6 +17,7 @@ struct PeakLoops {
 const PeakLoops& ScalarPeakLoops();
 const PeakLoops& Avx2PeakLoops();
 const PeakLoops& Avx2VnniPeakLoops();
+const PeakLoops& Avx2VnniEvexPeakLoops();
 const PeakLoops& Avx512PeakLoops();
 
 }  // namespace evoq

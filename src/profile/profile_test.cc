@@ -40,6 +40,9 @@ std::vector<Loops> SupportedLoops() {
     all.push_back({Isa::kAvx2, &Avx2PeakLoops(), 2 * 64 * 12 * 32, 2 * 64 * 12 * 8, 0});
   if (IsaSupported(Isa::kAvx2Vnni))
     all.push_back({Isa::kAvx2Vnni, &Avx2VnniPeakLoops(), 2 * 64 * 12 * 32, 2 * 64 * 12 * 8, 0});
+  if (IsaSupported(Isa::kAvx2VnniEvex))
+    all.push_back(
+        {Isa::kAvx2VnniEvex, &Avx2VnniEvexPeakLoops(), 2 * 64 * 12 * 32, 2 * 64 * 12 * 8, 0});
   if (IsaSupported(Isa::kAvx512))
     all.push_back(
         {Isa::kAvx512, &Avx512PeakLoops(), 2 * 64 * 24 * 64, 2 * 64 * 24 * 16, 2 * 64 * 24 * 32});

@@ -51,7 +51,7 @@ TEST(Mixed, AUniformPlanIsTheMethodItself) {
   for (const QuantMethod* method : AllMethods()) {
     Graph mixed = net, uniform = net;
     MixedPlan plan;
-    for (NodeId id : Layers(net)) plan[net.node(id).name] = {method->name, ""};
+    for (NodeId id : Layers(net)) plan[net.node(id).name] = {method->name, {}};
     ASSERT_TRUE(QuantizeMixed(mixed, ranges, {}, plan));
     ASSERT_TRUE(method->run(uniform, ranges, {}));
     for (Graph* graph : {&mixed, &uniform}) {

@@ -35,12 +35,16 @@ inline constexpr IsaRow<GemmKernels> kGemmRowsF32[] = {
 #if defined(__x86_64__)
     {.needs = Isa::kAvx512, .table = &kGemmKernelsF32Avx512},
     {.needs = Isa::kAvx2, .table = &kGemmKernelsF32Avx2},
+#elif defined(__aarch64__)
+    {.needs = Isa::kNeon, .table = &kGemmKernelsF32Neon},
 #endif
     {.needs = Isa::kScalar, .table = &kGemmKernelsF32Scalar}};
 inline constexpr IsaRow<GemmKernels> kGemmRowsBf16[] = {
 #if defined(__x86_64__)
     {.needs = Isa::kAvx512Bf16, .table = &kGemmKernelsBf16Avx512},
     {.needs = Isa::kAvx2, .table = &kGemmKernelsBf16Avx2},
+#elif defined(__aarch64__)
+    {.needs = Isa::kNeonBf16, .table = &kGemmKernelsBf16Neon},
 #endif
     {.needs = Isa::kScalar, .table = &kGemmKernelsBf16Scalar}};
 inline constexpr IsaRow<PairLayout> kPairLayoutRows[] = {

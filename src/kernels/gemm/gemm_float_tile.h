@@ -105,6 +105,9 @@ extern const GemmKernels kGemmKernelsF32Avx2, kGemmKernelsBf16Avx2;
 extern const GemmKernels kGemmKernelsF32Avx512;
 extern const GemmKernels kGemmKernelsBf16Avx512;  // needs AVX512_BF16
 extern const PairLayout kPairLayoutAvx2, kPairLayoutAvx512;
+#elif defined(__aarch64__)
+extern const GemmKernels kGemmKernelsF32Neon;
+extern const GemmKernels kGemmKernelsBf16Neon;  // needs NEON_BF16
 #endif
 
 }  // namespace evoq

@@ -16,6 +16,7 @@ inline constexpr IsaRow<Int8WinogradDef> kInt8WinogradRows[] = {
 #if defined(__x86_64__)
     {.needs = Isa::kAvx512, .table = nullptr},
     {.needs = Isa::kAvx2Vnni, .table = nullptr},
+    {.needs = Isa::kAvx2VnniEvex, .table = nullptr},
     {.needs = Isa::kAvx2, .table = &kInt8WinogradAvx2},
 #endif
     {.needs = Isa::kScalar, .table = nullptr}};

@@ -1,5 +1,5 @@
-// The tiles of AVX-VNNI against plain C++: natively where the machine has it, and everywhere with
-// AVX-512 VNNI in the encoding of that.
+// The tiles of every instruction set of this machine against those of plain C++, each way that they
+// end.
 #include <gtest/gtest.h>
 
 #include <random>
@@ -8,27 +8,7 @@
 
 #include "base/aligned.h"
 #include "base/isa.h"
-#include "kernels/gemm/gemm_int8_tile.h"
-
-#if defined(__x86_64__)
-#include <immintrin.h>
-
-#if defined(__clang__)
-#pragma clang attribute push(__attribute__((target("avx2,fma,avx512f,avx512vl,avx512vnni"))), \
-                             apply_to = function)
-#else
-#pragma GCC push_options
-#pragma GCC target("avx2,fma,avx512f,avx512vl,avx512vnni")
-#endif
-#define EVOQ_EVEX_VNNI 1
-#define kInt8TileAvx2Vnni kInt8TileEvex
-#include "kernels/gemm/gemm_int8_avx2_vnni.cc"
-#undef kInt8TileAvx2Vnni
-#if defined(__clang__)
-#pragma clang attribute pop
-#else
-#pragma GCC pop_options
-#endif
+#include "kernels/gemm/int8_linear.h"
 
 namespace evoq {
 namespace {
@@ -102,8 +82,8 @@ struct Operands {
 
 void ExpectLikePlain(const Int8TileDef& def) {
   uint32_t seed = 1;
-  for (int rows = 1; rows <= def.max_rows[1]; ++rows) {
-    for (int panels = 1; panels <= def.max_panels; ++panels) {
+  for (const int panels : {1, 2, 4}) {
+    for (int rows = 1; panels <= def.max_panels && rows <= def.max_rows[panels]; ++rows) {
       for (const int64_t groups : {1, 2, 7, 33}) {
         for (const int kind : {0, 1, 2, 3, 4, 5, 6}) {
           Operands o(rows, panels, groups, kind % 2 == 0 ? 1 : 3, seed++);
@@ -130,16 +110,11 @@ void ExpectLikePlain(const Int8TileDef& def) {
   }
 }
 
-TEST(Int8TileAvx2Vnni, InTheEncodingOfAvx512) {
-  if (!IsaSupported(Isa::kAvx512)) GTEST_SKIP() << "no AVX-512";
-  ExpectLikePlain(kInt8TileEvex);
-}
-
-TEST(Int8TileAvx2Vnni, Natively) {
-  if (!IsaSupported(Isa::kAvx2Vnni)) GTEST_SKIP() << "no AVX-VNNI";
-  ExpectLikePlain(kInt8TileAvx2Vnni);
+TEST(Int8Tiles, OfEveryInstructionSet) {
+  for (const IsaRow<Int8TileDef>& row : kInt8TileRows) {
+    if (IsaSupported(row.needs)) ExpectLikePlain(*row.table);
+  }
 }
 
 }  // namespace
 }  // namespace evoq
-#endif
