@@ -225,7 +225,8 @@ PackedFloats PackFloats(const Strided<T>& b, int64_t k, int64_t n, Isa isa, Prod
   PackedFloats packed;
   packed.k = k, packed.n = n;
   packed.panels = AlignedBuffer(static_cast<size_t>(Panels(n) * PanelUnits<T>(k) * kUnitBytes));
-  PackPanels(b, k, n, 0, isa, space.pool, reinterpret_cast<float*>(packed.panels.data()));
+  if (k > 0)  // else b may be null
+    PackPanels(b, k, n, 0, isa, space.pool, reinterpret_cast<float*>(packed.panels.data()));
   return packed;
 }
 

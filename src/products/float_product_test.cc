@@ -149,6 +149,8 @@ TEST(FloatProduct, WithoutTerms) {
   y[0] = std::nanf("");
   Multiply(ProductF32{2, 2, 5, 0, none, none, 0, y.data(), 2}, Isa::kScalar, space);
   EXPECT_EQ(y, std::vector<float>(4, 0));
+  const Strided<float> columns = {nullptr, 1, 7};
+  EXPECT_EQ(Pack(columns, 0, 40, Isa::kScalar, space).n, 40);
 }
 
 }  // namespace

@@ -244,6 +244,7 @@ PackedInt8 Pack(const ByteOperand& b, int64_t k, int64_t n, Isa isa, ProductSpac
   packed.k = k, packed.n = n, packed.zero = panel.zero();
   packed.panels = AlignedBuffer(static_cast<size_t>(Panels(n) * PanelBytes(k)));
   packed.sums = AlignedBuffer(static_cast<size_t>(64 * Panels(n)));
+  if (k == 0) return packed;  // b may be null
   PackPanels(panel, isa, space.pool, Ones(space.Room(RoundUp(k, 4)), k),
              reinterpret_cast<int8_t*>(packed.panels.data()),
              reinterpret_cast<int32_t*>(packed.sums.data()));
@@ -251,7 +252,9 @@ PackedInt8 Pack(const ByteOperand& b, int64_t k, int64_t n, Isa isa, ProductSpac
 }
 
 void Multiply(const ProductInt8& product, Isa isa, ProductSpace& space) {
-  Product(product, isa, space).Run();
+  if (product.k > 0) return Product(product, isa, space).Run();
+  for (int64_t i = 0; !product.accumulate && i < product.m; ++i)
+    std::fill_n(product.c + i * product.c_stride, product.n, 0);
 }
 
 }  // namespace evoq

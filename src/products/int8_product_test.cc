@@ -93,11 +93,12 @@ TEST(Int8Product, EqualsSums) {
 TEST(Int8Product, WithoutTerms) {
   ProductSpace space(1);
   std::vector<int32_t> y = {1, 2, 3, 4};
-  const ByteOperand none = {{nullptr, 1, 1}, false, 3};
-  Multiply({2, 2, 0, none, none, true, y.data(), 2}, Isa::kScalar, space);
+  const ByteOperand none = {{nullptr, 1, 1}, false, 3}, columns = {{nullptr, 1, 7}, true, 0};
+  Multiply({2, 2, 0, columns, columns, true, y.data(), 2}, Isa::kScalar, space);
   EXPECT_EQ(y, (std::vector<int32_t>{1, 2, 3, 4}));
   Multiply({2, 2, 0, none, none, false, y.data(), 2}, Isa::kScalar, space);
   EXPECT_EQ(y, std::vector<int32_t>(4, 0));
+  EXPECT_EQ(Pack(columns, 0, 40, Isa::kScalar, space).n, 40);
 }
 
 }  // namespace
