@@ -7,6 +7,7 @@
 #include "kernels/gemm/gemm_f64.h"
 #include "kernels/gemm/share_out.h"
 #include "kernels/move/move.h"
+#include "products/copy_rows.h"
 
 namespace evoq {
 namespace {
@@ -14,8 +15,7 @@ namespace {
 constexpr int64_t kDepth = 256;      // of K at once: a tile's rows stay in the L1 cache
 constexpr int64_t kInPlaceRows = 4;  // with more, packing b pays
 constexpr int64_t kBlockRows = 224;  // of a task: their part of K stays in the L2 cache
-constexpr int64_t kCopyRows = 64;
-constexpr int64_t kPackPanels = 4;  // of b, packed by one thread at once
+constexpr int64_t kPackPanels = 4;   // of b, packed by one thread at once
 // A tile's rows are copied for so many panels; they lie a cache line more than kDepth
 // apart.
 constexpr int64_t kManyPanels = 4, kMostRows = 14, kRowStride = kDepth + 8;
@@ -23,7 +23,11 @@ constexpr int64_t kManyPanels = 4, kMostRows = 14, kRowStride = kDepth + 8;
 class Product {
  public:
   Product(const ProductF64& product, Isa isa, ProductSpace& space)
-      : p_(product), space_(space), tiles_(GemmTableF64For(isa)), move_(MoveTableFor(isa)) {}
+      : p_(product),
+        isa_(isa),
+        space_(space),
+        tiles_(GemmTableF64For(isa)),
+        move_(MoveTableFor(isa)) {}
 
   // Whatever may throw comes before the first element of c.
   void Run() {
@@ -55,18 +59,8 @@ class Product {
   int64_t depth() const { return std::min(kDepth, p_.k - k_); }
 
   void CopyA(double factor, double* to) {
-    space_.pool.ParallelFor(CeilDiv(p_.m, kCopyRows), 1, [&](int64_t begin, int64_t end) {
-      for (int64_t i = begin * kCopyRows; i < std::min(end * kCopyRows, p_.m); i += kCopyRows) {
-        const int64_t count = std::min(kCopyRows, p_.m - i);
-        double* const y = to + i * p_.k;
-        if (p_.a.column_stride != 1) {
-          move_.transpose(p_.a.data + i, y, p_.k, count, p_.a.column_stride, p_.k, sizeof(double));
-        } else {
-          for (int64_t r = 0; r < count; ++r)
-            std::copy_n(p_.a.data + (i + r) * p_.a.row_stride, p_.k, y + r * p_.k);
-        }
-        for (int64_t at = 0; factor != 1 && at < count * p_.k; ++at) y[at] *= factor;
-      }
+    CopyRows(p_.a, p_.m, p_.k, p_.k, isa_, space_.pool, to, [&](double* y, int64_t count) {
+      for (int64_t at = 0; factor != 1 && at < count * p_.k; ++at) y[at] *= factor;
     });
   }
 
@@ -177,13 +171,13 @@ class Product {
       tile.rows = static_cast<int>(std::min(height, last - row));
       tile.a = a_ + row * a_stride_ + k_;
       tile.a_stride = a_stride_;
-      if (end - begin >= kManyPanels) CopyRows(tile, rows_of_tile);
+      if (end - begin >= kManyPanels) CopyTile(tile, rows_of_tile);
       for (int64_t panel = begin; panel < end; ++panel) Panel(tile, row, panel);
     }
   }
 
   // Rows that lie a power of two apart would evict each other from the L1 cache.
-  static void CopyRows(TileF64& tile, double* to) {
+  static void CopyTile(TileF64& tile, double* to) {
     for (int r = 0; r < tile.rows; ++r)
       std::copy_n(tile.a + r * tile.a_stride, tile.depth, to + r * kRowStride);
     tile.a = to;
@@ -202,6 +196,7 @@ class Product {
   }
 
   const ProductF64& p_;
+  const Isa isa_;
   ProductSpace& space_;
   const GemmTableF64& tiles_;
   const MoveTable& move_;

@@ -8,6 +8,7 @@
 #include "kernels/gemm/gemm_float.h"
 #include "kernels/gemm/pack_f32.h"
 #include "kernels/move/move.h"
+#include "products/copy_rows.h"
 
 namespace evoq {
 namespace {
@@ -168,23 +169,8 @@ class Product {
   }
 
   void CopyA(float* to) {
-    constexpr int64_t kRows = 64;
-    const MoveTable& move = MoveTableFor(isa_);
-    const int64_t stride = units_ * kPerUnit<T>;
-    space_.pool.ParallelFor(CeilDiv(p_.m, kRows), 1, [&](int64_t begin, int64_t end) {
-      for (int64_t i = begin * kRows; i < std::min(end * kRows, p_.m); i += kRows) {
-        const int64_t count = std::min(kRows, p_.m - i);
-        T* const y = reinterpret_cast<T*>(to) + i * stride;
-        if (p_.a.column_stride != 1) {
-          move.transpose(p_.a.data + i, y, p_.k, count, p_.a.column_stride, stride, sizeof(T));
-        } else {
-          for (int64_t r = 0; r < count; ++r)
-            std::copy_n(p_.a.data + (i + r) * p_.a.row_stride, p_.k, y + r * stride);
-        }
-        if (stride == p_.k) continue;
-        for (int64_t r = 0; r < count; ++r) y[r * stride + p_.k] = 0;
-      }
-    });
+    CopyRows(p_.a, p_.m, p_.k, units_ * kPerUnit<T>, isa_, space_.pool, reinterpret_cast<T*>(to),
+             [](T*, int64_t) {});
   }
 
   // c = alpha y [+ beta c]

@@ -7,8 +7,8 @@
 #include "kernels/gemm/int8_block.h"
 #include "kernels/gemm/int8_linear.h"
 #include "kernels/gemm/pair_int8.h"
-#include "kernels/move/move.h"
 #include "kernels/parallel.h"
+#include "products/copy_rows.h"
 
 namespace evoq {
 namespace {
@@ -141,27 +141,10 @@ class Product {
       bias[n] = static_cast<int32_t>(zero * (all - static_cast<uint32_t>(sums[n])));
   }
 
-  // Behind the k bytes of a row stands what weights of zero are multiplied by.
   void CopyA(uint8_t* to) {
-    constexpr int64_t kBlock = 64;
-    const Strided<uint8_t>& x = p_.a.bytes;
-    const MoveTable& move = MoveTableFor(isa_);
     const uint8_t flip = p_.a.is_signed ? 0x80 : 0;
-    space_.pool.ParallelFor(CeilDiv(p_.m, kBlock), 1, [&](int64_t begin, int64_t end) {
-      for (int64_t i = begin * kBlock; i < std::min(end * kBlock, p_.m); i += kBlock) {
-        const int64_t count = std::min(kBlock, p_.m - i);
-        uint8_t* const y = to + i * depth_;
-        if (x.column_stride != 1) {
-          move.transpose(x.data + i, y, p_.k, count, x.column_stride, depth_, 1);
-        } else {
-          for (int64_t r = 0; r < count; ++r)
-            std::memcpy(y + r * depth_, x.data + (i + r) * x.row_stride, static_cast<size_t>(p_.k));
-        }
-        for (int64_t r = 0; r < count; ++r)
-          std::fill(y + r * depth_ + p_.k, y + (r + 1) * depth_, 0);
-        if (flip == 0) continue;
-        for (int64_t at = 0; at < count * depth_; ++at) y[at] ^= flip;
-      }
+    CopyRows(p_.a.bytes, p_.m, p_.k, depth_, isa_, space_.pool, to, [&](uint8_t* y, int64_t count) {
+      for (int64_t at = 0; flip != 0 && at < count * depth_; ++at) y[at] ^= flip;
     });
   }
 
@@ -190,7 +173,7 @@ class Product {
     const uint8_t* rows[kRows];
     int32_t row_sums[kRows];
     for (int64_t r = 0; r < count; ++r) rows[r] = a_ + (first + r) * a_stride_;
-    if (zeros_ != nullptr) tiles_.sum_rows(rows, 0, 1, 0, p_.k, count, row_sums);
+    if (zeros_ != nullptr) tiles_.rows->sum_rows(rows, 0, 1, 0, p_.k, count, row_sums);
     Int8Tile tile = {};
     tile.output = Int8Output::kInt32;
     tile.taps = 1;

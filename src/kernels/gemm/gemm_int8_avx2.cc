@@ -173,7 +173,7 @@ void Expand3(const uint8_t* from, uint8_t* to, int64_t pixels, uint8_t flip) {
         _mm_shuffle_epi8(_mm_loadu_si128(reinterpret_cast<const __m128i*>(from)), order);
     _mm_storeu_si128(reinterpret_cast<__m128i*>(to), _mm_xor_si128(bytes, flips));
   }
-  kInt8TileScalar.expand3(from, to, pixels, flip);
+  kInt8RowsScalar.expand3(from, to, pixels, flip);
 }
 
 void Pointers(const Int8PointerRun& run) {
@@ -189,13 +189,27 @@ void Pointers(const Int8PointerRun& run) {
 
 constexpr Int8TileDef DefOf(const char* name, void (*run)(const Int8Tile&),
                             const Int8TileDef* bounded) {
-  return {name,      kTilePanels, {0, 6, 6, 6, 6}, false,   false,   run,
-          Depthwise, SumRows,     Pointers,        Expand3, bounded, UnsafePairsAvx2};
+  return {.name = name,
+          .max_panels = kTilePanels,
+          .max_rows = {0, 6, 6, 6, 6},
+          .takes_lanes = false,
+          .takes_range = false,
+          .run = run,
+          .rows = &kInt8RowsAvx2,
+          .bounded = bounded,
+          .unsafe_pairs = UnsafePairsAvx2};
 }
 
 constexpr Int8TileDef kBounded = DefOf("avx2 bytes", RunBoundedTileAvx2, nullptr);
 
 }  // namespace
+
+const Int8RowTable kInt8RowsAvx2 = {
+    .depthwise = Depthwise,
+    .sum_rows = SumRows,
+    .pointers = Pointers,
+    .expand3 = Expand3,
+};
 
 const Int8TileDef kInt8TileAvx2 = DefOf("avx2", RunTile, &kBounded);
 

@@ -57,20 +57,6 @@ void RunTile(const Int8Tile& tile) {
   kTiles[tile.row_count](tile);
 }
 
-// The rest is AVX2's.
-void Depthwise(int32_t* acc, const uint8_t* const* x, const int16_t* w, int64_t taps,
-               int64_t count) {
-  kInt8TileAvx2.depthwise(acc, x, w, taps, count);
-}
-void SumRows(const uint8_t* const* rows, int64_t row_stride, int64_t taps, int64_t offset,
-             int64_t bytes, int64_t count, int32_t* sums) {
-  kInt8TileAvx2.sum_rows(rows, row_stride, taps, offset, bytes, count, sums);
-}
-void Pointers(const Int8PointerRun& run) { kInt8TileAvx2.pointers(run); }
-void Expand3(const uint8_t* from, uint8_t* to, int64_t pixels, uint8_t flip) {
-  kInt8TileAvx2.expand3(from, to, pixels, flip);
-}
-
 }  // namespace
 
 const Int8TileDef EVOQ_TABLE = {.name = EVOQ_TABLE_NAME,
@@ -79,11 +65,6 @@ const Int8TileDef EVOQ_TABLE = {.name = EVOQ_TABLE_NAME,
                                 .takes_lanes = false,
                                 .takes_range = false,
                                 .run = RunTile,
-                                .depthwise = Depthwise,
-                                .sum_rows = SumRows,
-                                .pointers = Pointers,
-                                .expand3 = Expand3,
-                                .bounded = nullptr,
-                                .unsafe_pairs = nullptr};
+                                .rows = &kInt8RowsAvx2};
 
 }  // namespace evoq

@@ -181,7 +181,7 @@ void Expand3(const uint8_t* from, uint8_t* to, int64_t pixels, uint8_t flip) {
         _mm_shuffle_epi8(_mm_loadu_si128(reinterpret_cast<const __m128i*>(from)), order);
     _mm_storeu_si128(reinterpret_cast<__m128i*>(to), _mm_xor_si128(bytes, flips));
   }
-  kInt8TileScalar.expand3(from, to, pixels, flip);
+  kInt8RowsScalar.expand3(from, to, pixels, flip);
 }
 
 void Pointers(const Int8PointerRun& run) {
@@ -204,6 +204,13 @@ void Pointers(const Int8PointerRun& run) {
   }
 }
 
+constexpr Int8RowTable kRowTable = {
+    .depthwise = Depthwise,
+    .sum_rows = SumRows,
+    .pointers = Pointers,
+    .expand3 = Expand3,
+};
+
 }  // namespace
 
 const Int8TileDef kInt8TileAvx512 = {
@@ -213,10 +220,7 @@ const Int8TileDef kInt8TileAvx512 = {
     .takes_lanes = true,
     .takes_range = true,
     .run = RunTile,
-    .depthwise = Depthwise,
-    .sum_rows = SumRows,
-    .pointers = Pointers,
-    .expand3 = Expand3,
+    .rows = &kRowTable,
 };
 
 }  // namespace evoq

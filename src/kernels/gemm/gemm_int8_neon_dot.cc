@@ -80,20 +80,6 @@ void RunTile(const Int8Tile& tile) {
   kTiles[tile.row_count](tile);
 }
 
-// The rest is plain C++, which the compiler vectorizes.
-void Depthwise(int32_t* acc, const uint8_t* const* x, const int16_t* w, int64_t taps,
-               int64_t count) {
-  kInt8TileScalar.depthwise(acc, x, w, taps, count);
-}
-void SumRows(const uint8_t* const* rows, int64_t row_stride, int64_t taps, int64_t offset,
-             int64_t bytes, int64_t count, int32_t* sums) {
-  kInt8TileScalar.sum_rows(rows, row_stride, taps, offset, bytes, count, sums);
-}
-void Pointers(const Int8PointerRun& run) { kInt8TileScalar.pointers(run); }
-void Expand3(const uint8_t* from, uint8_t* to, int64_t pixels, uint8_t flip) {
-  kInt8TileScalar.expand3(from, to, pixels, flip);
-}
-
 }  // namespace
 
 const Int8TileDef kInt8TileNeonDot = {.name = "neon_dot",
@@ -102,11 +88,6 @@ const Int8TileDef kInt8TileNeonDot = {.name = "neon_dot",
                                       .takes_lanes = false,
                                       .takes_range = false,
                                       .run = RunTile,
-                                      .depthwise = Depthwise,
-                                      .sum_rows = SumRows,
-                                      .pointers = Pointers,
-                                      .expand3 = Expand3,
-                                      .bounded = nullptr,
-                                      .unsafe_pairs = nullptr};
+                                      .rows = &kInt8RowsScalar};
 
 }  // namespace evoq

@@ -72,6 +72,13 @@ void Pointers(const Int8PointerRun& run) {
 
 }  // namespace
 
+const Int8RowTable kInt8RowsScalar = {
+    .depthwise = Depthwise,
+    .sum_rows = SumRows,
+    .pointers = Pointers,
+    .expand3 = Expand3,
+};
+
 const Int8TileDef kInt8TileScalar = {
     .name = "scalar",
     .max_panels = 4,
@@ -79,10 +86,7 @@ const Int8TileDef kInt8TileScalar = {
     .takes_lanes = false,
     .takes_range = false,
     .run = RunTile,
-    .depthwise = Depthwise,
-    .sum_rows = SumRows,
-    .pointers = Pointers,
-    .expand3 = Expand3,
+    .rows = &kInt8RowsScalar,
 };
 
 }  // namespace evoq

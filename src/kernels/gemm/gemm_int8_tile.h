@@ -100,14 +100,8 @@ struct Int8PointerRun {
   const uint8_t** to;
 };
 
-// What one instruction set offers.
-struct Int8TileDef {
-  const char* name;
-  int max_panels;   // 1, 2 or 4: tiles of fewer panels (1, 2) run too
-  int max_rows[5];  // by panel count
-  bool takes_lanes;
-  bool takes_range;
-  void (*run)(const Int8Tile& tile);
+// What stands around the tiles.
+struct Int8RowTable {
   // acc[i] = sum over t < taps: x[t][i] * w[t * count + i], i < count. |w| <= 255.
   void (*depthwise)(int32_t* acc, const uint8_t* const* x, const int16_t* w, int64_t taps,
                     int64_t count);
@@ -120,6 +114,22 @@ struct Int8TileDef {
   // Pixels of three bytes become four: the bytes xor `flip`, then 0. Reads no byte behind the last
   // pixel.
   void (*expand3)(const uint8_t* from, uint8_t* to, int64_t pixels, uint8_t flip);
+};
+
+extern const Int8RowTable kInt8RowsScalar;
+#if defined(__x86_64__)
+extern const Int8RowTable kInt8RowsAvx2;
+#endif
+
+// What one instruction set offers.
+struct Int8TileDef {
+  const char* name;
+  int max_panels;   // 1, 2 or 4: tiles of fewer panels (1, 2) run too
+  int max_rows[5];  // by panel count
+  bool takes_lanes;
+  bool takes_range;
+  void (*run)(const Int8Tile& tile);
+  const Int8RowTable* rows;
   // Not null: tiles of the same sizes that are faster for weights of which no pair is unsafe (the
   // others go to the excess), for up to kMaxBoundedGroups groups of all taps.
   const Int8TileDef* bounded;

@@ -56,7 +56,7 @@ void Int8Direct::Accumulate(const uint8_t* const* x, int32_t* acc) const {
   const int64_t columns = spec.geometry.out_channels, channels = spec.geometry.group_channels();
   const int64_t group_columns = spec.geometry.group_columns();
   if (channels == 1 && group_columns == 1)
-    return isa->depthwise(acc, x, w.data(), rows.taps(), columns);
+    return isa->rows->depthwise(acc, x, w.data(), rows.taps(), columns);
   std::fill_n(acc, columns, 0);
   const int16_t* weight = w.data();
   for (int64_t t = 0; t < rows.taps(); ++t) {

@@ -226,8 +226,8 @@ void Int8Linear::SumRows(int64_t group, int64_t count, const uint8_t* const* poi
       std::fill_n(row_sums + i, n, 0);
       for (int64_t t = 0; t < taps; ++t) {
         int32_t sums[kMaxTileRows];
-        isa->sum_rows(pointers + i, 0, 1, offset + rows.tap_offsets()[t], rows.tap_bytes(), n,
-                      sums);
+        isa->rows->sum_rows(pointers + i, 0, 1, offset + rows.tap_offsets()[t], rows.tap_bytes(), n,
+                            sums);
         for (int64_t r = 0; r < n; ++r)
           row_sums[i + r] = static_cast<int32_t>(static_cast<uint32_t>(row_sums[i + r]) +
                                                  static_cast<uint32_t>(sums[r]));
@@ -236,8 +236,8 @@ void Int8Linear::SumRows(int64_t group, int64_t count, const uint8_t* const* poi
     return;
   }
   for (int64_t i = 0; i < count; i += tile_rows)
-    isa->sum_rows(pointers + i * taps, tile_rows, taps, offset, rows.tap_bytes(),
-                  std::min<int64_t>(tile_rows, count - i), row_sums + i);
+    isa->rows->sum_rows(pointers + i * taps, tile_rows, taps, offset, rows.tap_bytes(),
+                        std::min<int64_t>(tile_rows, count - i), row_sums + i);
 }
 
 // Mapped weights miss the TLB once a run, and a prefetch waits for its page's address: asked for

@@ -108,7 +108,7 @@ void Int8Rows::CopyRow(const Int8TileDef& isa, const uint8_t* from, uint8_t* to)
     return;
   }
   if (channels == 3 && group_bytes_ == 4)
-    return isa.expand3(from, to, pixels * source_.group, flip_);
+    return isa.rows->expand3(from, to, pixels * source_.group, flip_);
   for (int64_t i = 0; i < pixels * source_.group; ++i) {
     const uint8_t* f = from + i * channels;
     uint8_t* t = to + i * group_bytes_;
@@ -185,7 +185,7 @@ void Int8Rows::Pointers(const Int8TileDef& isa, const Input& input, int64_t begi
     run.outer = outer_.data() + line * outer_taps_;
     run.inner = inner_.data() + w;
     run.to = pointers + (i - row) * pointers_per_row() + row;
-    isa.pointers(run);
+    isa.rows->pointers(run);
     w += run.count;
     if (w == width) {
       w = 0;

@@ -144,7 +144,7 @@ struct MatMulPair {
     tile.y_stride = s.n * epilogue.y_bytes();
     const int64_t residual_bytes = tile.residual_type == Int8Residual::kFloat32 ? 4 : 1;
     tile.residual_stride = s.n * residual_bytes;
-    if (!b_zeros.empty()) tiles->sum_rows(pointers, 0, 1, 0, s.k, count, row_sums);
+    if (!b_zeros.empty()) tiles->rows->sum_rows(pointers, 0, 1, 0, s.k, count, row_sums);
     tile.weights = packed;
     tile.bias = bias;
     tile.multiplier = multiplier.data();
