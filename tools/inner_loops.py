@@ -18,12 +18,12 @@ import sys
 # Multiply-accumulates of one instruction on registers of 128 bits; wider ones do 2 and 4 times as
 # many.
 PRODUCTS = {
-    r"[su]?[us]mmla": 32,
-    r"[su]?dot|usdot": 16,
+    r"(s|u|us)mmla": 32,
+    r"(s|u|us|su)dot": 16,
     r"bfmmla": 16,
     r"bfdot": 8,
     r"fmla": 4,
-    r"\{?v?pdpbusd[s]?": 16,
+    r"vpdpbusds?": 16,
     r"vdpbf16ps": 8,
     r"vfmadd\d*ps": 4,
     r"vfmadd\d*pd": 2,
@@ -56,7 +56,8 @@ def functions(path):
     command = [tool, "-d", "-C", "--no-show-raw-insn", path]
     text = subprocess.run(command, capture_output=True, text=True, check=True).stdout
     for name, body in re.findall(r"^[0-9a-f]+ <(.*)>:\n((?: .*\n)+)", text, re.MULTILINE):
-        lines = re.findall(r"^ *([0-9a-f]+):\s+(\S+)[ \t]*(.*)$", body, re.MULTILINE)
+        # "{vex}" before a mnemonic names its encoding.
+        lines = re.findall(r"^ *([0-9a-f]+):\s+(?:\{\w+\}\s+)?(\S+)[ \t]*(.*)$", body, re.M)
         yield name, [(int(a, 16), m, o) for a, m, o in lines]
 
 
