@@ -9,8 +9,9 @@
  * depend on the number of threads.
  *
  * Functions return 0, or the number of the first invalid argument (the first one is 1), or one of
- * the codes below; C is then as it was. They may be called from several threads at once; calls that
- * find the threads busy run on their own. A call takes up to 256 KiB of its thread's stack. */
+ * the codes below; C is then as it was. They may be called from several threads at once; a call
+ * that finds the threads busy runs on its caller's. It takes up to 384 KiB of the caller's stack.
+ */
 #ifndef EVOQ_GEMM_H_
 #define EVOQ_GEMM_H_
 

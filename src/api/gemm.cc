@@ -51,10 +51,7 @@ class Shared {
   template <typename Work>
   void Run(const Work& work) {
     const std::unique_lock lock(mutex_, std::try_to_lock);
-    if (!lock.owns_lock()) {
-      thread_local ProductSpace own(1);
-      return work(own);
-    }
+    if (!lock.owns_lock()) return work(Own());
     if (space_ == nullptr) space_ = std::make_unique<ProductSpace>(0);
     work(*space_);
   }
@@ -62,6 +59,11 @@ class Shared {
   const evoq::Result<evoq::Isa>& isa() const { return isa_; }
 
  private:
+  static ProductSpace& Own() {
+    thread_local ProductSpace own(1);
+    return own;
+  }
+
   const evoq::Result<evoq::Isa> isa_ = evoq::SelectIsa();
   std::mutex mutex_;
   std::unique_ptr<ProductSpace> space_;
@@ -92,9 +94,10 @@ struct Stored {
   bool LeadingFits() const {
     return leading >= std::max<int64_t>(along_rows() ? columns : rows, 1);
   }
-  // Whether it can lie in memory, also in panels of 16 floats a line.
+  // Whether it can lie in memory, also in panels of 16 elements a line, with what else a product
+  // takes: sums of such sizes do not overflow.
   bool Fits() const {
-    const int64_t sizes[] = {along_rows() ? rows : columns, leading, 64};
+    const int64_t sizes[] = {std::max<int64_t>(along_rows() ? rows : columns, 1), leading, 256};
     return evoq::CheckedProduct(sizes).has_value();
   }
   Strided<T> View() const {
@@ -119,14 +122,14 @@ int FirstBroken(std::initializer_list<Demand> demands) {
   return 0;
 }
 
-// C = A B of matrices in memory, with whatever a type adds; `kArguments` says at which places the
-// arguments stand.
+// At which places the arguments of a function stand.
 struct Places {
-  int m, n, k, a, lda, b, ldb, c, ldc;
+  int m, n, k, a, lda, b, ldb, beta, c, ldc;
 };
-constexpr Places kFloats = {4, 5, 6, 8, 9, 10, 11, 13, 14};
-constexpr Places kInts = {4, 5, 6, 7, 8, 10, 11, 14, 15};
+constexpr Places kFloats = {4, 5, 6, 8, 9, 10, 11, 12, 13, 14};
+constexpr Places kInts = {4, 5, 6, 7, 8, 10, 11, 13, 14, 15};
 
+// C = A B of matrices in memory, with whatever a type adds.
 template <typename A, typename B, typename C>
 struct Call {
   evoq_order order;
@@ -141,12 +144,16 @@ struct Call {
 
   bool column_major() const { return order == EVOQ_COLUMN_MAJOR; }
   bool empty() const { return m == 0 || n == 0; }
-  Stored<A> A_() const { return {a, m, k, lda, transpose_a == EVOQ_TRANSPOSE, column_major()}; }
-  Stored<B> B_() const { return {b, k, n, ldb, transpose_b == EVOQ_TRANSPOSE, column_major()}; }
-  Stored<C> C_() const { return {c, m, n, ldc, false, column_major()}; }
+  Stored<A> StoredA() const {
+    return {a, m, k, lda, transpose_a == EVOQ_TRANSPOSE, column_major()};
+  }
+  Stored<B> StoredB() const {
+    return {b, k, n, ldb, transpose_b == EVOQ_TRANSPOSE, column_major()};
+  }
+  Stored<C> StoredC() const { return {c, m, n, ldc, false, column_major()}; }
 
-  // `reads`: whether A and B are.
-  int Wrong(const Places& at, bool reads) const {
+  // `reads`: whether A and B are read.
+  int Wrong(const Places& at, bool reads, bool beta_holds) const {
     return FirstBroken({{1, IsOrder(order)},
                         {2, IsTranspose(transpose_a)},
                         {3, IsTranspose(transpose_b)},
@@ -154,25 +161,28 @@ struct Call {
                         {at.n, n >= 0},
                         {at.k, k >= 0},
                         {at.a, a != nullptr || !reads},
-                        {at.lda, A_().LeadingFits()},
+                        {at.lda, StoredA().LeadingFits()},
                         {at.b, b != nullptr || !reads},
-                        {at.ldb, B_().LeadingFits()},
+                        {at.ldb, StoredB().LeadingFits()},
+                        {at.beta, beta_holds},
                         {at.c, c != nullptr || empty()},
-                        {at.ldc, C_().LeadingFits()}});
+                        {at.ldc, StoredC().LeadingFits()}});
   }
-  bool Fits() const { return A_().Fits() && B_().Fits() && C_().Fits(); }
+  bool Fits() const { return StoredA().Fits() && StoredB().Fits() && StoredC().Fits(); }
 };
 
 // `Product`: FloatProduct or ProductF64.
 template <typename Product, typename T, typename C, typename Real>
 int MultiplyFloats(const Call<T, T, C>& x, Real alpha, Real beta) {
-  if (const int wrong = x.Wrong(kFloats, !x.empty() && x.k > 0 && alpha != 0)) return wrong;
+  if (const int wrong = x.Wrong(kFloats, !x.empty() && x.k > 0 && alpha != 0, true)) return wrong;
   if (x.empty()) return 0;
   if (!x.Fits()) return EVOQ_GEMM_NO_MEMORY;
-  Product product = {x.m, x.n, x.k, alpha, x.A_().View(), x.B_().View(), beta, x.c, x.ldc};
+  Product product = {x.m,  x.n, x.k,  alpha, x.StoredA().View(), x.StoredB().View(),
+                     beta, x.c, x.ldc};
   if (x.column_major())  // the rows of c are the columns of its transpose, op(b)' op(a)'
-    product = {x.n,  x.m, x.k,  alpha, x.B_().Transposed().View(), x.A_().Transposed().View(),
-               beta, x.c, x.ldc};
+    product = {
+        x.n,  x.m, x.k,  alpha, x.StoredB().Transposed().View(), x.StoredA().Transposed().View(),
+        beta, x.c, x.ldc};
   return Run([&](evoq::Isa isa, ProductSpace& space) { evoq::Multiply(product, isa, space); });
 }
 
@@ -187,18 +197,18 @@ ByteOperand Operand(const Stored<T>& x, int32_t zero) {
 
 template <typename A>
 int MultiplyBytes(const Call<A, int8_t, int32_t>& x, int32_t a_zero, int32_t b_zero, int32_t beta) {
-  if (const int wrong = x.Wrong(kInts, !x.empty() && x.k > 0)) return wrong;
-  if (beta != 0 && beta != 1) return 13;
+  if (const int wrong = x.Wrong(kInts, !x.empty() && x.k > 0, beta == 0 || beta == 1)) return wrong;
   if (x.empty()) return 0;
   if (!x.Fits()) return EVOQ_GEMM_NO_MEMORY;
-  ProductInt8 product = {x.m,       x.n, x.k,  Operand(x.A_(), a_zero), Operand(x.B_(), b_zero),
-                         beta == 1, x.c, x.ldc};
+  ProductInt8 product = {
+      x.m,       x.n, x.k,  Operand(x.StoredA(), a_zero), Operand(x.StoredB(), b_zero),
+      beta == 1, x.c, x.ldc};
   if (x.column_major())
     product = {x.n,
                x.m,
                x.k,
-               Operand(x.B_().Transposed(), b_zero),
-               Operand(x.A_().Transposed(), a_zero),
+               Operand(x.StoredB().Transposed(), b_zero),
+               Operand(x.StoredA().Transposed(), a_zero),
                beta == 1,
                x.c,
                x.ldc};
@@ -209,14 +219,14 @@ int MultiplyBytes(const Call<A, int8_t, int32_t>& x, int32_t a_zero, int32_t b_z
 template <typename T, typename Pack>
 int MakePacked(Kind kind, evoq_transpose transpose, int64_t n, int64_t k, const T* b, int64_t ldb,
                evoq_packed** packed, int packed_place, const Pack& pack) {
-  if (packed == nullptr) return packed_place;
-  *packed = nullptr;
+  if (packed != nullptr) *packed = nullptr;
   const Stored<T> stored = {b, k, n, ldb, transpose == EVOQ_TRANSPOSE, false};
   if (const int wrong = FirstBroken({{1, IsTranspose(transpose)},
                                      {2, n >= 0},
                                      {3, k >= 0},
                                      {4, b != nullptr || n == 0 || k == 0},
-                                     {5, stored.LeadingFits()}}))
+                                     {5, stored.LeadingFits()},
+                                     {packed_place, packed != nullptr}}))
     return wrong;
   if (!stored.Fits()) return EVOQ_GEMM_NO_MEMORY;
   return Run([&](evoq::Isa isa, ProductSpace& space) {
@@ -228,9 +238,9 @@ int MakePacked(Kind kind, evoq_transpose transpose, int64_t n, int64_t k, const 
 
 // A packed product's arguments at these places.
 struct PackedPlaces {
-  int m, a, lda, packed, c, ldc;
+  int m, a, lda, packed, beta, c, ldc;
 };
-constexpr PackedPlaces kPackedFloats = {2, 4, 5, 6, 8, 9}, kPackedInts = {2, 3, 4, 6, 8, 9};
+constexpr PackedPlaces kPackedFloats = {2, 4, 5, 6, 7, 8, 9}, kPackedInts = {2, 3, 4, 6, 7, 8, 9};
 
 template <typename A, typename C>
 struct PackedCall {
@@ -243,48 +253,44 @@ struct PackedCall {
   C* c;
   int64_t ldc;
 
-  bool empty() const { return m == 0 || packed->n == 0; }
-  Stored<A> A_() const { return {a, m, packed->k, lda, transpose_a == EVOQ_TRANSPOSE, false}; }
-  Stored<C> C_() const { return {c, m, packed->n, ldc, false, false}; }
+  bool usable() const { return packed != nullptr && packed->kind == kind; }
+  int64_t n() const { return usable() ? packed->n : 0; }
+  int64_t k() const { return usable() ? packed->k : 0; }
+  bool empty() const { return m == 0 || n() == 0; }
+  Stored<A> StoredA() const { return {a, m, k(), lda, transpose_a == EVOQ_TRANSPOSE, false}; }
+  Stored<C> StoredC() const { return {c, m, n(), ldc, false, false}; }
 
-  int Wrong(const PackedPlaces& at) const {
-    if (packed == nullptr || packed->kind != kind) return at.packed;
+  int Wrong(const PackedPlaces& at, bool beta_holds) const {
     return FirstBroken({{1, IsTranspose(transpose_a)},
                         {at.m, m >= 0},
-                        {at.a, a != nullptr || empty() || packed->k == 0},
-                        {at.lda, A_().LeadingFits()},
+                        {at.a, a != nullptr || empty() || k() == 0},
+                        {at.lda, StoredA().LeadingFits()},
+                        {at.packed, usable()},
+                        {at.beta, beta_holds},
                         {at.c, c != nullptr || empty()},
-                        {at.ldc, C_().LeadingFits()}});
+                        {at.ldc, StoredC().LeadingFits()}});
   }
-  bool Fits() const { return A_().Fits() && C_().Fits(); }
+  bool Fits() const { return StoredA().Fits() && StoredC().Fits(); }
 };
 
 template <typename T>
 int MultiplyPackedFloats(const PackedCall<T, float>& x, float alpha, float beta) {
-  if (const int wrong = x.Wrong(kPackedFloats)) return wrong;
+  if (const int wrong = x.Wrong(kPackedFloats, true)) return wrong;
   if (x.empty()) return 0;
   if (!x.Fits()) return EVOQ_GEMM_NO_MEMORY;
   const FloatProduct<T> product = {
-      x.m, x.packed->n, x.packed->k, alpha, x.A_().View(),
-      {},  beta,        x.c,         x.ldc, &std::get<PackedFloats>(x.packed->matrix)};
+      x.m, x.n(), x.k(), alpha, x.StoredA().View(),
+      {},  beta,  x.c,   x.ldc, &std::get<PackedFloats>(x.packed->matrix)};
   return Run([&](evoq::Isa isa, ProductSpace& space) { evoq::Multiply(product, isa, space); });
 }
 
 template <typename A>
 int MultiplyPackedBytes(const PackedCall<A, int32_t>& x, int32_t a_zero, int32_t beta) {
-  if (const int wrong = x.Wrong(kPackedInts)) return wrong;
-  if (beta != 0 && beta != 1) return 7;
+  if (const int wrong = x.Wrong(kPackedInts, beta == 0 || beta == 1)) return wrong;
   if (x.empty()) return 0;
   if (!x.Fits()) return EVOQ_GEMM_NO_MEMORY;
-  const ProductInt8 product = {x.m,
-                               x.packed->n,
-                               x.packed->k,
-                               Operand(x.A_(), a_zero),
-                               {},
-                               beta == 1,
-                               x.c,
-                               x.ldc,
-                               &std::get<PackedInt8>(x.packed->matrix)};
+  const ProductInt8 product = {x.m,       x.n(), x.k(), Operand(x.StoredA(), a_zero),           {},
+                               beta == 1, x.c,   x.ldc, &std::get<PackedInt8>(x.packed->matrix)};
   return Run([&](evoq::Isa isa, ProductSpace& space) { evoq::Multiply(product, isa, space); });
 }
 

@@ -2,14 +2,31 @@
 #include "evoq/gemm.h"
 
 #include <gtest/gtest.h>
+#include <pthread.h>
 
 #include <cmath>
+#include <cstdlib>
 #include <cstring>
 #include <random>
 #include <thread>
 #include <vector>
 
+#include "tests/sanitized.h"
+
 namespace {
+
+// The instruction set is chosen once, by the first product of a process: death tests run first.
+TEST(GemmDeathTest, NoSuchTarget) {
+  const auto multiplied = [] {
+    ::setenv("EVOQ_TARGET", "NONE", 1);
+    const float a = 2, b = 3;
+    float c = 5;
+    const int done = evoq_sgemm(EVOQ_ROW_MAJOR, EVOQ_NO_TRANSPOSE, EVOQ_NO_TRANSPOSE, 1, 1, 1, 1,
+                                &a, 1, &b, 1, 0, &c, 1);
+    std::_Exit(done == EVOQ_GEMM_NO_TARGET && c == 5 ? 0 : 1);
+  };
+  EXPECT_EXIT(multiplied(), testing::ExitedWithCode(0), "");
+}
 
 struct Case {
   evoq_order order;
@@ -129,18 +146,25 @@ TEST(Gemm, ThreadsDoNotChangeBits) {
 
 TEST(Gemm, NamesTheWrongArgument) {
   std::vector<float> v(100, 1);
-  const auto call = [&](int wrong) {
-    return evoq_sgemm(wrong == 1 ? static_cast<evoq_order>(7) : EVOQ_ROW_MAJOR,
-                      wrong == 2 ? static_cast<evoq_transpose>(7) : EVOQ_NO_TRANSPOSE,
-                      wrong == 3 ? static_cast<evoq_transpose>(7) : EVOQ_NO_TRANSPOSE,
-                      wrong == 4 ? -1 : 2, wrong == 5 ? -1 : 3, wrong == 6 ? -1 : 4, 1,
-                      wrong == 8 ? nullptr : v.data(), wrong == 9 ? 3 : 4,
-                      wrong == 10 ? nullptr : v.data(), wrong == 11 ? 2 : 3, 0,
-                      wrong == 13 ? nullptr : v.data() + 50, wrong == 14 ? 2 : 3);
+  const auto call = [&](std::vector<int> wrong) {
+    const auto is = [&](int argument) {
+      return std::find(wrong.begin(), wrong.end(), argument) != wrong.end();
+    };
+    return evoq_sgemm(is(1) ? static_cast<evoq_order>(7) : EVOQ_ROW_MAJOR,
+                      is(2) ? static_cast<evoq_transpose>(7) : EVOQ_NO_TRANSPOSE,
+                      is(3) ? static_cast<evoq_transpose>(7) : EVOQ_NO_TRANSPOSE, is(4) ? -1 : 2,
+                      is(5) ? -1 : 3, is(6) ? -1 : 4, 1, is(8) ? nullptr : v.data(), is(9) ? 3 : 4,
+                      is(10) ? nullptr : v.data(), is(11) ? 2 : 3, 0,
+                      is(13) ? nullptr : v.data() + 50, is(14) ? 2 : 3);
   };
-  for (int argument : {1, 2, 3, 4, 5, 6, 8, 9, 10, 11, 13, 14}) EXPECT_EQ(call(argument), argument);
+  constexpr int kArguments[] = {1, 2, 3, 4, 5, 6, 8, 9, 10, 11, 13, 14};
+  for (int first : kArguments) {
+    for (int later : kArguments) {
+      if (later >= first) EXPECT_EQ(call({first, later}), first) << "and " << later;
+    }
+  }
   EXPECT_EQ(v, std::vector<float>(100, 1)) << "nothing is written";
-  EXPECT_EQ(call(0), 0);
+  EXPECT_EQ(call({}), 0);
   EXPECT_EQ(v[50], 4);
   EXPECT_EQ(evoq_sgemm(EVOQ_ROW_MAJOR, EVOQ_NO_TRANSPOSE, EVOQ_NO_TRANSPOSE, 0, 3, 4, 1, nullptr, 4,
                        nullptr, 3, 0, nullptr, 3),
@@ -151,6 +175,54 @@ TEST(Gemm, NamesTheWrongArgument) {
                  1, 1, v.data(), 1, v.data(), INT64_MAX / 4, 0, v.data(), INT64_MAX / 4),
       EVOQ_GEMM_NO_MEMORY);
 }
+
+// Sizes of panels that no int64 holds, though nothing is in them.
+TEST(Gemm, PanelsWithoutEnd) {
+  constexpr auto kNo = EVOQ_NO_TRANSPOSE;
+  evoq_packed* packed = nullptr;
+  EXPECT_EQ(evoq_gemm_s8_pack(kNo, INT64_MAX, 0, nullptr, INT64_MAX, 0, &packed),
+            EVOQ_GEMM_NO_MEMORY);
+  EXPECT_EQ(evoq_sgemm_pack(kNo, INT64_MAX, 0, nullptr, INT64_MAX, &packed), EVOQ_GEMM_NO_MEMORY);
+  EXPECT_EQ(packed, nullptr);
+}
+
+#ifndef EVOQ_SANITIZED  // which keep several times as much on it
+// On a thread with the stack that gemm.h asks for.
+TEST(Gemm, TakesNoMoreStackThanItSays) {
+  const auto products = [](void*) -> void* {
+    constexpr auto kRow = EVOQ_ROW_MAJOR;
+    constexpr auto kNo = EVOQ_NO_TRANSPOSE, kT = EVOQ_TRANSPOSE;
+    const int64_t m = 60, n = 70, k = 2100;  // K in parts
+    const std::vector<float> a(m * k, 1), b(k * n, 1);
+    const std::vector<double> a64(m * k, 1), b64(k * n, 1);
+    const std::vector<uint16_t> a16(m * k, 0x3f80), b16(k * n, 0x3f80);
+    const std::vector<int8_t> a8(m * k, 1), b8(k * n, 1);
+    std::vector<float> c(m * n, 1), d = c;
+    std::vector<double> e(m * n, 1);
+    std::vector<int32_t> f(m * n, 1);
+    int wrong = evoq_sgemm(kRow, kT, kNo, m, n, k, 2, a.data(), m, b.data(), n, 2, c.data(), n);
+    wrong |=
+        evoq_gemm_bf16(kRow, kNo, kT, m, n, k, 1, a16.data(), k, b16.data(), k, 1, d.data(), n);
+    wrong |= evoq_dgemm(kRow, kNo, kNo, m, n, k, 1, a64.data(), k, b64.data(), n, 1, e.data(), n);
+    wrong |= evoq_gemm_s8s8s32(kRow, kNo, kNo, m, n, k, a8.data(), k, -1, b8.data(), n, 0, 1,
+                               f.data(), n);
+    const bool right = c[0] == 4202 && d[0] == 2101 && e[0] == 2101 && f[0] == 4201;
+    return reinterpret_cast<void*>(wrong == 0 && right ? intptr_t{1} : intptr_t{0});
+  };
+  ASSERT_EQ(evoq_gemm_set_threads(1), 0);
+  pthread_attr_t attributes;
+  ASSERT_EQ(pthread_attr_init(&attributes), 0);
+  ASSERT_EQ(pthread_attr_setstacksize(&attributes, 384 << 10), 0);
+  ASSERT_EQ(pthread_attr_setguardsize(&attributes, 1 << 20), 0);  // a frame may skip over a page
+  pthread_t thread;
+  ASSERT_EQ(pthread_create(&thread, &attributes, products, nullptr), 0);
+  void* right = nullptr;
+  ASSERT_EQ(pthread_join(thread, &right), 0);
+  EXPECT_NE(right, nullptr);
+  pthread_attr_destroy(&attributes);
+  ASSERT_EQ(evoq_gemm_set_threads(0), 0);
+}
+#endif
 
 TEST(Gemm, WithoutMemoryLeavesCAsItWas) {
   const int64_t k = int64_t{1} << 42;  // its panel takes more than there are addresses
@@ -343,6 +415,7 @@ TEST(Gemm, PackedNamesTheWrongArgument) {
   EXPECT_EQ(evoq_sgemm_pack(kNo, 3, 4, nullptr, 3, &packed), 4);
   EXPECT_EQ(evoq_sgemm_pack(kNo, 3, 4, b.data(), 2, &packed), 5);
   EXPECT_EQ(evoq_sgemm_pack(kNo, 3, 4, b.data(), 3, nullptr), 6);
+  EXPECT_EQ(evoq_sgemm_pack(kNo, 3, 4, b.data(), 2, nullptr), 5);
   EXPECT_EQ(packed, nullptr);
   ASSERT_EQ(evoq_sgemm_pack(kNo, 3, 4, b.data(), 3, &packed), 0);
   EXPECT_EQ(evoq_sgemm_packed(kWrong, 2, 1, a.data(), 4, packed, 0, c.data(), 3), 1);
@@ -351,6 +424,10 @@ TEST(Gemm, PackedNamesTheWrongArgument) {
   EXPECT_EQ(evoq_sgemm_packed(kNo, 2, 1, a.data(), 3, packed, 0, c.data(), 3), 5);
   EXPECT_EQ(evoq_sgemm_packed(kNo, 2, 1, a.data(), 4, packed, 0, nullptr, 3), 8);
   EXPECT_EQ(evoq_sgemm_packed(kNo, 2, 1, a.data(), 4, packed, 0, c.data(), 2), 9);
+  EXPECT_EQ(evoq_sgemm_packed(kWrong, 2, 1, a.data(), 4, nullptr, 0, c.data(), 3), 1);
+  EXPECT_EQ(evoq_sgemm_packed(kNo, -2, 1, a.data(), 4, nullptr, 0, nullptr, 2), 2);
+  EXPECT_EQ(evoq_sgemm_packed(kNo, 2, 1, a.data(), 0, nullptr, 0, nullptr, 2), 5);
+  EXPECT_EQ(evoq_sgemm_packed(kNo, 2, 1, a.data(), 4, nullptr, 0, nullptr, 0), 6);
   EXPECT_EQ(c, std::vector<float>(6, 7));
   EXPECT_EQ(evoq_sgemm_packed(kNo, 2, 1, a.data(), 4, packed, 0, c.data(), 3), 0);
   EXPECT_EQ(c, std::vector<float>(6, 4));
@@ -362,16 +439,17 @@ TEST(Gemm, PackedNamesTheWrongArgument) {
   EXPECT_EQ(evoq_gemm_s8s8s32_packed(kNo, 2, bytes.data(), 3, 0, packed, 0, sums.data(), 3), 4);
   EXPECT_EQ(evoq_gemm_s8s8s32_packed(kNo, 2, bytes.data(), 4, 0, nullptr, 0, sums.data(), 3), 6);
   EXPECT_EQ(evoq_gemm_s8s8s32_packed(kNo, 2, bytes.data(), 4, 0, packed, 2, sums.data(), 3), 7);
+  EXPECT_EQ(evoq_gemm_s8s8s32_packed(kNo, 2, bytes.data(), 4, 0, packed, 2, nullptr, 2), 7);
   EXPECT_EQ(evoq_gemm_s8s8s32_packed(kNo, 2, bytes.data(), 4, 0, packed, 0, sums.data(), 2), 9);
   EXPECT_EQ(sums, std::vector<int32_t>(6, 7));
   evoq_gemm_free(packed);
   EXPECT_EQ(evoq_gemm_s8_pack(kNo, 3, 4, bytes.data(), 3, 0, nullptr), 7);
   constexpr auto kRow = EVOQ_ROW_MAJOR;
   const auto call = [&](int wrong) {
-    return evoq_gemm_s8s8s32(kRow, kNo, kNo, 2, 3, 4, wrong == 7 ? nullptr : bytes.data(),
-                             wrong == 8 ? 3 : 4, 0, wrong == 10 ? nullptr : bytes.data(),
-                             wrong == 11 ? 2 : 3, 0, wrong == 13 ? -1 : 0,
-                             wrong == 14 ? nullptr : sums.data(), wrong == 15 ? 2 : 3);
+    return evoq_gemm_s8s8s32(
+        kRow, kNo, kNo, 2, 3, 4, wrong == 7 ? nullptr : bytes.data(), wrong == 8 ? 3 : 4, 0,
+        wrong == 10 ? nullptr : bytes.data(), wrong == 11 ? 2 : 3, 0, wrong == 13 ? -1 : 0,
+        wrong == 13 || wrong == 14 ? nullptr : sums.data(), wrong == 15 ? 2 : 3);
   };
   for (int argument : {7, 8, 10, 11, 13, 14, 15}) EXPECT_EQ(call(argument), argument);
   EXPECT_EQ(sums, std::vector<int32_t>(6, 7));
