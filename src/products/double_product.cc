@@ -16,9 +16,8 @@ constexpr int64_t kDepth = 256;      // of K at once: a tile's rows stay in the 
 constexpr int64_t kInPlaceRows = 4;  // with more, packing b pays
 constexpr int64_t kBlockRows = 224;  // of a task: their part of K stays in the L2 cache
 constexpr int64_t kPackPanels = 4;   // of b, packed by one thread at once
-// A tile's rows are copied for so many panels; they lie a cache line more than kDepth
-// apart.
-constexpr int64_t kManyPanels = 4, kMostRows = 14, kRowStride = kDepth + 8;
+// A tile's rows are copied for so many panels; they lie a cache line more than kDepth apart.
+constexpr int64_t kManyPanels = 4, kRowStride = kDepth + 8;
 
 class Product {
  public:
@@ -43,7 +42,7 @@ class Product {
       a_ = room, a_stride_ = p_.k;
     }
     panels_ = room + a_elements;
-    if (p_.beta != 0 && p_.beta != 1) ScaleC();
+    if (p_.beta != 0 && p_.beta != 1) ScaleInParts();
     Share();
     for (k_ = 0; k_ < p_.k; k_ += kDepth) {
       PackB(in_place ? 1 : p_.alpha, room + a_elements);
@@ -118,12 +117,10 @@ class Product {
     }
   }
 
-  void ScaleC() {
+  void ScaleInParts() {
     const int64_t grain = std::max<int64_t>(1, (32 << 10) / p_.n);
     space_.pool.ParallelFor(p_.m, grain, [&](int64_t begin, int64_t end) {
-      for (int64_t i = begin; i < end; ++i) {
-        for (int64_t j = 0; j < p_.n; ++j) p_.c[i * p_.c_stride + j] *= p_.beta;
-      }
+      for (int64_t i = begin; i < end; ++i) ScaleRow(p_.beta, p_.n, p_.c + i * p_.c_stride);
     });
   }
 
@@ -165,7 +162,7 @@ class Product {
     tile.y_stride = p_.c_stride;
     tile.depth = depth();
     tile.accumulate = k_ > 0 || p_.beta != 0;
-    double rows_of_tile[kMostRows * kRowStride];
+    double rows_of_tile[kMaxTileRowsF64 * kRowStride];
     const int64_t rows = last - first, height = CeilDiv(rows, CeilDiv(rows, int64_t{tiles_.rows}));
     for (int64_t row = first; row < last; row += tile.rows) {
       tile.rows = static_cast<int>(std::min(height, last - row));
@@ -210,10 +207,7 @@ class Product {
 
 void Multiply(const ProductF64& product, Isa isa, ProductSpace& space) {
   if (product.k > 0 && product.alpha != 0) return Product(product, isa, space).Run();
-  for (int64_t i = 0; i < product.m; ++i) {
-    double* const row = product.c + i * product.c_stride;
-    for (int64_t j = 0; j < product.n; ++j) row[j] = product.beta == 0 ? 0 : row[j] * product.beta;
-  }
+  ScaleC(product);
 }
 
 }  // namespace evoq

@@ -6,6 +6,7 @@
 
 #include "base/math.h"
 #include "kernels/gemm/gemm_float.h"
+#include "kernels/gemm/pack_bf16.h"
 #include "kernels/gemm/pack_f32.h"
 #include "kernels/move/move.h"
 #include "products/copy_rows.h"
@@ -43,13 +44,8 @@ void PackPanel(const Strided<uint16_t>& b, int64_t k, int64_t n, int64_t column,
                float* to) {
   const uint16_t* const from = b.data + column * b.column_stride;
   const int64_t count = std::min<int64_t>(n - column, kPanelF32);
-  if (b.column_stride == 1) {
-    const PairLayout& layout = PairLayoutFor(isa);
-    for (int64_t l = 0; l < k; l += 2)
-      layout.pair_rows(from + l * b.row_stride, l + 1 < k ? from + (l + 1) * b.row_stride : nullptr,
-                       static_cast<int>(count), to + l / 2 * kPanelF32);
-    return;
-  }
+  if (b.column_stride == 1)
+    return PackPairsOfMatrix(PairLayoutFor(isa), from, b.row_stride, k, count, 0, 1, to);
   for (int64_t c = 0; c < kPanelF32; ++c) {
     for (int64_t l = 0; l < k; l += 2) {
       uint16_t pair[2] = {};
@@ -200,16 +196,12 @@ class Product {
 template <typename T>
 void MultiplyFloats(const FloatProduct<T>& product, Isa isa, ProductSpace& space) {
   if (product.k > 0 && product.alpha != 0) return Product<T>(product, isa, space).Run();
-  for (int64_t i = 0; i < product.m; ++i) {
-    float* const row = product.c + i * product.c_stride;
-    for (int64_t j = 0; j < product.n; ++j) row[j] = product.beta == 0 ? 0 : row[j] * product.beta;
-  }
+  ScaleC(product);
 }
 
 template <typename T>
 PackedFloats PackFloats(const Strided<T>& b, int64_t k, int64_t n, Isa isa, ProductSpace& space) {
   PackedFloats packed;
-  packed.k = k, packed.n = n;
   packed.panels = AlignedBuffer(static_cast<size_t>(Panels(n) * PanelUnits<T>(k) * kUnitBytes));
   if (k > 0)  // else b may be null
     PackPanels(b, k, n, 0, isa, space.pool, reinterpret_cast<float*>(packed.panels.data()));

@@ -9,14 +9,13 @@ namespace evoq {
 
 // b [k, n] as the micro-kernels read it.
 struct PackedFloats {
-  int64_t k = 0, n = 0;
   AlignedBuffer panels;  // [ceil(n / 16)][k][16], or [ceil(n / 16)][ceil(k / 2)][16][2] of bfloat16
 };
 
 // c[i, j] = alpha * sum over l of a[i, l] * b[l, j] + beta * c[i, j]; c[i, j] is c[i * c_stride +
 // j]. With beta 0, c is not read. m, n > 0, k >= 0. Sums are float32, in order of l (of pairs of l
-// for bfloat16, as GemmTile says), each term a fused multiply-add where the instruction set has it;
-// the sum is multiplied by alpha.
+// for bfloat16, as GemmTile says), each term a fused multiply-add but in plain C++; the sum is
+// multiplied by alpha.
 template <typename T>
 struct FloatProduct {
   int64_t m, n, k;
@@ -25,7 +24,7 @@ struct FloatProduct {
   float beta;
   float* c;
   int64_t c_stride;
-  const PackedFloats* packed = nullptr;  // not null: in b's place
+  const PackedFloats* packed = nullptr;  // not null: of b's k and n, in its place
 };
 using ProductF32 = FloatProduct<float>;
 using ProductBf16 = FloatProduct<uint16_t>;

@@ -4,6 +4,7 @@
 #include <cstring>
 
 #include "base/math.h"
+#include "kernels/cpu_model.h"
 #include "kernels/gemm/int8_block.h"
 #include "kernels/gemm/int8_linear.h"
 #include "kernels/gemm/pair_int8.h"
@@ -15,7 +16,6 @@ namespace {
 
 constexpr int64_t kRows = 112;       // of a task: whole tiles of 14, 8, 7, 4, 2 rows
 constexpr int64_t kSumColumns = 64;  // of a task that adds to c, at once
-constexpr double kMacsPerNs = 400;   // what a piece of work is counted by
 constexpr int64_t kTasksPerThread = 4;
 
 int64_t PanelBytes(int64_t k) { return 16 * RoundUp(k, 4); }
@@ -41,7 +41,10 @@ struct Panel {
   int64_t k, n;
 
   uint8_t flip() const { return b.is_signed ? 0 : 0x80; }
-  int32_t zero() const { return b.zero - (b.is_signed ? 0 : 128); }
+  // Modulo 2^32, as sums are.
+  int32_t zero() const {
+    return static_cast<int32_t>(static_cast<uint32_t>(b.zero) - (b.is_signed ? 0 : 128));
+  }
 
   void Pack(const PairTable& table, int64_t panel, int8_t* to) const {
     const Strided<uint8_t>& x = b.bytes;
@@ -131,14 +134,13 @@ class Product {
 
   // Rows are read as whole words of uint8.
   bool CopiesA() const { return p_.a.bytes.column_stride != 1 || p_.a.is_signed || p_.k != depth_; }
-  int32_t a_zero() const { return p_.a.zero + (p_.a.is_signed ? 128 : 0); }
+  uint32_t a_zero() const { return static_cast<uint32_t>(p_.a.zero) + (p_.a.is_signed ? 128 : 0); }
 
   // bias[n] = -a_zero * sum over l of (b[l, n] - b_zero)
   void FoldZeros(const int32_t* sums, int64_t padded, int32_t b_zero, int32_t* bias) const {
-    const auto zero = static_cast<uint32_t>(a_zero()),
-               all = static_cast<uint32_t>(b_zero) * static_cast<uint32_t>(p_.k);
+    const uint32_t all = static_cast<uint32_t>(b_zero) * static_cast<uint32_t>(p_.k);
     for (int64_t n = 0; n < padded; ++n)
-      bias[n] = static_cast<int32_t>(zero * (all - static_cast<uint32_t>(sums[n])));
+      bias[n] = static_cast<int32_t>(a_zero() * (all - static_cast<uint32_t>(sums[n])));
   }
 
   void CopyA(uint8_t* to) {
@@ -154,7 +156,7 @@ class Product {
                   units = CeilDiv(Panels(p_.n), int64_t{panels_of_tile_}),
                   threads = space_.pool.threads();
     const double ns = static_cast<double>(p_.m) * static_cast<double>(p_.n) *
-                      static_cast<double>(p_.k) / kMacsPerNs;
+                      static_cast<double>(p_.k) / kCpuModel.int8.macs_per_ns;
     const int64_t wanted = threads == 1 ? 1 : CeilDiv(kTasksPerThread * threads, row_blocks);
     const int64_t blocks = std::min(wanted, units), tasks = row_blocks * blocks;
     const int64_t grain = Grain(tasks, ns / static_cast<double>(tasks) + 20, space_.pool.threads());
@@ -224,7 +226,7 @@ class Product {
 PackedInt8 Pack(const ByteOperand& b, int64_t k, int64_t n, Isa isa, ProductSpace& space) {
   const Panel panel = {b, k, n};
   PackedInt8 packed;
-  packed.k = k, packed.n = n, packed.zero = panel.zero();
+  packed.zero = panel.zero();
   packed.panels = AlignedBuffer(static_cast<size_t>(Panels(n) * PanelBytes(k)));
   packed.sums = AlignedBuffer(static_cast<size_t>(64 * Panels(n)));
   if (k == 0) return packed;  // b may be null

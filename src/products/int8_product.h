@@ -16,7 +16,6 @@ struct ByteOperand {
 
 // b [k, n] as the micro-kernels read it.
 struct PackedInt8 {
-  int64_t k = 0, n = 0;
   AlignedBuffer panels;  // [ceil(n / 16)][ceil(k / 4)][16][4], int8
   AlignedBuffer sums;    // int32, of each column of the panels
   int32_t zero = 0;      // of the packed bytes
@@ -30,7 +29,7 @@ struct ProductInt8 {
   bool accumulate;
   int32_t* c;
   int64_t c_stride;
-  const PackedInt8* packed = nullptr;  // not null: in b's place
+  const PackedInt8* packed = nullptr;  // not null: of b's k and n, in its place
 };
 
 // Both throw std::bad_alloc before anything is written.

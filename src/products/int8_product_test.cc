@@ -1,12 +1,10 @@
 // Products of bytes against sums in 64 bits, on every instruction set.
 #include "products/int8_product.h"
 
-#include <gtest/gtest.h>
-
-#include <random>
-#include <vector>
+#include <limits>
 
 #include "kernels/test_util.h"
+#include "products/product_testing.h"
 
 namespace evoq {
 namespace {
@@ -18,23 +16,14 @@ struct Case {
   bool accumulate;
 };
 
-int64_t At(const ByteOperand& x, int64_t i, int64_t j) {
-  const uint8_t byte = x.bytes.data[i * x.bytes.row_stride + j * x.bytes.column_stride];
-  return (x.is_signed ? static_cast<int8_t>(byte) : byte) - int64_t{x.zero};
+// Modulo 2^64.
+uint64_t At(const ByteOperand& x, int64_t i, int64_t j) {
+  const uint8_t byte = ElementAt(x.bytes, i, j);
+  return static_cast<uint64_t>((x.is_signed ? static_cast<int8_t>(byte) : byte) - int64_t{x.zero});
 }
 
-ByteOperand View(const std::vector<uint8_t>& data, int64_t rows, int64_t columns, bool transposed,
-                 int64_t more, bool is_signed, int32_t zero) {
-  return {transposed ? Strided<uint8_t>{data.data(), 1, rows + more}
-                     : Strided<uint8_t>{data.data(), columns + more, 1},
-          is_signed, zero};
-}
-
-// The bytes of a matrix, and none behind its last element, so that sanitizers see a read too far.
-std::vector<uint8_t> Random(int64_t rows, int64_t columns, bool transposed, int64_t more,
-                            std::mt19937& random) {
-  if (transposed) std::swap(rows, columns);
-  std::vector<uint8_t> bytes(static_cast<size_t>((rows - 1) * (columns + more) + columns));
+std::vector<uint8_t> RandomBytes(int64_t count, std::mt19937& random) {
+  std::vector<uint8_t> bytes(static_cast<size_t>(count));
   for (uint8_t& b : bytes) b = random() % 5 == 0 ? (random() % 2 ? 0x80 : 0x7f) : random() >> 8;
   return bytes;
 }
@@ -43,7 +32,9 @@ TEST(Int8Product, EqualsSums) {
   std::mt19937 random(9);
   constexpr int64_t kRows[] = {1, 2, 7, 15, 113, 230}, kColumns[] = {1, 16, 17, 40, 64, 70, 150},
                     kDepths[] = {1, 3, 4, 5, 31, 64, 130, 700};
-  constexpr int32_t kZeros[] = {0, 0, 7, -128, 255, 128};
+  constexpr int32_t kLeast = std::numeric_limits<int32_t>::min(),
+                    kMost = std::numeric_limits<int32_t>::max();
+  constexpr int32_t kZeros[] = {0, 0, 0, 7, -128, 255, 128, kLeast, kMost};
   for (int round = 0; round < 120; ++round) {
     const auto one_of = [&](const auto& from) { return from[random() % std::size(from)]; };
     const Case s = {.m = one_of(kRows),
@@ -57,18 +48,20 @@ TEST(Int8Product, EqualsSums) {
                     .b_zero = one_of(kZeros),
                     .accumulate = random() % 2 == 0};
     const int64_t more = random() % 3, c_stride = s.n + random() % 3;
-    const auto a = Random(s.m, s.k, s.a_transposed, more, random),
-               b = Random(s.k, s.n, s.b_transposed, more, random);
-    const ByteOperand av = View(a, s.m, s.k, s.a_transposed, more, s.a_signed, s.a_zero),
-                      bv = View(b, s.k, s.n, s.b_transposed, more, s.b_signed, s.b_zero);
+    const MatrixLines a_lines = {s.m, s.k, s.a_transposed, more},
+                      b_lines = {s.k, s.n, s.b_transposed, more};
+    const auto a = RandomBytes(a_lines.elements(), random),
+               b = RandomBytes(b_lines.elements(), random);
+    const ByteOperand av = {a_lines.View(a.data()), s.a_signed, s.a_zero},
+                      bv = {b_lines.View(b.data()), s.b_signed, s.b_zero};
     std::vector<int32_t> c(static_cast<size_t>(s.m * c_stride));
     for (int32_t& v : c) v = static_cast<int32_t>(random());
     std::vector<int32_t> expected = c;
     for (int64_t i = 0; i < s.m; ++i) {
       for (int64_t j = 0; j < s.n; ++j) {
-        int64_t sum = s.accumulate ? c[i * c_stride + j] : 0;
+        uint64_t sum = s.accumulate ? static_cast<uint64_t>(c[i * c_stride + j]) : 0;
         for (int64_t l = 0; l < s.k; ++l) sum += At(av, i, l) * At(bv, l, j);
-        expected[i * c_stride + j] = static_cast<int32_t>(static_cast<uint64_t>(sum));
+        expected[i * c_stride + j] = static_cast<int32_t>(sum);
       }
     }
     for (Isa isa : TestIsas()) {
@@ -98,7 +91,7 @@ TEST(Int8Product, WithoutTerms) {
   EXPECT_EQ(y, (std::vector<int32_t>{1, 2, 3, 4}));
   Multiply({2, 2, 0, none, none, false, y.data(), 2}, Isa::kScalar, space);
   EXPECT_EQ(y, std::vector<int32_t>(4, 0));
-  EXPECT_EQ(Pack(columns, 0, 40, Isa::kScalar, space).n, 40);
+  EXPECT_EQ(Pack(columns, 0, 40, Isa::kScalar, space).panels.size(), 0);
 }
 
 }  // namespace

@@ -31,4 +31,16 @@ struct ProductSpace {
   AlignedBuffer buffer;
 };
 
+// c[j] *= beta for j < n; with beta 0, c is not read.
+template <typename T>
+void ScaleRow(T beta, int64_t n, T* c) {
+  for (int64_t j = 0; j < n; ++j) c[j] = beta == 0 ? 0 : c[j] * beta;
+}
+
+// What is left of a product without terms.
+template <typename Product>
+void ScaleC(const Product& p) {
+  for (int64_t i = 0; i < p.m; ++i) ScaleRow(p.beta, p.n, p.c + i * p.c_stride);
+}
+
 }  // namespace evoq

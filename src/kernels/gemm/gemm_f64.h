@@ -9,9 +9,10 @@
 namespace evoq {
 
 inline constexpr int kPanelF64 = 16;
+inline constexpr int kMaxTileRowsF64 = 14;
 
 // y[r, n] += sum over k < depth of a[r * a_stride + k] * b[k * b_step + n], from 0 where not
-// `accumulate`: in order of k, each term a fused multiply-add where the instruction set has it.
+// `accumulate`: in order of k, each term a fused multiply-add but in plain C++.
 struct TileF64 {
   const double* a;
   int64_t a_stride;
@@ -26,7 +27,7 @@ struct TileF64 {
 };
 
 struct GemmTableF64 {
-  int rows;
+  int rows;  // at most kMaxTileRowsF64
   void (*run)(const TileF64& tile);
 };
 EVOQ_ISA_TABLE(GemmTableF64)

@@ -37,6 +37,7 @@ EVOQ_ALWAYS_INLINE Doubles Load(const double* p) { return LoadVec<double, 2>(p);
 EVOQ_ALWAYS_INLINE Doubles MulAdd(double a, Doubles b, Doubles c) { return a * b + c; }
 #endif
 constexpr int kVectors = kPanelF64 / kLanes;
+static_assert(kRows <= kMaxTileRowsF64);
 
 EVOQ_ALWAYS_INLINE void Store(double* p, Doubles v) { std::memcpy(p, &v, sizeof(v)); }
 

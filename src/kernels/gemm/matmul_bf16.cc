@@ -68,7 +68,7 @@ struct MatMulBf16 {
     pool.ParallelFor(shape.b_count * panels, grain, [&](int64_t begin, int64_t end) {
       for (int64_t i = begin; i < end; ++i) {
         const int64_t matrix = i / panels, panel = i % panels;
-        PackPairsOfMatrix(*layout, b + matrix * shape.k * shape.n, shape.k, shape.n, panel,
+        PackPairsOfMatrix(*layout, b + matrix * shape.k * shape.n, shape.n, shape.k, shape.n, panel,
                           panel + 1, packed + matrix * b_stride);
       }
     });

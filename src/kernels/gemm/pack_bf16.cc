@@ -68,15 +68,15 @@ Result<Tensor> Unpack(const char* layout, const Tensor& packed) {
 
 }  // namespace
 
-void PackPairsOfMatrix(const PairLayout& layout, const uint16_t* b, int64_t k, int64_t n,
-                       int64_t begin, int64_t end, float* packed) {
+void PackPairsOfMatrix(const PairLayout& layout, const uint16_t* b, int64_t stride, int64_t k,
+                       int64_t n, int64_t begin, int64_t end, float* packed) {
   for (int64_t panel = begin; panel < end; ++panel) {
     const int64_t column = panel * kPanelF32;
     float* y = packed + panel * PairPanelStride(k);
     const int count = static_cast<int>(std::min<int64_t>(kPanelF32, n - column));
     for (int64_t i = 0; i < k; i += 2, y += kPanelF32) {  // none of a null b
-      const uint16_t* x = b + i * n + column;
-      layout.pair_rows(x, i + 1 < k ? x + n : nullptr, count, y);
+      const uint16_t* x = b + i * stride + column;
+      layout.pair_rows(x, i + 1 < k ? x + stride : nullptr, count, y);
     }
   }
 }

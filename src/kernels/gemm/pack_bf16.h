@@ -20,9 +20,9 @@ inline constexpr char kConvTransposeLayoutBf16[] = "k2n16-convtranspose-bf16";
 // Pairs of one panel for sums over k elements.
 inline int64_t PairPanelStride(int64_t k) { return (k + 1) / 2 * kPanelF32; }
 
-// Panels [begin, end) of a row-major b[k, n], from columns that lie side by side.
-void PackPairsOfMatrix(const PairLayout& layout, const uint16_t* b, int64_t k, int64_t n,
-                       int64_t begin, int64_t end, float* packed);
+// Panels [begin, end) of b [k, n], whose rows are `stride` elements apart.
+void PackPairsOfMatrix(const PairLayout& layout, const uint16_t* b, int64_t stride, int64_t k,
+                       int64_t n, int64_t begin, int64_t end, float* packed);
 
 // The panels of a constant in this layout. Errors: kInvalidInput for another layout or size.
 Result<const float*> PairPanelsOf(const Tensor& constant, const char* layout);
