@@ -5,15 +5,15 @@
 //               rows[t * row_stride + r][x_offset + tap_offsets[t] + 4 q + i] * weights[n / 16][t *
 //               groups_of_4 + q][n % 16][i]
 //   acc[r][n] += bias[n] - w_zero[n] * row_sums[r]                       modulo 2^32
+//   v          = float32(acc) * multiplier[n] [+ offset[n]] [+ residual] [leaky]
 //   y[r][n]    = acc                                                      kInt32
-//   v          = float32(acc) * multiplier[n] [+ offset[n]] [+ residual] [leaky]   one rounding per
-//   operation y[r][n]    = clamp(v, low, high)                                      kFloat32;
-//   clamped only when `clamp` y[r][n]    = round_half_even(clamp(v, low, high)) + y_zero kInt8: the
-//   low byte, for uint8 and int8 alike
-// With `lanes` (narrow groups whose columns share a panel), column n reads 4 (lanes[n] + q) + i
-// instead of 4 q + i. where clamp(v, low, high) takes max(v, low) first. This is kernels/requant.h:
-// `low` and `high` hold the activation and the saturation, both measured before the zero point is
-// added, and are integers for kInt8.
+//   y[r][n]    = v, or clamp(v, low, high) where `clamp`                  kFloat32
+//   y[r][n]    = low byte of round_half_even(clamp(v, low, high)) + y_zero   kInt8; `clamp` is true
+//
+// Each operation on v rounds once; clamp(v, low, high) takes max(v, low) first. This is
+// kernels/requant.h: `low` and `high` hold the activation and the saturation, both measured before
+// the zero point is added, and are integers for kInt8. With `lanes` (narrow groups whose columns
+// share a panel), column n reads 4 (lanes[n] + q) + i instead of 4 q + i.
 #pragma once
 
 #include <cstdint>

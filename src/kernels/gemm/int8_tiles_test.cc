@@ -67,7 +67,7 @@ struct Operands {
     tile.residual_zero = 11;
     tile.clamp = true;
     tile.leaky_alpha = 0.1f;
-    tile.low = -10;  // within uint8 with the zero point 17
+    tile.low = -10;  // within uint8 with the zero point 17, within int8 with 7
     tile.high = 120;
   }
 
@@ -91,7 +91,9 @@ void ExpectLikePlain(const Int8TileDef& def) {
                           : kind == 6 ? Int8Output::kInt32
                                       : Int8Output::kFloat32;
           o.tile.small = kind < 3;
-          o.tile.y_zero = kind < 4 ? 17 : 0;
+          o.tile.y_zero = kind < 3 ? 17 : kind == 3 ? 7 : 0;
+          if (kind == 3) o.tile.y_flip = 0x80;  // y is int8
+          o.tile.clamp = kind != 4;
           if (kind == 1) o.tile.residual_type = Int8Residual::kUint8;
           if (kind == 2) o.tile.residual_type = Int8Residual::kInt8, o.tile.leaky = true;
           if (kind == 5) o.tile.residual_type = Int8Residual::kFloat32;

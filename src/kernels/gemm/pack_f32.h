@@ -1,9 +1,9 @@
 // Packed float32 weights, B of gemm_float.h: panels of 16 output columns, the last one filled up
 // with zeros.
 //   k1n16-matmul-f32         [K, N]               -> [N / 16][K][16]
-//   k1n16-conv-f32           [M, C / group, k...] -> [M / 16][taps][C / group][16], taps in
-//   row-major order of k... k1n16-convtranspose-f32  [C, M / group, k...] -> [(M / group) /
-//   16][taps][C][16]
+//   k1n16-conv-f32           [M, C / group, k...] -> [M / 16][taps][C / group][16]
+//   k1n16-convtranspose-f32  [C, M / group, k...] -> [(M / group) / 16][taps][C][16]
+// with the taps in row-major order of k...
 #pragma once
 
 #include <memory>
