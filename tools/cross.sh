@@ -1,6 +1,6 @@
 #!/bin/sh
 # Builds evoq for 64-bit Arm on another processor, and runs its test binaries by qemu-user, an
-# emulator: what they compute holds, what they take says nothing of a real machine.
+# emulator: results are those of a real machine, times are not.
 #   tools/cross.sh [--build] [--jobs N] [NAME[:FILTER]...]
 # NAME: of test binaries (evoq_kernels_test); default: those of all rooms. --build: builds only.
 # Debian's libraries for Arm go to build/sysroot-aarch64, which needs no root.
