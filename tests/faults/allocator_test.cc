@@ -358,24 +358,30 @@ TEST_F(AllocatorTest, TasksOfTheToolchain) {
 // gemm.h: without memory C stays as it was, bit for bit, also where it would be scaled first. A
 // part of B is packed; new threads mean new memory for it.
 TEST_F(AllocatorTest, ProductsOfMatrices) {
+  constexpr auto kRow = EVOQ_ROW_MAJOR;
+  constexpr auto kNo = EVOQ_NO_TRANSPOSE;
   constexpr int64_t m = 4, n = 40, k = 70;
-  std::vector<float> a(m * k), b(k * n), before(m * n), wanted(m * n), c(m * n);
-  for (size_t i = 0; i < a.size(); ++i) a[i] = static_cast<float>(i % 5) - 2;
-  for (size_t i = 0; i < b.size(); ++i) b[i] = static_cast<float>(i % 7) - 3;
-  for (size_t i = 0; i < c.size(); ++i) {
-    before[i] = wanted[i] = static_cast<float>(i % 3 + 1);
-    wanted[i] *= 2;
-    for (size_t l = 0; l < k; ++l) wanted[i] += a[i / n * k + l] * b[l * n + i % n];
-  }
-  WalkAll([&] {
-    std::copy(before.begin(), before.end(), c.begin());
-    if (evoq_gemm_set_threads(1) != 0) return Outcome::kError;
-    const int done = evoq_sgemm(EVOQ_ROW_MAJOR, EVOQ_NO_TRANSPOSE, EVOQ_NO_TRANSPOSE, m, n, k, 1,
-                                a.data(), k, b.data(), n, 2, c.data(), n);
-    if (done == 0) return c == wanted ? Outcome::kRight : Outcome::kWrong;
-    const bool untouched = std::memcmp(c.data(), before.data(), c.size() * sizeof(float)) == 0;
-    return done == EVOQ_GEMM_NO_MEMORY && untouched ? Outcome::kError : Outcome::kWrong;
-  });
+  const auto walk = [&]<typename T>(T beta, const auto& multiply) {
+    std::vector<T> a(m * k), b(k * n), before(m * n), wanted(m * n), c(m * n);
+    for (size_t i = 0; i < a.size(); ++i) a[i] = static_cast<T>(i % 5) - 2;
+    for (size_t i = 0; i < b.size(); ++i) b[i] = static_cast<T>(i % 7) - 3;
+    for (size_t i = 0; i < c.size(); ++i) {
+      before[i] = wanted[i] = static_cast<T>(i % 3 + 1);
+      wanted[i] *= beta;
+      for (size_t l = 0; l < k; ++l) wanted[i] += a[i / n * k + l] * b[l * n + i % n];
+    }
+    WalkAll([&] {
+      std::copy(before.begin(), before.end(), c.begin());
+      if (evoq_gemm_set_threads(1) != 0) return Outcome::kError;
+      const int done =
+          multiply(kRow, kNo, kNo, m, n, k, T{1}, a.data(), k, b.data(), n, beta, c.data(), n);
+      if (done == 0) return c == wanted ? Outcome::kRight : Outcome::kWrong;
+      const bool untouched = std::memcmp(c.data(), before.data(), c.size() * sizeof(T)) == 0;
+      return done == EVOQ_GEMM_NO_MEMORY && untouched ? Outcome::kError : Outcome::kWrong;
+    });
+  };
+  walk(2.0f, evoq_sgemm);
+  walk(2.0, evoq_dgemm);
 }
 
 // evoq.h: an array without bytes where memory is short.
