@@ -29,8 +29,8 @@ using evoq::PackedInt8;
 using evoq::ProductBf16;
 using evoq::ProductF32;
 using evoq::ProductInt8;
-using evoq::ProductSpace;
 using evoq::Strided;
+using evoq::Workspace;
 using Kind = evoq_packed::Kind;
 
 // The threads and memory that calls share, one call at a time.
@@ -44,29 +44,29 @@ class Shared {
   // Throws std::system_error where the system refuses the threads.
   void SetThreads(int threads) {
     const std::lock_guard lock(mutex_);
-    space_ = std::make_unique<ProductSpace>(threads);
+    workspace_ = std::make_unique<Workspace>(threads);
   }
 
-  // Runs `work` in the shared space, or, where that is busy, in one of the calling thread.
+  // Runs `work` in the shared workspace, or, where that is busy, in one of the calling thread.
   template <typename Work>
   void Run(const Work& work) {
     const std::unique_lock lock(mutex_, std::try_to_lock);
     if (!lock.owns_lock()) return work(Own());
-    if (space_ == nullptr) space_ = std::make_unique<ProductSpace>(0);
-    work(*space_);
+    if (workspace_ == nullptr) workspace_ = std::make_unique<Workspace>(0);
+    work(*workspace_);
   }
 
   const evoq::Result<evoq::Isa>& isa() const { return isa_; }
 
  private:
-  static ProductSpace& Own() {
-    thread_local ProductSpace own(1);
+  static Workspace& Own() {
+    thread_local Workspace own(1);
     return own;
   }
 
   const evoq::Result<evoq::Isa> isa_ = evoq::SelectIsa();
   std::mutex mutex_;
-  std::unique_ptr<ProductSpace> space_;
+  std::unique_ptr<Workspace> workspace_;
 };
 
 // What Shared::Run and memory allow: 0, or a code of gemm.h.
@@ -75,7 +75,7 @@ int Run(const Work& work) {
   try {
     Shared& shared = Shared::Get();
     if (!shared.isa()) return EVOQ_GEMM_NO_TARGET;
-    shared.Run([&](ProductSpace& space) { work(*shared.isa(), space); });
+    shared.Run([&](Workspace& workspace) { work(*shared.isa(), workspace); });
   } catch (const std::exception&) {
     return EVOQ_GEMM_NO_MEMORY;
   }
@@ -183,7 +183,7 @@ int MultiplyFloats(const Call<T, T, C>& x, Real alpha, Real beta) {
     product = {
         x.n,  x.m, x.k,  alpha, x.StoredB().Transposed().View(), x.StoredA().Transposed().View(),
         beta, x.c, x.ldc};
-  return Run([&](evoq::Isa isa, ProductSpace& space) { evoq::Multiply(product, isa, space); });
+  return Run([&](evoq::Isa isa, Workspace& workspace) { evoq::Multiply(product, isa, workspace); });
 }
 
 // Bytes of either sign.
@@ -212,10 +212,10 @@ int MultiplyBytes(const Call<A, int8_t, int32_t>& x, int32_t a_zero, int32_t b_z
                beta == 1,
                x.c,
                x.ldc};
-  return Run([&](evoq::Isa isa, ProductSpace& space) { evoq::Multiply(product, isa, space); });
+  return Run([&](evoq::Isa isa, Workspace& workspace) { evoq::Multiply(product, isa, workspace); });
 }
 
-// Packs op(B) by `pack(isa, space)`; the places of arguments are those of all pack functions.
+// Packs op(B) by `pack(isa, workspace)`; the places of arguments are those of all pack functions.
 template <typename T, typename Pack>
 int MakePacked(Kind kind, evoq_transpose transpose, int64_t n, int64_t k, const T* b, int64_t ldb,
                evoq_packed** packed, int packed_place, const Pack& pack) {
@@ -229,9 +229,9 @@ int MakePacked(Kind kind, evoq_transpose transpose, int64_t n, int64_t k, const 
                                      {packed_place, packed != nullptr}}))
     return wrong;
   if (!stored.Fits()) return EVOQ_GEMM_NO_MEMORY;
-  return Run([&](evoq::Isa isa, ProductSpace& space) {
+  return Run([&](evoq::Isa isa, Workspace& workspace) {
     auto made = std::make_unique<evoq_packed>(evoq_packed{kind, {}, n, k});
-    made->matrix = pack(stored, isa, space);
+    made->matrix = pack(stored, isa, workspace);
     *packed = made.release();
   });
 }
@@ -281,7 +281,7 @@ int MultiplyPackedFloats(const PackedCall<T, float>& x, float alpha, float beta)
   const FloatProduct<T> product = {
       x.m, x.n(), x.k(), alpha, x.StoredA().View(),
       {},  beta,  x.c,   x.ldc, &std::get<PackedFloats>(x.packed->matrix)};
-  return Run([&](evoq::Isa isa, ProductSpace& space) { evoq::Multiply(product, isa, space); });
+  return Run([&](evoq::Isa isa, Workspace& workspace) { evoq::Multiply(product, isa, workspace); });
 }
 
 template <typename A>
@@ -291,7 +291,7 @@ int MultiplyPackedBytes(const PackedCall<A, int32_t>& x, int32_t a_zero, int32_t
   if (!x.Fits()) return EVOQ_GEMM_NO_MEMORY;
   const ProductInt8 product = {x.m,       x.n(), x.k(), Operand(x.StoredA(), a_zero),           {},
                                beta == 1, x.c,   x.ldc, &std::get<PackedInt8>(x.packed->matrix)};
-  return Run([&](evoq::Isa isa, ProductSpace& space) { evoq::Multiply(product, isa, space); });
+  return Run([&](evoq::Isa isa, Workspace& workspace) { evoq::Multiply(product, isa, workspace); });
 }
 
 }  // namespace
@@ -348,24 +348,24 @@ void evoq_gemm_free(evoq_packed* packed) { delete packed; }
 int evoq_sgemm_pack(evoq_transpose transpose_b, int64_t n, int64_t k, const float* b, int64_t ldb,
                     evoq_packed** packed) {
   return MakePacked(Kind::kFloat32, transpose_b, n, k, b, ldb, packed, 6,
-                    [&](const Stored<float>& x, evoq::Isa isa, ProductSpace& space) {
-                      return evoq::Pack(x.View(), k, n, isa, space);
+                    [&](const Stored<float>& x, evoq::Isa isa, Workspace& workspace) {
+                      return evoq::Pack(x.View(), k, n, isa, workspace);
                     });
 }
 
 int evoq_gemm_bf16_pack(evoq_transpose transpose_b, int64_t n, int64_t k, const uint16_t* b,
                         int64_t ldb, evoq_packed** packed) {
   return MakePacked(Kind::kBfloat16, transpose_b, n, k, b, ldb, packed, 6,
-                    [&](const Stored<uint16_t>& x, evoq::Isa isa, ProductSpace& space) {
-                      return evoq::Pack(x.View(), k, n, isa, space);
+                    [&](const Stored<uint16_t>& x, evoq::Isa isa, Workspace& workspace) {
+                      return evoq::Pack(x.View(), k, n, isa, workspace);
                     });
 }
 
 int evoq_gemm_s8_pack(evoq_transpose transpose_b, int64_t n, int64_t k, const int8_t* b,
                       int64_t ldb, int32_t b_zero, evoq_packed** packed) {
   return MakePacked(Kind::kInt8, transpose_b, n, k, b, ldb, packed, 7,
-                    [&](const Stored<int8_t>& x, evoq::Isa isa, ProductSpace& space) {
-                      return evoq::Pack(Operand(x, b_zero), k, n, isa, space);
+                    [&](const Stored<int8_t>& x, evoq::Isa isa, Workspace& workspace) {
+                      return evoq::Pack(Operand(x, b_zero), k, n, isa, workspace);
                     });
 }
 

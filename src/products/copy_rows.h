@@ -5,7 +5,7 @@
 
 #include "base/math.h"
 #include "kernels/move/move.h"
-#include "products/product_space.h"
+#include "products/workspace.h"
 
 namespace evoq {
 

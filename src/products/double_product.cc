@@ -21,10 +21,10 @@ constexpr int64_t kManyPanels = 4, kRowStride = kDepth + 8;
 
 class Product {
  public:
-  Product(const ProductF64& product, Isa isa, ProductSpace& space)
+  Product(const ProductF64& product, Isa isa, Workspace& workspace)
       : p_(product),
         isa_(isa),
-        space_(space),
+        workspace_(workspace),
         tiles_(GemmTableF64For(isa)),
         move_(MoveTableFor(isa)) {}
 
@@ -35,18 +35,19 @@ class Product {
     const bool copies_a = p_.a.column_stride != 1 || (in_place && p_.alpha != 1);
     const int64_t a_elements = copies_a ? RoundUp(p_.m * p_.k, kPanelF64) : 0;
     const int64_t b_elements = RoundUp(p_.n - whole_, int64_t{kPanelF64}) * std::min(p_.k, kDepth);
-    auto* const room = reinterpret_cast<double*>(space_.Room((a_elements + b_elements) * 8));
+    auto* const scratch =
+        reinterpret_cast<double*>(workspace_.Scratch((a_elements + b_elements) * 8));
     a_ = p_.a.data, a_stride_ = p_.a.row_stride;
     if (copies_a) {
-      CopyA(in_place ? p_.alpha : 1, room);
-      a_ = room, a_stride_ = p_.k;
+      CopyA(in_place ? p_.alpha : 1, scratch);
+      a_ = scratch, a_stride_ = p_.k;
     }
-    panels_ = room + a_elements;
+    panels_ = scratch + a_elements;
     if (p_.beta != 0 && p_.beta != 1) ScaleInParts();
     Share();
     for (k_ = 0; k_ < p_.k; k_ += kDepth) {
-      PackB(in_place ? 1 : p_.alpha, room + a_elements);
-      space_.pool.ParallelFor(row_blocks_ * column_blocks_, 1, [&](int64_t begin, int64_t end) {
+      PackB(in_place ? 1 : p_.alpha, scratch + a_elements);
+      workspace_.pool.ParallelFor(row_blocks_ * column_blocks_, 1, [&](int64_t begin, int64_t end) {
         for (int64_t task = begin; task < end; ++task)
           Block(task / column_blocks_, task % column_blocks_);
       });
@@ -58,7 +59,7 @@ class Product {
   int64_t depth() const { return std::min(kDepth, p_.k - k_); }
 
   void CopyA(double factor, double* to) {
-    CopyRows(p_.a, p_.m, p_.k, p_.k, isa_, space_.pool, to, [&](double* y, int64_t count) {
+    CopyRows(p_.a, p_.m, p_.k, p_.k, isa_, workspace_.pool, to, [&](double* y, int64_t count) {
       for (int64_t at = 0; factor != 1 && at < count * p_.k; ++at) y[at] *= factor;
     });
   }
@@ -67,7 +68,7 @@ class Product {
   // behind the last one.
   void PackB(double factor, double* to) {
     const int64_t count = CeilDiv(panels() - whole_ / kPanelF64, kPackPanels);
-    space_.pool.ParallelFor(count, 1, [&](int64_t begin, int64_t end) {
+    workspace_.pool.ParallelFor(count, 1, [&](int64_t begin, int64_t end) {
       for (int64_t i = begin; i < end; ++i) {
         const int64_t column = whole_ + i * kPackPanels * kPanelF64,
                       columns = std::min(p_.n - column, kPackPanels * kPanelF64);
@@ -119,7 +120,7 @@ class Product {
 
   void ScaleInParts() {
     const int64_t grain = std::max<int64_t>(1, (32 << 10) / p_.n);
-    space_.pool.ParallelFor(p_.m, grain, [&](int64_t begin, int64_t end) {
+    workspace_.pool.ParallelFor(p_.m, grain, [&](int64_t begin, int64_t end) {
       for (int64_t i = begin; i < end; ++i) ScaleRow(p_.beta, p_.n, p_.c + i * p_.c_stride);
     });
   }
@@ -138,8 +139,8 @@ class Product {
     work.task_ns = rates.task_ns;
     row_blocks_ = work.least_row_blocks;
     column_blocks_ = 1;
-    if (space_.pool.threads() == 1) return;
-    const SharedOut shared = ShareOut(work, ShareRule{}, space_.pool.threads(), kCpuModel);
+    if (workspace_.pool.threads() == 1) return;
+    const SharedOut shared = ShareOut(work, ShareRule{}, workspace_.pool.threads(), kCpuModel);
     row_blocks_ = shared.row_blocks;
     column_blocks_ = shared.column_blocks;
   }
@@ -194,7 +195,7 @@ class Product {
 
   const ProductF64& p_;
   const Isa isa_;
-  ProductSpace& space_;
+  Workspace& workspace_;
   const GemmTableF64& tiles_;
   const MoveTable& move_;
   int64_t k_ = 0;  // where this part of K begins
@@ -205,8 +206,8 @@ class Product {
 
 }  // namespace
 
-void Multiply(const ProductF64& product, Isa isa, ProductSpace& space) {
-  if (product.k > 0 && product.alpha != 0) return Product(product, isa, space).Run();
+void Multiply(const ProductF64& product, Isa isa, Workspace& workspace) {
+  if (product.k > 0 && product.alpha != 0) return Product(product, isa, workspace).Run();
   ScaleC(product);
 }
 

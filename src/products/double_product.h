@@ -2,7 +2,7 @@
 #pragma once
 
 #include "base/isa.h"
-#include "products/product_space.h"
+#include "products/workspace.h"
 
 namespace evoq {
 
@@ -18,6 +18,6 @@ struct ProductF64 {
 };
 
 // Bits do not depend on the threads. Throws std::bad_alloc before anything is written.
-void Multiply(const ProductF64& product, Isa isa, ProductSpace& space);
+void Multiply(const ProductF64& product, Isa isa, Workspace& workspace);
 
 }  // namespace evoq

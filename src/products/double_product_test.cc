@@ -22,11 +22,11 @@ TEST(DoubleProduct, EveryInstructionSetAndThreads) {
       std::vector<double> first;
       for (int threads : {1, 3}) {
         std::vector<double> y = c;
-        ProductSpace space(threads);
+        Workspace workspace(threads);
         const ProductF64 product = {
             s.m,    s.n,      s.k,     s.alpha, a_lines.View(a.data()), b_lines.View(b.data()),
             s.beta, y.data(), c_stride};
-        Multiply(product, isa, space);
+        Multiply(product, isa, workspace);
         const std::string name =
             fmt::format("{} x {} x {} on {}, {} threads", s.m, s.n, s.k, IsaName(isa), threads);
         if (first.empty()) ExpectSums(product, c, 4e-16, name);
@@ -38,13 +38,13 @@ TEST(DoubleProduct, EveryInstructionSetAndThreads) {
 }
 
 TEST(DoubleProduct, WithoutTerms) {
-  ProductSpace space(1);
+  Workspace workspace(1);
   std::vector<double> y = {1, 2, 3, 4};
   const Strided<double> none = {nullptr, 1, 1};
-  Multiply({2, 2, 0, 1, none, none, 3, y.data(), 2}, Isa::kScalar, space);
+  Multiply({2, 2, 0, 1, none, none, 3, y.data(), 2}, Isa::kScalar, workspace);
   EXPECT_EQ(y, (std::vector<double>{3, 6, 9, 12}));
   y[0] = std::nan("");
-  Multiply({2, 2, 5, 0, none, none, 0, y.data(), 2}, Isa::kScalar, space);
+  Multiply({2, 2, 5, 0, none, none, 0, y.data(), 2}, Isa::kScalar, workspace);
   EXPECT_EQ(y, std::vector<double>(4, 0));
 }
 

@@ -70,8 +70,8 @@ void PackPanels(const Strided<T>& b, int64_t k, int64_t n, int64_t first, Isa is
 template <typename T>
 class Product {
  public:
-  Product(const FloatProduct<T>& product, Isa isa, ProductSpace& space)
-      : p_(product), isa_(isa), space_(space), units_(Units<T>(p_.k)) {}
+  Product(const FloatProduct<T>& product, Isa isa, Workspace& workspace)
+      : p_(product), isa_(isa), workspace_(workspace), units_(Units<T>(p_.k)) {}
 
   // Whatever may throw comes before the first element of c.
   void Run() {
@@ -83,23 +83,23 @@ class Product {
     const int64_t a_units = copies_a ? RoundUp(p_.m * units_, kPanelF32) : 0;
     const int64_t b_units = packs ? Panels(p_.n - whole) * PanelUnits<T>(p_.k) : 0;
     const int64_t sums = apart ? p_.m * p_.n : 0;
-    auto* const room =
-        reinterpret_cast<float*>(space_.Room((a_units + b_units + sums) * kUnitBytes));
+    auto* const scratch =
+        reinterpret_cast<float*>(workspace_.Scratch((a_units + b_units + sums) * kUnitBytes));
     const float* panels =
-        packs ? room + a_units : reinterpret_cast<const float*>(p_.packed->panels.data());
-    y_ = apart ? room + a_units + b_units : p_.c;
+        packs ? scratch + a_units : reinterpret_cast<const float*>(p_.packed->panels.data());
+    y_ = apart ? scratch + a_units + b_units : p_.c;
     y_stride_ = apart ? p_.n : p_.c_stride;
     accumulate_ = p_.alpha == 1 && p_.beta == 1;
     DenseRowsF32 rows = {reinterpret_cast<const float*>(p_.a.data), p_.a.row_stride / kPerUnit<T>,
                          y_stride_, kPanelF32};
     if (copies_a) {
-      CopyA(room);
-      rows.a = room;
+      CopyA(scratch);
+      rows.a = scratch;
       rows.a_stride = units_;
     }
     const Columns read = InPlace(rows, whole);
     const Columns packed = Planned(rows, panels, PanelUnits<T>(p_.k), whole, p_.n);
-    if (packs) PackPanels(p_.b, p_.k, p_.n, whole, isa_, space_.pool, room + a_units);
+    if (packs) PackPanels(p_.b, p_.k, p_.n, whole, isa_, workspace_.pool, scratch + a_units);
     Compute(read);
     Compute(packed);
     if (apart || p_.alpha != 1) Scale();
@@ -127,7 +127,7 @@ class Product {
     GemmTypes types = GemmTypesF32(isa_);
     if constexpr (kPerUnit<T> == 2) types.kernels = RowFor(kGemmRowsBf16, isa_);
     GemmPlan plan =
-        PlanGemm(sizes, types, Activation{}, BindOptions{isa_, space_.pool.threads(), {}});
+        PlanGemm(sizes, types, Activation{}, BindOptions{isa_, workspace_.pool.threads(), {}});
     return {rows, b, begin, end, std::move(plan)};
   }
 
@@ -152,7 +152,7 @@ class Product {
                          .bias = nullptr,
                          .residual = accumulate_ ? y : nullptr};
     const GemmPlan& plan = columns.plan;
-    space_.pool.ParallelFor(plan.tasks(), plan.grain, [&](int64_t first, int64_t last) {
+    workspace_.pool.ParallelFor(plan.tasks(), plan.grain, [&](int64_t first, int64_t last) {
       for (int64_t task = first; task < last; ++task) RunGemmTask(plan, job, task);
     });
   }
@@ -165,13 +165,13 @@ class Product {
   }
 
   void CopyA(float* to) {
-    CopyRows(p_.a, p_.m, p_.k, units_ * kPerUnit<T>, isa_, space_.pool, reinterpret_cast<T*>(to),
-             [](T*, int64_t) {});
+    CopyRows(p_.a, p_.m, p_.k, units_ * kPerUnit<T>, isa_, workspace_.pool,
+             reinterpret_cast<T*>(to), [](T*, int64_t) {});
   }
 
   // c = alpha y [+ beta c]
   void Scale() {
-    space_.pool.ParallelFor(p_.m, PackGrain(p_.n), [&](int64_t begin, int64_t end) {
+    workspace_.pool.ParallelFor(p_.m, PackGrain(p_.n), [&](int64_t begin, int64_t end) {
       for (int64_t i = begin; i < end; ++i) {
         float* const c = p_.c + i * p_.c_stride;
         const float* const y = y_ + i * y_stride_;
@@ -186,41 +186,41 @@ class Product {
 
   const FloatProduct<T>& p_;
   const Isa isa_;
-  ProductSpace& space_;
+  Workspace& workspace_;
   const int64_t units_;
-  float* y_ = nullptr;  // where sums go: c, or room where c is read once more
+  float* y_ = nullptr;  // where sums go: c, or scratch where c is read once more
   int64_t y_stride_ = 0;
   bool accumulate_ = false;
 };
 
 template <typename T>
-void MultiplyFloats(const FloatProduct<T>& product, Isa isa, ProductSpace& space) {
-  if (product.k > 0 && product.alpha != 0) return Product<T>(product, isa, space).Run();
+void MultiplyFloats(const FloatProduct<T>& product, Isa isa, Workspace& workspace) {
+  if (product.k > 0 && product.alpha != 0) return Product<T>(product, isa, workspace).Run();
   ScaleC(product);
 }
 
 template <typename T>
-PackedFloats PackFloats(const Strided<T>& b, int64_t k, int64_t n, Isa isa, ProductSpace& space) {
+PackedFloats PackFloats(const Strided<T>& b, int64_t k, int64_t n, Isa isa, Workspace& workspace) {
   PackedFloats packed;
   packed.panels = AlignedBuffer(static_cast<size_t>(Panels(n) * PanelUnits<T>(k) * kUnitBytes));
   if (k > 0)  // else b may be null
-    PackPanels(b, k, n, 0, isa, space.pool, reinterpret_cast<float*>(packed.panels.data()));
+    PackPanels(b, k, n, 0, isa, workspace.pool, reinterpret_cast<float*>(packed.panels.data()));
   return packed;
 }
 
 }  // namespace
 
-PackedFloats Pack(const Strided<float>& b, int64_t k, int64_t n, Isa isa, ProductSpace& space) {
-  return PackFloats(b, k, n, isa, space);
+PackedFloats Pack(const Strided<float>& b, int64_t k, int64_t n, Isa isa, Workspace& workspace) {
+  return PackFloats(b, k, n, isa, workspace);
 }
-PackedFloats Pack(const Strided<uint16_t>& b, int64_t k, int64_t n, Isa isa, ProductSpace& space) {
-  return PackFloats(b, k, n, isa, space);
+PackedFloats Pack(const Strided<uint16_t>& b, int64_t k, int64_t n, Isa isa, Workspace& workspace) {
+  return PackFloats(b, k, n, isa, workspace);
 }
-void Multiply(const ProductF32& product, Isa isa, ProductSpace& space) {
-  MultiplyFloats(product, isa, space);
+void Multiply(const ProductF32& product, Isa isa, Workspace& workspace) {
+  MultiplyFloats(product, isa, workspace);
 }
-void Multiply(const ProductBf16& product, Isa isa, ProductSpace& space) {
-  MultiplyFloats(product, isa, space);
+void Multiply(const ProductBf16& product, Isa isa, Workspace& workspace) {
+  MultiplyFloats(product, isa, workspace);
 }
 
 }  // namespace evoq

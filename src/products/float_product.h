@@ -3,7 +3,7 @@
 #pragma once
 
 #include "base/isa.h"
-#include "products/product_space.h"
+#include "products/workspace.h"
 
 namespace evoq {
 
@@ -30,9 +30,9 @@ using ProductF32 = FloatProduct<float>;
 using ProductBf16 = FloatProduct<uint16_t>;
 
 // Bits do not depend on the threads. All throw std::bad_alloc before anything is written.
-PackedFloats Pack(const Strided<float>& b, int64_t k, int64_t n, Isa isa, ProductSpace& space);
-PackedFloats Pack(const Strided<uint16_t>& b, int64_t k, int64_t n, Isa isa, ProductSpace& space);
-void Multiply(const ProductF32& product, Isa isa, ProductSpace& space);
-void Multiply(const ProductBf16& product, Isa isa, ProductSpace& space);
+PackedFloats Pack(const Strided<float>& b, int64_t k, int64_t n, Isa isa, Workspace& workspace);
+PackedFloats Pack(const Strided<uint16_t>& b, int64_t k, int64_t n, Isa isa, Workspace& workspace);
+void Multiply(const ProductF32& product, Isa isa, Workspace& workspace);
+void Multiply(const ProductBf16& product, Isa isa, Workspace& workspace);
 
 }  // namespace evoq

@@ -26,8 +26,8 @@ void ExpectProducts(double bound) {
       for (int threads : {1, 3}) {
         for (bool before : {false, true}) {
           std::vector<float> y = c;
-          ProductSpace space(threads);
-          const PackedFloats packed = Pack(bv, s.k, s.n, isa, space);
+          Workspace workspace(threads);
+          const PackedFloats packed = Pack(bv, s.k, s.n, isa, workspace);
           const FloatProduct<T> product = {s.m,
                                            s.n,
                                            s.k,
@@ -38,7 +38,7 @@ void ExpectProducts(double bound) {
                                            y.data(),
                                            c_stride,
                                            before ? &packed : nullptr};
-          Multiply(product, isa, space);
+          Multiply(product, isa, workspace);
           const std::string name = fmt::format("{} x {} x {} on {}, {} threads, packed {}", s.m,
                                                s.n, s.k, IsaName(isa), threads, before);
           if (first.empty()) ExpectSums(product, c, bound, name);
@@ -54,16 +54,16 @@ TEST(FloatProduct, OfFloat32) { ExpectProducts<float>(1e-6); }
 TEST(FloatProduct, OfBfloat16) { ExpectProducts<uint16_t>(1e-6); }
 
 TEST(FloatProduct, WithoutTerms) {
-  ProductSpace space(1);
+  Workspace workspace(1);
   std::vector<float> y = {1, 2, 3, 4};
   const Strided<float> none = {nullptr, 1, 1};
-  Multiply(ProductF32{2, 2, 0, 1, none, none, 3, y.data(), 2}, Isa::kScalar, space);
+  Multiply(ProductF32{2, 2, 0, 1, none, none, 3, y.data(), 2}, Isa::kScalar, workspace);
   EXPECT_EQ(y, (std::vector<float>{3, 6, 9, 12}));
   y[0] = std::nanf("");
-  Multiply(ProductF32{2, 2, 5, 0, none, none, 0, y.data(), 2}, Isa::kScalar, space);
+  Multiply(ProductF32{2, 2, 5, 0, none, none, 0, y.data(), 2}, Isa::kScalar, workspace);
   EXPECT_EQ(y, std::vector<float>(4, 0));
   const Strided<float> columns = {nullptr, 1, 7};
-  EXPECT_EQ(Pack(columns, 0, 40, Isa::kScalar, space).panels.size(), 0);
+  EXPECT_EQ(Pack(columns, 0, 40, Isa::kScalar, workspace).panels.size(), 0);
 }
 
 }  // namespace

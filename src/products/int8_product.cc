@@ -90,8 +90,12 @@ const uint8_t* Ones(std::byte* to, int64_t k) {
 
 class Product {
  public:
-  Product(const ProductInt8& product, Isa isa, ProductSpace& space)
-      : p_(product), isa_(isa), space_(space), tiles_(Int8TileFor(isa)), depth_(RoundUp(p_.k, 4)) {}
+  Product(const ProductInt8& product, Isa isa, Workspace& workspace)
+      : p_(product),
+        isa_(isa),
+        workspace_(workspace),
+        tiles_(Int8TileFor(isa)),
+        depth_(RoundUp(p_.k, 4)) {}
 
   void Run() {
     const bool packs = p_.packed == nullptr, copies = CopiesA();
@@ -102,16 +106,17 @@ class Product {
                   ones_at = cut.Take(packs ? depth_ : 0);
     const int64_t panels_at = cut.Take(packs ? Panels(p_.n) * PanelBytes(p_.k) : 0);
     const int64_t a_at = cut.Take(copies ? p_.m * depth_ : 0);
-    std::byte* const room = space_.Room(cut.bytes());
-    const auto ints = [&](int64_t at) { return reinterpret_cast<int32_t*>(room + at); };
+    std::byte* const scratch = workspace_.Scratch(cut.bytes());
+    const auto ints = [&](int64_t at) { return reinterpret_cast<int32_t*>(scratch + at); };
     const int32_t* sums = packs ? ints(sums_at) : Data<int32_t>(p_.packed->sums);
-    panels_ = packs ? reinterpret_cast<int8_t*>(room + panels_at) : Data<int8_t>(p_.packed->panels);
+    panels_ =
+        packs ? reinterpret_cast<int8_t*>(scratch + panels_at) : Data<int8_t>(p_.packed->panels);
     int32_t b_zero = packs ? 0 : p_.packed->zero;
     if (packs) {
       const Panel panel = {p_.b, p_.k, p_.n};
       b_zero = panel.zero();
-      PackPanels(panel, isa_, space_.pool, Ones(room + ones_at, p_.k),
-                 reinterpret_cast<int8_t*>(room + panels_at), ints(sums_at));
+      PackPanels(panel, isa_, workspace_.pool, Ones(scratch + ones_at, p_.k),
+                 reinterpret_cast<int8_t*>(scratch + panels_at), ints(sums_at));
     }
     bias_ = ints(bias_at);
     FoldZeros(sums, padded, b_zero, ints(bias_at));
@@ -119,7 +124,7 @@ class Product {
     zeros_ = b_zero != 0 ? ints(zeros_at) : nullptr;
     a_ = p_.a.bytes.data, a_stride_ = p_.a.bytes.row_stride;
     if (copies) {
-      auto* const copy = reinterpret_cast<uint8_t*>(room + a_at);
+      auto* const copy = reinterpret_cast<uint8_t*>(scratch + a_at);
       CopyA(copy);
       a_ = copy, a_stride_ = depth_;
     }
@@ -145,22 +150,24 @@ class Product {
 
   void CopyA(uint8_t* to) {
     const uint8_t flip = p_.a.is_signed ? 0x80 : 0;
-    CopyRows(p_.a.bytes, p_.m, p_.k, depth_, isa_, space_.pool, to, [&](uint8_t* y, int64_t count) {
-      for (int64_t at = 0; flip != 0 && at < count * depth_; ++at) y[at] ^= flip;
-    });
+    CopyRows(p_.a.bytes, p_.m, p_.k, depth_, isa_, workspace_.pool, to,
+             [&](uint8_t* y, int64_t count) {
+               for (int64_t at = 0; flip != 0 && at < count * depth_; ++at) y[at] ^= flip;
+             });
   }
 
   void Compute() {
     panels_of_tile_ = Int8BlockPanels(tiles_, p_.m, Panels(p_.n));
     const int64_t row_blocks = CeilDiv(p_.m, kRows),
                   units = CeilDiv(Panels(p_.n), int64_t{panels_of_tile_}),
-                  threads = space_.pool.threads();
+                  threads = workspace_.pool.threads();
     const double ns = static_cast<double>(p_.m) * static_cast<double>(p_.n) *
                       static_cast<double>(p_.k) / kCpuModel.int8.macs_per_ns;
     const int64_t wanted = threads == 1 ? 1 : CeilDiv(kTasksPerThread * threads, row_blocks);
     const int64_t blocks = std::min(wanted, units), tasks = row_blocks * blocks;
-    const int64_t grain = Grain(tasks, ns / static_cast<double>(tasks) + 20, space_.pool.threads());
-    space_.pool.ParallelFor(tasks, grain, [&](int64_t begin, int64_t end) {
+    const int64_t grain =
+        Grain(tasks, ns / static_cast<double>(tasks) + 20, workspace_.pool.threads());
+    workspace_.pool.ParallelFor(tasks, grain, [&](int64_t begin, int64_t end) {
       for (int64_t task = begin; task < end; ++task) {
         const int64_t block = task % blocks, wide = 16 * panels_of_tile_;
         Rows(task / blocks * kRows, block * units / blocks * wide,
@@ -211,7 +218,7 @@ class Product {
 
   const ProductInt8& p_;
   const Isa isa_;
-  ProductSpace& space_;
+  Workspace& workspace_;
   const Int8TileDef& tiles_;
   const int64_t depth_;
   int panels_of_tile_ = 1;
@@ -223,21 +230,21 @@ class Product {
 
 }  // namespace
 
-PackedInt8 Pack(const ByteOperand& b, int64_t k, int64_t n, Isa isa, ProductSpace& space) {
+PackedInt8 Pack(const ByteOperand& b, int64_t k, int64_t n, Isa isa, Workspace& workspace) {
   const Panel panel = {b, k, n};
   PackedInt8 packed;
   packed.zero = panel.zero();
   packed.panels = AlignedBuffer(static_cast<size_t>(Panels(n) * PanelBytes(k)));
   packed.sums = AlignedBuffer(static_cast<size_t>(64 * Panels(n)));
   if (k == 0) return packed;  // b may be null
-  PackPanels(panel, isa, space.pool, Ones(space.Room(RoundUp(k, 4)), k),
+  PackPanels(panel, isa, workspace.pool, Ones(workspace.Scratch(RoundUp(k, 4)), k),
              reinterpret_cast<int8_t*>(packed.panels.data()),
              reinterpret_cast<int32_t*>(packed.sums.data()));
   return packed;
 }
 
-void Multiply(const ProductInt8& product, Isa isa, ProductSpace& space) {
-  if (product.k > 0) return Product(product, isa, space).Run();
+void Multiply(const ProductInt8& product, Isa isa, Workspace& workspace) {
+  if (product.k > 0) return Product(product, isa, workspace).Run();
   for (int64_t i = 0; !product.accumulate && i < product.m; ++i)
     std::fill_n(product.c + i * product.c_stride, product.n, 0);
 }

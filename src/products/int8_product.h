@@ -3,7 +3,7 @@
 #pragma once
 
 #include "base/isa.h"
-#include "products/product_space.h"
+#include "products/workspace.h"
 
 namespace evoq {
 
@@ -33,7 +33,7 @@ struct ProductInt8 {
 };
 
 // Both throw std::bad_alloc before anything is written.
-PackedInt8 Pack(const ByteOperand& b, int64_t k, int64_t n, Isa isa, ProductSpace& space);
-void Multiply(const ProductInt8& product, Isa isa, ProductSpace& space);
+PackedInt8 Pack(const ByteOperand& b, int64_t k, int64_t n, Isa isa, Workspace& workspace);
+void Multiply(const ProductInt8& product, Isa isa, Workspace& workspace);
 
 }  // namespace evoq

@@ -68,11 +68,11 @@ TEST(Int8Product, EqualsSums) {
       for (int threads : {1, 3}) {
         for (bool before : {false, true}) {
           std::vector<int32_t> y = c;
-          ProductSpace space(threads);
-          const PackedInt8 packed = Pack(bv, s.k, s.n, isa, space);
+          Workspace workspace(threads);
+          const PackedInt8 packed = Pack(bv, s.k, s.n, isa, workspace);
           Multiply(
               {s.m, s.n, s.k, av, bv, s.accumulate, y.data(), c_stride, before ? &packed : nullptr},
-              isa, space);
+              isa, workspace);
           ASSERT_EQ(y, expected) << s.m << " x " << s.n << " x " << s.k << " a" << s.a_transposed
                                  << s.a_signed << " b" << s.b_transposed << s.b_signed << " zeros "
                                  << s.a_zero << " " << s.b_zero << " on " << IsaName(isa) << ", "
@@ -84,14 +84,14 @@ TEST(Int8Product, EqualsSums) {
 }
 
 TEST(Int8Product, WithoutTerms) {
-  ProductSpace space(1);
+  Workspace workspace(1);
   std::vector<int32_t> y = {1, 2, 3, 4};
   const ByteOperand none = {{nullptr, 1, 1}, false, 3}, columns = {{nullptr, 1, 7}, true, 0};
-  Multiply({2, 2, 0, columns, columns, true, y.data(), 2}, Isa::kScalar, space);
+  Multiply({2, 2, 0, columns, columns, true, y.data(), 2}, Isa::kScalar, workspace);
   EXPECT_EQ(y, (std::vector<int32_t>{1, 2, 3, 4}));
-  Multiply({2, 2, 0, none, none, false, y.data(), 2}, Isa::kScalar, space);
+  Multiply({2, 2, 0, none, none, false, y.data(), 2}, Isa::kScalar, workspace);
   EXPECT_EQ(y, std::vector<int32_t>(4, 0));
-  EXPECT_EQ(Pack(columns, 0, 40, Isa::kScalar, space).panels.size(), 0);
+  EXPECT_EQ(Pack(columns, 0, 40, Isa::kScalar, workspace).panels.size(), 0);
 }
 
 }  // namespace

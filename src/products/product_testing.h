@@ -10,7 +10,7 @@
 #include <utility>
 #include <vector>
 
-#include "products/product_space.h"
+#include "products/workspace.h"
 
 namespace evoq {
 

@@ -17,11 +17,11 @@ struct Strided {
 };
 
 // What products of one caller at a time work in.
-struct ProductSpace {
-  explicit ProductSpace(int threads) : pool(threads) {}
+struct Workspace {
+  explicit Workspace(int threads) : pool(threads) {}
 
   // At least so many bytes, of any content, 64-byte aligned. Throws std::bad_alloc.
-  std::byte* Room(int64_t bytes) {
+  std::byte* Scratch(int64_t bytes) {
     const auto size = static_cast<size_t>(bytes);
     if (buffer.size() < size) buffer = AlignedBuffer(size);
     return buffer.data();
