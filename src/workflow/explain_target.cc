@@ -22,22 +22,13 @@ Result<const Runtime*> RuntimeNamed(const std::string& name) {
   return Fail(ErrorCode::kUsage, "--target {}: expected {}", name, names);
 }
 
-// The range of the first pair behind an input: what the model was quantized for.
-const TensorType* QuantTypeBehind(const Graph& graph, ValueId input) {
-  for (NodeId user : graph.value(input).users) {
-    const TensorType* type = IsQuantize(graph.node(user)) ? QuantTypeOf(graph, user) : nullptr;
-    if (type != nullptr && type->quant->per_tensor()) return type;
-  }
-  return nullptr;
-}
-
 // Random inputs over the range that each input is quantized to, [-1, 1) where it is not.
 Result<Samples> RandomSamples(const Graph& graph, const InputShapes& shapes, int64_t count) {
   Graph bound = graph;
   EVOQ_TRY(BindShapes(bound, shapes));
   EVOQ_ASSIGN(Samples samples, RandomInputs(bound, {}, count));
   for (size_t i = 0; i < graph.inputs().size(); ++i) {
-    const TensorType* type = QuantTypeBehind(graph, graph.inputs()[i]);
+    const TensorType* type = ReaderQuantType(graph, graph.inputs()[i]);
     if (type == nullptr || graph.value(graph.inputs()[i]).type.dtype != DType::kFloat32) continue;
     const auto low = static_cast<float>(LowOf(*type)),
                width = static_cast<float>(HighOf(*type) - LowOf(*type));

@@ -1,21 +1,14 @@
 #include "foreign/forecasts/complete.h"
 
 #include <algorithm>
+#include <set>
 
 #include "foreign/forecasts/qdq.h"
+#include "passes/match.h"
 #include "quant/plan.h"
 
 namespace evoq {
 namespace {
-
-// What the value is quantized to, whoever else reads it.
-const TensorType* QuantTypeElsewhere(const Graph& graph, ValueId value) {
-  for (NodeId user : graph.value(value).users) {
-    const TensorType* type = IsQuantize(graph.node(user)) ? QuantTypeOf(graph, user) : nullptr;
-    if (type != nullptr && type->quant->per_tensor()) return type;
-  }
-  return nullptr;
-}
 
 const TensorType* PerTensor(const TensorType* type) {
   return type != nullptr && type->quant->per_tensor() ? type : nullptr;
@@ -25,13 +18,13 @@ const TensorType* PerTensor(const TensorType* type) {
 // several readers.
 const TensorType* ResultQuantType(const Graph& graph, ValueId y) {
   if (const TensorType* type = PerTensor(WrittenQuantType(graph, y))) return type;
-  return QuantTypeElsewhere(graph, y);
+  return ReaderQuantType(graph, y);
 }
 
 TensorType OperandOfSum(const Graph& graph, const Node& node, size_t i) {
   const TensorType *sum = ResultQuantType(graph, node.outputs[0]),
                    *other = PerTensor(ReadQuantType(graph, node.input(1 - i)));
-  if (other == nullptr) other = QuantTypeElsewhere(graph, node.input(1 - i));
+  if (other == nullptr) other = ReaderQuantType(graph, node.input(1 - i));
   if (sum == nullptr || other == nullptr) return {};
   return QuantTypeFor(LowOf(*sum) - HighOf(*other), HighOf(*sum) - LowOf(*other), sum->dtype,
                       sum->dtype == DType::kInt8 && sum->quant->zero_points[0] == 0,
@@ -39,7 +32,7 @@ TensorType OperandOfSum(const Graph& graph, const Node& node, size_t i) {
 }
 
 TensorType InputQuantType(const Graph& graph, const Node& node, size_t i) {
-  if (const TensorType* type = QuantTypeElsewhere(graph, node.input(i))) return *type;
+  if (const TensorType* type = ReaderQuantType(graph, node.input(i))) return *type;
   if (node.op == "Add" && node.inputs.size() == 2) return OperandOfSum(graph, node, i);
   if (!MovesOnly(node) || IsClamp(node)) return {};
   const TensorType* type = ResultQuantType(graph, node.outputs[0]);
@@ -48,7 +41,7 @@ TensorType InputQuantType(const Graph& graph, const Node& node, size_t i) {
 
 TensorType OutputQuantType(const Graph& graph, const Node& node,
                            const std::vector<TensorType>& inputs, const Missing& missing) {
-  if (const TensorType* type = QuantTypeElsewhere(graph, node.outputs[0])) return *type;
+  if (const TensorType* type = ReaderQuantType(graph, node.outputs[0])) return *type;
   if (!MovesOnly(node) && !IsAverage(node)) return {};
   double low = 0, high = 0;
   const TensorType* first = nullptr;
@@ -59,7 +52,7 @@ TensorType OutputQuantType(const Graph& graph, const Node& node,
                                  ? PerTensor(ReadQuantType(graph, node.input(i)))
                                  : &inputs[at - missing.inputs.begin()];
     if (type == nullptr || !type->quantized()) continue;
-    same = same && (first == nullptr || SameQuantParams(*first, *type));
+    same = same && (first == nullptr || SameQuant(*first, *type));
     if (first == nullptr) first = type;
     low = std::min(low, LowOf(*type));
     high = std::max(high, HighOf(*type));
@@ -78,14 +71,15 @@ Missing MissingPairs(const Graph& graph, const Node& node) {
     if (IsActivation(graph, node.inputs[i]) && ReadQuantType(graph, node.inputs[i]) == nullptr)
       missing.inputs.push_back(i);
   }
-  missing.output = !node.outputs.empty() && WrittenQuantType(graph, node.outputs[0]) == nullptr;
+  missing.output = !node.outputs.empty() && node.outputs[0].valid() &&
+                   WrittenQuantType(graph, node.outputs[0]) == nullptr;
   return missing;
 }
 
 bool TouchesIntegers(const Graph& graph, const Node& node) {
   const auto near = [&](ValueId v) {
     if (!IsActivation(graph, v)) return false;
-    if (ReadQuantType(graph, v) != nullptr || QuantTypeElsewhere(graph, v) != nullptr) return true;
+    if (ReadQuantType(graph, v) != nullptr || ReaderQuantType(graph, v) != nullptr) return true;
     const NodeId producer = graph.value(v).producer;
     return graph.alive(producer) && IsWeighted(graph.node(producer)) &&
            ReadQuantType(graph, graph.node(producer).input(0)) != nullptr;
@@ -95,15 +89,24 @@ bool TouchesIntegers(const Graph& graph, const Node& node) {
 }
 
 bool LeadsToIntegers(const Graph& graph, ValueId value) {
-  if (QuantTypeElsewhere(graph, value) != nullptr) return true;
-  return std::any_of(graph.value(value).users.begin(), graph.value(value).users.end(),
-                     [&](NodeId user) {
-                       const Node& node = graph.node(user);
-                       if (node.outputs.empty() || IsQuantize(node)) return IsQuantize(node);
-                       if (IsWeighted(node)) return ReadQuantType(graph, node.input(1)) != nullptr;
-                       return WrittenQuantType(graph, node.outputs[0]) != nullptr ||
-                              (MovesOnly(node) && LeadsToIntegers(graph, node.outputs[0]));
-                     });
+  std::vector<ValueId> ahead = {value};
+  std::set<ValueId> seen = {value};  // paths that part and meet again are walked once
+  while (!ahead.empty()) {
+    const ValueId at = ahead.back();
+    ahead.pop_back();
+    for (NodeId user : graph.value(at).users) {
+      const Node& node = graph.node(user);
+      if (IsQuantize(node)) return true;
+      if (node.outputs.empty() || !node.outputs[0].valid()) continue;
+      if (IsWeighted(node)) {
+        if (ReadQuantType(graph, node.input(1)) != nullptr) return true;
+        continue;
+      }
+      if (WrittenQuantType(graph, node.outputs[0]) != nullptr) return true;
+      if (MovesOnly(node) && seen.insert(node.outputs[0]).second) ahead.push_back(node.outputs[0]);
+    }
+  }
+  return false;
 }
 
 Completion PlanCompletion(const Graph& graph, const Node& node, const Missing& missing,

@@ -1,5 +1,5 @@
-// Giving an operator the Q/DQ pairs that it lacks, with quantization parameters that the
-// graph itself determines.
+// Giving an operator the Q/DQ pairs that it lacks, with quantization parameters that the graph
+// itself determines.
 #pragma once
 
 #include <vector>
@@ -28,8 +28,8 @@ bool LeadsToIntegers(const Graph& graph, ValueId value);
 //   * operators that move values have the same parameters on both sides;
 //   * an average lies within its input's range;
 //   * an operand of a sum y = a + b lies in [low(y) - high(b), high(y) - low(b)], or saturates y;
-//   with a Relu behind the sum
-//     low(y) is 0 and an operand below -high(b) makes the Relu's result 0 whatever it is.
+//     with a Relu behind the sum low(y) is 0, and an operand below -high(b) makes the Relu's result
+//     0 whatever it is.
 struct Completion {
   std::vector<TensorType> inputs;  // for each of Missing::inputs
   TensorType output;

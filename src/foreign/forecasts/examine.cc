@@ -1,4 +1,5 @@
 #include <algorithm>
+#include <map>
 
 #include "foreign/forecasts/rule.h"
 #include "reference/reference.h"
@@ -68,16 +69,24 @@ Status Settle(Graph& graph) {
   return graph.Verify();
 }
 
+// How often a rule repaired a node: rules that undo each other's repairs end at a limit. (What adds
+// nodes repairs operators, whose number no repair raises.)
+using RepairCounts = std::map<std::pair<const PlacementRule*, NodeId>, int>;
+constexpr int kMostRepairsOfANode = 8;
+
 // The places of one rule. What it changes is forecast anew before the next rule looks.
-Result<int> RepairOne(Graph& graph, const Runtime& runtime, const PlacementRule& rule) {
+Result<int> RepairOne(Graph& graph, const Runtime& runtime, const PlacementRule& rule,
+                      RepairCounts& counts) {
   const Examination seen = Examine(graph, runtime);
   int places = 0;
   for (const PlacementFinding& finding : seen.findings) {
     if (finding.rule != &rule) continue;
     const PlacementCase c{graph, runtime, seen.fates, {}};
     for (const Fault& fault : finding.faults) {
-      if (!fault.repairable || !graph.alive(fault.node)) continue;
+      int& count = counts[{&rule, fault.node}];
+      if (!fault.repairable || !graph.alive(fault.node) || count == kMostRepairsOfANode) continue;
       EVOQ_ASSIGN(const bool changed, rule.repair(graph, c, fault));
+      count += changed;
       places += changed;
     }
   }
@@ -96,21 +105,21 @@ Repair& RowOf(const PlacementRule* rule, bool made, std::vector<Repair>& repairs
 
 Result<Repairs> RepairPlacement(Graph& graph, const Runtime& runtime,
                                 const RepairOptions& options) {
-  constexpr int kMaxRounds = 8;
   Repairs result;
+  RepairCounts counts;
   SampleOutputs original, current;
   if (options.run && Examine(graph, runtime).repairable() > 0) {
     EVOQ_ASSIGN(original, options.run(graph));
     current = original;
   }
   std::set<const PlacementRule*> taken_back;
-  for (int round = 0; round < kMaxRounds; ++round) {
-    int places = 0;
+  for (int places = 1; places > 0;) {
+    places = 0;
     for (const PlacementRule* rule : AllPlacementRules()) {
       if (rule->repair == nullptr || !Names(*rule, runtime.name) || taken_back.count(rule))
         continue;
       const Graph before = graph;
-      EVOQ_ASSIGN(const int changed, RepairOne(graph, runtime, *rule));
+      EVOQ_ASSIGN(const int changed, RepairOne(graph, runtime, *rule, counts));
       if (changed == 0) continue;
       std::optional<OutputChange> change;
       bool made = true;
@@ -131,7 +140,6 @@ Result<Repairs> RepairPlacement(Graph& graph, const Runtime& runtime,
         taken_back.insert(rule);
       }
     }
-    if (places == 0) break;
   }
   if (!original.empty()) result.changes = CompareOutputs(graph, original, current);
   return result;

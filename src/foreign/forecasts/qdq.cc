@@ -4,6 +4,7 @@
 #include <cmath>
 
 #include "kernels/activation.h"
+#include "passes/match.h"
 #include "quant/params.h"
 
 namespace evoq {
@@ -41,16 +42,33 @@ const TensorType* ReadQuantType(const Graph& graph, ValueId real) {
 }
 
 NodeId OnlyQuantizer(const Graph& graph, ValueId real) {
+  if (!real.valid()) return {};
   const NodeId id = graph.OnlyUser(real);
   return graph.alive(id) && IsQuantize(graph.node(id)) ? id : NodeId{};
 }
 
 const TensorType* WrittenQuantType(const Graph& graph, ValueId real) {
+  if (!real.valid()) return nullptr;
   if (const NodeId id = OnlyQuantizer(graph, real); id.valid()) return QuantTypeOf(graph, id);
   const NodeId clamp = graph.OnlyUser(real);
   if (!graph.alive(clamp) || !IsClamp(graph.node(clamp))) return nullptr;
   const NodeId id = OnlyQuantizer(graph, graph.node(clamp).outputs[0]);
   return id.valid() ? QuantTypeOf(graph, id) : nullptr;
+}
+
+const TensorType* ReaderQuantType(const Graph& graph, ValueId real) {
+  if (!real.valid()) return nullptr;
+  for (NodeId user : graph.value(real).users) {
+    const TensorType* type = IsQuantize(graph.node(user)) ? QuantTypeOf(graph, user) : nullptr;
+    if (type != nullptr && type->quant->per_tensor()) return type;
+  }
+  return nullptr;
+}
+
+const TensorType* WeightQuantType(const Graph& graph, const Node& node) {
+  if (!node.input(1).valid() || !IsConstantLike(graph, node.input(1))) return nullptr;
+  const TensorType* type = ReadQuantType(graph, node.input(1));
+  return type != nullptr && type->quant->block == 0 ? type : nullptr;
 }
 
 bool IsConstantLike(const Graph& graph, ValueId value) {
@@ -74,13 +92,16 @@ double HighOf(const TensorType& type) {
   return static_cast<double>(IntegerMax(type.dtype) - type.quant->zero_points[0]) *
          static_cast<double>(type.quant->scales[0]);
 }
-bool SameQuantParams(const TensorType& a, const TensorType& b) {
-  return a.dtype == b.dtype && *a.quant == *b.quant;
-}
 
 TensorType QuantTypeFor(double low, double high, DType dtype, bool symmetric, const Shape& shape) {
   const Range range{.min = static_cast<float>(low), .max = static_cast<float>(high)};
   return TensorType(dtype, shape, ActivationParams(range, dtype, symmetric));
+}
+
+TensorType AsUint8(const TensorType& type) {
+  return TensorType(
+      DType::kUint8, type.shape,
+      QuantParams::PerTensor(type.quant->scales[0], type.quant->zero_points[0] + 128));
 }
 
 ValueId AddPair(Graph& graph, ValueId real, const TensorType& quant_type) {
@@ -90,7 +111,7 @@ ValueId AddPair(Graph& graph, ValueId real, const TensorType& quant_type) {
   ValueId stored;
   for (NodeId user : graph.value(real).users) {
     const TensorType* known = IsQuantize(graph.node(user)) ? QuantTypeOf(graph, user) : nullptr;
-    if (known != nullptr && SameQuantParams(*known, type)) stored = graph.node(user).outputs[0];
+    if (known != nullptr && SameQuant(*known, type)) stored = graph.node(user).outputs[0];
   }
   if (!stored.valid()) stored = graph.Apply("QuantizeLinear", name + "_quantize", {real}, {}, type);
   for (NodeId user : graph.value(stored).users) {
@@ -125,13 +146,6 @@ bool BypassPair(Graph& graph, NodeId dequantize) {
 }
 
 namespace {
-
-const TensorType* WeightQuantTypeOf(const Graph& graph, const Node& node) {
-  const TensorType* type = ReadQuantType(graph, node.input(1));
-  return type != nullptr && IsConstantLike(graph, node.input(1)) && type->quant->block == 0
-             ? type
-             : nullptr;
-}
 
 bool HasStoredBias(const Graph& graph, const Node& node) {
   if (!node.input(2).valid()) return false;
@@ -201,7 +215,7 @@ bool IsBiasQuantType(const TensorType& bias, const TensorType& x, const TensorTy
 bool QuantizeBiasOf(Graph& graph, NodeId id) {
   const Node& node = graph.node(id);
   const TensorType* x = ReadQuantType(graph, node.input(0));
-  const TensorType* w = WeightQuantTypeOf(graph, node);
+  const TensorType* w = WeightQuantType(graph, node);
   const Tensor bias = RealConstant(graph, node.input(2));
   if (x == nullptr || !x->quant->per_tensor() || w == nullptr || !bias.defined() ||
       bias.shape().rank() != 1)

@@ -26,6 +26,10 @@ NodeId OnlyQuantizer(const Graph& graph, ValueId real);
 // The type to which a real value is quantized: by its only reader, or by the QuantizeLinear behind
 // a Relu or Clip that alone reads it.
 const TensorType* WrittenQuantType(const Graph& graph, ValueId real);
+// The per-tensor type to which one of its readers quantizes a real value, nullptr where none does.
+const TensorType* ReaderQuantType(const Graph& graph, ValueId real);
+// The type of constant weights, input 1 of a node, nullptr where they are float or in blocks.
+const TensorType* WeightQuantType(const Graph& graph, const Node& node);
 
 // A float32 value that is computed or an input of the graph, not a constant nor a dequantized
 // constant.
@@ -36,10 +40,10 @@ bool IsConstantLike(const Graph& graph, ValueId value);
 // The smallest and largest real number of a type with per-tensor parameters.
 double LowOf(const TensorType& type);
 double HighOf(const TensorType& type);
-// Whether dtype, scales and zero points are the same, whatever the shape.
-bool SameQuantParams(const TensorType& a, const TensorType& b);
 // An 8-bit per-tensor type whose numbers reach from low to high, both sides of 0.
 TensorType QuantTypeFor(double low, double high, DType dtype, bool symmetric, const Shape& shape);
+// The same numbers of a per-tensor int8 type in uint8.
+TensorType AsUint8(const TensorType& type);
 
 // ---- changes. The caller sorts, removes dead nodes and infers types afterwards.
 

@@ -228,8 +228,8 @@ TEST(Rules, APairBetweenFloats) {
   EXPECT_EQ(found(kBehindIntegers), "");
 }
 
-// The missing pairs of a sum are named, and are placed where their quantization
-// parameters are known.
+// The missing pairs of a sum are named, and are placed where their quantization parameters are
+// known.
 TEST(Rules, MissingPairsOfASum) {
   const auto found = [](bool left, bool right, bool result, const char* runtime) {
     Net n;
@@ -245,6 +245,48 @@ TEST(Rules, MissingPairsOfASum) {
   EXPECT_EQ(found(true, false, false, "ort-cpu"), "1/0 (input 1, result)");
   EXPECT_EQ(found(true, true, true, "ort-cpu"), "");
   EXPECT_EQ(found(true, true, false, "ort-cpu"), "") << "its integers would be nobody's";
+}
+
+// Paths that part and meet again, at each of 40 places: 2^40 ways from the first to the last.
+TEST(Rules, ManyWaysToTheSameReader) {
+  for (const bool quantized : {false, true}) {
+    Net n({1, 2});
+    const ValueId both = n.graph.AddConstant("both", Tensor::FromValues<int64_t>(Shape{2}, {0, 1}));
+    ValueId y = n.Op("Flatten", {n.Pair(n.x, 0.02f)});
+    for (int i = 0; i < 40; ++i)
+      y = n.Op("Gather", {n.Op("Concat", {y, y}, With("axis", 1)), both}, With("axis", 1));
+    const Graph graph = n.Done({quantized ? n.Pair(y, 0.02f) : y});
+    EXPECT_EQ(LeadsToIntegers(graph, graph.node(graph.FindNode("Flatten")).outputs[0]), quantized);
+  }
+}
+
+// What one of 40 moves needs is known when the one before it, or behind it, has its pair.
+TEST(Rules, LongChainsOfMoves) {
+  Net n({1, 4});
+  ValueId y = n.Pair(n.x, 0.02f);
+  for (int i = 0; i < 40; ++i) y = n.Op("Flatten", {y});
+  Graph graph = n.Done({n.Pair(n.Op("Sigmoid", {n.Pair(y, 0.02f)}), 0.004f)});
+  Repair(graph, "ort-cpu");
+  EXPECT_EQ(Examine(graph, *FindRuntime("ort-cpu")).repairable(), 0);
+  EXPECT_EQ(Found(graph, "ort-cpu", "move-in-float"), "");
+}
+
+// A file may leave out results that the operator has.
+TEST(Rules, AResultThatIsOmitted) {
+  for (const Runtime* runtime : AllRuntimes()) {
+    Net n({1, 4});
+    const TensorType half(DType::kFloat32, Shape{1, 2});
+    const ValueId y = n.graph.AddValue("y", half);
+    n.graph.AddNode({.op = "Split",
+                     .name = "split",
+                     .attrs = With("axis", 1),
+                     .inputs = {n.Pair(n.x, 0.02f)},
+                     .outputs = {ValueId(), y}});
+    Graph graph = n.Done({y});
+    EXPECT_FALSE(MissingPairs(graph, graph.node(graph.FindNode("split"))).output);
+    EXPECT_TRUE(RepairPlacement(graph, *runtime)) << runtime->name;
+    EXPECT_EQ(Examine(graph, *runtime).repairable(), 0) << runtime->name;
+  }
 }
 
 // Integers that a file stores are no sign that what stands beside them should be integers.
@@ -263,6 +305,8 @@ TEST(Rules, ConstantsBesideFloats) {
 TEST(Rules, AnInputThatIsOmittedHasNoQuantType) {
   Net n;
   EXPECT_EQ(ReadQuantType(n.graph, ValueId()), nullptr);
+  EXPECT_EQ(WrittenQuantType(n.graph, ValueId()), nullptr);
+  EXPECT_EQ(ReaderQuantType(n.graph, ValueId()), nullptr);
   EXPECT_NE(ReadQuantType(n.graph, n.Pair(n.x, 0.02f, 128)), nullptr);
 }
 
@@ -402,11 +446,7 @@ TEST(QuantTypes, LowAndHigh) {
   EXPECT_EQ(HighOf(u), 77.5);
   EXPECT_EQ(LowOf(i), -50);
   EXPECT_EQ(HighOf(i), 77.5);
-  EXPECT_FALSE(SameQuantParams(u, i));
-  EXPECT_TRUE(
-      SameQuantParams(u, TensorType(DType::kUint8, Shape{3}, QuantParams::PerTensor(0.5f, 100))));
-  EXPECT_FALSE(
-      SameQuantParams(u, TensorType(DType::kUint8, Shape{2}, QuantParams::PerTensor(0.5f, 99))));
+  EXPECT_EQ(AsUint8(i), u);
 }
 
 // s_b = s_x * s_w for each channel, give or take 1%; one scale stands for all.

@@ -4,6 +4,7 @@
 #include "foreign/forecasts/complete.h"
 #include "foreign/forecasts/qdq.h"
 #include "foreign/forecasts/rule.h"
+#include "passes/match.h"
 #include "quant/plan.h"
 
 namespace evoq {
@@ -65,8 +66,7 @@ std::vector<Fault> FindQuantTypeChange(const PlacementCase& c) {
     const TensorType* from = ReadQuantType(c.graph, node.input(0));
     const NodeId quantize = OnlyQuantizer(c.graph, node.outputs[0]);
     const TensorType* to = quantize.valid() ? QuantTypeOf(c.graph, quantize) : nullptr;
-    if (from == nullptr || to == nullptr || !from->quant->per_tensor() ||
-        SameQuantParams(*from, *to))
+    if (from == nullptr || to == nullptr || !from->quant->per_tensor() || SameQuant(*from, *to))
       return std::nullopt;
     return Fault{.repairable = !c.graph.IsOutput(c.graph.node(quantize).outputs[0])};
   });

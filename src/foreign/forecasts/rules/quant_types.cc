@@ -117,10 +117,7 @@ std::vector<Fault> FindSigned(const PlacementCase& c) {
 Result<bool> MakeUnsigned(Graph& graph, const PlacementCase&, const Fault& fault) {
   const TensorType* type = QuantTypeOf(graph, fault.node);
   if (type == nullptr || type->dtype != DType::kInt8) return false;
-  SetQuantType(graph, graph.node(fault.node).outputs[0],
-               TensorType(DType::kUint8, type->shape,
-                          QuantParams::PerTensor(type->quant->scales[0],
-                                                 type->quant->zero_points[0] + 128)));
+  SetQuantType(graph, graph.node(fault.node).outputs[0], AsUint8(*type));
   return true;
 }
 

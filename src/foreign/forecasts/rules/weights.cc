@@ -10,11 +10,9 @@
 namespace evoq {
 namespace {
 
-const TensorType* WeightQuantTypeOf(const Graph& graph, const Node& node) {
-  if (!IsWeighted(node) || !node.input(1).valid() || !IsConstantLike(graph, node.input(1)))
-    return nullptr;
-  const TensorType* type = ReadQuantType(graph, node.input(1));
-  return type != nullptr && type->quant->block == 0 && DTypeBits(type->dtype) == 8 ? type : nullptr;
+const TensorType* ByteWeights(const Graph& graph, const Node& node) {
+  const TensorType* type = IsWeighted(node) ? WeightQuantType(graph, node) : nullptr;
+  return type != nullptr && DTypeBits(type->dtype) == 8 ? type : nullptr;
 }
 
 std::vector<Fault> FindWeighted(const PlacementCase& c,
@@ -28,7 +26,7 @@ std::vector<Fault> FindWeighted(const PlacementCase& c,
 // ---- integers
 
 bool IsUnsigned(const PlacementCase& c, NodeId id) {
-  const TensorType* w = WeightQuantTypeOf(c.graph, c.graph.node(id));
+  const TensorType* w = ByteWeights(c.graph, c.graph.node(id));
   if (w == nullptr) return false;
   const auto& zeros = w->quant->zero_points;
   return w->dtype == DType::kUint8 ||
@@ -36,7 +34,7 @@ bool IsUnsigned(const PlacementCase& c, NodeId id) {
 }
 
 bool IsOnOtherAxis(const PlacementCase& c, NodeId id) {
-  const TensorType* w = WeightQuantTypeOf(c.graph, c.graph.node(id));
+  const TensorType* w = ByteWeights(c.graph, c.graph.node(id));
   return w != nullptr && !w->quant->per_tensor() &&
          w->quant->axis != WeightAxis(c.graph.node(id), w->shape.rank());
 }
@@ -62,7 +60,7 @@ std::optional<Tensor> Shifted(const Tensor& w) {
 
 Result<bool> MakeSymmetric(Graph& graph, const PlacementCase&, const Fault& fault) {
   const Node& node = graph.node(fault.node);
-  const TensorType* type = WeightQuantTypeOf(graph, node);
+  const TensorType* type = ByteWeights(graph, node);
   if (type == nullptr) return false;
   const NodeId dequantize = graph.value(node.input(1)).producer;
   const int axis = WeightAxis(node, type->shape.rank());
@@ -90,12 +88,12 @@ std::vector<Fault> FindAxis(const PlacementCase& c) { return FindWeighted(c, IsO
 
 bool HasOddBias(const PlacementCase& c, NodeId id) {
   const Node& node = c.graph.node(id);
-  if (!node.input(2).valid() || WeightQuantTypeOf(c.graph, node) == nullptr || !c.IsFloat(id))
+  if (!node.input(2).valid() || ByteWeights(c.graph, node) == nullptr || !c.IsFloat(id))
     return false;
   const TensorType *x = ReadQuantType(c.graph, node.input(0)),
                    *bias = ReadQuantType(c.graph, node.input(2));
   return x != nullptr && IsConstantLike(c.graph, node.input(2)) && bias != nullptr &&
-         !IsBiasQuantType(*bias, *x, *WeightQuantTypeOf(c.graph, node));
+         !IsBiasQuantType(*bias, *x, *ByteWeights(c.graph, node));
 }
 std::vector<Fault> FindOddBias(const PlacementCase& c) { return FindWeighted(c, HasOddBias); }
 Result<bool> MakeInt32(Graph& graph, const PlacementCase&, const Fault& fault) {
@@ -143,7 +141,7 @@ std::vector<Fault> FindBatchNorm(const PlacementCase& c) {
     if (node.op != "BatchNormalization" || !node.domain.empty()) return std::nullopt;
     const NodeId linear = c.graph.value(node.input(0)).producer;
     if (!c.graph.alive(linear) || !IsLinear(c.graph.node(linear)) ||
-        WeightQuantTypeOf(c.graph, c.graph.node(linear)) == nullptr)
+        ByteWeights(c.graph, c.graph.node(linear)) == nullptr)
       return std::nullopt;
     return Fault{.repairable = c.graph.OnlyUser(node.input(0)) == id &&
                                NormalizationOf(c.graph, node).has_value()};

@@ -232,13 +232,13 @@ class Selector {
     const TensorType* x = Read(node, 0);
     return x != nullptr && std::all_of(node.outputs.begin(), node.outputs.end(), [&](ValueId v) {
              const TensorType* y = Written(v);
-             return y != nullptr && SameQuantParams(*x, *y);
+             return y != nullptr && SameQuant(*x, *y);
            });
   }
 
   bool FitsMove(const Node& node) const {
     const TensorType *x = Read(node, 0), *y = Written(node.outputs[0]);
-    return x != nullptr && y != nullptr && x->quant->per_tensor() && SameQuantParams(*x, *y) &&
+    return x != nullptr && y != nullptr && x->quant->per_tensor() && SameQuant(*x, *y) &&
            node.outputs.size() == 1;
   }
 

@@ -160,9 +160,7 @@ class Transformer {
     const ValueId stored = graph_.node(id).outputs[0];
     const NodeId reader = graph_.OnlyUser(stored);
     if (!graph_.alive(reader) || !IsDequantize(graph_.node(reader))) return;
-    graph_.SetType(stored, TensorType(DType::kUint8, type->shape,
-                                      QuantParams::PerTensor(type->quant->scales[0],
-                                                             type->quant->zero_points[0] + 128)));
+    graph_.SetType(stored, AsUint8(*type));
   }
 
   Graph graph_;
