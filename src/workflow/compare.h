@@ -6,7 +6,7 @@
 #include "profile/compare.h"
 #include "report/ledger.h"
 #include "workflow/follow.h"
-#include "workflow/measure_regions.h"
+#include "workflow/to_measure.h"
 #include "workflow/told.h"
 
 namespace evoq {

@@ -7,8 +7,8 @@
 #include "report/html.h"
 #include "report/table.h"
 #include "workflow/attainable.h"
-#include "workflow/measure_regions.h"
 #include "workflow/report_model.h"
+#include "workflow/to_measure.h"
 
 namespace evoq {
 namespace {

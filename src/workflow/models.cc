@@ -55,6 +55,17 @@ Result<InputShapes> WithBatch(const Graph& graph, InputShapes shapes, int64_t ba
   return shapes;
 }
 
+bool HasFreeBatch(const Graph& graph) {
+  bool free = false;
+  for (ValueId id : graph.inputs()) {
+    const Shape& shape = graph.value(id).type.shape;
+    if (!shape.ranked() || shape.rank() == 0) continue;
+    if (shape[0].known()) return false;
+    free = true;
+  }
+  return free;
+}
+
 Result<Tensor> ReadInputFile(const std::string& name, const std::string& file, TensorType type) {
   EVOQ_ASSIGN(Tensor tensor, ReadNpy(file));
   if (tensor.dtype() != type.dtype)

@@ -28,6 +28,8 @@ Result<Graph> LoadGraph(const std::string& onnx_path, const InputShapes& fixed);
 // leaves it free, over what `shapes` says. Errors: kUsage when the model fixes it to another size,
 // for a shape of another rank, and for sizes that nobody names.
 Result<InputShapes> WithBatch(const Graph& graph, InputShapes shapes, int64_t batch);
+// Whether WithBatch takes any batch: some input has a free dimension 0, and none a fixed one.
+bool HasFreeBatch(const Graph& graph);
 
 // The .npy for the model's input `name` of this type, with its quantization. Its sizes are not
 // looked at. Errors: those of reading; kInvalidInput for elements of another type.

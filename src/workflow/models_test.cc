@@ -40,6 +40,7 @@ TEST_F(Models, Batches) {
   EXPECT_EQ(*WithBatch(graph, {{"q", {9}}}, 0), (InputShapes{{"q", {9}}}));
   EXPECT_EQ(*WithBatch(graph, {}, 4), (InputShapes{{"x", {4, 3}}, {"y", {4}}}));
   EXPECT_EQ(*WithBatch(graph, {{"x", {7, 3}}}, 4), (InputShapes{{"x", {4, 3}}, {"y", {4}}}));
+  EXPECT_FALSE(HasFreeBatch(graph)) << "y";
   const auto fixed = WithBatch(graph, {}, 1);
   ASSERT_FALSE(fixed);
   EXPECT_EQ(fixed.error().message(), "--batch 1: input y has the fixed shape [4]");
@@ -59,6 +60,20 @@ TEST_F(Models, Batches) {
                           Shape(sizes).ToString(), sizes.size()));
     EXPECT_EQ(refused.error().code(), ErrorCode::kUsage);
   }
+}
+
+// By inputs that have a dimension 0.
+TEST_F(Models, BatchesThatAreFree) {
+  const auto free = [](const std::string& inputs) {
+    return HasFreeBatch(Parsed("graph g\n" + inputs +
+                               "const %c: float32[1] = [1]\na: %z: float32[1] = Abs(%c)\n"
+                               "output %z\n"));
+  };
+  EXPECT_TRUE(free("input %x: float32[N, 3]\n"));
+  EXPECT_TRUE(free("input %x: float32[N, 3]\ninput %s: float32[]\ninput %u: float32[...]\n"));
+  EXPECT_FALSE(free("input %x: float32[N, 3]\ninput %y: float32[1]\n"));
+  EXPECT_FALSE(free("input %s: float32[]\n"));
+  EXPECT_FALSE(free(""));
 }
 
 TEST_F(Models, InputsAsDataSetsSeeThem) {

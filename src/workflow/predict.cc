@@ -5,7 +5,7 @@
 #include "profile/limits_file.h"
 #include "program/etm.h"
 #include "reference/reference.h"
-#include "workflow/measure_regions.h"
+#include "workflow/to_measure.h"
 
 namespace evoq {
 namespace {

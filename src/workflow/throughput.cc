@@ -11,12 +11,10 @@ namespace {
 
 constexpr int kMostBatch = 64;
 
-// Whether every input has a first size that the model leaves open.
-bool BatchIsFree(const Graph& graph) {
-  return std::all_of(graph.inputs().begin(), graph.inputs().end(), [&](ValueId id) {
-    const Shape& shape = graph.value(id).type.shape;
-    return shape.ranked() && shape.rank() > 0 && !shape[0].known();
-  });
+// What says of a batch that the model does not run at it, or the machine cannot hold it.
+bool IsOfTheBatch(ErrorCode code) {
+  return code == ErrorCode::kInvalidInput || code == ErrorCode::kUnsupported ||
+         code == ErrorCode::kTooLarge;
 }
 
 class Trying {
@@ -40,23 +38,28 @@ class Trying {
   Status Batches(int streams) {
     const int threads = cores_ / streams;
     EVOQ_ASSIGN(ModelToMeasure model, LoadToMeasure(job_.model, threads, job_.what));
-    if (model.in_regions && streams > 1) return {};  // one at a time
-    const bool fixed =
-        job_.what.batch > 0 || !model.contents.empty() || !BatchIsFree(model.engine->model().graph);
+    if (model.in_partitions && streams > 1 && job_.streams == 0) return {};  // one at a time
+    EVOQ_TRY(CheckStreams(model, job_.model, streams));
+    const bool fixed = job_.what.batch > 0 || !model.contents.empty() ||
+                       !HasFreeBatch(model.engine->model().graph);
     if (fixed) return Measure(model, {job_.what.batch, streams, threads});
     double most = 0;
     int worse = 0;
     for (int batch = 1; batch <= kMostBatch && worse < 2; batch *= 2) {
-      WhatToMeasure what = job_.what;
-      what.batch = batch;
-      EVOQ_TRY(Settle(model, what));
-      const Status measured = Measure(model, {batch, streams, threads});
-      if (!measured && measured.error().code() == ErrorCode::kTooLarge && batch > 1) return {};
+      const Status measured = MeasureBatch(model, {batch, streams, threads});
+      if (!measured && batch > 1 && IsOfTheBatch(measured.error().code())) return {};
       EVOQ_TRY(measured);
       worse = trials_.back().per_second > most ? 0 : worse + 1;
       most = std::max(most, trials_.back().per_second);
     }
     return {};
+  }
+
+  Status MeasureBatch(ModelToMeasure& model, const ThroughputSetting& setting) {
+    WhatToMeasure what = job_.what;
+    what.batch = setting.batch;
+    EVOQ_TRY(Settle(model, what));
+    return Measure(model, setting);
   }
 
   Status Measure(const ModelToMeasure& model, const ThroughputSetting& setting) {

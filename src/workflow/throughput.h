@@ -5,7 +5,7 @@
 #include <vector>
 
 #include "base/on_progress.h"
-#include "workflow/measure_regions.h"
+#include "workflow/to_measure.h"
 
 namespace evoq {
 
@@ -32,8 +32,9 @@ struct ThroughputJob {
 
 // Measures settings that keep all cores busy: every number of streams that divides them, each with
 // batches of 1, 2, 4 ... 64 where the model leaves the batch free, until larger ones have not done
-// more for two in a row. In the order of measuring, at least one. Errors: those of loading and
-// running; kUsage for streams that do not divide the cores.
+// more for two in a row or the model does not run at one. In the order of measuring, at least one.
+// Errors: those of loading and of running at the smallest batch; kUsage for streams that do not
+// divide the cores, and for several of a model in dynamic partitions.
 Result<std::vector<ThroughputTrial>> TryThroughput(const ThroughputJob& job);
 
 // The trial that did the most.

@@ -24,7 +24,10 @@ class Throughput : public TinyFolder {
   }
   static std::vector<ThroughputTrial> Tried(const ThroughputJob& job) {
     auto trials = TryThroughput(job);
-    EXPECT_TRUE(trials) << trials.error().message();
+    if (!trials) {
+      ADD_FAILURE() << trials.error().message();
+      return {};
+    }
     for (const ThroughputTrial& t : *trials) {
       EXPECT_GT(t.per_second, 0);
       EXPECT_GT(t.p50_ms, 0);
@@ -72,6 +75,26 @@ TEST_F(Throughput, PartitionsHaveOneStream) {
   ASSERT_EQ(trials.size(), 1);
   EXPECT_EQ(trials[0].setting.streams, 1);
   EXPECT_EQ(trials[0].setting.threads, 2);
+  const auto refused = TryThroughput(Job(places, 2, 2));
+  ASSERT_FALSE(refused);
+  EXPECT_EQ(refused.error().code(), ErrorCode::kUsage);
+  EXPECT_TRUE(refused.error().message().starts_with(
+      "--streams 2: " + places + " runs in dynamic partitions, one stream at a time ("))
+      << refused.error().message();
+}
+
+// Larger batches are tried where a model runs at them, whatever inputs it has besides.
+TEST_F(Throughput, BatchesAtWhichTheModelRuns) {
+  const std::string scaled = Model("scaled.onnx",
+                                   "graph g\ninput %x: float32[N, 3]\ninput %s: float32[]\n"
+                                   "m: %y: float32[N, 3] = Mul(%x, %s)\noutput %y\n");
+  EXPECT_GE(Tried(Job(scaled, 1)).size(), 3);
+  const std::string alone = Model("alone.onnx",
+                                  "graph g\ninput %x: float32[N, 4]\nconst %s: int64[2] = [2, 2]\n"
+                                  "r: %y: float32[2, 2] = Reshape(%x, %s)\noutput %y\n");
+  const std::vector<ThroughputTrial> trials = Tried(Job(alone, 2));
+  ASSERT_EQ(trials.size(), 2) << "one and two streams";
+  for (const ThroughputTrial& t : trials) EXPECT_EQ(t.batch, 1);
 }
 
 }  // namespace

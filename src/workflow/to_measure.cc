@@ -1,4 +1,4 @@
-#include "workflow/measure_regions.h"
+#include "workflow/to_measure.h"
 
 #include "data/dataset.h"
 #include "models/models.h"
@@ -37,8 +37,8 @@ Status Settle(ModelToMeasure& m, const WhatToMeasure& what) {
   if (!all && m.contents.empty()) return {};  // sizes that nobody names are At's to report
   if (!all) return tl::unexpected(all.error());
   EVOQ_TRY(m.engine->Settle(*all));
-  m.in_regions = !m.engine->in_regions().empty();
-  if (m.in_regions || !m.contents.empty()) m.shapes = *all;
+  m.in_partitions = !m.engine->in_regions().empty();
+  if (m.in_partitions || !m.contents.empty()) m.shapes = *all;
   return {};
 }
 
@@ -89,7 +89,7 @@ Result<std::vector<Tensor>> InputsToMeasure(const Graph& graph, const InputShape
 
 Result<std::shared_ptr<Runnable>> RunnableOf(const ModelToMeasure& m) {
   const Graph& graph = m.engine->model().graph;
-  if (m.in_regions) {
+  if (m.in_partitions) {
     EVOQ_ASSIGN(std::vector<Tensor> inputs, InputsToMeasure(graph, m.shapes, m.contents));
     return OnItsInputs(m, m.engine->RunnableFor(std::move(inputs)));
   }
@@ -103,7 +103,7 @@ Result<std::shared_ptr<Runnable>> RunnableOf(const ModelToMeasure& m) {
 
 Result<FirstRun> RunFirst(const ModelToMeasure& m) {
   FirstRun out;
-  if (m.in_regions) {
+  if (m.in_partitions) {
     EVOQ_ASSIGN(const std::vector<Tensor> inputs,
                 InputsToMeasure(m.engine->model().graph, m.shapes, m.contents));
     const Stopwatch first;
@@ -125,10 +125,17 @@ Result<FirstRun> RunFirst(const ModelToMeasure& m) {
 }
 
 Result<TuneReport> TuneToMeasure(const ModelToMeasure& m, const std::string& path) {
-  if (m.in_regions)
+  if (m.in_partitions)
     return Fail(ErrorCode::kUsage, "--tune: {} runs in dynamic partitions, which have no plan ({})",
                 path, m.engine->in_regions());
   return m.engine->Tune(m.shapes);
+}
+
+Status CheckStreams(const ModelToMeasure& m, const std::string& path, int streams) {
+  if (!m.in_partitions || streams <= 1) return {};
+  return Fail(ErrorCode::kUsage,
+              "--streams {}: {} runs in dynamic partitions, one stream at a time ({})", streams,
+              path, m.engine->in_regions());
 }
 
 Status MeasureAlike(std::span<Runnable* const> models, std::span<const std::string> names) {

@@ -1,5 +1,5 @@
-// Loading models to measure them: also those that are no single Program (models/regions.h), and
-// with inputs whose content matters.
+// Models to measure: loaded at the sizes and on the inputs that are asked for, also those that run
+// in dynamic partitions (docs/dynamic.md).
 #pragma once
 
 #include <string>
@@ -24,9 +24,9 @@ struct WhatToMeasure {
 };
 struct ModelToMeasure {
   std::unique_ptr<Engine> engine;
-  InputShapes shapes;       // for Engine::At; of all inputs where it runs in regions
-  InputContents contents;   // of the files
-  bool in_regions = false;  // no single Program: for Engine::Run
+  InputShapes shapes;          // for Engine::At; of all inputs where it runs in partitions
+  InputContents contents;      // of the files
+  bool in_partitions = false;  // no single Program: for Engine::Run
 };
 // Errors: those of loading, of ReadInputs and of ShapesToMeasure.
 Result<ModelToMeasure> LoadToMeasure(const std::string& path, int threads,
@@ -56,6 +56,9 @@ Result<FirstRun> RunFirst(const ModelToMeasure& m);
 // Measures each step's choices for the shapes. `path` is for messages. Errors: kUsage for a model
 // in partitions.
 Result<TuneReport> TuneToMeasure(const ModelToMeasure& m, const std::string& path);
+
+// Errors: kUsage for several streams of a model in partitions. `path` is for messages.
+Status CheckStreams(const ModelToMeasure& m, const std::string& path, int streams);
 
 // Gives models without a sample that of the others, so that all are measured on the same inputs.
 // `names` are for messages. Errors: kUsage where they do not take it.

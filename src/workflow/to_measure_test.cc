@@ -1,5 +1,5 @@
 // What is measured: sizes, contents and the same inputs for all models.
-#include "workflow/measure_regions.h"
+#include "workflow/to_measure.h"
 
 #include <gtest/gtest.h>
 
@@ -89,10 +89,10 @@ TEST_F(ToMeasure, Loading) {
   struct Row {
     std::string model;
     WhatToMeasure what;
-    bool in_regions;
+    bool in_partitions;
     InputShapes shapes;
   };
-  // Where it runs in regions, or files are given, the shapes are those of all inputs.
+  // Where it runs in partitions, or files are given, the shapes are those of all inputs.
   const Row rows[] = {{Product(), {}, false, {}},
                       {Product(), {{{"x", {4, 3}}}, {}, 0, true}, false, {{"x", {4, 3}}}},
                       {Product(), {{}, {}, 5, true}, false, {{"x", {5, 3}}}},
@@ -104,12 +104,12 @@ TEST_F(ToMeasure, Loading) {
     const Row& row = rows[i];
     const auto m = LoadToMeasure(row.model, 1, row.what);
     ASSERT_TRUE(m) << m.error().message();
-    EXPECT_EQ(m->in_regions, row.in_regions) << i;
+    EXPECT_EQ(m->in_partitions, row.in_partitions) << i;
     EXPECT_EQ(m->shapes, row.shapes) << i;
     EXPECT_EQ(m->engine->threads(), 1);
     const auto runnable = RunnableOf(*m);
     ASSERT_TRUE(runnable) << runnable.error().message();
-    EXPECT_EQ((*runnable)->sample().empty(), !row.in_regions && row.what.inputs.empty()) << i;
+    EXPECT_EQ((*runnable)->sample().empty(), !row.in_partitions && row.what.inputs.empty()) << i;
     if (!row.what.inputs.empty()) {
       EXPECT_EQ((*runnable)->sample()[0].values<float>()[2], 3) << i;
     }
@@ -125,21 +125,23 @@ TEST_F(ToMeasure, Loading) {
 
 // Of partitions the run prepares, and what runs them is measured as a program is.
 TEST_F(ToMeasure, AfterAFirstRun) {
-  for (const bool regions : {false, true}) {
-    const auto m = LoadToMeasure(regions ? Places() : Product(), 1, {{{"x", {4, 3}}}, {}, 0, true});
+  for (const bool partitions : {false, true}) {
+    const auto m =
+        LoadToMeasure(partitions ? Places() : Product(), 1, {{{"x", {4, 3}}}, {}, 0, true});
     ASSERT_TRUE(m) << m.error().message();
-    ASSERT_EQ(m->in_regions, regions);
+    ASSERT_EQ(m->in_partitions, partitions);
     auto ready = RunFirst(*m);
     ASSERT_TRUE(ready) << ready.error().message();
-    EXPECT_GT(ready->first_ms, regions ? ready->ready_ms : 0);
-    EXPECT_EQ(ready->ready_ms > 0, true);
-    EXPECT_EQ(m->engine->prepared().count > 0, true);
+    EXPECT_GT(ready->first_ms, partitions ? ready->ready_ms : 0);
+    EXPECT_GT(ready->ready_ms, 0);
+    EXPECT_GT(m->engine->prepared().count, 0);
     EXPECT_EQ(BatchOf(*ready->runnable), 4);
-    if (regions) EXPECT_EQ(ready->runnable->arena_bytes(), m->engine->partitions()->arena_bytes());
+    if (partitions)
+      EXPECT_EQ(ready->runnable->arena_bytes(), m->engine->partitions()->arena_bytes());
     EXPECT_TRUE(ready->runnable->Run(ready->buffers.inputs, ready->buffers.outputs));
     const auto tuned = TuneToMeasure(*m, "m.onnx");
-    EXPECT_EQ(tuned.has_value(), !regions);
-    if (regions)
+    EXPECT_EQ(tuned.has_value(), !partitions);
+    if (partitions)
       ExpectRefused(tuned, ErrorCode::kUsage,
                     "--tune: m.onnx runs in dynamic partitions, which have no plan (" +
                         m->engine->in_regions() + ")");

@@ -3,9 +3,9 @@
 #include "cli/verb.h"
 #include "foreign/profiles/trtexec_export.h"
 #include "workflow/bench_json.h"
-#include "workflow/measure_regions.h"
 #include "workflow/streams.h"
 #include "workflow/throughput.h"
+#include "workflow/to_measure.h"
 #include "workflow/tuning.h"
 
 namespace evoq {
@@ -141,10 +141,7 @@ Result<json> Run(const Options& o, const CommonOptions& common) {
   EVOQ_ASSIGN(const ModelToMeasure m, LoadToMeasure(o.model, hinted.setting.threads, what));
   Engine& engine = *m.engine;
   const double read_ms = watch.ms();
-  if (m.in_regions && streams > 1)
-    return Fail(ErrorCode::kUsage,
-                "--streams {}: {} runs in dynamic partitions, one stream at a time ({})", streams,
-                o.model, engine.in_regions());
+  EVOQ_TRY(CheckStreams(m, o.model, streams));
   json tuned;
   if (o.tune.measure()) {
     EVOQ_ASSIGN(const TuneReport report, TuneToMeasure(m, o.model));
@@ -165,14 +162,14 @@ Result<json> Run(const Options& o, const CommonOptions& common) {
   out["first_ms"] = ready.first_ms;
   out["prepare_ms"] = engine.prepared().ms;
   out["live_bytes"] = runnable.program().live_bytes;
-  if (m.in_regions) {
+  if (m.in_partitions) {
     out["stages"] = engine.prepared().count;
     out["regions"] = engine.in_regions();
   }
   if (!tuned.is_null()) out["tuning"] = tuned;
   for (double p : o.percentiles) out["percentiles"][fmt::format("{}", p)] = all.Percentile(p);
-  Tell(o, out, all, disturbance, ready.first_ms - (m.in_regions ? ready.ready_ms : 0));
-  if (m.in_regions) Out("  in dynamic partitions: {}\n", engine.in_regions());
+  Tell(o, out, all, disturbance, ready.first_ms - (m.in_partitions ? ready.ready_ms : 0));
+  if (m.in_partitions) Out("  in dynamic partitions: {}\n", engine.in_regions());
   EVOQ_TRY(TellLikeTrtexec(o, runnable, all));
   return out;
 }
@@ -190,9 +187,9 @@ VerbRun Declare(const VerbOptions& options, const CommonOptions& common) {
       .InRange(1, 256);
   options
       .Add("--hint", o->hint,
-           "throughput: find the batch, streams and threads (at most --threads, all cores by "
-           "default) that do the most in a second, by measuring; what --batch and --streams name "
-           "is kept. latency: one stream on all threads, as without it")
+           "throughput: measure which batch, streams and threads (--threads in all, default all "
+           "cores) process the most samples per second; --batch and --streams stay as given. "
+           "latency: one stream on all threads, the default")
       .OneOf({"none", "latency", "throughput"})
       .ShowDefault();
   AddTuneOptions(options, o->tune, "ignore what is stored in the .etm");

@@ -5,7 +5,7 @@
 #include "cli/verb.h"
 #include "report/ledger.h"
 #include "workflow/bench_json.h"
-#include "workflow/measure_regions.h"
+#include "workflow/to_measure.h"
 #include "workflow/tuning.h"
 
 namespace evoq {
@@ -107,7 +107,7 @@ Result<json> Run(const Options& o, const CommonOptions& common) {
   options.progress = common.follow.Stage("profiling");
   EVOQ_ASSIGN(const StepProfile profile, MeasureSteps(*runnable, ready.buffers, limits, options));
   Out("{}", Lines{ToText(profile, limits, o.sort)});
-  if (m.in_regions)
+  if (m.in_partitions)
     Out("in dynamic partitions ({}); {} prepared in {:.1f} ms\n", engine->in_regions(),
         engine->prepared().count, engine->prepared().ms);
   Warn(profile, ready.first_ms);
@@ -119,7 +119,7 @@ Result<json> Run(const Options& o, const CommonOptions& common) {
             "\n"));
   json out = ToJson(profile);
   out["first_ms"] = ready.first_ms;
-  if (m.in_regions) out["stages"] = engine->prepared().count;
+  if (m.in_partitions) out["stages"] = engine->prepared().count;
   out["prepare_ms"] = engine->prepared().ms;
   return out;
 }
