@@ -28,6 +28,8 @@ PRODUCTS = {
     r"vfmadd\d*ps": 4,
     r"vfmadd\d*pd": 2,
 }
+# Address, mnemonic (behind a prefix that names its encoding), operands.
+LINE = re.compile(r"^ *([0-9a-f]+):\s+(?:\{\w+\}\s+)?(\S+)[ \t]*(.*)$", re.MULTILINE)
 LOADS = r"ld\d?r?|ldr\w*|ldp|ldur\w*|v?mov\w*|vpbroadcast\w*|vbroadcast\w*"
 
 
@@ -39,7 +41,8 @@ def width(operands):
 def products(mnemonic, operands):
     for pattern, count in PRODUCTS.items():
         if re.fullmatch(pattern, mnemonic):
-            return count * width(operands)
+            doubles = 2 if ".2d" in operands else 1
+            return count * width(operands) // doubles
     return 0
 
 
@@ -56,8 +59,7 @@ def functions(path):
     command = [tool, "-d", "-C", "--no-show-raw-insn", path]
     text = subprocess.run(command, capture_output=True, text=True, check=True).stdout
     for name, body in re.findall(r"^[0-9a-f]+ <(.*)>:\n((?: .*\n)+)", text, re.MULTILINE):
-        # "{vex}" before a mnemonic names its encoding.
-        lines = re.findall(r"^ *([0-9a-f]+):\s+(?:\{\w+\}\s+)?(\S+)[ \t]*(.*)$", body, re.M)
+        lines = LINE.findall(body)
         yield name, [(int(a, 16), m, o) for a, m, o in lines]
 
 

@@ -44,6 +44,7 @@ EQUIVALENT = ROOT / "tests/mutants_equivalent.txt"
 NO_KILLERS = {
     "build_times_test.py",
     "fuzz_test.py",
+    "inner_loops_test.py",
     "mutate_test.py",
     "rooms_test.py",
     "rows_test.py",
@@ -115,7 +116,8 @@ def compiler_cache():
 def sources():
     """Files below src/ and python/evoq/ in which faults are planted: no tests, nothing that this
     machine does not run."""
-    no_source = re.compile(r"(_test|_bench|_neon)\.cc$|test_\w+\.h$|_testing\.h$")
+    arm = r"_neon(_\w+)?\.(cc|inl\.h)$"
+    no_source = re.compile(rf"(_test|_bench)\.cc$|test_\w+\.h$|_testing\.h$|{arm}")
     files = git("ls-files", "-co", "--exclude-standard", "src", "python/evoq").split()
     return [
         f
