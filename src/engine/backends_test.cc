@@ -65,10 +65,27 @@ std::vector<Tensor> RunOf(Executor& executor, uint32_t seed = 1) {
   return buffers.outputs;
 }
 
+std::unique_ptr<Executor> ExecutorOn(const Model& model, const Target& target,
+                                     int64_t repeats = 1) {
+  auto executor = ExecutorOf(CompiledFor(model, target), 1, repeats);
+  EXPECT_TRUE(executor) << executor.error().message();
+  return std::move(*executor);
+}
+
 void ExpectSame(const std::vector<Tensor>& found, const std::vector<Tensor>& expected) {
   ASSERT_EQ(found.size(), expected.size());
   for (size_t i = 0; i < found.size(); ++i)
     EXPECT_TRUE(BitEqual(found[i], expected[i])) << "output " << i;
+}
+
+// The executor gives what the processor alone gives, on the same numbers.
+void ExpectAsAlone(Executor& executor, const Model& model, uint32_t seed = 1) {
+  ExpectSame(RunOf(executor, seed), RunOf(*ExecutorOn(model, Target(), executor.repeats()), seed));
+}
+
+// A program that is packed and compiled for the same target.
+std::shared_ptr<const Program> ProgramFor(const std::string& text, const Target& target) {
+  return CompiledFor(Packed(text, target), target);
 }
 
 std::string Names(const Program& program, const char* kernel = nullptr) {
@@ -110,7 +127,6 @@ TEST_F(Backends, TheProcessorIsTheLastResort) {
 
 TEST_F(Backends, TwoShareAGraph) {
   const Model model = Packed(kMixed);
-  const auto alone = ExecutorOf(CompiledFor(model, Target())).value();
   const auto mixed = CompiledFor(model, kApart);
   for (const char* name : {"first", "second", "third"}) {
     EXPECT_EQ(StepOf(*mixed, name).backend, &apart::kBackend) << name;
@@ -119,7 +135,7 @@ TEST_F(Backends, TwoShareAGraph) {
   for (const char* name : {"host", "product", "last"})
     EXPECT_EQ(StepOf(*mixed, name).backend, &kProcessor) << name;
   const auto executor = ExecutorOf(mixed).value();
-  for (uint32_t seed : {1u, 2u, 1u}) ExpectSame(RunOf(*executor, seed), RunOf(*alone, seed));
+  for (uint32_t seed : {1u, 2u, 1u}) ExpectAsAlone(*executor, model, seed);
 }
 
 // Each value once for each memory that reads it; what is on the processor's side of a backend's
@@ -184,7 +200,7 @@ TEST_F(Backends, ConstantsAreWhereTheyAreRead) {
   EXPECT_EQ(Second::counts.written, 1);
   EXPECT_EQ(Second::counts.written_bytes, 8 * 8 * 4);
   const std::vector<Tensor> found = RunOf(*executor);
-  const std::vector<Tensor> expected = RunOf(*ExecutorOf(CompiledFor(model, Target())).value());
+  const std::vector<Tensor> expected = RunOf(*ExecutorOn(model, Target()));
   ASSERT_EQ(found[0].elements(), 32);
   for (int64_t i = 0; i < 32; ++i)
     EXPECT_NEAR(found[0].data<float>()[i], expected[0].data<float>()[i], 1e-5);
@@ -209,18 +225,17 @@ output %v
 output %b
 )");
   const auto program = CompiledFor(model, kApart);
-  ExpectSame(RunOf(*ExecutorOf(program).value()),
-             RunOf(*ExecutorOf(CompiledFor(model, Target())).value()));
+  ExpectAsAlone(*ExecutorOf(program).value(), model);
   EXPECT_EQ(First::counts.written, 1);
 }
 
 TEST_F(Backends, EachThreadHasAStream) {
   const Model model = Packed(kMixed);
-  const auto program = CompiledFor(model, kApart), alone = CompiledFor(model, Target());
+  const auto program = CompiledFor(model, kApart);
   const auto executor = ExecutorOf(program, 2, 6).value();
-  ExpectSame(RunOf(*executor), RunOf(*ExecutorOf(alone, 1, 6).value()));
+  ExpectAsAlone(*executor, model);
   const auto another = executor->Another().value();
-  ExpectSame(RunOf(*another, 5), RunOf(*ExecutorOf(alone, 1, 6).value(), 5));
+  ExpectAsAlone(*another, model, 5);
   EXPECT_EQ(executor->arena_bytes(), 2 * (program->arena_bytes() + 64));
   EXPECT_EQ(First::counts.opened, 4) << "two lanes in each executor";
 }
@@ -252,7 +267,7 @@ output %f
   const auto program = CompiledFor(model, kApart);
   EXPECT_EQ(Names(*program, kTransferKernel), "copy_x_to_apart copy_a_to_host");
   const auto executor = ExecutorOf(program).value();
-  ExpectSame(RunOf(*executor), RunOf(*ExecutorOf(CompiledFor(model, Target())).value()));
+  ExpectAsAlone(*executor, model);
   EXPECT_EQ(First::counts.read, 1);
 }
 
@@ -274,12 +289,12 @@ TEST_F(Backends, FailuresAreTheRuns) {
   First::counts.broken = apart::Act::kWait;
   expect_no_answer(executor->RunTimed(buffers.inputs, buffers.outputs, ns));
   First::counts.broken = apart::Act::kNone;
-  ExpectSame(RunOf(*executor), RunOf(*ExecutorOf(CompiledFor(model, Target())).value()));
+  ExpectAsAlone(*executor, model);
   // Streams and constants are an executor's.
   First::counts.broken = apart::Act::kOpen;
   EXPECT_FALSE(ExecutorOf(program));
   First::counts.broken = apart::Act::kNone;
-  const auto with_constants = CompiledFor(Packed(kMixed, kBoth), kBoth);
+  const auto with_constants = ProgramFor(kMixed, kBoth);
   for (const apart::Act act : {apart::Act::kWrite, apart::Act::kWait}) {
     Second::counts.broken = act;
     EXPECT_FALSE(ExecutorOf(with_constants));
@@ -299,17 +314,15 @@ TEST_F(Backends, PlansOfOtherTargets) {
   EXPECT_NE(host.plans[0].decisions.at("first").kernel, "apart_relu");
   EXPECT_EQ(StepOf(*CompiledFor(apart, Target()), "first").backend, &kProcessor);
   EXPECT_EQ(StepOf(*CompiledFor(host, kApart), "first").backend, &apart::kBackend);
-  ExpectSame(RunOf(*ExecutorOf(CompiledFor(apart, Target())).value()),
-             RunOf(*ExecutorOf(CompiledFor(host, Target())).value()));
+  ExpectAsAlone(*ExecutorOn(apart, Target()), host);
   // A preferred kernel that refuses says why; the next backend's takes it.
-  const auto program = CompiledFor(Packed(R"(graph g
+  const auto program = ProgramFor(R"(graph g
 input %x: float32[2, 3]
 input %z: float32[3]
 s: %y: float32[2, 3] = Add(%x, %z)
 output %y
 )",
-                                          kApart),
-                                   kApart);
+                                  kApart);
   const Decision& decision = StepOf(*program, "s").decision;
   ASSERT_FALSE(decision.rejected.empty());
   EXPECT_EQ(decision.rejected[0].kernel, "apart_add");
@@ -317,14 +330,13 @@ output %y
 }
 
 TEST_F(Backends, ConstantIndicesAreLookedAtBefore) {
-  const auto program = CompiledFor(Packed(R"(graph g
+  const auto program = ProgramFor(R"(graph g
 input %x: float32[4, 3]
 const %i: int64[2]
 g: %y: float32[2, 3] = Gather(%x, %i)
 output %y
 )",
-                                          kApart),
-                                   kApart);
+                                  kApart);
   EXPECT_EQ(StepOf(*program, "g").backend, &apart::kBackend);
 }
 

@@ -7,6 +7,10 @@
 namespace evoq {
 namespace {
 
+std::string Replaced(std::string text, const std::string& what, const std::string& by) {
+  return text.replace(text.find(what), what.size(), by);
+}
+
 // What happens to a step in part p of eight, in ms.
 double Alternating(int p, double ms) { return p % 2 == 0 ? ms : -ms; }
 
@@ -97,51 +101,34 @@ TEST(KnockOn, FaultsShareByWhatTheyCost) {
   EXPECT_NEAR(ms.at("border-conversion"), 0.15 + 0.2, 1e-12);
 }
 
-// Without a fault nobody is charged: all steps are the same, and only slower.
-TEST(KnockOn, WithoutAFaultStepsAreAsSlowAsTheyAre) {
-  const std::vector<MadeStep> steps = {{"in", 0.15, "int8"},  {"c1", 2.0, "int8", 9216},
+// The attainable run, slower, and what that costs.
+const std::vector<MadeStep> kSlower = {{"in", 0.15, "int8"},  {"c1", 2.0, "int8", 9216},
                                        {"p1", 0.5, "int8"},   {"c2", 3.0, "int8", 256},
                                        {"out", 0.25, "int8"}, {"i1", 0.1, "any"}};
-  ExpectMs(InParts(MadeRun(kAttainable, steps), AttainableRun()),
-           {{"kernel-below-ideal", (2.0 - 1.2) + (3.0 - 2.4)},
-            {"border-conversion", 0.15 + 0.25},
-            {"host-time", 0},
-            {"moves-bytes", (0.5 - 0.225) + (0.1 - 0.09)},
-            {"measurement-tax", 0}});
+const std::map<std::string, double> kSlowerMs = {{"kernel-below-ideal", (2.0 - 1.2) + (3.0 - 2.4)},
+                                                 {"border-conversion", 0.15 + 0.25},
+                                                 {"host-time", 0},
+                                                 {"moves-bytes", (0.5 - 0.225) + (0.1 - 0.09)},
+                                                 {"measurement-tax", 0}};
+
+// Without a fault nobody is charged: all steps are the same, and only slower.
+TEST(KnockOn, WithoutAFaultStepsAreAsSlowAsTheyAre) {
+  ExpectMs(InParts(MadeRun(kAttainable, kSlower), AttainableRun()), kSlowerMs);
 }
 
 // A copy between memories before c2 costs what it takes. Its neighbours and what runs after it
 // surely take longer, too: that is no fault of the copy.
 TEST(KnockOn, CopiesAreNotCharged) {
-  MadeRun quantized(R"(graph g
-input %x: float32[1, 4, 8, 8]
-input %k: int64[2]
-const %w1: int8[4, 4, 3, 3](scale 0.01, zero 0)
-const %w2: int8[4, 4, 1, 1](scale 0.01, zero 0)
-in: %xq: uint8[1, 4, 8, 8](scale 0.1, zero 128) = QuantizeLinear(%x)
-c1: %a: uint8[1, 4, 8, 8](scale 0.1, zero 128) = Conv{pads=[1, 1, 1, 1]}(%xq, %w1)
-p1: %b: uint8[1, 4, 4, 4](scale 0.1, zero 128) = MaxPool{kernel_shape=[2, 2], strides=[2, 2]}(%a)
-to: %c: uint8[1, 4, 4, 4](scale 0.1, zero 128) = Identity(%b)
-c2: %yq: uint8[1, 4, 4, 4](scale 0.1, zero 128) = Conv(%c, %w2)
-out: %y: float32[1, 4, 4, 4] = DequantizeLinear(%yq)
-i1: %z: int64[2] = Add(%k, %k)
-output %y
-output %z
-)",
-                    {{"in", 0.15, "int8"},
-                     {"c1", 2.0, "int8", 9216},
-                     {"p1", 0.5, "int8"},
-                     {"to", 0.3, "any"},
-                     {"c2", 3.0, "int8", 256},
-                     {"out", 0.25, "int8"},
-                     {"i1", 0.1, "any"}});
+  std::string text = Replaced(kAttainable, "Conv(%b,", "Conv(%c,");
+  text =
+      Replaced(text, "c2:", "to: %c: uint8[1, 4, 4, 4](scale 0.1, zero 128) = Identity(%b)\nc2:");
+  std::vector<MadeStep> steps = kSlower;
+  steps.insert(steps.begin() + 3, {"to", 0.3, "any"});
+  MadeRun quantized(text, steps);
   quantized.program.steps[3].decision.kernel = kTransferKernel;
-  ExpectMs(InParts(quantized, AttainableRun()), {{"kernel-below-ideal", (2.0 - 1.2) + (3.0 - 2.4)},
-                                                 {"border-conversion", 0.15 + 0.25},
-                                                 {"copy-between-memories", 0.3},
-                                                 {"host-time", 0},
-                                                 {"moves-bytes", (0.5 - 0.225) + (0.1 - 0.09)},
-                                                 {"measurement-tax", 0}});
+  std::map<std::string, double> ms = kSlowerMs;
+  ms["copy-between-memories"] = 0.3;
+  ExpectMs(InParts(quantized, AttainableRun()), ms);
 }
 
 // c1 is excluded from quantization, and its result is quantized instead of its input: the excluded
@@ -183,17 +170,17 @@ output %z
                     {"measurement-tax", 0}});
 }
 
+const std::string kRenamed = Replaced(kAttainable, "c1:", "c8:");
+
 // c1 has another name in the quantized run, by which only the float run's finds it: another step
 // does its work.
 TEST(KnockOn, AnotherStepDoesItsWork) {
-  std::string text = kAttainable;
-  text.replace(text.find("c1:"), 3, "c8:");
-  const MadeRun quantized(text, {{"in", 0.14, "int8"},
-                                 {"c8", 2.0, "int8", 9216},
-                                 {"p1", 0.45, "int8"},
-                                 {"c2", 2.8, "int8", 256},
-                                 {"out", 0.2, "int8"},
-                                 {"i1", 0.1, "any"}});
+  const MadeRun quantized(kRenamed, {{"in", 0.14, "int8"},
+                                     {"c8", 2.0, "int8", 9216},
+                                     {"p1", 0.45, "int8"},
+                                     {"c2", 2.8, "int8", 256},
+                                     {"out", 0.2, "int8"},
+                                     {"i1", 0.1, "any"}});
   MadeRun best = AttainableRun();
   best.profile.steps[1].macs = 0;
   const auto ms =
@@ -210,14 +197,12 @@ TEST(SameSteps, EveryStepHasItsNamesake) {
   MadeRun other = AttainableRun();
   other.program.steps[3].decision.kernel = "slow";
   EXPECT_FALSE(RunsSameSteps(other.program, run.program));
-  std::string text = kAttainable;
-  text.replace(text.find("c1:"), 3, "c8:");
-  const MadeRun renamed(text, {{"in", 0, "int8"},
-                               {"c8", 0, "int8"},
-                               {"p1", 0, "int8"},
-                               {"c2", 0, "int8"},
-                               {"out", 0, "int8"},
-                               {"i1", 0, "any"}});
+  const MadeRun renamed(kRenamed, {{"in", 0, "int8"},
+                                   {"c8", 0, "int8"},
+                                   {"p1", 0, "int8"},
+                                   {"c2", 0, "int8"},
+                                   {"out", 0, "int8"},
+                                   {"i1", 0, "any"}});
   EXPECT_FALSE(RunsSameSteps(renamed.program, run.program)) << "a step under another name";
 }
 
