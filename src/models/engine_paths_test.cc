@@ -113,7 +113,6 @@ TEST(EngineInputs, ThatAreMissing) {
   }
 }
 
-// Of fixed sizes it is known from the start; packed sizes are used for their names only.
 // A model that does not run at the batch of 1 that nobody asked for waits for its first run,
 // however it is packed; one whose sizes are all its own does not.
 TEST(EngineInputs, SizesThatABatchOfOneDoesNotFit) {
@@ -132,6 +131,7 @@ TEST(EngineInputs, SizesThatABatchOfOneDoesNotFit) {
   EXPECT_TRUE((*engine)->Run(std::vector<Tensor>{x}));
 }
 
+// Of fixed sizes it is known from the start; packed sizes are used for their names only.
 TEST(EngineInputs, RegionsAreKnownAtOnce) {
   const auto engine = EngineOf("input %x: float32[3]\nnz: %y = NonZero(%x)\noutput %y\n");
   EXPECT_TRUE(engine->in_regions().starts_with("node nz (NonZero): ")) << engine->in_regions();
