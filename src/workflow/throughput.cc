@@ -43,14 +43,12 @@ class Trying {
     const bool fixed = job_.what.batch > 0 || !model.contents.empty() ||
                        !HasFreeBatch(model.engine->model().graph);
     if (fixed) return Measure(model, {job_.what.batch, streams, threads});
-    double most = 0;
-    int worse = 0;
-    for (int batch = 1; batch <= kMostBatch && worse < 2; batch *= 2) {
+    std::vector<double> per_second;
+    for (int batch = 1; batch <= kMostBatch && TriesLarger(per_second); batch *= 2) {
       const Status measured = MeasureBatch(model, {batch, streams, threads});
       if (!measured && batch > 1 && IsOfTheBatch(measured.error().code())) return {};
       EVOQ_TRY(measured);
-      worse = trials_.back().per_second > most ? 0 : worse + 1;
-      most = std::max(most, trials_.back().per_second);
+      per_second.push_back(trials_.back().per_second);
     }
     return {};
   }
@@ -84,6 +82,16 @@ class Trying {
 };
 
 }  // namespace
+
+bool TriesLarger(std::span<const double> per_second) {
+  double most = 0;
+  int worse = 0;
+  for (double figure : per_second) {
+    worse = figure > most ? 0 : worse + 1;
+    most = std::max(most, figure);
+  }
+  return worse < 2;
+}
 
 Result<std::vector<ThroughputTrial>> TryThroughput(const ThroughputJob& job) {
   return Trying(job).Run();

@@ -1,6 +1,7 @@
 // The batch, streams and threads with which a model does the most in a second.
 #pragma once
 
+#include <span>
 #include <string>
 #include <vector>
 
@@ -36,6 +37,10 @@ struct ThroughputJob {
 // Errors: those of loading and of running at the smallest batch; kUsage for streams that do not
 // divide the cores, and for several of a model in dynamic partitions.
 Result<std::vector<ThroughputTrial>> TryThroughput(const ThroughputJob& job);
+
+// Whether a larger batch is tried behind batches with these figures: not where the last two did no
+// more than the best one before them.
+bool TriesLarger(std::span<const double> per_second);
 
 // The trial that did the most.
 const ThroughputTrial& Best(const std::vector<ThroughputTrial>& trials);

@@ -52,11 +52,25 @@ TEST_F(Throughput, SettingsFillTheCores) {
   for (const ThroughputTrial& t : trials) EXPECT_LE(t.per_second, Best(trials).per_second);
 }
 
+TEST(ThroughputBatches, EndBehindTwoThatDidNoMore) {
+  for (const std::vector<double>& tried :
+       {std::vector<double>{}, {1}, {1, 1}, {1, 2, 1}, {1, 2, 1, 3}, {1, 1, 2, 2}})
+    EXPECT_TRUE(TriesLarger(tried)) << tried.size();
+  for (const std::vector<double>& tried :
+       {std::vector<double>{1, 1, 1}, {3, 2, 1}, {3, 1, 2}, {1, 2, 1, 1.5}})
+    EXPECT_FALSE(TriesLarger(tried)) << tried.size();
+}
+
 TEST_F(Throughput, WhatIsNamedIsKept) {
   std::vector<ThroughputTrial> trials = Tried(Job(Free(), 2, 2, 5));
   ASSERT_EQ(trials.size(), 1);
   EXPECT_EQ(trials[0].batch, 5);
   EXPECT_EQ(trials[0].setting.streams, 2);
+  ThroughputJob on_file = Job(Free(), 1);
+  on_file.what.inputs = {{"x", Values("x.npy", Shape{2, 3}, {1, 2, 3, 4, 5, 6})}};
+  trials = Tried(on_file);
+  ASSERT_EQ(trials.size(), 1) << "the file's";
+  EXPECT_EQ(trials[0].batch, 2);
   trials = Tried(Job(Fixed(), 2));
   ASSERT_EQ(trials.size(), 2) << "one batch, one and two streams";
   for (const ThroughputTrial& t : trials) EXPECT_EQ(t.batch, 3);
