@@ -47,6 +47,19 @@ TEST_F(Steps, FilesWhosePathsHoldAnEqualsSign) {
     EXPECT_EQ(Run({"run", model, "--input", given}).code, 0) << given;
 }
 
+TEST_F(Steps, StatesWhoseNamesHoldAnEqualsSign) {
+  const std::string model = Model("named.onnx",
+                                  "graph g\ninput %x: float32[2]\ninput %\"s=t\": float32[2]\n"
+                                  "a: %\"y=z\": float32[2] = Add(%x, %\"s=t\")\noutput %\"y=z\"\n");
+  const std::string x = Values("x.npy", Shape{3, 2}, {1, 2, 3, 4, 5, 6});
+  const std::string s = Values("s.npy", Shape{2}, {10, 20});
+  Json({"run", model, "--input", "x=" + x, "--input", "s=t=" + s, "--state", "y=z=s=t",
+        "--output-dir", At("named")});
+  const auto sums = ReadNpy(At("named/y_z.npy"));
+  ASSERT_TRUE(sums) << sums.error().message();
+  EXPECT_EQ(sums->values<float>()[4], 10 + 1 + 3 + 5);
+}
+
 TEST_F(Steps, StatesThatAreRefused) {
   const std::string model = Model("sum.onnx", kSumModel);
   const std::string x = Values("x.npy", Shape{3, 2}, {1, 2, 3, 4, 5, 6});

@@ -69,15 +69,21 @@ Result<std::vector<State>> ParseStates(const std::vector<std::string>& options,
         values.begin());
   };
   for (const std::string& option : options) {
-    const size_t equals = option.find('=');
+    size_t equals = option.find('=');
     if (equals == std::string::npos)
       return Fail(ErrorCode::kUsage, "--state {}: expected OUTPUT=INPUT", option);
-    const State state{place(graph.outputs(), option.substr(0, equals)),
-                      place(graph.inputs(), option.substr(equals + 1))};
-    if (state.from == graph.outputs().size())
-      return Fail(ErrorCode::kUsage, "--state {}: the model has no output of that name", option);
-    if (state.to == graph.inputs().size())
-      return Fail(ErrorCode::kUsage, "--state {}: the model has no input of that name", option);
+    State state{};
+    bool is_output = false, is_input = false;
+    // Names may hold '=' too: split where both sides are names of the model.
+    for (; equals != std::string::npos && !is_input; equals = option.find('=', equals + 1)) {
+      state = {place(graph.outputs(), option.substr(0, equals)),
+               place(graph.inputs(), option.substr(equals + 1))};
+      is_output |= state.from < graph.outputs().size();
+      is_input = state.from < graph.outputs().size() && state.to < graph.inputs().size();
+    }
+    if (!is_input)
+      return Fail(ErrorCode::kUsage, "--state {}: the model has no {} of that name", option,
+                  is_output ? "input" : "output");
     states.push_back(state);
   }
   return states;
