@@ -151,6 +151,14 @@ const PeakLoops& LoopsOf(Isa isa) {
   return *RowFor(kRows, isa).table;
 }
 
+SetPeaks PeaksOf(Isa isa, int threads) {
+  const PeakLoops& loops = LoopsOf(isa);
+  return {.isa = isa,
+          .int8_gops = ComputePeak(loops.int8, threads),
+          .bf16_gflops = isa.Has(Isa::kAvx512Bf16) ? ComputePeak(loops.bf16, threads) : 0,
+          .fp32_gflops = ComputePeak(loops.fp32, threads)};
+}
+
 int64_t CoreCacheBytes() {
   constexpr int64_t kUnknown = 512 << 10;
   const long bytes = sysconf(_SC_LEVEL2_CACHE_SIZE);
@@ -169,17 +177,26 @@ const PeakLoops& ScalarPeakLoops() {
   return kLoops;
 }
 
+std::vector<SetPeaks> MeasureSets(int threads) {
+  std::vector<SetPeaks> sets;
+  for (const Isa isa : AllIsas()) {
+    if (IsaSupported(isa)) sets.push_back(PeaksOf(isa, threads));
+  }
+  return sets;
+}
+
 Limits MeasureLimits(Isa isa, int threads) {
   Limits limits;
   limits.cpu = CpuName();
   limits.isa = isa;
   limits.threads = threads;
-  const PeakLoops* loops = &LoopsOf(isa);
-  limits.int8_gops = ComputePeak(loops->int8, threads);
-  limits.fp32_gflops = ComputePeak(loops->fp32, threads);
-  if (isa.Has(Isa::kAvx512Bf16)) limits.bf16_gflops = ComputePeak(loops->bf16, threads);
-  limits.l3_read_gbps = ReadBandwidth(*loops, kL3Bytes * threads, 8, threads);
-  limits.dram_read_gbps = ReadBandwidth(*loops, kDramBytes, 1, threads);
+  const SetPeaks peaks = PeaksOf(isa, threads);
+  limits.int8_gops = peaks.int8_gops;
+  limits.bf16_gflops = peaks.bf16_gflops;
+  limits.fp32_gflops = peaks.fp32_gflops;
+  const PeakLoops& loops = LoopsOf(isa);
+  limits.l3_read_gbps = ReadBandwidth(loops, kL3Bytes * threads, 8, threads);
+  limits.dram_read_gbps = ReadBandwidth(loops, kDramBytes, 1, threads);
   return limits;
 }
 

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <string>
+#include <vector>
 
 #include "base/isa.h"
 #include "kernels/kernel.h"
@@ -24,6 +25,14 @@ struct Limits {
 // `threads` at a time. Takes about a second. The result is the best of several rounds: a limit, not
 // an average.
 Limits MeasureLimits(Isa isa, int threads);
+
+// What the products of one instruction set reach, as in Limits.
+struct SetPeaks {
+  Isa isa;
+  double int8_gops = 0, bf16_gflops = 0, fp32_gflops = 0;
+};
+// Of every named set that this machine can run, the best first.
+std::vector<SetPeaks> MeasureSets(int threads);
 
 // The time, in nanoseconds, that the roofline allows for a step: the larger of its arithmetic at
 // peak and its bytes at memory speed (L3 for steps whose bytes fit there, else DRAM).

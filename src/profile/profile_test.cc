@@ -76,6 +76,21 @@ TEST(PeakLoops, ReadNothingBehindTheEnd) {
   munmap(pages, 2 * page);
 }
 
+TEST(Limits, OfEveryInstructionSetThatThereIs) {
+  std::vector<Isa> measured;
+  for (const SetPeaks& set : MeasureSets(1)) {
+    measured.push_back(set.isa);
+    EXPECT_GT(set.int8_gops, 0) << IsaName(set.isa);
+    EXPECT_GT(set.fp32_gflops, 0) << IsaName(set.isa);
+    EXPECT_EQ(set.bf16_gflops > 0, set.isa.Has(Isa::kAvx512Bf16)) << IsaName(set.isa);
+  }
+  std::vector<Isa> supported;
+  for (const Isa isa : AllIsas()) {
+    if (IsaSupported(isa)) supported.push_back(isa);
+  }
+  EXPECT_EQ(measured, supported);
+}
+
 TEST(Limits, RooflineIsTheLargerOfArithmeticAndMemory) {
   Limits limits;
   limits.int8_gops = 100;

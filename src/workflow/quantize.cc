@@ -234,11 +234,14 @@ Result<Made> Make(const QuantizeJob& job, Graph graph, const InputShapes& shapes
     return made;
   }
   EVOQ_TRY(follow.At("quantizing", 0));
-  EVOQ_ASSIGN(made.report,
-              WithContext(FindMethod(job.scheme)->run(graph, ranges, options), job.model));
+  const QuantMethod& method = *FindMethod(job.scheme);
+  const bool writes_onnx = LowerExtension(job.output) == ".onnx";
+  std::optional<Graph> float_graph;
+  if (method.processor_decides && !writes_onnx) float_graph = graph;
+  EVOQ_ASSIGN(made.report, WithContext(method.run(graph, ranges, options), job.model));
   NoteLeftFloat(in_subgraphs, made.report);
   note(graph);
-  if (LowerExtension(job.output) == ".onnx") {
+  if (writes_onnx) {
     made.graph = std::move(graph);
     return made;
   }
@@ -246,6 +249,10 @@ Result<Made> Make(const QuantizeJob& job, Graph graph, const InputShapes& shapes
   EVOQ_ASSIGN(made.model, WithContext(LowerAndPack(std::move(graph), shapes), job.model));
   if (job.tune) {
     EVOQ_ASSIGN(out.tuning, WithContext(Tune(*made.model, job.threads, shapes, follow), job.model));
+  }
+  if (float_graph) {
+    EVOQ_ASSIGN(out.gain, MeasureGain(job.scheme, std::move(*float_graph), *made.model, shapes,
+                                      job.threads, follow));
   }
   return made;
 }

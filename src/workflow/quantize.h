@@ -8,6 +8,7 @@
 
 #include "certify/certify.h"
 #include "workflow/follow.h"
+#include "workflow/gain.h"
 #include "workflow/told.h"
 
 namespace evoq {
@@ -59,6 +60,7 @@ struct Quantized {
   std::vector<std::string> warnings;
   std::optional<TuneReport> tuning;
   std::optional<Certified> certified;  // without its model
+  std::optional<Gain> gain;            // of methods that leave it to the processor, as an .etm
   double seconds = 0;
 };
 

@@ -121,6 +121,12 @@ Told Tell(const Quantized& done) {
     told.json["steps_why"] = done.steps_why;
     told.text += FormatPrintable("  {}\n", done.steps_why);
   }
+  if (done.gain) {
+    const Told gained = Tell(*done.gain);
+    told.json["gain"] = gained.json;
+    told.text += gained.text;
+    told.log.insert(told.log.end(), gained.log.begin(), gained.log.end());
+  }
   told.text += FloatReasonsText(done.float_reasons);
   for (const std::string& warning : done.warnings) told.log.push_back("warning: " + warning);
   return told;

@@ -35,5 +35,42 @@ TEST(QuantizeTold, EachPrecisionThatThereIs) {
   }
 }
 
+TEST(QuantizeTold, WhatTheProcessorMakesOfBf16) {
+  struct Row {
+    Verdict verdict;
+    double speedup, bf16, fp32;
+    std::string warning;
+  };
+  const Row rows[] = {
+      {Verdict::kFaster, 1.6, 0, 0, ""},
+      {Verdict::kSame, 1, 0, 0, ""},
+      {Verdict::kSlower, 0.625, 108, 216,
+       "takes 1.60 times as long as float32 here, because this processor multiplies 108 GFLOPS in "
+       "bf16 and 216 in float32; `--scheme auto`"},
+      {Verdict::kSlower, 0.8, 0, 216,
+       "takes 1.25 times as long as float32 here, because this processor has no instruction for "
+       "products in bf16; `--scheme auto`"}};
+  for (const Row& row : rows) {
+    Quantized done{.model = "m.onnx", .output = "m.etm"};
+    done.gain = Gain{.scheme = "bf16", .threads = 2};
+    done.gain->measured.verdict = row.verdict;
+    done.gain->measured.speedup = row.speedup;
+    done.gain->measured.a_ms = 8;
+    done.gain->measured.b_ms = 8 / row.speedup;
+    done.gain->narrow_gflops = row.bf16;
+    done.gain->fp32_gflops = row.fp32;
+    const Told told = Tell(done);
+    EXPECT_NE(told.text.find("ms beside 8.000 ms"), std::string::npos) << told.text;
+    EXPECT_NE(told.text.find("on 2 threads\n"), std::string::npos) << told.text;
+    EXPECT_EQ(told.json["gain"]["speedup"], row.speedup);
+    EXPECT_EQ(told.json["gain"]["threads"], 2);
+    ASSERT_EQ(told.log.empty(), row.warning.empty());
+    if (!told.log.empty()) {
+      EXPECT_NE(told.log[0].find(row.warning), std::string::npos) << told.log[0];
+    }
+  }
+  EXPECT_FALSE(Tell(Quantized()).json.contains("gain"));
+}
+
 }  // namespace
 }  // namespace evoq

@@ -10,6 +10,7 @@ extern const QuantMethod kMethodBf16 = {
     .precision = Precision::kBf16,
     .needs_calibration = false,
     .values = DType::kBfloat16,
+    .processor_decides = true,
     .run = [](Graph& graph, const Ranges&,
               const QuantizeOptions& options) { return ConvertToBf16(graph, options); },
 };
