@@ -1,0 +1,58 @@
+#include "base/amx.h"
+
+#include <gtest/gtest.h>
+
+#include <cerrno>
+
+namespace evoq {
+namespace {
+
+int Permit() { return 0; }
+int Deny() { return ENOSPC; }
+int NotAsked() {
+  ADD_FAILURE() << "asked for what is not there";
+  return 0;
+}
+
+// Which bits stand for what: Intel's Software Developer's Manual, volume 2, CPUID.
+TEST(Amx, IsUsedWhereProcessorAndSystemGiveAllOfIt) {
+  constexpr AmxWords kAll = {.features = 1u << 22 | 1u << 24 | 1u << 25,
+                             .registers = 1u << 17 | 1u << 18,
+                             .palettes = 1,
+                             .row_bytes = 64,
+                             .tiles = 8,
+                             .rows = 16};
+  const AmxAnswer all = JudgeAmx(kAll, Permit);
+  EXPECT_TRUE(all.usable);
+  EXPECT_EQ(all.hindrance, "");
+  // A processor without it, or without one of its parts, is no cause for a note.
+  for (const int bit : {22, 24, 25}) {
+    AmxWords words = kAll;
+    words.features &= ~(1u << bit);
+    const AmxAnswer answer = JudgeAmx(words, NotAsked);
+    EXPECT_FALSE(answer.usable) << bit;
+    EXPECT_EQ(answer.hindrance, "") << bit;
+  }
+  for (const int bit : {17, 18}) {
+    AmxWords words = kAll;
+    words.registers &= ~(uint64_t{1} << bit);
+    const AmxAnswer answer = JudgeAmx(words, NotAsked);
+    EXPECT_FALSE(answer.usable) << bit;
+    EXPECT_EQ(answer.hindrance, "the system does not keep the registers of its tiles") << bit;
+  }
+  AmxWords none = kAll;
+  none.palettes = none.row_bytes = none.tiles = none.rows = 0;
+  EXPECT_FALSE(JudgeAmx(none, NotAsked).usable);
+  EXPECT_EQ(JudgeAmx(none, NotAsked).hindrance,
+            "the processor announces it with 0 tiles of 0 rows of 0 bytes, expected 8 of 16 of 64");
+  AmxWords short_rows = kAll;
+  short_rows.row_bytes = 32;
+  EXPECT_FALSE(JudgeAmx(short_rows, NotAsked).usable);
+  const AmxAnswer denied = JudgeAmx(kAll, Deny);
+  EXPECT_FALSE(denied.usable);
+  EXPECT_EQ(denied.hindrance,
+            "the system refused to let the process use it: No space left on device");
+}
+
+}  // namespace
+}  // namespace evoq
