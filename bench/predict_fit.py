@@ -237,6 +237,7 @@ def families():
 
 
 ISAS = {
+    "AMX": "Isa::kAmx",
     "AVX512_BF16": "Isa::kAvx512",  # its constants serve both
     "AVX512": "Isa::kAvx512",
     "AVX2": "Isa::kAvx2",

@@ -2,8 +2,9 @@
 # evoq_ROOM_test from *_test.cc, a benchmark binary evoq_ROOM_bench from *_bench.cc. Files are found
 # by name, so that adding an operator, a kernel or a test never edits a build file. A room with a
 # CMakeLists.txt says its own.
-#   NAME_SET.cc, where SET is avx2, avx2_vnni, avx2_vnni_evex, avx512, neon, neon_dot, neon_i8mm or
-#   neon_bf16, is compiled for that instruction set, and only on its processor.
+#   NAME_SET.cc, where SET is avx2, avx2_vnni, avx2_vnni_evex, avx512, amx, amx_software, neon,
+#   neon_dot, neon_i8mm or neon_bf16, is compiled for that instruction set, and only on its
+#   processor.
 #   NAME_each.cc is compiled once for each instruction set of the processor, whose namespace it
 #   finds as EVOQ_ISA: scalar, avx2, avx512.
 
@@ -68,6 +69,8 @@ set(EVOQ_AVX2_VNNI_EVEX_FLAGS ${EVOQ_AVX2_FLAGS} -mavx512vl -mavx512vnni
                              -mprefer-vector-width=256)
 set(EVOQ_AVX512_FLAGS ${EVOQ_AVX2_FLAGS} -mavx512f -mavx512bw -mavx512vl -mavx512dq -mavx512vnni
                       -mprefer-vector-width=512)
+set(EVOQ_AMX_FLAGS ${EVOQ_AVX512_FLAGS} -mamx-tile -mamx-int8 -mamx-bf16)
+set(EVOQ_AMX_SOFTWARE_FLAGS ${EVOQ_AVX512_FLAGS})
 set(EVOQ_NEON_FLAGS -march=armv8-a)
 set(EVOQ_NEON_DOT_FLAGS -march=armv8.2-a+dotprod)
 set(EVOQ_NEON_I8MM_FLAGS -march=armv8.2-a+dotprod+i8mm)
@@ -123,7 +126,7 @@ endfunction()
 function(evoq_isa_files list_name)
   set(kept "")
   foreach(source IN LISTS ${list_name})
-    if(source MATCHES "_(avx2|avx2_vnni|avx2_vnni_evex|avx512)\\.cc$")
+    if(source MATCHES "_(avx2|avx2_vnni|avx2_vnni_evex|avx512|amx|amx_software)\\.cc$")
       set(isa ${CMAKE_MATCH_1})
       if(NOT CMAKE_SYSTEM_PROCESSOR MATCHES "x86_64|AMD64")
         continue()

@@ -20,7 +20,7 @@ import numpy as np
 
 LIBRARY = str(agree.BUILD / "include/libevoq_runtime.so")
 # docs/runtime.md says what it is made of.
-MOST_BYTES = 6_870_000
+MOST_BYTES = 6_950_000
 # What it may ask the loader for by itself.
 ALLOWED = r"lib(c|m|stdc\+\+|gcc_s|pthread|fmt|cpuinfo|zstd)\.so|ld-linux"
 # What must not come in through others either.
@@ -95,7 +95,9 @@ def check_parts(whole):
     sizes = {}
     for size, path in placed:
         room = re.search(r"libevoq_(\w+)\.a|$", path)[1] or "others"
-        isa = re.search(r"_(avx2_vnni_evex|avx2_vnni|avx2|avx512|scalar)\b|$", path)[1]
+        isa = re.search(
+            r"_(avx2_vnni_evex|avx2_vnni|avx2|avx512|amx_software|amx|scalar)\b|$", path
+        )[1]
         row = f"kernels {isa or 'for all'}" if room == "kernels" else room
         sizes[row] = sizes.get(row, 0) + int(size, 16)
     for row, size in sorted(sizes.items(), key=lambda item: -item[1]):

@@ -3,6 +3,11 @@
 #include <gtest/gtest.h>
 
 #include <cerrno>
+#include <cstdlib>
+#include <optional>
+#include <string>
+
+#include "base/isa.h"
 
 namespace evoq {
 namespace {
@@ -52,6 +57,19 @@ TEST(Amx, IsUsedWhereProcessorAndSystemGiveAllOfIt) {
   EXPECT_FALSE(denied.usable);
   EXPECT_EQ(denied.hindrance,
             "the system refused to let the process use it: No space left on device");
+}
+
+// A note says why, unless another set was asked for.
+TEST(Amx, Note) {
+  const char* const before = std::getenv("EVOQ_TARGET");
+  const std::optional<std::string> kept =
+      before ? std::optional<std::string>(before) : std::nullopt;
+  ::unsetenv("EVOQ_TARGET");
+  const std::string& why = AmxHere().hindrance;
+  EXPECT_EQ(IsaNote(), why.empty() ? "" : "AMX is not used: " + why);
+  ::setenv("EVOQ_TARGET", "SCALAR", 1);
+  EXPECT_EQ(IsaNote(), "");
+  kept ? ::setenv("EVOQ_TARGET", kept->c_str(), 1) : ::unsetenv("EVOQ_TARGET");
 }
 
 }  // namespace

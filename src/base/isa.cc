@@ -13,6 +13,7 @@
 #include <cstdlib>
 #include <iterator>
 
+#include "base/amx.h"
 #include "base/text.h"
 #include "base/version.h"
 
@@ -23,6 +24,7 @@ namespace {
 struct NamedIsa {
   const char* name;
   Isa isa;
+  bool only_by_name = false;  // never the choice for a machine
 };
 
 // Better ones first. A new one is a row here and rows in the kernel families that use it
@@ -34,9 +36,14 @@ constexpr NamedIsa kNamed[] = {{"NEON_BF16", Isa::kNeonBf16},
                                {"NEON", Isa::kNeon},
                                {"SCALAR", Isa::kScalar}};
 #else
-constexpr NamedIsa kNamed[] = {
-    {"AVX512_BF16", Isa::kAvx512Bf16},      {"AVX512", Isa::kAvx512}, {"AVX2_VNNI", Isa::kAvx2Vnni},
-    {"AVX2_VNNI_EVEX", Isa::kAvx2VnniEvex}, {"AVX2", Isa::kAvx2},     {"SCALAR", Isa::kScalar}};
+constexpr NamedIsa kNamed[] = {{"AMX", Isa::kAmx},
+                               {"AVX512_BF16", Isa::kAvx512Bf16},
+                               {"AMX_SOFTWARE", Isa::kAmxSoftware, true},
+                               {"AVX512", Isa::kAvx512},
+                               {"AVX2_VNNI", Isa::kAvx2Vnni},
+                               {"AVX2_VNNI_EVEX", Isa::kAvx2VnniEvex},
+                               {"AVX2", Isa::kAvx2},
+                               {"SCALAR", Isa::kScalar}};
 #endif
 
 struct FeatureTest {
@@ -66,6 +73,8 @@ constexpr FeatureTest kTests[] = {
     {Isa::kFeatureAvxVnni, HasAvxVnni},
     {Isa::kFeatureEvexVnni,
      [] { return cpuinfo_has_x86_avx512vl() && cpuinfo_has_x86_avx512vnni(); }},
+    {Isa::kFeatureAmx, [] { return AmxHere().usable; }},
+    {Isa::kFeatureAmxSoftware, [] { return true; }},
 };
 #elif defined(__aarch64__)
 constexpr FeatureTest kTests[] = {
@@ -77,15 +86,6 @@ constexpr FeatureTest kTests[] = {
 #else
 constexpr std::span<const FeatureTest> kTests;
 #endif
-
-Isa MachineFeatures() {
-  Isa machine;
-  if (!cpuinfo_initialize()) return machine;
-  for (const FeatureTest& test : kTests) {
-    if (test.present()) machine.features |= test.feature;
-  }
-  return machine;
-}
 
 }  // namespace
 
@@ -121,8 +121,12 @@ std::string IsaNames() {
 }
 
 bool IsaSupported(Isa isa) {
-  static const Isa machine = MachineFeatures();
-  return machine.Has(isa);
+  if (!cpuinfo_initialize()) return Isa().Has(isa);
+  Isa found;  // of the features in question: AMX asks the system, which others need not do
+  for (const FeatureTest& test : kTests) {
+    if ((isa.features & test.feature) != 0 && test.present()) found.features |= test.feature;
+  }
+  return found.Has(isa);
 }
 
 Result<Isa> SelectIsa() {
@@ -130,11 +134,20 @@ Result<Isa> SelectIsa() {
     const std::optional<Isa> isa = IsaFromName(wanted);
     if (!isa) return Fail(ErrorCode::kUsage, "EVOQ_TARGET={}: expected {}", wanted, IsaNames());
     if (IsaSupported(*isa)) return *isa;
-    return Fail(ErrorCode::kUsage, "EVOQ_TARGET={}: this machine ({}) does not have it", wanted,
-                CpuName());
+    const std::string why = isa->Has(Isa{Isa::kFeatureAmx}) ? AmxHere().hindrance : "";
+    return Fail(ErrorCode::kUsage, "EVOQ_TARGET={}: this machine ({}) does not have it{}{}", wanted,
+                CpuName(), why.empty() ? "" : ": ", why);
   }
-  const auto all = AllIsas();
-  return *std::find_if(all.begin(), all.end(), IsaSupported);
+  const auto* const best = std::find_if(
+      std::begin(kNamed), std::end(kNamed),
+      [](const NamedIsa& named) { return !named.only_by_name && IsaSupported(named.isa); });
+  return best->isa;
+}
+
+std::string IsaNote() {
+  const char* const wanted = std::getenv("EVOQ_TARGET");
+  if ((wanted != nullptr && *wanted != '\0') || AmxHere().hindrance.empty()) return "";
+  return fmt::format("AMX is not used: {}", AmxHere().hindrance);
 }
 
 int64_t LargestCacheBytes() {

@@ -17,15 +17,17 @@ struct Isa {
   uint32_t features = 0;  // bits of Feature
 
   enum Feature : uint32_t {
-    kFeatureAvx2 = 1 << 0,        // AVX2, FMA, F16C
-    kFeatureAvx512 = 1 << 1,      // AVX-512 F, BW, VL, DQ and VNNI
-    kFeatureAvx512Bf16 = 1 << 2,  // products of bfloat16 pairs
-    kFeatureAvxVnni = 1 << 3,     // AVX-VNNI: products of four bytes in 256 bits, without AVX-512
-    kFeatureEvexVnni = 1 << 4,    // the same in AVX-512's encoding
-    kFeatureNeon = 1 << 5,        // Arm, 64 bit: always there
-    kFeatureNeonDot = 1 << 6,     // dot products of four signed bytes
-    kFeatureNeonI8mm = 1 << 7,    // 2 x 2 products of eight bytes, of either sign
-    kFeatureNeonBf16 = 1 << 8,    // dot products of bfloat16 pairs
+    kFeatureAvx2 = 1 << 0,          // AVX2, FMA, F16C
+    kFeatureAvx512 = 1 << 1,        // AVX-512 F, BW, VL, DQ and VNNI
+    kFeatureAvx512Bf16 = 1 << 2,    // products of bfloat16 pairs
+    kFeatureAvxVnni = 1 << 3,       // AVX-VNNI: products of four bytes in 256 bits, without AVX-512
+    kFeatureEvexVnni = 1 << 4,      // the same in AVX-512's encoding
+    kFeatureNeon = 1 << 5,          // Arm, 64 bit: always there
+    kFeatureNeonDot = 1 << 6,       // dot products of four signed bytes
+    kFeatureNeonI8mm = 1 << 7,      // 2 x 2 products of eight bytes, of either sign
+    kFeatureNeonBf16 = 1 << 8,      // dot products of bfloat16 pairs
+    kFeatureAmx = 1 << 9,           // AMX tiles, int8 and bfloat16, that the system lets us use
+    kFeatureAmxSoftware = 1 << 10,  // the same tiles in plain C++ (kernels/amx/software.h)
   };
 
   constexpr bool Has(Isa needs) const { return (features & needs.features) == needs.features; }
@@ -33,6 +35,7 @@ struct Isa {
 
   // The sets that have a name.
   static const Isa kScalar, kAvx2, kAvx2Vnni, kAvx2VnniEvex, kAvx512, kAvx512Bf16;
+  static const Isa kAmx, kAmxSoftware;
   static const Isa kNeon, kNeonDot, kNeonI8mm, kNeonBf16;
 };
 inline constexpr Isa Isa::kScalar{};  // plain C++, everywhere: the definition of every result
@@ -43,6 +46,9 @@ inline constexpr Isa Isa::kAvx2Vnni{kFeatureAvx2 | kFeatureAvxVnni};
 inline constexpr Isa Isa::kAvx2VnniEvex{kFeatureAvx2 | kFeatureEvexVnni};
 inline constexpr Isa Isa::kAvx512{kFeatureAvx2 | kFeatureAvx512};
 inline constexpr Isa Isa::kAvx512Bf16{kFeatureAvx2 | kFeatureAvx512 | kFeatureAvx512Bf16};
+inline constexpr Isa Isa::kAmx{kFeatureAvx2 | kFeatureAvx512 | kFeatureAvx512Bf16 | kFeatureAmx};
+// AMX's kernels where only AVX-512 is, to test them: slow, and chosen by EVOQ_TARGET only.
+inline constexpr Isa Isa::kAmxSoftware{kFeatureAvx2 | kFeatureAvx512 | kFeatureAmxSoftware};
 inline constexpr Isa Isa::kNeon{kFeatureNeon};
 inline constexpr Isa Isa::kNeonDot{kFeatureNeon | kFeatureNeonDot};
 inline constexpr Isa Isa::kNeonI8mm{kFeatureNeon | kFeatureNeonDot | kFeatureNeonI8mm};
@@ -52,13 +58,14 @@ inline constexpr Isa Isa::kNeonBf16{kFeatureNeon | kFeatureNeonDot | kFeatureNeo
 // The named sets of this architecture, better ones first; the last one is kScalar.
 std::span<const Isa> AllIsas();
 
-// "SCALAR", "AVX2", "AVX2_VNNI_EVEX", "AVX2_VNNI", "AVX512", "AVX512_BF16", on Arm "SCALAR",
-// "NEON", "NEON_DOT", "NEON_I8MM", "NEON_BF16": the spelling of EVOQ_TARGET, of the best named set
-// that `isa` has.
+// "SCALAR", "AVX2", "AVX2_VNNI_EVEX", "AVX2_VNNI", "AVX512", "AMX_SOFTWARE", "AVX512_BF16", "AMX",
+// on Arm "SCALAR", "NEON", "NEON_DOT", "NEON_I8MM", "NEON_BF16": the spelling of EVOQ_TARGET, of
+// the best named set that `isa` has.
 const char* IsaName(Isa isa);
 // The set of this name, nothing where there is none.
 std::optional<Isa> IsaFromName(std::string_view name);
-// "SCALAR, AVX2, AVX2_VNNI_EVEX, AVX2_VNNI, AVX512 or AVX512_BF16", for messages.
+// "SCALAR, AVX2, AVX2_VNNI_EVEX, AVX2_VNNI, AVX512, AMX_SOFTWARE, AVX512_BF16 or AMX", for
+// messages.
 std::string IsaNames();
 
 // Whether this machine can run it.
@@ -67,6 +74,8 @@ bool IsaSupported(Isa isa);
 // The best named set of this machine, or the one that EVOQ_TARGET names.
 // Errors: kUsage when EVOQ_TARGET is misspelled or names what the machine lacks.
 Result<Isa> SelectIsa();
+// Why SelectIsa leaves out what the processor announces, for a note: a sentence, or empty.
+std::string IsaNote();
 
 // What measured times hold for: processor, instruction set and version of evoq.
 std::string MachineName(Isa isa);

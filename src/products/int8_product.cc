@@ -14,7 +14,7 @@
 namespace evoq {
 namespace {
 
-constexpr int64_t kRows = 112;       // of a task: whole tiles of 14, 8, 7, 4, 2 rows
+constexpr int64_t kRows = 112;       // of a task: whole tiles of 16, 14, 8, 7, 4, 2 rows
 constexpr int64_t kSumColumns = 64;  // of a task that adds to c, at once
 constexpr int64_t kTasksPerThread = 4;
 
@@ -94,8 +94,8 @@ class Product {
       : p_(product),
         isa_(isa),
         workspace_(workspace),
-        tiles_(Int8TileFor(isa)),
-        depth_(RoundUp(p_.k, 4)) {}
+        depth_(RoundUp(p_.k, 4)),
+        tiles_(*TilesFor(Int8TileFor(isa), {p_.m, depth_}).tiles) {}
 
   void Run() {
     const bool packs = p_.packed == nullptr, copies = CopiesA();
@@ -219,8 +219,8 @@ class Product {
   const ProductInt8& p_;
   const Isa isa_;
   Workspace& workspace_;
-  const Int8TileDef& tiles_;
   const int64_t depth_;
+  const Int8TileDef& tiles_;
   int panels_of_tile_ = 1;
   const int8_t* panels_ = nullptr;
   const int32_t *bias_ = nullptr, *zeros_ = nullptr;

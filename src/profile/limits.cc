@@ -140,6 +140,7 @@ double ForkNs(int threads) {
 const PeakLoops& LoopsOf(Isa isa) {
 #if defined(__x86_64__)
   static const IsaRow<PeakLoops> kRows[] = {
+      {.needs = Isa::kAmx, .table = &AmxPeakLoops()},
       {.needs = Isa::kAvx512, .table = &Avx512PeakLoops()},
       {.needs = Isa::kAvx2Vnni, .table = &Avx2VnniPeakLoops()},
       {.needs = Isa::kAvx2VnniEvex, .table = &Avx2VnniEvexPeakLoops()},

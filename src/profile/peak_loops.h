@@ -19,5 +19,6 @@ const PeakLoops& Avx2PeakLoops();
 const PeakLoops& Avx2VnniPeakLoops();
 const PeakLoops& Avx2VnniEvexPeakLoops();
 const PeakLoops& Avx512PeakLoops();
+const PeakLoops& AmxPeakLoops();
 
 }  // namespace evoq

@@ -156,6 +156,7 @@ Result<Explanation> Explain(const ExplainJob& job, const Follow& follow) {
 Told Tell(const Explanation& e) {
   const Program& program = e.model.executor->program();
   Told told;
+  if (const std::string note = IsaNote(); !note.empty()) told.log.push_back("note: " + note);
   told.text = PrintableLines(ToText(e.model.profile, e.limits));
   if (!e.in_partitions.empty())
     told.text += FormatPrintable(

@@ -15,6 +15,7 @@ VerbRun Declare(const VerbOptions&, const CommonOptions& common) {
         MeasureMachine(isa, common.threads > 0 ? common.threads : PhysicalCores());
     Out("{}, {}, {} thread{}\n", limits.cpu, IsaName(limits.isa), limits.threads,
         limits.threads == 1 ? "" : "s");
+    if (const std::string note = IsaNote(); !note.empty()) Log("note: {}", note);
     Out("int8     {:8.1f} GOPS\n", limits.int8_gops);
     Out("bfloat16 {:8.1f} GFLOPS\n", limits.bf16_gflops);
     Out("float32  {:8.1f} GFLOPS\n", limits.fp32_gflops);

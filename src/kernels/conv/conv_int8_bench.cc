@@ -10,6 +10,7 @@
 
 #include "base/aligned.h"
 #include "base/check.h"
+#include "kernels/gemm/int8_block.h"
 #include "kernels/gemm/int8_linear.h"
 #include "kernels/gemm/int8_problem.h"
 
@@ -26,11 +27,11 @@ double MeasurePeak(int threads) {
   for (int round = 0; round < 20; ++round) {
     const auto start = std::chrono::steady_clock::now();
     pool.ParallelFor(threads, 1, [&](int64_t begin, int64_t end) {
-      alignas(64) uint8_t x[16 * 4 * kGroups] = {};
+      alignas(64) uint8_t x[64 * 4 * kGroups] = {};
       alignas(64) int8_t w[2 * 64 * kGroups] = {};
-      alignas(64) int32_t bias[32] = {}, y[16 * 32];
-      const uint8_t* pointers[16];
-      for (int r = 0; r < 16; ++r) pointers[r] = x + 4 * kGroups * r;
+      alignas(64) int32_t bias[32] = {}, y[64 * 32];
+      const uint8_t* pointers[64];
+      for (int r = 0; r < 64; ++r) pointers[r] = x + 4 * kGroups * r;
       Int8Tile tile = {};
       tile.rows = pointers;
       tile.taps = 1;
@@ -44,6 +45,7 @@ double MeasurePeak(int threads) {
       tile.y = reinterpret_cast<uint8_t*>(y);
       tile.y_stride = 128;
       tile.output = Int8Output::kInt32;
+      const Int8TileTask task(isa, tile);
       for (int64_t i = begin * kTaps; i < end * kTaps; ++i) isa.run(tile);
       benchmark::DoNotOptimize(y[0]);
     });

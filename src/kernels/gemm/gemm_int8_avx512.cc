@@ -204,14 +204,21 @@ void Pointers(const Int8PointerRun& run) {
   }
 }
 
-constexpr Int8RowTable kRowTable = {
+}  // namespace
+
+void FinishInt8Avx512(const Int8Tile& tile, int32_t* sums) {
+  auto* const vectors = reinterpret_cast<__m512i*>(sums);
+  if (tile.panel_count == 1) return FinishTile<1>(tile, vectors);
+  if (tile.panel_count == 2) return FinishTile<2>(tile, vectors);
+  FinishTile<4>(tile, vectors);
+}
+
+const Int8RowTable kInt8RowsAvx512 = {
     .depthwise = Depthwise,
     .sum_rows = SumRows,
     .pointers = Pointers,
     .expand3 = Expand3,
 };
-
-}  // namespace
 
 const Int8TileDef kInt8TileAvx512 = {
     .name = "avx512",
@@ -220,7 +227,7 @@ const Int8TileDef kInt8TileAvx512 = {
     .takes_lanes = true,
     .takes_range = true,
     .run = RunTile,
-    .rows = &kRowTable,
+    .rows = &kInt8RowsAvx512,
 };
 
 }  // namespace evoq

@@ -261,7 +261,7 @@ template <int kPanels>
 enum class End { kAny, kBytes, kBytesWithResidual, kInts, kFloats };
 inline constexpr int kEnds = 5;
 
-End EndOf(const Int8Tile& tile) {
+inline End EndOf(const Int8Tile& tile) {
   const bool whole = (tile.first_mask & tile.last_mask & 0xffff) == 0xffff;
   if (!whole) return End::kAny;
   if (tile.output == Int8Output::kInt32) return End::kInts;

@@ -49,8 +49,9 @@ struct Int8Tile {
   // excess[i].delta, excess_begin[17 p + n] <= i < excess_begin[17 p + n + 1].
   const Int8Excess* excess;
   const uint32_t* excess_begin;
-  int64_t prefetch;  // a tile may fetch the panel at weights + prefetch into the L2 cache; 0:
-                     // nothing to fetch
+  int64_t prefetch;     // a tile may fetch the panel at weights + prefetch into the L2 cache; 0:
+                        // nothing to fetch
+  int32_t step_groups;  // what Int8TileDef::begin has put here
 
   int32_t row_count;    // 1 .. Int8TileDef::max_rows[panel_count]
   int32_t panel_count;  // 1 .. Int8TileDef::max_panels
@@ -118,7 +119,7 @@ struct Int8RowTable {
 
 extern const Int8RowTable kInt8RowsScalar;
 #if defined(__x86_64__)
-extern const Int8RowTable kInt8RowsAvx2;
+extern const Int8RowTable kInt8RowsAvx2, kInt8RowsAvx512;
 #endif
 
 // What one instruction set offers.
@@ -136,6 +137,16 @@ struct Int8TileDef {
   // Pairs of 16 columns x 4 weights, bit i for the weights 2 i and 2 i + 1, whose products with two
   // bytes may leave int16.
   uint32_t (*unsafe_pairs)(const int8_t* w);
+  // Rows are computed so many at a time: a tile of fewer costs as much.
+  int row_step = 1;
+  // Not null: called on the thread that runs tiles, before the first and after the last one of the
+  // same taps and groups_of_4 (Int8TileTask). The tiles are copies of what `begin` was given.
+  void (*begin)(Int8Tile& tile) = nullptr;
+  void (*end)() = nullptr;
+  // Not null: the tiles of products of fewer rows or fewer bytes along K, and of those with lanes
+  // (TilesFor, kernels/gemm/int8_block.h).
+  const Int8TileDef* small = nullptr;
+  int64_t least_rows = 1, least_depth = 1;
 };
 
 inline constexpr int64_t kMaxBoundedGroups =
@@ -144,6 +155,12 @@ inline constexpr int64_t kMaxBoundedGroups =
 #define EVOQ_INT8_TILE(needs, def) extern const Int8TileDef def;
 #include "kernels/gemm/int8_tiles.inc"
 #undef EVOQ_INT8_TILE
+
+#if defined(__x86_64__)
+// The epilogue of a tile with AVX-512. sums: of row r and panel p, 16 numbers with their bias at
+// 16 * (r * panel_count + p); 64-byte aligned, room for a multiple of 64 numbers; changed.
+void FinishInt8Avx512(const Int8Tile& tile, int32_t* sums);
+#endif
 
 // The epilogue of row `row` in plain C++, for columns first <= n < last; acc[n] is the sum before
 // the bias.

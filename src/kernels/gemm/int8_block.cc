@@ -6,7 +6,27 @@
 
 namespace evoq {
 
+Int8TileChoice TilesFor(const Int8TileDef& best, const Int8Use& use) {
+  Int8TileChoice choice = {&best};
+  while (choice.tiles->small != nullptr) {
+    const char* const why = use.smallest                              ? ""
+                            : use.lanes && !choice.tiles->takes_lanes ? "for narrow groups"
+                            : use.rows < choice.tiles->least_rows     ? "for few rows"
+                            : use.depth < choice.tiles->least_depth   ? "for short rows"
+                                                                      : nullptr;
+    if (why == nullptr) break;
+    choice = {choice.tiles->small, why};
+  }
+  return choice;
+}
+
+int TileRows(const Int8TileDef& tiles, int panels, int64_t rows) {
+  const int64_t even = CeilDiv(rows, CeilDiv(rows, tiles.max_rows[panels]));
+  return static_cast<int>(RoundUp(even, tiles.row_step));
+}
+
 void RunInt8Block(const Int8TileDef& tiles, const Int8Block& block, Int8Tile tile) {
+  const Int8TileTask task(tiles, tile);
   const Int8Tile base = tile;
   const int64_t y_bytes = tile.output == Int8Output::kInt8 ? 1 : 4,
                 residual_bytes = tile.residual_type == Int8Residual::kFloat32 ? 4 : 1;
@@ -21,8 +41,7 @@ void RunInt8Block(const Int8TileDef& tiles, const Int8Block& block, Int8Tile til
     tile.bias = base.bias + column;
     if (base.multiplier != nullptr) tile.multiplier = base.multiplier + column;
     if (base.w_zero != nullptr) tile.w_zero = base.w_zero + column;
-    const int64_t most = tiles.max_rows[tile.panel_count],
-                  height = CeilDiv(block.count, CeilDiv(block.count, most));
+    const int64_t height = TileRows(tiles, tile.panel_count, block.count);
     for (int64_t row = 0; row < block.count; row += tile.row_count) {
       tile.row_count = static_cast<int32_t>(std::min(height, block.count - row));
       tile.row_stride = tile.row_count;
@@ -39,6 +58,7 @@ void RunInt8Block(const Int8TileDef& tiles, const Int8Block& block, Int8Tile til
 void SumInt8Columns(const Int8TileDef& tiles, const int8_t* weights, int64_t panel_bytes,
                     int64_t panels, const uint8_t* ones, int32_t* sums) {
   static constexpr int32_t kNone[16] = {};
+  const Int8TileDef& one_row = *TilesFor(tiles, {1, panel_bytes / 16}).tiles;
   Int8Tile tile = {};
   tile.rows = &ones;
   tile.taps = tile.row_stride = 1;
@@ -48,10 +68,11 @@ void SumInt8Columns(const Int8TileDef& tiles, const int8_t* weights, int64_t pan
   tile.bias = kNone;
   tile.output = Int8Output::kInt32;
   tile.prefetch = 2048;
+  const Int8TileTask task(one_row, tile);
   for (int64_t panel = 0; panel < panels; ++panel) {
     tile.weights = weights + panel * panel_bytes;
     tile.y = reinterpret_cast<uint8_t*>(sums + 16 * panel);
-    tiles.run(tile);
+    one_row.run(tile);
   }
 }
 

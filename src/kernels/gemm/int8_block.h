@@ -1,9 +1,46 @@
-// Dense rows by packed columns, tile by tile: what products of two computed operands share.
+// What drivers of integer tiles share: the choice of tiles, what stands around them, and dense rows
+// by packed columns, tile by tile.
 #pragma once
 
 #include "kernels/gemm/gemm_int8_tile.h"
 
 namespace evoq {
+
+// What decides which tiles compute a product.
+struct Int8Use {
+  int64_t rows;
+  int64_t depth;          // bytes along K, of all taps
+  bool lanes = false;     // Int8Tile::lanes
+  bool smallest = false;  // not the tiles of the best instruction, whatever the product
+};
+
+struct Int8TileChoice {
+  const Int8TileDef* tiles;
+  // Of a product that `best` leaves to smaller tiles, which kind it is: "for few rows". Or empty.
+  const char* why = "";
+};
+
+// The tiles of a product on a machine whose best ones are `best`.
+Int8TileChoice TilesFor(const Int8TileDef& best, const Int8Use& use);
+
+// Stands around a thread's tiles, which are copies of `tile` as it is then, or of copies.
+class Int8TileTask {
+ public:
+  Int8TileTask(const Int8TileDef& tiles, Int8Tile& tile) : end_(tiles.end) {
+    if (tiles.begin != nullptr) tiles.begin(tile);
+  }
+  ~Int8TileTask() {
+    if (end_ != nullptr) end_();
+  }
+  Int8TileTask(const Int8TileTask&) = delete;
+  Int8TileTask& operator=(const Int8TileTask&) = delete;
+
+ private:
+  void (*end_)();
+};
+
+// The height of tiles that cut so many rows nearly evenly.
+int TileRows(const Int8TileDef& tiles, int panels, int64_t rows);
 
 struct Int8Block {
   const uint8_t* const* rows;  // of whole groups of four bytes
@@ -17,7 +54,7 @@ struct Int8Block {
 void RunInt8Block(const Int8TileDef& tiles, const Int8Block& block, Int8Tile tile);
 
 // sums[16 p + n] = the sum of column n of panel p, of `panels` panels: products with `ones`,
-// panel_bytes / 16 times 1.
+// panel_bytes / 16 times 1. `tiles`: the best ones.
 void SumInt8Columns(const Int8TileDef& tiles, const int8_t* weights, int64_t panel_bytes,
                     int64_t panels, const uint8_t* ones, int32_t* sums);
 

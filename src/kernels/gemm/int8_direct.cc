@@ -4,6 +4,7 @@
 #include <cstring>
 
 #include "base/math.h"
+#include "kernels/gemm/int8_block.h"
 #include "kernels/gemm/int8_linear.h"
 
 namespace evoq {
@@ -144,7 +145,9 @@ Result<BoundKernel> BindInt8Direct(Int8LinearSpec spec, const BindOptions& optio
   if (!spec.weights.layout().empty())
     return InvalidInput("weights have layout '{}', expected plain ones", spec.weights.layout());
   Int8Rows rows(spec.geometry, spec.geometry.group_channels(), spec.x_signed, false);
-  Int8Direct direct{std::move(spec), std::move(rows), &Int8TileFor(options.isa)};
+  const Int8Use use = {.rows = rows.count(), .depth = 1, .smallest = true};
+  Int8Direct direct{std::move(spec), std::move(rows),
+                    TilesFor(Int8TileFor(options.isa), use).tiles};
   direct.PrepareWeights();
   const int64_t column_bytes = RoundUp(4 * direct.spec.geometry.out_channels, 64);
   // Pieces shorter than what waking a thread costs are not worth cutting.

@@ -13,7 +13,7 @@ namespace {
 
 constexpr int64_t kPointerBytes = 64 << 10;  // pointers of one block of rows
 constexpr int64_t kTilesPerWeights = 24;
-constexpr int64_t kMaxTileRows = 16;
+constexpr int64_t kMaxTileRows = 64;
 
 struct Int8Linear {
   Int8LinearSpec spec;
@@ -131,7 +131,8 @@ void AddZeroTerm(std::span<const int32_t> weight_sum, int32_t x_zero, const int3
 void Int8Linear::PrepareLanes() {
   const Int8Geometry& g = spec.geometry;
   const int64_t columns = g.group_columns();
-  if (!isa->takes_lanes || g.group == 1 || columns > 8 || 16 % columns != 0 || !w_zero.empty())
+  if (!TilesFor(*isa, {rows.count(), weights.panel_bytes / 16, true}).tiles->takes_lanes ||
+      g.group == 1 || columns > 8 || 16 % columns != 0 || !w_zero.empty())
     return;
   if (16 / columns * weights.groups_of_4 > 16) return;
   for (int64_t n = 0; n < 16; ++n)
@@ -150,13 +151,14 @@ void Int8Linear::PrepareBounded() {
 }
 
 // Tall tiles for many rows; wide ones for few rows, and where rows would evict one another from the
-// L1 cache.
+// L1 cache, unless tiles take a row's lines whole.
 void Int8Linear::ChooseTile(const CpuModel& cpu, int panels_wanted) {
   const int64_t stride = rows.pixel_bytes() * spec.geometry.stride[2];
   const bool crowded =
-      stride % cpu.l1_alias_bytes == 0 ||
-      (stride % (cpu.l1_alias_bytes / 2) == 0 && rows.tap_bytes() > 64) ||
-      spec.geometry.out_channels * spec.epilogue.y_bytes() % cpu.l1_alias_bytes == 0;
+      isa->row_step == 1 &&
+      (stride % cpu.l1_alias_bytes == 0 ||
+       (stride % (cpu.l1_alias_bytes / 2) == 0 && rows.tap_bytes() > 64) ||
+       spec.geometry.out_channels * spec.epilogue.y_bytes() % cpu.l1_alias_bytes == 0);
   const int64_t panels = lanes.empty() ? CeilDiv(group_columns(), 16) : 1;
   tile_panels = static_cast<int>(std::min<int64_t>(panels >= 2 ? 2 : 1, isa->max_panels));
   const int64_t count = std::max<int64_t>(1, rows.count());
@@ -165,8 +167,7 @@ void Int8Linear::ChooseTile(const CpuModel& cpu, int panels_wanted) {
   if (isa->max_panels >= 4 && panels >= 4 && few) tile_panels = 4;
   if (panels_wanted > 0 && panels_wanted <= isa->max_panels && panels > panels_wanted / 2)
     tile_panels = panels_wanted;
-  tile_rows = static_cast<int>(
-      CeilDiv(count, CeilDiv(count, isa->max_rows[tile_panels])));  // tiles of nearly equal height
+  tile_rows = TileRows(*isa, tile_panels, count);
 }
 
 // Cuts the blocks further, and panels into splits.
@@ -324,6 +325,7 @@ void Int8Linear::FinishItem(const Int8Tile& base, int64_t block, int64_t group, 
 
 void Int8Linear::RunPart(Int8Tile base, const Int8Rows::Input& input, int64_t begin, int64_t end,
                          std::byte* scratch) const {
+  const Int8TileTask task(*isa, base);
   auto* pointers = reinterpret_cast<const uint8_t**>(scratch);
   auto* row_sums =
       reinterpret_cast<int32_t*>(scratch + RoundUp(8 * block_rows * rows.pointers_per_row(), 64));
@@ -427,18 +429,22 @@ Result<BoundKernel> BindInt8Linear(Int8LinearSpec spec, const BindOptions& optio
   if (linear.spec.x_zero_input < 0)
     AddZeroTerm(linear.weight_sum, linear.stored_zero(), linear.bias.data(), linear.bias.data());
   linear.DropWhatIsFolded();
+  const Int8Variant choice = ParseInt8Variant(options.variant);
+  linear.PrepareLanes();
+  const Int8TileChoice tiles = TilesFor(*linear.isa, {linear.rows.count(), weights.panel_bytes / 16,
+                                                      !linear.lanes.empty(), choice.smallest});
+  linear.isa = tiles.tiles;
   linear.range_in_tile =
       linear.spec.finish.range && linear.isa->takes_range && !linear.spec.finish.curve;
   if (linear.range_in_tile) linear.spec.finish.range = false;
   linear.writes_range = linear.spec.finish.range || linear.range_in_tile;
-  linear.PrepareLanes();
   linear.PrepareBounded();
-  const Int8Variant choice = ParseInt8Variant(options.variant);
   linear.ChooseTile(*options.cpu, choice.panels);
   linear.ChooseBlocks(options, choice);
   KernelPlan plan{.code = linear.isa->name,
                   .tile_rows = linear.tile_rows,
-                  .tile_columns = 16 * linear.tile_panels};
+                  .tile_columns = 16 * linear.tile_panels,
+                  .method = tiles.why};
   const size_t scratch = linear.scratch_bytes();
   return BoundKernel::Of(std::move(linear), scratch, std::move(plan));
 }

@@ -1,26 +1,55 @@
 // The tiles of every instruction set of this machine against those of plain C++, each way that they
 // end.
 #include <gtest/gtest.h>
+#include <sys/mman.h>
+#include <unistd.h>
 
+#include <algorithm>
 #include <random>
 #include <string>
 #include <vector>
 
-#include "base/aligned.h"
+#include "base/check.h"
 #include "base/isa.h"
+#include "kernels/amx/emulator_testing.h"
+#include "kernels/gemm/int8_block.h"
 #include "kernels/gemm/int8_linear.h"
 
 namespace evoq {
 namespace {
+
+// Bytes behind which memory begins that may not be touched.
+class Guarded {
+ public:
+  explicit Guarded(size_t bytes) : size_(bytes) {
+    const auto page = static_cast<size_t>(sysconf(_SC_PAGESIZE));
+    mapped_ = (bytes + page - 1) / page * page + page;
+    base_ = static_cast<uint8_t*>(
+        mmap(nullptr, mapped_, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0));
+    EVOQ_CHECK(base_ != MAP_FAILED && mprotect(base_ + mapped_ - page, page, PROT_NONE) == 0);
+    data_ = base_ + mapped_ - page - bytes;
+  }
+  ~Guarded() { munmap(base_, mapped_); }
+  Guarded(const Guarded&) = delete;
+  Guarded& operator=(const Guarded&) = delete;
+
+  uint8_t* data() const { return data_; }
+  uint8_t* begin() const { return data_; }
+  uint8_t* end() const { return data_ + size_; }
+
+ private:
+  uint8_t *base_, *data_;
+  size_t size_, mapped_;
+};
 
 // A tile of random operands, and what is computed of it.
 struct Operands {
   std::mt19937 random;
   int rows, panels;
   int64_t groups, taps;
-  std::vector<uint8_t> x;
-  AlignedBuffer weights;
+  Guarded x, weights;
   std::vector<const uint8_t*> pointers;
+  std::vector<int64_t> tap_offsets;
   std::vector<int32_t> bias, zeros, row_sums;
   std::vector<float> multiplier, offset;
   std::vector<uint8_t> residual, y;
@@ -35,8 +64,7 @@ struct Operands {
         x(static_cast<size_t>(rows * taps * groups * 4)),
         weights(static_cast<size_t>(panels * taps * groups * 64)) {
     for (uint8_t& v : x) v = random() % 4 == 0 ? 255 : static_cast<uint8_t>(random());
-    for (size_t i = 0; i < weights.size(); ++i)
-      weights.data()[i] = static_cast<std::byte>(random() % 4 == 0 ? 0x80 : random());
+    for (uint8_t& v : weights) v = random() % 4 == 0 ? 0x80 : static_cast<uint8_t>(random());
     for (int64_t i = 0; i < rows * taps; ++i) pointers.push_back(x.data() + i * groups * 4);
     for (int n = 0; n < 16 * panels; ++n) {
       bias.push_back(static_cast<int32_t>(random() % 20001) - 10000);
@@ -71,10 +99,23 @@ struct Operands {
     tile.high = 120;
   }
 
+  // Rows that lie anywhere, as those of convolutions do, in place of one behind the other.
+  void Scatter() { std::shuffle(pointers.begin(), pointers.end(), random); }
+  // One pointer for a row, at one distance, behind which its taps lie in reverse.
+  void OffsetTaps() {
+    pointers.clear();
+    for (int r = 0; r < rows; ++r) pointers.push_back(x.data() + r * taps * groups * 4);
+    for (int64_t t = 0; t < taps; ++t) tap_offsets.push_back((taps - 1 - t) * groups * 4);
+    tile.rows = pointers.data();
+    tile.row_stride = 0;
+    tile.tap_offsets = tap_offsets.data();
+  }
+
   // The bytes that `def` writes, in memory that is not zero.
   std::vector<uint8_t> Run(const Int8TileDef& def) {
     y.assign(static_cast<size_t>(64 * panels * rows), 0xa5);
     tile.y = y.data();
+    const Int8TileTask task(def, tile);
     def.run(tile);
     return y;
   }
@@ -84,7 +125,7 @@ void ExpectLikePlain(const Int8TileDef& def) {
   uint32_t seed = 1;
   for (const int panels : {1, 2, 4}) {
     for (int rows = 1; panels <= def.max_panels && rows <= def.max_rows[panels]; ++rows) {
-      for (const int64_t groups : {1, 2, 7, 33}) {
+      for (const int64_t groups : {1, 2, 7, 16, 17, 20, 33}) {
         for (const int kind : {0, 1, 2, 3, 4, 5, 6}) {
           Operands o(rows, panels, groups, kind % 2 == 0 ? 1 : 3, seed++);
           o.tile.output = kind < 4    ? Int8Output::kInt8
@@ -103,6 +144,8 @@ void ExpectLikePlain(const Int8TileDef& def) {
           if (kind == 5) o.tile.last_mask = 0x07ff;
           if (kind == 0) o.tile.first_mask = 0xfff8;
           o.tile.prefetch = kind == 0 ? 64 : 0;
+          if (kind == 1 || kind == 4) o.Scatter();
+          if (kind == 5) o.OffsetTaps();
           const std::vector<uint8_t> plain = o.Run(kInt8TileScalar);
           EXPECT_EQ(o.Run(def), plain) << def.name << ": " << rows << " rows, " << panels
                                        << " panels, " << groups << " groups, kind " << kind;
@@ -112,11 +155,36 @@ void ExpectLikePlain(const Int8TileDef& def) {
   }
 }
 
-TEST(Int8Tiles, OfEveryInstructionSet) {
-  for (const IsaRow<Int8TileDef>& row : kInt8TileRows) {
-    if (IsaSupported(row.needs)) ExpectLikePlain(*row.table);
+// Rows at one distance, but for one of them: what reads rows together must see which.
+void ExpectOneApart(const Int8TileDef& def) {
+  for (int rows = 16; rows <= def.max_rows[1]; rows += 16) {
+    for (int apart = 0; apart < rows; ++apart) {
+      Operands o(rows, 1, 16, 1, static_cast<uint32_t>(apart));
+      o.tile.output = Int8Output::kInt32;
+      o.pointers[static_cast<size_t>(apart)] = o.pointers[static_cast<size_t>(rows - apart) / 3];
+      const std::vector<uint8_t> plain = o.Run(kInt8TileScalar);
+      EXPECT_EQ(o.Run(def), plain) << def.name << ": row " << apart << " of " << rows;
+    }
   }
 }
+
+TEST(Int8Tiles, OfEveryInstructionSet) {
+  for (const IsaRow<Int8TileDef>& row : kInt8TileRows) {
+    if (!IsaSupported(row.needs)) continue;
+    ExpectLikePlain(*row.table);
+    ExpectOneApart(*row.table);
+  }
+}
+
+#if defined(__x86_64__)
+// What the compiler made of AMX's tiles, where no processor runs them.
+TEST(Int8Tiles, OfAmxInstructionByInstruction) {
+  if (!IsaSupported(Isa::kAvx512)) GTEST_SKIP() << "no AVX-512";
+  if (IsaSupported(Isa::kAmx)) GTEST_SKIP() << "the processor runs them";
+  const AmxEmulator emulator;
+  ExpectLikePlain(kInt8TileAmx);
+}
+#endif
 
 }  // namespace
 }  // namespace evoq

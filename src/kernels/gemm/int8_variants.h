@@ -12,12 +12,13 @@
 
 namespace evoq {
 
-// "32 wide", "64 wide rows", "32 wide columns", "64 wide large blocks"; or kInt8Winograd, which is
-// no Int8Variant.
+// "32 wide", "64 wide rows", "32 wide columns", "64 wide large blocks", "32 wide small tiles"; or
+// kInt8Winograd, which is no Int8Variant.
 struct Int8Variant {
   int panels = 0;                // of 16 columns in a tile; 0: the kernel's choice
   ShareBy cut = ShareBy::kCost;  // what threads share out
   bool large_blocks = false;     // of rows, beyond the L2 cache: weights are read fewer times
+  bool smallest = false;         // Int8Use::smallest
 };
 
 // Those worth measuring for a product of this geometry.

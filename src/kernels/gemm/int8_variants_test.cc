@@ -25,8 +25,14 @@ Names On(const Int8Geometry& geometry, int threads, Isa isa = Isa::kScalar) {
   options.threads = threads;
   return Int8Variants(geometry, options);
 }
-// The instruction set on this machine whose tiles are widest: of at least 32 columns.
-Isa Widest() { return TestIsas().back(); }
+// The best instruction set of this machine that has tiles of one kind.
+Isa Widest() {
+  Isa widest;
+  for (const Isa isa : TestIsas()) {
+    if (Int8TileFor(isa).small == nullptr) widest = isa;
+  }
+  return widest;
+}
 
 // Tiles wider than half of the columns' panels are no choice; larger blocks are one from 65 rows
 // on; who shares out what, with several threads.
@@ -53,9 +59,26 @@ TEST(Int8Variants, WhatIsWorthMeasuring) {
   EXPECT_EQ(On(groups, 1, isa), Names());
 }
 
+#if defined(__x86_64__)
+// AMX has tiles that are taller than wide, and leaves a choice of AVX-512's.
+TEST(Int8Variants, OfTwoKindsOfTiles) {
+  for (const Isa isa : {Isa::kAmx, Isa::kAmxSoftware}) {
+    EXPECT_EQ(On(Product(64, 33), 1, isa), (Names{"16 wide", "32 wide", "64 wide",
+                                                  "32 wide small tiles", "64 wide small tiles"}));
+    EXPECT_EQ(On(Product(32, 16), 1, isa), Names());
+    EXPECT_EQ(On(Product(33, 16), 1, isa), Names{"16 wide"});
+    EXPECT_LE(On(Product(65, 33), 2, isa).size(), 16u);
+    // Few rows are left to AVX-512.
+    EXPECT_EQ(On(Product(4, 33), 1, isa), On(Product(4, 33), 1, Isa::kAvx512));
+  }
+}
+#endif
+
 TEST(Int8Variants, NamesAreRead) {
-  const auto expect = [](std::string_view name, int panels, ShareBy cut, bool large) {
+  const auto expect = [](std::string_view name, int panels, ShareBy cut, bool large,
+                         bool smallest = false) {
     const Int8Variant variant = ParseInt8Variant(name);
+    EXPECT_EQ(variant.smallest, smallest) << name;
     EXPECT_EQ(variant.panels, panels) << name;
     EXPECT_EQ(variant.cut, cut) << name;
     EXPECT_EQ(variant.large_blocks, large) << name;
@@ -65,6 +88,8 @@ TEST(Int8Variants, NamesAreRead) {
   expect("32 wide large blocks", 2, ShareBy::kCost, true);
   expect("64 wide rows", 4, ShareBy::kRows, false);
   expect("32 wide columns", 2, ShareBy::kColumns, false);
+  expect("16 wide", 1, ShareBy::kCost, false);
+  expect("64 wide small tiles", 4, ShareBy::kCost, false, true);
   for (const char* other : {"", "48 wide", "48 wide rows", "32 wide  rows", " large blocks",
                             "large blocks", kInt8Winograd.data()})
     expect(other, 0, ShareBy::kCost, false);

@@ -15,7 +15,7 @@
 namespace evoq {
 namespace {
 
-constexpr int64_t kRows = 112;  // rows of a task: whole tiles of 14, 8, 7, 4, 2 rows
+constexpr int64_t kRows = 112;  // rows of a task: whole tiles of 16, 14, 8, 7, 4, 2 rows
 
 struct Shapes {
   int64_t m = 1, n = 1, k = 1, a_count = 1, b_count = 1;
@@ -172,7 +172,8 @@ Result<BoundKernel> BindPair(const KernelCall& call, const BindOptions& options)
   state.multiplier.resize(padded, 0);
   if (state.b_zero != 0) state.b_zeros.assign(padded, state.b_zero);
   state.ones.assign(static_cast<size_t>(state.depth()), 1);
-  state.tiles = &Int8TileFor(options.isa);
+  const Int8TileChoice tiles = TilesFor(Int8TileFor(options.isa), {s.m, state.depth()});
+  state.tiles = tiles.tiles;
   state.pair = &PairTableFor(options.isa);
   state.tile_panels = Int8BlockPanels(*state.tiles, s.m, state.panels());
   state.pack_grain =
@@ -181,7 +182,8 @@ Result<BoundKernel> BindPair(const KernelCall& call, const BindOptions& options)
   state.grain = Grain(state.products() * state.row_blocks(), task_ns, options.threads);
   const auto scratch =
       static_cast<size_t>(state.packed_bytes() + state.bias_bytes() + state.copied_bytes());
-  return BoundKernel::Of(std::move(state), scratch, KernelPlan{.code = state.tiles->name});
+  return BoundKernel::Of(std::move(state), scratch,
+                         KernelPlan{.code = tiles.tiles->name, .method = tiles.why});
 }
 
 }  // namespace
