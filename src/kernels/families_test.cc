@@ -90,8 +90,8 @@ struct Extension {
 };
 #if defined(__x86_64__)
 const Extension kExtensions[] = {
-    {Isa::kAmx, Isa::kAvx512Bf16, {"kInt8TileRows"}},
-    {Isa::kAmxSoftware, Isa::kAvx512, {"kInt8TileRows"}},
+    {Isa::kAmx, Isa::kAvx512Bf16, {"kInt8TileRows", "kGemmRowsBf16"}},
+    {Isa::kAmxSoftware, Isa::kAvx512, {"kInt8TileRows", "kGemmRowsBf16"}},
     {Isa::kAvx512Bf16, Isa::kAvx512, {"kGemmRowsBf16"}},
     {Isa::kAvx2Vnni, Isa::kAvx2, {"kInt8TileRows", "kInt8WinogradRows"}},
     {Isa::kAvx2VnniEvex, Isa::kAvx2, {"kInt8TileRows", "kInt8WinogradRows"}},
@@ -115,7 +115,6 @@ struct Exception {
 constexpr Exception kExceptions[] = {
     {"kGemmRowsBf16", Isa::kAvx512, Isa::kAvx2,
      "without products of bfloat16, float32 products of widened pairs run at AVX2's width"},
-    {"kGemmRowsBf16", Isa::kAmxSoftware, Isa::kAvx2, "as AVX512"},
 };
 
 TEST(Families, ServeEveryNamedSet) {

@@ -48,7 +48,7 @@ std::vector<Loops> SupportedLoops() {
         {Isa::kAvx512, &Avx512PeakLoops(), 2 * 64 * 24 * 64, 2 * 64 * 24 * 16, 2 * 64 * 24 * 32});
   if (IsaSupported(Isa::kAmx))  // 64 times four products of 16 x 16 x 64 bytes
     all.push_back({Isa::kAmx, &AmxPeakLoops(), 2 * 64 * 4 * 16 * 16 * 64, 2 * 64 * 24 * 16,
-                   2 * 64 * 24 * 32});
+                   2 * 64 * 4 * 16 * 16 * 32});
 #endif
   return all;
 }

@@ -71,13 +71,22 @@ class Task {
 
   void Run() {
     if (first_tile_ == end_tile_) return;  // no rows
+    const GemmKernels& kernels = plan_.kernels();
+    if (kernels.begin != nullptr) kernels.begin();
     for (int64_t group = begin_; group < end_; group += plan_.group_panels) {
       const int64_t group_end = std::min(end_, group + plan_.group_panels);
       for (size_t s = 0; s < plan_.segments.size(); ++s) RunSegment(group, group_end, s);
     }
+    if (kernels.end != nullptr) kernels.end();
   }
 
  private:
+  // The first row of row tile `i`.
+  int64_t RowOfTile(int64_t i) const {
+    const int64_t step = plan_.kernels().row_step;
+    return std::min(plan_.rows, step * PartBegin(CeilDiv(plan_.rows, step), plan_.tiles, i));
+  }
+
   void RunSegment(int64_t group, int64_t group_end, size_t s) {
     const bool split = plan_.segments.size() > 1;
     tile_.accumulate = s > 0;
@@ -86,11 +95,10 @@ class Task {
                    : plan_.types.y_bf16        ? TileOutput::kBfloat16
                                                : TileOutput::kFloat32;
     const float* next = NextB(s, group, group_end);
-    const int64_t width = (group_end - group) * kPanelF32,
-                  block_row = PartBegin(plan_.rows, plan_.tiles, first_tile_);
+    const int64_t width = (group_end - group) * kPanelF32, block_row = RowOfTile(first_tile_);
     for (int64_t i = first_tile_; i < end_tile_; ++i) {
-      const int64_t row = PartBegin(plan_.rows, plan_.tiles, i);
-      const int count = static_cast<int>(PartBegin(plan_.rows, plan_.tiles, i + 1) - row);
+      const int64_t row = RowOfTile(i);
+      const int count = static_cast<int>(RowOfTile(i + 1) - row);
       job_.fill(job_.source, row, count, plan_.segments[s], rows_);
       float* sums = sums_ + (split ? (row - block_row) * width : 0);
       RunPanels(count, group, group_end, sums, AheadOf(s, group, next, i - first_tile_));

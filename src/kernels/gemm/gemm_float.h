@@ -41,7 +41,9 @@ inline constexpr IsaRow<GemmKernels> kGemmRowsF32[] = {
     {.needs = Isa::kScalar, .table = &kGemmKernelsF32Scalar}};
 inline constexpr IsaRow<GemmKernels> kGemmRowsBf16[] = {
 #if defined(__x86_64__)
+    {.needs = Isa::kAmx, .table = &kGemmKernelsBf16Amx},
     {.needs = Isa::kAvx512Bf16, .table = &kGemmKernelsBf16Avx512},
+    {.needs = Isa::kAmxSoftware, .table = &kGemmKernelsBf16AmxSoftware},
     {.needs = Isa::kAvx2, .table = &kGemmKernelsBf16Avx2},
 #elif defined(__aarch64__)
     {.needs = Isa::kNeonBf16, .table = &kGemmKernelsBf16Neon},
@@ -105,7 +107,7 @@ struct GemmPlan {
       0;  // units of B per tap where taps follow each other in B; 0: nothing is fetched ahead
   std::vector<GemmSegment> segments;
   int tile_rows = 1;  // the most of a tile
-  int64_t tiles = 0;  // row tiles, of nearly equal height
+  int64_t tiles = 0;  // row tiles, of nearly equal height in GemmKernels::row_step rows
   int64_t row_blocks = 1, column_blocks = 1;
   int panels = 1;              // of a register tile
   int64_t group_panels = 1;    // panels whose B stays in the L2 cache

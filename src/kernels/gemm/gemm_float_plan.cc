@@ -66,8 +66,8 @@ void ChooseTile(const GemmSizes& sizes, const CpuModel& cpu, GemmPlan& plan) {
     plan.panels = 1;
   }
   const auto most = static_cast<int>(cpu.l1_alias_tile_rows);
-  if (sizes.rows > cpu.l1_alias_rows && sizes.row_bytes % cpu.l1_alias_bytes == 0 &&
-      sizes.taps == 1 && plan.tile_rows > most) {
+  if (kernels.row_step == 1 && sizes.rows > cpu.l1_alias_rows &&
+      sizes.row_bytes % cpu.l1_alias_bytes == 0 && sizes.taps == 1 && plan.tile_rows > most) {
     const bool wide = sizes.columns > 2 * kPanelF32;
     plan.tile_rows = wide ? std::min(kernels.few_rows, most) : most;
     if (wide) plan.panels = kernels.few_rows_panels;
@@ -95,6 +95,10 @@ GemmPlan PlanGemm(const GemmSizes& sizes, const GemmTypes& types, const Activati
   const CpuModel& cpu = *options.cpu;
   GemmPlan plan;
   plan.types = types;
+  const GemmKernels& best = plan.kernels();
+  if (best.small != nullptr &&
+      (sizes.rows < best.least_rows || sizes.taps * sizes.depth < best.least_depth))
+    plan.types.kernels.table = best.small;
   plan.activation = activation;
   plan.curve = CurveForF32(activation, types.kernels.needs);
   plan.rows = sizes.rows;

@@ -12,7 +12,7 @@
 namespace evoq {
 
 inline constexpr int kPanelF32 = 16;  // columns of one packed panel of B
-inline constexpr int kMaxTileRowsF32 = 28;
+inline constexpr int kMaxTileRowsF32 = 32;
 inline constexpr int kMaxTilePanelsF32 = 4;
 
 // Offsets, in units, that one tap adds to the row pointers of A and to the first panel of B.
@@ -37,7 +37,8 @@ enum class TileOutput : int32_t { kSums, kFloat32, kBfloat16 };
 //   B(t, p) = b + taps[t].b + p * panel_stride
 //   start   = accumulate ? sums[r * sums_step + n] : bias == nullptr ? 0 : bias[n]
 // in float32, in this order of k. For units of float32, a . b is one fused multiply-add; for pairs
-// it is a0 b0 + a1 b1, and AVX-512 (vdpbf16ps) takes denormal factors and results as zero.
+// it is a0 b0 + a1 b1, and AVX-512 (vdpbf16ps) takes denormal factors and results as zero. AMX
+// adds up the a0 b0 and the a1 b1 of 16 units apart (kernels/amx), in steps that begin with a tap.
 // With `last`, v = activation(v + residual[row_offset[r] + n]). v goes to
 //   kSums      sums[r * sums_step + n], all columns of the panels
 //   kFloat32   y[row_offset[r] + n] as float32 for column_begin <= n < column_end
@@ -88,6 +89,15 @@ struct GemmKernels {
   GemmTileFn tile[kMaxTilePanelsF32 + 1][kMaxTileRowsF32 + 1];
   int lane_rows;  // the height of the lane tile; 0: there is none
   GemmTileFn lane_tile[kMaxTileRowsF32 + 1];
+  // Rows are computed so many at a time: a tile of fewer costs as much. Tiles of more than one read
+  // a row's lines whole.
+  int row_step = 1;
+  // Not null: called on the thread that runs tiles, before the first and after the last one.
+  void (*begin)() = nullptr;
+  void (*end)() = nullptr;
+  // Not null: the kernels of products of fewer rows, or of fewer units along K.
+  const GemmKernels* small = nullptr;
+  int64_t least_rows = 1, least_depth = 1;
 };
 
 // What lays out pairs of bfloat16.
@@ -104,6 +114,7 @@ extern const PairLayout kPairLayoutScalar;
 extern const GemmKernels kGemmKernelsF32Avx2, kGemmKernelsBf16Avx2;
 extern const GemmKernels kGemmKernelsF32Avx512;
 extern const GemmKernels kGemmKernelsBf16Avx512;  // needs AVX512_BF16
+extern const GemmKernels kGemmKernelsBf16Amx, kGemmKernelsBf16AmxSoftware;
 extern const PairLayout kPairLayoutAvx2, kPairLayoutAvx512;
 #elif defined(__aarch64__)
 extern const GemmKernels kGemmKernelsF32Neon;

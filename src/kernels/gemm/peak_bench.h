@@ -45,7 +45,9 @@ double TilePeakGflops(const Kernels& kernels, double flops, int threads, TileOf 
     pool.ParallelFor(threads, 1, [&](int64_t begin, int64_t end) {
       PeakOperands operands;
       const auto tile = tile_of(operands);
+      if (kernels.begin != nullptr) kernels.begin();
       for (int64_t i = begin; i < end; ++i) kernels.tile[kernels.panels][kernels.rows](tile);
+      if (kernels.end != nullptr) kernels.end();
       benchmark::DoNotOptimize(operands.sums[0]);
     });
     const double seconds =
