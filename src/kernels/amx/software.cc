@@ -14,6 +14,7 @@ namespace amx_software {
 namespace {
 
 struct State {
+  bool configured = false;
   AmxConfig config;
   AmxCounts counts;
   alignas(64) uint8_t tiles[kAmxTiles][kAmxRows][kAmxRowBytes] = {};
@@ -22,8 +23,10 @@ struct State {
   int row_bytes(int tile) const { return config.row_bytes[tile]; }
 };
 
-// As a processor's registers are a thread's; there only between Configure and Release.
+// As a processor's registers are a thread's. From its first Configure on, so that threads that use
+// no tiles have none, and a run that is repeated allocates nothing.
 thread_local std::unique_ptr<State> current;
+bool IsConfigured() { return current != nullptr && current->configured; }
 
 struct Totals {
   std::atomic<int64_t> configurations, releases, loads, stores, products;
@@ -31,7 +34,7 @@ struct Totals {
 Totals totals;
 
 State& Configured(int tile) {
-  EVOQ_CHECK(current != nullptr, "tile {} is used before tiles are configured", tile);
+  EVOQ_CHECK(IsConfigured(), "tile {} is used before tiles are configured", tile);
   EVOQ_CHECK(tile >= 0 && tile < kAmxTiles && current->rows(tile) > 0, "tile {} is not configured",
              tile);
   return *current;
@@ -97,22 +100,23 @@ void Configure(const AmxConfig& config) {
                    (i < kAmxTiles || rows == 0),
                "tile {} has {} rows of {} bytes", i, rows, bytes);
   }
-  const AmxCounts before = current != nullptr ? current->counts : AmxCounts();
-  current = std::make_unique<State>();
+  if (current == nullptr) current = std::make_unique<State>();
+  current->configured = true;
   current->config = config;
-  current->counts = before;
+  std::memset(current->tiles, 0, sizeof(current->tiles));
   ++current->counts.configurations;
 }
 
 void Release() {
-  EVOQ_CHECK(current != nullptr, "tiles are released that are not configured");
-  const AmxCounts& counts = current->counts;
+  EVOQ_CHECK(IsConfigured(), "tiles are released that are not configured");
+  AmxCounts& counts = current->counts;
   totals.configurations += counts.configurations;
   totals.releases += counts.releases + 1;
   totals.loads += counts.loads;
   totals.stores += counts.stores;
   totals.products += counts.products;
-  current.reset();
+  counts = {};
+  current->configured = false;
 }
 
 void Load(int tile, const void* from, int64_t stride) {
