@@ -104,19 +104,6 @@ class Steps {
   }
 }
 
-// The tile of 16 rows from `row` on, from memory where they lie in it as a tile wants them.
-template <typename Unit, int kTile>
-[[gnu::always_inline]] inline void LoadRows(const Int8Tile& tile, const Step& step, int row,
-                                            uint8_t* room) {
-  int64_t stride = 0;
-  const Piece& piece = step.pieces[0];
-  const uint8_t* const* rows = tile.rows + piece.tap * tile.row_stride + row;
-  if (step.whole && step.count == 1 && row + kAmxRows <= tile.row_count && OneStride(rows, stride))
-    return Unit::template Load<kTile>(rows[0] + piece.offset, stride);
-  Gather(tile, step, row, room);
-  Unit::template Load<kTile>(room, kAmxRowBytes);
-}
-
 // The step's groups of a panel, with zeros behind those that it has not.
 [[gnu::noinline]] void PadPanel(const Int8Tile& tile, const Step& step, const int8_t* w,
                                 int8_t* to) {
@@ -125,19 +112,46 @@ template <typename Unit, int kTile>
                                                   ? _mm512_load_si512(w + k * kAmxRowBytes)
                                                   : _mm512_setzero_si512());
 }
-template <typename Unit, int kTile>
-[[gnu::always_inline]] inline void LoadPanel(const Int8Tile& tile, const Step& step,
-                                             const int8_t* w, int8_t* room) {
-  if (step.whole) return Unit::template Load<kTile>(w, kAmxRowBytes);
-  PadPanel(tile, step, w, room);
-  Unit::template Load<kTile>(room, kAmxRowBytes);
-}
+
+// Where the operands of a step's products lie, in place or in a buffer.
+template <int kRowTiles, int kPanels>
+struct Operands {
+  alignas(64) uint8_t row_room[kRowTiles][kAmxRows * kAmxRowBytes];
+  alignas(64) int8_t panel_room[kPanels][kAmxRows * kAmxRowBytes];
+  const uint8_t* rows[kRowTiles];
+  int64_t stride[kRowTiles];
+  const int8_t* panels[kPanels];
+
+  // `w`: the step's groups of the first panel.
+  [[gnu::noinline]] void Prepare(const Int8Tile& tile, const Step& step, const int8_t* w) {
+    for (int m = 0; m < kRowTiles; ++m) {
+      const Piece& piece = step.pieces[0];
+      const int row = kAmxRows * m;
+      const uint8_t* const* from = tile.rows + piece.tap * tile.row_stride + row;
+      if (step.whole && step.count == 1 && row + kAmxRows <= tile.row_count &&
+          OneStride(from, stride[m])) {
+        rows[m] = from[0] + piece.offset;
+        continue;
+      }
+      Gather(tile, step, row, row_room[m]);
+      rows[m] = row_room[m];
+      stride[m] = kAmxRowBytes;
+    }
+    for (int p = 0; p < kPanels; ++p) {
+      panels[p] = w + p * tile.panel_bytes;
+      if (step.whole) continue;
+      PadPanel(tile, step, panels[p], panel_room[p]);
+      panels[p] = panel_room[p];
+    }
+  }
+};
 
 // Each load comes right before the first product that needs it, so that products hide the others.
+// What is gathered is gathered a step ahead: a register's load may not be served by stores that
+// have not reached the cache.
 template <typename Unit, int kRowTiles, int kPanels>
 void Tile(const Int8Tile& tile) {
-  alignas(64) uint8_t row_room[2][kAmxRows * kAmxRowBytes];
-  alignas(64) int8_t panel_room[2][kAmxRows * kAmxRowBytes];
+  Operands<kRowTiles, kPanels> both[2];
   Unrolled<kRowTiles>([&](auto m) {
     constexpr int kM = m;
     Unrolled<kPanels>([&](auto p) {
@@ -145,19 +159,25 @@ void Tile(const Int8Tile& tile) {
       Unit::template Load<kSumTile<kPanels, kM, kP>>(tile.bias + 16 * kP, 0);
     });
   });
-  const int8_t* w = tile.weights;
   Steps steps(tile);
-  for (Step step; steps.Next(step); w += tile.step_groups * kAmxRowBytes) {
+  Step step;
+  const int8_t* w = tile.weights;
+  steps.Next(step);
+  both[0].Prepare(tile, step, w);
+  for (int at = 0, more = 1; more != 0; at ^= 1) {
     for (int i = 0; tile.prefetch != 0 && i < step.groups; ++i)
       _mm_prefetch(reinterpret_cast<const char*>(w) + tile.prefetch + i * kAmxRowBytes,
                    _MM_HINT_T1);
+    more = steps.Next(step);
+    w += tile.step_groups * kAmxRowBytes;
+    if (more != 0) both[at ^ 1].Prepare(tile, step, w);
+    const Operands<kRowTiles, kPanels>& now = both[at];
     Unrolled<kRowTiles>([&](auto m) {
       constexpr int kM = m, kRow = kRowTile + kM % 2;
-      LoadRows<Unit, kRow>(tile, step, kAmxRows * kM, row_room[kM % 2]);
+      Unit::template Load<kRow>(now.rows[kM], now.stride[kM]);
       Unrolled<kPanels>([&](auto p) {
         constexpr int kP = p, kPanel = kPanelTile + kP % 2;
-        if constexpr (kM == 0)
-          LoadPanel<Unit, kPanel>(tile, step, w + kP * tile.panel_bytes, panel_room[kP % 2]);
+        if constexpr (kM == 0) Unit::template Load<kPanel>(now.panels[kP], kAmxRowBytes);
         Unit::template DotU8S8<kSumTile<kPanels, kM, kP>, kRow, kPanel>();
       });
     });
