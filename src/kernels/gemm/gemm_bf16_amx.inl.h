@@ -104,6 +104,7 @@ template <typename Unit, int kRowTiles, int kPanels>
     const float* b = t.b + t.taps[tap].b;
     for (int64_t k = 0; k < t.depth; k += kAmxRows, b += kAmxRows * t.b_step) {
       const int pairs = static_cast<int>(t.depth - k < kAmxRows ? t.depth - k : kAmxRows);
+#pragma GCC unroll 1
       for (int i = 0; t.ahead_step != 0 && i < pairs; ++i, ahead += t.ahead_step)
         _mm_prefetch(reinterpret_cast<const char*>(ahead), _MM_HINT_T1);
       Unrolled<kRowTiles>([&](auto m) {

@@ -6,6 +6,7 @@
 #include <immintrin.h>
 
 #include <cstdint>
+#include <new>
 
 #include "kernels/amx/tiles.inl.h"
 #include "kernels/gemm/gemm_int8_tile.h"
@@ -25,14 +26,50 @@ constexpr int StepGroups(int64_t taps, int64_t groups_of_4) {
 static_assert(StepGroups(9, 16) == 16 && StepGroups(1, 192) == 16 && StepGroups(9, 20) == 10);
 static_assert(StepGroups(1, 9) == 9 && StepGroups(7, 7) == 13 && StepGroups(3, 3) == 9);
 
-template <typename Unit>
-void BeginTask(Int8Tile& tile) {
-  tile.step_groups = StepGroups(tile.taps, tile.groups_of_4);
-  Unit::Configure(AmxConfigOf(tile.step_groups));
+// What the tiles of a task share. A tile is finished while the next one, whose sums are registers
+// until then, is computed.
+struct alignas(64) Task {
+  int32_t sums[4 * kAmxRows * 16];
+  int step_groups;  // groups of four that a step takes
+  Int8Tile left;    // the rows of the tile before that are not finished
+  int32_t* left_sums;
+};
+static_assert(sizeof(Task) <= kInt8TaskBytes);
+
+inline Task& TaskOf(const Int8Tile& tile) { return *static_cast<Task*>(tile.task); }
+
+// Finishes so many of the rows that are left, a multiple of four so that their sums are whole fours
+// of vectors, or all of them.
+[[gnu::noinline]] void FinishRows(Task& task, int rows) {
+  Int8Tile& left = task.left;
+  const int all = left.row_count, now = rows < all ? rows : all;
+  if (now == 0) return;
+  left.row_count = now;
+  FinishInt8Avx512(left, task.left_sums);
+  left.row_count = all - now;
+  left.y += now * left.y_stride;
+  if (left.residual != nullptr) left.residual += now * left.residual_stride;
+  if (left.row_sums != nullptr) left.row_sums += now;
+  task.left_sums += now * left.panel_count * 16;
+}
+
+void FlushTask(std::byte* room) {
+  Task& task = *reinterpret_cast<Task*>(room);
+  FinishRows(task, task.left.row_count);
 }
 
 template <typename Unit>
-void EndTask() {
+void BeginTask(Int8Tile& tile, std::byte* room) {
+  auto* const task = new (room) Task;
+  task->step_groups = StepGroups(tile.taps, tile.groups_of_4);
+  task->left.row_count = 0;
+  tile.task = task;
+  Unit::Configure(AmxConfigOf(task->step_groups));
+}
+
+template <typename Unit>
+void EndTask(std::byte* room) {
+  FlushTask(room);
   Unit::Release();
 }
 
@@ -54,12 +91,15 @@ struct Step {
 // Cuts a tile's K into steps.
 class Steps {
  public:
-  explicit Steps(const Int8Tile& tile) : tile_(tile), left_(tile.taps * tile.groups_of_4) {}
+  explicit Steps(const Int8Tile& tile)
+      : tile_(tile), step_groups_(TaskOf(tile).step_groups), left_(tile.taps * tile.groups_of_4) {}
 
-  bool Next(Step& step) {
+  int count() const { return static_cast<int>((left_ + step_groups_ - 1) / step_groups_); }
+
+  [[gnu::noinline]] bool Next(Step& step) {
     if (left_ == 0) return false;
-    step.groups = left_ < tile_.step_groups ? static_cast<int>(left_) : tile_.step_groups;
-    step.whole = step.groups == tile_.step_groups;
+    step.groups = left_ < step_groups_ ? static_cast<int>(left_) : step_groups_;
+    step.whole = step.groups == step_groups_;
     step.count = 0;
     left_ -= step.groups;
     for (int before = 0; before < step.groups;) {
@@ -77,6 +117,7 @@ class Steps {
 
  private:
   const Int8Tile& tile_;
+  const int step_groups_;
   int64_t left_, tap_ = 0, group_ = 0;
 };
 
@@ -105,9 +146,8 @@ class Steps {
 }
 
 // The step's groups of a panel, with zeros behind those that it has not.
-[[gnu::noinline]] void PadPanel(const Int8Tile& tile, const Step& step, const int8_t* w,
-                                int8_t* to) {
-  for (int64_t k = 0; k < tile.step_groups; ++k)
+[[gnu::noinline]] void PadPanel(const Step& step, const int8_t* w, int8_t* to) {
+  for (int64_t k = 0; k < kAmxRows; ++k)
     _mm512_store_si512(to + k * kAmxRowBytes, k < step.groups
                                                   ? _mm512_load_si512(w + k * kAmxRowBytes)
                                                   : _mm512_setzero_si512());
@@ -140,15 +180,15 @@ struct Operands {
     for (int p = 0; p < kPanels; ++p) {
       panels[p] = w + p * tile.panel_bytes;
       if (step.whole) continue;
-      PadPanel(tile, step, panels[p], panel_room[p]);
+      PadPanel(step, panels[p], panel_room[p]);
       panels[p] = panel_room[p];
     }
   }
 };
 
-// Each load comes right before the first product that needs it, so that products hide the others.
-// What is gathered is gathered a step ahead: a register's load may not be served by stores that
-// have not reached the cache.
+// Each load comes right before the first product that needs it, so that products hide the others,
+// and the end of the tile before. What is gathered is gathered a step ahead: a register's load may
+// have to wait until what was stored has reached the cache.
 template <typename Unit, int kRowTiles, int kPanels>
 void Tile(const Int8Tile& tile) {
   Operands<kRowTiles, kPanels> both[2];
@@ -159,17 +199,20 @@ void Tile(const Int8Tile& tile) {
       Unit::template Load<kSumTile<kPanels, kM, kP>>(tile.bias + 16 * kP, 0);
     });
   });
+  Task& task = TaskOf(tile);
   Steps steps(tile);
   Step step;
   const int8_t* w = tile.weights;
+  const int rows_a_step = (task.left.row_count / steps.count() + 8) & ~7;
   steps.Next(step);
   both[0].Prepare(tile, step, w);
   for (int at = 0, more = 1; more != 0; at ^= 1) {
+#pragma GCC unroll 1
     for (int i = 0; tile.prefetch != 0 && i < step.groups; ++i)
       _mm_prefetch(reinterpret_cast<const char*>(w) + tile.prefetch + i * kAmxRowBytes,
                    _MM_HINT_T1);
     more = steps.Next(step);
-    w += tile.step_groups * kAmxRowBytes;
+    w += task.step_groups * kAmxRowBytes;
     if (more != 0) both[at ^ 1].Prepare(tile, step, w);
     const Operands<kRowTiles, kPanels>& now = both[at];
     Unrolled<kRowTiles>([&](auto m) {
@@ -181,17 +224,19 @@ void Tile(const Int8Tile& tile) {
         Unit::template DotU8S8<kSumTile<kPanels, kM, kP>, kRow, kPanel>();
       });
     });
+    FinishRows(task, rows_a_step);
   }
-  alignas(64) int32_t sums[kAmxRows * 16 * kRowTiles * kPanels];
+  FinishRows(task, task.left.row_count);
   Unrolled<kRowTiles>([&](auto m) {
     constexpr int kM = m;
     Unrolled<kPanels>([&](auto p) {
       constexpr int kP = p;
-      Unit::template Store<kSumTile<kPanels, kM, kP>>(sums + 16 * (kAmxRows * kM * kPanels + kP),
-                                                      kAmxRowBytes * kPanels);
+      Unit::template Store<kSumTile<kPanels, kM, kP>>(
+          task.sums + 16 * (kAmxRows * kM * kPanels + kP), kAmxRowBytes * kPanels);
     });
   });
-  FinishInt8Avx512(tile, sums);
+  task.left = tile;
+  task.left_sums = task.sums;
 }
 
 template <typename Unit>
@@ -215,6 +260,7 @@ constexpr Int8TileDef DefOf(const char* name) {
           .rows = &kInt8RowsAvx512,
           .row_step = kAmxRows,
           .begin = BeginTask<Unit>,
+          .flush = FlushTask,
           .end = EndTask<Unit>,
           .small = &kInt8TileAvx512,
           .least_rows = 5,

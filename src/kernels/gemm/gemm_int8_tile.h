@@ -16,6 +16,7 @@
 // share a panel), column n reads 4 (lanes[n] + q) + i instead of 4 q + i.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 
 namespace evoq {
@@ -49,9 +50,9 @@ struct Int8Tile {
   // excess[i].delta, excess_begin[17 p + n] <= i < excess_begin[17 p + n + 1].
   const Int8Excess* excess;
   const uint32_t* excess_begin;
-  int64_t prefetch;     // a tile may fetch the panel at weights + prefetch into the L2 cache; 0:
-                        // nothing to fetch
-  int32_t step_groups;  // what Int8TileDef::begin has put here
+  int64_t prefetch;  // a tile may fetch the panel at weights + prefetch into the L2 cache; 0:
+                     // nothing to fetch
+  void* task;        // the room that Int8TileDef::begin was given
 
   int32_t row_count;    // 1 .. Int8TileDef::max_rows[panel_count]
   int32_t panel_count;  // 1 .. Int8TileDef::max_panels
@@ -140,14 +141,20 @@ struct Int8TileDef {
   // Rows are computed so many at a time: a tile of fewer costs as much.
   int row_step = 1;
   // Not null: called on the thread that runs tiles, before the first and after the last one of the
-  // same taps and groups_of_4 (Int8TileTask). The tiles are copies of what `begin` was given.
-  void (*begin)(Int8Tile& tile) = nullptr;
-  void (*end)() = nullptr;
+  // same taps and groups_of_4, with kInt8TaskBytes of room, 64-byte aligned (Int8TileTask,
+  // kernels/gemm/int8_block.h). The tiles are copies of what `begin` was given. What a tile writes
+  // may be written later, until `flush` or `end`, and what it reads at its end (residual, row_sums
+  // and what goes with columns) be read then.
+  void (*begin)(Int8Tile& tile, std::byte* room) = nullptr;
+  void (*flush)(std::byte* room) = nullptr;
+  void (*end)(std::byte* room) = nullptr;
   // Not null: the tiles of products of fewer rows or fewer bytes along K, and of those with lanes
   // (TilesFor, kernels/gemm/int8_block.h).
   const Int8TileDef* small = nullptr;
   int64_t least_rows = 1, least_depth = 1;
 };
+
+inline constexpr int64_t kInt8TaskBytes = 5 << 10;
 
 inline constexpr int64_t kMaxBoundedGroups =
     1536;  // the tile keeps as many of its rows on the stack

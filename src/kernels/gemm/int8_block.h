@@ -23,20 +23,26 @@ struct Int8TileChoice {
 // The tiles of a product on a machine whose best ones are `best`.
 Int8TileChoice TilesFor(const Int8TileDef& best, const Int8Use& use);
 
-// Stands around a thread's tiles, which are copies of `tile` as it is then, or of copies.
+// Stands around a thread's tiles, which are copies of `tile` as it is then, or of copies. All is
+// written when it is gone, or flushed.
 class Int8TileTask {
  public:
-  Int8TileTask(const Int8TileDef& tiles, Int8Tile& tile) : end_(tiles.end) {
-    if (tiles.begin != nullptr) tiles.begin(tile);
+  Int8TileTask(const Int8TileDef& tiles, Int8Tile& tile) : tiles_(tiles) {
+    if (tiles_.begin != nullptr) tiles_.begin(tile, room_);
   }
   ~Int8TileTask() {
-    if (end_ != nullptr) end_();
+    if (tiles_.end != nullptr) tiles_.end(room_);
   }
   Int8TileTask(const Int8TileTask&) = delete;
   Int8TileTask& operator=(const Int8TileTask&) = delete;
 
+  void Flush() {
+    if (tiles_.flush != nullptr) tiles_.flush(room_);
+  }
+
  private:
-  void (*end_)();
+  const Int8TileDef& tiles_;
+  alignas(64) std::byte room_[kInt8TaskBytes];
 };
 
 // The height of tiles that cut so many rows nearly evenly.

@@ -325,7 +325,7 @@ void Int8Linear::FinishItem(const Int8Tile& base, int64_t block, int64_t group, 
 
 void Int8Linear::RunPart(Int8Tile base, const Int8Rows::Input& input, int64_t begin, int64_t end,
                          std::byte* scratch) const {
-  const Int8TileTask task(*isa, base);
+  Int8TileTask task(*isa, base);
   auto* pointers = reinterpret_cast<const uint8_t**>(scratch);
   auto* row_sums =
       reinterpret_cast<int32_t*>(scratch + RoundUp(8 * block_rows * rows.pointers_per_row(), 64));
@@ -343,6 +343,7 @@ void Int8Linear::RunPart(Int8Tile base, const Int8Rows::Input& input, int64_t be
     }
     if (range_in_tile) base.range = range;
     RunItem(base, block, item % per_block / splits, item % splits, pointers, row_sums);
+    task.Flush();  // the next item has its own row_sums
     if (spec.finish.any()) FinishItem(base, block, item % per_block / splits, item % splits, range);
   }
 }

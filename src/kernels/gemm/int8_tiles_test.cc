@@ -115,8 +115,10 @@ struct Operands {
   std::vector<uint8_t> Run(const Int8TileDef& def) {
     y.assign(static_cast<size_t>(64 * panels * rows), 0xa5);
     tile.y = y.data();
-    const Int8TileTask task(def, tile);
-    def.run(tile);
+    {
+      const Int8TileTask task(def, tile);
+      def.run(tile);
+    }
     return y;
   }
 };
@@ -155,6 +157,48 @@ void ExpectLikePlain(const Int8TileDef& def) {
   }
 }
 
+// Tiles of one task that differ in height, width and output: each is what it is alone.
+void ExpectTasks(const Int8TileDef& def) {
+  for (const int64_t groups : {8, 33, 160}) {
+    Operands o(def.max_rows[1], def.max_panels, groups, 1, static_cast<uint32_t>(groups));
+    o.tile.output = Int8Output::kInt8;
+    o.tile.small = true;
+    o.tile.y_zero = 17;
+    o.tile.residual_type = Int8Residual::kUint8;
+    o.tile.w_zero = o.zeros.data(), o.tile.row_sums = o.row_sums.data();
+    constexpr int kTiles = 12;
+    std::vector<std::vector<uint8_t>> alone, together;
+    std::vector<Int8Tile> tiles;
+    for (int i = 0; i < kTiles; ++i) {
+      Int8Tile tile = o.tile;
+      tile.panel_count = i % 3 == 0 ? 1 : i % 3 == 1 ? std::min(2, def.max_panels) : def.max_panels;
+      tile.row_count = std::max(1, def.max_rows[tile.panel_count] * (kTiles - i) / kTiles);
+      tile.y_stride = 16 * tile.panel_count + 5;
+      tiles.push_back(tile);
+    }
+    for (Int8Tile tile : tiles) {
+      alone.emplace_back(static_cast<size_t>(tile.y_stride * tile.row_count), 0xa5);
+      together.push_back(alone.back());
+      tile.y = alone.back().data();
+      const Int8TileTask task(def, tile);
+      def.run(tile);
+    }
+    {
+      Int8TileTask task(def, o.tile);
+      for (int i = 0; i < kTiles; ++i) {
+        tiles[i].task = o.tile.task;
+        tiles[i].y = together[i].data();
+        def.run(tiles[i]);
+        if (i != 5) continue;
+        task.Flush();
+        EXPECT_EQ(together[5], alone[5]) << def.name << ": what was flushed";
+      }
+    }
+    for (int i = 0; i < kTiles; ++i)
+      EXPECT_EQ(together[i], alone[i]) << def.name << ": tile " << i << ", " << groups << " groups";
+  }
+}
+
 // Rows at one distance, but for one of them: what reads rows together must see which.
 void ExpectOneApart(const Int8TileDef& def) {
   for (int rows = 16; rows <= def.max_rows[1]; rows += 16) {
@@ -173,6 +217,7 @@ TEST(Int8Tiles, OfEveryInstructionSet) {
     if (!IsaSupported(row.needs)) continue;
     ExpectLikePlain(*row.table);
     ExpectOneApart(*row.table);
+    ExpectTasks(*row.table);
   }
 }
 
@@ -183,6 +228,7 @@ TEST(Int8Tiles, OfAmxInstructionByInstruction) {
   if (IsaSupported(Isa::kAmx)) GTEST_SKIP() << "the processor runs them";
   const AmxEmulator emulator;
   ExpectLikePlain(kInt8TileAmx);
+  ExpectTasks(kInt8TileAmx);
 }
 #endif
 
