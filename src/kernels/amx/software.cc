@@ -5,7 +5,6 @@
 #include <cmath>
 #include <cstring>
 #include <limits>
-#include <memory>
 
 #include "base/check.h"
 
@@ -15,7 +14,7 @@ namespace {
 
 struct State {
   bool configured = false;
-  AmxConfig config;
+  AmxConfig config = {.palette = 0};  // all zeros take no room in a file
   AmxCounts counts;
   alignas(64) uint8_t tiles[kAmxTiles][kAmxRows][kAmxRowBytes] = {};
 
@@ -23,10 +22,8 @@ struct State {
   int row_bytes(int tile) const { return config.row_bytes[tile]; }
 };
 
-// As a processor's registers are a thread's. From its first Configure on, so that threads that use
-// no tiles have none, and a run that is repeated allocates nothing.
-thread_local std::unique_ptr<State> current;
-bool IsConfigured() { return current != nullptr && current->configured; }
+// As a processor's registers are a thread's.
+constinit thread_local State current;
 
 struct Totals {
   std::atomic<int64_t> configurations, releases, loads, stores, products;
@@ -34,10 +31,10 @@ struct Totals {
 Totals totals;
 
 State& Configured(int tile) {
-  EVOQ_CHECK(IsConfigured(), "tile {} is used before tiles are configured", tile);
-  EVOQ_CHECK(tile >= 0 && tile < kAmxTiles && current->rows(tile) > 0, "tile {} is not configured",
+  EVOQ_CHECK(current.configured, "tile {} is used before tiles are configured", tile);
+  EVOQ_CHECK(tile >= 0 && tile < kAmxTiles && current.rows(tile) > 0, "tile {} is not configured",
              tile);
-  return *current;
+  return current;
 }
 
 // The row numbers that a product may use: of three tiles whose sizes fit each other.
@@ -100,23 +97,22 @@ void Configure(const AmxConfig& config) {
                    (i < kAmxTiles || rows == 0),
                "tile {} has {} rows of {} bytes", i, rows, bytes);
   }
-  if (current == nullptr) current = std::make_unique<State>();
-  current->configured = true;
-  current->config = config;
-  std::memset(current->tiles, 0, sizeof(current->tiles));
-  ++current->counts.configurations;
+  current.configured = true;
+  current.config = config;
+  std::memset(current.tiles, 0, sizeof(current.tiles));
+  ++current.counts.configurations;
 }
 
 void Release() {
-  EVOQ_CHECK(IsConfigured(), "tiles are released that are not configured");
-  AmxCounts& counts = current->counts;
+  EVOQ_CHECK(current.configured, "tiles are released that are not configured");
+  AmxCounts& counts = current.counts;
   totals.configurations += counts.configurations;
   totals.releases += counts.releases + 1;
   totals.loads += counts.loads;
   totals.stores += counts.stores;
   totals.products += counts.products;
   counts = {};
-  current->configured = false;
+  current.configured = false;
 }
 
 void Load(int tile, const void* from, int64_t stride) {
