@@ -48,20 +48,6 @@ inline GemmTile RowOf(const GemmTile& t, int row) {
                        _mm512_maskz_loadu_epi32(mask, from[r < rows ? r : rows - 1] + offset));
 }
 
-// Those of 16 rows from `row` on, of which the tile has `rows`: from memory where they lie in it as
-// a register wants them.
-template <typename Unit, int kTile>
-[[gnu::always_inline]] inline void LoadRows(const GemmTile& t, int64_t tap, int64_t k, int pairs,
-                                            int row, int rows, float* room) {
-  const float* const* from = t.rows + tap * t.row_stride + row;
-  const int64_t offset = t.taps[tap].a + k;
-  int64_t stride = 0;
-  if (pairs == kAmxRows && row + kAmxRows <= rows && OneStride(from, stride))
-    return Unit::template Load<kTile>(from[0] + offset, stride);
-  Gather(from, offset, pairs, rows - row, room);
-  Unit::template Load<kTile>(room, kAmxRowBytes);
-}
-
 // `pairs` lines of a panel, with zeros behind them.
 [[gnu::noinline]] void PadPanel(const float* b, int64_t step, int pairs, float* to) {
   for (int k = 0; k < kAmxRows; ++k)
@@ -69,20 +55,65 @@ template <typename Unit, int kTile>
                        k < pairs ? _mm512_loadu_si512(b + k * step) : _mm512_setzero_si512());
 }
 
-template <typename Unit, int kTile>
-[[gnu::always_inline]] inline void LoadPanel(const GemmTile& t, const float* b, int pairs,
-                                             float* room) {
-  if (pairs == kAmxRows) return Unit::template Load<kTile>(b, 4 * t.b_step);
-  PadPanel(b, t.b_step, pairs, room);
-  Unit::template Load<kTile>(room, kAmxRowBytes);
+// A step along K: at most 16 pairs of a tap.
+struct Step {
+  int64_t tap, k;
+  int pairs;
+};
+
+// Where the operands of a step's products lie: in place where they lie as registers want them, or
+// in a buffer.
+template <int kRowTiles, int kPanels>
+struct Operands {
+  alignas(64) float row_room[kRowTiles][kAmxRows * 16];
+  alignas(64) float panel_room[kPanels][kAmxRows * 16];
+  const float *rows[kRowTiles], *panels[kPanels];
+  int64_t row_stride[kRowTiles], panel_stride;
+
+  // Of a tile of `count` rows.
+  [[gnu::noinline]] void Prepare(const GemmTile& t, const Step& step, int count) {
+    const bool whole = step.pairs == kAmxRows;
+    const int64_t offset = t.taps[step.tap].a + step.k;
+    for (int m = 0; m < kRowTiles; ++m) {
+      const int row = kAmxRows * m;
+      const float* const* from = t.rows + step.tap * t.row_stride + row;
+      if (whole && row + kAmxRows <= count && OneStride(from, row_stride[m])) {
+        rows[m] = from[0] + offset;
+        continue;
+      }
+      Gather(from, offset, step.pairs, count - row, row_room[m]);
+      rows[m] = row_room[m];
+      row_stride[m] = kAmxRowBytes;
+    }
+    const float* b = t.b + t.taps[step.tap].b + step.k * t.b_step;
+    panel_stride = whole ? 4 * t.b_step : kAmxRowBytes;
+    for (int p = 0; p < kPanels; ++p, b += t.panel_stride) {
+      panels[p] = b;
+      if (whole) continue;
+      PadPanel(b, t.b_step, step.pairs, panel_room[p]);
+      panels[p] = panel_room[p];
+    }
+  }
+};
+
+// The step behind `step`, or false.
+inline bool Next(const GemmTile& t, Step& step) {
+  step.k += kAmxRows;
+  if (step.k >= t.depth) {
+    if (++step.tap == t.tap_count) return false;
+    step.k = 0;
+  }
+  step.pairs = static_cast<int>(t.depth - step.k < kAmxRows ? t.depth - step.k : kAmxRows);
+  return true;
 }
 
-// The first `rows` rows of kRowTiles registers.
+// The first `rows` rows of kRowTiles registers. Operands are made a step ahead, as those of bytes
+// are (gemm_int8_amx.inl.h).
 template <typename Unit, int kRowTiles, int kPanels>
 [[gnu::noinline]] void Product(const GemmTile& t, int rows) {
   constexpr int kAllRows = kAmxRows * kRowTiles, kWidth = 16 * kPanels;
   alignas(64) float sums[kAllRows * kWidth];
-  alignas(64) float row_room[2][kAmxRows * 16], panel_room[2][kAmxRows * 16];
+  Operands<kRowTiles, kPanels> both[2];
   __mmask16 mask[kPanels];
   __m512 acc[1][kPanels];
 #pragma GCC unroll 1
@@ -100,24 +131,25 @@ template <typename Unit, int kRowTiles, int kPanels>
     });
   });
   const float* ahead = t.ahead;
-  for (int64_t tap = 0; tap < t.tap_count; ++tap) {
-    const float* b = t.b + t.taps[tap].b;
-    for (int64_t k = 0; k < t.depth; k += kAmxRows, b += kAmxRows * t.b_step) {
-      const int pairs = static_cast<int>(t.depth - k < kAmxRows ? t.depth - k : kAmxRows);
+  Step step = {.tap = -1, .k = t.depth, .pairs = 0};
+  bool more = Next(t, step);
+  if (more) both[0].Prepare(t, step, rows);
+  for (int at = 0; more; at ^= 1) {
 #pragma GCC unroll 1
-      for (int i = 0; t.ahead_step != 0 && i < pairs; ++i, ahead += t.ahead_step)
-        _mm_prefetch(reinterpret_cast<const char*>(ahead), _MM_HINT_T1);
-      Unrolled<kRowTiles>([&](auto m) {
-        constexpr int kM = m, kRow = kRowTile + kM % 2;
-        LoadRows<Unit, kRow>(t, tap, k, pairs, kAmxRows * kM, rows, row_room[kM % 2]);
-        Unrolled<kPanels>([&](auto p) {
-          constexpr int kP = p, kPanel = kPanelTile + kP % 2;
-          if constexpr (kM == 0)
-            LoadPanel<Unit, kPanel>(t, b + kP * t.panel_stride, pairs, panel_room[kP % 2]);
-          Unit::template DotBf16<kSumTile<kPanels, kM, kP>, kRow, kPanel>();
-        });
+    for (int i = 0; t.ahead_step != 0 && i < step.pairs; ++i, ahead += t.ahead_step)
+      _mm_prefetch(reinterpret_cast<const char*>(ahead), _MM_HINT_T1);
+    more = Next(t, step);
+    if (more) both[at ^ 1].Prepare(t, step, rows);
+    const Operands<kRowTiles, kPanels>& now = both[at];
+    Unrolled<kRowTiles>([&](auto m) {
+      constexpr int kM = m, kRow = kRowTile + kM % 2;
+      Unit::template Load<kRow>(now.rows[kM], now.row_stride[kM]);
+      Unrolled<kPanels>([&](auto p) {
+        constexpr int kP = p, kPanel = kPanelTile + kP % 2;
+        if constexpr (kM == 0) Unit::template Load<kPanel>(now.panels[kP], now.panel_stride);
+        Unit::template DotBf16<kSumTile<kPanels, kM, kP>, kRow, kPanel>();
       });
-    }
+    });
   }
   Unrolled<kRowTiles>([&](auto m) {
     constexpr int kM = m;
