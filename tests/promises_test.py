@@ -283,10 +283,15 @@ def results_on_any_threads():
                 same = outputs("n.etm", f"{name}.npy", threads) == want
                 check(f"{name} {scheme} on {threads} threads", same, "other bits")
             if scheme == "int8" and name == "net":
-                for target, flag in (("SCALAR", ""), ("AVX2", "avx2"), ("AVX512", "avx512_vnni")):
+                targets = {"SCALAR": "", "AVX2": "avx2"}
+                targets |= {"AVX512": "avx512_vnni", "AMX_SOFTWARE": "avx512_vnni"}
+                for target, flag in targets.items():
                     if not flag or flag in agree.cpu_flags():
                         same = outputs("n.etm", f"{name}.npy", 2, target) == want
                         check(f"{name} {scheme} with {target}", same, "other bits")
+            if scheme == "bf16" and "avx512_vnni" in agree.cpu_flags():
+                tiles = [outputs("n.etm", f"{name}.npy", n, "AMX_SOFTWARE") for n in (1, 3)]
+                check(f"{name} {scheme} with AMX_SOFTWARE", tiles[0] == tiles[1], "other bits")
 
 
 def reasons():

@@ -2,6 +2,7 @@
 // thread count.
 #include "base/isa.h"
 #include "compile/compile.h"
+#include "kernels/amx/software.h"
 #include "reference/reference.h"
 #include "tests/whole/models.h"
 
@@ -41,7 +42,13 @@ TEST_P(BitEquality, ReferenceEqualsEveryMachine) {
       std::vector<Tensor> outputs;
       for (const TensorType& type : executor->output_types())
         outputs.push_back(Tensor::Allocate(type));
+      const AmxCounts before = AmxSoftwareCounts();
       ASSERT_TRUE(executor->Run(std::span(&input, 1), outputs));
+      if (isa.Has(Isa::kAmxSoftware)) {
+        const AmxCounts after = AmxSoftwareCounts();
+        EXPECT_GT(after.products, before.products) << "the tiles computed nothing";
+        EXPECT_EQ(after.configurations, after.releases);
+      }
       for (size_t i = 0; i < outputs.size(); ++i)
         EXPECT_TRUE(BitEqual(outputs[i], (*expected)[i]))
             << IsaName(isa) << ", " << threads << " threads, output " << i;
