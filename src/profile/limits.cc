@@ -181,7 +181,7 @@ const PeakLoops& ScalarPeakLoops() {
 std::vector<SetPeaks> MeasureSets(int threads) {
   std::vector<SetPeaks> sets;
   for (const Isa isa : AllIsas()) {
-    if (IsaSupported(isa)) sets.push_back(PeaksOf(isa, threads));
+    if (IsaSupported(isa) && !isa.Has(Isa::kAmxSoftware)) sets.push_back(PeaksOf(isa, threads));
   }
   return sets;
 }

@@ -31,7 +31,8 @@ struct SetPeaks {
   Isa isa;
   double int8_gops = 0, bf16_gflops = 0, fp32_gflops = 0;
 };
-// Of every named set that this machine can run, the best first.
+// Of every named set that this machine can run, the best first; AMX_SOFTWARE, whose products are no
+// instructions, has no peak.
 std::vector<SetPeaks> MeasureSets(int threads);
 
 // The time, in nanoseconds, that the roofline allows for a step: the larger of its arithmetic at
