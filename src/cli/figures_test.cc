@@ -368,5 +368,22 @@ TEST_F(Figures, SavedRunsThatAreRefused) {
   EXPECT_EQ(same.json["a"]["runs"], 2);
 }
 
+TEST_F(Figures, LimitsOfEachInstructionSet) {
+  const Ran ran = Run({"limits", "--threads", "1"});
+  ASSERT_EQ(ran.code, 0) << ran.log;
+  const auto text = [](const json& rate) {
+    return Number(rate) > 0 ? fmt::format("{:.1f}", Number(rate)) : std::string("-");
+  };
+  EXPECT_EQ(LinesWith(ran.out, "instruction set ").size(), 1);
+  for (const json& set : ran.json["sets"]) {
+    const Words lines = LinesWith(ran.out, set["isa"].get<std::string>() + " ");
+    ASSERT_EQ(lines.size(), 1) << ran.out;
+    EXPECT_EQ(Squeezed(lines[0]),
+              fmt::format("{} {} {} {}", set["isa"].get<std::string>(), text(set["int8_gops"]),
+                          text(set["bf16_gflops"]), text(set["fp32_gflops"])));
+  }
+  EXPECT_EQ(ran.json["sets"].back()["isa"], "SCALAR");
+}
+
 }  // namespace
 }  // namespace evoq

@@ -12,17 +12,6 @@ using nlohmann::json;
 
 class Lists : public TinyModels {};
 
-// A row of a table, its gaps of several spaces made one.
-std::string Squeezed(const std::string& text) {
-  std::string out;
-  for (char c : text) {
-    if (c == ' ' && (out.empty() || out.back() == ' ' || out.back() == '\n')) continue;
-    if (c == '\n' && !out.empty() && out.back() == ' ') out.pop_back();
-    out += c;
-  }
-  return out;
-}
-
 // Columns of the JSON that stand in the text, with what stands for "" and the heading.
 TEST_F(Lists, TextAndJsonSayTheSame) {
   struct Kind {

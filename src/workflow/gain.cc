@@ -37,8 +37,11 @@ Told Tell(const Gain& gain) {
   Told told;
   told.json = ToJson(c);
   told.json["threads"] = gain.threads;
-  told.text = FormatPrintable("  {} of the float32 model, measured here on {} thread{}\n",
-                              ToText(c), gain.threads, gain.threads == 1 ? "" : "s");
+  told.text = FormatPrintable(
+      "  {} ms beside {} ms of the float32 model: {:.3f}x [{:.3f}, {:.3f}], measured here on {} "
+      "thread{}\n",
+      MsText(c.b_ms), MsText(c.a_ms), c.speedup, c.low, c.high, gain.threads,
+      gain.threads == 1 ? "" : "s");
   if (c.verdict != Verdict::kSlower) return told;
   const std::string peak = gain.narrow_gflops > 0
                                ? fmt::format("multiplies {:.0f} GFLOPS in {} and {:.0f} in float32",

@@ -60,7 +60,8 @@ TEST(QuantizeTold, WhatTheProcessorMakesOfBf16) {
     done.gain->narrow_gflops = row.bf16;
     done.gain->fp32_gflops = row.fp32;
     const Told told = Tell(done);
-    EXPECT_NE(told.text.find("ms beside 8.000 ms"), std::string::npos) << told.text;
+    EXPECT_NE(told.text.find(" ms beside 8.000 ms of the float32 model: "), std::string::npos)
+        << told.text;
     EXPECT_NE(told.text.find("on 2 threads\n"), std::string::npos) << told.text;
     EXPECT_EQ(told.json["gain"]["speedup"], row.speedup);
     EXPECT_EQ(told.json["gain"]["threads"], 2);

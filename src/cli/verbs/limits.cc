@@ -35,7 +35,7 @@ VerbRun Declare(const VerbOptions&, const CommonOptions& common) {
                               {"bf16_gflops", set.bf16_gflops},
                               {"fp32_gflops", set.fp32_gflops}});
     }
-    Out("{}", table.ToString());
+    Out("{}", Lines{table.ToString()});
     if (const Status kept = KeepLimits(LimitsCachePath(), limits); !kept)
       Log("warning: {}", kept.error().message());
     return told;
