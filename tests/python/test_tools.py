@@ -306,7 +306,9 @@ def test_an_interrupt_stops_the_work(tmp_path):
         ("evoq.explain(model, duration_s=60, threads=1, progress=say)", "measuring"),
     ):
         program = (
-            "import evoq, sys\n"
+            "import evoq, signal, sys\n"
+            # A shell starts what runs in the background with Ctrl-C ignored.
+            "signal.signal(signal.SIGINT, signal.default_int_handler)\n"
             "def say(stage, fraction): print(stage, flush=True)\n"
             f"model = {DIGITS!r}\n"
             f"try: {call}\n"
