@@ -15,7 +15,7 @@ import networks
 import products
 from models import MODELS
 from pairs import paired
-from runners import Evoq, available_peers, create, interleave, medians, one_line
+from runners import Evoq, OpenVinoBf16, available_peers, create, interleave, medians, one_line
 
 
 # of `evoq quantize --target`: each peer runs the file that it is faster with
@@ -122,6 +122,8 @@ def models(bench, prepare):
                         runners[f"{peer}_{precision}"], chosen[f"{peer}_{precision}"] = (
                             bench.fastest(peer, makers, threads, batch, shapes)
                         )
+                if "ov" in bench.peers:
+                    runners["ov_bf16"] = create(OpenVinoBf16, source, threads, batch, shapes)
                 exports = {peer: TARGETS[chosen[f"{peer}_int8"]] for peer in bench.peers}
                 yield models_figures(
                     bench.row(
@@ -143,6 +145,7 @@ def models_figures(row, macs):
         )
         row[f"{precision}_of_peak"] = 2e-6 * macs / ours / gops if ours else None
     row["int8_vs_own_fp32"] = ratio(ms.get("evoq_fp32"), ms.get("evoq_int8"))
+    row["bf16_vs_ov"] = ratio(ms.get("ov_bf16"), ms.get("evoq_bf16"))
     row["bf16_vs_own_fp32"] = ratio(ms.get("evoq_fp32"), ms.get("evoq_bf16"))
     row["int8w_vs_own_fp32"] = ratio(ms.get("evoq_fp32"), ms.get("evoq_int8w"))
     return row

@@ -4,14 +4,15 @@ medians.
 
     bench/peers.py [PART...] [--data DIR] [--only REGEX] [--threads 1,2] [--batch 1,8] [--rounds 5]
                    [--seconds 0.5]
-    bench/peers.py bars      prints every bar beside its figure in bench/results
-    bench/peers.py tables    writes the tables of docs/performance.md from bench/results
+    bench/peers.py bars      prints every bar beside its figure in bench/results, by processor
+    bench/peers.py tables    writes the tables of docs/performance.md, by processor
 
 Parts: models (whole models, float32 and int8), own_forms (the int8 forms of ResNet-50 and
 MobileNetV2 in turn with each other), forms (each of them beside the peers), blocks (small blocks,
 int8 against float32), gemm (matrix products), system (dispatch, load, memory, a busy machine,
 AVX2). Default: all. A run replaces the rows that it measured in bench/results/PART.json and keeps
-the others of the same processor. --prepare only makes the files.
+the others, and those of other processors; with EVOQ_TARGET a processor counts as another one.
+--prepare only makes the files.
 int8 is static for all: evoq's .etm, and for the peers the QDQ ONNX that evoq exports from the same
 ranges. Peers are optional (pip: onnxruntime, openvino; apt: libdnnl-dev). Needs numpy and onnx from
 PyPI.
@@ -34,19 +35,20 @@ from runners import versions
 ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 
 
-def store(folder, part, key, rows, machine):
-    """Replaces rows of equal key; the rest stays, where this processor measured it."""
-    of = lambda row: tuple(row.get(k) for k in key)
-    fresh = {of(r): r for r in rows}
-    old = [r for r in tables.load(folder).get(part, []) if r.get("cpu") == rows[0]["cpu"]]
-    kept = [fresh.pop(of(r), r) for r in old]
+def store(folder, part, key, row, machine):
+    """Replaces the row of equal key that this processor measured before; the others stay."""
+    of = lambda r: tuple(r.get(k) for k in (*key, "cpu"))
+    path, stored = os.path.join(folder, part + ".json"), {"machines": {}, "rows": []}
+    if os.path.exists(path):
+        with open(path) as f:
+            stored = json.load(f)
+    places = {of(r): i for i, r in enumerate(stored["rows"])}
+    place = places.get(of(row), len(places))
+    stored["rows"][place : place + 1] = [row]
+    stored["machines"][row["cpu"]] = {**machine, "versions": versions()}
     os.makedirs(folder, exist_ok=True)
-    with open(os.path.join(folder, part + ".json"), "w") as f:
-        json.dump(
-            {"machine": machine, "versions": versions(), "rows": kept + list(fresh.values())},
-            f,
-            indent=1,
-        )
+    with open(path, "w") as f:
+        json.dump(stored, f, indent=1)
         f.write("\n")
 
 
@@ -77,9 +79,11 @@ def tell(args):
     if args.parts == ["tables"]:
         tables.write(os.path.join(ROOT, "docs/performance.md"), args.out)
         return 0
-    found = bars(tables.load(args.out))
-    print("\n".join(b.text() for b in found if not (args.missed and b.met)))
-    print(f"{sum(b.met for b in found)} of {len(found)} bars met")
+    for cpu, results in tables.by_processor(tables.load(args.out)).items():
+        found = bars(results)
+        print(cpu)
+        print("\n".join(b.text() for b in found if not (args.missed and b.met)))
+        print(f"{sum(b.met for b in found)} of {len(found)} bars met")
     return 0
 
 
@@ -149,7 +153,7 @@ def main():
             row.update(commit=commit, cpu=cpu)
             rows.append(row)
             print(tables.line(part, row), flush=True)
-            store(args.out, part, key, [row], machine)
+            store(args.out, part, key, row, machine)
         if rows:
             print("\n".join(b.text() for b in bars({part: rows})))
         print(f"{part}: {len(rows)} rows in {time.time() - start:.0f} s", flush=True)

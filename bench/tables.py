@@ -203,7 +203,7 @@ TABLES = {
 
 
 def load(folder):
-    """The stored rows of each part."""
+    """The stored rows of each part, of all processors."""
     results = {}
     for part in TABLES:
         path = os.path.join(folder, part + ".json")
@@ -211,6 +211,17 @@ def load(folder):
             with open(path) as f:
                 results[part] = json.load(f)["rows"]
     return results
+
+
+def by_processor(results):
+    """The rows of each part, by the processor and instruction set that they were measured with."""
+    split = {}
+    for part, rows in results.items():
+        for row in rows:
+            split.setdefault(row.get("cpu") or "a processor that was not noted", {}).setdefault(
+                part, []
+            ).append(row)
+    return dict(sorted(split.items()))
 
 
 def in_history(commit):
@@ -224,43 +235,47 @@ def in_history(commit):
     )
 
 
-def machines(rows):
-    """Which machines and commits the rows come from, and how many cannot be measured again."""
-    found = sorted({(r["cpu"], r["commit"]) for r in rows if r.get("cpu") and r.get("commit")})
-    known = {commit for _, commit in found if in_history(commit)}
+def sources(rows):
+    """Which commits the rows of one processor come from, and how many cannot be measured again."""
+    found = sorted({r["commit"] for r in rows if r.get("commit")})
+    known = [commit for commit in found if in_history(commit)]
     lost = sum(r.get("commit") not in known for r in rows)
-    sentences = (
-        [
-            "Measured on "
-            + "; ".join(f"{cpu} (commit {commit})" for cpu, commit in found if commit in known)
-            + "."
-        ]
-        if known
-        else []
-    )
+    sentences = [f"Commit{'s' if len(known) > 1 else ''} {', '.join(known)}."] if known else []
     if lost:
         rows_ = f"{lost} of {len(rows)} rows" if known else "These rows"
         sentences.append(
-            f"{rows_} are of an earlier machine and of sources that are not in this history: they "
-            "are not reproducible from it."
+            f"{rows_} are of sources that are not in this history: they are not reproducible from "
+            "it."
         )
-    text = " ".join(sentences)
-    return "\n\n" + textwrap.fill(text, 100, break_long_words=False, break_on_hyphens=False)
+    return textwrap.fill(" ".join(sentences), 100, break_long_words=False, break_on_hyphens=False)
+
+
+def missed_text(results):
+    """Of one processor."""
+    found = bars(results)
+    missed = [b for b in found if not b.met]
+    return f"{len(found) - len(missed)} of {len(found)} bars are met." + (
+        " Missed:\n\n```\n" + "\n".join(b.text() for b in missed) + "\n```" if missed else ""
+    )
+
+
+def contents(results):
+    """What stands between the markers of each part, and of the bars: of each processor."""
+    parts = {}
+    for cpu, measured in by_processor(results).items():
+        of = {part: f"{TABLES[part](rows)}\n\n{sources(rows)}" for part, rows in measured.items()}
+        of["bars"] = missed_text(measured)
+        for part, text in of.items():
+            parts.setdefault(part, []).append(f"**{cpu}**\n\n{text}")
+    return {part: "\n\n".join(texts) for part, texts in parts.items()}
 
 
 def write(document, folder):
-    """Replaces what lies between <!-- bench:PART --> and <!-- end --> by the part's table, and
+    """Replaces what lies between <!-- bench:PART --> and <!-- end --> by the part's tables, and
     bench:bars by the missed bars."""
     with open(document) as f:
         text = f.read()
-    results = load(folder)
-    parts = {part: TABLES[part](rows) + machines(rows) for part, rows in results.items()}
-    found = bars(results)
-    missed = [b for b in found if not b.met]
-    parts["bars"] = f"{len(found) - len(missed)} of {len(found)} bars are met." + (
-        " Missed:\n\n```\n" + "\n".join(b.text() for b in missed) + "\n```" if missed else ""
-    )
-    for part, content in parts.items():
+    for part, content in contents(load(folder)).items():
         pattern = re.compile(rf"(<!-- bench:{part} -->\n).*?(<!-- end -->)", re.S)
         text = pattern.sub(lambda m: m.group(1) + content + "\n" + m.group(2), text)
     with open(document, "w") as f:
