@@ -26,7 +26,7 @@ FOLDER = re.compile(
 # those of another project. Never a page.
 OWN = re.compile(
     r"(?!.*\.md$)(.*[/_]|)(NAME|ROOM|FAMILY|ISA)([._/]|$)|_\w+\.cc$|(images/)?labels\.tsv$"
-    r"|src/passes/(my_pass\.cc|golden/my-pass\.txt)$|(a/b/)?c\.txt$|llama2\.c$"
+    r"|src/passes/(my_pass\.cc|golden/my-pass\.txt)$|(a/b/)?c\.txt$|llama2\.c$|(gpt2_)?merges\.txt$"
 )
 PROGRAMS = ("_test", "_bench")  # whose file is made by the build
 PROGRAM = re.compile(r"\bevoq_(\w+)_(test|bench)\b")

@@ -24,6 +24,7 @@ sysroot=build/sysroot-aarch64
 packages=libc6-dev,libstdc++-12-dev,libgcc-12-dev,libhwy-dev,libcpuinfo-dev,libexpected-dev
 packages=$packages,libfmt-dev,libcli11-dev,nlohmann-json3-dev,libjpeg62-turbo-dev,libpng-dev
 packages=$packages,zlib1g-dev,libzstd-dev,libre2-dev,libflatbuffers-dev,libprotobuf-dev
+packages=$packages,libpcre2-dev,libutf8proc-dev
 packages=$packages,libonnx-dev,libgtest-dev
 if [ ! -e "$sysroot/usr/lib/aarch64-linux-gnu/libonnx.so" ]; then
   rm -rf "$sysroot"

@@ -6,7 +6,8 @@ set -eu
 
 build="clang-19 lld-19 cmake ninja-build pkg-config ccache libhwy-dev libcpuinfo-dev libexpected-dev
 libfmt-dev libcli11-dev nlohmann-json3-dev libjpeg62-turbo-dev libpng-dev zlib1g-dev libzstd-dev
-libre2-dev libflatbuffers-dev flatbuffers-compiler flatbuffers-compiler-dev
+libre2-dev libpcre2-dev libutf8proc-dev
+libflatbuffers-dev flatbuffers-compiler flatbuffers-compiler-dev
 protobuf-compiler libprotobuf-dev libonnx-dev libjs-chart.js
 python3-dev python3-venv"
 tests="libgtest-dev libbenchmark-dev libclang-rt-19-dev llvm-19 g++ python3 chromium

@@ -13,7 +13,6 @@
 #include "data/image_decode.h"
 #include "data/labels.h"
 #include "data/npy.h"
-#include "data/tokenizer.h"
 #include "data/zip.h"
 
 namespace evoq {
@@ -428,41 +427,6 @@ TEST_F(DataLimits, TablesOfLabels) {
   EXPECT_EQ(sample.label, 3);
   EXPECT_TRUE(AddLabelOffset(Preprocess{.label_offset = 4}, sample));
   EXPECT_EQ(sample.label, 7);
-}
-
-TEST_F(DataLimits, PiecesOfATokenizer) {
-  const auto vocab = [&](const std::string& text) {
-    const std::string message = Message(Tokenizer::Load(Save("v.vocab", text)));
-    return message.empty() ? message : message.substr(message.find("v.vocab: ") + 9);
-  };
-  const std::string two = "<unk>\t0\n<s>\t0\n";
-  EXPECT_EQ(vocab(two), "");
-  EXPECT_EQ(vocab("<unk>\t0\n"), "1 pieces, expected at least 2");
-  EXPECT_EQ(vocab(two + std::string(4096, 'a') + "\t0\n"), "");
-  EXPECT_EQ(vocab(two + std::string(4097, 'a') + "\t0\n"),
-            "piece 2 has 4097 bytes, expected at most 4096");
-  EXPECT_EQ(vocab(two + "a\tnan\n"), "piece 2 has the score nan, expected a number");
-  EXPECT_EQ(vocab(two + "a b\n"), "line 3: expected a piece, a tab and a score");
-  EXPECT_EQ(vocab(two + "a\tb\n"), "line 3: expected a piece, a tab and a score");
-  // The last tab counts.
-  const auto tabs = Tokenizer::Load(Save("t.vocab", two + "a\tb\t1\n"));
-  ASSERT_TRUE(tabs);
-  EXPECT_EQ(tabs->Encode("a\tb"), (std::vector<int64_t>{0, 0, 0}));
-  const auto bin = [&](const std::string& bytes) {
-    const std::string message = Message(Tokenizer::Load(Save("b.bin", bytes)));
-    return message.empty() ? message : message.substr(message.find("b.bin: ") + 7);
-  };
-  const std::string piece = Little(0, 4) + Little(1, 4) + "a", head = Little(1, 4);
-  EXPECT_EQ(bin(head + piece + piece), "");
-  EXPECT_EQ(bin(head + piece + piece.substr(0, 8)),
-            "piece 1 has 1 bytes, expected at most the 0 left in the file");
-  EXPECT_EQ(bin(head + piece + piece.substr(0, 7)), "piece 1 is cut off");
-  EXPECT_EQ(bin(head + piece + Little(0, 4) + Little(0xffffffff, 4) + "a"),
-            "piece 1 has -1 bytes, expected at most 4096");
-  // 64 MiB; a file without blocks.
-  const std::string large = Save("large.bin", "");
-  ASSERT_EQ(::truncate(large.c_str(), (64 << 20) + 1), 0);
-  ExpectContains(Message(Tokenizer::Load(large)), "67108865 bytes, expected at most 67108864");
 }
 
 }  // namespace

@@ -7,7 +7,6 @@
 
 #include "data/dataset.h"
 #include "data/resize.h"
-#include "data/tokenizer.h"
 
 namespace evoq {
 namespace {
@@ -271,93 +270,6 @@ TEST(PreprocessValues, BudgetOfTheImage) {
   Budget none(0, 0);
   EXPECT_TRUE(ToInput(image, Preprocess{.resize = std::pair(90, 100)}, none));
   EXPECT_TRUE(ToInput(image, Preprocess{.crop = std::pair(99, 99)}, none));
-}
-
-// ---- tokenizer
-
-class TokenizerValues : public ::testing::Test {
- protected:
-  void TearDown() override { std::filesystem::remove(path_); }
-  Tokenizer Load(const std::string& vocab, const std::string& name = "t.vocab") {
-    path_ = (std::filesystem::temp_directory_path() /
-             fmt::format("evoq_values_{}_{}", ::getpid(), name))
-                .string();
-    std::ofstream(path_, std::ios::binary) << vocab;
-    auto tokenizer = Tokenizer::Load(path_);
-    EXPECT_TRUE(tokenizer) << tokenizer.error().message();
-    return *tokenizer;
-  }
-  std::string path_;
-};
-using Pieces = std::vector<int64_t>;
-
-// Of joins with one score, the first place: ab of abc, the first two of aaa, whichever piece stands
-// first in the file.
-TEST_F(TokenizerValues, TiesTakeTheFirstPlace) {
-  for (const bool turned : {false, true}) {
-    const std::string pairs = turned ? "bc\t-1\nab\t-1\naa\t-1\n" : "ab\t-1\nbc\t-1\naa\t-1\n";
-    const Tokenizer t = Load("<unk>\t0\n<s>\t0\na\t-9\nb\t-9\nc\t-9\n" + pairs);
-    const int64_t a = 2, b = 3, c = 4, ab = turned ? 6 : 5, bc = turned ? 5 : 6, aa = 7;
-    EXPECT_EQ(t.Encode("abc"), (Pieces{ab, c}));
-    EXPECT_EQ(t.Encode("bcbc"), (Pieces{bc, bc}));
-    EXPECT_EQ(t.Encode("aaa"), (Pieces{aa, a}));
-    EXPECT_EQ(t.Encode("aab"), (Pieces{aa, b}));
-    EXPECT_EQ(t.Encode("cabc"), (Pieces{c, ab, c}));
-  }
-}
-
-// A join that became stale: in abcd, bc (-1) joins first; then ab and cd cannot. With abc (-2) the
-// join goes on to the left.
-TEST_F(TokenizerValues, JoinsOfJoins) {
-  const std::string head = "<unk>\t0\n<s>\t0\na\t-9\nb\t-9\nc\t-9\nd\t-9\nab\t-2\nbc\t-1\ncd\t-2\n";
-  EXPECT_EQ(Load(head).Encode("abcd"), (Pieces{2, 7, 5}));
-  EXPECT_EQ(Load(head + "abc\t-5\n").Encode("abcd"), (Pieces{9, 5}));
-  EXPECT_EQ(Load(head + "abc\t-5\nbcd\t-4\n").Encode("abcd"), (Pieces{2, 10}));
-  EXPECT_EQ(Load(head + "abc\t-5\nabcd\t-4\n").Encode("abcdabcd"), (Pieces{10, 10}));
-}
-
-// A piece that stands twice is its first; scores of 0 and above count too; U+2581 is a space
-// wherever it stands.
-TEST_F(TokenizerValues, PiecesOfAFile) {
-  const Tokenizer t = Load(
-      "<unk>\t0\n<s>\t0\na\t-9\na\t5\n\xE2\x96\x81\xE2\x96\x81"
-      "a\xE2\x96\x81\t3\n\xE2\x96\x81\t-1\n\xE2\x96\x81\xE2\x96\x81\t2\n"
-      "\xE2\x96\x81\xE2\x96\x81"
-      "a\t2.5\n");
-  EXPECT_EQ(t.size(), 8);
-  EXPECT_EQ(t.Encode("a"), (Pieces{2}));
-  EXPECT_EQ(t.Encode("  a "), (Pieces{4}));
-  EXPECT_EQ(t.Encode(" a"), (Pieces{5, 2}));
-}
-
-// A character that is no piece: its bytes' pieces, those that exist; the unknown piece once where
-// not even the first does.
-TEST_F(TokenizerValues, BytesOfUnknownCharacters) {
-  const Tokenizer t = Load("<unk>\t0\n<s>\t0\n<0xC3>\t0\n<0xA4>\t0\n<0xE2>\t0\n");
-  EXPECT_EQ(t.Encode("\xC3\xA4"), (Pieces{2, 3}));      // U+00E4
-  EXPECT_EQ(t.Encode("\xE2\x82\xA4"), (Pieces{4, 3}));  // U+20A4: 82 is no piece
-  EXPECT_EQ(t.Encode("\xC4\xA4"), (Pieces{0, 3}));      // U+0124: unknown first byte
-  EXPECT_EQ(t.Encode("\xA4"), (Pieces{3}));             // no character: a byte of its own
-}
-
-// The same tokenizer as llama2.c writes it: the longest piece's size, then score, size and bytes of
-// each.
-TEST_F(TokenizerValues, BinaryForm) {
-  std::string bin("\2\0\0\0", 4);
-  const auto piece = [&](float score, const std::string& text) {
-    const auto size = static_cast<int32_t>(text.size());
-    bin.append(reinterpret_cast<const char*>(&score), 4)
-        .append(reinterpret_cast<const char*>(&size), 4)
-        .append(text);
-  };
-  for (const char* text : {"<unk>", "<s>", "a", "b"}) piece(-9, text);
-  piece(-1, "ab");
-  piece(-0.5f, "ba");
-  piece(-3, "");
-  const Tokenizer t = Load(bin, "t.bin");
-  EXPECT_EQ(t.size(), 7);
-  EXPECT_EQ(t.Encode("aba"), (Pieces{2, 5}));
-  EXPECT_EQ(t.Encode("abb"), (Pieces{4, 3}));
 }
 
 }  // namespace

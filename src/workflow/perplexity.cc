@@ -6,8 +6,8 @@
 #include "base/file.h"
 #include "base/printable.h"
 #include "data/npy.h"
-#include "data/tokenizer.h"
 #include "models/models.h"
+#include "tokenizer/tokenizer.h"
 #include "workflow/bench_json.h"
 #include "workflow/models.h"
 
@@ -57,8 +57,7 @@ Result<PerplexityResult> EvaluatePerplexity(const PerplexityJob& job, const Foll
               LoadEngine(job.model, {.threads = job.threads}));
   const Graph& graph = engine->model().graph;
   EVOQ_TRY(CheckModel(graph, job.model));
-  std::vector<int64_t> tokens = tokenizer.Encode(" " + text);
-  tokens.insert(tokens.begin(), Tokenizer::kBegin);
+  EVOQ_ASSIGN(const std::vector<int64_t> tokens, tokenizer.Encode(text));
   const auto all = static_cast<int64_t>(tokens.size()) - 1;  // predicted tokens
   if (all < 1) return InvalidInput("{}: no text", job.text);
   const int64_t window = std::min(job.window, all), whole = all / window;

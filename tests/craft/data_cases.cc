@@ -4,8 +4,8 @@
 #include "base/file.h"
 #include "data/dataset.h"
 #include "data/labels.h"
-#include "data/tokenizer.h"
 #include "tests/craft/data.h"
+#include "tokenizer/tokenizer.h"
 
 namespace evoq::craft {
 namespace {
@@ -707,8 +707,8 @@ Status ReadAs(Reader reader, const std::string& path) {
     case Reader::kVocab:
     case Reader::kTokenizerBin: {
       EVOQ_ASSIGN(const Tokenizer tokenizer, Tokenizer::Load(path));
-      for (int64_t piece : tokenizer.Encode("ab ba\n\xC3\xA4 aabb"))
-        EVOQ_CHECK(piece >= 0 && piece < tokenizer.size());
+      EVOQ_ASSIGN(const std::vector<int64_t> pieces, tokenizer.Encode("ab ba\n\xC3\xA4 aabb"));
+      for (int64_t piece : pieces) EVOQ_CHECK(piece >= 0 && piece < tokenizer.size());
       return {};
     }
     case Reader::kDataset: return Use(OpenDataset(path, {.input_sizes = {-1, 3}}));

@@ -28,7 +28,7 @@ VerbRun Declare(const VerbOptions& options, const CommonOptions& common) {
   const VerbOption tokenizer =
       options
           .Add("--tokenizer", text->tokenizer,
-               "The model's tokenizer: llama2.c .bin or SentencePiece .vocab")
+               "The model's tokenizer: tokenizer.json, SentencePiece, GPT-2 or llama2.c")
           .Needs(file);
   file.Needs(tokenizer);
   options.Add("--tokens", text->tokens, "Write the text's tokens to this .npy file").Needs(file);

@@ -1,0 +1,39 @@
+// The kinds of tokenizer files: a row each, named by one line in tokenizer/kinds.inc.
+#pragma once
+
+#include <nlohmann/json.hpp>
+#include <span>
+#include <string>
+
+#include "base/result.h"
+#include "tokenizer/parts.h"
+
+namespace evoq {
+
+struct TokenizerKind {
+  const char* name;
+  const char* file;  // its name in a model's folder
+  // Whether a file is of this kind, by its name in lower case.
+  bool (*matches)(std::string_view name);
+  // Errors: with the place in the file, without its name.
+  Result<TokenizerParts> (*read)(const std::string& path);
+};
+
+// In the order in which a folder is searched.
+std::span<const TokenizerKind* const> AllTokenizerKinds();
+
+inline constexpr size_t kMaxTokenizerBytes = 128 << 20;
+
+// Parts of SentencePiece's byte pairs: a vocabulary, its unknown piece, and how words with U+2581
+// for spaces become pieces. `scores` by piece.
+Result<TokenizerParts> SentencePiecePairs(std::shared_ptr<const Vocabulary> vocabulary,
+                                          std::span<const double> scores, bool byte_fallback);
+// Decoding of it: U+2581 is a space, bytes' pieces are bytes, one space at the beginning is lost
+// where `prefix` put one there.
+DecodeSteps SentencePieceDecode(bool prefix);
+// {"piece": number, ...}. Errors: kInvalidInput naming the piece.
+Result<Vocabulary> VocabularyOf(const nlohmann::json& vocab);
+// Special pieces that by their names end what a chat model says.
+void AddEndsByName(TokenizerParts& parts);
+
+}  // namespace evoq

@@ -1,0 +1,222 @@
+#include "base/json_file.h"
+#include "tokenizer/rules.h"
+#include "tokenizer/steps.h"
+
+namespace evoq {
+namespace {
+
+using nlohmann::json;
+
+// A part of a text: a match, or what lies between two.
+struct Part {
+  size_t begin, end;
+  bool match;
+};
+
+// The words that the parts of `word` become.
+void AppendParts(const Word& word, std::vector<Part>& parts, SplitBehavior behavior,
+                 std::vector<Word>& out) {
+  std::vector<Part> merged;
+  for (const Part& part : parts) {
+    const bool empty = merged.empty();
+    switch (behavior) {
+      case SplitBehavior::kRemoved:
+        if (!part.match) merged.push_back(part);
+        break;
+      case SplitBehavior::kIsolated: merged.push_back(part); break;
+      case SplitBehavior::kContiguous:
+        if (!empty && merged.back().match == part.match)
+          merged.back().end = part.end;
+        else
+          merged.push_back(part);
+        break;
+      case SplitBehavior::kWithPrevious:
+        if (part.match && !empty && !merged.back().match)
+          merged.back() = {merged.back().begin, part.end, true};
+        else
+          merged.push_back(part);
+        break;
+      case SplitBehavior::kWithNext:
+        if (!part.match && !empty && merged.back().match)
+          merged.back() = {merged.back().begin, part.end, false};
+        else
+          merged.push_back(part);
+        break;
+    }
+  }
+  for (const Part& part : merged) {
+    if (part.end > part.begin)
+      out.push_back(
+          {word.text.substr(part.begin, part.end - part.begin), word.first && part.begin == 0});
+  }
+}
+
+// Splits where `matches(text, found)` finds something; `invert`: what lies between is the match.
+template <typename Matches>
+Splitter SplitWhere(Matches matches, SplitBehavior behavior, bool invert = false) {
+  return [=](std::vector<Word>& words) -> Status {
+    std::vector<Word> out;
+    std::vector<Part> parts;
+    for (const Word& word : words) {
+      parts.clear();
+      size_t end = 0;
+      EVOQ_TRY(matches(word.text, [&](size_t match, size_t match_end) {
+        if (match > end) parts.push_back({end, match, invert});
+        parts.push_back({match, match_end, !invert});
+        end = match_end;
+      }));
+      if (end < word.text.size()) parts.push_back({end, word.text.size(), invert});
+      AppendParts(word, parts, behavior, out);
+    }
+    words = std::move(out);
+    return {};
+  };
+}
+
+// Splits at each character of a class.
+Splitter SplitAtClass(bool (*in_class)(uint32_t), SplitBehavior behavior) {
+  return SplitWhere(
+      [in_class](std::string_view text, auto found) -> Status {
+        size_t at = 0;
+        ForEachCharacter(text, [&](uint32_t code, std::string_view bytes) {
+          if (in_class(code)) found(at, at + bytes.size());
+          at += bytes.size();
+        });
+        return {};
+      },
+      behavior);
+}
+
+Result<SplitBehavior> ReadBehavior(const json& j, const char* fallback) {
+  struct Row {
+    const char* name;
+    SplitBehavior behavior;
+  };
+  constexpr Row kBehaviors[] = {{"Removed", SplitBehavior::kRemoved},
+                                {"Isolated", SplitBehavior::kIsolated},
+                                {"MergedWithPrevious", SplitBehavior::kWithPrevious},
+                                {"MergedWithNext", SplitBehavior::kWithNext},
+                                {"Contiguous", SplitBehavior::kContiguous}};
+  std::string name = JsonText(j, "behavior");
+  if (name.empty()) name = fallback;
+  for (const Row& row : kBehaviors) {
+    if (name == row.name) return row.behavior;
+  }
+  return Unsupported("the behavior {}", name);
+}
+
+Result<Splitter> ReadSplit(const json& j) {
+  EVOQ_ASSIGN(const Pattern pattern, ReadPattern(j));
+  EVOQ_ASSIGN(SplitBehavior behavior, ReadBehavior(j, ""));
+  return SplitWhere([pattern](std::string_view text,
+                              const auto& found) { return pattern.ForEachMatch(text, found); },
+                    behavior, JsonFlag(j, "invert"));
+}
+
+Result<Splitter> ReadByteLevel(const json& j) {
+  return ByteLevel(JsonFlag(j, "add_prefix_space", true), JsonFlag(j, "use_regex", true));
+}
+
+Result<Splitter> ReadMetaspace(const json& j) {
+  std::string mark = JsonText(j, "replacement");
+  if (mark.empty()) mark = kMetaspace;
+  std::string scheme = JsonText(j, "prepend_scheme");
+  if (scheme.empty()) scheme = JsonFlag(j, "add_prefix_space", true) ? "always" : "never";
+  if (scheme != "always" && scheme != "first" && scheme != "never")
+    return InvalidInput("the prepend_scheme {}, expected always, first or never", scheme);
+  EVOQ_ASSIGN(const Pattern pattern, Pattern::Literal(mark));
+  const Splitter split = SplitAt(pattern, SplitBehavior::kWithNext);
+  const bool splits = JsonFlag(j, "split", true);
+  return Splitter([=](std::vector<Word>& words) -> Status {
+    for (Word& word : words) {
+      ReplaceAll(word.text, " ", mark);
+      if ((scheme == "always" || (scheme == "first" && word.first)) && !word.text.starts_with(mark))
+        word.text.insert(0, mark);
+    }
+    return splits ? split(words) : Status();
+  });
+}
+
+Result<Splitter> ReadWhitespaceSplit(const json&) {
+  return SplitAtClass(IsSpace, SplitBehavior::kRemoved);
+}
+
+// \w+|[^\w\s]+, and what is between them removed.
+Result<Splitter> ReadWhitespace(const json&) {
+  const Splitter runs = SplitWhere(
+      [](std::string_view text, const auto& found) -> Status {
+        int run = -1;
+        size_t begin = 0, at = 0;
+        ForEachCharacter(text, [&](uint32_t code, std::string_view bytes) {
+          const int kind = IsSpace(code) ? 0 : IsWord(code) ? 1 : 2;
+          if (kind != run && at > begin) {
+            found(begin, at);
+            begin = at;
+          }
+          run = kind;
+          at += bytes.size();
+        });
+        if (at > begin) found(begin, at);
+        return {};
+      },
+      SplitBehavior::kIsolated);
+  return InSequence({runs, SplitAtClass(IsSpace, SplitBehavior::kRemoved)});
+}
+
+Result<Splitter> ReadBert(const json&) {
+  return InSequence({SplitAtClass(IsSpace, SplitBehavior::kRemoved),
+                     SplitAtClass(IsPunctuation, SplitBehavior::kIsolated)});
+}
+
+Result<Splitter> ReadDigits(const json& j) {
+  return SplitAtClass(IsNumeric, JsonFlag(j, "individual_digits") ? SplitBehavior::kIsolated
+                                                                  : SplitBehavior::kContiguous);
+}
+
+Result<Splitter> ReadPunctuation(const json& j) {
+  EVOQ_ASSIGN(SplitBehavior behavior, ReadBehavior(j, "Isolated"));
+  return SplitAtClass(IsPunctuation, behavior);
+}
+
+Result<Splitter> ReadSequence(const json& j);
+
+constexpr ReadRow<Splitter> kRows[] = {
+    {"Split", ReadSplit},
+    {"ByteLevel", ReadByteLevel},
+    {"Metaspace", ReadMetaspace},
+    {"Whitespace", ReadWhitespace},
+    {"WhitespaceSplit", ReadWhitespaceSplit},
+    {"BertPreTokenizer", ReadBert},
+    {"Digits", ReadDigits},
+    {"Punctuation", ReadPunctuation},
+    {"Sequence", ReadSequence},
+};
+
+Result<Splitter> ReadSequence(const json& j) {
+  EVOQ_ASSIGN(std::vector<Splitter> steps, ReadSteps<Splitter>(kRows, j, "pretokenizers"));
+  return InSequence(std::move(steps));
+}
+
+}  // namespace
+
+Splitter InSequence(std::vector<Splitter> steps) {
+  return [steps = std::move(steps)](std::vector<Word>& words) -> Status {
+    for (const Splitter& step : steps) EVOQ_TRY(step(words));
+    return {};
+  };
+}
+
+Splitter SplitAt(Pattern pattern, SplitBehavior behavior) {
+  return SplitWhere(
+      [pattern = std::move(pattern)](std::string_view text, const auto& found) {
+        return pattern.ForEachMatch(text, found);
+      },
+      behavior);
+}
+
+Result<Splitter> ReadPreTokenizer(const json& pre_tokenizer) {
+  if (pre_tokenizer.is_null()) return InSequence(std::vector<Splitter>());
+  return ReadStep<Splitter>(kRows, pre_tokenizer, "pre_tokenizer");
+}
+
+}  // namespace evoq

@@ -1,0 +1,87 @@
+// Text to the numbers of a language model's pieces and back.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "base/result.h"
+
+namespace evoq {
+
+struct TokenizerParts;  // parts.h
+struct TokenizerCore;
+
+struct EncodeOptions {
+  bool add_special = true;    // with what the file puts around a text: the begin piece, [CLS], ...
+  bool parse_special = true;  // a special piece written in the text ("<|im_end|>") is that piece
+};
+
+// A value; copies share what they read. Every call is safe from many threads.
+//
+// A text is UTF-8; each byte that is none counts as U+FFFD. Encoding takes O(n log n) of the text.
+class Tokenizer {
+ public:
+  // Reads the file by what it is (tokenizer/kinds.inc), or a folder with one:
+  //   tokenizer.json             Hugging Face's tokenizers
+  //   NAME.model                 SentencePiece
+  //   NAME.vocab                 SentencePiece's text form: "piece<TAB>score", by score
+  //   vocab.json                 GPT-2's, with merges.txt beside it (the same name but for "vocab")
+  //   NAME.bin                   llama2.c
+  // Beside a tokenizer.json, tokenizer_config.json says the special pieces and the chat template.
+  // Errors: kInvalidInput and kUnsupported, naming the file and the place.
+  static Result<Tokenizer> Load(const std::string& path);
+  // Errors: those of its normalizer on the added pieces.
+  static Result<Tokenizer> Make(TokenizerParts parts);
+
+  // Errors: kTooLarge for a text whose pattern takes too much work.
+  Result<std::vector<int64_t>> Encode(std::string_view text, EncodeOptions options = {}) const;
+  // The bytes that the pieces stand for; they need not be UTF-8. Special pieces are left out unless
+  // asked for. Errors: kInvalidInput naming a number out of range.
+  Result<std::string> Decode(std::span<const int64_t> ids, bool special = false) const;
+
+  int64_t size() const;  // all numbers are below
+  // A piece as the file has it; "" for a number without one. Errors: kInvalidInput.
+  Result<std::string> Piece(int64_t id) const;
+  std::optional<int64_t> Find(std::string_view piece) const;
+  bool IsSpecial(int64_t id) const;
+
+  // The pieces of these meanings; -1: none.
+  int64_t begin() const;
+  int64_t unknown() const;
+  int64_t padding() const;
+  const std::vector<int64_t>& ends() const;  // a model that gives one of them has finished
+  const std::string& chat_template() const;  // "": none
+
+ private:
+  friend class StreamDecoder;
+  std::shared_ptr<const TokenizerCore> core_;
+};
+
+// Decodes piece by piece: what is given out is whole characters.
+class StreamDecoder {
+ public:
+  explicit StreamDecoder(Tokenizer tokenizer, bool special = false)
+      : tokenizer_(std::move(tokenizer)), special_(special) {}
+
+  // The text that the piece completes; "" while a character waits for its last bytes.
+  // Errors: as Tokenizer::Decode.
+  Result<std::string> Next(int64_t id);
+  // What still waits, at the end.
+  std::string Finish();
+
+ private:
+  friend class Tokenizer;
+  Status Append(int64_t id);  // to what waits
+  Tokenizer tokenizer_;
+  bool special_;
+  bool first_ = true;
+  int64_t stripped_ = 0;  // of what the text's beginning loses
+  std::string waiting_;
+};
+
+}  // namespace evoq

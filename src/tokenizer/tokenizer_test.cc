@@ -1,0 +1,291 @@
+#include "tokenizer/tokenizer.h"
+
+#include <gtest/gtest.h>
+
+#include <filesystem>
+#include <fstream>
+#include <nlohmann/json.hpp>
+
+#include "tokenizer/gguf.h"
+#include "tokenizer/pattern.h"
+#include "tokenizer/precompiled.h"
+#include "tokenizer/unicode.h"
+
+namespace evoq {
+namespace {
+
+using nlohmann::json;
+using Ids = std::vector<int64_t>;
+
+class TokenizerTest : public ::testing::Test {
+ protected:
+  void SetUp() override {
+    folder_ = std::filesystem::temp_directory_path() / fmt::format("evoq_json_{}", ::getpid());
+    std::filesystem::create_directories(folder_);
+  }
+  void TearDown() override { std::filesystem::remove_all(folder_); }
+  void Write(const std::string& name, const std::string& bytes) {
+    std::ofstream(folder_ / name, std::ios::binary) << bytes;
+  }
+  Result<Tokenizer> Read(const json& file) {
+    Write("tokenizer.json", file.dump());
+    return Tokenizer::Load(folder_.string());
+  }
+  // What the file is refused with, without its name.
+  std::string Refused(const json& file) {
+    const auto t = Read(file);
+    if (t) return "";
+    const std::string path = (folder_ / "tokenizer.json").string() + ": ";
+    EXPECT_EQ(t.error().message().substr(0, path.size()), path);
+    return t.error().message().substr(std::min(path.size(), t.error().message().size()));
+  }
+  std::filesystem::path folder_;
+};
+
+// A byte-level tokenizer of a few merges.
+json ByteLevelFile() {
+  json vocab;
+  for (const char* piece : {"h", "e", "l", "o", "\xC4\xA0", "he", "ll", "hell", "\xC3\xB0",
+                            "\xC5\x81", "\xC4\xBA", "\xC4\xA2"})
+    vocab[piece] = vocab.size();
+  return {{"model",
+           {{"type", "BPE"},
+            {"vocab", vocab},
+            {"merges", {"h e", "l l", "he ll"}},
+            {"unk_token", nullptr}}},
+          {"pre_tokenizer", {{"type", "ByteLevel"}, {"add_prefix_space", false}}},
+          {"decoder", {{"type", "ByteLevel"}}},
+          {"added_tokens",
+           {{{"id", 12}, {"content", "<|end|>"}, {"special", true}},
+            {{"id", 13}, {"content", "<s>"}, {"special", true}}}},
+          {"post_processor",
+           {{"type", "TemplateProcessing"},
+            {"single", {{{"SpecialToken", {{"id", "<s>"}}}}, {{"Sequence", {{"id", "A"}}}}}},
+            {"special_tokens", {{"<s>", {{"ids", {13}}}}}}}}};
+}
+
+TEST_F(TokenizerTest, EncodesAndDecodes) {
+  const auto t = Read(ByteLevelFile());
+  ASSERT_TRUE(t) << t.error().message();
+  EXPECT_EQ(*t->Encode("hello hell<|end|>"), (Ids{13, 7, 3, 4, 7, 12}));
+  EXPECT_EQ(*t->Encode("hello", {.add_special = false}), (Ids{7, 3}));
+  // As text; what is no piece is left out, as there is no unknown piece.
+  EXPECT_EQ(*t->Encode("<|end|>", {.add_special = false, .parse_special = false}), (Ids{1}));
+  EXPECT_EQ(*t->Decode(Ids{13, 7, 3, 12}), "hello");
+  EXPECT_EQ(*t->Decode(Ids{13, 7, 3, 12}, true), "<s>hello<|end|>");
+  EXPECT_EQ(t->Decode(Ids{14}).error().message(), "piece number 14, expected 0 to 13");
+  EXPECT_EQ(t->Decode(Ids{-1}).error().message(), "piece number -1, expected 0 to 13");
+  EXPECT_EQ(t->begin(), 13);
+  EXPECT_EQ(t->ends(), (Ids{12}));  // by its name
+  EXPECT_TRUE(t->IsSpecial(12));
+  EXPECT_FALSE(t->IsSpecial(7));
+}
+
+TEST_F(TokenizerTest, StreamsWholeCharacters) {
+  const auto t = Read(ByteLevelFile());
+  ASSERT_TRUE(t) << t.error().message();
+  StreamDecoder stream(*t);
+  EXPECT_EQ(*stream.Next(0), "h");
+  // F0 9F 98 80, a byte each
+  EXPECT_EQ(*stream.Next(8), "");
+  EXPECT_EQ(*stream.Next(9), "");
+  EXPECT_EQ(*stream.Next(10), "");
+  EXPECT_EQ(*stream.Next(11), "\xF0\x9F\x98\x80");
+  // A character that is never finished does not hold back what follows it.
+  EXPECT_EQ(*stream.Next(8), "");
+  EXPECT_EQ(*stream.Next(0), "\xF0h");
+  EXPECT_EQ(*stream.Next(8), "");
+  EXPECT_EQ(stream.Finish(), "\xF0");
+  EXPECT_EQ(stream.Finish(), "");
+}
+
+TEST_F(TokenizerTest, ReadsTheConfigurationBesideIt) {
+  Write("tokenizer_config.json",
+        R"({"eos_token": {"content": "<|end|>"}, "bos_token": "<s>", "pad_token": "o",
+            "chat_template": [{"name": "tools", "template": "x"},
+                              {"name": "default", "template": "{{ messages }}"}]})");
+  const auto t = Read(ByteLevelFile());
+  ASSERT_TRUE(t) << t.error().message();
+  EXPECT_EQ(t->begin(), 13);
+  EXPECT_EQ(t->padding(), 3);
+  EXPECT_EQ(t->ends(), (Ids{12}));
+  EXPECT_EQ(t->chat_template(), "{{ messages }}");
+}
+
+TEST_F(TokenizerTest, RefusesWhatIsBrokenOrUnsupported) {
+  const json good = ByteLevelFile();
+  const auto with = [&](const char* pointer, json value) {
+    json changed = good;
+    changed[json::json_pointer(pointer)] = std::move(value);
+    return Refused(changed);
+  };
+  EXPECT_EQ(with("/model/type", "Magic"), "model: model of the type Magic");
+  EXPECT_EQ(with("/model/merges", {"h x"}), "model: BPE: merge 0: \"x\" is not in the vocabulary");
+  EXPECT_EQ(with("/model/merges", {"h o"}), "model: BPE: merge 0: \"ho\" is not in the vocabulary");
+  EXPECT_EQ(with("/model/merges", {"h "}), "model: BPE: merge 0: \"\" is not in the vocabulary");
+  EXPECT_EQ(with("/model/merges", {"h e l"}), "model: BPE: merge 0: expected two pieces");
+  EXPECT_EQ(with("/model/merges/0", json::array({"h", 3})),
+            "model: BPE: merge 0: expected two pieces");
+  EXPECT_EQ(with("/model/vocab/o", 2), "model: BPE: vocab: piece number 2 is given twice");
+  EXPECT_EQ(with("/model/vocab/o", int64_t{1} << 40),
+            "model: BPE: vocab: piece number 1099511627776, expected 0 to 2097151");
+  EXPECT_EQ(with("/model/vocab/o", -1),
+            "model: BPE: vocab: piece number -1, expected 0 to 2097151");
+  EXPECT_EQ(with("/model/vocab/o", "3"), "model: BPE: vocab: piece \"o\" has no number");
+  EXPECT_EQ(with("/model/vocab", json::object()),
+            "model: BPE: vocab: expected an object of pieces and their numbers");
+  EXPECT_EQ(with("/model/unk_token", "?"), "model: BPE: unk_token \"?\" is not in the vocabulary");
+  EXPECT_EQ(with("/model/dropout", 0.1), "model: BPE: a dropout that is not 0");
+  EXPECT_EQ(with("/model",
+                 {{"type", "Unigram"}, {"unk_id", 5}, {"vocab", json::parse(R"([["a", -1]])")}}),
+            "model: Unigram: unk_id 5, expected at most 0");
+  EXPECT_EQ(
+      with("/model", {{"type", "Unigram"}, {"vocab", json::parse(R"([["a", -1], ["a", -2]])")}}),
+      "model: Unigram: vocab: pieces 0 and 1 are the same text");
+  EXPECT_EQ(with("/pre_tokenizer/type", "UnicodeScripts"),
+            "pre_tokenizer of the type UnicodeScripts");
+  EXPECT_EQ(with("/pre_tokenizer",
+                 {{"type", "Split"}, {"pattern", {{"Regex", "a(b"}}}, {"behavior", "Isolated"}}),
+            "Split: pattern a(b: missing closing parenthesis at byte 3");
+  EXPECT_EQ(with("/normalizer", {{"type", "Magic"}}), "normalizer of the type Magic");
+  EXPECT_EQ(with("/normalizer", {{"type", "Precompiled"}, {"precompiled_charsmap", "/////w=="}}),
+            "Precompiled: a character map whose trie has 4294967295 bytes, expected at most 0");
+  EXPECT_EQ(with("/decoder", {{"type", "CTC"}}), "decoder of the type CTC");
+  EXPECT_EQ(with("/added_tokens/0/id", 3), "added_tokens: piece number 3 is given twice");
+  EXPECT_EQ(with("/added_tokens/0/id", 1e12),
+            "added_tokens: \"<|end|>\" has the number 1000000000000, expected 0 to 2097151");
+  EXPECT_EQ(with("/added_tokens/0/content", "h"),
+            "added_tokens: \"h\" has the number 12, but the vocabulary says 0");
+  EXPECT_EQ(with("/post_processor/special_tokens/<s>/ids/0", 99),
+            "post_processor: piece number 99, expected 0 to 13");
+  EXPECT_EQ(Refused(json::array()), "expected an object");
+}
+
+// The work of a pattern is bounded, whatever the file asks for.
+TEST_F(TokenizerTest, PatternsAreBounded) {
+  const auto pattern = Pattern::Make("(a+)+$");
+  ASSERT_TRUE(pattern) << pattern.error().message();
+  const std::string text = std::string(40, 'a') + "b";
+  const Status done = pattern->ForEachMatch(text, [](size_t, size_t) {});
+  ASSERT_FALSE(done);
+  EXPECT_EQ(done.error().message(),
+            "pattern (a+)+$: a match at byte 0 of the text takes too much work");
+  EXPECT_FALSE(Pattern::Make(std::string(20000, 'a')));
+  EXPECT_EQ(Pattern::Make("[a&&b]").error().message(),
+            "pattern [a&&b]: an intersection of classes (&&) at byte 2");
+}
+
+TEST_F(TokenizerTest, PatternsAreOnigurumas) {
+  const auto matches = [](const char* regex, const std::string& text) {
+    std::vector<std::pair<size_t, size_t>> found;
+    const auto pattern = Pattern::Make(regex);
+    EXPECT_TRUE(pattern) << pattern.error().message();
+    EXPECT_TRUE(pattern->ForEachMatch(text, [&](size_t b, size_t e) { found.emplace_back(b, e); }));
+    return found;
+  };
+  using Found = std::vector<std::pair<size_t, size_t>>;
+  EXPECT_EQ(matches(R"(\s)", "\xE1\xA0\x8E\xC2\x85"), (Found{{3, 5}}));  // U+180E is none
+  EXPECT_EQ(matches(R"([\s\w])", "\xCC\x81-"), (Found{{0, 2}}));         // a mark is a word's
+  EXPECT_EQ(matches(R"(\W+)", "a--b"), (Found{{1, 3}}));
+  EXPECT_EQ(matches(R"(\u0041|x*)", "AAxx"), (Found{{0, 1}, {1, 2}, {2, 4}}));
+  EXPECT_EQ(matches(R"([]a]+)", "a]"), (Found{{0, 2}}));
+}
+
+TEST_F(TokenizerTest, Unicode) {
+  EXPECT_EQ(ValidUtf8("a\xC3\xA4\xFF\xC0\x80\xED\xA0\x80"),
+            "a\xC3\xA4\xEF\xBF\xBD\xEF\xBF\xBD\xEF\xBF\xBD\xEF\xBF\xBD\xEF\xBF\xBD\xEF\xBF\xBD");
+  EXPECT_EQ(UnfinishedBytes("a\xF0\x9F\x98"), 3);
+  EXPECT_EQ(UnfinishedBytes("a\xE2\x96"), 2);
+  EXPECT_EQ(UnfinishedBytes("a\xC3"), 1);
+  EXPECT_EQ(UnfinishedBytes("a\xC3\xA4"), 0);
+  EXPECT_EQ(UnfinishedBytes("\x80\x80\x80\x80"), 0);
+  EXPECT_EQ(UnfinishedBytes("a\xFF"), 0);
+  EXPECT_EQ(Normalized("e\xCC\x81", NormalForm::kNfc), "\xC3\xA9");
+  EXPECT_EQ(Normalized("\xEF\xAC\x81", NormalForm::kNfkd), "fi");
+  // Marks are ordered by class (220 before 230), in linear time: half a million of them.
+  std::string marks = "a", ordered = "a";
+  for (int i = 0; i < 250000; ++i) marks += "\xCC\x81\xCC\xA3";
+  for (int i = 0; i < 250000; ++i) ordered += "\xCC\xA3";
+  for (int i = 0; i < 250000; ++i) ordered += "\xCC\x81";
+  EXPECT_EQ(Normalized(marks, NormalForm::kNfd), ordered);
+}
+
+// A character map whose offsets leave the table finds nothing.
+TEST_F(TokenizerTest, HostileCharacterMaps) {
+  std::string table("\x08\0\0\0", 4);
+  table += std::string("\xFF\xFF\xFF\xFF\xFF\xFF\xFF\xFF", 8);
+  const auto map = CharacterMap::Make(table);
+  ASSERT_TRUE(map);
+  for (int c = 1; c < 256; ++c)
+    EXPECT_EQ(map->Longest(std::string(3, static_cast<char>(c))).bytes, 0);
+  EXPECT_FALSE(CharacterMap::Make("abc"));
+}
+
+GgufTokenizer Llama() {
+  const std::string s = "\xE2\x96\x81";
+  return {.model = "llama",
+          .tokens = {"<unk>", "<s>", "</s>", "<0x0A>", s, "a", "b", "ab", s + "ab", "<|user|>"},
+          .scores = {0, 0, 0, 0, -5, -6, -7, -1, -2, 0},
+          .token_type = {2, 3, 3, 6, 1, 1, 1, 1, 1, 4},
+          .bos_token_id = 1,
+          .eos_token_id = 2,
+          .chat_template = "x"};
+}
+
+TEST_F(TokenizerTest, GgufOfSentencePiece) {
+  const auto t = TokenizerFromGguf(Llama());
+  ASSERT_TRUE(t) << t.error().message();
+  EXPECT_EQ(*t->Encode("ab\n<|user|>b</s>"), (Ids{1, 8, 3, 9, 4, 6, 2}));
+  EXPECT_EQ(*t->Decode(Ids{1, 8, 3, 8, 2}), "ab\n ab");
+  EXPECT_EQ(t->ends(), (Ids{2}));
+  EXPECT_EQ(t->chat_template(), "x");
+  GgufTokenizer plain = Llama();
+  plain.add_space_prefix = false;
+  plain.add_bos_token = false;
+  plain.add_eos_token = true;
+  EXPECT_EQ(*TokenizerFromGguf(plain)->Encode("ab ab"), (Ids{7, 8, 2}));
+}
+
+TEST_F(TokenizerTest, GgufOfBytePairs) {
+  GgufTokenizer gguf{.model = "gpt2",
+                     .pre = "llama-bpe",
+                     .tokens = {"a", "1", "11", "\xC4\xA0",
+                                "\xC4\xA0"
+                                "a",
+                                "<|end|>", "<s>"},
+                     .token_type = {1, 1, 1, 1, 1, 3, 3},
+                     .merges = {"1 1", "\xC4\xA0 a"},
+                     .bos_token_id = 6,
+                     .eos_token_id = 5};
+  EXPECT_EQ(*TokenizerFromGguf(gguf)->Encode("a a1111<|end|>"), (Ids{6, 0, 4, 2, 1, 1, 5}));
+  gguf.pre = "qwen2";  // a digit at a time, and no begin piece
+  EXPECT_EQ(*TokenizerFromGguf(gguf)->Encode("11"), (Ids{1, 1}));
+  gguf.pre = "smollm";
+  EXPECT_EQ(*TokenizerFromGguf(gguf)->Encode("11 a"), (Ids{1, 1, 4}));
+}
+
+TEST_F(TokenizerTest, GgufRefuses) {
+  const auto refused = [](auto change) {
+    GgufTokenizer gguf = Llama();
+    change(gguf);
+    const auto t = TokenizerFromGguf(gguf);
+    return t ? "" : t.error().message();
+  };
+  EXPECT_EQ(refused([](auto& g) { g.model = "rwkv"; }), "tokenizer.ggml.model is rwkv");
+  EXPECT_EQ(refused([](auto& g) { g.model = "gpt2", g.pre = "x"; }), "tokenizer.ggml.pre is x");
+  EXPECT_EQ(refused([](auto& g) { g.tokens.clear(); }), "tokens: there are none");
+  EXPECT_EQ(refused([](auto& g) { g.scores.pop_back(); }), "scores has 9 entries, tokens 10");
+  EXPECT_EQ(refused([](auto& g) { g.scores[3] = NAN; }), "scores: piece 3 has none");
+  EXPECT_EQ(refused([](auto& g) { g.token_type.pop_back(); }),
+            "token_type has 9 entries, tokens 10");
+  EXPECT_EQ(refused([](auto& g) { g.token_type[2] = 7; }),
+            "token_type: piece 2 has 7, expected 1 to 6");
+  EXPECT_EQ(refused([](auto& g) { g.tokens[5] = "b"; }),
+            "tokens: pieces 5 and 6 are the same text");
+  EXPECT_EQ(refused([](auto& g) { g.eos_token_id = 10; }), "eos_token_id is 10, expected 0 to 9");
+  EXPECT_EQ(refused([](auto& g) { g.model = "gpt2", g.pre = "gpt-2", g.merges = {"ab"}; }),
+            "merge 0: expected two pieces with a space between");
+}
+
+}  // namespace
+}  // namespace evoq
