@@ -121,7 +121,7 @@ TEST_F(CliOptions, AreTheseOfEachVerb) {
       {"limits", {}, {}},
       {"tokenize",
        {"tokenizer TEXT REQUIRED", "text TEXT"},
-       {"--lines TEXT", "--decode", "--plain"}},
+       {"--lines TEXT", "--decode", "--chat TEXT", "--plain"}},
       {"zoo",
        {"name TEXT"},
        {"-o,--output TEXT", "--sequence INT:INT in [1 - 65536]=128", "--seed UINT=1"}},

@@ -124,6 +124,19 @@ std::string Lowercase(std::string_view text) {
   return out;
 }
 
+std::string Uppercase(std::string_view text) {
+  std::string out;
+  out.reserve(text.size());
+  ForEachCharacter(text, [&](uint32_t code, std::string_view) {
+    if (code == 0xDF) {  // sharp s
+      out += "SS";
+      return;
+    }
+    AppendUtf8(out, static_cast<uint32_t>(utf8proc_toupper(static_cast<utf8proc_int32_t>(code))));
+  });
+  return out;
+}
+
 // utf8proc orders marks by swapping neighbours, which is quadratic in a run of them; here each run
 // is sorted.
 std::string Normalized(std::string_view text, NormalForm form) {

@@ -31,6 +31,7 @@ bool IsOther(uint32_t code);  // Cc, Cf, Cn, Co, Cs
 bool IsWord(uint32_t code);   // \w of UTS 18: letters, marks, digits, connectors, joiners
 
 std::string Lowercase(std::string_view text);
+std::string Uppercase(std::string_view text);
 
 enum class NormalForm { kNfc, kNfd, kNfkc, kNfkd };
 std::string Normalized(std::string_view text, NormalForm form);

@@ -2,6 +2,7 @@
 #include "base/json_file.h"
 #include "cli/common.h"
 #include "cli/verb.h"
+#include "tokenizer/chat_template.h"
 #include "tokenizer/tokenizer.h"
 
 namespace evoq {
@@ -10,7 +11,7 @@ namespace {
 using nlohmann::json;
 
 struct Options {
-  std::string tokenizer, text, lines;
+  std::string tokenizer, text, lines, chat;
   bool decode = false, plain = false;
 };
 
@@ -59,6 +60,17 @@ Result<json> RunLines(const Options& o, const Tokenizer& tokenizer) {
   return out;
 }
 
+// The text of a chat, and its pieces.
+Result<json> RunChat(const Options& o, const Tokenizer& tokenizer) {
+  EVOQ_ASSIGN(const std::string file, ReadTextFile(o.chat));
+  EVOQ_TRY(WithContext(ParseJson(file), o.chat));  // of bounded depth
+  EVOQ_ASSIGN(const std::string text,
+              WithContext(RenderChat(tokenizer, nlohmann::ordered_json::parse(file)), o.chat));
+  EVOQ_ASSIGN(const std::vector<int64_t> ids, tokenizer.Encode(text, {.add_special = false}));
+  Out("{}\n", Lines{text});
+  return json{{"tokenizer", o.tokenizer}, {"text", text}, {"ids", ids}};
+}
+
 Result<json> RunText(const Options& o, const Tokenizer& tokenizer) {
   EVOQ_ASSIGN(const std::vector<int64_t> ids, tokenizer.Encode(o.text, {.add_special = !o.plain}));
   json pieces = json::array();
@@ -85,13 +97,17 @@ VerbRun Declare(const VerbOptions& options, const CommonOptions&) {
       "for each");
   options.AddFlag("--decode", o->decode,
                   "Lines are lists of piece numbers, which become JSON strings");
+  options.Add("--chat", o->chat,
+              "Instead of a text: a JSON file {messages: [{role, content}, ...], ...}; prints the "
+              "text of the chat template");
   options.AddFlag("--plain", o->plain, "Without the special pieces around a text");
   return [o]() -> Result<json> {
     if (o->decode && o->lines.empty())
       return Fail(ErrorCode::kUsage, "--decode needs --lines FILE");
-    if (!o->lines.empty() && !o->text.empty())
-      return Fail(ErrorCode::kUsage, "expected one of a text and --lines");
+    if (!o->lines.empty() + !o->text.empty() + !o->chat.empty() > 1)
+      return Fail(ErrorCode::kUsage, "expected one of a text, --lines and --chat");
     EVOQ_ASSIGN(const Tokenizer tokenizer, Tokenizer::Load(o->tokenizer));
+    if (!o->chat.empty()) return RunChat(*o, tokenizer);
     return o->lines.empty() ? RunText(*o, tokenizer) : RunLines(*o, tokenizer);
   };
 }

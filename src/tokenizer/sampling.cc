@@ -1,0 +1,113 @@
+#include "tokenizer/sampling.h"
+
+#include <algorithm>
+#include <bit>
+#include <cmath>
+
+namespace evoq {
+namespace {
+
+// e^x for x <= 0, from IEEE additions and products only; below -700 it is 0. Relative error under
+// 1e-15.
+double ExpOf(double x) {
+  if (!(x > -700)) return 0;
+  constexpr double kLog2e = 1.4426950408889634, kLn2High = 0.693147180369123816490,
+                   kLn2Low = 1.90821492927058770002e-10;  // fdlibm's split of ln 2
+  const double k = std::floor(x * kLog2e + 0.5);
+  const double r = (x - k * kLn2High) - k * kLn2Low;  // |r| <= ln 2 / 2
+  double sum = 1;
+  for (int n = 14; n > 0; --n) sum = 1 + sum * r / n;
+  return std::ldexp(sum, static_cast<int>(k));
+}
+
+}  // namespace
+
+uint64_t RandomBits(uint64_t seed, uint64_t i) {
+  uint64_t z = seed + (i + 1) * 0x9E3779B97F4A7C15;
+  z = (z ^ (z >> 30)) * 0xBF58476D1CE4E5B9;
+  z = (z ^ (z >> 27)) * 0x94D049BB133111EB;
+  return z ^ (z >> 31);
+}
+
+Result<Sampler> Sampler::Make(const SamplingOptions& o) {
+  const auto check = [](const char* name, double value, double low, double high) -> Status {
+    if (value >= low && value <= high) return {};
+    return Fail(ErrorCode::kUsage, "{} {}: expected {} to {}", name, value, low, high);
+  };
+  EVOQ_TRY(check("temperature", o.temperature, 0, 1000));
+  EVOQ_TRY(check("top_p", o.top_p, 0, 1));
+  EVOQ_TRY(check("min_p", o.min_p, 0, 1));
+  EVOQ_TRY(check("repeat_penalty", o.repeat_penalty, 0.01, 100));
+  if (o.top_k < 0) return Fail(ErrorCode::kUsage, "top_k {}: expected 0 or more", o.top_k);
+  Sampler sampler;
+  sampler.options_ = o;
+  return sampler;
+}
+
+Result<int64_t> Sampler::Next(std::span<const float> logits, std::span<const int64_t> recent) {
+  heap_.clear();
+  for (size_t i = 0; i < logits.size(); ++i) {
+    if (std::isnan(logits[i]) || logits[i] == INFINITY)
+      return InvalidInput("logit {} is {}, expected a number", i, logits[i]);
+    heap_.push_back({logits[i], static_cast<int64_t>(i)});
+  }
+  if (options_.repeat_penalty != 1) Penalize(recent);
+  const auto best = std::max_element(heap_.begin(), heap_.end());
+  if (best == heap_.end() || best->logit == -INFINITY)
+    return InvalidInput("none of {} logits is a finite number", logits.size());
+  if (options_.temperature == 0) return best->id;
+  const double largest = best->logit;
+  for (Candidate& c : heap_) c.logit = (c.logit - largest) / options_.temperature;
+  std::make_heap(heap_.begin(), heap_.end());
+  return Draw();
+}
+
+void Sampler::Penalize(std::span<const int64_t> recent) {
+  seen_.assign(heap_.size(), false);
+  for (const int64_t id : recent) {
+    if (id < 0 || id >= static_cast<int64_t>(heap_.size()) || seen_[static_cast<size_t>(id)])
+      continue;
+    seen_[static_cast<size_t>(id)] = true;
+    double& logit = heap_[static_cast<size_t>(id)].logit;
+    logit = logit > 0 ? logit / options_.repeat_penalty : logit * options_.repeat_penalty;
+  }
+}
+
+// The candidates leave the heap by falling probability: to its end, the likeliest last.
+int64_t Sampler::Draw() {
+  const auto n = static_cast<int64_t>(heap_.size());
+  const int64_t most = options_.top_k > 0 ? std::min(options_.top_k, n) : n;
+  int64_t out = 0;  // that have left
+  const auto weight = [&](int64_t i) {
+    for (; out <= i; ++out) std::pop_heap(heap_.begin(), heap_.end() - out);
+    return ExpOf(heap_[static_cast<size_t>(n - 1 - i)].logit);
+  };
+  double total = 0;
+  if (most < n) {
+    for (int64_t i = 0; i < most; ++i) total += weight(i);
+  } else {
+    for (const Candidate& c : heap_) total += ExpOf(c.logit);
+  }
+  // What is kept, and its sum.
+  int64_t kept = most;
+  double sum = total;
+  if (options_.top_p < 1 || options_.min_p > 0) {
+    sum = 0;
+    for (kept = 0; kept < most; ++kept) {
+      const double w = weight(kept);
+      const bool reached = kept > 0 && sum >= options_.top_p * total;
+      if (reached || w < options_.min_p) break;  // the largest weight is 1
+      sum += w;
+    }
+  }
+  const double u = static_cast<double>(RandomBits(options_.seed, drawn_++) >> 11) * 0x1p-53;
+  double reached = 0;
+  int64_t i = 0;
+  for (; i < kept; ++i) {
+    reached += weight(i);
+    if (reached > u * sum) break;
+  }
+  return heap_[static_cast<size_t>(n - 1 - std::min(i, kept - 1))].id;
+}
+
+}  // namespace evoq
