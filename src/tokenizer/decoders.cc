@@ -18,7 +18,7 @@ Result<DecodeSteps> ReadFuse(const json&) { return DecodeSteps(); }
 
 Result<DecodeSteps> ReadReplace(const json& j) {
   EVOQ_ASSIGN(const std::string content, NeedText(j, "content"));
-  const std::string literal = JsonText(j.value("pattern", json()), "String");
+  const std::string literal = JsonText(JsonMember(j, "pattern"), "String");
   if (literal.empty()) return Unsupported("a decoder's pattern that is no String");
   return One(ReplaceInPiece(literal, content));
 }

@@ -71,7 +71,7 @@ Result<Normalizer> ReadPrepend(const json& j) {
 
 Result<Normalizer> ReadReplace(const json& j) {
   EVOQ_ASSIGN(const std::string content, NeedText(j, "content"));
-  const json pattern = j.value("pattern", json());
+  const json& pattern = JsonMember(j, "pattern");
   if (const std::string literal = JsonText(pattern, "String"); !literal.empty())
     return ReplaceLiteral(literal, content);
   EVOQ_ASSIGN(const Pattern regex, ReadPattern(j));

@@ -6,6 +6,12 @@ namespace evoq {
 
 using nlohmann::json;
 
+const json& JsonMember(const json& object, const char* key) {
+  static const json null;
+  const auto it = object.is_object() ? object.find(key) : object.end();
+  return it == object.end() ? null : *it;
+}
+
 Result<std::string> NeedText(const json& object, const char* key) {
   const auto it = object.is_object() ? object.find(key) : object.end();
   if (it == object.end() || !it->is_string()) return InvalidInput("expected a text as {}", key);
@@ -18,7 +24,7 @@ bool JsonFlag(const json& object, const char* key, bool fallback) {
 }
 
 Result<Pattern> ReadPattern(const json& object) {
-  const json pattern = object.value("pattern", json());
+  const json& pattern = JsonMember(object, "pattern");
   if (const std::string regex = JsonText(pattern, "Regex"); !regex.empty())
     return Pattern::Make(regex);
   if (const std::string text = JsonText(pattern, "String"); !text.empty())

@@ -19,6 +19,8 @@ struct ReadRow {
   Result<Step> (*read)(const nlohmann::json& step);
 };
 
+// The member of an object; null where there is none, or no object.
+const nlohmann::json& JsonMember(const nlohmann::json& object, const char* key);
 // The text at `key`. Errors: kInvalidInput where there is none.
 Result<std::string> NeedText(const nlohmann::json& object, const char* key);
 // {"pattern": {"String": text}} or {"pattern": {"Regex": text}}.

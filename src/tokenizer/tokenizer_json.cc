@@ -49,7 +49,7 @@ Result<std::vector<std::pair<std::string, std::string>>> ReadMerges(const json& 
 Result<Model> ReadBpe(const json& j) {
   if (JsonNumber(j, "dropout") != 0) return Unsupported("a dropout that is not 0");
   Model model;
-  EVOQ_ASSIGN(model.vocabulary, VocabularyOf(j.value("vocab", json())));
+  EVOQ_ASSIGN(model.vocabulary, VocabularyOf(JsonMember(j, "vocab")));
   EVOQ_ASSIGN(model.unknown, UnknownPiece(j, model.vocabulary));
   BytePairs rules;
   rules.prefix = JsonText(j, "continuing_subword_prefix");
@@ -92,7 +92,7 @@ Result<Model> ReadUnigram(const json& j) {
 
 Result<Model> ReadWordPiece(const json& j) {
   Model model;
-  EVOQ_ASSIGN(model.vocabulary, VocabularyOf(j.value("vocab", json())));
+  EVOQ_ASSIGN(model.vocabulary, VocabularyOf(JsonMember(j, "vocab")));
   EVOQ_ASSIGN(model.unknown, UnknownPiece(j, model.vocabulary));
   if (model.unknown < 0) return InvalidInput("no unk_token");
   LongestPieces rules{.unknown = model.unknown};
@@ -107,7 +107,7 @@ Result<Model> ReadWordPiece(const json& j) {
 
 Result<Model> ReadWordLevel(const json& j) {
   Model model;
-  EVOQ_ASSIGN(model.vocabulary, VocabularyOf(j.value("vocab", json())));
+  EVOQ_ASSIGN(model.vocabulary, VocabularyOf(JsonMember(j, "vocab")));
   EVOQ_ASSIGN(model.unknown, UnknownPiece(j, model.vocabulary));
   model.segmenter =
       [unknown = model.unknown](std::shared_ptr<const Vocabulary> vocabulary) -> Result<Segmenter> {
@@ -126,7 +126,7 @@ Result<Model> ReadModel(json model) {
   if (!model.is_object()) return InvalidInput("expected an object");
   if (JsonText(model, "type").empty())
     model["type"] = model.contains("merges")                     ? "BPE"
-                    : model.value("vocab", json()).is_array()    ? "Unigram"
+                    : JsonMember(model, "vocab").is_array()      ? "Unigram"
                     : model.contains("max_input_chars_per_word") ? "WordPiece"
                                                                  : "WordLevel";
   return ReadStep<Model>(kModels, model, "model");
@@ -147,8 +147,8 @@ Result<Around> ReadTemplate(const json& j) {
       behind = true;
       continue;
     }
-    const std::string name = JsonText(item.value("SpecialToken", json()), "id");
-    const json special = j.value("special_tokens", json::object()).value(name, json());
+    const std::string name = JsonText(JsonMember(item, "SpecialToken"), "id");
+    const json& special = JsonMember(JsonMember(j, "special_tokens"), name.c_str());
     if (name.empty() || !special.is_object())
       return InvalidInput("single: \"{}\" is not in special_tokens", name);
     for (const json& id : JsonArray(special, "ids")) {
@@ -224,7 +224,7 @@ Status ReadAdded(const json& list, Vocabulary& vocabulary, TokenizerParts& parts
 // "<s>" or {"content": "<s>", ...}
 std::string PieceName(const json& config, const char* key) {
   const std::string name = JsonText(config, key);
-  return name.empty() && config.is_object() ? JsonText(config.value(key, json()), "content") : name;
+  return name.empty() && config.is_object() ? JsonText(JsonMember(config, key), "content") : name;
 }
 
 // One template, or the one that is called default.
@@ -248,17 +248,17 @@ void Configure(const json& config, TokenizerParts& parts) {
 
 Result<TokenizerParts> PartsOf(const json& file, const json& config) {
   if (!file.is_object()) return InvalidInput("expected an object");
-  EVOQ_ASSIGN(Model model, WithContext(ReadModel(file.value("model", json())), "model"));
+  EVOQ_ASSIGN(Model model, WithContext(ReadModel(JsonMember(file, "model")), "model"));
   TokenizerParts parts;
   EVOQ_TRY(WithContext(ReadAdded(JsonArray(file, "added_tokens"), model.vocabulary, parts),
                        "added_tokens"));
   parts.vocabulary = std::make_shared<const Vocabulary>(std::move(model.vocabulary));
   parts.unknown = model.unknown;
-  EVOQ_ASSIGN(parts.normalize, ReadNormalizer(file.value("normalizer", json())));
-  EVOQ_ASSIGN(parts.split, ReadPreTokenizer(file.value("pre_tokenizer", json())));
-  EVOQ_ASSIGN(parts.decode, ReadDecoder(file.value("decoder", json())));
+  EVOQ_ASSIGN(parts.normalize, ReadNormalizer(JsonMember(file, "normalizer")));
+  EVOQ_ASSIGN(parts.split, ReadPreTokenizer(JsonMember(file, "pre_tokenizer")));
+  EVOQ_ASSIGN(parts.decode, ReadDecoder(JsonMember(file, "decoder")));
   EVOQ_ASSIGN(parts.segment, model.segmenter(parts.vocabulary));
-  if (const json processor = file.value("post_processor", json()); !processor.is_null()) {
+  if (const json& processor = JsonMember(file, "post_processor"); !processor.is_null()) {
     EVOQ_ASSIGN(Around around, ReadStep<Around>(kProcessors, processor, "post_processor"));
     for (const auto* ids : {&around.before, &around.after}) {
       for (const int64_t id : *ids) {

@@ -4,6 +4,7 @@
 
 #include <filesystem>
 #include <fstream>
+#include <functional>
 #include <nlohmann/json.hpp>
 
 #include "tokenizer/gguf.h"
@@ -159,6 +160,41 @@ TEST_F(TokenizerTest, RefusesWhatIsBrokenOrUnsupported) {
   EXPECT_EQ(with("/post_processor/special_tokens/<s>/ids/0", 99),
             "post_processor: piece number 99, expected 0 to 13");
   EXPECT_EQ(Refused(json::array()), "expected an object");
+}
+
+// Another type in the place of each value: read or refused, never a crash.
+TEST_F(TokenizerTest, AnyTypeAnywhere) {
+  json good = ByteLevelFile();
+  good["normalizer"] = {{"type", "Sequence"},
+                        {"normalizers",
+                         {{{"type", "Replace"}, {"pattern", {{"String", "a"}}}, {"content", "b"}},
+                          {{"type", "Strip"}, {"strip_left", true}}}}};
+  good["decoder"] = {{"type", "Sequence"},
+                     {"decoders",
+                      {{{"type", "Replace"}, {"pattern", {{"String", "a"}}}, {"content", "b"}},
+                       {{"type", "Fuse"}},
+                       {{"type", "Strip"}, {"content", " "}, {"start", 1}, {"stop", 0}}}}};
+  ASSERT_EQ(Refused(good), "");
+  std::vector<json::json_pointer> places;
+  const std::function<void(const json&, json::json_pointer)> walk = [&](const json& value,
+                                                                        json::json_pointer at) {
+    places.push_back(at);
+    if (value.is_object()) {
+      for (const auto& [key, item] : value.items()) walk(item, at / key);
+    } else if (value.is_array()) {
+      for (size_t i = 0; i < value.size(); ++i) walk(value[i], at / i);
+    }
+  };
+  walk(good, json::json_pointer());
+  for (const json::json_pointer& place : places) {
+    for (const json& other : {json(), json(5), json(-1.5), json("x"), json(true), json::array(),
+                              json::array({"x"}), json::object(), json{{"a", 1}}}) {
+      json changed = good;
+      changed[place] = other;
+      const auto t = Read(changed);
+      if (t) EXPECT_TRUE(t->Encode("hello <s>")) << place.to_string() << other;
+    }
+  }
 }
 
 // The work of a pattern is bounded, whatever the file asks for.
