@@ -111,7 +111,8 @@ LLAMA31 = """{{- bos_token }}
 """
 QWEN2 = """{% for message in messages %}{% if loop.first and messages[0]['role'] != 'system' %}\
 {{ '<|im_start|>system\\nBe helpful.<|im_end|>\\n' }}{% endif %}\
-{{'<|im_start|>' + message['role'] + '\\n' + message['content'] + '<|im_end|>' + '\\n'}}{% endfor %}\
+{{'<|im_start|>' + message['role'] + '\\n' + message['content'] + '<|im_end|>' + '\\n'}}\
+{% endfor %}\
 {% if add_generation_prompt %}{{ '<|im_start|>assistant\\n' }}{% endif %}"""
 QWEN25 = """{%- if tools %}
     {{- '<|im_start|>system\\n' }}
@@ -173,7 +174,8 @@ QWEN3 = """{%- set ns = namespace(multi_step=true, last=messages|length - 1) %}
 {%- for message in messages[::-1] %}
     {%- set index = (messages|length - 1) - loop.index0 %}
     {%- if ns.multi_step and message.role == "user" and message.content is string and \
-not(message.content.startswith('<tool_response>') and message.content.endswith('</tool_response>')) %}
+not(message.content.startswith('<tool_response>') \
+and message.content.endswith('</tool_response>')) %}
         {%- set ns.multi_step = false %}
         {%- set ns.last = index %}
     {%- endif %}
@@ -189,7 +191,8 @@ not(message.content.startswith('<tool_response>') and message.content.endswith('
         {%- if message.reasoning_content is string %}
             {%- set reasoning = message.reasoning_content %}
         {%- elif '</think>' in content %}
-            {%- set reasoning = content.split('</think>')[0].rstrip('\\n').split('<think>')[-1].lstrip('\\n') %}
+            {%- set reasoning = content.split('</think>')[0].rstrip('\\n')\
+.split('<think>')[-1].lstrip('\\n') %}
             {%- set content = content.split('</think>')[-1].lstrip('\\n') %}
         {%- endif %}
         {%- if loop.index0 > ns.last and (loop.last or reasoning) %}
@@ -268,26 +271,39 @@ MACROS = """{%- macro shown(text, depth=0, mark="-") -%}
 {%- set users = messages | selectattr('role', 'equalto', 'user') | list %}
 {{ users | length }} {{ messages | map(attribute='role') | join(', ') }}
 {{ messages | rejectattr('role', 'in', ['user', 'tool']) | map(attribute='role') | list }}
-  {% generation %}{{ (users | last).content | default('none') | replace('o', '0') }}{% endgeneration %}
+  {% generation %}{{ (users | last).content | default('none') | replace('o', '0') }}\
+{% endgeneration %}
 {% set block %}  a {{ 1 }} {% endset %}[{{ block }}]
 {{- "x" if users else "y" }}{{ "z" if not users }}{{ [1, 2.5, none, true, 'a\\'b', {'k': [1, 2]}] }}
 """
-EXPRESSIONS = """{{ 1 + 2 * 3 - 4 // 3 }} {{ -7 // 2 }} {{ -7 % 3 }} {{ 7 / 2 }} {{ 2 ** 10 }} {{ 1.0 }}
+EXPRESSIONS = """{{ 1 + 2 * 3 - 4 // 3 }} {{ -7 // 2 }} {{ -7 % 3 }} {{ 7 / 2 }} {{ 2 ** 10 }} \
+{{ 1.0 }}
 {{ 'ab' ~ 1 ~ none ~ true }} {{ 'a' in 'cat' }} {{ 3 not in [1, 2] }} {{ 'k' in {'k': 1} }}
 {{ 1 == 1.0 }} {{ 'a' < 'b' }} {{ not 0 and 'x' or 'y' }} {{ 'x' * 3 }} {{ [1] + [2] }}
-{{ 'héllo wörld'[1:4] }} {{ 'abcdef'[::-2] }} {{ [1,2,3,4][-2:] }} {{ [1,2,3][5:] }} {{ 'abc'[-1] }}
+{{ 'héllo wörld'[1:4] }} {{ 'abcdef'[::-2] }} {{ [1,2,3,4][-2:] }} {{ [1,2,3][5:] }} \
+{{ 'abc'[-1] }}
 {{ 'a,b,,c'.split(',') }} {{ ' a  b c '.split() }} {{ 'a-b-c'.split('-', 1) }} {{ ' x '.lstrip() }}|
-{{ 'Mixed Case'.upper() }} {{ 'Mixed'.lower() }} {{ 'mixed case'.title() }} {{ 'mIXED'.capitalize() }}
-{{ 'banana'.replace('a', 'o') }} {{ 'banana'.find('n') }} {{ 'banana'.count('an') }} {{ 'xxaxx'.strip('x') }}
-{{ {'a': 1, 'b': [1, {'c': 'd"'}]} | tojson }} {{ {'a': []} | tojson(indent=2) }} {{ 'é<>&' | tojson }}
-{{ missing }}|{{ missing is defined }} {{ messages is defined }} {{ missing | default('d') }} {{ '' | d('e', true) }}
-{{ 5 is odd }} {{ 4 is even }} {{ 9 is divisibleby 3 }} {{ none is none }} {{ 'a' is string }} {{ 1 is number }}
-{{ range(5) | list }} {{ range(2, 10, 3) | list }} {{ [3,1,2] | first }} {{ [3,1,2] | last }} {{ 'abc' | length }}
-{{ '12' | int + 1 }} {{ '1.5' | float }} {{ 'x' | int(7) }} {{ 3.7 | int }} {{ -3 | abs }} {{ 'abc' | reverse }}
-{{ {'b': 1, 'a': 2}.items() | map('join', '=') | list }} {{ {'b': 1, 'a': 2} | dictsort | map('first') | list }} {{ {'k': 'v'}.get('k') }} {{ {'k': 1}.get('z', 2) }}
+{{ 'Mixed Case'.upper() }} {{ 'Mixed'.lower() }} {{ 'mixed case'.title() }} \
+{{ 'mIXED'.capitalize() }}
+{{ 'banana'.replace('a', 'o') }} {{ 'banana'.find('n') }} {{ 'banana'.count('an') }} \
+{{ 'xxaxx'.strip('x') }}
+{{ {'a': 1, 'b': [1, {'c': 'd"'}]} | tojson }} {{ {'a': []} | tojson(indent=2) }} \
+{{ 'é<>&' | tojson }}
+{{ missing }}|{{ missing is defined }} {{ messages is defined }} {{ missing | default('d') }} \
+{{ '' | d('e', true) }}
+{{ 5 is odd }} {{ 4 is even }} {{ 9 is divisibleby 3 }} {{ none is none }} {{ 'a' is string }} \
+{{ 1 is number }}
+{{ range(5) | list }} {{ range(2, 10, 3) | list }} {{ [3,1,2] | first }} {{ [3,1,2] | last }} \
+{{ 'abc' | length }}
+{{ '12' | int + 1 }} {{ '1.5' | float }} {{ 'x' | int(7) }} {{ 3.7 | int }} {{ -3 | abs }} \
+{{ 'abc' | reverse }}
+{{ {'b': 1, 'a': 2}.items() | map('join', '=') | list }} \
+{{ {'b': 1, 'a': 2} | dictsort | map('first') | list }} {{ {'k': 'v'}.get('k') }} \
+{{ {'k': 1}.get('z', 2) }}
 {{ "line\\none" | indent(2) }} {{ 'ß'.upper() }} {{ '\\u00e9\\t|' }} {{ "a" "b" }} {{ 'n' }}
 {% set a, b = 1, 2 %}{{ a + b }} {% for k, v in {'x': 1}.items() %}{{ k }}{{ v }}{% endfor %}
-{% if 1 in [1] and (2 > 1) %}yes{% endif %} {{ (1, 2) | join }} {{ [] or 'empty' }} {{ loop is defined }}
+{% if 1 in [1] and (2 > 1) %}yes{% endif %} {{ (1, 2) | join }} {{ [] or 'empty' }} \
+{{ loop is defined }}
 {%+ if true %} kept{% endif +%}
 {# a comment #}
    {% if true %}
@@ -331,9 +347,8 @@ REFUSED = {
     "{% set n = namespace(l=[]) %}{% for i in range(500) %}{% set n.l = [n.l] %}{% endfor %}": (
         "line 1: a value nested deeper than 100 levels"
     ),
-    "{% set n = namespace(l=[1]) %}{% for i in range(90) %}{% set n.l = [n.l, n.l] %}{% endfor %}": (
-        "line 1: a value of more than 16777216 bytes"
-    ),
+    "{% set n = namespace(l=[1]) %}{% for i in range(90) %}"
+    "{% set n.l = [n.l, n.l] %}{% endfor %}": ("line 1: a value of more than 16777216 bytes"),
     "{% set n = namespace() %}{% set n.n = [n] %}": "line 1: a namespace in a namespace",
     "{{ " + "(" * 5000 + " }}": "line 1: nested deeper than 100 levels",
     "{{ 1" + " + 1" * 5000 + " }}": "line 1: an expression of more than 200 levels",
@@ -443,7 +458,8 @@ def main():
                 if ours != theirs:
                     failures.append(name)
                     print(
-                        f"{name}: {ascii(variables)[:200]}\n  evoq  {ours!r} {error}\n  peer  {theirs!r}"
+                        f"{name}: {ascii(variables)[:200]}\n"
+                        f"  evoq  {ours!r} {error}\n  peer  {theirs!r}"
                     )
         for template, message in REFUSED.items():
             ours, error = evoq_render(folder, template, {"messages": []})
