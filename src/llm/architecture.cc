@@ -1,0 +1,61 @@
+#include "llm/architecture.h"
+
+#include <cmath>
+
+#include "base/rows.h"
+
+namespace evoq {
+
+#define EVOQ_ROW_TYPE Architecture
+#define EVOQ_ROW_FILE "llm/architectures.inc"
+#include "base/rows.inl.h"
+
+std::span<const Architecture* const> AllArchitectures() { return kAllRows; }
+
+const Architecture* FindArchitecture(std::string_view model_type) {
+  return FindRow(AllArchitectures(), model_type);
+}
+
+const Architecture* FindGgufArchitecture(std::string_view name) {
+  for (const Architecture* row : AllArchitectures()) {
+    if (!name.empty() && name == row->gguf) return row;
+  }
+  return nullptr;
+}
+
+Status UnknownArchitecture(std::string_view what, std::string_view name) {
+  std::string names;
+  for (const Architecture* row : AllArchitectures())
+    names += (names.empty() ? "" : ", ") + std::string(row->name);
+  return Unsupported("{} is '{}', expected one of {}", what, name.substr(0, 100), names);
+}
+
+LanguageModel StartOf(const Architecture& row) {
+  LanguageModel model;
+  model.architecture = row.name;
+  model.function = row.function;
+  model.gated = row.gated;
+  model.layer_norm = row.layer_norm;
+  model.learned_positions = row.learned_positions;
+  model.tied = row.tied;
+  return model;
+}
+
+void Complete(const Architecture& row, LanguageModel& model) {
+  if (model.heads > 0 && model.head_size == 0) model.head_size = model.width / model.heads;
+  if (model.kv_heads == 0) model.kv_heads = model.heads;
+  if (model.rotated == 0) model.rotated = model.head_size;
+  if (row.embedding_times_root) model.embedding_scale = std::sqrt(static_cast<float>(model.width));
+  for (int64_t i = 0; model.windowed.empty() && model.window > 0 && i < model.layers; ++i) {
+    const bool pattern[] = {false, true, i % 2 == 0, i % 6 != 5, false};
+    model.windowed.push_back(pattern[static_cast<int>(row.windows)]);
+    if (i >= 1024) break;  // CheckLanguageModel refuses it
+  }
+  if (row.local_theta == 0) {
+    model.local_rope = model.rope;
+  } else if (model.local_rope.theta == LanguageModel().rope.theta) {
+    model.local_rope.theta = row.local_theta;
+  }
+}
+
+}  // namespace evoq

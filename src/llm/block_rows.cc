@@ -1,0 +1,212 @@
+// The block formats. Layouts: ggml, src/ggml-common.h and ggml-quants.c. Element i of Q4_0 and its
+// kin is a low nibble, element i + 16 the high one of the same byte.
+#include <cmath>
+#include <cstring>
+
+#include "llm/block_format.h"
+
+namespace evoq {
+namespace {
+
+float HalfAt(const std::byte* at) {
+  uint16_t bits;
+  std::memcpy(&bits, at, sizeof(bits));
+  return HalfToFloat(bits);
+}
+int ByteAt(const std::byte* at, int i) { return static_cast<int>(at[i]); }
+int SignedAt(const std::byte* at, int i) { return static_cast<int8_t>(at[i]); }
+
+int NibbleAt(const std::byte* nibbles, int i) {
+  return i < 16 ? ByteAt(nibbles, i) & 15 : ByteAt(nibbles, i - 16) >> 4;
+}
+
+// A block of 32 with numbers n - middle at the scale d. Scales of the dialect are positive: where d
+// is negative, the numbers change their signs, and so may need one more than the type has, which a
+// shifted zero point gives.
+void Symmetric(float d, int middle, bool is_unsigned, int i, int n, IntegerBlock& out) {
+  const int shift = d < 0 ? 1 : 0;
+  out.scales[0] = d == 0 ? 1 : std::fabs(d);
+  const int centered = d == 0 ? 0 : d < 0 ? middle - n : n - middle;
+  out.zeros[0] = is_unsigned ? middle - shift : 0;
+  out.q[i] = static_cast<int16_t>(is_unsigned ? centered + out.zeros[0] : centered);
+}
+
+// ---- Q4_0: half d, 16 bytes: (n - 8) * d
+
+void RealQ4_0(const std::byte* b, float* y) {
+  for (int i = 0; i < 32; ++i) y[i] = static_cast<float>(NibbleAt(b + 2, i) - 8) * HalfAt(b);
+}
+bool IntegersQ4_0(const std::byte* b, IntegerBlock& out) {
+  for (int i = 0; i < 32; ++i) Symmetric(HalfAt(b), 8, true, i, NibbleAt(b + 2, i), out);
+  return true;
+}
+
+// ---- Q4_1: halves d and m, 16 bytes: n * d + m
+
+void RealQ4_1(const std::byte* b, float* y) {
+  for (int i = 0; i < 32; ++i)
+    y[i] = static_cast<float>(NibbleAt(b + 4, i)) * HalfAt(b) + HalfAt(b + 2);
+}
+// Integers where m is a whole number of scales, from -15 to 0.
+bool IntegersQ4_1(const std::byte* b, IntegerBlock& out) {
+  const float d = HalfAt(b), m = HalfAt(b + 2);
+  const float zero = d > 0 ? std::round(-m / d) : -1;
+  if (!(zero >= 0 && zero <= 15) || zero * d != -m) return false;
+  out.scales[0] = d;
+  out.zeros[0] = static_cast<int32_t>(zero);
+  for (int i = 0; i < 32; ++i) out.q[i] = static_cast<int16_t>(NibbleAt(b + 4, i));
+  return true;
+}
+
+// ---- Q5_0: half d, 4 bytes of fifth bits, 16 bytes: (n - 16) * d. Q5_1: halves d and m: n * d + m
+
+int FiveBits(const std::byte* high, int i) {
+  return NibbleAt(high + 4, i) | (ByteAt(high, i / 8) >> (i % 8) & 1) << 4;
+}
+void RealQ5_0(const std::byte* b, float* y) {
+  for (int i = 0; i < 32; ++i) y[i] = static_cast<float>(FiveBits(b + 2, i) - 16) * HalfAt(b);
+}
+bool IntegersQ5_0(const std::byte* b, IntegerBlock& out) {
+  for (int i = 0; i < 32; ++i) Symmetric(HalfAt(b), 16, false, i, FiveBits(b + 2, i), out);
+  return true;
+}
+void RealQ5_1(const std::byte* b, float* y) {
+  for (int i = 0; i < 32; ++i)
+    y[i] = static_cast<float>(FiveBits(b + 4, i)) * HalfAt(b) + HalfAt(b + 2);
+}
+
+// ---- Q8_0: half d, 32 signed bytes: n * d
+
+void RealQ8_0(const std::byte* b, float* y) {
+  for (int i = 0; i < 32; ++i) y[i] = static_cast<float>(SignedAt(b + 2, i)) * HalfAt(b);
+}
+bool IntegersQ8_0(const std::byte* b, IntegerBlock& out) {
+  for (int i = 0; i < 32; ++i) {
+    Symmetric(HalfAt(b), 0, false, i, SignedAt(b + 2, i), out);
+    if (out.q[i] > 127) return false;
+  }
+  return true;
+}
+
+// ---- Q4_K, Q5_K: halves d and dmin, eight 6-bit pairs (scale, minimum) in 12 bytes, (fifth bits
+// in 32 bytes,) nibbles: of each 32 bytes the low ones are one group of 32, the high ones the next.
+
+void PairAt(const std::byte* packed, int j, int& scale, int& minimum) {
+  if (j < 4) {
+    scale = ByteAt(packed, j) & 63;
+    minimum = ByteAt(packed, j + 4) & 63;
+  } else {
+    scale = (ByteAt(packed, j + 4) & 15) | (ByteAt(packed, j - 4) >> 6) << 4;
+    minimum = ByteAt(packed, j + 4) >> 4 | (ByteAt(packed, j) >> 6) << 4;
+  }
+}
+void RealK(const std::byte* b, const std::byte* fifth, const std::byte* nibbles, float* y) {
+  const float d = HalfAt(b), dmin = HalfAt(b + 2);
+  for (int j = 0; j < 8; ++j) {
+    int scale, minimum;
+    PairAt(b + 4, j, scale, minimum);
+    const float s = d * static_cast<float>(scale), m = dmin * static_cast<float>(minimum);
+    for (int i = 0; i < 32; ++i) {
+      const int byte = ByteAt(nibbles, j / 2 * 32 + i);
+      int n = j % 2 == 0 ? byte & 15 : byte >> 4;
+      if (fifth != nullptr) n |= (ByteAt(fifth, i) >> j & 1) << 4;
+      y[j * 32 + i] = s * static_cast<float>(n) - m;
+    }
+  }
+}
+void RealQ4K(const std::byte* b, float* y) { RealK(b, nullptr, b + 16, y); }
+void RealQ5K(const std::byte* b, float* y) { RealK(b, b + 16, b + 48, y); }
+
+// ---- Q6_K: 128 bytes of low nibbles, 64 of high pairs of bits, 16 signed scales, half d:
+// d * scale * (n - 32), 16 elements to a scale
+
+int SixBits(const std::byte* b, int i) {
+  const int half = i / 128, k = i % 128 / 32, l = i % 32;
+  const int low = ByteAt(b, half * 64 + (k % 2) * 32 + l);
+  const int high = ByteAt(b, 128 + half * 32 + l);
+  return ((k < 2 ? low & 15 : low >> 4) | (high >> (2 * k) & 3) << 4) - 32;
+}
+float ScaleQ6K(const std::byte* b, int i) {
+  return HalfAt(b + 208) * static_cast<float>(SignedAt(b + 192, i / 16));
+}
+void RealQ6K(const std::byte* b, float* y) {
+  for (int i = 0; i < 256; ++i) y[i] = ScaleQ6K(b, i) * static_cast<float>(SixBits(b, i));
+}
+bool IntegersQ6K(const std::byte* b, IntegerBlock& out) {
+  for (int i = 0; i < 256; ++i) {
+    const float s = ScaleQ6K(b, i);
+    out.scales[i / 16] = s == 0 ? 1 : std::fabs(s);
+    out.zeros[i / 16] = 0;
+    out.q[i] = static_cast<int16_t>(s == 0 ? 0 : s < 0 ? -SixBits(b, i) : SixBits(b, i));
+  }
+  return true;
+}
+
+// ---- MXFP4: an exponent e, 16 bytes of e2m1: value * 2^(e - 127). Twice the values of e2m1 are
+// whole.
+
+constexpr int kTwiceE2m1[16] = {0, 1, 2, 3, 4, 6, 8, 12, 0, -1, -2, -3, -4, -6, -8, -12};
+
+float ScaleMxfp4(const std::byte* b) {  // 255 is no number
+  return ByteAt(b, 0) == 255 ? std::nanf("") : std::ldexp(1.0f, ByteAt(b, 0) - 128);
+}
+void RealMxfp4(const std::byte* b, float* y) {
+  for (int i = 0; i < 32; ++i)
+    y[i] = static_cast<float>(kTwiceE2m1[NibbleAt(b + 1, i)]) * ScaleMxfp4(b);
+}
+bool IntegersMxfp4(const std::byte* b, IntegerBlock& out) {
+  out.scales[0] = ScaleMxfp4(b);
+  out.zeros[0] = 0;
+  for (int i = 0; i < 32; ++i) out.q[i] = static_cast<int16_t>(kTwiceE2m1[NibbleAt(b + 1, i)]);
+  return true;
+}
+
+}  // namespace
+
+extern const BlockFormat kBlocksQ4_0 = {.name = "Q4_0",
+                                        .id = 2,
+                                        .elements = 32,
+                                        .bytes = 18,
+                                        .real = RealQ4_0,
+                                        .integers = IntegersQ4_0,
+                                        .dtype = DType::kUint4};
+extern const BlockFormat kBlocksQ4_1 = {.name = "Q4_1",
+                                        .id = 3,
+                                        .elements = 32,
+                                        .bytes = 20,
+                                        .real = RealQ4_1,
+                                        .integers = IntegersQ4_1,
+                                        .dtype = DType::kUint4};
+extern const BlockFormat kBlocksQ5_0 = {.name = "Q5_0",
+                                        .id = 6,
+                                        .elements = 32,
+                                        .bytes = 22,
+                                        .real = RealQ5_0,
+                                        .integers = IntegersQ5_0};
+extern const BlockFormat kBlocksQ5_1 = {
+    .name = "Q5_1", .id = 7, .elements = 32, .bytes = 24, .real = RealQ5_1};
+extern const BlockFormat kBlocksQ8_0 = {.name = "Q8_0",
+                                        .id = 8,
+                                        .elements = 32,
+                                        .bytes = 34,
+                                        .real = RealQ8_0,
+                                        .integers = IntegersQ8_0};
+extern const BlockFormat kBlocksQ4K = {
+    .name = "Q4_K", .id = 12, .elements = 256, .bytes = 144, .real = RealQ4K};
+extern const BlockFormat kBlocksQ5K = {
+    .name = "Q5_K", .id = 13, .elements = 256, .bytes = 176, .real = RealQ5K};
+extern const BlockFormat kBlocksQ6K = {.name = "Q6_K",
+                                       .id = 14,
+                                       .elements = 256,
+                                       .bytes = 210,
+                                       .real = RealQ6K,
+                                       .integers = IntegersQ6K,
+                                       .group = 16};
+extern const BlockFormat kBlocksMxfp4 = {.name = "MXFP4",
+                                         .id = 39,
+                                         .elements = 32,
+                                         .bytes = 17,
+                                         .real = RealMxfp4,
+                                         .integers = IntegersMxfp4};
+
+}  // namespace evoq

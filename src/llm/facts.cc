@@ -1,0 +1,117 @@
+#include "llm/facts.h"
+
+#include <charconv>
+
+#include "base/text.h"
+
+namespace evoq {
+namespace {
+
+constexpr std::string_view kFile = "llm.file.", kBinary = "llm.base64.";
+constexpr std::string_view kDigits =
+    "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
+
+bool IsUtf8(std::string_view text) {
+  for (size_t at = 0; at < text.size();) {
+    const Utf8Character c = Utf8At(text, at);
+    if (!c.valid) return false;
+    at += c.bytes;
+  }
+  return true;
+}
+
+// RFC 4648, section 4.
+std::string Base64(std::string_view bytes) {
+  std::string text;
+  text.reserve((bytes.size() + 2) / 3 * 4);
+  for (size_t at = 0; at < bytes.size(); at += 3) {
+    const size_t n = std::min<size_t>(3, bytes.size() - at);
+    uint32_t group = 0;
+    for (size_t i = 0; i < 3; ++i)
+      group = group << 8 | (i < n ? static_cast<uint8_t>(bytes[at + i]) : 0);
+    for (size_t i = 0; i < 4; ++i) text += i <= n ? kDigits[group >> (18 - 6 * i) & 63] : '=';
+  }
+  return text;
+}
+
+Result<std::string> FromBase64(std::string_view text) {
+  if (text.size() % 4 != 0) return InvalidInput("base64 of {} characters", text.size());
+  std::string bytes;
+  bytes.reserve(text.size() / 4 * 3);
+  for (size_t at = 0; at < text.size(); at += 4) {
+    uint32_t group = 0;
+    size_t padding = 0;
+    for (size_t i = 0; i < 4; ++i) {
+      const char c = text[at + i];
+      const size_t digit = kDigits.find(c);
+      const bool pad = c == '=' && at + 4 == text.size() && i >= 2;
+      if ((digit == kDigits.npos && !pad) || (padding > 0 && !pad))
+        return InvalidInput("no base64 at character {}", at + i);
+      padding += pad;
+      group = group << 6 | (pad ? 0 : static_cast<uint32_t>(digit));
+    }
+    for (size_t i = 0; i + padding < 3; ++i) bytes += static_cast<char>(group >> (16 - 8 * i));
+  }
+  return bytes;
+}
+
+Result<std::vector<int64_t>> Numbers(const Graph& graph, const std::string& key) {
+  std::vector<int64_t> numbers;
+  const auto fact = graph.metadata.find(key);
+  if (fact == graph.metadata.end()) return numbers;
+  const char *at = fact->second.data(), *end = at + fact->second.size();
+  while (at < end) {
+    int64_t number = 0;
+    const auto [next, error] = std::from_chars(at, end, number);
+    if (error != std::errc() || (next < end && *next != ','))
+      return InvalidInput("{} is '{}', expected numbers", key, fact->second.substr(0, 100));
+    numbers.push_back(number);
+    at = next + 1;
+  }
+  return numbers;
+}
+
+Result<int64_t> Number(const Graph& graph, const std::string& key) {
+  EVOQ_ASSIGN(const std::vector<int64_t> numbers, Numbers(graph, key));
+  if (numbers.size() != 1) return InvalidInput("{} is no number", key);
+  return numbers[0];
+}
+
+}  // namespace
+
+bool IsLanguageModel(const Graph& graph) { return graph.metadata.contains("llm.architecture"); }
+
+void SetFacts(const LanguageModel& model, Graph& graph) {
+  auto& facts = graph.metadata;
+  facts["llm.architecture"] = model.architecture;
+  facts["llm.context"] = std::to_string(model.context);
+  facts["llm.vocabulary"] = std::to_string(model.vocabulary);
+  if (!model.begin.empty()) facts["llm.begin"] = fmt::format("{}", fmt::join(model.begin, ","));
+  if (!model.end.empty()) facts["llm.end"] = fmt::format("{}", fmt::join(model.end, ","));
+  if (!model.chat_template.empty()) facts["llm.chat_template"] = model.chat_template;
+  for (const auto& [name, bytes] : model.files) {
+    const bool text = IsUtf8(bytes);
+    facts[std::string(text ? kFile : kBinary) + name] = text ? bytes : Base64(bytes);
+  }
+}
+
+Result<LanguageModelFacts> ReadFacts(const Graph& graph) {
+  if (!IsLanguageModel(graph))
+    return InvalidInput("not a language model: it has no fact llm.architecture");
+  LanguageModelFacts facts;
+  facts.architecture = graph.metadata.at("llm.architecture");
+  EVOQ_ASSIGN(facts.context, Number(graph, "llm.context"));
+  EVOQ_ASSIGN(facts.vocabulary, Number(graph, "llm.vocabulary"));
+  EVOQ_ASSIGN(facts.begin, Numbers(graph, "llm.begin"));
+  EVOQ_ASSIGN(facts.end, Numbers(graph, "llm.end"));
+  if (const auto chat = graph.metadata.find("llm.chat_template"); chat != graph.metadata.end())
+    facts.chat_template = chat->second;
+  for (const auto& [key, value] : graph.metadata) {
+    if (key.starts_with(kFile)) facts.files[key.substr(kFile.size())] = value;
+    if (!key.starts_with(kBinary)) continue;
+    EVOQ_ASSIGN(facts.files[key.substr(kBinary.size())], WithContext(FromBase64(value), key));
+  }
+  return facts;
+}
+
+}  // namespace evoq

@@ -1,0 +1,113 @@
+#include "llm/gguf_model.h"
+
+#include <algorithm>
+#include <cmath>
+
+#include "llm/architecture.h"
+
+namespace evoq {
+namespace {
+
+// Facts of one architecture: their keys begin with its name.
+class Facts {
+ public:
+  Facts(const GgufFile& file, const std::string& architecture)
+      : file_(file), prefix_(architecture + ".") {}
+
+  bool Has(const std::string& key) const { return file_.facts.contains(prefix_ + key); }
+  // A whole number; `fallback` where the key is missing, which is an error when it is negative.
+  Result<int64_t> Int(const std::string& key, int64_t fallback = -1) const {
+    if (!Has(key) && fallback >= 0) return fallback;
+    const auto value = file_.Int(prefix_ + key);
+    if (!value) {
+      const char* what = Has(key) ? "no whole number" : "missing";
+      return InvalidInput("fact {}{} is {}", prefix_, key, what);
+    }
+    return *value;
+  }
+  Result<float> Real(const std::string& key, float fallback) const {
+    if (!Has(key)) return fallback;
+    const auto value = file_.Real(prefix_ + key);
+    if (!value) return InvalidInput("fact {}{} is no number", prefix_, key);
+    return static_cast<float>(*value);
+  }
+  std::string Text(const std::string& key) const { return file_.Text(prefix_ + key); }
+
+ private:
+  const GgufFile& file_;
+  std::string prefix_;
+};
+
+Status ReadRope(const Facts& facts, LanguageModel& m) {
+  EVOQ_ASSIGN(const float theta, facts.Real("rope.freq_base", 10000));
+  m.rope.theta = theta;
+  const std::string scaling = facts.Text("rope.scaling.type");
+  if (scaling.empty() || scaling == "none") return {};
+  if (scaling != "linear")
+    return Unsupported("rope.scaling.type is '{}', expected linear", scaling.substr(0, 60));
+  EVOQ_ASSIGN(const float factor, facts.Real("rope.scaling.factor", 1));
+  m.rope.divisor = factor;
+  return {};
+}
+
+void ReadTokenizer(const GgufFile& file, LanguageModel& m) {
+  const auto id = [&](const char* key, std::vector<int64_t>& ids) {
+    const auto value = file.Int(key);
+    if (value && *value >= 0 && *value < m.vocabulary &&
+        std::ranges::find(ids, *value) == ids.end())
+      ids.push_back(*value);
+  };
+  id("tokenizer.ggml.bos_token_id", m.begin);
+  id("tokenizer.ggml.eos_token_id", m.end);
+  id("tokenizer.ggml.eot_token_id", m.end);
+  m.chat_template = file.Text("tokenizer.chat_template");
+  if (file.tokenizer_count > 0) m.files["tokenizer.gguf"] = TokenizerGguf(file);
+}
+
+}  // namespace
+
+Result<LanguageModel> ReadGgufModel(const GgufFile& file) {
+  const std::string name = file.Text("general.architecture");
+  const Architecture* row = FindGgufArchitecture(name);
+  if (row == nullptr)
+    return tl::unexpected(UnknownArchitecture("general.architecture", name).error());
+  const Facts facts(file, name);
+  LanguageModel m = StartOf(*row);
+  m.interleaved = row->gguf_interleaved;
+  EVOQ_ASSIGN(m.width, facts.Int("embedding_length"));
+  EVOQ_ASSIGN(m.layers, facts.Int("block_count"));
+  EVOQ_ASSIGN(m.heads, facts.Int("attention.head_count"));
+  if (m.heads < 1) return InvalidInput("fact {}.attention.head_count is {}", name, m.heads);
+  EVOQ_ASSIGN(m.kv_heads, facts.Int("attention.head_count_kv", m.heads));
+  EVOQ_ASSIGN(m.head_size,
+              facts.Int("attention.key_length", std::max<int64_t>(m.width, 0) / m.heads));
+  EVOQ_ASSIGN(const int64_t value_size, facts.Int("attention.value_length", m.head_size));
+  if (value_size != m.head_size)
+    return Unsupported("heads of {} keys and {} values", m.head_size, value_size);
+  EVOQ_ASSIGN(m.inner, facts.Int("feed_forward_length"));
+  EVOQ_ASSIGN(m.context, facts.Int("context_length"));
+  EVOQ_ASSIGN(m.rotated, facts.Int("rope.dimension_count", m.head_size));
+  EVOQ_ASSIGN(m.epsilon, facts.Real(row->layer_norm ? "attention.layer_norm_epsilon"
+                                                    : "attention.layer_norm_rms_epsilon",
+                                    1e-5f));
+  const auto table = file.tensors.find("token_embd.weight");
+  if (table == file.tensors.end()) return InvalidInput("tensor token_embd.weight is missing");
+  m.vocabulary = table->second.sizes[0];
+  m.tied = !file.tensors.contains("output.weight");
+  EVOQ_TRY(ReadRope(facts, m));
+  if (row->windows != Windows::kNone && row->windows != Windows::kIfAsked) {
+    EVOQ_ASSIGN(m.window, facts.Int("attention.sliding_window", 0));
+  }
+  EVOQ_ASSIGN(m.logit_softcap, facts.Real("final_logit_softcapping", 0));
+  EVOQ_ASSIGN(m.attention_softcap, facts.Real("attn_logit_softcapping", 0));
+  // The largest models of these families scale by width / heads, which no fact says.
+  const int64_t largest = row->local_theta == 0 ? 46 : 62;
+  if (row->settings_scale_attention && m.layers == largest)
+    m.attention_scale = 1 / std::sqrt(static_cast<float>(m.width / m.heads));
+  ReadTokenizer(file, m);
+  Complete(*row, m);
+  EVOQ_TRY(CheckLanguageModel(m));
+  return m;
+}
+
+}  // namespace evoq

@@ -1,0 +1,302 @@
+#include "llm/hugging_face.h"
+
+#include <algorithm>
+#include <cmath>
+#include <filesystem>
+#include <numbers>
+
+#include "base/file.h"
+#include "base/json_file.h"
+
+namespace evoq {
+namespace {
+
+using nlohmann::json;
+
+constexpr size_t kMaxTokenizer = size_t{64} << 20, kMaxTemplate = size_t{1} << 20;
+
+bool Given(const json& object, const char* key) {
+  return object.is_object() && object.contains(key) && !object[key].is_null();
+}
+
+// The first of the keys that is there; null where none is.
+const json* First(const json& object, std::initializer_list<const char*> keys) {
+  for (const char* key : keys) {
+    if (Given(object, key)) return &object[key];
+  }
+  return nullptr;
+}
+
+// A whole number; `fallback` where no key is there, which is an error when it is negative.
+Result<int64_t> Int(const json& config, std::initializer_list<const char*> keys,
+                    int64_t fallback = -1) {
+  const json* value = First(config, keys);
+  if (value == nullptr && fallback >= 0) return fallback;
+  if (value == nullptr) return InvalidInput("{} is missing", *keys.begin());
+  if (!value->is_number_integer() || value->get<double>() > 1e15 || value->get<double>() < 0)
+    return InvalidInput("{} is {}, expected a whole number", *keys.begin(),
+                        value->dump().substr(0, 60));
+  return value->get<int64_t>();
+}
+
+Result<double> Real(const json& config, std::initializer_list<const char*> keys, double fallback) {
+  const json* value = First(config, keys);
+  if (value == nullptr) return fallback;
+  if (!value->is_number())
+    return InvalidInput("{} is {}, expected a number", *keys.begin(), value->dump().substr(0, 60));
+  return value->get<double>();
+}
+
+Result<bool> Truth(const json& config, const char* key, bool fallback) {
+  if (!Given(config, key)) return fallback;
+  if (!config[key].is_boolean())
+    return InvalidInput("{} is {}, expected true or false", key, config[key].dump().substr(0, 60));
+  return config[key].get<bool>();
+}
+
+// A token or a list of them.
+Result<std::vector<int64_t>> Ids(const json& config, const char* key) {
+  std::vector<int64_t> ids;
+  if (!Given(config, key)) return ids;
+  const json list = config[key].is_array() ? config[key] : json::array({config[key]});
+  for (const json& id : list) {
+    if (!id.is_number_unsigned() || ids.size() >= 64)
+      return InvalidInput("{} is {}, expected tokens", key, config[key].dump().substr(0, 60));
+    ids.push_back(id.get<int64_t>());
+  }
+  return ids;
+}
+
+Result<GateFunction> Function(const json& config, GateFunction fallback) {
+  const json* name = First(config, {"hidden_act", "hidden_activation", "activation_function"});
+  if (name == nullptr) return fallback;
+  constexpr std::pair<std::string_view, GateFunction> kNames[] = {
+      {"silu", GateFunction::kSilu},          {"swish", GateFunction::kSilu},
+      {"gelu", GateFunction::kGelu},          {"gelu_new", GateFunction::kGeluTanh},
+      {"gelu_fast", GateFunction::kGeluTanh}, {"gelu_pytorch_tanh", GateFunction::kGeluTanh},
+  };
+  for (const auto& [text, function] : kNames) {
+    if (*name == text) return function;
+  }
+  return Unsupported("hidden_act is {}, expected silu or a form of gelu",
+                     name->dump().substr(0, 60));
+}
+
+// Dubey et al., "The Llama 3 Herd of Models" (2024), as transformers computes it: waves longer than
+// the old context are slowed down by the factor, short ones stay, those between are mixed.
+Result<std::vector<double>> SlowedByWave(const json& scaling, double theta, int64_t rotated,
+                                         double factor) {
+  EVOQ_ASSIGN(const double low, Real(scaling, {"low_freq_factor"}, 1));
+  EVOQ_ASSIGN(const double high, Real(scaling, {"high_freq_factor"}, 4));
+  EVOQ_ASSIGN(const double old, Real(scaling, {"original_max_position_embeddings"}, 8192));
+  if (!(low > 0 && high > low && old > 0))
+    return InvalidInput("rope_scaling has low_freq_factor {} and high_freq_factor {}", low, high);
+  std::vector<double> slow;
+  for (int64_t i = 0; i < rotated / 2; ++i) {
+    const double frequency =
+        std::pow(theta, -2.0 * static_cast<double>(i) / static_cast<double>(rotated));
+    const double turns = old * frequency / (2 * std::numbers::pi);  // in the old context
+    const double mix = std::clamp((turns - low) / (high - low), 0.0, 1.0);
+    slow.push_back(1 / ((1 - mix) / factor + mix));
+  }
+  return slow;
+}
+
+Status ReadRope(const json& settings, int64_t rotated, Rope& rope) {
+  EVOQ_ASSIGN(rope.theta, Real(settings, {"rope_theta"}, rope.theta));
+  const json* type = First(settings, {"rope_type", "type"});
+  if (type == nullptr || *type == "default") return {};
+  EVOQ_ASSIGN(const double factor, Real(settings, {"factor"}, 1));
+  if (*type == "linear") {
+    rope.divisor = factor;
+  } else if (*type == "llama3") {
+    EVOQ_ASSIGN(rope.slow, SlowedByWave(settings, rope.theta, rotated, factor));
+  } else {
+    return Unsupported("rope_scaling of type {}, expected linear or llama3",
+                       type->dump().substr(0, 60));
+  }
+  return {};
+}
+
+// Old files have rope_theta and rope_scaling, new ones rope_parameters, perhaps by type of layer.
+Status ReadRopes(const json& config, LanguageModel& model) {
+  EVOQ_ASSIGN(model.rope.theta, Real(config, {"rope_theta"}, model.rope.theta));
+  EVOQ_ASSIGN(model.local_rope.theta, Real(config, {"rope_local_base_freq"}, model.rope.theta));
+  if (Given(config, "rope_parameters")) {
+    const json& all = config["rope_parameters"];
+    EVOQ_TRY(ReadRope(Given(all, "full_attention") ? all["full_attention"] : all, model.rotated,
+                      model.rope));
+    if (Given(all, "sliding_attention"))
+      EVOQ_TRY(ReadRope(all["sliding_attention"], model.rotated, model.local_rope));
+  } else if (Given(config, "rope_scaling")) {
+    EVOQ_TRY(ReadRope(config["rope_scaling"], model.rotated, model.rope));
+  }
+  return {};
+}
+
+Status ReadWindows(const Architecture& row, const json& config, LanguageModel& model) {
+  EVOQ_ASSIGN(model.window, Int(config, {"sliding_window"}, 0));
+  EVOQ_ASSIGN(const bool used,
+              Truth(config, "use_sliding_window", row.windows != Windows::kIfAsked));
+  if (row.windows == Windows::kNone || !used) model.window = 0;
+  if (model.window == 0) return {};
+  if (Given(config, "layer_types")) {
+    for (const json& type : JsonArray(config, "layer_types")) {
+      if (type != "sliding_attention" && type != "full_attention")
+        return Unsupported("layer_types holds {}", type.dump().substr(0, 60));
+      model.windowed.push_back(type == "sliding_attention");
+    }
+    return {};
+  }
+  if (row.windows != Windows::kIfAsked) return {};
+  EVOQ_ASSIGN(const int64_t first, Int(config, {"max_window_layers"}, 0));
+  for (int64_t i = 0; i < std::min<int64_t>(model.layers, 1024); ++i)
+    model.windowed.push_back(i >= first);
+  return {};
+}
+
+Status CheckSettings(const json& config) {
+  if (Given(config, "quantization_config"))
+    return Unsupported("quantization_config: weights that another tool quantized");
+  for (const char* key : {"scale_attn_by_inverse_layer_idx", "use_bidirectional_attention",
+                          "add_cross_attention", "alt_window_attention"}) {
+    if (Given(config, key) && config[key] != false) return Unsupported("{}", key);
+  }
+  if (Given(config, "scale_attn_weights") && config["scale_attn_weights"] != true)
+    return Unsupported("scale_attn_weights false");
+  return {};
+}
+
+std::string_view WithoutPrefix(std::string_view text, std::string_view prefix) {
+  return text.starts_with(prefix) ? text.substr(prefix.size()) : text;
+}
+
+// "" for a name that the row does not know.
+std::string GgufName(const Architecture& row, std::string_view name) {
+  name = WithoutPrefix(WithoutPrefix(name, "model."), "transformer.");
+  std::string block;
+  for (std::string_view prefix : {"layers.", "h."}) {
+    if (!name.starts_with(prefix)) continue;
+    const size_t end = name.find('.', prefix.size());
+    if (end == name.npos) return "";
+    const std::string_view number = name.substr(prefix.size(), end - prefix.size());
+    if (number.empty() || number.size() > 4 ||
+        number.find_first_not_of("0123456789") != number.npos ||
+        (number.size() > 1 && number[0] == '0'))
+      return "";
+    block = fmt::format("blk.{}.", number);
+    name = name.substr(end + 1);
+  }
+  for (std::string_view suffix : {".weight", ".bias"}) {
+    if (!name.ends_with(suffix)) continue;
+    const std::string_view stem = name.substr(0, name.size() - suffix.size());
+    for (const TensorName& row_name : row.names) {
+      if (row_name.hugging_face == stem)
+        return block + std::string(row_name.gguf) + std::string(suffix);
+    }
+  }
+  return "";
+}
+
+}  // namespace
+
+Result<LanguageModel> ReadConfig(const json& config) {
+  const std::string type = JsonText(config, "model_type");
+  const Architecture* row = FindArchitecture(type);
+  if (row == nullptr) return tl::unexpected(UnknownArchitecture("model_type", type).error());
+  EVOQ_TRY(CheckSettings(config));
+  LanguageModel m = StartOf(*row);
+  m.norm_plus_one = row->norm_plus_one;
+  m.weights_by_input = row->weights_by_input;
+  EVOQ_ASSIGN(m.vocabulary, Int(config, {"vocab_size"}));
+  EVOQ_ASSIGN(m.width, Int(config, {"hidden_size", "n_embd"}));
+  EVOQ_ASSIGN(m.layers, Int(config, {"num_hidden_layers", "n_layer"}));
+  EVOQ_ASSIGN(m.heads, Int(config, {"num_attention_heads", "n_head"}));
+  if (m.heads == 0) return InvalidInput("num_attention_heads is 0");
+  EVOQ_ASSIGN(m.kv_heads, Int(config, {"num_key_value_heads"}, m.heads));
+  EVOQ_ASSIGN(m.head_size, Int(config, {"head_dim"}, m.width / m.heads));
+  EVOQ_ASSIGN(m.inner, Int(config, {"intermediate_size", "n_inner"}, 4 * m.width));
+  EVOQ_ASSIGN(m.context, Int(config, {"max_position_embeddings", "n_positions"}));
+  EVOQ_ASSIGN(const double epsilon,
+              Real(config, {"rms_norm_eps", "layer_norm_epsilon"}, row->layer_norm ? 1e-5 : 1e-6));
+  m.epsilon = static_cast<float>(epsilon);
+  EVOQ_ASSIGN(m.tied, Truth(config, "tie_word_embeddings", row->tied));
+  if (!row->function_is_fixed) {
+    EVOQ_ASSIGN(m.function, Function(config, row->function));
+  }
+  const json& rope = Given(config, "rope_parameters") ? config["rope_parameters"] : config;
+  EVOQ_ASSIGN(const double top, Real(config, {"partial_rotary_factor"}, 1));
+  EVOQ_ASSIGN(const double share, Real(rope, {"partial_rotary_factor"}, top));
+  if (!(share > 0 && share <= 1)) return InvalidInput("partial_rotary_factor is {}", share);
+  m.rotated = static_cast<int64_t>(static_cast<double>(m.head_size) * share);
+  if (!m.learned_positions) EVOQ_TRY(ReadRopes(config, m));
+  EVOQ_TRY(ReadWindows(*row, config, m));
+  EVOQ_ASSIGN(const double cap, Real(config, {"final_logit_softcapping"}, 0));
+  EVOQ_ASSIGN(const double attention_cap, Real(config, {"attn_logit_softcapping"}, 0));
+  m.logit_softcap = static_cast<float>(cap);
+  m.attention_softcap = static_cast<float>(attention_cap);
+  if (row->settings_scale_attention) {
+    EVOQ_ASSIGN(const double size, Real(config, {"query_pre_attn_scalar"}, 256));
+    if (!(size > 0)) return InvalidInput("query_pre_attn_scalar is {}", size);
+    m.attention_scale = static_cast<float>(1 / std::sqrt(size));
+  }
+  EVOQ_ASSIGN(m.begin, Ids(config, "bos_token_id"));
+  EVOQ_ASSIGN(m.end, Ids(config, "eos_token_id"));
+  Complete(*row, m);
+  EVOQ_TRY(CheckLanguageModel(m));
+  return m;
+}
+
+StoredTensors RenamedTensors(const Architecture& row, StoredTensors tensors) {
+  StoredTensors renamed;
+  for (auto& [name, tensor] : tensors) {
+    const std::string known = GgufName(row, name);
+    // What two names stand for keeps the second one, which then has no place.
+    if (known.empty() || !renamed.emplace(known, tensor).second)
+      renamed.emplace(name, std::move(tensor));
+  }
+  return renamed;
+}
+
+Status ReadTokenizerFiles(const std::string& folder, LanguageModel& model) {
+  std::error_code error;
+  const auto exists = [&](const char* name) {
+    return std::filesystem::exists(folder + "/" + name, error);
+  };
+  const auto keep = [&](const char* name) -> Status {
+    if (!exists(name)) return {};
+    EVOQ_ASSIGN(model.files[name], ReadTextFile(folder + "/" + name, kMaxTokenizer));
+    return {};
+  };
+  if (exists("tokenizer.json")) {
+    EVOQ_TRY(keep("tokenizer.json"));
+  } else if (exists("tokenizer.model")) {
+    EVOQ_TRY(keep("tokenizer.model"));
+  } else {
+    EVOQ_TRY(keep("vocab.json"));
+    EVOQ_TRY(keep("merges.txt"));
+  }
+  EVOQ_TRY(keep("tokenizer_config.json"));
+  if (exists("generation_config.json")) {
+    EVOQ_ASSIGN(const json generation, ReadJsonFile(folder + "/generation_config.json"));
+    EVOQ_ASSIGN(const auto ends,
+                WithContext(Ids(generation, "eos_token_id"), folder + "/generation_config.json"));
+    for (int64_t id : ends) {
+      if (id < model.vocabulary && std::ranges::find(model.end, id) == model.end.end())
+        model.end.push_back(id);
+    }
+  }
+  if (exists("chat_template.jinja")) {
+    EVOQ_ASSIGN(model.chat_template, ReadTextFile(folder + "/chat_template.jinja", kMaxTemplate));
+  } else if (exists("tokenizer_config.json")) {
+    EVOQ_ASSIGN(const json settings, WithContext(ParseJson(model.files["tokenizer_config.json"]),
+                                                 folder + "/tokenizer_config.json"));
+    model.chat_template = JsonText(settings, "chat_template");
+    for (const json& one : JsonArray(settings, "chat_template")) {
+      if (JsonText(one, "name") == "default") model.chat_template = JsonText(one, "template");
+    }
+  }
+  return {};
+}
+
+}  // namespace evoq

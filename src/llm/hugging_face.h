@@ -1,0 +1,22 @@
+// Folders as Hugging Face's transformers writes them: config.json, safetensors, a tokenizer.
+#pragma once
+
+#include <nlohmann/json.hpp>
+#include <string>
+
+#include "llm/architecture.h"
+
+namespace evoq {
+
+// The settings of a config.json. Errors: kUnsupported for an architecture or a setting that evoq
+// lacks, kInvalidInput for one that is missing or of the wrong kind.
+Result<LanguageModel> ReadConfig(const nlohmann::json& config);
+
+// The tensors under GGUF's names; those that the row does not know keep their own.
+StoredTensors RenamedTensors(const Architecture& row, StoredTensors tensors);
+
+// Adds what the folder says for generating text: the tokenizer's files, the chat template, further
+// ends of a text. Errors: kInvalidInput for files that are no JSON; kTooLarge.
+Status ReadTokenizerFiles(const std::string& folder, LanguageModel& model);
+
+}  // namespace evoq

@@ -1,0 +1,97 @@
+#include "llm/import.h"
+
+#include <filesystem>
+
+#include "base/budget_scope.h"
+#include "base/file.h"
+#include "base/json_file.h"
+#include "llm/facts.h"
+#include "llm/gguf_model.h"
+#include "llm/hugging_face.h"
+#include "llm/llama2c.h"
+#include "llm/safetensors.h"
+#include "reference/reference.h"
+
+namespace evoq {
+namespace {
+
+// Tables of angles hold no more positions, and neither does the model then.
+constexpr int64_t kMostPositions = 32768;
+
+struct Parts {
+  LanguageModel model;
+  StoredTensors tensors;
+};
+
+bool IsFolder(const std::string& path) {
+  std::error_code error;
+  return std::filesystem::is_directory(path, error);
+}
+
+Result<Parts> FromFolder(const std::string& folder) {
+  const std::string path = folder + "/config.json";
+  EVOQ_ASSIGN(const nlohmann::json config, ReadJsonFile(path, size_t{1} << 24));
+  Parts parts;
+  EVOQ_ASSIGN(parts.model, WithContext(ReadConfig(config), path));
+  EVOQ_ASSIGN(StoredTensors tensors, ReadSafetensorsFolder(folder));
+  parts.tensors = RenamedTensors(*FindArchitecture(parts.model.architecture), std::move(tensors));
+  if (parts.model.tied) parts.tensors.erase("output.weight");
+  EVOQ_TRY(ReadTokenizerFiles(folder, parts.model));
+  return parts;
+}
+
+Result<Parts> FromFile(const std::string& path) {
+  Parts parts;
+  EVOQ_ASSIGN(const auto file, MappedFile::Open(path));
+  if (IsGguf(file->bytes())) {
+    EVOQ_ASSIGN(GgufFile gguf, ReadGguf(path));
+    EVOQ_ASSIGN(parts.model, WithContext(ReadGgufModel(gguf), path));
+    parts.tensors = std::move(gguf.tensors);
+    return parts;
+  }
+  EVOQ_ASSIGN(Llama2c checkpoint, ReadLlama2c(path));
+  return Parts{std::move(checkpoint.model), std::move(checkpoint.tensors)};
+}
+
+}  // namespace
+
+bool IsLanguageModelPath(const std::string& path) {
+  std::error_code error;
+  if (IsFolder(path)) return std::filesystem::exists(path + "/config.json", error);
+  const auto file = MappedFile::Open(path);
+  return file && (IsGguf((*file)->bytes()) || IsLlama2c((*file)->bytes()));
+}
+
+Result<Graph> ImportLanguageModel(const std::string& path) {
+  EVOQ_ASSIGN(const int64_t bytes, LanguageModelBytes(path));
+  const BudgetScope scope(Budget::ForFile(bytes));
+  EVOQ_ASSIGN(Parts parts, IsFolder(path) ? FromFolder(path) : FromFile(path));
+  std::vector<std::string> notes;
+  if (!parts.model.learned_positions && parts.model.context > kMostPositions) {
+    notes.push_back(fmt::format("{} positions of {}", kMostPositions, parts.model.context));
+    parts.model.context = kMostPositions;
+  }
+  EVOQ_ASSIGN(Graph graph,
+              WithContext(BuildLanguageModel(parts.model, parts.tensors, notes), path));
+  if (!notes.empty()) graph.metadata["llm.notes"] = fmt::format("{}", fmt::join(notes, "\n"));
+  graph.metadata["source"] = BaseName(path);
+  EVOQ_TRY(WithContext(InferTypes(graph), path));
+  return graph;
+}
+
+Result<int64_t> LanguageModelBytes(const std::string& path) {
+  if (!IsFolder(path)) {
+    EVOQ_ASSIGN(const auto file, MappedFile::Open(path));
+    return static_cast<int64_t>(file->bytes().size());
+  }
+  EVOQ_ASSIGN(const std::vector<std::string> files, ListFiles(path));
+  int64_t bytes = 0;
+  for (const std::string& name : files) {
+    if (LowerExtension(name) != ".safetensors") continue;
+    EVOQ_ASSIGN(const auto file, MappedFile::Open(name));
+    bytes += static_cast<int64_t>(file->bytes().size());
+  }
+  return bytes;
+}
+
+}  // namespace evoq

@@ -1,0 +1,341 @@
+#include "llm/language_model.h"
+
+#include <algorithm>
+#include <cmath>
+
+#include "base/budget_scope.h"
+#include "llm/facts.h"
+#include "llm/weights.h"
+
+namespace evoq {
+namespace {
+
+Attrs With(const char* name, AttrValue value) {
+  Attrs attrs;
+  attrs.Set(name, std::move(value));
+  return attrs;
+}
+
+std::string Block(int64_t layer, const std::string& rest) {
+  return fmt::format("blk.{}.{}", layer, rest);
+}
+
+// The graph under construction. Names of nodes are those of the tensors they read.
+class Builder {
+ public:
+  Builder(const LanguageModel& model, const StoredTensors& tensors, std::vector<std::string>& notes)
+      : m_(model), weights_(graph_, tensors, notes) {}
+
+  Result<Graph> Build();
+
+ private:
+  struct Angles {
+    ValueId cosines, sines;
+  };
+
+  ValueId Apply(const std::string& op, const std::string& name, std::vector<ValueId> inputs,
+                Attrs attrs = {}) {
+    return graph_.Apply(op, name, std::move(inputs), std::move(attrs));
+  }
+  ValueId Ints(const std::string& name, const std::vector<int64_t>& values) {
+    return graph_.AddConstant(
+        name, Tensor::FromValues<int64_t>(Shape{static_cast<int64_t>(values.size())}, values));
+  }
+  ValueId Scalar(const std::string& name, float value) {
+    return graph_.AddConstant(name, Tensor::Scalar(value));
+  }
+  ValueId Times(const std::string& name, ValueId x, float factor) {
+    return factor == 1 ? x : Apply("Mul", name, {x, Scalar(name + ".factor", factor)});
+  }
+  // tanh(x / cap) * cap
+  ValueId Capped(const std::string& name, ValueId x, float cap) {
+    if (cap == 0) return x;
+    const ValueId bent = Apply("Tanh", name + ".tanh", {Times(name + ".divided", x, 1 / cap)});
+    return Times(name, bent, cap);
+  }
+
+  void AddInputs();
+  Result<ValueId> Embedded();
+  Result<Angles> AnglesOf(const Rope& rope, const std::string& name);
+  Result<ValueId> Norm(const std::string& name, ValueId x, int64_t size);
+  // x times the matrix NAME.weight, plus NAME.bias where there is one.
+  Result<ValueId> Linear(const std::string& name, ValueId x, int64_t inputs, int64_t outputs);
+  ValueId Activated(const std::string& name, ValueId x);
+  // [batch, sequence, heads * size] -> [batch, heads, sequence, size], normalized and turned.
+  Result<ValueId> Heads(int64_t layer, const std::string& name, ValueId x, int64_t heads);
+  ValueId Turned(int64_t layer, const std::string& name, ValueId x);
+  ValueId Cached(int64_t layer, const std::string& which, ValueId update);
+  Result<ValueId> Attention(int64_t layer, ValueId x);
+  Result<ValueId> Feed(int64_t layer, ValueId x);
+  // x + f(x), f's result normalized where the file has NORM.weight.
+  Result<ValueId> Joined(int64_t layer, const std::string& name, const std::string& norm, ValueId x,
+                         ValueId f);
+  Result<ValueId> Logits(ValueId x);
+
+  bool Windowed(int64_t layer) const {
+    return !m_.windowed.empty() && m_.windowed[static_cast<size_t>(layer)];
+  }
+
+  const LanguageModel& m_;
+  Graph graph_;
+  WeightReader weights_;
+  ValueId ids_, position_, logits_at_, positions_, lengths_;
+  Angles angles_, local_angles_;
+  std::vector<ValueId> present_;
+};
+
+void Builder::AddInputs() {
+  const Dim batch = Dim::Symbolic("batch"), sequence = Dim::Symbolic("sequence");
+  const auto ints = [](std::vector<Dim> dims) {
+    return TensorType(DType::kInt64, Shape(std::move(dims)));
+  };
+  ids_ = graph_.AddInput("input_ids", ints({batch, sequence}));
+  position_ = graph_.AddInput("position", ints({batch}));
+  logits_at_ = graph_.AddInput("logits_at", ints({batch, Dim::Symbolic("wanted")}));
+  for (int64_t layer = 0; layer < m_.layers; ++layer) {
+    for (const char* name : {"past_key", "past_value"})
+      graph_.AddInput(fmt::format("{}.{}", name, layer),
+                      TensorType(DType::kFloat32,
+                                 Shape(std::vector<Dim>{batch, m_.kv_heads,
+                                                        Dim::Symbolic("context"), m_.head_size})));
+  }
+  const ValueId shape = Apply("Shape", "sequence.shape", {ids_}, With("start", int64_t{1}));
+  const ValueId zero = graph_.AddConstant("zero", Tensor::Scalar<int64_t>(0)),
+                one = graph_.AddConstant("one", Tensor::Scalar<int64_t>(1));
+  const ValueId length = Apply("Squeeze", "sequence.length", {shape});
+  const ValueId places = Apply("Range", "sequence.places", {zero, length, one});
+  const ValueId begin = Apply("Unsqueeze", "position.begin", {position_, Ints("axis.1", {1})});
+  positions_ = Apply("Add", "positions", {begin, places});
+  lengths_ = Apply("Add", "lengths", {position_, shape});
+}
+
+Result<ValueId> Builder::Embedded() {
+  EVOQ_ASSIGN(const ValueId table, weights_.Table("token_embd.weight", m_.vocabulary, m_.width));
+  const bool narrow =
+      !graph_.value(table).type.quantized() && graph_.value(table).type.dtype != DType::kFloat32;
+  const auto widened = [&](const std::string& name, ValueId x, bool needed) {
+    return needed ? Apply("Cast", name, {x}, With("to", static_cast<int64_t>(DType::kFloat32))) : x;
+  };
+  ValueId x = Apply("Gather", "token_embd", {table, ids_}, With("axis", int64_t{0}));
+  x = Times("token_embd.scaled", widened("token_embd.float32", x, narrow), m_.embedding_scale);
+  if (!m_.learned_positions) return x;
+  EVOQ_ASSIGN(const ValueId places, weights_.Table("position_embd.weight", m_.context, m_.width));
+  const bool narrow_places =
+      !graph_.value(places).type.quantized() && graph_.value(places).type.dtype != DType::kFloat32;
+  const ValueId p =
+      Apply("Gather", "position_embd", {places, positions_}, With("axis", int64_t{0}));
+  return Apply("Add", "embedded", {x, widened("position_embd.float32", p, narrow_places)});
+}
+
+Result<Builder::Angles> Builder::AnglesOf(const Rope& rope, const std::string& name) {
+  const int64_t half = m_.rotated / 2;
+  EVOQ_TRY(SpendMemory(m_.context * half * 8, "tables of rotary angles"));
+  const Shape shape{m_.context, half};
+  Tensor cosines = Tensor::Allocate(TensorType(DType::kFloat32, shape)),
+         sines = Tensor::Allocate(TensorType(DType::kFloat32, shape));
+  for (int64_t i = 0; i < half; ++i) {
+    double frequency =
+        std::pow(rope.theta, -2.0 * static_cast<double>(i) / static_cast<double>(m_.rotated)) /
+        rope.divisor;
+    if (!rope.slow.empty()) frequency /= rope.slow[static_cast<size_t>(i)];
+    for (int64_t p = 0; p < m_.context; ++p) {
+      const double angle = static_cast<double>(p) * frequency;
+      cosines.mutable_data<float>()[p * half + i] = static_cast<float>(std::cos(angle));
+      sines.mutable_data<float>()[p * half + i] = static_cast<float>(std::sin(angle));
+    }
+  }
+  return Angles{graph_.AddConstant(name + ".cos", std::move(cosines)),
+                graph_.AddConstant(name + ".sin", std::move(sines))};
+}
+
+Result<ValueId> Builder::Norm(const std::string& name, ValueId x, int64_t size) {
+  EVOQ_ASSIGN(const ValueId scale,
+              weights_.Vector(name + ".weight", size, m_.norm_plus_one ? 1.0f : 0.0f));
+  Attrs attrs = With("axis", int64_t{-1});
+  attrs.Set("epsilon", m_.epsilon);
+  if (!m_.layer_norm) return Apply("RMSNormalization", name, {x, scale}, std::move(attrs));
+  EVOQ_ASSIGN(const ValueId bias, weights_.Vector(name + ".bias", size));
+  return Apply("LayerNormalization", name, {x, scale, bias}, std::move(attrs));
+}
+
+Result<ValueId> Builder::Linear(const std::string& name, ValueId x, int64_t inputs,
+                                int64_t outputs) {
+  EVOQ_ASSIGN(const ValueId w,
+              weights_.Matrix(name + ".weight", inputs, outputs, m_.weights_by_input));
+  if (!weights_.Has(name + ".bias")) return Apply("MatMul", name, {x, w});
+  EVOQ_ASSIGN(const ValueId bias, weights_.Vector(name + ".bias", outputs));
+  return Apply("MatMul", name, {x, w, bias});
+}
+
+ValueId Builder::Activated(const std::string& name, ValueId x) {
+  if (m_.function == GateFunction::kSilu) {
+    const ValueId y = Apply("Silu", name, {x});
+    graph_.SetOp(graph_.value(y).producer, "Silu", "evoq");
+    return y;
+  }
+  const char* form = m_.function == GateFunction::kGeluTanh ? "tanh" : "none";
+  return Apply("Gelu", name, {x}, With("approximate", std::string(form)));
+}
+
+ValueId Builder::Turned(int64_t layer, const std::string& name, ValueId x) {
+  if (m_.learned_positions) return x;
+  const Angles& angles = Windowed(layer) ? local_angles_ : angles_;
+  Attrs attrs = With("interleaved", int64_t{m_.interleaved});
+  attrs.Set("rotary_embedding_dim", m_.rotated);
+  return Apply("RotaryEmbedding", name + ".turned", {x, angles.cosines, angles.sines, positions_},
+               std::move(attrs));
+}
+
+Result<ValueId> Builder::Heads(int64_t layer, const std::string& name, ValueId x, int64_t heads) {
+  const std::string node = Block(layer, name);
+  ValueId y =
+      Apply("Reshape", node + ".heads", {x, Ints(node + ".shape", {0, 0, heads, m_.head_size})});
+  if (weights_.Has(node + "_norm.weight")) {
+    EVOQ_ASSIGN(y, Norm(node + "_norm", y, m_.head_size));
+  }
+  y = Apply("Transpose", node + ".by_head", {y}, With("perm", std::vector<int64_t>{0, 2, 1, 3}));
+  return name == "attn_v" ? y : Turned(layer, node, y);
+}
+
+ValueId Builder::Cached(int64_t layer, const std::string& which, ValueId update) {
+  const ValueId past = graph_.FindValue(fmt::format("past_{}.{}", which, layer));
+  const ValueId present = Apply("TensorScatter", Block(layer, "cache_" + which),
+                                {past, update, position_}, With("axis", int64_t{2}));
+  present_.push_back(present);
+  return present;
+}
+
+Result<ValueId> Builder::Attention(int64_t layer, ValueId x) {
+  const int64_t q_size = m_.heads * m_.head_size, kv_size = m_.kv_heads * m_.head_size;
+  ValueId q, k, v;
+  if (const std::string joined = Block(layer, "attn_qkv"); weights_.Has(joined + ".weight")) {
+    EVOQ_ASSIGN(const ValueId all, Linear(joined, x, m_.width, q_size + 2 * kv_size));
+    Node split{.op = "Split", .name = joined + ".split", .attrs = With("axis", int64_t{-1})};
+    split.inputs = {all, Ints(joined + ".sizes", {q_size, kv_size, kv_size})};
+    for (ValueId* part : {&q, &k, &v}) {
+      *part = graph_.AddValue(joined + ".part");
+      split.outputs.push_back(*part);
+    }
+    graph_.AddNode(std::move(split));
+  } else {
+    EVOQ_ASSIGN(q, Linear(Block(layer, "attn_q"), x, m_.width, q_size));
+    EVOQ_ASSIGN(k, Linear(Block(layer, "attn_k"), x, m_.width, kv_size));
+    EVOQ_ASSIGN(v, Linear(Block(layer, "attn_v"), x, m_.width, kv_size));
+  }
+  EVOQ_ASSIGN(q, Heads(layer, "attn_q", q, m_.heads));
+  EVOQ_ASSIGN(k, Heads(layer, "attn_k", k, m_.kv_heads));
+  EVOQ_ASSIGN(v, Heads(layer, "attn_v", v, m_.kv_heads));
+  const ValueId keys = Cached(layer, "key", k), values = Cached(layer, "value", v);
+  Attrs attrs = With("is_causal", int64_t{1});
+  if (m_.attention_scale != 0) attrs.Set("scale", m_.attention_scale);
+  if (m_.attention_softcap != 0) attrs.Set("softcap", m_.attention_softcap);
+  if (Windowed(layer)) attrs.Set("left_window_size", m_.window - 1);
+  const ValueId none;
+  ValueId y = Apply("Attention", Block(layer, "attention"),
+                    {q, keys, values, none, none, none, lengths_}, std::move(attrs));
+  y = Apply("Transpose", Block(layer, "attention.by_token"), {y},
+            With("perm", std::vector<int64_t>{0, 2, 1, 3}));
+  y = Apply("Reshape", Block(layer, "attention.joined"),
+            {y, Ints(Block(layer, "attention.shape"), {0, 0, q_size})});
+  return Linear(Block(layer, "attn_output"), y, q_size, m_.width);
+}
+
+Result<ValueId> Builder::Feed(int64_t layer, ValueId x) {
+  const std::string gate = Block(layer, "ffn_gate"), up = Block(layer, "ffn_up");
+  ValueId y;
+  if (!m_.gated) {
+    EVOQ_ASSIGN(y, Linear(up, x, m_.width, m_.inner));
+    y = Activated(up + ".activated", y);
+  } else {
+    ValueId g, u;
+    if (weights_.Has(gate + ".weight")) {
+      EVOQ_ASSIGN(g, Linear(gate, x, m_.width, m_.inner));
+      EVOQ_ASSIGN(u, Linear(up, x, m_.width, m_.inner));
+    } else {
+      EVOQ_ASSIGN(const ValueId both, Linear(up, x, m_.width, 2 * m_.inner));
+      Node split{.op = "Split", .name = up + ".split", .attrs = With("axis", int64_t{-1})};
+      split.inputs = {both, Ints(up + ".sizes", {m_.inner, m_.inner})};
+      for (ValueId* part : {&g, &u}) {
+        *part = graph_.AddValue(up + ".part");
+        split.outputs.push_back(*part);
+      }
+      graph_.AddNode(std::move(split));
+    }
+    y = Apply("Mul", gate + ".gated", {Activated(gate + ".activated", g), u});
+  }
+  return Linear(Block(layer, "ffn_down"), y, m_.inner, m_.width);
+}
+
+Result<ValueId> Builder::Joined(int64_t layer, const std::string& name, const std::string& norm,
+                                ValueId x, ValueId f) {
+  if (weights_.Has(Block(layer, norm) + ".weight")) {
+    EVOQ_ASSIGN(f, Norm(Block(layer, norm), f, m_.width));
+  }
+  return Apply("Add", Block(layer, name), {x, f});
+}
+
+Result<ValueId> Builder::Logits(ValueId x) {
+  const ValueId at = Apply("Unsqueeze", "logits.at", {logits_at_, Ints("axis.2", {2})});
+  x = Apply("GatherND", "logits.rows", {x, at}, With("batch_dims", int64_t{1}));
+  EVOQ_ASSIGN(x, Norm("output_norm", x, m_.width));
+  const char* head = m_.tied ? "token_embd.weight" : "output.weight";
+  EVOQ_ASSIGN(const ValueId w, weights_.Matrix(head, m_.width, m_.vocabulary, false));
+  ValueId y;
+  if (weights_.Has("output.bias")) {
+    EVOQ_ASSIGN(const ValueId bias, weights_.Vector("output.bias", m_.vocabulary));
+    y = Apply("MatMul", "output", {x, w, bias});
+  } else {
+    y = Apply("MatMul", "output", {x, w});
+  }
+  return Capped("output.capped", y, m_.logit_softcap);
+}
+
+Result<Graph> Builder::Build() {
+  graph_.name = m_.architecture;
+  AddInputs();
+  EVOQ_ASSIGN(ValueId x, Embedded());
+  if (!m_.learned_positions) {
+    Rope rope = m_.rope;
+    if (weights_.Has("rope_freqs.weight")) {
+      EVOQ_ASSIGN(rope.slow, weights_.Numbers("rope_freqs.weight", m_.rotated / 2));
+    }
+    const bool every =
+        m_.windowed.empty() || std::ranges::none_of(m_.windowed, [](bool w) { return w; });
+    const bool same = m_.local_rope.theta == rope.theta && m_.local_rope.divisor == rope.divisor &&
+                      m_.local_rope.slow == rope.slow;
+    EVOQ_ASSIGN(angles_, AnglesOf(rope, "rope"));
+    local_angles_ = angles_;
+    if (!every && !same) {
+      EVOQ_ASSIGN(local_angles_, AnglesOf(m_.local_rope, "rope.local"));
+    }
+  }
+  for (int64_t layer = 0; layer < m_.layers; ++layer) {
+    EVOQ_ASSIGN(const ValueId before, Norm(Block(layer, "attn_norm"), x, m_.width));
+    EVOQ_ASSIGN(const ValueId attended, Attention(layer, before));
+    EVOQ_ASSIGN(x, Joined(layer, "attended", "post_attention_norm", x, attended));
+    EVOQ_ASSIGN(const ValueId between, Norm(Block(layer, "ffn_norm"), x, m_.width));
+    EVOQ_ASSIGN(const ValueId fed, Feed(layer, between));
+    EVOQ_ASSIGN(x, Joined(layer, "fed", "post_ffw_norm", x, fed));
+  }
+  EVOQ_ASSIGN(const ValueId logits, Logits(x));
+  EVOQ_TRY(weights_.CheckAllRead());
+  graph_.Rename(logits, "logits");
+  graph_.MarkOutput(logits);
+  for (size_t i = 0; i < present_.size(); ++i) {
+    graph_.Rename(present_[i], fmt::format("present_{}.{}", i % 2 == 0 ? "key" : "value", i / 2));
+    graph_.MarkOutput(present_[i]);
+  }
+  EVOQ_TRY(graph_.Sort());
+  SetFacts(m_, graph_);
+  return std::move(graph_);
+}
+
+}  // namespace
+
+Result<Graph> BuildLanguageModel(const LanguageModel& model, const StoredTensors& tensors,
+                                 std::vector<std::string>& notes) {
+  EVOQ_TRY(CheckLanguageModel(model));
+  return Builder(model, tensors, notes).Build();
+}
+
+}  // namespace evoq

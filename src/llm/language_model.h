@@ -1,0 +1,75 @@
+// What a decoder-only transformer is, whatever file it came from, and the graph of it.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <string>
+#include <vector>
+
+#include "graph/graph.h"
+#include "llm/stored_tensor.h"
+
+namespace evoq {
+
+enum class GateFunction { kSilu, kGelu, kGeluTanh };
+
+// Angles of rotary position embeddings: position * theta^(-2 i / rotated), times what the scaling
+// says.
+struct Rope {
+  double theta = 10000;
+  double divisor = 1;        // of all positions: scaling "linear"
+  std::vector<double> slow;  // divisors of single frequencies: scaling "llama3"; empty: none
+};
+
+struct LanguageModel {
+  std::string architecture;  // the row's name
+  int64_t vocabulary = 0, width = 0, layers = 0, heads = 0, kv_heads = 0, head_size = 0, inner = 0;
+  int64_t context = 0;  // the most positions
+  float epsilon = 1e-6f;
+  bool layer_norm = false;         // LayerNormalization instead of RMSNormalization
+  bool norm_plus_one = false;      // scales of norms are stored without the 1
+  bool learned_positions = false;  // instead of rotary ones
+  bool weights_by_input = false;   // matrices are stored [inputs, outputs]
+  bool interleaved = false;        // rotary pairs are neighbours, not halves apart
+  bool gated = true;               // down(f(gate x) * up x), else down(f(up x))
+  bool tied = false;               // the head is the embedding
+  GateFunction function = GateFunction::kSilu;
+  float embedding_scale = 1;
+  float attention_scale = 0;    // 0: 1 / sqrt(head_size)
+  float attention_softcap = 0;  // 0: none
+  float logit_softcap = 0;
+  int64_t rotated = 0;         // values of a head that turn
+  Rope rope, local_rope;       // local_rope: of layers with a window
+  int64_t window = 0;          // tokens that a windowed layer sees; 0: no layer is windowed
+  std::vector<bool> windowed;  // per layer; empty: none
+
+  // For who generates text.
+  std::vector<int64_t> begin, end;  // token ids; empty: unknown
+  std::string chat_template;
+  std::map<std::string, std::string> files;  // of the tokenizer: name -> bytes
+};
+
+// Errors: kInvalidInput and kUnsupported: a size that is missing, out of range or does not fit the
+// others.
+Status CheckLanguageModel(const LanguageModel& model);
+
+// Tensors have GGUF's names: token_embd.weight, blk.0.attn_q.weight, ..., output.weight. A bias, a
+// norm of queries and keys, a norm behind a block and joined matrices (attn_qkv; gate and up in one
+// ffn_up) are used where they are there.
+//
+// Inputs: input_ids int64[batch, sequence]; position int64[batch], the tokens that are in the cache
+// already; logits_at int64[batch, wanted], places of this sequence; past_key.N, past_value.N
+// float32[batch, kv_heads, context, head_size]. Outputs: logits float32[batch, wanted, vocabulary];
+// present_key.N, present_value.N. Token i of the sequence stands at position + i, and position +
+// sequence is at most context.
+//
+// Constants of 16-bit files stay as they lie in the file, under Cast and Transpose. `notes` gets a
+// sentence about what is not the file's very weights. Errors: kInvalidInput for a tensor that is
+// missing or has other sizes; kUnsupported for a tensor that the architecture has no use for.
+Result<Graph> BuildLanguageModel(const LanguageModel& model, const StoredTensors& tensors,
+                                 std::vector<std::string>& notes);
+
+// Whether a graph came from BuildLanguageModel: its metadata says llm.architecture (docs/llm.md).
+bool IsLanguageModel(const Graph& graph);
+
+}  // namespace evoq

@@ -1,0 +1,117 @@
+#include "llm/weights.h"
+
+#include <algorithm>
+
+#include "base/text.h"
+#include "llm/block_format.h"
+
+namespace evoq {
+namespace {
+
+// What exporters keep beside the weights: constants that the graph has in another way.
+constexpr std::string_view kIgnored[] = {".rotary_emb.inv_freq", ".attn.bias", ".attn.masked_bias"};
+
+Attrs CastTo(DType dtype) {
+  Attrs attrs;
+  attrs.Set("to", static_cast<int64_t>(dtype));
+  return attrs;
+}
+
+bool IsReal(DType dtype) {
+  return dtype == DType::kFloat32 || dtype == DType::kFloat16 || dtype == DType::kBfloat16;
+}
+
+}  // namespace
+
+Result<const StoredTensor*> WeightReader::Find(const std::string& name,
+                                               const std::vector<int64_t>& sizes) {
+  const auto found = tensors_.find(name);
+  if (found == tensors_.end()) return InvalidInput("tensor {} is missing", name);
+  const StoredTensor& stored = found->second;
+  if (stored.sizes != sizes)
+    return InvalidInput("tensor {} is {}, expected sizes {}", name, stored.ToString(),
+                        Bracketed(std::span<const int64_t>(sizes)));
+  if (stored.blocks == nullptr && !IsReal(stored.dtype))
+    return Unsupported("tensor {} is {}, expected float32, float16 or bfloat16", name,
+                       stored.ToString());
+  read_.insert(name);
+  return &stored;
+}
+
+Result<int64_t> WeightReader::Rows(const std::string& name) const {
+  const auto found = tensors_.find(name);
+  if (found == tensors_.end()) return InvalidInput("tensor {} is missing", name);
+  if (found->second.sizes.size() != 2)
+    return InvalidInput("tensor {} is {}, expected a matrix", name, found->second.ToString());
+  return found->second.sizes[0];
+}
+
+Result<ValueId> WeightReader::Blocks(const std::string& name, const StoredTensor& stored,
+                                     bool transposed) {
+  bool rounded = false;
+  EVOQ_ASSIGN(Tensor q, WithContext(FromBlocks(stored, transposed, rounded), "tensor " + name));
+  if (rounded)
+    notes_.push_back(
+        fmt::format("{}: {} rounded to int8, 32 to a scale", name, stored.blocks->name));
+  return graph_.AddConstant(name, std::move(q));
+}
+
+Result<ValueId> WeightReader::Matrix(const std::string& name, int64_t inputs, int64_t outputs,
+                                     bool by_input) {
+  const std::vector<int64_t> sizes =
+      by_input ? std::vector{inputs, outputs} : std::vector{outputs, inputs};
+  EVOQ_ASSIGN(const StoredTensor* stored, Find(name, sizes));
+  if (stored->blocks != nullptr) {
+    if (by_input) return Unsupported("tensor {}: blocks along its outputs", name);
+    return Blocks(name, *stored, /*transposed=*/true);
+  }
+  EVOQ_ASSIGN(Tensor tensor, PlainTensor(*stored, sizes));
+  ValueId w = graph_.AddConstant(name, std::move(tensor));
+  if (stored->dtype != DType::kFloat32)
+    w = graph_.Apply("Cast", name + ".float32", {w}, CastTo(DType::kFloat32));
+  if (by_input) return w;
+  Attrs swap;
+  swap.Set("perm", std::vector<int64_t>{1, 0});
+  return graph_.Apply("Transpose", name + ".transposed", {w}, std::move(swap));
+}
+
+Result<ValueId> WeightReader::Table(const std::string& name, int64_t rows, int64_t width) {
+  EVOQ_ASSIGN(const StoredTensor* stored, Find(name, {rows, width}));
+  if (stored->blocks != nullptr) return Blocks(name, *stored, /*transposed=*/false);
+  EVOQ_ASSIGN(Tensor tensor, PlainTensor(*stored, stored->sizes));
+  return graph_.AddConstant(name, std::move(tensor));
+}
+
+Result<Tensor> WeightReader::Floats(const std::string& name, int64_t size) {
+  EVOQ_ASSIGN(const StoredTensor* stored, Find(name, {size}));
+  if (stored->blocks != nullptr) {
+    return Unsupported("tensor {} is {}, expected plain elements", name, stored->ToString());
+  }
+  EVOQ_ASSIGN(const Tensor tensor, PlainTensor(*stored, stored->sizes));
+  return ToFloat32(tensor);
+}
+
+Result<ValueId> WeightReader::Vector(const std::string& name, int64_t size, float plus) {
+  EVOQ_ASSIGN(Tensor values, Floats(name, size));
+  for (int64_t i = 0; plus != 0 && i < size; ++i) values.mutable_data<float>()[i] += plus;
+  return graph_.AddConstant(name, std::move(values));
+}
+
+Result<std::vector<double>> WeightReader::Numbers(const std::string& name, int64_t size) {
+  EVOQ_ASSIGN(const Tensor values, Floats(name, size));
+  const std::span<const float> floats = values.values<float>();
+  return std::vector<double>(floats.begin(), floats.end());
+}
+
+Status WeightReader::CheckAllRead() const {
+  for (const auto& [name, tensor] : tensors_) {
+    const bool ignored = std::ranges::any_of(
+        kIgnored, [&](std::string_view suffix) { return name.ends_with(suffix); });
+    if (!ignored && !read_.contains(name))
+      return Unsupported("tensor {} ({}) has no place in this architecture", name.substr(0, 200),
+                         tensor.ToString());
+  }
+  return {};
+}
+
+}  // namespace evoq

@@ -1,0 +1,45 @@
+// Constants of a graph from the tensors of a file; internal to the room.
+#pragma once
+
+#include <set>
+#include <string>
+#include <vector>
+
+#include "graph/graph.h"
+#include "llm/stored_tensor.h"
+
+namespace evoq {
+
+class WeightReader {
+ public:
+  WeightReader(Graph& graph, const StoredTensors& tensors, std::vector<std::string>& notes)
+      : graph_(graph), tensors_(tensors), notes_(notes) {}
+
+  bool Has(const std::string& name) const { return tensors_.contains(name); }
+  // The rows of a matrix that the file has. Errors: kInvalidInput where it has none.
+  Result<int64_t> Rows(const std::string& name) const;
+
+  // The matrix [inputs, outputs] of a MatMul, which the file holds as [outputs, inputs], or as it
+  // is with `by_input`.
+  Result<ValueId> Matrix(const std::string& name, int64_t inputs, int64_t outputs, bool by_input);
+  // A table [rows, width] whose rows are looked up.
+  Result<ValueId> Table(const std::string& name, int64_t rows, int64_t width);
+  // A float32 vector, `plus` added to each element.
+  Result<ValueId> Vector(const std::string& name, int64_t size, float plus = 0);
+  Result<std::vector<double>> Numbers(const std::string& name, int64_t size);
+
+  // Errors: kUnsupported, naming one, where the file has tensors that nothing read.
+  Status CheckAllRead() const;
+
+ private:
+  Result<const StoredTensor*> Find(const std::string& name, const std::vector<int64_t>& sizes);
+  Result<Tensor> Floats(const std::string& name, int64_t size);
+  Result<ValueId> Blocks(const std::string& name, const StoredTensor& stored, bool transposed);
+
+  Graph& graph_;
+  const StoredTensors& tensors_;
+  std::vector<std::string>& notes_;
+  std::set<std::string, std::less<>> read_;
+};
+
+}  // namespace evoq
