@@ -1,5 +1,6 @@
 #include "llm/architecture.h"
 
+#include <algorithm>
 #include <cmath>
 
 #include "base/rows.h"
@@ -46,10 +47,11 @@ void Complete(const Architecture& row, LanguageModel& model) {
   if (model.kv_heads == 0) model.kv_heads = model.heads;
   if (model.rotated == 0) model.rotated = model.head_size;
   if (row.embedding_times_root) model.embedding_scale = std::sqrt(static_cast<float>(model.width));
-  for (int64_t i = 0; model.windowed.empty() && model.window > 0 && i < model.layers; ++i) {
-    const bool pattern[] = {false, true, i % 2 == 0, i % 6 != 5, false};
-    model.windowed.push_back(pattern[static_cast<int>(row.windows)]);
-    if (i >= 1024) break;  // CheckLanguageModel refuses it
+  if (model.windowed.empty() && model.window > 0) {
+    for (int64_t i = 0; i < std::min(model.layers, kMostLayers); ++i) {
+      const bool pattern[] = {false, true, i % 2 == 0, i % 6 != 5, false};
+      model.windowed.push_back(pattern[static_cast<int>(row.windows)]);
+    }
   }
   if (row.local_theta == 0) {
     model.local_rope = model.rope;

@@ -10,14 +10,10 @@ Status CheckLanguageModel(const LanguageModel& m) {
   const struct {
     const char* what;
     int64_t size, most;
-  } sizes[] = {{"vocabulary", m.vocabulary, 1 << 24},
-               {"width", m.width, 1 << 20},
-               {"layers", m.layers, 1024},
-               {"heads", m.heads, 1 << 14},
-               {"key heads", m.kv_heads, 1 << 14},
-               {"head size", m.head_size, 1 << 14},
-               {"inner width", m.inner, 1 << 22},
-               {"context", m.context, 1 << 24}};
+  } sizes[] = {{"vocabulary", m.vocabulary, 1 << 24}, {"width", m.width, 1 << 20},
+               {"layers", m.layers, kMostLayers},     {"heads", m.heads, 1 << 14},
+               {"key heads", m.kv_heads, 1 << 14},    {"head size", m.head_size, 1 << 14},
+               {"inner width", m.inner, 1 << 22},     {"context", m.context, 1 << 24}};
   for (const auto& [what, size, most] : sizes) {
     if (size < 1 || size > most)
       return InvalidInput("{} is {}, expected 1 to {}", what, size, most);

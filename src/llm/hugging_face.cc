@@ -68,7 +68,7 @@ Result<std::vector<int64_t>> Ids(const json& config, const char* key) {
 }
 
 Result<GateFunction> Function(const json& config, GateFunction fallback) {
-  const json* name = First(config, {"hidden_act", "hidden_activation", "activation_function"});
+  const json* name = First(config, {"activation_function", "hidden_activation", "hidden_act"});
   if (name == nullptr) return fallback;
   constexpr std::pair<std::string_view, GateFunction> kNames[] = {
       {"silu", GateFunction::kSilu},          {"swish", GateFunction::kSilu},
@@ -150,7 +150,7 @@ Status ReadWindows(const Architecture& row, const json& config, LanguageModel& m
   }
   if (row.windows != Windows::kIfAsked) return {};
   EVOQ_ASSIGN(const int64_t first, Int(config, {"max_window_layers"}, 0));
-  for (int64_t i = 0; i < std::min<int64_t>(model.layers, 1024); ++i)
+  for (int64_t i = 0; i < std::min(model.layers, kMostLayers); ++i)
     model.windowed.push_back(i >= first);
   return {};
 }

@@ -11,6 +11,8 @@
 
 namespace evoq {
 
+inline constexpr int64_t kMostLayers = 1024;
+
 enum class GateFunction { kSilu, kGelu, kGeluTanh };
 
 // Angles of rotary position embeddings: position * theta^(-2 i / rotated), times what the scaling

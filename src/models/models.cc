@@ -3,7 +3,9 @@
 #include <algorithm>
 #include <utility>
 
+#include "llm/import.h"
 #include "models/engine_regions.h"
+#include "onnx/model_bytes.h"
 #include "onnx/onnx.h"
 #include "reference/reference.h"
 
@@ -56,9 +58,17 @@ Result<std::unique_ptr<Engine>> EngineFromGraph(Graph graph, const EngineOptions
   return Engine::Of(std::move(loaded), options, AllParts());
 }
 
-Result<Graph> LoadOptimizedGraph(const std::string& onnx_path, const PassOptions& passes) {
-  EVOQ_ASSIGN(Graph graph, ImportOnnx(onnx_path));
-  EVOQ_TRY(WithContext(RunPasses(graph, Stage::kOptimize, passes), onnx_path));
+Result<Graph> ImportModel(const std::string& path) {
+  return IsLanguageModelPath(path) ? ImportLanguageModel(path) : ImportOnnx(path);
+}
+
+Result<int64_t> ModelBytes(const std::string& path) {
+  return IsLanguageModelPath(path) ? LanguageModelBytes(path) : ModelFileBytes(path);
+}
+
+Result<Graph> LoadOptimizedGraph(const std::string& path, const PassOptions& passes) {
+  EVOQ_ASSIGN(Graph graph, ImportModel(path));
+  EVOQ_TRY(WithContext(RunPasses(graph, Stage::kOptimize, passes), path));
   return graph;
 }
 

@@ -13,14 +13,20 @@ namespace evoq {
 // Everything that an engine can be given.
 const EngineParts& AllParts();
 
-// .onnx: imported, optimized, lowered, packed. .etm: mapped.
+// Of a file or folder that is no .etm: an ONNX file, or a language model (llm/import.h), told by
+// its contents.
+Result<Graph> ImportModel(const std::string& path);
+// How large it is on disk: ModelFileBytes, or the weights of a language model's folder.
+Result<int64_t> ModelBytes(const std::string& path);
+
+// .etm: mapped. Others: imported, optimized, lowered, packed.
 Result<std::unique_ptr<Engine>> LoadEngine(const std::string& path,
                                            const EngineOptions& options = {});
 // From an optimized (not lowered) graph.
 Result<std::unique_ptr<Engine>> EngineFromGraph(Graph graph, const EngineOptions& options = {});
 
 // Import and the optimize passes: what quantize, inspect and optimize start from.
-Result<Graph> LoadOptimizedGraph(const std::string& onnx_path, const PassOptions& passes = {});
+Result<Graph> LoadOptimizedGraph(const std::string& path, const PassOptions& passes = {});
 
 // Optimized graph -> packed model (lower passes, packing, first plan). Sizes that the graph leaves
 // free stay free; the plan is for `shapes`. Comes without a plan: a model whose sizes depend on its

@@ -4,6 +4,7 @@
 
 #include "base/printable.h"
 #include "base/text.h"
+#include "graph/short_fact.h"
 #include "kernels/layout.h"
 #include "program/etm.h"
 #include "program/etm_tables.h"
@@ -246,7 +247,7 @@ Result<std::string> DumpEtm(const std::string& path) {
         "blob {} at {}: {} bytes{}, crc32c {:08x}\n", b.name, b.offset, b.stored_bytes,
         b.codec == Codec::kRaw ? "" : fmt::format(" (zstd, {} decoded)", b.raw_bytes), b.crc);
   for (const auto& [key, value] : model.graph.metadata)
-    out += FormatPrintable("meta {} = {}\n", key, value);
+    out += FormatPrintable("meta {} = {}\n", key, ShortFact(value));
   if (!model.certificate.empty()) out += FormatPrintable("certificate {}\n", model.certificate);
   out += Print(model.graph);
   for (const Plan& plan : model.plans) {

@@ -2,7 +2,7 @@
 
 #include "base/file.h"
 #include "base/printable.h"
-#include "onnx/model_bytes.h"
+#include "models/models.h"
 #include "program/etm.h"
 #include "report/html.h"
 #include "report/table.h"
@@ -145,7 +145,7 @@ Result<Explanation> Explain(const ExplainJob& job, const Follow& follow) {
   }
   if (IsEtmFile(job.model)) {
     EVOQ_ASSIGN(const std::vector<EtmSection> sections, EtmSections(job.model));
-    EVOQ_ASSIGN(const int64_t file_bytes, ModelFileBytes(job.model));
+    EVOQ_ASSIGN(const int64_t file_bytes, ModelBytes(job.model));
     out.bytes = BuildByteLedger(sections, file_bytes, float_bytes, out.model.engine->model());
   }
   if (!job.report.empty()) EVOQ_TRY(WriteReport(job, out));

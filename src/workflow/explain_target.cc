@@ -7,6 +7,7 @@
 #include "certify/samples.h"
 #include "foreign/forecasts/forecast_text.h"
 #include "foreign/forecasts/qdq.h"
+#include "models/models.h"
 #include "onnx/onnx.h"
 #include "reference/reference.h"
 
@@ -104,7 +105,7 @@ Result<TargetForecast> ExplainTarget(const TargetJob& job, const Follow& follow)
   EVOQ_TRY(follow.At("loading", 0));
   TargetForecast out;
   out.model = job.model;
-  EVOQ_ASSIGN(out.graph, ImportOnnx(job.model));
+  EVOQ_ASSIGN(out.graph, ImportModel(job.model));
   out.before = Examine(out.graph, *runtime);
   if (!job.fix) return out;
   RepairOptions options;

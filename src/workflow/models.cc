@@ -2,7 +2,7 @@
 
 #include <filesystem>
 
-#include "onnx/onnx.h"
+#include "models/models.h"
 #include "ops/driver.h"
 #include "reference/reference.h"
 
@@ -26,7 +26,7 @@ Status CheckThreads(int threads) {
 
 Result<Graph> LoadGraph(const std::string& onnx_path, const InputShapes& fixed) {
   EVOQ_TRY(CheckSizes(fixed, /*free=*/true));
-  EVOQ_ASSIGN(Graph graph, ImportOnnx(onnx_path));
+  EVOQ_ASSIGN(Graph graph, ImportModel(onnx_path));
   EVOQ_TRY(FixShapes(graph, fixed));
   EVOQ_TRY(WithContext(RunPasses(graph, Stage::kOptimize), onnx_path));
   return graph;

@@ -2,6 +2,7 @@
 
 #include "base/file.h"
 #include "base/printable.h"
+#include "models/models.h"
 #include "onnx/onnx.h"
 #include "passes/pass.h"
 
@@ -10,7 +11,7 @@ namespace evoq {
 Result<Optimized> Optimize(const OptimizeJob& job, const Follow& follow) {
   EVOQ_TRY(CheckOutputPath(job.output));
   EVOQ_TRY(follow.At("loading", 0));
-  EVOQ_ASSIGN(Graph graph, ImportOnnx(job.model));
+  EVOQ_ASSIGN(Graph graph, ImportModel(job.model));
   Optimized out{.model = job.model, .output = job.output};
   out.nodes_before = graph.order().size();
   PassOptions options;

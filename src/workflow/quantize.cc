@@ -4,8 +4,8 @@
 
 #include "base/file.h"
 #include "base/output_file.h"
+#include "models/models.h"
 #include "models/region_run.h"
-#include "onnx/model_bytes.h"
 #include "onnx/onnx.h"
 #include "program/etm.h"
 #include "quant/observer.h"
@@ -267,7 +267,7 @@ Result<Quantized> Quantize(const QuantizeJob& job, const Follow& follow) {
   EVOQ_ASSIGN(const InputShapes shapes, ShapesToPlanFor(job, graph));
   Quantized out{.model = job.model, .output = job.output};
   out.float_weight_bytes = FloatWeightBytes(graph);
-  EVOQ_ASSIGN(out.input_bytes, ModelFileBytes(job.model));
+  EVOQ_ASSIGN(out.input_bytes, ModelBytes(job.model));
   CalibrationNotes notes;
   Ranges ranges;
   if (const QuantMethod* method = FindMethod(job.scheme);

@@ -4,7 +4,7 @@
 
 #include "base/file.h"
 #include "base/json_file.h"
-#include "onnx/model_bytes.h"
+#include "models/models.h"
 
 namespace evoq {
 namespace {
@@ -28,7 +28,7 @@ Result<ReportModel> ForReport(const std::string& path, const std::string& eval,
                               const Runnable& executor, const StepProfile& profile) {
   ReportModel model;
   model.name = BaseName(path);
-  EVOQ_ASSIGN(model.file_bytes, ModelFileBytes(path));
+  EVOQ_ASSIGN(model.file_bytes, ModelBytes(path));
   model.arena_bytes = executor.arena_bytes();
   model.profile = profile;
   model.program = &executor.program();

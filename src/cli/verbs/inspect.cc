@@ -4,7 +4,8 @@
 #include "base/text.h"
 #include "cli/common.h"
 #include "cli/verb.h"
-#include "onnx/onnx.h"
+#include "graph/short_fact.h"
+#include "models/models.h"
 #include "ops/op.h"
 #include "program/etm.h"
 #include "reference/reference.h"
@@ -83,7 +84,7 @@ Result<json> Run(const Options& o) {
     graph = std::move(model.graph);
     EVOQ_TRY(WithContext(InferTypes(graph), o.model));
   } else {
-    EVOQ_ASSIGN(graph, ImportOnnx(o.model));
+    EVOQ_ASSIGN(graph, ImportModel(o.model));
   }
   if (o.dump) {
     Out("{}", Lines{Print(graph)});
@@ -118,7 +119,8 @@ Result<json> Run(const Options& o) {
     if (!shapes.empty()) EVOQ_TRY(BindShapes(bound, shapes));
     out["macs"] = nullptr;
   }
-  out["metadata"] = graph.metadata;
+  out["metadata"] = json::object();
+  for (const auto& [key, value] : graph.metadata) out["metadata"][key] = ShortFact(value);
   Out("{}\n", o.model);
   for (ValueId id : graph.inputs())
     Out("  input  {}: {}\n", graph.value(id).name, graph.value(id).type.ToString());
