@@ -14,8 +14,20 @@ namespace {
 constexpr int64_t kMaxFoldedBytes = int64_t{16} << 20;
 constexpr int64_t kMaxFoldedMacs = int64_t{1} << 26;
 
+// 16-bit weights of this size and more stay what they are: widen-constants and quantization, which
+// need them in float32, need them one at a time.
+constexpr int64_t kLeastKeptBytes = 64 << 10;
+
+bool WidensWeights(const Graph& graph, const Node& node) {
+  if (OpOf(node).conversion != PrecisionChange::kCast) return false;
+  const Value& from = graph.value(node.input(0));
+  return from.is_constant() && IsFloat(from.type.dtype) && DTypeBits(from.type.dtype) == 16 &&
+         static_cast<int64_t>(from.constant.bytes()) >= kLeastKeptBytes;
+}
+
 // Dequantization of constants is import-qdq's business: folding it would lose the integers.
 bool MayFold(const Graph& graph, const Node& node) {
+  if (WidensWeights(graph, node)) return false;
   const OpDef& op = OpOf(node);
   if (op.random || op.bodies > 0 || node.op == "DequantizeLinear") return false;
   if (NodeCost(graph, node).macs > kMaxFoldedMacs) return false;

@@ -79,6 +79,8 @@ Tensor RandomTensor(TensorType type, std::mt19937& random) {
     if (type.dtype == DType::kFloat32) tensor.mutable_data<float>()[i] = real(random);
     if (type.dtype == DType::kBfloat16)
       tensor.mutable_data<uint16_t>()[i] = FloatToBfloat16(real(random));
+    if (type.dtype == DType::kFloat16)
+      tensor.mutable_data<uint16_t>()[i] = FloatToHalf(real(random));
     if (type.dtype == DType::kUint8)
       tensor.mutable_data<uint8_t>()[i] = static_cast<uint8_t>(random() % 256);
     if (type.dtype == DType::kInt8)

@@ -1,5 +1,6 @@
 // QuantizeWeights: int8 constants, float32 arithmetic.
 #include "graph/float_reason.h"
+#include "passes/widen.h"
 #include "quant/params.h"
 #include "quant/plan.h"
 #include "quant/quant.h"
@@ -27,6 +28,12 @@ std::optional<Place> WeightPlace(const Graph& graph, const Node& node) {
   return std::nullopt;
 }
 
+// 16-bit elements as float32; others as they are.
+Result<Tensor> Widened(const Tensor& weight) {
+  const bool narrow = IsFloat(weight.dtype()) && DTypeBits(weight.dtype()) == 16;
+  return narrow && weight.layout().empty() ? ToFloat32(weight) : Result<Tensor>(weight);
+}
+
 std::optional<Reason> Refusal(const Tensor& weight, const Node& node,
                               const QuantizeOptions& options) {
   if (auto kept = KeptByOptions(node, options)) return kept;
@@ -48,10 +55,11 @@ Result<QuantizeReport> QuantizeWeights(Graph& graph, const QuantizeOptions& opti
   const std::vector<NodeId> nodes = graph.order();
   for (NodeId id : nodes) {
     const Node& node = graph.node(id);
-    const auto place = WeightPlace(graph, node);
+    if (IsLinear(node)) EVOQ_TRY(WidenConstant(graph, node.input(1)));
+    const auto place = WeightPlace(graph, graph.node(id));
     if (!place) continue;
     const ValueId w = node.input(place->input);
-    const Tensor weight = graph.value(w).constant;
+    EVOQ_ASSIGN(const Tensor weight, Widened(graph.value(w).constant));
     if (auto reason = Refusal(weight, node, options)) {
       report.nodes.Add(Precision::kFloat32);
       report.float_reasons[node.name] = *reason;
@@ -64,6 +72,7 @@ Result<QuantizeReport> QuantizeWeights(Graph& graph, const QuantizeOptions& opti
     if (!q.valid())
       q = graph.AddConstant(graph.value(w).name + ".int8", QuantizeWeight(weight, axis));
     graph.SetInput(id, place->input, q);
+    DropUnread(graph, w);
     report.nodes.Add(Precision::kFloat32);
     ++report.int8_weights;
   }

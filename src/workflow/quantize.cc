@@ -7,6 +7,7 @@
 #include "models/models.h"
 #include "models/region_run.h"
 #include "onnx/onnx.h"
+#include "passes/widen.h"
 #include "program/etm.h"
 #include "quant/observer.h"
 #include "quant/unfuse.h"
@@ -226,6 +227,7 @@ Result<Made> Make(const QuantizeJob& job, Graph graph, const InputShapes& shapes
   };
   Made made;
   if (job.certified()) {
+    EVOQ_TRY(WithContext(WidenConstants(graph), job.model));
     EVOQ_ASSIGN(out.certified, Certify(job, std::move(graph), shapes, ranges, options, follow));
     made.model = std::move(out.certified->model);
     made.report = std::move(out.certified->report);
@@ -236,6 +238,7 @@ Result<Made> Make(const QuantizeJob& job, Graph graph, const InputShapes& shapes
   EVOQ_TRY(follow.At("quantizing", 0));
   const QuantMethod& method = *FindMethod(job.scheme);
   const bool writes_onnx = LowerExtension(job.output) == ".onnx";
+  if (!method.weights_only) EVOQ_TRY(WithContext(WidenConstants(graph), job.model));
   std::optional<Graph> float_graph;
   if (method.processor_decides && !writes_onnx) float_graph = graph;
   EVOQ_ASSIGN(made.report, WithContext(method.run(graph, ranges, options), job.model));
