@@ -44,7 +44,6 @@ LanguageModel StartOf(const Architecture& row) {
 
 void Complete(const Architecture& row, LanguageModel& model) {
   if (model.heads > 0 && model.head_size == 0) model.head_size = model.width / model.heads;
-  if (model.kv_heads == 0) model.kv_heads = model.heads;
   if (model.rotated == 0) model.rotated = model.head_size;
   if (row.embedding_times_root) model.embedding_scale = std::sqrt(static_cast<float>(model.width));
   if (model.windowed.empty() && model.window > 0) {

@@ -1,5 +1,6 @@
 // The block formats. Layouts: ggml, src/ggml-common.h and ggml-quants.c. Element i of Q4_0 and its
 // kin is a low nibble, element i + 16 the high one of the same byte.
+#include <algorithm>
 #include <cmath>
 #include <cstring>
 
@@ -50,6 +51,12 @@ void RealQ4_1(const std::byte* b, float* y) {
 // Integers where m is a whole number of scales, from -15 to 0.
 bool IntegersQ4_1(const std::byte* b, IntegerBlock& out) {
   const float d = HalfAt(b), m = HalfAt(b + 2);
+  if (d == 0 && m == 0) {
+    out.scales[0] = 1;
+    out.zeros[0] = 0;
+    std::fill_n(out.q, 32, int16_t{0});
+    return true;
+  }
   const float zero = d > 0 ? std::round(-m / d) : -1;
   if (!(zero >= 0 && zero <= 15) || zero * d != -m) return false;
   out.scales[0] = d;

@@ -60,7 +60,8 @@ Result<std::vector<int64_t>> Ids(const json& config, const char* key) {
   if (!Given(config, key)) return ids;
   const json list = config[key].is_array() ? config[key] : json::array({config[key]});
   for (const json& id : list) {
-    if (!id.is_number_unsigned() || ids.size() >= 64)
+    if (!id.is_number_integer() || id.get<double>() < 0 || id.get<double>() > 1e9 ||
+        ids.size() >= 64)
       return InvalidInput("{} is {}, expected tokens", key, config[key].dump().substr(0, 60));
     ids.push_back(id.get<int64_t>());
   }
@@ -256,6 +257,20 @@ StoredTensors RenamedTensors(const Architecture& row, StoredTensors tensors) {
       renamed.emplace(name, std::move(tensor));
   }
   return renamed;
+}
+
+std::string HuggingFaceName(const Architecture& row, std::string_view gguf) {
+  std::string prefix = "model.";
+  if (gguf.starts_with("blk.")) {
+    const size_t end = gguf.find('.', 4);
+    prefix += fmt::format("layers.{}.", gguf.substr(4, end - 4));
+    gguf = gguf.substr(end + 1);
+  }
+  if (gguf == "output") prefix.clear();
+  for (const TensorName& name : row.names) {
+    if (name.gguf == gguf) return prefix + std::string(name.hugging_face);
+  }
+  return "";
 }
 
 Status ReadTokenizerFiles(const std::string& folder, LanguageModel& model) {

@@ -15,6 +15,9 @@ Result<LanguageModel> ReadConfig(const nlohmann::json& config);
 // The tensors under GGUF's names; those that the row does not know keep their own.
 StoredTensors RenamedTensors(const Architecture& row, StoredTensors tensors);
 
+// The name without ".weight" that a folder has for a tensor of GGUF's name; "" for none.
+std::string HuggingFaceName(const Architecture& row, std::string_view gguf);
+
 // Adds what the folder says for generating text: the tokenizer's files, the chat template, further
 // ends of a text. Errors: kInvalidInput for files that are no JSON; kTooLarge.
 Status ReadTokenizerFiles(const std::string& folder, LanguageModel& model);

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <span>
+#include <string>
 #include <string_view>
 
 #include "base/result.h"
@@ -19,7 +20,10 @@ struct ZooOptions {
 struct ZooModel {
   const char* name;
   const char* doc;
-  Graph (*build)(const ZooOptions& options);
+  // Exactly one of them: the graph, or a folder of a language model (docs/llm.md), which no ONNX
+  // file could hold.
+  Graph (*build)(const ZooOptions& options) = nullptr;
+  Status (*write)(const ZooOptions& options, const std::string& folder) = nullptr;
 };
 
 std::span<const ZooModel* const> AllZooModels();

@@ -5,6 +5,8 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
+
 #include "reference/reference.h"
 #include "tests/sanitized.h"
 
@@ -55,7 +57,9 @@ int64_t Macs(const Graph& graph, const Node& node) {
 }
 
 TEST(Zoo, ParametersAndMultiplicationsAsPublished) {
-  ASSERT_EQ(AllZooModels().size(), AllPublished().size());
+  const auto graphs = std::ranges::count_if(
+      AllZooModels(), [](const ZooModel* model) { return model->build != nullptr; });
+  ASSERT_EQ(static_cast<size_t>(graphs), AllPublished().size());
   for (const Published& want : AllPublished()) {
 #ifdef EVOQ_SANITIZED
     if (want.parameters > 50'000'000) continue;  // a minute of random numbers

@@ -6,6 +6,7 @@
 #include "base/text.h"
 #include "cli/common.h"
 #include "cli/verb.h"
+#include "models/models.h"
 #include "onnx/onnx.h"
 #include "reference/reference.h"
 #include "report/table.h"
@@ -23,7 +24,8 @@ struct Options {
 VerbRun Declare(const VerbOptions& options, const CommonOptions&) {
   auto o = std::make_shared<Options>();
   options.Add("name", o->name, "The architecture; without it they are listed");
-  options.Add("-o,--output", o->output, "The ONNX file to write");
+  options.Add("-o,--output", o->output,
+              "The ONNX file to write, or the folder of a language model");
   options.Add("--sequence", o->zoo.sequence, "Tokens of bert-base")
       .InRange(1, 1 << 16)
       .ShowDefault();
@@ -41,8 +43,13 @@ VerbRun Declare(const VerbOptions& options, const CommonOptions&) {
     }
     const ZooModel* model = FindZooModel(o->name);
     if (model == nullptr) return Fail(ErrorCode::kUsage, "zoo {}: not one of `evoq zoo`", o->name);
-    if (o->output.empty())
-      return Fail(ErrorCode::kUsage, "zoo {}: -o OUT.onnx is missing", o->name);
+    if (o->output.empty()) return Fail(ErrorCode::kUsage, "zoo {}: -o OUT is missing", o->name);
+    if (model->write != nullptr) {
+      EVOQ_TRY(model->write(o->zoo, o->output));
+      EVOQ_ASSIGN(const int64_t bytes, ModelBytes(o->output));
+      Out("{} -> {}: {}\n", o->name, o->output, HumanBytes(bytes));
+      return json{{"name", o->name}, {"output_bytes", bytes}};
+    }
     Graph graph = model->build(o->zoo);
     EVOQ_TRY(InferTypes(graph));
     EVOQ_TRY(ExportOnnx(graph, o->output));

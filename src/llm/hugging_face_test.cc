@@ -1,0 +1,193 @@
+// Folders: settings that are wrong, tensors that do not fit, random ones that do.
+#include "llm/hugging_face.h"
+
+#include <gtest/gtest.h>
+#include <unistd.h>
+
+#include <filesystem>
+
+#include "base/file.h"
+#include "llm/facts.h"
+#include "llm/import.h"
+#include "llm/random_folder.h"
+
+namespace evoq {
+namespace {
+
+using nlohmann::json;
+
+json Tiny() {
+  return {{"model_type", "llama"},    {"vocab_size", 10},
+          {"hidden_size", 8},         {"num_hidden_layers", 2},
+          {"num_attention_heads", 2}, {"num_key_value_heads", 1},
+          {"intermediate_size", 12},  {"max_position_embeddings", 64}};
+}
+
+TEST(Config, ThatIsWrong) {
+  const struct {
+    json change;
+    const char* wanted;
+  } cases[] = {
+      {{{"model_type", "mamba"}}, "model_type is 'mamba', expected one of llama, mistral, qwen2"},
+      {{{"model_type", 3}}, "model_type is ''"},
+      {{{"vocab_size", nullptr}}, "vocab_size is missing"},
+      {{{"vocab_size", -1}}, "vocab_size is -1, expected a whole number"},
+      {{{"vocab_size", 1e30}}, "vocab_size is 1e+30, expected a whole number"},
+      {{{"vocab_size", "ten"}}, "vocab_size is \"ten\""},
+      {{{"hidden_size", 2.5}}, "hidden_size is 2.5"},
+      {{{"num_attention_heads", 0}}, "num_attention_heads is 0"},
+      {{{"num_key_value_heads", 0}}, "key heads is 0, expected 1"},
+      {{{"num_key_value_heads", 3}}, "2 heads and 3 key heads, expected a multiple"},
+      {{{"num_hidden_layers", 5000}}, "layers is 5000, expected 1 to 1024"},
+      {{{"num_hidden_layers", 100000000000}}, "layers is 100000000000"},
+      {{{"head_dim", 3}}, "3 rotated values of heads of 3"},
+      {{{"partial_rotary_factor", 0}}, "partial_rotary_factor is 0"},
+      {{{"hidden_act", "relu2"}}, "hidden_act is \"relu2\", expected silu or a form of gelu"},
+      {{{"rms_norm_eps", 0}}, "epsilon of norms is 0"},
+      {{{"rms_norm_eps", true}}, "rms_norm_eps is true, expected a number"},
+      {{{"rope_theta", -1}}, "rope theta is -1"},
+      {{{"rope_scaling", {{"rope_type", "yarn"}}}}, "rope_scaling of type \"yarn\""},
+      {{{"rope_scaling", {{"type", "linear"}, {"factor", 0}}}}, "rope factor is 0"},
+      {{{"rope_scaling", {{"rope_type", "llama3"}, {"high_freq_factor", 0.5}}}},
+       "low_freq_factor 1 and high_freq_factor 0.5"},
+      {{{"tie_word_embeddings", 1}}, "tie_word_embeddings is 1, expected true or false"},
+      {{{"eos_token_id", 10}}, "token 10 of a vocabulary of 10"},
+      {{{"eos_token_id", json::array({1, "x"})}}, "eos_token_id is [1,\"x\"], expected tokens"},
+      {{{"quantization_config", {{"bits", 4}}}}, "weights that another tool quantized"},
+      {{{"model_type", "gemma2"}, {"query_pre_attn_scalar", 0}}, "query_pre_attn_scalar is 0"},
+      {{{"model_type", "gemma2"}, {"sliding_window", 4}, {"layer_types", {"full_attention"}}},
+       "windows of 1 layers, expected 2"},
+      {{{"model_type", "gemma2"}, {"sliding_window", 4}, {"layer_types", {"chunked", "x"}}},
+       "layer_types holds \"chunked\""},
+  };
+  for (const auto& c : cases) {
+    json config = Tiny();
+    config.update(c.change);
+    const auto model = ReadConfig(config);
+    ASSERT_FALSE(model) << c.wanted;
+    EXPECT_NE(model.error().message().find(c.wanted), std::string::npos)
+        << model.error().message() << "\nwanted: " << c.wanted;
+  }
+  EXPECT_FALSE(ReadConfig(json::array()));
+  EXPECT_FALSE(ReadConfig(json(3)));
+}
+
+TEST(Config, Windows) {
+  json config = Tiny();
+  config.update({{"model_type", "qwen2"}, {"sliding_window", 4}, {"max_window_layers", 1}});
+  EXPECT_TRUE(ReadConfig(config)->windowed.empty()) << "use_sliding_window is not there";
+  config["use_sliding_window"] = true;
+  EXPECT_EQ(ReadConfig(config)->windowed, (std::vector<bool>{false, true}));
+  config["model_type"] = "llama";
+  EXPECT_EQ(ReadConfig(config)->window, 0);
+  config["model_type"] = "mistral";
+  EXPECT_EQ(ReadConfig(config)->windowed, (std::vector<bool>{true, true}));
+  config["model_type"] = "gemma2";
+  EXPECT_EQ(ReadConfig(config)->windowed, (std::vector<bool>{true, false}));
+}
+
+// A folder of the test's own.
+class Folders : public testing::Test {
+ protected:
+  void SetUp() override {
+    folder_ = testing::TempDir() + "evoq_folder_" + std::to_string(getpid());
+    ASSERT_TRUE(WriteRandomFolder(Tiny(), /*biased=*/true, 1, folder_));
+  }
+  void TearDown() override { std::filesystem::remove_all(folder_); }
+  void Write(const std::string& name, const std::string& text) const {
+    ASSERT_TRUE(WriteFileAtomic(folder_ + "/" + name, text));
+  }
+  std::string folder_;
+};
+
+TEST_F(Folders, RandomOnesFollowTheSeed) {
+  const auto weights = [&] { return *ReadTextFile(folder_ + "/model.safetensors"); };
+  const std::string one = weights();
+  ASSERT_TRUE(WriteRandomFolder(Tiny(), true, 2, folder_));
+  EXPECT_NE(one, weights());
+  ASSERT_TRUE(WriteRandomFolder(Tiny(), true, 1, folder_));
+  EXPECT_EQ(one, weights());
+  ASSERT_TRUE(IsLanguageModelPath(folder_));
+  const auto graph = ImportLanguageModel(folder_);
+  ASSERT_TRUE(graph) << graph.error().message();
+  EXPECT_TRUE(graph->Verify());
+  const ValueId w = graph->FindValue("blk.1.ffn_down.weight");
+  ASSERT_TRUE(w.valid());
+  EXPECT_EQ(graph->value(w).type.ToString(), "bfloat16[8, 12]");
+  const auto bytes = LanguageModelBytes(folder_);
+  ASSERT_TRUE(bytes);
+  EXPECT_EQ(*bytes, static_cast<int64_t>(one.size()));
+}
+
+TEST_F(Folders, TensorsThatDoNotFit) {
+  const auto error = [&](const json& change) {
+    json config = Tiny();
+    config.update(change);
+    Write("config.json", config.dump());
+    const auto graph = ImportLanguageModel(folder_);
+    return graph ? "" : graph.error().message();
+  };
+  EXPECT_EQ(error(json::object()), "");
+  EXPECT_NE(
+      error({{"num_hidden_layers", 1}}).find("tensor blk.1.attn_k.bias (bfloat16[4]) has no place"),
+      std::string::npos);
+  EXPECT_NE(error({{"num_hidden_layers", 3}}).find("tensor blk.2.attn_norm.weight is missing"),
+            std::string::npos);
+  EXPECT_NE(error({{"intermediate_size", 13}})
+                .find("tensor blk.0.ffn_gate.weight is bfloat16[12, 8], expected sizes [13, 8]"),
+            std::string::npos);
+  EXPECT_EQ(error({{"tie_word_embeddings", true}}), "") << "a head that is tied is not read";
+}
+
+TEST_F(Folders, WhatGeneratingNeeds) {
+  const std::string binary = "\x80\xff\x01 a model \xc3";
+  Write("tokenizer.model", binary);
+  Write("tokenizer_config.json", R"({"chat_template": [{"name": "tools", "template": "no"},
+                                     {"name": "default", "template": "{{ m }}"}]})");
+  Write("generation_config.json", R"({"eos_token_id": [2, 9, 400]})");
+  json config = Tiny();
+  config["eos_token_id"] = 2;
+  config["bos_token_id"] = 1;
+  Write("config.json", config.dump());
+  auto graph = ImportLanguageModel(folder_);
+  ASSERT_TRUE(graph) << graph.error().message();
+  auto facts = ReadFacts(*graph);
+  ASSERT_TRUE(facts) << facts.error().message();
+  EXPECT_EQ(facts->begin, (std::vector<int64_t>{1}));
+  EXPECT_EQ(facts->end, (std::vector<int64_t>{2, 9})) << "400 is no token";
+  EXPECT_EQ(facts->chat_template, "{{ m }}");
+  EXPECT_EQ(facts->files.at("tokenizer.model"), binary);
+  EXPECT_EQ(facts->files.size(), 2u);
+  EXPECT_EQ(graph->metadata.count("llm.base64.tokenizer.model"), 1u) << "facts are UTF-8";
+
+  Write("tokenizer.json", "{}");
+  Write("chat_template.jinja", "new");
+  facts = ReadFacts(*ImportLanguageModel(folder_));
+  EXPECT_EQ(facts->files.at("tokenizer.json"), "{}");
+  EXPECT_EQ(facts->files.count("tokenizer.model"), 0u);
+  EXPECT_EQ(facts->chat_template, "new");
+
+  graph->metadata["llm.base64.tokenizer.model"] = "abc";
+  EXPECT_FALSE(ReadFacts(*graph));
+  graph->metadata["llm.base64.tokenizer.model"] = "ab=c";
+  EXPECT_FALSE(ReadFacts(*graph));
+  graph->metadata.erase("llm.base64.tokenizer.model");
+  graph->metadata["llm.end"] = "1;2";
+  EXPECT_FALSE(ReadFacts(*graph));
+  graph->metadata.erase("llm.architecture");
+  EXPECT_FALSE(ReadFacts(*graph));
+}
+
+TEST(Facts, BytesOfEverySizeComeBack) {
+  LanguageModel model;
+  model.architecture = "llama";
+  for (size_t n = 0; n < 9; ++n) model.files[std::to_string(n)] = std::string(n, '\xfe');
+  Graph graph;
+  SetFacts(model, graph);
+  const auto facts = ReadFacts(graph);
+  ASSERT_TRUE(facts) << facts.error().message();
+  EXPECT_EQ(facts->files, model.files);
+}
+
+}  // namespace
+}  // namespace evoq

@@ -1,0 +1,115 @@
+#include "llm/random_folder.h"
+
+#include <cmath>
+#include <cstring>
+#include <vector>
+
+#include "base/file.h"
+#include "base/math.h"
+#include "base/output_file.h"
+#include "llm/hugging_face.h"
+
+namespace evoq {
+namespace {
+
+using nlohmann::json;
+
+struct Shaped {
+  std::string name;  // GGUF's, without ".weight"
+  std::vector<int64_t> sizes;
+  bool bias = false;
+};
+
+std::vector<Shaped> TensorsOf(const LanguageModel& m, bool biased) {
+  const int64_t q = m.heads * m.head_size, kv = m.kv_heads * m.head_size;
+  std::vector<Shaped> list = {{"token_embd", {m.vocabulary, m.width}}, {"output_norm", {m.width}}};
+  if (!m.tied) list.push_back({"output", {m.vocabulary, m.width}});
+  for (int64_t i = 0; i < m.layers; ++i) {
+    const auto add = [&](const char* name, std::vector<int64_t> sizes, bool bias = false) {
+      if (bias) list.push_back({fmt::format("blk.{}.{}", i, name), {sizes[0]}, true});
+      list.push_back({fmt::format("blk.{}.{}", i, name), std::move(sizes)});
+    };
+    add("attn_norm", {m.width});
+    add("attn_q", {q, m.width}, biased);
+    add("attn_k", {kv, m.width}, biased);
+    add("attn_v", {kv, m.width}, biased);
+    add("attn_output", {m.width, q});
+    add("ffn_norm", {m.width});
+    add("ffn_gate", {m.inner, m.width});
+    add("ffn_up", {m.inner, m.width});
+    add("ffn_down", {m.width, m.inner});
+  }
+  return list;
+}
+
+// xorshift64*: the same weights on every machine.
+class Uniform {
+ public:
+  explicit Uniform(uint32_t seed) : state_(seed * 2654435761u + 1) {}
+  uint64_t Bits() {
+    state_ ^= state_ >> 12;
+    state_ ^= state_ << 25;
+    state_ ^= state_ >> 27;
+    return state_ * 2685821657736338717ull;
+  }
+
+ private:
+  uint64_t state_;
+};
+
+// In pieces of this many elements.
+constexpr int64_t kPiece = 1 << 20;
+
+Status WriteTensor(const Shaped& tensor, Uniform& random, std::vector<uint16_t>& piece,
+                   NewFile& file) {
+  const int64_t elements = *CheckedProduct(tensor.sizes);
+  const bool norm = tensor.sizes.size() == 1 && !tensor.bias;
+  // A uniform number of [-1, 1) has variance 1/3.
+  const float deviation =
+      tensor.bias ? 0.1f : std::sqrt(3.0f / static_cast<float>(tensor.sizes.back()));
+  for (int64_t at = 0; at < elements; at += kPiece) {
+    const int64_t n = std::min(kPiece, elements - at);
+    for (int64_t i = 0; i < n; i += 4) {  // the vector has room for the last four
+      const uint64_t bits = norm ? 0 : random.Bits();
+      for (int64_t k = 0; k < 4; ++k) {
+        const auto number = static_cast<int16_t>(bits >> (16 * k));
+        piece[static_cast<size_t>(i + k)] =
+            FloatToBfloat16(norm ? 1.0f : static_cast<float>(number) * 0x1p-15f * deviation);
+      }
+    }
+    EVOQ_TRY(file.Write(std::as_bytes(std::span(piece)).first(static_cast<size_t>(n) * 2)));
+  }
+  return {};
+}
+
+}  // namespace
+
+Status WriteRandomFolder(const json& config, bool biased, uint32_t seed,
+                         const std::string& folder) {
+  EVOQ_ASSIGN(const LanguageModel model, ReadConfig(config));
+  const Architecture& row = *FindArchitecture(model.architecture);
+  const std::vector<Shaped> tensors = TensorsOf(model, biased);
+  json header = json::object();
+  uint64_t at = 0;
+  for (const Shaped& t : tensors) {
+    const uint64_t bytes = static_cast<uint64_t>(*CheckedProduct(t.sizes)) * 2;
+    header[HuggingFaceName(row, t.name) + (t.bias ? ".bias" : ".weight")] = {
+        {"dtype", "BF16"}, {"shape", t.sizes}, {"data_offsets", {at, at + bytes}}};
+    at += bytes;
+  }
+  std::string text = header.dump();
+  text.resize(static_cast<size_t>(RoundUp(static_cast<int64_t>(text.size()) + 8, 64)) - 8, ' ');
+  const uint64_t size = text.size();
+  EVOQ_TRY(MakeDirectories(folder));
+  EVOQ_ASSIGN(const Destination to, Resolve(folder + "/model.safetensors"));
+  EVOQ_ASSIGN(NewFile file, NewFile::Create(to.path));
+  EVOQ_TRY(file.Write(std::as_bytes(std::span(&size, 1))));
+  EVOQ_TRY(file.Write(std::as_bytes(std::span(text))));
+  Uniform random(seed);
+  std::vector<uint16_t> piece(kPiece + 4);
+  for (const Shaped& t : tensors) EVOQ_TRY(WriteTensor(t, random, piece, file));
+  EVOQ_TRY(file.Commit());
+  return WriteFileAtomic(folder + "/config.json", config.dump(2) + "\n");
+}
+
+}  // namespace evoq

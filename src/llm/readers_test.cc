@@ -1,0 +1,323 @@
+// Files that are wrong, and what is said of them; files that are right, and what they hold.
+#include <gtest/gtest.h>
+#include <unistd.h>
+
+#include <filesystem>
+
+#include "base/file.h"
+#include "llm/facts.h"
+#include "llm/gguf.h"
+#include "llm/import.h"
+#include "llm/llama2c.h"
+#include "llm/safetensors.h"
+#include "llm/test_files.h"
+
+namespace evoq {
+namespace {
+
+// A folder of the test's own.
+class Readers : public testing::Test {
+ protected:
+  void SetUp() override {
+    folder_ = testing::TempDir() + "evoq_llm_" + std::to_string(getpid());
+    std::filesystem::create_directories(folder_);
+  }
+  void TearDown() override { std::filesystem::remove_all(folder_); }
+  std::string Write(const std::string& name, const std::string& bytes) const {
+    const std::string path = folder_ + "/" + name;
+    EXPECT_TRUE(WriteFileAtomic(path, bytes));
+    return path;
+  }
+  template <typename T>
+  void ExpectError(const Result<T>& result, const std::string& wanted) {
+    ASSERT_FALSE(result) << "read, expected: " << wanted;
+    const std::string& message = result.error().message();
+    EXPECT_NE(message.find(wanted), std::string::npos) << message;
+    EXPECT_NE(message.find(folder_), std::string::npos) << "no file in: " << message;
+    EXPECT_LT(message.size(), 600u);
+  }
+  std::string folder_;
+};
+
+std::string One(const std::string& dtype, const std::string& shape, const std::string& offsets) {
+  return R"({"a": {"dtype": ")" + dtype + R"(", "shape": )" + shape + R"(, "data_offsets": )" +
+         offsets + "}}";
+}
+
+TEST_F(Readers, SafetensorsThatAreWrong) {
+  const struct {
+    std::string bytes, wanted;
+  } cases[] = {
+      {"", "too short for a safetensors file"},
+      {Little(3, 7), "7 bytes, too short"},
+      {Little(100, 8) + "{}", "a header of 100 bytes in a file of 10"},
+      {Little(UINT64_MAX, 8) + "{}", "a header of 18446744073709551615 bytes in a file of 10"},
+      {SafetensorsBytes("{", ""), "header: not JSON"},
+      {SafetensorsBytes("[]", ""), "the header is not a JSON object"},
+      {SafetensorsBytes(std::string(200, '['), ""), "nested deeper than 64 levels"},
+      {SafetensorsBytes(R"({"a": 3})", ""), "tensor a: not an object"},
+      {SafetensorsBytes(One("F33", "[1]", "[0, 4]"), "1234"), "tensor a: dtype 'F33'"},
+      {SafetensorsBytes(One("F32", "7", "[0, 4]"), "1234"), "tensor a: shape is not a list"},
+      {SafetensorsBytes(One("F32", "[-1]", "[0, 4]"), "1234"), "tensor a: shape holds -1"},
+      {SafetensorsBytes(One("F32", "[1.5]", "[0, 4]"), "1234"), "tensor a: shape holds 1.5"},
+      {SafetensorsBytes(One("F32", "[9223372036854775807, 8]", "[0, 4]"), "1234"), "is too large"},
+      {SafetensorsBytes(One("F64", "[2305843009213693952]", "[0, 4]"), "1234"), "is too large"},
+      {SafetensorsBytes(One("F32", "[1]", "[0]"), "1234"), "data_offsets are not two numbers"},
+      {SafetensorsBytes(One("F32", "[1]", "[0, -4]"), "1234"), "data_offsets are not two numbers"},
+      {SafetensorsBytes(One("F32", "[1]", "[4, 0]"), "1234"), "bytes 4 to 0 of data that has 4"},
+      {SafetensorsBytes(One("F32", "[2]", "[0, 8]"), "1234"), "bytes 0 to 8 of data that has 4"},
+      {SafetensorsBytes(One("F32", "[2]", "[0, 4]"), "1234"), "float32[2] in 4 bytes, expected 8"},
+      {SafetensorsBytes(One("F32", "[1]", "[0, 4]"), "12345"), "the data has 5 bytes, expected 4"},
+      {SafetensorsBytes(One("F32", "[1]", "[1, 5]"), "12345"),
+       "bytes 0 to 1 of the data, before tensor a, belong to no tensor"},
+      {SafetensorsBytes(R"({"a": {"dtype": "U8", "shape": [3], "data_offsets": [0, 3]},
+                            "b": {"dtype": "U8", "shape": [2], "data_offsets": [2, 4]}})",
+                        "1234"),
+       "tensors a and b overlap at byte 2 of the data"},
+  };
+  for (const auto& c : cases) {
+    SCOPED_TRACE(c.wanted);
+    ExpectError(ReadSafetensors(Write("x.safetensors", c.bytes)), c.wanted);
+  }
+}
+
+TEST_F(Readers, SafetensorsAreViewsOfTheFile) {
+  const std::string header =
+      R"({"__metadata__": {"format": "pt"}, "b": {"dtype": "BF16", "shape": [2, 1],
+          "data_offsets": [4, 8]}, "a": {"dtype": "F32", "shape": [], "data_offsets": [0, 4]},
+          "none": {"dtype": "F16", "shape": [0, 5], "data_offsets": [8, 8]}})";
+  const auto tensors = ReadSafetensors(Write(
+      "x.safetensors", SafetensorsBytes(header, Little(0x40490fdb, 4) + Little(0x3f80bf00, 4))));
+  ASSERT_TRUE(tensors) << tensors.error().message();
+  ASSERT_EQ(tensors->size(), 3u);
+  const StoredTensor& b = tensors->at("b");
+  EXPECT_EQ(b.ToString(), "bfloat16[2, 1]");
+  const auto plain = PlainTensor(b, {2});
+  ASSERT_TRUE(plain);
+  const auto real = ToFloat32(*plain);
+  EXPECT_EQ(real->values<float>()[0], -0.5f);
+  EXPECT_EQ(real->values<float>()[1], 1.0f);
+}
+
+TEST_F(Readers, ATensorThatIsNotAlignedIsCopied) {
+  const std::string header = R"({"a": {"dtype": "U8", "shape": [1], "data_offsets": [0, 1]},
+      "b": {"dtype": "F32", "shape": [1], "data_offsets": [1, 5]}})";
+  const auto tensors = ReadSafetensors(
+      Write("x.safetensors", SafetensorsBytes(header, "x" + Little(0x3fc00000, 4))));
+  ASSERT_TRUE(tensors) << tensors.error().message();
+  const auto b = PlainTensor(tensors->at("b"), {1});
+  ASSERT_TRUE(b);
+  EXPECT_EQ(reinterpret_cast<uintptr_t>(b->raw()) % 4, 0u);
+  EXPECT_EQ(b->values<float>()[0], 1.5f);
+}
+
+TEST_F(Readers, Shards) {
+  const std::string index = "model.safetensors.index.json";
+  ExpectError(ReadSafetensorsFolder(folder_), "neither model.safetensors nor");
+  Write("one.safetensors", SafetensorsBytes(One("U8", "[2]", "[0, 2]"), "12"));
+  const struct {
+    std::string index, wanted;
+  } cases[] = {
+      {"[]", "no object weight_map"},
+      {R"({"weight_map": {"a": "two.safetensors"}})", "two.safetensors"},
+      {R"({"weight_map": {"b": "one.safetensors"}})", "tensor b is not in one.safetensors"},
+      {R"({"weight_map": {"a": "../one.safetensors"}})", "expected the name of a file"},
+      {R"({"weight_map": {"a": ".."}})", "expected the name of a file"},
+      {R"({"weight_map": {"a": 3}})", "expected the name of a file"},
+  };
+  for (const auto& c : cases) {
+    SCOPED_TRACE(c.wanted);
+    Write(index, c.index);
+    ExpectError(ReadSafetensorsFolder(folder_), c.wanted);
+  }
+  Write(index, R"({"weight_map": {"a": "one.safetensors"}})");
+  const auto tensors = ReadSafetensorsFolder(folder_);
+  ASSERT_TRUE(tensors) << tensors.error().message();
+  EXPECT_EQ(tensors->at("a").ToString(), "uint8[2]");
+}
+
+TEST_F(Readers, GgufThatIsWrong) {
+  const auto tensor = [](std::vector<uint64_t> sizes, uint32_t type, uint64_t offset) {
+    return GgufBytes().Tensor("t", sizes, type, offset).Data(std::string(64, 'x')).Bytes();
+  };
+  const auto fact = [](uint32_t type, const std::string& value) {
+    return GgufBytes().Fact("k", type, value).Bytes();
+  };
+  const std::string head = "GGUF" + Little(3, 4);
+  const struct {
+    std::string bytes, wanted;
+  } cases[] = {
+      {"GGU", "does not begin with GGUF"},
+      {"GGUF", "the file ends at byte 0"},
+      {"GGUF" + Little(1, 4) + Little(0, 16), "GGUF version 1, expected 2 or 3"},
+      {std::string("GGUF\0\0\0\3", 8) + Little(0, 16), "big-endian GGUF"},
+      {head + Little(UINT64_MAX, 8) + Little(1, 8), "expected at most 1048576 and 65536"},
+      {head + Little(100000, 8) + Little(1, 8), "100000 tensors and 1 facts in 24 bytes"},
+      {head + Little(0, 8) + Little(1, 8) + Little(UINT64_MAX, 8) + "xxxx",
+       "key 0: a text of 18446744073709551615 bytes"},
+      {fact(13, ""), "fact k: the type 13, expected 0 to 12"},
+      {fact(8, Little(1000, 8)), "fact k: a text of 1000 bytes"},
+      {fact(9, Little(4, 4) + Little(uint64_t{1} << 62, 8)),
+       "fact k: a list of 4611686018427387904"},
+      {fact(9, Little(9, 4) + Little(1, 8)), "fact k: a list of lists"},
+      {fact(9, Little(77, 4) + Little(1, 8)), "fact k: a list of the type 77"},
+      {GgufBytes().Fact("k", 1).Fact("k", 2).Bytes(), "fact k is there twice"},
+      {GgufBytes().Fact("general.alignment", 24).Bytes(), "general.alignment is no power of two"},
+      {GgufBytes().Fact("general.alignment", 0).Bytes(), "general.alignment is no power of two"},
+      {GgufBytes().Fact("general.alignment", std::string("x")).Bytes(), "is no power of two"},
+      {tensor({}, 0, 0), "tensor t: rank 0, expected 1 to 4"},
+      {tensor({1, 1, 1, 1, 1}, 0, 0), "tensor t: rank 5, expected 1 to 4"},
+      {tensor({0}, 0, 0), "tensor t: size 0 on axis 0"},
+      {tensor({UINT64_MAX}, 0, 0), "tensor t: size 18446744073709551615"},
+      {tensor({uint64_t{1} << 62, 4}, 0, 0),
+       "tensor t: float32[4, 4611686018427387904] is too large"},
+      {tensor({4}, 9, 0), "tensor t: ggml's tensor type 9"},
+      {tensor({33}, 2, 0), "tensor t: Q4_0[33]: rows are no multiple of 32"},
+      {tensor({4}, 0, 8), "tensor t: offset 8 is no multiple of 32"},
+      {tensor({4}, 0, 64), "tensor t: 16 bytes at 64 of data that has 64"},
+      {tensor({4}, 0, uint64_t{1} << 63), "tensor t: 16 bytes at 9223372036854775808"},
+      {tensor({17}, 0, 0), "tensor t: 68 bytes at 0 of data that has 64"},
+      {GgufBytes()
+           .Tensor("t", {16}, 0, 0)
+           .Tensor("u", {1}, 0, 32)
+           .Data(std::string(64, 'x'))
+           .Bytes(),
+       "tensors t and u overlap at byte 32 of the data"},
+      {GgufBytes()
+           .Tensor("t", {1}, 0, 0)
+           .Tensor("t", {1}, 0, 32)
+           .Data(std::string(64, 'x'))
+           .Bytes(),
+       "tensor t is there twice"},
+  };
+  for (const auto& c : cases) {
+    SCOPED_TRACE(c.wanted);
+    ExpectError(ReadGguf(Write("x.gguf", c.bytes)), c.wanted);
+  }
+  const std::string whole = TinyGguf().Bytes();
+  for (size_t size = 4; size < whole.size(); size += 41) {
+    SCOPED_TRACE(size);
+    EXPECT_FALSE(ImportLanguageModel(Write("cut.gguf", whole.substr(0, size))));
+  }
+}
+
+TEST_F(Readers, GgufFacts) {
+  GgufBytes bytes;
+  bytes.Fact("i", 5, Little(static_cast<uint32_t>(-7), 4))
+      .Fact("u", 10, Little(UINT64_MAX, 8))
+      .Fact("f", 6, Little(0x3fc00000, 4))
+      .Fact("b", 7, "\1")
+      .Fact("s", std::string("text"))
+      .Fact("n", 9, Little(0, 4) + Little(2, 8) + "\1\2")
+      .Fact("tokenizer.t", 9,
+            Little(8, 4) + Little(2, 8) + GgufBytes::Text("x") + GgufBytes::Text(""));
+  const auto file = ReadGguf(Write("x.gguf", bytes.Bytes(2)));
+  ASSERT_TRUE(file) << file.error().message();
+  EXPECT_EQ(file->Int("i"), -7);
+  EXPECT_EQ(file->Int("u"), std::nullopt);
+  EXPECT_EQ(file->Real("f"), 1.5);
+  EXPECT_EQ(file->Real("i"), -7.0);
+  EXPECT_EQ(file->Truth("b"), true);
+  EXPECT_EQ(file->Text("s"), "text");
+  EXPECT_EQ(file->Text("i"), "");
+  EXPECT_EQ(*file->Numbers("n"), (std::vector<double>{1, 2}));
+  EXPECT_EQ(*file->Texts("tokenizer.t"), (std::vector<std::string_view>{"x", ""}));
+  const auto again = ReadGguf(Write("y.gguf", TokenizerGguf(*file)));
+  ASSERT_TRUE(again) << again.error().message();
+  EXPECT_EQ(again->facts.size(), 1u);
+  EXPECT_EQ(again->Texts("tokenizer.t")->size(), 2u);
+}
+
+TEST_F(Readers, GgufModelsThatAreWrong) {
+  const auto with = [](auto change) {
+    GgufBytes file = TinyGguf();
+    change(file);
+    return file.Bytes();
+  };
+  const struct {
+    std::string bytes, wanted;
+  } cases[] = {
+      {GgufBytes().Bytes(), "general.architecture is '', expected one of llama"},
+      {GgufBytes().Fact("general.architecture", std::string("rwkv")).Bytes(), "is 'rwkv'"},
+      {GgufBytes().Fact("general.architecture", std::string("llama")).Bytes(),
+       "fact llama.embedding_length is missing"},
+      {with([](GgufBytes& f) { f.Fact("llama.rope.scaling.type", std::string("yarn")); }),
+       "rope.scaling.type is 'yarn', expected linear"},
+      {with([](GgufBytes& f) { f.Fact("llama.attention.value_length", 2); }),
+       "heads of 4 keys and 2 values"},
+      {with([](GgufBytes& f) { f.Fact("llama.rope.dimension_count", 3); }), "3 rotated values"},
+      {with([](GgufBytes& f) { f.Floats("blk.0.router.weight", {8}); }),
+       "tensor blk.0.router.weight (float32[8]) has no place in this architecture"},
+      {with([](GgufBytes& f) { f.Floats("blk.0.attn_q.bias", {7}); }),
+       "tensor blk.0.attn_q.bias is float32[7], expected sizes [8]"},
+      {with([](GgufBytes& f) { f.Floats("blk.0.attn_qkv.weight", {8, 16}); }),
+       "tensor blk.0.attn_k.weight (float32[4, 8]) has no place"},
+  };
+  for (const auto& c : cases) {
+    SCOPED_TRACE(c.wanted);
+    ExpectError(ImportLanguageModel(Write("x.gguf", c.bytes)), c.wanted);
+  }
+}
+
+TEST_F(Readers, AGgufModel) {
+  const std::string path = Write("x.gguf", TinyGguf().Bytes());
+  EXPECT_TRUE(IsLanguageModelPath(path));
+  const auto graph = ImportLanguageModel(path);
+  ASSERT_TRUE(graph) << graph.error().message();
+  EXPECT_EQ(graph->inputs().size(), 5u);
+  EXPECT_EQ(graph->outputs().size(), 3u);
+  const auto facts = ReadFacts(*graph);
+  ASSERT_TRUE(facts) << facts.error().message();
+  EXPECT_EQ(facts->architecture, "llama");
+  EXPECT_EQ(facts->context, 16);
+  EXPECT_EQ(facts->vocabulary, 5);
+  EXPECT_EQ(facts->begin, (std::vector<int64_t>{1}));
+  const auto tokenizer = ReadGguf(Write("t.gguf", facts->files.at("tokenizer.gguf")));
+  ASSERT_TRUE(tokenizer) << tokenizer.error().message();
+  EXPECT_EQ(tokenizer->Texts("tokenizer.ggml.tokens")->at(0), "a");
+}
+
+TEST_F(Readers, Llama2cCheckpoints) {
+  const std::string good = TinyLlama2c();
+  const std::string path = Write("x.bin", good);
+  EXPECT_TRUE(IsLanguageModelPath(path));
+  ASSERT_TRUE(ImportLanguageModel(path));
+  EXPECT_FALSE(IsLanguageModelPath(Write("y.bin", good + "x")));
+  EXPECT_FALSE(IsLanguageModelPath(Write("y.bin", good.substr(0, 20))));
+  ExpectError(ReadLlama2c(Write("y.bin", good.substr(0, 20))), "too short for a header");
+  ExpectError(ReadLlama2c(Write("y.bin", good + "x")), "bytes, expected");
+  std::string bytes = good;
+  bytes.replace(8, 4, Little(INT32_MAX, 4));
+  ExpectError(ReadLlama2c(Write("y.bin", bytes)), "layers is 2147483647, expected 1 to 1024");
+  bytes = good;
+  bytes.replace(20, 4, Little(uint32_t{1} << 31, 4));
+  ExpectError(ReadLlama2c(Write("y.bin", bytes)), "vocabulary is -2147483648");
+  bytes = good;
+  bytes.replace(12, 4, Little(0, 4));
+  ExpectError(ReadLlama2c(Write("y.bin", bytes)), "heads is 0, expected 1");
+  const std::string second = Little(0x616b3432, 4) + Little(2, 4) + std::string(300, '\0');
+  ExpectError(ImportLanguageModel(Write("y.bin", second)), "version 2 of llama2.c's format");
+}
+
+// Version 1 holds the same numbers in another order, and no tables of angles.
+TEST_F(Readers, Llama2cVersion1) {
+  const std::string old = TinyLlama2c();
+  const auto floats = [&](size_t from, size_t n) { return old.substr(28 + 4 * from, 4 * n); };
+  std::string bytes = Little(0x616b3432, 4) + Little(1, 4) + old.substr(4 * 0, 28) + '\1';
+  bytes.resize(256);
+  const size_t table = 0, norm1 = 20, q = 24, norm2 = q + 16 + 8 + 8 + 16, feed = norm2 + 4,
+               norm3 = feed + 72;
+  bytes += floats(norm1, 4) + floats(norm2, 4) + floats(norm3, 4) + floats(table, 20) +
+           floats(q, 48) + floats(feed, 72);
+  const auto one = ReadLlama2c(Write("one.bin", bytes)), zero = ReadLlama2c(Write("zero.bin", old));
+  ASSERT_TRUE(one) << one.error().message();
+  ASSERT_TRUE(zero) << zero.error().message();
+  ASSERT_EQ(one->tensors.size(), zero->tensors.size());
+  for (const auto& [name, tensor] : zero->tensors) {
+    ASSERT_TRUE(one->tensors.contains(name)) << name;
+    EXPECT_TRUE(std::ranges::equal(tensor.bytes, one->tensors.at(name).bytes)) << name;
+  }
+}
+
+}  // namespace
+}  // namespace evoq

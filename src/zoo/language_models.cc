@@ -1,0 +1,79 @@
+// Decoder-only language models, by the settings that their makers publish.
+#include "llm/random_folder.h"
+#include "zoo/zoo.h"
+
+namespace evoq {
+namespace {
+
+using nlohmann::json;
+
+// Zhang et al., "TinyLlama" (2024).
+Status WriteTinyLlama(const ZooOptions& options, const std::string& folder) {
+  const json config = {{"model_type", "llama"},     {"hidden_size", 2048},
+                       {"intermediate_size", 5632}, {"num_hidden_layers", 22},
+                       {"num_attention_heads", 32}, {"num_key_value_heads", 4},
+                       {"vocab_size", 32000},       {"max_position_embeddings", 2048},
+                       {"rms_norm_eps", 1e-5},      {"rope_theta", 10000.0},
+                       {"hidden_act", "silu"},      {"tie_word_embeddings", false},
+                       {"bos_token_id", 1},         {"eos_token_id", 2}};
+  return WriteRandomFolder(config, /*biased=*/false, options.seed, folder);
+}
+
+// Yang et al., "Qwen2 Technical Report" (2024).
+Status WriteQwen2(const ZooOptions& options, const std::string& folder) {
+  const json config = {{"model_type", "qwen2"},       {"hidden_size", 896},
+                       {"intermediate_size", 4864},   {"num_hidden_layers", 24},
+                       {"num_attention_heads", 14},   {"num_key_value_heads", 2},
+                       {"vocab_size", 151936},        {"max_position_embeddings", 32768},
+                       {"rms_norm_eps", 1e-6},        {"rope_theta", 1000000.0},
+                       {"hidden_act", "silu"},        {"tie_word_embeddings", true},
+                       {"use_sliding_window", false}, {"bos_token_id", 151643},
+                       {"eos_token_id", 151645}};
+  return WriteRandomFolder(config, /*biased=*/true, options.seed, folder);
+}
+
+// Dubey et al., "The Llama 3 Herd of Models" (2024).
+Status WriteLlama32(const ZooOptions& options, const std::string& folder) {
+  const json config = {{"model_type", "llama"},
+                       {"hidden_size", 2048},
+                       {"intermediate_size", 8192},
+                       {"num_hidden_layers", 16},
+                       {"num_attention_heads", 32},
+                       {"num_key_value_heads", 8},
+                       {"head_dim", 64},
+                       {"vocab_size", 128256},
+                       {"max_position_embeddings", 131072},
+                       {"rms_norm_eps", 1e-5},
+                       {"rope_theta", 500000.0},
+                       {"rope_scaling",
+                        {{"rope_type", "llama3"},
+                         {"factor", 32.0},
+                         {"low_freq_factor", 1.0},
+                         {"high_freq_factor", 4.0},
+                         {"original_max_position_embeddings", 8192}}},
+                       {"hidden_act", "silu"},
+                       {"tie_word_embeddings", true},
+                       {"bos_token_id", 128000},
+                       {"eos_token_id", 128001}};
+  return WriteRandomFolder(config, /*biased=*/false, options.seed, folder);
+}
+
+}  // namespace
+
+extern const ZooModel kZooTinyLlama = {
+    .name = "tinyllama-1.1b",
+    .doc = "TinyLlama, 22 layers, 2048 wide: a folder of bfloat16 weights, 2.2 GB",
+    .write = WriteTinyLlama,
+};
+extern const ZooModel kZooQwen2 = {
+    .name = "qwen2-0.5b",
+    .doc = "Qwen2, 24 layers, 896 wide: a folder of bfloat16 weights, 1.0 GB",
+    .write = WriteQwen2,
+};
+extern const ZooModel kZooLlama32 = {
+    .name = "llama-3.2-1b",
+    .doc = "Llama 3.2, 16 layers, 2048 wide: a folder of bfloat16 weights, 2.5 GB",
+    .write = WriteLlama32,
+};
+
+}  // namespace evoq
