@@ -214,9 +214,8 @@ def turned(x, f, interleaved=False):
     angles = np.arange(x.shape[1])[:, None] * f
     c, s = np.cos(angles), np.sin(angles)
     y = x.copy()
-    first, second = (slice(0, 2 * n, 2), slice(1, 2 * n, 2)) if interleaved else (
-        slice(0, n),
-        slice(n, 2 * n),
+    first, second = (
+        (slice(0, 2 * n, 2), slice(1, 2 * n, 2)) if interleaved else (slice(0, n), slice(n, 2 * n))
     )
     a, b = x[..., first], x[..., second]
     y[..., first], y[..., second] = a * c - b * s, b * c + a * s

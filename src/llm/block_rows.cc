@@ -1,5 +1,5 @@
-// The block formats. Layouts: ggml, src/ggml-common.h and ggml-quants.c. Element i of Q4_0 and its
-// kin is a low nibble, element i + 16 the high one of the same byte.
+// The block formats, laid out as ggml has them (its headers of quantized types). Element i of Q4_0
+// and its kin is a low nibble, element i + 16 the high one of the same byte.
 #include <algorithm>
 #include <cmath>
 #include <cstring>

@@ -1,4 +1,4 @@
-// The layout: ggml, docs/gguf.md.
+// The layout is that of ggml's page on GGUF.
 #include "llm/gguf.h"
 
 #include <bit>

@@ -1,5 +1,4 @@
-// Checkpoints of llama2.c (github.com/karpathy/llama2.c), versions 0 and 1: a header and float32
-// matrices.
+// Checkpoints of Andrej Karpathy's llama2.c, versions 0 and 1: a header and float32 matrices.
 #pragma once
 
 #include <string>

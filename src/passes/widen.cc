@@ -43,17 +43,22 @@ Result<Tensor> Widened(const Tensor& narrow, bool transposed) {
   return wide;
 }
 
-Result<int> Run(Graph& graph) {
+// What nodes of one operator compute.
+Result<int> WidenAll(Graph& graph, std::string_view op) {
   int changes = 0;
-  // Transposes first: a Cast that only one reads needs no result of its own.
-  for (const char* op : {"Transpose", "Cast"}) {
-    for (NodeId id : NodesOf(graph)) {
-      if (!IsOp(graph, id, op)) continue;
-      EVOQ_ASSIGN(const bool widened, WidenConstant(graph, graph.node(id).outputs[0]));
-      changes += widened;
-    }
+  for (NodeId id : NodesOf(graph)) {
+    if (!IsOp(graph, id, op)) continue;
+    EVOQ_ASSIGN(const bool widened, WidenConstant(graph, graph.node(id).outputs[0]));
+    changes += widened;
   }
   return changes;
+}
+
+Result<int> Run(Graph& graph) {
+  // Transposes first: a Cast that only one reads needs no result of its own.
+  EVOQ_ASSIGN(const int transposed, WidenAll(graph, "Transpose"));
+  EVOQ_ASSIGN(const int widened, WidenAll(graph, "Cast"));
+  return transposed + widened;
 }
 
 }  // namespace
