@@ -10,7 +10,7 @@ namespace evoq {
 
 inline std::string Little(uint64_t number, size_t bytes) {
   std::string text;
-  for (size_t i = 0; i < bytes; ++i) text += static_cast<char>(number >> (8 * i));
+  for (size_t i = 0; i < bytes; ++i) text += i < 8 ? static_cast<char>(number >> (8 * i)) : '\0';
   return text;
 }
 
