@@ -213,10 +213,11 @@ TEST(Guard, OfAnAxis) {
   ASSERT_TRUE(guard);
   EXPECT_EQ(guard->input, 1u);
   EXPECT_EQ(guard->count, 6);
-  EXPECT_EQ(guard->size, 9);
+  EXPECT_EQ(guard->low, -9);
+  EXPECT_EQ(guard->end, 9);
   EXPECT_FALSE(guard->wide);
   node.attrs.Set("axis", int64_t{0});
-  EXPECT_EQ(GuardOf(node, types)->size, 4);
+  EXPECT_EQ(GuardOf(node, types)->end, 4);
   node.op = "Add";
   EXPECT_FALSE(GuardOf(node, types));
   node.op = "GatherElements";

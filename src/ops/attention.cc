@@ -72,11 +72,13 @@ InferResult Infer(const InferArgs& args) {
   for (size_t i : {kQ, kK, kV, kPastKey, kPastValue}) EVOQ_TRY(CheckFloat(args, i));
   EVOQ_TRY(CheckAttributes(args));
   EVOQ_TRY(CheckDType(args, kLengths, std::array{DType::kInt64, DType::kInt32}));
-  const DType dtype = args.inputs[kQ].dtype, v_dtype = args.inputs[kV].dtype;
+  // Keys and values may be float16 beside float32 queries: a cache that is stored narrower.
+  const DType dtype = args.inputs[kQ].dtype, k_dtype = args.inputs[kK].dtype,
+              v_dtype = args.inputs[kV].dtype;
   const auto unknown = [](DType d) { return TensorType(d, Shape::UnknownRank()); };
   for (size_t i : {kQ, kK, kV}) {
     if (!args.inputs[i].shape.ranked())
-      return std::vector<TensorType>{unknown(dtype), unknown(dtype), unknown(v_dtype),
+      return std::vector<TensorType>{unknown(dtype), unknown(k_dtype), unknown(v_dtype),
                                      unknown(dtype)};
   }
   EVOQ_ASSIGN(const auto q, HeadsOf(args, kQ, "q_num_heads"));
@@ -98,7 +100,7 @@ InferResult Infer(const InferArgs& args) {
                       ? Shape(std::vector<Dim>{q[0], q[1], q[2], v[3]})
                       : Shape(std::vector<Dim>{q[0], q[2], Product(q[1], v[3])});
   return std::vector<TensorType>{
-      TensorType(dtype, y), TensorType(dtype, Shape(std::vector<Dim>{k[0], k[1], total, k[3]})),
+      TensorType(dtype, y), TensorType(k_dtype, Shape(std::vector<Dim>{k[0], k[1], total, k[3]})),
       TensorType(v_dtype, Shape(std::vector<Dim>{v[0], v[1], total, v[3]})),
       TensorType(dtype, Shape(std::vector<Dim>{q[0], q[1], q[2], total}))};
 }
@@ -123,6 +125,7 @@ extern const OpDef kAttention = {.name = "Attention",
                                  .max_inputs = 7,
                                  .outputs = 4,
                                  .infer = Infer,
-                                 .macs = Macs};
+                                 .macs = Macs,
+                                 .indices = kLengths};
 
 }  // namespace evoq

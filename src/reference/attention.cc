@@ -2,8 +2,9 @@
 // present_value, scores. Per batch b, query head h and query i over keys j of the head's group:
 //   s[j] = softcap(scale * q[i] . k[j]) + bias[i, j];  p = softmax(s);  y[i] = sum_j p[j] v[j]
 // where bias is the mask (false: -infinity), and -infinity for keys that the causal rule, the
-// window or the padding excludes. A row whose bias is -infinity everywhere gives zeros. Products
-// are summed in float64 and rounded to the element type once.
+// window or the padding excludes. Query i of S stands at place i behind the past, or, with
+// nonpad_kv_seqlen, at nonpad_kv_seqlen - S + i. A row whose bias is -infinity everywhere gives
+// zeros. Products are summed in float64 and rounded to the element type once.
 #include "ops/attention.h"
 
 #include <algorithm>
@@ -219,9 +220,31 @@ EvalResult Attention(const EvalArgs& args) {
   return std::vector<Tensor>{std::move(y), std::move(keys), std::move(values), std::move(scores)};
 }
 
-EvalResult Evaluate(const EvalArgs& args) {
+EvalResult EvaluateAlike(const EvalArgs& args) {
   return EvaluateAsFloats(args, [&](auto tag) { return Attention<decltype(tag)>(args); },
                           {kMask, kLengths});
+}
+
+// float16 keys and values beside float32 queries are widened; what is kept of them stays float16.
+EvalResult Evaluate(const EvalArgs& args) {
+  const auto is = [&](size_t i, DType dtype) {
+    return args.has(i) && args.inputs[i].dtype() == dtype;
+  };
+  if (!is(kQ, DType::kFloat32) || !(is(kK, DType::kFloat16) || is(kV, DType::kFloat16)))
+    return EvaluateAlike(args);
+  std::vector<Tensor> inputs(args.inputs.begin(), args.inputs.end());
+  for (size_t i : {kK, kV, kPastKey, kPastValue}) {
+    if (!is(i, DType::kFloat16)) continue;
+    EVOQ_ASSIGN(inputs[i], ToFloat32(inputs[i]));
+  }
+  EvalArgs widened = args;
+  widened.inputs = inputs;
+  EVOQ_ASSIGN(std::vector<Tensor> outputs, EvaluateAlike(widened));
+  for (size_t i : {kK, kV}) {
+    if (!is(i, DType::kFloat16)) continue;
+    EVOQ_ASSIGN(outputs[i], FromFloat32(outputs[i], DType::kFloat16));
+  }
+  return outputs;
 }
 
 }  // namespace

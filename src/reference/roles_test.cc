@@ -135,6 +135,10 @@ TEST(Roles, OfIndices) {
     std::vector<Tensor> inputs;
     Attrs attrs;
   } kRows[] = {
+      {"Attention",
+       6,
+       {Zeros({1, 1, 1, 4}), image, image, Tensor(), Tensor(), Tensor(), place},
+       {}},
       {"Gather", 1, {x, place}, {}},
       {"GatherElements", 1, {x, at}, {}},
       {"GatherND", 1, {x, at}, {}},

@@ -12,11 +12,11 @@ namespace evoq {
 
 // The condition that a step puts on values of its inputs.
 struct Guard {
-  size_t input = 0;   // the input that holds indices, int32 or int64
-  int64_t count = 0;  // how many
-  int64_t size = 0;   // of the axis that they point into: each is in [-size, size)
-  bool wide = true;   // int64
-  std::string label;  // the node's, for the error
+  size_t input = 0;          // the input that holds indices, int32 or int64
+  int64_t count = 0;         // how many
+  int64_t low = 0, end = 0;  // each is in [low, end)
+  bool wide = true;          // int64
+  std::string label;         // the node's, for the error
 
   // `in`: the data of the step's inputs. Errors: kInvalidInput with the node, input and index.
   Status Check(const void* const* in) const;

@@ -104,6 +104,16 @@ void CountUnary(const CostInput& input, const Rates& rates, Terms& terms) {
   terms[kRows] = 0;
 }
 
+// Scores and weighed values; each key and value laid out for them; a curve for each score. All keys
+// that there is room for.
+void CountAttention(const CostInput& input, const Rates& rates, Terms& terms) {
+  terms[kArithmetic] = static_cast<double>(input.step.macs) * rates.mac_ns(Peak::kFloat32);
+  terms[kFeed] = Vectors(input.in_elements()) * rates.cycle_ns;
+  const int64_t sizes = LastOf(input.args.inputs[0]) + LastOf(input.args.outputs[0]);
+  terms[kCurve] = Vectors(input.step.macs / sizes) * rates.cycle_ns;
+  CountBytes(input, rates, terms);
+}
+
 // Runs of what lies behind the axis; GatherElements takes single values.
 void CountGather(const CostInput& input, const Rates& rates, Terms& terms) {
   const TensorType& x = input.args.inputs[0];
@@ -212,11 +222,12 @@ void CountReference(const CostInput& input, const Rates& rates, Terms& terms) {
 }  // namespace
 
 extern const CostFamily kFamilyPoolInt8, kFamilyPoolBf16, kFamilyPoolFloat, kFamilyResize,
-    kFamilyNormalizeBf16, kFamilyNormalize, kFamilySoftmaxBf16, kFamilySoftmax, kFamilyReduce,
-    kFamilyBinaryByte, kFamilyBinaryBf16, kFamilyBinaryFloat, kFamilyCheapUnary, kFamilyUnaryByte,
-    kFamilyUnaryBf16, kFamilyErf, kFamilyTanh, kFamilyCurve, kFamilyUnaryFloat, kFamilyQuantize,
-    kFamilyDequantize, kFamilyDynamicQuantize, kFamilyCast, kFamilyTranspose, kFamilyCopy,
-    kFamilyGather, kFamilyMove, kFamilyPad, kFamilyCompare, kFamilyReference, kFamilyOther;
+    kFamilyNormalizeBf16, kFamilyNormalize, kFamilyAttention, kFamilySoftmaxBf16, kFamilySoftmax,
+    kFamilyReduce, kFamilyBinaryByte, kFamilyBinaryBf16, kFamilyBinaryFloat, kFamilyCheapUnary,
+    kFamilyUnaryByte, kFamilyUnaryBf16, kFamilyErf, kFamilyTanh, kFamilyCurve, kFamilyUnaryFloat,
+    kFamilyQuantize, kFamilyDequantize, kFamilyDynamicQuantize, kFamilyCast, kFamilyTranspose,
+    kFamilyCopy, kFamilyGather, kFamilyMove, kFamilyPad, kFamilyCompare, kFamilyReference,
+    kFamilyOther;
 const CostFamily kFamilyPoolInt8 = {
     .name = "pool_int8",
     .kernels = "*maxpool_u8 *avgpool_u8",
@@ -247,6 +258,11 @@ const CostFamily kFamilyNormalize = {
     .kernels = "*_norm_*",
     .count = Count,
 };
+const CostFamily kFamilyAttention = {
+    .name = "attention",
+    .kernels = "attention_*",
+    .count = CountAttention,
+};
 const CostFamily kFamilySoftmaxBf16 = {
     .name = "softmax_bf16",
     .kernels = "*softmax_bf16",
@@ -274,7 +290,8 @@ const CostFamily kFamilyBinaryBf16 = {
 };
 const CostFamily kFamilyBinaryFloat = {
     .name = "binary_f32",
-    .kernels = "add_f32 sub_f32 mul_f32 div_f32 max_f32 min_f32 pow_f32 prelu_f32",
+    .kernels =
+        "add_f32 sub_f32 mul_f32 div_f32 max_f32 min_f32 pow_f32 prelu_f32 rotary_embedding_f32",
     .count = CountBinary,
 };
 const CostFamily kFamilyCheapUnary = {
@@ -352,7 +369,7 @@ const CostFamily kFamilyGather = {
 };
 const CostFamily kFamilyMove = {
     .name = "move",
-    .kernels = "slice expand tile *space* unfold_tensor",
+    .kernels = "slice expand tile *space* tensor_scatter unfold_tensor",
     .count = CountView,
 };
 const CostFamily kFamilyPad = {

@@ -1,0 +1,344 @@
+// Attention in float32, over keys and values in float32 or float16 (which are widened exactly), by
+// an online softmax over blocks of kKeyBlock keys: no matrix of scores.
+//
+// The rows that share a key head (its group's query heads, all queries) are cut into tasks of
+// kTaskRows, and keys that few rows read into parts whose sums are merged in order. Cuts depend on
+// shapes alone, and a row's operations on nothing but its own keys: results are equal for any
+// number of threads, and those of a batch item do not depend on its neighbours.
+#include "kernels/attention/attention.h"
+
+#include <cstring>
+#include <limits>
+
+#include "base/math.h"
+#include "kernels/attention/attention_call.h"
+#include "kernels/math/math.h"
+#include "kernels/move/move.h"
+#include "kernels/parallel.h"
+#include "kernels/quantize/half.h"
+
+namespace evoq {
+namespace {
+
+constexpr int64_t kTaskRows = 96;   // of queries and heads that a task computes
+constexpr int64_t kFewRows = 32;    // up to so many, keys are cut into parts
+constexpr int64_t kPartKeys = 512;  // at least, of a part
+constexpr int64_t kMaxParts = 16;
+constexpr float kMinusInfinity = -std::numeric_limits<float>::infinity();
+
+int64_t Rounded(int64_t n) { return RoundUp(n, int64_t{16}); }
+
+// A thread's working memory, in floats from its scratch on.
+struct Workspace {
+  float *q, *sums, *keys, *wide, *scores;
+  SoftmaxState* states;
+};
+
+struct AttentionState {
+  AttentionCall a;
+  Isa isa = Isa::kScalar;
+  int threads = 1;
+  bool writes_keys = false, writes_values = false;
+  int64_t rows = 0, row_tasks = 0, task_rows = 0;  // of one key head
+  int64_t parts = 1, part_keys = 0;
+  int64_t value_floats = 0;  // of a row's sums: the value size, rounded up
+  int64_t grain = 1;
+
+  // ---- scratch: the parts' sums and states by part, batch, head and query; then each thread's own
+
+  int64_t all_rows() const { return a.q.batch * a.q.heads * a.q.length; }
+  int64_t part_floats() const { return parts == 1 ? 0 : parts * all_rows() * (value_floats + 2); }
+  int64_t thread_floats() const {
+    return task_rows * (Rounded(a.q.size) + value_floats + 2) + 2 * kKeyBlock * Rounded(a.q.size) +
+           kMaxAttentionRows * kKeyBlock;
+  }
+  size_t scratch_bytes() const {
+    return static_cast<size_t>(4 * (RoundUp(part_floats(), int64_t{16}) +
+                                    threads * RoundUp(thread_floats(), int64_t{16})));
+  }
+  float* PartSums(std::byte* scratch, int64_t part, int64_t row) const {
+    return reinterpret_cast<float*>(scratch) + (part * all_rows() + row) * (value_floats + 2);
+  }
+  Workspace Of(std::byte* scratch, int thread) const {
+    float* at = reinterpret_cast<float*>(scratch) + RoundUp(part_floats(), int64_t{16}) +
+                thread * RoundUp(thread_floats(), int64_t{16});
+    const auto take = [&](int64_t floats) { return std::exchange(at, at + floats); };
+    Workspace w;
+    w.keys = take(kKeyBlock * Rounded(a.q.size));
+    w.wide = take(kKeyBlock * Rounded(a.q.size));
+    w.scores = take(kMaxAttentionRows * kKeyBlock);
+    w.q = take(task_rows * Rounded(a.q.size));
+    w.sums = take(task_rows * value_floats);
+    w.states = reinterpret_cast<SoftmaxState*>(take(2 * task_rows));
+    return w;
+  }
+
+  // ---- which keys a query sees
+
+  struct Range {
+    int64_t begin, end;
+  };
+  int64_t LengthOf(const void* const* in, int64_t b) const {
+    if (!a.has_lengths) return a.keys();
+    return a.wide_lengths ? static_cast<const int64_t*>(in[kLengths])[b]
+                          : static_cast<const int32_t*>(in[kLengths])[b];
+  }
+  Range SeenBy(int64_t query, int64_t length) const {
+    const int64_t place = query + (a.has_lengths ? length - a.q.length : a.past());
+    Range seen{0, length};
+    if (a.has_mask) seen.end = std::min(seen.end, a.mask_keys);
+    if (a.causal) seen.end = std::min(seen.end, place + 1);
+    if (a.right >= 0) seen.end = std::min(seen.end, place + a.right + 1);
+    if (a.left >= 0) seen.begin = std::max(seen.begin, place - a.left);
+    return {seen.begin, std::max(seen.begin, seen.end)};
+  }
+
+  // ---- one task
+
+  struct Task {
+    int64_t b, head, first, count;  // rows [first, first + count) of the key head
+    Range keys;                     // of its part
+    int64_t length;                 // keys that count
+  };
+  int64_t QueryOf(int64_t row) const { return row / a.group; }
+  int64_t HeadOf(const Task& t, int64_t row) const { return t.head * a.group + row % a.group; }
+
+  // Queries row by row, and empty sums.
+  void Begin(const Task& t, const float* q, const Workspace& w) const {
+    for (int64_t r = 0; r < t.count; ++r) {
+      const int64_t row = t.first + r;
+      std::memcpy(w.q + r * a.q.size, q + a.q.At(t.b, HeadOf(t, row), QueryOf(row)),
+                  static_cast<size_t>(a.q.size) * sizeof(float));
+      w.states[r] = {kMinusInfinity, 0};
+    }
+    std::fill_n(w.sums, t.count * value_floats, 0.0f);
+  }
+
+  // Keys [first, first + n) of `keys` with their sizes behind each other: w.keys[d, j].
+  void TurnKeys(const void* keys, const Heads& h, int64_t at, int64_t n, const Workspace& w) const {
+    const MoveTable& move = MoveTableFor(isa);
+    if (!a.k.half)
+      return move.transpose(static_cast<const float*>(keys) + at, w.keys, n, h.size, h.step(),
+                            kKeyBlock, sizeof(float));
+    const auto* const halves = static_cast<const uint16_t*>(keys) + at;
+    const auto widen = HalfTableFor(isa).widen;
+    if (h.step() == h.size) {
+      widen(halves, w.wide, n * h.size);
+    } else {
+      for (int64_t j = 0; j < n; ++j) widen(halves + j * h.step(), w.wide + j * h.size, h.size);
+    }
+    move.transpose(w.wide, w.keys, n, h.size, h.size, kKeyBlock, sizeof(float));
+  }
+
+  // The block's keys that the row sees, with its mask.
+  ScoreRow RowOf(const Task& t, const void* const* in, int64_t row, Range block) const {
+    const Range seen = SeenBy(QueryOf(row), t.length);
+    ScoreRow score;
+    score.scale = a.scale;
+    score.softcap = a.softcap;
+    score.begin = std::clamp(seen.begin, block.begin, block.end) - block.begin;
+    score.end = std::clamp(seen.end, block.begin, block.end) - block.begin;
+    score.end = std::max(score.begin, score.end);
+    if (!a.has_mask) return score;
+    const int64_t at = t.b * a.mask_strides[0] + HeadOf(t, row) * a.mask_strides[1] +
+                       QueryOf(row) * a.mask_strides[2] + block.begin;
+    if (a.bools) {
+      score.kept = static_cast<const uint8_t*>(in[kMask]) + at;
+    } else {
+      score.bias = static_cast<const float*>(in[kMask]) + at;
+    }
+    return score;
+  }
+
+  // Adds the block's values, weighed, to the sums of all rows of the task. `at`: of its first key.
+  void AddBlock(const Task& t, const void* const* in, bool past, Range block, int64_t at,
+                const Workspace& w) const {
+    const AttentionTable& table = AttentionTableFor(isa);
+    const Heads &k = past ? a.k.past : a.k.now, &v = past ? a.v.past : a.v.now;
+    const int64_t n = block.end - block.begin;
+    TurnKeys(in[past ? kPastKey : kKey], k, k.At(t.b, t.head, at), n, w);
+    const auto* const values = static_cast<const std::byte*>(in[past ? kPastValue : kValue]) +
+                               v.At(t.b, t.head, at) * (a.v.half ? 2 : 4);
+    for (int64_t r = 0, count; r < t.count; r += count) {
+      count = std::min<int64_t>(table.rows, t.count - r);
+      table.product({.a = w.q + r * a.q.size,
+                     .a_step = a.q.size,
+                     .b = w.keys,
+                     .b_step = kKeyBlock,
+                     .y = w.scores,
+                     .y_step = kKeyBlock,
+                     .depth = a.q.size,
+                     .rows = static_cast<int>(count),
+                     .columns = kKeyBlock,
+                     .accumulate = false});
+      for (int64_t i = 0; i < count; ++i) {
+        const float earlier = table.soften(w.scores + i * kKeyBlock,
+                                           RowOf(t, in, t.first + r + i, block), w.states[r + i]);
+        if (earlier == 1.0f) continue;
+        float* const sums = w.sums + (r + i) * value_floats;
+        for (int64_t d = 0; d < value_floats; ++d) sums[d] *= earlier;
+      }
+      (a.v.half ? table.product_half : table.product)({.a = w.scores,
+                                                       .a_step = kKeyBlock,
+                                                       .b = values,
+                                                       .b_step = v.step(),
+                                                       .y = w.sums + r * value_floats,
+                                                       .y_step = value_floats,
+                                                       .depth = n,
+                                                       .rows = static_cast<int>(count),
+                                                       .columns = v.size,
+                                                       .accumulate = true});
+    }
+  }
+
+  // All blocks of the past or of the new keys that any of the task's rows sees.
+  void AddKeys(const Task& t, const void* const* in, bool past, const Workspace& w) const {
+    const int64_t before = past ? 0 : a.past(), end = past ? a.past() : a.keys();
+    const Range first = SeenBy(QueryOf(t.first), t.length),
+                last = SeenBy(QueryOf(t.first + t.count - 1), t.length);
+    const int64_t from = std::max({t.keys.begin, before, first.begin}),
+                  to = std::min({t.keys.end, end, last.end});
+    if (from >= to) return;
+    // Blocks begin at multiples from where the part or the new keys begin.
+    const int64_t origin = std::max(t.keys.begin, before);
+    for (int64_t j = origin + (from - origin) / kKeyBlock * kKeyBlock; j < to; j += kKeyBlock)
+      AddBlock(t, in, past, {j, std::min(j + kKeyBlock, to)}, j - before, w);
+  }
+
+  void RunTask(int64_t task, const void* const* in, void* const* out, std::byte* scratch,
+               int thread) const {
+    const int64_t part = task % parts, piece = task / parts;
+    const int64_t first = piece % row_tasks * task_rows, heads = piece / row_tasks;
+    Task t{.b = heads / a.k.now.heads,
+           .head = heads % a.k.now.heads,
+           .first = first,
+           .count = std::min(task_rows, rows - first),
+           .keys = {part * part_keys, std::min((part + 1) * part_keys, a.keys())},
+           .length = 0};
+    t.length = LengthOf(in, t.b);
+    const Workspace w = Of(scratch, thread);
+    Begin(t, static_cast<const float*>(in[kQuery]), w);
+    for (bool past : {true, false}) AddKeys(t, in, past, w);
+    for (int64_t r = 0; r < t.count; ++r) {
+      const int64_t head = HeadOf(t, t.first + r), query = QueryOf(t.first + r);
+      const float* const sums = w.sums + r * value_floats;
+      if (parts == 1) {
+        auto* const y = static_cast<float*>(out[0]) + a.y.At(t.b, head, query);
+        Finish(sums, w.states[r].sum, y);
+        continue;
+      }
+      float* const kept = PartSums(scratch, part, (t.b * a.q.heads + head) * a.q.length + query);
+      std::copy_n(sums, value_floats, kept);
+      kept[value_floats] = w.states[r].max;
+      kept[value_floats + 1] = w.states[r].sum;
+    }
+  }
+
+  // A row that sees no key gives zeros.
+  void Finish(const float* sums, float sum, float* y) const {
+    for (int64_t d = 0; d < a.y.size; ++d) y[d] = sum == 0 ? 0.0f : sums[d] / sum;
+  }
+
+  // The sums of the parts, in order, by their common maximum.
+  void Merge(int64_t row, std::byte* scratch, void* const* out) const {
+    float max = kMinusInfinity;
+    for (int64_t p = 0; p < parts; ++p)
+      max = std::max(max, PartSums(scratch, p, row)[value_floats]);
+    float* const sums = PartSums(scratch, 0, row);
+    float total = 0;
+    for (int64_t p = 0; p < parts; ++p) {
+      const float* const part = PartSums(scratch, p, row);
+      const float weight = part[value_floats] == max ? 1 : ExpF(part[value_floats] - max);
+      total += weight * part[value_floats + 1];
+      for (int64_t d = 0; d < a.y.size; ++d)
+        sums[d] = p == 0 ? weight * part[d] : sums[d] + weight * part[d];
+    }
+    const int64_t query = row % a.q.length, head = row / a.q.length;
+    Finish(sums, total,
+           static_cast<float*>(out[0]) + a.y.At(head / a.q.heads, head % a.q.heads, query));
+  }
+
+  // The past and what is new, as [batch, kv heads, length, size].
+  void WritePresent(const AttentionCache& cache, const void* past, const void* now, void* present,
+                    const RunContext& context) const {
+    const int64_t element = cache.half ? 2 : 4, heads = cache.now.batch * cache.now.heads;
+    context.pool.ParallelFor(heads, 1, [&](int64_t begin, int64_t end) {
+      for (int64_t h = begin; h < end; ++h) {
+        const int64_t b = h / cache.now.heads, head = h % cache.now.heads;
+        auto* to = static_cast<std::byte*>(present) + h * cache.length() * cache.now.size * element;
+        const int64_t before = cache.past.length * cache.now.size * element;
+        if (before > 0)
+          std::memcpy(to, static_cast<const std::byte*>(past) + h * before,
+                      static_cast<size_t>(before));
+        to += before;
+        for (int64_t i = 0; i < cache.now.length; ++i, to += cache.now.size * element)
+          std::memcpy(to, static_cast<const std::byte*>(now) + cache.now.At(b, head, i) * element,
+                      static_cast<size_t>(cache.now.size * element));
+      }
+    });
+  }
+
+  void Run(const void* const* in, void* const* out, const RunContext& context) const {
+    if (writes_keys)
+      WritePresent(a.k, a.past() > 0 ? in[kPastKey] : nullptr, in[kKey], out[1], context);
+    if (writes_values)
+      WritePresent(a.v, a.past() > 0 ? in[kPastValue] : nullptr, in[kValue], out[2], context);
+    const int64_t tasks = a.q.batch * a.k.now.heads * row_tasks * parts;
+    context.pool.ParallelFor(tasks, grain, [&](int64_t begin, int64_t end, int thread) {
+      for (int64_t t = begin; t < end; ++t) RunTask(t, in, out, context.scratch, thread);
+    });
+    if (parts == 1) return;
+    const int64_t merge_grain =
+        Grain(all_rows(), static_cast<double>(parts * value_floats) * 0.1, context.pool.threads());
+    context.pool.ParallelFor(all_rows(), merge_grain, [&](int64_t begin, int64_t end) {
+      for (int64_t row = begin; row < end; ++row) Merge(row, context.scratch, out);
+    });
+  }
+};
+
+std::optional<Reason> RejectAttention(const KernelCall& call) {
+  AttentionCall read;
+  return ReadAttention(call, read);
+}
+
+Result<BoundKernel> BindAttention(const KernelCall& call, const BindOptions& options) {
+  AttentionState state;
+  AttentionCall& a = state.a;
+  EVOQ_CHECK(!ReadAttention(call, a), "refused before");
+  const auto given = [&](size_t i) {
+    return i < call.outputs.size() && call.outputs[i].dtype != DType::kUndefined;
+  };
+  state.isa = options.isa;
+  state.threads = options.threads;
+  state.writes_keys = given(1);
+  state.writes_values = given(2);
+  state.rows = a.group * a.q.length;
+  state.task_rows = std::min(kTaskRows, state.rows);
+  state.row_tasks = CeilDiv(state.rows, state.task_rows);
+  state.value_floats = Rounded(a.y.size);
+  state.part_keys = std::max<int64_t>(a.keys(), 1);
+  if (state.rows <= kFewRows && a.keys() > kPartKeys) {
+    state.part_keys =
+        std::max(kPartKeys, RoundUp(CeilDiv(a.keys(), kMaxParts), int64_t{kKeyBlock}));
+    state.parts = CeilDiv(a.keys(), state.part_keys);
+  }
+  const double pairs = static_cast<double>(state.task_rows) * static_cast<double>(state.part_keys);
+  state.grain =
+      Grain(a.q.batch * a.k.now.heads * state.row_tasks * state.parts,
+            pairs * (0.02 * static_cast<double>(a.q.size + a.y.size) + 0.3) + 20, options.threads);
+  const size_t scratch = state.scratch_bytes();
+  return BoundKernel::Of(std::move(state), scratch);
+}
+
+}  // namespace
+
+extern const KernelDef kAttentionFloat = {
+    .name = "attention_f32",
+    .op = "Attention",
+    .precision = Precision::kFloat32,
+    .peak = Peak::kFloat32,
+    .reject = RejectAttention,
+    .bind = BindAttention,
+};
+
+}  // namespace evoq

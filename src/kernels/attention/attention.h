@@ -1,0 +1,58 @@
+// What attention is computed from, for each instruction set: products of a few rows by a block,
+// one step of the softmax over blocks, and rotary embeddings. Every element of a result is the same
+// sequence of operations whatever rows, columns or threads it is computed with.
+#pragma once
+
+#include <cstdint>
+
+#include "kernels/isa_table.h"
+
+namespace evoq {
+
+inline constexpr int kKeyBlock = 64;         // keys whose scores are computed together
+inline constexpr int kMaxAttentionRows = 6;  // of AttentionTable::rows
+
+// y[r, n] = (accumulate ? y[r, n] : 0) + sum over k < depth of a[r, k] * b[k, n], in order of k,
+// each term a fused multiply-add but in plain C++ on x86. Rows of a, b and y are a_step, b_step and
+// y_step elements apart.
+struct RowsByBlock {
+  const float* a;
+  int64_t a_step;
+  const void* b;  // float32, or float16
+  int64_t b_step;
+  float* y;
+  int64_t y_step;
+  int64_t depth;
+  int rows;  // 1 .. AttentionTable::rows
+  int64_t columns;
+  bool accumulate;
+};
+
+// How the scores of one row and one block become biased scores.
+struct ScoreRow {
+  float scale = 1, softcap = 0;        // softcap * tanh(x / softcap) where it is more than 0
+  const float* bias = nullptr;         // added, or null
+  const uint8_t* kept = nullptr;       // excludes keys where it is 0, or null
+  int64_t begin = 0, end = kKeyBlock;  // the keys that count; bias and kept are read there
+};
+
+// Of the keys seen so far: their largest score, and the sum of exp(score - max).
+struct SoftmaxState {
+  float max, sum;
+};
+
+struct AttentionTable {
+  int rows;
+  void (*product)(const RowsByBlock& product);       // b in float32
+  void (*product_half)(const RowsByBlock& product);  // b in float16
+  // Makes kKeyBlock products q k the weights exp(score - max), 0 where a key is excluded, and
+  // counts them in `state`. Returns what the sums of earlier blocks are to be multiplied by.
+  float (*soften)(float* scores, const ScoreRow& row, SoftmaxState& state);
+  // The first 2 * half elements of x are pairs (a, b), halves apart or neighbours, and become
+  // (cos a - sin b, sin a + cos b). y may be x.
+  void (*rotate)(const float* x, const float* cosines, const float* sines, float* y, int64_t half,
+                 bool interleaved);
+};
+EVOQ_ISA_TABLE(AttentionTable)
+
+}  // namespace evoq

@@ -1,0 +1,37 @@
+// Attention's inputs and sizes, read once from a call.
+#pragma once
+
+#include "kernels/attention/heads.h"
+
+namespace evoq {
+
+enum AttentionInput : size_t { kQuery, kKey, kValue, kMask, kPastKey, kPastValue, kLengths };
+
+// Keys or values, of [batch, kv heads, length, size]: those of the past, then the new ones.
+struct AttentionCache {
+  Heads past, now;    // past.length is 0 where there is none
+  bool half = false;  // float16
+
+  int64_t length() const { return past.length + now.length; }
+};
+
+struct AttentionCall {
+  Heads q, y;
+  AttentionCache k, v;
+  int64_t group = 1;  // query heads of a key head
+  float scale = 1, softcap = 0;
+  bool causal = false;
+  int64_t left = -1, right = -1;  // of the window; -1: no bound
+  bool has_lengths = false, wide_lengths = true;
+  // The mask: a bias, or bools; strides of batch, heads and queries, 0 where it is broadcast.
+  bool has_mask = false, bools = false;
+  int64_t mask_strides[3] = {0, 0, 0}, mask_keys = 0;
+
+  int64_t keys() const { return k.length(); }
+  int64_t past() const { return k.past.length; }
+};
+
+// Why the kernel does not take the call; fills `read` where it does.
+std::optional<Reason> ReadAttention(const KernelCall& call, AttentionCall& read);
+
+}  // namespace evoq

@@ -1,0 +1,389 @@
+// The kernels of transformers beside the operators' definitions, on random sizes: rotary
+// embeddings and caches bit for bit, attention within a bound that follows from its roundings.
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <random>
+
+#include "compile/compile.h"
+#include "reference/reference.h"
+#include "reference/util.h"
+#include "runtime/executor.h"
+
+namespace evoq {
+namespace {
+
+using Random = std::mt19937;
+
+int64_t Pick(Random& random, std::vector<int64_t> of) { return of[random() % of.size()]; }
+bool Chance(Random& random, uint32_t of) { return random() % of == 0; }
+
+Tensor RandomFloats(std::vector<int64_t> sizes, Random& random, float scale = 1) {
+  Tensor t = Tensor::Allocate(TensorType(DType::kFloat32, Shape(std::move(sizes))));
+  std::uniform_real_distribution<float> uniform(-scale, scale);
+  for (int64_t i = 0; i < t.elements(); ++i) t.mutable_data<float>()[i] = uniform(random);
+  return t;
+}
+
+Tensor RandomInts(std::vector<int64_t> sizes, int64_t end, DType dtype, Random& random) {
+  std::vector<int64_t> values(static_cast<size_t>(*Shape(sizes).elements()));
+  for (int64_t& v : values) v = static_cast<int64_t>(random()) % end;
+  if (dtype == DType::kInt64) return Tensor::FromValues<int64_t>(Shape(std::move(sizes)), values);
+  return Tensor::FromValues<int32_t>(Shape(std::move(sizes)),
+                                     std::vector<int32_t>(values.begin(), values.end()));
+}
+
+Tensor As(const Tensor& x, DType dtype) { return FromFloat32(x, dtype).value(); }
+
+// One node: its inputs (undefined where omitted) are the graph's.
+struct NodeCase {
+  std::string op;
+  Attrs attrs;
+  std::vector<Tensor> inputs;
+  int outputs = 1;
+  std::string kernel;
+
+  std::vector<Tensor> Given() const {
+    std::vector<Tensor> given;
+    for (const Tensor& t : inputs) {
+      if (t.defined()) given.push_back(t);
+    }
+    return given;
+  }
+  Graph ToGraph() const {
+    Graph graph;
+    Node node;
+    node.op = op;
+    node.name = "step";
+    node.attrs = attrs;
+    for (size_t i = 0; i < inputs.size(); ++i)
+      node.inputs.push_back(inputs[i].defined()
+                                ? graph.AddInput(fmt::format("x{}", i), inputs[i].type())
+                                : ValueId{});
+    for (int i = 0; i < outputs; ++i) {
+      node.outputs.push_back(graph.AddValue(fmt::format("y{}", i)));
+      graph.MarkOutput(node.outputs.back());
+    }
+    graph.AddNode(std::move(node));
+    EXPECT_TRUE(graph.Sort());
+    const Status inferred = InferTypes(graph);
+    EXPECT_TRUE(inferred) << inferred.error().message();
+    return graph;
+  }
+};
+
+std::shared_ptr<const Program> ProgramOf(const Graph& graph) {
+  const auto model = PackModel(graph, kReference);
+  EXPECT_TRUE(model) << model.error().message();
+  auto program = Compile(*model, kReference);
+  EXPECT_TRUE(program) << program.error().message();
+  return std::make_shared<const Program>(std::move(*program));
+}
+
+std::unique_ptr<Executor> ExecutorOf(const std::shared_ptr<const Program>& program, Isa isa,
+                                     int threads) {
+  auto executor = Executor::Create(program, {.threads = threads, .isa = isa});
+  EXPECT_TRUE(executor) << executor.error().message();
+  return std::move(*executor);
+}
+
+std::vector<Tensor> RunOn(const NodeCase& c, Isa isa, int threads) {
+  const auto program = ProgramOf(c.ToGraph());
+  EXPECT_EQ(program->steps[0].decision.kernel, c.kernel)
+      << (program->steps[0].decision.rejected.empty()
+              ? ""
+              : program->steps[0].decision.rejected[0].reason.sentence);
+  const auto executor = ExecutorOf(program, isa, threads);
+  std::vector<Tensor> outputs;
+  for (const TensorType& type : executor->output_types()) outputs.push_back(Tensor::Allocate(type));
+  const Status ran = executor->Run(c.Given(), outputs);
+  EXPECT_TRUE(ran) << ran.error().message();
+  return outputs;
+}
+
+std::vector<Tensor> Defined(const NodeCase& c) {
+  auto wanted = EvaluateGraph(c.ToGraph(), c.Given());
+  EXPECT_TRUE(wanted) << wanted.error().message();
+  return std::move(*wanted);
+}
+
+// Calls body(isa, threads) for all sets of this machine, on one thread and on two.
+template <typename Body>
+void OnEachIsa(const Body& body) {
+  for (Isa isa : AllIsas()) {
+    if (!IsaSupported(isa)) continue;
+    for (int threads : {1, 2}) {
+      SCOPED_TRACE(fmt::format("{} on {} threads", IsaName(isa), threads));
+      body(isa, threads);
+    }
+  }
+}
+
+void ExpectDefinition(const NodeCase& c) {
+  const std::vector<Tensor> wanted = Defined(c);
+  OnEachIsa([&](Isa isa, int threads) {
+    const std::vector<Tensor> got = RunOn(c, isa, threads);
+    for (size_t i = 0; i < wanted.size(); ++i) ASSERT_TRUE(BitEqual(got[i], wanted[i])) << i;
+  });
+}
+
+// ---- RotaryEmbedding
+
+TEST(Transformer, RotaryEmbeddingIsItsDefinition) {
+  Random random(5);
+  for (int i = 0; i < 60 && !testing::Test::HasFatalFailure(); ++i) {
+    const int64_t batch = Pick(random, {1, 2, 3}), heads = Pick(random, {1, 2, 5}),
+                  length = Pick(random, {1, 2, 7, 40}), size = Pick(random, {2, 6, 16, 24, 64, 80});
+    const bool flat = Chance(random, 2), placed = !Chance(random, 3);
+    const int64_t turned = Chance(random, 3) ? size / 4 * 2 : 0;
+    const int64_t half = (turned == 0 ? size : turned) / 2, rows = 50;
+    NodeCase c{.op = "RotaryEmbedding", .kernel = "rotary_embedding_f32"};
+    c.attrs.Set("interleaved", Chance(random, 2) ? 1 : 0);
+    c.attrs.Set("rotary_embedding_dim", turned);
+    if (flat) c.attrs.Set("num_heads", heads);
+    using Sizes = std::vector<int64_t>;
+    const Sizes cache = placed ? Sizes{rows, half} : Sizes{batch, length, half};
+    c.inputs = {
+        RandomFloats(flat ? Sizes{batch, length, heads * size} : Sizes{batch, heads, length, size},
+                     random),
+        RandomFloats(cache, random), RandomFloats(cache, random)};
+    if (placed)
+      c.inputs.push_back(RandomInts({batch, length}, rows,
+                                    Chance(random, 2) ? DType::kInt64 : DType::kInt32, random));
+    SCOPED_TRACE(fmt::format("batch {} heads {} length {} size {} turned {} flat {} placed {}",
+                             batch, heads, length, size, turned, flat, placed));
+    ExpectDefinition(c);
+  }
+}
+
+// ---- TensorScatter
+
+TEST(Transformer, TensorScatterIsItsDefinition) {
+  Random random(6);
+  for (int i = 0; i < 60 && !testing::Test::HasFatalFailure(); ++i) {
+    const int64_t batch = Pick(random, {1, 2, 3}), heads = Pick(random, {1, 3}),
+                  size = Pick(random, {1, 5, 40}), width = Pick(random, {1, 3, 64}),
+                  length = std::min(size, Pick(random, {1, 2, 17}));
+    const bool circular = Chance(random, 2), first_axis = Chance(random, 4);
+    NodeCase c{.op = "TensorScatter", .kernel = "tensor_scatter"};
+    c.attrs.Set("mode", circular ? "circular" : "linear");
+    using Sizes = std::vector<int64_t>;
+    if (first_axis) c.attrs.Set("axis", 1);
+    const auto sizes = [&](int64_t n) {
+      return first_axis ? Sizes{batch, n, heads, width} : Sizes{batch, heads, n, width};
+    };
+    const DType dtype = Chance(random, 2) ? DType::kFloat16 : DType::kFloat32;
+    c.inputs = {As(RandomFloats(sizes(size), random), dtype),
+                As(RandomFloats(sizes(length), random), dtype)};
+    const int64_t end = circular ? size + 1 : size - length + 1;
+    if (!Chance(random, 4))
+      c.inputs.push_back(
+          RandomInts({batch}, end, Chance(random, 2) ? DType::kInt64 : DType::kInt32, random));
+    SCOPED_TRACE(fmt::format("batch {} heads {} size {} width {} length {} circular {} axis 1 {}",
+                             batch, heads, size, width, length, circular, first_axis));
+    ExpectDefinition(c);
+  }
+}
+
+// What a kernel takes for granted is looked at before it runs.
+TEST(Transformer, PlacesOutOfRangeAreErrors) {
+  Random random(7);
+  const Tensor cache = RandomFloats({1, 2, 8, 4}, random),
+               update = RandomFloats({1, 2, 3, 4}, random), caches = RandomFloats({5, 2}, random);
+  const auto at = [](int64_t v) { return Tensor::FromValues<int64_t>(Shape{1}, {v}); };
+  const auto error = [&](NodeCase c) -> std::string {
+    const auto executor = ExecutorOf(ProgramOf(c.ToGraph()), SelectIsa().value(), 1);
+    std::vector<Tensor> outputs = {Tensor::Allocate(executor->output_types()[0])};
+    const Status ran = executor->Run(c.Given(), outputs);
+    return ran ? "" : ran.error().message();
+  };
+  NodeCase scatter{.op = "TensorScatter", .inputs = {cache, update, at(5)}};
+  EXPECT_EQ(error(scatter), "");
+  scatter.inputs[2] = at(6);
+  EXPECT_EQ(error(scatter),
+            "node step (TensorScatter): input 2 (indices): index 6 is outside [0, 6)");
+  scatter.attrs.Set("mode", "circular");
+  scatter.inputs[2] = at(8);
+  EXPECT_EQ(error(scatter), "");
+  scatter.inputs[2] = at(-1);
+  EXPECT_EQ(error(scatter),
+            "node step (TensorScatter): input 2 (indices): index -1 is outside [0, 9)");
+
+  NodeCase rotary{.op = "RotaryEmbedding"};
+  rotary.inputs = {RandomFloats({1, 2, 1, 4}, random), caches, caches,
+                   Tensor::FromValues<int64_t>(Shape{1, 1}, {5})};
+  EXPECT_EQ(error(rotary),
+            "node step (RotaryEmbedding): input 3 (indices): index 5 is outside [0, 5)");
+
+  NodeCase attention{.op = "Attention"};
+  attention.inputs = {RandomFloats({1, 2, 1, 4}, random), cache, cache, {}, {}, {}, at(8)};
+  EXPECT_EQ(error(attention), "");
+  attention.inputs[6] = at(9);
+  EXPECT_EQ(error(attention),
+            "node step (Attention): input 6 (indices): index 9 is outside [0, 9)");
+}
+
+// ---- Attention
+
+struct Shapes {
+  int64_t batch, group, kv_heads, queries, keys, past, size, value_size;
+  bool flat, half, lengths, present, causal;
+  int64_t left, right;
+  float softcap, scale;
+  int mask;  // 0: none; 1: bools; 2: a bias
+
+  std::string ToString() const {
+    return fmt::format(
+        "batch {} group {} kv heads {} queries {} keys {} past {} size {} values {} flat {} half "
+        "{} lengths {} present {} causal {} left {} right {} softcap {} scale {} mask {}",
+        batch, group, kv_heads, queries, keys, past, size, value_size, flat, half, lengths, present,
+        causal, left, right, softcap, scale, mask);
+  }
+};
+
+Shapes RandomShapes(Random& random) {
+  Shapes s;
+  s.batch = Pick(random, {1, 1, 2});
+  s.group = Pick(random, {1, 2, 7});
+  s.kv_heads = Pick(random, {1, 2});
+  s.queries = Pick(random, {1, 1, 2, 5, 33, 130});
+  s.keys = Pick(random, {1, 3, 63, 64, 65, 130, 600, 1100});
+  if (s.queries > 33) s.keys = std::min<int64_t>(s.keys, 130);
+  s.past = Chance(random, 3) ? Pick(random, {1, 40, 64, 600}) : 0;
+  s.size = Pick(random, {1, 4, 8, 20, 64, 80});
+  s.value_size = Chance(random, 3) ? Pick(random, {3, 16, 72}) : s.size;
+  s.flat = Chance(random, 3);
+  s.half = Chance(random, 3);
+  s.lengths = s.past == 0 && Chance(random, 2);
+  s.present = s.past > 0 && Chance(random, 2);
+  s.causal = Chance(random, 2);
+  s.left = Chance(random, 4) ? Pick(random, {0, 5, 70}) : -1;
+  s.right = Chance(random, 6) ? Pick(random, {0, 5, 70}) : -1;
+  s.softcap = Chance(random, 4) ? 2.0f : 0;
+  s.scale = Chance(random, 4) ? 0.7f : 0;
+  s.mask = static_cast<int>(random() % 3);
+  return s;
+}
+
+NodeCase CaseOf(const Shapes& s, Random& random) {
+  using Sizes = std::vector<int64_t>;
+  NodeCase c{.op = "Attention", .kernel = "attention_f32"};
+  const int64_t heads = s.group * s.kv_heads, total = s.past + s.keys;
+  const auto rows = [&](int64_t count, int64_t length, int64_t size) {
+    return s.flat ? Sizes{s.batch, length, count * size} : Sizes{s.batch, count, length, size};
+  };
+  const auto cache = [&](const Sizes& sizes) {
+    const Tensor t = RandomFloats(sizes, random, 2);
+    return s.half ? As(t, DType::kFloat16) : t;
+  };
+  c.inputs = {RandomFloats(rows(heads, s.queries, s.size), random, 2),
+              cache(rows(s.kv_heads, s.keys, s.size)),
+              cache(rows(s.kv_heads, s.keys, s.value_size)),
+              {},
+              {},
+              {},
+              {}};
+  if (s.mask > 0) {
+    Sizes sizes = {s.batch, heads, s.queries, total};
+    for (int d = 0; d < 3; ++d) sizes[d] = Chance(random, 2) ? 1 : sizes[d];
+    if (Chance(random, 3)) sizes.erase(sizes.begin());
+    if (Chance(random, 4)) sizes.back() = 1 + total / 2;
+    Tensor mask = RandomFloats(sizes, random, 3);
+    if (s.mask == 2) {
+      for (int64_t i = 0; i < mask.elements(); ++i) {
+        if (Chance(random, 8)) mask.mutable_data<float>()[i] = -INFINITY;
+      }
+    } else {
+      Tensor bools = Tensor::Allocate(TensorType(DType::kBool, Shape(sizes)));
+      for (int64_t i = 0; i < mask.elements(); ++i)
+        bools.mutable_data<uint8_t>()[i] = mask.data<float>()[i] > -1;
+      mask = bools;
+    }
+    c.inputs[3] = mask;
+  }
+  if (s.past > 0) {
+    c.inputs[4] = cache({s.batch, s.kv_heads, s.past, s.size});
+    c.inputs[5] = cache({s.batch, s.kv_heads, s.past, s.value_size});
+  }
+  if (s.lengths) c.inputs[6] = RandomInts({s.batch}, s.keys + 1, DType::kInt64, random);
+  if (s.flat) c.attrs.Set("q_num_heads", heads);
+  if (s.flat) c.attrs.Set("kv_num_heads", s.kv_heads);
+  c.attrs.Set("is_causal", s.causal ? 1 : 0);
+  if (s.left >= 0) c.attrs.Set("left_window_size", s.left);
+  if (s.right >= 0) c.attrs.Set("right_window_size", s.right);
+  if (s.softcap > 0) c.attrs.Set("softcap", s.softcap);
+  if (s.scale > 0) c.attrs.Set("scale", s.scale);
+  c.outputs = s.present ? 3 : 1;
+  return c;
+}
+
+// With u = 2^-24, a score errs by at most (size + 8) u times its largest value, |q| |k| scale
+// summed, with its bias; a weight, relatively, by twice that; the sum of weights and the weighed
+// sum by as many roundings as there are keys in a block and blocks.
+double BoundOf(const Shapes& s) {
+  constexpr double kUnit = 0x1p-24, kLargest = 2;
+  const double scale = s.scale > 0 ? s.scale : 1 / std::sqrt(static_cast<double>(s.size));
+  const double score = scale * kLargest * kLargest * static_cast<double>(s.size) + 3;
+  const double keys = static_cast<double>(s.past + s.keys);
+  return (2 * static_cast<double>(s.size + 8) * score + 80 + 3 * keys / 64) * kUnit * kLargest;
+}
+
+TEST(Transformer, AttentionIsItsDefinitionWithinABound) {
+  Random random(8);
+  for (int i = 0; i < 200 && !testing::Test::HasFatalFailure(); ++i) {
+    const Shapes s = RandomShapes(random);
+    SCOPED_TRACE(s.ToString());
+    const NodeCase c = CaseOf(s, random);
+    const std::vector<Tensor> wanted = Defined(c);
+    const double bound = BoundOf(s);
+    Tensor alone;  // on one thread
+    OnEachIsa([&](Isa isa, int threads) {
+      const std::vector<Tensor> got = RunOn(c, isa, threads);
+      for (int64_t k = 0; k < got[0].elements(); ++k)
+        ASSERT_NEAR(got[0].data<float>()[k], wanted[0].data<float>()[k], bound) << k;
+      for (size_t o = 1; o < got.size(); ++o) ASSERT_TRUE(BitEqual(got[o], wanted[o])) << o;
+      if (threads > 1) ASSERT_TRUE(BitEqual(got[0], alone));
+      alone = got[0];
+    });
+  }
+}
+
+// A sequence's results are its own: what else is in the batch, and what lies in its cache behind
+// its length, changes nothing.
+TEST(Transformer, AttentionOfASequenceIsItsOwn) {
+  Random random(9);
+  for (int64_t queries : {1, 3, 150}) {
+    const int64_t heads = 4, kv_heads = 2, keys = 1100, size = 16;
+    const auto sequence = [&](int64_t batch) {
+      NodeCase c{.op = "Attention", .kernel = "attention_f32"};
+      c.inputs = {RandomFloats({batch, heads, queries, size}, random),
+                  RandomFloats({batch, kv_heads, keys, size}, random),
+                  RandomFloats({batch, kv_heads, keys, size}, random),
+                  {},
+                  {},
+                  {},
+                  RandomInts({batch}, keys, DType::kInt64, random)};
+      c.attrs.Set("is_causal", 1);
+      return c;
+    };
+    NodeCase two = sequence(2), one = sequence(1);
+    for (size_t i : {0, 1, 2})
+      std::memcpy(two.inputs[i].mutable_raw() + one.inputs[i].bytes(), one.inputs[i].raw(),
+                  one.inputs[i].bytes());
+    const int64_t length = 700;
+    one.inputs[6].mutable_data<int64_t>()[0] = two.inputs[6].mutable_data<int64_t>()[1] = length;
+    for (size_t i : {1, 2}) {  // garbage behind its length
+      for (int64_t h = 0; h < kv_heads; ++h)
+        std::fill_n(two.inputs[i].mutable_data<float>() + ((kv_heads + h) * keys + length) * size,
+                    (keys - length) * size, NAN);
+    }
+    OnEachIsa([&](Isa isa, int threads) {
+      const Tensor in_batch = RunOn(two, isa, threads)[0], alone = RunOn(one, isa, threads)[0];
+      EXPECT_EQ(std::memcmp(in_batch.raw() + alone.bytes(), alone.raw(), alone.bytes()), 0)
+          << queries;
+    });
+  }
+}
+
+}  // namespace
+}  // namespace evoq

@@ -1,0 +1,61 @@
+#include "ops/index_range.h"
+
+#include "base/check.h"
+#include "ops/attention.h"
+#include "ops/fold.h"
+#include "ops/op.h"
+#include "ops/util.h"
+
+namespace evoq {
+namespace {
+
+using Types = std::span<const TensorType>;
+
+IndexRange OfGather(const Node& node, Types inputs) {
+  const Shape& shape = inputs[0].shape;
+  const auto axis = NormalizeAxis(node.attrs.Int("axis", 0), shape.rank());
+  EVOQ_CHECK(axis, "{}", NodeLabel(node));
+  return {1, -shape[*axis].value, shape[*axis].value};
+}
+
+// Rows of the caches.
+IndexRange OfRotaryEmbedding(const Node&, Types inputs) { return {3, 0, inputs[1].shape[0].value}; }
+
+// Where the update begins: linear ones fit whole, circular ones may begin behind the last place.
+IndexRange OfTensorScatter(const Node& node, Types inputs) {
+  const Shape &cache = inputs[0].shape, &update = inputs[1].shape;
+  const auto axis = ScatterAxis(node, cache.rank());
+  EVOQ_CHECK(axis, "{}", NodeLabel(node));
+  const bool circular = node.attrs.String("mode", "linear") == "circular";
+  return {2, 0, cache[*axis].value - (circular ? 0 : update[*axis].value) + 1};
+}
+
+// Keys that count, of all.
+IndexRange OfAttention(const Node&, Types inputs) {
+  const Shape& keys = inputs[kK].shape;
+  return {kLengths, 0, keys[keys.rank() - 2].value + 1};
+}
+
+struct Rule {
+  const char* op;
+  IndexRange (*range)(const Node& node, Types inputs);
+};
+constexpr Rule kRules[] = {{"RotaryEmbedding", OfRotaryEmbedding},
+                           {"TensorScatter", OfTensorScatter},
+                           {"Attention", OfAttention}};
+
+}  // namespace
+
+std::optional<IndexRange> IndexRangeOf(const Node& node, Types inputs) {
+  if (Gathers(node)) return OfGather(node, inputs);
+  for (const Rule& rule : kRules) {
+    if (node.op != rule.op || !node.domain.empty()) continue;
+    const IndexRange range = rule.range(node, inputs);
+    const bool given =
+        range.input < inputs.size() && inputs[range.input].dtype != DType::kUndefined;
+    return given ? std::optional(range) : std::nullopt;
+  }
+  return std::nullopt;
+}
+
+}  // namespace evoq
