@@ -385,5 +385,104 @@ TEST(Transformer, AttentionOfASequenceIsItsOwn) {
   }
 }
 
+// ---- a cache in place
+
+// Scatters an update into a cache, and attends to it.
+constexpr char kStep[] = R"(input %q: float32[1, 2, 1, 4]
+input %cache: float32[1, 1, 8, 4]
+input %update: float32[1, 1, 1, 4]
+input %at: int64[1]
+input %length: int64[1]
+scatter: %present: float32[1, 1, 8, 4] = TensorScatter(%cache, %update, %at)
+attend: %y: float32[1, 2, 1, 4] = Attention(%q, %present, %present, _, _, _, %length)
+output %y
+output %present
+)";
+
+// The step's inputs and outputs; the cache's bytes stand between marks.
+TEST(Transformer, ACacheIsExtendedInPlace) {
+  auto graph = ParseGraph(kStep);
+  ASSERT_TRUE(graph) << graph.error().message();
+  ASSERT_TRUE(InferTypes(*graph));
+  const auto program = ProgramOf(*graph);
+  OnEachIsa([&](Isa isa, int threads) {
+    const auto executor = ExecutorOf(program, isa, threads);
+    EXPECT_EQ(executor->shared_input(0), -1);
+    EXPECT_EQ(executor->shared_input(1), 1);
+    Random random(3);
+    std::vector<Tensor> inputs = {
+        RandomFloats({1, 2, 1, 4}, random), RandomFloats({1, 1, 8, 4}, random),
+        RandomFloats({1, 1, 1, 4}, random), Tensor::FromValues<int64_t>(Shape{1}, {5}),
+        Tensor::FromValues<int64_t>(Shape{1}, {6})};
+    const Tensor before = inputs[1].Clone();
+    std::vector<Tensor> apart;
+    for (const TensorType& type : executor->output_types()) apart.push_back(Tensor::Allocate(type));
+    ASSERT_TRUE(executor->Run(inputs, apart));
+    EXPECT_TRUE(BitEqual(inputs[1], before)) << "an output of its own leaves the cache alone";
+    std::vector<Tensor> shared = {Tensor::Allocate(apart[0].type()), inputs[1]};
+    ASSERT_TRUE(executor->Run(inputs, shared));
+    EXPECT_EQ(shared[1].raw(), inputs[1].raw());
+    EXPECT_TRUE(BitEqual(shared[0], apart[0]));
+    EXPECT_TRUE(BitEqual(inputs[1], apart[1]));
+    // RunOn too, and again: nothing but row 5 is written.
+    std::vector<float> cache(32);
+    for (size_t i = 0; i < cache.size(); ++i) cache[i] = static_cast<float>(i);
+    std::vector<const std::byte*> in;
+    for (const Tensor& t : inputs) in.push_back(t.raw());
+    in[1] = reinterpret_cast<const std::byte*>(cache.data());
+    std::vector<std::byte*> out = {shared[0].mutable_raw(),
+                                   reinterpret_cast<std::byte*>(cache.data())};
+    ASSERT_TRUE(executor->RunOn(in, out));
+    for (size_t i = 0; i < cache.size(); ++i) {
+      const float want = i / 4 == 5 ? inputs[2].data<float>()[i % 4] : static_cast<float>(i);
+      EXPECT_EQ(cache[i], want) << i;
+    }
+  });
+}
+
+TEST(Transformer, OnlySuchAnOutputTakesAnInputsPlace) {
+  const auto shared_of = [](const char* text) {
+    auto graph = ParseGraph(text);
+    EXPECT_TRUE(graph) << graph.error().message();
+    EXPECT_TRUE(InferTypes(*graph));
+    return ExecutorOf(ProgramOf(*graph), SelectIsa().value(), 1);
+  };
+  // The cache is read again, after the step.
+  const auto later = shared_of(R"(input %cache: float32[1, 8, 4]
+input %update: float32[1, 1, 4]
+scatter: %present: float32[1, 8, 4] = TensorScatter(%cache, %update)
+again: %sum: float32[1, 8, 4] = Add(%cache, %present)
+output %present
+output %sum
+)");
+  EXPECT_EQ(later->shared_input(0), -1);
+  EXPECT_EQ(later->shared_input(1), 0) << "element by element, and nothing reads it after that";
+  std::vector<Tensor> inputs, outputs;
+  for (const TensorType& type : later->input_types()) inputs.push_back(Tensor::Allocate(type));
+  for (const TensorType& type : later->output_types()) outputs.push_back(Tensor::Allocate(type));
+  ASSERT_TRUE(later->Run(inputs, outputs));
+  outputs[0] = inputs[0];
+  Status ran = later->Run(inputs, outputs);
+  ASSERT_FALSE(ran);
+  EXPECT_EQ(ran.error().message(),
+            "output present lies in the memory of input cache, which it cannot take the place of");
+  outputs[0] = outputs[1];
+  ran = later->Run(inputs, outputs);
+  ASSERT_FALSE(ran);
+  EXPECT_EQ(ran.error().message(), "outputs present and sum lie in the same memory");
+  // The update is the cache itself.
+  const auto twice = shared_of(R"(input %cache: float32[1, 8, 4]
+scatter: %present: float32[1, 8, 4] = TensorScatter(%cache, %cache)
+output %present
+)");
+  EXPECT_EQ(twice->shared_input(0), -1);
+  // A step that does not write in place.
+  const auto moved = shared_of(R"(input %x: float32[4, 4]
+turn: %y: float32[4, 4] = Transpose{perm=[1, 0]}(%x)
+output %y
+)");
+  EXPECT_EQ(moved->shared_input(0), -1);
+}
+
 }  // namespace
 }  // namespace evoq

@@ -12,6 +12,7 @@
 #include "kernels/kernel.h"
 #include "ops/op.h"
 #include "runtime/guard.h"
+#include "runtime/shared_memory.h"
 
 namespace evoq {
 namespace {
@@ -221,6 +222,7 @@ struct Executor::Impl {
   std::vector<Lane> lanes;  // one, or one for each thread where threads take whole runs
   std::vector<TensorType> input_types, output_types;
   std::vector<int64_t> input_strides, output_strides;  // bytes from one repeat to the next
+  std::vector<int32_t> shared_inputs;                  // by output
   std::vector<const std::byte*> given;                 // the tensors of a run; room for them
   std::vector<std::byte*> results;
   std::vector<KernelPlan> plans;
@@ -244,6 +246,7 @@ struct Executor::Impl {
   Status Place(Lane& lane, int32_t step);
   void AddPatches(int32_t step);
   Status Check(std::span<const Tensor> inputs, std::span<Tensor> outputs) const;
+  Status CheckApart(std::span<const Tensor> inputs, std::span<Tensor> outputs) const;
   using Inputs = std::span<const std::byte* const>;
   using Outputs = std::span<std::byte* const>;
   void Point(Lane& lane, int64_t repeat, Inputs inputs, Outputs outputs) const;
@@ -343,6 +346,7 @@ Status Executor::Impl::ReadTypes() {
   for (const TensorType& type : output_types) output_strides.push_back(*type.bytes() / repeats);
   given.resize(input_types.size());
   results.resize(output_types.size());
+  shared_inputs = SharedInputs(*program);
   return {};
 }
 
@@ -429,6 +433,33 @@ Status Executor::Impl::Check(std::span<const Tensor> inputs, std::span<Tensor> o
     return Fail(ErrorCode::kUsage, "output {}: {} given, expected {}",
                 graph.value(graph.outputs()[i]).name, outputs[i].type().ToString(),
                 output_types[i].ToString());
+  }
+  return CheckApart(inputs, outputs);
+}
+
+// Outputs lie where nothing else does, but for those that take an input's place.
+Status Executor::Impl::CheckApart(std::span<const Tensor> inputs, std::span<Tensor> outputs) const {
+  const auto overlap = [](const Tensor& a, const Tensor& b) {
+    const auto less = std::less<const std::byte*>();
+    return a.bytes() > 0 && b.bytes() > 0 && less(a.raw(), b.raw() + b.bytes()) &&
+           less(b.raw(), a.raw() + a.bytes());
+  };
+  const Graph& graph = *program->graph;
+  for (size_t o = 0; o < outputs.size(); ++o) {
+    const std::string& name = graph.value(graph.outputs()[o]).name;
+    for (size_t i = 0; i < inputs.size(); ++i) {
+      if (!overlap(outputs[o], inputs[i])) continue;
+      if (shared_inputs[o] == static_cast<int32_t>(i) && outputs[o].raw() == inputs[i].raw())
+        continue;
+      return Fail(ErrorCode::kUsage,
+                  "output {} lies in the memory of input {}, which it cannot take the place of",
+                  name, graph.value(graph.inputs()[i]).name);
+    }
+    for (size_t k = 0; k < o; ++k) {
+      if (overlap(outputs[o], outputs[k]))
+        return Fail(ErrorCode::kUsage, "outputs {} and {} lie in the same memory",
+                    graph.value(graph.outputs()[k]).name, name);
+    }
   }
   return {};
 }
@@ -527,6 +558,7 @@ int64_t Executor::repeats() const { return impl_->repeats; }
 const std::vector<TensorType>& Executor::input_types() const { return impl_->input_types; }
 const std::vector<TensorType>& Executor::output_types() const { return impl_->output_types; }
 const std::vector<KernelPlan>& Executor::plans() const { return impl_->plans; }
+int Executor::shared_input(size_t output) const { return impl_->shared_inputs[output]; }
 int64_t Executor::arena_bytes() const {
   int64_t bytes = impl_->program->arena_bytes();
   for (size_t scratch : impl_->scratch_bytes) bytes += static_cast<int64_t>(scratch);

@@ -48,14 +48,20 @@ class Executor final : public Runnable {
   const std::vector<TensorType>& input_types() const override;
   const std::vector<TensorType>& output_types() const override;
 
+  // The input whose memory the caller may give to an output too, or -1: the output then takes the
+  // input's place, as a cache that a run extends, and the step that makes it moves nothing but what
+  // is new. All other outputs have memory of their own.
+  int shared_input(size_t output) const;
+
   // Runs once. Tensors must have exactly these types (kUsage otherwise, naming the input); outputs
-  // must be writable. Allocates nothing, unless a step has only the reference evaluator. Errors:
+  // must be writable, and apart from inputs and each other but for shared_input() (kUsage
+  // otherwise). Allocates nothing, unless a step has only the reference evaluator. Errors:
   // also those of such a step, on data that its definition refuses (an index out of range); the
   // outputs are then meaningless.
   Status Run(std::span<const Tensor> inputs, std::span<Tensor> outputs) override;
 
   // As Run, on memory of exactly input_types() and output_types(), dense, aligned as those types
-  // are: nothing is checked.
+  // are; outputs are apart from inputs but for shared_input(): nothing is checked.
   Status RunOn(std::span<const std::byte* const> inputs, std::span<std::byte* const> outputs);
 
   // As Run, and writes each step's nanoseconds (program().steps.size() of them), of all repeats:
