@@ -223,6 +223,21 @@ TEST(Transformer, PlacesOutOfRangeAreErrors) {
             "node step (Attention): input 6 (indices): index 9 is outside [0, 9)");
 }
 
+// ---- SwiGLU
+
+TEST(Transformer, SwiGluIsItsDefinition) {
+  Random random(10);
+  for (int64_t size : {1, 15, 511, 512, 513, 2000}) {
+    for (float alpha : {1.0f, 1.5f}) {
+      NodeCase c{.op = "SwiGLU", .kernel = "swiglu_f32"};
+      c.attrs.Set("alpha", alpha);
+      c.inputs = {RandomFloats({3, size}, random, 20), RandomFloats({3, size}, random)};
+      SCOPED_TRACE(fmt::format("size {} alpha {}", size, alpha));
+      ExpectDefinition(c);
+    }
+  }
+}
+
 // ---- Attention
 
 struct Shapes {
@@ -336,7 +351,7 @@ TEST(Transformer, AttentionIsItsDefinitionWithinABound) {
     const NodeCase c = CaseOf(s, random);
     const std::vector<Tensor> wanted = Defined(c);
     const double bound = BoundOf(s);
-    Tensor alone;  // on one thread
+    Tensor alone, fused;  // on one thread; by fused multiply-adds
     OnEachIsa([&](Isa isa, int threads) {
       const std::vector<Tensor> got = RunOn(c, isa, threads);
       for (int64_t k = 0; k < got[0].elements(); ++k)
@@ -344,6 +359,9 @@ TEST(Transformer, AttentionIsItsDefinitionWithinABound) {
       for (size_t o = 1; o < got.size(); ++o) ASSERT_TRUE(BitEqual(got[o], wanted[o])) << o;
       if (threads > 1) ASSERT_TRUE(BitEqual(got[0], alone));
       alone = got[0];
+      if (isa == Isa::kScalar) return;
+      if (fused.defined()) ASSERT_TRUE(BitEqual(got[0], fused));
+      fused = got[0];
     });
   }
 }

@@ -324,7 +324,8 @@ const CostFamily kFamilyTanh = {
 const CostFamily kFamilyCurve = {
     .name = "curve_f32",
     .kernels =
-        "Sigmoid_f32 Exp_f32 Silu_f32 HardSigmoid_f32 HardSwish_f32 Elu_f32 Celu_f32 Selu_f32",
+        "Sigmoid_f32 Exp_f32 Silu_f32 HardSigmoid_f32 HardSwish_f32 Elu_f32 Celu_f32 Selu_f32 "
+        "swiglu_f32",
     .count = CountUnary,
 };
 const CostFamily kFamilyUnaryFloat = {

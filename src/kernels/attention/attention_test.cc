@@ -1,0 +1,111 @@
+// What the kernels of transformers refuse. What they compute is compared with the definitions in
+// src/models/transformer_test.cc.
+#include "kernels/reject_testing.h"
+
+namespace evoq {
+namespace {
+
+constexpr DType kHalf = DType::kFloat16;
+
+TensorType I64(Shape shape) { return TensorType(kI64, std::move(shape)); }
+TensorType Half(Shape shape) { return TensorType(kHalf, std::move(shape)); }
+
+TEST(Attention, Rejects) {
+  const Shape cache{2, 3, 9, 8}, past{2, 3, 4, 8};
+  const Call flat =
+      Call{"Attention", {}, {F({2, 5, 48}), F({2, 9, 24}), F({2, 9, 24})}, {F({2, 5, 48})}, {}}
+          .Attr("q_num_heads", int64_t{6})
+          .Attr("kv_num_heads", int64_t{3});
+  Expect("attention_f32", flat,
+         {{"shape: input 0 is float32[2, 5, 48]", With("q_num_heads", int64_t{7})},
+          {"shape: input 1 is float32[2, 9, 24]", With("kv_num_heads", int64_t{5})},
+          {"shape: output [2, 5, 40], expected [2, 5, 48]", Output(0, F({2, 5, 40}))}});
+  Expect(
+      "attention_f32",
+      Call{"Attention", {}, {F({2, 6, 5, 8}), F(cache), F(cache)}, {F({2, 6, 5, 8})}, {}},
+      {{"types: float16[2, 6, 5, 8] -> float32[2, 6, 5, 8], expected float32",
+        Input(0, Half({2, 6, 5, 8}))},
+       {"types: input 1 is int64[2, 3, 9, 8], expected float32 or float16", Input(1, I64(cache))},
+       {"types: input 2 is uint8[2, 3, 9, 8](scale 0.5, zero 3), expected float32 or float16",
+        Input(2, Q(cache))},
+       {"shape: queries float32[2, 6, 5, 8], keys float32[2, 4, 9, 8], values float32[2, 3, 9, "
+        "8]",
+        Input(1, F({2, 4, 9, 8}))},
+       {"types: input 3 is int64[5, 9], expected bool or float32",
+        [](Call& c) { c.inputs.push_back(I64({5, 9})); }},
+       {"shape: a mask of [4, 9] for scores of [2, 6, 5, 9]",
+        [](Call& c) { c.inputs.push_back(F({4, 9})); }},
+       {"shape: a mask of [5, 10] for scores of [2, 6, 5, 9]",
+        [](Call& c) { c.inputs.push_back(F({5, 10})); }},
+       {"types: input 4 is float16[2, 3, 4, 8], expected float32",
+        [&](Call& c) {
+          c.inputs.resize(6);
+          c.inputs[4] = c.inputs[5] = Half(past);
+        }},
+       {"shape: input 4 is float32[2, 1, 4, 8] before float32[2, 3, 9, 8]",
+        [&](Call& c) {
+          c.inputs.resize(6);
+          c.inputs[4] = F({2, 1, 4, 8}), c.inputs[5] = F(past);
+        }},
+       {"shape: 3 lengths for a batch of 2 with a past of 0",
+        [](Call& c) {
+          c.inputs.resize(7);
+          c.inputs[6] = I64({3});
+        }},
+       {"types: input 6 is float32[2], expected int32 or int64",
+        [](Call& c) {
+          c.inputs.resize(7);
+          c.inputs[6] = F({2});
+        }},
+       {"attribute: output 3 (scores) is read",
+        [](Call& c) {
+          c.outputs.resize(4);
+          c.outputs[3] = F({2, 6, 5, 9});
+        }},
+       {"shape: output 1 is [2, 3, 8, 8], expected [2, 3, 9, 8]",
+        [](Call& c) { c.outputs.push_back(F({2, 3, 8, 8})); }}});
+}
+
+TEST(RotaryEmbedding, Rejects) {
+  Expect("rotary_embedding_f32",
+         Call{"RotaryEmbedding",
+              {},
+              {F({2, 3, 4, 8}), F({9, 4}), F({9, 4}), I64({2, 4})},
+              {F({2, 3, 4, 8})},
+              {}},
+         {{"types: input 0 is float16[2, 3, 4, 8], expected float32", Input(0, Half({2, 3, 4, 8}))},
+          {"types: input 3 is float32[2, 4], expected int32 or int64", Input(3, F({2, 4}))},
+          {"attribute: 10 turned values of heads of 8", With("rotary_embedding_dim", int64_t{10})},
+          {"shape: caches of [9, 3] and [9, 4], expected 4 values for each place",
+           Input(1, F({9, 3}))},
+          {"shape: caches of [9, 4] and [9, 4], expected 4 values for each place",
+           [](Call& c) { c.inputs.pop_back(); }},
+          {"shape: 3 positions for 8 tokens", Input(3, I64({3}))},
+          {"shape: [2, 3, 4, 8] -> [2, 3, 4, 6] with 0 heads", Output(0, F({2, 3, 4, 6}))}});
+}
+
+TEST(TensorScatter, Rejects) {
+  Expect(
+      "tensor_scatter",
+      Call{
+          "TensorScatter", {}, {F({2, 3, 9, 8}), F({2, 3, 4, 8}), I64({2})}, {F({2, 3, 9, 8})}, {}},
+      {{"types: input 1 is float16[2, 3, 4, 8], output float32[2, 3, 9, 8]: moving elements "
+        "needs the same type of whole bytes",
+        Input(1, Half({2, 3, 4, 8}))},
+       {"shape: an update of [2, 3, 10, 8] for a cache of [2, 3, 9, 8]",
+        Input(1, F({2, 3, 10, 8}))},
+       {"shape: an update of [2, 3, 4, 7] for a cache of [2, 3, 9, 8]", Input(1, F({2, 3, 4, 7}))},
+       {"shape: attribute axis is 0, the batch", With("axis", int64_t{0})},
+       {"shape: 3 write indices for a batch of 2", Input(2, I64({3}))},
+       {"types: input 2 is float32[2], expected int32 or int64", Input(2, F({2}))},
+       {"shape: [2, 3, 9, 8] -> [2, 3, 8, 8]", Output(0, F({2, 3, 8, 8}))}});
+}
+
+TEST(SwiGlu, Rejects) {
+  Expect("swiglu_f32", Call{"SwiGLU", {}, {F({2, 3}), F({2, 3})}, {F({2, 3})}, {}},
+         {{"types: input 1 is float16[2, 3], expected float32", Input(1, Half({2, 3}))},
+          {"shape: [2, 3] and [3] to [2, 3], expected equal shapes", Input(1, F({3}))}});
+}
+
+}  // namespace
+}  // namespace evoq
