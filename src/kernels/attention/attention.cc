@@ -15,13 +15,13 @@
 #include "kernels/math/math.h"
 #include "kernels/move/move.h"
 #include "kernels/parallel.h"
-#include "kernels/quantize/half.h"
 
 namespace evoq {
 namespace {
 
 constexpr int64_t kTaskRows = 96;   // of queries and heads that a task computes
 constexpr int64_t kFewRows = 32;    // up to so many, keys are cut into parts
+constexpr int64_t kRowsByRows = 8;  // up to so many, products read keys as they lie
 constexpr int64_t kPartKeys = 512;  // at least, of a part
 constexpr int64_t kMaxParts = 16;
 constexpr float kMinusInfinity = -std::numeric_limits<float>::infinity();
@@ -42,6 +42,7 @@ struct AttentionState {
   int64_t rows = 0, row_tasks = 0, task_rows = 0;  // of one key head
   int64_t parts = 1, part_keys = 0;
   int64_t value_floats = 0;  // of a row's sums: the value size, rounded up
+  bool by_rows = false;      // few rows: keys are not laid out anew
   int64_t grain = 1;
 
   // ---- scratch: the parts' sums and states by part, batch, head and query; then each thread's own
@@ -114,20 +115,43 @@ struct AttentionState {
     std::fill_n(w.sums, t.count * value_floats, 0.0f);
   }
 
-  // Keys [first, first + n) of `keys` with their sizes behind each other: w.keys[d, j].
-  void TurnKeys(const void* keys, const Heads& h, int64_t at, int64_t n, const Workspace& w) const {
-    const MoveTable& move = MoveTableFor(isa);
-    if (!a.k.half)
-      return move.transpose(static_cast<const float*>(keys) + at, w.keys, n, h.size, h.step(),
-                            kKeyBlock, sizeof(float));
+  // n keys from `keys` on in float32: rows, `step` apart.
+  struct Keys {
+    const float* rows;
+    int64_t step;
+  };
+  Keys Widened(const void* keys, const Heads& h, int64_t at, int64_t n, const Workspace& w) const {
+    if (!a.k.half) return {static_cast<const float*>(keys) + at, h.step()};
     const auto* const halves = static_cast<const uint16_t*>(keys) + at;
-    const auto widen = HalfTableFor(isa).widen;
+    const auto widen = AttentionTableFor(isa).widen;
     if (h.step() == h.size) {
       widen(halves, w.wide, n * h.size);
     } else {
       for (int64_t j = 0; j < n; ++j) widen(halves + j * h.step(), w.wide + j * h.size, h.size);
     }
-    move.transpose(w.wide, w.keys, n, h.size, h.size, kKeyBlock, sizeof(float));
+    return {w.wide, h.size};
+  }
+
+  // Products q k of `count` rows from r on with the block's n keys. Few rows take the keys as they
+  // lie; else they are laid out in w.keys[d, j].
+  void Products(const Keys& keys, int64_t r, int64_t count, int64_t n, const Workspace& w) const {
+    const AttentionTable& table = AttentionTableFor(isa);
+    if (by_rows) {
+      for (int64_t i = 0; i < count; ++i)
+        table.dots(w.q + (r + i) * a.q.size, keys.rows, keys.step, a.q.size, n,
+                   w.scores + i * kKeyBlock);
+      return;
+    }
+    table.product({.a = w.q + r * a.q.size,
+                   .a_step = a.q.size,
+                   .b = w.keys,
+                   .b_step = kKeyBlock,
+                   .y = w.scores,
+                   .y_step = kKeyBlock,
+                   .depth = a.q.size,
+                   .rows = static_cast<int>(count),
+                   .columns = Rounded(n),
+                   .accumulate = false});
   }
 
   // The block's keys that the row sees, with its mask.
@@ -156,21 +180,16 @@ struct AttentionState {
     const AttentionTable& table = AttentionTableFor(isa);
     const Heads &k = past ? a.k.past : a.k.now, &v = past ? a.v.past : a.v.now;
     const int64_t n = block.end - block.begin;
-    TurnKeys(in[past ? kPastKey : kKey], k, k.At(t.b, t.head, at), n, w);
+    const Keys keys = Widened(in[past ? kPastKey : kKey], k, k.At(t.b, t.head, at), n, w);
+    if (!by_rows)
+      MoveTableFor(isa).transpose(keys.rows, w.keys, n, k.size, keys.step, kKeyBlock,
+                                  sizeof(float));
     const auto* const values = static_cast<const std::byte*>(in[past ? kPastValue : kValue]) +
                                v.At(t.b, t.head, at) * (a.v.half ? 2 : 4);
+    const int64_t tile = CeilDiv(t.count, CeilDiv(t.count, int64_t{table.rows}));
     for (int64_t r = 0, count; r < t.count; r += count) {
-      count = std::min<int64_t>(table.rows, t.count - r);
-      table.product({.a = w.q + r * a.q.size,
-                     .a_step = a.q.size,
-                     .b = w.keys,
-                     .b_step = kKeyBlock,
-                     .y = w.scores,
-                     .y_step = kKeyBlock,
-                     .depth = a.q.size,
-                     .rows = static_cast<int>(count),
-                     .columns = kKeyBlock,
-                     .accumulate = false});
+      count = std::min(tile, t.count - r);
+      Products(keys, r, count, n, w);
       for (int64_t i = 0; i < count; ++i) {
         const float earlier = table.soften(w.scores + i * kKeyBlock,
                                            RowOf(t, in, t.first + r + i, block), w.states[r + i]);
@@ -322,6 +341,7 @@ Result<BoundKernel> BindAttention(const KernelCall& call, const BindOptions& opt
         std::max(kPartKeys, RoundUp(CeilDiv(a.keys(), kMaxParts), int64_t{kKeyBlock}));
     state.parts = CeilDiv(a.keys(), state.part_keys);
   }
+  state.by_rows = state.rows <= kRowsByRows && a.q.size % 16 == 0;
   const double pairs = static_cast<double>(state.task_rows) * static_cast<double>(state.part_keys);
   state.grain =
       Grain(a.q.batch * a.k.now.heads * state.row_tasks * state.parts,

@@ -43,8 +43,13 @@ struct SoftmaxState {
 
 struct AttentionTable {
   int rows;
-  void (*product)(const RowsByBlock& product);       // b in float32
-  void (*product_half)(const RowsByBlock& product);  // b in float16
+  void (*product)(const RowsByBlock& product);            // b in float32
+  void (*product_half)(const RowsByBlock& product);       // b in float16
+  void (*widen)(const uint16_t* x, float* y, int64_t n);  // float16 to float32
+  // y[j] = sum over d < size of q[d] * keys[j * step + d] for j < n <= kKeyBlock: 16 interleaved
+  // sums, fused as above, then of those 8 apart, 4, 2 and 1. `size` is a multiple of 16; y has room
+  // for kKeyBlock.
+  void (*dots)(const float* q, const float* keys, int64_t step, int64_t size, int64_t n, float* y);
   // Makes kKeyBlock products q k the weights exp(score - max), 0 where a key is excluded, and
   // counts them in `state`. Returns what the sums of earlier blocks are to be multiplied by.
   float (*soften)(float* scores, const ScoreRow& row, SoftmaxState& state);

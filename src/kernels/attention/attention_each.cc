@@ -53,6 +53,18 @@ EVOQ_ALWAYS_INLINE float MulAdd(float a, float b, float c) { return a * b + c; }
 EVOQ_ALWAYS_INLINE Floats MulAdd(float a, Floats b, Floats c) { return a * b + c; }
 #endif
 
+// Of vectors.
+EVOQ_ALWAYS_INLINE Floats MulAddEach(Floats a, Floats b, Floats c) {
+#if defined(__AVX512F__)
+  return _mm512_fmadd_ps(a, b, c);
+#elif defined(__AVX2__)
+  return _mm256_fmadd_ps(a, b, c);
+#else
+  for (int i = 0; i < kLanes; ++i) c[i] = MulAdd(a[i], b[i], c[i]);
+  return c;
+#endif
+}
+
 EVOQ_ALWAYS_INLINE float Widened(float x) { return x; }
 // HalfToFloat of tensor/dtype.h.
 EVOQ_ALWAYS_INLINE float Widened(uint16_t x) {
@@ -73,6 +85,15 @@ EVOQ_ALWAYS_INLINE Floats Load(const uint16_t* p) {
   return v;
 }
 #endif
+
+void Widen(const uint16_t* x, float* y, int64_t n) {
+  int64_t i = 0;
+  for (; i + kLanes <= n; i += kLanes) {
+    const Floats v = Load(x + i);
+    std::memcpy(y + i, &v, sizeof(v));
+  }
+  for (; i < n; ++i) y[i] = Widened(x[i]);
+}
 
 // kTile vectors of columns of kTileRows rows.
 template <typename T, int kTileRows, int kTile>
@@ -133,6 +154,100 @@ void Product(const RowsByBlock& product) {
   kByRows[product.rows - 1](product);
 }
 
+constexpr int kSixteens = kKeyBlock / 16;
+using Sixteen = Floats16;
+
+EVOQ_ALWAYS_INLINE Sixteen Larger(Sixteen a, Sixteen b) {
+  return b > a ? b : a;
+}  // a where b is NaN
+
+// combine of all elements: of those 8 apart, then 4, 2, 1.
+template <typename Combine>
+EVOQ_ALWAYS_INLINE float Across(Sixteen v, const Combine& combine) {
+  v = combine(v,
+              __builtin_shufflevector(v, v, 8, 9, 10, 11, 12, 13, 14, 15, 0, 1, 2, 3, 4, 5, 6, 7));
+  v = combine(v,
+              __builtin_shufflevector(v, v, 4, 5, 6, 7, 0, 1, 2, 3, 12, 13, 14, 15, 8, 9, 10, 11));
+  v = combine(v,
+              __builtin_shufflevector(v, v, 2, 3, 0, 1, 6, 7, 4, 5, 10, 11, 8, 9, 14, 15, 12, 13));
+  v = combine(v,
+              __builtin_shufflevector(v, v, 1, 0, 3, 2, 5, 4, 7, 6, 9, 8, 11, 10, 13, 12, 15, 14));
+  return v[0];
+}
+
+// Lane i of `a` and the lane kApart behind it added, in order, for the lanes that kApart pairs, and
+// behind them those of `b`.
+template <int kApart>
+EVOQ_ALWAYS_INLINE Sixteen Added(Sixteen a, Sixteen b) {
+  if constexpr (kApart == 8) {
+    return __builtin_shufflevector(a, b, 0, 1, 2, 3, 4, 5, 6, 7, 16, 17, 18, 19, 20, 21, 22, 23) +
+           __builtin_shufflevector(a, b, 8, 9, 10, 11, 12, 13, 14, 15, 24, 25, 26, 27, 28, 29, 30,
+                                   31);
+  } else if constexpr (kApart == 4) {
+    return __builtin_shufflevector(a, b, 0, 1, 2, 3, 8, 9, 10, 11, 16, 17, 18, 19, 24, 25, 26, 27) +
+           __builtin_shufflevector(a, b, 4, 5, 6, 7, 12, 13, 14, 15, 20, 21, 22, 23, 28, 29, 30,
+                                   31);
+  } else if constexpr (kApart == 2) {
+    return __builtin_shufflevector(a, b, 0, 1, 4, 5, 8, 9, 12, 13, 16, 17, 20, 21, 24, 25, 28, 29) +
+           __builtin_shufflevector(a, b, 2, 3, 6, 7, 10, 11, 14, 15, 18, 19, 22, 23, 26, 27, 30,
+                                   31);
+  } else {
+    return __builtin_shufflevector(a, b, 0, 2, 4, 6, 8, 10, 12, 14, 16, 18, 20, 22, 24, 26, 28,
+                                   30) +
+           __builtin_shufflevector(a, b, 1, 3, 5, 7, 9, 11, 13, 15, 17, 19, 21, 23, 25, 27, 29, 31);
+  }
+}
+
+// The sums of 16 vectors: lane i is vector i's.
+EVOQ_ALWAYS_INLINE Sixteen SumsOf(const Sixteen* v) {
+  Sixteen by8[8], by4[4];
+#pragma GCC unroll 8
+  for (int i = 0; i < 8; ++i) by8[i] = Added<8>(v[2 * i], v[2 * i + 1]);
+#pragma GCC unroll 4
+  for (int i = 0; i < 4; ++i) by4[i] = Added<4>(by8[2 * i], by8[2 * i + 1]);
+  return Added<1>(Added<2>(by4[0], by4[1]), Added<2>(by4[2], by4[3]));
+}
+
+void Dots(const float* q, const float* keys, int64_t step, int64_t size, int64_t n, float* y) {
+  constexpr int kTogether = kLanes == 16 ? 16 : 4, kParts = 16 / kLanes;
+  for (int64_t first = 0; first < n; first += 16) {
+    Sixteen sums[16];
+#pragma GCC unroll 4
+    for (int j = 0; j < 16; j += kTogether) {
+      const float* rows[kTogether];  // behind the last key, the last one again
+#pragma GCC unroll 16
+      for (int i = 0; i < kTogether; ++i) {
+        const int64_t key = first + j + i;
+        rows[i] = keys + (key < n ? key : n - 1) * step;
+      }
+      Floats acc[kTogether][kParts] = {};
+      for (int64_t d = 0; d < size; d += 16) {
+#pragma GCC unroll 4
+        for (int p = 0; p < kParts; ++p) {
+          const Floats w = Load(q + d + p * kLanes);
+#pragma GCC unroll 16
+          for (int i = 0; i < kTogether; ++i)
+            acc[i][p] = MulAddEach(w, Load(rows[i] + d + p * kLanes), acc[i][p]);
+        }
+      }
+#pragma GCC unroll 16
+      for (int i = 0; i < kTogether; ++i) std::memcpy(&sums[j + i], acc[i], sizeof(Sixteen));
+    }
+    StoreVec<float, 16>(y + first, SumsOf(sums));
+  }
+}
+
+// s[j] = exp(s[j] - base)
+EVOQ_ALWAYS_INLINE void Exponentials(float* s, float base) {
+#if defined(__AVX512F__)
+#pragma GCC unroll 4
+  for (int i = 0; i < kSixteens; ++i)
+    StoreVec<float, 16>(s + 16 * i, ExpInline(LoadVec<float, 16>(s + 16 * i) - base));
+#else
+  for (int j = 0; j < kKeyBlock; ++j) s[j] = ExpInline(s[j] - base);
+#endif
+}
+
 float Soften(float* s, const ScoreRow& row, SoftmaxState& state) {
   for (int j = 0; j < kKeyBlock; ++j) s[j] = row.scale * s[j];
   if (row.softcap > 0) {
@@ -146,11 +261,15 @@ float Soften(float* s, const ScoreRow& row, SoftmaxState& state) {
   }
   for (int64_t j = 0; j < row.begin; ++j) s[j] = -kInfinity;
   for (int64_t j = row.end; j < kKeyBlock; ++j) s[j] = -kInfinity;
-  const float block = MaxInline(s, kKeyBlock), max = block > state.max ? block : state.max;
+  Sixteen largest = Splat<Sixteen>(-kInfinity);
+  for (int i = 0; i < kSixteens; ++i) largest = Larger(largest, LoadVec<float, 16>(s + 16 * i));
+  const float block = Across(largest, Larger), max = block > state.max ? block : state.max;
   const float base = max == -kInfinity ? 0.0f : max;  // nothing counts yet
-  for (int j = 0; j < kKeyBlock; ++j) s[j] = ExpInline(s[j] - base);
-  const float sum = SumTerms(kKeyBlock, [s](int64_t j) { return s[j]; });
-  const float earlier = ExpInline(state.max - base);
+  Exponentials(s, base);
+  Sixteen sums = {};
+  for (int i = 0; i < kSixteens; ++i) sums = sums + LoadVec<float, 16>(s + 16 * i);
+  const float sum = Across(sums, [](Sixteen a, Sixteen b) { return a + b; });
+  const float earlier = state.max == max ? 1.0f : ExpInline(state.max - base);
   state = {max, state.sum * earlier + sum};
   return earlier;
 }
@@ -178,6 +297,8 @@ extern const AttentionTable kAttentionTable;
 const AttentionTable kAttentionTable = {.rows = kRows,
                                         .product = Product<float>,
                                         .product_half = Product<uint16_t>,
+                                        .widen = Widen,
+                                        .dots = Dots,
                                         .soften = Soften,
                                         .rotate = Rotate};
 
