@@ -104,13 +104,18 @@ void CountUnary(const CostInput& input, const Rates& rates, Terms& terms) {
   terms[kRows] = 0;
 }
 
-// Scores and weighed values; each key and value laid out for them; a curve for each score. All keys
-// that there is room for.
+// Scores and weighed values, of causal ones those that count; each key and value laid out for them;
+// a curve for each score. All keys that there is room for.
 void CountAttention(const CostInput& input, const Rates& rates, Terms& terms) {
-  terms[kArithmetic] = static_cast<double>(input.step.macs) * rates.mac_ns(Peak::kFloat32);
+  const Shape &q = input.args.inputs[0].shape, &k = input.args.inputs[1].shape;
+  const double queries = static_cast<double>(q[q.rank() - 2].value),
+               keys = static_cast<double>(std::max<int64_t>(k[k.rank() - 2].value, 1));
+  const double seen =
+      input.node.attrs.Int("is_causal") != 0 ? std::max(1 - (queries - 1) / (2 * keys), 0.5) : 1;
+  terms[kArithmetic] = seen * static_cast<double>(input.step.macs) * rates.mac_ns(Peak::kFloat32);
   terms[kFeed] = Vectors(input.in_elements()) * rates.cycle_ns;
   const int64_t sizes = LastOf(input.args.inputs[0]) + LastOf(input.args.outputs[0]);
-  terms[kCurve] = Vectors(input.step.macs / sizes) * rates.cycle_ns;
+  terms[kCurve] = seen * Vectors(input.step.macs / sizes) * rates.cycle_ns;
   CountBytes(input, rates, terms);
 }
 
