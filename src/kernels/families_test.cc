@@ -13,6 +13,7 @@
 #include "kernels/dwconv/dwconv.h"
 #include "kernels/elementwise/binary.h"
 #include "kernels/elementwise/logic.h"
+#include "kernels/gemm/blocks/product.h"
 #include "kernels/gemm/curves_f32.h"
 #include "kernels/gemm/gemm_bf16.h"
 #include "kernels/gemm/gemm_f64.h"
@@ -66,15 +67,18 @@ Family Of(const char* name, const IsaRow<Table> (&rows)[kCount]) {
 
 std::vector<Family> Families() {
 #define EVOQ_FAMILY(rows) Of(#rows, rows)
-  std::vector<Family> families = {
-      EVOQ_FAMILY(HalfTableRows),     EVOQ_FAMILY(QuantizeTableRows), EVOQ_FAMILY(UnaryTableRows),
-      EVOQ_FAMILY(ResizeTableRows),   EVOQ_FAMILY(CurveTableRows),    EVOQ_FAMILY(PairTableRows),
-      EVOQ_FAMILY(DwTableRows),       EVOQ_FAMILY(DwBf16TableRows),   EVOQ_FAMILY(NormTableRows),
-      EVOQ_FAMILY(Bf16TableRows),     EVOQ_FAMILY(WinogradTableRows), EVOQ_FAMILY(MoveTableRows),
-      EVOQ_FAMILY(PoolTableRows),     EVOQ_FAMILY(BinaryTableRows),   EVOQ_FAMILY(LogicTableRows),
-      EVOQ_FAMILY(kInt8TileRows),     EVOQ_FAMILY(kGemmRowsF32),      EVOQ_FAMILY(kGemmRowsBf16),
-      EVOQ_FAMILY(kPairLayoutRows),   EVOQ_FAMILY(kInt8WinogradRows), EVOQ_FAMILY(GemmTableF64Rows),
-      EVOQ_FAMILY(AttentionTableRows)};
+  std::vector<Family> families = {EVOQ_FAMILY(HalfTableRows),     EVOQ_FAMILY(QuantizeTableRows),
+                                  EVOQ_FAMILY(UnaryTableRows),    EVOQ_FAMILY(ResizeTableRows),
+                                  EVOQ_FAMILY(CurveTableRows),    EVOQ_FAMILY(PairTableRows),
+                                  EVOQ_FAMILY(DwTableRows),       EVOQ_FAMILY(DwBf16TableRows),
+                                  EVOQ_FAMILY(NormTableRows),     EVOQ_FAMILY(Bf16TableRows),
+                                  EVOQ_FAMILY(WinogradTableRows), EVOQ_FAMILY(MoveTableRows),
+                                  EVOQ_FAMILY(PoolTableRows),     EVOQ_FAMILY(BinaryTableRows),
+                                  EVOQ_FAMILY(LogicTableRows),    EVOQ_FAMILY(kInt8TileRows),
+                                  EVOQ_FAMILY(kGemmRowsF32),      EVOQ_FAMILY(kGemmRowsBf16),
+                                  EVOQ_FAMILY(kPairLayoutRows),   EVOQ_FAMILY(kInt8WinogradRows),
+                                  EVOQ_FAMILY(GemmTableF64Rows),  EVOQ_FAMILY(AttentionTableRows),
+                                  EVOQ_FAMILY(kBlockRows)};
 #undef EVOQ_FAMILY
   for (WeightFormatRows rows : AllWeightFormats()) {
     families.push_back(Of(std::string("weights ") + rows[0].table->name, rows));
@@ -95,8 +99,8 @@ const Extension kExtensions[] = {
     {Isa::kAmx, Isa::kAvx512Bf16, {"kInt8TileRows", "kGemmRowsBf16"}},
     {Isa::kAmxSoftware, Isa::kAvx512, {"kInt8TileRows", "kGemmRowsBf16"}},
     {Isa::kAvx512Bf16, Isa::kAvx512, {"kGemmRowsBf16"}},
-    {Isa::kAvx2Vnni, Isa::kAvx2, {"kInt8TileRows", "kInt8WinogradRows"}},
-    {Isa::kAvx2VnniEvex, Isa::kAvx2, {"kInt8TileRows", "kInt8WinogradRows"}},
+    {Isa::kAvx2Vnni, Isa::kAvx2, {"kInt8TileRows", "kInt8WinogradRows", "kBlockRows"}},
+    {Isa::kAvx2VnniEvex, Isa::kAvx2, {"kInt8TileRows", "kInt8WinogradRows", "kBlockRows"}},
 };
 #else
 // What is compiled for SCALAR is vectorized there.

@@ -16,6 +16,8 @@ TEST(Reject, Products) {
        {"shape: residual float32[1, 4]", Input(3, F({1, 4}))},
        {"shape: a scalar operand", Input(0, F({}))},
        {"shape: float32[2, 3] * float32[3, 4] -> float32[2, 5]", Output(0, F({2, 5}))},
+       {"attribute: the data is rounded to int8 in blocks of 32",
+        With("data_block", AttrValue(int64_t{32}))},
        {"attribute: activation Reluu", With("activation", "Reluu")}});
   const Call pair = Call{"MatMul", {}, {Q({2, 3}), Q({3, 4})}, {Q({2, 4})}, {}};
   Expect(
@@ -43,11 +45,29 @@ TEST(Reject, Products) {
         }}});
   const Call weights =
       Call{"MatMul", {}, {F({2, 3})}, {F({2, 4})}, {}}.Constant(1, Zeros(Q({3, 4}, DType::kInt8)));
+  const Call rounded = Call(weights).Attr("data_block", AttrValue(int64_t{32}));
+  Expect(
+      "matmul_blocks", rounded,
+      {{"attribute: no data_block: the data is not rounded", [](Call& c) { c.attrs = {}; }},
+       {"shape: 5 inputs and 1 outputs, expected a, b and y",
+        [](Call& c) { c.inputs.resize(4), c.inputs.push_back(F({256})); }},
+       {"types: input 0 is uint8[2, 3](scale 0.5, zero 3), expected float32", Input(0, Q({2, 3}))},
+       {"types: output uint8[2, 4](scale 0.5, zero 3), expected float32", Output(0, Q({2, 4}))},
+       {"not-constant: b is computed", [](Call& c) { c.data.clear(); }},
+       {"types: b is float32[3, 4], expected quantized 4 or 8 bits",
+        [](Call& c) { c.Constant(1, Zeros(F({3, 4}))); }},
+       {"attribute: activation Reluu", With("activation", "Reluu")},
+       {"shape: bias float32[3]", [](Call& c) { c.inputs.push_back(F({3})); }},
+       {"types: b has scales along axis 0, expected columns or blocks along K",
+        [](Call& c) { c.Constant(1, Zeros(PerAxis({3, 4}, 0, DType::kInt8))); }},
+       {"", [](Call& c) { c.inputs[0] = F({0, 3}), c.outputs[0] = F({0, 4}); }}});
   Expect(
       "matmul_w8", weights,
       {{"types: input 0 is uint8[2, 3](scale 0.5, zero 3), expected float32", Input(0, Q({2, 3}))},
        {"types: output uint8[2, 4](scale 0.5, zero 3), expected float32", Output(0, Q({2, 4}))},
        {"not-constant: b is computed", [](Call& c) { c.data.clear(); }},
+       {"attribute: the data is rounded to int8 in blocks of 32",
+        With("data_block", AttrValue(int64_t{32}))},
        {"types: b is float32[3, 4], expected quantized int8 or uint8",
         [](Call& c) { c.Constant(1, Zeros(F({3, 4}))); }},
        {"types: b has scales along axis 0, expected columns or blocks along K",
@@ -96,6 +116,8 @@ TEST(Reject, ProductsWithExtras) {
         Input(3, Q({2, 4}))},
        {"types: output uint8[2, 4](scale 0.5, zero 3), expected bfloat16 or float32",
         Output(0, Q({2, 4}))},
+       {"attribute: the data is rounded to int8 in blocks of 32",
+        With("data_block", AttrValue(int64_t{32}))},
        {"attribute: activation Reluu", With("activation", "Reluu")},
        {"shape: bfloat16[2, 3] * bfloat16[2, 4] -> bfloat16[2, 4]", Input(1, B({2, 4}))},
        {"shape: a constant b of rank 3, expected 2",

@@ -5,6 +5,7 @@
 
 #include "base/math.h"
 #include "kernels/activation.h"
+#include "kernels/gemm/blocks/block_data.h"
 #include "ops/linear.h"
 #include "ops/util.h"
 
@@ -52,6 +53,10 @@ InferResult InferMatMul(const InferArgs& args) {
   const Shape& b = args.inputs[1].shape;
   EVOQ_TRY(CheckLinearExtras(args, b.ranked() ? AsMatrix(b, false).back() : Dim(), y));
   EVOQ_ASSIGN(const DType dtype, LinearOutputDType(args));
+  EVOQ_ASSIGN(const int64_t data_block, IntAttr(args.node, kDataBlock, 0));
+  if (data_block < 0 || (data_block > 0 && !IsFloat(args.inputs[0].dtype)))
+    return InvalidInput("attribute {} is {} for {} data, expected 1 or more for a float type",
+                        kDataBlock, data_block, DTypeName(args.inputs[0].dtype));
   return std::vector<TensorType>{TensorType(dtype, std::move(y))};
 }
 

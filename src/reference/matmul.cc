@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <array>
 
+#include "kernels/gemm/blocks/block_data.h"
 #include "ops/linear.h"
 #include "reference/definition.h"
 #include "reference/linear.h"
@@ -71,14 +72,16 @@ EvalResult EvaluateMatMul(const EvalArgs& args) {
   if (a.dtype() != b.dtype())
     return Unsupported("{} and {} inputs", DTypeName(a.dtype()), DTypeName(b.dtype()));
   EVOQ_ASSIGN(const Activation activation, ActivationFromAttrs(args.node.attrs));
+  EVOQ_ASSIGN(const Tensor data, RoundedData(args));
   return DispatchFloat(a.dtype(), [&](auto tag) -> EvalResult {
     using T = decltype(tag);
     return FinishFloat(CallOf(args, g, activation), a.dtype(),
-                       MatMulSums<T, double>(g, a.data<T>(), b.data<T>()));
+                       MatMulSums<T, double>(g, data.data<T>(), b.data<T>()));
   });
 }
 
 EvalResult EvaluateMatMulQuantized(const EvalArgs& args) {
+  if (args.node.attrs.Int(kDataBlock, 0) > 0) return EvaluateBlocks(args);
   EVOQ_ASSIGN(const Activation activation, ActivationFromAttrs(args.node.attrs));
   const MatMulGeometry g = MatMulGeometryOf(args.inputs[0].shape(), args.inputs[1].shape());
   const LinearCall call = CallOf(args, g, activation);

@@ -97,6 +97,7 @@ std::optional<Reason> ReadShape(const KernelCall& call, MatMulShape& shape) {
   if (auto why = RejectUnknownShapes(call)) return why;
   if (!ActivationFromAttrs(call.attrs))
     return Reject("attribute", "activation {}", call.attrs.String("activation"));
+  if (auto why = RejectDataBlock(call)) return why;
   if (call.constant(1) != nullptr && call.inputs[1].shape.rank() != 2)
     return Reject("shape", "a constant b of rank {}, expected 2", call.inputs[1].shape.rank());
   return ReadMatMulShape(call, shape);

@@ -88,6 +88,7 @@ std::optional<Reason> RejectTypes(const KernelCall& call) {
     return Reject("types", "output {}, expected float32", call.outputs[0].ToString());
   if (!ActivationFromAttrs(call.attrs))
     return Reject("attribute", "activation {}", call.attrs.String("activation"));
+  if (auto why = RejectDataBlock(call)) return why;
   return RejectUnknownShapes(call);
 }
 

@@ -4,6 +4,7 @@
 
 #include "base/math.h"
 #include "kernels/call_util.h"
+#include "kernels/gemm/blocks/block_data.h"
 #include "kernels/gemm/matmul_batch.h"
 
 namespace evoq {
@@ -38,6 +39,12 @@ std::optional<Reason> ReadMatMulShape(const KernelCall& call, MatMulShape& s) {
   for (int64_t i = 0; i < *count; ++i)
     s.batch.push_back({BatchIndex(i, batch, a_batch), BatchIndex(i, batch, b_batch)});
   return std::nullopt;
+}
+
+std::optional<Reason> RejectDataBlock(const KernelCall& call) {
+  const int64_t block = call.attrs.Int(kDataBlock, 0);
+  if (block == 0) return std::nullopt;
+  return Reject("attribute", "the data is rounded to int8 in blocks of {}", block);
 }
 
 }  // namespace evoq

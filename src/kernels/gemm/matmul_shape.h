@@ -26,4 +26,8 @@ struct MatMulShape {
 // rows of a are one product.
 std::optional<Reason> ReadMatMulShape(const KernelCall& call, MatMulShape& shape);
 
+// For kernels that multiply the data as it is: why not, where it has to be rounded first
+// (blocks/block_data.h).
+std::optional<Reason> RejectDataBlock(const KernelCall& call);
+
 }  // namespace evoq

@@ -33,6 +33,7 @@ std::optional<Reason> RejectW8(const KernelCall& call) {
   if (auto why = RejectWeightScales(b)) return why;
   if (!ActivationFromAttrs(call.attrs))
     return Reject("attribute", "activation {}", call.attrs.String("activation"));
+  if (auto why = RejectDataBlock(call)) return why;
   MatMulShape shape;
   if (auto why = ReadMatMulShape(call, shape)) return why;
   if (shape.m < 1 || shape.m > kMaxRows)

@@ -210,7 +210,7 @@ const CostFamily kFamilyDirectInt8 = {
 };
 const CostFamily kFamilyProductInt8 = {
     .name = "product_int8",
-    .kernels = "conv_int8 matmul_int8",
+    .kernels = "conv_int8 matmul_int8 matmul_blocks",
     .count = Count<4, Peak::kInt8>,
 };
 const CostFamily kFamilyProductDynamic = {

@@ -1,0 +1,94 @@
+// Products of rows that were rounded to int8 by blocks (block_data.h) with constant weights of 4 or
+// 8 bits: the contract of one family of kernels.
+//
+// Plain data only: this header is included by files that are compiled for one instruction set.
+#pragma once
+
+#include <cstdint>
+
+#include "kernels/isa_table.h"
+
+namespace evoq {
+
+inline constexpr int kBlockColumns = 16;  // of a panel
+
+// How the weights of a panel lie: lines of 64 bytes, 16 columns of four bytes. Stored as numbers
+// u >= 0, which is what the dot-product instructions want of one operand.
+enum class BlockLines {
+  kNibbles,      // byte (n, i) of line g: u[8 g + i, n] in the low 4 bits, u[8 g + 4 + i, n] above
+  kNibbleBytes,  // u[4 g + i, n] < 16
+  kFlippedBytes  // u[4 g + i, n] less 128: layout k4n16-matmul
+};
+
+// Blocks of `block` along K share an integer sum; `pieces` of them one scale of the data (one in
+// which K ends may have fewer), `blocks_per_scale` one scale and zero point of the weights. block
+// is a multiple of 8, or K ends within the first one.
+struct BlockCut {
+  int64_t depth;
+  int64_t block, pieces, blocks_per_scale;
+
+  EVOQ_ALWAYS_INLINE int64_t blocks() const { return (depth + block - 1) / block; }
+  EVOQ_ALWAYS_INLINE int64_t data_blocks() const { return (blocks() + pieces - 1) / pieces; }
+  EVOQ_ALWAYS_INLINE int64_t scales() const {
+    return (blocks() + blocks_per_scale - 1) / blocks_per_scale;
+  }
+};
+
+struct BlockPanels {
+  BlockCut cut;
+  int64_t columns;
+  const uint8_t* lines;  // of the first panel asked for; zeros behind K
+  int64_t panel_bytes;
+  // [panels][scales][16], of the first panel there is. One of both is null.
+  const float* scales;
+  const uint16_t* half_scales;
+  const uint8_t* zeros;  // of u; null where `corrections` are whole
+};
+
+struct BlockRows {
+  int64_t rows, stride;  // bytes from row to row of q, a multiple of 8, zeros behind K
+  const int8_t* q;
+  const float* scales;         // [rows][data_blocks]
+  const int32_t* corrections;  // [rows][blocks]: what each sum starts with, or factor of `zeros`
+  const float* bias;           // [columns] or null
+  const float* residual;       // [rows][columns] or null
+  float* y;                    // [rows][columns]
+};
+
+struct BlockTable {
+  const char* name;
+  int max_rows, max_panels;  // of a tile; any fewer rows, and one panel, run too
+  bool takes_half;
+  // One row: q, scales and corrections[b] = factor * (sum of q in block b).
+  void (*quantize)(const float* x, const BlockCut& cut, int32_t factor, int64_t stride, int8_t* q,
+                   float* scales, int32_t* corrections);
+  // `count` lines of kNibbles as twice as many of kNibbleBytes.
+  void (*unpack)(const uint8_t* lines, int64_t count, uint8_t* bytes);
+  // y without activation, for rows [row, row + row_count) and panels [panel, panel + panel_count);
+  // panels.lines are those of `panel`.
+  void (*tile)(BlockLines kind, const BlockPanels& panels, const BlockRows& rows, int64_t row,
+               int row_count, int64_t panel, int panel_count);
+};
+
+#define EVOQ_BLOCK_TABLE(isa)        \
+  namespace isa {                    \
+  extern const BlockTable kBlockDot; \
+  }
+#if defined(__x86_64__)
+EVOQ_BLOCK_TABLE(avx512)
+EVOQ_BLOCK_TABLE(avx2_vnni)
+EVOQ_BLOCK_TABLE(avx2_vnni_evex)
+EVOQ_BLOCK_TABLE(avx2)
+#endif
+EVOQ_BLOCK_TABLE(scalar)
+#undef EVOQ_BLOCK_TABLE
+inline constexpr IsaRow<BlockTable> kBlockRows[] = {
+#if defined(__x86_64__)
+    {.needs = Isa::kAvx512, .table = &avx512::kBlockDot},
+    {.needs = Isa::kAvx2Vnni, .table = &avx2_vnni::kBlockDot},
+    {.needs = Isa::kAvx2VnniEvex, .table = &avx2_vnni_evex::kBlockDot},
+    {.needs = Isa::kAvx2, .table = &avx2::kBlockDot},
+#endif
+    {.needs = Isa::kScalar, .table = &scalar::kBlockDot}};
+
+}  // namespace evoq

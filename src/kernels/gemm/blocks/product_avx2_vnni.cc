@@ -1,0 +1,4 @@
+#define EVOQ_ISA avx2_vnni
+#define EVOQ_TABLE_NAME "avx2_vnni"
+#define EVOQ_DPBUSD _mm256_dpbusd_avx_epi32
+#include "kernels/gemm/blocks/product.inl.h"

@@ -1,0 +1,3 @@
+#define EVOQ_ISA avx512
+#define EVOQ_TABLE_NAME "avx512"
+#include "kernels/gemm/blocks/product.inl.h"

@@ -1,0 +1,222 @@
+// What product.inl.h computes with on one instruction set, for 16 columns: Bytes, a line of four
+// unsigned bytes each; Ints, a sum each; Floats.
+#include <cmath>
+#include <cstring>
+
+#include "kernels/gemm/blocks/product.h"
+#include "kernels/variants.h"
+
+#if defined(__AVX2__)
+#include <immintrin.h>
+#endif
+
+namespace evoq::EVOQ_ISA {
+namespace {
+
+EVOQ_ALWAYS_INLINE int32_t Four(const int8_t* q) {
+  int32_t four;
+  __builtin_memcpy(&four, q, 4);
+  return four;
+}
+
+#if defined(__AVX512BW__)
+constexpr int kMaxRows = kFewVariants ? 2 : 6, kMaxPanels = 2;
+using Bytes = __m512i;
+using Ints = __m512i;
+using Floats = __m512;
+using Quad = __m512i;  // four bytes of the data, in every lane
+
+inline Bytes LoadBytes(const uint8_t* p) { return _mm512_loadu_si512(p); }
+inline void StoreBytes(uint8_t* p, Bytes x) { _mm512_storeu_si512(p, x); }
+inline Bytes Low(Bytes x) { return _mm512_and_si512(x, _mm512_set1_epi8(15)); }
+inline Bytes High(Bytes x) { return Low(_mm512_srli_epi16(x, 4)); }
+inline Bytes Flip(Bytes x) { return _mm512_xor_si512(x, _mm512_set1_epi8(-128)); }
+inline Quad Spread(const int8_t* q) { return _mm512_set1_epi32(Four(q)); }
+template <bool kSmall>
+EVOQ_ALWAYS_INLINE Ints Dot(Ints sum, Bytes u, Quad q) {
+  return _mm512_dpbusd_epi32(sum, u, q);
+}
+inline Ints All(int32_t x) { return _mm512_set1_epi32(x); }
+inline Ints Times(const uint8_t* p, int32_t x) {
+  return _mm512_mullo_epi32(
+      _mm512_cvtepu8_epi32(_mm_loadu_si128(reinterpret_cast<const __m128i*>(p))),
+      _mm512_set1_epi32(x));
+}
+inline Floats ToFloats(Ints x) { return _mm512_cvtepi32_ps(x); }
+inline Floats AllF(float x) { return _mm512_set1_ps(x); }
+inline Floats LoadF(const float* p) { return _mm512_loadu_ps(p); }
+inline Floats LoadHalf(const uint16_t* p) {
+  return _mm512_cvtph_ps(_mm256_loadu_si256(reinterpret_cast<const __m256i*>(p)));
+}
+inline Floats LoadF(const float* p, int n) {
+  return _mm512_maskz_loadu_ps(static_cast<__mmask16>((1u << n) - 1), p);
+}
+inline void StoreF(float* p, int n, Floats x) {
+  _mm512_mask_storeu_ps(p, static_cast<__mmask16>((1u << n) - 1), x);
+}
+inline Floats Mul(Floats a, Floats b) { return _mm512_mul_ps(a, b); }
+inline Floats Add(Floats a, Floats b) { return _mm512_add_ps(a, b); }
+inline Floats MulAdd(Floats a, Floats b, Floats c) { return _mm512_fmadd_ps(a, b, c); }
+#elif defined(__AVX2__)
+constexpr int kMaxRows = kFewVariants ? 2 : 4, kMaxPanels = 1;
+struct Bytes {
+  __m256i low, high;
+};
+using Ints = Bytes;
+struct Floats {
+  __m256 low, high;
+};
+using Quad = __m256i;
+
+inline __m256i Load256(const void* p) { return _mm256_loadu_si256(static_cast<const __m256i*>(p)); }
+inline Bytes LoadBytes(const uint8_t* p) { return {Load256(p), Load256(p + 32)}; }
+inline void StoreBytes(uint8_t* p, Bytes x) {
+  _mm256_storeu_si256(reinterpret_cast<__m256i*>(p), x.low);
+  _mm256_storeu_si256(reinterpret_cast<__m256i*>(p + 32), x.high);
+}
+inline Bytes Low(Bytes x) {
+  const __m256i mask = _mm256_set1_epi8(15);
+  return {_mm256_and_si256(x.low, mask), _mm256_and_si256(x.high, mask)};
+}
+inline Bytes High(Bytes x) {
+  return Low({_mm256_srli_epi16(x.low, 4), _mm256_srli_epi16(x.high, 4)});
+}
+inline Bytes Flip(Bytes x) {
+  const __m256i bit = _mm256_set1_epi8(-128);
+  return {_mm256_xor_si256(x.low, bit), _mm256_xor_si256(x.high, bit)};
+}
+inline Quad Spread(const int8_t* q) { return _mm256_set1_epi32(Four(q)); }
+#if defined(EVOQ_DPBUSD)
+template <bool kSmall>
+EVOQ_ALWAYS_INLINE Ints Dot(Ints sum, Bytes u, Quad q) {
+  return {EVOQ_DPBUSD(sum.low, u.low, q), EVOQ_DPBUSD(sum.high, u.high, q)};
+}
+#else
+// Products of pairs of bytes fit int16 where one is below 16; else both become int16.
+template <bool kSmall>
+EVOQ_ALWAYS_INLINE __m256i DotHalf(__m256i sum, __m256i u, __m256i q) {
+  if constexpr (kSmall)
+    return _mm256_add_epi32(sum,
+                            _mm256_madd_epi16(_mm256_maddubs_epi16(u, q), _mm256_set1_epi16(1)));
+  const __m256i even = _mm256_madd_epi16(_mm256_and_si256(u, _mm256_set1_epi16(255)),
+                                         _mm256_srai_epi16(_mm256_slli_epi16(q, 8), 8)),
+                odd = _mm256_madd_epi16(_mm256_srli_epi16(u, 8), _mm256_srai_epi16(q, 8));
+  return _mm256_add_epi32(sum, _mm256_add_epi32(even, odd));
+}
+template <bool kSmall>
+EVOQ_ALWAYS_INLINE Ints Dot(Ints sum, Bytes u, Quad q) {
+  return {DotHalf<kSmall>(sum.low, u.low, q), DotHalf<kSmall>(sum.high, u.high, q)};
+}
+#endif
+inline Ints All(int32_t x) { return {_mm256_set1_epi32(x), _mm256_set1_epi32(x)}; }
+inline Ints Times(const uint8_t* p, int32_t x) {
+  const auto half = [&](const uint8_t* at) {
+    const __m128i bytes = _mm_loadl_epi64(reinterpret_cast<const __m128i*>(at));
+    return _mm256_mullo_epi32(_mm256_cvtepu8_epi32(bytes), _mm256_set1_epi32(x));
+  };
+  return {half(p), half(p + 8)};
+}
+inline Floats ToFloats(Ints x) { return {_mm256_cvtepi32_ps(x.low), _mm256_cvtepi32_ps(x.high)}; }
+inline Floats AllF(float x) { return {_mm256_set1_ps(x), _mm256_set1_ps(x)}; }
+inline Floats LoadF(const float* p) { return {_mm256_loadu_ps(p), _mm256_loadu_ps(p + 8)}; }
+inline Floats LoadHalf(const uint16_t* p) {
+  const auto half = [](const uint16_t* at) {
+    return _mm256_cvtph_ps(_mm_loadu_si128(reinterpret_cast<const __m128i*>(at)));
+  };
+  return {half(p), half(p + 8)};
+}
+inline Floats LoadF(const float* p, int n) {
+  alignas(32) float values[16] = {};
+  std::memcpy(values, p, static_cast<size_t>(n) * sizeof(float));
+  return LoadF(values);
+}
+inline void StoreF(float* p, int n, Floats x) {
+  alignas(32) float values[16];
+  _mm256_store_ps(values, x.low), _mm256_store_ps(values + 8, x.high);
+  std::memcpy(p, values, static_cast<size_t>(n) * sizeof(float));
+}
+inline Floats Mul(Floats a, Floats b) {
+  return {_mm256_mul_ps(a.low, b.low), _mm256_mul_ps(a.high, b.high)};
+}
+inline Floats Add(Floats a, Floats b) {
+  return {_mm256_add_ps(a.low, b.low), _mm256_add_ps(a.high, b.high)};
+}
+inline Floats MulAdd(Floats a, Floats b, Floats c) {
+  return {_mm256_fmadd_ps(a.low, b.low, c.low), _mm256_fmadd_ps(a.high, b.high, c.high)};
+}
+#else
+constexpr int kMaxRows = 1, kMaxPanels = 1;
+struct Bytes {
+  uint8_t v[64];
+};
+struct Ints {
+  int32_t v[16];
+};
+struct Floats {
+  float v[16];
+};
+using Quad = const int8_t*;
+
+// Each element of T by f(i).
+template <typename T, typename F>
+EVOQ_ALWAYS_INLINE T Each(F f) {
+  T t;
+  for (size_t i = 0; i < sizeof(t.v) / sizeof(t.v[0]); ++i) t.v[i] = f(i);
+  return t;
+}
+inline Bytes LoadBytes(const uint8_t* p) {
+  return Each<Bytes>([&](size_t i) { return p[i]; });
+}
+inline void StoreBytes(uint8_t* p, const Bytes& x) { std::memcpy(p, x.v, sizeof(x.v)); }
+inline Bytes Low(const Bytes& x) {
+  return Each<Bytes>([&](size_t i) { return static_cast<uint8_t>(x.v[i] & 15); });
+}
+inline Bytes High(const Bytes& x) {
+  return Each<Bytes>([&](size_t i) { return static_cast<uint8_t>(x.v[i] >> 4); });
+}
+inline Bytes Flip(const Bytes& x) {
+  return Each<Bytes>([&](size_t i) { return static_cast<uint8_t>(x.v[i] ^ 0x80); });
+}
+inline Quad Spread(const int8_t* q) { return q; }
+template <bool kSmall>
+EVOQ_ALWAYS_INLINE Ints Dot(const Ints& sum, const Bytes& u, Quad q) {
+  return Each<Ints>([&](size_t n) {
+    return sum.v[n] + u.v[4 * n] * q[0] + u.v[4 * n + 1] * q[1] + u.v[4 * n + 2] * q[2] +
+           u.v[4 * n + 3] * q[3];
+  });
+}
+inline Ints All(int32_t x) {
+  return Each<Ints>([&](size_t) { return x; });
+}
+inline Ints Times(const uint8_t* p, int32_t x) {
+  return Each<Ints>([&](size_t n) { return p[n] * x; });
+}
+inline Floats ToFloats(const Ints& x) {
+  return Each<Floats>([&](size_t n) { return static_cast<float>(x.v[n]); });
+}
+inline Floats AllF(float x) {
+  return Each<Floats>([&](size_t) { return x; });
+}
+inline Floats LoadF(const float* p, int n) {
+  Floats x = {};
+  std::memcpy(x.v, p, static_cast<size_t>(n) * sizeof(float));
+  return x;
+}
+inline Floats LoadF(const float* p) { return LoadF(p, 16); }
+inline Floats LoadHalf(const uint16_t*) { return {}; }  // BlockTable::takes_half is false
+inline void StoreF(float* p, int n, const Floats& x) {
+  std::memcpy(p, x.v, static_cast<size_t>(n) * sizeof(float));
+}
+inline Floats Mul(const Floats& a, const Floats& b) {
+  return Each<Floats>([&](size_t n) { return a.v[n] * b.v[n]; });
+}
+inline Floats Add(const Floats& a, const Floats& b) {
+  return Each<Floats>([&](size_t n) { return a.v[n] + b.v[n]; });
+}
+inline Floats MulAdd(const Floats& a, const Floats& b, const Floats& c) {
+  return Each<Floats>([&](size_t n) { return std::fma(a.v[n], b.v[n], c.v[n]); });
+}
+#endif
+
+}  // namespace
+}  // namespace evoq::EVOQ_ISA

@@ -1,0 +1,37 @@
+// Constant weights of a MatMul with data_block, as the products of product.h read them.
+#pragma once
+
+#include <optional>
+#include <vector>
+
+#include "base/reason.h"
+#include "kernels/gemm/blocks/product.h"
+#include "kernels/layout.h"
+
+namespace evoq {
+
+// Why weights of this type, a matrix, are not multiplied by blocks of `data_block` > 0, or nothing.
+std::optional<Reason> RejectBlocks(const TensorType& weights, int64_t data_block);
+
+// `weights`, plain and of a type that passed RejectBlocks, in the layout that BindBlocks takes.
+Result<Tensor> PackBlocks(const Tensor& weights);
+
+struct BoundBlocks {
+  Tensor packed;
+  BlockLines kind = BlockLines::kNibbles;
+  BlockCut cut = {};
+  int64_t columns = 0, panel_bytes = 0;
+  int32_t factor = 0;  // of BlockTable::quantize
+  // Panel by panel; one of both is empty.
+  std::vector<float> scales;
+  std::vector<uint16_t> half_scales;  // where all scales are float16 numbers
+  std::vector<uint8_t> zeros;         // empty where all are the same
+
+  BlockPanels panels() const;
+};
+
+// Takes packed weights, or packs plain ones. Errors: kInvalidInput for another layout, for bytes or
+// scales that the type does not have.
+Result<BoundBlocks> BindBlocks(const Tensor& weights, int64_t data_block, const BlockTable& table);
+
+}  // namespace evoq

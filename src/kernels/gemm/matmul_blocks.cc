@@ -1,0 +1,191 @@
+// matmul_blocks: MatMul of float32 rows that are rounded to int8 by blocks (attribute data_block,
+// blocks/block_data.h) by constant weights of 4 or 8 bits, with integer dot products.
+#include <algorithm>
+
+#include "base/math.h"
+#include "kernels/call_util.h"
+#include "kernels/gemm/blocks/block_data.h"
+#include "kernels/gemm/blocks/weights.h"
+#include "kernels/gemm/matmul_shape.h"
+#include "kernels/math/unary_loops.h"
+#include "kernels/parallel.h"
+
+namespace evoq {
+namespace {
+
+constexpr int64_t kManyRows = 24;  // from here on a panel is unpacked once for all of them
+
+std::optional<Reason> RejectCall(const KernelCall& call, MatMulShape& shape) {
+  const int64_t data_block = call.attrs.Int(kDataBlock, 0);
+  if (data_block < 1) return Reject("attribute", "no data_block: the data is not rounded");
+  if (call.outputs.size() != 1 || !call.has_input(0) || !call.has_input(1) || call.has_input(4))
+    return Reject("shape", "{} inputs and {} outputs, expected a, b and y", call.inputs.size(),
+                  call.outputs.size());
+  for (size_t i : {0, 2, 3}) {
+    if (call.has_input(i) && !PlainFloat(call.inputs[i]))
+      return Reject("types", "input {} is {}, expected float32", i, call.inputs[i].ToString());
+  }
+  if (!PlainFloat(call.outputs[0]))
+    return Reject("types", "output {}, expected float32", call.outputs[0].ToString());
+  if (call.constant(1) == nullptr) return Reject("not-constant", "b is computed");
+  if (auto unknown = RejectUnknownShapes(call)) return unknown;
+  if (auto why = RejectBlocks(call.inputs[1], data_block)) return why;
+  if (!ActivationFromAttrs(call.attrs))
+    return Reject("attribute", "activation {}", call.attrs.String("activation"));
+  return ReadMatMulShape(call, shape);
+}
+
+std::optional<Reason> RejectMatMulBlocks(const KernelCall& call) {
+  MatMulShape shape;
+  return RejectCall(call, shape);
+}
+
+// `count` things in `parts` nearly equal parts: the first of part `part`.
+int64_t PartBegin(int64_t count, int64_t parts, int64_t part) {
+  return count / parts * part + std::min(part, count % parts);
+}
+
+struct MatMulBlocks {
+  BoundBlocks weights;
+  const BlockTable* table = nullptr;
+  int64_t rows = 0;
+  std::optional<Unary> activation;
+  bool has_bias = false, has_residual = false;
+  Isa isa = Isa::kScalar;
+  int64_t row_parts = 1, quantize_grain = 1, grain = 1;
+
+  bool unpacks() const { return weights.kind == BlockLines::kNibbles && rows > kManyRows; }
+  // Rows of q lie no multiple of 4 KiB apart, which would evict one another from the L1 cache.
+  int64_t stride() const { return RoundUp(weights.cut.depth, 64) + 64; }
+  int64_t units() const {
+    return CeilDiv(CeilDiv(weights.columns, int64_t{kBlockColumns}), int64_t{table->max_panels});
+  }
+  // Of a thread, for a unpacked unit.
+  int64_t unit_bytes() const { return unpacks() ? 2 * table->max_panels * weights.panel_bytes : 0; }
+
+  // Scratch: q, its scales, the corrections, the units of the threads.
+  int64_t q_bytes() const { return rows * stride(); }
+  int64_t scale_bytes() const { return RoundUp(rows * weights.cut.data_blocks() * 4, 64); }
+  int64_t correction_bytes() const { return RoundUp(rows * weights.cut.blocks() * 4, 64); }
+
+  void Run(const void* const* in, void* const* out, const RunContext& context) const {
+    const BlockCut& cut = weights.cut;
+    auto* q = reinterpret_cast<int8_t*>(context.scratch);
+    auto* scales = reinterpret_cast<float*>(context.scratch + q_bytes());
+    auto* corrections = reinterpret_cast<int32_t*>(context.scratch + q_bytes() + scale_bytes());
+    auto* units_of_threads = reinterpret_cast<uint8_t*>(context.scratch + q_bytes() +
+                                                        scale_bytes() + correction_bytes());
+    const auto* a = static_cast<const float*>(in[0]);
+    context.pool.ParallelFor(rows, quantize_grain, [&](int64_t begin, int64_t end) {
+      for (int64_t m = begin; m < end; ++m)
+        table->quantize(a + m * cut.depth, cut, weights.factor, stride(), q + m * stride(),
+                        scales + m * cut.data_blocks(), corrections + m * cut.blocks());
+    });
+    const BlockRows operands = {rows,
+                                stride(),
+                                q,
+                                scales,
+                                corrections,
+                                has_bias ? static_cast<const float*>(in[2]) : nullptr,
+                                has_residual ? static_cast<const float*>(in[3]) : nullptr,
+                                static_cast<float*>(out[0])};
+    context.pool.ParallelFor(units() * row_parts, grain,
+                             [&](int64_t begin, int64_t end, int thread) {
+                               for (int64_t task = begin; task < end; ++task)
+                                 RunTask(operands, task / row_parts, task % row_parts,
+                                         units_of_threads + thread * unit_bytes());
+                             });
+  }
+
+  void RunTask(const BlockRows& operands, int64_t unit, int64_t part, uint8_t* unpacked) const {
+    const int64_t panel = unit * table->max_panels, all = CeilDiv(weights.columns, int64_t{16});
+    const int panels = static_cast<int>(std::min<int64_t>(table->max_panels, all - panel));
+    BlockPanels b = weights.panels();
+    b.lines += panel * b.panel_bytes;
+    BlockLines kind = weights.kind;
+    if (unpacks()) {
+      table->unpack(b.lines, panels * b.panel_bytes / 64, unpacked);
+      b.lines = unpacked, b.panel_bytes *= 2;
+      kind = BlockLines::kNibbleBytes;
+    }
+    const int64_t first = PartBegin(rows, row_parts, part),
+                  last = PartBegin(rows, row_parts, part + 1);
+    const int64_t tiles = CeilDiv(last - first, int64_t{table->max_rows});
+    for (int64_t i = 0; i < tiles; ++i) {
+      const int64_t row = first + PartBegin(last - first, tiles, i),
+                    end = first + PartBegin(last - first, tiles, i + 1);
+      // A full tile of panels, or one after the other.
+      if (panels == table->max_panels) {
+        table->tile(kind, b, operands, row, static_cast<int>(end - row), panel, panels);
+      } else {
+        BlockPanels one = b;
+        for (int p = 0; p < panels; ++p, one.lines += one.panel_bytes)
+          table->tile(kind, one, operands, row, static_cast<int>(end - row), panel + p, 1);
+      }
+    }
+    if (!activation) return;
+    const int64_t column = panel * kBlockColumns,
+                  count = std::min<int64_t>(panels * kBlockColumns, weights.columns - column);
+    for (int64_t m = first; m < last; ++m) {
+      float* y = operands.y + m * weights.columns + column;
+      UnaryTableFor(isa).apply(*activation, y, y, count);
+    }
+  }
+};
+
+Result<BoundKernel> BindMatMulBlocks(const KernelCall& call, const BindOptions& options) {
+  MatMulShape shape;
+  if (const auto why = RejectCall(call, shape)) return Unsupported("{}", why->sentence);
+  MatMulBlocks state;
+  state.table = RowFor(kBlockRows, options.isa).table;
+  EVOQ_ASSIGN(state.weights,
+              BindBlocks(*call.constant(1), call.attrs.Int(kDataBlock, 0), *state.table));
+  EVOQ_ASSIGN(const Activation activation, ActivationFromAttrs(call.attrs));
+  state.activation = UnaryFromActivation(activation);
+  state.rows = shape.m;
+  state.has_bias = call.has_input(2);
+  state.has_residual = call.has_input(3);
+  state.isa = options.isa;
+  const double depth = static_cast<double>(shape.k), rows = static_cast<double>(shape.m);
+  state.quantize_grain = Grain(shape.m, depth * 0.1, options.threads);
+  const int64_t units = state.units(), tiles = CeilDiv(shape.m, int64_t{state.table->max_rows});
+  state.row_parts =
+      std::clamp<int64_t>(units == 0 ? 1 : CeilDiv(int64_t{4} * options.threads, units), 1,
+                          options.threads > 1 ? std::max<int64_t>(tiles, 1) : 1);
+  const double unit_ns = depth * (0.2 + 0.1 * rows / static_cast<double>(state.row_parts));
+  state.grain = Grain(units * state.row_parts, unit_ns, options.threads);
+  const auto products = {CheckedMul(state.rows, state.stride()),
+                         CheckedMul(state.rows, state.weights.cut.blocks() * 8),
+                         CheckedMul(options.threads, state.unit_bytes())};
+  int64_t scratch = 256;
+  for (const auto& bytes : products) {
+    const auto sum = bytes ? CheckedAdd(scratch, *bytes) : std::nullopt;
+    if (!sum) return Fail(ErrorCode::kTooLarge, "MatMul: {} rows", state.rows);
+    scratch = *sum;
+  }
+  KernelPlan plan;
+  plan.code = state.table->name;
+  plan.tile_rows = state.table->max_rows;
+  plan.tile_columns = state.table->max_panels * kBlockColumns;
+  plan.method = state.unpacks() ? "unpacking" : "";
+  return BoundKernel::Of(std::move(state), static_cast<size_t>(scratch), std::move(plan));
+}
+
+Result<Tensor> PackMatMulBlocks(const KernelCall& call, size_t input) {
+  if (input != 1) return Tensor();
+  return PackBlocks(*call.constant(1));
+}
+
+}  // namespace
+
+extern const KernelDef kMatMulBlocks = {
+    .name = "matmul_blocks",
+    .op = "MatMul",
+    .precision = Precision::kInt8,
+    .peak = Peak::kInt8,
+    .reject = RejectMatMulBlocks,
+    .pack = PackMatMulBlocks,
+    .bind = BindMatMulBlocks,
+};
+
+}  // namespace evoq

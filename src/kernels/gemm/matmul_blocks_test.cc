@@ -1,0 +1,209 @@
+#include "kernels/gemm/blocks/block_data.h"
+#include "kernels/gemm/blocks/weights.h"
+#include "kernels/gemm/linear_f32_testing.h"
+#include "kernels/gemm/weights/format_testing.h"
+
+namespace evoq {
+extern const KernelDef kMatMulBlocks;
+namespace {
+
+// block_data.h word by word, for one element without bias, residual and activation.
+float Element(const LinearCaseF32& c, const std::vector<int64_t>& w, int64_t m, int64_t n,
+              float v) {
+  const Tensor &x = c.inputs[0], &b = c.inputs[1];
+  const QuantParams& quant = *b.type().quant;
+  const int64_t depth = b.sizes()[0], columns = b.sizes()[1],
+                data_block = c.attrs.Int(kDataBlock, 0),
+                weight_block = quant.block == 0 ? depth : quant.block;
+  std::vector<int8_t> q(static_cast<size_t>(depth));
+  for (int64_t d = 0; d < depth; d += data_block) {
+    const int64_t data_end = std::min(depth, d + data_block);
+    const float scale = QuantizeBlock(x.data<float>() + m * depth + d, data_end - d, q.data() + d);
+    float t = 0;
+    for (int64_t k = d; k < data_end;) {
+      const int64_t end = std::min(data_end, (k / weight_block + 1) * weight_block);
+      const int64_t at = quant.per_tensor() ? 0
+                         : quant.block == 0 ? n
+                                            : k / weight_block * columns + n;
+      int32_t sum = 0;
+      const bool first = k == d;
+      for (; k < end; ++k)
+        sum += q[k] * static_cast<int32_t>(w[k * columns + n] - quant.zero_points[at]);
+      const auto real = static_cast<float>(sum);
+      t = first ? real * quant.scales[at] : std::fma(real, quant.scales[at], t);
+    }
+    v = std::fma(scale, t, v);
+  }
+  return v;
+}
+
+LinearCaseF32 MakeCase(int64_t m, const Tensor& b, int64_t data_block, std::mt19937& random) {
+  const int64_t k = b.sizes()[0], n = b.sizes()[1];
+  LinearCaseF32 c;
+  c.kernel = &kMatMulBlocks;
+  c.name = fmt::format("{} x {} x {}, {}, data in blocks of {}", m, k, n, b.type().ToString(),
+                       data_block);
+  c.attrs.Set(kDataBlock, data_block);
+  c.inputs = {RandomF32(Shape{m, k}, random), b,
+              random() % 2 == 0 ? RandomF32(Shape{n}, random) : Tensor(),
+              random() % 3 == 0 ? RandomF32(Shape{m, n}, random) : Tensor()};
+  c.constant = {false, true, false, false};
+  c.output = TensorType(DType::kFloat32, Shape{m, n});
+  return c;
+}
+
+std::vector<float> Expected(const LinearCaseF32& c) {
+  const Tensor& b = c.inputs[1];
+  const std::vector<int64_t> w = ToInt64s(b.WithType(TensorType(b.dtype(), b.shape()))).value();
+  const int64_t n = b.sizes()[1];
+  std::vector<float> y;
+  for (int64_t i = 0; i < *c.output.shape.elements(); ++i) {
+    float v = Element(c, w, i / n, i % n,
+                      c.inputs[2].defined() ? c.inputs[2].data<float>()[i % n] : 0.0f);
+    if (c.inputs[3].defined()) v += c.inputs[3].data<float>()[i];
+    y.push_back(v);
+  }
+  return y;
+}
+
+// Every instruction set and number of threads gives the bits of the definition.
+void Check(const LinearCaseF32& c) {
+  const std::vector<float> expected = Expected(c);
+  for (Isa isa : AllIsas()) {
+    if (!IsaSupported(isa)) continue;
+    for (int threads : {1, 3}) {
+      const std::vector<float> y = RunLinearF32(c, isa, threads);
+      ASSERT_EQ(y.size(), expected.size());
+      for (size_t i = 0; i < y.size(); ++i)
+        ASSERT_EQ(std::bit_cast<uint32_t>(y[i]), std::bit_cast<uint32_t>(expected[i]))
+            << c.name << " on " << IsaName(isa) << ", " << threads << " threads, element " << i
+            << ": " << y[i] << ", expected " << expected[i];
+    }
+  }
+}
+
+// The scales of `kind` as float16 numbers, which are read as such.
+TensorType HalfScales(const TensorType& type) {
+  QuantParams quant = *type.quant;
+  for (float& scale : quant.scales) scale = HalfToFloat(FloatToHalf(scale));
+  return TensorType(type.dtype, type.shape, quant);
+}
+
+// Every kind of weights and cut of K, in shapes around the sizes of tiles, panels and lines.
+TEST(MatMulBlocks, EqualsItsDefinition) {
+  std::mt19937 random(1);
+  constexpr int64_t kRows[] = {1, 2, 5, 6, 7, 12, 13, 20}, kDepths[] = {1, 31, 32, 64, 77, 200},
+                    kColumns[] = {1, 15, 16, 17, 32, 40, 65},
+                    kBlocks[][2] = {{32, 32}, {64, 64},  {8, 8},    {128, 32}, {32, 128}, {0, 32},
+                                    {0, 256}, {32, 256}, {256, 32}, {0, 8},    {16, 160}, {24, 72}};
+  const WeightFormat *int8 = AllWeightFormats()[0].back().table,
+                     *int4 = AllWeightFormats()[1].back().table;
+  int round = 0;
+  for (const auto& [weight_block, data_block] : kBlocks) {
+    for (DType dtype : {DType::kInt4, DType::kUint4, DType::kInt8, DType::kUint8}) {
+      for (bool zeros : {false, true}) {
+        for (int i = 0; i < 4 && !testing::Test::HasFatalFailure(); ++i, ++round) {
+          const auto scales = weight_block != 0   ? WeightKind::kBlocks
+                              : random() % 2 == 0 ? WeightKind::kColumns
+                                                  : WeightKind::kTensor;
+          const WeightKind kind = {DTypeBits(dtype) == 4 ? int4 : int8, dtype, scales,
+                                   weight_block == 0 ? 1 : weight_block, zeros};
+          TensorType type = kind.Type(kDepths[random() % 6], kColumns[random() % 7], random);
+          if (i % 2 == 0) type = HalfScales(type);
+          const auto elements = i == 2   ? Elements::kLowest
+                                : i == 3 ? Elements::kHighest
+                                         : Elements::kRandom;
+          Check(MakeCase(kRows[round % 8], WeightsOf(type, elements, random), data_block, random));
+        }
+      }
+    }
+  }
+}
+
+// Data that rounds to the ends of int8, to nothing, or is no number.
+TEST(MatMulBlocks, ExtremeData) {
+  std::mt19937 random(2);
+  const WeightFormat* int4 = AllWeightFormats()[1].back().table;
+  const WeightKind kind = {int4, DType::kUint4, WeightKind::kBlocks, 32, false};
+  const Tensor w = WeightsOf(kind.Type(96, 20, random), Elements::kHighest, random);
+  LinearCaseF32 c = MakeCase(14, w, 32, random);
+  c.inputs[2] = c.inputs[3] = Tensor();
+  float* x = c.inputs[0].mutable_data<float>();
+  const float values[] = {1, -1, 0, 1e-38f, 0x1p-100f, 3e38f, 0.5f / 127};
+  for (int64_t i = 0; i < 7 * 96; ++i) x[i] = values[i / 96];
+  for (int64_t i = 0; i < 96; ++i) x[7 * 96 + i] = i % 2 == 0 ? 1.0f : 2.5f / 127;  // a tie
+  x[8 * 96 + 40] = INFINITY;
+  Check(c);
+  const std::vector<float> y = RunLinearF32(c, Isa::kScalar, 1);
+  EXPECT_EQ(y[2 * 20], 0.0f);
+  EXPECT_TRUE(std::isnan(y[8 * 20]));
+  EXPECT_FALSE(std::isnan(y[9 * 20]));
+  int8_t q[3];
+  const float block[] = {2.5f, 127.0f, -0.5f};
+  EXPECT_EQ(QuantizeBlock(block, 3, q), 1.0f);
+  EXPECT_EQ(std::vector<int8_t>(q, q + 3), (std::vector<int8_t>{2, 127, 0}));
+}
+
+// A row's result does not depend on the rows beside it.
+TEST(MatMulBlocks, RowsAreAlone) {
+  std::mt19937 random(3);
+  const WeightFormat* int4 = AllWeightFormats()[1].back().table;
+  const WeightKind kind = {int4, DType::kInt4, WeightKind::kBlocks, 32, true};
+  const Tensor w = WeightsOf(kind.Type(160, 50, random), Elements::kRandom, random);
+  LinearCaseF32 all = MakeCase(31, w, 32, random);
+  all.inputs[3] = Tensor();
+  ActivationToAttrs({ActivationKind::kSilu}, all.attrs);
+  for (Isa isa : AllIsas()) {
+    if (!IsaSupported(isa)) continue;
+    const std::vector<float> y = RunLinearF32(all, isa, 2);
+    for (int64_t m : {0, 17, 30}) {
+      LinearCaseF32 one = all;
+      one.inputs[0] = Tensor::FromValues<float>(
+          Shape{1, 160}, std::vector<float>(all.inputs[0].data<float>() + m * 160,
+                                            all.inputs[0].data<float>() + (m + 1) * 160));
+      one.output = TensorType(DType::kFloat32, Shape{1, 50});
+      EXPECT_EQ(RunLinearF32(one, isa, 1),
+                std::vector<float>(y.begin() + m * 50, y.begin() + (m + 1) * 50))
+          << IsaName(isa);
+    }
+  }
+}
+
+TEST(MatMulBlocks, RejectsWithAReason) {
+  std::mt19937 random(4);
+  const auto why = [&](const TensorType& type, int64_t data_block) {
+    const auto reason = RejectBlocks(type, data_block);
+    return reason ? reason->code + ": " + reason->sentence : "";
+  };
+  const auto type = [&](int64_t block, DType dtype = DType::kInt4) {
+    const WeightFormat* int4 = AllWeightFormats()[1].back().table;
+    return WeightKind{int4, dtype, WeightKind::kBlocks, block, false}.Type(256, 16, random);
+  };
+  EXPECT_EQ(why(type(32), 32), "");
+  EXPECT_EQ(why(type(32), int64_t{1} << 62), "");
+  EXPECT_EQ(why(type(12), 12),
+            "attribute: data in blocks of 12 by weights in blocks of 12, expected multiples of "
+            "each other and of 8, up to 65536");
+  EXPECT_NE(why(type(32), 48), "");
+  EXPECT_NE(why(type(64), 40), "");
+  EXPECT_EQ(why(TensorType(DType::kFloat32, Shape{64, 4}), 32),
+            "types: b is float32[64, 4], expected quantized 4 or 8 bits");
+  QuantParams quant;
+  quant.scales.assign(200000, 1.0f), quant.zero_points.assign(200000, 0);
+  quant.scales.resize(2), quant.zero_points.resize(2), quant.axis = 1;
+  EXPECT_NE(why(TensorType(DType::kInt8, Shape{65544, 2}, quant), 65544), "");
+  EXPECT_EQ(why(TensorType(DType::kInt8, Shape{65536, 2}, quant), 65536), "");
+  quant.axis = 0;
+  EXPECT_NE(why(TensorType(DType::kInt8, Shape{2, 2}, quant), 32), "");
+  // Packed for something else, or cut short.
+  const Tensor w = WeightsOf(type(32), Elements::kRandom, random);
+  const BlockTable& table = *RowFor(kBlockRows, Isa::kScalar).table;
+  EXPECT_FALSE(BindBlocks(PackWeights(w).value(), 32, table));
+  const Tensor packed = PackBlocks(w).value();
+  EXPECT_TRUE(BindBlocks(packed, 32, table));
+  std::vector<std::byte> bytes(packed.raw(), packed.raw() + packed.bytes() - 64);
+  EXPECT_FALSE(BindBlocks(Tensor::Packed(w.type(), packed.layout(), bytes), 32, table));
+}
+
+}  // namespace
+}  // namespace evoq
