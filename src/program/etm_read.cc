@@ -57,11 +57,24 @@ Result<std::span<const std::byte>> GraphReader::Range(uint64_t offset, uint64_t 
 
 Result<QuantParams> GraphReader::Read(const fb::Quant& from) const {
   QuantParams q;
-  const uint32_t count = from.scale_count();
-  if (count == 0 || count > kMaxEtmItems) return InvalidInput("{} scales", count);
+  const bool halves = from.half_scale_count() != 0;
+  if (halves && from.scale_count() != 0)
+    return InvalidInput("{} scales and {} float16 scales", from.scale_count(),
+                        from.half_scale_count());
+  const uint32_t count = halves ? from.half_scale_count() : from.scale_count();
+  // Of halves there are as many as the blob has bytes for.
+  if (count == 0 || (!halves && count > kMaxEtmItems)) return InvalidInput("{} scales", count);
   EVOQ_TRY(budget_.TakeMemory(int64_t{count} * 8, "scales"));
   EVOQ_TRY(budget_.TakeWork(int64_t{count} * 4, "scales"));
-  if (count == 1) {
+  if (halves) {
+    EVOQ_ASSIGN(const auto bytes,
+                Range(from.half_scales_offset(), uint64_t{count} * sizeof(uint16_t)));
+    for (uint32_t i = 0; i < count; ++i) {
+      uint16_t half;
+      std::memcpy(&half, bytes.data() + i * sizeof(half), sizeof(half));
+      q.scales.push_back(HalfToFloat(half));
+    }
+  } else if (count == 1) {
     q.scales = {from.scale()};
   } else {
     EVOQ_ASSIGN(const auto bytes, Range(from.scales_offset(), uint64_t{count} * sizeof(float)));

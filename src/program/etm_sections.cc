@@ -108,6 +108,10 @@ class WeightCollector {
  private:
   void AddConstant(const std::string& name, const std::string& category, const fb::Type& type,
                    const fb::Constant* constant, bool repeated) {
+    if (const fb::Quant* quant = type.quant(); quant != nullptr && quant->half_scale_count() > 0)
+      parts_.push_back({name, repeated ? "duplicates" : "scales",
+                        static_cast<int64_t>(quant->half_scales_offset()),
+                        2 * int64_t{quant->half_scale_count()}});
     if (const fb::Quant* quant = type.quant(); quant != nullptr && quant->scale_count() > 1)
       parts_.push_back({name, repeated ? "duplicates" : "scales",
                         static_cast<int64_t>(quant->scales_offset()),

@@ -96,6 +96,27 @@ TEST_F(EtmTest, RoundTrip) {
   }
 }
 
+// Scales of blocks take two bytes each where they are float16 numbers, and come back as they were.
+TEST_F(EtmTest, ScalesOfBlocks) {
+  for (const float scale : {0.25f, 0.1f}) {
+    Graph g;
+    const QuantParams q{std::vector<float>(40000, scale), std::vector<int32_t>(40000, 0), 0, 16};
+    g.MarkOutput(
+        g.AddConstant("w", Tensor::Allocate(TensorType(DType::kInt4, Shape{1600, 400}, q))));
+    Model model;
+    model.graph = std::move(g);
+    ASSERT_TRUE(WriteEtm(model, path_));
+    const auto back = ReadEtm(path_);
+    ASSERT_TRUE(back) << back.error().message();
+    EXPECT_EQ(*back->graph.value(back->graph.FindValue("w")).type.quant, q);
+    int64_t bytes = 0;
+    const auto sections = EtmSections(path_);
+    ASSERT_TRUE(sections) << sections.error().message();
+    for (const EtmSection& s : *sections) bytes += s.category == "scales" ? s.bytes : 0;
+    EXPECT_EQ(bytes, scale == 0.25f ? 80000 : 160000);
+  }
+}
+
 TEST_F(EtmTest, SectionsCoverTheFile) {
   for (int64_t channels : {4, 4000}) {
     ASSERT_TRUE(WriteEtm(Sample(channels), path_));

@@ -33,12 +33,18 @@ class WeightsBlob {
     size_ = at + static_cast<int64_t>(bytes.size());
     return at;
   }
+  // Bytes that the blob keeps.
+  int64_t Own(std::vector<uint16_t> numbers) {
+    owned_.push_back(std::move(numbers));
+    return Add(std::as_bytes(std::span(owned_.back())));
+  }
   const std::vector<std::span<const std::byte>>& pieces() const { return pieces_; }
 
  private:
   int64_t alignment_;
   int64_t size_ = 0;
   std::vector<std::span<const std::byte>> pieces_;
+  std::vector<std::vector<uint16_t>> owned_;
 };
 
 class GraphWriter {
@@ -74,13 +80,29 @@ class GraphWriter {
   FlatBufferBuilder& builder_;
 };
 
+// The scales as float16, where each is such a number; else nothing.
+std::vector<uint16_t> AsHalves(std::span<const float> scales) {
+  std::vector<uint16_t> halves;
+  halves.reserve(scales.size());
+  for (float scale : scales) {
+    halves.push_back(FloatToHalf(scale));
+    if (HalfToFloat(halves.back()) != scale) return {};
+  }
+  return halves;
+}
+
 Offset<fb::Quant> GraphWriter::Write(const QuantParams& q) {
   const bool same_zero = std::all_of(q.zero_points.begin(), q.zero_points.end(),
                                      [&](int z) { return z == q.zero_points[0]; });
   Offset<fbs::Vector<int32_t>> zeros = 0;
   if (!same_zero) zeros = builder_.CreateVector(q.zero_points);
   fb::QuantBuilder quant(builder_);
-  if (q.scales.size() == 1) {
+  std::vector<uint16_t> halves = q.block != 0 ? AsHalves(q.scales) : std::vector<uint16_t>();
+  if (!halves.empty()) {
+    quant.add_half_scale_count(static_cast<uint32_t>(halves.size()));
+    quant.add_half_scales_offset(static_cast<uint64_t>(weights_.Own(std::move(halves))));
+    quant.add_scale_count(0);
+  } else if (q.scales.size() == 1) {
     quant.add_scale(q.scales[0]);
   } else {
     quant.add_scales_offset(

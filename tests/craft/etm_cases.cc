@@ -319,6 +319,23 @@ std::vector<EtmCase> ModelCases() {
        "value w: 4194305 scales"},
       {"scales past the end", Model([](M m) { m.value(1).type->quant->scales_offset = 17; }),
        "value w: bytes 17..+8 lie outside"},
+      {"good, float16 scales", Model([](M m) {
+         auto& quant = *m.value(1).type->quant;
+         quant.scale_count = 0, quant.half_scale_count = 2, quant.half_scales_offset = 8;
+       }),
+       ""},
+      {"float16 scales past the end", Model([](M m) {
+         auto& quant = *m.value(1).type->quant;
+         quant.scale_count = 0, quant.half_scale_count = 2, quant.half_scales_offset = 21;
+       }),
+       "value w: bytes 21..+4 lie outside"},
+      {"2^32 - 1 float16 scales", Model([](M m) {
+         auto& quant = *m.value(1).type->quant;
+         quant.scale_count = 0, quant.half_scale_count = UINT32_MAX;
+       }),
+       "value w: "},
+      {"scales of both kinds", Model([](M m) { m.value(1).type->quant->half_scale_count = 2; }),
+       "value w: 2 scales and 2 float16 scales"},
       {"zero points, fewer than scales", Model([](M m) { m.value(1).type->quant->zeros = {1}; }),
        "value w: 1 zero points for 2 scales"},
       {"zero points, more than scales",

@@ -335,7 +335,7 @@ void MutateList(std::vector<T>& list, Random& random, const Make& make) {
 }
 
 void MutateQuant(fb::QuantT& q, Random& random) {
-  switch (random() % 6) {
+  switch (random() % 7) {
     case 0: q.scale = Real(random); break;
     case 1: q.zero = static_cast<int32_t>(Number(random)); break;
     case 2: q.axis = static_cast<int32_t>(Number(random)); break;
@@ -343,6 +343,10 @@ void MutateQuant(fb::QuantT& q, Random& random) {
     case 4:
       q.scale_count = static_cast<uint32_t>(Number(random)),
       q.scales_offset = static_cast<uint64_t>(random() % 64);
+      break;
+    case 5:
+      q.half_scale_count = static_cast<uint32_t>(Number(random)), q.scale_count = random() % 2;
+      q.half_scales_offset = static_cast<uint64_t>(random() % 64);
       break;
     default: MutateList(q.zeros, random, [&] { return static_cast<int32_t>(Number(random)); });
   }
