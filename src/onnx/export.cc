@@ -10,7 +10,9 @@
 
 #include "base/file.h"
 #include "kernels/activation.h"
+#include "kernels/gemm/blocks/block_data.h"
 #include "onnx/attributes.h"
+#include "onnx/export_blocks.h"
 #include "onnx/onnx.h"
 #include "onnx/tensor_proto.h"
 #include "ops/op.h"
@@ -20,9 +22,12 @@
 namespace evoq {
 namespace {
 
+constexpr char kMicrosoftDomain[] = "com.microsoft";
+
 void CollectDomains(const Graph& graph, std::set<std::string>& domains) {
   for (NodeId id : graph.order()) {
     domains.insert(graph.node(id).domain);
+    if (graph.node(id).attrs.Int(kDataBlock, 0) > 0) domains.insert(kMicrosoftDomain);
     for (const auto& body : graph.node(id).bodies) CollectDomains(*body, domains);
   }
 }
@@ -411,16 +416,36 @@ class Exporter {
   }
 
   // y = activation(op(x, w[, bias]) + residual): each part that the node has is a node of the file.
+  // The weights of a product whose data is rounded, as further inputs of MatMulNBits, and its
+  // attributes.
+  Result<Attrs> ReadBlocks(const Node& node, std::vector<std::string>& inputs) {
+    const Tensor* weights = graph_.ConstantInput(node, 1);
+    if (weights == nullptr) return Unsupported("{}: computed weights of rounded data", node.name);
+    EVOQ_ASSIGN(const MatMulNBitsParts parts,
+                WithContext(AsMatMulNBits(*weights, node.attrs.Int(kDataBlock)), node.name));
+    const std::pair<const char*, const Tensor*> named[] = {
+        {"/weights", &parts.weights}, {"/scales", &parts.scales}, {"/zeros", &parts.zeros}};
+    for (const auto& [suffix, tensor] : named) {
+      inputs.push_back(Fresh(node.name + suffix));
+      TensorToProto(*tensor, inputs.back(), *proto_.add_initializer());
+    }
+    return parts.attrs;
+  }
+
   Status WriteFused(const Node& node) {
     EVOQ_ASSIGN(const Activation activation, ActivationFromAttrs(node.attrs));
     Attrs attrs = node.attrs;
     for (const char* name : {"activation", "activation_alpha", "activation_beta", "channels_last"})
       attrs.Erase(name);
     const bool add = node.op == "Add", matmul = node.op == "MatMul";
+    const bool rounds = node.attrs.Int(kDataBlock, 0) > 0;
     std::vector<std::string> inputs;
-    for (size_t i = 0; i < 2; ++i) {
+    for (size_t i = 0; i < (rounds ? 1 : 2); ++i) {
       EVOQ_ASSIGN(std::string name, Read(node.input(i)));
       inputs.push_back(std::move(name));
+    }
+    if (rounds) {
+      EVOQ_ASSIGN(attrs, ReadBlocks(node, inputs));
     }
     std::vector<std::string> addends;
     if (!add) {
@@ -434,8 +459,9 @@ class Exporter {
     const auto step_name = [&](bool last, const char* suffix) {
       return last ? real : Fresh(node.name + suffix);
     };
-    std::string y = Emit(node.op, node.name, inputs,
-                         step_name(addends.empty() && !has_activation, "/linear"), attrs);
+    std::string y = Emit(rounds ? "MatMulNBits" : node.op, node.name, inputs,
+                         step_name(addends.empty() && !has_activation, "/linear"), attrs,
+                         rounds ? kMicrosoftDomain : node.domain);
     for (size_t i = 0; i < addends.size(); ++i) {
       const bool last = i + 1 == addends.size() && !has_activation;
       y = Emit("Add", Fresh(node.name + "/add"), {y, addends[i]}, step_name(last, "/sum"));

@@ -257,6 +257,62 @@ TEST(Exported, Blocks) {
   }
 }
 
+// A product of rounded data is MatMulNBits of level 4, and is read back as such.
+TEST(Exported, ProductsOfRoundedData) {
+  const auto product = [](DType dtype, int64_t block, int64_t data_block) {
+    Graph graph;
+    QuantParams q{{}, {}, block == 0 ? 1 : 0, block};
+    for (int i = 0; i < (block == 0 ? 3 : 9); ++i) {
+      q.scales.push_back(0.5f + 0.25f * static_cast<float>(i));
+      q.zero_points.push_back(i - (IsSigned(dtype) ? 4 : 0));
+    }
+    Tensor w = Tensor::Allocate(TensorType(dtype, Shape{40, 3}, q));
+    for (size_t i = 0; i < w.bytes(); ++i) w.mutable_raw()[i] = static_cast<std::byte>(i * 73);
+    const ValueId x = graph.AddInput("x", TensorType(DType::kFloat32, Shape{2, 40}));
+    const ValueId b = graph.AddConstant("b", Tensor::FromValues<float>(Shape{3}, {1000, -2000, 3}));
+    Attrs attrs;
+    attrs.Set("data_block", data_block);
+    attrs.Set("activation", "Relu");
+    graph.MarkOutput(graph.Apply("MatMul", "y", {x, graph.AddConstant("w", w), b}, attrs,
+                                 TensorType(DType::kFloat32, Shape{2, 3})));
+    return graph;
+  };
+  std::vector<float> values;
+  for (int i = 0; i < 80; ++i) values.push_back(static_cast<float>(i * 37 % 101 - 50) * 0.7f);
+  const Tensor x = Tensor::FromValues<float>(Shape{2, 40}, values);
+  const auto run = [&](const Graph& graph) {
+    const Tensor y = EvaluateGraph(graph, std::span(&x, 1)).value().at(0);
+    return std::vector<float>(y.data<float>(), y.data<float>() + y.elements());
+  };
+  for (const DType dtype : {DType::kInt4, DType::kUint4, DType::kInt8, DType::kUint8}) {
+    const Graph graph = product(dtype, 16, 16);
+    const onnx::ModelProto model = text::Exported(graph);
+    EXPECT_EQ(Nodes(model.graph())[0],
+              "y: y/linear = MatMulNBits{K, N, accuracy_level, bits, block_size}(x, y/weights, "
+              "y/scales, y/zeros)");
+    ASSERT_EQ(model.opset_import_size(), 2);
+    EXPECT_EQ(model.opset_import(1).domain(), "com.microsoft");
+    const std::string bytes = model.SerializeAsString();
+    const auto back = ImportOnnxBytes(std::as_bytes(std::span(bytes)), "back.onnx");
+    ASSERT_TRUE(back) << back.error().message();
+    const std::vector<float> expected = run(graph), got = run(*back);
+    Graph exact = graph;
+    exact.attrs(exact.FindNode("y")).Erase("data_block");
+    const std::vector<float> unrounded = run(exact);
+    double off = 0, rounded = 0;
+    for (size_t i = 0; i < expected.size(); ++i) {
+      off = std::max<double>(off, std::fabs(got[i] - expected[i]));
+      rounded = std::max<double>(rounded, std::fabs(got[i] - unrounded[i]));
+    }
+    EXPECT_LT(off, 1e-2) << DTypeName(dtype);
+    EXPECT_GT(rounded, 1) << DTypeName(dtype);
+  }
+  for (const Graph& graph : {product(DType::kInt4, 0, 128), product(DType::kInt4, 16, 32),
+                             product(DType::kInt4, 20, 20)})
+    EXPECT_NE(ErrorOf(graph).find("of data that is rounded in blocks of"), std::string::npos)
+        << ErrorOf(graph);
+}
+
 // A bias of integers has the scale of x times that of its column: 0.5 * 0.25 and 0.5 * 2.
 TEST(Exported, ScalesOfABias) {
   const auto scales = [](const QuantParams& quant) {

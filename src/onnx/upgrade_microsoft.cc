@@ -3,6 +3,7 @@
 #include <cmath>
 
 #include "base/math.h"
+#include "kernels/gemm/blocks/block_data.h"
 #include "onnx/upgrade.h"
 
 namespace evoq {
@@ -324,8 +325,15 @@ Status MatMulNBits(Upgrade& u) {
                  u.AddConstant("zero", std::move(zero))},
                 std::move(attrs));
   }
-  u.ReplaceBy(
-      Added(u, "bias", u.Apply("MatMul", "product", {u.node().input(0), b}), u.node().input(5)));
+  // Level 4 allows int8 data: with a scale for each block, as other runtimes round it.
+  constexpr int64_t kInt8Level = 4;
+  Attrs rounded;
+  if (u.attrs().Int("accuracy_level", 0) == kInt8Level && bits != 2 && !real_zeros &&
+      u.InputType(0).dtype == DType::kFloat32)
+    rounded.Set(kDataBlock, block);
+  u.ReplaceBy(Added(u, "bias",
+                    u.Apply("MatMul", "product", {u.node().input(0), b}, std::move(rounded)),
+                    u.node().input(5)));
   return {};
 }
 
