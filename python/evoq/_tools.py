@@ -229,8 +229,8 @@ def quantize(
     DequantizeLinear.
 
     model: the path of an .onnx file, its bytes, or an onnx.ModelProto.
-    scheme: 'int8' (without it), 'int8-dynamic', 'int8-weights', 'bf16', 'float32', ... (``evoq list
-    methods``).
+    scheme: 'int8' (without it), 'int8-dynamic', 'int8-weights', 'int4-weights', 'bf16', 'float32',
+    ... (``evoq list methods``).
     calibration: what the ranges of 'int8' are observed on: a path (a folder of images or .npy, an
     .npy, .npz, MNIST or CIFAR file); an array whose first axis counts samples; a mapping from input
     names to such paths or arrays; an iterable of arrays, of tuples of arrays or of mappings, each a

@@ -61,6 +61,8 @@ TEST_F(QuantizeOptionsTest, InAFileAreThoseOfTheCommandLine) {
       {{{"observer", "percentile"}, {"percentile", 60}},
        {"--observer", "percentile", "--percentile", "60"}},
       {{{"per_tensor", true}}, {"--per-tensor"}},
+      {{{"scheme", "int4-weights"}, {"block", "64"}},
+       {"--scheme", "int4-weights", "--block", "64"}},
       {{{"signed", true}}, {"--signed"}},
       {{{"symmetric", true}}, {"--symmetric"}},
       {{{"calib_limit", 1}}, {"--calib-limit", "1"}},
@@ -160,16 +162,17 @@ TEST_F(QuantizeOptionsTest, EachSchemeTellsTheSameOfBothOutputs) {
           Run({"quantize", model, "--scheme", scheme, "--calib", samples, "-o", At(file)});
       ASSERT_EQ(ran.code, 0) << where << ran.log;
       const auto n = [&](const char* field) { return ran.json[field].get<int>(); };
-      EXPECT_EQ(n("steps_int8") > 0, scheme == "int8" || scheme == "int8-dynamic") << where;
+      EXPECT_EQ(n("steps_int8") > 0, scheme == "int8" || scheme.ends_with("-dynamic")) << where;
       EXPECT_EQ(n("steps_bf16") > 0, scheme == "bf16") << where;
       EXPECT_EQ(n("int8_weights"), scheme == "int8-weights" ? 5 : 0) << where;
+      EXPECT_EQ(n("int4_weights"), scheme == "int4-weights" ? 5 : 0) << where;
       EXPECT_EQ(ran.json.contains("steps_why"), nodes) << where;
       EXPECT_EQ(ran.json.contains("gain"), scheme == "bf16" && !nodes) << where;
       EXPECT_EQ(ran.out.find("x [") != std::string::npos, scheme == "bf16" && !nodes) << ran.out;
       EXPECT_EQ(ran.out.find("nodes are counted") != std::string::npos, nodes) << ran.out;
-      const bool weights = scheme == "int8-weights", plain = weights || scheme == "float32";
-      EXPECT_EQ(ran.out.find(", 5 layers with int8 weights (they compute in float32), ") !=
-                    std::string::npos,
+      const bool weights = scheme.ends_with("-weights"), plain = weights || scheme == "float32";
+      EXPECT_EQ(ran.out.find(fmt::format(", 5 layers with {} weights (they compute in float32), ",
+                                         scheme.substr(0, 4))) != std::string::npos,
                 weights)
           << ran.out;
       const char* const what = nodes ? "nodes" : "steps";
@@ -189,18 +192,14 @@ TEST_F(QuantizeOptionsTest, EachSchemeTellsTheSameOfBothOutputs) {
 // Every field is taken, and is an option of its name.
 TEST_F(QuantizeOptionsTest, FieldsOfAFile) {
   const std::string model = Chain(), samples = Samples(4);
-  const json all = {{"scheme", "int8"},      {"calib", samples},
-                    {"calib_random", 0},     {"calib_limit", 2},
-                    {"preprocess", ""},      {"observer", "percentile"},
-                    {"percentile", 99},      {"per_tensor", false},
-                    {"signed", false},       {"symmetric", false},
-                    {"target", "ort"},       {"exclude", {"p1"}},
-                    {"ranges", ""},          {"save_ranges", At("ranges.json")},
-                    {"max_drop", 100},       {"min_sqnr", 0.5},
-                    {"never_slower", false}, {"data", {samples}},
-                    {"labels", ""},          {"data_limit", 3},
-                    {"search_s", 0.5},       {"measure_s", 0.25},
-                    {"tune", false}};
+  const json all = {{"scheme", "int8"},  {"calib", samples},    {"calib_random", 0},
+                    {"calib_limit", 2},  {"preprocess", ""},    {"observer", "percentile"},
+                    {"percentile", 99},  {"per_tensor", false}, {"block", "64"},
+                    {"signed", false},   {"symmetric", false},  {"target", "ort"},
+                    {"exclude", {"p1"}}, {"ranges", ""},        {"save_ranges", At("ranges.json")},
+                    {"max_drop", 100},   {"min_sqnr", 0.5},     {"never_slower", false},
+                    {"data", {samples}}, {"labels", ""},        {"data_limit", 3},
+                    {"search_s", 0.5},   {"measure_s", 0.25},   {"tune", false}};
   std::set<std::string> keys;
   for (const ConfigField& field : QuantizeFields()) keys.insert(field.key);
   for (const auto& [key, value] : all.items()) EXPECT_EQ(keys.erase(key), 1) << key;

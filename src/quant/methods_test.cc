@@ -116,7 +116,9 @@ TEST(WeightsOnly, WhatStaysFloat) {
 }
 
 TEST(WeightsOnly, WeightsWithNaNsAreNamed) {
-  for (const auto& quantize : {QuantizeWeights, QuantizeDynamic}) {
+  Result<QuantizeReport> (*const kBoth[])(Graph&, const QuantizeOptions&) = {QuantizeWeights,
+                                                                             QuantizeDynamic};
+  for (const auto& quantize : kBoth) {
     Graph graph = MakeNet(
         "graph g\ninput %x: float32[1, 16]\nconst %w: float32[16, 16]\nn: %y = MatMul(%x, "
         "%w)\noutput %y\n");
@@ -139,6 +141,54 @@ TEST(WeightsOnly, TheGraphHoldsTheIntegersOnly) {
   EXPECT_FALSE(graph.FindValue("w").valid());
   EXPECT_TRUE(graph.FindValue("w.int8").valid());
   EXPECT_EQ(graph.value_count(), 3);
+}
+
+// ---- int4
+
+TEST(Int4, MatricesOfProductsAndWhatTheirDataBecomes) {
+  const char* const text =
+      "graph g\ninput %x: float32[4, 40]\ninput %q: uint8[4, 40](scale 0.5, zero 3)\n"
+      "input %i: int64[4]\ninput %p: float32[1, 16, 4, 4]\nconst %w: float32[40, 16]\n"
+      "const %c: float32[16, 16, 3, 3]\nconst %t: float32[20, 40]\n"
+      "a: %a = MatMul(%x, %w)\nb: %b = MatMul(%q, %w)\ng: %g = Gather(%t, %i)\n"
+      "d: %d = MatMul(%g, %w)\nc: %y = Conv(%p, %c)\n"
+      "output %a\noutput %b\noutput %d\noutput %y\n";
+  const auto type = [](const Graph& graph, const char* node, size_t input) {
+    return graph.value(graph.node(graph.FindNode(node)).input(input)).type;
+  };
+  for (const WeightsAs as : {WeightsAs::kInt4, WeightsAs::kInt4Rounding}) {
+    const bool rounds = as == WeightsAs::kInt4Rounding;
+    for (const int64_t block : {32, 0}) {
+      Graph graph = MakeNet(text);
+      const auto report = QuantizeWeights(graph, {.exclude = {"d"}, .block = block}, as);
+      ASSERT_TRUE(report) << report.error().message();
+      const TensorType w = type(graph, "a", 1);
+      EXPECT_EQ(w.dtype, DType::kInt4);
+      EXPECT_EQ(w.quant->block, block);
+      EXPECT_EQ(w.quant->scales.size(), block == 0 ? 16 : 32) << "40 are two blocks of 32";
+      EXPECT_EQ(type(graph, "b", 1), w) << "shared";
+      EXPECT_EQ(type(graph, "d", 1).dtype, DType::kFloat32);
+      EXPECT_EQ(type(graph, "c", 1).dtype, DType::kInt8);
+      EXPECT_EQ(type(graph, "g", 0).dtype, DType::kInt8);
+      const auto data_block = [&](const char* node) {
+        return graph.node(graph.FindNode(node)).attrs.Int("data_block", 0);
+      };
+      EXPECT_EQ(data_block("a"), !rounds ? 0 : block == 0 ? 128 : 32);
+      EXPECT_EQ(data_block("b"), 0) << "integers are not rounded again";
+      EXPECT_EQ(data_block("d"), 0);
+      EXPECT_EQ(report->int4_weights, rounds ? 1 : 2);
+      EXPECT_EQ(report->int8_weights, 2);
+      EXPECT_EQ(report->nodes[Precision::kInt8], rounds ? 1 : 0);
+      EXPECT_EQ(report->nodes[Precision::kFloat32], rounds ? 4 : 5);
+      EXPECT_EQ(report->float_reasons.at("d").code, "excluded");
+      EXPECT_TRUE(report->warnings.empty());
+    }
+  }
+  Graph graph = MakeNet("graph g\ninput %x: float32[2, 2]\nn: %y = Relu(%x)\noutput %y\n");
+  const auto report = QuantizeWeights(graph, {}, WeightsAs::kInt4);
+  ASSERT_TRUE(report);
+  EXPECT_EQ(report->warnings,
+            (std::vector<std::string>{"no weight became int4 or int8: the model is unchanged"}));
 }
 
 // ---- dynamic int8

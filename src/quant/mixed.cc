@@ -56,13 +56,16 @@ Result<QuantizeReport> QuantizeMixed(Graph& graph, const Ranges& ranges,
     QuantizeOptions own = options;
     own.keep = KeptFrom(method->name, graph, plan);
     EVOQ_ASSIGN(QuantizeReport report, WithContext(method->run(graph, ranges, own), method->name));
+    if (method->weights_only) {
+      all.int8_weights += report.int8_weights;
+      all.int4_weights += report.int4_weights;
+    }
     for (const std::string& name : layers->second) {
       if (method->precision == Precision::kFloat32)
         report.float_reasons[name] = ChoiceFor(plan, name).why;
       const auto refused = report.float_reasons.find(name);
       if (refused == report.float_reasons.end()) {
         all.nodes.Add(method->weights_only ? Precision::kFloat32 : method->precision);
-        all.int8_weights += method->weights_only ? 1 : 0;
         continue;
       }
       all.nodes.Add(Precision::kFloat32);

@@ -30,7 +30,8 @@ int CountOps(const Graph& graph, std::string_view op) {
 
 // The completeness test of methods.inc: the least SQNR, in dB, that each method reaches on the net.
 const std::map<std::string, double> kLeastSqnr = {
-    {"int8", 24}, {"int8-dynamic", 30}, {"int8-weights", 38}, {"bf16", 40}, {"float32", 200}};
+    {"int8", 24},         {"int8-dynamic", 30}, {"int8-weights", 38}, {"int4-dynamic", 18},
+    {"int4-weights", 18}, {"bf16", 40},         {"float32", 200}};
 
 TEST(Methods, EveryRowMeetsItsErrorBound) {
   const Graph net = MakeNet(kConvNet);

@@ -1,5 +1,6 @@
-// QuantizeWeights: int8 constants, float32 arithmetic.
+// QuantizeWeights: int8 and int4 constants, float32 arithmetic.
 #include "graph/float_reason.h"
+#include "kernels/gemm/blocks/block_data.h"
 #include "passes/widen.h"
 #include "quant/params.h"
 #include "quant/plan.h"
@@ -47,10 +48,21 @@ std::optional<Reason> Refusal(const Tensor& weight, const Node& node,
   return std::nullopt;
 }
 
+// The blocks of data beside weights that have none.
+constexpr int64_t kDataBlockOfChannels = 128;
+
+// Whether the weight becomes int4: a matrix of a product of two operands, whose kernels read it so.
+// A convolution reads a float32 copy, and its short sums lose more by fewer bits.
+bool BecomesInt4(const Node& node, const Tensor& weight, WeightsAs as) {
+  return as != WeightsAs::kInt8 && LinearFormOf(node) != nullptr &&
+         LinearFormOf(node)->two_operands && weight.shape().rank() == 2;
+}
+
 }  // namespace
 
-Result<QuantizeReport> QuantizeWeights(Graph& graph, const QuantizeOptions& options) {
+Result<QuantizeReport> QuantizeWeights(Graph& graph, const QuantizeOptions& options, WeightsAs as) {
   QuantizeReport report;
+  constexpr int kInt4 = -2;                         // in place of an axis
   std::map<std::pair<ValueId, int>, ValueId> done;  // shared weights stay shared
   const std::vector<NodeId> nodes = graph.order();
   for (NodeId id : nodes) {
@@ -67,17 +79,26 @@ Result<QuantizeReport> QuantizeWeights(Graph& graph, const QuantizeOptions& opti
       continue;
     }
     EVOQ_TRY(WithContext(RangeOf(weight), graph.value(w).name));
-    const int axis = options.per_channel ? place->axis : -1;
+    const bool int4 = BecomesInt4(node, weight, as);
+    const TensorType& x = graph.value(node.input(0)).type;
+    const bool rounds =
+        int4 && as == WeightsAs::kInt4Rounding && x.dtype == DType::kFloat32 && !x.quantized();
+    const int axis = int4 ? kInt4 : options.per_channel ? place->axis : -1;
     ValueId& q = done[{w, axis}];
     if (!q.valid())
-      q = graph.AddConstant(graph.value(w).name + ".int8", QuantizeWeight(weight, axis));
+      q = graph.AddConstant(graph.value(w).name + (int4 ? ".int4" : ".int8"),
+                            int4 ? QuantizeWeightInt4(weight, options.block, options.threads)
+                                 : QuantizeWeight(weight, axis));
     graph.SetInput(id, place->input, q);
     DropUnread(graph, w);
-    report.nodes.Add(Precision::kFloat32);
-    ++report.int8_weights;
+    if (rounds)
+      graph.attrs(id).Set(kDataBlock, options.block > 0 ? options.block : kDataBlockOfChannels);
+    report.nodes.Add(rounds ? Precision::kInt8 : Precision::kFloat32);
+    if (!rounds) ++(int4 ? report.int4_weights : report.int8_weights);
   }
-  if (report.int8_weights == 0)
-    report.warnings.push_back("no weight became int8: the model is unchanged");
+  if (done.empty())
+    report.warnings.push_back(fmt::format("no weight became {}: the model is unchanged",
+                                          as == WeightsAs::kInt8 ? "int8" : "int4 or int8"));
   graph = graph.Compacted();
   EVOQ_TRY(InferTypes(graph));
   EVOQ_TRY(graph.Verify());

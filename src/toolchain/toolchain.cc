@@ -69,6 +69,7 @@ QuantizeJob JobOf(const std::string& model, const std::string& output, const Qua
   job.ranges_out = o.save_ranges;
   job.exclude = o.exclude;
   job.per_tensor = o.per_tensor;
+  job.block = o.block;
   job.signed_activations = o.signed_activations;
   job.symmetric = o.symmetric;
   job.target = o.target;
@@ -118,6 +119,7 @@ std::optional<QuantizeResult> Quantize(const std::string& model, const std::stri
                                                        .steps_float = steps[Precision::kFloat32],
                                                        .steps_why = done.steps_why,
                                                        .int8_weights = done.int8_weights,
+                                                       .int4_weights = done.int4_weights,
                                                        .float_reasons = TextsOf(done.float_reasons),
                                                        .report = ReportOf(Tell(done))};
                                });

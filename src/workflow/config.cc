@@ -21,6 +21,7 @@ constexpr ConfigField kFields[] = {
     {"observer", [](QuantizeJob& j) -> ConfigValue { return &j.observer; }},
     {"percentile", [](QuantizeJob& j) -> ConfigValue { return &j.percentile; }},
     {"per_tensor", [](QuantizeJob& j) -> ConfigValue { return &j.per_tensor; }},
+    {"block", [](QuantizeJob& j) -> ConfigValue { return &j.block; }},
     {"signed", [](QuantizeJob& j) -> ConfigValue { return &j.signed_activations; }},
     {"symmetric", [](QuantizeJob& j) -> ConfigValue { return &j.symmetric; }},
     {"target", [](QuantizeJob& j) -> ConfigValue { return &j.target; }},

@@ -182,6 +182,9 @@ Status CheckJob(const QuantizeJob& job) {
   if (FindQdqTarget(job.target) == nullptr)
     return Fail(ErrorCode::kUsage, "--target {}: no runtime that an .onnx is written for",
                 job.target);
+  if (std::ranges::find(WeightBlocks(), job.block) == WeightBlocks().end())
+    return Fail(ErrorCode::kUsage, "--block {}: expected {}", job.block,
+                fmt::join(WeightBlocks(), ", "));
   const std::pair<const char*, int> counts[] = {{"--calib-random", job.calib_random},
                                                 {"--calib-limit", job.calib_limit},
                                                 {"--data-limit", job.data_limit}};
@@ -207,6 +210,8 @@ Status CheckJob(const QuantizeJob& job) {
 QuantizeOptions OptionsOf(const QuantizeJob& job) {
   QuantizeOptions options;
   options.per_channel = !job.per_tensor;
+  options.block = job.block == "channel" ? 0 : std::atoll(job.block.c_str());
+  options.threads = job.threads > 0 ? job.threads : PhysicalCores();
   options.activation = job.signed_activations ? DType::kInt8 : DType::kUint8;
   options.symmetric_activations = job.symmetric;
   options.exclude = job.exclude;
@@ -262,6 +267,11 @@ Result<Made> Make(const QuantizeJob& job, Graph graph, const InputShapes& shapes
 
 }  // namespace
 
+std::span<const char* const> WeightBlocks() {
+  static constexpr const char* kBlocks[] = {"32", "64", "128", "channel"};
+  return kBlocks;
+}
+
 Result<Quantized> Quantize(const QuantizeJob& job, const Follow& follow) {
   const auto start = std::chrono::steady_clock::now();
   EVOQ_TRY(CheckJob(job));
@@ -286,6 +296,7 @@ Result<Quantized> Quantize(const QuantizeJob& job, const Follow& follow) {
     CountSteps(job, *made.model, shapes, made.report, out);
   }
   out.int8_weights = made.report.int8_weights;
+  out.int4_weights = made.report.int4_weights;
   out.warnings = std::move(notes.warnings);
   out.warnings.insert(out.warnings.end(), made.report.warnings.begin(), made.report.warnings.end());
   out.float_reasons = made.report.float_reasons;

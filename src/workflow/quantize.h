@@ -28,6 +28,7 @@ struct QuantizeJob {
   InputShapes shapes;                // to plan, tune and measure for, and of random samples
   InputShapes fixed;                 // sizes that are fixed for good; -1 stays free
   bool per_tensor = false;
+  std::string block = "32";  // of int4 weights: one of WeightBlocks()
   bool signed_activations = false;
   bool symmetric = false;
   std::string target =
@@ -56,6 +57,7 @@ struct Quantized {
   PrecisionCounts steps;  // of a run, by what they compute in
   std::string steps_why;  // why nodes were counted, not steps; "": steps were
   int int8_weights = 0;   // nodes that compute in float32 and whose weights became int8
+  int int4_weights = 0;   // and int4
   Reasons float_reasons;
   std::vector<std::string> warnings;
   std::optional<TuneReport> tuning;
@@ -63,6 +65,9 @@ struct Quantized {
   std::optional<Gain> gain;            // of methods that leave it to the processor, as an .etm
   double seconds = 0;
 };
+
+// What QuantizeJob::block may be: "32", "64", "128", "channel".
+std::span<const char* const> WeightBlocks();
 
 // Writes job.output, and job.ranges_out, at the end. Errors: kUsage for options that do not fit;
 // kConditionFailed where a promise is not kept or the caller stopped it: nothing is written then;

@@ -75,9 +75,12 @@ std::string StepsText(const Quantized& done) {
                         : fmt::format("{} {}", count, name));
   }
   if (parts.empty()) parts.push_back(fmt::format("{} {}", done.steps.Total(), what));
-  if (done.int8_weights > 0)
-    parts.push_back(
-        fmt::format("{} layers with int8 weights (they compute in float32)", done.int8_weights));
+  for (const auto& [count, type] :
+       {std::pair(done.int4_weights, "int4"), std::pair(done.int8_weights, "int8")}) {
+    if (count > 0)
+      parts.push_back(
+          fmt::format("{} layers with {} weights (they compute in float32)", count, type));
+  }
   return Joined(parts, ", ");
 }
 
@@ -101,6 +104,7 @@ Told Tell(const Quantized& done) {
                {"steps_bf16", done.steps[Precision::kBf16]},
                {"steps_float", done.steps[Precision::kFloat32]},
                {"int8_weights", done.int8_weights},
+               {"int4_weights", done.int4_weights},
                {"float_reasons", TextsOf(done.float_reasons)},
                {"warnings", done.warnings},
                {"seconds", done.seconds}};

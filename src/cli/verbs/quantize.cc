@@ -63,7 +63,7 @@ VerbRun Declare(const VerbOptions& options, const CommonOptions& common) {
   options.Add("-o,--output", o->output, "OUT.etm or OUT.onnx").Required();
   options
       .Add("--scheme", o->scheme,
-           "int8, int8-dynamic, int8-weights, bf16, float32 (evoq list "
+           "int8, int8-dynamic, int8-weights, int4-dynamic, int4-weights, bf16, float32 (evoq list "
            "methods), or auto: a method for each layer, by measuring")
       .ShowDefault();
   AddDataOption(options, "--calib", o->calib, "Calibration data");
@@ -83,6 +83,9 @@ VerbRun Declare(const VerbOptions& options, const CommonOptions& common) {
   options.Add("--percentile", o->percentile, "Of --observer percentile").ShowDefault();
   options.AddFlag("--per-tensor", o->per_tensor,
                   "One scale per weight tensor instead of one per output channel");
+  options.Add("--block", o->block, "Of int4 weights: what shares a scale along K, or \"channel\"")
+      .OneOf({WeightBlocks().begin(), WeightBlocks().end()})
+      .ShowDefault();
   options.AddFlag("--signed", o->signed_activations, "int8 activations instead of uint8");
   options.AddFlag("--symmetric", o->symmetric, "Activations with the zero point in the middle");
   std::vector<std::string> targets;
