@@ -13,8 +13,6 @@
 namespace evoq {
 namespace {
 
-constexpr int64_t kManyRows = 24;  // from here on a panel is unpacked once for all of them
-
 std::optional<Reason> RejectCall(const KernelCall& call, MatMulShape& shape) {
   const int64_t data_block = call.attrs.Int(kDataBlock, 0);
   if (data_block < 1) return Reject("attribute", "no data_block: the data is not rounded");
@@ -54,7 +52,7 @@ struct MatMulBlocks {
   Isa isa = Isa::kScalar;
   int64_t row_parts = 1, quantize_grain = 1, grain = 1;
 
-  bool unpacks() const { return weights.kind == BlockLines::kNibbles && rows > kManyRows; }
+  bool unpacks() const { return weights.kind == BlockLines::kNibbles && rows > table->direct_rows; }
   // Rows of q lie no multiple of 4 KiB apart, which would evict one another from the L1 cache.
   int64_t stride() const { return RoundUp(weights.cut.depth, 64) + 64; }
   int64_t units() const {

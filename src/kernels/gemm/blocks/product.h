@@ -59,6 +59,8 @@ struct BlockTable {
   const char* name;
   int max_rows, max_panels;  // of a tile; any fewer rows, and one panel, run too
   bool takes_half;
+  int64_t
+      direct_rows;  // so many multiply kNibbles as they lie; of more the lines are unpacked first
   // One row: q, scales and corrections[b] = factor * (sum of q in block b).
   void (*quantize)(const float* x, const BlockCut& cut, int32_t factor, int64_t stride, int8_t* q,
                    float* scales, int32_t* corrections);

@@ -8,9 +8,10 @@
 namespace evoq::EVOQ_ISA {
 namespace {
 
-// A kind of lines: groups of four k in a line, whether all numbers are below 16, the numbers of
-// group i.
+// A kind of lines: whether files hold it, groups of four k in a line, whether all numbers are below
+// 16, the numbers of group i.
 struct Nibbles {
+  static constexpr bool kStored = true;
   static constexpr int kGroups = 2;
   static constexpr bool kSmall = true;
   static EVOQ_ALWAYS_INLINE Bytes Group(const Bytes& line, int i) {
@@ -18,17 +19,20 @@ struct Nibbles {
   }
 };
 struct NibbleBytes {
+  static constexpr bool kStored = false;
   static constexpr int kGroups = 1;
   static constexpr bool kSmall = true;
   static EVOQ_ALWAYS_INLINE Bytes Group(const Bytes& line, int) { return line; }
 };
 struct FlippedBytes {
+  static constexpr bool kStored = true;
   static constexpr int kGroups = 1;
   static constexpr bool kSmall = false;
   static EVOQ_ALWAYS_INLINE Bytes Group(const Bytes& line, int) { return Flip(line); }
 };
 
-constexpr int64_t kAheadBytes = 2048;  // a lone row waits for memory: its lines are asked for early
+// Lines that come from memory are asked for early: a lone row passes them faster.
+constexpr int64_t kAheadBytes = 1024, kAheadBytesOfOne = 2048;
 
 // Where a tile stands in its panels and rows.
 template <int kRows, int kPanels>
@@ -48,8 +52,9 @@ EVOQ_ALWAYS_INLINE void Sums(Place<kRows, kPanels>& at, int64_t lines,
     for (int p = 0; p < kPanels; ++p) {
       line[p] = LoadBytes(at.line + p * at.panel_bytes);
 #if defined(__AVX2__)
-      if (kRows == 1)
-        _mm_prefetch(reinterpret_cast<const char*>(at.line + p * at.panel_bytes) + kAheadBytes,
+      if (L::kStored)
+        _mm_prefetch(reinterpret_cast<const char*>(at.line + p * at.panel_bytes) +
+                         (kRows == 1 ? kAheadBytesOfOne : kAheadBytes),
                      _MM_HINT_T0);
 #endif
     }
@@ -194,6 +199,7 @@ const BlockTable kBlockDot = {
 #else
     .takes_half = false,
 #endif
+    .direct_rows = kDirectRows,
     .quantize = Quantize,
     .unpack = Unpack,
     .tile = RunTile,

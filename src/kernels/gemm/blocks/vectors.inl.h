@@ -21,6 +21,7 @@ EVOQ_ALWAYS_INLINE int32_t Four(const int8_t* q) {
 
 #if defined(__AVX512BW__)
 constexpr int kMaxRows = kFewVariants ? 2 : 6, kMaxPanels = 2;
+constexpr int64_t kDirectRows = INT64_MAX;  // unpacking hides beside so many products
 using Bytes = __m512i;
 using Ints = __m512i;
 using Floats = __m512;
@@ -59,6 +60,7 @@ inline Floats Add(Floats a, Floats b) { return _mm512_add_ps(a, b); }
 inline Floats MulAdd(Floats a, Floats b, Floats c) { return _mm512_fmadd_ps(a, b, c); }
 #elif defined(__AVX2__)
 constexpr int kMaxRows = kFewVariants ? 2 : 4, kMaxPanels = 1;
+constexpr int64_t kDirectRows = 32;
 struct Bytes {
   __m256i low, high;
 };
@@ -146,6 +148,7 @@ inline Floats MulAdd(Floats a, Floats b, Floats c) {
 }
 #else
 constexpr int kMaxRows = 1, kMaxPanels = 1;
+constexpr int64_t kDirectRows = 32;
 struct Bytes {
   uint8_t v[64];
 };
