@@ -1,7 +1,6 @@
 // What `bench` reports of one model, shared with `compare`.
 #pragma once
 
-#include <chrono>
 #include <nlohmann/json.hpp>
 #include <span>
 #include <string>
@@ -10,17 +9,6 @@
 #include "profile/measure.h"
 
 namespace evoq {
-
-class Stopwatch {
- public:
-  double ms() const {
-    return std::chrono::duration<double, std::milli>(std::chrono::steady_clock::now() - start_)
-        .count();
-  }
-
- private:
-  std::chrono::steady_clock::time_point start_ = std::chrono::steady_clock::now();
-};
 
 // {"runs", "p50_ms", "mean_ms", "min_ms", "p90_ms", "p95_ms", "p99_ms"}.
 nlohmann::json TimesJson(const RunTimes& times);

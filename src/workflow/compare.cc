@@ -6,6 +6,7 @@
 #include "base/json_file.h"
 #include "base/ms_text.h"
 #include "base/printable.h"
+#include "base/stopwatch.h"
 #include "workflow/bench_json.h"
 #include "workflow/report_model.h"
 

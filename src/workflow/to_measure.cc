@@ -1,5 +1,6 @@
 #include "workflow/to_measure.h"
 
+#include "base/stopwatch.h"
 #include "data/dataset.h"
 #include "models/models.h"
 #include "workflow/bench_json.h"

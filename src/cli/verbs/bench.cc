@@ -1,4 +1,5 @@
 #include "base/file.h"
+#include "base/stopwatch.h"
 #include "cli/common.h"
 #include "cli/verb.h"
 #include "foreign/profiles/trtexec_export.h"
