@@ -210,8 +210,7 @@ Status TakeFacts(Cursor& in, std::span<const std::byte> bytes, uint64_t count, G
   return {};
 }
 
-Result<GgufFile> Read(const std::shared_ptr<const MappedFile>& file) {
-  const std::span<const std::byte> bytes = file->bytes();
+Result<GgufFile> Read(std::span<const std::byte> bytes, std::shared_ptr<const void> owner) {
   if (!IsGguf(bytes)) return InvalidInput("does not begin with GGUF");
   Cursor in(bytes.subspan(kMagic.size()));
   const std::span<const std::byte> rest = bytes.subspan(kMagic.size());
@@ -227,7 +226,7 @@ Result<GgufFile> Read(const std::shared_ptr<const MappedFile>& file) {
     return InvalidInput("{} tensors and {} facts in {} bytes", tensors, facts, bytes.size());
   EVOQ_TRY(SpendMemory(static_cast<int64_t>(tensors + facts) * kEntryFootprint, "the directory"));
   GgufFile out;
-  out.owner = file;
+  out.owner = owner;
   EVOQ_TRY(TakeFacts(in, rest, facts, out));
   std::vector<TensorInfo> infos;
   for (uint64_t i = 0; i < tensors; ++i) {
@@ -260,7 +259,7 @@ Result<GgufFile> Read(const std::shared_ptr<const MappedFile>& file) {
       return InvalidInput("tensor {}: {} bytes at {} of data that has {}", info.name, info.bytes,
                           info.offset, data.size());
     info.tensor.bytes = data.subspan(info.offset, info.bytes);
-    info.tensor.owner = file;
+    info.tensor.owner = owner;
     stretches.push_back({info.name, info.offset, info.offset + info.bytes});
     if (!out.tensors.emplace(info.name, std::move(info.tensor)).second)
       return InvalidInput("tensor {} is there twice", info.name);
@@ -315,7 +314,12 @@ bool IsGguf(std::span<const std::byte> bytes) {
 
 Result<GgufFile> ReadGguf(const std::string& path) {
   EVOQ_ASSIGN(const auto file, MappedFile::Open(path));
-  return WithContext(Read(file), path);
+  return WithContext(Read(file->bytes(), file), path);
+}
+
+Result<GgufFile> ParseGguf(std::string bytes) {
+  const auto owner = std::make_shared<const std::string>(std::move(bytes));
+  return Read(std::as_bytes(std::span(*owner)), owner);
 }
 
 std::string TokenizerGguf(const GgufFile& file) {

@@ -44,6 +44,8 @@ bool IsGguf(std::span<const std::byte> bytes);
 // that tensors lie inside the data, aligned and apart. Errors: those of MappedFile::Open;
 // kInvalidInput, kUnsupported and kTooLarge, naming the file and the fact or tensor.
 Result<GgufFile> ReadGguf(const std::string& path);
+// Of a file that is in memory. Errors: the same, without its name.
+Result<GgufFile> ParseGguf(std::string bytes);
 
 // A GGUF file that holds the tokenizer's facts and nothing else.
 std::string TokenizerGguf(const GgufFile& file);

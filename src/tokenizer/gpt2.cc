@@ -1,6 +1,4 @@
 // GPT-2's vocab.json (piece -> number) and merges.txt (a merge a line, the first is first).
-#include "base/file.h"
-#include "base/json_file.h"
 #include "tokenizer/kinds.h"
 
 namespace evoq {
@@ -47,19 +45,16 @@ Result<TokenizerParts> PartsOf(const json& vocab,
   return parts;
 }
 
-// "gpt2_vocab.json" -> "gpt2_merges.txt", in the same folder.
-std::string MergesPath(const std::string& path) {
-  const std::string name = BaseName(path);
-  const std::string stem = name.substr(0, name.size() - std::string_view("vocab.json").size());
-  return path.substr(0, path.size() - name.size()) + stem + "merges.txt";
+// "gpt2_vocab.json" -> "gpt2_merges.txt".
+std::string MergesName(const std::string& name) {
+  return name.substr(0, name.size() - std::string_view("vocab.json").size()) + "merges.txt";
 }
 
-Result<TokenizerParts> Read(const std::string& path) {
-  EVOQ_ASSIGN(const json vocab, ReadJsonFile(path, kMaxTokenizerBytes));
-  const std::string merges_path = MergesPath(path);
-  EVOQ_ASSIGN(const std::string text, ReadTextFile(merges_path, kMaxTokenizerBytes));
-  EVOQ_ASSIGN(const auto merges, WithContext(ParseMerges(text), merges_path));
-  return WithContext(PartsOf(vocab, merges), path);
+Result<TokenizerParts> Read(const TokenizerFiles& files, const std::string& name) {
+  EVOQ_ASSIGN(const json vocab, files.Json(name));
+  EVOQ_ASSIGN(const std::string text, files.Text(MergesName(name)));
+  EVOQ_ASSIGN(const auto merges, WithContext(ParseMerges(text), files.Label(MergesName(name))));
+  return WithContext(PartsOf(vocab, merges), files.Label(name));
 }
 
 }  // namespace

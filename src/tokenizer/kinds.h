@@ -6,6 +6,7 @@
 #include <string>
 
 #include "base/result.h"
+#include "tokenizer/files.h"
 #include "tokenizer/parts.h"
 
 namespace evoq {
@@ -15,8 +16,8 @@ struct TokenizerKind {
   const char* file;  // its name in a model's folder
   // Whether a file is of this kind, by its name in lower case.
   bool (*matches)(std::string_view name);
-  // Errors: with the place in the file, without its name.
-  Result<TokenizerParts> (*read)(const std::string& path);
+  // Errors: with the file's name and the place in it.
+  Result<TokenizerParts> (*read)(const TokenizerFiles& files, const std::string& name);
 };
 
 // In the order in which a folder is searched.

@@ -4,7 +4,6 @@
 #include <cmath>
 #include <cstring>
 
-#include "base/file.h"
 #include "tokenizer/kinds.h"
 
 namespace evoq {
@@ -127,10 +126,10 @@ Splitter WordsOf(const Vocabulary& vocabulary) {
 }
 
 template <Result<Scored> (*parse)(const std::string&)>
-Result<TokenizerParts> Read(const std::string& path) {
-  EVOQ_ASSIGN(const std::string bytes, ReadTextFile(path, kMaxTokenizerBytes));
-  EVOQ_ASSIGN(Scored scored, WithContext(parse(bytes), path));
-  return WithContext(PartsOf(std::move(scored)), path);
+Result<TokenizerParts> Read(const TokenizerFiles& files, const std::string& name) {
+  EVOQ_ASSIGN(const std::string bytes, files.Text(name));
+  EVOQ_ASSIGN(Scored scored, WithContext(parse(bytes), files.Label(name)));
+  return WithContext(PartsOf(std::move(scored)), files.Label(name));
 }
 
 }  // namespace

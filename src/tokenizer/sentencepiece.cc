@@ -2,7 +2,6 @@
 // normalized.
 #include <cstring>
 
-#include "base/file.h"
 #include "tokenizer/kinds.h"
 #include "tokenizer/precompiled.h"
 
@@ -255,10 +254,10 @@ Result<TokenizerParts> PartsOf(const ModelFile& file) {
   return parts;
 }
 
-Result<TokenizerParts> Read(const std::string& path) {
-  EVOQ_ASSIGN(const std::string bytes, ReadTextFile(path, kMaxTokenizerBytes));
-  EVOQ_ASSIGN(const ModelFile file, WithContext(ReadModel(bytes), path));
-  return WithContext(PartsOf(file), path);
+Result<TokenizerParts> Read(const TokenizerFiles& files, const std::string& name) {
+  EVOQ_ASSIGN(const std::string bytes, files.Text(name));
+  EVOQ_ASSIGN(const ModelFile file, WithContext(ReadModel(bytes), files.Label(name)));
+  return WithContext(PartsOf(file), files.Label(name));
 }
 
 }  // namespace

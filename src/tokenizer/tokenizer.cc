@@ -24,6 +24,13 @@ struct TokenizerCore {
 
 namespace {
 
+std::string KindFiles() {
+  std::string names;
+  for (const TokenizerKind* kind : AllTokenizerKinds())
+    names += fmt::format("{}{}", names.empty() ? "" : ", ", kind->file);
+  return names;
+}
+
 Result<std::string> FileOf(const std::string& path) {
   std::error_code error;
   if (!std::filesystem::is_directory(path, error)) return path;
@@ -31,26 +38,36 @@ Result<std::string> FileOf(const std::string& path) {
     const std::filesystem::path file = std::filesystem::path(path) / kind->file;
     if (std::filesystem::exists(file, error)) return file.string();
   }
-  std::string names;
-  for (const TokenizerKind* kind : AllTokenizerKinds())
-    names += fmt::format("{}{}", names.empty() ? "" : ", ", kind->file);
   return Fail(ErrorCode::kNotFound, "{}: no tokenizer in this folder, expected one of {}", path,
-              names);
+              KindFiles());
 }
 
 }  // namespace
 
 Result<Tokenizer> Tokenizer::Load(const std::string& path) {
   EVOQ_ASSIGN(const std::string file, FileOf(path));
-  std::string name = BaseName(file);
-  for (char& c : name) c = c >= 'A' && c <= 'Z' ? static_cast<char>(c - 'A' + 'a') : c;
+  const std::string name = BaseName(file);
+  std::string lower = name;
+  for (char& c : lower) c = c >= 'A' && c <= 'Z' ? static_cast<char>(c - 'A' + 'a') : c;
   for (const TokenizerKind* kind : AllTokenizerKinds()) {
-    if (!kind->matches(name)) continue;
-    EVOQ_ASSIGN(TokenizerParts parts, kind->read(file));
+    if (!kind->matches(lower)) continue;
+    const auto files = TokenizerFiles::In(file.substr(0, file.size() - name.size()));
+    EVOQ_ASSIGN(TokenizerParts parts, kind->read(files, name));
     return WithContext(Make(std::move(parts)), file);
   }
   return Fail(ErrorCode::kUnsupported,
               "{}: not a tokenizer by its name, expected .json, .model, .vocab or .bin", file);
+}
+
+Result<Tokenizer> Tokenizer::FromFiles(std::map<std::string, std::string> bytes,
+                                       const std::string& label) {
+  const auto files = TokenizerFiles::Of(std::move(bytes), label);
+  for (const TokenizerKind* kind : AllTokenizerKinds()) {
+    if (!files.Has(kind->file)) continue;
+    EVOQ_ASSIGN(TokenizerParts parts, kind->read(files, kind->file));
+    return WithContext(Make(std::move(parts)), files.Label(kind->file));
+  }
+  return Fail(ErrorCode::kNotFound, "{}no tokenizer, expected one of {}", label, KindFiles());
 }
 
 Result<Tokenizer> Tokenizer::Make(TokenizerParts parts) {

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <map>
 #include <memory>
 #include <optional>
 #include <span>
@@ -35,6 +36,10 @@ class Tokenizer {
   // Beside a tokenizer.json, tokenizer_config.json says the special pieces and the chat template.
   // Errors: kInvalidInput and kUnsupported, naming the file and the place.
   static Result<Tokenizer> Load(const std::string& path);
+  // Of files in memory, by the names that they have in a folder; `label` stands before names in
+  // messages. Errors: as above.
+  static Result<Tokenizer> FromFiles(std::map<std::string, std::string> bytes,
+                                     const std::string& label = "");
   // Errors: those of its normalizer on the added pieces.
   static Result<Tokenizer> Make(TokenizerParts parts);
 

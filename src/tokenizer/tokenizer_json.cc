@@ -1,9 +1,6 @@
 // tokenizer.json of Hugging Face's tokenizers: a vocabulary and its model, and the steps around it.
 #include <algorithm>
-#include <filesystem>
 
-#include "base/file.h"
-#include "base/json_file.h"
 #include "tokenizer/kinds.h"
 #include "tokenizer/rules.h"
 
@@ -276,15 +273,14 @@ Result<TokenizerParts> PartsOf(const json& file, const json& config) {
   return parts;
 }
 
-Result<TokenizerParts> Read(const std::string& path) {
-  EVOQ_ASSIGN(const json file, ReadJsonFile(path, kMaxTokenizerBytes));
-  const auto beside = std::filesystem::path(path).parent_path() / "tokenizer_config.json";
+Result<TokenizerParts> Read(const TokenizerFiles& files, const std::string& name) {
+  constexpr char kConfig[] = "tokenizer_config.json";
+  EVOQ_ASSIGN(const json file, files.Json(name));
   json config;
-  std::error_code error;
-  if (std::filesystem::exists(beside, error)) {
-    EVOQ_ASSIGN(config, ReadJsonFile(beside.string(), kMaxTokenizerBytes));
+  if (files.Has(kConfig)) {
+    EVOQ_ASSIGN(config, files.Json(kConfig));
   }
-  return WithContext(PartsOf(file, config), path);
+  return WithContext(PartsOf(file, config), files.Label(name));
 }
 
 }  // namespace
