@@ -26,6 +26,7 @@ from agree import EVOQ, ROOT, verbs
 agree.need("numpy", "onnx")
 import numpy as np
 import onnx
+import tiny_lms
 import tiny_models
 
 QUICK = ["--duration-s", "0.02"]
@@ -78,6 +79,9 @@ def examples_work():
     pathlib.Path("mobilenetv2.preprocess.json").write_text(json.dumps(how))
     # `verify` wants a certificate: so the file of the example of `quantize` gets one.
     promise = "--data images/ --labels labels.tsv --max-drop 100 --measure-s 0.05".split()
+    tiny_lms.write_with_tokenizer("lm")
+    shutil.copy("lm/tokenizer.json", "tokenizer.json")
+    run("compile", "lm", "-o", "model.etm")
     known = verbs()
     for verb in sorted(known, key=lambda v: v != "quantize"):
         text = run(verb, "--help").stdout

@@ -371,3 +371,57 @@ def write_folder(folder, config, tensors, kind="F32", shards=1):
     with open(index, "w", encoding="utf-8") as file:
         json.dump({"metadata": {}, "weight_map": where}, file)
     return values
+
+
+def tokenizer_files():
+    """tokenizer.json and tokenizer_config.json of a byte-level tokenizer of BASE's 48 pieces: names
+    -> texts."""
+    pieces = [
+        "<unk>",
+        "<s>",
+        "</s>",
+        "Ġ",
+        *"abcdefghijklmnopqrstuvwxyz",
+        *"HOTW.,",
+        "he",
+        "th",
+        "Ġa",
+    ]
+    vocab = {piece: i for i, piece in enumerate(pieces)}
+    vocab |= {f"<extra{i}>": i for i in range(len(pieces), BASE["vocab_size"])}
+    level = {
+        "type": "ByteLevel",
+        "add_prefix_space": False,
+        "trim_offsets": True,
+        "use_regex": True,
+    }
+    special = [
+        {"id": i, "content": pieces[i], "special": True, "normalized": False}
+        | dict.fromkeys(("single_word", "lstrip", "rstrip"), False)
+        for i in range(3)
+    ]
+    file = {
+        "version": "1.0",
+        "added_tokens": special,
+        "normalizer": None,
+        "pre_tokenizer": level,
+        "post_processor": None,
+        "decoder": level,
+        "model": {"type": "BPE", "vocab": vocab, "merges": ["h e", "t h", "Ġ a"]},
+    }
+    config = {
+        "bos_token": "<s>",
+        "eos_token": "</s>",
+        "chat_template": "{% for m in messages %}<s>{{ m.role }} {{ m.content }}{% endfor %}",
+    }
+    return {"tokenizer.json": json.dumps(file), "tokenizer_config.json": json.dumps(config)}
+
+
+def write_with_tokenizer(folder, family="llama", seed=1, **config):
+    """A folder that carries a tokenizer; its config and what its tensors stand for."""
+    config = config_of(family) | config
+    tensors = write_folder(folder, config, tensors_of(config, seed))
+    for name, text in tokenizer_files().items():
+        with open(os.path.join(folder, name), "w", encoding="utf-8") as f:
+            f.write(text)
+    return config, tensors

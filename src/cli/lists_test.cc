@@ -104,7 +104,7 @@ TEST_F(Lists, Architectures) {
   EXPECT_EQ(Squeezed(ran.out), Squeezed(expected));
   EXPECT_GT(ran.json.size(), 3);
   EXPECT_EQ(Refused({"zoo", "none"}, kUsage), "evoq: zoo none: not one of `evoq zoo`\n");
-  EXPECT_EQ(Refused({"zoo", "lenet"}, kUsage), "evoq: zoo lenet: -o OUT.onnx is missing\n");
+  EXPECT_EQ(Refused({"zoo", "lenet"}, kUsage), "evoq: zoo lenet: -o OUT is missing\n");
   const Ran written = Run({"zoo", "lenet", "-o", At("lenet.onnx")});
   ASSERT_EQ(written.code, 0) << written.log;
   EXPECT_EQ(written.json, (json{{"name", "lenet"}, {"output_bytes", SizeOf("lenet.onnx")}}));

@@ -260,7 +260,7 @@ TEST_F(Steps, HelpIsNoError) {
     EXPECT_EQ(ran.log, "");
   }
   for (const std::vector<std::string>& words : std::vector<std::vector<std::string>>{
-           {"run", "--unknown"}, {"run"}, {"eval", "m.onnx", "--text", "t"}}) {
+           {"run", "--unknown"}, {"run"}, {"eval", "m.onnx", "--tokenizer", "t"}}) {
     const Ran ran = Run(words, false);
     EXPECT_EQ(ran.code, kUsage);
     EXPECT_NE(ran.log.find("Run with --help for more information."), std::string::npos) << ran.log;

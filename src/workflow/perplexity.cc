@@ -2,12 +2,16 @@
 
 #include <algorithm>
 #include <cmath>
+#include <functional>
 
 #include "base/file.h"
 #include "base/printable.h"
+#include "base/stopwatch.h"
 #include "data/npy.h"
+#include "generate/cached_model.h"
+#include "generate/model_tokenizer.h"
+#include "llm/facts.h"
 #include "models/models.h"
-#include "tokenizer/tokenizer.h"
 #include "workflow/bench_json.h"
 #include "workflow/models.h"
 
@@ -41,22 +45,64 @@ double LossOf(const float* logits, int64_t n, int64_t target) {
   return std::log(sum) - (static_cast<double>(logits[target]) - max);
 }
 
+// The logits of a window's tokens, [tokens, pieces].
+struct Logits {
+  std::vector<float> values;
+  int64_t pieces = 0;
+};
+
+// Asks a model for a window, without what came before.
+using RunWindow = std::function<Result<Logits>(std::span<const int64_t> tokens)>;
+
+// `pieces`: the least that logits may be of.
+RunWindow WindowsOf(std::shared_ptr<Engine> engine, const std::string& path, int64_t pieces) {
+  return [engine, path, pieces](std::span<const int64_t> tokens) -> Result<Logits> {
+    const Graph& graph = engine->model().graph;
+    const Tensor input = TokensAs(graph.value(graph.inputs()[0]).type.dtype, tokens);
+    EVOQ_ASSIGN(const std::vector<Tensor> outputs, engine->Run(std::span(&input, 1)));
+    EVOQ_ASSIGN(const Tensor logits, ToFloat32(outputs[0]));
+    const std::vector<int64_t> sizes = logits.sizes();
+    if (sizes.size() != 3 || sizes[0] != 1 || sizes[1] != static_cast<int64_t>(tokens.size()) ||
+        sizes[2] < pieces)
+      return InvalidInput("{}: output 0 is {}, expected [1, {}, {}]", path,
+                          logits.type().ToString(), tokens.size(), pieces);
+    const std::span<const float> values = logits.values<float>();
+    return Logits{{values.begin(), values.end()}, sizes[2]};
+  };
+}
+
+RunWindow CachedWindowsOf(std::shared_ptr<CachedModel> model) {
+  return [model](std::span<const int64_t> tokens) -> Result<Logits> {
+    constexpr size_t kChunk = 256;
+    model->Truncate(0, 0);
+    Logits out{{}, model->vocabulary()};
+    for (size_t at = 0; at < tokens.size(); at += kChunk) {
+      const auto chunk = tokens.subspan(at, std::min(kChunk, tokens.size() - at));
+      EVOQ_ASSIGN(const std::span<const float> logits,
+                  model->Append(0, chunk, static_cast<int64_t>(chunk.size())));
+      out.values.insert(out.values.end(), logits.begin(), logits.end());
+    }
+    return out;
+  };
+}
+
 }  // namespace
 
 double PerplexityResult::perplexity() const { return std::exp(nll); }
 
 Result<PerplexityResult> EvaluatePerplexity(const PerplexityJob& job, const Follow& follow) {
   EVOQ_TRY(CheckThreads(job.threads));
-  if (job.tokenizer.empty()) return Fail(ErrorCode::kUsage, "--text needs the model's --tokenizer");
   if (job.window < 1 || job.window > int64_t{1} << 20)
     return Fail(ErrorCode::kUsage, "--window {}: expected 1 to 1048576", job.window);
   if (!job.tokens.empty()) EVOQ_TRY(CheckOutputPath(job.tokens));
-  EVOQ_ASSIGN(const Tokenizer tokenizer, Tokenizer::Load(job.tokenizer));
   EVOQ_ASSIGN(const std::string text, ReadTextFile(job.text));
-  EVOQ_ASSIGN(const std::unique_ptr<Engine> engine,
-              LoadEngine(job.model, {.threads = job.threads}));
-  const Graph& graph = engine->model().graph;
-  EVOQ_TRY(CheckModel(graph, job.model));
+  EVOQ_ASSIGN(std::unique_ptr<Engine> engine, LoadEngine(job.model, {.threads = job.threads}));
+  EVOQ_ASSIGN(const ModelTokenizer carried,
+              WithContext(TokenizerOf(engine->model().graph, job.tokenizer), job.model));
+  if (!carried.tokenizer)
+    return Fail(ErrorCode::kUsage, "--text needs the model's --tokenizer: {} carries none",
+                job.model);
+  const Tokenizer& tokenizer = *carried.tokenizer;
   EVOQ_ASSIGN(const std::vector<int64_t> tokens, tokenizer.Encode(text));
   const auto all = static_cast<int64_t>(tokens.size()) - 1;  // predicted tokens
   if (all < 1) return InvalidInput("{}: no text", job.text);
@@ -65,23 +111,27 @@ Result<PerplexityResult> EvaluatePerplexity(const PerplexityJob& job, const Foll
   PerplexityResult result;
   result.model = job.model;
   double ms = 0;
+  RunWindow run;
+  if (IsLanguageModel(engine->model().graph)) {
+    EVOQ_ASSIGN(auto cached, CachedModel::Of(std::move(engine), {.context = window}, job.model));
+    if (cached->vocabulary() < tokenizer.size())
+      return InvalidInput("{}: it knows {} pieces, the tokenizer {}", job.model,
+                          cached->vocabulary(), tokenizer.size());
+    run = CachedWindowsOf(std::move(cached));
+  } else {
+    EVOQ_TRY(CheckModel(engine->model().graph, job.model));
+    run = WindowsOf(std::move(engine), job.model, tokenizer.size());
+  }
   for (int64_t w = 0; w < windows; ++w) {
-    const std::span<const int64_t> seen =
-        std::span(tokens).subspan(static_cast<size_t>(w * window), static_cast<size_t>(window));
-    const Tensor input = TokensAs(graph.value(graph.inputs()[0]).type.dtype, seen);
     const Stopwatch watch;
-    EVOQ_ASSIGN(const std::vector<Tensor> outputs, engine->Run(std::span(&input, 1)));
+    EVOQ_ASSIGN(const Logits logits, run(std::span(tokens).subspan(static_cast<size_t>(w * window),
+                                                                   static_cast<size_t>(window))));
     ms += watch.ms();
-    EVOQ_ASSIGN(const Tensor logits, ToFloat32(outputs[0]));
-    const std::vector<int64_t> sizes = logits.sizes();
-    if (sizes.size() != 3 || sizes[0] != 1 || sizes[1] != window || sizes[2] < tokenizer.size())
-      return InvalidInput("{}: output 0 is {}, expected [1, {}, {}]", job.model,
-                          logits.type().ToString(), window, tokenizer.size());
     for (int64_t i = 0; i < window; ++i) {
-      const float* row = logits.data<float>() + i * sizes[2];
+      const float* row = logits.values.data() + i * logits.pieces;
       const int64_t target = tokens[static_cast<size_t>(w * window + i + 1)];
-      result.nll += LossOf(row, sizes[2], target);
-      result.right += std::max_element(row, row + sizes[2]) - row == target;
+      result.nll += LossOf(row, logits.pieces, target);
+      result.right += std::max_element(row, row + logits.pieces) - row == target;
     }
     result.tokens += window;
     ++result.windows;

@@ -9,10 +9,11 @@
 namespace evoq {
 
 struct PerplexityJob {
-  std::string model, text, tokenizer;
-  std::string tokens;    // an .npy to write the stream of tokens to; "": none
-  int64_t window = 256;  // tokens that the model sees at once
-  int64_t limit = 0;     // windows; 0: all
+  std::string model, text;
+  std::string tokenizer;  // "": the one that the model carries
+  std::string tokens;     // an .npy to write the stream of tokens to; "": none
+  int64_t window = 256;   // tokens that the model sees at once
+  int64_t limit = 0;      // windows; 0: all
   int threads = 0;
 };
 
@@ -28,8 +29,9 @@ struct PerplexityResult {
   }
 };
 
-// The text, after the begin token and a space, is one stream of tokens. The model, whose input is
-// int64 or int32 [1, S] and whose first output is logits [1, S, pieces], sees windows of it one
+// The text, as its tokenizer encodes it, is one stream of tokens. The model, one with caches
+// (docs/llm.md) or one whose input is int64 or int32 [1, S] and whose first output is logits
+// [1, S, pieces], sees windows of it one
 // after the other, each without what came before, and predicts each window's next tokens. What is
 // left at the end is a shorter window only where the text has no whole one.
 Result<PerplexityResult> EvaluatePerplexity(const PerplexityJob& job, const Follow& follow = {});

@@ -25,12 +25,11 @@ VerbRun Declare(const VerbOptions& options, const CommonOptions& common) {
           .Add("--text", text->text,
                "A text file: how well a language model predicts it, instead of --data")
           .Excludes(data);
-  const VerbOption tokenizer =
-      options
-          .Add("--tokenizer", text->tokenizer,
-               "The model's tokenizer: tokenizer.json, SentencePiece, GPT-2 or llama2.c")
-          .Needs(file);
-  file.Needs(tokenizer);
+  options
+      .Add("--tokenizer", text->tokenizer,
+           "The model's tokenizer: tokenizer.json, SentencePiece, GPT-2 or llama2.c (default: the "
+           "one that the model carries)")
+      .Needs(file);
   options.Add("--tokens", text->tokens, "Write the text's tokens to this .npy file").Needs(file);
   options.Add("--window", text->window, "Tokens that the model sees at once")
       .Needs(file)

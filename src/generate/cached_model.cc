@@ -1,0 +1,351 @@
+#include "generate/cached_model.h"
+
+#include <algorithm>
+#include <cstring>
+
+#include "base/math.h"
+#include "llm/facts.h"
+#include "models/models.h"
+#include "program/container.h"
+
+namespace evoq {
+namespace {
+
+constexpr char kTokens[] = "input_ids", kPlace[] = "position", kWanted[] = "logits_at",
+               kLogits[] = "logits", kPast[] = "past_", kPresent[] = "present_";
+
+std::optional<size_t> IndexOf(const Graph& graph, const std::vector<ValueId>& values,
+                              std::string_view name) {
+  for (size_t i = 0; i < values.size(); ++i) {
+    if (graph.value(values[i]).name == name) return i;
+  }
+  return std::nullopt;
+}
+
+// Slot `slot` of a cache: one of its blocks of equal bytes.
+std::byte* SlotOf(Tensor& cache, int64_t slot) {
+  return cache.mutable_raw() + static_cast<int64_t>(cache.bytes()) / cache.sizes()[0] * slot;
+}
+
+// The smallest chunk that holds so many tokens, or the largest there is.
+int64_t ChunkFor(int64_t tokens) {
+  for (const int64_t chunk : CachedModel::kChunks) {
+    if (chunk >= tokens) return chunk;
+  }
+  return std::end(CachedModel::kChunks)[-1];
+}
+
+// Of the inputs' types and the beginning of every constant.
+uint32_t MarkOf(const Graph& graph) {
+  std::vector<std::byte> bytes;
+  const auto add = [&](const void* data, size_t size) {
+    const auto* from = static_cast<const std::byte*>(data);
+    bytes.insert(bytes.end(), from, from + size);
+  };
+  for (ValueId id : graph.inputs()) {
+    const std::string text = graph.value(id).name + graph.value(id).type.ToString();
+    add(text.data(), text.size());
+  }
+  for (int i = 0; i < graph.value_count(); ++i) {
+    const Tensor& constant = graph.value(ValueId{i}).constant;
+    if (constant.defined() && constant.bytes() > 0)
+      add(constant.raw(), std::min<size_t>(constant.bytes(), 256));
+  }
+  return Crc32c(bytes);
+}
+
+}  // namespace
+
+Result<std::unique_ptr<CachedModel>> CachedModel::Load(const std::string& path,
+                                                       const CacheOptions& options) {
+  EVOQ_ASSIGN(std::unique_ptr<Engine> engine, LoadEngine(path, {.threads = options.threads}));
+  return Of(std::move(engine), options, path);
+}
+
+Result<std::unique_ptr<CachedModel>> CachedModel::Of(std::unique_ptr<Engine> engine,
+                                                     const CacheOptions& options,
+                                                     const std::string& path) {
+  std::unique_ptr<CachedModel> model(
+      new CachedModel(std::move(engine), path.empty() ? "the model" : path));
+  model->mark_ = MarkOf(model->graph());
+  EVOQ_TRY(model->FindValues());
+  EVOQ_TRY(model->AllocateCaches(options));
+  return model;
+}
+
+Status CachedModel::FindValues() {
+  const Graph& graph = this->graph();
+  const auto find = [&](const std::vector<ValueId>& values, const char* kind, const char* name,
+                        DType dtype, int rank, size_t& index) -> Status {
+    const auto found = IndexOf(graph, values, name);
+    if (!found)
+      return Unsupported("{}: no language model with caches: it has no {} '{}'", path_, kind, name);
+    const TensorType& type = graph.value(values[*found]).type;
+    if (type.dtype != dtype || type.quantized() || !type.shape.ranked() ||
+        type.shape.rank() != rank)
+      return Unsupported("{}: {} '{}' is {}, expected {} of {} axes", path_, kind, name,
+                         type.ToString(), DTypeName(dtype), rank);
+    index = *found;
+    return {};
+  };
+  EVOQ_TRY(find(graph.inputs(), "input", kTokens, DType::kInt64, 2, tokens_input_));
+  EVOQ_TRY(find(graph.inputs(), "input", kPlace, DType::kInt64, 1, place_input_));
+  EVOQ_TRY(find(graph.inputs(), "input", kWanted, DType::kInt64, 2, wanted_input_));
+  const auto logits = IndexOf(graph, graph.outputs(), kLogits);
+  if (!logits)
+    return Unsupported("{}: no language model with caches: it has no output '{}'", path_, kLogits);
+  logits_output_ = *logits;
+  // Its type may be known with the first sizes only.
+  if (IsLanguageModel(graph)) {
+    EVOQ_ASSIGN(const LanguageModelFacts facts, WithContext(ReadFacts(graph), path_));
+    vocabulary_ = facts.vocabulary;
+    made_for_ = facts.context;
+  } else if (const TensorType& type = graph.value(graph.outputs()[logits_output_]).type;
+             type.shape.ranked() && type.shape.rank() == 3 && type.shape[2].known()) {
+    vocabulary_ = type.shape[2].value;
+  }
+  if (vocabulary_ < 1) return Unsupported("{}: how many tokens it knows is not known", path_);
+  for (size_t i = 0; i < graph.inputs().size(); ++i) {
+    if (i == tokens_input_ || i == place_input_ || i == wanted_input_) continue;
+    const Value& input = graph.value(graph.inputs()[i]);
+    if (!input.name.starts_with(kPast) || input.type.quantized() || !input.type.shape.ranked() ||
+        input.type.shape.rank() != 4 || !input.type.shape[1].known() ||
+        !input.type.shape[3].known())
+      return Unsupported(
+          "{}: input '{}' is {}, expected a cache '{}...' of [batch, heads, context, "
+          "head size]",
+          path_, input.name, input.type.ToString(), kPast);
+    const std::string name = kPresent + input.name.substr(sizeof(kPast) - 1);
+    const auto output = IndexOf(graph, graph.outputs(), name);
+    if (!output)
+      return Unsupported("{}: no language model with caches: it has no output '{}'", path_, name);
+    caches_.push_back({i, *output, Tensor()});
+  }
+  if (caches_.size() + 1 != graph.outputs().size())
+    return Unsupported("{}: {} outputs, expected logits and {} caches", path_,
+                       graph.outputs().size(), caches_.size());
+  return {};
+}
+
+Status CachedModel::AllocateCaches(const CacheOptions& options) {
+  const Graph& graph = this->graph();
+  if (options.slots < 1 || options.slots > kMaxSlots)
+    return Fail(ErrorCode::kUsage, "{} sequences, expected 1 to {}", options.slots, kMaxSlots);
+  const int64_t most = made_for_ > 0 ? std::min(kMaxContext, made_for_) : kMaxContext;
+  context_ = options.context > 0 ? options.context : std::min<int64_t>(most, 4096);
+  if (context_ > most)
+    return Fail(ErrorCode::kUsage, "{}: a context of {} tokens, expected at most {}", path_,
+                context_, most);
+  for (Cache& cache : caches_) {
+    const TensorType& type = graph.value(graph.inputs()[cache.input]).type;
+    const Dim& fixed = type.shape[2];
+    if (fixed.known() && options.context > 0 && fixed.value != options.context)
+      return Fail(ErrorCode::kUsage, "{}: its caches hold {} tokens, not {}", path_, fixed.value,
+                  options.context);
+    if (fixed.known()) context_ = fixed.value;
+    const TensorType wanted(
+        type.dtype, Shape{options.slots, type.shape[1].value, context_, type.shape[3].value});
+    const auto bytes = wanted.bytes();
+    if (!bytes || *bytes < 1)
+      return Fail(ErrorCode::kTooLarge, "{}: a cache of {}", path_, wanted.ToString());
+    cache.memory = Tensor::Allocate(wanted);
+  }
+  lengths_.assign(static_cast<size_t>(options.slots), 0);
+  return {};
+}
+
+int64_t CachedModel::cache_bytes() const {
+  int64_t bytes = 0;
+  for (const Cache& cache : caches_) bytes += static_cast<int64_t>(cache.memory.bytes());
+  return bytes;
+}
+
+void CachedModel::Truncate(int64_t slot, int64_t length) {
+  EVOQ_CHECK(length >= 0 && length <= this->length(slot), "{} of {}", length, this->length(slot));
+  lengths_[static_cast<size_t>(slot)] = length;
+}
+
+Result<CachedModel::Prepared*> CachedModel::For(int64_t count, int64_t length, int64_t wanted) {
+  for (const auto& p : prepared_) {
+    if (p->count == count && p->length == length && p->wanted == wanted) return p.get();
+  }
+  const Graph& graph = this->graph();
+  const auto name = [&](size_t input) { return graph.value(graph.inputs()[input]).name; };
+  InputShapes shapes = {{name(tokens_input_), {count, length}},
+                        {name(place_input_), {count}},
+                        {name(wanted_input_), {count, wanted}}};
+  for (const Cache& cache : caches_) {
+    std::vector<int64_t> sizes = cache.memory.sizes();
+    sizes[0] = count;
+    shapes[name(cache.input)] = std::move(sizes);
+  }
+  EVOQ_ASSIGN(std::shared_ptr<Executor> executor, engine_->At(shapes));
+  const TensorType logits(DType::kFloat32, Shape{count, wanted, vocabulary_});
+  if (!(executor->output_types()[logits_output_] == logits))
+    return Unsupported("{}: output '{}' is {}, expected {}", path_, kLogits,
+                       executor->output_types()[logits_output_].ToString(), logits.ToString());
+  for (const Cache& cache : caches_) {
+    if (!(executor->output_types()[cache.output] == executor->input_types()[cache.input]) ||
+        executor->shared_input(cache.output) != static_cast<int>(cache.input))
+      return Unsupported("{}: output '{}' is no cache that is extended in place", path_,
+                         graph.value(graph.outputs()[cache.output]).name);
+  }
+  auto prepared = std::make_unique<Prepared>();
+  prepared->count = count;
+  prepared->length = length;
+  prepared->wanted = wanted;
+  prepared->executor = std::move(executor);
+  prepared->inputs.resize(graph.inputs().size());
+  prepared->outputs.resize(graph.outputs().size());
+  prepared_.push_back(std::move(prepared));
+  return prepared_.back().get();
+}
+
+Status CachedModel::CheckTokens(std::span<const int64_t> tokens) const {
+  if (tokens.empty()) return Fail(ErrorCode::kUsage, "no tokens");
+  for (const int64_t token : tokens) {
+    if (token < 0 || token >= vocabulary_)
+      return Fail(ErrorCode::kUsage, "token {}, expected 0 to {}", token, vocabulary_ - 1);
+  }
+  return {};
+}
+
+Status CachedModel::Run(int64_t first, int64_t count, int64_t length, int64_t wanted) {
+  EVOQ_ASSIGN(Prepared* const run, For(count, length, wanted));
+  logits_.resize(static_cast<size_t>(count * wanted * vocabulary_));
+  const auto bytes = [](auto& values) { return reinterpret_cast<std::byte*>(values.data()); };
+  run->inputs[tokens_input_] = bytes(tokens_);
+  run->inputs[place_input_] = bytes(places_);
+  run->inputs[wanted_input_] = bytes(wanted_);
+  run->outputs[logits_output_] = bytes(logits_);
+  for (Cache& cache : caches_) {
+    std::byte* const memory = SlotOf(cache.memory, first);
+    run->inputs[cache.input] = memory;
+    run->outputs[cache.output] = memory;
+  }
+  return engine_->RunOn(*run->executor, run->inputs, run->outputs);
+}
+
+Result<std::span<const float>> CachedModel::Append(int64_t slot, std::span<const int64_t> tokens,
+                                                   int64_t wanted) {
+  EVOQ_TRY(CheckTokens(tokens));
+  const int64_t before = length(slot), all = static_cast<int64_t>(tokens.size());
+  if (all > context_ - before)
+    return Fail(ErrorCode::kUsage,
+                "the context is full: {} tokens and {} more, expected at most {} (--context)",
+                before, all, context_);
+  EVOQ_CHECK(wanted >= 1 && wanted <= all, "{} of {}", wanted, all);
+  int64_t& at = lengths_[static_cast<size_t>(slot)];
+  for (int64_t done = 0; done < all;) {
+    // A chunk, padded, must lie within the cache.
+    int64_t chunk = ChunkFor(all - done);
+    while (chunk > context_ - at) chunk = ChunkFor(chunk / 2);
+    int64_t real = std::min(chunk, all - done);
+    // The last chunk has all that is wanted.
+    if (all - done - real < wanted && done + real < all) real = std::min(real, all - done - wanted);
+    const bool last = done + real == all;
+    EVOQ_CHECK(real > 0 && (!last || wanted <= real), "{} wanted of {}", wanted, real);
+    const int64_t logits = last ? wanted : 1;
+    tokens_.assign(tokens.begin() + done, tokens.begin() + done + real);
+    tokens_.resize(static_cast<size_t>(chunk), tokens_.back());
+    places_.assign(1, at);
+    wanted_.resize(static_cast<size_t>(logits));
+    for (int64_t i = 0; i < logits; ++i) wanted_[static_cast<size_t>(i)] = real - logits + i;
+    if (Status ran = Run(slot, 1, chunk, logits); !ran) {
+      at = before;
+      return tl::unexpected(ran.error());
+    }
+    done += real;
+    at += real;
+  }
+  return std::span<const float>(logits_);
+}
+
+Result<std::span<const float>> CachedModel::Step(int64_t first, std::span<const int64_t> tokens) {
+  EVOQ_TRY(CheckTokens(tokens));
+  const auto count = static_cast<int64_t>(tokens.size());
+  EVOQ_CHECK(first >= 0 && first + count <= slots(), "slots {} to {}", first, first + count);
+  for (int64_t i = 0; i < count; ++i) {
+    if (length(first + i) >= context_)
+      return Fail(ErrorCode::kUsage, "the context of sequence {} is full: {} tokens (--context)",
+                  first + i, context_);
+  }
+  // Few sizes of batches are prepared: others are filled with slots behind, whose sequences get a
+  // token behind their end, where it counts for nothing.
+  int64_t filled = 1;
+  while (filled < count) filled *= 2;
+  const auto full = [&](int64_t slot) { return length(slot) >= context_; };
+  for (int64_t slot = first + count; slot < first + filled; ++slot) {
+    if (slot >= slots() || full(slot)) filled = count;
+  }
+  tokens_.assign(tokens.begin(), tokens.end());
+  tokens_.resize(static_cast<size_t>(filled), 0);
+  places_.assign(lengths_.begin() + first, lengths_.begin() + first + filled);
+  wanted_.assign(tokens_.size(), 0);
+  EVOQ_TRY(Run(first, filled, 1, 1));
+  for (int64_t i = 0; i < count; ++i) ++lengths_[static_cast<size_t>(first + i)];
+  return std::span<const float>(logits_).first(static_cast<size_t>(count * vocabulary_));
+}
+
+Status CachedModel::Prepare(int64_t prompt_tokens, int64_t slots) {
+  const int64_t room = context_;
+  int64_t left = std::min(prompt_tokens, room);
+  while (left > 0) {
+    int64_t chunk = ChunkFor(left);
+    while (chunk > room) chunk = ChunkFor(chunk / 2);
+    EVOQ_TRY(For(1, chunk, 1));
+    left -= chunk;
+  }
+  if (slots > 0) EVOQ_TRY(For(std::min(slots, this->slots()), 1, 1));
+  return {};
+}
+
+std::vector<TensorType> CachedModel::CacheTypes(int64_t tokens) const {
+  std::vector<TensorType> types;
+  for (const Cache& cache : caches_) {
+    const std::vector<int64_t> sizes = cache.memory.sizes();
+    types.emplace_back(cache.memory.dtype(), Shape{1, sizes[1], tokens, sizes[3]});
+  }
+  return types;
+}
+
+std::vector<Tensor> CachedModel::Take(int64_t slot) const {
+  std::vector<Tensor> taken;
+  for (const Cache& cache : caches_) {
+    const std::vector<int64_t> sizes = cache.memory.sizes();
+    const auto slot_bytes = static_cast<int64_t>(cache.memory.bytes()) / sizes[0];
+    const int64_t head_bytes = slot_bytes / sizes[1], row_bytes = head_bytes / sizes[2];
+    Tensor copy = Tensor::Allocate(CacheTypes(length(slot))[taken.size()]);
+    for (int64_t head = 0; head < sizes[1]; ++head)
+      std::memcpy(copy.mutable_raw() + head * length(slot) * row_bytes,
+                  cache.memory.raw() + slot * slot_bytes + head * head_bytes,
+                  static_cast<size_t>(length(slot) * row_bytes));
+    taken.push_back(std::move(copy));
+  }
+  return taken;
+}
+
+Status CachedModel::Give(int64_t slot, std::span<const Tensor> caches) {
+  if (caches.size() != caches_.size())
+    return InvalidInput("{} caches, expected {}", caches.size(), caches_.size());
+  const int64_t tokens = caches.empty() || caches[0].shape().rank() != 4 ? 0 : caches[0].sizes()[2];
+  const std::vector<TensorType> wanted = CacheTypes(tokens);
+  for (size_t i = 0; i < caches.size(); ++i) {
+    if (!(caches[i].type() == wanted[i]) || tokens > context_)
+      return InvalidInput("cache {} is {}, expected {} of at most {} tokens", i,
+                          caches[i].type().ToString(), wanted[i].ToString(), context_);
+  }
+  for (size_t i = 0; i < caches.size(); ++i) {
+    Tensor& memory = caches_[i].memory;
+    const std::vector<int64_t> sizes = memory.sizes();
+    const auto head_bytes = static_cast<int64_t>(memory.bytes()) / sizes[0] / sizes[1];
+    const int64_t given = head_bytes / sizes[2] * tokens;
+    for (int64_t head = 0; head < sizes[1]; ++head)
+      std::memcpy(SlotOf(memory, slot) + head * head_bytes, caches[i].raw() + head * given,
+                  static_cast<size_t>(given));
+  }
+  lengths_[static_cast<size_t>(slot)] = tokens;
+  return {};
+}
+
+}  // namespace evoq

@@ -1,0 +1,110 @@
+// A language model with its key and value caches: runs of a graph that reads tokens, appends their
+// keys and values to caches in place, and gives logits (docs/generate.md has the graph's contract).
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "engine/engine.h"
+#include "tensor/tensor.h"
+
+namespace evoq {
+
+struct CacheOptions {
+  int threads = 0;      // 0: all physical cores
+  int64_t slots = 1;    // sequences that have a cache at the same time
+  int64_t context = 0;  // tokens that a sequence may have; 0: what the model was made for
+};
+
+// One caller at a time.
+class CachedModel {
+ public:
+  // The most slots, and the most tokens of a sequence.
+  static constexpr int64_t kMaxSlots = 256, kMaxContext = int64_t{1} << 22;
+  // What a run may take of a sequence at once. A piece that is shorter is padded: what padding
+  // writes into a cache lies behind the sequence's end, where the next tokens go.
+  static constexpr int64_t kChunks[] = {1, 2, 4, 8, 16, 32, 64, 128, 256, 512};
+
+  // Errors: kUnsupported for a graph that is no language model with caches, naming what is missing;
+  // kUsage for a context that the model cannot have; kTooLarge.
+  static Result<std::unique_ptr<CachedModel>> Load(const std::string& path,
+                                                   const CacheOptions& options);
+  // Of an engine that has the graph. `path` is for messages.
+  static Result<std::unique_ptr<CachedModel>> Of(std::unique_ptr<Engine> engine,
+                                                 const CacheOptions& options,
+                                                 const std::string& path = "");
+
+  const Graph& graph() const { return engine_->model().graph; }
+  Engine& engine() { return *engine_; }
+  int threads() const { return engine_->threads(); }
+  int64_t slots() const { return static_cast<int64_t>(lengths_.size()); }
+  int64_t context() const { return context_; }
+  int64_t vocabulary() const { return vocabulary_; }
+  int64_t cache_bytes() const;  // of all slots
+  // Tells the file that was loaded from others: caches of one model mean nothing to another.
+  uint32_t mark() const { return mark_; }
+
+  // Tokens that the slot's sequence has.
+  int64_t length(int64_t slot) const { return lengths_[static_cast<size_t>(slot)]; }
+  // Forgets the tokens from `length` on, which must not be more than it has.
+  void Truncate(int64_t slot, int64_t length);
+
+  // Appends tokens to a slot's sequence, in as few runs as chunks allow. The logits
+  // [wanted, vocabulary] of the last `wanted` tokens, 1 to as many as fit the last chunk (at most
+  // tokens.size()), which stay until the next call. What each token's logits are depends on neither
+  // chunks nor other slots. Errors: kUsage when the context is full, for a token that is not in the
+  // vocabulary, and for no tokens; the sequence is then as it was.
+  Result<std::span<const float>> Append(int64_t slot, std::span<const int64_t> tokens,
+                                        int64_t wanted = 1);
+  // One token for each of the slots [first, first + tokens.size()), in one run: the logits
+  // [slots, vocabulary]. Errors: as Append's; no sequence has then changed.
+  Result<std::span<const float>> Step(int64_t first, std::span<const int64_t> tokens);
+
+  // Runs and prepares what Append will take for a prompt of so many tokens, and Step for so many
+  // slots, so that nothing is compiled later. The sequences are as they were.
+  Status Prepare(int64_t prompt_tokens, int64_t slots);
+
+  // Types of the caches of a sequence of `tokens`, by cache: [1, heads, tokens, head size].
+  std::vector<TensorType> CacheTypes(int64_t tokens) const;
+  // The caches' part of a slot's sequence, of CacheTypes.
+  std::vector<Tensor> Take(int64_t slot) const;
+  // The sequence becomes what Take gave. Errors: kInvalidInput where the types are others.
+  Status Give(int64_t slot, std::span<const Tensor> caches);
+
+ private:
+  struct Cache {
+    size_t input, output;  // of the graph
+    Tensor memory;         // [slots, heads, context, head size]
+  };
+  // What runs `count` slots by `length` tokens and gives `wanted` logits of each.
+  struct Prepared {
+    int64_t count, length, wanted;
+    std::shared_ptr<Executor> executor;
+    std::vector<const std::byte*> inputs;
+    std::vector<std::byte*> outputs;
+  };
+  CachedModel(std::unique_ptr<Engine> engine, std::string path)
+      : engine_(std::move(engine)), path_(std::move(path)) {}
+  Status FindValues();
+  Status AllocateCaches(const CacheOptions& options);
+  Result<Prepared*> For(int64_t count, int64_t length, int64_t wanted);
+  Status CheckTokens(std::span<const int64_t> tokens) const;
+  // A run over tokens_, places_ and wanted_, of slots [first, first + count).
+  Status Run(int64_t first, int64_t count, int64_t length, int64_t wanted);
+
+  std::unique_ptr<Engine> engine_;
+  std::string path_;
+  uint32_t mark_ = 0;
+  size_t tokens_input_ = 0, place_input_ = 0, wanted_input_ = 0, logits_output_ = 0;
+  std::vector<Cache> caches_;
+  int64_t context_ = 0, vocabulary_ = 0, made_for_ = 0;  // made_for_: 0: unknown
+  std::vector<int64_t> lengths_;                         // by slot
+  std::vector<int64_t> tokens_, places_, wanted_;        // of a run: its inputs
+  std::vector<float> logits_;
+  std::vector<std::unique_ptr<Prepared>> prepared_;
+};
+
+}  // namespace evoq

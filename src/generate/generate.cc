@@ -1,0 +1,280 @@
+#include "generate/generate.h"
+
+#include <algorithm>
+#include <array>
+
+#include "base/stopwatch.h"
+#include "generate/text_under_way.h"
+
+namespace evoq {
+namespace {
+
+// A draft model proposes the fewer at a time, the more after a round of which all were kept: with
+// the token before them they fill a chunk.
+constexpr int64_t kFewDrafts = 3, kManyDrafts = 7;
+
+Status CheckOptions(const GenerateOptions& options) {
+  if (options.max_tokens < 1)
+    return Fail(ErrorCode::kUsage, "{} tokens at most, expected 1 or more", options.max_tokens);
+  return {};
+}
+
+int64_t CommonPrefix(std::span<const int64_t> a, std::span<const int64_t> b) {
+  return std::ranges::mismatch(a, b).in1 - a.begin();
+}
+
+// Of a prompt and what was chosen.
+std::span<const int64_t> Recent(std::span<const int64_t> history) {
+  return history.last(std::min(history.size(), kRecentTokens));
+}
+
+double PerSecond(double count, double ms) { return ms > 0 && count > 0 ? 1e3 * count / ms : 0; }
+
+}  // namespace
+
+const char* EndedName(Ended why) {
+  constexpr std::array kNames = {"end", "stop", "length", "context", "cancelled"};
+  return kNames[static_cast<size_t>(why)];
+}
+
+double Generated::prompt_tokens_per_s() const {
+  return PerSecond(static_cast<double>(prompt_tokens), prompt_ms);
+}
+
+double Generated::tokens_per_s() const {
+  return PerSecond(static_cast<double>(tokens.size()) - 1, decode_ms);
+}
+
+// One call of Write.
+class Writer::Run {
+ public:
+  Run(Writer& writer, Sampler sampler, const GenerateOptions& options, const OnText& on_text)
+      : w_(writer),
+        sampler_(std::move(sampler)),
+        progress_(writer.tokenizer_, writer.ends_, options, on_text) {}
+
+  Result<Generated> Go(std::span<const int64_t> prompt);
+
+ private:
+  // Chooses the next token behind history_ and takes it. False: the text has ended.
+  Result<bool> Choose(std::span<const float> logits);
+  Result<std::span<const float>> Append(std::span<const int64_t> tokens, int64_t wanted);
+  Status OneByOne();
+  Status WithDrafts();
+  Result<std::vector<int64_t>> Drafts(int64_t count);
+
+  Writer& w_;
+  Sampler sampler_;
+  TextUnderWay progress_;
+  std::vector<int64_t> history_;  // the prompt and what was chosen
+  double run_ms_ = 0;             // of the models, since the first token
+};
+
+Result<bool> Writer::Run::Choose(std::span<const float> logits) {
+  EVOQ_ASSIGN(const int64_t token, sampler_.Next(logits, Recent(history_)));
+  EVOQ_ASSIGN(const bool more, progress_.Take(token));
+  history_.push_back(token);
+  return more;
+}
+
+Result<std::span<const float>> Writer::Run::Append(std::span<const int64_t> tokens,
+                                                   int64_t wanted) {
+  const Stopwatch watch;
+  EVOQ_ASSIGN(const std::span<const float> logits, w_.model_.Append(w_.slot_, tokens, wanted));
+  run_ms_ += watch.ms();
+  w_.tokens_.insert(w_.tokens_.end(), tokens.begin(), tokens.end());
+  return logits;
+}
+
+Result<Generated> Writer::Run::Go(std::span<const int64_t> prompt) {
+  history_.assign(prompt.begin(), prompt.end());
+  const auto all = static_cast<int64_t>(prompt.size());
+  // Logits are those of a token that is run.
+  const int64_t known = std::min(CommonPrefix(w_.tokens_, prompt), all - 1);
+  w_.model_.Truncate(w_.slot_, known);
+  w_.tokens_.resize(static_cast<size_t>(known));
+  progress_.out().prompt_tokens = all - known;
+  const Stopwatch prompt_watch;
+  EVOQ_ASSIGN(const std::span<const float> logits, Append(prompt.subspan(known), 1));
+  EVOQ_ASSIGN(const bool more, Choose(logits));
+  progress_.out().prompt_ms = prompt_watch.ms();
+  run_ms_ = 0;
+  const Stopwatch decode_watch;
+  if (more) EVOQ_TRY(w_.draft_ != nullptr ? WithDrafts() : OneByOne());
+  progress_.out().decode_ms = decode_watch.ms();
+  progress_.out().host_ms = progress_.out().decode_ms - run_ms_;
+  return progress_.Finish();
+}
+
+Status Writer::Run::OneByOne() {
+  for (bool more = true; more;) {
+    if (w_.model_.length(w_.slot_) >= w_.model_.context()) {
+      progress_.End(Ended::kContext);
+      return {};
+    }
+    EVOQ_ASSIGN(const std::span<const float> logits, Append(std::span(&history_.back(), 1), 1));
+    EVOQ_ASSIGN(more, Choose(logits));
+  }
+  return {};
+}
+
+// The draft model's greedy choices behind history_, as many as asked for or as its context holds.
+Result<std::vector<int64_t>> Writer::Run::Drafts(int64_t count) {
+  CachedModel& draft = *w_.draft_;
+  std::vector<int64_t>& cached = w_.draft_tokens_;
+  std::vector<int64_t> drafts;
+  const auto all = static_cast<int64_t>(history_.size());
+  if (all + count > draft.context()) return drafts;
+  const int64_t known = std::min(CommonPrefix(cached, history_), all - 1);
+  draft.Truncate(w_.slot_, known);
+  cached.resize(static_cast<size_t>(known));
+  std::vector<int64_t> next(history_.begin() + known, history_.end());
+  while (static_cast<int64_t>(drafts.size()) < count) {
+    const Stopwatch watch;
+    EVOQ_ASSIGN(const std::span<const float> logits, draft.Append(w_.slot_, next));
+    run_ms_ += watch.ms();
+    cached.insert(cached.end(), next.begin(), next.end());
+    next.assign(1, std::ranges::max_element(logits) - logits.begin());
+    drafts.push_back(next[0]);
+  }
+  return drafts;
+}
+
+Status Writer::Run::WithDrafts() {
+  CachedModel& model = w_.model_;
+  const auto vocabulary = static_cast<size_t>(model.vocabulary());
+  for (int64_t wanted = kFewDrafts;;) {
+    const int64_t room = model.context() - model.length(w_.slot_);
+    if (room < 1) {
+      progress_.End(Ended::kContext);
+      return {};
+    }
+    EVOQ_ASSIGN(std::vector<int64_t> tokens, Drafts(std::min(wanted, room - 1)));
+    const size_t drafted = tokens.size();
+    tokens.insert(tokens.begin(), history_.back());
+    const auto before = static_cast<int64_t>(w_.tokens_.size());
+    EVOQ_ASSIGN(const std::span<const float> logits,
+                Append(tokens, static_cast<int64_t>(tokens.size())));
+    // The model's own choice at each place; as long as it is the draft's, what follows holds.
+    size_t kept = 0;
+    bool more = true, agreed = true;
+    for (size_t i = 0; more && agreed; ++i) {
+      EVOQ_ASSIGN(more, Choose(logits.subspan(i * vocabulary, vocabulary)));
+      agreed = i < drafted && history_.back() == tokens[i + 1];
+      kept += agreed;
+    }
+    progress_.out().drafted += static_cast<int64_t>(drafted);
+    progress_.out().accepted += static_cast<int64_t>(kept);
+    const int64_t length = before + 1 + static_cast<int64_t>(kept);
+    model.Truncate(w_.slot_, length);
+    w_.tokens_.resize(static_cast<size_t>(length));
+    if (!more) return {};
+    wanted = drafted > 0 && kept == drafted ? kManyDrafts : kFewDrafts;
+  }
+}
+
+Result<Generated> Writer::Write(std::span<const int64_t> prompt, const GenerateOptions& options,
+                                const OnText& on_text) {
+  EVOQ_TRY(CheckOptions(options));
+  if (prompt.empty()) return Fail(ErrorCode::kUsage, "a prompt of no tokens");
+  if (draft_ != nullptr && options.sampling.temperature > 0)
+    return Fail(ErrorCode::kUsage, "a draft model needs greedy choices: temperature 0");
+  if (draft_ != nullptr && draft_->vocabulary() != model_.vocabulary())
+    return Fail(ErrorCode::kUsage, "the draft model knows {} tokens, the model {}",
+                draft_->vocabulary(), model_.vocabulary());
+  EVOQ_ASSIGN(Sampler sampler, Sampler::Make(options.sampling));
+  return Run(*this, std::move(sampler), options, on_text).Go(prompt);
+}
+
+namespace {
+
+// A request in a slot.
+struct Active {
+  size_t request;
+  Sampler sampler;
+  TextUnderWay progress;
+  std::vector<int64_t> history;
+  Stopwatch decode;
+
+  Result<bool> Choose(std::span<const float> logits) {
+    EVOQ_ASSIGN(const int64_t token, sampler.Next(logits, Recent(history)));
+    EVOQ_ASSIGN(const bool more, progress.Take(token));
+    history.push_back(token);
+    return more;
+  }
+};
+
+}  // namespace
+
+Result<std::vector<Generated>> GenerateMany(
+    CachedModel& model, const std::optional<Tokenizer>& tokenizer, std::span<const int64_t> ends,
+    std::span<const Request> requests,
+    const std::function<bool(size_t request, std::string_view text)>& on_text) {
+  for (const Request& request : requests) {
+    EVOQ_TRY(CheckOptions(request.options));
+    if (request.prompt.empty()) return Fail(ErrorCode::kUsage, "a prompt of no tokens");
+  }
+  std::vector<Generated> results(requests.size());
+  std::vector<std::unique_ptr<Active>> active;  // by slot
+  const auto end = [&](Active& one) -> Status {
+    one.progress.out().decode_ms = one.decode.ms();
+    EVOQ_ASSIGN(results[one.request], one.progress.Finish());
+    return {};
+  };
+  for (size_t next = 0; next < requests.size() || !active.empty();) {
+    // Free slots take the next requests.
+    while (next < requests.size() && static_cast<int64_t>(active.size()) < model.slots()) {
+      const Request& request = requests[next];
+      const auto slot = static_cast<int64_t>(active.size());
+      OnText given;
+      if (on_text) given = [&on_text, next](std::string_view text) { return on_text(next, text); };
+      EVOQ_ASSIGN(Sampler sampler, Sampler::Make(request.options.sampling));
+      auto one = std::make_unique<Active>(
+          Active{next, std::move(sampler),
+                 TextUnderWay(tokenizer, ends, request.options, std::move(given)), request.prompt,
+                 Stopwatch()});
+      ++next;
+      model.Truncate(slot, 0);
+      EVOQ_ASSIGN(const std::span<const float> logits, model.Append(slot, request.prompt));
+      EVOQ_ASSIGN(const bool more, one->Choose(logits));
+      one->progress.out().prompt_tokens = static_cast<int64_t>(request.prompt.size());
+      one->progress.out().prompt_ms = one->decode.ms();
+      one->decode = Stopwatch();
+      if (more) {
+        active.push_back(std::move(one));
+      } else {
+        EVOQ_TRY(end(*one));
+      }
+    }
+    if (active.empty()) continue;
+    std::vector<int64_t> tokens;
+    for (size_t slot = 0; slot < active.size(); ++slot) {
+      if (model.length(static_cast<int64_t>(slot)) >= model.context())
+        active[slot]->progress.End(Ended::kContext);
+    }
+    const auto retire = [&]() -> Status {
+      for (size_t slot = active.size(); slot-- > 0;) {
+        if (!active[slot]->progress.ended()) continue;
+        EVOQ_TRY(end(*active[slot]));
+        const auto last = static_cast<int64_t>(active.size()) - 1;
+        if (static_cast<int64_t>(slot) != last) {
+          EVOQ_TRY(model.Give(static_cast<int64_t>(slot), model.Take(last)));
+          std::swap(active[slot], active.back());
+        }
+        active.pop_back();
+      }
+      return {};
+    };
+    EVOQ_TRY(retire());
+    if (active.empty()) continue;
+    for (const auto& one : active) tokens.push_back(one->history.back());
+    EVOQ_ASSIGN(const std::span<const float> logits, model.Step(0, tokens));
+    const auto vocabulary = static_cast<size_t>(model.vocabulary());
+    for (size_t slot = 0; slot < active.size(); ++slot)
+      EVOQ_TRY(active[slot]->Choose(logits.subspan(slot * vocabulary, vocabulary)));
+    EVOQ_TRY(retire());
+  }
+  return results;
+}
+
+}  // namespace evoq

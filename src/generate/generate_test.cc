@@ -1,0 +1,314 @@
+#include "generate/generate.h"
+
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <filesystem>
+#include <fstream>
+
+#include "generate/model_tokenizer.h"
+#include "generate/text_under_way.h"
+#include "llm/random_folder.h"
+
+namespace evoq {
+namespace {
+
+constexpr int64_t kVocabulary = 96, kContext = 64;
+
+class GenerateTest : public ::testing::Test {
+ protected:
+  void SetUp() override {
+    folder_ =
+        std::filesystem::temp_directory_path() / ("evoq_generate_" + std::to_string(::getpid()));
+    std::filesystem::create_directories(folder_);
+  }
+  void TearDown() override { std::filesystem::remove_all(folder_); }
+  std::string At(const std::string& name) const { return (folder_ / name).string(); }
+
+  // A folder with a small Llama of random weights.
+  std::string Folder(uint32_t seed, int64_t layers = 2) const {
+    const nlohmann::json config = {
+        {"model_type", "llama"},       {"architectures", {"LlamaForCausalLM"}},
+        {"vocab_size", kVocabulary},   {"hidden_size", 32},
+        {"num_hidden_layers", layers}, {"num_attention_heads", 4},
+        {"num_key_value_heads", 2},    {"intermediate_size", 48},
+        {"rms_norm_eps", 1e-5},        {"max_position_embeddings", kContext},
+        {"rope_theta", 10000.0},       {"tie_word_embeddings", false}};
+    const std::string path = At("model" + std::to_string(seed));
+    EXPECT_TRUE(WriteRandomFolder(config, false, seed, path));
+    return path;
+  }
+  std::unique_ptr<CachedModel> Load(const std::string& path, CacheOptions options = {}) const {
+    options.threads = 1;
+    auto model = CachedModel::Load(path, options);
+    EXPECT_TRUE(model) << model.error().message();
+    return model ? std::move(*model) : nullptr;
+  }
+  std::filesystem::path folder_;
+};
+
+std::vector<int64_t> Tokens(int64_t count, int64_t first = 3) {
+  std::vector<int64_t> tokens;
+  for (int64_t i = 0; i < count; ++i) tokens.push_back((first + i * i * 7 + 5 * i) % kVocabulary);
+  return tokens;
+}
+
+void ExpectNear(std::span<const float> a, std::span<const float> b) {
+  ASSERT_EQ(a.size(), b.size());
+  for (size_t i = 0; i < a.size(); ++i) EXPECT_NEAR(a[i], b[i], 1e-4) << i;
+}
+
+std::vector<float> Copy(Result<std::span<const float>> logits) {
+  EXPECT_TRUE(logits) << logits.error().message();
+  return logits ? std::vector<float>(logits->begin(), logits->end()) : std::vector<float>();
+}
+
+TEST_F(GenerateTest, LogitsDependOnTokensAndNotOnHowTheyCome) {
+  const auto model = Load(Folder(1), {.slots = 2});
+  ASSERT_NE(model, nullptr);
+  EXPECT_EQ(model->vocabulary(), kVocabulary);
+  EXPECT_EQ(model->context(), kContext);
+  EXPECT_EQ(model->cache_bytes(), 2 * 2 * 2 * 2 * kContext * 8 * 4);
+  const std::vector<int64_t> tokens = Tokens(23);
+  const std::vector<float> all = Copy(model->Append(0, tokens, 5));
+  ASSERT_EQ(all.size(), 5u * kVocabulary);
+  EXPECT_EQ(model->length(0), 23);
+  EXPECT_EQ(model->length(1), 0);
+  for (size_t i = 0; i < tokens.size(); ++i) {
+    const std::vector<float> one = Copy(model->Append(1, std::span(tokens).subspan(i, 1)));
+    if (i + 5 < tokens.size()) continue;
+    const size_t at = (i + 5 - tokens.size()) * kVocabulary;
+    ExpectNear(one, std::span(all).subspan(at, kVocabulary));
+  }
+  // What was forgotten leaves no trace.
+  model->Truncate(0, 7);
+  Copy(model->Append(0, Tokens(9, 50)));
+  model->Truncate(0, 7);
+  ExpectNear(Copy(model->Append(0, std::span(tokens).subspan(7), 5)), all);
+}
+
+TEST_F(GenerateTest, TheContextIsFilledToItsLastToken) {
+  const auto model = Load(Folder(1), {.context = 45});
+  ASSERT_NE(model, nullptr);
+  const std::vector<int64_t> tokens = Tokens(45);
+  const std::vector<float> all = Copy(model->Append(0, tokens));
+  model->Truncate(0, 0);
+  Copy(model->Append(0, std::span(tokens).first(31)));
+  ExpectNear(Copy(model->Append(0, std::span(tokens).subspan(31))), all);
+  EXPECT_EQ(model->length(0), 45);
+  const auto full = model->Append(0, Tokens(1));
+  ASSERT_FALSE(full);
+  EXPECT_EQ(full.error().message(),
+            "the context is full: 45 tokens and 1 more, expected at most 45 (--context)");
+  EXPECT_EQ(model->length(0), 45);
+}
+
+TEST_F(GenerateTest, WhatAModelRefuses) {
+  const std::string folder = Folder(1);
+  const auto model = Load(folder);
+  ASSERT_NE(model, nullptr);
+  const std::vector<int64_t> wrong = {5, kVocabulary};
+  EXPECT_EQ(model->Append(0, wrong).error().message(), "token 96, expected 0 to 95");
+  EXPECT_EQ(model->Append(0, {}).error().message(), "no tokens");
+  EXPECT_EQ(model->length(0), 0);
+  const auto refused = [&](CacheOptions options) {
+    const auto loaded = CachedModel::Load(folder, options);
+    return loaded ? std::string() : loaded.error().message();
+  };
+  EXPECT_EQ(refused({.context = 65}), folder + ": a context of 65 tokens, expected at most 64");
+  EXPECT_EQ(refused({.slots = 0}), "0 sequences, expected 1 to 256");
+}
+
+TEST_F(GenerateTest, SlotsHaveSequencesOfTheirOwn) {
+  const auto model = Load(Folder(1), {.slots = 4}), alone = Load(Folder(1));
+  ASSERT_NE(model, nullptr);
+  ASSERT_NE(alone, nullptr);
+  const std::vector<int64_t> next = {11, 22, 33};
+  for (int64_t slot = 0; slot < 3; ++slot) Copy(model->Append(slot, Tokens(4 + 3 * slot, slot)));
+  const std::vector<float> together = Copy(model->Step(0, next));
+  for (int64_t slot = 0; slot < 3; ++slot) {
+    alone->Truncate(0, 0);
+    Copy(alone->Append(0, Tokens(4 + 3 * slot, slot)));
+    ExpectNear(Copy(alone->Append(0, std::span(next).subspan(slot, 1))),
+               std::span(together).subspan(slot * kVocabulary, kVocabulary));
+    EXPECT_EQ(model->length(slot), 5 + 3 * slot);
+  }
+  EXPECT_EQ(model->length(3), 0);
+  // Slot 2's sequence goes on in slot 0.
+  ASSERT_TRUE(model->Give(0, model->Take(2)));
+  ExpectNear(Copy(model->Append(0, Tokens(2))), Copy(model->Append(2, Tokens(2))));
+}
+
+TEST(StopTexts, HoldBackWhatMayBegin) {
+  StopTexts stop({"END", "\n\n"});
+  EXPECT_EQ(stop.Next("one E"), "one ");
+  EXPECT_EQ(stop.Next("N"), "");
+  EXPECT_EQ(stop.Next("T"), "ENT");
+  EXPECT_EQ(stop.Next("\n"), "");
+  EXPECT_EQ(stop.Next("\nmore"), "");
+  EXPECT_TRUE(stop.stopped());
+  EXPECT_EQ(stop.Next("END"), "");
+  EXPECT_EQ(stop.Finish(), "");
+  StopTexts other({"abcab", "bcax"});
+  EXPECT_EQ(other.Next("zabca"), "z");
+  EXPECT_EQ(other.Next("x"), "a");
+  EXPECT_TRUE(other.stopped());
+  StopTexts none({});
+  EXPECT_EQ(none.Next("abc"), "abc");
+  StopTexts rest({"abc"});
+  EXPECT_EQ(rest.Next("xab"), "x");
+  EXPECT_FALSE(rest.stopped());
+  EXPECT_EQ(rest.Finish(), "ab");
+}
+
+TEST_F(GenerateTest, APromptRunsOnlyWhatIsNew) {
+  const auto model = Load(Folder(1)), other = Load(Folder(1));
+  ASSERT_NE(model, nullptr);
+  Writer writer(*model, std::nullopt, {});
+  const auto first = writer.Write(Tokens(10), {.max_tokens = 6});
+  ASSERT_TRUE(first) << first.error().message();
+  EXPECT_EQ(first->tokens.size(), 6u);
+  EXPECT_EQ(first->prompt_tokens, 10);
+  EXPECT_EQ(first->ended, Ended::kMaxTokens);
+  EXPECT_EQ(first->text, "");
+  // The prompt, what was written, and more: the last token written was never run.
+  std::vector<int64_t> longer = Tokens(10);
+  longer.insert(longer.end(), first->tokens.begin(), first->tokens.end());
+  longer.push_back(42);
+  const auto second = writer.Write(longer, {.max_tokens = 4});
+  ASSERT_TRUE(second);
+  EXPECT_EQ(second->prompt_tokens, 2);
+  Writer fresh(*other, std::nullopt, {});
+  const auto whole = fresh.Write(longer, {.max_tokens = 4});
+  ASSERT_TRUE(whole);
+  EXPECT_EQ(whole->prompt_tokens, 17);
+  EXPECT_EQ(whole->tokens, second->tokens);
+  // A prompt that the cache has already runs its last token again.
+  const auto again = writer.Write(longer, {.max_tokens = 4});
+  ASSERT_TRUE(again);
+  EXPECT_EQ(again->prompt_tokens, 1);
+  EXPECT_EQ(again->tokens, second->tokens);
+}
+
+TEST_F(GenerateTest, WhatEndsAText) {
+  const auto model = Load(Folder(1));
+  ASSERT_NE(model, nullptr);
+  Writer plain(*model, std::nullopt, {});
+  const auto all = plain.Write(Tokens(5), {.max_tokens = 8});
+  ASSERT_TRUE(all);
+  const std::vector<int64_t>& tokens = all->tokens;
+  size_t at = 1;  // of a token that did not come before
+  while (std::find(tokens.begin(), tokens.begin() + at, tokens[at]) != tokens.begin() + at) ++at;
+  Writer ends(*model, std::nullopt, {tokens[at]});
+  const auto ended = ends.Write(Tokens(5), {.max_tokens = 8});
+  ASSERT_TRUE(ended);
+  EXPECT_EQ(ended->ended, Ended::kEndToken);
+  EXPECT_EQ(ended->tokens, std::vector<int64_t>(tokens.begin(), tokens.begin() + at));
+  const auto ignored = ends.Write(Tokens(5), {.max_tokens = 8, .ignore_end = true});
+  ASSERT_TRUE(ignored);
+  EXPECT_EQ(ignored->tokens, tokens);
+  const auto full = plain.Write(Tokens(60), {.max_tokens = 100});
+  ASSERT_TRUE(full);
+  EXPECT_EQ(full->ended, Ended::kContext);
+  EXPECT_EQ(full->tokens.size(), 5u);  // four in the cache, the last one beyond it
+  EXPECT_EQ(plain.Write({}, {}).error().message(), "a prompt of no tokens");
+  EXPECT_EQ(plain.Write(Tokens(2), {.max_tokens = 0}).error().message(),
+            "0 tokens at most, expected 1 or more");
+  EXPECT_FALSE(plain.Write(Tokens(65), {}));
+}
+
+TEST_F(GenerateTest, DraftsChangeNothing) {
+  const auto model = Load(Folder(1)), same = Load(Folder(1)), other = Load(Folder(2, 1));
+  ASSERT_NE(other, nullptr);
+  Writer alone(*model, std::nullopt, {});
+  const auto expected = alone.Write(Tokens(9), {.max_tokens = 40});
+  ASSERT_TRUE(expected);
+  EXPECT_EQ(expected->drafted, 0);
+  for (CachedModel* draft : {same.get(), other.get()}) {
+    model->Truncate(0, 0);
+    Writer writer(*model, std::nullopt, {}, draft);
+    const auto text = writer.Write(Tokens(9), {.max_tokens = 40});
+    ASSERT_TRUE(text) << text.error().message();
+    EXPECT_EQ(text->tokens, expected->tokens);
+    EXPECT_GT(text->drafted, 0);
+    if (draft == same.get()) EXPECT_GE(text->accepted, text->drafted - 7);
+    if (draft == other.get()) EXPECT_LT(text->accepted, text->drafted);
+    // Goes on where it ended.
+    std::vector<int64_t> longer = Tokens(9);
+    longer.insert(longer.end(), text->tokens.begin(), text->tokens.end());
+    const auto more = writer.Write(longer, {.max_tokens = 5});
+    ASSERT_TRUE(more);
+    EXPECT_LE(more->prompt_tokens, 2);
+  }
+  Writer writer(*model, std::nullopt, {}, other.get());
+  EXPECT_EQ(writer.Write(Tokens(3), {.sampling = {.temperature = 1}}).error().message(),
+            "a draft model needs greedy choices: temperature 0");
+}
+
+TEST_F(GenerateTest, ManyAtATimeAreThoseOfEach) {
+  const auto model = Load(Folder(1), {.slots = 3}), single = Load(Folder(1));
+  ASSERT_NE(model, nullptr);
+  std::vector<Request> requests;
+  for (int64_t i = 0; i < 7; ++i)
+    requests.push_back({Tokens(3 + 5 * i % 11, i), {.max_tokens = 1 + 4 * i % 9}});
+  requests[4].options.sampling = {.temperature = 0.8, .top_k = 20, .seed = 7};
+  requests[5].options.max_tokens = 500;  // to the end of the context
+  const auto texts = GenerateMany(*model, std::nullopt, {}, requests);
+  ASSERT_TRUE(texts) << texts.error().message();
+  ASSERT_EQ(texts->size(), requests.size());
+  for (size_t i = 0; i < requests.size(); ++i) {
+    single->Truncate(0, 0);
+    Writer alone(*single, std::nullopt, {});
+    const auto text = alone.Write(requests[i].prompt, requests[i].options);
+    ASSERT_TRUE(text);
+    EXPECT_EQ((*texts)[i].tokens, text->tokens) << i;
+    EXPECT_EQ((*texts)[i].ended, text->ended) << i;
+    EXPECT_EQ((*texts)[i].prompt_tokens, static_cast<int64_t>(requests[i].prompt.size()));
+  }
+  EXPECT_EQ((*texts)[5].ended, Ended::kContext);
+}
+
+TEST_F(GenerateTest, ACacheInAFile) {
+  const auto model = Load(Folder(1)), same = Load(Folder(1)), other = Load(Folder(2));
+  ASSERT_NE(model, nullptr);
+  Writer writer(*model, std::nullopt, {});
+  const auto first = writer.Write(Tokens(20), {.max_tokens = 3});
+  ASSERT_TRUE(first);
+  ASSERT_TRUE(writer.Save(At("cache")));
+  Writer restored(*same, std::nullopt, {});
+  const Status read = restored.Restore(At("cache"));
+  ASSERT_TRUE(read) << read.error().message();
+  EXPECT_EQ(restored.tokens(), writer.tokens());
+  const auto second = restored.Write(Tokens(20), {.max_tokens = 3});
+  ASSERT_TRUE(second);
+  EXPECT_EQ(second->prompt_tokens, 1);
+  EXPECT_EQ(second->tokens, first->tokens);
+  Writer wrong(*other, std::nullopt, {});
+  EXPECT_EQ(wrong.Restore(At("cache")).error().message(),
+            At("cache") + ": the cache of another model");
+  EXPECT_TRUE(wrong.tokens().empty());
+  const auto small = Load(Folder(1), {.context = 16});
+  Writer narrow(*small, std::nullopt, {});
+  EXPECT_EQ(narrow.Restore(At("cache")).error().message(),
+            At("cache") + ": tokens of 176 bytes, expected at most 16 numbers of 8");
+  std::ofstream(At("damaged")) << "EvoTiny";
+  EXPECT_FALSE(restored.Restore(At("damaged")));
+  EXPECT_FALSE(restored.Restore(At("absent")));
+  EXPECT_EQ(restored.tokens().size(), 22u);  // as it was
+}
+
+TEST_F(GenerateTest, AModelWithoutATokenizerHasNone) {
+  const auto model = Load(Folder(1));
+  ASSERT_NE(model, nullptr);
+  const auto none = TokenizerOf(model->graph());
+  ASSERT_TRUE(none) << none.error().message();
+  EXPECT_FALSE(none->tokenizer);
+  std::ofstream(At("t.vocab")) << "<unk>\t0\n<s>\t0\n</s>\t0\na\t-1\nb\t-2\n";
+  const auto named = TokenizerOf(model->graph(), At("t.vocab"));
+  ASSERT_TRUE(named) << named.error().message();
+  ASSERT_TRUE(named->tokenizer);
+  EXPECT_EQ(named->tokenizer->size(), 5);
+}
+
+}  // namespace
+}  // namespace evoq

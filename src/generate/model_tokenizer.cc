@@ -1,0 +1,69 @@
+#include "generate/model_tokenizer.h"
+
+#include <algorithm>
+
+#include "llm/facts.h"
+#include "llm/gguf.h"
+#include "tokenizer/gguf.h"
+
+namespace evoq {
+namespace {
+
+constexpr char kGguf[] = "tokenizer.gguf";
+
+int64_t IdOf(const GgufFile& file, const char* key) {
+  return file.Int(std::string("tokenizer.ggml.") + key).value_or(-1);
+}
+
+Result<Tokenizer> FromGgufFacts(std::string bytes) {
+  EVOQ_ASSIGN(const GgufFile file, ParseGguf(std::move(bytes)));
+  GgufTokenizer t;
+  t.model = file.Text("tokenizer.ggml.model");
+  t.pre = file.Text("tokenizer.ggml.pre");
+  const auto texts = [&](const char* key, std::vector<std::string>& out) {
+    if (const auto* found = file.Texts(key)) out.assign(found->begin(), found->end());
+  };
+  texts("tokenizer.ggml.tokens", t.tokens);
+  texts("tokenizer.ggml.merges", t.merges);
+  if (const auto* scores = file.Numbers("tokenizer.ggml.scores"))
+    t.scores.assign(scores->begin(), scores->end());
+  if (const auto* types = file.Numbers("tokenizer.ggml.token_type")) {
+    for (const double type : *types)
+      t.token_type.push_back(type >= 1 && type <= 6 ? static_cast<int32_t>(type) : 0);
+  }
+  t.bos_token_id = IdOf(file, "bos_token_id");
+  t.eos_token_id = IdOf(file, "eos_token_id");
+  t.eot_token_id = IdOf(file, "eot_token_id");
+  t.unknown_token_id = IdOf(file, "unknown_token_id");
+  t.padding_token_id = IdOf(file, "padding_token_id");
+  t.add_bos_token = file.Truth("tokenizer.ggml.add_bos_token");
+  t.add_eos_token = file.Truth("tokenizer.ggml.add_eos_token");
+  t.add_space_prefix = file.Truth("tokenizer.ggml.add_space_prefix");
+  t.chat_template = file.Text("tokenizer.chat_template");
+  return TokenizerFromGguf(t);
+}
+
+Result<Tokenizer> OfFacts(const LanguageModelFacts& facts) {
+  if (const auto gguf = facts.files.find(kGguf); gguf != facts.files.end())
+    return WithContext(FromGgufFacts(gguf->second), kGguf);
+  return Tokenizer::FromFiles(facts.files);
+}
+
+}  // namespace
+
+Result<ModelTokenizer> TokenizerOf(const Graph& graph, const std::string& path) {
+  LanguageModelFacts facts;
+  if (IsLanguageModel(graph)) {
+    EVOQ_ASSIGN(facts, ReadFacts(graph));
+  }
+  ModelTokenizer out;
+  out.ends = facts.end;
+  if (path.empty() && facts.files.empty()) return out;
+  EVOQ_ASSIGN(out.tokenizer, path.empty() ? OfFacts(facts) : Tokenizer::Load(path));
+  for (const int64_t end : out.tokenizer->ends()) {
+    if (std::ranges::find(out.ends, end) == out.ends.end()) out.ends.push_back(end);
+  }
+  return out;
+}
+
+}  // namespace evoq

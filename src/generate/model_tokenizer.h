@@ -1,0 +1,23 @@
+// The tokenizer that a language model carries with it.
+#pragma once
+
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "graph/graph.h"
+#include "tokenizer/tokenizer.h"
+
+namespace evoq {
+
+// What text means to a model, and when it has said all it had to say.
+struct ModelTokenizer {
+  std::optional<Tokenizer> tokenizer;  // empty where the model carries none
+  std::vector<int64_t> ends;           // the model's own end tokens, and the tokenizer's
+};
+
+// Of the graph's facts (docs/llm.md), or of a file or folder where `path` is not empty. Errors:
+// those of reading it.
+Result<ModelTokenizer> TokenizerOf(const Graph& graph, const std::string& path = "");
+
+}  // namespace evoq

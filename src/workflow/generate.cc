@@ -1,0 +1,157 @@
+#include "workflow/generate.h"
+
+#include <filesystem>
+
+#include "base/printable.h"
+#include "base/stopwatch.h"
+#include "generate/model_tokenizer.h"
+#include "tokenizer/chat_template.h"
+#include "workflow/models.h"
+
+namespace evoq {
+namespace {
+
+using nlohmann::json;
+
+Result<std::vector<int64_t>> TokensOf(const GenerateJob& job,
+                                      const std::optional<Tokenizer>& carried,
+                                      const std::string& prompt) {
+  if (!carried)
+    return Fail(ErrorCode::kUsage,
+                "the model carries no tokenizer: name its file or folder (--tokenizer)");
+  const Tokenizer& tokenizer = *carried;
+  if (!job.chat) return tokenizer.Encode(prompt, {.add_special = !job.plain});
+  nlohmann::ordered_json messages = nlohmann::ordered_json::array();
+  if (!job.system.empty()) messages.push_back({{"role", "system"}, {"content", job.system}});
+  messages.push_back({{"role", "user"}, {"content", prompt}});
+  nlohmann::ordered_json variables;
+  variables["messages"] = std::move(messages);
+  variables["add_generation_prompt"] = true;
+  EVOQ_ASSIGN(const std::string text, RenderChat(tokenizer, std::move(variables)));
+  return tokenizer.Encode(text, {.add_special = false});
+}
+
+Status CheckJob(const GenerateJob& job) {
+  EVOQ_TRY(CheckThreads(job.threads));
+  const auto fail = [](const char* what) { return Fail(ErrorCode::kUsage, "{}", what); };
+  if (job.prompts.empty() && job.prompt_tokens.empty()) return fail("no prompt");
+  if (!job.system.empty() && !job.chat) return fail("--system needs --chat");
+  if (job.chat && job.plain) return fail("--plain: the chat template says what stands around");
+  if (job.parallel < 1 || job.parallel > CachedModel::kMaxSlots)
+    return Fail(ErrorCode::kUsage, "--parallel {}, expected 1 to {}", job.parallel,
+                CachedModel::kMaxSlots);
+  const bool one = job.parallel == 1;
+  if (!job.draft.empty() && !one) return fail("--draft takes one prompt at a time");
+  if (!job.cache.empty() && job.prompts.size() + job.prompt_tokens.size() > 1)
+    return fail("--prompt-cache takes one prompt");
+  return {};
+}
+
+json ToJson(const Generated& text) {
+  json out = {{"text", text.text},
+              {"tokens", text.tokens},
+              {"ended", EndedName(text.ended)},
+              {"prompt_tokens", text.prompt_tokens},
+              {"prompt_ms", text.prompt_ms},
+              {"prompt_tokens_per_s", text.prompt_tokens_per_s()},
+              {"decode_ms", text.decode_ms},
+              {"tokens_per_s", text.tokens_per_s()}};
+  if (text.drafted > 0) {
+    out["drafted"] = text.drafted;
+    out["accepted"] = text.accepted;
+  }
+  return out;
+}
+
+}  // namespace
+
+double GenerateResult::tokens_per_s() const {
+  double tokens = 0;
+  for (const Generated& text : texts) tokens += static_cast<double>(text.tokens.size());
+  return total_ms > 0 ? 1e3 * tokens / total_ms : 0;
+}
+
+Result<GenerateResult> Generate(
+    const GenerateJob& job,
+    const std::function<bool(size_t prompt, std::string_view text)>& on_text,
+    const Follow& follow) {
+  EVOQ_TRY(CheckJob(job));
+  GenerateResult result;
+  result.model = job.model;
+  const Stopwatch load;
+  EVOQ_TRY(follow.At("loading", 0));
+  const CacheOptions caches{.threads = job.threads, .slots = job.parallel, .context = job.context};
+  EVOQ_ASSIGN(const std::unique_ptr<CachedModel> model, CachedModel::Load(job.model, caches));
+  EVOQ_ASSIGN(const ModelTokenizer text,
+              WithContext(TokenizerOf(model->graph(), job.tokenizer), job.model));
+  std::unique_ptr<CachedModel> draft;
+  if (!job.draft.empty()) {
+    EVOQ_ASSIGN(draft, CachedModel::Load(job.draft, caches));
+  }
+  std::vector<Request> requests;
+  int64_t longest = 0;
+  for (const std::string& prompt : job.prompts) {
+    EVOQ_ASSIGN(std::vector<int64_t> tokens, TokensOf(job, text.tokenizer, prompt));
+    longest = std::max(longest, static_cast<int64_t>(tokens.size()));
+    requests.push_back({std::move(tokens), job.options});
+  }
+  for (const std::vector<int64_t>& tokens : job.prompt_tokens) {
+    longest = std::max(longest, static_cast<int64_t>(tokens.size()));
+    requests.push_back({tokens, job.options});
+  }
+  EVOQ_TRY(model->Prepare(longest, job.parallel));
+  result.load_ms = load.ms();
+  const auto give = [&](size_t prompt, std::string_view piece) {
+    const bool more = !on_text || on_text(prompt, piece);
+    return more && !(follow.cancelled && follow.cancelled());
+  };
+  const Stopwatch watch;
+  if (job.parallel > 1) {
+    EVOQ_ASSIGN(result.texts, GenerateMany(*model, text.tokenizer, text.ends, requests, give));
+  } else {
+    Writer writer(*model, text.tokenizer, text.ends, draft.get());
+    std::error_code error;
+    if (!job.cache.empty() && std::filesystem::exists(job.cache, error))
+      EVOQ_TRY(writer.Restore(job.cache));
+    for (size_t i = 0; i < requests.size(); ++i) {
+      EVOQ_ASSIGN(Generated one,
+                  writer.Write(requests[i].prompt, requests[i].options,
+                               [&](std::string_view piece) { return give(i, piece); }));
+      result.texts.push_back(std::move(one));
+    }
+    if (!job.cache.empty()) EVOQ_TRY(writer.Save(job.cache));
+  }
+  result.total_ms = watch.ms();
+  EVOQ_TRY(follow.At("generating", 1));
+  result.context = model->context();
+  result.cache_bytes = model->cache_bytes();
+  result.threads = model->threads();
+  return result;
+}
+
+Told Tell(const GenerateResult& result) {
+  Told told;
+  told.json = {{"model", result.model},
+               {"context", result.context},
+               {"cache_bytes", result.cache_bytes},
+               {"threads", result.threads},
+               {"load_ms", result.load_ms},
+               {"total_ms", result.total_ms},
+               {"tokens_per_s", result.tokens_per_s()},
+               {"texts", json::array()}};
+  for (const Generated& text : result.texts) {
+    told.json["texts"].push_back(ToJson(text));
+    std::string line =
+        fmt::format("prompt: {} tokens, {:.1f} per second; text: {} tokens", text.prompt_tokens,
+                    text.prompt_tokens_per_s(), text.tokens.size());
+    if (text.tokens_per_s() > 0) line += fmt::format(", {:.1f} per second", text.tokens_per_s());
+    if (text.drafted > 0)
+      line += fmt::format(", {} of {} drafted tokens kept", text.accepted, text.drafted);
+    told.log.push_back(line + fmt::format("; ended by {}", EndedName(text.ended)));
+  }
+  if (result.texts.size() > 1)
+    told.log.push_back(fmt::format("all: {:.1f} tokens per second", result.tokens_per_s()));
+  return told;
+}
+
+}  // namespace evoq
