@@ -24,7 +24,6 @@ VerbRun Declare(const VerbOptions& options, const CommonOptions& common) {
           .OneEachTime();
   options.Add("--prompt-file", *file, "A file with the prompt").Excludes(prompt);
   options.Add("--prompt-tokens", *numbers, "A prompt as numbers of tokens: 1,15043,29892")
-      .Excludes(prompt)
       .SplitAt(',');
   options.AddFlag("--chat", o->chat,
                   "The prompt is what a user says: the model's chat template stands around it");
