@@ -301,6 +301,9 @@ EXPRESSIONS = """{{ 1 + 2 * 3 - 4 // 3 }} {{ -7 // 2 }} {{ -7 % 3 }} {{ 7 / 2 }}
 {{ {'b': 1, 'a': 2} | dictsort | map('first') | list }} {{ {'k': 'v'}.get('k') }} \
 {{ {'k': 1}.get('z', 2) }}
 {{ "line\\none" | indent(2) }} {{ 'ß'.upper() }} {{ '\\u00e9\\t|' }} {{ "a" "b" }} {{ 'n' }}
+{{ 10000000000000000.0 * 10 }} {{ 12345678901234567.0 * 10 }} {{ 0.00001 }} {{ 0.0001 }} \
+{{ '2.9' | int }} {{ dict({'a': 1, 'b': 3}, a=2) }} {{ 'a\\x1cb \\u2003c '.split() }} \
+{{ ' a b  c '.split(none, 1) }} {{ ' a b '.split(none, 0) }} {{ 'a '.split(none, 1) }}
 {% set a, b = 1, 2 %}{{ a + b }} {% for k, v in {'x': 1}.items() %}{{ k }}{{ v }}{% endfor %}
 {% if 1 in [1] and (2 > 1) %}yes{% endif %} {{ (1, 2) | join }} {{ [] or 'empty' }} \
 {{ loop is defined }}

@@ -87,6 +87,17 @@ TEST(ChatTemplate, IsBounded) {
   refused("{{ 'abc'.split('') }}", "split: an empty separator");
   EXPECT_EQ(Rendered("{{ 'abc'[9223372036854775807:] }}{{ 'abc'[::-9223372036854775807] }}"), "c");
   EXPECT_EQ(Rendered("{{ [1, 2][-9223372036854775807:] }}"), "[1, 2]");
+  EXPECT_EQ(Rendered("{{ [1, 2, 3][::-9223372036854775807 - 1] }}"), "[3]");
+  EXPECT_EQ(Rendered("{{ 'a b'.split(none, -9223372036854775807 - 1) }}"), "['a', 'b']");
+  EXPECT_EQ(Rendered("{{ '' * 9223372036854775807 }}"), "");
+  EXPECT_EQ(Rendered("{{ ('word ' * 20000).split() | length }}"), "20000");
+  refused("{{ range(-9223372036854775807 - 1) }}", "range: expected numbers of at most 40 bits");
+  refused("{{ range(100000) | join('x' * 1000000) }}", "texts of more than 268435456 bytes");
+  refused(
+      "{% set n = namespace(v=range(100000)) %}{% for i in range(98) %}"
+      "{% set n.v = [n.v] %}{% endfor %}{{ n.v | tojson(indent=64) }}",
+      "texts of more than 268435456 bytes");
+  refused("{% if 1 %}{% 'endif' %}", "the statement \"endif\"");
   std::string deep;
   for (int i = 0; i < 200; ++i) deep += "{% if 1 %}";
   refused(deep, "nested deeper than 100 levels");

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <charconv>
 #include <cmath>
+#include <optional>
 
 #include "tokenizer/unicode.h"
 
@@ -10,14 +11,17 @@ namespace evoq::chat {
 namespace {
 
 constexpr int64_t kMaxRange = 100'000;  // as Jinja's sandbox
+constexpr int64_t kMaxBound = int64_t{1} << 40;
 
 // ---- what several rows share
+
+// What str.isspace() is true of.
+bool IsBlank(uint32_t code) { return IsSpace(code) || (code >= 0x1C && code <= 0x1F); }
 
 std::string Strip(std::string_view text, const Value& characters, bool left, bool right) {
   const std::string* set = characters.string();
   const auto in_set = [&](uint32_t code, std::string_view bytes) {
-    return set != nullptr ? set->find(bytes) != std::string::npos
-                          : IsSpace(code) || (code >= 0x1C && code <= 0x1F);
+    return set != nullptr ? set->find(bytes) != std::string::npos : IsBlank(code);
   };
   size_t begin = text.size(), end = 0, at = 0;
   ForEachCharacter(text, [&](uint32_t code, std::string_view bytes) {
@@ -52,6 +56,9 @@ Result<std::string> NeedText(const Value& value) {
   return *value.string();
 }
 
+// How often at most; below 0: without an end.
+int64_t AtMost(const Value& limit) { return std::max<int64_t>(limit.integer().value_or(-1), -1); }
+
 // ---- filters and methods of texts
 
 Result<Value> Trim(const Call& c) {
@@ -84,8 +91,7 @@ Result<Value> Title(const Call& c) {
 Result<Value> Replace(const Call& c) {
   EVOQ_ASSIGN(const std::string from, NeedText(c.Get(0, "old")));
   EVOQ_ASSIGN(const std::string to, NeedText(c.Get(1, "new")));
-  const Value limit = c.Get(2, "count");
-  int64_t count = limit.integer().value_or(-1);
+  int64_t count = AtMost(c.Get(2, "count"));
   const std::string text = Text(c.of);
   std::string out;
   size_t at = 0;
@@ -142,8 +148,8 @@ Result<Value> Count(const Call& c) {
 // By a separator; without one, by runs of white space.
 Result<Value> Split(const Call& c) {
   const std::string text = Text(c.of);
-  const Value separator = c.Get(0, "sep", nullptr), most = c.Get(1, "maxsplit");
-  int64_t left = most.integer().value_or(-1);
+  const Value separator = c.Get(0, "sep", nullptr);
+  int64_t left = AtMost(c.Get(1, "maxsplit"));
   List parts;
   const auto add = [&](std::string_view part) {
     parts.push_back(part);
@@ -161,19 +167,19 @@ Result<Value> Split(const Call& c) {
     EVOQ_TRY(add(std::string_view(text).substr(at)));
     return c.limits.Made(std::move(parts));
   }
-  std::string rest = Strip(text, {}, true, left < 0);
-  while (!rest.empty()) {
-    size_t end = 0;
-    if (left != 0) {
-      while (end < rest.size() && !IsSpace(NextCharacter(rest, end).code))
-        end += NextCharacter(rest, end).bytes;
-    } else {
-      end = rest.size();
+  // Where the run of blanks, or of others, that begins at `at` ends.
+  const auto run_end = [&](size_t at, bool blank) {
+    while (at < text.size()) {
+      const CharacterAt character = NextCharacter(text, at);
+      if (IsBlank(character.code) != blank) break;
+      at += character.bytes;
     }
-    EVOQ_TRY(add(std::string_view(rest).substr(0, end)));
-    EVOQ_TRY(c.limits.Make(rest.size()));
-    rest = Strip(rest.substr(end), {}, true, false);
-    --left;
+    return at;
+  };
+  for (size_t at = run_end(0, true); at < text.size(); --left) {
+    const size_t end = left == 0 ? text.size() : run_end(at, false);
+    EVOQ_TRY(add(std::string_view(text).substr(at, end - at)));
+    at = run_end(end, true);
   }
   return c.limits.Made(std::move(parts));
 }
@@ -203,10 +209,15 @@ Result<Value> Length(const Call& c) {
   return WrongType(c.of, "str, list or dict");
 }
 
-std::string JoinTexts(const List& items, const std::string& separator) {
+Result<Value> JoinTexts(const List& items, const std::string& separator, Limits& limits) {
   std::string out;
-  for (size_t i = 0; i < items.size(); ++i) out += (i > 0 ? separator : "") + Text(items[i]);
-  return out;
+  for (size_t i = 0; i < items.size(); ++i) {
+    const std::string text = Text(items[i]);
+    EVOQ_TRY(limits.Make((i > 0 ? separator.size() : 0) + text.size()));
+    if (i > 0) out += separator;
+    out += text;
+  }
+  return Value(std::move(out));
 }
 
 Result<Value> Join(const Call& c) {
@@ -217,13 +228,13 @@ Result<Value> Join(const Call& c) {
       EVOQ_ASSIGN(item, Member(item, attribute));
     }
   }
-  return c.limits.Made(JoinTexts(items, Text(c.Get(0, "d", ""))));
+  return JoinTexts(items, Text(c.Get(0, "d", "")), c.limits);
 }
 
 // Of a text: text.join(list).
 Result<Value> JoinBy(const Call& c) {
   EVOQ_ASSIGN(const List items, Items(c.Get(0, ""), c.limits));
-  return c.limits.Made(JoinTexts(items, Text(c.of)));
+  return JoinTexts(items, Text(c.of), c.limits);
 }
 
 Result<Value> First(const Call& c) {
@@ -241,7 +252,7 @@ Result<Value> ToList(const Call& c) {
 Result<Value> Reverse(const Call& c) {
   EVOQ_ASSIGN(List items, Items(c.of, c.limits));
   std::reverse(items.begin(), items.end());
-  return c.of.string() != nullptr ? c.limits.Made(JoinTexts(items, ""))
+  return c.of.string() != nullptr ? JoinTexts(items, "", c.limits)
                                   : c.limits.Made(std::move(items));
 }
 
@@ -332,32 +343,42 @@ Result<Value> Json(const Call& c) {
   const Value indent = c.Get(0, "indent");
   const int64_t spaces = indent.integer().value_or(-1);
   if (spaces > 64) return InvalidInput("tojson: an indent of {}, expected at most 64", spaces);
+  // Blanks before each item, at most: they are in no value's weight.
+  if (spaces > 0) {
+    const auto items = static_cast<size_t>(c.of.weight()) / sizeof(Value) + 1;
+    EVOQ_TRY(c.limits.Make(items * static_cast<size_t>(spaces * c.of.depth())));
+  }
   return c.limits.Made(ToJson(c.of, static_cast<int>(std::max<int64_t>(spaces, -1))));
 }
 
 Result<Value> ToText(const Call& c) { return c.limits.Made(Text(c.of)); }
 
+// What a text says, blanks around it aside.
+template <typename T>
+std::optional<T> Parsed(const Value& of) {
+  if (of.string() == nullptr) return std::nullopt;
+  const std::string text = Strip(*of.string(), {}, true, true);
+  T value = 0;
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
+  if (error != std::errc() || end != text.data() + text.size()) return std::nullopt;
+  return value;
+}
+
+std::optional<double> AsFloat(const Value& of) {
+  return of.number() ? of.number() : Parsed<double>(of);
+}
+
 Result<Value> ToInteger(const Call& c) {
-  if (const auto number = c.of.number(); number && std::fabs(*number) < 9e18)
+  if (const auto integer = c.of.integer()) return Value(*integer);
+  if (const auto integer = Parsed<int64_t>(c.of)) return Value(*integer);
+  if (const auto number = AsFloat(c.of); number && std::fabs(*number) < 9e18)
     return Value(static_cast<int64_t>(*number));
-  if (c.of.string() != nullptr) {
-    const std::string text = Strip(*c.of.string(), {}, true, true);
-    int64_t value = 0;
-    const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
-    if (error == std::errc() && end == text.data() + text.size()) return Value(value);
-  }
   return c.Get(0, "default", 0);
 }
 
 Result<Value> ToFloat(const Call& c) {
-  if (const auto number = c.of.number()) return Value(*number);
-  if (c.of.string() != nullptr) {
-    const std::string text = Strip(*c.of.string(), {}, true, true);
-    double value = 0;
-    const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
-    if (error == std::errc() && end == text.data() + text.size()) return Value(value);
-  }
-  return c.Get(0, "default", 0.0);
+  const auto number = AsFloat(c.of);
+  return number ? Value(*number) : c.Get(0, "default", 0.0);
 }
 
 Result<Value> Absolute(const Call& c) {
@@ -438,7 +459,8 @@ Result<Value> Range(const Call& c) {
   if (c.args.empty()) return InvalidInput("range: no arguments");
   for (const Value& value : c.args) {
     const auto i = value.integer();
-    if (!i || std::abs(*i) > int64_t{1} << 40) return InvalidInput("range: expected numbers");
+    if (!i || *i < -kMaxBound || *i > kMaxBound)
+      return InvalidInput("range: expected numbers of at most 40 bits");
   }
   to = *c.args[c.args.size() > 1 ? 1 : 0].integer();
   if (c.args.size() > 1) from = *c.args[0].integer();
@@ -453,7 +475,7 @@ Result<Value> Range(const Call& c) {
 
 Dict Members(const Call& c) {
   Dict dict = c.args.size() == 1 && c.args[0].dict() != nullptr ? *c.args[0].dict() : Dict();
-  for (const auto& item : c.named) dict.push_back(item);
+  for (const auto& [key, value] : c.named) Put(dict, key, value);
   return dict;
 }
 

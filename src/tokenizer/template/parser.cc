@@ -123,7 +123,9 @@ class Parser {
         continue;
       }
       Skip();
-      if (std::find(ends.begin(), ends.end(), token().text) != ends.end()) return block;
+      if (token().kind == TokenKind::kName &&
+          std::find(ends.begin(), ends.end(), token().text) != ends.end())
+        return block;
       EVOQ_TRY(One(block));
     }
   }
@@ -322,7 +324,6 @@ class Parser {
     return "";
   }
 
-  // A chain compares each pair; the middle is evaluated twice, which no one sees.
   Expr Compared() {
     EVOQ_ASSIGN(ExpressionPtr left, Sum());
     const int line = token().line;

@@ -28,7 +28,7 @@ enum class Op {
   kIf,        // args[1] if args[0] else args[2]; the last may be nullptr
   kNegative,  // - args[0]
   kBinary,    // args[0] text args[1]: + - * / // % ** ~
-  kCompare,   // args[0] text args[1]: == != < <= > >= in "not in"; a chain is joined by kAnd
+  kCompare,   // args[0] text args[1]: == != < <= > >= in "not in"
 };
 
 struct Expression {

@@ -123,13 +123,8 @@ class Renderer {
         return InvalidInput("{} is no namespace", targets[0].substr(0, dot));
       if (value.holds_namespace()) return Unsupported("a namespace in a namespace");
       const std::string name = targets[0].substr(dot + 1);
-      for (auto& [key, member] : space->space()->members) {
-        if (key != name) continue;
-        member = value;
-        return {};
-      }
-      space->space()->members.emplace_back(name, value);
-      return limits_.Make(sizeof(Value) + name.size());
+      const bool added = Put(space->space()->members, name, value);
+      return limits_.Make(added ? sizeof(Value) + name.size() : 0);
     }
     EVOQ_ASSIGN(const List items, Items(value, limits_));
     if (items.size() != targets.size())
@@ -282,7 +277,7 @@ class Renderer {
     List kept;
     for (int64_t i = begin; step > 0 ? i < end : i > end;) {
       kept.push_back(items[static_cast<size_t>(i)]);
-      if (step > 0 ? step >= end - i : -step >= i - end) break;
+      if (step > 0 ? step >= end - i : step <= end - i) break;  // i + step may overflow
       i += step;
     }
     if (value.string() == nullptr) return limits_.Made(std::move(kept));
@@ -305,7 +300,8 @@ class Renderer {
     if (op == "*" && (a.string() || b.string()) && (a.integer() || b.integer())) {
       const std::string& text = a.string() ? *a.string() : *b.string();
       const int64_t count = std::max<int64_t>(a.string() ? *b.integer() : *a.integer(), 0);
-      if (!text.empty() && count > Limits::kMaxBytes / static_cast<int64_t>(text.size()))
+      if (text.empty()) return Value(text);
+      if (count > Limits::kMaxBytes / static_cast<int64_t>(text.size()))
         return Fail(ErrorCode::kTooLarge, "a text of {} times {} bytes", count, text.size());
       EVOQ_TRY(limits_.Make(text.size() * static_cast<size_t>(count)));
       std::string repeated;

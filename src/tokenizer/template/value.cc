@@ -16,10 +16,8 @@ struct Overloaded : Functions... {
 std::string FloatText(double value) {
   if (std::isnan(value)) return "nan";
   if (std::isinf(value)) return value < 0 ? "-inf" : "inf";
-  const double magnitude = std::fabs(value);
-  if (magnitude != 0 && (magnitude >= 1e16 || magnitude < 1e-4)) return fmt::format("{:e}", value);
   std::string text = fmt::format("{}", value);
-  if (text.find_first_of(".en") == std::string::npos) text += ".0";
+  if (text.find_first_of(".e") == std::string::npos) text += ".0";
   return text;
 }
 
@@ -129,6 +127,16 @@ const Value* Find(const Dict& dict, std::string_view key) {
     if (name == key) return &value;
   }
   return nullptr;
+}
+
+bool Put(Dict& dict, const std::string& key, const Value& value) {
+  for (auto& [name, member] : dict) {
+    if (name != key) continue;
+    member = value;
+    return false;
+  }
+  dict.emplace_back(key, value);
+  return true;
 }
 
 bool Equal(const Value& a, const Value& b) {

@@ -85,6 +85,8 @@ class Value {
 
 // The member of a dict, nullptr where there is none.
 const Value* Find(const Dict& dict, std::string_view key);
+// Sets the member; whether it is a new one.
+bool Put(Dict& dict, const std::string& key, const Value& value);
 
 bool Equal(const Value& a, const Value& b);
 // Negative, 0, positive; nothing where Python has no order.
