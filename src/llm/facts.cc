@@ -2,14 +2,13 @@
 
 #include <charconv>
 
+#include "base/base64.h"
 #include "base/text.h"
 
 namespace evoq {
 namespace {
 
 constexpr std::string_view kFile = "llm.file.", kBinary = "llm.base64.";
-constexpr std::string_view kDigits =
-    "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
 
 bool IsUtf8(std::string_view text) {
   for (size_t at = 0; at < text.size();) {
@@ -18,41 +17,6 @@ bool IsUtf8(std::string_view text) {
     at += c.bytes;
   }
   return true;
-}
-
-// RFC 4648, section 4.
-std::string Base64(std::string_view bytes) {
-  std::string text;
-  text.reserve((bytes.size() + 2) / 3 * 4);
-  for (size_t at = 0; at < bytes.size(); at += 3) {
-    const size_t n = std::min<size_t>(3, bytes.size() - at);
-    uint32_t group = 0;
-    for (size_t i = 0; i < 3; ++i)
-      group = group << 8 | (i < n ? static_cast<uint8_t>(bytes[at + i]) : 0);
-    for (size_t i = 0; i < 4; ++i) text += i <= n ? kDigits[group >> (18 - 6 * i) & 63] : '=';
-  }
-  return text;
-}
-
-Result<std::string> FromBase64(std::string_view text) {
-  if (text.size() % 4 != 0) return InvalidInput("base64 of {} characters", text.size());
-  std::string bytes;
-  bytes.reserve(text.size() / 4 * 3);
-  for (size_t at = 0; at < text.size(); at += 4) {
-    uint32_t group = 0;
-    size_t padding = 0;
-    for (size_t i = 0; i < 4; ++i) {
-      const char c = text[at + i];
-      const size_t digit = kDigits.find(c);
-      const bool pad = c == '=' && at + 4 == text.size() && i >= 2;
-      if ((digit == kDigits.npos && !pad) || (padding > 0 && !pad))
-        return InvalidInput("no base64 at character {}", at + i);
-      padding += pad;
-      group = group << 6 | (pad ? 0 : static_cast<uint32_t>(digit));
-    }
-    for (size_t i = 0; i + padding < 3; ++i) bytes += static_cast<char>(group >> (16 - 8 * i));
-  }
-  return bytes;
 }
 
 Result<std::vector<int64_t>> Numbers(const Graph& graph, const std::string& key) {
@@ -91,7 +55,7 @@ void SetFacts(const LanguageModel& model, Graph& graph) {
   if (!model.chat_template.empty()) facts["llm.chat_template"] = model.chat_template;
   for (const auto& [name, bytes] : model.files) {
     const bool text = IsUtf8(bytes);
-    facts[std::string(text ? kFile : kBinary) + name] = text ? bytes : Base64(bytes);
+    facts[std::string(text ? kFile : kBinary) + name] = text ? bytes : ToBase64(bytes);
   }
 }
 

@@ -1,3 +1,4 @@
+#include "base/base64.h"
 #include "base/json_file.h"
 #include "tokenizer/precompiled.h"
 #include "tokenizer/rules.h"

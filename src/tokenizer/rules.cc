@@ -32,32 +32,4 @@ Result<Pattern> ReadPattern(const json& object) {
   return InvalidInput("expected a pattern with a String or a Regex");
 }
 
-Result<std::string> FromBase64(std::string_view text) {
-  std::string out;
-  uint32_t bits = 0;
-  int count = 0;
-  for (const char c : text) {
-    int value = 0;
-    if (c >= 'A' && c <= 'Z') {
-      value = c - 'A';
-    } else if (c >= 'a' && c <= 'z') {
-      value = c - 'a' + 26;
-    } else if (c >= '0' && c <= '9') {
-      value = c - '0' + 52;
-    } else if (c == '+' || c == '/') {
-      value = c == '+' ? 62 : 63;
-    } else if (c == '=') {
-      break;
-    } else {
-      return InvalidInput("a text that is not base64");
-    }
-    bits = (bits << 6) | static_cast<uint32_t>(value);
-    count += 6;
-    if (count < 8) continue;
-    count -= 8;
-    out += static_cast<char>((bits >> count) & 0xFF);
-  }
-  return out;
-}
-
 }  // namespace evoq

@@ -25,18 +25,24 @@ const nlohmann::json& JsonMember(const nlohmann::json& object, const char* key);
 Result<std::string> NeedText(const nlohmann::json& object, const char* key);
 // {"pattern": {"String": text}} or {"pattern": {"Regex": text}}.
 Result<Pattern> ReadPattern(const nlohmann::json& object);
-Result<std::string> FromBase64(std::string_view text);
 
-// Errors: kUnsupported naming a type that no row has.
+// `step` as what it is: of the type `type`. Errors: kUnsupported naming a type that no row has.
+template <typename Step>
+Result<Step> ReadStepOf(std::span<const ReadRow<Step>> rows, const std::string& type,
+                        const nlohmann::json& step, const char* what) {
+  for (const ReadRow<Step>& row : rows) {
+    if (type == row.name) return WithContext(row.read(step), type);
+  }
+  return Unsupported("{} of the type {}", what, type);
+}
+
+// Errors: as above; kInvalidInput where it does not say its type.
 template <typename Step>
 Result<Step> ReadStep(std::span<const ReadRow<Step>> rows, const nlohmann::json& step,
                       const char* what) {
   const std::string type = JsonText(step, "type");
-  for (const ReadRow<Step>& row : rows) {
-    if (type == row.name) return WithContext(row.read(step), type);
-  }
   if (type.empty()) return InvalidInput("{}: expected an object with a type", what);
-  return Unsupported("{} of the type {}", what, type);
+  return ReadStepOf(rows, type, step, what);
 }
 
 template <typename Step>

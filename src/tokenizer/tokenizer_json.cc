@@ -119,14 +119,15 @@ constexpr ReadRow<Model> kModels[] = {{"BPE", ReadBpe},
                                       {"WordLevel", ReadWordLevel}};
 
 // Files of old versions do not say the type.
-Result<Model> ReadModel(json model) {
+Result<Model> ReadModel(const json& model) {
   if (!model.is_object()) return InvalidInput("expected an object");
-  if (JsonText(model, "type").empty())
-    model["type"] = model.contains("merges")                     ? "BPE"
-                    : JsonMember(model, "vocab").is_array()      ? "Unigram"
-                    : model.contains("max_input_chars_per_word") ? "WordPiece"
-                                                                 : "WordLevel";
-  return ReadStep<Model>(kModels, model, "model");
+  std::string type = JsonText(model, "type");
+  if (type.empty())
+    type = model.contains("merges")                     ? "BPE"
+           : JsonMember(model, "vocab").is_array()      ? "Unigram"
+           : model.contains("max_input_chars_per_word") ? "WordPiece"
+                                                        : "WordLevel";
+  return ReadStepOf<Model>(kModels, type, model, "model");
 }
 
 // ---- what is put around a text
