@@ -30,7 +30,8 @@ Result<std::string> Translated(std::string_view regex) {
         out += fmt::format("[^{}]", word);
       } else if (next == 'u') {  // four digits
         const std::string_view digits = regex.substr(i + 1, 4);
-        if (digits.find_first_not_of("0123456789abcdefABCDEF") != std::string_view::npos)
+        if (digits.size() != 4 ||
+            digits.find_first_not_of("0123456789abcdefABCDEF") != std::string_view::npos)
           return InvalidInput("byte {}: \\u needs four hexadecimal digits", i);
         out += fmt::format("\\x{{{}}}", digits);
         i += digits.size();

@@ -207,6 +207,8 @@ TEST_F(TokenizerTest, PatternsAreBounded) {
   EXPECT_EQ(done.error().message(),
             "pattern (a+)+$: a match at byte 0 of the text takes too much work");
   EXPECT_FALSE(Pattern::Make(std::string(20000, 'a')));
+  EXPECT_EQ(Pattern::Make("a\\u41").error().message(),
+            "pattern a\\u41: byte 2: \\u needs four hexadecimal digits");
   EXPECT_EQ(Pattern::Make("[a&&b]").error().message(),
             "pattern [a&&b]: an intersection of classes (&&) at byte 2");
 }
