@@ -7,6 +7,7 @@ import json
 import os
 import pathlib
 import re
+import struct
 import subprocess
 import sys
 import tempfile
@@ -81,6 +82,15 @@ def check_missing():
     assert not missing([{"n": 1}], "[].n") and missing([], "[].n")
 
 
+def write_language_model(path):
+    """A checkpoint of llama2.c whose weights are zeros."""
+    width, inner, layers, heads, kv_heads, words, context = sizes = (8, 8, 1, 2, 1, 4, 16)
+    keys = kv_heads * width // heads
+    layer = 2 * width + 2 * width * width + 2 * keys * width + 3 * inner * width
+    floats = words * width + layers * layer + width + context * width // heads
+    path.write_bytes(struct.pack("<7i", *sizes) + bytes(4 * floats))
+
+
 def results(folder):
     """The JSON of each row of the table."""
     run("zoo", "lenet", "-o", "lenet.onnx", "--json", "zoo.json", folder=folder)
@@ -97,9 +107,11 @@ def results(folder):
         "compare": ["compare", "lenet.onnx", "lenet.etm", *QUICK],
         "predict": ["predict", "lenet.onnx"],
         "limits": ["limits"],
+        "generate": ["generate", "lm.bin", "--prompt-tokens", "1,2", "--max-tokens", "2"],
         "tokenize": ["tokenize", "t.vocab", "a"],
         "list ops": ["list", "ops"],
     }
+    write_language_model(folder / "lm.bin")
     (folder / "t.vocab").write_text("<unk>\t0\n<s>\t0\na\t0\n")
     found = {"zoo": json.loads((folder / "zoo.json").read_text())}
     for name, arguments in commands.items():

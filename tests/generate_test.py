@@ -6,6 +6,7 @@ folder, perplexities of llama2.c's checkpoints against the same models in ONNX. 
 
 import json
 import os
+import socket
 import subprocess
 import sys
 import tempfile
@@ -77,11 +78,24 @@ def check_text(work, folder, config, tensors):
         text = evoq(work, *common, "--prompt-cache", cache)[2]["texts"][0]
         check(f"a kept cache: {wanted} tokens are run", text["prompt_tokens"] == wanted, text)
         check("a kept cache changes nothing", text["tokens"] == expected, text)
-    end = expected[4]
-    first = expected.index(end)
-    stopped = evoq(work, *common, "--stop", lms_text(work, folder, expected[first]))
-    if stopped:
-        check("a stop text ends it", stopped[2]["texts"][0]["ended"] == "stop", stopped[2])
+    stop = lms_text(work, folder, expected[4])
+    stopped = evoq(work, *common, "--stop", stop)[2]["texts"][0]
+    check("a stop text ends it", stopped["ended"] == "stop", stopped)
+    check("a stop text is not shown", stopped["text"] == out[:-1].split(stop)[0], stopped)
+    check_stream(common, out)
+
+
+def check_stream(arguments, text):
+    """A text comes in pieces, though nothing asks for lines: a packet for each write."""
+    ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+    with ours, theirs:
+        subprocess.run([agree.EVOQ, *arguments], stdout=theirs, stderr=subprocess.PIPE, check=True)
+        theirs.close()
+        packets = []
+        while packet := ours.recv(1 << 16):
+            packets.append(packet)
+    check("a text is written as it comes", len(packets) > 10, packets)
+    check("its pieces are the text", b"".join(packets).decode() == text, packets)
 
 
 def lms_text(work, folder, token):
@@ -128,7 +142,6 @@ def check_chat(work, folder):
     plain = evoq(
         work, "generate", folder, "--prompt", "<s>system th<s>user he", "--max-tokens", "3"
     )
-    check("a chat is its template's text", chat[2]["texts"] and plain[2]["texts"])
     keys = ("tokens", "prompt_tokens")
     a, b = ([r[2]["texts"][0][k] for k in keys] for r in (chat, plain))
     check("a chat's tokens", a == b, (a, b))

@@ -48,6 +48,10 @@ void WriteOut(std::string_view text) {
   }
 }
 
+void FlushOut() {
+  if (kept == nullptr) std::fflush(stdout);  // an error is told at the end
+}
+
 void WriteLog(std::string_view line) {
   if (kept != nullptr) {
     kept->log.push_back(PrintableLines(line));

@@ -86,6 +86,8 @@ class KeptOutput {
 // evoq prints goes through these.
 void WriteOut(std::string_view text);
 void WriteLog(std::string_view line);
+// What was printed is there, also where stdout is no terminal or its line is not finished.
+void FlushOut();
 
 // Prints to stdout. Strings among the arguments are made printable, each on one line; text of
 // several lines says so: Lines{text}.

@@ -20,44 +20,47 @@ VerbRun Declare(const VerbOptions& options, const CommonOptions& common) {
            "A language model: MODEL.etm, a Hugging Face folder, a GGUF file, llama2.c's .bin")
       .Required();
   const VerbOption prompt =
-      options.Add("--prompt", o->prompts, "What the text begins with; may be repeated")
-          .OneEachTime();
+      options.Add("--prompt", o->prompts, "The prompt; may be repeated").OneEachTime();
   options.Add("--prompt-file", *file, "A file with the prompt").Excludes(prompt);
-  options.Add("--prompt-tokens", *numbers, "A prompt as numbers of tokens: 1,15043,29892")
-      .SplitAt(',');
+  options.Add("--prompt-tokens", *numbers, "A prompt as token ids: 1,15043,29892").SplitAt(',');
   options.AddFlag("--chat", o->chat,
-                  "The prompt is what a user says: the model's chat template stands around it");
-  options.Add("--system", o->system, "What a chat's system message says");
-  options.AddFlag("--plain", o->plain, "Without the special pieces around a prompt");
+                  "The prompt is a user's message, put into the model's chat template");
+  options.Add("--system", o->system, "The chat's system message");
+  options.AddFlag("--plain", o->plain, "Without the special tokens around a prompt");
   options.Add("--tokenizer", o->tokenizer,
               "A tokenizer's file or folder (default: the one that the model carries)");
   GenerateOptions& g = o->options;
-  options.Add("--max-tokens", g.max_tokens, "Tokens of a text at most")
+  options.Add("--max-tokens", g.max_tokens, "The most tokens of a text")
       .InRange(int64_t{1}, int64_t{1} << 30)
       .ShowDefault();
   options.Add("--temperature", g.sampling.temperature, "0: always the likeliest token")
       .ShowDefault();
-  options.Add("--top-k", g.sampling.top_k, "Of the K likeliest tokens; 0: of all").ShowDefault();
-  options.Add("--top-p", g.sampling.top_p, "Of the likeliest tokens that together reach this share")
+  options.Add("--top-k", g.sampling.top_k, "Draw from the K likeliest tokens; 0: from all")
       .ShowDefault();
-  options.Add("--min-p", g.sampling.min_p, "Of tokens of this share of the likeliest one's")
+  options
+      .Add("--top-p", g.sampling.top_p,
+           "Draw from the likeliest tokens that together reach this share")
+      .ShowDefault();
+  options
+      .Add("--min-p", g.sampling.min_p,
+           "Draw from tokens of at least this share of the likeliest one's probability")
       .ShowDefault();
   options
       .Add("--repeat-penalty", g.sampling.repeat_penalty,
-           "Makes the last 64 tokens less likely, where more than 1")
+           "Above 1: makes tokens less likely that are among the last 64")
       .ShowDefault();
-  options.Add("--seed", g.sampling.seed, "Of the drawn tokens").ShowDefault();
-  options.Add("--stop", g.stop, "A text that ends it; may be repeated").OneEachTime();
-  options.AddFlag("--ignore-end", g.ignore_end, "Goes on behind the model's end token");
+  options.Add("--seed", g.sampling.seed, "Seed of the draws").ShowDefault();
+  options.Add("--stop", g.stop, "A text that ends the output; may be repeated").OneEachTime();
+  options.AddFlag("--ignore-end", g.ignore_end, "Continue past the model's end token");
   options.Add("--context", o->context,
-              "Tokens that a sequence may have (default: what the model was made for, at most "
-              "4096)");
-  options.Add("--parallel", o->parallel, "Prompts at the same time").ShowDefault();
+              "Tokens that a sequence may have (default: the model's own limit, at most 4096)");
+  options.Add("--parallel", o->parallel, "Prompts that run at the same time").ShowDefault();
   options.Add("--draft", o->draft,
-              "A smaller model of the same tokens: it proposes what the model checks several at a "
-              "time, the text stays the same");
+              "A smaller model with the same tokens: it drafts several, which the model checks at "
+              "once; the text stays the same");
   options.Add("--prompt-cache", o->cache,
-              "Keeps the caches in this file, and takes from it what a prompt has in common");
+              "A file that keeps the prompt's KV cache: what a prompt has in common with it is not "
+              "run again");
   return [o, file, numbers, &common]() -> Result<json> {
     if (!file->empty()) {
       EVOQ_ASSIGN(std::string text, ReadTextFile(*file));
@@ -68,7 +71,10 @@ VerbRun Declare(const VerbOptions& options, const CommonOptions& common) {
     // One text is shown as it comes, several each when all are there.
     const bool streams = o->prompts.size() + o->prompt_tokens.size() == 1;
     const auto show = [&](size_t, std::string_view text) {
-      if (streams) Out("{}", Lines{std::string(text)});
+      if (streams) {
+        Out("{}", Lines{text});
+        FlushOut();
+      }
       return true;
     };
     EVOQ_ASSIGN(const GenerateResult result, Generate(*o, show, common.follow));

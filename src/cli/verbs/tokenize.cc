@@ -18,7 +18,7 @@ struct Options {
 Result<std::vector<int64_t>> IdsOf(const json& line) {
   std::vector<int64_t> ids;
   for (const json& id : line) {
-    if (!id.is_number_integer()) return InvalidInput("expected a list of piece numbers");
+    if (!id.is_number_integer()) return InvalidInput("expected a list of token ids");
     ids.push_back(id.get<int64_t>());
   }
   return ids;
@@ -28,7 +28,7 @@ Result<std::vector<int64_t>> IdsOf(const json& line) {
 Result<json> Converted(const Options& o, const Tokenizer& tokenizer, std::string_view line) {
   EVOQ_ASSIGN(const json value, ParseJson(line));
   if (o.decode) {
-    if (!value.is_array()) return InvalidInput("expected a list of piece numbers");
+    if (!value.is_array()) return InvalidInput("expected a list of token ids");
     EVOQ_ASSIGN(const std::vector<int64_t> ids, IdsOf(value));
     EVOQ_ASSIGN(const std::string text, tokenizer.Decode(ids, /*special=*/!o.plain));
     return json(text);
@@ -90,17 +90,17 @@ VerbRun Declare(const VerbOptions& options, const CommonOptions&) {
           "tokenizer.json, SentencePiece .model or .vocab, GPT-2's vocab.json, llama2.c .bin, or a "
           "folder with one")
       .Required();
-  options.Add("text", o->text, "The text, whose pieces are listed");
+  options.Add("text", o->text, "The text whose tokens are listed");
   options.Add(
       "--lines", o->lines,
-      "Instead of a text: a file of JSON strings, one a line; prints a line of piece numbers "
-      "for each");
-  options.AddFlag("--decode", o->decode,
-                  "Lines are lists of piece numbers, which become JSON strings");
-  options.Add("--chat", o->chat,
-              "Instead of a text: a JSON file {messages: [{role, content}, ...], ...}; prints the "
-              "text of the chat template");
-  options.AddFlag("--plain", o->plain, "Without the special pieces around a text");
+      "Instead of a text: a file of JSON strings, one a line; prints a line of token ids for "
+      "each");
+  options.AddFlag("--decode", o->decode, "Lines are lists of token ids, which become JSON strings");
+  options.Add(
+      "--chat", o->chat,
+      "Instead of a text: a JSON file {messages: [{role, content}, ...], ...}; prints it as "
+      "the chat template does");
+  options.AddFlag("--plain", o->plain, "Without the special tokens around a text");
   return [o]() -> Result<json> {
     if (o->decode && o->lines.empty())
       return Fail(ErrorCode::kUsage, "--decode needs --lines FILE");
@@ -116,7 +116,7 @@ VerbRun Declare(const VerbOptions& options, const CommonOptions&) {
 
 extern const VerbDef kVerbTokenize = {
     .name = "tokenize",
-    .doc = "Turns text into the numbers of a tokenizer's pieces, and back.",
+    .doc = "Turns text into token ids and back.",
     .example = "evoq tokenize tokenizer.json \"Hello world\"",
     .declare = Declare,
 };
