@@ -33,7 +33,7 @@ GEMMA = {
     "hidden_act": "gelu_pytorch_tanh",
     "tie_word_embeddings": True,
 }
-# What config.json says; "of": a tensor's presence that no setting tells.
+# What config.json says, beside BASE.
 FAMILIES = {
     "llama": {"model_type": "llama", "rope_theta": 500.0, "tie_word_embeddings": False},
     "llama3": {

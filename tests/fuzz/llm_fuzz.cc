@@ -3,48 +3,20 @@
 // fuzzer's first byte names the format: GGUF, a checkpoint of llama2.c, or a folder, whose input is
 // a config.json, a zero, and a model.safetensors. Mutations start from whole tiny models, so that
 // they get past the headers.
-#include <unistd.h>
-
-#include <algorithm>
-#include <cstdio>
-#include <cstring>
-#include <filesystem>
-#include <random>
-
 #include "base/check.h"
 #include "base/file.h"
 #include "llm/facts.h"
 #include "llm/import.h"
 #include "llm/random_folder.h"
 #include "llm/test_files.h"
+#include "tests/fuzz/byte_mutator.h"
 #include "tests/fuzz/time_limit.h"
-
-extern "C" size_t LLVMFuzzerMutate(uint8_t* data, size_t size, size_t max_size);
 
 namespace {
 
 using namespace evoq;
 
 enum Format : uint8_t { kGguf, kLlama2c, kFolder, kFormats };
-
-// In memory where the system has it; a folder per process.
-const std::string& Folder() {
-  static const std::string& folder = *new std::string([] {  // outlives the handler that removes it
-    const char* root = std::filesystem::exists("/dev/shm") ? "/dev/shm" : "/tmp";
-    const std::string path = fmt::format("{}/evoq_fuzz_llm_{}", root, getpid());
-    std::filesystem::create_directories(path + "/model");
-    std::atexit([] { std::filesystem::remove_all(Folder()); });
-    return path;
-  }());
-  return folder;
-}
-
-void Write(const std::string& path, std::string_view bytes) {
-  std::FILE* file = std::fopen(path.c_str(), "wb");
-  EVOQ_CHECK(file != nullptr && std::fwrite(bytes.data(), 1, bytes.size(), file) == bytes.size() &&
-                 std::fclose(file) == 0,
-             "{}", path);
-}
 
 // A GGUF model whose matrices are blocks of a type.
 std::string Blocks(uint32_t type, uint64_t bytes) {
@@ -61,7 +33,7 @@ std::string Blocks(uint32_t type, uint64_t bytes) {
 }
 
 std::string FolderBytes(const nlohmann::json& config) {
-  const std::string folder = Folder() + "/seed";
+  const std::string folder = fuzz::Folder() + "/seed";
   EVOQ_CHECK(WriteRandomFolder(config, /*biased=*/true, 1, folder).has_value());
   const auto weights = ReadTextFile(folder + "/model.safetensors");
   EVOQ_CHECK(weights.has_value());
@@ -88,18 +60,6 @@ const std::vector<std::pair<Format, std::string>>& Seeds() {
   return seeds;
 }
 
-// Sizes, counts and offsets at their limits, written over 1 to 8 bytes.
-void PutNumber(std::string& bytes, std::minstd_rand& random) {
-  constexpr uint64_t kNumbers[] = {0,         1,           2,          31,
-                                   32,        255,         65535,      1 << 20,
-                                   INT32_MAX, 0x80000000u, UINT32_MAX, uint64_t{1} << 40,
-                                   INT64_MAX, UINT64_MAX};
-  const size_t width = size_t{1} << random() % 4;
-  if (bytes.size() < width) return;
-  bytes.replace(random() % (bytes.size() - width + 1), width,
-                Little(kNumbers[random() % std::size(kNumbers)], width));
-}
-
 }  // namespace
 
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
@@ -107,14 +67,18 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   const TimeLimit limit;
   const auto format = static_cast<Format>(data[0] % kFormats);
   const std::string_view bytes(reinterpret_cast<const char*>(data) + 1, size - 1);
-  std::string path = Folder() + "/model";
+  static const std::string folder = [] {
+    std::filesystem::create_directories(fuzz::Folder() + "/model");
+    return fuzz::Folder() + "/model";
+  }();
+  std::string path = folder;
   if (format == kFolder) {
     const size_t end = std::min(bytes.find('\0'), bytes.size());
-    Write(path + "/config.json", bytes.substr(0, end));
-    Write(path + "/model.safetensors", bytes.substr(std::min(end + 1, bytes.size())));
+    fuzz::Write(path + "/config.json", bytes.substr(0, end));
+    fuzz::Write(path + "/model.safetensors", bytes.substr(std::min(end + 1, bytes.size())));
   } else {
     path += format == kGguf ? ".gguf" : ".bin";
-    Write(path, bytes);
+    fuzz::Write(path, bytes);
   }
   const auto graph = ImportLanguageModel(path);
   if (graph) {
@@ -129,25 +93,8 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
 
 extern "C" size_t LLVMFuzzerCustomMutator(uint8_t* data, size_t size, size_t max_size,
                                           unsigned int seed) {
-  std::minstd_rand random(seed);
-  random();
-  if (size < 2 || random() % 64 == 0) {  // begins anew
-    const auto& [format, bytes] = Seeds()[random() % Seeds().size()];
-    if (bytes.size() + 1 > max_size) return LLVMFuzzerMutate(data, size, max_size);
-    data[0] = format;
-    std::copy(bytes.begin(), bytes.end(), data + 1);
-    size = bytes.size() + 1;
-  }
-  std::string bytes(reinterpret_cast<const char*>(data) + 1, size - 1);
-  for (unsigned step = random() % 3 + 1; step > 0; --step) {
-    if (random() % 3 == 0) {
-      PutNumber(bytes, random);
-    } else {
-      const size_t old = bytes.size();
-      bytes.resize(max_size - 1);
-      bytes.resize(LLVMFuzzerMutate(reinterpret_cast<uint8_t*>(bytes.data()), old, bytes.size()));
-    }
-  }
-  std::copy(bytes.begin(), bytes.end(), data + 1);
-  return bytes.size() + 1;
+  return fuzz::MutateFile(
+      data, size, max_size, seed,
+      [](std::minstd_rand& random) { return Seeds()[random() % Seeds().size()]; },
+      [](uint8_t, std::string&) {});
 }
