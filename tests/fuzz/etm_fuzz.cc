@@ -4,10 +4,7 @@
 // are put into a container, now and then compressed or with a field of the directory wrong and the
 // checksums right (tests/craft/etm.h). Most mutations work on the unpacked tables, so that they get
 // past the verifier and reach links, types, attributes, layouts and kernels.
-#include <unistd.h>
-
 #include <cstring>
-#include <filesystem>
 #include <random>
 
 #include "base/check.h"
@@ -22,9 +19,8 @@
 #include "reference/reference.h"
 #include "runtime/executor.h"
 #include "tests/craft/etm.h"
+#include "tests/fuzz/byte_mutator.h"
 #include "tests/fuzz/time_limit.h"
-
-extern "C" size_t LLVMFuzzerMutate(uint8_t* data, size_t size, size_t max_size);
 
 namespace {
 
@@ -154,12 +150,8 @@ std::vector<uint8_t> Join(const Blobs& blobs) {
   return data;
 }
 
-// In memory where the system has it; one file per process.
 const std::string& FilePath() {
-  static const std::string path = [] {
-    const char* folder = std::filesystem::exists("/dev/shm") ? "/dev/shm" : "/tmp";
-    return fmt::format("{}/evoq_fuzz_{}.etm", folder, getpid());
-  }();
+  static const std::string path = fuzz::Folder() + "/model.etm";
   return path;
 }
 
