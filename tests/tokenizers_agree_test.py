@@ -255,6 +255,66 @@ def words_of(pre_tokenizer, normalizer=None, **model):
     )
 
 
+def word_level():
+    """Whole words, and what Roberta puts around them, as one of several processors."""
+    return train(
+        models.WordLevel(unk_token="<unk>"),
+        trainers.WordLevelTrainer(vocab_size=2000, special_tokens=["<unk>", "<s>", "</s>"]),
+        pre_tokenizer=pre.Whitespace(),
+        post_processor=processors.Sequence(
+            [processors.ByteLevel(), processors.RobertaProcessing(("</s>", 2), ("<s>", 1))]
+        ),
+    )
+
+
+def fields_of(message):
+    """Numbers and bytes of a protobuf message's strings and messages; others are passed over."""
+    at = 0
+
+    def varint():
+        nonlocal at
+        value = shift = 0
+        while True:
+            byte = message[at]
+            at += 1
+            value |= (byte & 127) << shift
+            shift += 7
+            if byte < 128:
+                return value
+
+    while at < len(message):
+        key = varint()
+        if key & 7 == 2:
+            size = varint()
+            yield key >> 3, message[at : at + size]
+            at += size
+        elif key & 7 == 0:
+            varint()
+        else:
+            at += 4 if key & 7 == 5 else 8
+
+
+def sentencepiece_model(**options):
+    model = io.BytesIO()
+    sentencepiece.SentencePieceTrainer.train(
+        sentence_iterator=iter(line for line in common(600) if "\0" not in line),
+        model_writer=model,
+        character_coverage=0.98,
+        hard_vocab_limit=False,
+        minloglevel=2,
+        **options,
+    )
+    return model.getvalue()
+
+
+def precompiled():
+    """SentencePiece's table of normal forms in a tokenizer.json, as XLM-RoBERTa and T5 have it."""
+    model = sentencepiece_model(model_type="unigram", vocab_size=1000)
+    spec = dict(fields_of(model))[3]  # normalizer_spec
+    table = dict(fields_of(spec))[2]  # precompiled_charsmap
+    return unigram(normalizer=normalizers.Precompiled(table))
+
+
 def with_added(tokenizer):
     tokenizer.add_tokens(
         [
@@ -301,6 +361,8 @@ KINDS = {
         pre_tokenizer=pre.Metaspace(prepend_scheme="never", split=False),
         decoder=decoders.Metaspace(prepend_scheme="never"),
     ),
+    "precompiled": precompiled,
+    "word level": word_level,
     "bert": bert,
     "bert cased": lambda: bert(lowercase=False, strip_accents=None, handle_chinese_chars=False),
     "whitespace": lambda: words_of(whitespace(), normalizers.NFC()),
@@ -351,19 +413,10 @@ def sentencepieces(folder):
         },
     }
     for name, options in rows.items():
-        model = io.BytesIO()
-        sentencepiece.SentencePieceTrainer.train(
-            sentence_iterator=iter(line for line in common(600) if "\0" not in line),
-            model_writer=model,
-            vocab_size=1300 if options.get("byte_fallback") else 1000,
-            character_coverage=0.98,
-            hard_vocab_limit=False,
-            minloglevel=2,
-            **options,
-        )
+        size = 1300 if options.get("byte_fallback") else 1000
         path = os.path.join(folder, name.replace(" ", "_") + ".model")
         with open(path, "wb") as file:
-            file.write(model.getvalue())
+            file.write(sentencepiece_model(vocab_size=size, **options))
         yield name, path, sentencepiece.SentencePieceProcessor(model_file=path)
 
 
@@ -377,7 +430,7 @@ def run_lines(folder, tokenizer, values, *options):
 
 # The peer's tables for these are Unicode 8's or 13's.
 OLD_TABLES = {"bert", "bert cased", "punctuation", "accents", "added lowercase", "whitespace"}
-OLD_TABLES |= {"whitespace split", "digits", "unigram bytes"}
+OLD_TABLES |= {"whitespace split", "digits", "unigram bytes", "precompiled", "word level"}
 
 
 def without_new_characters(text):
