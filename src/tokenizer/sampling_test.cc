@@ -46,6 +46,17 @@ TEST(Sampling, GreedyIsTheFirstLargest) {
             (std::map<int64_t, int>{{1, 50}}));
 }
 
+// Weights are made several at a time: none of the last few is left out or counts twice.
+TEST(Sampling, DrawsFromAnyNumberOfPieces) {
+  for (const size_t pieces : {1, 7, 8, 9, 19}) {
+    const std::vector<float> logits(pieces, -3);
+    const auto counts =
+        Counts({.temperature = 1, .seed = 3}, logits, 2000 * static_cast<int>(pieces));
+    ASSERT_EQ(counts.size(), pieces);
+    for (const auto& [piece, count] : counts) EXPECT_NEAR(count, 2000, 225) << pieces;  // 5 sigma
+  }
+}
+
 TEST(Sampling, DrawsByProbability) {
   const auto counts = Counts({.temperature = 1, .seed = 7}, kLogits, 80000);
   // 5 standard deviations of a count are under 700.
