@@ -38,7 +38,6 @@ struct AttentionState {
   AttentionCall a;
   Isa isa = Isa::kScalar;
   int threads = 1;
-  bool writes_keys = false, writes_values = false;
   int64_t rows = 0, row_tasks = 0, task_rows = 0;  // of one key head
   int64_t parts = 1, part_keys = 0;
   int64_t value_floats = 0;  // of a row's sums: the value size, rounded up
@@ -298,9 +297,9 @@ struct AttentionState {
   }
 
   void Run(const void* const* in, void* const* out, const RunContext& context) const {
-    if (writes_keys)
+    if (a.k.present)
       WritePresent(a.k, a.past() > 0 ? in[kPastKey] : nullptr, in[kKey], out[1], context);
-    if (writes_values)
+    if (a.v.present)
       WritePresent(a.v, a.past() > 0 ? in[kPastValue] : nullptr, in[kValue], out[2], context);
     const int64_t tasks = a.q.batch * a.k.now.heads * row_tasks * parts;
     context.pool.ParallelFor(tasks, grain, [&](int64_t begin, int64_t end, int thread) {
@@ -323,16 +322,11 @@ std::optional<Reason> RejectAttention(const KernelCall& call) {
 Result<BoundKernel> BindAttention(const KernelCall& call, const BindOptions& options) {
   AttentionState state;
   AttentionCall& a = state.a;
-  EVOQ_CHECK(!ReadAttention(call, a), "refused before");
-  const auto given = [&](size_t i) {
-    return i < call.outputs.size() && call.outputs[i].dtype != DType::kUndefined;
-  };
+  if (const auto why = ReadAttention(call, a)) return Unsupported("{}", why->sentence);
   state.isa = options.isa;
   state.threads = options.threads;
-  state.writes_keys = given(1);
-  state.writes_values = given(2);
-  state.rows = a.group * a.q.length;
-  state.task_rows = std::min(kTaskRows, state.rows);
+  state.rows = a.group * a.q.length;  // none where only the caches grow
+  state.task_rows = std::clamp<int64_t>(state.rows, 1, kTaskRows);
   state.row_tasks = CeilDiv(state.rows, state.task_rows);
   state.value_floats = Rounded(a.y.size);
   state.part_keys = std::max<int64_t>(a.keys(), 1);

@@ -5,6 +5,10 @@
 namespace evoq {
 namespace {
 
+bool Given(const KernelCall& call, size_t output) {
+  return output < call.outputs.size() && call.outputs[output].dtype != DType::kUndefined;
+}
+
 std::optional<Reason> RejectTypes(const KernelCall& call) {
   if (!PlainFloat(call.inputs[kQuery]) || !PlainFloat(call.outputs[0]))
     return Reject("types", "{} -> {}, expected float32", call.inputs[kQuery].ToString(),
@@ -23,12 +27,9 @@ std::optional<Reason> RejectTypes(const KernelCall& call) {
       !PlainFloat(call.inputs[kMask]))
     return Reject("types", "input {} is {}, expected bool or float32", size_t{kMask},
                   call.inputs[kMask].ToString());
-  const auto given = [&](size_t i) {
-    return i < call.outputs.size() && call.outputs[i].dtype != DType::kUndefined;
-  };
-  if (given(3)) return Reject("attribute", "output 3 (scores) is read");
+  if (Given(call, 3)) return Reject("attribute", "output 3 (scores) is read");
   for (size_t i : {1, 2}) {
-    if (given(i) && call.outputs[i].dtype != call.inputs[i].dtype)
+    if (Given(call, i) && call.outputs[i].dtype != call.inputs[i].dtype)
       return Reject("types", "output {} is {}, input {} {}", i, call.outputs[i].ToString(), i,
                     call.inputs[i].ToString());
   }
@@ -95,9 +96,11 @@ std::optional<Reason> ReadHeads(const KernelCall& call, AttentionCall& read) {
     return Reject("shape", "output {}, expected {}", call.outputs[0].shape.ToString(),
                   expected.ToString());
   for (size_t i : {1, 2}) {
-    if (i >= call.outputs.size() || call.outputs[i].dtype == DType::kUndefined) continue;
-    const Heads& now = (i == 1 ? read.k : read.v).now;
-    const Shape present{now.batch, now.heads, read.keys(), now.size};
+    AttentionCache& cache = i == 1 ? read.k : read.v;
+    cache.present = Given(call, i);
+    if (!cache.present) continue;
+    const Heads& now = cache.now;
+    const Shape present{now.batch, now.heads, cache.length(), now.size};
     if (call.outputs[i].shape != present)
       return Reject("shape", "output {} is {}, expected {}", i, call.outputs[i].shape.ToString(),
                     present.ToString());

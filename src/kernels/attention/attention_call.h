@@ -9,8 +9,9 @@ enum AttentionInput : size_t { kQuery, kKey, kValue, kMask, kPastKey, kPastValue
 
 // Keys or values, of [batch, kv heads, length, size]: those of the past, then the new ones.
 struct AttentionCache {
-  Heads past, now;    // past.length is 0 where there is none
-  bool half = false;  // float16
+  Heads past, now;       // past.length is 0 where there is none
+  bool half = false;     // float16
+  bool present = false;  // is an output too
 
   int64_t length() const { return past.length + now.length; }
 };

@@ -1,8 +1,11 @@
-// What the kernels of transformers refuse. What they compute is compared with the definitions in
-// src/models/transformer_test.cc.
+// What the kernels of transformers refuse, and calls of which they compute next to nothing. What
+// they compute is compared with the definitions in src/models/transformer_test.cc.
+#include <numeric>
+
 #include "kernels/reject_testing.h"
 
 namespace evoq {
+extern const KernelDef kAttentionFloat;
 namespace {
 
 constexpr DType kHalf = DType::kFloat16;
@@ -64,6 +67,37 @@ TEST(Attention, Rejects) {
         }},
        {"shape: output 1 is [2, 3, 8, 8], expected [2, 3, 9, 8]",
         [](Call& c) { c.outputs.push_back(F({2, 3, 8, 8})); }}});
+}
+
+// The caches are outputs too, so that the step runs without queries, of a length or of heads.
+TEST(Attention, WithoutQueriesTheCachesGrow) {
+  const auto numbers = [](const Shape& shape) {
+    Tensor t = Tensor::Allocate(F(shape));
+    std::iota(t.mutable_data<float>(), t.mutable_data<float>() + t.elements(), 1.0f);
+    return t;
+  };
+  for (const Shape& none : {Shape{1, 2, 0, 8}, Shape{1, 0, 4, 8}}) {
+    for (const int64_t past : {4, 700}) {
+      const Shape before{1, 2, past, 8}, grown{1, 2, past + 3, 8};
+      TestCall call;
+      call.op = "Attention";
+      call.inputs = {Zeros(F(none)), numbers({1, 2, 3, 8}), numbers({1, 2, 3, 8}),
+                     Tensor(),       numbers(before),       numbers(before)};
+      call.outputs = {F(none), F(grown), F(grown)};
+      for (Isa isa : TestIsas()) {
+        const std::vector<Tensor> got = RunKernel(kAttentionFloat, call, isa);
+        for (size_t i : {1, 2}) {
+          const float *const y = got[i].data<float>(), *const old = call.inputs[4].data<float>();
+          for (int64_t head = 0; head < 2; ++head) {
+            const float* const of = y + head * (past + 3) * 8;
+            EXPECT_TRUE(std::equal(of, of + past * 8, old + head * past * 8)) << IsaName(isa);
+            for (int64_t k = 0; k < 24; ++k)
+              ASSERT_EQ(of[past * 8 + k], static_cast<float>(head * 24 + k + 1)) << IsaName(isa);
+          }
+        }
+      }
+    }
+  }
 }
 
 TEST(RotaryEmbedding, Rejects) {
