@@ -5,20 +5,13 @@
 #include "base/math.h"
 #include "kernels/activation.h"
 #include "kernels/call_util.h"
+#include "kernels/gemm/float_rows.h"
 
 namespace evoq {
 namespace {
 
 std::optional<Reason> RejectTypes(const KernelCall& call) {
-  if (call.outputs.size() != 1 || !call.has_input(0) || !call.has_input(1))
-    return Reject("shape", "{} inputs and {} outputs, expected x, w and y", call.inputs.size(),
-                  call.outputs.size());
-  for (size_t i : {0, 2, 3}) {
-    if (call.has_input(i) && !PlainFloat(call.inputs[i]))
-      return Reject("types", "input {} is {}, expected float32", i, call.inputs[i].ToString());
-  }
-  if (!PlainFloat(call.outputs[0]))
-    return Reject("types", "output {}, expected float32", call.outputs[0].ToString());
+  if (auto why = RejectFloatOperands(call, "x, w and y")) return why;
   // Weights that ToFloat32 turns into float32 without loss.
   const TensorType& w = call.inputs[1];
   if (!w.quantized() && w.dtype != DType::kFloat32 && w.dtype != DType::kFloat16 &&

@@ -3,14 +3,10 @@
 #include <algorithm>
 
 #include "base/math.h"
+#include "kernels/gemm/share_out.h"
 
 namespace evoq {
 namespace {
-
-// Index of the first of `count` items that part `i` of `parts` equal parts has.
-int64_t PartBegin(int64_t count, int64_t parts, int64_t i) {
-  return count / parts * i + std::min(i, count % parts);
-}
 
 void SetActivation(const Activation& activation, GemmTile& tile) {
   tile.activation = TileActivation::kNone;

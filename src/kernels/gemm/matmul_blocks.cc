@@ -6,8 +6,9 @@
 #include "kernels/call_util.h"
 #include "kernels/gemm/blocks/block_data.h"
 #include "kernels/gemm/blocks/weights.h"
+#include "kernels/gemm/float_rows.h"
 #include "kernels/gemm/matmul_shape.h"
-#include "kernels/math/unary_loops.h"
+#include "kernels/gemm/share_out.h"
 #include "kernels/parallel.h"
 
 namespace evoq {
@@ -16,15 +17,7 @@ namespace {
 std::optional<Reason> RejectCall(const KernelCall& call, MatMulShape& shape) {
   const int64_t data_block = call.attrs.Int(kDataBlock, 0);
   if (data_block < 1) return Reject("attribute", "no data_block: the data is not rounded");
-  if (call.outputs.size() != 1 || !call.has_input(0) || !call.has_input(1) || call.has_input(4))
-    return Reject("shape", "{} inputs and {} outputs, expected a, b and y", call.inputs.size(),
-                  call.outputs.size());
-  for (size_t i : {0, 2, 3}) {
-    if (call.has_input(i) && !PlainFloat(call.inputs[i]))
-      return Reject("types", "input {} is {}, expected float32", i, call.inputs[i].ToString());
-  }
-  if (!PlainFloat(call.outputs[0]))
-    return Reject("types", "output {}, expected float32", call.outputs[0].ToString());
+  if (auto why = RejectFloatOperands(call, "a, b and y")) return why;
   if (call.constant(1) == nullptr) return Reject("not-constant", "b is computed");
   if (auto unknown = RejectUnknownShapes(call)) return unknown;
   if (auto why = RejectBlocks(call.inputs[1], data_block)) return why;
@@ -38,23 +31,18 @@ std::optional<Reason> RejectMatMulBlocks(const KernelCall& call) {
   return RejectCall(call, shape);
 }
 
-// `count` things in `parts` nearly equal parts: the first of part `part`.
-int64_t PartBegin(int64_t count, int64_t parts, int64_t part) {
-  return count / parts * part + std::min(part, count % parts);
-}
-
 struct MatMulBlocks {
   BoundBlocks weights;
   const BlockTable* table = nullptr;
-  int64_t rows = 0;
-  std::optional<Unary> activation;
-  bool has_bias = false, has_residual = false;
-  Isa isa = Isa::kScalar;
+  FloatRows rows;
   int64_t row_parts = 1, quantize_grain = 1, grain = 1;
 
-  bool unpacks() const { return weights.kind == BlockLines::kNibbles && rows > table->direct_rows; }
-  // Rows of q lie no multiple of 4 KiB apart, which would evict one another from the L1 cache.
-  int64_t stride() const { return RoundUp(weights.cut.depth, 64) + 64; }
+  bool unpacks() const {
+    return weights.kind == BlockLines::kNibbles && rows.rows > table->direct_rows;
+  }
+  // An odd number of cache lines: rows of q a multiple of 4 KiB apart would evict one another from
+  // the L1 cache.
+  int64_t stride() const { return RoundUp(weights.cut.depth, 64) | 64; }
   int64_t units() const {
     return CeilDiv(CeilDiv(weights.columns, int64_t{kBlockColumns}), int64_t{table->max_panels});
   }
@@ -62,9 +50,9 @@ struct MatMulBlocks {
   int64_t unit_bytes() const { return unpacks() ? 2 * table->max_panels * weights.panel_bytes : 0; }
 
   // Scratch: q, its scales, the corrections, the units of the threads.
-  int64_t q_bytes() const { return rows * stride(); }
-  int64_t scale_bytes() const { return RoundUp(rows * weights.cut.data_blocks() * 4, 64); }
-  int64_t correction_bytes() const { return RoundUp(rows * weights.cut.blocks() * 4, 64); }
+  int64_t q_bytes() const { return rows.rows * stride(); }
+  int64_t scale_bytes() const { return RoundUp(rows.rows * weights.cut.data_blocks() * 4, 64); }
+  int64_t correction_bytes() const { return RoundUp(rows.rows * weights.cut.blocks() * 4, 64); }
 
   void Run(const void* const* in, void* const* out, const RunContext& context) const {
     const BlockCut& cut = weights.cut;
@@ -74,18 +62,18 @@ struct MatMulBlocks {
     auto* units_of_threads = reinterpret_cast<uint8_t*>(context.scratch + q_bytes() +
                                                         scale_bytes() + correction_bytes());
     const auto* a = static_cast<const float*>(in[0]);
-    context.pool.ParallelFor(rows, quantize_grain, [&](int64_t begin, int64_t end) {
+    context.pool.ParallelFor(rows.rows, quantize_grain, [&](int64_t begin, int64_t end) {
       for (int64_t m = begin; m < end; ++m)
         table->quantize(a + m * cut.depth, cut, weights.factor, stride(), q + m * stride(),
                         scales + m * cut.data_blocks(), corrections + m * cut.blocks());
     });
-    const BlockRows operands = {rows,
+    const BlockRows operands = {rows.rows,
                                 stride(),
                                 q,
                                 scales,
                                 corrections,
-                                has_bias ? static_cast<const float*>(in[2]) : nullptr,
-                                has_residual ? static_cast<const float*>(in[3]) : nullptr,
+                                rows.bias(in),
+                                rows.residual(in),
                                 static_cast<float*>(out[0])};
     context.pool.ParallelFor(units() * row_parts, grain,
                              [&](int64_t begin, int64_t end, int thread) {
@@ -96,7 +84,8 @@ struct MatMulBlocks {
   }
 
   void RunTask(const BlockRows& operands, int64_t unit, int64_t part, uint8_t* unpacked) const {
-    const int64_t panel = unit * table->max_panels, all = CeilDiv(weights.columns, int64_t{16});
+    const int64_t panel = unit * table->max_panels,
+                  all = CeilDiv(weights.columns, int64_t{kBlockColumns});
     const int panels = static_cast<int>(std::min<int64_t>(table->max_panels, all - panel));
     BlockPanels b = weights.panels();
     b.lines += panel * b.panel_bytes;
@@ -106,8 +95,8 @@ struct MatMulBlocks {
       b.lines = unpacked, b.panel_bytes *= 2;
       kind = BlockLines::kNibbleBytes;
     }
-    const int64_t first = PartBegin(rows, row_parts, part),
-                  last = PartBegin(rows, row_parts, part + 1);
+    const int64_t first = PartBegin(rows.rows, row_parts, part),
+                  last = PartBegin(rows.rows, row_parts, part + 1);
     const int64_t tiles = CeilDiv(last - first, int64_t{table->max_rows});
     for (int64_t i = 0; i < tiles; ++i) {
       const int64_t row = first + PartBegin(last - first, tiles, i),
@@ -121,13 +110,9 @@ struct MatMulBlocks {
           table->tile(kind, one, operands, row, static_cast<int>(end - row), panel + p, 1);
       }
     }
-    if (!activation) return;
     const int64_t column = panel * kBlockColumns,
                   count = std::min<int64_t>(panels * kBlockColumns, weights.columns - column);
-    for (int64_t m = first; m < last; ++m) {
-      float* y = operands.y + m * weights.columns + column;
-      UnaryTableFor(isa).apply(*activation, y, y, count);
-    }
+    rows.Activate(operands.y + column, weights.columns, first, last, count);
   }
 };
 
@@ -138,12 +123,7 @@ Result<BoundKernel> BindMatMulBlocks(const KernelCall& call, const BindOptions& 
   state.table = RowFor(kBlockRows, options.isa).table;
   EVOQ_ASSIGN(state.weights,
               BindBlocks(*call.constant(1), call.attrs.Int(kDataBlock, 0), *state.table));
-  EVOQ_ASSIGN(const Activation activation, ActivationFromAttrs(call.attrs));
-  state.activation = UnaryFromActivation(activation);
-  state.rows = shape.m;
-  state.has_bias = call.has_input(2);
-  state.has_residual = call.has_input(3);
-  state.isa = options.isa;
+  EVOQ_ASSIGN(state.rows, FloatRowsOf(call, shape.m, options.isa));
   const double depth = static_cast<double>(shape.k), rows = static_cast<double>(shape.m);
   state.quantize_grain = Grain(shape.m, depth * 0.1, options.threads);
   const int64_t units = state.units(), tiles = CeilDiv(shape.m, int64_t{state.table->max_rows});
@@ -152,13 +132,13 @@ Result<BoundKernel> BindMatMulBlocks(const KernelCall& call, const BindOptions& 
                           options.threads > 1 ? std::max<int64_t>(tiles, 1) : 1);
   const double unit_ns = depth * (0.2 + 0.1 * rows / static_cast<double>(state.row_parts));
   state.grain = Grain(units * state.row_parts, unit_ns, options.threads);
-  const auto products = {CheckedMul(state.rows, state.stride()),
-                         CheckedMul(state.rows, state.weights.cut.blocks() * 8),
+  const auto products = {CheckedMul(shape.m, state.stride()),
+                         CheckedMul(shape.m, state.weights.cut.blocks() * 8),
                          CheckedMul(options.threads, state.unit_bytes())};
   int64_t scratch = 256;
   for (const auto& bytes : products) {
     const auto sum = bytes ? CheckedAdd(scratch, *bytes) : std::nullopt;
-    if (!sum) return Fail(ErrorCode::kTooLarge, "MatMul: {} rows", state.rows);
+    if (!sum) return Fail(ErrorCode::kTooLarge, "MatMul: {} rows", shape.m);
     scratch = *sum;
   }
   KernelPlan plan;

@@ -6,9 +6,9 @@
 
 #include "base/math.h"
 #include "kernels/call_util.h"
+#include "kernels/gemm/float_rows.h"
 #include "kernels/gemm/matmul_shape.h"
 #include "kernels/gemm/weights/formats.h"
-#include "kernels/math/unary_loops.h"
 #include "kernels/parallel.h"
 
 namespace evoq {
@@ -17,15 +17,7 @@ namespace {
 constexpr int kMaxRows = 16;  // of a
 
 std::optional<Reason> RejectW8(const KernelCall& call) {
-  if (call.outputs.size() != 1 || !call.has_input(0) || !call.has_input(1))
-    return Reject("shape", "{} inputs and {} outputs, expected a, b and y", call.inputs.size(),
-                  call.outputs.size());
-  for (size_t i : {0, 2, 3}) {
-    if (call.has_input(i) && !PlainFloat(call.inputs[i]))
-      return Reject("types", "input {} is {}, expected float32", i, call.inputs[i].ToString());
-  }
-  if (!PlainFloat(call.outputs[0]))
-    return Reject("types", "output {}, expected float32", call.outputs[0].ToString());
+  if (auto why = RejectFloatOperands(call, "a, b and y")) return why;
   const TensorType& b = call.inputs[1];
   if (auto why = RejectWeightElements(b)) return why;
   if (call.constant(1) == nullptr) return Reject("not-constant", "b is computed");
@@ -43,28 +35,19 @@ std::optional<Reason> RejectW8(const KernelCall& call) {
 
 struct W8State {
   BoundWeights weights;
-  int64_t rows = 0;
-  std::optional<Unary> activation;
-  bool has_bias = false, has_residual = false;
-  Isa isa = Isa::kScalar;
+  FloatRows rows;
   int64_t grain = 1;
 
   void Run(const void* const* in, void* const* out, const RunContext& context) const {
     const WeightPanels panels = weights.panels();
-    const WeightRows operands = {rows, static_cast<const float*>(in[0]),
-                                 has_bias ? static_cast<const float*>(in[2]) : nullptr,
-                                 has_residual ? static_cast<const float*>(in[3]) : nullptr,
-                                 static_cast<float*>(out[0])};
+    const WeightRows operands = {rows.rows, static_cast<const float*>(in[0]), rows.bias(in),
+                                 rows.residual(in), static_cast<float*>(out[0])};
     context.pool.ParallelFor(
         CeilDiv(panels.columns, int64_t{kWeightColumns}), grain, [&](int64_t begin, int64_t end) {
           weights.format->dot(panels, operands, begin, end);
-          if (!activation) return;
           const int64_t first = begin * kWeightColumns,
                         count = std::min(end * kWeightColumns, panels.columns) - first;
-          for (int64_t r = 0; r < rows; ++r) {
-            float* row = operands.y + r * panels.columns + first;
-            UnaryTableFor(isa).apply(*activation, row, row, count);
-          }
+          rows.Activate(operands.y + first, panels.columns, 0, rows.rows, count);
         });
   }
 };
@@ -74,12 +57,7 @@ Result<BoundKernel> BindW8(const KernelCall& call, const BindOptions& options) {
   if (const auto why = ReadMatMulShape(call, shape)) return Unsupported("{}", why->sentence);
   W8State state;
   EVOQ_ASSIGN(state.weights, BindWeights(*call.constant(1), options.isa));
-  state.rows = shape.m;
-  EVOQ_ASSIGN(const Activation activation, ActivationFromAttrs(call.attrs));
-  state.activation = UnaryFromActivation(activation);
-  state.has_bias = call.has_input(2);
-  state.has_residual = call.has_input(3);
-  state.isa = options.isa;
+  EVOQ_ASSIGN(state.rows, FloatRowsOf(call, shape.m, options.isa));
   const double panel_ns =
       static_cast<double>(shape.k) * (0.1 + 0.08 * static_cast<double>(shape.m));
   state.grain = RoundUp(Grain(CeilDiv(shape.n, int64_t{kWeightColumns}), panel_ns, options.threads),

@@ -1,11 +1,17 @@
 // How a product is shared out between threads: its rows are cut into blocks, and its columns.
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 
 #include "kernels/cpu_model.h"
 
 namespace evoq {
+
+// The first of `count` items that part `part` of `parts` nearly equal parts has.
+inline int64_t PartBegin(int64_t count, int64_t parts, int64_t part) {
+  return count / parts * part + std::min(part, count % parts);
+}
 
 // A product of register tiles. Where several products run side by side (groups, a batch), of one.
 struct SharedWork {
