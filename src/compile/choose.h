@@ -3,19 +3,9 @@
 
 #include "kernels/kernel.h"
 #include "program/model.h"
+#include "program/node_call.h"
 
 namespace evoq {
-
-// The node's types and constants in the form kernels take; points into the graph.
-struct NodeCall {
-  std::vector<TensorType> inputs, outputs;
-  std::vector<const Tensor*> constants;
-  KernelCall call;
-
-  NodeCall(const Graph& graph, const Node& node);
-  NodeCall(const NodeCall&) = delete;
-  NodeCall& operator=(const NodeCall&) = delete;
-};
 
 // Whether the backend may compute the node whatever its kernels say: the host computes what reads
 // or writes by indices, which it checks, but for a gather of constant ones, which are checked when

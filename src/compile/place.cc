@@ -2,9 +2,9 @@
 
 #include <algorithm>
 
-#include "compile/choose.h"
 #include "compile/memory.h"
 #include "compile/roots.h"
+#include "program/node_call.h"
 
 namespace evoq {
 namespace {
@@ -68,23 +68,12 @@ void Placing::NoteUses() {
 // reads the input later. -1 where there is none.
 int Placing::Overwritable(int index) const {
   const Step& step = program_.steps[index];
-  const KernelDef* const kernel = step.kernel;
-  if (kernel == nullptr || kernel->in_place == nullptr) return -1;
   const Node& node = graph_.node(step.node);
-  const NodeCall args(graph_, node);
-  const uint32_t mask = kernel->in_place(args.call);
-  for (size_t i = 0; i < node.inputs.size() && i < 32; ++i) {
-    if (!node.inputs[i].valid() || (mask >> i & 1) == 0) continue;
-    const ValueId root = roots_[node.inputs[i]];
-    // The same memory may come in again, as an input that must not change.
-    bool only = true;
-    for (size_t k = 0; k < node.inputs.size(); ++k)
-      only &= !node.inputs[k].valid() || roots_[node.inputs[k]] != root ||
-              (k < 32 && (mask >> k & 1) != 0);
-    if (only && block_of_[root.index] >= 0 && last_use_[root.index] == index)
-      return block_of_[root.index];
-  }
-  return -1;
+  const auto block_of = [&](ValueId id) { return block_of_[roots_[id].index]; };
+  const int input = OverwritableInput(graph_, node, step.kernel, block_of, [&](ValueId id) {
+    return last_use_[roots_[id].index] == index;
+  });
+  return input < 0 ? -1 : block_of(node.inputs[input]);
 }
 
 // Of what the step writes and has no place yet.

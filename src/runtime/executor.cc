@@ -11,6 +11,7 @@
 #include "base/memory.h"
 #include "kernels/kernel.h"
 #include "ops/op.h"
+#include "program/node_call.h"
 #include "runtime/guard.h"
 #include "runtime/shared_memory.h"
 
@@ -161,15 +162,8 @@ Result<BoundKernel> BindStep(const Program& program, const Step& step, BindOptio
                              const std::shared_ptr<Failure>& failure) {
   const Graph& graph = *program.graph;
   const Node& node = graph.node(step.node);
-  std::vector<TensorType> inputs, outputs;
-  std::vector<const Tensor*> constants;
-  for (ValueId id : node.inputs) {
-    inputs.push_back(id.valid() ? graph.value(id).type : TensorType());
-    constants.push_back(id.valid() && graph.value(id).is_constant() ? &graph.value(id).constant
-                                                                    : nullptr);
-  }
-  for (ValueId id : node.outputs)
-    outputs.push_back(id.valid() ? graph.value(id).type : TensorType());
+  const NodeCall args(graph, node);
+  const auto& [inputs, outputs, constants, call] = args;
   if (WritesNothing(outputs)) return BoundKernel::Of(NothingStep{});
   if (step.decision.kernel == kCopyKernel)
     return BoundKernel::Of(CopyStep{static_cast<size_t>(*outputs[0].bytes())});
@@ -188,7 +182,6 @@ Result<BoundKernel> BindStep(const Program& program, const Step& step, BindOptio
   }
   const KernelDef* const kernel = step.kernel;
   if (kernel == nullptr) return InvalidInput("unknown kernel '{}'", step.decision.kernel);
-  const KernelCall call{node.op, node.attrs, inputs, outputs, constants};
   if (const auto rejection = kernel->reject(call))
     return InvalidInput("kernel {} does not take it: {}", kernel->name, rejection->sentence);
   options.variant = step.tuning.variant;

@@ -1,6 +1,6 @@
 #include "runtime/shared_memory.h"
 
-#include "kernels/kernel.h"
+#include "program/node_call.h"
 
 namespace evoq {
 namespace {
@@ -10,24 +10,6 @@ int32_t InputAt(const Program& program, ValueId id) {
   if (!id.valid()) return -1;
   const Placement& place = program.placements[id.index];
   return place.kind == Placement::Kind::kInput ? static_cast<int32_t>(place.offset) : -1;
-}
-
-// The inputs of the step that its output 0 may overwrite.
-uint32_t Overwritable(const Program& program, const Step& step) {
-  if (step.kernel == nullptr || step.kernel->in_place == nullptr) return 0;
-  const Graph& graph = *program.graph;
-  const Node& node = graph.node(step.node);
-  const auto types_of = [&](const std::vector<ValueId>& ids) {
-    std::vector<TensorType> types;
-    for (ValueId id : ids) types.push_back(id.valid() ? graph.value(id).type : TensorType());
-    return types;
-  };
-  const std::vector<TensorType> inputs = types_of(node.inputs), outputs = types_of(node.outputs);
-  std::vector<const Tensor*> constants;
-  for (ValueId id : node.inputs)
-    constants.push_back(id.valid() && graph.value(id).is_constant() ? &graph.value(id).constant
-                                                                    : nullptr);
-  return step.kernel->in_place(KernelCall{node.op, node.attrs, inputs, outputs, constants});
 }
 
 }  // namespace
@@ -47,17 +29,13 @@ std::vector<int32_t> SharedInputs(const Program& program) {
     if (node.outputs.empty() || !node.outputs[0].valid()) continue;
     const Placement& place = program.placements[node.outputs[0].index];
     if (place.kind != Placement::Kind::kOutput) continue;
-    const uint32_t mask = Overwritable(program, step);
-    for (size_t i = 0; i < node.inputs.size() && i < 32; ++i) {
-      const int32_t input = InputAt(program, node.inputs[i]);
-      if ((mask >> i & 1) == 0 || input < 0 || last_reader[input] != s) continue;
-      // It may come in again, as an input that must not change.
-      bool only = graph.value(graph.inputs()[input]).type.bytes() ==
-                  graph.value(graph.outputs()[place.offset]).type.bytes();
-      for (size_t k = 0; k < node.inputs.size(); ++k)
-        only &= InputAt(program, node.inputs[k]) != input || (k < 32 && (mask >> k & 1) != 0);
-      if (only) shared[place.offset] = input;
-    }
+    const auto bytes = graph.value(graph.outputs()[place.offset]).type.bytes();
+    const auto memory_of = [&](ValueId id) { return InputAt(program, id); };
+    const int input = OverwritableInput(graph, node, step.kernel, memory_of, [&](ValueId id) {
+      const int32_t at = InputAt(program, id);
+      return last_reader[at] == s && graph.value(graph.inputs()[at]).type.bytes() == bytes;
+    });
+    if (input >= 0) shared[place.offset] = InputAt(program, node.inputs[input]);
   }
   return shared;
 }
