@@ -418,6 +418,27 @@ TEST(CostTerms, WhatReadsEachValueOnce) {
        {kStream, (2048 + 64) * 4 * 0.01}});
 }
 
+// 4 queries by 4 new keys behind 12 of the past, of 2 heads of 8 that lie side by side: 128 scores.
+// Causal ones see 13 to 16 keys.
+TEST(CostTerms, Attention) {
+  const auto text = [](int causal) {
+    return fmt::format(
+        "input %q: float32[1, 4, 16]\ninput %k: float32[1, 4, 16]\ninput %v: float32[1, 4, 16]\n"
+        "input %a: float32[1, 2, 12, 8]\ninput %b: float32[1, 2, 12, 8]\n"
+        "n: %y: float32[1, 4, 16] = Attention{{is_causal={}, kv_num_heads=2, q_num_heads=2}}"
+        "(%q, %k, %v, _, %a, %b)\noutput %y\n",
+        causal);
+  };
+  for (const int causal : {0, 1}) {
+    const double seen = causal == 0 ? 1 : 14.5 / 16;
+    ExpectTerms({text(causal), "attention_f32", {}, 2048}, "attention",
+                {{kArithmetic, seen * 2048 * 0.02},
+                 {kFeed, (3 * 64 + 2 * 192) / 16 * 0.5},
+                 {kCurve, seen * 128 / 16 * 0.5},
+                 {kStream, (4 * 64 + 2 * 192) * 4 * 0.01}});
+  }
+}
+
 // 4 x 4 windows of 3 x 3 over 20 channels: two vectors, and four channels one by one.
 TEST(CostTerms, Pooling) {
   ExpectTerms({"input %x: float32[1, 6, 6, 20]\nn: %y: float32[1, 4, 4, 20] = "

@@ -2,6 +2,7 @@
 // moves of bytes.
 #include <algorithm>
 
+#include "kernels/attention/attention_call.h"
 #include "kernels/elementwise/broadcast.h"
 #include "ops/op.h"
 #include "predict/families/count.h"
@@ -107,15 +108,15 @@ void CountUnary(const CostInput& input, const Rates& rates, Terms& terms) {
 // Scores and weighed values, of causal ones those that count; each key and value laid out for them;
 // a curve for each score. All keys that there is room for.
 void CountAttention(const CostInput& input, const Rates& rates, Terms& terms) {
-  const Shape &q = input.args.inputs[0].shape, &k = input.args.inputs[1].shape;
-  const double queries = static_cast<double>(q[q.rank() - 2].value),
-               keys = static_cast<double>(std::max<int64_t>(k[k.rank() - 2].value, 1));
-  const double seen =
-      input.node.attrs.Int("is_causal") != 0 ? std::max(1 - (queries - 1) / (2 * keys), 0.5) : 1;
+  AttentionCall call;
+  if (ReadAttention(input.args.call, call)) return Count(input, rates, terms);
+  const auto queries = static_cast<double>(call.q.length),
+             keys = static_cast<double>(std::max<int64_t>(call.keys(), 1)),
+             scores = static_cast<double>(call.q.batch * call.q.heads) * queries * keys;
+  const double seen = call.causal ? std::max(1 - (queries - 1) / (2 * keys), 0.5) : 1;
   terms[kArithmetic] = seen * static_cast<double>(input.step.macs) * rates.mac_ns(Peak::kFloat32);
   terms[kFeed] = Vectors(input.in_elements()) * rates.cycle_ns;
-  const int64_t sizes = LastOf(input.args.inputs[0]) + LastOf(input.args.outputs[0]);
-  terms[kCurve] = seen * Vectors(input.step.macs / sizes) * rates.cycle_ns;
+  terms[kCurve] = seen * scores / 16 * rates.cycle_ns;
   CountBytes(input, rates, terms);
 }
 
