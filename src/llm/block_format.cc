@@ -27,8 +27,13 @@ namespace {
 constexpr int kRoundedGroup = 32;
 constexpr int64_t kTileRows = 64;  // rows that are decoded together: their nibbles share bytes
 
-// What a block gives, whichever way.
-using Decode = bool (*)(const BlockFormat& format, const std::byte* block, IntegerBlock& out);
+// What blocks become, and how: `group` numbers of `dtype` to a scale. False: the block is no
+// integers.
+struct Form {
+  bool (*decode)(const BlockFormat& format, const std::byte* block, IntegerBlock& out);
+  DType dtype;
+  int group;
+};
 
 bool Exact(const BlockFormat& format, const std::byte* block, IntegerBlock& out) {
   return format.integers(block, out);
@@ -44,24 +49,13 @@ bool Rounded(const BlockFormat& format, const std::byte* block, IntegerBlock& ou
       largest = std::max(largest, std::fabs(values[i]));
     }
     const int g = at / kRoundedGroup;
-    // Below the smallest normal number a scale of its own is not worth having.
+    // Values that small become zeros, whose scale is 1.
     out.scales[g] = largest < 0x1p-60f ? 1 : largest / 127;
     out.zeros[g] = 0;
     for (int i = at; i < at + kRoundedGroup; ++i) {
       const float q = std::isfinite(largest) ? std::nearbyint(values[i] / out.scales[g]) : 0;
       out.q[i] = static_cast<int16_t>(std::clamp(q, -127.0f, 127.0f));
     }
-  }
-  return true;
-}
-
-// Whether all blocks are integers of the format's type.
-bool AllExact(const StoredTensor& stored) {
-  const BlockFormat& format = *stored.blocks;
-  if (format.integers == nullptr) return false;
-  IntegerBlock block;
-  for (size_t at = 0; at < stored.bytes.size(); at += static_cast<size_t>(format.bytes)) {
-    if (!format.integers(stored.bytes.data() + at, block)) return false;
   }
   return true;
 }
@@ -76,17 +70,10 @@ struct Target {
   int64_t Scale(int64_t r, int64_t g) const { return transposed ? g * rows + r : r * groups + g; }
 };
 
-}  // namespace
-
-Result<Tensor> FromBlocks(const StoredTensor& stored, bool transposed, bool& rounded) {
+// An undefined tensor where a block does not have the form.
+Result<Tensor> Decoded(const StoredTensor& stored, bool transposed, const Form& form) {
   const BlockFormat& format = *stored.blocks;
-  if (stored.sizes.size() != 2)
-    return Unsupported("{}: blocks of a tensor that is no matrix", stored.ToString());
-  const bool exact = AllExact(stored);
-  rounded |= !exact;
-  const Decode decode = exact ? Exact : Rounded;
-  const DType dtype = exact ? format.dtype : DType::kInt8;
-  const int group = exact ? format.group : kRoundedGroup, bits = DTypeBits(dtype);
+  const int group = form.group, bits = DTypeBits(form.dtype);
   const int64_t rows = stored.sizes[0], columns = stored.sizes[1];
   const Target to{transposed, rows, columns, columns / group};
   const int64_t scales = rows * to.groups;
@@ -97,7 +84,7 @@ Result<Tensor> FromBlocks(const StoredTensor& stored, bool transposed, bool& rou
   quant.axis = transposed ? 0 : 1;
   quant.block = group;
   const Shape shape = transposed ? Shape{columns, rows} : Shape{rows, columns};
-  Tensor q = Tensor::Allocate(TensorType(dtype, shape));
+  Tensor q = Tensor::Allocate(TensorType(form.dtype, shape));
   std::byte* out = q.mutable_raw();
   const int64_t blocks = columns / format.elements;
   std::vector<IntegerBlock> tile(static_cast<size_t>(std::min(kTileRows, rows)));
@@ -106,7 +93,8 @@ Result<Tensor> FromBlocks(const StoredTensor& stored, bool transposed, bool& rou
     for (int64_t b = 0; b < blocks; ++b) {
       for (int64_t r = first; r < last; ++r) {
         IntegerBlock& block = tile[static_cast<size_t>(r - first)];
-        decode(format, stored.bytes.data() + (r * blocks + b) * format.bytes, block);
+        if (!form.decode(format, stored.bytes.data() + (r * blocks + b) * format.bytes, block))
+          return Tensor();
         for (int g = 0; g < format.elements / group; ++g) {
           if (!std::isfinite(block.scales[g]))
             return InvalidInput("row {}, block {}: the scale is {}", r, b, block.scales[g]);
@@ -128,7 +116,21 @@ Result<Tensor> FromBlocks(const StoredTensor& stored, bool transposed, bool& rou
       }
     }
   }
-  return q.WithType(TensorType(dtype, shape, std::move(quant)));
+  return q.WithType(TensorType(form.dtype, shape, std::move(quant)));
+}
+
+}  // namespace
+
+Result<Tensor> FromBlocks(const StoredTensor& stored, bool transposed, bool& rounded) {
+  const BlockFormat& format = *stored.blocks;
+  if (stored.sizes.size() != 2)
+    return Unsupported("{}: blocks of a tensor that is no matrix", stored.ToString());
+  if (format.integers != nullptr) {
+    EVOQ_ASSIGN(Tensor q, Decoded(stored, transposed, {Exact, format.dtype, format.group}));
+    if (q.defined()) return q;
+  }
+  rounded = true;
+  return Decoded(stored, transposed, {Rounded, DType::kInt8, kRoundedGroup});
 }
 
 }  // namespace evoq

@@ -21,34 +21,53 @@ int NibbleAt(const std::byte* nibbles, int i) {
   return i < 16 ? ByteAt(nibbles, i) & 15 : ByteAt(nibbles, i - 16) >> 4;
 }
 
-// A block of 32 with numbers n - middle at the scale d. Scales of the dialect are positive: where d
-// is negative, the numbers change their signs, and so may need one more than the type has, which a
-// shifted zero point gives.
-void Symmetric(float d, int middle, bool is_unsigned, int i, int n, IntegerBlock& out) {
-  const int shift = d < 0 ? 1 : 0;
+// ---- blocks of 32 numbers: half d, (half m,) the numbers
+
+int Q4_0At(const std::byte* b, int i) { return NibbleAt(b + 2, i); }
+int Q4_1At(const std::byte* b, int i) { return NibbleAt(b + 4, i); }
+// 4 bytes of fifth bits, 16 bytes of nibbles.
+int FiveBits(const std::byte* high, int i) {
+  return NibbleAt(high + 4, i) | (ByteAt(high, i / 8) >> (i % 8) & 1) << 4;
+}
+int Q5_0At(const std::byte* b, int i) { return FiveBits(b + 2, i); }
+int Q5_1At(const std::byte* b, int i) { return FiveBits(b + 4, i); }
+int Q8_0At(const std::byte* b, int i) { return SignedAt(b + 2, i); }
+
+using Number = int (*)(const std::byte* block, int i);
+
+// (n - kMiddle) * d
+template <Number kNumber, int kMiddle>
+void RealCentered(const std::byte* b, float* y) {
+  const float d = HalfAt(b);
+  for (int i = 0; i < 32; ++i) y[i] = static_cast<float>(kNumber(b, i) - kMiddle) * d;
+}
+
+// n * d + m
+template <Number kNumber>
+void RealWithMinimum(const std::byte* b, float* y) {
+  const float d = HalfAt(b), m = HalfAt(b + 2);
+  for (int i = 0; i < 32; ++i) y[i] = static_cast<float>(kNumber(b, i)) * d + m;
+}
+
+// The integers of RealCentered. Scales of the dialect are positive: where d is negative, the
+// numbers change their signs, and so may need one more than the type has. An unsigned type gets it
+// from a shifted zero point; of a signed one -(-128) is too large.
+template <Number kNumber, int kMiddle, bool kUnsigned>
+bool IntegersCentered(const std::byte* b, IntegerBlock& out) {
+  const float d = HalfAt(b);
+  const int sign = d == 0 ? 0 : d < 0 ? -1 : 1, zero = kUnsigned ? kMiddle - (d < 0 ? 1 : 0) : 0;
   out.scales[0] = d == 0 ? 1 : std::fabs(d);
-  const int centered = d == 0 ? 0 : d < 0 ? middle - n : n - middle;
-  out.zeros[0] = is_unsigned ? middle - shift : 0;
-  out.q[i] = static_cast<int16_t>(is_unsigned ? centered + out.zeros[0] : centered);
+  out.zeros[0] = zero;
+  int largest = 0;
+  for (int i = 0; i < 32; ++i) {
+    const int q = sign * (kNumber(b, i) - kMiddle) + zero;
+    largest = std::max(largest, q);
+    out.q[i] = static_cast<int16_t>(q);
+  }
+  return largest <= 127;
 }
 
-// ---- Q4_0: half d, 16 bytes: (n - 8) * d
-
-void RealQ4_0(const std::byte* b, float* y) {
-  for (int i = 0; i < 32; ++i) y[i] = static_cast<float>(NibbleAt(b + 2, i) - 8) * HalfAt(b);
-}
-bool IntegersQ4_0(const std::byte* b, IntegerBlock& out) {
-  for (int i = 0; i < 32; ++i) Symmetric(HalfAt(b), 8, true, i, NibbleAt(b + 2, i), out);
-  return true;
-}
-
-// ---- Q4_1: halves d and m, 16 bytes: n * d + m
-
-void RealQ4_1(const std::byte* b, float* y) {
-  for (int i = 0; i < 32; ++i)
-    y[i] = static_cast<float>(NibbleAt(b + 4, i)) * HalfAt(b) + HalfAt(b + 2);
-}
-// Integers where m is a whole number of scales, from -15 to 0.
+// The integers of RealWithMinimum<Q4_1At>, where m is a whole number of scales, from -15 to 0.
 bool IntegersQ4_1(const std::byte* b, IntegerBlock& out) {
   const float d = HalfAt(b), m = HalfAt(b + 2);
   if (d == 0 && m == 0) {
@@ -61,37 +80,7 @@ bool IntegersQ4_1(const std::byte* b, IntegerBlock& out) {
   if (!(zero >= 0 && zero <= 15) || zero * d != -m) return false;
   out.scales[0] = d;
   out.zeros[0] = static_cast<int32_t>(zero);
-  for (int i = 0; i < 32; ++i) out.q[i] = static_cast<int16_t>(NibbleAt(b + 4, i));
-  return true;
-}
-
-// ---- Q5_0: half d, 4 bytes of fifth bits, 16 bytes: (n - 16) * d. Q5_1: halves d and m: n * d + m
-
-int FiveBits(const std::byte* high, int i) {
-  return NibbleAt(high + 4, i) | (ByteAt(high, i / 8) >> (i % 8) & 1) << 4;
-}
-void RealQ5_0(const std::byte* b, float* y) {
-  for (int i = 0; i < 32; ++i) y[i] = static_cast<float>(FiveBits(b + 2, i) - 16) * HalfAt(b);
-}
-bool IntegersQ5_0(const std::byte* b, IntegerBlock& out) {
-  for (int i = 0; i < 32; ++i) Symmetric(HalfAt(b), 16, false, i, FiveBits(b + 2, i), out);
-  return true;
-}
-void RealQ5_1(const std::byte* b, float* y) {
-  for (int i = 0; i < 32; ++i)
-    y[i] = static_cast<float>(FiveBits(b + 4, i)) * HalfAt(b) + HalfAt(b + 2);
-}
-
-// ---- Q8_0: half d, 32 signed bytes: n * d
-
-void RealQ8_0(const std::byte* b, float* y) {
-  for (int i = 0; i < 32; ++i) y[i] = static_cast<float>(SignedAt(b + 2, i)) * HalfAt(b);
-}
-bool IntegersQ8_0(const std::byte* b, IntegerBlock& out) {
-  for (int i = 0; i < 32; ++i) {
-    Symmetric(HalfAt(b), 0, false, i, SignedAt(b + 2, i), out);
-    if (out.q[i] > 127) return false;
-  }
+  for (int i = 0; i < 32; ++i) out.q[i] = static_cast<int16_t>(Q4_1At(b, i));
   return true;
 }
 
@@ -133,18 +122,23 @@ int SixBits(const std::byte* b, int i) {
   const int high = ByteAt(b, 128 + half * 32 + l);
   return ((k < 2 ? low & 15 : low >> 4) | (high >> (2 * k) & 3) << 4) - 32;
 }
-float ScaleQ6K(const std::byte* b, int i) {
-  return HalfAt(b + 208) * static_cast<float>(SignedAt(b + 192, i / 16));
+float ScaleQ6K(const std::byte* b, int g) {
+  return HalfAt(b + 208) * static_cast<float>(SignedAt(b + 192, g));
 }
 void RealQ6K(const std::byte* b, float* y) {
-  for (int i = 0; i < 256; ++i) y[i] = ScaleQ6K(b, i) * static_cast<float>(SixBits(b, i));
+  for (int g = 0; g < 16; ++g) {
+    const float s = ScaleQ6K(b, g);
+    for (int i = 16 * g; i < 16 * g + 16; ++i) y[i] = s * static_cast<float>(SixBits(b, i));
+  }
 }
 bool IntegersQ6K(const std::byte* b, IntegerBlock& out) {
-  for (int i = 0; i < 256; ++i) {
-    const float s = ScaleQ6K(b, i);
-    out.scales[i / 16] = s == 0 ? 1 : std::fabs(s);
-    out.zeros[i / 16] = 0;
-    out.q[i] = static_cast<int16_t>(s == 0 ? 0 : s < 0 ? -SixBits(b, i) : SixBits(b, i));
+  for (int g = 0; g < 16; ++g) {
+    const float s = ScaleQ6K(b, g);
+    const int sign = s == 0 ? 0 : s < 0 ? -1 : 1;
+    out.scales[g] = s == 0 ? 1 : std::fabs(s);
+    out.zeros[g] = 0;
+    for (int i = 16 * g; i < 16 * g + 16; ++i)
+      out.q[i] = static_cast<int16_t>(sign * SixBits(b, i));
   }
   return true;
 }
@@ -158,8 +152,8 @@ float ScaleMxfp4(const std::byte* b) {  // 255 is no number
   return ByteAt(b, 0) == 255 ? std::nanf("") : std::ldexp(1.0f, ByteAt(b, 0) - 128);
 }
 void RealMxfp4(const std::byte* b, float* y) {
-  for (int i = 0; i < 32; ++i)
-    y[i] = static_cast<float>(kTwiceE2m1[NibbleAt(b + 1, i)]) * ScaleMxfp4(b);
+  const float scale = ScaleMxfp4(b);
+  for (int i = 0; i < 32; ++i) y[i] = static_cast<float>(kTwiceE2m1[NibbleAt(b + 1, i)]) * scale;
 }
 bool IntegersMxfp4(const std::byte* b, IntegerBlock& out) {
   out.scales[0] = ScaleMxfp4(b);
@@ -174,30 +168,30 @@ extern const BlockFormat kBlocksQ4_0 = {.name = "Q4_0",
                                         .id = 2,
                                         .elements = 32,
                                         .bytes = 18,
-                                        .real = RealQ4_0,
-                                        .integers = IntegersQ4_0,
+                                        .real = RealCentered<Q4_0At, 8>,
+                                        .integers = IntegersCentered<Q4_0At, 8, true>,
                                         .dtype = DType::kUint4};
 extern const BlockFormat kBlocksQ4_1 = {.name = "Q4_1",
                                         .id = 3,
                                         .elements = 32,
                                         .bytes = 20,
-                                        .real = RealQ4_1,
+                                        .real = RealWithMinimum<Q4_1At>,
                                         .integers = IntegersQ4_1,
                                         .dtype = DType::kUint4};
 extern const BlockFormat kBlocksQ5_0 = {.name = "Q5_0",
                                         .id = 6,
                                         .elements = 32,
                                         .bytes = 22,
-                                        .real = RealQ5_0,
-                                        .integers = IntegersQ5_0};
+                                        .real = RealCentered<Q5_0At, 16>,
+                                        .integers = IntegersCentered<Q5_0At, 16, false>};
 extern const BlockFormat kBlocksQ5_1 = {
-    .name = "Q5_1", .id = 7, .elements = 32, .bytes = 24, .real = RealQ5_1};
+    .name = "Q5_1", .id = 7, .elements = 32, .bytes = 24, .real = RealWithMinimum<Q5_1At>};
 extern const BlockFormat kBlocksQ8_0 = {.name = "Q8_0",
                                         .id = 8,
                                         .elements = 32,
                                         .bytes = 34,
-                                        .real = RealQ8_0,
-                                        .integers = IntegersQ8_0};
+                                        .real = RealCentered<Q8_0At, 0>,
+                                        .integers = IntegersCentered<Q8_0At, 0, false>};
 extern const BlockFormat kBlocksQ4K = {
     .name = "Q4_K", .id = 12, .elements = 256, .bytes = 144, .real = RealQ4K};
 extern const BlockFormat kBlocksQ5K = {
