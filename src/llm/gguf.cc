@@ -118,7 +118,6 @@ Result<GgufValue> TakeList(Cursor& in) {
   }
   GgufValue::Numbers numbers;
   numbers.reserve(count);
-  Status status;
   WithNumber(type, [&](auto tag) {
     for (uint64_t i = 0; i < count; ++i)
       numbers.push_back(static_cast<double>(*in.Take<decltype(tag)>()));

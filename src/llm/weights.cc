@@ -38,14 +38,6 @@ Result<const StoredTensor*> WeightReader::Find(const std::string& name,
   return &stored;
 }
 
-Result<int64_t> WeightReader::Rows(const std::string& name) const {
-  const auto found = tensors_.find(name);
-  if (found == tensors_.end()) return InvalidInput("tensor {} is missing", name);
-  if (found->second.sizes.size() != 2)
-    return InvalidInput("tensor {} is {}, expected a matrix", name, found->second.ToString());
-  return found->second.sizes[0];
-}
-
 Result<ValueId> WeightReader::Blocks(const std::string& name, const StoredTensor& stored,
                                      bool transposed) {
   bool rounded = false;

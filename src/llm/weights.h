@@ -16,8 +16,6 @@ class WeightReader {
       : graph_(graph), tensors_(tensors), notes_(notes) {}
 
   bool Has(const std::string& name) const { return tensors_.contains(name); }
-  // The rows of a matrix that the file has. Errors: kInvalidInput where it has none.
-  Result<int64_t> Rows(const std::string& name) const;
 
   // The matrix [inputs, outputs] of a MatMul, which the file holds as [outputs, inputs], or as it
   // is with `by_input`.
