@@ -47,7 +47,7 @@ void Complete(const Architecture& row, LanguageModel& model) {
   if (model.rotated == 0) model.rotated = model.head_size;
   if (row.embedding_times_root) model.embedding_scale = std::sqrt(static_cast<float>(model.width));
   if (model.windowed.empty() && model.window > 0) {
-    for (int64_t i = 0; i < std::min(model.layers, kMostLayers); ++i) {
+    for (int64_t i = 0; i < model.layers; ++i) {
       const bool pattern[] = {false, true, i % 2 == 0, i % 6 != 5, false};
       model.windowed.push_back(pattern[static_cast<int>(row.windows)]);
     }

@@ -50,8 +50,8 @@ const Architecture* FindGgufArchitecture(std::string_view name);
 
 // What the row says, before a file's own settings.
 LanguageModel StartOf(const Architecture& row);
-// Fills in what follows from the rest: windows by the row's pattern when `settings` named a window,
-// the head size, scales.
+// Fills in what follows from the rest, whose sizes are checked where it names a window: windows by
+// the row's pattern, the head size, scales.
 void Complete(const Architecture& row, LanguageModel& model);
 
 // Errors: kUnsupported with the names that there are.

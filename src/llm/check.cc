@@ -6,33 +6,46 @@
 
 namespace evoq {
 
-Status CheckLanguageModel(const LanguageModel& m) {
+Status CheckSizes(const LanguageModel& m) {
   const struct {
     const char* what;
     int64_t size, most;
-  } sizes[] = {{"vocabulary", m.vocabulary, 1 << 24}, {"width", m.width, 1 << 20},
-               {"layers", m.layers, kMostLayers},     {"heads", m.heads, 1 << 14},
-               {"key heads", m.kv_heads, 1 << 14},    {"head size", m.head_size, 1 << 14},
-               {"inner width", m.inner, 1 << 22},     {"context", m.context, 1 << 24}};
+  } sizes[] = {{"vocabulary", m.vocabulary, 1 << 24},
+               {"width", m.width, 1 << 20},
+               {"layers", m.layers, 1024},
+               {"heads", m.heads, 1 << 14},
+               {"key heads", m.kv_heads, 1 << 14},
+               {"head size", m.head_size, 1 << 14},
+               {"inner width", m.inner, 1 << 22},
+               {"context", m.context, 1 << 24}};
   for (const auto& [what, size, most] : sizes) {
     if (size < 1 || size > most)
       return InvalidInput("{} is {}, expected 1 to {}", what, size, most);
   }
+  return {};
+}
+
+Status CheckRope(const Rope& rope, int64_t rotated) {
+  if (!(rope.theta > 0 && std::isfinite(rope.theta)))
+    return InvalidInput("rope theta is {}, expected a positive number", rope.theta);
+  if (!(rope.divisor > 0 && std::isfinite(rope.divisor)))
+    return InvalidInput("rope factor is {}, expected a positive number", rope.divisor);
+  if (!rope.slow.empty() && static_cast<int64_t>(rope.slow.size()) != rotated / 2)
+    return InvalidInput("{} factors of rope, expected {}", rope.slow.size(), rotated / 2);
+  if (std::ranges::any_of(rope.slow, [](double f) { return !(f > 0 && std::isfinite(f)); }))
+    return InvalidInput("a factor of rope is not positive");
+  return {};
+}
+
+Status CheckLanguageModel(const LanguageModel& m) {
+  EVOQ_TRY(CheckSizes(m));
   if (m.heads % m.kv_heads != 0)
     return InvalidInput("{} heads and {} key heads, expected a multiple", m.heads, m.kv_heads);
   if (!m.learned_positions && (m.rotated < 2 || m.rotated % 2 != 0 || m.rotated > m.head_size))
     return InvalidInput("{} rotated values of heads of {}, expected an even number of them",
                         m.rotated, m.head_size);
-  for (const Rope& rope : {m.rope, m.local_rope}) {
-    if (!(rope.theta > 0 && std::isfinite(rope.theta)))
-      return InvalidInput("rope theta is {}, expected a positive number", rope.theta);
-    if (!(rope.divisor > 0 && std::isfinite(rope.divisor)))
-      return InvalidInput("rope factor is {}, expected a positive number", rope.divisor);
-    if (!rope.slow.empty() && static_cast<int64_t>(rope.slow.size()) != m.rotated / 2)
-      return InvalidInput("{} factors of rope, expected {}", rope.slow.size(), m.rotated / 2);
-    if (std::ranges::any_of(rope.slow, [](double f) { return !(f > 0 && std::isfinite(f)); }))
-      return InvalidInput("a factor of rope is not positive");
-  }
+  EVOQ_TRY(CheckRope(m.rope, m.rotated));
+  EVOQ_TRY(CheckRope(m.local_rope, m.rotated));
   if (!(m.epsilon > 0 && m.epsilon < 1))
     return InvalidInput("epsilon of norms is {}, expected a small positive number", m.epsilon);
   for (float x : {m.embedding_scale, m.attention_scale, m.attention_softcap, m.logit_softcap}) {

@@ -93,6 +93,7 @@ Result<LanguageModel> ReadGgufModel(const GgufFile& file) {
   const auto table = file.tensors.find("token_embd.weight");
   if (table == file.tensors.end()) return InvalidInput("tensor token_embd.weight is missing");
   m.vocabulary = table->second.sizes[0];
+  EVOQ_TRY(CheckSizes(m));
   m.tied = !file.tensors.contains("output.weight");
   EVOQ_TRY(ReadRope(facts, m));
   if (row->windows != Windows::kNone && row->windows != Windows::kIfAsked) {

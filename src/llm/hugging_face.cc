@@ -151,8 +151,7 @@ Status ReadWindows(const Architecture& row, const json& config, LanguageModel& m
   }
   if (row.windows != Windows::kIfAsked) return {};
   EVOQ_ASSIGN(const int64_t first, Int(config, {"max_window_layers"}, 0));
-  for (int64_t i = 0; i < std::min(model.layers, kMostLayers); ++i)
-    model.windowed.push_back(i >= first);
+  for (int64_t i = 0; i < model.layers; ++i) model.windowed.push_back(i >= first);
   return {};
 }
 
@@ -218,6 +217,7 @@ Result<LanguageModel> ReadConfig(const json& config) {
   EVOQ_ASSIGN(m.head_size, Int(config, {"head_dim"}, m.width / m.heads));
   EVOQ_ASSIGN(m.inner, Int(config, {"intermediate_size", "n_inner"}, 4 * m.width));
   EVOQ_ASSIGN(m.context, Int(config, {"max_position_embeddings", "n_positions"}));
+  EVOQ_TRY(CheckSizes(m));
   EVOQ_ASSIGN(const double epsilon,
               Real(config, {"rms_norm_eps", "layer_norm_epsilon"}, row->layer_norm ? 1e-5 : 1e-6));
   m.epsilon = static_cast<float>(epsilon);

@@ -298,6 +298,7 @@ Result<Graph> Builder::Build() {
     Rope rope = m_.rope;
     if (weights_.Has("rope_freqs.weight")) {
       EVOQ_ASSIGN(rope.slow, weights_.Numbers("rope_freqs.weight", m_.rotated / 2));
+      EVOQ_TRY(WithContext(CheckRope(rope, m_.rotated), "tensor rope_freqs.weight"));
     }
     const bool every =
         m_.windowed.empty() || std::ranges::none_of(m_.windowed, [](bool w) { return w; });

@@ -11,8 +11,6 @@
 
 namespace evoq {
 
-inline constexpr int64_t kMostLayers = 1024;
-
 enum class GateFunction { kSilu, kGelu, kGeluTanh };
 
 // Angles of rotary position embeddings: position * theta^(-2 i / rotated), times what the scaling
@@ -51,9 +49,14 @@ struct LanguageModel {
   std::map<std::string, std::string> files;  // of the tokenizer: name -> bytes
 };
 
-// Errors: kInvalidInput and kUnsupported: a size that is missing, out of range or does not fit the
-// others.
+// Of the numbers from vocabulary to context alone, for a reader that makes something as long as one
+// of them. Errors: kInvalidInput: one is out of range.
+Status CheckSizes(const LanguageModel& model);
+
+// Of all. Errors: kInvalidInput: a size or setting is out of range or does not fit the others.
 Status CheckLanguageModel(const LanguageModel& model);
+// Of the angles of rotary embeddings.
+Status CheckRope(const Rope& rope, int64_t rotated);
 
 // Tensors have GGUF's names: token_embd.weight, blk.0.attn_q.weight, ..., output.weight. A bias, a
 // norm of queries and keys, a norm behind a block and joined matrices (attn_qkv; gate and up in one

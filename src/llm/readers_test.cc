@@ -246,6 +246,10 @@ TEST_F(Readers, GgufModelsThatAreWrong) {
       {with([](GgufBytes& f) { f.Fact("llama.attention.value_length", 2); }),
        "heads of 4 keys and 2 values"},
       {with([](GgufBytes& f) { f.Fact("llama.rope.dimension_count", 3); }), "3 rotated values"},
+      {with([](GgufBytes& f) {
+         f.Tensor("rope_freqs.weight", {2}, 30, f.DataBytes()).Data(std::string(32, '\0'));
+       }),
+       "tensor rope_freqs.weight: a factor of rope is not positive"},
       {with([](GgufBytes& f) { f.Floats("blk.0.router.weight", {8}); }),
        "tensor blk.0.router.weight (float32[8]) has no place in this architecture"},
       {with([](GgufBytes& f) { f.Floats("blk.0.attn_q.bias", {7}); }),

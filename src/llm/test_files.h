@@ -50,6 +50,7 @@ class GgufBytes {
     data_.resize((data_.size() + 31) / 32 * 32);
     return *this;
   }
+  size_t DataBytes() const { return data_.size(); }
   GgufBytes& Data(const std::string& data) {
     data_ += data;
     return *this;
