@@ -39,12 +39,11 @@ LanguageModel StartOf(const Architecture& row) {
   model.layer_norm = row.layer_norm;
   model.learned_positions = row.learned_positions;
   model.tied = row.tied;
+  if (row.local_theta != 0) model.local_rope.theta = row.local_theta;
   return model;
 }
 
 void Complete(const Architecture& row, LanguageModel& model) {
-  if (model.heads > 0 && model.head_size == 0) model.head_size = model.width / model.heads;
-  if (model.rotated == 0) model.rotated = model.head_size;
   if (row.embedding_times_root) model.embedding_scale = std::sqrt(static_cast<float>(model.width));
   if (model.windowed.empty() && model.window > 0) {
     for (int64_t i = 0; i < model.layers; ++i) {
@@ -52,11 +51,7 @@ void Complete(const Architecture& row, LanguageModel& model) {
       model.windowed.push_back(pattern[static_cast<int>(row.windows)]);
     }
   }
-  if (row.local_theta == 0) {
-    model.local_rope = model.rope;
-  } else if (model.local_rope.theta == LanguageModel().rope.theta) {
-    model.local_rope.theta = row.local_theta;
-  }
+  if (row.local_theta == 0) model.local_rope = model.rope;
 }
 
 }  // namespace evoq

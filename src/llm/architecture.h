@@ -50,8 +50,9 @@ const Architecture* FindGgufArchitecture(std::string_view name);
 
 // What the row says, before a file's own settings.
 LanguageModel StartOf(const Architecture& row);
-// Fills in what follows from the rest, whose sizes are checked where it names a window: windows by
-// the row's pattern, the head size, scales.
+// Fills in what follows from the rest, whose sizes are checked where it names a window: the
+// embedding's scale, windows by the row's pattern, angles of layers with a window that are as the
+// others'.
 void Complete(const Architecture& row, LanguageModel& model);
 
 // Errors: kUnsupported with the names that there are.

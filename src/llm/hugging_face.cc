@@ -122,7 +122,8 @@ Status ReadRope(const json& settings, int64_t rotated, Rope& rope) {
 // Old files have rope_theta and rope_scaling, new ones rope_parameters, perhaps by type of layer.
 Status ReadRopes(const json& config, LanguageModel& model) {
   EVOQ_ASSIGN(model.rope.theta, Real(config, {"rope_theta"}, model.rope.theta));
-  EVOQ_ASSIGN(model.local_rope.theta, Real(config, {"rope_local_base_freq"}, model.rope.theta));
+  EVOQ_ASSIGN(model.local_rope.theta,
+              Real(config, {"rope_local_base_freq"}, model.local_rope.theta));
   if (Given(config, "rope_parameters")) {
     const json& all = config["rope_parameters"];
     EVOQ_TRY(ReadRope(Given(all, "full_attention") ? all["full_attention"] : all, model.rotated,

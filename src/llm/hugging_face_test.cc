@@ -90,6 +90,22 @@ TEST(Config, Windows) {
   EXPECT_EQ(ReadConfig(config)->windowed, (std::vector<bool>{true, false}));
 }
 
+TEST(Config, AnglesOfLayersWithAWindow) {
+  const auto thetas = [](const json& change) {
+    json config = Tiny();
+    config.update({{"model_type", "gemma3_text"}, {"sliding_window", 4}});
+    config.update(change);
+    const LanguageModel model = ReadConfig(config).value();
+    return std::pair(model.rope.theta, model.local_rope.theta);
+  };
+  EXPECT_EQ(thetas({{"rope_theta", 1e6}}), std::pair(1e6, 1e4));
+  EXPECT_EQ(thetas({{"rope_theta", 1e6}, {"rope_local_base_freq", 500}}), std::pair(1e6, 500.0));
+  const json by_type = {{"full_attention", {{"rope_theta", 1e6}}},
+                        {"sliding_attention", {{"rope_theta", 700}}}};
+  EXPECT_EQ(thetas({{"rope_parameters", by_type}}), std::pair(1e6, 700.0));
+  EXPECT_EQ(thetas({{"model_type", "gemma2"}, {"rope_theta", 1e6}}), std::pair(1e6, 1e6));
+}
+
 // A folder of the test's own.
 class Folders : public testing::Test {
  protected:

@@ -56,6 +56,8 @@ LanguageModel ModelOf(const Header& header) {
   m.kv_heads = s[4];
   m.vocabulary = s[5];
   m.context = s[6];
+  m.head_size = m.heads > 0 ? m.width / m.heads : 0;
+  m.rotated = m.head_size;
   m.epsilon = 1e-5f;
   m.interleaved = true;
   m.tied = header.shared;
