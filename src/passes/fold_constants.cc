@@ -14,15 +14,33 @@ namespace {
 constexpr int64_t kMaxFoldedBytes = int64_t{16} << 20;
 constexpr int64_t kMaxFoldedMacs = int64_t{1} << 26;
 
-// 16-bit weights of this size and more stay what they are: widen-constants and quantization, which
-// need them in float32, need them one at a time.
+// 16-bit weights of products that are of this size or larger stay what they are: widen-constants
+// and quantization, which need them in float32, need them one at a time. Other constants are
+// folded: passes look into them.
 constexpr int64_t kLeastKeptBytes = 64 << 10;
+
+// Whether the value is a matrix, and nothing but products reads it, as their weight.
+bool IsWeight(const Graph& graph, ValueId value) {
+  const auto is_weight_of = [&](NodeId id) {
+    const Node& node = graph.node(id);
+    return LinearFormOf(node) != nullptr && node.input(1) == value && node.input(0) != value;
+  };
+  return !graph.IsOutput(value) && graph.value(value).type.shape.rank() == 2 &&
+         std::ranges::all_of(graph.value(value).users, is_weight_of);
+}
+
+bool IsWeightOrItsTranspose(const Graph& graph, ValueId value) {
+  const std::vector<NodeId>& users = graph.value(value).users;
+  if (users.size() != 1 || !IsOp(graph, users[0], "Transpose")) return IsWeight(graph, value);
+  return !graph.IsOutput(value) && IsWeight(graph, graph.node(users[0]).outputs[0]);
+}
 
 bool WidensWeights(const Graph& graph, const Node& node) {
   if (OpOf(node).conversion != PrecisionChange::kCast) return false;
   const Value& from = graph.value(node.input(0));
   return from.is_constant() && IsFloat(from.type.dtype) && DTypeBits(from.type.dtype) == 16 &&
-         static_cast<int64_t>(from.constant.bytes()) >= kLeastKeptBytes;
+         static_cast<int64_t>(from.constant.bytes()) >= kLeastKeptBytes &&
+         IsWeightOrItsTranspose(graph, node.outputs[0]);
 }
 
 // Dequantization of constants is import-qdq's business: folding it would lose the integers.
