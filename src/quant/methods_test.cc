@@ -3,6 +3,7 @@
 
 #include "base/file.h"
 #include "base/version.h"
+#include "passes/widen.h"
 #include "quant/bf16.h"
 #include "quant/equalize.h"
 #include "quant/observer.h"
@@ -189,6 +190,43 @@ TEST(Int4, MatricesOfProductsAndWhatTheirDataBecomes) {
   ASSERT_TRUE(report);
   EXPECT_EQ(report->warnings,
             (std::vector<std::string>{"no weight became int4 or int8: the model is unchanged"}));
+}
+
+// ---- weights of 16 bits
+
+// Methods that widen them give what they give of float32 weights.
+TEST(Methods, ThatWidenWeightsThemselves) {
+  int widening = 0;
+  for (const QuantMethod* method : AllMethods()) {
+    if (!method->widens) continue;
+    SCOPED_TRACE(method->name);
+    ++widening;
+    Graph narrow = MakeNet(
+        "graph g\ninput %x: float32[4, 40]\nconst %w: bfloat16[16, 40]\nconst %v: float16[16, 24]\n"
+        "c: %c = Cast{to=1}(%w)\nt: %t = Transpose{perm=[1, 0]}(%c)\ny: %y = MatMul(%x, %t)\n"
+        "d: %d = Cast{to=1}(%v)\nz: %z = MatMul(%y, %d)\noutput %z\n");
+    const std::pair<const char*, uint16_t (*)(float)> weights[] = {{"w", FloatToBfloat16},
+                                                                   {"v", FloatToHalf}};
+    for (const auto& [name, as] : weights) {
+      const ValueId id = narrow.FindValue(name);
+      Tensor t = Tensor::Allocate(narrow.value(id).type);
+      for (int64_t i = 0; i < t.elements(); ++i)
+        t.mutable_data<uint16_t>()[i] = as(static_cast<float>(i * 37 % 101 - 50) / 64);
+      narrow.SetConstant(id, std::move(t));
+    }
+    Graph wide = narrow;
+    ASSERT_TRUE(WidenConstants(wide));
+    for (Graph* graph : {&narrow, &wide}) ASSERT_TRUE(method->run(*graph, {}, {}));
+    EXPECT_EQ(Print(narrow), Print(wide));
+    for (const char* node : {"y", "z"}) {
+      const Tensor *a = narrow.ConstantInput(narrow.node(narrow.FindNode(node)), 1),
+                   *b = wide.ConstantInput(wide.node(wide.FindNode(node)), 1);
+      ASSERT_TRUE(a != nullptr && b != nullptr);
+      EXPECT_LE(DTypeBits(a->dtype()), 8);
+      EXPECT_TRUE(BitEqual(*a, *b)) << node;
+    }
+  }
+  EXPECT_EQ(widening, 3);
 }
 
 // ---- dynamic int8

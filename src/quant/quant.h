@@ -125,6 +125,8 @@ struct QuantMethod {
   bool needs_calibration;
   DType values;               // what its layers give to each other: kFloat32, kUint8 or kBfloat16
   bool weights_only = false;  // the layers compute in float32 whatever becomes of their weights
+  // Widens weights of 16 bits itself, one at a time (passes/widen.h); else they come in float32.
+  bool widens = false;
   // Whether it is faster than float32 is up to the processor: quantize measures it and says so.
   bool processor_decides = false;
   Result<QuantizeReport> (*run)(Graph& graph, const Ranges& ranges, const QuantizeOptions& options);

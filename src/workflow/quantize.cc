@@ -243,7 +243,7 @@ Result<Made> Make(const QuantizeJob& job, Graph graph, const InputShapes& shapes
   EVOQ_TRY(follow.At("quantizing", 0));
   const QuantMethod& method = *FindMethod(job.scheme);
   const bool writes_onnx = LowerExtension(job.output) == ".onnx";
-  if (!method.weights_only) EVOQ_TRY(WithContext(WidenConstants(graph), job.model));
+  if (!method.widens) EVOQ_TRY(WithContext(WidenConstants(graph), job.model));
   std::optional<Graph> float_graph;
   if (method.processor_decides && !writes_onnx) float_graph = graph;
   EVOQ_ASSIGN(made.report, WithContext(method.run(graph, ranges, options), job.model));

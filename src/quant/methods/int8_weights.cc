@@ -10,6 +10,7 @@ extern const QuantMethod kMethodInt8Weights = {
     .needs_calibration = false,
     .values = DType::kFloat32,
     .weights_only = true,
+    .widens = true,
     .run = [](Graph& graph, const Ranges&,
               const QuantizeOptions& options) { return QuantizeWeights(graph, options); },
 };
