@@ -415,7 +415,6 @@ class Exporter {
                 attrs);
   }
 
-  // y = activation(op(x, w[, bias]) + residual): each part that the node has is a node of the file.
   // The weights of a product whose data is rounded, as further inputs of MatMulNBits, and its
   // attributes.
   Result<Attrs> ReadBlocks(const Node& node, std::vector<std::string>& inputs) {
@@ -432,6 +431,7 @@ class Exporter {
     return parts.attrs;
   }
 
+  // y = activation(op(x, w[, bias]) + residual): each part that the node has is a node of the file.
   Status WriteFused(const Node& node) {
     EVOQ_ASSIGN(const Activation activation, ActivationFromAttrs(node.attrs));
     Attrs attrs = node.attrs;
