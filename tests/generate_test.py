@@ -164,6 +164,11 @@ def check_refusals(work, folder):
         (2, [folder, "--prompt", "a", "--context", "65"], "expected at most 64"),
         (3, [lenet, "--prompt-tokens", "1"], "no language model with caches"),
         (2, [folder, "--prompt", "a", "--draft", folder, "--parallel", "2"], "one prompt"),
+        (
+            2,
+            [folder, "--prompt", "a", "--prompt-cache", "c", "--parallel", "2"],
+            "--prompt-cache takes one prompt",
+        ),
     ):
         log = evoq(work, "generate", *words, status=status)
         check(f"refused: {sentence}", log is not None and sentence in log, log)

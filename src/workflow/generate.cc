@@ -42,8 +42,8 @@ Status CheckJob(const GenerateJob& job) {
                 CachedModel::kMaxSlots);
   const bool one = job.parallel == 1;
   if (!job.draft.empty() && !one) return fail("--draft takes one prompt at a time");
-  if (!job.cache.empty() && job.prompts.size() + job.prompt_tokens.size() > 1)
-    return fail("--prompt-cache takes one prompt");
+  if (!job.cache.empty() && (!one || job.prompts.size() + job.prompt_tokens.size() > 1))
+    return fail("--prompt-cache takes one prompt, and no --parallel");
   return {};
 }
 
