@@ -31,9 +31,9 @@ struct PerplexityResult {
 
 // The text, as its tokenizer encodes it, is one stream of tokens. The model, one with caches
 // (docs/llm.md) or one whose input is int64 or int32 [1, S] and whose first output is logits
-// [1, S, pieces], sees windows of it one
-// after the other, each without what came before, and predicts each window's next tokens. What is
-// left at the end is a shorter window only where the text has no whole one.
+// [1, S, pieces], sees windows of it one after the other, each without what came before, and
+// predicts each window's next tokens. What is left at the end is a shorter window only where the
+// text has no whole one.
 Result<PerplexityResult> EvaluatePerplexity(const PerplexityJob& job, const Follow& follow = {});
 Told Tell(const PerplexityResult& result);
 

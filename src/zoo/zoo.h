@@ -20,8 +20,7 @@ struct ZooOptions {
 struct ZooModel {
   const char* name;
   const char* doc;
-  // Exactly one of them: the graph, or a folder of a language model (docs/llm.md), which no ONNX
-  // file could hold.
+  // Exactly one of them: the graph, or a folder of a language model (docs/llm.md).
   Graph (*build)(const ZooOptions& options) = nullptr;
   Status (*write)(const ZooOptions& options, const std::string& folder) = nullptr;
 };
