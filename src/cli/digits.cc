@@ -4,6 +4,8 @@
 #include <cmath>
 #include <vector>
 
+#include "base/xorshift.h"
+
 namespace evoq {
 namespace {
 
@@ -77,18 +79,12 @@ const std::vector<std::vector<Glyph>>& Glyphs() {
   return kGlyphs;
 }
 
-// xorshift64*.
 class Random {
  public:
-  explicit Random(uint64_t seed) : state_(seed * 0x9e3779b97f4a7c15ull + 0x2545f4914f6cdd1dull) {
+  explicit Random(uint64_t seed) : bits_(seed * 0x9e3779b97f4a7c15ull + 0x2545f4914f6cdd1dull) {
     for (int i = 0; i < 4; ++i) Bits();
   }
-  uint32_t Bits() {
-    state_ ^= state_ >> 12;
-    state_ ^= state_ << 25;
-    state_ ^= state_ >> 27;
-    return static_cast<uint32_t>((state_ * 2685821657736338717ull) >> 32);
-  }
+  uint32_t Bits() { return static_cast<uint32_t>(bits_.Next() >> 32); }
   float Uniform(float low, float high) {
     return low + (high - low) * (static_cast<float>(Bits() >> 8) * 0x1p-24f);
   }
@@ -99,7 +95,7 @@ class Random {
   }
 
  private:
-  uint64_t state_;
+  XorShift bits_;
 };
 
 float DistanceToSegment(Point p, Point a, Point b) {

@@ -7,6 +7,7 @@
 #include "base/file.h"
 #include "base/math.h"
 #include "base/output_file.h"
+#include "base/xorshift.h"
 #include "llm/hugging_face.h"
 
 namespace evoq {
@@ -42,25 +43,10 @@ std::vector<Shaped> TensorsOf(const LanguageModel& m, bool biased) {
   return list;
 }
 
-// xorshift64*: the same weights on every machine.
-class Uniform {
- public:
-  explicit Uniform(uint32_t seed) : state_(seed * 2654435761u + 1) {}
-  uint64_t Bits() {
-    state_ ^= state_ >> 12;
-    state_ ^= state_ << 25;
-    state_ ^= state_ >> 27;
-    return state_ * 2685821657736338717ull;
-  }
-
- private:
-  uint64_t state_;
-};
-
 // In pieces of this many elements.
 constexpr int64_t kPiece = 1 << 20;
 
-Status WriteTensor(const Shaped& tensor, Uniform& random, std::vector<uint16_t>& piece,
+Status WriteTensor(const Shaped& tensor, XorShift& random, std::vector<uint16_t>& piece,
                    NewFile& file) {
   const int64_t elements = *CheckedProduct(tensor.sizes);
   const bool norm = tensor.sizes.size() == 1 && !tensor.bias;
@@ -70,7 +56,7 @@ Status WriteTensor(const Shaped& tensor, Uniform& random, std::vector<uint16_t>&
   for (int64_t at = 0; at < elements; at += kPiece) {
     const int64_t n = std::min(kPiece, elements - at);
     for (int64_t i = 0; i < n; i += 4) {  // the vector has room for the last four
-      const uint64_t bits = norm ? 0 : random.Bits();
+      const uint64_t bits = norm ? 0 : random.Next();
       for (int64_t k = 0; k < 4; ++k) {
         const auto number = static_cast<int16_t>(bits >> (16 * k));
         piece[static_cast<size_t>(i + k)] =
@@ -105,7 +91,7 @@ Status WriteRandomFolder(const json& config, bool biased, uint32_t seed,
   EVOQ_ASSIGN(NewFile file, NewFile::Create(to.path));
   EVOQ_TRY(file.Write(std::as_bytes(std::span(&size, 1))));
   EVOQ_TRY(file.Write(std::as_bytes(std::span(text))));
-  Uniform random(seed);
+  XorShift random(seed * 2654435761u + 1);
   std::vector<uint16_t> piece(kPiece + 4);
   for (const Shaped& t : tensors) EVOQ_TRY(WriteTensor(t, random, piece, file));
   EVOQ_TRY(file.Commit());

@@ -4,13 +4,7 @@
 
 namespace evoq {
 
-// xorshift64*: the same weights on every machine.
-float NetBuilder::Uniform() {
-  state_ ^= state_ >> 12;
-  state_ ^= state_ << 25;
-  state_ ^= state_ >> 27;
-  return static_cast<float>((state_ * 2685821657736338717ull) >> 40) * 0x1p-24f;
-}
+float NetBuilder::Uniform() { return static_cast<float>(random_.Next() >> 40) * 0x1p-24f; }
 
 // Sum of twelve uniforms (Irwin and Hall): no transcendental function, so bit-equal everywhere.
 float NetBuilder::Normal() {

@@ -5,13 +5,14 @@
 #include <string>
 #include <vector>
 
+#include "base/xorshift.h"
 #include "graph/graph.h"
 
 namespace evoq {
 
 class NetBuilder {
  public:
-  NetBuilder(std::string name, uint32_t seed) : state_(seed * 2654435761u + 1) {
+  NetBuilder(std::string name, uint32_t seed) : random_(seed * 2654435761u + 1) {
     graph_.name = name;
     graph_.metadata["producer"] = "evoq zoo";
   }
@@ -56,7 +57,7 @@ class NetBuilder {
   float Uniform();
 
   Graph graph_;
-  uint64_t state_;
+  XorShift random_;
   std::map<std::string, int> count_;
 };
 
