@@ -70,6 +70,7 @@ def check_text(work, folder, config, tensors):
         and np.isclose(text["prompt_tokens_per_s"], 1e3 * 6 / text["prompt_ms"]),
         text,
     )
+    check("time outside of the model is part", 0 < text["host_ms"] < text["decode_ms"], text)
     drafted = evoq(work, *common, "--draft", folder)[2]["texts"][0]
     check("a draft changes nothing", drafted["tokens"] == expected, drafted)
     check("a draft of itself is kept", drafted["accepted"] >= drafted["drafted"] - 7 > 0, drafted)
@@ -193,6 +194,26 @@ def check_perplexities(work):
             check(f"{name}: perplexity {a:.5f} and {b:.5f}", abs(a - b) < 5e-5 * b)
 
 
+def check_windows(work, folder, config, tensors):
+    """Windows that fill the context in several runs, against float64."""
+    text, ids = os.path.join(work, "text.txt"), os.path.join(work, "ids.npy")
+    with open(text, "w") as f:
+        f.write("the hen and the cat ate a hat on the hill when he that was there then went " * 3)
+    for window in (60, 33, 7):
+        words = ["--text", text, "--window", str(window), "--tokens", ids]
+        told = evoq(work, "eval", folder, *words)[2]
+        tokens = np.load(ids).reshape(-1)
+        losses = []
+        for first in range(0, len(tokens) - window, window):
+            rows = lms.logits(config, tensors, [int(t) for t in tokens[first : first + window]])
+            rows = rows - rows.max(axis=1, keepdims=True)
+            rows -= np.log(np.exp(rows).sum(axis=1, keepdims=True))
+            losses += [-rows[i, tokens[first + i + 1]] for i in range(window)]
+        expected = np.exp(np.mean(losses))
+        same = np.isclose(told["perplexity"], expected, rtol=1e-5) and len(losses) > window
+        check(f"perplexity of windows of {window}", same, (told["perplexity"], expected))
+
+
 def main():
     with tempfile.TemporaryDirectory() as work:
         folder = os.path.join(work, "llama")
@@ -201,6 +222,7 @@ def main():
         check_integers(work, folder)
         check_chat(work, folder)
         check_refusals(work, folder)
+        check_windows(work, folder, config, tensors)
         check_perplexities(work)
     print(f"{len(failures)} failures")
     return 1 if failures else 0

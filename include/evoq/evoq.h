@@ -106,9 +106,9 @@ class Session {
   // Inputs in the order of inputs(). Their shapes choose the plan: the first run at a new shape
   // prepares it. The outputs' shapes may depend on the inputs' content (NonZero, NonMaxSuppression,
   // Loop). Where they do not, outputs keep their memory when they come back in with the right size:
-  // a repeated run at one shape allocates nothing. After an error *outputs holds anything. A model
-  // file that is cut short in place meanwhile is an error, from then on; one that is replaced by
-  // renaming is not noticed.
+  // a repeated run at one shape allocates nothing, where kernels take all operators. After an error
+  // *outputs holds anything. A model file that is cut short in place meanwhile is an error, from
+  // then on; one that is replaced by renaming is not noticed.
   bool Run(const std::vector<Array>& inputs, std::vector<Array>* outputs,
            std::string* error = nullptr);
 

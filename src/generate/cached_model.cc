@@ -1,9 +1,13 @@
 #include "generate/cached_model.h"
 
 #include <algorithm>
+#include <bit>
 #include <cstring>
 
 #include "base/math.h"
+#include "base/memory.h"
+#include "base/stopwatch.h"
+#include "base/text.h"
 #include "llm/facts.h"
 #include "models/models.h"
 #include "program/container.h"
@@ -24,15 +28,30 @@ std::optional<size_t> IndexOf(const Graph& graph, const std::vector<ValueId>& va
 
 // Slot `slot` of a cache: one of its blocks of equal bytes.
 std::byte* SlotOf(Tensor& cache, int64_t slot) {
-  return cache.mutable_raw() + static_cast<int64_t>(cache.bytes()) / cache.sizes()[0] * slot;
+  return cache.mutable_raw() + static_cast<int64_t>(cache.bytes()) / cache.shape()[0].value * slot;
 }
 
-// The smallest chunk that holds so many tokens, or the largest there is.
-int64_t ChunkFor(int64_t tokens) {
-  for (const int64_t chunk : CachedModel::kChunks) {
-    if (chunk >= tokens) return chunk;
-  }
-  return std::end(CachedModel::kChunks)[-1];
+// A run reads all weights, which takes as long as multiplying about so many rows.
+constexpr int64_t kRowsOfARun = 16;
+
+int64_t RoundedUp(int64_t tokens) { return static_cast<int64_t>(std::bit_ceil(uint64_t(tokens))); }
+int64_t RoundedDown(int64_t tokens) {
+  return static_cast<int64_t>(std::bit_floor(uint64_t(tokens)));
+}
+
+// What running so many tokens takes, in rows: all at once, padded, or in pieces.
+int64_t RowsFor(int64_t tokens) {
+  const int64_t down = RoundedDown(tokens);
+  if (down == tokens) return kRowsOfARun + tokens;
+  return kRowsOfARun + std::min(RoundedUp(tokens), down + RowsFor(tokens - down));
+}
+
+// How many tokens the next run takes, of so many that are left; at most `room`, which is that many
+// or more. More than are left: the rest is padding.
+int64_t ChunkFor(int64_t tokens, int64_t room) {
+  if (tokens >= CachedModel::kMaxChunk) return CachedModel::kMaxChunk;
+  const int64_t up = RoundedUp(tokens), down = RoundedDown(tokens);
+  return up == down || (up <= room && up + kRowsOfARun == RowsFor(tokens)) ? up : down;
 }
 
 // Of the inputs' types and the beginning of every constant.
@@ -136,20 +155,28 @@ Status CachedModel::AllocateCaches(const CacheOptions& options) {
   if (context_ > most)
     return Fail(ErrorCode::kUsage, "{}: a context of {} tokens, expected at most {}", path_,
                 context_, most);
-  for (Cache& cache : caches_) {
+  std::vector<TensorType> types;
+  int64_t all = 0;
+  for (const Cache& cache : caches_) {
     const TensorType& type = graph.value(graph.inputs()[cache.input]).type;
     const Dim& fixed = type.shape[2];
     if (fixed.known() && options.context > 0 && fixed.value != options.context)
       return Fail(ErrorCode::kUsage, "{}: its caches hold {} tokens, not {}", path_, fixed.value,
                   options.context);
     if (fixed.known()) context_ = fixed.value;
-    const TensorType wanted(
-        type.dtype, Shape{options.slots, type.shape[1].value, context_, type.shape[3].value});
-    const auto bytes = wanted.bytes();
-    if (!bytes || *bytes < 1)
-      return Fail(ErrorCode::kTooLarge, "{}: a cache of {}", path_, wanted.ToString());
-    cache.memory = Tensor::Allocate(wanted);
+    types.emplace_back(type.dtype,
+                       Shape{options.slots, type.shape[1].value, context_, type.shape[3].value});
+    const auto bytes = types.back().bytes();
+    if (!bytes || *bytes < 1 || *bytes > INT64_MAX - all)
+      return Fail(ErrorCode::kTooLarge, "{}: a cache of {}", path_, types.back().ToString());
+    all += *bytes;
   }
+  if (const int64_t limit = MemoryLimitBytes(); all > limit)
+    return Fail(ErrorCode::kTooLarge,
+                "{}: caches of {} tokens for {} sequences take {}, and the machine has {} "
+                "(--context, --parallel)",
+                path_, context_, options.slots, HumanBytes(all), HumanBytes(limit));
+  for (size_t i = 0; i < caches_.size(); ++i) caches_[i].memory = Tensor::Allocate(types[i]);
   lengths_.assign(static_cast<size_t>(options.slots), 0);
   return {};
 }
@@ -190,6 +217,7 @@ Result<CachedModel::Prepared*> CachedModel::For(int64_t count, int64_t length, i
       return Unsupported("{}: output '{}' is no cache that is extended in place", path_,
                          graph.value(graph.outputs()[cache.output]).name);
   }
+  if (prepared_.size() == Engine::kMaxExecutors) prepared_.erase(prepared_.begin());
   auto prepared = std::make_unique<Prepared>();
   prepared->count = count;
   prepared->length = length;
@@ -210,20 +238,22 @@ Status CachedModel::CheckTokens(std::span<const int64_t> tokens) const {
   return {};
 }
 
-Status CachedModel::Run(int64_t first, int64_t count, int64_t length, int64_t wanted) {
+Status CachedModel::Run(int64_t first, int64_t count, int64_t length, int64_t wanted, int64_t row) {
   EVOQ_ASSIGN(Prepared* const run, For(count, length, wanted));
-  logits_.resize(static_cast<size_t>(count * wanted * vocabulary_));
   const auto bytes = [](auto& values) { return reinterpret_cast<std::byte*>(values.data()); };
   run->inputs[tokens_input_] = bytes(tokens_);
   run->inputs[place_input_] = bytes(places_);
   run->inputs[wanted_input_] = bytes(wanted_);
-  run->outputs[logits_output_] = bytes(logits_);
+  run->outputs[logits_output_] = reinterpret_cast<std::byte*>(logits_.data() + row * vocabulary_);
   for (Cache& cache : caches_) {
     std::byte* const memory = SlotOf(cache.memory, first);
     run->inputs[cache.input] = memory;
     run->outputs[cache.output] = memory;
   }
-  return engine_->RunOn(*run->executor, run->inputs, run->outputs);
+  const Stopwatch watch;
+  EVOQ_TRY(engine_->RunOn(*run->executor, run->inputs, run->outputs));
+  run_ms_ += watch.ms();
+  return {};
 }
 
 Result<std::span<const float>> CachedModel::Append(int64_t slot, std::span<const int64_t> tokens,
@@ -235,30 +265,39 @@ Result<std::span<const float>> CachedModel::Append(int64_t slot, std::span<const
                 "the context is full: {} tokens and {} more, expected at most {} (--context)",
                 before, all, context_);
   EVOQ_CHECK(wanted >= 1 && wanted <= all, "{} of {}", wanted, all);
+  logits_.resize(static_cast<size_t>(wanted * vocabulary_));
   int64_t& at = lengths_[static_cast<size_t>(slot)];
   for (int64_t done = 0; done < all;) {
-    // A chunk, padded, must lie within the cache.
-    int64_t chunk = ChunkFor(all - done);
-    while (chunk > context_ - at) chunk = ChunkFor(chunk / 2);
-    int64_t real = std::min(chunk, all - done);
-    // The last chunk has all that is wanted.
-    if (all - done - real < wanted && done + real < all) real = std::min(real, all - done - wanted);
-    const bool last = done + real == all;
-    EVOQ_CHECK(real > 0 && (!last || wanted <= real), "{} wanted of {}", wanted, real);
-    const int64_t logits = last ? wanted : 1;
-    tokens_.assign(tokens.begin() + done, tokens.begin() + done + real);
+    const int64_t chunk = ChunkFor(all - done, context_ - at), real = std::min(chunk, all - done);
+    // What is wanted of this run's tokens, and its row among all that is; a run gives one row at
+    // least, which the next one overwrites where it was not wanted.
+    const int64_t last = done + real, unwanted = all - wanted;
+    const int64_t rows = std::clamp<int64_t>(last - unwanted, 1, real);
+    const int64_t row = std::max<int64_t>(0, last - rows - unwanted);
+    tokens_.assign(tokens.begin() + done, tokens.begin() + last);
     tokens_.resize(static_cast<size_t>(chunk), tokens_.back());
     places_.assign(1, at);
-    wanted_.resize(static_cast<size_t>(logits));
-    for (int64_t i = 0; i < logits; ++i) wanted_[static_cast<size_t>(i)] = real - logits + i;
-    if (Status ran = Run(slot, 1, chunk, logits); !ran) {
+    wanted_.resize(static_cast<size_t>(rows));
+    for (int64_t i = 0; i < rows; ++i) wanted_[static_cast<size_t>(i)] = real - rows + i;
+    if (Status ran = Run(slot, 1, chunk, rows, row); !ran) {
       at = before;
       return tl::unexpected(ran.error());
     }
-    done += real;
+    done = last;
     at += real;
   }
   return std::span<const float>(logits_);
+}
+
+// Few sizes of batches are prepared: others are filled with slots behind, whose sequences get a
+// token behind their end, where it counts for nothing.
+int64_t CachedModel::Filled(int64_t first, int64_t count) const {
+  const int64_t filled = RoundedUp(count);
+  if (first + filled > slots()) return count;
+  for (int64_t slot = first + count; slot < first + filled; ++slot) {
+    if (length(slot) >= context_) return count;
+  }
+  return filled;
 }
 
 Result<std::span<const float>> CachedModel::Step(int64_t first, std::span<const int64_t> tokens) {
@@ -270,33 +309,26 @@ Result<std::span<const float>> CachedModel::Step(int64_t first, std::span<const 
       return Fail(ErrorCode::kUsage, "the context of sequence {} is full: {} tokens (--context)",
                   first + i, context_);
   }
-  // Few sizes of batches are prepared: others are filled with slots behind, whose sequences get a
-  // token behind their end, where it counts for nothing.
-  int64_t filled = 1;
-  while (filled < count) filled *= 2;
-  const auto full = [&](int64_t slot) { return length(slot) >= context_; };
-  for (int64_t slot = first + count; slot < first + filled; ++slot) {
-    if (slot >= slots() || full(slot)) filled = count;
-  }
+  const int64_t filled = Filled(first, count);
+  logits_.resize(static_cast<size_t>(filled * vocabulary_));
   tokens_.assign(tokens.begin(), tokens.end());
   tokens_.resize(static_cast<size_t>(filled), 0);
   places_.assign(lengths_.begin() + first, lengths_.begin() + first + filled);
   wanted_.assign(tokens_.size(), 0);
-  EVOQ_TRY(Run(first, filled, 1, 1));
+  EVOQ_TRY(Run(first, filled, 1, 1, 0));
   for (int64_t i = 0; i < count; ++i) ++lengths_[static_cast<size_t>(first + i)];
   return std::span<const float>(logits_).first(static_cast<size_t>(count * vocabulary_));
 }
 
 Status CachedModel::Prepare(int64_t prompt_tokens, int64_t slots) {
-  const int64_t room = context_;
-  int64_t left = std::min(prompt_tokens, room);
-  while (left > 0) {
-    int64_t chunk = ChunkFor(left);
-    while (chunk > room) chunk = ChunkFor(chunk / 2);
+  const int64_t all = std::min(prompt_tokens, context_);
+  for (int64_t done = 0; done < all;) {
+    const int64_t chunk = ChunkFor(all - done, context_ - done);
     EVOQ_TRY(For(1, chunk, 1));
-    left -= chunk;
+    done += chunk;
   }
-  if (slots > 0) EVOQ_TRY(For(std::min(slots, this->slots()), 1, 1));
+  for (int64_t count = std::min(slots, this->slots()); count > 0; --count)
+    EVOQ_TRY(For(Filled(0, count), 1, 1));
   return {};
 }
 

@@ -24,12 +24,14 @@ class CachedModel {
  public:
   // The most slots, and the most tokens of a sequence.
   static constexpr int64_t kMaxSlots = 256, kMaxContext = int64_t{1} << 22;
-  // What a run may take of a sequence at once. A piece that is shorter is padded: what padding
-  // writes into a cache lies behind the sequence's end, where the next tokens go.
-  static constexpr int64_t kChunks[] = {1, 2, 4, 8, 16, 32, 64, 128, 256, 512};
+  // The most tokens of a sequence that a run takes. Runs take powers of two; a piece that is
+  // shorter is padded: what padding writes into a cache lies behind the sequence's end, where the
+  // next tokens go.
+  static constexpr int64_t kMaxChunk = 512;
 
   // Errors: kUnsupported for a graph that is no language model with caches, naming what is missing;
-  // kUsage for a context that the model cannot have; kTooLarge.
+  // kUsage for a context that the model cannot have; kTooLarge for caches that memory does not
+  // hold.
   static Result<std::unique_ptr<CachedModel>> Load(const std::string& path,
                                                    const CacheOptions& options);
   // Of an engine that has the graph. `path` is for messages.
@@ -52,20 +54,23 @@ class CachedModel {
   // Forgets the tokens from `length` on, which must not be more than it has.
   void Truncate(int64_t slot, int64_t length);
 
-  // Appends tokens to a slot's sequence, in as few runs as chunks allow. The logits
-  // [wanted, vocabulary] of the last `wanted` tokens, 1 to as many as fit the last chunk (at most
-  // tokens.size()), which stay until the next call. What each token's logits are depends on neither
-  // chunks nor other slots. Errors: kUsage when the context is full, for a token that is not in the
-  // vocabulary, and for no tokens; the sequence is then as it was.
+  // Appends tokens to a slot's sequence, in one or more runs. The logits [wanted, vocabulary] of
+  // the last `wanted` tokens, 1 to tokens.size(), which stay until the next call. What each token's
+  // logits are depends on neither the runs nor other slots (docs/generate.md). Errors: kUsage when
+  // the context is full, for a token that is not in the vocabulary, and for no tokens; the sequence
+  // is then as it was.
   Result<std::span<const float>> Append(int64_t slot, std::span<const int64_t> tokens,
                                         int64_t wanted = 1);
   // One token for each of the slots [first, first + tokens.size()), in one run: the logits
   // [slots, vocabulary]. Errors: as Append's; no sequence has then changed.
   Result<std::span<const float>> Step(int64_t first, std::span<const int64_t> tokens);
 
-  // Runs and prepares what Append will take for a prompt of so many tokens, and Step for so many
+  // Prepares what Append takes for a first prompt of so many tokens, and Step for up to so many
   // slots, so that nothing is compiled later. The sequences are as they were.
   Status Prepare(int64_t prompt_tokens, int64_t slots);
+
+  // What runs have taken since loading.
+  double run_ms() const { return run_ms_; }
 
   // Types of the caches of a sequence of `tokens`, by cache: [1, heads, tokens, head size].
   std::vector<TensorType> CacheTypes(int64_t tokens) const;
@@ -92,8 +97,11 @@ class CachedModel {
   Status AllocateCaches(const CacheOptions& options);
   Result<Prepared*> For(int64_t count, int64_t length, int64_t wanted);
   Status CheckTokens(std::span<const int64_t> tokens) const;
-  // A run over tokens_, places_ and wanted_, of slots [first, first + count).
-  Status Run(int64_t first, int64_t count, int64_t length, int64_t wanted);
+  // Of how many slots a step of `count` from `first` on is made.
+  int64_t Filled(int64_t first, int64_t count) const;
+  // A run over tokens_, places_ and wanted_, of slots [first, first + count). Its logits go to
+  // logits_ from row `row` on.
+  Status Run(int64_t first, int64_t count, int64_t length, int64_t wanted, int64_t row);
 
   std::unique_ptr<Engine> engine_;
   std::string path_;
@@ -104,6 +112,7 @@ class CachedModel {
   std::vector<int64_t> lengths_;                         // by slot
   std::vector<int64_t> tokens_, places_, wanted_;        // of a run: its inputs
   std::vector<float> logits_;
+  double run_ms_ = 0;
   std::vector<std::unique_ptr<Prepared>> prepared_;
 };
 

@@ -67,7 +67,6 @@ class Writer::Run {
   Sampler sampler_;
   TextUnderWay progress_;
   std::vector<int64_t> history_;  // the prompt and what was chosen
-  double run_ms_ = 0;             // of the models, since the first token
 };
 
 Result<bool> Writer::Run::Choose(std::span<const float> logits) {
@@ -79,9 +78,7 @@ Result<bool> Writer::Run::Choose(std::span<const float> logits) {
 
 Result<std::span<const float>> Writer::Run::Append(std::span<const int64_t> tokens,
                                                    int64_t wanted) {
-  const Stopwatch watch;
   EVOQ_ASSIGN(const std::span<const float> logits, w_.model_.Append(w_.slot_, tokens, wanted));
-  run_ms_ += watch.ms();
   w_.tokens_.insert(w_.tokens_.end(), tokens.begin(), tokens.end());
   return logits;
 }
@@ -98,11 +95,14 @@ Result<Generated> Writer::Run::Go(std::span<const int64_t> prompt) {
   EVOQ_ASSIGN(const std::span<const float> logits, Append(prompt.subspan(known), 1));
   EVOQ_ASSIGN(const bool more, Choose(logits));
   progress_.out().prompt_ms = prompt_watch.ms();
-  run_ms_ = 0;
+  const auto run_ms = [&] {
+    return w_.model_.run_ms() + (w_.draft_ != nullptr ? w_.draft_->run_ms() : 0);
+  };
+  const double runs_before = run_ms();
   const Stopwatch decode_watch;
   if (more) EVOQ_TRY(w_.draft_ != nullptr ? WithDrafts() : OneByOne());
   progress_.out().decode_ms = decode_watch.ms();
-  progress_.out().host_ms = progress_.out().decode_ms - run_ms_;
+  progress_.out().host_ms = progress_.out().decode_ms - (run_ms() - runs_before);
   return progress_.Finish();
 }
 
@@ -130,9 +130,7 @@ Result<std::vector<int64_t>> Writer::Run::Drafts(int64_t count) {
   cached.resize(static_cast<size_t>(known));
   std::vector<int64_t> next(history_.begin() + known, history_.end());
   while (static_cast<int64_t>(drafts.size()) < count) {
-    const Stopwatch watch;
     EVOQ_ASSIGN(const std::span<const float> logits, draft.Append(w_.slot_, next));
-    run_ms_ += watch.ms();
     cached.insert(cached.end(), next.begin(), next.end());
     next.assign(1, std::ranges::max_element(logits) - logits.begin());
     drafts.push_back(next[0]);
@@ -195,6 +193,7 @@ struct Active {
   TextUnderWay progress;
   std::vector<int64_t> history;
   Stopwatch decode;
+  double runs_before;  // CachedModel::run_ms when decoding began
 
   Result<bool> Choose(std::span<const float> logits) {
     EVOQ_ASSIGN(const int64_t token, sampler.Next(logits, Recent(history)));
@@ -217,7 +216,9 @@ Result<std::vector<Generated>> GenerateMany(
   std::vector<Generated> results(requests.size());
   std::vector<std::unique_ptr<Active>> active;  // by slot
   const auto end = [&](Active& one) -> Status {
-    one.progress.out().decode_ms = one.decode.ms();
+    Generated& out = one.progress.out();
+    out.decode_ms = one.decode.ms();
+    out.host_ms = out.decode_ms - (model.run_ms() - one.runs_before);
     EVOQ_ASSIGN(results[one.request], one.progress.Finish());
     return {};
   };
@@ -232,7 +233,7 @@ Result<std::vector<Generated>> GenerateMany(
       auto one = std::make_unique<Active>(
           Active{next, std::move(sampler),
                  TextUnderWay(tokenizer, ends, request.options, std::move(given)), request.prompt,
-                 Stopwatch()});
+                 Stopwatch(), 0});
       ++next;
       model.Truncate(slot, 0);
       EVOQ_ASSIGN(const std::span<const float> logits, model.Append(slot, request.prompt));
@@ -240,6 +241,7 @@ Result<std::vector<Generated>> GenerateMany(
       one->progress.out().prompt_tokens = static_cast<int64_t>(request.prompt.size());
       one->progress.out().prompt_ms = one->decode.ms();
       one->decode = Stopwatch();
+      one->runs_before = model.run_ms();
       if (more) {
         active.push_back(std::move(one));
       } else {
@@ -262,6 +264,7 @@ Result<std::vector<Generated>> GenerateMany(
           std::swap(active[slot], active.back());
         }
         active.pop_back();
+        model.Truncate(last, 0);
       }
       return {};
     };

@@ -33,7 +33,7 @@ struct Generated {
   int64_t prompt_tokens = 0;          // that were run: without those that the cache had
   double prompt_ms = 0;               // until the first token was chosen
   double decode_ms = 0;               // of all tokens behind the first
-  double host_ms = 0;                 // of decode_ms, what was spent outside of runs of the model
+  double host_ms = 0;                 // of decode_ms, what passed outside of runs of the models
   int64_t drafted = 0, accepted = 0;  // tokens of a draft model, and those that were kept
 
   double prompt_tokens_per_s() const;

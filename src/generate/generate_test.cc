@@ -6,6 +6,7 @@
 #include <filesystem>
 #include <fstream>
 
+#include "base/memory.h"
 #include "generate/model_tokenizer.h"
 #include "generate/text_under_way.h"
 #include "llm/random_folder.h"
@@ -26,13 +27,13 @@ class GenerateTest : public ::testing::Test {
   std::string At(const std::string& name) const { return (folder_ / name).string(); }
 
   // A folder with a small Llama of random weights.
-  std::string Folder(uint32_t seed, int64_t layers = 2) const {
+  std::string Folder(uint32_t seed, int64_t layers = 2, int64_t context = kContext) const {
     const nlohmann::json config = {
         {"model_type", "llama"},       {"architectures", {"LlamaForCausalLM"}},
         {"vocab_size", kVocabulary},   {"hidden_size", 32},
         {"num_hidden_layers", layers}, {"num_attention_heads", 4},
         {"num_key_value_heads", 2},    {"intermediate_size", 48},
-        {"rms_norm_eps", 1e-5},        {"max_position_embeddings", kContext},
+        {"rms_norm_eps", 1e-5},        {"max_position_embeddings", context},
         {"rope_theta", 10000.0},       {"tie_word_embeddings", false}};
     const std::string path = At("model" + std::to_string(seed));
     EXPECT_TRUE(WriteRandomFolder(config, false, seed, path));
@@ -101,6 +102,58 @@ TEST_F(GenerateTest, TheContextIsFilledToItsLastToken) {
   EXPECT_EQ(full.error().message(),
             "the context is full: 45 tokens and 1 more, expected at most 45 (--context)");
   EXPECT_EQ(model->length(0), 45);
+}
+
+// A window or drafts may end where the context does: what is wanted then comes of several runs.
+TEST_F(GenerateTest, LogitsOfSeveralRuns) {
+  const auto model = Load(Folder(1), {.context = 45}), single = Load(Folder(1));
+  ASSERT_NE(model, nullptr);
+  ASSERT_NE(single, nullptr);
+  const std::vector<int64_t> tokens = Tokens(45);
+  std::vector<float> rows;
+  for (size_t i = 0; i < tokens.size(); ++i) {
+    const std::vector<float> row = Copy(single->Append(0, std::span(tokens).subspan(i, 1)));
+    rows.insert(rows.end(), row.begin(), row.end());
+  }
+  for (const int64_t wanted : {1, 2, 13, 20, 44, 45}) {
+    model->Truncate(0, 0);
+    const std::vector<float> all = Copy(model->Append(0, tokens, wanted));
+    ExpectNear(all, std::span(rows).last(static_cast<size_t>(wanted * kVocabulary)));
+  }
+}
+
+TEST_F(GenerateTest, RunsTakeNoMoreRowsThanTheyNeed) {
+  const auto model = Load(Folder(1, 1, 2048), {.slots = 3, .context = 1024});
+  ASSERT_NE(model, nullptr);
+  const auto compiled = [&](const std::vector<int64_t>& tokens) {
+    const auto before = model->engine().prepared().count;
+    model->Truncate(0, 0);
+    Copy(model->Append(0, tokens));
+    return model->engine().prepared().count - before;
+  };
+  ASSERT_TRUE(model->Prepare(300, 3));  // 256 and 64; one, two and three sequences
+  EXPECT_EQ(model->engine().prepared().count, 5);
+  EXPECT_EQ(compiled(Tokens(300)), 0);
+  EXPECT_EQ(compiled(Tokens(320)), 0);
+  EXPECT_EQ(compiled(Tokens(256)), 0);
+  EXPECT_EQ(compiled(Tokens(500)), 1);  // 512
+  const std::vector<int64_t> three = {1, 2, 3};
+  for (size_t count = 3; count > 0; --count) Copy(model->Step(0, std::span(three).first(count)));
+  EXPECT_EQ(model->engine().prepared().count, 6);
+  const double before = model->run_ms();
+  Copy(model->Step(0, three));
+  EXPECT_GT(model->run_ms(), before);
+}
+
+TEST_F(GenerateTest, CachesThatMemoryDoesNotHold) {
+  if (MemoryLimitBytes() >= int64_t{1} << 36) GTEST_SKIP() << "64 GB of memory";
+  const std::string folder = Folder(1, 64, 32768);
+  const auto model = CachedModel::Load(folder, {.threads = 1, .slots = 256, .context = 32768});
+  ASSERT_FALSE(model);
+  EXPECT_EQ(model.error().code(), ErrorCode::kTooLarge);
+  EXPECT_NE(model.error().message().find("caches of 32768 tokens for 256 sequences take"),
+            std::string::npos)
+      << model.error().message();
 }
 
 TEST_F(GenerateTest, WhatAModelRefuses) {
@@ -240,6 +293,19 @@ TEST_F(GenerateTest, DraftsChangeNothing) {
     ASSERT_TRUE(more);
     EXPECT_LE(more->prompt_tokens, 2);
   }
+  // To the context's end, which no chunk ends at.
+  const auto narrow = Load(Folder(1), {.context = 45}), draft = Load(Folder(1));
+  Writer plain(*narrow, std::nullopt, {});
+  const auto full = plain.Write(Tokens(9), {.max_tokens = 500});
+  ASSERT_TRUE(full);
+  narrow->Truncate(0, 0);
+  Writer drafting(*narrow, std::nullopt, {}, draft.get());
+  const auto drafted = drafting.Write(Tokens(9), {.max_tokens = 500});
+  ASSERT_TRUE(drafted) << drafted.error().message();
+  EXPECT_EQ(drafted->tokens, full->tokens);
+  EXPECT_EQ(drafted->ended, Ended::kContext);
+  EXPECT_GE(drafted->host_ms, 0);
+  EXPECT_LE(drafted->host_ms, drafted->decode_ms);
   Writer writer(*model, std::nullopt, {}, other.get());
   EXPECT_EQ(writer.Write(Tokens(3), {.sampling = {.temperature = 1}}).error().message(),
             "a draft model needs greedy choices: temperature 0");
@@ -263,6 +329,8 @@ TEST_F(GenerateTest, ManyAtATimeAreThoseOfEach) {
     ASSERT_TRUE(text);
     EXPECT_EQ((*texts)[i].tokens, text->tokens) << i;
     EXPECT_EQ((*texts)[i].ended, text->ended) << i;
+    EXPECT_GE((*texts)[i].host_ms, 0);
+    EXPECT_LE((*texts)[i].host_ms, (*texts)[i].decode_ms);
     EXPECT_EQ((*texts)[i].prompt_tokens, static_cast<int64_t>(requests[i].prompt.size()));
   }
   EXPECT_EQ((*texts)[5].ended, Ended::kContext);

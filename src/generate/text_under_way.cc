@@ -19,8 +19,7 @@ std::string StopTexts::Next(std::string_view text) {
   size_t kept = 0;
   for (const std::string& stop : stop_) {
     for (size_t n = std::min(stop.size(), held_.size() + 1); n-- > kept + 1;) {
-      if (n > held_.size() || !stop.starts_with(std::string_view(held_).substr(held_.size() - n)))
-        continue;
+      if (!stop.starts_with(std::string_view(held_).substr(held_.size() - n))) continue;
       kept = n;
       break;
     }

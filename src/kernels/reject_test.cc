@@ -100,6 +100,17 @@ TEST(Reject, ElementwiseOperators) {
        {"attribute: attribute activation is 'Reluu', expected Relu, Clip, LeakyRelu, ...",
         With("activation", "Reluu")},
        {"", With("activation", "Silu")}});
+  const TensorType ints(DType::kInt64, Shape{2, 3});
+  Expect("add_integer", {"Add", {}, {ints, ints}, {ints}, {}},
+         {{"types: an input is float32[2, 3], the output int64[2, 3], expected int64 or int32 "
+           "throughout",
+           Input(0, F({2, 3}))},
+          {"types: an input is int64[2, 3], the output int32[2, 3], expected int64 or int32 "
+           "throughout",
+           [](Call& c) { c.outputs[0].dtype = DType::kInt32; }},
+          {"shape: [2, 3] and [2] to [2, 3]: no broadcast of at most 7 dimensions",
+           Input(1, TensorType(DType::kInt64, Shape{2}))},
+          {"types: 1 inputs, expected 2", [](Call& c) { c.inputs.pop_back(); }}});
   Expect("add_u8", {"Add", {}, {Q({2, 3}), Q({3})}, {Q({2, 3})}, {}},
          {{"types: an input is float32[3], expected uint8 with one scale", Input(1, F({3}))},
           {"types: an input is int8[2, 3](scale 0.5, zero 3), expected uint8 with one scale",
@@ -206,6 +217,22 @@ TEST(Reject, MovingOperators) {
           {"types: input 0 is float32[4, 3], output int32[2, 3]: moving elements needs the same "
            "type of whole bytes",
            [](Call& c) { c.outputs[0].dtype = DType::kInt32; }}});
+  const auto indices = [](std::vector<int64_t> sizes) {
+    return TensorType(DType::kInt64, Shape(sizes));
+  };
+  Expect(
+      "gather_nd", {"GatherND", {}, {F({4, 3}), indices({2, 1})}, {F({2, 3})}, {}},
+      {{"types: indices are float32[2, 1], expected int64 or int32", Input(1, F({2, 1}))},
+       {"shape: tuples of 2 indices, expected 1", Input(1, indices({2, 2}))},
+       {"attribute: batch_dims 2 of float32[4, 3] and indices int64[2, 1]", With("batch_dims", 2)},
+       {"attribute: batch_dims -1 of float32[4, 3] and indices int64[2, 1]",
+        With("batch_dims", -1)},
+       {"shape: float32[4, 3] at int64[2, 1]", With("batch_dims", 1)},
+       {"shape: float32[4, 3] at int64[2, 1] -> float32[3, 3]", Output(0, F({3, 3}))},
+       {"shape: float32[0, 3] at int64[2, 1] -> float32[2, 3]", Input(0, F({0, 3}))},
+       {"types: input 0 is float32[4, 3], output int32[2, 3]: moving elements needs the same "
+        "type of whole bytes",
+        [](Call& c) { c.outputs[0].dtype = DType::kInt32; }}});
   Expect(
       "pad", Call{"Pad", {}, {F({2, 3})}, {F({3, 3})}, {}}.Constant(1, Ints({1, 0, 0, 0})),
       {{"not-constant: the pads are computed at run time", [](Call& c) { c.data.clear(); }},

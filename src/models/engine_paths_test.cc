@@ -56,18 +56,19 @@ TEST_F(EnginePaths, ErrorsNameTheFile) {
     EXPECT_TRUE(error.message().starts_with(PathOf("m.etm") + ": " + rest)) << error.message();
   };
   const Tensor x = Floats(Shape{2});
-  const auto index = [](int64_t i) { return Tensor::FromValues<int64_t>(Shape{1, 1}, {i}); };
+  const auto index = [](int64_t i) { return Tensor::FromValues<int64_t>(Shape{1}, {i}); };
   const std::string gather =
-      "input %x: float32[2]\ninput %i: int64[1, 1]\ng: %y: float32[1] = GatherND(%x, %i)\noutput "
+      "input %x: float32[2]\ninput %i: int64[1]\ng: %y: float32[1] = GatherElements(%x, "
+      "%i)\noutput "
       "%y\n";
   const auto planned = Loaded(LowerAndPack(Parsed(gather)).value());
-  named(*planned, planned->Run({{x, index(5)}}).error(), "node g (GatherND): ");
+  named(*planned, planned->Run({{x, index(5)}}).error(), "node g (GatherElements): ");
   const auto executor = planned->Default().value();
   const Tensor bad = index(5);
   const std::byte* const in[] = {x.raw(), bad.raw()};
   Tensor y = Floats(Shape{1});
   std::byte* const out[] = {y.mutable_raw()};
-  named(*planned, planned->RunOn(*executor, in, out).error(), "node g (GatherND): ");
+  named(*planned, planned->RunOn(*executor, in, out).error(), "node g (GatherElements): ");
   named(*planned, planned->At({{"x", {3}}}).error(), "");
 
   const auto free =
@@ -76,11 +77,11 @@ TEST_F(EnginePaths, ErrorsNameTheFile) {
   named(*free, free->Settle({{"x", {3}}}).error(), "node a (Add)");
 
   const std::string found =
-      "input %x: float32[2]\ninput %i: int64[1, 1]\nnz: %n = NonZero(%x)\n"
-      "g: %y = GatherND(%x, %i)\noutput %n\noutput %y\n";
+      "input %x: float32[2]\ninput %i: int64[1]\nnz: %n = NonZero(%x)\n"
+      "g: %y = GatherElements(%x, %i)\noutput %n\noutput %y\n";
   const auto regions = Loaded(Unpacked(found));
-  named(*regions, regions->Run({{x, index(5)}}).error(), "node g (GatherND): ");
-  named(*regions, regions->RunnableFor({x, index(5)}).error(), "node g (GatherND): ");
+  named(*regions, regions->Run({{x, index(5)}}).error(), "node g (GatherElements): ");
+  named(*regions, regions->RunnableFor({x, index(5)}).error(), "node g (GatherElements): ");
   ASSERT_TRUE(regions->Run({{x, index(1)}}));
 }
 

@@ -18,29 +18,40 @@ IndexRange OfGather(const Node& node, Types inputs) {
   return {1, -shape[*axis].value, shape[*axis].value};
 }
 
+// Tuples of one index: kernels take no others.
+std::optional<IndexRange> OfGatherNd(const Node& node, Types inputs) {
+  const Shape &x = inputs[0].shape, &indices = inputs[1].shape;
+  if (indices[indices.rank() - 1].value != 1) return std::nullopt;
+  const int64_t size = x[static_cast<int>(node.attrs.Int("batch_dims", 0))].value;
+  return IndexRange{1, -size, size};
+}
+
 // Rows of the caches.
-IndexRange OfRotaryEmbedding(const Node&, Types inputs) { return {3, 0, inputs[1].shape[0].value}; }
+std::optional<IndexRange> OfRotaryEmbedding(const Node&, Types inputs) {
+  return IndexRange{3, 0, inputs[1].shape[0].value};
+}
 
 // Where the update begins: linear ones fit whole, circular ones may begin behind the last place.
-IndexRange OfTensorScatter(const Node& node, Types inputs) {
+std::optional<IndexRange> OfTensorScatter(const Node& node, Types inputs) {
   const Shape &cache = inputs[0].shape, &update = inputs[1].shape;
   const auto axis = ScatterAxis(node, cache.rank());
   EVOQ_CHECK(axis, "{}", NodeLabel(node));
   const bool circular = node.attrs.String("mode", "linear") == "circular";
-  return {2, 0, cache[*axis].value - (circular ? 0 : update[*axis].value) + 1};
+  return IndexRange{2, 0, cache[*axis].value - (circular ? 0 : update[*axis].value) + 1};
 }
 
 // Keys that count, of all.
-IndexRange OfAttention(const Node&, Types inputs) {
+std::optional<IndexRange> OfAttention(const Node&, Types inputs) {
   const Shape& keys = inputs[kK].shape;
-  return {kLengths, 0, keys[keys.rank() - 2].value + 1};
+  return IndexRange{kLengths, 0, keys[keys.rank() - 2].value + 1};
 }
 
 struct Rule {
   const char* op;
-  IndexRange (*range)(const Node& node, Types inputs);
+  std::optional<IndexRange> (*range)(const Node& node, Types inputs);
 };
-constexpr Rule kRules[] = {{"RotaryEmbedding", OfRotaryEmbedding},
+constexpr Rule kRules[] = {{"GatherND", OfGatherNd},
+                           {"RotaryEmbedding", OfRotaryEmbedding},
                            {"TensorScatter", OfTensorScatter},
                            {"Attention", OfAttention}};
 
@@ -50,10 +61,10 @@ std::optional<IndexRange> IndexRangeOf(const Node& node, Types inputs) {
   if (Gathers(node)) return OfGather(node, inputs);
   for (const Rule& rule : kRules) {
     if (node.op != rule.op || !node.domain.empty()) continue;
-    const IndexRange range = rule.range(node, inputs);
+    const std::optional<IndexRange> range = rule.range(node, inputs);
     const bool given =
-        range.input < inputs.size() && inputs[range.input].dtype != DType::kUndefined;
-    return given ? std::optional(range) : std::nullopt;
+        range && range->input < inputs.size() && inputs[range->input].dtype != DType::kUndefined;
+    return given ? range : std::nullopt;
   }
   return std::nullopt;
 }

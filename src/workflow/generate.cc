@@ -55,6 +55,7 @@ json ToJson(const Generated& text) {
               {"prompt_ms", text.prompt_ms},
               {"prompt_tokens_per_s", text.prompt_tokens_per_s()},
               {"decode_ms", text.decode_ms},
+              {"host_ms", text.host_ms},
               {"tokens_per_s", text.tokens_per_s()}};
   if (text.drafted > 0) {
     out["drafted"] = text.drafted;
@@ -144,7 +145,9 @@ Told Tell(const GenerateResult& result) {
     std::string line =
         fmt::format("prompt: {} tokens, {:.1f} per second; text: {} tokens", text.prompt_tokens,
                     text.prompt_tokens_per_s(), text.tokens.size());
-    if (text.tokens_per_s() > 0) line += fmt::format(", {:.1f} per second", text.tokens_per_s());
+    if (text.tokens_per_s() > 0)
+      line += fmt::format(", {:.1f} per second ({:.1f}% outside of the model)", text.tokens_per_s(),
+                          100 * text.host_ms / text.decode_ms);
     if (text.drafted > 0)
       line += fmt::format(", {} of {} drafted tokens kept", text.accepted, text.drafted);
     told.log.push_back(line + fmt::format("; ended by {}", EndedName(text.ended)));

@@ -45,18 +45,15 @@ double LossOf(const float* logits, int64_t n, int64_t target) {
   return std::log(sum) - (static_cast<double>(logits[target]) - max);
 }
 
-// The logits of a window's tokens, [tokens, pieces].
-struct Logits {
-  std::vector<float> values;
-  int64_t pieces = 0;
-};
+// Gets logits [rows, pieces] of a window's tokens from number `first` on.
+using OnRows = std::function<void(int64_t first, std::span<const float> logits, int64_t pieces)>;
 
 // Asks a model for a window, without what came before.
-using RunWindow = std::function<Result<Logits>(std::span<const int64_t> tokens)>;
+using RunWindow = std::function<Status(std::span<const int64_t> tokens, const OnRows& on_rows)>;
 
 // `pieces`: the least that logits may be of.
 RunWindow WindowsOf(std::shared_ptr<Engine> engine, const std::string& path, int64_t pieces) {
-  return [engine, path, pieces](std::span<const int64_t> tokens) -> Result<Logits> {
+  return [engine, path, pieces](std::span<const int64_t> tokens, const OnRows& on_rows) -> Status {
     const Graph& graph = engine->model().graph;
     const Tensor input = TokensAs(graph.value(graph.inputs()[0]).type.dtype, tokens);
     EVOQ_ASSIGN(const std::vector<Tensor> outputs, engine->Run(std::span(&input, 1)));
@@ -66,23 +63,22 @@ RunWindow WindowsOf(std::shared_ptr<Engine> engine, const std::string& path, int
         sizes[2] < pieces)
       return InvalidInput("{}: output 0 is {}, expected [1, {}, {}]", path,
                           logits.type().ToString(), tokens.size(), pieces);
-    const std::span<const float> values = logits.values<float>();
-    return Logits{{values.begin(), values.end()}, sizes[2]};
+    on_rows(0, logits.values<float>(), sizes[2]);
+    return {};
   };
 }
 
 RunWindow CachedWindowsOf(std::shared_ptr<CachedModel> model) {
-  return [model](std::span<const int64_t> tokens) -> Result<Logits> {
-    constexpr size_t kChunk = 256;
+  return [model](std::span<const int64_t> tokens, const OnRows& on_rows) -> Status {
+    constexpr size_t kChunk = 256;  // logits of more take much memory
     model->Truncate(0, 0);
-    Logits out{{}, model->vocabulary()};
     for (size_t at = 0; at < tokens.size(); at += kChunk) {
       const auto chunk = tokens.subspan(at, std::min(kChunk, tokens.size() - at));
       EVOQ_ASSIGN(const std::span<const float> logits,
                   model->Append(0, chunk, static_cast<int64_t>(chunk.size())));
-      out.values.insert(out.values.end(), logits.begin(), logits.end());
+      on_rows(static_cast<int64_t>(at), logits, model->vocabulary());
     }
-    return out;
+    return {};
   };
 }
 
@@ -124,15 +120,21 @@ Result<PerplexityResult> EvaluatePerplexity(const PerplexityJob& job, const Foll
   }
   for (int64_t w = 0; w < windows; ++w) {
     const Stopwatch watch;
-    EVOQ_ASSIGN(const Logits logits, run(std::span(tokens).subspan(static_cast<size_t>(w * window),
-                                                                   static_cast<size_t>(window))));
-    ms += watch.ms();
-    for (int64_t i = 0; i < window; ++i) {
-      const float* row = logits.values.data() + i * logits.pieces;
-      const int64_t target = tokens[static_cast<size_t>(w * window + i + 1)];
-      result.nll += LossOf(row, logits.pieces, target);
-      result.right += std::max_element(row, row + logits.pieces) - row == target;
-    }
+    double counting_ms = 0;
+    const auto count = [&](int64_t first, std::span<const float> logits, int64_t pieces) {
+      const Stopwatch counting;
+      for (int64_t i = 0; i * pieces < static_cast<int64_t>(logits.size()); ++i) {
+        const float* row = logits.data() + i * pieces;
+        const int64_t target = tokens[static_cast<size_t>(w * window + first + i + 1)];
+        result.nll += LossOf(row, pieces, target);
+        result.right += std::max_element(row, row + pieces) - row == target;
+      }
+      counting_ms += counting.ms();
+    };
+    EVOQ_TRY(
+        run(std::span(tokens).subspan(static_cast<size_t>(w * window), static_cast<size_t>(window)),
+            count));
+    ms += watch.ms() - counting_ms;
     result.tokens += window;
     ++result.windows;
     EVOQ_TRY(follow.At("evaluating", static_cast<double>(w + 1) / static_cast<double>(windows)));

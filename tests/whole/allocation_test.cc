@@ -20,6 +20,8 @@
 #include "base/isa.h"
 #include "compile/compile.h"
 #include "evoq/evoq.h"
+#include "generate/cached_model.h"
+#include "llm/random_folder.h"
 #include "models/models.h"
 #include "program/etm.h"
 #include "reference/reference.h"
@@ -168,6 +170,34 @@ TEST(Allocation, NoneInARepeatedRunOfASession) {
     }
   }
   std::filesystem::remove(etm);
+}
+
+// docs/generate.md: a run of a size that was prepared allocates nothing.
+TEST(Allocation, NoneInARunOfALanguageModel) {
+  const nlohmann::json config = {{"model_type", "llama"},
+                                 {"architectures", {"LlamaForCausalLM"}},
+                                 {"vocab_size", 96},
+                                 {"hidden_size", 64},
+                                 {"num_hidden_layers", 2},
+                                 {"num_attention_heads", 4},
+                                 {"intermediate_size", 96},
+                                 {"rms_norm_eps", 1e-5},
+                                 {"max_position_embeddings", 64}};
+  const std::string folder = ::testing::TempDir() + "/evoq_allocation_test_llama";
+  ASSERT_TRUE(WriteRandomFolder(config, false, 1, folder));
+  for (int threads : {1, 2}) {
+    const auto model =
+        Must(CachedModel::Load(folder, {.threads = threads, .slots = 2, .context = 64}), folder);
+    ASSERT_TRUE(model->Prepare(12, 2));
+    const std::vector<int64_t> prompt = {1, 5, 2, 7, 9, 11, 4, 8, 3, 6, 10, 12}, two = {4, 9};
+    for (int i = 0; i < 2; ++i) {
+      ASSERT_TRUE(model->Append(i, prompt));
+      ASSERT_TRUE(model->Step(0, two));
+    }
+    ExpectNothing([&] { return model->Append(1, prompt).has_value(); }, "a prompt");
+    ExpectNothing([&] { return model->Step(0, two).has_value(); }, "a step of two");
+  }
+  std::filesystem::remove_all(folder);
 }
 
 }  // namespace

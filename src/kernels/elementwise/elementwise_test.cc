@@ -78,6 +78,41 @@ TestCall MakeCall(const std::string& op, const Shapes& s, bool bytes) {
   return t;
 }
 
+template <typename T>
+void ExpectIntegers(const Shapes& s) {
+  const DType dtype = sizeof(T) == 8 ? DType::kInt64 : DType::kInt32;
+  using U = std::make_unsigned_t<T>;
+  for (const char* op : {"add", "sub", "mul"}) {
+    TestCall t;
+    t.op = op;
+    t.op[0] = static_cast<char>(std::toupper(t.op[0]));
+    t.inputs = {RandomTensor(TensorType(dtype, s.a), 1), RandomTensor(TensorType(dtype, s.b), 2)};
+    for (Tensor& x : t.inputs) {  // of all sizes: what does not fit wraps around
+      for (int64_t i = 0; i < x.elements(); ++i)
+        x.mutable_data<T>()[i] =
+            static_cast<T>(0x9E3779B97F4A7C15u * static_cast<U>(i + 3)) >> (i % 5 * 7);
+    }
+    t.outputs = {TensorType(dtype, s.y)};
+    Tensor want = Tensor::Allocate(t.outputs[0]);
+    for (int64_t i = 0; i < want.elements(); ++i) {
+      const auto a = static_cast<U>(t.inputs[0].data<T>()[Source(s.a, s.y, i)]);
+      const auto b = static_cast<U>(t.inputs[1].data<T>()[Source(s.b, s.y, i)]);
+      want.mutable_data<T>()[i] = static_cast<T>(t.op == "Add"   ? a + b
+                                                 : t.op == "Sub" ? a - b
+                                                                 : a * b);
+    }
+    ExpectKernel(*FindKernel(std::string(op) + "_integer"), t, {want},
+                 s.a.ToString() + s.b.ToString());
+  }
+}
+
+TEST(Binary, IntegersWrapAround) {
+  for (const Shapes& s : kShapes) {
+    ExpectIntegers<int64_t>(s);
+    ExpectIntegers<int32_t>(s);
+  }
+}
+
 TEST(Binary, FloatEqualsTheDefinition) {
   for (const char* op : {"Add", "Sub", "Mul", "Div", "Max", "Min", "Pow", "PRelu"}) {
     for (const Shapes& s : kShapes) {

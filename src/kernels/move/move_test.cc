@@ -7,7 +7,7 @@
 #include "kernels/test_util.h"
 
 namespace evoq {
-extern const KernelDef kTransposeKernel, kDequantizeTransposeKernel, kConcatKernel;
+extern const KernelDef kTransposeKernel, kDequantizeTransposeKernel, kConcatKernel, kGatherNdKernel;
 namespace {
 
 Tensor TransposeReference(const Tensor& x, const std::vector<int64_t>& perm,
@@ -62,6 +62,55 @@ TEST(Move, TransposeAnyPermutation) {
       t.outputs = {TensorType(dtype, Shape(out))};
       ExpectKernel(kTransposeKernel, t, {TransposeReference(t.inputs[0], perm, t.outputs[0])},
                    Shape(sizes).ToString() + Shape(perm).ToString());
+    }
+  }
+}
+
+TEST(Move, GatherNdOfOneIndex) {
+  struct Case {
+    std::vector<int64_t> x, indices;
+    int64_t batch;
+  };
+  const Case cases[] = {{{5, 7}, {3, 1}, 0},        {{5}, {2, 3, 1}, 0},
+                        {{2, 6, 40}, {2, 3, 1}, 1}, {{3, 2, 4, 1}, {3, 2, 1}, 2},
+                        {{2, 6, 3}, {2, 1}, 1},     {{4, 9}, {0, 1}, 0},
+                        {{2, 3, 0}, {2, 4, 1}, 1},  {{4, 600}, {1}, 0}};
+  for (const Case& c : cases) {
+    for (DType dtype : {DType::kUint8, DType::kFloat32, DType::kInt64}) {
+      for (DType index_type : {DType::kInt64, DType::kInt32}) {
+        TestCall t;
+        t.op = "GatherND";
+        t.attrs.Set("batch_dims", c.batch);
+        const int64_t size = c.x[static_cast<size_t>(c.batch)];
+        Tensor indices = Tensor::Allocate(TensorType(index_type, Shape(c.indices)));
+        std::vector<int64_t> places;
+        for (int64_t i = 0; i < indices.elements(); ++i) {
+          const int64_t at = (5 * i + 3) % size - (i % 2) * size;
+          places.push_back(at < 0 ? at + size : at);
+          if (index_type == DType::kInt64) indices.mutable_data<int64_t>()[i] = at;
+          if (index_type == DType::kInt32)
+            indices.mutable_data<int32_t>()[i] = static_cast<int32_t>(at);
+        }
+        t.inputs = {RandomTensor(TensorType(dtype, Shape(c.x)), 3), indices};
+        std::vector<int64_t> sizes(c.indices.begin(), c.indices.end() - 1);
+        sizes.insert(sizes.end(), c.x.begin() + c.batch + 1, c.x.end());
+        t.outputs = {TensorType(dtype, Shape(sizes))};
+        Tensor want = Tensor::Allocate(t.outputs[0]);
+        int64_t batches = 1, block = DTypeBits(dtype) / 8;
+        for (size_t i = 0; i < c.x.size(); ++i)
+          (static_cast<int64_t>(i) < c.batch   ? batches
+           : static_cast<int64_t>(i) > c.batch ? block
+                                               : batches) *=
+              static_cast<int64_t>(i) == c.batch ? 1 : c.x[i];
+        const auto count = static_cast<int64_t>(places.size());
+        for (int64_t i = 0; i < count && block > 0; ++i)
+          std::memcpy(want.mutable_raw() + i * block,
+                      t.inputs[0].raw() +
+                          (i / (count / batches) * size + places[static_cast<size_t>(i)]) * block,
+                      static_cast<size_t>(block));
+        ExpectKernel(kGatherNdKernel, t, {want},
+                     Shape(c.x).ToString() + Shape(c.indices).ToString());
+      }
     }
   }
 }

@@ -297,7 +297,8 @@ const CostFamily kFamilyBinaryBf16 = {
 const CostFamily kFamilyBinaryFloat = {
     .name = "binary_f32",
     .kernels =
-        "add_f32 sub_f32 mul_f32 div_f32 max_f32 min_f32 pow_f32 prelu_f32 rotary_embedding_f32",
+        "add_f32 sub_f32 mul_f32 div_f32 max_f32 min_f32 pow_f32 prelu_f32 rotary_embedding_f32 "
+        "add_integer sub_integer mul_integer",
     .count = CountBinary,
 };
 const CostFamily kFamilyCheapUnary = {
