@@ -36,18 +36,35 @@ bool Same(const TensorType& a, const TensorType& b) {
   return a.dtype == b.dtype && a.quantized() && b.quantized() && *a.quant == *b.quant;
 }
 
+// Zero points; those of floating-point types are whole where ValidateQuant lets them pass.
+Result<std::vector<int64_t>> IntegersOf(const Tensor& zero) {
+  if (!IsTinyFloat(zero.dtype())) return ToInt64s(zero);
+  EVOQ_ASSIGN(const Tensor real, ToFloat32(zero));
+  std::vector<int64_t> integers;
+  for (float z : real.values<float>()) {
+    if (z != static_cast<float>(static_cast<int64_t>(z))) return Unsupported("zero point {}", z);
+    integers.push_back(static_cast<int64_t>(z));
+  }
+  return integers;
+}
+
 // Scales and zero points with the axis or block that the node's attributes and the scale's shape
 // give them.
 std::optional<QuantParams> ParamsOf(const Node& node, const Tensor& scale, const Tensor* zero,
                                     const Shape& shape) {
-  if (scale.dtype() != DType::kFloat32 ||
+  // Scales that are exponents say nothing of what the values become.
+  const bool exponents = scale.dtype() == DType::kFloat8E8M0 &&
+                         node.attrs.Int("output_dtype", 0) == static_cast<int>(DType::kFloat32);
+  if ((scale.dtype() != DType::kFloat32 && !exponents) ||
       (zero != nullptr && zero->shape() != scale.shape() && zero->elements() != 1))
     return {};
+  const auto scales = ToFloat32(scale);
+  if (!scales) return {};
   QuantParams q;
-  q.scales.assign(scale.data<float>(), scale.data<float>() + scale.elements());
+  q.scales.assign(scales->data<float>(), scales->data<float>() + scales->elements());
   q.zero_points.assign(q.scales.size(), 0);
   if (zero != nullptr) {
-    const auto zeros = ToInt64s(*zero);
+    const auto zeros = IntegersOf(*zero);
     if (!zeros || (zeros->size() != q.scales.size() && zeros->size() != 1)) return {};
     for (size_t i = 0; i < q.scales.size(); ++i) {
       const int64_t z = (*zeros)[zeros->size() == 1 ? 0 : i];
@@ -294,6 +311,7 @@ std::optional<TensorType> ConstantQuantType(const Graph& graph, const Node& node
     if (const int64_t number = node.attrs.Int("output_dtype", 0); number != 0 && zero == nullptr)
       dtype = DTypeFromOnnx(static_cast<int>(number)).value_or(DType::kUndefined);
   }
+  if (!IsInteger(dtype)) return {};  // of floats only constants are quantized types
   const Shape& shape = graph.value(node.inputs[0]).type.shape;
   auto params = ParamsOf(node, *scale, zero, shape);
   if (!params) return {};

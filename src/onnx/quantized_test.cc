@@ -180,6 +180,29 @@ TEST(Types, AGroupAgreesOrHasNone) {
   EXPECT_EQ(Values(differing, inputs), (std::vector<float>{1, 2, 0, 4, 8}));
 }
 
+// 1, -0.5, 6, 0.5 of float4e2m1 in blocks of 2, times 2 and 0.25; the scales as float32 and, in
+// float8e8m0, as exponents 1 and -2.
+TEST(DequantizeLinear, BlocksOfFloat4) {
+  using text::Constant, text::Import, text::Int, text::Node;
+  const std::string w = Constant("w", 23, {4, 1}, {0x92, 0x17}), x = text::Input("x", 1, {1, 4}),
+                    y = text::Output("y"), product = Node("MatMul", {"x", "d"}, {"y"});
+  const auto dequantize = [](const text::Names& inputs, const std::string& more) {
+    return Node("DequantizeLinear", inputs, {"d"}, Int("axis", 0) + Int("block_size", 2) + more);
+  };
+  const std::string floats = Constant("s", 1, {2, 1}, {2, 0.25}),
+                    exponents = Constant("s", 24, {2, 1}, {128, 125}),
+                    zeros = Constant("z", 23, {2, 1}, {0});
+  const Tensor ones = Tensor::FromValues<float>(Shape{1, 4}, {1, 10, 100, 1000});
+  for (const std::string& row :
+       {floats + dequantize({"w", "s"}, ""), floats + zeros + dequantize({"w", "s", "z"}, ""),
+        exponents + dequantize({"w", "s"}, Int("output_dtype", 1))}) {
+    const auto graph = Import(24, w + x + row + product + y);
+    ASSERT_TRUE(graph) << graph.error().message();
+    EXPECT_TRUE(graph->FindValue("w_quantized").valid()) << Print(*graph);
+    EXPECT_EQ(Values(graph, {ones}), (std::vector<float>{2 - 10 + 150 + 125})) << row;
+  }
+}
+
 // ---- out
 
 onnx::TensorProto Initializer(const onnx::GraphProto& graph, const std::string& name) {

@@ -241,11 +241,11 @@ class Importer {
            (!type.shape[rank - 2].known() || type.shape[rank - 2].value <= kMaxDepth);
   }
 
-  // Weights that the exact integer arithmetic takes: constants of 4 or 8 bits, one scale or one per
-  // output channel.
+  // Weights that the exact integer arithmetic takes: constants of up to 8 bits, one scale or one
+  // per output channel.
   bool TakesWeights(const Node& node, ValueId w) const {
     const TensorType& type = TypeOf(w);
-    if (DTypeBits(type.dtype) > 8) return false;
+    if (DTypeBits(type.dtype) > 8 || !IsInteger(type.dtype)) return false;
     if (IsComputedOperand(node, w)) return true;
     if (!graph_.value(w).is_constant() ||
         (LinearFormOf(node)->two_operands && type.shape.rank() != 2))

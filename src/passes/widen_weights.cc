@@ -20,7 +20,7 @@ Result<int> Run(Graph& graph) {
     const Node& node = graph.node(id);
     if (!IsLinear(node) || !graph.value(node.input(0)).type.quantized()) continue;
     const Tensor* weights = graph.ConstantInput(node, 1);
-    if (weights == nullptr || !weights->layout().empty() || DTypeBits(weights->dtype()) != 4)
+    if (weights == nullptr || !weights->layout().empty() || DTypeBits(weights->dtype()) >= 8)
       continue;
     if (!weights->type().quantized() || weights->type().quant->block != 0) continue;
     auto wide = Widened(*weights);
@@ -35,7 +35,7 @@ Result<int> Run(Graph& graph) {
 
 extern const PassDef kWidenWeights = {
     .name = "widen-weights",
-    .doc = "4-bit weights of integer operators become 8-bit weights of the same values.",
+    .doc = "2- and 4-bit weights of integer operators become 8-bit weights of the same values.",
     .stage = Stage::kLower,
     .run = Run,
 };

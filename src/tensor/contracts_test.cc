@@ -204,7 +204,11 @@ TEST(Type, QuantizationIsValidated) {
   EXPECT_EQ(error(DType::kUint4, {2, 3}, {{1}, {16}, -1, 0}),
             "zero point 16 outside uint4's range");
   EXPECT_EQ(error(DType::kFloat32, {2, 3}, {{1}, {0}, -1, 0}),
-            "a quantized type of float32, expected an integer type");
+            "a quantized type of float32, expected an integer type or a float of 4 bits");
+  EXPECT_EQ(error(DType::kFloat4E2M1, {2, 3}, {{1}, {0}, -1, 0}), "");
+  EXPECT_EQ(error(DType::kFloat4E2M1, {2, 3}, {{1}, {1}, -1, 0}),
+            "zero point 1 of float4e2m1, expected 0");
+  EXPECT_NE(error(DType::kFloat8E4M3FN, {2, 3}, {{1}, {0}, -1, 0}), "");
   EXPECT_NE(error(DType::kInt8, {2, 3}, {{}, {}, -1, 0}), "");
   EXPECT_NE(error(DType::kInt8, {2, 3}, {{1, 2}, {0}, 0, 0}), "");
   EXPECT_EQ(error(DType::kInt8, {2, 3}, {{1, 2}, {0, 0}, -1, 0}),
@@ -226,6 +230,19 @@ TEST(Type, QuantizationIsValidated) {
   EXPECT_NE(error(DType::kInt8, {2, 3}, {{inf}, {0}, -1, 0}), "");
   EXPECT_NE(error(DType::kInt8, {2, 3}, {{std::nanf("")}, {0}, -1, 0}), "");
   EXPECT_EQ(error(DType::kInt8, {2, 3}, {{0x1p-149f}, {0}, -1, 0}), "");
+}
+
+// Numbers of float4e2m1 times the scale of their block: 3 and -0.5 are 5 and 9 in bits.
+TEST(Tensor, QuantizedFloats) {
+  const TensorType type(DType::kFloat4E2M1, Shape{3, 1}, QuantParams{{2, 0.25f}, {0, 0}, 0, 2});
+  const Tensor real = Tensor::FromValues<float>(Shape{3, 1}, {6.9f, -1, 0.8f});
+  const Tensor q = QuantizeTensor(real, type).value();
+  EXPECT_EQ(PackedBits(q.raw(), 0, 4), 5);
+  EXPECT_EQ(PackedBits(q.raw(), 1, 4), 9);
+  EXPECT_EQ(PackedBits(q.raw(), 2, 4), 5);
+  const Tensor back = ToFloat32(q).value();
+  EXPECT_EQ(std::vector<float>(back.data<float>(), back.data<float>() + 3),
+            (std::vector<float>{6, -1, 0.75f}));
 }
 
 // Elements of 4 and 2 bits, the first in the lowest bits: -1, 7, -8 as int4 are 0xf, 0x7, 0x8.

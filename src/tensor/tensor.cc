@@ -200,8 +200,16 @@ Result<Tensor> ToFloat32(const Tensor& tensor) {
   const int64_t n = tensor.elements();
   if (tensor.type().quantized()) {
     EVOQ_TRY(ValidateQuant(tensor.type()));
-    EVOQ_ASSIGN(const std::vector<int64_t> q, ToInt64s(tensor));
     const QuantParams& params = *tensor.type().quant;
+    if (!IsInteger(tensor.dtype())) {
+      EVOQ_ASSIGN(const Tensor numbers,
+                  ToFloat32(tensor.WithType(TensorType(tensor.dtype(), tensor.shape()))));
+      const auto* q = numbers.data<float>();
+      ForEachWithScale(tensor.sizes(), params,
+                       [&](int64_t i, int64_t s) { y[i] = q[i] * params.scales[s]; });
+      return out;
+    }
+    EVOQ_ASSIGN(const std::vector<int64_t> q, ToInt64s(tensor));
     ForEachWithScale(tensor.sizes(), params, [&](int64_t i, int64_t s) {
       y[i] = static_cast<float>(q[i] - params.zero_points[s]) * params.scales[s];
     });
@@ -239,6 +247,13 @@ Result<Tensor> QuantizeTensor(const Tensor& tensor, const TensorType& type) {
     return InvalidInput("cannot quantize {} to {}", tensor.type().ToString(), type.ToString());
   const QuantParams& q = *type.quant;
   const float* x = tensor.data<float>();
+  if (!IsInteger(type.dtype)) {
+    Tensor out = Tensor::Allocate(type);
+    ForEachWithScale(tensor.sizes(), q, [&](int64_t i, int64_t s) {
+      SetPackedBits(out.mutable_raw(), i, 4, FloatToTinyFloat(type.dtype, x[i] / q.scales[s]));
+    });
+    return out;
+  }
   const int64_t low = IntegerMin(type.dtype), high = IntegerMax(type.dtype);
   Tensor out = Tensor::Allocate(type);
   const auto quantize = [&](int64_t i, int64_t s) -> int64_t {

@@ -37,8 +37,10 @@ bool TensorType::operator==(const TensorType& other) const {
 Status ValidateQuant(const TensorType& type) {
   if (!type.quant) return {};
   const QuantParams& q = *type.quant;
-  if (!IsInteger(type.dtype))
-    return InvalidInput("a quantized type of {}, expected an integer type", DTypeName(type.dtype));
+  const bool tiny = IsTinyFloat(type.dtype) && DTypeBits(type.dtype) == 4;
+  if (!IsInteger(type.dtype) && !tiny)
+    return InvalidInput("a quantized type of {}, expected an integer type or a float of 4 bits",
+                        DTypeName(type.dtype));
   if (q.scales.size() != q.zero_points.size() || q.scales.empty())
     return InvalidInput("{} scales and {} zero points, expected as many of both and at least one",
                         q.scales.size(), q.zero_points.size());
@@ -66,6 +68,8 @@ Status ValidateQuant(const TensorType& type) {
       return InvalidInput("scale {}, expected a finite number > 0", scale);
   }
   for (int32_t zero : q.zero_points) {
+    if (tiny && zero != 0)
+      return InvalidInput("zero point {} of {}, expected 0", zero, DTypeName(type.dtype));
     if (zero < IntegerMin(type.dtype) || zero > IntegerMax(type.dtype))
       return InvalidInput("zero point {} outside {}'s range", zero, DTypeName(type.dtype));
   }
