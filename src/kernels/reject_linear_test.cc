@@ -54,7 +54,7 @@ TEST(Reject, Products) {
        {"types: input 0 is uint8[2, 3](scale 0.5, zero 3), expected float32", Input(0, Q({2, 3}))},
        {"types: output uint8[2, 4](scale 0.5, zero 3), expected float32", Output(0, Q({2, 4}))},
        {"not-constant: b is computed", [](Call& c) { c.data.clear(); }},
-       {"types: b is float32[3, 4], expected quantized 4 or 8 bits",
+       {"types: b is float32[3, 4], expected quantized integers of 2, 4 or 8 bits or float4e2m1",
         [](Call& c) { c.Constant(1, Zeros(F({3, 4}))); }},
        {"attribute: activation Reluu", With("activation", "Reluu")},
        {"shape: bias float32[3]", [](Call& c) { c.inputs.push_back(F({3})); }},

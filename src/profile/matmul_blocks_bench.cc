@@ -1,4 +1,4 @@
-// Products of rows that are rounded to int8 by blocks with int4 and int8 weights, against what
+// Products of rows that are rounded to int8 by blocks with weights of 2 to 8 bits, against what
 // `evoq limits` measures with as many threads. Of each shape there are so many matrices, one for
 // each run in turn, that none is in a cache when its turn comes, as in a network larger than the
 // caches; `cached`: one matrix, small enough to stay in the L3 cache. Counters, of the fastest run
@@ -33,10 +33,10 @@ const Limits& LimitsOf(int threads) {
 // Up to twice of what `evoq limits` reads the L3 cache with: as RooflineNs takes steps.
 constexpr int64_t kMostCached = 16 << 20;
 
-// Of weights and scales.
+// Of weights, scales and, of 2 bits, zero points.
 int64_t BytesOf(DType dtype, int64_t k, int64_t n, int64_t weight_block) {
   const int64_t scales = weight_block == 0 ? n : CeilDiv(k, weight_block) * n;
-  return k * n * DTypeBits(dtype) / 8 + 2 * scales;
+  return k * n * DTypeBits(dtype) / 8 + (dtype == DType::kUint2 ? 3 : 2) * scales;
 }
 
 void Run(benchmark::State& state, DType dtype, int64_t m, int64_t k, int64_t n,
@@ -45,13 +45,15 @@ void Run(benchmark::State& state, DType dtype, int64_t m, int64_t k, int64_t n,
   const int threads = BenchThreads();
   ThreadPool pool(threads);
   const auto scales = static_cast<size_t>(weight_block == 0 ? n : CeilDiv(k, weight_block) * n);
+  // 2 bits have zero points that differ from block to block, as quantization writes them.
+  std::vector<int32_t> zeros(scales, 0);
+  for (size_t i = 0; dtype == DType::kUint2 && i < scales; ++i) zeros[i] = 1 + i % 2;
   TestCall call;
   call.op = "MatMul";
   call.attrs.Set(kDataBlock, data_block);
   call.inputs = {RandomTensor(TensorType(DType::kFloat32, Shape{m, k}), 1),
                  RandomTensor(TensorType(dtype, Shape{k, n},
-                                         QuantParams{std::vector<float>(scales, 0.0078125f),
-                                                     std::vector<int32_t>(scales, 0),
+                                         QuantParams{std::vector<float>(scales, 0.0078125f), zeros,
                                                      weight_block == 0 ? 1 : 0, weight_block}),
                               2)};
   call.is_constant = {false, true};
@@ -82,7 +84,7 @@ void Run(benchmark::State& state, DType dtype, int64_t m, int64_t k, int64_t n,
 }
 
 const int kRegistered = [] {
-  for (DType dtype : {DType::kInt4, DType::kInt8}) {
+  for (DType dtype : {DType::kInt4, DType::kUint2, DType::kFloat4E2M1, DType::kInt8}) {
     for (const auto& [weight_block, data_block] :
          {std::array<int64_t, 2>{32, 32}, {32, 128}, {128, 128}, {0, 32}}) {
       for (const auto& [m, k, n] : {std::array<int64_t, 3>{1, 4096, 4096},

@@ -4,6 +4,7 @@
 
 #include "kernels/activation.h"
 #include "kernels/gemm/blocks/block_data.h"
+#include "kernels/gemm/blocks/weights.h"
 #include "kernels/math/unary.h"
 #include "ops/matmul.h"
 #include "reference/matmul.h"
@@ -33,7 +34,7 @@ Rounded RoundRows(const float* x, int64_t rows, int64_t depth, int64_t block) {
 struct Product {
   int64_t rows, depth, columns, data_block;
   const Rounded& data;
-  std::vector<int64_t> w;
+  const BlockIntegers& weights;
   const QuantParams& quant;
 
   int64_t ScaleAt(int64_t k, int64_t n) const {
@@ -54,9 +55,10 @@ struct Product {
         const int64_t end = k + std::min(left, data_end - k);
         int64_t sum = 0;
         for (; k < end; ++k)
-          sum += data.q[m * depth + k] * (w[k * columns + n] - quant.zero_points[at]);
+          sum += data.q[m * depth + k] * (weights.q[k * columns + n] - quant.zero_points[at]);
         const auto real = static_cast<float>(sum);
-        t = first ? real * quant.scales[at] : std::fma(real, quant.scales[at], t);
+        const float scale = quant.scales[at] * weights.unit;
+        t = first ? real * scale : std::fma(real, scale, t);
       }
       v = std::fma(data.scales[m * data_blocks + d], t, v);
     }
@@ -87,9 +89,7 @@ EvalResult EvaluateBlocks(const EvalArgs& args) {
     return Unsupported("{} {} by blocks", what, type.ToString());
   };
   if (x.dtype() != DType::kFloat32 || x.type().quantized()) return not_taken("data", x.type());
-  if (!w.type().quantized() || w.shape().rank() != 2 || !IsInteger(w.dtype()) ||
-      DTypeBits(w.dtype()) > 8)
-    return not_taken("weights", w.type());
+  if (!w.type().quantized() || w.shape().rank() != 2) return not_taken("weights", w.type());
   const QuantParams& quant = *w.type().quant;
   if (quant.block != 0 ? quant.axis != 0 : !quant.per_tensor() && quant.axis != 1)
     return not_taken("weights", w.type());
@@ -106,8 +106,8 @@ EvalResult EvaluateBlocks(const EvalArgs& args) {
   const MatMulGeometry g = MatMulGeometryOf(x.shape(), w.shape());
   const int64_t rows = g.batches() * g.m, block = args.node.attrs.Int(kDataBlock, 0);
   const Rounded data = RoundRows(x.data<float>(), rows, g.k, block);
-  EVOQ_ASSIGN(std::vector<int64_t> q, ToInt64s(w.WithType(TensorType(w.dtype(), w.shape()))));
-  const Product product = {rows, g.k, g.n, block, data, std::move(q), quant};
+  EVOQ_ASSIGN(const BlockIntegers integers, BlockIntegersOf(w));
+  const Product product = {rows, g.k, g.n, block, data, integers, quant};
   Tensor y = Tensor::Allocate(args.output_types[0]);
   for (int64_t i = 0; i < y.elements(); ++i) {
     const int64_t n = i % g.n;

@@ -1,5 +1,5 @@
 // matmul_blocks: MatMul of float32 rows that are rounded to int8 by blocks (attribute data_block,
-// blocks/block_data.h) by constant weights of 4 or 8 bits, with integer dot products.
+// blocks/block_data.h) by constant weights of 2, 4 or 8 bits, with integer dot products.
 #include <algorithm>
 
 #include "base/math.h"
@@ -37,9 +37,7 @@ struct MatMulBlocks {
   FloatRows rows;
   int64_t row_parts = 1, quantize_grain = 1, grain = 1;
 
-  bool unpacks() const {
-    return weights.kind == BlockLines::kNibbles && rows.rows > table->direct_rows;
-  }
+  bool unpacks() const { return weights.groups > 1 && rows.rows > table->direct_rows; }
   // An odd number of cache lines: rows of q a multiple of 4 KiB apart would evict one another from
   // the L1 cache.
   int64_t stride() const { return RoundUp(weights.cut.depth, 64) | 64; }
@@ -47,7 +45,9 @@ struct MatMulBlocks {
     return CeilDiv(CeilDiv(weights.columns, int64_t{kBlockColumns}), int64_t{table->max_panels});
   }
   // Of a thread, for a unpacked unit.
-  int64_t unit_bytes() const { return unpacks() ? 2 * table->max_panels * weights.panel_bytes : 0; }
+  int64_t unit_bytes() const {
+    return unpacks() ? weights.groups * table->max_panels * weights.panel_bytes : 0;
+  }
 
   // Scratch: q, its scales, the corrections, the units of the threads.
   int64_t q_bytes() const { return rows.rows * stride(); }
@@ -91,9 +91,9 @@ struct MatMulBlocks {
     b.lines += panel * b.panel_bytes;
     BlockLines kind = weights.kind;
     if (unpacks()) {
-      table->unpack(b.lines, panels * b.panel_bytes / 64, unpacked);
-      b.lines = unpacked, b.panel_bytes *= 2;
-      kind = BlockLines::kNibbleBytes;
+      table->unpack(kind, b.lines, panels * b.panel_bytes / 64, unpacked);
+      b.lines = unpacked, b.panel_bytes *= weights.groups;
+      kind = BlockLines::kSmallBytes;
     }
     const int64_t first = PartBegin(rows.rows, row_parts, part),
                   last = PartBegin(rows.rows, row_parts, part + 1);

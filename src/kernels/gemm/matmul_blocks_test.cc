@@ -7,9 +7,21 @@ namespace evoq {
 extern const KernelDef kMatMulBlocks;
 namespace {
 
+// Weights as integers, and what 1 of them stands for beside a scale.
+struct Integers {
+  std::vector<int64_t> q;
+  float unit;
+};
+
+Integers IntegersOf(const Tensor& b) {
+  const Tensor real = ToFloat32(b.WithType(TensorType(b.dtype(), b.shape()))).value();
+  Integers w = {{}, IsInteger(b.dtype()) ? 1 : 0.5f};
+  for (float v : real.values<float>()) w.q.push_back(std::llround(v / w.unit));
+  return w;
+}
+
 // block_data.h word by word, for one element without bias, residual and activation.
-float Element(const LinearCaseF32& c, const std::vector<int64_t>& w, int64_t m, int64_t n,
-              float v) {
+float Element(const LinearCaseF32& c, const Integers& w, int64_t m, int64_t n, float v) {
   const Tensor &x = c.inputs[0], &b = c.inputs[1];
   const QuantParams& quant = *b.type().quant;
   const int64_t depth = b.sizes()[0], columns = b.sizes()[1],
@@ -28,9 +40,10 @@ float Element(const LinearCaseF32& c, const std::vector<int64_t>& w, int64_t m, 
       int32_t sum = 0;
       const bool first = k == d;
       for (; k < end; ++k)
-        sum += q[k] * static_cast<int32_t>(w[k * columns + n] - quant.zero_points[at]);
+        sum += q[k] * static_cast<int32_t>(w.q[k * columns + n] - quant.zero_points[at]);
       const auto real = static_cast<float>(sum);
-      t = first ? real * quant.scales[at] : std::fma(real, quant.scales[at], t);
+      const float s = quant.scales[at] * w.unit;
+      t = first ? real * s : std::fma(real, s, t);
     }
     v = std::fma(scale, t, v);
   }
@@ -54,7 +67,7 @@ LinearCaseF32 MakeCase(int64_t m, const Tensor& b, int64_t data_block, std::mt19
 
 std::vector<float> Expected(const LinearCaseF32& c) {
   const Tensor& b = c.inputs[1];
-  const std::vector<int64_t> w = ToInt64s(b.WithType(TensorType(b.dtype(), b.shape()))).value();
+  const Integers w = IntegersOf(b);
   const int64_t n = b.sizes()[1];
   std::vector<float> y;
   for (int64_t i = 0; i < *c.output.shape.elements(); ++i) {
@@ -89,6 +102,20 @@ TensorType HalfScales(const TensorType& type) {
   return TensorType(type.dtype, type.shape, quant);
 }
 
+// The formats and element types that RejectBlocks lets pass.
+std::vector<std::pair<const WeightFormat*, DType>> KindsOfBlocks() {
+  std::vector<std::pair<const WeightFormat*, DType>> kinds;
+  for (WeightFormatRows rows : AllWeightFormats()) {
+    const WeightFormat* format = rows.back().table;
+    for (DType dtype : format->dtypes) {
+      const TensorType type(dtype, Shape{32, 16}, QuantParams::PerTensor(1, 0));
+      if (!RejectBlocks(type, 32)) kinds.emplace_back(format, dtype);
+    }
+  }
+  EXPECT_EQ(kinds.size(), 7);
+  return kinds;
+}
+
 // Every kind of weights and cut of K, in shapes around the sizes of tiles, panels and lines.
 TEST(MatMulBlocks, EqualsItsDefinition) {
   std::mt19937 random(1);
@@ -96,18 +123,19 @@ TEST(MatMulBlocks, EqualsItsDefinition) {
                     kColumns[] = {1, 15, 16, 17, 32, 40, 65},
                     kBlocks[][2] = {{32, 32}, {64, 64},  {8, 8},    {128, 32}, {32, 128}, {0, 32},
                                     {0, 256}, {32, 256}, {256, 32}, {0, 8},    {16, 160}, {24, 72}};
-  const WeightFormat *int8 = AllWeightFormats()[0].back().table,
-                     *int4 = AllWeightFormats()[1].back().table;
   int round = 0;
   for (const auto& [weight_block, data_block] : kBlocks) {
-    for (DType dtype : {DType::kInt4, DType::kUint4, DType::kInt8, DType::kUint8}) {
+    for (const auto& [format, dtype] : KindsOfBlocks()) {
+      // A line of 2 bits has 16 k.
+      if (format->bits == 2 && (weight_block % 16 != 0 || data_block % 16 != 0)) continue;
       for (bool zeros : {false, true}) {
+        if (zeros && format->zeros == WeightZeros::kNone) continue;
         for (int i = 0; i < 4 && !testing::Test::HasFatalFailure(); ++i, ++round) {
           const auto scales = weight_block != 0   ? WeightKind::kBlocks
                               : random() % 2 == 0 ? WeightKind::kColumns
                                                   : WeightKind::kTensor;
-          const WeightKind kind = {DTypeBits(dtype) == 4 ? int4 : int8, dtype, scales,
-                                   weight_block == 0 ? 1 : weight_block, zeros};
+          const WeightKind kind = {format, dtype, scales, weight_block == 0 ? 1 : weight_block,
+                                   zeros};
           TensorType type = kind.Type(kDepths[random() % 6], kColumns[random() % 7], random);
           if (i % 2 == 0) type = HalfScales(type);
           const auto elements = i == 2   ? Elements::kLowest
@@ -117,6 +145,17 @@ TEST(MatMulBlocks, EqualsItsDefinition) {
         }
       }
     }
+  }
+}
+
+// More rows than lines of few bits are read for as they lie: they are unpacked first.
+TEST(MatMulBlocks, ManyRows) {
+  std::mt19937 random(6);
+  for (const auto& [format, dtype] : KindsOfBlocks()) {
+    const WeightKind kind = {format, dtype, WeightKind::kBlocks, 32,
+                             format->zeros == WeightZeros::kBlocks};
+    const Tensor w = WeightsOf(kind.Type(77, 50, random), Elements::kRandom, random);
+    Check(MakeCase(45, w, 32, random));
   }
 }
 
@@ -186,8 +225,14 @@ TEST(MatMulBlocks, RejectsWithAReason) {
             "each other and of 8, up to 65536");
   EXPECT_NE(why(type(32), 48), "");
   EXPECT_NE(why(type(64), 40), "");
+  EXPECT_EQ(why(type(8), 8), "");
+  EXPECT_EQ(why(type(16, DType::kInt2), 16), "");
+  EXPECT_EQ(why(type(8, DType::kInt2), 8),
+            "attribute: data in blocks of 8 by weights in blocks of 8, expected multiples of each "
+            "other and of 16, up to 65536");
   EXPECT_EQ(why(TensorType(DType::kFloat32, Shape{64, 4}), 32),
-            "types: b is float32[64, 4], expected quantized 4 or 8 bits");
+            "types: b is float32[64, 4], expected quantized integers of 2, 4 or 8 bits or "
+            "float4e2m1");
   QuantParams quant;
   quant.scales.assign(200000, 1.0f), quant.zero_points.assign(200000, 0);
   quant.scales.resize(2), quant.zero_points.resize(2), quant.axis = 1;

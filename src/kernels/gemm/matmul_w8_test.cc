@@ -17,8 +17,8 @@ LinearCaseF32 MakeCase(int64_t m, const Tensor& b, const std::string& name, std:
               random() % 3 == 0 ? RandomF32(Shape{m, n}, random) : Tensor()};
   c.constant = {false, true, false, false};
   c.output = TensorType(DType::kFloat32, Shape{m, n});
-  const std::vector<int64_t> q =
-      ToInt64s(b.WithType(TensorType(b.dtype(), b.shape()))).value();  // the integers themselves
+  const Tensor numbers = ToFloat32(b.WithType(TensorType(b.dtype(), b.shape()))).value();
+  const auto q = numbers.values<float>();  // without scales and zero points
   const QuantParams& quant = *b.type().quant;
   for (int64_t i = 0; i < m * n; ++i) {
     double sum = 0, magnitude = 0;
@@ -27,7 +27,7 @@ LinearCaseF32 MakeCase(int64_t m, const Tensor& b, const std::string& name, std:
                                                 : quant.axis == 1 ? i % n
                                                                   : l / quant.block * n + i % n;
       const double product = static_cast<double>(c.inputs[0].data<float>()[i / n * k + l]) *
-                             static_cast<double>(q[at] - quant.zero_points[scale]) *
+                             (static_cast<double>(q[at]) - quant.zero_points[scale]) *
                              static_cast<double>(quant.scales[scale]);
       sum += product, magnitude += std::fabs(product);
     }

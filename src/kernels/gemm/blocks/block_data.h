@@ -9,7 +9,8 @@
 //   t[d]    = sum over the pieces p of block d, in order, of float32(sum[p]) * s_w[p, n]
 //   v       = bias[n] + sum over the blocks d, in order, of s[m, d] * t[d]
 //   y[m, n] = activation(v + residual[m, n])
-// in float32: t starts as the first product, every other term is one fused multiply-add. The
+// q_w are integers; of float4e2m1 weights they are twice the numbers, and s_w half the scale.
+// All in float32: t starts as the first product, every other term is one fused multiply-add. The
 // result is the same on every machine, whatever the rows beside it.
 // Weights that are not quantized multiply q[m, k] * s[m, d] in float32.
 #pragma once

@@ -1,5 +1,5 @@
-// Products of rows that were rounded to int8 by blocks (block_data.h) with constant weights of 4 or
-// 8 bits: the contract of one family of kernels.
+// Products of rows that were rounded to int8 by blocks (block_data.h) with constant weights of 2, 4
+// or 8 bits: the contract of one family of kernels.
 //
 // Plain data only: this header is included by files that are compiled for one instruction set.
 #pragma once
@@ -12,17 +12,22 @@ namespace evoq {
 
 inline constexpr int kBlockColumns = 16;  // of a panel
 
-// How the weights of a panel lie: lines of 64 bytes, 16 columns of four bytes. Stored as numbers
-// u >= 0, which is what the dot-product instructions want of one operand.
+// How the weights of a panel lie: lines of 64 bytes, 16 columns of four bytes. They stand for
+// numbers u >= 0, which is what the dot-product instructions want of one operand. A line of
+// elements of 8 / G bits holds 4 G of them for a column: byte (n, i) of line l has the bits of k =
+// 4 G l + i lowest, those of k + 4 next.
 enum class BlockLines {
-  kNibbles,      // byte (n, i) of line g: u[8 g + i, n] in the low 4 bits, u[8 g + 4 + i, n] above
-  kNibbleBytes,  // u[4 g + i, n] < 16
-  kFlippedBytes  // u[4 g + i, n] less 128: layout k4n16-matmul
+  kNibbles,      // u[k, n], 4 bits
+  kPairs,        // u[k, n], 2 bits
+  kE2m1,         // float4e2m1, 4 bits: u is twice its value, plus kE2m1Offset
+  kSmallBytes,   // u[k, n] < 32, 8 bits: what lines of fewer bits are unpacked to
+  kFlippedBytes  // u[k, n] less 128, 8 bits: layout k4n16-matmul
 };
+inline constexpr int kE2m1Offset = 12;
 
 // Blocks of `block` along K share an integer sum; `pieces` of them one scale of the data (one in
 // which K ends may have fewer), `blocks_per_scale` one scale and zero point of the weights. block
-// is a multiple of 8, or K ends within the first one.
+// is a multiple of a line's k, or K ends within the first one.
 struct BlockCut {
   int64_t depth;
   int64_t block, pieces, blocks_per_scale;
@@ -59,13 +64,13 @@ struct BlockTable {
   const char* name;
   int max_rows, max_panels;  // of a tile; any fewer rows, and one panel, run too
   bool takes_half;
-  int64_t
-      direct_rows;  // so many multiply kNibbles as they lie; of more the lines are unpacked first
+  // So many multiply lines of fewer than 8 bits as they lie; of more the lines are unpacked first.
+  int64_t direct_rows;
   // One row: q, scales and corrections[b] = factor * (sum of q in block b).
   void (*quantize)(const float* x, const BlockCut& cut, int32_t factor, int64_t stride, int8_t* q,
                    float* scales, int32_t* corrections);
-  // `count` lines of kNibbles as twice as many of kNibbleBytes.
-  void (*unpack)(const uint8_t* lines, int64_t count, uint8_t* bytes);
+  // `count` lines of G numbers to a byte as G times as many of kSmallBytes.
+  void (*unpack)(BlockLines kind, const uint8_t* lines, int64_t count, uint8_t* bytes);
   // y without activation, for rows [row, row + row_count) and panels [panel, panel + panel_count);
   // panels.lines are those of `panel`.
   void (*tile)(BlockLines kind, const BlockPanels& panels, const BlockRows& rows, int64_t row,

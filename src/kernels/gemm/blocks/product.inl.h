@@ -8,17 +8,32 @@
 namespace evoq::EVOQ_ISA {
 namespace {
 
-// A kind of lines: whether files hold it, groups of four k in a line, whether all numbers are below
-// 16, the numbers of group i.
+// Kinds of lines, in the order of BlockLines: whether files hold it, groups of four k in a line,
+// whether all numbers are below 128, the numbers of group i.
 struct Nibbles {
   static constexpr bool kStored = true;
   static constexpr int kGroups = 2;
   static constexpr bool kSmall = true;
+  static EVOQ_ALWAYS_INLINE Bytes Group(const Bytes& line, int i) { return Bits<4>(line, i); }
+};
+struct Pairs {
+  static constexpr bool kStored = true;
+  static constexpr int kGroups = 4;
+  static constexpr bool kSmall = true;
+  static EVOQ_ALWAYS_INLINE Bytes Group(const Bytes& line, int i) { return Bits<2>(line, i); }
+};
+struct E2m1 {
+  static constexpr bool kStored = true;
+  static constexpr int kGroups = 2;
+  static constexpr bool kSmall = true;
   static EVOQ_ALWAYS_INLINE Bytes Group(const Bytes& line, int i) {
-    return i == 0 ? Low(line) : High(line);
+    // Twice 0, 0.5, 1, 1.5, 2, 3, 4, 6 and their negatives, plus kE2m1Offset.
+    alignas(16) static constexpr uint8_t kTable[16] = {12, 13, 14, 15, 16, 18, 20, 24,
+                                                       12, 11, 10, 9,  8,  6,  4,  0};
+    return LookUp(kTable, Bits<4>(line, i));
   }
 };
-struct NibbleBytes {
+struct SmallBytes {
   static constexpr bool kStored = false;
   static constexpr int kGroups = 1;
   static constexpr bool kSmall = true;
@@ -58,7 +73,7 @@ EVOQ_ALWAYS_INLINE void Sums(Place<kRows, kPanels>& at, int64_t lines,
                      _MM_HINT_T0);
 #endif
     }
-#pragma GCC unroll 2
+#pragma GCC unroll 4
     for (int g = 0; g < L::kGroups; ++g) {
       Bytes u[kPanels];
 #pragma GCC unroll 2
@@ -155,22 +170,33 @@ TileFn TileFor(int row_count, int panel_count, bool nested) {
   return (nested ? kTiles<L, 1, true> : kTiles<L, 1, false>)[row_count - 1];
 }
 
+template <typename L>
+void UnpackLines(const uint8_t* lines, int64_t count, uint8_t* bytes) {
+  for (int64_t i = 0; i < count; ++i, lines += 64) {
+    const Bytes line = LoadBytes(lines);
+    for (int g = 0; g < L::kGroups; ++g, bytes += 64) StoreBytes(bytes, L::Group(line, g));
+  }
+}
+
+// What there is of each kind.
+struct LinesCode {
+  TileFn (*tile)(int row_count, int panel_count, bool nested);
+  void (*unpack)(const uint8_t* lines, int64_t count, uint8_t* bytes);
+};
+template <typename... L>
+constexpr std::array<LinesCode, sizeof...(L)> CodeOf() {
+  return {LinesCode{TileFor<L>, UnpackLines<L>}...};
+}
+constexpr auto kCode = CodeOf<Nibbles, Pairs, E2m1, SmallBytes, FlippedBytes>();
+
 void RunTile(BlockLines kind, const BlockPanels& panels, const BlockRows& rows, int64_t row,
              int row_count, int64_t panel, int panel_count) {
   const bool nested = panels.cut.pieces > 1;
-  const TileFn tile =
-      kind == BlockLines::kNibbles       ? TileFor<Nibbles>(row_count, panel_count, nested)
-      : kind == BlockLines::kNibbleBytes ? TileFor<NibbleBytes>(row_count, panel_count, nested)
-                                         : TileFor<FlippedBytes>(row_count, panel_count, nested);
-  tile(panels, rows, row, panel);
+  kCode[static_cast<size_t>(kind)].tile(row_count, panel_count, nested)(panels, rows, row, panel);
 }
 
-void Unpack(const uint8_t* lines, int64_t count, uint8_t* bytes) {
-  for (int64_t i = 0; i < count; ++i) {
-    const Bytes line = LoadBytes(lines + i * 64);
-    StoreBytes(bytes + i * 128, Low(line));
-    StoreBytes(bytes + i * 128 + 64, High(line));
-  }
+void Unpack(BlockLines kind, const uint8_t* lines, int64_t count, uint8_t* bytes) {
+  kCode[static_cast<size_t>(kind)].unpack(lines, count, bytes);
 }
 
 void Quantize(const float* x, const BlockCut& cut, int32_t factor, int64_t stride, int8_t* q,

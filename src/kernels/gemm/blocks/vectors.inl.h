@@ -29,8 +29,16 @@ using Quad = __m512i;  // four bytes of the data, in every lane
 
 inline Bytes LoadBytes(const uint8_t* p) { return _mm512_loadu_si512(p); }
 inline void StoreBytes(uint8_t* p, Bytes x) { _mm512_storeu_si512(p, x); }
-inline Bytes Low(Bytes x) { return _mm512_and_si512(x, _mm512_set1_epi8(15)); }
-inline Bytes High(Bytes x) { return Low(_mm512_srli_epi16(x, 4)); }
+// Elements of kBits: the i-th of each byte, from the lowest.
+template <int kBits>
+EVOQ_ALWAYS_INLINE Bytes Bits(Bytes x, int i) {
+  if (i > 0) x = _mm512_srli_epi16(x, kBits * i);
+  return _mm512_and_si512(x, _mm512_set1_epi8((1 << kBits) - 1));
+}
+inline Bytes LookUp(const uint8_t (&table)[16], Bytes i) {
+  return _mm512_shuffle_epi8(
+      _mm512_broadcast_i32x4(_mm_load_si128(reinterpret_cast<const __m128i*>(table))), i);
+}
 inline Bytes Flip(Bytes x) { return _mm512_xor_si512(x, _mm512_set1_epi8(-128)); }
 inline Quad Spread(const int8_t* q) { return _mm512_set1_epi32(Four(q)); }
 template <bool kSmall>
@@ -76,12 +84,16 @@ inline void StoreBytes(uint8_t* p, Bytes x) {
   _mm256_storeu_si256(reinterpret_cast<__m256i*>(p), x.low);
   _mm256_storeu_si256(reinterpret_cast<__m256i*>(p + 32), x.high);
 }
-inline Bytes Low(Bytes x) {
-  const __m256i mask = _mm256_set1_epi8(15);
+template <int kBits>
+EVOQ_ALWAYS_INLINE Bytes Bits(Bytes x, int i) {
+  if (i > 0) x = {_mm256_srli_epi16(x.low, kBits * i), _mm256_srli_epi16(x.high, kBits * i)};
+  const __m256i mask = _mm256_set1_epi8((1 << kBits) - 1);
   return {_mm256_and_si256(x.low, mask), _mm256_and_si256(x.high, mask)};
 }
-inline Bytes High(Bytes x) {
-  return Low({_mm256_srli_epi16(x.low, 4), _mm256_srli_epi16(x.high, 4)});
+inline Bytes LookUp(const uint8_t (&table)[16], Bytes i) {
+  const __m256i t =
+      _mm256_broadcastsi128_si256(_mm_load_si128(reinterpret_cast<const __m128i*>(table)));
+  return {_mm256_shuffle_epi8(t, i.low), _mm256_shuffle_epi8(t, i.high)};
 }
 inline Bytes Flip(Bytes x) {
   const __m256i bit = _mm256_set1_epi8(-128);
@@ -94,7 +106,7 @@ EVOQ_ALWAYS_INLINE Ints Dot(Ints sum, Bytes u, Quad q) {
   return {EVOQ_DPBUSD(sum.low, u.low, q), EVOQ_DPBUSD(sum.high, u.high, q)};
 }
 #else
-// Products of pairs of bytes fit int16 where one is below 16; else both become int16.
+// Products of pairs of bytes fit int16 where one is below 128; else both become int16.
 template <bool kSmall>
 EVOQ_ALWAYS_INLINE __m256i DotHalf(__m256i sum, __m256i u, __m256i q) {
   if constexpr (kSmall)
@@ -171,11 +183,13 @@ inline Bytes LoadBytes(const uint8_t* p) {
   return Each<Bytes>([&](size_t i) { return p[i]; });
 }
 inline void StoreBytes(uint8_t* p, const Bytes& x) { std::memcpy(p, x.v, sizeof(x.v)); }
-inline Bytes Low(const Bytes& x) {
-  return Each<Bytes>([&](size_t i) { return static_cast<uint8_t>(x.v[i] & 15); });
+template <int kBits>
+EVOQ_ALWAYS_INLINE Bytes Bits(const Bytes& x, int i) {
+  return Each<Bytes>(
+      [&](size_t j) { return static_cast<uint8_t>(x.v[j] >> (kBits * i) & ((1 << kBits) - 1)); });
 }
-inline Bytes High(const Bytes& x) {
-  return Each<Bytes>([&](size_t i) { return static_cast<uint8_t>(x.v[i] >> 4); });
+inline Bytes LookUp(const uint8_t (&table)[16], const Bytes& i) {
+  return Each<Bytes>([&](size_t j) { return table[i.v[j]]; });
 }
 inline Bytes Flip(const Bytes& x) {
   return Each<Bytes>([&](size_t i) { return static_cast<uint8_t>(x.v[i] ^ 0x80); });

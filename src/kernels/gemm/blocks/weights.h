@@ -10,6 +10,14 @@
 
 namespace evoq {
 
+// The integers that plain quantized weights are multiplied as (block_data.h), and what 1 of them
+// stands for beside a scale. Errors: kUnsupported for weights of other types.
+struct BlockIntegers {
+  std::vector<int64_t> q;
+  float unit = 1;
+};
+Result<BlockIntegers> BlockIntegersOf(const Tensor& weights);
+
 // Why weights of this type, a matrix, are not multiplied by blocks of `data_block` > 0, or nothing.
 std::optional<Reason> RejectBlocks(const TensorType& weights, int64_t data_block);
 
@@ -19,6 +27,7 @@ Result<Tensor> PackBlocks(const Tensor& weights);
 struct BoundBlocks {
   Tensor packed;
   BlockLines kind = BlockLines::kNibbles;
+  int groups = 1;  // numbers in a byte of a line
   BlockCut cut = {};
   int64_t columns = 0, panel_bytes = 0;
   int32_t factor = 0;  // of BlockTable::quantize

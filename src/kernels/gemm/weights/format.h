@@ -14,7 +14,8 @@ namespace evoq {
 
 inline constexpr int kWeightColumns = 16;  // of a panel
 
-// The weights of one product: b[k, n] = (q[k, n] - zero[k / block, n]) * scale[k / block, n].
+// The weights of one product: b[k, n] = (q[k, n] - zero[k / block, n]) * scale[k / block, n], q the
+// element's number, an integer or of a tiny floating-point type.
 struct WeightPanels {
   int64_t columns, depth;
   int64_t block;          // of K; depth, or 1 where that is 0, when there is one

@@ -1,6 +1,6 @@
 // int4 and uint4 weights, two to a byte: those of an even k in the low bits, of the next in the
 // high ones.
-#include "kernels/gemm/weights/product.inl.h"
+#include "kernels/gemm/weights/packed.inl.h"
 
 namespace evoq::EVOQ_ISA {
 namespace {
@@ -38,22 +38,6 @@ struct Int4 {
   }
 };
 
-void Pack(const uint8_t* elements, int64_t depth, uint8_t* panel) {
-  if (depth > 0) std::memset(panel, 0, static_cast<size_t>(PanelBytes<Int4>(depth)));
-  for (int64_t i = 0; i < depth * kWeightColumns; ++i) {
-    const int64_t k = i / kWeightColumns;
-    panel[k / 2 * kWeightColumns + i % kWeightColumns] |=
-        static_cast<uint8_t>((elements[i] & 15) << k % 2 * 4);
-  }
-}
-
-void Unpack(const uint8_t* panel, int64_t depth, uint8_t* elements) {
-  for (int64_t i = 0; i < depth * kWeightColumns; ++i) {
-    const int64_t k = i / kWeightColumns;
-    elements[i] = panel[k / 2 * kWeightColumns + i % kWeightColumns] >> k % 2 * 4 & 15;
-  }
-}
-
 }  // namespace
 
 extern const WeightFormat kWeightsInt4;
@@ -68,8 +52,8 @@ const WeightFormat kWeightsInt4 = {
     .block = 2,
     .zeros = WeightZeros::kBlocks,
     .panel_bytes = PanelBytes<Int4>,
-    .pack = Pack,
-    .unpack = Unpack,
+    .pack = PackBits<4>,
+    .unpack = UnpackBits<4>,
     .real = Real<Int4>,
     .dot = Dot<Int4>,
 };
