@@ -3,6 +3,7 @@
 #include <set>
 
 #include "base/aligned.h"
+#include "base/math.h"
 #include "kernels/layout.h"
 #include "program/container.h"
 #include "program/etm.h"
@@ -30,7 +31,8 @@ class GraphReader {
 
  private:
   Result<std::span<const std::byte>> Range(uint64_t offset, uint64_t bytes) const;
-  Result<QuantParams> Read(const fb::Quant& from) const;
+  Result<std::vector<float>> ReadScales(const fb::Quant& from) const;
+  Result<QuantParams> Read(DType dtype, const fb::Quant& from) const;
   Result<TensorType> Read(const fb::Type& from) const;
   Result<Tensor> Read(const TensorType& type, const fb::Constant& from) const;
   Result<AttrValue> Read(const fb::Attr& from) const;
@@ -55,37 +57,63 @@ Result<std::span<const std::byte>> GraphReader::Range(uint64_t offset, uint64_t 
   return weights_.data.subspan(static_cast<size_t>(offset), static_cast<size_t>(bytes));
 }
 
-Result<QuantParams> GraphReader::Read(const fb::Quant& from) const {
-  QuantParams q;
-  const bool halves = from.half_scale_count() != 0;
-  if (halves && from.scale_count() != 0)
-    return InvalidInput("{} scales and {} float16 scales", from.scale_count(),
-                        from.half_scale_count());
-  const uint32_t count = halves ? from.half_scale_count() : from.scale_count();
-  // Of halves there are as many as the blob has bytes for.
-  if (count == 0 || (!halves && count > kMaxEtmItems)) return InvalidInput("{} scales", count);
-  EVOQ_TRY(budget_.TakeMemory(int64_t{count} * 8, "scales"));
+Result<std::vector<float>> GraphReader::ReadScales(const fb::Quant& from) const {
+  const uint32_t halves = from.half_scale_count(), exponents = from.exponent_scale_count();
+  if ((halves != 0) + (exponents != 0) + (from.scale_count() != 0) > 1)
+    return InvalidInput("{} scales, {} float16 scales and {} float8e8m0 scales", from.scale_count(),
+                        halves, exponents);
+  const uint32_t count = halves + exponents + from.scale_count();
+  // Of the short ones there are as many as the blob has bytes for.
+  const bool is_short = halves + exponents != 0;
+  if (count == 0 || (!is_short && count > kMaxEtmItems)) return InvalidInput("{} scales", count);
+  EVOQ_TRY(budget_.TakeMemory(int64_t{count} * 8, "scales"));  // and zero points
   EVOQ_TRY(budget_.TakeWork(int64_t{count} * 4, "scales"));
-  if (halves) {
+  std::vector<float> scales;
+  if (halves != 0) {
     EVOQ_ASSIGN(const auto bytes,
                 Range(from.half_scales_offset(), uint64_t{count} * sizeof(uint16_t)));
+    scales.resize(count);
     for (uint32_t i = 0; i < count; ++i) {
       uint16_t half;
       std::memcpy(&half, bytes.data() + i * sizeof(half), sizeof(half));
-      q.scales.push_back(HalfToFloat(half));
+      scales[i] = HalfToFloat(half);
     }
+  } else if (exponents != 0) {
+    EVOQ_ASSIGN(const auto bytes, Range(from.exponent_scales_offset(), count));
+    scales.resize(count);
+    for (uint32_t i = 0; i < count; ++i)
+      scales[i] = TinyFloatToFloat(DType::kFloat8E8M0, static_cast<uint8_t>(bytes[i]));
   } else if (count == 1) {
-    q.scales = {from.scale()};
+    scales = {from.scale()};
   } else {
     EVOQ_ASSIGN(const auto bytes, Range(from.scales_offset(), uint64_t{count} * sizeof(float)));
-    q.scales.resize(count);
-    std::memcpy(q.scales.data(), bytes.data(), bytes.size());
+    scales.resize(count);
+    std::memcpy(scales.data(), bytes.data(), bytes.size());
   }
+  return scales;
+}
+
+Result<QuantParams> GraphReader::Read(DType dtype, const fb::Quant& from) const {
+  QuantParams q;
+  EVOQ_ASSIGN(q.scales, ReadScales(from));
+  const size_t count = q.scales.size();
   q.zero_points.assign(count, from.zero());
   if (from.zeros()) {
     if (from.zeros()->size() != count)
       return InvalidInput("{} zero points for {} scales", from.zeros()->size(), count);
     q.zero_points.assign(from.zeros()->begin(), from.zeros()->end());
+  }
+  if (from.packed_zeros()) {
+    const int bits = DTypeBits(dtype);
+    if (!IsInteger(dtype) || bits > 8 || from.zeros())
+      return InvalidInput("packed zero points of {}{}", DTypeName(dtype),
+                          from.zeros() ? " beside others" : "");
+    EVOQ_ASSIGN(const auto bytes,
+                Range(from.packed_zeros_offset(), CeilDiv(uint64_t{count} * bits, uint64_t{8})));
+    for (size_t i = 0; i < count; ++i) {
+      const int32_t zero = PackedBits(bytes.data(), static_cast<int64_t>(i), bits);
+      q.zero_points[i] = zero > IntegerMax(dtype) ? zero - (1 << bits) : zero;
+    }
   }
   q.axis = from.axis();
   q.block = from.block();
@@ -115,7 +143,7 @@ Result<TensorType> GraphReader::Read(const fb::Type& from) const {
     type.shape = Shape(std::move(dims));
   }
   if (from.quant()) {
-    EVOQ_ASSIGN(QuantParams q, Read(*from.quant()));
+    EVOQ_ASSIGN(QuantParams q, Read(*dtype, *from.quant()));
     type.quant = std::make_shared<const QuantParams>(std::move(q));
     EVOQ_TRY(ValidateQuant(type));
   }

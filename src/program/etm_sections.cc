@@ -2,6 +2,7 @@
 #include <map>
 #include <set>
 
+#include "base/math.h"
 #include "base/printable.h"
 #include "base/text.h"
 #include "graph/short_fact.h"
@@ -108,14 +109,7 @@ class WeightCollector {
  private:
   void AddConstant(const std::string& name, const std::string& category, const fb::Type& type,
                    const fb::Constant* constant, bool repeated) {
-    if (const fb::Quant* quant = type.quant(); quant != nullptr && quant->half_scale_count() > 0)
-      parts_.push_back({name, repeated ? "duplicates" : "scales",
-                        static_cast<int64_t>(quant->half_scales_offset()),
-                        2 * int64_t{quant->half_scale_count()}});
-    if (const fb::Quant* quant = type.quant(); quant != nullptr && quant->scale_count() > 1)
-      parts_.push_back({name, repeated ? "duplicates" : "scales",
-                        static_cast<int64_t>(quant->scales_offset()),
-                        4 * int64_t{quant->scale_count()}});
+    if (type.quant() != nullptr) AddQuant(name, type, *type.quant(), repeated);
     if (constant == nullptr) return;
     const int64_t offset = static_cast<int64_t>(constant->offset()),
                   total = static_cast<int64_t>(constant->bytes());
@@ -123,6 +117,24 @@ class WeightCollector {
     parts_.push_back({name, repeated ? "duplicates" : category, offset, payload});
     parts_.push_back(
         {name, repeated ? "duplicates" : "packing padding", offset + payload, total - payload});
+  }
+
+  void AddQuant(const std::string& name, const fb::Type& type, const fb::Quant& quant,
+                bool repeated) {
+    const int64_t halves = quant.half_scale_count(), exponents = quant.exponent_scale_count(),
+                  floats = quant.scale_count() > 1 ? quant.scale_count() : 0;
+    const auto add = [&](const char* category, uint64_t offset, int64_t bytes) {
+      if (bytes > 0)
+        parts_.push_back(
+            {name, repeated ? "duplicates" : category, static_cast<int64_t>(offset), bytes});
+    };
+    add("scales", quant.half_scales_offset(), 2 * halves);
+    add("scales", quant.exponent_scales_offset(), exponents);
+    add("scales", quant.scales_offset(), 4 * floats);
+    if (!quant.packed_zeros()) return;
+    const int64_t count = halves + exponents + quant.scale_count();
+    const auto dtype = DTypeFromOnnx(type.dtype()).value_or(DType::kUint8);
+    add("zero points", quant.packed_zeros_offset(), CeilDiv(count * DTypeBits(dtype), int64_t{8}));
   }
 
   Budget& budget_;

@@ -96,24 +96,46 @@ TEST_F(EtmTest, RoundTrip) {
   }
 }
 
-// Scales of blocks take two bytes each where they are float16 numbers, and come back as they were.
-TEST_F(EtmTest, ScalesOfBlocks) {
-  for (const float scale : {0.25f, 0.1f}) {
+// Scales of blocks take one byte each where they are powers of two, two where they are float16
+// numbers; zero points that differ take their type's bits. All come back as they were.
+TEST_F(EtmTest, ScalesAndZeroPointsOfBlocks) {
+  struct Case {
+    float scale;
+    DType dtype;
+    int32_t low, high;  // zero points
+    int64_t scales, zeros;
+  };
+  const Case cases[] = {{0.25f, DType::kInt4, 0, 0, 40000, 0},
+                        {0x1p-60f, DType::kFloat4E2M1, 0, 0, 40000, 0},
+                        {0.375f, DType::kUint2, 1, 2, 80000, 10000},
+                        {0.375f, DType::kInt2, -2, 1, 80000, 10000},
+                        {0.375f, DType::kInt4, -8, 7, 80000, 20000},
+                        {0.1f, DType::kUint4, 0, 15, 160000, 20000},
+                        {0.1f, DType::kUint8, 0, 255, 160000, 40000},
+                        {0x1p-130f, DType::kInt8, -128, 127, 160000, 40000}};
+  for (const Case& c : cases) {
+    SCOPED_TRACE(fmt::format("{} {}", DTypeName(c.dtype), c.scale));
     Graph g;
-    const QuantParams q{std::vector<float>(40000, scale), std::vector<int32_t>(40000, 0), 0, 16};
-    g.MarkOutput(
-        g.AddConstant("w", Tensor::Allocate(TensorType(DType::kInt4, Shape{1600, 400}, q))));
+    QuantParams q{std::vector<float>(40000, c.scale), std::vector<int32_t>(40000, c.low), 0, 16};
+    for (size_t i = 0; i < q.zero_points.size(); i += 3) q.zero_points[i] = c.high;
+    q.zero_points.back() = c.high;
+    g.MarkOutput(g.AddConstant("w", Tensor::Allocate(TensorType(c.dtype, Shape{1600, 400}, q))));
     Model model;
     model.graph = std::move(g);
     ASSERT_TRUE(WriteEtm(model, path_));
+    EXPECT_EQ(static_cast<uint64_t>(EtmBytes(model)), std::filesystem::file_size(path_));
     const auto back = ReadEtm(path_);
     ASSERT_TRUE(back) << back.error().message();
     EXPECT_EQ(*back->graph.value(back->graph.FindValue("w")).type.quant, q);
-    int64_t bytes = 0;
+    int64_t scales = 0, zeros = 0;
     const auto sections = EtmSections(path_);
     ASSERT_TRUE(sections) << sections.error().message();
-    for (const EtmSection& s : *sections) bytes += s.category == "scales" ? s.bytes : 0;
-    EXPECT_EQ(bytes, scale == 0.25f ? 80000 : 160000);
+    for (const EtmSection& s : *sections) {
+      scales += s.category == "scales" ? s.bytes : 0;
+      zeros += s.category == "zero points" ? s.bytes : 0;
+    }
+    EXPECT_EQ(scales, c.scales);
+    EXPECT_EQ(zeros, c.zeros);
   }
 }
 

@@ -34,9 +34,9 @@ class WeightsBlob {
     return at;
   }
   // Bytes that the blob keeps.
-  int64_t Own(std::vector<uint16_t> numbers) {
-    owned_.push_back(std::move(numbers));
-    return Add(std::as_bytes(std::span(owned_.back())));
+  int64_t Own(std::vector<std::byte> bytes) {
+    owned_.push_back(std::move(bytes));
+    return Add(owned_.back());
   }
   const std::vector<std::span<const std::byte>>& pieces() const { return pieces_; }
 
@@ -44,7 +44,7 @@ class WeightsBlob {
   int64_t alignment_;
   int64_t size_ = 0;
   std::vector<std::span<const std::byte>> pieces_;
-  std::vector<std::vector<uint16_t>> owned_;
+  std::vector<std::vector<std::byte>> owned_;
 };
 
 class GraphWriter {
@@ -55,7 +55,7 @@ class GraphWriter {
   Offset<fb::Graph> Write();
 
  private:
-  Offset<fb::Quant> Write(const QuantParams& q);
+  Offset<fb::Quant> Write(DType dtype, const QuantParams& q);
   // `sizes`: whether the dimensions are written; those of quantized intermediate values are
   // inferred.
   Offset<fb::Type> Write(const TensorType& type, bool sizes);
@@ -81,36 +81,73 @@ class GraphWriter {
 };
 
 // The scales as float16, where each is such a number; else nothing.
-std::vector<uint16_t> AsHalves(std::span<const float> scales) {
+std::vector<std::byte> AsHalves(std::span<const float> scales) {
   std::vector<uint16_t> halves;
   halves.reserve(scales.size());
   for (float scale : scales) {
     halves.push_back(FloatToHalf(scale));
     if (HalfToFloat(halves.back()) != scale) return {};
   }
-  return halves;
+  const auto bytes = std::as_bytes(std::span(halves));
+  return {bytes.begin(), bytes.end()};
 }
 
-Offset<fb::Quant> GraphWriter::Write(const QuantParams& q) {
+// The same as float8e8m0.
+std::vector<std::byte> AsExponents(std::span<const float> scales) {
+  constexpr DType kType = DType::kFloat8E8M0;
+  std::vector<std::byte> exponents;
+  exponents.reserve(scales.size());
+  for (float scale : scales) {
+    const uint8_t bits = FloatToTinyFloat(kType, scale);
+    if (TinyFloatToFloat(kType, bits) != scale) return {};
+    exponents.push_back(static_cast<std::byte>(bits));
+  }
+  return exponents;
+}
+
+// The zero points in `bits` each.
+std::vector<std::byte> AsBits(std::span<const int32_t> zeros, int bits) {
+  std::vector<std::byte> packed(CeilDiv(zeros.size() * bits, size_t{8}));
+  for (size_t i = 0; i < zeros.size(); ++i)
+    SetPackedBits(packed.data(), static_cast<int64_t>(i), bits, zeros[i]);
+  return packed;
+}
+
+Offset<fb::Quant> GraphWriter::Write(DType dtype, const QuantParams& q) {
+  const bool blocked = q.block != 0;
   const bool same_zero = std::all_of(q.zero_points.begin(), q.zero_points.end(),
                                      [&](int z) { return z == q.zero_points[0]; });
+  const bool packed_zeros = blocked && !same_zero && DTypeBits(dtype) <= 8;
   Offset<fbs::Vector<int32_t>> zeros = 0;
-  if (!same_zero) zeros = builder_.CreateVector(q.zero_points);
+  if (!same_zero && !packed_zeros) zeros = builder_.CreateVector(q.zero_points);
   fb::QuantBuilder quant(builder_);
-  std::vector<uint16_t> halves = q.block != 0 ? AsHalves(q.scales) : std::vector<uint16_t>();
-  if (!halves.empty()) {
-    quant.add_half_scale_count(static_cast<uint32_t>(halves.size()));
+  std::vector<std::byte> exponents = blocked ? AsExponents(q.scales) : std::vector<std::byte>(),
+                         halves = blocked && exponents.empty() ? AsHalves(q.scales)
+                                                               : std::vector<std::byte>();
+  const auto count = static_cast<uint32_t>(q.scales.size());
+  if (!exponents.empty()) {
+    quant.add_exponent_scale_count(count);
+    quant.add_exponent_scales_offset(static_cast<uint64_t>(weights_.Own(std::move(exponents))));
+    quant.add_scale_count(0);
+  } else if (!halves.empty()) {
+    quant.add_half_scale_count(count);
     quant.add_half_scales_offset(static_cast<uint64_t>(weights_.Own(std::move(halves))));
     quant.add_scale_count(0);
-  } else if (q.scales.size() == 1) {
+  } else if (count == 1) {
     quant.add_scale(q.scales[0]);
   } else {
     quant.add_scales_offset(
         static_cast<uint64_t>(weights_.Add(std::as_bytes(std::span(q.scales)))));
-    quant.add_scale_count(static_cast<uint32_t>(q.scales.size()));
+    quant.add_scale_count(count);
   }
   if (same_zero) quant.add_zero(q.zero_points[0]);
-  if (!same_zero) quant.add_zeros(zeros);
+  if (packed_zeros) {
+    quant.add_packed_zeros(true);
+    quant.add_packed_zeros_offset(
+        static_cast<uint64_t>(weights_.Own(AsBits(q.zero_points, DTypeBits(dtype)))));
+  } else if (!same_zero) {
+    quant.add_zeros(zeros);
+  }
   quant.add_axis(q.axis);
   quant.add_block(q.block);
   return quant.Finish();
@@ -125,7 +162,7 @@ Offset<fb::Type> GraphWriter::Write(const TensorType& type, bool sizes) {
     symbols.push_back(d.symbol);
     symbolic |= !d.symbol.empty();
   }
-  const auto quant = type.quant ? Write(*type.quant) : Offset<fb::Quant>(0);
+  const auto quant = type.quant ? Write(type.dtype, *type.quant) : Offset<fb::Quant>(0);
   const auto dims_offset = sizes ? builder_.CreateVector(dims) : Offset<fbs::Vector<int64_t>>(0);
   const auto symbols_offset =
       sizes && symbolic ? Write(symbols) : Offset<fbs::Vector<Offset<fbs::String>>>(0);
