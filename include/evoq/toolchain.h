@@ -62,7 +62,7 @@ struct QuantizeOptions {
   std::string ranges, save_ranges;         // files of calibrated ranges to take and to write
   std::vector<std::string> exclude;        // glob patterns of nodes that stay float
   bool per_tensor = false;                 // one scale per weight tensor
-  std::string block = "32";                // of int4 weights along K: 32, 64, 128 or "channel"
+  std::string block = "32";                // of low-bit weights along K: 32, 64, 128 or "channel"
   bool signed_activations = false;         // int8, not uint8
   bool symmetric = false;                  // zero points in the middle
   std::string target = "ort";              // the runtime that an .onnx is written for
@@ -86,7 +86,7 @@ struct QuantizeResult {
   int steps = 0, steps_int8 = 0, steps_bf16 = 0, steps_float = 0;  // by what they compute in
   std::string steps_why;  // why nodes were counted, not steps, as of an .onnx; "": steps were
   int int8_weights = 0;   // nodes that compute in float32 and whose weights became int8
-  int int4_weights = 0;   // and int4
+  std::map<std::string, int> low_bit_weights;        // and a type of fewer bits, by its name
   std::map<std::string, std::string> float_reasons;  // node -> "code: sentence"
   Report report;
 };

@@ -247,8 +247,8 @@ def quantize(
     ranges. config: options as a JSON file. Further options as `evoq quantize` has.
 
     Returns ``input_bytes``, ``output_bytes``, ``float_weight_bytes``, ``quantized_weight_bytes``,
-    ``steps_total``, ``steps_int8``, ``steps_float``, ``int8_weights``, ``float_reasons`` by node,
-    ``samples_used``, ``warnings``, ...
+    ``steps_total``, ``steps_int8``, ``steps_float``, ``int8_weights``, ``low_bit_weights`` by type,
+    ``float_reasons`` by node, ``samples_used``, ``warnings``, ...
     Raises evoq.Error: 'usage' without calibration where the scheme needs it; 'invalid input' for
     NaN in the data.
     """

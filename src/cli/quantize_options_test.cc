@@ -160,19 +160,27 @@ TEST_F(QuantizeOptionsTest, EachSchemeTellsTheSameOfBothOutputs) {
       const std::string where = scheme + " -> " + file;
       const Ran ran =
           Run({"quantize", model, "--scheme", scheme, "--calib", samples, "-o", At(file)});
+      if (nodes && scheme == "mxfp4-dynamic") {
+        EXPECT_NE(ran.log.find("ONNX files hold such products of integer weights"),
+                  std::string::npos)
+            << ran.log;
+        continue;
+      }
       ASSERT_EQ(ran.code, 0) << where << ran.log;
       const auto n = [&](const char* field) { return ran.json[field].get<int>(); };
       EXPECT_EQ(n("steps_int8") > 0, scheme == "int8" || scheme.ends_with("-dynamic")) << where;
       EXPECT_EQ(n("steps_bf16") > 0, scheme == "bf16") << where;
       EXPECT_EQ(n("int8_weights"), scheme == "int8-weights" ? 5 : 0) << where;
-      EXPECT_EQ(n("int4_weights"), scheme == "int4-weights" ? 5 : 0) << where;
+      const std::string type = scheme.substr(0, scheme.find('-'));
+      const bool low_bits = scheme.ends_with("-weights") && type != "int8";
+      EXPECT_EQ(ran.json["low_bit_weights"].value(type, 0), low_bits ? 5 : 0) << where;
       EXPECT_EQ(ran.json.contains("steps_why"), nodes) << where;
       EXPECT_EQ(ran.json.contains("gain"), scheme == "bf16" && !nodes) << where;
       EXPECT_EQ(ran.out.find("x [") != std::string::npos, scheme == "bf16" && !nodes) << ran.out;
       EXPECT_EQ(ran.out.find("nodes are counted") != std::string::npos, nodes) << ran.out;
       const bool weights = scheme.ends_with("-weights"), plain = weights || scheme == "float32";
       EXPECT_EQ(ran.out.find(fmt::format(", 5 layers with {} weights (they compute in float32), ",
-                                         scheme.substr(0, 4))) != std::string::npos,
+                                         type)) != std::string::npos,
                 weights)
           << ran.out;
       const char* const what = nodes ? "nodes" : "steps";

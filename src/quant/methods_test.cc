@@ -6,6 +6,7 @@
 #include "passes/widen.h"
 #include "quant/bf16.h"
 #include "quant/equalize.h"
+#include "quant/low_bits.h"
 #include "quant/observer.h"
 #include "quant/plan.h"
 #include "quant/test_net.h"
@@ -117,8 +118,9 @@ TEST(WeightsOnly, WhatStaysFloat) {
 }
 
 TEST(WeightsOnly, WeightsWithNaNsAreNamed) {
-  Result<QuantizeReport> (*const kBoth[])(Graph&, const QuantizeOptions&) = {QuantizeWeights,
-                                                                             QuantizeDynamic};
+  Result<QuantizeReport> (*const kBoth[])(Graph&, const QuantizeOptions&) = {
+      [](Graph& graph, const QuantizeOptions& options) { return QuantizeWeights(graph, options); },
+      QuantizeDynamic};
   for (const auto& quantize : kBoth) {
     Graph graph = MakeNet(
         "graph g\ninput %x: float32[1, 16]\nconst %w: float32[16, 16]\nn: %y = MatMul(%x, "
@@ -144,9 +146,9 @@ TEST(WeightsOnly, TheGraphHoldsTheIntegersOnly) {
   EXPECT_EQ(graph.value_count(), 3);
 }
 
-// ---- int4
+// ---- fewer than 8 bits
 
-TEST(Int4, MatricesOfProductsAndWhatTheirDataBecomes) {
+TEST(LowBits, MatricesOfProductsAndWhatTheirDataBecomes) {
   const char* const text =
       "graph g\ninput %x: float32[4, 40]\ninput %q: uint8[4, 40](scale 0.5, zero 3)\n"
       "input %i: int64[4]\ninput %p: float32[1, 16, 4, 4]\nconst %w: float32[40, 16]\n"
@@ -157,14 +159,17 @@ TEST(Int4, MatricesOfProductsAndWhatTheirDataBecomes) {
   const auto type = [](const Graph& graph, const char* node, size_t input) {
     return graph.value(graph.node(graph.FindNode(node)).input(input)).type;
   };
-  for (const WeightsAs as : {WeightsAs::kInt4, WeightsAs::kInt4Rounding}) {
-    const bool rounds = as == WeightsAs::kInt4Rounding;
-    for (const int64_t block : {32, 0}) {
+  for (const LowBits* low : AllLowBits()) {
+    for (const auto& [rounds, block] : {std::pair(false, 32), {false, 0}, {true, 32}, {true, 0}}) {
+      SCOPED_TRACE(low->name);
+      if (rounds && !low->integers) continue;
       Graph graph = MakeNet(text);
-      const auto report = QuantizeWeights(graph, {.exclude = {"d"}, .block = block}, as);
+      const auto report = QuantizeWeights(graph, {.exclude = {"d"}, .block = block},
+                                          {.low_bits = low, .rounding = rounds});
       ASSERT_TRUE(report) << report.error().message();
       const TensorType w = type(graph, "a", 1);
-      EXPECT_EQ(w.dtype, DType::kInt4);
+      EXPECT_EQ(w.dtype, low->dtype);
+      EXPECT_TRUE(ValidateQuant(w));
       EXPECT_EQ(w.quant->block, block);
       EXPECT_EQ(w.quant->scales.size(), block == 0 ? 16 : 32) << "40 are two blocks of 32";
       EXPECT_EQ(type(graph, "b", 1), w) << "shared";
@@ -177,7 +182,7 @@ TEST(Int4, MatricesOfProductsAndWhatTheirDataBecomes) {
       EXPECT_EQ(data_block("a"), !rounds ? 0 : block == 0 ? 128 : 32);
       EXPECT_EQ(data_block("b"), 0) << "integers are not rounded again";
       EXPECT_EQ(data_block("d"), 0);
-      EXPECT_EQ(report->int4_weights, rounds ? 1 : 2);
+      EXPECT_EQ(report->low_bit_weights.at(low->name), rounds ? 1 : 2);
       EXPECT_EQ(report->int8_weights, 2);
       EXPECT_EQ(report->nodes[Precision::kInt8], rounds ? 1 : 0);
       EXPECT_EQ(report->nodes[Precision::kFloat32], rounds ? 4 : 5);
@@ -186,7 +191,7 @@ TEST(Int4, MatricesOfProductsAndWhatTheirDataBecomes) {
     }
   }
   Graph graph = MakeNet("graph g\ninput %x: float32[2, 2]\nn: %y = Relu(%x)\noutput %y\n");
-  const auto report = QuantizeWeights(graph, {}, WeightsAs::kInt4);
+  const auto report = QuantizeWeights(graph, {}, {.low_bits = AllLowBits()[0]});
   ASSERT_TRUE(report);
   EXPECT_EQ(report->warnings,
             (std::vector<std::string>{"no weight became int4 or int8: the model is unchanged"}));
@@ -226,7 +231,7 @@ TEST(Methods, ThatWidenWeightsThemselves) {
       EXPECT_TRUE(BitEqual(*a, *b)) << node;
     }
   }
-  EXPECT_EQ(widening, 3);
+  EXPECT_EQ(widening, 7);
 }
 
 // ---- dynamic int8

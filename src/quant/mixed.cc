@@ -58,7 +58,7 @@ Result<QuantizeReport> QuantizeMixed(Graph& graph, const Ranges& ranges,
     EVOQ_ASSIGN(QuantizeReport report, WithContext(method->run(graph, ranges, own), method->name));
     if (method->weights_only) {
       all.int8_weights += report.int8_weights;
-      all.int4_weights += report.int4_weights;
+      for (const auto& [name, count] : report.low_bit_weights) all.low_bit_weights[name] += count;
     }
     for (const std::string& name : layers->second) {
       if (method->precision == Precision::kFloat32)

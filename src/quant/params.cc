@@ -1,11 +1,9 @@
 #include "quant/params.h"
 
 #include <algorithm>
-#include <bit>
 #include <cmath>
 
 #include "base/math.h"
-#include "base/thread_pool.h"
 #include "kernels/requant.h"
 #include "ops/roles.h"
 
@@ -76,69 +74,6 @@ Tensor QuantizeWeight(const Tensor& weight, int axis, std::span<const float> lea
     to[i] = static_cast<int8_t>(QuantizeValue(w[i], params.scales[channels.Of(i)], 0, -127, 127));
   }
   return q;
-}
-
-namespace {
-
-// Of a block of a column, for values in [-8, 7] times it.
-float Int4Scale(float low, float high) {
-  const float scale = std::max(high / 7.0f, low / -8.0f);
-  if (scale == 0) return 1;
-  constexpr float kLeast = 0x1p-24f, kMost = 65504.0f;  // of float16
-  return scale > kMost ? scale : std::max(HalfToFloat(FloatToHalf(scale)), kLeast);
-}
-
-// Rows [begin, end) of w, one block; `to` has the bytes of the whole matrix, zeros. Two elements
-// share a byte: begin * columns is even.
-void Int4Block(std::span<const float> w, int64_t begin, int64_t end, int64_t columns, float* scales,
-               std::byte* to) {
-  std::vector<float> low(static_cast<size_t>(columns)), high(low);
-  for (int64_t k = begin; k < end; ++k) {
-    const float* row = w.data() + k * columns;
-    for (int64_t n = 0; n < columns; ++n) {
-      low[n] = std::min(low[n], row[n]);
-      high[n] = std::max(high[n], row[n]);
-    }
-  }
-  for (int64_t n = 0; n < columns; ++n) scales[n] = Int4Scale(low[n], high[n]);
-  std::vector<uint8_t> q(static_cast<size_t>(columns));
-  for (int64_t k = begin; k < end; ++k) {
-    const float* row = w.data() + k * columns;
-    for (int64_t n = 0; n < columns; ++n) {
-      const float v = std::clamp(row[n] / scales[n], -8.0f, 7.0f);
-      // Rounded by adding what has no bits below 1.
-      q[n] = static_cast<uint8_t>(std::bit_cast<int32_t>(v + 0x1.8p23f) & 15);
-    }
-    const int64_t first = k * columns;
-    int64_t n = 0;
-    if (first % 2 != 0 && columns > 0) to[first / 2] |= static_cast<std::byte>(q[n++] << 4);
-    for (; n + 1 < columns; n += 2)
-      to[(first + n) / 2] = static_cast<std::byte>(q[n] | q[n + 1] << 4);
-    if (n < columns) to[(first + n) / 2] |= static_cast<std::byte>(q[n]);
-  }
-}
-
-}  // namespace
-
-Tensor QuantizeWeightInt4(const Tensor& weight, int64_t block, int threads) {
-  const int64_t depth = weight.sizes()[0], columns = weight.sizes()[1];
-  const bool whole = block == 0;
-  const int64_t step = whole ? std::max<int64_t>(depth, 1) : block, blocks = CeilDiv(depth, step);
-  QuantParams params;
-  params.axis = whole ? 1 : 0;
-  params.block = whole ? 0 : block;
-  params.scales.assign(static_cast<size_t>(std::max<int64_t>(blocks, 1) * columns), 1);
-  params.zero_points.assign(params.scales.size(), 0);
-  Tensor q = Tensor::Allocate(TensorType(DType::kInt4, weight.shape()));
-  const auto w = weight.values<float>();
-  std::byte* to = q.mutable_raw();
-  float* scales = params.scales.data();
-  ThreadPool pool(step * columns % 2 == 0 ? threads : 1);
-  pool.ParallelFor(blocks, 1, [&](int64_t begin, int64_t end) {
-    for (int64_t b = begin; b < end; ++b)
-      Int4Block(w, b * step, std::min(depth, (b + 1) * step), columns, scales + b * columns, to);
-  });
-  return q.WithType(TensorType(DType::kInt4, weight.shape(), std::move(params)));
 }
 
 std::vector<float> LeastWeightScales(const Tensor& bias, float scale_x) {

@@ -20,13 +20,6 @@ QuantParams ActivationParams(Range range, DType dtype, bool symmetric);
 // zeros gets its lower bound, or 1.
 Tensor QuantizeWeight(const Tensor& weight, int axis, std::span<const float> least_scale = {});
 
-// A matrix as symmetric int4 in blocks along axis 0 (0: one block), each column of a block its
-// scale:
-//   s = the smallest with max w <= 7 s and -min w <= 8 s, as a float16 number where it is one's
-//   size; q = clamp(round_half_even(w / s), -8, 7)
-// s = 1 where all are 0. The values are finite.
-Tensor QuantizeWeightInt4(const Tensor& weight, int64_t block, int threads);
-
 // What s_w[c] must be at least so that |bias[c] / (scale_x * s_w[c])| stays below 2^30.
 std::vector<float> LeastWeightScales(const Tensor& bias, float scale_x);
 

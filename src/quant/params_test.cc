@@ -50,29 +50,6 @@ TEST(Params, WeightScalesFollowTheirAxis) {
   EXPECT_EQ(QuantizeWeight(w, -1, least).type().quant->scales, (std::vector<float>{4}));
 }
 
-// Columns of a block: 7 and -4 give 1, -16 gives 2, zeros 1; of the next: 1 gives 1/7 as a float16
-// number, 0x1p-30 the least one, 7e5 more than the largest.
-TEST(Params, Int4ScalesTakeAllOfTheirRange) {
-  const Tensor w = Tensor::FromValues<float>(Shape{3, 3}, {7, 3, 0, -4, -16, 0, 1, 0x1p-30f, 7e5f});
-  for (int threads : {1, 3}) {
-    const Tensor q = QuantizeWeightInt4(w, 2, threads);
-    const QuantParams& params = *q.type().quant;
-    EXPECT_EQ(params.axis, 0);
-    EXPECT_EQ(params.block, 2);
-    EXPECT_EQ(params.scales,
-              (std::vector<float>{1, 2, 1, HalfToFloat(FloatToHalf(1 / 7.0f)), 0x1p-24f, 1e5f}));
-    EXPECT_TRUE(ValidateQuant(q.type()));
-    // 3 / 2 to even.
-    EXPECT_EQ(ToInt64s(q.WithType(TensorType(DType::kInt4, q.shape()))).value(),
-              (std::vector<int64_t>{7, 2, 0, -4, -8, 0, 7, 0, 7}));
-  }
-  const Tensor columns = QuantizeWeightInt4(w, 0, 1);
-  EXPECT_EQ(columns.type().quant->axis, 1);
-  EXPECT_EQ(columns.type().quant->block, 0);
-  EXPECT_EQ(columns.type().quant->scales, (std::vector<float>{1, 2, 1e5f}));
-  EXPECT_EQ(QuantizeWeightInt4(w, 4, 1).type().quant->scales, columns.type().quant->scales);
-}
-
 // |b| / (0.999 * 2^30) / s.
 TEST(Params, LeastScalesOfWeightsKeepTheBiasInItsRange) {
   const Tensor bias = Tensor::FromValues<float>(Shape{2}, {-3e6f, 0});

@@ -75,8 +75,8 @@ struct QuantizeOptions {
       nullptr;  // the runtime of an ONNX file (quant/unfuse.h); null for evoq itself
   std::vector<std::string> exclude;  // glob patterns of node names that stay float
   Reasons keep;                      // nodes that stay as they are (quant/mixed.h)
-  int64_t block = 32;  // of int4 weights along K; 0: one scale for each output channel
-  int threads = 1;     // that quantize weights
+  int64_t block = 32;                // of LowBits along K; 0: one scale for each output channel
+  int threads = 1;                   // that quantize weights
 };
 
 // Why the options keep this node as it is, or nothing.
@@ -86,7 +86,7 @@ std::optional<Reason> KeptByOptions(const Node& node, const QuantizeOptions& opt
 struct QuantizeReport {
   PrecisionCounts nodes;  // by what they compute in
   int int8_weights = 0;   // of those in float32: the ones whose weights became int8
-  int int4_weights = 0;   // and int4
+  std::map<std::string, int> low_bit_weights;  // and the name of a LowBits
   Reasons float_reasons;
   std::vector<std::string> warnings;
 };
@@ -102,19 +102,18 @@ Result<QuantizeReport> QuantizeStatic(Graph& graph, const Ranges& ranges,
 // QuantizeWeights.
 Result<QuantizeReport> QuantizeDynamic(Graph& graph, const QuantizeOptions& options);
 
+struct LowBits;  // quant/low_bits.h
+
 // What QuantizeWeights makes of the constant weights of matrix products.
-enum class WeightsAs {
-  kInt8,
-  kInt4,         // in blocks of QuantizeOptions::block
-  kInt4Rounding  // and their data is rounded to int8 by blocks (MatMul's data_block)
+struct WeightsAs {
+  const LowBits* low_bits = nullptr;  // in blocks of QuantizeOptions::block; null: int8
+  bool rounding = false;  // and their data is rounded to int8 by blocks (MatMul's data_block)
 };
 
-// Weights only: constant weights become int8 per channel, or int4 where they can; computation stays
-// float32, but for kInt4Rounding's.
-Result<QuantizeReport> QuantizeWeights(Graph& graph, const QuantizeOptions& options, WeightsAs as);
-inline Result<QuantizeReport> QuantizeWeights(Graph& graph, const QuantizeOptions& options) {
-  return QuantizeWeights(graph, options, WeightsAs::kInt8);
-}
+// Weights only: constant weights become int8 per channel, or of low bits where they can;
+// computation stays float32, but for products of rounded data.
+Result<QuantizeReport> QuantizeWeights(Graph& graph, const QuantizeOptions& options,
+                                       WeightsAs as = {});
 
 // A quantization method: one row in its own file, named by one line in quant/methods.inc; what
 // `--scheme` names.

@@ -30,11 +30,26 @@ int CountOps(const Graph& graph, std::string_view op) {
 
 // The completeness test of methods.inc: the least SQNR, in dB, that each method reaches on the net.
 const std::map<std::string, double> kLeastSqnr = {
-    {"int8", 24},         {"int8-dynamic", 30}, {"int8-weights", 38}, {"int4-dynamic", 18},
-    {"int4-weights", 18}, {"bf16", 40},         {"float32", 200}};
+    {"int8", 24},          {"int8-dynamic", 30}, {"int8-weights", 38}, {"int4-dynamic", 17},
+    {"int4-weights", 17},  {"int2-dynamic", 6},  {"int2-weights", 6},  {"mxfp4-dynamic", 15},
+    {"mxfp4-weights", 15}, {"bf16", 40},         {"float32", 200}};
 
-TEST(Methods, EveryRowMeetsItsErrorBound) {
-  const Graph net = MakeNet(kConvNet);
+// Two products, whose weights take few bits.
+constexpr char kProducts[] = R"(graph products
+input %x: float32[8, 96]
+const %w: float32[96, 64]
+const %v: float32[64, 32]
+a: %a: float32[8, 64] = MatMul(%x, %w)
+r: %r: float32[8, 64] = Relu(%a)
+b: %y: float32[8, 32] = MatMul(%r, %v)
+output %y
+)";
+
+class Methods : public testing::TestWithParam<const char*> {};
+INSTANTIATE_TEST_SUITE_P(Nets, Methods, testing::Values(kConvNet, kProducts));
+
+TEST_P(Methods, EveryRowMeetsItsErrorBound) {
+  const Graph net = MakeNet(GetParam());
   const Ranges ranges = CalibrateOrDie(net);
   for (const QuantMethod* method : AllMethods()) {
     ASSERT_TRUE(kLeastSqnr.count(method->name))

@@ -1,7 +1,8 @@
-// QuantizeWeights: int8 and int4 constants, float32 arithmetic.
+// QuantizeWeights: constants of int8 and fewer bits, float32 arithmetic.
 #include "graph/float_reason.h"
 #include "kernels/gemm/blocks/block_data.h"
 #include "passes/widen.h"
+#include "quant/low_bits.h"
 #include "quant/params.h"
 #include "quant/plan.h"
 #include "quant/quant.h"
@@ -51,18 +52,18 @@ std::optional<Reason> Refusal(const Tensor& weight, const Node& node,
 // The blocks of data beside weights that have none.
 constexpr int64_t kDataBlockOfChannels = 128;
 
-// Whether the weight becomes int4: a matrix of a product of two operands, whose kernels read it so.
-// A convolution reads a float32 copy, and its short sums lose more by fewer bits.
-bool BecomesInt4(const Node& node, const Tensor& weight, WeightsAs as) {
-  return as != WeightsAs::kInt8 && LinearFormOf(node) != nullptr &&
-         LinearFormOf(node)->two_operands && weight.shape().rank() == 2;
+// Whether the weight takes few bits: a matrix of a product of two operands, whose kernels read it
+// so. A convolution reads a float32 copy, and its short sums lose more by fewer bits.
+bool TakesLowBits(const Node& node, const Tensor& weight) {
+  return LinearFormOf(node) != nullptr && LinearFormOf(node)->two_operands &&
+         weight.shape().rank() == 2;
 }
 
 }  // namespace
 
 Result<QuantizeReport> QuantizeWeights(Graph& graph, const QuantizeOptions& options, WeightsAs as) {
   QuantizeReport report;
-  constexpr int kInt4 = -2;                         // in place of an axis
+  constexpr int kLowBits = -2;                      // in place of an axis
   std::map<std::pair<ValueId, int>, ValueId> done;  // shared weights stay shared
   const std::vector<NodeId> nodes = graph.order();
   for (NodeId id : nodes) {
@@ -79,26 +80,28 @@ Result<QuantizeReport> QuantizeWeights(Graph& graph, const QuantizeOptions& opti
       continue;
     }
     EVOQ_TRY(WithContext(RangeOf(weight), graph.value(w).name));
-    const bool int4 = BecomesInt4(node, weight, as);
+    const LowBits* low = TakesLowBits(node, weight) ? as.low_bits : nullptr;
     const TensorType& x = graph.value(node.input(0)).type;
     const bool rounds =
-        int4 && as == WeightsAs::kInt4Rounding && x.dtype == DType::kFloat32 && !x.quantized();
-    const int axis = int4 ? kInt4 : options.per_channel ? place->axis : -1;
+        low != nullptr && as.rounding && x.dtype == DType::kFloat32 && !x.quantized();
+    const int axis = low != nullptr ? kLowBits : options.per_channel ? place->axis : -1;
     ValueId& q = done[{w, axis}];
     if (!q.valid())
-      q = graph.AddConstant(graph.value(w).name + (int4 ? ".int4" : ".int8"),
-                            int4 ? QuantizeWeightInt4(weight, options.block, options.threads)
-                                 : QuantizeWeight(weight, axis));
+      q = graph.AddConstant(
+          fmt::format("{}.{}", graph.value(w).name, low != nullptr ? low->name : "int8"),
+          low != nullptr ? low->quantize(weight, options.block, options.threads)
+                         : QuantizeWeight(weight, axis));
     graph.SetInput(id, place->input, q);
     DropUnread(graph, w);
     if (rounds)
       graph.attrs(id).Set(kDataBlock, options.block > 0 ? options.block : kDataBlockOfChannels);
     report.nodes.Add(rounds ? Precision::kInt8 : Precision::kFloat32);
-    if (!rounds) ++(int4 ? report.int4_weights : report.int8_weights);
+    if (!rounds) ++(low != nullptr ? report.low_bit_weights[low->name] : report.int8_weights);
   }
   if (done.empty())
-    report.warnings.push_back(fmt::format("no weight became {}: the model is unchanged",
-                                          as == WeightsAs::kInt8 ? "int8" : "int4 or int8"));
+    report.warnings.push_back(
+        fmt::format("no weight became {}int8: the model is unchanged",
+                    as.low_bits == nullptr ? "" : fmt::format("{} or ", as.low_bits->name)));
   graph = graph.Compacted();
   EVOQ_TRY(InferTypes(graph));
   EVOQ_TRY(graph.Verify());

@@ -119,7 +119,7 @@ std::optional<QuantizeResult> Quantize(const std::string& model, const std::stri
                                                        .steps_float = steps[Precision::kFloat32],
                                                        .steps_why = done.steps_why,
                                                        .int8_weights = done.int8_weights,
-                                                       .int4_weights = done.int4_weights,
+                                                       .low_bit_weights = done.low_bit_weights,
                                                        .float_reasons = TextsOf(done.float_reasons),
                                                        .report = ReportOf(Tell(done))};
                                });

@@ -296,7 +296,7 @@ Result<Quantized> Quantize(const QuantizeJob& job, const Follow& follow) {
     CountSteps(job, *made.model, shapes, made.report, out);
   }
   out.int8_weights = made.report.int8_weights;
-  out.int4_weights = made.report.int4_weights;
+  out.low_bit_weights = made.report.low_bit_weights;
   out.warnings = std::move(notes.warnings);
   out.warnings.insert(out.warnings.end(), made.report.warnings.begin(), made.report.warnings.end());
   out.float_reasons = made.report.float_reasons;

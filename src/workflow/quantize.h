@@ -28,7 +28,7 @@ struct QuantizeJob {
   InputShapes shapes;                // to plan, tune and measure for, and of random samples
   InputShapes fixed;                 // sizes that are fixed for good; -1 stays free
   bool per_tensor = false;
-  std::string block = "32";  // of int4 weights: one of WeightBlocks()
+  std::string block = "32";  // of weights of fewer than 8 bits: one of WeightBlocks()
   bool signed_activations = false;
   bool symmetric = false;
   std::string target =
@@ -57,7 +57,7 @@ struct Quantized {
   PrecisionCounts steps;  // of a run, by what they compute in
   std::string steps_why;  // why nodes were counted, not steps; "": steps were
   int int8_weights = 0;   // nodes that compute in float32 and whose weights became int8
-  int int4_weights = 0;   // and int4
+  std::map<std::string, int> low_bit_weights;  // and a type of fewer bits
   Reasons float_reasons;
   std::vector<std::string> warnings;
   std::optional<TuneReport> tuning;

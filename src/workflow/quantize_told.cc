@@ -75,8 +75,9 @@ std::string StepsText(const Quantized& done) {
                         : fmt::format("{} {}", count, name));
   }
   if (parts.empty()) parts.push_back(fmt::format("{} {}", done.steps.Total(), what));
-  for (const auto& [count, type] :
-       {std::pair(done.int4_weights, "int4"), std::pair(done.int8_weights, "int8")}) {
+  std::map<std::string, int> weights = done.low_bit_weights;
+  weights["int8"] += done.int8_weights;
+  for (const auto& [type, count] : weights) {
     if (count > 0)
       parts.push_back(
           fmt::format("{} layers with {} weights (they compute in float32)", count, type));
@@ -104,7 +105,7 @@ Told Tell(const Quantized& done) {
                {"steps_bf16", done.steps[Precision::kBf16]},
                {"steps_float", done.steps[Precision::kFloat32]},
                {"int8_weights", done.int8_weights},
-               {"int4_weights", done.int4_weights},
+               {"low_bit_weights", done.low_bit_weights},
                {"float_reasons", TextsOf(done.float_reasons)},
                {"warnings", done.warnings},
                {"seconds", done.seconds}};

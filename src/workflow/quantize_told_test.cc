@@ -32,10 +32,10 @@ TEST(QuantizeTold, EachPrecisionThatThereIs) {
         << told.text;
     EXPECT_EQ(told.json.value("steps_why", ""), row.why);
     EXPECT_EQ(told.json["int8_weights"], row.weights);
-    done.int8_weights = 0, done.int4_weights = 3;
+    done.int8_weights = 0, done.low_bit_weights = {{"int4", 3}};
     EXPECT_NE(Tell(done).text.find(", 3 layers with int4 weights (they compute in float32), "),
               std::string::npos);
-    EXPECT_EQ(Tell(done).json["int4_weights"], 3);
+    EXPECT_EQ(Tell(done).json["low_bit_weights"]["int4"], 3);
   }
 }
 

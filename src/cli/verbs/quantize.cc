@@ -49,6 +49,12 @@ std::string OptionOf(const char* key) {
   return name;
 }
 
+std::vector<std::string> MethodNames() {
+  std::vector<std::string> names;
+  for (const QuantMethod* method : AllMethods()) names.push_back(method->name);
+  return names;
+}
+
 std::vector<std::string> ConfigKeys() {
   std::vector<std::string> keys;
   for (const ConfigField& field : QuantizeFields()) keys.push_back(field.key);
@@ -63,8 +69,8 @@ VerbRun Declare(const VerbOptions& options, const CommonOptions& common) {
   options.Add("-o,--output", o->output, "OUT.etm or OUT.onnx").Required();
   options
       .Add("--scheme", o->scheme,
-           "int8, int8-dynamic, int8-weights, int4-dynamic, int4-weights, bf16, float32 (evoq list "
-           "methods), or auto: a method for each layer, by measuring")
+           fmt::format("{} (evoq list methods), or auto: a method for each layer, by measuring",
+                       fmt::join(MethodNames(), ", ")))
       .ShowDefault();
   AddDataOption(options, "--calib", o->calib, "Calibration data");
   options
@@ -83,7 +89,9 @@ VerbRun Declare(const VerbOptions& options, const CommonOptions& common) {
   options.Add("--percentile", o->percentile, "Of --observer percentile").ShowDefault();
   options.AddFlag("--per-tensor", o->per_tensor,
                   "One scale per weight tensor instead of one per output channel");
-  options.Add("--block", o->block, "Of int4 weights: what shares a scale along K, or \"channel\"")
+  options
+      .Add("--block", o->block,
+           "Of weights of fewer than 8 bits: what shares a scale along K, or \"channel\"")
       .OneOf({WeightBlocks().begin(), WeightBlocks().end()})
       .ShowDefault();
   options.AddFlag("--signed", o->signed_activations, "int8 activations instead of uint8");

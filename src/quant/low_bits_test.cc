@@ -1,0 +1,151 @@
+#include "quant/low_bits.h"
+
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <random>
+
+#include "base/rows.h"
+
+namespace evoq {
+namespace {
+
+const LowBits& Row(const char* name) {
+  const LowBits* row = FindRow(AllLowBits(), name);
+  EXPECT_NE(row, nullptr) << name;
+  return row != nullptr ? *row : *AllLowBits()[0];
+}
+
+Tensor Normal(int64_t k, int64_t n, std::mt19937& random) {
+  std::normal_distribution<float> normal(0, 0.1f);
+  Tensor w = Tensor::Allocate(TensorType(DType::kFloat32, Shape{k, n}));
+  for (int64_t i = 0; i < k * n; ++i) w.mutable_data<float>()[i] = normal(random);
+  return w;
+}
+
+// The sum of cubes of the errors of rows [begin, end) of column n.
+double Error(const Tensor& w, const Tensor& q, int64_t begin, int64_t end, int64_t n) {
+  const Tensor real = ToFloat32(q).value();
+  const int64_t columns = w.sizes()[1];
+  double sum = 0;
+  for (int64_t k = begin; k < end; ++k)
+    sum += std::pow(
+        std::fabs(real.data<float>()[k * columns + n] - w.data<float>()[k * columns + n]), 3);
+  return sum;
+}
+
+std::vector<int64_t> IntegersOf(const Tensor& q) {
+  return ToInt64s(q.WithType(TensorType(q.dtype(), q.shape()))).value();
+}
+
+// Columns of a block: 7 and -4 give 1, -16 gives 2, zeros 1; of the next: 1 gives 1/7 as a float16
+// number, 0x1p-30 the least one, 7e5 more than the largest.
+TEST(LowBits, Int4ScalesOfEverySize) {
+  const Tensor w = Tensor::FromValues<float>(Shape{3, 3}, {7, 3, 0, -4, -16, 0, 1, 0x1p-30f, 7e5f});
+  for (int threads : {1, 3}) {
+    const Tensor q = Row("int4").quantize(w, 2, threads);
+    const QuantParams& params = *q.type().quant;
+    EXPECT_EQ(params.axis, 0);
+    EXPECT_EQ(params.block, 2);
+    EXPECT_EQ(params.scales,
+              (std::vector<float>{1, 2, 1, HalfToFloat(FloatToHalf(1 / 7.0f)), 0x1p-24f, 1e5f}));
+    EXPECT_TRUE(ValidateQuant(q.type()));
+    // 3 / 2 to even.
+    EXPECT_EQ(IntegersOf(q), (std::vector<int64_t>{7, 2, 0, -4, -8, 0, 7, 0, 7}));
+  }
+  const Tensor columns = Row("int4").quantize(w, 0, 1);
+  EXPECT_EQ(columns.type().quant->axis, 1);
+  EXPECT_EQ(columns.type().quant->block, 0);
+  EXPECT_EQ(columns.type().quant->scales, (std::vector<float>{1, 2, 1e5f}));
+  EXPECT_EQ(Row("int4").quantize(w, 4, 1).type().quant->scales, columns.type().quant->scales);
+}
+
+// A block that the numbers hold exactly is held exactly; weights so large that cubes of errors
+// are infinite take the scale that reaches both ends.
+TEST(LowBits, ExactBlocksAndHugeOnes) {
+  const Tensor w = Tensor::FromValues<float>(
+      Shape{4, 3}, {0, 0.25f, 3e30f, 1, -0.5f, -1e30f, -0.5f, 0, 0, 0.5f, 0.25f, 2e30f});
+  const Tensor two = Row("int2").quantize(w, 0, 1);
+  EXPECT_EQ(Error(w, two, 0, 4, 0), 0);
+  EXPECT_EQ(Error(w, two, 0, 4, 1), 0);
+  EXPECT_EQ(two.type().quant->zero_points, (std::vector<int32_t>{1, 2, 1}));
+  EXPECT_FLOAT_EQ(two.type().quant->scales[2], 1.5e30f);
+  EXPECT_FLOAT_EQ(Row("int4").quantize(w, 0, 1).type().quant->scales[2], 3e30f / 7);
+}
+
+// Whatever the sizes, elements are the nearest numbers, and the same in any number of threads.
+TEST(LowBits, EverySizeInAnyNumberOfThreads) {
+  std::mt19937 random(1);
+  for (const LowBits* row : AllLowBits()) {
+    for (const auto& [k, n, block] :
+         {std::array<int64_t, 3>{64, 7, 32}, {70, 65, 32}, {33, 1, 0}, {5, 130, 3}, {1, 1, 64}}) {
+      SCOPED_TRACE(fmt::format("{} {} x {}, {}", row->name, k, n, block));
+      const Tensor w = Normal(k, n, random);
+      const Tensor q = row->quantize(w, block, 1);
+      ASSERT_TRUE(ValidateQuant(q.type()));
+      EXPECT_EQ(q.dtype(), row->dtype);
+      EXPECT_TRUE(BitEqual(q, row->quantize(w, block, 3)));
+      EXPECT_TRUE(BitEqual(q, QuantizeTensor(w, q.type()).value()));
+    }
+  }
+}
+
+// Against the scale that reaches both ends: better in no block less, and in most of them more.
+TEST(LowBits, Int4BeatsItsRange) {
+  std::mt19937 random(3);
+  const Tensor w = Normal(32, 200, random);
+  const Tensor q = Row("int4").quantize(w, 32, 1);
+  QuantParams plain = *q.type().quant;
+  for (int64_t n = 0; n < 200; ++n) {
+    float low = 0, high = 0;
+    for (int64_t k = 0; k < 32; ++k) {
+      low = std::min(low, w.data<float>()[k * 200 + n]);
+      high = std::max(high, w.data<float>()[k * 200 + n]);
+    }
+    plain.scales[n] = HalfToFloat(FloatToHalf(std::max(high / 7, low / -8)));
+  }
+  const Tensor ranges = QuantizeTensor(w, TensorType(q.dtype(), q.shape(), plain)).value();
+  int better = 0;
+  for (int64_t n = 0; n < 200; ++n) {
+    const double error = Error(w, q, 0, 32, n), of_range = Error(w, ranges, 0, 32, n);
+    EXPECT_LE(error, of_range * 1.000001) << n;
+    better += error < 0.99 * of_range;
+  }
+  EXPECT_GT(better, 100);
+}
+
+// Of normally distributed weights in blocks of 32: the squared error as a share of their squares.
+TEST(LowBits, ErrorsOfNormalWeights) {
+  std::mt19937 random(2);
+  const Tensor w = Normal(4096, 64, random);
+  struct Bound {
+    const char* name;
+    double least, most;
+  };
+  const Bound bounds[] = {
+      {"int4", 0.0072, 0.0079}, {"int2", 0.10, 0.118}, {"mxfp4", 0.0115, 0.0132}};
+  EXPECT_EQ(std::size(bounds), AllLowBits().size());
+  for (const Bound& bound : bounds) {
+    const Tensor real = ToFloat32(Row(bound.name).quantize(w, 32, 2)).value();
+    double error = 0, squares = 0;
+    for (int64_t i = 0; i < w.elements(); ++i) {
+      error += std::pow(real.data<float>()[i] - w.data<float>()[i], 2);
+      squares += std::pow(w.data<float>()[i], 2);
+    }
+    EXPECT_LT(error / squares, bound.most) << bound.name;
+    EXPECT_GT(error / squares, bound.least) << bound.name;
+    RecordProperty(bound.name, fmt::format("{:.5f}", error / squares));
+  }
+}
+
+TEST(LowBits, NothingToQuantize) {
+  for (const LowBits* row : AllLowBits()) {
+    for (const Shape& shape : {Shape{0, 3}, Shape{3, 0}, Shape{0, 0}}) {
+      const Tensor q = row->quantize(Tensor::Allocate(TensorType(DType::kFloat32, shape)), 0, 2);
+      EXPECT_EQ(q.elements(), 0);
+    }
+  }
+}
+
+}  // namespace
+}  // namespace evoq

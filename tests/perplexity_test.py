@@ -1,0 +1,88 @@
+#!/usr/bin/env python3
+"""The perplexity of small language models under every scheme that needs no data, as a Markdown
+table, and by how much it may exceed the float32 model's. Skips (exit status 77) without the data
+folder.
+
+    tests/perplexity_test.py [--limit WINDOWS] [--block 32|64|128|channel]"""
+
+import argparse
+import json
+import os
+import sys
+import tempfile
+
+import agree
+
+agree.need_data()
+
+MODELS = {
+    "stories260K": ("stories260K.bin", "tok512.bin"),
+    "babyllama105": ("babyllama105_model5000.bin", "tok105.vocab"),
+}
+# The most of the float32 perplexity, of blocks of 32. A scheme without one fails.
+MOST = {
+    "bf16": 1.01,
+    "int8-weights": 1.005,
+    "int8-dynamic": 1.02,
+    "int4-weights": 1.12,
+    "int4-dynamic": 1.12,
+    "mxfp4-weights": 1.25,
+    "mxfp4-dynamic": 1.25,
+    "int2-weights": 35,
+    "int2-dynamic": 35,
+}
+
+
+def told(work, *arguments):
+    path = os.path.join(work, "told.json")
+    agree.evoq(*arguments, "--json", path)
+    with open(path, encoding="utf-8") as f:
+        return json.load(f)
+
+
+def schemes(work):
+    """Those that need no data, float32 first."""
+    rows = told(work, "list", "methods")
+    names = [row["name"] for row in rows if not row["needs_calibration"]]
+    return sorted(names, key=lambda name: name != "float32")
+
+
+def perplexity(work, model, tokenizer, limit):
+    text = os.path.join(agree.DATA, "text/tinystories_sample.txt")
+    tokenizer = os.path.join(agree.DATA, "llm", tokenizer)
+    common = ["--text", text, "--tokenizer", tokenizer, "--limit", limit]
+    return told(work, "eval", model, *common)["perplexity"]
+
+
+def main():
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--limit", type=int, default=6, help="windows of each text")
+    parser.add_argument("--block", default="32", help="bounds are those of 32")
+    options = parser.parse_args()
+    failures = 0
+    with tempfile.TemporaryDirectory() as work:
+        etm = os.path.join(work, "q.etm")
+        print("| scheme |", " | ".join(f"{name} | bytes" for name in MODELS), "|")
+        print("|---|" + "---|---|" * len(MODELS))
+        exact = {}
+        for scheme in schemes(work):
+            cells = []
+            for name, (checkpoint, tokenizer) in MODELS.items():
+                model = os.path.join(agree.DATA, "llm", checkpoint)
+                agree.evoq(
+                    "quantize", model, "--scheme", scheme, "--block", options.block, "-o", etm
+                )
+                value = perplexity(work, etm, tokenizer, options.limit)
+                exact.setdefault(name, value)
+                cells += [f"{value:.3f}", str(os.path.getsize(etm))]
+                most = MOST.get(scheme, 1)
+                if options.block == "32" and value > most * exact[name]:
+                    print(f"FAILED: {name} {scheme}: {value} of {exact[name]}, most {most}")
+                    failures += 1
+            print(f"| `{scheme}` |", " | ".join(cells), "|", flush=True)
+    print(f"{failures} failures")
+    return 1 if failures else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
