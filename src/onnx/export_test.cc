@@ -264,7 +264,8 @@ TEST(Exported, ProductsOfRoundedData) {
     QuantParams q{{}, {}, block == 0 ? 1 : 0, block};
     for (int i = 0; i < (block == 0 ? 3 : 9); ++i) {
       q.scales.push_back(0.5f + 0.25f * static_cast<float>(i));
-      q.zero_points.push_back(i - (IsSigned(dtype) ? 4 : 0));
+      const int range = DTypeBits(dtype) == 2 ? 4 : 9;
+      q.zero_points.push_back(i % range - (IsSigned(dtype) ? range / 2 : 0));
     }
     Tensor w = Tensor::Allocate(TensorType(dtype, Shape{40, 3}, q));
     for (size_t i = 0; i < w.bytes(); ++i) w.mutable_raw()[i] = static_cast<std::byte>(i * 73);
@@ -284,7 +285,8 @@ TEST(Exported, ProductsOfRoundedData) {
     const Tensor y = EvaluateGraph(graph, std::span(&x, 1)).value().at(0);
     return std::vector<float>(y.data<float>(), y.data<float>() + y.elements());
   };
-  for (const DType dtype : {DType::kInt4, DType::kUint4, DType::kInt8, DType::kUint8}) {
+  for (const DType dtype :
+       {DType::kInt2, DType::kUint2, DType::kInt4, DType::kUint4, DType::kInt8, DType::kUint8}) {
     const Graph graph = product(dtype, 16, 16);
     const onnx::ModelProto model = text::Exported(graph);
     EXPECT_EQ(Nodes(model.graph())[0],

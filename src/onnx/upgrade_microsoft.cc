@@ -328,7 +328,7 @@ Status MatMulNBits(Upgrade& u) {
   // Level 4 allows int8 data: with a scale for each block, as other runtimes round it.
   constexpr int64_t kInt8Level = 4;
   Attrs rounded;
-  if (u.attrs().Int("accuracy_level", 0) == kInt8Level && bits != 2 && !real_zeros &&
+  if (u.attrs().Int("accuracy_level", 0) == kInt8Level && !real_zeros &&
       u.InputType(0).dtype == DType::kFloat32)
     rounded.Set(kDataBlock, block);
   u.ReplaceBy(Added(u, "bias",
