@@ -124,9 +124,16 @@ GGUF_NAMES = {
     "mlp.up_proj": "ffn_up",
     "mlp.down_proj": "ffn_down",
 }
-# Places of the halves that scale a block, for types that gguf cannot write.
-RANDOM_BLOCKS = {"Q4_K": (144, (0, 2)), "Q5_K": (176, (0, 2)), "Q6_K": (210, (208,))}
-ROUNDED = {"Q4_1": 2e-2, "Q4_K": 2e-2, "Q5_K": 2e-2, "Q5_1": 2e-2}
+# Elements and bytes of a block and the places of its halves, for types that gguf cannot write.
+RANDOM_BLOCKS = {
+    "Q2_K": (256, 84, (80, 82)),
+    "Q3_K": (256, 110, (108,)),
+    "Q4_K": (256, 144, (0, 2)),
+    "Q5_K": (256, 176, (0, 2)),
+    "Q6_K": (256, 210, (208,)),
+    "IQ4_NL": (32, 18, (0,)),
+}
+ROUNDED = {"Q2_K": 2e-2, "Q4_1": 2e-2, "Q4_K": 2e-2, "Q5_K": 2e-2, "Q5_1": 2e-2}
 
 
 def gguf_name(name):
@@ -143,9 +150,9 @@ def blocks_of(x, kind):
 
     dtype = GGMLQuantizationType[kind]
     if kind in RANDOM_BLOCKS:
-        size, halves = RANDOM_BLOCKS[kind]
+        elements, size, halves = RANDOM_BLOCKS[kind]
         random = np.random.default_rng(x.shape[0])
-        data = random.integers(0, 256, (x.shape[0], x.shape[1] // 256, size)).astype(np.uint8)
+        data = random.integers(0, 256, (x.shape[0], x.shape[1] // elements, size)).astype(np.uint8)
         for at in halves:
             d = (random.uniform(0.5, 1, data.shape[:2]) * 2e-4).astype(np.float16)
             data[:, :, at : at + 2] = d[..., None].view(np.uint8).reshape(*data.shape[:2], 2)
@@ -196,7 +203,7 @@ def check_gguf(work):
     good = True
     ids = [int(i) for i in np.random.default_rng(3).integers(0, 48, TOKENS)]
     tensors = lms.tensors_of(GGUF_CONFIG)
-    kinds = "F32 F16 BF16 Q4_0 Q4_1 Q5_0 Q5_1 Q8_0 Q4_K Q5_K Q6_K MXFP4".split()
+    kinds = "F32 F16 BF16 Q4_0 Q4_1 Q5_0 Q5_1 Q8_0 Q2_K Q3_K Q4_K Q5_K Q6_K IQ4_NL MXFP4".split()
     for kind in kinds:
         path = f"{work}/{kind}.gguf"
         values = write_gguf(path, GGUF_CONFIG, tensors, kind)

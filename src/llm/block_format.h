@@ -14,7 +14,8 @@ namespace evoq {
 // The most elements of a block.
 inline constexpr int kMaxBlock = 256;
 
-// A block as integers: element i stands for (q[i] - zeros[g]) * scales[g], where g = i / group.
+// A block as integers: element i stands for (q[i] - zeros[g]) * scales[g], where g = i / group. Of
+// a floating-point type of 4 bits q has the bits.
 struct IntegerBlock {
   float scales[kMaxBlock];
   int32_t zeros[kMaxBlock];

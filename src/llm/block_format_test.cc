@@ -87,6 +87,31 @@ TEST(BlockFormats, ByHand) {
   k5[16 + 3] = '\x20';  // the fifth bit of group 5
   real("Q5_K", k5);
   EXPECT_EQ(y[5 * 32 + 3], 33.0f * 23 - 2 * 53);
+  // Element 128 + 32 + 17: scale 3 and minimum 5 of group 11, the second pair of byte 32 + 17.
+  std::string k2(84, '\0');
+  k2[11] = '\x53';
+  k2[16 + 32 + 17] = '\x08';
+  k2.replace(80, 4, Half(0.5f) + Half(2));
+  real("Q2_K", k2);
+  EXPECT_EQ(y[128 + 32 + 17], 0.5f * 3 * 2 - 2 * 5);
+  EXPECT_EQ(y[128 + 32 + 18], -10.0f);
+  EXPECT_EQ(y[128 + 32 + 15], 0.0f);
+  // Element 128 + 2 * 32 + 20 of group 13: low bits of its scale in the high nibble of byte 5, high
+  // ones the last pair of byte 9; its third bit is bit 6 of byte 20.
+  std::string k3(110, '\0');
+  k3[20] = '\x40';
+  k3[32 + 32 + 20] = '\x30';
+  k3[96 + 5] = '\x70';
+  k3[96 + 9] = '\x80';
+  k3.replace(108, 2, Half(0.5f));
+  real("Q3_K", k3);
+  EXPECT_EQ(y[128 + 64 + 20], 0.5f * (7 + 32 - 32) * 3);
+  EXPECT_EQ(y[128 + 64 + 21], 0.5f * 7 * -4);
+  EXPECT_EQ(y[0], 0.5f * -32 * -4);
+  real("IQ4_NL", Half(0.5f) + "\x9f");
+  EXPECT_EQ(y[0], 56.5f);
+  EXPECT_EQ(y[16], 6.5f);
+  EXPECT_EQ(y[1], -63.5f);
   // Element 128 + 2 * 32 + 4: a high nibble of the second half, bits 4 and 5 of the high bytes.
   std::string k6(210, '\0');
   k6[64 + 4] = '\x50';
@@ -108,6 +133,10 @@ std::string RandomBlocks(const BlockFormat& format, int64_t blocks, std::mt19937
     const float scale = b % 5 == 0 ? 0.0f : b % 2 == 0 ? -0.01f * b : 0.02f * b;
     if (name == "MXFP4") {
       block[0] = static_cast<char>(120 + random() % 8);
+    } else if (name == "Q2_K") {
+      block.replace(80, 4, Half(scale) + Half(3 * scale));
+    } else if (name == "Q3_K") {
+      block.replace(108, 2, Half(scale));
     } else if (name == "Q6_K") {
       block.replace(208, 2, Half(scale));
     } else {
@@ -116,7 +145,7 @@ std::string RandomBlocks(const BlockFormat& format, int64_t blocks, std::mt19937
     if (name == "Q8_0" && scale < 0) {
       for (size_t i = 2; i < block.size(); ++i) block[i] = block[i] == '\x80' ? '\x01' : block[i];
     }
-    if (format.integers == nullptr) block.replace(2, 2, Half(-3 * scale));
+    if (format.integers == nullptr && name != "Q2_K") block.replace(2, 2, Half(-3 * scale));
     if (name == "Q4_1") block.replace(0, 4, Half(std::fabs(scale)) + Half(-4 * std::fabs(scale)));
     bytes += block;
   }

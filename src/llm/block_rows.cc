@@ -143,22 +143,74 @@ bool IntegersQ6K(const std::byte* b, IntegerBlock& out) {
   return true;
 }
 
-// ---- MXFP4: an exponent e, 16 bytes of e2m1: value * 2^(e - 127). Twice the values of e2m1 are
-// whole.
+// ---- Q2_K: 16 bytes, the low nibble a scale and the high one a minimum of 16 elements, 64 bytes
+// of pairs of bits, halves d and dmin: d * scale * n - dmin * minimum. Of each 32 bytes pair j is
+// elements 32 j to 32 j + 31 of half the block.
 
-constexpr int kTwiceE2m1[16] = {0, 1, 2, 3, 4, 6, 8, 12, 0, -1, -2, -3, -4, -6, -8, -12};
+int PairOf32(const std::byte* pairs, int i) {
+  return ByteAt(pairs, i / 128 * 32 + i % 32) >> (i % 128 / 32 * 2) & 3;
+}
+void RealQ2K(const std::byte* b, float* y) {
+  const float d = HalfAt(b + 80), dmin = HalfAt(b + 82);
+  for (int i = 0; i < 256; ++i) {
+    const int both = ByteAt(b, i / 16);
+    const float s = d * static_cast<float>(both & 15), m = dmin * static_cast<float>(both >> 4);
+    y[i] = s * static_cast<float>(PairOf32(b + 16, i)) - m;
+  }
+}
 
-float ScaleMxfp4(const std::byte* b) {  // 255 is no number
-  return ByteAt(b, 0) == 255 ? std::nanf("") : std::ldexp(1.0f, ByteAt(b, 0) - 128);
+// ---- Q3_K: 32 bytes of third bits, 64 of pairs as above, sixteen 6-bit scales in 12 bytes, half
+// d: d * (scale - 32) * (n - 4), 16 elements to a scale
+
+int ThreeBits(const std::byte* b, int i) {
+  return PairOf32(b + 32, i) | (ByteAt(b, i % 32) >> (i / 32) & 1) << 2;
+}
+float ScaleQ3K(const std::byte* b, int g) {
+  const std::byte* packed = b + 96;
+  const int low = g < 8 ? ByteAt(packed, g) & 15 : ByteAt(packed, g - 8) >> 4,
+            high = ByteAt(packed, 8 + g % 4) >> (g / 4 * 2) & 3;
+  return HalfAt(b + 108) * static_cast<float>((low | high << 4) - 32);
+}
+void RealQ3K(const std::byte* b, float* y) {
+  for (int g = 0; g < 16; ++g) {
+    const float s = ScaleQ3K(b, g);
+    for (int i = 16 * g; i < 16 * g + 16; ++i) y[i] = s * static_cast<float>(ThreeBits(b, i) - 4);
+  }
+}
+bool IntegersQ3K(const std::byte* b, IntegerBlock& out) {
+  for (int g = 0; g < 16; ++g) {
+    const float s = ScaleQ3K(b, g);
+    const int sign = s == 0 ? 0 : s < 0 ? -1 : 1;
+    out.scales[g] = s == 0 ? 1 : std::fabs(s);
+    out.zeros[g] = 0;
+    for (int i = 16 * g; i < 16 * g + 16; ++i)
+      out.q[i] = static_cast<int16_t>(sign * (ThreeBits(b, i) - 4));
+  }
+  return true;
+}
+
+// ---- IQ4_NL: half d, 16 bytes of places in a table: value * d
+
+constexpr int kValuesIq4[16] = {-127, -104, -83, -65, -49, -35, -22, -10,
+                                1,    13,   25,  38,  53,  69,  89,  113};
+
+int Iq4NlAt(const std::byte* b, int i) { return kValuesIq4[NibbleAt(b + 2, i)]; }
+
+// ---- MXFP4: an exponent e, 16 bytes of e2m1: value * 2^(e - 127)
+
+float ScaleMxfp4(const std::byte* b) {
+  return TinyFloatToFloat(DType::kFloat8E8M0, static_cast<uint8_t>(ByteAt(b, 0)));
 }
 void RealMxfp4(const std::byte* b, float* y) {
   const float scale = ScaleMxfp4(b);
-  for (int i = 0; i < 32; ++i) y[i] = static_cast<float>(kTwiceE2m1[NibbleAt(b + 1, i)]) * scale;
+  for (int i = 0; i < 32; ++i)
+    y[i] = TinyFloatToFloat(DType::kFloat4E2M1, static_cast<uint8_t>(NibbleAt(b + 1, i))) * scale;
 }
+// The bits of e2m1.
 bool IntegersMxfp4(const std::byte* b, IntegerBlock& out) {
   out.scales[0] = ScaleMxfp4(b);
   out.zeros[0] = 0;
-  for (int i = 0; i < 32; ++i) out.q[i] = static_cast<int16_t>(kTwiceE2m1[NibbleAt(b + 1, i)]);
+  for (int i = 0; i < 32; ++i) out.q[i] = static_cast<int16_t>(NibbleAt(b + 1, i));
   return true;
 }
 
@@ -203,11 +255,28 @@ extern const BlockFormat kBlocksQ6K = {.name = "Q6_K",
                                        .real = RealQ6K,
                                        .integers = IntegersQ6K,
                                        .group = 16};
+extern const BlockFormat kBlocksQ2K = {
+    .name = "Q2_K", .id = 10, .elements = 256, .bytes = 84, .real = RealQ2K};
+extern const BlockFormat kBlocksQ3K = {.name = "Q3_K",
+                                       .id = 11,
+                                       .elements = 256,
+                                       .bytes = 110,
+                                       .real = RealQ3K,
+                                       .integers = IntegersQ3K,
+                                       .dtype = DType::kInt4,
+                                       .group = 16};
+extern const BlockFormat kBlocksIq4Nl = {.name = "IQ4_NL",
+                                         .id = 20,
+                                         .elements = 32,
+                                         .bytes = 18,
+                                         .real = RealCentered<Iq4NlAt, 0>,
+                                         .integers = IntegersCentered<Iq4NlAt, 0, false>};
 extern const BlockFormat kBlocksMxfp4 = {.name = "MXFP4",
                                          .id = 39,
                                          .elements = 32,
                                          .bytes = 17,
                                          .real = RealMxfp4,
-                                         .integers = IntegersMxfp4};
+                                         .integers = IntegersMxfp4,
+                                         .dtype = DType::kFloat4E2M1};
 
 }  // namespace evoq
