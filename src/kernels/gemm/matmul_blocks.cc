@@ -40,22 +40,22 @@ struct MatMulBlocks {
   bool unpacks() const { return weights.groups > 1 && rows.rows > table->direct_rows; }
   // An odd number of cache lines: rows of q a multiple of 4 KiB apart would evict one another from
   // the L1 cache.
-  int64_t stride() const { return RoundUp(weights.cut.depth, 64) | 64; }
-  int64_t units() const {
-    return CeilDiv(CeilDiv(weights.columns, int64_t{kBlockColumns}), int64_t{table->max_panels});
-  }
+  int64_t stride() const { return RoundUp(weights.stream.cut.depth, 64) | 64; }
+  int64_t units() const { return CeilDiv(weights.stream.columns, int64_t{kUnitColumns}); }
   // Of a thread, for a unpacked unit.
-  int64_t unit_bytes() const {
-    return unpacks() ? weights.groups * table->max_panels * weights.panel_bytes : 0;
-  }
+  int64_t unit_bytes() const { return unpacks() ? weights.groups * weights.unit_bytes : 0; }
 
   // Scratch: q, its scales, the corrections, the units of the threads.
   int64_t q_bytes() const { return rows.rows * stride(); }
-  int64_t scale_bytes() const { return RoundUp(rows.rows * weights.cut.data_blocks() * 4, 64); }
-  int64_t correction_bytes() const { return RoundUp(rows.rows * weights.cut.blocks() * 4, 64); }
+  int64_t scale_bytes() const {
+    return RoundUp(rows.rows * weights.stream.cut.data_blocks() * 4, 64);
+  }
+  int64_t correction_bytes() const {
+    return RoundUp(rows.rows * weights.stream.cut.blocks() * 4, 64);
+  }
 
   void Run(const void* const* in, void* const* out, const RunContext& context) const {
-    const BlockCut& cut = weights.cut;
+    const BlockCut& cut = weights.stream.cut;
     auto* q = reinterpret_cast<int8_t*>(context.scratch);
     auto* scales = reinterpret_cast<float*>(context.scratch + q_bytes());
     auto* corrections = reinterpret_cast<int32_t*>(context.scratch + q_bytes() + scale_bytes());
@@ -84,15 +84,15 @@ struct MatMulBlocks {
   }
 
   void RunTask(const BlockRows& operands, int64_t unit, int64_t part, uint8_t* unpacked) const {
-    const int64_t panel = unit * table->max_panels,
-                  all = CeilDiv(weights.columns, int64_t{kBlockColumns});
-    const int panels = static_cast<int>(std::min<int64_t>(table->max_panels, all - panel));
-    BlockPanels b = weights.panels();
-    b.lines += panel * b.panel_bytes;
+    const int64_t panel = unit * kUnitPanels,
+                  all = CeilDiv(weights.stream.columns, int64_t{kBlockColumns});
+    const int panels = static_cast<int>(std::min<int64_t>(kUnitPanels, all - panel));
+    const int together = std::min(panels, table->max_panels);
+    BlockUnit b = {weights.stream, weights.bytes() + unit * weights.unit_bytes};
     BlockLines kind = weights.kind;
     if (unpacks()) {
-      table->unpack(kind, b.lines, panels * b.panel_bytes / 64, unpacked);
-      b.lines = unpacked, b.panel_bytes *= weights.groups;
+      table->unpack(kind, b, unpacked);
+      b.bytes = unpacked;
       kind = BlockLines::kSmallBytes;
     }
     const int64_t first = PartBegin(rows.rows, row_parts, part),
@@ -101,18 +101,13 @@ struct MatMulBlocks {
     for (int64_t i = 0; i < tiles; ++i) {
       const int64_t row = first + PartBegin(last - first, tiles, i),
                     end = first + PartBegin(last - first, tiles, i + 1);
-      // A full tile of panels, or one after the other.
-      if (panels == table->max_panels) {
-        table->tile(kind, b, operands, row, static_cast<int>(end - row), panel, panels);
-      } else {
-        BlockPanels one = b;
-        for (int p = 0; p < panels; ++p, one.lines += one.panel_bytes)
-          table->tile(kind, one, operands, row, static_cast<int>(end - row), panel + p, 1);
-      }
+      for (int p = 0; p < panels; p += together)
+        table->tile(kind, b, operands, row, static_cast<int>(end - row), panel + p, together);
     }
     const int64_t column = panel * kBlockColumns,
-                  count = std::min<int64_t>(panels * kBlockColumns, weights.columns - column);
-    rows.Activate(operands.y + column, weights.columns, first, last, count);
+                  count =
+                      std::min<int64_t>(panels * kBlockColumns, weights.stream.columns - column);
+    rows.Activate(operands.y + column, weights.stream.columns, first, last, count);
   }
 };
 
@@ -121,8 +116,7 @@ Result<BoundKernel> BindMatMulBlocks(const KernelCall& call, const BindOptions& 
   if (const auto why = RejectCall(call, shape)) return Unsupported("{}", why->sentence);
   MatMulBlocks state;
   state.table = RowFor(kBlockRows, options.isa).table;
-  EVOQ_ASSIGN(state.weights,
-              BindBlocks(*call.constant(1), call.attrs.Int(kDataBlock, 0), *state.table));
+  EVOQ_ASSIGN(state.weights, BindBlocks(*call.constant(1), call.attrs.Int(kDataBlock, 0)));
   EVOQ_ASSIGN(state.rows, FloatRowsOf(call, shape.m, options.isa));
   const double depth = static_cast<double>(shape.k), rows = static_cast<double>(shape.m);
   state.quantize_grain = Grain(shape.m, depth * 0.1, options.threads);
@@ -133,7 +127,7 @@ Result<BoundKernel> BindMatMulBlocks(const KernelCall& call, const BindOptions& 
   const double unit_ns = depth * (0.2 + 0.1 * rows / static_cast<double>(state.row_parts));
   state.grain = Grain(units * state.row_parts, unit_ns, options.threads);
   const auto products = {CheckedMul(shape.m, state.stride()),
-                         CheckedMul(shape.m, state.weights.cut.blocks() * 8),
+                         CheckedMul(shape.m, state.weights.stream.cut.blocks() * 8),
                          CheckedMul(options.threads, state.unit_bytes())};
   int64_t scratch = 256;
   for (const auto& bytes : products) {

@@ -242,12 +242,11 @@ TEST(MatMulBlocks, RejectsWithAReason) {
   EXPECT_NE(why(TensorType(DType::kInt8, Shape{2, 2}, quant), 32), "");
   // Packed for something else, or cut short.
   const Tensor w = WeightsOf(type(32), Elements::kRandom, random);
-  const BlockTable& table = *RowFor(kBlockRows, Isa::kScalar).table;
-  EXPECT_FALSE(BindBlocks(PackWeights(w).value(), 32, table));
+  EXPECT_FALSE(BindBlocks(PackWeights(w).value(), 32));
   const Tensor packed = PackBlocks(w).value();
-  EXPECT_TRUE(BindBlocks(packed, 32, table));
+  EXPECT_TRUE(BindBlocks(packed, 32));
   std::vector<std::byte> bytes(packed.raw(), packed.raw() + packed.bytes() - 64);
-  EXPECT_FALSE(BindBlocks(Tensor::Packed(w.type(), packed.layout(), bytes), 32, table));
+  EXPECT_FALSE(BindBlocks(Tensor::Packed(w.type(), packed.layout(), bytes), 32));
 }
 
 }  // namespace

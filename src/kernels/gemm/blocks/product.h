@@ -11,6 +11,7 @@
 namespace evoq {
 
 inline constexpr int kBlockColumns = 16;  // of a panel
+inline constexpr int kUnitPanels = 2, kUnitColumns = kUnitPanels * kBlockColumns;
 
 // How the weights of a panel lie: lines of 64 bytes, 16 columns of four bytes. They stand for
 // numbers u >= 0, which is what the dot-product instructions want of one operand. A line of
@@ -39,15 +40,25 @@ struct BlockCut {
   }
 };
 
-struct BlockPanels {
+// Weights with all that belongs to them, as a product reads them: one stretch of bytes, from its
+// first to its last, which is what memory gives fastest. Units of 32 columns follow one another,
+// the last filled up with zeros. Of a unit, for each scale that a column has:
+//   32 scales, float16 or float32;
+//   where zero points differ, 32 of them, those of u, a byte each, and 32 bytes of nothing;
+//   of each line of k that they belong to that of columns 0 to 15, then that of columns 16 to 31.
+struct BlockStream {
   BlockCut cut;
   int64_t columns;
-  const uint8_t* lines;  // of the first panel asked for; zeros behind K
-  int64_t panel_bytes;
-  // [panels][scales][16], of the first panel there is. One of both is null.
-  const float* scales;
-  const uint16_t* half_scales;
-  const uint8_t* zeros;  // of u; null where `corrections` are whole
+  bool half_scales, has_zeros;  // without zero points `corrections` are whole
+
+  EVOQ_ALWAYS_INLINE int64_t scale_bytes() const { return half_scales ? 64 : 128; }
+  EVOQ_ALWAYS_INLINE int64_t head_bytes() const { return scale_bytes() + (has_zeros ? 64 : 0); }
+};
+
+// The unit that a tile is in.
+struct BlockUnit {
+  BlockStream stream;
+  const uint8_t* bytes;
 };
 
 struct BlockRows {
@@ -63,17 +74,16 @@ struct BlockRows {
 struct BlockTable {
   const char* name;
   int max_rows, max_panels;  // of a tile; any fewer rows, and one panel, run too
-  bool takes_half;
   // So many multiply lines of fewer than 8 bits as they lie; of more the lines are unpacked first.
   int64_t direct_rows;
   // One row: q, scales and corrections[b] = factor * (sum of q in block b).
   void (*quantize)(const float* x, const BlockCut& cut, int32_t factor, int64_t stride, int8_t* q,
                    float* scales, int32_t* corrections);
-  // `count` lines of G numbers to a byte as G times as many of kSmallBytes.
-  void (*unpack)(BlockLines kind, const uint8_t* lines, int64_t count, uint8_t* bytes);
-  // y without activation, for rows [row, row + row_count) and panels [panel, panel + panel_count);
-  // panels.lines are those of `panel`.
-  void (*tile)(BlockLines kind, const BlockPanels& panels, const BlockRows& rows, int64_t row,
+  // The unit with its lines of G numbers to a byte as G times as many of kSmallBytes.
+  void (*unpack)(BlockLines kind, const BlockUnit& unit, uint8_t* bytes);
+  // y without activation, for rows [row, row + row_count) and panels [panel, panel + panel_count),
+  // which are in one unit.
+  void (*tile)(BlockLines kind, const BlockUnit& unit, const BlockRows& rows, int64_t row,
                int row_count, int64_t panel, int panel_count);
 };
 

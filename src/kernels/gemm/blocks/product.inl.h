@@ -1,5 +1,6 @@
 // The functions of product.h, for one instruction set: BlockTable kBlockDot.
 #include <array>
+#include <cstring>
 #include <utility>
 
 #include "kernels/gemm/blocks/block_data.h"
@@ -8,22 +9,19 @@
 namespace evoq::EVOQ_ISA {
 namespace {
 
-// Kinds of lines, in the order of BlockLines: whether files hold it, groups of four k in a line,
-// whether all numbers are below 128, the numbers of group i.
+// Kinds of lines, in the order of BlockLines: groups of four k in a line, whether all numbers are
+// below 128, the numbers of group i.
 struct Nibbles {
-  static constexpr bool kStored = true;
   static constexpr int kGroups = 2;
   static constexpr bool kSmall = true;
   static EVOQ_ALWAYS_INLINE Bytes Group(const Bytes& line, int i) { return Bits<4>(line, i); }
 };
 struct Pairs {
-  static constexpr bool kStored = true;
   static constexpr int kGroups = 4;
   static constexpr bool kSmall = true;
   static EVOQ_ALWAYS_INLINE Bytes Group(const Bytes& line, int i) { return Bits<2>(line, i); }
 };
 struct E2m1 {
-  static constexpr bool kStored = true;
   static constexpr int kGroups = 2;
   static constexpr bool kSmall = true;
   static EVOQ_ALWAYS_INLINE Bytes Group(const Bytes& line, int i) {
@@ -34,45 +32,36 @@ struct E2m1 {
   }
 };
 struct SmallBytes {
-  static constexpr bool kStored = false;
   static constexpr int kGroups = 1;
   static constexpr bool kSmall = true;
   static EVOQ_ALWAYS_INLINE Bytes Group(const Bytes& line, int) { return line; }
 };
 struct FlippedBytes {
-  static constexpr bool kStored = true;
   static constexpr int kGroups = 1;
   static constexpr bool kSmall = false;
   static EVOQ_ALWAYS_INLINE Bytes Group(const Bytes& line, int) { return Flip(line); }
 };
 
-// Lines that come from memory are asked for early: a lone row passes them faster.
-constexpr int64_t kAheadBytes = 1024, kAheadBytesOfOne = 2048;
-
-// Where a tile stands in its panels and rows.
-template <int kRows, int kPanels>
+// Where a tile stands in its unit and rows.
+template <int kRows>
 struct Place {
-  const uint8_t* line;
-  int64_t panel_bytes;
+  const uint8_t* at;
   const int8_t* q[kRows];
 };
 
+template <typename L>
+EVOQ_ALWAYS_INLINE int64_t LinesOf(int64_t k) {
+  return (k + 4 * L::kGroups - 1) / (4 * L::kGroups);
+}
+
 // The sums of one block; the place moves behind it.
 template <typename L, int kRows, int kPanels>
-EVOQ_ALWAYS_INLINE void Sums(Place<kRows, kPanels>& at, int64_t lines,
+EVOQ_ALWAYS_INLINE void Sums(Place<kRows>& place, int64_t lines, int64_t side,
                              Ints (&sums)[kRows][kPanels]) {
-  for (int64_t l = 0; l < lines; ++l, at.line += 64) {
+  for (int64_t l = 0; l < lines; ++l, place.at += 64 * kUnitPanels) {
     Bytes line[kPanels];
 #pragma GCC unroll 2
-    for (int p = 0; p < kPanels; ++p) {
-      line[p] = LoadBytes(at.line + p * at.panel_bytes);
-#if defined(__AVX2__)
-      if (L::kStored)
-        _mm_prefetch(reinterpret_cast<const char*>(at.line + p * at.panel_bytes) +
-                         (kRows == 1 ? kAheadBytesOfOne : kAheadBytes),
-                     _MM_HINT_T0);
-#endif
-    }
+    for (int p = 0; p < kPanels; ++p) line[p] = LoadBytes(place.at + 64 * (side + p));
 #pragma GCC unroll 4
     for (int g = 0; g < L::kGroups; ++g) {
       Bytes u[kPanels];
@@ -80,23 +69,24 @@ EVOQ_ALWAYS_INLINE void Sums(Place<kRows, kPanels>& at, int64_t lines,
       for (int p = 0; p < kPanels; ++p) u[p] = L::Group(line[p], g);
 #pragma GCC unroll 8
       for (int r = 0; r < kRows; ++r) {
-        const Quad quad = Spread(at.q[r] + 4 * g);
+        const Quad quad = Spread(place.q[r] + 4 * g);
 #pragma GCC unroll 2
         for (int p = 0; p < kPanels; ++p) sums[r][p] = Dot<L::kSmall>(sums[r][p], u[p], quad);
       }
     }
 #pragma GCC unroll 8
-    for (int r = 0; r < kRows; ++r) at.q[r] += 4 * L::kGroups;
+    for (int r = 0; r < kRows; ++r) place.q[r] += 4 * L::kGroups;
   }
 }
 
 template <typename L, int kRows, int kPanels, bool kNested>
-void Tile(const BlockPanels& w, const BlockRows& x, int64_t row, int64_t panel) {
+void Tile(const BlockUnit& unit, const BlockRows& x, int64_t row, int64_t panel) {
+  const BlockStream& w = unit.stream;
   const BlockCut& cut = w.cut;
-  const int64_t blocks = cut.blocks(), data_blocks = cut.data_blocks(), scales = cut.scales();
-  const int64_t column = panel * kBlockColumns;
-  Place<kRows, kPanels> at;
-  at.line = w.lines, at.panel_bytes = w.panel_bytes;
+  const int64_t blocks = cut.blocks(), data_blocks = cut.data_blocks();
+  const int64_t column = panel * kBlockColumns, side = panel % kUnitPanels;
+  Place<kRows> place;
+  place.at = unit.bytes;
   int count[kPanels];
   Floats y[kRows][kPanels], t[kRows][kPanels];
 #pragma GCC unroll 2
@@ -106,31 +96,39 @@ void Tile(const BlockPanels& w, const BlockRows& x, int64_t row, int64_t panel) 
   }
 #pragma GCC unroll 8
   for (int r = 0; r < kRows; ++r) {
-    at.q[r] = x.q + (row + r) * x.stride;
+    place.q[r] = x.q + (row + r) * x.stride;
 #pragma GCC unroll 2
     for (int p = 0; p < kPanels; ++p)
       y[r][p] = x.bias == nullptr ? AllF(0) : LoadF(x.bias + column + p * 16, count[p]);
   }
   const int32_t* corrections = x.corrections + row * blocks;
   const float* data_scales = x.scales + row * data_blocks;
-  int64_t scale = panel * scales * kBlockColumns, scale_blocks = 0, piece = 0;
+  const uint8_t* head = nullptr;
+  int64_t scale_blocks = 0, piece = 0;
   for (int64_t b = 0; b < blocks; ++b, ++corrections) {
+    if (scale_blocks == 0) {
+      head = place.at;
+      place.at += w.head_bytes();
+      scale_blocks = cut.blocks_per_scale;
+    }
+    --scale_blocks;
     Ints sums[kRows][kPanels];
 #pragma GCC unroll 8
     for (int r = 0; r < kRows; ++r) {
 #pragma GCC unroll 2
       for (int p = 0; p < kPanels; ++p)
-        sums[r][p] = w.zeros == nullptr ? All(corrections[r * blocks])
-                                        : Times(w.zeros + scale + p * scales * kBlockColumns,
-                                                corrections[r * blocks]);
+        sums[r][p] = w.has_zeros ? Times(head + w.scale_bytes() + kBlockColumns * (side + p),
+                                         corrections[r * blocks])
+                                 : All(corrections[r * blocks]);
     }
     const int64_t left = cut.depth - b * cut.block, k = left < cut.block ? left : cut.block;
-    Sums<L, kRows, kPanels>(at, (k + 4 * L::kGroups - 1) / (4 * L::kGroups), sums);
+    Sums<L, kRows, kPanels>(place, LinesOf<L>(k), side, sums);
     const bool first = piece == 0, last = ++piece == cut.pieces || b + 1 == blocks;
 #pragma GCC unroll 2
     for (int p = 0; p < kPanels; ++p) {
-      const int64_t i = scale + p * scales * kBlockColumns;
-      const Floats s = w.half_scales != nullptr ? LoadHalf(w.half_scales + i) : LoadF(w.scales + i);
+      const int64_t i = kBlockColumns * (side + p);
+      const Floats s = w.half_scales ? LoadHalf(reinterpret_cast<const uint16_t*>(head) + i)
+                                     : LoadF(reinterpret_cast<const float*>(head) + i);
 #pragma GCC unroll 8
       for (int r = 0; r < kRows; ++r) {
         const Floats sum = ToFloats(sums[r][p]);
@@ -140,7 +138,6 @@ void Tile(const BlockPanels& w, const BlockRows& x, int64_t row, int64_t panel) 
       }
     }
     if (!kNested || last) ++data_scales, piece = 0;
-    if (++scale_blocks == cut.blocks_per_scale) scale += kBlockColumns, scale_blocks = 0;
   }
 #pragma GCC unroll 8
   for (int r = 0; r < kRows; ++r) {
@@ -153,8 +150,7 @@ void Tile(const BlockPanels& w, const BlockRows& x, int64_t row, int64_t panel) 
   }
 }
 
-using TileFn = void (*)(const BlockPanels& panels, const BlockRows& rows, int64_t row,
-                        int64_t panel);
+using TileFn = void (*)(const BlockUnit& unit, const BlockRows& rows, int64_t row, int64_t panel);
 
 template <typename L, int kPanels, bool kNested, int... kRows>
 constexpr std::array<TileFn, kMaxRows> TilesOf(std::integer_sequence<int, kRows...>) {
@@ -171,32 +167,44 @@ TileFn TileFor(int row_count, int panel_count, bool nested) {
 }
 
 template <typename L>
-void UnpackLines(const uint8_t* lines, int64_t count, uint8_t* bytes) {
-  for (int64_t i = 0; i < count; ++i, lines += 64) {
-    const Bytes line = LoadBytes(lines);
-    for (int g = 0; g < L::kGroups; ++g, bytes += 64) StoreBytes(bytes, L::Group(line, g));
+void UnpackUnit(const BlockUnit& unit, uint8_t* to) {
+  const BlockCut& cut = unit.stream.cut;
+  const int64_t head = unit.stream.head_bytes(), step = cut.block * cut.blocks_per_scale;
+  const uint8_t* from = unit.bytes;
+  for (int64_t k = 0; k < cut.depth; k += step) {
+    std::memcpy(to, from, static_cast<size_t>(head));
+    from += head, to += head;
+    const int64_t left = cut.depth - k;
+    for (int64_t l = LinesOf<L>(left < step ? left : step); l > 0; --l) {
+      for (int p = 0; p < kUnitPanels; ++p, from += 64) {
+        const Bytes line = LoadBytes(from);
+        for (int g = 0; g < L::kGroups; ++g)
+          StoreBytes(to + 64 * (g * kUnitPanels + p), L::Group(line, g));
+      }
+      to += 64 * kUnitPanels * L::kGroups;
+    }
   }
 }
 
 // What there is of each kind.
 struct LinesCode {
   TileFn (*tile)(int row_count, int panel_count, bool nested);
-  void (*unpack)(const uint8_t* lines, int64_t count, uint8_t* bytes);
+  void (*unpack)(const BlockUnit& unit, uint8_t* bytes);
 };
 template <typename... L>
 constexpr std::array<LinesCode, sizeof...(L)> CodeOf() {
-  return {LinesCode{TileFor<L>, UnpackLines<L>}...};
+  return {LinesCode{TileFor<L>, UnpackUnit<L>}...};
 }
 constexpr auto kCode = CodeOf<Nibbles, Pairs, E2m1, SmallBytes, FlippedBytes>();
 
-void RunTile(BlockLines kind, const BlockPanels& panels, const BlockRows& rows, int64_t row,
+void RunTile(BlockLines kind, const BlockUnit& unit, const BlockRows& rows, int64_t row,
              int row_count, int64_t panel, int panel_count) {
-  const bool nested = panels.cut.pieces > 1;
-  kCode[static_cast<size_t>(kind)].tile(row_count, panel_count, nested)(panels, rows, row, panel);
+  const bool nested = unit.stream.cut.pieces > 1;
+  kCode[static_cast<size_t>(kind)].tile(row_count, panel_count, nested)(unit, rows, row, panel);
 }
 
-void Unpack(BlockLines kind, const uint8_t* lines, int64_t count, uint8_t* bytes) {
-  kCode[static_cast<size_t>(kind)].unpack(lines, count, bytes);
+void Unpack(BlockLines kind, const BlockUnit& unit, uint8_t* bytes) {
+  kCode[static_cast<size_t>(kind)].unpack(unit, bytes);
 }
 
 void Quantize(const float* x, const BlockCut& cut, int32_t factor, int64_t stride, int8_t* q,
@@ -220,11 +228,6 @@ const BlockTable kBlockDot = {
     .name = EVOQ_TABLE_NAME,
     .max_rows = kMaxRows,
     .max_panels = kMaxPanels,
-#if defined(__AVX2__)
-    .takes_half = true,
-#else
-    .takes_half = false,
-#endif
     .direct_rows = kDirectRows,
     .quantize = Quantize,
     .unpack = Unpack,

@@ -220,7 +220,15 @@ inline Floats LoadF(const float* p, int n) {
   return x;
 }
 inline Floats LoadF(const float* p) { return LoadF(p, 16); }
-inline Floats LoadHalf(const uint16_t*) { return {}; }  // BlockTable::takes_half is false
+// Finite numbers >= 0: the exponent is 112 more in float32.
+inline Floats LoadHalf(const uint16_t* p) {
+  return Each<Floats>([&](size_t n) {
+    const uint32_t bits = uint32_t{p[n]} << 13;
+    float x;
+    std::memcpy(&x, &bits, sizeof(x));
+    return x * 0x1p112f;
+  });
+}
 inline void StoreF(float* p, int n, const Floats& x) {
   std::memcpy(p, x.v, static_cast<size_t>(n) * sizeof(float));
 }

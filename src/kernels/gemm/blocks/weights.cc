@@ -1,6 +1,7 @@
 #include "kernels/gemm/blocks/weights.h"
 
 #include <algorithm>
+#include <cstring>
 
 #include "base/math.h"
 #include "kernels/call_util.h"
@@ -10,6 +11,7 @@
 namespace evoq {
 namespace {
 
+constexpr int64_t kLineBytes = 64;
 constexpr int64_t kLargestBlock = 65536;  // 127 * 255 of them stay below 2^31
 
 // How weights of one type lie and what they are multiplied as: integers q = u - offset, each of
@@ -67,44 +69,40 @@ std::optional<BlockCut> CutOf(int64_t depth, int64_t weight_block, int64_t data_
   return cut;
 }
 
-std::optional<uint16_t> ExactHalf(float x) {
-  const uint16_t half = FloatToHalf(x);
-  return HalfToFloat(half) == x ? std::optional(half) : std::nullopt;
+bool IsHalf(float x) { return HalfToFloat(FloatToHalf(x)) == x; }
+
+// Which scale and zero point of `quant` column n has in block b.
+size_t ScaleIndex(const QuantParams& quant, int64_t columns, int64_t b, int64_t n) {
+  return static_cast<size_t>(quant.per_tensor() ? 0 : quant.block != 0 ? b * columns + n : n);
 }
 
-Status BindScales(const QuantParams& quant, const StoredLines& stored, bool takes_half,
-                  BoundBlocks& bound) {
-  const int64_t n = bound.columns, scales = bound.cut.scales(),
-                panels = CeilDiv(n, int64_t{kBlockColumns});
-  const int64_t wanted = quant.block != 0 ? scales * n : quant.per_tensor() ? 1 : n;
-  if (static_cast<int64_t>(quant.scales.size()) != wanted ||
-      quant.zero_points.size() != quant.scales.size())
-    return InvalidInput("{} scales for {} blocks of {} columns", quant.scales.size(), scales, n);
-  const auto& z = quant.zero_points;
-  const bool one_zero = std::all_of(z.begin(), z.end(), [&](int32_t v) { return v == z[0]; });
-  bound.factor = one_zero && !z.empty() ? -(z[0] + stored.offset) : -1;
-  const auto size = static_cast<size_t>(panels * scales * kBlockColumns);
-  bound.scales.assign(size, 0.0f);
-  if (!one_zero) bound.zeros.assign(size, 0);
-  for (int64_t i = 0; i < scales * n; ++i) {
-    const int64_t b = i / n, column = i % n;
-    const auto from = static_cast<size_t>(wanted == 1 ? 0 : quant.block != 0 ? i : column);
-    const int64_t to =
-        (column / kBlockColumns * scales + b) * kBlockColumns + column % kBlockColumns;
-    bound.scales[to] = quant.scales[from] * stored.unit;
-    if (!one_zero) bound.zeros[to] = static_cast<uint8_t>(z[from] + stored.offset);
-  }
-  if (!takes_half) return {};
-  for (float scale : bound.scales) {
-    const auto half = ExactHalf(scale);
-    if (!half) {
-      bound.half_scales.clear();
-      return {};
+// Panel `panel` of packed lines, with its scales, into its unit of the stream.
+void AddPanel(const BoundBlocks& bound, const StoredLines& stored, const QuantParams& quant,
+              int64_t panel, const std::byte* lines, std::byte* unit) {
+  const BlockStream& stream = bound.stream;
+  const BlockCut& cut = stream.cut;
+  const int64_t side = panel % kUnitPanels, step = cut.block * cut.blocks_per_scale;
+  const int64_t first = panel * kBlockColumns,
+                count = std::min<int64_t>(kBlockColumns, stream.columns - first);
+  for (int64_t b = 0; b < cut.scales(); ++b) {
+    for (int64_t n = 0; n < count; ++n) {
+      const size_t i = ScaleIndex(quant, stream.columns, b, first + n);
+      const int64_t at = side * kBlockColumns + n;
+      const float scale = quant.scales[i] * stored.unit;
+      const uint16_t half = FloatToHalf(scale);
+      if (stream.half_scales) std::memcpy(unit + 2 * at, &half, 2);
+      if (!stream.half_scales) std::memcpy(unit + 4 * at, &scale, 4);
+      if (stream.has_zeros)
+        unit[stream.scale_bytes() + at] =
+            static_cast<std::byte>(quant.zero_points[i] + stored.offset);
     }
-    bound.half_scales.push_back(*half);
+    unit += stream.head_bytes();
+    const int64_t k = std::min(step, cut.depth - b * step);
+    for (int64_t l = CeilDiv(k, stored.depth()); l > 0; --l) {
+      std::memcpy(unit + side * kLineBytes, lines, kLineBytes);
+      unit += kUnitPanels * kLineBytes, lines += kLineBytes;
+    }
   }
-  bound.scales.clear();
-  return {};
 }
 
 }  // namespace
@@ -145,40 +143,56 @@ Result<Tensor> PackBlocks(const Tensor& weights) {
   return FindLayout(FindStored(weights.dtype())->layout)->pack(weights);
 }
 
-BlockPanels BoundBlocks::panels() const {
-  return {cut,
-          columns,
-          reinterpret_cast<const uint8_t*>(packed.raw()),
-          panel_bytes,
-          half_scales.empty() ? scales.data() : nullptr,
-          half_scales.empty() ? nullptr : half_scales.data(),
-          zeros.empty() ? nullptr : zeros.data()};
+const uint8_t* BoundBlocks::bytes() const {
+  return reinterpret_cast<const uint8_t*>(owner->data());
 }
 
-Result<BoundBlocks> BindBlocks(const Tensor& weights, int64_t data_block, const BlockTable& table) {
+Result<BoundBlocks> BindBlocks(const Tensor& weights, int64_t data_block) {
   if (const auto why = RejectBlocks(weights.type(), data_block))
     return InvalidInput("{}", why->sentence);
-  BoundBlocks bound;
-  bound.packed = weights;
   const StoredLines& stored = *FindStored(weights.dtype());
   const LayoutDef& layout = *FindLayout(stored.layout);
+  Tensor packed = weights;
   if (weights.layout().empty()) {
-    EVOQ_ASSIGN(bound.packed, layout.pack(weights));
+    EVOQ_ASSIGN(packed, layout.pack(weights));
   } else if (weights.layout() != layout.name) {
     return InvalidInput("weights have layout '{}', expected {}", weights.layout(), layout.name);
   }
   EVOQ_ASSIGN(const int64_t bytes, layout.bytes(weights.type()));
-  if (static_cast<int64_t>(bound.packed.bytes()) != bytes)
+  if (static_cast<int64_t>(packed.bytes()) != bytes)
     return InvalidInput("{} with layout '{}' has {} bytes, expected {}", weights.type().ToString(),
-                        layout.name, bound.packed.bytes(), bytes);
+                        layout.name, packed.bytes(), bytes);
   const QuantParams& quant = *weights.type().quant;
-  const int64_t depth = weights.sizes()[0];
-  bound.columns = weights.sizes()[1];
-  bound.cut = *CutOf(depth, quant.block, data_block, stored.block());
+  const std::vector<float>& scales = quant.scales;
+  const std::vector<int32_t>& zeros = quant.zero_points;
+  const int64_t depth = weights.sizes()[0], columns = weights.sizes()[1];
+  BoundBlocks bound;
   bound.kind = stored.kind;
   bound.groups = stored.groups;
-  bound.panel_bytes = CeilDiv(depth, stored.depth()) * 64;
-  EVOQ_TRY(BindScales(quant, stored, table.takes_half, bound));
+  BlockStream& stream = bound.stream;
+  stream.cut = *CutOf(depth, quant.block, data_block, stored.block());
+  stream.columns = columns;
+  const int64_t wanted = quant.per_tensor() ? 1
+                         : quant.block != 0 ? stream.cut.scales() * columns
+                                            : columns;
+  if (static_cast<int64_t>(scales.size()) != wanted || zeros.size() != scales.size())
+    return InvalidInput("{} scales for {} blocks of {} columns", scales.size(), stream.cut.scales(),
+                        columns);
+  stream.half_scales =
+      std::ranges::all_of(scales, [&](float scale) { return IsHalf(scale * stored.unit); });
+  stream.has_zeros = std::ranges::any_of(zeros, [&](int32_t zero) { return zero != zeros[0]; });
+  bound.factor = stream.has_zeros || zeros.empty() ? -1 : -(zeros[0] + stored.offset);
+  const int64_t lines = CeilDiv(depth, stored.depth()),
+                panels = CeilDiv(columns, int64_t{kBlockColumns});
+  bound.unit_bytes = stream.cut.scales() * stream.head_bytes() + lines * kUnitPanels * kLineBytes;
+  const auto all = CheckedMul(CeilDiv(panels, int64_t{kUnitPanels}), bound.unit_bytes);
+  if (!all) return Fail(ErrorCode::kTooLarge, "weights {}", weights.type().ToString());
+  auto memory = std::make_shared<AlignedBuffer>(static_cast<size_t>(*all));
+  std::memset(memory->data(), 0, memory->size());
+  for (int64_t panel = 0; panel < panels; ++panel)
+    AddPanel(bound, stored, quant, panel, packed.raw() + panel * lines * kLineBytes,
+             memory->data() + panel / kUnitPanels * bound.unit_bytes);
+  bound.owner = std::move(memory);
   return bound;
 }
 

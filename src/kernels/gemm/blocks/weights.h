@@ -1,9 +1,11 @@
 // Constant weights of a MatMul with data_block, as the products of product.h read them.
 #pragma once
 
+#include <memory>
 #include <optional>
 #include <vector>
 
+#include "base/aligned.h"
 #include "base/reason.h"
 #include "kernels/gemm/blocks/product.h"
 #include "kernels/layout.h"
@@ -25,22 +27,18 @@ std::optional<Reason> RejectBlocks(const TensorType& weights, int64_t data_block
 Result<Tensor> PackBlocks(const Tensor& weights);
 
 struct BoundBlocks {
-  Tensor packed;
   BlockLines kind = BlockLines::kNibbles;
   int groups = 1;  // numbers in a byte of a line
-  BlockCut cut = {};
-  int64_t columns = 0, panel_bytes = 0;
+  BlockStream stream = {};
+  int64_t unit_bytes = 0;
   int32_t factor = 0;  // of BlockTable::quantize
-  // Panel by panel; one of both is empty.
-  std::vector<float> scales;
-  std::vector<uint16_t> half_scales;  // where all scales are float16 numbers
-  std::vector<uint8_t> zeros;         // empty where all are the same
+  std::shared_ptr<const AlignedBuffer> owner;
 
-  BlockPanels panels() const;
+  const uint8_t* bytes() const;
 };
 
 // Takes packed weights, or packs plain ones. Errors: kInvalidInput for another layout, for bytes or
 // scales that the type does not have.
-Result<BoundBlocks> BindBlocks(const Tensor& weights, int64_t data_block, const BlockTable& table);
+Result<BoundBlocks> BindBlocks(const Tensor& weights, int64_t data_block);
 
 }  // namespace evoq
