@@ -30,7 +30,6 @@ ALLOWED = {  # files: why they name operators
     "src/passes/fold_bias.cc": "a pattern: a product, then a sum or difference",
     "src/passes/fold_scale.cc": "a pattern: a product, then a factor or divisor",
     "src/passes/fit_kernels.cc": "which types have an integer definition differs by operator",
-    "src/passes/fold_shapes.cc": "computes sizes that depend on free dimensions, by operator",
     "src/passes/fuse_layer_norm.cc": "the pattern that exporters write for a normalization",
     "src/passes/fuse_pad.cc": "what zeros around the input mean differs by operator",
     "src/passes/merge_constants.cc": "a pattern of sums and products",

@@ -180,6 +180,10 @@ Result<Shape> ParseShape(Cursor& c) {
       dims.push_back(Dim(static_cast<int64_t>(*number)));
     } else {
       EVOQ_ASSIGN(std::string symbol, c.Name());
+      while (c.Take("+")) {  // a sum of symbols: "past + sequence + 1"
+        EVOQ_ASSIGN(const std::string term, c.Name());
+        symbol += " + " + term;
+      }
       dims.push_back(Dim::Symbolic(symbol));
     }
   }

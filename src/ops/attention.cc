@@ -3,6 +3,7 @@
 #include "ops/attention.h"
 
 #include "base/math.h"
+#include "ops/symbolic_sizes.h"
 #include "ops/util.h"
 
 namespace evoq {
@@ -27,9 +28,6 @@ Result<std::vector<Dim>> HeadsOf(const InferArgs& args, size_t i, const char* he
                           hidden.known() ? Dim(hidden.value / heads) : Dim()};
 }
 
-Dim Sum(const Dim& a, const Dim& b) {
-  return a.known() && b.known() ? Dim(a.value + b.value) : Dim();
-}
 Dim Product(const Dim& a, const Dim& b) {
   const auto product = a.known() && b.known() ? CheckedMul(a.value, b.value) : std::nullopt;
   return product ? Dim(*product) : Dim();
@@ -95,7 +93,7 @@ InferResult Infer(const InferArgs& args) {
   Dim total = k[2];
   if (args.has(kPastKey))
     total =
-        args.inputs[kPastKey].shape.ranked() ? Sum(args.inputs[kPastKey].shape[2], k[2]) : Dim();
+        args.inputs[kPastKey].shape.ranked() ? SumOf(args.inputs[kPastKey].shape[2], k[2]) : Dim();
   const Shape y = args.inputs[kQ].shape.rank() == 4
                       ? Shape(std::vector<Dim>{q[0], q[1], q[2], v[3]})
                       : Shape(std::vector<Dim>{q[0], q[2], Product(q[1], v[3])});

@@ -1,6 +1,7 @@
 // Concat and Split: joining tensors along an axis, and the inverse.
 #include "base/math.h"
 #include "ops/op.h"
+#include "ops/symbolic_sizes.h"
 #include "ops/util.h"
 
 namespace evoq {
@@ -34,10 +35,9 @@ InferResult InferConcat(const InferArgs& args) {
     for (int i = 0; i < shape.rank(); ++i) {
       Dim& d = dims[i];
       if (i == axis) {
-        const auto sum = d.known() && shape[i].known() ? CheckedAdd(d.value, shape[i].value)
-                                                       : std::optional<int64_t>(-1);
-        if (!sum) return Fail(ErrorCode::kTooLarge, "axis {} exceeds 2^63", i);
-        d = *sum < 0 ? Dim() : Dim(*sum);
+        if (d.known() && shape[i].known() && !CheckedAdd(d.value, shape[i].value))
+          return Fail(ErrorCode::kTooLarge, "axis {} exceeds 2^63", i);
+        d = SumOf(d, shape[i]);
       } else if (d.known() && shape[i].known() && d.value != shape[i].value) {
         return InvalidInput("input {} is {}: its size on axis {} differs from {}", k,
                             shape.ToString(), i, d.value);

@@ -5,6 +5,7 @@
 #include "base/budget_scope.h"
 #include "base/math.h"
 #include "ops/driver.h"
+#include "ops/symbolic_sizes.h"
 #include "ops/util.h"
 
 namespace evoq {
@@ -141,16 +142,19 @@ void LearnValues(const Node& node, const NodeInputs& in, std::span<const TensorT
 
 // Infers every value; `known` gets what is computed on the way.
 Status InferValues(Graph& graph, std::map<ValueId, Tensor>& known, const Evaluator& evaluator) {
+  SymbolicSizes sizes(graph);
   for (NodeId id : graph.order()) {
     const Node& node = graph.node(id);
     std::vector<TensorType> declared;
     for (ValueId out : node.outputs)
       declared.push_back(out.valid() ? graph.value(out).type : TensorType());
     const NodeInputs in(graph, node, &known);
-    EVOQ_ASSIGN(const std::vector<TensorType> types, InferFrom(node, in, declared, evaluator));
+    EVOQ_ASSIGN(std::vector<TensorType> types, InferFrom(node, in, declared, evaluator));
+    sizes.Refine(node, types);
     for (size_t i = 0; i < types.size(); ++i) {
       if (node.outputs[i].valid()) graph.SetType(node.outputs[i], types[i]);
     }
+    sizes.Learn(node);
     LearnValues(node, in, types, known, evaluator);
   }
   return {};

@@ -15,7 +15,7 @@ bool SlicesAll(const Graph& graph, const Node& node) {
   if (!AllInts(graph, node.input(1), 0)) return false;
   if (node.input(4).valid() && !AllInts(graph, node.input(4), 1)) return false;
   const Shape& from = graph.value(node.input(0)).type.shape;
-  if (SameShape(from, graph.value(node.outputs[0]).type.shape) && from.is_static()) return true;
+  if (SameShape(from, graph.value(node.outputs[0]).type.shape)) return true;
   const auto ends = IntsOf(graph, node.input(2));
   return ends && std::all_of(ends->begin(), ends->end(), [](int64_t v) { return v >= INT32_MAX; });
 }
