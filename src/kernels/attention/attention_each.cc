@@ -40,15 +40,42 @@ EVOQ_ALWAYS_INLINE Floats Load(const float* p) { return LoadVec<float, kLanes>(p
 #endif
 static_assert(kRows <= kMaxAttentionRows);
 
-#if defined(__FMA__)
-EVOQ_ALWAYS_INLINE float MulAdd(float a, float b, float c) { return Fma(a, b, c); }
-#elif defined(__aarch64__)
+// The first n < kLanes elements; the others are 0, and are neither read nor written.
+#if defined(__AVX512F__)
+EVOQ_ALWAYS_INLINE Floats LoadPart(const float* p, int64_t n) {
+  return _mm512_maskz_loadu_ps(static_cast<__mmask16>((1u << n) - 1), p);
+}
+EVOQ_ALWAYS_INLINE Floats LoadPart(const uint16_t* p, int64_t n) {
+  return _mm512_cvtph_ps(_mm256_maskz_loadu_epi16(static_cast<__mmask16>((1u << n) - 1), p));
+}
+EVOQ_ALWAYS_INLINE void StorePart(float* p, Floats v, int64_t n) {
+  _mm512_mask_storeu_ps(p, static_cast<__mmask16>((1u << n) - 1), v);
+}
+#elif defined(__AVX2__)
+EVOQ_ALWAYS_INLINE __m256i Part(int64_t n) {
+  return _mm256_cmpgt_epi32(_mm256_set1_epi32(static_cast<int>(n)),
+                            _mm256_setr_epi32(0, 1, 2, 3, 4, 5, 6, 7));
+}
+EVOQ_ALWAYS_INLINE Floats LoadPart(const float* p, int64_t n) {
+  return _mm256_maskload_ps(p, Part(n));
+}
+EVOQ_ALWAYS_INLINE Floats LoadPart(const uint16_t* p, int64_t n) {
+  uint16_t part[kLanes] = {};
+  for (int64_t i = 0; i < n; ++i) part[i] = p[i];
+  return Load(part);
+}
+EVOQ_ALWAYS_INLINE void StorePart(float* p, Floats v, int64_t n) {
+  _mm256_maskstore_ps(p, Part(n), v);
+}
+#endif
+
+#if defined(__aarch64__)
 EVOQ_ALWAYS_INLINE float MulAdd(float a, float b, float c) { return Fma(a, b, c); }
 EVOQ_ALWAYS_INLINE Floats MulAdd(float a, Floats b, Floats c) {
   for (int i = 0; i < kLanes; ++i) c[i] = Fma(a, b[i], c[i]);
   return c;
 }
-#else
+#elif !defined(__AVX2__)
 EVOQ_ALWAYS_INLINE float MulAdd(float a, float b, float c) { return a * b + c; }
 EVOQ_ALWAYS_INLINE Floats MulAdd(float a, Floats b, Floats c) { return a * b + c; }
 #endif
@@ -65,7 +92,6 @@ EVOQ_ALWAYS_INLINE Floats MulAddEach(Floats a, Floats b, Floats c) {
 #endif
 }
 
-EVOQ_ALWAYS_INLINE float Widened(float x) { return x; }
 // HalfToFloat of tensor/dtype.h.
 EVOQ_ALWAYS_INLINE float Widened(uint16_t x) {
 #if defined(__F16C__)
@@ -79,6 +105,7 @@ EVOQ_ALWAYS_INLINE float Widened(uint16_t x) {
 #endif
 }
 #if !defined(__AVX2__)
+EVOQ_ALWAYS_INLINE float Widened(float x) { return x; }
 EVOQ_ALWAYS_INLINE Floats Load(const uint16_t* p) {
   Floats v;
   for (int i = 0; i < kLanes; ++i) v[i] = Widened(p[i]);
@@ -125,22 +152,42 @@ EVOQ_ALWAYS_INLINE void Tile(const RowsByBlock& p, int64_t column) {
   }
 }
 
+// The n < kLanes columns from `column` on.
+template <typename T, int kTileRows>
+EVOQ_ALWAYS_INLINE void PartTile(const RowsByBlock& p, int64_t column, int64_t n) {
+  const T* b = static_cast<const T*>(p.b) + column;
+#if defined(__AVX2__)
+  Floats acc[kTileRows];
+#pragma GCC unroll 8
+  for (int r = 0; r < kTileRows; ++r)
+    acc[r] = p.accumulate ? LoadPart(p.y + r * p.y_step + column, n) : Floats{};
+  for (int64_t k = 0; k < p.depth; ++k, b += p.b_step) {
+    const Floats w = LoadPart(b, n);
+#pragma GCC unroll 8
+    for (int r = 0; r < kTileRows; ++r) acc[r] = MulAdd(p.a[r * p.a_step + k], w, acc[r]);
+  }
+#pragma GCC unroll 8
+  for (int r = 0; r < kTileRows; ++r) StorePart(p.y + r * p.y_step + column, acc[r], n);
+#else
+  for (int64_t i = 0; i < n; ++i) {
+    for (int r = 0; r < kTileRows; ++r) {
+      float& y = p.y[r * p.y_step + column + i];
+      float sum = p.accumulate ? y : 0.0f;
+      for (int64_t k = 0; k < p.depth; ++k)
+        sum = MulAdd(p.a[r * p.a_step + k], Widened(b[k * p.b_step + i]), sum);
+      y = sum;
+    }
+  }
+#endif
+}
+
 template <typename T, int kTileRows>
 void Rows(const RowsByBlock& p) {
   int64_t column = 0;
   for (; column + kVectors * kLanes <= p.columns; column += kVectors * kLanes)
     Tile<T, kTileRows, kVectors>(p, column);
   for (; column + kLanes <= p.columns; column += kLanes) Tile<T, kTileRows, 1>(p, column);
-  for (; column < p.columns; ++column) {
-    const T* const b = static_cast<const T*>(p.b) + column;
-    for (int r = 0; r < kTileRows; ++r) {
-      float& y = p.y[r * p.y_step + column];
-      float sum = p.accumulate ? y : 0.0f;
-      for (int64_t k = 0; k < p.depth; ++k)
-        sum = MulAdd(p.a[r * p.a_step + k], Widened(b[k * p.b_step]), sum);
-      y = sum;
-    }
-  }
+  if (column < p.columns) PartTile<T, kTileRows>(p, column, p.columns - column);
 }
 
 template <typename T, int... kRow>
