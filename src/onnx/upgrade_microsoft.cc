@@ -343,7 +343,6 @@ struct AttentionParts {
   ValueId q, k, v, mask, past_key, past_value, lengths;
   int64_t heads = 0, kv_heads = 0;
   bool causal = false;
-  bool windowed = true;  // the attribute local_window_size is the node's business
 };
 
 // The node and its present keys and values (outputs 1 and 2).
@@ -359,7 +358,7 @@ std::array<ValueId, 3> ApplyAttention(Upgrade& u, const AttentionParts& p) {
   if (const float scale = u.attrs().Float("scale", 0); scale != 0) node.attrs.Set("scale", scale);
   if (const float softcap = u.attrs().Float("softcap", 0); softcap != 0)
     node.attrs.Set("softcap", softcap);
-  if (const int64_t window = u.attrs().Int("local_window_size", -1); window > 0 && p.windowed)
+  if (const int64_t window = u.attrs().Int("local_window_size", -1); window > 0)
     node.attrs.Set("left_window_size", window - 1);
   std::array<ValueId, 3> out;
   for (const char* name : {"", "_key", "_value"}) {
@@ -463,21 +462,58 @@ Status QuantizedAttention(Upgrade& u) {
                          input(5), input(8), ValueId{});
 }
 
+// Part i of values packed as [batch, length, heads, parts, size]: [batch, length, heads * size].
+ValueId Unpacked(Upgrade& u, const std::string& name, ValueId packed, int64_t i) {
+  return Reshaped(u, name, Part(u, name + "_part", packed, i, i + 1, 3), {0, 0, -1});
+}
+
+// Queries, keys and values as [batch, length, heads * size]: given so; packed in one or, but for
+// the queries, in two; keys and values as [batch, heads, length, size].
+Status TakeHeads(Upgrade& u, AttentionParts& p) {
+  const auto rank = [&](size_t i) {
+    const TensorType type = u.InputType(i);
+    return u.HasInput(i) && type.shape.ranked() ? type.shape.rank() : 0;
+  };
+  const ValueId q = u.node().input(0), k = u.node().input(1), v = u.node().input(2);
+  if (rank(0) == 5 && !k.valid() && !v.valid()) {
+    p.q = Unpacked(u, "queries", q, 0);
+    p.k = Unpacked(u, "keys", q, 1);
+    p.v = Unpacked(u, "values", q, 2);
+  } else if (rank(0) == 3 && rank(1) == 5 && !v.valid()) {
+    p.q = q;
+    p.k = Unpacked(u, "keys", k, 0);
+    p.v = Unpacked(u, "values", k, 1);
+  } else if (rank(0) == 3 && rank(1) == 4 && rank(2) == 4) {
+    const auto flat = [&](const std::string& name, ValueId x) {
+      const ValueId rows = u.Apply("Transpose", name + "_rows", {x},
+                                   With("perm", AttrValue(std::vector<int64_t>{0, 2, 1, 3})));
+      return Reshaped(u, name, rows, {0, 0, -1});
+    };
+    p.q = q;
+    p.k = flat("keys", k);
+    p.v = flat("values", v);
+  } else if (rank(0) == 3 && rank(1) == 3 && rank(2) == 3) {
+    p.q = q;
+    p.k = k;
+    p.v = v;
+  } else {
+    return Unsupported(
+        "inputs {}, {} and {}, expected queries, keys and values of rank 3 or packed",
+        u.InputType(0).ToString(), u.InputType(1).ToString(), u.InputType(2).ToString());
+  }
+  return {};
+}
+
 // MultiHeadAttention(q, k, v, bias?, key mask?, scores bias?, past key?, past value?)
 Status MultiHeadAttention(Upgrade& u) {
-  if (!u.HasInput(0) || !u.HasInput(1) || !u.HasInput(2))
-    return Unsupported("packed queries, keys and values");
-  AttentionParts p{.q = u.node().input(0), .k = u.node().input(1), .v = u.node().input(2)};
+  AttentionParts p;
+  EVOQ_TRY(TakeHeads(u, p));
   p.heads = p.kv_heads = u.attrs().Int("num_heads");
   p.causal = u.attrs().Int("unidirectional") != 0;
-  const TensorType q = u.InputType(0), k = u.InputType(1), v = u.InputType(2);
-  for (const TensorType* type : {&q, &k, &v}) {
-    if (type->shape.rank() != 3)
-      return Unsupported("inputs {}, {} and {}, expected rank 3", q.ToString(), k.ToString(),
-                         v.ToString());
-  }
+  const TensorType q = u.InputType(0), v = u.InputType(2);
   if (const ValueId bias = u.node().input(3); bias.valid()) {
-    if (!q.shape[2].known() || !v.shape[2].known()) return Unsupported("a bias for unknown sizes");
+    if (q.shape.rank() != 3 || v.shape.rank() != 3 || !q.shape[2].known() || !v.shape[2].known())
+      return Unsupported("a bias for packed or unknown sizes");
     const int64_t size = q.shape[2].value, end = 2 * size + v.shape[2].value;
     p.q = u.Apply("Add", "queries", {p.q, Part(u, "bias_q", bias, 0, size, 0)});
     p.k = u.Apply("Add", "keys", {p.k, Part(u, "bias_k", bias, size, 2 * size, 0)});
@@ -514,6 +550,7 @@ ValueId Places(Upgrade& u, ValueId x, ValueId first) {
 struct Ragged {
   ValueId before;  // int64[batch]
   ValueId places;  // int64[batch, S]
+  ValueId ends;    // int64[batch]: before[b] + S
 };
 
 Ragged RaggedPlaces(Upgrade& u) {
@@ -532,6 +569,7 @@ Ragged RaggedPlaces(Upgrade& u) {
   ragged.places = u.Apply(
       "Add", "places",
       {u.Apply("Unsqueeze", "before_rows", {ragged.before, Ints(u, "before_axis", {1})}), row});
+  ragged.ends = u.Apply("Add", "places_end", {ragged.before, length});
   return ragged;
 }
 
@@ -557,24 +595,6 @@ ValueId Present(Upgrade& u, const std::string& name, ValueId past, ValueId x, Va
                                With("axis", AttrValue(int64_t{0})));
   return u.Apply("TensorScatter", name + "_present",
                  {u.Apply("Pad", name + "_longer", {past, pads}), x, ragged.before});
-}
-
-// Key j counts for a token at place p: j <= p, and p - j < window where there is one. bool[batch,
-// 1, S, keys]
-ValueId VisibleKeys(Upgrade& u, ValueId keys, const Ragged& ragged) {
-  const ValueId zero = u.AddConstant("first_key", Tensor::Scalar<int64_t>(0)),
-                one = u.AddConstant("next_key", Tensor::Scalar<int64_t>(1));
-  const ValueId count = Part(u, "key_count", u.Apply("Shape", "key_shape", {keys}), 2, 3, 0);
-  const ValueId row =
-      u.Apply("Range", "key_places", {zero, Reshaped(u, "key_number", count, {}), one});
-  const ValueId places =
-      u.Apply("Unsqueeze", "query_places", {ragged.places, Ints(u, "query_axes", {1, 3})});
-  const ValueId past = u.Apply("LessOrEqual", "not_later", {row, places});
-  const int64_t window = u.attrs().Int("local_window_size", -1);
-  if (window <= 0) return past;
-  const ValueId first = u.Apply("Sub", "window_begin",
-                                {places, u.AddConstant("window", Tensor::Scalar<int64_t>(window))});
-  return u.Apply("And", "visible", {past, u.Apply("Greater", "in_window", {row, first})});
 }
 
 constexpr int64_t kMaxHeads = 1 << 20;
@@ -620,14 +640,14 @@ Status GroupQueryAttention(Upgrade& u) {
                    .v = SplitHeads(u, "v", v, kv_heads)};
   p.heads = heads;
   p.kv_heads = kv_heads;
-  p.windowed = false;  // the mask has the window
+  p.causal = true;
+  p.lengths = ragged.ends;
   if (u.HasInput(3)) {
     const ValueId total =
         Reshaped(u, "total", Cast(u, "total_long", u.node().input(6), DType::kInt64), {1});
     p.k = Present(u, "k", u.node().input(3), p.k, total, ragged);
     p.v = Present(u, "v", u.node().input(4), p.v, total, ragged);
   }
-  p.mask = VisibleKeys(u, p.k, ragged);
   GiveOutput(u, 1, p.k);
   GiveOutput(u, 2, p.v);
   const ValueId y = u.Apply("Transpose", "y_rows", {ApplyAttention(u, p)[0]},

@@ -257,12 +257,48 @@ TEST(Microsoft, AttributesOfAttention) {
   const text::Names grouped = {"x", "x", "x", "", "", "n", "t"}, plain = {"x", "x", "x"};
   const std::string two = Int("num_heads", 2), window = Int("local_window_size", 3);
   EXPECT_EQ(attrs("GroupQueryAttention", grouped, two + Int("kv_num_heads", 2) + window),
-            "2 2 0 -9 -9")
-      << "its mask says what is seen";
+            "2 2 1 -9 2");
   EXPECT_EQ(attrs("MultiHeadAttention", plain, two), "2 2 0 -9 -9");
   EXPECT_EQ(attrs("MultiHeadAttention", plain,
                   two + window + Int("unidirectional", 1) + text::Float("scale", 0.5f)),
             "2 2 1 0.5 2");
+}
+
+// Packed as [batch, length, heads, parts, size]: what the parts give one by one.
+TEST(Microsoft, MultiHeadAttentionTakesPackedInputs) {
+  constexpr int64_t kLength = 3, kHeads = 2, kSize = 4;
+  std::vector<float> parts[3];
+  std::vector<float> three, two;
+  for (int64_t row = 0; row < kLength * kHeads; ++row) {
+    for (int64_t part = 0; part < 3; ++part) {
+      for (int64_t i = 0; i < kSize; ++i) {
+        const float v = static_cast<float>((row * 7 + part * 5 + i * i * 3) % 11) / 4 - 1;
+        parts[part].push_back(v);
+        three.push_back(v);
+        if (part > 0) two.push_back(v);
+      }
+    }
+  }
+  const text::Sizes flat = {1, kLength, kHeads * kSize};
+  const auto run = [&](const text::Names& names, const std::vector<text::Sizes>& sizes,
+                       const std::vector<std::vector<float>>& values) {
+    std::string graph;
+    std::vector<Tensor> inputs;
+    for (size_t i = 0; i < names.size(); ++i) {
+      graph += Input(names[i], 1, sizes[i]);
+      inputs.push_back(Reals(sizes[i], values[i]));
+    }
+    graph += Node("MultiHeadAttention", names, {"y"}, Int("num_heads", kHeads), kMicrosoft);
+    return Evaluated(Import(17, graph + Output("y")), inputs);
+  };
+  const auto wanted = run({"q", "k", "v"}, {flat, flat, flat}, {parts[0], parts[1], parts[2]});
+  ASSERT_EQ(wanted.size(), 1u);
+  const auto all = run({"q"}, {{1, kLength, kHeads, 3, kSize}}, {three});
+  ASSERT_EQ(all.size(), 1u);
+  ExpectNear(all[0], wanted[0]);
+  const auto keys = run({"q", "k"}, {flat, {1, kLength, kHeads, 2, kSize}}, {parts[0], two});
+  ASSERT_EQ(keys.size(), 1u);
+  ExpectNear(keys[0], wanted[0]);
 }
 
 TEST(Microsoft, MultiHeadAttentionRefuses) {
@@ -273,7 +309,7 @@ TEST(Microsoft, MultiHeadAttentionRefuses) {
     return text::ErrorOf(Import(17, graph));
   };
   for (const text::Names& inputs : {text::Names{"x"}, {"x", "x"}, {"x", "", "x"}, {"", "x", "x"}})
-    EXPECT_NE(error(inputs, {"y"}).find("packed queries, keys and values"), std::string::npos);
+    EXPECT_NE(error(inputs, {"y"}).find("expected queries, keys and values"), std::string::npos);
   EXPECT_NE(error({"x", "x", "x"}, {"y", "", "", "q"}).find("output 3 (the scores) is read"),
             std::string::npos);
   EXPECT_EQ(error({"x", "x", "x"}, {"y"}), "imported");

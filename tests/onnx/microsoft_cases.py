@@ -536,6 +536,13 @@ def cases():
         {"num_heads": 2},
         3,
     )
+    yield (
+        "multi_head_cross",
+        "MultiHeadAttention",
+        [real(2, 6, 16), real(2, 2, 5, 8), real(2, 2, 5, 8)],
+        {"num_heads": 2},
+        1,
+    )
     half, places = 4, np.arange(9, dtype=np.float32)[:, None] * f32([1, 0.5, 0.25, 0.125])[None]
     cos, sin = np.cos(places), np.sin(places)
     for i in (0, 1):
