@@ -135,18 +135,17 @@ def turned(w, x, angles):
     return w("Add", w("Mul", x, cos), w("Mul", rotate_half(w, x), sin))
 
 
-def causal_mask(w, past, length, total, batch, attention_mask):
+def causal_mask(w, past, length, total, batch, attention_mask, window=0):
     """[batch, 1, sequence, past + sequence]: 0 where a key is seen."""
     hidden = w("Expand", w.real(LOWEST), w.shape(length, total))
-    if attention_mask is None:
-        hidden = w("Trilu", hidden, w.int(1), upper=1)
     places = w("Unsqueeze", w("Range", past, total, w.int(1)), w.ints(1))
-    later = w("Greater", w("Range", w.int(0), total, w.int(1)), places)
+    keys = w("Range", w.int(0), total, w.int(1))
+    later = w("Greater", keys, places)
+    if window:
+        later = w("Or", later, w("LessOrEqual", keys, w("Sub", places, w.int(window))))
     mask = w("Mul", hidden, w.to_float(later))
     mask = w("Unsqueeze", w("Unsqueeze", mask, w.ints(0)), w.ints(1))
     mask = w.expand(mask, w.shape(batch, 1, -1, -1))
-    if attention_mask is None:
-        return mask
     padding = w("Unsqueeze", w("Unsqueeze", attention_mask, w.ints(1)), w.ints(2))
     padded = w("Equal", w("Add", mask, w.to_float(padding)), w.real(0.0))
     return w("Where", padded, w.real(LOWEST), mask)
@@ -184,7 +183,8 @@ def torch_decoder(w, config, tensors, ids, attention_mask, position_ids, pasts, 
     past = w.size(pasts[0][0], 2)
     total = w("Add", past, length)
     x = w("Gather", w.constant(tensors["model.embed_tokens.weight"]), ids, axis=0)
-    mask = causal_mask(w, past, length, total, batch, attention_mask)
+    window = config.get("sliding_window", 0)
+    mask = causal_mask(w, past, length, total, batch, attention_mask, window)
     angles = rotary_angles(w, config, position_ids)
     presents = []
     for layer in range(config["num_hidden_layers"]):

@@ -1,11 +1,13 @@
 #!/usr/bin/env python3
 """Transformers in ONNX as exporters write them (tests/exported_lms.py): what `evoq run` gives, as
-prompt and behind a past, beside ONNX Runtime and a plain evaluation in float64; and that each
-attention, rotary embedding and norm is one step. Skips (exit status 77) where numpy, onnx or
+prompt and behind a past, beside ONNX Runtime and a plain evaluation in float64; that each
+attention, rotary embedding and norm is one step; and that `evoq generate` writes what it writes
+with the same weights from a folder. Skips (exit status 77) where numpy, onnx or
 onnxruntime is missing."""
 
 import json
 import os
+import shutil
 import subprocess
 import sys
 import tempfile
@@ -23,14 +25,16 @@ onnxruntime.set_default_logger_severity(4)
 NEAR = 5e-6  # of the largest value: float32 sums in another order
 RUNS = [(1, 7, 0), (1, 5, 4), (2, 1, 9), (2, 6, 3)]  # batch, tokens, tokens of the past
 # What ONNX Runtime asks of GroupQueryAttention, and of MultiHeadAttention.
-OF_STYLE = {
-    "eager": ("qwen2", {}),
-    "sdpa": ("llama", {}),
-    "builder": ("llama", {"head_dim": 16}),
-    "packed": ("llama", {"head_dim": 16}),
-    "fused": ("llama", {"num_key_value_heads": 4}),
-    "ai.onnx": ("llama", {}),
-}
+MODELS = [
+    ("eager", "qwen2", {}),
+    ("eager", "mistral", {}),
+    ("sdpa", "mistral", {"sliding_window": 30}),  # more than the sizes that are tried
+    ("sdpa", "llama", {}),
+    ("builder", "llama", {"head_dim": 16}),
+    ("packed", "llama", {"head_dim": 16}),
+    ("fused", "llama", {"num_key_value_heads": 4}),
+    ("ai.onnx", "llama", {}),
+]
 failures = []
 
 
@@ -40,14 +44,17 @@ def check(what, holds, detail=""):
         failures.append(what)
 
 
-def write(work, style):
-    """The model's path, its settings and tensors."""
-    family, settings = OF_STYLE[style]
-    config = lms.config_of(family) | settings
-    tensors = lms.tensors_of(config)
-    path = os.path.join(work, style + ".onnx")
-    onnx.save(exported.decoder(config, tensors, style), path)
-    return path, config, tensors
+def write(work, style, family, settings):
+    """The model's path, its settings and tensors. Beside it lie the files of its tokenizer, and the
+    folder of the same weights."""
+    folder = os.path.join(work, f"{style}-{family}-{settings.get('sliding_window', 0)}")
+    config, _ = lms.write_with_tokenizer(folder + "-folder", family, **settings)
+    tensors = lms.tensors_of(config, 1)
+    os.makedirs(folder)
+    onnx.save(exported.decoder(config, tensors, style), folder + "/model.onnx")
+    for name in ("config.json", *lms.tokenizer_files()):
+        shutil.copy(f"{folder}-folder/{name}", folder)
+    return folder + "/model.onnx", config, tensors
 
 
 def inputs_of(work, feeds):
@@ -121,12 +128,108 @@ def check_steps(work, style, path, config):
     check(f"{style}: kernels only", not slow, slow)
 
 
+def generated(work, model, *words):
+    """The tokens that a model writes, or its message."""
+    told = os.path.join(work, "text.json")
+    done = subprocess.run(
+        [agree.EVOQ, "generate", model, "--prompt", "the hen", "--max-tokens", "40"]
+        + ["--ignore-end", "--threads", "1", "--json", told, *words],
+        capture_output=True,
+        text=True,
+    )
+    if done.returncode:
+        return done.stderr
+    with open(told, encoding="utf-8") as f:
+        return [text["tokens"] for text in json.load(f)["texts"]]
+
+
+def check_text(work, style, path):
+    folder = os.path.dirname(path) + "-folder"
+    wanted = generated(work, folder)
+    check(f"{style}: a text", isinstance(wanted, list) and len(wanted[0]) == 40, wanted)
+    got = generated(work, path)
+    check(f"{style}: the text of the folder", got == wanted, got)
+    two = generated(work, path, "--prompt", "he that", "--parallel", "2")
+    of_folder = generated(work, folder, "--prompt", "he that", "--parallel", "2")
+    check(f"{style}: two texts at a time", two == of_folder and len(two) == 2, two)
+    etms = []
+    for model in (path, folder):
+        etms.append(os.path.join(work, f"{len(etms)}.etm"))
+        agree.evoq("quantize", model, "--scheme", "int4-weights", "-o", etms[-1])
+    got, wanted = (generated(work, etm) for etm in etms)
+    check(f"{style}: from an .etm", got == wanted and isinstance(got, list), got)
+
+
+def check_perplexity(work, path):
+    text = os.path.join(work, "text.txt")
+    with open(text, "w", encoding="utf-8") as f:
+        f.write("the hen that had a hat. " * 12)
+    numbers = []
+    for model in (path, os.path.dirname(path) + "-folder"):
+        told = os.path.join(work, "perplexity.json")
+        agree.evoq("eval", model, "--text", text, "--window", 32, "--json", told)
+        with open(told, encoding="utf-8") as f:
+            numbers.append(json.load(f)["perplexity"])
+    check("the perplexity of the folder", abs(numbers[0] / numbers[1] - 1) < 1e-5, numbers)
+
+
+def check_refusals(work, config, tensors):
+    """Models that are nearly language models with caches."""
+
+    def refused(what, style, change, sentence):
+        model = exported.decoder(config, tensors, style)
+        change(model.graph)
+        path = os.path.join(work, "other.onnx")
+        onnx.save(model, path)
+        message = generated_tokens(path)
+        check(f"refused: {what}", sentence in message, message)
+
+    def unhide(graph):
+        for constant in graph.initializer:
+            value = onnx.numpy_helper.to_array(constant)
+            if value.dtype == np.float32 and value.size == 1 and value.min() < -1e30:
+                constant.CopyFrom(onnx.numpy_helper.from_array(value * 0 - 1, constant.name))
+
+    def see_all(graph):
+        for node in graph.node:
+            for attribute in node.attribute:
+                if attribute.name == "is_causal":
+                    attribute.i = 0
+
+    def add_input(graph):
+        graph.input.append(onnx.helper.make_tensor_value_info("beam", onnx.TensorProto.INT64, [1]))
+
+    def swap(graph):
+        """Keys of one layer come out as those of another."""
+        names = {"present.0.key": "present.1.key", "present.1.key": "present.0.key"}
+        for node in graph.node:
+            node.output[:] = [names.get(o, o) for o in node.output]
+
+    refused("a bias that hides nothing", "eager", unhide, "its mask is not the causal one")
+    refused("later keys", "ai.onnx", see_all, "it sees later keys")
+    refused("another input", "sdpa", add_input, "input 'beam' is none of a language model's")
+    refused("layers that change places", "ai.onnx", swap, "are not those of one layer")
+
+
+def generated_tokens(path):
+    """The message of a model that is refused."""
+    done = subprocess.run(
+        [agree.EVOQ, "generate", path, "--prompt-tokens", "1,2", "--max-tokens", "2"],
+        capture_output=True,
+        text=True,
+    )
+    return done.stderr if done.returncode == 3 else f"exit {done.returncode}: {done.stderr}"
+
+
 def main():
     with tempfile.TemporaryDirectory() as work:
-        for style in exported.STYLES:
-            path, config, tensors = write(work, style)
+        for style, family, settings in MODELS:
+            path, config, tensors = write(work, style, family, settings)
             check_values(work, style, path, config, tensors)
             check_steps(work, style, path, config)
+            check_text(work, style, path)
+        check_perplexity(work, path)
+        check_refusals(work, config, tensors)
     print(f"{len(failures)} failures")
     return 1 if failures else 0
 

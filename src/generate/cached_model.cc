@@ -8,6 +8,7 @@
 #include "base/memory.h"
 #include "base/stopwatch.h"
 #include "base/text.h"
+#include "generate/cached_form.h"
 #include "llm/facts.h"
 #include "models/models.h"
 #include "program/container.h"
@@ -84,6 +85,7 @@ Result<std::unique_ptr<CachedModel>> CachedModel::Load(const std::string& path,
 Result<std::unique_ptr<CachedModel>> CachedModel::Of(std::unique_ptr<Engine> engine,
                                                      const CacheOptions& options,
                                                      const std::string& path) {
+  EVOQ_ASSIGN(engine, InCachedForm(std::move(engine), path.empty() ? "the model" : path));
   std::unique_ptr<CachedModel> model(
       new CachedModel(std::move(engine), path.empty() ? "the model" : path));
   model->mark_ = MarkOf(model->graph());

@@ -249,6 +249,14 @@ Result<LanguageModel> ReadConfig(const json& config) {
   return m;
 }
 
+Status ReadTextSettings(const json& config, LanguageModel& model) {
+  EVOQ_ASSIGN(model.context, Int(config, {"max_position_embeddings", "n_positions"}, 0));
+  EVOQ_ASSIGN(model.vocabulary, Int(config, {"vocab_size"}, model.vocabulary));
+  EVOQ_ASSIGN(model.begin, Ids(config, "bos_token_id"));
+  EVOQ_ASSIGN(model.end, Ids(config, "eos_token_id"));
+  return {};
+}
+
 StoredTensors RenamedTensors(const Architecture& row, StoredTensors tensors) {
   StoredTensors renamed;
   for (auto& [name, tensor] : tensors) {

@@ -12,6 +12,10 @@ namespace evoq {
 // lacks, kInvalidInput for one that is missing or of the wrong kind.
 Result<LanguageModel> ReadConfig(const nlohmann::json& config);
 
+// What a config.json of any architecture says of the context, the vocabulary, and the tokens that
+// begin and end a text, where it does. Errors: kInvalidInput for one of the wrong kind.
+Status ReadTextSettings(const nlohmann::json& config, LanguageModel& model);
+
 // The tensors under GGUF's names; those that the row does not know keep their own.
 StoredTensors RenamedTensors(const Architecture& row, StoredTensors tensors);
 

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "llm/cache_names.h"
 #include "llm/import.h"
 #include "models/engine_regions.h"
 #include "onnx/model_bytes.h"
@@ -59,7 +60,11 @@ Result<std::unique_ptr<Engine>> EngineFromGraph(Graph graph, const EngineOptions
 }
 
 Result<Graph> ImportModel(const std::string& path) {
-  return IsLanguageModelPath(path) ? ImportLanguageModel(path) : ImportOnnx(path);
+  if (IsLanguageModelPath(path)) return ImportLanguageModel(path);
+  EVOQ_ASSIGN(Graph graph, ImportOnnx(path));
+  if (const CacheNames* names = FindCacheNames(graph))
+    EVOQ_TRY(AddFactsBeside(path, *names, graph));
+  return graph;
 }
 
 Result<int64_t> ModelBytes(const std::string& path) {

@@ -8,6 +8,7 @@
 #include "base/printable.h"
 #include "base/stopwatch.h"
 #include "data/npy.h"
+#include "generate/cached_form.h"
 #include "generate/cached_model.h"
 #include "generate/model_tokenizer.h"
 #include "llm/facts.h"
@@ -93,6 +94,7 @@ Result<PerplexityResult> EvaluatePerplexity(const PerplexityJob& job, const Foll
   if (!job.tokens.empty()) EVOQ_TRY(CheckOutputPath(job.tokens));
   EVOQ_ASSIGN(const std::string text, ReadTextFile(job.text));
   EVOQ_ASSIGN(std::unique_ptr<Engine> engine, LoadEngine(job.model, {.threads = job.threads}));
+  EVOQ_ASSIGN(engine, InCachedForm(std::move(engine), job.model));
   EVOQ_ASSIGN(const ModelTokenizer carried,
               WithContext(TokenizerOf(engine->model().graph, job.tokenizer), job.model));
   if (!carried.tokenizer)

@@ -1,0 +1,25 @@
+// Exported language models whose caches grow with each run, in the form that writing text needs:
+// docs/llm.md's, with caches of one size that a run extends in place.
+#pragma once
+
+#include <memory>
+#include <string>
+
+#include "engine/engine.h"
+#include "llm/cache_names.h"
+
+namespace evoq {
+
+// Of a graph on which the passes of both stages have run. What takes the past and the mask must be
+// Attention with its past as inputs, or keys and values written behind each item's past
+// (TensorScatter); masks must be causal ones, perhaps with a window, which is tried at some sizes
+// and around each large number that they are computed from. Errors: kUnsupported, naming the node
+// or value that is something else.
+Result<Graph> CachedForm(const Graph& lowered, const CacheNames& names);
+
+// The engine, or one of its graph's cached form where the graph has caches by other names. `path`
+// is for messages.
+Result<std::unique_ptr<Engine>> InCachedForm(std::unique_ptr<Engine> engine,
+                                             const std::string& path);
+
+}  // namespace evoq
