@@ -4,6 +4,7 @@
 #include <cmath>
 
 #include "base/rows.h"
+#include "llm/encoder.h"
 
 namespace evoq {
 
@@ -28,6 +29,7 @@ Status UnknownArchitecture(std::string_view what, std::string_view name) {
   std::string names;
   for (const Architecture* row : AllArchitectures())
     names += (names.empty() ? "" : ", ") + std::string(row->name);
+  for (const EncoderFamily* row : AllEncoderFamilies()) names += ", " + std::string(row->name);
   return Unsupported("{} is '{}', expected one of {}", what, name.substr(0, 100), names);
 }
 

@@ -1,10 +1,12 @@
 #include "llm/import.h"
 
 #include <filesystem>
+#include <optional>
 
 #include "base/budget_scope.h"
 #include "base/file.h"
 #include "base/json_file.h"
+#include "llm/encoder.h"
 #include "llm/facts.h"
 #include "llm/gguf_model.h"
 #include "llm/hugging_face.h"
@@ -26,6 +28,24 @@ struct Parts {
 bool IsFolder(const std::string& path) {
   std::error_code error;
   return std::filesystem::is_directory(path, error);
+}
+
+// The graph of an encoder, where the folder holds one; else nothing.
+Result<std::optional<Graph>> EncoderOf(const std::string& folder, std::vector<std::string>& notes) {
+  const std::string path = folder + "/config.json";
+  EVOQ_ASSIGN(const nlohmann::json config, ReadJsonFile(path, size_t{1} << 24));
+  const EncoderFamily* family = FindEncoderFamily(JsonText(config, "model_type"));
+  if (family == nullptr) return std::optional<Graph>();
+  EVOQ_ASSIGN(const Encoder encoder, WithContext(ReadEncoderConfig(*family, config), path));
+  EVOQ_ASSIGN(StoredTensors tensors, ReadSafetensorsFolder(folder));
+  EVOQ_ASSIGN(Graph graph, WithContext(BuildEncoder(encoder, std::move(tensors), notes), folder));
+  LanguageModel facts;
+  facts.vocabulary = encoder.vocabulary;
+  facts.context = encoder.context;
+  EVOQ_TRY(ReadTokenizerFiles(folder, facts));
+  SetFacts(facts, graph);
+  graph.metadata.erase("llm.architecture");  // it writes no text
+  return std::optional<Graph>(std::move(graph));
 }
 
 Result<Parts> FromFolder(const std::string& folder) {
@@ -65,14 +85,20 @@ bool IsLanguageModelPath(const std::string& path) {
 Result<Graph> ImportLanguageModel(const std::string& path) {
   EVOQ_ASSIGN(const int64_t bytes, LanguageModelBytes(path));
   const BudgetScope scope(Budget::ForFile(bytes));
-  EVOQ_ASSIGN(Parts parts, IsFolder(path) ? FromFolder(path) : FromFile(path));
   std::vector<std::string> notes;
-  if (!parts.model.learned_positions && parts.model.context > kMostPositions) {
-    notes.push_back(fmt::format("{} positions of {}", kMostPositions, parts.model.context));
-    parts.model.context = kMostPositions;
+  std::optional<Graph> encoder;
+  if (IsFolder(path)) {
+    EVOQ_ASSIGN(encoder, EncoderOf(path, notes));
   }
-  EVOQ_ASSIGN(Graph graph,
-              WithContext(BuildLanguageModel(parts.model, parts.tensors, notes), path));
+  const auto decoder = [&]() -> Result<Graph> {
+    EVOQ_ASSIGN(Parts parts, IsFolder(path) ? FromFolder(path) : FromFile(path));
+    if (!parts.model.learned_positions && parts.model.context > kMostPositions) {
+      notes.push_back(fmt::format("{} positions of {}", kMostPositions, parts.model.context));
+      parts.model.context = kMostPositions;
+    }
+    return WithContext(BuildLanguageModel(parts.model, parts.tensors, notes), path);
+  };
+  EVOQ_ASSIGN(Graph graph, encoder ? Result<Graph>(std::move(*encoder)) : decoder());
   if (!notes.empty()) graph.metadata["llm.notes"] = fmt::format("{}", fmt::join(notes, "\n"));
   graph.metadata["source"] = BaseName(path);
   EVOQ_TRY(WithContext(InferTypes(graph), path));

@@ -1,0 +1,286 @@
+#include "llm/encoder.h"
+
+#include <algorithm>
+#include <set>
+
+#include "llm/settings.h"
+#include "llm/weights.h"
+
+namespace evoq {
+namespace {
+
+using nlohmann::json;
+
+Attrs With(const char* name, AttrValue value) {
+  Attrs attrs;
+  attrs.Set(name, std::move(value));
+  return attrs;
+}
+
+std::string_view WithoutPrefix(std::string_view text, std::string_view prefix) {
+  return text.starts_with(prefix) ? text.substr(prefix.size()) : text;
+}
+
+// The tensor's name in the graph; "" for one that the family does not know.
+std::string NameOf(const EncoderFamily& family, std::string_view name) {
+  name = WithoutPrefix(name, family.prefix);
+  std::string block;
+  for (std::string_view layers : {"encoder.layer.", "transformer.layer."}) {
+    if (!name.starts_with(layers)) continue;
+    const size_t end = name.find('.', layers.size());
+    if (end == name.npos) return "";
+    const std::string_view number = name.substr(layers.size(), end - layers.size());
+    if (number.empty() || number.size() > 4 ||
+        number.find_first_not_of("0123456789") != number.npos ||
+        (number.size() > 1 && number[0] == '0'))
+      return "";
+    block = fmt::format("blk.{}.", number);
+    name = name.substr(end + 1);
+    break;
+  }
+  // Old checkpoints call a norm's weight gamma and its bias beta.
+  constexpr std::pair<std::string_view, std::string_view> kSuffixes[] = {
+      {".weight", ".weight"}, {".bias", ".bias"}, {".gamma", ".weight"}, {".beta", ".bias"}};
+  for (const auto& [suffix, ours] : kSuffixes) {
+    if (!name.ends_with(suffix)) continue;
+    const std::string_view stem = name.substr(0, name.size() - suffix.size());
+    for (const TensorName& row : family.names) {
+      if (row.hugging_face == stem) return block + std::string(row.gguf) + std::string(ours);
+    }
+  }
+  return "";
+}
+
+// Layers and embeddings that no name stands for are an error; what a task's head has is left out.
+StoredTensors Renamed(const EncoderFamily& family, StoredTensors tensors,
+                      std::vector<std::string>& notes) {
+  StoredTensors renamed;
+  std::set<std::string> heads;
+  for (auto& [name, tensor] : tensors) {
+    const std::string known = NameOf(family, name);
+    const std::string_view stem = WithoutPrefix(name, family.prefix);
+    const bool of_body = stem.starts_with("encoder.") || stem.starts_with("transformer.") ||
+                         stem.starts_with("embeddings.") || stem.starts_with("pooler.");
+    if (stem == "embeddings.position_ids") continue;  // a count that exporters keep
+    if (known.empty() && !of_body) {
+      heads.insert(std::string(stem.substr(0, stem.find('.'))));
+    } else if (known.empty() || !renamed.emplace(known, tensor).second) {
+      renamed.emplace(name, std::move(tensor));
+    }
+  }
+  for (const std::string& head : heads)
+    notes.push_back(fmt::format("{}: a task's head, left out", head.substr(0, 100)));
+  return renamed;
+}
+
+Status Check(const Encoder& e) {
+  const struct {
+    const char* what;
+    int64_t size, least, most;
+  } sizes[] = {{"vocabulary", e.vocabulary, 1, 1 << 24},
+               {"width", e.width, 1, 1 << 20},
+               {"layers", e.layers, 1, 1024},
+               {"heads", e.heads, 1, 1 << 14},
+               {"inner width", e.inner, 1, 1 << 22},
+               {"context", e.context, 1, 1 << 24},
+               {"token types", e.types, 0, 1 << 16}};
+  for (const auto& [what, size, least, most] : sizes) {
+    if (size < least || size > most)
+      return InvalidInput("{} is {}, expected {} to {}", what, size, least, most);
+  }
+  if (e.width % e.heads != 0)
+    return InvalidInput("width {} of {} heads, expected a multiple", e.width, e.heads);
+  if (!(e.epsilon > 0 && e.epsilon < 1))
+    return InvalidInput("epsilon of norms is {}, expected a small positive number", e.epsilon);
+  return {};
+}
+
+class Builder {
+ public:
+  Builder(const Encoder& encoder, const StoredTensors& tensors, std::vector<std::string>& notes)
+      : e_(encoder), weights_(graph_, tensors, notes) {}
+
+  Result<Graph> Build();
+
+ private:
+  ValueId Apply(const std::string& op, const std::string& name, std::vector<ValueId> inputs,
+                Attrs attrs = {}) {
+    return graph_.Apply(op, name, std::move(inputs), std::move(attrs));
+  }
+  ValueId Ints(const std::string& name, const std::vector<int64_t>& values) {
+    return graph_.AddConstant(
+        name, Tensor::FromValues<int64_t>(Shape{static_cast<int64_t>(values.size())}, values));
+  }
+  ValueId Int(const std::string& name, int64_t value) {
+    return graph_.AddConstant(name, Tensor::Scalar<int64_t>(value));
+  }
+
+  // Rows of a table, widened.
+  Result<ValueId> Rows(const std::string& name, int64_t rows, ValueId ids);
+  Result<ValueId> Linear(const std::string& name, ValueId x, int64_t inputs, int64_t outputs);
+  Result<ValueId> Norm(const std::string& name, ValueId x);
+  ValueId Activated(const std::string& name, ValueId x);
+  // Where each token stands: [sequence], or [batch, sequence] where padding is not counted.
+  ValueId Places();
+  Result<ValueId> Embedded();
+  Result<ValueId> Layer(int64_t layer, ValueId x);
+  Status Pool(ValueId x);
+
+  const Encoder& e_;
+  Graph graph_;
+  WeightReader weights_;
+  ValueId ids_, types_, seen_;
+};
+
+Result<ValueId> Builder::Rows(const std::string& name, int64_t rows, ValueId ids) {
+  EVOQ_ASSIGN(const ValueId table, weights_.Table(name + ".weight", rows, e_.width));
+  const bool narrow = graph_.value(table).type.dtype != DType::kFloat32;
+  const ValueId x = Apply("Gather", name, {table, ids}, With("axis", int64_t{0}));
+  return narrow ? Apply("Cast", name + ".float32", {x},
+                        With("to", static_cast<int64_t>(DType::kFloat32)))
+                : x;
+}
+
+Result<ValueId> Builder::Linear(const std::string& name, ValueId x, int64_t inputs,
+                                int64_t outputs) {
+  EVOQ_ASSIGN(const ValueId w, weights_.Matrix(name + ".weight", inputs, outputs, false));
+  EVOQ_ASSIGN(const ValueId bias, weights_.Vector(name + ".bias", outputs));
+  return Apply("MatMul", name, {x, w, bias});
+}
+
+Result<ValueId> Builder::Norm(const std::string& name, ValueId x) {
+  EVOQ_ASSIGN(const ValueId scale, weights_.Vector(name + ".weight", e_.width));
+  EVOQ_ASSIGN(const ValueId bias, weights_.Vector(name + ".bias", e_.width));
+  Attrs attrs = With("axis", int64_t{-1});
+  attrs.Set("epsilon", e_.epsilon);
+  return Apply("LayerNormalization", name, {x, scale, bias}, std::move(attrs));
+}
+
+ValueId Builder::Activated(const std::string& name, ValueId x) {
+  if (e_.function == GateFunction::kSilu) {
+    const ValueId y = Apply("Silu", name, {x});
+    graph_.SetOp(graph_.value(y).producer, "Silu", "evoq");
+    return y;
+  }
+  const char* form = e_.function == GateFunction::kGeluTanh ? "tanh" : "none";
+  return Apply("Gelu", name, {x}, With("approximate", std::string(form)));
+}
+
+ValueId Builder::Places() {
+  if (e_.padding < 0) {
+    const ValueId shape = Apply("Shape", "sequence.shape", {ids_}, With("start", int64_t{1}));
+    const ValueId length = Apply("Squeeze", "sequence.length", {shape});
+    return Apply("Range", "places", {Int("zero", 0), length, Int("one", 1)});
+  }
+  const ValueId padding = Int("padding", e_.padding);
+  const ValueId pads = Apply("Equal", "is_padding", {ids_, padding});
+  const ValueId tokens = Apply("Cast", "is_token", {Apply("Not", "no_padding", {pads})},
+                               With("to", static_cast<int64_t>(DType::kInt64)));
+  const ValueId counted = Apply("CumSum", "counted", {tokens, Int("axis", 1)});
+  return Apply("Add", "places", {Apply("Mul", "counted.tokens", {counted, tokens}), padding});
+}
+
+Result<ValueId> Builder::Embedded() {
+  EVOQ_ASSIGN(ValueId x, Rows("token_embd", e_.vocabulary, ids_));
+  if (e_.types > 0) {
+    const ValueId types = types_.valid() ? types_ : Int("token_type", 0);
+    EVOQ_ASSIGN(const ValueId t, Rows("token_types", e_.types, types));
+    x = Apply("Add", "token_embd.typed", {x, t});
+  }
+  EVOQ_ASSIGN(const ValueId p, Rows("position_embd", e_.context, Places()));
+  return Norm("token_embd_norm", Apply("Add", "embedded", {x, p}));
+}
+
+Result<ValueId> Builder::Layer(int64_t layer, ValueId x) {
+  const std::string block = fmt::format("blk.{}.", layer);
+  EVOQ_ASSIGN(const ValueId q, Linear(block + "attn_q", x, e_.width, e_.width));
+  EVOQ_ASSIGN(const ValueId k, Linear(block + "attn_k", x, e_.width, e_.width));
+  EVOQ_ASSIGN(const ValueId v, Linear(block + "attn_v", x, e_.width, e_.width));
+  Attrs heads = With("q_num_heads", e_.heads);
+  heads.Set("kv_num_heads", e_.heads);
+  ValueId y = Apply("Attention", block + "attention", {q, k, v, seen_}, std::move(heads));
+  EVOQ_ASSIGN(y, Linear(block + "attn_output", y, e_.width, e_.width));
+  EVOQ_ASSIGN(x, Norm(block + "attn_output_norm", Apply("Add", block + "attended", {x, y})));
+  EVOQ_ASSIGN(y, Linear(block + "ffn_up", x, e_.width, e_.inner));
+  EVOQ_ASSIGN(
+      y, Linear(block + "ffn_down", Activated(block + "ffn_up.activated", y), e_.inner, e_.width));
+  return Norm(block + "layer_output_norm", Apply("Add", block + "fed", {x, y}));
+}
+
+Status Builder::Pool(ValueId x) {
+  if (!weights_.Has("pooler.weight")) return {};
+  const ValueId first =
+      Apply("Gather", "pooler.first", {x, Int("pooler.place", 0)}, With("axis", int64_t{1}));
+  EVOQ_ASSIGN(const ValueId y, Linear("pooler", first, e_.width, e_.width));
+  const ValueId pooled = Apply("Tanh", "pooler.tanh", {y});
+  graph_.Rename(pooled, "pooler_output");
+  graph_.MarkOutput(pooled);
+  return {};
+}
+
+Result<Graph> Builder::Build() {
+  graph_.name = e_.family;
+  const TensorType ids(DType::kInt64,
+                       Shape(std::vector<Dim>{Dim::Symbolic("batch"), Dim::Symbolic("sequence")}));
+  ids_ = graph_.AddInput("input_ids", ids);
+  const ValueId mask = graph_.AddInput("attention_mask", ids);
+  if (e_.types > 1) types_ = graph_.AddInput("token_type_ids", ids);
+  const ValueId bools =
+      Apply("Cast", "seen", {mask}, With("to", static_cast<int64_t>(DType::kBool)));
+  seen_ = Apply("Unsqueeze", "seen.by_key", {bools, Ints("seen.axes", {1, 2})});
+  EVOQ_ASSIGN(ValueId x, Embedded());
+  for (int64_t layer = 0; layer < e_.layers; ++layer) {
+    EVOQ_ASSIGN(x, Layer(layer, x));
+  }
+  graph_.Rename(x, "last_hidden_state");
+  graph_.MarkOutput(x);
+  EVOQ_TRY(Pool(x));
+  EVOQ_TRY(weights_.CheckAllRead());
+  EVOQ_TRY(graph_.Sort());
+  return std::move(graph_);
+}
+
+}  // namespace
+
+Result<Encoder> ReadEncoderConfig(const EncoderFamily& family, const json& config) {
+  Encoder e;
+  e.family = family.name;
+  for (const char* key : {"is_decoder", "add_cross_attention", "sinusoidal_pos_embds"}) {
+    EVOQ_ASSIGN(const bool asked, Truth(config, key, false));
+    if (asked) return Unsupported("{}", key);
+  }
+  if (Given(config, "quantization_config"))
+    return Unsupported("quantization_config: weights that another tool quantized");
+  if (Given(config, "position_embedding_type") && config["position_embedding_type"] != "absolute")
+    return Unsupported("position_embedding_type {}",
+                       config["position_embedding_type"].dump().substr(0, 60));
+  const bool has_types = std::ranges::any_of(
+      family.names, [](const TensorName& name) { return name.gguf == "token_types"; });
+  EVOQ_ASSIGN(e.vocabulary, Int(config, {"vocab_size"}));
+  EVOQ_ASSIGN(e.width, Int(config, {"hidden_size", "dim"}));
+  EVOQ_ASSIGN(e.layers, Int(config, {"num_hidden_layers", "n_layers"}));
+  EVOQ_ASSIGN(e.heads, Int(config, {"num_attention_heads", "n_heads"}));
+  EVOQ_ASSIGN(e.inner, Int(config, {"intermediate_size", "hidden_dim"}));
+  EVOQ_ASSIGN(e.context, Int(config, {"max_position_embeddings"}));
+  if (has_types) {
+    EVOQ_ASSIGN(e.types, Int(config, {"type_vocab_size"}, 2));
+  }
+  if (family.places_by_padding) {
+    EVOQ_ASSIGN(e.padding, Int(config, {"pad_token_id"}, 1));
+  }
+  EVOQ_ASSIGN(const double epsilon, Real(config, {"layer_norm_eps"}, 1e-12));
+  e.epsilon = static_cast<float>(epsilon);
+  EVOQ_ASSIGN(e.function, Function(config, GateFunction::kGelu));
+  EVOQ_TRY(Check(e));
+  return e;
+}
+
+Result<Graph> BuildEncoder(const Encoder& encoder, StoredTensors tensors,
+                           std::vector<std::string>& notes) {
+  const EncoderFamily* family = FindEncoderFamily(encoder.family);
+  EVOQ_CHECK(family != nullptr, "{}", encoder.family);
+  tensors = Renamed(*family, std::move(tensors), notes);
+  return Builder(encoder, tensors, notes).Build();
+}
+
+}  // namespace evoq
