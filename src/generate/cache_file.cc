@@ -64,6 +64,7 @@ Status Writer::Restore(const std::string& path) {
     caches.push_back(Tensor::View(type, bytes.data.data(), bytes.owner));
   }
   EVOQ_TRY(WithContext(model_.Give(slot_, caches), path));
+  ++changes_;
   tokens_ = std::move(ids);
   return {};
 }

@@ -54,6 +54,9 @@ class CachedModel {
   // Forgets the tokens from `length` on, which must not be more than it has.
   void Truncate(int64_t slot, int64_t length);
 
+  // Errors: kUsage for no tokens, and for one that is not in the vocabulary.
+  Status CheckTokens(std::span<const int64_t> tokens) const;
+
   // Appends tokens to a slot's sequence, in one or more runs. The logits [wanted, vocabulary] of
   // the last `wanted` tokens, 1 to tokens.size(), which stay until the next call. What each token's
   // logits are depends on neither the runs nor other slots (docs/generate.md). Errors: kUsage when
@@ -96,7 +99,6 @@ class CachedModel {
   Status FindValues();
   Status AllocateCaches(const CacheOptions& options);
   Result<Prepared*> For(int64_t count, int64_t length, int64_t wanted);
-  Status CheckTokens(std::span<const int64_t> tokens) const;
   // Of how many slots a step of `count` from `first` on is made.
   int64_t Filled(int64_t first, int64_t count) const;
   // A run over tokens_, places_ and wanted_, of slots [first, first + count). Its logits go to

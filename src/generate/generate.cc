@@ -19,6 +19,16 @@ Status CheckOptions(const GenerateOptions& options) {
   return {};
 }
 
+Status CheckPrompt(const CachedModel& model, std::span<const int64_t> prompt) {
+  if (prompt.empty()) return Fail(ErrorCode::kUsage, "a prompt of no tokens");
+  EVOQ_TRY(model.CheckTokens(prompt));
+  if (static_cast<int64_t>(prompt.size()) > model.context())
+    return Fail(ErrorCode::kUsage,
+                "the context is full: a prompt of {} tokens, expected at most {} (--context)",
+                prompt.size(), model.context());
+  return {};
+}
+
 int64_t CommonPrefix(std::span<const int64_t> a, std::span<const int64_t> b) {
   return std::ranges::mismatch(a, b).in1 - a.begin();
 }
@@ -45,81 +55,98 @@ double Generated::tokens_per_s() const {
   return PerSecond(static_cast<double>(tokens.size()) - 1, decode_ms);
 }
 
-// One call of Write.
-class Writer::Run {
- public:
-  Run(Writer& writer, Sampler sampler, const GenerateOptions& options, const OnText& on_text)
-      : w_(writer),
-        sampler_(std::move(sampler)),
-        progress_(writer.tokenizer_, writer.ends_, options, on_text) {}
+Status CheckDraft(const CachedModel& model, const CachedModel& draft) {
+  if (draft.vocabulary() != model.vocabulary())
+    return Fail(ErrorCode::kUsage, "the draft model knows {} tokens, the model {}",
+                draft.vocabulary(), model.vocabulary());
+  return {};
+}
 
-  Result<Generated> Go(std::span<const int64_t> prompt);
+class Writing::Run {
+ public:
+  Run(Writer& writer, Sampler sampler, const GenerateOptions& options, OnText on_text,
+      std::span<const int64_t> prompt)
+      : w_(writer),
+        change_(writer.changes_),
+        sampler_(std::move(sampler)),
+        options_(options),
+        progress_(writer.tokenizer_, writer.ends_, options_, std::move(on_text)),
+        prompt_(prompt.size()),
+        history_(prompt.begin(), prompt.end()) {
+    progress_.out().prompt_tokens = static_cast<int64_t>(prompt_ - w_.tokens_.size());
+  }
+
+  Result<bool> Advance();
+  Result<Generated> Finish();
 
  private:
   // Chooses the next token behind history_ and takes it. False: the text has ended.
   Result<bool> Choose(std::span<const float> logits);
-  Result<std::span<const float>> Append(std::span<const int64_t> tokens, int64_t wanted);
-  Status OneByOne();
-  Status WithDrafts();
+  Result<bool> Prompt();
+  Result<bool> OneToken();
+  Result<bool> WithDrafts();
   Result<std::vector<int64_t>> Drafts(int64_t count);
 
   Writer& w_;
+  uint64_t change_;
   Sampler sampler_;
+  GenerateOptions options_;
   TextUnderWay progress_;
+  size_t prompt_;                 // its tokens
   std::vector<int64_t> history_;  // the prompt and what was chosen
+  bool decoding_ = false;
+  int64_t drafts_ = kFewDrafts;  // of the next round
 };
 
-Result<bool> Writer::Run::Choose(std::span<const float> logits) {
+Result<bool> Writing::Run::Advance() {
+  if (change_ != w_.changes_)
+    return Fail(ErrorCode::kUsage, "the text was given up: its model has begun something else");
+  if (progress_.ended()) return false;
+  const bool decoding = decoding_;
+  const double runs_before = w_.run_ms();
+  const Stopwatch watch;
+  EVOQ_ASSIGN(const bool more, !decoding              ? Prompt()
+                               : w_.draft_ != nullptr ? WithDrafts()
+                                                      : OneToken());
+  const double ms = watch.ms();
+  (decoding ? progress_.out().decode_ms : progress_.out().prompt_ms) += ms;
+  if (decoding) progress_.out().host_ms += ms - (w_.run_ms() - runs_before);
+  return more;
+}
+
+Result<Generated> Writing::Run::Finish() {
+  if (!progress_.ended()) progress_.End(Ended::kCaller);
+  return progress_.Finish();
+}
+
+Result<bool> Writing::Run::Choose(std::span<const float> logits) {
   EVOQ_ASSIGN(const int64_t token, sampler_.Next(logits, Recent(history_)));
   EVOQ_ASSIGN(const bool more, progress_.Take(token));
   history_.push_back(token);
   return more;
 }
 
-Result<std::span<const float>> Writer::Run::Append(std::span<const int64_t> tokens,
-                                                   int64_t wanted) {
-  EVOQ_ASSIGN(const std::span<const float> logits, w_.model_.Append(w_.slot_, tokens, wanted));
-  w_.tokens_.insert(w_.tokens_.end(), tokens.begin(), tokens.end());
-  return logits;
+Result<bool> Writing::Run::Prompt() {
+  const size_t at = w_.tokens_.size();
+  const size_t count = std::min<size_t>(prompt_ - at, CachedModel::kMaxChunk);
+  EVOQ_ASSIGN(const std::span<const float> logits,
+              w_.Append(std::span(history_).subspan(at, count), 1));
+  if (at + count < prompt_) return true;
+  decoding_ = true;
+  return Choose(logits);
 }
 
-Result<Generated> Writer::Run::Go(std::span<const int64_t> prompt) {
-  history_.assign(prompt.begin(), prompt.end());
-  const auto all = static_cast<int64_t>(prompt.size());
-  // Logits are those of a token that is run.
-  const int64_t known = std::min(CommonPrefix(w_.tokens_, prompt), all - 1);
-  w_.model_.Truncate(w_.slot_, known);
-  w_.tokens_.resize(static_cast<size_t>(known));
-  progress_.out().prompt_tokens = all - known;
-  const Stopwatch prompt_watch;
-  EVOQ_ASSIGN(const std::span<const float> logits, Append(prompt.subspan(known), 1));
-  EVOQ_ASSIGN(const bool more, Choose(logits));
-  progress_.out().prompt_ms = prompt_watch.ms();
-  const auto run_ms = [&] {
-    return w_.model_.run_ms() + (w_.draft_ != nullptr ? w_.draft_->run_ms() : 0);
-  };
-  const double runs_before = run_ms();
-  const Stopwatch decode_watch;
-  if (more) EVOQ_TRY(w_.draft_ != nullptr ? WithDrafts() : OneByOne());
-  progress_.out().decode_ms = decode_watch.ms();
-  progress_.out().host_ms = progress_.out().decode_ms - (run_ms() - runs_before);
-  return progress_.Finish();
-}
-
-Status Writer::Run::OneByOne() {
-  for (bool more = true; more;) {
-    if (w_.model_.length(w_.slot_) >= w_.model_.context()) {
-      progress_.End(Ended::kContext);
-      return {};
-    }
-    EVOQ_ASSIGN(const std::span<const float> logits, Append(std::span(&history_.back(), 1), 1));
-    EVOQ_ASSIGN(more, Choose(logits));
+Result<bool> Writing::Run::OneToken() {
+  if (w_.model_.length(w_.slot_) >= w_.model_.context()) {
+    progress_.End(Ended::kContext);
+    return false;
   }
-  return {};
+  EVOQ_ASSIGN(const std::span<const float> logits, w_.Append(std::span(&history_.back(), 1), 1));
+  return Choose(logits);
 }
 
 // The draft model's greedy choices behind history_, as many as asked for or as its context holds.
-Result<std::vector<int64_t>> Writer::Run::Drafts(int64_t count) {
+Result<std::vector<int64_t>> Writing::Run::Drafts(int64_t count) {
   CachedModel& draft = *w_.draft_;
   std::vector<int64_t>& cached = w_.draft_tokens_;
   std::vector<int64_t> drafts;
@@ -138,50 +165,91 @@ Result<std::vector<int64_t>> Writer::Run::Drafts(int64_t count) {
   return drafts;
 }
 
-Status Writer::Run::WithDrafts() {
+Result<bool> Writing::Run::WithDrafts() {
   CachedModel& model = w_.model_;
   const auto vocabulary = static_cast<size_t>(model.vocabulary());
-  for (int64_t wanted = kFewDrafts;;) {
-    const int64_t room = model.context() - model.length(w_.slot_);
-    if (room < 1) {
-      progress_.End(Ended::kContext);
-      return {};
-    }
-    EVOQ_ASSIGN(std::vector<int64_t> tokens, Drafts(std::min(wanted, room - 1)));
-    const size_t drafted = tokens.size();
-    tokens.insert(tokens.begin(), history_.back());
-    const auto before = static_cast<int64_t>(w_.tokens_.size());
-    EVOQ_ASSIGN(const std::span<const float> logits,
-                Append(tokens, static_cast<int64_t>(tokens.size())));
-    // The model's own choice at each place; as long as it is the draft's, what follows holds.
-    size_t kept = 0;
-    bool more = true, agreed = true;
-    for (size_t i = 0; more && agreed; ++i) {
-      EVOQ_ASSIGN(more, Choose(logits.subspan(i * vocabulary, vocabulary)));
-      agreed = i < drafted && history_.back() == tokens[i + 1];
-      kept += agreed;
-    }
-    progress_.out().drafted += static_cast<int64_t>(drafted);
-    progress_.out().accepted += static_cast<int64_t>(kept);
-    const int64_t length = before + 1 + static_cast<int64_t>(kept);
-    model.Truncate(w_.slot_, length);
-    w_.tokens_.resize(static_cast<size_t>(length));
-    if (!more) return {};
-    wanted = drafted > 0 && kept == drafted ? kManyDrafts : kFewDrafts;
+  const int64_t room = model.context() - model.length(w_.slot_);
+  if (room < 1) {
+    progress_.End(Ended::kContext);
+    return false;
   }
+  EVOQ_ASSIGN(std::vector<int64_t> tokens, Drafts(std::min(drafts_, room - 1)));
+  const size_t drafted = tokens.size();
+  tokens.insert(tokens.begin(), history_.back());
+  const auto before = static_cast<int64_t>(w_.tokens_.size());
+  EVOQ_ASSIGN(const std::span<const float> logits,
+              w_.Append(tokens, static_cast<int64_t>(tokens.size())));
+  // The model's own choice at each place; as long as it is the draft's, what follows holds.
+  size_t kept = 0;
+  bool more = true, agreed = true;
+  for (size_t i = 0; more && agreed; ++i) {
+    EVOQ_ASSIGN(more, Choose(logits.subspan(i * vocabulary, vocabulary)));
+    agreed = i < drafted && history_.back() == tokens[i + 1];
+    kept += agreed;
+  }
+  progress_.out().drafted += static_cast<int64_t>(drafted);
+  progress_.out().accepted += static_cast<int64_t>(kept);
+  const int64_t length = before + 1 + static_cast<int64_t>(kept);
+  model.Truncate(w_.slot_, length);
+  w_.tokens_.resize(static_cast<size_t>(length));
+  drafts_ = drafted > 0 && kept == drafted ? kManyDrafts : kFewDrafts;
+  return more;
+}
+
+Writing::Writing(std::unique_ptr<Run> run) : run_(std::move(run)) {}
+Writing::Writing(Writing&&) noexcept = default;
+Writing& Writing::operator=(Writing&&) noexcept = default;
+Writing::~Writing() = default;
+
+Result<bool> Writing::Advance() { return run_->Advance(); }
+Result<Generated> Writing::Finish() { return run_->Finish(); }
+
+void Writer::Keep(std::span<const int64_t> tokens, int64_t rerun) {
+  ++changes_;
+  const int64_t known =
+      std::min(CommonPrefix(tokens_, tokens), static_cast<int64_t>(tokens.size()) - rerun);
+  model_.Truncate(slot_, known);
+  tokens_.resize(static_cast<size_t>(known));
+}
+
+Result<std::span<const float>> Writer::Append(std::span<const int64_t> tokens, int64_t wanted) {
+  tokens_.reserve(tokens_.size() + tokens.size());  // nothing may fail once the model has run
+  EVOQ_ASSIGN(const std::span<const float> logits, model_.Append(slot_, tokens, wanted));
+  tokens_.insert(tokens_.end(), tokens.begin(), tokens.end());
+  return logits;
+}
+
+void Writer::Forget() { Keep({}, 0); }
+
+Result<std::span<const float>> Writer::Logits(std::span<const int64_t> tokens, int64_t wanted) {
+  EVOQ_TRY(CheckPrompt(model_, tokens));
+  if (wanted < 1 || wanted > static_cast<int64_t>(tokens.size()))
+    return Fail(ErrorCode::kUsage, "the logits of {} tokens, expected of 1 to {}", wanted,
+                tokens.size());
+  Keep(tokens, wanted);
+  return Append(tokens.subspan(tokens_.size()), wanted);
+}
+
+Result<Writing> Writer::Begin(std::span<const int64_t> prompt, const GenerateOptions& options,
+                              OnText on_text) {
+  EVOQ_TRY(CheckOptions(options));
+  EVOQ_TRY(CheckPrompt(model_, prompt));
+  if (draft_ != nullptr && options.sampling.temperature > 0)
+    return Fail(ErrorCode::kUsage, "a draft model needs greedy choices: temperature 0");
+  if (draft_ != nullptr) EVOQ_TRY(CheckDraft(model_, *draft_));
+  EVOQ_ASSIGN(Sampler sampler, Sampler::Make(options.sampling));
+  Keep(prompt, 1);  // logits are those of a token that is run
+  return Writing(std::make_unique<Writing::Run>(*this, std::move(sampler), options,
+                                                std::move(on_text), prompt));
 }
 
 Result<Generated> Writer::Write(std::span<const int64_t> prompt, const GenerateOptions& options,
-                                const OnText& on_text) {
-  EVOQ_TRY(CheckOptions(options));
-  if (prompt.empty()) return Fail(ErrorCode::kUsage, "a prompt of no tokens");
-  if (draft_ != nullptr && options.sampling.temperature > 0)
-    return Fail(ErrorCode::kUsage, "a draft model needs greedy choices: temperature 0");
-  if (draft_ != nullptr && draft_->vocabulary() != model_.vocabulary())
-    return Fail(ErrorCode::kUsage, "the draft model knows {} tokens, the model {}",
-                draft_->vocabulary(), model_.vocabulary());
-  EVOQ_ASSIGN(Sampler sampler, Sampler::Make(options.sampling));
-  return Run(*this, std::move(sampler), options, on_text).Go(prompt);
+                                const OnText& on_text, const Cancelled& cancelled) {
+  EVOQ_ASSIGN(Writing writing, Begin(prompt, options, on_text));
+  for (bool more = true; more && !(cancelled && cancelled());) {
+    EVOQ_ASSIGN(more, writing.Advance());
+  }
+  return writing.Finish();
 }
 
 namespace {
@@ -208,10 +276,11 @@ struct Active {
 Result<std::vector<Generated>> GenerateMany(
     CachedModel& model, const std::optional<Tokenizer>& tokenizer, std::span<const int64_t> ends,
     std::span<const Request> requests,
-    const std::function<bool(size_t request, std::string_view text)>& on_text) {
+    const std::function<bool(size_t request, std::string_view text)>& on_text,
+    const Cancelled& cancelled) {
   for (const Request& request : requests) {
     EVOQ_TRY(CheckOptions(request.options));
-    if (request.prompt.empty()) return Fail(ErrorCode::kUsage, "a prompt of no tokens");
+    EVOQ_TRY(CheckPrompt(model, request.prompt));
   }
   std::vector<Generated> results(requests.size());
   std::vector<std::unique_ptr<Active>> active;  // by slot
@@ -223,6 +292,14 @@ Result<std::vector<Generated>> GenerateMany(
     return {};
   };
   for (size_t next = 0; next < requests.size() || !active.empty();) {
+    if (cancelled && cancelled()) {
+      for (const auto& one : active) {
+        one->progress.End(Ended::kCaller);
+        EVOQ_TRY(end(*one));
+      }
+      for (; next < requests.size(); ++next) results[next].ended = Ended::kCaller;
+      break;
+    }
     // Free slots take the next requests.
     while (next < requests.size() && static_cast<int64_t>(active.size()) < model.slots()) {
       const Request& request = requests[next];

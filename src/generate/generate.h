@@ -2,6 +2,7 @@
 #pragma once
 
 #include <functional>
+#include <memory>
 #include <optional>
 #include <span>
 #include <string>
@@ -43,6 +44,35 @@ struct Generated {
 // Gets each piece of text as it is complete; false: stop. May be null.
 using OnText = std::function<bool(std::string_view text)>;
 
+// Asked between runs of the model; true: texts end as they are, by the caller. May be null.
+using Cancelled = std::function<bool()>;
+
+// Whether the draft knows the model's tokens. Errors: kUsage.
+Status CheckDraft(const CachedModel& model, const CachedModel& draft);
+
+class Writer;
+
+// A text under way, of a writer that must outlive it. It ends where the writer does anything else.
+class Writing {
+ public:
+  Writing(Writing&&) noexcept;
+  Writing& operator=(Writing&&) noexcept;
+  ~Writing();
+
+  // Runs a piece of the prompt (CachedModel::kMaxChunk tokens) or what gives the next token, with a
+  // draft the next tokens. False: the text has ended. Errors: kUsage where the writer has done
+  // something else meanwhile.
+  Result<bool> Advance();
+  // What was written, once; `ended` is kCaller where Advance did not say the end.
+  Result<Generated> Finish();
+
+ private:
+  friend class Writer;
+  class Run;
+  explicit Writing(std::unique_ptr<Run> run);
+  std::unique_ptr<Run> run_;
+};
+
 // A sequence of one slot of a model. Tokens that a prompt has in common with what the slot's cache
 // holds already are not run again.
 class Writer {
@@ -58,6 +88,8 @@ class Writer {
         tokenizer_(std::move(tokenizer)),
         ends_(std::move(ends)),
         slot_(slot) {}
+  Writer(const Writer&) = delete;
+  Writer& operator=(const Writer&) = delete;
 
   // Tokens that the cache holds.
   const std::vector<int64_t>& tokens() const { return tokens_; }
@@ -65,7 +97,17 @@ class Writer {
   // Errors: kUsage for a prompt of no tokens or one that the context cannot hold, and for options
   // out of range.
   Result<Generated> Write(std::span<const int64_t> prompt, const GenerateOptions& options,
-                          const OnText& on_text = nullptr);
+                          const OnText& on_text = nullptr, const Cancelled& cancelled = nullptr);
+  // The same, run by run. Nothing has run yet. Errors: as Write's.
+  Result<Writing> Begin(std::span<const int64_t> prompt, const GenerateOptions& options,
+                        OnText on_text = nullptr);
+
+  // The cache becomes that of these tokens. The logits [wanted, vocabulary] of the last `wanted` of
+  // them, until the model runs again. Errors: kUsage for `wanted` not in 1 to their number; those
+  // of CachedModel::Append.
+  Result<std::span<const float>> Logits(std::span<const int64_t> tokens, int64_t wanted);
+  // The cache holds nothing.
+  void Forget();
 
   // Writes the cache and its tokens to a file, and takes them from one (docs/generate.md).
   // Errors: kInvalidInput for a file of another model.
@@ -73,12 +115,18 @@ class Writer {
   Status Restore(const std::string& path);
 
  private:
-  class Run;
+  friend class Writing;
+  // Forgets what the cache does not have in common with all but the last `rerun` of the tokens.
+  void Keep(std::span<const int64_t> tokens, int64_t rerun);
+  Result<std::span<const float>> Append(std::span<const int64_t> tokens, int64_t wanted);
+  double run_ms() const { return model_.run_ms() + (draft_ != nullptr ? draft_->run_ms() : 0); }
+
   CachedModel& model_;
   CachedModel* draft_;
   std::optional<Tokenizer> tokenizer_;
   std::vector<int64_t> ends_;
   int64_t slot_;
+  uint64_t changes_ = 0;               // by others than the text that is under way
   std::vector<int64_t> tokens_;        // of the model's cache
   std::vector<int64_t> draft_tokens_;  // of the draft's
 };
@@ -91,10 +139,11 @@ struct Request {
 
 // All requests, as many at a time as the model has slots: a sequence that ends makes room for the
 // next one. Results by request; each is what it would be alone (docs/generate.md). `on_text` gets
-// the request's number too.
+// the request's number too. Writers of the model must Forget.
 Result<std::vector<Generated>> GenerateMany(
     CachedModel& model, const std::optional<Tokenizer>& tokenizer, std::span<const int64_t> ends,
     std::span<const Request> requests,
-    const std::function<bool(size_t request, std::string_view text)>& on_text = nullptr);
+    const std::function<bool(size_t request, std::string_view text)>& on_text = nullptr,
+    const Cancelled& cancelled = nullptr);
 
 }  // namespace evoq

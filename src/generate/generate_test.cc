@@ -243,6 +243,103 @@ TEST_F(GenerateTest, APromptRunsOnlyWhatIsNew) {
   EXPECT_EQ(again->tokens, second->tokens);
 }
 
+TEST_F(GenerateTest, RunByRun) {
+  const auto model = Load(Folder(1, 1, 2048), {.context = 1300});
+  ASSERT_NE(model, nullptr);
+  Writer writer(*model, std::nullopt, {});
+  const GenerateOptions options{.max_tokens = 6};
+  const auto all = writer.Write(Tokens(1200), options);
+  ASSERT_TRUE(all) << all.error().message();
+  writer.Forget();
+  EXPECT_TRUE(writer.tokens().empty());
+  auto text = writer.Begin(Tokens(1200), options);
+  ASSERT_TRUE(text) << text.error().message();
+  EXPECT_TRUE(writer.tokens().empty()) << "nothing has run yet";
+  std::vector<size_t> held;  // behind each run
+  for (bool more = true; more;) {
+    const auto advanced = text->Advance();
+    ASSERT_TRUE(advanced) << advanced.error().message();
+    more = *advanced;
+    held.push_back(writer.tokens().size());
+  }
+  EXPECT_EQ(held, (std::vector<size_t>{512, 1024, 1200, 1201, 1202, 1203, 1204, 1205}));
+  EXPECT_FALSE(text->Advance().value()) << "it has ended";
+  const auto written = text->Finish();
+  ASSERT_TRUE(written);
+  EXPECT_EQ(written->tokens, all->tokens);
+  EXPECT_EQ(written->ended, Ended::kMaxTokens);
+  EXPECT_EQ(written->prompt_tokens, 1200);
+  EXPECT_GT(written->prompt_ms, 0);
+  EXPECT_GT(written->decode_ms, written->host_ms);
+  // Left before its end, and left for another.
+  auto left = writer.Begin(Tokens(3), options);
+  ASSERT_TRUE(left->Advance().value());
+  auto given_up = writer.Begin(Tokens(4), options);
+  ASSERT_TRUE(given_up->Advance().value());
+  EXPECT_EQ(left->Advance().error().message(),
+            "the text was given up: its model has begun something else");
+  const auto short_one = given_up->Finish();
+  EXPECT_EQ(short_one->ended, Ended::kCaller);
+  EXPECT_EQ(short_one->tokens.size(), 1u);
+}
+
+TEST_F(GenerateTest, CancelledBetweenRuns) {
+  const auto model = Load(Folder(1), {.slots = 2});
+  ASSERT_NE(model, nullptr);
+  Writer writer(*model, std::nullopt, {});
+  int asked = 0;
+  const auto at_the_fourth = [&] { return ++asked == 4; };
+  const auto text = writer.Write(Tokens(5), {.max_tokens = 9}, nullptr, at_the_fourth);
+  ASSERT_TRUE(text);
+  EXPECT_EQ(text->ended, Ended::kCaller);
+  EXPECT_EQ(text->tokens.size(), 3u);
+  std::vector<Request> requests(3, {Tokens(5), {.max_tokens = 9}});
+  requests[0].options.max_tokens = 2;
+  asked = 0;
+  const auto texts = GenerateMany(*model, std::nullopt, {}, requests, nullptr, at_the_fourth);
+  writer.Forget();
+  ASSERT_TRUE(texts);
+  const auto count = [&](size_t i) { return (*texts)[i].tokens.size(); };
+  // Two are begun; the first makes room for the third.
+  EXPECT_EQ((std::vector<size_t>{count(0), count(1), count(2)}), (std::vector<size_t>{2, 4, 3}));
+  EXPECT_EQ((*texts)[0].ended, Ended::kMaxTokens);
+  EXPECT_EQ((*texts)[1].ended, Ended::kCaller);
+  EXPECT_EQ((*texts)[2].ended, Ended::kCaller);
+  asked = 3;
+  const auto none = GenerateMany(*model, std::nullopt, {}, requests, nullptr, at_the_fourth);
+  ASSERT_TRUE(none);
+  for (const Generated& one : *none) {
+    EXPECT_EQ(one.ended, Ended::kCaller);
+    EXPECT_TRUE(one.tokens.empty());
+  }
+}
+
+TEST_F(GenerateTest, LogitsOfASequence) {
+  const auto model = Load(Folder(1)), plain = Load(Folder(1));
+  ASSERT_NE(model, nullptr);
+  ASSERT_NE(plain, nullptr);
+  Writer writer(*model, std::nullopt, {});
+  std::vector<int64_t> tokens = Tokens(20);
+  const std::vector<float> rows = Copy(plain->Append(0, tokens, 20));
+  ExpectNear(Copy(writer.Logits(tokens, 20)), rows);
+  EXPECT_EQ(writer.tokens(), tokens);
+  ExpectNear(Copy(writer.Logits(tokens, 3)), std::span(rows).last(3 * kVocabulary));
+  tokens.resize(12);
+  ExpectNear(Copy(writer.Logits(tokens, 1)),
+             std::span(rows).subspan(11 * kVocabulary, kVocabulary));
+  EXPECT_EQ(model->length(0), 12);
+  // A text goes on from there.
+  const auto text = writer.Write(tokens, {.max_tokens = 2});
+  ASSERT_TRUE(text);
+  EXPECT_EQ(text->prompt_tokens, 1);
+  for (const int64_t wanted : {0, 13})
+    EXPECT_EQ(writer.Logits(tokens, wanted).error().message(),
+              fmt::format("the logits of {} tokens, expected of 1 to 12", wanted));
+  EXPECT_EQ(writer.Logits(Tokens(65), 1).error().message(),
+            "the context is full: a prompt of 65 tokens, expected at most 64 (--context)");
+  EXPECT_EQ(writer.Logits({}, 1).error().message(), "a prompt of no tokens");
+}
+
 TEST_F(GenerateTest, WhatEndsAText) {
   const auto model = Load(Folder(1));
   ASSERT_NE(model, nullptr);

@@ -102,24 +102,28 @@ Result<GenerateResult> Generate(
   }
   EVOQ_TRY(model->Prepare(longest, job.parallel));
   result.load_ms = load.ms();
-  const auto give = [&](size_t prompt, std::string_view piece) {
-    const bool more = !on_text || on_text(prompt, piece);
-    return more && !(follow.cancelled && follow.cancelled());
-  };
+  // Runs so far, of the most that there may be.
+  double runs = 0, most = 0;
+  for (const Request& request : requests) most += static_cast<double>(request.options.max_tokens);
+  most /= static_cast<double>(job.parallel);
+  const auto cancelled = [&] { return !follow.At("generating", std::min(1.0, runs++ / most)); };
   const Stopwatch watch;
   if (job.parallel > 1) {
-    EVOQ_ASSIGN(result.texts, GenerateMany(*model, text.tokenizer, text.ends, requests, give));
+    EVOQ_ASSIGN(result.texts,
+                GenerateMany(*model, text.tokenizer, text.ends, requests, on_text, cancelled));
   } else {
     Writer writer(*model, text.tokenizer, text.ends, draft.get());
     std::error_code error;
     if (!job.cache.empty() && std::filesystem::exists(job.cache, error))
       EVOQ_TRY(writer.Restore(job.cache));
     for (size_t i = 0; i < requests.size(); ++i) {
+      OnText give;
+      if (on_text) give = [&on_text, i](std::string_view piece) { return on_text(i, piece); };
       EVOQ_ASSIGN(Generated one,
-                  writer.Write(requests[i].prompt, requests[i].options,
-                               [&](std::string_view piece) { return give(i, piece); }));
+                  writer.Write(requests[i].prompt, requests[i].options, give, cancelled));
       result.texts.push_back(std::move(one));
     }
+    EVOQ_TRY(follow.At("generating", 1));
     if (!job.cache.empty()) EVOQ_TRY(writer.Save(job.cache));
   }
   result.total_ms = watch.ms();
