@@ -1,9 +1,7 @@
 #include <algorithm>
 #include <cstring>
-#include <new>
 
 #include "api/model_session.h"
-#include "base/brief.h"
 #include "base/guarded.h"
 #include "evoq/evoq_c.h"
 
@@ -24,19 +22,10 @@ using evoq::ErrorCode;
 using evoq::Fail;
 using evoq::Status;
 
-// Tells the reason, cut to the room that there is, between characters.
-void Tell(const evoq::Error& error, char* to, size_t size) {
-  if (to == nullptr || size == 0) return;
-  const std::string text = evoq::SentenceOf(error);
-  const size_t n = evoq::CharacterStart(text, std::min(size - 1, text.size()));
-  std::memcpy(to, text.data(), n);
-  to[n] = '\0';
-}
-
 // 0, or 1 with the reason in error.
 int Outcome(const Status& status, char* error, size_t error_size) {
   if (status) return 0;
-  Tell(status.error(), error, error_size);
+  evoq::TellInC(status.error(), error, error_size);
   return 1;
 }
 
@@ -164,7 +153,7 @@ evoq_session* evoq_session_load(const char* path, int threads, char* error, size
     return new evoq_session{std::move(loaded), {}, {}, {}, {}};
   });
   if (session) return *session;
-  Tell(session.error(), error, error_size);
+  evoq::TellInC(session.error(), error, error_size);
   return nullptr;
 }
 

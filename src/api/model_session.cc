@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <functional>
-#include <new>
 #include <utility>
 
 #include "api/parts.h"
@@ -66,14 +65,6 @@ bool Overlap(std::span<const std::byte> a, std::span<const std::byte> b) {
 }
 
 }  // namespace
-
-std::string SentenceOf(const Error& error) noexcept {
-  try {
-    return PrintableMessage(error.message());
-  } catch (const std::bad_alloc&) {
-    return "out of memory";  // short enough to need none
-  }
-}
 
 Result<size_t> BytesOf(ElementType type, std::span<const int64_t> shape) {
   const size_t element = ElementBytes(type);

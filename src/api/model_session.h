@@ -28,10 +28,6 @@ struct OutputMemory {
   std::byte* data = nullptr;
 };
 
-// What callers are told: fit for a terminal or a log, as all that evoq prints. Never throws: what
-// finds no memory says that.
-std::string SentenceOf(const Error& error) noexcept;
-
 // The bytes of an array. Errors: kUsage for a type that arrays do not carry and a negative size,
 // kTooLarge for a product beyond what memory can hold.
 Result<size_t> BytesOf(ElementType type, std::span<const int64_t> shape);

@@ -1,9 +1,13 @@
 #include "base/guarded.h"
 
+#include <algorithm>
+#include <cstring>
 #include <filesystem>
 #include <new>
 #include <stdexcept>
 #include <system_error>
+
+#include "base/brief.h"
 
 namespace evoq {
 namespace {
@@ -40,6 +44,22 @@ Error CaughtError() {
   } catch (const std::exception& e) {
     return Say(ErrorCode::kInternal, "unexpected: {}", e.what());
   }
+}
+
+std::string SentenceOf(const Error& error) noexcept {
+  try {
+    return PrintableMessage(error.message());
+  } catch (const std::bad_alloc&) {
+    return "out of memory";  // short enough to need none
+  }
+}
+
+void TellInC(const Error& error, char* to, size_t size) noexcept {
+  if (to == nullptr || size == 0) return;
+  const std::string text = SentenceOf(error);
+  const size_t n = CharacterStart(text, std::min(size - 1, text.size()));
+  std::memcpy(to, text.data(), n);
+  to[n] = '\0';
 }
 
 }  // namespace evoq

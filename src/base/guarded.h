@@ -6,6 +6,7 @@
 // module. AlignedBuffer and ThreadPool throw the same two exceptions for the same reasons.
 #pragma once
 
+#include <string>
 #include <type_traits>
 #include <utility>
 
@@ -26,5 +27,12 @@ std::invoke_result_t<Function> Guarded(Function&& function) {
     return tl::unexpected<Error>(CaughtError());
   }
 }
+
+// What callers are told: fit for a terminal or a log, as all that evoq prints. Never throws: what
+// finds no memory says that.
+std::string SentenceOf(const Error& error) noexcept;
+// The same into memory of a caller in C, cut to fit between characters and terminated; nothing
+// where `to` is null or has no room.
+void TellInC(const Error& error, char* to, size_t size) noexcept;
 
 }  // namespace evoq
