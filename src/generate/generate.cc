@@ -213,7 +213,9 @@ void Writer::Keep(std::span<const int64_t> tokens, int64_t rerun) {
 }
 
 Result<std::span<const float>> Writer::Append(std::span<const int64_t> tokens, int64_t wanted) {
-  tokens_.reserve(tokens_.size() + tokens.size());  // nothing may fail once the model has run
+  // Nothing may fail once the model has run.
+  if (const size_t all = tokens_.size() + tokens.size(); all > tokens_.capacity())
+    tokens_.reserve(std::max(all, 2 * tokens_.capacity()));
   EVOQ_ASSIGN(const std::span<const float> logits, model_.Append(slot_, tokens, wanted));
   tokens_.insert(tokens_.end(), tokens.begin(), tokens.end());
   return logits;
