@@ -411,6 +411,26 @@ def members_with_defaults(text):
     return sum(body.count(" = ") for body in bodies)
 
 
+def defaults_of_language_models():
+    """include/evoq/language.h: the defaults are the command's, and Python's names are the same."""
+    text = page("include/evoq/language.h")
+    told = run("generate", "--help").stdout
+    member = re.compile(r"^  (?:bool|int|double|std::\w+) (\w+)(?: = ([^;,]+))?;", re.M)
+    # Where it is not the member's name, or where the default is 1 and not 0.
+    called = {"sequences": "parallel"}
+    seen = []
+    for name in ("Model", "Generate"):
+        body = re.search(rf"struct {name}Options {{(.*?)^}};", text, re.DOTALL | re.M)[1]
+        for found, value in member.findall(body):
+            option = called.get(found, found.replace("_", "-"))
+            line = re.search(rf"^  --{option}(?![\w-])(.*?)(?:  |$)", told, re.M)
+            default = line and line[1].partition("=")[2] or "0"
+            same = line and float((value or "0").replace("false", "0")) == float(default)
+            check(f"language.h: {found}", same, f"{value}, of the command {line and default}")
+            seen.append(found)
+    check("options of language models", len(seen) == 13, seen)
+
+
 def compiled(name, language, source):
     """Checks that a source compiles on the public headers, by the language's oldest standard."""
     pathlib.Path("one.src").write_text(source)
@@ -425,14 +445,57 @@ def compiled(name, language, source):
 
 
 def headers_stand_alone():
-    """evoq.h, toolchain.h: C++17 and nothing of evoq's inner headers. evoq_c.h, gemm.h: C99, and
-    C++17 too."""
+    """evoq.h, language.h, toolchain.h: C++17 and nothing of evoq's inner headers. evoq_c.h, gemm.h,
+    language_c.h: C99, and C++17 too."""
     headers = sorted(f.name for f in (ROOT / "include/evoq").glob("*.h"))
-    check("headers", headers == ["evoq.h", "evoq_c.h", "gemm.h", "toolchain.h"], headers)
+    check("headers", headers == sorted([*IN_C, "evoq.h", "language.h", "toolchain.h"]), headers)
     for header in headers:
         compiled(header, "c++", f"#include <evoq/{header}>\n")
-        if header in ("evoq_c.h", "gemm.h"):
+        if header in IN_C:
             compiled(header, "c", f"#include <evoq/{header}>\n")
+
+
+IN_C = ("evoq_c.h", "gemm.h", "language_c.h")
+
+
+def library_has_what_headers_declare():
+    """include/evoq: libevoq exports the functions and methods of its headers, those of versioned
+    namespaces by the version's name, and no other functions of the C interfaces."""
+    library = agree.BUILD / "include/libevoq.so"
+    if not library.exists():
+        print("library_has_what_headers_declare: skipped, there is no libevoq.so")
+        return
+    listed = subprocess.run(
+        ["nm", "-DC", "--defined-only", library], capture_output=True, text=True, check=True
+    )
+    exported = set(re.findall(r"^\w+ [TW] ([^(\n]+)", listed.stdout, re.M))
+    functions, methods = set(), set()
+    for header in (ROOT / "include/evoq").glob("*.h"):
+        text = re.sub(r"//[^\n]*|/\*.*?\*/", "", page(header), flags=re.S)
+        if header.name in IN_C:
+            functions.update(re.findall(r"\b(evoq_\w+)\(", text))
+            continue
+        space = re.search(r"^namespace (\S+) {", text, re.M)[1]
+        if version := re.search(r"^inline namespace (v\d+) {", text, re.M):
+            space += f"::{version[1]}"
+        free = re.findall(r"^(?!using|#)\w.*?(\w+)\(", text, re.M)
+        methods.update(f"{space}::{name}" for name in free)
+        for kind, members in re.findall(r"^class (\w+) {\n(.*?)^};", text, re.M | re.S):
+            public = members.split(" private:")[0]
+            names = re.findall(r"(~?\w+|operator=)\(", public)
+            methods.update(f"{space}::{kind}::{name}" for name in names)
+    known = {
+        "evoq::Session::Run",
+        "evoq::toolchain::v1::Quantize",
+        "evoq::language::v1::Model::~Model",
+        "evoq::language::v1::EndedName",
+    }
+    check("the C++ headers are read", known <= methods and len(methods) == 35, sorted(methods))
+    check("the C headers are read", len(functions) == 43, sorted(functions))
+    missing = sorted((functions | methods) - exported)
+    check("exported", not missing, missing)
+    others = {name for name in exported if re.fullmatch(r"evoq_\w+", name)} - functions
+    check("no other functions in C", not others, sorted(others))
 
 
 # What the snippets of the pages leave out, by the language of their blocks.
@@ -448,13 +511,14 @@ def snippets_compile():
     for name in ("README.md", *sorted(f"docs/{p.name}" for p in ROOT.glob("docs/*.md"))):
         found += [(name, *block) for block in re.findall(r"```(cpp|c)\n(.*?)```", page(name), re.S)]
     kinds = collections.Counter(kind for _, kind, _ in found)
-    check("snippets", kinds == {"cpp": 2, "c": 1}, kinds)
+    check("snippets", kinds == {"cpp": 3, "c": 2}, kinds)
     for name, kind, block in found:
         includes = re.findall(r"^#include.*$", block, re.M)
         body = re.sub(r"^#include.*$", "", block, flags=re.M)
         if kind == "cpp":
             includes += ['#include "evoq/evoq.h"', "#include <iostream>"]
-        left_out = "" if "std::string error;" in body else LEFT_OUT[kind]
+        alone = re.search(r"^(std::string|char) error", body, re.M)
+        left_out = "" if alone else LEFT_OUT[kind]
         head = "void Snippet(void);\nvoid Snippet(void) {"
         source = "\n".join([*includes, head, left_out, body, "}", ""])
         compiled(name, {"cpp": "c++", "c": "c"}[kind], source)
@@ -492,7 +556,9 @@ PROMISES = (
     json_of_pages,
     sizes_in_pages,
     defaults_of_the_toolchain,
+    defaults_of_language_models,
     headers_stand_alone,
+    library_has_what_headers_declare,
     snippets_compile,
     header_of_the_file,
 )
