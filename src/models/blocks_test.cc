@@ -17,7 +17,8 @@ Tensor Weights(DType dtype, int64_t k, int64_t n, int64_t block, std::mt19937& r
   const int64_t low = IntegerMin(dtype), range = IntegerMax(dtype) - low + 1;
   for (int64_t i = 0; i < count; ++i) {
     quant.scales.push_back(0.01f + 0.001f * static_cast<float>(random() % 16));
-    quant.zero_points.push_back(static_cast<int32_t>(low + static_cast<int64_t>(random()) % range));
+    const auto zero = static_cast<int32_t>(low + static_cast<int64_t>(random()) % range);
+    quant.zero_points.push_back(IsInteger(dtype) ? zero : 0);
   }
   quant.axis = block == 0 ? 1 : 0;
   quant.block = block;
@@ -33,9 +34,11 @@ TEST(Blocks, TheReferenceGivesTheKernelsBits) {
     DType dtype;
     int64_t m, k, n, block, data_block;
   };
-  const Case cases[] = {{DType::kInt4, 1, 96, 40, 32, 32},   {DType::kUint4, 9, 100, 17, 32, 64},
-                        {DType::kInt8, 30, 64, 33, 64, 32},  {DType::kUint8, 3, 48, 5, 0, 16},
-                        {DType::kUint4, 26, 80, 48, 16, 80}, {DType::kInt4, 2, 50, 16, 0, 1000}};
+  const Case cases[] = {{DType::kInt4, 1, 96, 40, 32, 32},      {DType::kUint4, 9, 100, 17, 32, 64},
+                        {DType::kInt8, 30, 64, 33, 64, 32},     {DType::kUint8, 3, 48, 5, 0, 16},
+                        {DType::kUint4, 26, 80, 48, 16, 80},    {DType::kInt4, 2, 50, 16, 0, 1000},
+                        {DType::kUint2, 5, 90, 33, 32, 32},     {DType::kInt2, 40, 64, 20, 0, 64},
+                        {DType::kFloat4E2M1, 7, 96, 40, 32, 32}};
   for (const Case& c : cases) {
     Graph g;
     const ValueId x = g.AddInput("x", TensorType(DType::kFloat32, Shape{c.m, c.k}));
