@@ -8,6 +8,7 @@
 #include "program/container.h"
 #include "program/etm.h"
 #include "program/etm_tables.h"
+#include "tensor/normal_float.h"
 
 namespace evoq {
 namespace {
@@ -123,7 +124,7 @@ Result<QuantParams> GraphReader::Read(DType dtype, const fb::Quant& from) const 
 }
 
 Result<TensorType> GraphReader::Read(const fb::Type& from) const {
-  const auto dtype = DTypeFromOnnx(from.dtype());
+  const auto dtype = DTypeFromEtm(from.dtype());
   if (!dtype) return InvalidInput("element type number {}", from.dtype());
   TensorType type(*dtype, Shape::UnknownRank());
   if (from.kind() < 0 || from.kind() > static_cast<int>(ValueKind::kOptionalSequence))

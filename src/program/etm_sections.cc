@@ -9,6 +9,7 @@
 #include "kernels/layout.h"
 #include "program/etm.h"
 #include "program/etm_tables.h"
+#include "tensor/normal_float.h"
 
 namespace evoq {
 namespace {
@@ -20,7 +21,7 @@ struct Part {
 };
 
 std::string Category(const fb::Type& type) {
-  const DType dtype = DTypeFromOnnx(type.dtype()).value_or(DType::kUndefined);
+  const DType dtype = DTypeFromEtm(type.dtype()).value_or(DType::kUndefined);
   if (type.quant() || IsFloat(dtype)) return fmt::format("{} weights", DTypeName(dtype));
   return dtype == DType::kInt32 ? "int32 bias" : "shape constants";
 }
@@ -28,7 +29,7 @@ std::string Category(const fb::Type& type) {
 int64_t PlainBytes(const fb::Type& type) {
   std::vector<Dim> dims;
   for (uint32_t i = 0; i < EtmCount(type.dims()); ++i) dims.push_back(type.dims()->Get(i));
-  const DType dtype = DTypeFromOnnx(type.dtype()).value_or(DType::kUndefined);
+  const DType dtype = DTypeFromEtm(type.dtype()).value_or(DType::kUndefined);
   return TensorType(dtype, Shape(std::move(dims))).bytes().value_or(0);
 }
 
@@ -133,7 +134,7 @@ class WeightCollector {
     add("scales", quant.scales_offset(), 4 * floats);
     if (!quant.packed_zeros()) return;
     const int64_t count = halves + exponents + quant.scale_count();
-    const auto dtype = DTypeFromOnnx(type.dtype()).value_or(DType::kUint8);
+    const auto dtype = DTypeFromEtm(type.dtype()).value_or(DType::kUint8);
     add("zero points", quant.packed_zeros_offset(), CeilDiv(count * DTypeBits(dtype), int64_t{8}));
   }
 

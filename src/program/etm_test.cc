@@ -10,6 +10,7 @@
 #include "program/container.h"
 #include "program/etm_size.h"
 #include "program/etm_tables.h"
+#include "tensor/normal_float.h"
 
 namespace evoq {
 namespace {
@@ -107,6 +108,7 @@ TEST_F(EtmTest, ScalesAndZeroPointsOfBlocks) {
   };
   const Case cases[] = {{0.25f, DType::kInt4, 0, 0, 40000, 0},
                         {0x1p-60f, DType::kFloat4E2M1, 0, 0, 40000, 0},
+                        {0.375f, kNormalFloat4, 0, 0, 80000, 0},
                         {0.375f, DType::kUint2, 1, 2, 80000, 10000},
                         {0.375f, DType::kInt2, -2, 1, 80000, 10000},
                         {0.375f, DType::kInt4, -8, 7, 80000, 20000},

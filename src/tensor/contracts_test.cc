@@ -6,6 +6,7 @@
 #include <limits>
 
 #include "tensor/attrs.h"
+#include "tensor/normal_float.h"
 #include "tensor/tensor.h"
 
 namespace evoq {
@@ -243,6 +244,28 @@ TEST(Tensor, QuantizedFloats) {
   const Tensor back = ToFloat32(q).value();
   EXPECT_EQ(std::vector<float>(back.data<float>(), back.data<float>() + 3),
             (std::vector<float>{6, -1, 0.75f}));
+}
+
+// Each number of NF4 is its own, the lesser neighbour of two, and of what lies outside the end.
+TEST(Tensor, NormalFloats) {
+  EXPECT_STREQ(DTypeName(kNormalFloat4), "nf4");
+  EXPECT_EQ(DTypeFromName("nf4"), kNormalFloat4);
+  EXPECT_EQ(DTypeFromOnnx(64), std::nullopt);
+  EXPECT_EQ(DTypeFromEtm(64), kNormalFloat4);
+  EXPECT_EQ(DTypeFromEtm(22), DType::kInt4);
+  EXPECT_EQ(DTypeFromEtm(65), std::nullopt);
+  for (int i = 0; i < 16; ++i) {
+    const float value = TinyFloatToFloat(kNormalFloat4, static_cast<uint8_t>(i));
+    EXPECT_EQ(value, kNormalFloat4Values[i]);
+    EXPECT_EQ(FloatToTinyFloat(kNormalFloat4, value), i);
+    if (i == 0) continue;
+    EXPECT_EQ(FloatToTinyFloat(kNormalFloat4, (value + kNormalFloat4Values[i - 1]) / 2), i - 1);
+    EXPECT_EQ(FloatToTinyFloat(kNormalFloat4, 0.49f * kNormalFloat4Values[i - 1] + 0.51f * value),
+              i);
+  }
+  EXPECT_EQ(FloatToTinyFloat(kNormalFloat4, -7), 0);
+  EXPECT_EQ(FloatToTinyFloat(kNormalFloat4, INFINITY), 15);
+  EXPECT_EQ(FloatToTinyFloat(kNormalFloat4, NAN), 7);
 }
 
 // Elements of 4 and 2 bits, the first in the lowest bits: -1, 7, -8 as int4 are 0xf, 0x7, 0x8.

@@ -4,6 +4,8 @@
 #include <cmath>
 #include <limits>
 
+#include "tensor/normal_float.h"
+
 namespace evoq {
 namespace {
 
@@ -42,6 +44,7 @@ constexpr Row kRows[] = {
     {DType::kFloat8E8M0, "float8e8m0", 8, true, false, false},
     {DType::kUint2, "uint2", 2, false, true, false},
     {DType::kInt2, "int2", 2, false, true, true},
+    {kNormalFloat4, "nf4", 4, true, false, true},
 };
 
 const Row& RowOf(DType dtype) {
@@ -62,11 +65,15 @@ std::optional<DType> DTypeFromName(std::string_view name) {
   return std::nullopt;
 }
 
-std::optional<DType> DTypeFromOnnx(int number) {
+std::optional<DType> DTypeFromEtm(int number) {
   for (const Row& row : kRows) {
     if (number == static_cast<int>(row.dtype)) return row.dtype;
   }
   return std::nullopt;
+}
+
+std::optional<DType> DTypeFromOnnx(int number) {
+  return number == static_cast<int>(kNormalFloat4) ? std::nullopt : DTypeFromEtm(number);
 }
 
 int DTypeBits(DType dtype) { return RowOf(dtype).bits; }
@@ -172,10 +179,20 @@ uint8_t FloatToE8M0(float value, bool saturate, Rounding rounding) {
   return static_cast<uint8_t>(power < -127 ? 0 : power + 127);
 }
 
+// The nearest; of two the lesser. NaN becomes 0.
+uint8_t FloatToNormalFloat4(float value) {
+  const auto& t = kNormalFloat4Values;
+  if (std::isnan(value)) value = 0;
+  uint8_t i = 0;
+  while (i < 15 && value > (t[i] + t[i + 1]) / 2) ++i;
+  return i;
+}
+
 }  // namespace
 
 float TinyFloatToFloat(DType dtype, uint8_t bits) {
   constexpr float kNan = std::numeric_limits<float>::quiet_NaN();
+  if (dtype == kNormalFloat4) return kNormalFloat4Values[bits & 15];
   if (dtype == DType::kFloat8E8M0) return bits == 0xff ? kNan : std::ldexp(1.0f, bits - 127);
   const TinyFormat& f = TinyFormatOf(dtype);
   const int sign = 1 << (f.mantissa + f.exponent), magnitude = bits & (sign - 1);
@@ -191,6 +208,7 @@ float TinyFloatToFloat(DType dtype, uint8_t bits) {
 
 uint8_t FloatToTinyFloat(DType dtype, float value, bool saturate, Rounding rounding) {
   if (dtype == DType::kFloat8E8M0) return FloatToE8M0(value, saturate, rounding);
+  if (dtype == kNormalFloat4) return FloatToNormalFloat4(value);
   const TinyFormat& f = TinyFormatOf(dtype);
   const int sign = 1 << (f.mantissa + f.exponent), largest = LargestTiny(f);
   const bool negative = std::signbit(value);

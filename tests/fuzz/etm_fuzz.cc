@@ -289,7 +289,8 @@ float Real(Random& random) {
 }
 
 int8_t AnyDType(Random& random) {
-  constexpr int8_t kTypes[] = {1, 2, 3, 6, 7, 9, 10, 11, 22, 21, 16, 4, 5, 12, 13, 8, 0};
+  constexpr int8_t kTypes[] = {1,  2,  3,  6,  7, 9, 10, 11, 22, 21, 23,
+                               25, 26, 64, 16, 4, 5, 12, 13, 8,  0};
   return kTypes[random() % (random() % 3 == 0 ? std::size(kTypes) : 5)];
 }
 
@@ -327,7 +328,7 @@ void MutateList(std::vector<T>& list, Random& random, const Make& make) {
 }
 
 void MutateQuant(fb::QuantT& q, Random& random) {
-  switch (random() % 7) {
+  switch (random() % 9) {
     case 0: q.scale = Real(random); break;
     case 1: q.zero = static_cast<int32_t>(Number(random)); break;
     case 2: q.axis = static_cast<int32_t>(Number(random)); break;
@@ -339,6 +340,14 @@ void MutateQuant(fb::QuantT& q, Random& random) {
     case 5:
       q.half_scale_count = static_cast<uint32_t>(Number(random)), q.scale_count = random() % 2;
       q.half_scales_offset = static_cast<uint64_t>(random() % 64);
+      break;
+    case 6:
+      q.exponent_scale_count = static_cast<uint32_t>(Number(random)), q.scale_count = random() % 2;
+      q.exponent_scales_offset = static_cast<uint64_t>(random() % 64);
+      break;
+    case 7:
+      q.packed_zeros = random() % 4 != 0;
+      q.packed_zeros_offset = static_cast<uint64_t>(random() % 64);
       break;
     default: MutateList(q.zeros, random, [&] { return static_cast<int32_t>(Number(random)); });
   }
