@@ -10,7 +10,6 @@
 
 #include "base/file.h"
 #include "kernels/activation.h"
-#include "kernels/gemm/blocks/block_data.h"
 #include "onnx/attributes.h"
 #include "onnx/export_blocks.h"
 #include "onnx/onnx.h"
@@ -27,7 +26,7 @@ constexpr char kMicrosoftDomain[] = "com.microsoft";
 void CollectDomains(const Graph& graph, std::set<std::string>& domains) {
   for (NodeId id : graph.order()) {
     domains.insert(graph.node(id).domain);
-    if (graph.node(id).attrs.Int(kDataBlock, 0) > 0) domains.insert(kMicrosoftDomain);
+    if (MicrosoftProductOf(graph, graph.node(id)) != nullptr) domains.insert(kMicrosoftDomain);
     for (const auto& body : graph.node(id).bodies) CollectDomains(*body, domains);
   }
 }
@@ -207,6 +206,7 @@ class Exporter {
     return grid.zero.empty() ? std::vector{x, grid.scale} : std::vector{x, grid.scale, grid.zero};
   }
 
+  // Of a type that ONNX does not have: its real numbers.
   Status WriteConstant(ValueId id) {
     if (!written_.insert(id.index).second) return {};
     const Value& value = graph_.value(id);
@@ -215,6 +215,11 @@ class Exporter {
     if (!value.constant.layout().empty())
       return Unsupported("constant {} is packed as '{}': export the graph before compiling",
                          value.name, value.constant.layout());
+    if (!DTypeFromOnnx(static_cast<int>(value.type.dtype))) {
+      EVOQ_ASSIGN(const Tensor real, ToFloat32(value.constant));
+      TensorToProto(real, value.name, *proto_.add_initializer());
+      return {};
+    }
     TensorToProto(value.constant, value.name, *proto_.add_initializer());
     return {};
   }
@@ -226,7 +231,8 @@ class Exporter {
     if (value.is_constant()) {
       EVOQ_TRY(WriteConstant(id));
     }
-    if (stored || !value.type.quantized()) return value.name;
+    if (stored || !value.type.quantized() || !DTypeFromOnnx(static_cast<int>(value.type.dtype)))
+      return value.name;
     auto it = dequantized_.find(id.index);
     if (it != dequantized_.end()) return it->second;
     const Grid& grid = GridOfValue(id);
@@ -415,20 +421,15 @@ class Exporter {
                 attrs);
   }
 
-  // The weights of a product whose data is rounded, as further inputs of MatMulNBits, and its
-  // attributes.
-  Result<Attrs> ReadBlocks(const Node& node, std::vector<std::string>& inputs) {
-    const Tensor* weights = graph_.ConstantInput(node, 1);
-    if (weights == nullptr) return Unsupported("{}: computed weights of rounded data", node.name);
-    EVOQ_ASSIGN(const MatMulNBitsParts parts,
-                WithContext(AsMatMulNBits(*weights, node.attrs.Int(kDataBlock)), node.name));
-    const std::pair<const char*, const Tensor*> named[] = {
-        {"/weights", &parts.weights}, {"/scales", &parts.scales}, {"/zeros", &parts.zeros}};
-    for (const auto& [suffix, tensor] : named) {
-      inputs.push_back(Fresh(node.name + suffix));
-      TensorToProto(*tensor, inputs.back(), *proto_.add_initializer());
+  // Further inputs of a product of com.microsoft, and its attributes.
+  Result<Attrs> ReadProduct(const Node& node, std::vector<std::string>& inputs) {
+    EVOQ_ASSIGN(const MicrosoftProduct product,
+                WithContext(AsMicrosoftProduct(graph_, node), node.name));
+    for (const auto& [name, tensor] : product.inputs) {
+      inputs.push_back(Fresh(fmt::format("{}/{}", node.name, name)));
+      TensorToProto(tensor, inputs.back(), *proto_.add_initializer());
     }
-    return parts.attrs;
+    return product.attrs;
   }
 
   // y = activation(op(x, w[, bias]) + residual): each part that the node has is a node of the file.
@@ -438,14 +439,14 @@ class Exporter {
     for (const char* name : {"activation", "activation_alpha", "activation_beta", "channels_last"})
       attrs.Erase(name);
     const bool add = node.op == "Add", matmul = node.op == "MatMul";
-    const bool rounds = node.attrs.Int(kDataBlock, 0) > 0;
+    const char* product = MicrosoftProductOf(graph_, node);
     std::vector<std::string> inputs;
-    for (size_t i = 0; i < (rounds ? 1 : 2); ++i) {
+    for (size_t i = 0; i < (product != nullptr ? 1 : 2); ++i) {
       EVOQ_ASSIGN(std::string name, Read(node.input(i)));
       inputs.push_back(std::move(name));
     }
-    if (rounds) {
-      EVOQ_ASSIGN(attrs, ReadBlocks(node, inputs));
+    if (product != nullptr) {
+      EVOQ_ASSIGN(attrs, ReadProduct(node, inputs));
     }
     std::vector<std::string> addends;
     if (!add) {
@@ -459,9 +460,9 @@ class Exporter {
     const auto step_name = [&](bool last, const char* suffix) {
       return last ? real : Fresh(node.name + suffix);
     };
-    std::string y = Emit(rounds ? "MatMulNBits" : node.op, node.name, inputs,
+    std::string y = Emit(product != nullptr ? product : node.op, node.name, inputs,
                          step_name(addends.empty() && !has_activation, "/linear"), attrs,
-                         rounds ? kMicrosoftDomain : node.domain);
+                         product != nullptr ? kMicrosoftDomain : node.domain);
     for (size_t i = 0; i < addends.size(); ++i) {
       const bool last = i + 1 == addends.size() && !has_activation;
       y = Emit("Add", Fresh(node.name + "/add"), {y, addends[i]}, step_name(last, "/sum"));

@@ -2,6 +2,7 @@
 #include <gtest/gtest.h>
 
 #include "onnx/text_testing.h"
+#include "tensor/normal_float.h"
 
 namespace evoq {
 namespace {
@@ -313,6 +314,41 @@ TEST(Exported, ProductsOfRoundedData) {
                              product(DType::kInt4, 20, 20)})
     EXPECT_NE(ErrorOf(graph).find("of data that is rounded in blocks of"), std::string::npos)
         << ErrorOf(graph);
+}
+
+// NF4 weights are those of MatMulBnb4, and are read back as they were.
+TEST(Exported, ProductsOfNormalFloats) {
+  const auto product = [](int64_t block) {
+    Graph graph;
+    QuantParams q{{}, std::vector<int32_t>(static_cast<size_t>(96 / block), 0), 0, block};
+    for (size_t i = 0; i < q.zero_points.size(); ++i)
+      q.scales.push_back(0.5f + 0.25f * static_cast<float>(i));
+    Tensor w = Tensor::Allocate(TensorType(kNormalFloat4, Shape{32, 3}, q));
+    for (size_t i = 0; i < w.bytes(); ++i) w.mutable_raw()[i] = static_cast<std::byte>(i * 73);
+    const ValueId x = graph.AddInput("x", TensorType(DType::kFloat32, Shape{2, 32}));
+    graph.MarkOutput(graph.Apply("MatMul", "y", {x, graph.AddConstant("w", w)}, {},
+                                 TensorType(DType::kFloat32, Shape{2, 3})));
+    return graph;
+  };
+  const Graph graph = product(16);
+  const onnx::ModelProto model = text::Exported(graph);
+  EXPECT_EQ(Nodes(model.graph())[0],
+            "y: y = MatMulBnb4{K, N, block_size, quant_type}(x, y/weights, y/scales)");
+  const std::string bytes = model.SerializeAsString();
+  const auto back = ImportOnnxBytes(std::as_bytes(std::span(bytes)), "back.onnx");
+  ASSERT_TRUE(back) << back.error().message();
+  const Tensor& w = *graph.ConstantInput(graph.node(graph.order()[0]), 1);
+  const Tensor* same = back->ConstantInput(back->node(back->order()[0]), 1);
+  ASSERT_NE(same, nullptr);
+  EXPECT_TRUE(BitEqual(w, *same)) << same->type().ToString();
+  // Of other blocks they are float32.
+  const onnx::GraphProto other = text::Exported(product(8)).graph();
+  EXPECT_EQ(Nodes(other)[0], "y: y = MatMul(x, w)");
+  ASSERT_EQ(other.initializer_size(), 1);
+  EXPECT_EQ(other.initializer(0).data_type(), 1);
+  const Tensor real = ToFloat32(*product(8).ConstantInput(graph.node(graph.order()[0]), 1)).value();
+  EXPECT_EQ(other.initializer(0).raw_data(),
+            std::string(reinterpret_cast<const char*>(real.raw()), real.bytes()));
 }
 
 // A bias of integers has the scale of x times that of its column: 0.5 * 0.25 and 0.5 * 2.

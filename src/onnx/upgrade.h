@@ -82,6 +82,7 @@ struct UpgradeRule {
 std::span<const UpgradeRule> OnnxRules();  // upgrade.cc: operators of ai.onnx, in version order
 std::span<const UpgradeRule> QuantizedRules();  // upgrade_quantized.cc: QLinear*, QONNX
 std::span<const UpgradeRule> MicrosoftRules();  // upgrade_microsoft.cc: com.microsoft
+std::span<const UpgradeRule> Bnb4Rules();       // upgrade_bnb4.cc: MatMulBnb4
 
 // Whether a rule replaces this operator, of any version, by operators of the dialect.
 bool IsReplaced(std::string_view op, std::string_view domain);

@@ -180,6 +180,61 @@ TEST(MatMulNBits, TwoBits) {
             (std::vector<float>{0.5f * -36.5f, 2 * -92}));
 }
 
+// Weights [N, K] two to a byte, the first in the high bits: 0x0f, 0x70 of NF4 are -1, 1, 0, -1; of
+// FP4 (bits 3 are 1, 10 are -2/3) 0x3a, 0x30 are 1, -2/3, 1, 0. One scale to 4: blocks fill the
+// columns where K is 4, and straddle them where it is 2.
+TEST(MatMulBnb4, BothTypes) {
+  const auto run = [](int k, int type, std::vector<double> bytes, std::vector<double> scales) {
+    const auto graph = Import(
+        17, Input("x", 1, {1, k}) + Constant("w", 2, {static_cast<int64_t>(bytes.size())}, bytes) +
+                Constant("s", 1, {static_cast<int64_t>(scales.size())}, scales) +
+                Node("MatMulBnb4", {"x", "w", "s"}, {"y"},
+                     Int("K", k) + Int("N", 2) + Int("block_size", 4) + Int("quant_type", type),
+                     kMicrosoft) +
+                Output("y"));
+    EXPECT_TRUE(graph) << text::ErrorOf(graph);
+    if (graph)
+      EXPECT_EQ(Print(*graph).find(": nf4[4, 2](2 scales on axis 0, block 4)") != std::string::npos,
+                k == 4 && type == 1 && scales[1] >= 0)
+          << Print(*graph);
+    return Evaluated(graph, {Reals({1, k}, k == 4 ? std::vector<float>{1, 10, 100, 1000}
+                                                  : std::vector<float>{1, 10})})
+        .at(0);
+  };
+  EXPECT_EQ(run(4, 1, {0x0f, 0x70, 0xff, 0x77}, {0.5, 2}),
+            (std::vector<float>{0.5f * (-1 + 10 - 1000), 2 * 11}));
+  EXPECT_EQ(run(4, 1, {0x0f, 0x70, 0xff, 0x77}, {0.5, 0}), (std::vector<float>{-495.5f, 0}));
+  EXPECT_EQ(run(4, 1, {0x0f, 0x70, 0xff, 0x77}, {0.5, -2}), (std::vector<float>{-495.5f, -22}));
+  EXPECT_EQ(run(2, 1, {0x0f, 0x70}, {0.5}), (std::vector<float>{4.5f, -5}));
+  ExpectNear(run(4, 0, {0x3a, 0x30, 0x00, 0x03}, {3, 6}), {3 - 20 + 300, 6000});
+}
+
+TEST(MatMulBnb4, SizesOfItsInputs) {
+  const auto error = [](int bytes, int scales, int k, int block, int type) {
+    return text::ErrorOf(Import(
+        17, Input("x", 1, {1, k}) +
+                Constant("w", 2, {bytes}, std::vector<double>(static_cast<size_t>(bytes), 1)) +
+                Constant("s", 1, {scales}, std::vector<double>(static_cast<size_t>(scales), 1)) +
+                Node("MatMulBnb4", {"x", "w", "s"}, {"y"},
+                     Int("K", k) + Int("N", 3) + Int("block_size", block) + Int("quant_type", type),
+                     kMicrosoft) +
+                Output("y")));
+  };
+  struct Row {
+    int bytes, scales, k, block, type;
+    const char* error;
+  };
+  for (const Row& row :
+       {Row{72, 9, 48, 16, 1, "imported"}, Row{23, 3, 15, 16, 1, "imported"},
+        Row{71, 9, 48, 16, 1, "input 1 is uint8[71], expected 72 bytes"},
+        Row{72, 8, 48, 16, 1, "input 2 is float32[8], expected 9 scales of float32"},
+        Row{72, 9, 48, 16, 2, "quant_type=2, expected 0 or 1"},
+        Row{72, 9, 48, 0, 1, "K=48, N=3, block_size=0"}}) {
+    const std::string got = error(row.bytes, row.scales, row.k, row.block, row.type);
+    EXPECT_TRUE(got.ends_with(row.error)) << got << ", expected " << row.error;
+  }
+}
+
 // 3 columns of 48 weights of 4 bits: 3 blocks of 8 bytes each, 9 scales, 9 zero points of which the
 // 3 of a column take 2 bytes.
 TEST(MatMulNBits, SizesOfItsInputs) {
