@@ -26,6 +26,7 @@ MOST = {
     "int8-dynamic": 1.02,
     "int4-weights": 1.12,
     "int4-dynamic": 1.12,
+    "nf4-weights": 1.12,
     "mxfp4-weights": 1.25,
     "mxfp4-dynamic": 1.25,
     "int2-weights": 35,

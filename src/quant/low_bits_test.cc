@@ -122,8 +122,10 @@ TEST(LowBits, ErrorsOfNormalWeights) {
     const char* name;
     double least, most;
   };
-  const Bound bounds[] = {
-      {"int4", 0.0072, 0.0079}, {"int2", 0.10, 0.118}, {"mxfp4", 0.0115, 0.0132}};
+  const Bound bounds[] = {{"int4", 0.0072, 0.0079},
+                          {"int2", 0.10, 0.118},
+                          {"mxfp4", 0.0115, 0.0132},
+                          {"nf4", 0.0064, 0.0072}};
   EXPECT_EQ(std::size(bounds), AllLowBits().size());
   for (const Bound& bound : bounds) {
     const Tensor real = ToFloat32(Row(bound.name).quantize(w, 32, 2)).value();

@@ -231,7 +231,7 @@ TEST(Methods, ThatWidenWeightsThemselves) {
       EXPECT_TRUE(BitEqual(*a, *b)) << node;
     }
   }
-  EXPECT_EQ(widening, 7);
+  EXPECT_EQ(widening, 8);
 }
 
 // ---- dynamic int8

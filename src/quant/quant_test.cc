@@ -32,7 +32,7 @@ int CountOps(const Graph& graph, std::string_view op) {
 const std::map<std::string, double> kLeastSqnr = {
     {"int8", 24},          {"int8-dynamic", 30}, {"int8-weights", 38}, {"int4-dynamic", 17},
     {"int4-weights", 17},  {"int2-dynamic", 6},  {"int2-weights", 6},  {"mxfp4-dynamic", 15},
-    {"mxfp4-weights", 15}, {"bf16", 40},         {"float32", 200}};
+    {"mxfp4-weights", 15}, {"nf4-weights", 16},  {"bf16", 40},         {"float32", 200}};
 
 // Two products, whose weights take few bits.
 constexpr char kProducts[] = R"(graph products
