@@ -6,8 +6,11 @@
 #include <optional>
 #include <set>
 
+#include "base/budget_scope.h"
+#include "generate/cached_model.h"
 #include "models/models.h"
 #include "ops/attention.h"
+#include "ops/driver.h"
 #include "passes/match.h"
 #include "passes/size_probe.h"
 #include "reference/reference.h"
@@ -21,7 +24,6 @@ struct Run {
   int64_t tokens, past;
 };
 constexpr Run kRuns[] = {{2, 5}, {4, 7}, {5, 1}};
-constexpr int64_t kMostPast = int64_t{1} << 18;  // that is tried around a large number
 
 Attrs With(const char* name, AttrValue value) {
   Attrs attrs;
@@ -268,10 +270,10 @@ Result<Sight> Converter::SightOfMask(const Node& node) {
     tried.emplace_back(kRuns[p], *sight);
   }
   constexpr int64_t kTried = 11;  // the most keys of kRuns
-  std::set<int64_t> numbers;
-  for (const int64_t number : LargeNumbers(before_, mask, kTried)) numbers.insert(number);
-  for (const int64_t number : numbers) {
-    if (number > kMostPast) continue;  // longer than any context that is run here
+  const auto large = LargeNumbers(before_, mask, kTried);
+  if (!large) return other();
+  for (const int64_t number : std::set<int64_t>(large->begin(), large->end())) {
+    if (number > CachedModel::kMaxContext) continue;  // no sequence is as long
     const Run run{2, number + 1};
     EVOQ_ASSIGN(SizeProbe probe, Probe(run));
     const auto sight = Seen(mask, run, probe);
@@ -500,6 +502,7 @@ Result<Graph> Converter::Convert() {
 }  // namespace
 
 Result<Graph> CachedForm(const Graph& lowered, const CacheNames& names) {
+  const BudgetScope budget(Budget::ForFile(GraphBytes(lowered)));
   return Converter(lowered, names).Convert();
 }
 

@@ -39,7 +39,9 @@ std::optional<Sight> SightOfMask(const Graph& graph, const Node& node, SizeProbe
     all = sight;
     most = std::max(most, sizes.keys);
   }
-  if (!probes.exact() && !LargeNumbers(graph, node.input(kMask), most).empty()) return std::nullopt;
+  if (probes.exact()) return all;
+  const auto numbers = LargeNumbers(graph, node.input(kMask), most);
+  if (!numbers || !numbers->empty()) return std::nullopt;
   return all;
 }
 

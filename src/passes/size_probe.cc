@@ -12,6 +12,7 @@ namespace {
 constexpr int kMaxDepth = 200;      // of a computation
 constexpr size_t kMaxSymbols = 24;  // that get sizes of their own
 constexpr int kProbes = 3;
+constexpr size_t kMaxComputation = 4096;  // values
 
 // What stands between " + ", summed; nothing where a part is neither a number nor a known symbol.
 std::optional<int64_t> SumOf(const std::string& text, const std::map<std::string, int64_t>& known) {
@@ -234,7 +235,7 @@ std::optional<Sight> SightOf(const Tensor& mask, int64_t queries, int64_t keys) 
   return causal ? std::optional(Sight{true, window}) : std::nullopt;
 }
 
-std::vector<int64_t> LargeNumbers(const Graph& graph, ValueId value, int64_t least) {
+std::optional<std::vector<int64_t>> LargeNumbers(const Graph& graph, ValueId value, int64_t least) {
   std::vector<int64_t> numbers;
   std::set<ValueId> seen;
   std::vector<ValueId> open = {value};
@@ -242,9 +243,10 @@ std::vector<int64_t> LargeNumbers(const Graph& graph, ValueId value, int64_t lea
     const ValueId id = open.back();
     open.pop_back();
     if (!id.valid() || !seen.insert(id).second) continue;
+    if (seen.size() > kMaxComputation) return std::nullopt;
     const Value& v = graph.value(id);
     const auto number = v.is_constant() ? NumberOf(v.constant) : std::nullopt;
-    if (number && *number > static_cast<double>(least) && *number < 0x1p31)
+    if (number && *number > static_cast<double>(least) && *number < INT32_MAX)
       numbers.push_back(static_cast<int64_t>(*number));
     if (!graph.alive(v.producer) || graph.node(v.producer).op == "Shape") continue;
     for (ValueId in : graph.node(v.producer).inputs) open.push_back(in);

@@ -72,8 +72,8 @@ struct Sight {
 // below or less: hidden). Nothing for a mask of another kind. More keys than `keys` are none of it.
 std::optional<Sight> SightOf(const Tensor& mask, int64_t queries, int64_t keys);
 
-// Numbers above `least` and below 2^31 among the constants of one element that `value` is computed
-// from: sizes beyond which it may be something else.
-std::vector<int64_t> LargeNumbers(const Graph& graph, ValueId value, int64_t least);
+// Numbers above `least` and below 2^31 - 1 among the constants of one element that `value` is
+// computed from: sizes beyond which it may be something else. Nothing for a long computation.
+std::optional<std::vector<int64_t>> LargeNumbers(const Graph& graph, ValueId value, int64_t least);
 
 }  // namespace evoq
