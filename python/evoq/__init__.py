@@ -8,11 +8,15 @@
     scores = model.run({"input": image})["output"]
     print(evoq.explain("mobilenetv2.etm", baseline="mobilenetv2.onnx").text)
 
+    for text in evoq.LanguageModel("qwen2.etm").stream("Once upon a time"):
+        print(text, end="", flush=True)
+
 evoq.backend is the ONNX backend interface. docs/python.md has more.
 """
 
 from ._error import Error
 from ._evoq import Model, ValueInfo, __version__
+from ._language import Generated, LanguageModel
 from ._model import load
 from ._tools import (
     Report,
@@ -20,6 +24,7 @@ from ._tools import (
     compare,
     compile,
     explain,
+    generate,
     inspect,
     limits,
     optimize,
@@ -35,6 +40,8 @@ from ._tools import list_ as list
 
 __all__ = [
     "Error",
+    "Generated",
+    "LanguageModel",
     "Model",
     "Report",
     "ValueInfo",
@@ -44,6 +51,7 @@ __all__ = [
     "compile",
     "eval",
     "explain",
+    "generate",
     "inspect",
     "limits",
     "list",

@@ -9,7 +9,8 @@ from __future__ import annotations
 
 import contextlib
 import os
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
+from numbers import Integral
 from typing import Any
 
 import numpy as np
@@ -17,6 +18,7 @@ import numpy as np
 from . import _evoq
 from ._error import Error
 from ._job import Progress, Report, fill, report_of, text_of
+from ._language import tokens_of
 from ._source import as_file
 
 Shapes = Mapping[str, Sequence[int]]
@@ -211,6 +213,7 @@ def quantize(
     observer: str | None = None,
     percentile: float | None = None,
     per_tensor: bool = False,
+    block: int | str | None = None,
     signed: bool = False,
     symmetric: bool = False,
     exclude: Sequence[str] = (),
@@ -238,7 +241,8 @@ def quantize(
     calibration_limit: use at most so many samples, evenly spread (0: all).
     preprocess: how images become inputs, as a JSON file. observer: how ranges are chosen, 'minmax'
     without it (``evoq list observers``).
-    per_tensor: one scale per weight tensor. signed: int8 activations, not uint8. symmetric: zero
+    per_tensor: one scale per weight tensor. block: weights of int4 that share a scale: 32 (without
+    it), 64, 128 or 'channel'. signed: int8 activations, not uint8. symmetric: zero
     points in the middle.
     exclude: nodes that stay float, as glob patterns of names. target: the runtime that an .onnx is
     written for.
@@ -279,6 +283,7 @@ def quantize(
             "observer": observer,
             "percentile": percentile,
             "per_tensor": per_tensor,
+            "block": block,
             "signed": signed,
             "symmetric": symmetric,
             "exclude": [*job.exclude, *exclude],
@@ -592,6 +597,66 @@ def run(
         threads=threads,
         **options,
     )
+
+
+def generate(
+    model: Any,
+    prompt: str | Sequence[str] | Sequence[int] | Sequence[Sequence[int]],
+    *,
+    max_tokens: int | None = None,
+    temperature: float | None = None,
+    seed: int | None = None,
+    stop: Sequence[str] = (),
+    chat: bool = False,
+    system: str | None = None,
+    tokenizer: Any = None,
+    draft: Any = None,
+    context: int | None = None,
+    parallel: int | None = None,
+    prompt_cache: Any = None,
+    threads: int | None = None,
+    progress: Progress | None = None,
+    **options: Any,
+) -> Report:
+    """Loads a language model and writes a text with it. (To keep it loaded: evoq.LanguageModel.)
+
+    prompt: a text or tokens, or a list of them, of which `parallel` run at the same time.
+    chat: a text is a user's message, system one before it. tokenizer: its file or folder, where the
+    model carries none. draft: a smaller model of the same tokens. prompt_cache: a file that keeps
+    the keys and values of one prompt. Further options as `evoq generate` has: top_k, top_p, min_p,
+    repeat_penalty, ignore_end, plain.
+    Returns ``texts`` by prompt with ``text``, ``tokens``, ``ended``, ``prompt_tokens_per_s``,
+    ``tokens_per_s``, ...
+    """
+    one = isinstance(prompt, str) or all(isinstance(token, Integral) for token in prompt)
+    prompts = [prompt] if one else list(prompt)
+    job = _evoq.GenerateJob()
+    job.prompt = [text for text in prompts if isinstance(text, str)]
+    job.prompt_tokens = [tokens_of(tokens) for tokens in prompts if not isinstance(tokens, str)]
+    report = _run(
+        "generate",
+        job,
+        progress,
+        {"model": model, "draft": draft},
+        max_tokens=max_tokens,
+        temperature=temperature,
+        seed=seed,
+        stop=stop,
+        chat=chat,
+        system=system,
+        tokenizer=tokenizer,
+        context=context,
+        parallel=parallel,
+        prompt_cache=prompt_cache,
+        threads=threads,
+        **options,
+    )
+    texts = [text["text"] or " ".join(map(str, text["tokens"])) for text in report["texts"]]
+    report.text = "".join(
+        f"{text}\n" if len(texts) == 1 else f"--- {number}\n{text}\n"
+        for number, text in enumerate(texts, 1)
+    )
+    return report
 
 
 def list_(what: str) -> Report:

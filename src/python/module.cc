@@ -2,6 +2,7 @@
 #include <nanobind/nanobind.h>
 
 #include "base/version.h"
+#include "python/language.h"
 #include "python/model.h"
 #include "python/tools.h"
 
@@ -10,6 +11,7 @@ namespace evoq {
 NB_MODULE(_evoq, m) {
   m.attr("__version__") = EVOQ_VERSION;
   BindModel(m);
+  BindLanguage(m);
   BindTools(m);
 }
 

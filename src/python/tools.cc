@@ -10,6 +10,7 @@
 #include "python/arrays.h"
 #include "python/error.h"
 #include "python/follow.h"
+#include "python/generate_options.h"
 #include "workflow/compare.h"
 #include "workflow/compile.h"
 #include "workflow/config.h"
@@ -18,6 +19,7 @@
 #include "workflow/explain.h"
 #include "workflow/explain_profile.h"
 #include "workflow/explain_target.h"
+#include "workflow/generate.h"
 #include "workflow/perplexity.h"
 #include "workflow/predict.h"
 
@@ -214,6 +216,27 @@ void BindMeasurements(nb::module_& m) {
   BindTask<PerplexityJob>(m, "perplexity", &EvaluatePerplexity);
 }
 
+void BindGenerate(nb::module_& m) {
+  nb::class_<GenerateJob> job(m, "GenerateJob");
+  job.def(nb::init<>())
+      .def_rw("model", &GenerateJob::model)
+      .def_rw("tokenizer", &GenerateJob::tokenizer)
+      .def_rw("draft", &GenerateJob::draft)
+      .def_rw("prompt", &GenerateJob::prompts)
+      .def_rw("prompt_tokens", &GenerateJob::prompt_tokens)
+      .def_rw("system", &GenerateJob::system)
+      .def_rw("chat", &GenerateJob::chat)
+      .def_rw("plain", &GenerateJob::plain)
+      .def_rw("context", &GenerateJob::context)
+      .def_rw("parallel", &GenerateJob::parallel)
+      .def_rw("prompt_cache", &GenerateJob::cache)
+      .def_rw("threads", &GenerateJob::threads);
+  BindGenerateOptions(job, [](GenerateJob& j) -> auto& { return j.options; });
+  BindTask<GenerateJob>(m, "generate", [](const GenerateJob& j, const Follow& follow) {
+    return Generate(j, nullptr, follow);
+  });
+}
+
 void BindExplain(nb::module_& m) {
   nb::class_<ExplainJob>(m, "ExplainJob")
       .def(nb::init<>())
@@ -287,6 +310,7 @@ void BindTools(nb::module_& m) {
   BindQuantize(m);
   BindGraphTasks(m);
   BindMeasurements(m);
+  BindGenerate(m);
   BindExplain(m);
   m.def("verb", &Verb, "name"_a, "arguments"_a, "samples"_a = ArraysOfSamples(),
         "progress"_a = nb::none(),

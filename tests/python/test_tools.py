@@ -92,6 +92,24 @@ def test_quantize_is_the_command(tmp_path):
     )
 
 
+def test_quantize_in_blocks(tmp_path):
+    weights = np.random.default_rng(0).standard_normal((256, 32)).astype(np.float32)
+    node = helper.make_node("MatMul", ["x", "w"], ["y"], "product")
+    proto = model([node], [float32("x", ("N", 256))], [float32("y", ("N", 32))], {"w": weights})
+    onnx.save(proto, tmp_path / "model.onnx")
+    files = {}
+    for block in (None, 32, "64", 128, "channel"):
+        mine, theirs = tmp_path / "a.etm", tmp_path / "b.etm"
+        evoq.quantize(tmp_path / "model.onnx", mine, scheme="int4-weights", block=block)
+        words = ["--scheme", "int4-weights", *([] if block is None else ["--block", block])]
+        command("quantize", tmp_path / "model.onnx", "-o", theirs, *words, tmp_path=tmp_path)
+        files[block] = mine.read_bytes()
+        assert files[block] == theirs.read_bytes(), block
+    assert files.pop(None) == files[32] and len(set(files.values())) == 4
+    with pytest.raises(evoq.Error, match="block"):
+        evoq.quantize(tmp_path / "model.onnx", mine, scheme="int4-weights", block=48)
+
+
 def test_quantize_from_memory_and_limits(tmp_path):
     report = evoq.quantize(
         onnx.load(DIGITS), tmp_path / "a.onnx", calibration=digits(30), calibration_limit=7
@@ -179,7 +197,7 @@ def test_compile_measure_explain(etm, tmp_path):
 
 
 def test_every_verb_is_a_function():
-    without = {"demo", "zoo", "generate", "tokenize"}  # evoq.tool
+    without = {"demo", "zoo", "tokenize"}  # evoq.tool
     verbs = {verb["name"] for verb in evoq.list("verbs")["items"]}
     assert verbs - without <= set(evoq.__all__) and without <= verbs
 

@@ -1,0 +1,32 @@
+// The options of a text as attributes of a class of the module, by the command's names.
+#pragma once
+
+#include <nanobind/nanobind.h>
+#include <nanobind/stl/string.h>
+#include <nanobind/stl/vector.h>
+
+#include "generate/generate.h"
+
+namespace evoq {
+
+// `options` (Class& -> GenerateOptions&) says where they are in it.
+template <typename Class, typename Options>
+void BindGenerateOptions(nanobind::class_<Class>& of, Options options) {
+  const auto add = [&](const char* name, auto value) {  // GenerateOptions& -> Value&
+    using Value = std::remove_reference_t<decltype(value(std::declval<GenerateOptions&>()))>;
+    of.def_prop_rw(
+        name, [=](Class& self) -> Value { return value(options(self)); },
+        [=](Class& self, Value given) { value(options(self)) = std::move(given); });
+  };
+  add("max_tokens", [](GenerateOptions& o) -> auto& { return o.max_tokens; });
+  add("temperature", [](GenerateOptions& o) -> auto& { return o.sampling.temperature; });
+  add("top_k", [](GenerateOptions& o) -> auto& { return o.sampling.top_k; });
+  add("top_p", [](GenerateOptions& o) -> auto& { return o.sampling.top_p; });
+  add("min_p", [](GenerateOptions& o) -> auto& { return o.sampling.min_p; });
+  add("repeat_penalty", [](GenerateOptions& o) -> auto& { return o.sampling.repeat_penalty; });
+  add("seed", [](GenerateOptions& o) -> auto& { return o.sampling.seed; });
+  add("stop", [](GenerateOptions& o) -> auto& { return o.stop; });
+  add("ignore_end", [](GenerateOptions& o) -> auto& { return o.ignore_end; });
+}
+
+}  // namespace evoq
