@@ -36,7 +36,7 @@ class GenerateTest : public ::testing::Test {
         {"rms_norm_eps", 1e-5},        {"max_position_embeddings", context},
         {"rope_theta", 10000.0},       {"tie_word_embeddings", false}};
     const std::string path = At("model" + std::to_string(seed));
-    EXPECT_TRUE(WriteRandomFolder(config, false, seed, path));
+    EXPECT_TRUE(WriteRandomFolder(config, {}, seed, path));
     return path;
   }
   std::unique_ptr<CachedModel> Load(const std::string& path, CacheOptions options = {}) const {

@@ -36,7 +36,7 @@ class TinyLanguageFolder : public ::testing::Test {
         {"rms_norm_eps", 1e-5},     {"max_position_embeddings", kTinyContext},
         {"rope_theta", 10000.0},    {"tie_word_embeddings", false}};
     const std::string path = At("model" + std::to_string(seed));
-    EXPECT_TRUE(WriteRandomFolder(config, false, seed, path));
+    EXPECT_TRUE(WriteRandomFolder(config, {}, seed, path));
     if (tokenizer && vocabulary == kTinyVocabulary) WriteTokenizer(path);
     return path;
   }

@@ -111,7 +111,7 @@ class Folders : public testing::Test {
  protected:
   void SetUp() override {
     folder_ = testing::TempDir() + "evoq_folder_" + std::to_string(getpid());
-    ASSERT_TRUE(WriteRandomFolder(Tiny(), /*biased=*/true, 1, folder_));
+    ASSERT_TRUE(WriteRandomFolder(Tiny(), {.biased = true}, 1, folder_));
   }
   void TearDown() override { std::filesystem::remove_all(folder_); }
   void Write(const std::string& name, const std::string& text) const {
@@ -123,9 +123,9 @@ class Folders : public testing::Test {
 TEST_F(Folders, RandomOnesFollowTheSeed) {
   const auto weights = [&] { return *ReadTextFile(folder_ + "/model.safetensors"); };
   const std::string one = weights();
-  ASSERT_TRUE(WriteRandomFolder(Tiny(), true, 2, folder_));
+  ASSERT_TRUE(WriteRandomFolder(Tiny(), {.biased = true}, 2, folder_));
   EXPECT_NE(one, weights());
-  ASSERT_TRUE(WriteRandomFolder(Tiny(), true, 1, folder_));
+  ASSERT_TRUE(WriteRandomFolder(Tiny(), {.biased = true}, 1, folder_));
   EXPECT_EQ(one, weights());
   ASSERT_TRUE(IsLanguageModelPath(folder_));
   const auto graph = ImportLanguageModel(folder_);
@@ -137,6 +137,35 @@ TEST_F(Folders, RandomOnesFollowTheSeed) {
   const auto bytes = LanguageModelBytes(folder_);
   ASSERT_TRUE(bytes);
   EXPECT_EQ(*bytes, static_cast<int64_t>(one.size()));
+}
+
+// The same weights in shards.
+TEST_F(Folders, RandomShards) {
+  const Graph whole = ImportLanguageModel(folder_).value();
+  const std::string shards = folder_ + "/shards";
+  ASSERT_TRUE(WriteRandomFolder(
+      Tiny(), {.biased = true, .most_in_file = 100, .most_in_shard = 1000}, 1, shards));
+  EXPECT_FALSE(std::filesystem::exists(shards + "/model.safetensors"));
+  const auto index = json::parse(*ReadTextFile(shards + "/model.safetensors.index.json"));
+  std::map<std::string, int> files;
+  for (const auto& [tensor, file] : index["weight_map"].items()) ++files[file];
+  EXPECT_GT(files.size(), 2u);
+  uint64_t bytes = 0;
+  for (const auto& [file, tensors] : files) {
+    const auto size = std::filesystem::file_size(shards + "/" + file);
+    EXPECT_TRUE(tensors == 1 || size < 1000 + 3000) << file << ": a header, and 1000 at most";
+    bytes += size;
+  }
+  EXPECT_LT(index["metadata"]["total_size"].get<uint64_t>(), bytes);
+  const auto graph = ImportLanguageModel(shards);
+  ASSERT_TRUE(graph) << graph.error().message();
+  ASSERT_EQ(graph->value_count(), whole.value_count());
+  for (int i = 0; i < whole.value_count(); ++i) {
+    if (!whole.value(ValueId{i}).is_constant()) continue;
+    const ValueId id = graph->FindValue(whole.value(ValueId{i}).name);
+    ASSERT_TRUE(id.valid());
+    EXPECT_TRUE(BitEqual(graph->value(id).constant, whole.value(ValueId{i}).constant));
+  }
 }
 
 TEST_F(Folders, TensorsThatDoNotFit) {

@@ -21,7 +21,7 @@ struct Shaped {
   bool bias = false;
 };
 
-std::vector<Shaped> TensorsOf(const LanguageModel& m, bool biased) {
+std::vector<Shaped> TensorsOf(const LanguageModel& m, const RandomParts& parts) {
   const int64_t q = m.heads * m.head_size, kv = m.kv_heads * m.head_size;
   std::vector<Shaped> list = {{"token_embd", {m.vocabulary, m.width}}, {"output_norm", {m.width}}};
   if (!m.tied) list.push_back({"output", {m.vocabulary, m.width}});
@@ -31,9 +31,13 @@ std::vector<Shaped> TensorsOf(const LanguageModel& m, bool biased) {
       list.push_back({fmt::format("blk.{}.{}", i, name), std::move(sizes)});
     };
     add("attn_norm", {m.width});
-    add("attn_q", {q, m.width}, biased);
-    add("attn_k", {kv, m.width}, biased);
-    add("attn_v", {kv, m.width}, biased);
+    add("attn_q", {q, m.width}, parts.biased);
+    add("attn_k", {kv, m.width}, parts.biased);
+    add("attn_v", {kv, m.width}, parts.biased);
+    if (parts.head_norms) {
+      add("attn_q_norm", {m.head_size});
+      add("attn_k_norm", {m.head_size});
+    }
     add("attn_output", {m.width, q});
     add("ffn_norm", {m.width});
     add("ffn_gate", {m.inner, m.width});
@@ -68,33 +72,75 @@ Status WriteTensor(const Shaped& tensor, XorShift& random, std::vector<uint16_t>
   return {};
 }
 
-}  // namespace
+std::string FullName(const Architecture& row, const Shaped& t) {
+  return HuggingFaceName(row, t.name) + (t.bias ? ".bias" : ".weight");
+}
+uint64_t BytesOf(const Shaped& t) { return static_cast<uint64_t>(*CheckedProduct(t.sizes)) * 2; }
 
-Status WriteRandomFolder(const json& config, bool biased, uint32_t seed,
-                         const std::string& folder) {
-  EVOQ_ASSIGN(const LanguageModel model, ReadConfig(config));
-  const Architecture& row = *FindArchitecture(model.architecture);
-  const std::vector<Shaped> tensors = TensorsOf(model, biased);
+// A safetensors file of these tensors.
+Status WriteShard(const Architecture& row, std::span<const Shaped> tensors, XorShift& random,
+                  const std::string& path) {
   json header = json::object();
   uint64_t at = 0;
   for (const Shaped& t : tensors) {
-    const uint64_t bytes = static_cast<uint64_t>(*CheckedProduct(t.sizes)) * 2;
-    header[HuggingFaceName(row, t.name) + (t.bias ? ".bias" : ".weight")] = {
+    const uint64_t bytes = BytesOf(t);
+    header[FullName(row, t)] = {
         {"dtype", "BF16"}, {"shape", t.sizes}, {"data_offsets", {at, at + bytes}}};
     at += bytes;
   }
   std::string text = header.dump();
   text.resize(static_cast<size_t>(RoundUp(static_cast<int64_t>(text.size()) + 8, 64)) - 8, ' ');
   const uint64_t size = text.size();
-  EVOQ_TRY(MakeDirectories(folder));
-  EVOQ_ASSIGN(const Destination to, Resolve(folder + "/model.safetensors"));
+  EVOQ_ASSIGN(const Destination to, Resolve(path));
   EVOQ_ASSIGN(NewFile file, NewFile::Create(to.path));
   EVOQ_TRY(file.Write(std::as_bytes(std::span(&size, 1))));
   EVOQ_TRY(file.Write(std::as_bytes(std::span(text))));
-  XorShift random(seed * 2654435761u + 1);
   std::vector<uint16_t> piece(kPiece + 4);
   for (const Shaped& t : tensors) EVOQ_TRY(WriteTensor(t, random, piece, file));
-  EVOQ_TRY(file.Commit());
+  return file.Commit();
+}
+
+// Where each shard ends.
+std::vector<size_t> ShardsOf(std::span<const Shaped> tensors, const RandomParts& parts) {
+  uint64_t all = 0, shard = 0;
+  for (const Shaped& t : tensors) all += BytesOf(t);
+  std::vector<size_t> ends;
+  for (size_t i = 0; all > parts.most_in_file && i < tensors.size(); ++i) {
+    if (shard > 0 && shard + BytesOf(tensors[i]) > parts.most_in_shard) {
+      ends.push_back(i);
+      shard = 0;
+    }
+    shard += BytesOf(tensors[i]);
+  }
+  ends.push_back(tensors.size());
+  return ends;
+}
+
+}  // namespace
+
+Status WriteRandomFolder(const json& config, const RandomParts& parts, uint32_t seed,
+                         const std::string& folder) {
+  EVOQ_ASSIGN(const LanguageModel model, ReadConfig(config));
+  const Architecture& row = *FindArchitecture(model.architecture);
+  const std::vector<Shaped> tensors = TensorsOf(model, parts);
+  const std::vector<size_t> ends = ShardsOf(tensors, parts);
+  EVOQ_TRY(MakeDirectories(folder));
+  XorShift random(seed * 2654435761u + 1);
+  json index = {{"metadata", {{"total_size", 0}}}, {"weight_map", json::object()}};
+  for (size_t i = 0, begin = 0; i < ends.size(); begin = ends[i++]) {
+    const std::span<const Shaped> shard = std::span(tensors).subspan(begin, ends[i] - begin);
+    const std::string name =
+        ends.size() == 1 ? "model.safetensors"
+                         : fmt::format("model-{:05}-of-{:05}.safetensors", i + 1, ends.size());
+    EVOQ_TRY(WriteShard(row, shard, random, folder + "/" + name));
+    for (const Shaped& t : shard) {
+      index["weight_map"][FullName(row, t)] = name;
+      json& total = index["metadata"]["total_size"];
+      total = total.get<uint64_t>() + BytesOf(t);
+    }
+  }
+  if (ends.size() > 1)
+    EVOQ_TRY(WriteFileAtomic(folder + "/model.safetensors.index.json", index.dump(2) + "\n"));
   return WriteFileAtomic(folder + "/config.json", config.dump(2) + "\n");
 }
 

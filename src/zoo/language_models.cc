@@ -16,7 +16,7 @@ Status WriteTinyLlama(const ZooOptions& options, const std::string& folder) {
                        {"rms_norm_eps", 1e-5},      {"rope_theta", 10000.0},
                        {"hidden_act", "silu"},      {"tie_word_embeddings", false},
                        {"bos_token_id", 1},         {"eos_token_id", 2}};
-  return WriteRandomFolder(config, /*biased=*/false, options.seed, folder);
+  return WriteRandomFolder(config, {}, options.seed, folder);
 }
 
 // Yang et al., "Qwen2 Technical Report" (2024).
@@ -29,7 +29,7 @@ Status WriteQwen2(const ZooOptions& options, const std::string& folder) {
                        {"hidden_act", "silu"},        {"tie_word_embeddings", true},
                        {"use_sliding_window", false}, {"bos_token_id", 151643},
                        {"eos_token_id", 151645}};
-  return WriteRandomFolder(config, /*biased=*/true, options.seed, folder);
+  return WriteRandomFolder(config, {.biased = true}, options.seed, folder);
 }
 
 // Dubey et al., "The Llama 3 Herd of Models" (2024).
@@ -55,7 +55,28 @@ Status WriteLlama32(const ZooOptions& options, const std::string& folder) {
                        {"tie_word_embeddings", true},
                        {"bos_token_id", 128000},
                        {"eos_token_id", 128001}};
-  return WriteRandomFolder(config, /*biased=*/false, options.seed, folder);
+  return WriteRandomFolder(config, {}, options.seed, folder);
+}
+
+// Yang et al., "Qwen3 Technical Report" (2025).
+Status WriteQwen3(const ZooOptions& options, const std::string& folder) {
+  const json config = {{"model_type", "qwen3"},
+                       {"hidden_size", 2560},
+                       {"intermediate_size", 9728},
+                       {"num_hidden_layers", 36},
+                       {"num_attention_heads", 32},
+                       {"num_key_value_heads", 8},
+                       {"head_dim", 128},
+                       {"vocab_size", 151936},
+                       {"rms_norm_eps", 1e-6},
+                       {"max_position_embeddings", 40960},
+                       {"rope_theta", 1000000.0},
+                       {"hidden_act", "silu"},
+                       {"tie_word_embeddings", true},
+                       {"use_sliding_window", false},
+                       {"bos_token_id", 151643},
+                       {"eos_token_id", 151645}};
+  return WriteRandomFolder(config, {.head_norms = true}, options.seed, folder);
 }
 
 }  // namespace
@@ -74,6 +95,12 @@ extern const ZooModel kZooLlama32 = {
     .name = "llama-3.2-1b",
     .doc = "Llama 3.2, 16 layers, 2048 wide: a folder of bfloat16 weights, 2.5 GB",
     .write = WriteLlama32,
+};
+
+extern const ZooModel kZooQwen3 = {
+    .name = "qwen3-4b",
+    .doc = "Qwen3, 36 layers, 2560 wide: a folder of bfloat16 weights in shards, 8.0 GB",
+    .write = WriteQwen3,
 };
 
 }  // namespace evoq

@@ -34,7 +34,7 @@ std::string Blocks(uint32_t type, uint64_t bytes) {
 
 std::string FolderBytes(const nlohmann::json& config) {
   const std::string folder = fuzz::Folder() + "/seed";
-  EVOQ_CHECK(WriteRandomFolder(config, /*biased=*/true, 1, folder).has_value());
+  EVOQ_CHECK(WriteRandomFolder(config, {.biased = true}, 1, folder).has_value());
   const auto weights = ReadTextFile(folder + "/model.safetensors");
   EVOQ_CHECK(weights.has_value());
   return config.dump() + '\0' + *weights;

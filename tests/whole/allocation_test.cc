@@ -184,7 +184,7 @@ TEST(Allocation, NoneInARunOfALanguageModel) {
                                  {"rms_norm_eps", 1e-5},
                                  {"max_position_embeddings", 64}};
   const std::string folder = ::testing::TempDir() + "/evoq_allocation_test_llama";
-  ASSERT_TRUE(WriteRandomFolder(config, false, 1, folder));
+  ASSERT_TRUE(WriteRandomFolder(config, {}, 1, folder));
   for (int threads : {1, 2}) {
     const auto model =
         Must(CachedModel::Load(folder, {.threads = threads, .slots = 2, .context = 64}), folder);
