@@ -187,6 +187,8 @@ def inputs_of(config, batch, length):
     for b in range(1, batch):
         mask[b, length - 2 * b :] = 0
     ids[mask == 0] = config["pad_token_id"]
+    if batch == 1 and length > 3:
+        ids[0, 3] = config["pad_token_id"]  # a padding token that is looked at
     types = np.sort(random.integers(0, config.get("type_vocab_size", 1), (batch, length)), 1)
     out = {"input_ids": ids, "attention_mask": mask}
     if config.get("type_vocab_size", 1) > 1:
