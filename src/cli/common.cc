@@ -147,6 +147,67 @@ void AddTuneOptions(const VerbOptions& options, TuneChoice& choice, const char* 
                       without);
 }
 
+namespace {
+
+constexpr char kPromptNames[] = "-p,--prompt-length,--n-prompt",
+               kContextNames[] = "-d,--context,--n-depth", kSequencesNames[] = "--sequences";
+
+VerbOption AddPhaseName(const VerbOptions& options, std::string& name, const char* otherwise) {
+  std::vector<std::string> names, docs;
+  for (const PhaseDef* phase : AllPhases()) {
+    names.emplace_back(phase->name);
+    docs.push_back(fmt::format("{}: {}", phase->name, phase->doc));
+  }
+  return options
+      .Add("--phase", name,
+           fmt::format("Of a language model with caches, the run to measure; {} ({})",
+                       fmt::join(docs, "; "), otherwise))
+      .OneOf(names);
+}
+
+}  // namespace
+
+void AddPhaseOptions(const VerbOptions& options, PhaseChoice& choice) {
+  AddPhaseName(options, choice.name, "default: decode");
+  PhaseOptions& o = choice.options;
+  options
+      .Add(kPromptNames, o.prompt_length,
+           "Tokens of the prompt (default: 512, or what the model holds)")
+      .Positive();
+  options
+      .Add(kContextNames, o.context,
+           "Tokens that stand before those of the run (default: of decode the prompt's)")
+      .NonNegative();
+  options.Add(kSequencesNames, o.sequences, "Sequences at a time").Positive().ShowDefault();
+}
+
+void AddPhaseOptions(const VerbOptions& options, PhaseLists& lists) {
+  AddPhaseName(options, lists.phase, "default: a table of both");
+  options
+      .Add(kPromptNames, lists.prompt_length,
+           "Of a language model: tokens of the prompt (default: 512, or what the model holds)")
+      .Positive();
+  options
+      .Add(kContextNames, lists.contexts,
+           "Of a language model: tokens that stand before those that it writes (default: "
+           "0,1024,4096, as the model holds)")
+      .SplitAt(',');
+  options
+      .Add(kSequencesNames, lists.sequences, "Of a language model: sequences that write at a time")
+      .SplitAt(',');
+}
+
+Result<PhaseChoice> PhaseLists::One() const {
+  if (!phase.empty() && (contexts.size() > 1 || sequences.size() > 1))
+    return Fail(ErrorCode::kUsage, "--phase {} takes one --context and one number of --sequences",
+                phase);
+  PhaseChoice choice{.name = phase};
+  choice.options.prompt_length = prompt_length;
+  if (!contexts.empty()) choice.options.context = contexts[0];
+  if (!sequences.empty()) choice.options.sequences = sequences[0];
+  return choice;
+}
+
 VerbOption AddDataOption(const VerbOptions& options, const char* name,
                          std::vector<std::string>& sources, const char* doc) {
   const std::string kinds =

@@ -10,6 +10,7 @@
 #include "base/printable.h"
 #include "cli/options.h"
 #include "workflow/models.h"
+#include "workflow/to_measure.h"
 #include "workflow/told.h"
 
 namespace evoq {
@@ -38,6 +39,18 @@ struct TuneChoice {
   bool stored() const { return value >= 0; }
 };
 void AddTuneOptions(const VerbOptions& options, TuneChoice& choice, const char* without);
+// --phase, --prompt-length, --context and --sequences: the run of a language model that is
+// measured.
+void AddPhaseOptions(const VerbOptions& options, PhaseChoice& choice);
+// The same of several runs.
+struct PhaseLists {
+  std::string phase;  // "": all
+  int64_t prompt_length = 0;
+  std::vector<int64_t> contexts, sequences;
+
+  Result<PhaseChoice> One() const;  // the first. Errors: kUsage for several of one `phase`
+};
+void AddPhaseOptions(const VerbOptions& options, PhaseLists& lists);
 // An option for data, of a model with any number of inputs (data/inputs.h): may be repeated, each
 // time with one value.
 VerbOption AddDataOption(const VerbOptions& options, const char* name,

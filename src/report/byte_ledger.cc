@@ -3,6 +3,7 @@
 
 #include "base/text.h"
 #include "graph/float_reason.h"
+#include "ops/op.h"
 #include "report/explain_rule.h"
 #include "report/ledger.h"
 
@@ -36,7 +37,9 @@ std::string WhyFloat(const Model& model, const std::string& name) {
                        it->second.float_reason.sentence);
   if (const Reason noted = FloatReasonOf(reader.attrs); !noted.empty())
     return fmt::format("{} ({})", reader.name, noted.ToString());
-  if (reader.input(2) == id) return fmt::format("{}: a bias, added in float32", reader.name);
+  const OpDef* const op = FindOp(reader);
+  if (op != nullptr && op->roles[2] == Role::kBias && reader.input(2) == id)
+    return fmt::format("{}: a bias, added in float32", reader.name);
   return fmt::format("{}: {} computes in float32", reader.name, reader.op);
 }
 

@@ -44,8 +44,17 @@ RunBuffers MakeBuffers(const Runnable& runnable, uint32_t seed) {
   const auto is_numbers = [](const TensorType& type) {
     return type.is_tensor() && type.dtype != DType::kString;
   };
-  for (const TensorType& type : runnable.output_types())
-    buffers.outputs.push_back(is_numbers(type) ? Tensor::Allocate(type) : Tensor());
+  const std::vector<TensorType>& types = runnable.output_types();
+  for (size_t o = 0; o < types.size(); ++o) {
+    const int shared = runnable.repeats_in_place() ? runnable.shared_input(o) : -1;
+    if (shared < 0) {
+      buffers.outputs.push_back(is_numbers(types[o]) ? Tensor::Allocate(types[o]) : Tensor());
+      continue;
+    }
+    Tensor& input = buffers.inputs[static_cast<size_t>(shared)];
+    input = input.Clone();  // the sample stays as it is
+    buffers.outputs.push_back(input.WithType(types[o]));
+  }
   return buffers;
 }
 

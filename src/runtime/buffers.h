@@ -12,7 +12,7 @@ namespace evoq {
 void FillForSpeed(Tensor& tensor, uint32_t seed);
 
 // The sample of what runs, else inputs with fixed pseudo-random content (floats in [-1, 1], bytes
-// over their range), and outputs.
+// over their range), and outputs: memory of their own, or that of inputs (repeats_in_place()).
 struct RunBuffers {
   std::vector<Tensor> inputs, outputs;
 };

@@ -537,7 +537,7 @@ Result<std::unique_ptr<Executor>> Executor::Create(std::shared_ptr<const Program
 Result<std::unique_ptr<Executor>> Executor::Another(std::shared_ptr<ThreadPool> pool) const {
   EVOQ_ASSIGN(auto another,
               Create(impl_->program, {threads(), impl_->isa, impl_->repeats, std::move(pool)}));
-  another->UseSample(sample());
+  another->UseSample(sample(), repeats_in_place());
   return another;
 }
 

@@ -48,10 +48,7 @@ class Executor final : public Runnable {
   const std::vector<TensorType>& input_types() const override;
   const std::vector<TensorType>& output_types() const override;
 
-  // The input whose memory the caller may give to an output too, or -1: the output then takes the
-  // input's place, as a cache that a run extends, and the step that makes it moves nothing but what
-  // is new. All other outputs have memory of their own.
-  int shared_input(size_t output) const;
+  int shared_input(size_t output) const override;
 
   // Runs once. Tensors must have exactly these types (kUsage otherwise, naming the input); outputs
   // must be writable, and apart from inputs and each other but for shared_input() (kUsage

@@ -52,12 +52,24 @@ class Runnable {
   virtual Status RunTimed(std::span<const Tensor> inputs, std::span<Tensor> outputs,
                           std::span<int64_t> step_ns) = 0;
 
+  // The input whose memory the caller may give to an output too, or -1: the output then takes the
+  // input's place, as a cache that a run extends, and the step that makes it moves nothing but what
+  // is new. All other outputs have memory of their own.
+  virtual int shared_input(size_t /*output*/) const { return -1; }
+
   // Inputs to measure with, where their content counts for the time; empty: any content will do.
   const std::vector<Tensor>& sample() const { return sample_; }
-  void UseSample(std::vector<Tensor> sample) { sample_ = std::move(sample); }
+  // Whether outputs of runs on the sample take their inputs' places: a run may then repeat on what
+  // the one before left, as one that writes the same tokens into its caches again.
+  bool repeats_in_place() const { return repeats_in_place_; }
+  void UseSample(std::vector<Tensor> sample, bool repeats_in_place = false) {
+    sample_ = std::move(sample);
+    repeats_in_place_ = repeats_in_place;
+  }
 
  private:
   std::vector<Tensor> sample_;
+  bool repeats_in_place_ = false;
 };
 
 }  // namespace evoq

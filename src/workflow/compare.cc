@@ -24,8 +24,9 @@ struct Side {
 Result<Side> Load(const CompareJob& job, const std::string& path) {
   Side side;
   const Stopwatch watch;
-  EVOQ_ASSIGN(ModelToMeasure loaded,
-              LoadToMeasure(path, job.threads, {job.shapes, job.inputs, job.batch, true}));
+  EVOQ_ASSIGN(
+      ModelToMeasure loaded,
+      LoadToMeasure(path, job.threads, {job.shapes, job.inputs, job.batch, true, job.phase}));
   EVOQ_ASSIGN(side.executor, RunnableOf(loaded));
   side.engine = std::move(loaded.engine);
   side.load_ms = watch.ms();

@@ -21,6 +21,7 @@ struct CompareJob {
   double duration_s = 10;  // as of CompareOptions
   double warmup_ms = 200;
   int rounds = 20;
+  PhaseChoice phase;  // of language models with caches
   // Percent by which B may be slower (CheckNotSlower); negative: any.
   double fail_slower = -1;
 };

@@ -18,9 +18,13 @@ int64_t MetadataNumber(const Graph& graph, const char* key) {
   return it == graph.metadata.end() ? 0 : std::strtoll(it->second.c_str(), nullptr, 10);
 }
 
-Result<MeasuredModel> Load(const ExplainJob& job, const std::string& path) {
-  EVOQ_ASSIGN(ModelToMeasure loaded,
-              LoadToMeasure(path, job.threads, {job.shapes, job.inputs, job.batch, true}));
+// `phase`: that of a language model, where it is measured in one.
+Result<MeasuredModel> Load(const ExplainJob& job, const std::string& path,
+                           std::optional<ChosenPhase>* phase = nullptr) {
+  EVOQ_ASSIGN(
+      ModelToMeasure loaded,
+      LoadToMeasure(path, job.threads, {job.shapes, job.inputs, job.batch, true, job.phase}));
+  if (phase != nullptr) *phase = loaded.phase;
   MeasuredModel m;
   m.path = path;
   EVOQ_ASSIGN(m.executor, RunnableOf(loaded));
@@ -105,18 +109,22 @@ Result<Explanation> Explain(const ExplainJob& job, const Follow& follow) {
   Explanation out;
   out.made_up = job.inputs.empty();
   EVOQ_TRY(follow.At("loading", 0));
-  EVOQ_ASSIGN(out.model, Load(job, job.model));
+  std::optional<ChosenPhase> phase;
+  EVOQ_ASSIGN(out.model, Load(job, job.model, &phase));
   out.in_partitions = out.model.engine->in_regions();
   std::vector<MeasuredModel*> models;
   if (!job.baseline.empty()) {
     EVOQ_ASSIGN(out.baseline, Load(job, job.baseline));
     models.push_back(&*out.baseline);
-    EVOQ_TRY(follow.At("quantizing the baseline", 0));
-    auto loaded = LoadBest(job, *out.baseline->executor, out.model.executor->program());
-    if (loaded) {
-      out.attainable = std::move(*loaded);
-    } else {
-      out.attainable_why = loaded.error().message();
+    // Calibrated int8, which other models are held against, is not what language models become.
+    if (!phase) {
+      EVOQ_TRY(follow.At("quantizing the baseline", 0));
+      auto loaded = LoadBest(job, *out.baseline->executor, out.model.executor->program());
+      if (loaded) {
+        out.attainable = std::move(*loaded);
+      } else {
+        out.attainable_why = loaded.error().message();
+      }
     }
     if (out.attainable) models.push_back(&*out.attainable);
   }
@@ -137,7 +145,12 @@ Result<Explanation> Explain(const ExplainJob& job, const Follow& follow) {
   EVOQ_ASSIGN(const Isa isa, SelectIsa());
   out.limits = MeasureLimits(isa, out.model.executor->threads());
   EVOQ_TRY(MeasureAll(job, models, out.limits, follow));
-  int64_t float_bytes = MetadataNumber(out.model.engine->model().graph, "evoq.float_weight_bytes");
+  const Graph& graph = out.model.engine->model().graph;
+  if (phase) {
+    out.language = PartsOf(*phase, out.model.executor->program(), out.model.profile, out.limits);
+    EVOQ_ASSIGN(out.language->host, MeasureHost(graph, VocabularyOf(graph)));
+  }
+  int64_t float_bytes = MetadataNumber(graph, "evoq.float_weight_bytes");
   if (out.baseline) {
     out.time = BuildTimeLedger(RunOf(*out.baseline), RunOf(out.model),
                                out.attainable ? RunOf(*out.attainable) : LedgerRun(), out.limits);
@@ -147,6 +160,7 @@ Result<Explanation> Explain(const ExplainJob& job, const Follow& follow) {
     EVOQ_ASSIGN(const std::vector<EtmSection> sections, EtmSections(job.model));
     EVOQ_ASSIGN(const int64_t file_bytes, ModelBytes(job.model));
     out.bytes = BuildByteLedger(sections, file_bytes, float_bytes, out.model.engine->model());
+    if (out.language) out.language->bytes = BytesByPart(sections, graph);
   }
   if (!job.report.empty()) EVOQ_TRY(WriteReport(job, out));
   out.report = job.report;
@@ -162,6 +176,11 @@ Told Tell(const Explanation& e) {
     told.text += FormatPrintable(
         "steps of a run on {}: {}\n",
         e.made_up ? "made-up inputs (--input gives real ones)" : "these inputs", e.in_partitions);
+  if (e.language) {
+    const Told parts = Tell(*e.language);
+    told.json["language"] = parts.json;
+    told.text += "\n" + parts.text;
+  }
   told.text += "\n" + FloatStepsText(program);
   told.json["profile"] = ToJson(e.model.profile);
   told.json["decisions"] = DecisionsJson(program);

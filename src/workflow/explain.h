@@ -11,6 +11,7 @@
 #include "profile/measure.h"
 #include "report/ledger.h"
 #include "workflow/follow.h"
+#include "workflow/language_parts.h"
 #include "workflow/models.h"
 #include "workflow/told.h"
 
@@ -27,6 +28,7 @@ struct ExplainJob {
   InputFiles inputs;                // content of inputs, where it counts for the time
   std::string report;               // an HTML file to write; "": none
   std::string eval, baseline_eval;  // of the report: what `evoq eval --json` wrote, or ""
+  PhaseChoice phase;                // of a language model with caches
 };
 
 struct MeasuredModel {
@@ -47,7 +49,8 @@ struct Explanation {
   std::optional<ByteLedger> bytes;  // of an .etm
   std::string in_partitions;        // why the model runs in dynamic partitions; "": it does not
   bool made_up = false;             // its inputs: none was given
-  std::string report;               // the file that was written; "": none
+  std::optional<LanguageParts> language;  // of a language model with caches
+  std::string report;                     // the file that was written; "": none
 };
 
 Result<Explanation> Explain(const ExplainJob& job, const Follow& follow = {});

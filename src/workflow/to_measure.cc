@@ -21,17 +21,56 @@ Result<T> OnItsInputs(const ModelToMeasure& m, Result<T> result) {
 
 Result<ModelToMeasure> LoadToMeasure(const std::string& path, int threads,
                                      const WhatToMeasure& what) {
-  ModelToMeasure m;
   EVOQ_TRY(CheckThreads(threads));
   EVOQ_TRY(CheckSizes(what.shapes));
-  EVOQ_ASSIGN(m.engine, LoadEngine(path, {threads, what.shapes, what.stored_tuning}));
+  EVOQ_ASSIGN(auto engine, LoadEngine(path, {threads, what.shapes, what.stored_tuning}));
+  return ToMeasure(std::move(engine), what);
+}
+
+Result<ModelToMeasure> ToMeasure(std::unique_ptr<Engine> engine, const WhatToMeasure& what) {
+  ModelToMeasure m;
+  m.engine = std::move(engine);
   EVOQ_TRY(Settle(m, what));
   return m;
+}
+
+Result<std::optional<ChosenPhase>> ChoosePhase(const Graph& graph, const PhaseChoice& choice) {
+  const PhaseDef* const def = choice.name.empty() ? &kDecodePhase : FindPhase(choice.name);
+  if (def == nullptr) {
+    std::vector<std::string> names;
+    for (const PhaseDef* phase : AllPhases()) names.emplace_back(phase->name);
+    return Fail(ErrorCode::kUsage, "--phase {}: expected {}", choice.name,
+                fmt::join(names, " or "));
+  }
+  const std::optional<CacheInputs> inputs = FindCacheInputs(graph);
+  if (!inputs && choice.given())
+    return Fail(ErrorCode::kUsage,
+                "--phase, --prompt-length, --context and --sequences are of language models with "
+                "caches, which this is not");
+  if (!inputs) return std::optional<ChosenPhase>();
+  ChosenPhase chosen{def, def->of(choice.options, MostTokens(graph)), {}};
+  EVOQ_ASSIGN(chosen.inputs, InputsOf(graph, *inputs, chosen.phase));
+  return std::optional(std::move(chosen));
 }
 
 Status Settle(ModelToMeasure& m, const WhatToMeasure& what) {
   if (what.batch < 0) return Fail(ErrorCode::kUsage, "--batch {}: expected at least 0", what.batch);
   const Graph& graph = m.engine->model().graph;
+  m.phase.reset();
+  if (!what.says_inputs()) {
+    EVOQ_ASSIGN(m.phase, ChoosePhase(graph, what.phase));
+  } else if (what.phase.given()) {
+    return Fail(ErrorCode::kUsage,
+                "a phase says the inputs of a run, and so do --shape, --input and --batch: give "
+                "one of them");
+  }
+  if (m.phase) {
+    m.shapes = m.phase->inputs.shapes;
+    m.contents = m.phase->inputs.contents;
+    EVOQ_TRY(m.engine->Settle(m.shapes));
+    m.in_partitions = !m.engine->in_regions().empty();
+    return {};
+  }
   EVOQ_ASSIGN(m.shapes, WithBatch(graph, what.shapes, what.batch));
   EVOQ_ASSIGN(m.contents, ReadInputs(graph, what.inputs));
   const auto all = ShapesToMeasure(graph, m.shapes, m.contents);
@@ -97,7 +136,7 @@ Result<std::shared_ptr<Runnable>> RunnableOf(const ModelToMeasure& m) {
   EVOQ_ASSIGN(const std::shared_ptr<Executor> executor, m.engine->At(m.shapes));
   if (!m.contents.empty()) {
     EVOQ_ASSIGN(std::vector<Tensor> inputs, InputsToMeasure(graph, m.shapes, m.contents));
-    executor->UseSample(std::move(inputs));
+    executor->UseSample(std::move(inputs), m.phase.has_value());
   }
   return std::shared_ptr<Runnable>(executor);
 }
@@ -141,8 +180,11 @@ Status CheckStreams(const ModelToMeasure& m, const std::string& path, int stream
 
 Status MeasureAlike(std::span<Runnable* const> models, std::span<const std::string> names) {
   const std::vector<Tensor>* sample = nullptr;
+  bool extends = false;
   for (const Runnable* model : models) {
-    if (sample == nullptr && !model->sample().empty()) sample = &model->sample();
+    if (sample != nullptr || model->sample().empty()) continue;
+    sample = &model->sample();
+    extends = model->repeats_in_place();
   }
   for (size_t m = 0; sample != nullptr && m < models.size(); ++m) {
     if (!models[m]->sample().empty()) continue;
@@ -154,7 +196,7 @@ Status MeasureAlike(std::span<Runnable* const> models, std::span<const std::stri
                     "does not take them",
                     names[m], i, types[i].ToString());
     }
-    models[m]->UseSample(*sample);
+    models[m]->UseSample(*sample, extends);
   }
   return {};
 }

@@ -5,6 +5,7 @@
 #include <string>
 #include <vector>
 
+#include "generate/phase.h"
 #include "profile/measure.h"
 #include "workflow/models.h"
 
@@ -15,22 +16,49 @@ namespace evoq {
 Result<InputShapes> ShapesToMeasure(const Graph& graph, const InputShapes& shapes,
                                     const InputContents& given);
 
+// The phase of a language model with caches that is measured where neither shapes, inputs nor a
+// batch say what runs.
+struct PhaseChoice {
+  std::string name;  // of AllPhases(); "": decode, of such a model
+  PhaseOptions options;
+
+  bool given() const { return !name.empty() || !(options == PhaseOptions()); }
+};
+
 // What is measured of a model.
 struct WhatToMeasure {
   InputShapes shapes;
   InputFiles inputs;
   int batch = 0;
   bool stored_tuning = true;
+  PhaseChoice phase;
+
+  // Whether something says what runs besides the phase.
+  bool says_inputs() const { return !shapes.empty() || !inputs.empty() || batch > 0; }
 };
+// A phase of a model, with all inputs of a run.
+struct ChosenPhase {
+  const PhaseDef* def;
+  Phase phase;
+  PhaseInputs inputs;
+};
+// Nothing for a model without caches. Errors: kUsage for a phase of such a model, one that the
+// model does not hold and one that nobody knows.
+Result<std::optional<ChosenPhase>> ChoosePhase(const Graph& graph, const PhaseChoice& choice);
+
 struct ModelToMeasure {
   std::unique_ptr<Engine> engine;
-  InputShapes shapes;          // for Engine::At; of all inputs where it runs in partitions
-  InputContents contents;      // of the files
-  bool in_partitions = false;  // no single Program: for Engine::Run
+  InputShapes shapes;                // for Engine::At; of all inputs where it runs in partitions
+  InputContents contents;            // of the files
+  bool in_partitions = false;        // no single Program: for Engine::Run
+  std::optional<ChosenPhase> phase;  // where it says the shapes and contents
 };
 // Errors: those of loading, of ReadInputs and of ShapesToMeasure.
 Result<ModelToMeasure> LoadToMeasure(const std::string& path, int threads,
                                      const WhatToMeasure& what);
+
+// The same of an engine that is loaded.
+Result<ModelToMeasure> ToMeasure(std::unique_ptr<Engine> engine, const WhatToMeasure& what);
 
 // The model at other sizes, batch or inputs. Errors: as of LoadToMeasure.
 Status Settle(ModelToMeasure& m, const WhatToMeasure& what);

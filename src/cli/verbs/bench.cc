@@ -3,7 +3,9 @@
 #include "cli/common.h"
 #include "cli/verb.h"
 #include "foreign/profiles/trtexec_export.h"
+#include "models/models.h"
 #include "workflow/bench_json.h"
+#include "workflow/language_speed.h"
 #include "workflow/streams.h"
 #include "workflow/throughput.h"
 #include "workflow/to_measure.h"
@@ -17,7 +19,7 @@ using nlohmann::json;
 struct Options {
   std::string model;
   int batch = 0, streams = 0;  // streams 0: one, or whatever --hint finds
-  int64_t iterations = 10;
+  int64_t iterations = 0;      // 0: 10 runs, of a language model's phases 3
   std::vector<std::string> shapes, inputs;
   std::vector<double> percentiles;
   double warmup_ms = 200, duration_s = 3;
@@ -25,6 +27,8 @@ struct Options {
   bool dump_profile = false, dump_layer_info = false;
   TuneChoice tune;
   std::string hint = "none";
+  PhaseLists phases;
+  int64_t decode_tokens = 32;
 };
 
 Status WriteJson(const std::string& path, const json& value) {
@@ -47,7 +51,7 @@ Status TellLikeTrtexec(const Options& o, Runnable& executor, const RunTimes& tim
   MeasureOptions options;
   options.warmup_ms = o.warmup_ms / 4;
   options.duration_s = o.duration_s / 2;
-  options.min_runs = o.iterations;
+  options.min_runs = o.iterations > 0 ? o.iterations : 10;
   EVOQ_ASSIGN(const StepProfile profile, MeasureSteps(executor, buffers, Limits(), options));
   EVOQ_TRY(WriteJson(o.export_profile, ProfileAsTrtexec(profile)));
   if (o.dump_profile) Out("{}", Lines{ProfileText(profile)});
@@ -74,7 +78,7 @@ MeasureOptions MeasureAs(const Options& o, DisturbanceMeter* meter) {
   options.meter = meter;
   options.warmup_ms = o.warmup_ms;
   options.duration_s = o.duration_s;
-  options.min_runs = o.iterations;
+  options.min_runs = o.iterations > 0 ? o.iterations : 10;
   return options;
 }
 
@@ -128,18 +132,57 @@ Result<Hinted> FindSetting(const Options& o, const WhatToMeasure& what,
   return hinted;
 }
 
+// The table of a language model's phases.
+Result<json> RunPhases(const Options& o, std::unique_ptr<Engine> engine, double load_ms,
+                       const CommonOptions& common) {
+  const std::pair<const char*, bool> single[] = {
+      {"--streams", o.streams > 0},
+      {"--hint", o.hint == "throughput"},
+      {"--tune", o.tune.measure()},
+      {"--percentile", !o.percentiles.empty()},
+      {"--export-times", !o.export_times.empty()},
+      {"--export-profile", !o.export_profile.empty() || o.dump_profile},
+      {"--export-layer-info", !o.export_layer_info.empty() || o.dump_layer_info}};
+  for (const auto& [option, given] : single) {
+    if (given)
+      return Fail(ErrorCode::kUsage, "{}: of a language model, one run at a time: name its --phase",
+                  option);
+  }
+  LanguageBenchJob job{.model = o.model,
+                       .prompt_length = o.phases.prompt_length,
+                       .contexts = o.phases.contexts,
+                       .decode_tokens = o.decode_tokens,
+                       .warmup_ms = o.warmup_ms,
+                       .duration_s = o.duration_s,
+                       .iterations = o.iterations > 0 ? o.iterations : 3};
+  if (!o.phases.sequences.empty()) job.sequences = o.phases.sequences;
+  EVOQ_ASSIGN(const LanguageBench bench,
+              BenchLanguage(std::move(engine), load_ms, job, common.follow));
+  return Print(Tell(bench));
+}
+
 Result<json> Run(const Options& o, const CommonOptions& common) {
   EVOQ_ASSIGN(const InputShapes named, ParseShapes(o.shapes));
   EVOQ_ASSIGN(const InputFiles files, ParseInputs(o.inputs));
-  WhatToMeasure what = {named, files, o.batch, o.tune.stored()};
+  EVOQ_ASSIGN(const PhaseChoice phase, o.phases.One());
+  WhatToMeasure what = {named, files, o.batch, o.tune.stored(), phase};
+  EVOQ_TRY(CheckThreads(common.threads));
+  EVOQ_TRY(CheckSizes(named));
+  Stopwatch watch;
+  EVOQ_ASSIGN(auto loaded, LoadEngine(o.model, {common.threads, named, o.tune.stored()}));
+  const bool all_phases = !what.says_inputs() && phase.name.empty();
+  if (all_phases && FindCacheInputs(loaded->model().graph))
+    return RunPhases(o, std::move(loaded), watch.ms(), common);
   Hinted hinted = {{o.batch, std::max(o.streams, 1), common.threads}, nullptr};
   if (o.hint == "throughput") {
+    loaded.reset();
     EVOQ_ASSIGN(hinted, FindSetting(o, what, common));
+    watch = Stopwatch();
+    EVOQ_ASSIGN(loaded, LoadEngine(o.model, {hinted.setting.threads, named, o.tune.stored()}));
   }
   const int streams = hinted.setting.streams;
   what.batch = hinted.setting.batch;
-  const Stopwatch watch;
-  EVOQ_ASSIGN(const ModelToMeasure m, LoadToMeasure(o.model, hinted.setting.threads, what));
+  EVOQ_ASSIGN(const ModelToMeasure m, ToMeasure(std::move(loaded), what));
   Engine& engine = *m.engine;
   const double read_ms = watch.ms();
   EVOQ_TRY(CheckStreams(m, o.model, streams));
@@ -177,7 +220,7 @@ Result<json> Run(const Options& o, const CommonOptions& common) {
 
 VerbRun Declare(const VerbOptions& options, const CommonOptions& common) {
   auto o = std::make_shared<Options>();
-  options.Add("model", o->model, "MODEL.onnx or MODEL.etm").Required();
+  options.Add("model", o->model, "MODEL.onnx or MODEL.etm, or a language model").Required();
   options.Add("--batch", o->batch, "Samples per run, where the model leaves it free").Positive();
   options.Add("--shape", o->shapes, "Sizes of a free input: NAME=1x3x224x224");
   options.Add("--input", o->inputs,
@@ -193,10 +236,19 @@ VerbRun Declare(const VerbOptions& options, const CommonOptions& common) {
            "latency: one stream on all threads, the default")
       .OneOf({"none", "latency", "throughput"})
       .ShowDefault();
+  AddPhaseOptions(options, o->phases);
+  options
+      .Add("-n,--decode-tokens,--n-gen", o->decode_tokens,
+           "Of a language model: tokens that follow a context before it is taken up again")
+      .Positive()
+      .ShowDefault();
   AddTuneOptions(options, o->tune, "ignore what is stored in the .etm");
   options.Add("--warmup-ms,--warmUp", o->warmup_ms, "Time to run before measuring").ShowDefault();
   options.Add("--duration-s,--duration", o->duration_s, "Time to measure").ShowDefault();
-  options.Add("--iterations", o->iterations, "Runs to measure at least").Positive().ShowDefault();
+  options
+      .Add("--iterations", o->iterations,
+           "Runs to measure at least (default: 10; of a language model's phases 3)")
+      .Positive();
   options.Add("--percentile", o->percentiles, "Also print these percentiles")
       .SplitAt(',')
       .InRange(0.0, 100.0);
@@ -223,7 +275,8 @@ VerbRun Declare(const VerbOptions& options, const CommonOptions& common) {
 
 extern const VerbDef kVerbBench = {
     .name = "bench",
-    .doc = "Measures latency, throughput, load time and memory.",
+    .doc =
+        "Measures latency, throughput, load time and memory; of language models tokens per second.",
     .example = "evoq bench mobilenetv2.etm --threads 1",
     .declare = Declare,
 };

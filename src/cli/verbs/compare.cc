@@ -34,6 +34,7 @@ VerbRun Declare(const VerbOptions& options, const CommonOptions& common) {
   options.Add("--shape", o->shapes, "Sizes of a free input: NAME=1x3x224x224");
   options.Add("--input", o->inputs,
               "Content of an input, where it matters for the time: NAME=F.npy");
+  AddPhaseOptions(options, o->job.phase);
   options.Add("--duration-s", o->job.duration_s, "Time to measure, for both together")
       .Positive()
       .ShowDefault();

@@ -4,7 +4,10 @@
 #include "base/text.h"
 #include "cli/common.h"
 #include "cli/verb.h"
+#include "generate/phase.h"
 #include "graph/short_fact.h"
+#include "llm/language_model.h"
+#include "llm/part_weights.h"
 #include "models/models.h"
 #include "ops/op.h"
 #include "program/etm.h"
@@ -61,6 +64,24 @@ struct Weights {
     }
   }
 };
+
+// A language model's weights by part, into `out` too.
+std::string PartsText(const Graph& graph, json& out) {
+  TextTable table({"part", ">parameters", ">bytes", ">scales", "precisions"});
+  out["parts"] = json::array();
+  for (const PartWeights& w : WeightsByPart(graph)) {
+    std::vector<std::string> names;
+    for (const auto& [precision, count] : w.precisions) names.push_back(precision);
+    table.Row({w.part, std::to_string(w.parameters), std::to_string(w.bytes),
+               std::to_string(w.scale_bytes), fmt::format("{}", fmt::join(names, ", "))});
+    out["parts"].push_back({{"part", w.part},
+                            {"parameters", w.parameters},
+                            {"bytes", w.bytes},
+                            {"scale_bytes", w.scale_bytes},
+                            {"precisions", w.precisions}});
+  }
+  return table.ToString();
+}
 
 // The operator set of the ONNX model that this was; null where the file does not say.
 json OpsetOf(const Graph& graph) {
@@ -130,6 +151,7 @@ Result<json> Run(const Options& o) {
       out["parameters"].get<double>() / 1e6, HumanBytes(out["weight_bytes"].get<int64_t>()));
   if (!out["macs"].is_null()) Out(", {:.1f} M multiply-accumulates", macs / 1e6);
   Out("\n");
+  if (IsLanguageModel(graph) || FindCacheInputs(graph)) Out("{}", Lines{PartsText(graph, out)});
   TextTable table({"operator", ">count"});
   for (const auto& [op, count] : operators) table.Row({op, std::to_string(count)});
   Out("{}", Lines{table.ToString()});

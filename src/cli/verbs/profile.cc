@@ -20,6 +20,7 @@ struct Options {
   double warmup_ms = 200, duration_s = 2;
   bool sort = false;
   TuneChoice tune;
+  PhaseChoice phase;
 };
 
 json Span(const std::string& name, const std::string& category, int row, double start_ms, double ms,
@@ -91,8 +92,9 @@ void Warn(const StepProfile& profile, double first_ms) {
 Result<json> Run(const Options& o, const CommonOptions& common) {
   EVOQ_ASSIGN(const InputShapes shapes, ParseShapes(o.shapes));
   EVOQ_ASSIGN(const InputFiles files, ParseInputs(o.inputs));
-  EVOQ_ASSIGN(const ModelToMeasure m,
-              LoadToMeasure(o.model, common.threads, {shapes, files, o.batch, o.tune.stored()}));
+  EVOQ_ASSIGN(
+      const ModelToMeasure m,
+      LoadToMeasure(o.model, common.threads, {shapes, files, o.batch, o.tune.stored(), o.phase}));
   Engine* const engine = m.engine.get();
   if (o.tune.measure()) {
     EVOQ_ASSIGN(const TuneReport report, TuneToMeasure(m, o.model));
@@ -132,6 +134,7 @@ VerbRun Declare(const VerbOptions& options, const CommonOptions& common) {
   options.Add("--shape", o->shapes, "Sizes of a free input: NAME=1x3x224x224");
   options.Add("--input", o->inputs,
               "Content of an input, where it matters for the time: NAME=F.npy");
+  AddPhaseOptions(options, o->phase);
   options.Add("--trace", o->trace, "Write a Chrome trace (Perfetto reads it)");
   options.Add("--layer-info", o->layer_info,
               "Write each step's kernel and the rejected candidates as JSON");

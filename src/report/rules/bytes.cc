@@ -7,7 +7,7 @@ extern const ExplainRule kBytesQuantizedWeights = {
     .code = "quantized-weights",
     .ledger = LedgerKind::kBytes,
     .sentence = "The weights in their narrow type: the payload.",
-    .fix = "There is no scheme of fewer than 8 bits yet (evoq list methods).",
+    .fix = "A scheme of fewer bits, where accuracy allows it (evoq list methods).",
 };
 extern const ExplainRule kBytesScales = {
     .code = "scales",

@@ -1,0 +1,113 @@
+#include "generate/work.h"
+
+#include <algorithm>
+#include <map>
+#include <numeric>
+#include <set>
+
+#include "llm/part_weights.h"
+#include "llm/parts.h"
+#include "ops/attention.h"
+#include "ops/op.h"
+
+namespace evoq {
+namespace {
+
+// Tokens that those of the phase see, of one sequence: each the context, those before it, itself;
+// no more than `window` of them where that is not negative.
+int64_t Seen(const Phase& phase, int64_t window) {
+  int64_t seen = 0;
+  for (int64_t i = 0; i < phase.tokens; ++i) {
+    const int64_t all = phase.context + i + 1;
+    seen += window < 0 ? all : std::min(all, window);
+  }
+  return seen;
+}
+
+int64_t BytesOf(const TensorType& type, int64_t elements) {
+  return elements * DTypeBits(type.dtype) / 8;
+}
+
+// Of a table, the rows that the node's indices name.
+int64_t LookedUpBytes(const Graph& graph, const Node& node, int indices, const Value& table) {
+  const auto stored = static_cast<int64_t>(table.constant.bytes());
+  const ValueId id = node.input(static_cast<size_t>(indices));
+  const int64_t axis = node.attrs.Int("axis", 0);
+  if (!id.valid() || axis < 0 || axis >= table.type.shape.rank()) return stored;
+  const int64_t rows = table.type.shape[axis].value,
+                wanted = graph.value(id).type.shape.elements().value_or(rows);
+  return rows > 0 ? std::min(stored, stored / rows * wanted) : 0;
+}
+
+// Attention over a cache: products of what is seen; keys and values read once.
+Work AttentionWork(const Graph& graph, const Node& node, const Phase& phase, Peak peak) {
+  Work work;
+  const auto type = [&](size_t input) -> const TensorType& {
+    return graph.value(node.inputs[input]).type;
+  };
+  const Shape &q = type(kQ).shape, &k = type(kK).shape, &v = type(kV).shape;
+  if (q.rank() != 4 || k.rank() != 4 || v.rank() != 4) return work;
+  const int64_t left = node.attrs.Int("left_window_size", -1), window = left < 0 ? -1 : left + 1;
+  const int64_t size = k[3].value + v[3].value;
+  work.macs[static_cast<size_t>(peak)] = phase.sequences * Seen(phase, window) * q[1].value * size;
+  int64_t read = phase.context + phase.tokens;
+  if (window >= 0) read = std::min(read, window + phase.tokens - 1);
+  work.cache_bytes = phase.sequences * k[1].value *
+                     (BytesOf(type(kK), k[3].value * (read + phase.tokens)) +
+                      BytesOf(type(kV), v[3].value * (read + phase.tokens)));
+  return work;
+}
+
+}  // namespace
+
+int64_t Work::all_macs() const { return std::accumulate(macs.begin(), macs.end(), int64_t{0}); }
+
+void Work::Add(const Work& more) {
+  for (size_t i = 0; i < macs.size(); ++i) macs[i] += more.macs[i];
+  weight_bytes += more.weight_bytes;
+  cache_bytes += more.cache_bytes;
+}
+
+std::vector<PartWork> WorkOf(const Program& program, const Phase& phase) {
+  const Graph& graph = *program.graph;
+  std::map<std::string_view, Work> by_part;
+  std::set<int> counted;  // constants
+  for (const Step& step : program.steps) {
+    const Node& node = graph.node(step.node);
+    const OpDef* const op = FindOp(node);
+    Work& work = by_part[PartOf(node)];
+    const Peak peak = step.kernel != nullptr ? step.kernel->peak : Peak::kFloat32;
+    if (node.op == "Attention") {
+      work.Add(AttentionWork(graph, node, phase, peak));
+    } else {
+      work.macs[static_cast<size_t>(peak)] += step.macs;
+    }
+    for (size_t i = 0; i < node.inputs.size(); ++i) {
+      const ValueId id = node.inputs[i];
+      if (!id.valid() || !graph.value(id).is_constant()) continue;
+      const Value& constant = graph.value(id);
+      // Of what comes before an operator's indices, those rows that they name.
+      if (op != nullptr && static_cast<int>(i) < op->indices) {
+        work.weight_bytes += LookedUpBytes(graph, node, op->indices, constant);
+      } else if (counted.insert(id.index).second) {
+        work.weight_bytes +=
+            static_cast<int64_t>(constant.constant.bytes()) + ScaleBytes(constant.type);
+      }
+    }
+  }
+  std::vector<PartWork> parts;
+  for (const char* const part : ModelParts()) {
+    const auto found = by_part.find(part);
+    if (found != by_part.end() && (found->second.all_macs() > 0 || found->second.bytes() > 0))
+      parts.push_back({part, found->second});
+  }
+  return parts;
+}
+
+Work Sum(const std::vector<PartWork>& parts) {
+  Work sum;
+  for (const PartWork& part : parts) sum.Add(part.work);
+  return sum;
+}
+
+}  // namespace evoq

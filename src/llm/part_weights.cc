@@ -1,0 +1,40 @@
+#include "llm/part_weights.h"
+
+#include <algorithm>
+
+#include "llm/parts.h"
+
+namespace evoq {
+
+std::vector<PartWeights> WeightsByPart(const Graph& graph) {
+  std::vector<PartWeights> all;
+  for (int i = 0; i < graph.value_count(); ++i) {
+    const Value& v = graph.value(ValueId{i});
+    if (!v.is_constant() || v.users.empty()) continue;
+    if (!v.type.quantized() && !IsFloat(v.type.dtype)) continue;
+    const std::string part = PartOf(graph, ValueId{i});
+    auto found = std::ranges::find(all, part, &PartWeights::part);
+    if (found == all.end()) found = all.insert(all.end(), PartWeights{.part = part});
+    const int64_t elements = v.type.shape.elements().value_or(0);
+    found->parameters += elements;
+    found->bytes += static_cast<int64_t>(v.constant.bytes());
+    found->scale_bytes += ScaleBytes(v.type);
+    found->precisions[DTypeName(v.type.dtype)] += elements;
+  }
+  const auto place = [](const PartWeights& w) {
+    const std::string first = w.part.substr(0, w.part.find(" + "));
+    return std::pair(std::ranges::find(ModelParts(), first) - ModelParts().begin(), w.part);
+  };
+  std::ranges::sort(all, {}, place);
+  return all;
+}
+
+int64_t ScaleBytes(const TensorType& type) {
+  if (!type.quantized() || type.quant->scales.size() < 2) return 0;
+  const std::vector<float>& scales = type.quant->scales;
+  const bool halves = std::ranges::all_of(
+      scales, [](float scale) { return HalfToFloat(FloatToHalf(scale)) == scale; });
+  return static_cast<int64_t>(scales.size()) * (halves ? 2 : 4);
+}
+
+}  // namespace evoq

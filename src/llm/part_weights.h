@@ -1,0 +1,29 @@
+// What the parts of a language model (llm/parts.h) hold.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <string>
+#include <vector>
+
+#include "graph/graph.h"
+
+namespace evoq {
+
+struct PartWeights {
+  std::string part;  // as PartOf(graph, constant) gives it
+  int64_t parameters = 0;
+  int64_t bytes = 0;                          // of them as stored, packing included
+  int64_t scale_bytes = 0;                    // of their scales, beside that
+  std::map<std::string, int64_t> precisions;  // parameters by element type
+};
+
+// Of all constants that are numbers on which the model computes (no sizes, axes and indices), in
+// ModelParts()'s order; what several parts share comes behind its first one.
+std::vector<PartWeights> WeightsByPart(const Graph& graph);
+
+// Bytes of scales as files hold them: two each where float16 holds all, else four. One scale counts
+// for nothing.
+int64_t ScaleBytes(const TensorType& type);
+
+}  // namespace evoq
