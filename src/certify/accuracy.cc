@@ -6,7 +6,7 @@
 namespace evoq {
 namespace {
 
-constexpr const char* kNames[] = {"top1", "agreement", "sqnr"};
+constexpr const char* kNames[] = {"top1", "agreement", "sqnr", "perplexity"};
 
 // By sample, by output; empty where outputs are not known.
 std::vector<std::vector<Energy>> EnergiesOf(const Answers& reference, const Answers& model) {
@@ -33,12 +33,66 @@ std::vector<OutputAccuracy> ByOutput(const std::vector<std::vector<Energy>>& ene
   return outputs;
 }
 
+// log softmax(logits)[next], in float64.
+double LogProbability(std::span<const float> logits, int64_t next) {
+  const float most = *std::ranges::max_element(logits);
+  double sum = 0;
+  for (const float logit : logits) sum += std::exp(static_cast<double>(logit) - most);
+  return static_cast<double>(logits[static_cast<size_t>(next)]) - most - std::log(sum);
+}
+
+// Of the first output, logits [1, tokens, pieces], what comes next.
+Status AnswerText(const Tensor& output, std::span<const int64_t> next, Answers& answers) {
+  EVOQ_ASSIGN(const Tensor logits, ToFloat32(output));
+  const std::vector<int64_t> sizes = logits.sizes();
+  const auto tokens = static_cast<int64_t>(next.size());
+  if (sizes.size() != 3 || sizes[0] != 1 || sizes[1] != tokens || sizes[2] < 1)
+    return InvalidInput("output 0 is {}, expected logits [1, {}, pieces]", logits.type().ToString(),
+                        tokens);
+  const auto pieces = static_cast<size_t>(sizes[2]);
+  std::vector<float>& log_probabilities = answers.log_probabilities.emplace_back();
+  double sum = 0;
+  for (size_t i = 0; i < next.size(); ++i) {
+    if (next[i] < 0 || next[i] >= sizes[2])
+      return InvalidInput("token {} of a model with {} of them", next[i], sizes[2]);
+    const double one = LogProbability(logits.values<float>().subspan(i * pieces, pieces), next[i]);
+    log_probabilities.push_back(static_cast<float>(one));
+    sum -= one;
+  }
+  answers.nll.push_back(sum / static_cast<double>(tokens));
+  return {};
+}
+
+// `model` and `reference` on the same windows.
+Accuracy ComparePerplexity(const Answers& reference, const Answers& model) {
+  Accuracy accuracy;
+  accuracy.metric = Metric::kPerplexity;
+  accuracy.samples = static_cast<int64_t>(model.nll.size());
+  const auto count = static_cast<double>(model.nll.size());
+  double before = 0, after = 0;
+  std::vector<double> more;
+  for (size_t i = 0; i < model.nll.size(); ++i) {
+    before += reference.nll[i] / count;
+    after += model.nll[i] / count;
+    more.push_back(model.nll[i] - reference.nll[i]);
+  }
+  const double half = HalfMeanInterval(more), mean = after - before;
+  const auto percent = [](double nll) { return 100 * (std::exp(nll) - 1); };
+  const auto known = [](double nll) {
+    return Interval{std::exp(nll), std::exp(nll), std::exp(nll)};
+  };
+  accuracy.reference = known(before);
+  accuracy.model = known(after);
+  accuracy.drop = {percent(mean), percent(mean - half), percent(mean + half)};
+  return accuracy;
+}
+
 }  // namespace
 
 const char* MetricName(Metric metric) { return kNames[static_cast<int>(metric)]; }
 
 std::optional<Metric> FindMetric(std::string_view name) {
-  for (Metric metric : {Metric::kTop1, Metric::kAgreement, Metric::kSqnr}) {
+  for (Metric metric : {Metric::kTop1, Metric::kAgreement, Metric::kSqnr, Metric::kPerplexity}) {
     if (name == MetricName(metric)) return metric;
   }
   return std::nullopt;
@@ -58,7 +112,9 @@ Result<Answers> Answer(Engine& engine, const Samples& samples, const AnswerOptio
     EVOQ_ASSIGN(std::vector<Tensor> outputs, engine.Run(samples.inputs[i]));
     answers.classes.push_back(ClassOf(outputs[0]));
     answers.elements.push_back(outputs[0].elements());
-    if (reference == nullptr) {
+    if (!samples.next.empty()) {
+      EVOQ_TRY(AnswerText(outputs[0], samples.next[i], answers));
+    } else if (reference == nullptr) {
       answers.outputs.push_back(std::move(outputs));
     } else {
       std::vector<Energy>& energies = answers.energies.emplace_back();
@@ -82,6 +138,7 @@ bool AreClassScores(const Answers& answers) {
 }
 
 Metric ChooseMetric(const Samples& samples, const Answers& answers) {
+  if (!samples.next.empty()) return Metric::kPerplexity;
   if (samples.labelled() > 0) return Metric::kTop1;
   return AreClassScores(answers) ? Metric::kAgreement : Metric::kSqnr;
 }
@@ -92,6 +149,8 @@ bool Accuracy::Keeps(const AccuracyLimit& limit, bool certain) const {
   });
   if (metric == Metric::kSqnr) return sqnr && !outputs.empty();
   constexpr double kRounding = 1e-9;  // 1 of 200 samples is 0.5 points
+  if (metric == Metric::kPerplexity)
+    return (certain ? drop.low : drop.value) <= limit.max_growth + kRounding;
   return (certain ? drop.low : drop.value) <= limit.max_drop + kRounding &&
          (!limit.also_sqnr || (sqnr && !outputs.empty()));
 }
@@ -105,6 +164,12 @@ const OutputAccuracy* Accuracy::worst() const {
 
 Result<Accuracy> CompareAnswers(Metric metric, const Answers& reference, const Answers& model,
                                 const Samples& samples) {
+  if (metric == Metric::kPerplexity) {
+    if (model.nll.empty() || model.nll.size() != reference.nll.size())
+      return InvalidInput("{} windows of text, the float model has {}", model.nll.size(),
+                          reference.nll.size());
+    return ComparePerplexity(reference, model);
+  }
   Accuracy accuracy;
   accuracy.metric = metric;
   int64_t right = 0, reference_right = 0, lost = 0, won = 0, agreed = 0;
@@ -141,6 +206,18 @@ Result<Accuracy> CompareAnswers(Metric metric, const Answers& reference, const A
 }
 
 double RelativeNoise(const Answers& reference, const Answers& model) {
+  if (!model.log_probabilities.empty()) {
+    double sum = 0, count = 0;
+    for (size_t i = 0; i < model.log_probabilities.size(); ++i) {
+      for (size_t t = 0; t < model.log_probabilities[i].size(); ++t) {
+        const double off =
+            double{model.log_probabilities[i][t]} - double{reference.log_probabilities[i][t]};
+        sum += off * off;
+        ++count;
+      }
+    }
+    return count > 0 ? sum / count : 0;
+  }
   const auto energies = EnergiesOf(reference, model);
   double noise = 0;
   for (size_t o = 0; !energies.empty() && o < energies[0].size(); ++o) {

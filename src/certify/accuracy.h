@@ -15,11 +15,12 @@
 namespace evoq {
 
 enum class Metric {
-  kTop1,       // points of top-1 lost, on samples with labels
-  kAgreement,  // 100 minus the percentage of samples that get the float model's class
-  kSqnr,       // signal to noise of every output against the float model's, in dB
+  kTop1,        // points of top-1 lost, on samples with labels
+  kAgreement,   // 100 minus the percentage of samples that get the float model's class
+  kSqnr,        // signal to noise of every output against the float model's, in dB
+  kPerplexity,  // percent by which a text's perplexity grew
 };
-const char* MetricName(Metric metric);  // "top1", "agreement", "sqnr"
+const char* MetricName(Metric metric);  // "top1", "agreement", ...
 std::optional<Metric> FindMetric(std::string_view name);
 
 // What is promised of the accuracy.
@@ -27,6 +28,7 @@ struct AccuracyLimit {
   double max_drop = 0.5;    // points, of kTop1 and kAgreement
   double min_sqnr_db = 20;  // of every output: of kSqnr
   bool also_sqnr = false;   // min_sqnr_db is promised beside max_drop
+  double max_growth = 1;    // percent, of kPerplexity
 };
 
 // What a model gives for each sample.
@@ -37,6 +39,10 @@ struct Answers {
   std::vector<std::vector<Energy>> energies;  // by sample, by output: against a reference's outputs
   std::vector<int64_t> classes;               // ClassOf the first output
   std::vector<int64_t> elements;              // of the first output; a reference needs none
+  // Of samples that say what comes next, and nothing else of those: natural logarithms of its
+  // probabilities, by sample, by token; and the mean of each sample, negative.
+  std::vector<std::vector<float>> log_probabilities;
+  std::vector<double> nll;
 };
 
 struct AnswerOptions {
@@ -51,7 +57,7 @@ Result<Answers> Answer(Engine& engine, const Samples& samples, const AnswerOptio
 
 // The model has one output, of one dimension of at least 2 elements and otherwise dimensions of 1.
 bool AreClassScores(const Answers& answers);
-// kTop1 with labels, else kAgreement of class scores, else kSqnr.
+// kPerplexity of a text, kTop1 with labels, else kAgreement of class scores, else kSqnr.
 Metric ChooseMetric(const Samples& samples, const Answers& answers);
 
 struct OutputAccuracy {
@@ -64,7 +70,8 @@ struct Accuracy {
   int64_t samples = 0;  // counted: for kTop1 those with labels
   // The share of samples that each answers right (kTop1) or alike (kAgreement: `reference` is 1).
   Interval reference, model;
-  Interval drop;     // in points; not of kSqnr
+  // Perplexities, of kPerplexity.
+  Interval drop;     // in points; percent of growth, of kPerplexity; not of kSqnr
   Interval sqnr_db;  // of the worst output; where outputs, or energies, are known
   std::vector<OutputAccuracy> outputs;  // each one, where known
 
@@ -78,8 +85,9 @@ struct Accuracy {
 Result<Accuracy> CompareAnswers(Metric metric, const Answers& reference, const Answers& model,
                                 const Samples& samples);
 
-// Energy of the difference over the energy of the reference, of all samples, summed over outputs:
-// what the search adds up by layer.
+// Energy of the difference over the energy of the reference, of all samples, summed over outputs;
+// of a text the mean square of what logarithms of probabilities differ by: what the search adds up
+// by layer.
 double RelativeNoise(const Answers& reference, const Answers& model);
 
 }  // namespace evoq

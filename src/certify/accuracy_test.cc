@@ -310,5 +310,61 @@ TEST(Answer, OfAModelWithoutOutputsThereIsNone) {
   EXPECT_EQ(none.error().message(), "the model has no outputs");
 }
 
+// Of a text: by how much its perplexity grew, each window beside itself.
+TEST(Perplexity, GrowsByTheMeanOfTheWindows) {
+  Answers reference, model;
+  reference.nll = {1, 2, 3};
+  model.nll = {1.1, 2.1, 3.1};
+  const auto same = CompareAnswers(Metric::kPerplexity, reference, model, {});
+  ASSERT_TRUE(same);
+  EXPECT_NEAR(same->reference.value, std::exp(2.0), 1e-9);
+  EXPECT_NEAR(same->model.value, std::exp(2.1), 1e-9);
+  EXPECT_NEAR(same->drop.value, 100 * (std::exp(0.1) - 1), 1e-9);
+  EXPECT_NEAR(same->drop.low, same->drop.high, 1e-6) << "every window grew alike";
+  EXPECT_TRUE(same->Keeps({.max_growth = 10.52}));
+  EXPECT_FALSE(same->Keeps({.max_growth = 10.51}));
+  model.nll = {0.9, 2.1, 3.3};
+  const auto apart = CompareAnswers(Metric::kPerplexity, reference, model, {});
+  ASSERT_TRUE(apart);
+  EXPECT_NEAR(apart->drop.value, same->drop.value, 1e-9);
+  EXPECT_LT(apart->drop.low, 0);
+  EXPECT_FALSE(apart->Keeps({.max_growth = 5}));
+  EXPECT_TRUE(apart->Keeps({.max_growth = 5}, /*certain=*/true));
+  model.nll.pop_back();
+  EXPECT_FALSE(CompareAnswers(Metric::kPerplexity, reference, model, {}));
+}
+
+TEST(Perplexity, NoiseIsTheMeanSquareOfLogarithms) {
+  Answers reference, model;
+  reference.log_probabilities = {{-1, -2}, {-3}};
+  model.log_probabilities = {{-1.5f, -2}, {-2}};
+  EXPECT_NEAR(RelativeNoise(reference, model), (0.25 + 0 + 1) / 3, 1e-9);
+  EXPECT_EQ(RelativeNoise(reference, reference), 0);
+}
+
+TEST(Perplexity, ACertificateKeepsIt) {
+  Certificate c;
+  c.accuracy.metric = Metric::kPerplexity;
+  c.limit.max_growth = 2.5;
+  c.window = 128;
+  c.float_nll = {1.25, 0.1};
+  c.prompt_speed = SpeedClaim{};
+  c.prompt_speed->guaranteed = 1.75;
+  c.prompt_speed->ratio.b_ms = 3;
+  const auto read = ParseCertificate(ToJson(c).dump());
+  ASSERT_TRUE(read) << read.error().message();
+  EXPECT_EQ(read->accuracy.metric, Metric::kPerplexity);
+  EXPECT_EQ(read->limit.max_growth, 2.5);
+  EXPECT_EQ(read->window, 128);
+  EXPECT_EQ(read->float_nll, c.float_nll);
+  ASSERT_TRUE(read->prompt_speed.has_value());
+  EXPECT_EQ(read->prompt_speed->guaranteed, 1.75);
+  EXPECT_EQ(read->prompt_speed->ratio.b_ms, 3);
+  EXPECT_EQ(read->speed.guaranteed, 1);
+  const std::string text = ToText(*read);
+  EXPECT_NE(text.find("perplexity grows by at most 2.5%"), std::string::npos) << text;
+  EXPECT_NE(text.find("  prompt    "), std::string::npos) << text;
+}
+
 }  // namespace
 }  // namespace evoq

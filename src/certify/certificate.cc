@@ -75,6 +75,27 @@ class Fields {
       output.Read("sqnr_db", read.sqnr_db);
     }
   }
+  void Read(const char* name, std::vector<double>& to) {
+    const json* field = Find(name, &json::is_array);
+    for (size_t i = 0; field && i < field->size(); ++i) {
+      if (!(*field)[i].is_number()) return Blame(name);
+      to.push_back((*field)[i].get<double>());
+    }
+  }
+  void Read(const char* name, SpeedClaim& to) {
+    Fields speed = At(name);
+    Interval ratio;
+    speed.Read("ratio", ratio);
+    to.ratio = {ratio.value, ratio.low, ratio.high, Verdict::kSame};
+    speed.Read("float_p50_ms", to.ratio.a_ms);
+    speed.Read("p50_ms", to.ratio.b_ms);
+    speed.Read("rested", to.ratio.rested);
+    speed.Read("guaranteed", to.guaranteed);
+    // Not in certificates of evoq 0.1.
+    if (speed.Has("rounds")) speed.Read("rounds", to.ratio.rounds);
+    if (speed.Has("disturbance")) speed.Read("disturbance", to.ratio.disturbance);
+    if (speed.Has("not_promised")) speed.Read("not_promised", to.not_promised);
+  }
   bool Has(const char* name) const { return object_.contains(name); }
   void Read(const char* name, std::vector<int64_t>& to) {
     const json* field = Find(name, &json::is_array);
@@ -153,47 +174,60 @@ json ToJson(const std::vector<OutputAccuracy>& outputs) {
   return out;
 }
 
+namespace {
+
+json ToJson(const SpeedClaim& s) {
+  return {{"float_p50_ms", s.ratio.a_ms},
+          {"p50_ms", s.ratio.b_ms},
+          {"ratio", ToJson(Interval{s.ratio.speedup, s.ratio.low, s.ratio.high})},
+          {"rounds", s.ratio.rounds},
+          {"rested", s.ratio.rested},
+          {"disturbance", ToJson(s.ratio.disturbance)},
+          {"guaranteed", s.guaranteed},
+          {"not_promised", s.not_promised}};
+}
+
+}  // namespace
+
 json ToJson(const Certificate& c) {
-  const SpeedClaim& s = c.speed;
   const Accuracy& a = c.accuracy;
-  return {{"version", 1},
-          {"scheme", c.scheme},
-          {"machine", c.machine},
-          {"threads", c.threads},
-          {"shapes", c.shapes},
-          {"never_slower", c.never_slower},
-          {"is_float", c.is_float},
-          {"speed",
-           {{"float_p50_ms", s.ratio.a_ms},
-            {"p50_ms", s.ratio.b_ms},
-            {"ratio", ToJson(Interval{s.ratio.speedup, s.ratio.low, s.ratio.high})},
-            {"rounds", s.ratio.rounds},
-            {"rested", s.ratio.rested},
-            {"disturbance", ToJson(s.ratio.disturbance)},
-            {"guaranteed", s.guaranteed},
-            {"not_promised", s.not_promised}}},
-          {"accuracy",
-           {{"metric", MetricName(a.metric)},
-            {"samples", a.samples},
-            {"float", ToJson(a.reference)},
-            {"model", ToJson(a.model)},
-            {"drop", ToJson(a.drop)},
-            {"max_drop", c.limit.max_drop},
-            {"sqnr_db", ToJson(a.sqnr_db)},
-            {"min_sqnr_db", c.limit.min_sqnr_db},
-            {"also_sqnr", c.limit.also_sqnr},
-            {"outputs", ToJson(a.outputs)},
-            {"samples_crc32c", c.samples_crc},
-            {"random_samples", c.random_samples},
-            {"data_limit", c.data_limit},
-            {"preprocess", c.preprocess}}},
-          {"layers", c.layers},
-          {"float_model",
-           {{"file", c.float_file},
-            {"bytes", c.float_file_bytes},
-            {"crc32c", c.float_file_crc},
-            {"classes", c.float_classes},
-            {"graph", c.float_graph}}}};
+  json out = {{"version", 1},
+              {"scheme", c.scheme},
+              {"machine", c.machine},
+              {"threads", c.threads},
+              {"shapes", c.shapes},
+              {"never_slower", c.never_slower},
+              {"is_float", c.is_float},
+              {"speed", ToJson(c.speed)},
+              {"accuracy",
+               {{"metric", MetricName(a.metric)},
+                {"samples", a.samples},
+                {"float", ToJson(a.reference)},
+                {"model", ToJson(a.model)},
+                {"drop", ToJson(a.drop)},
+                {"max_drop", c.limit.max_drop},
+                {"sqnr_db", ToJson(a.sqnr_db)},
+                {"min_sqnr_db", c.limit.min_sqnr_db},
+                {"also_sqnr", c.limit.also_sqnr},
+                {"outputs", ToJson(a.outputs)},
+                {"samples_crc32c", c.samples_crc},
+                {"random_samples", c.random_samples},
+                {"data_limit", c.data_limit},
+                {"preprocess", c.preprocess}}},
+              {"layers", c.layers},
+              {"float_model",
+               {{"file", c.float_file},
+                {"bytes", c.float_file_bytes},
+                {"crc32c", c.float_file_crc},
+                {"classes", c.float_classes},
+                {"graph", c.float_graph}}}};
+  if (c.prompt_speed) out["prompt_speed"] = ToJson(*c.prompt_speed);
+  if (a.metric == Metric::kPerplexity) {
+    out["accuracy"]["max_growth"] = c.limit.max_growth;
+    out["accuracy"]["window"] = c.window;
+    out["float_model"]["nll"] = c.float_nll;
+  }
+  return out;
 }
 
 Result<Certificate> ParseCertificate(std::string_view text) {
@@ -211,18 +245,8 @@ Result<Certificate> ParseCertificate(std::string_view text) {
               [&](Fields at, const std::string& key) { at.Read(key.c_str(), c.shapes[key]); });
   fields.Read("never_slower", c.never_slower);
   fields.Read("is_float", c.is_float);
-  Fields speed = fields.At("speed");
-  Interval ratio;
-  speed.Read("ratio", ratio);
-  c.speed.ratio = {ratio.value, ratio.low, ratio.high, Verdict::kSame};
-  speed.Read("float_p50_ms", c.speed.ratio.a_ms);
-  speed.Read("p50_ms", c.speed.ratio.b_ms);
-  speed.Read("rested", c.speed.ratio.rested);
-  speed.Read("guaranteed", c.speed.guaranteed);
-  // Not in certificates of evoq 0.1.
-  if (speed.Has("rounds")) speed.Read("rounds", c.speed.ratio.rounds);
-  if (speed.Has("disturbance")) speed.Read("disturbance", c.speed.ratio.disturbance);
-  if (speed.Has("not_promised")) speed.Read("not_promised", c.speed.not_promised);
+  fields.Read("speed", c.speed);
+  if (fields.Has("prompt_speed")) fields.Read("prompt_speed", c.prompt_speed.emplace());
   Fields accuracy = fields.At("accuracy");
   accuracy.Read("metric", metric);
   accuracy.Read("samples", c.accuracy.samples);
@@ -233,6 +257,8 @@ Result<Certificate> ParseCertificate(std::string_view text) {
   accuracy.Read("sqnr_db", c.accuracy.sqnr_db);
   accuracy.Read("min_sqnr_db", c.limit.min_sqnr_db);
   if (accuracy.Has("also_sqnr")) accuracy.Read("also_sqnr", c.limit.also_sqnr);
+  if (accuracy.Has("max_growth")) accuracy.Read("max_growth", c.limit.max_growth);
+  if (accuracy.Has("window")) accuracy.Read("window", c.window);
   if (accuracy.Has("outputs")) accuracy.Read("outputs", c.accuracy.outputs);
   accuracy.Read("samples_crc32c", c.samples_crc);
   accuracy.Read("random_samples", c.random_samples);
@@ -245,6 +271,7 @@ Result<Certificate> ParseCertificate(std::string_view text) {
   model.Read("bytes", c.float_file_bytes);
   model.Read("crc32c", c.float_file_crc);
   model.Read("classes", c.float_classes);
+  if (model.Has("nll")) model.Read("nll", c.float_nll);
   model.Read("graph", c.float_graph);
   if (const auto found = FindMetric(metric)) {
     c.accuracy.metric = *found;
@@ -285,6 +312,11 @@ std::string SqnrText(const Accuracy& a) {
 std::string ToText(const Accuracy& a) {
   if (a.metric == Metric::kSqnr)
     return fmt::format("signal to noise {} on {} samples", SqnrText(a), a.samples);
+  if (a.metric == Metric::kPerplexity)
+    return fmt::format(
+        "perplexity {:.4f} beside {:.4f} of the float model in {} windows, {:+.2f}% [{:+.2f}, "
+        "{:+.2f}]",
+        a.model.value, a.reference.value, a.samples, a.drop.value, a.drop.low, a.drop.high);
   const std::string noise = !a.outputs.empty() && std::isfinite(a.sqnr_db.value)
                                 ? ", signal to noise " + SqnrText(a)
                                 : "";
@@ -300,23 +332,34 @@ std::string ToText(const Accuracy& a) {
 std::string ToText(const AccuracyLimit& limit, Metric metric) {
   const std::string sqnr = fmt::format("at least {:g} dB in every output", limit.min_sqnr_db);
   if (metric == Metric::kSqnr) return sqnr;
+  if (metric == Metric::kPerplexity)
+    return fmt::format("perplexity grows by at most {:g}%", limit.max_growth);
   return fmt::format("at most {:g} points lost{}", limit.max_drop,
                      limit.also_sqnr ? ", " + sqnr : "");
 }
 
+namespace {
+
+constexpr char kIndent[] = "            ";
+
+// A line of a speed, and what is guaranteed of it.
+std::string ClaimText(const char* name, const SpeedClaim& s, bool is_float) {
+  if (is_float)
+    return fmt::format("  {:8}  {} ms: this is the float model\n", name, MsText(s.ratio.b_ms));
+  std::string out = fmt::format("  {:8}  {}\n", name, ToText(s));
+  if (!s.not_promised.empty())
+    return out + fmt::format("{}not guaranteed: {}\n", kIndent, s.not_promised);
+  if (const std::string disturbed = ToText(s.ratio.disturbance); !disturbed.empty())
+    out += fmt::format("{}disturbed: {}\n", kIndent, disturbed);
+  return out + fmt::format("{}guaranteed: at least {:.3f}x\n", kIndent, s.guaranteed);
+}
+
+}  // namespace
+
 std::string ToText(const Certificate& c) {
-  const std::string indent(12, ' ');
-  std::string out = fmt::format("  speed     {}\n", ToText(c.speed));
-  if (c.is_float) {
-    out = fmt::format("  speed     {} ms: this is the float model\n", MsText(c.speed.ratio.b_ms));
-  } else if (!c.speed.not_promised.empty()) {
-    out += fmt::format("{}not guaranteed: {}\n", indent, c.speed.not_promised);
-  } else {
-    if (const std::string disturbed = ToText(c.speed.ratio.disturbance); !disturbed.empty())
-      out += fmt::format("{}disturbed: {}\n", indent, disturbed);
-    out += fmt::format("{}guaranteed: at least {:.3f}x\n", indent, c.speed.guaranteed);
-  }
-  out += fmt::format("  accuracy  {}\n{}guaranteed: {}\n", ToText(c.accuracy), indent,
+  std::string out = ClaimText(c.prompt_speed ? "decode" : "speed", c.speed, c.is_float);
+  if (c.prompt_speed) out += ClaimText("prompt", *c.prompt_speed, c.is_float);
+  out += fmt::format("  accuracy  {}\n{}guaranteed: {}\n", ToText(c.accuracy), kIndent,
                      ToText(c.limit, c.accuracy.metric));
   std::vector<std::string> layers;
   for (const auto& [scheme, count] : c.layers)

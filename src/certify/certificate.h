@@ -2,6 +2,7 @@
 #pragma once
 
 #include <nlohmann/json.hpp>
+#include <optional>
 #include <string>
 
 #include "certify/accuracy.h"
@@ -32,8 +33,9 @@ struct Certificate {
   int threads = 1;
   InputShapes shapes;
   bool never_slower = false;
-  bool is_float = false;  // nothing paid: this is the float model
-  SpeedClaim speed;
+  bool is_float = false;                   // nothing paid: this is the float model
+  SpeedClaim speed;                        // of a language model in decode
+  std::optional<SpeedClaim> prompt_speed;  // of a language model's prompt
 
   AccuracyLimit limit;
   Accuracy accuracy;
@@ -41,7 +43,9 @@ struct Certificate {
   int64_t random_samples = 0;          // made by RandomInputs, 0: read
   int64_t data_limit = 0;              // of LoadSamples
   std::string preprocess;              // the text of NAME.preprocess.json; "": none was used
-  std::vector<int64_t> float_classes;  // the float model's answers; not for kSqnr
+  int64_t window = 0;                  // tokens of a window of a text; 0: of no language model
+  std::vector<int64_t> float_classes;  // the float model's answers; of kTop1 and kAgreement
+  std::vector<double> float_nll;       // those of kPerplexity
 
   std::map<std::string, int> layers;  // how many, by scheme
   std::string float_file;             // name, size and CRC-32C of the .onnx

@@ -1,5 +1,8 @@
 #include "certify/certify.h"
 
+#include <algorithm>
+#include <filesystem>
+
 #include "base/file.h"
 #include "certify/speed.h"
 #include "certify/twin.h"
@@ -25,6 +28,15 @@ Result<Runner> Prepare(Graph graph, const ChooseJob& job, const Samples& samples
 }
 
 Result<Metric> MetricFor(const Promise& promise, const Samples& samples, const Answers& answers) {
+  const bool text = !samples.next.empty();
+  if (text && (promise.max_drop || promise.min_sqnr_db))
+    return Fail(ErrorCode::kUsage,
+                "--max-drop and --min-sqnr are of other models: promise --max-perplexity-growth of "
+                "a language model");
+  if (!text && promise.max_growth)
+    return Fail(ErrorCode::kUsage,
+                "--max-perplexity-growth is measured on a text: give a language model's --text");
+  if (text) return Metric::kPerplexity;
   if (promise.min_sqnr_db && !promise.max_drop) return Metric::kSqnr;
   const Metric metric = ChooseMetric(samples, answers);
   if (metric == Metric::kSqnr && promise.max_drop)
@@ -71,18 +83,19 @@ class Certifier {
     Certificate& c = out_.certificate;
     c.limit = {job_.promise.max_drop.value_or(kDefaultLimit.max_drop),
                job_.promise.min_sqnr_db.value_or(kDefaultLimit.min_sqnr_db),
-               job_.promise.max_drop && job_.promise.min_sqnr_db};
+               job_.promise.max_drop && job_.promise.min_sqnr_db,
+               job_.promise.max_growth.value_or(kDefaultLimit.max_growth)};
     const bool automatic = job_.scheme == "auto";
     begun = Seconds();
     EVOQ_ASSIGN(Runner narrow, automatic ? Choose() : QuantizeAll());
     out_.spent.search_s = Seconds() - begun;
     EVOQ_TRY(Measure(narrow));
     // A float model for no other reason than a busy machine is not what was asked for.
-    if (automatic && job_.promise.never_slower && !c.is_float && !c.speed.not_promised.empty() &&
-        c.accuracy.Keeps(c.limit))
+    if (const std::string why = NotPromised(); automatic && job_.promise.never_slower &&
+                                               !c.is_float && !why.empty() &&
+                                               c.accuracy.Keeps(c.limit))
       return Fail(ErrorCode::kConditionFailed,
-                  "--never-slower cannot be promised: {}; nothing was written",
-                  c.speed.not_promised);
+                  "--never-slower cannot be promised: {}; nothing was written", why);
     if (automatic) {
       if (out_.why_float.empty()) {
         out_.why_float = Broken();
@@ -149,27 +162,55 @@ class Certifier {
     EVOQ_ASSIGN(c.accuracy, CompareAnswers(metric_, reference_, answers, samples_));
     const double answered = Seconds();
     out_.spent.accuracy_s = answered - begun;
+    const bool phases = samples_.timed.size() > 1;
     SpeedOptions options;
-    options.duration_s = job_.measure_s;
+    options.duration_s = phases ? job_.measure_s / 2 : job_.measure_s;
     options.progress = Stage("measuring speed");
     options.watch = job_.choose.watch;
     EVOQ_ASSIGN(c.speed, job_.measure(*float_.executor, *narrow.executor, options));
+    if (phases) {
+      EVOQ_ASSIGN(const auto reference, RunnerOf(*float_.engine, samples_, 1));
+      EVOQ_ASSIGN(const auto model, RunnerOf(*narrow.engine, samples_, 1));
+      EVOQ_ASSIGN(c.prompt_speed, job_.measure(*reference, *model, options));
+    }
     out_.spent.speed_s = Seconds() - answered;
     c.is_float = SameSteps(float_.executor->program(), narrow.executor->program());
     return {};
   }
 
+  // The claims of speed that --never-slower is about.
+  std::vector<const SpeedClaim*> Claims() const {
+    const Certificate& c = out_.certificate;
+    std::vector<const SpeedClaim*> claims = {&c.speed};
+    if (c.prompt_speed) claims.push_back(&*c.prompt_speed);
+    return claims;
+  }
+
+  // Why some speed is not promised; "": all are.
+  std::string NotPromised() const {
+    for (const SpeedClaim* claim : Claims()) {
+      if (!claim->not_promised.empty()) return claim->not_promised;
+    }
+    return "";
+  }
+
   // Which promise does not hold; "": all do.
   std::string Broken() const {
     const Certificate& c = out_.certificate;
-    const bool limited = job_.scheme == "auto" || job_.promise.max_drop || job_.promise.min_sqnr_db;
+    const bool limited = job_.scheme == "auto" || job_.promise.max_drop ||
+                         job_.promise.min_sqnr_db || job_.promise.max_growth;
     if (limited && !c.accuracy.Keeps(c.limit))
       return "too much accuracy is lost: " + ToText(c.accuracy);
-    if (job_.promise.never_slower && !c.is_float && c.speed.guaranteed < 1)
-      return fmt::format("it may be slower: {}, {}", ToText(c.speed),
-                         c.speed.not_promised.empty()
-                             ? fmt::format("at least {:.3f}x is certain", c.speed.guaranteed)
-                             : c.speed.not_promised);
+    for (const SpeedClaim* claim : Claims()) {
+      if (!job_.promise.never_slower || c.is_float || claim->guaranteed >= 1) continue;
+      const char* const phase = !c.prompt_speed     ? ""
+                                : claim == &c.speed ? " in decode"
+                                                    : " in a prompt";
+      return fmt::format("it may be slower{}: {}, {}", phase, ToText(*claim),
+                         claim->not_promised.empty()
+                             ? fmt::format("at least {:.3f}x is certain", claim->guaranteed)
+                             : claim->not_promised);
+    }
     return "";
   }
 
@@ -177,6 +218,8 @@ class Certifier {
   void TakeMeasuredLimit() {
     Certificate& c = out_.certificate;
     if (!job_.promise.max_drop && metric_ != Metric::kSqnr) c.limit.max_drop = c.accuracy.drop.high;
+    if (!job_.promise.max_growth && metric_ == Metric::kPerplexity)
+      c.limit.max_growth = std::max(c.accuracy.drop.value, 0.0);
     if (!job_.promise.min_sqnr_db && metric_ == Metric::kSqnr)
       c.limit.min_sqnr_db = c.accuracy.sqnr_db.low;
   }
@@ -185,11 +228,15 @@ class Certifier {
     Certificate& c = out_.certificate;
     c.is_float = true;
     c.layers = {{"float32", static_cast<int>(Layers(job_.choose.graph).size())}};
-    Comparison equal = c.speed.ratio;
-    equal.speedup = equal.low = equal.high = equal.rested = 1;
-    equal.b_ms = equal.a_ms;
-    equal.verdict = Verdict::kSame;
-    c.speed = {equal, 1, ""};
+    const auto equal = [](const SpeedClaim& claim) -> SpeedClaim {
+      Comparison ratio = claim.ratio;
+      ratio.speedup = ratio.low = ratio.high = ratio.rested = 1;
+      ratio.b_ms = ratio.a_ms;
+      ratio.verdict = Verdict::kSame;
+      return {ratio, 1, ""};
+    };
+    c.speed = equal(c.speed);
+    if (c.prompt_speed) c.prompt_speed = equal(*c.prompt_speed);
     EVOQ_ASSIGN(c.accuracy, CompareAnswers(metric_, reference_, reference_, samples_));
     return {};
   }
@@ -210,11 +257,14 @@ class Certifier {
     c.random_samples = samples_.random;
     c.data_limit = job_.data_limit;
     c.preprocess = job_.preprocess;
-    if (metric_ != Metric::kSqnr) c.float_classes = reference_.classes;
-    EVOQ_ASSIGN(const auto file, MappedFile::Open(job_.onnx_path));
+    const bool classes = metric_ == Metric::kTop1 || metric_ == Metric::kAgreement;
+    if (classes) c.float_classes = reference_.classes;
+    c.float_nll = reference_.nll;
+    if (!samples_.next.empty()) c.window = static_cast<int64_t>(samples_.next[0].size());
+    EVOQ_ASSIGN(const FileMark file, MarkOf(job_.onnx_path));
     c.float_file = BaseName(job_.onnx_path);
-    c.float_file_bytes = static_cast<int64_t>(file->bytes().size());
-    c.float_file_crc = Crc32c(file->bytes());
+    c.float_file_bytes = file.bytes;
+    c.float_file_crc = file.crc;
     c.float_graph = TwinOf(job_.choose, samples_, *float_.executor);
     return {};
   }
@@ -228,6 +278,30 @@ class Certifier {
 };
 
 }  // namespace
+
+Result<FileMark> MarkOf(const std::string& path) {
+  std::vector<std::string> paths = {path};
+  std::error_code error;
+  if (std::filesystem::is_directory(path, error)) {
+    paths.clear();
+    for (const auto& entry : std::filesystem::directory_iterator(path, error)) {
+      const std::string extension = entry.path().extension().string();
+      if (extension == ".json" || extension == ".safetensors")
+        paths.push_back(entry.path().string());
+    }
+    if (error) return Fail(ErrorCode::kIo, "{}: {}", path, error.message());
+    std::ranges::sort(paths);
+  }
+  FileMark mark;
+  std::vector<uint32_t> crcs;
+  for (const std::string& file : paths) {
+    EVOQ_ASSIGN(const auto mapped, MappedFile::Open(file));
+    mark.bytes += static_cast<int64_t>(mapped->bytes().size());
+    crcs.push_back(Crc32c(mapped->bytes()));
+  }
+  mark.crc = crcs.size() == 1 ? crcs[0] : Crc32c(std::as_bytes(std::span(crcs)));
+  return mark;
+}
 
 Result<Certified> QuantizeCertified(CertifyJob job, const Samples& samples) {
   if (samples.size() == 0)

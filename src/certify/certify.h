@@ -12,7 +12,8 @@ namespace evoq {
 struct Promise {
   std::optional<double> max_drop;  // points of top-1 or of agreement
   std::optional<double> min_sqnr_db;
-  bool never_slower = false;
+  std::optional<double> max_growth;  // percent of a text's perplexity
+  bool never_slower = false;         // of a language model neither in decode nor in a prompt
 };
 
 struct CertifyJob {
@@ -41,6 +42,13 @@ struct Certified {
   } spent;
 };
 
+// What a model file is told by: its bytes, or those of a folder's settings and weights.
+struct FileMark {
+  int64_t bytes = 0;
+  uint32_t crc = 0;
+};
+Result<FileMark> MarkOf(const std::string& path);
+
 // "auto": chooses precisions, and keeps the float model where nothing keeps the promise or pays. A
 // method: kConditionFailed when it breaks the promise, with what was measured; so is "auto" that
 // shall never be slower where the machine was too busy to tell. Errors: also those of
@@ -68,6 +76,7 @@ struct Verification {
   Certificate certificate;
   std::vector<VerifyLine> lines;
   SpeedClaim speed;
+  std::optional<SpeedClaim> prompt_speed;  // of a language model
   std::optional<Accuracy> accuracy;
 
   bool holds() const;

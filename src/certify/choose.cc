@@ -305,7 +305,12 @@ class Chooser {
     for (size_t i = 0; i < count; ++i) {
       const size_t at = i * samples_.inputs.size() / count;
       few.inputs.push_back(samples_.inputs[at]);
-      wanted.outputs.push_back(reference_.outputs[at]);
+      if (samples_.next.empty()) {
+        wanted.outputs.push_back(reference_.outputs[at]);
+      } else {
+        few.next.push_back(samples_.next[at]);
+        wanted.log_probabilities.push_back(reference_.log_probabilities[at]);
+      }
     }
     const auto noise_of = [&](const Assignment& a) -> Result<double> {
       EVOQ_ASSIGN(const Candidate candidate, Build(a));

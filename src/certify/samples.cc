@@ -1,7 +1,10 @@
 #include "certify/samples.h"
 
 #include <algorithm>
+#include <map>
+#include <numeric>
 
+#include "llm/phase.h"
 #include "program/container.h"
 #include "reference/reference.h"
 
@@ -52,6 +55,7 @@ uint32_t Samples::Crc() const {
   for (size_t i = 0; i < inputs.size(); ++i) {
     for (const Tensor& t : inputs[i]) parts.push_back(Crc32c({t.raw(), t.bytes()}));
     parts.push_back(static_cast<uint32_t>(labels[i].value_or(-1)));
+    if (i < next.size()) parts.push_back(Crc32c(std::as_bytes(std::span(next[i]))));
   }
   return Crc32c(std::as_bytes(std::span(parts)));
 }
@@ -70,6 +74,73 @@ Result<Samples> LoadSamples(const Dataset& data, int64_t limit) {
     samples.labels.push_back(sample.label);
   }
   return samples;
+}
+
+Result<Samples> TextWindows(const Graph& graph, std::span<const int64_t> tokens, int64_t window,
+                            int64_t limit) {
+  const std::optional<CacheInputs> roles = FindCacheInputs(graph);
+  if (!roles)
+    return Fail(ErrorCode::kUsage, "a text is measured with a language model with caches");
+  if (tokens.size() < 2 || window < 1)
+    return Fail(ErrorCode::kUsage, "{} tokens in windows of {}: expected at least 2, and 1",
+                tokens.size(), window);
+  window = std::min(window, static_cast<int64_t>(tokens.size()) - 1);
+  EVOQ_ASSIGN(const PhaseInputs at, InputsOf(graph, *roles, {1, 0, window}));
+  const auto input_of = [&](ValueId id) -> Tensor {
+    const Value& input = graph.value(id);
+    return Tensor::Allocate(TensorType(input.type.dtype, Shape(at.shapes.at(input.name))));
+  };
+  // Empty caches are shared by all samples.
+  std::map<int, Tensor> shared;
+  for (const ValueId id : graph.inputs()) {
+    if (id.index == roles->tokens.index || id.index == roles->wanted.index) continue;
+    shared[id.index] = input_of(id);
+  }
+  std::vector<int64_t> places(static_cast<size_t>(window));
+  std::iota(places.begin(), places.end(), int64_t{0});
+  shared[roles->wanted.index] = Tensor::FromValues<int64_t>(Shape{1, window}, places);
+  const int64_t bytes = 2 * window * static_cast<int64_t>(sizeof(int64_t));  // of a sample alone
+  const int64_t whole = (static_cast<int64_t>(tokens.size()) - 1) / window,
+                count = std::min({limit > 0 ? limit : whole, whole, FittingSamples(bytes)});
+  Samples samples;
+  for (int64_t w = 0; w < count; ++w) {
+    const auto begin = tokens.begin() + w * window;
+    std::vector<Tensor> inputs;
+    for (const ValueId id : graph.inputs())
+      inputs.push_back(
+          id.index == roles->tokens.index
+              ? Tensor::FromValues<int64_t>(Shape{1, window}, std::vector(begin, begin + window))
+              : shared.at(id.index));
+    samples.inputs.push_back(std::move(inputs));
+    samples.next.emplace_back(begin + 1, begin + window + 1);
+  }
+  samples.labels.resize(samples.inputs.size());
+  EVOQ_ASSIGN(samples.timed, TimedRuns(graph));
+  return samples;
+}
+
+Result<std::vector<Samples::TimedRun>> TimedRuns(const Graph& graph) {
+  std::vector<Samples::TimedRun> runs;
+  const std::optional<CacheInputs> roles = FindCacheInputs(graph);
+  if (!roles) return runs;
+  for (const PhaseDef* def : {&kDecodePhase, &kPromptPhase}) {
+    EVOQ_ASSIGN(const PhaseInputs at, InputsOf(graph, *roles, def->of({}, MostTokens(graph))));
+    Samples::TimedRun run{def->name, {}};
+    Random random;
+    for (const ValueId id : graph.inputs()) {
+      const Value& input = graph.value(id);
+      const auto content = at.contents.find(input.name);
+      if (content != at.contents.end()) {
+        run.inputs.push_back(content->second);
+        continue;
+      }
+      run.inputs.push_back(
+          Tensor::Allocate(TensorType(input.type.dtype, Shape(at.shapes.at(input.name)))));
+      Fill(run.inputs.back(), random);
+    }
+    runs.push_back(std::move(run));
+  }
+  return runs;
 }
 
 Result<Samples> RandomInputs(const Graph& graph, const InputShapes& shapes, int64_t count) {

@@ -2,6 +2,8 @@
 #pragma once
 
 #include <optional>
+#include <span>
+#include <string>
 #include <vector>
 
 #include "data/dataset.h"
@@ -14,6 +16,17 @@ struct Samples {
   std::vector<std::optional<int64_t>> labels;
   int64_t random = 0;  // that many were made by RandomInputs, not read
 
+  // Of a language model: a sample is a window of a text, and this is what follows each of its
+  // tokens, by sample.
+  std::vector<std::vector<int64_t>> next;
+  // The runs that its speed is measured on, the one that a search minimizes first: inputs of each
+  // by phase (llm/phase.h). Empty: what the shapes say.
+  struct TimedRun {
+    std::string phase;
+    std::vector<Tensor> inputs;
+  };
+  std::vector<TimedRun> timed;
+
   int64_t size() const { return static_cast<int64_t>(inputs.size()); }
   int64_t labelled() const;
   // CRC-32C of all inputs and labels: whether two measurements saw the same.
@@ -22,6 +35,15 @@ struct Samples {
 
 // At most `limit` samples (0: all) of a data set, evenly spread, and no more than fit 1 GiB.
 Result<Samples> LoadSamples(const Dataset& data, int64_t limit);
+
+// Windows of `window` tokens of a text, one after the other (at most `limit`; 0: all) and no more
+// than fit 1 GiB, for a model with caches (llm/phase.h), which sees each without what came before;
+// and a run of each phase to measure speed on. Errors: kUsage for fewer than two tokens, a window
+// that the model does not hold and a graph of another kind.
+Result<Samples> TextWindows(const Graph& graph, std::span<const int64_t> tokens, int64_t window,
+                            int64_t limit);
+// What is measured of a language model's speed: each phase, decode first. Nothing for other graphs.
+Result<std::vector<Samples::TimedRun>> TimedRuns(const Graph& graph);
 
 // Uniform noise in the natural range of each input's type, the same on every machine, in the sizes
 // that BindShapes gives for `shapes`. Errors: those of BindShapes; kUsage for an input that is no

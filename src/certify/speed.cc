@@ -29,7 +29,13 @@ std::string StepText(const Program& program, const Step& step) {
 
 }  // namespace
 
-Result<std::shared_ptr<Runnable>> RunnerOf(Engine& engine, const Samples& samples) {
+Result<std::shared_ptr<Runnable>> RunnerOf(Engine& engine, const Samples& samples, size_t timed) {
+  if (timed < samples.timed.size()) {
+    const std::vector<Tensor>& inputs = samples.timed[timed].inputs;
+    EVOQ_ASSIGN(const std::shared_ptr<Runnable> runner, engine.RunnableFor(inputs));
+    runner->UseSample(inputs, /*repeats_in_place=*/true);
+    return runner;
+  }
   if (engine.in_regions().empty()) return engine.Default();
   if (samples.size() == 0)
     return Fail(ErrorCode::kUsage, "what runs depends on the data: give samples with --data ({})",

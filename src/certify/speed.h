@@ -20,10 +20,11 @@ struct SpeedOptions {
   Watch* watch = ThisMachine();
 };
 
-// What runs the engine's model when its speed is measured: at the shapes given at load, or, where
-// what runs depends on data, on the first of the samples. Errors: kUsage where that needs a sample
-// and there is none.
-Result<std::shared_ptr<Runnable>> RunnerOf(Engine& engine, const Samples& samples);
+// What runs the engine's model when its speed is measured: on the samples' timed run of this
+// number, where there are some; else at the shapes given at load, or, where what runs depends on
+// data, on the first of the samples. Errors: kUsage where that needs a sample and there is none.
+Result<std::shared_ptr<Runnable>> RunnerOf(Engine& engine, const Samples& samples,
+                                           size_t timed = 0);
 
 // Whether both programs run the same kernels on the same shapes in the same order: neither is
 // slower.

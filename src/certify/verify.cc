@@ -49,14 +49,12 @@ class Verifier {
                                           job_.path + ": the certificate's float model"));
       return EngineFromGraph(std::move(twin), options);
     }
-    EVOQ_ASSIGN(const auto file, MappedFile::Open(job_.baseline));
-    if (static_cast<int64_t>(file->bytes().size()) != c.float_file_bytes ||
-        Crc32c(file->bytes()) != c.float_file_crc)
+    EVOQ_ASSIGN(const FileMark file, MarkOf(job_.baseline));
+    if (file.bytes != c.float_file_bytes || file.crc != c.float_file_crc)
       return InvalidInput(
           "{} is not the float model of the certificate: found {} bytes, CRC-32C {:08x}, expected "
           "{} bytes, {:08x} ({})",
-          job_.baseline, file->bytes().size(), Crc32c(file->bytes()), c.float_file_bytes,
-          c.float_file_crc, c.float_file);
+          job_.baseline, file.bytes, file.crc, c.float_file_bytes, c.float_file_crc, c.float_file);
     return LoadEngine(job_.baseline, options);
   }
 
@@ -75,18 +73,28 @@ class Verifier {
           "not checked: what runs depends on the data: give the samples with --data");
       return {};
     }
-    const Samples none;
-    EVOQ_ASSIGN(const std::shared_ptr<Runnable> model,
-                RunnerOf(*model_, samples == nullptr ? none : *samples));
-    EVOQ_ASSIGN(const std::shared_ptr<Runnable> reference,
-                RunnerOf(*float_, samples == nullptr ? none : *samples));
+    Samples none;
+    if (samples == nullptr || !samples->timed.empty()) {
+      EVOQ_ASSIGN(none.timed, TimedRuns(model_->model().graph));
+    }
+    if (!c.prompt_speed || none.timed.size() < 2)
+      return CheckClaim("speed", c.speed, out_.speed, samples == nullptr ? none : *samples, 0);
+    EVOQ_TRY(CheckClaim("decode", c.speed, out_.speed, none, 0));
+    return CheckClaim("prompt", *c.prompt_speed, out_.prompt_speed.emplace(), none, 1);
+  }
+
+  // One claim of speed; `timed`: the number of the samples' run that it is about.
+  Status CheckClaim(const char* name, const SpeedClaim& claim, SpeedClaim& speed,
+                    const Samples& samples, size_t timed) {
+    const Certificate& c = out_.certificate;
+    EVOQ_ASSIGN(const std::shared_ptr<Runnable> model, RunnerOf(*model_, samples, timed));
+    EVOQ_ASSIGN(const std::shared_ptr<Runnable> reference, RunnerOf(*float_, samples, timed));
     const bool same = SameSteps(reference->program(), model->program());
-    const double guaranteed = c.speed.guaranteed;
-    SpeedClaim& speed = out_.speed;
+    const double guaranteed = claim.guaranteed;
     bool holds = false;
     for (int half = 0; half < 2 && !holds; ++half) {
       SpeedOptions options;
-      options.duration_s = job_.measure_s / 2;
+      options.duration_s = job_.measure_s / (c.prompt_speed ? 4 : 2);
       options.progress = [&](double fraction) -> Status {
         return job_.progress ? job_.progress((half + fraction) / 2) : Status();
       };
@@ -97,12 +105,11 @@ class Verifier {
     const std::string disturbed = ToText(speed.ratio.disturbance);
     const std::string note = disturbed.empty() ? "" : fmt::format(" (disturbed: {})", disturbed);
     if (!same && guaranteed <= 0) {
-      Add("speed", State::kUnchecked,
-          fmt::format("{}{}; nothing is guaranteed: {}", ToText(speed), note,
-                      c.speed.not_promised));
+      Add(name, State::kUnchecked,
+          fmt::format("{}{}; nothing is guaranteed: {}", ToText(speed), note, claim.not_promised));
       return {};
     }
-    Add("speed", holds ? State::kHolds : State::kFails,
+    Add(name, holds ? State::kHolds : State::kFails,
         same ? fmt::format("{} ms: it is the float model, {:.3f}x guaranteed",
                            MsText(speed.ratio.b_ms), guaranteed)
              : fmt::format("{}, at least {:.3f}x guaranteed{}", ToText(speed), guaranteed, note));
@@ -112,18 +119,24 @@ class Verifier {
   Status CheckAccuracy(const Samples* samples) {
     const Certificate& c = out_.certificate;
     if (samples == nullptr) {
-      Add("accuracy", State::kUnchecked, "not checked: give the samples with --data");
+      Add("accuracy", State::kUnchecked,
+          c.accuracy.metric == Metric::kPerplexity ? "not checked: give the text with --text"
+                                                   : "not checked: give the samples with --data");
       return {};
     }
     const bool same = samples->Crc() == c.samples_crc;
     Answers reference;
     if (!job_.baseline.empty()) {
       EVOQ_ASSIGN(reference, Answer(*float_, *samples));
+    } else if (same && c.accuracy.metric == Metric::kPerplexity &&
+               static_cast<int64_t>(c.float_nll.size()) == samples->size()) {
+      reference.nll = c.float_nll;
     } else if (c.accuracy.metric == Metric::kSqnr || c.limit.also_sqnr) {
       return Fail(ErrorCode::kUsage,
                   "the promise is about the float model's outputs: give --baseline {}",
                   c.float_file);
-    } else if (!same || static_cast<int64_t>(c.float_classes.size()) != samples->size()) {
+    } else if (!same || c.accuracy.metric == Metric::kPerplexity ||
+               static_cast<int64_t>(c.float_classes.size()) != samples->size()) {
       return Fail(ErrorCode::kUsage,
                   "these are not the samples of the certificate ({} of them): give --baseline {} "
                   "to measure the float model on them too",

@@ -160,15 +160,15 @@ VerbOption AddPhaseName(const VerbOptions& options, std::string& name, const cha
   }
   return options
       .Add("--phase", name,
-           fmt::format("Of a language model with caches, the run to measure; {} ({})",
+           fmt::format("Of a language model with caches, the run to measure; {} (default: {})",
                        fmt::join(docs, "; "), otherwise))
       .OneOf(names);
 }
 
 }  // namespace
 
-void AddPhaseOptions(const VerbOptions& options, PhaseChoice& choice) {
-  AddPhaseName(options, choice.name, "default: decode");
+void AddPhaseOptions(const VerbOptions& options, PhaseChoice& choice, const char* otherwise) {
+  AddPhaseName(options, choice.name, otherwise);
   PhaseOptions& o = choice.options;
   options
       .Add(kPromptNames, o.prompt_length,
@@ -182,7 +182,7 @@ void AddPhaseOptions(const VerbOptions& options, PhaseChoice& choice) {
 }
 
 void AddPhaseOptions(const VerbOptions& options, PhaseLists& lists) {
-  AddPhaseName(options, lists.phase, "default: a table of both");
+  AddPhaseName(options, lists.phase, "a table of both");
   options
       .Add(kPromptNames, lists.prompt_length,
            "Of a language model: tokens of the prompt (default: 512, or what the model holds)")

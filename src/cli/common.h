@@ -41,7 +41,8 @@ struct TuneChoice {
 void AddTuneOptions(const VerbOptions& options, TuneChoice& choice, const char* without);
 // --phase, --prompt-length, --context and --sequences: the run of a language model that is
 // measured.
-void AddPhaseOptions(const VerbOptions& options, PhaseChoice& choice);
+void AddPhaseOptions(const VerbOptions& options, PhaseChoice& choice,
+                     const char* otherwise = "decode");
 // The same of several runs.
 struct PhaseLists {
   std::string phase;  // "": all

@@ -208,9 +208,14 @@ TEST_F(QuantizeOptionsTest, FieldsOfAFile) {
                     {"max_drop", 100},   {"min_sqnr", 0.5},     {"never_slower", false},
                     {"data", {samples}}, {"labels", ""},        {"data_limit", 3},
                     {"search_s", 0.5},   {"measure_s", 0.25},   {"tune", false}};
+  // Of language models alone (language_certificate_test).
+  const json language = {
+      {"max_perplexity_growth", 1.5}, {"text", "t.txt"}, {"tokenizer", "t.json"}, {"window", 64}};
   std::set<std::string> keys;
   for (const ConfigField& field : QuantizeFields()) keys.insert(field.key);
-  for (const auto& [key, value] : all.items()) EXPECT_EQ(keys.erase(key), 1) << key;
+  for (const json& part : {all, language}) {
+    for (const auto& [key, value] : part.items()) EXPECT_EQ(keys.erase(key), 1) << key;
+  }
   EXPECT_TRUE(keys.empty()) << *keys.begin();
   QuantizeJob job, command_line;
   ASSERT_TRUE(ReadConfig(Text("all.json", all.dump()), job));
@@ -223,6 +228,12 @@ TEST_F(QuantizeOptionsTest, FieldsOfAFile) {
   EXPECT_EQ(command_line.promise.max_drop, 100);
   EXPECT_EQ(command_line.promise.min_sqnr_db, 0.5);
   EXPECT_EQ(command_line.measure_s, 0.25);
+  QuantizeJob text_job;
+  ASSERT_TRUE(ReadConfig(Text("language.json", language.dump()), text_job));
+  EXPECT_EQ(text_job.promise.max_growth, 1.5);
+  EXPECT_EQ(text_job.text, "t.txt");
+  EXPECT_EQ(text_job.tokenizer, "t.json");
+  EXPECT_EQ(text_job.window, 64);
   EXPECT_EQ(command_line.ranges_out, At("ranges.json"));
   // As options do: the ranges are written, and the promise makes a certificate.
   const Ran ran = Run({"quantize", model, "-o", At("q.etm"), "--config", At("all.json")});

@@ -5,8 +5,9 @@
 #include <string>
 #include <vector>
 
-#include "generate/phase.h"
 #include "kernels/kernel.h"
+#include "llm/phase.h"
+#include "program/model.h"
 
 namespace evoq {
 

@@ -60,6 +60,7 @@ struct CostInput {
   KernelPlan plan;    // of its bound kernel
   int64_t run_bytes;  // weights, as kernels hold them, and activations of the whole run
   NodeCall args;
+  bool extends = false;  // output 0 is input 0 where it lies: only what is new is written
 
   CostInput(const Graph& graph, const Step& step, const KernelPlan& plan, int64_t run_bytes);
   int64_t Elements(const TensorType& type) const;

@@ -2,8 +2,10 @@
 
 #include <algorithm>
 #include <cmath>
+#include <set>
 
 #include "models/models.h"
+#include "passes/widen.h"
 #include "predict/loops.h"
 #include "profile/machine.h"
 #include "profile/measure.h"
@@ -28,6 +30,7 @@ constexpr double kDeviations = 1.65;    // nine of ten
 Result<std::unique_ptr<Engine>> Carry(Graph graph, const QuantMethod& method,
                                       int64_t float_weight_bytes, const PredictOptions& options) {
   Ranges ranges = options.ranges;
+  if (!method.weights_only) EVOQ_TRY(WidenConstants(graph));
   if (method.needs_calibration && ranges.empty()) {
     Graph bound = graph;
     EVOQ_TRY(BindShapes(bound, options.shapes));
@@ -93,6 +96,16 @@ std::vector<bool> Wakes(const std::vector<StepCost>& costs, const std::vector<Cu
   return wakes;
 }
 
+// Values that a run extends where they lie.
+std::set<int> ExtendedInPlace(const Runnable& executor) {
+  std::set<int> values;
+  const std::vector<ValueId>& outputs = executor.program().graph->outputs();
+  for (size_t o = 0; executor.repeats_in_place() && o < outputs.size(); ++o) {
+    if (executor.shared_input(o) >= 0) values.insert(outputs[o].index);
+  }
+  return values;
+}
+
 // Every step's cost and their sum.
 void Estimate(const Runnable& executor, const MachineLimits& limits, SchemeForecast& scheme) {
   const Program& program = executor.program();
@@ -108,8 +121,10 @@ void Estimate(const Runnable& executor, const MachineLimits& limits, SchemeForec
   const int64_t run_bytes = RunBytes(executor);
   std::vector<Cut> cuts;
   std::vector<StepCost> costs;
+  const std::set<int> extended = ExtendedInPlace(executor);
   for (size_t i = 0; i < program.steps.size(); ++i) {
-    const CostInput input(*program.graph, program.steps[i], executor.plans()[i], run_bytes);
+    CostInput input(*program.graph, program.steps[i], executor.plans()[i], run_bytes);
+    input.extends = extended.contains(input.node.outputs[0].index);
     cuts.push_back(CutOf(input, limits.isa, pool));
     costs.push_back(CostOf(input, rates, cuts[i], pool.threads()));
   }
@@ -147,24 +162,26 @@ void Estimate(const Runnable& executor, const MachineLimits& limits, SchemeForec
   scheme.high_ms = scheme.ms * factor;
 }
 
-Result<std::shared_ptr<Runnable>> RunnableOf(Engine& engine, const PredictOptions& options) {
-  if (engine.in_regions().empty())
-    return engine.At(options.run_shapes.empty() ? options.shapes : options.run_shapes);
-  if (options.sample.empty())
+Result<std::shared_ptr<Runnable>> RunnableOf(Engine& engine, const PredictRun& run) {
+  if (engine.in_regions().empty()) {
+    EVOQ_ASSIGN(std::shared_ptr<Executor> executor, engine.At(run.shapes));
+    if (run.repeats_in_place) executor->UseSample(run.sample, true);
+    return std::shared_ptr<Runnable>(std::move(executor));
+  }
+  if (run.sample.empty())
     return Fail(ErrorCode::kUsage, "its steps depend on data ({}): name inputs to run it on",
                 engine.in_regions());
-  return WithContext(engine.RunnableFor(options.sample),
+  return WithContext(engine.RunnableFor(run.sample),
                      "on the given or made-up inputs (--input NAME=F.npy gives real ones)");
 }
 
-Result<SchemeForecast> PredictScheme(const Graph& graph, const QuantMethod& method,
-                                     const Forecast& forecast, const PredictOptions& options) {
+Result<SchemeForecast> PredictRunOf(Engine& engine, const QuantMethod& method,
+                                    const PredictRun& run, const Forecast& forecast,
+                                    const PredictOptions& options) {
   SchemeForecast scheme;
   scheme.scheme = method.name;
-  EVOQ_ASSIGN(const std::unique_ptr<Engine> engine,
-              Carry(graph, method, forecast.float_weight_bytes, options));
-  EVOQ_ASSIGN(const std::shared_ptr<Runnable> executor, RunnableOf(*engine, options));
-  scheme.file_bytes = EtmBytes(engine->model());
+  EVOQ_ASSIGN(const std::shared_ptr<Runnable> executor, RunnableOf(engine, run));
+  scheme.file_bytes = EtmBytes(engine.model());
   scheme.weight_bytes = executor->program().weight_bytes;
   scheme.arena_bytes = executor->arena_bytes();
   Estimate(*executor, options.limits, scheme);
@@ -176,6 +193,22 @@ Result<SchemeForecast> PredictScheme(const Graph& graph, const QuantMethod& meth
   }
   if (options.check) EVOQ_TRY(Measure(*executor, options.limits, scheme));
   return scheme;
+}
+
+// Of every run, in the order of `forecasts`.
+Result<std::vector<SchemeForecast>> PredictScheme(const Graph& graph, const QuantMethod& method,
+                                                  std::span<const PredictRun> runs,
+                                                  std::span<const Forecast> forecasts,
+                                                  const PredictOptions& options) {
+  EVOQ_ASSIGN(const std::unique_ptr<Engine> engine,
+              Carry(graph, method, options.float_weight_bytes, options));
+  std::vector<SchemeForecast> schemes;
+  for (size_t r = 0; r < runs.size(); ++r) {
+    EVOQ_ASSIGN(SchemeForecast scheme,
+                PredictRunOf(*engine, method, runs[r], forecasts[r], options));
+    schemes.push_back(std::move(scheme));
+  }
+  return schemes;
 }
 
 // float32, which the others are compared with, then those asked for in the list's order.
@@ -207,26 +240,38 @@ Payoff PayoffOf(double speedup) {
 
 Result<Forecast> Predict(const Graph& optimized, const std::string& name,
                          const PredictOptions& options) {
+  const PredictRun run{options.run_shapes.empty() ? options.shapes : options.run_shapes,
+                       options.sample};
+  EVOQ_ASSIGN(std::vector<Forecast> forecasts,
+              PredictRuns(optimized, name, options, std::span(&run, 1)));
+  return std::move(forecasts[0]);
+}
+
+Result<std::vector<Forecast>> PredictRuns(const Graph& optimized, const std::string& name,
+                                          const PredictOptions& options,
+                                          std::span<const PredictRun> runs) {
   EVOQ_ASSIGN(const std::vector<const QuantMethod*> methods, Methods(options.schemes));
-  Forecast forecast;
-  forecast.model = name;
-  forecast.limits = options.limits;
-  forecast.constants = FittedIsa(options.limits.isa);
-  forecast.float_weight_bytes = options.float_weight_bytes;
-  for (const QuantMethod* method : methods) {
-    Result<SchemeForecast> scheme = PredictScheme(optimized, *method, forecast, options);
-    if (scheme) {
-      forecast.schemes.push_back(std::move(*scheme));
-    } else if (forecast.schemes.empty()) {
-      return tl::unexpected(std::move(scheme.error()));  // the model itself
-    } else {
-      forecast.schemes.push_back({.scheme = method->name, .unavailable = scheme.error().message()});
+  EVOQ_CHECK(!runs.empty());
+  std::vector<Forecast> forecasts(runs.size());
+  for (Forecast& forecast : forecasts) {
+    forecast.model = name;
+    forecast.limits = options.limits;
+    forecast.constants = FittedIsa(options.limits.isa);
+    forecast.float_weight_bytes = options.float_weight_bytes;
+  }
+  for (size_t m = 0; m < methods.size(); ++m) {
+    auto schemes = PredictScheme(optimized, *methods[m], runs, forecasts, options);
+    if (!schemes && m == 0) return tl::unexpected(std::move(schemes.error()));  // the model itself
+    for (size_t r = 0; r < runs.size(); ++r) {
+      forecasts[r].schemes.push_back(
+          schemes ? std::move((*schemes)[r])
+                  : SchemeForecast{.scheme = methods[m]->name,
+                                   .unavailable = schemes.error().message()});
     }
     if (options.progress)
-      EVOQ_TRY(options.progress(static_cast<double>(forecast.schemes.size()) /
-                                static_cast<double>(methods.size())));
+      EVOQ_TRY(options.progress(static_cast<double>(m + 1) / static_cast<double>(methods.size())));
   }
-  return forecast;
+  return forecasts;
 }
 
 }  // namespace evoq

@@ -8,6 +8,7 @@
 
 #include <functional>
 #include <nlohmann/json.hpp>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -19,15 +20,23 @@
 
 namespace evoq {
 
+// A run to forecast.
+struct PredictRun {
+  InputShapes shapes;
+  // Inputs of a model whose steps depend on data, which is run on them to find its steps; and what
+  // runs are measured on.
+  std::vector<Tensor> sample;
+  bool repeats_in_place = false;  // of the sample (Runnable)
+};
+
 struct PredictOptions {
   MachineLimits limits;    // of the machine to predict for, with the threads that runs will have
   InputShapes shapes;      // as of quantize: of inputs that the model leaves free
   InputShapes run_shapes;  // of the runs, over `shapes` (a batch); empty: `shapes`
   int64_t float_weight_bytes =
-      0;  // of the model with these shapes, which quantize notes in the file
-  std::vector<Tensor>
-      sample;  // inputs of a model whose steps depend on data: it is run on them to find its steps
-  Ranges ranges;                     // that were calibrated; empty: assumed ones (quant/assume.h)
+      0;                       // of the model with these shapes, which quantize notes in the file
+  std::vector<Tensor> sample;  // of the runs
+  Ranges ranges;               // that were calibrated; empty: assumed ones (quant/assume.h)
   std::vector<std::string> schemes;  // names of `evoq list methods`; empty: all
   bool check = false;  // also run each model and put what is measured beside the forecast
   OnProgress progress;
@@ -89,6 +98,11 @@ struct Forecast {
 // `unavailable`.
 Result<Forecast> Predict(const Graph& optimized, const std::string& name,
                          const PredictOptions& options);
+// The same of several runs of one model, at least one: a forecast each. Of the options `run_shapes`
+// and `sample` say nothing.
+Result<std::vector<Forecast>> PredictRuns(const Graph& optimized, const std::string& name,
+                                          const PredictOptions& options,
+                                          std::span<const PredictRun> runs);
 
 // Fills `hindrances` of a scheme (predict/hindrances.cc).
 void FindHindrances(const SchemeForecast& float32, const Program& program,

@@ -149,13 +149,19 @@ Result<Explanation> Explain(const ExplainJob& job, const Follow& follow) {
   if (phase) {
     out.language = PartsOf(*phase, out.model.executor->program(), out.model.profile, out.limits);
     EVOQ_ASSIGN(out.language->host, MeasureHost(graph, VocabularyOf(graph)));
+    if (out.baseline)
+      SetBaseline(
+          PartsOf(*phase, out.baseline->executor->program(), out.baseline->profile, out.limits),
+          *out.language);
   }
   int64_t float_bytes = MetadataNumber(graph, "evoq.float_weight_bytes");
-  if (out.baseline) {
+  // A language model's limits are those of its parts, not a quarter of each float step.
+  if (out.baseline && !phase) {
     out.time = BuildTimeLedger(RunOf(*out.baseline), RunOf(out.model),
                                out.attainable ? RunOf(*out.attainable) : LedgerRun(), out.limits);
-    if (float_bytes == 0) float_bytes = FloatWeightBytes(out.baseline->engine->model().graph);
   }
+  if (out.baseline && float_bytes == 0)
+    float_bytes = FloatWeightBytes(out.baseline->engine->model().graph);
   if (IsEtmFile(job.model)) {
     EVOQ_ASSIGN(const std::vector<EtmSection> sections, EtmSections(job.model));
     EVOQ_ASSIGN(const int64_t file_bytes, ModelBytes(job.model));
@@ -192,8 +198,8 @@ Told Tell(const Explanation& e) {
           Printable(e.attainable_why));
     told.text += "\n" + PrintableLines(ToText(*e.time));
     told.json["time"] = ToJson(*e.time);
-    if (const auto compared = ComparisonOf(e)) told.json["compare"] = ToJson(*compared);
   }
+  if (const auto compared = ComparisonOf(e)) told.json["compare"] = ToJson(*compared);
   if (e.bytes) {
     told.text += "\n" + PrintableLines(ToText(*e.bytes));
     told.json["bytes"] = ToJson(*e.bytes);

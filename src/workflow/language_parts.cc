@@ -145,6 +145,14 @@ LanguageParts PartsOf(const ChosenPhase& phase, const Program& program, const St
   return out;
 }
 
+void SetBaseline(const LanguageParts& baseline, LanguageParts& parts) {
+  parts.baseline_ms = baseline.total_ms;
+  for (PartTime& t : parts.times) {
+    const auto same = std::ranges::find(baseline.times, t.part, &PartTime::part);
+    t.baseline_ms = same == baseline.times.end() ? 0 : same->ms;
+  }
+}
+
 std::vector<PartBytes> BytesByPart(std::span<const EtmSection> sections, const Graph& graph) {
   constexpr std::string_view kWeights = "weights/";
   std::map<std::string, PartBytes> by_part;
@@ -190,17 +198,30 @@ Told Tell(const LanguageParts& p) {
                           p.def->name, p.phase.tokens, p.phase.tokens == 1 ? "" : "s",
                           p.phase.sequences, p.phase.sequences == 1 ? "" : "s", p.phase.context,
                           MsText(p.total_ms), 1e3 * tokens / p.total_ms);
-  TextTable table(
-      {"part", ">steps", ">ms", ">share", ">bytes", ">GB/s", ">GOPS", ">of the limit", "bound by"});
+  const bool beside = p.baseline_ms > 0;
+  if (beside) {
+    out["baseline_ms"] = p.baseline_ms;
+    told.text += fmt::format("the baseline takes {} ms: this model is {:.2f}x as fast\n",
+                             MsText(p.baseline_ms), p.baseline_ms / p.total_ms);
+  }
+  // The baseline's column is there where one is.
+  const auto row = [beside](std::vector<std::string> cells, std::string baseline) {
+    if (beside) cells.insert(cells.begin() + 4, std::move(baseline));
+    return cells;
+  };
+  TextTable table(row(
+      {"part", ">steps", ">ms", ">share", ">bytes", ">GB/s", ">GOPS", ">of the limit", "bound by"},
+      ">baseline ms"));
   Work all;
   for (const PartTime& t : p.times) {
     all.Add(t.work);
     const double share = t.ms > 0 ? t.limits.ms() / t.ms : 0;
     const bool bound = t.limits.ms() > 0;
-    table.Row({t.part, std::to_string(t.steps), fmt::format("{:.4f}", t.ms),
-               fmt::format("{:.1f}%", 100 * t.ms / p.total_ms), std::to_string(t.work.bytes()),
-               GbpsText(t.work.bytes(), t.ms), GopsText(t.work.all_macs(), t.ms),
-               bound ? fmt::format("{:.0f}%", 100 * share) : "", bound ? t.limits.bound() : ""});
+    table.Row(row({t.part, std::to_string(t.steps), fmt::format("{:.4f}", t.ms),
+                   fmt::format("{:.1f}%", 100 * t.ms / p.total_ms), std::to_string(t.work.bytes()),
+                   GbpsText(t.work.bytes(), t.ms), GopsText(t.work.all_macs(), t.ms),
+                   bound ? fmt::format("{:.0f}%", 100 * share) : "", bound ? t.limits.bound() : ""},
+                  fmt::format("{:.4f}", t.baseline_ms)));
     out["parts"].push_back({{"part", t.part},
                             {"steps", t.steps},
                             {"ms", t.ms},
@@ -210,10 +231,12 @@ Told Tell(const LanguageParts& p) {
                             {"macs", t.work.all_macs()},
                             {"limit_share", share},
                             {"bound", t.limits.bound()}});
+    if (beside) out["parts"].back()["baseline_ms"] = t.baseline_ms;
   }
-  table.Row({"outside steps", "", fmt::format("{:.4f}", p.outside_ms),
-             fmt::format("{:.1f}%", 100 * p.outside_ms / p.total_ms), "", "", "", "",
-             fmt::format("{:.2f} us a step", step_us)});
+  table.Row(row({"outside steps", "", fmt::format("{:.4f}", p.outside_ms),
+                 fmt::format("{:.1f}%", 100 * p.outside_ms / p.total_ms), "", "", "", "",
+                 fmt::format("{:.2f} us a step", step_us)},
+                ""));
   told.text += table.ToString();
   out["weight_bytes"] = all.weight_bytes;
   out["cache_bytes"] = all.cache_bytes;

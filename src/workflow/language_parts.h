@@ -15,7 +15,7 @@ namespace evoq {
 struct PartTime {
   std::string part;  // of ModelParts()
   int steps = 0;
-  double ms = 0;
+  double ms = 0, baseline_ms = 0;
   Work work;
   WorkLimits limits;
 };
@@ -46,7 +46,8 @@ struct LanguageParts {
   Phase phase;
   std::vector<PartTime> times;
   double total_ms = 0;
-  double outside_ms = 0;  // of that, outside the steps
+  double outside_ms = 0;   // of that, outside the steps
+  double baseline_ms = 0;  // of the baseline's run; 0: there is none
   int steps = 0;
   HostTimes host;
   std::vector<FloatMatrix> float_matrices;  // largest first
@@ -56,6 +57,8 @@ struct LanguageParts {
 // `profile`: of a run of `phase`.
 LanguageParts PartsOf(const ChosenPhase& phase, const Program& program, const StepProfile& profile,
                       const Limits& limits);
+// Puts the baseline's times beside those of the same parts.
+void SetBaseline(const LanguageParts& baseline, LanguageParts& parts);
 // What the sections of an .etm hold of each part; the names are the graph's.
 std::vector<PartBytes> BytesByPart(std::span<const EtmSection> sections, const Graph& graph);
 Told Tell(const LanguageParts& parts);

@@ -157,6 +157,25 @@ TEST_F(LanguageSpeed, ExplainNamesMatricesThatStayedFloat) {
   EXPECT_EQ(matrices[0].step, "output");
   EXPECT_EQ(matrices[0].bytes, 32 * 96 * 4);
   EXPECT_NE(Tell(*e->language).text.find("15 matrices stayed in float"), std::string::npos);
+  EXPECT_EQ(Tell(*e->language).text.find("baseline"), std::string::npos);
+}
+
+TEST_F(LanguageSpeed, ABaselineStandsBesideEachPart) {
+  ExplainJob job;
+  job.model = Quantized("int8-weights");
+  job.baseline = Llama();
+  job.threads = 1;
+  job.duration_s = 0.01;
+  const auto e = Explain(job);
+  ASSERT_TRUE(e) << e.error().message();
+  EXPECT_FALSE(e->time.has_value());
+  EXPECT_NEAR(e->language->baseline_ms, e->baseline->profile.total_ms, 1e-9);
+  double ms = 0;
+  for (const PartTime& t : e->language->times) ms += t.baseline_ms;
+  EXPECT_GT(ms, 0);
+  EXPECT_LE(ms, e->language->baseline_ms * (1 + 1e-9));
+  EXPECT_NE(Tell(*e->language).text.find("baseline ms"), std::string::npos);
+  EXPECT_TRUE(Tell(*e).json.contains("compare"));
 }
 
 TEST_F(LanguageSpeed, ModelsAreComparedAtTheSamePhase) {

@@ -87,23 +87,29 @@ RunWindow CachedWindowsOf(std::shared_ptr<CachedModel> model) {
 
 double PerplexityResult::perplexity() const { return std::exp(nll); }
 
+Result<TextTokens> TokensOfText(const Graph& graph, const std::string& model,
+                                const std::string& text, const std::string& tokenizer) {
+  EVOQ_ASSIGN(const std::string bytes, ReadTextFile(text));
+  EVOQ_ASSIGN(const ModelTokenizer carried, WithContext(TokenizerOf(graph, tokenizer), model));
+  if (!carried.tokenizer)
+    return Fail(ErrorCode::kUsage, "--text needs the model's --tokenizer: {} carries none", model);
+  TextTokens out{.pieces = carried.tokenizer->size()};
+  EVOQ_ASSIGN(out.tokens, carried.tokenizer->Encode(bytes));
+  if (out.tokens.size() < 2) return InvalidInput("{}: no text", text);
+  return out;
+}
+
 Result<PerplexityResult> EvaluatePerplexity(const PerplexityJob& job, const Follow& follow) {
   EVOQ_TRY(CheckThreads(job.threads));
   if (job.window < 1 || job.window > int64_t{1} << 20)
     return Fail(ErrorCode::kUsage, "--window {}: expected 1 to 1048576", job.window);
   if (!job.tokens.empty()) EVOQ_TRY(CheckOutputPath(job.tokens));
-  EVOQ_ASSIGN(const std::string text, ReadTextFile(job.text));
   EVOQ_ASSIGN(std::unique_ptr<Engine> engine, LoadEngine(job.model, {.threads = job.threads}));
   EVOQ_ASSIGN(engine, InCachedForm(std::move(engine), job.model));
-  EVOQ_ASSIGN(const ModelTokenizer carried,
-              WithContext(TokenizerOf(engine->model().graph, job.tokenizer), job.model));
-  if (!carried.tokenizer)
-    return Fail(ErrorCode::kUsage, "--text needs the model's --tokenizer: {} carries none",
-                job.model);
-  const Tokenizer& tokenizer = *carried.tokenizer;
-  EVOQ_ASSIGN(const std::vector<int64_t> tokens, tokenizer.Encode(text));
+  EVOQ_ASSIGN(const TextTokens text,
+              TokensOfText(engine->model().graph, job.model, job.text, job.tokenizer));
+  const std::vector<int64_t>& tokens = text.tokens;
   const auto all = static_cast<int64_t>(tokens.size()) - 1;  // predicted tokens
-  if (all < 1) return InvalidInput("{}: no text", job.text);
   const int64_t window = std::min(job.window, all), whole = all / window;
   const int64_t windows = job.limit > 0 ? std::min(job.limit, whole) : whole;
   PerplexityResult result;
@@ -112,13 +118,13 @@ Result<PerplexityResult> EvaluatePerplexity(const PerplexityJob& job, const Foll
   RunWindow run;
   if (IsLanguageModel(engine->model().graph)) {
     EVOQ_ASSIGN(auto cached, CachedModel::Of(std::move(engine), {.context = window}, job.model));
-    if (cached->vocabulary() < tokenizer.size())
+    if (cached->vocabulary() < text.pieces)
       return InvalidInput("{}: it knows {} pieces, the tokenizer {}", job.model,
-                          cached->vocabulary(), tokenizer.size());
+                          cached->vocabulary(), text.pieces);
     run = CachedWindowsOf(std::move(cached));
   } else {
     EVOQ_TRY(CheckModel(engine->model().graph, job.model));
-    run = WindowsOf(std::move(engine), job.model, tokenizer.size());
+    run = WindowsOf(std::move(engine), job.model, text.pieces);
   }
   for (int64_t w = 0; w < windows; ++w) {
     const Stopwatch watch;

@@ -2,11 +2,23 @@
 #pragma once
 
 #include <string>
+#include <vector>
 
+#include "graph/graph.h"
 #include "workflow/follow.h"
 #include "workflow/told.h"
 
 namespace evoq {
+
+// The tokens of a text file, as the tokenizer of this file or folder has them; "": the one that the
+// model carries. `model` is for messages. Errors: those of reading; kUsage where the model carries
+// none.
+struct TextTokens {
+  std::vector<int64_t> tokens;
+  int64_t pieces = 0;  // of the tokenizer
+};
+Result<TextTokens> TokensOfText(const Graph& graph, const std::string& model,
+                                const std::string& text, const std::string& tokenizer);
 
 struct PerplexityJob {
   std::string model, text;

@@ -7,6 +7,7 @@
 #include "predict/predict.h"
 #include "workflow/follow.h"
 #include "workflow/models.h"
+#include "workflow/to_measure.h"
 #include "workflow/told.h"
 
 namespace evoq {
@@ -21,10 +22,23 @@ struct PredictJob {
   std::string ranges;  // that were calibrated; "": assumed ones
   bool check = false;  // also run each model
   int threads = 0;
+  PhaseChoice phase;  // of a language model with caches; no name: all phases
+};
+
+// What is forecast of a phase of a language model.
+struct PhaseForecast {
+  const PhaseDef* def = nullptr;
+  Phase phase;
+  Forecast forecast;
+
+  double TokensPerS(double ms) const {
+    return 1e3 * static_cast<double>(phase.sequences * phase.tokens) / ms;
+  }
 };
 
 struct Predicted {
-  Forecast forecast;
+  Forecast forecast;                  // of a language model the last phase's
+  std::vector<PhaseForecast> phases;  // of a language model
   std::vector<std::string> warnings;
 };
 

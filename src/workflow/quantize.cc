@@ -4,6 +4,7 @@
 
 #include "base/file.h"
 #include "base/output_file.h"
+#include "llm/phase.h"
 #include "models/models.h"
 #include "models/region_run.h"
 #include "onnx/onnx.h"
@@ -14,6 +15,7 @@
 #include "reference/reference.h"
 #include "workflow/calibrate.h"
 #include "workflow/models.h"
+#include "workflow/perplexity.h"
 #include "workflow/tuning.h"
 
 namespace evoq {
@@ -132,7 +134,7 @@ Status CheckCertifiable(const QuantizeJob& job) {
         ErrorCode::kUsage,
         "--tune: the certificate is about the defaults; `evoq compile {} --tune` adds to them",
         job.output);
-  if (job.data.empty() && job.calib_random == 0)
+  if (job.data.empty() && job.calib_random == 0 && job.text.empty())
     return Fail(ErrorCode::kUsage,
                 "--scheme auto, --max-drop, --min-sqnr and --never-slower need data to measure on: "
                 "--data DIR or --calib-random N");
@@ -140,10 +142,12 @@ Status CheckCertifiable(const QuantizeJob& job) {
 }
 
 Result<Certified> Certify(const QuantizeJob& job, Graph graph, const InputShapes& shapes,
-                          const Ranges& ranges, const QuantizeOptions& options,
+                          const Ranges& ranges, const QuantizeOptions& options, const Samples& text,
                           const Follow& follow) {
   Samples samples;
-  if (job.data.empty()) {
+  if (!text.next.empty()) {
+    samples = text;
+  } else if (job.data.empty()) {
     EVOQ_ASSIGN(samples, RandomInputs(graph, shapes, job.calib_random));
   } else {
     EVOQ_ASSIGN(const auto data, OpenData(job.data, graph, job.model, job.preprocess, job.labels));
@@ -197,6 +201,13 @@ Status CheckJob(const QuantizeJob& job) {
     if (!(seconds > 0))
       return Fail(ErrorCode::kUsage, "{} {}: expected more than 0", option, seconds);
   }
+  if (!job.text.empty() && (!job.data.empty() || job.calib_random > 0))
+    return Fail(ErrorCode::kUsage, "--text excludes --data and --calib-random");
+  if (job.window < 1) return Fail(ErrorCode::kUsage, "--window {}: expected 1 or more", job.window);
+  if (const auto& growth = job.promise.max_growth; growth && !(*growth >= 0))
+    return Fail(ErrorCode::kUsage, "--max-perplexity-growth {}: expected 0 or more", *growth);
+  if (job.promise.max_growth && job.text.empty())
+    return Fail(ErrorCode::kUsage, "--max-perplexity-growth is measured on a text: --text F");
   if (const auto& drop = job.promise.max_drop; drop && !(*drop >= 0 && *drop <= 100))
     return Fail(ErrorCode::kUsage, "--max-drop {}: expected 0 to 100", *drop);
   EVOQ_TRY(CheckThreads(job.threads));
@@ -222,7 +233,7 @@ QuantizeOptions OptionsOf(const QuantizeJob& job) {
 
 // Quantizes the graph, with a certificate or without one.
 Result<Made> Make(const QuantizeJob& job, Graph graph, const InputShapes& shapes,
-                  const Ranges& ranges, const Follow& follow, Quantized& out) {
+                  const Ranges& ranges, const Samples& text, const Follow& follow, Quantized& out) {
   const std::vector<std::string> in_subgraphs = LayersInSubgraphs(graph);
   const QuantizeOptions options = OptionsOf(job);
   const auto note = [&](Graph& quantized) {
@@ -233,7 +244,8 @@ Result<Made> Make(const QuantizeJob& job, Graph graph, const InputShapes& shapes
   Made made;
   if (job.certified()) {
     EVOQ_TRY(WithContext(WidenConstants(graph), job.model));
-    EVOQ_ASSIGN(out.certified, Certify(job, std::move(graph), shapes, ranges, options, follow));
+    EVOQ_ASSIGN(out.certified,
+                Certify(job, std::move(graph), shapes, ranges, options, text, follow));
     made.model = std::move(out.certified->model);
     made.report = std::move(out.certified->report);
     note(made.model->graph);
@@ -272,12 +284,41 @@ std::span<const char* const> WeightBlocks() {
   return kBlocks;
 }
 
-Result<Quantized> Quantize(const QuantizeJob& job, const Follow& follow) {
+namespace {
+
+// A window of a text begins with empty caches, which is no fault of the samples.
+void ForgetEmptyCaches(const Graph& graph, std::vector<std::string>& warnings) {
+  const std::optional<CacheInputs> roles = FindCacheInputs(graph);
+  for (const ValueId cache : roles ? roles->caches : std::vector<ValueId>()) {
+    const std::string told = fmt::format("input {} is 0 everywhere", graph.value(cache).name);
+    std::erase_if(warnings,
+                  [&](const std::string& w) { return w.find(told) != std::string::npos; });
+  }
+}
+
+// Windows of the job's text; none where it has no text.
+Result<Samples> TextOf(const QuantizeJob& job, const Graph& graph) {
+  if (job.text.empty()) return Samples();
+  EVOQ_ASSIGN(const TextTokens text, TokensOfText(graph, job.model, job.text, job.tokenizer));
+  return TextWindows(graph, text.tokens, job.window, job.data_limit);
+}
+
+}  // namespace
+
+Result<Quantized> Quantize(const QuantizeJob& given, const Follow& follow) {
+  QuantizeJob job = given;
   const auto start = std::chrono::steady_clock::now();
   EVOQ_TRY(CheckJob(job));
   EVOQ_TRY(follow.At("loading", 0));
   EVOQ_ASSIGN(Graph graph, LoadGraph(job.model, job.fixed));
-  EVOQ_ASSIGN(const InputShapes shapes, ShapesToPlanFor(job, graph));
+  EVOQ_ASSIGN(const Samples text, TextOf(job, graph));
+  if (job.samples.empty() && job.calib.empty()) job.samples = text.inputs;
+  InputShapes shapes;
+  if (text.timed.empty()) {
+    EVOQ_ASSIGN(shapes, ShapesToPlanFor(job, graph));
+  } else {
+    shapes = SizesOf(graph, text.timed[0].inputs);
+  }
   Quantized out{.model = job.model, .output = job.output};
   out.float_weight_bytes = FloatWeightBytes(graph);
   EVOQ_ASSIGN(out.input_bytes, ModelBytes(job.model));
@@ -287,8 +328,9 @@ Result<Quantized> Quantize(const QuantizeJob& job, const Follow& follow) {
       method == nullptr || method->needs_calibration) {
     EVOQ_ASSIGN(ranges, FindRanges(job, graph, shapes, follow, &notes));
   }
+  if (!text.next.empty()) ForgetEmptyCaches(graph, notes.warnings);
   out.samples_used = notes.samples;
-  EVOQ_ASSIGN(const Made made, Make(job, std::move(graph), shapes, ranges, follow, out));
+  EVOQ_ASSIGN(const Made made, Make(job, std::move(graph), shapes, ranges, text, follow, out));
   if (made.graph) {
     out.steps = made.report.nodes;
     out.steps_why = "nodes are counted: the runtime that reads the .onnx makes its own steps";

@@ -42,10 +42,16 @@ struct QuantizeJob {
       data;  // what accuracy is measured on; also calibrates when `calib` is empty
   std::string labels;
   int data_limit = 2000;  // at most so many samples, evenly spread over the data set; 0: all
+  // Of a language model: a text file instead, in windows of so many tokens. It calibrates too,
+  // where nothing else does.
+  std::string text;
+  std::string tokenizer;  // "": the one that the model carries
+  int window = 256;
   double search_s = 60, measure_s = 6;
 
   bool certified() const {
-    return scheme == "auto" || promise.max_drop || promise.min_sqnr_db || promise.never_slower;
+    return scheme == "auto" || promise.max_drop || promise.min_sqnr_db || promise.max_growth ||
+           promise.never_slower;
   }
 };
 

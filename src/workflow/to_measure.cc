@@ -53,16 +53,22 @@ Result<std::optional<ChosenPhase>> ChoosePhase(const Graph& graph, const PhaseCh
   return std::optional(std::move(chosen));
 }
 
+Status CheckPhase(const Graph& graph, const WhatToMeasure& what) {
+  if (what.says_inputs() && what.phase.given())
+    return Fail(ErrorCode::kUsage,
+                "a phase says the inputs of a run, and so do --shape, --input and --batch: give "
+                "one of them");
+  if (what.phase.given()) EVOQ_TRY(ChoosePhase(graph, what.phase));
+  return {};
+}
+
 Status Settle(ModelToMeasure& m, const WhatToMeasure& what) {
   if (what.batch < 0) return Fail(ErrorCode::kUsage, "--batch {}: expected at least 0", what.batch);
   const Graph& graph = m.engine->model().graph;
   m.phase.reset();
+  EVOQ_TRY(CheckPhase(graph, what));
   if (!what.says_inputs()) {
     EVOQ_ASSIGN(m.phase, ChoosePhase(graph, what.phase));
-  } else if (what.phase.given()) {
-    return Fail(ErrorCode::kUsage,
-                "a phase says the inputs of a run, and so do --shape, --input and --batch: give "
-                "one of them");
   }
   if (m.phase) {
     m.shapes = m.phase->inputs.shapes;

@@ -5,7 +5,7 @@
 #include <string>
 #include <vector>
 
-#include "generate/phase.h"
+#include "llm/phase.h"
 #include "profile/measure.h"
 #include "workflow/models.h"
 
@@ -45,6 +45,9 @@ struct ChosenPhase {
 // Nothing for a model without caches. Errors: kUsage for a phase of such a model, one that the
 // model does not hold and one that nobody knows.
 Result<std::optional<ChosenPhase>> ChoosePhase(const Graph& graph, const PhaseChoice& choice);
+
+// Errors: kUsage where a phase is asked for beside inputs, or of a model that has none.
+Status CheckPhase(const Graph& graph, const WhatToMeasure& what);
 
 struct ModelToMeasure {
   std::unique_ptr<Engine> engine;

@@ -23,7 +23,7 @@ Result<json> Run(Options o, const CommonOptions& common) {
 
 VerbRun Declare(const VerbOptions& options, const CommonOptions& common) {
   auto o = std::make_shared<Options>();
-  options.Add("model", o->job.model, "MODEL.onnx").Required();
+  options.Add("model", o->job.model, "MODEL.onnx, or a language model").Required();
   options
       .Add("--scheme", o->job.schemes,
            "Only these (evoq list methods); float32 is always there to compare with")
@@ -33,6 +33,7 @@ VerbRun Declare(const VerbOptions& options, const CommonOptions& common) {
       .Positive();
   options.Add("--input", o->inputs,
               "Content of an input of a model whose steps depend on data: NAME=F.npy");
+  AddPhaseOptions(options, o->job.phase, "both");
   options.Add("--limits", o->job.limits,
               "Of another machine: what `evoq limits --json F` wrote there");
   options.Add("--ranges", o->job.ranges,

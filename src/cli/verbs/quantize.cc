@@ -22,6 +22,17 @@ void AddPromise(const VerbOptions& options, QuantizeJob& job) {
       .InRange(0.0, 100.0);
   options.Add("--min-sqnr", job.promise.min_sqnr_db,
               "Promise: signal to noise of every output against the float model's, in dB");
+  options
+      .Add("--max-perplexity-growth", job.promise.max_growth,
+           "Promise of a language model: the perplexity of --text grows by at most so many percent")
+      .NonNegative();
+  options.Add("--text", job.text,
+              "Of a language model: the text that perplexity is measured on; also calibrates");
+  options.Add("--tokenizer", job.tokenizer,
+              "Of --text: a tokenizer's file or folder (default: the one that the model carries)");
+  options.Add("--window", job.window, "Of --text: tokens that the model sees at once")
+      .InRange(1, 1 << 20)
+      .ShowDefault();
   options.AddFlag("--never-slower", job.promise.never_slower,
                   "Promise: not slower than the float model on this machine");
   AddDataOption(options, "--data", job.data,
@@ -65,7 +76,7 @@ VerbRun Declare(const VerbOptions& options, const CommonOptions& common) {
   auto o = std::make_shared<QuantizeJob>();
   auto config = std::make_shared<std::string>();
   auto tune = std::make_shared<TuneChoice>();
-  options.Add("model", o->model, "MODEL.onnx").Required();
+  options.Add("model", o->model, "MODEL.onnx, or a language model").Required();
   options.Add("-o,--output", o->output, "OUT.etm or OUT.onnx").Required();
   options
       .Add("--scheme", o->scheme,

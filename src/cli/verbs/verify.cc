@@ -2,6 +2,7 @@
 #include "cli/common.h"
 #include "cli/verb.h"
 #include "program/etm.h"
+#include "workflow/perplexity.h"
 
 namespace evoq {
 namespace {
@@ -11,7 +12,7 @@ using nlohmann::json;
 struct Options {
   VerifyJob job;
   std::vector<std::string> data;
-  std::string labels, preprocess;
+  std::string labels, preprocess, text, tokenizer;
 };
 
 const char* StateName(VerifyLine::State state) {
@@ -37,6 +38,14 @@ json ToJson(const Verification& v) {
                 {"disturbance", ToJson(r.disturbance)},
                 {"ratio", ToJson(Interval{r.speedup, r.low, r.high})}});
   }
+  if (v.prompt_speed) {
+    const Comparison& r = v.prompt_speed->ratio;
+    out["prompt"] = {{"float_p50_ms", r.a_ms},
+                     {"p50_ms", r.b_ms},
+                     {"rounds", r.rounds},
+                     {"disturbance", ToJson(r.disturbance)},
+                     {"ratio", ToJson(Interval{r.speedup, r.low, r.high})}};
+  }
   if (v.accuracy) out["drop"] = ToJson(v.accuracy->drop);
   if (v.accuracy) out["sqnr_db"] = ToJson(v.accuracy->sqnr_db);
   if (v.accuracy) out["outputs"] = ToJson(v.accuracy->outputs);
@@ -47,6 +56,12 @@ json ToJson(const Verification& v) {
 Result<Samples> SamplesAsCertified(const Options& o) {
   EVOQ_ASSIGN(const Model model, ReadEtm(o.job.path));
   EVOQ_ASSIGN(const Certificate certificate, CertificateOf(model, o.job.path));
+  if (!o.text.empty()) {
+    if (certificate.window < 1)
+      return Fail(ErrorCode::kUsage, "--text: the certificate is of no language model");
+    EVOQ_ASSIGN(const TextTokens text, TokensOfText(model.graph, o.job.path, o.text, o.tokenizer));
+    return TextWindows(model.graph, text.tokens, certificate.window, certificate.data_limit);
+  }
   DatasetOptions options;
   if (!o.preprocess.empty()) {
     EVOQ_ASSIGN(options.preprocess, LoadPreprocess(o.preprocess));
@@ -63,10 +78,11 @@ Result<json> Run(Options o, const CommonOptions& common) {
   o.job.threads = common.threads;
   o.job.progress = common.follow.Stage("verifying");
   Samples samples;
-  if (!o.data.empty()) {
+  const bool given = !o.data.empty() || !o.text.empty();
+  if (given) {
     EVOQ_ASSIGN(samples, SamplesAsCertified(o));
   }
-  EVOQ_ASSIGN(const Verification v, Verify(o.job, o.data.empty() ? nullptr : &samples));
+  EVOQ_ASSIGN(const Verification v, Verify(o.job, given ? &samples : nullptr));
   Out("{}: certificate of --scheme {}\n", o.job.path, v.certificate.scheme);
   for (const VerifyLine& line : v.lines)
     Out("  {:5}  {:8}  {}\n", StateName(line.state), line.name, line.text);
@@ -85,7 +101,15 @@ Result<json> Run(Options o, const CommonOptions& common) {
 VerbRun Declare(const VerbOptions& options, const CommonOptions& common) {
   auto o = std::make_shared<Options>();
   options.Add("model", o->job.path, "MODEL.etm with a certificate").Required();
-  AddDataOption(options, "--data", o->data, "The samples that it was measured on");
+  const VerbOption data =
+      AddDataOption(options, "--data", o->data, "The samples that it was measured on");
+  const VerbOption text =
+      options.Add("--text", o->text, "Of a language model: the text that it was measured on")
+          .Excludes(data);
+  options
+      .Add("--tokenizer", o->tokenizer,
+           "Of --text: a tokenizer's file or folder (default: the one that the model carries)")
+      .Needs(text);
   options.Add("--labels", o->labels,
               "A .tsv with the columns file and class_index, or an idx label file");
   options.Add("--preprocess", o->preprocess,

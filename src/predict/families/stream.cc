@@ -82,6 +82,14 @@ void CountParts(const CostInput& input, const Rates& rates, Terms& terms) {
 // unless it is taken in steps.
 void CountView(const CostInput& input, const Rates& rates, Terms& terms) {
   const TensorType &x = input.args.inputs[0], &y = input.args.outputs[0];
+  if (input.extends) {  // by input 1, rows of the last axis
+    const TensorType& added = input.args.inputs[1];
+    const auto bytes = 2 * static_cast<double>(added.bytes().value_or(0));
+    terms[kRows] = static_cast<double>(input.Elements(added)) /
+                   static_cast<double>(std::max<int64_t>(LastOf(added), 1)) * rates.cycle_ns;
+    terms[kStream] = rates.stream_ns(bytes, bytes / rates.limits.threads);
+    return;
+  }
   const int64_t rank = y.shape.rank();
   int64_t run = 1;
   if (x.shape.rank() == rank) {

@@ -10,7 +10,6 @@
 #include <vector>
 
 #include "graph/graph.h"
-#include "program/model.h"
 
 namespace evoq {
 
@@ -60,7 +59,7 @@ int64_t PromptLength(const PhaseOptions& options, int64_t most);
 // All inputs of a run: sizes of each, and what those hold whose content counts (tokens, places);
 // the caches' any content serves.
 struct PhaseInputs {
-  InputShapes shapes;
+  std::map<std::string, std::vector<int64_t>> shapes;
   std::map<std::string, Tensor> contents;
 };
 // Caches have room for `room` tokens a sequence, 0: for as many as the run leaves in them. Errors:

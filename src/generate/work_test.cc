@@ -1,14 +1,14 @@
 // The runs that language models are measured in, and what those have to do.
-#include "generate/phase.h"
+#include "generate/work.h"
 
 #include <gtest/gtest.h>
 #include <unistd.h>
 
 #include <filesystem>
 
-#include "generate/work.h"
 #include "llm/part_weights.h"
 #include "llm/parts.h"
+#include "llm/phase.h"
 #include "llm/random_folder.h"
 #include "llm/tiny_llama.h"
 #include "models/models.h"

@@ -1,4 +1,4 @@
-#include "generate/phase.h"
+#include "llm/phase.h"
 
 #include <algorithm>
 
