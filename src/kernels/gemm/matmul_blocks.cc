@@ -87,7 +87,6 @@ struct MatMulBlocks {
     const int64_t panel = unit * kUnitPanels,
                   all = CeilDiv(weights.stream.columns, int64_t{kBlockColumns});
     const int panels = static_cast<int>(std::min<int64_t>(kUnitPanels, all - panel));
-    const int together = std::min(panels, table->max_panels);
     BlockUnit b = {weights.stream, weights.bytes() + unit * weights.unit_bytes};
     BlockLines kind = weights.kind;
     if (unpacks()) {
@@ -101,8 +100,8 @@ struct MatMulBlocks {
     for (int64_t i = 0; i < tiles; ++i) {
       const int64_t row = first + PartBegin(last - first, tiles, i),
                     end = first + PartBegin(last - first, tiles, i + 1);
-      for (int p = 0; p < panels; p += together)
-        table->tile(kind, b, operands, row, static_cast<int>(end - row), panel + p, together);
+      for (int p = 0; p < panels; p += table->max_panels)
+        table->tile(kind, b, operands, row, static_cast<int>(end - row), panel + p);
     }
     const int64_t column = panel * kBlockColumns,
                   count =

@@ -73,7 +73,7 @@ struct BlockRows {
 
 struct BlockTable {
   const char* name;
-  int max_rows, max_panels;  // of a tile; any fewer rows, and one panel, run too
+  int max_rows, max_panels;  // of a tile; any fewer rows run too
   // So many multiply lines of fewer than 8 bits as they lie; of more the lines are unpacked first.
   int64_t direct_rows;
   // One row: q, scales and corrections[b] = factor * (sum of q in block b).
@@ -81,10 +81,10 @@ struct BlockTable {
                    float* scales, int32_t* corrections);
   // The unit with its lines of G numbers to a byte as G times as many of kSmallBytes.
   void (*unpack)(BlockLines kind, const BlockUnit& unit, uint8_t* bytes);
-  // y without activation, for rows [row, row + row_count) and panels [panel, panel + panel_count),
-  // which are in one unit.
+  // y without activation, for rows [row, row + row_count) and the max_panels panels from `panel`
+  // on, which are in one unit; there may be no columns in the last ones.
   void (*tile)(BlockLines kind, const BlockUnit& unit, const BlockRows& rows, int64_t row,
-               int row_count, int64_t panel, int panel_count);
+               int row_count, int64_t panel);
 };
 
 #define EVOQ_BLOCK_TABLE(isa)        \

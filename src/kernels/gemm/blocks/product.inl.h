@@ -55,23 +55,23 @@ EVOQ_ALWAYS_INLINE int64_t LinesOf(int64_t k) {
 }
 
 // The sums of one block; the place moves behind it.
-template <typename L, int kRows, int kPanels>
+template <typename L, int kRows>
 EVOQ_ALWAYS_INLINE void Sums(Place<kRows>& place, int64_t lines, int64_t side,
-                             Ints (&sums)[kRows][kPanels]) {
+                             Ints (&sums)[kRows][kMaxPanels]) {
   for (int64_t l = 0; l < lines; ++l, place.at += 64 * kUnitPanels) {
-    Bytes line[kPanels];
+    Bytes line[kMaxPanels];
 #pragma GCC unroll 2
-    for (int p = 0; p < kPanels; ++p) line[p] = LoadBytes(place.at + 64 * (side + p));
+    for (int p = 0; p < kMaxPanels; ++p) line[p] = LoadBytes(place.at + 64 * (side + p));
 #pragma GCC unroll 4
     for (int g = 0; g < L::kGroups; ++g) {
-      Bytes u[kPanels];
+      Bytes u[kMaxPanels];
 #pragma GCC unroll 2
-      for (int p = 0; p < kPanels; ++p) u[p] = L::Group(line[p], g);
+      for (int p = 0; p < kMaxPanels; ++p) u[p] = L::Group(line[p], g);
 #pragma GCC unroll 8
       for (int r = 0; r < kRows; ++r) {
         const Quad quad = Spread(place.q[r] + 4 * g);
 #pragma GCC unroll 2
-        for (int p = 0; p < kPanels; ++p) sums[r][p] = Dot<L::kSmall>(sums[r][p], u[p], quad);
+        for (int p = 0; p < kMaxPanels; ++p) sums[r][p] = Dot<L::kSmall>(sums[r][p], u[p], quad);
       }
     }
 #pragma GCC unroll 8
@@ -79,7 +79,7 @@ EVOQ_ALWAYS_INLINE void Sums(Place<kRows>& place, int64_t lines, int64_t side,
   }
 }
 
-template <typename L, int kRows, int kPanels, bool kNested>
+template <typename L, int kRows, bool kNested>
 void Tile(const BlockUnit& unit, const BlockRows& x, int64_t row, int64_t panel) {
   const BlockStream& w = unit.stream;
   const BlockCut& cut = w.cut;
@@ -87,18 +87,18 @@ void Tile(const BlockUnit& unit, const BlockRows& x, int64_t row, int64_t panel)
   const int64_t column = panel * kBlockColumns, side = panel % kUnitPanels;
   Place<kRows> place;
   place.at = unit.bytes;
-  int count[kPanels];
-  Floats y[kRows][kPanels], t[kRows][kPanels];
+  int count[kMaxPanels];
+  Floats y[kRows][kMaxPanels], t[kRows][kMaxPanels];
 #pragma GCC unroll 2
-  for (int p = 0; p < kPanels; ++p) {
+  for (int p = 0; p < kMaxPanels; ++p) {
     const int64_t left = w.columns - column - p * kBlockColumns;
-    count[p] = static_cast<int>(left < kBlockColumns ? left : kBlockColumns);
+    count[p] = static_cast<int>(left < 0 ? 0 : left < kBlockColumns ? left : kBlockColumns);
   }
 #pragma GCC unroll 8
   for (int r = 0; r < kRows; ++r) {
     place.q[r] = x.q + (row + r) * x.stride;
 #pragma GCC unroll 2
-    for (int p = 0; p < kPanels; ++p)
+    for (int p = 0; p < kMaxPanels; ++p)
       y[r][p] = x.bias == nullptr ? AllF(0) : LoadF(x.bias + column + p * 16, count[p]);
   }
   const int32_t* corrections = x.corrections + row * blocks;
@@ -112,20 +112,20 @@ void Tile(const BlockUnit& unit, const BlockRows& x, int64_t row, int64_t panel)
       scale_blocks = cut.blocks_per_scale;
     }
     --scale_blocks;
-    Ints sums[kRows][kPanels];
+    Ints sums[kRows][kMaxPanels];
 #pragma GCC unroll 8
     for (int r = 0; r < kRows; ++r) {
 #pragma GCC unroll 2
-      for (int p = 0; p < kPanels; ++p)
+      for (int p = 0; p < kMaxPanels; ++p)
         sums[r][p] = w.has_zeros ? Times(head + w.scale_bytes() + kBlockColumns * (side + p),
                                          corrections[r * blocks])
                                  : All(corrections[r * blocks]);
     }
     const int64_t left = cut.depth - b * cut.block, k = left < cut.block ? left : cut.block;
-    Sums<L, kRows, kPanels>(place, LinesOf<L>(k), side, sums);
+    Sums<L, kRows>(place, LinesOf<L>(k), side, sums);
     const bool first = piece == 0, last = ++piece == cut.pieces || b + 1 == blocks;
 #pragma GCC unroll 2
-    for (int p = 0; p < kPanels; ++p) {
+    for (int p = 0; p < kMaxPanels; ++p) {
       const int64_t i = kBlockColumns * (side + p);
       const Floats s = w.half_scales ? LoadHalf(reinterpret_cast<const uint16_t*>(head) + i)
                                      : LoadF(reinterpret_cast<const float*>(head) + i);
@@ -142,7 +142,7 @@ void Tile(const BlockUnit& unit, const BlockRows& x, int64_t row, int64_t panel)
 #pragma GCC unroll 8
   for (int r = 0; r < kRows; ++r) {
 #pragma GCC unroll 2
-    for (int p = 0; p < kPanels; ++p) {
+    for (int p = 0; p < kMaxPanels; ++p) {
       const int64_t i = (row + r) * w.columns + column + p * kBlockColumns;
       if (x.residual != nullptr) y[r][p] = Add(y[r][p], LoadF(x.residual + i, count[p]));
       StoreF(x.y + i, count[p], y[r][p]);
@@ -152,18 +152,16 @@ void Tile(const BlockUnit& unit, const BlockRows& x, int64_t row, int64_t panel)
 
 using TileFn = void (*)(const BlockUnit& unit, const BlockRows& rows, int64_t row, int64_t panel);
 
-template <typename L, int kPanels, bool kNested, int... kRows>
+template <typename L, bool kNested, int... kRows>
 constexpr std::array<TileFn, kMaxRows> TilesOf(std::integer_sequence<int, kRows...>) {
-  return {Tile<L, kRows + 1, kPanels, kNested>...};
+  return {Tile<L, kRows + 1, kNested>...};
 }
-template <typename L, int kPanels, bool kNested>
-constexpr auto kTiles = TilesOf<L, kPanels, kNested>(std::make_integer_sequence<int, kMaxRows>());
+template <typename L, bool kNested>
+constexpr auto kTiles = TilesOf<L, kNested>(std::make_integer_sequence<int, kMaxRows>());
 
 template <typename L>
-TileFn TileFor(int row_count, int panel_count, bool nested) {
-  if (panel_count > 1)
-    return (nested ? kTiles<L, kMaxPanels, true> : kTiles<L, kMaxPanels, false>)[row_count - 1];
-  return (nested ? kTiles<L, 1, true> : kTiles<L, 1, false>)[row_count - 1];
+TileFn TileFor(int row_count, bool nested) {
+  return (nested ? kTiles<L, true> : kTiles<L, false>)[row_count - 1];
 }
 
 template <typename L>
@@ -188,7 +186,7 @@ void UnpackUnit(const BlockUnit& unit, uint8_t* to) {
 
 // What there is of each kind.
 struct LinesCode {
-  TileFn (*tile)(int row_count, int panel_count, bool nested);
+  TileFn (*tile)(int row_count, bool nested);
   void (*unpack)(const BlockUnit& unit, uint8_t* bytes);
 };
 template <typename... L>
@@ -198,9 +196,9 @@ constexpr std::array<LinesCode, sizeof...(L)> CodeOf() {
 constexpr auto kCode = CodeOf<Nibbles, Pairs, E2m1, SmallBytes, FlippedBytes>();
 
 void RunTile(BlockLines kind, const BlockUnit& unit, const BlockRows& rows, int64_t row,
-             int row_count, int64_t panel, int panel_count) {
+             int row_count, int64_t panel) {
   const bool nested = unit.stream.cut.pieces > 1;
-  kCode[static_cast<size_t>(kind)].tile(row_count, panel_count, nested)(unit, rows, row, panel);
+  kCode[static_cast<size_t>(kind)].tile(row_count, nested)(unit, rows, row, panel);
 }
 
 void Unpack(BlockLines kind, const BlockUnit& unit, uint8_t* bytes) {
