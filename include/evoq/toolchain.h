@@ -73,8 +73,12 @@ struct QuantizeOptions {
   // Promises, which a certificate in the .etm says are kept (docs/certificate.md).
   std::optional<double> max_drop;     // points of top-1, or of agreement with the float model
   std::optional<double> min_sqnr_db;  // of every output
-  bool never_slower = false;          // than the float model on this machine
-  std::vector<std::string> data;      // what accuracy is measured on
+  // Percent of a language model's perplexity on `text`, a file, in windows of so many tokens.
+  std::optional<double> max_perplexity_growth;
+  std::string text, tokenizer;  // tokenizer "": the one that the model carries
+  int window = 256;
+  bool never_slower = false;      // than the float model on this machine
+  std::vector<std::string> data;  // what accuracy is measured on
   std::string labels;
   int data_limit = 2000;
   double search_s = 60;  // of the search of "auto"

@@ -77,7 +77,13 @@ QuantizeJob JobOf(const std::string& model, const std::string& output, const Qua
   job.fixed = o.fixed_shapes;
   job.tune = o.tune;
   job.threads = o.threads;
-  job.promise = {o.max_drop, o.min_sqnr_db, o.never_slower};
+  job.promise = {.max_drop = o.max_drop,
+                 .min_sqnr_db = o.min_sqnr_db,
+                 .max_growth = o.max_perplexity_growth,
+                 .never_slower = o.never_slower};
+  job.text = o.text;
+  job.tokenizer = o.tokenizer;
+  job.window = o.window;
   job.data = o.data;
   job.labels = o.labels;
   job.data_limit = o.data_limit;
