@@ -335,7 +335,27 @@ std::vector<EtmCase> ModelCases() {
        }),
        "value w: "},
       {"scales of both kinds", Model([](M m) { m.value(1).type->quant->half_scale_count = 2; }),
-       "value w: 2 scales and 2 float16 scales"},
+       "value w: 2 scales, 2 float16 scales and 0 float8e8m0 scales"},
+      {"scales of two short kinds", Model([](M m) {
+         auto& quant = *m.value(1).type->quant;
+         quant.scale_count = 0, quant.half_scale_count = 2, quant.exponent_scale_count = 2;
+       }),
+       "value w: 0 scales, 2 float16 scales and 2 float8e8m0 scales"},
+      {"float8e8m0 scales past the end", Model([](M m) {
+         auto& quant = *m.value(1).type->quant;
+         quant.scale_count = 0, quant.exponent_scale_count = 2, quant.exponent_scales_offset = 23;
+       }),
+       "value w: bytes 23..+2 lie outside"},
+      {"packed zero points beside others", Model([](M m) {
+         auto& quant = *m.value(1).type->quant;
+         quant.zeros = {1, 2}, quant.packed_zeros = true;
+       }),
+       "value w: packed zero points of int8 beside others"},
+      {"packed zero points past the end", Model([](M m) {
+         auto& quant = *m.value(1).type->quant;
+         quant.packed_zeros = true, quant.packed_zeros_offset = 23;
+       }),
+       "value w: bytes 23..+2 lie outside"},
       {"zero points, fewer than scales", Model([](M m) { m.value(1).type->quant->zeros = {1}; }),
        "value w: 1 zero points for 2 scales"},
       {"zero points, more than scales",
