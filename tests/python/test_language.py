@@ -331,7 +331,7 @@ def test_the_gil_is_free_while_the_model_runs(tmp_path, request):
         while thread.is_alive():
             here.add(int(1e3 * (time.monotonic() - begun)))
         thread.join()
-        assert len(here) > 30, (len(here), max(here))
+        assert len(here) > 5, (len(here), max(here))  # with the GIL held: 1 or 2
 
 
 @pytest.mark.parametrize(
