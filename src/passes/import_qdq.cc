@@ -272,7 +272,11 @@ class Importer {
                     source = behind.valid() ? behind : node.input(2);
       if (!graph_.value(source).is_constant()) return false;
       const Tensor& constant = graph_.value(source).constant;
-      weights = WeightsForBias(graph_.value(w).constant, constant, *TypeOf(x).quant);
+      const Tensor& stored = graph_.value(w).constant;
+      // A bias of real numbers is rounded to the steps of the sums.
+      if (stored.defined() && !constant.type().quantized()) weights = FinerWeights(stored);
+      if (auto raised = WeightsForBias(weights ? *weights : stored, constant, *TypeOf(x).quant))
+        weights = std::move(raised);
       const QuantParams& scales = weights ? *weights->type().quant : *TypeOf(w).quant;
       bias = IntegerBias(constant, *TypeOf(x).quant, scales, *channels);
       if (!bias) return false;

@@ -53,6 +53,34 @@ std::optional<Tensor> IntegerBias(const Tensor& bias, const QuantParams& x, cons
   return rounded;
 }
 
+std::optional<Tensor> FinerWeights(const Tensor& weights) {
+  const TensorType& type = weights.type();
+  if (!type.quantized() || !IsInteger(type.dtype) || DTypeBits(type.dtype) >= 8 ||
+      !weights.layout().empty())
+    return std::nullopt;
+  const auto ints = ToInt64s(weights.WithType(TensorType(type.dtype, type.shape)));
+  if (!ints) return std::nullopt;
+  const DType wide = IsSigned(type.dtype) ? DType::kInt8 : DType::kUint8;
+  int64_t low = 0, high = 0;
+  for (const int64_t q : *ints) low = std::min(low, q), high = std::max(high, q);
+  QuantParams params = *type.quant;
+  for (const int32_t zero : params.zero_points)
+    low = std::min<int64_t>(low, zero), high = std::max<int64_t>(high, zero);
+  int32_t factor = 1;
+  while (factor < 64 && low * factor * 2 >= IntegerMin(wide) &&
+         high * factor * 2 <= IntegerMax(wide))
+    factor *= 2;
+  if (factor == 1) return std::nullopt;
+  for (float& scale : params.scales) scale /= static_cast<float>(factor);
+  for (int32_t& zero : params.zero_points) zero *= factor;
+  const TensorType finer(wide, type.shape, std::move(params));
+  if (!ValidateQuant(finer)) return std::nullopt;  // a scale next to 0
+  Tensor made = Tensor::Allocate(finer);
+  for (size_t i = 0; i < ints->size(); ++i)
+    made.mutable_raw()[i] = static_cast<std::byte>((*ints)[i] * factor & 0xff);
+  return made;
+}
+
 std::optional<Tensor> WeightsForBias(const Tensor& weights, const Tensor& bias,
                                      const QuantParams& x) {
   const QuantParams& w = *weights.type().quant;

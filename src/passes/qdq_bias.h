@@ -17,4 +17,9 @@ std::optional<Tensor> IntegerBias(const Tensor& bias, const QuantParams& x, cons
 std::optional<Tensor> WeightsForBias(const Tensor& weights, const Tensor& bias,
                                      const QuantParams& x);
 
+// Weights of fewer than 8 bits as the same real numbers in 8 bits: integers and zero points times a
+// power of two, scales divided by it. The steps of the sums, to which a bias is rounded, are finer
+// by as much. Nothing where they have 8 bits or leave no room.
+std::optional<Tensor> FinerWeights(const Tensor& weights);
+
 }  // namespace evoq

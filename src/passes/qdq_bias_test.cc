@@ -37,6 +37,24 @@ TEST(IntegerBias, OfReals) {
       << "integers without a scale";
 }
 
+TEST(FinerWeights, AreTheSameNumbers) {
+  const QuantParams each{{0.5f, 3.0f}, {0, 1}, 0, 0};
+  const Tensor plain = Tensor::FromValues<float>(Shape{2, 2}, {-3.5f, 0, 3, 18});
+  const Tensor weights = QuantizeTensor(plain, TensorType(DType::kInt4, Shape{2, 2}, each)).value();
+  const auto finer = FinerWeights(weights);
+  ASSERT_TRUE(finer);
+  EXPECT_EQ(finer->dtype(), DType::kInt8);
+  EXPECT_EQ(finer->type().quant->scales, (std::vector<float>{0.5f / 16, 3.0f / 16}));
+  EXPECT_EQ(finer->type().quant->zero_points, (std::vector<int32_t>{0, 16}));
+  EXPECT_TRUE(BitEqual(ToFloat32(*finer).value(), ToFloat32(weights).value()));
+  EXPECT_FALSE(FinerWeights(*finer)) << "8 bits";
+  const Tensor unsigned_full =
+      QuantizeTensor(Tensor::FromValues<float>(Shape{2}, {0, 15}),
+                     TensorType(DType::kUint4, Shape{2}, QuantParams::PerTensor(1, 8)))
+          .value();
+  EXPECT_EQ(FinerWeights(unsigned_full)->type().quant->zero_points[0], 128);
+}
+
 TEST(IntegerBias, OfIntegersOfAnyScale) {
   const struct {
     const char* what;
