@@ -4,6 +4,7 @@
 //   s_w)) + bias + residual)
 #include "graph/float_reason.h"
 #include "kernels/activation.h"
+#include "quant/given.h"
 #include "quant/params.h"
 #include "quant/plan.h"
 #include "quant/quant.h"
@@ -24,8 +25,15 @@ class Dynamic {
     const Tensor weight = graph_.value(node.input(1)).constant;
     EVOQ_TRY(WithContext(RangeOf(weight), graph_.value(node.input(1)).name));
     const int axis = WeightAxis(node, weight.shape().rank());
-    const Tensor q = QuantizeWeight(weight, options_.per_channel ? axis : -1);
     const std::string name = graph_.value(node.input(1)).name;
+    const GivenType* given = GivenFor(options_, name);
+    Tensor q;
+    if (given != nullptr) {
+      EVOQ_ASSIGN(q, WithContext(QuantizeGiven(weight, *given), name));
+    } else {
+      q = QuantizeWeight(weight, options_.per_channel ? axis : -1);
+    }
+    used_[name] = q.type();
     const ValueId w =
         graph_.AddConstant(name + ".int8", q.WithType(TensorType(DType::kInt8, q.shape())));
     const ValueId scales =
@@ -55,6 +63,8 @@ class Dynamic {
     return std::optional<Reason>();
   }
 
+  const std::map<std::string, TensorType>& used() const { return used_; }
+
  private:
   struct Input {
     ValueId values, scale, zero;
@@ -64,6 +74,7 @@ class Dynamic {
     if (LinearFormOf(node)->integer_form == nullptr)
       return Reason{kNoInt8Kernel, fmt::format("{} has no dynamic form", node.op)};
     if (auto kept = KeptByOptions(node, options_)) return kept;
+    if (auto given = GivenReason(node)) return given;
     const Tensor* w = graph_.ConstantInput(node, 1);
     if (w == nullptr) return Reason{"weights-not-constant", "the weight is computed at run time"};
     if (w->dtype() != DType::kFloat32 || !w->layout().empty())
@@ -80,6 +91,23 @@ class Dynamic {
         (bias == nullptr || bias->dtype() != DType::kFloat32 || !bias->layout().empty()))
       return Reason{"types", "the bias is no float32 constant"};
     return std::nullopt;
+  }
+
+  // Why given weights cannot be multiplied as integers: the products have int8 without zero points.
+  std::optional<Reason> GivenReason(const Node& node) const {
+    const Tensor* w = graph_.ConstantInput(node, 1);
+    const GivenType* given =
+        w == nullptr ? nullptr : GivenFor(options_, graph_.value(node.input(1)).name);
+    if (given == nullptr ||
+        (!given->real && given->dtype == DType::kInt8 && given->params.block == 0 &&
+         (given->params.per_tensor() ||
+          given->params.axis == WeightAxis(node, w->shape().rank())) &&
+         std::ranges::all_of(given->params.zero_points, [](int32_t zero) { return zero == 0; })))
+      return std::nullopt;
+    return given->real ? kGivenAsFloat
+                       : Reason{"types",
+                                "its weights were given as another type than int8 with one scale "
+                                "or one per output channel and no zero point"};
   }
 
   // Each input is quantized once, whoever reads it.
@@ -127,6 +155,7 @@ class Dynamic {
   Graph& graph_;
   const QuantizeOptions& options_;
   std::map<ValueId, Input> inputs_;
+  std::map<std::string, TensorType> used_;  // what weights became
 };
 
 }  // namespace
@@ -151,6 +180,10 @@ Result<QuantizeReport> QuantizeDynamic(Graph& graph, const QuantizeOptions& opti
   EVOQ_TRY(InferTypes(graph));
   // Tables of Gather, and the weights of what has no dynamic form.
   EVOQ_ASSIGN(QuantizeReport report, QuantizeWeights(graph, options));
+  for (const auto& [name, type] : dynamic.used()) {
+    report.used[name] = type;
+    report.not_used.erase(name);
+  }
   report.nodes.Add(Precision::kInt8, converted);
   report.float_reasons.merge(reasons);
   report.warnings.clear();

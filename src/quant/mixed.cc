@@ -60,6 +60,8 @@ Result<QuantizeReport> QuantizeMixed(Graph& graph, const Ranges& ranges,
       all.int8_weights += report.int8_weights;
       for (const auto& [name, count] : report.low_bit_weights) all.low_bit_weights[name] += count;
     }
+    all.used.insert(report.used.begin(), report.used.end());
+    all.not_used.insert(report.not_used.begin(), report.not_used.end());
     for (const std::string& name : layers->second) {
       if (method->precision == Precision::kFloat32)
         report.float_reasons[name] = ChoiceFor(plan, name).why;

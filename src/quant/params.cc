@@ -94,6 +94,19 @@ Tensor QuantizeBias(const Tensor& bias, float scale_x, const QuantParams& weight
   return q;
 }
 
+TensorType ImpliedBiasType(const Shape& shape, float scale_x, const QuantParams& weight) {
+  const int64_t channels = shape[0].value;
+  QuantParams params;
+  const bool one = weight.scales.size() == 1;
+  params.axis = one ? -1 : 0;
+  for (int64_t c = 0; c < (one ? 1 : channels); ++c) {
+    params.scales.push_back(
+        static_cast<float>(static_cast<double>(scale_x) * weight.scales[c % weight.scales.size()]));
+    params.zero_points.push_back(0);
+  }
+  return {DType::kInt32, shape, std::move(params)};
+}
+
 std::vector<double> WeightErrorMeans(const Node& node, const Tensor& weight,
                                      const Tensor& quantized, std::span<const float> means) {
   // A linear weight of rank 2 or more; grouped transposed convolutions are left alone.

@@ -26,6 +26,10 @@ std::vector<float> LeastWeightScales(const Tensor& bias, float scale_x);
 // int32 bias[c] = round_half_even(bias[c] / (scale_x * s_w[c])), in double.
 Tensor QuantizeBias(const Tensor& bias, float scale_x, const QuantParams& weight);
 
+// The type of such a bias: int32 with the scales scale_x * s_w[c], one where all are equal by
+// construction.
+TensorType ImpliedBiasType(const Shape& shape, float scale_x, const QuantParams& weight);
+
 // What rounding the weights adds to the mean of each output channel of Conv or MatMul:
 //   e[m] = sum_k (s_w[m] q[m, k] - w[m, k]) mean[k's input channel].
 // Empty when `means` does not have the operator's input channels.

@@ -5,6 +5,7 @@
 
 #include "graph/float_reason.h"
 #include "kernels/activation.h"
+#include "quant/given.h"
 #include "quant/unfuse.h"
 
 namespace evoq {
@@ -86,6 +87,7 @@ class Planner {
     if (graph_.value(node.input(0)).is_constant())
       return Reason{"constant-input", "the input is a constant"};
     if (!ranges_.count(NameOf(node.input(0)))) return NoRange(node.input(0));
+    if (auto given = GivenWeightReason(graph_, node, ranges_, options_)) return given;
     if (node.input(3).valid() && !ranges_.count(NameOf(node.input(3))))
       return NoRange(node.input(3));
     return NeedsOutputRange(node);
@@ -114,12 +116,20 @@ class Planner {
   std::optional<Reason> NeedsOutputRange(const Node& node) const {
     for (ValueId v : node.outputs) {
       if (!v.valid() || !IsRealType(TypeOf(v))) continue;
+      if (IsLinear(node) && MayWriteFloat(v)) continue;
       if (!ranges_.count(NameOf(v))) return NoRange(v);
       const std::string linear = NameOf(v) + ".linear";
       if (HasTableActivation(node) && !ranges_.count(linear))
         return Reason{"no-range", fmt::format("{} was not calibrated", linear)};
     }
     return std::nullopt;
+  }
+
+  // A linear operator writes float32 what was given as another type than integer kernels take, and
+  // what has no parameters where others were given some.
+  bool MayWriteFloat(ValueId v) const {
+    return GivenAsOther(NameOf(v), options_) ||
+           (!options_.given.empty() && !ranges_.count(NameOf(v)));
   }
 
   // Shape arithmetic and the like have nothing to quantize and need no reason.
@@ -129,9 +139,15 @@ class Planner {
            std::any_of(node.outputs.begin(), node.outputs.end(), real);
   }
 
+  // One of the two nodes that round a given value (PlaceGiven).
+  bool RoundsGiven(const Node& node) const {
+    return IsConversion(node) && (GivenAsOther(NameOf(node.inputs[0]), options_) ||
+                                  GivenAsOther(NameOf(node.outputs[0]), options_));
+  }
+
   void Follow(NodeId id) {
     const Node& node = graph_.node(id);
-    if (!HasRealValues(node)) return;
+    if (!HasRealValues(node) || RoundsGiven(node)) return;
     const OpDef* op = FindOp(node);
     if (op == nullptr || op->quant == QuantTrait::kFloat || op->prefers_float) {
       return Keep(id, {kNoInt8Kernel, fmt::format("{} is computed in float32", node.op)});
@@ -167,6 +183,7 @@ class Planner {
   }
 
   std::optional<Reason> NoRange(ValueId v) const {
+    if (auto given = GivenAsOther(NameOf(v), options_)) return given;
     return Reason{"no-range", fmt::format("{} was not calibrated", NameOf(v))};
   }
   const std::string& NameOf(ValueId v) const { return graph_.value(v).name; }
@@ -200,6 +217,16 @@ std::vector<size_t> RealInputs(const Graph& graph, const Node& node) {
 
 bool IsConstantTable(const Graph& graph, const Node& node) {
   return Gathers(node) && graph.ConstantInput(node, 0) != nullptr;
+}
+
+std::optional<WeightPlace> WeightPlaceOf(const Graph& graph, const Node& node) {
+  if (IsLinear(node)) {
+    const Tensor* w = graph.ConstantInput(node, 1);
+    if (w != nullptr) return WeightPlace{1, WeightAxis(node, w->shape().rank())};
+  } else if (IsConstantTable(graph, node) && node.attrs.Int("axis", 0) == 0) {
+    return WeightPlace{0, 0};
+  }
+  return std::nullopt;
 }
 
 QuantPlan MakePlan(const Graph& graph, const Ranges& ranges, const QuantizeOptions& options) {

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <map>
+#include <optional>
 #include <set>
 #include <string>
 
@@ -21,6 +22,14 @@ bool MovesOnly(const Node& node);
 
 // The node looks up rows of a constant: an embedding. Its input 0 is the table.
 bool IsConstantTable(const Graph& graph, const Node& node);
+
+// Where a node reads a weight: linear operators their second input, those that look up rows their
+// table.
+struct WeightPlace {
+  size_t input;
+  int axis;  // whose indices have a scale each
+};
+std::optional<WeightPlace> WeightPlaceOf(const Graph& graph, const Node& node);
 
 struct QuantPlan {
   std::set<NodeId> integer;          // nodes that compute with integers

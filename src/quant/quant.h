@@ -64,6 +64,18 @@ Result<Ranges> LoadRanges(const std::string& path);
 
 struct QdqTarget;
 
+// Quantization parameters that were chosen elsewhere, as in another tool's file: schemes take them
+// in place of their own (quant/given.h).
+struct GivenType {
+  bool real = false;  // it stays float32; the other fields say nothing then
+  DType dtype = DType::kInt8;
+  QuantParams params;
+  int bits = 0;  // of a constant: it uses so many bits of the type; 0: all
+  // An activation has it also where the scheme would leave it in float32: it is rounded there.
+  bool everywhere = true;
+};
+using GivenTypes = std::map<std::string, GivenType>;  // by value name
+
 struct QuantizeOptions {
   bool per_channel = true;
   DType activation = DType::kUint8;  // or kInt8
@@ -75,6 +87,7 @@ struct QuantizeOptions {
       nullptr;  // the runtime of an ONNX file (quant/unfuse.h); null for evoq itself
   std::vector<std::string> exclude;  // glob patterns of node names that stay float
   Reasons keep;                      // nodes that stay as they are (quant/mixed.h)
+  GivenTypes given;                  // of activations, weights and biases
   int64_t block = 32;                // of LowBits along K; 0: one scale for each output channel
   int threads = 1;                   // that quantize weights
 };
@@ -89,6 +102,9 @@ struct QuantizeReport {
   std::map<std::string, int> low_bit_weights;  // and the name of a LowBits
   Reasons float_reasons;
   std::vector<std::string> warnings;
+  // What activations, weights and biases became, by value name; a bias with its implied scales.
+  std::map<std::string, TensorType> used;
+  std::map<std::string, std::string> not_used;  // of QuantizeOptions::given, and why
 };
 
 // Static int8: types values with scales from `ranges`, quantizes weights and biases, puts

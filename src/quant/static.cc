@@ -1,9 +1,13 @@
 // QuantizeStatic: types, weights and conversions for the nodes that the plan makes integer.
 #include <algorithm>
+#include <cmath>
 
 #include "graph/float_reason.h"
 #include "graph/value_sets.h"
+#include "passes/match.h"
+#include "passes/qdq_bias.h"
 #include "quant/equalize.h"
+#include "quant/given.h"
 #include "quant/params.h"
 #include "quant/plan.h"
 #include "quant/quant.h"
@@ -16,7 +20,7 @@ namespace {
 class StaticQuantizer {
  public:
   StaticQuantizer(Graph& graph, const Ranges& ranges, const QuantizeOptions& options)
-      : graph_(graph), ranges_(ranges), options_(options) {}
+      : graph_(graph), ranges_(ranges), asked_(options), options_(options) {}
 
   Result<QuantizeReport> Run() {
     if (options_.activation != DType::kUint8 && options_.activation != DType::kInt8) {
@@ -27,10 +31,13 @@ class StaticQuantizer {
       options_.activation = DType::kInt8;
       options_.symmetric_activations = true;
     }
+    EVOQ_ASSIGN(given_, PlaceGiven(graph_, options_, ranges_, report_));
     if (options_.target && options_.target->split_residual) EVOQ_TRY(SplitResiduals());
     EVOQ_TRY(SplitActivations());
     plan_ = MakePlan(graph_, ranges_, options_);
-    if (options_.equalize && options_.per_channel) EqualizeChannels(graph_, plan_.integer, ranges_);
+    // Scales of given weights are of the weights as they are.
+    if (options_.equalize && options_.per_channel && options_.given.empty())
+      EqualizeChannels(graph_, plan_.integer, ranges_);
     MakePadsExplicit();
     MarkQuantized();
     EVOQ_TRY(ChooseParams());
@@ -40,11 +47,12 @@ class StaticQuantizer {
       if (!plan_.integer.count(id)) continue;
       const std::vector<ValueId> inputs = graph_.node(id).inputs;
       for (size_t i = 0; i < inputs.size(); ++i) {
-        if (ReadsInteger(id, i)) graph_.SetInput(id, i, integer_form_.at(inputs[i]));
+        if (ReadsInteger(id, i)) graph_.SetInput(id, i, FormFor(id, inputs[i]));
       }
       if (IsLinear(graph_.node(id)) && !HasComputedOperand(graph_, graph_.node(id)))
-        QuantizeWeights(id);
+        EVOQ_TRY(QuantizeWeights(id));
     }
+    EVOQ_TRY(QuantizeFloatNodesGiven(graph_, options_, report_));
     for (const auto& [id, reason] : plan_.reasons) SetFloatReason(graph_.attrs(id), reason);
     FillReport();
     EVOQ_TRY(graph_.Sort());
@@ -119,6 +127,9 @@ class StaticQuantizer {
 
   // Backwards, because whether an output is an integer depends on its readers.
   void MarkQuantized() {
+    for (ValueId v : given_) {
+      if (Everywhere(v)) quantized_.insert(v);
+    }
     const auto& order = graph_.order();
     for (auto it = order.rbegin(); it != order.rend(); ++it) {
       const Node& node = graph_.node(*it);
@@ -126,7 +137,8 @@ class StaticQuantizer {
       for (ValueId y : node.outputs) {
         const bool wanted =
             !IsLinear(node) || HasIntegerReader(y) ||
-            (node.op == "Conv" && options_.target && options_.target->quantize_results);
+            (node.op == "Conv" && options_.target && options_.target->quantize_results &&
+             ranges_.count(graph_.value(y).name));
         if (y.valid() && graph_.value(y).type.dtype == DType::kFloat32 && wanted) {
           quantized_.insert(y);
         }
@@ -144,14 +156,15 @@ class StaticQuantizer {
   }
 
   Status ChooseParams() {
-    ValueSets groups(graph_.value_count());  // of values that share their parameters
+    ValueSets groups(graph_.value_count());          // of values that share their parameters
+    std::map<int, TensorType> given = GivenBytes();  // by group
     for (NodeId id : plan_.integer) {
       const Node& node = graph_.node(id);
       if (!MovesOnly(node)) continue;
       const ValueId first = node.outputs[0];
-      for (size_t i : RealInputs(graph_, node)) groups.Join(node.inputs[i], first);
+      for (size_t i : RealInputs(graph_, node)) Join(node.inputs[i], first, groups, given);
       for (ValueId y : node.outputs) {
-        if (y.valid()) groups.Join(y, first);
+        if (y.valid()) Join(y, first, groups, given);
       }
     }
     std::map<int, Range> ranges;
@@ -174,12 +187,71 @@ class StaticQuantizer {
     }
     for (ValueId v : quantized_) {
       const int group = groups.Find(v);
+      const Shape& shape = graph_.value(v).type.shape;
+      if (const auto type = given.find(group); type != given.end()) {
+        types_[v] = TensorType(type->second.dtype, shape, *type->second.quant);
+        continue;
+      }
       const QuantParams params =
           ActivationParams(ranges.at(group), options_.activation,
                            options_.symmetric_activations || balanced.count(group));
-      types_[v] = TensorType(options_.activation, graph_.value(v).type.shape, params);
+      types_[v] = TensorType(options_.activation, shape, params);
     }
+    SettleOutputsOfMoves();
     return {};
+  }
+
+  bool Everywhere(ValueId given) const {
+    return GivenFor(options_, graph_.value(given).name)->everywhere;
+  }
+
+  // The given types of values that are alone in their groups.
+  std::map<int, TensorType> GivenBytes() const {
+    std::map<int, TensorType> types;
+    for (ValueId v : given_) {
+      const GivenType& type = *GivenFor(options_, graph_.value(v).name);
+      types[v.index] = TensorType(type.dtype, Shape::UnknownRank(), type.params);
+    }
+    return types;
+  }
+
+  // Joins two groups, unless they were given different types: there the operator that moves
+  // numbers from one to the other requantizes (FormFor).
+  static void Join(ValueId a, ValueId b, ValueSets& groups, std::map<int, TensorType>& given) {
+    const int from = groups.Find(a), into = groups.Find(b);
+    const auto one = given.find(from), other = given.find(into);
+    if (one != given.end() && other != given.end() && !SameQuant(one->second, other->second))
+      return;
+    const auto type = one != given.end() ? one : other;
+    groups.Join(a, b);
+    if (type != given.end()) given[groups.Find(b)] = TensorType(type->second);
+  }
+
+  // An operator with several outputs gives all of them the type of the first.
+  void SettleOutputsOfMoves() {
+    for (NodeId id : plan_.integer) {
+      const Node& node = graph_.node(id);
+      if (!MovesOnly(node)) continue;
+      const TensorType& first = types_.at(node.outputs[0]);
+      for (ValueId y : node.outputs) {
+        if (!y.valid() || SameQuant(types_.at(y), first)) continue;
+        report_.not_used[graph_.value(y).name] =
+            fmt::format("{} gives all its outputs the parameters of the first", node.name);
+        types_[y] = TensorType(first.dtype, graph_.value(y).type.shape, *first.quant);
+      }
+    }
+  }
+
+  // What an integer node reads in place of a value: its integers, requantized for an operator that
+  // only moves numbers and whose output was given other parameters.
+  ValueId FormFor(NodeId id, ValueId v) {
+    const Node& node = graph_.node(id);
+    const ValueId form = integer_form_.at(v);
+    if (!MovesOnly(node) || SameQuant(types_.at(v), types_.at(node.outputs[0]))) return form;
+    TensorType type = types_.at(node.outputs[0]);
+    type.shape = types_.at(v).shape;
+    return graph_.Apply("QuantizeLinear", graph_.value(form).name + ".requantize", {form}, {},
+                        type);
   }
 
   // Types what integer nodes compute, quantizes what they read from elsewhere, dequantizes what
@@ -193,10 +265,12 @@ class StaticQuantizer {
       } else if (!plan_.integer.count(value.producer)) {
         integer_form_[v] =
             graph_.Apply("QuantizeLinear", value.name + ".quantize", {v}, {}, types_[v]);
+        if (given_.count(v) && Everywhere(v)) RoundForOthers(v);
       } else {
         Dequantize(v);
       }
       real_name_[integer_form_[v]] = value.name;
+      report_.used[value.name] = types_[v];
     }
     return {};
   }
@@ -228,7 +302,32 @@ class StaticQuantizer {
                     .outputs = {real_form}});
   }
 
-  void QuantizeWeights(NodeId id) {
+  // Readers of real numbers see a given value, which a float node or the caller gives, as its
+  // integers have it.
+  void RoundForOthers(ValueId v) {
+    const std::vector<NodeId> users = graph_.value(v).users;
+    const std::string name = graph_.value(v).name;
+    const NodeId quantize = graph_.value(integer_form_[v]).producer;
+    ValueId rounded;
+    const auto form = [&] {
+      if (!rounded.valid())
+        rounded = graph_.Apply("DequantizeLinear", name + ".dequantize", {integer_form_[v]}, {},
+                               graph_.value(v).type);
+      return rounded;
+    };
+    for (NodeId user : users) {
+      if (user == quantize) continue;
+      for (size_t i = 0; i < graph_.node(user).inputs.size(); ++i) {
+        if (graph_.node(user).inputs[i] == v && !ReadsInteger(user, i))
+          graph_.SetInput(user, i, form());
+      }
+    }
+    for (size_t i = 0; i < graph_.outputs().size(); ++i) {
+      if (graph_.outputs()[i] == v && !graph_.IsInput(v)) graph_.ReplaceOutput(i, form());
+    }
+  }
+
+  Status QuantizeWeights(NodeId id) {
     const Node& node = graph_.node(id);
     const ValueId w = node.input(1), b = node.input(2);
     const Tensor weight = graph_.value(w).constant;
@@ -240,17 +339,44 @@ class StaticQuantizer {
     const bool per_channel =
         axis >= 0 && weight.sizes()[axis] == static_cast<int64_t>(least.size());
     const float largest = least.empty() ? 0 : *std::max_element(least.begin(), least.end());
-    const Tensor q = QuantizeWeight(
-        weight, axis, per_channel ? std::span<const float>(least) : std::span(&largest, 1));
+    const GivenType* given = GivenFor(options_, graph_.value(w).name);
+    Tensor q;
+    if (given != nullptr) {
+      EVOQ_ASSIGN(q, WithContext(QuantizeGiven(weight, *given), graph_.value(w).name));
+      report_.used[graph_.value(w).name] = q.type();
+      if (b.valid()) q = FinerWeights(q).value_or(q);
+    } else {
+      q = QuantizeWeight(weight, axis,
+                         per_channel ? std::span<const float>(least) : std::span(&largest, 1));
+    }
+    report_.used.emplace(graph_.value(w).name, q.type());
     Tensor bias = b.valid() ? graph_.value(b).constant : Tensor();
     const std::string name = b.valid() ? graph_.value(b).name : node.name + ".bias";
-    CorrectBias(node, weight, q, bias);
+    if (given == nullptr) CorrectBias(node, weight, q, bias);
     const bool float_bias = options_.target && options_.target->symmetric;
     if (bias.defined() && float_bias) graph_.SetInput(id, 2, graph_.AddConstant(name, bias));
     if (bias.defined() && !float_bias)
       graph_.SetInput(
           id, 2, graph_.AddConstant(name + ".int32", QuantizeBias(bias, scale_x, *q.type().quant)));
+    if (b.valid() && !float_bias) NoteBias(name, bias.shape(), scale_x, *q.type().quant);
     graph_.SetInput(id, 1, SharedConstant(w, q));
+    return {};
+  }
+
+  // A bias has the scale of its sums, whatever it was given.
+  void NoteBias(const std::string& name, const Shape& shape, float scale_x,
+                const QuantParams& weight) {
+    const TensorType& type = report_.used[name] = ImpliedBiasType(shape, scale_x, weight);
+    const GivenType* given = GivenFor(options_, name);
+    if (given == nullptr || given->real || given->dtype != DType::kInt32) return;
+    const std::vector<float>&asked = given->params.scales, &made = type.quant->scales;
+    for (size_t c = 0; c < std::max(asked.size(), made.size()); ++c) {
+      const float a = asked[c % asked.size()], m = made[c % made.size()];
+      if (std::fabs(a - m) <= 1e-5f * m) continue;
+      report_.not_used[name] =
+          fmt::format("a bias has the scale of its sums, data times weights: {}, not {}", m, a);
+      return;
+    }
   }
 
   // The quantized form of a weight: one for all readers that agree on it.
@@ -285,14 +411,17 @@ class StaticQuantizer {
     report_.nodes.Add(Precision::kFloat32, static_cast<int>(plan_.reasons.size()));
     for (const auto& [id, reason] : plan_.reasons)
       report_.float_reasons[graph_.node(id).name] = reason;
+    NoteNotUsed(asked_, "no operator that becomes integer arithmetic has it", report_);
     if (plan_.integer.empty())
       report_.warnings.push_back("no node became integer arithmetic: the model is unchanged");
   }
 
   Graph& graph_;
-  Ranges ranges_;            // a copy: equalizing changes channels
+  Ranges ranges_;  // a copy: equalizing changes channels
+  const QuantizeOptions& asked_;
   QuantizeOptions options_;  // a copy: the target may ask for other activations
   QuantPlan plan_;
+  std::set<ValueId> given_;                               // values that were given a type of 8 bits
   std::set<ValueId> quantized_;                           // values that have an integer form
   std::map<ValueId, TensorType> types_;                   // of those forms
   std::map<ValueId, ValueId> integer_form_;               // the value itself, or its quantized copy

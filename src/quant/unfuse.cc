@@ -27,6 +27,10 @@ void SplitActivation(Graph& graph, NodeId id) {
             .name = graph.node(id).name + ".activation",
             .inputs = {linear},
             .outputs = {y}};
+  if (activation.kind == ActivationKind::kClip) {
+    node.inputs.push_back(graph.AddConstant(node.name + ".low", Tensor::Scalar(activation.alpha)));
+    node.inputs.push_back(graph.AddConstant(node.name + ".high", Tensor::Scalar(activation.beta)));
+  }
   if (activation.kind == ActivationKind::kSilu) node.domain = "evoq";
   if (activation.kind == ActivationKind::kLeakyRelu) node.attrs.Set("alpha", activation.alpha);
   graph.AddNode(std::move(node));

@@ -2,6 +2,7 @@
 #include "graph/float_reason.h"
 #include "kernels/gemm/blocks/block_data.h"
 #include "passes/widen.h"
+#include "quant/given.h"
 #include "quant/low_bits.h"
 #include "quant/params.h"
 #include "quant/plan.h"
@@ -13,23 +14,6 @@ namespace {
 
 constexpr int64_t kLeastElements = 256;  // smaller constants save nothing
 
-struct Place {
-  size_t input;
-  int axis;  // whose indices have a scale each
-};
-
-// Where an operator reads a weight: linear operators their second input, those that look up rows
-// their table (a scale per row).
-std::optional<Place> WeightPlace(const Graph& graph, const Node& node) {
-  if (IsLinear(node)) {
-    const Tensor* w = graph.ConstantInput(node, 1);
-    if (w != nullptr) return Place{1, WeightAxis(node, w->shape().rank())};
-  } else if (IsConstantTable(graph, node) && node.attrs.Int("axis", 0) == 0) {
-    return Place{0, 0};
-  }
-  return std::nullopt;
-}
-
 // 16-bit elements as float32; others as they are.
 Result<Tensor> Widened(const Tensor& weight) {
   const bool narrow = IsFloat(weight.dtype()) && DTypeBits(weight.dtype()) == 16;
@@ -37,12 +21,14 @@ Result<Tensor> Widened(const Tensor& weight) {
 }
 
 std::optional<Reason> Refusal(const Tensor& weight, const Node& node,
-                              const QuantizeOptions& options) {
+                              const QuantizeOptions& options, const GivenType* given) {
   if (auto kept = KeptByOptions(node, options)) return kept;
+  if (given != nullptr && given->real) return kGivenAsFloat;
   if (weight.dtype() != DType::kFloat32 || !weight.layout().empty()) {
     return Reason{
         "types", fmt::format("the weight is {}, expected plain float32", weight.type().ToString())};
   }
+  if (given != nullptr) return std::nullopt;
   if (weight.elements() < kLeastElements || weight.shape().rank() < 2) {
     return Reason{"small", fmt::format("a weight of {} elements", weight.elements())};
   }
@@ -63,23 +49,35 @@ bool TakesLowBits(const Node& node, const Tensor& weight) {
 
 Result<QuantizeReport> QuantizeWeights(Graph& graph, const QuantizeOptions& options, WeightsAs as) {
   QuantizeReport report;
-  constexpr int kLowBits = -2;                      // in place of an axis
+  constexpr int kLowBits = -2, kGiven = -3;         // in place of an axis
   std::map<std::pair<ValueId, int>, ValueId> done;  // shared weights stay shared
   const std::vector<NodeId> nodes = graph.order();
   for (NodeId id : nodes) {
     const Node& node = graph.node(id);
     if (IsLinear(node)) EVOQ_TRY(WidenConstant(graph, node.input(1)));
-    const auto place = WeightPlace(graph, graph.node(id));
+    const auto place = WeightPlaceOf(graph, graph.node(id));
     if (!place) continue;
     const ValueId w = node.input(place->input);
     EVOQ_ASSIGN(const Tensor weight, Widened(graph.value(w).constant));
-    if (auto reason = Refusal(weight, node, options)) {
+    const GivenType* given = GivenFor(options, graph.value(w).name);
+    if (auto reason = Refusal(weight, node, options, given)) {
       report.nodes.Add(Precision::kFloat32);
       report.float_reasons[node.name] = *reason;
       SetFloatReason(graph.attrs(id), *reason);
       continue;
     }
     EVOQ_TRY(WithContext(RangeOf(weight), graph.value(w).name));
+    if (given != nullptr) {
+      ValueId& q = done[{w, kGiven}];
+      if (!q.valid()) {
+        EVOQ_ASSIGN(q, AddGivenWeight(graph, w, weight, *given, report));
+      }
+      graph.SetInput(id, place->input, q);
+      DropUnread(graph, w);
+      CountWeight(graph.value(q).type, report);
+      report.nodes.Add(Precision::kFloat32);
+      continue;
+    }
     const LowBits* low = TakesLowBits(node, weight) ? as.low_bits : nullptr;
     const TensorType& x = graph.value(node.input(0)).type;
     const bool rounds =
@@ -91,6 +89,7 @@ Result<QuantizeReport> QuantizeWeights(Graph& graph, const QuantizeOptions& opti
           fmt::format("{}.{}", graph.value(w).name, low != nullptr ? low->name : "int8"),
           low != nullptr ? low->quantize(weight, options.block, options.threads)
                          : QuantizeWeight(weight, axis));
+    report.used[graph.value(w).name] = graph.value(q).type;
     graph.SetInput(id, place->input, q);
     DropUnread(graph, w);
     if (rounds)
@@ -102,6 +101,7 @@ Result<QuantizeReport> QuantizeWeights(Graph& graph, const QuantizeOptions& opti
     report.warnings.push_back(
         fmt::format("no weight became {}int8: the model is unchanged",
                     as.low_bits == nullptr ? "" : fmt::format("{} or ", as.low_bits->name)));
+  NoteNotUsed(options, "the scheme quantizes weights only", report);
   graph = graph.Compacted();
   EVOQ_TRY(InferTypes(graph));
   EVOQ_TRY(graph.Verify());
