@@ -65,6 +65,7 @@ set(EVOQ_LIBS_tokenizer PkgConfig::PCRE2 PkgConfig::UTF8PROC)
 set(EVOQ_LIBS_reference ${RE2_LIBRARY})
 set(EVOQ_LIBS_onnx ${ONNX_PROTO_LIBRARY} protobuf::libprotobuf)
 set(EVOQ_LIBS_program flatbuffers PkgConfig::ZSTD)
+set(EVOQ_LIBS_encodings flatbuffers)
 
 set(EVOQ_AVX2_FLAGS -mavx2 -mfma -mf16c -mbmi2)
 set(EVOQ_AVX2_VNNI_FLAGS ${EVOQ_AVX2_FLAGS} -mavxvnni)
