@@ -31,8 +31,17 @@ void CollectDomains(const Graph& graph, std::set<std::string>& domains) {
   }
 }
 
-void WriteHeader(const Graph& graph, onnx::ModelProto& model) {
-  const int opset = OpsetNeeded(graph);
+// The operator set of the file: the one that was asked for, or the oldest that will do.
+Result<int> OpsetOf(const Graph& graph, int asked) {
+  const NeededOpset needed = OpsetNeeded(graph);
+  if (asked == 0) return std::max(needed.opset, kExportOpset);
+  if (asked < needed.opset)
+    return Unsupported("operator set {} was asked for, but {} needs {}", asked, needed.why,
+                       needed.opset);
+  return asked;
+}
+
+void WriteHeader(const Graph& graph, int opset, onnx::ModelProto& model) {
   model.set_ir_version(IrVersionOf(opset));
   model.set_producer_name("evoq");
   onnx::OperatorSetIdProto& import = *model.add_opset_import();
@@ -483,9 +492,10 @@ class Exporter {
 
 }  // namespace
 
-Status ExportOnnx(const Graph& graph, const std::string& path) {
+Status ExportOnnx(const Graph& graph, const std::string& path, int opset) {
   onnx::ModelProto model;
-  WriteHeader(graph, model);
+  EVOQ_ASSIGN(opset, WithContext(OpsetOf(graph, opset), path));
+  WriteHeader(graph, opset, model);
   std::set<std::string> names;
   for (int i = 0; i < graph.value_count(); ++i) names.insert(graph.value(ValueId{i}).name);
   for (NodeId id : graph.order()) names.insert(graph.node(id).name);

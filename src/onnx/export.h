@@ -14,10 +14,13 @@ namespace evoq {
 // output's name -> the rank that the imported file declares.
 inline constexpr const char* kOutputRank = "onnx.output_rank.";
 
-constexpr int kExportOpset = 17;  // of models that need nothing newer
-
-// The oldest operator set, from kExportOpset on, in which the graph's operators and types exist.
-int OpsetNeeded(const Graph& graph);
+// The oldest operator set, from kOldestExport on, in which the graph's operators and types exist,
+// and what needs it.
+struct NeededOpset {
+  int opset;
+  std::string why;  // "int4 values", "node NAME (Gelu)"
+};
+NeededOpset OpsetNeeded(const Graph& graph);
 // The file format version that goes with an operator set.
 int IrVersionOf(int opset);
 

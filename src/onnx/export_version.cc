@@ -4,6 +4,8 @@
 
 #include "base/math.h"
 #include "onnx/export.h"
+#include "onnx/onnx.h"
+#include "ops/op.h"
 
 namespace evoq {
 namespace {
@@ -20,6 +22,27 @@ struct OperatorSince {
 constexpr auto kAxesInput = [](const Node& node) { return node.input(1).valid(); };
 
 constexpr OperatorSince kSince[] = {
+    {"CumSum", 14, nullptr},
+    {"HardSwish", 14, nullptr},
+    {"Trilu", 14, nullptr},
+    {"Reshape", 14, [](const Node& n) { return n.attrs.Int("allowzero") != 0; }},
+    {"GRU", 14, [](const Node& n) { return n.attrs.Int("layout") != 0; }},
+    {"LSTM", 14, [](const Node& n) { return n.attrs.Int("layout") != 0; }},
+    {"RNN", 14, [](const Node& n) { return n.attrs.Int("layout") != 0; }},
+    {"Bernoulli", 15, nullptr},
+    {"CastLike", 15, nullptr},
+    {"Optional", 15, nullptr},
+    {"Shape", 15, [](const Node& n) { return HasAttr(n, "start") || HasAttr(n, "end"); }},
+    {"RoiAlign", 16, nullptr},
+    {"ScatterElements", 16, [](const Node& n) { return HasAttr(n, "reduction"); }},
+    {"ScatterND", 16, [](const Node& n) { return HasAttr(n, "reduction"); }},
+    {"BlackmanWindow", 17, nullptr},
+    {"HammingWindow", 17, nullptr},
+    {"HannWindow", 17, nullptr},
+    {"LayerNormalization", 17, nullptr},
+    {"MelWeightMatrix", 17, nullptr},
+    {"STFT", 17, nullptr},
+    {"SequenceMap", 17, nullptr},
     {"ReduceL1", 18, kAxesInput},
     {"ReduceL2", 18, kAxesInput},
     {"ReduceLogSum", 18, kAxesInput},
@@ -107,7 +130,7 @@ int TypeOpset(const Node& node, const TensorType& type) {
   if (type.dtype == DType::kString && node.op == "Equal") return 19;
   const bool reduces_bools =
       type.dtype == DType::kBool && (node.op == "ReduceMax" || node.op == "ReduceMin");
-  return reduces_bools ? 20 : kExportOpset;
+  return reduces_bools ? 20 : kOldestExport;
 }
 
 // Whether a last window that begins in the padding is left out, which inference for older operator
@@ -134,27 +157,42 @@ bool LeavesOutAWindow(const Graph& graph, const Node& node) {
 
 }  // namespace
 
-int OpsetNeeded(const Graph& graph) {
-  int opset = kExportOpset;
+NeededOpset OpsetNeeded(const Graph& graph) {
+  NeededOpset needed{kOldestExport, ""};
+  const auto need = [&](int opset, auto&& why) {
+    if (opset > needed.opset) needed = {opset, why()};
+  };
   for (NodeId id : graph.order()) {
     const Node& node = graph.node(id);
-    for (const auto& body : node.bodies) opset = std::max(opset, OpsetNeeded(*body));
+    const auto label = [&] { return NodeLabel(node); };
+    for (const auto& body : node.bodies) {
+      const NeededOpset inner = OpsetNeeded(*body);
+      need(std::max(inner.opset, kExportOpset),
+           [&] { return inner.why.empty() ? label() : inner.why; });
+    }
     for (const OperatorSince& row : kSince) {
       if (node.op == row.op && node.domain.empty() && (row.uses == nullptr || row.uses(node)))
-        opset = std::max(opset, row.opset);
+        need(row.opset, label);
     }
-    if (LeavesOutAWindow(graph, node)) opset = std::max(opset, 22);
-    if (node.attrs.String("activation") == "Gelu") opset = std::max(opset, 20);
+    if (LeavesOutAWindow(graph, node)) need(22, label);
+    if (node.attrs.String("activation") == "Gelu") need(20, label);
+    if (node.attrs.String("activation") == "HardSwish") need(14, label);
     const bool onnx_form = node.op == "QuantizeLinear" || node.op == "DequantizeLinear";
     if (onnx_form && (node.attrs.Int("block_size") != 0 || HasAttr(node, "output_dtype")))
-      opset = std::max(opset, 21);
+      need(21, label);
     for (const auto* values : {&node.inputs, &node.outputs}) {
       for (ValueId v : *values) {
-        if (v.valid()) opset = std::max(opset, TypeOpset(node, graph.value(v).type));
+        if (!v.valid()) continue;
+        const TensorType& type = graph.value(v).type;
+        need(TypeOpset(node, type), [&] {
+          const bool blocked = type.quantized() && type.quant->block > 0;
+          return fmt::format("value {} of {}{}", graph.value(v).name, DTypeName(type.dtype),
+                             blocked ? " in blocks" : "");
+        });
       }
     }
   }
-  return opset;
+  return needed;
 }
 
 int IrVersionOf(int opset) {

@@ -18,10 +18,16 @@ Result<Graph> ImportOnnx(const std::string& path);
 // The same from memory; external data is refused. `label` names the source in messages.
 Result<Graph> ImportOnnxBytes(std::span<const std::byte> bytes, const std::string& label);
 
-// Writes plain ONNX (opset 21 or newer): fused nodes are expanded, quantized types become
-// QuantizeLinear and DequantizeLinear nodes. Atomic. Errors: kUnsupported for what ONNX cannot say;
-// kIo.
-Status ExportOnnx(const Graph& graph, const std::string& path);
+// The operator sets that are written: with axes of QuantizeLinear and DequantizeLinear at least.
+inline constexpr int kOldestExport = 13, kNewestExport = 25;
+// Of models that need nothing newer, unless asked.
+inline constexpr int kExportOpset = 17;
+
+// Writes plain ONNX: fused nodes are expanded, quantized types become QuantizeLinear and
+// DequantizeLinear nodes. `opset`: of the file; 0: the oldest from kExportOpset on that can say it.
+// Atomic. Errors: kUnsupported for what ONNX, or the operator set that was asked for, cannot say,
+// naming it; kIo.
+Status ExportOnnx(const Graph& graph, const std::string& path, int opset = 0);
 
 // A TensorProto file (.pb of the conformance suite), or a SequenceProto or OptionalProto file for a
 // container `type`.
