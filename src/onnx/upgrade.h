@@ -80,7 +80,8 @@ struct UpgradeRule {
 };
 
 std::span<const UpgradeRule> OnnxRules();  // upgrade.cc: operators of ai.onnx, in version order
-std::span<const UpgradeRule> QuantizedRules();  // upgrade_quantized.cc: QLinear*, QONNX
+std::span<const UpgradeRule> QuantizedRules();  // upgrade_quantized.cc: QLinear*
+std::span<const UpgradeRule> QonnxRules();      // upgrade_qonnx.cc: QONNX and FINN
 std::span<const UpgradeRule> MicrosoftRules();  // upgrade_microsoft.cc: com.microsoft
 std::span<const UpgradeRule> Bnb4Rules();       // upgrade_bnb4.cc: MatMulBnb4
 

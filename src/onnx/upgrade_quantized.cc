@@ -143,127 +143,9 @@ Status LinearGemm(Upgrade& u) {
   return {};
 }
 
-// BipolarQuant(x, scale): scale where x >= 0, else -scale.
-Status Bipolar(Upgrade& u) {
-  EVOQ_TRY(NeedInputs(u, 1));
-  if (!u.HasInput(1)) return InvalidInput("input 1 is missing");
-  const ValueId zero = u.AddConstant("zero", Tensor::Scalar(0.0f)), scale = u.node().input(1);
-  const ValueId positive = u.Apply("GreaterOrEqual", "positive", {u.node().input(0), zero});
-  u.ReplaceBy(u.Apply("Where", "", {positive, scale, u.Apply("Neg", "negative", {scale})}));
-  return {};
-}
-
 // An operator of com.microsoft that ONNX has adopted with the same meaning.
 Status SameInOnnx(Upgrade& u) {
   u.graph().SetOp(u.id(), u.node().op);
-  return {};
-}
-
-// The grid of a QONNX Quant node: integers in [low, high] with scale and zero point.
-struct QuantGrid {
-  Tensor scale;  // float32, [] or [channels]
-  float zero = 0;
-  int64_t low = 0, high = 0, axis = 0;
-  bool is_signed = true;
-  int bits = 8;
-};
-
-Result<float> ConstantScalar(Upgrade& u, size_t i, const char* what) {
-  const Tensor* t = u.Constant(i);
-  if (t == nullptr || t->elements() != 1) return Unsupported("{} must be a constant number", what);
-  EVOQ_ASSIGN(const Tensor value, ToFloat32(*t));
-  return value.data<float>()[0];
-}
-
-Result<QuantGrid> GridOf(Upgrade& u) {
-  if (u.attrs().String("rounding_mode", "ROUND") != "ROUND")
-    return Unsupported("rounding_mode {}, expected ROUND", u.attrs().String("rounding_mode"));
-  QuantGrid grid;
-  EVOQ_ASSIGN(grid.zero, ConstantScalar(u, 2, "the zero point"));
-  EVOQ_ASSIGN(const float bits, ConstantScalar(u, 3, "the bit width"));
-  if (!(bits >= 1 && bits <= 16) || bits != std::floor(bits))
-    return Unsupported("bit width {}, expected 1 to 16", bits);
-  if (!(std::fabs(grid.zero) <= 65535.0f) || grid.zero != std::floor(grid.zero))
-    return Unsupported("zero point {}, expected an integer", grid.zero);
-  grid.bits = static_cast<int>(bits);
-  grid.is_signed = u.attrs().Int("signed", 1) != 0;
-  const int64_t narrow = u.attrs().Int("narrow", 0) != 0 ? 1 : 0;
-  grid.low = grid.is_signed ? -(int64_t{1} << (grid.bits - 1)) + narrow : 0;
-  grid.high =
-      grid.is_signed ? (int64_t{1} << (grid.bits - 1)) - 1 : (int64_t{1} << grid.bits) - 1 - narrow;
-  const Tensor* scale = u.Constant(1);
-  if (scale == nullptr || scale->dtype() != DType::kFloat32)
-    return Unsupported("the scale must be a float constant");
-  if (scale->elements() == 1) {
-    grid.scale = scale->WithType(TensorType(DType::kFloat32, Shape{}));
-    return grid;
-  }
-  const Shape& x = u.InputType(0).shape;
-  for (int i = 0; i < scale->shape().rank(); ++i) {
-    if (scale->shape()[i].value != scale->elements()) continue;
-    if (!x.ranked() || x.rank() < scale->shape().rank()) break;
-    grid.axis = i + x.rank() - scale->shape().rank();
-    if (x[static_cast<int>(grid.axis)].value != scale->elements()) break;
-    grid.scale = scale->WithType(TensorType(DType::kFloat32, Shape{scale->elements()}));
-    return grid;
-  }
-  return Unsupported(
-      "a scale of shape {} for a value of shape {}, expected one number or one per index of an "
-      "axis",
-      scale->shape().ToString(), x.ToString());
-}
-
-DType StorageType(const QuantGrid& grid, bool constant) {
-  const int bits = grid.bits <= 4 && constant ? 4 : grid.bits <= 8 ? 8 : 16;
-  if (bits == 4) return grid.is_signed ? DType::kInt4 : DType::kUint4;
-  if (bits == 8) return grid.is_signed ? DType::kInt8 : DType::kUint8;
-  return grid.is_signed ? DType::kInt16 : DType::kUint16;
-}
-
-// Quant(x, scale, zero, bits): y = (clamp(round_half_even(x / scale + zero), low, high) - zero) *
-// scale. A range narrower than its storage type is clipped on the real values, whose bounds the
-// division by the scale gives back exactly.
-Status QonnxQuant(Upgrade& u) {
-  EVOQ_ASSIGN(const QuantGrid grid, GridOf(u));
-  const bool constant = u.Constant(0) != nullptr;
-  const DType dtype = StorageType(grid, constant);
-  if (grid.zero < static_cast<float>(IntegerMin(dtype)) ||
-      grid.zero > static_cast<float>(IntegerMax(dtype)))
-    return Unsupported("zero point {} outside {}", grid.zero, DTypeName(dtype));
-  ValueId x = u.node().input(0);
-  if (grid.low != IntegerMin(dtype) || grid.high != IntegerMax(dtype)) {
-    const Tensor& s = grid.scale;
-    Tensor low = Tensor::Allocate(s.type()), high = Tensor::Allocate(s.type());
-    for (int64_t i = 0; i < s.elements(); ++i) {
-      low.mutable_data<float>()[i] =
-          (static_cast<float>(grid.low) - grid.zero) * s.data<float>()[i];
-      high.mutable_data<float>()[i] =
-          (static_cast<float>(grid.high) - grid.zero) * s.data<float>()[i];
-    }
-    if (s.elements() == 1) {
-      x = u.Apply("Clip", "range", {x, u.AddConstant("low", low), u.AddConstant("high", high)});
-    } else {
-      std::vector<int64_t> shape(u.InputType(0).shape.rank(), 1);
-      shape[grid.axis] = s.elements();
-      const TensorType along(DType::kFloat32, Shape(shape));
-      x = u.Apply("Max", "low", {x, u.AddConstant("low", low.WithType(along))});
-      x = u.Apply("Min", "high", {x, u.AddConstant("high", high.WithType(along))});
-    }
-  }
-  const ValueId scale = u.AddConstant("scale", grid.scale);
-  Tensor zeros = Tensor::Allocate(TensorType(dtype, grid.scale.shape()));
-  if (grid.zero != 0) {
-    const TensorType unit(dtype, grid.scale.shape(), QuantParams::PerTensor(1.0f, 0));
-    Tensor real = Tensor::Allocate(grid.scale.type());
-    for (int64_t i = 0; i < real.elements(); ++i) real.mutable_data<float>()[i] = grid.zero;
-    EVOQ_ASSIGN(const Tensor stored, QuantizeTensor(real, unit));
-    zeros = stored.WithType(zeros.type());
-  }
-  const ValueId zero = u.AddConstant("zero", std::move(zeros));
-  Attrs axis;
-  axis.Set("axis", AttrValue(grid.axis));
-  const ValueId q = u.Apply("QuantizeLinear", "quantize", {x, scale, zero}, axis);
-  u.ReplaceBy(u.Apply("DequantizeLinear", "", {q, scale, zero}, std::move(axis)));
   return {};
 }
 
@@ -281,12 +163,6 @@ constexpr UpgradeRule kRules[] = {
     {"QLinearConcat", "com.microsoft", kAnyVersion, LinearConcat},
     {"QLinearSoftmax", "com.microsoft", kAnyVersion, LinearSoftmax},
     {"QGemm", "com.microsoft", kAnyVersion, LinearGemm},
-    {"BipolarQuant", "onnx.brevitas", kAnyVersion, Bipolar},
-    {"BipolarQuant", "qonnx.custom_op.general", kAnyVersion, Bipolar},
-    {"BipolarQuant", "finn.custom_op.general", kAnyVersion, Bipolar},
-    {"Quant", "onnx.brevitas", kAnyVersion, QonnxQuant},
-    {"Quant", "qonnx.custom_op.general", kAnyVersion, QonnxQuant},
-    {"Quant", "finn.custom_op.general", kAnyVersion, QonnxQuant},
 };
 
 }  // namespace

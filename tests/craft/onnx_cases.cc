@@ -324,6 +324,32 @@ std::vector<OnnxCase> MicrosoftCases() {
   };
 }
 
+std::vector<OnnxCase> QonnxCases() {
+  const std::string domain = "qonnx.custom_op.general";
+  const auto trunc = [&](float scale, float out_bits) {
+    return FromX(17, {2, 4},
+                 Constant("s", kFloat32, {}, scale) + Constant("z", kFloat32, {}, 0) +
+                     Constant("b", kFloat32, {}, 8) + Constant("o", kFloat32, {}, out_bits) +
+                     Node("Trunc", {"x", "s", "z", "b", "s", "z", "o"}, {"y"}, "", domain));
+  };
+  const auto thresholds = [&](const Sizes& sizes, const Sizes& x) {
+    return FromX(
+        17, x,
+        Constant("t", kFloat32, sizes) + Node("MultiThreshold", {"x", "t"}, {"y"}, "", domain));
+  };
+  return {
+      {"good, Trunc to 4 bits", trunc(1, 4), ""},
+      {"Trunc to 17 bits", trunc(1, 17), "bit width 17, expected 1 to 16"},
+      {"Trunc by a negative scale", trunc(-1, 4), "scales -1 and -1, expected numbers above 0"},
+      {"good, 7 thresholds", thresholds({4, 7}, {2, 4}), ""},
+      {"thresholds in a row", thresholds({7}, {2, 4}), "the thresholds must be a constant matrix"},
+      {"thresholds of a row", thresholds({4, 7}, {4}), "x is [4], expected a rank of 2 or more"},
+      {"thresholds of other channels", thresholds({3, 7}, {2, 4}),
+       "thresholds of 3 channels for 4 of x"},
+      {"5000 thresholds", thresholds({1, 5000}, {2, 4}), "5000 thresholds, expected 1 to 4095"},
+  };
+}
+
 std::vector<OnnxCase> QuantizedCases() {
   const std::string s = Constant("s", kFloat32, {}), z = Constant("z", kUint8, {}, 3);
   const auto linear = [&](const std::string& op, const Names& inputs,
@@ -380,8 +406,10 @@ std::vector<OnnxCase> QuantizedCases() {
       {"good, a scale per column", quant([](G g) { g.scale = {4}; }), ""},
       {"two zero points", quant([](G g) { g.zeros = {2}; }),
        "the zero point must be a constant number"},
-      {"rounding down", quant([](G g) { g.attributes = Text("rounding_mode", "FLOOR"); }),
-       "rounding_mode FLOOR, expected ROUND"},
+      {"good, rounding down", quant([](G g) { g.attributes = Text("rounding_mode", "FLOOR"); }),
+       ""},
+      {"another rounding", quant([](G g) { g.attributes = Text("rounding_mode", "UP"); }),
+       "rounding_mode UP, expected ROUND, HALF_EVEN, CEIL or FLOOR"},
       {"0 bits", quant([](G g) { g.bits = 0; }), "bit width 0, expected 1 to 16"},
       {"17 bits", quant([](G g) { g.bits = 17; }), "bit width 17, expected 1 to 16"},
       {"7.5 bits", quant([](G g) { g.bits = 7.5f; }), "bit width 7.5, expected 1 to 16"},
@@ -404,7 +432,7 @@ const std::vector<OnnxCase>& OnnxCases() {
   static const std::vector<OnnxCase> all = [] {
     std::vector<OnnxCase> cases;
     for (auto make : {StructureCases, UpgradeCases, AttentionCases, RotaryCases, MicrosoftCases,
-                      QuantizedCases}) {
+                      QonnxCases, QuantizedCases}) {
       for (OnnxCase& c : make()) cases.push_back(std::move(c));
     }
     return cases;
