@@ -60,16 +60,20 @@ struct QuantizeOptions {
   std::string observer;                    // of `evoq list observers`; "": the default
   double percentile = 99.99;               // of the observer of this name
   std::string ranges, save_ranges;         // files of calibrated ranges to take and to write
-  std::vector<std::string> exclude;        // glob patterns of nodes that stay float
-  bool per_tensor = false;                 // one scale per weight tensor
-  std::string block = "32";                // of low-bit weights along K: 32, 64, 128 or "channel"
-  bool signed_activations = false;         // int8, not uint8
-  bool symmetric = false;                  // zero points in the middle
-  std::string target = "ort";              // the runtime that an .onnx is written for
-  Shapes shapes;                           // sizes to prepare for; the model stays free
-  Shapes fixed_shapes;                     // sizes to fix for good; -1 stays free
-  bool tune = false;                       // measure what each step does fastest on this machine
-  int threads = 0;                         // 0: one per physical core
+  // Parameters by tensor name, as AIMET's files: to take, and to write in this version.
+  std::string encodings, encodings_out, encodings_version = "1.0.0";
+  std::string calib_cache, calib_cache_out;  // TensorRT's calibration caches, to take and to write
+  int opset = 0;                             // of an .onnx: 13 to 25; 0: the oldest that it needs
+  std::vector<std::string> exclude;          // glob patterns of nodes that stay float
+  bool per_tensor = false;                   // one scale per weight tensor
+  std::string block = "32";                  // of low-bit weights along K: 32, 64, 128 or "channel"
+  bool signed_activations = false;           // int8, not uint8
+  bool symmetric = false;                    // zero points in the middle
+  std::string target = "ort";                // the runtime that an .onnx is written for
+  Shapes shapes;                             // sizes to prepare for; the model stays free
+  Shapes fixed_shapes;                       // sizes to fix for good; -1 stays free
+  bool tune = false;                         // measure what each step does fastest on this machine
+  int threads = 0;                           // 0: one per physical core
   // Promises, which a certificate in the .etm says are kept (docs/certificate.md).
   std::optional<double> max_drop;     // points of top-1, or of agreement with the float model
   std::optional<double> min_sqnr_db;  // of every output

@@ -220,6 +220,8 @@ def quantize(
     target: str | None = None,
     ranges: Any = None,
     save_ranges: Any = None,
+    encodings: Any = None,
+    encodings_out: Any = None,
     shapes: Shapes | None = None,
     fixed_shapes: FixedShapes | None = None,
     tune: bool = False,
@@ -248,7 +250,9 @@ def quantize(
     written for.
     shapes: sizes of free inputs to prepare for, and of random samples; the model stays free.
     fixed_shapes: sizes to fix for good, None staying free. ranges, save_ranges: files of calibrated
-    ranges. config: options as a JSON file. Further options as `evoq quantize` has.
+    ranges. encodings, encodings_out: parameters by tensor name to take and to write, as files of
+    AIMET (docs/encodings.md). config: options as a JSON file. Further options as `evoq quantize`
+    has.
 
     Returns ``input_bytes``, ``output_bytes``, ``float_weight_bytes``, ``quantized_weight_bytes``,
     ``steps_total``, ``steps_int8``, ``steps_float``, ``int8_weights``, ``low_bit_weights`` by type,
@@ -290,6 +294,8 @@ def quantize(
             "target": target,
             "ranges": ranges,
             "save_ranges": save_ranges,
+            "encodings": encodings,
+            "encodings_out": encodings_out,
             "shape": shapes,
             "fix_shape": fixed_shapes,
             "tune": tune,

@@ -200,14 +200,36 @@ TEST_F(QuantizeOptionsTest, EachSchemeTellsTheSameOfBothOutputs) {
 // Every field is taken, and is an option of its name.
 TEST_F(QuantizeOptionsTest, FieldsOfAFile) {
   const std::string model = Chain(), samples = Samples(4);
-  const json all = {{"scheme", "int8"},  {"calib", samples},    {"calib_random", 0},
-                    {"calib_limit", 2},  {"preprocess", ""},    {"observer", "percentile"},
-                    {"percentile", 99},  {"per_tensor", false}, {"block", "64"},
-                    {"signed", false},   {"symmetric", false},  {"target", "ort"},
-                    {"exclude", {"p1"}}, {"ranges", ""},        {"save_ranges", At("ranges.json")},
-                    {"max_drop", 100},   {"min_sqnr", 0.5},     {"never_slower", false},
-                    {"data", {samples}}, {"labels", ""},        {"data_limit", 3},
-                    {"search_s", 0.5},   {"measure_s", 0.25},   {"tune", false}};
+  const json all = {{"scheme", "int8"},
+                    {"calib", samples},
+                    {"calib_random", 0},
+                    {"calib_limit", 2},
+                    {"preprocess", ""},
+                    {"observer", "percentile"},
+                    {"percentile", 99},
+                    {"per_tensor", false},
+                    {"block", "64"},
+                    {"signed", false},
+                    {"symmetric", false},
+                    {"target", "ort"},
+                    {"exclude", {"p1"}},
+                    {"ranges", ""},
+                    {"save_ranges", At("ranges.json")},
+                    {"max_drop", 100},
+                    {"min_sqnr", 0.5},
+                    {"never_slower", false},
+                    {"data", {samples}},
+                    {"labels", ""},
+                    {"data_limit", 3},
+                    {"search_s", 0.5},
+                    {"measure_s", 0.25},
+                    {"tune", false},
+                    {"encodings", ""},
+                    {"encodings_out", At("used.encodings")},
+                    {"encodings_version", "2.0.0"},
+                    {"calib_cache", ""},
+                    {"calib_cache_out", At("used.cache")},
+                    {"opset", 0}};
   // Of language models alone (language_certificate_test).
   const json language = {
       {"max_perplexity_growth", 1.5}, {"text", "t.txt"}, {"tokenizer", "t.json"}, {"window", 64}};
@@ -240,7 +262,8 @@ TEST_F(QuantizeOptionsTest, FieldsOfAFile) {
   ASSERT_EQ(ran.code, 0) << ran.log;
   EXPECT_EQ(ran.json["samples_used"], 2);
   EXPECT_TRUE(ran.json.contains("certificate")) << ran.json;
-  EXPECT_TRUE(std::filesystem::exists(At("ranges.json")));
+  for (const char* written : {"ranges.json", "used.encodings", "used.cache"})
+    EXPECT_TRUE(std::filesystem::exists(At(written))) << written;
   EXPECT_EQ(ran.json["float_reasons"].count("p1"), 1);
   // As of the command line.
   EXPECT_NE(Refused({"quantize", model, "-o", At("q.onnx"), "--calib", samples, "--config",

@@ -67,6 +67,12 @@ QuantizeJob JobOf(const std::string& model, const std::string& output, const Qua
   job.percentile = o.percentile;
   job.ranges_in = o.ranges;
   job.ranges_out = o.save_ranges;
+  job.encodings = o.encodings;
+  job.encodings_out = o.encodings_out;
+  job.encodings_version = o.encodings_version;
+  job.calib_cache = o.calib_cache;
+  job.calib_cache_out = o.calib_cache_out;
+  job.opset = o.opset;
   job.exclude = o.exclude;
   job.per_tensor = o.per_tensor;
   job.block = o.block;

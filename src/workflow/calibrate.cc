@@ -1,6 +1,7 @@
 #include "workflow/calibrate.h"
 
 #include "certify/samples.h"
+#include "encodings/table.h"
 #include "quant/observer.h"
 #include "quant/suspect.h"
 #include "workflow/models.h"
@@ -72,9 +73,13 @@ Result<std::vector<Tensor>> FirstSample(const QuantizeJob& job, const Graph& gra
   return std::move(first.inputs);
 }
 
-Result<Ranges> FindRanges(const QuantizeJob& job, const Graph& graph, const InputShapes& shapes,
-                          const Follow& follow, CalibrationNotes* notes) {
-  if (!job.ranges_in.empty()) {
+namespace {
+
+Result<Ranges> OwnRanges(const QuantizeJob& job, const Graph& graph, const InputShapes& shapes,
+                         bool others, const Follow& follow, CalibrationNotes* notes) {
+  EVOQ_ASSIGN(const bool table,
+              job.ranges_in.empty() ? Result<bool>(false) : IsTable(job.ranges_in));
+  if (!job.ranges_in.empty() && !table) {
     EVOQ_ASSIGN(Ranges ranges, LoadRanges(job.ranges_in));
     notes->warnings = RangeWarnings(graph, ranges);
     return ranges;
@@ -94,6 +99,8 @@ Result<Ranges> FindRanges(const QuantizeJob& job, const Graph& graph, const Inpu
   } else if (job.calib_random > 0) {
     EVOQ_ASSIGN(random, RandomInputs(graph, shapes, job.calib_random));
     samples = SamplesOf(random.inputs, 0, follow);
+  } else if (others) {
+    return Ranges();
   } else {
     return Fail(ErrorCode::kUsage,
                 "--scheme {} needs data: --calib DIR, --calib-random N or --ranges F", job.scheme);
@@ -102,6 +109,20 @@ Result<Ranges> FindRanges(const QuantizeJob& job, const Graph& graph, const Inpu
       Calibrate(graph, PrepareWithEngine(job.threads), samples, CalibrationOptionsOf(job), notes);
   if (!random.inputs.empty()) calibrated = WithContext(std::move(calibrated), kMadeUp);
   return calibrated;
+}
+
+}  // namespace
+
+Result<Ranges> FindRanges(const QuantizeJob& job, const Graph& graph, const InputShapes& shapes,
+                          const Ranges& outside, const Follow& follow, CalibrationNotes* notes) {
+  const bool others = !outside.empty() || !job.encodings.empty() || !job.calib_cache.empty();
+  EVOQ_ASSIGN(Ranges ranges, OwnRanges(job, graph, shapes, others, follow, notes));
+  for (const auto& [value, range] : outside) {
+    Range& own = ranges[value];
+    own.min = range.min;
+    own.max = range.max;
+  }
+  return ranges;
 }
 
 CalibrationOptions CalibrationOptionsOf(const QuantizeJob& job) {

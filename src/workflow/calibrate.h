@@ -15,10 +15,11 @@ CalibrationOptions CalibrationOptionsOf(const QuantizeJob& job);
 // The first sample; empty where there is none on disk or in memory.
 Result<std::vector<Tensor>> FirstSample(const QuantizeJob& job, const Graph& graph);
 
-// Those of the job's file or observed on its samples; `shapes` are of random ones. Errors: kUsage
-// where the job names no data.
+// Those of the job's file or observed on its samples, and in their place those that other tools'
+// files give (`outside`); `shapes` are of random samples. Errors: kUsage where the job names no
+// data and no other tool's file.
 Result<Ranges> FindRanges(const QuantizeJob& job, const Graph& graph, const InputShapes& shapes,
-                          const Follow& follow, CalibrationNotes* notes);
+                          const Ranges& outside, const Follow& follow, CalibrationNotes* notes);
 
 // Ranges of one sample: for quantized models of which only the speed matters.
 Result<Ranges> RangesOf(const Graph& graph, const std::vector<Tensor>& sample, int threads);

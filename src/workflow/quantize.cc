@@ -15,6 +15,7 @@
 #include "reference/reference.h"
 #include "workflow/calibrate.h"
 #include "workflow/models.h"
+#include "workflow/outside.h"
 #include "workflow/perplexity.h"
 #include "workflow/tuning.h"
 
@@ -123,7 +124,8 @@ struct Made {
 };
 
 Status Write(const QuantizeJob& job, const Made& made) {
-  return made.graph ? ExportOnnx(*made.graph, job.output) : WriteEtm(*made.model, job.output);
+  return made.graph ? ExportOnnx(*made.graph, job.output, job.opset)
+                    : WriteEtm(*made.model, job.output);
 }
 
 Status CheckCertifiable(const QuantizeJob& job) {
@@ -186,6 +188,11 @@ Status CheckJob(const QuantizeJob& job) {
   if (FindQdqTarget(job.target) == nullptr)
     return Fail(ErrorCode::kUsage, "--target {}: no runtime that an .onnx is written for",
                 job.target);
+  if (job.opset != 0 && (job.opset < kOldestExport || job.opset > kNewestExport))
+    return Fail(ErrorCode::kUsage, "--opset {}: expected {} to {}", job.opset, kOldestExport,
+                kNewestExport);
+  if (job.opset != 0 && LowerExtension(job.output) != ".onnx")
+    return Fail(ErrorCode::kUsage, "--opset {}: {} is no .onnx", job.opset, job.output);
   if (std::ranges::find(WeightBlocks(), job.block) == WeightBlocks().end())
     return Fail(ErrorCode::kUsage, "--block {}: expected {}", job.block,
                 fmt::join(WeightBlocks(), ", "));
@@ -214,6 +221,7 @@ Status CheckJob(const QuantizeJob& job) {
   EVOQ_TRY(CheckSizes(job.shapes));
   EVOQ_TRY(CheckSizes(job.fixed, /*free=*/true));
   if (job.certified()) EVOQ_TRY(CheckCertifiable(job));
+  EVOQ_TRY(CheckOutside(job));
   EVOQ_TRY(CheckOutputPath(job.output));
   return job.ranges_out.empty() ? Status() : CheckOutputPath(job.ranges_out);
 }
@@ -225,6 +233,13 @@ QuantizeOptions OptionsOf(const QuantizeJob& job) {
   options.threads = job.threads > 0 ? job.threads : PhysicalCores();
   options.activation = job.signed_activations ? DType::kInt8 : DType::kUint8;
   options.symmetric_activations = job.symmetric;
+  // Encodings are of the numbers that the model's file has.
+  if (!job.encodings_out.empty()) options.equalize = options.correct_bias = false;
+  // What a cache of TensorRT's lacks is calibrated as what it has.
+  if (!job.calib_cache.empty()) {
+    options.activation = DType::kInt8;
+    options.symmetric_activations = true;
+  }
   options.exclude = job.exclude;
   if (LowerExtension(job.output) == ".onnx" && job.target != "evoq")
     options.target = FindQdqTarget(job.target);
@@ -233,9 +248,11 @@ QuantizeOptions OptionsOf(const QuantizeJob& job) {
 
 // Quantizes the graph, with a certificate or without one.
 Result<Made> Make(const QuantizeJob& job, Graph graph, const InputShapes& shapes,
-                  const Ranges& ranges, const Samples& text, const Follow& follow, Quantized& out) {
+                  const Ranges& ranges, const GivenTypes& given, const Samples& text,
+                  const Follow& follow, Quantized& out) {
   const std::vector<std::string> in_subgraphs = LayersInSubgraphs(graph);
-  const QuantizeOptions options = OptionsOf(job);
+  QuantizeOptions options = OptionsOf(job);
+  options.given = given;
   const auto note = [&](Graph& quantized) {
     quantized.metadata["evoq.scheme"] = job.scheme;
     quantized.metadata["evoq.float_weight_bytes"] = std::to_string(out.float_weight_bytes);
@@ -322,15 +339,18 @@ Result<Quantized> Quantize(const QuantizeJob& given, const Follow& follow) {
   Quantized out{.model = job.model, .output = job.output};
   out.float_weight_bytes = FloatWeightBytes(graph);
   EVOQ_ASSIGN(out.input_bytes, ModelBytes(job.model));
+  EVOQ_ASSIGN(Outside outside, ReadOutside(job, graph));
   CalibrationNotes notes;
   Ranges ranges;
   if (const QuantMethod* method = FindMethod(job.scheme);
       method == nullptr || method->needs_calibration) {
-    EVOQ_ASSIGN(ranges, FindRanges(job, graph, shapes, follow, &notes));
+    EVOQ_ASSIGN(ranges, FindRanges(job, graph, shapes, outside.ranges, follow, &notes));
   }
+  NoteMissing(graph, ranges, outside);
   if (!text.next.empty()) ForgetEmptyCaches(graph, notes.warnings);
   out.samples_used = notes.samples;
-  EVOQ_ASSIGN(const Made made, Make(job, std::move(graph), shapes, ranges, text, follow, out));
+  EVOQ_ASSIGN(const Made made,
+              Make(job, std::move(graph), shapes, ranges, outside.given, text, follow, out));
   if (made.graph) {
     out.steps = made.report.nodes;
     out.steps_why = "nodes are counted: the runtime that reads the .onnx makes its own steps";
@@ -339,11 +359,16 @@ Result<Quantized> Quantize(const QuantizeJob& given, const Follow& follow) {
   }
   out.int8_weights = made.report.int8_weights;
   out.low_bit_weights = made.report.low_bit_weights;
+  NoteUse(made.report, outside);
+  out.encodings = outside.use;
   out.warnings = std::move(notes.warnings);
+  out.warnings.insert(out.warnings.end(), outside.warnings.begin(), outside.warnings.end());
   out.warnings.insert(out.warnings.end(), made.report.warnings.begin(), made.report.warnings.end());
   out.float_reasons = made.report.float_reasons;
   EVOQ_TRY(follow.At("writing", 0));
-  if (notes.samples > 0 && !job.ranges_out.empty())
+  EVOQ_TRY(WriteOutside(job, outside, made.report, ranges, out.warnings));
+  const bool has_ranges = notes.samples > 0 || !outside.ranges.empty();
+  if (has_ranges && !job.ranges_out.empty())
     EVOQ_TRY(SaveRanges(ranges, CalibrationOptionsOf(job), job.ranges_out));
   EVOQ_TRY(Write(job, made));  // after all else that can fail
   out.output_bytes = WrittenBytes(job.output);

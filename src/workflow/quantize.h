@@ -24,13 +24,18 @@ struct QuantizeJob {
   std::string observer;   // "" is the method's default
   double percentile = 99.99;
   std::string ranges_in, ranges_out;
-  std::vector<std::string> exclude;  // glob patterns of nodes that stay float
-  InputShapes shapes;                // to plan, tune and measure for, and of random samples
-  InputShapes fixed;                 // sizes that are fixed for good; -1 stays free
+  // Files of other tools (docs/encodings.md): parameters by tensor name, to take and to write.
+  std::string encodings, encodings_out;
+  std::string encodings_version = "1.0.0";   // of encodings_out
+  std::string calib_cache, calib_cache_out;  // TensorRT's
+  std::vector<std::string> exclude;          // glob patterns of nodes that stay float
+  InputShapes shapes;                        // to plan, tune and measure for, and of random samples
+  InputShapes fixed;                         // sizes that are fixed for good; -1 stays free
   bool per_tensor = false;
   std::string block = "32";  // of weights of fewer than 8 bits: one of WeightBlocks()
   bool signed_activations = false;
   bool symmetric = false;
+  int opset = 0;  // of an .onnx; 0: the oldest that it needs, 17 or newer
   std::string target =
       "ort";  // of an .onnx: the runtime that its Q/DQ pairs are placed for (quant/unfuse.h)
   bool tune = false;  // of an .etm: measure each step's choices (docs/tuning.md)
@@ -55,6 +60,13 @@ struct QuantizeJob {
   }
 };
 
+// What became of the entries of QuantizeJob::encodings.
+struct EncodingsUse {
+  std::string file;  // "": the job names none
+  int entries = 0;
+  std::map<std::string, std::string> not_used;  // entry -> why
+};
+
 struct Quantized {
   std::string model, output;
   int64_t input_bytes = 0, output_bytes = 0;  // of the files
@@ -68,7 +80,8 @@ struct Quantized {
   std::vector<std::string> warnings;
   std::optional<TuneReport> tuning;
   std::optional<Certified> certified;  // without its model
-  std::optional<Gain> gain;            // of methods that leave it to the processor, as an .etm
+  EncodingsUse encodings;
+  std::optional<Gain> gain;  // of methods that leave it to the processor, as an .etm
   double seconds = 0;
 };
 

@@ -126,6 +126,14 @@ Told Tell(const Quantized& done) {
     told.json["steps_why"] = done.steps_why;
     told.text += FormatPrintable("  {}\n", done.steps_why);
   }
+  if (!done.encodings.file.empty()) {
+    const auto unused = static_cast<int>(done.encodings.not_used.size());
+    told.json["encodings"] = {{"entries", done.encodings.entries},
+                              {"used", done.encodings.entries - unused},
+                              {"not_used", done.encodings.not_used}};
+    told.text += FormatPrintable("  {}: {} of {} entries are used\n", done.encodings.file,
+                                 done.encodings.entries - unused, done.encodings.entries);
+  }
   if (done.gain) {
     const Told gained = Tell(*done.gain);
     told.json["gain"] = gained.json;

@@ -4,6 +4,8 @@
 
 #include "cli/common.h"
 #include "cli/verb.h"
+#include "encodings/encoding.h"
+#include "onnx/onnx.h"
 #include "quant/observer.h"
 #include "quant/unfuse.h"
 #include "workflow/config.h"
@@ -51,6 +53,23 @@ void AddPromise(const VerbOptions& options, QuantizeJob& job) {
            "Time for the last measurement of speed, waiting for a quiet machine included")
       .Positive()
       .ShowDefault();
+}
+
+// Files of other tools (docs/encodings.md).
+void AddOutside(const VerbOptions& options, QuantizeJob& job) {
+  options.Add("--encodings,--quantization_overrides", job.encodings,
+              "AIMET's encodings: parameters by tensor name, taken in place of the scheme's own");
+  options.Add("--encodings-out", job.encodings_out,
+              "Write the parameters that were used as AIMET's encodings");
+  std::vector<std::string> versions;
+  for (const EncodingsVersion* version : AllEncodingsVersions()) versions.push_back(version->name);
+  options.Add("--encodings-version", job.encodings_version, "Of --encodings-out")
+      .OneOf(versions)
+      .ShowDefault();
+  options.Add("--calib-cache", job.calib_cache,
+              "TensorRT's calibration cache: scales of activations, taken as they are");
+  options.Add("--calib-cache-out", job.calib_cache_out,
+              "Write the scales of activations as TensorRT's calibration cache");
 }
 
 // The option of a field of --config.
@@ -112,10 +131,17 @@ VerbRun Declare(const VerbOptions& options, const CommonOptions& common) {
   options.Add("--target", o->target, "The runtime that the Q/DQ pairs of an .onnx are placed for")
       .OneOf(targets)
       .ShowDefault();
+  options.Add("--opset", o->opset,
+              fmt::format("The operator set of an .onnx, {} to {} (default: the oldest that it "
+                          "needs, {} or newer)",
+                          kOldestExport, kNewestExport, kExportOpset));
   options.Add("--exclude", o->exclude,
               "Keep nodes of this name in float (a glob pattern; may be repeated)");
-  options.Add("--ranges", o->ranges_in, "Use saved ranges instead of calibrating");
+  options.Add("--ranges", o->ranges_in,
+              "Use saved ranges instead of calibrating: ranges.json, or a calibration table of "
+              "ONNX Runtime or TensorRT");
   options.Add("--save-ranges", o->ranges_out, "Save the calibrated ranges as JSON");
+  AddOutside(options, *o);
   auto shapes = std::make_shared<std::vector<std::string>>();
   auto fixed = std::make_shared<std::vector<std::string>>();
   AddShapeOptions(options, *shapes, *fixed, "plan and measure for, and of random samples");
