@@ -152,8 +152,8 @@ void CopyFromFortran(const std::byte* from, const std::vector<int64_t>& sizes, s
   }
 }
 
-// The header of a C-order array of this static type, padded so that the data after it is 64-byte
-// aligned.
+}  // namespace
+
 Result<std::string> NpyHeaderBytes(const TensorType& type) {
   const char* descr = nullptr;
   for (const DescrRow& row : kDescrs) {
@@ -172,8 +172,6 @@ Result<std::string> NpyHeaderBytes(const TensorType& type) {
             static_cast<char>(header.size() >> 8)};
   return bytes + header;
 }
-
-}  // namespace
 
 Result<NpyHeader> ParseNpyHeader(std::span<const std::byte> bytes) {
   if (bytes.size() < 10 || std::memcmp(bytes.data(), kMagic.data(), kMagic.size()) != 0) {

@@ -23,6 +23,10 @@ struct NpyHeader {
 // structured arrays.
 Result<NpyHeader> ParseNpyHeader(std::span<const std::byte> bytes);
 
+// The header of a C-order array of this static type, padded so that the data after it is 64-byte
+// aligned. Errors: kUnsupported for element types that .npy does not have.
+Result<std::string> NpyHeaderBytes(const TensorType& type);
+
 // The array in C order, in fresh memory, bools as 0 and 1.
 Result<Tensor> ParseNpy(std::span<const std::byte> bytes);
 
