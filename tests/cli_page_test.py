@@ -108,6 +108,7 @@ def results(folder):
         "explain": ["explain", "lenet.etm", "--baseline", "lenet.onnx", *QUICK],
         "explain --target": ["explain", "lenet.onnx", "--target", "ort-cpu"],
         "compare": ["compare", "lenet.onnx", "lenet.etm", *QUICK],
+        "diff": ["diff", "lenet.onnx", "lenet.etm", "--random", "2", "--bad", "200"],
         "predict": ["predict", "lenet.onnx"],
         "limits": ["limits"],
         "generate": ["generate", "lm.bin", "--prompt-tokens", "1,2", "--max-tokens", "2"],
@@ -179,6 +180,10 @@ def main():
             (folder / name).write_text(json.dumps(times))
         compare = ["compare", "a.json", "b.json", "--fail-slower", "10", "--json", "c.json"]
         run(*compare, status=1, folder=folder)
+        diff = ["diff", "lenet.onnx", "lenet.etm", "--random", "1"]
+        run(*diff, "--min-sqnr", "200", "--json", "d.json", status=1, folder=folder)
+        if not json.loads((folder / "d.json").read_text())["values"]:
+            errors.append("evoq diff --min-sqnr: the JSON has no values")
         if json.loads((folder / "c.json").read_text())["verdict"] != "slower":
             errors.append("evoq compare --fail-slower: the JSON does not say slower")
         for verb in verbs():

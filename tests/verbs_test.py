@@ -50,6 +50,7 @@ REFUSED = {
         "profile",
         "explain",
         "compare",
+        "diff",
         "predict",
         "int8",
         "never slower",
@@ -142,6 +143,7 @@ def verbs(kind, folder):
             "--warmup-ms",
             "0",
         ],
+        "diff": ["diff", float_model, stem + ".dynamic.etm", "--random", "2", *sizes],
         "predict": ["predict", float_model, *sizes, "--limits", folder + "/limits.json"],
         "verify": ["verify", stem + ".auto.etm", "--baseline", float_model, "--measure-s", "0.05"],
     }

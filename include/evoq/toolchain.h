@@ -1,4 +1,5 @@
-// The C++ interface of evoq's toolchain: quantize, compile, explain, evaluate, predict, compare.
+// The C++ interface of evoq's toolchain: quantize, compile, explain, evaluate, predict, compare,
+// diff.
 //
 //   std::string error;
 //   evoq::toolchain::QuantizeOptions options;
@@ -214,6 +215,50 @@ struct CompareResult {
 std::optional<CompareResult> Compare(const std::string& a, const std::string& b,
                                      const CompareOptions& options = {}, const Follow& follow = {},
                                      std::string* error = nullptr);
+
+// Samples that inner values are looked at on: one of the first four.
+struct ProbeOptions {
+  std::vector<std::string> data;  // files or folders; of several inputs "NAME=PATH" of each
+  std::vector<std::vector<Array>> arrays;  // these samples instead, by sample, by input
+  int random = 0;                          // so many made-up samples instead
+  std::string text, tokenizer;  // a text file, for a language model; tokenizer "": its own
+  std::string preprocess;       // how images become inputs: a JSON file
+  std::int64_t window = 256;    // tokens that a language model sees at once
+  std::int64_t limit = 32;      // at most so many samples, evenly spread; 0: all
+  Shapes shapes;                // of made-up samples
+};
+
+struct DiffOptions {
+  ProbeOptions samples;
+  bool reference = false;        // A by the reference evaluator, not by kernels
+  std::optional<double> bad_db;  // a step is bad whose own signal to noise is less; 20, or 60 where
+                                 // B is float32 throughout
+  std::string keep;              // an .npz to write the worst sample to; "": none
+  int threads = 0;
+};
+struct DiffedValue {
+  std::string name, a_name;                                     // in B, in A
+  std::string step, op;                                         // the node of B that computes it
+  bool output = false;                                          // of B
+  double sqnr_db = 0, cosine = 1, max_abs = 0, mean_error = 0;  // sqnr_db: infinity without error
+  double own_sqnr_db = 0;  // of what the step makes of A's values
+  double own_share = 0;    // of the error's energy, at most 1
+};
+struct DiffResult {
+  std::int64_t samples = 0;
+  std::vector<DiffedValue> values;          // in B's execution order
+  int first_bad = -1;                       // of values; -1: none
+  double bad_db = 0;                        // what counted as bad
+  double sqnr_db = 0, max_error = 0;        // of the worst output
+  std::string worst_sample;                 // its name
+  std::vector<std::string> only_a, only_b;  // values without a counterpart
+  Report report;
+};
+// Where B parts from A: the error of each value that both have, and the first step that is bad by
+// itself (docs/diff.md).
+std::optional<DiffResult> Diff(const std::string& a, const std::string& b,
+                               const DiffOptions& options, const Follow& follow = {},
+                               std::string* error = nullptr);
 
 }  // namespace v1
 }  // namespace evoq::toolchain

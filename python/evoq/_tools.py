@@ -456,6 +456,70 @@ def compare(
     )
 
 
+def _probed(model: Any, data: Any, options: dict[str, Any]) -> list[list[Any]]:
+    """What `data` says, as options of the verb or as samples."""
+    if isinstance(data, (str, bytes, os.PathLike)):
+        options["data"] = data
+    elif isinstance(data, Mapping) and all(
+        isinstance(part, (str, bytes, os.PathLike)) for part in data.values()
+    ):
+        options["data"] = [f"{name}={text_of(path)}" for name, path in data.items()]
+    elif isinstance(data, int):
+        options["random"] = data
+    elif data is not None:
+        return _samples(model, data)
+    return []
+
+
+def diff(
+    a: Any,
+    b: Any,
+    *,
+    data: Any = None,
+    text: Any = None,
+    tokenizer: Any = None,
+    limit: int | None = None,
+    shapes: Shapes | None = None,
+    reference: bool = False,
+    bad: float | None = None,
+    keep: Any = None,
+    min_sqnr: float | None = None,
+    max_error: float | None = None,
+    threads: int | None = None,
+    progress: Progress | None = None,
+    **options: Any,
+) -> Report:
+    """Where model `b` parts from model `a`: ``values``, in execution order, with the error of each
+    and what its step adds by itself (``own``), ``first_bad`` and ``worst_sample`` (docs/diff.md).
+
+    data: what both run on: a path, an array whose first axis counts samples, a mapping from input
+    names to either, or a number of made-up samples. text, tokenizer: a language model's, instead.
+    limit: at most so many samples (32; 0: all). shapes: sizes of free inputs of made-up samples.
+    reference: `a` by the reference evaluator. bad: dB below which a step is bad by itself. keep: an
+    .npz to write the worst sample to.
+    min_sqnr, max_error: raise evoq.Error ('condition failed') where an output is further off.
+    """
+    samples = _probed(a, data, options)
+    return tool(
+        "diff",
+        a,
+        b,
+        samples=samples,
+        progress=progress,
+        text=text,
+        tokenizer=tokenizer,
+        limit=limit,
+        shape=shapes,
+        reference=reference,
+        bad=bad,
+        keep=keep,
+        min_sqnr=min_sqnr,
+        max_error=max_error,
+        threads=threads,
+        **options,
+    )
+
+
 def limits(*, threads: int | None = None) -> Report:
     """What this machine can do at most: operations per second by type, bytes per second by level of
     memory."""

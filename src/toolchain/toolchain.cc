@@ -7,6 +7,7 @@
 #include "base/guarded.h"
 #include "workflow/compare.h"
 #include "workflow/compile.h"
+#include "workflow/diff.h"
 #include "workflow/evaluate.h"
 #include "workflow/explain.h"
 #include "workflow/predict.h"
@@ -217,6 +218,55 @@ std::optional<CompareResult> Compare(const std::string& a, const std::string& b,
         return CompareResult{VerdictName(c.verdict), c.speedup, c.low, c.high, c.a_ms, c.b_ms,
                              ReportOf(Tell(done))};
       });
+}
+
+namespace {
+
+// Looks at `arrays`, which must outlive it.
+evoq::ProbeOptions ProbeOf(const ProbeOptions& o, std::span<const std::vector<Tensor>> arrays) {
+  return {.data = o.data,
+          .labels = "",
+          .preprocess = o.preprocess,
+          .random = o.random,
+          .text = o.text,
+          .tokenizer = o.tokenizer,
+          .window = o.window,
+          .limit = o.limit,
+          .shapes = o.shapes,
+          .samples = arrays};
+}
+
+}  // namespace
+
+std::optional<DiffResult> Diff(const std::string& a, const std::string& b, const DiffOptions& o,
+                               const Follow& follow, std::string* error) {
+  return Enter<DiffResult>(follow, error, [&](const evoq::Follow& inner) -> Result<DiffResult> {
+    EVOQ_ASSIGN(const auto arrays, Views(o.samples.arrays));
+    DiffJob job;
+    job.a = a;
+    job.b = b;
+    job.probe = ProbeOf(o.samples, arrays);
+    job.reference = o.reference;
+    job.bad_db = o.bad_db;
+    job.keep = o.keep;
+    job.threads = o.threads;
+    EVOQ_ASSIGN(const Diffed done, evoq::Diff(job, inner));
+    DiffResult out;
+    out.samples = done.samples;
+    for (const evoq::DiffedValue& v : done.values)
+      out.values.push_back({v.name, v.a_name, v.step, v.op, v.output, v.whole.sqnr_db(),
+                            v.whole.cosine(), v.whole.max_abs(), v.whole.mean_error(),
+                            v.own.sqnr_db(), v.own_share()});
+    out.first_bad = done.first_bad;
+    out.bad_db = done.bad_db;
+    out.sqnr_db = done.sqnr_db;
+    out.max_error = done.max_error;
+    out.worst_sample = done.worst_sample;
+    out.only_a = done.only_a;
+    out.only_b = done.only_b;
+    out.report = ReportOf(Tell(done));
+    return out;
+  });
 }
 
 }  // namespace v1

@@ -133,6 +133,33 @@ TEST_F(Toolchain, EvaluatesAndPredicts) {
   EXPECT_GT(p->schemes[1].file_bytes, 0);
 }
 
+TEST_F(Toolchain, SaysWhereModelsPart) {
+  tc::QuantizeOptions quantize;
+  quantize.calibration = {rows_};
+  ASSERT_TRUE(tc::Quantize(model_, At("q.etm"), quantize, {}, &error_)) << error_;
+  tc::DiffOptions options;
+  options.samples.data = {rows_};
+  options.samples.limit = 3;
+  options.keep = At("worst.npz");
+  options.threads = 1;
+  const auto d = tc::Diff(model_, At("q.etm"), options, {}, &error_);
+  ASSERT_TRUE(d) << error_;
+  EXPECT_EQ(d->samples, 3);
+  ASSERT_FALSE(d->values.empty());
+  EXPECT_TRUE(d->values.back().output);
+  EXPECT_EQ(d->values.back().sqnr_db, d->sqnr_db);
+  EXPECT_GT(d->sqnr_db, 20);
+  EXPECT_EQ(Parsed(d->report)["worst_sample"]["name"], d->worst_sample);
+  EXPECT_GT(SizeOf("worst.npz"), 0);
+  options.bad_db = 200;
+  const auto strict = tc::Diff(model_, At("q.etm"), options, {}, &error_);
+  ASSERT_TRUE(strict) << error_;
+  EXPECT_EQ(strict->first_bad, 0);
+  options.samples.data.clear();
+  EXPECT_FALSE(tc::Diff(model_, At("q.etm"), options, {}, &error_));
+  EXPECT_NE(error_.find("expected samples"), std::string::npos) << error_;
+}
+
 TEST_F(Toolchain, WhoFollowsIsCalledOnTheThreadOfTheTask) {
   std::map<std::string, std::set<std::thread::id>> threads;
   tc::Follow follow;
@@ -170,7 +197,12 @@ TEST_F(Toolchain, WhoFollowsIsCalledOnTheThreadOfTheTask) {
   compare.duration_s = 0.02;
   task = "compare";
   EXPECT_TRUE(tc::Compare(model_, At("q.etm"), compare, follow, &error_)) << error_;
-  EXPECT_EQ(threads.size(), 6u);
+  tc::DiffOptions diff;
+  diff.samples.data = {rows_};
+  diff.threads = 2;
+  task = "diff";
+  EXPECT_TRUE(tc::Diff(model_, At("q.etm"), diff, follow, &error_)) << error_;
+  EXPECT_EQ(threads.size(), 7u);
   for (const auto& [name, ids] : threads)
     EXPECT_EQ(ids, std::set<std::thread::id>{std::this_thread::get_id()}) << name;
 }

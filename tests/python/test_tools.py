@@ -196,6 +196,20 @@ def test_compile_measure_explain(etm, tmp_path):
     assert compared["verdict"] in ("faster", "slower", "same") and compared["a"]["model"] == DIGITS
 
 
+def test_diff_takes_paths_arrays_and_numbers(tmp_path):
+    etm, images = tmp_path / "q.etm", np.random.default_rng(0).random((4, 1, 28, 28), np.float32)
+    evoq.quantize(DIGITS, etm, calibration=images)
+    np.save(tmp_path / "x.npy", images)
+    of_arrays = evoq.diff(DIGITS, etm, data=images, keep=tmp_path / "worst.npz", threads=1)
+    of_file = evoq.diff(DIGITS, etm, data=tmp_path / "x.npy", threads=1)
+    assert of_arrays["samples"] == of_file["samples"] == 4
+    assert of_arrays["values"] == of_file["values"] and of_arrays["values"][-1]["output"]
+    assert any(name.startswith("b:") for name in np.load(tmp_path / "worst.npz"))
+    assert evoq.diff(DIGITS, DIGITS, data=2)["first_bad"] is None
+    with pytest.raises(evoq.Error, match="signal to noise of the worst output"):
+        evoq.diff(DIGITS, etm, data=images, min_sqnr=200)
+
+
 def test_every_verb_is_a_function():
     without = {"demo", "zoo", "tokenize"}  # evoq.tool
     verbs = {verb["name"] for verb in evoq.list("verbs")["items"]}

@@ -1,0 +1,148 @@
+#include "workflow/diff.h"
+
+#include <limits>
+
+#include "quant/test_net.h"
+#include "workflow/quantize.h"
+#include "workflow/tiny_testing.h"
+
+namespace evoq {
+namespace {
+
+class DiffTest : public TinyFolder {
+ protected:
+  void SetUp() override {
+    TinyFolder::SetUp();
+    net_ = MakeNet(kConvNet);
+    ASSERT_TRUE(ExportOnnx(net_, At("net.onnx")));
+    Tensor images = Tensor::Allocate(TensorType(DType::kFloat32, Shape{6, 3, 12, 12}));
+    for (int i = 0; i < 6; ++i) {
+      const Tensor one = RandomInput(net_, i, i == 4 ? 40.0f : 1.0f);  // of number 4 much saturates
+      std::copy_n(one.data<float>(), one.elements(),
+                  images.mutable_data<float>() + i * one.elements());
+    }
+    ASSERT_TRUE(WriteNpy(images, At("x.npy")));
+    QuantizeJob job;
+    job.model = At("net.onnx");
+    job.output = At("net.etm");
+    job.calib = {At("x.npy")};
+    job.calib_limit = 1;
+    job.threads = 1;
+    const auto done = Quantize(job);
+    ASSERT_TRUE(done) << done.error().message();
+  }
+
+  DiffJob Job() const {
+    DiffJob job;
+    job.a = At("net.onnx");
+    job.b = At("net.etm");
+    job.probe.data = {At("x.npy")};
+    job.threads = 1;
+    return job;
+  }
+
+  Graph net_;
+};
+
+TEST_F(DiffTest, NamesTheFirstBadStepAndKeepsTheWorstSample) {
+  DiffJob job = Job();
+  job.keep = At("worst.npz");
+  const auto diffed = Diff(job);
+  ASSERT_TRUE(diffed) << diffed.error().message();
+  EXPECT_EQ(diffed->samples, 6);
+  EXPECT_EQ(diffed->bad_db, 20);
+  EXPECT_EQ(diffed->worst_sample, "x.npy[4]");
+  EXPECT_LT(diffed->worst_sample_db, 10);
+  ASSERT_GE(diffed->first_bad, 0);
+  const DiffedValue& bad = diffed->values[static_cast<size_t>(diffed->first_bad)];
+  for (int i = 0; i < diffed->first_bad; ++i)
+    EXPECT_GE(diffed->values[static_cast<size_t>(i)].own.sqnr_db(), 20);
+  EXPECT_LT(bad.own.sqnr_db(), 20);
+
+  const auto kept = ReadNpz(job.keep);
+  ASSERT_TRUE(kept) << kept.error().message();
+  EXPECT_EQ(kept->count("x") + kept->count("a:" + bad.name) + kept->count("b:c"), 3u);
+  // It is data: on it alone the figures are the worst sample's.
+  DiffJob again = Job();
+  again.probe.data = {job.keep};
+  const auto one = Diff(again);
+  ASSERT_TRUE(one) << one.error().message();
+  EXPECT_EQ(one->samples, 1);
+  EXPECT_NEAR(one->sqnr_db, diffed->worst_sample_db, 1e-9);
+}
+
+TEST_F(DiffTest, TellsAllInJson) {
+  const auto diffed = Diff(Job());
+  ASSERT_TRUE(diffed);
+  const Told told = Tell(*diffed);
+  EXPECT_NE(told.text.find("first bad step: "), std::string::npos) << told.text;
+  EXPECT_NE(told.text.find("worst sample: x.npy[4]"), std::string::npos) << told.text;
+  ASSERT_EQ(told.json["values"].size(), diffed->values.size());
+  EXPECT_EQ(told.json["first_bad"]["step"],
+            diffed->values[static_cast<size_t>(diffed->first_bad)].step);
+  for (const auto& value : told.json["values"]) {
+    for (const char* key : {"sqnr_db", "cosine", "max_abs", "mean_error"}) {
+      EXPECT_TRUE(value[key].is_number()) << value.dump();
+      EXPECT_TRUE(value["own"].contains(key)) << value.dump();
+    }
+  }
+}
+
+TEST_F(DiffTest, Conditions) {
+  const auto diffed = Diff(Job());
+  ASSERT_TRUE(diffed);
+  EXPECT_TRUE(CheckKept(*diffed, {}, {}));
+  EXPECT_TRUE(CheckKept(*diffed, diffed->sqnr_db, diffed->max_error));
+  for (const Status& status : {CheckKept(*diffed, diffed->sqnr_db + 0.1, {}),
+                               CheckKept(*diffed, {}, diffed->max_error * 0.99)}) {
+    ASSERT_FALSE(status);
+    EXPECT_EQ(status.error().code(), ErrorCode::kConditionFailed);
+  }
+  Diffed wrong = *diffed;
+  wrong.max_error = std::numeric_limits<double>::quiet_NaN();
+  EXPECT_FALSE(CheckKept(wrong, {}, 1e30));
+}
+
+TEST_F(DiffTest, OneModelTwiceIsExact) {
+  DiffJob job = Job();
+  job.b = job.a;
+  const auto diffed = Diff(job);
+  ASSERT_TRUE(diffed) << diffed.error().message();
+  EXPECT_EQ(diffed->bad_db, 60);
+  EXPECT_EQ(diffed->first_bad, -1);
+  job.reference = true;
+  const auto reference = Diff(job);
+  ASSERT_TRUE(reference) << reference.error().message();
+  EXPECT_GT(reference->sqnr_db, 100);
+  EXPECT_EQ(reference->first_bad, -1);
+}
+
+TEST_F(DiffTest, TwoCompiledModels) {
+  DiffJob job = Job();
+  job.a = job.b;
+  const auto diffed = Diff(job);
+  ASSERT_TRUE(diffed) << diffed.error().message();
+  for (const DiffedValue& value : diffed->values) {
+    EXPECT_EQ(value.whole.noise(), 0) << value.name;
+    EXPECT_EQ(value.own.noise(), 0) << value.name;
+  }
+  job.reference = true;
+  const auto refused = Diff(job);
+  ASSERT_FALSE(refused);
+  EXPECT_EQ(refused.error().code(), ErrorCode::kUsage);
+}
+
+TEST_F(DiffTest, SaysWhatItNeeds) {
+  DiffJob job = Job();
+  job.probe.data.clear();
+  const auto none = Diff(job);
+  ASSERT_FALSE(none);
+  EXPECT_NE(none.error().message().find("--data DIR, --random N, or --text F"), std::string::npos);
+  job.probe.random = 2;
+  EXPECT_TRUE(Diff(job));
+  job.keep = At("no/such/folder/k.npz");
+  EXPECT_FALSE(Diff(job));
+}
+
+}  // namespace
+}  // namespace evoq
