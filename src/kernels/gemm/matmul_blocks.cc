@@ -38,6 +38,10 @@ struct MatMulBlocks {
   int64_t row_parts = 1, quantize_grain = 1, grain = 1;
 
   bool unpacks() const { return weights.groups > 1 && rows.rows > table->direct_rows; }
+  int32_t factor() const {
+    const bool from_signed = weights.kind == BlockLines::kFlippedBytes && table->signed_bytes;
+    return weights.factor + (from_signed && !weights.stream.has_zeros ? 128 : 0);
+  }
   // An odd number of cache lines: rows of q a multiple of 4 KiB apart would evict one another from
   // the L1 cache.
   int64_t stride() const { return RoundUp(weights.stream.cut.depth, 64) | 64; }
@@ -64,7 +68,7 @@ struct MatMulBlocks {
     const auto* a = static_cast<const float*>(in[0]);
     context.pool.ParallelFor(rows.rows, quantize_grain, [&](int64_t begin, int64_t end) {
       for (int64_t m = begin; m < end; ++m)
-        table->quantize(a + m * cut.depth, cut, weights.factor, stride(), q + m * stride(),
+        table->quantize(a + m * cut.depth, cut, factor(), stride(), q + m * stride(),
                         scales + m * cut.data_blocks(), corrections + m * cut.blocks());
     });
     const BlockRows operands = {rows.rows,

@@ -159,6 +159,31 @@ TEST(MatMulBlocks, ManyRows) {
   }
 }
 
+// Sums of the largest products: numbers and data at the ends of their ranges throughout.
+TEST(MatMulBlocks, LargestProducts) {
+  std::mt19937 random(7);
+  constexpr int64_t kColumns = 40;
+  for (const auto& [format, dtype] : KindsOfBlocks()) {
+    for (const bool zeros : {false, true}) {
+      if (zeros && format->zeros == WeightZeros::kNone) continue;
+      for (const auto elements : {Elements::kLowest, Elements::kHighest}) {
+        for (const auto& [depth, block] : {std::pair<int64_t, int64_t>{96, 32}, {160, 80}}) {
+          const WeightKind kind = {format, dtype, WeightKind::kBlocks, block, zeros};
+          const TensorType type = kind.Type(depth, kColumns, random);
+          LinearCaseF32 c = MakeCase(6, WeightsOf(type, elements, random), block, random);
+          // Rows of 127, of -127, and of both in pairs and in turn.
+          float* x = c.inputs[0].mutable_data<float>();
+          for (int64_t m = 0; m < 6; ++m) {
+            for (int64_t k = 0; k < depth; ++k)
+              x[m * depth + k] = m == 0 || (m > 1 && k >> (m - 2) & 1) ? 1.0f : -1.0f;
+          }
+          Check(c);
+        }
+      }
+    }
+  }
+}
+
 // Data that rounds to the ends of int8, to nothing, or is no number.
 TEST(MatMulBlocks, ExtremeData) {
   std::mt19937 random(2);

@@ -76,10 +76,14 @@ struct BlockTable {
   int max_rows, max_panels;  // of a tile; any fewer rows run too
   // So many multiply lines of fewer than 8 bits as they lie; of more the lines are unpacked first.
   int64_t direct_rows;
+  // Whether lines of kFlippedBytes are multiplied as the signed numbers that they hold, u - 128:
+  // their corrections are those of zero points that are 128 less.
+  bool signed_bytes;
   // One row: q, scales and corrections[b] = factor * (sum of q in block b).
   void (*quantize)(const float* x, const BlockCut& cut, int32_t factor, int64_t stride, int8_t* q,
                    float* scales, int32_t* corrections);
-  // The unit with its lines of G numbers to a byte as G times as many of kSmallBytes.
+  // The unit with its lines of G numbers to a byte as G times as many of kSmallBytes. Null where
+  // lines are never unpacked.
   void (*unpack)(BlockLines kind, const BlockUnit& unit, uint8_t* bytes);
   // y without activation, for rows [row, row + row_count) and the max_panels panels from `panel`
   // on, which are in one unit; there may be no columns in the last ones.

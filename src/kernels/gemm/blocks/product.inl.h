@@ -1,6 +1,7 @@
 // The functions of product.h, for one instruction set: BlockTable kBlockDot.
 #include <array>
 #include <cstring>
+#include <type_traits>
 #include <utility>
 
 #include "kernels/gemm/blocks/block_data.h"
@@ -9,21 +10,18 @@
 namespace evoq::EVOQ_ISA {
 namespace {
 
-// Kinds of lines, in the order of BlockLines: groups of four k in a line, whether all numbers are
-// below 128, the numbers of group i.
+// Kinds of lines, in the order of BlockLines: groups of four k in a line, the largest number (any
+// number where it is 255), the numbers of group i.
 struct Nibbles {
-  static constexpr int kGroups = 2;
-  static constexpr bool kSmall = true;
+  static constexpr int kGroups = 2, kLargest = 15;
   static EVOQ_ALWAYS_INLINE Bytes Group(const Bytes& line, int i) { return Bits<4>(line, i); }
 };
 struct Pairs {
-  static constexpr int kGroups = 4;
-  static constexpr bool kSmall = true;
+  static constexpr int kGroups = 4, kLargest = 3;
   static EVOQ_ALWAYS_INLINE Bytes Group(const Bytes& line, int i) { return Bits<2>(line, i); }
 };
 struct E2m1 {
-  static constexpr int kGroups = 2;
-  static constexpr bool kSmall = true;
+  static constexpr int kGroups = 2, kLargest = 2 * kE2m1Offset;
   static EVOQ_ALWAYS_INLINE Bytes Group(const Bytes& line, int i) {
     // Twice 0, 0.5, 1, 1.5, 2, 3, 4, 6 and their negatives, plus kE2m1Offset.
     alignas(16) static constexpr uint8_t kTable[16] = {12, 13, 14, 15, 16, 18, 20, 24,
@@ -32,15 +30,18 @@ struct E2m1 {
   }
 };
 struct SmallBytes {
-  static constexpr int kGroups = 1;
-  static constexpr bool kSmall = true;
+  static constexpr int kGroups = 1, kLargest = 2 * kE2m1Offset;
   static EVOQ_ALWAYS_INLINE Bytes Group(const Bytes& line, int) { return line; }
 };
 struct FlippedBytes {
-  static constexpr int kGroups = 1;
-  static constexpr bool kSmall = false;
-  static EVOQ_ALWAYS_INLINE Bytes Group(const Bytes& line, int) { return Flip(line); }
+  static constexpr int kGroups = 1, kLargest = 255;
+  static EVOQ_ALWAYS_INLINE Bytes Group(const Bytes& line, int) {
+    if constexpr (kSignedBytes) return line;
+    return Flip(line);
+  }
 };
+template <typename L>
+constexpr bool kSmall = L::kLargest < 128;
 
 // Where a tile stands in its unit and rows.
 template <int kRows>
@@ -54,10 +55,88 @@ EVOQ_ALWAYS_INLINE int64_t LinesOf(int64_t k) {
   return (k + 4 * L::kGroups - 1) / (4 * L::kGroups);
 }
 
-// The sums of one block; the place moves behind it.
+#if defined(EVOQ_FOLDS_PAIRS)
+// Lines of 32 k, and the lines of them whose sums of pairs fit int16: a pair is at most 2 * 127 *
+// kLargest.
+template <typename L>
+constexpr int kBlockLines = 32 / (4 * L::kGroups);
+template <typename L>
+constexpr int FoldedLines() {
+  int lines = kBlockLines<L>;
+  while (lines * L::kGroups * 2 * 127 * L::kLargest > INT16_MAX) lines /= 2;
+  return lines;
+}
+
+// Adds the products of `lines` lines, at most FoldedLines.
 template <typename L, int kRows>
-EVOQ_ALWAYS_INLINE void Sums(Place<kRows>& place, int64_t lines, int64_t side,
-                             Ints (&sums)[kRows][kMaxPanels]) {
+EVOQ_ALWAYS_INLINE void AddLines(Place<kRows>& place, int64_t lines, int64_t side,
+                                 Ints (&sums)[kRows][kMaxPanels]) {
+  Pairs16 pairs[kRows][kMaxPanels];
+#pragma GCC unroll 8
+  for (int r = 0; r < kRows; ++r) {
+#pragma GCC unroll 2
+    for (int p = 0; p < kMaxPanels; ++p) pairs[r][p] = NoPairs();
+  }
+#pragma GCC unroll 8
+  for (int64_t l = 0; l < lines; ++l) {
+#pragma GCC unroll 2
+    for (int p = 0; p < kMaxPanels; ++p) {
+      const Bytes line = LoadBytes(place.at + 64 * (l * kUnitPanels + side + p));
+#pragma GCC unroll 4
+      for (int g = 0; g < L::kGroups; ++g) {
+        const Bytes u = L::Group(line, g);
+#pragma GCC unroll 8
+        for (int r = 0; r < kRows; ++r)
+          pairs[r][p] = AddPairs(pairs[r][p], u, Spread(place.q[r] + 4 * (l * L::kGroups + g)));
+      }
+    }
+  }
+  place.at += 64 * kUnitPanels * lines;
+#pragma GCC unroll 8
+  for (int r = 0; r < kRows; ++r) {
+    place.q[r] += 4 * L::kGroups * lines;
+#pragma GCC unroll 2
+    for (int p = 0; p < kMaxPanels; ++p) sums[r][p] = Fold(sums[r][p], pairs[r][p]);
+  }
+}
+
+// A tile within a block. What has an address is not kept in registers: this is a copy.
+template <int kRows>
+struct TileInBlock {
+  Place<kRows> place;
+  Ints sums[kRows][kMaxPanels];
+};
+
+template <typename L, int kRows>
+[[gnu::noinline]] void AddAnyLines(TileInBlock<kRows>& tile, int64_t lines, int64_t side) {
+  for (int64_t count; lines > 0; lines -= count) {
+    count = lines < FoldedLines<L>() ? lines : FoldedLines<L>();
+    AddLines<L>(tile.place, count, side, tile.sums);
+  }
+}
+#endif
+
+// Adds the products of a block to the sums; the place moves behind it.
+template <typename L, int kRows>
+EVOQ_ALWAYS_INLINE void AddBlock(Place<kRows>& place, int64_t lines, int64_t side,
+                                 Ints (&sums)[kRows][kMaxPanels]) {
+#if defined(EVOQ_FOLDS_PAIRS)
+  if constexpr (kSmall<L>) {
+    if (lines == kBlockLines<L>) {
+#pragma GCC unroll 2
+      for (int i = 0; i < kBlockLines<L> / FoldedLines<L>(); ++i)
+        AddLines<L>(place, FoldedLines<L>(), side, sums);
+      return;
+    }
+    TileInBlock<kRows> tile;
+    tile.place = place;
+    std::memcpy(tile.sums, sums, sizeof(sums));
+    AddAnyLines<L, kRows>(tile, lines, side);
+    place = tile.place;
+    std::memcpy(sums, tile.sums, sizeof(sums));
+    return;
+  }
+#endif
   for (int64_t l = 0; l < lines; ++l, place.at += 64 * kUnitPanels) {
     Bytes line[kMaxPanels];
 #pragma GCC unroll 2
@@ -71,7 +150,7 @@ EVOQ_ALWAYS_INLINE void Sums(Place<kRows>& place, int64_t lines, int64_t side,
       for (int r = 0; r < kRows; ++r) {
         const Quad quad = Spread(place.q[r] + 4 * g);
 #pragma GCC unroll 2
-        for (int p = 0; p < kMaxPanels; ++p) sums[r][p] = Dot<L::kSmall>(sums[r][p], u[p], quad);
+        for (int p = 0; p < kMaxPanels; ++p) sums[r][p] = Dot<kSmall<L>>(sums[r][p], u[p], quad);
       }
     }
 #pragma GCC unroll 8
@@ -85,6 +164,7 @@ void Tile(const BlockUnit& unit, const BlockRows& x, int64_t row, int64_t panel)
   const BlockCut& cut = w.cut;
   const int64_t blocks = cut.blocks(), data_blocks = cut.data_blocks();
   const int64_t column = panel * kBlockColumns, side = panel % kUnitPanels;
+  constexpr int32_t kZeroLess = kSmall<L> || !kSignedBytes ? 0 : 128;
   Place<kRows> place;
   place.at = unit.bytes;
   int count[kMaxPanels];
@@ -118,11 +198,11 @@ void Tile(const BlockUnit& unit, const BlockRows& x, int64_t row, int64_t panel)
 #pragma GCC unroll 2
       for (int p = 0; p < kMaxPanels; ++p)
         sums[r][p] = w.has_zeros ? Times(head + w.scale_bytes() + kBlockColumns * (side + p),
-                                         corrections[r * blocks])
+                                         kZeroLess, corrections[r * blocks])
                                  : All(corrections[r * blocks]);
     }
     const int64_t left = cut.depth - b * cut.block, k = left < cut.block ? left : cut.block;
-    Sums<L, kRows>(place, LinesOf<L>(k), side, sums);
+    AddBlock<L>(place, LinesOf<L>(k), side, sums);
     const bool first = piece == 0, last = ++piece == cut.pieces || b + 1 == blocks;
 #pragma GCC unroll 2
     for (int p = 0; p < kMaxPanels; ++p) {
@@ -184,16 +264,21 @@ void UnpackUnit(const BlockUnit& unit, uint8_t* to) {
   }
 }
 
-// What there is of each kind.
+// What there is of each kind. Where lines are never unpacked there are no tiles of kSmallBytes.
+constexpr bool kUnpacks = kDirectRows < INT64_MAX;
 struct LinesCode {
-  TileFn (*tile)(int row_count, bool nested);
-  void (*unpack)(const BlockUnit& unit, uint8_t* bytes);
+  TileFn (*tile)(int row_count, bool nested) = nullptr;
+  void (*unpack)(const BlockUnit& unit, uint8_t* bytes) = nullptr;
 };
-template <typename... L>
-constexpr std::array<LinesCode, sizeof...(L)> CodeOf() {
-  return {LinesCode{TileFor<L>, UnpackUnit<L>}...};
+template <typename L>
+constexpr LinesCode CodeOf() {
+  LinesCode code;
+  if constexpr (kUnpacks || !std::is_same_v<L, SmallBytes>) code.tile = TileFor<L>;
+  if constexpr (kUnpacks && L::kGroups > 1) code.unpack = UnpackUnit<L>;
+  return code;
 }
-constexpr auto kCode = CodeOf<Nibbles, Pairs, E2m1, SmallBytes, FlippedBytes>();
+constexpr LinesCode kCode[] = {CodeOf<Nibbles>(), CodeOf<Pairs>(), CodeOf<E2m1>(),
+                               CodeOf<SmallBytes>(), CodeOf<FlippedBytes>()};
 
 void RunTile(BlockLines kind, const BlockUnit& unit, const BlockRows& rows, int64_t row,
              int row_count, int64_t panel) {
@@ -201,7 +286,7 @@ void RunTile(BlockLines kind, const BlockUnit& unit, const BlockRows& rows, int6
   kCode[static_cast<size_t>(kind)].tile(row_count, nested)(unit, rows, row, panel);
 }
 
-void Unpack(BlockLines kind, const BlockUnit& unit, uint8_t* bytes) {
+[[maybe_unused]] void Unpack(BlockLines kind, const BlockUnit& unit, uint8_t* bytes) {
   kCode[static_cast<size_t>(kind)].unpack(unit, bytes);
 }
 
@@ -227,8 +312,9 @@ const BlockTable kBlockDot = {
     .max_rows = kMaxRows,
     .max_panels = kMaxPanels,
     .direct_rows = kDirectRows,
+    .signed_bytes = kSignedBytes,
     .quantize = Quantize,
-    .unpack = Unpack,
+    .unpack = kUnpacks ? Unpack : nullptr,
     .tile = RunTile,
 };
 

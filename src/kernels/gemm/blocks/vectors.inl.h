@@ -21,6 +21,7 @@ EVOQ_ALWAYS_INLINE int32_t Four(const int8_t* q) {
 
 #if defined(__AVX512BW__)
 constexpr int kMaxRows = kFewVariants ? 2 : 6, kMaxPanels = 2;
+constexpr bool kSignedBytes = false;        // whether bytes of 8 bits are multiplied as signed ones
 constexpr int64_t kDirectRows = INT64_MAX;  // unpacking hides beside so many products
 using Bytes = __m512i;
 using Ints = __m512i;
@@ -46,9 +47,11 @@ EVOQ_ALWAYS_INLINE Ints Dot(Ints sum, Bytes u, Quad q) {
   return _mm512_dpbusd_epi32(sum, u, q);
 }
 inline Ints All(int32_t x) { return _mm512_set1_epi32(x); }
-inline Ints Times(const uint8_t* p, int32_t x) {
+// (p[n] - less) * x
+inline Ints Times(const uint8_t* p, int32_t less, int32_t x) {
   return _mm512_mullo_epi32(
-      _mm512_cvtepu8_epi32(_mm_loadu_si128(reinterpret_cast<const __m128i*>(p))),
+      _mm512_sub_epi32(_mm512_cvtepu8_epi32(_mm_loadu_si128(reinterpret_cast<const __m128i*>(p))),
+                       _mm512_set1_epi32(less)),
       _mm512_set1_epi32(x));
 }
 inline Floats ToFloats(Ints x) { return _mm512_cvtepi32_ps(x); }
@@ -68,7 +71,13 @@ inline Floats Add(Floats a, Floats b) { return _mm512_add_ps(a, b); }
 inline Floats MulAdd(Floats a, Floats b, Floats c) { return _mm512_fmadd_ps(a, b, c); }
 #elif defined(__AVX2__)
 constexpr int kMaxRows = kFewVariants ? 2 : 4, kMaxPanels = 1;
+#if defined(EVOQ_DPBUSD)
+constexpr bool kSignedBytes = false;
 constexpr int64_t kDirectRows = 32;
+#else
+constexpr bool kSignedBytes = true;
+constexpr int64_t kDirectRows = INT64_MAX;  // a line taken apart for four rows costs as much
+#endif
 struct Bytes {
   __m256i low, high;
 };
@@ -106,27 +115,44 @@ EVOQ_ALWAYS_INLINE Ints Dot(Ints sum, Bytes u, Quad q) {
   return {EVOQ_DPBUSD(sum.low, u.low, q), EVOQ_DPBUSD(sum.high, u.high, q)};
 }
 #else
-// Products of pairs of bytes fit int16 where one is below 128; else both become int16.
+#define EVOQ_FOLDS_PAIRS
+// Products with u below 128, and those of a pair of bytes, fit int16. Bytes of 8 bits are signed
+// (kSignedBytes): |w| <= 128 times the data, |q| <= 127, with the sign of w.
+EVOQ_ALWAYS_INLINE __m256i SumOfPairs(__m256i sum, __m256i pairs) {
+  return _mm256_add_epi32(sum, _mm256_madd_epi16(pairs, _mm256_set1_epi16(1)));
+}
 template <bool kSmall>
-EVOQ_ALWAYS_INLINE __m256i DotHalf(__m256i sum, __m256i u, __m256i q) {
-  if constexpr (kSmall)
-    return _mm256_add_epi32(sum,
-                            _mm256_madd_epi16(_mm256_maddubs_epi16(u, q), _mm256_set1_epi16(1)));
-  const __m256i even = _mm256_madd_epi16(_mm256_and_si256(u, _mm256_set1_epi16(255)),
-                                         _mm256_srai_epi16(_mm256_slli_epi16(q, 8), 8)),
-                odd = _mm256_madd_epi16(_mm256_srli_epi16(u, 8), _mm256_srai_epi16(q, 8));
-  return _mm256_add_epi32(sum, _mm256_add_epi32(even, odd));
+EVOQ_ALWAYS_INLINE __m256i PairsOf(__m256i u, __m256i q) {
+  if constexpr (kSmall) return _mm256_maddubs_epi16(u, q);
+  return _mm256_maddubs_epi16(_mm256_abs_epi8(u), _mm256_sign_epi8(q, u));
 }
 template <bool kSmall>
 EVOQ_ALWAYS_INLINE Ints Dot(Ints sum, Bytes u, Quad q) {
-  return {DotHalf<kSmall>(sum.low, u.low, q), DotHalf<kSmall>(sum.high, u.high, q)};
+  return {SumOfPairs(sum.low, PairsOf<kSmall>(u.low, q)),
+          SumOfPairs(sum.high, PairsOf<kSmall>(u.high, q))};
+}
+// Sums of several pairs in int16, which become sums of Ints together.
+using Pairs16 = Bytes;
+EVOQ_ALWAYS_INLINE Pairs16 NoPairs() { return {_mm256_setzero_si256(), _mm256_setzero_si256()}; }
+EVOQ_ALWAYS_INLINE __m256i AddPairs(__m256i sum, __m256i u, __m256i q) {
+  sum = _mm256_add_epi16(sum, _mm256_maddubs_epi16(u, q));
+  __asm__("" : "+x"(sum));  // or else sums become trees of more registers than there are
+  return sum;
+}
+EVOQ_ALWAYS_INLINE Pairs16 AddPairs(Pairs16 sum, Bytes u, Quad q) {
+  return {AddPairs(sum.low, u.low, q), AddPairs(sum.high, u.high, q)};
+}
+EVOQ_ALWAYS_INLINE Ints Fold(Ints sum, Pairs16 pairs) {
+  return {SumOfPairs(sum.low, pairs.low), SumOfPairs(sum.high, pairs.high)};
 }
 #endif
 inline Ints All(int32_t x) { return {_mm256_set1_epi32(x), _mm256_set1_epi32(x)}; }
-inline Ints Times(const uint8_t* p, int32_t x) {
+inline Ints Times(const uint8_t* p, int32_t less, int32_t x) {
   const auto half = [&](const uint8_t* at) {
-    const __m128i bytes = _mm_loadl_epi64(reinterpret_cast<const __m128i*>(at));
-    return _mm256_mullo_epi32(_mm256_cvtepu8_epi32(bytes), _mm256_set1_epi32(x));
+    const __m256i zeros =
+        _mm256_cvtepu8_epi32(_mm_loadl_epi64(reinterpret_cast<const __m128i*>(at)));
+    return _mm256_mullo_epi32(_mm256_sub_epi32(zeros, _mm256_set1_epi32(less)),
+                              _mm256_set1_epi32(x));
   };
   return {half(p), half(p + 8)};
 }
@@ -160,6 +186,7 @@ inline Floats MulAdd(Floats a, Floats b, Floats c) {
 }
 #else
 constexpr int kMaxRows = 1, kMaxPanels = 1;
+constexpr bool kSignedBytes = false;
 constexpr int64_t kDirectRows = 32;
 struct Bytes {
   uint8_t v[64];
@@ -205,8 +232,8 @@ EVOQ_ALWAYS_INLINE Ints Dot(const Ints& sum, const Bytes& u, Quad q) {
 inline Ints All(int32_t x) {
   return Each<Ints>([&](size_t) { return x; });
 }
-inline Ints Times(const uint8_t* p, int32_t x) {
-  return Each<Ints>([&](size_t n) { return p[n] * x; });
+inline Ints Times(const uint8_t* p, int32_t less, int32_t x) {
+  return Each<Ints>([&](size_t n) { return (p[n] - less) * x; });
 }
 inline Floats ToFloats(const Ints& x) {
   return Each<Floats>([&](size_t n) { return static_cast<float>(x.v[n]); });
