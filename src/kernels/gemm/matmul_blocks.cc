@@ -104,7 +104,7 @@ struct MatMulBlocks {
     for (int64_t i = 0; i < tiles; ++i) {
       const int64_t row = first + PartBegin(last - first, tiles, i),
                     end = first + PartBegin(last - first, tiles, i + 1);
-      for (int p = 0; p < panels; p += table->max_panels)
+      for (int p = 0; p < panels; p += table->panels(end - row))
         table->tile(kind, b, operands, row, static_cast<int>(end - row), panel + p);
     }
     const int64_t column = panel * kBlockColumns,
@@ -141,7 +141,7 @@ Result<BoundKernel> BindMatMulBlocks(const KernelCall& call, const BindOptions& 
   KernelPlan plan;
   plan.code = state.table->name;
   plan.tile_rows = state.table->max_rows;
-  plan.tile_columns = state.table->max_panels * kBlockColumns;
+  plan.tile_columns = state.table->panels(plan.tile_rows) * kBlockColumns;
   plan.method = state.unpacks() ? "unpacking" : "";
   return BoundKernel::Of(std::move(state), static_cast<size_t>(scratch), std::move(plan));
 }

@@ -73,7 +73,8 @@ struct BlockRows {
 
 struct BlockTable {
   const char* name;
-  int max_rows, max_panels;  // of a tile; any fewer rows run too
+  int max_rows;   // of a tile; any fewer rows run too
+  int wide_rows;  // tiles of up to so many have both panels of a unit, others one
   // So many multiply lines of fewer than 8 bits as they lie; of more the lines are unpacked first.
   int64_t direct_rows;
   // Whether lines of kFlippedBytes are multiplied as the signed numbers that they hold, u - 128:
@@ -85,10 +86,12 @@ struct BlockTable {
   // The unit with its lines of G numbers to a byte as G times as many of kSmallBytes. Null where
   // lines are never unpacked.
   void (*unpack)(BlockLines kind, const BlockUnit& unit, uint8_t* bytes);
-  // y without activation, for rows [row, row + row_count) and the max_panels panels from `panel`
-  // on, which are in one unit; there may be no columns in the last ones.
+  // y without activation, for rows [row, row + row_count) and panels(row_count) panels from `panel`
+  // on, which are in one unit; there may be no columns in the last one.
   void (*tile)(BlockLines kind, const BlockUnit& unit, const BlockRows& rows, int64_t row,
                int row_count, int64_t panel);
+
+  int panels(int64_t row_count) const { return row_count <= wide_rows ? kUnitPanels : 1; }
 };
 
 #define EVOQ_BLOCK_TABLE(isa)        \

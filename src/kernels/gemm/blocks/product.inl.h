@@ -43,6 +43,10 @@ struct FlippedBytes {
 template <typename L>
 constexpr bool kSmall = L::kLargest < 128;
 
+// Panels of a tile of so many rows.
+template <int kRows>
+constexpr int kPanels = kRows <= kWideRows ? kUnitPanels : 1;
+
 // Where a tile stands in its unit and rows.
 template <int kRows>
 struct Place {
@@ -70,17 +74,17 @@ constexpr int FoldedLines() {
 // Adds the products of `lines` lines, at most FoldedLines.
 template <typename L, int kRows>
 EVOQ_ALWAYS_INLINE void AddLines(Place<kRows>& place, int64_t lines, int64_t side,
-                                 Ints (&sums)[kRows][kMaxPanels]) {
-  Pairs16 pairs[kRows][kMaxPanels];
+                                 Ints (&sums)[kRows][kPanels<kRows>]) {
+  Pairs16 pairs[kRows][kPanels<kRows>];
 #pragma GCC unroll 8
   for (int r = 0; r < kRows; ++r) {
 #pragma GCC unroll 2
-    for (int p = 0; p < kMaxPanels; ++p) pairs[r][p] = NoPairs();
+    for (int p = 0; p < kPanels<kRows>; ++p) pairs[r][p] = NoPairs();
   }
 #pragma GCC unroll 8
   for (int64_t l = 0; l < lines; ++l) {
 #pragma GCC unroll 2
-    for (int p = 0; p < kMaxPanels; ++p) {
+    for (int p = 0; p < kPanels<kRows>; ++p) {
       const Bytes line = LoadBytes(place.at + 64 * (l * kUnitPanels + side + p));
 #pragma GCC unroll 4
       for (int g = 0; g < L::kGroups; ++g) {
@@ -96,7 +100,7 @@ EVOQ_ALWAYS_INLINE void AddLines(Place<kRows>& place, int64_t lines, int64_t sid
   for (int r = 0; r < kRows; ++r) {
     place.q[r] += 4 * L::kGroups * lines;
 #pragma GCC unroll 2
-    for (int p = 0; p < kMaxPanels; ++p) sums[r][p] = Fold(sums[r][p], pairs[r][p]);
+    for (int p = 0; p < kPanels<kRows>; ++p) sums[r][p] = Fold(sums[r][p], pairs[r][p]);
   }
 }
 
@@ -104,7 +108,7 @@ EVOQ_ALWAYS_INLINE void AddLines(Place<kRows>& place, int64_t lines, int64_t sid
 template <int kRows>
 struct TileInBlock {
   Place<kRows> place;
-  Ints sums[kRows][kMaxPanels];
+  Ints sums[kRows][kPanels<kRows>];
 };
 
 template <typename L, int kRows>
@@ -119,7 +123,7 @@ template <typename L, int kRows>
 // Adds the products of a block to the sums; the place moves behind it.
 template <typename L, int kRows>
 EVOQ_ALWAYS_INLINE void AddBlock(Place<kRows>& place, int64_t lines, int64_t side,
-                                 Ints (&sums)[kRows][kMaxPanels]) {
+                                 Ints (&sums)[kRows][kPanels<kRows>]) {
 #if defined(EVOQ_FOLDS_PAIRS)
   if constexpr (kSmall<L>) {
     if (lines == kBlockLines<L>) {
@@ -138,19 +142,20 @@ EVOQ_ALWAYS_INLINE void AddBlock(Place<kRows>& place, int64_t lines, int64_t sid
   }
 #endif
   for (int64_t l = 0; l < lines; ++l, place.at += 64 * kUnitPanels) {
-    Bytes line[kMaxPanels];
+    Bytes line[kPanels<kRows>];
 #pragma GCC unroll 2
-    for (int p = 0; p < kMaxPanels; ++p) line[p] = LoadBytes(place.at + 64 * (side + p));
+    for (int p = 0; p < kPanels<kRows>; ++p) line[p] = LoadBytes(place.at + 64 * (side + p));
 #pragma GCC unroll 4
     for (int g = 0; g < L::kGroups; ++g) {
-      Bytes u[kMaxPanels];
+      Bytes u[kPanels<kRows>];
 #pragma GCC unroll 2
-      for (int p = 0; p < kMaxPanels; ++p) u[p] = L::Group(line[p], g);
+      for (int p = 0; p < kPanels<kRows>; ++p) u[p] = L::Group(line[p], g);
 #pragma GCC unroll 8
       for (int r = 0; r < kRows; ++r) {
         const Quad quad = Spread(place.q[r] + 4 * g);
 #pragma GCC unroll 2
-        for (int p = 0; p < kMaxPanels; ++p) sums[r][p] = Dot<kSmall<L>>(sums[r][p], u[p], quad);
+        for (int p = 0; p < kPanels<kRows>; ++p)
+          sums[r][p] = Dot<kSmall<L>>(sums[r][p], u[p], quad);
       }
     }
 #pragma GCC unroll 8
@@ -167,10 +172,10 @@ void Tile(const BlockUnit& unit, const BlockRows& x, int64_t row, int64_t panel)
   constexpr int32_t kZeroLess = kSmall<L> || !kSignedBytes ? 0 : 128;
   Place<kRows> place;
   place.at = unit.bytes;
-  int count[kMaxPanels];
-  Floats y[kRows][kMaxPanels], t[kRows][kMaxPanels];
+  int count[kPanels<kRows>];
+  Floats y[kRows][kPanels<kRows>], t[kRows][kPanels<kRows>];
 #pragma GCC unroll 2
-  for (int p = 0; p < kMaxPanels; ++p) {
+  for (int p = 0; p < kPanels<kRows>; ++p) {
     const int64_t left = w.columns - column - p * kBlockColumns;
     count[p] = static_cast<int>(left < 0 ? 0 : left < kBlockColumns ? left : kBlockColumns);
   }
@@ -178,7 +183,7 @@ void Tile(const BlockUnit& unit, const BlockRows& x, int64_t row, int64_t panel)
   for (int r = 0; r < kRows; ++r) {
     place.q[r] = x.q + (row + r) * x.stride;
 #pragma GCC unroll 2
-    for (int p = 0; p < kMaxPanels; ++p)
+    for (int p = 0; p < kPanels<kRows>; ++p)
       y[r][p] = x.bias == nullptr ? AllF(0) : LoadF(x.bias + column + p * 16, count[p]);
   }
   const int32_t* corrections = x.corrections + row * blocks;
@@ -192,11 +197,11 @@ void Tile(const BlockUnit& unit, const BlockRows& x, int64_t row, int64_t panel)
       scale_blocks = cut.blocks_per_scale;
     }
     --scale_blocks;
-    Ints sums[kRows][kMaxPanels];
+    Ints sums[kRows][kPanels<kRows>];
 #pragma GCC unroll 8
     for (int r = 0; r < kRows; ++r) {
 #pragma GCC unroll 2
-      for (int p = 0; p < kMaxPanels; ++p)
+      for (int p = 0; p < kPanels<kRows>; ++p)
         sums[r][p] = w.has_zeros ? Times(head + w.scale_bytes() + kBlockColumns * (side + p),
                                          kZeroLess, corrections[r * blocks])
                                  : All(corrections[r * blocks]);
@@ -205,7 +210,7 @@ void Tile(const BlockUnit& unit, const BlockRows& x, int64_t row, int64_t panel)
     AddBlock<L>(place, LinesOf<L>(k), side, sums);
     const bool first = piece == 0, last = ++piece == cut.pieces || b + 1 == blocks;
 #pragma GCC unroll 2
-    for (int p = 0; p < kMaxPanels; ++p) {
+    for (int p = 0; p < kPanels<kRows>; ++p) {
       const int64_t i = kBlockColumns * (side + p);
       const Floats s = w.half_scales ? LoadHalf(reinterpret_cast<const uint16_t*>(head) + i)
                                      : LoadF(reinterpret_cast<const float*>(head) + i);
@@ -222,7 +227,7 @@ void Tile(const BlockUnit& unit, const BlockRows& x, int64_t row, int64_t panel)
 #pragma GCC unroll 8
   for (int r = 0; r < kRows; ++r) {
 #pragma GCC unroll 2
-    for (int p = 0; p < kMaxPanels; ++p) {
+    for (int p = 0; p < kPanels<kRows>; ++p) {
       const int64_t i = (row + r) * w.columns + column + p * kBlockColumns;
       if (x.residual != nullptr) y[r][p] = Add(y[r][p], LoadF(x.residual + i, count[p]));
       StoreF(x.y + i, count[p], y[r][p]);
@@ -310,7 +315,7 @@ void Quantize(const float* x, const BlockCut& cut, int32_t factor, int64_t strid
 const BlockTable kBlockDot = {
     .name = EVOQ_TABLE_NAME,
     .max_rows = kMaxRows,
-    .max_panels = kMaxPanels,
+    .wide_rows = kWideRows,
     .direct_rows = kDirectRows,
     .signed_bytes = kSignedBytes,
     .quantize = Quantize,

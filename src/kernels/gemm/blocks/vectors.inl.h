@@ -20,7 +20,7 @@ EVOQ_ALWAYS_INLINE int32_t Four(const int8_t* q) {
 }
 
 #if defined(__AVX512BW__)
-constexpr int kMaxRows = kFewVariants ? 2 : 6, kMaxPanels = 2;
+constexpr int kMaxRows = kFewVariants ? 2 : 6, kWideRows = kMaxRows;
 constexpr bool kSignedBytes = false;        // whether bytes of 8 bits are multiplied as signed ones
 constexpr int64_t kDirectRows = INT64_MAX;  // unpacking hides beside so many products
 using Bytes = __m512i;
@@ -70,7 +70,7 @@ inline Floats Mul(Floats a, Floats b) { return _mm512_mul_ps(a, b); }
 inline Floats Add(Floats a, Floats b) { return _mm512_add_ps(a, b); }
 inline Floats MulAdd(Floats a, Floats b, Floats c) { return _mm512_fmadd_ps(a, b, c); }
 #elif defined(__AVX2__)
-constexpr int kMaxRows = kFewVariants ? 2 : 4, kMaxPanels = 1;
+constexpr int kMaxRows = kFewVariants ? 2 : 4, kWideRows = 1;
 #if defined(EVOQ_DPBUSD)
 constexpr bool kSignedBytes = false;
 constexpr int64_t kDirectRows = 32;
@@ -185,7 +185,7 @@ inline Floats MulAdd(Floats a, Floats b, Floats c) {
   return {_mm256_fmadd_ps(a.low, b.low, c.low), _mm256_fmadd_ps(a.high, b.high, c.high)};
 }
 #else
-constexpr int kMaxRows = 1, kMaxPanels = 1;
+constexpr int kMaxRows = 1, kWideRows = 0;
 constexpr bool kSignedBytes = false;
 constexpr int64_t kDirectRows = 32;
 struct Bytes {
