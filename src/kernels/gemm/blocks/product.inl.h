@@ -120,7 +120,9 @@ template <typename L, int kRows>
 }
 #endif
 
-// Adds the products of a block to the sums; the place moves behind it.
+// Adds the products of a block to the sums; the place moves behind it. Tiles of one panel read
+// every other line, which the processor's own prefetching does not follow well: where that counts,
+// with 8 bits, they ask for both panels' lines ahead.
 template <typename L, int kRows>
 EVOQ_ALWAYS_INLINE void AddBlock(Place<kRows>& place, int64_t lines, int64_t side,
                                  Ints (&sums)[kRows][kPanels<kRows>]) {
@@ -142,6 +144,11 @@ EVOQ_ALWAYS_INLINE void AddBlock(Place<kRows>& place, int64_t lines, int64_t sid
   }
 #endif
   for (int64_t l = 0; l < lines; ++l, place.at += 64 * kUnitPanels) {
+    if constexpr (kPanels<kRows> == 1 && !kSmall<L>) {
+      constexpr int kAhead = 1024;
+      __builtin_prefetch(place.at + kAhead);
+      __builtin_prefetch(place.at + kAhead + 64);
+    }
     Bytes line[kPanels<kRows>];
 #pragma GCC unroll 2
     for (int p = 0; p < kPanels<kRows>; ++p) line[p] = LoadBytes(place.at + 64 * (side + p));
