@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
 """Holds knowledge in rows.
 
-Of operators: no statement outside src/ops, src/reference, src/onnx and src/zoo names two operators,
-but in the files listed here with the reason. What a list of names would answer (which input is the
+Of operators: no statement outside src/ops, src/reference, src/onnx, src/tflite and src/zoo names two
+operators, but in the files listed here with the reason. What a list of names would answer (which input is the
 weight, how axes pass through, ...) is a field of OpDef (src/ops/op.h, src/ops/roles.h).
 
 Of instruction sets: no code asks whether a set is a certain one, so that a new set falls to the
@@ -16,8 +16,8 @@ import sys
 
 from agree import ROOT
 
-# Rooms that are about operators by name: their definitions, ONNX files, generated models.
-ABOUT_NAMES = ("src/ops/", "src/reference/", "src/onnx/", "src/zoo/")
+# Rooms that are about operators by name: their definitions, models of other formats, generated ones.
+ABOUT_NAMES = ("src/ops/", "src/reference/", "src/onnx/", "src/tflite/", "src/zoo/")
 
 ALLOWED = {  # files: why they name operators
     "src/foreign/profiles/ort_profile.cc": "names in another tool's files",

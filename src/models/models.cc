@@ -9,6 +9,7 @@
 #include "onnx/model_bytes.h"
 #include "onnx/onnx.h"
 #include "reference/reference.h"
+#include "tflite/import.h"
 
 namespace evoq {
 namespace {
@@ -61,6 +62,7 @@ Result<std::unique_ptr<Engine>> EngineFromGraph(Graph graph, const EngineOptions
 
 Result<Graph> ImportModel(const std::string& path) {
   if (IsLanguageModelPath(path)) return ImportLanguageModel(path);
+  if (IsTflitePath(path)) return ImportTflite(path);
   EVOQ_ASSIGN(Graph graph, ImportOnnx(path));
   if (const CacheNames* names = FindCacheNames(graph))
     EVOQ_TRY(AddFactsBeside(path, *names, graph));

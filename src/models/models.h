@@ -13,8 +13,8 @@ namespace evoq {
 // Everything that an engine can be given.
 const EngineParts& AllParts();
 
-// Of a file or folder that is no .etm: an ONNX file, or a language model (llm/import.h), told by
-// its contents.
+// Of a file or folder that is no .etm: an ONNX file, a TensorFlow Lite file (tflite/import.h), or a
+// language model (llm/import.h), told by its contents.
 Result<Graph> ImportModel(const std::string& path);
 // How large it is on disk: ModelFileBytes, or the weights of a language model's folder.
 Result<int64_t> ModelBytes(const std::string& path);

@@ -13,6 +13,7 @@
 #include "program/etm.h"
 #include "reference/reference.h"
 #include "report/table.h"
+#include "tflite/import.h"
 
 namespace evoq {
 namespace {
@@ -93,6 +94,23 @@ json OpsetOf(const Graph& graph) {
   return error == std::errc() && end == digits.data() + digits.size() ? json(version) : json();
 }
 
+// The operators of a TensorFlow Lite file that evoq does not run, so that a reader sees which.
+Status ShowTfliteOperators(const std::string& path) {
+  EVOQ_ASSIGN(const TfliteOperators list, ListTfliteOperators(path));
+  TextTable table({"operator", ">count", "evoq"});
+  for (const auto& row : list.operators)
+    table.Row({row.name, std::to_string(row.count), row.runs ? "runs" : "does not run"});
+  Out("{}\n{}", path, Lines{table.ToString()});
+  return {};
+}
+
+Result<Graph> ImportOrShow(const std::string& path) {
+  Result<Graph> graph = ImportModel(path);
+  if (!graph && graph.error().code() == ErrorCode::kUnsupported && IsTflitePath(path))
+    EVOQ_TRY(ShowTfliteOperators(path));
+  return graph;
+}
+
 Result<json> Run(const Options& o) {
   if (o.dump && IsEtmFile(o.model)) {
     EVOQ_ASSIGN(const std::string text, DumpEtm(o.model));
@@ -105,7 +123,7 @@ Result<json> Run(const Options& o) {
     graph = std::move(model.graph);
     EVOQ_TRY(WithContext(InferTypes(graph), o.model));
   } else {
-    EVOQ_ASSIGN(graph, ImportModel(o.model));
+    EVOQ_ASSIGN(graph, ImportOrShow(o.model));
   }
   if (o.dump) {
     Out("{}", Lines{Print(graph)});

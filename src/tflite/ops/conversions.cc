@@ -1,0 +1,29 @@
+// QUANTIZE, DEQUANTIZE and CAST.
+#include "tflite/translator.h"
+
+namespace evoq::tflite {
+namespace {
+
+// From real numbers, or from one quantization to another.
+Status Quantize(Translator& to) {
+  if (!to.output(0).quant) return InvalidInput("output {} has no scale", to.output(0).name);
+  return to.Set(0, to.Real(0));
+}
+
+// Of integers, or of float16 constants, which are float32 here already.
+Status Dequantize(Translator& to) { return to.Set(0, to.Real(0)); }
+
+Status Cast(Translator& to) {
+  if (to.output(0).quant) return Unsupported("a cast to a quantized type");
+  Attrs attrs;
+  attrs.Set("to", static_cast<int>(to.output(0).dtype));
+  return to.Set(0, to.Apply("Cast", {to.Real(0)}, std::move(attrs)));
+}
+
+}  // namespace
+
+extern const OpRow kDequantize = {.name = "DEQUANTIZE", .number = 6, .translate = Dequantize};
+extern const OpRow kCast = {.name = "CAST", .number = 53, .translate = Cast};
+extern const OpRow kQuantize = {.name = "QUANTIZE", .number = 114, .translate = Quantize};
+
+}  // namespace evoq::tflite

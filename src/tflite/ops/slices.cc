@@ -1,0 +1,143 @@
+// Operators that pick elements: SLICE, STRIDED_SLICE, REVERSE_V2, GATHER, GATHER_ND, ...
+#include "tflite/translator.h"
+
+namespace evoq::tflite {
+namespace {
+
+// size -1 is all that is left.
+Status Slice(Translator& to) {
+  ValueId ends;
+  if (to.is_constant(1) && to.is_constant(2)) {
+    EVOQ_ASSIGN(const std::vector<int64_t> begin, to.Ints(1));
+    EVOQ_ASSIGN(std::vector<int64_t> size, to.Ints(2));
+    if (begin.size() != size.size())
+      return InvalidInput("{} begins and {} sizes", begin.size(), size.size());
+    for (size_t i = 0; i < size.size(); ++i) {
+      if (begin[i] < 0 || size[i] < -1 || begin[i] > INT32_MAX || size[i] > INT32_MAX)
+        return InvalidInput("{} elements from {} on axis {}", size[i], begin[i], i);
+      size[i] = size[i] == -1 ? INT64_MAX : begin[i] + size[i];
+    }
+    ends = to.Int64Constant(size);
+  } else {
+    const ValueId begin = to.Int64s(1), size = to.Int64s(2);
+    const ValueId all = to.Apply("Equal", {size, to.Int64Constant({-1})});
+    ends = to.Apply("Where", {all, to.Int64Constant({INT64_MAX}), to.Apply("Add", {begin, size})});
+  }
+  return to.Set(0, to.Apply("Slice", {to.Real(0), to.Int64s(1), ends}));
+}
+
+// One axis of a strided slice: bit i of each mask is about entry i.
+struct StridedAxes {
+  std::vector<int64_t> starts, ends, axes, steps, added, dropped;
+};
+
+Result<StridedAxes> StridedAxesOf(Translator& to, const fb::StridedSliceOptions& o) {
+  EVOQ_ASSIGN(const std::vector<int64_t> begin, to.Ints(1));
+  EVOQ_ASSIGN(const std::vector<int64_t> end, to.Ints(2));
+  EVOQ_ASSIGN(const std::vector<int64_t> stride, to.Ints(3));
+  if (begin.size() != end.size() || begin.size() != stride.size() || begin.size() > 16)
+    return InvalidInput("{} begins, {} ends and {} strides", begin.size(), end.size(),
+                        stride.size());
+  const auto bit = [](int mask, size_t i) { return (mask >> i & 1) != 0; };
+  int64_t named = 0;
+  for (size_t i = 0; i < begin.size(); ++i)
+    named += !bit(o.new_axis_mask(), i) && !bit(o.ellipsis_mask(), i);
+  StridedAxes s;
+  int64_t axis = 0, out = 0;  // of the input; of the result with new axes
+  for (size_t i = 0; i < begin.size(); ++i) {
+    if (bit(o.ellipsis_mask(), i)) {
+      const int64_t skipped = to.input(0).rank() - named;
+      if (skipped < 0) return InvalidInput("{} entries for rank {}", named, to.input(0).rank());
+      axis += skipped;
+      out += skipped;
+      continue;
+    }
+    if (bit(o.new_axis_mask(), i)) {
+      s.added.push_back(out++);
+      continue;
+    }
+    if (stride[i] == 0 || stride[i] < -INT32_MAX || stride[i] > INT32_MAX)
+      return InvalidInput("stride {}", stride[i]);
+    const bool drops = bit(o.shrink_axis_mask(), i), forward = stride[i] > 0 || drops;
+    int64_t last = end[i];
+    if (o.offset()) last += begin[i];  // ends count from the begin
+    s.axes.push_back(axis++);
+    s.steps.push_back(drops ? 1 : stride[i]);
+    s.starts.push_back(bit(o.begin_mask(), i) && !drops ? (forward ? 0 : INT64_MAX) : begin[i]);
+    s.ends.push_back(drops                  ? (begin[i] == -1 ? INT64_MAX : begin[i] + 1)
+                     : bit(o.end_mask(), i) ? (forward ? INT64_MAX : INT64_MIN)
+                                            : last);
+    if (drops) s.dropped.push_back(out);
+    ++out;
+  }
+  return s;
+}
+
+Status StridedSlice(Translator& to) {
+  EVOQ_ASSIGN(const auto* o, to.Options<fb::StridedSliceOptions>());
+  EVOQ_ASSIGN(const StridedAxes s, StridedAxesOf(to, *o));
+  ValueId y = to.Apply("Slice", {to.Real(0), to.Int64Constant(s.starts), to.Int64Constant(s.ends),
+                                 to.Int64Constant(s.axes), to.Int64Constant(s.steps)});
+  if (!s.added.empty()) y = to.Apply("Unsqueeze", {y, to.Int64Constant(s.added)});
+  if (!s.dropped.empty()) y = to.Apply("Squeeze", {y, to.Int64Constant(s.dropped)});
+  return to.Set(0, y);
+}
+
+Status Reverse(Translator& to) {
+  EVOQ_ASSIGN(const std::vector<int64_t> axes, to.Ints(1));
+  const std::vector<int64_t> starts(axes.size(), INT64_MAX), ends(axes.size(), INT64_MIN),
+      steps(axes.size(), -1);
+  return to.Set(0, to.Apply("Slice", {to.Real(0), to.Int64Constant(starts), to.Int64Constant(ends),
+                                      to.Int64Constant(axes), to.Int64Constant(steps)}));
+}
+
+Status Gather(Translator& to) {
+  EVOQ_ASSIGN(const auto* o, to.Options<fb::GatherOptions>());
+  if (o->batch_dims() != 0) return Unsupported("batch dimensions {}", o->batch_dims());
+  EVOQ_ASSIGN(const int64_t axis, to.AxisOf(o->axis(), to.input(0).rank()));
+  Attrs attrs;
+  attrs.Set("axis", axis);
+  return to.Set(0, to.Apply("Gather", {to.Real(0), to.Int64s(1)}, std::move(attrs)));
+}
+
+// Rows of a table (input 1) by number.
+Status EmbeddingLookup(Translator& to) {
+  Attrs attrs;
+  attrs.Set("axis", 0);
+  return to.Set(0, to.Apply("Gather", {to.Real(1), to.Int64s(0)}, std::move(attrs)));
+}
+
+Status GatherNd(Translator& to) {
+  return to.Set(0, to.Apply("GatherND", {to.Real(0), to.Int64s(1)}));
+}
+
+Status TopK(Translator& to) {
+  const ValueId k = to.Apply("Reshape", {to.Int64s(1), to.Int64Constant({1})});
+  const std::vector<ValueId> y = to.ApplyMany("TopK", {to.Real(0), k}, 2);
+  EVOQ_TRY(to.Set(0, y[0]));
+  Attrs attrs;
+  attrs.Set("to", static_cast<int>(to.output(1).dtype));
+  return to.Set(1, to.Apply("Cast", {y[1]}, std::move(attrs)));
+}
+
+constexpr OpRow Row(const char* name, int number, int inputs, Status (*translate)(Translator&),
+                    int outputs = 1) {
+  return {.name = name,
+          .number = number,
+          .least_inputs = inputs,
+          .most_inputs = inputs,
+          .outputs = outputs,
+          .translate = translate};
+}
+
+}  // namespace
+
+extern const OpRow kEmbeddingLookup = Row("EMBEDDING_LOOKUP", 7, 2, EmbeddingLookup);
+extern const OpRow kGather = Row("GATHER", 36, 2, Gather);
+extern const OpRow kStridedSlice = Row("STRIDED_SLICE", 45, 4, StridedSlice);
+extern const OpRow kTopK = Row("TOPK_V2", 48, 2, TopK, 2);
+extern const OpRow kSlice = Row("SLICE", 65, 3, Slice);
+extern const OpRow kReverse = Row("REVERSE_V2", 105, 2, Reverse);
+extern const OpRow kGatherNd = Row("GATHER_ND", 107, 2, GatherNd);
+
+}  // namespace evoq::tflite

@@ -1,0 +1,117 @@
+// TensorFlow Lite files for tests and fuzzers, written with the tables of tflite/schema.fbs.
+#pragma once
+
+#include <cstring>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "tflite/op_row.h"
+
+namespace evoq::tflite {
+
+// The schema's numbers of element types.
+enum TestType : int8_t { kTestFloat = 0, kTestInt32 = 2, kTestInt8 = 9 };
+
+// A file with one graph. Tensors and operators are added in order; what is public may be changed
+// before Bytes is called.
+struct TestModel {
+  fb::ModelT model;
+
+  TestModel() {
+    model.version = 3;
+    model.buffers.push_back(std::make_unique<fb::BufferT>());  // that of computed tensors
+    model.subgraphs.push_back(std::make_unique<fb::SubGraphT>());
+  }
+  fb::SubGraphT& graph() { return *model.subgraphs[0]; }
+
+  // Returns the tensor's number. `scales` above 1 lie along `axis`.
+  int Tensor(const std::string& name, std::vector<int> shape, int8_t type = kTestFloat,
+             std::vector<float> scales = {}, int64_t zero = 0, int axis = 0) {
+    auto tensor = std::make_unique<fb::TensorT>();
+    tensor->name = name;
+    tensor->shape = std::move(shape);
+    tensor->type = type;
+    if (!scales.empty()) {
+      tensor->quantization = std::make_unique<fb::QuantizationT>();
+      tensor->quantization->zero_point.assign(scales.size(), zero);
+      tensor->quantization->scale = std::move(scales);
+      tensor->quantization->quantized_dimension = axis;
+    }
+    graph().tensors.push_back(std::move(tensor));
+    return static_cast<int>(graph().tensors.size()) - 1;
+  }
+  template <typename T>
+  int Constant(const std::string& name, std::vector<int> shape, int8_t type,
+               const std::vector<T>& values, std::vector<float> scales = {}, int64_t zero = 0,
+               int axis = 0) {
+    const int t = Tensor(name, std::move(shape), type, std::move(scales), zero, axis);
+    auto buffer = std::make_unique<fb::BufferT>();
+    buffer->data.resize(values.size() * sizeof(T));
+    std::memcpy(buffer->data.data(), values.data(), buffer->data.size());
+    graph().tensors[static_cast<size_t>(t)]->buffer = static_cast<uint32_t>(model.buffers.size());
+    model.buffers.push_back(std::move(buffer));
+    return t;
+  }
+  int Ints(const std::string& name, const std::vector<int32_t>& values) {
+    return Constant<int32_t>(name, {static_cast<int>(values.size())}, kTestInt32, values);
+  }
+  fb::OperatorT& Operator(int number, std::vector<int> inputs, std::vector<int> outputs) {
+    auto code = std::make_unique<fb::OperatorCodeT>();
+    code->short_code = static_cast<int8_t>(std::min(number, 127));
+    code->code = number;
+    auto op = std::make_unique<fb::OperatorT>();
+    op->code_index = static_cast<uint32_t>(model.operator_codes.size());
+    op->inputs = std::move(inputs);
+    op->outputs = std::move(outputs);
+    model.operator_codes.push_back(std::move(code));
+    graph().operators.push_back(std::move(op));
+    return *graph().operators.back();
+  }
+  std::string Bytes() const {
+    flatbuffers::FlatBufferBuilder builder;
+    builder.ForceDefaults(true);  // every field has bytes, which a fuzzer may change
+    fb::FinishModelBuffer(builder, fb::Model::Pack(builder, &model));
+    return {reinterpret_cast<const char*>(builder.GetBufferPointer()), builder.GetSize()};
+  }
+};
+
+// int8 [1, 4, 4, 2] -> convolution of 3 filters with a scale each, SAME -> [1, 4, 4, 3].
+inline TestModel SmallNet() {
+  TestModel file;
+  const int x = file.Tensor("x", {1, 4, 4, 2}, kTestInt8, {0.5f}, 3);
+  const int w = file.Constant<int8_t>("w", {3, 1, 1, 2}, kTestInt8, {1, 2, 3, 4, 5, 6},
+                                      {0.25f, 0.5f, 0.125f});
+  const int b = file.Constant<int32_t>("b", {3}, kTestInt32, {8, -8, 16}, {0.125f, 0.25f, 0.0625f});
+  const int y = file.Tensor("y", {1, 4, 4, 3}, kTestInt8, {1.0f}, -1);
+  auto options = fb::Conv2DOptionsT();
+  options.stride_h = options.stride_w = 1;
+  file.Operator(3, {x, w, b}, {y}).options.Set(std::move(options));
+  file.graph().inputs = {x};
+  file.graph().outputs = {y};
+  return file;
+}
+
+// The operator on float inputs of [1, 4, 4, 2], with integers where it has more inputs than two:
+// what a fuzzer starts from; not every such file is valid.
+inline TestModel OneOperator(const OpRow& row) {
+  TestModel file;
+  std::vector<int> inputs;
+  const int count = row.most_inputs < 0 ? 2 : row.most_inputs;
+  for (int i = 0; i < count; ++i) {
+    if (i == 0) {
+      inputs.push_back(file.Tensor("x", {1, 4, 4, 2}));
+      file.graph().inputs.push_back(inputs.back());
+    } else {
+      inputs.push_back(file.Ints("i", {1, 2, 2, 1}));
+    }
+  }
+  const int outputs = row.outputs < 0 ? 2 : row.outputs;
+  std::vector<int> made;
+  for (int i = 0; i < outputs; ++i) made.push_back(file.Tensor("y", {1, 4, 4, 2}));
+  file.graph().outputs = made;
+  file.Operator(row.number, inputs, made);
+  return file;
+}
+
+}  // namespace evoq::tflite
