@@ -1,9 +1,10 @@
 #!/usr/bin/env python3
 """Holds knowledge in rows.
 
-Of operators: no statement outside src/ops, src/reference, src/onnx, src/tflite and src/zoo names two
-operators, but in the files listed here with the reason. What a list of names would answer (which input is the
-weight, how axes pass through, ...) is a field of OpDef (src/ops/op.h, src/ops/roles.h).
+Of operators: no statement outside src/ops, src/reference, src/onnx, src/tflite and src/zoo names
+two operators, but in the files listed here with the reason. What a list of names would answer
+(which input is the weight, how axes pass through, ...) is a field of OpDef (src/ops/op.h,
+src/ops/roles.h).
 
 Of instruction sets: no code asks whether a set is a certain one, so that a new set falls to the
 next row of each kernel family and to no `else` (src/kernels/isa_table.h).
@@ -16,7 +17,7 @@ import sys
 
 from agree import ROOT
 
-# Rooms that are about operators by name: their definitions, models of other formats, generated ones.
+# Rooms that are about operators by name: their definitions, files of models, generated models.
 ABOUT_NAMES = ("src/ops/", "src/reference/", "src/onnx/", "src/tflite/", "src/zoo/")
 
 ALLOWED = {  # files: why they name operators

@@ -412,6 +412,12 @@ ValueId Translator::Transposed(ValueId value, const std::vector<int64_t>& perm) 
   return Apply("Transpose", {value}, std::move(attrs));
 }
 
+void Translator::Note(const std::string& text) {
+  std::string& notes = graph_.metadata["tflite.notes"];
+  if (!notes.empty()) notes += '\n';
+  notes += output(0).name + ": " + text;
+}
+
 Status Translator::Set(size_t i, ValueId value) { return Define(i, value, /*planar=*/false); }
 
 Status Translator::SetPlanar(size_t i, ValueId value) { return Define(i, value, /*planar=*/true); }

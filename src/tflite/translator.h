@@ -84,6 +84,9 @@ class Translator {
   ValueId FloatConstant(float value);
   ValueId Transposed(ValueId value, const std::vector<int64_t>& perm);
 
+  // Says of the operator at hand what its nodes do not do as the file means it: a line of the fact
+  // tflite.notes.
+  void Note(const std::string& text);
   // Output i is this value, in the file's order or planar.
   Status Set(size_t i, ValueId value);
   Status SetPlanar(size_t i, ValueId value);

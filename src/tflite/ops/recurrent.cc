@@ -61,6 +61,8 @@ Status CheckForm(Translator& to, const fb::UnidirectionalSequenceLSTMOptions& o)
 Status SequenceLstm(Translator& to) {
   EVOQ_ASSIGN(const auto* o, to.Options<fb::UnidirectionalSequenceLSTMOptions>());
   EVOQ_TRY(CheckForm(to, *o));
+  if (o->cell_clip() != 0)
+    to.Note(fmt::format("cell states are not clipped to {}", o->cell_clip()));
   const int64_t hidden = to.input(kRecurrentWeights).sizes[1];
   if (hidden < 1) return InvalidInput("recurrent weights of width {}", hidden);
   Attrs attrs;

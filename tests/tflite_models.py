@@ -1,0 +1,229 @@
+"""TensorFlow Lite files for tests, written with the schema that the package ai-edge-litert carries:
+nets of a few layers with random weights, MODELS by name."""
+
+import flatbuffers
+import numpy as np
+from ai_edge_litert import schema_py_generated as schema
+
+FLOAT, INT8, INT32 = schema.TensorType.FLOAT32, schema.TensorType.INT8, schema.TensorType.INT32
+DTYPES = {np.dtype(np.float32): FLOAT, np.dtype(np.int8): INT8, np.dtype(np.int32): INT32}
+RELU, RELU6 = schema.ActivationFunctionType.RELU, schema.ActivationFunctionType.RELU6
+SAME = schema.Padding.SAME
+STEPS = 36  # of a computed tensor's scale to its standard deviation
+
+
+class Net:
+    """A graph under construction. A value is the number of its tensor; integers where `integers`."""
+
+    def __init__(self, shape, integers=True, seed=0):
+        self.random = np.random.default_rng(seed)
+        self.integers = integers
+        self.graph = schema.SubGraphT()
+        self.graph.tensors, self.graph.operators, self.graph.inputs = [], [], []
+        self.buffers = [schema.BufferT()]
+        self.codes = []
+        self.deviation = {}  # of tensors, in real numbers
+        self.input = self.tensor(shape, 1 / 64, 0) if integers else self.tensor(shape)
+        self.deviation[self.input] = 74 / 64 if integers else 0.58
+        self.graph.inputs = [self.input]
+
+    def tensor(self, shape, scale=None, zero=0, data=None, axis=0):
+        made = schema.TensorT()
+        made.name = f"t{len(self.graph.tensors)}"
+        made.shape = list(shape)
+        made.type = DTYPES[data.dtype] if data is not None else INT8 if self.integers else FLOAT
+        if scale is not None:
+            q = made.quantization = schema.QuantizationParametersT()
+            q.scale = np.atleast_1d(np.float32(scale))
+            q.zeroPoint = np.full(q.scale.shape, zero, np.int64)
+            q.quantizedDimension = axis
+        if data is not None:
+            buffer = schema.BufferT()
+            buffer.data = np.frombuffer(data.tobytes(), np.uint8)
+            made.buffer = len(self.buffers)
+            self.buffers.append(buffer)
+        self.graph.tensors.append(made)
+        return len(self.graph.tensors) - 1
+
+    def constant(self, values, dtype=np.int32):
+        values = np.asarray(values, dtype)
+        return self.tensor(values.shape, data=values)
+
+    def shape(self, tensor):
+        return list(self.graph.tensors[tensor].shape)
+
+    def scale(self, tensor):
+        return self.graph.tensors[tensor].quantization.scale[0]
+
+    def operator(self, kind, inputs, output, options=None, name=None):
+        code = schema.OperatorCodeT()
+        code.builtinCode = getattr(schema.BuiltinOperator, kind)
+        code.deprecatedBuiltinCode = min(code.builtinCode, 127)
+        code.version = 1
+        op = schema.OperatorT()
+        op.opcodeIndex = len(self.codes)
+        op.inputs, op.outputs = inputs, [output]
+        if options is not None:
+            op.builtinOptionsType = getattr(schema.BuiltinOptions, name)
+            op.builtinOptions = options
+        self.codes.append(code)
+        self.graph.operators.append(op)
+        return output
+
+    def result(self, shape, deviation, activation=0, like=None):
+        """A computed tensor, with a scale for numbers of this deviation, or that of `like`."""
+        if not self.integers:
+            made = self.tensor(shape)
+        elif like is not None:
+            q = self.graph.tensors[like].quantization
+            made = self.tensor(shape, q.scale[0], int(q.zeroPoint[0]))
+        else:
+            positive = activation in (RELU, RELU6)
+            scale = deviation / STEPS / (2 if positive else 1)
+            made = self.tensor(shape, scale * 1.0137, -128 if positive else -3)
+        self.deviation[made] = deviation * (0.58 if activation else 1)
+        return made
+
+    def weights(self, shape, axis, x, depth):
+        """Weights and bias, and the deviation of the product."""
+        channels = shape[axis]
+        if not self.integers:
+            w = self.random.normal(0, depth**-0.5, shape).astype(np.float32)
+            b = self.random.normal(0, 0.1, channels).astype(np.float32)
+            return self.tensor(shape, data=w), self.tensor([channels], data=b), self.deviation[x]
+        w = self.random.integers(-127, 128, shape).astype(np.int8)
+        scales = (self.random.uniform(0.7, 1.4, channels) * depth**-0.5 / 73).astype(np.float32)
+        b = self.random.integers(-2000, 2000, channels).astype(np.int32)
+        bias_scales = scales * self.scale(x)
+        made = self.tensor(shape, scales, 0, w, axis)
+        return made, self.tensor([channels], bias_scales, 0, b), self.deviation[x] * 1.07
+
+    def conv(self, x, channels, kernel=3, stride=1, activation=0, depthwise=False):
+        n, h, w, c = self.shape(x)
+        channels = c if depthwise else channels
+        shape = [1, kernel, kernel, c] if depthwise else [channels, kernel, kernel, c]
+        depth = kernel * kernel * (1 if depthwise else c)
+        filters, bias, deviation = self.weights(shape, 3 if depthwise else 0, x, depth)
+        name = "DepthwiseConv2DOptions" if depthwise else "Conv2DOptions"
+        options = getattr(schema, name + "T")()
+        options.padding, options.strideH, options.strideW = SAME, stride, stride
+        options.fusedActivationFunction = activation
+        if depthwise:
+            options.depthMultiplier = 1
+        out = [n, -(-h // stride), -(-w // stride), channels]
+        y = self.result(out, deviation, activation)
+        kind = "DEPTHWISE_CONV_2D" if depthwise else "CONV_2D"
+        return self.operator(kind, [x, filters, bias], y, options, name)
+
+    def binary(self, kind, a, b, activation=0):
+        names = {"ADD": "AddOptions", "MUL": "MulOptions", "SUB": "SubOptions"}
+        options = getattr(schema, names[kind] + "T")()
+        options.fusedActivationFunction = activation
+        da, db = self.deviation[a], self.deviation[b]
+        deviation = da * db if kind == "MUL" else (da**2 + db**2) ** 0.5
+        y = self.result(self.shape(a), deviation, activation)
+        return self.operator(kind, [a, b], y, options, names[kind])
+
+    def pool(self, x, size, kind="AVERAGE_POOL_2D"):
+        n, h, w, c = self.shape(x)
+        options = schema.Pool2DOptionsT()
+        options.padding = schema.Padding.VALID
+        options.strideH = options.strideW = options.filterHeight = options.filterWidth = size
+        y = self.result([n, h // size, w // size, c], self.deviation[x], like=x)
+        return self.operator(kind, [x], y, options, "Pool2DOptions")
+
+    def mean(self, x):
+        n, h, w, c = self.shape(x)
+        options = schema.ReducerOptionsT()
+        options.keepDims = False
+        y = self.result([n, c], self.deviation[x] / 2)
+        return self.operator("MEAN", [x, self.constant([1, 2])], y, options, "ReducerOptions")
+
+    def dense(self, x, channels):
+        *_, depth = self.shape(x)
+        w, b, deviation = self.weights([channels, depth], 0, x, depth)
+        options = schema.FullyConnectedOptionsT()
+        y = self.result([1, channels], deviation)
+        return self.operator("FULLY_CONNECTED", [x, w, b], y, options, "FullyConnectedOptions")
+
+    def softmax(self, x):
+        options = schema.SoftmaxOptionsT()
+        options.beta = 1.0
+        shape = self.shape(x)
+        y = self.tensor(shape, 1 / 256, -128) if self.integers else self.tensor(shape)
+        return self.operator("SOFTMAX", [x], y, options, "SoftmaxOptions")
+
+    def function(self, kind, x):
+        y = (
+            self.tensor(self.shape(x), 1 / 256, -128)
+            if self.integers
+            else self.tensor(self.shape(x))
+        )
+        return self.operator(kind, [x], y)
+
+    def file(self, output):
+        self.graph.outputs = [output]
+        model = schema.ModelT()
+        model.version = 3
+        model.subgraphs, model.buffers, model.operatorCodes = (
+            [self.graph],
+            self.buffers,
+            self.codes,
+        )
+        builder = flatbuffers.Builder(1 << 20)
+        builder.Finish(model.Pack(builder), b"TFL3")
+        return bytes(builder.Output())
+
+
+def mobilenet(integers=True):
+    """Inverted residuals with depthwise convolutions."""
+    net = Net([1, 64, 64, 3], integers)
+    x = net.conv(net.input, 16, 3, 2, RELU6)
+    for channels, stride in [(16, 1), (24, 2), (24, 1), (32, 2), (32, 1)]:
+        expanded = 4 * net.shape(x)[3]
+        y = net.conv(x, expanded, 1, 1, RELU6)
+        y = net.conv(y, 0, 3, stride, RELU6, depthwise=True)
+        y = net.conv(y, channels, 1)
+        x = net.binary("ADD", x, y) if net.shape(x) == net.shape(y) else y
+    x = net.mean(net.conv(x, 128, 1, 1, RELU6))
+    return net.file(net.softmax(net.dense(x, 100)))
+
+
+def resnet(integers=True):
+    """Residual blocks of two 3 x 3 convolutions."""
+    net = Net([1, 32, 32, 3], integers)
+    x = net.conv(net.input, 16, 3, 1, RELU)
+    for channels, stride in [(16, 1), (32, 2), (64, 2)]:
+        y = net.conv(net.conv(x, channels, 3, stride, RELU), channels)
+        if stride > 1:
+            x = net.conv(x, channels, 1, stride)
+        x = net.binary("ADD", x, y, RELU)
+    return net.file(net.dense(net.mean(x), 100))
+
+
+def layer(make):
+    """A net of one layer, on 16 x 16 x 8 numbers."""
+
+    def build():
+        net = Net([1, 16, 16, 8])
+        return net.file(make(net, net.input))
+
+    return build
+
+
+MODELS = {
+    "conv": layer(lambda net, x: net.conv(x, 16)),
+    "depthwise": layer(lambda net, x: net.conv(x, 0, 3, 2, RELU6, depthwise=True)),
+    "add": layer(lambda net, x: net.binary("ADD", x, net.conv(x, 8))),
+    "mul": layer(lambda net, x: net.binary("MUL", x, net.conv(x, 8))),
+    "average_pool": layer(lambda net, x: net.pool(x, 4)),
+    "max_pool": layer(lambda net, x: net.pool(x, 2, "MAX_POOL_2D")),
+    "mean": layer(lambda net, x: net.mean(x)),
+    "dense": layer(lambda net, x: net.dense(net.mean(x), 500)),
+    "softmax": layer(lambda net, x: net.softmax(x)),
+    "logistic": layer(lambda net, x: net.function("LOGISTIC", x)),
+    "mobilenet_int8": mobilenet,
+    "resnet_int8": resnet,
+    "mobilenet_float32": lambda: mobilenet(integers=False),
+    "resnet_float32": lambda: resnet(integers=False),
+}
