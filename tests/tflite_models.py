@@ -13,7 +13,7 @@ STEPS = 36  # of a computed tensor's scale to its standard deviation
 
 
 class Net:
-    """A graph under construction. A value is the number of its tensor; integers where `integers`."""
+    """A graph under construction, of int8 or float32 tensors, which are known by their numbers."""
 
     def __init__(self, shape, integers=True, seed=0):
         self.random = np.random.default_rng(seed)
