@@ -43,7 +43,7 @@ def told(work, *arguments):
 
 def schemes(work):
     """Those that need no data, float32 first."""
-    rows = told(work, "list", "methods")
+    rows = told(work, "list", "schemes")
     names = [row["name"] for row in rows if not row["needs_calibration"]]
     return sorted(names, key=lambda name: name != "float32")
 

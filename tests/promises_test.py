@@ -245,7 +245,7 @@ def same_bytes():
     np.savez("a.npz", input=samples.astype(np.float32))
     np.savez("b.npz", input=samples[rng.permutation(12)].astype(np.float32))
     observers = [row["name"] for row in result("list", "observers")]
-    plain = [m["name"] for m in result("list", "methods") if m["name"] not in ("int8", "auto")]
+    plain = [m["name"] for m in result("list", "schemes") if m["name"] not in ("int8", "auto")]
     check("observers", len(observers) >= 5 and len(plain) >= 4, [observers, plain])
     rows = [["--observer", name] for name in observers] + [["--scheme", name] for name in plain]
     for row in rows:

@@ -52,7 +52,9 @@ struct Report {
 };
 
 struct QuantizeOptions {
-  std::string scheme = "int8";           // of `evoq list methods`, or "auto"
+  std::string scheme = "int8";  // of `evoq list schemes`, or "auto"
+  // Names of `evoq list methods`, "a,b,c", or "none"; "": the scheme's own.
+  std::string method;
   std::vector<std::string> calibration;  // files or folders; of several inputs "NAME=PATH" of each
   std::vector<std::vector<Array>> arrays;  // these samples instead, by sample, by input
   int calibration_random = 0;              // so many random samples instead: for speed tests only
@@ -171,7 +173,7 @@ std::optional<EvaluateResult> Evaluate(const std::string& model, const EvaluateO
                                        const Follow& follow = {}, std::string* error = nullptr);
 
 struct PredictOptions {
-  std::vector<std::string> schemes;  // of `evoq list methods`; empty: all. float32 is always there
+  std::vector<std::string> schemes;  // of `evoq list schemes`; empty: all. float32 is always there
   Shapes shapes;
   std::map<std::string, std::string> inputs;  // .npy content, where steps depend on it
   int batch = 0;

@@ -207,6 +207,7 @@ def quantize(
     output: Any,
     *,
     scheme: str | None = None,
+    method: str | None = None,
     calibration: Any = None,
     calibration_limit: int | None = None,
     preprocess: Any = None,
@@ -235,11 +236,13 @@ def quantize(
 
     model: the path of an .onnx file, its bytes, or an onnx.ModelProto.
     scheme: 'int8' (without it), 'int8-dynamic', 'int8-weights', 'int4-weights', 'bf16', 'float32',
-    ... (``evoq list methods``).
-    calibration: what the ranges of 'int8' are observed on: a path (a folder of images or .npy, an
-    .npy, .npz, MNIST or CIFAR file); an array whose first axis counts samples; a mapping from input
-    names to such paths or arrays; an iterable of arrays, of tuples of arrays or of mappings, each a
-    sample or a batch; or a number of random samples, for speed tests only.
+    ... (``evoq list schemes``).
+    method: quantization methods in addition, 'gptq' or 'equalize,bias-correction', or 'none';
+    without it those that are the scheme's own (``evoq list methods``).
+    calibration: what the ranges of 'int8' and methods are observed on: a path (a folder of images
+    or .npy, an .npy, .npz, MNIST or CIFAR file); an array whose first axis counts samples; a
+    mapping from input names to such paths or arrays; an iterable of arrays, of tuples of arrays or
+    of mappings, each a sample or a batch; or a number of random samples, for speed tests only.
     calibration_limit: use at most so many samples, evenly spread (0: all).
     preprocess: how images become inputs, as a JSON file. observer: how ranges are chosen, 'minmax'
     without it (``evoq list observers``).
@@ -282,6 +285,7 @@ def quantize(
         {
             "output": output,
             "scheme": scheme,
+            "method": method,
             "calib_limit": calibration_limit,
             "preprocess": preprocess,
             "observer": observer,
@@ -730,6 +734,6 @@ def generate(
 
 
 def list_(what: str) -> Report:
-    """What this evoq has: 'ops', 'kernels', 'passes', 'methods', 'observers', 'rules' or 'verbs',
-    as ``items``."""
+    """What this evoq has: 'ops', 'kernels', 'passes', 'schemes', 'methods', 'observers',
+    'rules' or 'verbs', as ``items``."""
     return tool("list", what)

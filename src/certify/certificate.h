@@ -28,7 +28,7 @@ std::string WhyNotPromised(const Comparison& ratio);
 SpeedClaim ClaimOf(const Comparison& ratio);
 
 struct Certificate {
-  std::string scheme;   // "auto" or a method
+  std::string scheme;   // "auto" or a scheme
   std::string machine;  // as MachineName gives it
   int threads = 1;
   InputShapes shapes;

@@ -147,8 +147,8 @@ class Certifier {
 
   Result<Runner> QuantizeAll() {
     Graph graph = job_.choose.graph;
-    EVOQ_ASSIGN(out_.report,
-                FindMethod(job_.scheme)->run(graph, job_.choose.ranges, job_.choose.options));
+    EVOQ_ASSIGN(out_.report, QuantizeBy(*FindScheme(job_.scheme), job_.methods, graph,
+                                        job_.choose.ranges, job_.choose.options, job_.data));
     out_.certificate.layers = CountLayers(job_.choose.graph, out_.report,
                                           [&](const std::string&) { return job_.scheme; });
     return Prepare(std::move(graph), job_.choose, samples_);

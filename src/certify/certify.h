@@ -5,6 +5,7 @@
 #include "certify/certificate.h"
 #include "certify/choose.h"
 #include "certify/speed.h"
+#include "quant/method.h"
 
 namespace evoq {
 
@@ -21,7 +22,9 @@ struct CertifyJob {
   std::string preprocess;  // how images became the samples, as text, and at most how many were
                            // read: for verify
   int64_t data_limit = 0;
-  std::string scheme = "auto";  // or the name of a method
+  std::string scheme = "auto";  // or the name of a scheme
+  MethodChoice methods;         // of a named scheme, and what they observe
+  MethodData data;
   Promise promise;
   double search_s = 60;  // of the search
   double measure_s = 6;  // of the last measurement of speed, waiting for a quiet machine included
@@ -50,7 +53,7 @@ struct FileMark {
 Result<FileMark> MarkOf(const std::string& path);
 
 // "auto": chooses precisions, and keeps the float model where nothing keeps the promise or pays. A
-// method: kConditionFailed when it breaks the promise, with what was measured; so is "auto" that
+// scheme: kConditionFailed when it breaks the promise, with what was measured; so is "auto" that
 // shall never be slower where the machine was too busy to tell. Errors: also those of
 // ChoosePrecisions; kUsage for a promise that the model's outputs do not allow.
 Result<Certified> QuantizeCertified(CertifyJob job, const Samples& samples);

@@ -275,7 +275,7 @@ TEST_F(CertifyTest, StepsBelongToLayers) {
   EXPECT_EQ(attribution.name(2), "project");
   for (const char* scheme : {"float32", "int8", "int8-dynamic", "bf16"}) {
     Graph q = net_;
-    ASSERT_TRUE(FindMethod(scheme)->run(q, Job(scheme, {}).choose.ranges, {}));
+    ASSERT_TRUE(FindScheme(scheme)->run(q, Job(scheme, {}).choose.ranges, {}));
     auto engine = EngineFromGraph(q, {1, {}});
     ASSERT_TRUE(engine);
     const Program& program = (*(*engine)->Default())->program();
@@ -291,7 +291,7 @@ TEST_F(CertifyTest, StepsBelongToLayers) {
     }
   }
   // A conversion to a narrower type belongs to the layer that reads it, though it carries the name
-  // of what gives it: `last`, alone in a method, reads what `pool` gives.
+  // of what gives it: `last`, alone in a scheme, reads what `pool` gives.
   for (const char* scheme : {"int8", "int8-dynamic", "bf16"}) {
     Graph q = net_;
     ASSERT_TRUE(QuantizeMixed(q, Job(scheme, {}).choose.ranges, {}, {{"last", {scheme, {}}}}));

@@ -25,7 +25,7 @@ constexpr size_t kGroup = 4;            // candidates measured in turn
 struct Candidate {
   std::unique_ptr<Engine> engine;
   std::shared_ptr<Runnable> executor;
-  Reasons refused;  // layers that the method does not take
+  Reasons refused;  // layers that the scheme does not take
 };
 
 class Chooser {
@@ -41,7 +41,7 @@ class Chooser {
         start_(job.watch->WallMs()) {}
 
   Result<ChosenPlan> Run() {
-    EVOQ_TRY(MeasureMethods());
+    EVOQ_TRY(MeasureSchemes());
     EVOQ_TRY(MeasureConversions());
     EVOQ_ASSIGN(Assignment best, Search());
     EVOQ_TRY(Refine(best));
@@ -56,7 +56,7 @@ class Chooser {
  private:
   // Each stage has the time up to a share of the whole, and begins nothing after it: no model is
   // built, no run or sample begun.
-  static constexpr double kMethodsShare = 0.3, kConversionsShare = 0.4, kNoiseShare = 0.5,
+  static constexpr double kSchemesShare = 0.3, kConversionsShare = 0.4, kNoiseShare = 0.5,
                           kSearchShare = 0.8, kRefineShare = 0.9;
 
   double Elapsed() const { return (job_.watch->WallMs() - start_) / 1e3; }
@@ -82,7 +82,7 @@ class Chooser {
   MixedPlan PlanOf(const Assignment& a) const {
     MixedPlan plan;
     for (size_t i = 0; i < a.size(); ++i) {
-      plan[attribution_.name(static_cast<int>(i))] = {methods_[static_cast<size_t>(a[i])]->name,
+      plan[attribution_.name(static_cast<int>(i))] = {schemes_[static_cast<size_t>(a[i])]->name,
                                                       a[i] == 0 ? WhyFloat(a, i) : Reason()};
     }
     return plan;
@@ -98,10 +98,10 @@ class Chooser {
     }
     if (narrow == 0) {
       const auto refused = refused_.find(attribution_.name(static_cast<int>(i)));
-      return refused == refused_.end() ? Reason{kSlowerWhenMeasured, "no other method gains"}
+      return refused == refused_.end() ? Reason{kSlowerWhenMeasured, "no other scheme gains"}
                                        : refused->second;
     }
-    const char* name = methods_[narrow]->name;
+    const char* name = schemes_[narrow]->name;
     if (ms[narrow] >= kFaster * ms[0])
       return {kSlowerWhenMeasured,
               fmt::format("{:.4f} ms as {}, {:.4f} ms in float32", ms[narrow], name, ms[0])};
@@ -128,36 +128,36 @@ class Chooser {
   }
   Result<Candidate> Build(const Assignment& a) { return Build(PlanOf(a)); }
 
-  // Fills the costs of layers; methods that no layer takes are left out.
-  Status MeasureMethods() {
-    EVOQ_TRY(Tell("measuring every method by steps", 0));
-    std::vector<const QuantMethod*> methods = {FindMethod("float32")};
-    for (const QuantMethod* method : AllMethods()) {
-      if (method != methods[0]) methods.push_back(method);
+  // Fills the costs of layers; schemes that no layer takes are left out.
+  Status MeasureSchemes() {
+    EVOQ_TRY(Tell("measuring every scheme by steps", 0));
+    std::vector<const QuantScheme*> schemes = {FindScheme("float32")};
+    for (const QuantScheme* scheme : AllSchemes()) {
+      if (scheme != schemes[0]) schemes.push_back(scheme);
     }
     std::vector<Candidate> candidates;
     std::vector<Runnable*> executors;
-    for (const QuantMethod* method : methods) {
-      if (!methods_.empty() && OutOfTime(kMethodsShare)) break;
+    for (const QuantScheme* scheme : schemes) {
+      if (!schemes_.empty() && OutOfTime(kSchemesShare)) break;
       MixedPlan plan;
       for (int i = 0; i < attribution_.layers(); ++i)
-        plan[attribution_.name(i)] = {method->name, {}};
+        plan[attribution_.name(i)] = {scheme->name, {}};
       EVOQ_ASSIGN(Candidate candidate, Build(plan));
-      const bool narrows = !methods_.empty();
+      const bool narrows = !schemes_.empty();
       if (narrows && candidate.refused.size() == static_cast<size_t>(attribution_.layers()))
         continue;
       if (narrows) refused_.insert(candidate.refused.begin(), candidate.refused.end());
       if (!narrows) candidate.refused.clear();
-      methods_.push_back(method);
+      schemes_.push_back(scheme);
       executors.push_back(candidate.executor.get());
       candidates.push_back(std::move(candidate));
     }
-    EVOQ_ASSIGN(const auto steps, job_.steps(executors, Time(0.06, kMethodsShare + 0.05)));
+    EVOQ_ASSIGN(const auto steps, job_.steps(executors, Time(0.06, kSchemesShare + 0.05)));
     model_.layers.assign(
         static_cast<size_t>(attribution_.layers()),
-        {std::vector<double>(methods_.size()), std::vector<double>(methods_.size())});
+        {std::vector<double>(schemes_.size()), std::vector<double>(schemes_.size())});
     model_.links = attribution_.links();
-    for (size_t m = 0; m < methods_.size(); ++m) {
+    for (size_t m = 0; m < schemes_.size(); ++m) {
       const std::vector<int> owners = attribution_.OfSteps(executors[m]->program());
       for (size_t s = 0; s < owners.size(); ++s)
         model_.layers[static_cast<size_t>(owners[s])].ms[m] += steps[m][s];
@@ -165,15 +165,15 @@ class Chooser {
         if (candidates[m].refused.count(attribution_.name(static_cast<int>(i))))
           model_.layers[i].ms[m] = kNever;
       }
-      const DType values = methods_[m]->values;
+      const DType values = schemes_[m]->values;
       const auto form = std::find(forms_.begin(), forms_.end(), values);
       model_.forms.push_back(static_cast<int>(form - forms_.begin()));
       if (form == forms_.end()) forms_.push_back(values);
     }
     model_.convert_ms.assign(forms_.size(), std::vector<double>(forms_.size()));
-    // Where values stay float32, a method that does not gain on a layer is worse than none.
+    // Where values stay float32, a scheme that does not gain on a layer is worse than none.
     for (CostModel::Layer& layer : model_.layers) {
-      for (size_t m = 1; m < methods_.size(); ++m) {
+      for (size_t m = 1; m < schemes_.size(); ++m) {
         if (model_.forms[m] == 0 && layer.ms[m] >= layer.ms[0]) layer.ms[m] = kNever;
       }
     }
@@ -294,7 +294,7 @@ class Chooser {
         stop);
   }
 
-  // What each layer alone adds to the error of the outputs. A method whose error on all layers
+  // What each layer alone adds to the error of the outputs. A scheme whose error on all layers
   // together is small beside the largest one's is shared out evenly: it is not what has to be
   // saved.
   Status MeasureNoise() {
@@ -318,7 +318,7 @@ class Chooser {
                   Answer(*candidate.engine, few, {&wanted, nullptr, nullptr}));
       return RelativeNoise(wanted, answers);
     };
-    std::vector<double> whole(methods_.size());
+    std::vector<double> whole(schemes_.size());
     for (int s = 1; s < model_.schemes() && !OutOfTime(kNoiseShare); ++s) {
       EVOQ_ASSIGN(whole[static_cast<size_t>(s)], noise_of(Uniform(s)));
     }
@@ -479,7 +479,7 @@ class Chooser {
 
   std::string NameOf(const Assignment& a) const {
     for (int s = 0; s < model_.schemes(); ++s) {
-      if (a == Uniform(s)) return methods_[static_cast<size_t>(s)]->name;
+      if (a == Uniform(s)) return schemes_[static_cast<size_t>(s)]->name;
     }
     return "mixed";
   }
@@ -490,9 +490,9 @@ class Chooser {
   const Metric metric_;
   const Attribution attribution_;
   const double start_;
-  std::vector<const QuantMethod*> methods_;  // schemes of model_; float32 first
+  std::vector<const QuantScheme*> schemes_;  // schemes of model_; float32 first
   std::vector<DType> forms_;                 // of model_
-  Reasons refused_;                          // layer -> why a method does not take it
+  Reasons refused_;                          // layer -> why a scheme does not take it
   CostModel model_;
   bool fastest_holds_ = false;  // the model's fastest plan keeps the limit
   bool known_ = true;           // whether it does was found out in time

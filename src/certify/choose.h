@@ -30,7 +30,7 @@ struct ChooseJob {
 
 // A plan that was measured in earnest.
 struct TriedPlan {
-  std::string name;  // a method on every layer, or "mixed"
+  std::string name;  // a scheme on every layer, or "mixed"
   double ms = 0;
   Accuracy accuracy;
   bool keeps = false;  // the limit
@@ -45,7 +45,7 @@ struct ChosenPlan {
   bool out_of_time = false;  // before the search had ended by itself
 };
 
-// 1. Every method on all layers, measured by steps: what each layer costs in it; half-and-half
+// 1. Every scheme on all layers, measured by steps: what each layer costs in it; half-and-half
 // plans: what conversions between
 //    them cost (quant/search.h).
 // 2. The fastest plan of that model; where it loses too much, the noise that each layer adds to the

@@ -195,7 +195,7 @@ TEST_F(ChooseTest, NoPlanIsMeasuredBesideTheOneThatBeatIt) {
   EXPECT_EQ(bests.size(), 2u);
 }
 
-// Before any layer alone was measured, the error of a method on all layers is shared out evenly.
+// Before any layer alone was measured, the error of a scheme on all layers is shared out evenly.
 TEST_F(ChooseTest, WithoutTimeForSingleLayersTheErrorIsSharedOut) {
   job_.progress = [&](const std::string& stage, double) {
     if (stage == "measuring what each layer loses") watch_.wall_ms = begun_ms_ + 31e3;
@@ -206,7 +206,7 @@ TEST_F(ChooseTest, WithoutTimeForSingleLayersTheErrorIsSharedOut) {
   ASSERT_TRUE(chosen) << chosen.error().message();
   EXPECT_EQ(Count(*chosen, "int8"), 4);
   EXPECT_EQ(chosen->plan.at("classes").scheme, "float32");
-  EXPECT_EQ(chosen->accuracies, 5) << "more where what a method loses counts on one layer only";
+  EXPECT_EQ(chosen->accuracies, 5) << "more where what a scheme loses counts on one layer only";
 }
 
 TEST_F(ChooseTest, ASearchUsesAllCoresUnlessItIsTold) {
@@ -227,7 +227,7 @@ TEST_F(ChooseTest, ASearchUsesAllCoresUnlessItIsTold) {
 
 TEST_F(ChooseTest, TheTimeIsALimitAtEveryStage) {
   // Each look at the clock takes so long: 1 ms lets the search end, 3 s let it not even measure
-  // every method.
+  // every scheme.
   for (const double look_ms : {1.0, 20.0, 60.0, 150.0, 500.0, 3000.0}) {
     for (const double db : {-500.0, 25.0, 200.0}) {
       job_.limit = {100, db};
@@ -261,7 +261,7 @@ TEST_F(ChooseTest, WithoutTimeForAnyAccuracyTheFastestIsHandedOverUntried) {
 // of it: of 60 s what is left of 21, 27 and 60 s.
 TEST_F(ChooseTest, EachStageHasItsShareOfTheTime) {
   using Log = std::vector<std::tuple<size_t, double, double>>;  // models, seconds, limit
-  const size_t all = AllMethods().size();
+  const size_t all = AllSchemes().size();
   Log log;
   const auto note = [&](size_t models, const ShareOfTime& time) {
     log.emplace_back(models, std::round(1e6 * time.seconds) / 1e6,
@@ -280,7 +280,7 @@ TEST_F(ChooseTest, EachStageHasItsShareOfTheTime) {
   job_.limit = {100, -500};
   const auto fast = Choose(60);
   ASSERT_TRUE(fast) << fast.error().message();
-  // All methods; float32 and the three pairs of float32, uint8 and bfloat16; int8, found to be
+  // All schemes; float32 and the three pairs of float32, uint8 and bfloat16; int8, found to be
   // the fastest, beside float32, int8-dynamic and bf16: weights alone are never faster.
   EXPECT_EQ(log, (Log{{all, 3.6, 21}, {4, 2.4, 23.4}, {4, 3, 54}}));
   EXPECT_EQ(fast->seconds, 9);
@@ -377,14 +377,14 @@ TEST_F(ChooseTest, StagesBeginUntilTheirTimeIsUp) {
 
 // Each look at the clock takes a second; measuring by steps ends at 16 s of which the looks before
 // are a part.
-TEST_F(ChooseTest, MethodsAndConversionsAreBuiltUntilTheirTimeIsUp) {
-  size_t methods = 0;
+TEST_F(ChooseTest, SchemesAndConversionsAreBuiltUntilTheirTimeIsUp) {
+  size_t schemes = 0;
   std::vector<size_t> models;
   const auto runs = job_.runs;
   const auto steps = job_.steps;
   double steps_s = 0;
   job_.steps = [&](std::span<Runnable* const> e, const ShareOfTime&) {
-    methods = e.size();
+    schemes = e.size();
     watch_.Work(1e3 * steps_s);
     return steps(e, {.seconds = 0, .limit_s = 0, .watch = &watch_});
   };
@@ -393,21 +393,21 @@ TEST_F(ChooseTest, MethodsAndConversionsAreBuiltUntilTheirTimeIsUp) {
     return runs(e, {.seconds = 0, .limit_s = 0, .watch = &watch_});
   };
   job_.limit = {100, -500};
-  // The second method is asked for at the first look, after 0.3 of 60 s, the third at the second.
+  // The second scheme is asked for at the first look, after 0.3 of 60 s, the third at the second.
   watch_.look_ms = 18'000;
   ASSERT_TRUE(Choose(60));
-  EXPECT_EQ(methods, 2u);
+  EXPECT_EQ(schemes, 2u);
   watch_.look_ms = 18'001;
   ASSERT_TRUE(Choose(60));
-  EXPECT_EQ(methods, 1u);
-  // A look for each method but the first, one for the measurement; then one before the conversions
-  // and one for each: the second of them (methods + 3) s + steps_s in, the limit is 24 s.
+  EXPECT_EQ(schemes, 1u);
+  // A look for each scheme but the first, one for the measurement; then one before the conversions
+  // and one for each: the second of them (schemes + 3) s + steps_s in, the limit is 24 s.
   watch_.look_ms = 1000;
-  const size_t all = AllMethods().size();
+  const size_t all = AllSchemes().size();
   steps_s = 21 - static_cast<double>(all);
   models.clear();
   ASSERT_TRUE(Choose(60));
-  EXPECT_EQ(methods, all);
+  EXPECT_EQ(schemes, all);
   EXPECT_EQ(models[0], 1u + 2u);
   steps_s += 0.001;
   models.clear();

@@ -96,7 +96,7 @@ TEST_F(PromiseTest, TheTimesOfACertificateHaveItsRatio) {
 TEST_F(PromiseTest, AutomaticChoiceTakesThePlantedFastestThatKeepsThePromise) {
   const auto loose = QuantizeCertified(Job("auto", {.max_drop = 100}, Sure(3)), samples_);
   ASSERT_TRUE(loose) << loose.error().message();
-  // Whichever of the methods with integer arithmetic it is, no layer stays float32.
+  // Whichever of the schemes with integer arithmetic it is, no layer stays float32.
   EXPECT_EQ(loose->certificate.layers.count("float32"), 0u);
   double best = 1e9;
   for (const TriedPlan& plan : loose->chosen.tried) best = std::min(best, plan.ms);
@@ -162,7 +162,7 @@ TEST_F(PromiseTest, VerifyAccuracyAtAndJustBeyondTheLimit) {
   int agreed = 0;
   double signal = 0, noise = 0;
   Graph quantized = net_;
-  ASSERT_TRUE(FindMethod("int8")->run(quantized, ranges_, {}));
+  ASSERT_TRUE(FindScheme("int8")->run(quantized, ranges_, {}));
   for (const auto& inputs : samples_.inputs) {
     const auto x = EvaluateGraph(net_, inputs), y = EvaluateGraph(quantized, inputs);
     ASSERT_TRUE(x && y);

@@ -47,7 +47,7 @@ class CertifyTellsTest : public PromiseTest {
 
 TEST_F(CertifyTellsTest, WhoHearsOfAStageMayStopIt) {
   for (const std::string stage :
-       {"running the float model", "measuring every method by steps", "measuring conversions",
+       {"running the float model", "measuring every scheme by steps", "measuring conversions",
         "searching", "measuring the result", "measuring accuracy", "measuring speed"}) {
     CertifyJob job = Job("auto", {.max_drop = 100}, Sure(3));
     job.choose.progress = [&](const std::string& now, double) -> Status {
@@ -66,7 +66,7 @@ TEST_F(CertifyTellsTest, WhoHearsOfAStageMayStopIt) {
 
 TEST_F(CertifyTellsTest, StagesAndWhereTheTimeWent) {
   FakeWatch watch;
-  const std::vector<std::string> search = {"measuring every method by steps",
+  const std::vector<std::string> search = {"measuring every scheme by steps",
                                            "measuring conversions", "searching",
                                            "measuring the result"};
   for (const bool automatic : {false, true}) {

@@ -53,6 +53,7 @@ TEST_F(CliOptions, AreTheseOfEachVerb) {
        {model},
        {output,
         "--scheme TEXT=int8",
+        "--method TEXT",
         "--calib TEXT ...",
         "--calib-random INT:POSITIVE",
         "--calib-limit INT:NONNEGATIVE=200",

@@ -57,6 +57,7 @@ TEST_F(QuantizeOptionsTest, InAFileAreThoseOfTheCommandLine) {
   };
   const std::vector<Row> rows = {
       {{{"scheme", "int8-dynamic"}}, {"--scheme", "int8-dynamic"}},
+      {{{"method", "none"}}, {"--method", "none"}},
       {{{"observer", "moving-average"}}, {"--observer", "moving-average"}},
       {{{"observer", "percentile"}, {"percentile", 60}},
        {"--observer", "percentile", "--percentile", "60"}},
@@ -153,8 +154,8 @@ TEST_F(QuantizeOptionsTest, WhatItPrints) {
 // it float32 and are told apart. In an .onnx nodes are counted, and it says so.
 TEST_F(QuantizeOptionsTest, EachSchemeTellsTheSameOfBothOutputs) {
   const std::string model = Chain(), samples = Samples(4);
-  for (const QuantMethod* method : AllMethods()) {
-    const std::string scheme = method->name;
+  for (const QuantScheme* row : AllSchemes()) {
+    const std::string scheme = row->name;
     for (const char* file : {"q.etm", "q.onnx"}) {
       const bool nodes = std::string(file) == "q.onnx";
       const std::string where = scheme + " -> " + file;
@@ -229,7 +230,8 @@ TEST_F(QuantizeOptionsTest, FieldsOfAFile) {
                     {"encodings_version", "2.0.0"},
                     {"calib_cache", ""},
                     {"calib_cache_out", At("used.cache")},
-                    {"opset", 0}};
+                    {"opset", 0},
+                              {"method", "none"}};
   // Of language models alone (language_certificate_test).
   const json language = {
       {"max_perplexity_growth", 1.5}, {"text", "t.txt"}, {"tokenizer", "t.json"}, {"window", 64}};
@@ -298,7 +300,14 @@ TEST_F(QuantizeOptionsTest, Refusals) {
   const std::string model = Chain(), etm = At("q.etm"), samples = Samples(2);
   Json({"compile", model, "-o", At("c.etm")});
   const std::pair<Words, std::string> rows[] = {
-      {{model, "--scheme", "int3"}, "--scheme int3: not one of `evoq list methods`"},
+      {{model, "--scheme", "int3"}, "--scheme int3: not one of `evoq list schemes`"},
+      {{model, "--method", "sharpen"},
+       "--method sharpen: \"sharpen\" is not one of `evoq list methods`"},
+      {{model, "--scheme", "int4-weights", "--method", "equalize"},
+       "--method equalize does not go with --scheme int4-weights: it widens channels of integer "
+       "activations"},
+      {{model, "--scheme", "auto", "--method", "none"},
+       "--method none: --scheme auto chooses by measuring plain schemes"},
       {{At("c.etm")}, At("c.etm") + " is compiled already; quantize the .onnx"},
       {{model, "--observer", "max"}, "--observer max: not one of `evoq list observers`"},
       {{model}, "--scheme int8 needs data: --calib DIR, --calib-random N or --ranges F"},

@@ -27,17 +27,17 @@ constexpr double kForeignSpread = 0.4;  // the same, where constants are of anot
 constexpr double kDeviations = 1.65;    // nine of ten
 
 // The model that quantize would write.
-Result<std::unique_ptr<Engine>> Carry(Graph graph, const QuantMethod& method,
+Result<std::unique_ptr<Engine>> Carry(Graph graph, const QuantScheme& scheme,
                                       int64_t float_weight_bytes, const PredictOptions& options) {
   Ranges ranges = options.ranges;
-  if (!method.weights_only) EVOQ_TRY(WidenConstants(graph));
-  if (method.needs_calibration && ranges.empty()) {
+  if (!scheme.weights_only) EVOQ_TRY(WidenConstants(graph));
+  if (scheme.needs_calibration && ranges.empty()) {
     Graph bound = graph;
     EVOQ_TRY(BindShapes(bound, options.shapes));
     ranges = AssumedRanges(bound);
   }
-  EVOQ_TRY(method.run(graph, ranges, {}));
-  graph.metadata["evoq.scheme"] = method.name;  // as quantize notes it
+  EVOQ_TRY(scheme.run(graph, ranges, {}));
+  graph.metadata["evoq.scheme"] = scheme.name;  // as quantize notes it
   graph.metadata["evoq.float_weight_bytes"] = std::to_string(float_weight_bytes);
   return EngineFromGraph(std::move(graph),
                          {options.limits.threads, options.shapes, /*stored_tuning=*/false});
@@ -175,56 +175,55 @@ Result<std::shared_ptr<Runnable>> RunnableOf(Engine& engine, const PredictRun& r
                      "on the given or made-up inputs (--input NAME=F.npy gives real ones)");
 }
 
-Result<SchemeForecast> PredictRunOf(Engine& engine, const QuantMethod& method,
+Result<SchemeForecast> PredictRunOf(Engine& engine, const QuantScheme& scheme,
                                     const PredictRun& run, const Forecast& forecast,
                                     const PredictOptions& options) {
-  SchemeForecast scheme;
-  scheme.scheme = method.name;
+  SchemeForecast told;
+  told.scheme = scheme.name;
   EVOQ_ASSIGN(const std::shared_ptr<Runnable> executor, RunnableOf(engine, run));
-  scheme.file_bytes = EtmBytes(engine.model());
-  scheme.weight_bytes = executor->program().weight_bytes;
-  scheme.arena_bytes = executor->arena_bytes();
-  Estimate(*executor, options.limits, scheme);
+  told.file_bytes = EtmBytes(engine.model());
+  told.weight_bytes = executor->program().weight_bytes;
+  told.arena_bytes = executor->arena_bytes();
+  Estimate(*executor, options.limits, told);
   const SchemeForecast* float32 = forecast.schemes.empty() ? nullptr : &forecast.schemes[0];
   if (float32 != nullptr) {
-    scheme.speedup = float32->ms / scheme.ms;
-    scheme.payoff = PayoffOf(scheme.speedup);
-    FindHindrances(*float32, executor->program(), options.limits, scheme);
+    told.speedup = float32->ms / told.ms;
+    told.payoff = PayoffOf(told.speedup);
+    FindHindrances(*float32, executor->program(), options.limits, told);
   }
-  if (options.check) EVOQ_TRY(Measure(*executor, options.limits, scheme));
-  return scheme;
+  if (options.check) EVOQ_TRY(Measure(*executor, options.limits, told));
+  return told;
 }
 
 // Of every run, in the order of `forecasts`.
-Result<std::vector<SchemeForecast>> PredictScheme(const Graph& graph, const QuantMethod& method,
+Result<std::vector<SchemeForecast>> PredictScheme(const Graph& graph, const QuantScheme& scheme,
                                                   std::span<const PredictRun> runs,
                                                   std::span<const Forecast> forecasts,
                                                   const PredictOptions& options) {
   EVOQ_ASSIGN(const std::unique_ptr<Engine> engine,
-              Carry(graph, method, options.float_weight_bytes, options));
+              Carry(graph, scheme, options.float_weight_bytes, options));
   std::vector<SchemeForecast> schemes;
   for (size_t r = 0; r < runs.size(); ++r) {
-    EVOQ_ASSIGN(SchemeForecast scheme,
-                PredictRunOf(*engine, method, runs[r], forecasts[r], options));
-    schemes.push_back(std::move(scheme));
+    EVOQ_ASSIGN(SchemeForecast told, PredictRunOf(*engine, scheme, runs[r], forecasts[r], options));
+    schemes.push_back(std::move(told));
   }
   return schemes;
 }
 
 // float32, which the others are compared with, then those asked for in the list's order.
-Result<std::vector<const QuantMethod*>> Methods(const std::vector<std::string>& names) {
-  std::vector<const QuantMethod*> methods = {FindMethod("float32")};
-  EVOQ_CHECK(methods[0] != nullptr);
+Result<std::vector<const QuantScheme*>> SchemesOf(const std::vector<std::string>& names) {
+  std::vector<const QuantScheme*> schemes = {FindScheme("float32")};
+  EVOQ_CHECK(schemes[0] != nullptr);
   for (const std::string& name : names) {
-    if (FindMethod(name) == nullptr)
-      return Fail(ErrorCode::kUsage, "--scheme {}: not one of `evoq list methods`", name);
+    if (FindScheme(name) == nullptr)
+      return Fail(ErrorCode::kUsage, "--scheme {}: not one of `evoq list schemes`", name);
   }
-  for (const QuantMethod* method : AllMethods()) {
+  for (const QuantScheme* scheme : AllSchemes()) {
     const bool wanted =
-        names.empty() || std::find(names.begin(), names.end(), method->name) != names.end();
-    if (wanted && method != methods[0]) methods.push_back(method);
+        names.empty() || std::find(names.begin(), names.end(), scheme->name) != names.end();
+    if (wanted && scheme != schemes[0]) schemes.push_back(scheme);
   }
-  return methods;
+  return schemes;
 }
 
 }  // namespace
@@ -250,7 +249,7 @@ Result<Forecast> Predict(const Graph& optimized, const std::string& name,
 Result<std::vector<Forecast>> PredictRuns(const Graph& optimized, const std::string& name,
                                           const PredictOptions& options,
                                           std::span<const PredictRun> runs) {
-  EVOQ_ASSIGN(const std::vector<const QuantMethod*> methods, Methods(options.schemes));
+  EVOQ_ASSIGN(const std::vector<const QuantScheme*> asked, SchemesOf(options.schemes));
   EVOQ_CHECK(!runs.empty());
   std::vector<Forecast> forecasts(runs.size());
   for (Forecast& forecast : forecasts) {
@@ -259,17 +258,17 @@ Result<std::vector<Forecast>> PredictRuns(const Graph& optimized, const std::str
     forecast.constants = FittedIsa(options.limits.isa);
     forecast.float_weight_bytes = options.float_weight_bytes;
   }
-  for (size_t m = 0; m < methods.size(); ++m) {
-    auto schemes = PredictScheme(optimized, *methods[m], runs, forecasts, options);
+  for (size_t m = 0; m < asked.size(); ++m) {
+    auto schemes = PredictScheme(optimized, *asked[m], runs, forecasts, options);
     if (!schemes && m == 0) return tl::unexpected(std::move(schemes.error()));  // the model itself
     for (size_t r = 0; r < runs.size(); ++r) {
       forecasts[r].schemes.push_back(
-          schemes ? std::move((*schemes)[r])
-                  : SchemeForecast{.scheme = methods[m]->name,
-                                   .unavailable = schemes.error().message()});
+          schemes
+              ? std::move((*schemes)[r])
+              : SchemeForecast{.scheme = asked[m]->name, .unavailable = schemes.error().message()});
     }
     if (options.progress)
-      EVOQ_TRY(options.progress(static_cast<double>(m + 1) / static_cast<double>(methods.size())));
+      EVOQ_TRY(options.progress(static_cast<double>(m + 1) / static_cast<double>(asked.size())));
   }
   return forecasts;
 }

@@ -37,7 +37,7 @@ struct PredictOptions {
       0;                       // of the model with these shapes, which quantize notes in the file
   std::vector<Tensor> sample;  // of the runs
   Ranges ranges;               // that were calibrated; empty: assumed ones (quant/assume.h)
-  std::vector<std::string> schemes;  // names of `evoq list methods`; empty: all
+  std::vector<std::string> schemes;  // names of `evoq list schemes`; empty: all
   bool check = false;  // also run each model and put what is measured beside the forecast
   OnProgress progress;
 };

@@ -48,7 +48,7 @@ const SchemeForecast& Scheme(const Forecast& forecast, std::string_view name) {
 
 TEST(Predict, EverySchemeWithFloat32First) {
   const Forecast forecast = MustPredict(Convolutions(32, 32), SomeMachine());
-  ASSERT_EQ(forecast.schemes.size(), AllMethods().size());
+  ASSERT_EQ(forecast.schemes.size(), AllSchemes().size());
   EXPECT_EQ(forecast.schemes[0].scheme, "float32");
   for (const SchemeForecast& s : forecast.schemes) {
     EXPECT_EQ(s.unavailable, "") << s.scheme;
@@ -72,7 +72,7 @@ TEST(Predict, OnlyTheSchemesAskedFor) {
   const auto refused = Predict(Convolutions(16, 16), "m.onnx", options);
   ASSERT_FALSE(refused.has_value());
   EXPECT_EQ(refused.error().code(), ErrorCode::kUsage);
-  EXPECT_EQ(refused.error().message(), "--scheme int3: not one of `evoq list methods`");
+  EXPECT_EQ(refused.error().message(), "--scheme int3: not one of `evoq list schemes`");
 }
 
 TEST(Predict, NarrowWeightsTakeFewerBytes) {
@@ -108,22 +108,22 @@ TEST(Predict, ShortRowsOfBroadcastCost) {
 }
 
 TEST(Predict, MoreWorkTakesLonger) {
-  for (const QuantMethod* method : AllMethods()) {
+  for (const QuantScheme* scheme : AllSchemes()) {
     double before = 0;
     for (const int64_t channels : {16, 32, 64, 128}) {
       const double ms =
-          Scheme(MustPredict(Convolutions(channels, 32), SomeMachine(), {method->name}),
-                 method->name)
+          Scheme(MustPredict(Convolutions(channels, 32), SomeMachine(), {scheme->name}),
+                 scheme->name)
               .ms;
-      EXPECT_GT(ms, before) << method->name << ", " << channels << " channels";
+      EXPECT_GT(ms, before) << scheme->name << ", " << channels << " channels";
       before = ms;
     }
     before = 0;
     for (const int64_t size : {16, 32, 64, 128}) {
       const double ms =
-          Scheme(MustPredict(Convolutions(32, size), SomeMachine(), {method->name}), method->name)
+          Scheme(MustPredict(Convolutions(32, size), SomeMachine(), {scheme->name}), scheme->name)
               .ms;
-      EXPECT_GT(ms, before) << method->name << ", " << size << " pixels";
+      EXPECT_GT(ms, before) << scheme->name << ", " << size << " pixels";
       before = ms;
     }
   }
@@ -402,7 +402,7 @@ TEST(Predict, WithTheRangesOfAFileTheSizeIsThatFiles) {
       range.channel_max[c] = range.channel_means[c] = 0;  // dead channels
   }
   Graph quantized = graph;
-  ASSERT_TRUE(FindMethod("int8")->run(quantized, options.ranges, {}));
+  ASSERT_TRUE(FindScheme("int8")->run(quantized, options.ranges, {}));
   quantized.metadata["evoq.scheme"] = "int8";
   quantized.metadata["evoq.float_weight_bytes"] = "0";
   const auto engine = EngineFromGraph(std::move(quantized), {1, {}, false});

@@ -31,7 +31,10 @@ class Dynamic {
     if (given != nullptr) {
       EVOQ_ASSIGN(q, WithContext(QuantizeGiven(weight, *given), name));
     } else {
-      q = QuantizeWeight(weight, options_.per_channel ? axis : -1);
+      q = Rounded(options_, {.node = node.name,
+                             .weight = name,
+                             .values = weight,
+                             .axis = options_.per_channel ? axis : -1});
     }
     used_[name] = q.type();
     const ValueId w =

@@ -1,5 +1,5 @@
 // Numbers of fewer than 8 bits that weights of matrix products become, in blocks with a scale each.
-// A row stands in the file of its methods, quant/methods/NAME.cc, and in quant/low_bits.inc.
+// A row stands in the file of its schemes, quant/schemes/NAME.cc, and in quant/low_bits.inc.
 #pragma once
 
 #include <span>

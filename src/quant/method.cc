@@ -1,6 +1,10 @@
+#include "quant/method.h"
+
+#include <algorithm>
+#include <set>
+
 #include "base/rows.h"
-#include "base/text.h"
-#include "quant/quant.h"
+#include "quant/params.h"
 
 namespace evoq {
 
@@ -9,18 +13,163 @@ namespace evoq {
 #include "base/rows.inl.h"
 
 std::span<const QuantMethod* const> AllMethods() { return kAllRows; }
+const QuantMethod* FindMethod(std::string_view name) { return FindRow(AllMethods(), name); }
 
-std::optional<Reason> KeptByOptions(const Node& node, const QuantizeOptions& options) {
-  if (const auto kept = options.keep.find(node.name); kept != options.keep.end())
-    return kept->second;
-  for (const std::string& pattern : options.exclude) {
-    if (GlobMatch(pattern, node.name))
-      return Reason{"excluded",
-                    fmt::format("the name matches the excluded pattern \"{}\"", pattern)};
+const char* StageName(MethodStage stage) {
+  switch (stage) {
+    case MethodStage::kFloat: return "float";
+    case MethodStage::kRounding: return "rounding";
+    case MethodStage::kCorrection: return "correction";
   }
-  return std::nullopt;
+  return "";
 }
 
-const QuantMethod* FindMethod(std::string_view name) { return FindRow(AllMethods(), name); }
+Result<MethodChoice> ParseMethods(std::string_view names) {
+  if (names.empty()) return MethodChoice();
+  std::vector<const QuantMethod*> methods;
+  if (names == "none") return MethodChoice(methods);
+  for (size_t begin = 0; begin <= names.size();) {
+    const size_t end = std::min(names.find(',', begin), names.size());
+    const std::string_view name = names.substr(begin, end - begin);
+    const QuantMethod* method = FindMethod(name);
+    if (method == nullptr)
+      return Fail(ErrorCode::kUsage, "--method {}: \"{}\" is not one of `evoq list methods`", names,
+                  name);
+    if (std::ranges::find(methods, method) != methods.end())
+      return Fail(ErrorCode::kUsage, "--method {}: {} stands there twice", names, name);
+    methods.push_back(method);
+    begin = end + 1;
+  }
+  std::ranges::stable_sort(methods, {}, &QuantMethod::stage);
+  return MethodChoice(std::move(methods));
+}
+
+Status CheckMethods(const MethodChoice& methods, const QuantScheme& scheme,
+                    const QuantizeOptions& options) {
+  if (!methods) return {};
+  for (const QuantMethod* method : *methods) {
+    if (const std::string why = method->refuses(scheme, options); !why.empty())
+      return Fail(ErrorCode::kUsage, "--method {} does not go with --scheme {}: {}", method->name,
+                  scheme.name, why);
+  }
+  return {};
+}
+
+bool NeedSamples(const MethodChoice& methods) {
+  return methods && std::ranges::any_of(*methods, &QuantMethod::needs_samples);
+}
+
+Result<std::vector<WeightRounding>> WeightsToRound(const QuantScheme& scheme, const Graph& graph,
+                                                   const Ranges& ranges,
+                                                   const QuantizeOptions& options) {
+  std::vector<WeightRounding> roundings;
+  std::set<std::string> seen;
+  QuantizeOptions recording = options;
+  recording.round = [&](const WeightRounding& rounding) {
+    if (seen.insert(rounding.weight).second) roundings.push_back(rounding);
+    return RoundToNearest(rounding, options.threads);
+  };
+  Graph copy = graph;
+  EVOQ_TRY(scheme.run(copy, ranges, recording));
+  return roundings;
+}
+
+namespace {
+
+// The scales that the method chose hold the bias of every operator that reads the weight.
+bool Fits(const Tensor& quantized, const WeightRounding& rounding) {
+  const auto& scales = quantized.type().quant->scales;
+  for (size_t c = 0; c < scales.size() && !rounding.least_scale.empty(); ++c) {
+    if (scales[c] < rounding.least_scale[c % rounding.least_scale.size()]) return false;
+  }
+  return true;
+}
+
+class Driver {
+ public:
+  Driver(const QuantScheme& scheme, std::span<const QuantMethod* const> methods, Graph& graph,
+         const Ranges& ranges, const QuantizeOptions& options, const MethodData& data)
+      : scheme_(scheme),
+        methods_(methods),
+        graph_(graph),
+        ranges_(ranges),
+        options_(options),
+        data_(data) {}
+
+  Result<QuantizeReport> Run() {
+    options_.equalize = options_.correct_bias = false;
+    if (scheme_.prepare != nullptr) EVOQ_TRY(scheme_.prepare(graph_, ranges_, options_));
+    EVOQ_TRY(RunStage(MethodStage::kFloat));
+    EVOQ_TRY(RunStage(MethodStage::kRounding));
+    for (const QuantMethod* method : methods_) {
+      if (method->ask != nullptr) method->ask(options_);
+    }
+    if (!rounded_.empty()) options_.round = [&](const WeightRounding& r) { return Lookup(r); };
+    const bool corrects = std::ranges::any_of(methods_, [](const QuantMethod* method) {
+      return method->stage == MethodStage::kCorrection && method->run != nullptr;
+    });
+    if (corrects) float_graph_ = graph_;
+    EVOQ_ASSIGN(QuantizeReport report, scheme_.run(graph_, ranges_, options_));
+    EVOQ_TRY(RunStage(MethodStage::kCorrection));
+    report.warnings.insert(report.warnings.end(), warnings_.begin(), warnings_.end());
+    return report;
+  }
+
+ private:
+  Status RunStage(MethodStage stage) {
+    for (const QuantMethod* method : methods_) {
+      if (method->stage != stage || method->run == nullptr) continue;
+      MethodRun run{.scheme = scheme_,
+                    .graph = graph_,
+                    .float_graph = float_graph_ ? &*float_graph_ : nullptr,
+                    .ranges = ranges_,
+                    .options = options_,
+                    .rounded = rounded_,
+                    .data = data_,
+                    .warnings = warnings_};
+      EVOQ_TRY(WithContext(method->run(run), method->name));
+      if (run.recalibrate && data_.samples && !ranges_.empty()) {
+        EVOQ_ASSIGN(ranges_, Calibrate(graph_, data_.prepare, data_.samples, data_.calibration));
+      }
+    }
+    return {};
+  }
+
+  Tensor Lookup(const WeightRounding& rounding) {
+    const auto found = rounded_.find(rounding.weight);
+    if (found == rounded_.end()) return RoundToNearest(rounding, options_.threads);
+    if (Fits(found->second, rounding)) return found->second;
+    warnings_.push_back(
+        fmt::format("{}: the bias of {} asks for larger scales than the methods "
+                    "chose: it is rounded to nearest",
+                    rounding.weight, rounding.node));
+    return RoundToNearest(rounding, options_.threads);
+  }
+
+  const QuantScheme& scheme_;
+  std::span<const QuantMethod* const> methods_;
+  Graph& graph_;
+  std::optional<Graph> float_graph_;
+  Ranges ranges_;
+  QuantizeOptions options_;
+  const MethodData& data_;
+  std::map<std::string, Tensor> rounded_;
+  std::vector<std::string> warnings_;
+};
+
+}  // namespace
+
+Result<QuantizeReport> QuantizeBy(const QuantScheme& scheme, const MethodChoice& methods,
+                                  Graph& graph, const Ranges& ranges,
+                                  const QuantizeOptions& options, const MethodData& data) {
+  if (!methods) return scheme.run(graph, ranges, options);
+  EVOQ_TRY(CheckMethods(methods, scheme, options));
+  for (const QuantMethod* method : *methods) {
+    if (method->needs_samples && (!data.samples || !data.prepare))
+      return Fail(ErrorCode::kUsage, "--method {} needs samples to observe layers on",
+                  method->name);
+  }
+  return Driver(scheme, *methods, graph, ranges, options, data).Run();
+}
 
 }  // namespace evoq

@@ -14,7 +14,7 @@ const LayerChoice& ChoiceFor(const MixedPlan& plan, const std::string& name) {
   return choice == plan.end() ? kFloat : choice->second;
 }
 
-// What a method must leave alone: the layers of other methods, and tables.
+// What a scheme must leave alone: the layers of other schemes, and tables.
 Reasons KeptFrom(const std::string& scheme, const Graph& graph, const MixedPlan& plan) {
   Reasons keep;
   for (NodeId id : graph.order()) {
@@ -43,31 +43,31 @@ std::vector<NodeId> Layers(const Graph& graph) {
 Result<QuantizeReport> QuantizeMixed(Graph& graph, const Ranges& ranges,
                                      const QuantizeOptions& options, const MixedPlan& plan) {
   for (const auto& [name, choice] : plan) {
-    if (FindMethod(choice.scheme) == nullptr)
-      return Fail(ErrorCode::kUsage, "layer {}: {} is no method", name, choice.scheme);
+    if (FindScheme(choice.scheme) == nullptr)
+      return Fail(ErrorCode::kUsage, "layer {}: {} is no scheme", name, choice.scheme);
   }
   std::map<std::string, std::vector<std::string>> by_scheme;
   for (NodeId id : Layers(graph))
     by_scheme[ChoiceFor(plan, graph.node(id).name).scheme].push_back(graph.node(id).name);
   QuantizeReport all;
-  for (const QuantMethod* method : AllMethods()) {
-    const auto layers = by_scheme.find(method->name);
+  for (const QuantScheme* scheme : AllSchemes()) {
+    const auto layers = by_scheme.find(scheme->name);
     if (layers == by_scheme.end()) continue;
     QuantizeOptions own = options;
-    own.keep = KeptFrom(method->name, graph, plan);
-    EVOQ_ASSIGN(QuantizeReport report, WithContext(method->run(graph, ranges, own), method->name));
-    if (method->weights_only) {
+    own.keep = KeptFrom(scheme->name, graph, plan);
+    EVOQ_ASSIGN(QuantizeReport report, WithContext(scheme->run(graph, ranges, own), scheme->name));
+    if (scheme->weights_only) {
       all.int8_weights += report.int8_weights;
       for (const auto& [name, count] : report.low_bit_weights) all.low_bit_weights[name] += count;
     }
     all.used.insert(report.used.begin(), report.used.end());
     all.not_used.insert(report.not_used.begin(), report.not_used.end());
     for (const std::string& name : layers->second) {
-      if (method->precision == Precision::kFloat32)
+      if (scheme->precision == Precision::kFloat32)
         report.float_reasons[name] = ChoiceFor(plan, name).why;
       const auto refused = report.float_reasons.find(name);
       if (refused == report.float_reasons.end()) {
-        all.nodes.Add(method->weights_only ? Precision::kFloat32 : method->precision);
+        all.nodes.Add(scheme->weights_only ? Precision::kFloat32 : scheme->precision);
         continue;
       }
       all.nodes.Add(Precision::kFloat32);

@@ -1,4 +1,4 @@
-// Mixed precision: a method for each layer.
+// Mixed precision: a scheme for each layer.
 #pragma once
 
 #include <map>
@@ -11,19 +11,19 @@ namespace evoq {
 
 // What becomes of one layer, and why, which is shown for a layer that stays float32.
 struct LayerChoice {
-  std::string scheme;  // name of a method
+  std::string scheme;  // name of a scheme
   Reason why;
 };
 // By node name. Layers without an entry stay float32.
 using MixedPlan = std::map<std::string, LayerChoice>;
 
 // The nodes that a plan chooses for, in execution order: the linear operators. Those between them
-// follow their inputs as in each method.
+// follow their inputs as in each scheme.
 std::vector<NodeId> Layers(const Graph& graph);
 
-// Runs each method on the layers that the plan gives it, in the order of methods.inc. Tables of
-// Gather stay float32. `ranges` are needed when a layer is quantized by a method with calibration.
-// Errors: kUsage for a scheme that is no method.
+// Runs each scheme on the layers that the plan gives it, in the order of schemes.inc. Tables of
+// Gather stay float32. `ranges` are needed when a layer is quantized by a scheme with calibration.
+// Errors: kUsage for a scheme that is no scheme.
 Result<QuantizeReport> QuantizeMixed(Graph& graph, const Ranges& ranges,
                                      const QuantizeOptions& options, const MixedPlan& plan);
 

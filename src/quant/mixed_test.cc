@@ -48,21 +48,21 @@ TEST(Mixed, EachLayerGetsItsMethod) {
 TEST(Mixed, AUniformPlanIsTheMethodItself) {
   const Graph net = MakeNet(kConvNet);
   const Ranges ranges = RangesOf(net);
-  for (const QuantMethod* method : AllMethods()) {
+  for (const QuantScheme* scheme : AllSchemes()) {
     Graph mixed = net, uniform = net;
     MixedPlan plan;
-    for (NodeId id : Layers(net)) plan[net.node(id).name] = {method->name, {}};
+    for (NodeId id : Layers(net)) plan[net.node(id).name] = {scheme->name, {}};
     ASSERT_TRUE(QuantizeMixed(mixed, ranges, {}, plan));
-    ASSERT_TRUE(method->run(uniform, ranges, {}));
+    ASSERT_TRUE(scheme->run(uniform, ranges, {}));
     for (Graph* graph : {&mixed, &uniform}) {
       for (NodeId id : graph->order()) graph->attrs(id).Erase("evoq.float_reason");
     }
-    EXPECT_EQ(Print(mixed), Print(uniform)) << method->name;
+    EXPECT_EQ(Print(mixed), Print(uniform)) << scheme->name;
   }
 }
 
 // What picks from an activation is no table: it computes on integers as between layers of one
-// method.
+// scheme.
 TEST(Mixed, OnlyConstantsAreTables) {
   const Graph net = MakeNet(
       "graph g\ninput %x: float32[4, 16]\nconst %v: float32[16, 16]\nconst %w: float32[16, 16]\n"
@@ -104,7 +104,7 @@ TEST(Mixed, AnUnknownSchemeIsRefused) {
   Graph q = MakeNet(kConvNet);
   const auto report = QuantizeMixed(q, {}, {}, {{"stem", {"int3", {}}}});
   ASSERT_FALSE(report);
-  EXPECT_EQ(report.error().message(), "layer stem: int3 is no method");
+  EXPECT_EQ(report.error().message(), "layer stem: int3 is no scheme");
 }
 
 }  // namespace

@@ -6,6 +6,7 @@
 #include "base/math.h"
 #include "kernels/requant.h"
 #include "ops/roles.h"
+#include "quant/low_bits.h"
 
 namespace evoq {
 namespace {
@@ -73,6 +74,20 @@ Tensor QuantizeWeight(const Tensor& weight, int axis, std::span<const float> lea
   for (size_t i = 0; i < w.size(); ++i) {
     to[i] = static_cast<int8_t>(QuantizeValue(w[i], params.scales[channels.Of(i)], 0, -127, 127));
   }
+  return q;
+}
+
+Tensor RoundToNearest(const WeightRounding& r, int threads) {
+  return r.low_bits != nullptr ? r.low_bits->quantize(r.values, r.block, threads)
+                               : QuantizeWeight(r.values, r.axis, r.least_scale);
+}
+
+Tensor Rounded(const QuantizeOptions& options, const WeightRounding& rounding) {
+  if (!options.round) return RoundToNearest(rounding, options.threads);
+  Tensor q = options.round(rounding);
+  const DType wanted = rounding.low_bits != nullptr ? rounding.low_bits->dtype : DType::kInt8;
+  EVOQ_CHECK(q.dtype() == wanted && q.shape() == rounding.values.shape() && q.type().quantized(),
+             "weight {} was rounded to {}", rounding.weight, q.type().ToString());
   return q;
 }
 

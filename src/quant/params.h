@@ -20,6 +20,9 @@ QuantParams ActivationParams(Range range, DType dtype, bool symmetric);
 // zeros gets its lower bound, or 1.
 Tensor QuantizeWeight(const Tensor& weight, int axis, std::span<const float> least_scale = {});
 
+// By the options' function, whose result is checked to be of the type that it must have.
+Tensor Rounded(const QuantizeOptions& options, const WeightRounding& rounding);
+
 // What s_w[c] must be at least so that |bias[c] / (scale_x * s_w[c])| stays below 2^30.
 std::vector<float> LeastWeightScales(const Tensor& bias, float scale_x);
 

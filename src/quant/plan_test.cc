@@ -254,7 +254,7 @@ TEST(Static, PadsThatFillWithZeros) {
   EXPECT_EQ(fill("Pad(%a, %pads, %two)"), "two.int8");
 }
 
-// ---- the other methods
+// ---- the other schemes
 
 std::string Layer(const std::string& input, const std::string& weight, const std::string& node) {
   return "graph g\ninput %x: float32[" + input + "]\nconst %w: float32[" + weight +

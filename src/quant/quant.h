@@ -63,6 +63,23 @@ Status SaveRanges(const Ranges& ranges, const CalibrationOptions& options, const
 Result<Ranges> LoadRanges(const std::string& path);
 
 struct QdqTarget;
+struct LowBits;  // quant/low_bits.h
+
+// A constant weight that a scheme rounds, and to what.
+struct WeightRounding {
+  std::string node, weight;        // names: of the operator that reads it, and of the constant
+  size_t input = 1;                // of the operator, which is the weight
+  Tensor values;                   // plain float32, finite
+  const LowBits* low_bits;         // null: int8, from -127 to 127, without zero points
+  int64_t block = 0;               // of low_bits along K; 0: one scale for each output channel
+  int axis = -1;                   // of int8: whose indices have a scale each; -1: one for all
+  std::vector<float> least_scale;  // of int8, as of QuantizeWeight (quant/params.h)
+};
+// Gives the quantized form of values, of the type that RoundToNearest gives.
+using RoundFn = std::function<Tensor(const WeightRounding& rounding)>;
+// By the numbers nearest to the values, with the scales of QuantizeWeight or LowBits::quantize. The
+// result does not depend on `threads`.
+Tensor RoundToNearest(const WeightRounding& rounding, int threads);
 
 // Quantization parameters that were chosen elsewhere, as in another tool's file: schemes take them
 // in place of their own (quant/given.h).
@@ -81,6 +98,7 @@ struct QuantizeOptions {
   DType activation = DType::kUint8;  // or kInt8
   bool symmetric_activations = false;
   bool skip_first_last = false;
+  // Of QuantizeStatic; where methods are chosen (quant/method.h), those of these names do it.
   bool correct_bias = true;  // needs the ranges' channel means
   bool equalize = true;  // needs their channel maxima too (quant/equalize.h); with per_channel only
   const QdqTarget* target =
@@ -90,6 +108,7 @@ struct QuantizeOptions {
   GivenTypes given;                  // of activations, weights and biases
   int64_t block = 32;                // of LowBits along K; 0: one scale for each output channel
   int threads = 1;                   // that quantize weights
+  RoundFn round;                     // of weights; empty: RoundToNearest
 };
 
 // Why the options keep this node as it is, or nothing.
@@ -118,7 +137,9 @@ Result<QuantizeReport> QuantizeStatic(Graph& graph, const Ranges& ranges,
 // QuantizeWeights.
 Result<QuantizeReport> QuantizeDynamic(Graph& graph, const QuantizeOptions& options);
 
-struct LowBits;  // quant/low_bits.h
+// What QuantizeStatic does to a graph before it chooses anything: sums and activations that it
+// computes in steps of their own become nodes. Doing it twice changes nothing.
+Status SplitForStatic(Graph& graph, const Ranges& ranges, const QuantizeOptions& options);
 
 // What QuantizeWeights makes of the constant weights of matrix products.
 struct WeightsAs {
@@ -131,9 +152,9 @@ struct WeightsAs {
 Result<QuantizeReport> QuantizeWeights(Graph& graph, const QuantizeOptions& options,
                                        WeightsAs as = {});
 
-// A quantization method: one row in its own file, named by one line in quant/methods.inc; what
+// A quantization scheme: one row in its own file, named by one line in quant/schemes.inc; what
 // `--scheme` names.
-struct QuantMethod {
+struct QuantScheme {
   const char* name;  // "int8", "int8-weights"
   const char* doc;
   Precision precision;  // what becomes of its layers or their weights; kFloat32: nothing
@@ -144,9 +165,11 @@ struct QuantMethod {
   bool widens = false;
   // Whether it is faster than float32 is up to the processor: quantize measures it and says so.
   bool processor_decides = false;
+  // What `run` does first to the graph, for methods (quant/method.h), which come between the two.
+  Status (*prepare)(Graph& graph, const Ranges& ranges, const QuantizeOptions& options) = nullptr;
   Result<QuantizeReport> (*run)(Graph& graph, const Ranges& ranges, const QuantizeOptions& options);
 };
-std::span<const QuantMethod* const> AllMethods();
-const QuantMethod* FindMethod(std::string_view name);
+std::span<const QuantScheme* const> AllSchemes();
+const QuantScheme* FindScheme(std::string_view name);
 
 }  // namespace evoq

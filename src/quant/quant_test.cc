@@ -28,7 +28,7 @@ int CountOps(const Graph& graph, std::string_view op) {
   return count;
 }
 
-// The completeness test of methods.inc: the least SQNR, in dB, that each method reaches on the net.
+// The completeness test of schemes.inc: the least SQNR, in dB, that each scheme reaches on the net.
 const std::map<std::string, double> kLeastSqnr = {
     {"int8", 24},          {"int8-dynamic", 30}, {"int8-weights", 38}, {"int4-dynamic", 17},
     {"int4-weights", 17},  {"int2-dynamic", 6},  {"int2-weights", 6},  {"mxfp4-dynamic", 15},
@@ -45,23 +45,23 @@ b: %y: float32[8, 32] = MatMul(%r, %v)
 output %y
 )";
 
-class Methods : public testing::TestWithParam<const char*> {};
-INSTANTIATE_TEST_SUITE_P(Nets, Methods, testing::Values(kConvNet, kProducts));
+class Schemes : public testing::TestWithParam<const char*> {};
+INSTANTIATE_TEST_SUITE_P(Nets, Schemes, testing::Values(kConvNet, kProducts));
 
-TEST_P(Methods, EveryRowMeetsItsErrorBound) {
+TEST_P(Schemes, EveryRowMeetsItsErrorBound) {
   const Graph net = MakeNet(GetParam());
   const Ranges ranges = CalibrateOrDie(net);
-  for (const QuantMethod* method : AllMethods()) {
-    ASSERT_TRUE(kLeastSqnr.count(method->name))
-        << "method " << method->name << " has no bound in this test";
-    EXPECT_EQ(FindMethod(method->name), method);
-    EXPECT_GT(std::string(method->doc).size(), 20);
+  for (const QuantScheme* scheme : AllSchemes()) {
+    ASSERT_TRUE(kLeastSqnr.count(scheme->name))
+        << "scheme " << scheme->name << " has no bound in this test";
+    EXPECT_EQ(FindScheme(scheme->name), scheme);
+    EXPECT_GT(std::string(scheme->doc).size(), 20);
     Graph quantized = net;
-    auto report = method->run(quantized, method->needs_calibration ? ranges : Ranges{}, {});
-    ASSERT_TRUE(report) << method->name << ": " << report.error().message();
+    auto report = scheme->run(quantized, scheme->needs_calibration ? ranges : Ranges{}, {});
+    ASSERT_TRUE(report) << scheme->name << ": " << report.error().message();
     const double sqnr = Sqnr(net, quantized);
-    EXPECT_GE(sqnr, kLeastSqnr.at(method->name)) << method->name << "\n" << Print(quantized);
-    RecordProperty(method->name, std::to_string(sqnr));
+    EXPECT_GE(sqnr, kLeastSqnr.at(scheme->name)) << scheme->name << "\n" << Print(quantized);
+    RecordProperty(scheme->name, std::to_string(sqnr));
   }
 }
 

@@ -22,7 +22,7 @@ class StaticQuantizer {
   StaticQuantizer(Graph& graph, const Ranges& ranges, const QuantizeOptions& options)
       : graph_(graph), ranges_(ranges), asked_(options), options_(options) {}
 
-  Result<QuantizeReport> Run() {
+  Status Split() {
     if (options_.activation != DType::kUint8 && options_.activation != DType::kInt8) {
       return Fail(ErrorCode::kUsage, "activations of {}, expected uint8 or int8",
                   DTypeName(options_.activation));
@@ -33,7 +33,11 @@ class StaticQuantizer {
     }
     EVOQ_ASSIGN(given_, PlaceGiven(graph_, options_, ranges_, report_));
     if (options_.target && options_.target->split_residual) EVOQ_TRY(SplitResiduals());
-    EVOQ_TRY(SplitActivations());
+    return SplitActivations();
+  }
+
+  Result<QuantizeReport> Run() {
+    EVOQ_TRY(Split());
     plan_ = MakePlan(graph_, ranges_, options_);
     // Scales of given weights are of the weights as they are.
     if (options_.equalize && options_.per_channel && options_.given.empty())
@@ -346,8 +350,11 @@ class StaticQuantizer {
       report_.used[graph_.value(w).name] = q.type();
       if (b.valid()) q = FinerWeights(q).value_or(q);
     } else {
-      q = QuantizeWeight(weight, axis,
-                         per_channel ? std::span<const float>(least) : std::span(&largest, 1));
+      q = Rounded(options_, {.node = node.name,
+                             .weight = graph_.value(w).name,
+                             .values = weight,
+                             .axis = axis,
+                             .least_scale = per_channel ? least : std::vector{largest}});
     }
     report_.used.emplace(graph_.value(w).name, q.type());
     Tensor bias = b.valid() ? graph_.value(b).constant : Tensor();
@@ -431,6 +438,10 @@ class StaticQuantizer {
 };
 
 }  // namespace
+
+Status SplitForStatic(Graph& graph, const Ranges& ranges, const QuantizeOptions& options) {
+  return StaticQuantizer(graph, ranges, options).Split();
+}
 
 Result<QuantizeReport> QuantizeStatic(Graph& graph, const Ranges& ranges,
                                       const QuantizeOptions& options) {

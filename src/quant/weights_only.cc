@@ -87,8 +87,13 @@ Result<QuantizeReport> QuantizeWeights(Graph& graph, const QuantizeOptions& opti
     if (!q.valid())
       q = graph.AddConstant(
           fmt::format("{}.{}", graph.value(w).name, low != nullptr ? low->name : "int8"),
-          low != nullptr ? low->quantize(weight, options.block, options.threads)
-                         : QuantizeWeight(weight, axis));
+          Rounded(options, {.node = node.name,
+                            .weight = graph.value(w).name,
+                            .input = place->input,
+                            .values = weight,
+                            .low_bits = low,
+                            .block = options.block,
+                            .axis = low != nullptr ? -1 : axis}));
     report.used[graph.value(w).name] = graph.value(q).type;
     graph.SetInput(id, place->input, q);
     DropUnread(graph, w);

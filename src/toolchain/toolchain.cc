@@ -59,6 +59,7 @@ QuantizeJob JobOf(const std::string& model, const std::string& output, const Qua
   QuantizeJob job;
   job.model = model;
   job.output = output;
+  job.method = o.method;
   job.scheme = o.scheme;
   job.calib = o.calibration;
   job.calib_random = o.calibration_random;

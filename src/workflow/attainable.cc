@@ -48,14 +48,14 @@ Result<std::unique_ptr<Engine>> LoadAttainable(const std::string& path, const st
     return Unsupported("{} is compiled: only an ONNX model can be quantized", path);
   EVOQ_ASSIGN(Graph graph, LoadOptimizedGraph(path));
   if (IsQuantized(graph)) return Unsupported("{} is quantized already", path);
-  const QuantMethod* method = FindMethod(scheme);
-  EVOQ_CHECK(method != nullptr, "scheme {}", scheme);
+  const QuantScheme* row = FindScheme(scheme);
+  EVOQ_CHECK(row != nullptr, "scheme {}", scheme);
   Ranges ranges;
-  if (method->needs_calibration) {
+  if (row->needs_calibration) {
     EVOQ_ASSIGN(ranges, RangesOf(graph, sample, options.threads));
   }
   EVOQ_TRY(LeaveOut(graph, leave_out));
-  const auto report = method->run(graph, ranges, {});
+  const auto report = row->run(graph, ranges, {});
   if (!report) return tl::unexpected(report.error());
   return EngineFromGraph(std::move(graph), options);
 }

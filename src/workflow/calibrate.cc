@@ -61,6 +61,10 @@ const std::vector<std::string>& CalibrationPaths(const QuantizeJob& job) {
   return job.calib.empty() && job.calib_random == 0 ? job.data : job.calib;
 }
 
+bool HasSamples(const QuantizeJob& job) {
+  return !job.samples.empty() || !CalibrationPaths(job).empty() || job.calib_random > 0;
+}
+
 }  // namespace
 
 Result<std::vector<Tensor>> FirstSample(const QuantizeJob& job, const Graph& graph) {
@@ -71,6 +75,44 @@ Result<std::vector<Tensor>> FirstSample(const QuantizeJob& job, const Graph& gra
   EVOQ_ASSIGN(const auto data, OpenData(paths, graph, job.model, job.preprocess, ""));
   EVOQ_ASSIGN(Sample first, data->At(0));
   return std::move(first.inputs);
+}
+
+Result<JobSamples> SamplesFor(const QuantizeJob& job, const Graph& graph, const InputShapes& shapes,
+                              const Follow& follow, const std::string& who) {
+  const std::vector<std::string>& calib = CalibrationPaths(job);
+  if (!job.samples.empty()) {
+    if (!job.calib.empty() || job.calib_random > 0)
+      return Fail(ErrorCode::kUsage,
+                  "calibration samples from memory and --calib exclude each other");
+    return JobSamples{SamplesOf(job.samples, job.calib_limit, follow)};
+  }
+  if (!calib.empty()) {
+    EVOQ_ASSIGN(std::unique_ptr<Dataset> data,
+                OpenData(calib, graph, job.model, job.preprocess, ""));
+    return JobSamples{SamplesOf(std::move(data), job.calib_limit, follow)};
+  }
+  if (job.calib_random > 0) {
+    EVOQ_ASSIGN(Samples random, RandomInputs(graph, shapes, job.calib_random));
+    auto owned = std::make_shared<const Samples>(std::move(random));
+    return JobSamples{.each = [owned, &follow](const auto& use) -> Status {
+                        return SamplesOf(owned->inputs, 0, follow)(use);
+                      },
+                      .random = true};
+  }
+  const char* ranges =
+      FindScheme(job.scheme) != nullptr && !FindScheme(job.scheme)->needs_calibration
+          ? "--text F"
+          : "--ranges F";
+  return Fail(ErrorCode::kUsage, "{} needs data: --calib DIR, --calib-random N or {}", who, ranges);
+}
+
+Result<MethodData> MethodDataFor(const QuantizeJob& job, const MethodChoice& methods,
+                                 const Graph& graph, const InputShapes& shapes,
+                                 const Follow& follow) {
+  if (!methods || (!NeedSamples(methods) && !HasSamples(job))) return MethodData();
+  EVOQ_ASSIGN(JobSamples samples, SamplesFor(job, graph, shapes, follow, "--method " + job.method));
+  return MethodData{PrepareWithEngine(job.threads), std::move(samples.each),
+                    CalibrationOptionsOf(job)};
 }
 
 namespace {
@@ -84,30 +126,12 @@ Result<Ranges> OwnRanges(const QuantizeJob& job, const Graph& graph, const Input
     notes->warnings = RangeWarnings(graph, ranges);
     return ranges;
   }
-  SamplesFn samples;
-  Samples random;
-  const std::vector<std::string>& calib = CalibrationPaths(job);
-  if (!job.samples.empty()) {
-    samples = SamplesOf(job.samples, job.calib_limit, follow);
-    if (!job.calib.empty() || job.calib_random > 0)
-      return Fail(ErrorCode::kUsage,
-                  "calibration samples from memory and --calib exclude each other");
-  } else if (!calib.empty()) {
-    EVOQ_ASSIGN(std::unique_ptr<Dataset> data,
-                OpenData(calib, graph, job.model, job.preprocess, ""));
-    samples = SamplesOf(std::move(data), job.calib_limit, follow);
-  } else if (job.calib_random > 0) {
-    EVOQ_ASSIGN(random, RandomInputs(graph, shapes, job.calib_random));
-    samples = SamplesOf(random.inputs, 0, follow);
-  } else if (others) {
-    return Ranges();
-  } else {
-    return Fail(ErrorCode::kUsage,
-                "--scheme {} needs data: --calib DIR, --calib-random N or --ranges F", job.scheme);
-  }
-  auto calibrated =
-      Calibrate(graph, PrepareWithEngine(job.threads), samples, CalibrationOptionsOf(job), notes);
-  if (!random.inputs.empty()) calibrated = WithContext(std::move(calibrated), kMadeUp);
+  if (others && !HasSamples(job)) return Ranges();
+  EVOQ_ASSIGN(const JobSamples samples,
+              SamplesFor(job, graph, shapes, follow, "--scheme " + job.scheme));
+  auto calibrated = Calibrate(graph, PrepareWithEngine(job.threads), samples.each,
+                              CalibrationOptionsOf(job), notes);
+  if (samples.random) calibrated = WithContext(std::move(calibrated), kMadeUp);
   return calibrated;
 }
 

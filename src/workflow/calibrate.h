@@ -1,6 +1,7 @@
 // The data and the ranges of a quantization.
 #pragma once
 
+#include "quant/method.h"
 #include "workflow/follow.h"
 #include "workflow/quantize.h"
 
@@ -14,6 +15,21 @@ CalibrationOptions CalibrationOptionsOf(const QuantizeJob& job);
 
 // The first sample; empty where there is none on disk or in memory.
 Result<std::vector<Tensor>> FirstSample(const QuantizeJob& job, const Graph& graph);
+
+// What calibrates and what methods observe layers on: of `shapes` where it is random. Refers to the
+// job and to `follow`. Errors: kUsage where the job names no data; `who` asks for it
+// ("--scheme int8").
+struct JobSamples {
+  SamplesFn each;
+  bool random = false;
+};
+Result<JobSamples> SamplesFor(const QuantizeJob& job, const Graph& graph, const InputShapes& shapes,
+                              const Follow& follow, const std::string& who);
+
+// What methods observe layers on; nothing where they do not need it and the job names no data.
+Result<MethodData> MethodDataFor(const QuantizeJob& job, const MethodChoice& methods,
+                                 const Graph& graph, const InputShapes& shapes,
+                                 const Follow& follow);
 
 // Those of the job's file or observed on its samples, and in their place those that other tools'
 // files give (`outside`); `shapes` are of random samples. Errors: kUsage where the job names no

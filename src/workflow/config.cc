@@ -14,6 +14,7 @@ namespace {
 // The fields; each is the option of its name, with '-' for '_'.
 constexpr ConfigField kFields[] = {
     {"scheme", [](QuantizeJob& j) -> ConfigValue { return &j.scheme; }},
+    {"method", [](QuantizeJob& j) -> ConfigValue { return &j.method; }},
     {"calib", [](QuantizeJob& j) -> ConfigValue { return &j.calib; }},
     {"calib_random", [](QuantizeJob& j) -> ConfigValue { return &j.calib_random; }},
     {"calib_limit", [](QuantizeJob& j) -> ConfigValue { return &j.calib_limit; }},

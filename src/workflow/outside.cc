@@ -5,6 +5,7 @@
 #include "base/file.h"
 #include "base/printable.h"
 #include "models/models.h"
+#include "quant/method.h"
 
 namespace evoq {
 namespace {
@@ -38,6 +39,26 @@ void WarnOfUnknown(const std::string& file, const CalibrationTable& table, const
       table.entries.size(), Joined(unknown, ", "), count > unknown.size() ? ", ..." : ""));
 }
 
+// Methods that change the numbers that other tools' parameters are about.
+Status CheckMethodsBeside(const QuantizeJob& job) {
+  EVOQ_ASSIGN(const MethodChoice methods, ParseMethods(job.method));
+  if (!methods) return {};
+  for (const QuantMethod* method : *methods) {
+    if (!job.encodings_out.empty())
+      return Fail(ErrorCode::kUsage,
+                  "--method {}: --encodings-out writes parameters, from which other tools round to "
+                  "nearest",
+                  method->name);
+    for (const auto& [option, file] : {std::pair("--encodings", &job.encodings),
+                                       std::pair("--calib-cache", &job.calib_cache)}) {
+      if (!file->empty() && method->stage == MethodStage::kFloat)
+        return Fail(ErrorCode::kUsage, "--method {} changes the numbers that {} {} is about",
+                    method->name, option, *file);
+    }
+  }
+  return {};
+}
+
 }  // namespace
 
 Result<bool> UsesOutside(const QuantizeJob& job) {
@@ -54,9 +75,9 @@ Status CheckOutside(const QuantizeJob& job) {
     return Fail(ErrorCode::kUsage, "--encodings-version {}: expected {}", job.encodings_version,
                 fmt::join(names, ", "));
   }
-  const QuantMethod* method = FindMethod(job.scheme);
-  const bool takes = method != nullptr && (method->needs_calibration || method->weights_only ||
-                                           method->precision == Precision::kInt8);
+  const QuantScheme* scheme = FindScheme(job.scheme);
+  const bool takes = scheme != nullptr && (scheme->needs_calibration || scheme->weights_only ||
+                                           scheme->precision == Precision::kInt8);
   for (const auto& [option, file] : {std::pair("--encodings", &job.encodings),
                                      std::pair("--encodings-out", &job.encodings_out)}) {
     if (!file->empty() && !takes)
@@ -65,9 +86,10 @@ Status CheckOutside(const QuantizeJob& job) {
   }
   for (const auto& [option, file] : {std::pair("--calib-cache", &job.calib_cache),
                                      std::pair("--calib-cache-out", &job.calib_cache_out)}) {
-    if (!file->empty() && (method == nullptr || !method->needs_calibration))
+    if (!file->empty() && (scheme == nullptr || !scheme->needs_calibration))
       return Fail(ErrorCode::kUsage, "{}: --scheme {} does not calibrate", option, job.scheme);
   }
+  EVOQ_TRY(CheckMethodsBeside(job));
   for (const std::string* out : {&job.encodings_out, &job.calib_cache_out}) {
     if (!out->empty()) EVOQ_TRY(CheckOutputPath(*out));
   }

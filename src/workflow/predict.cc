@@ -48,11 +48,11 @@ Result<std::string> FindSample(const PredictJob& job, const Graph& graph, Predic
   return why;
 }
 
-// Methods that need no data: calibrated ones are not what language models become.
+// Schemes that need no data: calibrated ones are not what language models become.
 std::vector<std::string> SchemesOfLanguageModels() {
   std::vector<std::string> names;
-  for (const QuantMethod* method : AllMethods()) {
-    if (!method->needs_calibration) names.emplace_back(method->name);
+  for (const QuantScheme* scheme : AllSchemes()) {
+    if (!scheme->needs_calibration) names.emplace_back(scheme->name);
   }
   return names;
 }

@@ -14,7 +14,7 @@ namespace evoq {
 
 struct PredictJob {
   std::string model;                 // .onnx
-  std::vector<std::string> schemes;  // names of `evoq list methods`; empty: all
+  std::vector<std::string> schemes;  // names of `evoq list schemes`; empty: all
   InputShapes shapes;
   InputFiles inputs;  // content of inputs of a model whose steps depend on data
   int batch = 0;

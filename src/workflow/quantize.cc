@@ -10,6 +10,7 @@
 #include "onnx/onnx.h"
 #include "passes/widen.h"
 #include "program/etm.h"
+#include "quant/method.h"
 #include "quant/observer.h"
 #include "quant/unfuse.h"
 #include "reference/reference.h"
@@ -53,7 +54,7 @@ Result<InputShapes> ShapesToPlanFor(const QuantizeJob& job, const Graph& graph) 
   return shapes;
 }
 
-// The layers of subgraphs, named after the nodes that run them: methods leave them as they are.
+// The layers of subgraphs, named after the nodes that run them: schemes leave them as they are.
 std::vector<std::string> LayersInSubgraphs(const Graph& graph, const std::string& prefix = "") {
   std::vector<std::string> names;
   for (NodeId id : graph.order()) {
@@ -143,14 +144,22 @@ Status CheckCertifiable(const QuantizeJob& job) {
   return {};
 }
 
-Result<Certified> Certify(const QuantizeJob& job, Graph graph, const InputShapes& shapes,
-                          const Ranges& ranges, const QuantizeOptions& options, const Samples& text,
-                          const Follow& follow) {
+// Of a quantization beside the job and the graph.
+struct Inputs {
+  InputShapes shapes;  // to plan for
+  Ranges ranges;
+  MethodChoice methods;
+  MethodData data;  // of the methods
+  Samples text;
+};
+
+Result<Certified> Certify(const QuantizeJob& job, Graph graph, const Inputs& inputs,
+                          const QuantizeOptions& options, const Follow& follow) {
   Samples samples;
-  if (!text.next.empty()) {
-    samples = text;
+  if (!inputs.text.next.empty()) {
+    samples = inputs.text;
   } else if (job.data.empty()) {
-    EVOQ_ASSIGN(samples, RandomInputs(graph, shapes, job.calib_random));
+    EVOQ_ASSIGN(samples, RandomInputs(graph, inputs.shapes, job.calib_random));
   } else {
     EVOQ_ASSIGN(const auto data, OpenData(job.data, graph, job.model, job.preprocess, job.labels));
     EVOQ_ASSIGN(samples, LoadSamples(*data, job.data_limit));
@@ -167,8 +176,10 @@ Result<Certified> Certify(const QuantizeJob& job, Graph graph, const InputShapes
   certify.search_s = job.search_s;
   certify.measure_s = job.measure_s;
   certify.choose.graph = std::move(graph);
-  certify.choose.shapes = shapes;
-  certify.choose.ranges = ranges;
+  certify.choose.shapes = inputs.shapes;
+  certify.choose.ranges = inputs.ranges;
+  certify.methods = inputs.methods;
+  certify.data = inputs.data;
   certify.choose.options = options;
   certify.choose.threads = job.threads;
   certify.choose.progress = follow.Stages();
@@ -177,10 +188,35 @@ Result<Certified> Certify(const QuantizeJob& job, Graph graph, const InputShapes
   return WithContext(std::move(certified), job.model);
 }
 
+QuantizeOptions OptionsOf(const QuantizeJob& job) {
+  QuantizeOptions options;
+  options.per_channel = !job.per_tensor;
+  options.block = job.block == "channel" ? 0 : std::atoll(job.block.c_str());
+  options.threads = job.threads > 0 ? job.threads : PhysicalCores();
+  options.activation = job.signed_activations ? DType::kInt8 : DType::kUint8;
+  options.symmetric_activations = job.symmetric;
+  // Encodings are of the numbers that the model's file has.
+  if (!job.encodings_out.empty()) options.equalize = options.correct_bias = false;
+  // What a cache of TensorRT's lacks is calibrated as what it has.
+  if (!job.calib_cache.empty()) {
+    options.activation = DType::kInt8;
+    options.symmetric_activations = true;
+  }
+  options.exclude = job.exclude;
+  if (LowerExtension(job.output) == ".onnx" && job.target != "evoq")
+    options.target = FindQdqTarget(job.target);
+  return options;
+}
+
 // The numbers and names of a job.
 Status CheckJob(const QuantizeJob& job) {
-  if (FindMethod(job.scheme) == nullptr && job.scheme != "auto")
-    return Fail(ErrorCode::kUsage, "--scheme {}: not one of `evoq list methods`", job.scheme);
+  if (FindScheme(job.scheme) == nullptr && job.scheme != "auto")
+    return Fail(ErrorCode::kUsage, "--scheme {}: not one of `evoq list schemes`", job.scheme);
+  if (job.scheme == "auto" && !job.method.empty())
+    return Fail(ErrorCode::kUsage, "--method {}: --scheme auto chooses by measuring plain schemes",
+                job.method);
+  EVOQ_ASSIGN(const MethodChoice methods, ParseMethods(job.method));
+  if (methods) EVOQ_TRY(CheckMethods(methods, *FindScheme(job.scheme), OptionsOf(job)));
   if (IsEtmFile(job.model))
     return Fail(ErrorCode::kUsage, "{} is compiled already; quantize the .onnx", job.model);
   if (!job.observer.empty() && FindObserver(job.observer) == nullptr)
@@ -226,43 +262,22 @@ Status CheckJob(const QuantizeJob& job) {
   return job.ranges_out.empty() ? Status() : CheckOutputPath(job.ranges_out);
 }
 
-QuantizeOptions OptionsOf(const QuantizeJob& job) {
-  QuantizeOptions options;
-  options.per_channel = !job.per_tensor;
-  options.block = job.block == "channel" ? 0 : std::atoll(job.block.c_str());
-  options.threads = job.threads > 0 ? job.threads : PhysicalCores();
-  options.activation = job.signed_activations ? DType::kInt8 : DType::kUint8;
-  options.symmetric_activations = job.symmetric;
-  // Encodings are of the numbers that the model's file has.
-  if (!job.encodings_out.empty()) options.equalize = options.correct_bias = false;
-  // What a cache of TensorRT's lacks is calibrated as what it has.
-  if (!job.calib_cache.empty()) {
-    options.activation = DType::kInt8;
-    options.symmetric_activations = true;
-  }
-  options.exclude = job.exclude;
-  if (LowerExtension(job.output) == ".onnx" && job.target != "evoq")
-    options.target = FindQdqTarget(job.target);
-  return options;
-}
-
 // Quantizes the graph, with a certificate or without one.
-Result<Made> Make(const QuantizeJob& job, Graph graph, const InputShapes& shapes,
-                  const Ranges& ranges, const GivenTypes& given, const Samples& text,
+Result<Made> Make(const QuantizeJob& job, Graph graph, const Inputs& inputs, const GivenTypes& given,
                   const Follow& follow, Quantized& out) {
   const std::vector<std::string> in_subgraphs = LayersInSubgraphs(graph);
   QuantizeOptions options = OptionsOf(job);
   options.given = given;
   const auto note = [&](Graph& quantized) {
     quantized.metadata["evoq.scheme"] = job.scheme;
+    if (!job.method.empty()) quantized.metadata["evoq.method"] = job.method;
     quantized.metadata["evoq.float_weight_bytes"] = std::to_string(out.float_weight_bytes);
     out.quantized_weight_bytes = QuantizedWeightBytes(quantized);
   };
   Made made;
   if (job.certified()) {
     EVOQ_TRY(WithContext(WidenConstants(graph), job.model));
-    EVOQ_ASSIGN(out.certified,
-                Certify(job, std::move(graph), shapes, ranges, options, text, follow));
+    EVOQ_ASSIGN(out.certified, Certify(job, std::move(graph), inputs, options, follow));
     made.model = std::move(out.certified->model);
     made.report = std::move(out.certified->report);
     note(made.model->graph);
@@ -270,12 +285,14 @@ Result<Made> Make(const QuantizeJob& job, Graph graph, const InputShapes& shapes
     return made;
   }
   EVOQ_TRY(follow.At("quantizing", 0));
-  const QuantMethod& method = *FindMethod(job.scheme);
+  const QuantScheme& scheme = *FindScheme(job.scheme);
   const bool writes_onnx = LowerExtension(job.output) == ".onnx";
-  if (!method.widens) EVOQ_TRY(WithContext(WidenConstants(graph), job.model));
+  if (!scheme.widens || inputs.methods) EVOQ_TRY(WithContext(WidenConstants(graph), job.model));
   std::optional<Graph> float_graph;
-  if (method.processor_decides && !writes_onnx) float_graph = graph;
-  EVOQ_ASSIGN(made.report, WithContext(method.run(graph, ranges, options), job.model));
+  if (scheme.processor_decides && !writes_onnx) float_graph = graph;
+  EVOQ_ASSIGN(made.report, WithContext(QuantizeBy(scheme, inputs.methods, graph, inputs.ranges,
+                                                  options, inputs.data),
+                                       job.model));
   NoteLeftFloat(in_subgraphs, made.report);
   note(graph);
   if (writes_onnx) {
@@ -283,13 +300,14 @@ Result<Made> Make(const QuantizeJob& job, Graph graph, const InputShapes& shapes
     return made;
   }
   EVOQ_TRY(follow.At("compiling", 0));
-  EVOQ_ASSIGN(made.model, WithContext(LowerAndPack(std::move(graph), shapes), job.model));
+  EVOQ_ASSIGN(made.model, WithContext(LowerAndPack(std::move(graph), inputs.shapes), job.model));
   if (job.tune) {
-    EVOQ_ASSIGN(out.tuning, WithContext(Tune(*made.model, job.threads, shapes, follow), job.model));
+    EVOQ_ASSIGN(out.tuning,
+                WithContext(Tune(*made.model, job.threads, inputs.shapes, follow), job.model));
   }
   if (float_graph) {
-    EVOQ_ASSIGN(out.gain, MeasureGain(job.scheme, std::move(*float_graph), *made.model, shapes,
-                                      job.threads, follow));
+    EVOQ_ASSIGN(out.gain, MeasureGain(job.scheme, std::move(*float_graph), *made.model,
+                                      inputs.shapes, job.threads, follow));
   }
   return made;
 }
@@ -328,34 +346,36 @@ Result<Quantized> Quantize(const QuantizeJob& given, const Follow& follow) {
   EVOQ_TRY(CheckJob(job));
   EVOQ_TRY(follow.At("loading", 0));
   EVOQ_ASSIGN(Graph graph, LoadGraph(job.model, job.fixed));
-  EVOQ_ASSIGN(const Samples text, TextOf(job, graph));
+  Inputs inputs;
+  EVOQ_ASSIGN(inputs.methods, ParseMethods(job.method));
+  EVOQ_ASSIGN(inputs.text, TextOf(job, graph));
+  const Samples& text = inputs.text;
   if (job.samples.empty() && job.calib.empty()) job.samples = text.inputs;
-  InputShapes shapes;
   if (text.timed.empty()) {
-    EVOQ_ASSIGN(shapes, ShapesToPlanFor(job, graph));
+    EVOQ_ASSIGN(inputs.shapes, ShapesToPlanFor(job, graph));
   } else {
-    shapes = SizesOf(graph, text.timed[0].inputs);
+    inputs.shapes = SizesOf(graph, text.timed[0].inputs);
   }
   Quantized out{.model = job.model, .output = job.output};
   out.float_weight_bytes = FloatWeightBytes(graph);
   EVOQ_ASSIGN(out.input_bytes, ModelBytes(job.model));
   EVOQ_ASSIGN(Outside outside, ReadOutside(job, graph));
   CalibrationNotes notes;
-  Ranges ranges;
-  if (const QuantMethod* method = FindMethod(job.scheme);
-      method == nullptr || method->needs_calibration) {
-    EVOQ_ASSIGN(ranges, FindRanges(job, graph, shapes, outside.ranges, follow, &notes));
+  if (const QuantScheme* scheme = FindScheme(job.scheme);
+      scheme == nullptr || scheme->needs_calibration) {
+    EVOQ_ASSIGN(inputs.ranges, FindRanges(job, graph, inputs.shapes, outside.ranges, follow, &notes));
   }
-  NoteMissing(graph, ranges, outside);
+  NoteMissing(graph, inputs.ranges, outside);
   if (!text.next.empty()) ForgetEmptyCaches(graph, notes.warnings);
   out.samples_used = notes.samples;
+  EVOQ_ASSIGN(inputs.data, MethodDataFor(job, inputs.methods, graph, inputs.shapes, follow));
   EVOQ_ASSIGN(const Made made,
-              Make(job, std::move(graph), shapes, ranges, outside.given, text, follow, out));
+              Make(job, std::move(graph), inputs, outside.given, follow, out));
   if (made.graph) {
     out.steps = made.report.nodes;
     out.steps_why = "nodes are counted: the runtime that reads the .onnx makes its own steps";
   } else {
-    CountSteps(job, *made.model, shapes, made.report, out);
+    CountSteps(job, *made.model, inputs.shapes, made.report, out);
   }
   out.int8_weights = made.report.int8_weights;
   out.low_bit_weights = made.report.low_bit_weights;
@@ -366,10 +386,10 @@ Result<Quantized> Quantize(const QuantizeJob& given, const Follow& follow) {
   out.warnings.insert(out.warnings.end(), made.report.warnings.begin(), made.report.warnings.end());
   out.float_reasons = made.report.float_reasons;
   EVOQ_TRY(follow.At("writing", 0));
-  EVOQ_TRY(WriteOutside(job, outside, made.report, ranges, out.warnings));
+  EVOQ_TRY(WriteOutside(job, outside, made.report, inputs.ranges, out.warnings));
   const bool has_ranges = notes.samples > 0 || !outside.ranges.empty();
   if (has_ranges && !job.ranges_out.empty())
-    EVOQ_TRY(SaveRanges(ranges, CalibrationOptionsOf(job), job.ranges_out));
+    EVOQ_TRY(SaveRanges(inputs.ranges, CalibrationOptionsOf(job), job.ranges_out));
   EVOQ_TRY(Write(job, made));  // after all else that can fail
   out.output_bytes = WrittenBytes(job.output);
   out.seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();

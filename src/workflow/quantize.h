@@ -14,14 +14,15 @@
 namespace evoq {
 
 struct QuantizeJob {
-  std::string model, output;       // .onnx -> .etm or .onnx
-  std::string scheme = "int8";     // a method, or "auto"
+  std::string model, output;    // .onnx -> .etm or .onnx
+  std::string scheme = "int8";  // or "auto"
+  std::string method;  // names of quantization methods, "a,b,c", or "none"; "": the scheme's own
   std::vector<std::string> calib;  // a data set (data/inputs.h)
   std::string preprocess;
   std::span<const std::vector<Tensor>> samples;  // these instead, by sample, by input
   int calib_random = 0;                          // this many random samples instead
   int calib_limit = 200;  // at most so many samples, evenly spread over the data set; 0: all
-  std::string observer;   // "" is the method's default
+  std::string observer;   // "" is the scheme's default
   double percentile = 99.99;
   std::string ranges_in, ranges_out;
   // Files of other tools (docs/encodings.md): parameters by tensor name, to take and to write.
@@ -81,7 +82,7 @@ struct Quantized {
   std::optional<TuneReport> tuning;
   std::optional<Certified> certified;  // without its model
   EncodingsUse encodings;
-  std::optional<Gain> gain;  // of methods that leave it to the processor, as an .etm
+  std::optional<Gain> gain;  // of schemes that leave it to the processor, as an .etm
   double seconds = 0;
 };
 

@@ -523,7 +523,7 @@ TEST_F(BadFiles, Usage) {
   Expect("run @net.etm --input x=@x.npy --frobnicate", 2, "--frobnicate");
   Expect("run @net.etm --input z=@x.npy", 2, "--input z: the model has no input of that name");
   Expect("run @net.etm --input @x.npy --threads -3", 2, "--threads");
-  Expect(quantize + "--scheme int7", 2, "--scheme int7: not one of `evoq list methods`");
+  Expect(quantize + "--scheme int7", 2, "--scheme int7: not one of `evoq list schemes`");
   Expect(quantize + "--observer glance", 2, "--observer glance: not one of `evoq list observers`");
   Expect(quantize + "--percentile 120", 2, "percentile 120, expected more than 0 and at most 100");
   Expect(quantize + "--calib-limit -1", 2, "--calib-limit");

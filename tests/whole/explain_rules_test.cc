@@ -174,7 +174,7 @@ std::map<std::string, std::function<TimeLedger()>> TimeCases() {
       {"scale-is-dynamic", of(Chain(), [](Graph& g) { return QuantizeDynamic(g, {}); })},
       {"no-int8-kernel", of(Chain("op: %m: float32[8, 64] = LpNormalization{axis=1}(%a)\n", "%m"))},
       {"no-bf16-kernel", of(Chain("op: %m: float32[8, 64] = LpNormalization{axis=1}(%a)\n", "%m"),
-                            [](Graph& g) { return FindMethod("bf16")->run(g, {}, {}); })},
+                            [](Graph& g) { return FindScheme("bf16")->run(g, {}, {}); })},
       {"excluded", of(Chain(), [](Graph& g) { return Static(g, Excluding("c2")); })},
       {"first-or-last", of(Chain(),
                            [](Graph& g) {

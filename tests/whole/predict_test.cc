@@ -42,16 +42,16 @@ class PredictTest : public ::testing::Test {
     std::vector<std::string> words = {"predict", onnx, "--threads", "1"};
     words.insert(words.end(), shapes.begin(), shapes.end());
     const nlohmann::json forecast = Run(words);
-    ASSERT_EQ(forecast["schemes"].size(), AllMethods().size()) << onnx;
+    ASSERT_EQ(forecast["schemes"].size(), AllSchemes().size()) << onnx;
     for (const auto& scheme : forecast["schemes"]) {
       const std::string name = scheme["scheme"], etm = At(name + ".etm");
       words = {"quantize", onnx, "--scheme", name, "-o", etm};
-      if (FindMethod(name)->needs_calibration) words.insert(words.end(), {"--calib-random", "2"});
+      if (FindScheme(name)->needs_calibration) words.insert(words.end(), {"--calib-random", "2"});
       words.insert(words.end(), shapes.begin(), shapes.end());
       Run(words);
       const auto predicted = scheme["file_bytes"].get<double>(),
                  written = static_cast<double>(std::filesystem::file_size(etm));
-      if (FindMethod(name)->needs_calibration) {
+      if (FindScheme(name)->needs_calibration) {
         // Where all weights take less than 64 KiB they are compressed, and how well depends on the
         // calibration data.
         EXPECT_NEAR(predicted / written, 1, written < (64 << 10) ? 0.12 : 0.01)

@@ -5,6 +5,7 @@
 #include "kernels/kernel.h"
 #include "ops/op.h"
 #include "passes/pass.h"
+#include "quant/method.h"
 #include "quant/observer.h"
 #include "report/explain_rule.h"
 #include "report/table.h"
@@ -56,13 +57,27 @@ json ListPasses(TextTable& table) {
   return rows;
 }
 
+json ListSchemes(TextTable& table) {
+  json rows = json::array();
+  for (const QuantScheme* scheme : AllSchemes()) {
+    table.Row({scheme->name, scheme->needs_calibration ? "calibrated" : "", scheme->doc});
+    rows.push_back({{"name", scheme->name},
+                    {"needs_calibration", scheme->needs_calibration},
+                    {"doc", scheme->doc}});
+  }
+  return rows;
+}
+
 json ListMethods(TextTable& table) {
   json rows = json::array();
   for (const QuantMethod* method : AllMethods()) {
-    table.Row({method->name, method->needs_calibration ? "calibrated" : "", method->doc});
+    table.Row({method->name, StageName(method->stage), method->needs_samples ? "samples" : "",
+               method->doc, method->paper});
     rows.push_back({{"name", method->name},
-                    {"needs_calibration", method->needs_calibration},
-                    {"doc", method->doc}});
+                    {"stage", StageName(method->stage)},
+                    {"needs_samples", method->needs_samples},
+                    {"doc", method->doc},
+                    {"paper", method->paper}});
   }
   return rows;
 }
@@ -127,7 +142,8 @@ const std::vector<Kind>& Kinds() {
       {"ops", {"domain", "operator", "quantized"}, ListOps},
       {"kernels", {"kernel", "operator", "precision"}, ListKernels},
       {"passes", {"pass", "stage", "what it does"}, ListPasses},
-      {"methods", {"method", "needs", "what it does"}, ListMethods},
+      {"schemes", {"scheme", "needs", "what it does"}, ListSchemes},
+      {"methods", {"method", "stage", "needs", "what it does", "paper"}, ListMethods},
       {"observers", {"observer", "", "what it does"}, ListObservers},
       {"rules", {"rule", "judges", "what it finds"}, ListRules},
       {"verbs", {"verb", "", "what it does"}, ListVerbs},
@@ -137,7 +153,8 @@ const std::vector<Kind>& Kinds() {
 
 VerbRun Declare(const VerbOptions& options, const CommonOptions&) {
   auto what = std::make_shared<std::string>();
-  options.Add("what", *what, "ops, kernels, passes, methods, observers, rules or verbs").Required();
+  options.Add("what", *what, "ops, kernels, passes, schemes, methods, observers, rules or verbs")
+      .Required();
   return [what]() -> Result<json> {
     for (const Kind& kind : Kinds()) {
       if (*what != kind.name) continue;
@@ -146,9 +163,10 @@ VerbRun Declare(const VerbOptions& options, const CommonOptions&) {
       Out("{}", Lines{table.ToString()});
       return rows;
     }
-    return Fail(ErrorCode::kUsage,
-                "list {}: expected ops, kernels, passes, methods, observers, rules or verbs",
-                *what);
+    return Fail(
+        ErrorCode::kUsage,
+        "list {}: expected ops, kernels, passes, schemes, methods, observers, rules or verbs",
+        *what);
   };
 }
 
@@ -156,7 +174,8 @@ VerbRun Declare(const VerbOptions& options, const CommonOptions&) {
 
 extern const VerbDef kVerbList = {
     .name = "list",
-    .doc = "Lists what this evoq has: operators, kernels, passes, quantization methods.",
+    .doc =
+        "Lists what this evoq has: operators, kernels, passes, quantization schemes and methods.",
     .example = "evoq list kernels",
     .declare = Declare,
 };

@@ -26,7 +26,7 @@ VerbRun Declare(const VerbOptions& options, const CommonOptions& common) {
   options.Add("model", o->job.model, "MODEL.onnx, or a language model").Required();
   options
       .Add("--scheme", o->job.schemes,
-           "Only these (evoq list methods); float32 is always there to compare with")
+           "Only these (evoq list schemes); float32 is always there to compare with")
       .SplitAt(',');
   options.Add("--shape", o->shapes, "Sizes of a free input: NAME=1x3x224x224");
   options.Add("--batch", o->job.batch, "Samples per run, where the model leaves it free")

@@ -79,9 +79,9 @@ std::string OptionOf(const char* key) {
   return name;
 }
 
-std::vector<std::string> MethodNames() {
+std::vector<std::string> SchemeNames() {
   std::vector<std::string> names;
-  for (const QuantMethod* method : AllMethods()) names.push_back(method->name);
+  for (const QuantScheme* scheme : AllSchemes()) names.push_back(scheme->name);
   return names;
 }
 
@@ -99,9 +99,12 @@ VerbRun Declare(const VerbOptions& options, const CommonOptions& common) {
   options.Add("-o,--output", o->output, "OUT.etm or OUT.onnx").Required();
   options
       .Add("--scheme", o->scheme,
-           fmt::format("{} (evoq list methods), or auto: a method for each layer, by measuring",
-                       fmt::join(MethodNames(), ", ")))
+           fmt::format("{} (evoq list schemes), or auto: a scheme for each layer, by measuring",
+                       fmt::join(SchemeNames(), ", ")))
       .ShowDefault();
+  options.Add(
+      "--method", o->method,
+      "Quantization methods, \"a,b,c\", or none (evoq list methods; default: the scheme's)");
   AddDataOption(options, "--calib", o->calib, "Calibration data");
   options
       .Add("--calib-random", o->calib_random,

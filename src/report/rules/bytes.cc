@@ -7,7 +7,7 @@ extern const ExplainRule kBytesQuantizedWeights = {
     .code = "quantized-weights",
     .ledger = LedgerKind::kBytes,
     .sentence = "The weights in their narrow type: the payload.",
-    .fix = "A scheme of fewer bits, where accuracy allows it (evoq list methods).",
+    .fix = "A scheme of fewer bits, where accuracy allows it (evoq list schemes).",
 };
 extern const ExplainRule kBytesScales = {
     .code = "scales",

@@ -2,7 +2,7 @@
 
 namespace evoq {
 
-extern const QuantMethod kMethodInt8Weights = {
+extern const QuantScheme kSchemeInt8Weights = {
     .name = "int8-weights",
     .doc =
         "Weights only: int8 per output channel in the file, arithmetic in float32. Needs no data.",

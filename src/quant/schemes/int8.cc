@@ -2,7 +2,7 @@
 
 namespace evoq {
 
-extern const QuantMethod kMethodInt8 = {
+extern const QuantScheme kSchemeInt8 = {
     .name = "int8",
     .doc =
         "Static int8: weights per output channel, activations with scales from calibration, "
@@ -10,6 +10,7 @@ extern const QuantMethod kMethodInt8 = {
     .precision = Precision::kInt8,
     .needs_calibration = true,
     .values = DType::kUint8,
+    .prepare = SplitForStatic,
     .run = [](Graph& graph, const Ranges& ranges,
               const QuantizeOptions& options) { return QuantizeStatic(graph, ranges, options); },
 };

@@ -2,7 +2,7 @@
 
 namespace evoq {
 
-extern const QuantMethod kMethodBf16 = {
+extern const QuantScheme kSchemeBf16 = {
     .name = "bf16",
     .doc =
         "Weights and activations in bfloat16, sums in float32: half the bytes; faster where the "

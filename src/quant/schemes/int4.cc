@@ -28,7 +28,7 @@ struct Int4 {
 extern const LowBits kInt4Bits = {
     .name = "int4", .dtype = DType::kInt4, .integers = true, .quantize = QuantizeLowBits<Int4>};
 
-extern const QuantMethod kMethodInt4Weights = {
+extern const QuantScheme kSchemeInt4Weights = {
     .name = "int4-weights",
     .doc =
         "Weights only: those of MatMul int4 in blocks along K (--block), the others int8; "
@@ -44,7 +44,7 @@ extern const QuantMethod kMethodInt4Weights = {
         },
 };
 
-extern const QuantMethod kMethodInt4Dynamic = {
+extern const QuantScheme kSchemeInt4Dynamic = {
     .name = "int4-dynamic",
     .doc =
         "As int4-weights, and MatMul rounds its data to int8 at each run, by blocks as its "

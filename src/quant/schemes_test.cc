@@ -1,4 +1,4 @@
-// What the methods leave alone, and what they say about it.
+// What the schemes leave alone, and what they say about it.
 #include <gtest/gtest.h>
 
 #include "base/file.h"
@@ -199,12 +199,12 @@ TEST(LowBits, MatricesOfProductsAndWhatTheirDataBecomes) {
 
 // ---- weights of 16 bits
 
-// Methods that widen them give what they give of float32 weights.
-TEST(Methods, ThatWidenWeightsThemselves) {
+// Schemes that widen them give what they give of float32 weights.
+TEST(Schemes, ThatWidenWeightsThemselves) {
   int widening = 0;
-  for (const QuantMethod* method : AllMethods()) {
-    if (!method->widens) continue;
-    SCOPED_TRACE(method->name);
+  for (const QuantScheme* scheme : AllSchemes()) {
+    if (!scheme->widens) continue;
+    SCOPED_TRACE(scheme->name);
     ++widening;
     Graph narrow = MakeNet(
         "graph g\ninput %x: float32[4, 40]\nconst %w: bfloat16[16, 40]\nconst %v: float16[16, 24]\n"
@@ -221,7 +221,7 @@ TEST(Methods, ThatWidenWeightsThemselves) {
     }
     Graph wide = narrow;
     ASSERT_TRUE(WidenConstants(wide));
-    for (Graph* graph : {&narrow, &wide}) ASSERT_TRUE(method->run(*graph, {}, {}));
+    for (Graph* graph : {&narrow, &wide}) ASSERT_TRUE(scheme->run(*graph, {}, {}));
     EXPECT_EQ(Print(narrow), Print(wide));
     for (const char* node : {"y", "z"}) {
       const Tensor *a = narrow.ConstantInput(narrow.node(narrow.FindNode(node)), 1),

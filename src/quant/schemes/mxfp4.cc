@@ -43,7 +43,7 @@ extern const LowBits kMxfp4Bits = {.name = "mxfp4",
                                    .integers = true,
                                    .quantize = QuantizeLowBits<Mxfp4>};
 
-extern const QuantMethod kMethodMxfp4Weights = {
+extern const QuantScheme kSchemeMxfp4Weights = {
     .name = "mxfp4-weights",
     .doc =
         "Weights only: those of MatMul float4e2m1 with scales that are powers of two, in blocks "
@@ -59,7 +59,7 @@ extern const QuantMethod kMethodMxfp4Weights = {
         },
 };
 
-extern const QuantMethod kMethodMxfp4Dynamic = {
+extern const QuantScheme kSchemeMxfp4Dynamic = {
     .name = "mxfp4-dynamic",
     .doc =
         "As mxfp4-weights, and MatMul rounds its data to int8 at each run, by blocks as its "

@@ -25,7 +25,7 @@ struct Int2 {
 extern const LowBits kInt2Bits = {
     .name = "int2", .dtype = DType::kUint2, .integers = true, .quantize = QuantizeLowBits<Int2>};
 
-extern const QuantMethod kMethodInt2Weights = {
+extern const QuantScheme kSchemeInt2Weights = {
     .name = "int2-weights",
     .doc =
         "Weights only: those of MatMul uint2 with zero points in blocks along K (--block), the "
@@ -41,7 +41,7 @@ extern const QuantMethod kMethodInt2Weights = {
         },
 };
 
-extern const QuantMethod kMethodInt2Dynamic = {
+extern const QuantScheme kSchemeInt2Dynamic = {
     .name = "int2-dynamic",
     .doc =
         "As int2-weights, and MatMul rounds its data to int8 at each run, by blocks as its "

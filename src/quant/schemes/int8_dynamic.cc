@@ -2,7 +2,7 @@
 
 namespace evoq {
 
-extern const QuantMethod kMethodInt8Dynamic = {
+extern const QuantScheme kSchemeInt8Dynamic = {
     .name = "int8-dynamic",
     .doc =
         "Weights int8 per output channel, activations quantized at each run by their own range. "

@@ -11,7 +11,7 @@ Result<QuantizeReport> Run(Graph& graph, const Ranges&, const QuantizeOptions&) 
 
 }  // namespace
 
-extern const QuantMethod kMethodFloat32 = {
+extern const QuantScheme kSchemeFloat32 = {
     .name = "float32",
     .doc = "Nothing is quantized: the optimized model as it is.",
     .precision = Precision::kFloat32,

@@ -35,7 +35,7 @@ struct Nf4 {
 extern const LowBits kNf4Bits = {
     .name = "nf4", .dtype = kNormalFloat4, .integers = false, .quantize = QuantizeLowBits<Nf4>};
 
-extern const QuantMethod kMethodNf4Weights = {
+extern const QuantScheme kSchemeNf4Weights = {
     .name = "nf4-weights",
     .doc =
         "Weights only: those of MatMul NF4 in blocks along K (--block), the others int8; "

@@ -1,0 +1,88 @@
+// Quantization methods: what makes a scheme lose less. A row in its own file, src/quant/methods,
+// and one line in quant/methods.inc; what `--method` names.
+#pragma once
+
+#include <map>
+#include <optional>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "quant/quant.h"
+
+namespace evoq {
+
+// In the order in which they run.
+enum class MethodStage {
+  kFloat,       // Graph -> Graph that computes the same in float32 and loses less when quantized
+  kRounding,    // chooses the quantized forms of weights
+  kCorrection,  // changes what the scheme makes
+};
+const char* StageName(MethodStage stage);  // "float", "rounding", "correction"
+
+// What methods observe layers on. Without functions: nothing.
+struct MethodData {
+  PrepareFn prepare;
+  SamplesFn samples;
+  CalibrationOptions calibration = {};  // of ranges that are observed anew
+};
+
+// What one method reads and changes.
+struct MethodRun {
+  const QuantScheme& scheme;
+  Graph& graph;              // float32, as the scheme has prepared it; of a correction: quantized
+  const Graph* float_graph;  // of a correction: what became quantized; else null
+  // By value name. Who scales a value scales its range, or asks for `recalibrate`.
+  Ranges& ranges;
+  QuantizeOptions& options;  // that the scheme runs with; equalize and correct_bias begin false
+  // Quantized forms of weights by the names of their constants, of the types that RoundToNearest
+  // gives. A method that finds one there may keep its scales. Others are rounded to nearest.
+  std::map<std::string, Tensor>& rounded;
+  const MethodData& data;
+  std::vector<std::string>& warnings;
+  bool recalibrate = false;  // observe the ranges anew before what comes next
+};
+
+struct QuantMethod {
+  const char* name;   // "gptq"
+  const char* doc;    // a sentence
+  const char* paper;  // "Frantar et al. 2022, arXiv:2210.17323"
+  MethodStage stage;
+  bool needs_samples = false;  // MethodData's
+  // Why it cannot serve the scheme with these options, as the end of a sentence ("it rounds no
+  // weights"); "": it can.
+  std::string (*refuses)(const QuantScheme& scheme, const QuantizeOptions& options);
+  // What the scheme is asked for, before it runs.
+  void (*ask)(QuantizeOptions& options) = nullptr;
+  Status (*run)(MethodRun& run) = nullptr;
+};
+std::span<const QuantMethod* const> AllMethods();
+const QuantMethod* FindMethod(std::string_view name);
+
+// What a job asks for: nothing: the scheme's defaults, as its `run` has them (int8: equalize and
+// bias-correction).
+using MethodChoice = std::optional<std::vector<const QuantMethod*>>;
+
+// "a,b,c", or "none"; "": the defaults. Errors: kUsage for a name that no method has or that stands
+// twice.
+Result<MethodChoice> ParseMethods(std::string_view names);
+
+// Why these do not go with the scheme: kUsage.
+Status CheckMethods(const MethodChoice& methods, const QuantScheme& scheme,
+                    const QuantizeOptions& options);
+bool NeedSamples(const MethodChoice& methods);
+
+// The weights that the scheme would round in `graph`, once each, in the order in which it does.
+Result<std::vector<WeightRounding>> WeightsToRound(const QuantScheme& scheme, const Graph& graph,
+                                                   const Ranges& ranges,
+                                                   const QuantizeOptions& options);
+
+// Runs the methods stage by stage, those of a stage in the order given, and the scheme before the
+// corrections. Weights of the graph are float32 where methods are given. Errors: those of
+// CheckMethods; kUsage where a method needs samples and `data` has none.
+Result<QuantizeReport> QuantizeBy(const QuantScheme& scheme, const MethodChoice& methods,
+                                  Graph& graph, const Ranges& ranges,
+                                  const QuantizeOptions& options, const MethodData& data = {});
+
+}  // namespace evoq
