@@ -5,6 +5,7 @@
 //   static float Zero(int i);                          // its zero point
 //   static float Nearest(float v, float zero);         // the number nearest to v = w / scale
 //   static uint8_t Bits(float number, float zero);     // how it is stored
+//   static float Storable(float scale);                // the nearest scale that can be stored
 #pragma once
 
 #include <algorithm>
@@ -52,7 +53,8 @@ struct ColumnsOfBlock {
   int count;
   float scale[kMost], zero[kMost];
 
-  void Choose() {
+  // By `importance` of the rows; null: by cubes of errors.
+  void Choose(const float* importance = nullptr) {
     float low[kMost] = {}, high[kMost] = {}, least[kMost];
     for (int64_t k = 0; k < depth; ++k) {
       for (int n = 0; n < count; ++n) {
@@ -71,7 +73,8 @@ struct ColumnsOfBlock {
         const float* row = w + k * stride;
         for (int n = 0; n < count; ++n) {
           const float off = row[n] - N::Nearest(row[n] * inverse[n], z) * tried[n];
-          error[n] += std::fabs(off) * off * off;
+          error[n] +=
+              importance != nullptr ? importance[k] * off * off : std::fabs(off) * off * off;
         }
       }
       for (int n = 0; n < count; ++n) {
@@ -125,6 +128,38 @@ Tensor QuantizeLowBits(const Tensor& weight, int64_t block, int threads) {
     }
   });
   return q.WithType(TensorType(N::kType, weight.shape(), std::move(params)));
+}
+
+// LowBits::choose, nearest, bits and scale.
+template <typename N>
+void ChooseLowBits(const float* w, int64_t stride, int64_t depth, int64_t count,
+                   const float* importance, float* scale, float* zero) {
+  using Columns = ColumnsOfBlock<N>;
+  for (int64_t n = 0; n < count; n += Columns::kMost) {
+    Columns some{w + n, stride, depth,
+                 static_cast<int>(std::min<int64_t>(count - n, Columns::kMost))};
+    some.Choose(importance);
+    std::copy_n(some.scale, some.count, scale + n);
+    std::copy_n(some.zero, some.count, zero + n);
+  }
+}
+
+template <typename N>
+void NearestLowBits(const float* v, const float* scale, const float* zero, int64_t count,
+                    float* number) {
+  for (int64_t n = 0; n < count; ++n) number[n] = N::Nearest(v[n] / scale[n], zero[n]);
+}
+
+template <typename N>
+constexpr LowBits LowBitsOf(const char* name, bool integers) {
+  return {.name = name,
+          .dtype = N::kType,
+          .integers = integers,
+          .quantize = QuantizeLowBits<N>,
+          .choose = ChooseLowBits<N>,
+          .nearest = NearestLowBits<N>,
+          .bits = N::Bits,
+          .scale = N::Storable};
 }
 
 }  // namespace evoq

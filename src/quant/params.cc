@@ -15,15 +15,6 @@ constexpr float kLeastScale = 0x1p-60f;
 constexpr double kMaxBias = 0x1p30;
 constexpr int kScaleBits = 12;
 
-// At least `scale`, with at most 12 significant bits.
-float ShortScale(double scale) {
-  int exponent;
-  const double fraction = std::frexp(scale, &exponent);
-  return std::max(static_cast<float>(std::ldexp(std::ceil(std::ldexp(fraction, kScaleBits)),
-                                                exponent - kScaleBits)),
-                  kLeastScale);
-}
-
 // Channels of a tensor as (outer, size, inner) around the axis; one channel for axis -1.
 struct Channels {
   int64_t size = 1, inner = 1;
@@ -36,6 +27,14 @@ struct Channels {
 };
 
 }  // namespace
+
+float ShortScale(double scale) {
+  int exponent;
+  const double fraction = std::frexp(scale, &exponent);
+  return std::max(static_cast<float>(std::ldexp(std::ceil(std::ldexp(fraction, kScaleBits)),
+                                                exponent - kScaleBits)),
+                  kLeastScale);
+}
 
 QuantParams ActivationParams(Range range, DType dtype, bool symmetric) {
   const double min = std::min(range.min, 0.0f), max = std::max(range.max, 0.0f);

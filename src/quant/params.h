@@ -14,6 +14,9 @@ namespace evoq {
 // 2^-60.
 QuantParams ActivationParams(Range range, DType dtype, bool symmetric);
 
+// At least `scale`, with at most 12 significant bits: scales of int8.
+float ShortScale(double scale);
+
 // Weights as symmetric int8: q[k, c] = clamp(round_half_even(w[k, c] / s[c]), -127, 127), s[c] =
 // max_k |w[k, c]| / 127 on `axis`, or one scale for all with axis -1. `least_scale` (empty: none)
 // has lower bounds of the scales, one per channel or one: QuantizeBias needs them. A channel of

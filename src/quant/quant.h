@@ -163,6 +163,7 @@ struct QuantScheme {
   bool weights_only = false;  // the layers compute in float32 whatever becomes of their weights
   // Widens weights of 16 bits itself, one at a time (passes/widen.h); else they come in float32.
   bool widens = false;
+  const LowBits* low_bits = nullptr;  // of its weights of matrix products; null: int8
   // Whether it is faster than float32 is up to the processor: quantize measures it and says so.
   bool processor_decides = false;
   // What `run` does first to the graph, for methods (quant/method.h), which come between the two.

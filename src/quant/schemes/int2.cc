@@ -12,6 +12,7 @@ struct Int2 {
   static constexpr float kShares[] = {1, 0.9f, 0.8f, 0.7f, 0.6f, 0.5f, 0.4f, 0.3f};
   static constexpr int kTries = 2 * std::size(kShares);
 
+  static float Storable(float scale) { return HalfScale(scale); }
   static float Zero(int i) { return static_cast<float>(1 + i % 2); }
   static float Scale(int i, float low, float high) {
     return HalfScale(kShares[i / 2] * std::max(high / (3 - Zero(i)), low / -Zero(i)));
@@ -22,8 +23,7 @@ struct Int2 {
 
 }  // namespace
 
-extern const LowBits kInt2Bits = {
-    .name = "int2", .dtype = DType::kUint2, .integers = true, .quantize = QuantizeLowBits<Int2>};
+extern const LowBits kInt2Bits = LowBitsOf<Int2>("int2", true);
 
 extern const QuantScheme kSchemeInt2Weights = {
     .name = "int2-weights",
@@ -35,6 +35,7 @@ extern const QuantScheme kSchemeInt2Weights = {
     .values = DType::kFloat32,
     .weights_only = true,
     .widens = true,
+    .low_bits = &kInt2Bits,
     .run =
         [](Graph& graph, const Ranges&, const QuantizeOptions& options) {
           return QuantizeWeights(graph, options, {.low_bits = &kInt2Bits});
@@ -50,6 +51,7 @@ extern const QuantScheme kSchemeInt2Dynamic = {
     .needs_calibration = false,
     .values = DType::kFloat32,
     .widens = true,
+    .low_bits = &kInt2Bits,
     .run =
         [](Graph& graph, const Ranges&, const QuantizeOptions& options) {
           return QuantizeWeights(graph, options, {.low_bits = &kInt2Bits, .rounding = true});

@@ -16,6 +16,7 @@ struct Int4 {
   static float Scale(int i, float low, float high) {
     return HalfScale(kShares[i] * std::max(high / 7.0f, low / -8.0f));
   }
+  static float Storable(float scale) { return HalfScale(scale); }
   static float Zero(int) { return 0; }
   static float Nearest(float v, float) { return RoundEven(std::clamp(v, -8.0f, 7.0f)); }
   static uint8_t Bits(float number, float) {
@@ -25,8 +26,7 @@ struct Int4 {
 
 }  // namespace
 
-extern const LowBits kInt4Bits = {
-    .name = "int4", .dtype = DType::kInt4, .integers = true, .quantize = QuantizeLowBits<Int4>};
+extern const LowBits kInt4Bits = LowBitsOf<Int4>("int4", true);
 
 extern const QuantScheme kSchemeInt4Weights = {
     .name = "int4-weights",
@@ -38,6 +38,7 @@ extern const QuantScheme kSchemeInt4Weights = {
     .values = DType::kFloat32,
     .weights_only = true,
     .widens = true,
+    .low_bits = &kInt4Bits,
     .run =
         [](Graph& graph, const Ranges&, const QuantizeOptions& options) {
           return QuantizeWeights(graph, options, {.low_bits = &kInt4Bits});
@@ -53,6 +54,7 @@ extern const QuantScheme kSchemeInt4Dynamic = {
     .needs_calibration = false,
     .values = DType::kFloat32,
     .widens = true,
+    .low_bits = &kInt4Bits,
     .run =
         [](Graph& graph, const Ranges&, const QuantizeOptions& options) {
           return QuantizeWeights(graph, options, {.low_bits = &kInt4Bits, .rounding = true});

@@ -16,6 +16,9 @@ struct Mxfp4 {
     const int exponent = static_cast<int>(std::bit_cast<uint32_t>(std::max(high, -low)) >> 23);
     return std::bit_cast<float>(static_cast<uint32_t>(std::max(exponent - 1 - i, 1)) << 23);
   }
+  static float Storable(float scale) {
+    return std::exp2(std::clamp(std::round(std::log2(scale)), -126.0f, 127.0f));
+  }
   static float Zero(int) { return 0; }
   // Ties go to the numbers with an even last bit: 0, 1, 2, 4.
   static float Nearest(float v, float) {
@@ -38,10 +41,7 @@ struct Mxfp4 {
 
 }  // namespace
 
-extern const LowBits kMxfp4Bits = {.name = "mxfp4",
-                                   .dtype = DType::kFloat4E2M1,
-                                   .integers = true,
-                                   .quantize = QuantizeLowBits<Mxfp4>};
+extern const LowBits kMxfp4Bits = LowBitsOf<Mxfp4>("mxfp4", true);
 
 extern const QuantScheme kSchemeMxfp4Weights = {
     .name = "mxfp4-weights",
@@ -53,6 +53,7 @@ extern const QuantScheme kSchemeMxfp4Weights = {
     .values = DType::kFloat32,
     .weights_only = true,
     .widens = true,
+    .low_bits = &kMxfp4Bits,
     .run =
         [](Graph& graph, const Ranges&, const QuantizeOptions& options) {
           return QuantizeWeights(graph, options, {.low_bits = &kMxfp4Bits});
@@ -68,6 +69,7 @@ extern const QuantScheme kSchemeMxfp4Dynamic = {
     .needs_calibration = false,
     .values = DType::kFloat32,
     .widens = true,
+    .low_bits = &kMxfp4Bits,
     .run =
         [](Graph& graph, const Ranges&, const QuantizeOptions& options) {
           return QuantizeWeights(graph, options, {.low_bits = &kMxfp4Bits, .rounding = true});

@@ -16,6 +16,7 @@ struct Nf4 {
   static float Scale(int i, float low, float high) {
     return HalfScale(kShares[i] * std::max(high, -low));
   }
+  static float Storable(float scale) { return HalfScale(scale); }
   static float Zero(int) { return 0; }
   static float Nearest(float v, float) {
     float n = kNormalFloat4Values[0];
@@ -32,8 +33,7 @@ struct Nf4 {
 
 }  // namespace
 
-extern const LowBits kNf4Bits = {
-    .name = "nf4", .dtype = kNormalFloat4, .integers = false, .quantize = QuantizeLowBits<Nf4>};
+extern const LowBits kNf4Bits = LowBitsOf<Nf4>("nf4", false);
 
 extern const QuantScheme kSchemeNf4Weights = {
     .name = "nf4-weights",
@@ -45,6 +45,7 @@ extern const QuantScheme kSchemeNf4Weights = {
     .values = DType::kFloat32,
     .weights_only = true,
     .widens = true,
+    .low_bits = &kNf4Bits,
     .run =
         [](Graph& graph, const Ranges&, const QuantizeOptions& options) {
           return QuantizeWeights(graph, options, {.low_bits = &kNf4Bits});

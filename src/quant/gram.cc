@@ -1,0 +1,376 @@
+#include "quant/gram.h"
+
+#include <algorithm>
+#include <cmath>
+#include <set>
+
+#include "base/math.h"
+#include "ops/window.h"
+#include "products/double_product.h"
+#include "quant/observe.h"
+
+namespace evoq {
+namespace {
+
+constexpr int64_t kRowsOfSample = 1024;          // at most, evenly spread over a sample's
+constexpr int64_t kMostRows = int64_t{1} << 23;  // whose sums are exact in float64
+constexpr int kBits = 14;    // of the largest magnitude seen in the float model; one more fits
+constexpr int kPasses = 48;  // at most, over all samples
+
+// The rows of X of one sample, of one group at a time.
+class Rows {
+ public:
+  static ::evoq::Result<Rows> Of(const Node& node, const LayerMatrices& m, const Tensor& weight,
+                                 const Tensor& x) {
+    Rows rows(m, x);
+    const std::vector<int64_t> sizes = x.sizes();
+    if (!m.by_column) {
+      if (sizes.empty() || sizes.back() != m.depth)
+        return Fail(ErrorCode::kInternal, "{}: its input is {}, expected {} columns", node.name,
+                    x.type().ToString(), m.depth);
+      rows.count_ = x.elements() / m.depth;
+    } else {
+      const std::vector<int64_t> w = weight.sizes();
+      std::vector<Dim> kernel(weight.shape().dims().begin() + 2, weight.shape().dims().end());
+      EVOQ_ASSIGN(rows.window_, ResolveWindow(node, kernel, SpatialDims(x.shape()), false));
+      rows.image_.assign(sizes.begin() + 2, sizes.end());
+      rows.channels_ = sizes[1];
+      rows.count_ = sizes[0];
+      rows.positions_ = 1;
+      for (const Dim& d : rows.window_.output) rows.positions_ *= d.value;
+      rows.count_ *= rows.positions_;
+    }
+    rows.used_ = std::min(rows.count_, kRowsOfSample);
+    return rows;
+  }
+
+  int64_t used() const { return used_; }
+
+  // Which element of the layer's results row i gives for column n of group g.
+  int64_t Result(int64_t g, int64_t i, int64_t n) const {
+    const int64_t row = i * count_ / used_;
+    if (!m_.by_column) return row * m_.columns + n;
+    const int64_t channel = g * m_.columns + n;
+    return (row / positions_ * m_.groups * m_.columns + channel) * positions_ + row % positions_;
+  }
+
+  // Row i of those used, of group g: `depth` elements.
+  void Copy(int64_t g, int64_t i, double* to) const {
+    const int64_t row = i * count_ / used_;
+    const float* x = x_.data<float>();
+    if (!m_.by_column) {
+      std::copy_n(x + row * m_.depth, m_.depth, to);
+      return;
+    }
+    const size_t rank = image_.size();
+    int64_t pixels = 1, taps = 1;
+    for (int64_t s : image_) pixels *= s;
+    for (int64_t s : window_.kernel) taps *= s;
+    const int64_t sample = row / positions_, inputs = m_.depth / taps;
+    const float* image = x + (sample * channels_ + g * inputs) * pixels;
+    for (int64_t t = 0; t < taps; ++t) {
+      int64_t at = 0, stride = 1, place = row % positions_, tap = t;
+      bool inside = true;
+      for (size_t d = rank; d-- > 0;) {
+        const int64_t o = place % window_.output[d].value, k = tap % window_.kernel[d];
+        place /= window_.output[d].value;
+        tap /= window_.kernel[d];
+        const int64_t p = o * window_.strides[d] + k * window_.dilations[d] - window_.pad_begin[d];
+        inside &= p >= 0 && p < image_[d];
+        at += p * stride;
+        stride *= image_[d];
+      }
+      for (int64_t c = 0; c < inputs; ++c) to[c * taps + t] = inside ? image[c * pixels + at] : 0;
+    }
+  }
+
+ private:
+  Rows(const LayerMatrices& m, const Tensor& x) : m_(m), x_(x) {}
+
+  LayerMatrices m_;
+  Tensor x_;
+  Window window_;
+  std::vector<int64_t> image_;
+  int64_t channels_ = 0, positions_ = 1, count_ = 0, used_ = 0;
+};
+
+// A layer, and what is known of its inputs.
+struct Layer {
+  WeightRounding rounding;
+  NodeId node;
+  LayerMatrices matrices;
+  std::string input;
+  std::string residual;  // "": it adds none
+  float most_residual = 0;
+  std::vector<float> most;  // of |x| in the float model, [groups * depth]
+  Gram gram;
+  std::vector<std::vector<double>> cross, added;  // X^T X' and X^T (R' - R), X' of the float model
+
+  int64_t gram_bytes() const { return 16 * matrices.groups * matrices.depth * matrices.depth; }
+};
+
+class LayerRounder {
+ public:
+  explicit LayerRounder(MethodRun& run)
+      : run_(run), graph_(run.graph), workspace_(run.options.threads) {}
+
+  Status Run(const RoundLayerFn& round) {
+    EVOQ_TRY(FindLayers());
+    if (layers_.empty()) return {};
+    EVOQ_ASSIGN(isa_, SelectIsa());
+    EVOQ_TRY(Each(0, layers_.size(), /*twice=*/false,
+                  [&](Layer& layer, const Inputs& in) { return FindMost(layer, in); }));
+    for (size_t begin = 0; begin < layers_.size();) {
+      const size_t end = EndOfPass(begin);
+      for (size_t i = begin; i < end; ++i) Start(layers_[i]);
+      EVOQ_TRY(Each(begin, end, /*twice=*/true,
+                    [&](Layer& layer, const Inputs& in) { return Add(layer, in); }));
+      for (size_t i = begin; i < end; ++i) {
+        Finish(layers_[i]);
+        EVOQ_TRY(Take(layers_[i], round));
+      }
+      begin = end;
+    }
+    return {};
+  }
+
+ private:
+  Status FindLayers() {
+    EVOQ_ASSIGN(std::vector<WeightRounding> weights,
+                WeightsToRound(run_.scheme, graph_, run_.ranges, run_.options));
+    std::map<std::string, size_t> by_node;
+    for (size_t i = 0; i < weights.size(); ++i) by_node[weights[i].node] = i;
+    for (NodeId id : graph_.order()) {
+      const Node& node = graph_.node(id);
+      const auto at = by_node.find(node.name);
+      if (at == by_node.end() || weights[at->second].input != 1) continue;
+      WeightRounding& r = weights[at->second];
+      const auto matrices = MatricesOf(node, r.values);
+      if (!matrices) continue;
+      Layer layer{.rounding = std::move(r),
+                  .node = id,
+                  .matrices = *matrices,
+                  .input = graph_.value(node.input(0)).name};
+      if (node.input(3).valid() && !graph_.value(node.input(3)).is_constant())
+        layer.residual = graph_.value(node.input(3)).name;
+      layer.most.assign(static_cast<size_t>(matrices->groups * matrices->depth), 0);
+      weight_bytes_ += 4 * layer.rounding.values.elements();
+      layers_.push_back(std::move(layer));
+    }
+    return {};
+  }
+
+  // Layers of one input are observed together, and more where there are too many for a pass each.
+  size_t EndOfPass(size_t begin) const {
+    std::set<std::string> inputs;
+    const size_t least = begin + CeilDiv(layers_.size(), static_cast<size_t>(kPasses));
+    int64_t bytes = 0;
+    size_t end = begin;
+    for (; end < layers_.size(); ++end) {
+      bytes += layers_[end].gram_bytes();
+      const bool known = inputs.count(layers_[end].input) > 0;
+      if (end > begin && (bytes > weight_bytes_ || (!known && end >= least))) break;
+      inputs.insert(layers_[end].input);
+    }
+    return end;
+  }
+
+  // Of one sample: a layer's input and residual with the weights as they were rounded, and in the
+  // float model.
+  struct Inputs {
+    Tensor x, residual, float_x, float_residual;
+  };
+
+  template <typename Use>
+  Status Each(size_t begin, size_t end, bool twice, const Use& use) {
+    std::vector<std::string> values;
+    const auto place = [&](const std::string& name) {
+      return static_cast<size_t>(std::ranges::find(values, name) - values.begin());
+    };
+    for (size_t i = begin; i < end; ++i) {
+      for (const std::string& name : {layers_[i].input, layers_[i].residual}) {
+        if (!name.empty() && place(name) == values.size()) values.push_back(name);
+      }
+    }
+    const Graph* const graphs[] = {&graph_, &run_.graph};
+    return ObserveValues(std::span(graphs).first(twice ? 2 : 1), values, run_.data,
+                         [&](const ValuesOfGraphs& all) -> Status {
+                           for (size_t i = begin; i < end; ++i) {
+                             const Layer& layer = layers_[i];
+                             Inputs in{.x = all[0][place(layer.input)],
+                                       .float_x = all.back()[place(layer.input)]};
+                             if (!layer.residual.empty()) {
+                               in.residual = all[0][place(layer.residual)];
+                               in.float_residual = all.back()[place(layer.residual)];
+                             }
+                             EVOQ_TRY(use(layers_[i], in));
+                           }
+                           return {};
+                         });
+  }
+
+  Result<Rows> RowsOf(const Layer& layer, const Tensor& x) const {
+    if (x.dtype() != DType::kFloat32)
+      return Fail(ErrorCode::kInternal, "{}: its input is {}", layer.rounding.node,
+                  x.type().ToString());
+    return Rows::Of(graph_.node(layer.node), layer.matrices, layer.rounding.values, x);
+  }
+
+  Status FindMost(Layer& layer, const Inputs& in) {
+    EVOQ_ASSIGN(const Rows rows, RowsOf(layer, in.x));
+    if (in.residual.defined()) {
+      for (float r : in.residual.values<float>())
+        layer.most_residual = std::max(layer.most_residual, std::fabs(r));
+    }
+    const int64_t depth = layer.matrices.depth;
+    std::vector<double> row(static_cast<size_t>(depth));
+    for (int64_t g = 0; g < layer.matrices.groups; ++g) {
+      float* most = &layer.most[g * depth];
+      double poison = 0;
+      for (int64_t i = 0; i < rows.used(); ++i) {
+        rows.Copy(g, i, row.data());
+        for (int64_t k = 0; k < depth; ++k) {
+          most[k] = std::max(most[k], static_cast<float>(std::fabs(row[k])));
+          poison += row[k] * 0;
+        }
+      }
+      if (!(poison == 0))
+        return InvalidInput("the input {} of {} holds a NaN or an infinity", layer.input,
+                            layer.rounding.node);
+    }
+    return {};
+  }
+
+  void Start(Layer& layer) {
+    const LayerMatrices& m = layer.matrices;
+    const auto groups = static_cast<size_t>(m.groups);
+    layer.gram = {.depth = m.depth};
+    layer.gram.groups.assign(groups, std::vector<double>(static_cast<size_t>(m.depth * m.depth)));
+    layer.cross = layer.gram.groups;
+    layer.added.assign(layer.residual.empty() ? 0 : groups,
+                       std::vector<double>(static_cast<size_t>(m.depth * m.columns)));
+  }
+
+  // The power of two that makes 2^kBits of the largest magnitude or a little less of it.
+  static double Unit(float most) {
+    return most > 0 ? std::ldexp(1.0, std::ilogb(most) + 1 - kBits) : 1;
+  }
+  static double Rounded(double v, double unit) {
+    constexpr double kMost = 1 << (kBits + 1);
+    return std::nearbyint(std::clamp(v / unit, -kMost, kMost));
+  }
+
+  // The rows of group g in units.
+  static std::vector<double> Integers(const Layer& layer, const Rows& rows, int64_t g) {
+    const int64_t depth = layer.matrices.depth;
+    std::vector<double> part(static_cast<size_t>(rows.used() * depth));
+    for (int64_t i = 0; i < rows.used(); ++i) {
+      double* row = &part[i * depth];
+      rows.Copy(g, i, row);
+      for (int64_t k = 0; k < depth; ++k) row[k] = Rounded(row[k], Unit(layer.most[g * depth + k]));
+    }
+    return part;
+  }
+
+  // to [depth, n] += x^T y over `count` rows.
+  void AddProduct(const std::vector<double>& x, const std::vector<double>& y, int64_t count,
+                  int64_t depth, int64_t n, std::vector<double>& to) {
+    Multiply(ProductF64{.m = depth,
+                        .n = n,
+                        .k = count,
+                        .alpha = 1,
+                        .a = {x.data(), 1, depth},
+                        .b = {y.data(), n, 1},
+                        .beta = 1,
+                        .c = to.data(),
+                        .c_stride = n},
+             isa_, workspace_);
+  }
+
+  Status Add(Layer& layer, const Inputs& in) {
+    EVOQ_ASSIGN(const Rows rows, RowsOf(layer, in.x));
+    EVOQ_ASSIGN(const Rows float_rows, RowsOf(layer, in.float_x));
+    const int64_t depth = layer.matrices.depth, columns = layer.matrices.columns;
+    layer.gram.rows += rows.used();
+    if (layer.gram.rows > kMostRows)
+      return InvalidInput("{}: more than {} rows of inputs", layer.rounding.node, kMostRows);
+    for (int64_t g = 0; g < layer.matrices.groups; ++g) {
+      const std::vector<double> x = Integers(layer, rows, g), y = Integers(layer, float_rows, g);
+      AddProduct(x, x, rows.used(), depth, depth, layer.gram.groups[g]);
+      AddProduct(x, y, rows.used(), depth, depth, layer.cross[g]);
+      if (layer.added.empty()) continue;
+      std::vector<double> r(static_cast<size_t>(rows.used() * columns));
+      for (int64_t i = 0; i < rows.used(); ++i) {
+        for (int64_t n = 0; n < columns; ++n) {
+          const int64_t at = rows.Result(g, i, n);
+          r[i * columns + n] = Rounded(static_cast<double>(in.float_residual.data<float>()[at]) -
+                                           in.residual.data<float>()[at],
+                                       Unit(layer.most_residual));
+        }
+      }
+      AddProduct(x, r, rows.used(), depth, columns, layer.added[g]);
+    }
+    return {};
+  }
+
+  // Units are taken off, and what is missing is (X^T X' - X^T X) W + X^T R.
+  void Finish(Layer& layer) {
+    const int64_t depth = layer.matrices.depth, columns = layer.matrices.columns;
+    const WeightGrid grid(layer.rounding, layer.matrices);
+    for (int64_t g = 0; g < layer.matrices.groups; ++g) {
+      std::vector<double>&gram = layer.gram.groups[g], &cross = layer.cross[g];
+      for (int64_t i = 0; i < depth * depth; ++i) {
+        const double unit =
+            Unit(layer.most[g * depth + i / depth]) * Unit(layer.most[g * depth + i % depth]);
+        gram[i] *= unit;
+        cross[i] = cross[i] * unit - gram[i];
+      }
+      const std::vector<float> matrix = grid.Matrix(g);
+      const std::vector<double> w(matrix.begin(), matrix.end());
+      std::vector<double> missing(w.size());
+      if (!layer.added.empty()) {
+        for (int64_t i = 0; i < depth * columns; ++i)
+          missing[i] = layer.added[g][i] * Unit(layer.most[g * depth + i / columns]) *
+                       Unit(layer.most_residual);
+      }
+      Multiply(ProductF64{.m = depth,
+                          .n = columns,
+                          .k = depth,
+                          .alpha = 1,
+                          .a = {cross.data(), depth, 1},
+                          .b = {w.data(), columns, 1},
+                          .beta = 1,
+                          .c = missing.data(),
+                          .c_stride = columns},
+               isa_, workspace_);
+      layer.gram.missing.push_back(std::move(missing));
+    }
+    layer.cross.clear();
+    layer.added.clear();
+  }
+
+  Status Take(Layer& layer, const RoundLayerFn& round) {
+    EVOQ_ASSIGN(Tensor q, round(layer.rounding, layer.matrices, layer.gram));
+    EVOQ_ASSIGN(Tensor stored, ToFloat32(q));
+    const ValueId w = graph_.node(layer.node).input(1);
+    graph_.SetConstant(w, stored);
+    run_.rounded[layer.rounding.weight] = std::move(q);
+    layer.gram = {};
+    return {};
+  }
+
+  MethodRun& run_;
+  Graph graph_;  // a copy whose weights become what they are rounded to
+  Workspace workspace_;
+  Isa isa_;
+  std::vector<Layer> layers_;
+  int64_t weight_bytes_ = 0;
+};
+
+}  // namespace
+
+Status RoundLayers(MethodRun& run, const RoundLayerFn& round) {
+  return LayerRounder(run).Run(round);
+}
+
+}  // namespace evoq

@@ -1,0 +1,140 @@
+#include "quant/weight_grid.h"
+
+#include <algorithm>
+#include <cmath>
+
+#include "base/math.h"
+#include "ops/roles.h"
+#include "quant/low_bits.inl.h"
+#include "quant/params.h"
+
+namespace evoq {
+
+std::optional<LayerMatrices> MatricesOf(const Node& node, const Tensor& weight) {
+  const LinearForm* form = LinearFormOf(node);
+  const std::vector<int64_t> sizes = weight.sizes();
+  if (form == nullptr || sizes.size() < 2 || weight.elements() == 0) return std::nullopt;
+  if (form->two_operands) {
+    if (sizes.size() != 2) return std::nullopt;
+    return LayerMatrices{1, sizes[0], sizes[1], false};
+  }
+  if (!form->grouped || form->outputs_by_group) return std::nullopt;
+  const WeightIndex index(node, sizes);
+  return LayerMatrices{index.groups(), index.inputs() * index.taps(),
+                       index.outputs() / index.groups(), true};
+}
+
+WeightGrid::WeightGrid(const WeightRounding& rounding, const LayerMatrices& matrices)
+    : r_(rounding),
+      m_(matrices),
+      block_(rounding.low_bits != nullptr && rounding.block > 0 ? rounding.block : matrices.depth),
+      blocks_(CeilDiv(matrices.depth, block_)),
+      one_scale_(rounding.low_bits == nullptr && rounding.axis < 0) {
+  if (!one_scale_) return;
+  const Tensor nearest = QuantizeWeight(r_.values, -1, r_.least_scale);
+  scale_of_all_ = nearest.type().quant->scales[0];
+}
+
+std::vector<float> WeightGrid::Matrix(int64_t g) const {
+  const auto w = r_.values.values<float>();
+  std::vector<float> matrix(static_cast<size_t>(m_.depth * m_.columns));
+  for (int64_t k = 0; k < m_.depth; ++k) {
+    for (int64_t n = 0; n < m_.columns; ++n) matrix[k * m_.columns + n] = w[m_.Element(g, k, n)];
+  }
+  return matrix;
+}
+
+float WeightGrid::Least(int64_t g, int64_t n) const {
+  return r_.least_scale.empty() ? 0 : r_.least_scale[(g * m_.columns + n) % r_.least_scale.size()];
+}
+
+void WeightGrid::Choose(int64_t g, int64_t b, const float* w, const float* importance, float* scale,
+                        float* zero) const {
+  if (r_.low_bits != nullptr)
+    return r_.low_bits->choose(w, m_.columns, std::min(block_, m_.depth - b * block_), m_.columns,
+                               importance, scale, zero);
+  for (int64_t n = 0; n < m_.columns; ++n) {
+    float most = 0;
+    for (int64_t k = 0; k < m_.depth; ++k) most = std::max(most, std::fabs(w[k * m_.columns + n]));
+    scale[n] = one_scale_ ? scale_of_all_ : Storable(g, n, most / 127);
+    zero[n] = 0;
+  }
+}
+
+void WeightGrid::Nearest(const float* v, const float* scale, const float* zero, int64_t count,
+                         float* number) const {
+  if (r_.low_bits != nullptr) return r_.low_bits->nearest(v, scale, zero, count, number);
+  for (int64_t n = 0; n < count; ++n)
+    number[n] = RoundEven(std::clamp(v[n] / scale[n], -127.0f, 127.0f));
+}
+
+float WeightGrid::Storable(int64_t g, int64_t n, float wanted) const {
+  if (one_scale_) return scale_of_all_;
+  if (r_.low_bits != nullptr) return wanted > 0 ? r_.low_bits->scale(wanted) : 1;
+  const float scale = std::max(wanted, Least(g, n));
+  return scale > 0 ? ShortScale(scale) : 1;
+}
+
+int64_t WeightGrid::ScaleIndex(int64_t g, int64_t b, int64_t n) const {
+  return one_scale_ ? 0 : b * m_.groups * m_.columns + g * m_.columns + n;
+}
+
+RoundedMatrix WeightGrid::Read(int64_t g, const Tensor& quantized) const {
+  const QuantParams& params = *quantized.type().quant;
+  const int64_t scales = blocks_ * m_.columns;
+  RoundedMatrix out{.numbers = std::vector<float>(static_cast<size_t>(m_.depth * m_.columns)),
+                    .scales = std::vector<float>(static_cast<size_t>(scales)),
+                    .zeros = std::vector<float>(static_cast<size_t>(scales))};
+  for (int64_t b = 0; b < blocks_; ++b) {
+    for (int64_t n = 0; n < m_.columns; ++n) {
+      const auto at = static_cast<size_t>(ScaleIndex(g, b, n));
+      out.scales[b * m_.columns + n] = params.scales[at];
+      out.zeros[b * m_.columns + n] = static_cast<float>(params.zero_points[at]);
+    }
+  }
+  const Tensor real = ToFloat32(quantized).value();
+  const auto stored = real.values<float>();
+  std::vector<float> values(static_cast<size_t>(m_.columns));
+  for (int64_t k = 0; k < m_.depth; ++k) {
+    for (int64_t n = 0; n < m_.columns; ++n) values[n] = stored[m_.Element(g, k, n)];
+    Nearest(values.data(), &out.scales[k / block_ * m_.columns],
+            &out.zeros[k / block_ * m_.columns], m_.columns, &out.numbers[k * m_.columns]);
+  }
+  return out;
+}
+
+Tensor WeightGrid::Store(std::span<const RoundedMatrix> groups) const {
+  const LowBits* low = r_.low_bits;
+  QuantParams params;
+  params.axis = low == nullptr ? r_.axis : r_.block == 0 ? 1 : 0;
+  params.block = low == nullptr ? 0 : r_.block;
+  params.scales.assign(static_cast<size_t>(one_scale_ ? 1 : blocks_ * m_.groups * m_.columns),
+                       scale_of_all_);
+  params.zero_points.assign(params.scales.size(), 0);
+  Tensor q =
+      Tensor::Allocate(TensorType(low == nullptr ? DType::kInt8 : low->dtype, r_.values.shape()));
+  std::byte* to = q.mutable_raw();
+  const int bits = DTypeBits(q.dtype());
+  for (int64_t g = 0; g < m_.groups; ++g) {
+    const RoundedMatrix& from = groups[g];
+    for (int64_t i = 0; i < blocks_ * m_.columns; ++i) {
+      const auto at = static_cast<size_t>(ScaleIndex(g, i / m_.columns, i % m_.columns));
+      params.scales[at] = from.scales[i];
+      params.zero_points[at] = static_cast<int32_t>(from.zeros[i]);
+    }
+    for (int64_t k = 0; k < m_.depth; ++k) {
+      for (int64_t n = 0; n < m_.columns; ++n) {
+        const float number = from.numbers[k * m_.columns + n];
+        const int64_t at = m_.Element(g, k, n);
+        if (low == nullptr) {
+          to[at] = static_cast<std::byte>(static_cast<int8_t>(number));
+        } else {
+          SetPackedBits(to, at, bits, low->bits(number, from.zeros[k / block_ * m_.columns + n]));
+        }
+      }
+    }
+  }
+  return q.WithType(TensorType(q.dtype(), q.shape(), std::move(params)));
+}
+
+}  // namespace evoq
