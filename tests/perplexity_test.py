@@ -1,6 +1,7 @@
 #!/usr/bin/env python3
-"""The perplexity of small language models under every scheme that needs no data, as a Markdown
-table, and by how much it may exceed the float32 model's. Skips (exit status 77) without the data
+"""The perplexity of small language models under every scheme that needs no data, and of int4 under
+the methods that round weights, as a Markdown table, and by how much it may exceed the float32
+model's. Skips (exit status 77) without the data
 folder.
 
     tests/perplexity_test.py [--limit WINDOWS] [--block 32|64|128|channel]"""
@@ -32,6 +33,11 @@ MOST = {
     "int2-weights": 35,
     "int2-dynamic": 35,
 }
+# Of int4-weights, by method: the text's second half calibrates, windows of the first are evaluated.
+MOST_OF_METHODS = {
+    "gptq": {"stories260K": 1.1, "babyllama105": 1.025},
+    "quantease": {"stories260K": 1.1, "babyllama105": 1.025},
+}
 
 
 def told(work, *arguments):
@@ -46,6 +52,15 @@ def schemes(work):
     rows = told(work, "list", "schemes")
     names = [row["name"] for row in rows if not row["needs_calibration"]]
     return sorted(names, key=lambda name: name != "float32")
+
+
+def calibration(work):
+    path = os.path.join(work, "calibration.txt")
+    with open(os.path.join(agree.DATA, "text/tinystories_sample.txt"), "rb") as f:
+        text = f.read()
+    with open(path, "wb") as f:
+        f.write(text[len(text) // 2 :])
+    return path
 
 
 def perplexity(work, model, tokenizer, limit):
@@ -66,21 +81,29 @@ def main():
         print("| scheme |", " | ".join(f"{name} | bytes" for name in MODELS), "|")
         print("|---|" + "---|---|" * len(MODELS))
         exact = {}
-        for scheme in schemes(work):
+        rows = [(scheme, "") for scheme in schemes(work)]
+        rows += [("int4-weights", method) for method in MOST_OF_METHODS]
+        for scheme, method in rows:
             cells = []
             for name, (checkpoint, tokenizer) in MODELS.items():
                 model = os.path.join(agree.DATA, "llm", checkpoint)
-                agree.evoq(
-                    "quantize", model, "--scheme", scheme, "--block", options.block, "-o", etm
-                )
+                words = ["--scheme", scheme, "--block", options.block]
+                if method:
+                    tokens = os.path.join(agree.DATA, "llm", tokenizer)
+                    words += ["--method", method, "--text", calibration(work)]
+                    words += ["--tokenizer", tokens, "--calib-limit", 64]
+                agree.evoq("quantize", model, *words, "-o", etm)
                 value = perplexity(work, etm, tokenizer, options.limit)
                 exact.setdefault(name, value)
                 cells += [f"{value:.3f}", str(os.path.getsize(etm))]
-                most = MOST.get(scheme, 1)
+                most = MOST_OF_METHODS[method][name] if method else MOST.get(scheme, 1)
                 if options.block == "32" and value > most * exact[name]:
-                    print(f"FAILED: {name} {scheme}: {value} of {exact[name]}, most {most}")
+                    print(
+                        f"FAILED: {name} {scheme} {method}: {value} of {exact[name]}, most {most}"
+                    )
                     failures += 1
-            print(f"| `{scheme}` |", " | ".join(cells), "|", flush=True)
+            told_as = f"{scheme} --method {method}" if method else scheme
+            print(f"| `{told_as}` |", " | ".join(cells), "|", flush=True)
     print(f"{failures} failures")
     return 1 if failures else 0
 

@@ -12,10 +12,10 @@
 namespace evoq {
 namespace {
 
-constexpr int64_t kRowsOfSample = 1024;          // at most, evenly spread over a sample's
+constexpr int64_t kRowsOfSample = 256;           // at most, evenly spread over a sample's
 constexpr int64_t kMostRows = int64_t{1} << 23;  // whose sums are exact in float64
 constexpr int kBits = 14;    // of the largest magnitude seen in the float model; one more fits
-constexpr int kPasses = 48;  // at most, over all samples
+constexpr int kPasses = 32;  // at most, over all samples
 
 // The rows of X of one sample, of one group at a time.
 class Rows {
@@ -32,13 +32,13 @@ class Rows {
     } else {
       const std::vector<int64_t> w = weight.sizes();
       std::vector<Dim> kernel(weight.shape().dims().begin() + 2, weight.shape().dims().end());
-      EVOQ_ASSIGN(rows.window_, ResolveWindow(node, kernel, SpatialDims(x.shape()), false));
-      rows.image_.assign(sizes.begin() + 2, sizes.end());
+      EVOQ_ASSIGN(const Window window, ResolveWindow(node, kernel, SpatialDims(x.shape()), false));
+      for (size_t i = 2; i < sizes.size(); ++i) rows.pixels_ *= sizes[i];
+      for (const Dim& d : window.output) rows.positions_ *= d.value;
       rows.channels_ = sizes[1];
-      rows.count_ = sizes[0];
-      rows.positions_ = 1;
-      for (const Dim& d : rows.window_.output) rows.positions_ *= d.value;
-      rows.count_ *= rows.positions_;
+      rows.count_ = sizes[0] * rows.positions_;
+      rows.used_ = std::min(rows.count_, kRowsOfSample);
+      rows.FindPlaces(window, {sizes.begin() + 2, sizes.end()});
     }
     rows.used_ = std::min(rows.count_, kRowsOfSample);
     return rows;
@@ -62,36 +62,44 @@ class Rows {
       std::copy_n(x + row * m_.depth, m_.depth, to);
       return;
     }
-    const size_t rank = image_.size();
-    int64_t pixels = 1, taps = 1;
-    for (int64_t s : image_) pixels *= s;
-    for (int64_t s : window_.kernel) taps *= s;
-    const int64_t sample = row / positions_, inputs = m_.depth / taps;
-    const float* image = x + (sample * channels_ + g * inputs) * pixels;
-    for (int64_t t = 0; t < taps; ++t) {
-      int64_t at = 0, stride = 1, place = row % positions_, tap = t;
-      bool inside = true;
-      for (size_t d = rank; d-- > 0;) {
-        const int64_t o = place % window_.output[d].value, k = tap % window_.kernel[d];
-        place /= window_.output[d].value;
-        tap /= window_.kernel[d];
-        const int64_t p = o * window_.strides[d] + k * window_.dilations[d] - window_.pad_begin[d];
-        inside &= p >= 0 && p < image_[d];
-        at += p * stride;
-        stride *= image_[d];
-      }
-      for (int64_t c = 0; c < inputs; ++c) to[c * taps + t] = inside ? image[c * pixels + at] : 0;
+    const auto taps = static_cast<int64_t>(places_.size()) / used_, inputs = m_.depth / taps;
+    const float* image = x + (row / positions_ * channels_ + g * inputs) * pixels_;
+    const int64_t* places = &places_[i * taps];
+    for (int64_t c = 0; c < inputs; ++c) {
+      for (int64_t t = 0; t < taps; ++t)
+        to[c * taps + t] = places[t] >= 0 ? image[c * pixels_ + places[t]] : 0;
     }
   }
 
  private:
   Rows(const LayerMatrices& m, const Tensor& x) : m_(m), x_(x) {}
 
+  // Where in a channel each tap of each row reads; -1: beside it.
+  void FindPlaces(const Window& window, const std::vector<int64_t>& image) {
+    int64_t taps = 1;
+    for (int64_t s : window.kernel) taps *= s;
+    for (int64_t i = 0; i < used_; ++i) {
+      for (int64_t t = 0; t < taps; ++t) {
+        int64_t at = 0, stride = 1, place = i * count_ / used_ % positions_, tap = t;
+        bool inside = true;
+        for (size_t d = image.size(); d-- > 0;) {
+          const int64_t o = place % window.output[d].value, k = tap % window.kernel[d];
+          place /= window.output[d].value;
+          tap /= window.kernel[d];
+          const int64_t p = o * window.strides[d] + k * window.dilations[d] - window.pad_begin[d];
+          inside &= p >= 0 && p < image[d];
+          at += p * stride;
+          stride *= image[d];
+        }
+        places_.push_back(inside ? at : -1);
+      }
+    }
+  }
+
   LayerMatrices m_;
   Tensor x_;
-  Window window_;
-  std::vector<int64_t> image_;
-  int64_t channels_ = 0, positions_ = 1, count_ = 0, used_ = 0;
+  std::vector<int64_t> places_;  // [used, taps]
+  int64_t channels_ = 0, pixels_ = 1, positions_ = 1, count_ = 0, used_ = 0;
 };
 
 // A layer, and what is known of its inputs.
@@ -257,60 +265,81 @@ class LayerRounder {
   }
   static double Rounded(double v, double unit) {
     constexpr double kMost = 1 << (kBits + 1);
-    return std::nearbyint(std::clamp(v / unit, -kMost, kMost));
+    constexpr double kWhole = 0x1.8p52;  // numbers of its size have no bits below 1
+    return std::clamp(v / unit, -kMost, kMost) + kWhole - kWhole;
   }
 
   // The rows of group g in units.
   static std::vector<double> Integers(const Layer& layer, const Rows& rows, int64_t g) {
     const int64_t depth = layer.matrices.depth;
-    std::vector<double> part(static_cast<size_t>(rows.used() * depth));
+    std::vector<double> part(static_cast<size_t>(rows.used() * depth)), units;
+    for (int64_t k = 0; k < depth; ++k) units.push_back(Unit(layer.most[g * depth + k]));
     for (int64_t i = 0; i < rows.used(); ++i) {
       double* row = &part[i * depth];
       rows.Copy(g, i, row);
-      for (int64_t k = 0; k < depth; ++k) row[k] = Rounded(row[k], Unit(layer.most[g * depth + k]));
+      for (int64_t k = 0; k < depth; ++k) row[k] = Rounded(row[k], units[k]);
     }
     return part;
   }
 
-  // to [depth, n] += x^T y over `count` rows.
+  // to [depth, n] += x^T y over `count` rows. The sums are exact, whichever way they are made.
   void AddProduct(const std::vector<double>& x, const std::vector<double>& y, int64_t count,
-                  int64_t depth, int64_t n, std::vector<double>& to) {
-    Multiply(ProductF64{.m = depth,
-                        .n = n,
-                        .k = count,
-                        .alpha = 1,
-                        .a = {x.data(), 1, depth},
-                        .b = {y.data(), n, 1},
-                        .beta = 1,
-                        .c = to.data(),
-                        .c_stride = n},
-             isa_, workspace_);
+                  int64_t depth, int64_t n, bool by_groups, std::vector<double>& to) {
+    if (!by_groups) {
+      return Multiply(ProductF64{.m = depth,
+                                 .n = n,
+                                 .k = count,
+                                 .alpha = 1,
+                                 .a = {x.data(), 1, depth},
+                                 .b = {y.data(), n, 1},
+                                 .beta = 1,
+                                 .c = to.data(),
+                                 .c_stride = n},
+                      isa_, workspace_);
+    }
+    for (int64_t r = 0; r < count; ++r) {
+      for (int64_t i = 0; i < depth; ++i) {
+        const double factor = x[r * depth + i];
+        for (int64_t j = 0; j < n; ++j) to[i * n + j] += factor * y[r * n + j];
+      }
+    }
   }
 
   Status Add(Layer& layer, const Inputs& in) {
     EVOQ_ASSIGN(const Rows rows, RowsOf(layer, in.x));
     EVOQ_ASSIGN(const Rows float_rows, RowsOf(layer, in.float_x));
-    const int64_t depth = layer.matrices.depth, columns = layer.matrices.columns;
     layer.gram.rows += rows.used();
     if (layer.gram.rows > kMostRows)
       return InvalidInput("{}: more than {} rows of inputs", layer.rounding.node, kMostRows);
-    for (int64_t g = 0; g < layer.matrices.groups; ++g) {
-      const std::vector<double> x = Integers(layer, rows, g), y = Integers(layer, float_rows, g);
-      AddProduct(x, x, rows.used(), depth, depth, layer.gram.groups[g]);
-      AddProduct(x, y, rows.used(), depth, depth, layer.cross[g]);
-      if (layer.added.empty()) continue;
-      std::vector<double> r(static_cast<size_t>(rows.used() * columns));
-      for (int64_t i = 0; i < rows.used(); ++i) {
-        for (int64_t n = 0; n < columns; ++n) {
-          const int64_t at = rows.Result(g, i, n);
-          r[i * columns + n] = Rounded(static_cast<double>(in.float_residual.data<float>()[at]) -
-                                           in.residual.data<float>()[at],
-                                       Unit(layer.most_residual));
-        }
-      }
-      AddProduct(x, r, rows.used(), depth, columns, layer.added[g]);
+    const int64_t groups = layer.matrices.groups;
+    if (groups == 1) {
+      AddGroup(layer, in, rows, float_rows, 0, /*by_groups=*/false);
+    } else {
+      workspace_.pool.ParallelFor(groups, 4, [&](int64_t begin, int64_t end) {
+        for (int64_t g = begin; g < end; ++g) AddGroup(layer, in, rows, float_rows, g, true);
+      });
     }
     return {};
+  }
+
+  void AddGroup(Layer& layer, const Inputs& in, const Rows& rows, const Rows& float_rows, int64_t g,
+                bool by_groups) {
+    const int64_t depth = layer.matrices.depth, columns = layer.matrices.columns;
+    const std::vector<double> x = Integers(layer, rows, g), y = Integers(layer, float_rows, g);
+    AddProduct(x, x, rows.used(), depth, depth, by_groups, layer.gram.groups[g]);
+    AddProduct(x, y, rows.used(), depth, depth, by_groups, layer.cross[g]);
+    if (layer.added.empty()) return;
+    const double unit = Unit(layer.most_residual);
+    std::vector<double> r(static_cast<size_t>(rows.used() * columns));
+    for (int64_t i = 0; i < rows.used(); ++i) {
+      for (int64_t n = 0; n < columns; ++n) {
+        const int64_t at = rows.Result(g, i, n);
+        r[i * columns + n] = Rounded(static_cast<double>(in.float_residual.data<float>()[at]) -
+                                         in.residual.data<float>()[at],
+                                     unit);
+      }
+    }
+    AddProduct(x, r, rows.used(), depth, columns, by_groups, layer.added[g]);
   }
 
   // Units are taken off, and what is missing is (X^T X' - X^T X) W + X^T R.
@@ -319,9 +348,10 @@ class LayerRounder {
     const WeightGrid grid(layer.rounding, layer.matrices);
     for (int64_t g = 0; g < layer.matrices.groups; ++g) {
       std::vector<double>&gram = layer.gram.groups[g], &cross = layer.cross[g];
+      std::vector<double> units;
+      for (int64_t k = 0; k < depth; ++k) units.push_back(Unit(layer.most[g * depth + k]));
       for (int64_t i = 0; i < depth * depth; ++i) {
-        const double unit =
-            Unit(layer.most[g * depth + i / depth]) * Unit(layer.most[g * depth + i % depth]);
+        const double unit = units[i / depth] * units[i % depth];
         gram[i] *= unit;
         cross[i] = cross[i] * unit - gram[i];
       }
@@ -330,8 +360,7 @@ class LayerRounder {
       std::vector<double> missing(w.size());
       if (!layer.added.empty()) {
         for (int64_t i = 0; i < depth * columns; ++i)
-          missing[i] = layer.added[g][i] * Unit(layer.most[g * depth + i / columns]) *
-                       Unit(layer.most_residual);
+          missing[i] = layer.added[g][i] * units[i / columns] * Unit(layer.most_residual);
       }
       Multiply(ProductF64{.m = depth,
                           .n = columns,

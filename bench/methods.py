@@ -1,0 +1,190 @@
+#!/usr/bin/env python3
+"""What quantization methods buy: accuracy or perplexity, seconds and memory of the quantization, for
+each model, scheme and method. Writes the table of docs/methods.md with --write.
+
+    bench/methods.py [--models GLOB] [--samples N] [--limit WINDOWS] [--write]
+
+Language models calibrate on the second half of the text and are evaluated on windows of the first.
+Classifiers calibrate on every fifth image and are evaluated on the others, those of CIFAR-10 on
+training and test images."""
+
+import argparse
+import fnmatch
+import json
+import os
+import pathlib
+import subprocess
+import sys
+import tempfile
+import time
+
+ROOT = pathlib.Path(__file__).resolve().parent.parent
+DATA = pathlib.Path(os.environ.get("EVOQ_DATA", ROOT / "../shared/data"))
+EVOQ = os.environ.get("EVOQ", str(ROOT / "build/release/bin/evoq"))
+PAGE = ROOT / "docs/methods.md"
+BEGIN, END = "<!-- bench/methods.py -->\n", "<!-- end -->\n"
+
+ROUNDING = ["none", "gptq", "adaround", "quantease", "gptq,quantease"]
+
+
+class LanguageModel:
+    """Perplexity."""
+
+    header = "perplexity"
+
+    def __init__(self, checkpoint, tokenizer):
+        self.path = DATA / "llm" / checkpoint
+        self.tokenizer = ["--tokenizer", DATA / "llm" / tokenizer]
+        self.rows = [("float32", "none")]
+        self.rows += [("int8-weights", method) for method in ("none", "gptq")]
+        self.rows += [("int4-weights", method) for method in ROUNDING]
+        self.rows += [("int4-dynamic", "gptq,quantease")]
+        self.rows += [("nf4-weights", method) for method in ("none", "gptq,quantease")]
+        self.rows += [("int2-weights", method) for method in ("none", "gptq,quantease")]
+
+    def samples(self, options, work):
+        text = work / "calibration.txt"
+        whole = (DATA / "text/tinystories_sample.txt").read_bytes()
+        text.write_bytes(whole[len(whole) // 2 :])
+        return ["--text", text, *self.tokenizer, "--calib-limit", options.samples]
+
+    def score(self, model, options, work):
+        text = DATA / "text/tinystories_sample.txt"
+        told = run_json(
+            work, "eval", model, "--text", text, *self.tokenizer, "--limit", options.limit
+        )
+        return told["perplexity"]
+
+    @staticmethod
+    def show(value, exact):
+        return f"{value:.3f} ({100 * (value / exact - 1):+.2f}%)"
+
+
+class Classifier:
+    """Top-1 of labelled images."""
+
+    header = "top-1"
+
+    def __init__(self, name, rows, calib=None, data=None):
+        self.path = DATA / "models" / f"{name}.onnx"
+        self.calib, self.data = calib, data  # files; None: the folder of images, in two parts
+        preprocess = DATA / "models" / f"{name}.preprocess.json"
+        self.preprocess = ["--preprocess", preprocess] if preprocess.exists() else []
+        self.rows = [("float32", "none"), *rows]
+
+    def samples(self, options, work):
+        calib = DATA / self.calib if self.calib else part_of_images(work, 0)
+        return ["--calib", calib, *self.preprocess, "--calib-limit", options.samples]
+
+    def score(self, model, options, work):
+        data = ["--data", DATA / self.data] if self.data else ["--data", part_of_images(work, 1)]
+        labels = [] if self.data else ["--labels", DATA / "images/labels.tsv"]
+        told = run_json(work, "eval", model, *data, *labels, *self.preprocess)
+        return told["top1"]
+
+    @staticmethod
+    def show(value, exact):
+        return f"{value:.3f} ({100 * (value - exact):+.1f} points)"
+
+
+def part_of_images(work, part):
+    """A folder of every fifth image (0), or of the others (1)."""
+    folder = work / f"images{part}"
+    if not folder.exists():
+        folder.mkdir()
+        for i, image in enumerate(sorted((DATA / "images/imagenet").iterdir())):
+            if (i % 5 == 0) == (part == 0):
+                (folder / image.name).symlink_to(image.resolve())
+    return folder
+
+
+INT8 = [
+    ("int8", ""),
+    ("int8", "none"),
+    ("int8", "equalize,gptq,bias-correction"),
+    ("int8", "equalize,adaround,bias-correction"),
+    ("int8", "equalize,quantease,bias-correction"),
+    ("int8 --per-tensor", ""),
+    ("int8 --per-tensor", "gptq,bias-correction"),
+    ("int8 --per-tensor", "adaround,bias-correction"),
+]
+
+MODELS = {
+    "stories260K": LanguageModel("stories260K.bin", "tok512.bin"),
+    "babyllama105": LanguageModel("babyllama105_model5000.bin", "tok105.vocab"),
+    "mobilenetv2": Classifier("mobilenetv2", INT8),
+    "squeezenet1.1": Classifier("squeezenet1.1", INT8),
+    "resnet20_cifar10": Classifier(
+        "resnet20_cifar10", INT8, "cifar10/train_5000.bin", "cifar10/test_1000.bin"
+    ),
+}
+
+
+def run(*arguments):
+    """Seconds and the largest resident memory, in MB, of a run of evoq."""
+    begun = time.monotonic()
+    with subprocess.Popen(
+        [EVOQ, *map(str, arguments)], stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True
+    ) as child:
+        message = child.stderr.read()
+        _, status, usage = os.wait4(child.pid, 0)
+        child.returncode = os.waitstatus_to_exitcode(status)
+    if child.returncode != 0:
+        raise RuntimeError(f"evoq {' '.join(map(str, arguments))}: {message.strip()}")
+    return time.monotonic() - begun, usage.ru_maxrss / 1024
+
+
+def run_json(work, *arguments):
+    path = work / "told.json"
+    run(*arguments, "--json", path)
+    return json.loads(path.read_text(encoding="utf-8"))
+
+
+def measure(name, model, options, work):
+    """The lines of the model's table."""
+    yield f"\n{name}:\n\n| scheme | method | {model.header} | seconds | MB |"
+    yield "|---|---|---|---|---|"
+    exact = None
+    for scheme, method in model.rows:
+        output = work / "q.etm"
+        words = ["--scheme", *scheme.split(), *(["--method", method] if method else [])]
+        needed = scheme.startswith("int8 ") or scheme == "int8" or method not in ("", "none")
+        samples = model.samples(options, work) if needed else []
+        seconds, megabytes = run("quantize", model.path, *words, *samples, "-o", output)
+        value = model.score(output, options, work)
+        exact = value if exact is None else exact
+        told = f"`{method}`" if method else "(default)"
+        yield (
+            f"| `{scheme}` | {told} | {model.show(value, exact)} | {seconds:.1f} | {megabytes:.0f} |"
+        )
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--models", default="*", help="a glob pattern of names")
+    parser.add_argument("--samples", type=int, default=64, help="of the calibration")
+    parser.add_argument("--limit", type=int, default=60, help="windows of 256 tokens to evaluate")
+    parser.add_argument("--write", action="store_true", help="into docs/methods.md")
+    options = parser.parse_args()
+    if not DATA.is_dir():
+        print(f"skipped: no data folder {DATA} (set EVOQ_DATA)")
+        return 77
+    lines = []
+    with tempfile.TemporaryDirectory() as folder:
+        for name, model in MODELS.items():
+            if not fnmatch.fnmatch(name, options.models):
+                continue
+            for line in measure(name, model, options, pathlib.Path(folder)):
+                print(line, flush=True)
+                lines.append(line)
+    if options.write:
+        page = PAGE.read_text(encoding="utf-8")
+        head, rest = page.split(BEGIN)
+        tail = rest.split(END)[1]
+        text = "\n".join(lines).strip("\n")
+        PAGE.write_text(f"{head}{BEGIN}\n{text}\n\n{END}{tail}", encoding="utf-8")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
