@@ -231,7 +231,7 @@ TEST_F(QuantizeOptionsTest, FieldsOfAFile) {
                     {"calib_cache", ""},
                     {"calib_cache_out", At("used.cache")},
                     {"opset", 0},
-                              {"method", "none"}};
+                    {"method", "none"}};
   // Of language models alone (language_certificate_test).
   const json language = {
       {"max_perplexity_growth", 1.5}, {"text", "t.txt"}, {"tokenizer", "t.json"}, {"window", 64}};

@@ -230,6 +230,17 @@ TEST_F(Tasks, OptionsThatDoNotFit) {
             "--max-drop 101: expected 0 to 100");
   EXPECT_EQ(refused([](QuantizeJob& job) { job.target = "nobody"; }),
             "--target nobody: no runtime that an .onnx is written for");
+  EXPECT_EQ(refused([](QuantizeJob& job) {
+              job.method = "equalize";
+              job.encodings = "a.encodings";
+            }),
+            "--method equalize changes the numbers that --encodings a.encodings is about");
+  EXPECT_EQ(refused([](QuantizeJob& job) {
+              job.method = "bias-correction";
+              job.encodings_out = "a.encodings";
+            }),
+            "--method bias-correction: --encodings-out writes parameters, from which other tools "
+            "round to nearest");
   EXPECT_EQ(refused([](QuantizeJob& job) { job.threads = -1; }), "-1 threads, expected 0 to 1024");
   EXPECT_EQ(refused([](QuantizeJob& job) { job.shapes = {{"x", {0, 3}}}; }),
             "shape of x: dimension 0 has size 0, expected at least 1");
