@@ -69,20 +69,29 @@ const std::string* PackedBy(const Model& model, const std::string& node) {
   return decision == nullptr ? nullptr : &decision->kernel;
 }
 
+// Whether the kernel takes packed constant input `i` of the node as it lies: it says so, or packed
+// it. Kernels only pack weights, input 1, and check their layout when they bind.
+bool Reads(const Model& model, const Graph& graph, const Node& node, const KernelDef* kernel,
+           size_t i, const Tensor& packed) {
+  if (kernel == nullptr) return false;
+  if (kernel->reads != nullptr)
+    return kernel->reads(NodeCall(graph, node).call, i, packed.layout());
+  const std::string* packed_by = PackedBy(model, node.name);
+  return i == 1 && kernel->pack != nullptr && packed_by != nullptr && *packed_by == kernel->name;
+}
+
 // Brings the constants of a node into the layouts its kernel wants: those that were packed for
 // another kernel, and those that the file keeps plain because packing would have made it larger.
-// Kernels only pack weights, input 1, and check their layout when they bind; whatever else a file
-// holds packed is unpacked.
+// Whatever else a file holds packed is unpacked.
 Status FitConstants(const Model& model, Graph& graph, NodeId id, const KernelDef* kernel,
                     PackCache* cache) {
   const std::string name = kernel != nullptr ? kernel->name : "";
-  const std::string* packed_by = PackedBy(model, graph.node(id).name);
   const bool wants = kernel != nullptr && kernel->pack != nullptr;
-  const bool packs = wants && packed_by != nullptr && *packed_by == name;
   for (size_t i = 0; i < graph.node(id).inputs.size(); ++i) {
     const Tensor* constant = graph.ConstantInput(graph.node(id), i);
-    if (constant == nullptr || (packs && i == 1 && !constant->layout().empty())) continue;
-    if (!wants && constant->layout().empty()) continue;
+    if (constant == nullptr || (!wants && constant->layout().empty())) continue;
+    if (!constant->layout().empty() && Reads(model, graph, graph.node(id), kernel, i, *constant))
+      continue;
     const Tensor before = *constant;
     const std::string value = graph.value(graph.node(id).inputs[i]).name;
     const auto fit = [&]() -> Result<Tensor> {
@@ -260,6 +269,42 @@ Result<Model> PackModel(Graph lowered, const Evaluator& evaluator, const InputSh
   return PackModel(std::move(lowered), bound, nullptr, target);
 }
 
+namespace {
+
+// Whether a packed form is small enough for a file. Scales and zero points that it holds are no
+// longer stored beside it, where zero points took fewer bits.
+bool IsSmallEnough(const Tensor& packed, const Tensor& plain) {
+  auto bytes = static_cast<int64_t>(plain.bytes());
+  const auto& inside = packed.type().quant ? packed.type().quant->inside : std::nullopt;
+  if (!inside) return static_cast<int64_t>(packed.bytes()) * 20 <= bytes * 21;
+  const int64_t scales = ScaleCount(packed.type());
+  bytes += scales * (inside->half_scales ? 2 : 4);
+  if (inside->zeros) bytes += scales * DTypeBits(packed.dtype()) / 8;
+  return static_cast<int64_t>(packed.bytes()) * 10 <= bytes * 11;
+}
+
+// Nodes whose kernels pack nothing and read what another packed share its form.
+void ShareForms(Graph& lowered, const Graph& bound, const Target& target, const Plan& plan,
+                const std::map<ValueId, std::vector<ValueId>>& packed_of) {
+  for (NodeId id : bound.order()) {
+    const auto decision = plan.decisions.find(bound.node(id).name);
+    if (decision == plan.decisions.end()) continue;
+    const KernelDef* kernel = target.Find(decision->second.kernel).kernel;
+    if (kernel == nullptr || kernel->reads == nullptr || kernel->pack != nullptr) continue;
+    const NodeCall args(bound, bound.node(id));
+    for (size_t i = 0; i < bound.node(id).inputs.size(); ++i) {
+      const auto forms = packed_of.find(bound.node(id).inputs[i]);
+      if (forms == packed_of.end()) continue;
+      const auto form = std::ranges::find_if(forms->second, [&](ValueId v) {
+        return kernel->reads(args.call, i, lowered.value(v).constant.layout());
+      });
+      if (form != forms->second.end()) lowered.SetInput(id, i, *form);
+    }
+  }
+}
+
+}  // namespace
+
 Result<Model> PackModel(Graph lowered, const Graph& bound, PackCache* packs, const Target& target) {
   if (const auto why = WhyNoProgram(bound)) return Unsupported("{}", *why);
   Model model;
@@ -281,7 +326,7 @@ Result<Model> PackModel(Graph lowered, const Graph& bound, PackCache* packs, con
         EVOQ_ASSIGN(Tensor packed,
                     WithContext(Remembered(packs, *constant, decision.kernel, node, i, pack),
                                 NodeLabel(node)));
-        if (packed.layout().empty() || packed.bytes() * 20 > constant->bytes() * 21)
+        if (packed.layout().empty() || !IsSmallEnough(packed, *constant))
           continue;  // plain, or packed at load
         const ValueId old = node.inputs[i];
         if (!lowered.value(old).is_constant()) continue;  // known for these sizes only
@@ -301,6 +346,7 @@ Result<Model> PackModel(Graph lowered, const Graph& bound, PackCache* packs, con
     }
     plan.decisions[node.name] = std::move(decision);
   }
+  ShareForms(lowered, bound, target, plan, packed_of);
   model.graph = lowered.Compacted();
   model.plans.push_back(std::move(plan));
   return model;

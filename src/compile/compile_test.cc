@@ -243,6 +243,47 @@ TEST(PackModel, SharedConstants) {
   EXPECT_EQ(alone.graph.value_count(), 3);
 }
 
+// A weight of few bits whose columns are looked up too is stored once, in the product's layout.
+TEST(PackModel, TiedTables) {
+  for (const char* attrs : {"{data_block=32}", ""}) {
+    const Model model = Packed(
+        fmt::format("input %ids: int64[3]\ninput %x: float32[1, 64]\n"
+                    "const %w: int4[64, 64](128 scales on axis 0, block 32)\n"
+                    "look: %rows = evoq::GatherColumns(%w, %ids)\nhead: %y = MatMul{}(%x, %w)\n"
+                    "output %rows\noutput %y\n",
+                    attrs));
+    const Graph& g = model.graph;
+    const ValueId table = g.node(g.FindNode("look")).inputs[0];
+    EXPECT_EQ(table, g.node(g.FindNode("head")).inputs[1]);
+    EXPECT_EQ(g.value(table).constant.layout(),
+              *attrs != 0 ? "stream-matmul-w4" : "k2n16-matmul-w4");
+    EXPECT_EQ(model.plans[0].decisions.at("look").kernel, "gather_columns");
+    const Program program = Compile(model, kNoEvaluator).value();
+    for (const Step& step : program.steps) {
+      const Node& node = program.graph->node(step.node);
+      const Tensor* read = program.graph->ConstantInput(node, node.op == "MatMul" ? 1 : 0);
+      ASSERT_NE(read, nullptr) << node.name;
+      EXPECT_EQ(read->raw(), g.value(table).constant.raw()) << "in place, by " << node.name;
+    }
+  }
+}
+
+// What files of before hold, lines without their scales, is packed anew.
+TEST(Compile, OlderLayouts) {
+  Model model = Packed(
+      "input %x: float32[1, 64]\nconst %w: int4[64, 40](80 scales on axis 0, block 32)\n"
+      "p: %y = MatMul{data_block=32}(%x, %w)\noutput %y\n");
+  const Tensor plain = WeightsOf(model);
+  EXPECT_EQ(plain.layout(), "") << "a fifth larger than plain";
+  model.graph.SetConstant(model.graph.FindValue("w"),
+                          FindLayout("k8n16-matmul-w4")->pack(plain).value());
+  const Program program = Compile(model, kNoEvaluator).value();
+  const Tensor* read = program.graph->ConstantInput(program.graph->node(program.steps[0].node), 1);
+  ASSERT_NE(read, nullptr);
+  EXPECT_EQ(read->layout(), "stream-matmul-w4");
+  EXPECT_TRUE(BitEqual(ToPlain(*read).value(), plain));
+}
+
 // Constants that a file holds packed for another kernel are unpacked, and packed for the one at
 // hand.
 TEST(Compile, ConstantsOfOtherKernels) {

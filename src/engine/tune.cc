@@ -42,7 +42,7 @@ std::string KeyOf(const Graph& graph, const Step& step, const std::string& machi
     }
     const TensorType& type = graph.value(id).type;
     key += fmt::format(" {}{}", DTypeName(type.dtype), type.shape.ToString());
-    if (type.quantized()) key += fmt::format("q{}/{}", type.quant->axis, type.quant->scales.size());
+    if (type.quantized()) key += fmt::format("q{}/{}", type.quant->axis, ScaleCount(type));
     if (graph.value(id).is_constant()) key += "c";
   };
   for (ValueId id : node.inputs) add(id);

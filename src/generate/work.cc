@@ -8,6 +8,7 @@
 #include "llm/part_weights.h"
 #include "llm/parts.h"
 #include "ops/attention.h"
+#include "ops/index_range.h"
 #include "ops/op.h"
 
 namespace evoq {
@@ -32,10 +33,11 @@ int64_t BytesOf(const TensorType& type, int64_t elements) {
 int64_t LookedUpBytes(const Graph& graph, const Node& node, int indices, const Value& table) {
   const auto stored = static_cast<int64_t>(table.constant.bytes());
   const ValueId id = node.input(static_cast<size_t>(indices));
-  const int64_t axis = node.attrs.Int("axis", 0);
-  if (!id.valid() || axis < 0 || axis >= table.type.shape.rank()) return stored;
-  const int64_t rows = table.type.shape[axis].value,
-                wanted = graph.value(id).type.shape.elements().value_or(rows);
+  std::vector<TensorType> types;
+  for (ValueId in : node.inputs) types.push_back(in.valid() ? graph.value(in).type : TensorType());
+  const auto range = IndexRangeOf(node, types);
+  if (!id.valid() || !range) return stored;
+  const int64_t rows = range->end, wanted = graph.value(id).type.shape.elements().value_or(rows);
   return rows > 0 ? std::min(stored, stored / rows * wanted) : 0;
 }
 
@@ -90,8 +92,7 @@ std::vector<PartWork> WorkOf(const Program& program, const Phase& phase) {
       if (op != nullptr && static_cast<int>(i) < op->indices) {
         work.weight_bytes += LookedUpBytes(graph, node, op->indices, constant);
       } else if (counted.insert(id.index).second) {
-        work.weight_bytes +=
-            static_cast<int64_t>(constant.constant.bytes()) + ScaleBytes(constant.type);
+        work.weight_bytes += BytesWithScales(constant.constant);
       }
     }
   }

@@ -110,6 +110,9 @@ struct KernelDef {
   // (kernels/layout.h), or an undefined tensor to keep it plain. Null: packs nothing. Packed bytes
   // are what the .etm stores.
   Result<Tensor> (*pack)(const KernelCall& call, size_t input) = nullptr;
+  // Whether bind takes constant input `input`, of the call's type, in this packed layout as it is,
+  // whichever kernel packed it. Null: only what it packed itself.
+  bool (*reads)(const KernelCall& call, size_t input, std::string_view layout) = nullptr;
   // `call` passed `reject`; its constants are packed. Their memory outlives the bound kernel.
   Result<BoundKernel> (*bind)(const KernelCall& call, const BindOptions& options);
   // Names of the ways to compute `call` that are worth measuring against each other ("14x32",

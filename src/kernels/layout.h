@@ -18,6 +18,12 @@ struct LayoutDef {
   // Plain row-major -> packed, and back. `plain`'s type is kept.
   Result<Tensor> (*pack)(const Tensor& plain);
   Result<Tensor> (*unpack)(const Tensor& packed);
+  // What of the bytes of a packed tensor may be wrong, where something may: its type and number of
+  // bytes were checked. Errors: kInvalidInput.
+  Status (*check)(const Tensor& packed) = nullptr;
+  // Scales and zero points that are not one for all lie among the bytes (QuantParams::inside);
+  // `pack` takes a type that lists them and gives one that does not, `unpack` the reverse.
+  bool holds_scales = false;
 };
 
 std::span<const LayoutDef* const> AllLayouts();

@@ -17,7 +17,7 @@ std::vector<PartWeights> WeightsByPart(const Graph& graph) {
     if (found == all.end()) found = all.insert(all.end(), PartWeights{.part = part});
     const int64_t elements = v.type.shape.elements().value_or(0);
     found->parameters += elements;
-    found->bytes += static_cast<int64_t>(v.constant.bytes());
+    found->bytes += BytesWithScales(v.constant) - ScaleBytes(v.type);
     found->scale_bytes += ScaleBytes(v.type);
     found->precisions[DTypeName(v.type.dtype)] += elements;
   }
@@ -29,8 +29,17 @@ std::vector<PartWeights> WeightsByPart(const Graph& graph) {
   return all;
 }
 
+int64_t BytesWithScales(const Tensor& constant) {
+  const TensorType& type = constant.type();
+  const auto bytes = static_cast<int64_t>(constant.bytes());
+  return type.quantized() && type.quant->inside ? bytes : bytes + ScaleBytes(type);
+}
+
 int64_t ScaleBytes(const TensorType& type) {
-  if (!type.quantized() || type.quant->scales.size() < 2) return 0;
+  if (!type.quantized()) return 0;
+  if (const auto& inside = type.quant->inside)
+    return ScaleCount(type) * (inside->half_scales ? 2 : 4);
+  if (type.quant->scales.size() < 2) return 0;
   const std::vector<float>& scales = type.quant->scales;
   const bool halves = std::ranges::all_of(
       scales, [](float scale) { return HalfToFloat(FloatToHalf(scale)) == scale; });

@@ -26,4 +26,7 @@ std::vector<PartWeights> WeightsByPart(const Graph& graph);
 // for nothing.
 int64_t ScaleBytes(const TensorType& type);
 
+// Of a constant as stored with its scales, which its own bytes may hold.
+int64_t BytesWithScales(const Tensor& constant);
+
 }  // namespace evoq

@@ -1,4 +1,5 @@
-// Gather, GatherElements and GatherND: elements picked by index.
+// Gather, GatherElements and GatherND: elements picked by index. evoq::GatherColumns(x, indices),
+// of a matrix x [K, N]: y[.., k] = x[k, indices[..]], rows of the transposed matrix.
 #include "ops/indexing.h"
 #include "ops/op.h"
 #include "ops/util.h"
@@ -60,6 +61,18 @@ InferResult InferGatherND(const InferArgs& args) {
   return std::vector<TensorType>{TensorType(x.dtype, Shape(std::move(dims)))};
 }
 
+InferResult InferGatherColumns(const InferArgs& args) {
+  EVOQ_TRY(CheckRank(args, 0, 2));
+  EVOQ_TRY(CheckIndexType(args, 1));
+  const TensorType& x = args.inputs[0];
+  const Shape& indices = args.inputs[1].shape;
+  if (!x.shape.ranked() || !indices.ranked())
+    return std::vector<TensorType>{TensorType(x.dtype, Shape::UnknownRank())};
+  std::vector<Dim> dims(indices.dims().begin(), indices.dims().end());
+  dims.push_back(x.shape[0]);
+  return std::vector<TensorType>{TensorType(x.dtype, Shape(std::move(dims)))};
+}
+
 }  // namespace
 
 // Quantized: input 0 only; the indices are never quantized.
@@ -83,5 +96,12 @@ extern const OpDef kGatherND = {.name = "GatherND",
                                 .quant = QuantTrait::kMove,
                                 .infer = InferGatherND,
                                 .indices = 1};
+extern const OpDef kGatherColumns = {.name = "GatherColumns",
+                                     .domain = "evoq",
+                                     .min_inputs = 2,
+                                     .max_inputs = 2,
+                                     .infer = InferGatherColumns,
+                                     .roles = {Role::kData, Role::kParameter},
+                                     .indices = 1};
 
 }  // namespace evoq

@@ -18,6 +18,11 @@ IndexRange OfGather(const Node& node, Types inputs) {
   return {1, -shape[*axis].value, shape[*axis].value};
 }
 
+std::optional<IndexRange> OfGatherColumns(const Node&, Types inputs) {
+  const int64_t size = inputs[0].shape[1].value;
+  return IndexRange{1, -size, size};
+}
+
 // Tuples of one index: kernels take no others.
 std::optional<IndexRange> OfGatherNd(const Node& node, Types inputs) {
   const Shape &x = inputs[0].shape, &indices = inputs[1].shape;
@@ -48,19 +53,21 @@ std::optional<IndexRange> OfAttention(const Node&, Types inputs) {
 
 struct Rule {
   const char* op;
+  const char* domain;
   std::optional<IndexRange> (*range)(const Node& node, Types inputs);
 };
-constexpr Rule kRules[] = {{"GatherND", OfGatherNd},
-                           {"RotaryEmbedding", OfRotaryEmbedding},
-                           {"TensorScatter", OfTensorScatter},
-                           {"Attention", OfAttention}};
+constexpr Rule kRules[] = {{"GatherND", "", OfGatherNd},
+                           {"GatherColumns", "evoq", OfGatherColumns},
+                           {"RotaryEmbedding", "", OfRotaryEmbedding},
+                           {"TensorScatter", "", OfTensorScatter},
+                           {"Attention", "", OfAttention}};
 
 }  // namespace
 
 std::optional<IndexRange> IndexRangeOf(const Node& node, Types inputs) {
   if (Gathers(node)) return OfGather(node, inputs);
   for (const Rule& rule : kRules) {
-    if (node.op != rule.op || !node.domain.empty()) continue;
+    if (node.op != rule.op || node.domain != rule.domain) continue;
     const std::optional<IndexRange> range = rule.range(node, inputs);
     const bool given =
         range && range->input < inputs.size() && inputs[range->input].dtype != DType::kUndefined;

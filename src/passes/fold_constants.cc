@@ -50,16 +50,19 @@ bool MayFold(const Graph& graph, const Node& node) {
   if (op.random || op.bodies > 0 || node.op == "DequantizeLinear") return false;
   if (NodeCost(graph, node).macs > kMaxFoldedMacs) return false;
   int64_t limit = kMaxFoldedBytes;
+  bool few_bits = false;  // which would be lost
   for (ValueId in : node.inputs) {
     if (!in.valid()) continue;
     const Value& value = graph.value(in);
     if (!value.is_constant() || !value.constant.layout().empty()) return false;
     limit = std::max(limit, static_cast<int64_t>(value.constant.bytes()));
+    few_bits |= value.type.quantized() && DTypeBits(value.type.dtype) < 8;
   }
   for (ValueId out : node.outputs) {
     if (!out.valid()) continue;
     const auto bytes = graph.value(out).type.bytes();
     if (!bytes || *bytes > limit || graph.IsOutput(out)) return false;
+    if (few_bits && !graph.value(out).type.quantized()) return false;
   }
   return true;
 }

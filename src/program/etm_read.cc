@@ -94,7 +94,22 @@ Result<std::vector<float>> GraphReader::ReadScales(const fb::Quant& from) const 
   return scales;
 }
 
+// Scales that lie inside of a constant: ValidateQuant and the constant's layout check the rest.
+Result<QuantParams> ReadInside(const fb::Quant& from) {
+  if (from.inside() < 1 || from.inside() > 2)
+    return InvalidInput("scales inside of kind {}, expected 1 or 2", from.inside());
+  if (from.scale_count() + from.half_scale_count() + from.exponent_scale_count() != 0 ||
+      from.zeros() || from.packed_zeros())
+    return InvalidInput("scales inside and beside a constant");
+  QuantParams q;
+  q.axis = from.axis();
+  q.block = from.block();
+  q.inside = QuantParams::Inside{from.inside() == 1, from.inside_zeros(), from.zero()};
+  return q;
+}
+
 Result<QuantParams> GraphReader::Read(DType dtype, const fb::Quant& from) const {
+  if (from.inside() != 0) return ReadInside(from);
   QuantParams q;
   EVOQ_ASSIGN(q.scales, ReadScales(from));
   const size_t count = q.scales.size();
@@ -122,6 +137,8 @@ Result<QuantParams> GraphReader::Read(DType dtype, const fb::Quant& from) const 
     return InvalidInput("quantization axis {}, block {}", q.axis, q.block);
   return q;
 }
+
+bool HasScalesInside(const TensorType& type) { return type.quantized() && type.quant->inside; }
 
 Result<TensorType> GraphReader::Read(const fb::Type& from) const {
   const auto dtype = DTypeFromEtm(from.dtype());
@@ -169,11 +186,15 @@ Result<Tensor> GraphReader::Read(const TensorType& type, const fb::Constant& fro
     return InvalidInput("a constant of type {}, expected a static shape", type.ToString());
   const std::string layout = Text(from.layout());
   int64_t expected = *plain;
+  const LayoutDef* def = nullptr;
   if (!layout.empty()) {
-    const LayoutDef* def = FindLayout(layout);
+    def = FindLayout(layout);
     if (def == nullptr) return InvalidInput("unknown tensor layout '{}'", layout);
     EVOQ_ASSIGN(expected, def->bytes(type));
   }
+  if (HasScalesInside(type) && (def == nullptr || !def->holds_scales))
+    return InvalidInput("scales inside of {}, which holds none",
+                        layout.empty() ? "a plain constant" : layout);
   if (static_cast<int64_t>(bytes.size()) != expected)
     return InvalidInput("{} bytes for {}{}{}, expected {}", bytes.size(), type.ToString(),
                         layout.empty() ? "" : " in ", layout, expected);
@@ -189,9 +210,14 @@ Result<Tensor> GraphReader::Read(const TensorType& type, const fb::Constant& fro
   // file, are copied.
   if (!aligned)
     EVOQ_TRY(budget_.TakeMemory(static_cast<int64_t>(bytes.size()), "constants that are copied"));
-  if (!layout.empty()) {
-    if (!aligned) return Tensor::Packed(type, layout, {bytes.begin(), bytes.end()});
-    return Tensor::PackedView(type, layout, {data, bytes.size()}, weights_.owner);
+  if (def != nullptr) {
+    Tensor packed = aligned ? Tensor::PackedView(type, layout, {data, bytes.size()}, weights_.owner)
+                            : Tensor::Packed(type, layout, {bytes.begin(), bytes.end()});
+    if (def->check != nullptr) {
+      EVOQ_TRY(budget_.TakeWork(static_cast<int64_t>(bytes.size()), "scales inside of constants"));
+      EVOQ_TRY(def->check(packed));
+    }
+    return packed;
   }
   const Tensor view = Tensor::View(type, data, weights_.owner);
   return aligned || bytes.empty() ? view : view.Clone();
@@ -239,6 +265,8 @@ Status GraphReader::ReadValue(const fb::Value& from, bool is_input) {
   if (from.type()) {
     EVOQ_ASSIGN(type, in_value(Read(*from.type())));
   }
+  if (HasScalesInside(type) && !from.constant())
+    return InvalidInput("value {}: scales inside of a value that is no constant", name);
   if (from.constant()) {
     if (is_input || !from.type())
       return InvalidInput("value {}: a constant must have a type and not be an input", name);

@@ -115,9 +115,33 @@ class WeightCollector {
     const int64_t offset = static_cast<int64_t>(constant->offset()),
                   total = static_cast<int64_t>(constant->bytes());
     const int64_t payload = std::min(total, PlainBytes(type));
-    parts_.push_back({name, repeated ? "duplicates" : category, offset, payload});
-    parts_.push_back(
-        {name, repeated ? "duplicates" : "packing padding", offset + payload, total - payload});
+    int64_t at = offset;
+    const auto add = [&](const std::string& what, int64_t bytes) {
+      bytes = std::min(bytes, offset + total - at);
+      if (bytes > 0) parts_.push_back({name, repeated ? "duplicates" : what, at, bytes});
+      at += bytes;
+    };
+    add(category, payload);
+    if (type.quant() != nullptr && type.quant()->inside() != 0) {
+      const int64_t count = InsideCount(type);
+      add("scales", count * (type.quant()->inside() == 1 ? 2 : 4));
+      if (type.quant()->inside_zeros()) add("zero points", count);
+    }
+    add("packing padding", offset + total - at);
+  }
+
+  // Scales inside of a constant, which ReadEtm validated.
+  static int64_t InsideCount(const fb::Type& type) {
+    int64_t count = 1;
+    for (uint32_t i = 0; i < EtmCount(type.dims()); ++i) {
+      const int64_t size = type.dims()->Get(i), block = type.quant()->block();
+      if (static_cast<int>(i) != type.quant()->axis()) {
+        count *= block == 0 ? 1 : size;
+      } else {
+        count *= block == 0 ? size : CeilDiv(size, block);
+      }
+    }
+    return count;
   }
 
   void AddQuant(const std::string& name, const fb::Type& type, const fb::Quant& quant,

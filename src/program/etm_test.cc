@@ -7,6 +7,7 @@
 #include <set>
 
 #include "base/file.h"
+#include "kernels/layout.h"
 #include "program/container.h"
 #include "program/etm_size.h"
 #include "program/etm_tables.h"
@@ -305,6 +306,73 @@ TEST_F(EtmTest, PrecisionsAreNames) {
        *flatbuffers::GetRoot<fb::Plans>(written->data.data())->plans()->Get(0)->decisions())
     names.insert(EtmText(d->precision()));
   EXPECT_EQ(names, (std::set<std::string>{"any", "float32", "bf16", "int8"}));
+}
+
+// A constant whose layout holds its scales is read where it lies, and as it was; one whose type
+// says so and whose layout does not, or whose bytes are no scales, is an error.
+TEST_F(EtmTest, ScalesInsideOfConstants) {
+  const auto plain = [](DType dtype, bool zeros) {
+    QuantParams q{std::vector<float>(4 * 640, 0.375f), std::vector<int32_t>(4 * 640, 1), 0, 32};
+    if (zeros) q.zero_points[5] = 0;
+    Tensor w = Tensor::Allocate(TensorType(dtype, Shape{128, 640}, q));
+    for (size_t i = 0; i < w.bytes(); ++i) w.mutable_raw()[i] = static_cast<std::byte>(i * 37);
+    return w;
+  };
+  const auto model_of = [](Tensor w) {
+    Model model;
+    model.graph.MarkOutput(model.graph.AddConstant("w", std::move(w)));
+    return model;
+  };
+  struct Case {
+    const char* layout;
+    DType dtype;
+  };
+  for (const Case& c :
+       {Case{"stream-matmul-w2", DType::kUint2}, Case{"stream-matmul-w4", DType::kInt4},
+        Case{"stream-matmul-w4", DType::kUint4}, Case{"stream-matmul-w8", DType::kInt8}}) {
+    for (bool zeros : {false, true}) {
+      SCOPED_TRACE(fmt::format("{} {}", DTypeName(c.dtype), zeros));
+      const Tensor w = plain(c.dtype, zeros), packed = FindLayout(c.layout)->pack(w).value();
+      ASSERT_TRUE(WriteEtm(model_of(packed), path_));
+      const auto back = ReadEtm(path_);
+      ASSERT_TRUE(back) << back.error().message();
+      const Tensor& read = back->graph.value(back->graph.FindValue("w")).constant;
+      EXPECT_TRUE(BitEqual(read, packed));
+      EXPECT_TRUE(BitEqual(ToPlain(read).value(), w));
+    }
+  }
+  const auto refusal = [&](const Tensor& w) {
+    EXPECT_TRUE(WriteEtm(model_of(w), path_));
+    const auto back = ReadEtm(path_);
+    return back ? std::string() : back.error().message();
+  };
+  const Tensor packed = FindLayout("stream-matmul-w4")->pack(plain(DType::kInt4, false)).value();
+  const auto with = [&](QuantParams::Inside inside, int64_t block) {
+    QuantParams q = *packed.type().quant;
+    q.inside = inside;
+    q.block = block;
+    return Tensor::PackedView(TensorType(DType::kInt4, packed.shape(), q), packed.layout(),
+                              {packed.raw(), packed.bytes()}, nullptr);
+  };
+  const std::string at = path_ + ": value w: ";
+  EXPECT_EQ(refusal(with({true, false, 1}, 32)), "");
+  EXPECT_EQ(refusal(with({true, false, 8}, 32)), at + "zero point 8 inside of int4");
+  EXPECT_EQ(refusal(with({false, false, 1}, 32)),
+            at + "46080 bytes for int4[128, 640](2560 scales on axis 0, block 32) in "
+                 "stream-matmul-w4, expected 51200");
+  EXPECT_NE(refusal(with({true, true, 0}, 32)).find("bytes for int4"), std::string::npos);
+  EXPECT_NE(refusal(with({true, false, 1}, 12)).find("blocks of a multiple of 8"),
+            std::string::npos);
+  // The same bytes under a type without scales of their size.
+  QuantParams q = *packed.type().quant;
+  EXPECT_NE(refusal(Tensor::PackedView(TensorType(DType::kInt4, Shape{128, 640}, q),
+                                       "k8n16-matmul-w4", {packed.raw(), 128 * 640 / 2}, nullptr))
+                .find("scales inside of k8n16-matmul-w4, which holds none"),
+            std::string::npos);
+  std::vector<std::byte> bytes(packed.raw(), packed.raw() + packed.bytes());
+  bytes[1] = std::byte{0x80};
+  EXPECT_EQ(refusal(Tensor::Packed(packed.type(), packed.layout(), bytes)),
+            at + "a scale inside that is no finite number > 0");
 }
 
 TEST_F(EtmTest, UnknownBlobs) {

@@ -114,6 +114,16 @@ std::vector<std::byte> AsBits(std::span<const int32_t> zeros, int bits) {
 }
 
 Offset<fb::Quant> GraphWriter::Write(DType dtype, const QuantParams& q) {
+  if (q.inside) {
+    fb::QuantBuilder quant(builder_);
+    quant.add_scale_count(0);
+    quant.add_zero(q.inside->zero);
+    quant.add_axis(q.axis);
+    quant.add_block(q.block);
+    quant.add_inside(q.inside->half_scales ? 1 : 2);
+    quant.add_inside_zeros(q.inside->zeros);
+    return quant.Finish();
+  }
   const bool blocked = q.block != 0;
   const bool same_zero = std::all_of(q.zero_points.begin(), q.zero_points.end(),
                                      [&](int z) { return z == q.zero_points[0]; });

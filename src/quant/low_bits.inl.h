@@ -19,10 +19,17 @@
 
 namespace evoq {
 
-// The nearest float16 number, where one is of its size.
+// The nearest float16 number, of two the even one, where one is of its size; no smaller than the
+// least. Without branches and calls, so that loops over it are vectorized.
 inline float HalfScale(float scale) {
-  constexpr float kLeast = 0x1p-24f, kMost = 65504.0f;
-  return scale > kMost ? scale : std::max(HalfToFloat(FloatToHalf(scale)), kLeast);
+  constexpr float kLeast = 0x1p-24f, kLeastNormal = 0x1p-14f, kMost = 65504.0f;
+  constexpr uint32_t kDropped = 13;  // bits that float32's mantissa has more
+  const auto bits = std::bit_cast<uint32_t>(scale);
+  const uint32_t half = (1u << (kDropped - 1)) - 1 + (bits >> kDropped & 1);
+  const auto normal = std::bit_cast<float>((bits + half) >> kDropped << kDropped);
+  const float subnormal = scale + 0x1.8p-1f - 0x1.8p-1f;  // a multiple of 2^-24
+  const float rounded = scale < kLeastNormal ? std::max(subnormal, kLeast) : normal;
+  return scale > kMost ? scale : rounded;
 }
 
 // v in [-2^22, 2^22] to the nearest whole number, of two the even one: what is added has no bits

@@ -2,10 +2,12 @@
 
 #include <gtest/gtest.h>
 
+#include <bit>
 #include <cmath>
 #include <random>
 
 #include "base/rows.h"
+#include "quant/low_bits.inl.h"
 
 namespace evoq {
 namespace {
@@ -58,6 +60,24 @@ TEST(LowBits, Int4ScalesOfEverySize) {
   EXPECT_EQ(columns.type().quant->block, 0);
   EXPECT_EQ(columns.type().quant->scales, (std::vector<float>{1, 2, 1e5f}));
   EXPECT_EQ(Row("int4").quantize(w, 4, 1).type().quant->scales, columns.type().quant->scales);
+}
+
+// Scales are rounded as conversions to float16 round: beside each tie, at the ends and in between.
+TEST(LowBits, HalfScalesAreFloat16Numbers) {
+  const auto expected = [](float scale) {
+    return scale > 65504.0f ? scale : std::max(HalfToFloat(FloatToHalf(scale)), 0x1p-24f);
+  };
+  for (uint32_t bits = 1; bits < 0x7f800000u; bits += 1021) {
+    const auto scale = std::bit_cast<float>(bits);
+    ASSERT_EQ(HalfScale(scale), expected(scale)) << scale;
+  }
+  for (uint32_t half = 0; half < 0x7bff; ++half) {
+    const float low = HalfToFloat(static_cast<uint16_t>(half)),
+                high = HalfToFloat(static_cast<uint16_t>(half + 1)), tie = low + (high - low) / 2;
+    for (float scale : {low, std::nextafter(tie, 0.0f), tie, std::nextafter(tie, high), high}) {
+      if (scale > 0) ASSERT_EQ(HalfScale(scale), expected(scale)) << scale;
+    }
+  }
 }
 
 // A block that the numbers hold exactly is held exactly; weights so large that cubes of errors

@@ -3,6 +3,8 @@
 
 #include "base/file.h"
 #include "base/version.h"
+#include "passes/match.h"
+#include "passes/pass.h"
 #include "passes/widen.h"
 #include "quant/bf16.h"
 #include "quant/equalize.h"
@@ -195,6 +197,75 @@ TEST(LowBits, MatricesOfProductsAndWhatTheirDataBecomes) {
   ASSERT_TRUE(report);
   EXPECT_EQ(report->warnings,
             (std::vector<std::string>{"no weight became int4 or int8: the model is unchanged"}));
+}
+
+// ---- tied tables
+
+// A table that is, transposed, the weight of a product becomes one constant of few bits, whether it
+// was one of 16 bits under Cast and Transpose or another of the same floats; lowered, its columns
+// are looked up. One that is no product's weight becomes int8.
+TEST(Weights, TiedTables) {
+  const char* const wide =
+      "graph g\ninput %i: int64[3]\ninput %x: float32[4, 40]\nconst %t: float32[16, 40]\n"
+      "const %w: float32[40, 16]\nconst %o: float32[16, 40]\ng: %e = Gather(%t, %i)\n"
+      "h: %f = Gather(%o, %i)\ny: %y = MatMul(%x, %w)\noutput %e\noutput %f\noutput %y\n";
+  const char* const narrow =
+      "graph g\ninput %i: int64[3]\ninput %x: float32[4, 40]\nconst %t: bfloat16[16, 40]\n"
+      "const %w: bfloat16[16, 40]\nconst %o: float32[16, 40]\ng: %e = Gather(%t, %i)\n"
+      "h: %f = Gather(%o, %i)\nc: %c = Cast{to=1}(%w)\ns: %s = Transpose{perm=[1, 0]}(%c)\n"
+      "y: %y = MatMul(%x, %s)\noutput %e\noutput %f\noutput %y\n";
+  for (const LowBits* low : AllLowBits()) {
+    for (const bool is_narrow : {false, true}) {
+      for (const bool equal : {true, false}) {
+        SCOPED_TRACE(fmt::format("{} {} {}", low->name, is_narrow, equal));
+        Graph graph = MakeNet(is_narrow ? narrow : wide);
+        Tensor table = graph.value(graph.FindValue("o")).constant.Clone();
+        for (int64_t k = 0; k < 640; ++k)
+          table.mutable_data<float>()[k] = static_cast<float>(k * 37 % 64) / 64 - 0.25f;
+        Tensor weight = Permuted(table, Permutation{1, 0});
+        if (!equal) weight.mutable_data<float>()[639] = 0.125f;
+        if (is_narrow) {
+          graph.SetConstant(graph.FindValue("t"), FromFloat32(table, DType::kBfloat16).value());
+          graph.SetConstant(
+              graph.FindValue("w"),
+              FromFloat32(Permuted(weight, Permutation{1, 0}), DType::kBfloat16).value());
+        } else {
+          graph.SetConstant(graph.FindValue("t"), table);
+          graph.SetConstant(graph.FindValue("w"), weight);
+        }
+        ASSERT_TRUE(InferTypes(graph));
+        const auto report = QuantizeWeights(graph, {}, {.low_bits = low});
+        ASSERT_TRUE(report) << report.error().message();
+        EXPECT_EQ(report->low_bit_weights.at(low->name), equal ? 2 : 1);
+        EXPECT_EQ(report->int8_weights, equal ? 1 : 2);
+        ASSERT_TRUE(RunPasses(graph, Stage::kLower));
+        const Node& lookup = graph.node(graph.FindNode("g"));
+        const Node& product = graph.node(graph.FindNode("y"));
+        EXPECT_EQ(lookup.op, equal ? "GatherColumns" : "Gather");
+        EXPECT_EQ(lookup.input(0) == product.input(1), equal);
+        EXPECT_EQ(graph.value(product.input(1)).type.dtype, low->dtype);
+        EXPECT_EQ(graph.value(graph.node(graph.FindNode("h")).input(0)).type.dtype, DType::kInt8);
+      }
+    }
+  }
+}
+
+// Where the table or the product is to stay float, the other is quantized alone.
+TEST(Weights, TiedTablesThatAreKept) {
+  for (const char* kept : {"g", "y"}) {
+    Graph graph = MakeNet(
+        "graph g\ninput %i: int64[3]\ninput %x: float32[4, 40]\nconst %t: float32[16, 40]\n"
+        "g: %e = Gather(%t, %i)\ns: %s = Transpose{perm=[1, 0]}(%t)\ny: %y = MatMul(%x, %s)\n"
+        "output %e\noutput %y\n");
+    QuantizeOptions options;
+    options.exclude = {kept};
+    ASSERT_TRUE(RunPasses(graph, Stage::kOptimize));
+    const auto report = QuantizeWeights(graph, options, {.low_bits = AllLowBits()[0]});
+    ASSERT_TRUE(report) << report.error().message();
+    EXPECT_EQ(graph.node(graph.FindNode("g")).op, "Gather");
+    EXPECT_EQ(report->float_reasons.at(kept).code, "excluded");
+    EXPECT_EQ(report->int8_weights + report->low_bit_weights.size(), 1u);
+  }
 }
 
 // ---- weights of 16 bits

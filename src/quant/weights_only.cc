@@ -1,6 +1,11 @@
 // QuantizeWeights: constants of int8 and fewer bits, float32 arithmetic.
+#include <algorithm>
+#include <map>
+#include <set>
+
 #include "graph/float_reason.h"
 #include "kernels/gemm/blocks/block_data.h"
+#include "passes/match.h"
 #include "passes/widen.h"
 #include "quant/given.h"
 #include "quant/low_bits.h"
@@ -45,72 +50,220 @@ bool TakesLowBits(const Node& node, const Tensor& weight) {
          weight.shape().rank() == 2;
 }
 
-}  // namespace
+// The constant behind a product's weight: itself, or what it is the Cast and Transpose of.
+struct WeightSource {
+  ValueId constant;
+  bool transposed = false;
+};
+WeightSource SourceOf(const Graph& graph, ValueId weight) {
+  WeightSource source{weight};
+  for (const char* op : {"Transpose", "Cast"}) {
+    const NodeId id = ProducedBy(graph, source.constant, op);
+    if (!id.valid()) continue;
+    const bool transposes = graph.node(id).op == "Transpose";
+    if (transposes && PermutationOf(graph, graph.node(id)) != Permutation{1, 0}) return {};
+    source.transposed |= transposes;
+    source.constant = graph.node(id).input(0);
+  }
+  return graph.value(source.constant).is_constant() ? source : WeightSource();
+}
 
-Result<QuantizeReport> QuantizeWeights(Graph& graph, const QuantizeOptions& options, WeightsAs as) {
+// Whether `b` holds the matrix `a`, or its transposed one.
+bool IsSame(const Tensor& a, const Tensor& b, bool transposed) {
+  if (a.dtype() != b.dtype() || !a.layout().empty() || !b.layout().empty()) return false;
+  if (!transposed) return a.shape() == b.shape() && (a.raw() == b.raw() || BitEqual(a, b));
+  const std::vector<int64_t> sizes = a.sizes();
+  if (b.shape() != Shape{sizes[1], sizes[0]} || DTypeBits(a.dtype()) != 32) return false;
+  const auto *x = reinterpret_cast<const uint32_t*>(a.raw()),
+             *y = reinterpret_cast<const uint32_t*>(b.raw());
+  constexpr int64_t kTile = 16;  // rows of a cache line each
+  for (int64_t i = 0; i < sizes[0]; i += kTile) {
+    for (int64_t j = 0; j < sizes[1]; ++j) {
+      for (int64_t r = i; r < std::min(i + kTile, sizes[0]); ++r) {
+        if (x[r * sizes[1] + j] != y[j * sizes[0] + r]) return false;
+      }
+    }
+  }
+  return true;
+}
+
+// A table whose rows are looked up and which is, transposed, the weight of a product: a tied
+// embedding.
+struct Tie {
+  NodeId product;
+  ValueId weight;
+};
+
+// By the node that looks up. Only where the weight becomes low bits and no node is to be kept.
+std::map<NodeId, Tie> TiesOf(const Graph& graph, const QuantizeOptions& options) {
+  std::map<NodeId, Tie> ties;
+  for (NodeId id : graph.order()) {
+    const Node& lookup = graph.node(id);
+    if (!IsConstantTable(graph, lookup) || lookup.attrs.Int("axis", 0) != 0) continue;
+    const Tensor& table = graph.value(lookup.input(0)).constant;
+    if (table.shape().rank() != 2 || table.elements() < kLeastElements ||
+        KeptByOptions(lookup, options) || !IsFloat(table.dtype()) ||
+        GivenFor(options, graph.value(lookup.input(0)).name) != nullptr)
+      continue;
+    for (NodeId product : graph.order()) {
+      const Node& node = graph.node(product);
+      if (!IsLinear(node) || !LinearFormOf(node)->two_operands || KeptByOptions(node, options))
+        continue;
+      const WeightSource source = SourceOf(graph, node.input(1));
+      if (!source.constant.valid() ||
+          GivenFor(options, graph.value(node.input(1)).name) != nullptr)
+        continue;
+      const Tensor& weight = graph.value(source.constant).constant;
+      if (weight.shape().rank() != 2 || !IsSame(table, weight, !source.transposed)) continue;
+      ties.emplace(id, Tie{product, node.input(1)});
+      break;
+    }
+  }
+  return ties;
+}
+
+// The nodes in order, but each product behind the first node that looks up its weight: the weight,
+// in float32, need not wait for it.
+std::vector<NodeId> OrderOf(const Graph& graph, const std::map<NodeId, Tie>& ties) {
+  std::vector<NodeId> nodes;
+  std::set<NodeId> taken;
+  for (NodeId id : graph.order()) {
+    if (!taken.insert(id).second) continue;
+    nodes.push_back(id);
+    const auto tie = ties.find(id);
+    if (tie != ties.end() && taken.insert(tie->second.product).second)
+      nodes.push_back(tie->second.product);
+  }
+  return nodes;
+}
+
+class WeightsQuantizer {
+ public:
+  WeightsQuantizer(Graph& graph, const QuantizeOptions& options, WeightsAs as)
+      : graph_(graph), options_(options), as_(as) {}
+
+  Status Run() {
+    if (as_.low_bits != nullptr) ties_ = TiesOf(graph_, options_);
+    for (NodeId id : OrderOf(graph_, ties_)) EVOQ_TRY(Visit(id));
+    return {};
+  }
+
   QuantizeReport report;
-  constexpr int kLowBits = -2, kGiven = -3;         // in place of an axis
   std::map<std::pair<ValueId, int>, ValueId> done;  // shared weights stay shared
-  const std::vector<NodeId> nodes = graph.order();
-  for (NodeId id : nodes) {
-    const Node& node = graph.node(id);
-    if (IsLinear(node)) EVOQ_TRY(WidenConstant(graph, node.input(1)));
-    const auto place = WeightPlaceOf(graph, graph.node(id));
-    if (!place) continue;
-    const ValueId w = node.input(place->input);
-    EVOQ_ASSIGN(const Tensor weight, Widened(graph.value(w).constant));
-    const GivenType* given = GivenFor(options, graph.value(w).name);
-    if (auto reason = Refusal(weight, node, options, given)) {
+
+ private:
+  static constexpr int kLowBits = -2, kGiven = -3;  // in place of an axis
+
+  Status Visit(NodeId id) {
+    const Node& node = graph_.node(id);
+    const auto tie = ties_.find(id);
+    if (IsLinear(node)) EVOQ_TRY(WidenConstant(graph_, node.input(1)));
+    if (tie != ties_.end()) EVOQ_TRY(WidenConstant(graph_, tie->second.weight));
+    const auto place = WeightPlaceOf(graph_, node);
+    if (!place) return {};
+    const ValueId w = tie != ties_.end() ? tie->second.weight : node.input(place->input);
+    EVOQ_ASSIGN(const Tensor weight, Widened(graph_.value(w).constant));
+    const GivenType* given = GivenFor(options_, graph_.value(w).name);
+    if (auto reason = Refusal(weight, node, options_, given)) {
       report.nodes.Add(Precision::kFloat32);
       report.float_reasons[node.name] = *reason;
-      SetFloatReason(graph.attrs(id), *reason);
-      continue;
+      SetFloatReason(graph_.attrs(id), *reason);
+      return {};
     }
-    EVOQ_TRY(WithContext(RangeOf(weight), graph.value(w).name));
-    if (given != nullptr) {
-      ValueId& q = done[{w, kGiven}];
-      if (!q.valid()) {
-        EVOQ_ASSIGN(q, AddGivenWeight(graph, w, weight, *given, report));
-      }
-      graph.SetInput(id, place->input, q);
-      DropUnread(graph, w);
-      CountWeight(graph.value(q).type, report);
-      report.nodes.Add(Precision::kFloat32);
-      continue;
+    EVOQ_TRY(WithContext(RangeOf(weight), graph_.value(w).name));
+    if (given != nullptr) return TakeGiven(id, place->input, weight, *given);
+    const bool few = tie != ties_.end() || TakesLowBits(node, weight);
+    const LowBits* low = few ? as_.low_bits : nullptr;
+    // A tied table is rounded as what the product reads.
+    const NodeId reader = tie != ties_.end() ? tie->second.product : id;
+    const ValueId q = Quantized({.node = graph_.node(reader).name,
+                                 .weight = graph_.value(w).name,
+                                 .input = tie != ties_.end() ? 1 : place->input,
+                                 .values = weight,
+                                 .low_bits = low,
+                                 .block = options_.block,
+                                 .axis = low != nullptr || !options_.per_channel ? -1 : place->axis},
+                                w);
+    if (tie != ties_.end()) {
+      LookUpTransposed(id, q);
+    } else {
+      graph_.SetInput(id, place->input, q);
     }
-    const LowBits* low = TakesLowBits(node, weight) ? as.low_bits : nullptr;
-    const TensorType& x = graph.value(node.input(0)).type;
-    const bool rounds =
-        low != nullptr && as.rounding && x.dtype == DType::kFloat32 && !x.quantized();
-    const int axis = low != nullptr ? kLowBits : options.per_channel ? place->axis : -1;
-    ValueId& q = done[{w, axis}];
+    DropUnread(graph_, w);
+    Count(id, low);
+    return {};
+  }
+
+  Status TakeGiven(NodeId id, size_t input, const Tensor& weight, const GivenType& given) {
+    const ValueId w = graph_.node(id).input(input);
+    ValueId& q = done[{w, kGiven}];
+    if (!q.valid()) {
+      EVOQ_ASSIGN(q, AddGivenWeight(graph_, w, weight, given, report));
+    }
+    graph_.SetInput(id, input, q);
+    DropUnread(graph_, w);
+    CountWeight(graph_.value(q).type, report);
+    report.nodes.Add(Precision::kFloat32);
+    return {};
+  }
+
+  ValueId Quantized(const WeightRounding& rounding, ValueId w) {
+    ValueId& q = done[{w, rounding.low_bits != nullptr ? kLowBits : rounding.axis}];
     if (!q.valid())
-      q = graph.AddConstant(
-          fmt::format("{}.{}", graph.value(w).name, low != nullptr ? low->name : "int8"),
-          Rounded(options, {.node = node.name,
-                            .weight = graph.value(w).name,
-                            .input = place->input,
-                            .values = weight,
-                            .low_bits = low,
-                            .block = options.block,
-                            .axis = low != nullptr ? -1 : axis}));
-    report.used[graph.value(w).name] = graph.value(q).type;
-    graph.SetInput(id, place->input, q);
-    DropUnread(graph, w);
+      q = graph_.AddConstant(
+          fmt::format("{}.{}", rounding.weight,
+                      rounding.low_bits != nullptr ? rounding.low_bits->name : "int8"),
+          Rounded(options_, rounding));
+    report.used[rounding.weight] = graph_.value(q).type;
+    return q;
+  }
+
+  // The node looks up rows of the transposed `weight`, which stays one constant: pass share-tables.
+  void LookUpTransposed(NodeId id, ValueId weight) {
+    const ValueId table = graph_.node(id).input(0);
+    Attrs swap;
+    swap.Set("perm", std::vector<int64_t>{1, 0});
+    const Shape& shape = graph_.value(weight).type.shape;
+    const ValueId rows =
+        graph_.Apply("Transpose", graph_.node(id).name + "_rows", {weight}, std::move(swap),
+                     TensorType(DType::kFloat32, Shape(std::vector<Dim>{shape[1], shape[0]})));
+    graph_.SetInput(id, 0, rows);
+    DropUnread(graph_, table);
+  }
+
+  void Count(NodeId id, const LowBits* low) {
+    const Node& node = graph_.node(id);
+    const TensorType& x = graph_.value(node.input(0)).type;
+    const bool rounds = low != nullptr && as_.rounding && IsLinear(node) &&
+                        x.dtype == DType::kFloat32 && !x.quantized();
     if (rounds)
-      graph.attrs(id).Set(kDataBlock, options.block > 0 ? options.block : kDataBlockOfChannels);
+      graph_.attrs(id).Set(kDataBlock, options_.block > 0 ? options_.block : kDataBlockOfChannels);
     report.nodes.Add(rounds ? Precision::kInt8 : Precision::kFloat32);
     if (!rounds) ++(low != nullptr ? report.low_bit_weights[low->name] : report.int8_weights);
   }
-  if (done.empty())
+
+  Graph& graph_;
+  const QuantizeOptions& options_;
+  WeightsAs as_;
+  std::map<NodeId, Tie> ties_;
+};
+
+}  // namespace
+
+Result<QuantizeReport> QuantizeWeights(Graph& graph, const QuantizeOptions& options, WeightsAs as) {
+  WeightsQuantizer quantizer(graph, options, as);
+  EVOQ_TRY(quantizer.Run());
+  QuantizeReport& report = quantizer.report;
+  if (quantizer.done.empty())
     report.warnings.push_back(
         fmt::format("no weight became {}int8: the model is unchanged",
                     as.low_bits == nullptr ? "" : fmt::format("{} or ", as.low_bits->name)));
   NoteNotUsed(options, "the scheme quantizes weights only", report);
+  EVOQ_TRY(graph.Sort());
   graph = graph.Compacted();
   EVOQ_TRY(InferTypes(graph));
   EVOQ_TRY(graph.Verify());
-  return report;
+  return std::move(report);
 }
 
 }  // namespace evoq

@@ -1,5 +1,5 @@
-// Gather, GatherElements and GatherND: elements picked by index. Negative indices count from the
-// end; one outside
+// Gather, GatherElements, GatherND and evoq::GatherColumns: elements picked by index. Negative
+// indices count from the end; one outside
 // [-size, size) is an error.
 #include <cstring>
 
@@ -82,6 +82,22 @@ EvalResult EvaluateGatherND(const EvalArgs& args) {
   return One(std::move(y));
 }
 
+EvalResult EvaluateGatherColumns(const EvalArgs& args) {
+  EVOQ_ASSIGN(const std::vector<TensorType> types, InferFromValues(args));
+  const Tensor& x = args.inputs[0];
+  EVOQ_ASSIGN(const int64_t width, ElementBytes(x));
+  const int64_t depth = x.sizes()[0], columns = x.sizes()[1];
+  EVOQ_ASSIGN(const std::vector<int64_t> indices, IndicesInput(args, 1, columns));
+  EVOQ_ASSIGN(Tensor y, AllocateGrown(types[0]));
+  if (y.elements() == 0) return One(std::move(y));
+  std::byte* to = y.mutable_raw();
+  for (int64_t index : indices) {
+    for (int64_t k = 0; k < depth; ++k, to += width)
+      std::memcpy(to, x.raw() + (k * columns + index) * width, static_cast<size_t>(width));
+  }
+  return One(std::move(y));
+}
+
 }  // namespace
 
 namespace reference {
@@ -90,6 +106,8 @@ extern const Definition kGather = {.name = "Gather", .evaluate = EvaluateGather}
 extern const Definition kGatherElements = {.name = "GatherElements",
                                            .evaluate = EvaluateGatherElements};
 extern const Definition kGatherND = {.name = "GatherND", .evaluate = EvaluateGatherND};
+extern const Definition kGatherColumns = {
+    .name = "GatherColumns", .domain = "evoq", .evaluate = EvaluateGatherColumns};
 
 }  // namespace reference
 }  // namespace evoq

@@ -22,7 +22,7 @@ std::string TensorType::ToString() const {
   if (!quant) return text;
   if (quant->per_tensor())
     return text + fmt::format("(scale {}, zero {})", quant->scales[0], quant->zero_points[0]);
-  text += fmt::format("({} scales on axis {}", quant->scales.size(), quant->axis);
+  text += fmt::format("({} scales on axis {}", ScaleCount(*this), quant->axis);
   if (quant->block > 0) text += fmt::format(", block {}", quant->block);
   return text + ")";
 }
@@ -34,6 +34,34 @@ bool TensorType::operator==(const TensorType& other) const {
   return !quant || quant == other.quant || *quant == *other.quant;
 }
 
+int64_t ScaleCount(const TensorType& type) {
+  const QuantParams& q = *type.quant;
+  if (!q.inside) return static_cast<int64_t>(q.scales.size());
+  std::vector<int64_t> sizes = type.shape.sizes();
+  if (q.block == 0) return sizes[q.axis];
+  sizes[q.axis] = CeilDiv(sizes[q.axis], q.block);
+  return CheckedProduct(sizes).value_or(0);
+}
+
+namespace {
+
+Status ValidateInside(const TensorType& type) {
+  const QuantParams& q = *type.quant;
+  const QuantParams::Inside& inside = *q.inside;
+  if (!q.scales.empty() || !q.zero_points.empty())
+    return InvalidInput("{} scales beside those inside of the constant", q.scales.size());
+  if (!type.shape.is_static() || q.axis < 0 || q.axis >= type.shape.rank() || q.block < 0)
+    return InvalidInput("scales inside of {}{}: axis {}, block {}", DTypeName(type.dtype),
+                        type.shape.ToString(), q.axis, q.block);
+  const bool tiny = IsTinyFloat(type.dtype);
+  if (tiny ? inside.zeros || inside.zero != 0
+           : inside.zero < IntegerMin(type.dtype) || inside.zero > IntegerMax(type.dtype))
+    return InvalidInput("zero point {} inside of {}", inside.zero, DTypeName(type.dtype));
+  return {};
+}
+
+}  // namespace
+
 Status ValidateQuant(const TensorType& type) {
   if (!type.quant) return {};
   const QuantParams& q = *type.quant;
@@ -41,6 +69,7 @@ Status ValidateQuant(const TensorType& type) {
   if (!IsInteger(type.dtype) && !tiny)
     return InvalidInput("a quantized type of {}, expected an integer type or a float of 4 bits",
                         DTypeName(type.dtype));
+  if (q.inside) return ValidateInside(type);
   if (q.scales.size() != q.zero_points.size() || q.scales.empty())
     return InvalidInput("{} scales and {} zero points, expected as many of both and at least one",
                         q.scales.size(), q.zero_points.size());

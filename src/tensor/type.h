@@ -2,6 +2,7 @@
 #pragma once
 
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -16,6 +17,16 @@ struct QuantParams {
   std::vector<int32_t> zero_points;  // as many as scales
   int axis = -1;                     // -1: one scale for the whole tensor
   int64_t block = 0;                 // 0: not blocked; else indices along `axis` that share a scale
+
+  // Of a packed constant whose own bytes hold its scales and zero points, where its layout says
+  // (kernels/layout.h): both lists are empty, and this is what the bytes are.
+  struct Inside {
+    bool half_scales = false;  // float16, else float32
+    bool zeros = false;        // zero points that differ; without them `zero` is that of all
+    int32_t zero = 0;
+    bool operator==(const Inside&) const = default;
+  };
+  std::optional<Inside> inside = {};
 
   static QuantParams PerTensor(float scale, int32_t zero_point) {
     return {{scale}, {zero_point}, -1, 0};
@@ -66,6 +77,9 @@ struct TensorType {
 
   bool operator==(const TensorType& other) const;
 };
+
+// How many scales a quantized type has; of static shape where they lie inside the constant.
+int64_t ScaleCount(const TensorType& type);
 
 // Errors: kInvalidInput unless sizes agree with the shape, every scale is finite and > 0, zero
 // points fit the dtype.

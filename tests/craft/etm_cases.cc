@@ -356,6 +356,34 @@ std::vector<EtmCase> ModelCases() {
          quant.packed_zeros = true, quant.packed_zeros_offset = 23;
        }),
        "value w: bytes 23..+2 lie outside"},
+      {"scales inside of a plain constant", Model([](M m) {
+         auto& quant = *m.value(1).type->quant;
+         quant.scale_count = 0, quant.inside = 1;
+       }),
+       "value w: scales inside of a plain constant, which holds none"},
+      {"scales inside and beside", Model([](M m) { m.value(1).type->quant->inside = 2; }),
+       "value w: scales inside and beside a constant"},
+      {"scales inside, of kind 3", Model([](M m) {
+         auto& quant = *m.value(1).type->quant;
+         quant.scale_count = 0, quant.inside = 3;
+       }),
+       "value w: scales inside of kind 3, expected 1 or 2"},
+      {"scales inside of what is no constant", Model([](M m) {
+         auto& quant = *m.value(1).type->quant;
+         quant.scale_count = 0, quant.inside = 1, m.value(1).constant.reset();
+       }),
+       "value w: scales inside of a value that is no constant"},
+      {"scales inside, without an axis", Model([](M m) {
+         auto& quant = *m.value(1).type->quant;
+         quant.scale_count = 0, quant.inside = 1, quant.axis = -1;
+       }),
+       "value w: scales inside of int8"},
+      {"a stream cut short", Model([](M m) {
+         auto& quant = *m.value(1).type->quant;
+         quant.scale_count = 0, quant.inside = 1, quant.axis = 1;
+         m.value(1).type->dims = {2, 2}, m.value(1).constant->layout = "stream-matmul-w8";
+       }),
+       "in stream-matmul-w8, expected 192"},
       {"zero points, fewer than scales", Model([](M m) { m.value(1).type->quant->zeros = {1}; }),
        "value w: 1 zero points for 2 scales"},
       {"zero points, more than scales",

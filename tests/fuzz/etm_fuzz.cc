@@ -328,7 +328,7 @@ void MutateList(std::vector<T>& list, Random& random, const Make& make) {
 }
 
 void MutateQuant(fb::QuantT& q, Random& random) {
-  switch (random() % 9) {
+  switch (random() % 10) {
     case 0: q.scale = Real(random); break;
     case 1: q.zero = static_cast<int32_t>(Number(random)); break;
     case 2: q.axis = static_cast<int32_t>(Number(random)); break;
@@ -348,6 +348,10 @@ void MutateQuant(fb::QuantT& q, Random& random) {
     case 7:
       q.packed_zeros = random() % 4 != 0;
       q.packed_zeros_offset = static_cast<uint64_t>(random() % 64);
+      break;
+    case 8:
+      q.inside = static_cast<int8_t>(random() % 4), q.inside_zeros = random() % 2 != 0;
+      q.scale_count = q.inside != 0 && random() % 4 != 0 ? 0 : q.scale_count;
       break;
     default: MutateList(q.zeros, random, [&] { return static_cast<int32_t>(Number(random)); });
   }

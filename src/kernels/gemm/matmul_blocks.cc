@@ -151,6 +151,10 @@ Result<Tensor> PackMatMulBlocks(const KernelCall& call, size_t input) {
   return PackBlocks(*call.constant(1));
 }
 
+bool ReadsPacked(const KernelCall& call, size_t input, std::string_view layout) {
+  return input == 1 && ReadsBlocks(call.inputs[1], layout);
+}
+
 }  // namespace
 
 extern const KernelDef kMatMulBlocks = {
@@ -160,6 +164,7 @@ extern const KernelDef kMatMulBlocks = {
     .peak = Peak::kInt8,
     .reject = RejectMatMulBlocks,
     .pack = PackMatMulBlocks,
+    .reads = ReadsPacked,
     .bind = BindMatMulBlocks,
 };
 

@@ -8,6 +8,7 @@
 #include "kernels/gemm/gemm_float.h"
 #include "kernels/gemm/matmul_shape.h"
 #include "kernels/gemm/pack_f32.h"
+#include "kernels/gemm/weights/formats.h"
 #include "kernels/gemm/weights/unpacking.h"
 #include "kernels/kernel.h"
 
@@ -107,6 +108,10 @@ Result<Tensor> PackMatMul(const KernelCall& call, size_t input) {
   return PackWeightF32(kMatMulLayoutF32, call.constant(input));
 }
 
+bool ReadsPacked(const KernelCall& call, size_t input, std::string_view layout) {
+  return input == 1 && (layout == kMatMulLayoutF32 || ReadsWeights(call.inputs[1], layout));
+}
+
 Result<BoundKernel> BindMatMul(const KernelCall& call, const BindOptions& options) {
   MatMulF32 state;
   if (const auto why = ReadShape(call, state.shape)) return Unsupported("{}", why->sentence);
@@ -122,7 +127,8 @@ Result<BoundKernel> BindMatMul(const KernelCall& call, const BindOptions& option
   if (constant != nullptr && constant->layout() == kMatMulLayoutF32) {
     EVOQ_ASSIGN(state.weights, PanelsOfConstant(*constant, kMatMulLayoutF32, state.owned));
   } else if (constant != nullptr) {
-    EVOQ_ASSIGN(const Tensor plain, ToFloat32(*constant));
+    EVOQ_ASSIGN(const Tensor stored, ToPlain(*constant));
+    EVOQ_ASSIGN(const Tensor plain, ToFloat32(stored));
     state.owned = std::make_shared<AlignedBuffer>(static_cast<size_t>(*b_bytes));
     float* packed = reinterpret_cast<float*>(state.owned->data());
     ThreadPool one(1);
@@ -167,6 +173,7 @@ const KernelDef kMatMulF32 = {
     .peak = Peak::kFloat32,
     .reject = RejectMatMul,
     .pack = PackMatMul,
+    .reads = ReadsPacked,
     .bind = BindMatMul,
 };
 

@@ -70,6 +70,10 @@ Result<Tensor> PackW8(const KernelCall& call, size_t input) {
   return PackWeights(*call.constant(1));
 }
 
+bool ReadsPacked(const KernelCall& call, size_t input, std::string_view layout) {
+  return input == 1 && ReadsWeights(call.inputs[1], layout);
+}
+
 }  // namespace
 
 extern const KernelDef kMatMulW8 = {
@@ -79,6 +83,7 @@ extern const KernelDef kMatMulW8 = {
     .peak = Peak::kMemory,
     .reject = RejectW8,
     .pack = PackW8,
+    .reads = ReadsPacked,
     .bind = BindW8,
 };
 

@@ -1,11 +1,10 @@
 // Constant weights of a MatMul with data_block, as the products of product.h read them.
 #pragma once
 
-#include <memory>
 #include <optional>
+#include <string_view>
 #include <vector>
 
-#include "base/aligned.h"
 #include "base/reason.h"
 #include "kernels/gemm/blocks/product.h"
 #include "kernels/layout.h"
@@ -23,8 +22,11 @@ Result<BlockIntegers> BlockIntegersOf(const Tensor& weights);
 // Why weights of this type, a matrix, are not multiplied by blocks of `data_block` > 0, or nothing.
 std::optional<Reason> RejectBlocks(const TensorType& weights, int64_t data_block);
 
-// `weights`, plain and of a type that passed RejectBlocks, in the layout that BindBlocks takes.
+// `weights`, of a type that passed RejectBlocks, as a stream (stream.h), which BindBlocks reads in
+// place; an undefined tensor where they are packed, or a scale would be lost.
 Result<Tensor> PackBlocks(const Tensor& weights);
+// Whether this layout is that stream.
+bool ReadsBlocks(const TensorType& weights, std::string_view layout);
 
 struct BoundBlocks {
   BlockLines kind = BlockLines::kNibbles;
@@ -32,13 +34,13 @@ struct BoundBlocks {
   BlockStream stream = {};
   int64_t unit_bytes = 0;
   int32_t factor = 0;  // of BlockTable::quantize
-  std::shared_ptr<const AlignedBuffer> owner;
+  Tensor weights;      // the stream
 
   const uint8_t* bytes() const;
 };
 
-// Takes packed weights, or packs plain ones. Errors: kInvalidInput for another layout, for bytes or
-// scales that the type does not have.
+// Takes a stream as it is and packs what lies otherwise. Errors: kInvalidInput for bytes or scales
+// that the type does not have.
 Result<BoundBlocks> BindBlocks(const Tensor& weights, int64_t data_block);
 
 }  // namespace evoq

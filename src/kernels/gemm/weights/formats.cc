@@ -130,6 +130,7 @@ bool Stores(const WeightFormat& format, DType dtype) {
 }
 
 std::optional<Reason> RejectScales(const WeightFormat& format, const QuantParams& quant) {
+  if (quant.inside) return Reject("layout", "scales are inside of a packed constant");
   const bool blocked = quant.block != 0;
   if (blocked ? quant.axis != 0 : !quant.per_tensor() && quant.axis != 1)
     return Reject("types", "b has scales along axis {}, expected columns or blocks along K",
@@ -184,6 +185,11 @@ Result<Tensor> PackWeights(const Tensor& weights) {
   const WeightFormatRows rows = FindWeightFormat(weights.type());
   if (rows.empty() || !weights.layout().empty()) return Tensor();
   return Pack(*rows.back().table, weights);
+}
+
+bool ReadsWeights(const TensorType& weights, std::string_view layout) {
+  const WeightFormatRows rows = FindWeightFormat(weights);
+  return !rows.empty() && rows.back().table->layout == layout;
 }
 
 WeightPanels BoundWeights::panels() const {

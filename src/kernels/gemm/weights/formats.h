@@ -5,6 +5,7 @@
 #include <optional>
 #include <span>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "kernels/gemm/weights/format.h"
@@ -50,5 +51,7 @@ Result<BoundWeights> BindWeights(const Tensor& weights, Isa isa);
 
 // `weights` in the layout of its format; an undefined tensor where it has none or is packed.
 Result<Tensor> PackWeights(const Tensor& weights);
+// Whether this is the layout of the format of such weights.
+bool ReadsWeights(const TensorType& weights, std::string_view layout);
 
 }  // namespace evoq
