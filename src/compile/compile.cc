@@ -305,7 +305,17 @@ void ShareForms(Graph& lowered, const Graph& bound, const Target& target, const 
 
 }  // namespace
 
-Result<Model> PackModel(Graph lowered, const Graph& bound, PackCache* packs, const Target& target) {
+namespace {
+
+enum class Packs { kAll, kStreams };
+
+// Weights that hold their scales (QuantParams::inside), which their kernels read at any sizes.
+bool IsStream(const Tensor& packed) {
+  return packed.type().quantized() && packed.type().quant->inside.has_value();
+}
+
+Result<Model> PackFor(Graph lowered, const Graph& bound, PackCache* packs, const Target& target,
+                      Packs what) {
   if (const auto why = WhyNoProgram(bound)) return Unsupported("{}", *why);
   Model model;
   Plan plan;
@@ -328,6 +338,7 @@ Result<Model> PackModel(Graph lowered, const Graph& bound, PackCache* packs, con
                                 NodeLabel(node)));
         if (packed.layout().empty() || !IsSmallEnough(packed, *constant))
           continue;  // plain, or packed at load
+        if (what == Packs::kStreams && !IsStream(packed)) continue;
         const ValueId old = node.inputs[i];
         if (!lowered.value(old).is_constant()) continue;  // known for these sizes only
         std::vector<ValueId>& forms = packed_of[old];
@@ -350,6 +361,26 @@ Result<Model> PackModel(Graph lowered, const Graph& bound, PackCache* packs, con
   model.graph = lowered.Compacted();
   model.plans.push_back(std::move(plan));
   return model;
+}
+
+}  // namespace
+
+Result<Model> PackModel(Graph lowered, const Graph& bound, PackCache* packs, const Target& target) {
+  return PackFor(std::move(lowered), bound, packs, target, Packs::kAll);
+}
+
+Result<Graph> PackStreams(Graph lowered, const Evaluator& evaluator) {
+  InputShapes shapes;
+  for (ValueId id : lowered.inputs()) {
+    const Value& input = lowered.value(id);
+    if (!input.type.shape.ranked()) return lowered;
+    for (const Dim& dim : input.type.shape.dims())
+      shapes[input.name].push_back(dim.known() ? dim.value : 1);
+  }
+  const auto bound = Bound(lowered, shapes, evaluator);
+  if (!bound || WhyNoProgram(*bound)) return lowered;
+  EVOQ_ASSIGN(Model model, PackFor(std::move(lowered), *bound, nullptr, Target(), Packs::kStreams));
+  return std::move(model.graph);
 }
 
 Result<Program> Compile(const Model& model, const Evaluator& evaluator, const InputShapes& shapes,

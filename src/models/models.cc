@@ -22,15 +22,15 @@ bool HasFreeSizes(const Graph& graph) {
 }
 
 // Lowers an optimized graph and packs it for these shapes. Where nobody names sizes that it leaves
-// free and it does not run at a batch of 1 either, it stays without a plan: the first run brings
-// them.
+// free and it does not run at a batch of 1 either, it stays without a plan, which the first run
+// brings; what does not depend on sizes is packed.
 Result<Loaded> Lowered(Graph graph, const InputShapes& shapes) {
   EVOQ_TRY(RunPasses(graph, Stage::kLower));
   const Result<Graph> bound = Bound(graph, shapes, kReference);
   if (bound) return PackOrSayWhy(std::move(graph), *bound);
   if (!shapes.empty() || !HasFreeSizes(graph)) return tl::unexpected(bound.error());
   Loaded loaded;
-  loaded.model.graph = std::move(graph);
+  EVOQ_ASSIGN(loaded.model.graph, PackStreams(std::move(graph), kReference));
   return loaded;
 }
 

@@ -57,14 +57,12 @@ struct WeightSource {
 };
 WeightSource SourceOf(const Graph& graph, ValueId weight) {
   WeightSource source{weight};
-  for (const char* op : {"Transpose", "Cast"}) {
-    const NodeId id = ProducedBy(graph, source.constant, op);
-    if (!id.valid()) continue;
-    const bool transposes = graph.node(id).op == "Transpose";
-    if (transposes && PermutationOf(graph, graph.node(id)) != Permutation{1, 0}) return {};
-    source.transposed |= transposes;
-    source.constant = graph.node(id).input(0);
+  if (const NodeId id = ProducedBy(graph, weight, "Transpose"); id.valid()) {
+    if (PermutationOf(graph, graph.node(id)) != Permutation{1, 0}) return {};
+    source = {graph.node(id).input(0), true};
   }
+  if (const NodeId id = ProducedBy(graph, source.constant, "Cast"); id.valid())
+    source.constant = graph.node(id).input(0);
   return graph.value(source.constant).is_constant() ? source : WeightSource();
 }
 
