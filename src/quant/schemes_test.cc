@@ -206,12 +206,12 @@ TEST(LowBits, MatricesOfProductsAndWhatTheirDataBecomes) {
 // are looked up. One that is no product's weight becomes int8.
 TEST(Weights, TiedTables) {
   const char* const wide =
-      "graph g\ninput %i: int64[3]\ninput %x: float32[4, 40]\nconst %t: float32[16, 40]\n"
-      "const %w: float32[40, 16]\nconst %o: float32[16, 40]\ng: %e = Gather(%t, %i)\n"
+      "graph g\ninput %i: int64[3]\ninput %x: float32[4, 128]\nconst %t: float32[8192, 128]\n"
+      "const %w: float32[128, 8192]\nconst %o: float32[8192, 128]\ng: %e = Gather(%t, %i)\n"
       "h: %f = Gather(%o, %i)\ny: %y = MatMul(%x, %w)\noutput %e\noutput %f\noutput %y\n";
   const char* const narrow =
-      "graph g\ninput %i: int64[3]\ninput %x: float32[4, 40]\nconst %t: bfloat16[16, 40]\n"
-      "const %w: bfloat16[16, 40]\nconst %o: float32[16, 40]\ng: %e = Gather(%t, %i)\n"
+      "graph g\ninput %i: int64[3]\ninput %x: float32[4, 128]\nconst %t: bfloat16[8192, 128]\n"
+      "const %w: bfloat16[8192, 128]\nconst %o: float32[8192, 128]\ng: %e = Gather(%t, %i)\n"
       "h: %f = Gather(%o, %i)\nc: %c = Cast{to=1}(%w)\ns: %s = Transpose{perm=[1, 0]}(%c)\n"
       "y: %y = MatMul(%x, %s)\noutput %e\noutput %f\noutput %y\n";
   for (const LowBits* low : AllLowBits()) {
@@ -220,10 +220,10 @@ TEST(Weights, TiedTables) {
         SCOPED_TRACE(fmt::format("{} {} {}", low->name, is_narrow, equal));
         Graph graph = MakeNet(is_narrow ? narrow : wide);
         Tensor table = graph.value(graph.FindValue("o")).constant.Clone();
-        for (int64_t k = 0; k < 640; ++k)
+        for (int64_t k = 0; k < table.elements(); ++k)
           table.mutable_data<float>()[k] = static_cast<float>(k * 37 % 64) / 64 - 0.25f;
         Tensor weight = Permuted(table, Permutation{1, 0});
-        if (!equal) weight.mutable_data<float>()[639] = 0.125f;
+        if (!equal) weight.mutable_data<float>()[8192 * 128 - 1] = 0.125f;
         if (is_narrow) {
           graph.SetConstant(graph.FindValue("t"), FromFloat32(table, DType::kBfloat16).value());
           graph.SetConstant(
@@ -254,7 +254,7 @@ TEST(Weights, TiedTables) {
 TEST(Weights, TiedTablesThatAreKept) {
   for (const char* kept : {"g", "y"}) {
     Graph graph = MakeNet(
-        "graph g\ninput %i: int64[3]\ninput %x: float32[4, 40]\nconst %t: float32[16, 40]\n"
+        "graph g\ninput %i: int64[3]\ninput %x: float32[4, 128]\nconst %t: float32[8192, 128]\n"
         "g: %e = Gather(%t, %i)\ns: %s = Transpose{perm=[1, 0]}(%t)\ny: %y = MatMul(%x, %s)\n"
         "output %e\noutput %y\n");
     QuantizeOptions options;

@@ -18,6 +18,8 @@ namespace evoq {
 namespace {
 
 constexpr int64_t kLeastElements = 256;  // smaller constants save nothing
+// Smaller tables save little by fewer bits than 8, and models that have such lose much by it.
+constexpr int64_t kLeastTied = int64_t{1} << 20;
 
 // 16-bit elements as float32; others as they are.
 Result<Tensor> Widened(const Tensor& weight) {
@@ -99,7 +101,7 @@ std::map<NodeId, Tie> TiesOf(const Graph& graph, const QuantizeOptions& options)
     const Node& lookup = graph.node(id);
     if (!IsConstantTable(graph, lookup) || lookup.attrs.Int("axis", 0) != 0) continue;
     const Tensor& table = graph.value(lookup.input(0)).constant;
-    if (table.shape().rank() != 2 || table.elements() < kLeastElements ||
+    if (table.shape().rank() != 2 || table.elements() < kLeastTied ||
         KeptByOptions(lookup, options) || !IsFloat(table.dtype()) ||
         GivenFor(options, graph.value(lookup.input(0)).name) != nullptr)
       continue;
