@@ -59,6 +59,8 @@ struct QuantizeOptions {
   std::vector<std::vector<Array>> arrays;  // these samples instead, by sample, by input
   int calibration_random = 0;              // so many random samples instead: for speed tests only
   int calibration_limit = 200;             // at most so many samples, evenly spread; 0: all
+  // "auto": no more than tell the ranges well enough (docs/calibration.md); a number: as the limit.
+  std::string calibration_samples;
   std::string preprocess;                  // how images become inputs: a JSON file
   std::string observer;                    // of `evoq list observers`; "": the default
   double percentile = 99.99;               // of the observer of this name

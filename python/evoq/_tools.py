@@ -210,6 +210,7 @@ def quantize(
     method: str | None = None,
     calibration: Any = None,
     calibration_limit: int | None = None,
+    calibration_samples: int | str | None = None,
     preprocess: Any = None,
     observer: str | None = None,
     percentile: float | None = None,
@@ -244,6 +245,7 @@ def quantize(
     mapping from input names to such paths or arrays; an iterable of arrays, of tuples of arrays or
     of mappings, each a sample or a batch; or a number of random samples, for speed tests only.
     calibration_limit: use at most so many samples, evenly spread (0: all).
+    calibration_samples: 'auto': no more than tell the ranges well enough; a number: as the limit.
     preprocess: how images become inputs, as a JSON file. observer: how ranges are chosen, 'minmax'
     without it (``evoq list observers``).
     per_tensor: one scale per weight tensor. block: weights of int4 that share a scale: 32 (without
@@ -287,6 +289,7 @@ def quantize(
             "scheme": scheme,
             "method": method,
             "calib_limit": calibration_limit,
+            "samples": None if calibration_samples is None else str(calibration_samples),
             "preprocess": preprocess,
             "observer": observer,
             "percentile": percentile,

@@ -57,6 +57,7 @@ TEST_F(CliOptions, AreTheseOfEachVerb) {
         "--calib TEXT ...",
         "--calib-random INT:POSITIVE",
         "--calib-limit INT:NONNEGATIVE=200",
+        "--samples TEXT",
         "--preprocess TEXT",
         "--observer TEXT",
         "--percentile FLOAT=99.99",

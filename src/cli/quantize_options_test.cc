@@ -67,6 +67,7 @@ TEST_F(QuantizeOptionsTest, InAFileAreThoseOfTheCommandLine) {
       {{{"signed", true}}, {"--signed"}},
       {{{"symmetric", true}}, {"--symmetric"}},
       {{{"calib_limit", 1}}, {"--calib-limit", "1"}},
+      {{{"samples", "2"}, {"calib_limit", 0}}, {"--samples", "2", "--calib-limit", "0"}},
       {{{"exclude", {"p1", "p3"}}}, {"--exclude", "p1", "--exclude", "p3"}}};
   const Words data = {"--calib", samples};
   const auto plain = written(data);
@@ -231,7 +232,8 @@ TEST_F(QuantizeOptionsTest, FieldsOfAFile) {
                     {"calib_cache", ""},
                     {"calib_cache_out", At("used.cache")},
                     {"opset", 0},
-                    {"method", "none"}};
+                    {"method", "none"},
+                    {"samples", "2"}};
   // Of language models alone (language_certificate_test).
   const json language = {
       {"max_perplexity_growth", 1.5}, {"text", "t.txt"}, {"tokenizer", "t.json"}, {"window", 64}};

@@ -91,6 +91,7 @@ void BindQuantize(nb::module_& m) {
       .def_rw("calib", &QuantizeJob::calib)
       .def_rw("calib_random", &QuantizeJob::calib_random)
       .def_rw("calib_limit", &QuantizeJob::calib_limit)
+      .def_rw("samples", &QuantizeJob::calib_samples)
       .def_rw("preprocess", &QuantizeJob::preprocess)
       .def_rw("observer", &QuantizeJob::observer)
       .def_rw("percentile", &QuantizeJob::percentile)

@@ -1,11 +1,13 @@
 #include <algorithm>
-#include <cmath>
 
+#include "base/check.h"
 #include "ops/op.h"
 #include "quant/channels.h"
+#include "quant/interval.h"
 #include "quant/observer.h"
 #include "quant/plan.h"
 #include "quant/quant.h"
+#include "quant/statistics.h"
 #include "quant/suspect.h"
 #include "quant/unfuse.h"
 #include "reference/reference.h"
@@ -25,14 +27,9 @@ namespace {
 
 struct Watched {
   std::string name;
-  int input = -1;         // position among the graph's inputs,
-  int output = -1;        // or among the outputs
-  int channel_axis = -1;  // of the means, -1: none
-  bool seen = false;
-  Observed observed;
-  std::vector<double> channel_sums;
-  std::vector<float> channel_max;
-  int64_t channel_count = 0;  // elements of one channel, over all samples
+  int input = -1;   // position among the graph's inputs,
+  int output = -1;  // or among the outputs
+  ValueStatistics seen;
 };
 
 bool IsRealActivation(const Value& value) {
@@ -60,7 +57,8 @@ std::vector<ValueId> ValuesToWatch(const Graph& graph) {
 
 class Calibrator {
  public:
-  Calibrator(const CalibrationOptions& options) : options_(options), def_(ObserverOf(options)) {}
+  explicit Calibrator(const CalibrationOptions& options)
+      : options_(options), def_(ObserverOf(options)) {}
 
   // A copy of the graph whose watched values are outputs.
   Result<Graph> Instrument(const Graph& source) {
@@ -77,9 +75,8 @@ class Calibrator {
     EVOQ_TRY(graph.Sort());
     EVOQ_TRY(InferTypes(graph));
     for (ValueId v : ValuesToWatch(graph)) {
-      Watched watched;
-      watched.name = graph.value(v).name;
-      watched.channel_axis = ChannelAxis(graph, v);
+      Watched watched{.name = graph.value(v).name,
+                      .seen = ValueStatistics(ChannelAxis(graph, v), intervals())};
       const auto& inputs = graph.inputs();
       if (graph.IsInput(v)) {
         watched.input =
@@ -95,116 +92,112 @@ class Calibrator {
     return graph;
   }
 
+  bool intervals() const { return options_.intervals || options_.stop_when_enough; }
   bool NeedsHistograms() const { return def_.histogram != HistogramKind::kNone; }
-  void StartHistograms() {
-    for (Watched& w : watched_) {
-      const Range r = w.observed.range;
-      if (!w.seen || r.min == r.max) continue;
-      Histogram& h = w.observed.histogram;
-      h.low = def_.histogram == HistogramKind::kSigned ? r.min : 0;
-      h.high = def_.histogram == HistogramKind::kSigned
-                   ? r.max
-                   : std::max(std::fabs(r.min), std::fabs(r.max));
-      h.counts.assign(options_.bins, 0);
-    }
-  }
+  int64_t samples() const { return static_cast<int64_t>(hashes_.size()); }
 
-  Status ObserveRange(std::span<const Tensor> inputs, std::span<const Tensor> outputs, int sample) {
-    for (Watched& w : watched_) {
-      const Tensor& tensor = w.input >= 0 ? inputs[w.input] : outputs[w.output];
-      if (tensor.elements() == 0) continue;
-      const float* x = tensor.data<float>();
-      float low = INFINITY, high = -INFINITY, poison = 0;
-      for (int64_t i = 0; i < tensor.elements(); ++i) {
-        low = x[i] < low ? x[i] : low;
-        high = x[i] > high ? x[i] : high;
-        poison += x[i] * 0.0f;  // NaN as soon as one element is not finite
-      }
-      if (!(poison == 0))
-        return InvalidInput("calibration: value {} holds a NaN or an infinity in sample {}", w.name,
-                            sample);
-      Observed& o = w.observed;
-      o.range = w.seen ? Range{std::min(o.range.min, low), std::max(o.range.max, high)}
-                       : Range{low, high};
-      constexpr float kNew = 0.01f;
-      o.average = w.seen ? Range{o.average.min + kNew * (low - o.average.min),
-                                 o.average.max + kNew * (high - o.average.max)}
-                         : Range{low, high};
-      w.seen = true;
-      if (w.channel_axis >= 0) SumChannels(tensor, w);
-    }
-    return {};
-  }
-
-  Status CountBins(std::span<const Tensor> inputs, std::span<const Tensor> outputs, int) {
-    for (Watched& w : watched_) {
-      Histogram& h = w.observed.histogram;
-      if (h.counts.empty()) continue;
-      const Tensor& tensor = w.input >= 0 ? inputs[w.input] : outputs[w.output];
-      const float* x = tensor.data<float>();
-      const bool magnitude = def_.histogram == HistogramKind::kMagnitude;
-      const double scale = static_cast<double>(h.counts.size()) / (h.high - h.low);
-      const auto last = static_cast<int64_t>(h.counts.size()) - 1;
-      for (int64_t i = 0; i < tensor.elements(); ++i) {
-        const double v = magnitude ? std::fabs(x[i]) : x[i];
-        ++h.counts[std::clamp(static_cast<int64_t>((v - h.low) * scale), int64_t{0}, last)];
-      }
-    }
-    return {};
-  }
-
-  Ranges Choose() const {
-    Ranges ranges;
+  // Whether the samples so far tell the ranges well enough, asked of after ever more of them.
+  bool IsEnough() {
+    if (!options_.stop_when_enough || samples() < next_question_) return false;
+    next_question_ = samples() + std::max<int64_t>(1, samples() / 4);
+    known_ = {};
     for (const Watched& w : watched_) {
-      if (!w.seen) continue;
-      Range& range = ranges[w.name] = def_.choose(w.observed, options_);
-      range.channel_max = w.channel_max;
-      for (double sum : w.channel_sums)
-        range.channel_means.push_back(static_cast<float>(sum / w.channel_count));
+      if (!w.seen.seen()) continue;
+      const auto without = [&](int group, bool* seen) {
+        return w.seen.WithoutSoFar(def_.histogram, group, groups_, seen);
+      };
+      known_.Add(Chosen(w.seen.AllSoFar(def_.histogram), without));
     }
+    return enough_ = known_.enough();
+  }
+
+  Status ObserveRange(std::span<const Tensor> inputs, std::span<const Tensor> outputs) {
+    const auto first = static_cast<int>(samples());
+    for (int64_t i = 0; i < options_.batch; ++i) {
+      hashes_.push_back(SampleHash(inputs, i, options_.batch));
+      // Stopping asks for the groups before all samples are known.
+      if (options_.stop_when_enough)
+        groups_.push_back(static_cast<int>((first + i) % kIntervalGroups));
+    }
+    const std::span<const int> groups =
+        NeedsHistograms()
+            ? std::span<const int>(groups_).subspan(std::min<size_t>(first, groups_.size()))
+            : std::span<const int>();
+    for (Watched& w : watched_) {
+      const Tensor& tensor = w.input >= 0 ? inputs[w.input] : outputs[w.output];
+      if (!w.seen.Add(tensor, options_.batch, groups))
+        return InvalidInput("calibration: value {} holds a NaN or an infinity in sample {}", w.name,
+                            first / options_.batch);
+    }
+    return {};
+  }
+
+  void StartHistograms() {
+    if (intervals() && groups_.empty()) groups_ = GroupsByContent(hashes_);
+    for (Watched& w : watched_)
+      w.seen.StartHistograms(def_.histogram, options_.bins, intervals() ? kIntervalGroups : 1);
+  }
+
+  void CountBins(std::span<const Tensor> inputs, std::span<const Tensor> outputs, int64_t first) {
+    const std::span<const int> groups =
+        intervals() ? std::span<const int>(groups_).subspan(first) : std::span<const int>();
+    for (Watched& w : watched_)
+      w.seen.Count(w.input >= 0 ? inputs[w.input] : outputs[w.output], options_.batch, groups);
+  }
+
+  Ranges Choose() {
+    if (intervals() && groups_.empty()) groups_ = GroupsByContent(hashes_);
+    Ranges ranges;
+    Known known;
+    for (const Watched& w : watched_) {
+      if (!w.seen.seen()) continue;
+      const auto without = [&](int group, bool* seen) {
+        return w.seen.Without(group, groups_, seen);
+      };
+      Range& range = ranges[w.name] = Chosen(w.seen.All(), without);
+      known.Add(range);
+      w.seen.PutChannels(range);
+    }
+    if (!enough_) known_ = known;
     return ranges;
   }
 
+  bool enough() const { return enough_; }
+  // Of the decision to stop; where all samples were used, of the ranges.
+  const Known& known() const { return known_; }
+
  private:
-  static void SumChannels(const Tensor& tensor, Watched& w) {
-    const std::vector<int64_t> sizes = tensor.sizes();
-    const int64_t channels = sizes[w.channel_axis];
-    int64_t inner = 1;
-    for (size_t i = w.channel_axis + 1; i < sizes.size(); ++i) inner *= sizes[i];
-    // A size that differs between samples counts no channels (the operands of a product of two
-    // activations).
-    if (w.channel_count > 0 && static_cast<int64_t>(w.channel_sums.size()) != channels) {
-      w.channel_axis = -1;
-      w.channel_sums.clear();
-      w.channel_max.clear();
-      return;
+  // The observer's range, with its interval from what `without` says of all but a group.
+  template <typename Without>
+  Range Chosen(const Observed& all, const Without& without) const {
+    Range range = def_.choose(all, options_);
+    if (!intervals()) return range;
+    std::vector<double> mins, maxs;
+    for (int group = 0; group < kIntervalGroups; ++group) {
+      if (std::find(groups_.begin(), groups_.end(), group) == groups_.end()) break;
+      bool seen = false;
+      const Observed rest = without(group, &seen);
+      if (!seen) continue;
+      const Range other = def_.choose(rest, options_);
+      mins.push_back(other.min);
+      maxs.push_back(other.max);
     }
-    w.channel_sums.resize(channels);
-    w.channel_max.resize(channels);
-    const float* x = tensor.data<float>();
-    for (int64_t row = 0; row < tensor.elements() / inner; ++row) {
-      double sum = 0;
-      float largest = w.channel_max[row % channels];
-      for (int64_t i = 0; i < inner; ++i) {
-        const float v = x[row * inner + i];
-        sum += v;
-        largest = std::max(largest, std::fabs(v));
-      }
-      w.channel_sums[row % channels] += sum;
-      w.channel_max[row % channels] = largest;
-    }
-    w.channel_count += tensor.elements() / channels;
+    range.min_error = static_cast<float>(JackknifeError(mins));
+    range.max_error = static_cast<float>(JackknifeError(maxs));
+    return range;
   }
 
   const CalibrationOptions& options_;
   const ObserverDef& def_;
   std::vector<Watched> watched_;
+  std::vector<uint64_t> hashes_;  // of each sample
+  std::vector<int> groups_;       // of each sample, where intervals are asked for
+  int64_t next_question_ = kFewestSamples;
+  Known known_;
+  bool enough_ = false;
 };
 
-}  // namespace
-
-Result<Ranges> Calibrate(const Graph& graph, const PrepareFn& prepare, const SamplesFn& samples,
-                         const CalibrationOptions& options, CalibrationNotes* notes) {
+Status CheckOptions(const CalibrationOptions& options) {
   if (options.bins < 256 || options.bins > (1 << 20)) {
     return Fail(ErrorCode::kUsage, "calibration: {} bins, expected 256 to {}", options.bins,
                 1 << 20);
@@ -214,29 +207,53 @@ Result<Ranges> Calibrate(const Graph& graph, const PrepareFn& prepare, const Sam
                 "calibration: percentile {}, expected more than 0 and at most 100",
                 options.percentile);
   }
+  return {};
+}
+
+}  // namespace
+
+Result<Ranges> Calibrate(const Graph& graph, const PrepareFn& prepare, const SamplesFn& samples,
+                         const CalibrationOptions& options, CalibrationNotes* notes) {
+  EVOQ_TRY(CheckOptions(options));
+  EVOQ_CHECK(options.batch >= 1);
   Calibrator calibrator(options);
   EVOQ_ASSIGN(const Graph instrumented, calibrator.Instrument(graph));
   EVOQ_ASSIGN(const RunFn run, prepare(instrumented));
   SampleCheck check(graph);
-  int count = 0;
-  using Step = Status (Calibrator::*)(std::span<const Tensor>, std::span<const Tensor>, int);
-  const auto pass = [&](Step step) -> Status {
-    count = 0;
-    return samples([&](std::span<const Tensor> inputs) -> Status {
-      EVOQ_ASSIGN(const std::vector<Tensor> outputs, run(inputs));
-      if (step == &Calibrator::ObserveRange) check.Add(inputs);
-      return (calibrator.*step)(inputs, outputs, count++);
+  // Samples give no way to end early but an error: this one is not passed on.
+  const auto until = [&](const std::function<Result<bool>(std::span<const Tensor>)>& goes_on) {
+    bool ended = false;
+    Status status = samples([&](std::span<const Tensor> inputs) -> Status {
+      EVOQ_ASSIGN(const bool more, goes_on(inputs));
+      ended = !more;
+      return more ? Status() : Fail(ErrorCode::kInternal, "calibration has enough samples");
     });
+    return ended ? Status() : std::move(status);
   };
-  EVOQ_TRY(pass(&Calibrator::ObserveRange));
+  EVOQ_TRY(until([&](std::span<const Tensor> inputs) -> Result<bool> {
+    EVOQ_ASSIGN(const std::vector<Tensor> outputs, run(inputs));
+    check.Add(inputs, options.batch);
+    EVOQ_TRY(calibrator.ObserveRange(inputs, outputs));
+    return !calibrator.IsEnough();
+  }));
+  const int64_t count = calibrator.samples();
   if (count == 0) return InvalidInput("calibration: no sample was given");
   if (calibrator.NeedsHistograms()) {
     calibrator.StartHistograms();
-    EVOQ_TRY(pass(&Calibrator::CountBins));
+    int64_t first = 0;
+    EVOQ_TRY(until([&](std::span<const Tensor> inputs) -> Result<bool> {
+      if (first >= count) return InvalidInput("calibration: samples differ between two passes");
+      EVOQ_ASSIGN(const std::vector<Tensor> outputs, run(inputs));
+      calibrator.CountBins(inputs, outputs, first);
+      first += options.batch;
+      return !calibrator.enough() || first < count;
+    }));
   }
   Ranges ranges = calibrator.Choose();
   if (notes != nullptr) {
-    notes->samples = count;
+    notes->samples = static_cast<int>(count);
+    if (options.stop_when_enough)
+      notes->enough = calibrator.known().Told(count, calibrator.enough());
     notes->warnings = check.Warnings();
     for (std::string& warning : RangeWarnings(graph, ranges))
       notes->warnings.push_back(std::move(warning));

@@ -27,6 +27,7 @@ struct Observed {
   Range range;    // smallest and largest element of all samples
   Range average;  // per-sample extremes, averaged: a <- 0.99 a + 0.01 new, starting with the first
                   // sample's
+  Range mean;     // their means
   Histogram
       histogram;  // counts empty unless the observer asks for it, or when range.min == range.max
 };

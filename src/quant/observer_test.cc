@@ -28,7 +28,7 @@ std::vector<float> HeavyTailed(int count, bool one_sided) {
 Observed Observe(const std::vector<float>& x, HistogramKind kind, int bins) {
   Observed o;
   o.range = {*std::min_element(x.begin(), x.end()), *std::max_element(x.begin(), x.end())};
-  o.average = o.range;
+  o.average = o.mean = o.range;
   if (kind == HistogramKind::kNone) return o;
   const bool magnitude = kind == HistogramKind::kMagnitude;
   o.histogram.low = magnitude ? 0 : o.range.min;
@@ -59,9 +59,9 @@ struct Bound {
   double low, high;
 };
 const std::map<std::string, Bound> kBounds = {
-    {"minmax", {30, 200}},     {"moving-average", {30, 200}},
-    {"percentile", {3.3, 30}}, {"entropy", {2.5, 40}},
-    {"mse", {3, 90}},          {"sqnr", {3, 90}},
+    {"minmax", {30, 200}},     {"moving-average", {30, 200}}, {"average", {30, 200}},
+    {"percentile", {3.3, 30}}, {"entropy", {2.5, 40}},        {"mse", {3, 90}},
+    {"sqnr", {3, 90}},
 };
 
 TEST(Observers, EveryRowMeetsItsBound) {
@@ -101,7 +101,7 @@ TEST(Observers, MseIsTheBestOfAll) {
 TEST(Observers, ConstantValuesAreHandled) {
   for (const ObserverDef* def : AllObservers()) {
     Observed o;
-    o.range = o.average = {3, 3};
+    o.range = o.average = o.mean = {3, 3};
     const Range r = def->choose(o, {});
     EXPECT_EQ(r.max, 3) << def->name;
   }

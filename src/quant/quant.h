@@ -23,6 +23,9 @@ struct Range {
   // operators read; else empty. For bias correction and equalization.
   std::vector<float> channel_means = {};
   std::vector<float> channel_max = {};
+  // Half of the 95% confidence interval of min and of max (quant/interval.h); negative: not known.
+  float min_error = -1;
+  float max_error = -1;
 };
 using Ranges = std::map<std::string, Range>;  // by value name
 
@@ -42,16 +45,24 @@ struct CalibrationOptions {
   const ObserverDef* observer = nullptr;  // of AllObservers(); nullptr: the first, minmax
   double percentile = 99.99;              // of the observer of this name
   int bins = 2048;                        // of the histogram of observers that take one
+  // Samples that each run holds one behind the other in every value (compile/batch.h).
+  int64_t batch = 1;
+  bool intervals = false;  // Range::min_error and max_error
+  // Stops as soon as the ranges are known well enough (quant/interval.h); the samples are then to
+  // come in an order that makes the first ones stand for all. Implies `intervals`.
+  bool stop_when_enough = false;
 };
 
 // What a calibration says beside the ranges.
 struct CalibrationNotes {
   int samples = 0;
+  std::string enough;  // of stop_when_enough: why no more were taken, or that all were
   std::vector<std::string> warnings;  // data that cannot have been meant: quant/suspect.h
 };
 
-// Observes every activation that QuantizeStatic may quantize. The result does not depend on batch
-// size or file order (but for kMovingAverage's, which processes samples in sorted order). Errors:
+// Observes every activation that QuantizeStatic may quantize. The result does not depend on the
+// order of the samples, on how many a run holds or on threads, bit for bit (but for
+// moving-average, which is about their order). Errors:
 // kInvalidInput when there is no sample, or a NaN or infinity appears: names the value and the
 // sample.
 Result<Ranges> Calibrate(const Graph& graph, const PrepareFn& prepare, const SamplesFn& samples,

@@ -39,6 +39,28 @@ Status ParseChannels(const ChannelField& field, const Json& lists, Ranges& range
   return {};
 }
 
+// Halves of the intervals of both ends.
+Status ParseIntervals(const Json& lists, Ranges& ranges) {
+  if (!lists.is_object())
+    return InvalidInput("\"intervals\" is not an object of value: [number, number]");
+  for (const auto& [name, pair] : lists.items()) {
+    auto it = ranges.find(name);
+    if (it == ranges.end())
+      return InvalidInput("\"intervals\" has {}, which \"ranges\" lacks", name);
+    const bool numbers =
+        pair.is_array() && pair.size() == 2 && pair[0].is_number() && pair[1].is_number();
+    const float low = numbers ? pair[0].get<float>() : -1,
+                high = numbers ? pair[1].get<float>() : -1;
+    if (!(low >= 0 && high >= 0 && std::isfinite(low) && std::isfinite(high))) {
+      return InvalidInput("\"intervals\" of {} is {}, expected two numbers of at least 0", name,
+                          pair.dump().substr(0, 60));
+    }
+    it->second.min_error = low;
+    it->second.max_error = high;
+  }
+  return {};
+}
+
 Result<Ranges> Parse(const std::string& text) {
   EVOQ_ASSIGN(const Json root, ParseJson(text));
   if (!root.is_object() || root.value("format", Json()) != kFormat) {
@@ -65,6 +87,7 @@ Result<Ranges> Parse(const std::string& text) {
   for (const ChannelField& field : kChannelFields) {
     EVOQ_TRY(ParseChannels(field, root.value(field.name, Json::object()), ranges));
   }
+  EVOQ_TRY(ParseIntervals(root.value("intervals", Json::object()), ranges));
   return ranges;
 }
 
@@ -91,6 +114,12 @@ Status SaveRanges(const Ranges& ranges, const CalibrationOptions& options, const
   for (const auto& [name, range] : ranges) {
     text += fmt::format("{}    {}: [{}, {}]", separator, Key(name), range.min, range.max);
     separator = ",\n";
+  }
+  const char* open = "\n  },\n  \"intervals\": {\n";
+  for (const auto& [name, range] : ranges) {
+    if (range.min_error < 0 || range.max_error < 0) continue;
+    text += fmt::format("{}    {}: [{}, {}]", open, Key(name), range.min_error, range.max_error);
+    open = ",\n";
   }
   for (const ChannelField& field : kChannelFields) {
     text += fmt::format("\n  }},\n  \"{}\": {{", field.name);

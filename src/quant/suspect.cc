@@ -5,25 +5,6 @@
 namespace evoq {
 namespace {
 
-// A hash of type, sizes and content of all inputs.
-uint64_t HashOf(std::span<const Tensor> inputs) {
-  uint64_t hash = 0;
-  const auto mix = [&hash](uint64_t part) {
-    hash = (hash ^ part) * 0x9E3779B97F4A7C15ull + (hash >> 29);
-  };
-  const auto mix_text = [&](std::string_view text) { mix(std::hash<std::string_view>()(text)); };
-  for (const Tensor& t : inputs) {
-    mix(static_cast<uint64_t>(t.dtype()));
-    for (int64_t size : t.sizes()) mix(static_cast<uint64_t>(size));
-    if (t.dtype() == DType::kString) {
-      for (const std::string& s : t.values<std::string>()) mix_text(s);
-    } else {
-      mix_text({reinterpret_cast<const char*>(t.raw()), t.bytes()});
-    }
-  }
-  return hash;
-}
-
 // Integers of more than 8 bits are indices, lengths and masks, which may well be constant.
 bool HoldsNumbers(DType dtype) {
   return IsFloat(dtype) || dtype == DType::kUint8 || dtype == DType::kInt8;
@@ -35,16 +16,46 @@ std::string FirstNames(const std::vector<std::string>& names) {
   return fmt::format("{}{}", fmt::join(first, ", "), names.size() > kShown ? ", ..." : "");
 }
 
+// The elements of one of `batch` samples.
+std::pair<int64_t, int64_t> PartOf(const Tensor& tensor, int64_t sample, int64_t batch) {
+  const int64_t size = tensor.elements() / batch;
+  return {sample * size, (sample + 1) * size};
+}
+
 }  // namespace
+
+uint64_t SampleHash(std::span<const Tensor> inputs, int64_t sample, int64_t batch) {
+  uint64_t hash = 0;
+  const auto mix = [&hash](uint64_t part) {
+    hash = (hash ^ part) * 0x9E3779B97F4A7C15ull + (hash >> 29);
+  };
+  const auto mix_text = [&](std::string_view text) { mix(std::hash<std::string_view>()(text)); };
+  for (const Tensor& t : inputs) {
+    mix(static_cast<uint64_t>(t.dtype()));
+    const auto [begin, end] = PartOf(t, sample, batch);
+    std::vector<int64_t> sizes = t.sizes();
+    if (batch > 1) sizes[0] /= batch;
+    for (int64_t size : sizes) mix(static_cast<uint64_t>(size));
+    if (t.dtype() == DType::kString) {
+      for (int64_t i = begin; i < end; ++i) mix_text(t.values<std::string>()[i]);
+    } else {
+      const size_t bytes = t.bytes() / static_cast<size_t>(batch);
+      mix_text(
+          {reinterpret_cast<const char*>(t.raw()) + static_cast<size_t>(sample) * bytes, bytes});
+    }
+  }
+  return hash;
+}
 
 SampleCheck::SampleCheck(const Graph& graph) {
   for (ValueId id : graph.inputs())
     inputs_.push_back({graph.value(id).name, HoldsNumbers(graph.value(id).type.dtype)});
 }
 
-void SampleCheck::Add(std::span<const Tensor> inputs) {
-  ++samples_;
-  seen_.insert(HashOf(inputs));
+void SampleCheck::Add(std::span<const Tensor> inputs, int64_t batch) {
+  samples_ += static_cast<int>(batch);
+  for (int64_t sample = 0; sample < batch; ++sample)
+    seen_.insert(SampleHash(inputs, sample, batch));
   for (size_t i = 0; i < inputs.size() && i < inputs_.size(); ++i) {
     Input& input = inputs_[i];
     if (!input.watched || inputs[i].elements() == 0) continue;
@@ -53,12 +64,15 @@ void SampleCheck::Add(std::span<const Tensor> inputs) {
       input.watched = false;
       continue;
     }
-    const auto values = real->values<float>();
-    const auto [low, high] = std::minmax_element(values.begin(), values.end());
-    input.min = input.elements == 0 ? *low : std::min<double>(input.min, *low);
-    input.max = input.elements == 0 ? *high : std::max<double>(input.max, *high);
-    input.flat = input.flat && *low == *high && values.size() > 1;
-    input.elements += inputs[i].elements();
+    for (int64_t sample = 0; sample < batch; ++sample) {
+      const auto [begin, end] = PartOf(*real, sample, batch);
+      const auto values = real->values<float>().subspan(begin, end - begin);
+      const auto [low, high] = std::minmax_element(values.begin(), values.end());
+      input.min = input.elements == 0 ? *low : std::min<double>(input.min, *low);
+      input.max = input.elements == 0 ? *high : std::max<double>(input.max, *high);
+      input.flat = input.flat && *low == *high && values.size() > 1;
+      input.elements += static_cast<int64_t>(values.size());
+    }
   }
 }
 

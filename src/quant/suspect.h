@@ -11,11 +11,15 @@
 
 namespace evoq {
 
+// A hash of type, sizes and content of all inputs of one of the `batch` samples that they hold one
+// behind the other.
+uint64_t SampleHash(std::span<const Tensor> inputs, int64_t sample, int64_t batch);
+
 // Sees each sample of a calibration once.
 class SampleCheck {
  public:
   explicit SampleCheck(const Graph& graph);
-  void Add(std::span<const Tensor> inputs);
+  void Add(std::span<const Tensor> inputs, int64_t batch = 1);
   // Sentences that say what was found and what to do; empty for data without a fault.
   std::vector<std::string> Warnings() const;
 

@@ -64,6 +64,7 @@ QuantizeJob JobOf(const std::string& model, const std::string& output, const Qua
   job.calib = o.calibration;
   job.calib_random = o.calibration_random;
   job.calib_limit = o.calibration_limit;
+  job.calib_samples = o.calibration_samples;
   job.preprocess = o.preprocess;
   job.observer = o.observer;
   job.percentile = o.percentile;

@@ -1,9 +1,14 @@
 #include "workflow/calibrate.h"
 
+#include <cmath>
+#include <numeric>
+
 #include "certify/samples.h"
+#include "compile/batch.h"
 #include "encodings/table.h"
 #include "quant/observer.h"
 #include "quant/suspect.h"
+#include "reference/reference.h"
 #include "workflow/models.h"
 
 namespace evoq {
@@ -17,20 +22,30 @@ PrepareFn PrepareWithEngine(int threads) {
   };
 }
 
-// How many samples of `size` are used, and which one is number `i` of those: evenly spread, at most
-// `limit` (0: all).
+// How many samples are used at most, and in which order.
+struct Choice {
+  int64_t limit = 0;       // 0: all
+  bool any_first = false;  // the first few are to stand for all
+};
+
+// How many samples of `size` are used, and which one is number `i` of those: evenly spread. With
+// `any_first` also the first ones are, however many: those of steps of the golden section of all.
 struct Spread {
-  int64_t size, count;
-  Spread(int64_t size, int64_t limit)
-      : size(size), count(limit > 0 ? std::min(size, limit) : size) {}
-  int64_t At(int64_t i) const { return i * size / count; }
+  int64_t size, count, step = 1;
+  Spread(int64_t size, Choice choice)
+      : size(size), count(choice.limit > 0 ? std::min(size, choice.limit) : size) {
+    if (!choice.any_first) return;
+    step = std::max<int64_t>(1, std::llround(static_cast<double>(count) * 0.6180339887498949));
+    while (std::gcd(step, count) != 1) ++step;
+  }
+  int64_t At(int64_t i) const { return i * step % count * size / count; }
 };
 
 // The data set's samples. Refers to `follow`.
-SamplesFn SamplesOf(std::shared_ptr<Dataset> data, int limit, const Follow& follow) {
+SamplesFn SamplesOf(std::shared_ptr<Dataset> data, Choice choice, const Follow& follow) {
   return
-      [data, limit, &follow](const std::function<Status(std::span<const Tensor>)>& use) -> Status {
-        const Spread spread(data->size(), limit);
+      [data, choice, &follow](const std::function<Status(std::span<const Tensor>)>& use) -> Status {
+        const Spread spread(data->size(), choice);
         for (int64_t i = 0; i < spread.count; ++i) {
           EVOQ_ASSIGN(const Sample sample, data->At(spread.At(i)));
           EVOQ_TRY(WithContext(use(sample.inputs), sample.name));
@@ -42,10 +57,11 @@ SamplesFn SamplesOf(std::shared_ptr<Dataset> data, int limit, const Follow& foll
 }
 
 // Those in memory. Refers to them and to `follow`.
-SamplesFn SamplesOf(std::span<const std::vector<Tensor>> samples, int limit, const Follow& follow) {
-  return [samples, limit,
+SamplesFn SamplesOf(std::span<const std::vector<Tensor>> samples, Choice choice,
+                    const Follow& follow) {
+  return [samples, choice,
           &follow](const std::function<Status(std::span<const Tensor>)>& use) -> Status {
-    const Spread spread(static_cast<int64_t>(samples.size()), limit);
+    const Spread spread(static_cast<int64_t>(samples.size()), choice);
     for (int64_t i = 0; i < spread.count; ++i) {
       const int64_t at = spread.At(i);
       EVOQ_TRY(WithContext(use(samples[static_cast<size_t>(at)]), fmt::format("sample {}", at)));
@@ -63,6 +79,25 @@ const std::vector<std::string>& CalibrationPaths(const QuantizeJob& job) {
 
 bool HasSamples(const QuantizeJob& job) {
   return !job.samples.empty() || !CalibrationPaths(job).empty() || job.calib_random > 0;
+}
+
+Choice ChoiceOf(const QuantizeJob& job) {
+  if (job.calib_samples == "auto") return {.limit = job.calib_limit, .any_first = true};
+  return {.limit =
+              job.calib_samples.empty() ? job.calib_limit : std::atoi(job.calib_samples.c_str())};
+}
+
+// The samples that a run on such inputs computes apart from each other.
+int64_t BatchOf(const Graph& graph, std::span<const Tensor> inputs) {
+  for (const Tensor& input : inputs) {
+    if (!input.type().is_tensor() || input.shape().rank() == 0 || input.sizes()[0] < 2) return 1;
+  }
+  if (inputs.size() != graph.inputs().size()) return 1;
+  Graph bound = graph;
+  InputShapes shapes;
+  for (size_t i = 0; i < inputs.size(); ++i)
+    shapes[graph.value(graph.inputs()[i]).name] = inputs[i].sizes();
+  return BindShapes(bound, shapes).has_value() ? IndependentSamples(bound) : 1;
 }
 
 }  // namespace
@@ -84,18 +119,18 @@ Result<JobSamples> SamplesFor(const QuantizeJob& job, const Graph& graph, const 
     if (!job.calib.empty() || job.calib_random > 0)
       return Fail(ErrorCode::kUsage,
                   "calibration samples from memory and --calib exclude each other");
-    return JobSamples{SamplesOf(job.samples, job.calib_limit, follow)};
+    return JobSamples{SamplesOf(job.samples, ChoiceOf(job), follow)};
   }
   if (!calib.empty()) {
     EVOQ_ASSIGN(std::unique_ptr<Dataset> data,
                 OpenData(calib, graph, job.model, job.preprocess, ""));
-    return JobSamples{SamplesOf(std::move(data), job.calib_limit, follow)};
+    return JobSamples{SamplesOf(std::move(data), ChoiceOf(job), follow)};
   }
   if (job.calib_random > 0) {
     EVOQ_ASSIGN(Samples random, RandomInputs(graph, shapes, job.calib_random));
     auto owned = std::make_shared<const Samples>(std::move(random));
     return JobSamples{.each = [owned, &follow](const auto& use) -> Status {
-                        return SamplesOf(owned->inputs, 0, follow)(use);
+                        return SamplesOf(owned->inputs, Choice{}, follow)(use);
                       },
                       .random = true};
   }
@@ -129,8 +164,12 @@ Result<Ranges> OwnRanges(const QuantizeJob& job, const Graph& graph, const Input
   if (others && !HasSamples(job)) return Ranges();
   EVOQ_ASSIGN(const JobSamples samples,
               SamplesFor(job, graph, shapes, follow, "--scheme " + job.scheme));
-  auto calibrated = Calibrate(graph, PrepareWithEngine(job.threads), samples.each,
-                              CalibrationOptionsOf(job), notes);
+  CalibrationOptions options = CalibrationOptionsOf(job);
+  if (!samples.random) {
+    EVOQ_ASSIGN(const std::vector<Tensor> first, FirstSample(job, graph));
+    options.batch = BatchOf(graph, first);
+  }
+  auto calibrated = Calibrate(graph, PrepareWithEngine(job.threads), samples.each, options, notes);
   if (samples.random) calibrated = WithContext(std::move(calibrated), kMadeUp);
   return calibrated;
 }
@@ -152,14 +191,16 @@ Result<Ranges> FindRanges(const QuantizeJob& job, const Graph& graph, const Inpu
 CalibrationOptions CalibrationOptionsOf(const QuantizeJob& job) {
   CalibrationOptions options;
   options.percentile = job.percentile;
+  options.intervals = !job.ranges_out.empty();
+  options.stop_when_enough = job.calib_samples == "auto";
   if (!job.observer.empty()) options.observer = FindObserver(job.observer);
   return options;
 }
 
 Result<Ranges> RangesOf(const Graph& graph, const std::vector<Tensor>& sample, int threads) {
   const Follow nobody;
-  return Calibrate(graph, PrepareWithEngine(threads), SamplesOf(std::span(&sample, 1), 0, nobody),
-                   {});
+  return Calibrate(graph, PrepareWithEngine(threads),
+                   SamplesOf(std::span(&sample, 1), Choice{}, nobody), {});
 }
 
 }  // namespace evoq

@@ -18,6 +18,7 @@ constexpr ConfigField kFields[] = {
     {"calib", [](QuantizeJob& j) -> ConfigValue { return &j.calib; }},
     {"calib_random", [](QuantizeJob& j) -> ConfigValue { return &j.calib_random; }},
     {"calib_limit", [](QuantizeJob& j) -> ConfigValue { return &j.calib_limit; }},
+    {"samples", [](QuantizeJob& j) -> ConfigValue { return &j.calib_samples; }},
     {"preprocess", [](QuantizeJob& j) -> ConfigValue { return &j.preprocess; }},
     {"observer", [](QuantizeJob& j) -> ConfigValue { return &j.observer; }},
     {"percentile", [](QuantizeJob& j) -> ConfigValue { return &j.percentile; }},

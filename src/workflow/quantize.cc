@@ -1,5 +1,6 @@
 #include "workflow/quantize.h"
 
+#include <charconv>
 #include <chrono>
 
 #include "base/file.h"
@@ -221,6 +222,12 @@ Status CheckJob(const QuantizeJob& job) {
     return Fail(ErrorCode::kUsage, "{} is compiled already; quantize the .onnx", job.model);
   if (!job.observer.empty() && FindObserver(job.observer) == nullptr)
     return Fail(ErrorCode::kUsage, "--observer {}: not one of `evoq list observers`", job.observer);
+  if (const std::string& n = job.calib_samples; !n.empty() && n != "auto") {
+    int count = 0;
+    const auto [end, error] = std::from_chars(n.data(), n.data() + n.size(), count);
+    if (error != std::errc() || end != n.data() + n.size() || count < 1)
+      return Fail(ErrorCode::kUsage, "--samples {}: expected auto or a number from 1", n);
+  }
   if (FindQdqTarget(job.target) == nullptr)
     return Fail(ErrorCode::kUsage, "--target {}: no runtime that an .onnx is written for",
                 job.target);
@@ -368,6 +375,7 @@ Result<Quantized> Quantize(const QuantizeJob& given, const Follow& follow) {
   NoteMissing(graph, inputs.ranges, outside);
   if (!text.next.empty()) ForgetEmptyCaches(graph, notes.warnings);
   out.samples_used = notes.samples;
+  out.samples_enough = notes.enough;
   EVOQ_ASSIGN(inputs.data, MethodDataFor(job, inputs.methods, graph, inputs.shapes, follow));
   EVOQ_ASSIGN(const Made made,
               Make(job, std::move(graph), inputs, outside.given, follow, out));
@@ -389,7 +397,8 @@ Result<Quantized> Quantize(const QuantizeJob& given, const Follow& follow) {
   EVOQ_TRY(WriteOutside(job, outside, made.report, inputs.ranges, out.warnings));
   const bool has_ranges = notes.samples > 0 || !outside.ranges.empty();
   if (has_ranges && !job.ranges_out.empty())
-    EVOQ_TRY(SaveRanges(inputs.ranges, CalibrationOptionsOf(job), job.ranges_out));
+    EVOQ_TRY(SaveRanges(inputs.ranges, CalibrationOptionsOf(job), job.ranges_out,
+                        notes.samples));
   EVOQ_TRY(Write(job, made));  // after all else that can fail
   out.output_bytes = WrittenBytes(job.output);
   out.seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();

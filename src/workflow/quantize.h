@@ -22,7 +22,10 @@ struct QuantizeJob {
   std::span<const std::vector<Tensor>> samples;  // these instead, by sample, by input
   int calib_random = 0;                          // this many random samples instead
   int calib_limit = 200;  // at most so many samples, evenly spread over the data set; 0: all
-  std::string observer;   // "" is the scheme's default
+  // "auto": as many as tell the ranges well enough (quant/interval.h), at most calib_limit; a
+  // number: as calib_limit; "": calib_limit.
+  std::string calib_samples;
+  std::string observer;  // "" is the scheme's default
   double percentile = 99.99;
   std::string ranges_in, ranges_out;
   // Files of other tools (docs/encodings.md): parameters by tensor name, to take and to write.
@@ -72,10 +75,11 @@ struct Quantized {
   std::string model, output;
   int64_t input_bytes = 0, output_bytes = 0;  // of the files
   int64_t float_weight_bytes = 0, quantized_weight_bytes = 0;
-  int samples_used = 0;   // of the calibration
-  PrecisionCounts steps;  // of a run, by what they compute in
-  std::string steps_why;  // why nodes were counted, not steps; "": steps were
-  int int8_weights = 0;   // nodes that compute in float32 and whose weights became int8
+  int samples_used = 0;        // of the calibration
+  std::string samples_enough;  // of calib_samples "auto": why so many
+  PrecisionCounts steps;       // of a run, by what they compute in
+  std::string steps_why;       // why nodes were counted, not steps; "": steps were
+  int int8_weights = 0;        // nodes that compute in float32 and whose weights became int8
   std::map<std::string, int> low_bit_weights;  // and a type of fewer bits
   Reasons float_reasons;
   std::vector<std::string> warnings;

@@ -126,6 +126,10 @@ Told Tell(const Quantized& done) {
     told.json["steps_why"] = done.steps_why;
     told.text += FormatPrintable("  {}\n", done.steps_why);
   }
+  if (!done.samples_enough.empty()) {
+    told.json["samples_enough"] = done.samples_enough;
+    told.text += FormatPrintable("  {}\n", done.samples_enough);
+  }
   if (!done.encodings.file.empty()) {
     const auto unused = static_cast<int>(done.encodings.not_used.size());
     told.json["encodings"] = {{"entries", done.encodings.entries},

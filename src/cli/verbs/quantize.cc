@@ -113,6 +113,9 @@ VerbRun Declare(const VerbOptions& options, const CommonOptions& common) {
   options.Add("--calib-limit", o->calib_limit, "Use at most N samples, evenly spread (0: all)")
       .NonNegative()
       .ShowDefault();
+  options.Add("--samples", o->calib_samples,
+              "auto: no more samples than tell the ranges well enough (at most --calib-limit); N: "
+              "as --calib-limit");
   options.Add("--preprocess", o->preprocess,
               "How images become inputs (default: MODEL.preprocess.json beside the model)");
   std::vector<std::string> observers;

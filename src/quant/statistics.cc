@@ -1,0 +1,255 @@
+#include "quant/statistics.h"
+
+#include <algorithm>
+#include <bit>
+#include <cmath>
+
+namespace evoq {
+namespace {
+
+// The part of a value that belongs to one of the samples of a run.
+std::span<const float> PartOf(const Tensor& value, int64_t batch, int64_t sample) {
+  const int64_t size = value.elements() / batch;
+  return {value.data<float>() + sample * size, static_cast<size_t>(size)};
+}
+
+int64_t BatchOf(const Tensor& value, int64_t batch) {
+  return batch > 1 && value.elements() % batch == 0 ? batch : 1;
+}
+
+constexpr Range kNothing = {INFINITY, -INFINITY};
+
+// The extremes; NaN in both for a part that holds a NaN or an infinity.
+Range ExtremesOf(std::span<const float> x) {
+  float low = INFINITY, high = -INFINITY, poison = 0;
+  for (float v : x) {
+    low = v < low ? v : low;
+    high = v > high ? v : high;
+    poison += v * 0.0f;  // NaN as soon as one element is not finite
+  }
+  return poison == 0 ? Range{low, high} : Range{NAN, NAN};
+}
+
+}  // namespace
+
+// ---- histograms
+
+void GrowingHistogram::Widen(int exponent) {
+  if (exponent <= exponent_) return;
+  const int by = std::min(exponent - exponent_, 62);
+  std::vector<int64_t> wider(counts_.size(), 0);
+  for (int64_t i = 0; i < static_cast<int64_t>(counts_.size()); ++i)
+    wider[((i - kBins / 2) >> by) + kBins / 2] += counts_[i];
+  counts_ = std::move(wider);
+  exponent_ = exponent;
+}
+
+void GrowingHistogram::Add(std::span<const float> values) {
+  if (values.empty()) return;
+  counts_.resize(kBins);
+  const Range r = ExtremesOf(values);
+  const float largest = std::max(std::fabs(r.min), std::fabs(r.max));
+  if (largest > 0)
+    Widen(std::max(kSmallest, std::ilogb(largest) + 1 - std::countr_zero<unsigned>(kBins / 2)));
+  const double scale = std::ldexp(1.0, -exponent_);
+  for (float v : values) ++counts_[static_cast<int64_t>(std::floor(v * scale)) + kBins / 2];
+}
+
+void GrowingHistogram::Add(const GrowingHistogram& other) {
+  if (other.counts_.empty()) return;
+  GrowingHistogram copy = other;
+  counts_.resize(kBins);
+  const int exponent = std::max(exponent_, copy.exponent_);
+  Widen(exponent);
+  copy.Widen(exponent);
+  for (int i = 0; i < kBins; ++i) counts_[i] += copy.counts_[i];
+}
+
+Histogram GrowingHistogram::As(HistogramKind kind, Range range) const {
+  if (counts_.empty() || kind == HistogramKind::kNone || range.min == range.max) return {};
+  const double width = std::ldexp(1.0, exponent_);
+  Histogram h;
+  if (kind == HistogramKind::kMagnitude) {
+    h.high = width * kBins / 2;
+    h.counts.assign(kBins / 2, 0);
+    for (int i = 0; i < kBins; ++i)
+      h.counts[i < kBins / 2 ? kBins / 2 - 1 - i : i - kBins / 2] += counts_[i];
+    return h;
+  }
+  const auto bin = [&](float x) { return static_cast<int>(std::floor(x / width)) + kBins / 2; };
+  const int first = std::clamp(bin(range.min), 0, kBins - 1);
+  const int last = std::clamp(bin(range.max), first, kBins - 1);
+  h.low = (first - kBins / 2) * width;
+  h.high = (last + 1 - kBins / 2) * width;
+  h.counts.assign(counts_.begin() + first, counts_.begin() + last + 1);
+  return h;
+}
+
+void ValueStatistics::StartHistograms(HistogramKind kind, int bins, int groups) {
+  const Range r = all_.range;
+  kind_ = kind;
+  histograms_.clear();
+  if (!seen() || r.min == r.max) return;
+  Histogram h;
+  h.low = kind == HistogramKind::kSigned ? r.min : 0;
+  h.high = kind == HistogramKind::kSigned ? r.max : std::max(std::fabs(r.min), std::fabs(r.max));
+  h.counts.assign(bins, 0);
+  histograms_.assign(groups, h);
+}
+
+void ValueStatistics::Count(const Tensor& value, int64_t batch, std::span<const int> groups) {
+  if (histograms_.empty()) return;
+  batch = BatchOf(value, batch);
+  for (int64_t sample = 0; sample < batch; ++sample) {
+    Histogram& h = histograms_[groups.empty() ? 0 : groups[sample]];
+    const bool magnitude = kind_ == HistogramKind::kMagnitude;
+    const double scale = static_cast<double>(h.counts.size()) / (h.high - h.low);
+    const auto last = static_cast<int64_t>(h.counts.size()) - 1;
+    for (float x : PartOf(value, batch, sample)) {
+      const double v = magnitude ? std::fabs(x) : x;
+      ++h.counts[std::clamp(static_cast<int64_t>((v - h.low) * scale), int64_t{0}, last)];
+    }
+  }
+}
+
+// ---- extremes and channels
+
+void ValueStatistics::Extremes::Add(Range sample) {
+  if (!(sample.min <= sample.max)) return;  // of no elements
+  constexpr float kNew = 0.01f;
+  if (count++ == 0) {
+    range = average = sample;
+  } else {
+    range = {std::min(range.min, sample.min), std::max(range.max, sample.max)};
+    average = {average.min + kNew * (sample.min - average.min),
+               average.max + kNew * (sample.max - average.max)};
+  }
+  min_sum.Add(sample.min);
+  max_sum.Add(sample.max);
+}
+
+Observed ValueStatistics::Extremes::observed() const {
+  Observed o{.range = range, .average = average};
+  if (count > 0)
+    o.mean = {static_cast<float>(min_sum.Rounded() / static_cast<double>(count)),
+              static_cast<float>(max_sum.Rounded() / static_cast<double>(count))};
+  return o;
+}
+
+ValueStatistics::Extremes ValueStatistics::ExtremesWithout(int group,
+                                                           std::span<const int> group_of) const {
+  Extremes rest;
+  for (size_t i = 0; i < samples_.size(); ++i) {
+    if (group_of[i] != group) rest.Add(samples_[i]);
+  }
+  return rest;
+}
+
+bool ValueStatistics::Add(const Tensor& value, int64_t batch, std::span<const int> groups) {
+  const int64_t parts = BatchOf(value, batch);
+  for (int64_t sample = 0; sample < parts; ++sample) {
+    const std::span<const float> x = PartOf(value, parts, sample);
+    const Range r = x.empty() ? kNothing : ExtremesOf(x);
+    if (std::isnan(r.min)) return false;
+    all_.Add(r);
+    if (by_sample_) samples_.push_back(r);
+    if (groups.empty()) continue;
+    const auto group = static_cast<size_t>(groups[sample]);
+    if (growing_.size() <= group) growing_.resize(group + 1);
+    growing_[group].Add(x);
+  }
+  // A value that does not hold the batch's samples counts for the first of them.
+  if (by_sample_) samples_.resize(samples_.size() + (batch - parts), kNothing);
+  if (channel_axis_ >= 0 && value.elements() > 0) AddChannels(value);
+  return true;
+}
+
+void ValueStatistics::AddChannels(const Tensor& value) {
+  const std::vector<int64_t> sizes = value.sizes();
+  const auto axis = static_cast<size_t>(channel_axis_);
+  const int64_t channels = sizes[axis], outer = axis > 0 ? sizes[0] : 1;
+  int64_t inner = 1;
+  for (size_t i = axis + 1; i < sizes.size(); ++i) inner *= sizes[i];
+  // A size that differs between samples counts no channels (the operands of a product of two
+  // activations).
+  if (channel_count_ > 0 && static_cast<int64_t>(channel_sums_.size()) != channels) {
+    channel_axis_ = -1;
+    channel_sums_.clear();
+    channel_max_.clear();
+    return;
+  }
+  channel_sums_.resize(channels);
+  channel_max_.resize(channels);
+  const float* x = value.data<float>();
+  const int64_t rows = value.elements() / outer / inner;
+  std::vector<double> sums(channels);
+  for (int64_t part = 0; part < outer;
+       ++part) {  // each its own sum: a batch adds as its samples do
+    std::fill(sums.begin(), sums.end(), 0.0);
+    for (int64_t row = 0; row < rows; ++row, x += inner) {
+      double& sum = sums[row % channels];
+      float& largest = channel_max_[row % channels];
+      for (int64_t i = 0; i < inner; ++i) {
+        sum += x[i];
+        largest = std::max(largest, std::fabs(x[i]));
+      }
+    }
+    for (int64_t c = 0; c < channels; ++c) channel_sums_[c].Add(sums[c]);
+  }
+  channel_count_ += value.elements() / channels;
+}
+
+void ValueStatistics::PutChannels(Range& range) const {
+  range.channel_max = channel_max_;
+  for (const ExactSum& sum : channel_sums_)
+    range.channel_means.push_back(
+        static_cast<float>(sum.Rounded() / static_cast<double>(channel_count_)));
+}
+
+// ---- what was observed
+
+Observed ValueStatistics::All() const {
+  Observed o = all_.observed();
+  for (const Histogram& h : histograms_) {
+    if (o.histogram.counts.empty()) {
+      o.histogram = h;
+    } else {
+      for (size_t i = 0; i < h.counts.size(); ++i) o.histogram.counts[i] += h.counts[i];
+    }
+  }
+  return o;
+}
+
+Observed ValueStatistics::Without(int group, std::span<const int> group_of, bool* seen) const {
+  const Extremes rest = ExtremesWithout(group, group_of);
+  *seen = rest.count > 0;
+  Observed o = rest.observed();
+  if (histograms_.empty() || o.range.min == o.range.max) return o;
+  o.histogram = All().histogram;
+  const Histogram& left_out = histograms_[group];
+  for (size_t i = 0; i < left_out.counts.size(); ++i) o.histogram.counts[i] -= left_out.counts[i];
+  return o;
+}
+
+Observed ValueStatistics::AllSoFar(HistogramKind kind) const {
+  Observed o = all_.observed();
+  GrowingHistogram sum;
+  for (const GrowingHistogram& part : growing_) sum.Add(part);
+  o.histogram = sum.As(kind, o.range);
+  return o;
+}
+
+Observed ValueStatistics::WithoutSoFar(HistogramKind kind, int group, std::span<const int> group_of,
+                                       bool* seen) const {
+  const Extremes rest = ExtremesWithout(group, group_of);
+  *seen = rest.count > 0;
+  Observed o = rest.observed();
+  GrowingHistogram sum;
+  for (size_t g = 0; g < growing_.size(); ++g) {
+    if (g != static_cast<size_t>(group)) sum.Add(growing_[g]);
+  }
+  o.histogram = sum.As(kind, o.range);
+  return o;
+}
+
+}  // namespace evoq
