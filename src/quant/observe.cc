@@ -105,4 +105,14 @@ Status ObserveValues(std::span<const Graph* const> graphs, const std::vector<std
   return count > 0 ? Status() : InvalidInput("no sample was given");
 }
 
+Status ObserveValues(const Graph& graph, const std::vector<std::string>& values,
+                     const MethodData& data,
+                     const std::function<Status(size_t which, const Tensor& value)>& use) {
+  const Graph* const graphs[] = {&graph};
+  return ObserveValues(graphs, values, data, [&](const ValuesOfGraphs& all) -> Status {
+    for (size_t i = 0; i < values.size(); ++i) EVOQ_TRY(use(i, all[0][i]));
+    return {};
+  });
+}
+
 }  // namespace evoq

@@ -20,4 +20,9 @@ Status ObserveValues(std::span<const Graph* const> graphs, const std::vector<std
                      const MethodData& data,
                      const std::function<Status(const ValuesOfGraphs& all)>& use);
 
+// The same of one graph: value number `which` of the list, one at a time.
+Status ObserveValues(const Graph& graph, const std::vector<std::string>& values,
+                     const MethodData& data,
+                     const std::function<Status(size_t which, const Tensor& value)>& use);
+
 }  // namespace evoq
