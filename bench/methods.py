@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
-"""What quantization methods buy: accuracy or perplexity, seconds and memory of the quantization, for
-each model, scheme and method. Writes the table of docs/methods.md with --write.
+"""What quantization methods buy: accuracy or perplexity, seconds and memory of the quantization,
+for each model, scheme and method. Writes the table of docs/methods.md with --write.
 
     bench/methods.py [--models GLOB] [--samples N] [--limit WINDOWS] [--write]
 
@@ -155,7 +155,8 @@ def measure(name, model, options, work):
         exact = value if exact is None else exact
         told = f"`{method}`" if method else "(default)"
         yield (
-            f"| `{scheme}` | {told} | {model.show(value, exact)} | {seconds:.1f} | {megabytes:.0f} |"
+            f"| `{scheme}` | {told} | {model.show(value, exact)} | {seconds:.1f} "
+            f"| {megabytes:.0f} |"
         )
 
 

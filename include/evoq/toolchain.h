@@ -61,10 +61,10 @@ struct QuantizeOptions {
   int calibration_limit = 200;             // at most so many samples, evenly spread; 0: all
   // "auto": no more than tell the ranges well enough (docs/calibration.md); a number: as the limit.
   std::string calibration_samples;
-  std::string preprocess;                  // how images become inputs: a JSON file
-  std::string observer;                    // of `evoq list observers`; "": the default
-  double percentile = 99.99;               // of the observer of this name
-  std::string ranges, save_ranges;         // files of calibrated ranges to take and to write
+  std::string preprocess;           // how images become inputs: a JSON file
+  std::string observer;             // of `evoq list observers`; "": the default
+  double percentile = 99.99;        // of the observer of this name
+  std::string ranges, save_ranges;  // files of calibrated ranges to take and to write
   // Parameters by tensor name, as AIMET's files: to take, and to write in this version.
   std::string encodings, encodings_out, encodings_version = "1.0.0";
   std::string calib_cache, calib_cache_out;  // TensorRT's calibration caches, to take and to write

@@ -110,8 +110,7 @@ std::map<NodeId, Tie> TiesOf(const Graph& graph, const QuantizeOptions& options)
       if (!IsLinear(node) || !LinearFormOf(node)->two_operands || KeptByOptions(node, options))
         continue;
       const WeightSource source = SourceOf(graph, node.input(1));
-      if (!source.constant.valid() ||
-          GivenFor(options, graph.value(node.input(1)).name) != nullptr)
+      if (!source.constant.valid() || GivenFor(options, graph.value(node.input(1)).name) != nullptr)
         continue;
       const Tensor& weight = graph.value(source.constant).constant;
       if (weight.shape().rank() != 2 || !IsSame(table, weight, !source.transposed)) continue;
@@ -176,14 +175,15 @@ class WeightsQuantizer {
     const LowBits* low = few ? as_.low_bits : nullptr;
     // A tied table is rounded as what the product reads.
     const NodeId reader = tie != ties_.end() ? tie->second.product : id;
-    const ValueId q = Quantized({.node = graph_.node(reader).name,
-                                 .weight = graph_.value(w).name,
-                                 .input = tie != ties_.end() ? 1 : place->input,
-                                 .values = weight,
-                                 .low_bits = low,
-                                 .block = options_.block,
-                                 .axis = low != nullptr || !options_.per_channel ? -1 : place->axis},
-                                w);
+    const ValueId q =
+        Quantized({.node = graph_.node(reader).name,
+                   .weight = graph_.value(w).name,
+                   .input = tie != ties_.end() ? 1 : place->input,
+                   .values = weight,
+                   .low_bits = low,
+                   .block = options_.block,
+                   .axis = low != nullptr || !options_.per_channel ? -1 : place->axis},
+                  w);
     if (tie != ties_.end()) {
       LookUpTransposed(id, q);
     } else {

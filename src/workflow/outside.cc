@@ -49,8 +49,8 @@ Status CheckMethodsBeside(const QuantizeJob& job) {
                   "--method {}: --encodings-out writes parameters, from which other tools round to "
                   "nearest",
                   method->name);
-    for (const auto& [option, file] : {std::pair("--encodings", &job.encodings),
-                                       std::pair("--calib-cache", &job.calib_cache)}) {
+    for (const auto& [option, file] :
+         {std::pair("--encodings", &job.encodings), std::pair("--calib-cache", &job.calib_cache)}) {
       if (!file->empty() && method->stage == MethodStage::kFloat)
         return Fail(ErrorCode::kUsage, "--method {} changes the numbers that {} {} is about",
                     method->name, option, *file);

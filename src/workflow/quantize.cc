@@ -270,8 +270,8 @@ Status CheckJob(const QuantizeJob& job) {
 }
 
 // Quantizes the graph, with a certificate or without one.
-Result<Made> Make(const QuantizeJob& job, Graph graph, const Inputs& inputs, const GivenTypes& given,
-                  const Follow& follow, Quantized& out) {
+Result<Made> Make(const QuantizeJob& job, Graph graph, const Inputs& inputs,
+                  const GivenTypes& given, const Follow& follow, Quantized& out) {
   const std::vector<std::string> in_subgraphs = LayersInSubgraphs(graph);
   QuantizeOptions options = OptionsOf(job);
   options.given = given;
@@ -370,15 +370,15 @@ Result<Quantized> Quantize(const QuantizeJob& given, const Follow& follow) {
   CalibrationNotes notes;
   if (const QuantScheme* scheme = FindScheme(job.scheme);
       scheme == nullptr || scheme->needs_calibration) {
-    EVOQ_ASSIGN(inputs.ranges, FindRanges(job, graph, inputs.shapes, outside.ranges, follow, &notes));
+    EVOQ_ASSIGN(inputs.ranges,
+                FindRanges(job, graph, inputs.shapes, outside.ranges, follow, &notes));
   }
   NoteMissing(graph, inputs.ranges, outside);
   if (!text.next.empty()) ForgetEmptyCaches(graph, notes.warnings);
   out.samples_used = notes.samples;
   out.samples_enough = notes.enough;
   EVOQ_ASSIGN(inputs.data, MethodDataFor(job, inputs.methods, graph, inputs.shapes, follow));
-  EVOQ_ASSIGN(const Made made,
-              Make(job, std::move(graph), inputs, outside.given, follow, out));
+  EVOQ_ASSIGN(const Made made, Make(job, std::move(graph), inputs, outside.given, follow, out));
   if (made.graph) {
     out.steps = made.report.nodes;
     out.steps_why = "nodes are counted: the runtime that reads the .onnx makes its own steps";
@@ -397,8 +397,7 @@ Result<Quantized> Quantize(const QuantizeJob& given, const Follow& follow) {
   EVOQ_TRY(WriteOutside(job, outside, made.report, inputs.ranges, out.warnings));
   const bool has_ranges = notes.samples > 0 || !outside.ranges.empty();
   if (has_ranges && !job.ranges_out.empty())
-    EVOQ_TRY(SaveRanges(inputs.ranges, CalibrationOptionsOf(job), job.ranges_out,
-                        notes.samples));
+    EVOQ_TRY(SaveRanges(inputs.ranges, CalibrationOptionsOf(job), job.ranges_out, notes.samples));
   EVOQ_TRY(Write(job, made));  // after all else that can fail
   out.output_bytes = WrittenBytes(job.output);
   out.seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
