@@ -395,9 +395,19 @@ def defaults_of_the_toolchain():
     kinds = {"bool": "false", "int": "0", "std::int64_t": "0", "double": "0", "std::string": ""}
     member = re.compile(rf"^  ({'|'.join(kinds)}) (\w+) = ([^;,]+);", re.M)
     seen = 0
-    for verb in ("quantize", "compile", "explain", "evaluate", "predict", "compare"):
+    verbs = {"evaluate": "eval", "probe": "diff"}  # of options of another name
+    for verb in (
+        "quantize",
+        "compile",
+        "explain",
+        "evaluate",
+        "predict",
+        "compare",
+        "probe",
+        "diff",
+    ):
         body = re.search(rf"struct {verb.title()}Options {{(.*?)^}};", text, re.DOTALL | re.M)[1]
-        told = run("eval" if verb == "evaluate" else verb, "--help").stdout
+        told = run(verbs.get(verb, verb), "--help").stdout
         for kind, name, value in member.findall(body):
             option = called.get(name, name.replace("_", "-"))
             line = re.search(rf"^  (?:-\w,)?--{option}(?![\w-])(.*?)(?:  |$)", told, re.M)
@@ -497,7 +507,7 @@ def library_has_what_headers_declare():
         "evoq::language::v1::Model::~Model",
         "evoq::language::v1::EndedName",
     }
-    check("the C++ headers are read", known <= methods and len(methods) == 35, sorted(methods))
+    check("the C++ headers are read", known <= methods and len(methods) == 36, sorted(methods))
     check("the C headers are read", len(functions) == 43, sorted(functions))
     missing = sorted((functions | methods) - exported)
     check("exported", not missing, missing)

@@ -66,7 +66,8 @@ struct QuantizeOptions {
   double percentile = 99.99;        // of the observer of this name
   std::string ranges, save_ranges;  // files of calibrated ranges to take and to write
   // Parameters by tensor name, as AIMET's files: to take, and to write in this version.
-  std::string encodings, encodings_out, encodings_version = "1.0.0";
+  std::string encodings, encodings_out;
+  std::string encodings_version = "1.0.0";
   std::string calib_cache, calib_cache_out;  // TensorRT's calibration caches, to take and to write
   int opset = 0;                             // of an .onnx: 13 to 25; 0: the oldest that it needs
   std::vector<std::string> exclude;          // glob patterns of nodes that stay float
