@@ -4,6 +4,8 @@
 #include <csignal>
 #include <cstdio>
 #include <cstring>
+#include <iterator>
+#include <set>
 #include <sstream>
 
 #include "base/brief.h"
@@ -53,6 +55,20 @@ VerbRun DeclareVerb(const VerbDef& verb, CLI::App& app, CommonOptions& common) {
   return verb.declare(VerbOptions(app), common);
 }
 
+// CLI11 lists what an option excludes in the order of addresses, another one in each run.
+class InOrder : public CLI::Formatter {
+ public:
+  std::string make_option_opts(const CLI::Option* option) const override {
+    std::string text = CLI::Formatter::make_option_opts(option);
+    const std::string label = " Excludes: ";
+    const size_t at = text.find(label);
+    if (at == std::string::npos) return text;
+    std::istringstream words(text.substr(at + label.size()));
+    const std::set<std::string> names{std::istream_iterator<std::string>(words), {}};
+    return fmt::format("{}{}{}", text.substr(0, at), label, fmt::join(names, " "));
+  }
+};
+
 }  // namespace
 
 Status WriteJson(const std::string& path, const nlohmann::json& result) {
@@ -98,6 +114,7 @@ int RunParsed(int argc, const char* const* argv) {
   CLI::App app(
       "evoq: make a neural network smaller and really faster, and explain every millisecond and "
       "byte.");
+  app.formatter(std::make_shared<InOrder>());
   app.require_subcommand(1);
   app.set_version_flag("--version", std::string("evoq ") + EVOQ_VERSION);
   StageProgress bars;
