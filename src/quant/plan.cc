@@ -47,6 +47,10 @@ class Planner {
       if (IsLinear(graph_.node(id))) linear.push_back(id);
     }
     for (NodeId id : linear) {
+      if (TypeOf(graph_.node(id).input(0)).quantized()) {
+        ++plan_.already;
+        continue;
+      }
       auto reason = LinearReason(graph_.node(id));
       if (!reason && options_.skip_first_last && (id == linear.front() || id == linear.back())) {
         reason = {"first-or-last",

@@ -33,6 +33,20 @@ std::string Product(int64_t depth, const char* w = "const") {
       depth, w);
 }
 
+// A model that is quantized already is told as one, not as one that stays float.
+TEST(Plan, IntegersStayIntegers) {
+  Graph net = MakeNet(Product(16));
+  const Ranges ranges = {{"x", {-1, 1}}, {"y", {-1, 1}}};
+  ASSERT_TRUE(QuantizeStatic(net, ranges, {}));
+  const auto again = QuantizeStatic(net, ranges, {});
+  ASSERT_TRUE(again) << again.error().message();
+  EXPECT_FALSE(again->float_reasons.contains("m"));
+  EXPECT_EQ(again->nodes[Precision::kInt8], 1);
+  EXPECT_EQ(again->warnings,
+            std::vector<std::string>{"no node became integer arithmetic, 1 computed with integers "
+                                     "before: the model is unchanged"});
+}
+
 TEST(Plan, DepthsThatInt32Holds) {
   EXPECT_EQ(ReasonOf(Product(33000), "m"), "");
   EXPECT_EQ(ReasonOf(Product(33001), "m"), "depth");

@@ -414,13 +414,16 @@ class StaticQuantizer {
   }
 
   void FillReport() {
-    report_.nodes.Add(Precision::kInt8, static_cast<int>(plan_.integer.size()));
+    report_.nodes.Add(Precision::kInt8, static_cast<int>(plan_.integer.size()) + plan_.already);
     report_.nodes.Add(Precision::kFloat32, static_cast<int>(plan_.reasons.size()));
     for (const auto& [id, reason] : plan_.reasons)
       report_.float_reasons[graph_.node(id).name] = reason;
     NoteNotUsed(asked_, "no operator that becomes integer arithmetic has it", report_);
     if (plan_.integer.empty())
-      report_.warnings.push_back("no node became integer arithmetic: the model is unchanged");
+      report_.warnings.push_back(fmt::format(
+          "no node became integer arithmetic{}: the model is unchanged",
+          plan_.already > 0 ? fmt::format(", {} computed with integers before", plan_.already)
+                            : ""));
   }
 
   Graph& graph_;
