@@ -13,7 +13,7 @@ using nlohmann::json;
 
 bool Is(std::string_view bytes) {
   const size_t first = bytes.find_first_not_of(" \t\r\n");
-  return first != std::string_view::npos && bytes[first] == '{' && json::accept(bytes);
+  return first != std::string_view::npos && bytes[first] == '{' && ParseJson(bytes).has_value();
 }
 
 // A number, or a numpy array of one: {"CLS": "numpy.array", "data": 1.5}.
