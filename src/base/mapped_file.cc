@@ -15,6 +15,7 @@
 
 #include "base/file.h"
 #include "base/output_file.h"
+#include "base/pages.h"
 
 namespace evoq {
 
@@ -183,6 +184,14 @@ bool LiesInDamagedFile(const void* data) {
   for (const MappedFile::Range* range = first.load(); range != nullptr; range = range->next) {
     if (range->damaged.load() > 0 && address >= range->begin.load() && address < range->end.load())
       return true;
+  }
+  return false;
+}
+
+bool LiesInMappedFile(const void* data) {
+  const auto address = reinterpret_cast<uintptr_t>(data);
+  for (const MappedFile::Range* range = first.load(); range != nullptr; range = range->next) {
+    if (address >= range->begin.load() && address < range->end.load()) return true;
   }
   return false;
 }

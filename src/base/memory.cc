@@ -8,29 +8,43 @@
 #include <limits>
 
 namespace evoq {
+namespace {
+
+constexpr int64_t kMost = std::numeric_limits<int64_t>::max();
+
+int64_t PageBytes() { return sysconf(_SC_PAGESIZE); }
+
+// kMost: unlimited.
+int64_t Limit(int resource) {
+  rlimit limit{};
+  if (getrlimit(resource, &limit) != 0 || limit.rlim_cur == RLIM_INFINITY) return kMost;
+  return static_cast<int64_t>(std::min<rlim_t>(limit.rlim_cur, kMost));
+}
+
+int64_t MachineBytes() {
+  const long pages = sysconf(_SC_PHYS_PAGES);
+  return pages > 0 ? int64_t{pages} * PageBytes() : kMost;
+}
+
+}  // namespace
 
 int64_t MemoryLimitBytes() {
-  int64_t bytes = std::numeric_limits<int64_t>::max();
-  const long pages = sysconf(_SC_PHYS_PAGES), page_bytes = sysconf(_SC_PAGESIZE);
-  if (pages > 0 && page_bytes > 0) bytes = int64_t{pages} * page_bytes;
-  rlimit limit{};
-  if (getrlimit(RLIMIT_AS, &limit) == 0 && limit.rlim_cur != RLIM_INFINITY)
-    bytes = std::min(bytes, static_cast<int64_t>(std::min<rlim_t>(
-                                limit.rlim_cur, std::numeric_limits<int64_t>::max())));
-  return bytes;
+  return std::min({MachineBytes(), Limit(RLIMIT_AS), Limit(RLIMIT_DATA)});
 }
 
 int64_t FreeMemoryBytes() {
-  const int64_t limit = MemoryLimitBytes();
-  rlimit space{};
-  const bool limited = getrlimit(RLIMIT_AS, &space) == 0 && space.rlim_cur != RLIM_INFINITY &&
-                       static_cast<int64_t>(space.rlim_cur) == limit;
-  long size = 0, resident = 0;
+  long size = 0, resident = 0, data = 0;  // in pages
   if (std::FILE* file = std::fopen("/proc/self/statm", "r")) {
-    if (std::fscanf(file, "%ld %ld", &size, &resident) != 2) size = resident = 0;
+    if (std::fscanf(file, "%ld %ld %*d %*d %*d %ld", &size, &resident, &data) != 3)
+      size = resident = data = 0;
     std::fclose(file);
   }
-  return std::max<int64_t>(0, limit - int64_t{limited ? size : resident} * sysconf(_SC_PAGESIZE));
+  const auto left = [](int64_t limit, int64_t pages) {
+    return limit == kMost ? kMost : limit - pages * PageBytes();
+  };
+  return std::max<int64_t>(0,
+                           std::min({left(MachineBytes(), resident), left(Limit(RLIMIT_AS), size),
+                                     left(Limit(RLIMIT_DATA), data)}));
 }
 
 }  // namespace evoq

@@ -6,12 +6,12 @@
 namespace evoq {
 
 // Bytes that this process can hope to get: the machine's memory, or the limit on its address space
-// (RLIMIT_AS) where that is smaller. Sizes that come from a file are compared with it before they
-// are allocated.
+// (RLIMIT_AS) or on its own data (RLIMIT_DATA) where that is smaller. Sizes that come from a file
+// are compared with it before they are allocated.
 int64_t MemoryLimitBytes();
 
-// What of it the process does not use yet: pages, or address space where that is limited. At least
-// 0.
+// What of it the process does not use yet: pages, or address space or data where those are limited.
+// At least 0.
 int64_t FreeMemoryBytes();
 
 }  // namespace evoq

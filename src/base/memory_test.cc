@@ -45,5 +45,20 @@ TEST(Memory, FreeIsOfWhatIsLimited) {
   }));
 }
 
+// Memory of its own counts where that is what is limited; pages of files do not.
+TEST(Memory, FreeIsOfDataWhereThatIsLimited) {
+  constexpr int64_t kBytes = int64_t{64} << 20, kLimit = int64_t{512} << 20;
+  EXPECT_TRUE(InChild([&] {
+    const rlimit limit{kLimit, RLIM_INFINITY};
+    if (::setrlimit(RLIMIT_DATA, &limit) != 0) return false;
+    if (FreeMemoryBytes() < 2 * kBytes) return true;  // sanitizers take terabytes
+    const int64_t before = FreeMemoryBytes();
+    void* const own =
+        ::mmap(nullptr, kBytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    return own != MAP_FAILED && MemoryLimitBytes() == kLimit && before <= kLimit &&
+           before - FreeMemoryBytes() >= kBytes;
+  }));
+}
+
 }  // namespace
 }  // namespace evoq

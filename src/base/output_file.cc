@@ -20,6 +20,7 @@
 #include <utility>
 
 #include "base/file.h"
+#include "base/pages.h"
 
 namespace evoq {
 namespace {
@@ -294,7 +295,10 @@ Status WriteFileAtomic(const std::string& path,
   EVOQ_ASSIGN(const Destination to, Resolve(path));
   if (to.device || to.descriptor >= 0) return WriteThrough(path, to, pieces);
   EVOQ_ASSIGN(NewFile file, NewFile::Create(to.path));
-  for (const auto& piece : pieces) EVOQ_TRY(file.Write(piece));
+  for (const auto& piece : pieces) {
+    EVOQ_TRY(file.Write(piece));
+    ReleasePages(piece);  // all pieces may be more than the memory holds
+  }
   return file.Commit();
 }
 

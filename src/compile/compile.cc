@@ -11,6 +11,7 @@
 #include "kernels/layout.h"
 #include "ops/driver.h"
 #include "ops/op.h"
+#include "tensor/spilled.h"
 
 namespace evoq {
 namespace {
@@ -314,8 +315,9 @@ bool IsStream(const Tensor& packed) {
   return packed.type().quantized() && packed.type().quant->inside.has_value();
 }
 
+// `done`: null, or `bound`, whose constants that were packed for their only reader are let go.
 Result<Model> PackFor(Graph lowered, const Graph& bound, PackCache* packs, const Target& target,
-                      Packs what) {
+                      Packs what, Graph* done = nullptr) {
   if (const auto why = WhyNoProgram(bound)) return Unsupported("{}", *why);
   Model model;
   Plan plan;
@@ -327,6 +329,7 @@ Result<Model> PackFor(Graph lowered, const Graph& bound, PackCache* packs, const
     if (Roots::IsView(bound, node)) continue;
     Decision decision = ChooseKernel(bound, node, target);
     const KernelDef* kernel = target.Find(decision.kernel).kernel;
+    std::vector<ValueId> packed_for_one;
     if (kernel != nullptr && kernel->pack != nullptr) {
       const NodeCall args(bound, node);
       for (size_t i = 0; i < node.inputs.size(); ++i) {
@@ -336,6 +339,7 @@ Result<Model> PackFor(Graph lowered, const Graph& bound, PackCache* packs, const
         EVOQ_ASSIGN(Tensor packed,
                     WithContext(Remembered(packs, *constant, decision.kernel, node, i, pack),
                                 NodeLabel(node)));
+        ReleasePages(*constant);
         if (packed.layout().empty() || !IsSmallEnough(packed, *constant))
           continue;  // plain, or packed at load
         if (what == Packs::kStreams && !IsStream(packed)) continue;
@@ -346,7 +350,8 @@ Result<Model> PackFor(Graph lowered, const Graph& bound, PackCache* packs, const
           return BitEqual(lowered.value(v).constant, packed);
         });
         if (form == forms.end() && lowered.value(old).users.size() == 1 && !lowered.IsOutput(old)) {
-          lowered.SetConstant(old, std::move(packed));
+          lowered.SetConstant(old, Spilled(std::move(packed)));
+          packed_for_one.push_back(old);
           continue;
         }
         if (form == forms.end())
@@ -356,6 +361,9 @@ Result<Model> PackFor(Graph lowered, const Graph& bound, PackCache* packs, const
       }
     }
     plan.decisions[node.name] = std::move(decision);
+    for (ValueId constant : packed_for_one) {
+      if (done != nullptr) done->SetConstant(constant, Tensor());
+    }
   }
   ShareForms(lowered, bound, target, plan, packed_of);
   model.graph = lowered.Compacted();
@@ -377,9 +385,10 @@ Result<Graph> PackStreams(Graph lowered, const Evaluator& evaluator) {
     for (const Dim& dim : input.type.shape.dims())
       shapes[input.name].push_back(dim.known() ? dim.value : 1);
   }
-  const auto bound = Bound(lowered, shapes, evaluator);
+  auto bound = Bound(lowered, shapes, evaluator);
   if (!bound || WhyNoProgram(*bound)) return lowered;
-  EVOQ_ASSIGN(Model model, PackFor(std::move(lowered), *bound, nullptr, Target(), Packs::kStreams));
+  EVOQ_ASSIGN(Model model,
+              PackFor(std::move(lowered), *bound, nullptr, Target(), Packs::kStreams, &*bound));
   return std::move(model.graph);
 }
 

@@ -13,6 +13,7 @@
 
 #include "base/aligned.h"
 #include "base/math.h"
+#include "base/pages.h"
 
 namespace evoq {
 namespace {
@@ -108,7 +109,15 @@ __attribute__((target("sse4.2"))) uint32_t CrcHardware(uint32_t crc,
 }
 #endif
 
-std::vector<std::byte> Join(const std::vector<std::span<const std::byte>>& pieces) {
+using Pieces = std::vector<std::span<const std::byte>>;
+
+size_t BytesOf(const Pieces& pieces) {
+  size_t bytes = 0;
+  for (const auto& p : pieces) bytes += p.size();
+  return bytes;
+}
+
+std::vector<std::byte> Join(const Pieces& pieces) {
   std::vector<std::byte> all;
   for (const auto& p : pieces) all.insert(all.end(), p.begin(), p.end());
   return all;
@@ -165,22 +174,51 @@ Result<BlobInfo> GetEntry(const std::byte* from, int64_t file_bytes, int index) 
 
 }  // namespace
 
-uint32_t Crc32c(std::span<const std::byte> bytes) {
+namespace {
+
+// The checksum so far, complemented, with these bytes behind it.
+uint32_t CrcBehind(uint32_t crc, std::span<const std::byte> bytes) {
 #if defined(__x86_64__)
-  if (__builtin_cpu_supports("sse4.2")) return ~CrcHardware(~0u, bytes);
+  if (__builtin_cpu_supports("sse4.2")) return CrcHardware(crc, bytes);
 #endif
-  return ~CrcTable(~0u, bytes);
+  return CrcTable(crc, bytes);
 }
+
+// Pieces may together be larger than the memory.
+uint32_t CrcOf(const Pieces& pieces) {
+  uint32_t crc = ~0u;
+  for (const auto& piece : pieces) {
+    crc = CrcBehind(crc, piece);
+    ReleasePages(piece);
+  }
+  return ~crc;
+}
+
+}  // namespace
+
+uint32_t Crc32c(std::span<const std::byte> bytes) { return ~CrcBehind(~0u, bytes); }
 
 namespace {
 
 // The blobs as stored, with their places.
 struct Arranged {
   std::vector<BlobInfo> blobs;
-  std::vector<std::vector<std::byte>> stored;
-  int64_t bytes = 0;  // of the whole file
+  std::vector<Pieces> stored;
+  std::vector<std::vector<std::byte>> compressed;  // what pieces of some blobs are
+  int64_t bytes = 0;                               // of the whole file
 };
 
+// The blob compressed, or nothing where that saves too little.
+std::vector<std::byte> Smaller(const Pieces& pieces) {
+  const std::vector<std::byte> bytes = Join(pieces);
+  if (bytes.empty()) return {};
+  std::vector<std::byte> small = Compress(bytes);
+  const bool saves = small.size() + bytes.size() / 16 <= bytes.size() &&
+                     bytes.size() <= small.size() * kMaxExpansion + 65536;
+  return saves ? small : std::vector<std::byte>();
+}
+
+// Without the checksums, which only who writes the file needs.
 Arranged Arrange(std::span<const BlobSource> sources) {
   Arranged file;
   int64_t at = kEtmHeaderBytes + kEtmEntryBytes * static_cast<int64_t>(sources.size());
@@ -188,25 +226,23 @@ Arranged Arrange(std::span<const BlobSource> sources) {
     BlobInfo blob;
     blob.name = source.name;
     blob.required = source.required;
-    std::vector<std::byte> bytes = Join(source.pieces);
-    blob.raw_bytes = static_cast<int64_t>(bytes.size());
+    blob.raw_bytes = static_cast<int64_t>(BytesOf(source.pieces));
+    Pieces stored = source.pieces;
     int64_t alignment = source.alignment;
-    if (source.compress && !bytes.empty()) {
-      std::vector<std::byte> small = Compress(bytes);
-      if (small.size() + bytes.size() / 16 <= bytes.size() &&
-          bytes.size() <= small.size() * kMaxExpansion + 65536) {
-        bytes = std::move(small);
-        blob.codec = Codec::kZstd;
-        alignment = 1;
-      }
+    if (std::vector<std::byte> small =
+            source.compress ? Smaller(source.pieces) : std::vector<std::byte>();
+        !small.empty()) {
+      stored = {small};  // the bytes stay where they are when the vector is moved
+      file.compressed.push_back(std::move(small));
+      blob.codec = Codec::kZstd;
+      alignment = 1;
     }
-    blob.stored_bytes = static_cast<int64_t>(bytes.size());
-    blob.crc = Crc32c(bytes);
+    blob.stored_bytes = static_cast<int64_t>(BytesOf(stored));
     at = RoundUp(at, alignment);
     blob.offset = at;
     at += blob.stored_bytes;
     file.blobs.push_back(std::move(blob));
-    file.stored.push_back(std::move(bytes));
+    file.stored.push_back(std::move(stored));
   }
   file.bytes = at;
   return file;
@@ -217,24 +253,25 @@ Arranged Arrange(std::span<const BlobSource> sources) {
 int64_t ContainerBytes(std::span<const BlobSource> sources) { return Arrange(sources).bytes; }
 
 Status WriteContainer(const std::string& path, std::span<const BlobSource> sources) {
-  const Arranged file = Arrange(sources);
-  const auto& [blobs, stored, at] = file;
+  Arranged file = Arrange(sources);
+  std::vector<BlobInfo>& blobs = file.blobs;
+  for (size_t i = 0; i < blobs.size(); ++i) blobs[i].crc = CrcOf(file.stored[i]);
   std::vector<std::byte> head(kEtmHeaderBytes + kEtmEntryBytes * sources.size());
   std::memcpy(head.data(), kEtmMagic, sizeof(kEtmMagic));
   Put<uint32_t>(head.data() + 8, kEtmVersion);
   Put<uint32_t>(head.data() + 12, static_cast<uint32_t>(blobs.size()));
-  Put<uint64_t>(head.data() + 16, static_cast<uint64_t>(at));
+  Put<uint64_t>(head.data() + 16, static_cast<uint64_t>(file.bytes));
   for (size_t i = 0; i < blobs.size(); ++i)
     PutEntry(head.data() + kEtmHeaderBytes + i * kEtmEntryBytes, blobs[i]);
   Put<uint32_t>(head.data() + 24, Crc32c(std::span(head).subspan(kEtmHeaderBytes)));
   Put<uint32_t>(head.data() + 28, Crc32c(std::span(head).first(28)));
 
   static constexpr std::byte kZeros[4096] = {};
-  std::vector<std::span<const std::byte>> pieces = {head};
+  Pieces pieces = {head};
   int64_t end = static_cast<int64_t>(head.size());
   for (size_t i = 0; i < blobs.size(); ++i) {
     pieces.push_back(std::span(kZeros).first(static_cast<size_t>(blobs[i].offset - end)));
-    pieces.push_back(stored[i]);
+    pieces.insert(pieces.end(), file.stored[i].begin(), file.stored[i].end());
     end = blobs[i].offset + blobs[i].stored_bytes;
   }
   return WriteFileAtomic(path, pieces);
