@@ -2,12 +2,15 @@
 
 #include <gtest/gtest.h>
 
+#include <array>
 #include <bit>
 #include <cmath>
 #include <random>
 
 #include "base/rows.h"
-#include "quant/low_bits.inl.h"
+#include "quant/low_bits/rounding.h"
+#include "quant/params.h"
+#include "quant/quant.h"
 
 namespace evoq {
 namespace {
@@ -45,7 +48,7 @@ std::vector<int64_t> IntegersOf(const Tensor& q) {
 TEST(LowBits, Int4ScalesOfEverySize) {
   const Tensor w = Tensor::FromValues<float>(Shape{3, 3}, {7, 3, 0, -4, -16, 0, 1, 0x1p-30f, 7e5f});
   for (int threads : {1, 3}) {
-    const Tensor q = Row("int4").quantize(w, 2, threads);
+    const Tensor q = Row("int4").Quantize({w}, 2, threads).value();
     const QuantParams& params = *q.type().quant;
     EXPECT_EQ(params.axis, 0);
     EXPECT_EQ(params.block, 2);
@@ -55,11 +58,12 @@ TEST(LowBits, Int4ScalesOfEverySize) {
     // 3 / 2 to even.
     EXPECT_EQ(IntegersOf(q), (std::vector<int64_t>{7, 2, 0, -4, -8, 0, 7, 0, 7}));
   }
-  const Tensor columns = Row("int4").quantize(w, 0, 1);
+  const Tensor columns = Row("int4").Quantize({w}, 0, 1).value();
   EXPECT_EQ(columns.type().quant->axis, 1);
   EXPECT_EQ(columns.type().quant->block, 0);
   EXPECT_EQ(columns.type().quant->scales, (std::vector<float>{1, 2, 1e5f}));
-  EXPECT_EQ(Row("int4").quantize(w, 4, 1).type().quant->scales, columns.type().quant->scales);
+  EXPECT_EQ(Row("int4").Quantize({w}, 4, 1).value().type().quant->scales,
+            columns.type().quant->scales);
 }
 
 // Scales are rounded as conversions to float16 round: beside each tie, at the ends and in between.
@@ -85,12 +89,12 @@ TEST(LowBits, HalfScalesAreFloat16Numbers) {
 TEST(LowBits, ExactBlocksAndHugeOnes) {
   const Tensor w = Tensor::FromValues<float>(
       Shape{4, 3}, {0, 0.25f, 3e30f, 1, -0.5f, -1e30f, -0.5f, 0, 0, 0.5f, 0.25f, 2e30f});
-  const Tensor two = Row("int2").quantize(w, 0, 1);
+  const Tensor two = Row("int2").Quantize({w}, 0, 1).value();
   EXPECT_EQ(Error(w, two, 0, 4, 0), 0);
   EXPECT_EQ(Error(w, two, 0, 4, 1), 0);
   EXPECT_EQ(two.type().quant->zero_points, (std::vector<int32_t>{1, 2, 1}));
   EXPECT_FLOAT_EQ(two.type().quant->scales[2], 1.5e30f);
-  EXPECT_FLOAT_EQ(Row("int4").quantize(w, 0, 1).type().quant->scales[2], 3e30f / 7);
+  EXPECT_FLOAT_EQ(Row("int4").Quantize({w}, 0, 1).value().type().quant->scales[2], 3e30f / 7);
 }
 
 // Whatever the sizes, elements are the nearest numbers, and the same in any number of threads.
@@ -101,10 +105,10 @@ TEST(LowBits, EverySizeInAnyNumberOfThreads) {
          {std::array<int64_t, 3>{64, 7, 32}, {70, 65, 32}, {33, 1, 0}, {5, 130, 3}, {1, 1, 64}}) {
       SCOPED_TRACE(fmt::format("{} {} x {}, {}", row->name, k, n, block));
       const Tensor w = Normal(k, n, random);
-      const Tensor q = row->quantize(w, block, 1);
+      const Tensor q = row->Quantize({w}, block, 1).value();
       ASSERT_TRUE(ValidateQuant(q.type()));
       EXPECT_EQ(q.dtype(), row->dtype);
-      EXPECT_TRUE(BitEqual(q, row->quantize(w, block, 3)));
+      EXPECT_TRUE(BitEqual(q, row->Quantize({w}, block, 3).value()));
       EXPECT_TRUE(BitEqual(q, QuantizeTensor(w, q.type()).value()));
     }
   }
@@ -114,7 +118,7 @@ TEST(LowBits, EverySizeInAnyNumberOfThreads) {
 TEST(LowBits, Int4BeatsItsRange) {
   std::mt19937 random(3);
   const Tensor w = Normal(32, 200, random);
-  const Tensor q = Row("int4").quantize(w, 32, 1);
+  const Tensor q = Row("int4").Quantize({w}, 32, 1).value();
   QuantParams plain = *q.type().quant;
   for (int64_t n = 0; n < 200; ++n) {
     float low = 0, high = 0;
@@ -148,7 +152,7 @@ TEST(LowBits, ErrorsOfNormalWeights) {
                           {"nf4", 0.0064, 0.0072}};
   EXPECT_EQ(std::size(bounds), AllLowBits().size());
   for (const Bound& bound : bounds) {
-    const Tensor real = ToFloat32(Row(bound.name).quantize(w, 32, 2)).value();
+    const Tensor real = ToFloat32(Row(bound.name).Quantize({w}, 32, 2).value()).value();
     double error = 0, squares = 0;
     for (int64_t i = 0; i < w.elements(); ++i) {
       error += std::pow(real.data<float>()[i] - w.data<float>()[i], 2);
@@ -160,10 +164,150 @@ TEST(LowBits, ErrorsOfNormalWeights) {
   }
 }
 
+// Each element of the matrix as a file holds it: float32, float16 or bfloat16, as it is or
+// transposed.
+Tensor StoredAs(const Tensor& w, DType dtype, bool transposed) {
+  const std::vector<int64_t> sizes = w.sizes();
+  const Shape shape = transposed ? Shape{sizes[1], sizes[0]} : w.shape();
+  Tensor out = Tensor::Allocate(TensorType(dtype, shape));
+  for (int64_t i = 0; i < w.elements(); ++i) {
+    const int64_t k = i / sizes[1], n = i % sizes[1], at = transposed ? n * sizes[0] + k : i;
+    const float value = w.data<float>()[i];
+    if (dtype == DType::kFloat32) {
+      out.mutable_data<float>()[at] = value;
+    } else {
+      out.mutable_data<uint16_t>()[at] =
+          dtype == DType::kFloat16 ? FloatToHalf(value)
+                                   : static_cast<uint16_t>(std::bit_cast<uint32_t>(value) >> 16);
+    }
+  }
+  return out;
+}
+
+// The plain float32 matrix of the same values.
+Tensor Plain(const Tensor& stored, bool transposed) {
+  const Tensor real = ToFloat32(stored).value();
+  if (!transposed) return real;
+  const std::vector<int64_t> sizes = real.sizes();
+  Tensor w = Tensor::Allocate(TensorType(DType::kFloat32, Shape{sizes[1], sizes[0]}));
+  for (int64_t i = 0; i < w.elements(); ++i)
+    w.mutable_data<float>()[i] = real.data<float>()[i % sizes[0] * sizes[1] + i / sizes[0]];
+  return w;
+}
+
+constexpr DType kStoredTypes[] = {DType::kFloat32, DType::kFloat16, DType::kBfloat16};
+
+// What a file holds is rounded as the float32 matrix of its values is, in any number of threads.
+TEST(LowBits, AsStoredInFiles) {
+  std::mt19937 random(5);
+  for (const auto& [k, n, block] :
+       {std::array<int64_t, 3>{64, 7, 32}, {70, 130, 32}, {33, 1, 0}, {600, 72, 64}, {9, 8, 3}}) {
+    const Tensor w = Normal(k, n, random);
+    for (DType dtype : kStoredTypes) {
+      for (bool transposed : {false, true}) {
+        SCOPED_TRACE(fmt::format("{} x {}, {}, {} {}", k, n, block, DTypeName(dtype), transposed));
+        const Tensor stored = StoredAs(w, dtype, transposed), plain = Plain(stored, transposed);
+        for (const LowBits* row : AllLowBits()) {
+          const Tensor expected = row->Quantize({plain}, block, 1).value();
+          for (int threads : {1, 3})
+            EXPECT_TRUE(
+                BitEqual(row->Quantize({stored, transposed}, block, threads).value(), expected))
+                << row->name;
+        }
+        const int axis = transposed ? 1 : 0;
+        for (int of : {axis, -1}) {
+          const Tensor expected = QuantizeWeight(plain, of);
+          for (int threads : {1, 3})
+            EXPECT_TRUE(
+                BitEqual(QuantizeStored({stored, transposed}, of, threads).value(), expected));
+        }
+      }
+    }
+  }
+}
+
+// Numbers of every exponent, subnormal ones and negative zero too.
+TEST(LowBits, EveryHalfIsRead) {
+  Tensor halves = Tensor::Allocate(TensorType(DType::kFloat16, Shape{248, 256}));
+  uint16_t bits = 0;
+  for (int64_t i = 0; i < halves.elements(); ++i, ++bits) {
+    if ((bits & 0x7c00) == 0x7c00) bits = 0x8000;
+    halves.mutable_data<uint16_t>()[i] = bits;
+  }
+  const Tensor real = ToFloat32(halves).value();
+  for (const auto& row : StoredLoopsRows) {
+    if (!IsaSupported(row.needs)) continue;
+    Tensor read = Tensor::Allocate(real.type());
+    EXPECT_TRUE(
+        StoredMatrix{halves}.Read(*row.table, 0, 248, 0, 256, read.mutable_data<float>(), 256));
+    EXPECT_TRUE(BitEqual(read, real)) << IsaName(row.needs);
+  }
+}
+
+TEST(LowBits, StoredNumbersThatAreNone) {
+  for (DType dtype : {DType::kFloat16, DType::kBfloat16}) {
+    for (float bad : {INFINITY, -INFINITY, NAN}) {
+      for (int64_t at : {0, 35, 69 * 9 + 8}) {
+        Tensor w = Tensor::Allocate(TensorType(DType::kFloat32, Shape{70, 9}));
+        w.mutable_data<float>()[at] = bad;
+        for (bool transposed : {false, true}) {
+          const StoredMatrix stored{StoredAs(w, dtype, transposed), transposed};
+          for (const Result<Tensor>& q : {Row("int4").Quantize(stored, 32, 2),
+                                          QuantizeStored(stored, transposed ? 1 : 0, 2)}) {
+            ASSERT_FALSE(q) << bad << " " << at << " " << transposed;
+            EXPECT_EQ(q.error().message(),
+                      "a constant of float32[70, 9] holds a NaN or an infinity");
+          }
+        }
+      }
+    }
+  }
+}
+
+// All that a family of loops computes is the same bits on every instruction set.
+template <size_t kCount>
+void ExpectSameLoops(const IsaRow<LowBitsLoops> (&rows)[kCount], const Tensor& w) {
+  const LowBitsLoops& plain = *rows[kCount - 1].table;
+  const int64_t depth = w.sizes()[0], count = w.sizes()[1];
+  const float* values = w.data<float>();
+  const std::vector<float> importance(static_cast<size_t>(depth), 0.3f);
+  struct Results {
+    std::vector<float> scale, zero, number;
+    std::vector<std::byte> stored;
+    bool operator==(const Results&) const = default;
+  };
+  const auto of = [&](const LowBitsLoops& loops, const float* by) {
+    Results r{std::vector<float>(count), std::vector<float>(count), std::vector<float>(count),
+              std::vector<std::byte>(depth * count)};
+    loops.choose(values, count, depth, count, by, r.scale.data(), r.zero.data());
+    loops.nearest(values, r.scale.data(), r.zero.data(), count, r.number.data());
+    loops.store(values, count, depth, count, r.scale.data(), r.zero.data(), 1, count,
+                r.stored.data());
+    return r;
+  };
+  for (const auto& row : rows) {
+    if (!IsaSupported(row.needs)) continue;
+    for (const float* by : {static_cast<const float*>(nullptr), importance.data()})
+      EXPECT_TRUE(of(*row.table, by) == of(plain, by)) << IsaName(row.needs);
+  }
+}
+
+TEST(LowBits, SameBitsOnEveryInstructionSet) {
+  std::mt19937 random(7);
+  for (int64_t count : {1, 15, 16, 17, 63, 64}) {
+    const Tensor w = Normal(33, count, random);
+    ExpectSameLoops(Int4LoopsRows, w);
+    ExpectSameLoops(Int2LoopsRows, w);
+    ExpectSameLoops(Mxfp4LoopsRows, w);
+    ExpectSameLoops(Nf4LoopsRows, w);
+  }
+}
+
 TEST(LowBits, NothingToQuantize) {
   for (const LowBits* row : AllLowBits()) {
     for (const Shape& shape : {Shape{0, 3}, Shape{3, 0}, Shape{0, 0}}) {
-      const Tensor q = row->quantize(Tensor::Allocate(TensorType(DType::kFloat32, shape)), 0, 2);
+      const Tensor q =
+          row->Quantize({Tensor::Allocate(TensorType(DType::kFloat32, shape))}, 0, 2).value();
       EXPECT_EQ(q.elements(), 0);
     }
   }

@@ -77,7 +77,7 @@ Tensor QuantizeWeight(const Tensor& weight, int axis, std::span<const float> lea
 }
 
 Tensor RoundToNearest(const WeightRounding& r, int threads) {
-  return r.low_bits != nullptr ? r.low_bits->quantize(r.values, r.block, threads)
+  return r.low_bits != nullptr ? r.low_bits->Quantize({r.values}, r.block, threads).value()
                                : QuantizeWeight(r.values, r.axis, r.least_scale);
 }
 

@@ -5,7 +5,8 @@
 
 #include "base/math.h"
 #include "ops/roles.h"
-#include "quant/low_bits.inl.h"
+#include "quant/low_bits.h"
+#include "quant/low_bits/rounding.h"
 #include "quant/params.h"
 
 namespace evoq {
@@ -29,7 +30,10 @@ WeightGrid::WeightGrid(const WeightRounding& rounding, const LayerMatrices& matr
       m_(matrices),
       block_(rounding.low_bits != nullptr && rounding.block > 0 ? rounding.block : matrices.depth),
       blocks_(CeilDiv(matrices.depth, block_)),
-      one_scale_(rounding.low_bits == nullptr && rounding.axis < 0) {
+      one_scale_(rounding.low_bits == nullptr && rounding.axis < 0),
+      loops_(rounding.low_bits == nullptr
+                 ? nullptr
+                 : &rounding.low_bits->loops(SelectIsa().value_or(Isa::kScalar))) {
   if (!one_scale_) return;
   const Tensor nearest = QuantizeWeight(r_.values, -1, r_.least_scale);
   scale_of_all_ = nearest.type().quant->scales[0];
@@ -50,9 +54,9 @@ float WeightGrid::Least(int64_t g, int64_t n) const {
 
 void WeightGrid::Choose(int64_t g, int64_t b, const float* w, const float* importance, float* scale,
                         float* zero) const {
-  if (r_.low_bits != nullptr)
-    return r_.low_bits->choose(w, m_.columns, std::min(block_, m_.depth - b * block_), m_.columns,
-                               importance, scale, zero);
+  if (loops_ != nullptr)
+    return loops_->choose(w, m_.columns, std::min(block_, m_.depth - b * block_), m_.columns,
+                          importance, scale, zero);
   for (int64_t n = 0; n < m_.columns; ++n) {
     float most = 0;
     for (int64_t k = 0; k < m_.depth; ++k) most = std::max(most, std::fabs(w[k * m_.columns + n]));
@@ -63,14 +67,14 @@ void WeightGrid::Choose(int64_t g, int64_t b, const float* w, const float* impor
 
 void WeightGrid::Nearest(const float* v, const float* scale, const float* zero, int64_t count,
                          float* number) const {
-  if (r_.low_bits != nullptr) return r_.low_bits->nearest(v, scale, zero, count, number);
+  if (loops_ != nullptr) return loops_->nearest(v, scale, zero, count, number);
   for (int64_t n = 0; n < count; ++n)
     number[n] = RoundEven(std::clamp(v[n] / scale[n], -127.0f, 127.0f));
 }
 
 float WeightGrid::Storable(int64_t g, int64_t n, float wanted) const {
   if (one_scale_) return scale_of_all_;
-  if (r_.low_bits != nullptr) return wanted > 0 ? r_.low_bits->scale(wanted) : 1;
+  if (loops_ != nullptr) return wanted > 0 ? loops_->scale(wanted) : 1;
   const float scale = std::max(wanted, Least(g, n));
   return scale > 0 ? ShortScale(scale) : 1;
 }
@@ -129,7 +133,8 @@ Tensor WeightGrid::Store(std::span<const RoundedMatrix> groups) const {
         if (low == nullptr) {
           to[at] = static_cast<std::byte>(static_cast<int8_t>(number));
         } else {
-          SetPackedBits(to, at, bits, low->bits(number, from.zeros[k / block_ * m_.columns + n]));
+          SetPackedBits(to, at, bits,
+                        loops_->bits(number, from.zeros[k / block_ * m_.columns + n]));
         }
       }
     }

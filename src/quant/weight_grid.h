@@ -9,6 +9,8 @@
 
 namespace evoq {
 
+struct LowBitsLoops;  // quant/low_bits/loops.h
+
 // y[n] = sum over k < depth of x[k] w[k, n] in each group: x are the group's input channels and, of
 // a convolution, their taps, in the order of the weight's elements.
 struct LayerMatrices {
@@ -63,7 +65,8 @@ class WeightGrid {
   LayerMatrices m_;
   int64_t block_, blocks_;
   bool one_scale_;
-  float scale_of_all_ = 1;  // with one scale: by the largest magnitude of the whole weight
+  const LowBitsLoops* loops_;  // null: int8
+  float scale_of_all_ = 1;     // with one scale: by the largest magnitude of the whole weight
 };
 
 }  // namespace evoq

@@ -13,6 +13,7 @@
 #include "quant/plan.h"
 #include "quant/quant.h"
 #include "reference/reference.h"
+#include "tensor/spilled.h"
 
 namespace evoq {
 namespace {
@@ -21,17 +22,20 @@ constexpr int64_t kLeastElements = 256;  // smaller constants save nothing
 // Smaller tables save little by fewer bits than 8, and models that have such lose much by it.
 constexpr int64_t kLeastTied = int64_t{1} << 20;
 
+bool IsNarrow(const Tensor& weight) {
+  return IsFloat(weight.dtype()) && DTypeBits(weight.dtype()) == 16 && weight.layout().empty();
+}
+
 // 16-bit elements as float32; others as they are.
 Result<Tensor> Widened(const Tensor& weight) {
-  const bool narrow = IsFloat(weight.dtype()) && DTypeBits(weight.dtype()) == 16;
-  return narrow && weight.layout().empty() ? ToFloat32(weight) : Result<Tensor>(weight);
+  return IsNarrow(weight) ? ToFloat32(weight) : Result<Tensor>(weight);
 }
 
 std::optional<Reason> Refusal(const Tensor& weight, const Node& node,
                               const QuantizeOptions& options, const GivenType* given) {
   if (auto kept = KeptByOptions(node, options)) return kept;
   if (given != nullptr && given->real) return kGivenAsFloat;
-  if (weight.dtype() != DType::kFloat32 || !weight.layout().empty()) {
+  if (!IsNarrow(weight) && (weight.dtype() != DType::kFloat32 || !weight.layout().empty())) {
     return Reason{
         "types", fmt::format("the weight is {}, expected plain float32", weight.type().ToString())};
   }
@@ -156,6 +160,7 @@ class WeightsQuantizer {
   Status Visit(NodeId id) {
     const Node& node = graph_.node(id);
     const auto tie = ties_.find(id);
+    if (const auto stored = AsStored(id)) return QuantizeAsStored(id, *stored);
     if (IsLinear(node)) EVOQ_TRY(WidenConstant(graph_, node.input(1)));
     if (tie != ties_.end()) EVOQ_TRY(WidenConstant(graph_, tie->second.weight));
     const auto place = WeightPlaceOf(graph_, node);
@@ -184,14 +189,76 @@ class WeightsQuantizer {
                    .block = options_.block,
                    .axis = low != nullptr || !options_.per_channel ? -1 : place->axis},
                   w);
-    if (tie != ties_.end()) {
+    Replace(id, place->input, w, q, low);
+    return {};
+  }
+
+  // A weight of 16 bits that is rounded as it lies in the file: a matrix.
+  struct Stored {
+    ValueId weight;  // what the node reads
+    size_t input;
+    StoredMatrix matrix;
+    const LowBits* low;  // null: int8
+    int axis;
+  };
+
+  // The node's weight, where no copy in float32 is needed to round it: none of it is given or
+  // rounded by a method.
+  std::optional<Stored> AsStored(NodeId id) const {
+    const Node& node = graph_.node(id);
+    const auto tie = ties_.find(id);
+    const bool table = tie == ties_.end() && IsConstantTable(graph_, node);
+    if (options_.round || (table && node.attrs.Int("axis", 0) != 0)) return std::nullopt;
+    if (!table && tie == ties_.end() && !(IsLinear(node) && LinearFormOf(node)->two_operands))
+      return std::nullopt;
+    const size_t input = table || tie != ties_.end() ? 0 : 1;
+    const ValueId w = tie != ties_.end() ? tie->second.weight : node.input(input);
+    const WeightSource source = table ? WeightSource{w} : SourceOf(graph_, w);
+    if (!source.constant.valid() || GivenFor(options_, graph_.value(w).name) != nullptr)
+      return std::nullopt;
+    const Tensor& values = graph_.value(source.constant).constant;
+    if (values.shape().rank() != 2 || !IsNarrow(values) ||
+        Refusal(values, node, options_, /*given=*/nullptr))
+      return std::nullopt;
+    const LowBits* low = table ? nullptr : as_.low_bits;
+    const bool by_rows = table || source.transposed || !options_.per_channel;
+    if (low == nullptr && !by_rows) return std::nullopt;
+    const int axis = low != nullptr || !options_.per_channel ? -1 : table ? 0 : 1;
+    return Stored{w, input, {values, source.transposed}, low, axis};
+  }
+
+  Status QuantizeAsStored(NodeId id, const Stored& stored) {
+    const std::string name = graph_.value(stored.weight).name;
+    ValueId& q = done[{stored.weight, stored.low != nullptr ? kLowBits : stored.axis}];
+    if (!q.valid()) {
+      const auto round = [&] {
+        return stored.low != nullptr
+                   ? stored.low->Quantize(stored.matrix, options_.block, options_.threads)
+                   : QuantizeStored(stored.matrix, stored.axis, options_.threads);
+      };
+      EVOQ_ASSIGN(Tensor rounded, WithContext(round(), name));
+      ReleasePages(stored.matrix.stored);
+      q = AddRounded(name, stored.low, std::move(rounded));
+    }
+    report.used[name] = graph_.value(q).type;
+    Replace(id, stored.input, stored.weight, q, stored.low);
+    return {};
+  }
+
+  // The node reads `q` in place of its weight `w`.
+  void Replace(NodeId id, size_t input, ValueId w, ValueId q, const LowBits* low) {
+    if (ties_.contains(id)) {
       LookUpTransposed(id, q);
     } else {
-      graph_.SetInput(id, place->input, q);
+      graph_.SetInput(id, input, q);
     }
     DropUnread(graph_, w);
     Count(id, low);
-    return {};
+  }
+
+  ValueId AddRounded(const std::string& weight, const LowBits* low, Tensor q) {
+    return graph_.AddConstant(fmt::format("{}.{}", weight, low != nullptr ? low->name : "int8"),
+                              Spilled(std::move(q)));
   }
 
   Status TakeGiven(NodeId id, size_t input, const Tensor& weight, const GivenType& given) {
@@ -209,11 +276,7 @@ class WeightsQuantizer {
 
   ValueId Quantized(const WeightRounding& rounding, ValueId w) {
     ValueId& q = done[{w, rounding.low_bits != nullptr ? kLowBits : rounding.axis}];
-    if (!q.valid())
-      q = graph_.AddConstant(
-          fmt::format("{}.{}", rounding.weight,
-                      rounding.low_bits != nullptr ? rounding.low_bits->name : "int8"),
-          Rounded(options_, rounding));
+    if (!q.valid()) q = AddRounded(rounding.weight, rounding.low_bits, Rounded(options_, rounding));
     report.used[rounding.weight] = graph_.value(q).type;
     return q;
   }
@@ -260,6 +323,7 @@ Result<QuantizeReport> QuantizeWeights(Graph& graph, const QuantizeOptions& opti
                     as.low_bits == nullptr ? "" : fmt::format("{} or ", as.low_bits->name)));
   NoteNotUsed(options, "the scheme quantizes weights only", report);
   EVOQ_TRY(graph.Sort());
+  graph.RemoveDeadNodes();  // what widened weights that were rounded as they lie
   graph = graph.Compacted();
   EVOQ_TRY(InferTypes(graph));
   EVOQ_TRY(graph.Verify());

@@ -1,32 +1,15 @@
 // int4: the numbers -8 to 7.
-#include "quant/low_bits.inl.h"
+#include "quant/low_bits.h"
 #include "quant/quant.h"
 
 namespace evoq {
-namespace {
 
-struct Int4 {
-  static constexpr DType kType = DType::kInt4;
-  static constexpr int kBits = 4;
-  // Of the scale that reaches both ends: a smaller one clips them for finer steps in between, a
-  // larger one may fit the rest better, since the ends reach differently far.
-  static constexpr float kShares[] = {1, 1.05f, 0.95f, 0.9f, 0.85f, 0.8f, 0.75f, 0.7f};
-  static constexpr int kTries = std::size(kShares);
-
-  static float Scale(int i, float low, float high) {
-    return HalfScale(kShares[i] * std::max(high / 7.0f, low / -8.0f));
-  }
-  static float Storable(float scale) { return HalfScale(scale); }
-  static float Zero(int) { return 0; }
-  static float Nearest(float v, float) { return RoundEven(std::clamp(v, -8.0f, 7.0f)); }
-  static uint8_t Bits(float number, float) {
-    return static_cast<uint8_t>(static_cast<int>(number)) & 15;
-  }
+extern const LowBits kInt4Bits = {
+    .name = "int4",
+    .dtype = DType::kInt4,
+    .integers = true,
+    .loops = Int4LoopsFor,
 };
-
-}  // namespace
-
-extern const LowBits kInt4Bits = LowBitsOf<Int4>("int4", true);
 
 extern const QuantScheme kSchemeInt4Weights = {
     .name = "int4-weights",

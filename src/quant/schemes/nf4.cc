@@ -1,39 +1,17 @@
 // NF4: quantiles of the normal distribution, times the largest magnitude of the block or a little
 // less.
-#include "quant/low_bits.inl.h"
+#include "quant/low_bits.h"
 #include "quant/quant.h"
 #include "tensor/normal_float.h"
 
 namespace evoq {
-namespace {
 
-struct Nf4 {
-  static constexpr DType kType = kNormalFloat4;
-  static constexpr int kBits = 4;
-  static constexpr float kShares[] = {1, 0.95f, 0.9f, 0.85f, 0.8f};
-  static constexpr int kTries = std::size(kShares);
-
-  static float Scale(int i, float low, float high) {
-    return HalfScale(kShares[i] * std::max(high, -low));
-  }
-  static float Storable(float scale) { return HalfScale(scale); }
-  static float Zero(int) { return 0; }
-  static float Nearest(float v, float) {
-    float n = kNormalFloat4Values[0];
-    for (int i = 1; i < 16; ++i)
-      n = v > (kNormalFloat4Values[i - 1] + kNormalFloat4Values[i]) / 2 ? kNormalFloat4Values[i]
-                                                                        : n;
-    return n;
-  }
-  static uint8_t Bits(float number, float) {
-    return static_cast<uint8_t>(std::ranges::find(kNormalFloat4Values, number) -
-                                std::begin(kNormalFloat4Values));
-  }
+extern const LowBits kNf4Bits = {
+    .name = "nf4",
+    .dtype = kNormalFloat4,
+    .integers = false,
+    .loops = Nf4LoopsFor,
 };
-
-}  // namespace
-
-extern const LowBits kNf4Bits = LowBitsOf<Nf4>("nf4", false);
 
 extern const QuantScheme kSchemeNf4Weights = {
     .name = "nf4-weights",

@@ -1,0 +1,39 @@
+// The loops of a type of few bits (quant/low_bits.h), compiled for each instruction set. Results
+// are the same bits whichever serves.
+#pragma once
+
+#include <cstdint>
+
+#include "kernels/isa_table.h"
+
+namespace evoq {
+
+struct LowBitsLoops {
+  static constexpr int kColumns = 64;  // that Choose and Store take at once, at most
+
+  // Of the columns n < count of a block, w[k * stride + n], k < depth: the candidate of the least
+  // sum over k of importance[k] (w - stored)^2; without `importance`, of the least sum of the cubes
+  // of magnitudes of errors. The first of equals.
+  void (*choose)(const float* w, int64_t stride, int64_t depth, int64_t count,
+                 const float* importance, float* scale, float* zero);
+  // The block's elements in their bits: element (k, n) is the `first` + k * to_stride + n th of
+  // `to`, which is zero there.
+  void (*store)(const float* w, int64_t stride, int64_t depth, int64_t count, const float* scale,
+                const float* zero, int64_t first, int64_t to_stride, std::byte* to);
+  // number[n]: nearest to v[n] / scale[n]. The stored value is number * scale.
+  void (*nearest)(const float* v, const float* scale, const float* zero, int64_t count,
+                  float* number);
+  uint8_t (*bits)(float number, float zero);  // how it is stored
+  float (*scale)(float wanted);  // the scale nearest to `wanted` > 0 that can be stored
+};
+
+using Int4Loops = LowBitsLoops;
+using Int2Loops = LowBitsLoops;
+using Mxfp4Loops = LowBitsLoops;
+using Nf4Loops = LowBitsLoops;
+EVOQ_ISA_TABLE(Int4Loops)
+EVOQ_ISA_TABLE(Int2Loops)
+EVOQ_ISA_TABLE(Mxfp4Loops)
+EVOQ_ISA_TABLE(Nf4Loops)
+
+}  // namespace evoq

@@ -1,0 +1,34 @@
+// How scales and weights are rounded, without branches and calls, so that loops over it are
+// vectorized; for per-instruction-set files too (kernels/isa_table.h).
+#pragma once
+
+#include <cstdint>
+
+namespace evoq {
+namespace {
+
+[[maybe_unused]] inline float Less(float a, float b) { return b < a ? b : a; }
+[[maybe_unused]] inline float More(float a, float b) { return a < b ? b : a; }
+[[maybe_unused]] inline float Clamped(float v, float low, float high) {
+  return v < low ? low : high < v ? high : v;
+}
+
+// The nearest float16 number, of two the even one, where one is of its size; no smaller than the
+// least.
+[[maybe_unused]] inline float HalfScale(float scale) {
+  constexpr float kLeast = 0x1p-24f, kLeastNormal = 0x1p-14f, kMost = 65504.0f;
+  constexpr uint32_t kDropped = 13;  // bits that float32's mantissa has more
+  const auto bits = __builtin_bit_cast(uint32_t, scale);
+  const uint32_t half = (1u << (kDropped - 1)) - 1 + (bits >> kDropped & 1);
+  const auto normal = __builtin_bit_cast(float, (bits + half) >> kDropped << kDropped);
+  const float subnormal = scale + 0x1.8p-1f - 0x1.8p-1f;  // a multiple of 2^-24
+  const float rounded = scale < kLeastNormal ? More(subnormal, kLeast) : normal;
+  return scale > kMost ? scale : rounded;
+}
+
+// v in [-2^22, 2^22] to the nearest whole number, of two the even one: what is added has no bits
+// below 1.
+[[maybe_unused]] inline float RoundEven(float v) { return v + 0x1.8p23f - 0x1.8p23f; }
+
+}  // namespace
+}  // namespace evoq
