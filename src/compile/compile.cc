@@ -355,8 +355,8 @@ Result<Model> PackFor(Graph lowered, const Graph& bound, PackCache* packs, const
           continue;
         }
         if (form == forms.end())
-          form =
-              forms.insert(form, lowered.AddConstant(lowered.value(old).name, std::move(packed)));
+          form = forms.insert(
+              form, lowered.AddConstant(lowered.value(old).name, Spilled(std::move(packed))));
         lowered.SetInput(id, i, *form);
       }
     }

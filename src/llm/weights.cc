@@ -2,8 +2,10 @@
 
 #include <algorithm>
 
+#include "base/pages.h"
 #include "base/text.h"
 #include "llm/block_format.h"
+#include "tensor/spilled.h"
 
 namespace evoq {
 namespace {
@@ -45,7 +47,8 @@ Result<ValueId> WeightReader::Blocks(const std::string& name, const StoredTensor
   if (rounded)
     notes_.push_back(
         fmt::format("{}: {} rounded to int8, 32 to a scale", name, stored.blocks->name));
-  return graph_.AddConstant(name, std::move(q));
+  ReleasePages(stored.bytes);
+  return graph_.AddConstant(name, Spilled(std::move(q)));
 }
 
 Result<ValueId> WeightReader::Matrix(const std::string& name, int64_t inputs, int64_t outputs,

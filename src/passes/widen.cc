@@ -4,6 +4,7 @@
 
 #include "base/budget_scope.h"
 #include "passes/match.h"
+#include "tensor/spilled.h"
 
 namespace evoq {
 namespace {
@@ -79,8 +80,9 @@ Result<bool> WidenConstant(Graph& graph, ValueId value) {
   if (!Is16BitFloat(narrow) || graph.value(cast_to).type.dtype != DType::kFloat32) return false;
   if (transpose.valid() && narrow.type.shape.rank() != 2) return false;
   EVOQ_ASSIGN(Tensor wide, WithContext(Widened(narrow.constant, transpose.valid()), narrow.name));
+  ReleasePages(narrow.constant);
   graph.RemoveNode(transpose.valid() ? transpose : cast);
-  graph.SetConstant(value, std::move(wide));
+  graph.SetConstant(value, Spilled(std::move(wide)));
   if (transpose.valid() && graph.value(cast_to).users.empty()) graph.RemoveNode(cast);
   return true;
 }

@@ -9,6 +9,7 @@
 #include "quant/plan.h"
 #include "reference/reference.h"
 #include "reference/util.h"
+#include "tensor/spilled.h"
 
 namespace evoq {
 namespace {
@@ -182,7 +183,8 @@ class Converter {
     if (value.is_constant()) {
       const auto rounded = FromFloat32(value.constant, DType::kBfloat16);
       EVOQ_CHECK(rounded.has_value(), "{}", value.name);
-      return it->second = graph_.AddConstant(value.name + ".bf16", *rounded);
+      ReleasePages(value.constant);
+      return it->second = graph_.AddConstant(value.name + ".bf16", Spilled(*rounded));
     }
     Attrs attrs;
     attrs.Set("to", static_cast<int64_t>(DType::kBfloat16));

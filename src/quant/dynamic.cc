@@ -9,6 +9,7 @@
 #include "quant/plan.h"
 #include "quant/quant.h"
 #include "reference/reference.h"
+#include "tensor/spilled.h"
 
 namespace evoq {
 namespace {
@@ -37,8 +38,8 @@ class Dynamic {
                              .axis = options_.per_channel ? axis : -1});
     }
     used_[name] = q.type();
-    const ValueId w =
-        graph_.AddConstant(name + ".int8", q.WithType(TensorType(DType::kInt8, q.shape())));
+    const ValueId w = graph_.AddConstant(name + ".int8",
+                                         Spilled(q.WithType(TensorType(DType::kInt8, q.shape()))));
     const ValueId scales =
         graph_.AddConstant(name + ".scale", Channels(spatial, q.type().quant->scales));
     const Input& x = Quantized(node.input(0));

@@ -4,8 +4,10 @@
 #include "base/output_file.h"
 #include "base/printable.h"
 #include "base/text.h"
+#include "models/models.h"
 #include "program/etm.h"
 #include "reference/reference.h"
+#include "workflow/large.h"
 #include "workflow/models.h"
 #include "workflow/tuning.h"
 
@@ -34,6 +36,11 @@ Result<Compiled> Compile(const CompileJob& job, const Follow& follow) {
   EVOQ_TRY(CheckOutputPath(job.output));
   EVOQ_TRY(follow.At("loading", 0));
   Compiled out{.model = job.model, .output = job.output};
+  int64_t bytes = 0;
+  if (!IsEtmFile(job.model)) {
+    EVOQ_ASSIGN(bytes, ModelBytes(job.model));
+  }
+  const LargeJob large(2 * bytes, job.output);  // weights of 16 bits become float32
   Model model;
   if (IsEtmFile(job.model)) {
     EVOQ_ASSIGN(model, ReadEtm(job.model));

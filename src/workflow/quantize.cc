@@ -16,6 +16,7 @@
 #include "quant/unfuse.h"
 #include "reference/reference.h"
 #include "workflow/calibrate.h"
+#include "workflow/large.h"
 #include "workflow/models.h"
 #include "workflow/outside.h"
 #include "workflow/perplexity.h"
@@ -352,6 +353,10 @@ Result<Quantized> Quantize(const QuantizeJob& given, const Follow& follow) {
   const auto start = std::chrono::steady_clock::now();
   EVOQ_TRY(CheckJob(job));
   EVOQ_TRY(follow.At("loading", 0));
+  Quantized out{.model = job.model, .output = job.output};
+  EVOQ_ASSIGN(out.input_bytes, ModelBytes(job.model));
+  // Weights of 8 bits, plain and packed, are as much as those of 16.
+  const LargeJob large(out.input_bytes, job.output);
   EVOQ_ASSIGN(Graph graph, LoadGraph(job.model, job.fixed));
   Inputs inputs;
   EVOQ_ASSIGN(inputs.methods, ParseMethods(job.method));
@@ -363,9 +368,7 @@ Result<Quantized> Quantize(const QuantizeJob& given, const Follow& follow) {
   } else {
     inputs.shapes = SizesOf(graph, text.timed[0].inputs);
   }
-  Quantized out{.model = job.model, .output = job.output};
   out.float_weight_bytes = FloatWeightBytes(graph);
-  EVOQ_ASSIGN(out.input_bytes, ModelBytes(job.model));
   EVOQ_ASSIGN(Outside outside, ReadOutside(job, graph));
   CalibrationNotes notes;
   if (const QuantScheme* scheme = FindScheme(job.scheme);
