@@ -7,16 +7,6 @@
 namespace evoq {
 namespace {
 
-bool HasPlainWeights(const Graph& graph, const Node& node) {
-  if (!IsLinear(node) || LinearFormOf(node)->outputs_by_group) return false;
-  const Tensor* weight = graph.ConstantInput(node, 1);
-  if (weight == nullptr || weight->dtype() != DType::kFloat32 || !weight->layout().empty() ||
-      weight->elements() == 0 || (LinearFormOf(node)->two_operands && weight->shape().rank() != 2))
-    return false;
-  const Tensor* bias = graph.ConstantInput(node, 2);
-  return !node.input(2).valid() || (bias != nullptr && bias->dtype() == DType::kFloat32);
-}
-
 template <typename Factor>
 void ScaleWeight(Graph& graph, NodeId id, const Factor& factor) {
   const Node& node = graph.node(id);
@@ -29,6 +19,16 @@ void ScaleWeight(Graph& graph, NodeId id, const Factor& factor) {
 }
 
 }  // namespace
+
+bool HasPlainWeights(const Graph& graph, const Node& node) {
+  if (!IsLinear(node) || LinearFormOf(node)->outputs_by_group) return false;
+  const Tensor* weight = graph.ConstantInput(node, 1);
+  if (weight == nullptr || weight->dtype() != DType::kFloat32 || !weight->layout().empty() ||
+      weight->elements() == 0 || (LinearFormOf(node)->two_operands && weight->shape().rank() != 2))
+    return false;
+  const Tensor* bias = graph.ConstantInput(node, 2);
+  return !node.input(2).valid() || (bias != nullptr && bias->dtype() == DType::kFloat32);
+}
 
 std::vector<NodeId> ChannelReaders(const Graph& graph, ValueId value, int axis, int rank,
                                    int64_t channels) {

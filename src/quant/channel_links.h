@@ -20,6 +20,10 @@ struct ChannelLink {
   Activation activation;  // of the producer
 };
 
+// A linear operator with a plain float32 constant weight, a matrix where it takes two operands, and
+// a bias that is a float32 constant or none.
+bool HasPlainWeights(const Graph& graph, const Node& node);
+
 // Those whose producer has an activation f(t x) = t f(x) for t > 0: none, Relu and LeakyRelu; also
 // Clip from 0, which holds only up to its upper bound. In execution order.
 std::vector<ChannelLink> ChannelLinks(const Graph& graph);

@@ -117,12 +117,14 @@ struct Layer {
   int64_t gram_bytes() const { return 16 * matrices.groups * matrices.depth * matrices.depth; }
 };
 
-class LayerRounder {
+class LayerObserver {
  public:
-  explicit LayerRounder(MethodRun& run)
-      : run_(run), graph_(run.graph), workspace_(run.options.threads) {}
+  // `beside`: layers are seen beside the float model, with the weights before them as Replace has
+  // made them.
+  LayerObserver(MethodRun& run, bool beside)
+      : run_(run), graph_(run.graph), workspace_(run.options.threads), beside_(beside) {}
 
-  Status Run(const RoundLayerFn& round) {
+  Status Run(const std::function<Status(const Layer& layer)>& use) {
     EVOQ_TRY(FindLayers());
     if (layers_.empty()) return {};
     EVOQ_ASSIGN(isa_, SelectIsa());
@@ -131,14 +133,22 @@ class LayerRounder {
     for (size_t begin = 0; begin < layers_.size();) {
       const size_t end = EndOfPass(begin);
       for (size_t i = begin; i < end; ++i) Start(layers_[i]);
-      EVOQ_TRY(Each(begin, end, /*twice=*/true,
+      EVOQ_TRY(Each(begin, end, beside_,
                     [&](Layer& layer, const Inputs& in) { return Add(layer, in); }));
       for (size_t i = begin; i < end; ++i) {
         Finish(layers_[i]);
-        EVOQ_TRY(Take(layers_[i], round));
+        EVOQ_TRY(use(layers_[i]));
+        layers_[i].gram = {};
       }
       begin = end;
     }
+    return {};
+  }
+
+  // What comes after the layer sees it with the weight as it was rounded.
+  Status Replace(const Layer& layer, const Tensor& rounded) {
+    EVOQ_ASSIGN(Tensor stored, ToFloat32(rounded));
+    graph_.SetConstant(graph_.node(layer.node).input(1), std::move(stored));
     return {};
   }
 
@@ -177,7 +187,8 @@ class LayerRounder {
     for (; end < layers_.size(); ++end) {
       bytes += layers_[end].gram_bytes();
       const bool known = inputs.count(layers_[end].input) > 0;
-      if (end > begin && (bytes > weight_bytes_ || (!known && end >= least))) break;
+      const bool enough = beside_ && !known && end >= least;
+      if (end > begin && (bytes > weight_bytes_ || enough)) break;
       inputs.insert(layers_[end].input);
     }
     return end;
@@ -254,6 +265,7 @@ class LayerRounder {
     const auto groups = static_cast<size_t>(m.groups);
     layer.gram = {.depth = m.depth};
     layer.gram.groups.assign(groups, std::vector<double>(static_cast<size_t>(m.depth * m.depth)));
+    if (!beside_) return;
     layer.cross = layer.gram.groups;
     layer.added.assign(layer.residual.empty() ? 0 : groups,
                        std::vector<double>(static_cast<size_t>(m.depth * m.columns)));
@@ -325,8 +337,10 @@ class LayerRounder {
   void AddGroup(Layer& layer, const Inputs& in, const Rows& rows, const Rows& float_rows, int64_t g,
                 bool by_groups) {
     const int64_t depth = layer.matrices.depth, columns = layer.matrices.columns;
-    const std::vector<double> x = Integers(layer, rows, g), y = Integers(layer, float_rows, g);
+    const std::vector<double> x = Integers(layer, rows, g);
     AddProduct(x, x, rows.used(), depth, depth, by_groups, layer.gram.groups[g]);
+    if (!beside_) return;
+    const std::vector<double> y = Integers(layer, float_rows, g);
     AddProduct(x, y, rows.used(), depth, depth, by_groups, layer.cross[g]);
     if (layer.added.empty()) return;
     const double unit = Unit(layer.most_residual);
@@ -347,14 +361,14 @@ class LayerRounder {
     const int64_t depth = layer.matrices.depth, columns = layer.matrices.columns;
     const WeightGrid grid(layer.rounding, layer.matrices);
     for (int64_t g = 0; g < layer.matrices.groups; ++g) {
-      std::vector<double>&gram = layer.gram.groups[g], &cross = layer.cross[g];
+      std::vector<double>& gram = layer.gram.groups[g];
       std::vector<double> units;
       for (int64_t k = 0; k < depth; ++k) units.push_back(Unit(layer.most[g * depth + k]));
-      for (int64_t i = 0; i < depth * depth; ++i) {
-        const double unit = units[i / depth] * units[i % depth];
-        gram[i] *= unit;
-        cross[i] = cross[i] * unit - gram[i];
-      }
+      for (int64_t i = 0; i < depth * depth; ++i) gram[i] *= units[i / depth] * units[i % depth];
+      if (!beside_) continue;
+      std::vector<double>& cross = layer.cross[g];
+      for (int64_t i = 0; i < depth * depth; ++i)
+        cross[i] = cross[i] * units[i / depth] * units[i % depth] - gram[i];
       const std::vector<float> matrix = grid.Matrix(g);
       const std::vector<double> w(matrix.begin(), matrix.end());
       std::vector<double> missing(w.size());
@@ -378,19 +392,10 @@ class LayerRounder {
     layer.added.clear();
   }
 
-  Status Take(Layer& layer, const RoundLayerFn& round) {
-    EVOQ_ASSIGN(Tensor q, round(layer.rounding, layer.matrices, layer.gram));
-    EVOQ_ASSIGN(Tensor stored, ToFloat32(q));
-    const ValueId w = graph_.node(layer.node).input(1);
-    graph_.SetConstant(w, stored);
-    run_.rounded[layer.rounding.weight] = std::move(q);
-    layer.gram = {};
-    return {};
-  }
-
   MethodRun& run_;
   Graph graph_;  // a copy whose weights become what they are rounded to
   Workspace workspace_;
+  const bool beside_;
   Isa isa_;
   std::vector<Layer> layers_;
   int64_t weight_bytes_ = 0;
@@ -399,7 +404,19 @@ class LayerRounder {
 }  // namespace
 
 Status RoundLayers(MethodRun& run, const RoundLayerFn& round) {
-  return LayerRounder(run).Run(round);
+  LayerObserver observer(run, /*beside=*/true);
+  return observer.Run([&](const Layer& layer) -> Status {
+    EVOQ_ASSIGN(Tensor q, round(layer.rounding, layer.matrices, layer.gram));
+    EVOQ_TRY(observer.Replace(layer, q));
+    run.rounded[layer.rounding.weight] = std::move(q);
+    return {};
+  });
+}
+
+Status ObserveLayers(MethodRun& run, const UseLayerFn& use) {
+  return LayerObserver(run, /*beside=*/false).Run([&](const Layer& layer) {
+    return use(layer.rounding, layer.matrices, layer.gram);
+  });
 }
 
 }  // namespace evoq

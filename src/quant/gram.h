@@ -38,4 +38,10 @@ using RoundLayerFn = std::function<Result<Tensor>(const WeightRounding& rounding
 // running the graph; kInvalidInput where there is no sample, or a value is not finite.
 Status RoundLayers(MethodRun& run, const RoundLayerFn& round);
 
+// Hands out the same layers, in the same order, with what their inputs are like in the float model
+// (Gram::missing is empty), and changes nothing. Errors: those of RoundLayers and of `use`.
+using UseLayerFn = std::function<Status(const WeightRounding& rounding,
+                                        const LayerMatrices& matrices, const Gram& gram)>;
+Status ObserveLayers(MethodRun& run, const UseLayerFn& use);
+
 }  // namespace evoq

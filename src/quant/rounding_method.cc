@@ -18,6 +18,13 @@ std::string RoundsNoWeights(const QuantScheme& scheme, const QuantizeOptions&) {
   return scheme.precision == Precision::kInt8 ? "" : "it rounds no weights";
 }
 
+std::string HasNoScales(const QuantScheme& scheme, const QuantizeOptions& options) {
+  if (std::string why = RoundsNoWeights(scheme, options); !why.empty()) return why;
+  return options.per_channel || scheme.low_bits != nullptr
+             ? ""
+             : "it searches a scale for each channel, and weights have one (--per-tensor)";
+}
+
 RoundedMatrix NearestBySize(const RoundedLayer& layer) {
   const int64_t depth = layer.grid.matrices().depth;
   std::vector<float> sizes;

@@ -10,6 +10,8 @@ namespace evoq {
 
 // QuantMethod::refuses of methods that round.
 std::string RoundsNoWeights(const QuantScheme& scheme, const QuantizeOptions& options);
+// The same of methods that search a scale for each block or channel.
+std::string HasNoScales(const QuantScheme& scheme, const QuantizeOptions& options);
 
 // One matrix that is to be rounded.
 struct RoundedLayer {

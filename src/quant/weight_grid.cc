@@ -39,6 +39,16 @@ WeightGrid::WeightGrid(const WeightRounding& rounding, const LayerMatrices& matr
   scale_of_all_ = nearest.type().quant->scales[0];
 }
 
+std::vector<float> WeightGrid::Zeros() const {
+  if (loops_ == nullptr) return {0};
+  std::vector<float> zeros;
+  for (int i = 0; i < loops_->tries; ++i) {
+    const float zero = loops_->zero(i);
+    if (std::ranges::find(zeros, zero) == zeros.end()) zeros.push_back(zero);
+  }
+  return zeros;
+}
+
 std::vector<float> WeightGrid::Matrix(int64_t g) const {
   const auto w = r_.values.values<float>();
   std::vector<float> matrix(static_cast<size_t>(m_.depth * m_.columns));

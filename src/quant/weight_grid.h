@@ -41,6 +41,9 @@ class WeightGrid {
   int64_t blocks() const { return blocks_; }
   bool one_scale() const { return one_scale_; }  // for all columns and groups
 
+  // The zero points that numbers may have: 0 alone, or those of a type with several.
+  std::vector<float> Zeros() const;
+
   // The float32 matrix of group g, [depth, columns].
   std::vector<float> Matrix(int64_t g) const;
   // Scales of columns [depth, columns] of block `b` of group g, by rounding to nearest: as

@@ -23,6 +23,8 @@ struct LowBitsLoops {
   // number[n]: nearest to v[n] / scale[n]. The stored value is number * scale.
   void (*nearest)(const float* v, const float* scale, const float* zero, int64_t count,
                   float* number);
+  float (*zero)(int i);  // the zero point of candidate i < tries
+  int tries;
   uint8_t (*bits)(float number, float zero);  // how it is stored
   float (*scale)(float wanted);  // the scale nearest to `wanted` > 0 that can be stored
 };

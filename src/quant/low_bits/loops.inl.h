@@ -128,6 +128,8 @@ constexpr LowBitsLoops LoopsOf() {
   return {.choose = Choose<N>,
           .store = Store<N>,
           .nearest = NearestNumbers<N>,
+          .zero = N::Zero,
+          .tries = N::kTries,
           .bits = N::Bits,
           .scale = N::Storable};
 }

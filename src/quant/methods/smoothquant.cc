@@ -8,57 +8,15 @@
 #include <cmath>
 
 #include "ops/op.h"
-#include "quant/channel_links.h"
 #include "quant/channel_statistics.h"
 #include "quant/method.h"
 #include "quant/observe.h"
+#include "quant/scalable_values.h"
 
 namespace evoq {
 namespace {
 
 constexpr int kAlphas = 20;  // candidates 1/20 .. 1
-
-// A value whose channels can be divided, and the layers that read it.
-struct Smoothed {
-  ValueId value;
-  NodeId maker;  // a normalization over the last axis, or a layer
-  bool normalization = false;
-  int axis = -1;  // of the channels
-  std::vector<NodeId> readers;
-};
-
-// A normalization over its last axis with a constant scale, and a bias that is constant or none.
-bool IsScaledNormalization(const Graph& graph, const Node& node) {
-  const OpDef* op = FindOp(node);
-  if (op == nullptr || op->axes != AxisUse::kTrailing || !node.domain.empty()) return false;
-  const Shape& shape = graph.value(node.outputs[0]).type.shape;
-  const Tensor* scale = graph.ConstantInput(node, 1);
-  const Tensor* bias = graph.ConstantInput(node, 2);
-  return shape.ranked() && scale != nullptr && scale->dtype() == DType::kFloat32 &&
-         scale->shape().rank() == 1 && (!node.input(2).valid() || bias != nullptr) &&
-         (bias == nullptr ||
-          (bias->dtype() == DType::kFloat32 && bias->elements() == scale->elements()));
-}
-
-std::vector<Smoothed> ValuesToSmooth(const Graph& graph) {
-  std::vector<Smoothed> found;
-  for (NodeId id : graph.order()) {
-    const Node& node = graph.node(id);
-    if (node.outputs.empty() || !IsScaledNormalization(graph, node)) continue;
-    const int rank = graph.value(node.outputs[0]).type.shape.rank();
-    std::vector<NodeId> readers = ChannelReaders(graph, node.outputs[0], rank - 1, rank,
-                                                 graph.ConstantInput(node, 1)->elements());
-    if (!readers.empty())
-      found.push_back({node.outputs[0], id, true, rank - 1, std::move(readers)});
-  }
-  for (ChannelLink& link : ChannelLinks(graph)) {
-    if (link.activation.kind == ActivationKind::kClip) continue;
-    const int rank = graph.value(link.value).type.shape.rank();
-    const int axis = ChannelAxis(graph.node(link.producer), rank);
-    found.push_back({link.value, link.producer, false, axis, std::move(link.readers)});
-  }
-  return found;
-}
 
 // The weights that read each channel, by row and channel: |w| of row m is at [m * channels + c].
 struct Rows {
@@ -145,40 +103,16 @@ std::vector<double> Search(const ChannelStatistics& x, std::span<const Rows> rea
   return best;
 }
 
-// Input i of the normalization, a constant, divided by s.
-void DivideParameter(Graph& graph, NodeId id, size_t i, std::span<const double> s) {
-  const ValueId old = graph.node(id).input(i);
-  if (!old.valid()) return;
-  Tensor divided = graph.value(old).constant.Clone();
-  for (size_t c = 0; c < s.size(); ++c) {
-    float& v = divided.mutable_data<float>()[c];
-    v = static_cast<float>(v / s[c]);
-  }
-  graph.SetInput(id, i, graph.AddConstant(graph.value(old).name + ".smoothed", std::move(divided)));
-}
-
 std::string Refuses(const QuantScheme& scheme, const QuantizeOptions&) {
   return scheme.values == DType::kUint8 || std::string_view(scheme.name) == "int8-dynamic"
              ? ""
              : "its layers do not round what they read to int8";
 }
 
-void Smooth(Graph& graph, const Smoothed& at, std::span<const double> s) {
-  std::vector<double> inverse(s.size());
-  std::ranges::transform(s, inverse.begin(), [](double v) { return 1 / v; });
-  if (at.normalization) {
-    DivideParameter(graph, at.maker, 1, s);
-    DivideParameter(graph, at.maker, 2, s);
-  } else {
-    ScaleOutputs(graph, at.maker, inverse);
-  }
-  for (NodeId reader : at.readers) ScaleInputs(graph, reader, s);
-}
-
 Status Run(MethodRun& run) {
-  const std::vector<Smoothed> values = ValuesToSmooth(run.graph);
+  const std::vector<ScalableValue> values = ScalableValues(run.graph);
   std::vector<std::string> names;
-  for (const Smoothed& at : values) names.push_back(run.graph.value(at.value).name);
+  for (const ScalableValue& at : values) names.push_back(run.graph.value(at.value).name);
   std::vector<ChannelStatistics> seen(values.size());
   EVOQ_TRY(
       ObserveValues(run.graph, names, run.data, [&](size_t which, const Tensor& value) -> Status {
@@ -191,7 +125,7 @@ Status Run(MethodRun& run) {
       readers.push_back(RowsOf(run.graph, reader, seen[i].channels()));
     const std::vector<double> s = Search(seen[i], readers, run.options.per_channel);
     if (s.empty()) continue;
-    Smooth(run.graph, values[i], s);
+    DivideChannels(run.graph, values[i], s);
     run.recalibrate = true;
   }
   return {};
