@@ -1,5 +1,5 @@
-// The C++ interface of evoq's toolchain: quantize, compile, explain, evaluate, predict, compare,
-// diff.
+// The C++ interface of evoq's toolchain: optimize, quantize, compile, explain, evaluate, predict,
+// compare, diff.
 //
 //   std::string error;
 //   evoq::toolchain::QuantizeOptions options;
@@ -51,6 +51,33 @@ struct Report {
   std::vector<std::string> warnings;  // and notes: "warning: ..."
 };
 
+// Which graph passes run (docs/passes.md). The model keeps the choice wherever it is written.
+struct Passes {
+  // Left out: "PASS" everywhere, "PASS@NODE" on nodes of this name, "PASS@op=OPERATOR"; each a glob
+  // pattern.
+  std::vector<std::string> disable;
+  int opt_level = -1;  // passes up to this level, 0 to 3; -1: what the model says, else 3
+};
+
+struct OptimizeOptions {
+  Passes passes;
+  int stop_after = -1;  // so many passes that change something; negative: all
+};
+struct PassChange {
+  std::string pass;
+  int changes = 0;
+  std::int64_t nodes = 0;  // afterwards
+};
+struct OptimizeResult {
+  std::int64_t nodes_before = 0, nodes_after = 0;
+  std::vector<PassChange> passes;  // those that changed something
+  Report report;
+};
+// Runs the graph passes only and writes `output`, an .onnx.
+std::optional<OptimizeResult> Optimize(const std::string& model, const std::string& output,
+                                       const OptimizeOptions& options = {},
+                                       const Follow& follow = {}, std::string* error = nullptr);
+
 struct QuantizeOptions {
   std::string scheme = "int8";  // of `evoq list schemes`, or "auto"
   // Names of `evoq list methods`, "a,b,c", or "none"; "": the scheme's own.
@@ -76,10 +103,11 @@ struct QuantizeOptions {
   bool signed_activations = false;           // int8, not uint8
   bool symmetric = false;                    // zero points in the middle
   std::string target = "ort";                // the runtime that an .onnx is written for
-  Shapes shapes;                             // sizes to prepare for; the model stays free
-  Shapes fixed_shapes;                       // sizes to fix for good; -1 stays free
-  bool tune = false;                         // measure what each step does fastest on this machine
-  int threads = 0;                           // 0: one per physical core
+  Passes passes;
+  Shapes shapes;        // sizes to prepare for; the model stays free
+  Shapes fixed_shapes;  // sizes to fix for good; -1 stays free
+  bool tune = false;    // measure what each step does fastest on this machine
+  int threads = 0;      // 0: one per physical core
   // Promises, which a certificate in the .etm says are kept (docs/certificate.md).
   std::optional<double> max_drop;     // points of top-1, or of agreement with the float model
   std::optional<double> min_sqnr_db;  // of every output
@@ -112,8 +140,9 @@ std::optional<QuantizeResult> Quantize(const std::string& model, const std::stri
 struct CompileOptions {
   Shapes shapes;        // sizes to prepare for; the model stays free
   Shapes fixed_shapes;  // sizes to fix for good; -1 stays free
-  bool tune = false;    // measure what each step does fastest on this machine
-  int threads = 0;      // of tuning
+  Passes passes;
+  bool tune = false;  // measure what each step does fastest on this machine
+  int threads = 0;    // of tuning
 };
 struct CompileResult {
   std::int64_t output_bytes = 0;

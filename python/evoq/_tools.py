@@ -105,6 +105,7 @@ def optimize(
     output: Any,
     *,
     disable: Sequence[str] = (),
+    opt_level: int | None = None,
     stop_after: int | None = None,
     config: Any = None,
     progress: Progress | None = None,
@@ -112,12 +113,13 @@ def optimize(
 ) -> Report:
     """Runs the graph passes only and writes ONNX to `output`.
 
-    disable: passes to leave out, as glob patterns. stop_after: run only the first N passes that
-    change something.
+    disable: passes to leave out: 'PASS', 'PASS@NODE', 'PASS@op=OPERATOR', each a glob pattern
+    (``evoq list passes``). opt_level: run passes up to this level, 0 to 3. The file keeps both for
+    whatever is made of it. stop_after: run only the first N passes that change something.
     config: these options as a JSON file. Returns ``nodes_before``, ``nodes_after`` and ``passes``.
     """
     job = _evoq.OptimizeJob()
-    fill(job, "optimize", {"disable": list(disable), "stop_after": stop_after})
+    fill(job, "optimize", {"disable": list(disable), "opt_level": opt_level, "stop_after": stop_after})
     if config is not None:
         job.read_config(text_of(config))
     return _run("optimize", job, progress, {"model": model}, output=output, **options)
@@ -129,6 +131,8 @@ def compile(
     *,
     shapes: Shapes | None = None,
     fixed_shapes: FixedShapes | None = None,
+    disable: Sequence[str] = (),
+    opt_level: int | None = None,
     tune: bool = False,
     threads: int | None = None,
     progress: Progress | None = None,
@@ -138,6 +142,7 @@ def compile(
 
     shapes: sizes of free inputs to prepare for; the model stays free. fixed_shapes: sizes to fix
     for good, None staying free.
+    disable, opt_level: which graph passes run, as for `optimize`.
     tune: measure what each step does fastest on this machine with `threads`
     threads, and keep it in the file. Returns ``output_bytes``, ``float_weight_bytes``,
     ``steps_total``.
@@ -150,6 +155,8 @@ def compile(
         output=output,
         shape=shapes,
         fix_shape=fixed_shapes,
+        disable=list(disable),
+        opt_level=opt_level,
         tune=tune,
         threads=threads,
         **options,
@@ -219,6 +226,8 @@ def quantize(
     signed: bool = False,
     symmetric: bool = False,
     exclude: Sequence[str] = (),
+    disable: Sequence[str] = (),
+    opt_level: int | None = None,
     target: str | None = None,
     ranges: Any = None,
     save_ranges: Any = None,
@@ -251,8 +260,8 @@ def quantize(
     per_tensor: one scale per weight tensor. block: weights of int4 that share a scale: 32 (without
     it), 64, 128 or 'channel'. signed: int8 activations, not uint8. symmetric: zero
     points in the middle.
-    exclude: nodes that stay float, as glob patterns of names. target: the runtime that an .onnx is
-    written for.
+    exclude: nodes that stay float, as glob patterns of names. disable, opt_level: which graph
+    passes run, as for `optimize`. target: the runtime that an .onnx is written for.
     shapes: sizes of free inputs to prepare for, and of random samples; the model stays free.
     fixed_shapes: sizes to fix for good, None staying free. ranges, save_ranges: files of calibrated
     ranges. encodings, encodings_out: parameters by tensor name to take and to write, as files of
@@ -298,6 +307,8 @@ def quantize(
             "signed": signed,
             "symmetric": symmetric,
             "exclude": [*job.exclude, *exclude],
+            "disable": [*job.disable, *disable],
+            "opt_level": opt_level,
             "target": target,
             "ranges": ranges,
             "save_ranges": save_ranges,

@@ -140,6 +140,19 @@ void AddShapeOptions(const VerbOptions& options, std::vector<std::string>& shape
               "Fix sizes of a free input for good: NAME=?x3x224x224, ? staying free");
 }
 
+void AddPassOptions(const VerbOptions& options, PassChoice& passes) {
+  options
+      .Add("--disable", passes.disable,
+           "Leave out these graph passes (a glob pattern of `evoq list passes`): PASS everywhere, "
+           "PASS@NODE on nodes of this name, PASS@op=OPERATOR (may be repeated)")
+      .OneEachTime();
+  options
+      .Add("--opt-level", passes.opt_level,
+           "Run the graph passes up to this level: 0: what kernels need, 1: and clean-ups, 2: and "
+           "fusion, 3: all (default: 3; docs/passes.md)")
+      .InRange(0, kMostOptLevel);
+}
+
 void AddTuneOptions(const VerbOptions& options, TuneChoice& choice, const char* without) {
   options.AddFlag("--tune{1},--no-tune{-1}", choice.value,
                   std::string("Measure what each step does fastest on this machine, with --threads "

@@ -32,6 +32,9 @@ Result<InputFiles> ParseInputs(const std::vector<std::string>& options);
 void AddShapeOptions(const VerbOptions& options, std::vector<std::string>& shapes,
                      std::vector<std::string>& fixed, const char* what);
 
+// --disable and --opt-level, of verbs that run graph passes.
+void AddPassOptions(const VerbOptions& options, PassChoice& passes);
+
 // --tune and --no-tune.
 struct TuneChoice {
   int value = 0;  // 1: measure, -1: --no-tune, 0: neither

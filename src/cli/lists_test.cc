@@ -21,7 +21,7 @@ TEST_F(Lists, TextAndJsonSayTheSame) {
   const std::vector<Kind> kinds = {
       {"ops", "domain operator quantized", {"domain", "name", "quantized"}},
       {"kernels", "kernel operator precision", {"name", "op", "precision"}},
-      {"passes", "pass stage what it does", {"name", "stage", "doc"}},
+      {"passes", "pass stage level what it does", {"name", "stage", "level", "doc"}},
       {"schemes", "scheme needs what it does", {"name", "needs_calibration", "doc"}},
       {"methods",
        "method stage needs what it does paper",
@@ -38,6 +38,7 @@ TEST_F(Lists, TextAndJsonSayTheSame) {
         std::string cell = column == "needs_calibration"
                                ? (row[column].get<bool>() ? "calibrated" : "")
                            : column == "needs_samples" ? (row[column].get<bool>() ? "samples" : "")
+                           : row[column].is_number()   ? row[column].dump()
                                                        : row[column].get<std::string>();
         if (column == "domain" && cell.empty()) cell = "ai.onnx";
         line += (line.empty() || cell.empty() ? "" : " ") + cell;

@@ -33,7 +33,8 @@ TEST_F(CliOptions, AreTheseOfEachVerb) {
   const Words everywhere = {"-h,--help", "--json TEXT", "--threads INT:INT in [0 - 1024]"};
   const std::string model = "model TEXT REQUIRED", shape = "--shape TEXT ...",
                     input = "--input TEXT ...", tune = "--tune{1},--no-tune{-1}",
-                    output = "-o,--output TEXT REQUIRED";
+                    output = "-o,--output TEXT REQUIRED", disable = "--disable TEXT ...",
+                    level = "--opt-level INT:INT in [0 - 3]";
   // Positional ones come before those of every verb.
   const std::vector<std::tuple<std::string, Words, Words>> verbs = {
       {"demo",
@@ -43,7 +44,7 @@ TEST_F(CliOptions, AreTheseOfEachVerb) {
       {"inspect", {model}, {shape, "--dump"}},
       {"optimize",
        {model},
-       {output, "--log-passes", "--stop-after INT", "--disable TEXT ...", "--config TEXT"}},
+       {output, "--log-passes", "--stop-after INT", disable, level, "--config TEXT"}},
       {"predict",
        {model},
        {"--scheme TEXT ...", shape, "--batch INT:POSITIVE", input, "--phase TEXT:{prompt,decode}",
@@ -77,6 +78,8 @@ TEST_F(CliOptions, AreTheseOfEachVerb) {
         "--calib-cache-out TEXT",
         shape,
         "--fix-shape TEXT ...",
+        disable,
+        level,
         "--max-drop FLOAT:FLOAT in [0 - 100]",
         "--min-sqnr FLOAT",
         "--max-perplexity-growth FLOAT:NONNEGATIVE",
@@ -96,7 +99,7 @@ TEST_F(CliOptions, AreTheseOfEachVerb) {
        {"--data TEXT ... Excludes: --text", "--text TEXT Excludes: --data",
         "--tokenizer TEXT Needs: --text", "--labels TEXT", "--preprocess TEXT", "--baseline TEXT",
         "--measure-s FLOAT:POSITIVE=6"}},
-      {"compile", {model}, {output, shape, "--fix-shape TEXT ...", tune}},
+      {"compile", {model}, {output, shape, "--fix-shape TEXT ...", disable, level, tune}},
       {"run",
        {model},
        {"--input TEXT ... REQUIRED", "--state TEXT ...", "--output-dir TEXT", "--preprocess TEXT",

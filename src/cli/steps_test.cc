@@ -202,12 +202,15 @@ TEST_F(Steps, PassesByAFile) {
   const int all = after("{}");
   EXPECT_LT(all, 3);
   EXPECT_EQ(after(R"({"disable": ["*"]})"), 3);
+  EXPECT_EQ(after(R"({"opt_level": 0})"), 3);
+  EXPECT_EQ(after(R"({"opt_level": 3})"), all);
   EXPECT_EQ(after(R"({"stop_after": 0})"), 3);
   EXPECT_EQ(after(R"({"stop_after": 1000000})"), all);
   const std::pair<std::string, std::string> wrong[] = {
       {"[]", "expected a JSON object"},
       {R"({"disable": [1]})", "disable: expected names of passes"},
       {R"({"disable": "a"})", "field 'disable', expected disable (a list of names)"},
+      {R"({"opt_level": 4})", "field 'opt_level', expected"},
       {R"({"stop_after": -1})", "field 'stop_after', expected"},
       {R"({"stop_after": 1000001})", "field 'stop_after', expected"},
       {R"({"stop_after": "1"})", "field 'stop_after', expected"},

@@ -73,9 +73,9 @@ Result<int64_t> ModelBytes(const std::string& path) {
   return IsLanguageModelPath(path) ? LanguageModelBytes(path) : ModelFileBytes(path);
 }
 
-Result<Graph> LoadOptimizedGraph(const std::string& path, const PassOptions& passes) {
+Result<Graph> LoadOptimizedGraph(const std::string& path) {
   EVOQ_ASSIGN(Graph graph, ImportModel(path));
-  EVOQ_TRY(WithContext(RunPasses(graph, Stage::kOptimize, passes), path));
+  EVOQ_TRY(WithContext(RunPasses(graph, Stage::kOptimize), path));
   return graph;
 }
 

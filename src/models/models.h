@@ -26,7 +26,7 @@ Result<std::unique_ptr<Engine>> LoadEngine(const std::string& path,
 Result<std::unique_ptr<Engine>> EngineFromGraph(Graph graph, const EngineOptions& options = {});
 
 // Import and the optimize passes: what quantize, inspect and optimize start from.
-Result<Graph> LoadOptimizedGraph(const std::string& path, const PassOptions& passes = {});
+Result<Graph> LoadOptimizedGraph(const std::string& path);
 
 // Optimized graph -> packed model (lower passes, packing, first plan). Sizes that the graph leaves
 // free stay free; the plan is for `shapes`. Comes without a plan: a model whose sizes depend on its

@@ -6,6 +6,7 @@
 
 #include "base/rows.h"
 #include "compile/compile.h"
+#include "graph/choices.h"
 #include "models/region_stage.h"
 #include "ops/control.h"
 #include "passes/pass.h"
@@ -53,6 +54,7 @@ Part Extract(const Graph& whole, const std::vector<NodeId>& nodes,
              const std::vector<ValueId>& outputs) {
   Part part;
   part.graph.name = whole.name;
+  InheritChoices(whole, part.graph);
   std::vector<ValueId> to(static_cast<size_t>(whole.value_count()));
   for (NodeId id : nodes) {
     for (ValueId out : whole.node(id).outputs) {
@@ -278,9 +280,12 @@ Result<std::unique_ptr<RegionStage>> Region::Prepare(std::span<const Tensor> inp
       open.output_types.push_back(out.valid() ? graph.value(out).type : TensorType());
     }
     open.found_types = open.output_types;
-    for (const auto& body : open.node.bodies)
-      open.bodies.push_back(
-          std::make_unique<Region>(*body, Form::kRaw, context_, Captured(graph, open.node, *body)));
+    for (const auto& body : open.node.bodies) {
+      Graph inner = *body;
+      InheritChoices(graph, inner);
+      open.bodies.push_back(std::make_unique<Region>(std::move(inner), Form::kRaw, context_,
+                                                     Captured(graph, open.node, *body)));
+    }
     stage->open.push_back(std::move(open));
   }
   // What leaves a part: values that something outside it reads.

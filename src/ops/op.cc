@@ -1,6 +1,7 @@
 #include "ops/op.h"
 
 #include "ops/driver.h"
+#include "ops/held.h"
 #include "ops/op_rows.h"
 #include "ops/util.h"
 #include "tensor/permute.h"
@@ -20,7 +21,9 @@ const OpDef* FindOp(std::string_view op, std::string_view domain) {
   return FindByOp(AllOps(), op, domain);
 }
 
-const OpDef* FindOp(const Node& node) { return FindOp(node.op, node.domain); }
+const OpDef* FindOp(const Node& node) {
+  return IsHeld(node) ? &kHeldOp : FindOp(node.op, node.domain);
+}
 
 std::string NodeLabel(const Node& node) {
   return node.domain.empty() ? fmt::format("node {} ({})", node.name, node.op)

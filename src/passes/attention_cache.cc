@@ -64,6 +64,7 @@ extern const PassDef kAttentionCache = {
         "Attention reads float16 keys and values themselves, not their Cast to float32, and gives "
         "no present ones that nothing reads.",
     .stage = Stage::kLower,
+    .level = 3,
     .run = Run,
 };
 

@@ -106,6 +106,7 @@ extern const PassDef kAttentionPast = {
     .name = "attention-past",
     .doc = "Attention over a past joined to new keys and values takes both as inputs of its own.",
     .stage = Stage::kLower,
+    .level = 3,
     .run = Run,
 };
 

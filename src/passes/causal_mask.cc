@@ -72,6 +72,7 @@ extern const PassDef kCausalMask = {
     .name = "causal-mask",
     .doc = "Attention's mask that sizes alone decide becomes is_causal where it hides later keys.",
     .stage = Stage::kLower,
+    .level = 3,
     .run = Run,
 };
 

@@ -23,6 +23,7 @@ extern const PassDef kChannelsLast = {
         "Spatial operators take channels_last=1; Transposes are pushed through everything between "
         "them to the graph's borders.",
     .stage = Stage::kLower,
+    .level = 0,
     .run = Run,
 };
 

@@ -14,6 +14,7 @@ extern const PassDef kCleanLowered = {
     .name = "clean-lowered",
     .doc = "clean-transpose and clean-reshape again, on what channels-last left at the borders.",
     .stage = Stage::kLower,
+    .level = 1,
     .run = Run,
 };
 

@@ -41,6 +41,7 @@ extern const PassDef kCleanReshape = {
     .name = "clean-reshape",
     .doc = "Two of Reshape, Flatten, Squeeze and Unsqueeze in a row become one Reshape.",
     .stage = Stage::kOptimize,
+    .level = 1,
     .run = Run,
 };
 

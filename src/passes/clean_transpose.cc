@@ -61,6 +61,7 @@ extern const PassDef kCleanTranspose = {
         "Two Transposes in a row become one; one that moves only dimensions of size 1 becomes a "
         "Reshape.",
     .stage = Stage::kOptimize,
+    .level = 1,
     .run = Run,
 };
 

@@ -81,6 +81,7 @@ extern const PassDef kCommonSubexpressions = {
     .name = "common-subexpressions",
     .doc = "Computes equal nodes once and keeps equal small constants once.",
     .stage = Stage::kOptimize,
+    .level = 1,
     .run = Run,
 };
 

@@ -6,6 +6,7 @@
 
 #include "graph/float_reason.h"
 #include "kernels/kernel.h"
+#include "ops/held.h"
 #include "passes/match.h"
 #include "reference/reference.h"
 
@@ -253,6 +254,7 @@ Result<int> Run(Graph& graph) {
   }
   if (!quantized) return 0;
   Graph example = graph;
+  Release(example);
   // A graph that refuses the example's sizes is left as it is.
   if (!BindShapes(example, ExampleShapes(graph))) return 0;
   return Fitter(graph, example).Run();
@@ -266,6 +268,7 @@ extern const PassDef kFitKernels = {
         "Integer operators that no kernel computes: tabulated activations leave the linear "
         "operator, others compute in float32.",
     .stage = Stage::kLower,
+    .level = 0,
     .run = Run,
 };
 

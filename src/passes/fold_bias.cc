@@ -46,6 +46,7 @@ extern const PassDef kFoldBias = {
     .name = "fold-bias",
     .doc = "Moves a constant per channel added after a linear operator into its bias.",
     .stage = Stage::kOptimize,
+    .level = 2,
     .run = Run,
 };
 

@@ -106,6 +106,7 @@ extern const PassDef kFoldConstants = {
     .name = "fold-constants",
     .doc = "Computes nodes whose inputs are all constants; Shape of a static shape is one.",
     .stage = Stage::kOptimize,
+    .level = 1,
     .run = Run,
 };
 

@@ -47,6 +47,7 @@ extern const PassDef kFoldScale = {
         "Moves a constant factor or divisor per channel after a linear operator into its weights "
         "and bias.",
     .stage = Stage::kOptimize,
+    .level = 2,
     .run = Run,
 };
 

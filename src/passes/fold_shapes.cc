@@ -72,6 +72,7 @@ extern const PassDef kFoldShapes = {
         "Follows shape arithmetic with partly known sizes and turns computed shapes into "
         "constants.",
     .stage = Stage::kOptimize,
+    .level = 0,
     .run = Run,
 };
 

@@ -73,6 +73,7 @@ extern const PassDef kFuseActivation = {
         "Relu, Clip, LeakyRelu, Sigmoid, ... after Conv, ConvTranspose, MatMul or Add become its "
         "activation.",
     .stage = Stage::kOptimize,
+    .level = 2,
     .run = Run,
 };
 

@@ -340,6 +340,7 @@ extern const PassDef kFuseAttention = {
         "Softmax(scale * q k' + mask) v in float32 becomes one Attention where keys are cached, "
         "shared by heads, hidden or many.",
     .stage = Stage::kLower,
+    .level = 3,
     .run = Run,
 };
 

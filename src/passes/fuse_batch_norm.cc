@@ -90,6 +90,7 @@ extern const PassDef kFuseBatchNorm = {
         "Folds BatchNormalization into the Conv, ConvTranspose or MatMul before it; a lone one "
         "becomes Mul and Add by channel.",
     .stage = Stage::kOptimize,
+    .level = 2,
     .run = Run,
 };
 

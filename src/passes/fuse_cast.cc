@@ -27,6 +27,7 @@ extern const PassDef kFuseCast = {
         "A linear operator on bfloat16 that only a Cast to float32 reads gives its float32 sums "
         "unrounded.",
     .stage = Stage::kLower,
+    .level = 2,
     .run = Run,
 };
 

@@ -25,6 +25,7 @@ const PassDef kFuseDequantize = {
     .doc =
         "A Transpose of bytes that only a DequantizeLinear reads writes the float32 values itself.",
     .stage = Stage::kLower,
+    .level = 2,
     .run = Run,
 };
 

@@ -249,6 +249,7 @@ const PassDef kFuseDynamic = {
         "ConvInteger or MatMulInteger with the scales, bias, residual and activation behind it "
         "becomes one step.",
     .stage = Stage::kLower,
+    .level = 2,
     .run = Run,
 };
 const PassDef kDynamicRanges = {
@@ -257,6 +258,7 @@ const PassDef kDynamicRanges = {
         "DynamicQuantizeLinear takes the range that the dynamic Conv or MatMul before it has found "
         "while writing.",
     .stage = Stage::kLower,
+    .level = 2,
     .run = RunRanges,
 };
 

@@ -72,6 +72,7 @@ extern const PassDef kFuseGelu = {
     .name = "fuse-gelu",
     .doc = "x / 2 * (1 + Erf(x / sqrt 2)), or its Tanh form, becomes one Gelu.",
     .stage = Stage::kOptimize,
+    .level = 2,
     .run = Run,
 };
 

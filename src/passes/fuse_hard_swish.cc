@@ -52,6 +52,7 @@ extern const PassDef kFuseHardSwish = {
     .name = "fuse-hard-swish",
     .doc = "x * Clip(x + 3, 0, 6) / 6 and x * HardSigmoid(x) become one HardSwish.",
     .stage = Stage::kOptimize,
+    .level = 2,
     .run = Run,
 };
 

@@ -129,6 +129,7 @@ extern const PassDef kFuseLayerNorm = {
         "(x - mean) / sqrt(variance + epsilon) * gamma + beta over the last axis becomes one "
         "LayerNormalization; without the mean, one RMSNormalization.",
     .stage = Stage::kOptimize,
+    .level = 2,
     .run = Run,
 };
 

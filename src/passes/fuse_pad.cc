@@ -104,6 +104,7 @@ extern const PassDef kFusePad = {
         "Moves a Pad by zeros into the Conv, AveragePool or (after a value >= 0) MaxPool that "
         "reads it.",
     .stage = Stage::kOptimize,
+    .level = 2,
     .run = Run,
 };
 

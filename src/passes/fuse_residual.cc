@@ -84,6 +84,7 @@ extern const PassDef kFuseResidual = {
     .name = "fuse-residual",
     .doc = "Conv + other of the same shape becomes the convolution's residual input; MatMul alike.",
     .stage = Stage::kOptimize,
+    .level = 2,
     .run = Run,
 };
 

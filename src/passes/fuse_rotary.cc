@@ -243,6 +243,7 @@ extern const PassDef kFuseRotary = {
     .name = "fuse-rotary",
     .doc = "x cos + rotate_half(x) sin becomes one RotaryEmbedding.",
     .stage = Stage::kOptimize,
+    .level = 2,
     .run = Run,
 };
 

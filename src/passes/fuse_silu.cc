@@ -21,6 +21,7 @@ extern const PassDef kFuseSilu = {
     .name = "fuse-silu",
     .doc = "x * Sigmoid(x) becomes one Silu.",
     .stage = Stage::kOptimize,
+    .level = 2,
     .run = Run,
 };
 

@@ -31,6 +31,7 @@ extern const PassDef kFuseSwiglu = {
     .name = "fuse-swiglu",
     .doc = "Silu(a) * b becomes one SwiGLU.",
     .stage = Stage::kLower,
+    .level = 3,
     .run = Run,
 };
 

@@ -172,6 +172,7 @@ extern const PassDef kFuseTables = {
         "Chains of element-wise operators on one quantized value become a table of 256 bytes, "
         "where possible that of the Conv before it.",
     .stage = Stage::kLower,
+    .level = 2,
     .run = Run,
 };
 

@@ -100,6 +100,7 @@ extern const PassDef kGemmToMatmul = {
     .name = "gemm-to-matmul",
     .doc = "Writes Gemm as MatMul with a bias: transposes and factors go into the constants.",
     .stage = Stage::kOptimize,
+    .level = 0,
     .run = Run,
 };
 

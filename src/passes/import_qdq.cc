@@ -418,6 +418,7 @@ extern const PassDef kImportQdq = {
         "QuantizeLinear and DequantizeLinear around operators become quantized types; biases "
         "become int32.",
     .stage = Stage::kOptimize,
+    .level = 0,
     .run = Run,
 };
 

@@ -72,6 +72,7 @@ extern const PassDef kInlineIf = {
     .name = "inline-if",
     .doc = "An If with a constant condition becomes the nodes of the branch that it takes.",
     .stage = Stage::kOptimize,
+    .level = 0,
     .run = Run,
 };
 

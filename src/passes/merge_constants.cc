@@ -64,6 +64,7 @@ extern const PassDef kMergeConstants = {
     .name = "merge-constants",
     .doc = "Factors and offsets by constants in a row become one factor and one offset.",
     .stage = Stage::kOptimize,
+    .level = 2,
     .run = Run,
 };
 

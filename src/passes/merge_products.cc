@@ -124,6 +124,7 @@ extern const PassDef kMergeProducts = {
     .name = "merge-products",
     .doc = "Products of the same data with data_block and alike blocked weights become one.",
     .stage = Stage::kLower,
+    .level = 3,
     .run = Run,
 };
 

@@ -26,6 +26,7 @@ extern const PassDef kNameDimensions = {
         "Gives unnamed sizes of the graph's inputs a name, so that equal shapes are known to be "
         "equal.",
     .stage = Stage::kOptimize,
+    .level = 0,
     .run = Run,
 };
 

@@ -54,6 +54,7 @@ extern const PassDef kNarrowTranspose = {
         "A Transpose before QuantizeLinear or after DequantizeLinear moves the integers instead of "
         "the floats.",
     .stage = Stage::kLower,
+    .level = 1,
     .run = Run,
 };
 

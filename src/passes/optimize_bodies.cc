@@ -1,4 +1,5 @@
 #include "ops/control.h"
+#include "ops/held.h"
 #include "passes/match.h"
 
 namespace evoq {
@@ -14,6 +15,7 @@ int Optimize(const Graph& graph, NodeId id, size_t i, Graph& body) {
   if (!types) return 0;
   for (size_t k = 0; k < types->size(); ++k)
     body.SetType(body.inputs()[k], (*types)[k].Dequantized());
+  InheritChoices(graph, body);
   int changes = 0;
   PassOptions options;
   options.log = [&](const PassDef&, int count, const Graph&) { changes += count; };
@@ -29,6 +31,7 @@ int Optimize(const Graph& graph, NodeId id, size_t i, Graph& body) {
 Result<int> Run(Graph& graph) {
   int changes = 0;
   for (NodeId id : NodesOf(graph)) {
+    if (IsHeld(graph.node(id))) continue;
     for (size_t i = 0; graph.alive(id) && i < graph.node(id).bodies.size(); ++i) {
       Graph body = *graph.node(id).bodies[i];
       // Naming the sizes of inputs, which are forgotten again, is no change that lasts: a body is
@@ -50,6 +53,7 @@ extern const PassDef kOptimizeBodies = {
     .name = "optimize-bodies",
     .doc = "Runs the optimize passes on the subgraphs of If, Loop, Scan and SequenceMap.",
     .stage = Stage::kOptimize,
+    .level = 0,
     .run = Run,
 };
 

@@ -3,6 +3,7 @@
 #include "base/budget_scope.h"
 #include "base/text.h"
 #include "ops/driver.h"
+#include "ops/held.h"
 #include "reference/reference.h"
 
 namespace evoq {
@@ -16,20 +17,38 @@ namespace {
 // The list repeats until nothing changes; a pass that never settles is cut off here.
 constexpr int kMaxRounds = 8;
 
-Status CheckPatterns(const std::vector<std::string>& patterns) {
-  for (const std::string& pattern : patterns) {
-    bool matches = false;
-    for (const PassDef* pass : AllPasses()) matches |= GlobMatch(pattern, pass->name);
-    if (!matches) return Fail(ErrorCode::kUsage, "--disable '{}' matches no pass", pattern);
+// A pass that runs, and the nodes that it leaves alone.
+struct Chosen {
+  const PassDef* pass;
+  std::vector<Disabled> held;
+};
+
+Result<std::vector<Chosen>> ChosenOf(const Graph& graph, Stage stage) {
+  EVOQ_ASSIGN(const PassChoice choice, ChosenPasses(graph));
+  std::vector<Disabled> all;
+  for (const std::string& text : choice.disable) all.push_back(ParseDisabled(text));
+  std::vector<Chosen> chosen;
+  for (const PassDef* pass : AllPasses()) {
+    bool runs = pass->stage == stage && (choice.opt_level < 0 || pass->level <= choice.opt_level);
+    std::vector<Disabled> held;
+    for (const Disabled& disabled : all) {
+      if (!GlobMatch(disabled.pass, pass->name)) continue;
+      runs = runs && !disabled.everywhere();
+      held.push_back(disabled);
+    }
+    if (runs) chosen.push_back({pass, std::move(held)});
   }
-  return {};
+  return chosen;
 }
 
-bool Disabled(const PassDef& pass, const std::vector<std::string>& patterns) {
-  for (const std::string& pattern : patterns) {
-    if (GlobMatch(pattern, pass.name)) return true;
+void HoldNodes(Graph& graph, std::span<const Disabled> held) {
+  for (const NodeId id : graph.order()) {
+    for (const Disabled& disabled : held) {
+      if (!Matches(disabled, graph.node(id))) continue;
+      Hold(graph, id);
+      break;
+    }
   }
-  return false;
 }
 
 Status CleanUp(Graph& graph) {
@@ -43,25 +62,26 @@ Status CleanUp(Graph& graph) {
 
 std::span<const PassDef* const> AllPasses() { return kAllRows; }
 
-Result<int> RunPass(Graph& graph, const PassDef& pass) {
+Result<int> RunPass(Graph& graph, const PassDef& pass, std::span<const Disabled> held) {
   const std::string context = fmt::format("pass {}", pass.name);
+  if (!held.empty()) HoldNodes(graph, held);
   auto changes = WithContext(pass.run(graph), context);
+  if (!held.empty()) Release(graph);
   if (changes && *changes > 0) EVOQ_TRY(WithContext(CleanUp(graph), context));
   return changes;
 }
 
 Status RunPasses(Graph& graph, Stage stage, const PassOptions& options) {
-  EVOQ_TRY(CheckPatterns(options.disable));
+  EVOQ_ASSIGN(const std::vector<Chosen> chosen, ChosenOf(graph, stage));
   const BudgetScope budget(Budget::ForFile(GraphBytes(graph)));
   EVOQ_TRY(WithContext(CleanUp(graph), "before the passes"));
   int done = 0;
   for (int round = 0; round < kMaxRounds; ++round) {
     int total = 0;
-    for (const PassDef* pass : AllPasses()) {
-      if (pass->stage != stage || Disabled(*pass, options.disable)) continue;
+    for (const Chosen& row : chosen) {
       if (options.stop_after >= 0 && done >= options.stop_after) return {};
-      EVOQ_ASSIGN(const int changes, RunPass(graph, *pass));
-      if (options.log) options.log(*pass, changes, graph);
+      EVOQ_ASSIGN(const int changes, RunPass(graph, *row.pass, row.held));
+      if (options.log) options.log(*row.pass, changes, graph);
       total += changes;
       done += changes > 0;
     }

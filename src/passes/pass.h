@@ -10,6 +10,7 @@
 
 #include "base/result.h"
 #include "graph/graph.h"
+#include "passes/choice.h"
 
 namespace evoq {
 
@@ -22,9 +23,13 @@ enum class Stage {
 };
 
 struct PassDef {
-  const char* name;  // "fold-constants": what --disable and --stop-after call it
+  const char* name;  // "fold-constants": what --disable and --log-passes call it
   const char* doc;   // one sentence
   Stage stage;
+  // The least --opt-level at which it runs. 0: makes forms that kernels take, or finds sizes; 1:
+  // leaves out what need not be computed, to the same bits; 2: fuses operators; 3: forms of whole
+  // blocks, as attention.
+  int level;
   // Rewrites the graph and returns how many places it changed. The driver sorts, removes dead
   // nodes, infers types and verifies afterwards.
   Result<int> (*run)(Graph& graph);
@@ -33,19 +38,18 @@ struct PassDef {
 std::span<const PassDef* const> AllPasses();
 
 struct PassOptions {
-  std::vector<std::string> disable;  // glob patterns of pass names
-  int stop_after = -1;               // run only the first N passes that change something; -1: all
+  int stop_after = -1;  // run only the first N passes that change something; -1: all
   std::function<void(const PassDef&, int changes, const Graph&)>
       log;  // after each pass; may be null
 };
 
-// Runs one pass once; when it changed something, sorts, removes dead nodes, infers types and
-// verifies. Errors: with the pass's name in front.
-Result<int> RunPass(Graph& graph, const PassDef& pass);
+// Runs one pass once, on all nodes but those that `held` names; when it changed something, sorts,
+// removes dead nodes, infers types and verifies. Errors: with the pass's name in front.
+Result<int> RunPass(Graph& graph, const PassDef& pass, std::span<const Disabled> held = {});
 
-// Runs the passes of one stage in order, repeating the list until nothing changes (at most 8
-// times). Errors: of a pass or of verification, with the pass's name in front; kUsage for a
-// --disable pattern that matches no pass.
+// Runs the passes of one stage that the graph's choice (passes/choice.h) leaves, in order,
+// repeating the list until nothing changes (at most 8 times). Errors: of a pass or of verification,
+// with the pass's name in front; those of ChosenPasses.
 Status RunPasses(Graph& graph, Stage stage, const PassOptions& options = {});
 
 }  // namespace evoq

@@ -25,6 +25,7 @@ extern const PassDef kPushTranspose = {
         "Pushes Transposes down through operators that do not care about the order of axes, where "
         "that makes some of them vanish.",
     .stage = Stage::kOptimize,
+    .level = 1,
     .run = Run,
 };
 

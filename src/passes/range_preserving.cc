@@ -106,6 +106,7 @@ extern const PassDef kRangePreserving = {
         "Operators that only move values get equal parameters in and out; a Relu or Clip that the "
         "integer range implies goes.",
     .stage = Stage::kLower,
+    .level = 0,
     .run = Run,
 };
 

@@ -110,6 +110,7 @@ extern const PassDef kRemoveIdentity = {
         "Removes nodes that pass their input on: Identity, Cast to the same type, Reshape to the "
         "same shape, Pad by 0, Slice of everything, Concat of one, x * 1, x + 0.",
     .stage = Stage::kOptimize,
+    .level = 1,
     .run = Run,
 };
 

@@ -87,6 +87,7 @@ extern const PassDef kResolveAutoPad = {
     .name = "resolve-auto-pad",
     .doc = "Writes auto_pad as explicit pads where the spatial sizes decide them.",
     .stage = Stage::kOptimize,
+    .level = 0,
     .run = Run,
 };
 

@@ -64,6 +64,7 @@ extern const PassDef kShareTables = {
         "A Gather of rows of a table of few bits that, transposed, is the weight of a product "
         "looks up columns of that weight.",
     .stage = Stage::kLower,
+    .level = 1,
     .run = Run,
 };
 

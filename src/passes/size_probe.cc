@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <set>
 
+#include "ops/held.h"
 #include "passes/match.h"
 #include "reference/reference.h"
 
@@ -66,6 +67,7 @@ Result<SizeProbe> SizeProbe::Of(const Graph& graph, const std::map<std::string, 
   SizeProbe probe;
   probe.bound_ = std::make_shared<Graph>(graph);
   Graph& bound = *probe.bound_;
+  Release(bound);
   EVOQ_TRY(BindShapes(bound, shapes));
   for (const auto& [id, tensor] : data) {
     if (!(tensor.type() == bound.value(id).type))

@@ -27,6 +27,7 @@ extern const PassDef kSumToAdd = {
     .name = "sum-to-add",
     .doc = "Sum of two or more values becomes Adds, which fuse.",
     .stage = Stage::kOptimize,
+    .level = 0,
     .run = Run,
 };
 

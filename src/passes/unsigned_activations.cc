@@ -1,3 +1,4 @@
+#include "ops/held.h"
 #include "passes/match.h"
 
 namespace evoq {
@@ -87,8 +88,9 @@ int ConvertOutputs(Graph& graph, NodeId id) {
 
 Result<int> Run(Graph& graph) {
   int changes = ConvertInputs(graph);
-  for (NodeId id : NodesOf(graph))
-    changes += ConvertConstants(graph, id) + ConvertOutputs(graph, id);
+  for (NodeId id : NodesOf(graph)) {
+    if (!IsHeld(graph.node(id))) changes += ConvertConstants(graph, id) + ConvertOutputs(graph, id);
+  }
   return changes;
 }
 
@@ -99,6 +101,7 @@ extern const PassDef kUnsignedActivations = {
     .doc =
         "int8 activations become uint8 with zero point + 128; inputs and outputs keep their type.",
     .stage = Stage::kLower,
+    .level = 0,
     .run = Run,
 };
 

@@ -104,6 +104,7 @@ extern const PassDef kWidenConstants = {
     .name = "widen-constants",
     .doc = "Constants of 16 bits that are read as float32 become float32.",
     .stage = Stage::kLower,
+    .level = 0,
     .run = Run,
 };
 

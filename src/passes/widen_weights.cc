@@ -37,6 +37,7 @@ extern const PassDef kWidenWeights = {
     .name = "widen-weights",
     .doc = "2- and 4-bit weights of integer operators become 8-bit weights of the same values.",
     .stage = Stage::kLower,
+    .level = 0,
     .run = Run,
 };
 

@@ -81,9 +81,21 @@ std::vector<std::vector<Tensor>> TensorsOf(const ArraysOfSamples& samples, Array
   return tensors;
 }
 
+// The fields of Job::passes.
+template <typename Job>
+void BindPasses(nb::class_<Job>& job) {
+  job.def_prop_rw(
+         "disable", [](const Job& j) { return j.passes.disable; },
+         [](Job& j, std::vector<std::string> all) { j.passes.disable = std::move(all); })
+      .def_prop_rw(
+          "opt_level", [](const Job& j) { return j.passes.opt_level; },
+          [](Job& j, int level) { j.passes.opt_level = level; });
+}
+
 void BindQuantize(nb::module_& m) {
-  nb::class_<QuantizeJob>(m, "QuantizeJob")
-      .def(nb::init<>())
+  nb::class_<QuantizeJob> quantize(m, "QuantizeJob");
+  BindPasses(quantize);
+  quantize.def(nb::init<>())
       .def_rw("model", &QuantizeJob::model)
       .def_rw("output", &QuantizeJob::output)
       .def_rw("scheme", &QuantizeJob::scheme)
@@ -148,17 +160,18 @@ void BindQuantize(nb::module_& m) {
 }
 
 void BindGraphTasks(nb::module_& m) {
-  nb::class_<OptimizeJob>(m, "OptimizeJob")
-      .def(nb::init<>())
+  nb::class_<OptimizeJob> optimize(m, "OptimizeJob");
+  BindPasses(optimize);
+  optimize.def(nb::init<>())
       .def_rw("model", &OptimizeJob::model)
       .def_rw("output", &OptimizeJob::output)
-      .def_rw("disable", &OptimizeJob::disable)
       .def_rw("stop_after", &OptimizeJob::stop_after)
       .def("read_config",
            [](OptimizeJob& job, const std::string& path) { Unwrap(ReadConfig(path, job)); });
   BindTask<OptimizeJob>(m, "optimize", &Optimize);
-  nb::class_<CompileJob>(m, "CompileJob")
-      .def(nb::init<>())
+  nb::class_<CompileJob> compile(m, "CompileJob");
+  BindPasses(compile);
+  compile.def(nb::init<>())
       .def_rw("model", &CompileJob::model)
       .def_rw("output", &CompileJob::output)
       .def_rw("shape", &CompileJob::shapes)

@@ -10,6 +10,7 @@
 #include "workflow/diff.h"
 #include "workflow/evaluate.h"
 #include "workflow/explain.h"
+#include "workflow/optimize.h"
 #include "workflow/predict.h"
 #include "workflow/quantize.h"
 
@@ -55,6 +56,8 @@ Result<std::vector<std::vector<Tensor>>> Views(const std::vector<std::vector<Arr
   return tensors;
 }
 
+PassChoice ChoiceFrom(const Passes& passes) { return {passes.disable, passes.opt_level}; }
+
 QuantizeJob JobOf(const std::string& model, const std::string& output, const QuantizeOptions& o) {
   QuantizeJob job;
   job.model = model;
@@ -77,6 +80,7 @@ QuantizeJob JobOf(const std::string& model, const std::string& output, const Qua
   job.calib_cache_out = o.calib_cache_out;
   job.opset = o.opset;
   job.exclude = o.exclude;
+  job.passes = ChoiceFrom(o.passes);
   job.per_tensor = o.per_tensor;
   job.block = o.block;
   job.signed_activations = o.signed_activations;
@@ -115,6 +119,23 @@ std::vector<ExplainedStep> StepsOf(const Explanation& e) {
 
 }  // namespace
 
+std::optional<OptimizeResult> Optimize(const std::string& model, const std::string& output,
+                                       const OptimizeOptions& options, const Follow& follow,
+                                       std::string* error) {
+  return Enter<OptimizeResult>(
+      follow, error, [&](const evoq::Follow& inner) -> Result<OptimizeResult> {
+        OptimizeJob job{.model = model, .output = output, .passes = ChoiceFrom(options.passes)};
+        job.stop_after = options.stop_after;
+        EVOQ_ASSIGN(const Optimized done, evoq::Optimize(job, inner));
+        OptimizeResult result{.nodes_before = static_cast<int64_t>(done.nodes_before),
+                              .nodes_after = static_cast<int64_t>(done.nodes_after)};
+        for (const PassRun& run : done.passes)
+          result.passes.push_back({run.pass, run.changes, static_cast<int64_t>(run.nodes)});
+        result.report = ReportOf(Tell(done));
+        return result;
+      });
+}
+
 std::optional<QuantizeResult> Quantize(const std::string& model, const std::string& output,
                                        const QuantizeOptions& options, const Follow& follow,
                                        std::string* error) {
@@ -145,7 +166,13 @@ std::optional<CompileResult> Compile(const std::string& model, const std::string
                                      std::string* error) {
   return Enter<CompileResult>(
       follow, error, [&](const evoq::Follow& inner) -> Result<CompileResult> {
-        const CompileJob job{model, output, o.shapes, o.fixed_shapes, o.tune, o.threads};
+        const CompileJob job{.model = model,
+                             .output = output,
+                             .shapes = o.shapes,
+                             .fixed = o.fixed_shapes,
+                             .tune = o.tune,
+                             .passes = ChoiceFrom(o.passes),
+                             .threads = o.threads};
         EVOQ_ASSIGN(const Compiled done, evoq::Compile(job, inner));
         return CompileResult{done.output_bytes, static_cast<int64_t>(done.steps), done.why_no_plan,
                              ReportOf(Tell(done))};

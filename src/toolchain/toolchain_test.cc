@@ -9,6 +9,8 @@
 #include <set>
 #include <thread>
 
+#include "passes/choice.h"
+#include "program/etm.h"
 #include "workflow/tiny_testing.h"
 
 namespace evoq {
@@ -75,6 +77,52 @@ TEST_F(Toolchain, CompilesAndRuns) {
   EXPECT_EQ(compiled->why_no_plan, "");
   auto session = Session::Load(At("out.etm"), {1}, &error_);
   ASSERT_TRUE(session) << error_;
+}
+
+// The choice goes from an .onnx that is written into what is made of it.
+TEST_F(Toolchain, OptimizesByChosenPasses) {
+  const std::string model = Model("twice.onnx",
+                                  "graph g\ninput %x: float32[2]\na: %a: float32[2] = Neg(%x)\n"
+                                  "b: %b: float32[2] = Identity(%a)\n"
+                                  "c: %y: float32[2] = Relu(%b)\noutput %y\n");
+  const auto all = tc::Optimize(model, At("all.onnx"), {}, {}, &error_);
+  ASSERT_TRUE(all) << error_;
+  EXPECT_EQ(all->nodes_before, 3);
+  EXPECT_EQ(all->nodes_after, 2);
+  ASSERT_EQ(all->passes.size(), 1);
+  EXPECT_EQ(all->passes[0].pass, "remove-identity");
+  tc::OptimizeOptions options;
+  options.passes.disable = {"remove-identity@b"};
+  const auto kept = tc::Optimize(model, At("kept.onnx"), options, {}, &error_);
+  ASSERT_TRUE(kept) << error_;
+  EXPECT_EQ(kept->nodes_after, 3);
+  const auto again = tc::Optimize(At("kept.onnx"), At("again.onnx"), {}, {}, &error_);
+  ASSERT_TRUE(again) << error_;
+  EXPECT_EQ(again->nodes_after, 3);
+
+  tc::CompileOptions compile;
+  compile.passes.opt_level = 0;
+  ASSERT_TRUE(tc::Compile(model, At("a.etm"), compile, {}, &error_)) << error_;
+  tc::QuantizeOptions quantize;
+  quantize.scheme = "int8-weights";
+  quantize.passes.opt_level = 0;
+  ASSERT_TRUE(tc::Quantize(model, At("b.etm"), quantize, {}, &error_)) << error_;
+  for (const char* file : {"a.etm", "b.etm"}) {
+    const auto read = ReadEtm(At(file));
+    ASSERT_TRUE(read) << read.error().message();
+    EXPECT_TRUE(read->graph.FindNode("b").valid()) << file;
+    EXPECT_EQ(read->graph.metadata.at(kPassChoice), R"({"opt_level":0})");
+  }
+  compile.passes = {};
+  compile.passes.disable = {"remove-identiy"};
+  EXPECT_FALSE(tc::Compile(model, At("c.etm"), compile, {}, &error_));
+  EXPECT_EQ(error_,
+            "--disable remove-identiy: there is no pass 'remove-identiy'; the nearest is "
+            "remove-identity (`evoq list passes`)");
+  compile.passes.disable = {"remove-identity"};
+  compile.tune = true;
+  EXPECT_FALSE(tc::Compile(At("a.etm"), At("c.etm"), compile, {}, &error_));
+  EXPECT_NE(error_.find("compiled already"), std::string::npos) << error_;
 }
 
 TEST_F(Toolchain, ExplainsAndCompares) {

@@ -31,6 +31,9 @@ Result<Compiled> Compile(const CompileJob& job, const Follow& follow) {
   if (IsEtmFile(job.model) && !job.fixed.empty())
     return Fail(ErrorCode::kUsage, "--fix-shape: {} is compiled already; compile the .onnx",
                 job.model);
+  if (IsEtmFile(job.model) && !job.passes.empty())
+    return Fail(ErrorCode::kUsage,
+                "--disable, --opt-level: {} is compiled already; compile the .onnx", job.model);
   EVOQ_TRY(CheckThreads(job.threads));
   EVOQ_TRY(CheckSizes(job.shapes));
   EVOQ_TRY(CheckOutputPath(job.output));
@@ -46,7 +49,7 @@ Result<Compiled> Compile(const CompileJob& job, const Follow& follow) {
     EVOQ_ASSIGN(model, ReadEtm(job.model));
     out.float_weight_bytes = FloatWeightBytes(model.graph);
   } else {
-    EVOQ_ASSIGN(Graph graph, LoadGraph(job.model, job.fixed));
+    EVOQ_ASSIGN(Graph graph, LoadGraph(job.model, job.fixed, job.passes));
     out.float_weight_bytes = FloatWeightBytes(graph);
     EVOQ_TRY(follow.At("compiling", 0));
     EVOQ_ASSIGN(model, WithContext(LowerAndPack(std::move(graph), job.shapes), job.model));

@@ -5,6 +5,7 @@
 #include <string>
 
 #include "engine/tune.h"
+#include "passes/choice.h"
 #include "workflow/follow.h"
 #include "workflow/told.h"
 
@@ -15,6 +16,7 @@ struct CompileJob {
   InputShapes shapes;         // of free inputs to plan for; the model stays free
   InputShapes fixed;          // sizes that are fixed for good; -1 stays free
   bool tune = false;          // measure each step's choices (docs/tuning.md)
+  PassChoice passes;          // which run
   int threads = 0;            // of tuning
 };
 

@@ -29,6 +29,8 @@ constexpr ConfigField kFields[] = {
     {"target", [](QuantizeJob& j) -> ConfigValue { return &j.target; }},
     {"opset", [](QuantizeJob& j) -> ConfigValue { return &j.opset; }},
     {"exclude", [](QuantizeJob& j) -> ConfigValue { return &j.exclude; }, /*adds=*/true},
+    {"disable", [](QuantizeJob& j) -> ConfigValue { return &j.passes.disable; }, /*adds=*/true},
+    {"opt_level", [](QuantizeJob& j) -> ConfigValue { return &j.passes.opt_level; }},
     {"ranges", [](QuantizeJob& j) -> ConfigValue { return &j.ranges_in; }},
     {"save_ranges", [](QuantizeJob& j) -> ConfigValue { return &j.ranges_out; }},
     {"encodings", [](QuantizeJob& j) -> ConfigValue { return &j.encodings; }},
@@ -118,13 +120,18 @@ Status ReadConfig(const std::string& path, OptimizeJob& job) {
     if (key == "disable" && value.is_array()) {
       for (const json& name : value) {
         if (!name.is_string()) return InvalidInput("{}: disable: expected names of passes", path);
-        job.disable.push_back(name.get<std::string>());
+        job.passes.disable.push_back(name.get<std::string>());
       }
     } else if (key == "stop_after" && value.is_number_integer() && value >= 0 && value <= 1000000) {
       job.stop_after = value.get<int>();
+    } else if (key == "opt_level" && value.is_number_integer() && value >= 0 &&
+               value <= kMostOptLevel) {
+      job.passes.opt_level = value.get<int>();
     } else {
       return InvalidInput(
-          "{}: field '{}', expected disable (a list of names) or stop_after (a number)", path, key);
+          "{}: field '{}', expected disable (a list of names), opt_level (0 to {}) "
+          "or stop_after (a number)",
+          path, key, kMostOptLevel);
     }
   }
   return {};

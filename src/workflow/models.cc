@@ -24,9 +24,11 @@ Status CheckThreads(int threads) {
   return Fail(ErrorCode::kUsage, "{} threads, expected 0 to 1024", threads);
 }
 
-Result<Graph> LoadGraph(const std::string& onnx_path, const InputShapes& fixed) {
+Result<Graph> LoadGraph(const std::string& onnx_path, const InputShapes& fixed,
+                        const PassChoice& passes) {
   EVOQ_TRY(CheckSizes(fixed, /*free=*/true));
   EVOQ_ASSIGN(Graph graph, ImportModel(onnx_path));
+  EVOQ_TRY(ChoosePasses(graph, passes));
   EVOQ_TRY(FixShapes(graph, fixed));
   EVOQ_TRY(WithContext(RunPasses(graph, Stage::kOptimize), onnx_path));
   return graph;

@@ -20,9 +20,10 @@ Status CheckSizes(const InputShapes& shapes, bool free = false);
 // Errors: kUsage for other numbers than 0 to 1024.
 Status CheckThreads(int threads);
 
-// The optimized graph of an .onnx, with sizes of its inputs fixed for good (-1: stays free).
-// Errors: kUsage for those; the ones of import and passes.
-Result<Graph> LoadGraph(const std::string& onnx_path, const InputShapes& fixed);
+// The optimized graph of an .onnx, with sizes of its inputs fixed for good (-1: stays free) and
+// with these passes chosen. Errors: kUsage for those; the ones of import and passes.
+Result<Graph> LoadGraph(const std::string& onnx_path, const InputShapes& fixed,
+                        const PassChoice& passes = {});
 
 // Shapes for a batch of `batch` samples: dimension 0 of every input becomes `batch` where the model
 // leaves it free, over what `shapes` says. Errors: kUsage when the model fixes it to another size,

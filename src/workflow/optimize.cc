@@ -15,7 +15,6 @@ Result<Optimized> Optimize(const OptimizeJob& job, const Follow& follow) {
   Optimized out{.model = job.model, .output = job.output};
   out.nodes_before = graph.order().size();
   PassOptions options;
-  options.disable = job.disable;
   options.stop_after = job.stop_after;
   options.log = [&](const PassDef& pass, int changes, const Graph& now) {
     if (changes == 0) return;
@@ -23,6 +22,7 @@ Result<Optimized> Optimize(const OptimizeJob& job, const Follow& follow) {
     if (job.log) job.log(out.passes.back());
   };
   EVOQ_TRY(follow.At("optimizing", 0));
+  EVOQ_TRY(ChoosePasses(graph, job.passes));
   EVOQ_TRY(WithContext(RunPasses(graph, Stage::kOptimize, options), job.model));
   EVOQ_TRY(follow.At("writing", 0));
   EVOQ_TRY(ExportOnnx(graph, job.output));

@@ -4,6 +4,7 @@
 #include <string>
 #include <vector>
 
+#include "passes/choice.h"
 #include "workflow/follow.h"
 #include "workflow/told.h"
 
@@ -18,7 +19,7 @@ struct PassRun {
 
 struct OptimizeJob {
   std::string model, output;                // .onnx
-  std::vector<std::string> disable;         // glob patterns of passes
+  PassChoice passes;                        // which run
   int stop_after = -1;                      // so many passes that change something; negative: all
   std::function<void(const PassRun&)> log;  // hears of each that changed something; may be null
 };

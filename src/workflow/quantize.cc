@@ -357,7 +357,7 @@ Result<Quantized> Quantize(const QuantizeJob& given, const Follow& follow) {
   EVOQ_ASSIGN(out.input_bytes, ModelBytes(job.model));
   // Weights of 8 bits, plain and packed, are as much as those of 16.
   const LargeJob large(out.input_bytes, job.output);
-  EVOQ_ASSIGN(Graph graph, LoadGraph(job.model, job.fixed));
+  EVOQ_ASSIGN(Graph graph, LoadGraph(job.model, job.fixed, job.passes));
   Inputs inputs;
   EVOQ_ASSIGN(inputs.methods, ParseMethods(job.method));
   EVOQ_ASSIGN(inputs.text, TextOf(job, graph));

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "certify/certify.h"
+#include "passes/choice.h"
 #include "workflow/follow.h"
 #include "workflow/gain.h"
 #include "workflow/told.h"
@@ -35,6 +36,7 @@ struct QuantizeJob {
   std::vector<std::string> exclude;          // glob patterns of nodes that stay float
   InputShapes shapes;                        // to plan, tune and measure for, and of random samples
   InputShapes fixed;                         // sizes that are fixed for good; -1 stays free
+  PassChoice passes;                         // which run
   bool per_tensor = false;
   std::string block = "32";  // of weights of fewer than 8 bits: one of WeightBlocks()
   bool signed_activations = false;

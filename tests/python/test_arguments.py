@@ -128,18 +128,35 @@ def test_every_option_reaches_the_task(handed, tmp_path):
     config.write_text('{"disable": ["r*"], "stop_after": 5}')
     cases = [
         (
-            lambda: evoq.optimize("a", "b", disable=("p*", "q"), stop_after=3, config=config),
+            lambda: evoq.optimize(
+                "a", "b", disable=("p*", "q"), opt_level=0, stop_after=3, config=config
+            ),
             "optimize",
-            {"model": "a", "output": "b", "disable": ["p*", "q", "r*"], "stop_after": 5},
+            {
+                "model": "a",
+                "output": "b",
+                "disable": ["p*", "q", "r*"],
+                "opt_level": 0,
+                "stop_after": 5,
+            },
         ),
         (
             lambda: evoq.compile(
-                "a", "b", shapes=SHAPES, fixed_shapes={"y": (None, 7)}, tune=True, threads=2
+                "a",
+                "b",
+                shapes=SHAPES,
+                fixed_shapes={"y": (None, 7)},
+                disable=["p@n"],
+                opt_level=2,
+                tune=True,
+                threads=2,
             ),
             "compile",
             {
                 "model": "a",
                 "output": "b",
+                "disable": ["p@n"],
+                "opt_level": 2,
                 "shape": {"x": [2, 3]},
                 "fix_shape": {"y": [-1, 7]},
                 "tune": True,
@@ -160,6 +177,8 @@ def test_every_option_reaches_the_task(handed, tmp_path):
                 signed=True,
                 symmetric=True,
                 exclude=("e*", "f"),
+                disable=("p", "q@n"),
+                opt_level=1,
                 target="t",
                 ranges="r",
                 save_ranges="w",
@@ -190,6 +209,8 @@ def test_every_option_reaches_the_task(handed, tmp_path):
                 "signed": True,
                 "symmetric": True,
                 "exclude": ["e*", "f"],
+                "disable": ["p", "q@n"],
+                "opt_level": 1,
                 "target": "t",
                 "ranges": "r",
                 "save_ranges": "w",

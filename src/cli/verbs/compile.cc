@@ -28,6 +28,7 @@ VerbRun Declare(const VerbOptions& options, const CommonOptions& common) {
   options.Add("model", o->job.model, "MODEL.onnx, or a MODEL.etm to be tuned").Required();
   options.Add("-o,--output", o->job.output, "The .etm file to write").Required();
   AddShapeOptions(options, o->shapes, o->fixed, "plan for");
+  AddPassOptions(options, o->job.passes);
   AddTuneOptions(options, o->tune, "the default, the same bytes from the same model");
   return [o, &common] { return Run(*o, common); };
 }

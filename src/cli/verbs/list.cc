@@ -51,8 +51,9 @@ json ListPasses(TextTable& table) {
   json rows = json::array();
   for (const PassDef* pass : AllPasses()) {
     const char* stage = pass->stage == Stage::kOptimize ? "optimize" : "lower";
-    table.Row({pass->name, stage, pass->doc});
-    rows.push_back({{"name", pass->name}, {"stage", stage}, {"doc", pass->doc}});
+    table.Row({pass->name, stage, std::to_string(pass->level), pass->doc});
+    rows.push_back(
+        {{"name", pass->name}, {"stage", stage}, {"level", pass->level}, {"doc", pass->doc}});
   }
   return rows;
 }
@@ -141,7 +142,7 @@ const std::vector<Kind>& Kinds() {
   static const std::vector<Kind> kKinds = {
       {"ops", {"domain", "operator", "quantized"}, ListOps},
       {"kernels", {"kernel", "operator", "precision"}, ListKernels},
-      {"passes", {"pass", "stage", "what it does"}, ListPasses},
+      {"passes", {"pass", "stage", "level", "what it does"}, ListPasses},
       {"schemes", {"scheme", "needs", "what it does"}, ListSchemes},
       {"methods", {"method", "stage", "needs", "what it does", "paper"}, ListMethods},
       {"observers", {"observer", "", "what it does"}, ListObservers},

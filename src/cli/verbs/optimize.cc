@@ -32,10 +32,10 @@ VerbRun Declare(const VerbOptions& options, const CommonOptions& common) {
   options.AddFlag("--log-passes", o->log, "Say on stderr what each pass changed");
   options.Add("--stop-after", o->job.stop_after,
               "Run only the first N passes that change something");
-  options.Add("--disable", o->job.disable,
-              "Leave out passes of this name (a glob pattern; may be repeated)");
+  AddPassOptions(options, o->job.passes);
   options.Add("--config", o->config,
-              "These options as a JSON file: {\"disable\": [...], \"stop_after\": N}");
+              "These options as a JSON file: {\"disable\": [...], \"opt_level\": N, "
+              "\"stop_after\": N}");
   return [o, &common] { return Run(*o, common); };
 }
 

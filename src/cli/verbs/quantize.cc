@@ -151,6 +151,7 @@ VerbRun Declare(const VerbOptions& options, const CommonOptions& common) {
   auto shapes = std::make_shared<std::vector<std::string>>();
   auto fixed = std::make_shared<std::vector<std::string>>();
   AddShapeOptions(options, *shapes, *fixed, "plan and measure for, and of random samples");
+  AddPassOptions(options, o->passes);
   AddPromise(options, *o);
   AddTuneOptions(options, *tune, "the default, the same bytes from the same command");
   options.Add("--config", *config,

@@ -1,0 +1,47 @@
+#include "base/nearest.h"
+
+#include <algorithm>
+#include <limits>
+#include <vector>
+
+namespace evoq {
+namespace {
+
+// Longer names are compared by their beginnings: they may come from a file.
+constexpr size_t kMostCharacters = 64;
+
+size_t Edits(std::string_view a, std::string_view b) {
+  a = a.substr(0, kMostCharacters);
+  b = b.substr(0, kMostCharacters);
+  // Rows i - 2, i - 1 and i of the table of edits from a's first i to b's first j characters.
+  std::vector<size_t> older(b.size() + 1), old(b.size() + 1), now(b.size() + 1);
+  for (size_t j = 0; j <= b.size(); ++j) now[j] = j;
+  for (size_t i = 1; i <= a.size(); ++i) {
+    older.swap(old);
+    old.swap(now);
+    now[0] = i;
+    for (size_t j = 1; j <= b.size(); ++j) {
+      const size_t differs = a[i - 1] == b[j - 1] ? 0 : 1;
+      now[j] = std::min({old[j] + 1, now[j - 1] + 1, old[j - 1] + differs});
+      if (i > 1 && j > 1 && a[i - 1] == b[j - 2] && a[i - 2] == b[j - 1])
+        now[j] = std::min(now[j], older[j - 2] + 1);
+    }
+  }
+  return now[b.size()];
+}
+
+}  // namespace
+
+std::string_view Nearest(std::string_view name, std::span<const std::string_view> names) {
+  std::string_view best;
+  size_t fewest = std::numeric_limits<size_t>::max();
+  for (const std::string_view candidate : names) {
+    const size_t edits = Edits(name, candidate);
+    if (edits >= fewest) continue;
+    fewest = edits;
+    best = candidate;
+  }
+  return best;
+}
+
+}  // namespace evoq
