@@ -85,91 +85,118 @@ bool Fits(const Tensor& quantized, const WeightRounding& rounding) {
   return true;
 }
 
-class Driver {
- public:
-  Driver(const QuantScheme& scheme, std::span<const QuantMethod* const> methods, Graph& graph,
-         const Ranges& ranges, const QuantizeOptions& options, const MethodData& data)
-      : scheme_(scheme),
-        methods_(methods),
-        graph_(graph),
-        ranges_(ranges),
-        options_(options),
-        data_(data) {}
-
-  Result<QuantizeReport> Run() {
-    options_.equalize = options_.correct_bias = false;
-    if (scheme_.prepare != nullptr) EVOQ_TRY(scheme_.prepare(graph_, ranges_, options_));
-    EVOQ_TRY(RunStage(MethodStage::kFloat));
-    EVOQ_TRY(RunStage(MethodStage::kRounding));
-    for (const QuantMethod* method : methods_) {
-      if (method->ask != nullptr) method->ask(options_);
+// Runs the methods of a stage on what `run` refers to.
+Status RunStage(MethodStage stage, std::span<const QuantMethod* const> methods, MethodRun run) {
+  for (const QuantMethod* method : methods) {
+    if (method->stage != stage || method->run == nullptr) continue;
+    run.recalibrate = false;
+    EVOQ_TRY(WithContext(method->run(run), method->name));
+    if (run.recalibrate && run.data.samples && !run.ranges.empty()) {
+      EVOQ_ASSIGN(run.ranges,
+                  Calibrate(run.graph, run.data.prepare, run.data.samples, run.data.calibration));
     }
-    if (!rounded_.empty()) options_.round = [&](const WeightRounding& r) { return Lookup(r); };
-    const bool corrects = std::ranges::any_of(methods_, [](const QuantMethod* method) {
-      return method->stage == MethodStage::kCorrection && method->run != nullptr;
-    });
-    if (corrects) float_graph_ = graph_;
-    EVOQ_ASSIGN(QuantizeReport report, scheme_.run(graph_, ranges_, options_));
-    EVOQ_TRY(RunStage(MethodStage::kCorrection));
-    report.warnings.insert(report.warnings.end(), warnings_.begin(), warnings_.end());
-    return report;
   }
-
- private:
-  Status RunStage(MethodStage stage) {
-    for (const QuantMethod* method : methods_) {
-      if (method->stage != stage || method->run == nullptr) continue;
-      MethodRun run{.scheme = scheme_,
-                    .graph = graph_,
-                    .float_graph = float_graph_ ? &*float_graph_ : nullptr,
-                    .ranges = ranges_,
-                    .options = options_,
-                    .rounded = rounded_,
-                    .data = data_,
-                    .warnings = warnings_};
-      EVOQ_TRY(WithContext(method->run(run), method->name));
-      if (run.recalibrate && data_.samples && !ranges_.empty()) {
-        EVOQ_ASSIGN(ranges_, Calibrate(graph_, data_.prepare, data_.samples, data_.calibration));
-      }
-    }
-    return {};
-  }
-
-  Tensor Lookup(const WeightRounding& rounding) {
-    const auto found = rounded_.find(rounding.weight);
-    if (found == rounded_.end()) return RoundToNearest(rounding, options_.threads);
-    if (Fits(found->second, rounding)) return found->second;
-    warnings_.push_back(
-        fmt::format("{}: the bias of {} asks for larger scales than the methods "
-                    "chose: it is rounded to nearest",
-                    rounding.weight, rounding.node));
-    return RoundToNearest(rounding, options_.threads);
-  }
-
-  const QuantScheme& scheme_;
-  std::span<const QuantMethod* const> methods_;
-  Graph& graph_;
-  std::optional<Graph> float_graph_;
-  Ranges ranges_;
-  QuantizeOptions options_;
-  const MethodData& data_;
-  std::map<std::string, Tensor> rounded_;
-  std::vector<std::string> warnings_;
-};
+  return {};
+}
 
 }  // namespace
+
+Result<PreparedQuantization> PreparedQuantization::Of(const QuantScheme& scheme,
+                                                      const MethodChoice& methods, Graph graph,
+                                                      const Ranges& ranges,
+                                                      const QuantizeOptions& options,
+                                                      const MethodData& data) {
+  EVOQ_TRY(CheckMethods(methods, scheme, options));
+  for (const QuantMethod* method : methods.value_or(std::vector<const QuantMethod*>())) {
+    if (method->needs_samples && (!data.samples || !data.prepare))
+      return Fail(ErrorCode::kUsage, "--method {} needs samples to observe layers on",
+                  method->name);
+  }
+  PreparedQuantization prepared(scheme, methods, std::move(graph), ranges, options, data);
+  EVOQ_TRY(prepared.Prepare());
+  return prepared;
+}
+
+Status PreparedQuantization::Prepare() {
+  if (!methods_) return {};
+  options_.equalize = options_.correct_bias = false;
+  if (scheme_->prepare != nullptr) EVOQ_TRY(scheme_->prepare(graph_, ranges_, options_));
+  for (const MethodStage stage : {MethodStage::kFloat, MethodStage::kRounding}) {
+    EVOQ_TRY(RunStage(stage, *methods_,
+                      {.scheme = *scheme_,
+                       .graph = graph_,
+                       .float_graph = nullptr,
+                       .ranges = ranges_,
+                       .options = options_,
+                       .rounded = rounded_,
+                       .data = data_,
+                       .warnings = warnings_}));
+  }
+  for (const QuantMethod* method : *methods_) {
+    if (method->ask != nullptr) method->ask(options_);
+  }
+  return {};
+}
+
+Result<PreparedQuantization::Quantized> PreparedQuantization::Finish(Graph graph,
+                                                                     const Reasons& keep) const {
+  QuantizeOptions options = options_;
+  options.keep.insert(keep.begin(), keep.end());
+  std::vector<std::string> warnings = warnings_;
+  if (!rounded_.empty()) {
+    options.round = [&](const WeightRounding& rounding) {
+      const auto found = rounded_.find(rounding.weight);
+      if (found == rounded_.end()) return Rounded(options_, rounding);
+      if (Fits(found->second, rounding)) return found->second;
+      warnings.push_back(
+          fmt::format("{}: the bias of {} asks for larger scales than the methods "
+                      "chose: it is rounded to nearest",
+                      rounding.weight, rounding.node));
+      return Rounded(options_, rounding);
+    };
+  }
+  const bool corrects =
+      methods_ && std::ranges::any_of(*methods_, [](const QuantMethod* method) {
+        return method->stage == MethodStage::kCorrection && method->run != nullptr;
+      });
+  std::optional<Graph> float_graph;
+  if (corrects) float_graph = graph;
+  EVOQ_ASSIGN(QuantizeReport report, scheme_->run(graph, ranges_, options));
+  if (corrects) {
+    Ranges ranges = ranges_;
+    std::map<std::string, Tensor> rounded = rounded_;
+    EVOQ_TRY(RunStage(MethodStage::kCorrection, *methods_,
+                      {.scheme = *scheme_,
+                       .graph = graph,
+                       .float_graph = &*float_graph,
+                       .ranges = ranges,
+                       .options = options,
+                       .rounded = rounded,
+                       .data = data_,
+                       .warnings = warnings}));
+  }
+  report.warnings.insert(report.warnings.end(), warnings.begin(), warnings.end());
+  return Quantized{std::move(graph), std::move(report)};
+}
+
+Result<PreparedQuantization::Quantized> PreparedQuantization::Quantize(const Reasons& keep) const {
+  return Finish(graph_, keep);
+}
+
+Result<PreparedQuantization::Quantized> PreparedQuantization::QuantizeOnce() && {
+  Graph graph = std::move(graph_);
+  return Finish(std::move(graph), {});
+}
 
 Result<QuantizeReport> QuantizeBy(const QuantScheme& scheme, const MethodChoice& methods,
                                   Graph& graph, const Ranges& ranges,
                                   const QuantizeOptions& options, const MethodData& data) {
   if (!methods) return scheme.run(graph, ranges, options);
-  EVOQ_TRY(CheckMethods(methods, scheme, options));
-  for (const QuantMethod* method : *methods) {
-    if (method->needs_samples && (!data.samples || !data.prepare))
-      return Fail(ErrorCode::kUsage, "--method {} needs samples to observe layers on",
-                  method->name);
-  }
-  return Driver(scheme, *methods, graph, ranges, options, data).Run();
+  EVOQ_ASSIGN(PreparedQuantization prepared,
+              PreparedQuantization::Of(scheme, methods, graph, ranges, options, data));
+  EVOQ_ASSIGN(PreparedQuantization::Quantized quantized, std::move(prepared).QuantizeOnce());
+  graph = std::move(quantized.graph);
+  return std::move(quantized.report);
 }
 
 }  // namespace evoq

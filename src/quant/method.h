@@ -78,6 +78,49 @@ Result<std::vector<WeightRounding>> WeightsToRound(const QuantScheme& scheme, co
                                                    const Ranges& ranges,
                                                    const QuantizeOptions& options);
 
+// What the stages before the scheme make of a graph. The scheme can then run on it any number of
+// times, each time on other layers: what the methods chose stays as it is.
+class PreparedQuantization {
+ public:
+  struct Quantized {
+    Graph graph;
+    QuantizeReport report;
+  };
+
+  // Runs the float and rounding stages. Errors: those of QuantizeBy.
+  static Result<PreparedQuantization> Of(const QuantScheme& scheme, const MethodChoice& methods,
+                                         Graph graph, const Ranges& ranges,
+                                         const QuantizeOptions& options,
+                                         const MethodData& data = {});
+
+  const Graph& graph() const { return graph_; }  // what becomes quantized
+  // The scheme and the corrections on a copy of it; nodes of `keep` stay as they are too.
+  Result<Quantized> Quantize(const Reasons& keep = {}) const;
+  // The same on the graph itself, which is gone then.
+  Result<Quantized> QuantizeOnce() &&;
+
+ private:
+  PreparedQuantization(const QuantScheme& scheme, const MethodChoice& methods, Graph graph,
+                       const Ranges& ranges, const QuantizeOptions& options, const MethodData& data)
+      : scheme_(&scheme),
+        methods_(methods),
+        graph_(std::move(graph)),
+        ranges_(ranges),
+        options_(options),
+        data_(data) {}
+  Status Prepare();
+  Result<Quantized> Finish(Graph graph, const Reasons& keep) const;
+
+  const QuantScheme* scheme_;
+  MethodChoice methods_;
+  Graph graph_;
+  Ranges ranges_;
+  QuantizeOptions options_;
+  MethodData data_;
+  std::map<std::string, Tensor> rounded_;  // as of MethodRun
+  std::vector<std::string> warnings_;
+};
+
 // Runs the methods stage by stage, those of a stage in the order given, and the scheme before the
 // corrections. Weights of the graph are float32 where methods are given. Errors: those of
 // CheckMethods; kUsage where a method needs samples and `data` has none.

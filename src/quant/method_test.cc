@@ -133,5 +133,41 @@ TEST(Method, WeightsToRound) {
   }
 }
 
+// The stages before the scheme run once; what follows is what QuantizeBy gives, and with layers
+// kept each of the others has the numbers that were chosen with all of them.
+TEST(Method, PreparedOnceQuantizedOften) {
+  const Graph net = MakeNet(kConvNet);
+  auto ranges = Calibrate(net, Reference(), RandomSamples(net, 4), {});
+  ASSERT_TRUE(ranges);
+  int runs = 0;
+  const MethodData data{.prepare =
+                            [&](const Graph& graph) {
+                              ++runs;
+                              return Reference()(graph);
+                            },
+                        .samples = RandomSamples(net, 4)};
+  const MethodChoice methods = Parsed("cle,gptq,bias-correction");
+  const QuantScheme& int8 = *FindScheme("int8");
+  const auto prepared = PreparedQuantization::Of(int8, methods, net, *ranges, {}, data);
+  ASSERT_TRUE(prepared) << prepared.error().message();
+  const int before = runs;
+  const auto all = prepared->Quantize(), again = prepared->Quantize();
+  const auto spared = prepared->Quantize({{"last", {"test", "kept"}}});
+  ASSERT_TRUE(all && again && spared);
+  EXPECT_EQ(runs, before) << "the methods ran again";
+  Graph once = net;
+  ASSERT_TRUE(QuantizeBy(int8, methods, once, *ranges, {}, data));
+  EXPECT_EQ(All(all->graph), All(once));
+  EXPECT_EQ(All(again->graph), All(once));
+  EXPECT_EQ(spared->report.float_reasons.at("last").code, "test");
+  EXPECT_EQ(all->report.float_reasons.count("last"), 0);
+  for (const char* layer : {"depthwise", "project"}) {
+    const auto weight = [&](const Graph& graph) {
+      return graph.value(graph.node(graph.FindNode(layer)).input(1)).constant;
+    };
+    EXPECT_TRUE(BitEqual(weight(all->graph), weight(spared->graph))) << layer;
+  }
+}
+
 }  // namespace
 }  // namespace evoq
