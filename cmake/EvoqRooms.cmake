@@ -235,6 +235,8 @@ function(evoq_add_extras)
             /usr/share/nodejs/chart.js/dist REQUIRED NO_CMAKE_FIND_ROOT_PATH)
   evoq_embed(report html.cc EVOQ_REPORT_HTML ${CMAKE_SOURCE_DIR}/src/report/html/report.html)
   evoq_embed(report html.cc EVOQ_CHART_JS ${CHART_JS})
+  evoq_embed(report page.cc EVOQ_SENSITIVITY_HTML
+             ${CMAKE_SOURCE_DIR}/src/report/html/sensitivity.html)
   if(EXISTS ${CMAKE_SOURCE_DIR}/src/cli/main.cc)
     add_executable(evoq ${CMAKE_SOURCE_DIR}/src/cli/main.cc)
     target_link_libraries(evoq PRIVATE evoq_cli)

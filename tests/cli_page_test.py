@@ -109,6 +109,7 @@ def results(folder):
         "explain --target": ["explain", "lenet.onnx", "--target", "ort-cpu"],
         "compare": ["compare", "lenet.onnx", "lenet.etm", *QUICK],
         "diff": ["diff", "lenet.onnx", "lenet.etm", "--random", "2", "--bad", "200"],
+        "sensitivity": ["sensitivity", "lenet.onnx", "--random", "2", "--min-sqnr", "200"],
         "predict": ["predict", "lenet.onnx"],
         "limits": ["limits"],
         "generate": ["generate", "lm.bin", "--prompt-tokens", "1,2", "--max-tokens", "2"],

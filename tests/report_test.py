@@ -222,6 +222,26 @@ class Tables(html.parser.HTMLParser):
         return next((card for card in self.cards if card[0] == title), None)
 
 
+def check_heat_map(tables, dom, found):
+    """A row for each layer in execution order, its figures, and colours by what it adds."""
+    table = next(table for table in tables.tables if table[0][0] == "order")
+    layers = sorted(found["layers"], key=lambda layer: layer["index"])
+    check([row[1] for row in table[1:]] == [layer["name"] for layer in layers], "the layers")
+    for row, layer in zip(table[1:], layers):
+        for column, side in ((4, "alone"), (9, "spared")):
+            db = layer[side]["sqnr_db"]
+            check(
+                row[column] == "exact" if db is None else same(row[column], db),
+                f"{layer['name']} {side}: {row[column]} dB",
+            )
+        check([row[3], row[8]] == [str(layer["rank_alone"]), str(layer["rank_spared"])], row)
+    heat = [float(value) for value in re.findall(r"rgba\(var\(--hot\), ([0-9.]+)\)", dom)]
+    check(max(heat) == 0.75 and min(heat) == 0, f"colours from {min(heat)} to {max(heat)}")
+    check(len(tables.rows("tensor")) == len(found["tensors"]), "the tensors")
+    for layer in found["exclude"]["layers"]:
+        check(f"--exclude {layer}" in dom, f"{layer} is not among the layers to exclude")
+
+
 def check_page(tables, data):
     causes = tables.rows("cause")
     for cause in data["time"]["causes"]:
@@ -391,4 +411,25 @@ with tempfile.TemporaryDirectory() as folder:
             )[1]
         )
     check_speed(Tables(dom).card_of("speed"), compared["compare"])
+    page = os.path.join(folder, "sensitivity.html")
+    found = os.path.join(folder, "sensitivity.json")
+    evoq(
+        "sensitivity",
+        onnx,
+        "--random",
+        "2",
+        "--min-sqnr",
+        "60",
+        "--threads",
+        "1",
+        "--report",
+        page,
+        "--json",
+        found,
+    )
+    dom = browse(page, folder, "--dump-dom")
+    check('data-ready="yes"' in dom, "the page of sensitivity did not run to its end")
+    check('id="planted"' not in dom, "a file's name became markup")
+    with open(found) as f:
+        check_heat_map(Tables(dom), dom, json.load(f))
 print(f"report: {len(steps)} steps, 5 charts, opens offline")

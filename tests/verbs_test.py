@@ -51,12 +51,14 @@ REFUSED = {
         "explain",
         "compare",
         "diff",
+        "sensitivity",
         "predict",
         "int8",
         "never slower",
         "auto",
     )
 }
+REFUSED["scalar", "sensitivity"] = "--scheme int8 quantizes no layer of this model"
 failures = []
 
 
@@ -144,6 +146,7 @@ def verbs(kind, folder):
             "0",
         ],
         "diff": ["diff", float_model, stem + ".dynamic.etm", "--random", "2", *sizes],
+        "sensitivity": ["sensitivity", float_model, "--random", "2", *sizes],
         "predict": ["predict", float_model, *sizes, "--limits", folder + "/limits.json"],
         "verify": ["verify", stem + ".auto.etm", "--baseline", float_model, "--measure-s", "0.05"],
     }

@@ -1,5 +1,5 @@
 // The C++ interface of evoq's toolchain: optimize, quantize, compile, explain, evaluate, predict,
-// compare, diff.
+// compare, diff, sensitivity.
 //
 //   std::string error;
 //   evoq::toolchain::QuantizeOptions options;
@@ -293,6 +293,65 @@ struct DiffResult {
 std::optional<DiffResult> Diff(const std::string& a, const std::string& b,
                                const DiffOptions& options, const Follow& follow = {},
                                std::string* error = nullptr);
+
+struct SensitivityOptions {
+  ProbeOptions samples;          // that outputs are compared on
+  std::string labels;            // of them: a file; with it top-1 is measured
+  std::string scheme = "int8";   // of `evoq list schemes`, not "auto"
+  std::string method, observer;  // as of QuantizeOptions, and so are those below
+  double percentile = 99.99;
+  std::vector<std::string> calibration;  // files or folders; empty: the samples
+  int calibration_limit = 200;
+  std::string calibration_samples;
+  std::string ranges;
+  std::vector<std::string> exclude;
+  bool per_tensor = false;
+  std::string block = "32";
+  bool signed_activations = false;
+  bool symmetric = false;
+  Shapes fixed_shapes;
+  std::optional<double> min_sqnr_db;  // look for layers to leave in float for so much
+  std::string html_report;            // a file to write; "": none
+  int threads = 0;
+};
+// Of the worst output, against the float model's.
+struct OutputError {
+  double sqnr_db = 0, cosine = 1;  // sqnr_db: infinity without error
+  std::optional<double> kl;        // of class scores and of a text's logits
+  std::optional<double> metric;    // of SensitivityResult::metric
+};
+struct LayerSensitivity {
+  std::string name, op;                 // of the node
+  OutputError alone;                    // it alone is quantized
+  OutputError spared;                   // it alone stays in float
+  int rank_alone = 0, rank_spared = 0;  // 1: it matters most
+};
+struct TensorOutliers {
+  std::string name;
+  bool weight = false;              // else an activation
+  std::vector<std::string> layers;  // that read it
+  double largest = 0, p999 = 0;     // magnitudes: of all, and of 99.9% of the elements
+  double kurtosis = 0;
+  std::int64_t channels = 0;  // 0: not known
+  std::vector<std::int64_t> outlier_channels;
+};
+struct SensitivityResult {
+  std::int64_t samples = 0;
+  std::string metric;                    // "top1", "agreement", "perplexity" or "sqnr": none
+  std::optional<double> float_metric;    // of the float model
+  OutputError all;                       // with every layer quantized
+  std::vector<LayerSensitivity> layers;  // in execution order
+  std::vector<TensorOutliers> tensors;   // that layers read
+  // With min_sqnr_db: the layers to leave in float, and the error then.
+  std::optional<std::vector<std::string>> exclude;
+  OutputError excluded;
+  Report report;
+};
+// How much each layer adds to the error of the quantized model's outputs (docs/sensitivity.md).
+std::optional<SensitivityResult> Sensitivity(const std::string& model,
+                                             const SensitivityOptions& options,
+                                             const Follow& follow = {},
+                                             std::string* error = nullptr);
 
 }  // namespace v1
 }  // namespace evoq::toolchain

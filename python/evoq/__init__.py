@@ -33,6 +33,7 @@ from ._tools import (
     profile,
     quantize,
     run,
+    sensitivity,
     tool,
     verify,
 )
@@ -63,6 +64,7 @@ __all__ = [
     "profile",
     "quantize",
     "run",
+    "sensitivity",
     "tool",
     "verify",
 ]

@@ -542,6 +542,65 @@ def diff(
     )
 
 
+def sensitivity(
+    model: Any,
+    *,
+    data: Any = None,
+    labels: Any = None,
+    text: Any = None,
+    tokenizer: Any = None,
+    limit: int | None = None,
+    scheme: str | None = None,
+    method: str | None = None,
+    calib: Any = None,
+    observer: str | None = None,
+    per_tensor: bool = False,
+    block: int | str | None = None,
+    exclude: Sequence[str] = (),
+    shapes: Shapes | None = None,
+    min_sqnr: float | None = None,
+    report: Any = None,
+    threads: int | None = None,
+    progress: Progress | None = None,
+    **options: Any,
+) -> Report:
+    """How much each layer adds to the error of the quantized model (docs/sensitivity.md): ``all``,
+    the model with every layer quantized; ``layers``, ranked, each with ``alone`` (it alone is
+    quantized) and ``spared`` (it alone stays in float); ``tensors`` with their outliers.
+
+    data: what outputs are compared on, and what calibrates without `calib`: a path, an array whose
+    first axis counts samples, a mapping from input names to either, or a number of made-up samples.
+    labels: a file of labels; with it top-1 is measured. text, tokenizer: a language model's.
+    limit: compare on at most so many samples (32; 0: all). scheme, method, observer, per_tensor,
+    block, exclude: as of `quantize`.
+    min_sqnr: also look for the layers that, left in float, give so many dB: ``exclude``, whose
+    ``layers`` are for `quantize`'s `exclude`. report: also write one HTML file with a heat map.
+    """
+    samples = _probed(model, data, options)
+    return tool(
+        "sensitivity",
+        model,
+        samples=samples,
+        progress=progress,
+        labels=labels,
+        text=text,
+        tokenizer=tokenizer,
+        limit=limit,
+        scheme=scheme,
+        method=method,
+        calib=calib,
+        observer=observer,
+        per_tensor=per_tensor,
+        block=block,
+        exclude=list(exclude),
+        shape=shapes,
+        min_sqnr=min_sqnr,
+        report=report,
+        threads=threads,
+        **options,
+    )
+
+
 def limits(*, threads: int | None = None) -> Report:
     """What this machine can do at most: operations per second by type, bytes per second by level of
     memory."""

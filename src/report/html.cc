@@ -5,6 +5,7 @@
 #include <map>
 
 #include "base/version.h"
+#include "report/page.h"
 
 // EVOQ_REPORT_HTML and EVOQ_CHART_JS are paths of files, given by the build.
 __asm__(
@@ -28,19 +29,6 @@ std::string_view Between(const char* begin, const char* end) {
   return {begin, static_cast<size_t>(end - begin)};
 }
 
-// JSON inside a script element: no text in it may close the element or open a comment.
-std::string ScriptText(const json& value) {
-  std::string out;
-  for (char c : value.dump(-1, ' ', false, json::error_handler_t::replace)) {
-    if (c == '<') {
-      out += "\\u003c";
-    } else {
-      out += c;
-    }
-  }
-  return out;
-}
-
 json ModelJson(const ReportModel& model) {
   json profile = ToJson(model.profile);
   const std::vector<Step>& steps = model.program->steps;
@@ -60,10 +48,6 @@ json ModelJson(const ReportModel& model) {
                        {"high", model.top1->high},
                        {"samples", model.samples}};
   return out;
-}
-
-void Replace(std::string& page, std::string_view mark, std::string_view text) {
-  page.replace(page.find(mark), mark.size(), text);
 }
 
 }  // namespace
@@ -137,8 +121,8 @@ std::string ToHtml(const Report& report) {
   if (report.comparison) data["compare"] = ToJson(*report.comparison);
   std::string page(Between(evoq_report_html_begin, evoq_report_html_end));
   // The library first: the data may hold any text, also that of a mark.
-  Replace(page, "@CHART@", Between(evoq_chart_js_begin, evoq_chart_js_end));
-  Replace(page, "@DATA@", ScriptText(data));
+  ReplaceMark(page, "@CHART@", Between(evoq_chart_js_begin, evoq_chart_js_end));
+  ReplaceMark(page, "@DATA@", ScriptText(data));
   return page;
 }
 

@@ -13,6 +13,7 @@
 #include "workflow/optimize.h"
 #include "workflow/predict.h"
 #include "workflow/quantize.h"
+#include "workflow/sensitivity.h"
 
 namespace evoq::toolchain {
 inline namespace v1 {
@@ -296,6 +297,68 @@ std::optional<DiffResult> Diff(const std::string& a, const std::string& b, const
     out.report = ReportOf(Tell(done));
     return out;
   });
+}
+
+namespace {
+
+OutputError Of(const evoq::OutputError& e) { return {e.sqnr_db, e.cosine, e.kl, e.metric}; }
+
+SensitivityJob JobOf(const std::string& model, const SensitivityOptions& o,
+                     std::span<const std::vector<Tensor>> arrays) {
+  SensitivityJob job;
+  job.quantize.model = model;
+  job.quantize.scheme = o.scheme;
+  job.quantize.method = o.method;
+  job.quantize.calib = o.calibration;
+  job.quantize.calib_limit = o.calibration_limit;
+  job.quantize.calib_samples = o.calibration_samples;
+  job.quantize.preprocess = o.samples.preprocess;
+  job.quantize.observer = o.observer;
+  job.quantize.percentile = o.percentile;
+  job.quantize.ranges_in = o.ranges;
+  job.quantize.exclude = o.exclude;
+  job.quantize.per_tensor = o.per_tensor;
+  job.quantize.block = o.block;
+  job.quantize.signed_activations = o.signed_activations;
+  job.quantize.symmetric = o.symmetric;
+  job.quantize.shapes = o.samples.shapes;
+  job.quantize.fixed = o.fixed_shapes;
+  job.quantize.threads = o.threads;
+  job.probe = ProbeOf(o.samples, arrays);
+  job.probe.labels = o.labels;
+  job.min_sqnr_db = o.min_sqnr_db;
+  job.report = o.html_report;
+  return job;
+}
+
+}  // namespace
+
+std::optional<SensitivityResult> Sensitivity(const std::string& model, const SensitivityOptions& o,
+                                             const Follow& follow, std::string* error) {
+  return Enter<SensitivityResult>(
+      follow, error, [&](const evoq::Follow& inner) -> Result<SensitivityResult> {
+        EVOQ_ASSIGN(const auto arrays, Views(o.samples.arrays));
+        EVOQ_ASSIGN(const SensitivityFound found, FindSensitivity(JobOf(model, o, arrays), inner));
+        const evoq::Sensitivity& s = found.result;
+        SensitivityResult out;
+        out.samples = found.samples;
+        out.metric = MetricName(s.metric);
+        out.float_metric = s.float_metric;
+        out.all = Of(s.all);
+        for (const evoq::LayerSensitivity& layer : s.layers)
+          out.layers.push_back({layer.name, layer.op, Of(layer.alone), Of(layer.spared),
+                                layer.rank_alone, layer.rank_spared});
+        for (const evoq::TensorOutliers& t : s.tensors)
+          out.tensors.push_back({t.name, t.weight, t.layers, t.statistics.largest(),
+                                 t.statistics.p999(), t.statistics.kurtosis(),
+                                 t.statistics.channels(), t.statistics.OutlierChannels()});
+        if (s.exclusion) {
+          out.exclude = s.exclusion->layers;
+          out.excluded = Of(s.exclusion->error);
+        }
+        out.report = ReportOf(Tell(found));
+        return out;
+      });
 }
 
 }  // namespace v1

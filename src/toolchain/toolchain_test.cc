@@ -208,6 +208,33 @@ TEST_F(Toolchain, SaysWhereModelsPart) {
   EXPECT_NE(error_.find("expected samples"), std::string::npos) << error_;
 }
 
+TEST_F(Toolchain, SensitivityRanksLayers) {
+  tc::SensitivityOptions options;
+  options.samples.data = {rows_};
+  options.min_sqnr_db = 200;
+  options.html_report = At("s.html");
+  options.threads = 1;
+  const auto found = tc::Sensitivity(model_, options, {}, &error_);
+  ASSERT_TRUE(found) << error_;
+  ASSERT_FALSE(found->layers.empty());
+  const auto json = nlohmann::json::parse(found->report.json);
+  ASSERT_EQ(json["layers"].size(), found->layers.size());
+  EXPECT_EQ(json["samples"], found->samples);
+  std::set<int> alone, spared;
+  for (const tc::LayerSensitivity& layer : found->layers) {
+    EXPECT_TRUE(alone.insert(layer.rank_alone).second && spared.insert(layer.rank_spared).second);
+    EXPECT_GT(layer.alone.sqnr_db, 0) << layer.name;
+  }
+  EXPECT_FALSE(found->tensors.empty());
+  ASSERT_TRUE(found->exclude);
+  EXPECT_EQ(found->exclude->size(), found->layers.size());  // 200 dB are float32
+  EXPECT_GE(found->excluded.sqnr_db, 200);
+  EXPECT_TRUE(std::filesystem::exists(At("s.html")));
+  options.scheme = "auto";
+  EXPECT_FALSE(tc::Sensitivity(model_, options, {}, &error_));
+  EXPECT_NE(error_.find("expected one scheme"), std::string::npos) << error_;
+}
+
 TEST_F(Toolchain, WhoFollowsIsCalledOnTheThreadOfTheTask) {
   std::map<std::string, std::set<std::thread::id>> threads;
   tc::Follow follow;
@@ -250,7 +277,12 @@ TEST_F(Toolchain, WhoFollowsIsCalledOnTheThreadOfTheTask) {
   diff.threads = 2;
   task = "diff";
   EXPECT_TRUE(tc::Diff(model_, At("q.etm"), diff, follow, &error_)) << error_;
-  EXPECT_EQ(threads.size(), 7u);
+  tc::SensitivityOptions sensitivity;
+  sensitivity.samples.data = {rows_};
+  sensitivity.threads = 2;
+  task = "sensitivity";
+  EXPECT_TRUE(tc::Sensitivity(model_, sensitivity, follow, &error_)) << error_;
+  EXPECT_EQ(threads.size(), 8u);
   for (const auto& [name, ids] : threads)
     EXPECT_EQ(ids, std::set<std::thread::id>{std::this_thread::get_id()}) << name;
 }

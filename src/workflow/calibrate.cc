@@ -14,14 +14,6 @@
 namespace evoq {
 namespace {
 
-PrepareFn PrepareWithEngine(int threads) {
-  return [threads](const Graph& graph) -> Result<RunFn> {
-    EVOQ_ASSIGN(std::unique_ptr<Engine> engine, EngineFromGraph(graph, {threads, {}}));
-    auto shared = std::shared_ptr<Engine>(std::move(engine));
-    return RunFn([shared](std::span<const Tensor> inputs) { return shared->Run(inputs); });
-  };
-}
-
 // How many samples are used at most, and in which order.
 struct Choice {
   int64_t limit = 0;       // 0: all
@@ -101,6 +93,14 @@ int64_t BatchOf(const Graph& graph, std::span<const Tensor> inputs) {
 }
 
 }  // namespace
+
+PrepareFn PrepareWithEngine(int threads) {
+  return [threads](const Graph& graph) -> Result<RunFn> {
+    EVOQ_ASSIGN(std::unique_ptr<Engine> engine, EngineFromGraph(graph, {threads, {}}));
+    auto shared = std::shared_ptr<Engine>(std::move(engine));
+    return RunFn([shared](std::span<const Tensor> inputs) { return shared->Run(inputs); });
+  };
+}
 
 Result<std::vector<Tensor>> FirstSample(const QuantizeJob& job, const Graph& graph) {
   if (!job.samples.empty()) return job.samples[0];

@@ -10,6 +10,9 @@ namespace evoq {
 // In front of errors that real samples may not have.
 inline constexpr char kMadeUp[] = "on random samples (--calib and --data give real ones)";
 
+// Runs a graph by an engine.
+PrepareFn PrepareWithEngine(int threads);
+
 // How the job observes.
 CalibrationOptions CalibrationOptionsOf(const QuantizeJob& job);
 

@@ -1,18 +1,15 @@
 #include "workflow/quantize.h"
 
-#include <charconv>
 #include <chrono>
 
 #include "base/file.h"
 #include "base/output_file.h"
-#include "llm/phase.h"
 #include "models/models.h"
 #include "models/region_run.h"
 #include "onnx/onnx.h"
 #include "passes/widen.h"
 #include "program/etm.h"
 #include "quant/method.h"
-#include "quant/observer.h"
 #include "quant/unfuse.h"
 #include "reference/reference.h"
 #include "workflow/calibrate.h"
@@ -20,6 +17,7 @@
 #include "workflow/models.h"
 #include "workflow/outside.h"
 #include "workflow/perplexity.h"
+#include "workflow/quantize_parts.h"
 #include "workflow/tuning.h"
 
 namespace evoq {
@@ -190,45 +188,9 @@ Result<Certified> Certify(const QuantizeJob& job, Graph graph, const Inputs& inp
   return WithContext(std::move(certified), job.model);
 }
 
-QuantizeOptions OptionsOf(const QuantizeJob& job) {
-  QuantizeOptions options;
-  options.per_channel = !job.per_tensor;
-  options.block = job.block == "channel" ? 0 : std::atoll(job.block.c_str());
-  options.threads = job.threads > 0 ? job.threads : PhysicalCores();
-  options.activation = job.signed_activations ? DType::kInt8 : DType::kUint8;
-  options.symmetric_activations = job.symmetric;
-  // Encodings are of the numbers that the model's file has.
-  if (!job.encodings_out.empty()) options.equalize = options.correct_bias = false;
-  // What a cache of TensorRT's lacks is calibrated as what it has.
-  if (!job.calib_cache.empty()) {
-    options.activation = DType::kInt8;
-    options.symmetric_activations = true;
-  }
-  options.exclude = job.exclude;
-  if (LowerExtension(job.output) == ".onnx" && job.target != "evoq")
-    options.target = FindQdqTarget(job.target);
-  return options;
-}
-
 // The numbers and names of a job.
 Status CheckJob(const QuantizeJob& job) {
-  if (FindScheme(job.scheme) == nullptr && job.scheme != "auto")
-    return Fail(ErrorCode::kUsage, "--scheme {}: not one of `evoq list schemes`", job.scheme);
-  if (job.scheme == "auto" && !job.method.empty())
-    return Fail(ErrorCode::kUsage, "--method {}: --scheme auto chooses by measuring plain schemes",
-                job.method);
-  EVOQ_ASSIGN(const MethodChoice methods, ParseMethods(job.method));
-  if (methods) EVOQ_TRY(CheckMethods(methods, *FindScheme(job.scheme), OptionsOf(job)));
-  if (IsEtmFile(job.model))
-    return Fail(ErrorCode::kUsage, "{} is compiled already; quantize the .onnx", job.model);
-  if (!job.observer.empty() && FindObserver(job.observer) == nullptr)
-    return Fail(ErrorCode::kUsage, "--observer {}: not one of `evoq list observers`", job.observer);
-  if (const std::string& n = job.calib_samples; !n.empty() && n != "auto") {
-    int count = 0;
-    const auto [end, error] = std::from_chars(n.data(), n.data() + n.size(), count);
-    if (error != std::errc() || end != n.data() + n.size() || count < 1)
-      return Fail(ErrorCode::kUsage, "--samples {}: expected auto or a number from 1", n);
-  }
+  EVOQ_TRY(CheckQuantization(job));
   if (FindQdqTarget(job.target) == nullptr)
     return Fail(ErrorCode::kUsage, "--target {}: no runtime that an .onnx is written for",
                 job.target);
@@ -237,15 +199,6 @@ Status CheckJob(const QuantizeJob& job) {
                 kNewestExport);
   if (job.opset != 0 && LowerExtension(job.output) != ".onnx")
     return Fail(ErrorCode::kUsage, "--opset {}: {} is no .onnx", job.opset, job.output);
-  if (std::ranges::find(WeightBlocks(), job.block) == WeightBlocks().end())
-    return Fail(ErrorCode::kUsage, "--block {}: expected {}", job.block,
-                fmt::join(WeightBlocks(), ", "));
-  const std::pair<const char*, int> counts[] = {{"--calib-random", job.calib_random},
-                                                {"--calib-limit", job.calib_limit},
-                                                {"--data-limit", job.data_limit}};
-  for (const auto& [option, count] : counts) {
-    if (count < 0) return Fail(ErrorCode::kUsage, "{} {}: expected at least 0", option, count);
-  }
   const std::pair<const char*, double> times[] = {{"--search-s", job.search_s},
                                                   {"--measure-s", job.measure_s}};
   for (const auto& [option, seconds] : times) {
@@ -261,9 +214,6 @@ Status CheckJob(const QuantizeJob& job) {
     return Fail(ErrorCode::kUsage, "--max-perplexity-growth is measured on a text: --text F");
   if (const auto& drop = job.promise.max_drop; drop && !(*drop >= 0 && *drop <= 100))
     return Fail(ErrorCode::kUsage, "--max-drop {}: expected 0 to 100", *drop);
-  EVOQ_TRY(CheckThreads(job.threads));
-  EVOQ_TRY(CheckSizes(job.shapes));
-  EVOQ_TRY(CheckSizes(job.fixed, /*free=*/true));
   if (job.certified()) EVOQ_TRY(CheckCertifiable(job));
   EVOQ_TRY(CheckOutside(job));
   EVOQ_TRY(CheckOutputPath(job.output));
@@ -318,25 +268,6 @@ Result<Made> Make(const QuantizeJob& job, Graph graph, const Inputs& inputs,
                                       inputs.shapes, job.threads, follow));
   }
   return made;
-}
-
-}  // namespace
-
-std::span<const char* const> WeightBlocks() {
-  static constexpr const char* kBlocks[] = {"32", "64", "128", "channel"};
-  return kBlocks;
-}
-
-namespace {
-
-// A window of a text begins with empty caches, which is no fault of the samples.
-void ForgetEmptyCaches(const Graph& graph, std::vector<std::string>& warnings) {
-  const std::optional<CacheInputs> roles = FindCacheInputs(graph);
-  for (const ValueId cache : roles ? roles->caches : std::vector<ValueId>()) {
-    const std::string told = fmt::format("input {} is 0 everywhere", graph.value(cache).name);
-    std::erase_if(warnings,
-                  [&](const std::string& w) { return w.find(told) != std::string::npos; });
-  }
 }
 
 // Windows of the job's text; none where it has no text.

@@ -210,6 +210,27 @@ def test_diff_takes_paths_arrays_and_numbers(tmp_path):
         evoq.diff(DIGITS, etm, data=images, min_sqnr=200)
 
 
+def test_sensitivity_names_layers_to_exclude(tmp_path):
+    images = np.random.default_rng(0).random((8, 1, 28, 28), np.float32)
+    np.save(tmp_path / "x.npy", images)
+    of_arrays = evoq.sensitivity(DIGITS, data=images, threads=1)
+    wish = of_arrays["all"]["sqnr_db"] + 3
+    of_file = evoq.sensitivity(
+        DIGITS, data=tmp_path / "x.npy", min_sqnr=wish, report=tmp_path / "s.html", threads=1
+    )
+    assert of_arrays["layers"] == of_file["layers"] and of_arrays["exclude"] is None
+    assert [layer["rank_alone"] for layer in of_file["layers"]] == list(range(1, 7))
+    assert (tmp_path / "s.html").stat().st_size > 5000
+    exclude = of_file["exclude"]
+    assert exclude["layers"] and exclude["error"]["sqnr_db"] >= wish
+    etm = tmp_path / "q.etm"
+    evoq.quantize(DIGITS, etm, calibration=images, exclude=exclude["layers"])
+    outputs = [value for value in evoq.diff(DIGITS, etm, data=images)["values"] if value["output"]]
+    assert abs(outputs[0]["sqnr_db"] - exclude["error"]["sqnr_db"]) < 0.01
+    with pytest.raises(evoq.Error, match="expected one scheme"):
+        evoq.sensitivity(DIGITS, data=images, scheme="auto")
+
+
 def test_every_verb_is_a_function():
     without = {"demo", "zoo", "tokenize"}  # evoq.tool
     verbs = {verb["name"] for verb in evoq.list("verbs")["items"]}

@@ -3,10 +3,10 @@
 #include <algorithm>
 
 #include "cli/common.h"
+#include "cli/quantization_options.h"
 #include "cli/verb.h"
 #include "encodings/encoding.h"
 #include "onnx/onnx.h"
-#include "quant/observer.h"
 #include "quant/unfuse.h"
 #include "workflow/config.h"
 
@@ -79,12 +79,6 @@ std::string OptionOf(const char* key) {
   return name;
 }
 
-std::vector<std::string> SchemeNames() {
-  std::vector<std::string> names;
-  for (const QuantScheme* scheme : AllSchemes()) names.push_back(scheme->name);
-  return names;
-}
-
 std::vector<std::string> ConfigKeys() {
   std::vector<std::string> keys;
   for (const ConfigField& field : QuantizeFields()) keys.push_back(field.key);
@@ -97,41 +91,16 @@ VerbRun Declare(const VerbOptions& options, const CommonOptions& common) {
   auto tune = std::make_shared<TuneChoice>();
   options.Add("model", o->model, "MODEL.onnx, or a language model").Required();
   options.Add("-o,--output", o->output, "OUT.etm or OUT.onnx").Required();
-  options
-      .Add("--scheme", o->scheme,
-           fmt::format("{} (evoq list schemes), or auto: a scheme for each layer, by measuring",
-                       fmt::join(SchemeNames(), ", ")))
-      .ShowDefault();
-  options.Add(
-      "--method", o->method,
-      "Quantization methods, \"a,b,c\", or none (evoq list methods; default: the scheme's)");
+  AddSchemeOptions(options, *o, ", or auto: a scheme for each layer, by measuring");
   AddDataOption(options, "--calib", o->calib, "Calibration data");
   options
       .Add("--calib-random", o->calib_random,
            "Calibrate on N random samples (for speed tests only)")
       .Positive();
-  options.Add("--calib-limit", o->calib_limit, "Use at most N samples, evenly spread (0: all)")
-      .NonNegative()
-      .ShowDefault();
-  options.Add("--samples", o->calib_samples,
-              "auto: no more samples than tell the ranges well enough (at most --calib-limit); N: "
-              "as --calib-limit");
+  AddCalibrationLimits(options, *o);
   options.Add("--preprocess", o->preprocess,
               "How images become inputs (default: MODEL.preprocess.json beside the model)");
-  std::vector<std::string> observers;
-  for (const ObserverDef* observer : AllObservers()) observers.push_back(observer->name);
-  options.Add("--observer", o->observer,
-              fmt::format("How ranges are chosen: {}", fmt::join(observers, ", ")));
-  options.Add("--percentile", o->percentile, "Of --observer percentile").ShowDefault();
-  options.AddFlag("--per-tensor", o->per_tensor,
-                  "One scale per weight tensor instead of one per output channel");
-  options
-      .Add("--block", o->block,
-           "Of weights of fewer than 8 bits: what shares a scale along K, or \"channel\"")
-      .OneOf({WeightBlocks().begin(), WeightBlocks().end()})
-      .ShowDefault();
-  options.AddFlag("--signed", o->signed_activations, "int8 activations instead of uint8");
-  options.AddFlag("--symmetric", o->symmetric, "Activations with the zero point in the middle");
+  AddNumberOptions(options, *o);
   std::vector<std::string> targets;
   for (const QdqTarget& target : AllQdqTargets()) targets.push_back(target.name);
   options.Add("--target", o->target, "The runtime that the Q/DQ pairs of an .onnx are placed for")
@@ -141,11 +110,7 @@ VerbRun Declare(const VerbOptions& options, const CommonOptions& common) {
               fmt::format("The operator set of an .onnx, {} to {} (default: the oldest that it "
                           "needs, {} or newer)",
                           kOldestExport, kNewestExport, kExportOpset));
-  options.Add("--exclude", o->exclude,
-              "Keep nodes of this name in float (a glob pattern; may be repeated)");
-  options.Add("--ranges", o->ranges_in,
-              "Use saved ranges instead of calibrating: ranges.json, or a calibration table of "
-              "ONNX Runtime or TensorRT");
+  AddLayerAndRangeOptions(options, *o);
   options.Add("--save-ranges", o->ranges_out, "Save the calibrated ranges as JSON");
   AddOutside(options, *o);
   auto shapes = std::make_shared<std::vector<std::string>>();

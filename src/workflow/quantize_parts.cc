@@ -1,0 +1,83 @@
+#include "workflow/quantize_parts.h"
+
+#include <algorithm>
+#include <charconv>
+
+#include "base/file.h"
+#include "base/thread_pool.h"
+#include "llm/phase.h"
+#include "program/etm.h"
+#include "quant/method.h"
+#include "quant/observer.h"
+#include "quant/unfuse.h"
+#include "workflow/models.h"
+
+namespace evoq {
+
+std::span<const char* const> WeightBlocks() {
+  static constexpr const char* kBlocks[] = {"32", "64", "128", "channel"};
+  return kBlocks;
+}
+
+QuantizeOptions OptionsOf(const QuantizeJob& job) {
+  QuantizeOptions options;
+  options.per_channel = !job.per_tensor;
+  options.block = job.block == "channel" ? 0 : std::atoll(job.block.c_str());
+  options.threads = job.threads > 0 ? job.threads : PhysicalCores();
+  options.activation = job.signed_activations ? DType::kInt8 : DType::kUint8;
+  options.symmetric_activations = job.symmetric;
+  // Encodings are of the numbers that the model's file has.
+  if (!job.encodings_out.empty()) options.equalize = options.correct_bias = false;
+  // What a cache of TensorRT's lacks is calibrated as what it has.
+  if (!job.calib_cache.empty()) {
+    options.activation = DType::kInt8;
+    options.symmetric_activations = true;
+  }
+  options.exclude = job.exclude;
+  if (LowerExtension(job.output) == ".onnx" && job.target != "evoq")
+    options.target = FindQdqTarget(job.target);
+  return options;
+}
+
+Status CheckQuantization(const QuantizeJob& job) {
+  if (FindScheme(job.scheme) == nullptr && job.scheme != "auto")
+    return Fail(ErrorCode::kUsage, "--scheme {}: not one of `evoq list schemes`", job.scheme);
+  if (job.scheme == "auto" && !job.method.empty())
+    return Fail(ErrorCode::kUsage, "--method {}: --scheme auto chooses by measuring plain schemes",
+                job.method);
+  EVOQ_ASSIGN(const MethodChoice methods, ParseMethods(job.method));
+  if (methods) EVOQ_TRY(CheckMethods(methods, *FindScheme(job.scheme), OptionsOf(job)));
+  if (IsEtmFile(job.model))
+    return Fail(ErrorCode::kUsage, "{} is compiled already; quantize the .onnx", job.model);
+  if (!job.observer.empty() && FindObserver(job.observer) == nullptr)
+    return Fail(ErrorCode::kUsage, "--observer {}: not one of `evoq list observers`", job.observer);
+  if (const std::string& n = job.calib_samples; !n.empty() && n != "auto") {
+    int count = 0;
+    const auto [end, error] = std::from_chars(n.data(), n.data() + n.size(), count);
+    if (error != std::errc() || end != n.data() + n.size() || count < 1)
+      return Fail(ErrorCode::kUsage, "--samples {}: expected auto or a number from 1", n);
+  }
+  if (std::ranges::find(WeightBlocks(), job.block) == WeightBlocks().end())
+    return Fail(ErrorCode::kUsage, "--block {}: expected {}", job.block,
+                fmt::join(WeightBlocks(), ", "));
+  const std::pair<const char*, int> counts[] = {{"--calib-random", job.calib_random},
+                                                {"--calib-limit", job.calib_limit},
+                                                {"--data-limit", job.data_limit}};
+  for (const auto& [option, count] : counts) {
+    if (count < 0) return Fail(ErrorCode::kUsage, "{} {}: expected at least 0", option, count);
+  }
+  EVOQ_TRY(CheckThreads(job.threads));
+  EVOQ_TRY(CheckSizes(job.shapes));
+  return CheckSizes(job.fixed, /*free=*/true);
+}
+
+void ForgetEmptyCaches(const Graph& graph, std::vector<std::string>& warnings) {
+  const std::optional<CacheInputs> roles = FindCacheInputs(graph);
+  for (const ValueId cache : roles ? roles->caches : std::vector<ValueId>()) {
+    const std::string told = fmt::format("input {} is 0 everywhere", graph.value(cache).name);
+    std::erase_if(warnings,
+                  [&](const std::string& w) { return w.find(told) != std::string::npos; });
+  }
+}
+
+}  // namespace evoq
