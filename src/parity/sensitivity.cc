@@ -124,12 +124,15 @@ class Analysis {
     return errors.Mean();
   }
 
-  // Nodes that the scheme has taken: linear operators, and those that look up a constant.
+  // Nodes that the scheme has taken: linear operators, and those that look up a constant; not those
+  // that computed with integers before.
   void FindLayers(const QuantizeReport& report) {
     const Graph& graph = prepared_->graph();
     for (const NodeId id : graph.order()) {
       const Node& node = graph.node(id);
       const bool layer = IsLinear(node) || IsConstantTable(graph, node);
+      const ValueId data = node.input(0);
+      if (!data.valid() || graph.value(data).type.quantized()) continue;
       if (layer && !report.float_reasons.count(node.name)) layers_.push_back(id);
     }
   }
