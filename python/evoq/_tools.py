@@ -119,11 +119,8 @@ def optimize(
     config: these options as a JSON file. Returns ``nodes_before``, ``nodes_after`` and ``passes``.
     """
     job = _evoq.OptimizeJob()
-    fill(
-        job,
-        "optimize",
-        {"disable": list(disable), "opt_level": opt_level, "stop_after": stop_after},
-    )
+    chosen = {"disable": list(disable), "opt_level": opt_level, "stop_after": stop_after}
+    fill(job, "optimize", chosen)
     if config is not None:
         job.read_config(text_of(config))
     return _run("optimize", job, progress, {"model": model}, output=output, **options)

@@ -6,6 +6,7 @@
 #include <limits>
 #include <numeric>
 
+#include "ops/held.h"
 #include "reference/util.h"
 #include "tensor/permute.h"
 
@@ -17,7 +18,11 @@ const OpDef& OpOf(const Node& node) {
   return *op;
 }
 
-std::vector<NodeId> NodesOf(const Graph& graph) { return graph.order(); }
+std::vector<NodeId> NodesOf(const Graph& graph) {
+  std::vector<NodeId> nodes = graph.order();
+  std::erase_if(nodes, [&](NodeId id) { return IsHeld(graph.node(id)); });
+  return nodes;
+}
 
 bool IsOp(const Graph& graph, NodeId id, std::string_view op, std::string_view domain) {
   return graph.alive(id) && graph.node(id).op == op && graph.node(id).domain == domain;

@@ -19,8 +19,8 @@ namespace evoq {
 // The operator of a node, which exists: types have been inferred before a pass runs.
 const OpDef& OpOf(const Node& node);
 
-// A copy of the execution order: what a pass that edits walks. Nodes may die on the way: ask
-// graph.alive.
+// A copy of the execution order without held nodes (ops/held.h): what a pass that edits walks.
+// Nodes may die on the way: ask graph.alive.
 std::vector<NodeId> NodesOf(const Graph& graph);
 
 // A live node of this operator.
