@@ -25,6 +25,7 @@ PAGE = ROOT / "docs/methods.md"
 BEGIN, END = "<!-- bench/methods.py -->\n", "<!-- end -->\n"
 
 ROUNDING = ["none", "gptq", "adaround", "quantease", "gptq,quantease"]
+WEIGHTS = ["awq", "hadamard", "hqq", "clip", "seqmse", "awq,quantease", "clip,quantease"]
 
 
 class LanguageModel:
@@ -37,7 +38,7 @@ class LanguageModel:
         self.tokenizer = ["--tokenizer", DATA / "llm" / tokenizer]
         self.rows = [("float32", "none")]
         self.rows += [("int8-weights", method) for method in ("none", "gptq")]
-        self.rows += [("int4-weights", method) for method in ROUNDING]
+        self.rows += [("int4-weights", method) for method in ROUNDING + WEIGHTS]
         self.rows += [("int4-dynamic", "gptq,quantease")]
         self.rows += [("nf4-weights", method) for method in ("none", "gptq,quantease")]
         self.rows += [("int2-weights", method) for method in ("none", "gptq,quantease")]

@@ -80,7 +80,7 @@ std::optional<OptimizeResult> Optimize(const std::string& model, const std::stri
 
 struct QuantizeOptions {
   std::string scheme = "int8";  // of `evoq list schemes`, or "auto"
-  // Names of `evoq list methods`, "a,b,c", or "none"; "": the scheme's own.
+  // Names of `evoq list methods`, "a,b,c", or "none"; "": the scheme's own; "auto": those that pay.
   std::string method;
   std::vector<std::string> calibration;  // files or folders; of several inputs "NAME=PATH" of each
   std::vector<std::vector<Array>> arrays;  // these samples instead, by sample, by input
@@ -119,7 +119,7 @@ struct QuantizeOptions {
   std::vector<std::string> data;  // what accuracy is measured on
   std::string labels;
   int data_limit = 2000;
-  double search_s = 60;  // of the search of "auto"
+  double search_s = 60;  // of the search of "auto", also of methods
   double measure_s = 6;  // of the last measurement of speed
 };
 struct QuantizeResult {

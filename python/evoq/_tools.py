@@ -249,7 +249,8 @@ def quantize(
     scheme: 'int8' (without it), 'int8-dynamic', 'int8-weights', 'int4-weights', 'bf16', 'float32',
     ... (``evoq list schemes``).
     method: quantization methods in addition, 'gptq' or 'equalize,bias-correction', or 'none';
-    without it those that are the scheme's own (``evoq list methods``).
+    without it those that are the scheme's own (``evoq list methods``); 'auto': those that pay,
+    found by trying them for up to a minute.
     calibration: what the ranges of 'int8' and methods are observed on: a path (a folder of images
     or .npy, an .npy, .npz, MNIST or CIFAR file); an array whose first axis counts samples; a
     mapping from input names to such paths or arrays; an iterable of arrays, of tuples of arrays or

@@ -5,7 +5,8 @@
 
 namespace evoq {
 
-void AddSchemeOptions(const VerbOptions& options, QuantizeJob& job, const char* besides) {
+void AddSchemeOptions(const VerbOptions& options, QuantizeJob& job, const char* besides,
+                      const char* besides_methods) {
   std::vector<std::string> names;
   for (const QuantScheme* scheme : AllSchemes()) names.push_back(scheme->name);
   options
@@ -14,7 +15,9 @@ void AddSchemeOptions(const VerbOptions& options, QuantizeJob& job, const char* 
       .ShowDefault();
   options.Add(
       "--method", job.method,
-      "Quantization methods, \"a,b,c\", or none (evoq list methods; default: the scheme's)");
+      fmt::format("Quantization methods, \"a,b,c\", or none (evoq list methods; default: the "
+                  "scheme's){}",
+                  besides_methods));
 }
 
 void AddCalibrationLimits(const VerbOptions& options, QuantizeJob& job) {

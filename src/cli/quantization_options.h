@@ -7,7 +7,8 @@
 namespace evoq {
 
 // --scheme and --method; `besides`: of --scheme, what the verb takes beside `evoq list schemes`.
-void AddSchemeOptions(const VerbOptions& options, QuantizeJob& job, const char* besides = "");
+void AddSchemeOptions(const VerbOptions& options, QuantizeJob& job, const char* besides = "",
+                      const char* besides_methods = "");
 // --calib-limit and --samples.
 void AddCalibrationLimits(const VerbOptions& options, QuantizeJob& job);
 // --observer to --symmetric: ranges, weights and activations.

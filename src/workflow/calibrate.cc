@@ -144,7 +144,8 @@ Result<JobSamples> SamplesFor(const QuantizeJob& job, const Graph& graph, const 
 Result<MethodData> MethodDataFor(const QuantizeJob& job, const MethodChoice& methods,
                                  const Graph& graph, const InputShapes& shapes,
                                  const Follow& follow) {
-  if (!methods || (!NeedSamples(methods) && !HasSamples(job))) return MethodData();
+  const bool needs = NeedSamples(methods) || job.method == kAutoMethod;
+  if (!methods || (!needs && !HasSamples(job))) return MethodData();
   EVOQ_ASSIGN(JobSamples samples, SamplesFor(job, graph, shapes, follow, "--method " + job.method));
   return MethodData{PrepareWithEngine(job.threads), std::move(samples.each),
                     CalibrationOptionsOf(job)};

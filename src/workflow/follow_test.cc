@@ -236,6 +236,14 @@ TEST_F(Tasks, OptionsThatDoNotFit) {
             }),
             "--method equalize changes the numbers that --encodings a.encodings is about");
   EXPECT_EQ(refused([](QuantizeJob& job) {
+              job.method = kAutoMethod;
+              job.encodings = "a.encodings";
+            }),
+            "--method auto tries methods that do not go with --encodings a.encodings");
+  EXPECT_EQ(
+      refused([](QuantizeJob& job) { job.method = kAutoMethod; }),
+      model_ + ": --method auto judges by every 4th sample and was given 1: it needs 4 or more");
+  EXPECT_EQ(refused([](QuantizeJob& job) {
               job.method = "bias-correction";
               job.encodings_out = "a.encodings";
             }),

@@ -41,6 +41,16 @@ void WarnOfUnknown(const std::string& file, const CalibrationTable& table, const
 
 // Methods that change the numbers that other tools' parameters are about.
 Status CheckMethodsBeside(const QuantizeJob& job) {
+  if (job.method == kAutoMethod) {
+    for (const auto& [option, file] : {std::pair("--encodings", &job.encodings),
+                                       std::pair("--encodings-out", &job.encodings_out),
+                                       std::pair("--calib-cache", &job.calib_cache)}) {
+      if (!file->empty())
+        return Fail(ErrorCode::kUsage, "--method auto tries methods that do not go with {} {}",
+                    option, *file);
+    }
+    return {};
+  }
   EVOQ_ASSIGN(const MethodChoice methods, ParseMethods(job.method));
   if (!methods) return {};
   for (const QuantMethod* method : *methods) {

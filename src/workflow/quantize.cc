@@ -277,6 +277,37 @@ Result<Samples> TextOf(const QuantizeJob& job, const Graph& graph) {
   return TextWindows(graph, text.tokens, job.window, job.data_limit);
 }
 
+// Outputs that methods are judged by: not the caches of a language model.
+std::vector<size_t> OutputsThatCount(const Graph& graph) {
+  const std::optional<CacheInputs> roles = FindCacheInputs(graph);
+  std::vector<size_t> outputs;
+  const size_t caches = roles ? roles->caches.size() : 0;
+  for (size_t i = 0; i + caches < graph.outputs().size(); ++i) outputs.push_back(i);
+  return outputs;
+}
+
+// The methods that pay, in place of kAutoMethod.
+Status FindMethods(QuantizeJob& job, Graph& graph, const GivenTypes& given, const Follow& follow,
+                   Inputs& inputs, Quantized& out) {
+  EVOQ_TRY(WithContext(WidenConstants(graph), job.model));
+  QuantizeOptions options = OptionsOf(job);
+  options.given = given;
+  MethodSearchOptions search{.outputs = OutputsThatCount(graph), .limit_s = job.search_s};
+  const auto start = std::chrono::steady_clock::now();
+  search.seconds = [start] {
+    return std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
+  };
+  search.before = [&](const std::string& names) {
+    return follow.At("trying " + names, std::min(1.0, search.seconds() / job.search_s));
+  };
+  EVOQ_ASSIGN(out.methods, WithContext(ChooseMethods(*FindScheme(job.scheme), graph, inputs.ranges,
+                                                     options, inputs.data, search),
+                                       job.model));
+  inputs.methods = out.methods->chosen;
+  job.method = NamesOf(out.methods->chosen);
+  return {};
+}
+
 }  // namespace
 
 Result<Quantized> Quantize(const QuantizeJob& given, const Follow& follow) {
@@ -290,7 +321,9 @@ Result<Quantized> Quantize(const QuantizeJob& given, const Follow& follow) {
   const LargeJob large(out.input_bytes, job.output);
   EVOQ_ASSIGN(Graph graph, LoadGraph(job.model, job.fixed, job.passes));
   Inputs inputs;
-  EVOQ_ASSIGN(inputs.methods, ParseMethods(job.method));
+  const bool finds = job.method == kAutoMethod;
+  EVOQ_ASSIGN(inputs.methods,
+              finds ? MethodChoice(std::vector<const QuantMethod*>()) : ParseMethods(job.method));
   EVOQ_ASSIGN(inputs.text, TextOf(job, graph));
   const Samples& text = inputs.text;
   if (job.samples.empty() && job.calib.empty()) job.samples = text.inputs;
@@ -312,6 +345,7 @@ Result<Quantized> Quantize(const QuantizeJob& given, const Follow& follow) {
   out.samples_used = notes.samples;
   out.samples_enough = notes.enough;
   EVOQ_ASSIGN(inputs.data, MethodDataFor(job, inputs.methods, graph, inputs.shapes, follow));
+  if (finds) EVOQ_TRY(FindMethods(job, graph, outside.given, follow, inputs, out));
   EVOQ_ASSIGN(const Made made, Make(job, std::move(graph), inputs, outside.given, follow, out));
   if (made.graph) {
     out.steps = made.report.nodes;

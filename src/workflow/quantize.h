@@ -8,16 +8,21 @@
 
 #include "certify/certify.h"
 #include "passes/choice.h"
+#include "quant/choose_methods.h"
 #include "workflow/follow.h"
 #include "workflow/gain.h"
 #include "workflow/told.h"
 
 namespace evoq {
 
+inline constexpr char kAutoMethod[] = "auto";
+
 struct QuantizeJob {
   std::string model, output;    // .onnx -> .etm or .onnx
   std::string scheme = "int8";  // or "auto"
-  std::string method;  // names of quantization methods, "a,b,c", or "none"; "": the scheme's own
+  // Names of quantization methods, "a,b,c", or "none"; "": the scheme's own; kAutoMethod: those
+  // that pay, found by trying them on the samples for search_s (quant/choose_methods.h).
+  std::string method;
   std::vector<std::string> calib;  // a data set (data/inputs.h)
   std::string preprocess;
   std::span<const std::vector<Tensor>> samples;  // these instead, by sample, by input
@@ -88,7 +93,8 @@ struct Quantized {
   std::optional<TuneReport> tuning;
   std::optional<Certified> certified;  // without its model
   EncodingsUse encodings;
-  std::optional<Gain> gain;  // of schemes that leave it to the processor, as an .etm
+  std::optional<MethodSearch> methods;  // of kAutoMethod
+  std::optional<Gain> gain;             // of schemes that leave it to the processor, as an .etm
   double seconds = 0;
 };
 

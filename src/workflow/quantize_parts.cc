@@ -45,8 +45,10 @@ Status CheckQuantization(const QuantizeJob& job) {
   if (job.scheme == "auto" && !job.method.empty())
     return Fail(ErrorCode::kUsage, "--method {}: --scheme auto chooses by measuring plain schemes",
                 job.method);
-  EVOQ_ASSIGN(const MethodChoice methods, ParseMethods(job.method));
-  if (methods) EVOQ_TRY(CheckMethods(methods, *FindScheme(job.scheme), OptionsOf(job)));
+  if (job.method != kAutoMethod) {
+    EVOQ_ASSIGN(const MethodChoice methods, ParseMethods(job.method));
+    if (methods) EVOQ_TRY(CheckMethods(methods, *FindScheme(job.scheme), OptionsOf(job)));
+  }
   if (IsEtmFile(job.model))
     return Fail(ErrorCode::kUsage, "{} is compiled already; quantize the .onnx", job.model);
   if (!job.observer.empty() && FindObserver(job.observer) == nullptr)

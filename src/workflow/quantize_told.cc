@@ -43,6 +43,32 @@ void TellCertified(const Certified& certified, Told& told) {
                   {"speed_s", spent.speed_s}};
 }
 
+void TellMethods(const MethodSearch& search, Told& told) {
+  json tried = json::array();
+  for (const TriedMethods& trial : search.tried) {
+    tried.push_back({{"methods", trial.names}, {"seconds", trial.seconds}, {"taken", trial.taken}});
+    if (trial.why_not.empty()) {
+      tried.back()["sqnr_db"] = trial.sqnr_db;
+    } else {
+      tried.back()["why_not"] = trial.why_not;
+    }
+    told.text += FormatPrintable(
+        "  tried {}: {}, {:.1f} s{}\n", trial.names,
+        trial.why_not.empty() ? fmt::format("{:.2f} dB", trial.sqnr_db) : trial.why_not,
+        trial.seconds, trial.taken ? ", taken" : "");
+  }
+  const std::string chosen = NamesOf(search.chosen);
+  told.text += FormatPrintable(
+      "  --method auto takes {}: observed on {} samples, judged by {} others{}\n", chosen,
+      search.observed, search.judged,
+      search.out_of_time ? "; the time (--search-s) was too short for all methods" : "");
+  told.json["methods"] = {{"chosen", chosen},
+                          {"tried", std::move(tried)},
+                          {"observed_samples", search.observed},
+                          {"judged_samples", search.judged},
+                          {"out_of_time", search.out_of_time}};
+}
+
 // Nodes that stay float, by reason: the commonest first, the first few names of each. The JSON has
 // them all.
 std::string FloatReasonsText(const Reasons& reasons) {
@@ -115,6 +141,7 @@ Told Tell(const Quantized& done) {
     told.text += tuned.text;
     told.log = tuned.log;
   }
+  if (done.methods) TellMethods(*done.methods, told);
   if (done.certified) TellCertified(*done.certified, told);
   told.text += FormatPrintable("{} -> {}: {} -> {} ({:.3f} of the float32 weights), {}, {:.1f} s\n",
                                done.model, done.output, HumanBytes(done.input_bytes),

@@ -39,6 +39,35 @@ TEST(QuantizeTold, EachPrecisionThatThereIs) {
   }
 }
 
+TEST(QuantizeTold, MethodsThatWereTried) {
+  Quantized done{.model = "m.onnx", .output = "m.etm"};
+  EXPECT_FALSE(Tell(done).json.contains("methods"));
+  done.methods =
+      MethodSearch{.chosen = {FindMethod("gptq")},
+                   .tried = {{.names = "none", .sqnr_db = 20.25, .seconds = 0.5, .taken = true},
+                             {.names = "hadamard", .seconds = 0.1, .why_not = "it does not reach"},
+                             {.names = "gptq", .sqnr_db = 22, .seconds = 1.5, .taken = true}},
+                   .out_of_time = true,
+                   .observed = 48,
+                   .judged = 16};
+  const Told told = Tell(done);
+  EXPECT_TRUE(told.text.starts_with(
+      "  tried none: 20.25 dB, 0.5 s, taken\n"
+      "  tried hadamard: it does not reach, 0.1 s\n"
+      "  tried gptq: 22.00 dB, 1.5 s, taken\n"
+      "  --method auto takes gptq: observed on 48 samples, judged by 16 others; the time "
+      "(--search-s) was too short for all methods\n"))
+      << told.text;
+  const nlohmann::json& methods = told.json["methods"];
+  EXPECT_EQ(methods["chosen"], "gptq");
+  EXPECT_EQ(methods["tried"][0]["sqnr_db"], 20.25);
+  EXPECT_EQ(methods["tried"][1]["why_not"], "it does not reach");
+  EXPECT_FALSE(methods["tried"][1].contains("sqnr_db"));
+  EXPECT_EQ(methods["tried"][2]["taken"], true);
+  EXPECT_EQ(methods["observed_samples"], 48);
+  EXPECT_EQ(methods["out_of_time"], true);
+}
+
 TEST(QuantizeTold, WhatTheProcessorMakesOfBf16) {
   struct Row {
     Verdict verdict;

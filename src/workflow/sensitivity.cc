@@ -19,6 +19,8 @@ Status CheckJob(const SensitivityJob& job) {
   EVOQ_TRY(CheckQuantization(job.quantize));
   if (job.quantize.scheme == "auto")
     return Fail(ErrorCode::kUsage, "--scheme auto: expected one scheme, which each layer gets");
+  if (job.quantize.method == kAutoMethod)
+    return Fail(ErrorCode::kUsage, "--method auto: expected methods, which each layer gets");
   if (job.min_sqnr_db && !std::isfinite(*job.min_sqnr_db))
     return Fail(ErrorCode::kUsage, "--min-sqnr {}: expected dB", *job.min_sqnr_db);
   return job.report.empty() ? Status() : CheckOutputPath(job.report);

@@ -45,7 +45,8 @@ void AddPromise(const VerbOptions& options, QuantizeJob& job) {
       .Add("--data-limit", job.data_limit, "Measure on at most N samples, evenly spread (0: all)")
       .NonNegative()
       .ShowDefault();
-  options.Add("--search-s", job.search_s, "Time for the search of --scheme auto")
+  options
+      .Add("--search-s", job.search_s, "Time for the search of --scheme auto, and of --method auto")
       .Positive()
       .ShowDefault();
   options
@@ -91,7 +92,8 @@ VerbRun Declare(const VerbOptions& options, const CommonOptions& common) {
   auto tune = std::make_shared<TuneChoice>();
   options.Add("model", o->model, "MODEL.onnx, or a language model").Required();
   options.Add("-o,--output", o->output, "OUT.etm or OUT.onnx").Required();
-  AddSchemeOptions(options, *o, ", or auto: a scheme for each layer, by measuring");
+  AddSchemeOptions(options, *o, ", or auto: a scheme for each layer, by measuring",
+                   ", or auto: those that pay, by trying them for --search-s");
   AddDataOption(options, "--calib", o->calib, "Calibration data");
   options
       .Add("--calib-random", o->calib_random,
