@@ -91,10 +91,21 @@ class Search {
     return methods;
   }
 
+  // Of the time, what the stages up to this one may take, so that each gets some.
+  static double ShareOf(MethodStage stage) {
+    switch (stage) {
+      case MethodStage::kFloat: return 0.3;
+      case MethodStage::kRounding: return 0.8;
+      case MethodStage::kCorrection: return 1;
+    }
+    return 1;
+  }
+
   // The error is that of `before`; a trial that fails says why.
   Status Try(Methods methods) {
     const double begun = search_.seconds();
-    if (!found_.tried.empty() && begun - begun_ > search_.limit_s) {
+    const double share = methods.empty() ? 1 : ShareOf(methods.back()->stage);
+    if (!found_.tried.empty() && begun - begun_ > share * search_.limit_s) {
       found_.out_of_time = true;
       return {};
     }
