@@ -1,0 +1,127 @@
+// Add, Sub, Mul and Div with ONNX's broadcasting: an operand's gradient is summed over the axes
+// along which it was repeated.
+#include <cmath>
+
+#include "ops/util.h"
+#include "train/gradient.h"
+
+namespace evoq {
+namespace {
+
+// The lines of y along its last axis, and where the operands' lie.
+struct Broadcast {
+  std::vector<int64_t> sizes, a_strides, b_strides;  // of y's axes
+  int64_t count = 1, length = 1;                     // lines, elements of each
+  int64_t a_step = 0, b_step = 0;                    // along a line: 0 or 1
+
+  // Calls body(y, a, b) with the offset of each line, in order.
+  template <typename Body>
+  void ForEachLine(const Body& body) const {
+    for (int64_t i = 0; i < count; ++i) {
+      int64_t rest = i, a = 0, b = 0;
+      for (size_t d = sizes.size(); d-- > 0; rest /= sizes[d]) {
+        a += rest % sizes[d] * a_strides[d];
+        b += rest % sizes[d] * b_strides[d];
+      }
+      body(i * length, a, b);
+    }
+  }
+};
+
+Broadcast BroadcastOf(const GradientArgs& args) {
+  Broadcast out;
+  out.sizes = args.y[0].shape.sizes();
+  const std::vector<int64_t> a = args.x[0].shape.sizes(), b = args.x[1].shape.sizes();
+  out.a_strides = BroadcastStrides(a, out.sizes);
+  out.b_strides = BroadcastStrides(b, out.sizes);
+  // Neighbouring axes that both operands pass alike are one.
+  for (size_t d = out.sizes.size(); d-- > 1;) {
+    const bool joined = out.a_strides[d - 1] == out.a_strides[d] * out.sizes[d] &&
+                        out.b_strides[d - 1] == out.b_strides[d] * out.sizes[d];
+    if (!joined) continue;
+    out.sizes[d - 1] *= out.sizes[d];
+    out.a_strides[d - 1] = out.a_strides[d];
+    out.b_strides[d - 1] = out.b_strides[d];
+    for (std::vector<int64_t>* list : {&out.sizes, &out.a_strides, &out.b_strides})
+      list->erase(list->begin() + static_cast<std::ptrdiff_t>(d));
+  }
+  if (!out.sizes.empty()) {
+    out.length = out.sizes.back();
+    out.a_step = out.a_strides.back();
+    out.b_step = out.b_strides.back();
+    for (std::vector<int64_t>* list : {&out.sizes, &out.a_strides, &out.b_strides})
+      list->pop_back();
+  }
+  for (int64_t size : out.sizes) out.count *= size;
+  return out;
+}
+
+// dx [n], or [1] with step 0, becomes the sum with term(j), j < n, in order.
+template <typename Term>
+void AddLine(float* dx, int64_t step, int64_t n, const Term& term) {
+  if (step != 0) {
+    for (int64_t j = 0; j < n; ++j) dx[j * step] += term(j);
+    return;
+  }
+  double sum = 0;
+  for (int64_t j = 0; j < n; ++j) sum += term(j);
+  *dx += static_cast<float>(sum);
+}
+
+// y = f(a, b); the derivatives are slope_a(a, b) and slope_b(a, b).
+template <typename F, typename SlopeA, typename SlopeB>
+BoundGradient TwoValues(const GradientArgs& args, const F& f, const SlopeA& slope_a,
+                        const SlopeB& slope_b) {
+  const Broadcast s = BroadcastOf(args);
+  const auto forward = [s, f](const GradientRun& run) {
+    s.ForEachLine([&](int64_t y, int64_t a, int64_t b) {
+      const float *pa = run.x[0] + a, *pb = run.x[1] + b;
+      for (int64_t j = 0; j < s.length; ++j)
+        run.y[0][y + j] = f(pa[j * s.a_step], pb[j * s.b_step]);
+    });
+  };
+  const auto backward = [s, slope_a, slope_b](const GradientRun& run) {
+    s.ForEachLine([&](int64_t y, int64_t a, int64_t b) {
+      const float *dy = run.dy[0] + y, *pa = run.x[0] + a, *pb = run.x[1] + b;
+      if (run.dx[0] != nullptr) {
+        AddLine(run.dx[0] + a, s.a_step, s.length,
+                [&](int64_t j) { return dy[j] * slope_a(pa[j * s.a_step], pb[j * s.b_step]); });
+      }
+      if (run.dx[1] != nullptr) {
+        AddLine(run.dx[1] + b, s.b_step, s.length,
+                [&](int64_t j) { return dy[j] * slope_b(pa[j * s.a_step], pb[j * s.b_step]); });
+      }
+    });
+  };
+  return BoundGradient{.forward = forward, .backward = backward};
+}
+
+float One(float, float) { return 1; }
+
+Result<BoundGradient> BindAdd(const GradientArgs& args) {
+  return TwoValues(args, [](float a, float b) { return a + b; }, One, One);
+}
+Result<BoundGradient> BindSub(const GradientArgs& args) {
+  return TwoValues(
+      args, [](float a, float b) { return a - b; }, One, [](float, float) { return -1.0f; });
+}
+Result<BoundGradient> BindMul(const GradientArgs& args) {
+  return TwoValues(
+      args, [](float a, float b) { return a * b; }, [](float, float b) { return b; },
+      [](float a, float) { return a; });
+}
+Result<BoundGradient> BindDiv(const GradientArgs& args) {
+  return TwoValues(
+      args, [](float a, float b) { return a / b; }, [](float, float b) { return 1 / b; },
+      [](float a, float b) { return -a / (b * b); });
+}
+
+}  // namespace
+
+extern const GradientDef kGradientAdd, kGradientDiv, kGradientMul, kGradientSub;
+const GradientDef kGradientAdd = {.op = "Add", .differentiable = 0b11, .bind = BindAdd};
+const GradientDef kGradientDiv = {.op = "Div", .differentiable = 0b11, .bind = BindDiv};
+const GradientDef kGradientMul = {.op = "Mul", .differentiable = 0b11, .bind = BindMul};
+const GradientDef kGradientSub = {.op = "Sub", .differentiable = 0b11, .bind = BindSub};
+
+}  // namespace evoq

@@ -1,0 +1,272 @@
+#include "train/learner.h"
+
+#include <algorithm>
+#include <cmath>
+#include <cstring>
+
+#include "base/math.h"
+
+namespace evoq {
+namespace {
+
+AlignedBuffer Zeros(int64_t floats) {
+  AlignedBuffer buffer(static_cast<size_t>(std::max<int64_t>(floats, 1)) * sizeof(float));
+  std::memset(buffer.data(), 0, buffer.size());
+  return buffer;
+}
+
+float* FloatsOf(AlignedBuffer& buffer) { return reinterpret_cast<float*>(buffer.data()); }
+
+// Parameters that one thread adds up or changes at a time: sums over parts are added in their
+// order.
+constexpr int64_t kPart = 8192;
+
+}  // namespace
+
+Learner::Learner(TrainingPlan plan, int64_t shards, int threads, Isa isa)
+    : plan_(std::move(plan)),
+      isa_(isa),
+      pool_(threads),
+      parameters_(Zeros(plan_.parameter_floats)),
+      gradients_(Zeros(plan_.parameter_floats)),
+      averages_(Zeros(plan_.average_floats)),
+      slots_{Zeros(plan_.parameter_floats), Zeros(plan_.parameter_floats)},
+      shards_(static_cast<size_t>(shards)) {}
+
+Result<std::unique_ptr<Learner>> Learner::Create(const Graph& graph, TrainingPlan plan,
+                                                 int64_t shards, int threads, Isa isa) {
+  std::unique_ptr<Learner> learner(new Learner(std::move(plan), shards, threads, isa));
+  const auto read = [&](const std::vector<TrainedConstant>& constants, float* to) -> Status {
+    for (const TrainedConstant& c : constants) {
+      const ValueId id = graph.FindValue(c.name);
+      if (!id.valid() || !graph.value(id).is_constant() ||
+          graph.value(id).constant.elements() != c.elements)
+        return Fail(ErrorCode::kInternal, "constant {} of the plan is not the graph's", c.name);
+      std::copy_n(graph.value(id).constant.data<float>(), c.elements, to + c.offset);
+    }
+    return {};
+  };
+  EVOQ_TRY(read(learner->plan_.parameters, learner->parameters().data()));
+  EVOQ_TRY(read(learner->plan_.averages, learner->averages().data()));
+  learner->MakePhases();
+  for (const TrainingStep& step : learner->plan_.steps) {
+    learner->forward_totals_.emplace_back(static_cast<size_t>(step.bound.sums), 0.0);
+    learner->backward_totals_.emplace_back(static_cast<size_t>(step.bound.sums), 0.0);
+  }
+  for (Shard& shard : learner->shards_) learner->Connect(shard);
+  return learner;
+}
+
+float* Learner::Address(Shard& shard, const TrainingPlace& place) {
+  switch (place.kind) {
+    case TrainingPlace::Kind::kNone: return nullptr;
+    case TrainingPlace::Kind::kParameter: return FloatsOf(parameters_) + place.offset;
+    case TrainingPlace::Kind::kAverage: return FloatsOf(averages_) + place.offset;
+    case TrainingPlace::Kind::kShard: return FloatsOf(shard.values) + place.offset;
+    case TrainingPlace::Kind::kConstant: break;
+  }
+  const Tensor& constant = plan_.constants[static_cast<size_t>(place.offset)];
+  if (constant.dtype() != DType::kFloat32) return nullptr;
+  return const_cast<float*>(constant.data<float>());  // GradientRun::x is const
+}
+
+float* Learner::Gradient(Shard& shard, const TrainingPlace& place) {
+  if (place.gradient < 0) return nullptr;
+  const bool parameter = place.kind == TrainingPlace::Kind::kParameter;
+  return FloatsOf(parameter ? shard.parameter_gradients : shard.value_gradients) + place.gradient;
+}
+
+void Learner::Connect(Shard& shard) {
+  shard.values = Zeros(plan_.value_floats);
+  shard.value_gradients = Zeros(plan_.gradient_floats);
+  shard.parameter_gradients = Zeros(plan_.parameter_floats);
+  shard.workspace = std::make_unique<Workspace>(1);
+  shard.labels.resize(static_cast<size_t>(plan_.samples));
+  shard.runs.resize(plan_.steps.size());
+  for (size_t i = 0; i < plan_.steps.size(); ++i) {
+    const TrainingStep& step = plan_.steps[i];
+    GradientRun& run = shard.runs[i];
+    for (const TrainingPlace& place : step.x) {
+      run.x.push_back(Address(shard, place));
+      run.dx.push_back(Gradient(shard, place));
+    }
+    for (const TrainingPlace& place : step.y) {
+      run.y.push_back(Address(shard, place));
+      run.dy.push_back(Gradient(shard, place));
+    }
+    if (step.bound.saved > 0) run.saved = FloatsOf(shard.values) + step.saved;
+    run.shards = static_cast<int64_t>(shards_.size());
+    run.isa = isa_;
+    run.workspace = shard.workspace.get();
+    run.scratch = &shard.scratch;
+    shard.forward_sums.emplace_back(static_cast<size_t>(step.bound.sums), 0.0);
+    shard.backward_sums.emplace_back(static_cast<size_t>(step.bound.sums), 0.0);
+  }
+}
+
+void Learner::MakePhases() {
+  phases_ = {{{Action::kFill, 0}}};
+  for (size_t i = 0; i < plan_.steps.size(); ++i) {
+    if (plan_.steps[i].bound.sums > 0) {
+      phases_.back().push_back({Action::kForwardSums, i});
+      phases_.emplace_back();
+    }
+    phases_.back().push_back({Action::kForward, i});
+  }
+  phases_.back().push_back({Action::kLoss, 0});
+  for (size_t i = plan_.steps.size(); i-- > 0;) {
+    if (!plan_.steps[i].differentiated) continue;
+    if (plan_.steps[i].bound.sums > 0) {
+      phases_.back().push_back({Action::kBackwardSums, i});
+      phases_.emplace_back();
+    }
+    phases_.back().push_back({Action::kBackward, i});
+  }
+}
+
+void Learner::FillShard(int64_t index, const Fill& fill) {
+  Shard& shard = shards_[static_cast<size_t>(index)];
+  std::memset(shard.value_gradients.data(), 0, shard.value_gradients.size());
+  std::memset(shard.parameter_gradients.data(), 0, shard.parameter_gradients.size());
+  std::vector<float*> places(plan_.inputs.size());
+  for (int64_t s = 0; s < plan_.samples; ++s) {
+    for (size_t i = 0; i < places.size(); ++i) {
+      const int64_t elements = *plan_.inputs[i].shape.elements() / plan_.samples;
+      places[i] = Address(shard, plan_.input_places[i]) + s * elements;
+    }
+    shard.labels[static_cast<size_t>(s)] = fill(index * plan_.samples + s, places);
+  }
+}
+
+void Learner::LossOf(Shard& shard, const BatchSettings& settings) {
+  const auto classes = static_cast<size_t>(plan_.classes);
+  const float factor = 1 / static_cast<float>(batch());
+  shard.loss = 0;
+  shard.correct = 0;
+  for (int64_t s = 0; s < plan_.samples; ++s) {
+    const int64_t at = s * plan_.classes, label = shard.labels[static_cast<size_t>(s)];
+    const std::span<const float> scores(Address(shard, plan_.scores) + at, classes);
+    shard.loss += settings.loss->sample(scores, label, settings.smoothing, factor,
+                                        Gradient(shard, plan_.scores) + at);
+    shard.correct += std::max_element(scores.begin(), scores.end()) - scores.begin() == label;
+  }
+}
+
+void Learner::Do(const Task& task, int64_t index, const Fill& fill, const BatchSettings& settings) {
+  Shard& shard = shards_[static_cast<size_t>(index)];
+  if (task.action == Action::kFill) return FillShard(index, fill);
+  if (task.action == Action::kLoss) return LossOf(shard, settings);
+  const BoundGradient& bound = plan_.steps[task.step].bound;
+  GradientRun& run = shard.runs[task.step];
+  const bool backward = task.action == Action::kBackward || task.action == Action::kBackwardSums;
+  run.sums = (backward ? shard.backward_sums : shard.forward_sums)[task.step].data();
+  run.totals = (backward ? backward_totals_ : forward_totals_)[task.step].data();
+  switch (task.action) {
+    case Action::kForwardSums: return bound.forward_sums(run);
+    case Action::kForward: return bound.forward(run);
+    case Action::kBackwardSums: return bound.backward_sums(run);
+    default: return bound.backward(run);
+  }
+}
+
+// What the last task of a phase summed, over all shards in their order.
+void Learner::Join(const std::vector<Task>& phase) {
+  const auto [action, step] = phase.back();
+  if (action != Action::kForwardSums && action != Action::kBackwardSums) return;
+  const bool backward = action == Action::kBackwardSums;
+  std::vector<double>& totals = (backward ? backward_totals_ : forward_totals_)[step];
+  std::fill(totals.begin(), totals.end(), 0.0);
+  for (const Shard& shard : shards_) {
+    const auto& sums = (backward ? shard.backward_sums : shard.forward_sums)[step];
+    for (size_t i = 0; i < totals.size(); ++i) totals[i] += sums[i];
+  }
+}
+
+BatchResult Learner::Compute(const Fill& fill, const BatchSettings& settings) {
+  for (const std::vector<Task>& phase : phases_) {
+    pool_.ParallelFor(static_cast<int64_t>(shards_.size()), 1, [&](int64_t begin, int64_t end) {
+      for (int64_t shard = begin; shard < end; ++shard) {
+        for (const Task& task : phase) Do(task, shard, fill, settings);
+      }
+    });
+    Join(phase);
+  }
+  BatchResult result;
+  for (const Shard& shard : shards_) {
+    result.loss += shard.loss;
+    result.correct += shard.correct;
+  }
+  result.loss /= static_cast<double>(batch());
+  result.norm = SumGradients();
+  return result;
+}
+
+// The shards' gradients, added up in their order; returns the norm of the sum.
+double Learner::SumGradients() {
+  const int64_t n = plan_.parameter_floats;
+  std::vector<double> squares(static_cast<size_t>(CeilDiv(n, kPart)), 0.0);
+  float* const sum = FloatsOf(gradients_);
+  pool_.ParallelFor(CeilDiv(n, kPart), 1, [&](int64_t first, int64_t last) {
+    for (int64_t part = first; part < last; ++part) {
+      const int64_t begin = part * kPart, end = std::min(n, begin + kPart);
+      std::copy(FloatsOf(shards_[0].parameter_gradients) + begin,
+                FloatsOf(shards_[0].parameter_gradients) + end, sum + begin);
+      for (size_t s = 1; s < shards_.size(); ++s) {
+        const float* const g = FloatsOf(shards_[s].parameter_gradients);
+        for (int64_t i = begin; i < end; ++i) sum[i] += g[i];
+      }
+      double square = 0;
+      for (int64_t i = begin; i < end; ++i) square += static_cast<double>(sum[i]) * sum[i];
+      squares[static_cast<size_t>(part)] = square;
+    }
+  });
+  double square = 0;
+  for (double part : squares) square += part;
+  return std::sqrt(square);
+}
+
+void Learner::Update(const UpdateSettings& settings, BatchResult& result) {
+  float* const g = FloatsOf(gradients_);
+  const bool clips = settings.clip_norm > 0 && result.norm > settings.clip_norm;
+  const auto factor = static_cast<float>(clips ? settings.clip_norm / result.norm : 1);
+  pool_.ParallelFor(static_cast<int64_t>(plan_.parameters.size()), 1,
+                    [&](int64_t begin, int64_t end) {
+                      for (int64_t i = begin; i < end; ++i) {
+                        const TrainedConstant& c = plan_.parameters[static_cast<size_t>(i)];
+                        for (int64_t j = c.offset; j < c.offset + c.elements && clips; ++j)
+                          g[j] *= factor;
+                        OptimizerStep step = settings.update;
+                        step.w = FloatsOf(parameters_) + c.offset;
+                        step.g = g + c.offset;
+                        for (int s = 0; s < 2; ++s) step.slots[s] = FloatsOf(slots_[s]) + c.offset;
+                        step.n = c.elements;
+                        if (!c.decays) step.decay = 0;
+                        settings.optimizer->update(step);
+                      }
+                    });
+  for (size_t i = 0; i < plan_.steps.size(); ++i) {
+    const TrainingStep& step = plan_.steps[i];
+    if (step.average.empty()) continue;
+    std::vector<float*> places;
+    for (int64_t offset : step.average) places.push_back(FloatsOf(averages_) + offset);
+    step.bound.average(forward_totals_[i], static_cast<int64_t>(shards_.size()), places);
+  }
+}
+
+Status Learner::WriteTo(Graph& graph) {
+  const auto write = [&](const std::vector<TrainedConstant>& constants,
+                         const float* from) -> Status {
+    for (const TrainedConstant& c : constants) {
+      const ValueId id = graph.FindValue(c.name);
+      if (!id.valid()) return Fail(ErrorCode::kInternal, "constant {} is gone", c.name);
+      Tensor tensor = Tensor::Allocate(TensorType(DType::kFloat32, c.shape));
+      std::copy_n(from + c.offset, c.elements, tensor.mutable_data<float>());
+      graph.SetConstant(id, std::move(tensor));
+    }
+    return {};
+  };
+  EVOQ_TRY(write(plan_.parameters, FloatsOf(parameters_)));
+  return write(plan_.averages, FloatsOf(averages_));
+}
+
+}  // namespace evoq

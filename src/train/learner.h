@@ -1,0 +1,103 @@
+// A plan with its memory: computes the gradients of a batch and changes the parameters.
+#pragma once
+
+#include <functional>
+#include <memory>
+#include <span>
+#include <vector>
+
+#include "base/aligned.h"
+#include "train/loss.h"
+#include "train/optimizer.h"
+#include "train/plan.h"
+
+namespace evoq {
+
+// What a batch was.
+struct BatchResult {
+  double loss = 0;      // the mean over its samples
+  int64_t correct = 0;  // whose label has the largest score
+  double norm = 0;      // of the gradient, over all parameters
+};
+
+struct BatchSettings {
+  const LossDef* loss = nullptr;
+  float smoothing = 0;
+};
+
+// What changes the parameters after a batch: of `update`, the fields from `rate` on.
+struct UpdateSettings {
+  const OptimizerDef* optimizer = nullptr;
+  OptimizerStep update = {};
+  double clip_norm = 0;  // the gradient is made this long where it is longer; 0: never
+};
+
+// One caller at a time. Results are the same bits for any number of threads.
+class Learner {
+ public:
+  // Parameters and averages begin as the graph's constants. `shards` >= 1. Errors: kInternal where
+  // the graph is not the plan's.
+  static Result<std::unique_ptr<Learner>> Create(const Graph& graph, TrainingPlan plan,
+                                                 int64_t shards, int threads, Isa isa);
+
+  const TrainingPlan& plan() const { return plan_; }
+  int64_t batch() const { return plan_.samples * static_cast<int64_t>(shards_.size()); }
+  ThreadPool& pool() { return pool_; }
+
+  // Writes the batch's sample `sample` (from 0 on) to its place in each input, and returns its
+  // label, in [0, classes). Called on any thread, for each sample once.
+  using Fill = std::function<int64_t(int64_t sample, std::span<float* const> inputs)>;
+  // The gradient of the mean loss by every parameter.
+  BatchResult Compute(const Fill& fill, const BatchSettings& settings);
+  // Changes the parameters, and the moving averages, by the last batch.
+  void Update(const UpdateSettings& settings, BatchResult& result);
+
+  // Places as the plan's constants say.
+  std::span<float> parameters() { return Floats(parameters_); }
+  std::span<float> gradients() { return Floats(gradients_); }
+  std::span<float> averages() { return Floats(averages_); }
+  std::span<float> slot(int i) { return Floats(slots_[i]); }
+
+  // The constants of `graph` become what was trained.
+  Status WriteTo(Graph& graph);
+
+ private:
+  struct Shard {
+    AlignedBuffer values, value_gradients, parameter_gradients, scratch;
+    std::unique_ptr<Workspace> workspace;
+    std::vector<GradientRun> runs;  // by step
+    std::vector<std::vector<double>> forward_sums, backward_sums;
+    std::vector<int64_t> labels;
+    double loss = 0;
+    int64_t correct = 0;
+  };
+  enum class Action { kFill, kForwardSums, kForward, kLoss, kBackwardSums, kBackward };
+  struct Task {
+    Action action;
+    size_t step;
+  };
+
+  Learner(TrainingPlan plan, int64_t shards, int threads, Isa isa);
+  static std::span<float> Floats(AlignedBuffer& buffer) {
+    return {reinterpret_cast<float*>(buffer.data()), buffer.size() / sizeof(float)};
+  }
+  float* Address(Shard& shard, const TrainingPlace& place);
+  float* Gradient(Shard& shard, const TrainingPlace& place);
+  void Connect(Shard& shard);
+  void MakePhases();
+  void Join(const std::vector<Task>& phase);
+  void Do(const Task& task, int64_t shard, const Fill& fill, const BatchSettings& settings);
+  void FillShard(int64_t shard, const Fill& fill);
+  void LossOf(Shard& shard, const BatchSettings& settings);
+  double SumGradients();
+
+  TrainingPlan plan_;
+  Isa isa_;
+  ThreadPool pool_;
+  AlignedBuffer parameters_, gradients_, averages_, slots_[2];
+  std::vector<Shard> shards_;
+  std::vector<std::vector<Task>> phases_;                              // shards meet between them
+  std::vector<std::vector<double>> forward_totals_, backward_totals_;  // by step
+};
+
+}  // namespace evoq

@@ -1,0 +1,30 @@
+// With target q: the loss is the mean over j of (scores[j] - q[j])^2.
+#include "train/loss.h"
+
+namespace evoq {
+namespace {
+
+double Sample(std::span<const float> scores, int64_t label, float smoothing, float factor,
+              float* gradient) {
+  const auto classes = static_cast<double>(scores.size());
+  double sum = 0;
+  for (size_t j = 0; j < scores.size(); ++j) {
+    const double target =
+        smoothing / classes + (static_cast<int64_t>(j) == label ? 1.0 - smoothing : 0.0);
+    const double off = scores[j] - target;
+    sum += off * off;
+    gradient[j] = static_cast<float>(2 * off / classes * factor);
+  }
+  return sum / classes;
+}
+
+}  // namespace
+
+extern const LossDef kLossMse = {
+    .name = "mse",
+    .doc = "The mean squared difference of the outputs and the label as 0 and 1.",
+    .logits = false,
+    .sample = Sample,
+};
+
+}  // namespace evoq

@@ -1,0 +1,309 @@
+#include "train/plan.h"
+
+#include <algorithm>
+#include <map>
+#include <set>
+
+#include "base/math.h"
+#include "base/text.h"
+#include "reference/reference.h"
+
+namespace evoq {
+namespace {
+
+constexpr int64_t kAlignedFloats = 16;
+
+int64_t Take(int64_t& used, int64_t floats) {
+  const int64_t offset = used;
+  used += RoundUp(std::max<int64_t>(floats, 1), kAlignedFloats);
+  return offset;
+}
+
+// What makes a plan: the graph of one shard, and what is known of its values.
+class Planner {
+ public:
+  Planner(Graph graph, const TrainingPlanOptions& options)
+      : graph_(std::move(graph)), options_(options), places_(graph_.value_count()) {}
+
+  Result<TrainingPlan> Run() {
+    EVOQ_TRY(ChooseOutput());
+    EVOQ_TRY(FindSteps());
+    EVOQ_TRY(CheckRows());
+    EVOQ_TRY(FindParameters());
+    EVOQ_TRY(PlaceInputs());
+    for (NodeId id : steps_) EVOQ_TRY(AddStep(id));
+    TrainingPlace& scores = places_[scores_.index];
+    if (scores.gradient < 0)
+      return InvalidInput("the output {} depends on no parameter that can be trained",
+                          graph_.value(scores_).name);
+    plan_.scores = scores;
+    return std::move(plan_);
+  }
+
+ private:
+  const Value& value(ValueId id) const { return graph_.value(id); }
+
+  // The scores are what the only output is, or what its last Softmax takes.
+  Status ChooseOutput() {
+    if (graph_.outputs().size() != 1)
+      return InvalidInput("the model has {} outputs, expected one: the scores of the classes",
+                          graph_.outputs().size());
+    scores_ = graph_.outputs()[0];
+    const NodeId last = value(scores_).producer;
+    if (options_.logits && last.valid() && graph_.node(last).op == "Softmax")
+      scores_ = graph_.node(last).input(0);
+    const TensorType& type = value(scores_).type;
+    if (type.dtype != DType::kFloat32 || !type.shape.is_static() || type.shape.rank() < 2)
+      return InvalidInput("output {} is {}, expected float32 scores of classes for each sample",
+                          value(scores_).name, type.ToString());
+    plan_.samples = options_.samples;
+    if (type.shape[0].value != plan_.samples)
+      return InvalidInput("output {} is {} for {} samples, expected one row for each",
+                          value(scores_).name, type.ToString(), plan_.samples);
+    plan_.classes = *type.shape.elements() / plan_.samples;
+    return {};
+  }
+
+  // Nodes that the scores depend on and that are not known before training.
+  Status FindSteps() {
+    std::vector<bool> wanted(graph_.value_count(), false);
+    wanted[scores_.index] = true;
+    std::vector<NodeId> order(graph_.order());
+    std::vector<NodeId> backwards;
+    for (auto it = order.rbegin(); it != order.rend(); ++it) {
+      const Node& node = graph_.node(*it);
+      const bool used = std::any_of(node.outputs.begin(), node.outputs.end(),
+                                    [&](ValueId id) { return id.valid() && wanted[id.index]; });
+      if (!used) continue;
+      backwards.push_back(*it);
+      for (ValueId id : node.inputs) {
+        if (id.valid()) wanted[id.index] = true;
+      }
+    }
+    for (auto it = backwards.rbegin(); it != backwards.rend(); ++it) {
+      EVOQ_ASSIGN(const bool known, Evaluated(graph_.node(*it)));
+      if (!known) steps_.push_back(*it);
+    }
+    return {};
+  }
+
+  // Whether the node's outputs are known and nobody trains them: they are computed then. Of sizes,
+  // the input need not be known.
+  Result<bool> Evaluated(const Node& node) {
+    const OpDef* const op = FindOp(node);
+    const bool sizes = op != nullptr &&
+                       (op->axes == AxisUse::kShapeOf || op->axes == AxisUse::kSizeOf) &&
+                       value(node.inputs[0]).type.shape.is_static();
+    std::vector<Tensor> inputs;
+    for (size_t i = 0; i < node.inputs.size(); ++i) {
+      const Tensor* const known = KnownInput(node, i);
+      if (node.inputs[i].valid() && known == nullptr && !sizes) return false;
+      inputs.push_back(known != nullptr ? *known
+                       : sizes          ? Tensor::Allocate(value(node.inputs[i]).type)
+                                        : Tensor());
+    }
+    std::vector<TensorType> types;
+    for (ValueId id : node.outputs) types.push_back(id.valid() ? value(id).type : TensorType());
+    EVOQ_ASSIGN(std::vector<Tensor> outputs,
+                WithContext(EvaluateAhead(kReference, node, inputs, types), NodeLabel(node)));
+    for (size_t i = 0; i < node.outputs.size() && i < outputs.size(); ++i) {
+      if (node.outputs[i].valid()) known_[node.outputs[i].index] = outputs[i];
+    }
+    return true;
+  }
+
+  // Whether a constant at this input would be trained.
+  bool Candidate(const Node& node, size_t i) const {
+    const Value& v = value(node.inputs[i]);
+    const GradientDef* const row = FindGradient(node);
+    if (!v.is_constant() || row == nullptr || i > 31 || (row->differentiable >> i & 1) == 0)
+      return false;
+    if (v.type.dtype != DType::kFloat32 || v.type.quantized() || !v.constant.layout().empty())
+      return false;
+    const bool single = v.constant.elements() <= 1 && RoleOf(node, i) == Role::kData;
+    return v.constant.elements() > 0 && !single && frozen_.count(v.name) == 0;
+  }
+
+  Status CheckRows() {
+    std::string missing;
+    std::set<std::string> told;
+    for (NodeId id : steps_) {
+      const Node& node = graph_.node(id);
+      if (FindGradient(node) != nullptr || !told.insert(node.domain + node.op).second) continue;
+      missing += (missing.empty() ? "" : ", ") + NodeLabel(node);
+    }
+    if (missing.empty()) return {};
+    return Unsupported("no gradient for {}; `evoq list gradients` names the operators that train",
+                       missing);
+  }
+
+  Status FindParameters() {
+    std::set<std::string> names;
+    for (NodeId id : steps_) {
+      const Node& node = graph_.node(id);
+      for (size_t i = 0; i < node.inputs.size(); ++i) {
+        if (node.inputs[i].valid() && Candidate(node, i)) names.insert(value(node.inputs[i]).name);
+      }
+    }
+    for (const std::string& pattern : options_.freeze) {
+      bool any = false;
+      for (const std::string& name : names) {
+        if (!GlobMatch(pattern, name)) continue;
+        any = true;
+        frozen_.insert(name);
+      }
+      if (!any) return Fail(ErrorCode::kUsage, "--freeze {}: no parameter of that name", pattern);
+    }
+    return {};
+  }
+
+  Status PlaceInputs() {
+    for (ValueId id : graph_.inputs()) {
+      const Value& v = value(id);
+      if (v.type.dtype != DType::kFloat32 || v.type.quantized())
+        return Unsupported("input {} is {}, expected float32", v.name, v.type.ToString());
+      TrainingPlace& place = places_[id.index];
+      place = {TrainingPlace::Kind::kShard, Take(plan_.value_floats, *v.type.shape.elements()), -1};
+      plan_.inputs.push_back(v.type);
+      plan_.input_places.push_back(place);
+    }
+    return {};
+  }
+
+  // The place of a constant at input i; a parameter is placed when it is met first.
+  TrainingPlace& PlaceConstant(const Node& node, size_t i, bool average) {
+    const ValueId id = node.inputs[i];
+    TrainingPlace& place = places_[id.index];
+    if (place.kind != TrainingPlace::Kind::kNone) return place;
+    const Value& v = value(id);
+    TrainedConstant constant{v.name, v.type.shape, 0, v.constant.elements(),
+                             v.type.shape.rank() >= 2};
+    if (average) {
+      constant.offset = Take(plan_.average_floats, constant.elements);
+      plan_.averages.push_back(constant);
+      place = {TrainingPlace::Kind::kAverage, constant.offset, -1};
+    } else if (Candidate(node, i)) {
+      constant.offset = Take(plan_.parameter_floats, constant.elements);
+      plan_.parameters.push_back(constant);
+      place = {TrainingPlace::Kind::kParameter, constant.offset, constant.offset};
+    } else {
+      place = {TrainingPlace::Kind::kConstant, static_cast<int64_t>(plan_.constants.size()), -1};
+      plan_.constants.push_back(v.constant);
+    }
+    return place;
+  }
+
+  TrainingPlace PlaceInput(const TrainingStep& step, size_t i) {
+    const ValueId id = step.node.inputs[i];
+    if (!id.valid()) return {};
+    if (const auto known = known_.find(id.index); known != known_.end()) {
+      TrainingPlace& place = places_[id.index];
+      if (place.kind == TrainingPlace::Kind::kNone) {
+        place = {TrainingPlace::Kind::kConstant, static_cast<int64_t>(plan_.constants.size()), -1};
+        plan_.constants.push_back(known->second);
+      }
+      return place;
+    }
+    if (!value(id).is_constant()) return places_[id.index];
+    const auto& averages = step.bound.averages;
+    return PlaceConstant(step.node, i,
+                         std::find(averages.begin(), averages.end(), i) != averages.end());
+  }
+
+  const Tensor* KnownInput(const Node& node, size_t i) const {
+    const ValueId id = node.inputs[i];
+    if (!id.valid()) return nullptr;
+    if (const auto known = known_.find(id.index); known != known_.end()) return &known->second;
+    return value(id).is_constant() && !Candidate(node, i) ? &value(id).constant : nullptr;
+  }
+
+  Status AddStep(NodeId id) {
+    TrainingStep step;
+    step.node = graph_.node(id);
+    std::vector<TensorType> x, y;
+    std::vector<const Tensor*> constants;
+    for (size_t i = 0; i < step.node.inputs.size(); ++i) {
+      const ValueId input = step.node.inputs[i];
+      x.push_back(input.valid() ? value(input).type : TensorType());
+      constants.push_back(KnownInput(step.node, i));
+    }
+    for (ValueId output : step.node.outputs)
+      y.push_back(output.valid() ? value(output).type : TensorType());
+    for (const auto* types : {&x, &y}) {
+      for (const TensorType& type : *types) {
+        if (type.dtype != DType::kUndefined && !type.shape.is_static())
+          return Unsupported("{}: a size that depends on data", NodeLabel(step.node));
+      }
+    }
+    const GradientDef& row = *FindGradient(step.node);
+    EVOQ_ASSIGN(step.bound,
+                WithContext(row.bind({step.node, x, y, constants}), NodeLabel(step.node)));
+    if (step.bound.saved > 0) step.saved = Take(plan_.value_floats, step.bound.saved);
+    for (size_t i = 0; i < step.node.inputs.size(); ++i) {
+      step.x.push_back(PlaceInput(step, i));
+      step.differentiated |= step.x.back().gradient >= 0;
+    }
+    for (size_t i : step.bound.averages) {
+      if (step.x[i].kind != TrainingPlace::Kind::kAverage)
+        return Unsupported("{}: input {} is no constant of its own", NodeLabel(step.node), i);
+      step.average.push_back(step.x[i].offset);
+    }
+    for (size_t i = 0; i < y.size(); ++i) {
+      if (!step.node.outputs[i].valid()) {
+        step.y.emplace_back();
+        continue;
+      }
+      const int64_t floats = y[i].shape.elements().value_or(0);
+      TrainingPlace& place = places_[step.node.outputs[i].index];
+      place = {TrainingPlace::Kind::kShard, Take(plan_.value_floats, floats), -1};
+      if (step.differentiated) place.gradient = Take(plan_.gradient_floats, floats);
+      step.y.push_back(place);
+    }
+    plan_.steps.push_back(std::move(step));
+    return {};
+  }
+
+  const Graph graph_;
+  const TrainingPlanOptions& options_;
+  std::vector<TrainingPlace> places_;  // by ValueId::index
+  std::map<int32_t, Tensor> known_;    // values that were computed
+  std::set<std::string> frozen_;
+  std::vector<NodeId> steps_;
+  ValueId scores_;
+  TrainingPlan plan_;
+};
+
+}  // namespace
+
+int64_t FixedBatch(const Graph& graph) {
+  for (ValueId id : graph.inputs()) {
+    const Shape& shape = graph.value(id).type.shape;
+    if (shape.ranked() && shape.rank() > 0 && shape[0].known()) return shape[0].value;
+  }
+  return 0;
+}
+
+Result<TrainingPlan> MakeTrainingPlan(const Graph& graph, const TrainingPlanOptions& options) {
+  TrainingPlanOptions used = options;
+  if (const int64_t fixed = FixedBatch(graph); fixed > 0) used.samples = fixed;
+  Graph shard = graph;
+  std::map<std::string, std::vector<int64_t>> shapes;
+  for (ValueId id : graph.inputs()) {
+    const Value& input = graph.value(id);
+    if (!input.type.shape.ranked() || input.type.shape.rank() == 0)
+      return Unsupported("input {} is {}, expected samples along its first axis", input.name,
+                         input.type.ToString());
+    std::vector<int64_t> sizes = input.type.shape.sizes();
+    sizes[0] = used.samples;
+    for (int64_t size : sizes) {
+      if (size < 0)
+        return Unsupported("input {} is {}, expected sizes but for the batch", input.name,
+                           input.type.ToString());
+    }
+    shapes[input.name] = std::move(sizes);
+  }
+  EVOQ_TRY(BindShapes(shard, shapes));
+  return Planner(std::move(shard), used).Run();
+}
+
+}  // namespace evoq

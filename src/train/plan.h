@@ -1,0 +1,70 @@
+// What is trained of a graph, and in which memory: made once, from the graph and the number of
+// samples in a shard.
+#pragma once
+
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "train/gradient.h"
+
+namespace evoq {
+
+// A constant of the graph that changes while it is trained: a parameter, or a moving average.
+struct TrainedConstant {
+  std::string name;  // of the graph's value
+  Shape shape;
+  int64_t offset = 0;  // in floats, of the memory of its kind
+  int64_t elements = 0;
+  bool decays = false;  // weight decay applies: of parameters with two axes or more
+};
+
+// Where a value of the plan lies.
+struct TrainingPlace {
+  enum class Kind { kNone, kConstant, kParameter, kAverage, kShard };
+  Kind kind = Kind::kNone;
+  int64_t offset = 0;     // in floats; of a constant, its index in `constants`
+  int64_t gradient = -1;  // offset of its gradient, in the memory of its kind; -1: none is wanted
+};
+
+struct TrainingStep {
+  Node node;
+  BoundGradient bound;
+  std::vector<TrainingPlace> x, y;
+  int64_t saved = 0;             // offset
+  bool differentiated = false;   // backward runs
+  std::vector<int64_t> average;  // offsets of BoundGradient::averages
+};
+
+struct TrainingPlanOptions {
+  int64_t samples = 16;             // of a shard; where the graph fixes its batch, that
+  std::vector<std::string> freeze;  // glob patterns of constants that stay as they are
+  // The loss takes logits: a last Softmax is left to it.
+  bool logits = true;
+};
+
+struct TrainingPlan {
+  int64_t samples = 0;             // of a shard
+  std::vector<TensorType> inputs;  // of a shard
+  std::vector<TrainingPlace> input_places;
+  std::vector<TrainingStep> steps;  // in execution order
+  std::vector<TrainedConstant> parameters, averages;
+  std::vector<Tensor> constants;  // what steps read and nobody trains
+  TrainingPlace scores;           // what the loss takes, [samples, classes]
+  int64_t classes = 0;
+  int64_t parameter_floats = 0, average_floats = 0;
+  // Of one shard: values and what forward saves, then gradients.
+  int64_t value_floats = 0, gradient_floats = 0;
+};
+
+// Every float32 constant at an input that its operator's row (train/gradient.h) calls
+// differentiable is a parameter, but for single numbers that are data (a factor 1 / 255). Errors:
+// kUnsupported naming all operators on the way to the output that have no gradient, and what a row
+// does not take; kInvalidInput for a graph of several outputs, of inputs that are no float32, or
+// without a parameter; kUsage for a pattern that matches no parameter.
+Result<TrainingPlan> MakeTrainingPlan(const Graph& graph, const TrainingPlanOptions& options);
+
+// The number of samples that the graph's inputs fix, 0 where they leave it free.
+int64_t FixedBatch(const Graph& graph);
+
+}  // namespace evoq

@@ -1,0 +1,79 @@
+#include "train/recipe.h"
+
+#include <cmath>
+
+#include "base/rows.h"
+#include "train/augmentation.h"
+#include "train/loss.h"
+#include "train/optimizer.h"
+#include "train/schedule.h"
+
+namespace evoq {
+namespace {
+
+// Errors: kUsage unless low <= value <= high.
+Status InRange(const char* option, double value, double low, double high) {
+  if (value >= low && value <= high) return {};
+  return Fail(ErrorCode::kUsage, "{} {}: expected a number from {} to {}", option, value, low,
+              high);
+}
+
+template <typename Row>
+Status IsRow(const char* option, std::span<const Row* const> rows, const std::string& name) {
+  if (FindRow(rows, name) != nullptr) return {};
+  std::string names;
+  for (const Row* row : rows) names += (names.empty() ? "" : ", ") + std::string(row->name);
+  return Fail(ErrorCode::kUsage, "{} {}: expected one of {}", option, name, names);
+}
+
+}  // namespace
+
+Status CheckRecipe(const TrainingRecipe& r) {
+  constexpr double kMost = 1 << 20;
+  EVOQ_TRY(IsRow("--optimizer", AllOptimizers(), r.optimizer));
+  EVOQ_TRY(IsRow("--schedule", AllSchedules(), r.schedule));
+  EVOQ_TRY(IsRow("--loss", AllLosses(), r.loss));
+  EVOQ_TRY(InRange("--epochs", static_cast<double>(r.epochs), 1, kMost));
+  EVOQ_TRY(InRange("--batch", static_cast<double>(r.batch), 1, kMost));
+  EVOQ_TRY(InRange("--shard", static_cast<double>(r.shard), 1, kMost));
+  EVOQ_TRY(InRange("--lr", r.lr, 0, 1000));
+  EVOQ_TRY(InRange("--warm-up", r.warm_up, 0, static_cast<double>(r.epochs)));
+  EVOQ_TRY(InRange("--momentum", r.momentum, 0, 1));
+  EVOQ_TRY(InRange("--beta2", r.beta2, 0, 1));
+  EVOQ_TRY(InRange("--weight-decay", r.weight_decay, 0, 1000));
+  EVOQ_TRY(InRange("--label-smoothing", r.label_smoothing, 0, 1));
+  EVOQ_TRY(InRange("--clip-norm", r.clip_norm, 0, 1e9));
+  EVOQ_TRY(ParseAugmentations(r.augment));
+  return {};
+}
+
+nlohmann::json ToJson(const TrainingRecipe& r) {
+  return {{"epochs", r.epochs},
+          {"batch", r.batch},
+          {"shard", r.shard},
+          {"optimizer", r.optimizer},
+          {"schedule", r.schedule},
+          {"loss", r.loss},
+          {"lr", r.lr},
+          {"warm_up", r.warm_up},
+          {"momentum", r.momentum},
+          {"beta2", r.beta2},
+          {"epsilon", r.epsilon},
+          {"weight_decay", r.weight_decay},
+          {"label_smoothing", r.label_smoothing},
+          {"clip_norm", r.clip_norm},
+          {"augment", r.augment},
+          {"freeze", r.freeze},
+          {"seed", r.seed}};
+}
+
+std::string DifferenceOf(const nlohmann::json& wanted, const nlohmann::json& found) {
+  for (const auto& [name, value] : wanted.items()) {
+    if (!found.is_object() || !found.contains(name)) return fmt::format("{} is missing", name);
+    if (found[name] != value)
+      return fmt::format("{} is {}, not {}", name, found[name].dump(), value.dump());
+  }
+  return "";
+}
+
+}  // namespace evoq

@@ -1,0 +1,35 @@
+// How a model is trained: everything that decides the result, but for the model and the data.
+#pragma once
+
+#include <nlohmann/json.hpp>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "base/result.h"
+
+namespace evoq {
+
+struct TrainingRecipe {
+  int64_t epochs = 10;
+  int64_t batch = 64;
+  int64_t shard = 16;  // samples that one thread computes at a time; divides the batch
+  std::string optimizer = "adamw", schedule = "cosine", loss = "cross-entropy";
+  double lr = 0.001;
+  double warm_up = 0;  // epochs
+  double momentum = 0.9, beta2 = 0.999, epsilon = 1e-8;
+  double weight_decay = 0;
+  double label_smoothing = 0;
+  double clip_norm = 0;  // 0: gradients stay as they are
+  std::vector<std::string> augment, freeze;
+  uint64_t seed = 1;
+};
+
+// Errors: kUsage naming the first option that is out of its range, or names no row.
+Status CheckRecipe(const TrainingRecipe& recipe);
+
+nlohmann::json ToJson(const TrainingRecipe& recipe);
+// The first member in which two recipes differ: "lr is 0.1, not 0.01"; "" where they are equal.
+std::string DifferenceOf(const nlohmann::json& wanted, const nlohmann::json& found);
+
+}  // namespace evoq

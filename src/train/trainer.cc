@@ -1,0 +1,212 @@
+#include "train/trainer.h"
+
+#include <algorithm>
+#include <cmath>
+
+#include "base/rows.h"
+#include "base/stopwatch.h"
+#include "train/augmentation.h"
+#include "train/checkpoint.h"
+#include "train/learner.h"
+#include "train/schedule.h"
+
+namespace evoq {
+namespace {
+
+constexpr int64_t kToldEvery = 8;  // steps
+
+// One sample's way into a batch.
+class Feeder {
+ public:
+  Feeder(const LabelledSamples& samples, std::vector<Augmentation> augmentations, uint64_t seed)
+      : samples_(samples), augmentations_(std::move(augmentations)), seed_(seed) {}
+
+  // Writes sample `i` as epoch `epoch` varies it.
+  int64_t operator()(int64_t i, int64_t epoch, std::span<float* const> inputs) const {
+    XorShift random(SeedOf(seed_, 2 + static_cast<uint64_t>(epoch), static_cast<uint64_t>(i)));
+    for (size_t k = 0; k < inputs.size(); ++k) {
+      const float* const from = samples_.sample(k, i);
+      const int64_t n = samples_.elements(k);
+      const std::vector<int64_t>& sizes = samples_.sizes[k];
+      if (augmentations_.empty() || sizes.size() != 3) {
+        std::copy_n(from, n, inputs[k]);
+        continue;
+      }
+      std::vector<float> now(from, from + n);
+      for (const Augmentation& a : augmentations_) {
+        a.row->apply({sizes[0], sizes[1], sizes[2]}, a.amount, random, now.data(), inputs[k]);
+        std::copy_n(inputs[k], n, now.data());
+      }
+    }
+    return samples_.labels[static_cast<size_t>(i)];
+  }
+
+ private:
+  const LabelledSamples& samples_;
+  std::vector<Augmentation> augmentations_;
+  uint64_t seed_;
+};
+
+Status CheckSamples(const TrainingPlan& plan, const LabelledSamples& samples) {
+  if (samples.inputs.size() != plan.inputs.size())
+    return InvalidInput("the samples have {} inputs, the model {}", samples.inputs.size(),
+                        plan.inputs.size());
+  for (size_t i = 0; i < plan.inputs.size(); ++i) {
+    std::vector<int64_t> wanted = plan.inputs[i].shape.sizes();
+    wanted.erase(wanted.begin());
+    if (wanted != samples.sizes[i])
+      return InvalidInput("a sample is {}, the model takes {}", Shape(samples.sizes[i]).ToString(),
+                          Shape(wanted).ToString());
+  }
+  for (size_t i = 0; i < samples.labels.size(); ++i) {
+    if (samples.labels[i] >= plan.classes)
+      return InvalidInput("sample {} has label {}, the model has {} classes", i, samples.labels[i],
+                          plan.classes);
+  }
+  return {};
+}
+
+// A learner and how far it is.
+class Run {
+ public:
+  Run(const LabelledSamples& samples, const TrainingRecipe& recipe, const TrainingHooks& hooks,
+      std::vector<Augmentation> augmentations)
+      : recipe_(recipe),
+        hooks_(hooks),
+        loss_(FindRow(AllLosses(), recipe.loss)),
+        optimizer_(FindRow(AllOptimizers(), recipe.optimizer)),
+        schedule_(FindRow(AllSchedules(), recipe.schedule)),
+        count_(samples.count()),
+        feeder_(samples, std::move(augmentations), recipe.seed) {}
+
+  const LossDef& loss() const { return *loss_; }
+  int slots() const { return optimizer_->slots; }
+  void Use(std::unique_ptr<Learner> learner) { learner_ = std::move(learner); }
+  Learner& learner() { return *learner_; }
+  int64_t steps_of_epoch() const { return count_ / learner_->batch(); }
+
+  Result<EpochReport> Epoch(int64_t epoch) {
+    const std::vector<int64_t> order = EpochOrder(count_, recipe_.seed, epoch);
+    const int64_t steps = steps_of_epoch(), all = steps * recipe_.epochs, batch = learner_->batch();
+    const auto warm_up = static_cast<int64_t>(std::lround(recipe_.warm_up * double(steps)));
+    EpochReport report{.epoch = epoch + 1, .epochs = recipe_.epochs};
+    int64_t correct = 0;
+    const Stopwatch watch;
+    for (int64_t i = 0; i < steps; ++i) {
+      const int64_t step = epoch * steps + i;
+      report.lr = LearningRate(*schedule_, recipe_.lr, step, all, warm_up);
+      const auto fill = [&](int64_t sample, std::span<float* const> inputs) {
+        return feeder_(order[static_cast<size_t>(i * batch + sample)], epoch, inputs);
+      };
+      BatchResult result = learner_->Compute(
+          fill, {.loss = loss_, .smoothing = static_cast<float>(recipe_.label_smoothing)});
+      if (!std::isfinite(result.loss) || !std::isfinite(result.norm))
+        return Fail(ErrorCode::kConditionFailed,
+                    "step {} of epoch {}: the loss is {} and the gradient's norm {}: training has "
+                    "diverged; try a smaller --lr, --warm-up or --clip-norm",
+                    i + 1, epoch + 1, std::fabs(result.loss), std::fabs(result.norm));
+      learner_->Update(SettingsAt(step, report.lr), result);
+      report.loss += result.loss;
+      correct += result.correct;
+      if (hooks_.progress && step % kToldEvery == 0)
+        EVOQ_TRY(hooks_.progress(static_cast<double>(step) / static_cast<double>(all)));
+    }
+    report.seconds = watch.ms() / 1000;
+    const auto samples = static_cast<double>(steps * batch);
+    report.loss /= static_cast<double>(steps);
+    report.accuracy = static_cast<double>(correct) / samples;
+    report.images_per_s = samples / std::max(report.seconds, 1e-9);
+    return report;
+  }
+
+ private:
+  UpdateSettings SettingsAt(int64_t step, double rate) const {
+    UpdateSettings settings;
+    settings.optimizer = optimizer_;
+    settings.clip_norm = recipe_.clip_norm;
+    settings.update.rate = static_cast<float>(rate);
+    settings.update.momentum = static_cast<float>(recipe_.momentum);
+    settings.update.beta2 = static_cast<float>(recipe_.beta2);
+    settings.update.epsilon = static_cast<float>(recipe_.epsilon);
+    settings.update.decay = static_cast<float>(recipe_.weight_decay);
+    settings.update.step = step + 1;
+    return settings;
+  }
+
+  const TrainingRecipe& recipe_;
+  const TrainingHooks& hooks_;
+  const LossDef* loss_;
+  const OptimizerDef* optimizer_;
+  const ScheduleDef* schedule_;
+  int64_t count_;
+  Feeder feeder_;
+  std::unique_ptr<Learner> learner_;
+};
+
+// The learner for a recipe: its batch is one of whole shards.
+Result<std::unique_ptr<Learner>> LearnerFor(const Graph& graph, const LabelledSamples& samples,
+                                            const TrainingRecipe& recipe, bool logits,
+                                            int threads) {
+  TrainingPlanOptions options;
+  options.freeze = recipe.freeze;
+  options.logits = logits;
+  options.samples = std::min(recipe.shard, recipe.batch);
+  EVOQ_ASSIGN(TrainingPlan plan, MakeTrainingPlan(graph, options));
+  if (recipe.batch % plan.samples != 0)
+    return Fail(ErrorCode::kUsage, "--batch {}: expected a multiple of the {} samples that {}",
+                recipe.batch, plan.samples,
+                FixedBatch(graph) > 0 ? "the model fixes" : "a shard has (--shard N)");
+  if (samples.count() < recipe.batch)
+    return Fail(ErrorCode::kUsage, "--batch {}: there are {} samples", recipe.batch,
+                samples.count());
+  EVOQ_TRY(CheckSamples(plan, samples));
+  EVOQ_ASSIGN(const Isa isa, SelectIsa());
+  const int64_t shards = recipe.batch / plan.samples;
+  return Learner::Create(graph, std::move(plan), shards, threads, isa);
+}
+
+// What comes after an epoch's steps.
+Status AfterEpoch(Run& run, Graph& graph, EpochReport& report, TrainingState& state,
+                  const TrainingFiles& files, const TrainingHooks& hooks) {
+  state.epoch = report.epoch;
+  if (!files.checkpoint.empty())
+    EVOQ_TRY(WriteCheckpoint(run.learner(), state, run.slots(), files.checkpoint));
+  EVOQ_TRY(run.learner().WriteTo(graph));
+  if (hooks.test) {
+    EVOQ_ASSIGN(report.test_accuracy, hooks.test(graph));
+  }
+  return hooks.epoch ? hooks.epoch(report) : Status();
+}
+
+}  // namespace
+
+Result<TrainingOutcome> TrainGraph(Graph& graph, const LabelledSamples& samples,
+                                   const TrainingRecipe& recipe, const TrainingFiles& files,
+                                   int threads, const TrainingHooks& hooks) {
+  EVOQ_TRY(CheckRecipe(recipe));
+  EVOQ_ASSIGN(std::vector<Augmentation> augmentations, ParseAugmentations(recipe.augment));
+  Run run(samples, recipe, hooks, std::move(augmentations));
+  EVOQ_ASSIGN(auto learner, LearnerFor(graph, samples, recipe, run.loss().logits, threads));
+  run.Use(std::move(learner));
+  TrainingState state{ToJson(recipe), files.model, samples.count(), 0};
+  TrainingOutcome outcome;
+  if (!files.resume.empty()) {
+    EVOQ_ASSIGN(outcome.resumed_at,
+                ReadCheckpoint(run.learner(), state, run.slots(), files.resume));
+    EVOQ_TRY(run.learner().WriteTo(graph));
+  }
+  for (const TrainedConstant& c : run.learner().plan().parameters) outcome.parameters += c.elements;
+  const Stopwatch watch;
+  for (int64_t epoch = outcome.resumed_at; epoch < recipe.epochs; ++epoch) {
+    EVOQ_ASSIGN(EpochReport report, run.Epoch(epoch));
+    const auto done = static_cast<double>(epoch + 1 - outcome.resumed_at);
+    report.remaining_s = watch.ms() / 1000 / done * static_cast<double>(recipe.epochs - epoch - 1);
+    EVOQ_TRY(AfterEpoch(run, graph, report, state, files, hooks));
+    outcome.seconds += report.seconds;
+    outcome.steps += run.steps_of_epoch();
+    outcome.epochs.push_back(std::move(report));
+  }
+  return outcome;
+}
+
+}  // namespace evoq

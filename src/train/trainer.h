@@ -1,0 +1,62 @@
+// Training: a graph, labelled samples and a recipe, epoch by epoch.
+#pragma once
+
+#include <functional>
+#include <optional>
+#include <string>
+
+#include "base/on_progress.h"
+#include "graph/graph.h"
+#include "train/recipe.h"
+#include "train/samples.h"
+
+namespace evoq {
+
+// What an epoch was; losses and accuracies over the samples as they were trained on.
+struct EpochReport {
+  int64_t epoch = 0, epochs = 0;  // from 1 on
+  double loss = 0, accuracy = 0;
+  std::optional<double> test_accuracy;
+  double lr = 0;       // of its last step
+  double seconds = 0;  // of its steps
+  double images_per_s = 0;
+  double remaining_s = 0;  // of the run
+};
+
+struct TrainingHooks {
+  OnProgress progress;  // after every few steps, of the whole run; may be null
+  // After each epoch; may be null. An error ends the run.
+  std::function<Status(const EpochReport&)> epoch;
+  // Measures the graph as it is trained so far; may be null.
+  std::function<Result<double>(const Graph&)> test;
+};
+
+struct TrainingFiles {
+  std::string model;       // what a checkpoint calls it
+  std::string checkpoint;  // written after each epoch; "": none
+  std::string resume;      // read first; "": none
+};
+
+struct TrainingOutcome {
+  std::vector<EpochReport> epochs;  // of this run: without those before a resume
+  int64_t resumed_at = 0;           // epochs that lay behind
+  int64_t parameters = 0;           // numbers that were trained
+  int64_t steps = 0;                // of this run
+  double seconds = 0;               // of its steps, all epochs
+};
+
+// Trains the graph's parameters (train/plan.h) in place. Each epoch takes the samples in an order
+// of its own, in whole batches: what is left over waits for another epoch. The result is the same
+// bits for any number of threads, and for a run that was resumed. Errors: those of
+// MakeTrainingPlan; kUsage for a recipe that does not fit; kInvalidInput for samples that do not
+// fit the graph; kConditionFailed when the loss is no number any more; those of the hooks and of
+// files.
+Result<TrainingOutcome> TrainGraph(Graph& graph, const LabelledSamples& samples,
+                                   const TrainingRecipe& recipe, const TrainingFiles& files,
+                                   int threads, const TrainingHooks& hooks);
+
+// The share of samples whose label has the largest score of the first output, by the engine, as
+// `evoq eval` measures it.
+Result<double> MeasureAccuracy(const Graph& graph, const LabelledSamples& samples, int threads);
+
+}  // namespace evoq
