@@ -91,6 +91,15 @@ def write_language_model(path):
     path.write_bytes(struct.pack("<7i", *sizes) + bytes(4 * floats))
 
 
+def write_digits(folder):
+    """A few of MNIST's files, of zeros."""
+    folder.mkdir()
+    head = struct.pack(">4B3I", 0, 0, 8, 3, 64, 28, 28)
+    (folder / "train-images-idx3-ubyte").write_bytes(head + bytes(64 * 28 * 28))
+    labels = bytes(i % 10 for i in range(64))
+    (folder / "train-labels-idx1-ubyte").write_bytes(struct.pack(">4BI", 0, 0, 8, 1, 64) + labels)
+
+
 def results(folder):
     """The JSON of each row of the table."""
     run("zoo", "lenet", "-o", "lenet.onnx", "--json", "zoo.json", folder=folder)
@@ -115,8 +124,10 @@ def results(folder):
         "generate": ["generate", "lm.bin", "--prompt-tokens", "1,2", "--max-tokens", "2"],
         "tokenize": ["tokenize", "t.vocab", "a"],
         "list ops": ["list", "ops"],
+        "train": ["train", "lenet", "--data", "digits", "--epochs", "1", "-o", "trained.onnx"],
     }
     write_language_model(folder / "lm.bin")
+    write_digits(folder / "digits")
     (folder / "t.vocab").write_text("<unk>\t0\n<s>\t0\na\t0\n")
     found = {"zoo": json.loads((folder / "zoo.json").read_text())}
     for name, arguments in commands.items():

@@ -27,6 +27,7 @@ TEST_F(Lists, TextAndJsonSayTheSame) {
        "method stage needs what it does paper",
        {"name", "stage", "needs_samples", "doc", "paper"}},
       {"observers", "observer what it does", {"name", "doc"}},
+      {"gradients", "operator gradients of", {"op", "gradients"}},
       {"verbs", "verb what it does", {"name", "doc"}}};
   for (const Kind& kind : kinds) {
     const Ran ran = Run({"list", kind.name});

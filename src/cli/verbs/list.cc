@@ -9,6 +9,7 @@
 #include "quant/observer.h"
 #include "report/explain_rule.h"
 #include "report/table.h"
+#include "train/gradient.h"
 
 namespace evoq {
 namespace {
@@ -101,6 +102,16 @@ json ListVerbs(TextTable& table) {
   return rows;
 }
 
+json ListGradients(TextTable& table) {
+  json rows = json::array();
+  for (const GradientDef* row : AllGradients()) {
+    const char* trains = (row->differentiable & ~uint32_t{1}) != 0 ? "weights, data" : "data";
+    table.Row({row->op, trains});
+    rows.push_back({{"op", row->op}, {"gradients", trains}});
+  }
+  return rows;
+}
+
 json ListRules(TextTable& table) {
   json rows = json::array();
   for (const ExplainRule* rule : AllExplainRules()) {
@@ -146,6 +157,7 @@ const std::vector<Kind>& Kinds() {
       {"schemes", {"scheme", "needs", "what it does"}, ListSchemes},
       {"methods", {"method", "stage", "needs", "what it does", "paper"}, ListMethods},
       {"observers", {"observer", "", "what it does"}, ListObservers},
+      {"gradients", {"operator", "gradients of"}, ListGradients},
       {"rules", {"rule", "judges", "what it finds"}, ListRules},
       {"verbs", {"verb", "", "what it does"}, ListVerbs},
   };
@@ -154,7 +166,9 @@ const std::vector<Kind>& Kinds() {
 
 VerbRun Declare(const VerbOptions& options, const CommonOptions&) {
   auto what = std::make_shared<std::string>();
-  options.Add("what", *what, "ops, kernels, passes, schemes, methods, observers, rules or verbs")
+  options
+      .Add("what", *what,
+           "ops, kernels, passes, schemes, methods, observers, gradients, rules or verbs")
       .Required();
   return [what]() -> Result<json> {
     for (const Kind& kind : Kinds()) {
@@ -166,7 +180,8 @@ VerbRun Declare(const VerbOptions& options, const CommonOptions&) {
     }
     return Fail(
         ErrorCode::kUsage,
-        "list {}: expected ops, kernels, passes, schemes, methods, observers, rules or verbs",
+        "list {}: expected ops, kernels, passes, schemes, methods, observers, gradients, rules or "
+        "verbs",
         *what);
   };
 }

@@ -1,0 +1,109 @@
+#include "workflow/train.h"
+
+#include "cli/common.h"
+#include "cli/verb.h"
+
+namespace evoq {
+namespace {
+
+using nlohmann::json;
+
+// The options of the recipe, which count where they are given, and what they change.
+struct Given {
+  TrainingRecipe recipe;
+  const VerbOptions options;
+
+  template <typename T>
+  VerbOption Add(const std::string& name, T TrainingRecipe::* field, const std::string& doc) {
+    changes.emplace_back(name, [this, field](TrainingRecipe& to) { to.*field = recipe.*field; });
+    return options.Add(name, recipe.*field, doc);
+  }
+  // The recipe of the model with what was given.
+  TrainingRecipe Of(const std::string& model) const {
+    TrainingRecipe out = RecipeFor(model);
+    for (const auto& [name, change] : changes) {
+      if (options.given(name)) change(out);
+    }
+    return out;
+  }
+
+  std::vector<std::pair<std::string, std::function<void(TrainingRecipe&)>>> changes;
+};
+
+void AddRecipe(Given& g) {
+  g.Add("--epochs", &TrainingRecipe::epochs, "How often each sample is seen").Positive();
+  g.Add("--batch", &TrainingRecipe::batch, "Samples of a step").Positive();
+  g.Add("--shard", &TrainingRecipe::shard, "Samples that one thread computes at a time").Positive();
+  g.Add("--lr", &TrainingRecipe::lr, "The learning rate").NonNegative();
+  g.Add("--optimizer", &TrainingRecipe::optimizer, "sgd, nesterov, adam or adamw");
+  g.Add("--schedule", &TrainingRecipe::schedule,
+        "How the learning rate falls: constant, cosine, linear or step");
+  g.Add("--warm-up", &TrainingRecipe::warm_up, "Epochs in which the learning rate grows")
+      .NonNegative();
+  g.Add("--momentum", &TrainingRecipe::momentum, "Of SGD; beta 1 of Adam").NonNegative();
+  g.Add("--beta2", &TrainingRecipe::beta2, "Of Adam").NonNegative();
+  g.Add("--weight-decay", &TrainingRecipe::weight_decay,
+        "Decay of parameters with two axes or more")
+      .NonNegative();
+  g.Add("--loss", &TrainingRecipe::loss, "cross-entropy or mse");
+  g.Add("--label-smoothing", &TrainingRecipe::label_smoothing,
+        "The share of a label that all classes have alike")
+      .NonNegative();
+  g.Add("--clip-norm", &TrainingRecipe::clip_norm, "The most that a gradient's norm may be")
+      .NonNegative();
+  g.Add("--augment", &TrainingRecipe::augment,
+        "Vary images: shift=PIXELS or flip (may be repeated; none: not at all)")
+      .OneEachTime();
+  g.Add("--freeze", &TrainingRecipe::freeze,
+        "Leave parameters of this name as they are (a glob pattern; may be repeated)")
+      .OneEachTime();
+  g.Add("--seed", &TrainingRecipe::seed, "Of weights, order and augmentation");
+}
+
+VerbRun Declare(const VerbOptions& options, const CommonOptions& common) {
+  auto o = std::make_shared<TrainJob>();
+  auto given = std::make_shared<Given>(Given{{}, options, {}});
+  options.Add("model", o->model, "lenet, resnet8, resnet20 (with random weights) or MODEL.onnx")
+      .Required();
+  options
+      .Add("--data", o->files.data,
+           "Labelled samples: a folder of MNIST's files, an idx file, CIFAR-10 .bin, images, "
+           ".npy or .npz")
+      .Required();
+  options.Add("--labels", o->files.labels,
+              "A .tsv with the columns file and class_index, an idx label file or a .npy");
+  options.Add("--test", o->files.test, "Samples to measure accuracy on after each epoch");
+  options.Add("--test-labels", o->files.test_labels, "Their labels");
+  options.Add("--preprocess", o->preprocess,
+              "How images become inputs (default: the network's, or MODEL.preprocess.json)");
+  options.Add("-o,--output", o->output, "The .onnx or .etm file to write").Required();
+  options.Add("--limit", o->limit, "Train on the first N samples only").NonNegative();
+  options.Add("--checkpoint", o->checkpoint, "Write an .npz after each epoch to go on from");
+  options.Add("--resume", o->resume, "Go on from this checkpoint, to the same result");
+  options.Add("--log", o->log, "Add a line of JSON for each epoch to this file");
+  AddRecipe(*given);
+  return [o, given, &common]() -> Result<json> {
+    o->recipe = given->Of(o->model);
+    if (o->recipe.augment == std::vector<std::string>{"none"}) o->recipe.augment.clear();
+    o->threads = common.threads;
+    o->epoch = [](const EpochReport& r) {
+      Log("epoch {}/{}: loss {:.4f}, accuracy {:.4f}{}, {:.0f} images/s, {:.0f} s left", r.epoch,
+          r.epochs, r.loss, r.accuracy,
+          r.test_accuracy ? fmt::format(", test {:.4f}", *r.test_accuracy) : "", r.images_per_s,
+          r.remaining_s);
+    };
+    EVOQ_ASSIGN(const Trained trained, Train(*o, common.follow));
+    return Print(Tell(trained));
+  };
+}
+
+}  // namespace
+
+extern const VerbDef kVerbTrain = {
+    .name = "train",
+    .doc = "Trains a built-in network, or an ONNX model further, on labelled samples.",
+    .example = "evoq train lenet --data mnist/ --epochs 4 --seed 1 -o lenet.onnx",
+    .declare = Declare,
+};
+
+}  // namespace evoq

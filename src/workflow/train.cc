@@ -1,0 +1,213 @@
+#include "workflow/train.h"
+
+#include <fcntl.h>
+
+#include <algorithm>
+#include <filesystem>
+
+#include "base/file.h"
+#include "base/output_file.h"
+#include "base/printable.h"
+#include "base/rows.h"
+#include "base/text.h"
+#include "models/models.h"
+#include "onnx/onnx.h"
+#include "program/etm.h"
+#include "train/loss.h"
+#include "train/network.h"
+#include "train/plan.h"
+#include "workflow/models.h"
+
+namespace evoq {
+namespace {
+
+// What is trained, and how images become its input.
+struct Start {
+  const NetworkDef* network = nullptr;  // null: the graph is a file's
+  Graph graph;
+  std::string preprocess;  // JSON; "": the data needs none
+};
+
+Result<Start> StartOf(const TrainJob& job) {
+  Start start;
+  start.network = FindRow(AllNetworks(), job.model);
+  if (start.network != nullptr) {
+    start.graph = start.network->build(job.recipe.seed, 2);  // the data says how many classes
+    start.preprocess = start.network->preprocess;
+  } else {
+    if (!std::filesystem::exists(job.model)) {
+      std::string names;
+      for (const NetworkDef* known : AllNetworks()) names += std::string(known->name) + ", ";
+      return Fail(ErrorCode::kNotFound, "{}: no such file, and none of the networks {}", job.model,
+                  names.substr(0, names.size() - 2));
+    }
+    EVOQ_ASSIGN(start.graph, ImportModel(job.model));
+  }
+  const std::string file =
+      start.network != nullptr ? job.preprocess : FindPreprocess(job.model, job.preprocess);
+  if (!file.empty()) {
+    EVOQ_ASSIGN(start.preprocess, ReadTextFile(file, 1 << 20));
+    EVOQ_TRY(WithContext(ParsePreprocess(start.preprocess), file));
+  }
+  return start;
+}
+
+Result<LabelledSamples> Read(const std::string& path, const std::string& labels, const Start& start,
+                             int64_t limit, const char* stage, const Follow& follow) {
+  DatasetOptions options;
+  options.labels = labels;
+  if (!start.preprocess.empty()) {
+    EVOQ_ASSIGN(options.preprocess, ParsePreprocess(start.preprocess));
+  }
+  const std::vector<std::string> sources = {path};
+  EVOQ_ASSIGN(const auto data, OpenInputs(sources, InputsOf(start.graph), options));
+  return ReadSamples(*data, limit, follow.Stage(stage));
+}
+
+bool IsEtmName(const std::string& path) { return LowerExtension(path) == ".etm"; }
+
+// What can fail before long work.
+Status CheckPaths(const TrainJob& job) {
+  EVOQ_TRY(CheckThreads(job.threads));
+  if (job.files.data.empty()) return Fail(ErrorCode::kUsage, "expected --data");
+  if (!IsEtmName(job.output) && LowerExtension(job.output) != ".onnx")
+    return Fail(ErrorCode::kUsage, "-o {}: expected a name that ends in .onnx or .etm", job.output);
+  for (const std::string* path : {&job.output, &job.checkpoint, &job.log}) {
+    if (!path->empty()) EVOQ_TRY(CheckOutputPath(*path));
+  }
+  return CheckRecipe(job.recipe);
+}
+
+Status Write(const Graph& graph, const std::string& path) {
+  if (!IsEtmName(path)) return ExportOnnx(graph, path);
+  Graph optimized = graph;
+  EVOQ_TRY(RunPasses(optimized, Stage::kOptimize));
+  EVOQ_ASSIGN(const Model model, LowerAndPack(std::move(optimized)));
+  return WriteEtm(model, path);
+}
+
+// Adds a line to the end of a file.
+Status AppendLine(const std::string& path, const nlohmann::json& line) {
+  const std::string text = line.dump() + "\n";
+  Descriptor file(::open(path.c_str(), O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0666));
+  if (file.get() < 0) return SystemError(path, "open");
+  if (!WriteAll(file.get(), std::as_bytes(std::span(text))) || !file.Close())
+    return SystemError(path, "write");
+  return {};
+}
+
+}  // namespace
+
+TrainingRecipe RecipeFor(const std::string& model) {
+  TrainingRecipe recipe;
+  recipe.epochs = 5;
+  recipe.lr = 0.0001;
+  if (const NetworkDef* network = FindRow(AllNetworks(), model)) network->recipe(recipe);
+  return recipe;
+}
+
+Result<Trained> Train(const TrainJob& job, const Follow& follow) {
+  EVOQ_TRY(CheckPaths(job));
+  EVOQ_TRY(follow.At("loading", 0));
+  EVOQ_ASSIGN(const SampleFiles files, FindSamples(job.files));
+  EVOQ_ASSIGN(Start start, StartOf(job));
+  if (start.network == nullptr) {  // before the data, which may be large
+    const LossDef* const loss = FindRow(AllLosses(), job.recipe.loss);
+    EVOQ_TRY(WithContext(MakeTrainingPlan(start.graph, {.samples = job.recipe.shard,
+                                                        .freeze = job.recipe.freeze,
+                                                        .logits = loss->logits}),
+                         job.model));
+  }
+  EVOQ_ASSIGN(const LabelledSamples samples,
+              Read(files.data, files.labels, start, job.limit, "reading samples", follow));
+  LabelledSamples test;
+  if (!files.test.empty()) {
+    EVOQ_ASSIGN(test,
+                Read(files.test, files.test_labels, start, 0, "reading test samples", follow));
+  }
+  if (start.network != nullptr) {
+    const int64_t classes = 1 + *std::max_element(samples.labels.begin(), samples.labels.end());
+    constexpr int64_t kMostClasses = 1 << 16;
+    if (classes > kMostClasses)
+      return InvalidInput("{}: label {}, expected classes from 0 to {}", files.data, classes - 1,
+                          kMostClasses - 1);
+    start.graph = start.network->build(job.recipe.seed, std::max<int64_t>(classes, 2));
+  }
+  TrainingHooks hooks;
+  hooks.progress = follow.Stage("training");
+  if (test.count() > 0) {
+    hooks.test = [&](const Graph& graph) { return MeasureAccuracy(graph, test, job.threads); };
+  }
+  hooks.epoch = [&](const EpochReport& report) -> Status {
+    if (job.epoch) job.epoch(report);
+    return job.log.empty() ? Status() : AppendLine(job.log, ToJson(report));
+  };
+  Trained out{.model = job.model,
+              .output = job.output,
+              .samples = samples.count(),
+              .test_samples = test.count(),
+              .recipe = job.recipe};
+  EVOQ_ASSIGN(out.outcome,
+              WithContext(TrainGraph(start.graph, samples, job.recipe,
+                                     {BaseName(job.model), job.checkpoint, job.resume},
+                                     job.threads > 0 ? job.threads : PhysicalCores(), hooks),
+                          job.model));
+  EVOQ_TRY(follow.At("writing", 0));
+  EVOQ_TRY(Write(start.graph, job.output));
+  out.output_bytes = WrittenBytes(job.output);
+  if (!start.preprocess.empty()) {
+    std::filesystem::path beside(job.output);
+    out.preprocess = beside.replace_extension(".preprocess.json").string();
+    EVOQ_TRY(WriteFileAtomic(out.preprocess, start.preprocess));
+  }
+  return out;
+}
+
+nlohmann::json ToJson(const EpochReport& r) {
+  using nlohmann::json;
+  return {{"epoch", r.epoch},
+          {"epochs", r.epochs},
+          {"loss", r.loss},
+          {"accuracy", r.accuracy},
+          {"test_accuracy", r.test_accuracy ? json(*r.test_accuracy) : json()},
+          {"lr", r.lr},
+          {"seconds", r.seconds},
+          {"images_per_s", r.images_per_s},
+          {"remaining_s", r.remaining_s}};
+}
+
+Told Tell(const Trained& t) {
+  using nlohmann::json;
+  Told told;
+  json epochs = json::array();
+  for (const EpochReport& report : t.outcome.epochs) epochs.push_back(ToJson(report));
+  const EpochReport* last = t.outcome.epochs.empty() ? nullptr : &t.outcome.epochs.back();
+  const auto of_last = [&](double EpochReport::* field) {
+    return last != nullptr ? json(last->*field) : json();
+  };
+  told.json = {{"model", t.model},
+               {"output", t.output},
+               {"output_bytes", t.output_bytes},
+               {"samples", t.samples},
+               {"test_samples", t.test_samples},
+               {"parameters", t.outcome.parameters},
+               {"resumed_at", t.outcome.resumed_at},
+               {"steps", t.outcome.steps},
+               {"seconds", t.outcome.seconds},
+               {"loss", of_last(&EpochReport::loss)},
+               {"accuracy", of_last(&EpochReport::accuracy)},
+               {"test_accuracy",
+                last != nullptr && last->test_accuracy ? json(*last->test_accuracy) : json()},
+               {"recipe", ToJson(t.recipe)},
+               {"epochs", epochs}};
+  told.text = FormatPrintable("{}: {} parameters, {} samples, {} steps in {:.1f} s\n", t.model,
+                              t.outcome.parameters, t.samples, t.outcome.steps, t.outcome.seconds);
+  if (last != nullptr && last->test_accuracy)
+    told.text += FormatPrintable("  {:.2f}% of {} test samples right\n", 100 * *last->test_accuracy,
+                                 t.test_samples);
+  told.text += FormatPrintable("  -> {}: {}\n", t.output, HumanBytes(t.output_bytes));
+  if (last == nullptr) told.log.push_back("note: the checkpoint had all epochs behind it");
+  return told;
+}
+
+}  // namespace evoq

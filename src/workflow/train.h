@@ -1,0 +1,48 @@
+// Training: labelled samples in, a model out (docs/training.md).
+#pragma once
+
+#include <functional>
+#include <string>
+#include <vector>
+
+#include "train/trainer.h"
+#include "workflow/follow.h"
+#include "workflow/told.h"
+
+namespace evoq {
+
+struct TrainJob {
+  std::string model;       // a built-in network (train/networks.inc) or an .onnx to go on with
+  SampleFiles files;       // as FindSamples completes them
+  std::string preprocess;  // "": the network's, or MODEL.preprocess.json beside the model
+  std::string output;      // .onnx or .etm
+  int64_t limit = 0;       // so many samples to train on; 0: all
+  std::string checkpoint, resume;
+  std::string log;  // a file that gets a line of JSON for each epoch, at its end; "": none
+  TrainingRecipe recipe;
+  int threads = 0;
+  std::function<void(const EpochReport&)> epoch;  // hears of each; may be null
+};
+
+// What training begins from: the network's recipe, or that of fine-tuning an .onnx.
+TrainingRecipe RecipeFor(const std::string& model);
+
+struct Trained {
+  std::string model, output;
+  std::string preprocess;  // the file written beside the output; "": none
+  int64_t samples = 0, test_samples = 0;
+  TrainingRecipe recipe;
+  TrainingOutcome outcome;
+  int64_t output_bytes = 0;
+};
+
+// Trains and writes the output, and beside it OUTPUT.preprocess.json, by which `evoq eval` reads
+// the same data. Errors: those of TrainGraph, of the data and of files, all before training where
+// they can be known then.
+Result<Trained> Train(const TrainJob& job, const Follow& follow = {});
+Told Tell(const Trained& trained);
+
+// One line of the log, and of --json's epochs.
+nlohmann::json ToJson(const EpochReport& report);
+
+}  // namespace evoq
