@@ -6,6 +6,7 @@
 #include "base/output_file.h"
 #include "models/models.h"
 #include "models/region_run.h"
+#include "llm/phase.h"
 #include "onnx/onnx.h"
 #include "passes/widen.h"
 #include "program/etm.h"

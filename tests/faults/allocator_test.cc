@@ -332,7 +332,7 @@ TEST_F(AllocatorTest, TasksOfTheToolchain) {
     } else {
       quantize.scheme = "int8-dynamic";
     }
-    const CompileJob compile{model, out, {}, {}, false, 1};
+    const CompileJob compile{.model = model, .output = out, .threads = 1};
     for (const bool narrow : {false, true}) {
       std::string whole;
       const auto attempt = [&] {
