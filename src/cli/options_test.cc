@@ -19,7 +19,8 @@ class CliOptions : public TinyModels {
     for (std::string line; std::getline(lines, line);) {
       if (line.substr(0, 2) != "  " || line[2] == ' ') continue;
       line = line.substr(2, line.find("  ", 2) - 2);  // to the gap, or the end of the line
-      for (const char* near : {" Write the text's", " Calibrate on N"}) {  // a gap of one space
+      for (const char* near :
+           {" Write the text's", " Calibrate on N", " Epochs in which"}) {  // a gap of one space
         if (const size_t at = line.find(near); at != std::string::npos) line.resize(at);
       }
       listed.push_back(line);
@@ -139,6 +140,33 @@ TEST_F(CliOptions, AreTheseOfEachVerb) {
         "--text TEXT Excludes: --data --random", "--tokenizer TEXT Needs: --text",
         "--window INT:INT in [1 - 1048576]=256", "--limit INT:NONNEGATIVE=32", "--reference",
         "--bad FLOAT", "--keep TEXT", "--min-sqnr FLOAT", "--max-error FLOAT:NONNEGATIVE"}},
+      {"sensitivity",
+       {model},
+       {"--data TEXT ... Excludes: --random --text",
+        "--preprocess TEXT",
+        "--random INT:POSITIVE Excludes: --data --text",
+        shape,
+        "--text TEXT Excludes: --data --random",
+        "--tokenizer TEXT Needs: --text",
+        "--window INT:INT in [1 - 1048576]=256",
+        "--limit INT:NONNEGATIVE=32",
+        "--labels TEXT",
+        "--scheme TEXT=int8",
+        "--method TEXT",
+        "--calib TEXT ...",
+        "--calib-limit INT:NONNEGATIVE=200",
+        "--samples TEXT",
+        "--observer TEXT",
+        "--percentile FLOAT=99.99",
+        "--per-tensor",
+        "--block TEXT:{32,64,128,channel}=32",
+        "--signed",
+        "--symmetric",
+        "--exclude TEXT ...",
+        "--ranges TEXT",
+        "--fix-shape TEXT ...",
+        "--min-sqnr FLOAT",
+        "--report TEXT"}},
       {"bench",
        {model},
        {"--batch INT:POSITIVE",

@@ -233,7 +233,9 @@ TEST_F(QuantizeOptionsTest, FieldsOfAFile) {
                     {"calib_cache_out", At("used.cache")},
                     {"opset", 0},
                     {"method", "none"},
-                    {"samples", "2"}};
+                    {"samples", "2"},
+                    {"disable", {"share-tables"}},
+                    {"opt_level", 3}};
   // Of language models alone (language_certificate_test).
   const json language = {
       {"max_perplexity_growth", 1.5}, {"text", "t.txt"}, {"tokenizer", "t.json"}, {"window", 64}};

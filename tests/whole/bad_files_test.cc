@@ -529,8 +529,9 @@ TEST_F(BadFiles, Usage) {
   Expect(quantize + "--calib-limit -1", 2, "--calib-limit");
   Expect("quantize @net.etm -o @out/q.etm --calib-random 1", 2,
          "net.etm is compiled already; quantize the .onnx");
-  Expect("optimize @net.onnx -o @out/o.onnx --disable fuse-everything", 2,
-         "--disable 'fuse-everything' matches no pass");
+  Expect(
+      "optimize @net.onnx -o @out/o.onnx --disable fuse-everything", 2,
+      "--disable fuse-everything: there is no pass 'fuse-everything'; the nearest is fuse-rotary");
   for (const char* shape : {"x", "=1x3x8x8", "x=1x3x8xq", "x=1x-3x8x8", "x=99999999999999999999"})
     Expect(std::string("compile @net.onnx -o @out/c.etm --shape ") + shape, 2,
            std::string("--shape ") + shape + ": expected NAME=1x3x224x224");
