@@ -77,6 +77,14 @@ def examples_work():
     shutil.copy("lenet.onnx", "resnet.onnx")
     how = {"color": "GRAY", "resize": [28, 28]}
     pathlib.Path("mobilenetv2.preprocess.json").write_text(json.dumps(how))
+    pathlib.Path("mnist").mkdir()
+    for part, count in (("train", 64), ("t10k", 8)):
+        pixels = rng.integers(0, 256, count * 28 * 28, dtype=np.uint8).tobytes()
+        header = struct.pack(">IIII", 0x803, count, 28, 28)
+        pathlib.Path(f"mnist/{part}-images-idx3-ubyte").write_bytes(header + pixels)
+        header = struct.pack(">II", 0x801, count)
+        digits = bytes(i % 10 for i in range(count))
+        pathlib.Path(f"mnist/{part}-labels-idx1-ubyte").write_bytes(header + digits)
     # `verify` wants a certificate: so the file of the example of `quantize` gets one.
     promise = "--data images/ --labels labels.tsv --max-drop 100 --measure-s 0.05".split()
     tiny_lms.write_with_tokenizer("lm")
@@ -394,6 +402,7 @@ def defaults_of_the_toolchain():
     }
     kinds = {"bool": "false", "int": "0", "std::int64_t": "0", "double": "0", "std::string": ""}
     member = re.compile(rf"^  ({'|'.join(kinds)}) (\w+) = ([^;,]+);", re.M)
+    off = {"stop_after": "-1"}  # what is not asked for, where that is not kinds[kind]
     seen = 0
     verbs = {"evaluate": "eval", "probe": "diff"}  # of options of another name
     for verb in (
@@ -405,6 +414,8 @@ def defaults_of_the_toolchain():
         "compare",
         "probe",
         "diff",
+        "sensitivity",
+        "optimize",
     ):
         body = re.search(rf"struct {verb.title()}Options {{(.*?)^}};", text, re.DOTALL | re.M)[1]
         told = run(verbs.get(verb, verb), "--help").stdout
@@ -412,7 +423,7 @@ def defaults_of_the_toolchain():
             option = called.get(name, name.replace("_", "-"))
             line = re.search(rf"^  (?:-\w,)?--{option}(?![\w-])(.*?)(?:  |$)", told, re.M)
             # An option without a default that --help shows is off, 0 or empty.
-            default = line and line[1].partition("=")[2] or kinds[kind]
+            default = line and line[1].partition("=")[2] or off.get(name, kinds[kind])
             value = value.strip('"')
             same = line and (
                 float(value) == float(default) if kind == "double" else value == default
@@ -507,7 +518,7 @@ def library_has_what_headers_declare():
         "evoq::language::v1::Model::~Model",
         "evoq::language::v1::EndedName",
     }
-    check("the C++ headers are read", known <= methods and len(methods) == 36, sorted(methods))
+    check("the C++ headers are read", known <= methods and len(methods) == 38, sorted(methods))
     check("the C headers are read", len(functions) == 43, sorted(functions))
     missing = sorted((functions | methods) - exported)
     check("exported", not missing, missing)

@@ -4,9 +4,9 @@
 
 #include "base/file.h"
 #include "base/output_file.h"
+#include "llm/phase.h"
 #include "models/models.h"
 #include "models/region_run.h"
-#include "llm/phase.h"
 #include "onnx/onnx.h"
 #include "passes/widen.h"
 #include "program/etm.h"
