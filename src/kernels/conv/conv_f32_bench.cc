@@ -32,6 +32,7 @@ constexpr Shape2d kShapes[] = {
     {"gconv3x3_c128_g32_56", 56, 128, 128, 3, 1, false, 32},
     {"gconv3x3_c256_g32_28", 28, 256, 256, 3, 1, false, 32},
     {"gconv3x3_c256_g16_28", 28, 256, 256, 3, 1, false, 16},
+    {"gconv3x3_c104_g13_28", 28, 104, 104, 3, 1, false, 13},  // RegNet's groups of eight channels
     // MobileNetV2
     {"mobilenetv2/stem3x3s2_c3_224", 224, 3, 32, 3, 2},
     {"mobilenetv2/1x1_c32_16_112", 112, 32, 16, 1, 1},

@@ -131,7 +131,8 @@ TEST(GemmPlan, Lanes) {
   EXPECT_FALSE(FitsLanesF32(1, 3, Isa::kAvx512));
   EXPECT_FALSE(FitsLanesF32(1, 0, Isa::kAvx512));
   EXPECT_TRUE(FitsLanesF32(1, 1, Isa::kAvx512));
-  EXPECT_FALSE(FitsLanesF32(4, 4, Isa::kAvx2));
+  EXPECT_TRUE(FitsLanesF32(4, 4, Isa::kAvx2));
+  EXPECT_FALSE(FitsLanesF32(4, 4, Isa::kScalar));
   GemmSizes sizes = Sizes(1000, 16, 9, 3);
   sizes.lane_columns = 4;
   const GemmPlan plan = Plan(sizes);
