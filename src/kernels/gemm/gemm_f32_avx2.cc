@@ -68,9 +68,9 @@ void LaneTile(const GemmTile& t) {
 #pragma GCC unroll 6
         for (int r = 0; r < kRows; ++r) {
           const float* row = a[r] + from[h];
-          const __m256 va =
-              kOneGroup ? _mm256_broadcast_ss(row + k)
-                        : _mm256_permutevar8x32_ps(_mm256_maskload_ps(row, units[h]), lane);
+          const __m256 va = kOneGroup
+                                ? _mm256_broadcast_ss(row + k)
+                                : _mm256_permutevar8x32_ps(_mm256_maskload_ps(row, units[h]), lane);
           acc[r][h] = _mm256_fmadd_ps(va, vb, acc[r][h]);
         }
       }
