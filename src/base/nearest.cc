@@ -44,4 +44,10 @@ std::string_view Nearest(std::string_view name, std::span<const std::string_view
   return best;
 }
 
+std::string NearestHint(std::string_view name, std::span<const std::string_view> names) {
+  const std::string_view nearest = Nearest(name, names);
+  if (nearest.empty() || 2 * Edits(name, nearest) > nearest.size()) return "";
+  return "; the nearest is " + std::string(nearest);
+}
+
 }  // namespace evoq

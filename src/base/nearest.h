@@ -4,6 +4,7 @@
 #include <span>
 #include <string>
 #include <string_view>
+#include <vector>
 
 namespace evoq {
 
@@ -11,5 +12,17 @@ namespace evoq {
 // character, or swapping two neighbours (optimal string alignment). The first of several; "" where
 // there are none.
 std::string_view Nearest(std::string_view name, std::span<const std::string_view> names);
+
+// The end of a sentence about a name that there is not: "; the nearest is NAME", or "" where none
+// comes near: each would take edits for more than half of its characters.
+std::string NearestHint(std::string_view name, std::span<const std::string_view> names);
+
+// The same of the names of a list's rows (base/rows.h).
+template <typename Row>
+std::string NearestHint(std::string_view name, std::span<const Row* const> rows) {
+  std::vector<std::string_view> names;
+  for (const Row* row : rows) names.push_back(row->name);
+  return NearestHint(name, names);
+}
 
 }  // namespace evoq

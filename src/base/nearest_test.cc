@@ -24,5 +24,16 @@ TEST(Nearest, TheFirstOfSeveralAndNothingOfNone) {
   EXPECT_EQ(Nearest("abc", {}), "");
 }
 
+TEST(Nearest, HintsNameNothingThatIsFar) {
+  constexpr std::string_view kNames[] = {"int8", "int4-weights", "auto"};
+  EXPECT_EQ(NearestHint("int9", kNames), "; the nearest is int8");
+  EXPECT_EQ(NearestHint("int4-wieghts", kNames), "; the nearest is int4-weights");
+  EXPECT_EQ(NearestHint("in", kNames), "; the nearest is int8");  // two edits of four characters
+  EXPECT_EQ(NearestHint("i", kNames), "");
+  EXPECT_EQ(NearestHint("w8a8", kNames), "");
+  EXPECT_EQ(NearestHint("", kNames), "");
+  EXPECT_EQ(NearestHint("int8", std::span<const std::string_view>()), "");
+}
+
 }  // namespace
 }  // namespace evoq

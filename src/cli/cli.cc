@@ -1,5 +1,6 @@
 #include <CLI/CLI.hpp>
 #include <algorithm>
+#include <cctype>
 #include <cerrno>
 #include <csignal>
 #include <cstdio>
@@ -11,6 +12,7 @@
 #include "base/brief.h"
 #include "base/file.h"
 #include "base/guarded.h"
+#include "base/nearest.h"
 #include "base/output_file.h"
 #include "base/rows.h"
 #include "base/version.h"
@@ -44,8 +46,29 @@ int Report(const Error& error) {
 const VerbDef* FindVerb(std::string_view name) { return FindRow(AllVerbs(), name); }
 
 Error NoVerb(std::string_view name) {
-  return Error(ErrorCode::kUsage,
-               fmt::format("unknown command '{}'; `evoq --help` lists them", name));
+  return Error(ErrorCode::kUsage, fmt::format("unknown command '{}'{} (`evoq --help` lists them)",
+                                              name, NearestHint(name, AllVerbs())));
+}
+
+// What is wrong with the arguments: an option that there is not, before what may be missing for
+// that reason, or what CLI11 says.
+std::string Wrong(const CLI::App& app, const CLI::ParseError& error) {
+  const std::vector<std::string> extras = app.remaining(true);
+  const auto is_option = [](const std::string& a) {
+    return a.size() > 1 && a[0] == '-' && std::isdigit(static_cast<unsigned char>(a[1])) == 0;
+  };
+  const auto option = std::ranges::find_if(extras, is_option);
+  if (option == extras.end()) return error.what();
+  const std::string name = option->substr(0, option->find('='));
+  const CLI::App* verb = &app;
+  for (const CLI::App* sub : app.get_subcommands()) verb = sub;  // the one that was parsed
+  std::vector<std::string> all;
+  for (const CLI::Option* known : verb->get_options()) {
+    for (const std::string& n : known->get_lnames()) all.push_back("--" + n);
+    for (const std::string& n : known->get_snames()) all.push_back("-" + n);
+  }
+  const std::vector<std::string_view> names(all.begin(), all.end());
+  return fmt::format("no option {}{}", name, NearestHint(name, names));
 }
 
 // Declares the verb's options and those of every verb.
@@ -88,7 +111,7 @@ Result<VerbOutput> RunVerb(const std::string& name, std::vector<std::string> arg
   try {
     app.parse(std::move(arguments));
   } catch (const CLI::ParseError& e) {
-    return Fail(ErrorCode::kUsage, "{}: {}", name, e.what());
+    return Fail(ErrorCode::kUsage, "{}: {}", name, Wrong(app, e));
   }
   KeptOutput kept;
   const int64_t damages = DamagesSoFar();
@@ -138,7 +161,7 @@ int RunParsed(int argc, const char* const* argv) {
       WriteOut(help.str());
       return 0;
     }
-    Log("evoq: {}\nRun with --help for more information.", e.what());
+    Log("evoq: {}\nRun with --help for more information.", Wrong(app, e));
     return 2;
   }
   for (const auto& [sub, run] : verbs) {

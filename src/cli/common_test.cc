@@ -84,7 +84,7 @@ TEST_F(Common, VerbsForCallersInThisProcess) {
     EXPECT_EQ(ran.error().code(), ErrorCode::kUsage);
     return ran.error().message();
   };
-  EXPECT_EQ(refused("walk", {}), "unknown command 'walk'; `evoq --help` lists them");
+  EXPECT_EQ(refused("walk", {}), "unknown command 'walk' (`evoq --help` lists them)");
   EXPECT_EQ(refused("list", {"methods", "--no-such-option"}).substr(0, 6), "list: ");
   EXPECT_EQ(
       refused("list", {"nothing"}),

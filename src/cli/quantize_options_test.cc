@@ -304,7 +304,8 @@ TEST_F(QuantizeOptionsTest, Refusals) {
   const std::string model = Chain(), etm = At("q.etm"), samples = Samples(2);
   Json({"compile", model, "-o", At("c.etm")});
   const std::pair<Words, std::string> rows[] = {
-      {{model, "--scheme", "int3"}, "--scheme int3: not one of `evoq list schemes`"},
+      {{model, "--scheme", "int3"},
+       "--scheme int3: not one of `evoq list schemes`; the nearest is int8"},
       {{model, "--method", "sharpen"},
        "--method sharpen: \"sharpen\" is not one of `evoq list methods`"},
       {{model, "--scheme", "int4-weights", "--method", "equalize"},

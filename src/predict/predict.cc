@@ -4,6 +4,7 @@
 #include <cmath>
 #include <set>
 
+#include "base/nearest.h"
 #include "models/models.h"
 #include "passes/widen.h"
 #include "predict/loops.h"
@@ -216,7 +217,8 @@ Result<std::vector<const QuantScheme*>> SchemesOf(const std::vector<std::string>
   EVOQ_CHECK(schemes[0] != nullptr);
   for (const std::string& name : names) {
     if (FindScheme(name) == nullptr)
-      return Fail(ErrorCode::kUsage, "--scheme {}: not one of `evoq list schemes`", name);
+      return Fail(ErrorCode::kUsage, "--scheme {}: not one of `evoq list schemes`{}", name,
+                  NearestHint<QuantScheme>(name, AllSchemes()));
   }
   for (const QuantScheme* scheme : AllSchemes()) {
     const bool wanted =

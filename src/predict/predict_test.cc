@@ -72,7 +72,8 @@ TEST(Predict, OnlyTheSchemesAskedFor) {
   const auto refused = Predict(Convolutions(16, 16), "m.onnx", options);
   ASSERT_FALSE(refused.has_value());
   EXPECT_EQ(refused.error().code(), ErrorCode::kUsage);
-  EXPECT_EQ(refused.error().message(), "--scheme int3: not one of `evoq list schemes`");
+  EXPECT_EQ(refused.error().message(),
+            "--scheme int3: not one of `evoq list schemes`; the nearest is int8");
 }
 
 TEST(Predict, NarrowWeightsTakeFewerBytes) {

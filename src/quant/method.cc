@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <set>
 
+#include "base/nearest.h"
 #include "base/rows.h"
 #include "quant/params.h"
 
@@ -33,8 +34,8 @@ Result<MethodChoice> ParseMethods(std::string_view names) {
     const std::string_view name = names.substr(begin, end - begin);
     const QuantMethod* method = FindMethod(name);
     if (method == nullptr)
-      return Fail(ErrorCode::kUsage, "--method {}: \"{}\" is not one of `evoq list methods`", names,
-                  name);
+      return Fail(ErrorCode::kUsage, "--method {}: \"{}\" is not one of `evoq list methods`{}",
+                  names, name, NearestHint(name, AllMethods()));
     if (std::ranges::find(methods, method) != methods.end())
       return Fail(ErrorCode::kUsage, "--method {}: {} stands there twice", names, name);
     methods.push_back(method);

@@ -54,7 +54,7 @@ TEST(Method, NamesAreReadInTheOrderOfStages) {
   EXPECT_STREQ((*both)[0]->name, "equalize");
   EXPECT_STREQ((*both)[1]->name, "bias-correction");
   const std::pair<const char*, const char*> rows[] = {
-      {"gptk", "--method gptk: \"gptk\" is not one of `evoq list methods`"},
+      {"gptk", "--method gptk: \"gptk\" is not one of `evoq list methods`; the nearest is gptq"},
       {"equalize,", "--method equalize,: \"\" is not one of `evoq list methods`"},
       {"none,equalize", "--method none,equalize: \"none\" is not one of `evoq list methods`"},
       {"equalize,equalize", "--method equalize,equalize: equalize stands there twice"}};

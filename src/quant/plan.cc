@@ -33,7 +33,7 @@ class Planner {
     }
     const auto& order = graph_.order();
     for (auto it = order.rbegin(); it != order.rend(); ++it) {
-      if (plan_.integer.count(*it) && !IsLinear(graph_.node(*it))) Retreat(*it);
+      if (plan_.integer.count(*it)) Retreat(*it);
     }
     return std::move(plan_);
   }
@@ -175,12 +175,31 @@ class Planner {
     plan_.integer.insert(id);
   }
 
+  // Whether an integer node reads `v` as integers: a linear one that writes float32 adds a float32
+  // residual. `user` comes later in the order, so that its own readers are known.
+  bool ReadsIntegers(NodeId user, ValueId v) const {
+    if (!plan_.integer.count(user)) return false;
+    if (!writes_float_.count(user)) return true;
+    const std::vector<ValueId>& inputs = graph_.node(user).inputs;
+    for (size_t i = 0; i < inputs.size(); ++i) {
+      if (inputs[i] == v && i != 3) return true;
+    }
+    return false;
+  }
+
+  // A linear operator whose result no integer operator reads writes it as float32; another operator
+  // has nothing to do among integers then. What was given parameters, and what another tool's form
+  // asks for, stays as it was asked for.
   void Retreat(NodeId id) {
     for (ValueId v : graph_.node(id).outputs) {
       if (!v.valid()) continue;
       for (NodeId user : graph_.value(v).users) {
-        if (plan_.integer.count(user)) return;
+        if (ReadsIntegers(user, v)) return;
       }
+    }
+    if (IsLinear(graph_.node(id))) {
+      if (!options_.target && options_.given.empty()) writes_float_.insert(id);
+      return;
     }
     plan_.integer.erase(id);
     Keep(id, {"float-readers", "only the model's outputs and float operators read its result"});
@@ -197,6 +216,7 @@ class Planner {
   const Ranges& ranges_;
   const QuantizeOptions& options_;
   QuantPlan plan_;
+  std::set<NodeId> writes_float_;  // linear ones of plan_.integer
 };
 
 }  // namespace

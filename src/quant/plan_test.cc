@@ -133,6 +133,24 @@ TEST(Plan, FollowersAndRetreats) {
   EXPECT_EQ(ReasonOf(head + "n: %n, %o = Split{axis=1, num_outputs=2}(%a)\n" + half, "n"), "");
 }
 
+// The stream of a transformer before its first block: a product that writes float32 adds it as
+// float32. One that an integer operator reads adds integers, also behind a product in between.
+TEST(Plan, ResidualsOfFloatResultsAreFloat) {
+  const auto stream = [](const std::string& rest) {
+    return "graph g\ninput %x: float32[1, 4]\nconst %w: float32[4, 4]\na: %a = MatMul(%x, %w)\n"
+           "b: %b = MatMul(%x, %w)\ns: %s = Add(%a, %b)\n"
+           "n: %n = Softmax{axis=1}(%s)\np: %p = MatMul(%n, %w, _, %s)\n" +
+           rest;
+  };
+  const std::string block = "m: %m = Softmax{axis=1}(%p)\nq: %q = MatMul(%m, %w, _, %p)\n";
+  EXPECT_EQ(ReasonOf(stream("output %p\n"), "s"), "float-readers");
+  EXPECT_EQ(ReasonOf(stream("output %p\n"), "p"), "");
+  EXPECT_EQ(ReasonOf(stream(block + "output %q\n"), "s"), "float-readers");
+  EXPECT_EQ(ReasonOf(stream(block + "r: %r = MatMul(%q, %w)\noutput %r\n"), "s"), "");
+  EXPECT_EQ(ReasonOf(stream("r: %r = MatMul(%p, %w)\noutput %r\n"), "s"), "");
+  EXPECT_EQ(ReasonOf(stream("r: %r = MatMul(%s, %w)\noutput %r\noutput %p\n"), "s"), "");
+}
+
 // A second operand of a product whose range is nearly even gets no zero point: within a factor
 // of 1.25.
 TEST(Static, BalancedOperandsHaveNoZeroPoint) {

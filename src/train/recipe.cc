@@ -2,6 +2,7 @@
 
 #include <cmath>
 
+#include "base/nearest.h"
 #include "base/rows.h"
 #include "train/augmentation.h"
 #include "train/loss.h"
@@ -23,7 +24,8 @@ Status IsRow(const char* option, std::span<const Row* const> rows, const std::st
   if (FindRow(rows, name) != nullptr) return {};
   std::string names;
   for (const Row* row : rows) names += (names.empty() ? "" : ", ") + std::string(row->name);
-  return Fail(ErrorCode::kUsage, "{} {}: expected one of {}", option, name, names);
+  return Fail(ErrorCode::kUsage, "{} {}: expected one of {}{}", option, name, names,
+              NearestHint(name, rows));
 }
 
 }  // namespace

@@ -4,6 +4,7 @@
 #include <charconv>
 
 #include "base/file.h"
+#include "base/nearest.h"
 #include "base/thread_pool.h"
 #include "llm/phase.h"
 #include "program/etm.h"
@@ -41,7 +42,8 @@ QuantizeOptions OptionsOf(const QuantizeJob& job) {
 
 Status CheckQuantization(const QuantizeJob& job) {
   if (FindScheme(job.scheme) == nullptr && job.scheme != "auto")
-    return Fail(ErrorCode::kUsage, "--scheme {}: not one of `evoq list schemes`", job.scheme);
+    return Fail(ErrorCode::kUsage, "--scheme {}: not one of `evoq list schemes`{}", job.scheme,
+                NearestHint(job.scheme, AllSchemes()));
   if (job.scheme == "auto" && !job.method.empty())
     return Fail(ErrorCode::kUsage, "--method {}: --scheme auto chooses by measuring plain schemes",
                 job.method);
@@ -52,7 +54,8 @@ Status CheckQuantization(const QuantizeJob& job) {
   if (IsEtmFile(job.model))
     return Fail(ErrorCode::kUsage, "{} is compiled already; quantize the .onnx", job.model);
   if (!job.observer.empty() && FindObserver(job.observer) == nullptr)
-    return Fail(ErrorCode::kUsage, "--observer {}: not one of `evoq list observers`", job.observer);
+    return Fail(ErrorCode::kUsage, "--observer {}: not one of `evoq list observers`{}",
+                job.observer, NearestHint(job.observer, AllObservers()));
   if (const std::string& n = job.calib_samples; !n.empty() && n != "auto") {
     int count = 0;
     const auto [end, error] = std::from_chars(n.data(), n.data() + n.size(), count);

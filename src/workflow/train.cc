@@ -6,6 +6,7 @@
 #include <filesystem>
 
 #include "base/file.h"
+#include "base/nearest.h"
 #include "base/output_file.h"
 #include "base/printable.h"
 #include "base/rows.h"
@@ -38,8 +39,9 @@ Result<Start> StartOf(const TrainJob& job) {
     if (!std::filesystem::exists(job.model)) {
       std::string names;
       for (const NetworkDef* known : AllNetworks()) names += std::string(known->name) + ", ";
-      return Fail(ErrorCode::kNotFound, "{}: no such file, and none of the networks {}", job.model,
-                  names.substr(0, names.size() - 2));
+      return Fail(ErrorCode::kNotFound, "{}: no such file, and none of the networks {}{}",
+                  job.model, names.substr(0, names.size() - 2),
+                  NearestHint(job.model, AllNetworks()));
     }
     EVOQ_ASSIGN(start.graph, ImportModel(job.model));
   }

@@ -518,12 +518,14 @@ TEST_F(BadFiles, Labels) {
 TEST_F(BadFiles, Usage) {
   const std::string quantize = "quantize @net.onnx -o @out/q.etm --calib-random 1 ";
   Expect("", 2, "A subcommand is required");
-  Expect("quantise @net.onnx", 2, "unknown command 'quantise'; `evoq --help` lists them");
-  Expect("run @net.etm --imput @x.npy", 2, "--input is required");
-  Expect("run @net.etm --input x=@x.npy --frobnicate", 2, "--frobnicate");
+  Expect("quantise @net.onnx", 2,
+         "unknown command 'quantise'; the nearest is quantize (`evoq --help` lists them)");
+  Expect("run @net.etm --imput @x.npy", 2, "no option --imput; the nearest is --input");
+  Expect("run @net.etm --input x=@x.npy --frobnicate", 2, "no option --frobnicate\n");
   Expect("run @net.etm --input z=@x.npy", 2, "--input z: the model has no input of that name");
   Expect("run @net.etm --input @x.npy --threads -3", 2, "--threads");
-  Expect(quantize + "--scheme int7", 2, "--scheme int7: not one of `evoq list schemes`");
+  Expect(quantize + "--scheme int7", 2,
+         "--scheme int7: not one of `evoq list schemes`; the nearest is int8");
   Expect(quantize + "--observer glance", 2, "--observer glance: not one of `evoq list observers`");
   Expect(quantize + "--percentile 120", 2, "percentile 120, expected more than 0 and at most 100");
   Expect(quantize + "--calib-limit -1", 2, "--calib-limit");

@@ -1,3 +1,4 @@
+#include "base/nearest.h"
 #include "cli/common.h"
 #include "cli/verb.h"
 #include "foreign/forecasts/rule.h"
@@ -164,12 +165,19 @@ const std::vector<Kind>& Kinds() {
   return kKinds;
 }
 
+// "ops, kernels, ... or verbs".
+std::string Names() {
+  std::string names;
+  for (const Kind& kind : Kinds()) {
+    const char* before = &kind == &Kinds().front() ? "" : &kind == &Kinds().back() ? " or " : ", ";
+    names += std::string(before) + kind.name;
+  }
+  return names;
+}
+
 VerbRun Declare(const VerbOptions& options, const CommonOptions&) {
   auto what = std::make_shared<std::string>();
-  options
-      .Add("what", *what,
-           "ops, kernels, passes, schemes, methods, observers, gradients, rules or verbs")
-      .Required();
+  options.Add("what", *what, Names()).Required();
   return [what]() -> Result<json> {
     for (const Kind& kind : Kinds()) {
       if (*what != kind.name) continue;
@@ -178,11 +186,10 @@ VerbRun Declare(const VerbOptions& options, const CommonOptions&) {
       Out("{}", Lines{table.ToString()});
       return rows;
     }
-    return Fail(
-        ErrorCode::kUsage,
-        "list {}: expected ops, kernels, passes, schemes, methods, observers, gradients, rules or "
-        "verbs",
-        *what);
+    std::vector<std::string_view> names;
+    for (const Kind& kind : Kinds()) names.emplace_back(kind.name);
+    return Fail(ErrorCode::kUsage, "list {}: expected {}{}", *what, Names(),
+                NearestHint(*what, names));
   };
 }
 

@@ -2,6 +2,7 @@
 
 #include <filesystem>
 
+#include "base/nearest.h"
 #include "base/output_file.h"
 #include "base/text.h"
 #include "cli/common.h"
@@ -42,7 +43,9 @@ VerbRun Declare(const VerbOptions& options, const CommonOptions&) {
       return list;
     }
     const ZooModel* model = FindZooModel(o->name);
-    if (model == nullptr) return Fail(ErrorCode::kUsage, "zoo {}: not one of `evoq zoo`", o->name);
+    if (model == nullptr)
+      return Fail(ErrorCode::kUsage, "zoo {}: not one of `evoq zoo`{}", o->name,
+                  NearestHint(o->name, AllZooModels()));
     if (o->output.empty()) return Fail(ErrorCode::kUsage, "zoo {}: -o OUT is missing", o->name);
     if (model->write != nullptr) {
       EVOQ_TRY(model->write(o->zoo, o->output));
