@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 """What quantization methods buy: accuracy or perplexity, seconds and memory of the quantization,
-for each model, scheme and method. Writes the table of docs/methods.md with --write.
+for each model, scheme and method. Writes each model's table into docs/methods.md with --write.
 
     bench/methods.py [--models GLOB] [--samples N] [--limit WINDOWS] [--write]
 
@@ -161,6 +161,22 @@ def measure(name, model, options, work):
         )
 
 
+def write(name, table):
+    """Puts a model's table into the page, which keeps those of the others."""
+    head, rest = PAGE.read_text(encoding="utf-8").split(BEGIN)
+    old, tail = rest.split(END)
+    tables = {"": []}
+    part = ""
+    for line in old.strip("\n").splitlines():
+        if line.rstrip(":") in MODELS:
+            part = line.rstrip(":")
+        tables.setdefault(part, []).append(line)
+    tables = {part: "\n".join(lines).strip("\n") for part, lines in tables.items()}
+    tables[name] = table
+    text = "\n\n".join(tables[model] for model in MODELS if model in tables)
+    PAGE.write_text(f"{head}{BEGIN}\n{text}\n\n{END}{tail}", encoding="utf-8")
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--models", default="*", help="a glob pattern of names")
@@ -171,20 +187,16 @@ def main():
     if not DATA.is_dir():
         print(f"skipped: no data folder {DATA} (set EVOQ_DATA)")
         return 77
-    lines = []
     with tempfile.TemporaryDirectory() as folder:
         for name, model in MODELS.items():
             if not fnmatch.fnmatch(name, options.models):
                 continue
+            lines = []
             for line in measure(name, model, options, pathlib.Path(folder)):
                 print(line, flush=True)
                 lines.append(line)
-    if options.write:
-        page = PAGE.read_text(encoding="utf-8")
-        head, rest = page.split(BEGIN)
-        tail = rest.split(END)[1]
-        text = "\n".join(lines).strip("\n")
-        PAGE.write_text(f"{head}{BEGIN}\n{text}\n\n{END}{tail}", encoding="utf-8")
+            if options.write:
+                write(name, "\n".join(lines).strip("\n"))
     return 0
 
 

@@ -83,8 +83,23 @@ void Int8Row(const DwInt8Args& args, const uint8_t* x_image, int64_t oy, int64_t
   if (whole < channels) Int8RowAny(args, x_image, oy, out_row, whole, residual, y);
 }
 
-// The walk's machine: two vertical taps of 8 channels to a vector. Channels past the last whole
-// block take the plain rows.
+// The first n bytes of a vector.
+inline void StorePart(uint8_t* y, __m128i v, int64_t n) {
+  alignas(16) uint8_t bytes[16];
+  _mm_store_si128(reinterpret_cast<__m128i*>(bytes), v);
+  if (n >= 8) {
+    __builtin_memcpy(y + n - 8, bytes + n - 8, 8);
+    __builtin_memcpy(y, bytes, 8);
+  } else if (n >= 4) {
+    __builtin_memcpy(y + n - 4, bytes + n - 4, 4);
+    __builtin_memcpy(y, bytes, 4);
+  } else {
+    for (int64_t i = 0; i < n; ++i) y[i] = bytes[i];
+  }
+}
+
+// The walk's machine: two vertical taps of 8 channels to a vector. The last block may have fewer
+// than 16 channels: those of the next pixel lie behind them, but for the end of a row.
 template <int K, int S>
 struct Ring {
   using V = __m256i;
@@ -98,13 +113,17 @@ struct Ring {
   const float* multiplier;
   const __m256i* weights;
   const V outside;
+  const int64_t channels;    // of the block
+  const int64_t last_whole;  // the last offset from which 16 bytes of a row may be read
 
   Ring(const DwInt8Args& a, const RingWalk& walk)
       : args(a),
         bias(a.bias + walk.block.channel),
         multiplier(a.multiplier + walk.block.channel),
         weights(static_cast<const __m256i*>(a.ring) + walk.index * (K * kGroups * 2)),
-        outside(_mm256_set1_epi16(a.padding[0])) {}
+        outside(_mm256_set1_epi16(a.padding[0])),
+        channels(walk.block.channels),
+        last_whole(a.shape.w.in * a.shape.channels - walk.block.channel - kDwBlock) {}
 
   static RowPointers Rows(const RingWalk& walk) {
     RowPointers rows;
@@ -119,6 +138,23 @@ struct Ring {
 
   template <int kFirst, int kVectors>
   void Column(const RowPointers& rows, int64_t offset, V* x) const {
+    offset > last_whole ? Part<kFirst, kVectors>(rows, offset, x)
+                        : Whole<kFirst, kVectors>(rows, offset, x);
+  }
+
+  template <int kFirst, int kVectors>
+  [[gnu::noinline]] void Part(const RowPointers& rows, int64_t offset, V* x) const {
+    alignas(16) uint8_t part[K][kDwBlock] = {};
+    RowPointers copies;
+    for (int ky = 0; ky < K; ++ky) {
+      for (int64_t c = 0; c < channels; ++c) part[ky][c] = rows.at[ky][offset + c];
+      copies.at[ky] = part[ky];
+    }
+    Whole<kFirst, kVectors>(copies, 0, x);
+  }
+
+  template <int kFirst, int kVectors>
+  static void Whole(const RowPointers& rows, int64_t offset, V* x) {
 #pragma GCC unroll 4
     for (int g = 0; g < kGroups; ++g, x += kVectors) {
       const __m128i a = _mm_loadu_si128(reinterpret_cast<const __m128i*>(rows.at[2 * g] + offset));
@@ -136,7 +172,7 @@ struct Ring {
       alignas(32) int32_t sums[kDwBlock];
       _mm256_store_si256(reinterpret_cast<__m256i*>(sums), acc[0]);
       _mm256_store_si256(reinterpret_cast<__m256i*>(sums) + 1, acc[1]);
-      return FinishPixel(args, sums, walk.block.channel, kDwBlock, walk.y[0] + offset, residual, y);
+      return FinishPixel(args, sums, walk.block.channel, channels, walk.y[0] + offset, residual, y);
     }
     __m256i q[2];
     for (int j = 0; j < 2; ++j) {
@@ -147,9 +183,14 @@ struct Ring {
     }
     const __m256i words = _mm256_packs_epi32(q[0], q[1]);
     const __m256i bytes = _mm256_packus_epi16(words, words);  // channels 0-3, 8-11 and 4-7, 12-15
-    _mm_storeu_si128(
-        reinterpret_cast<__m128i*>(static_cast<uint8_t*>(y) + walk.y[0] + offset),
-        _mm_unpacklo_epi32(_mm256_castsi256_si128(bytes), _mm256_extracti128_si256(bytes, 1)));
+    const __m128i all =
+        _mm_unpacklo_epi32(_mm256_castsi256_si128(bytes), _mm256_extracti128_si256(bytes, 1));
+    uint8_t* to = static_cast<uint8_t*>(y) + walk.y[0] + offset;
+    if (channels == kDwBlock) {
+      _mm_storeu_si128(reinterpret_cast<__m128i*>(to), all);
+    } else {
+      StorePart(to, all, channels);
+    }
   }
 };
 
@@ -166,14 +207,10 @@ void Int8Rows(const DwInt8Args& args, const uint8_t* x, const void* residual, vo
               int64_t begin, int64_t end) {
   const DwShape& shape = args.shape;
   if (args.ring != nullptr) {
-    const int64_t whole = shape.channels / kDwBlock;
     const RingFn run = RingFor(args);
     for (int64_t row = begin; row < end; ++row) {
-      for (int64_t block = 0; block < whole; ++block)
+      for (int64_t block = 0; block < shape.blocks(); ++block)
         RingRows(args, run, block, x, residual, y, row, row + 1);
-      if (whole * kDwBlock == shape.channels) continue;
-      const uint8_t* x_image = x + row / shape.h.out * shape.h.in * shape.w.in * shape.channels;
-      Int8RowAny(args, x_image, row % shape.h.out, row, whole * kDwBlock, residual, y);
     }
     return;
   }

@@ -46,10 +46,17 @@ inline void FinishBlock(const DwInt8Args& args, const int32_t* acc, int64_t c, i
   std::memcpy(static_cast<uint8_t*>(y) + at, q, sizeof(q));
 }
 
+// n channels of the kDwBlock sums at `acc`. Fewer are finished as a block, beside memory that is
+// not theirs.
 inline void FinishPixel(const DwInt8Args& args, const int32_t* acc, int64_t c, int64_t n,
                         int64_t at, const void* residual, void* y) {
   if (n == kDwBlock) return FinishBlock<kDwBlock>(args, acc, c, at, residual, y);
-  for (int64_t j = 0; j < n; ++j) FinishBlock<1>(args, acc + j, c + j, at + j, residual, y);
+  const size_t size = args.float_output ? sizeof(float) : 1;  // the residual's too
+  alignas(32) uint8_t part[kDwBlock * sizeof(float)], other[kDwBlock * sizeof(float)] = {};
+  if (args.has_residual)
+    std::memcpy(other, static_cast<const uint8_t*>(residual) + at * size, n * size);
+  FinishBlock<kDwBlock>(args, acc, c, 0, other, part);
+  std::memcpy(static_cast<uint8_t*>(y) + at * size, part, n * size);
 }
 
 // Channels [first, C) of one output row.

@@ -11,11 +11,21 @@
 namespace evoq {
 namespace {
 
-inline __m256 AddResidual(const Int8Tile& tile, int row, int column, __m256 v) {
-  const uint8_t* r = tile.residual + row * tile.residual_stride;
+// Where column `column` of a row lies in the residual and in what is stored.
+inline const uint8_t* ResidualAt(const Int8Tile& tile, int64_t row, int column) {
+  if (tile.residual_type == Int8Residual::kNone) return nullptr;
+  const int size = tile.residual_type == Int8Residual::kFloat32 ? 4 : 1;
+  return tile.residual + row * tile.residual_stride + column * size;
+}
+inline uint8_t* OutputAt(const Int8Tile& tile, int64_t row, int column) {
+  return tile.y + row * tile.y_stride + column * (tile.output == Int8Output::kInt8 ? 1 : 4);
+}
+
+// Eight residuals from r on.
+inline __m256 AddResidual(const Int8Tile& tile, const uint8_t* r, __m256 v) {
   if (tile.residual_type == Int8Residual::kFloat32)
-    return _mm256_add_ps(v, _mm256_loadu_ps(reinterpret_cast<const float*>(r) + column));
-  const __m128i bytes = _mm_loadl_epi64(reinterpret_cast<const __m128i*>(r + column));
+    return _mm256_add_ps(v, _mm256_loadu_ps(reinterpret_cast<const float*>(r)));
+  const __m128i bytes = _mm_loadl_epi64(reinterpret_cast<const __m128i*>(r));
   __m256i q = tile.residual_type == Int8Residual::kUint8 ? _mm256_cvtepu8_epi32(bytes)
                                                          : _mm256_cvtepi8_epi32(bytes);
   q = _mm256_sub_epi32(q, _mm256_set1_epi32(tile.residual_zero));
@@ -28,9 +38,10 @@ inline __m256 Leaky(const Int8Tile& tile, __m256 v) {
   return _mm256_blendv_ps(v, _mm256_mul_ps(v, _mm256_set1_ps(tile.leaky_alpha)), negative);
 }
 
-// One row x 8 whole columns: from the sum to the stored output.
-inline void Finish(const Int8Tile& tile, int row, int column, __m256i sum) {
-  uint8_t* y = tile.y + row * tile.y_stride;
+// One row x 8 columns from `column` on: from the sum to what is stored, at y, with the residuals
+// at r.
+inline void Finish(const Int8Tile& tile, int row, int column, __m256i sum, const uint8_t* r,
+                   uint8_t* y) {
   sum = _mm256_add_epi32(sum,
                          _mm256_loadu_si256(reinterpret_cast<const __m256i*>(tile.bias + column)));
   if (tile.w_zero != nullptr) {
@@ -38,19 +49,19 @@ inline void Finish(const Int8Tile& tile, int row, int column, __m256i sum) {
     sum = _mm256_sub_epi32(sum, _mm256_mullo_epi32(zero, _mm256_set1_epi32(tile.row_sums[row])));
   }
   if (tile.output == Int8Output::kInt32) {
-    _mm256_storeu_si256(reinterpret_cast<__m256i*>(y) + column / 8, sum);
+    _mm256_storeu_si256(reinterpret_cast<__m256i*>(y), sum);
     return;
   }
   __m256 v = _mm256_mul_ps(_mm256_cvtepi32_ps(sum), _mm256_loadu_ps(tile.multiplier + column));
   if (tile.offset != nullptr) v = _mm256_add_ps(v, _mm256_loadu_ps(tile.offset + column));
-  if (tile.residual_type != Int8Residual::kNone) v = AddResidual(tile, row, column, v);
+  if (tile.residual_type != Int8Residual::kNone) v = AddResidual(tile, r, v);
   if (tile.leaky) v = Leaky(tile, v);
   if (tile.clamp) {
     v = _mm256_max_ps(_mm256_set1_ps(tile.low), v);
     v = _mm256_min_ps(_mm256_set1_ps(tile.high), v);
   }
   if (tile.output == Int8Output::kFloat32) {
-    _mm256_storeu_ps(reinterpret_cast<float*>(y) + column, v);
+    _mm256_storeu_ps(reinterpret_cast<float*>(y), v);
     return;
   }
   __m256i q = _mm256_add_epi32(_mm256_cvtps_epi32(v), _mm256_set1_epi32(tile.y_zero));
@@ -59,7 +70,7 @@ inline void Finish(const Int8Tile& tile, int row, int column, __m256i sum) {
                           0, 4, 8, 12, -1, -1, -1, -1, -1, -1, -1, -1, -1, -1, -1, -1));
   const __m128i bytes =
       _mm_unpacklo_epi32(_mm256_castsi256_si128(q), _mm256_extracti128_si256(q, 1));
-  _mm_storel_epi64(reinterpret_cast<__m128i*>(y + column), bytes);
+  _mm_storel_epi64(reinterpret_cast<__m128i*>(y), bytes);
 }
 
 // 16 whole columns of 8-bit outputs that are `small`: rows of sums[2].
@@ -84,7 +95,7 @@ void FinishBytes(const Int8Tile& tile, int column, const __m256i* sums) {
       __m256 v =
           _mm256_mul_ps(_mm256_cvtepi32_ps(_mm256_add_epi32(sums[j], bias[j])), multiplier[j]);
       if (!kPlain && tile.residual_type != Int8Residual::kNone)
-        v = AddResidual(tile, static_cast<int>(r), column + 8 * j, v);
+        v = AddResidual(tile, ResidualAt(tile, r, column + 8 * j), v);
       if (!kPlain && tile.leaky) v = Leaky(tile, v);
       q[j] = _mm256_cvtps_epi32(v);
     }
@@ -95,6 +106,19 @@ void FinishBytes(const Int8Tile& tile, int column, const __m256i* sums) {
     bytes = _mm_xor_si128(_mm_min_epu8(_mm_max_epu8(bytes, low), high), flip);
     _mm_storeu_si128(reinterpret_cast<__m128i*>(y), bytes);
   }
+}
+
+// Of one row x 8 columns those of `some`, which lie beside each other.
+inline void FinishSome(const Int8Tile& tile, int row, int column, uint32_t some, __m256i sum) {
+  alignas(32) uint8_t residual[32] = {}, out[32];
+  const int from = __builtin_ctz(some), count = __builtin_popcount(some);
+  if (tile.residual_type != Int8Residual::kNone) {
+    const int size = tile.residual_type == Int8Residual::kFloat32 ? 4 : 1;
+    __builtin_memcpy(residual + from * size, ResidualAt(tile, row, column + from), count * size);
+  }
+  Finish(tile, row, column, sum, residual, out);
+  const int size = tile.output == Int8Output::kInt8 ? 1 : 4;
+  __builtin_memcpy(OutputAt(tile, row, column + from), out + from * size, count * size);
 }
 
 // The epilogue of the sums of one panel, [rows][2]. Out of line: it would cost the tile its
@@ -112,13 +136,10 @@ __attribute__((noinline)) void FinishPanel(const Int8Tile& tile, int panel, cons
     for (int j = 0; j < 2; ++j) {
       const uint32_t some = mask >> (8 * j) & 0xff;
       if (some == 0xff) {
-        Finish(tile, r, column + 8 * j, sums[j]);
+        const int at = column + 8 * j;
+        Finish(tile, r, at, sums[j], ResidualAt(tile, r, at), OutputAt(tile, r, at));
       } else if (some != 0) {
-        alignas(32) int32_t acc[64];
-        _mm256_store_si256(reinterpret_cast<__m256i*>(acc + column) + j, sums[j]);
-        for (int n = column + 8 * j; n < column + 8 * j + 8; ++n) {
-          if (mask >> (n - column) & 1) FinishInt8Row(tile, r, acc, n, n + 1);
-        }
+        FinishSome(tile, r, column + 8 * j, some, sums[j]);
       }
     }
   }
