@@ -3,6 +3,11 @@
 namespace evoq {
 namespace {
 
+bool IsConvolution(const Node& node) {
+  const LinearForm* form = LinearFormOf(node);
+  return form != nullptr && form->grouped && !form->outputs_by_group;
+}
+
 // For each output channel of a convolution whose groups have one input channel and more than one
 // output channel, its input channel; empty for others.
 std::vector<int64_t> SourcesOf(const Graph& graph, const Node& node) {
@@ -20,7 +25,7 @@ std::vector<int64_t> SourcesOf(const Graph& graph, const Node& node) {
 
 Result<int> Run(Graph& graph) {
   return CountChanges(graph, [](Graph& graph, NodeId id) {
-    if (!IsOp(graph, id, "Conv") && !IsOp(graph, id, "DynamicConv", "evoq")) return 0;
+    if (!IsConvolution(graph.node(id))) return 0;
     const std::vector<int64_t> sources = SourcesOf(graph, graph.node(id));
     if (sources.empty()) return 0;
     const ValueId x = graph.node(id).input(0);
