@@ -39,18 +39,35 @@ template <int kRows>
   }
 }
 
-inline __m256 Activate(const GemmTile& t, __m256 v) {
-  // v stands second, where max and min keep a NaN.
-  if (t.activation == TileActivation::kRelu) return _mm256_max_ps(_mm256_setzero_ps(), v);
-  const __m256 low = _mm256_set1_ps(t.low);
-  if (t.activation == TileActivation::kClamp)
-    return _mm256_min_ps(_mm256_set1_ps(t.high), _mm256_max_ps(low, v));
-  const __m256 negative = _mm256_cmp_ps(v, _mm256_setzero_ps(), _CMP_LT_OQ);
-  return _mm256_blendv_ps(v, _mm256_mul_ps(v, low), negative);
+// f(v) of each register.
+template <int kRows, typename F>
+[[gnu::always_inline]] inline void Each(__m256 (&v)[kRows][2], const F& f) {
+#pragma GCC unroll 6
+  for (int r = 0; r < kRows; ++r) {
+#pragma GCC unroll 2
+    for (int h = 0; h < 2; ++h) v[r][h] = f(v[r][h]);
+  }
 }
 
-// The columns of `mask` among eight bfloat16 from x on.
-inline __m256 LoadBf16(const uint16_t* x, __m256i mask) {
+template <int kRows>
+[[gnu::always_inline]] inline void Activate(const GemmTile& t, __m256 (&all)[kRows][2]) {
+  const __m256 zero = _mm256_setzero_ps(), low = _mm256_set1_ps(t.low),
+               high = _mm256_set1_ps(t.high);
+  // v stands second, where max and min keep a NaN.
+  switch (t.activation) {
+    case TileActivation::kNone: return;
+    case TileActivation::kRelu: return Each(all, [&](__m256 v) { return _mm256_max_ps(zero, v); });
+    case TileActivation::kClamp:
+      return Each(all, [&](__m256 v) { return _mm256_min_ps(high, _mm256_max_ps(low, v)); });
+    case TileActivation::kLeaky:
+      return Each(all, [&](__m256 v) {
+        return _mm256_blendv_ps(v, _mm256_mul_ps(v, low), _mm256_cmp_ps(v, zero, _CMP_LT_OQ));
+      });
+  }
+}
+
+// The columns of `mask` among eight bfloat16 from x on. Out of line: few tiles end with bfloat16.
+[[gnu::noinline]] inline __m256 LoadBf16(const uint16_t* x, __m256i mask) {
   alignas(16) uint16_t few[8] = {};
   __m128i bits;
   if (_mm256_movemask_epi8(mask) == -1) {
@@ -66,7 +83,7 @@ inline __m256 LoadBf16(const uint16_t* x, __m256i mask) {
 }
 
 // The columns of `mask` as bfloat16, to nearest, ties to even.
-inline void StoreBf16(uint16_t* y, __m256i mask, __m256 v) {
+[[gnu::noinline]] inline void StoreBf16(uint16_t* y, __m256i mask, __m256 v) {
   const __m256i bits = _mm256_castps_si256(v), high = _mm256_srli_epi32(bits, 16);
   const __m256i odd = _mm256_and_si256(high, _mm256_set1_epi32(1));
   const __m256i rounded = _mm256_srli_epi32(
@@ -99,31 +116,52 @@ inline void StoreFloats(float* y, __m256i mask, __m256 v) {
   }
 }
 
-// From the sums to what the tile writes.
-template <int kRows>
-[[gnu::always_inline]] inline void Finish(const GemmTile& t, const __m256i (&mask)[2],
-                                          const __m256 (&acc)[kRows][2]) {
+// f(y or residual offset, half, v) of each register.
+template <int kRows, typename F>
+[[gnu::always_inline]] inline void EachPlace(const GemmTile& t, __m256 (&v)[kRows][2], const F& f) {
 #pragma GCC unroll 6
   for (int r = 0; r < kRows; ++r) {
 #pragma GCC unroll 2
-    for (int h = 0; h < 2; ++h) {
-      __m256 v = acc[r][h];
-      const int64_t at = t.row_offset[r] + h * 8;
-      if (t.last && t.residual != nullptr) {
-        v = _mm256_add_ps(
-            v, t.residual_bf16
-                   ? LoadBf16(static_cast<const uint16_t*>(t.residual) + at, mask[h])
-                   : _mm256_maskload_ps(static_cast<const float*>(t.residual) + at, mask[h]));
-      }
-      if (t.last && t.activation != TileActivation::kNone) v = Activate(t, v);
-      if (t.output == TileOutput::kSums) {
-        _mm256_storeu_ps(t.sums + r * t.sums_step + h * 8, v);
-      } else if (t.output == TileOutput::kFloat32) {
-        StoreFloats(static_cast<float*>(t.y) + at, mask[h], v);
-      } else {
-        StoreBf16(static_cast<uint16_t*>(t.y) + at, mask[h], v);
-      }
+    for (int h = 0; h < 2; ++h) f(t.row_offset[r] + h * 8, h, v[r][h]);
+  }
+}
+
+template <int kRows>
+[[gnu::always_inline]] inline void AddResiduals(const GemmTile& t, const __m256i (&mask)[2],
+                                                __m256 (&v)[kRows][2]) {
+  if (t.residual_bf16) {
+    const auto* residual = static_cast<const uint16_t*>(t.residual);
+    EachPlace(t, v, [&](int64_t at, int h, __m256& one) {
+      one = _mm256_add_ps(one, LoadBf16(residual + at, mask[h]));
+    });
+  } else {
+    const auto* residual = static_cast<const float*>(t.residual);
+    EachPlace(t, v, [&](int64_t at, int h, __m256& one) {
+      one = _mm256_add_ps(one, _mm256_maskload_ps(residual + at, mask[h]));
+    });
+  }
+}
+
+// From the sums to what the tile writes.
+template <int kRows>
+[[gnu::always_inline]] inline void Finish(const GemmTile& t, const __m256i (&mask)[2],
+                                          __m256 (&v)[kRows][2]) {
+  if (t.last) {
+    if (t.residual != nullptr) AddResiduals(t, mask, v);
+    Activate(t, v);
+  }
+  if (t.output == TileOutput::kSums) {
+#pragma GCC unroll 6
+    for (int r = 0; r < kRows; ++r) {
+      _mm256_storeu_ps(t.sums + r * t.sums_step, v[r][0]);
+      _mm256_storeu_ps(t.sums + r * t.sums_step + 8, v[r][1]);
     }
+  } else if (t.output == TileOutput::kFloat32) {
+    auto* y = static_cast<float*>(t.y);
+    EachPlace(t, v, [&](int64_t at, int h, __m256& one) { StoreFloats(y + at, mask[h], one); });
+  } else {
+    auto* y = static_cast<uint16_t*>(t.y);
+    EachPlace(t, v, [&](int64_t at, int h, __m256& one) { StoreBf16(y + at, mask[h], one); });
   }
 }
 

@@ -109,7 +109,8 @@ void FinishBytes(const Int8Tile& tile, int column, const __m256i* sums) {
 }
 
 // Of one row x 8 columns those of `some`, which lie beside each other.
-inline void FinishSome(const Int8Tile& tile, int row, int column, uint32_t some, __m256i sum) {
+[[gnu::noinline]] inline void FinishSome(const Int8Tile& tile, int row, int column, uint32_t some,
+                                         __m256i sum) {
   alignas(32) uint8_t residual[32] = {}, out[32];
   const int from = __builtin_ctz(some), count = __builtin_popcount(some);
   if (tile.residual_type != Int8Residual::kNone) {
