@@ -1,6 +1,8 @@
 // calibration.flatbuffers of ONNX Runtime's write_calibration_table (encodings/ort_table.fbs).
 #include <flatbuffers/flatbuffers.h>
 
+#include <vector>
+
 #include "encodings/ort_table_generated.h"
 #include "encodings/tables/magnitude.h"
 
@@ -15,7 +17,9 @@ bool Is(std::string_view bytes) {
 std::string TextOf(const flatbuffers::String* s) { return s == nullptr ? "" : s->str(); }
 
 Result<CalibrationTable> Parse(std::string_view bytes) {
-  const auto* data = reinterpret_cast<const uint8_t*>(bytes.data());
+  // A copy: numbers of a FlatBuffer are read where they lie, aligned as its memory is.
+  const std::vector<uint8_t> copy(bytes.begin(), bytes.end());
+  const uint8_t* data = copy.data();
   constexpr flatbuffers::uoffset_t kMaxDepth = 8, kMaxTables = 10'000'000;
   flatbuffers::Verifier verifier(data, bytes.size(), kMaxDepth, kMaxTables);
   if (!verifier.VerifyBuffer<ortfb::CalibrationDict>(nullptr))
