@@ -1,9 +1,11 @@
 #!/usr/bin/env python3
 """Trains LeNet on MNIST from nothing, once for each seed, and prints accuracy on the test set, time
-and processor time, and the median of the seeds beside the bar.
+and processor time, and the median of the seeds beside the bar. With --qat also what it loses as
+integers with weights of 8, 4 and 2 bits: quantized after training, and trained on as these integers
+(docs/training.md).
 
     bench/training.py --data ../shared/data/mnist [--evoq build/release/bin/evoq] [--seeds 1 2 3]
-                      [--json F] [-- options of evoq train]
+                      [--qat] [--json F] [-- options of evoq train]
 
 Wall seconds are those of the whole command: reading the data, training, measuring after each epoch
 and writing the model. On a machine that others use too, processor seconds say what it took.
@@ -14,6 +16,7 @@ import json
 import os
 import pathlib
 import resource
+import shutil
 import statistics
 import subprocess
 import sys
@@ -21,6 +24,9 @@ import tempfile
 import time
 
 BAR_ACCURACY, BAR_SECONDS = 0.993, 60
+# The most that a LeNet may lose that was trained with weights of so many bits, in points.
+QAT = ["--augment", "shift=2"]  # as the network's own recipe has it
+QAT_BARS = {8: 0.05, 4: 0.1, 2: 0.4}
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 
 
@@ -29,19 +35,23 @@ def cpu_seconds():
     return used.ru_utime, used.ru_stime
 
 
-def train(evoq, data, seed, threads, more):
-    """One run: its row."""
-    with tempfile.TemporaryDirectory(prefix="evoq_training_") as folder:
-        result = os.path.join(folder, "result.json")
-        command = [evoq, "train", "lenet", "--data", data, "--seed", str(seed), "--threads"]
-        command += [str(threads), "-o", os.path.join(folder, "lenet.onnx"), "--json", result, *more]
-        user, system = cpu_seconds()
-        start = time.monotonic()
-        done = subprocess.run(command, capture_output=True, text=True)
-        seconds = time.monotonic() - start
-        if done.returncode != 0:
-            sys.exit(f"{' '.join(command)}: {done.stderr.strip()}")
-        told = json.loads(pathlib.Path(result).read_text(encoding="utf-8"))
+def run(command, folder):
+    """What a command of evoq writes with --json."""
+    result = os.path.join(folder, "result.json")
+    done = subprocess.run([*command, "--json", result], capture_output=True, text=True)
+    if done.returncode != 0:
+        sys.exit(f"{' '.join(command)}: {done.stderr.strip()}")
+    return json.loads(pathlib.Path(result).read_text(encoding="utf-8"))
+
+
+def train(evoq, data, seed, threads, more, folder):
+    """One run: its row; the model is lenet.onnx in the folder."""
+    command = [evoq, "train", "lenet", "--data", data, "--seed", str(seed), "--threads"]
+    command += [str(threads), "-o", os.path.join(folder, "lenet.onnx"), *more]
+    user, system = cpu_seconds()
+    start = time.monotonic()
+    told = run(command, folder)
+    seconds = time.monotonic() - start
     return {
         "seed": seed,
         "test_accuracy": told["test_accuracy"],
@@ -53,6 +63,72 @@ def train(evoq, data, seed, threads, more):
     }
 
 
+def mnist(data, name):
+    """A file of the folder, plain or gzipped."""
+    for end in ("", ".gz"):
+        path = os.path.join(data, name + end)
+        if os.path.exists(path):
+            return path
+    sys.exit(f"{data}: no {name}")
+
+
+def integers(args, seed, folder):
+    """A row for each number of bits: lenet.onnx of the folder as integers, quantized after training
+    and trained on."""
+    model, threads = os.path.join(folder, "lenet.onnx"), ["--threads", str(args.threads)]
+    measured = ["--data", mnist(args.data, "t10k-images-idx3-ubyte")]
+    measured += ["--labels", mnist(args.data, "t10k-labels-idx1-ubyte")]
+    measured += ["--preprocess", os.path.join(folder, "lenet.preprocess.json"), *threads]
+    real = run([args.evoq, "eval", model, *measured], folder)["top1"]
+    rows = []
+    for bits in QAT_BARS:
+        etm = os.path.join(folder, f"w{bits}.etm")
+        command = [args.evoq, "quantize", model, "--weight-bits", str(bits), "--calib-limit", "512"]
+        command += ["--calib", mnist(args.data, "train-images-idx3-ubyte"), "-o", etm, *threads]
+        run(command, folder)
+        after = run([args.evoq, "eval", etm, *measured], folder)["top1"]
+        command = [args.evoq, "train", model, "--data", args.data, "--scheme", "int8"]
+        command += ["--weight-bits", str(bits), "--seed", str(seed), "-o", etm, *threads, *QAT]
+        start = time.monotonic()
+        told = run(command, folder)
+        seconds = time.monotonic() - start
+        trained = run([args.evoq, "eval", etm, *measured], folder)["top1"]
+        agreement = told["agreement"]
+        rows.append(
+            {
+                "seed": seed,
+                "bits": bits,
+                "float": real,
+                "quantized": after,
+                "trained": trained,
+                "seconds": seconds,
+                "bytes": os.path.getsize(etm),
+                "equal_scores": agreement["scores"],
+                "samples": agreement["samples"],
+            }
+        )
+        print(
+            f"seed {seed}, {bits} bits: float {100 * real:.2f}%, quantized {100 * after:.2f}% "
+            f"({100 * (after - real):+.2f}), trained {100 * trained:.2f}% "
+            f"({100 * (trained - real):+.2f}) in {seconds:.0f} s, {os.path.getsize(etm)} bytes; "
+            f"simulated scores equal the compiled ones on {agreement['scores']} of "
+            f"{agreement['samples']} samples",
+            flush=True,
+        )
+    return rows
+
+
+def tell_integers(rows):
+    for bits, bar in QAT_BARS.items():
+        of_bits = [r for r in rows if r["bits"] == bits]
+        lost = statistics.median(r["float"] - r["trained"] for r in of_bits)
+        after = statistics.median(r["float"] - r["quantized"] for r in of_bits)
+        print(
+            f"{bits} bits, median: {100 * after:.2f} points lost quantized, {100 * lost:.2f} "
+            f"trained (bar {bar})"
+        )
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
     option = parser.add_argument
@@ -60,14 +136,16 @@ def main():
     option("--data", default=str(ROOT / "../shared/data/mnist"))
     option("--seeds", type=int, nargs="+", default=[1, 2, 3])
     option("--threads", type=int, default=2)
+    option("--qat", action="store_true", help="also integers with weights of 8, 4 and 2 bits")
     option("--json", help="also write the rows to this file")
     option("more", nargs="*", help="options of evoq train, behind --")
     args = parser.parse_args()
     load = os.getloadavg()[0]
     print(f"{args.threads} threads, load {load:.1f} when it began")
-    rows = []
+    rows, integer_rows = [], []
     for seed in args.seeds:
-        row = train(args.evoq, args.data, seed, args.threads, args.more)
+        folder = tempfile.mkdtemp(prefix="evoq_training_")
+        row = train(args.evoq, args.data, seed, args.threads, args.more, folder)
         rows.append(row)
         print(
             f"seed {seed}: {100 * row['test_accuracy']:.2f}% after {row['epochs']} epochs, "
@@ -75,6 +153,9 @@ def main():
             f"processor seconds, {row['images_per_s']:.0f} images/s",
             flush=True,
         )
+        if args.qat:
+            integer_rows += integers(args, seed, folder)
+        shutil.rmtree(folder)
     accuracy = statistics.median(r["test_accuracy"] for r in rows)
     seconds = statistics.median(r["seconds"] for r in rows)
     busy = statistics.median(r["user_s"] + r["system_s"] for r in rows)
@@ -82,9 +163,12 @@ def main():
         f"median: {100 * accuracy:.2f}% (bar {100 * BAR_ACCURACY:.1f}%), {seconds:.1f} s (bar "
         f"{BAR_SECONDS} s), {busy:.1f} processor seconds, {busy / args.threads:.1f} s a thread"
     )
+    if args.qat:
+        tell_integers(integer_rows)
     if args.json:
+        told = {"load": load, "threads": args.threads, "runs": rows, "integers": integer_rows}
         with open(args.json, "w", encoding="utf-8") as file:
-            json.dump({"load": load, "threads": args.threads, "runs": rows}, file, indent=1)
+            json.dump(told, file, indent=1)
     return 0
 
 

@@ -418,6 +418,7 @@ def defaults_of_the_toolchain():
         "diff",
         "sensitivity",
         "optimize",
+        "train",
     ):
         body = re.search(rf"struct {verb.title()}Options {{(.*?)^}};", text, re.DOTALL | re.M)[1]
         told = run(verbs.get(verb, verb), "--help").stdout

@@ -1,5 +1,5 @@
 // The C++ interface of evoq's toolchain: optimize, quantize, compile, explain, evaluate, predict,
-// compare, diff, sensitivity.
+// compare, diff, sensitivity, train.
 //
 //   std::string error;
 //   evoq::toolchain::QuantizeOptions options;
@@ -100,9 +100,10 @@ struct QuantizeOptions {
   std::vector<std::string> exclude;          // glob patterns of nodes that stay float
   bool per_tensor = false;                   // one scale per weight tensor
   std::string block = "32";                  // of low-bit weights along K: 32, 64, 128 or "channel"
-  bool signed_activations = false;           // int8, not uint8
-  bool symmetric = false;                    // zero points in the middle
-  std::string target = "ort";                // the runtime that an .onnx is written for
+  std::vector<std::string> weight_bits;  // of int8: "4", "PATTERN=2"; the last that matches counts
+  bool signed_activations = false;       // int8, not uint8
+  bool symmetric = false;                // zero points in the middle
+  std::string target = "ort";            // the runtime that an .onnx is written for
   Passes passes;
   Shapes shapes;        // sizes to prepare for; the model stays free
   Shapes fixed_shapes;  // sizes to fix for good; -1 stays free
@@ -352,6 +353,45 @@ std::optional<SensitivityResult> Sensitivity(const std::string& model,
                                              const SensitivityOptions& options,
                                              const Follow& follow = {},
                                              std::string* error = nullptr);
+
+// What is not set is as the model's recipe has it (docs/training.md).
+struct TrainOptions {
+  std::string data, labels;       // samples to train on: files or folders
+  std::string test, test_labels;  // to measure accuracy on after each epoch
+  std::string preprocess;         // how images become inputs: a JSON file
+  std::int64_t limit = 0;         // so many samples; 0: all
+  std::optional<std::int64_t> epochs, batch, shard;
+  std::optional<double> lr, warm_up, momentum, beta2, weight_decay, label_smoothing, clip_norm;
+  std::optional<std::string> optimizer, schedule, loss;
+  std::optional<std::vector<std::string>> augment;
+  std::vector<std::string> freeze;  // glob patterns of parameters that stay as they are
+  std::string scheme;               // "int8": train with its integers; "": with float32
+  std::vector<std::string> weight_bits, exclude;  // of the integers, as of QuantizeOptions
+  std::string teacher;  // a model whose scores this one learns from; "": none
+  std::optional<double> distill, distill_share;  // their temperature, their share of the loss
+  std::optional<std::uint64_t> seed;
+  std::string checkpoint, resume, log;  // files; "": none
+  int threads = 0;                      // 0: one per physical core
+};
+struct TrainedEpoch {
+  std::int64_t epoch = 0;  // from 1 on
+  double loss = 0, accuracy = 0;
+  std::optional<double> test_accuracy;
+  double seconds = 0;
+};
+struct TrainResult {
+  std::vector<TrainedEpoch> epochs;  // of this run: without those before a resume
+  std::int64_t parameters = 0;       // numbers that were trained
+  std::int64_t output_bytes = 0;
+  // With a scheme: of so many test samples, whose scores are the same bits in the simulation that
+  // was trained and in what was compiled.
+  std::int64_t compared_samples = 0, equal_scores = 0;
+  Report report;
+};
+// Trains a built-in network ("lenet"), or an .onnx further, and writes `output`: .onnx or .etm.
+std::optional<TrainResult> Train(const std::string& model, const std::string& output,
+                                 const TrainOptions& options, const Follow& follow = {},
+                                 std::string* error = nullptr);
 
 }  // namespace v1
 }  // namespace evoq::toolchain

@@ -42,6 +42,11 @@ void AddNumberOptions(const VerbOptions& options, QuantizeJob& job) {
            "Of weights of fewer than 8 bits: what shares a scale along K, or \"channel\"")
       .OneOf({WeightBlocks().begin(), WeightBlocks().end()})
       .ShowDefault();
+  options
+      .Add("--weight-bits", job.weight_bits,
+           "Of int8: weights of 8, 4 or 2 bits for all layers, or PATTERN=BITS (may be repeated; "
+           "the last that matches counts)")
+      .OneEachTime();
   options.AddFlag("--signed", job.signed_activations, "int8 activations instead of uint8");
   options.AddFlag("--symmetric", job.symmetric, "Activations with the zero point in the middle");
 }

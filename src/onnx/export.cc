@@ -9,6 +9,7 @@
 #include <set>
 
 #include "base/file.h"
+#include "graph/weight_bits.h"
 #include "kernels/activation.h"
 #include "onnx/attributes.h"
 #include "onnx/export_blocks.h"
@@ -490,9 +491,42 @@ class Exporter {
   std::map<int32_t, Grid> grids_;               // value -> its scale and zero point
 };
 
+// The graph with weights in the bits that they need, beside the real numbers of their bias, whose
+// steps are finer than theirs; nothing where none has fewer than 8.
+std::optional<Graph> WithNarrowWeights(const Graph& graph) {
+  std::optional<Graph> out;
+  std::map<ValueId, ValueId> narrowed;
+  for (NodeId id : graph.order()) {
+    const Node& node = graph.node(id);
+    const int bits = WeightBitsOf(node);
+    const Tensor* const w = bits < 8 ? graph.ConstantInput(node, 1) : nullptr;
+    const Tensor* const b = graph.ConstantInput(node, 2);
+    const TensorType& x = graph.value(node.input(0)).type;
+    if (w == nullptr || !x.quantized() || !x.quant->per_tensor()) continue;
+    if (b != nullptr && b->dtype() != DType::kInt32 && b->dtype() != DType::kFloat32) continue;
+    const auto narrow = NarrowWeights(*w, bits);
+    if (!narrow) continue;
+    if (!out) out = graph;
+    auto [value, fresh] = narrowed.emplace(node.inputs[1], ValueId{});
+    if (fresh) value->second = out->AddConstant(graph.value(node.inputs[1]).name, *narrow);
+    out->SetInput(id, 1, value->second);
+    if (b == nullptr || b->dtype() != DType::kInt32 || b->type().quantized()) continue;
+    Tensor real = Tensor::Allocate(TensorType(DType::kFloat32, b->shape()));
+    const std::vector<float>& scales = w->type().quant->scales;
+    for (int64_t c = 0; c < b->elements(); ++c)
+      real.mutable_data<float>()[c] = static_cast<float>(
+          b->data<int32_t>()[c] * (static_cast<double>(x.quant->scales[0]) *
+                                   scales[static_cast<size_t>(c) % scales.size()]));
+    out->SetInput(id, 2, out->AddConstant(graph.value(node.inputs[2]).name, std::move(real)));
+  }
+  return out;
+}
+
 }  // namespace
 
-Status ExportOnnx(const Graph& graph, const std::string& path, int opset) {
+Status ExportOnnx(const Graph& given, const std::string& path, int opset) {
+  const std::optional<Graph> narrow = WithNarrowWeights(given);
+  const Graph& graph = narrow ? *narrow : given;
   onnx::ModelProto model;
   EVOQ_ASSIGN(opset, WithContext(OpsetOf(graph, opset), path));
   WriteHeader(graph, opset, model);

@@ -53,6 +53,14 @@ std::optional<Tensor> IntegerBias(const Tensor& bias, const QuantParams& x, cons
   return rounded;
 }
 
+int32_t FinerFactor(int64_t low, int64_t high, DType wide) {
+  int32_t factor = 1;
+  while (factor < kMostFinerFactor && low * factor * 2 >= IntegerMin(wide) &&
+         high * factor * 2 <= IntegerMax(wide))
+    factor *= 2;
+  return factor;
+}
+
 std::optional<Tensor> FinerWeights(const Tensor& weights) {
   const TensorType& type = weights.type();
   if (!type.quantized() || !IsInteger(type.dtype) || DTypeBits(type.dtype) >= 8 ||
@@ -66,10 +74,7 @@ std::optional<Tensor> FinerWeights(const Tensor& weights) {
   QuantParams params = *type.quant;
   for (const int32_t zero : params.zero_points)
     low = std::min<int64_t>(low, zero), high = std::max<int64_t>(high, zero);
-  int32_t factor = 1;
-  while (factor < 64 && low * factor * 2 >= IntegerMin(wide) &&
-         high * factor * 2 <= IntegerMax(wide))
-    factor *= 2;
+  const int32_t factor = FinerFactor(low, high, wide);
   if (factor == 1) return std::nullopt;
   for (float& scale : params.scales) scale /= static_cast<float>(factor);
   for (int32_t& zero : params.zero_points) zero *= factor;

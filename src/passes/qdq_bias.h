@@ -17,9 +17,14 @@ std::optional<Tensor> IntegerBias(const Tensor& bias, const QuantParams& x, cons
 std::optional<Tensor> WeightsForBias(const Tensor& weights, const Tensor& bias,
                                      const QuantParams& x);
 
-// Weights of fewer than 8 bits as the same real numbers in 8 bits: integers and zero points times a
-// power of two, scales divided by it. The steps of the sums, to which a bias is rounded, are finer
-// by as much. Nothing where they have 8 bits or leave no room.
+// The largest power of two, at most kMostFinerFactor, by which integers from `low` to `high`, 0
+// among them, still are numbers of the 8-bit type.
+inline constexpr int32_t kMostFinerFactor = 64;
+int32_t FinerFactor(int64_t low, int64_t high, DType wide);
+
+// Weights of fewer than 8 bits as the same real numbers in 8 bits: integers and zero points times
+// their FinerFactor, scales divided by it. The steps of the sums, to which a bias is rounded, are
+// finer by as much. Nothing where they have 8 bits or leave no room.
 std::optional<Tensor> FinerWeights(const Tensor& weights);
 
 }  // namespace evoq

@@ -36,6 +36,8 @@ class GraphReader {
   Result<QuantParams> Read(DType dtype, const fb::Quant& from) const;
   Result<TensorType> Read(const fb::Type& from) const;
   Result<Tensor> Read(const TensorType& type, const fb::Constant& from) const;
+  Result<Tensor> ReadNarrow(const TensorType& type, const std::string& layout, int64_t expected,
+                            std::span<const std::byte> stored, const fb::Constant& from) const;
   Result<AttrValue> Read(const fb::Attr& from) const;
   Status ReadValue(const fb::Value& from, bool is_input);
   Status ReadNode(const fb::Node& from);
@@ -178,6 +180,32 @@ Result<Tensor> ReadStrings(const TensorType& type, const fb::Constant& from) {
   return Tensor::FromValues(type.shape, values);
 }
 
+// int8 numbers that are stored in fewer bits, of a tensor of `expected` bytes.
+Result<Tensor> GraphReader::ReadNarrow(const TensorType& type, const std::string& layout,
+                                       int64_t expected, std::span<const std::byte> stored,
+                                       const fb::Constant& from) const {
+  const int bits = from.bits(), factor = from.factor();
+  const bool power = factor > 0 && (factor & (factor - 1)) == 0;
+  if ((bits != 4 && bits != 2) || !power || (factor << (bits - 1)) > 128 ||
+      type.dtype != DType::kInt8)
+    return InvalidInput("{} in {} bits times {}, expected int8 in 4 or 2 bits times a power of two",
+                        type.ToString(), bits, factor);
+  if (static_cast<int64_t>(stored.size()) != (expected * bits + 7) / 8)
+    return InvalidInput("{} bytes for {} in {} bits, expected {}", stored.size(), type.ToString(),
+                        bits, (expected * bits + 7) / 8);
+  EVOQ_TRY(budget_.TakeMemory(expected, "weights of few bits"));
+  std::vector<std::byte> bytes(static_cast<size_t>(expected));
+  for (int64_t i = 0; i < expected; ++i) {
+    const int unsigned_bits = PackedBits(stored.data(), i, bits);
+    const int number = unsigned_bits - (unsigned_bits >> (bits - 1) << bits);
+    bytes[static_cast<size_t>(i)] = static_cast<std::byte>(number * factor & 0xff);
+  }
+  if (!layout.empty()) return Tensor::Packed(type, layout, std::move(bytes));
+  Tensor tensor = Tensor::Allocate(type);
+  std::copy(bytes.begin(), bytes.end(), tensor.mutable_raw());
+  return tensor;
+}
+
 Result<Tensor> GraphReader::Read(const TensorType& type, const fb::Constant& from) const {
   if (type.dtype == DType::kString) return ReadStrings(type, from);
   EVOQ_ASSIGN(const auto bytes, Range(from.offset(), from.bytes()));
@@ -195,6 +223,7 @@ Result<Tensor> GraphReader::Read(const TensorType& type, const fb::Constant& fro
   if (HasScalesInside(type) && (def == nullptr || !def->holds_scales))
     return InvalidInput("scales inside of {}, which holds none",
                         layout.empty() ? "a plain constant" : layout);
+  if (from.bits() != 0) return ReadNarrow(type, layout, expected, bytes, from);
   if (static_cast<int64_t>(bytes.size()) != expected)
     return InvalidInput("{} bytes for {}{}{}, expected {}", bytes.size(), type.ToString(),
                         layout.empty() ? "" : " in ", layout, expected);

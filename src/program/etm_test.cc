@@ -98,6 +98,41 @@ TEST_F(EtmTest, RoundTrip) {
   }
 }
 
+// Weights of an integer layer that few bits hold take so many, and come back as int8; those that do
+// not fit, or of another layer, take bytes.
+TEST_F(EtmTest, WeightsOfFewBits) {
+  constexpr int64_t kChannels = 4000;  // mapped, not compressed
+  const auto with = [&](int bits, int factor, int step) {
+    Model model = Sample(kChannels);
+    const NodeId conv = model.graph.FindNode("conv");
+    const ValueId w = model.graph.node(conv).inputs[1];
+    Tensor numbers = Tensor::Allocate(model.graph.value(w).type);
+    for (int64_t i = 0; i < numbers.elements(); ++i)
+      numbers.mutable_data<int8_t>()[i] =
+          static_cast<int8_t>((i % (1 << bits) - (1 << (bits - 1))) * factor + i % step);
+    model.graph.SetConstant(w, std::move(numbers));
+    model.graph.attrs(conv).Set("evoq.weight_bits", bits);
+    return model;
+  };
+  const int64_t count = kChannels * 3 * 3 * 3;
+  int64_t bytes = 0;
+  for (const auto& [bits, factor, step] :
+       {std::tuple(4, 16, 2), {4, 16, 1}, {4, 1, 1}, {2, 64, 1}}) {
+    Model model = with(bits, factor, step);
+    ASSERT_TRUE(WriteEtm(model, path_));
+    const auto back = ReadEtm(path_);
+    ASSERT_TRUE(back) << back.error().message();
+    EXPECT_TRUE(BitEqual(back->graph.value(back->graph.FindValue("w")).constant,
+                         model.graph.value(model.graph.FindValue("w")).constant));
+    const auto size = static_cast<int64_t>(std::filesystem::file_size(path_));
+    if (step > 1) {
+      bytes = size;
+    } else {
+      EXPECT_NEAR(bytes - size, count - count * bits / 8, 256) << bits << " bits";
+    }
+  }
+}
+
 // Scales of blocks take one byte each where they are powers of two, two where they are float16
 // numbers; zero points that differ take their type's bits. All come back as they were.
 TEST_F(EtmTest, ScalesAndZeroPointsOfBlocks) {

@@ -2,6 +2,7 @@
 #include <cstring>
 
 #include "base/math.h"
+#include "graph/weight_bits.h"
 #include "program/container.h"
 #include "program/etm.h"
 #include "program/etm_generated.h"
@@ -50,7 +51,12 @@ class WeightsBlob {
 class GraphWriter {
  public:
   GraphWriter(const Graph& graph, WeightsBlob& weights, FlatBufferBuilder& builder)
-      : graph_(graph), weights_(weights), builder_(builder) {}
+      : graph_(graph), weights_(weights), builder_(builder) {
+    for (NodeId id : graph.order()) {
+      const int bits = WeightBitsOf(graph.node(id));
+      if (bits < 8 && graph.node(id).input(1).valid()) narrow_[graph.node(id).input(1)] = bits;
+    }
+  }
 
   Offset<fb::Graph> Write();
 
@@ -59,9 +65,10 @@ class GraphWriter {
   // `sizes`: whether the dimensions are written; those of quantized intermediate values are
   // inferred.
   Offset<fb::Type> Write(const TensorType& type, bool sizes);
-  Offset<fb::Constant> Write(const Tensor& constant);
+  // `bits` below 8: those that hold the numbers of an int8 constant.
+  Offset<fb::Constant> Write(const Tensor& constant, int bits = 8);
   Offset<fb::Attr> Write(const std::string& name, const AttrValue& value);
-  Offset<fb::Value> Write(const Value& value, bool is_input);
+  Offset<fb::Value> Write(ValueId id);
   Offset<fb::Node> Write(const Node& node);
   Offset<fbs::Vector<Offset<fbs::String>>> Write(const std::vector<std::string>& strings);
 
@@ -78,6 +85,7 @@ class GraphWriter {
   const Graph& graph_;
   WeightsBlob& weights_;
   FlatBufferBuilder& builder_;
+  std::map<ValueId, int> narrow_;  // weights of fewer than 8 bits
 };
 
 // The scales as float16, where each is such a number; else nothing.
@@ -180,13 +188,26 @@ Offset<fb::Type> GraphWriter::Write(const TensorType& type, bool sizes) {
                         dims_offset, symbols_offset, quant, static_cast<int8_t>(type.kind));
 }
 
-Offset<fb::Constant> GraphWriter::Write(const Tensor& constant) {
+Offset<fb::Constant> GraphWriter::Write(const Tensor& constant, int bits) {
   if (constant.dtype() == DType::kString) {
     const auto values = constant.values<std::string>();
     return fb::CreateConstant(builder_, 0, 0, 0,
                               Write(std::vector<std::string>(values.begin(), values.end())));
   }
-  const int64_t offset = weights_.Add({constant.raw(), constant.bytes()});
+  const std::span<const std::byte> bytes(constant.raw(), constant.bytes());
+  const bool narrow = bits < 8 && constant.dtype() == DType::kInt8;
+  if (const int factor = narrow ? NarrowFactor(bytes, bits) : 0; factor > 0) {
+    std::vector<std::byte> packed(CeilDiv(bytes.size() * bits, size_t{8}));
+    for (size_t i = 0; i < bytes.size(); ++i)
+      SetPackedBits(packed.data(), static_cast<int64_t>(i), bits,
+                    static_cast<int8_t>(bytes[i]) / factor);
+    const size_t size = packed.size();
+    const int64_t offset = weights_.Own(std::move(packed));
+    return fb::CreateConstant(builder_, static_cast<uint64_t>(offset), size,
+                              Text(constant.layout()), 0, static_cast<int8_t>(bits),
+                              static_cast<int8_t>(factor));
+  }
+  const int64_t offset = weights_.Add(bytes);
   return fb::CreateConstant(builder_, static_cast<uint64_t>(offset), constant.bytes(),
                             Text(constant.layout()));
 }
@@ -218,12 +239,17 @@ Offset<fb::Attr> GraphWriter::Write(const std::string& name, const AttrValue& va
   return fb::CreateAttr(builder_, name_offset, kind, i, f, s, is, fs, ss, type, data);
 }
 
-Offset<fb::Value> GraphWriter::Write(const Value& value, bool is_input) {
+Offset<fb::Value> GraphWriter::Write(ValueId id) {
+  const Value& value = graph_.value(id);
+  const bool is_input = graph_.IsInput(id);
   const bool given = is_input || value.is_constant();
   const auto name = builder_.CreateSharedString(value.name);
   const auto type =
       given || value.type.quantized() ? Write(value.type, given) : Offset<fb::Type>(0);
-  const auto constant = value.is_constant() ? Write(value.constant) : Offset<fb::Constant>(0);
+  const auto narrow = narrow_.find(id);
+  const auto constant = value.is_constant()
+                            ? Write(value.constant, narrow == narrow_.end() ? 8 : narrow->second)
+                            : Offset<fb::Constant>(0);
   return fb::CreateValue(builder_, name, type, constant);
 }
 
@@ -242,8 +268,7 @@ Offset<fb::Node> GraphWriter::Write(const Node& node) {
 
 Offset<fb::Graph> GraphWriter::Write() {
   std::vector<Offset<fb::Value>> values;
-  for (int i = 0; i < graph_.value_count(); ++i)
-    values.push_back(Write(graph_.value(ValueId{i}), graph_.IsInput(ValueId{i})));
+  for (int i = 0; i < graph_.value_count(); ++i) values.push_back(Write(ValueId{i}));
   std::vector<Offset<fb::Node>> nodes;
   for (NodeId id : graph_.order()) nodes.push_back(Write(graph_.node(id)));
   std::vector<Offset<fb::Fact>> facts;

@@ -1,8 +1,10 @@
 #include <algorithm>
 #include <cstring>
 
+#include "base/thread_pool.h"
 #include "models/models.h"
 #include "passes/pass.h"
+#include "train/learner.h"
 #include "train/plan.h"
 #include "train/trainer.h"
 
@@ -48,6 +50,52 @@ Result<double> MeasureAccuracy(const Graph& graph, const LabelledSamples& sample
     }
   }
   return static_cast<double>(correct) / static_cast<double>(std::max<int64_t>(samples.count(), 1));
+}
+
+namespace {
+
+// A learner for samples that are measured, in shards that threads share.
+Result<std::unique_ptr<Learner>> Simulated(QuantizedModel& quantized, int threads) {
+  constexpr int64_t kSamplesOfAShard = 16;
+  EVOQ_ASSIGN(TrainingPlan plan, quantized.Plan({.samples = kSamplesOfAShard}));
+  EVOQ_ASSIGN(const Isa isa, SelectIsa());
+  return Learner::Create(quantized.simulation(), std::move(plan), threads, threads, isa);
+}
+
+}  // namespace
+
+Result<Agreement> CompareWithSimulation(QuantizedModel& quantized, const LabelledSamples& samples,
+                                        int threads) {
+  EVOQ_ASSIGN(Graph integers, quantized.Integers());
+  EVOQ_TRY(RunPasses(integers, Stage::kOptimize));
+  EVOQ_ASSIGN(const auto engine, EngineFromGraph(std::move(integers), {.threads = threads}));
+  EVOQ_ASSIGN(const auto learner, Simulated(quantized, threads));
+  const int64_t batch = learner->batch(), classes = learner->plan().classes;
+  Agreement out;
+  // The last batch is one of the last samples; those that were counted are not counted again.
+  for (int64_t begin = 0; begin < samples.count(); begin += batch) {
+    const int64_t end = std::min(begin + batch, samples.count()), from = end - batch;
+    if (from < 0)
+      return InvalidInput("{} samples to compare, expected at least {}", samples.count(), batch);
+    const std::vector<float> simulated =
+        learner->Scores([&](int64_t s, std::span<float* const> inputs) {
+          for (size_t k = 0; k < inputs.size(); ++k)
+            std::copy_n(samples.sample(k, from + s), samples.elements(k), inputs[k]);
+          return samples.labels[static_cast<size_t>(from + s)];
+        });
+    EVOQ_ASSIGN(const std::vector<Tensor> outputs, engine->Run(InputsOf(samples, from, end)));
+    EVOQ_ASSIGN(const Tensor scores, ToFloat32(outputs.at(0)));
+    for (int64_t i = begin; i < end; ++i) {
+      const float* const a = simulated.data() + (i - from) * classes;
+      const float* const b = scores.data<float>() + (i - from) * classes;
+      const int64_t best = std::max_element(a, a + classes) - a;
+      ++out.samples;
+      out.classes += best == std::max_element(b, b + classes) - b;
+      out.correct += best == samples.labels[static_cast<size_t>(i)];
+      out.scores += std::memcmp(a, b, static_cast<size_t>(classes) * sizeof(float)) == 0;
+    }
+  }
+  return out;
 }
 
 }  // namespace evoq

@@ -1,6 +1,7 @@
 #include "train/gradient.h"
 
 #include "base/rows.h"
+#include "train/simulation.h"
 
 namespace evoq {
 
@@ -11,8 +12,9 @@ namespace evoq {
 std::span<const GradientDef* const> AllGradients() { return kAllRows; }
 
 const GradientDef* FindGradient(const Node& node) {
-  if (!node.domain.empty()) return nullptr;
-  for (const GradientDef* row : kAllRows) {
+  const bool simulated = node.domain == kSimulationDomain;
+  if (!node.domain.empty() && !simulated) return nullptr;
+  for (const GradientDef* row : simulated ? AllSimulations() : AllGradients()) {
     if (node.op == row->op) return row;
   }
   return nullptr;

@@ -5,6 +5,7 @@
 #include <cstring>
 
 #include "base/math.h"
+#include "train/distill.h"
 
 namespace evoq {
 namespace {
@@ -138,7 +139,8 @@ void Learner::FillShard(int64_t index, const Fill& fill) {
   }
 }
 
-void Learner::LossOf(Shard& shard, const BatchSettings& settings) {
+void Learner::LossOf(int64_t index, const BatchSettings& settings) {
+  Shard& shard = shards_[static_cast<size_t>(index)];
   const auto classes = static_cast<size_t>(plan_.classes);
   const float factor = 1 / static_cast<float>(batch());
   shard.loss = 0;
@@ -146,8 +148,16 @@ void Learner::LossOf(Shard& shard, const BatchSettings& settings) {
   for (int64_t s = 0; s < plan_.samples; ++s) {
     const int64_t at = s * plan_.classes, label = shard.labels[static_cast<size_t>(s)];
     const std::span<const float> scores(Address(shard, plan_.scores) + at, classes);
-    shard.loss += settings.loss->sample(scores, label, settings.smoothing, factor,
-                                        Gradient(shard, plan_.scores) + at);
+    float* const gradient = Gradient(shard, plan_.scores) + at;
+    const float share = settings.teacher != nullptr ? settings.teacher_share : 0;
+    shard.loss += (1 - share) * settings.loss->sample(scores, label, settings.smoothing,
+                                                      (1 - share) * factor, gradient);
+    if (settings.teacher != nullptr)
+      shard.loss +=
+          share *
+          AddDistillation(scores,
+                          {settings.teacher + index * plan_.samples * plan_.classes + at, classes},
+                          settings.temperature, share * factor, gradient);
     shard.correct += std::max_element(scores.begin(), scores.end()) - scores.begin() == label;
   }
 }
@@ -155,7 +165,7 @@ void Learner::LossOf(Shard& shard, const BatchSettings& settings) {
 void Learner::Do(const Task& task, int64_t index, const Fill& fill, const BatchSettings& settings) {
   Shard& shard = shards_[static_cast<size_t>(index)];
   if (task.action == Action::kFill) return FillShard(index, fill);
-  if (task.action == Action::kLoss) return LossOf(shard, settings);
+  if (task.action == Action::kLoss) return LossOf(index, settings);
   const BoundGradient& bound = plan_.steps[task.step].bound;
   GradientRun& run = shard.runs[task.step];
   const bool backward = task.action == Action::kBackward || task.action == Action::kBackwardSums;
@@ -199,6 +209,26 @@ BatchResult Learner::Compute(const Fill& fill, const BatchSettings& settings) {
   result.loss /= static_cast<double>(batch());
   result.norm = SumGradients();
   return result;
+}
+
+std::vector<float> Learner::Scores(const Fill& fill) {
+  for (const std::vector<Task>& phase : phases_) {
+    const auto loss = std::find_if(phase.begin(), phase.end(),
+                                   [](const Task& task) { return task.action == Action::kLoss; });
+    pool_.ParallelFor(static_cast<int64_t>(shards_.size()), 1, [&](int64_t begin, int64_t end) {
+      for (int64_t shard = begin; shard < end; ++shard) {
+        for (auto task = phase.begin(); task != loss; ++task) Do(*task, shard, fill, {});
+      }
+    });
+    if (loss != phase.end()) break;
+    Join(phase);
+  }
+  std::vector<float> scores;
+  for (Shard& shard : shards_) {
+    const float* const own = Address(shard, plan_.scores);
+    scores.insert(scores.end(), own, own + plan_.samples * plan_.classes);
+  }
+  return scores;
 }
 
 // The shards' gradients, added up in their order; returns the norm of the sum.

@@ -23,6 +23,9 @@ struct BatchResult {
 struct BatchSettings {
   const LossDef* loss = nullptr;
   float smoothing = 0;
+  // Distillation (train/distill.h): scores [batch, classes], nullptr without it.
+  const float* teacher = nullptr;
+  float temperature = 1, teacher_share = 0;
 };
 
 // What changes the parameters after a batch: of `update`, the fields from `rate` on.
@@ -49,6 +52,8 @@ class Learner {
   using Fill = std::function<int64_t(int64_t sample, std::span<float* const> inputs)>;
   // The gradient of the mean loss by every parameter.
   BatchResult Compute(const Fill& fill, const BatchSettings& settings);
+  // The scores of a batch, [batch, classes], without gradients.
+  std::vector<float> Scores(const Fill& fill);
   // Changes the parameters, and the moving averages, by the last batch.
   void Update(const UpdateSettings& settings, BatchResult& result);
 
@@ -88,7 +93,7 @@ class Learner {
   void Join(const std::vector<Task>& phase);
   void Do(const Task& task, int64_t shard, const Fill& fill, const BatchSettings& settings);
   void FillShard(int64_t shard, const Fill& fill);
-  void LossOf(Shard& shard, const BatchSettings& settings);
+  void LossOf(int64_t shard, const BatchSettings& settings);
   double SumGradients();
 
   TrainingPlan plan_;

@@ -120,7 +120,8 @@ class Planner {
       return false;
     if (v.type.dtype != DType::kFloat32 || v.type.quantized() || !v.constant.layout().empty())
       return false;
-    const bool single = v.constant.elements() <= 1 && RoleOf(node, i) == Role::kData;
+    const bool single =
+        node.domain.empty() && v.constant.elements() <= 1 && RoleOf(node, i) == Role::kData;
     return v.constant.elements() > 0 && !single && frozen_.count(v.name) == 0;
   }
 
@@ -283,9 +284,18 @@ int64_t FixedBatch(const Graph& graph) {
   return 0;
 }
 
+Result<TrainingPlan> PlanShard(Graph shard, const TrainingPlanOptions& options) {
+  return Planner(std::move(shard), options).Run();
+}
+
 Result<TrainingPlan> MakeTrainingPlan(const Graph& graph, const TrainingPlanOptions& options) {
   TrainingPlanOptions used = options;
   if (const int64_t fixed = FixedBatch(graph); fixed > 0) used.samples = fixed;
+  EVOQ_ASSIGN(Graph shard, ShardOf(graph, used.samples));
+  return PlanShard(std::move(shard), used);
+}
+
+Result<Graph> ShardOf(const Graph& graph, int64_t samples) {
   Graph shard = graph;
   std::map<std::string, std::vector<int64_t>> shapes;
   for (ValueId id : graph.inputs()) {
@@ -294,7 +304,7 @@ Result<TrainingPlan> MakeTrainingPlan(const Graph& graph, const TrainingPlanOpti
       return Unsupported("input {} is {}, expected samples along its first axis", input.name,
                          input.type.ToString());
     std::vector<int64_t> sizes = input.type.shape.sizes();
-    sizes[0] = used.samples;
+    sizes[0] = samples;
     for (int64_t size : sizes) {
       if (size < 0)
         return Unsupported("input {} is {}, expected sizes but for the batch", input.name,
@@ -303,7 +313,7 @@ Result<TrainingPlan> MakeTrainingPlan(const Graph& graph, const TrainingPlanOpti
     shapes[input.name] = std::move(sizes);
   }
   EVOQ_TRY(BindShapes(shard, shapes));
-  return Planner(std::move(shard), used).Run();
+  return shard;
 }
 
 }  // namespace evoq

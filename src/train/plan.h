@@ -64,6 +64,12 @@ struct TrainingPlan {
 // without a parameter; kUsage for a pattern that matches no parameter.
 Result<TrainingPlan> MakeTrainingPlan(const Graph& graph, const TrainingPlanOptions& options);
 
+// The same of a graph whose types are those of a shard.
+Result<TrainingPlan> PlanShard(Graph shard, const TrainingPlanOptions& options);
+// The graph with so many samples along the first axis of its inputs. Errors: kUnsupported for
+// inputs that have none.
+Result<Graph> ShardOf(const Graph& graph, int64_t samples);
+
 // The number of samples that the graph's inputs fix, 0 where they leave it free.
 int64_t FixedBatch(const Graph& graph);
 

@@ -4,6 +4,7 @@
 
 #include "base/nearest.h"
 #include "base/rows.h"
+#include "quant/layer_bits.h"
 #include "train/augmentation.h"
 #include "train/loss.h"
 #include "train/optimizer.h"
@@ -28,6 +29,24 @@ Status IsRow(const char* option, std::span<const Row* const> rows, const std::st
               NearestHint(name, rows));
 }
 
+// Of training with integers.
+Status CheckIntegers(const TrainingRecipe& r) {
+  EVOQ_TRY(ParseLayerBits("--weight-bits", r.weight_bits));
+  if (r.scheme.empty()) {
+    for (const auto& [option, given] : {std::pair("--weight-bits", !r.weight_bits.empty()),
+                                        std::pair("--exclude", !r.exclude.empty())}) {
+      if (given)
+        return Fail(ErrorCode::kUsage, "{}: of training with integers: --scheme int8", option);
+    }
+    return {};
+  }
+  const QuantScheme* const scheme = FindScheme(r.scheme);
+  if (scheme == nullptr || scheme->values != DType::kUint8)
+    return Fail(ErrorCode::kUsage,
+                "--scheme {}: expected int8, whose arithmetic training simulates", r.scheme);
+  return {};
+}
+
 }  // namespace
 
 Status CheckRecipe(const TrainingRecipe& r) {
@@ -46,6 +65,9 @@ Status CheckRecipe(const TrainingRecipe& r) {
   EVOQ_TRY(InRange("--label-smoothing", r.label_smoothing, 0, 1));
   EVOQ_TRY(InRange("--clip-norm", r.clip_norm, 0, 1e9));
   EVOQ_TRY(ParseAugmentations(r.augment));
+  EVOQ_TRY(InRange("--distill", r.distill, 0.01, 1000));
+  EVOQ_TRY(InRange("--distill-share", r.distill_share, 0, 1));
+  EVOQ_TRY(CheckIntegers(r));
   return {};
 }
 
@@ -66,6 +88,12 @@ nlohmann::json ToJson(const TrainingRecipe& r) {
           {"clip_norm", r.clip_norm},
           {"augment", r.augment},
           {"freeze", r.freeze},
+          {"scheme", r.scheme},
+          {"weight_bits", r.weight_bits},
+          {"exclude", r.exclude},
+          {"distill", r.distill},
+          {"distill_share", r.distill_share},
+          {"teacher", r.teacher},
           {"seed", r.seed}};
 }
 

@@ -22,6 +22,13 @@ struct TrainingRecipe {
   double label_smoothing = 0;
   double clip_norm = 0;  // 0: gradients stay as they are
   std::vector<std::string> augment, freeze;
+  // Training with the integers of this scheme (train/quantized.h); "": with float32.
+  std::string scheme;
+  std::vector<std::string> weight_bits, exclude;  // as of quantize
+  // The temperature of what is learned from another model's scores (train/distill.h), and its share
+  // of the loss.
+  double distill = 4, distill_share = 0.9;
+  std::string teacher;  // the name of that model; "": none
   uint64_t seed = 1;
 };
 

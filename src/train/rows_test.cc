@@ -8,6 +8,7 @@
 #include <set>
 
 #include "train/augmentation.h"
+#include "train/distill.h"
 #include "train/loss.h"
 #include "train/optimizer.h"
 #include "train/recipe.h"
@@ -82,6 +83,38 @@ std::vector<double> ThreeSteps(const std::string& name) {
     out.push_back(w);
   }
   return out;
+}
+
+// KL by its definition in float64, and its differences.
+TEST(Losses, DistillationIsDivergenceFromTheTeacher) {
+  const std::vector<float> scores = {0.5f, -1.25f, 3.0f}, teacher = {1.5f, 0.25f, -2.0f};
+  for (const double t : {1.0, 4.0}) {
+    const auto shares = [&](const std::vector<double>& s) {
+      double sum = 0;
+      std::vector<double> p;
+      for (const double x : s) sum += std::exp(x / t);
+      for (const double x : s) p.push_back(std::exp(x / t) / sum);
+      return p;
+    };
+    const auto loss = [&](const std::vector<double>& s) {
+      const auto p = shares({teacher.begin(), teacher.end()}), q = shares(s);
+      double kl = 0;
+      for (size_t j = 0; j < p.size(); ++j) kl += p[j] * std::log(p[j] / q[j]);
+      return t * t * kl;
+    };
+    std::vector<float> gradient = {1, 1, 1};
+    const double value =
+        AddDistillation(scores, teacher, static_cast<float>(t), 0.5f, gradient.data());
+    std::vector<double> wide(scores.begin(), scores.end());
+    EXPECT_NEAR(value, loss(wide), 1e-9);
+    for (size_t j = 0; j < wide.size(); ++j) {
+      constexpr double kStep = 1e-5;
+      std::vector<double> more = wide, less = wide;
+      more[j] += kStep;
+      less[j] -= kStep;
+      EXPECT_NEAR(gradient[j] - 1, 0.5 * (loss(more) - loss(less)) / (2 * kStep), 1e-6);
+    }
+  }
 }
 
 TEST(Optimizers, AreTheirFormulas) {
@@ -180,6 +213,14 @@ TEST(Recipes, AreCheckedOptionByOption) {
             "--augment turn: expected one of shift, flip");
   EXPECT_EQ(error([](TrainingRecipe& r) { r.augment = {"shift=x"}; }),
             "--augment shift=x: expected a number from 0 to 1024");
+  EXPECT_EQ(error([](TrainingRecipe& r) { r.scheme = "int4-weights"; }),
+            "--scheme int4-weights: expected int8, whose arithmetic training simulates");
+  EXPECT_EQ(error([](TrainingRecipe& r) { r.weight_bits = {"4"}; }),
+            "--weight-bits: of training with integers: --scheme int8");
+  EXPECT_EQ(error([](TrainingRecipe& r) { r.exclude = {"conv_1"}; }),
+            "--exclude: of training with integers: --scheme int8");
+  EXPECT_EQ(error([](TrainingRecipe& r) { r.distill = 0; }),
+            "--distill 0: expected a number from 0.01 to 1000");
 }
 
 }  // namespace

@@ -98,8 +98,16 @@ class Run {
       const auto fill = [&](int64_t sample, std::span<float* const> inputs) {
         return feeder_(order[static_cast<size_t>(i * batch + sample)], epoch, inputs);
       };
-      BatchResult result = learner_->Compute(
-          fill, {.loss = loss_, .smoothing = static_cast<float>(recipe_.label_smoothing)});
+      BatchSettings settings{.loss = loss_,
+                             .smoothing = static_cast<float>(recipe_.label_smoothing)};
+      Tensor taught;
+      if (hooks_.teacher) {
+        EVOQ_ASSIGN(taught, Taught(fill));
+        settings.teacher = taught.data<float>();
+        settings.temperature = static_cast<float>(recipe_.distill);
+        settings.teacher_share = static_cast<float>(recipe_.distill_share);
+      }
+      BatchResult result = learner_->Compute(fill, settings);
       if (!std::isfinite(result.loss) || !std::isfinite(result.norm))
         return Fail(ErrorCode::kConditionFailed,
                     "step {} of epoch {}: the loss is {} and the gradient's norm {}: training has "
@@ -120,6 +128,30 @@ class Run {
   }
 
  private:
+  // What the teacher says of a batch, as it is varied for its student.
+  Result<Tensor> Taught(const Learner::Fill& fill) {
+    std::vector<Tensor> inputs;
+    for (TensorType type : learner_->plan().inputs) {
+      type.shape[0] = learner_->batch();
+      inputs.push_back(Tensor::Allocate(type));
+    }
+    learner_->pool().ParallelFor(learner_->batch(), 1, [&](int64_t begin, int64_t end) {
+      std::vector<float*> places(inputs.size());
+      for (int64_t s = begin; s < end; ++s) {
+        for (size_t k = 0; k < places.size(); ++k)
+          places[k] =
+              inputs[k].mutable_data<float>() + s * (inputs[k].elements() / learner_->batch());
+        fill(s, places);
+      }
+    });
+    EVOQ_ASSIGN(const Tensor scores, hooks_.teacher(inputs));
+    EVOQ_ASSIGN(Tensor real, ToFloat32(scores));
+    if (real.elements() != learner_->batch() * learner_->plan().classes)
+      return InvalidInput("the teacher gives {} for {} samples, expected {} scores for each",
+                          scores.type().ToString(), learner_->batch(), learner_->plan().classes);
+    return real;
+  }
+
   UpdateSettings SettingsAt(int64_t step, double rate) const {
     UpdateSettings settings;
     settings.optimizer = optimizer_;
@@ -145,13 +177,14 @@ class Run {
 
 // The learner for a recipe: its batch is one of whole shards.
 Result<std::unique_ptr<Learner>> LearnerFor(const Graph& graph, const LabelledSamples& samples,
-                                            const TrainingRecipe& recipe, bool logits,
-                                            int threads) {
+                                            const TrainingRecipe& recipe, bool logits, int threads,
+                                            QuantizedModel* quantized) {
   TrainingPlanOptions options;
   options.freeze = recipe.freeze;
   options.logits = logits;
   options.samples = std::min(recipe.shard, recipe.batch);
-  EVOQ_ASSIGN(TrainingPlan plan, MakeTrainingPlan(graph, options));
+  EVOQ_ASSIGN(TrainingPlan plan,
+              quantized != nullptr ? quantized->Plan(options) : MakeTrainingPlan(graph, options));
   if (recipe.batch % plan.samples != 0)
     return Fail(ErrorCode::kUsage, "--batch {}: expected a multiple of the {} samples that {}",
                 recipe.batch, plan.samples,
@@ -162,16 +195,27 @@ Result<std::unique_ptr<Learner>> LearnerFor(const Graph& graph, const LabelledSa
   EVOQ_TRY(CheckSamples(plan, samples));
   EVOQ_ASSIGN(const Isa isa, SelectIsa());
   const int64_t shards = recipe.batch / plan.samples;
-  return Learner::Create(graph, std::move(plan), shards, threads, isa);
+  return Learner::Create(quantized != nullptr ? quantized->simulation() : graph, std::move(plan),
+                         shards, threads, isa);
+}
+
+// Brings what was trained into the graph.
+Status WriteTrained(Run& run, Graph& graph, QuantizedModel* quantized) {
+  if (quantized == nullptr) return run.learner().WriteTo(graph);
+  EVOQ_TRY(run.learner().WriteTo(quantized->simulation()));
+  quantized->Absorb();
+  EVOQ_ASSIGN(graph, quantized->Integers());
+  return {};
 }
 
 // What comes after an epoch's steps.
 Status AfterEpoch(Run& run, Graph& graph, EpochReport& report, TrainingState& state,
-                  const TrainingFiles& files, const TrainingHooks& hooks) {
+                  const TrainingFiles& files, const TrainingHooks& hooks,
+                  QuantizedModel* quantized) {
   state.epoch = report.epoch;
   if (!files.checkpoint.empty())
     EVOQ_TRY(WriteCheckpoint(run.learner(), state, run.slots(), files.checkpoint));
-  EVOQ_TRY(run.learner().WriteTo(graph));
+  EVOQ_TRY(WriteTrained(run, graph, quantized));
   if (hooks.test) {
     EVOQ_ASSIGN(report.test_accuracy, hooks.test(graph));
   }
@@ -182,18 +226,20 @@ Status AfterEpoch(Run& run, Graph& graph, EpochReport& report, TrainingState& st
 
 Result<TrainingOutcome> TrainGraph(Graph& graph, const LabelledSamples& samples,
                                    const TrainingRecipe& recipe, const TrainingFiles& files,
-                                   int threads, const TrainingHooks& hooks) {
+                                   int threads, const TrainingHooks& hooks,
+                                   QuantizedModel* quantized) {
   EVOQ_TRY(CheckRecipe(recipe));
   EVOQ_ASSIGN(std::vector<Augmentation> augmentations, ParseAugmentations(recipe.augment));
   Run run(samples, recipe, hooks, std::move(augmentations));
-  EVOQ_ASSIGN(auto learner, LearnerFor(graph, samples, recipe, run.loss().logits, threads));
+  EVOQ_ASSIGN(auto learner,
+              LearnerFor(graph, samples, recipe, run.loss().logits, threads, quantized));
   run.Use(std::move(learner));
   TrainingState state{ToJson(recipe), files.model, samples.count(), 0};
   TrainingOutcome outcome;
   if (!files.resume.empty()) {
     EVOQ_ASSIGN(outcome.resumed_at,
                 ReadCheckpoint(run.learner(), state, run.slots(), files.resume));
-    EVOQ_TRY(run.learner().WriteTo(graph));
+    EVOQ_TRY(WriteTrained(run, graph, quantized));
   }
   for (const TrainedConstant& c : run.learner().plan().parameters) outcome.parameters += c.elements;
   const Stopwatch watch;
@@ -201,7 +247,7 @@ Result<TrainingOutcome> TrainGraph(Graph& graph, const LabelledSamples& samples,
     EVOQ_ASSIGN(EpochReport report, run.Epoch(epoch));
     const auto done = static_cast<double>(epoch + 1 - outcome.resumed_at);
     report.remaining_s = watch.ms() / 1000 / done * static_cast<double>(recipe.epochs - epoch - 1);
-    EVOQ_TRY(AfterEpoch(run, graph, report, state, files, hooks));
+    EVOQ_TRY(AfterEpoch(run, graph, report, state, files, hooks, quantized));
     outcome.seconds += report.seconds;
     outcome.steps += run.steps_of_epoch();
     outcome.epochs.push_back(std::move(report));

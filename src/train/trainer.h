@@ -7,6 +7,7 @@
 
 #include "base/on_progress.h"
 #include "graph/graph.h"
+#include "train/quantized.h"
 #include "train/recipe.h"
 #include "train/samples.h"
 
@@ -29,6 +30,9 @@ struct TrainingHooks {
   std::function<Status(const EpochReport&)> epoch;
   // Measures the graph as it is trained so far; may be null.
   std::function<Result<double>(const Graph&)> test;
+  // The scores [batch, classes] of the model that this one learns from (train/distill.h); null
+  // without distillation.
+  std::function<Result<Tensor>(std::span<const Tensor> inputs)> teacher;
 };
 
 struct TrainingFiles {
@@ -45,7 +49,8 @@ struct TrainingOutcome {
   double seconds = 0;               // of its steps, all epochs
 };
 
-// Trains the graph's parameters (train/plan.h) in place. Each epoch takes the samples in an order
+// Trains the graph's parameters (train/plan.h) in place. With `quantized` these are of its
+// simulation, and the graph becomes its integers. Each epoch takes the samples in an order
 // of its own, in whole batches: what is left over waits for another epoch. The result is the same
 // bits for any number of threads, and for a run that was resumed. Errors: those of
 // MakeTrainingPlan; kUsage for a recipe that does not fit; kInvalidInput for samples that do not
@@ -53,7 +58,19 @@ struct TrainingOutcome {
 // files.
 Result<TrainingOutcome> TrainGraph(Graph& graph, const LabelledSamples& samples,
                                    const TrainingRecipe& recipe, const TrainingFiles& files,
-                                   int threads, const TrainingHooks& hooks);
+                                   int threads, const TrainingHooks& hooks,
+                                   QuantizedModel* quantized = nullptr);
+
+// How many samples the simulation of integers and what was compiled of them agree on.
+struct Agreement {
+  int64_t samples = 0;
+  int64_t classes = 0;  // whose largest score is of the same class
+  int64_t scores = 0;   // whose scores are the same bits
+  int64_t correct = 0;  // whose label has the largest score of the simulation
+};
+// Errors: as TrainGraph and MeasureAccuracy.
+Result<Agreement> CompareWithSimulation(QuantizedModel& quantized, const LabelledSamples& samples,
+                                        int threads);
 
 // The share of samples whose label has the largest score of the first output, by the engine, as
 // `evoq eval` measures it.

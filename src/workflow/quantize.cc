@@ -10,6 +10,7 @@
 #include "onnx/onnx.h"
 #include "passes/widen.h"
 #include "program/etm.h"
+#include "quant/layer_bits.h"
 #include "quant/method.h"
 #include "quant/unfuse.h"
 #include "reference/reference.h"
@@ -253,6 +254,8 @@ Result<Made> Make(const QuantizeJob& job, Graph graph, const Inputs& inputs,
                                                   options, inputs.data),
                                        job.model));
   NoteLeftFloat(in_subgraphs, made.report);
+  EVOQ_ASSIGN(const std::vector<LayerBits> bits, ParseLayerBits("--weight-bits", job.weight_bits));
+  MarkWeightBits(graph, bits);
   note(graph);
   if (writes_onnx) {
     made.graph = std::move(graph);

@@ -43,7 +43,8 @@ struct QuantizeJob {
   InputShapes fixed;                         // sizes that are fixed for good; -1 stays free
   PassChoice passes;                         // which run
   bool per_tensor = false;
-  std::string block = "32";  // of weights of fewer than 8 bits: one of WeightBlocks()
+  std::vector<std::string> weight_bits;  // of int8: "4", "PATTERN=2" (quant/layer_bits.h)
+  std::string block = "32";              // of weights of fewer than 8 bits: one of WeightBlocks()
   bool signed_activations = false;
   bool symmetric = false;
   int opset = 0;  // of an .onnx; 0: the oldest that it needs, 17 or newer

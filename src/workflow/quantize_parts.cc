@@ -8,6 +8,7 @@
 #include "base/thread_pool.h"
 #include "llm/phase.h"
 #include "program/etm.h"
+#include "quant/layer_bits.h"
 #include "quant/method.h"
 #include "quant/observer.h"
 #include "quant/unfuse.h"
@@ -35,10 +36,27 @@ QuantizeOptions OptionsOf(const QuantizeJob& job) {
     options.symmetric_activations = true;
   }
   options.exclude = job.exclude;
+  if (const auto bits = ParseLayerBits("--weight-bits", job.weight_bits); bits && !bits->empty())
+    options.round = RoundToBits(*bits, options.threads);
   if (LowerExtension(job.output) == ".onnx" && job.target != "evoq")
     options.target = FindQdqTarget(job.target);
   return options;
 }
+
+namespace {
+
+Status CheckWeightBits(const QuantizeJob& job) {
+  if (job.weight_bits.empty()) return {};
+  EVOQ_TRY(ParseLayerBits("--weight-bits", job.weight_bits));
+  if (job.scheme != "int8")
+    return Fail(ErrorCode::kUsage, "--weight-bits: of --scheme int8, not of {}", job.scheme);
+  if (!job.method.empty() && job.method != "none")
+    return Fail(ErrorCode::kUsage, "--weight-bits excludes --method {}, which may round weights",
+                job.method);
+  return {};
+}
+
+}  // namespace
 
 Status CheckQuantization(const QuantizeJob& job) {
   if (FindScheme(job.scheme) == nullptr && job.scheme != "auto")
@@ -51,6 +69,7 @@ Status CheckQuantization(const QuantizeJob& job) {
     EVOQ_ASSIGN(const MethodChoice methods, ParseMethods(job.method));
     if (methods) EVOQ_TRY(CheckMethods(methods, *FindScheme(job.scheme), OptionsOf(job)));
   }
+  EVOQ_TRY(CheckWeightBits(job));
   if (IsEtmFile(job.model))
     return Fail(ErrorCode::kUsage, "{} is compiled already; quantize the .onnx", job.model);
   if (!job.observer.empty() && FindObserver(job.observer) == nullptr)

@@ -18,6 +18,7 @@
 #include "train/network.h"
 #include "train/plan.h"
 #include "workflow/models.h"
+#include "workflow/train_parts.h"
 
 namespace evoq {
 namespace {
@@ -77,13 +78,17 @@ Status CheckPaths(const TrainJob& job) {
   for (const std::string* path : {&job.output, &job.checkpoint, &job.log}) {
     if (!path->empty()) EVOQ_TRY(CheckOutputPath(*path));
   }
+  if (!job.recipe.scheme.empty() && FindRow(AllNetworks(), job.model) != nullptr)
+    return Fail(ErrorCode::kUsage,
+                "--scheme {}: {} has random weights; train it, then its .onnx with integers",
+                job.recipe.scheme, job.model);
   return CheckRecipe(job.recipe);
 }
 
-Status Write(const Graph& graph, const std::string& path) {
+Status Write(const Graph& graph, bool optimized_already, const std::string& path) {
   if (!IsEtmName(path)) return ExportOnnx(graph, path);
   Graph optimized = graph;
-  EVOQ_TRY(RunPasses(optimized, Stage::kOptimize));
+  if (!optimized_already) EVOQ_TRY(RunPasses(optimized, Stage::kOptimize));
   EVOQ_ASSIGN(const Model model, LowerAndPack(std::move(optimized)));
   return WriteEtm(model, path);
 }
@@ -100,10 +105,10 @@ Status AppendLine(const std::string& path, const nlohmann::json& line) {
 
 }  // namespace
 
-TrainingRecipe RecipeFor(const std::string& model) {
+TrainingRecipe RecipeFor(const std::string& model, const std::string& scheme) {
   TrainingRecipe recipe;
   recipe.epochs = 5;
-  recipe.lr = 0.0001;
+  recipe.lr = scheme.empty() ? 0.0001 : 0.0005;
   if (const NetworkDef* network = FindRow(AllNetworks(), model)) network->recipe(recipe);
   return recipe;
 }
@@ -113,7 +118,8 @@ Result<Trained> Train(const TrainJob& job, const Follow& follow) {
   EVOQ_TRY(follow.At("loading", 0));
   EVOQ_ASSIGN(const SampleFiles files, FindSamples(job.files));
   EVOQ_ASSIGN(Start start, StartOf(job));
-  if (start.network == nullptr) {  // before the data, which may be large
+  const bool integers = !job.recipe.scheme.empty();
+  if (start.network == nullptr && !integers) {  // before the data, which may be large
     const LossDef* const loss = FindRow(AllLosses(), job.recipe.loss);
     EVOQ_TRY(WithContext(MakeTrainingPlan(start.graph, {.samples = job.recipe.shard,
                                                         .freeze = job.recipe.freeze,
@@ -144,18 +150,37 @@ Result<Trained> Train(const TrainJob& job, const Follow& follow) {
     if (job.epoch) job.epoch(report);
     return job.log.empty() ? Status() : AppendLine(job.log, ToJson(report));
   };
+  std::unique_ptr<QuantizedModel> quantized;
+  if (integers) {
+    EVOQ_ASSIGN(quantized,
+                WithContext(IntegersOf(job, std::move(start.graph), samples, follow), job.model));
+    EVOQ_ASSIGN(start.graph, quantized->Integers());
+  }
+  TrainingRecipe recipe = job.recipe;
+  if (!job.teacher.empty()) {
+    recipe.teacher = BaseName(job.teacher);
+    EVOQ_ASSIGN(hooks.teacher, TeacherOf(job, samples));
+  }
+  const int threads = job.threads > 0 ? job.threads : PhysicalCores();
   Trained out{.model = job.model,
               .output = job.output,
               .samples = samples.count(),
               .test_samples = test.count(),
-              .recipe = job.recipe};
-  EVOQ_ASSIGN(out.outcome,
-              WithContext(TrainGraph(start.graph, samples, job.recipe,
-                                     {BaseName(job.model), job.checkpoint, job.resume},
-                                     job.threads > 0 ? job.threads : PhysicalCores(), hooks),
-                          job.model));
+              .recipe = recipe};
+  EVOQ_ASSIGN(out.outcome, WithContext(TrainGraph(start.graph, samples, recipe,
+                                                  {BaseName(job.model), job.checkpoint, job.resume},
+                                                  threads, hooks, quantized.get()),
+                                       job.model));
+  if (quantized != nullptr) {
+    out.nodes = quantized->report().nodes;
+    out.float_reasons = quantized->report().float_reasons;
+    if (test.count() > 0) {
+      EVOQ_TRY(follow.At("comparing with the simulation", 0));
+      EVOQ_ASSIGN(out.agreement, CompareWithSimulation(*quantized, test, threads));
+    }
+  }
   EVOQ_TRY(follow.At("writing", 0));
-  EVOQ_TRY(Write(start.graph, job.output));
+  EVOQ_TRY(Write(start.graph, integers, job.output));
   out.output_bytes = WrittenBytes(job.output);
   if (!start.preprocess.empty()) {
     std::filesystem::path beside(job.output);
@@ -177,6 +202,31 @@ nlohmann::json ToJson(const EpochReport& r) {
           {"images_per_s", r.images_per_s},
           {"remaining_s", r.remaining_s}};
 }
+
+namespace {
+
+// With a scheme: what computes with integers, and that training saw what was compiled.
+void TellIntegers(const Trained& t, Told& told) {
+  if (t.recipe.scheme.empty()) return;
+  using nlohmann::json;
+  const int int8 = t.nodes[Precision::kInt8];
+  told.json["nodes_int8"] = int8;
+  told.json["nodes_float"] = t.nodes[Precision::kFloat32];
+  json reasons = json::object();
+  for (const auto& [node, reason] : t.float_reasons) reasons[node] = reason.ToString();
+  told.json["float_reasons"] = reasons;
+  told.text += FormatPrintable("  {} of {} nodes compute with integers\n", int8, t.nodes.Total());
+  if (!t.agreement) return;
+  const Agreement& a = *t.agreement;
+  told.json["agreement"] = {
+      {"samples", a.samples}, {"classes", a.classes}, {"scores", a.scores}, {"correct", a.correct}};
+  told.text += FormatPrintable(
+      "  simulated and compiled: the same class on {} of {} test samples, the same scores, bit for "
+      "bit, on {}\n",
+      a.classes, a.samples, a.scores);
+}
+
+}  // namespace
 
 Told Tell(const Trained& t) {
   using nlohmann::json;
@@ -207,6 +257,7 @@ Told Tell(const Trained& t) {
   if (last != nullptr && last->test_accuracy)
     told.text += FormatPrintable("  {:.2f}% of {} test samples right\n", 100 * *last->test_accuracy,
                                  t.test_samples);
+  TellIntegers(t, told);
   told.text += FormatPrintable("  -> {}: {}\n", t.output, HumanBytes(t.output_bytes));
   if (last == nullptr) told.log.push_back("note: the checkpoint had all epochs behind it");
   return told;

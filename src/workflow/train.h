@@ -18,14 +18,16 @@ struct TrainJob {
   std::string output;      // .onnx or .etm
   int64_t limit = 0;       // so many samples to train on; 0: all
   std::string checkpoint, resume;
-  std::string log;  // a file that gets a line of JSON for each epoch, at its end; "": none
+  std::string teacher;  // a model whose scores this one learns from too; "": none
+  std::string log;      // a file that gets a line of JSON for each epoch, at its end; "": none
   TrainingRecipe recipe;
   int threads = 0;
   std::function<void(const EpochReport&)> epoch;  // hears of each; may be null
 };
 
-// What training begins from: the network's recipe, or that of fine-tuning an .onnx.
-TrainingRecipe RecipeFor(const std::string& model);
+// What training begins from: the network's recipe, or that of fine-tuning an .onnx, with the
+// integers of a scheme or ("") with float32.
+TrainingRecipe RecipeFor(const std::string& model, const std::string& scheme = "");
 
 struct Trained {
   std::string model, output;
@@ -34,6 +36,11 @@ struct Trained {
   TrainingRecipe recipe;
   TrainingOutcome outcome;
   int64_t output_bytes = 0;
+  // With a scheme: which nodes compute with integers, and on how many test samples their simulation
+  // agrees with what was compiled.
+  PrecisionCounts nodes;
+  Reasons float_reasons;
+  std::optional<Agreement> agreement;
 };
 
 // Trains and writes the output, and beside it OUTPUT.preprocess.json, by which `evoq eval` reads

@@ -20,7 +20,7 @@ struct Given {
   }
   // The recipe of the model with what was given.
   TrainingRecipe Of(const std::string& model) const {
-    TrainingRecipe out = RecipeFor(model);
+    TrainingRecipe out = RecipeFor(model, recipe.scheme);
     for (const auto& [name, change] : changes) {
       if (options.given(name)) change(out);
     }
@@ -57,6 +57,18 @@ void AddRecipe(Given& g) {
   g.Add("--freeze", &TrainingRecipe::freeze,
         "Leave parameters of this name as they are (a glob pattern; may be repeated)")
       .OneEachTime();
+  g.Add("--scheme", &TrainingRecipe::scheme,
+        "Train with the integers of this scheme: int8 (of an .onnx)");
+  g.Add("--weight-bits", &TrainingRecipe::weight_bits,
+        "Of the integers: 8, 4 or 2 for all layers, or PATTERN=BITS (may be repeated; the last "
+        "that matches counts)")
+      .OneEachTime();
+  g.Add("--exclude", &TrainingRecipe::exclude,
+        "Leave nodes of this name in float32 (a glob pattern; may be repeated)")
+      .OneEachTime();
+  g.Add("--distill", &TrainingRecipe::distill, "The temperature of --teacher's scores")
+      .NonNegative();
+  g.Add("--distill-share", &TrainingRecipe::distill_share, "Their share of the loss").NonNegative();
   g.Add("--seed", &TrainingRecipe::seed, "Of weights, order and augmentation");
 }
 
@@ -78,6 +90,7 @@ VerbRun Declare(const VerbOptions& options, const CommonOptions& common) {
               "How images become inputs (default: the network's, or MODEL.preprocess.json)");
   options.Add("-o,--output", o->output, "The .onnx or .etm file to write").Required();
   options.Add("--limit", o->limit, "Train on the first N samples only").NonNegative();
+  options.Add("--teacher", o->teacher, "Learn from the scores of this model too");
   options.Add("--checkpoint", o->checkpoint, "Write an .npz after each epoch to go on from");
   options.Add("--resume", o->resume, "Go on from this checkpoint, to the same result");
   options.Add("--log", o->log, "Add a line of JSON for each epoch to this file");

@@ -1,0 +1,114 @@
+#include "quant/layer_bits.h"
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+
+#include "base/text.h"
+#include "kernels/requant.h"
+#include "ops/roles.h"
+#include "passes/qdq_bias.h"
+#include "quant/params.h"
+
+namespace evoq {
+namespace {
+
+// The scale of the weights of one channel.
+float LeastErrorScale(std::span<const float> w, int bits, float least) {
+  constexpr int kCandidates = 17;
+  constexpr double kStep = 0.05;
+  const int32_t low = -(1 << (bits - 1)), high = -low - 1;
+  float largest = 0;
+  for (const float x : w) largest = std::max(largest, std::fabs(x));
+  if (largest == 0) return least > 0 ? ShortScale(least) : 1.0f;
+  float best = 0;
+  double best_error = std::numeric_limits<double>::infinity();
+  for (int i = 0; i < kCandidates; ++i) {
+    const float scale = ShortScale(std::max<double>((1 - i * kStep) * largest / high, least));
+    double error = 0;
+    for (const float x : w) {
+      const double off = static_cast<double>(QuantizeValue(x, scale, 0, low, high)) * scale - x;
+      error += off * off;
+    }
+    if (error < best_error) best = scale, best_error = error;
+  }
+  return best;
+}
+
+// Weights by channel.
+std::vector<std::vector<float>> ByChannel(const Tensor& weight, int axis) {
+  const std::vector<int64_t> sizes = weight.sizes();
+  const int64_t channels = axis < 0 ? 1 : sizes[static_cast<size_t>(axis)];
+  int64_t inner = 1;
+  for (size_t d = static_cast<size_t>(axis + 1); d < sizes.size(); ++d) inner *= sizes[d];
+  std::vector<std::vector<float>> by_channel(static_cast<size_t>(channels));
+  const auto w = weight.values<float>();
+  for (size_t i = 0; i < w.size(); ++i)
+    by_channel[i / static_cast<size_t>(inner) % by_channel.size()].push_back(w[i]);
+  return by_channel;
+}
+
+}  // namespace
+
+Result<std::vector<LayerBits>> ParseLayerBits(const char* option,
+                                              const std::vector<std::string>& given) {
+  std::vector<LayerBits> rules;
+  for (const std::string& text : given) {
+    const size_t equals = text.rfind('=');
+    const std::string layers = equals == std::string::npos ? "*" : text.substr(0, equals);
+    const std::string bits = equals == std::string::npos ? text : text.substr(equals + 1);
+    if ((bits != "8" && bits != "4" && bits != "2") || layers.empty())
+      return Fail(ErrorCode::kUsage, "{} {}: expected 8, 4 or 2, or PATTERN=BITS", option, text);
+    rules.push_back({layers, bits[0] - '0'});
+  }
+  return rules;
+}
+
+int BitsOf(std::span<const LayerBits> rules, const std::string& layer) {
+  int bits = 8;
+  for (const LayerBits& rule : rules) {
+    if (GlobMatch(rule.layers, layer)) bits = rule.bits;
+  }
+  return bits;
+}
+
+Tensor QuantizeWeightToBits(const Tensor& weight, int axis, int bits,
+                            std::span<const float> least_scale) {
+  const std::vector<std::vector<float>> by_channel = ByChannel(weight, axis);
+  const float most =
+      least_scale.empty() ? 0 : *std::max_element(least_scale.begin(), least_scale.end());
+  QuantParams params;
+  params.axis = axis;
+  params.zero_points.assign(by_channel.size(), 0);
+  for (size_t c = 0; c < by_channel.size(); ++c) {
+    const float least =
+        axis < 0 || least_scale.empty() ? most : least_scale[c % least_scale.size()];
+    params.scales.push_back(LeastErrorScale(by_channel[c], bits, least));
+  }
+  return QuantizeTensor(weight, TensorType(WeightTypeOf(bits), weight.shape(), std::move(params)))
+      .value();
+}
+
+RoundFn RoundToBits(std::vector<LayerBits> rules, int threads) {
+  return [rules = std::move(rules), threads](const WeightRounding& r) {
+    const int bits = r.low_bits == nullptr ? BitsOf(rules, r.node) : 8;
+    if (bits == 8) return RoundToNearest(r, threads);
+    std::vector<float> least = r.least_scale;  // of the multiples, whose steps are finer
+    for (float& scale : least) scale *= static_cast<float>(kMostFinerFactor);
+    const Tensor narrow = QuantizeWeightToBits(r.values, r.axis, bits, least);
+    auto finer = FinerWeights(narrow);
+    return finer ? std::move(*finer) : RoundToNearest(r, threads);
+  };
+}
+
+void MarkWeightBits(Graph& graph, std::span<const LayerBits> rules) {
+  for (NodeId id : graph.order()) {
+    const Node& node = graph.node(id);
+    const Tensor* const w = IsLinear(node) ? graph.ConstantInput(node, 1) : nullptr;
+    if (w == nullptr || !w->type().quantized() || !graph.value(node.inputs[0]).type.quantized())
+      continue;
+    if (const int bits = BitsOf(rules, node.name); bits < 8) graph.attrs(id).Set(kWeightBits, bits);
+  }
+}
+
+}  // namespace evoq

@@ -1,0 +1,68 @@
+#include "workflow/train_parts.h"
+
+#include <algorithm>
+
+#include "base/file.h"
+#include "models/models.h"
+#include "quant/layer_bits.h"
+#include "quant/unfuse.h"
+#include "workflow/calibrate.h"
+#include "workflow/models.h"
+
+namespace evoq {
+namespace {
+
+// So many samples tell the ranges that scales begin from.
+constexpr int64_t kCalibrationSamples = 512;
+
+std::vector<Tensor> InputsOf(const LabelledSamples& samples, int64_t i) {
+  std::vector<Tensor> inputs;
+  for (size_t k = 0; k < samples.inputs.size(); ++k) {
+    std::vector<int64_t> sizes = samples.sizes[k];
+    sizes.insert(sizes.begin(), 1);
+    Tensor input = Tensor::Allocate(TensorType(DType::kFloat32, Shape(sizes)));
+    std::copy_n(samples.sample(k, i), input.elements(), input.mutable_data<float>());
+    inputs.push_back(std::move(input));
+  }
+  return inputs;
+}
+
+}  // namespace
+
+Result<std::unique_ptr<QuantizedModel>> IntegersOf(const TrainJob& job, Graph graph,
+                                                   const LabelledSamples& samples,
+                                                   const Follow& follow) {
+  const std::string float_bytes = std::to_string(FloatWeightBytes(graph));
+  EVOQ_TRY(RunPasses(graph, Stage::kOptimize));
+  QuantizeOptions options;
+  options.threads = job.threads > 0 ? job.threads : PhysicalCores();
+  options.exclude = job.recipe.exclude;
+  EVOQ_ASSIGN(std::vector<LayerBits> bits, ParseLayerBits("--weight-bits", job.recipe.weight_bits));
+  if (LowerExtension(job.output) == ".onnx") options.target = FindQdqTarget("ort");
+  const int64_t count = std::min(samples.count(), kCalibrationSamples);
+  const SamplesFn each = [&](const std::function<Status(std::span<const Tensor>)>& use) -> Status {
+    for (int64_t i = 0; i < count; ++i) {
+      EVOQ_TRY(use(InputsOf(samples, i * samples.count() / count)));
+      EVOQ_TRY(follow.At("calibrating", static_cast<double>(i + 1) / static_cast<double>(count)));
+    }
+    return {};
+  };
+  EVOQ_ASSIGN(Ranges ranges, Calibrate(graph, PrepareWithEngine(job.threads), each, {}));
+  graph.metadata["evoq.scheme"] = job.recipe.scheme;
+  graph.metadata["evoq.float_weight_bytes"] = float_bytes;
+  return QuantizedModel::Create(std::move(graph), std::move(ranges), std::move(options),
+                                std::move(bits));
+}
+
+Result<Teacher> TeacherOf(const TrainJob& job, const LabelledSamples& samples) {
+  EVOQ_ASSIGN(std::unique_ptr<Engine> loaded, LoadEngine(job.teacher, {.threads = job.threads}));
+  const std::shared_ptr<Engine> engine = std::move(loaded);
+  const Teacher teacher = [engine](std::span<const Tensor> inputs) -> Result<Tensor> {
+    EVOQ_ASSIGN(std::vector<Tensor> outputs, engine->Run(inputs));
+    return outputs.at(0);
+  };
+  EVOQ_TRY(WithContext(teacher(InputsOf(samples, 0)), job.teacher));
+  return teacher;
+}
+
+}  // namespace evoq
