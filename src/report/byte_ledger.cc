@@ -13,10 +13,11 @@ namespace {
 // The rule's code for a section's category (EtmSection::category).
 std::string CodeOf(const std::string& category) {
   static const std::map<std::string, std::string> kCodes = {
-      {"header and directory", "header"},     {"int32 bias", "bias"},
-      {"zero points", "zero-points"},         {"packing padding", "packing"},
-      {"shape constants", "shape-constants"}, {"float32 weights", "left-float"},
-      {"float64 weights", "left-float"},      {"float16 weights", "left-float"}};
+      {"header and directory", "header"}, {"int32 bias", "bias"},
+      {"zero points", "zero-points"},     {"packing padding", "packing"},
+      {"block indices", "block-indices"}, {"shape constants", "shape-constants"},
+      {"float32 weights", "left-float"},  {"float64 weights", "left-float"},
+      {"float16 weights", "left-float"}};
   if (const auto it = kCodes.find(category); it != kCodes.end()) return it->second;
   return category.ends_with(" weights") ? "quantized-weights" : category;
 }
