@@ -6,6 +6,7 @@
 #include "train/augmentation.h"
 #include "train/loss.h"
 #include "train/optimizer.h"
+#include "train/pruner.h"
 #include "train/schedule.h"
 
 namespace evoq {
@@ -44,7 +45,7 @@ Status CheckRecipe(const TrainingRecipe& r) {
   EVOQ_TRY(InRange("--label-smoothing", r.label_smoothing, 0, 1));
   EVOQ_TRY(InRange("--clip-norm", r.clip_norm, 0, 1e9));
   EVOQ_TRY(ParseAugmentations(r.augment));
-  return {};
+  return CheckPruning(r);
 }
 
 nlohmann::json ToJson(const TrainingRecipe& r) {
@@ -64,7 +65,11 @@ nlohmann::json ToJson(const TrainingRecipe& r) {
           {"clip_norm", r.clip_norm},
           {"augment", r.augment},
           {"freeze", r.freeze},
-          {"seed", r.seed}};
+          {"seed", r.seed},
+          {"prune", r.prune},
+          {"prune_score", r.prune_score},
+          {"prune_scope", r.prune_scope},
+          {"sparsity", r.sparsity}};
 }
 
 std::string DifferenceOf(const nlohmann::json& wanted, const nlohmann::json& found) {

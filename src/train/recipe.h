@@ -23,6 +23,10 @@ struct TrainingRecipe {
   double clip_norm = 0;  // 0: gradients stay as they are
   std::vector<std::string> augment, freeze;
   uint64_t seed = 1;
+  // Pruning (train/pruner.h): a pattern, kHoldZeros, or "": none. Sparsity 0: the pattern's
+  // default.
+  std::string prune, prune_score = "magnitude", prune_scope = "layer";
+  double sparsity = 0;
 };
 
 // Errors: kUsage naming the first option that is out of its range, or names no row.
