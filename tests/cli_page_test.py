@@ -124,6 +124,7 @@ def results(folder):
         "generate": ["generate", "lm.bin", "--prompt-tokens", "1,2", "--max-tokens", "2"],
         "tokenize": ["tokenize", "t.vocab", "a"],
         "list ops": ["list", "ops"],
+        "prune": ["prune", "lenet.onnx", "-o", "pruned.onnx"],
         "train": ["train", "lenet", "--data", "digits", "--epochs", "1", "-o", "trained.onnx"],
     }
     write_language_model(folder / "lm.bin")

@@ -227,7 +227,11 @@ Result<Tensor> GraphReader::Read(const TensorType& type, const fb::Constant& fro
     return InvalidInput("scales inside of {}, which holds none",
                         layout.empty() ? "a plain constant" : layout);
   if (from.bits() != 0) return ReadNarrow(type, layout, expected, bytes, from);
-  if (static_cast<int64_t>(bytes.size()) != expected)
+  // Of a layout whose `check` looks at more than scales, `bytes` is the most that it takes.
+  const bool fits = def != nullptr && def->check != nullptr && !def->holds_scales
+                        ? static_cast<int64_t>(bytes.size()) <= expected
+                        : static_cast<int64_t>(bytes.size()) == expected;
+  if (!fits)
     return InvalidInput("{} bytes for {}{}{}, expected {}", bytes.size(), type.ToString(),
                         layout.empty() ? "" : " in ", layout, expected);
   if (type.dtype == DType::kBool) {

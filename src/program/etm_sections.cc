@@ -6,6 +6,7 @@
 #include "base/printable.h"
 #include "base/text.h"
 #include "graph/short_fact.h"
+#include "kernels/gemm/layout_blocks.h"
 #include "kernels/layout.h"
 #include "program/etm.h"
 #include "program/etm_tables.h"
@@ -71,10 +72,12 @@ class WeightCollector {
       const std::string name = EtmText(v->name());
       const ValueId id = model.FindValue(name);
       bool repeated = false;
+      int64_t indices = 0;
       if (v->constant() != nullptr && id.valid()) {
         EVOQ_ASSIGN(repeated, repeats_.Holds(model.value(id).constant, budget_));
+        indices = BlockIndexBytes(model.value(id).constant);
       }
-      AddConstant(name, Category(*v->type()), *v->type(), v->constant(), repeated);
+      AddConstant(name, Category(*v->type()), *v->type(), v->constant(), repeated, indices);
     }
     for (uint32_t i = 0; i < EtmCount(graph.nodes()); ++i) {
       const fb::Node* n = graph.nodes()->Get(i);
@@ -82,7 +85,7 @@ class WeightCollector {
         const fb::Attr* attr = n->attrs()->Get(a);
         if (attr->tensor_type())
           AddConstant(EtmText(n->name()) + "." + EtmText(attr->name()), "attributes",
-                      *attr->tensor_type(), attr->tensor(), false);
+                      *attr->tensor_type(), attr->tensor(), false, 0);
       }
       const NodeId id = model.FindNode(EtmText(n->name()));
       for (uint32_t b = 0; b < EtmCount(n->bodies()); ++b) {
@@ -132,18 +135,19 @@ class WeightCollector {
 
  private:
   void AddConstant(const std::string& name, const std::string& category, const fb::Type& type,
-                   const fb::Constant* constant, bool repeated) {
+                   const fb::Constant* constant, bool repeated, int64_t indices) {
     if (type.quant() != nullptr) AddQuant(name, type, *type.quant(), repeated);
     if (constant == nullptr) return;
     const int64_t offset = static_cast<int64_t>(constant->offset()),
                   total = static_cast<int64_t>(constant->bytes());
-    const int64_t payload = std::min(total, PlainBytes(type));
+    const int64_t payload = std::min(total - indices, PlainBytes(type));
     int64_t at = offset;
     const auto add = [&](const std::string& what, int64_t bytes) {
       bytes = std::min(bytes, offset + total - at);
       if (bytes > 0) parts_.push_back({name, repeated ? "duplicates" : what, at, bytes});
       at += bytes;
     };
+    add("block indices", indices);
     add(category, payload);
     if (type.quant() != nullptr && type.quant()->inside() != 0) {
       const int64_t count = InsideCount(type);

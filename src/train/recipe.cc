@@ -8,6 +8,7 @@
 #include "train/augmentation.h"
 #include "train/loss.h"
 #include "train/optimizer.h"
+#include "train/pruner.h"
 #include "train/schedule.h"
 
 namespace evoq {
@@ -68,7 +69,7 @@ Status CheckRecipe(const TrainingRecipe& r) {
   EVOQ_TRY(InRange("--distill", r.distill, 0.01, 1000));
   EVOQ_TRY(InRange("--distill-share", r.distill_share, 0, 1));
   EVOQ_TRY(CheckIntegers(r));
-  return {};
+  return CheckPruning(r);
 }
 
 nlohmann::json ToJson(const TrainingRecipe& r) {
@@ -94,7 +95,11 @@ nlohmann::json ToJson(const TrainingRecipe& r) {
           {"distill", r.distill},
           {"distill_share", r.distill_share},
           {"teacher", r.teacher},
-          {"seed", r.seed}};
+          {"seed", r.seed},
+          {"prune", r.prune},
+          {"prune_score", r.prune_score},
+          {"prune_scope", r.prune_scope},
+          {"sparsity", r.sparsity}};
 }
 
 std::string DifferenceOf(const nlohmann::json& wanted, const nlohmann::json& found) {

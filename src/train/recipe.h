@@ -30,6 +30,10 @@ struct TrainingRecipe {
   double distill = 4, distill_share = 0.9;
   std::string teacher;  // the name of that model; "": none
   uint64_t seed = 1;
+  // Pruning (train/pruner.h): a pattern, kHoldZeros, or "": none. Sparsity 0: the pattern's
+  // default.
+  std::string prune, prune_score = "magnitude", prune_scope = "layer";
+  double sparsity = 0;
 };
 
 // Errors: kUsage naming the first option that is out of its range, or names no row.

@@ -8,6 +8,7 @@
 #include "train/augmentation.h"
 #include "train/checkpoint.h"
 #include "train/learner.h"
+#include "train/pruner.h"
 #include "train/schedule.h"
 
 namespace evoq {
@@ -82,6 +83,7 @@ class Run {
   const LossDef& loss() const { return *loss_; }
   int slots() const { return optimizer_->slots; }
   void Use(std::unique_ptr<Learner> learner) { learner_ = std::move(learner); }
+  void Use(std::unique_ptr<Pruner> pruner) { pruner_ = std::move(pruner); }
   Learner& learner() { return *learner_; }
   int64_t steps_of_epoch() const { return count_ / learner_->batch(); }
 
@@ -114,12 +116,14 @@ class Run {
                     "diverged; try a smaller --lr, --warm-up or --clip-norm",
                     i + 1, epoch + 1, std::fabs(result.loss), std::fabs(result.norm));
       learner_->Update(SettingsAt(step, report.lr), result);
+      if (pruner_) pruner_->AfterStep(step, all, learner_->parameters());
       report.loss += result.loss;
       correct += result.correct;
       if (hooks_.progress && step % kToldEvery == 0)
         EVOQ_TRY(hooks_.progress(static_cast<double>(step) / static_cast<double>(all)));
     }
     report.seconds = watch.ms() / 1000;
+    if (pruner_) report.sparsity = pruner_->Sparsity();
     const auto samples = static_cast<double>(steps * batch);
     report.loss /= static_cast<double>(steps);
     report.accuracy = static_cast<double>(correct) / samples;
@@ -173,6 +177,7 @@ class Run {
   int64_t count_;
   Feeder feeder_;
   std::unique_ptr<Learner> learner_;
+  std::unique_ptr<Pruner> pruner_;  // null: nothing is pruned
 };
 
 // The learner for a recipe: its batch is one of whole shards.
@@ -241,6 +246,9 @@ Result<TrainingOutcome> TrainGraph(Graph& graph, const LabelledSamples& samples,
                 ReadCheckpoint(run.learner(), state, run.slots(), files.resume));
     EVOQ_TRY(WriteTrained(run, graph, quantized));
   }
+  EVOQ_ASSIGN(auto pruner,
+              Pruner::Create(graph, run.learner().plan(), recipe, run.learner().parameters()));
+  run.Use(std::move(pruner));
   for (const TrainedConstant& c : run.learner().plan().parameters) outcome.parameters += c.elements;
   const Stopwatch watch;
   for (int64_t epoch = outcome.resumed_at; epoch < recipe.epochs; ++epoch) {

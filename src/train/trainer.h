@@ -18,8 +18,9 @@ struct EpochReport {
   int64_t epoch = 0, epochs = 0;  // from 1 on
   double loss = 0, accuracy = 0;
   std::optional<double> test_accuracy;
-  double lr = 0;       // of its last step
-  double seconds = 0;  // of its steps
+  std::optional<double> sparsity;  // of the weights that are pruned, the share that is 0
+  double lr = 0;                   // of its last step
+  double seconds = 0;              // of its steps
   double images_per_s = 0;
   double remaining_s = 0;  // of the run
 };

@@ -200,6 +200,7 @@ nlohmann::json ToJson(const EpochReport& r) {
           {"lr", r.lr},
           {"seconds", r.seconds},
           {"images_per_s", r.images_per_s},
+          {"sparsity", r.sparsity ? json(*r.sparsity) : json()},
           {"remaining_s", r.remaining_s}};
 }
 

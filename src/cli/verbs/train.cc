@@ -69,6 +69,12 @@ void AddRecipe(Given& g) {
   g.Add("--distill", &TrainingRecipe::distill, "The temperature of --teacher's scores")
       .NonNegative();
   g.Add("--distill-share", &TrainingRecipe::distill_share, "Their share of the loss").NonNegative();
+  g.Add("--prune", &TrainingRecipe::prune,
+        "Prune over the first half of the steps: a pattern of evoq prune; zeros: weights that are "
+        "0 stay 0");
+  g.Add("--sparsity", &TrainingRecipe::sparsity, "The share of weights that --prune ends with");
+  g.Add("--prune-score", &TrainingRecipe::prune_score, "--score of evoq prune");
+  g.Add("--prune-scope", &TrainingRecipe::prune_scope, "--scope of evoq prune");
   g.Add("--seed", &TrainingRecipe::seed, "Of weights, order and augmentation");
 }
 
@@ -102,8 +108,9 @@ VerbRun Declare(const VerbOptions& options, const CommonOptions& common) {
     o->epoch = [](const EpochReport& r) {
       Log("epoch {}/{}: loss {:.4f}, accuracy {:.4f}{}, {:.0f} images/s, {:.0f} s left", r.epoch,
           r.epochs, r.loss, r.accuracy,
-          r.test_accuracy ? fmt::format(", test {:.4f}", *r.test_accuracy) : "", r.images_per_s,
-          r.remaining_s);
+          (r.test_accuracy ? fmt::format(", test {:.4f}", *r.test_accuracy) : "") +
+              (r.sparsity ? fmt::format(", {:.1f}% zeros", 100 * *r.sparsity) : ""),
+          r.images_per_s, r.remaining_s);
     };
     EVOQ_ASSIGN(const Trained trained, Train(*o, common.follow));
     return Print(Tell(trained));

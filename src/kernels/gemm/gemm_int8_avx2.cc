@@ -10,6 +10,7 @@
 #include "kernels/gemm/gemm_int8_avx2.inl.h"
 #include "kernels/gemm/gemm_int8_bounded_avx2.h"
 #include "kernels/gemm/gemm_int8_finish_avx2.inl.h"
+#include "kernels/gemm/gemm_int8_sparse_tiles.h"
 
 namespace evoq {
 namespace {
@@ -188,7 +189,7 @@ void Pointers(const Int8PointerRun& run) {
 }
 
 constexpr Int8TileDef DefOf(const char* name, void (*run)(const Int8Tile&),
-                            const Int8TileDef* bounded) {
+                            const Int8TileDef* bounded, const Int8TileDef* sparse) {
   return {.name = name,
           .max_panels = kTilePanels,
           .max_rows = {0, 6, 6, 6, 6},
@@ -197,10 +198,11 @@ constexpr Int8TileDef DefOf(const char* name, void (*run)(const Int8Tile&),
           .run = run,
           .rows = &kInt8RowsAvx2,
           .bounded = bounded,
-          .unsafe_pairs = UnsafePairsAvx2};
+          .unsafe_pairs = UnsafePairsAvx2,
+          .sparse = sparse};
 }
 
-constexpr Int8TileDef kBounded = DefOf("avx2 bytes", RunBoundedTileAvx2, nullptr);
+constexpr Int8TileDef kBounded = DefOf("avx2 bytes", RunBoundedTileAvx2, nullptr, nullptr);
 
 }  // namespace
 
@@ -211,6 +213,6 @@ const Int8RowTable kInt8RowsAvx2 = {
     .expand3 = Expand3,
 };
 
-const Int8TileDef kInt8TileAvx2 = DefOf("avx2", RunTile, &kBounded);
+const Int8TileDef kInt8TileAvx2 = DefOf("avx2", RunTile, &kBounded, &kInt8SparseAvx2);
 
 }  // namespace evoq

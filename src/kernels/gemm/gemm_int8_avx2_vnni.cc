@@ -1,5 +1,6 @@
 // AVX-VNNI tiles as processors without AVX-512 run them.
 #define EVOQ_DPBUSD _mm256_dpbusd_avx_epi32
 #define EVOQ_TABLE kInt8TileAvx2Vnni
+#define EVOQ_SPARSE_TABLE kInt8SparseAvx2Vnni
 #define EVOQ_TABLE_NAME "avx2_vnni"
 #include "kernels/gemm/gemm_int8_avx2_vnni.inl.h"

@@ -1,12 +1,13 @@
 // AVX-VNNI tiles: vpdpbusd adds four products of an unsigned activation and a signed weight to each
 // int32, in 256 bits. 12 of the 16 registers accumulate: 6 rows x 16 columns, one panel after the
 // other. Included by instruction-set files, which define EVOQ_DPBUSD, that instruction, and the
-// table EVOQ_TABLE and its name EVOQ_TABLE_NAME.
+// table EVOQ_TABLE, its name EVOQ_TABLE_NAME and that of its sparse tiles, EVOQ_SPARSE_TABLE.
 #include <immintrin.h>
 
 #include <cstdint>
 
 #include "kernels/gemm/gemm_int8_finish_avx2.inl.h"
+#include "kernels/gemm/gemm_int8_sparse_tiles.h"
 
 namespace evoq {
 namespace {
@@ -65,6 +66,7 @@ const Int8TileDef EVOQ_TABLE = {.name = EVOQ_TABLE_NAME,
                                 .takes_lanes = false,
                                 .takes_range = false,
                                 .run = RunTile,
-                                .rows = &kInt8RowsAvx2};
+                                .rows = &kInt8RowsAvx2,
+                                .sparse = &EVOQ_SPARSE_TABLE};
 
 }  // namespace evoq

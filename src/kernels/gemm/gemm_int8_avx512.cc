@@ -8,6 +8,7 @@
 #include <utility>
 
 #include "kernels/gemm/gemm_int8_finish_avx512.inl.h"
+#include "kernels/gemm/gemm_int8_sparse_tiles.h"
 
 namespace evoq {
 namespace {
@@ -228,6 +229,7 @@ const Int8TileDef kInt8TileAvx512 = {
     .takes_range = true,
     .run = RunTile,
     .rows = &kInt8RowsAvx512,
+    .sparse = &kInt8SparseAvx512,
 };
 
 }  // namespace evoq

@@ -1,6 +1,6 @@
 #include <cstring>
 
-#include "kernels/gemm/gemm_int8_tile.h"
+#include "kernels/gemm/gemm_int8_sparse_tiles.h"
 
 namespace evoq {
 namespace {
@@ -87,6 +87,7 @@ const Int8TileDef kInt8TileScalar = {
     .takes_range = false,
     .run = RunTile,
     .rows = &kInt8RowsScalar,
+    .sparse = &kInt8SparseScalar,
 };
 
 }  // namespace evoq

@@ -30,6 +30,23 @@ struct Int8Excess {
   int8_t delta[4];
 };
 
+// Blocks of weights that are not all zero, 16 weights each, in the order of the lines: a line is
+// four columns or one, and a block of it four columns x one group of four channels, [column][4], or
+// one column x four groups that follow one another, [group][4].
+struct Int8Blocks {
+  const uint32_t* begin;   // per line and one more: those of line i are begin[i] .. begin[i + 1]
+  const uint16_t* groups;  // of each block: its first group, counted through all taps
+  // 64-byte aligned: 16 bytes of each block, or, of tiles with Int8TileDef::wide_blocks, 16 int16,
+  // of each four weights 0, 2, 1, 3.
+  const int8_t* weights;
+};
+
+// All weights of a product that are not zero (docs/pruning.md).
+struct Int8Sparse {
+  int line_columns;  // 4 or 1
+  Int8Blocks blocks;
+};
+
 struct Int8Tile {
   // Activations, uint8. Four bytes are read at a time, so each row has 4 * groups_of_4 readable
   // bytes from x_offset on.
@@ -50,6 +67,10 @@ struct Int8Tile {
   // excess[i].delta, excess_begin[17 p + n] <= i < excess_begin[17 p + n + 1].
   const Int8Excess* excess;
   const uint32_t* excess_begin;
+  // Of tiles that Int8TileDef::sparse names, which read it in place of `weights`: all weights, and
+  // the panels that lie before the tile's first one.
+  const Int8Sparse* sparse;
+  int64_t sparse_panel;
   int64_t prefetch;  // a tile may fetch the panel at weights + prefetch into the L2 cache; 0:
                      // nothing to fetch
   void* task;        // the room that Int8TileDef::begin was given
@@ -152,12 +173,22 @@ struct Int8TileDef {
   // (TilesFor, kernels/gemm/int8_block.h).
   const Int8TileDef* small = nullptr;
   int64_t least_rows = 1, least_depth = 1;
+  // Not null: tiles that read Int8Tile::sparse, for up to kMaxSparseGroups groups of all taps, no
+  // lanes.
+  const Int8TileDef* sparse = nullptr;
+  // Of sparse tiles: whether they read weights as int16.
+  bool wide_blocks = false;
+  // Of sparse tiles: the largest share of blocks that are not zero, in hundredths, for which they
+  // are faster than dense ones, and than int8_winograd.h's (bench/pruning.py measures both).
+  int most_blocks = 0, most_blocks_winograd = 0;
 };
 
 inline constexpr int64_t kInt8TaskBytes = 5 << 10;
 
 inline constexpr int64_t kMaxBoundedGroups =
     1536;  // the tile keeps as many of its rows on the stack
+
+inline constexpr int64_t kMaxSparseGroups = 1536;  // of which the tile keeps its rows, likewise
 
 #define EVOQ_INT8_TILE(needs, def) extern const Int8TileDef def;
 #include "kernels/gemm/int8_tiles.inc"

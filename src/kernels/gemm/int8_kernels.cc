@@ -1,5 +1,6 @@
 #include "kernels/gemm/int8_kernels.h"
 
+#include "kernels/gemm/int8_sparse.h"
 #include "kernels/gemm/int8_winograd.h"
 #include "kernels/gemm/layout_k4n16.h"
 #include "kernels/quantize/table.h"
@@ -77,6 +78,12 @@ Result<BoundKernel> BindInt8Either(const KernelCall& call, Int8LinearSpec spec,
   if (spec.weights.layout().empty()) {
     EVOQ_ASSIGN(spec.weights, PackInt8Weights(call, 1, spec.geometry));
   }
+  if (IsBlockLayout(spec.weights.layout())) {
+    EVOQ_ASSIGN(const BlockWeights blocks, ReadBlocks(spec.weights));
+    if (SparseTilesFor(spec, blocks, options) != nullptr)
+      return BindInt8Linear(std::move(spec), options);
+    EVOQ_ASSIGN(spec.weights, UnpackBlocks(spec.weights));
+  }
   if (TakesInt8Winograd(spec, options)) return BindInt8Winograd(std::move(spec), options);
   return BindInt8Linear(std::move(spec), options);
 }
@@ -150,7 +157,10 @@ Result<BoundKernel> BindIntegerLinear(const KernelCall& call, const Int8Geometry
 Result<Tensor> PackInt8Weights(const KernelCall& call, size_t input, const Int8Geometry& geometry) {
   if (input != 1 || UsesDirect(geometry)) return Tensor();
   const bool conv = call.constant(input)->shape().rank() > 2;
-  return (conv ? kLayoutK4N16Conv : kLayoutK4N16MatMul).pack(*call.constant(1));
+  EVOQ_ASSIGN(Tensor packed,
+              (conv ? kLayoutK4N16Conv : kLayoutK4N16MatMul).pack(*call.constant(1)));
+  const LayoutDef* const blocks = geometry.group == 1 ? BlockLayoutFor(packed) : nullptr;
+  return blocks != nullptr ? PackBlocks(packed, *blocks) : packed;
 }
 
 }  // namespace evoq

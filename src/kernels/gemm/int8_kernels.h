@@ -23,7 +23,8 @@ Result<BoundKernel> BindIntegerLinear(const KernelCall& call, const Int8Geometry
 Result<BoundKernel> BindInt8Either(const KernelCall& call, Int8LinearSpec spec,
                                    const BindOptions& options);
 
-// Packs input 1 into k4n16 and leaves other inputs, and weights that Int8Direct reads, plain.
+// Packs input 1 into k4n16, or the blocks of it that are not zero where those are few
+// (layout_blocks.h), and leaves other inputs, and weights that Int8Direct reads, plain.
 Result<Tensor> PackInt8Weights(const KernelCall& call, size_t input, const Int8Geometry& geometry);
 
 // The functions of a KernelDef. `kRead` reads the geometry of a call; `kReject(call, geometry)` and

@@ -6,6 +6,7 @@
 #include "base/math.h"
 #include "kernels/gemm/int8_block.h"
 #include "kernels/gemm/int8_excess.h"
+#include "kernels/gemm/int8_sparse.h"
 #include "kernels/gemm/int8_variants.h"
 
 namespace evoq {
@@ -26,7 +27,8 @@ struct Int8Linear {
   std::vector<int32_t>
       weight_sum;  // per padded column: sum of w - w_zero; not computed where nothing uses it
   std::vector<float> multiplier, offset;
-  BoundedInt8 bounded;         // of the instruction set's bounded tiles
+  std::shared_ptr<const SparseInt8> sparse;  // null: spec.weights are k4n16
+  BoundedInt8 bounded;                       // of the instruction set's bounded tiles
   std::vector<int32_t> lanes;  // of the tile, when several groups share a panel; empty otherwise
   int tile_rows = 1, tile_panels = 1;
   int64_t block_rows = 1, blocks = 1;  // rows are cut into blocks,
@@ -78,6 +80,7 @@ struct Int8Linear {
 
 // The sums of the stored weights of each column.
 void Int8Linear::SumWeights() {
+  if (sparse != nullptr) return SumSparseColumns(*ReadBlocks(spec.weights), weight_sum);
   const std::vector<uint8_t> ones(static_cast<size_t>(weights.panel_bytes / 16), 1);
   SumInt8Columns(*isa, reinterpret_cast<const int8_t*>(spec.weights.raw()), weights.panel_bytes,
                  weights.panels, ones.data(), weight_sum.data());
@@ -143,8 +146,8 @@ void Int8Linear::PrepareLanes() {
 void Int8Linear::PrepareBounded() {
   constexpr int64_t kLeastRows = 12, kLeastGroups = 16;
   const int64_t groups = weights.panel_bytes / 64;
-  if (isa->bounded == nullptr || rows.count() < kLeastRows || groups < kLeastGroups ||
-      groups > kMaxBoundedGroups)
+  if (sparse != nullptr || isa->bounded == nullptr || rows.count() < kLeastRows ||
+      groups < kLeastGroups || groups > kMaxBoundedGroups)
     return;
   bounded = BoundInt8Weights(reinterpret_cast<const int8_t*>(spec.weights.raw()), weights, *isa);
   if (bounded.weights != nullptr) isa = isa->bounded;
@@ -179,7 +182,7 @@ void Int8Linear::CutForThreads(const BindOptions& options, double row_bytes, Sha
   work.products = groups();
   work.least_row_blocks = blocks;
   work.tile_ns = static_cast<double>(tile_rows) * rows.taps() * rows.tap_bytes() * 16 *
-                 tile_panels / rates.macs_per_ns;
+                 tile_panels / rates.macs_per_ns * (sparse != nullptr ? sparse->share : 1);
   work.rows_ns = tile_rows * (row_bytes / rates.bytes_per_ns / static_cast<double>(groups()));
   work.columns_ns = static_cast<double>(weights.panel_bytes) * tile_panels / rates.bytes_per_ns;
   work.task_ns = rates.task_ns;
@@ -265,14 +268,16 @@ void Int8Linear::RunItem(Int8Tile tile, int64_t block, int64_t group, int64_t sp
   tile.x_offset = group * rows.group_bytes();
   tile.row_stride = rows.tap_offsets() != nullptr ? 0 : tile_rows;
   const int64_t begin = first_panel + split * chunks / splits * tile_panels;
-  const int8_t* known = base.weights + begin * weights.panel_bytes;
-  const int8_t* const weights_end = base.weights + end * weights.panel_bytes;
+  const int64_t stored = sparse == nullptr ? weights.panel_bytes : 0;
+  const int8_t* known = base.weights + begin * stored;
+  const int8_t* const weights_end = base.weights + end * stored;
   for (int64_t panel = begin; panel < end; panel += tile.panel_count) {
     const int64_t left = std::min<int64_t>(end - panel, tile_panels), column = 16 * panel;
     tile.panel_count = static_cast<int32_t>(left >= 4 ? 4 : left >= 2 ? 2 : 1);
     const int64_t after = column + 16 * tile.panel_count;
-    FetchPages(known, base.weights + std::min(end, panel + 2 * tile_panels) * weights.panel_bytes,
-               weights_end);
+    if (sparse == nullptr)
+      FetchPages(known, base.weights + std::min(end, panel + 2 * tile_panels) * weights.panel_bytes,
+                 weights_end);
     tile.first_mask = column < first_column ? 0xffffu << (first_column - column) : 0xffffu;
     tile.last_mask = after > last_column ? 0xffffu >> (after - last_column) : 0xffffu;
     if (!lanes.empty()) {
@@ -283,7 +288,8 @@ void Int8Linear::RunItem(Int8Tile tile, int64_t block, int64_t group, int64_t sp
       tile.lane_words = static_cast<int32_t>(
           std::min(16 / spec.geometry.group_columns(), spec.geometry.group - first) * group_words);
     }
-    tile.weights = base.weights + panel * weights.panel_bytes;
+    tile.sparse_panel = panel;
+    if (sparse == nullptr) tile.weights = base.weights + panel * weights.panel_bytes;
     if (tile.excess_begin != nullptr) tile.excess_begin = base.excess_begin + 17 * panel;
     tile.bias = base.bias + column;
     tile.multiplier = base.multiplier + column;
@@ -293,7 +299,7 @@ void Int8Linear::RunItem(Int8Tile tile, int64_t block, int64_t group, int64_t sp
       tile.row_count = static_cast<int32_t>(std::min<int64_t>(tile_rows, count - row));
       // Each tile fetches one of the panels that come next.
       const int64_t next = tile.panel_count + row / tile_rows;
-      tile.prefetch = next < 2 * tile_panels && panel + next < end ? next * weights.panel_bytes : 0;
+      tile.prefetch = next < 2 * tile_panels && panel + next < end ? next * stored : 0;
       tile.rows = pointers + row * rows.pointers_per_row();
       tile.row_sums = row_sums + row;
       tile.y = base.y + (first_row + row) * tile.y_stride + column * spec.epilogue.y_bytes();
@@ -378,6 +384,7 @@ void Int8Linear::Run(const void* const* in, void* const* out, const RunContext& 
   tile.tap_offsets = rows.tap_offsets();
   tile.groups_of_4 = rows.tap_bytes() / 4;
   tile.weights = reinterpret_cast<const int8_t*>(spec.weights.raw());
+  if (sparse != nullptr) tile.sparse = &sparse->tiles;
   if (bounded.weights != nullptr) {
     tile.weights = reinterpret_cast<const int8_t*>(bounded.weights->data());
     tile.excess = bounded.excess.data();
@@ -423,17 +430,31 @@ Result<K4N16> CheckPackedWeights(const Tensor& weights) {
 }
 
 Result<BoundKernel> BindInt8Linear(Int8LinearSpec spec, const BindOptions& options) {
-  EVOQ_ASSIGN(const K4N16 weights, CheckPackedWeights(spec.weights));
+  K4N16 weights;
+  std::shared_ptr<const SparseInt8> sparse;
+  const Int8TileDef* sparse_tiles = nullptr;
+  if (IsBlockLayout(spec.weights.layout())) {
+    EVOQ_TRY(FindLayout(spec.weights.layout())->check(spec.weights));
+    EVOQ_ASSIGN(const BlockWeights blocks, ReadBlocks(spec.weights));
+    weights = blocks.sizes;
+    sparse_tiles = SparseTilesFor(spec, blocks, options);
+    EVOQ_CHECK(sparse_tiles != nullptr, "{}", spec.weights.layout());
+    sparse = PrepareSparse(blocks, *sparse_tiles);
+  } else {
+    EVOQ_ASSIGN(weights, CheckPackedWeights(spec.weights));
+  }
   Int8Rows rows(spec.geometry, 4 * weights.groups_of_4, spec.x_signed, true);
   Int8Linear linear{std::move(spec), std::move(rows), weights, &Int8TileFor(options.isa)};
+  linear.sparse = std::move(sparse);
   linear.PrepareColumns();
   if (linear.spec.x_zero_input < 0)
     AddZeroTerm(linear.weight_sum, linear.stored_zero(), linear.bias.data(), linear.bias.data());
   linear.DropWhatIsFolded();
   const Int8Variant choice = ParseInt8Variant(options.variant);
-  linear.PrepareLanes();
-  const Int8TileChoice tiles = TilesFor(*linear.isa, {linear.rows.count(), weights.panel_bytes / 16,
-                                                      !linear.lanes.empty(), choice.smallest});
+  if (linear.sparse == nullptr) linear.PrepareLanes();
+  Int8TileChoice tiles = TilesFor(*linear.isa, {linear.rows.count(), weights.panel_bytes / 16,
+                                                !linear.lanes.empty(), choice.smallest});
+  if (sparse_tiles != nullptr) tiles = {sparse_tiles};
   linear.isa = tiles.tiles;
   linear.range_in_tile =
       linear.spec.finish.range && linear.isa->takes_range && !linear.spec.finish.curve;
@@ -446,6 +467,8 @@ Result<BoundKernel> BindInt8Linear(Int8LinearSpec spec, const BindOptions& optio
                   .tile_rows = linear.tile_rows,
                   .tile_columns = 16 * linear.tile_panels,
                   .method = tiles.why};
+  if (linear.sparse != nullptr)
+    plan.method = BlockMethod(linear.sparse->shape, linear.sparse->share);
   const size_t scratch = linear.scratch_bytes();
   return BoundKernel::Of(std::move(linear), scratch, std::move(plan));
 }

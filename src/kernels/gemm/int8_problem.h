@@ -28,6 +28,10 @@ struct Case {
   int extremes = 0;  // 1: x and w hold only their least and largest values; 2: the largest of x and
                      // the least of w
   bool w_small = false;  // seven of eight weights are a quarter of what they may be
+  // Not 0: so many of 100 blocks of weights stay, of 4 output x 4 input channels or, `long_blocks`,
+  // 1 x 16; the others are 0.
+  int blocks = 0;
+  bool long_blocks = false;
   uint32_t seed = 1;
 
   bool integer() const { return op.ends_with("Integer"); }
@@ -37,11 +41,12 @@ struct Case {
     return fmt::format(
         "{} x{} w{} group {} strides {} dilations {} pads {} x:{} w:{} y:{} x_zero {} w_zeros {} "
         "act '{}' "
-        "residual {} bias {} gain {} table {} extremes {} small {}",
+        "residual {} bias {} gain {} table {} extremes {} small {} blocks {}{}",
         op, Bracketed<int64_t>(x), Bracketed<int64_t>(w), group, Bracketed<int64_t>(strides),
         Bracketed<int64_t>(dilations), Bracketed<int64_t>(pads), DTypeName(x_type),
         DTypeName(w_type), DTypeName(y_type), x_zero, w_zeros, ActivationName(activation.kind),
-        DTypeName(residual), bias, y_gain, table, extremes, w_small);
+        DTypeName(residual), bias, y_gain, table, extremes, w_small, blocks,
+        long_blocks ? " long" : "");
   }
 };
 
@@ -77,6 +82,25 @@ inline void ToExtremes(Tensor& t, int extremes, bool largest) {
   for (size_t i = 0; i < t.bytes(); ++i) {
     const bool high = extremes == 1 ? (t.raw()[i] & std::byte{1}) != std::byte{0} : largest;
     t.mutable_raw()[i] = static_cast<std::byte>(high ? least ^ 0xff : least);
+  }
+}
+
+// Sets the weights of blocks that are drawn to 0.
+inline void ToBlocks(Tensor& w, const Case& c, std::mt19937& rng) {
+  const int64_t taps = c.conv() ? w.elements() / (c.w[0] * c.w[1]) : 1,
+                outputs = c.conv() ? c.w[0] : c.w[1], inputs = c.conv() ? c.w[1] : c.w[0];
+  const int64_t columns = c.long_blocks ? 1 : 4, depth = c.long_blocks ? 16 : 4;
+  const std::byte zero{c.w_type == DType::kUint8 ? uint8_t{128} : uint8_t{0}};
+  for (int64_t m = 0; m < outputs; m += columns) {
+    for (int64_t i = 0; i < inputs; i += depth) {
+      for (int64_t tap = 0; tap < taps; ++tap) {
+        if (static_cast<int>(rng() % 100) < c.blocks) continue;
+        for (int64_t n = m; n < std::min(m + columns, outputs); ++n) {
+          for (int64_t k = i; k < std::min(i + depth, inputs); ++k)
+            w.mutable_raw()[c.conv() ? (n * inputs + k) * taps + tap : k * outputs + n] = zero;
+        }
+      }
+    }
   }
 }
 
@@ -166,6 +190,7 @@ inline Problem Build(const Case& c) {
     ToExtremes(p.data[0], c.extremes, true);
     ToExtremes(p.data[1], c.extremes, false);
   }
+  if (c.blocks != 0) ToBlocks(p.data[1], c, rng);
   if (c.integer()) {
     p.data[2].mutable_raw()[0] = static_cast<std::byte>(c.x_zero);
     for (size_t i = 0; c.w_zeros > 0 && i < zeros; ++i)

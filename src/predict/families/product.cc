@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "kernels/gemm/gemm_float.h"
+#include "kernels/gemm/int8_sparse.h"
 #include "predict/families/count.h"
 
 namespace evoq {
@@ -138,6 +139,10 @@ void Count(const CostInput& input, const Rates& rates, Terms& terms) {
   const bool known = kPeak == Peak::kInt8 || input.plan.tile_rows > 0;
   const KernelPlan plan = known ? input.plan : PlanOf(p, rates.limits.isa);
   CountProduct(p, TileOf(plan, p), kLane, kPeak, rates, terms);
+  if (kPeak == Peak::kInt8) {  // of the blocks that are not 0
+    terms[kArithmetic] *= ShareOfBlocks(plan.method);
+    terms[kFeed] *= ShareOfBlocks(plan.method);
+  }
   if (input.has_curve()) terms[kCurve] = Vectors(input.out_elements()) * rates.cycle_ns;
   CountBytes(input, rates, terms);
 }

@@ -9,6 +9,12 @@ extern const ExplainRule kBytesQuantizedWeights = {
     .sentence = "The weights in their narrow type: the payload.",
     .fix = "A scheme of fewer bits, where accuracy allows it (evoq list schemes).",
 };
+extern const ExplainRule kBytesBlockIndices = {
+    .code = "block-indices",
+    .ledger = LedgerKind::kBytes,
+    .sentence = "Where the blocks of weights lie that are not 0: the others are not stored.",
+    .fix = "More sparsity, where accuracy allows it (evoq prune).",
+};
 extern const ExplainRule kBytesScales = {
     .code = "scales",
     .ledger = LedgerKind::kBytes,

@@ -1,0 +1,28 @@
+#include <cmath>
+
+#include "prune/score.h"
+
+namespace evoq {
+namespace {
+
+void Magnitude(std::span<const float> weights, std::span<const int32_t> block_of,
+               std::span<const int64_t> sizes, std::span<double> scores) {
+  for (double& score : scores) score = 0;
+  for (size_t i = 0; i < weights.size(); ++i)
+    scores[static_cast<size_t>(block_of[i])] += std::fabs(static_cast<double>(weights[i]));
+  for (size_t b = 0; b < scores.size(); ++b) scores[b] /= static_cast<double>(sizes[b]);
+}
+
+}  // namespace
+
+extern const PruneScore kScoreMagnitude;
+const PruneScore kScoreMagnitude = {
+    .name = "magnitude",
+    .doc = "the mean magnitude of a block's weights",
+    .paper =
+        "Han, Pool, Tran, Dally, \"Learning both Weights and Connections for Efficient Neural "
+        "Networks\", 2015",
+    .score = Magnitude,
+};
+
+}  // namespace evoq

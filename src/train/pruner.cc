@@ -1,0 +1,105 @@
+#include "train/pruner.h"
+
+#include <algorithm>
+
+namespace evoq {
+namespace {
+
+constexpr int64_t kTimes = 64;  // that weights are chosen anew while the share rises
+
+PruneOptions OptionsOf(const TrainingRecipe& recipe) {
+  PruneOptions options;
+  options.pattern = recipe.prune == kHoldZeros ? "unstructured" : recipe.prune;
+  options.score = recipe.prune_score;
+  options.scope = recipe.prune_scope;
+  if (recipe.sparsity > 0) options.sparsity = recipe.sparsity;
+  return options;
+}
+
+}  // namespace
+
+double SparsityAt(double last, int64_t step, int64_t all) {
+  const double t = std::min(1.0, double(step + 1) / std::max(1.0, double(all) / 2));
+  return last * (1 - (1 - t) * (1 - t) * (1 - t));
+}
+
+Status CheckPruning(const TrainingRecipe& recipe) {
+  if (recipe.prune.empty()) {
+    if (recipe.sparsity != 0)
+      return Fail(ErrorCode::kUsage, "--sparsity {}: expected --prune", recipe.sparsity);
+    return {};
+  }
+  if (recipe.prune == kHoldZeros && recipe.sparsity != 0)
+    return Fail(ErrorCode::kUsage, "--sparsity {}: --prune zeros holds those that are there",
+                recipe.sparsity);
+  EVOQ_TRY(CheckPruneOptions(OptionsOf(recipe)));
+  return {};
+}
+
+Result<std::unique_ptr<Pruner>> Pruner::Create(const Graph& graph, const TrainingPlan& plan,
+                                               const TrainingRecipe& recipe,
+                                               std::span<const float> parameters) {
+  if (recipe.prune.empty()) return std::unique_ptr<Pruner>();
+  EVOQ_TRY(CheckPruning(recipe));
+  const PruneOptions options = OptionsOf(recipe);
+  auto pruner = std::make_unique<Pruner>();
+  EVOQ_ASSIGN(pruner->rows_, CheckPruneOptions(options));
+  EVOQ_ASSIGN(Prunables found, FindPrunables(graph, options));
+  for (PrunableWeight& weight : found.weights) {
+    const auto trained = std::ranges::find_if(
+        plan.parameters, [&](const TrainedConstant& c) { return c.name == weight.weight; });
+    if (trained == plan.parameters.end()) continue;  // frozen
+    EVOQ_CHECK(trained->elements == static_cast<int64_t>(weight.block_of.size()), "{}",
+               weight.weight);
+    pruner->offset_.push_back(trained->offset);
+    pruner->found_.weights.push_back(std::move(weight));
+  }
+  if (pruner->found_.weights.empty())
+    return Unsupported("--prune {}: no weight that is trained fits", recipe.prune);
+  pruner->global_ = recipe.prune_scope == "global";
+  pruner->grows_ = recipe.prune != kHoldZeros;
+  pruner->Hold(parameters);
+  return pruner;
+}
+
+void Pruner::Hold(std::span<const float> parameters) {
+  held_.clear();
+  for (size_t i = 0; i < found_.weights.size(); ++i) {
+    const float* const w = parameters.data() + offset_[i];
+    std::vector<bool>& held = held_.emplace_back(found_.weights[i].block_of.size());
+    for (size_t k = 0; k < held.size(); ++k) held[k] = w[k] == 0;
+  }
+}
+
+void Pruner::AfterStep(int64_t step, int64_t all, std::span<float> parameters) {
+  for (size_t i = 0; i < held_.size(); ++i) {
+    float* const w = parameters.data() + offset_[i];
+    for (size_t k = 0; k < held_[i].size(); ++k) {
+      if (held_[i][k]) w[k] = 0;
+    }
+  }
+  const int64_t rise = std::max<int64_t>(1, all / 2), every = std::max<int64_t>(1, rise / kTimes);
+  const bool chooses = step + 1 == rise || (step + 1 < rise && (step + 1) % every == 0);
+  if (!grows_ || !chooses) return;
+  PruneRows rows = rows_;
+  rows.sparsity = SparsityAt(rows_.sparsity, step, all);
+  // What is chosen by groups (2:4) has one share only, which it gets at the end of the rise.
+  if (rows.pattern->of > 0 && step + 1 != rise) return;
+  std::vector<std::span<float>> weights;
+  for (size_t i = 0; i < found_.weights.size(); ++i)
+    weights.push_back(
+        parameters.subspan(static_cast<size_t>(offset_[i]), found_.weights[i].block_of.size()));
+  PruneWeights(found_, rows, global_, weights);
+  Hold(parameters);
+}
+
+double Pruner::Sparsity() const {
+  int64_t zeros = 0, weights = 0;
+  for (const std::vector<bool>& held : held_) {
+    zeros += std::count(held.begin(), held.end(), true);
+    weights += static_cast<int64_t>(held.size());
+  }
+  return weights == 0 ? 0 : double(zeros) / double(weights);
+}
+
+}  // namespace evoq
