@@ -14,7 +14,8 @@ struct EtmSection {
                      // "weights/padding"
   // "int8 weights", "float32 weights", "int32 bias", "scales", "zero points", "shape constants",
   // "attributes", "duplicates" (what an earlier constant holds already), "packing padding",
-  // "alignment", "graph", "strings", "plans", "header and directory"
+  // "alignment", "graph", "strings", "plans", "scale sets" (constants of a set are
+  // "weights/SET/NAME", its share of the blob is "scale-sets/SET"), "header and directory"
   std::string category;
   int64_t offset = 0;
   int64_t bytes = 0;

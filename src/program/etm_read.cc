@@ -29,6 +29,8 @@ class GraphReader {
       : from_(from), weights_(std::move(weights)), budget_(budget), depth_(depth) {}
 
   Result<Graph> Read();
+  // The scale sets of the graph that this table gave.
+  Result<std::vector<ScaleSet>> Read(const fb::ScaleSets& from, const Graph& graph) const;
 
  private:
   Result<std::span<const std::byte>> Range(uint64_t offset, uint64_t bytes) const;
@@ -39,6 +41,7 @@ class GraphReader {
   Result<AttrValue> Read(const fb::Attr& from) const;
   Status ReadValue(const fb::Value& from, bool is_input);
   Status ReadNode(const fb::Node& from);
+  Result<ScaleChange> Read(const fb::ScaleChange& from, const Graph& graph) const;
   Result<std::vector<ValueId>> Ids(const flatbuffers::Vector<int32_t>* from, bool optional) const;
 
   const fb::Graph& from_;
@@ -365,49 +368,43 @@ Result<Graph> GraphReader::Read() {
   return std::move(graph_);
 }
 
-std::vector<Decision::Rejected> ReadRejected(
-    const flatbuffers::Vector<flatbuffers::Offset<fb::Rejected>>* from) {
-  std::vector<Decision::Rejected> rejected;
-  for (uint32_t r = 0; r < Count(from); ++r)
-    rejected.push_back(
-        {Text(from->Get(r)->kernel()), {Text(from->Get(r)->code()), Text(from->Get(r)->why())}});
-  return rejected;
+Result<ScaleChange> GraphReader::Read(const fb::ScaleChange& from, const Graph& graph) const {
+  if (from.value() < 0 || from.value() >= graph.value_count())
+    return InvalidInput("value index {}, expected one below {}", from.value(), graph.value_count());
+  const Value& value = graph.value(ValueId{from.value()});
+  TensorType type = value.type;
+  type.quant = nullptr;
+  const auto read = [&]() -> Result<ScaleChange> {
+    if (from.quant()) {
+      EVOQ_ASSIGN(QuantParams q, Read(type.dtype, *from.quant()));
+      type.quant = std::make_shared<const QuantParams>(std::move(q));
+      EVOQ_TRY(ValidateQuant(type));
+    }
+    ScaleChange change{value.name, type.quant, {}};
+    if (from.constant()) {
+      EVOQ_ASSIGN(change.constant, Read(type, *from.constant()));
+    }
+    return change;
+  };
+  return WithContext(read(), "value " + value.name);
 }
 
-Tuning ReadTuning(const fb::Tuning& from) {
-  Tuning tuning{Text(from.machine()), from.threads(), {}};
-  for (uint32_t i = 0; i < Count(from.steps()); ++i) {
-    const auto* s = from.steps()->Get(i);
-    tuning.steps[Text(s->node())] = {Text(s->variant()), s->threads() == 1 ? 1 : 0,
-                                     ReadRejected(s->slower())};
-  }
-  return tuning;
-}
-
-std::vector<Plan> ReadPlans(const fb::Plans& from) {
-  std::vector<Plan> plans;
-  for (uint32_t p = 0; p < Count(from.plans()); ++p) {
-    const fb::Plan& source = *from.plans()->Get(p);
-    Plan plan;
-    for (uint32_t i = 0; i < Count(source.shapes()); ++i) {
-      const auto* shape = source.shapes()->Get(i);
-      auto& sizes = plan.shapes[Text(shape->name())];
-      if (shape->sizes()) sizes.assign(shape->sizes()->begin(), shape->sizes()->end());
+Result<std::vector<ScaleSet>> GraphReader::Read(const fb::ScaleSets& from,
+                                                const Graph& graph) const {
+  std::vector<ScaleSet> sets;
+  if (Count(from.sets()) > kMaxScaleSets)
+    return InvalidInput("{} scale sets, expected at most {}", Count(from.sets()), kMaxScaleSets);
+  for (uint32_t s = 0; s < Count(from.sets()); ++s) {
+    const fb::ScaleSet& set = *from.sets()->Get(s);
+    sets.push_back({Text(set.name()), set.samples(), {}});
+    for (uint32_t i = 0; i < Count(set.changes()); ++i) {
+      EVOQ_ASSIGN(ScaleChange change, WithContext(Read(*set.changes()->Get(i), graph),
+                                                  "scale set " + Text(set.name())));
+      sets.back().changes.push_back(std::move(change));
     }
-    for (uint32_t i = 0; i < Count(source.decisions()); ++i) {
-      const auto* d = source.decisions()->Get(i);
-      Decision& decision = plan.decisions[Text(d->node())];
-      decision.kernel = Text(d->kernel());
-      // A name that this version does not know is told and counted as none.
-      decision.precision = ParsePrecision(Text(d->precision())).value_or(Precision::kAny);
-      decision.float_reason = {Text(d->float_code()), Text(d->float_why())};
-      decision.rejected = ReadRejected(d->rejected());
-    }
-    for (uint32_t i = 0; i < Count(source.tunings()); ++i)
-      plan.tunings.push_back(ReadTuning(*source.tunings()->Get(i)));
-    plans.push_back(std::move(plan));
   }
-  return plans;
+  EVOQ_TRY(CheckScaleSets(graph, sets));
+  return sets;
 }
 
 }  // namespace
@@ -421,7 +418,8 @@ Result<Model> ReadEtm(const std::string& path) {
     return container.Read(*blob, budget);
   };
   for (const BlobInfo& blob : container.blobs()) {
-    if (blob.required && blob.name != "graph" && blob.name != "weights" && blob.name != "plans")
+    if (blob.required && blob.name != "graph" && blob.name != "weights" && blob.name != "plans" &&
+        blob.name != kScaleSetsBlob)
       return Unsupported("{}: needs the blob '{}', which this version of evoq does not know", path,
                          blob.name);
   }
@@ -430,8 +428,15 @@ Result<Model> ReadEtm(const std::string& path) {
   EVOQ_ASSIGN(const fb::Graph* table,
               WithContext(VerifiedTable<fb::Graph>(graph_bytes.data, "graph", budget), path));
   Model model;
-  EVOQ_ASSIGN(model.graph,
-              WithContext(GraphReader(*table, std::move(weights), budget).Read(), path));
+  GraphReader reader(*table, std::move(weights), budget);
+  EVOQ_ASSIGN(model.graph, WithContext(reader.Read(), path));
+  if (container.Find(kScaleSetsBlob) != nullptr) {
+    EVOQ_ASSIGN(const auto set_bytes, read(kScaleSetsBlob));
+    EVOQ_ASSIGN(
+        const fb::ScaleSets* sets,
+        WithContext(VerifiedTable<fb::ScaleSets>(set_bytes.data, kScaleSetsBlob, budget), path));
+    EVOQ_ASSIGN(model.sets, WithContext(reader.Read(*sets, model.graph), path));
+  }
   if (container.Find("plans") != nullptr) {
     EVOQ_ASSIGN(const auto plan_bytes, read("plans"));
     EVOQ_ASSIGN(const fb::Plans* plans,

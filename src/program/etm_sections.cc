@@ -20,6 +20,8 @@ struct Part {
   int64_t offset, bytes;  // in the decoded blob
 };
 
+constexpr char kScaleSets[] = "scale sets";
+
 std::string Category(const fb::Type& type) {
   const DType dtype = DTypeFromEtm(type.dtype()).value_or(DType::kUndefined);
   if (type.quant() || IsFloat(dtype)) return fmt::format("{} weights", DTypeName(dtype));
@@ -89,6 +91,27 @@ class WeightCollector {
       }
     }
     return {};
+  }
+
+  // What scale sets have of their own.
+  void Add(const fb::ScaleSets& sets, const fb::Graph& graph) {
+    for (uint32_t s = 0; s < EtmCount(sets.sets()); ++s) {
+      const fb::ScaleSet& set = *sets.sets()->Get(s);
+      for (uint32_t i = 0; i < EtmCount(set.changes()); ++i) {
+        const fb::ScaleChange& change = *set.changes()->Get(i);
+        const std::string name =
+            EtmText(set.name()) + "/" + EtmText(graph.values()->Get(change.value())->name());
+        const auto add = [&](uint64_t offset, uint64_t bytes) {
+          if (bytes > 0)
+            parts_.push_back(
+                {name, kScaleSets, static_cast<int64_t>(offset), static_cast<int64_t>(bytes)});
+        };
+        if (change.constant() != nullptr)
+          add(change.constant()->offset(), change.constant()->bytes());
+        if (const fb::Quant* quant = change.quant(); quant != nullptr && quant->scale_count() > 1)
+          add(quant->scales_offset(), uint64_t{4} * quant->scale_count());
+      }
+    }
   }
 
   // In order, with the alignment between.
@@ -227,6 +250,22 @@ class TableCollector {
   int64_t zeros_ = 0;
 };
 
+// The blob of scale sets, shared out among them by the number of their changes.
+std::vector<Part> PartsOf(const fb::ScaleSets& sets, int64_t size) {
+  int64_t all = 0, before = 0, at = 0;
+  for (uint32_t s = 0; s < EtmCount(sets.sets()); ++s)
+    all += 1 + EtmCount(sets.sets()->Get(s)->changes());
+  std::vector<Part> parts;
+  for (uint32_t s = 0; s < EtmCount(sets.sets()); ++s) {
+    const fb::ScaleSet& set = *sets.sets()->Get(s);
+    before += 1 + EtmCount(set.changes());
+    const int64_t end = size * before / all;
+    parts.push_back({EtmText(set.name()), kScaleSets, at, end - at});
+    at = end;
+  }
+  return parts;
+}
+
 // Spreads the stored bytes of a compressed blob over its parts in proportion, without a remainder.
 void Scale(std::vector<Part>& parts, int64_t raw, int64_t stored) {
   int64_t raw_before = 0, stored_before = 0;
@@ -262,6 +301,13 @@ Result<std::vector<EtmSection>> EtmSections(const std::string& path) {
   };
   WeightCollector weights(budget);
   EVOQ_TRY(WithContext(weights.Add(*graph, model.graph), path));
+  const fb::ScaleSets* sets = nullptr;
+  Container::Bytes set_bytes;
+  if (container.Find(kScaleSetsBlob) != nullptr) {
+    EVOQ_ASSIGN(set_bytes, container.Read(*container.Find(kScaleSetsBlob), budget));
+    EVOQ_ASSIGN(sets, VerifiedTable<fb::ScaleSets>(set_bytes.data, kScaleSetsBlob, budget));
+    weights.Add(*sets, *graph);
+  }
   TableCollector tables;
   tables.Add(*graph);
   add("directory", "header and directory",
@@ -272,6 +318,8 @@ Result<std::vector<EtmSection>> EtmSections(const std::string& path) {
       add_parts(blob, weights.Parts(blob.raw_bytes));
     } else if (blob.name == "graph") {
       add_parts(blob, tables.Parts(blob.raw_bytes));
+    } else if (sets != nullptr && blob.name == kScaleSetsBlob) {
+      add_parts(blob, PartsOf(*sets, blob.raw_bytes));
     } else {
       add(blob.name, blob.name, blob.stored_bytes);
     }
@@ -291,6 +339,15 @@ Result<std::string> DumpEtm(const std::string& path) {
     out += FormatPrintable("meta {} = {}\n", key, ShortFact(value));
   if (!model.certificate.empty()) out += FormatPrintable("certificate {}\n", model.certificate);
   out += Print(model.graph);
+  for (const ScaleSet& set : model.sets) {
+    out += FormatPrintable("scale set {}, {} samples\n", set.name, set.samples);
+    for (const ScaleChange& change : set.changes) {
+      TensorType type = model.graph.value(model.graph.FindValue(change.value)).type;
+      type.quant = change.quant;
+      out += FormatPrintable("  {}%{}: {}\n", change.constant.defined() ? "const " : "",
+                             change.value, type.ToString());
+    }
+  }
   for (const Plan& plan : model.plans) {
     std::vector<std::string> shapes;
     for (const auto& [name, sizes] : plan.shapes)

@@ -4,11 +4,15 @@
 #include "base/budget.h"
 #include "program/container.h"
 #include "program/etm_generated.h"
+#include "program/model.h"
 
 namespace evoq {
 
 // More than any real model has; bounds the work on a hostile file.
 inline constexpr uint32_t kMaxEtmItems = 1 << 22;
+
+// The optional blob of Model::sets.
+inline constexpr char kScaleSetsBlob[] = "scale-sets";
 
 // Checks everything that can be reached from the root table of type `root`: each offset, length and
 // alignment, that no chain of tables is deeper than 32, and that strings end in 0. Each way to a
@@ -32,5 +36,8 @@ template <typename T>
 uint32_t EtmCount(const flatbuffers::Vector<T>* v) {
   return v ? v->size() : 0;
 }
+
+// What a verified table holds.
+std::vector<Plan> ReadPlans(const fb::Plans& from);
 
 }  // namespace evoq

@@ -4,8 +4,8 @@
 #include "base/math.h"
 #include "program/container.h"
 #include "program/etm.h"
-#include "program/etm_generated.h"
 #include "program/etm_size.h"
+#include "program/etm_tables.h"
 
 namespace evoq {
 namespace {
@@ -53,6 +53,7 @@ class GraphWriter {
       : graph_(graph), weights_(weights), builder_(builder) {}
 
   Offset<fb::Graph> Write();
+  Offset<fb::ScaleSets> Write(const std::vector<ScaleSet>& sets);
 
  private:
   Offset<fb::Quant> Write(DType dtype, const QuantParams& q);
@@ -260,9 +261,30 @@ Offset<fb::Graph> GraphWriter::Write() {
                          outputs);
 }
 
-std::vector<std::byte> WriteGraph(const Graph& graph, WeightsBlob& weights) {
+Offset<fb::ScaleSets> GraphWriter::Write(const std::vector<ScaleSet>& sets) {
+  std::vector<Offset<fb::ScaleSet>> set_offsets;
+  for (const ScaleSet& set : sets) {
+    std::vector<Offset<fb::ScaleChange>> changes;
+    for (const ScaleChange& change : set.changes) {
+      const ValueId id = graph_.FindValue(change.value);
+      if (!id.valid()) continue;  // nothing reads it
+      const auto quant =
+          change.quant ? Write(graph_.value(id).type.dtype, *change.quant) : Offset<fb::Quant>(0);
+      const auto constant =
+          change.constant.defined() ? Write(change.constant) : Offset<fb::Constant>(0);
+      changes.push_back(fb::CreateScaleChange(builder_, id.index, quant, constant));
+    }
+    set_offsets.push_back(
+        fb::CreateScaleSet(builder_, Text(set.name), set.samples, builder_.CreateVector(changes)));
+  }
+  return fb::CreateScaleSets(builder_, builder_.CreateVector(set_offsets));
+}
+
+// The graph, or the scale sets of it.
+template <typename... What>
+std::vector<std::byte> WriteTable(const Graph& graph, WeightsBlob& weights, const What&... what) {
   FlatBufferBuilder builder;
-  builder.Finish(GraphWriter(graph, weights, builder).Write());
+  builder.Finish(GraphWriter(graph, weights, builder).Write(what...));
   const auto* data = reinterpret_cast<const std::byte*>(builder.GetBufferPointer());
   return {data, data + builder.GetSize()};
 }
@@ -334,7 +356,9 @@ auto WithBlobs(const Model& model, const Use& use) {
   const bool small = ConstantBytes(live) < kSmallWeights;
   WeightsBlob weights(small ? 8 : 64);
   // Offsets in the tables refer to `weights`, which GraphWriter fills.
-  const std::vector<std::byte> graph = WriteGraph(live, weights);
+  const std::vector<std::byte> graph = WriteTable(live, weights);
+  std::vector<std::byte> sets;
+  if (!model.sets.empty()) sets = WriteTable(live, weights, model.sets);
   const std::vector<std::byte> plans = WritePlans(model.plans);
   std::vector<BlobSource> blobs = {
       {.name = "graph", .pieces = {graph}, .alignment = 8, .compress = true},
@@ -344,6 +368,12 @@ auto WithBlobs(const Model& model, const Use& use) {
        .alignment = small ? 8 : kPage,
        .compress = small},
   };
+  if (!model.sets.empty())
+    blobs.push_back({.name = kScaleSetsBlob,
+                     .pieces = {sets},
+                     .alignment = 8,
+                     .compress = true,
+                     .required = false});
   if (!model.certificate.empty()) {
     blobs.push_back({.name = "certificate",
                      .pieces = {std::as_bytes(std::span(model.certificate))},

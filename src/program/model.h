@@ -11,6 +11,7 @@
 #include "graph/evaluator.h"
 #include "graph/graph.h"
 #include "kernels/backend.h"
+#include "program/scale_sets.h"
 #include "tensor/precision.h"
 
 namespace evoq {
@@ -68,6 +69,7 @@ struct Model {
   Graph graph;
   std::vector<Plan> plans;
   std::string certificate;  // what is guaranteed of it, as JSON (docs/certificate.md); "": nothing
+  std::vector<ScaleSet> sets;  // of which the graph is the first; empty: it has no others
 };
 
 // Where a value lives while a program runs.

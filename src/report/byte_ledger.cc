@@ -16,7 +16,8 @@ std::string CodeOf(const std::string& category) {
       {"header and directory", "header"},     {"int32 bias", "bias"},
       {"zero points", "zero-points"},         {"packing padding", "packing"},
       {"shape constants", "shape-constants"}, {"float32 weights", "left-float"},
-      {"float64 weights", "left-float"},      {"float16 weights", "left-float"}};
+      {"scale sets", "scale-sets"},           {"float64 weights", "left-float"},
+      {"float16 weights", "left-float"}};
   if (const auto it = kCodes.find(category); it != kCodes.end()) return it->second;
   return category.ends_with(" weights") ? "quantized-weights" : category;
 }
@@ -43,10 +44,18 @@ std::string WhyFloat(const Model& model, const std::string& name) {
   return fmt::format("{}: {} computes in float32", reader.name, reader.op);
 }
 
+// "weights/night/conv_1.b" and "scale-sets/night" -> "night": the names of values hold slashes too,
+// so that those of sets do not.
+std::string SetName(const std::string& section) {
+  const std::string rest = TensorName(section);
+  return rest.substr(0, rest.find('/'));
+}
+
 // Tensors by name, or for the payload element types; nothing where a part would say no more than
 // the whole.
 std::string PartName(const std::string& code, const EtmSection& section) {
   if (code == "quantized-weights") return section.category;
+  if (code == "scale-sets") return SetName(section.name);
   return code == "left-float" || code == "duplicates" ? TensorName(section.name) : "";
 }
 

@@ -107,14 +107,38 @@ EtmModel::EtmModel() {
   graph.inputs = {0}, graph.outputs = {4, 1, 3};
 }
 
+void AddSets(EtmModel& model) {
+  model.graph.values.push_back(Value("q", Type(DType::kUint8, {1, 2})));
+  auto& quant = model.value(5).type->quant = std::make_unique<fb::QuantT>();
+  quant->scale = 0.5f;
+  model.graph.nodes.push_back(std::make_unique<fb::NodeT>());
+  model.node(1).op = "QuantizeLinear", model.node(1).name = "q";
+  model.node(1).inputs = {0}, model.node(1).outputs = {5};
+  for (const char* name : {"day", "night"}) {
+    model.sets.sets.push_back(std::make_unique<fb::ScaleSetT>());
+    model.sets.sets.back()->name = name, model.sets.sets.back()->samples = 3;
+  }
+  auto& changes = model.sets.sets[1]->changes;
+  for (int32_t value : {5, 2}) {
+    changes.push_back(std::make_unique<fb::ScaleChangeT>());
+    changes.back()->value = value;
+  }
+  changes[0]->quant = std::make_unique<fb::QuantT>();
+  changes[0]->quant->scale = 0.25f;
+  changes[1]->constant = Constant(0, 8);
+}
+
 std::string Pack(const fb::GraphT& graph) { return Packed<fb::Graph>(graph); }
 std::string Pack(const fb::PlansT& plans) { return Packed<fb::Plans>(plans); }
+std::string Pack(const fb::ScaleSetsT& sets) { return Packed<fb::ScaleSets>(sets); }
 
 EtmFile FileOf(const EtmModel& model) {
   EtmFile file;
   file.blobs.push_back({.name = "graph", .bytes = Pack(model.graph)});
   file.blobs.push_back({.name = "plans", .bytes = Pack(model.plans), .required = 0});
   file.blobs.push_back({.name = "weights", .bytes = model.weights});
+  if (!model.sets.sets.empty())
+    file.blobs.push_back({.name = "scale-sets", .bytes = Pack(model.sets), .required = 0});
   if (!model.certificate.empty())
     file.blobs.push_back({.name = "certificate", .bytes = model.certificate, .required = 0});
   return file;

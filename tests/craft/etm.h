@@ -38,16 +38,21 @@ std::string Write(const EtmFile& file);
 struct EtmModel {
   fb::GraphT graph;
   fb::PlansT plans;
+  fb::ScaleSetsT sets;  // none; AddSets makes two
   std::string weights, certificate;
 
   EtmModel();
   fb::ValueT& value(size_t i) { return *graph.values[i]; }
   fb::NodeT& node(size_t i = 0) { return *graph.nodes[i]; }
 };
+// Value 5, "q", uint8 of scale 0.5, that a second node computes; the sets "day" and "night", the
+// latter with 0.25 for q and other contents for b.
+void AddSets(EtmModel& model);
 EtmFile FileOf(const EtmModel& model);
 std::string Write(const EtmModel& model);
 std::string Pack(const fb::GraphT& graph);
 std::string Pack(const fb::PlansT& plans);
+std::string Pack(const fb::ScaleSetsT& sets);
 
 // ---- FlatBuffers by hand, for what the library's builder does not write: parts in the order of
 // the file, offsets set last

@@ -585,7 +585,7 @@ std::vector<EtmCase> BudgetCases() {
 const std::vector<EtmCase>& EtmCases() {
   static const std::vector<EtmCase> all = [] {
     std::vector<EtmCase> cases;
-    for (auto part : {ContainerCases(), TableCases(), ModelCases(), BudgetCases()})
+    for (auto part : {ContainerCases(), TableCases(), ModelCases(), BudgetCases(), SetCases()})
       cases.insert(cases.end(), part.begin(), part.end());
     return cases;
   }();

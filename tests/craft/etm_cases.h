@@ -14,4 +14,7 @@ struct EtmCase {
 };
 const std::vector<EtmCase>& EtmCases();
 
+// Those of scale sets, which are among EtmCases.
+std::vector<EtmCase> SetCases();
+
 }  // namespace evoq::craft

@@ -1,9 +1,10 @@
 // Room: models
 // .etm files whose checksums hold: reading, compiling, binding and running one gives results or an
-// error. The fuzzer's bytes are two lengths and three decoded blobs (graph, plans, weights), which
-// are put into a container, now and then compressed or with a field of the directory wrong and the
-// checksums right (tests/craft/etm.h). Most mutations work on the unpacked tables, so that they get
-// past the verifier and reach links, types, attributes, layouts and kernels.
+// error. The fuzzer's bytes are three lengths and four decoded blobs (graph, plans, scale sets,
+// weights), which are put into a container, now and then compressed or with a field of the
+// directory wrong and the checksums right (tests/craft/etm.h). Most mutations work on the unpacked
+// tables, so that they get past the verifier and reach links, types, attributes, layouts and
+// kernels.
 #include <cstring>
 #include <random>
 
@@ -119,17 +120,17 @@ output %k1)",
 // ---- the fuzzer's form
 
 struct Blobs {
-  std::vector<std::byte> graph, plans, weights;
+  std::vector<std::byte> graph, plans, sets, weights;
 };
 
 Blobs Split(std::span<const uint8_t> data) {
   Blobs blobs;
-  uint32_t sizes[2] = {};
+  uint32_t sizes[3] = {};
   if (data.size() < sizeof(sizes)) return blobs;
   std::memcpy(sizes, data.data(), sizeof(sizes));
   auto rest = std::as_bytes(data.subspan(sizeof(sizes)));
-  for (auto [bytes, size] :
-       {std::pair(&blobs.graph, sizes[0]), std::pair(&blobs.plans, sizes[1])}) {
+  for (auto [bytes, size] : {std::pair(&blobs.graph, sizes[0]), std::pair(&blobs.plans, sizes[1]),
+                             std::pair(&blobs.sets, sizes[2])}) {
     const auto part = rest.first(std::min<size_t>(size, rest.size()));
     bytes->assign(part.begin(), part.end());
     rest = rest.subspan(part.size());
@@ -139,11 +140,12 @@ Blobs Split(std::span<const uint8_t> data) {
 }
 
 std::vector<uint8_t> Join(const Blobs& blobs) {
-  const uint32_t sizes[2] = {static_cast<uint32_t>(blobs.graph.size()),
-                             static_cast<uint32_t>(blobs.plans.size())};
+  const uint32_t sizes[3] = {static_cast<uint32_t>(blobs.graph.size()),
+                             static_cast<uint32_t>(blobs.plans.size()),
+                             static_cast<uint32_t>(blobs.sets.size())};
   std::vector<uint8_t> data(sizeof(sizes));
   std::memcpy(data.data(), sizes, sizeof(sizes));
-  for (const auto* bytes : {&blobs.graph, &blobs.plans, &blobs.weights}) {
+  for (const auto* bytes : {&blobs.graph, &blobs.plans, &blobs.sets, &blobs.weights}) {
     const auto* from = reinterpret_cast<const uint8_t*>(bytes->data());
     data.insert(data.end(), from, from + bytes->size());
   }
@@ -194,22 +196,44 @@ Status WriteBlobs(const Blobs& blobs, uint32_t choice) {
   file.blobs.push_back({.name = "graph", .bytes = text(blobs.graph)});
   file.blobs.push_back({.name = "plans", .bytes = text(blobs.plans), .required = 0});
   file.blobs.push_back({.name = "weights", .bytes = text(blobs.weights), .alignment = 64});
+  if (!blobs.sets.empty())
+    file.blobs.push_back({.name = kScaleSetsBlob, .bytes = text(blobs.sets), .required = 0});
   std::minstd_rand random(choice);
   if (choice % 4 == 0) file.blobs[random() % 3].zstd = true;
   if (choice % 32 == 0) Spoil(file, random);
   return WriteFileTo(FilePath(), craft::Write(file));
 }
 
+// A second set of half the scales, where the model computes values that have any.
+void AddSets(Model& model) {
+  ScaleSet half{"half", 2, {}};
+  for (int i = 0; i < model.graph.value_count(); ++i) {
+    const ValueId id{i};
+    const Value& value = model.graph.value(id);
+    if (model.graph.IsInput(id) || model.graph.IsOutput(id)) continue;
+    if (value.is_constant() && value.type.dtype == DType::kInt32 && !value.type.quantized())
+      half.changes.push_back({value.name, nullptr, value.constant});
+    if (value.is_constant() || !value.type.quantized()) continue;
+    QuantParams params = *value.type.quant;
+    for (float& scale : params.scales) scale /= 2;
+    half.changes.push_back({value.name, std::make_shared<const QuantParams>(params), {}});
+  }
+  if (!half.changes.empty()) model.sets = {{"whole", 1, {}}, std::move(half)};
+}
+
 Result<Blobs> SeedBlobs(const char* text) {
   EVOQ_ASSIGN(Graph graph, ParseGraph(text));
   EVOQ_TRY(InferTypes(graph));
-  EVOQ_ASSIGN(const Model model, LowerAndPack(std::move(graph)));
+  EVOQ_ASSIGN(Model model, LowerAndPack(std::move(graph)));
+  AddSets(model);
   EVOQ_TRY(WriteEtm(model, FilePath()));
   EVOQ_ASSIGN(const Container container, Container::Open(FilePath()));
   Budget budget = Budget::ForFile(container.file_bytes());
   Blobs blobs;
-  for (auto [name, bytes] : {std::pair("graph", &blobs.graph), std::pair("plans", &blobs.plans),
-                             std::pair("weights", &blobs.weights)}) {
+  for (auto [name, bytes] :
+       {std::pair("graph", &blobs.graph), std::pair("plans", &blobs.plans),
+        std::pair(kScaleSetsBlob, &blobs.sets), std::pair("weights", &blobs.weights)}) {
+    if (container.Find(name) == nullptr) continue;  // it has no sets
     EVOQ_ASSIGN(const Container::Bytes read, container.Read(*container.Find(name), budget));
     bytes->assign(read.data.begin(), read.data.end());
   }
@@ -224,19 +248,40 @@ Blobs CraftedSeed() {
     return std::vector<std::byte>(reinterpret_cast<const std::byte*>(text.data()),
                                   reinterpret_cast<const std::byte*>(text.data()) + text.size());
   };
-  return {bytes(craft::Pack(model.graph)), bytes(craft::Pack(model.plans)), bytes(model.weights)};
+  return {bytes(craft::Pack(model.graph)), bytes(craft::Pack(model.plans)),
+          bytes(craft::Pack(model.sets)), bytes(model.weights)};
 }
 
 // ---- the target
 
 // How far the inputs got; printed when the fuzzer ends.
 struct Counts {
-  long inputs = 0, read = 0, compiled = 0, ran = 0;
+  long inputs = 0, read = 0, compiled = 0, ran = 0, adaptive = 0;
   ~Counts() {
-    fmt::print(stderr, "{} inputs: {} refused by the reader, {} read, {} compiled, {} ran\n",
-               inputs, inputs - read, read, compiled, ran);
+    fmt::print(stderr,
+               "{} inputs: {} refused by the reader, {} read, {} compiled, {} ran, {} under sets\n",
+               inputs, inputs - read, read, compiled, ran, adaptive);
   }
 } counts;
+
+// Under the sets in turn.
+Status RunUnderSets(Model model) {
+  const std::vector<ScaleSet> sets = model.sets;
+  EVOQ_ASSIGN(const auto engine,
+              Engine::Of({std::move(model), ""},
+                         {.threads = 1, .adaptive = AdaptiveOptions{.every = 1}}, AllParts()));
+  EVOQ_ASSIGN(const auto executor, engine->Default());
+  std::vector<Tensor> inputs;
+  for (const TensorType& type : executor->input_types()) inputs.push_back(Tensor::Allocate(type));
+  ++counts.adaptive;
+  for (const ScaleSet& set : sets) {
+    EVOQ_TRY(engine->PinScaleSet(set.name));
+    EVOQ_TRY(engine->Run(inputs));
+  }
+  EVOQ_TRY(engine->PinScaleSet(""));
+  EVOQ_TRY(engine->Run(inputs));
+  return {};
+}
 
 Status RunFile(uint32_t choice) {
   if (choice % 16 == 0) {
@@ -260,6 +305,7 @@ Status RunFile(uint32_t choice) {
   for (const TensorType& type : executor->input_types()) inputs.push_back(Tensor::Allocate(type));
   for (const TensorType& type : executor->output_types()) outputs.push_back(Tensor::Allocate(type));
   ++counts.ran;
+  if (!model.sets.empty()) EVOQ_TRY(RunUnderSets(model));
   return executor->Run(inputs, outputs);
 }
 
@@ -518,6 +564,38 @@ void MutatePlans(fb::PlansT& plans, Random& random) {
   }
 }
 
+void MutateSets(fb::ScaleSetsT& sets, fb::GraphT& graph, std::vector<std::byte>& weights,
+                Random& random) {
+  if (sets.sets.empty()) return;
+  fb::ScaleSetT& set = *Any(sets.sets, random);
+  if (random() % 16 == 0) {
+    set.name = random() % 2 ? "whole" : "", set.samples = Number(random);
+  } else if (random() % 16 == 0) {
+    sets.sets.push_back(CopyOf<fb::ScaleSet>(set));
+    if (random() % 2) sets.sets.back()->name += "+";
+  } else if (set.changes.empty() || random() % 16 == 0) {
+    set.changes.push_back(std::make_unique<fb::ScaleChangeT>());
+    set.changes.back()->value = static_cast<int32_t>(random() % (graph.values.size() + 1));
+  } else {
+    fb::ScaleChangeT& change = *Any(set.changes, random);
+    switch (random() % 5) {
+      case 0: change.value = static_cast<int32_t>(Number(random)); break;
+      case 1:
+        set.changes.erase(set.changes.begin() +
+                          static_cast<ptrdiff_t>(random() % set.changes.size()));
+        break;
+      case 2:
+        if (!change.constant && random() % 4 == 0)
+          change.constant = std::make_unique<fb::ConstantT>();
+        if (change.constant) MutateConstant(*change.constant, weights, random);
+        break;
+      default:
+        if (!change.quant) change.quant = std::make_unique<fb::QuantT>();
+        MutateQuant(*change.quant, random);
+    }
+  }
+}
+
 template <typename Table>
 void Repack(typename Table::NativeTableType& table, std::vector<std::byte>& to) {
   flatbuffers::FlatBufferBuilder builder;
@@ -533,14 +611,22 @@ bool MutateTables(Blobs& blobs, Random& random) {
   if (!graph || !plans) return false;
   const std::unique_ptr<fb::GraphT> g((*graph)->UnPack());
   const std::unique_ptr<fb::PlansT> p((*plans)->UnPack());
+  std::unique_ptr<fb::ScaleSetsT> s;
+  if (!blobs.sets.empty()) {
+    const auto sets = VerifiedTable<fb::ScaleSets>(blobs.sets, kScaleSetsBlob, budget);
+    if (sets) s.reset((*sets)->UnPack());
+  }
   for (unsigned step = random() % 3 + 1; step > 0; --step) {
     if (random() % 12 == 0)
       MutatePlans(*p, random);
+    else if (s != nullptr && random() % 3 == 0)
+      MutateSets(*s, *g, blobs.weights, random);
     else
       MutateGraph(*g, blobs.weights, random);
   }
   Repack<fb::Graph>(*g, blobs.graph);
   Repack<fb::Plans>(*p, blobs.plans);
+  if (s != nullptr) Repack<fb::ScaleSets>(*s, blobs.sets);
   return true;
 }
 

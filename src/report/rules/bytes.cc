@@ -42,6 +42,13 @@ extern const ExplainRule kBytesDuplicates = {
     .fix = "Let both readers share one initializer in the model file.",
     .recoverable = 1,
 };
+extern const ExplainRule kBytesScaleSets = {
+    .code = "scale-sets",
+    .ledger = LedgerKind::kBytes,
+    .sentence = "Scales, zero points and biases of further scale sets, which share all weights.",
+    .fix = "Quantize without --scale-sets where the input does not change.",
+    .recoverable = 1,
+};
 extern const ExplainRule kBytesShapeConstants = {
     .code = "shape-constants",
     .ledger = LedgerKind::kBytes,
