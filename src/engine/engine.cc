@@ -46,13 +46,30 @@ Result<std::unique_ptr<Engine>> Engine::Load(const std::string& path, const Engi
 Result<std::unique_ptr<Engine>> Engine::Of(Loaded loaded, const EngineOptions& options,
                                            const EngineParts& parts, const std::string& path) {
   EVOQ_ASSIGN(const Isa isa, SelectIsa());
-  return std::unique_ptr<Engine>(new Engine(std::move(loaded), options, parts, isa, path));
+  std::unique_ptr<Engine> engine(new Engine(std::move(loaded), options, parts, isa, path));
+  if (options.adaptive) {
+    Status fits = CheckAdaptive(*options.adaptive, engine->model_);
+    EVOQ_TRY(path.empty() ? std::move(fits) : WithContext(std::move(fits), path));
+    engine->adapter_ = std::make_shared<Adapter>(engine->model_, *options.adaptive);
+  }
+  return engine;
+}
+
+Status Engine::PinScaleSet(const std::string& name) {
+  if (adapter_ == nullptr)
+    return Fail(ErrorCode::kUsage, "scale set {}: the model was not loaded as adaptive", name);
+  AdaptiveOptions pinned = adapter_->options();
+  pinned.pinned = name;
+  EVOQ_TRY(CheckAdaptive(pinned, model_));
+  adapter_->Pin(name);
+  return {};
 }
 
 Result<Engine::FirstPlan> Engine::MakeFirst(const InputShapes& shapes) {
   if (first_ && std::ranges::includes(first_->shapes, shapes))
     return std::move(*std::exchange(first_, std::nullopt));
   EVOQ_ASSIGN(Model model, PackModel(model_.graph, *parts_.evaluator, shapes));
+  model.sets = model_.sets;
   return FirstPlan{shapes, std::move(model)};
 }
 
@@ -151,6 +168,22 @@ const std::shared_ptr<ThreadPool>& Engine::Pool() {
   return pool_;
 }
 
+// The program under the scale sets behind the first one; none where the first is always used.
+Result<std::vector<std::shared_ptr<const Program>>> Engine::OtherSets(const Model& model,
+                                                                      const InputShapes& shapes,
+                                                                      PackCache& packs) const {
+  std::vector<std::shared_ptr<const Program>> others;
+  for (size_t s = 1; adapter_ != nullptr && s < model.sets.size(); ++s) {
+    const Model under{.graph = WithScaleSet(model.graph, model.sets[s]), .plans = model.plans};
+    packs.Keep(under.graph);
+    EVOQ_ASSIGN(Program program,
+                WithContext(Compile(under, *parts_.evaluator, shapes, KeyFor(threads()), &packs),
+                            "scale set " + model.sets[s].name));
+    others.push_back(std::make_shared<const Program>(std::move(program)));
+  }
+  return others;
+}
+
 Result<std::shared_ptr<Executor>> Engine::Prepare(const InputShapes& shapes) {
   const int64_t damages = DamagesSoFar();
   std::optional<FirstPlan> first;
@@ -164,7 +197,10 @@ Result<std::shared_ptr<Executor>> Engine::Prepare(const InputShapes& shapes) {
   EVOQ_ASSIGN(Program program,
               Compile(model, *parts_.evaluator, shapes, KeyFor(threads()), &packs));
   ExecutorOptions options{threads(), isa_, 1, Pool()};
-  if (std::optional<Program> one = SampleProgram(model, program, packs)) {
+  EVOQ_ASSIGN(options.sets, OtherSets(model, shapes, packs));
+  options.adapter = adapter_;
+  if (std::optional<Program> one;
+      adapter_ == nullptr && (one = SampleProgram(model, program, packs))) {
     options.repeats = program.graph->value(program.graph->inputs()[0]).type.shape[0].value;
     program = std::move(*one);
   }
@@ -237,6 +273,9 @@ Result<Partitions*> Engine::Partitioned() {
   if (parts_.partition == nullptr)
     return Unsupported("{}{}: such models run in dynamic partitions, which need libevoq",
                        path_.empty() ? "" : path_ + ": ", in_regions_);
+  if (adapter_ != nullptr)
+    return Unsupported("{}: scale sets do not change in models that run in dynamic partitions",
+                       in_regions_);
   if (partitions_ == nullptr) {
     packs_->Keep(model_.graph);
     partitions_ = parts_.partition({model_.graph, isa_, options_.threads, packs_});

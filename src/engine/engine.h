@@ -18,6 +18,8 @@ struct EngineOptions {
   int threads = 0;            // 0: all physical cores
   InputShapes shapes;         // for symbolic dimensions; may be empty
   bool stored_tuning = true;  // false: every step takes its default, whatever was measured
+  // Scale sets follow the input from run to run (docs/adaptive.md); nothing: always the first.
+  std::optional<AdaptiveOptions> adaptive = {};
 };
 
 // A model, lowered and packed, or why it is no single Program but runs in dynamic partitions.
@@ -70,6 +72,12 @@ class Engine {
   // Finds out whether the model is one Program at these shapes (by input name; those of all
   // inputs): in_regions() says then.
   Status Settle(const InputShapes& shapes);
+  // Of EngineOptions::adaptive: which scale set the next run uses, and what was observed; null
+  // without them. The first executor makes the tensors known.
+  const AdaptiveState* adaptive() const { return adapter_ ? &adapter_->state() : nullptr; }
+  // Which set all further runs use; "": they change again. Errors: kUsage where the engine is not
+  // adaptive or has no set of that name.
+  Status PinScaleSet(const std::string& name);
   Isa isa() const { return isa_; }
   int threads() const { return options_.threads > 0 ? options_.threads : PhysicalCores(); }
   // The executor for these input shapes; prepared on first use and kept.
@@ -125,6 +133,9 @@ class Engine {
   TuningKey KeyFor(int threads) const;
   const std::shared_ptr<ThreadPool>& Pool();
   Result<std::shared_ptr<Executor>> Prepare(const InputShapes& shapes);
+  Result<std::vector<std::shared_ptr<const Program>>> OtherSets(const Model& model,
+                                                                const InputShapes& shapes,
+                                                                PackCache& packs) const;
   std::optional<Program> SampleProgram(const Model& model, const Program& batch,
                                        PackCache& packs) const;
   std::shared_ptr<Executor> Use(std::vector<ForShapes>::iterator found);
@@ -140,6 +151,7 @@ class Engine {
   Prepared prepared_;                 // executors
   std::shared_ptr<PackCache> packs_ = std::make_shared<PackCache>();
   std::unique_ptr<Partitions> partitions_;
+  std::shared_ptr<Adapter> adapter_;  // of all executors; null: the first scale set
 };
 
 }  // namespace evoq

@@ -38,6 +38,22 @@ std::string SharedEngine::in_regions() const {
   return engine_->in_regions();
 }
 
+std::optional<AdaptiveState> SharedEngine::adaptive() {
+  std::unique_lock lock(mutex_);
+  if (engine_->adaptive() == nullptr || streams() > 1) return std::nullopt;
+  freed_.wait(lock, [&] { return !idle_.empty(); });
+  return *engine_->adaptive();
+}
+
+Status SharedEngine::PinScaleSet(const std::string& name) {
+  std::unique_lock lock(mutex_);
+  if (streams() > 1)
+    return Fail(ErrorCode::kUsage, "scale set {}: {} streams follow their own runs", name,
+                streams());
+  freed_.wait(lock, [&] { return !idle_.empty(); });
+  return engine_->PinScaleSet(name);
+}
+
 bool SharedEngine::Stream::Has(const std::shared_ptr<Executor>& own) const {
   return first || std::any_of(copies.begin(), copies.end(),
                               [&](const Copy& copy) { return copy.of.lock() == own; });

@@ -5,6 +5,8 @@
 #include <condition_variable>
 #include <memory>
 #include <mutex>
+#include <optional>
+#include <string>
 #include <vector>
 
 #include "engine/engine.h"
@@ -25,6 +27,11 @@ class SharedEngine {
   // Why the model runs in dynamic partitions; "" where it does not. Known after load, or after the
   // first run of a model of free sizes.
   std::string in_regions() const;
+
+  // As Engine's: between two runs of a single stream, which is waited for; nothing where the model
+  // is not adaptive or has several streams, each of which follows its own runs.
+  std::optional<AdaptiveState> adaptive();
+  Status PinScaleSet(const std::string& name);
 
   // As Engine::Run. The outputs own their memory: they are no views of inputs or constants.
   Result<std::vector<Tensor>> Run(std::span<const Tensor> inputs);

@@ -12,7 +12,8 @@
 #include "kernels/kernel.h"
 #include "ops/op.h"
 #include "program/node_call.h"
-#include "runtime/guard.h"
+#include "runtime/bind_step.h"
+#include "runtime/run_watch.h"
 #include "runtime/shared_memory.h"
 
 namespace evoq {
@@ -42,107 +43,14 @@ struct LaneMemory {
 
 // Memory for one run at a time. Lanes share the bound kernels.
 struct Lane {
-  std::vector<LaneMemory> memories;  // by Program::arenas
-  std::vector<StepPointers> steps;
+  std::vector<LaneMemory> memories;              // by Program::arenas
+  std::vector<std::vector<StepPointers>> steps;  // by set, by step
   std::vector<int64_t> step_ns;
 };
 
 // inputs/outputs[slot] of a step points to the caller's tensor `index`.
 struct Patch {
   int32_t step, slot, index;
-};
-
-// What went wrong in the present run, if anything did. Kernels cannot fail; a guard can, and a
-// definition, on data that it refuses.
-class Failure {
- public:
-  void Reset() { error_.reset(); }
-  void Note(const Error& error) {
-    const std::lock_guard lock(mutex_);
-    if (!error_) error_ = error;
-  }
-  const std::optional<Error>& error() const { return error_; }
-
- private:
-  std::mutex mutex_;
-  std::optional<Error> error_;
-};
-
-// Evaluates a node by its definition: for operators that no kernel takes. Allocates.
-struct ReferenceStep {
-  const Evaluator* evaluator;
-  Node node;
-  std::vector<TensorType> input_types, output_types;
-  std::vector<Tensor> constants;
-  std::shared_ptr<Failure> failure;
-
-  void Run(const void* const* in, void* const* out, const RunContext&) const {
-    std::vector<Tensor> inputs(input_types.size());
-    for (size_t i = 0; i < inputs.size(); ++i) {
-      if (constants[i].defined()) {
-        inputs[i] = constants[i];
-      } else if (input_types[i].dtype != DType::kUndefined) {
-        inputs[i] = Tensor::View(input_types[i], static_cast<const std::byte*>(in[i]), nullptr);
-      }
-    }
-    const auto results = evaluator->evaluate(node, inputs, output_types);
-    if (!results) failure->Note(results.error());
-    for (size_t i = 0; i < output_types.size(); ++i) {
-      const size_t bytes = static_cast<size_t>(*output_types[i].bytes());  // 0 where it is omitted
-      if (bytes == 0) continue;
-      const bool fits = results && (*results)[i].bytes() == bytes;
-      if (results && !fits)
-        failure->Note(Error(ErrorCode::kInternal,
-                            fmt::format("{}: output {} has {} bytes, inferred were {}",
-                                        NodeLabel(node), i, (*results)[i].bytes(), bytes)));
-      if (fits) {
-        std::memcpy(out[i], (*results)[i].raw(), bytes);
-      } else {
-        std::memset(out[i], 0, bytes);
-      }
-    }
-  }
-};
-
-// Runs a kernel where its guard lets it.
-struct GuardedStep {
-  Guard guard;
-  BoundKernel kernel;
-  std::shared_ptr<Failure> failure;
-
-  void Run(const void* const* in, void* const* out, const RunContext& context) const {
-    const Status allowed = guard.Check(in);
-    if (!allowed) return failure->Note(allowed.error());
-    kernel.run(kernel.state.get(), in, out, context);
-  }
-};
-
-// Gives a view of an input or a constant a place of its own (a model output must have one).
-struct CopyStep {
-  size_t bytes;
-  void Run(const void* const* in, void* const* out, const RunContext&) const {
-    std::memcpy(out[0], in[0], bytes);
-  }
-};
-
-// Copies a value between the host's memory and one that is apart.
-struct TransferStep {
-  size_t bytes;
-  const MemorySpace* apart;
-  bool to_host;
-  std::shared_ptr<Failure> failure;
-
-  void Run(const void* const* in, void* const* out, const RunContext& context) const {
-    const auto copy = to_host ? apart->read : apart->write;
-    const Status copied = copy(static_cast<std::byte*>(out[0]),
-                               static_cast<const std::byte*>(in[0]), bytes, context.stream);
-    if (!copied) failure->Note(copied.error());
-  }
-};
-
-// A step whose outputs have no bytes.
-struct NothingStep {
-  void Run(const void* const*, void* const*, const RunContext&) const {}
 };
 
 // The index of a memory in Program::arenas.
@@ -153,64 +61,32 @@ size_t MemoryOf(const Program& program, const MemorySpace* space) {
   return m;
 }
 
-bool WritesNothing(std::span<const TensorType> outputs) {
-  return std::all_of(outputs.begin(), outputs.end(),
-                     [](const TensorType& t) { return t.bytes().value_or(0) == 0; });
-}
-
-Result<BoundKernel> BindStep(const Program& program, const Step& step, BindOptions options,
-                             const std::shared_ptr<Failure>& failure) {
-  const Graph& graph = *program.graph;
-  const Node& node = graph.node(step.node);
-  const NodeCall args(graph, node);
-  const auto& [inputs, outputs, constants, call] = args;
-  if (WritesNothing(outputs)) return BoundKernel::Of(NothingStep{});
-  if (step.decision.kernel == kCopyKernel)
-    return BoundKernel::Of(CopyStep{static_cast<size_t>(*outputs[0].bytes())});
-  if (step.decision.kernel == kTransferKernel)
-    return BoundKernel::Of(TransferStep{static_cast<size_t>(*outputs[0].bytes()),
-                                        step.backend->memory, step.writes == &kHostMemory,
-                                        failure});
-  if (step.decision.kernel == kReferenceKernel) {
-    if (!program.evaluator->has(node))
-      return Unsupported(
-          "no kernel takes it here, and its reference implementation is only in libevoq");
-    ReferenceStep reference{program.evaluator, node, inputs, outputs, {}, failure};
-    for (const Tensor* constant : constants)
-      reference.constants.push_back(constant ? *constant : Tensor());
-    return BoundKernel::Of(std::move(reference));
-  }
-  const KernelDef* const kernel = step.kernel;
-  if (kernel == nullptr) return InvalidInput("unknown kernel '{}'", step.decision.kernel);
-  if (const auto rejection = kernel->reject(call))
-    return InvalidInput("kernel {} does not take it: {}", kernel->name, rejection->sentence);
-  options.variant = step.tuning.variant;
-  EVOQ_ASSIGN(BoundKernel bound, kernel->bind(call, options));
-  std::optional<Guard> guard = GuardOf(node, inputs);
-  if (!guard) return bound;
-  if (constants[guard->input] != nullptr) {  // looked at once
-    std::vector<const void*> given(inputs.size());
-    given[guard->input] = constants[guard->input]->raw();
-    EVOQ_TRY(guard->Check(given.data()));
-    return bound;
-  }
-  EVOQ_CHECK(step.backend->memory == &kHostMemory, "{}: indices on {}", kernel->name,
-             step.backend->name);  // MayCompute (compile/choose.h)
-  const size_t scratch = bound.scratch_bytes;
-  KernelPlan plan = bound.plan;
-  return BoundKernel::Of(GuardedStep{std::move(*guard), std::move(bound), failure}, scratch,
-                         std::move(plan));
+// Whether a step is the same in two programs of SameStepsAndPlaces.
+bool SameStep(const Program& a, const Program& b, size_t index) {
+  const Step &x = a.steps[index], &y = b.steps[index];
+  const NodeCall one(*a.graph, a.graph->node(x.node)), other(*b.graph, b.graph->node(y.node));
+  const auto same_constant = [](const Tensor* p, const Tensor* q) {
+    return (p == nullptr) == (q == nullptr) && (p == nullptr || p->raw() == q->raw());
+  };
+  return x.kernel == y.kernel && x.decision.kernel == y.decision.kernel &&
+         one.inputs == other.inputs && one.outputs == other.outputs &&
+         std::ranges::equal(one.constants, other.constants, same_constant);
 }
 
 }  // namespace
 
 struct Executor::Impl {
   std::shared_ptr<const Program> program;
+  std::vector<std::shared_ptr<const Program>>
+      sets;                          // the program under each scale set, itself first
+  std::shared_ptr<Adapter> adapter;  // null: always the first
+  RunWatch watch;
+  size_t set = 0;  // of the present run
   int64_t repeats;
   Isa isa;
   std::shared_ptr<ThreadPool> pool;
   ThreadPool one_thread{1};
-  std::vector<BoundStep> steps;
+  std::vector<std::vector<BoundStep>> steps;  // by set, by step
   std::vector<Patch> input_patches, output_patches;
   std::vector<Lane> lanes;  // one, or one for each thread where threads take whole runs
   std::vector<TensorType> input_types, output_types;
@@ -224,19 +100,25 @@ struct Executor::Impl {
   std::map<std::pair<size_t, ValueId>, std::shared_ptr<std::byte>> constants;
   std::shared_ptr<Failure> failure = std::make_shared<Failure>();
 
-  explicit Impl(const ExecutorOptions& options)
-      : repeats(options.repeats),
+  Impl(std::shared_ptr<const Program> first, const ExecutorOptions& options)
+      : program(std::move(first)),
+        adapter(options.adapter),
+        repeats(options.repeats),
         isa(options.isa),
         pool(options.pool != nullptr ? options.pool
-                                     : std::make_shared<ThreadPool>(options.threads)) {}
+                                     : std::make_shared<ThreadPool>(options.threads)) {
+    sets.push_back(program);
+    sets.insert(sets.end(), options.sets.begin(), options.sets.end());
+  }
 
   Status ReadTypes();
   Status CheckMemory(size_t scratch_bytes) const;
-  Status BindSteps();
+  Status CheckSets() const;
+  Result<std::vector<BoundStep>> BindSteps(const Program& of);
   Status Bind();
   Status GiveMemory(Lane& lane) const;
-  Result<const std::byte*> ConstantIn(size_t memory, ValueId id);
-  Status Place(Lane& lane, int32_t step);
+  Result<const std::byte*> ConstantIn(const Program& of, size_t memory, ValueId id);
+  Result<StepPointers> Place(const Lane& lane, const Program& of, size_t step);
   void AddPatches(int32_t step);
   Status Check(std::span<const Tensor> inputs, std::span<Tensor> outputs) const;
   Status CheckApart(std::span<const Tensor> inputs, std::span<Tensor> outputs) const;
@@ -244,7 +126,7 @@ struct Executor::Impl {
   using Outputs = std::span<std::byte* const>;
   void Point(Lane& lane, int64_t repeat, Inputs inputs, Outputs outputs) const;
   void Wait(size_t memory, void* stream) const;
-  template <bool kTimed>
+  template <bool kTimed, bool kWatched>
   void RunLane(Lane& lane);
   template <bool kTimed>
   Status RunOn(Inputs inputs, Outputs outputs);
@@ -253,8 +135,8 @@ struct Executor::Impl {
 };
 
 // A constant where steps of this memory read it: the host's as it is stored, others' a copy.
-Result<const std::byte*> Executor::Impl::ConstantIn(size_t memory, ValueId id) {
-  const Tensor& constant = program->graph->value(id).constant;
+Result<const std::byte*> Executor::Impl::ConstantIn(const Program& of, size_t memory, ValueId id) {
+  const Tensor& constant = of.graph->value(id).constant;
   if (memory == 0) return constant.raw();
   std::shared_ptr<std::byte>& copy = constants[{memory, id}];
   if (copy == nullptr) {
@@ -270,32 +152,32 @@ Result<const std::byte*> Executor::Impl::ConstantIn(size_t memory, ValueId id) {
 }
 
 // Points the step to the constants and to the lane's memory.
-Status Executor::Impl::Place(Lane& lane, int32_t index) {
-  const Graph& graph = *program->graph;
-  const Node& node = graph.node(program->steps[index].node);
-  StepPointers& step = lane.steps[index];
-  const size_t memory = steps[index].memory;
+Result<StepPointers> Executor::Impl::Place(const Lane& lane, const Program& of, size_t index) {
+  const Node& node = of.graph->node(of.steps[index].node);
+  StepPointers step;
+  const size_t memory = steps[0][index].memory;
   step.scratch = lane.memories[memory].scratch.get();
   step.stream = lane.memories[memory].stream.get();
   step.inputs.assign(node.inputs.size(), nullptr);
   step.outputs.assign(node.outputs.size(), nullptr);
   const auto in_arena = [&](const Placement& place) {
-    return lane.memories[MemoryOf(*program, place.space)].arena.get() + place.offset;
+    return lane.memories[MemoryOf(of, place.space)].arena.get() + place.offset;
   };
   for (size_t i = 0; i < node.inputs.size(); ++i) {
     if (!node.inputs[i].valid()) continue;
-    const Placement& place = program->placements[node.inputs[i].index];
+    const Placement& place = of.placements[node.inputs[i].index];
     if (place.kind == Placement::Kind::kArena) step.inputs[i] = in_arena(place);
     if (place.kind == Placement::Kind::kConstant) {
-      EVOQ_ASSIGN(step.inputs[i], ConstantIn(memory, ValueId{static_cast<int32_t>(place.offset)}));
+      EVOQ_ASSIGN(step.inputs[i],
+                  ConstantIn(of, memory, ValueId{static_cast<int32_t>(place.offset)}));
     }
   }
   for (size_t i = 0; i < node.outputs.size(); ++i) {
     if (!node.outputs[i].valid()) continue;
-    const Placement& place = program->placements[node.outputs[i].index];
+    const Placement& place = of.placements[node.outputs[i].index];
     if (place.kind == Placement::Kind::kArena) step.outputs[i] = in_arena(place);
   }
-  return {};
+  return step;
 }
 
 // Notes where the step reads and writes the caller's tensors.
@@ -359,21 +241,39 @@ Status Executor::Impl::CheckMemory(size_t host_scratch) const {
               bytes ? fmt::to_string(*bytes) : "more than 2^63", limit);
 }
 
-Status Executor::Impl::BindSteps() {
-  steps.resize(program->steps.size());
-  scratch_bytes.assign(program->arenas.size(), 0);
-  for (size_t i = 0; i < steps.size(); ++i) {
-    const Step& step = program->steps[i];
-    steps[i].alone = step.tuning.threads == 1 || lanes.size() > 1;
-    steps[i].memory = MemoryOf(*program, step.backend->memory);
-    const BindOptions options{isa, steps[i].alone ? 1 : pool->threads(), {}};
-    EVOQ_ASSIGN(steps[i].kernel, WithContext(BindStep(*program, step, options, failure),
-                                             NodeLabel(program->graph->node(step.node))));
-    size_t& scratch = scratch_bytes[steps[i].memory];
-    scratch = std::max(scratch, steps[i].kernel.scratch_bytes);
-    plans.push_back(steps[i].kernel.plan);
+// What scale sets share, and what they need of the executor.
+Status Executor::Impl::CheckSets() const {
+  EVOQ_CHECK(sets.size() == 1 || (adapter != nullptr && repeats == 1));
+  for (size_t s = 1; s < sets.size(); ++s) {
+    if (!SameStepsAndPlaces(*program, *sets[s]))
+      return Unsupported("scale set {} is computed in other steps than the first one",
+                         adapter->state().sets[s]);
   }
+  if (sets.size() > 1 && program->arenas.size() > 1)
+    return Unsupported("scale sets are for programs of the processor alone");
   return {};
+}
+
+// Of the first set: all. Of the others: those that differ from the first one's.
+Result<std::vector<BoundStep>> Executor::Impl::BindSteps(const Program& of) {
+  std::vector<BoundStep> bound(of.steps.size());
+  const bool first = &of == program.get();
+  for (size_t i = 0; i < bound.size(); ++i) {
+    const Step& step = of.steps[i];
+    if (!first && SameStep(*program, of, i)) {
+      bound[i] = steps[0][i];
+      continue;
+    }
+    bound[i].alone = step.tuning.threads == 1 || lanes.size() > 1;
+    bound[i].memory = MemoryOf(of, step.backend->memory);
+    const BindOptions options{isa, bound[i].alone ? 1 : pool->threads(), {}};
+    EVOQ_ASSIGN(bound[i].kernel, WithContext(BindStep(of, step, options, failure),
+                                             NodeLabel(of.graph->node(step.node))));
+    size_t& scratch = scratch_bytes[bound[i].memory];
+    scratch = std::max(scratch, bound[i].kernel.scratch_bytes);
+    if (first) plans.push_back(bound[i].kernel.plan);
+  }
+  return bound;
 }
 
 Status Executor::Impl::GiveMemory(Lane& lane) const {
@@ -391,22 +291,33 @@ Status Executor::Impl::GiveMemory(Lane& lane) const {
 
 Status Executor::Impl::Bind() {
   EVOQ_CHECK(!program->arenas.empty() && program->arenas[0].space == &kHostMemory);
+  EVOQ_TRY(CheckSets());
   EVOQ_TRY(ReadTypes());
   // One per thread: any thread may take any sample, also where there are fewer samples than
   // threads.
   lanes.resize(repeats > 1 ? static_cast<size_t>(pool->threads()) : 1);
   EVOQ_TRY(CheckMemory(0));
-  EVOQ_TRY(BindSteps());
+  scratch_bytes.assign(program->arenas.size(), 0);
+  for (const auto& of : sets) {
+    EVOQ_ASSIGN(std::vector<BoundStep> bound, BindSteps(*of));
+    steps.push_back(std::move(bound));
+  }
   EVOQ_TRY(CheckMemory(scratch_bytes[0]));
   for (Lane& lane : lanes) EVOQ_TRY(GiveMemory(lane));
   for (Lane& lane : lanes) {
-    lane.steps.resize(steps.size());
-    lane.step_ns.resize(steps.size());
-    for (size_t i = 0; i < steps.size(); ++i)
-      EVOQ_TRY(WithContext(Place(lane, static_cast<int32_t>(i)),
-                           NodeLabel(program->graph->node(program->steps[i].node))));
+    lane.steps.resize(sets.size());
+    lane.step_ns.resize(program->steps.size());
+    for (size_t s = 0; s < sets.size(); ++s) {
+      for (size_t i = 0; i < program->steps.size(); ++i) {
+        EVOQ_ASSIGN(StepPointers step,
+                    WithContext(Place(lane, *sets[s], i),
+                                NodeLabel(program->graph->node(program->steps[i].node))));
+        lane.steps[s].push_back(std::move(step));
+      }
+    }
   }
-  for (size_t i = 0; i < steps.size(); ++i) AddPatches(static_cast<int32_t>(i));
+  for (size_t i = 0; i < program->steps.size(); ++i) AddPatches(static_cast<int32_t>(i));
+  if (adapter != nullptr) watch = RunWatch(sets, *adapter);
   return {};
 }
 
@@ -459,16 +370,17 @@ Status Executor::Impl::CheckApart(std::span<const Tensor> inputs, std::span<Tens
 
 // Lets the lane's steps read and write slice `repeat` of the caller's tensors.
 void Executor::Impl::Point(Lane& lane, int64_t repeat, Inputs inputs, Outputs outputs) const {
+  std::vector<StepPointers>& pointers = lane.steps[set];
   for (const Patch& p : input_patches)
-    lane.steps[p.step].inputs[p.slot] = inputs[p.index] + input_strides[p.index] * repeat;
+    pointers[p.step].inputs[p.slot] = inputs[p.index] + input_strides[p.index] * repeat;
   for (const Patch& p : output_patches) {
     std::byte* data = outputs[p.index] + output_strides[p.index] * repeat;
     // A step that reads what another one wrote into a model output: its slot is stored
     // complemented.
     if (p.slot < 0) {
-      lane.steps[p.step].inputs[~p.slot] = data;
+      pointers[p.step].inputs[~p.slot] = data;
     } else {
-      lane.steps[p.step].outputs[p.slot] = data;
+      pointers[p.step].outputs[p.slot] = data;
     }
   }
 }
@@ -480,18 +392,25 @@ void Executor::Impl::Wait(size_t memory, void* stream) const {
   if (const Status done = space.wait(stream); !done) failure->Note(done.error());
 }
 
-template <bool kTimed>
+template <bool kTimed, bool kWatched>
 void Executor::Impl::RunLane(Lane& lane) {
   using Clock = std::chrono::steady_clock;
   Clock::time_point before;
   if constexpr (kTimed) before = Clock::now();
-  for (size_t i = 0; i < steps.size(); ++i) {
-    const BoundStep& step = steps[i];
-    step.kernel.run(step.kernel.state.get(), lane.steps[i].inputs.data(),
-                    lane.steps[i].outputs.data(),
-                    {step.alone ? one_thread : *pool, lane.steps[i].scratch, lane.steps[i].stream});
+  const std::vector<BoundStep>& bound = steps[set];
+  const std::vector<StepPointers>& pointers = lane.steps[set];
+  [[maybe_unused]] size_t watched = 0;
+  for (size_t i = 0; i < bound.size(); ++i) {
+    const BoundStep& step = bound[i];
+    const StepPointers& at = pointers[i];
+    step.kernel.run(step.kernel.state.get(), at.inputs.data(), at.outputs.data(),
+                    {step.alone ? one_thread : *pool, at.scratch, at.stream});
+    if constexpr (kWatched) {
+      if (watched < watch.size() && watch.step(watched) == i)
+        watch.Look(watched++, set, at.outputs[0]);
+    }
     if constexpr (kTimed) {
-      if (step.memory != 0) Wait(step.memory, lane.steps[i].stream);
+      if (step.memory != 0) Wait(step.memory, at.stream);
       const auto after = Clock::now();
       lane.step_ns[i] +=
           std::chrono::duration_cast<std::chrono::nanoseconds>(after - before).count();
@@ -511,11 +430,20 @@ Status Executor::Impl::Run(std::span<const Tensor> inputs, std::span<Tensor> out
 template <bool kTimed>
 Status Executor::Impl::RunOn(Inputs inputs, Outputs outputs) {
   failure->Reset();
+  if (adapter != nullptr) {
+    const Adapter::Turn turn = adapter->Begin(watch.every());
+    set = turn.set;
+    Point(lanes[0], 0, inputs, outputs);
+    turn.look ? RunLane<kTimed, true>(lanes[0]) : RunLane<kTimed, false>(lanes[0]);
+    if (turn.look && !failure->error()) adapter->End(watch.counts());
+    if (failure->error()) return tl::unexpected<Error>(*failure->error());
+    return {};
+  }
   const auto runs = [&](int64_t begin, int64_t end, int thread) {
     Lane& lane = lanes[static_cast<size_t>(thread)];
     for (int64_t r = begin; r < end; ++r) {
       Point(lane, r, inputs, outputs);
-      RunLane<kTimed>(lane);
+      RunLane<kTimed, false>(lane);
     }
   };
   pool->ParallelFor(repeats, 1, runs);  // of a single lane: on the caller's thread
@@ -528,15 +456,16 @@ Executor::~Executor() = default;
 
 Result<std::unique_ptr<Executor>> Executor::Create(std::shared_ptr<const Program> program,
                                                    const ExecutorOptions& options) {
-  auto impl = std::make_unique<Impl>(options);
-  impl->program = std::move(program);
+  auto impl = std::make_unique<Impl>(std::move(program), options);
   EVOQ_TRY(impl->Bind());
   return std::unique_ptr<Executor>(new Executor(std::move(impl)));
 }
 
 Result<std::unique_ptr<Executor>> Executor::Another(std::shared_ptr<ThreadPool> pool) const {
-  EVOQ_ASSIGN(auto another,
-              Create(impl_->program, {threads(), impl_->isa, impl_->repeats, std::move(pool)}));
+  ExecutorOptions options{threads(), impl_->isa, impl_->repeats, std::move(pool)};
+  options.sets.assign(impl_->sets.begin() + 1, impl_->sets.end());
+  if (impl_->adapter != nullptr) options.adapter = impl_->adapter->Fresh();
+  EVOQ_ASSIGN(auto another, Create(impl_->program, options));
   another->UseSample(sample(), repeats_in_place());
   return another;
 }
@@ -552,6 +481,11 @@ const std::vector<TensorType>& Executor::input_types() const { return impl_->inp
 const std::vector<TensorType>& Executor::output_types() const { return impl_->output_types; }
 const std::vector<KernelPlan>& Executor::plans() const { return impl_->plans; }
 int Executor::shared_input(size_t output) const { return impl_->shared_inputs[output]; }
+int Executor::look_every() const {
+  if (impl_->adapter == nullptr) return 0;
+  const int asked = impl_->adapter->options().every;
+  return asked > 0 ? asked : impl_->watch.every();
+}
 int64_t Executor::arena_bytes() const {
   int64_t bytes = impl_->program->arena_bytes();
   for (size_t scratch : impl_->scratch_bytes) bytes += static_cast<int64_t>(scratch);
@@ -569,7 +503,7 @@ Status Executor::RunOn(std::span<const std::byte* const> inputs,
 
 Status Executor::RunTimed(std::span<const Tensor> inputs, std::span<Tensor> outputs,
                           std::span<int64_t> step_ns) {
-  EVOQ_CHECK(step_ns.size() == impl_->steps.size());
+  EVOQ_CHECK(step_ns.size() == impl_->program->steps.size());
   for (Lane& lane : impl_->lanes) std::fill(lane.step_ns.begin(), lane.step_ns.end(), 0);
   EVOQ_TRY(impl_->Run<true>(inputs, outputs));
   const auto lanes = static_cast<int64_t>(impl_->lanes.size());

@@ -9,6 +9,7 @@
 #include "base/result.h"
 #include "base/thread_pool.h"
 #include "program/model.h"
+#include "runtime/adapter.h"
 #include "runtime/runnable.h"
 
 namespace evoq {
@@ -22,6 +23,11 @@ struct ExecutorOptions {
   int64_t repeats = 1;
   // Threads to share with executors that never run at the same time; null: `threads` of its own.
   std::shared_ptr<ThreadPool> pool;
+  // The same program under the other scale sets of its model, in the model's order behind the first
+  // one: the same steps and places, other types and constants (docs/adaptive.md). `adapter` says
+  // before each run which of them it uses. Not with repeats.
+  std::vector<std::shared_ptr<const Program>> sets;
+  std::shared_ptr<Adapter> adapter;
 };
 
 // A program bound to kernels, with its own arena and threads. One run at a time; for concurrent
@@ -35,7 +41,8 @@ class Executor final : public Runnable {
                                                   const ExecutorOptions& options);
   ~Executor() override;
   // A second executor of the same program with the same options and memory of its own, for a
-  // concurrent stream: with threads of its own, or those of `pool`, as many as threads().
+  // concurrent stream: with threads of its own, or those of `pool`, as many as threads(). Of an
+  // adaptive one: with an adapter of its own, which begins anew.
   Result<std::unique_ptr<Executor>> Another(std::shared_ptr<ThreadPool> pool = nullptr) const;
   Result<std::unique_ptr<Runnable>> Fresh(
       std::shared_ptr<ThreadPool> pool = nullptr) const override;
@@ -67,6 +74,8 @@ class Executor final : public Runnable {
                   std::span<int64_t> step_ns) override;
 
   const std::vector<KernelPlan>& plans() const override;
+  // Of an adaptive one: runs from one look at clipped elements to the next; 0: it is not.
+  int look_every() const;
   // Bytes of arenas and scratch that this executor holds.
   int64_t arena_bytes() const override;
 
