@@ -139,12 +139,13 @@ Status PreparedQuantization::Prepare() {
 }
 
 Result<PreparedQuantization::Quantized> PreparedQuantization::Finish(Graph graph,
-                                                                     const Reasons& keep) const {
+                                                                     const Finishing& how) const {
   QuantizeOptions options = options_;
-  options.keep.insert(keep.begin(), keep.end());
+  options.keep.insert(how.keep.begin(), how.keep.end());
   std::vector<std::string> warnings = warnings_;
-  if (!rounded_.empty()) {
-    options.round = [&](const WeightRounding& rounding) {
+  if (!rounded_.empty() || how.before) {
+    options.round = [&](WeightRounding rounding) {
+      if (how.before) how.before(rounding);
       const auto found = rounded_.find(rounding.weight);
       if (found == rounded_.end()) return Rounded(options_, rounding);
       if (Fits(found->second, rounding)) return found->second;
@@ -161,9 +162,9 @@ Result<PreparedQuantization::Quantized> PreparedQuantization::Finish(Graph graph
       });
   std::optional<Graph> float_graph;
   if (corrects) float_graph = graph;
-  EVOQ_ASSIGN(QuantizeReport report, scheme_->run(graph, ranges_, options));
+  EVOQ_ASSIGN(QuantizeReport report, scheme_->run(graph, how.ranges, options));
   if (corrects) {
-    Ranges ranges = ranges_;
+    Ranges ranges = how.ranges;
     std::map<std::string, Tensor> rounded = rounded_;
     EVOQ_TRY(RunStage(MethodStage::kCorrection, *methods_,
                       {.scheme = *scheme_,
@@ -172,7 +173,7 @@ Result<PreparedQuantization::Quantized> PreparedQuantization::Finish(Graph graph
                        .ranges = ranges,
                        .options = options,
                        .rounded = rounded,
-                       .data = data_,
+                       .data = how.data,
                        .warnings = warnings}));
   }
   report.warnings.insert(report.warnings.end(), warnings.begin(), warnings.end());
@@ -180,12 +181,42 @@ Result<PreparedQuantization::Quantized> PreparedQuantization::Finish(Graph graph
 }
 
 Result<PreparedQuantization::Quantized> PreparedQuantization::Quantize(const Reasons& keep) const {
-  return Finish(graph_, keep);
+  return Finish(graph_, {.ranges = ranges_, .data = data_, .keep = keep});
+}
+
+Result<std::vector<PreparedQuantization::Quantized>> PreparedQuantization::QuantizeEach(
+    std::span<const Ranges> ranges, std::span<const MethodData> data) const {
+  std::map<std::string, std::vector<float>> least;  // by weight: the largest lower bounds
+  const auto note = [&](WeightRounding& rounding) {
+    std::vector<float>& bounds = least[rounding.weight];
+    bounds.resize(std::max(bounds.size(), rounding.least_scale.size()));
+    for (size_t c = 0; c < rounding.least_scale.size(); ++c)
+      bounds[c] = std::max(bounds[c], rounding.least_scale[c]);
+  };
+  for (const Ranges& of_set : ranges) {
+    Graph graph = graph_;
+    QuantizeOptions options = options_;
+    options.round = [&](WeightRounding rounding) {
+      note(rounding);
+      return RoundToNearest(rounding, options_.threads);
+    };
+    EVOQ_TRY(scheme_->run(graph, of_set, options));
+  }
+  std::vector<Quantized> all;
+  for (size_t s = 0; s < ranges.size(); ++s) {
+    const Finishing how{
+        .ranges = ranges[s], .data = data[s], .before = [&](WeightRounding& rounding) {
+          rounding.least_scale = least.at(rounding.weight);
+        }};
+    EVOQ_ASSIGN(Quantized quantized, Finish(graph_, how));
+    all.push_back(std::move(quantized));
+  }
+  return all;
 }
 
 Result<PreparedQuantization::Quantized> PreparedQuantization::QuantizeOnce() && {
   Graph graph = std::move(graph_);
-  return Finish(std::move(graph), {});
+  return Finish(std::move(graph), {.ranges = ranges_, .data = data_});
 }
 
 Result<QuantizeReport> QuantizeBy(const QuantScheme& scheme, const MethodChoice& methods,

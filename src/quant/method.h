@@ -2,6 +2,7 @@
 // and one line in quant/methods.inc; what `--method` names.
 #pragma once
 
+#include <functional>
 #include <map>
 #include <optional>
 #include <span>
@@ -96,6 +97,11 @@ class PreparedQuantization {
   const Graph& graph() const { return graph_; }  // what becomes quantized
   // The scheme and the corrections on a copy of it; nodes of `keep` stay as they are too.
   Result<Quantized> Quantize(const Reasons& keep = {}) const;
+  // One for each of several ranges, as of other samples, each with what its corrections observe
+  // layers on. All share the forms of their weights: where the biases of one ask for larger scales,
+  // all have them.
+  Result<std::vector<Quantized>> QuantizeEach(std::span<const Ranges> ranges,
+                                              std::span<const MethodData> data) const;
   // The same on the graph itself, which is gone then.
   Result<Quantized> QuantizeOnce() &&;
 
@@ -108,8 +114,16 @@ class PreparedQuantization {
         ranges_(ranges),
         options_(options),
         data_(data) {}
+  // What a quantization takes besides the graph.
+  struct Finishing {
+    const Ranges& ranges;
+    const MethodData& data;
+    Reasons keep = {};
+    // Changes what is to be rounded before it is; empty: nothing.
+    std::function<void(WeightRounding&)> before = {};
+  };
   Status Prepare();
-  Result<Quantized> Finish(Graph graph, const Reasons& keep) const;
+  Result<Quantized> Finish(Graph graph, const Finishing& how) const;
 
   const QuantScheme* scheme_;
   MethodChoice methods_;

@@ -10,6 +10,7 @@
 #include "quant/suspect.h"
 #include "reference/reference.h"
 #include "workflow/models.h"
+#include "workflow/scale_sets.h"
 
 namespace evoq {
 namespace {
@@ -64,13 +65,47 @@ SamplesFn SamplesOf(std::span<const std::vector<Tensor>> samples, Choice choice,
   };
 }
 
+// Data sets one behind the other.
+class JoinedData final : public Dataset {
+ public:
+  void Add(std::unique_ptr<Dataset> part) {
+    size_ += part->size();
+    parts_.push_back(std::move(part));
+  }
+  int64_t size() const override { return size_; }
+  Result<Sample> At(int64_t index) const override {
+    size_t part = 0;
+    while (index >= parts_[part]->size()) index -= parts_[part++]->size();
+    return parts_[part]->At(index);
+  }
+
+ private:
+  std::vector<std::unique_ptr<Dataset>> parts_;
+  int64_t size_ = 0;
+};
+
 // Where the samples of calibration are; empty: nowhere on disk.
 const std::vector<std::string>& CalibrationPaths(const QuantizeJob& job) {
   return job.calib.empty() && job.calib_random == 0 ? job.data : job.calib;
 }
 
 bool HasSamples(const QuantizeJob& job) {
-  return !job.samples.empty() || !CalibrationPaths(job).empty() || job.calib_random > 0;
+  return !job.samples.empty() || !CalibrationPaths(job).empty() || job.calib_random > 0 ||
+         !DataOfSets(job).empty();
+}
+
+// What is on disk for the job to calibrate on: that of all sets, or of `paths`.
+Result<std::unique_ptr<Dataset>> OpenCalibration(const QuantizeJob& job, const Graph& graph,
+                                                 const std::vector<std::string>& paths) {
+  const std::vector<std::string> of_sets = DataOfSets(job);
+  if (of_sets.empty()) return OpenData(paths, graph, job.model, job.preprocess, "");
+  auto joined = std::make_unique<JoinedData>();
+  for (const std::string& path : of_sets) {
+    EVOQ_ASSIGN(std::unique_ptr<Dataset> part,
+                OpenData({path}, graph, job.model, job.preprocess, ""));
+    joined->Add(std::move(part));
+  }
+  return std::unique_ptr<Dataset>(std::move(joined));
 }
 
 Choice ChoiceOf(const QuantizeJob& job) {
@@ -106,8 +141,8 @@ Result<std::vector<Tensor>> FirstSample(const QuantizeJob& job, const Graph& gra
   if (!job.samples.empty()) return job.samples[0];
   const std::vector<std::string>& paths =
       CalibrationPaths(job).empty() ? job.data : CalibrationPaths(job);
-  if (paths.empty()) return std::vector<Tensor>();
-  EVOQ_ASSIGN(const auto data, OpenData(paths, graph, job.model, job.preprocess, ""));
+  if (paths.empty() && DataOfSets(job).empty()) return std::vector<Tensor>();
+  EVOQ_ASSIGN(const auto data, OpenCalibration(job, graph, paths));
   EVOQ_ASSIGN(Sample first, data->At(0));
   return std::move(first.inputs);
 }
@@ -121,9 +156,8 @@ Result<JobSamples> SamplesFor(const QuantizeJob& job, const Graph& graph, const 
                   "calibration samples from memory and --calib exclude each other");
     return JobSamples{SamplesOf(job.samples, ChoiceOf(job), follow)};
   }
-  if (!calib.empty()) {
-    EVOQ_ASSIGN(std::unique_ptr<Dataset> data,
-                OpenData(calib, graph, job.model, job.preprocess, ""));
+  if (!calib.empty() || !DataOfSets(job).empty()) {
+    EVOQ_ASSIGN(std::unique_ptr<Dataset> data, OpenCalibration(job, graph, calib));
     return JobSamples{SamplesOf(std::move(data), ChoiceOf(job), follow)};
   }
   if (job.calib_random > 0) {
@@ -145,6 +179,11 @@ Result<MethodData> MethodDataFor(const QuantizeJob& job, const MethodChoice& met
                                  const Graph& graph, const InputShapes& shapes,
                                  const Follow& follow) {
   const bool needs = NeedSamples(methods) || job.method == kAutoMethod;
+  if (HasScaleSets(job)) {
+    EVOQ_ASSIGN(JobSamples of_sets, SamplesFor(job, graph, shapes, follow, "--scale-sets"));
+    return MethodData{PrepareWithEngine(job.threads), std::move(of_sets.each),
+                      CalibrationOptionsOf(job)};
+  }
   if (!methods || (!needs && !HasSamples(job))) return MethodData();
   EVOQ_ASSIGN(JobSamples samples, SamplesFor(job, graph, shapes, follow, "--method " + job.method));
   return MethodData{PrepareWithEngine(job.threads), std::move(samples.each),

@@ -28,6 +28,7 @@ constexpr ConfigField kFields[] = {
     {"symmetric", [](QuantizeJob& j) -> ConfigValue { return &j.symmetric; }},
     {"target", [](QuantizeJob& j) -> ConfigValue { return &j.target; }},
     {"opset", [](QuantizeJob& j) -> ConfigValue { return &j.opset; }},
+    {"scale_sets", [](QuantizeJob& j) -> ConfigValue { return &j.scale_sets; }},
     {"exclude", [](QuantizeJob& j) -> ConfigValue { return &j.exclude; }, /*adds=*/true},
     {"disable", [](QuantizeJob& j) -> ConfigValue { return &j.passes.disable; }, /*adds=*/true},
     {"opt_level", [](QuantizeJob& j) -> ConfigValue { return &j.passes.opt_level; }},

@@ -10,6 +10,7 @@
 #include "models/models.h"
 #include "profile/interval.h"
 #include "reference/reference.h"
+#include "workflow/adaptive.h"
 #include "workflow/models.h"
 
 namespace evoq {
@@ -51,6 +52,14 @@ int64_t RankOf(const Tensor& scores, int64_t label) {
   return rank;
 }
 
+constexpr double kBestDb = 200;
+
+// At most kBestDb, at least its negative.
+double DecibelsOf(const Energy& energy) {
+  if (!(energy.noise > 0)) return kBestDb;
+  return std::clamp(10 * std::log10(energy.signal / energy.noise), -kBestDb, kBestDb);
+}
+
 struct Runner {
   std::unique_ptr<Engine> engine;
   double ms = 0;
@@ -79,7 +88,8 @@ Result<EvalResult> Evaluate(const EvalJob& job, const Follow& follow) {
     return Fail(ErrorCode::kUsage, "expected --data, or --text and --tokenizer");
   if (!job.predictions.empty()) EVOQ_TRY(CheckOutputPath(job.predictions));
   Runner model, reference;
-  EVOQ_ASSIGN(model.engine, LoadEngine(job.model, {.threads = job.threads}));
+  EVOQ_ASSIGN(model.engine,
+              LoadEngine(job.model, {.threads = job.threads, .adaptive = job.adaptive}));
   EVOQ_ASSIGN(const auto data, OpenData(job.data, model.engine->model().graph, job.model,
                                         job.preprocess, job.labels));
   EvalResult result;
@@ -112,18 +122,23 @@ Result<EvalResult> Evaluate(const EvalJob& job, const Follow& follow) {
       EVOQ_ASSIGN(const std::vector<Tensor> expected,
                   WithContext(reference.Outputs(sample.inputs), sample.name));
       result.agreed += ClassOf(outputs[0]) == ClassOf(expected[0]);
+      double worst = kBestDb;
       for (size_t o = 0; o < outputs.size(); ++o) {
         const Energy energy = EnergyOf(expected[o], outputs[o]);
+        worst = std::min(worst, DecibelsOf(energy));
         signal[o].push_back(energy.signal);
         noise[o].push_back(energy.noise);
       }
+      result.sample_sqnr_db += worst;
     }
     ++result.samples;
     EVOQ_TRY(follow.At("evaluating", static_cast<double>(i + 1) / static_cast<double>(count)));
   }
   if (!job.predictions.empty()) EVOQ_TRY(WritePredictions(result, job.predictions));
+  if (job.adaptive) result.adaptive = *model.engine->adaptive();
   result.ms_per_sample = result.samples ? model.ms / static_cast<double>(result.samples) : 0;
   if (!result.has_reference || result.samples == 0) return result;
+  result.sample_sqnr_db /= static_cast<double>(result.samples);
   const Graph& graph = model.engine->model().graph;
   for (size_t o = 0; o < signal.size(); ++o)
     result.outputs.push_back(
@@ -150,10 +165,16 @@ Told Tell(const EvalResult& r) {
   if (r.labelled)
     told.text += FormatPrintable("  top-1 {:.4f}  top-5 {:.4f}  ({} of {} right)\n", r.top1(),
                                  r.top5(), r.correct1, r.labelled);
+  if (r.adaptive) {
+    const Told adaptive = Tell(*r.adaptive);
+    told.json["adaptive"] = adaptive.json;
+    told.text += adaptive.text;
+  }
   if (!r.labelled && !r.has_reference)
     told.log.push_back("note: without --labels or --reference only the time is measured");
   if (!r.has_reference) return told;
   if (std::isfinite(r.sqnr_db)) told.json["sqnr_db"] = r.sqnr_db;
+  told.json["sample_sqnr_db"] = r.sample_sqnr_db;
   told.json["outputs"] = ToJson(r.outputs);
   told.text += FormatPrintable(
       "  top-1 class equal to {} on {:.4f} ({} of {}), {} {:.1f} dB\n", r.reference, r.agreement(),

@@ -1,10 +1,12 @@
 // Accuracy of a model on a data set.
 #pragma once
 
+#include <optional>
 #include <string>
 #include <vector>
 
 #include "certify/accuracy.h"
+#include "runtime/adapter.h"
 #include "workflow/follow.h"
 #include "workflow/told.h"
 
@@ -17,6 +19,8 @@ struct EvalJob {
   std::string predictions;  // a .tsv to write each sample's class to; "": none
   int64_t limit = 0;        // samples; 0: all
   int threads = 0;
+  // Scale sets follow the samples, in their order (docs/adaptive.md); nothing: always the first.
+  std::optional<AdaptiveOptions> adaptive;
 };
 
 struct EvalResult {
@@ -25,8 +29,12 @@ struct EvalResult {
   // Signal to noise against the reference, when there is one: of each output, and of the worst.
   std::vector<OutputAccuracy> outputs;
   double sqnr_db = 0;
+  // The mean over the samples of each one's own, of its worst output, at most 200 dB: of samples of
+  // different loudness, what the quiet ones lose.
+  double sample_sqnr_db = 0;
   double ms_per_sample = 0;
   bool has_reference = false;
+  std::optional<AdaptiveState> adaptive;  // at the end
   std::vector<std::pair<std::string, int64_t>>
       predictions;  // sample name, class with the largest score
 

@@ -19,6 +19,7 @@
 #include "workflow/outside.h"
 #include "workflow/perplexity.h"
 #include "workflow/quantize_parts.h"
+#include "workflow/scale_sets.h"
 #include "workflow/tuning.h"
 
 namespace evoq {
@@ -216,9 +217,19 @@ Status CheckJob(const QuantizeJob& job) {
   if (const auto& drop = job.promise.max_drop; drop && !(*drop >= 0 && *drop <= 100))
     return Fail(ErrorCode::kUsage, "--max-drop {}: expected 0 to 100", *drop);
   if (job.certified()) EVOQ_TRY(CheckCertifiable(job));
+  EVOQ_TRY(CheckScaleSets(job));
   EVOQ_TRY(CheckOutside(job));
   EVOQ_TRY(CheckOutputPath(job.output));
   return job.ranges_out.empty() ? Status() : CheckOutputPath(job.ranges_out);
+}
+
+// With the choices of --tune, where the job asks for them.
+Result<Made> Tuned(const QuantizeJob& job, const InputShapes& shapes, const Follow& follow,
+                   Made made, Quantized& out) {
+  if (job.tune) {
+    EVOQ_ASSIGN(out.tuning, WithContext(Tune(*made.model, job.threads, shapes, follow), job.model));
+  }
+  return made;
 }
 
 // Quantizes the graph, with a certificate or without one.
@@ -243,6 +254,17 @@ Result<Made> Make(const QuantizeJob& job, Graph graph, const Inputs& inputs,
     NoteLeftFloat(in_subgraphs, made.report);
     return made;
   }
+  if (HasScaleSets(job)) {
+    EVOQ_TRY(WithContext(WidenConstants(graph), job.model));
+    const SetInputs sets{inputs.shapes, inputs.ranges, inputs.methods, inputs.data, options};
+    EVOQ_ASSIGN(
+        ModelOfSets of_sets,
+        WithContext(QuantizeScaleSets(job, std::move(graph), sets, note, follow), job.model));
+    made.model = std::move(of_sets.model);
+    made.report = std::move(of_sets.report);
+    NoteLeftFloat(in_subgraphs, made.report);
+    return Tuned(job, inputs.shapes, follow, std::move(made), out);
+  }
   EVOQ_TRY(follow.At("quantizing", 0));
   const QuantScheme& scheme = *FindScheme(job.scheme);
   const bool writes_onnx = LowerExtension(job.output) == ".onnx";
@@ -260,10 +282,7 @@ Result<Made> Make(const QuantizeJob& job, Graph graph, const Inputs& inputs,
   }
   EVOQ_TRY(follow.At("compiling", 0));
   EVOQ_ASSIGN(made.model, WithContext(LowerAndPack(std::move(graph), inputs.shapes), job.model));
-  if (job.tune) {
-    EVOQ_ASSIGN(out.tuning,
-                WithContext(Tune(*made.model, job.threads, inputs.shapes, follow), job.model));
-  }
+  EVOQ_ASSIGN(made, Tuned(job, inputs.shapes, follow, std::move(made), out));
   if (float_graph) {
     EVOQ_ASSIGN(out.gain, MeasureGain(job.scheme, std::move(*float_graph), *made.model,
                                       inputs.shapes, job.threads, follow));
@@ -369,6 +388,9 @@ Result<Quantized> Quantize(const QuantizeJob& given, const Follow& follow) {
     EVOQ_TRY(SaveRanges(inputs.ranges, CalibrationOptionsOf(job), job.ranges_out, notes.samples));
   EVOQ_TRY(Write(job, made));  // after all else that can fail
   out.output_bytes = WrittenBytes(job.output);
+  if (made.model) {
+    EVOQ_ASSIGN(out.sets, SetsOf(*made.model, job.output));
+  }
   out.seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
   return out;
 }

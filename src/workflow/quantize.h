@@ -38,10 +38,13 @@ struct QuantizeJob {
   std::string encodings, encodings_out;
   std::string encodings_version = "1.0.0";   // of encodings_out
   std::string calib_cache, calib_cache_out;  // TensorRT's
-  std::vector<std::string> exclude;          // glob patterns of nodes that stay float
-  InputShapes shapes;                        // to plan, tune and measure for, and of random samples
-  InputShapes fixed;                         // sizes that are fixed for good; -1 stays free
-  PassChoice passes;                         // which run
+  // Several scale sets (docs/adaptive.md): a number, for so many groups of the calibration samples,
+  // or NAME=PATH for each, with its own samples; empty: one.
+  std::vector<std::string> scale_sets;
+  std::vector<std::string> exclude;  // glob patterns of nodes that stay float
+  InputShapes shapes;                // to plan, tune and measure for, and of random samples
+  InputShapes fixed;                 // sizes that are fixed for good; -1 stays free
+  PassChoice passes;                 // which run
   bool per_tensor = false;
   std::string block = "32";  // of weights of fewer than 8 bits: one of WeightBlocks()
   bool signed_activations = false;
@@ -78,6 +81,13 @@ struct EncodingsUse {
   std::map<std::string, std::string> not_used;  // entry -> why
 };
 
+// One of several scale sets.
+struct QuantizedSet {
+  std::string name;
+  int64_t samples = 0;  // that it was calibrated on
+  int64_t bytes = 0;    // of the file, for it alone
+};
+
 struct Quantized {
   std::string model, output;
   int64_t input_bytes = 0, output_bytes = 0;  // of the files
@@ -93,6 +103,7 @@ struct Quantized {
   std::optional<TuneReport> tuning;
   std::optional<Certified> certified;  // without its model
   EncodingsUse encodings;
+  std::vector<QuantizedSet> sets;       // of QuantizeJob::scale_sets
   std::optional<MethodSearch> methods;  // of kAutoMethod
   std::optional<Gain> gain;             // of schemes that leave it to the processor, as an .etm
   double seconds = 0;

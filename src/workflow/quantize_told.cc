@@ -5,6 +5,7 @@
 #include "base/printable.h"
 #include "base/text.h"
 #include "workflow/quantize.h"
+#include "workflow/scale_sets.h"
 #include "workflow/tuning.h"
 
 namespace evoq {
@@ -156,6 +157,11 @@ Told Tell(const Quantized& done) {
   if (!done.samples_enough.empty()) {
     told.json["samples_enough"] = done.samples_enough;
     told.text += FormatPrintable("  {}\n", done.samples_enough);
+  }
+  if (!done.sets.empty()) {
+    const Told sets = Tell(done.sets);
+    told.json["scale_sets"] = sets.json;
+    told.text += sets.text;
   }
   if (!done.encodings.file.empty()) {
     const auto unused = static_cast<int>(done.encodings.not_used.size());

@@ -1,9 +1,12 @@
 #include "base/file.h"
 #include "base/stopwatch.h"
+#include "cli/adaptive_options.h"
 #include "cli/common.h"
 #include "cli/verb.h"
 #include "foreign/profiles/trtexec_export.h"
 #include "models/models.h"
+#include "workflow/adaptive.h"
+#include "workflow/adaptive_cost.h"
 #include "workflow/bench_json.h"
 #include "workflow/language_speed.h"
 #include "workflow/streams.h"
@@ -29,6 +32,7 @@ struct Options {
   std::string hint = "none";
   PhaseLists phases;
   int64_t decode_tokens = 32;
+  AdaptiveChoice adaptive;
 };
 
 Status WriteJson(const std::string& path, const json& value) {
@@ -161,6 +165,23 @@ Result<json> RunPhases(const Options& o, std::unique_ptr<Engine> engine, double 
   return Print(Tell(bench));
 }
 
+// Of an adaptive model: what was observed in the runs, and what that cost.
+Status TellAdaptive(const Options& o, const WhatToMeasure& what, const ModelToMeasure& m,
+                    FirstRun& ready, const CommonOptions& common, json& out) {
+  out["adaptive"] = Print(Tell(*m.engine->adaptive()));
+  EVOQ_ASSIGN(const std::shared_ptr<Executor> adaptive, m.engine->At(m.shapes));
+  EVOQ_ASSIGN(auto loaded,
+              LoadEngine(o.model, {m.engine->threads(), what.shapes, o.tune.stored()}));
+  EVOQ_ASSIGN(const ModelToMeasure plain, ToMeasure(std::move(loaded), what));
+  EVOQ_ASSIGN(FirstRun without, RunFirst(plain));
+  MeasureOptions options = MeasureAs(o, nullptr);
+  options.progress = common.follow.Stage("measuring the overhead");
+  EVOQ_ASSIGN(const AdaptiveCost cost, MeasureAdaptiveCost(*without.runnable, without.buffers,
+                                                           *adaptive, ready.buffers, options));
+  out["adaptive"]["cost"] = Print(Tell(cost));
+  return {};
+}
+
 Result<json> Run(const Options& o, const CommonOptions& common) {
   EVOQ_ASSIGN(const InputShapes named, ParseShapes(o.shapes));
   EVOQ_ASSIGN(const InputFiles files, ParseInputs(o.inputs));
@@ -169,7 +190,12 @@ Result<json> Run(const Options& o, const CommonOptions& common) {
   EVOQ_TRY(CheckThreads(common.threads));
   EVOQ_TRY(CheckSizes(named));
   Stopwatch watch;
-  EVOQ_ASSIGN(auto loaded, LoadEngine(o.model, {common.threads, named, o.tune.stored()}));
+  const std::optional<AdaptiveOptions> adaptive = o.adaptive.chosen();
+  if (adaptive && o.hint == "throughput")
+    return Fail(ErrorCode::kUsage,
+                "--adaptive, --scale-set: one stream follows its input, --hint throughput tries "
+                "several");
+  EVOQ_ASSIGN(auto loaded, LoadEngine(o.model, {common.threads, named, o.tune.stored(), adaptive}));
   const bool all_phases = !what.says_inputs() && phase.name.empty();
   if (all_phases && FindCacheInputs(loaded->model().graph))
     return RunPhases(o, std::move(loaded), watch.ms(), common);
@@ -215,6 +241,7 @@ Result<json> Run(const Options& o, const CommonOptions& common) {
   Tell(o, out, all, disturbance, ready.first_ms - (m.in_partitions ? ready.ready_ms : 0));
   if (m.in_partitions) Out("  in dynamic partitions: {}\n", engine.in_regions());
   EVOQ_TRY(TellLikeTrtexec(o, runnable, all));
+  if (adaptive) EVOQ_TRY(TellAdaptive(o, what, m, ready, common, out));
   return out;
 }
 
@@ -242,6 +269,7 @@ VerbRun Declare(const VerbOptions& options, const CommonOptions& common) {
            "Of a language model: tokens that follow a context before it is taken up again")
       .Positive()
       .ShowDefault();
+  AddAdaptiveOptions(options, o->adaptive);
   AddTuneOptions(options, o->tune, "ignore what is stored in the .etm");
   options.Add("--warmup-ms,--warmUp", o->warmup_ms, "Time to run before measuring").ShowDefault();
   options.Add("--duration-s,--duration", o->duration_s, "Time to measure").ShowDefault();

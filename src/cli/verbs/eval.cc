@@ -1,3 +1,4 @@
+#include "cli/adaptive_options.h"
 #include "cli/common.h"
 #include "cli/verb.h"
 #include "workflow/evaluate.h"
@@ -19,6 +20,8 @@ VerbRun Declare(const VerbOptions& options, const CommonOptions& common) {
   options.Add("--reference", o->reference, "Another model, to measure agreement with");
   options.Add("--predictions", o->predictions, "Write each sample's class to this .tsv file");
   options.Add("--limit", o->limit, "Use the first N samples (with --text: windows) only");
+  auto adaptive = std::make_shared<AdaptiveChoice>();
+  AddAdaptiveOptions(options, *adaptive);
   auto text = std::make_shared<PerplexityJob>();
   const VerbOption file =
       options
@@ -35,8 +38,11 @@ VerbRun Declare(const VerbOptions& options, const CommonOptions& common) {
       .Needs(file)
       .InRange(int64_t{1}, int64_t{1} << 20)
       .ShowDefault();
-  return [o, text, &common]() -> Result<json> {
+  return [o, text, adaptive, &common]() -> Result<json> {
+    o->adaptive = adaptive->chosen();
     if (!text->text.empty()) {
+      if (o->adaptive)
+        return Fail(ErrorCode::kUsage, "--adaptive and --scale-set are of --data, not of --text");
       text->model = o->model;
       text->limit = o->limit;
       text->threads = common.threads;

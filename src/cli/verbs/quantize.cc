@@ -100,6 +100,11 @@ VerbRun Declare(const VerbOptions& options, const CommonOptions& common) {
            "Calibrate on N random samples (for speed tests only)")
       .Positive();
   AddCalibrationLimits(options, *o);
+  options
+      .Add("--scale-sets", o->scale_sets,
+           "Several scale sets, which runs with --adaptive change between: K groups of the "
+           "calibration samples, or NAME=PATH for each, with its own samples")
+      .OneEachTime();
   options.Add("--preprocess", o->preprocess,
               "How images become inputs (default: MODEL.preprocess.json beside the model)");
   AddNumberOptions(options, *o);

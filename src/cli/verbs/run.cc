@@ -5,10 +5,12 @@
 
 #include "base/file.h"
 #include "base/text.h"
+#include "cli/adaptive_options.h"
 #include "cli/common.h"
 #include "cli/verb.h"
 #include "models/models.h"
 #include "reference/control.h"
+#include "workflow/adaptive.h"
 
 namespace evoq {
 namespace {
@@ -19,6 +21,7 @@ struct Options {
   std::string model, output_dir, preprocess, labels;
   std::vector<std::string> inputs, states;
   int topk = 0;
+  AdaptiveChoice adaptive;
 };
 
 // "NAME=F" or, for a model with one input, "F". A path that is there is a path.
@@ -96,6 +99,15 @@ Shape WithSteps(Shape shape, const Shape& given, bool states) {
   return shape;
 }
 
+// Whether an input has an axis more than the model's.
+bool HasSteps(const Graph& graph, const std::vector<Tensor>& inputs) {
+  for (size_t i = 0; i < inputs.size(); ++i) {
+    const Shape& shape = graph.value(graph.inputs()[i]).type.shape;
+    if (shape.ranked() && inputs[i].shape().rank() == shape.rank() + 1) return true;
+  }
+  return false;
+}
+
 // Runs the model once for each row of the inputs that have an axis more than the model's, in front;
 // the other inputs are the same in each step, but for the states. Outputs are stacked in front.
 Result<std::vector<Tensor>> RunSteps(Engine& engine, std::vector<Tensor> inputs,
@@ -145,7 +157,10 @@ std::string FileFor(const std::string& output, std::set<std::string>& taken) {
 }
 
 Result<json> Run(const Options& o, int threads) {
-  EVOQ_ASSIGN(std::unique_ptr<Engine> engine, LoadEngine(o.model, {.threads = threads}));
+  const std::optional<AdaptiveOptions> adaptive = o.adaptive.chosen();
+  EVOQ_ASSIGN(std::unique_ptr<Engine> engine,
+              LoadEngine(o.model, {.threads = threads, .adaptive = adaptive}));
+  const bool may_step = !o.states.empty() || o.adaptive.follows;
   const Graph& graph = engine->model().graph;
   std::vector<Tensor> inputs(graph.inputs().size());
   for (const std::string& option : o.inputs) {
@@ -158,7 +173,7 @@ Result<json> Run(const Options& o, int threads) {
     const TensorType& type = graph.value(graph.inputs()[index]).type;
     EVOQ_ASSIGN(inputs[index], ReadInput(named.first, named.second, type, o.model, o.preprocess));
     EVOQ_TRY(CheckFits(named.second, inputs[index], named.first,
-                       WithSteps(type.shape, inputs[index].shape(), !o.states.empty())));
+                       WithSteps(type.shape, inputs[index].shape(), may_step)));
   }
   for (size_t i = 0; i < inputs.size(); ++i) {
     if (!inputs[i].defined())
@@ -167,7 +182,9 @@ Result<json> Run(const Options& o, int threads) {
   }
   EVOQ_ASSIGN(const std::vector<State> states, ParseStates(o.states, graph));
   EVOQ_ASSIGN(const std::vector<Tensor> outputs,
-              states.empty() ? engine->Run(inputs) : RunSteps(*engine, inputs, states));
+              !states.empty() || (may_step && HasSteps(graph, inputs))
+                  ? RunSteps(*engine, inputs, states)
+                  : engine->Run(inputs));
   if (!o.output_dir.empty()) EVOQ_TRY(MakeDirectories(o.output_dir));
   json out = {{"model", o.model}, {"outputs", json::array()}};
   std::set<std::string> taken;
@@ -184,6 +201,7 @@ Result<json> Run(const Options& o, int threads) {
     }
     out["outputs"].push_back(std::move(entry));
   }
+  if (adaptive) out["adaptive"] = Print(Tell(*engine->adaptive()));
   if (o.topk > 0 && !outputs.empty()) {
     EVOQ_ASSIGN(const Tensor scores, ToFloat32(outputs[0]));
     std::vector<std::string> names;
@@ -216,6 +234,7 @@ VerbRun Declare(const VerbOptions& options, const CommonOptions& common) {
               "OUTPUT=INPUT: a run for each row of the inputs' first axis, each handing its "
               "output to the next one's input; "
               "outputs are stacked");
+  AddAdaptiveOptions(options, o->adaptive);
   options.Add("--output-dir", o->output_dir, "Write each output as NAME.npy into this folder");
   options.Add("--preprocess", o->preprocess,
               "How an image becomes an input (default: MODEL.preprocess.json beside the model)");
