@@ -87,8 +87,36 @@ struct ArrayInfo {
   std::vector<std::int64_t> shape;
 };
 
+// How the scale sets of an .etm (`evoq quantize --scale-sets`) follow the input from run to run:
+// docs/adaptive.md.
+struct AdaptiveSettings {
+  double clip_limit = 0.005;  // the share of the watched elements that a set may cut off
+  int widen_after = 1;        // looks in a row at which a set does not fit, before a wider one
+  int narrow_after = 8;       // looks in a row at which a finer set fits, before it is taken
+  int look_every = 0;         // runs from one look to the next; 0: so many that it costs 0.5%
+  std::string scale_set;      // the set that is always used; "": they change
+};
+
 struct SessionOptions {
-  int threads = 0;  // 0: one per physical core; at most 1024
+  int threads = 0;                                // 0: one per physical core; at most 1024
+  std::optional<AdaptiveSettings> adaptive = {};  // nothing: always the model's first scale set
+};
+
+// What was observed of one tensor of an adaptive session.
+struct ClipRate {
+  std::string tensor;
+  std::int64_t seen = 0;     // elements that were looked at, of all runs
+  std::int64_t clipped = 0;  // of those, cut off
+};
+
+// What an adaptive session did so far.
+struct AdaptiveReport {
+  std::vector<std::string> sets;
+  std::size_t active = 0;  // of the next run
+  std::int64_t runs = 0, looks = 0, switches = 0;
+  std::vector<std::int64_t> runs_by_set;
+  double clip_rate = 0;  // of the last look: the mean over the tensors
+  std::vector<ClipRate> tensors;
 };
 
 // A loaded model (.etm or .onnx). One Run at a time; several sessions may run at once.
@@ -124,6 +152,12 @@ class Session {
   // whose shapes are not known before. After an error there are none.
   bool Compute(const std::vector<InputView>& inputs, std::string* error = nullptr);
   const std::vector<Array>& results() const;
+
+  // Of a session that was loaded as adaptive; nothing of another one.
+  std::optional<AdaptiveReport> adaptive() const;
+  // Further runs use the scale set of this name; "": they change again. False where the session is
+  // not adaptive, or has no set of that name.
+  bool PinScaleSet(const std::string& name, std::string* error = nullptr);
 
  private:
   struct Impl;

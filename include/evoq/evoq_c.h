@@ -26,6 +26,37 @@ typedef struct {
 evoq_session* evoq_session_load(const char* path, int threads, char* error, size_t error_size);
 void evoq_session_free(evoq_session* session);
 
+/* How scale sets follow the input: evoq.h's AdaptiveSettings. What is 0 or NULL takes its default
+   there (a clip limit of 0 too; a negative one is 0). */
+typedef struct {
+  double clip_limit;
+  int widen_after;
+  int narrow_after;
+  int look_every;
+  const char* scale_set;
+} evoq_adaptive_settings;
+
+/* As evoq_session_load, of a model whose scale sets follow the input. settings may be NULL. */
+evoq_session* evoq_session_load_adaptive(const char* path, int threads,
+                                         const evoq_adaptive_settings* settings, char* error,
+                                         size_t error_size);
+/* Scale sets of an adaptive session; 0 of another one. */
+int evoq_session_scale_set_count(const evoq_session* session);
+/* Lives as long as the session; NULL when the index is out of range. */
+const char* evoq_session_scale_set_name(const evoq_session* session, int index);
+/* The set of the next run, and how often it has changed; -1 where the session is not adaptive. */
+int evoq_session_scale_set(const evoq_session* session);
+int64_t evoq_session_scale_set_switches(const evoq_session* session);
+/* Further runs use the set of this name; NULL: they change again. 0 on success, else 1. */
+int evoq_session_pin_scale_set(evoq_session* session, const char* name, char* error,
+                               size_t error_size);
+/* Watched tensors, known after the first run. Names live until the next run. */
+int evoq_session_watched_count(const evoq_session* session);
+const char* evoq_session_watched_name(const evoq_session* session, int index);
+/* The share of the tensor's elements, of those that were looked at, that was cut off; -1 when the
+   index is out of range. */
+double evoq_session_clip_rate(const evoq_session* session, int index);
+
 int evoq_session_input_count(const evoq_session* session);
 int evoq_session_output_count(const evoq_session* session);
 /* The element type, ONNX's number; 0 when the index is out of range. */

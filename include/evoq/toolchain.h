@@ -96,13 +96,16 @@ struct QuantizeOptions {
   std::string encodings, encodings_out;
   std::string encodings_version = "1.0.0";
   std::string calib_cache, calib_cache_out;  // TensorRT's calibration caches, to take and to write
-  int opset = 0;                             // of an .onnx: 13 to 25; 0: the oldest that it needs
-  std::vector<std::string> exclude;          // glob patterns of nodes that stay float
-  bool per_tensor = false;                   // one scale per weight tensor
-  std::string block = "32";                  // of low-bit weights along K: 32, 64, 128 or "channel"
-  bool signed_activations = false;           // int8, not uint8
-  bool symmetric = false;                    // zero points in the middle
-  std::string target = "ort";                // the runtime that an .onnx is written for
+  // Several scale sets (docs/adaptive.md): a number, for so many groups of the calibration samples,
+  // or "NAME=PATH" for each, with its own samples; empty: one.
+  std::vector<std::string> scale_sets;
+  int opset = 0;                     // of an .onnx: 13 to 25; 0: the oldest that it needs
+  std::vector<std::string> exclude;  // glob patterns of nodes that stay float
+  bool per_tensor = false;           // one scale per weight tensor
+  std::string block = "32";          // of low-bit weights along K: 32, 64, 128 or "channel"
+  bool signed_activations = false;   // int8, not uint8
+  bool symmetric = false;            // zero points in the middle
+  std::string target = "ort";        // the runtime that an .onnx is written for
   Passes passes;
   Shapes shapes;        // sizes to prepare for; the model stays free
   Shapes fixed_shapes;  // sizes to fix for good; -1 stays free
@@ -192,6 +195,7 @@ struct EvaluateOptions {
   std::string predictions;  // a .tsv to write each sample's class to; "": none
   std::int64_t limit = 0;   // samples; 0: all
   int threads = 0;
+  std::optional<AdaptiveSettings> adaptive;  // scale sets follow the samples, in their order
 };
 struct EvaluateResult {
   std::int64_t samples = 0;
@@ -199,6 +203,7 @@ struct EvaluateResult {
   std::optional<double> agreement;   // with a reference
   std::optional<double> sqnr_db;     // of the worst output against the reference's
   double ms_per_sample = 0;
+  std::optional<AdaptiveReport> adaptive;  // at the end
   Report report;
 };
 std::optional<EvaluateResult> Evaluate(const std::string& model, const EvaluateOptions& options,

@@ -14,6 +14,7 @@ def load(
     shapes: Mapping[str, Sequence[int]] | None = None,
     streams: int = 1,
     tuned: bool = True,
+    adaptive: bool | Mapping[str, Any] = False,
 ) -> _evoq.Model:
     """Loads a model to be run.
 
@@ -24,6 +25,10 @@ def load(
     streams: how many runs may go on at once, each on threads of its own.
     tuned: follow what was measured for this machine and stored in the .etm
     (``compile(..., tune=True)``).
+    adaptive: change between the scale sets of the .etm (``quantize(..., scale_sets=2)``) as the
+    input asks for from run to run; or a mapping with clip_limit (0.005, a share of the watched
+    elements), widen_after (1), narrow_after (8), look_every (0: by cost) and scale_set (the name of
+    one that is always used). `Model.adaptive` tells what happens.
 
     Raises evoq.Error: 'not found', 'invalid input' for a damaged file, 'unsupported' with all
     operators that evoq lacks.
@@ -33,4 +38,6 @@ def load(
     """
     data = to_bytes(model)
     sizes = {name: [int(size) for size in shape] for name, shape in (shapes or {}).items()}
-    return _evoq.load(to_path(model) if data is None else data, threads, sizes, streams, tuned)
+    numbers = dict(adaptive) if isinstance(adaptive, Mapping) else ({} if adaptive else None)
+    source = to_path(model) if data is None else data
+    return _evoq.load(source, threads, sizes, streams, tuned, numbers)

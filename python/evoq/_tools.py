@@ -210,6 +210,14 @@ def _samples(model: Any, calibration: Any) -> list[list[Any]]:
     return samples
 
 
+def _scale_sets(given: int | Mapping[str, Any] | None, file: list[str]) -> list[str]:
+    if given is None:
+        return file
+    if isinstance(given, Mapping):
+        return [f"{name}={text_of(path)}" for name, path in given.items()]
+    return [str(given)]
+
+
 def quantize(
     model: Any,
     output: Any,
@@ -219,6 +227,7 @@ def quantize(
     calibration: Any = None,
     calibration_limit: int | None = None,
     calibration_samples: int | str | None = None,
+    scale_sets: int | Mapping[str, Any] | None = None,
     preprocess: Any = None,
     observer: str | None = None,
     percentile: float | None = None,
@@ -257,6 +266,8 @@ def quantize(
     of mappings, each a sample or a batch; or a number of random samples, for speed tests only.
     calibration_limit: use at most so many samples, evenly spread (0: all).
     calibration_samples: 'auto': no more than tell the ranges well enough; a number: as the limit.
+    scale_sets: several scale sets, which runs change between (docs/adaptive.md): so many groups of
+    the calibration samples, or a mapping from names to paths with the samples of each.
     preprocess: how images become inputs, as a JSON file. observer: how ranges are chosen, 'minmax'
     without it (``evoq list observers``).
     per_tensor: one scale per weight tensor. block: weights of int4 that share a scale: 32 (without
@@ -301,6 +312,7 @@ def quantize(
             "method": method,
             "calib_limit": calibration_limit,
             "samples": None if calibration_samples is None else str(calibration_samples),
+            "scale_sets": _scale_sets(scale_sets, job.scale_sets),
             "preprocess": preprocess,
             "observer": observer,
             "percentile": percentile,

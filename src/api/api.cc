@@ -88,7 +88,7 @@ Session::~Session() = default;
 std::optional<Session> Session::Load(const std::string& path, const SessionOptions& options,
                                      std::string* error) {
   auto impl = Guarded([&]() -> Result<std::unique_ptr<Impl>> {
-    EVOQ_ASSIGN(ModelSession session, ModelSession::Load(path, options.threads));
+    EVOQ_ASSIGN(ModelSession session, ModelSession::Load(path, options.threads, options.adaptive));
     return std::unique_ptr<Impl>(new Impl{std::move(session), {}, {}, {}});
   });
   if (impl) return Session(std::move(*impl));
@@ -122,6 +122,22 @@ bool Session::Compute(const std::vector<InputView>& inputs, std::string* error) 
 }
 
 const std::vector<Array>& Session::results() const { return impl_->results; }
+
+std::optional<AdaptiveReport> Session::adaptive() const {
+  std::optional<AdaptiveReport> report;
+  (void)Guarded([&]() -> Status {
+    const AdaptiveState* const state = impl_->session.adaptive();
+    if (state != nullptr) report = ReportOf(*state);
+    return {};
+  });
+  return report;
+}
+
+bool Session::PinScaleSet(const std::string& name, std::string* error) {
+  const Status status = Guarded([&] { return impl_->session.PinScaleSet(name); });
+  if (!status) Say(error, status.error());
+  return status.has_value();
+}
 
 const char* Version() { return EVOQ_VERSION; }
 

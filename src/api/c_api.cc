@@ -144,17 +144,96 @@ Status Give(const evoq_session& s, const evoq_array* outputs, int output_count) 
 
 }  // namespace
 
-extern "C" {
+namespace {
 
-evoq_session* evoq_session_load(const char* path, int threads, char* error, size_t error_size) {
+evoq_session* Load(const char* path, int threads,
+                   const std::optional<evoq::AdaptiveSettings>& adaptive, char* error,
+                   size_t error_size) {
   const auto session = evoq::Guarded([&]() -> evoq::Result<evoq_session*> {
     if (path == nullptr) return Fail(ErrorCode::kUsage, "the path is NULL");
-    EVOQ_ASSIGN(evoq::ModelSession loaded, evoq::ModelSession::Load(path, threads));
+    EVOQ_ASSIGN(evoq::ModelSession loaded, evoq::ModelSession::Load(path, threads, adaptive));
     return new evoq_session{std::move(loaded), {}, {}, {}, {}};
   });
   if (session) return *session;
   evoq::TellInC(session.error(), error, error_size);
   return nullptr;
+}
+
+evoq::AdaptiveSettings SettingsFrom(const evoq_adaptive_settings& from) {
+  evoq::AdaptiveSettings to;
+  if (from.clip_limit != 0) to.clip_limit = std::max(from.clip_limit, 0.0);
+  if (from.widen_after != 0) to.widen_after = from.widen_after;
+  if (from.narrow_after != 0) to.narrow_after = from.narrow_after;
+  to.look_every = from.look_every;
+  if (from.scale_set != nullptr) to.scale_set = from.scale_set;
+  return to;
+}
+
+// What an adaptive session observed; null of another one.
+const evoq::AdaptiveState* StateOf(const evoq_session* s) {
+  return s == nullptr ? nullptr : s->session.adaptive();
+}
+
+// The tensor of this index; null when it is out of range.
+const evoq::WatchedTensor* WatchedOf(const evoq_session* s, int index) {
+  const evoq::AdaptiveState* const state = StateOf(s);
+  if (state == nullptr || static_cast<size_t>(index) >= state->tensors.size()) return nullptr;
+  return &state->tensors[static_cast<size_t>(index)];
+}
+
+}  // namespace
+
+extern "C" {
+
+evoq_session* evoq_session_load(const char* path, int threads, char* error, size_t error_size) {
+  return Load(path, threads, std::nullopt, error, error_size);
+}
+
+evoq_session* evoq_session_load_adaptive(const char* path, int threads,
+                                         const evoq_adaptive_settings* settings, char* error,
+                                         size_t error_size) {
+  const auto adaptive = evoq::Guarded([&]() -> evoq::Result<std::optional<evoq::AdaptiveSettings>> {
+    return settings == nullptr ? evoq::AdaptiveSettings() : SettingsFrom(*settings);
+  });
+  if (adaptive) return Load(path, threads, *adaptive, error, error_size);
+  evoq::TellInC(adaptive.error(), error, error_size);
+  return nullptr;
+}
+
+int evoq_session_scale_set_count(const evoq_session* s) {
+  const evoq::AdaptiveState* const state = StateOf(s);
+  return state == nullptr ? 0 : static_cast<int>(state->sets.size());
+}
+const char* evoq_session_scale_set_name(const evoq_session* s, int index) {
+  const bool there = index >= 0 && index < evoq_session_scale_set_count(s);
+  return there ? StateOf(s)->sets[static_cast<size_t>(index)].c_str() : nullptr;
+}
+int evoq_session_scale_set(const evoq_session* s) {
+  const evoq::AdaptiveState* const state = StateOf(s);
+  return state == nullptr ? -1 : static_cast<int>(state->active);
+}
+int64_t evoq_session_scale_set_switches(const evoq_session* s) {
+  const evoq::AdaptiveState* const state = StateOf(s);
+  return state == nullptr ? -1 : state->switches;
+}
+int evoq_session_pin_scale_set(evoq_session* s, const char* name, char* error, size_t error_size) {
+  const Status status = evoq::Guarded([&]() -> Status {
+    if (s == nullptr) return Fail(ErrorCode::kUsage, "the session is NULL");
+    return s->session.PinScaleSet(name == nullptr ? "" : name);
+  });
+  return Outcome(status, error, error_size);
+}
+int evoq_session_watched_count(const evoq_session* s) {
+  const evoq::AdaptiveState* const state = StateOf(s);
+  return state == nullptr ? 0 : static_cast<int>(state->tensors.size());
+}
+const char* evoq_session_watched_name(const evoq_session* s, int index) {
+  const evoq::WatchedTensor* const tensor = WatchedOf(s, index);
+  return tensor == nullptr ? nullptr : tensor->name.c_str();
+}
+double evoq_session_clip_rate(const evoq_session* s, int index) {
+  const evoq::WatchedTensor* const tensor = WatchedOf(s, index);
+  return tensor == nullptr ? -1 : tensor->rate();
 }
 
 void evoq_session_free(evoq_session* session) { delete session; }

@@ -92,11 +92,30 @@ Result<std::span<const std::byte>> CallersBytes(ElementType type, std::span<cons
   return std::span(static_cast<const std::byte*>(data), bytes);
 }
 
-Result<ModelSession> ModelSession::Load(const std::string& path, int threads) {
+AdaptiveOptions OptionsOf(const AdaptiveSettings& settings) {
+  return {.clip_limit = settings.clip_limit,
+          .widen_after = settings.widen_after,
+          .narrow_after = settings.narrow_after,
+          .every = settings.look_every,
+          .pinned = settings.scale_set};
+}
+
+AdaptiveReport ReportOf(const AdaptiveState& state) {
+  AdaptiveReport report{state.sets,     state.active,      state.runs,      state.looks,
+                        state.switches, state.runs_by_set, state.clip_rate, {}};
+  for (const WatchedTensor& t : state.tensors)
+    report.tensors.push_back({t.name, t.seen, t.clipped});
+  return report;
+}
+
+Result<ModelSession> ModelSession::Load(const std::string& path, int threads,
+                                        const std::optional<AdaptiveSettings>& adaptive) {
   if (threads < 0 || threads > kMaxThreads)
     return Fail(ErrorCode::kUsage, "{} threads, expected 0 to {}", threads, kMaxThreads);
   ModelSession session;
-  EVOQ_ASSIGN(session.engine_, Engine::Load(path, {threads, {}}, LibraryParts()));
+  EngineOptions options{threads, {}};
+  if (adaptive) options.adaptive = OptionsOf(*adaptive);
+  EVOQ_ASSIGN(session.engine_, Engine::Load(path, options, LibraryParts()));
   // Files need not say the types of outputs.
   Graph typed = session.engine_->model().graph;
   const std::vector<ValueId> outputs = OutputsOf(typed);

@@ -4,6 +4,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <span>
 #include <string>
 #include <vector>
@@ -37,12 +38,21 @@ Result<size_t> BytesOf(ElementType type, std::span<const int64_t> shape);
 Result<std::span<const std::byte>> CallersBytes(ElementType type, std::span<const int64_t> shape,
                                                 const void* data);
 
+// The settings of the public interface as the engine takes them.
+AdaptiveOptions OptionsOf(const AdaptiveSettings& settings);
+// The other way, of what was observed.
+AdaptiveReport ReportOf(const AdaptiveState& state);
+
 // One run at a time. Whatever fails leaves it as it was: only shapes that were prepared are kept.
 class ModelSession {
  public:
   // `threads`: 0 to 1024. Errors: those of Engine::Load with LibraryParts(); kUnsupported where an
   // input or output is no array.
-  static Result<ModelSession> Load(const std::string& path, int threads);
+  static Result<ModelSession> Load(const std::string& path, int threads,
+                                   const std::optional<AdaptiveSettings>& adaptive = {});
+  // As the engine's.
+  const AdaptiveState* adaptive() const { return engine_->adaptive(); }
+  Status PinScaleSet(const std::string& name) { return engine_->PinScaleSet(name); }
 
   const std::vector<ArrayInfo>& inputs() const { return inputs_; }
   const std::vector<ArrayInfo>& outputs() const { return outputs_; }

@@ -1,6 +1,7 @@
 #include "python/model.h"
 
 #include <nanobind/stl/map.h>
+#include <nanobind/stl/optional.h>
 #include <nanobind/stl/string.h>
 #include <nanobind/stl/vector.h>
 
@@ -63,6 +64,11 @@ class PyModel {
   int threads() const { return threads_; }
   int streams() const { return shared_.streams(); }
   std::string in_regions() const { return shared_.in_regions(); }
+
+  nb::object Adaptive();
+  void PinScaleSet(const std::optional<std::string>& name) {
+    Unwrap(shared_.PinScaleSet(name.value_or("")));
+  }
 
   nb::dict Run(nb::handle inputs) {
     const std::vector<nb::object> arrays = RunArrays(Unwrap(ByPosition(inputs)));
@@ -157,12 +163,62 @@ Result<std::unique_ptr<Engine>> FromFile(const std::string& path, const EngineOp
   return Guarded([&] { return LoadEngine(path, options); });
 }
 
-PyModel* Load(const nb::object& source, int threads, InputShapes shapes, int streams, bool tuned) {
+// `adaptive`: None, or the numbers by name.
+std::optional<AdaptiveOptions> AdaptiveFrom(const std::optional<nb::dict>& given) {
+  if (!given) return std::nullopt;
+  AdaptiveOptions options;
+  for (const auto& [key, value] : *given) {
+    const auto name = nb::cast<std::string>(key);
+    if (name == "clip_limit") {
+      options.clip_limit = nb::cast<double>(value);
+    } else if (name == "widen_after") {
+      options.widen_after = nb::cast<int>(value);
+    } else if (name == "narrow_after") {
+      options.narrow_after = nb::cast<int>(value);
+    } else if (name == "look_every") {
+      options.every = nb::cast<int>(value);
+    } else if (name == "scale_set") {
+      options.pinned = nb::cast<std::string>(value);
+    } else {
+      Raise(Error(ErrorCode::kUsage,
+                  fmt::format("adaptive: {}, expected clip_limit, widen_after, narrow_after, "
+                              "look_every or scale_set",
+                              name)));
+    }
+  }
+  return options;
+}
+
+nb::object Described(const std::optional<AdaptiveState>& state) {
+  if (!state) return nb::none();
+  nb::dict told, runs, rates;
+  for (size_t s = 0; s < state->sets.size(); ++s)
+    runs[state->sets[s].c_str()] = state->runs_by_set[s];
+  for (const WatchedTensor& tensor : state->tensors) rates[tensor.name.c_str()] = tensor.rate();
+  told["active"] = state->sets[state->active];
+  told["runs"] = runs;
+  told["looks"] = state->looks;
+  told["switches"] = state->switches;
+  told["clip_rate"] = state->clip_rate;
+  told["clip_rates"] = rates;
+  return told;
+}
+
+nb::object PyModel::Adaptive() {
+  auto state = [&] {
+    const nb::gil_scoped_release release;
+    return shared_.adaptive();
+  }();
+  return Described(state);
+}
+
+PyModel* Load(const nb::object& source, int threads, InputShapes shapes, int streams, bool tuned,
+              const std::optional<nb::dict>& adaptive) {
   if (threads < 0 || threads > 1024)
     Raise(Error(ErrorCode::kUsage, fmt::format("threads={}, expected 0 to 1024", threads)));
   if (streams < 1 || streams > 256)
     Raise(Error(ErrorCode::kUsage, fmt::format("streams={}, expected 1 to 256", streams)));
-  const EngineOptions options{threads, std::move(shapes), tuned};
+  const EngineOptions options{threads, std::move(shapes), tuned, AdaptiveFrom(adaptive)};
   auto engine = nb::isinstance<nb::bytes>(source)
                     ? FromBytes(nb::borrow<nb::bytes>(source), "model", options)
                     : FromFile(nb::cast<std::string>(source), options);
@@ -217,6 +273,19 @@ void BindModel(nb::module_& m) {
           "a time: its sizes depend on its data, or it has\n"
           "subgraphs, sequences, optionals or strings. '' where it is one. A model of "
           "free sizes knows after its first run.")
+      .def_prop_ro("adaptive", &PyModel::Adaptive,
+                   nb::sig("def adaptive(self) -> dict[str, typing.Any] | None"),
+                   "Of a model that was loaded with adaptive: the scale set of the next run "
+                   "('active'), the runs under each\n"
+                   "set ('runs'), 'looks', 'switches', the share of the watched elements that was "
+                   "clipped at the last look\n"
+                   "('clip_rate') and of each watched tensor at all looks ('clip_rates'). None for "
+                   "other models, and with several streams.")
+      .def("pin_scale_set", &PyModel::PinScaleSet, "name"_a = nb::none(),
+           nb::sig("def pin_scale_set(self, name: str | None = None) -> None"),
+           "All further runs use the scale set of this name; None: they change again. Raises "
+           "evoq.Error: 'usage' for a model that was not\n"
+           "loaded with adaptive, or has no such set.")
       .def("run", &PyModel::Run, "inputs"_a,
            nb::sig("def run(self, inputs: typing.Any) -> dict[str, typing.Any]"),
            "Runs once.\n\n"
@@ -243,9 +312,10 @@ void BindModel(nb::module_& m) {
            "has several. Else as run().")
       .def("__repr__", &PyModel::Repr);
   m.def("load", &Load, "source"_a, "threads"_a = 0, "shapes"_a = InputShapes(), "streams"_a = 1,
-        "tuned"_a = true,
+        "tuned"_a = true, "adaptive"_a = nb::none(),
         nb::sig("def load(source: str | bytes, threads: int = 0, shapes: dict[str, list[int]] = "
-                "{}, streams: int = 1, tuned: bool = True) -> Model"),
+                "{}, streams: int = 1, tuned: bool = True, adaptive: dict[str, typing.Any] | None "
+                "= None) -> Model"),
         "Loads a file, or the bytes of an ONNX model. evoq.load is the way in.");
 }
 

@@ -115,6 +115,7 @@ void BindQuantize(nb::module_& m) {
       .def_rw("calib_cache", &QuantizeJob::calib_cache)
       .def_rw("calib_cache_out", &QuantizeJob::calib_cache_out)
       .def_rw("opset", &QuantizeJob::opset)
+      .def_rw("scale_sets", &QuantizeJob::scale_sets)
       .def_rw("exclude", &QuantizeJob::exclude)
       .def_rw("shape", &QuantizeJob::shapes)
       .def_rw("fix_shape", &QuantizeJob::fixed)
