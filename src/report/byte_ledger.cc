@@ -17,7 +17,8 @@ std::string CodeOf(const std::string& category) {
       {"zero points", "zero-points"},         {"packing padding", "packing"},
       {"block indices", "block-indices"},     {"scale sets", "scale-sets"},
       {"shape constants", "shape-constants"}, {"float32 weights", "left-float"},
-      {"float64 weights", "left-float"},      {"float16 weights", "left-float"}};
+      {"scale sets", "scale-sets"},           {"float64 weights", "left-float"},
+      {"float16 weights", "left-float"}};
   if (const auto it = kCodes.find(category); it != kCodes.end()) return it->second;
   return category.ends_with(" weights") ? "quantized-weights" : category;
 }

@@ -101,6 +101,22 @@ TEST(ByteLedger, EverySectionByHand) {
   EXPECT_EQ(ledger.causes[7].code, "duplicates") << "before plans, which takes as much";
 }
 
+// The names of values hold slashes, those of sets do not.
+TEST(ByteLedger, ScaleSetsBySet) {
+  const EtmSection sections[] = {{"weights/night/block/conv.b", "scale sets", 0, 40},
+                                 {"scale-sets/day", "scale sets", 40, 2},
+                                 {"scale-sets/night", "scale sets", 42, 10}};
+  const ByteLedger ledger = BuildByteLedger(sections, 52, 400, MadeModel());
+  ASSERT_EQ(ledger.causes.size(), 1u);
+  EXPECT_EQ(ledger.causes[0].code, "scale-sets");
+  EXPECT_EQ(ledger.causes[0].gain_bytes, 52);
+  EXPECT_FALSE(ledger.causes[0].sentence.empty());
+  ASSERT_EQ(ledger.causes[0].parts.size(), 2u);
+  EXPECT_EQ(ledger.causes[0].parts[0].name, "night");
+  EXPECT_EQ(ledger.causes[0].parts[0].bytes, 50);
+  EXPECT_EQ(ledger.causes[0].parts[1].name, "day");
+}
+
 TEST(ByteLedger, PartsByHand) {
   const ByteLedger ledger = BuildByteLedger(kSections, 10000, 40000, MadeModel());
   const auto parts = [&](const char* code) {

@@ -2,6 +2,7 @@
 #pragma once
 
 #include "profile/measure.h"
+#include "runtime/executor.h"
 #include "workflow/told.h"
 
 namespace evoq {

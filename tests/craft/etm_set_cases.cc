@@ -51,7 +51,7 @@ std::vector<EtmCase> SetCases() {
          q.value = 2, q.quant.reset(), q.constant = std::make_unique<fb::ConstantT>(*b.constant);
        }),
        "scale set night: value b: it stands twice"},
-      {"a set's value is an input", With([](M, S, C q, C) { q.value = 0; }),
+      {"a set's value is an input", With([](M, S, C q, C) { q.value = 0, q.quant.reset(); }),
        "scale set night: value x: it is an input or output of the model, whose type stays"},
       {"a set's value is an output", With([](M, S, C, C b) { b.value = 1, b.constant->bytes = 4; }),
        "scale set night: value w: "},
