@@ -5,8 +5,8 @@ pointwise convolutions, other products and the whole model, and the bytes of the
     bench/pruning.py [--models mobilenetv2 resnet20] [--patterns block-4x4 block-1x16]
                      [--sparsity 0.75 0.5] [--rounds 7] [--threads 1] [--json F]
 
-A step's time is the median over the rounds of `evoq profile`, the whole model's that of the rounds'
-ratios of `evoq bench`. Pruned models are not trained further here: times do not depend on what the
+A step's time is the median over the rounds of `evoq profile`, and beside it, for machines that
+others use too, the least; the whole model's that of the rounds' ratios of `evoq bench`. Pruned models are not trained further here: times do not depend on what the
 weights are, and nothing is said of accuracy. `--accuracy FOLDER` measures that of resnet20:
 fine-tuning on FOLDER/train_5000.bin, then int8, on FOLDER/test_1000.bin."""
 
@@ -24,6 +24,7 @@ import pairs
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 DATA = pathlib.Path(os.environ.get("EVOQ_DATA", ROOT / "../shared/data"))
 FILES = {"mobilenetv2": "mobilenetv2.onnx", "resnet20": "resnet20_cifar10.onnx"}
+SIDES = ("dense", "pruned")
 BAR_LAYERS, BAR_MODEL, BAR_POINTS = 1.8, 1.4, 1.5
 
 
@@ -91,13 +92,14 @@ def layers(steps, plans, kind_of, rows):
         kind = kind_of.get(name)
         if kind not in ("1x1", "3x3") or not times["dense"] or not times["pruned"]:
             continue
-        dense, pruned = (statistics.median(times[side]) for side in ("dense", "pruned"))
+        dense, pruned = (statistics.median(times[side]) for side in SIDES)
+        least = [min(times[side]) for side in SIDES]
         sparse = " blocks, " in plans[name]["pruned"]
         rows.append({"step": name, "kind": kind, "dense_ms": dense, "pruned_ms": pruned})
         rows[-1].update(sparse=sparse, dense_plan=plans[name]["dense"])
         for group in (kind, kind + " skipping blocks") if sparse else (kind,):
-            total = sums.setdefault(group, [0, 0.0, 0.0])
-            sums[group] = [total[0] + 1, total[1] + dense, total[2] + pruned]
+            total = sums.setdefault(group, [0] + 4 * [0.0])
+            sums[group] = [a + b for a, b in zip(total, [1, dense, pruned, *least])]
     return sums
 
 
@@ -114,10 +116,15 @@ def speed(evoq, name, pattern, sparsity, rounds, details):
     row["speedup"] = pairs.paired(whole, "dense", "pruned")
     low, high = pairs.paired_interval(whole, "dense", "pruned")
     print(f"{name}, {pattern}, {100 * report['sparsity']:.1f}% zeros, {evoq.threads} threads:")
-    for group, (count, dense, sparse) in sorted(row["layers"].items()):
-        print(f"  {group}: {count} layers, {dense:.3f} -> {sparse:.3f} ms, {dense / sparse:.2f}x")
+    for group, (count, dense, sparse, *least) in sorted(row["layers"].items()):
+        print(
+            f"  {group}: {count} layers, {dense:.3f} -> {sparse:.3f} ms, {dense / sparse:.2f}x; "
+            f"least {least[0]:.3f} -> {least[1]:.3f} ms, {least[0] / least[1]:.2f}x"
+        )
+    least = [sum(min(times[side]) for times in steps.values() if times[side]) for side in SIDES]
+    print(f"  all steps: least {least[0]:.3f} -> {least[1]:.3f} ms, {least[0] / least[1]:.2f}x")
     interval = f" ({low:.2f} to {high:.2f})" if low else ""
-    took = [statistics.median(whole[side]) for side in ("dense", "pruned")]
+    took = [statistics.median(whole[side]) for side in SIDES]
     print(f"  whole: {took[0]:.3f} -> {took[1]:.3f} ms, {row['speedup']:.2f}x{interval}")
     size = row["bytes"]
     print(f"  .etm: {size['dense']} -> {size['pruned']} bytes", flush=True)
