@@ -6,9 +6,10 @@ pointwise convolutions, other products and the whole model, and the bytes of the
                      [--sparsity 0.75 0.5] [--rounds 7] [--threads 1] [--json F]
 
 A step's time is the median over the rounds of `evoq profile`, and beside it, for machines that
-others use too, the least; the whole model's that of the rounds' ratios of `evoq bench`. Pruned models are not trained further here: times do not depend on what the
-weights are, and nothing is said of accuracy. `--accuracy FOLDER` measures that of resnet20:
-fine-tuning on FOLDER/train_5000.bin, then int8, on FOLDER/test_1000.bin."""
+others use too, the least; the whole model's is that of the rounds' ratios of `evoq bench`. Pruned
+models are not trained further: times do not depend on what the weights are. `--accuracy FOLDER`
+trains resnet20 on FOLDER/train_5000.bin, dense and then pruned, and measures both in int8 on
+FOLDER/test_1000.bin."""
 
 import argparse
 import json
@@ -138,23 +139,25 @@ def speed(evoq, name, pattern, sparsity, rounds, details):
     return row
 
 
-def accuracy(evoq, folder, pattern, sparsity, epochs, rate):
-    """Top-1 of resnet20 in int8, dense and pruned before and after training further."""
-    model, test = DATA / "models" / FILES["resnet20"], folder / "test_1000.bin"
-    train = folder / "train_5000.bin"
-    pruned, tuned = evoq.folder / "p.onnx", evoq.folder / "t.onnx"
-    evoq.run("prune", model, "--pattern", pattern, "--sparsity", sparsity, "-o", pruned)
-    # the share rises while it learns, from the dense model
+def accuracy(evoq, folder, network, pattern, sparsity, epochs, rate):
+    """Top-1 of a built-in network in int8: trained dense on the 5,000 images, pruned without and
+    with training further."""
+    train, test = folder / "train_5000.bin", folder / "test_1000.bin"
+    dense, pruned, tuned = (evoq.folder / f"{name}.onnx" for name in ("dense", "pruned", "tuned"))
+    evoq.run("train", network, "--data", train, "--seed", 1, "-o", dense)
+    evoq.run("prune", dense, "--pattern", pattern, "--sparsity", sparsity, "-o", pruned)
+    # from the dense model, the share rises while it learns
     more = ["--prune", pattern, "--sparsity", sparsity, "--epochs", epochs, "--lr", rate]
     more += ["--optimizer", "nesterov", "--weight-decay", 0.0005, "--augment", "shift=4"]
     more += ["--augment", "flip"]
-    evoq.run("train", model, "--data", train, *more, "-o", tuned)
+    evoq.run("train", dense, "--data", train, *more, "-o", tuned)
     found = {}
-    for name, path in (("dense", model), ("pruned", pruned), ("trained further", tuned)):
+    for name, path in (("dense", dense), ("pruned", pruned), ("trained further", tuned)):
         etm = evoq.folder / "a.etm"
         evoq.run("quantize", path, "--calib", train, "--calib-limit", 64, "-o", etm)
-        found[name] = evoq.run("eval", etm, "--data", test)["top1"]
-        print(f"resnet20 int8, {pattern} {sparsity}, {name}: {100 * found[name]:.1f}%", flush=True)
+        preprocess = evoq.folder / "dense.preprocess.json"
+        found[name] = evoq.run("eval", etm, "--data", test, "--preprocess", preprocess)["top1"]
+        print(f"{network} int8, {pattern} {sparsity}, {name}: {100 * found[name]:.1f}%", flush=True)
     lost = 100 * (found["dense"] - found["trained further"])
     print(f"lost {lost:.1f} points (bar {BAR_POINTS})")
     return found
@@ -170,7 +173,8 @@ def main():
     option("--rounds", type=int, default=7)
     option("--threads", type=int, default=1)
     option("--steps", action="store_true", help="print each layer")
-    option("--accuracy", type=pathlib.Path, help="a folder of CIFAR-10: measure resnet20 instead")
+    option("--accuracy", type=pathlib.Path, help="a folder of CIFAR-10: measure accuracy instead")
+    option("--network", default="resnet20", choices=["resnet8", "resnet20"])
     option("--epochs", type=int, default=20)
     option("--lr", type=float, default=0.02)
     option("--json", help="also write the rows to this file")
@@ -182,7 +186,15 @@ def main():
             for sparsity in args.sparsity:
                 if args.accuracy:
                     rows.append(
-                        accuracy(evoq, args.accuracy, pattern, sparsity, args.epochs, args.lr)
+                        accuracy(
+                            evoq,
+                            args.accuracy,
+                            args.network,
+                            pattern,
+                            sparsity,
+                            args.epochs,
+                            args.lr,
+                        )
                     )
                     continue
                 for name in args.models:
