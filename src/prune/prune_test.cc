@@ -28,19 +28,15 @@ Graph Net() {
   depthwise.Set("group", AttrValue(int64_t{16}));
   transposed.Set("transB", AttrValue(int64_t{1}));
   const auto conv = [&](const char* name, ValueId in, Tensor w, const Attrs& attrs) {
-    const ValueId weight = g.AddConstant(std::string(name) + ".w", std::move(w));
-    return g.node(g.AddNode({.name = name, .op = "Conv", .attrs = attrs, .inputs = {in, weight}}))
-        .outputs[0];
+    return g.Apply("Conv", name, {in, g.AddConstant(std::string(name) + ".w", std::move(w))},
+                   attrs);
   };
   ValueId y = conv("first", x, Random(Shape{16, 8, 3, 3}, 1), pads);
   y = conv("depthwise", y, Random(Shape{16, 1, 1, 1}, 2), depthwise);
   y = conv("point", y, Random(Shape{20, 16, 1, 1}, 3, 4), {});
-  const ValueId w = g.AddConstant("fc.w", Random(Shape{12, 20}, 4));
-  y = g.node(g.AddNode({.name = "pool", .op = "GlobalAveragePool", .inputs = {y}})).outputs[0];
-  y = g.node(g.AddNode({.name = "flat", .op = "Flatten", .inputs = {y}})).outputs[0];
-  y = g.node(g.AddNode({.name = "fc", .op = "Gemm", .attrs = transposed, .inputs = {y, w}}))
-          .outputs[0];
-  g.AddOutput(y);
+  y = g.Apply("Flatten", "flat", {g.Apply("GlobalAveragePool", "pool", {y})});
+  y = g.Apply("Gemm", "fc", {y, g.AddConstant("fc.w", Random(Shape{12, 20}, 4))}, transposed);
+  g.MarkOutput(y);
   return g;
 }
 
@@ -176,11 +172,15 @@ TEST(Prune, Scores) {
 TEST(Prune, AgainChangesNothing) {
   Graph g = Net();
   const auto first = *PruneGraph(g, {});
-  const std::vector<float> once = WeightOf(g, "first").values<float>();
+  const auto values = [&] {
+    const auto w = WeightOf(g, "first").values<float>();
+    return std::vector<float>(w.begin(), w.end());
+  };
+  const std::vector<float> once = values();
   const auto second = *PruneGraph(g, {});
   EXPECT_EQ(second.zeros, first.zeros);
   EXPECT_EQ(second.layers[0].zeros_before, first.layers[0].zeros);
-  EXPECT_EQ(WeightOf(g, "first").values<float>(), once);
+  EXPECT_EQ(values(), once);
 }
 
 TEST(Prune, Refuses) {
