@@ -171,14 +171,20 @@ Tensor FromInt32s(const TensorType& type, std::span<const int32_t> values) {
     auto* to = out.mutable_data<decltype(tag)>();
     for (size_t i = 0; i < values.size(); ++i) to[i] = static_cast<decltype(tag)>(values[i]);
   };
-  switch (DTypeBits(type.dtype)) {
+  const int bits = DTypeBits(type.dtype);
+  switch (bits) {
     case 32: fill(int32_t{}); break;
     case 16: fill(int16_t{}); break;
     case 8: fill(int8_t{}); break;
     case 4:
+    case 2: {
+      const size_t per_byte = 8 / bits;
+      const int mask = (1 << bits) - 1;
       for (size_t i = 0; i < values.size(); ++i)
-        out.mutable_raw()[i / 2] |= static_cast<std::byte>((values[i] & 15) << (i % 2 * 4));
+        out.mutable_raw()[i / per_byte] |=
+            static_cast<std::byte>((values[i] & mask) << (i % per_byte * bits));
       break;
+    }
     default: EVOQ_CHECK(false, "{}", type.ToString());
   }
   return out;

@@ -1,5 +1,7 @@
 // Conv, ConvTranspose, MatMul, Gemm: small cases by hand, and integer arithmetic against the
 // formula of kernels/requant.h.
+#include "reference/linear.h"
+
 #include <gtest/gtest.h>
 
 #include <cmath>
@@ -173,6 +175,21 @@ TEST(QLinear, EqualsTheDialect) {
            {Tensor::FromValues<uint8_t>(Shape{1, 2}, {3, 4}),
             Tensor::FromValues<int8_t>(Shape{2, 1}, {-1, 2}), Tensor::Scalar<uint8_t>(1)});
   EXPECT_EQ(ToVector<int32_t>(sums), (std::vector<int32_t>{4}));
+}
+
+// Results of 4 and of 2 bits lie in bytes from the lowest bits on, as ONNX has them. Files may ask
+// for either.
+TEST(Linear, IntegersOfFewBits) {
+  const auto bytes = [](DType dtype, const std::vector<int32_t>& values) {
+    const Tensor t =
+        FromInt32s(TensorType(dtype, Shape{static_cast<int64_t>(values.size())}), values);
+    std::vector<int> raw;
+    for (size_t i = 0; i < t.bytes(); ++i) raw.push_back(std::to_integer<int>(t.raw()[i]));
+    return raw;
+  };
+  EXPECT_EQ(bytes(DType::kUint2, {3, 0, 1, 2, 1}), (std::vector<int>{0b10010011, 1}));
+  EXPECT_EQ(bytes(DType::kInt2, {-1, 1, -2}), (std::vector<int>{0b100111}));
+  EXPECT_EQ(bytes(DType::kInt4, {-1, 2, 7}), (std::vector<int>{0x2f, 7}));
 }
 
 }  // namespace
