@@ -825,6 +825,34 @@ def generate(
     return report
 
 
+def prune(
+    model: Any,
+    output: Any,
+    *,
+    pattern: str | None = None,
+    sparsity: float | None = None,
+    layers: Sequence[str] = (),
+    score: str | None = None,
+    scope: str | None = None,
+) -> Report:
+    """Sets the weights that matter least to 0 and writes ONNX to `output` (docs/pruning.md).
+
+    pattern: 'block-4x4', 'block-1x16', '2:4' or 'unstructured'. sparsity: the share of weights that
+    become 0. layers: glob patterns of the products to prune. score: 'magnitude', 'lamp' or
+    'squares'. scope: 'layer' or 'global'. Returns ``sparsity``, ``zeros``, ``layers``, ``left``.
+    """
+    return tool(
+        "prune",
+        model,
+        output=output,
+        pattern=pattern,
+        sparsity=sparsity,
+        layers=list(layers) or None,
+        score=score,
+        scope=scope,
+    )
+
+
 def list_(what: str) -> Report:
     """What this evoq has: 'ops', 'kernels', 'passes', 'schemes', 'methods', 'observers',
     'rules' or 'verbs', as ``items``."""

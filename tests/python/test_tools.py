@@ -231,6 +231,15 @@ def test_sensitivity_names_layers_to_exclude(tmp_path):
         evoq.sensitivity(DIGITS, data=images, scheme="auto")
 
 
+def test_prune_writes_zeros(tmp_path):
+    report = evoq.prune(DIGITS, tmp_path / "p.onnx", sparsity=0.5, layers=["*"], score="squares")
+    assert (tmp_path / "p.onnx").exists() and report["score"] == "squares"
+    assert 0.45 < report["sparsity"] < 0.55 and report["layers"]
+    assert sum(layer["zeros"] for layer in report["layers"]) == report["zeros"]
+    with pytest.raises(evoq.Error, match="expected one of block-4x4"):
+        evoq.prune(DIGITS, tmp_path / "q.onnx", pattern="chanel")
+
+
 def test_every_verb_is_a_function():
     without = {"demo", "train", "zoo", "tokenize"}  # evoq.tool
     verbs = {verb["name"] for verb in evoq.list("verbs")["items"]}
