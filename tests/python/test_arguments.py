@@ -470,10 +470,7 @@ def test_load_hands_on(monkeypatch):
     monkeypatch.setattr(evoq._model._evoq, "load", lambda *arguments: calls.append(arguments))
     evoq.load("a")
     evoq.load(bytearray(b"onnx"), threads=3, shapes={"x": np.array([1, 2])}, streams=4, tuned=False)
-    assert calls == [
-        ("a", 0, {}, 1, True, None),
-        (b"onnx", 3, {"x": [1, 2]}, 4, False, None),
-    ]
+    assert calls == [("a", 0, {}, 1, True, None), (b"onnx", 3, {"x": [1, 2]}, 4, False, None)]
 
 
 def test_defaults_of_the_extension():
