@@ -215,6 +215,7 @@ TEST_F(QuantizeOptionsTest, FieldsOfAFile) {
                     {"symmetric", false},
                     {"target", "ort"},
                     {"exclude", {"p1"}},
+                    {"scale_sets", json::array()},
                     {"ranges", ""},
                     {"save_ranges", At("ranges.json")},
                     {"max_drop", 100},

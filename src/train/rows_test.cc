@@ -200,7 +200,7 @@ TEST(Recipes, AreCheckedOptionByOption) {
   };
   EXPECT_EQ(error([](TrainingRecipe&) {}), "");
   EXPECT_EQ(error([](TrainingRecipe& r) { r.optimizer = "sdg"; }),
-            "--optimizer sdg: expected one of sgd, nesterov, adam, adamw");
+            "--optimizer sdg: expected one of sgd, nesterov, adam, adamw; the nearest is sgd");
   EXPECT_EQ(error([](TrainingRecipe& r) { r.schedule = "x"; }),
             "--schedule x: expected one of constant, cosine, linear, step");
   EXPECT_EQ(error([](TrainingRecipe& r) { r.loss = "l1"; }),

@@ -439,6 +439,13 @@ std::vector<EtmCase> ModelCases() {
        "value b: 16 bytes for float32[2], expected 8"},
       {"bytes for another layout", Model([](M m) { m.value(1).constant->layout = "k4n16-matmul"; }),
        "value w: 4 bytes for int8[2, 2](2 scales on axis 0) in k4n16-matmul, expected 64"},
+      {"numbers of three bits",
+       Model([](M m) { m.value(1).constant->bits = 3, m.value(1).constant->factor = 1; }),
+       "value w: int8[2, 2](2 scales on axis 0) in 3 bits times 1, expected int8 in 4 or 2 bits "
+       "times a power of two"},
+      {"whole bytes of numbers of four bits",
+       Model([](M m) { m.value(1).constant->bits = 4, m.value(1).constant->factor = 1; }),
+       "value w: 4 bytes for int8[2, 2](2 scales on axis 0) in 4 bits, expected 2"},
       {"a bool of 2", Model([&](M m) {
          m.value(2).type->dtype = static_cast<int8_t>(DType::kBool), copy_constant(m, 8, 2);
        }),

@@ -431,6 +431,20 @@ class ByteRules : public ::testing::Test {
     Must(Static(graph, options), text);
     return Written(Must(LowerAndPack(std::move(graph)), text));
   }
+  // A product whose weights are 0 but for every fourth block of four rows.
+  ByteLedger WrittenWithBlocks() {
+    Graph graph = Parsed(
+        "graph g\ninput %x: float32[16, 64]\nconst %w1: float32[64, 64]\nc1: %a: float32[16, 64] = "
+        "MatMul(%x, %w1)\noutput %a\n");
+    const ValueId w = graph.FindValue("w1");
+    Tensor weights = RandomTensor(graph.value(w).type, 1);
+    for (int64_t i = 0; i < weights.elements(); ++i) {
+      if (i / 64 / 4 % 4 != 0) weights.mutable_data<float>()[i] = 0;
+    }
+    graph.SetConstant(w, std::move(weights));
+    Must(Static(graph, {}), "blocks");
+    return Written(Must(LowerAndPack(std::move(graph)), "blocks"));
+  }
   static int64_t Bytes(const ByteLedger& ledger, const std::string& code) {
     for (const ByteCause& c : ledger.causes) {
       if (c.code == code) return c.bytes;
@@ -474,6 +488,10 @@ TEST_F(ByteRules, EachHasAFileThatHasItAndOneThatHasNot) {
   promising.certificate = "{}";
   const ByteLedger certified = Written(promising);
   const ByteLedger excluded = Written(ByteNet(false), Excluding("c3"));
+  const ByteLedger blocks = WrittenWithBlocks();
+  Model scaled{GraphWith(even, false), {}};
+  scaled.sets = {{.name = "day"}, {.name = "night"}};
+  const ByteLedger sets = Written(scaled);
   const ByteLedger nothing = BuildByteLedger({}, 0, 0, {});
   const std::map<std::string, std::pair<const ByteLedger*, const ByteLedger*>> cases = {
       {"quantized-weights", {&net, &nothing}},
@@ -490,6 +508,8 @@ TEST_F(ByteRules, EachHasAFileThatHasItAndOneThatHasNot) {
       {"plans", {&net, &nothing}},
       {"header", {&net, &nothing}},
       {"certificate", {&certified, &net}},
+      {"block-indices", {&blocks, &net}},
+      {"scale-sets", {&sets, &net}},
   };
   for (const ExplainRule* rule : AllExplainRules()) {
     if (rule->ledger != LedgerKind::kBytes || std::string(rule->code) == "duplicates")

@@ -66,7 +66,7 @@ void AddRecipe(Given& g) {
   g.Add("--exclude", &TrainingRecipe::exclude,
         "Leave nodes of this name in float32 (a glob pattern; may be repeated)")
       .OneEachTime();
-  g.Add("--distill", &TrainingRecipe::distill, "The temperature of --teacher's scores")
+  g.Add("--distill", &TrainingRecipe::distill, "The temperature of the teacher's scores")
       .NonNegative();
   g.Add("--distill-share", &TrainingRecipe::distill_share, "Their share of the loss").NonNegative();
   g.Add("--prune", &TrainingRecipe::prune,
