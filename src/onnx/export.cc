@@ -501,8 +501,9 @@ std::optional<Graph> WithNarrowWeights(const Graph& graph) {
     const int bits = WeightBitsOf(node);
     const Tensor* const w = bits < 8 ? graph.ConstantInput(node, 1) : nullptr;
     const Tensor* const b = graph.ConstantInput(node, 2);
+    if (w == nullptr || !node.input(0).valid()) continue;
     const TensorType& x = graph.value(node.input(0)).type;
-    if (w == nullptr || !x.quantized() || !x.quant->per_tensor()) continue;
+    if (!x.quantized() || !x.quant->per_tensor()) continue;
     if (b != nullptr && b->dtype() != DType::kInt32 && b->dtype() != DType::kFloat32) continue;
     const auto narrow = NarrowWeights(*w, bits);
     if (!narrow) continue;
