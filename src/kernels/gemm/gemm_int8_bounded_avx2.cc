@@ -6,34 +6,12 @@
 #include "kernels/gemm/gemm_int8_bounded_avx2.h"
 
 #include "kernels/gemm/gemm_int8_finish_avx2.inl.h"
+#include "kernels/gemm/transpose8.inl.h"
 
 namespace evoq {
 namespace {
 
 constexpr int kTileRows = 6;
-
-// Row i of `to` is column i of `from`.
-inline void Transpose(const __m256i* from, __m256i* to) {
-  __m256i pairs[8], fours[8];
-#pragma GCC unroll 4
-  for (int i = 0; i < 8; i += 2) {
-    pairs[i] = _mm256_unpacklo_epi32(from[i], from[i + 1]);
-    pairs[i + 1] = _mm256_unpackhi_epi32(from[i], from[i + 1]);
-  }
-#pragma GCC unroll 2
-  for (int i = 0; i < 8; i += 4) {
-#pragma GCC unroll 2
-    for (int j = 0; j < 2; ++j) {
-      fours[i + 2 * j] = _mm256_unpacklo_epi64(pairs[i + j], pairs[i + j + 2]);
-      fours[i + 2 * j + 1] = _mm256_unpackhi_epi64(pairs[i + j], pairs[i + j + 2]);
-    }
-  }
-#pragma GCC unroll 4
-  for (int i = 0; i < 4; ++i) {
-    to[i] = _mm256_permute2x128_si256(fours[i], fours[i + 4], 0x20);
-    to[i + 4] = _mm256_permute2x128_si256(fours[i], fours[i + 4], 0x31);
-  }
-}
 
 // slab[g] = group g of each row.
 template <int kRows>
@@ -47,7 +25,7 @@ void Gather(const uint8_t* const* rows, int64_t offset, int64_t groups, __m256i*
                   ? _mm256_loadu_si256(reinterpret_cast<const __m256i*>(rows[r] + offset + 4 * g))
                   : _mm256_setzero_si256();
     __m256i out[8];
-    Transpose(in, out);
+    Transpose8(in, out);
 #pragma GCC unroll 8
     for (int i = 0; i < 8; ++i) slab[g + i] = out[i];
   }
@@ -108,7 +86,7 @@ void AddExcess(const Int8Excess* excess, const uint32_t* begin, const __m256i* s
       }
       columns[n] = sum;
     }
-    Transpose(columns, rows);
+    Transpose8(columns, rows);
 #pragma GCC unroll 6
     for (int r = 0; r < kRows; ++r)
       sums[2 * r + half] = _mm256_add_epi32(sums[2 * r + half], rows[r]);
