@@ -23,11 +23,14 @@ except ImportError as error:
     sys.exit(77)
 
 FILES = (
-    r"evoq/(\w+\.py|py\.typed|_evoq\.pyi|_evoq\.[\w.-]+\.so)"
+    r"evoq/((acl/)?\w+\.py|py\.typed|_evoq\.pyi|_evoq\.[\w.-]+\.so|share/set_env\.sh)"
+    r"|ascendctl/__init__\.py"
     r"|evoq-[\w.]+\.dist-info/(METADATA|RECORD|WHEEL|entry_points\.txt|licenses/LICENSE)"
 )
 USE = """
-import evoq, numpy as np, sys
+import ascendctl, evoq, numpy as np, sys
+assert len(ascendctl.mdl.execute(ascendctl.mdl.load_from_file(sys.argv[1]),
+                                 [np.zeros((2, 1, 28, 28), np.float32)])) == 1
 model = evoq.load(sys.argv[1])
 assert model(np.zeros((2, 1, 28, 28), np.float32)).shape == (2, 10)
 print(evoq.__version__, evoq.inspect(sys.argv[1])["nodes"])
@@ -106,6 +109,7 @@ def main():
             text=True,
         )
         assert command.returncode == 0 and "input  image" in command.stdout, command
+        assert (site / "evoq/share/set_env.sh").exists()
         print(f"works outside the tree: {used.stdout.strip()}")
 
 
