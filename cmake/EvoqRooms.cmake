@@ -230,6 +230,9 @@ function(evoq_embed room source name path)
   set_property(SOURCE ${file} TARGET_DIRECTORY evoq_${room} APPEND PROPERTY OBJECT_DEPENDS ${path})
 endfunction()
 
+# The programs of another tool chain (docs/ascend.md): links to evoq, verbs by their names alone.
+set(EVOQ_PROGRAMS graph_opt atc benchmark perf_compare)
+
 # The command, the public library, whole-program tests, benchmarks, examples and fuzzers: each
 # folder says its own.
 function(evoq_add_extras)
@@ -244,6 +247,10 @@ function(evoq_add_extras)
     add_executable(evoq ${CMAKE_SOURCE_DIR}/src/cli/main.cc)
     target_link_libraries(evoq PRIVATE evoq_cli)
     set_target_properties(evoq PROPERTIES RUNTIME_OUTPUT_DIRECTORY ${CMAKE_BINARY_DIR}/bin)
+    foreach(program IN LISTS EVOQ_PROGRAMS)
+      add_custom_command(TARGET evoq POST_BUILD COMMAND ${CMAKE_COMMAND} -E create_symlink evoq
+                         ${CMAKE_BINARY_DIR}/bin/${program})
+    endforeach()
   endif()
   foreach(folder include examples tests bench src/python)
     if(EXISTS ${CMAKE_SOURCE_DIR}/${folder}/CMakeLists.txt)

@@ -44,7 +44,7 @@ def evoq(*arguments):
 
 def verbs():
     """The verbs' names, in the order of the program's help."""
-    return re.findall(r"^  ([a-z]+)  ", evoq("--help").split("Subcommands:")[1], re.MULTILINE)
+    return re.findall(r"^  ([a-z_]+)  ", evoq("--help").split("Subcommands:")[1], re.MULTILINE)
 
 
 def cpu_flags():

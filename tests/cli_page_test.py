@@ -18,6 +18,7 @@ from agree import EVOQ, ROOT, verbs
 PAGE = ROOT / "docs/cli.md"
 HEADING = "## Options\n"
 QUICK = ["--duration-s", "0.02"]
+PROGRAMS = ("graph_opt", "atc", "benchmark", "perf_compare")
 
 
 def run(*arguments, status=0, folder=None):
@@ -53,7 +54,7 @@ def documented_fields(page):
     """The rows of the table of fields: what is run, and the fields."""
     rows = {}
     for line in page.split("## JSON")[1].split(HEADING)[0].splitlines():
-        cells = re.fullmatch(r"\| `([a-z -]+)` \| (.*) \|", line)
+        cells = re.fullmatch(r"\| `([a-z_ -]+)` \| (.*) \|", line)
         if cells:
             rows[cells[1]] = re.findall(r"`([^`]+)`", cells[2])
     return rows
@@ -125,10 +126,16 @@ def results(folder):
         "tokenize": ["tokenize", "t.vocab", "a"],
         "list ops": ["list", "ops"],
         "prune": ["prune", "lenet.onnx", "-o", "pruned.onnx"],
+        "graph_opt": ["graph_opt", "--config", "config.json", "--optimize"],
+        "atc": ["atc", "--model=optimized.onnx", "--output=atc"],
+        "benchmark": ["benchmark", "--model=atc.om", "--output=perf", *QUICK],
+        "perf_compare": ["perf_compare", "--baseline=perf", "--optimized=perf"],
         "train": ["train", "lenet", "--data", "digits", "--epochs", "1", "-o", "trained.onnx"],
     }
     write_language_model(folder / "lm.bin")
     write_digits(folder / "digits")
+    models = {"input_model": "lenet.onnx", "output_model": "optimized.onnx"}
+    (folder / "config.json").write_text(json.dumps({"model_info": models}))
     (folder / "t.vocab").write_text("<unk>\t0\n<s>\t0\na\t0\n")
     found = {"zoo": json.loads((folder / "zoo.json").read_text())}
     for name, arguments in commands.items():
@@ -199,6 +206,11 @@ def main():
             errors.append("evoq diff --min-sqnr: the JSON has no values")
         if json.loads((folder / "c.json").read_text())["verdict"] != "slower":
             errors.append("evoq compare --fail-slower: the JSON does not say slower")
+        for program in PROGRAMS:  # links of these names to the program
+            link = pathlib.Path(EVOQ).parent / program
+            said = subprocess.run([link, "--help"], capture_output=True, text=True).stdout
+            if said != run(program, "--help").replace(EVOQ, "evoq"):
+                errors.append(f"{program} --help: not what evoq {program} --help says")
         for verb in verbs():
             example = re.search(r"Example:\n  (evoq .*)", run(verb, "--help"))
             if not example or f"evoq {verb}" not in example[1]:

@@ -137,7 +137,7 @@ class Program:
             except ValueError:
                 words = command.split()
             verb = words[1] if len(words) > 1 else ""
-            if not re.fullmatch(r"[a-z]+", verb):
+            if not re.fullmatch(r"[a-z_]+", verb):
                 continue
             if verb not in self.verbs():
                 errors.append(f"'{command}': no verb {verb}")

@@ -91,6 +91,10 @@ def examples_work():
     tiny_lms.write_with_tokenizer("lm")
     shutil.copy("lm/tokenizer.json", "tokenizer.json")
     run("compile", "lm", "-o", "model.etm")
+    # What the examples of the Ascend tools read; each reads what the one before wrote.
+    models = {"input_model": "lenet.onnx", "output_model": "resnet50_optimized.onnx"}
+    pathlib.Path("optimization_config.json").write_text(json.dumps({"model_info": models}))
+    run("benchmark", "--model=lenet.onnx", "--output=baseline_perf", *QUICK)
     known = verbs()
     for verb in sorted(known, key=lambda v: v != "quantize"):
         text = run(verb, "--help").stdout
@@ -184,6 +188,25 @@ def verify_measures_again():
         check(f"verify on {data}", line["state"] == ("holds" if holds else "FAILS"), line)
         values.append(told["sqnr_db"]["value"])
     check("verify", values[0] == values[1] > 15 > values[2], values)
+
+
+def files_say_how_they_run():
+    """docs/ascend.md: bench and benchmark follow what an optimization_config.json said."""
+
+    def asked(config):
+        pathlib.Path("asked.json").write_text(json.dumps(config))
+        run("optimize", "lenet.onnx", "-o", "asked.onnx", "--config", "asked.json")
+        return result("bench", "asked.onnx", *QUICK)
+
+    for strategy in ("latency", "balanced", "throughput"):
+        found = asked({"dynamic_shape_config": {"optimization_strategy": strategy}})
+        check(strategy, ("trials" in found) == (strategy == "throughput"), found)
+    check("--hint none", "trials" not in result("bench", "asked.onnx", "--hint", "none", *QUICK))
+    config = {"stream_config": {"num_streams": 2}}
+    check("num_streams", asked(config)["streams"] == 2)
+    check("--streams", result("bench", "asked.onnx", "--streams", 1, *QUICK)["streams"] == 1)
+    measured = result("benchmark", "--model=asked.onnx", "--output=asked", *QUICK)
+    check("num_streams of benchmark", measured["streams"] == 2)
 
 
 def interfaces_stay():
@@ -580,6 +603,7 @@ PROMISES = (
     conditions_write_nothing,
     verify_measures_again,
     caches_live_where_they_are_told,
+    files_say_how_they_run,
     interfaces_stay,
     same_bytes,
     results_on_any_threads,

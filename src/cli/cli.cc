@@ -176,8 +176,16 @@ int RunParsed(int argc, const char* const* argv) {
 
 int RunCommandLine(int argc, const char* const* argv) {
   EndCleanlyOnSignals();
+  std::vector<const char*> words(argv, argv + argc);
+  // A link to evoq of a verb's name is that verb (docs/ascend.md).
+  const std::string called = argc > 0 ? BaseName(argv[0]) : "";
+  if (const VerbDef* verb = FindVerb(called); verb != nullptr) {
+    words[0] = "evoq";
+    words.insert(words.begin() + 1, verb->name);
+  }
   std::signal(SIGXFSZ, SIG_IGN);  // a file beyond the limit on sizes is an error, as a full disk is
-  const Result<int> code = Guarded([&]() -> Result<int> { return RunParsed(argc, argv); });
+  const Result<int> code = Guarded(
+      [&]() -> Result<int> { return RunParsed(static_cast<int>(words.size()), words.data()); });
   return code ? *code : Report(code.error());
 }
 

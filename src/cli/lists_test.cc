@@ -198,9 +198,10 @@ TEST_F(Lists, WhatCompilePrints) {
   const std::string model = Model("sum.onnx", kSumModel), etm = At("sum.etm");
   const Ran ran = Run({"compile", model, "-o", etm});
   ASSERT_EQ(ran.code, 0) << ran.log;
-  EXPECT_EQ(
-      ran.json,
-      (json{{"output_bytes", SizeOf("sum.etm")}, {"float_weight_bytes", 0}, {"steps_total", 1}}));
+  EXPECT_EQ(ran.json, (json{{"output_bytes", SizeOf("sum.etm")},
+                            {"float_weight_bytes", 0},
+                            {"steps_total", 1},
+                            {"plans", 1}}));
   EXPECT_EQ(ran.out.substr(0, model.size() + etm.size() + 6), model + " -> " + etm + ": ");
   EXPECT_EQ(ran.out.substr(ran.out.size() - 10), ", 1 steps\n");
   const std::string free = Model("free.onnx",

@@ -4,6 +4,7 @@
 
 #include "compile/memory.h"
 #include "compile/roots.h"
+#include "graph/run_choices.h"
 #include "program/node_call.h"
 
 namespace evoq {
@@ -15,6 +16,7 @@ class Placing {
       : program_(program),
         graph_(*program.graph),
         roots_(graph_),
+        reuses_(ChoiceOf(graph_, kMemoryReuseChoice) != "off"),
         last_use_(graph_.value_count(), -1),
         block_of_(graph_.value_count(), -1) {}
 
@@ -39,6 +41,7 @@ class Placing {
   Program& program_;
   const Graph& graph_;
   const Roots roots_;
+  const bool reuses_;          // memory of values that are read no more
   std::vector<int> last_use_;  // by root: a step
   std::vector<Lifetime> blocks_;
   std::vector<const MemorySpace*> spaces_;  // of the blocks
@@ -85,14 +88,15 @@ void Placing::MakeBlocks(int index) {
     const ValueId root = roots_[node.outputs[i]];
     if (At(root).kind != Placement::Kind::kUnused) continue;
     const int64_t bytes = *graph_.value(root).type.bytes();
-    int block = i == 0 ? Overwritable(index) : -1;
+    int block = i == 0 && reuses_ ? Overwritable(index) : -1;
     if (block < 0 || blocks_[block].bytes != bytes) {
       block = static_cast<int>(blocks_.size());
       blocks_.push_back({bytes, index, index, 0});
       spaces_.push_back(step.writes);
     }
     block_of_[root.index] = block;
-    blocks_[block].last = std::max(index, last_use_[root.index]);
+    blocks_[block].last =
+        reuses_ ? std::max(index, last_use_[root.index]) : static_cast<int>(program_.steps.size());
   }
 }
 

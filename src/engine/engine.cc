@@ -10,6 +10,7 @@
 #include "compile/batch.h"
 #include "compile/compile.h"
 #include "engine/tuning_cache.h"
+#include "graph/run_choices.h"
 #include "kernels/cpu_model.h"
 #include "program/etm.h"
 
@@ -151,7 +152,9 @@ bool IsOneOf(const Program& one, const Program& batch, int64_t samples) {
 std::optional<Program> Engine::SampleProgram(const Model& model, const Program& batch,
                                              PackCache& packs) const {
   const int64_t samples = IndependentSamples(*batch.graph);
-  if (samples < 2 || !SamplesPay(batch, samples, threads())) return std::nullopt;
+  const std::string_view chosen = ChoiceOf(model.graph, kBatchChoice);
+  const bool apart = chosen.empty() ? SamplesPay(batch, samples, threads()) : chosen == "apart";
+  if (samples < 2 || !apart) return std::nullopt;
   InputShapes shapes;
   for (ValueId id : batch.graph->inputs()) {
     const Value& input = batch.graph->value(id);

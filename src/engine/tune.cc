@@ -7,6 +7,7 @@
 #include "base/median.h"
 #include "compile/choose.h"
 #include "compile/compile.h"
+#include "compile/plan.h"
 #include "engine/tuning_cache.h"
 #include "kernels/kernel.h"
 #include "runtime/buffers.h"
@@ -169,20 +170,6 @@ StepTuning Withdraw(const Kind& kind, const StepTuning& tuning, const TuneReport
          fmt::format(
              "the whole run takes {:.4f} ms with what was fastest for each step, {:.4f} ms without",
              report.tuned_ms, report.default_ms)}}}};
-}
-
-// The plan for the program's shapes, made where there is none.
-Plan& PlanFor(Model& model, const Program& program) {
-  const Graph& graph = *program.graph;
-  Plan plan;
-  for (ValueId id : graph.inputs())
-    plan.shapes[graph.value(id).name] = graph.value(id).type.shape.sizes();
-  for (Plan& p : model.plans) {
-    if (p.shapes == plan.shapes) return p;
-  }
-  for (const Step& step : program.steps) plan.decisions[graph.node(step.node).name] = step.decision;
-  model.plans.push_back(std::move(plan));
-  return model.plans.back();
 }
 
 }  // namespace

@@ -1,11 +1,10 @@
-#include "report/html.h"
-
 #include <algorithm>
 #include <cstdint>
 #include <map>
 
 #include "base/version.h"
 #include "report/page.h"
+#include "report/page_data.h"
 
 // EVOQ_REPORT_HTML and EVOQ_CHART_JS are paths of files, given by the build.
 __asm__(
@@ -103,7 +102,7 @@ std::vector<int64_t> LiveBytes(const Program& program) {
   return live;
 }
 
-std::string ToHtml(const Report& report) {
+json ReportData(const Report& report) {
   const Limits& limits = report.limits;
   json data = {{"version", EVOQ_VERSION},
                {"models", json::array({ModelJson(report.model)})},
@@ -119,11 +118,17 @@ std::string ToHtml(const Report& report) {
   if (report.time) data["time"] = ToJson(*report.time);
   if (report.bytes) data["bytes"] = ToJson(*report.bytes);
   if (report.comparison) data["compare"] = ToJson(*report.comparison);
+  return data;
+}
+
+std::string PageOf(const json& data) {
   std::string page(Between(evoq_report_html_begin, evoq_report_html_end));
   // The library first: the data may hold any text, also that of a mark.
   ReplaceMark(page, "@CHART@", Between(evoq_chart_js_begin, evoq_chart_js_end));
   ReplaceMark(page, "@DATA@", ScriptText(data));
   return page;
 }
+
+std::string ToHtml(const Report& report) { return PageOf(ReportData(report)); }
 
 }  // namespace evoq

@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <cstring>
 
+#include "graph/run_choices.h"
+#include "kernels/ways.h"
 #include "ops/op.h"
 #include "program/node_call.h"
 #include "runtime/guard.h"
@@ -92,6 +94,19 @@ bool WritesNothing(std::span<const TensorType> outputs) {
                      [](const TensorType& t) { return t.bytes().value_or(0) == 0; });
 }
 
+// The way to compute the step (BindOptions::variant): the measured one, within what the model's
+// user chose.
+std::string VariantOf(const Graph& graph, const Step& step) {
+  const std::string& measured = step.tuning.variant;
+  if (!graph.node(step.node).op.starts_with("Conv")) return measured;
+  Way way;
+  way.direct = ChoiceOf(graph, kWinogradChoice) == "off";
+  if (!measured.empty() && !(way.direct && measured.starts_with("winograd"))) return measured;
+  const std::string_view rows = ChoiceOf(graph, kTileChoice);
+  if (!rows.empty()) way.block_rows = ParseWay(std::string(rows) + " rows").block_rows;
+  return way.ToString();
+}
+
 }  // namespace
 
 Result<BoundKernel> BindStep(const Program& program, const Step& step, BindOptions options,
@@ -120,7 +135,8 @@ Result<BoundKernel> BindStep(const Program& program, const Step& step, BindOptio
   if (kernel == nullptr) return InvalidInput("unknown kernel '{}'", step.decision.kernel);
   if (const auto rejection = kernel->reject(call))
     return InvalidInput("kernel {} does not take it: {}", kernel->name, rejection->sentence);
-  options.variant = step.tuning.variant;
+  const std::string variant = VariantOf(graph, step);
+  options.variant = variant;
   EVOQ_ASSIGN(BoundKernel bound, kernel->bind(call, options));
   std::optional<Guard> guard = GuardOf(node, inputs);
   if (!guard) return bound;

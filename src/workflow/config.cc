@@ -114,9 +114,18 @@ void TakeFrom(QuantizeJob& file, QuantizeJob& job, const std::function<bool(cons
   }
 }
 
+Status ReadDeployment(const std::string& path, OptimizeJob& job) {
+  EVOQ_ASSIGN(const json config, ReadJsonFile(path, 1 << 20));
+  EVOQ_ASSIGN(job.deployment, ParseDeployment(config, path));
+  if (job.model.empty()) job.model = job.deployment->input_model;
+  if (job.output.empty()) job.output = job.deployment->output_model;
+  return {};
+}
+
 Status ReadConfig(const std::string& path, OptimizeJob& job) {
   EVOQ_ASSIGN(const json config, ReadJsonFile(path, 1 << 20));
   if (!config.is_object()) return InvalidInput("{}: expected a JSON object", path);
+  if (IsDeployment(config)) return ReadDeployment(path, job);
   for (const auto& [key, value] : config.items()) {
     if (key == "disable" && value.is_array()) {
       for (const json& name : value) {

@@ -23,9 +23,13 @@ struct ConfigField {
 };
 std::span<const ConfigField> QuantizeFields();
 
-// Sets what the file says. Errors: kNotFound, kIo; kInvalidInput, naming the field.
+// Sets what the file says; of a job to optimize, also in the form of workflow/deployment.h, whose
+// models are taken where the job names none. Errors: kNotFound, kIo; kInvalidInput, naming the
+// field.
 Status ReadConfig(const std::string& path, QuantizeJob& job);
 Status ReadConfig(const std::string& path, OptimizeJob& job);
+// The same of a file that is of that form.
+Status ReadDeployment(const std::string& path, OptimizeJob& job);
 
 // Gives `job` the fields of `file` that were not given by other means; lists that add, always.
 void TakeFrom(QuantizeJob& file, QuantizeJob& job, const std::function<bool(const char*)>& given);

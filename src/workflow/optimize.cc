@@ -22,8 +22,14 @@ Result<Optimized> Optimize(const OptimizeJob& job, const Follow& follow) {
     if (job.log) job.log(out.passes.back());
   };
   EVOQ_TRY(follow.At("optimizing", 0));
+  if (job.deployment) {
+    EVOQ_TRY(WithContext(ShapeInterface(*job.deployment, graph), job.model));
+    EVOQ_TRY(WithContext(ChoosePasses(graph, job.deployment->passes), job.model));
+    out.notes = job.deployment->notes;
+  }
   EVOQ_TRY(ChoosePasses(graph, job.passes));
   EVOQ_TRY(WithContext(RunPasses(graph, Stage::kOptimize, options), job.model));
+  if (job.deployment) Finish(*job.deployment, graph);
   EVOQ_TRY(follow.At("writing", 0));
   EVOQ_TRY(ExportOnnx(graph, job.output));
   out.nodes_after = graph.order().size();
@@ -38,6 +44,8 @@ Told Tell(const Optimized& optimized) {
   told.json = {{"nodes_before", optimized.nodes_before},
                {"nodes_after", optimized.nodes_after},
                {"passes", passes}};
+  if (!optimized.notes.empty()) told.json["notes"] = optimized.notes;
+  for (const std::string& note : optimized.notes) told.log.push_back("note: " + note);
   told.text = FormatPrintable("{}: {} nodes -> {} -> {}\n", optimized.model, optimized.nodes_before,
                               optimized.nodes_after, optimized.output);
   return told;

@@ -1,10 +1,11 @@
 // The graph passes alone: ONNX to ONNX.
 #pragma once
 
+#include <optional>
 #include <string>
 #include <vector>
 
-#include "passes/choice.h"
+#include "workflow/deployment.h"
 #include "workflow/follow.h"
 #include "workflow/told.h"
 
@@ -20,6 +21,7 @@ struct PassRun {
 struct OptimizeJob {
   std::string model, output;                // .onnx
   PassChoice passes;                        // which run
+  std::optional<Deployment> deployment;     // what a file says of the model; passes add to its own
   int stop_after = -1;                      // so many passes that change something; negative: all
   std::function<void(const PassRun&)> log;  // hears of each that changed something; may be null
 };
@@ -27,7 +29,8 @@ struct OptimizeJob {
 struct Optimized {
   std::string model, output;
   size_t nodes_before = 0, nodes_after = 0;
-  std::vector<PassRun> passes;  // those that changed something
+  std::vector<PassRun> passes;     // those that changed something
+  std::vector<std::string> notes;  // of the deployment
 };
 
 Result<Optimized> Optimize(const OptimizeJob& job, const Follow& follow = {});

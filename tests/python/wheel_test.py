@@ -109,6 +109,14 @@ def main():
             text=True,
         )
         assert command.returncode == 0 and "input  image" in command.stdout, command
+        program = subprocess.run(
+            [venv / "bin/atc", f"--model={model}", "--framework=5", "--output=digits"],
+            cwd=folder,
+            env=environment,
+            capture_output=True,
+            text=True,
+        )
+        assert program.returncode == 0 and (pathlib.Path(folder) / "digits.om").exists(), program
         assert (site / "evoq/share/set_env.sh").exists()
         print(f"works outside the tree: {used.stdout.strip()}")
 

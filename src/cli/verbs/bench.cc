@@ -4,10 +4,12 @@
 #include "cli/common.h"
 #include "cli/verb.h"
 #include "foreign/profiles/trtexec_export.h"
+#include "graph/run_choices.h"
 #include "models/models.h"
 #include "workflow/adaptive.h"
 #include "workflow/adaptive_cost.h"
 #include "workflow/bench_json.h"
+#include "workflow/deployment.h"
 #include "workflow/language_speed.h"
 #include "workflow/streams.h"
 #include "workflow/throughput.h"
@@ -29,7 +31,7 @@ struct Options {
   std::string export_times, export_profile, export_layer_info, verbosity = "layer_names_only";
   bool dump_profile = false, dump_layer_info = false;
   TuneChoice tune;
-  std::string hint = "none";
+  std::string hint;  // "": what the model's file says
   PhaseLists phases;
   int64_t decode_tokens = 32;
   AdaptiveChoice adaptive;
@@ -182,7 +184,7 @@ Status TellAdaptive(const Options& o, const WhatToMeasure& what, const ModelToMe
   return {};
 }
 
-Result<json> Run(const Options& o, const CommonOptions& common) {
+Result<json> Run(Options o, const CommonOptions& common) {
   EVOQ_ASSIGN(const InputShapes named, ParseShapes(o.shapes));
   EVOQ_ASSIGN(const InputFiles files, ParseInputs(o.inputs));
   EVOQ_ASSIGN(const PhaseChoice phase, o.phases.One());
@@ -199,6 +201,9 @@ Result<json> Run(const Options& o, const CommonOptions& common) {
   const bool all_phases = !what.says_inputs() && phase.name.empty();
   if (all_phases && FindCacheInputs(loaded->model().graph))
     return RunPhases(o, std::move(loaded), watch.ms(), common);
+  EVOQ_ASSIGN(const int streams_chosen, ChosenStreams(loaded->model().graph));
+  if (o.streams == 0) o.streams = streams_chosen;
+  if (o.hint.empty() && !adaptive) o.hint = ChoiceOf(loaded->model().graph, kStrategyChoice);
   Hinted hinted = {{o.batch, std::max(o.streams, 1), common.threads}, nullptr};
   if (o.hint == "throughput") {
     loaded.reset();
@@ -254,15 +259,16 @@ VerbRun Declare(const VerbOptions& options, const CommonOptions& common) {
               "Content of an input, where it matters for the time: NAME=F.npy");
   options
       .Add("--streams,--infStreams", o->streams,
-           "Concurrent streams, each with --threads threads (default 1)")
+           "Concurrent streams, each with --threads threads (default: what the model's file says, "
+           "else 1)")
       .InRange(1, 256);
   options
       .Add("--hint", o->hint,
            "throughput: measure which batch, streams and threads (--threads in all, default all "
            "cores) process the most samples per second; --batch and --streams stay as given. "
-           "latency: one stream on all threads, the default")
-      .OneOf({"none", "latency", "throughput"})
-      .ShowDefault();
+           "latency, none: one stream on all threads, the default where the model's file names no "
+           "optimization_strategy (docs/ascend.md)")
+      .OneOf({"none", "latency", "throughput"});
   AddPhaseOptions(options, o->phases);
   options
       .Add("-n,--decode-tokens,--n-gen", o->decode_tokens,

@@ -17,6 +17,9 @@ struct Options {
 
 Result<json> Run(Options o, const CommonOptions& common) {
   if (!o.config.empty()) EVOQ_TRY(ReadConfig(o.config, o.job));
+  if (o.job.model.empty() || o.job.output.empty())
+    return Fail(ErrorCode::kUsage,
+                "optimize: MODEL and -o are required, or a --config whose model_info names them");
   if (o.log)
     o.job.log = [](const PassRun& run) {
       Log("{:<24} {:4} changes, {} nodes", run.pass, run.changes, run.nodes);
@@ -27,15 +30,17 @@ Result<json> Run(Options o, const CommonOptions& common) {
 
 VerbRun Declare(const VerbOptions& options, const CommonOptions& common) {
   auto o = std::make_shared<Options>();
-  options.Add("model", o->job.model, "MODEL.onnx").Required();
-  options.Add("-o,--output", o->job.output, "The ONNX file to write").Required();
+  options.Add("model", o->job.model, "MODEL.onnx (default: input_model of --config)");
+  options.Add("-o,--output", o->job.output,
+              "The ONNX file to write (default: output_model of --config)");
   options.AddFlag("--log-passes", o->log, "Say on stderr what each pass changed");
   options.Add("--stop-after", o->job.stop_after,
               "Run only the first N passes that change something");
   AddPassOptions(options, o->job.passes);
-  options.Add("--config", o->config,
-              "These options as a JSON file: {\"disable\": [...], \"opt_level\": N, "
-              "\"stop_after\": N}");
+  options.Add(
+      "--config", o->config,
+      "These options as a JSON file: {\"disable\": [...], \"opt_level\": N, \"stop_after\": "
+      "N}; or an Ascend optimization_config.json (docs/ascend.md)");
   return [o, &common] { return Run(*o, common); };
 }
 

@@ -6,6 +6,7 @@
 #include "kernels/conv/conv_rows_f32.h"
 #include "kernels/conv/winograd_f32.h"
 #include "kernels/gemm/pack_f32.h"
+#include "kernels/ways.h"
 
 namespace evoq {
 namespace {
@@ -56,19 +57,18 @@ Result<Tensor> PackConv(const KernelCall& call, size_t input) {
   return PackWeightF32(kConvLayoutF32, call.constant(input));
 }
 
-constexpr const char* kDirect = "direct";
 constexpr const char* kWinograd2 = "winograd 2x2";
 constexpr const char* kWinograd4 = "winograd 4x4";
 
 std::vector<std::string> ConvVariants(const KernelCall& call, const BindOptions&) {
   ConvShapeF32 shape;
   if (ReadConvShape(call, false, shape) || !FitsWinogradF32(shape)) return {};
-  return {kDirect, kWinograd2, kWinograd4};
+  return {std::string(kDirectWay), kWinograd2, kWinograd4};
 }
 
 // The m of Winograd's F(m x m, 3 x 3), 0 for the plain sum over taps.
 int WinogradFor(const ConvShapeF32& shape, std::string_view variant) {
-  if (!FitsWinogradF32(shape) || variant == kDirect) return 0;
+  if (!FitsWinogradF32(shape) || ParseWay(variant).direct) return 0;
   if (variant == kWinograd2) return 2;
   return variant == kWinograd4 ? 4 : ChooseWinogradF32(shape);
 }
@@ -112,6 +112,8 @@ Result<BoundKernel> BindConv(const KernelCall& call, const BindOptions& options)
   GemmPlan plan = PlanGemm(sizes, GemmTypesF32(options.isa), activation, options);
   KernelPlan described = plan.Describe();
   described.widened = owned != nullptr;
+  if (const int64_t rows = ParseWay(options.variant).block_rows; rows > 0 && plan.lanes.empty())
+    described.method = Way{.block_rows = rows}.ToString();
   return BoundKernel::Of(ConvF32{shape, std::move(map), std::move(plan), weights, std::move(owned),
                                  call.has_input(2), call.has_input(3)},
                          0, std::move(described));

@@ -5,6 +5,7 @@
 #include "base/math.h"
 #include "kernels/gemm/gemm_float.h"
 #include "kernels/gemm/share_out.h"
+#include "kernels/ways.h"
 
 namespace evoq {
 namespace {
@@ -116,8 +117,10 @@ GemmPlan PlanGemm(const GemmSizes& sizes, const GemmTypes& types, const Activati
   // This group of B and the next one stay in the L2 cache.
   plan.group_panels =
       std::max<int64_t>(cpu.l2_share() / panel_bytes / plan.panels, 1) * plan.panels;
+  const int64_t chosen = ParseWay(options.variant).block_rows;
+  const int64_t block_rows = chosen > 0 ? chosen : kBlockRows;
   plan.row_blocks =
-      std::max<int64_t>(CeilDiv(plan.tiles, std::max<int64_t>(kBlockRows / plan.tile_rows, 1)), 1);
+      std::max<int64_t>(CeilDiv(plan.tiles, std::max<int64_t>(block_rows / plan.tile_rows, 1)), 1);
   if (options.threads > 1) CutForThreads(sizes, options.threads, cpu, plan);
   const bool split = plan.segments.size() > 1;
   if (split || plan.late()) {  // the sums of a task, or of a tile, by a group's columns

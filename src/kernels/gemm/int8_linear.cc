@@ -8,6 +8,7 @@
 #include "kernels/gemm/int8_excess.h"
 #include "kernels/gemm/int8_sparse.h"
 #include "kernels/gemm/int8_variants.h"
+#include "kernels/ways.h"
 
 namespace evoq {
 namespace {
@@ -212,7 +213,9 @@ void Int8Linear::ChooseBlocks(const BindOptions& options, const Int8Variant& var
   };
   // Weights that do not stay in the cache are read once per block: for many tiles.
   const bool weights_stay = weight_bytes <= 2 * cache_bytes;
-  set_blocks(std::max(wanted, weights_stay ? 1 : kTilesPerWeights * tile_rows));
+  const int64_t chosen = ParseWay(options.variant).block_rows;
+  set_blocks(chosen > 0 ? chosen
+                        : std::max(wanted, weights_stay ? 1 : kTilesPerWeights * tile_rows));
   if (threads > 1) CutForThreads(options, static_cast<double>(row_bytes), variant.cut);
   // Many items make parts of neighbours, which share their rows' pointers.
   const int64_t even = CeilDiv(items(), 8 * threads);
@@ -467,8 +470,11 @@ Result<BoundKernel> BindInt8Linear(Int8LinearSpec spec, const BindOptions& optio
                   .tile_rows = linear.tile_rows,
                   .tile_columns = 16 * linear.tile_panels,
                   .method = tiles.why};
-  if (linear.sparse != nullptr)
+  if (linear.sparse != nullptr) {
     plan.method = BlockMethod(linear.sparse->shape, linear.sparse->share);
+  } else if (const int64_t block = ParseWay(options.variant).block_rows; block > 0) {
+    plan.method = Way{.block_rows = block}.ToString();
+  }
   const size_t scratch = linear.scratch_bytes();
   return BoundKernel::Of(std::move(linear), scratch, std::move(plan));
 }

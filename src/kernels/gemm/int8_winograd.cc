@@ -9,6 +9,7 @@
 #include "kernels/gemm/int8_variants.h"
 #include "kernels/gemm/int8_winograd_tile.h"
 #include "kernels/gemm/winograd_tiles.h"
+#include "kernels/ways.h"
 
 namespace evoq {
 namespace {
@@ -225,8 +226,9 @@ bool TakesInt8Winograd(const Int8LinearSpec& spec, const BindOptions& options) {
       }))
     return false;
   if (std::abs(spec.x_zero) > 255) return false;
-  return options.variant == kInt8Winograd ||
-         (ParseInt8Variant(options.variant).panels == 0 && Worthwhile(spec.geometry));
+  const bool free =
+      ParseInt8Variant(options.variant).panels == 0 && !ParseWay(options.variant).direct;
+  return options.variant == kInt8Winograd || (free && Worthwhile(spec.geometry));
 }
 
 Result<BoundKernel> BindInt8Winograd(Int8LinearSpec spec, const BindOptions& options) {
