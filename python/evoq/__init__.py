@@ -18,6 +18,7 @@ from ._error import Error
 from ._evoq import Model, ValueInfo, __version__
 from ._language import Generated, LanguageModel
 from ._model import load
+from ._streams import DeadlineExceeded, StreamFuture, Streams
 from ._tools import (
     Report,
     bench,
@@ -42,11 +43,14 @@ from ._tools import eval_ as eval
 from ._tools import list_ as list
 
 __all__ = [
+    "DeadlineExceeded",
     "Error",
     "Generated",
     "LanguageModel",
     "Model",
     "Report",
+    "StreamFuture",
+    "Streams",
     "ValueInfo",
     "__version__",
     "bench",

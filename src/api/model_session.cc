@@ -13,48 +13,6 @@
 namespace evoq {
 namespace {
 
-constexpr int kMaxThreads = 1024;
-
-// The public numbers are the inner ones.
-constexpr bool Agree(ElementType type, DType dtype) {
-  return static_cast<int>(type) == static_cast<int>(dtype);
-}
-static_assert(
-    Agree(ElementType::kFloat32, DType::kFloat32) && Agree(ElementType::kUint8, DType::kUint8) &&
-    Agree(ElementType::kInt8, DType::kInt8) && Agree(ElementType::kUint16, DType::kUint16) &&
-    Agree(ElementType::kInt16, DType::kInt16) && Agree(ElementType::kInt32, DType::kInt32) &&
-    Agree(ElementType::kInt64, DType::kInt64) && Agree(ElementType::kBool, DType::kBool) &&
-    Agree(ElementType::kFloat16, DType::kFloat16) &&
-    Agree(ElementType::kFloat64, DType::kFloat64) && Agree(ElementType::kUint32, DType::kUint32) &&
-    Agree(ElementType::kUint64, DType::kUint64) &&
-    Agree(ElementType::kBfloat16, DType::kBfloat16) &&
-    Agree(ElementType::kFloat8E4M3FN, DType::kFloat8E4M3FN) &&
-    Agree(ElementType::kFloat8E4M3FNUZ, DType::kFloat8E4M3FNUZ) &&
-    Agree(ElementType::kFloat8E5M2, DType::kFloat8E5M2) &&
-    Agree(ElementType::kFloat8E5M2FNUZ, DType::kFloat8E5M2FNUZ) &&
-    Agree(ElementType::kFloat8E8M0, DType::kFloat8E8M0));
-
-bool Carried(const TensorType& type) {
-  return type.is_tensor() && ElementBytes(static_cast<ElementType>(type.dtype)) > 0;
-}
-
-// What a graph says of its inputs or outputs. Errors: kUnsupported for what arrays do not carry.
-Result<std::vector<ArrayInfo>> Describe(const Graph& graph, std::span<const ValueId> ids,
-                                        const char* what) {
-  std::vector<ArrayInfo> infos;
-  for (ValueId id : ids) {
-    const Value& v = graph.value(id);
-    if (!Carried(v.type))
-      return Unsupported("{} {} is {}, which arrays do not carry", what, v.name, v.type.ToString());
-    infos.push_back({v.name, static_cast<ElementType>(v.type.dtype), v.type.shape.sizes()});
-  }
-  return infos;
-}
-
-std::vector<ValueId> OutputsOf(const Graph& graph) {
-  return {graph.outputs().begin(), graph.outputs().end()};
-}
-
 bool SameShape(std::span<const int64_t> a, std::span<const int64_t> b) {
   return std::equal(a.begin(), a.end(), b.begin(), b.end());
 }
@@ -65,32 +23,6 @@ bool Overlap(std::span<const std::byte> a, std::span<const std::byte> b) {
 }
 
 }  // namespace
-
-Result<size_t> BytesOf(ElementType type, std::span<const int64_t> shape) {
-  const size_t element = ElementBytes(type);
-  if (element == 0)
-    return Fail(ErrorCode::kUsage, "element type {}, which arrays do not carry",
-                static_cast<int>(type));
-  if (std::any_of(shape.begin(), shape.end(), [](int64_t size) { return size < 0; }))
-    return Fail(ErrorCode::kUsage, "shape {}, expected sizes from 0 on", BracketedBriefly(shape));
-  // A size of 0 makes no bytes, whatever the others are.
-  if (std::find(shape.begin(), shape.end(), 0) != shape.end()) return size_t{0};
-  const auto elements = CheckedProduct(shape);
-  const auto bytes = elements ? CheckedMul(*elements, static_cast<int64_t>(element)) : std::nullopt;
-  if (!bytes)
-    return Fail(ErrorCode::kTooLarge, "shape {} is beyond what memory can hold",
-                BracketedBriefly(shape));
-  return static_cast<size_t>(*bytes);
-}
-
-Result<std::span<const std::byte>> CallersBytes(ElementType type, std::span<const int64_t> shape,
-                                                const void* data) {
-  EVOQ_ASSIGN(const size_t bytes, BytesOf(type, shape));
-  if (bytes > 0 && data == nullptr) return Fail(ErrorCode::kUsage, "{} bytes without data", bytes);
-  if (reinterpret_cast<uintptr_t>(data) % ElementBytes(type) != 0)
-    return Fail(ErrorCode::kUsage, "its data is not aligned to {} bytes", ElementBytes(type));
-  return std::span(static_cast<const std::byte*>(data), bytes);
-}
 
 AdaptiveOptions OptionsOf(const AdaptiveSettings& settings) {
   return {.clip_limit = settings.clip_limit,
@@ -116,42 +48,8 @@ Result<ModelSession> ModelSession::Load(const std::string& path, int threads,
   EngineOptions options{threads, {}};
   if (adaptive) options.adaptive = OptionsOf(*adaptive);
   EVOQ_ASSIGN(session.engine_, Engine::Load(path, options, LibraryParts()));
-  // Files need not say the types of outputs.
-  Graph typed = session.engine_->model().graph;
-  const std::vector<ValueId> outputs = OutputsOf(typed);
-  if (std::any_of(outputs.begin(), outputs.end(),
-                  [&](ValueId id) { return typed.value(id).type.dtype == DType::kUndefined; }))
-    EVOQ_TRY(WithContext(InferTypes(typed, *LibraryParts().evaluator), path));
-  EVOQ_ASSIGN(session.inputs_, WithContext(Describe(typed, typed.inputs(), "input"), path));
-  EVOQ_ASSIGN(session.outputs_, WithContext(Describe(typed, outputs, "output"), path));
+  EVOQ_ASSIGN(session.interface_, ModelInterface::Of(session.engine_->model().graph, path));
   return session;
-}
-
-// Whether the arrays have the model's number and types, the bytes of their sizes, and bools that
-// are bools.
-Status ModelSession::Check(std::span<const ArrayView> arrays) const {
-  if (arrays.size() != inputs_.size())
-    return Fail(ErrorCode::kUsage, "{} inputs given, expected {}", arrays.size(), inputs_.size());
-  for (size_t i = 0; i < arrays.size(); ++i) {
-    const ArrayInfo& info = inputs_[i];
-    const ArrayView& a = arrays[i];
-    if (a.type != info.type)
-      return Fail(ErrorCode::kUsage, "input {}: element type {}, expected {}", info.name,
-                  static_cast<int>(a.type), static_cast<int>(info.type));
-    const auto bytes = BytesOf(a.type, a.shape);
-    if (!bytes) return WithContext(Status(tl::unexpected(bytes.error())), "input " + info.name);
-    if (*bytes != a.bytes.size())
-      return Fail(ErrorCode::kUsage, "input {}: {} bytes for shape {}, expected {}", info.name,
-                  a.bytes.size(), BracketedBriefly(a.shape), *bytes);
-    EVOQ_CHECK(reinterpret_cast<uintptr_t>(a.bytes.data()) % ElementBytes(a.type) == 0);
-    if (a.type != ElementType::kBool) continue;
-    const auto bad =
-        std::find_if(a.bytes.begin(), a.bytes.end(), [](std::byte b) { return b > std::byte{1}; });
-    if (bad != a.bytes.end())
-      return Fail(ErrorCode::kUsage, "input {}: byte {} of a bool array is {}, expected 0 or 1",
-                  info.name, bad - a.bytes.begin(), static_cast<int>(*bad));
-  }
-  return {};
 }
 
 Result<ModelSession::Prepared> ModelSession::Prepare(std::span<const ArrayView> arrays) {
@@ -159,13 +57,13 @@ Result<ModelSession::Prepared> ModelSession::Prepare(std::span<const ArrayView> 
   InputShapes shapes;
   for (size_t i = 0; i < arrays.size(); ++i) {
     fresh.shapes.emplace_back(arrays[i].shape.begin(), arrays[i].shape.end());
-    shapes[inputs_[i].name] = fresh.shapes.back();
+    shapes[interface_.inputs[i].name] = fresh.shapes.back();
   }
   EVOQ_ASSIGN(fresh.executor, engine_->At(shapes));
   const auto& types = fresh.executor->output_types();
   for (size_t i = 0; i < types.size(); ++i) {
     if (!Carried(types[i]))
-      return Unsupported("output {} is {}, which arrays do not carry", outputs_[i].name,
+      return Unsupported("output {} is {}, which arrays do not carry", interface_.outputs[i].name,
                          types[i].ToString());
     fresh.outputs.push_back({static_cast<ElementType>(types[i].dtype), types[i].shape.sizes(), {}});
     fresh.output_bytes.push_back(static_cast<size_t>(types[i].bytes().value_or(0)));
@@ -201,32 +99,16 @@ Status ModelSession::RunPrepared(std::span<const ArrayView> arrays, std::vector<
 
 // A model whose sizes depend on its data: its outputs are what they are.
 Status ModelSession::RunRegions(std::span<const ArrayView> arrays, std::vector<Array>& results) {
-  const Graph& graph = engine_->model().graph;
-  std::vector<Tensor> in;
-  for (size_t i = 0; i < arrays.size(); ++i) {
-    TensorType type = graph.value(graph.inputs()[i]).type;
-    type.shape = Shape(std::vector<int64_t>(arrays[i].shape.begin(), arrays[i].shape.end()));
-    static constexpr std::byte kEmpty{};
-    const std::byte* const data = arrays[i].bytes.data();
-    in.push_back(Tensor::View(std::move(type), data != nullptr ? data : &kEmpty, nullptr));
-  }
-  EVOQ_ASSIGN(const std::vector<Tensor> values, engine_->Run(in));
-  results.resize(values.size());
-  for (size_t i = 0; i < values.size(); ++i) {
-    if (!Carried(values[i].type()))
-      return Unsupported("output {} is {}, which arrays do not carry", outputs_[i].name,
-                         values[i].type().ToString());
-    Array& a = results[i];
-    a.type = static_cast<ElementType>(values[i].dtype());
-    a.shape = values[i].sizes();
-    a.bytes.assign(values[i].raw(), values[i].raw() + values[i].bytes());
-  }
-  return {};
+  std::vector<TensorType> types;
+  for (const ValueId input : engine_->model().graph.inputs())
+    types.push_back(engine_->model().graph.value(input).type);
+  EVOQ_ASSIGN(const std::vector<Tensor> values, engine_->Run(TensorsOf(types, arrays)));
+  return CopyOutputs(values, interface_.outputs, results);
 }
 
 Status ModelSession::Run(std::span<const ArrayView> arrays, std::vector<Array>* results) {
   if (results == nullptr) return Fail(ErrorCode::kUsage, "there is no place for the outputs");
-  EVOQ_TRY(Check(arrays));
+  EVOQ_TRY(interface_.Check(arrays));
   EVOQ_ASSIGN(const bool one_program, Settle(arrays));
   return one_program ? RunPrepared(arrays, *results) : RunRegions(arrays, *results);
 }
@@ -235,14 +117,14 @@ Result<bool> ModelSession::Settle(std::span<const ArrayView> arrays) {
   if (prepared_.executor == nullptr) {
     InputShapes shapes;
     for (size_t i = 0; i < arrays.size(); ++i)
-      shapes[inputs_[i].name].assign(arrays[i].shape.begin(), arrays[i].shape.end());
+      shapes[interface_.inputs[i].name].assign(arrays[i].shape.begin(), arrays[i].shape.end());
     EVOQ_TRY(engine_->Settle(shapes));
   }
   return engine_->in_regions().empty();
 }
 
 Status ModelSession::CheckOutput(const OutputMemory& to, size_t index, const Array& model) const {
-  const std::string& name = outputs_[index].name;
+  const std::string& name = interface_.outputs[index].name;
   if (to.type != model.type)
     return Fail(ErrorCode::kUsage, "output {}: element type {}, expected {}", name,
                 static_cast<int>(to.type), static_cast<int>(model.type));
@@ -260,9 +142,10 @@ Status ModelSession::CheckOutput(const OutputMemory& to, size_t index, const Arr
 
 Status ModelSession::RunOn(std::span<const ArrayView> arrays,
                            std::span<const OutputMemory> memory) {
-  EVOQ_TRY(Check(arrays));
-  if (memory.size() != outputs_.size())
-    return Fail(ErrorCode::kUsage, "{} outputs given, expected {}", memory.size(), outputs_.size());
+  EVOQ_TRY(interface_.Check(arrays));
+  if (memory.size() != interface_.outputs.size())
+    return Fail(ErrorCode::kUsage, "{} outputs given, expected {}", memory.size(),
+                interface_.outputs.size());
   EVOQ_ASSIGN(const bool one_program, Settle(arrays));
   if (one_program) {
     EVOQ_TRY(PrepareFor(arrays));
@@ -278,13 +161,13 @@ Status ModelSession::RunOn(std::span<const ArrayView> arrays,
     };
     for (size_t k = 0; k < i; ++k) {
       if (Overlap(bytes_of(i), bytes_of(k)))
-        return Fail(ErrorCode::kUsage, "outputs {} and {} overlap", outputs_[k].name,
-                    outputs_[i].name);
+        return Fail(ErrorCode::kUsage, "outputs {} and {} overlap", interface_.outputs[k].name,
+                    interface_.outputs[i].name);
     }
     for (size_t k = 0; k < arrays.size(); ++k) {
       if (Overlap(bytes_of(i), arrays[k].bytes))
-        return Fail(ErrorCode::kUsage, "output {} overlaps input {}", outputs_[i].name,
-                    inputs_[k].name);
+        return Fail(ErrorCode::kUsage, "output {} overlaps input {}", interface_.outputs[i].name,
+                    interface_.inputs[k].name);
     }
   }
   if (one_program) {

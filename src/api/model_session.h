@@ -9,18 +9,9 @@
 #include <string>
 #include <vector>
 
-#include "base/result.h"
-#include "engine/engine.h"
-#include "evoq/evoq.h"
+#include "api/model_interface.h"
 
 namespace evoq {
-
-// An array in the caller's memory, dense, aligned as its elements are.
-struct ArrayView {
-  ElementType type = ElementType::kFloat32;
-  std::span<const int64_t> shape;
-  std::span<const std::byte> bytes;
-};
 
 // Memory of the caller for an output.
 struct OutputMemory {
@@ -28,15 +19,6 @@ struct OutputMemory {
   std::span<const int64_t> shape;
   std::byte* data = nullptr;
 };
-
-// The bytes of an array. Errors: kUsage for a type that arrays do not carry and a negative size,
-// kTooLarge for a product beyond what memory can hold.
-Result<size_t> BytesOf(ElementType type, std::span<const int64_t> shape);
-
-// The bytes of an array in the caller's memory. Errors: those of BytesOf; kUsage for data that is
-// null, or not aligned as the elements are.
-Result<std::span<const std::byte>> CallersBytes(ElementType type, std::span<const int64_t> shape,
-                                                const void* data);
 
 // The settings of the public interface as the engine takes them.
 AdaptiveOptions OptionsOf(const AdaptiveSettings& settings);
@@ -54,8 +36,8 @@ class ModelSession {
   const AdaptiveState* adaptive() const { return engine_->adaptive(); }
   Status PinScaleSet(const std::string& name) { return engine_->PinScaleSet(name); }
 
-  const std::vector<ArrayInfo>& inputs() const { return inputs_; }
-  const std::vector<ArrayInfo>& outputs() const { return outputs_; }
+  const std::vector<ArrayInfo>& inputs() const { return interface_.inputs; }
+  const std::vector<ArrayInfo>& outputs() const { return interface_.outputs; }
 
   // Errors: kUsage for inputs that are not the model's or whose bytes are not those of their type
   // and shape, those of Engine::At and of runs. `outputs` may then hold anything. Allocates nothing
@@ -76,7 +58,6 @@ class ModelSession {
     std::vector<const std::byte*> in;  // of a run; room for them
     std::vector<std::byte*> out;
   };
-  Status Check(std::span<const ArrayView> inputs) const;
   Status CheckOutput(const OutputMemory& to, size_t index, const Array& model) const;
   // Whether the model is one Program at these shapes: else it runs in dynamic partitions.
   Result<bool> Settle(std::span<const ArrayView> inputs);
@@ -86,7 +67,7 @@ class ModelSession {
   Status RunRegions(std::span<const ArrayView> inputs, std::vector<Array>& outputs);
 
   std::unique_ptr<Engine> engine_;
-  std::vector<ArrayInfo> inputs_, outputs_;
+  ModelInterface interface_;
   Prepared prepared_;                // its executor is null before the first run
   std::vector<Array> from_regions_;  // of RunOn
 };

@@ -51,6 +51,8 @@ template VerbOption VerbOptions::Add(const std::string&, std::vector<std::string
                                      const std::string&) const;
 template VerbOption VerbOptions::Add(const std::string&, std::vector<double>&,
                                      const std::string&) const;
+template VerbOption VerbOptions::Add(const std::string&, std::vector<int>&,
+                                     const std::string&) const;
 template VerbOption VerbOptions::Add(const std::string&, std::vector<int64_t>&,
                                      const std::string&) const;
 

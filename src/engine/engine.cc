@@ -317,11 +317,18 @@ Result<std::shared_ptr<Runnable>> Engine::RunnableFor(std::vector<Tensor> inputs
   return runnable;
 }
 
-Result<std::vector<Tensor>> Engine::RunOn(Executor& executor,
-                                          std::span<const Tensor> inputs) const {
+int64_t Engine::arena_bytes() const {
+  int64_t bytes = 0;
+  for (const ForShapes& e : executors_) bytes += e.executor->arena_bytes();
+  return bytes;
+}
+
+Result<std::vector<Tensor>> Engine::RunOn(Executor& executor, std::span<const Tensor> inputs,
+                                          RunControl* control) const {
   std::vector<Tensor> outputs;
   for (const TensorType& type : executor.output_types()) outputs.push_back(Tensor::Allocate(type));
-  Status ran = executor.Run(inputs, outputs);
+  Status ran =
+      control == nullptr ? executor.Run(inputs, outputs) : executor.Run(inputs, outputs, *control);
   if (!path_.empty()) ran = WithContext(std::move(ran), path_);
   EVOQ_TRY(std::move(ran));
   EVOQ_TRY(CheckFiles());

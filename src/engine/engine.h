@@ -69,6 +69,8 @@ class Engine {
     double ms = 0;
   };
   Prepared prepared() const;
+  // Bytes of arenas and scratch that its executors hold.
+  int64_t arena_bytes() const;
   // Finds out whether the model is one Program at these shapes (by input name; those of all
   // inputs): in_regions() says then.
   Status Settle(const InputShapes& shapes);
@@ -96,9 +98,10 @@ class Engine {
   // dynamic partitions that these inputs make run, on threads of their own, with the inputs as its
   // sample.
   Result<std::shared_ptr<Runnable>> RunnableFor(std::vector<Tensor> inputs);
-  // One run of an executor of this model. Returns fresh outputs. Errors: also kIo when the model's
-  // file was cut short.
-  Result<std::vector<Tensor>> RunOn(Executor& executor, std::span<const Tensor> inputs) const;
+  // One run of an executor of this model, under `control` where there is one. Returns fresh
+  // outputs. Errors: also kIo when the model's file was cut short.
+  Result<std::vector<Tensor>> RunOn(Executor& executor, std::span<const Tensor> inputs,
+                                    RunControl* control = nullptr) const;
   // The same on memory that the caller has (Executor::RunOn).
   Status RunOn(Executor& executor, std::span<const std::byte* const> inputs,
                std::span<std::byte* const> outputs) const;

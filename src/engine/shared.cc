@@ -72,14 +72,19 @@ Result<std::shared_ptr<Executor>> SharedEngine::Stream::For(const std::shared_pt
   return executor;
 }
 
-// An idle stream, of which there must be one: one that has such an executor, if any has.
-SharedEngine::Stream* SharedEngine::Take(const std::shared_ptr<Executor>& own) {
-  auto taken = std::find_if(idle_.begin(), idle_.end(),
-                            [&](const Stream* stream) { return stream->Has(own); });
+bool SharedEngine::Idle(int stream) const {
+  return stream < 0 ? !idle_.empty() : std::ranges::find(idle_, &streams_[stream]) != idle_.end();
+}
+
+// An idle stream, which must be: `stream`, or one that has such an executor, if any has.
+SharedEngine::Stream* SharedEngine::Take(const std::shared_ptr<Executor>& own, int stream) {
+  auto taken = std::find_if(idle_.begin(), idle_.end(), [&](const Stream* idle) {
+    return stream < 0 ? idle->Has(own) : idle == &streams_[stream];
+  });
   if (taken == idle_.end()) taken = idle_.begin();
-  Stream* const stream = *taken;
+  Stream* const found = *taken;
   idle_.erase(taken);
-  return stream;
+  return found;
 }
 
 // A stream that is its caller's until the end, whatever happens meanwhile. Holds or takes the lock
@@ -115,19 +120,29 @@ Result<std::vector<Tensor>> SharedEngine::RunInRegions(std::span<const Tensor> i
   return outputs;
 }
 
-Result<std::vector<Tensor>> SharedEngine::Run(std::span<const Tensor> inputs) {
+int64_t SharedEngine::arena_bytes() const {
+  const std::lock_guard lock(mutex_);
+  int64_t bytes = engine_->arena_bytes();
+  for (const Stream& stream : streams_) {
+    for (const Copy& copy : stream.copies) bytes += copy.executor->arena_bytes();
+  }
+  return bytes;
+}
+
+Result<std::vector<Tensor>> SharedEngine::Run(std::span<const Tensor> inputs,
+                                              const RunOptions& options) {
   std::unique_lock lock(mutex_);
-  freed_.wait(lock, [&] { return !idle_.empty(); });
+  freed_.wait(lock, [&] { return Idle(options.stream); });
   EVOQ_ASSIGN(const std::shared_ptr<Executor> own, engine_->For(inputs));
   if (own == nullptr) {
     lock.unlock();
     return RunInRegions(inputs);
   }
-  const Taken taken(*this, lock, Take(own));
+  const Taken taken(*this, lock, Take(own, options.stream));
   EVOQ_ASSIGN(const std::shared_ptr<Executor> executor, taken.stream()->For(own));
   lock.unlock();
   const Running running(running_);
-  return engine_->RunOn(*executor, inputs);
+  return engine_->RunOn(*executor, inputs, options.control);
 }
 
 }  // namespace evoq

@@ -34,7 +34,16 @@ class SharedEngine {
   Status PinScaleSet(const std::string& name);
 
   // As Engine::Run. The outputs own their memory: they are no views of inputs or constants.
-  Result<std::vector<Tensor>> Run(std::span<const Tensor> inputs);
+  Result<std::vector<Tensor>> Run(std::span<const Tensor> inputs) { return Run(inputs, {}); }
+
+  struct RunOptions {
+    RunControl* control = nullptr;  // between steps; dynamic partitions do not ask it
+    int stream = -1;                // waits for this one, from 0; -1: for any
+  };
+  Result<std::vector<Tensor>> Run(std::span<const Tensor> inputs, const RunOptions& options);
+
+  // Bytes of arenas and scratch of all streams' executors.
+  int64_t arena_bytes() const;
 
  private:
   // An executor of the engine, which may give it up, and this stream's own one of the same program.
@@ -52,7 +61,8 @@ class SharedEngine {
     Result<std::shared_ptr<Executor>> For(const std::shared_ptr<Executor>& own);
   };
   class Taken;
-  Stream* Take(const std::shared_ptr<Executor>& own);
+  bool Idle(int stream) const;
+  Stream* Take(const std::shared_ptr<Executor>& own, int stream);
   Result<std::vector<Tensor>> RunInRegions(std::span<const Tensor> inputs);
 
   mutable std::mutex mutex_;  // of everything below but for what says otherwise

@@ -25,5 +25,10 @@ inline constexpr char kShapesChoice[] = "evoq.choice.shapes";
 inline constexpr char kStrategyChoice[] = "evoq.choice.strategy";
 // How many runs go on beside each other, as a number.
 inline constexpr char kStreamsChoice[] = "evoq.choice.streams";
+// The priority of each of them, as JSON: [1, 2, 2, 1]; smaller numbers go first
+// (engine/stream_set.h).
+inline constexpr char kPrioritiesChoice[] = "evoq.choice.stream_priority";
+// "apart": each of them has an arena of its own; else runs share those that no run needs.
+inline constexpr char kArenasChoice[] = "evoq.choice.arenas";
 
 }  // namespace evoq

@@ -5,62 +5,26 @@
 #include <nanobind/stl/string.h>
 #include <nanobind/stl/vector.h>
 
-#include <algorithm>
-
 #include "base/guarded.h"
 #include "engine/shared.h"
-#include "models/models.h"
-#include "onnx/onnx.h"
-#include "python/arrays.h"
 #include "python/error.h"
-#include "reference/reference.h"
+#include "python/model_io.h"
 
 namespace evoq {
 namespace nb = nanobind;
 using namespace nb::literals;
 namespace {
 
-// An input or output.
-struct ValueInfo {
-  std::string name;
-  TensorType type;
-};
-
-constexpr const char* kKinds[] = {"tensor", "sequence", "optional", "optional sequence"};
-
-nb::object ShapeOf(const ValueInfo& info) {
-  if (!info.type.shape.ranked()) return nb::none();
-  nb::list sizes;
-  for (const Dim& d : info.type.shape.dims()) {
-    if (d.known()) {
-      sizes.append(d.value);
-    } else if (d.symbol.empty()) {
-      sizes.append(nb::none());
-    } else {
-      sizes.append(nb::str(d.symbol.data(), d.symbol.size()));
-    }
-  }
-  return nb::tuple(sizes);
-}
-
-nb::object QuantizationOf(const ValueInfo& info) {
-  if (!info.type.quantized()) return nb::none();
-  return nb::make_tuple(nb::cast(info.type.quant->scales), nb::cast(info.type.quant->zero_points));
-}
-
 class PyModel {
  public:
-  // `typed`: the engine's graph with the types of its outputs.
-  PyModel(std::unique_ptr<Engine> engine, const Graph& typed, int threads, int streams)
+  PyModel(std::unique_ptr<Engine> engine, int threads, int streams)
       : threads_(threads > 0 ? threads : PhysicalCores()),
-        metadata_(typed.metadata),
-        inputs_(Describe(typed, typed.inputs())),
-        outputs_(Describe(typed, typed.outputs())),
+        io_(engine->model().graph),
         shared_(std::move(engine), streams) {}
 
-  const std::vector<ValueInfo>& inputs() const { return inputs_; }
-  const std::vector<ValueInfo>& outputs() const { return outputs_; }
-  const std::map<std::string, std::string>& metadata() const { return metadata_; }
+  const std::vector<ValueInfo>& inputs() const { return io_.inputs; }
+  const std::vector<ValueInfo>& outputs() const { return io_.outputs; }
+  const std::map<std::string, std::string>& metadata() const { return io_.metadata; }
   int threads() const { return threads_; }
   int streams() const { return shared_.streams(); }
   std::string in_regions() const { return shared_.in_regions(); }
@@ -70,98 +34,40 @@ class PyModel {
     Unwrap(shared_.PinScaleSet(name.value_or("")));
   }
 
-  nb::dict Run(nb::handle inputs) {
-    const std::vector<nb::object> arrays = RunArrays(Unwrap(ByPosition(inputs)));
-    nb::dict named;
-    for (size_t i = 0; i < arrays.size(); ++i) named[outputs_[i].name.c_str()] = arrays[i];
-    return named;
-  }
+  nb::dict Run(nb::handle inputs) { return io_.Named(RunOn(Unwrap(io_.Take(inputs)))); }
 
   nb::object Call(const nb::args& inputs) {
     std::vector<nb::object> values;
     for (nb::handle input : inputs) values.push_back(nb::borrow(input));
-    const std::vector<nb::object> arrays = RunArrays(values);
+    const std::vector<nb::object> arrays = RunOn(Unwrap(io_.Take(values)));
     return arrays.size() == 1 ? arrays[0] : nb::object(nb::tuple(nb::cast(arrays)));
   }
 
   std::string Repr() const {
     std::string text = "evoq.Model(";
-    for (const ValueInfo& v : inputs_) text += fmt::format("{}: {}, ", v.name, v.type.ToString());
-    if (!inputs_.empty()) text.resize(text.size() - 2);
+    for (const ValueInfo& v : io_.inputs)
+      text += fmt::format("{}: {}, ", v.name, v.type.ToString());
+    if (!io_.inputs.empty()) text.resize(text.size() - 2);
     text += ") ->";
-    for (const ValueInfo& v : outputs_) text += fmt::format(" {}: {},", v.name, v.type.ToString());
+    for (const ValueInfo& v : io_.outputs)
+      text += fmt::format(" {}: {},", v.name, v.type.ToString());
     text.pop_back();
     return text;
   }
 
  private:
-  static std::vector<ValueInfo> Describe(const Graph& graph, const std::vector<ValueId>& ids) {
-    std::vector<ValueInfo> infos;
-    for (ValueId id : ids) infos.push_back({graph.value(id).name, graph.value(id).type});
-    return infos;
-  }
-
-  // A mapping by name, a list or tuple by position, or the only input.
-  Result<std::vector<nb::object>> ByPosition(nb::handle given) const {
-    if (nb::isinstance<nb::list>(given) || nb::isinstance<nb::tuple>(given))
-      return nb::cast<std::vector<nb::object>>(given);
-    if (!nb::isinstance<nb::mapping>(given) || nb::hasattr(given, "dtype"))
-      return std::vector<nb::object>{nb::borrow(given)};
-    const auto named = nb::borrow<nb::mapping>(given);
-    std::vector<std::string> names;
-    for (const ValueInfo& v : inputs_) names.push_back(v.name);
-    for (nb::handle key : named.keys()) {
-      const auto name = nb::cast<std::string>(nb::str(key));
-      if (std::find(names.begin(), names.end(), name) == names.end())
-        return Fail(ErrorCode::kUsage, "no input is named '{}', the inputs are {}", name,
-                    fmt::join(names, ", "));
-    }
-    std::vector<nb::object> values;
-    for (const std::string& name : names) {
-      if (!named.contains(name)) return Fail(ErrorCode::kUsage, "input {} is missing", name);
-      values.push_back(nb::object(named[name.c_str()]));
-    }
-    return values;
-  }
-
-  std::vector<nb::object> RunArrays(const std::vector<nb::object>& values) {
-    if (values.size() != inputs_.size())
-      Raise(Error(ErrorCode::kUsage,
-                  fmt::format("{} inputs given, expected {}", values.size(), inputs_.size())));
-    ArrayInputs arrays;
-    std::vector<Tensor> tensors;
-    for (size_t i = 0; i < values.size(); ++i)
-      tensors.push_back(Unwrap(arrays.Take(values[i], inputs_[i].type, inputs_[i].name)));
+  std::vector<nb::object> RunOn(const TakenInputs& inputs) {
     auto results = [&] {
       const nb::gil_scoped_release release;
-      return Guarded([&] { return shared_.Run(tensors); });
+      return Guarded([&] { return shared_.Run(inputs.tensors); });
     }();
-    std::vector<nb::object> outputs;
-    for (const Tensor& t : Unwrap(std::move(results))) outputs.push_back(Unwrap(ToPython(t)));
-    return outputs;
+    return Unwrap(ModelIo::ToArrays(Unwrap(std::move(results))));
   }
 
   int threads_;
-  std::map<std::string, std::string> metadata_;
-  std::vector<ValueInfo> inputs_, outputs_;
+  ModelIo io_;
   SharedEngine shared_;
 };
-
-Result<std::unique_ptr<Engine>> FromBytes(const nb::bytes& onnx, const std::string& label,
-                                          const EngineOptions& options) {
-  const auto bytes = std::as_bytes(std::span(onnx.c_str(), onnx.size()));
-  const nb::gil_scoped_release release;
-  return Guarded([&]() -> Result<std::unique_ptr<Engine>> {
-    EVOQ_ASSIGN(Graph graph, ImportOnnxBytes(bytes, label));
-    EVOQ_TRY(WithContext(RunPasses(graph, Stage::kOptimize), label));
-    return WithContext(EngineFromGraph(std::move(graph), options), label);
-  });
-}
-
-Result<std::unique_ptr<Engine>> FromFile(const std::string& path, const EngineOptions& options) {
-  const nb::gil_scoped_release release;
-  return Guarded([&] { return LoadEngine(path, options); });
-}
 
 // `adaptive`: None, or the numbers by name.
 std::optional<AdaptiveOptions> AdaptiveFrom(const std::optional<nb::dict>& given) {
@@ -219,37 +125,7 @@ PyModel* Load(const nb::object& source, int threads, InputShapes shapes, int str
   if (streams < 1 || streams > 256)
     Raise(Error(ErrorCode::kUsage, fmt::format("streams={}, expected 1 to 256", streams)));
   const EngineOptions options{threads, std::move(shapes), tuned, AdaptiveFrom(adaptive)};
-  auto engine = nb::isinstance<nb::bytes>(source)
-                    ? FromBytes(nb::borrow<nb::bytes>(source), "model", options)
-                    : FromFile(nb::cast<std::string>(source), options);
-  auto loaded = Unwrap(std::move(engine));
-  Graph typed = loaded->model().graph;
-  const auto& outputs = typed.outputs();
-  const auto untyped = [&](ValueId id) { return typed.value(id).type.dtype == DType::kUndefined; };
-  if (std::any_of(outputs.begin(), outputs.end(), untyped))
-    Unwrap(InferTypes(typed));  // an .etm stores the types of its inputs only
-  return new PyModel(std::move(loaded), typed, threads, streams);
-}
-
-void BindValueInfo(nb::module_& m) {
-  nb::class_<ValueInfo>(m, "ValueInfo", "An input or output of a model.")
-      .def_ro("name", &ValueInfo::name)
-      .def_prop_ro(
-          "dtype", [](const ValueInfo& v) { return DTypeName(v.type.dtype); },
-          "ONNX's name of the element type: 'float32', 'bfloat16', 'int4', 'string', ...")
-      .def_prop_ro("shape", &ShapeOf,
-                   nb::sig("def shape(self) -> tuple[int | str | None, ...] | None"),
-                   "Sizes; the symbol's name where a size is free, None where it has no name. None "
-                   "for an unknown rank.")
-      .def_prop_ro(
-          "kind", [](const ValueInfo& v) { return kKinds[static_cast<int>(v.type.kind)]; },
-          "'tensor', 'sequence', 'optional' or 'optional sequence'.")
-      .def_prop_ro("quantization", &QuantizationOf,
-                   nb::sig("def quantization(self) -> tuple[list[float], list[int]] | None"),
-                   "Scales and zero points of a quantized value, whose integer q stands for (q - "
-                   "zero_point) * scale; else None.")
-      .def("__repr__",
-           [](const ValueInfo& v) { return fmt::format("{}: {}", v.name, v.type.ToString()); });
+  return new PyModel(EngineFrom(source, options), threads, streams);
 }
 
 }  // namespace

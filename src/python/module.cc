@@ -4,6 +4,7 @@
 #include "base/version.h"
 #include "python/language.h"
 #include "python/model.h"
+#include "python/streams.h"
 #include "python/tools.h"
 
 namespace evoq {
@@ -11,6 +12,7 @@ namespace evoq {
 NB_MODULE(_evoq, m) {
   m.attr("__version__") = EVOQ_VERSION;
   BindModel(m);
+  BindStreams(m);
   BindLanguage(m);
   BindTools(m);
 }

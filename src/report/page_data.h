@@ -9,7 +9,7 @@
 namespace evoq {
 
 // What the page shows: "version", "limits", "models" (the model, then its baseline), and where they
-// are known "time", "bytes" and "compare".
+// are known "time", "bytes" and "compare". "stages": [{"stage", "did", "speed"}], of who has them.
 nlohmann::json ReportData(const Report& report);
 
 // The page. Names in the data come from files: they are data to the page, never markup.

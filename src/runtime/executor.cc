@@ -127,11 +127,12 @@ struct Executor::Impl {
   void Point(Lane& lane, int64_t repeat, Inputs inputs, Outputs outputs) const;
   void Wait(size_t memory, void* stream) const;
   template <bool kTimed, bool kWatched>
-  void RunLane(Lane& lane);
+  bool RunLane(Lane& lane, RunControl* control);
   template <bool kTimed>
-  Status RunOn(Inputs inputs, Outputs outputs);
+  Status RunOn(Inputs inputs, Outputs outputs, RunControl* control = nullptr);
   template <bool kTimed>
-  Status Run(std::span<const Tensor> inputs, std::span<Tensor> outputs);
+  Status Run(std::span<const Tensor> inputs, std::span<Tensor> outputs,
+             RunControl* control = nullptr);
 };
 
 // A constant where steps of this memory read it: the host's as it is stored, others' a copy.
@@ -392,8 +393,9 @@ void Executor::Impl::Wait(size_t memory, void* stream) const {
   if (const Status done = space.wait(stream); !done) failure->Note(done.error());
 }
 
+// False where `control` ended it.
 template <bool kTimed, bool kWatched>
-void Executor::Impl::RunLane(Lane& lane) {
+bool Executor::Impl::RunLane(Lane& lane, RunControl* control) {
   using Clock = std::chrono::steady_clock;
   Clock::time_point before;
   if constexpr (kTimed) before = Clock::now();
@@ -401,6 +403,7 @@ void Executor::Impl::RunLane(Lane& lane) {
   const std::vector<StepPointers>& pointers = lane.steps[set];
   [[maybe_unused]] size_t watched = 0;
   for (size_t i = 0; i < bound.size(); ++i) {
+    if (control != nullptr && !control->Continue()) return false;
     const BoundStep& step = bound[i];
     const StepPointers& at = pointers[i];
     step.kernel.run(step.kernel.state.get(), at.inputs.data(), at.outputs.data(),
@@ -417,24 +420,29 @@ void Executor::Impl::RunLane(Lane& lane) {
       before = after;
     }
   }
+  return true;
 }
 
 template <bool kTimed>
-Status Executor::Impl::Run(std::span<const Tensor> inputs, std::span<Tensor> outputs) {
+Status Executor::Impl::Run(std::span<const Tensor> inputs, std::span<Tensor> outputs,
+                           RunControl* control) {
   EVOQ_TRY(Check(inputs, outputs));
   for (size_t i = 0; i < inputs.size(); ++i) given[i] = inputs[i].raw();
   for (size_t i = 0; i < outputs.size(); ++i) results[i] = outputs[i].mutable_raw();
-  return RunOn<kTimed>(given, results);
+  return RunOn<kTimed>(given, results, control);
 }
 
 template <bool kTimed>
-Status Executor::Impl::RunOn(Inputs inputs, Outputs outputs) {
+Status Executor::Impl::RunOn(Inputs inputs, Outputs outputs, RunControl* control) {
   failure->Reset();
+  const auto stopped = [] { return Fail(ErrorCode::kConditionFailed, "the run was stopped"); };
   if (adapter != nullptr) {
     const Adapter::Turn turn = adapter->Begin(watch.every());
     set = turn.set;
     Point(lanes[0], 0, inputs, outputs);
-    turn.look ? RunLane<kTimed, true>(lanes[0]) : RunLane<kTimed, false>(lanes[0]);
+    const bool ended = turn.look ? RunLane<kTimed, true>(lanes[0], control)
+                                 : RunLane<kTimed, false>(lanes[0], control);
+    if (!ended) return stopped();
     if (turn.look && !failure->error()) adapter->End(watch.counts());
     if (failure->error()) return tl::unexpected<Error>(*failure->error());
     return {};
@@ -443,10 +451,11 @@ Status Executor::Impl::RunOn(Inputs inputs, Outputs outputs) {
     Lane& lane = lanes[static_cast<size_t>(thread)];
     for (int64_t r = begin; r < end; ++r) {
       Point(lane, r, inputs, outputs);
-      RunLane<kTimed, false>(lane);
+      if (!RunLane<kTimed, false>(lane, control)) return;
     }
   };
   pool->ParallelFor(repeats, 1, runs);  // of a single lane: on the caller's thread
+  if (control != nullptr && control->stopped()) return stopped();
   if (failure->error()) return tl::unexpected<Error>(*failure->error());
   return {};
 }
@@ -494,6 +503,11 @@ int64_t Executor::arena_bytes() const {
 
 Status Executor::Run(std::span<const Tensor> inputs, std::span<Tensor> outputs) {
   return impl_->Run<false>(inputs, outputs);
+}
+
+Status Executor::Run(std::span<const Tensor> inputs, std::span<Tensor> outputs,
+                     RunControl& control) {
+  return impl_->Run<false>(inputs, outputs, &control);
 }
 
 Status Executor::RunOn(std::span<const std::byte* const> inputs,

@@ -10,6 +10,7 @@
 #include "base/thread_pool.h"
 #include "program/model.h"
 #include "runtime/adapter.h"
+#include "runtime/run_control.h"
 #include "runtime/runnable.h"
 
 namespace evoq {
@@ -63,6 +64,9 @@ class Executor final : public Runnable {
   // also those of such a step, on data that its definition refuses (an index out of range); the
   // outputs are then meaningless.
   Status Run(std::span<const Tensor> inputs, std::span<Tensor> outputs) override;
+  // As Run, asking `control` before each step whether to go on. Errors: also kConditionFailed where
+  // it is to end; the outputs are then meaningless.
+  Status Run(std::span<const Tensor> inputs, std::span<Tensor> outputs, RunControl& control);
 
   // As Run, on memory of exactly input_types() and output_types(), dense, aligned as those types
   // are; outputs are apart from inputs but for shared_input(): nothing is checked.

@@ -91,8 +91,8 @@ Result<Benchmarked> Benchmark(const BenchmarkJob& job, const Follow& follow) {
   const Stopwatch watch;
   EVOQ_ASSIGN(const ModelToMeasure model,
               LoadToMeasure(job.model, job.threads, {.batch = job.batch}));
-  EVOQ_ASSIGN(const int chosen, ChosenStreams(model.engine->model().graph));
-  const int streams = std::max(1, job.streams > 0 ? job.streams : chosen);
+  EVOQ_ASSIGN(const StreamChoice chosen, ChosenStreams(model.engine->model().graph));
+  const int streams = std::max(1, job.streams > 0 ? job.streams : chosen.streams);
   EVOQ_TRY(CheckStreams(model, job.model, streams));
   EVOQ_ASSIGN(FirstRun first, RunFirst(model));
   const double load_ms = watch.ms();

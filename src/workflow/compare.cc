@@ -7,6 +7,7 @@
 #include "base/ms_text.h"
 #include "base/printable.h"
 #include "base/stopwatch.h"
+#include "report/page_data.h"
 #include "workflow/bench_json.h"
 #include "workflow/report_model.h"
 
@@ -44,7 +45,11 @@ Status WriteReport(const CompareJob& job, const Side& a, const Side& b, const Li
   EVOQ_ASSIGN(report.model, ForReport(job.b, "", *b.executor, profiles[1]));
   EVOQ_ASSIGN(report.baseline, ForReport(job.a, "", *a.executor, profiles[0]));
   report.comparison = comparison;
-  return WriteFileAtomic(job.report, ToHtml(report));
+  if (!job.names.first.empty()) report.baseline->name = job.names.first;
+  if (!job.names.second.empty()) report.model.name = job.names.second;
+  json page = ReportData(report);
+  page.update(job.page);
+  return WriteFileAtomic(job.report, PageOf(page));
 }
 
 // As parts of the compared times, as a report shows them.

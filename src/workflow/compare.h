@@ -24,6 +24,10 @@ struct CompareJob {
   PhaseChoice phase;  // of language models with caches
   // Percent by which B may be slower (CheckNotSlower); negative: any.
   double fail_slower = -1;
+  // Of the report: what it has besides (report/page_data.h), and what A and B are called; "": by
+  // their paths.
+  nlohmann::json page = nlohmann::json::object();
+  std::pair<std::string, std::string> names;
 };
 
 struct Compared {

@@ -163,19 +163,7 @@ std::string SetPriorities(const json& value, Deployment& d) {
   if (!value.is_array() || !std::ranges::all_of(value, is_one))
     return "a list of a number from 0 to 1000 for each stream";
   d.stream_priorities = value.get<std::vector<int>>();
-  d.notes.push_back(
-      "stream_priority: changes nothing: evoq's streams have equal shares of the processor");
   return "";
-}
-
-std::string SetSharedArenas(const json& value, Deployment& d) {
-  bool shared = false;
-  std::string wrong = SetBool(value, shared);
-  if (wrong.empty() && shared)
-    d.notes.push_back(
-        "enable_cross_stream_memory_reuse: weights are shared by all streams; each has an arena "
-        "of its own");
-  return wrong;
 }
 
 template <size_t kSize>
@@ -228,7 +216,8 @@ const std::vector<Key>& Keys() {
       {"dynamic_shape_config.optimization_strategy", SetStrategy},
       {"stream_config.num_streams", SetStreams},
       {"stream_config.stream_priority", SetPriorities},
-      {"stream_config.enable_cross_stream_memory_reuse", SetSharedArenas}};
+      {"stream_config.enable_cross_stream_memory_reuse",
+       [](const json& v, Deployment& d) { return SetBool(v, d.share_arenas); }}};
   return kKeys;
 }
 

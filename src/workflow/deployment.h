@@ -35,7 +35,8 @@ struct Deployment {
   std::vector<Aipp> aipp;              // in front of inputs
   std::string strategy;                // "latency", "throughput", "balanced"; "": not said
   int streams = 0;                     // runs beside each other; 0: not said
-  std::vector<int> stream_priorities;  // of each
+  std::vector<int> stream_priorities;  // of each; smaller numbers go first
+  bool share_arenas = true;            // between streams that do not run at once
   std::vector<std::string> notes;      // on what is accepted and changes nothing here, or not all
 };
 
@@ -72,8 +73,13 @@ Status NarrowAsChosen(Graph& graph);
 // What kShapes says of a graph: sets of sizes. Errors: kInvalidInput for a fact that is none.
 Result<std::vector<InputShapes>> ChosenShapes(const Graph& graph);
 
-// What kStreams says, 0 where it says nothing. Errors: kInvalidInput for a fact that is no number
-// of streams.
-Result<int> ChosenStreams(const Graph& graph);
+// What the facts of a graph say of streams; 0 streams and no priorities where they say nothing.
+struct StreamChoice {
+  int streams = 0;
+  std::vector<int> priorities;
+  bool share_arenas = true;
+};
+// Errors: kInvalidInput for facts that say something else.
+Result<StreamChoice> ChosenStreams(const Graph& graph);
 
 }  // namespace evoq

@@ -126,6 +126,8 @@ void Finish(const Deployment& d, Graph& graph) {
   if (d.merges_batches) facts[kBatchChoice] = *d.merges_batches ? "whole" : "apart";
   if (!d.strategy.empty()) facts[kStrategyChoice] = d.strategy;
   if (d.streams > 0) facts[kStreamsChoice] = std::to_string(d.streams);
+  if (!d.stream_priorities.empty()) facts[kPrioritiesChoice] = json(d.stream_priorities).dump();
+  if (!d.share_arenas) facts[kArenasChoice] = "apart";
   if (!d.dynamic) return;
   json ranges = json::object();
   for (const InputShapes& set : d.shapes) {
@@ -149,14 +151,23 @@ Status NarrowAsChosen(Graph& graph) {
   return report ? Status() : tl::unexpected(report.error());
 }
 
-Result<int> ChosenStreams(const Graph& graph) {
-  const std::string_view fact = ChoiceOf(graph, kStreamsChoice);
-  if (fact.empty()) return 0;
-  const std::string where = fmt::format("metadata {}", kStreamsChoice);
-  EVOQ_ASSIGN(json number, WithContext(ParseJson(fact), where));
-  const json file = {{"stream_config", {{"num_streams", std::move(number)}}}};
-  EVOQ_ASSIGN(const Deployment d, ParseDeployment(file, where));
-  return d.streams;
+Result<StreamChoice> ChosenStreams(const Graph& graph) {
+  StreamChoice choice;
+  const auto read = [&](const char* fact, const char* key) -> Result<Deployment> {
+    const std::string where = fmt::format("metadata {}", fact);
+    EVOQ_ASSIGN(json value, WithContext(ParseJson(ChoiceOf(graph, fact)), where));
+    return ParseDeployment({{"stream_config", {{key, std::move(value)}}}}, where);
+  };
+  if (!ChoiceOf(graph, kStreamsChoice).empty()) {
+    EVOQ_ASSIGN(const Deployment d, read(kStreamsChoice, "num_streams"));
+    choice.streams = d.streams;
+  }
+  if (!ChoiceOf(graph, kPrioritiesChoice).empty()) {
+    EVOQ_ASSIGN(Deployment d, read(kPrioritiesChoice, "stream_priority"));
+    choice.priorities = std::move(d.stream_priorities);
+  }
+  choice.share_arenas = ChoiceOf(graph, kArenasChoice) != "apart";
+  return choice;
 }
 
 Result<std::vector<InputShapes>> ChosenShapes(const Graph& graph) {

@@ -6,11 +6,14 @@
 #include "foreign/profiles/trtexec_export.h"
 #include "graph/run_choices.h"
 #include "models/models.h"
+#include "program/etm.h"
 #include "workflow/adaptive.h"
 #include "workflow/adaptive_cost.h"
+#include "workflow/advice.h"
 #include "workflow/bench_json.h"
 #include "workflow/deployment.h"
 #include "workflow/language_speed.h"
+#include "workflow/stream_priorities.h"
 #include "workflow/streams.h"
 #include "workflow/throughput.h"
 #include "workflow/to_measure.h"
@@ -31,7 +34,8 @@ struct Options {
   std::string export_times, export_profile, export_layer_info, verbosity = "layer_names_only";
   bool dump_profile = false, dump_layer_info = false;
   TuneChoice tune;
-  std::string hint;  // "": what the model's file says
+  std::string hint;             // "": what the model's file says
+  std::vector<int> priorities;  // of the streams; empty: what the model's file says
   PhaseLists phases;
   int64_t decode_tokens = 32;
   AdaptiveChoice adaptive;
@@ -184,6 +188,19 @@ Status TellAdaptive(const Options& o, const WhatToMeasure& what, const ModelToMe
   return {};
 }
 
+// How many streams there are and how urgent each is: by the options, else by the model's file.
+// Errors: kUsage where the options contradict each other.
+Status SettleStreams(const StreamChoice& chosen, Options& o) {
+  const int given = static_cast<int>(o.priorities.size());
+  if (given == 1 || (given > 0 && o.streams > 0 && o.streams != given))
+    return Fail(ErrorCode::kUsage, "--stream-priority: {} numbers, expected one for each of {}",
+                given, o.streams > 0 ? fmt::format("{} streams", o.streams) : "several streams");
+  if (given == 0 && o.streams == 0) o.priorities = chosen.priorities;
+  if (o.streams == 0) o.streams = given > 0 ? given : chosen.streams;
+  if (static_cast<int>(o.priorities.size()) != o.streams || o.streams < 2) o.priorities.clear();
+  return {};
+}
+
 Result<json> Run(Options o, const CommonOptions& common) {
   EVOQ_ASSIGN(const InputShapes named, ParseShapes(o.shapes));
   EVOQ_ASSIGN(const InputFiles files, ParseInputs(o.inputs));
@@ -201,8 +218,8 @@ Result<json> Run(Options o, const CommonOptions& common) {
   const bool all_phases = !what.says_inputs() && phase.name.empty();
   if (all_phases && FindCacheInputs(loaded->model().graph))
     return RunPhases(o, std::move(loaded), watch.ms(), common);
-  EVOQ_ASSIGN(const int streams_chosen, ChosenStreams(loaded->model().graph));
-  if (o.streams == 0) o.streams = streams_chosen;
+  EVOQ_ASSIGN(const StreamChoice chosen, ChosenStreams(loaded->model().graph));
+  EVOQ_TRY(SettleStreams(chosen, o));
   if (o.hint.empty() && !adaptive) o.hint = ChoiceOf(loaded->model().graph, kStrategyChoice);
   Hinted hinted = {{o.batch, std::max(o.streams, 1), common.threads}, nullptr};
   if (o.hint == "throughput") {
@@ -246,7 +263,19 @@ Result<json> Run(Options o, const CommonOptions& common) {
   Tell(o, out, all, disturbance, ready.first_ms - (m.in_partitions ? ready.ready_ms : 0));
   if (m.in_partitions) Out("  in dynamic partitions: {}\n", engine.in_regions());
   EVOQ_TRY(TellLikeTrtexec(o, runnable, all));
+  if (!m.in_partitions && IsEtmFile(o.model)) {
+    const Deployed deployed = {.model = &engine.model(),
+                               .executor = static_cast<const Executor*>(&runnable),
+                               .prepare_ms = engine.prepared().ms};
+    out["advice"] = Print(Tell(Advise(deployed)));
+  }
   if (adaptive) EVOQ_TRY(TellAdaptive(o, what, m, ready, common, out));
+  if (!o.priorities.empty()) {
+    const PriorityJob job = {o.priorities, chosen.share_arenas, hinted.setting.threads,
+                             o.duration_s};
+    EVOQ_ASSIGN(const StreamPriorities measured, MeasurePriorities(o.model, what, job));
+    out["priorities"] = Print(Tell(measured));
+  }
   return out;
 }
 
@@ -262,6 +291,12 @@ VerbRun Declare(const VerbOptions& options, const CommonOptions& common) {
            "Concurrent streams, each with --threads threads (default: what the model's file says, "
            "else 1)")
       .InRange(1, 256);
+  options
+      .Add("--stream-priority", o->priorities,
+           "Of each stream, smaller numbers go first: also measure what the most urgent one feels "
+           "of the others (default: what the model's file says)")
+      .SplitAt(',')
+      .InRange(-1000, 1000);
   options
       .Add("--hint", o->hint,
            "throughput: measure which batch, streams and threads (--threads in all, default all "

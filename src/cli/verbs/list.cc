@@ -11,6 +11,7 @@
 #include "report/explain_rule.h"
 #include "report/table.h"
 #include "train/gradient.h"
+#include "workflow/advice.h"
 
 namespace evoq {
 namespace {
@@ -124,6 +125,15 @@ json ListRules(TextTable& table) {
                     {"sentence", rule->sentence},
                     {"fix", rule->fix},
                     {"source", "docs/explain.md"}});
+  }
+  for (const AdviceRule* rule : AllAdviceRules()) {
+    table.Row({rule->code, "evoq, deployments", rule->symptom});
+    rows.push_back({{"code", rule->code},
+                    {"tool", "evoq"},
+                    {"ledger", "deployment"},
+                    {"sentence", rule->symptom},
+                    {"fix", rule->fix},
+                    {"source", "docs/tuning.md"}});
   }
   for (const ProfileRule* rule : AllProfileRules()) {
     table.Row({rule->code, *rule->tool ? rule->tool : "every runtime", rule->sentence});
