@@ -17,6 +17,8 @@
 namespace evoq {
 namespace {
 
+constexpr char kNothingInteger[] = "no node became integer arithmetic";
+
 class StaticQuantizer {
  public:
   StaticQuantizer(Graph& graph, const Ranges& ranges, const QuantizeOptions& options)
@@ -421,7 +423,7 @@ class StaticQuantizer {
     NoteNotUsed(asked_, "no operator that becomes integer arithmetic has it", report_);
     if (plan_.integer.empty())
       report_.warnings.push_back(fmt::format(
-          "no node became integer arithmetic{}: the model is unchanged",
+          "{}{}: the model is unchanged", kNothingInteger,
           plan_.already > 0 ? fmt::format(", {} computed with integers before", plan_.already)
                             : ""));
   }
@@ -440,6 +442,32 @@ class StaticQuantizer {
   QuantizeReport report_;
 };
 
+// Recurrent operators and tables, which have no scales from calibration: joins what becomes of them
+// to `report`.
+Status QuantizeRest(Graph& graph, const QuantizeOptions& options, QuantizeReport& report) {
+  EVOQ_ASSIGN(QuantizeReport rest,
+              QuantizeWeights(graph, options, {.rounding = true, .products = false}));
+  const auto refused = static_cast<int>(rest.float_reasons.size());
+  for (const auto& [name, reason] : rest.float_reasons) report.float_reasons[name] = reason;
+  if (rest.nodes.Total() == refused) return {};
+  std::erase_if(report.warnings,
+                [](const std::string& warning) { return warning.starts_with(kNothingInteger); });
+  for (NodeId id : graph.order()) {
+    const std::string& name = graph.node(id).name;
+    if (FloatReasonOf(graph.node(id).attrs).code.empty() && report.float_reasons.erase(name) > 0)
+      report.nodes.Add(Precision::kFloat32, -1);
+  }
+  report.nodes.Add(Precision::kInt8, rest.nodes[Precision::kInt8]);
+  report.nodes.Add(Precision::kFloat32, rest.nodes[Precision::kFloat32] - refused);
+  report.int8_weights += rest.int8_weights;
+  for (const auto& [name, count] : rest.low_bit_weights) report.low_bit_weights[name] += count;
+  for (const auto& [name, type] : rest.used) {
+    report.used[name] = type;
+    report.not_used.erase(name);
+  }
+  return {};
+}
+
 }  // namespace
 
 Status SplitForStatic(Graph& graph, const Ranges& ranges, const QuantizeOptions& options) {
@@ -448,7 +476,9 @@ Status SplitForStatic(Graph& graph, const Ranges& ranges, const QuantizeOptions&
 
 Result<QuantizeReport> QuantizeStatic(Graph& graph, const Ranges& ranges,
                                       const QuantizeOptions& options) {
-  return StaticQuantizer(graph, ranges, options).Run();
+  EVOQ_ASSIGN(QuantizeReport report, StaticQuantizer(graph, ranges, options).Run());
+  if (options.target == nullptr) EVOQ_TRY(QuantizeRest(graph, options, report));
+  return report;
 }
 
 }  // namespace evoq

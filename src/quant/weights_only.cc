@@ -12,6 +12,7 @@
 #include "quant/params.h"
 #include "quant/plan.h"
 #include "quant/quant.h"
+#include "quant/recurrent_weights.h"
 #include "reference/reference.h"
 #include "tensor/spilled.h"
 
@@ -155,10 +156,12 @@ class WeightsQuantizer {
   std::map<std::pair<ValueId, int>, ValueId> done;  // shared weights stay shared
 
  private:
-  static constexpr int kLowBits = -2, kGiven = -3;  // in place of an axis
+  static constexpr int kLowBits = -2, kGiven = -3, kRows = -4;  // in place of an axis
 
   Status Visit(NodeId id) {
     const Node& node = graph_.node(id);
+    if (IsRecurrent(node)) return VisitRecurrent(id);
+    if (!as_.products && IsLinear(node)) return {};
     const auto tie = ties_.find(id);
     if (const auto stored = AsStored(id)) return QuantizeAsStored(id, *stored);
     if (IsLinear(node)) EVOQ_TRY(WidenConstant(graph_, node.input(1)));
@@ -168,12 +171,7 @@ class WeightsQuantizer {
     const ValueId w = tie != ties_.end() ? tie->second.weight : node.input(place->input);
     EVOQ_ASSIGN(const Tensor weight, Widened(graph_.value(w).constant));
     const GivenType* given = GivenFor(options_, graph_.value(w).name);
-    if (auto reason = Refusal(weight, node, options_, given)) {
-      report.nodes.Add(Precision::kFloat32);
-      report.float_reasons[node.name] = *reason;
-      SetFloatReason(graph_.attrs(id), *reason);
-      return {};
-    }
+    if (auto reason = Refusal(weight, node, options_, given)) return Keep(id, std::move(*reason));
     EVOQ_TRY(WithContext(RangeOf(weight), graph_.value(w).name));
     if (given != nullptr) return TakeGiven(id, place->input, weight, *given);
     const bool few = tie != ties_.end() || TakesLowBits(node, weight);
@@ -190,6 +188,69 @@ class WeightsQuantizer {
                    .axis = low != nullptr || !options_.per_channel ? -1 : place->axis},
                   w);
     Replace(id, place->input, w, q, low);
+    return {};
+  }
+
+  Status VisitRecurrent(NodeId id) {
+    if (ComputesRounded(graph_, graph_.node(id))) return {};
+    const std::vector<size_t> weights = RecurrentWeights(graph_.node(id));
+    bool given = false;
+    for (size_t i : weights) {
+      const ValueId w = graph_.node(id).input(i);
+      EVOQ_TRY(WidenConstant(graph_, w));
+      given |= GivenFor(options_, graph_.value(w).name) != nullptr;
+    }
+    if (auto reason = RecurrentRefusal(graph_, graph_.node(id), options_))
+      return Keep(id, std::move(*reason));
+    if (given) return TakeGivenRecurrent(id, weights);
+    for (size_t i : weights) {
+      const ValueId w = graph_.node(id).input(i);
+      const std::string name = graph_.value(w).name;
+      ValueId& q = done[{w, kRows}];
+      if (!q.valid()) {
+        EVOQ_ASSIGN(const Tensor real, Widened(graph_.value(w).constant));
+        EVOQ_ASSIGN(Tensor rounded,
+                    WithContext(QuantizeRecurrent(real, as_.low_bits, options_.block,
+                                                  options_.per_channel, options_.threads),
+                                name));
+        q = AddRounded(name, as_.low_bits, std::move(rounded));
+      }
+      report.used[name] = graph_.value(q).type;
+      graph_.SetInput(id, i, q);
+      DropUnread(graph_, w);
+    }
+    const TensorType& x = graph_.value(graph_.node(id).input(0)).type;
+    const bool rounds = as_.rounding && x.dtype == DType::kFloat32 && !x.quantized();
+    if (rounds)
+      graph_.attrs(id).Set(
+          kDataBlock, RecurrentDataBlock(graph_, graph_.node(id), as_.low_bits, options_.block));
+    Count(id, rounds, as_.low_bits);
+    return {};
+  }
+
+  // Weights as they were given; the operator computes in float32.
+  Status TakeGivenRecurrent(NodeId id, const std::vector<size_t>& weights) {
+    for (size_t i : weights) {
+      const ValueId w = graph_.node(id).input(i);
+      const GivenType* given = GivenFor(options_, graph_.value(w).name);
+      if (given == nullptr || given->real) continue;
+      EVOQ_ASSIGN(const Tensor real, Widened(graph_.value(w).constant));
+      ValueId& q = done[{w, kGiven}];
+      if (!q.valid()) {
+        EVOQ_ASSIGN(q, AddGivenWeight(graph_, w, real, *given, report));
+      }
+      graph_.SetInput(id, i, q);
+      DropUnread(graph_, w);
+      CountWeight(graph_.value(q).type, report);
+    }
+    report.nodes.Add(Precision::kFloat32);
+    return {};
+  }
+
+  Status Keep(NodeId id, Reason reason) {
+    report.nodes.Add(Precision::kFloat32);
+    SetFloatReason(graph_.attrs(id), reason);
+    report.float_reasons[graph_.node(id).name] = std::move(reason);
     return {};
   }
 
@@ -301,6 +362,10 @@ class WeightsQuantizer {
                         x.dtype == DType::kFloat32 && !x.quantized();
     if (rounds)
       graph_.attrs(id).Set(kDataBlock, options_.block > 0 ? options_.block : kDataBlockOfChannels);
+    Count(id, rounds, low);
+  }
+  void Count(NodeId id, bool rounds, const LowBits* low) {
+    graph_.attrs(id).Erase(kFloatReason);
     report.nodes.Add(rounds ? Precision::kInt8 : Precision::kFloat32);
     if (!rounds) ++(low != nullptr ? report.low_bit_weights[low->name] : report.int8_weights);
   }
