@@ -9,18 +9,18 @@
 namespace evoq {
 namespace {
 
-// A recurrent layer, 20 -> 32 for each direction, before a product of 32 or 64 by 8.
+// A recurrent layer, 20 -> 64 for each direction, before a product of 64 or 128 by 16.
 std::string Net(const std::string& op, int directions = 1, const std::string& attrs = "") {
   const int gates = op == "LSTM" ? 4 : op == "GRU" ? 3 : 1;
   return fmt::format(
-      "graph g\ninput %x: float32[6, 2, 20]\nconst %w: float32[{0}, {1}, 20]\n"
-      "const %r: float32[{0}, {1}, 32]\nconst %b: float32[{0}, {2}]\n"
-      "cell: %y = {3}{{direction=\"{4}\", hidden_size=32{5}}}(%x, %w, %r, %b)\n"
-      "const %shape: int64[3] = [6, 2, {6}]\n"
+      "graph g\ninput %x: float32[6, 1, 20]\nconst %w: float32[{0}, {1}, 20]\n"
+      "const %r: float32[{0}, {1}, 64]\nconst %b: float32[{0}, {2}]\n"
+      "cell: %y = {3}{{direction=\"{4}\", hidden_size=64{5}}}(%x, %w, %r, %b)\n"
+      "const %shape: int64[3] = [6, 1, {6}]\n"
       "turn: %t = Transpose{{perm=[0, 2, 1, 3]}}(%y)\nflat: %f = Reshape(%t, %shape)\n"
       "const %v: float32[{6}, 16]\nout: %z = MatMul(%f, %v)\noutput %z\n",
-      directions, gates * 32, gates * 64, op, directions == 2 ? "bidirectional" : "forward", attrs,
-      32 * directions);
+      directions, gates * 64, gates * 128, op, directions == 2 ? "bidirectional" : "forward", attrs,
+      64 * directions);
 }
 
 TensorType TypeOf(const Graph& graph, size_t input) {
@@ -53,7 +53,7 @@ TEST(RecurrentQuant, DynamicRoundsDataAndWeights) {
       EXPECT_TRUE(report->float_reasons.empty());
       EXPECT_TRUE(report->warnings.empty());
       EXPECT_TRUE(report->used.contains("w") && report->used.contains("r"));
-      EXPECT_EQ(DataBlockOf(q), 32) << "whole rows of the longer of both";
+      EXPECT_EQ(DataBlockOf(q), 64) << "whole rows of the longer of both";
       for (size_t input : {1, 2}) {
         const TensorType type = TypeOf(q, input);
         EXPECT_EQ(type.dtype, DType::kInt8);
@@ -77,16 +77,16 @@ TEST(RecurrentQuant, RowsAreChannels) {
   const Tensor real = net.value(net.FindValue("r")).constant,
                narrow = q.value(q.node(q.FindNode("cell")).input(2)).constant;
   ASSERT_EQ(narrow.shape(), real.shape());
-  for (int64_t row = 0; row < 192; ++row) {
+  for (int64_t row = 0; row < 384; ++row) {
     float largest = 0;
-    for (int64_t k = 0; k < 32; ++k)
-      largest = std::max(largest, std::fabs(real.data<float>()[row * 32 + k]));
+    for (int64_t k = 0; k < 64; ++k)
+      largest = std::max(largest, std::fabs(real.data<float>()[row * 64 + k]));
     const float scale = narrow.type().quant->scales[row];
     EXPECT_GE(scale * 127, largest);
     EXPECT_LE(scale * 127, largest * (1 + 1.0f / 2048));
-    for (int64_t k = 0; k < 32; ++k)
-      ASSERT_EQ(narrow.data<int8_t>()[row * 32 + k],
-                std::nearbyint(real.data<float>()[row * 32 + k] / scale));
+    for (int64_t k = 0; k < 64; ++k)
+      ASSERT_EQ(narrow.data<int8_t>()[row * 64 + k],
+                std::nearbyint(real.data<float>()[row * 64 + k] / scale));
   }
   EXPECT_GT(Sqnr(net, q), 35);
   Graph one = net;
@@ -118,15 +118,15 @@ TEST(RecurrentQuant, FewBits) {
       EXPECT_EQ(got.dtype(), low->dtype);
       EXPECT_TRUE(ValidateQuant(got.type()));
       const Tensor real = net.value(net.FindValue("w")).constant;
-      Tensor second = Tensor::Allocate(TensorType(DType::kFloat32, Shape{128, 20}));
-      std::copy_n(real.data<float>() + 128 * 20, 128 * 20, second.mutable_data<float>());
+      Tensor second = Tensor::Allocate(TensorType(DType::kFloat32, Shape{256, 20}));
+      std::copy_n(real.data<float>() + 256 * 20, 256 * 20, second.mutable_data<float>());
       const auto matrix = low->Quantize({second, true}, block, 1);
       ASSERT_TRUE(matrix);
       const auto wanted = ToFloat32(*matrix), all = ToFloat32(got);
       ASSERT_TRUE(wanted && all);
-      for (int64_t n = 0; n < 128; ++n) {
+      for (int64_t n = 0; n < 256; ++n) {
         for (int64_t k = 0; k < 20; ++k)
-          ASSERT_EQ(all->data<float>()[(128 + n) * 20 + k], wanted->data<float>()[k * 128 + n]);
+          ASSERT_EQ(all->data<float>()[(256 + n) * 20 + k], wanted->data<float>()[k * 256 + n]);
       }
     }
   }
@@ -141,7 +141,7 @@ TEST(RecurrentQuant, StaticTakesThemToo) {
   ASSERT_TRUE(report) << report.error().message();
   EXPECT_FALSE(report->float_reasons.contains("cell"));
   EXPECT_EQ(report->nodes[Precision::kInt8], 2);
-  EXPECT_EQ(DataBlockOf(q), 32);
+  EXPECT_EQ(DataBlockOf(q), 64);
   EXPECT_EQ(TypeOf(q, 1).dtype, DType::kInt8);
   EXPECT_FALSE(q.node(q.FindNode("cell")).attrs.Has("evoq.float_reason"));
   EXPECT_GT(Sqnr(net, q), 30);
@@ -178,13 +178,17 @@ TEST(RecurrentQuant, WhatStaysFloat) {
     return report->float_reasons.contains("cell") ? report->float_reasons.at("cell").ToString()
                                                   : "";
   };
-  const auto cell = [](const char* w, const char* input) {
+  const auto cell = [](const char* w, const char* input, const char* batch = "1") {
     return fmt::format(
-        "graph g\ninput %x: float32[3, 1, {1}]\n{0} %w: float32[1, 32, {1}]\nconst %r: float32[1, "
-        "32, 8]\ncell: %y = LSTM{{hidden_size=8}}(%x, %w, %r)\noutput %y\n",
-        w, input);
+        "graph g\ninput %x: float32[3, {2}, {1}]\n{0} %w: float32[1, 112, {1}]\nconst %r: "
+        "float32[1, "
+        "112, 28]\ncell: %y = LSTM{{hidden_size=28}}(%x, %w, %r)\noutput %y\n",
+        w, input, batch);
   };
-  EXPECT_EQ(reason(cell("const", "4")), "");
+  EXPECT_EQ(reason(cell("const", "4")), "") << "112 x 28 are 3136";
+  EXPECT_EQ(reason(cell("const", "4", "N")), "");
+  EXPECT_EQ(reason(cell("const", "4", "2")),
+            "small: the state's 3136 weights are multiplied faster in float32");
   EXPECT_EQ(reason(cell("input", "4")), "weights-not-constant: weight 1 is computed at run time");
   EXPECT_EQ(reason(cell("const", "4"), {.exclude = {"ce*"}}),
             "excluded: the name matches the excluded pattern \"ce*\"");
@@ -202,6 +206,61 @@ TEST(RecurrentQuant, WeightsWithNaNsAreNamed) {
   ASSERT_FALSE(report);
   EXPECT_TRUE(report.error().message().starts_with("r: a constant of float32["))
       << report.error().message();
+}
+
+// What is too small for integer products is narrowed all the same.
+TEST(RecurrentQuant, SmallStatesAreNarrowedOnly) {
+  Graph q = MakeNet(
+      "graph g\ninput %x: float32[3, 1, 8]\nconst %w: float32[1, 64, 8]\nconst %r: float32[1, 64, "
+      "16]\ncell: %y = LSTM{hidden_size=16}(%x, %w, %r)\noutput %y\n");
+  const auto report = QuantizeDynamic(q, {});
+  ASSERT_TRUE(report) << report.error().message();
+  EXPECT_EQ(report->float_reasons.at("cell").ToString(),
+            "small: the state's 1024 weights are multiplied faster in float32");
+  EXPECT_EQ(report->int8_weights, 1);
+  EXPECT_EQ(report->nodes[Precision::kFloat32], 1);
+  EXPECT_EQ(report->nodes.Total(), 1);
+  EXPECT_EQ(DataBlockOf(q), 0);
+  EXPECT_EQ(TypeOf(q, 1).dtype, DType::kInt8);
+  EXPECT_EQ(TypeOf(q, 2).dtype, DType::kInt8);
+  EXPECT_TRUE(report->warnings.empty());
+}
+
+// A branch's layer is quantized like one outside; a product stays as it is.
+TEST(RecurrentQuant, InSubgraphs) {
+  const char* const text =
+      "graph g\ninput %x: float32[3, 1, 20]\ninput %c: bool[]\n"
+      "if: %y = If{captured=1}(%c, %x)\n| graph \"then\"\n| input %a: float32[3, 1, 20]\n"
+      "| const %w: float32[1, 256, 20]\n| const %r: float32[1, 256, 64]\n"
+      "| cell: %b = LSTM{hidden_size=64}(%a, %w, %r)\n| output %b\n| graph \"else\"\n"
+      "| input %a: float32[3, 1, 20]\n| const %v: float32[20, 64]\n"
+      "| product: %b = MatMul(%a, %v)\n| output %b\noutput %y\n";
+  const auto weight = [](const Graph& graph, size_t body, const char* node) {
+    const Graph& inner = *graph.node(graph.FindNode("if")).bodies[body];
+    return inner.value(inner.node(inner.FindNode(node)).input(1)).type;
+  };
+  const auto schemes = {
+      +[](Graph& q) { return QuantizeDynamic(q, {}); },
+      +[](Graph& q) { return QuantizeStatic(q, {}, {}); },
+      +[](Graph& q) { return QuantizeWeights(q, {}); },
+  };
+  int i = 0;
+  for (const auto scheme : schemes) {
+    Graph q = MakeNet(text);
+    const auto report = scheme(q);
+    ASSERT_TRUE(report) << report.error().message();
+    EXPECT_EQ(weight(q, 0, "cell").dtype, DType::kInt8) << i;
+    EXPECT_EQ(weight(q, 1, "product").dtype, DType::kFloat32) << i;
+    EXPECT_EQ(report->nodes[Precision::kInt8], i == 2 ? 0 : 1) << i;
+    EXPECT_EQ(report->int8_weights, i == 2 ? 1 : 0) << i;
+    EXPECT_TRUE(report->used.contains("w")) << i;
+    EXPECT_TRUE(report->warnings.empty()) << report->warnings[0];
+    ++i;
+  }
+  Graph q = MakeNet(text);
+  const auto kept = QuantizeDynamic(q, {.exclude = {"cell"}});
+  ASSERT_TRUE(kept) << kept.error().message();
+  EXPECT_EQ(kept->float_reasons.at("if/cell").code, "excluded");
 }
 
 // Weights that were given in a type keep it, and the layer computes in float32.

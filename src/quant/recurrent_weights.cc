@@ -10,7 +10,11 @@ namespace {
 
 constexpr int64_t kLeastElements = 256;       // fewer save nothing
 constexpr int64_t kLongestDataBlock = 65536;  // of integer products: kernels/gemm/blocks
-constexpr int64_t kDataBlockOfRows = 128;     // beside weights of few bits with one scale a row
+// Weights of a state, of one direction, from which on integers are faster for one sample; of
+// several samples float32 products make more of a weight that was read, up to so many
+// (bench/recurrent.py).
+constexpr int64_t kLeastOfState = 3072, kManySamples = 4;
+constexpr int64_t kDataBlockOfRows = 128;  // beside weights of few bits with one scale a row
 
 bool IsReal(const Tensor& weight) {
   const DType dtype = weight.dtype();
@@ -101,6 +105,20 @@ std::optional<Reason> RecurrentRefusal(const Graph& graph, const Node& node,
   if (elements < kLeastElements)
     return Reason{"small", fmt::format("weights of {} elements", elements)};
   return std::nullopt;
+}
+
+std::optional<Reason> FloatProductsReason(const Graph& graph, const Node& node) {
+  const TensorType& x = graph.value(node.input(0)).type;
+  if (x.dtype != DType::kFloat32 || x.quantized())
+    return Reason{"types", fmt::format("the input is {}, expected float32", x.ToString())};
+  // The last weight is the state's, [directions, rows, hidden].
+  const std::vector<int64_t> sizes =
+      graph.value(node.input(RecurrentWeights(node).back())).type.shape.sizes();
+  const Dim batch = x.shape.rank() == 3 ? x.shape[node.attrs.Int("layout") != 0 ? 0 : 1] : Dim();
+  const int64_t samples = batch.known() ? std::clamp<int64_t>(batch.value, 1, kManySamples) : 1;
+  if (sizes[1] * sizes[2] >= kLeastOfState * samples) return std::nullopt;
+  return Reason{"small", fmt::format("the state's {} weights are multiplied faster in float32",
+                                     sizes[1] * sizes[2])};
 }
 
 Result<Tensor> QuantizeRecurrent(const Tensor& weight, const LowBits* low, int64_t block,

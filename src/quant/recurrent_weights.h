@@ -19,6 +19,10 @@ bool ComputesRounded(const Graph& graph, const Node& node);
 std::optional<Reason> RecurrentRefusal(const Graph& graph, const Node& node,
                                        const QuantizeOptions& options);
 
+// Why its weights are quantized but its products are float32's: those of the state are so small
+// that rounding it at each step costs more than integers save; or nothing.
+std::optional<Reason> FloatProductsReason(const Graph& graph, const Node& node);
+
 // A weight, plain float32 of rank 3. `low` null: int8, q = clamp(round_half_even(w / s), -127,
 // 127) with s = max |w| / 127 of each row (per_channel) or of the whole weight; else numbers of few
 // bits in blocks of `block` (0: one) along the last axis. Rows of one direction have their scales
@@ -30,5 +34,10 @@ Result<Tensor> QuantizeRecurrent(const Tensor& weight, const LowBits* low, int64
 // The data_block (kernels/gemm/blocks/block_data.h) that goes with such weights: blocks of the
 // weights' size, 128 where those of few bits have one scale a row, whole rows beside int8.
 int64_t RecurrentDataBlock(const Graph& graph, const Node& node, const LowBits* low, int64_t block);
+
+// Recurrent operators and tables in the subgraphs of a graph, and in theirs, as QuantizeWeights
+// does them in a graph (weights_only.cc). The report counts what was quantized, and has the reasons
+// of what was not, under names like "If_0/cell".
+Result<QuantizeReport> QuantizeBodies(Graph& graph, const QuantizeOptions& options, WeightsAs as);
 
 }  // namespace evoq

@@ -11,6 +11,7 @@
 #include "quant/params.h"
 #include "quant/plan.h"
 #include "quant/quant.h"
+#include "quant/recurrent_weights.h"
 #include "quant/unfuse.h"
 #include "reference/reference.h"
 
@@ -442,29 +443,30 @@ class StaticQuantizer {
   QuantizeReport report_;
 };
 
-// Recurrent operators and tables, which have no scales from calibration: joins what becomes of them
-// to `report`.
+// Recurrent operators and tables, which have no scales from calibration, also those of subgraphs:
+// joins what becomes of them to `report`.
 Status QuantizeRest(Graph& graph, const QuantizeOptions& options, QuantizeReport& report) {
   EVOQ_ASSIGN(QuantizeReport rest,
               QuantizeWeights(graph, options, {.rounding = true, .products = false}));
-  const auto refused = static_cast<int>(rest.float_reasons.size());
+  EVOQ_ASSIGN(const QuantizeReport bodies, QuantizeBodies(graph, options, {.rounding = true}));
   for (const auto& [name, reason] : rest.float_reasons) report.float_reasons[name] = reason;
-  if (rest.nodes.Total() == refused) return {};
-  std::erase_if(report.warnings,
-                [](const std::string& warning) { return warning.starts_with(kNothingInteger); });
   for (NodeId id : graph.order()) {
-    const std::string& name = graph.node(id).name;
-    if (FloatReasonOf(graph.node(id).attrs).code.empty() && report.float_reasons.erase(name) > 0)
-      report.nodes.Add(Precision::kFloat32, -1);
+    const Node& node = graph.node(id);
+    if (!FloatReasonOf(node.attrs).empty() || report.float_reasons.erase(node.name) == 0) continue;
+    report.nodes.Add(Precision::kFloat32, -1);
+    report.nodes.Add(ComputesRounded(graph, node) ? Precision::kInt8 : Precision::kFloat32);
   }
-  report.nodes.Add(Precision::kInt8, rest.nodes[Precision::kInt8]);
-  report.nodes.Add(Precision::kFloat32, rest.nodes[Precision::kFloat32] - refused);
-  report.int8_weights += rest.int8_weights;
-  for (const auto& [name, count] : rest.low_bit_weights) report.low_bit_weights[name] += count;
+  for (Precision p : {Precision::kInt8, Precision::kFloat32}) report.nodes.Add(p, bodies.nodes[p]);
+  report.int8_weights += rest.int8_weights + bodies.int8_weights;
+  report.float_reasons.insert(bodies.float_reasons.begin(), bodies.float_reasons.end());
+  rest.used.insert(bodies.used.begin(), bodies.used.end());
   for (const auto& [name, type] : rest.used) {
     report.used[name] = type;
     report.not_used.erase(name);
   }
+  if (!rest.used.empty())
+    std::erase_if(report.warnings,
+                  [](const std::string& warning) { return warning.starts_with(kNothingInteger); });
   return {};
 }
 

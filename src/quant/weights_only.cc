@@ -219,12 +219,17 @@ class WeightsQuantizer {
       graph_.SetInput(id, i, q);
       DropUnread(graph_, w);
     }
-    const TensorType& x = graph_.value(graph_.node(id).input(0)).type;
-    const bool rounds = as_.rounding && x.dtype == DType::kFloat32 && !x.quantized();
+    std::optional<Reason> why_float;
+    if (as_.rounding) why_float = FloatProductsReason(graph_, graph_.node(id));
+    const bool rounds = as_.rounding && !why_float;
     if (rounds)
       graph_.attrs(id).Set(
           kDataBlock, RecurrentDataBlock(graph_, graph_.node(id), as_.low_bits, options_.block));
     Count(id, rounds, as_.low_bits);
+    if (why_float) {
+      SetFloatReason(graph_.attrs(id), *why_float);
+      report.float_reasons[graph_.node(id).name] = std::move(*why_float);
+    }
     return {};
   }
 
@@ -376,13 +381,55 @@ class WeightsQuantizer {
   std::map<NodeId, Tie> ties_;
 };
 
+// Adds what a subgraph's report says, under names that begin with `prefix`.
+void Join(const QuantizeReport& body, const std::string& prefix, QuantizeReport& report) {
+  report.int8_weights += body.int8_weights;
+  report.nodes.Add(Precision::kInt8, body.nodes[Precision::kInt8]);
+  report.nodes.Add(Precision::kFloat32, body.int8_weights);
+  for (const auto& [name, count] : body.low_bit_weights) {
+    report.low_bit_weights[name] += count;
+    report.nodes.Add(Precision::kFloat32, count);
+  }
+  for (const auto& [name, reason] : body.float_reasons)
+    report.float_reasons[prefix + name] = reason;
+  report.used.insert(body.used.begin(), body.used.end());
+}
+
 }  // namespace
+
+Result<QuantizeReport> QuantizeBodies(Graph& graph, const QuantizeOptions& options, WeightsAs as) {
+  as.products = false;
+  QuantizeReport report;
+  const std::vector<NodeId> nodes = graph.order();
+  for (NodeId id : nodes) {
+    for (size_t i = 0; i < graph.node(id).bodies.size(); ++i) {
+      Graph body = *graph.node(id).bodies[i];
+      WeightsQuantizer quantizer(body, options, as);
+      EVOQ_TRY(WithContext(quantizer.Run(), graph.node(id).name));
+      EVOQ_ASSIGN(const QuantizeReport inner, QuantizeBodies(body, options, as));
+      const std::string prefix = graph.node(id).name + "/";
+      Join(quantizer.report, prefix, report);
+      Join(inner, prefix, report);
+      if (quantizer.done.empty() && inner.used.empty()) continue;
+      EVOQ_TRY(body.Sort());
+      body.RemoveDeadNodes();
+      graph.SetBody(id, i, std::make_shared<const Graph>(body.Compacted()));
+    }
+  }
+  return report;
+}
 
 Result<QuantizeReport> QuantizeWeights(Graph& graph, const QuantizeOptions& options, WeightsAs as) {
   WeightsQuantizer quantizer(graph, options, as);
   EVOQ_TRY(quantizer.Run());
   QuantizeReport& report = quantizer.report;
-  if (quantizer.done.empty())
+  bool nothing = quantizer.done.empty();
+  if (as.products) {
+    EVOQ_ASSIGN(const QuantizeReport bodies, QuantizeBodies(graph, options, as));
+    Join(bodies, "", report);
+    nothing = nothing && bodies.used.empty();
+  }
+  if (nothing)
     report.warnings.push_back(
         fmt::format("no weight became {}int8: the model is unchanged",
                     as.low_bits == nullptr ? "" : fmt::format("{} or ", as.low_bits->name)));
