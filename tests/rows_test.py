@@ -27,7 +27,7 @@ ALLOWED = {  # files: why they name operators
     "src/kernels/norm/norm_bf16.cc": "rows of kernels: each names its operator",
     "src/kernels/norm/normalize.cc": "rows of kernels: each names its operator",
     "src/kernels/pool/pool.cc": "rows of kernels: each names its operator",
-    "src/kernels/recurrent/recurrent.cc": "the names that attributes have for activations",
+    "src/kernels/recurrent/sequence.cc": "the names that attributes have for activations",
     "src/passes/fold_bias.cc": "a pattern: a product, then a sum or difference",
     "src/passes/fold_scale.cc": "a pattern: a product, then a factor or divisor",
     "src/passes/fit_kernels.cc": "which types have an integer definition differs by operator",

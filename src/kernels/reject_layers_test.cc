@@ -292,18 +292,56 @@ TEST(Reject, RecurrentLayers) {
        {"shape: input 0 has not rank 3", Reshaped(0, {5, 6})},
        {"shape: input 1 has not rank 3", [](Call& c) { c.Constant(1, Zeros(F({16, 3}))); }},
        {"shape: input 2 has not rank 3", [](Call& c) { c.Constant(2, Zeros(F({1, 16, 2, 2}))); }},
-       {"attribute: peepholes", [](Call& c) { c.inputs.resize(8), c.inputs[7] = F({1, 12}); }},
-       {"attribute: input_forget=1", With("input_forget", 1)},
-       {"attribute: 2 activations",
+       {"", [](Call& c) { c.inputs.resize(8), c.inputs[7] = F({1, 12}); }},
+       {"", With("input_forget", 1)},
+       {"attribute: attribute activations has 2 names, expected 3",
         With("activations", std::vector<std::string>{"Sigmoid", "Tanh"})},
-       {"attribute: activation Elu",
-        With("activations", std::vector<std::string>{"Sigmoid", "Tanh", "Elu"})},
+       {"attribute: attribute activations names 'Sine', which ONNX does not have",
+        With("activations", std::vector<std::string>{"Sigmoid", "Tanh", "Sine"})},
+       {"", With("activations", std::vector<std::string>{"Sigmoid", "Tanh", "Elu"})},
        {"", With("activations", std::vector<std::string>{"Sigmoid", "Relu", "Relu"})},
        {"shape: a length of 6 in 5 steps",
         [](Call& c) { c.Constant(4, Tensor::FromValues<int32_t>(Shape{2}, {6, 5})); }},
        {"shape: a length of -1 in 5 steps",
         [](Call& c) { c.Constant(4, Tensor::FromValues<int32_t>(Shape{2}, {0, -1})); }},
        {"shape: a length of 5 in 2 steps", With("layout", 1)}});
+}
+
+TEST(Reject, RoundedRecurrentLayers) {
+  const auto weights = [](DType dtype, int64_t k, QuantParams params) {
+    return Zeros(TensorType(dtype, Shape{1, 16, k}, std::move(params)));
+  };
+  const QuantParams rows = {std::vector<float>(16, 0.5f), std::vector<int32_t>(16, 0), 1, 0};
+  Call lstm{"LSTM", {}, {F({5, 2, 3})}, {F({5, 1, 2, 4}), F({1, 2, 4}), F({1, 2, 4})}, {}};
+  lstm.Constant(1, weights(DType::kInt8, 3, rows)).Constant(2, weights(DType::kInt8, 4, rows));
+  lstm.attrs.Set("data_block", 4);
+  Expect(
+      "lstm_int8", lstm,
+      {{"attribute: no data_block: the data is not rounded", With("data_block", 0)},
+       {"types: input 0 is uint8[5, 2, 3](scale 0.5, zero 3), expected float32",
+        Input(0, Q({5, 2, 3}))},
+       {"not-constant: input 2 is computed", Computed(2)},
+       {"types: input 1 is float32[1, 16, 3], expected quantized weights with scales by rows or "
+        "by blocks along the last axis",
+        [](Call& c) { c.Constant(1, Zeros(F({1, 16, 3}))); }},
+       {"types: input 2 is int8[1, 16, 4](4 scales on axis 2), expected quantized weights with "
+        "scales by rows or by blocks along the last axis",
+        [&](Call& c) {
+          c.Constant(2, weights(DType::kInt8, 4, {{1, 1, 1, 1}, {0, 0, 0, 0}, 2, 0}));
+        }},
+       {"types: b is int16[4, 16](scale 0.5, zero 0), expected quantized integers of 2, 4 or 8 "
+        "bits or float4e2m1",
+        [&](Call& c) {
+          c.Constant(2, weights(DType::kInt16, 4, QuantParams::PerTensor(0.5f, 0)));
+        }},
+       {"",
+        [&](Call& c) { c.Constant(2, weights(DType::kInt8, 4, QuantParams::PerTensor(0.5f, 0))); }},
+       {"", [](Call& c) { c.inputs.resize(8), c.inputs[7] = F({1, 12}); }},
+       {"", With("input_forget", 1)}});
+  lstm.attrs.Set("data_block", 0);
+  Expect("lstm_f32", lstm,
+         {{"attribute: data_block: the data is rounded", With("data_block", 4)},
+          {"", [](Call& c) { c.Attr("data_block", 4).Constant(2, Zeros(F({1, 16, 4}))); }}});
 }
 
 }  // namespace

@@ -11,8 +11,10 @@
 #include "base/file.h"
 #include "graph/weight_bits.h"
 #include "kernels/activation.h"
+#include "kernels/gemm/blocks/block_data.h"
 #include "onnx/attributes.h"
 #include "onnx/export_blocks.h"
+#include "onnx/export_recurrent.h"
 #include "onnx/onnx.h"
 #include "onnx/tensor_proto.h"
 #include "ops/op.h"
@@ -27,7 +29,9 @@ constexpr char kMicrosoftDomain[] = "com.microsoft";
 void CollectDomains(const Graph& graph, std::set<std::string>& domains) {
   for (NodeId id : graph.order()) {
     domains.insert(graph.node(id).domain);
-    if (MicrosoftProductOf(graph, graph.node(id)) != nullptr) domains.insert(kMicrosoftDomain);
+    if (MicrosoftProductOf(graph, graph.node(id)) != nullptr ||
+        IsDynamicLstm(graph, graph.node(id)))
+      domains.insert(kMicrosoftDomain);
     for (const auto& body : graph.node(id).bodies) CollectDomains(*body, domains);
   }
 }
@@ -296,6 +300,7 @@ class Exporter {
     const bool fusable = node.domain.empty() &&
                          (node.op == "Conv" || node.op == "ConvTranspose" || node.op == "MatMul");
     if (fusable || node.attrs.Has("activation")) return WriteFused(node);
+    if (IsDynamicLstm(graph_, node)) return WriteDynamicLstm(node);
     std::vector<std::string> inputs;
     const bool one_type = ReadsBf16(node) && node.op.ends_with("Normalization");
     for (ValueId in : node.inputs) {
@@ -309,6 +314,8 @@ class Exporter {
     }
     Attrs attrs = node.attrs;
     attrs.Erase("channels_last");
+    // Of GRU, RNN and other LSTMs no operator rounds the data: others compute in float32 with it.
+    attrs.Erase(kDataBlock);
     if (!node.bodies.empty()) attrs.Erase("captured");
     const size_t own = OwnInputsOf(node);
     onnx::NodeProto& proto = *proto_.add_node();
@@ -321,6 +328,38 @@ class Exporter {
     EVOQ_TRY(WriteBodies(
         node, std::vector<std::string>(inputs.begin() + static_cast<int64_t>(own), inputs.end()),
         proto));
+    std::vector<std::string> reals;
+    for (ValueId out : node.outputs) reals.push_back(RealName(out));
+    for (const std::string& real : reals) proto.add_output(real);
+    for (size_t i = 0; i < reals.size(); ++i) EVOQ_TRY(Finish(node.outputs[i], reals[i]));
+    return {};
+  }
+
+  Status WriteDynamicLstm(const Node& node) {
+    const DynamicLstmWeights weights = DynamicLstmWeightsOf(graph_, node);
+    std::vector<std::string> inputs;
+    for (size_t i = 0; i < 8; ++i) {
+      if (i == 1 || i == 2) {
+        inputs.push_back(Initializer(graph_.value(node.input(i)).name + "/columns",
+                                     i == 1 ? weights.w : weights.r));
+        continue;
+      }
+      EVOQ_ASSIGN(std::string name, Read(node.input(i)));
+      inputs.push_back(std::move(name));
+    }
+    inputs.push_back(Initializer(node.name + "/w_scale", weights.w_scale));
+    inputs.push_back(Initializer(node.name + "/w_zero_point", weights.w_zero));
+    inputs.push_back(Initializer(node.name + "/r_scale", weights.r_scale));
+    inputs.push_back(Initializer(node.name + "/r_zero_point", weights.r_zero));
+    Attrs attrs = node.attrs;
+    for (const char* name : {kDataBlock, "layout"}) attrs.Erase(name);
+    attrs.Set("hidden_size", graph_.value(node.input(2)).type.shape[2].value);
+    onnx::NodeProto& proto = *proto_.add_node();
+    proto.set_op_type("DynamicQuantizeLSTM");
+    proto.set_domain(kMicrosoftDomain);
+    proto.set_name(node.name);
+    for (const std::string& input : inputs) proto.add_input(input);
+    WriteAttrs(attrs, proto);
     std::vector<std::string> reals;
     for (ValueId out : node.outputs) reals.push_back(RealName(out));
     for (const std::string& real : reals) proto.add_output(real);

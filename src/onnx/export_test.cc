@@ -316,6 +316,87 @@ TEST(Exported, ProductsOfRoundedData) {
         << ErrorOf(graph);
 }
 
+// An LSTM of rounded data and 8-bit weights is DynamicQuantizeLSTM and is read back as it was; what
+// that operator does not say is an LSTM of dequantized weights.
+TEST(Exported, RecurrentLayersOfRoundedData) {
+  const auto layer = [](const char* op, int64_t directions, int64_t gates, DType dtype) {
+    Graph graph;
+    const auto weights = [&](int64_t depth) {
+      const int64_t rows = gates * 4;
+      QuantParams q{{}, {}, directions == 1 ? 1 : 2, directions == 1 ? 0 : depth};
+      for (int64_t i = 0; i < directions * rows; ++i) {
+        q.scales.push_back(0.002f + 0.0001f * static_cast<float>(i));
+        q.zero_points.push_back(dtype == DType::kUint8 ? static_cast<int32_t>(120 + i % 9) : 0);
+      }
+      Tensor w = Tensor::Allocate(TensorType(dtype, Shape{directions, rows, depth}, q));
+      for (size_t i = 0; i < w.bytes(); ++i) w.mutable_raw()[i] = static_cast<std::byte>(i * 73);
+      return w;
+    };
+    Node cell{.op = op, .name = "cell"};
+    cell.attrs.Set("hidden_size", 4);
+    cell.attrs.Set("data_block", 5);
+    cell.attrs.Set("direction", directions == 2 ? "bidirectional" : "forward");
+    const ValueId x = graph.AddInput("x", TensorType(DType::kFloat32, Shape{3, 2, 5})),
+                  h = graph.AddInput("h", TensorType(DType::kFloat32, Shape{directions, 2, 4}));
+    cell.inputs = {x,
+                   graph.AddConstant("w", weights(5)),
+                   graph.AddConstant("r", weights(4)),
+                   ValueId{},
+                   ValueId{},
+                   h};
+    cell.outputs = {graph.AddValue("y"), graph.AddValue("y_h")};
+    for (ValueId out : cell.outputs) graph.MarkOutput(out);
+    graph.AddNode(std::move(cell));
+    EXPECT_TRUE(InferTypes(graph));
+    return graph;
+  };
+  const auto run = [](const Graph& graph) {
+    std::vector<Tensor> inputs;
+    for (ValueId id : graph.inputs()) {
+      Tensor t = Tensor::Allocate(graph.value(id).type);
+      for (int64_t i = 0; i < t.elements(); ++i)
+        t.mutable_data<float>()[i] = static_cast<float>(i * 37 % 101 - 50) * 0.02f;
+      inputs.push_back(t);
+    }
+    return EvaluateGraph(graph, inputs).value();
+  };
+  const auto back = [](const onnx::ModelProto& model) {
+    const std::string bytes = model.SerializeAsString();
+    auto graph = ImportOnnxBytes(std::as_bytes(std::span(bytes)), "back.onnx");
+    EXPECT_TRUE(graph) << graph.error().message();
+    return *graph;
+  };
+  for (int64_t directions : {1, 2}) {
+    for (DType dtype : {DType::kInt8, DType::kUint8}) {
+      const Graph graph = layer("LSTM", directions, 4, dtype);
+      const onnx::ModelProto model = text::Exported(graph);
+      EXPECT_EQ(Nodes(model.graph()),
+                std::vector<std::string>{
+                    "cell: y, y_h = DynamicQuantizeLSTM{direction, hidden_size}(x, w/columns, "
+                    "r/columns, , , h, , , cell/w_scale, cell/w_zero_point, cell/r_scale, "
+                    "cell/r_zero_point)"});
+      const Graph read = back(model);
+      EXPECT_EQ(read.node(read.FindNode("cell")).attrs.Int("data_block", 0), 5);
+      for (size_t i : {1, 2}) {
+        const NodeId real = read.value(read.node(read.FindNode("cell")).input(i)).producer;
+        ASSERT_TRUE(real.valid());
+        EXPECT_EQ(read.node(real).op, "DequantizeLinear");
+        const Tensor& wanted = graph.value(graph.node(graph.FindNode("cell")).input(i)).constant;
+        EXPECT_TRUE(BitEqual(read.value(read.node(real).input(0)).constant, wanted)) << i;
+      }
+    }
+  }
+  // In float32 with the same weights.
+  const Graph gru = layer("GRU", 1, 3, DType::kInt8);
+  const onnx::ModelProto model = text::Exported(gru);
+  EXPECT_EQ(Nodes(model.graph()).back(),
+            "cell: y, y_h = GRU{direction, hidden_size}(x, w/dequantized, r/dequantized, , , h)");
+  const Graph read = back(model);
+  const std::vector<Tensor> wanted = run(gru), got = run(read);
+  for (int64_t i = 0; i < wanted[0].elements(); ++i)
+    EXPECT_NEAR(wanted[0].data<float>()[i], got[0].data<float>()[i], 0.02);
+}
+
 // NF4 weights are those of MatMulBnb4, and are read back as they were.
 TEST(Exported, ProductsOfNormalFloats) {
   const auto product = [](int64_t block) {

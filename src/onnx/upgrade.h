@@ -84,6 +84,7 @@ std::span<const UpgradeRule> QuantizedRules();  // upgrade_quantized.cc: QLinear
 std::span<const UpgradeRule> QonnxRules();      // upgrade_qonnx.cc: QONNX and FINN
 std::span<const UpgradeRule> MicrosoftRules();  // upgrade_microsoft.cc: com.microsoft
 std::span<const UpgradeRule> Bnb4Rules();       // upgrade_bnb4.cc: MatMulBnb4
+std::span<const UpgradeRule> RecurrentRules();  // upgrade_recurrent.cc: DynamicQuantizeLSTM
 
 // Whether a rule replaces this operator, of any version, by operators of the dialect.
 bool IsReplaced(std::string_view op, std::string_view domain);

@@ -378,6 +378,16 @@ class Importer {
     return found;
   }
 
+  // Recurrent operators read quantized weights as they are.
+  void TakeWeights(NodeId user, ValueId real, ValueId q) {
+    const Node& reader = graph_.node(user);
+    if (!HasRealWeights(reader) || LinearFormOf(reader) != nullptr) return;
+    for (size_t i = 0; i < graph_.node(user).inputs.size(); ++i) {
+      if (graph_.node(user).input(i) == real && RoleOf(graph_.node(user), i) == Role::kWeight)
+        graph_.SetInput(user, i, q);
+    }
+  }
+
   Result<int> SettleConstants() {
     int changes = 0;
     for (NodeId id : NodesOf(graph_)) {
@@ -393,6 +403,7 @@ class Importer {
             SetFloatReason(graph_.attrs(user), why);
           graph_.SetInput(user, 1, q);
         }
+        TakeWeights(user, out, q);
       }
       if (!graph_.value(out).users.empty()) {
         EVOQ_ASSIGN(Tensor real, ToFloat32(graph_.value(q).constant));

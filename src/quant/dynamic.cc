@@ -182,8 +182,8 @@ Result<QuantizeReport> QuantizeDynamic(Graph& graph, const QuantizeOptions& opti
   EVOQ_TRY(graph.Sort());
   graph.RemoveDeadNodes();
   EVOQ_TRY(InferTypes(graph));
-  // Tables of Gather, and the weights of what has no dynamic form.
-  EVOQ_ASSIGN(QuantizeReport report, QuantizeWeights(graph, options));
+  // Recurrent operators, tables of Gather, and the weights of what has no dynamic form.
+  EVOQ_ASSIGN(QuantizeReport report, QuantizeWeights(graph, options, {.rounding = true}));
   for (const auto& [name, type] : dynamic.used()) {
     report.used[name] = type;
     report.not_used.erase(name);
@@ -191,7 +191,7 @@ Result<QuantizeReport> QuantizeDynamic(Graph& graph, const QuantizeOptions& opti
   report.nodes.Add(Precision::kInt8, converted);
   report.float_reasons.merge(reasons);
   report.warnings.clear();
-  if (converted == 0 && report.int8_weights == 0)
+  if (report.nodes[Precision::kInt8] == 0 && report.int8_weights == 0)
     report.warnings.push_back("no weight became int8: the model is unchanged");
   return report;
 }

@@ -4,6 +4,7 @@
 
 #include "graph/float_reason.h"
 #include "quant/plan.h"
+#include "quant/recurrent_weights.h"
 
 namespace evoq {
 namespace {
@@ -21,6 +22,8 @@ Reasons KeptFrom(const std::string& scheme, const Graph& graph, const MixedPlan&
     const Node& node = graph.node(id);
     if (IsConstantTable(graph, node))
       keep[node.name] = {"table", "a plan by layer leaves tables in float32"};
+    if (IsRecurrent(node))
+      keep[node.name] = {"plan", "a plan by layer leaves recurrent operators in float32"};
     if (!IsLinear(node)) continue;
     const LayerChoice& choice = ChoiceFor(plan, node.name);
     if (choice.scheme != scheme)

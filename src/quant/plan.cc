@@ -6,6 +6,7 @@
 #include "graph/float_reason.h"
 #include "kernels/activation.h"
 #include "quant/given.h"
+#include "quant/recurrent_weights.h"
 #include "quant/unfuse.h"
 
 namespace evoq {
@@ -152,6 +153,10 @@ class Planner {
   void Follow(NodeId id) {
     const Node& node = graph_.node(id);
     if (!HasRealValues(node) || RoundsGiven(node)) return;
+    if (ComputesRounded(graph_, node)) {
+      ++plan_.already;
+      return;
+    }
     const OpDef* op = FindOp(node);
     if (op == nullptr || op->quant == QuantTrait::kFloat || op->prefers_float) {
       return Keep(id, {kNoInt8Kernel, fmt::format("{} is computed in float32", node.op)});

@@ -34,7 +34,7 @@ std::optional<WeightPlace> WeightPlaceOf(const Graph& graph, const Node& node);
 struct QuantPlan {
   std::set<NodeId> integer;          // nodes that compute with integers
   std::map<NodeId, Reason> reasons;  // why another node stays float
-  int already = 0;                   // linear operators that compute with integers as they are
+  int already = 0;                   // linear and recurrent ones that compute with integers as is
 };
 
 // 1. Linear operators with constant weights (MatMul: also two computed operands) and known ranges

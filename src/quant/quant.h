@@ -138,24 +138,28 @@ struct QuantizeReport {
 };
 
 // Static int8: types values with scales from `ranges`, quantizes weights and biases, puts
-// QuantizeLinear and DequantizeLinear where integers and floats meet. Nodes left float get the
-// attribute evoq.float_reason.
+// QuantizeLinear and DequantizeLinear where integers and floats meet. Recurrent operators and
+// tables are quantized as by QuantizeDynamic, where no other runtime is the target. Nodes left
+// float get the attribute evoq.float_reason.
 Result<QuantizeReport> QuantizeStatic(Graph& graph, const Ranges& ranges,
                                       const QuantizeOptions& options);
 
-// Dynamic int8: Conv and MatMul with constant weights compute with integers, on activations
-// quantized at each run by their own range; the weights of other operators become int8 as by
-// QuantizeWeights.
+// Dynamic int8: Conv, MatMul and recurrent operators with constant weights compute with integers,
+// on activations quantized at each run by their own range; the weights of other operators become
+// int8 as by QuantizeWeights.
 Result<QuantizeReport> QuantizeDynamic(Graph& graph, const QuantizeOptions& options);
 
 // What QuantizeStatic does to a graph before it chooses anything: sums and activations that it
 // computes in steps of their own become nodes. Doing it twice changes nothing.
 Status SplitForStatic(Graph& graph, const Ranges& ranges, const QuantizeOptions& options);
 
-// What QuantizeWeights makes of the constant weights of matrix products.
+// What QuantizeWeights makes of the constant weights of matrix products and recurrent operators.
 struct WeightsAs {
   const LowBits* low_bits = nullptr;  // in blocks of QuantizeOptions::block; null: int8
-  bool rounding = false;  // and their data is rounded to int8 by blocks (MatMul's data_block)
+  // And the data of those, and of recurrent operators, is rounded to int8 when it is multiplied
+  // (attribute data_block); of recurrent operators beside int8 weights too.
+  bool rounding = false;
+  bool products = true;  // false: recurrent operators and tables alone
 };
 
 // Weights only: constant weights become int8 per channel, or of low bits where they can;

@@ -11,11 +11,14 @@
 #include "quant/params.h"
 #include "quant/plan.h"
 #include "quant/quant.h"
+#include "quant/recurrent_weights.h"
 #include "quant/unfuse.h"
 #include "reference/reference.h"
 
 namespace evoq {
 namespace {
+
+constexpr char kNothingInteger[] = "no node became integer arithmetic";
 
 class StaticQuantizer {
  public:
@@ -421,7 +424,7 @@ class StaticQuantizer {
     NoteNotUsed(asked_, "no operator that becomes integer arithmetic has it", report_);
     if (plan_.integer.empty())
       report_.warnings.push_back(fmt::format(
-          "no node became integer arithmetic{}: the model is unchanged",
+          "{}{}: the model is unchanged", kNothingInteger,
           plan_.already > 0 ? fmt::format(", {} computed with integers before", plan_.already)
                             : ""));
   }
@@ -440,6 +443,33 @@ class StaticQuantizer {
   QuantizeReport report_;
 };
 
+// Recurrent operators and tables, which have no scales from calibration, also those of subgraphs:
+// joins what becomes of them to `report`.
+Status QuantizeRest(Graph& graph, const QuantizeOptions& options, QuantizeReport& report) {
+  EVOQ_ASSIGN(QuantizeReport rest,
+              QuantizeWeights(graph, options, {.rounding = true, .products = false}));
+  EVOQ_ASSIGN(const QuantizeReport bodies, QuantizeBodies(graph, options, {.rounding = true}));
+  for (const auto& [name, reason] : rest.float_reasons) report.float_reasons[name] = reason;
+  for (NodeId id : graph.order()) {
+    const Node& node = graph.node(id);
+    if (!FloatReasonOf(node.attrs).empty() || report.float_reasons.erase(node.name) == 0) continue;
+    report.nodes.Add(Precision::kFloat32, -1);
+    report.nodes.Add(ComputesRounded(graph, node) ? Precision::kInt8 : Precision::kFloat32);
+  }
+  for (Precision p : {Precision::kInt8, Precision::kFloat32}) report.nodes.Add(p, bodies.nodes[p]);
+  report.int8_weights += rest.int8_weights + bodies.int8_weights;
+  report.float_reasons.insert(bodies.float_reasons.begin(), bodies.float_reasons.end());
+  rest.used.insert(bodies.used.begin(), bodies.used.end());
+  for (const auto& [name, type] : rest.used) {
+    report.used[name] = type;
+    report.not_used.erase(name);
+  }
+  if (!rest.used.empty())
+    std::erase_if(report.warnings,
+                  [](const std::string& warning) { return warning.starts_with(kNothingInteger); });
+  return {};
+}
+
 }  // namespace
 
 Status SplitForStatic(Graph& graph, const Ranges& ranges, const QuantizeOptions& options) {
@@ -448,7 +478,9 @@ Status SplitForStatic(Graph& graph, const Ranges& ranges, const QuantizeOptions&
 
 Result<QuantizeReport> QuantizeStatic(Graph& graph, const Ranges& ranges,
                                       const QuantizeOptions& options) {
-  return StaticQuantizer(graph, ranges, options).Run();
+  EVOQ_ASSIGN(QuantizeReport report, StaticQuantizer(graph, ranges, options).Run());
+  if (options.target == nullptr) EVOQ_TRY(QuantizeRest(graph, options, report));
+  return report;
 }
 
 }  // namespace evoq

@@ -12,6 +12,7 @@
 #include "quant/params.h"
 #include "quant/plan.h"
 #include "quant/quant.h"
+#include "quant/recurrent_weights.h"
 #include "reference/reference.h"
 #include "tensor/spilled.h"
 
@@ -155,10 +156,12 @@ class WeightsQuantizer {
   std::map<std::pair<ValueId, int>, ValueId> done;  // shared weights stay shared
 
  private:
-  static constexpr int kLowBits = -2, kGiven = -3;  // in place of an axis
+  static constexpr int kLowBits = -2, kGiven = -3, kRows = -4;  // in place of an axis
 
   Status Visit(NodeId id) {
     const Node& node = graph_.node(id);
+    if (IsRecurrent(node)) return VisitRecurrent(id);
+    if (!as_.products && IsLinear(node)) return {};
     const auto tie = ties_.find(id);
     if (const auto stored = AsStored(id)) return QuantizeAsStored(id, *stored);
     if (IsLinear(node)) EVOQ_TRY(WidenConstant(graph_, node.input(1)));
@@ -168,12 +171,7 @@ class WeightsQuantizer {
     const ValueId w = tie != ties_.end() ? tie->second.weight : node.input(place->input);
     EVOQ_ASSIGN(const Tensor weight, Widened(graph_.value(w).constant));
     const GivenType* given = GivenFor(options_, graph_.value(w).name);
-    if (auto reason = Refusal(weight, node, options_, given)) {
-      report.nodes.Add(Precision::kFloat32);
-      report.float_reasons[node.name] = *reason;
-      SetFloatReason(graph_.attrs(id), *reason);
-      return {};
-    }
+    if (auto reason = Refusal(weight, node, options_, given)) return Keep(id, std::move(*reason));
     EVOQ_TRY(WithContext(RangeOf(weight), graph_.value(w).name));
     if (given != nullptr) return TakeGiven(id, place->input, weight, *given);
     const bool few = tie != ties_.end() || TakesLowBits(node, weight);
@@ -190,6 +188,74 @@ class WeightsQuantizer {
                    .axis = low != nullptr || !options_.per_channel ? -1 : place->axis},
                   w);
     Replace(id, place->input, w, q, low);
+    return {};
+  }
+
+  Status VisitRecurrent(NodeId id) {
+    if (ComputesRounded(graph_, graph_.node(id))) return {};
+    const std::vector<size_t> weights = RecurrentWeights(graph_.node(id));
+    bool given = false;
+    for (size_t i : weights) {
+      const ValueId w = graph_.node(id).input(i);
+      EVOQ_TRY(WidenConstant(graph_, w));
+      given |= GivenFor(options_, graph_.value(w).name) != nullptr;
+    }
+    if (auto reason = RecurrentRefusal(graph_, graph_.node(id), options_))
+      return Keep(id, std::move(*reason));
+    if (given) return TakeGivenRecurrent(id, weights);
+    for (size_t i : weights) {
+      const ValueId w = graph_.node(id).input(i);
+      const std::string name = graph_.value(w).name;
+      ValueId& q = done[{w, kRows}];
+      if (!q.valid()) {
+        EVOQ_ASSIGN(const Tensor real, Widened(graph_.value(w).constant));
+        EVOQ_ASSIGN(Tensor rounded,
+                    WithContext(QuantizeRecurrent(real, as_.low_bits, options_.block,
+                                                  options_.per_channel, options_.threads),
+                                name));
+        q = AddRounded(name, as_.low_bits, std::move(rounded));
+      }
+      report.used[name] = graph_.value(q).type;
+      graph_.SetInput(id, i, q);
+      DropUnread(graph_, w);
+    }
+    std::optional<Reason> why_float;
+    if (as_.rounding) why_float = FloatProductsReason(graph_, graph_.node(id));
+    const bool rounds = as_.rounding && !why_float;
+    if (rounds)
+      graph_.attrs(id).Set(
+          kDataBlock, RecurrentDataBlock(graph_, graph_.node(id), as_.low_bits, options_.block));
+    Count(id, rounds, as_.low_bits);
+    if (why_float) {
+      SetFloatReason(graph_.attrs(id), *why_float);
+      report.float_reasons[graph_.node(id).name] = std::move(*why_float);
+    }
+    return {};
+  }
+
+  // Weights as they were given; the operator computes in float32.
+  Status TakeGivenRecurrent(NodeId id, const std::vector<size_t>& weights) {
+    for (size_t i : weights) {
+      const ValueId w = graph_.node(id).input(i);
+      const GivenType* given = GivenFor(options_, graph_.value(w).name);
+      if (given == nullptr || given->real) continue;
+      EVOQ_ASSIGN(const Tensor real, Widened(graph_.value(w).constant));
+      ValueId& q = done[{w, kGiven}];
+      if (!q.valid()) {
+        EVOQ_ASSIGN(q, AddGivenWeight(graph_, w, real, *given, report));
+      }
+      graph_.SetInput(id, i, q);
+      DropUnread(graph_, w);
+      CountWeight(graph_.value(q).type, report);
+    }
+    report.nodes.Add(Precision::kFloat32);
+    return {};
+  }
+
+  Status Keep(NodeId id, Reason reason) {
+    report.nodes.Add(Precision::kFloat32);
+    SetFloatReason(graph_.attrs(id), reason);
+    report.float_reasons[graph_.node(id).name] = std::move(reason);
     return {};
   }
 
@@ -301,6 +367,10 @@ class WeightsQuantizer {
                         x.dtype == DType::kFloat32 && !x.quantized();
     if (rounds)
       graph_.attrs(id).Set(kDataBlock, options_.block > 0 ? options_.block : kDataBlockOfChannels);
+    Count(id, rounds, low);
+  }
+  void Count(NodeId id, bool rounds, const LowBits* low) {
+    graph_.attrs(id).Erase(kFloatReason);
     report.nodes.Add(rounds ? Precision::kInt8 : Precision::kFloat32);
     if (!rounds) ++(low != nullptr ? report.low_bit_weights[low->name] : report.int8_weights);
   }
@@ -311,13 +381,55 @@ class WeightsQuantizer {
   std::map<NodeId, Tie> ties_;
 };
 
+// Adds what a subgraph's report says, under names that begin with `prefix`.
+void Join(const QuantizeReport& body, const std::string& prefix, QuantizeReport& report) {
+  report.int8_weights += body.int8_weights;
+  report.nodes.Add(Precision::kInt8, body.nodes[Precision::kInt8]);
+  report.nodes.Add(Precision::kFloat32, body.int8_weights);
+  for (const auto& [name, count] : body.low_bit_weights) {
+    report.low_bit_weights[name] += count;
+    report.nodes.Add(Precision::kFloat32, count);
+  }
+  for (const auto& [name, reason] : body.float_reasons)
+    report.float_reasons[prefix + name] = reason;
+  report.used.insert(body.used.begin(), body.used.end());
+}
+
 }  // namespace
+
+Result<QuantizeReport> QuantizeBodies(Graph& graph, const QuantizeOptions& options, WeightsAs as) {
+  as.products = false;
+  QuantizeReport report;
+  const std::vector<NodeId> nodes = graph.order();
+  for (NodeId id : nodes) {
+    for (size_t i = 0; i < graph.node(id).bodies.size(); ++i) {
+      Graph body = *graph.node(id).bodies[i];
+      WeightsQuantizer quantizer(body, options, as);
+      EVOQ_TRY(WithContext(quantizer.Run(), graph.node(id).name));
+      EVOQ_ASSIGN(const QuantizeReport inner, QuantizeBodies(body, options, as));
+      const std::string prefix = graph.node(id).name + "/";
+      Join(quantizer.report, prefix, report);
+      Join(inner, prefix, report);
+      if (quantizer.done.empty() && inner.used.empty()) continue;
+      EVOQ_TRY(body.Sort());
+      body.RemoveDeadNodes();
+      graph.SetBody(id, i, std::make_shared<const Graph>(body.Compacted()));
+    }
+  }
+  return report;
+}
 
 Result<QuantizeReport> QuantizeWeights(Graph& graph, const QuantizeOptions& options, WeightsAs as) {
   WeightsQuantizer quantizer(graph, options, as);
   EVOQ_TRY(quantizer.Run());
   QuantizeReport& report = quantizer.report;
-  if (quantizer.done.empty())
+  bool nothing = quantizer.done.empty();
+  if (as.products) {
+    EVOQ_ASSIGN(const QuantizeReport bodies, QuantizeBodies(graph, options, as));
+    Join(bodies, "", report);
+    nothing = nothing && bodies.used.empty();
+  }
+  if (nothing)
     report.warnings.push_back(
         fmt::format("no weight became {}int8: the model is unchanged",
                     as.low_bits == nullptr ? "" : fmt::format("{} or ", as.low_bits->name)));

@@ -40,7 +40,8 @@ std::string WhyFloat(const Model& model, const std::string& name) {
   if (const Reason noted = FloatReasonOf(reader.attrs); !noted.empty())
     return fmt::format("{} ({})", reader.name, noted.ToString());
   const OpDef* const op = FindOp(reader);
-  if (op != nullptr && op->roles[2] == Role::kBias && reader.input(2) == id)
+  const int bias = op == nullptr ? -1 : InputWith(*op, Role::kBias);
+  if (bias >= 0 && reader.input(static_cast<size_t>(bias)) == id)
     return fmt::format("{}: a bias, added in float32", reader.name);
   return fmt::format("{}: {} computes in float32", reader.name, reader.op);
 }

@@ -158,6 +158,22 @@ TEST(ByteLedger, PartsByHand) {
   EXPECT_EQ(small.causes[0].parts[1].why, "");
 }
 
+TEST(ByteLedger, BiasOfARecurrentLayer) {
+  Model model;
+  auto graph = ParseGraph(
+      "graph g\ninput %x: float32[3, 1, 2]\nconst %w: float32[1, 4, 2]\nconst %r: float32[1, 4, "
+      "1]\n"
+      "const %b: float32[1, 8]\ncell: %y = LSTM{hidden_size=1}(%x, %w, %r, %b)\noutput %y\n");
+  ASSERT_TRUE(graph) << graph.error().message();
+  model.graph = std::move(*graph);
+  const EtmSection sections[] = {{"weights/b", "float32 weights", 0, 32},
+                                 {"weights/r", "float32 weights", 32, 16}};
+  const ByteLedger ledger = BuildByteLedger(sections, 48, 0, model);
+  ASSERT_EQ(ledger.causes[0].parts.size(), 2u);
+  EXPECT_EQ(ledger.causes[0].parts[0].why, "cell: a bias, added in float32");
+  EXPECT_EQ(ledger.causes[0].parts[1].why, "cell: LSTM computes in float32");
+}
+
 TEST(ByteLedger, TextAndJsonSayTheSame) {
   const ByteLedger ledger = BuildByteLedger(kSections, 10000, 40000, MadeModel());
   const std::string text = ToText(ledger);

@@ -1,5 +1,6 @@
 #include "workflow/quantize.h"
 
+#include <algorithm>
 #include <chrono>
 
 #include "base/file.h"
@@ -16,6 +17,7 @@
 #include "reference/reference.h"
 #include "workflow/calibrate.h"
 #include "workflow/large.h"
+#include "workflow/left_float.h"
 #include "workflow/models.h"
 #include "workflow/outside.h"
 #include "workflow/perplexity.h"
@@ -71,11 +73,31 @@ std::vector<std::string> LayersInSubgraphs(const Graph& graph, const std::string
   return names;
 }
 
-void NoteLeftFloat(const std::vector<std::string>& in_subgraphs, QuantizeReport& report) {
-  for (const std::string& name : in_subgraphs)
+// Whether the node of a subgraph, by its name from LayersInSubgraphs, has quantized weights.
+bool IsNarrowed(const Graph& graph, const std::string& name) {
+  for (NodeId id : graph.order()) {
+    const Node& node = graph.node(id);
+    if (node.name == name)
+      return std::ranges::any_of(node.inputs, [&](ValueId v) {
+        return v.valid() && graph.value(v).is_constant() && graph.value(v).type.quantized();
+      });
+    if (node.bodies.empty() || !name.starts_with(node.name + "/")) continue;
+    const std::string rest = name.substr(node.name.size() + 1);
+    if (std::ranges::any_of(node.bodies, [&](const auto& body) { return IsNarrowed(*body, rest); }))
+      return true;
+  }
+  return false;
+}
+
+// Of the layers `in_subgraphs`, recurrent ones may have been quantized.
+void NoteLeftFloat(const std::vector<std::string>& in_subgraphs, const Graph& quantized,
+                   QuantizeReport& report) {
+  for (const std::string& name : in_subgraphs) {
+    if (IsNarrowed(quantized, name)) continue;
     report.float_reasons.emplace(
         name, Reason{"in-subgraph", "quantization leaves subgraphs as they are"});
-  report.nodes.Add(Precision::kFloat32, static_cast<int>(in_subgraphs.size()));
+    report.nodes.Add(Precision::kFloat32);
+  }
 }
 
 // The steps that a run of the model takes by precision: those of its plan. Without one, those of a
@@ -252,7 +274,7 @@ Result<Made> Make(const QuantizeJob& job, Graph graph, const Inputs& inputs,
     made.model = std::move(out.certified->model);
     made.report = std::move(out.certified->report);
     note(made.model->graph);
-    NoteLeftFloat(in_subgraphs, made.report);
+    NoteLeftFloat(in_subgraphs, made.model->graph, made.report);
     return made;
   }
   if (HasScaleSets(job)) {
@@ -263,7 +285,7 @@ Result<Made> Make(const QuantizeJob& job, Graph graph, const Inputs& inputs,
         WithContext(QuantizeScaleSets(job, std::move(graph), sets, note, follow), job.model));
     made.model = std::move(of_sets.model);
     made.report = std::move(of_sets.report);
-    NoteLeftFloat(in_subgraphs, made.report);
+    NoteLeftFloat(in_subgraphs, made.model->graph, made.report);
     return Tuned(job, inputs.shapes, follow, std::move(made), out);
   }
   EVOQ_TRY(follow.At("quantizing", 0));
@@ -275,7 +297,7 @@ Result<Made> Make(const QuantizeJob& job, Graph graph, const Inputs& inputs,
   EVOQ_ASSIGN(made.report, WithContext(QuantizeBy(scheme, inputs.methods, graph, inputs.ranges,
                                                   options, inputs.data),
                                        job.model));
-  NoteLeftFloat(in_subgraphs, made.report);
+  NoteLeftFloat(in_subgraphs, graph, made.report);
   EVOQ_ASSIGN(const std::vector<LayerBits> bits, ParseLayerBits("--weight-bits", job.weight_bits));
   MarkWeightBits(graph, bits);
   note(graph);
@@ -384,6 +406,13 @@ Result<Quantized> Quantize(const QuantizeJob& given, const Follow& follow) {
   out.warnings.insert(out.warnings.end(), outside.warnings.begin(), outside.warnings.end());
   out.warnings.insert(out.warnings.end(), made.report.warnings.begin(), made.report.warnings.end());
   out.float_reasons = made.report.float_reasons;
+  // --scheme auto and float32 promise no fewer bytes.
+  if (const QuantScheme* scheme = FindScheme(job.scheme);
+      scheme != nullptr && scheme->precision != Precision::kFloat32 && !job.certified()) {
+    if (auto left = LeftFloatWarning(made.graph ? *made.graph : made.model->graph,
+                                     out.float_weight_bytes, out.float_reasons))
+      out.warnings.push_back(std::move(*left));
+  }
   EVOQ_TRY(follow.At("writing", 0));
   EVOQ_TRY(WriteOutside(job, outside, made.report, inputs.ranges, out.warnings));
   const bool has_ranges = notes.samples > 0 || !outside.ranges.empty();

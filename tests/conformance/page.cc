@@ -229,7 +229,8 @@ std::string OnnxRow(const Versions& v, const Tallies& tallies) {
 // Operators of other domains: those that a rule of the importer replaces, and evoq's own.
 std::string OtherRows() {
   std::set<std::pair<std::string, std::string>> rows;
-  for (const auto rules : {MicrosoftRules(), QuantizedRules(), QonnxRules(), Bnb4Rules()}) {
+  for (const auto rules :
+       {MicrosoftRules(), QuantizedRules(), QonnxRules(), Bnb4Rules(), RecurrentRules()}) {
     for (const UpgradeRule& rule : rules) {
       if (*rule.domain != 0) rows.emplace(rule.domain, rule.op);
     }

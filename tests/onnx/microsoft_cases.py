@@ -395,6 +395,33 @@ def cases():
             {"K": k, "N": n, "bits": bits, "block_size": block},
             1,
         )
+    # Each row of the data is rounded by itself here, all of it with one scale there.
+    for name, directions, by_rows, narrow in (
+        ("lstm_rows", 1, True, i8),
+        ("lstm_rows_both", 2, True, u8),
+        ("lstm_one_scale_both", 2, False, i8),
+    ):
+        scales = (directions, 64) if by_rows else (directions,)
+        zeros = np.full(scales, 128, np.uint8) if narrow is u8 else np.zeros(scales, np.int8)
+        sizes = [("const", np.full(scales, 0.004, np.float32)), ("const", zeros)]
+        yield (
+            name,
+            "DynamicQuantizeLSTM",
+            [
+                real(5, 2, 24),
+                ("const", narrow(directions, 24, 64)),
+                ("const", narrow(directions, 16, 64)),
+                ("const", real(directions, 128)),
+                None,
+                real(directions, 2, 16) / 3,
+                real(directions, 2, 16),
+                ("const", real(directions, 48) / 3),
+                *sizes,
+                *sizes,
+            ],
+            {"hidden_size": 16, "direction": "bidirectional" if directions == 2 else "forward"},
+            3,
+        )
     packed = [real(3, 40), ("const", u8(6, 3, 8)), ("const", real(18) ** 2 + 0.01)]
     shape = {"K": 40, "N": 6, "block_size": 16}
     yield "matmul_default_bits", "MatMulNBits", packed, shape, 1

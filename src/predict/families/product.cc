@@ -150,6 +150,9 @@ void Count(const CostInput& input, const Rates& rates, Terms& terms) {
 // A product of all steps' inputs, then one of the state for each step, whose weights are read
 // again, and the gates' functions.
 void CountRecurrent(const CostInput& input, const Rates& rates, Terms& terms) {
+  const KernelDef* kernel = FindKernel(input.step.decision.kernel);
+  const Peak peak = kernel == nullptr ? Peak::kFloat32 : kernel->peak;
+  const int64_t lane = peak == Peak::kInt8 ? 4 : 1;
   const std::vector<int64_t> x = input.args.inputs[0].shape.sizes(),
                              w = input.args.inputs[1].shape.sizes(),
                              r = input.args.inputs[2].shape.sizes();
@@ -158,17 +161,20 @@ void CountRecurrent(const CostInput& input, const Rates& rates, Terms& terms) {
                 gates = w[1], hidden = r[2];
   const Product all{.rows = steps * batch, .columns = gates, .depth = w[2]},
       one{.rows = batch, .columns = gates, .depth = hidden};
-  const Isa isa = rates.limits.isa;
+  const auto tile = [&](const Product& p) {
+    return TileOf(peak == Peak::kInt8 ? input.plan : PlanOf(p, rates.limits.isa), p);
+  };
   Terms whole{}, step{};
-  CountProduct(all, TileOf(PlanOf(all, isa), all), 1, Peak::kFloat32, rates, whole);
-  CountProduct(one, TileOf(PlanOf(one, isa), one), 1, Peak::kFloat32, rates, step);
+  CountProduct(all, tile(all), lane, peak, rates, whole);
+  CountProduct(one, tile(one), lane, peak, rates, step);
   for (int t = 0; t < kTermCount; ++t)
     terms[t] += static_cast<double>(directions) * (whole[t] + static_cast<double>(steps) * step[t]);
   terms[kCall] += 1000 * static_cast<double>(directions * steps) * rates.cycle_ns;
   terms[kCurve] =
       static_cast<double>(directions * steps * batch) * Vectors(gates + hidden) * rates.cycle_ns;
   CountBytes(input, rates, terms);
-  const double state = 4 * static_cast<double>(gates * hidden);
+  const int bits = peak == Peak::kInt8 ? DTypeBits(input.args.inputs[2].dtype) : 32;
+  const double state = static_cast<double>(gates * hidden) * bits / 8;
   if (steps > 1)
     terms[kWeights] +=
         rates.stream_ns(static_cast<double>(directions * (steps - 1)) * state, state);
@@ -260,7 +266,7 @@ const CostFamily kFamilyTransposedFloat = {
 };
 const CostFamily kFamilyRecurrent = {
     .name = "recurrent",
-    .kernels = "lstm_f32 gru_f32 rnn_f32",
+    .kernels = "lstm_* gru_* rnn_*",
     .count = CountRecurrent,
 };
 

@@ -1,11 +1,12 @@
-// What inference and evaluation of RNN, GRU and LSTM share.
+// The functions of the gates of RNN, GRU and LSTM.
 #pragma once
 
 #include <string>
 #include <vector>
 
-#include "kernels/math/unary.h"
-#include "ops/util.h"
+#include "base/result.h"
+#include "kernels/math/unary_loops.h"
+#include "tensor/attrs.h"
 
 namespace evoq {
 
@@ -18,8 +19,12 @@ struct GateFn {
 };
 
 // The attribute activations, `defaults` for each direction when it is missing; alphas and betas go
-// to those that take them, in order.
+// to those that take them, in order. Errors: kInvalidInput for another number of names, or a name
+// that ONNX does not have.
 Result<std::vector<GateFn>> GateFnsOf(const Attrs& attrs, const std::vector<std::string>& defaults,
                                       int64_t directions);
+
+// y[i] = fn(y[i]) for i < n, the same bits on every instruction set.
+void ApplyGate(const GateFn& fn, const UnaryTable& table, float* y, int64_t n);
 
 }  // namespace evoq
