@@ -378,6 +378,26 @@ TEST(CostTerms, Recurrent) {
   ExpectTerms({text("2, 5, 3", ", layout=1"), "lstm_f32"}, "recurrent", expected);
 }
 
+// The same with integers: four products of bytes to a lane, tiles of 4 x 16, and a byte a weight.
+TEST(CostTerms, RecurrentInIntegers) {
+  const std::string text =
+      "input %x: float32[5, 2, 3]\nconst %w: int8[2, 32, 3](scale 0.5, zero 0)\n"
+      "const %r: int8[2, 32, 8](scale 0.5, zero 0)\nn: %y: float32[5, 2, 2, 8] = "
+      "LSTM{data_block=8, direction=\"bidirectional\", hidden_size=8}(%x, %w, %r)\noutput %y\n";
+  const KernelPlan plan = {.tile_rows = 4, .tile_columns = 16};
+  const std::map<Term, double> expected = {
+      {kCall, 1000 * 2 * 5 * 0.5},
+      {kArithmetic, 2 * (10 * 32 * 4 * 0.005 + 5 * 2 * 32 * 8 * 0.005)},
+      {kFeed, 2 * ((10 * 2 + 3 * 2) * 0.5 + 5 * 2 * (2 * 2 + 2) * 0.5)},
+      {kRows, 2 * (10 * 0.5 + 5 * 2 * 0.5)},
+      {kOutputs, 2 * (10 * 2 * 0.5 + 5 * 2 * 2 * 0.5)},
+      {kCurve, 2 * 5 * 2 * (32 + 8) / 16.0 * 0.5},
+      {kTiles, 2 * (10 * 3 * 2 * 0.5 + 5 * 10 * 2 * 0.5)},
+      {kStream, (30 + 160) * 4 * 0.01},
+      {kWeights, (2 * 32 * 3 + 2 * 32 * 8) * 0.01 + 2 * 4 * 256 * 0.01}};
+  ExpectTerms({text, "lstm_int8", plan}, "recurrent", expected);
+}
+
 std::string Two(const char* a, const char* b, const char* y, const char* op) {
   return fmt::format(
       "input %x: float32{}\ninput %z: float32{}\nn: %y: float32{} = {}(%x, %z)\noutput %y\n", a, b,

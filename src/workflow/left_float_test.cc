@@ -41,8 +41,10 @@ class LeftFloat : public TinyFolder {
     return path;
   }
   Quantized QuantizeAs(const std::string& model, const std::string& scheme,
-                       const std::string& output = "q.etm") {
+                       const std::string& output = "q.etm",
+                       const std::vector<std::string>& exclude = {}) {
     QuantizeJob job;
+    job.exclude = exclude;
     job.model = model;
     job.scheme = scheme;
     job.output = At(output);
@@ -88,6 +90,7 @@ TEST_F(LeftFloat, WhatStaysIsSaid) {
             "393.2 kB of 397.3 kB of weights stay float32, 262.1 kB of them those of cell (LSTM): "
             "weights-not-constant: weight 1 is computed at run time");
   EXPECT_TRUE(QuantizeAs(Detector(true), "float32").warnings.empty());
+  EXPECT_TRUE(QuantizeAs(Detector(false), "int8-dynamic", "q.etm", {"cell"}).warnings.empty());
 }
 
 }  // namespace
