@@ -432,4 +432,29 @@ with tempfile.TemporaryDirectory() as folder:
     check('id="planted"' not in dom, "a file's name became markup")
     with open(found) as f:
         check_heat_map(Tables(dom), dom, json.load(f))
+    page, found, tuned = (
+        os.path.join(folder, name) for name in ("tune.html", "tune.json", "tuned.etm")
+    )
+    measure = ["--threads", "1", "--duration-s", "0.3"]
+    evoq("tune", onnx, "-o", tuned, *measure, "--report", page, "--json", found)
+    dom = browse(page, folder, "--dump-dom")
+    check('data-ready="yes"' in dom, "the page of tune did not run to its end")
+    check('id="planted"' not in dom, "a file's name became markup")
+    rows = Tables(dom).rows("stage")
+    with open(found) as f:
+        stages = json.load(f)["stages"]
+    check(
+        [[s["stage"], s["did"], s["speed"]] for s in stages] == list(rows.values()),
+        f"the stages of the page: {rows}",
+    )
+    page = os.path.join(folder, "comparison.html")
+    for model, saved in ((onnx, "baseline"), (tuned, "optimized")):
+        evoq("benchmark", f"--model={model}", f"--output={folder}/{saved}", *measure)
+    both = [f"--baseline={folder}/baseline", f"--optimized={folder}/optimized"]
+    evoq("perf_compare", *both, f"--report={page}", "--json", found)
+    dom = browse(page, folder, "--dump-dom")
+    check('data-ready="yes"' in dom, "the page of perf_compare did not run to its end")
+    check('id="planted"' not in dom, "a file's name became markup")
+    with open(found) as f:
+        check_speed(Tables(dom).card_of("speed"), json.load(f))
 print(f"report: {len(steps)} steps, 5 charts, opens offline")
