@@ -19,6 +19,19 @@ int64_t Take(int64_t& used, int64_t floats) {
   return offset;
 }
 
+// A causal mask and the like: what is added to scores that nobody is to look at, and 0 elsewhere.
+bool IsMask(const Tensor& constant) {
+  constexpr float kNever = -1e4f;
+  bool any = false;
+  for (const float v : constant.values<float>()) {
+    if (v != 0 && !(v <= kNever)) return false;
+    any |= v != 0;
+  }
+  return any;
+}
+
+bool IsNumber(DType dtype) { return dtype == DType::kInt64 || dtype == DType::kInt32; }
+
 // What makes a plan: the graph of one shard, and what is known of its values.
 class Planner {
  public:
@@ -120,9 +133,9 @@ class Planner {
       return false;
     if (v.type.dtype != DType::kFloat32 || v.type.quantized() || !v.constant.layout().empty())
       return false;
-    const bool single =
-        node.domain.empty() && v.constant.elements() <= 1 && RoleOf(node, i) == Role::kData;
-    return v.constant.elements() > 0 && !single && frozen_.count(v.name) == 0;
+    const bool fixed = node.domain.empty() && RoleOf(node, i) == Role::kData &&
+                       (v.constant.elements() <= 1 || IsMask(v.constant));
+    return v.constant.elements() > 0 && !fixed && frozen_.count(v.name) == 0;
   }
 
   Status CheckRows() {
@@ -161,8 +174,9 @@ class Planner {
   Status PlaceInputs() {
     for (ValueId id : graph_.inputs()) {
       const Value& v = value(id);
-      if (v.type.dtype != DType::kFloat32 || v.type.quantized())
-        return Unsupported("input {} is {}, expected float32", v.name, v.type.ToString());
+      if ((v.type.dtype != DType::kFloat32 && !IsNumber(v.type.dtype)) || v.type.quantized())
+        return Unsupported("input {} is {}, expected float32, int64 or int32", v.name,
+                           v.type.ToString());
       TrainingPlace& place = places_[id.index];
       place = {TrainingPlace::Kind::kShard, Take(plan_.value_floats, *v.type.shape.elements()), -1};
       plan_.inputs.push_back(v.type);
@@ -237,12 +251,22 @@ class Planner {
       }
     }
     const GradientDef& row = *FindGradient(step.node);
+    for (size_t i = 0; i < x.size(); ++i) {
+      const bool known = constants[i] != nullptr || x[i].dtype == DType::kUndefined;
+      if (known || x[i].dtype == DType::kFloat32 || (IsNumber(x[i].dtype) && row.integers >> i & 1))
+        continue;
+      return Unsupported("{}: input {} is {}, expected float32", NodeLabel(step.node), i,
+                         x[i].ToString());
+    }
     EVOQ_ASSIGN(step.bound,
                 WithContext(row.bind({step.node, x, y, constants}), NodeLabel(step.node)));
     if (step.bound.saved > 0) step.saved = Take(plan_.value_floats, step.bound.saved);
     for (size_t i = 0; i < step.node.inputs.size(); ++i) {
       step.x.push_back(PlaceInput(step, i));
       step.differentiated |= step.x.back().gradient >= 0;
+      if (step.node.domain.empty() && step.x.back().gradient >= 0 &&
+          (i > 31 || (row.differentiable >> i & 1) == 0))
+        return Unsupported("{}: input {} depends on parameters", NodeLabel(step.node), i);
     }
     for (size_t i : step.bound.averages) {
       if (step.x[i].kind != TrainingPlace::Kind::kAverage)

@@ -58,10 +58,11 @@ struct TrainingPlan {
 };
 
 // Every float32 constant at an input that its operator's row (train/gradient.h) calls
-// differentiable is a parameter, but for single numbers that are data (a factor 1 / 255). Errors:
-// kUnsupported naming all operators on the way to the output that have no gradient, and what a row
-// does not take; kInvalidInput for a graph of several outputs, of inputs that are no float32, or
-// without a parameter; kUsage for a pattern that matches no parameter.
+// differentiable is a parameter, but for data: single numbers (a factor 1 / 255) and masks (0 and
+// at most -10000). Integers lie in memory as float32 numbers. Errors: kUnsupported naming all
+// operators on the way to the output that have no gradient, and what a row does not take, for
+// inputs that are neither float32 nor int64 nor int32; kInvalidInput for a graph of several
+// outputs, or without a parameter; kUsage for a pattern that matches no parameter.
 Result<TrainingPlan> MakeTrainingPlan(const Graph& graph, const TrainingPlanOptions& options);
 
 // The same of a graph whose types are those of a shard.

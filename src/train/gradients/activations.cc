@@ -5,29 +5,10 @@
 #include <numbers>
 
 #include "kernels/math/math.h"
-#include "train/gradient.h"
+#include "train/gradients/one_value.h"
 
 namespace evoq {
 namespace {
-
-// f(x) is y; slope(x, y) its derivative there.
-template <typename F, typename Slope>
-BoundGradient OneValue(const GradientArgs& args, const F& f, const Slope& slope) {
-  const int64_t n = *args.y[0].shape.elements();
-  return BoundGradient{.forward =
-                           [n, f](const GradientRun& run) {
-                             const float* const x = run.x[0];
-                             float* const __restrict y = run.y[0];
-                             for (int64_t i = 0; i < n; ++i) y[i] = f(x[i]);
-                           },
-                       .backward =
-                           [n, slope](const GradientRun& run) {
-                             const float *const x = run.x[0], *const y = run.y[0];
-                             const float* const dy = run.dy[0];
-                             float* const __restrict dx = run.dx[0];
-                             for (int64_t i = 0; i < n; ++i) dx[i] += dy[i] * slope(x[i], y[i]);
-                           }};
-}
 
 // The derivative at 0 is 0, as that of other tools is.
 Result<BoundGradient> BindRelu(const GradientArgs& args) {
@@ -70,6 +51,55 @@ Result<BoundGradient> BindGelu(const GradientArgs& args) {
   return OneValue(args, GeluF, GeluSlope);
 }
 
+// Clevert, Unterthiner, Hochreiter, "Fast and Accurate Deep Network Learning by Exponential Linear
+// Units" (2016).
+Result<BoundGradient> BindElu(const GradientArgs& args) {
+  const float alpha = args.node.attrs.Float("alpha", 1);
+  return OneValue(
+      args, [alpha](float x) { return x >= 0 ? x : alpha * (ExpF(x) - 1); },
+      [alpha](float x, float y) { return x >= 0 ? 1.0f : y + alpha; });
+}
+
+Result<BoundGradient> BindHardSigmoid(const GradientArgs& args) {
+  const float alpha = args.node.attrs.Float("alpha", 0.2f);
+  const float beta = args.node.attrs.Float("beta", 0.5f);
+  return OneValue(
+      args, [alpha, beta](float x) { return HardSigmoidF(x, alpha, beta); },
+      [alpha](float, float y) { return y > 0 && y < 1 ? alpha : 0.0f; });
+}
+
+// x clamp(x / 6 + 1 / 2, 0, 1).
+Result<BoundGradient> BindHardSwish(const GradientArgs& args) {
+  return OneValue(args, HardSwishF, [](float x, float) {
+    return x <= -3 ? 0 : x >= 3 ? 1 : x / 3 + 0.5f;
+  });
+}
+
+// Misra, "Mish" (2020): x tanh(softplus(x)).
+Result<BoundGradient> BindMish(const GradientArgs& args) {
+  return OneValue(
+      args, [](float x) { return x * TanhF(SoftplusF(x)); },
+      [](float x, float) {
+        const float t = TanhF(SoftplusF(x));
+        return t + x * (1 - t * t) * SigmoidF(x);
+      });
+}
+
+Result<BoundGradient> BindSoftplus(const GradientArgs& args) {
+  return OneValue(args, SoftplusF, [](float x, float) { return SigmoidF(x); });
+}
+
+// Ramachandran, Zoph, Le, "Searching for Activation Functions" (2017): x sigmoid(alpha x).
+Result<BoundGradient> BindSwish(const GradientArgs& args) {
+  const float alpha = args.node.attrs.Float("alpha", 1);
+  return OneValue(
+      args, [alpha](float x) { return x * SigmoidF(alpha * x); },
+      [alpha](float x, float y) {
+        const float s = SigmoidF(alpha * x);
+        return s + alpha * y * (1 - s);
+      });
+}
+
 Result<BoundGradient> BindClip(const GradientArgs& args) {
   float bounds[2] = {-std::numeric_limits<float>::infinity(),
                      std::numeric_limits<float>::infinity()};
@@ -86,13 +116,20 @@ Result<BoundGradient> BindClip(const GradientArgs& args) {
 
 }  // namespace
 
-extern const GradientDef kGradientClip, kGradientGelu, kGradientLeakyRelu, kGradientRelu,
-    kGradientSigmoid, kGradientTanh;
+extern const GradientDef kGradientClip, kGradientElu, kGradientGelu, kGradientHardSigmoid,
+    kGradientHardSwish, kGradientLeakyRelu, kGradientMish, kGradientRelu, kGradientSigmoid,
+    kGradientSoftplus, kGradientSwish, kGradientTanh;
 const GradientDef kGradientClip = {.op = "Clip", .bind = BindClip};
+const GradientDef kGradientElu = {.op = "Elu", .bind = BindElu};
 const GradientDef kGradientGelu = {.op = "Gelu", .bind = BindGelu};
+const GradientDef kGradientHardSigmoid = {.op = "HardSigmoid", .bind = BindHardSigmoid};
+const GradientDef kGradientHardSwish = {.op = "HardSwish", .bind = BindHardSwish};
 const GradientDef kGradientLeakyRelu = {.op = "LeakyRelu", .bind = BindLeakyRelu};
+const GradientDef kGradientMish = {.op = "Mish", .bind = BindMish};
 const GradientDef kGradientRelu = {.op = "Relu", .bind = BindRelu};
 const GradientDef kGradientSigmoid = {.op = "Sigmoid", .bind = BindSigmoid};
+const GradientDef kGradientSoftplus = {.op = "Softplus", .bind = BindSoftplus};
+const GradientDef kGradientSwish = {.op = "Swish", .bind = BindSwish};
 const GradientDef kGradientTanh = {.op = "Tanh", .bind = BindTanh};
 
 }  // namespace evoq

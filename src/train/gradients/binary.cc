@@ -1,7 +1,8 @@
-// Add, Sub, Mul and Div with ONNX's broadcasting: an operand's gradient is summed over the axes
-// along which it was repeated.
+// Add, Sub, Mul, Div and Pow with ONNX's broadcasting: an operand's gradient is summed over the
+// axes along which it was repeated.
 #include <cmath>
 
+#include "kernels/math/math.h"
 #include "ops/util.h"
 #include "train/gradient.h"
 
@@ -116,12 +117,21 @@ Result<BoundGradient> BindDiv(const GradientArgs& args) {
       [](float a, float b) { return -a / (b * b); });
 }
 
+// Squares are what most models take powers of. By the exponent, 0 where a is 0: a^b is 0 around it.
+float Power(float a, float b) { return b == 2 ? a * a : PowF(a, b); }
+Result<BoundGradient> BindPow(const GradientArgs& args) {
+  return TwoValues(
+      args, Power, [](float a, float b) { return b == 2 ? 2 * a : b * PowF(a, b - 1); },
+      [](float a, float b) { return a == 0 ? 0 : Power(a, b) * LogF(a); });
+}
+
 }  // namespace
 
-extern const GradientDef kGradientAdd, kGradientDiv, kGradientMul, kGradientSub;
+extern const GradientDef kGradientAdd, kGradientDiv, kGradientMul, kGradientPow, kGradientSub;
 const GradientDef kGradientAdd = {.op = "Add", .differentiable = 0b11, .bind = BindAdd};
 const GradientDef kGradientDiv = {.op = "Div", .differentiable = 0b11, .bind = BindDiv};
 const GradientDef kGradientMul = {.op = "Mul", .differentiable = 0b11, .bind = BindMul};
+const GradientDef kGradientPow = {.op = "Pow", .differentiable = 0b11, .bind = BindPow};
 const GradientDef kGradientSub = {.op = "Sub", .differentiable = 0b11, .bind = BindSub};
 
 }  // namespace evoq

@@ -1,4 +1,4 @@
-// Softmax and LogSoftmax along an axis, and means over axes.
+// Softmax and LogSoftmax along an axis, means and sums over axes.
 #include <cmath>
 #include <limits>
 
@@ -79,9 +79,9 @@ Result<BoundGradient> BindLogSoftmax(const GradientArgs& args) {
   return BoundGradient{.forward = forward, .backward = backward};
 }
 
-// ---- ReduceMean(x, axes?)
+// ---- ReduceMean, ReduceSum(x, axes?)
 
-Result<BoundGradient> BindReduceMean(const GradientArgs& args) {
+Result<BoundGradient> BindReduce(const GradientArgs& args, bool mean) {
   std::vector<int64_t> axes;
   const bool given = args.x.size() > 1 && args.x[1].dtype != DType::kUndefined;
   if (given) {
@@ -105,12 +105,13 @@ Result<BoundGradient> BindReduceMean(const GradientArgs& args) {
       body(i, at);
     }
   };
-  const float part = 1 / static_cast<float>(count);
-  const auto forward = [each, kept, count](const GradientRun& run) {
+  const int64_t divisor = mean ? count : 1;
+  const float part = 1 / static_cast<float>(divisor);
+  const auto forward = [each, kept, divisor](const GradientRun& run) {
     std::vector<double> sums(static_cast<size_t>(kept), 0);
     each([&](int64_t i, int64_t at) { sums[at] += run.x[0][i]; });
     for (int64_t i = 0; i < kept; ++i)
-      run.y[0][i] = static_cast<float>(sums[i] / static_cast<double>(count));
+      run.y[0][i] = static_cast<float>(sums[i] / static_cast<double>(divisor));
   };
   const auto backward = [each, part](const GradientRun& run) {
     each([&](int64_t i, int64_t at) { run.dx[0][i] += run.dy[0][at] * part; });
@@ -118,11 +119,16 @@ Result<BoundGradient> BindReduceMean(const GradientArgs& args) {
   return BoundGradient{.forward = forward, .backward = backward};
 }
 
+Result<BoundGradient> BindReduceMean(const GradientArgs& args) { return BindReduce(args, true); }
+Result<BoundGradient> BindReduceSum(const GradientArgs& args) { return BindReduce(args, false); }
+
 }  // namespace
 
-extern const GradientDef kGradientLogSoftmax, kGradientReduceMean, kGradientSoftmax;
+extern const GradientDef kGradientLogSoftmax, kGradientReduceMean, kGradientReduceSum,
+    kGradientSoftmax;
 const GradientDef kGradientLogSoftmax = {.op = "LogSoftmax", .bind = BindLogSoftmax};
 const GradientDef kGradientReduceMean = {.op = "ReduceMean", .bind = BindReduceMean};
+const GradientDef kGradientReduceSum = {.op = "ReduceSum", .bind = BindReduceSum};
 const GradientDef kGradientSoftmax = {.op = "Softmax", .bind = BindSoftmax};
 
 }  // namespace evoq
