@@ -287,10 +287,12 @@ std::map<std::string, std::vector<float>> FillConstants(Graph& graph, uint32_t s
 // The factor of each score in the loss, and the sum.
 double Factor(int64_t i) { return std::sin(1.0 + 0.7 * static_cast<double>(i)); }
 
-double Linear(std::span<const float> scores, int64_t label, float, float factor, float* gradient) {
+double Linear(std::span<const float> scores, const SampleTarget& target, float factor,
+              float* gradient) {
   double sum = 0;
   for (size_t j = 0; j < scores.size(); ++j) {
-    const double f = Factor(label * static_cast<int64_t>(scores.size()) + static_cast<int64_t>(j));
+    const double f =
+        Factor(target.label * static_cast<int64_t>(scores.size()) + static_cast<int64_t>(j));
     sum += f * scores[j];
     gradient[j] = static_cast<float>(f * factor);
   }
@@ -371,9 +373,10 @@ TEST_P(Gradients, AreThoseOfFloat64Differences) {
   for (float& v : x) v = tokens ? static_cast<float>(random() % 5) : normal(random);
   auto learner = Learner::Create(graph, *std::move(plan), kShards, 2, *SelectIsa());
   ASSERT_TRUE(learner) << learner.error().message();
-  const auto fill = [&](int64_t sample, std::span<float* const> inputs) {
+  const auto fill = [&](int64_t sample, std::span<float* const> inputs,
+                        std::span<SampleTarget> targets) {
     std::copy_n(x.data() + sample * elements, elements, inputs[0]);
-    return sample;
+    targets[0].label = sample;
   };
   (*learner)->Compute(fill, {.loss = &kLinearLoss});
   const BatchResult result = (*learner)->Compute(fill, {.loss = &kLinearLoss});  // begins anew

@@ -73,7 +73,13 @@ class Planner {
     if (type.shape[0].value != plan_.samples)
       return InvalidInput("output {} is {} for {} samples, expected one row for each",
                           value(scores_).name, type.ToString(), plan_.samples);
-    plan_.classes = *type.shape.elements() / plan_.samples;
+    plan_.rows = options_.rows;
+    const int64_t scores = *type.shape.elements() / plan_.samples;
+    const bool each = type.shape.rank() == 3 && type.shape[1].value == plan_.rows;
+    if (plan_.rows > 1 && !each)
+      return InvalidInput("output {} is {}, expected scores for each of {} tokens",
+                          value(scores_).name, type.ToString(), plan_.rows);
+    plan_.classes = scores / plan_.rows;
     return {};
   }
 
@@ -232,6 +238,18 @@ class Planner {
     return value(id).is_constant() && !Candidate(node, i) ? &value(id).constant : nullptr;
   }
 
+  // Tokens are rows of what they index.
+  void BoundTokens(const Node& node, const std::vector<TensorType>& x) {
+    const int index = IndexInput(node);
+    if (index < 0 || !Gathers(node)) return;
+    const std::vector<ValueId>& inputs = graph_.inputs();
+    if (std::find(inputs.begin(), inputs.end(), node.inputs[index]) == inputs.end()) return;
+    const auto axis = NormalizeAxis(node.attrs.Int("axis"), x[0].shape.rank());
+    if (!axis) return;
+    const int64_t size = x[0].shape[*axis].value;
+    plan_.pieces = plan_.pieces == 0 ? size : std::min(plan_.pieces, size);
+  }
+
   Status AddStep(NodeId id) {
     TrainingStep step;
     step.node = graph_.node(id);
@@ -251,6 +269,7 @@ class Planner {
       }
     }
     const GradientDef& row = *FindGradient(step.node);
+    BoundTokens(step.node, x);
     for (size_t i = 0; i < x.size(); ++i) {
       const bool known = constants[i] != nullptr || x[i].dtype == DType::kUndefined;
       if (known || x[i].dtype == DType::kFloat32 || (IsNumber(x[i].dtype) && row.integers >> i & 1))
@@ -315,11 +334,11 @@ Result<TrainingPlan> PlanShard(Graph shard, const TrainingPlanOptions& options) 
 Result<TrainingPlan> MakeTrainingPlan(const Graph& graph, const TrainingPlanOptions& options) {
   TrainingPlanOptions used = options;
   if (const int64_t fixed = FixedBatch(graph); fixed > 0) used.samples = fixed;
-  EVOQ_ASSIGN(Graph shard, ShardOf(graph, used.samples));
+  EVOQ_ASSIGN(Graph shard, ShardOf(graph, used.samples, used.length));
   return PlanShard(std::move(shard), used);
 }
 
-Result<Graph> ShardOf(const Graph& graph, int64_t samples) {
+Result<Graph> ShardOf(const Graph& graph, int64_t samples, int64_t length) {
   Graph shard = graph;
   std::map<std::string, std::vector<int64_t>> shapes;
   for (ValueId id : graph.inputs()) {
@@ -329,7 +348,8 @@ Result<Graph> ShardOf(const Graph& graph, int64_t samples) {
                          input.type.ToString());
     std::vector<int64_t> sizes = input.type.shape.sizes();
     sizes[0] = samples;
-    for (int64_t size : sizes) {
+    for (int64_t& size : sizes) {
+      if (size < 0 && length > 0) size = length;
       if (size < 0)
         return Unsupported("input {} is {}, expected sizes but for the batch", input.name,
                            input.type.ToString());

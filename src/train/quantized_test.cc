@@ -6,9 +6,9 @@
 #include <cmath>
 #include <random>
 
+#include "nn/layers.h"
 #include "quant/test_net.h"
 #include "quant/unfuse.h"
-#include "train/layers.h"
 #include "train/simulation.h"
 #include "train/trainer.h"
 
