@@ -127,7 +127,6 @@ void Learner::MakePhases() {
 
 void Learner::FillShard(int64_t index, const Fill& fill) {
   Shard& shard = shards_[static_cast<size_t>(index)];
-  std::memset(shard.value_gradients.data(), 0, shard.value_gradients.size());
   std::memset(shard.parameter_gradients.data(), 0, shard.parameter_gradients.size());
   std::vector<float*> places(plan_.inputs.size());
   for (int64_t s = 0; s < plan_.samples; ++s) {
@@ -179,8 +178,11 @@ void Learner::Do(const Task& task, int64_t index, const Fill& fill, const BatchS
     case Action::kForwardSums: return bound.forward_sums(run);
     case Action::kForward: return bound.forward(run);
     case Action::kBackwardSums: return bound.backward_sums(run);
-    default: return bound.backward(run);
+    default: break;
   }
+  for (const auto& [offset, floats] : plan_.steps[task.step].fresh)
+    std::fill_n(FloatsOf(shard.value_gradients) + offset, floats, 0.0f);
+  bound.backward(run);
 }
 
 // What the last task of a phase summed, over all shards in their order.

@@ -36,6 +36,8 @@ struct TrainingStep {
   int64_t saved = 0;             // offset
   bool differentiated = false;   // backward runs
   std::vector<int64_t> average;  // offsets of BoundGradient::averages
+  // Gradients of values that begin with this step's backward, as zeros: offsets and floats.
+  std::vector<std::pair<int64_t, int64_t>> fresh;
 };
 
 struct TrainingPlanOptions {
@@ -59,7 +61,7 @@ struct TrainingPlan {
   int64_t rows = 1, classes = 0;
   int64_t pieces = 0;  // tokens of inputs are below: the least table that they index; 0: any
   int64_t parameter_floats = 0, average_floats = 0;
-  // Of one shard: values and what forward saves, then gradients.
+  // Of one shard: values and what forward saves, then gradients, which lie where others lay before.
   int64_t value_floats = 0, gradient_floats = 0;
 };
 

@@ -3,6 +3,7 @@
 #include <limits>
 
 #include "kernels/math/math.h"
+#include "kernels/math/unary_loops.h"
 #include "ops/reduce.h"
 #include "ops/util.h"
 #include "train/gradient.h"
@@ -36,10 +37,29 @@ LogSum LogSumOf(const float* x, int64_t n, int64_t step) {
   return {largest, LogF(static_cast<float>(sum))};
 }
 
+// LogSumOf of a line whose elements stand beside each other, and then its softmax, with vectors.
+void SoftmaxOfLine(const GradientRun& run, const float* x, int64_t n, float* y) {
+  const auto exp = [&](float* line) {
+    UnaryTableFor(run.isa).apply({.kind = UnaryKind::kExp}, line, line, n);
+  };
+  float largest = -std::numeric_limits<float>::infinity();
+  for (int64_t j = 0; j < n; ++j) largest = std::max(largest, x[j]);
+  for (int64_t j = 0; j < n; ++j) y[j] = x[j] - largest;
+  exp(y);
+  double sum = 0;
+  for (int64_t j = 0; j < n; ++j) sum += y[j];
+  const float log_sum = LogF(static_cast<float>(sum));
+  for (int64_t j = 0; j < n; ++j) y[j] = x[j] - largest - log_sum;
+  exp(y);
+}
+
 // y = e^(x - largest) / sum; dx = y (dy - sum of dy y).
 Result<BoundGradient> BindSoftmax(const GradientArgs& args) {
   EVOQ_ASSIGN(const AxisSplit s, AxisOf(args));
   const auto forward = [s](const GradientRun& run) {
+    for (int64_t o = 0; o < s.outer && s.inner == 1; ++o)
+      SoftmaxOfLine(run, run.x[0] + o * s.size, s.size, run.y[0] + o * s.size);
+    if (s.inner == 1) return;
     ForEachLine(s, [&](int64_t at) {
       const LogSum sum = LogSumOf(run.x[0] + at, s.size, s.inner);
       for (int64_t j = at; j < at + s.size * s.inner; j += s.inner)

@@ -2,7 +2,6 @@
 #include <cmath>
 #include <numbers>
 
-#include "kernels/math/math.h"
 #include "train/gradients/one_value.h"
 
 namespace evoq {
@@ -19,17 +18,21 @@ Result<BoundGradient> BindAbs(const GradientArgs& args) {
 
 // erf'(x) = 2 / sqrt(pi) e^(-x^2).
 Result<BoundGradient> BindErf(const GradientArgs& args) {
-  return OneValue(args, ErfF, [](float x, float) {
-    return 2 * static_cast<float>(std::numbers::inv_sqrtpi) * ExpF(-x * x);
-  });
+  return InBlocks(args, {.kind = UnaryKind::kErf},
+                  [](const GradientRun& run, const float* x, const float*, int64_t n, float* out) {
+                    for (int64_t i = 0; i < n; ++i) out[i] = -x[i] * x[i];
+                    UnaryTableFor(run.isa).apply({.kind = UnaryKind::kExp}, out, out, n);
+                    for (int64_t i = 0; i < n; ++i)
+                      out[i] *= 2 * static_cast<float>(std::numbers::inv_sqrtpi);
+                  });
 }
 
 Result<BoundGradient> BindExp(const GradientArgs& args) {
-  return OneValue(args, ExpF, [](float, float y) { return y; });
+  return OfKind(args, {.kind = UnaryKind::kExp}, [](float, float y) { return y; });
 }
 
 Result<BoundGradient> BindLog(const GradientArgs& args) {
-  return OneValue(args, LogF, [](float x, float) { return 1 / x; });
+  return OfKind(args, {.kind = UnaryKind::kLog}, [](float x, float) { return 1 / x; });
 }
 
 Result<BoundGradient> BindNeg(const GradientArgs& args) {
