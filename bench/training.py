@@ -10,8 +10,8 @@ integers with weights of 8, 4 and 2 bits: quantized after training, and trained 
                       [--rounds 3] [--limit 0] [--json F]
 
 With --peers, the command beside PyTorch in that Python (bench/training_peers.py), in turn, on the
-same samples, batches and threads: seconds of an epoch's steps (the second one's), and the most
-memory that the whole process held.
+same samples, batches and threads: seconds of an epoch's steps (the second one's), the processor
+seconds of the whole process (reading and starting too) and the most memory that it held.
 
 Wall seconds are those of the whole command: reading the data, training, measuring after each epoch
 and writing the model. On a machine that others use too, processor seconds say what it took.
@@ -126,40 +126,43 @@ def integers(args, seed, folder):
 
 # Of the networks that peers train: the file of the data folder, samples, their number in a batch.
 PEERS = {
-    "lenet": ("mnist/train-images-idx3-ubyte.gz", 12800, 64),
-    "resnet20": ("cifar10/train_5000.bin", 2560, 64),
-    "tiny-gpt": ("text/tinystories_sample.txt", 1024, 16),
+    "lenet": ("mnist/train-images-idx3-ubyte.gz", 6400, 64),
+    "resnet20": ("cifar10/train_5000.bin", 1280, 64),
+    "tiny-gpt": ("text/tinystories_sample.txt", 256, 16),
 }
 CONTEXT = 128
 
 
 def watched(command):
-    """What a command printed, and the most kB that it held."""
+    """What a command printed, the most kB that it held, and its processor seconds."""
     process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
     out, error = process.stdout.read(), process.stderr.read()
     _, status, used = os.wait4(process.pid, 0)
     process.returncode = os.waitstatus_to_exitcode(status)
     if process.returncode != 0:
         sys.exit(f"{' '.join(command)}: {error.strip()}")
-    return out, used.ru_maxrss
+    return out, used.ru_maxrss, used.ru_utime + used.ru_stime
 
 
 def beside(args, network, folder):
-    """One round: seconds, kB and the loss of each side."""
+    """One round: seconds, kB, processor seconds and the loss of each side."""
     path, limit, batch = PEERS[network]
     data, told = str(pathlib.Path(args.data).parent / path), os.path.join(folder, "told.json")
     common = [data, "--limit", str(args.limit or limit), "--batch", str(batch), "--epochs", "2"]
     common += ["--threads", str(args.threads)]
     texts = ["--context", str(CONTEXT)] if network == "tiny-gpt" else []
     own = [args.evoq, "train", network, "--data", *common, "--augment", "none", "--json", told]
+    own += ["--schedule", "constant", "--warm-up", "0"]
     own += ["-o", os.path.join(folder, "a.onnx"), *texts, *(["--hold-out", "0"] if texts else [])]
-    _, held = watched(own)
+    _, held, busy = watched(own)
     epochs = json.loads(pathlib.Path(told).read_text(encoding="utf-8"))["epochs"]
     rows = {"evoq": {"s": epochs[1]["seconds"], "kb": held, "loss": epochs[1]["loss"]}}
+    rows["evoq"]["cpu"] = busy
     script = str(pathlib.Path(__file__).parent / "training_peers.py")
-    out, held = watched([args.peers, script, network, *common, *texts])
+    out, held, busy = watched([args.peers, script, network, *common, *texts])
     theirs = json.loads(out)
     rows["torch"] = {"s": theirs["seconds"][1], "kb": held, "loss": theirs["loss"][1]}
+    rows["torch"]["cpu"] = busy
     return rows, theirs["torch"]
 
 
@@ -172,7 +175,7 @@ def peers(args):
                 row, version = beside(args, network, folder)
             rounds.append(row)
         middle = {
-            side: {k: statistics.median(r[side][k] for r in rounds) for k in ("s", "kb", "loss")}
+            side: {key: statistics.median(r[side][key] for r in rounds) for key in rounds[0][side]}
             for side in ("evoq", "torch")
         }
         least = {side: min(r[side]["s"] for r in rounds) for side in ("evoq", "torch")}
@@ -181,7 +184,8 @@ def peers(args):
             f"{network}: an epoch of {args.limit or PEERS[network][1]} samples, median of "
             f"{args.rounds}: evoq {own['s']:.2f} s, PyTorch {version} {theirs['s']:.2f} s, "
             f"{theirs['s'] / own['s']:.2f}x; least {least['evoq']:.2f} and {least['torch']:.2f} s, "
-            f"{least['torch'] / least['evoq']:.2f}x; most memory {own['kb'] / 1024:.0f} and "
+            f"{least['torch'] / least['evoq']:.2f}x; processor seconds of the whole run "
+            f"{own['cpu']:.1f} and {theirs['cpu']:.1f}; most memory {own['kb'] / 1024:.0f} and "
             f"{theirs['kb'] / 1024:.0f} MB; loss {own['loss']:.3f} and {theirs['loss']:.3f}",
             flush=True,
         )

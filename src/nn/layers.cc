@@ -1,5 +1,6 @@
 #include "nn/layers.h"
 
+#include <algorithm>
 #include <cctype>
 #include <cmath>
 
@@ -7,6 +8,11 @@
 #include "reference/reference.h"
 
 namespace evoq {
+namespace {
+
+constexpr int64_t kMostWeights = int64_t{1} << 31;
+
+}  // namespace
 
 Layers::Layers(const std::string& name, uint64_t seed) : random_(SeedOf(seed, 0, 0)) {
   graph_.name = name;
@@ -24,9 +30,21 @@ ValueId Layers::Tokens() {
   return graph_.AddInput("input_ids", TensorType(DType::kInt64, shape));
 }
 
+bool Layers::Fits(const std::vector<int64_t>& sizes) {
+  int64_t count = 1;
+  for (const int64_t size : sizes) {
+    if (count > kMostWeights / std::max<int64_t>(size, 1)) too_large_ = true;
+    count = too_large_ ? 0 : count * size;
+  }
+  weights_ += count;
+  too_large_ |= weights_ > kMostWeights;
+  return !too_large_;
+}
+
 // Sums of twelve uniforms (Irwin and Hall): no function of the C library, so the same everywhere.
 ValueId Layers::Normal(const std::string& name, std::vector<int64_t> sizes, int64_t inputs) {
   const float deviation = std::sqrt(2.0f / static_cast<float>(inputs));
+  if (!Fits(sizes)) sizes.assign(sizes.size(), 1);
   Tensor tensor = Tensor::Allocate(TensorType(DType::kFloat32, Shape(sizes)));
   for (int64_t i = 0; i < tensor.elements(); ++i) {
     float sum = -6;
@@ -37,6 +55,7 @@ ValueId Layers::Normal(const std::string& name, std::vector<int64_t> sizes, int6
 }
 
 ValueId Layers::Filled(const std::string& name, int64_t size, float value) {
+  if (!Fits({size})) size = 1;
   return graph_.AddConstant(
       name, Tensor::FromValues<float>(Shape{size}, std::vector<float>(size, value)));
 }
@@ -222,6 +241,8 @@ ValueId Layers::Concat(std::vector<ValueId> parts, int64_t axis) {
 }
 
 Result<TensorType> Layers::TypeOf(ValueId value) {
+  if (too_large_)
+    return Fail(ErrorCode::kTooLarge, "more than {} numbers of weights", kMostWeights);
   if (typed_ < nodes()) {
     EVOQ_TRY(InferTypes(graph_));
     typed_ = nodes();

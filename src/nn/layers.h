@@ -57,7 +57,8 @@ class Layers {
   ValueId Attention(ValueId x, int64_t width, int64_t heads, bool causal);
   ValueId Concat(std::vector<ValueId> parts, int64_t axis);
 
-  // What inference says of the value. Errors: those of a layer that does not take what it is given.
+  // What inference says of the value. Errors: those of a layer that does not take what it is given;
+  // kTooLarge where the weights so far are more than 2^31 numbers.
   Result<TensorType> TypeOf(ValueId value);
 
   size_t nodes() const { return graph_.order().size(); }
@@ -79,6 +80,10 @@ class Layers {
   XorShift random_;
   std::map<std::string, int> count_;
   size_t typed_ = 0;  // nodes whose outputs have types
+  // Counts weights; false where they become too many.
+  bool Fits(const std::vector<int64_t>& sizes);
+  int64_t weights_ = 0;
+  bool too_large_ = false;
 };
 
 }  // namespace evoq

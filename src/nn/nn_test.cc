@@ -101,6 +101,10 @@ TEST(Networks, SayWhichLayerDoesNotFit) {
   EXPECT_EQ(layers(R"({"layer": "embedding", "pieces": 3, "width": 4})"),
             "layer 0: embedding: its input is float32[N, 3, 8, 8], expected tokens");
   EXPECT_NE(layers(R"({"layer": "max-pool", "size": 9})"), "built");
+  EXPECT_EQ(layers(R"({"layer": "conv", "channels": 16777216, "size": 16777216, "pad": 8388608})"),
+            "layer 0: conv: more than 2147483648 numbers of weights");
+  EXPECT_EQ(layers(R"({"layer": "linear", "outputs": 16777216})", "[16777216, 16777216]"),
+            "layer 0: linear: more than 2147483648 numbers of weights");
   std::string deep = R"({"layer": "flatten"})";
   for (int i = 0; i < 80; ++i) deep = R"({"layer": "sequential", "layers": [)" + deep + "]}";
   EXPECT_EQ(layers(deep), "nested deeper than 64 levels");

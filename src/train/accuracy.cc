@@ -56,7 +56,7 @@ Result<Measured> MeasureAccuracy(const Graph& graph, const LabelledSamples& samp
   }
   const auto all = static_cast<double>(std::max<int64_t>(samples.count() * rows, 1));
   Measured out{.accuracy = static_cast<double>(correct) / all};
-  if (samples.tokens != DType::kUndefined) out.loss = loss / all;
+  if (rows > 1) out.loss = loss / all;
   return out;
 }
 

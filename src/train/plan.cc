@@ -7,15 +7,14 @@
 #include "base/math.h"
 #include "base/text.h"
 #include "reference/reference.h"
+#include "train/plan_memory.h"
 
 namespace evoq {
 namespace {
 
-constexpr int64_t kAlignedFloats = 16;
-
 int64_t Take(int64_t& used, int64_t floats) {
   const int64_t offset = used;
-  used += RoundUp(std::max<int64_t>(floats, 1), kAlignedFloats);
+  used += AlignedFloats(floats);
   return offset;
 }
 
@@ -50,7 +49,7 @@ class Planner {
       return InvalidInput("the output {} depends on no parameter that can be trained",
                           graph_.value(scores_).name);
     plan_.scores = scores;
-    ShareGradients();
+    ShareGradients(plan_);
     return std::move(plan_);
   }
 
@@ -301,68 +300,12 @@ class Planner {
       const int64_t floats = y[i].shape.elements().value_or(0);
       TrainingPlace& place = places_[step.node.outputs[i].index];
       place = {TrainingPlace::Kind::kShard, Take(plan_.value_floats, floats), -1};
+      place.floats = floats;
       if (step.differentiated) place.gradient = Take(plan_.gradient_floats, floats);
       step.y.push_back(place);
     }
     plan_.steps.push_back(std::move(step));
     return {};
-  }
-
-  // A gradient lives from the backward of the value's last reader (of the scores, from the loss on)
-  // to that of its producer: those whose lives do not meet share memory.
-  void ShareGradients() {
-    struct Life {
-      int64_t floats = 0;
-      size_t first = 0, last = 0;  // steps: from `last` back to `first`
-    };
-    std::map<int64_t, Life> lives;  // by the offset that AddStep gave
-    for (size_t i = 0; i < plan_.steps.size(); ++i) {
-      const TrainingStep& step = plan_.steps[i];
-      for (size_t k = 0; k < step.y.size(); ++k) {
-        if (!SharesGradient(step.y[k])) continue;
-        const auto floats = value(step.node.outputs[k]).type.shape.elements().value_or(0);
-        lives[step.y[k].gradient] = {floats, i, i};
-      }
-      for (const TrainingPlace& place : step.x) {
-        if (SharesGradient(place)) lives[place.gradient].last = i;
-      }
-    }
-    const size_t loss = plan_.steps.size();
-    lives[plan_.scores.gradient].last = loss;
-    std::vector<std::pair<int64_t, Life>> order(lives.begin(), lives.end());
-    std::stable_sort(order.begin(), order.end(),
-                     [](const auto& a, const auto& b) { return a.second.last > b.second.last; });
-    std::map<int64_t, int64_t> moved;
-    std::vector<std::pair<int64_t, const Life*>> placed;  // by offset
-    plan_.gradient_floats = 0;
-    for (const auto& [given, life] : order) {
-      int64_t at = 0;
-      for (const auto& [offset, other] : placed) {
-        const bool meet = other->first <= life.last && life.first <= other->last;
-        if (!meet) continue;
-        if (offset - at >= life.floats) break;
-        at = std::max(at, offset + RoundUp(std::max<int64_t>(other->floats, 1), kAlignedFloats));
-      }
-      moved[given] = at;
-      placed.emplace_back(at, &life);
-      std::stable_sort(placed.begin(), placed.end(),
-                       [](const auto& a, const auto& b) { return a.first < b.first; });
-      plan_.gradient_floats = std::max(
-          plan_.gradient_floats, at + RoundUp(std::max<int64_t>(life.floats, 1), kAlignedFloats));
-      if (life.last < loss) plan_.steps[life.last].fresh.emplace_back(at, life.floats);
-    }
-    for (TrainingStep& step : plan_.steps) {
-      for (auto* places : {&step.x, &step.y}) {
-        for (TrainingPlace& place : *places) {
-          if (SharesGradient(place)) place.gradient = moved.at(place.gradient);
-        }
-      }
-    }
-    plan_.scores.gradient = moved.at(plan_.scores.gradient);
-  }
-
-  static bool SharesGradient(const TrainingPlace& place) {
-    return place.kind == TrainingPlace::Kind::kShard && place.gradient >= 0;
   }
 
   const Graph graph_;

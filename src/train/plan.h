@@ -27,6 +27,7 @@ struct TrainingPlace {
   Kind kind = Kind::kNone;
   int64_t offset = 0;     // in floats; of a constant, its index in `constants`
   int64_t gradient = -1;  // offset of its gradient, in the memory of its kind; -1: none is wanted
+  int64_t floats = 0;     // of what a step computes
 };
 
 struct TrainingStep {

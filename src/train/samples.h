@@ -16,7 +16,7 @@ struct LabelledSamples {
   std::vector<std::vector<float>> inputs;   // of each input, [samples, elements]
   std::vector<int64_t> labels;              // [samples, rows]
   int64_t rows = 1;                         // labels of a sample: one, or the next of each token
-  DType tokens = DType::kUndefined;         // what inputs of tokens are; kUndefined: real numbers
+  DType tokens = DType::kUndefined;         // of inputs that are integers; kUndefined: real numbers
   int64_t count() const { return static_cast<int64_t>(labels.size()) / rows; }
   std::span<const int64_t> labels_of(int64_t i) const {
     return {labels.data() + i * rows, static_cast<size_t>(rows)};

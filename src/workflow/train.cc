@@ -87,6 +87,21 @@ struct Data {
   std::string tokenizer;  // as of TextSamples
 };
 
+// What the inputs of samples are: integers of one type, or (kUndefined) none of them.
+Result<DType> IntegersOfInputs(const Graph& graph) {
+  DType found = DType::kUndefined;
+  size_t integers = 0;
+  for (ValueId id : graph.inputs()) {
+    const DType type = graph.value(id).type.dtype;
+    if (type != DType::kInt64 && type != DType::kInt32) continue;
+    if (integers++ > 0 && type != found) integers = 0;
+    found = type;
+  }
+  if (found != DType::kUndefined && integers != graph.inputs().size())
+    return Unsupported("inputs of several types, expected real numbers or integers of one type");
+  return found;
+}
+
 // What the model is trained and tested on; a network gets the classes or tokens that there are.
 Result<Data> ReadData(const TrainJob& job, const SampleFiles& files, Start& start,
                       const Follow& follow) {
@@ -104,6 +119,8 @@ Result<Data> ReadData(const TrainJob& job, const SampleFiles& files, Start& star
       EVOQ_ASSIGN(data.test,
                   Read(files.test, files.test_labels, start, 0, "reading test samples", follow));
     }
+    EVOQ_ASSIGN(data.samples.tokens, IntegersOfInputs(start.graph));
+    data.test.tokens = data.samples.tokens;
     classes = 1 + *std::max_element(data.samples.labels.begin(), data.samples.labels.end());
   }
   if (start.network == nullptr) return data;
@@ -197,7 +214,8 @@ Result<Trained> Train(const TrainJob& job, const Follow& follow) {
   const bool integers = !job.recipe.scheme.empty();
   if (start.network == nullptr && !integers) {  // before the data, which may be large
     const LossDef* const loss = FindRow(AllLosses(), job.recipe.loss);
-    const int64_t length = TakesTokens(start.graph) ? job.recipe.context : 0;
+    EVOQ_ASSIGN(const DType numbers, WithContext(IntegersOfInputs(start.graph), job.model));
+    const int64_t length = numbers == DType::kUndefined ? 0 : job.recipe.context;
     EVOQ_TRY(WithContext(MakeTrainingPlan(start.graph, {.samples = job.recipe.shard,
                                                         .freeze = job.recipe.freeze,
                                                         .logits = loss->logits,

@@ -27,7 +27,8 @@ Result<BoundGradient> BindMoves(const GradientArgs& args) {
 // Pad's input 2 is what stands where there is no data.
 Result<BoundGradient> BindPad(const GradientArgs& args) {
   EVOQ_ASSIGN(const std::vector<Moves> outputs, MovesOf(args));
-  const bool given = args.x.size() > 2 && args.x[2].dtype != DType::kUndefined;
+  const bool given =
+      args.x.size() > 2 && args.constants[2] != nullptr && args.constants[2]->elements() > 0;
   return MovedBy(outputs, given ? *args.constants[2]->data<float>() : 0);
 }
 
