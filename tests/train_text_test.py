@@ -174,6 +174,19 @@ def check_tokens(folder):
     assert not (folder / "d.onnx").exists()
 
 
+def check_integers(folder):
+    """Trained on as integers: what was simulated is what runs, but for sums in float32."""
+    told = folder / "q.json"
+    command = ["train", folder / "a.onnx", "--data", folder / "text.txt", "--context", CONTEXT]
+    command += ["--scheme", "int8", "--epochs", 1, "--limit", 16, "--batch", 16]
+    agree.evoq(*command, "-o", folder / "q.etm", "--json", told)
+    found = json.loads(told.read_text(encoding="utf-8"))
+    agreement = found["agreement"]
+    assert found["nodes_int8"] > 20, found["nodes_int8"]
+    assert agreement["samples"] == found["test_samples"] * CONTEXT, agreement
+    assert agreement["classes"] > 0.98 * agreement["samples"], agreement
+
+
 def main():
     with tempfile.TemporaryDirectory(prefix="evoq_train_text_") as name:
         folder = pathlib.Path(name)
@@ -190,6 +203,7 @@ def main():
             assert (folder / "a.onnx").read_bytes() == (folder / other).read_bytes(), other
         train(folder, "a.etm", "--threads", 1)
         check_tokens(folder)
+        check_integers(folder)
     print(
         f"tiny-gpt: held-out loss {told['test_loss']:.3f} (letters' frequencies alone: "
         f"{simple:.3f}), within {off:.1e} of eval's; events read {read}; the same bits for 1 and "

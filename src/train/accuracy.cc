@@ -63,11 +63,18 @@ Result<Measured> MeasureAccuracy(const Graph& graph, const LabelledSamples& samp
 namespace {
 
 // A learner for samples that are measured, in shards that threads share.
-Result<std::unique_ptr<Learner>> Simulated(QuantizedModel& quantized, int threads) {
+Result<std::unique_ptr<Learner>> Simulated(QuantizedModel& quantized,
+                                           const LabelledSamples& samples, int threads) {
   constexpr int64_t kSamplesOfAShard = 16;
-  EVOQ_ASSIGN(TrainingPlan plan, quantized.Plan({.samples = kSamplesOfAShard}));
+  const int64_t shards = std::clamp<int64_t>(samples.count(), 1, threads);
+  TrainingPlanOptions options{
+      .samples = std::clamp<int64_t>(samples.count() / shards, 1, kSamplesOfAShard),
+      .rows = samples.rows};
+  if (samples.tokens != DType::kUndefined && !samples.sizes[0].empty())
+    options.length = samples.sizes[0][0];
+  EVOQ_ASSIGN(TrainingPlan plan, quantized.Plan(options));
   EVOQ_ASSIGN(const Isa isa, SelectIsa());
-  return Learner::Create(quantized.simulation(), std::move(plan), threads, threads, isa);
+  return Learner::Create(quantized.simulation(), std::move(plan), shards, threads, isa);
 }
 
 }  // namespace
@@ -77,7 +84,7 @@ Result<Agreement> CompareWithSimulation(QuantizedModel& quantized, const Labelle
   EVOQ_ASSIGN(Graph integers, quantized.Integers());
   EVOQ_TRY(RunPasses(integers, Stage::kOptimize));
   EVOQ_ASSIGN(const auto engine, EngineFromGraph(std::move(integers), {.threads = threads}));
-  EVOQ_ASSIGN(const auto learner, Simulated(quantized, threads));
+  EVOQ_ASSIGN(const auto learner, Simulated(quantized, samples, threads));
   const int64_t batch = learner->batch(), classes = learner->plan().classes;
   Agreement out;
   // The last batch is one of the last samples; those that were counted are not counted again.
@@ -92,9 +99,9 @@ Result<Agreement> CompareWithSimulation(QuantizedModel& quantized, const Labelle
         });
     EVOQ_ASSIGN(const std::vector<Tensor> outputs, engine->Run(InputsOf(samples, from, end)));
     EVOQ_ASSIGN(const Tensor scores, ToFloat32(outputs.at(0)));
-    for (int64_t i = begin; i < end; ++i) {
-      const float* const a = simulated.data() + (i - from) * classes;
-      const float* const b = scores.data<float>() + (i - from) * classes;
+    for (int64_t i = begin * samples.rows; i < end * samples.rows; ++i) {
+      const int64_t at = (i - from * samples.rows) * classes;
+      const float *const a = simulated.data() + at, *const b = scores.data<float>() + at;
       const int64_t best = std::max_element(a, a + classes) - a;
       ++out.samples;
       out.classes += best == std::max_element(b, b + classes) - b;

@@ -70,7 +70,8 @@ Result<TrainingOutcome> TrainGraph(Graph& graph, const LabelledSamples& samples,
                                    int threads, const TrainingHooks& hooks,
                                    QuantizedModel* quantized = nullptr);
 
-// How many samples the simulation of integers and what was compiled of them agree on.
+// How many samples (of texts, tokens) the simulation of integers and what was compiled of them
+// agree on.
 struct Agreement {
   int64_t samples = 0;
   int64_t classes = 0;  // whose largest score is of the same class
