@@ -6,6 +6,12 @@ integers with weights of 8, 4 and 2 bits: quantized after training, and trained 
 
     bench/training.py --data ../shared/data/mnist [--evoq build/release/bin/evoq] [--seeds 1 2 3]
                       [--qat] [--json F] [-- options of evoq train]
+    bench/training.py --peers build/venv-peers/bin/python [--networks lenet resnet20 tiny-gpt]
+                      [--rounds 3] [--limit 0] [--json F]
+
+With --peers, the command beside PyTorch in that Python (bench/training_peers.py), in turn, on the
+same samples, batches and threads: seconds of an epoch's steps (the second one's), the processor
+seconds of the whole process (reading and starting too) and the most memory that it held.
 
 Wall seconds are those of the whole command: reading the data, training, measuring after each epoch
 and writing the model. On a machine that others use too, processor seconds say what it took.
@@ -118,6 +124,75 @@ def integers(args, seed, folder):
     return rows
 
 
+# Of the networks that peers train: the file of the data folder, samples, their number in a batch.
+PEERS = {
+    "lenet": ("mnist/train-images-idx3-ubyte.gz", 6400, 64),
+    "resnet20": ("cifar10/train_5000.bin", 1280, 64),
+    "tiny-gpt": ("text/tinystories_sample.txt", 256, 16),
+}
+CONTEXT = 128
+
+
+def watched(command):
+    """What a command printed, the most kB that it held, and its processor seconds."""
+    process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    out, error = process.stdout.read(), process.stderr.read()
+    _, status, used = os.wait4(process.pid, 0)
+    process.returncode = os.waitstatus_to_exitcode(status)
+    if process.returncode != 0:
+        sys.exit(f"{' '.join(command)}: {error.strip()}")
+    return out, used.ru_maxrss, used.ru_utime + used.ru_stime
+
+
+def beside(args, network, folder):
+    """One round: seconds, kB, processor seconds and the loss of each side."""
+    path, limit, batch = PEERS[network]
+    data, told = str(pathlib.Path(args.data).parent / path), os.path.join(folder, "told.json")
+    common = [data, "--limit", str(args.limit or limit), "--batch", str(batch), "--epochs", "2"]
+    common += ["--threads", str(args.threads)]
+    texts = ["--context", str(CONTEXT)] if network == "tiny-gpt" else []
+    own = [args.evoq, "train", network, "--data", *common, "--augment", "none", "--json", told]
+    own += ["--schedule", "constant", "--warm-up", "0"]
+    own += ["-o", os.path.join(folder, "a.onnx"), *texts, *(["--hold-out", "0"] if texts else [])]
+    _, held, busy = watched(own)
+    epochs = json.loads(pathlib.Path(told).read_text(encoding="utf-8"))["epochs"]
+    rows = {"evoq": {"s": epochs[1]["seconds"], "kb": held, "loss": epochs[1]["loss"]}}
+    rows["evoq"]["cpu"] = busy
+    script = str(pathlib.Path(__file__).parent / "training_peers.py")
+    out, held, busy = watched([args.peers, script, network, *common, *texts])
+    theirs = json.loads(out)
+    rows["torch"] = {"s": theirs["seconds"][1], "kb": held, "loss": theirs["loss"][1]}
+    rows["torch"]["cpu"] = busy
+    return rows, theirs["torch"]
+
+
+def peers(args):
+    found = []
+    for network in args.networks:
+        rounds = []
+        for _ in range(args.rounds):
+            with tempfile.TemporaryDirectory(prefix="evoq_training_") as folder:
+                row, version = beside(args, network, folder)
+            rounds.append(row)
+        middle = {
+            side: {key: statistics.median(r[side][key] for r in rounds) for key in rounds[0][side]}
+            for side in ("evoq", "torch")
+        }
+        least = {side: min(r[side]["s"] for r in rounds) for side in ("evoq", "torch")}
+        own, theirs = middle["evoq"], middle["torch"]
+        print(
+            f"{network}: an epoch of {args.limit or PEERS[network][1]} samples, median of "
+            f"{args.rounds}: evoq {own['s']:.2f} s, PyTorch {version} {theirs['s']:.2f} s, "
+            f"{theirs['s'] / own['s']:.2f}x; least {least['evoq']:.2f} and {least['torch']:.2f} s, "
+            f"{least['torch'] / least['evoq']:.2f}x; processor seconds of the whole run "
+            f"{own['cpu']:.1f} and {theirs['cpu']:.1f}; most memory {own['kb'] / 1024:.0f} and "
+            f"{theirs['kb'] / 1024:.0f} MB; loss {own['loss']:.3f} and {theirs['loss']:.3f}",
+            flush=True,
+        )
+        found.append({"network": network, "rounds": rounds, "torch": version})
+    return found
+
+
 def tell_integers(rows):
     for bits, bar in QAT_BARS.items():
         of_bits = [r for r in rows if r["bits"] == bits]
@@ -137,11 +212,21 @@ def main():
     option("--seeds", type=int, nargs="+", default=[1, 2, 3])
     option("--threads", type=int, default=2)
     option("--qat", action="store_true", help="also integers with weights of 8, 4 and 2 bits")
+    option("--peers", help="a Python with torch: an epoch of each network beside it")
+    option("--networks", nargs="+", default=list(PEERS), choices=list(PEERS))
+    option("--rounds", type=int, default=3)
+    option("--limit", type=int, default=0, help="samples of --peers; 0: as the bench has them")
     option("--json", help="also write the rows to this file")
     option("more", nargs="*", help="options of evoq train, behind --")
     args = parser.parse_args()
     load = os.getloadavg()[0]
     print(f"{args.threads} threads, load {load:.1f} when it began")
+    if args.peers:
+        found = peers(args)
+        if args.json:
+            told = {"load": load, "threads": args.threads, "peers": found}
+            pathlib.Path(args.json).write_text(json.dumps(told, indent=1), encoding="utf-8")
+        return 0
     rows, integer_rows = [], []
     for seed in args.seeds:
         folder = tempfile.mkdtemp(prefix="evoq_training_")

@@ -1,6 +1,7 @@
 #!/usr/bin/env python3
-"""examples/toolchain and examples/chat, as the build made them from public headers alone: 40 lines
-that quantize a model, explain it and run it, and 40 that chat with a language model.
+"""examples/toolchain, chat and network, as the build made them from public headers alone: 40 lines
+that quantize a model, explain it and run it, 40 that chat with a language model, and 40 that build
+a network and train it.
 
 usage: example_test.py [BUILD]
 """
@@ -18,11 +19,11 @@ from agree import ROOT
 BUILD = pathlib.Path(sys.argv[1]).resolve() if len(sys.argv) > 1 else agree.BUILD
 
 
-def program(name, header):
-    """The example's program; its source is short and includes one header of evoq's."""
+def program(name, *headers):
+    """The example's program; its source is short and includes these headers of evoq's."""
     source = (ROOT / f"examples/{name}/{name}.cc").read_text()
     assert len(source.splitlines()) <= 40, len(source.splitlines())
-    assert re.findall(r'#include "(.*)"', source) == [header]
+    assert re.findall(r'#include "(.*)"', source) == [*headers]
     return BUILD / "examples" / name
 
 
@@ -85,6 +86,25 @@ def chat(folder):
     print("chat: answered twice")
 
 
+def network(folder):
+    example = program("network", "evoq/nn.h", "evoq/toolchain.h")
+    try:
+        from mnist_files import write_mnist
+    except ImportError as error:
+        print(f"network: skipped, {error}")
+        return
+    write_mnist(folder)
+    preprocess, out = folder / "preprocess.json", folder / "net.onnx"
+    preprocess.write_text('{"color": "GRAY", "mean": [0.13], "std": [0.31]}')
+    done = run(example, folder, preprocess, out)
+    assert done.returncode == 0, done.stderr
+    right = re.search(r"([\d.]+)% of 64 test samples right", done.stdout)
+    assert right and float(right[1]) > 90 and out.stat().st_size > 0, done.stdout
+    failed = run(example, folder, folder / "none.json", out)
+    assert failed.returncode == 1 and "none.json" in failed.stderr, failed.stderr
+    print("network: built and trained")
+
+
 def main():
     if not (BUILD / "examples/toolchain").exists():
         print("the examples are not built")
@@ -92,6 +112,7 @@ def main():
     with tempfile.TemporaryDirectory() as folder:
         toolchain(pathlib.Path(folder))
         chat(pathlib.Path(folder))
+        network(pathlib.Path(folder))
     return 0
 
 

@@ -499,14 +499,11 @@ def compiled(name, language, source):
 
 
 def headers_stand_alone():
-    """evoq.h, language.h, streams.h, toolchain.h: C++17 and nothing of evoq's inner headers.
+    """evoq.h, language.h, nn.h, streams.h, toolchain.h: C++17 and nothing of evoq's inner headers.
     evoq_c.h, gemm.h, language_c.h, streams_c.h: C99, and C++17 too."""
     headers = sorted(f.name for f in (ROOT / "include/evoq").glob("*.h"))
-    check(
-        "headers",
-        headers == sorted([*IN_C, "evoq.h", "language.h", "streams.h", "toolchain.h"]),
-        headers,
-    )
+    ours = ("evoq.h", "language.h", "nn.h", "streams.h", "toolchain.h")
+    check("headers", headers == sorted([*IN_C, *ours]), headers)
     for header in headers:
         compiled(header, "c++", f"#include <evoq/{header}>\n")
         if header in IN_C:

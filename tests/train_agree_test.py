@@ -3,10 +3,8 @@
 steps of the whole set from the same weights, then every weight and the loss of every step. And what
 the command line says where training cannot be done. Skips (77) without numpy or onnx."""
 
-import gzip
 import json
 import pathlib
-import struct
 import subprocess
 import sys
 import tempfile
@@ -16,6 +14,7 @@ import agree
 agree.need("numpy", "onnx")
 import numpy as np
 import onnx
+from mnist_files import write_mnist
 from onnx import TensorProto, helper, numpy_helper
 
 SAMPLES, SIDE, CLASSES, EPOCHS = 24, 10, 4, 6
@@ -155,21 +154,6 @@ def check_refusals(folder):
     refused(folder, ["net.onnx", "--data", "plain.npz", *out], "no label; training takes labelled")
     refused(folder, ["net.onnx", *data, *out, "--resume", "net.onnx", "--batch", "8"], "net.onnx")
     assert not (folder / "refused.onnx").exists()
-
-
-def write_mnist(folder):
-    """Bars in MNIST's files, gzipped."""
-    rng = np.random.default_rng(1)
-    for name, count in (("train", 192), ("t10k", 64)):
-        labels = rng.integers(0, 2, count).astype(np.uint8)
-        images = rng.integers(0, 60, (count, 28, 28)).astype(np.uint8)
-        for image, label, at in zip(images, labels, rng.integers(4, 24, count)):
-            (image if label else image.T)[at - 1 : at + 2] = 250
-        head = struct.pack(">4B3I", 0, 0, 8, 3, count, 28, 28)
-        with gzip.open(folder / f"{name}-images-idx3-ubyte.gz", "wb") as file:
-            file.write(head + images.tobytes())
-        with gzip.open(folder / f"{name}-labels-idx1-ubyte.gz", "wb") as file:
-            file.write(struct.pack(">4BI", 0, 0, 8, 1, count) + labels.tobytes())
 
 
 def check_lenet(folder):

@@ -364,18 +364,23 @@ struct TrainOptions {
   std::string data, labels;       // samples to train on: files or folders
   std::string test, test_labels;  // to measure accuracy on after each epoch
   std::string preprocess;         // how images become inputs: a JSON file
+  std::string tokenizer;          // of texts: a file or folder; "": they are read byte by byte
+  double hold_out = 0.1;          // of a text without files to test on, the share that tests
   std::int64_t limit = 0;         // so many samples; 0: all
-  std::optional<std::int64_t> epochs, batch, shard;
+  std::optional<std::int64_t> epochs, batch, shard, context;
   std::optional<double> lr, warm_up, momentum, beta2, weight_decay, label_smoothing, clip_norm;
+  std::optional<double> ema, mixup;
   std::optional<std::string> optimizer, schedule, loss;
   std::optional<std::vector<std::string>> augment;
   std::vector<std::string> freeze;  // glob patterns of parameters that stay as they are
+  std::vector<std::string> decay;   // PATTERN=DECAY of parameters of these names
   std::string scheme;               // "int8": train with its integers; "": with float32
   std::vector<std::string> weight_bits, exclude;  // of the integers, as of QuantizeOptions
   std::string teacher;  // a model whose scores this one learns from; "": none
   std::optional<double> distill, distill_share;  // their temperature, their share of the loss
   std::optional<std::uint64_t> seed;
   std::string checkpoint, resume, log;  // files; "": none
+  std::string tensorboard;              // a folder for an event file; "": none
   int threads = 0;                      // 0: one per physical core
 };
 struct TrainedEpoch {
@@ -383,6 +388,7 @@ struct TrainedEpoch {
   double loss = 0, accuracy = 0;
   std::optional<double> test_accuracy;
   double seconds = 0;
+  std::optional<double> test_loss;  // of texts: its exponential is the perplexity
 };
 struct TrainResult {
   std::vector<TrainedEpoch> epochs;  // of this run: without those before a resume
@@ -393,7 +399,8 @@ struct TrainResult {
   std::int64_t compared_samples = 0, equal_scores = 0;
   Report report;
 };
-// Trains a built-in network ("lenet"), or an .onnx further, and writes `output`: .onnx or .etm.
+// Trains a built-in network ("lenet"), one of a NAME.json (evoq/nn.h), or an .onnx further, and
+// writes `output`: .onnx or .etm.
 std::optional<TrainResult> Train(const std::string& model, const std::string& output,
                                  const TrainOptions& options, const Follow& follow = {},
                                  std::string* error = nullptr);

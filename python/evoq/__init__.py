@@ -14,6 +14,7 @@
 evoq.backend is the ONNX backend interface. docs/python.md has more.
 """
 
+from . import nn
 from ._error import Error
 from ._evoq import Model, ValueInfo, __version__
 from ._language import Generated, LanguageModel
@@ -37,6 +38,7 @@ from ._tools import (
     run,
     sensitivity,
     tool,
+    train,
     verify,
 )
 from ._tools import eval_ as eval
@@ -64,6 +66,7 @@ __all__ = [
     "limits",
     "list",
     "load",
+    "nn",
     "optimize",
     "predict",
     "profile",
@@ -72,5 +75,6 @@ __all__ = [
     "run",
     "sensitivity",
     "tool",
+    "train",
     "verify",
 ]

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <initializer_list>
 
 namespace evoq {
 
@@ -20,5 +21,18 @@ class XorShift {
  private:
   uint64_t state_;
 };
+
+// A number that says nothing of its neighbours (splitmix64; Steele, Lea, Flood, "Fast Splittable
+// Pseudorandom Number Generators", 2014): the state of a generator for these.
+inline uint64_t SeedOf(uint64_t seed, uint64_t a, uint64_t b) {
+  uint64_t z = seed;
+  for (const uint64_t part : {a, b}) {
+    z += 0x9e3779b97f4a7c15ull * (part + 1);
+    z = (z ^ (z >> 30)) * 0xbf58476d1ce4e5b9ull;
+    z = (z ^ (z >> 27)) * 0x94d049bb133111ebull;
+    z ^= z >> 31;
+  }
+  return z;
+}
 
 }  // namespace evoq

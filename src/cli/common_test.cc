@@ -86,10 +86,9 @@ TEST_F(Common, VerbsForCallersInThisProcess) {
   };
   EXPECT_EQ(refused("walk", {}), "unknown command 'walk' (`evoq --help` lists them)");
   EXPECT_EQ(refused("list", {"methods", "--no-such-option"}).substr(0, 6), "list: ");
-  EXPECT_EQ(
-      refused("list", {"nothing"}),
-      "list nothing: expected ops, kernels, passes, schemes, methods, observers, gradients, rules "
-      "or verbs");
+  EXPECT_EQ(refused("list", {"nothing"}),
+            "list nothing: expected ops, kernels, passes, schemes, methods, observers, gradients, "
+            "layers, rules or verbs");
   const std::string model = Model("sum.onnx", kSumModel);
   const auto optimized =
       RunVerb("optimize", {model, "-o", At("out.onnx"), "--disable", "*", "--threads", "1"});

@@ -28,6 +28,7 @@ TEST_F(Lists, TextAndJsonSayTheSame) {
        {"name", "stage", "needs_samples", "doc", "paper"}},
       {"observers", "observer what it does", {"name", "doc"}},
       {"gradients", "operator gradients of", {"op", "gradients"}},
+      {"layers", "layer options what it does", {"name", "options", "doc"}},
       {"verbs", "verb what it does", {"name", "doc"}}};
   for (const Kind& kind : kinds) {
     const Ran ran = Run({"list", kind.name});

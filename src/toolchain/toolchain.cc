@@ -392,7 +392,11 @@ TrainingRecipe RecipeOf(const std::string& model, const TrainOptions& o) {
   set(o.distill, recipe.distill);
   set(o.distill_share, recipe.distill_share);
   set(o.seed, recipe.seed);
+  set(o.context, recipe.context);
+  set(o.ema, recipe.ema);
+  set(o.mixup, recipe.mixup);
   recipe.freeze = o.freeze;
+  recipe.decay = o.decay;
   recipe.scheme = o.scheme;
   recipe.weight_bits = o.weight_bits;
   recipe.exclude = o.exclude;
@@ -413,6 +417,9 @@ std::optional<TrainResult> Train(const std::string& model, const std::string& ou
     job.checkpoint = o.checkpoint;
     job.resume = o.resume;
     job.log = o.log;
+    job.tensorboard = o.tensorboard;
+    job.tokenizer = o.tokenizer;
+    job.hold_out = o.hold_out;
     job.teacher = o.teacher;
     job.recipe = RecipeOf(model, o);
     job.threads = o.threads;
@@ -421,7 +428,7 @@ std::optional<TrainResult> Train(const std::string& model, const std::string& ou
                     .output_bytes = trained.output_bytes,
                     .report = ReportOf(Tell(trained))};
     for (const EpochReport& e : trained.outcome.epochs)
-      out.epochs.push_back({e.epoch, e.loss, e.accuracy, e.test_accuracy, e.seconds});
+      out.epochs.push_back({e.epoch, e.loss, e.accuracy, e.test_accuracy, e.seconds, e.test_loss});
     if (trained.agreement) {
       out.compared_samples = trained.agreement->samples;
       out.equal_scores = trained.agreement->scores;

@@ -1,4 +1,5 @@
 #include <algorithm>
+#include <cmath>
 #include <cstring>
 
 #include "base/thread_pool.h"
@@ -13,27 +14,27 @@ namespace {
 
 constexpr int64_t kSamplesOfARun = 64;
 
-// Inputs of samples [begin, end).
-std::vector<Tensor> InputsOf(const LabelledSamples& samples, int64_t begin, int64_t end) {
-  std::vector<Tensor> inputs;
-  for (size_t i = 0; i < samples.inputs.size(); ++i) {
-    std::vector<int64_t> sizes = samples.sizes[i];
-    sizes.insert(sizes.begin(), end - begin);
-    Tensor input = Tensor::Allocate(TensorType(DType::kFloat32, Shape(sizes)));
-    std::copy_n(samples.sample(i, begin), input.elements(), input.mutable_data<float>());
-    inputs.push_back(std::move(input));
-  }
-  return inputs;
+// -log softmax(scores)[label], in float64; of probabilities, -log of the label's.
+double LossOf(const float* scores, int64_t n, int64_t label, bool probabilities) {
+  if (probabilities) return -std::log(static_cast<double>(scores[label]));
+  const double largest = *std::max_element(scores, scores + n);
+  double sum = 0;
+  for (int64_t j = 0; j < n; ++j) sum += std::exp(scores[j] - largest);
+  return std::log(sum) - (scores[label] - largest);
 }
 
 }  // namespace
 
-Result<double> MeasureAccuracy(const Graph& graph, const LabelledSamples& samples, int threads) {
+Result<Measured> MeasureAccuracy(const Graph& graph, const LabelledSamples& samples, int threads) {
   Graph optimized = graph;
   EVOQ_TRY(RunPasses(optimized, Stage::kOptimize));
   EVOQ_ASSIGN(const auto engine, EngineFromGraph(std::move(optimized), {.threads = threads}));
-  const int64_t fixed = FixedBatch(graph), batch = fixed > 0 ? fixed : kSamplesOfARun;
+  const NodeId last = graph.value(graph.outputs()[0]).producer;
+  const bool probabilities = last.valid() && graph.node(last).op == "Softmax";
+  const int64_t fixed = FixedBatch(graph), rows = samples.rows;
+  const int64_t batch = fixed > 0 ? fixed : std::max<int64_t>(1, kSamplesOfARun / rows);
   int64_t correct = 0;
+  double loss = 0;
   for (int64_t begin = 0; begin < samples.count(); begin += batch) {
     // A model of a fixed batch sees the last samples twice; they count once.
     const int64_t end = std::min(begin + batch, samples.count());
@@ -43,23 +44,37 @@ Result<double> MeasureAccuracy(const Graph& graph, const LabelledSamples& sample
                           fixed);
     EVOQ_ASSIGN(const std::vector<Tensor> outputs, engine->Run(InputsOf(samples, from, end)));
     EVOQ_ASSIGN(const Tensor scores, ToFloat32(outputs.at(0)));
-    const int64_t classes = scores.elements() / (end - from);
-    for (int64_t i = begin; i < end; ++i) {
-      const float* const row = scores.data<float>() + (i - from) * classes;
-      correct += std::max_element(row, row + classes) - row == samples.labels[i];
+    const int64_t classes = scores.elements() / ((end - from) * rows);
+    for (int64_t i = begin * rows; i < end * rows; ++i) {
+      const float* const row = scores.data<float>() + (i - from * rows) * classes;
+      const int64_t label = samples.labels[static_cast<size_t>(i)];
+      if (label >= classes)
+        return InvalidInput("label {}, the model has {} classes", label, classes);
+      correct += std::max_element(row, row + classes) - row == label;
+      loss += LossOf(row, classes, label, probabilities);
     }
   }
-  return static_cast<double>(correct) / static_cast<double>(std::max<int64_t>(samples.count(), 1));
+  const auto all = static_cast<double>(std::max<int64_t>(samples.count() * rows, 1));
+  Measured out{.accuracy = static_cast<double>(correct) / all};
+  if (rows > 1) out.loss = loss / all;
+  return out;
 }
 
 namespace {
 
 // A learner for samples that are measured, in shards that threads share.
-Result<std::unique_ptr<Learner>> Simulated(QuantizedModel& quantized, int threads) {
+Result<std::unique_ptr<Learner>> Simulated(QuantizedModel& quantized,
+                                           const LabelledSamples& samples, int threads) {
   constexpr int64_t kSamplesOfAShard = 16;
-  EVOQ_ASSIGN(TrainingPlan plan, quantized.Plan({.samples = kSamplesOfAShard}));
+  const int64_t shards = std::clamp<int64_t>(samples.count(), 1, threads);
+  TrainingPlanOptions options{
+      .samples = std::clamp<int64_t>(samples.count() / shards, 1, kSamplesOfAShard),
+      .rows = samples.rows};
+  if (samples.tokens != DType::kUndefined && !samples.sizes[0].empty())
+    options.length = samples.sizes[0][0];
+  EVOQ_ASSIGN(TrainingPlan plan, quantized.Plan(options));
   EVOQ_ASSIGN(const Isa isa, SelectIsa());
-  return Learner::Create(quantized.simulation(), std::move(plan), threads, threads, isa);
+  return Learner::Create(quantized.simulation(), std::move(plan), shards, threads, isa);
 }
 
 }  // namespace
@@ -69,7 +84,7 @@ Result<Agreement> CompareWithSimulation(QuantizedModel& quantized, const Labelle
   EVOQ_ASSIGN(Graph integers, quantized.Integers());
   EVOQ_TRY(RunPasses(integers, Stage::kOptimize));
   EVOQ_ASSIGN(const auto engine, EngineFromGraph(std::move(integers), {.threads = threads}));
-  EVOQ_ASSIGN(const auto learner, Simulated(quantized, threads));
+  EVOQ_ASSIGN(const auto learner, Simulated(quantized, samples, threads));
   const int64_t batch = learner->batch(), classes = learner->plan().classes;
   Agreement out;
   // The last batch is one of the last samples; those that were counted are not counted again.
@@ -78,16 +93,15 @@ Result<Agreement> CompareWithSimulation(QuantizedModel& quantized, const Labelle
     if (from < 0)
       return InvalidInput("{} samples to compare, expected at least {}", samples.count(), batch);
     const std::vector<float> simulated =
-        learner->Scores([&](int64_t s, std::span<float* const> inputs) {
+        learner->Scores([&](int64_t s, std::span<float* const> inputs, std::span<SampleTarget>) {
           for (size_t k = 0; k < inputs.size(); ++k)
             std::copy_n(samples.sample(k, from + s), samples.elements(k), inputs[k]);
-          return samples.labels[static_cast<size_t>(from + s)];
         });
     EVOQ_ASSIGN(const std::vector<Tensor> outputs, engine->Run(InputsOf(samples, from, end)));
     EVOQ_ASSIGN(const Tensor scores, ToFloat32(outputs.at(0)));
-    for (int64_t i = begin; i < end; ++i) {
-      const float* const a = simulated.data() + (i - from) * classes;
-      const float* const b = scores.data<float>() + (i - from) * classes;
+    for (int64_t i = begin * samples.rows; i < end * samples.rows; ++i) {
+      const int64_t at = (i - from * samples.rows) * classes;
+      const float *const a = simulated.data() + at, *const b = scores.data<float>() + at;
       const int64_t best = std::max_element(a, a + classes) - a;
       ++out.samples;
       out.classes += best == std::max_element(b, b + classes) - b;

@@ -22,6 +22,7 @@ std::vector<Kept> AllKept(Learner& learner, int slots) {
   const TrainingPlan& plan = learner.plan();
   std::vector<Kept> kept = {{"weights/", &plan.parameters, learner.parameters()},
                             {"averages/", &plan.averages, learner.averages()}};
+  if (learner.averages_parameters()) kept.push_back({"ema/", &plan.parameters, learner.ema()});
   for (int i = 0; i < slots; ++i)
     kept.push_back({fmt::format("slot{}/", i), &plan.parameters, learner.slot(i)});
   return kept;

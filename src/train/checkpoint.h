@@ -1,6 +1,7 @@
 // What goes on with training after the process has ended: an .npz (numpy.load reads it) of
 //   weights/NAME, averages/NAME  each parameter and moving average
 //   slot0/NAME, slot1/NAME       what the optimizer keeps of each parameter
+//   ema/NAME                     the average of each parameter, where there is one
 //   state                        uint8: JSON with version, recipe, model, samples, epoch
 #pragma once
 

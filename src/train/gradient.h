@@ -73,6 +73,9 @@ struct GradientDef {
   const char* op;
   // Inputs that may have a gradient, as bits; a constant there is a parameter that is trained.
   uint32_t differentiable = 1;
+  // Inputs that may be integers which are not known before training, as bits. They lie in memory as
+  // float32 numbers.
+  uint32_t integers = 0;
   // Errors: kUnsupported for what the gradient is not written for, without the node's label.
   Result<BoundGradient> (*bind)(const GradientArgs& args);
 };

@@ -5,9 +5,11 @@
 #include <gtest/gtest.h>
 
 #include <cmath>
+#include <functional>
 #include <random>
 #include <regex>
 #include <set>
+#include <sstream>
 
 #include "reference/reference.h"
 #include "train/learner.h"
@@ -30,6 +32,58 @@ std::string Data(const std::string& sizes) {
 }
 
 const std::string kImages = Data("4, 7, 6");
+
+using AddCase = std::function<void(const std::string& name, const std::string& text)>;
+
+// Operators that move elements.
+void AddMoves(const std::string& images, const AddCase& add) {
+  add("Slice", images +
+                   "const %b: int64[2] = [1, 5]\nconst %e: int64[2] = [3, -7]\n"
+                   "const %a: int64[2] = [1, 3]\nconst %s: int64[2] = [1, -2]\n"
+                   "c: %y = Slice(%d, %b, %e, %a, %s)");
+  for (const char* mode : {"constant", "reflect", "edge", "wrap"})
+    add(std::string("Pad ") + mode, images +
+                                        "const %p: int64[8] = [0, 1, 2, 0, 0, 0, 1, 3]\nc: %y = "
+                                        "Pad{mode=\"" +
+                                        mode + "\"}(%d, %p)");
+  add("Pad with a value", images +
+                              "const %p: int64[2] = [1, -2]\nconst %v: float32[] = [3.5]\n"
+                              "const %a: int64[1] = [2]\nc: %y = Pad(%d, %p, %v, %a)");
+  add("Split", images +
+                   "const %s: int64[2] = [3, 1]\nc: %u, %v = Split{axis=1}(%d, %s)\n"
+                   "t: %t = Tanh(%u)\nm: %y = Mul(%t, %v)");
+  add("Split of which one part is read",
+      images + "c: %u, %v = Split{axis=2, num_outputs=2}(%d)\nt: %y = Tanh(%v)");
+  add("Expand", Data("1, 3, 1") + "const %s: int64[4] = [1, 2, 1, 5]\nc: %y = Expand(%d, %s)");
+  add("Tile", Data("3, 2") + "const %s: int64[3] = [1, 2, 3]\nc: %y = Tile(%d, %s)");
+  add("DepthToSpace", Data("8, 3, 2") + "c: %y = DepthToSpace{blocksize=2, mode=\"CRD\"}(%d)");
+  add("SpaceToDepth", Data("3, 4, 2") + "c: %y = SpaceToDepth{blocksize=2}(%d)");
+  add("Trilu", Data("4, 5") + "c: %y = Trilu{upper=0}(%d)");
+}
+
+// Normalizations of each sample.
+void AddNorms(const std::string& images, const AddCase& add) {
+  const std::string of = "const %g: float32[C]\nconst %b: float32[C]\nc: %y = ";
+  const auto norm = [&](const std::string& name, const std::string& data, const std::string& sizes,
+                        const std::string& op, const std::string& inputs) {
+    add(name, data + std::regex_replace(of, std::regex("C"), sizes) + op + inputs);
+  };
+  const std::string both = "(%d, %g, %b)";
+  norm("LayerNormalization", Data("3, 19"), "19", "LayerNormalization{epsilon=0.01}", both);
+  norm("LayerNormalization of images", images, "4, 7, 6", "LayerNormalization{axis=1}", both);
+  norm("LayerNormalization with one scale a row", images, "7, 1", "LayerNormalization{axis=2}",
+       both);
+  add("LayerNormalization without bias",
+      images + "const %g: float32[6]\nc: %y = LayerNormalization(%d, %g)");
+  add("LayerNormalization without bias, broadcast",
+      images + "const %g: float32[7, 1]\nc: %y = LayerNormalization{axis=-2}(%d, %g)");
+  add("RMSNormalization", images + "const %g: float32[6]\nc: %y = RMSNormalization(%d, %g)");
+  add("RMSNormalization of two axes",
+      images + "const %g: float32[7, 6]\nc: %y = RMSNormalization{axis=2, epsilon=0.1}(%d, %g)");
+  norm("GroupNormalization", images, "4", "GroupNormalization{num_groups=2}", both);
+  norm("GroupNormalization of one group", images, "4", "GroupNormalization{num_groups=1}", both);
+  norm("InstanceNormalization", images, "4", "InstanceNormalization{epsilon=0.1}", both);
+}
 
 std::vector<GradientCase> Cases() {
   const std::string end = "\noutput %y\n";
@@ -83,7 +137,15 @@ std::vector<GradientCase> Cases() {
     add(op + std::string(" of both repeated"),
         Data("3, 1") + "const %w: float32[1, 1, 4]\n" + apply + "(%d, %w)");
   }
+  add("Pow of a square", rows + "const %two: float32[] = [2]\nc: %y = Pow(%d, %two)");
+  add("Pow per column", rows + "s: %s = Sigmoid(%d)\nconst %w: float32[5]\nc: %y = Pow(%s, %w)");
   add("Div", rows + "s: %s = Sigmoid(%d)\nconst %w: float32[5]\nc: %y = Div(%w, %s)");
+  for (const char* op : {"Abs", "Elu", "Elu{alpha=0.5}", "Erf", "Exp", "HardSigmoid",
+                         "HardSigmoid{alpha=0.4, beta=0.3}", "HardSwish", "Mish", "Neg", "Softplus",
+                         "Swish", "Swish{alpha=1.7}"})
+    add(op, kImages + "c: %y = " + op + "(%d)");
+  for (const char* op : {"Log", "Reciprocal", "Sqrt"})  // of positive numbers
+    add(op, kImages + "s: %s = Sigmoid(%d)\nc: %y = " + op + "(%s)");
   for (const char* op : {"Relu", "LeakyRelu", "LeakyRelu{alpha=0.3}", "Sigmoid", "Tanh", "Gelu",
                          "Gelu{approximate=\"tanh\"}", "Identity"})
     add(op, kImages + "c: %y = " + op + "(%d)");
@@ -112,6 +174,9 @@ std::vector<GradientCase> Cases() {
   add("ReduceMean of a middle axis", kImages +
                                          "const %a: int64[1] = [-2]\n"
                                          "c: %y = ReduceMean(%d, %a)");
+  add("ReduceSum", kImages +
+                       "const %a: int64[2] = [1, 3]\n"
+                       "c: %y = ReduceSum{keepdims=0}(%d, %a)");
   add("Softmax", rows + "c: %s = Softmax(%d)\ni: %y = Identity(%s)");
   add("Softmax of an inner axis", kImages + "c: %s = Softmax{axis=1}(%d)\ni: %y = Identity(%s)");
   add("LogSoftmax", rows + "c: %y = LogSoftmax(%d)");
@@ -122,6 +187,48 @@ std::vector<GradientCase> Cases() {
   add("Squeeze and Unsqueeze", Data("1, 5") +
                                    "const %a: int64[1] = [1]\ns: %s = Squeeze(%d, %a)\n"
                                    "const %e: int64[2] = [1, 3]\nc: %y = Unsqueeze(%s, %e)");
+  AddMoves(kImages, add);
+  AddNorms(kImages, add);
+  const auto transposed = [&](const std::string& name, const std::string& w, const std::string& b,
+                              const std::string& attrs) {
+    add("ConvTranspose " + name, kImages + "const %w: float32[" + w + "]\nconst %b: float32[" + b +
+                                     "]\nc: %y = ConvTranspose{" + attrs + "}(%d, %w, %b)");
+  };
+  transposed("3x3", "4, 5, 3, 3", "5", "group=1");
+  transposed("strided", "4, 3, 3, 2", "3", "strides=[2, 3], pads=[1, 0, 0, 1]");
+  transposed("output padding", "4, 2, 3, 3", "2", "strides=[2, 2], output_padding=[1, 1]");
+  transposed("dilated", "4, 2, 2, 3", "2", "dilations=[3, 2]");
+  transposed("grouped", "4, 3, 2, 2", "6", "group=2, strides=[2, 2]");
+  add("ConvTranspose without bias",
+      Data("3, 9") + "const %w: float32[3, 2, 4]\nc: %y = ConvTranspose{strides=[3]}(%d, %w)");
+  add("Where of a mask",
+      Data("2, 3, 3") +
+          "const %m: bool[1, 3, 3] = [1, 0, 0, 1, 1, 0, 1, 1, 1]\nconst %l: float32[] = [-2]\n"
+          "c: %y = Where(%m, %d, %l)");
+  add("Where of two operands",
+      Data("3, 4") +
+          "const %m: bool[3, 1] = [1, 0, 1]\nconst %w: float32[4]\nc: %y = Where(%m, %w, %d)");
+  add("attention with a mask that is no parameter",
+      Data("2, 3, 4") +
+          "const %m: float32[3, 3] = [0, -1e9, -1e9, 0, 0, -1e9, 0, 0, 0]\n"
+          "k: %k = Transpose{perm=[0, 1, 3, 2]}(%d)\nq: %q = MatMul(%d, %k)\n"
+          "a: %a = Add(%q, %m)\ns: %s = Softmax(%a)\nc: %y = MatMul(%s, %d)");
+  add("rows of a table",
+      "input %x: float32[N, 3]\nconst %shift: float32[5, 3]\n"
+      "const %i: int64[2, 2] = [4, -5, 0, 4]\ng: %g = Gather(%shift, %i)\n"
+      "const %s: int64[3] = [1, 4, 3]\nr: %r = Reshape(%g, %s)\n"
+      "const %a: int64[1] = [1]\nu: %u = Unsqueeze(%x, %a)\n"
+      "c: %y = Mul(%u, %r)");
+  add("rows of a table by tokens",
+      "input %x: int64[N, 7]\nconst %shift: float32[5, 3]\nc: %y = Gather(%shift, %x)");
+  add("rows along another axis",
+      "input %x: int64[N, 7]\nconst %shift: float32[2, 5, 3]\n"
+      "g: %g = Gather{axis=1}(%shift, %x)\nc: %y = Transpose{perm=[1, 0, 2, 3]}(%g)");
+  add("tokens as numbers",
+      "input %x: int64[N, 7]\nconst %shift: float32[1, 7]\n"
+      "k: %k = Cast{to=1}(%x)\nc: %y = Mul(%k, %shift)");
+  add("columns by Gather",
+      kImages + "const %i: int64[3] = [2, 0, 2]\nc: %y = Gather{axis=-2}(%d, %i)");
   add("Transpose", kImages + "c: %y = Transpose{perm=[0, 3, 1, 2]}(%d)");
   add("a weight through Reshape and Transpose",
       rows +
@@ -165,7 +272,8 @@ std::map<std::string, std::vector<float>> FillConstants(Graph& graph, uint32_t s
     const Value& v = graph.value(ValueId{i});
     if (!v.is_constant() || v.type.dtype != DType::kFloat32) continue;
     Tensor tensor = v.constant.Clone();
-    const bool given = *tensor.data<float>() != 0;
+    const auto begin = tensor.data<float>(), end = begin + tensor.elements();
+    const bool given = std::any_of(begin, end, [](float f) { return f != 0; });
     std::mt19937 random(seed + static_cast<uint32_t>(std::hash<std::string>()(v.name)));
     std::normal_distribution<float> normal(0, 1);
     for (int64_t j = 0; j < tensor.elements() && !given; ++j)
@@ -179,10 +287,12 @@ std::map<std::string, std::vector<float>> FillConstants(Graph& graph, uint32_t s
 // The factor of each score in the loss, and the sum.
 double Factor(int64_t i) { return std::sin(1.0 + 0.7 * static_cast<double>(i)); }
 
-double Linear(std::span<const float> scores, int64_t label, float, float factor, float* gradient) {
+double Linear(std::span<const float> scores, const SampleTarget& target, float factor,
+              float* gradient) {
   double sum = 0;
   for (size_t j = 0; j < scores.size(); ++j) {
-    const double f = Factor(label * static_cast<int64_t>(scores.size()) + static_cast<int64_t>(j));
+    const double f =
+        Factor(target.label * static_cast<int64_t>(scores.size()) + static_cast<int64_t>(j));
     sum += f * scores[j];
     gradient[j] = static_cast<float>(f * factor);
   }
@@ -195,18 +305,26 @@ class Float64Loss {
  public:
   Float64Loss(const std::string& text, const std::vector<float>& x) {
     std::string wide = std::regex_replace(text, std::regex("float32"), "float64");
+    wide = std::regex_replace(wide, std::regex("Cast\\{to=1\\}"), "Cast{to=11}");
     wide = std::regex_replace(wide, std::regex("\\[N,"), fmt::format("[{},", kBatch));
     // The text form has no values of float64.
-    const std::regex one("const %(\\w+): (float64\\[\\]) = \\[([-.0-9]+)\\]");
-    for (std::sregex_iterator it(wide.begin(), wide.end(), one), end; it != end; ++it)
-      constants_[(*it)[1]] = {std::stod((*it)[3])};
+    const std::regex one("const %(\\w+): (float64\\[[^\\]]*\\]) = \\[([^\\]]*)\\]");
+    for (std::sregex_iterator it(wide.begin(), wide.end(), one), end; it != end; ++it) {
+      std::istringstream list((*it)[3]);
+      for (std::string value; std::getline(list, value, ',');)
+        constants_[(*it)[1]].push_back(std::stod(value));
+    }
     auto parsed = ParseGraph(std::regex_replace(wide, one, "const %$1: $2"));
     EXPECT_TRUE(parsed) << parsed.error().message();
     graph_ = *std::move(parsed);
     const Status typed = InferTypes(graph_);
     EXPECT_TRUE(typed) << typed.error().message();
     input_ = Tensor::Allocate(graph_.value(graph_.inputs()[0]).type);
-    std::copy(x.begin(), x.end(), input_.mutable_data<double>());
+    if (input_.dtype() == DType::kInt64) {
+      std::copy(x.begin(), x.end(), input_.mutable_data<int64_t>());
+    } else {
+      std::copy(x.begin(), x.end(), input_.mutable_data<double>());
+    }
   }
   void Set(const std::string& name, const std::vector<float>& values) {
     if (graph_.FindValue(name).valid())
@@ -251,12 +369,14 @@ TEST_P(Gradients, AreThoseOfFloat64Differences) {
   std::mt19937 random(2);
   std::normal_distribution<float> normal(0, 1);
   std::vector<float> x(static_cast<size_t>(kBatch * elements));
-  for (float& v : x) v = normal(random);
+  const bool tokens = plan->inputs[0].dtype == DType::kInt64;
+  for (float& v : x) v = tokens ? static_cast<float>(random() % 5) : normal(random);
   auto learner = Learner::Create(graph, *std::move(plan), kShards, 2, *SelectIsa());
   ASSERT_TRUE(learner) << learner.error().message();
-  const auto fill = [&](int64_t sample, std::span<float* const> inputs) {
+  const auto fill = [&](int64_t sample, std::span<float* const> inputs,
+                        std::span<SampleTarget> targets) {
     std::copy_n(x.data() + sample * elements, elements, inputs[0]);
-    return sample;
+    targets[0].label = sample;
   };
   (*learner)->Compute(fill, {.loss = &kLinearLoss});
   const BatchResult result = (*learner)->Compute(fill, {.loss = &kLinearLoss});  // begins anew

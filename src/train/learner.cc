@@ -82,7 +82,7 @@ void Learner::Connect(Shard& shard) {
   shard.value_gradients = Zeros(plan_.gradient_floats);
   shard.parameter_gradients = Zeros(plan_.parameter_floats);
   shard.workspace = std::make_unique<Workspace>(1);
-  shard.labels.resize(static_cast<size_t>(plan_.samples));
+  shard.targets.resize(static_cast<size_t>(plan_.samples * plan_.rows));
   shard.runs.resize(plan_.steps.size());
   for (size_t i = 0; i < plan_.steps.size(); ++i) {
     const TrainingStep& step = plan_.steps[i];
@@ -127,7 +127,6 @@ void Learner::MakePhases() {
 
 void Learner::FillShard(int64_t index, const Fill& fill) {
   Shard& shard = shards_[static_cast<size_t>(index)];
-  std::memset(shard.value_gradients.data(), 0, shard.value_gradients.size());
   std::memset(shard.parameter_gradients.data(), 0, shard.parameter_gradients.size());
   std::vector<float*> places(plan_.inputs.size());
   for (int64_t s = 0; s < plan_.samples; ++s) {
@@ -135,30 +134,34 @@ void Learner::FillShard(int64_t index, const Fill& fill) {
       const int64_t elements = *plan_.inputs[i].shape.elements() / plan_.samples;
       places[i] = Address(shard, plan_.input_places[i]) + s * elements;
     }
-    shard.labels[static_cast<size_t>(s)] = fill(index * plan_.samples + s, places);
+    fill(index * plan_.samples + s, places,
+         {shard.targets.data() + s * plan_.rows, static_cast<size_t>(plan_.rows)});
   }
 }
 
 void Learner::LossOf(int64_t index, const BatchSettings& settings) {
   Shard& shard = shards_[static_cast<size_t>(index)];
   const auto classes = static_cast<size_t>(plan_.classes);
-  const float factor = 1 / static_cast<float>(batch());
+  const int64_t rows = plan_.samples * plan_.rows;  // of scores
+  const float factor = 1 / static_cast<float>(batch() * plan_.rows);
   shard.loss = 0;
   shard.correct = 0;
-  for (int64_t s = 0; s < plan_.samples; ++s) {
-    const int64_t at = s * plan_.classes, label = shard.labels[static_cast<size_t>(s)];
+  for (int64_t row = 0; row < rows; ++row) {
+    const int64_t at = row * plan_.classes;
+    SampleTarget& target = shard.targets[static_cast<size_t>(row)];
+    target.smoothing = settings.smoothing;
     const std::span<const float> scores(Address(shard, plan_.scores) + at, classes);
     float* const gradient = Gradient(shard, plan_.scores) + at;
     const float share = settings.teacher != nullptr ? settings.teacher_share : 0;
-    shard.loss += (1 - share) * settings.loss->sample(scores, label, settings.smoothing,
-                                                      (1 - share) * factor, gradient);
+    shard.loss +=
+        (1 - share) * settings.loss->sample(scores, target, (1 - share) * factor, gradient);
     if (settings.teacher != nullptr)
       shard.loss +=
-          share *
-          AddDistillation(scores,
-                          {settings.teacher + index * plan_.samples * plan_.classes + at, classes},
-                          settings.temperature, share * factor, gradient);
-    shard.correct += std::max_element(scores.begin(), scores.end()) - scores.begin() == label;
+          share * AddDistillation(scores,
+                                  {settings.teacher + index * rows * plan_.classes + at, classes},
+                                  settings.temperature, share * factor, gradient);
+    shard.correct +=
+        std::max_element(scores.begin(), scores.end()) - scores.begin() == target.label;
   }
 }
 
@@ -175,8 +178,11 @@ void Learner::Do(const Task& task, int64_t index, const Fill& fill, const BatchS
     case Action::kForwardSums: return bound.forward_sums(run);
     case Action::kForward: return bound.forward(run);
     case Action::kBackwardSums: return bound.backward_sums(run);
-    default: return bound.backward(run);
+    default: break;
   }
+  for (const auto& [offset, floats] : plan_.steps[task.step].fresh)
+    std::fill_n(FloatsOf(shard.value_gradients) + offset, floats, 0.0f);
+  bound.backward(run);
 }
 
 // What the last task of a phase summed, over all shards in their order.
@@ -206,7 +212,7 @@ BatchResult Learner::Compute(const Fill& fill, const BatchSettings& settings) {
     result.loss += shard.loss;
     result.correct += shard.correct;
   }
-  result.loss /= static_cast<double>(batch());
+  result.loss /= static_cast<double>(batch() * plan_.rows);
   result.norm = SumGradients();
   return result;
 }
@@ -226,7 +232,7 @@ std::vector<float> Learner::Scores(const Fill& fill) {
   std::vector<float> scores;
   for (Shard& shard : shards_) {
     const float* const own = Address(shard, plan_.scores);
-    scores.insert(scores.end(), own, own + plan_.samples * plan_.classes);
+    scores.insert(scores.end(), own, own + plan_.samples * plan_.rows * plan_.classes);
   }
   return scores;
 }
@@ -271,7 +277,10 @@ void Learner::Update(const UpdateSettings& settings, BatchResult& result) {
                         for (int s = 0; s < 2; ++s) step.slots[s] = FloatsOf(slots_[s]) + c.offset;
                         step.n = c.elements;
                         if (!c.decays) step.decay = 0;
+                        if (c.decay) step.decay = static_cast<float>(*c.decay);
                         settings.optimizer->update(step);
+                        if (averages_parameters())
+                          Follow(settings, step, FloatsOf(ema_) + c.offset);
                       }
                     });
   for (size_t i = 0; i < plan_.steps.size(); ++i) {
@@ -281,6 +290,18 @@ void Learner::Update(const UpdateSettings& settings, BatchResult& result) {
     for (int64_t offset : step.average) places.push_back(FloatsOf(averages_) + offset);
     step.bound.average(forward_totals_[i], static_cast<int64_t>(shards_.size()), places);
   }
+}
+
+void Learner::Average() {
+  ema_ = Zeros(plan_.parameter_floats);
+  std::copy_n(FloatsOf(parameters_), plan_.parameter_floats, FloatsOf(ema_));
+}
+
+// The average of one parameter, after its step.
+void Learner::Follow(const UpdateSettings& settings, const OptimizerStep& step, float* average) {
+  const auto t = static_cast<double>(step.step);
+  const auto kept = static_cast<float>(std::min(settings.ema, (1 + t) / (10 + t)));
+  for (int64_t i = 0; i < step.n; ++i) average[i] = kept * average[i] + (1 - kept) * step.w[i];
 }
 
 Status Learner::WriteTo(Graph& graph) {
@@ -295,7 +316,7 @@ Status Learner::WriteTo(Graph& graph) {
     }
     return {};
   };
-  EVOQ_TRY(write(plan_.parameters, FloatsOf(parameters_)));
+  EVOQ_TRY(write(plan_.parameters, FloatsOf(averages_parameters() ? ema_ : parameters_)));
   return write(plan_.averages, FloatsOf(averages_));
 }
 

@@ -16,14 +16,14 @@ namespace evoq {
 // What a batch was.
 struct BatchResult {
   double loss = 0;      // the mean over its samples
-  int64_t correct = 0;  // whose label has the largest score
+  int64_t correct = 0;  // rows of scores whose label has the largest one
   double norm = 0;      // of the gradient, over all parameters
 };
 
 struct BatchSettings {
   const LossDef* loss = nullptr;
   float smoothing = 0;
-  // Distillation (train/distill.h): scores [batch, classes], nullptr without it.
+  // Distillation (train/distill.h): scores [batch, rows, classes], nullptr without it.
   const float* teacher = nullptr;
   float temperature = 1, teacher_share = 0;
 };
@@ -33,6 +33,7 @@ struct UpdateSettings {
   const OptimizerDef* optimizer = nullptr;
   OptimizerStep update = {};
   double clip_norm = 0;  // the gradient is made this long where it is longer; 0: never
+  double ema = 0;        // what the average keeps of itself (Learner::Average); 0: there is none
 };
 
 // One caller at a time. Results are the same bits for any number of threads.
@@ -47,12 +48,14 @@ class Learner {
   int64_t batch() const { return plan_.samples * static_cast<int64_t>(shards_.size()); }
   ThreadPool& pool() { return pool_; }
 
-  // Writes the batch's sample `sample` (from 0 on) to its place in each input, and returns its
-  // label, in [0, classes). Called on any thread, for each sample once.
-  using Fill = std::function<int64_t(int64_t sample, std::span<float* const> inputs)>;
+  // Writes the batch's sample `sample` (from 0 on) to its place in each input, and what it is to
+  // `targets`, one for each row of scores, whose labels are in [0, classes). Called on any thread,
+  // for each sample once.
+  using Fill = std::function<void(int64_t sample, std::span<float* const> inputs,
+                                  std::span<SampleTarget> targets)>;
   // The gradient of the mean loss by every parameter.
   BatchResult Compute(const Fill& fill, const BatchSettings& settings);
-  // The scores of a batch, [batch, classes], without gradients.
+  // The scores of a batch, [batch, rows, classes], without gradients.
   std::vector<float> Scores(const Fill& fill);
   // Changes the parameters, and the moving averages, by the last batch.
   void Update(const UpdateSettings& settings, BatchResult& result);
@@ -63,6 +66,14 @@ class Learner {
   std::span<float> averages() { return Floats(averages_); }
   std::span<float> slot(int i) { return Floats(slots_[i]); }
 
+  // Begins the exponential moving average of the parameters (Polyak and Juditsky, "Acceleration of
+  // Stochastic Approximation by Averaging", 1992): after step t
+  //   average <- k average + (1 - k) w,  k = min(ema, (1 + t) / (10 + t))
+  // WriteTo then writes it in place of the parameters. Before the first step only.
+  void Average();
+  bool averages_parameters() const { return ema_.size() > 0; }
+  std::span<float> ema() { return Floats(ema_); }
+
   // The constants of `graph` become what was trained.
   Status WriteTo(Graph& graph);
 
@@ -72,7 +83,7 @@ class Learner {
     std::unique_ptr<Workspace> workspace;
     std::vector<GradientRun> runs;  // by step
     std::vector<std::vector<double>> forward_sums, backward_sums;
-    std::vector<int64_t> labels;
+    std::vector<SampleTarget> targets;  // [samples, rows]
     double loss = 0;
     int64_t correct = 0;
   };
@@ -95,11 +106,12 @@ class Learner {
   void FillShard(int64_t shard, const Fill& fill);
   void LossOf(int64_t shard, const BatchSettings& settings);
   double SumGradients();
+  static void Follow(const UpdateSettings& settings, const OptimizerStep& step, float* average);
 
   TrainingPlan plan_;
   Isa isa_;
   ThreadPool pool_;
-  AlignedBuffer parameters_, gradients_, averages_, slots_[2];
+  AlignedBuffer parameters_, gradients_, averages_, slots_[2], ema_;
   std::vector<Shard> shards_;
   std::vector<std::vector<Task>> phases_;                              // shards meet between them
   std::vector<std::vector<double>> forward_totals_, backward_totals_;  // by step

@@ -13,9 +13,10 @@ namespace evoq {
 struct NetworkDef {
   const char* name;
   const char* doc;  // one sentence
-  // The graph with random weights: input "input" [N, ...], output "logits" [N, classes].
+  // The graph with random weights: input "input" [N, ...], output "logits" [N, classes]; of texts,
+  // input "input_ids" [N, T], output "logits" [N, T, classes], one class for each token.
   Graph (*build)(uint64_t seed, int64_t classes);
-  const char* preprocess;  // how images become its input (docs/preprocess.md)
+  const char* preprocess;  // how images become its input (docs/preprocess.md); "": texts
   // What its training begins from; options change it.
   void (*recipe)(TrainingRecipe& recipe);
 };

@@ -7,7 +7,7 @@
 
 namespace evoq {
 
-// Some parameters, their gradients g, and what the optimizer keeps of each of them.
+// One parameter, its gradient g, and what the optimizer keeps of each of its numbers.
 struct OptimizerStep {
   float* w;
   const float* g;

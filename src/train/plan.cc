@@ -7,17 +7,29 @@
 #include "base/math.h"
 #include "base/text.h"
 #include "reference/reference.h"
+#include "train/plan_memory.h"
 
 namespace evoq {
 namespace {
 
-constexpr int64_t kAlignedFloats = 16;
-
 int64_t Take(int64_t& used, int64_t floats) {
   const int64_t offset = used;
-  used += RoundUp(std::max<int64_t>(floats, 1), kAlignedFloats);
+  used += AlignedFloats(floats);
   return offset;
 }
+
+// A causal mask and the like: what is added to scores that nobody is to look at, and 0 elsewhere.
+bool IsMask(const Tensor& constant) {
+  constexpr float kNever = -1e4f;
+  bool any = false;
+  for (const float v : constant.values<float>()) {
+    if (v != 0 && !(v <= kNever)) return false;
+    any |= v != 0;
+  }
+  return any;
+}
+
+bool IsNumber(DType dtype) { return dtype == DType::kInt64 || dtype == DType::kInt32; }
 
 // What makes a plan: the graph of one shard, and what is known of its values.
 class Planner {
@@ -37,6 +49,7 @@ class Planner {
       return InvalidInput("the output {} depends on no parameter that can be trained",
                           graph_.value(scores_).name);
     plan_.scores = scores;
+    ShareGradients(plan_);
     return std::move(plan_);
   }
 
@@ -60,7 +73,13 @@ class Planner {
     if (type.shape[0].value != plan_.samples)
       return InvalidInput("output {} is {} for {} samples, expected one row for each",
                           value(scores_).name, type.ToString(), plan_.samples);
-    plan_.classes = *type.shape.elements() / plan_.samples;
+    plan_.rows = options_.rows;
+    const int64_t scores = *type.shape.elements() / plan_.samples;
+    const bool each = type.shape.rank() == 3 && type.shape[1].value == plan_.rows;
+    if (plan_.rows > 1 && !each)
+      return InvalidInput("output {} is {}, expected scores for each of {} tokens",
+                          value(scores_).name, type.ToString(), plan_.rows);
+    plan_.classes = scores / plan_.rows;
     return {};
   }
 
@@ -120,9 +139,9 @@ class Planner {
       return false;
     if (v.type.dtype != DType::kFloat32 || v.type.quantized() || !v.constant.layout().empty())
       return false;
-    const bool single =
-        node.domain.empty() && v.constant.elements() <= 1 && RoleOf(node, i) == Role::kData;
-    return v.constant.elements() > 0 && !single && frozen_.count(v.name) == 0;
+    const bool fixed = node.domain.empty() && RoleOf(node, i) == Role::kData &&
+                       (v.constant.elements() <= 1 || IsMask(v.constant));
+    return v.constant.elements() > 0 && !fixed && frozen_.count(v.name) == 0;
   }
 
   Status CheckRows() {
@@ -161,8 +180,9 @@ class Planner {
   Status PlaceInputs() {
     for (ValueId id : graph_.inputs()) {
       const Value& v = value(id);
-      if (v.type.dtype != DType::kFloat32 || v.type.quantized())
-        return Unsupported("input {} is {}, expected float32", v.name, v.type.ToString());
+      if ((v.type.dtype != DType::kFloat32 && !IsNumber(v.type.dtype)) || v.type.quantized())
+        return Unsupported("input {} is {}, expected float32, int64 or int32", v.name,
+                           v.type.ToString());
       TrainingPlace& place = places_[id.index];
       place = {TrainingPlace::Kind::kShard, Take(plan_.value_floats, *v.type.shape.elements()), -1};
       plan_.inputs.push_back(v.type);
@@ -218,6 +238,18 @@ class Planner {
     return value(id).is_constant() && !Candidate(node, i) ? &value(id).constant : nullptr;
   }
 
+  // Tokens are rows of what they index.
+  void BoundTokens(const Node& node, const std::vector<TensorType>& x) {
+    const int index = IndexInput(node);
+    if (index < 0 || !Gathers(node)) return;
+    const std::vector<ValueId>& inputs = graph_.inputs();
+    if (std::find(inputs.begin(), inputs.end(), node.inputs[index]) == inputs.end()) return;
+    const auto axis = NormalizeAxis(node.attrs.Int("axis"), x[0].shape.rank());
+    if (!axis) return;
+    const int64_t size = x[0].shape[*axis].value;
+    plan_.pieces = plan_.pieces == 0 ? size : std::min(plan_.pieces, size);
+  }
+
   Status AddStep(NodeId id) {
     TrainingStep step;
     step.node = graph_.node(id);
@@ -237,12 +269,23 @@ class Planner {
       }
     }
     const GradientDef& row = *FindGradient(step.node);
+    BoundTokens(step.node, x);
+    for (size_t i = 0; i < x.size(); ++i) {
+      const bool known = constants[i] != nullptr || x[i].dtype == DType::kUndefined;
+      if (known || x[i].dtype == DType::kFloat32 || (IsNumber(x[i].dtype) && row.integers >> i & 1))
+        continue;
+      return Unsupported("{}: input {} is {}, expected float32", NodeLabel(step.node), i,
+                         x[i].ToString());
+    }
     EVOQ_ASSIGN(step.bound,
                 WithContext(row.bind({step.node, x, y, constants}), NodeLabel(step.node)));
     if (step.bound.saved > 0) step.saved = Take(plan_.value_floats, step.bound.saved);
     for (size_t i = 0; i < step.node.inputs.size(); ++i) {
       step.x.push_back(PlaceInput(step, i));
       step.differentiated |= step.x.back().gradient >= 0;
+      if (step.node.domain.empty() && step.x.back().gradient >= 0 &&
+          (i > 31 || (row.differentiable >> i & 1) == 0))
+        return Unsupported("{}: input {} depends on parameters", NodeLabel(step.node), i);
     }
     for (size_t i : step.bound.averages) {
       if (step.x[i].kind != TrainingPlace::Kind::kAverage)
@@ -257,6 +300,7 @@ class Planner {
       const int64_t floats = y[i].shape.elements().value_or(0);
       TrainingPlace& place = places_[step.node.outputs[i].index];
       place = {TrainingPlace::Kind::kShard, Take(plan_.value_floats, floats), -1};
+      place.floats = floats;
       if (step.differentiated) place.gradient = Take(plan_.gradient_floats, floats);
       step.y.push_back(place);
     }
@@ -291,11 +335,11 @@ Result<TrainingPlan> PlanShard(Graph shard, const TrainingPlanOptions& options) 
 Result<TrainingPlan> MakeTrainingPlan(const Graph& graph, const TrainingPlanOptions& options) {
   TrainingPlanOptions used = options;
   if (const int64_t fixed = FixedBatch(graph); fixed > 0) used.samples = fixed;
-  EVOQ_ASSIGN(Graph shard, ShardOf(graph, used.samples));
+  EVOQ_ASSIGN(Graph shard, ShardOf(graph, used.samples, used.length));
   return PlanShard(std::move(shard), used);
 }
 
-Result<Graph> ShardOf(const Graph& graph, int64_t samples) {
+Result<Graph> ShardOf(const Graph& graph, int64_t samples, int64_t length) {
   Graph shard = graph;
   std::map<std::string, std::vector<int64_t>> shapes;
   for (ValueId id : graph.inputs()) {
@@ -305,7 +349,8 @@ Result<Graph> ShardOf(const Graph& graph, int64_t samples) {
                          input.type.ToString());
     std::vector<int64_t> sizes = input.type.shape.sizes();
     sizes[0] = samples;
-    for (int64_t size : sizes) {
+    for (int64_t& size : sizes) {
+      if (size < 0 && length > 0) size = length;
       if (size < 0)
         return Unsupported("input {} is {}, expected sizes but for the batch", input.name,
                            input.type.ToString());

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -16,7 +17,8 @@ struct TrainedConstant {
   Shape shape;
   int64_t offset = 0;  // in floats, of the memory of its kind
   int64_t elements = 0;
-  bool decays = false;  // weight decay applies: of parameters with two axes or more
+  bool decays = false;          // weight decay applies: of parameters with two axes or more
+  std::optional<double> decay;  // of its own, in place of the recipe's
 };
 
 // Where a value of the plan lies.
@@ -25,6 +27,7 @@ struct TrainingPlace {
   Kind kind = Kind::kNone;
   int64_t offset = 0;     // in floats; of a constant, its index in `constants`
   int64_t gradient = -1;  // offset of its gradient, in the memory of its kind; -1: none is wanted
+  int64_t floats = 0;     // of what a step computes
 };
 
 struct TrainingStep {
@@ -34,6 +37,8 @@ struct TrainingStep {
   int64_t saved = 0;             // offset
   bool differentiated = false;   // backward runs
   std::vector<int64_t> average;  // offsets of BoundGradient::averages
+  // Gradients of values that begin with this step's backward, as zeros: offsets and floats.
+  std::vector<std::pair<int64_t, int64_t>> fresh;
 };
 
 struct TrainingPlanOptions {
@@ -41,6 +46,9 @@ struct TrainingPlanOptions {
   std::vector<std::string> freeze;  // glob patterns of constants that stay as they are
   // The loss takes logits: a last Softmax is left to it.
   bool logits = true;
+  // Of a sample, as many rows of scores have a label each: of a text, its tokens.
+  int64_t rows = 1;
+  int64_t length = 0;  // sizes of inputs that the graph leaves free besides the batch; 0: none
 };
 
 struct TrainingPlan {
@@ -50,25 +58,28 @@ struct TrainingPlan {
   std::vector<TrainingStep> steps;  // in execution order
   std::vector<TrainedConstant> parameters, averages;
   std::vector<Tensor> constants;  // what steps read and nobody trains
-  TrainingPlace scores;           // what the loss takes, [samples, classes]
-  int64_t classes = 0;
+  TrainingPlace scores;           // what the loss takes, [samples, rows, classes]
+  int64_t rows = 1, classes = 0;
+  int64_t pieces = 0;  // tokens of inputs are below: the least table that they index; 0: any
   int64_t parameter_floats = 0, average_floats = 0;
-  // Of one shard: values and what forward saves, then gradients.
+  // Of one shard: values and what forward saves, then gradients, which lie where others lay before.
   int64_t value_floats = 0, gradient_floats = 0;
 };
 
 // Every float32 constant at an input that its operator's row (train/gradient.h) calls
-// differentiable is a parameter, but for single numbers that are data (a factor 1 / 255). Errors:
-// kUnsupported naming all operators on the way to the output that have no gradient, and what a row
-// does not take; kInvalidInput for a graph of several outputs, of inputs that are no float32, or
-// without a parameter; kUsage for a pattern that matches no parameter.
+// differentiable is a parameter, but for data: single numbers (a factor 1 / 255) and masks (0 and
+// at most -10000). Integers lie in memory as float32 numbers. Errors: kUnsupported naming all
+// operators on the way to the output that have no gradient, and what a row does not take, for
+// inputs that are neither float32 nor int64 nor int32; kInvalidInput for a graph of several
+// outputs, or without a parameter; kUsage for a pattern that matches no parameter.
 Result<TrainingPlan> MakeTrainingPlan(const Graph& graph, const TrainingPlanOptions& options);
 
 // The same of a graph whose types are those of a shard.
 Result<TrainingPlan> PlanShard(Graph shard, const TrainingPlanOptions& options);
-// The graph with so many samples along the first axis of its inputs. Errors: kUnsupported for
-// inputs that have none.
-Result<Graph> ShardOf(const Graph& graph, int64_t samples);
+// The graph with so many samples along the first axis of its inputs, and `length` along others that
+// it leaves free. Errors: kUnsupported for inputs that have none, and for free ones without a
+// length.
+Result<Graph> ShardOf(const Graph& graph, int64_t samples, int64_t length = 0);
 
 // The number of samples that the graph's inputs fix, 0 where they leave it free.
 int64_t FixedBatch(const Graph& graph);

@@ -7,7 +7,7 @@
 #include <filesystem>
 #include <random>
 
-#include "train/layers.h"
+#include "nn/layers.h"
 #include "train/trainer.h"
 
 namespace evoq {

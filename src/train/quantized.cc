@@ -103,7 +103,7 @@ Result<TrainingPlan> QuantizedModel::Plan(const TrainingPlanOptions& options) {
   TrainingPlanOptions used = options;
   if (const int64_t fixed = FixedBatch(graph_); fixed > 0) used.samples = fixed;
   EVOQ_ASSIGN(const Graph integers, Quantize(graph_, given_));
-  EVOQ_ASSIGN(const Graph shard, ShardOf(integers, used.samples));
+  EVOQ_ASSIGN(const Graph shard, ShardOf(integers, used.samples, used.length));
   EVOQ_ASSIGN(Simulation simulation, Simulate(shard, graph_, given_));
   simulation_ = std::move(simulation.graph);
   steps_ = std::move(simulation.steps);

@@ -6,9 +6,9 @@
 #include <cmath>
 #include <random>
 
+#include "nn/layers.h"
 #include "quant/test_net.h"
 #include "quant/unfuse.h"
-#include "train/layers.h"
 #include "train/simulation.h"
 #include "train/trainer.h"
 
@@ -65,6 +65,29 @@ b: %y: float32[N, 4] = MatMul(%a, %w2)
 output %y
 )";
 
+// Moves of integers: what is read at steps, padded with zeros, split and joined.
+constexpr char kMovesNet[] = R"(graph net
+input %x: float32[N, 4, 8, 8]
+const %w1: float32[8, 4, 3, 3]
+const %b1: float32[8]
+const %begin: int64[1] = [0]
+const %end: int64[1] = [8]
+const %axis: int64[1] = [1]
+const %step: int64[1] = [2]
+const %pads: int64[8] = [0, 0, 1, 1, 0, 0, 0, 1]
+const %w2: float32[4, 10]
+const %b2: float32[10]
+c: %c: float32[N, 8, 8, 8] = Conv{activation="Relu", kernel_shape=[3, 3], pads=[1, 1, 1, 1]}(%x, %w1, %b1)
+s: %s: float32[N, 4, 8, 8] = Slice(%c, %begin, %end, %axis, %step)
+p: %p: float32[N, 4, 9, 10] = Pad(%s, %pads)
+t: %t: float32[N, 2, 9, 10], %u: float32[N, 2, 9, 10] = Split{axis=1, num_outputs=2}(%p)
+j: %j: float32[N, 4, 9, 10] = Concat{axis=1}(%u, %t)
+g: %g: float32[N, 4, 1, 1] = GlobalAveragePool(%j)
+f: %f: float32[N, 4] = Flatten{axis=1}(%g)
+l: %y: float32[N, 10] = MatMul(%f, %w2, %b2)
+output %y
+)";
+
 struct Case {
   const char* net;
   int64_t classes;
@@ -97,7 +120,7 @@ INSTANTIATE_TEST_SUITE_P(Nets, Simulated,
                                          Case{kResidualNet, 10, {{"*", 4}}, {}},
                                          Case{kResidualNet, 10, {{"*", 2}, {"c1", 8}}, {}},
                                          Case{kResidualNet, 10, {{"*", 4}}, {}, true},
-                                         Case{kDeepNet, 4, {}, {}},
+                                         Case{kMovesNet, 10, {}, {}}, Case{kDeepNet, 4, {}, {}},
                                          Case{kDeepNet, 4, {{"b", 2}}, {}}));
 
 // Before training and after some steps of it, with gradients that move every constant and scale.

@@ -1,5 +1,6 @@
 #include "train/recipe.h"
 
+#include <charconv>
 #include <cmath>
 
 #include "base/nearest.h"
@@ -66,10 +67,33 @@ Status CheckRecipe(const TrainingRecipe& r) {
   EVOQ_TRY(InRange("--label-smoothing", r.label_smoothing, 0, 1));
   EVOQ_TRY(InRange("--clip-norm", r.clip_norm, 0, 1e9));
   EVOQ_TRY(ParseAugmentations(r.augment));
+  EVOQ_TRY(InRange("--ema", r.ema, 0, 1));
+  if (r.ema > 0 && !r.prune.empty())
+    return Fail(ErrorCode::kUsage, "--ema {}: an average of weights has no zeros: not with --prune",
+                r.ema);
+  EVOQ_TRY(InRange("--mixup", r.mixup, 0, 1));
+  EVOQ_TRY(ParseDecay(r.decay));
+  EVOQ_TRY(InRange("--context", static_cast<double>(r.context), 1, kMost));
   EVOQ_TRY(InRange("--distill", r.distill, 0.01, 1000));
   EVOQ_TRY(InRange("--distill-share", r.distill_share, 0, 1));
   EVOQ_TRY(CheckIntegers(r));
   return CheckPruning(r);
+}
+
+Result<std::vector<DecayGroup>> ParseDecay(const std::vector<std::string>& options) {
+  std::vector<DecayGroup> groups;
+  for (const std::string& option : options) {
+    const size_t equals = option.rfind('=');
+    const std::string text = equals == std::string::npos ? "" : option.substr(equals + 1);
+    double number = -1;
+    const auto read = std::from_chars(text.data(), text.data() + text.size(), number);
+    const bool whole = read.ec == std::errc() && read.ptr == text.data() + text.size();
+    if (equals == 0 || text.empty() || !whole || !(number >= 0 && number <= 1000))
+      return Fail(ErrorCode::kUsage,
+                  "--decay {}: expected PATTERN=DECAY with a number from 0 to 1000", option);
+    groups.push_back({option.substr(0, equals), number});
+  }
+  return groups;
 }
 
 nlohmann::json ToJson(const TrainingRecipe& r) {
@@ -87,8 +111,12 @@ nlohmann::json ToJson(const TrainingRecipe& r) {
           {"weight_decay", r.weight_decay},
           {"label_smoothing", r.label_smoothing},
           {"clip_norm", r.clip_norm},
+          {"ema", r.ema},
+          {"mixup", r.mixup},
           {"augment", r.augment},
           {"freeze", r.freeze},
+          {"decay", r.decay},
+          {"context", r.context},
           {"scheme", r.scheme},
           {"weight_bits", r.weight_bits},
           {"exclude", r.exclude},

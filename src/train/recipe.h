@@ -21,7 +21,11 @@ struct TrainingRecipe {
   double weight_decay = 0;
   double label_smoothing = 0;
   double clip_norm = 0;  // 0: gradients stay as they are
+  double ema = 0;        // of the average of weights (Learner::Average); 0: none
+  double mixup = 0;      // both parameters of the beta distribution; 0: none
   std::vector<std::string> augment, freeze;
+  std::vector<std::string> decay;  // PATTERN=DECAY of parameters, the last that matches counts
+  int64_t context = 128;           // tokens of a sample, where the model leaves them free
   // Training with the integers of this scheme (train/quantized.h); "": with float32.
   std::string scheme;
   std::vector<std::string> weight_bits, exclude;  // as of quantize
@@ -38,6 +42,14 @@ struct TrainingRecipe {
 
 // Errors: kUsage naming the first option that is out of its range, or names no row.
 Status CheckRecipe(const TrainingRecipe& recipe);
+
+// TrainingRecipe::decay: a glob pattern of names and a number.
+struct DecayGroup {
+  std::string pattern;
+  double decay;
+};
+// Errors: kUsage for what is not PATTERN=NUMBER, with a number from 0 to 1000.
+Result<std::vector<DecayGroup>> ParseDecay(const std::vector<std::string>& options);
 
 nlohmann::json ToJson(const TrainingRecipe& recipe);
 // The first member in which two recipes differ: "lr is 0.1, not 0.01"; "" where they are equal.

@@ -17,16 +17,20 @@
 namespace evoq {
 namespace {
 
-// In float64, by the formulas of train/loss.h and of the rows' files.
-double LossOf(const std::string& name, const std::vector<double>& scores, int64_t label,
-              double smoothing) {
+// In float64, by the formulas of the rows' files; of a mix of classes 2 and 4.
+double LossOf(const std::string& name, const std::vector<double>& scores, double smoothing,
+              double share) {
   const auto n = static_cast<double>(scores.size());
   double sum = 0, loss = 0;
   for (double s : scores) sum += std::exp(s);
   for (size_t j = 0; j < scores.size(); ++j) {
-    const double target = smoothing / n + (static_cast<int64_t>(j) == label ? 1 - smoothing : 0);
-    loss += name == "mse" ? (scores[j] - target) * (scores[j] - target) / n
-                          : -target * (scores[j] - std::log(sum));
+    const double mixed = j == 2 ? 1 - share : j == 4 ? share : 0;
+    const double target = smoothing / n + (1 - smoothing) * mixed;
+    const double log_p = scores[j] - std::log(sum), off = 1 - std::exp(log_p);
+    if (name == "mse") loss += (scores[j] - target) * (scores[j] - target) / n;
+    if (name == "cross-entropy") loss -= target * log_p;
+    if (name == "kl") loss += target > 0 ? target * (std::log(target) - log_p) : 0;
+    if (name == "focal") loss -= target * off * off * log_p;
   }
   return loss;
 }
@@ -34,17 +38,19 @@ double LossOf(const std::string& name, const std::vector<double>& scores, int64_
 TEST(Losses, AreTheirFormulasAndTheGradientsTheirDifferences) {
   const std::vector<float> scores = {0.5f, -1.25f, 3.0f, 0.0f, 2.5f};
   for (const LossDef* loss : AllLosses()) {
-    for (const float smoothing : {0.0f, 0.1f}) {
+    for (const auto& [smoothing, share] : {std::pair(0.0f, 0.0f), {0.1f, 0.0f}, {0.1f, 0.25f}}) {
       std::vector<float> gradient(scores.size());
-      const double value = loss->sample(scores, 2, smoothing, 0.5f, gradient.data());
+      const SampleTarget target{.label = 2, .other = 4, .share = share, .smoothing = smoothing};
+      const double value = loss->sample(scores, target, 0.5f, gradient.data());
       std::vector<double> wide(scores.begin(), scores.end());
-      EXPECT_NEAR(value, LossOf(loss->name, wide, 2, smoothing), 1e-6) << loss->name;
+      EXPECT_NEAR(value, LossOf(loss->name, wide, smoothing, share), 1e-6) << loss->name;
+      EXPECT_NE(value, 0) << loss->name;
       for (size_t j = 0; j < wide.size(); ++j) {
         constexpr double kStep = 1e-5;
         wide[j] += kStep;
-        const double more = LossOf(loss->name, wide, 2, smoothing);
+        const double more = LossOf(loss->name, wide, smoothing, share);
         wide[j] -= 2 * kStep;
-        const double less = LossOf(loss->name, wide, 2, smoothing);
+        const double less = LossOf(loss->name, wide, smoothing, share);
         wide[j] += kStep;
         EXPECT_NEAR(gradient[j], 0.5 * (more - less) / (2 * kStep), 1e-6) << loss->name << j;
       }
@@ -56,7 +62,7 @@ TEST(Losses, CrossEntropyOfLargeScoresIsFinite) {
   const std::vector<float> scores = {1000, -1000};
   std::vector<float> gradient(2);
   const LossDef* loss = FindRow(AllLosses(), "cross-entropy");
-  EXPECT_DOUBLE_EQ(loss->sample(scores, 1, 0, 1, gradient.data()), 2000);
+  EXPECT_DOUBLE_EQ(loss->sample(scores, {.label = 1}, 1, gradient.data()), 2000);
   EXPECT_EQ(gradient, (std::vector<float>{1, -1}));
 }
 
@@ -68,7 +74,8 @@ std::vector<double> ThreeSteps(const std::string& name) {
   const double gradients[] = {1, -2, 0.5};
   for (int t = 1; t <= 3; ++t) {
     double g = gradients[t - 1];
-    if (name != "adamw") g += decay * w;
+    const bool beside = name == "adamw" || name == "lamb";  // decay is not in the gradient
+    if (!beside) g += decay * w;
     if (name == "sgd" || name == "nesterov") {
       first = momentum * first + g;
       w -= rate * (name == "sgd" ? first : g + momentum * first);
@@ -77,8 +84,9 @@ std::vector<double> ThreeSteps(const std::string& name) {
       second = beta2 * second + (1 - beta2) * g * g;
       const double m = first / (1 - std::pow(momentum, t));
       const double v = second / (1 - std::pow(beta2, t));
-      if (name == "adamw") w -= rate * decay * w;
-      w -= rate * m / (std::sqrt(v) + epsilon);
+      double change = m / (std::sqrt(v) + epsilon) + (beside ? decay * w : 0);
+      if (name == "lamb") change *= std::fabs(w) / std::fabs(change);
+      w -= rate * change;
     }
     out.push_back(w);
   }
@@ -191,6 +199,99 @@ TEST(Augmentations, MoveWholePixels) {
   EXPECT_LT(turned, 140);
 }
 
+// What an augmentation gives of an image, of many draws.
+std::vector<std::vector<float>> Drawn(const std::string& option, const PlaneSizes& sizes,
+                                      const std::vector<float>& from, int draws) {
+  const auto parsed = *ParseAugmentations({option});
+  XorShift random(11);
+  std::vector<std::vector<float>> all;
+  for (int i = 0; i < draws; ++i) {
+    all.emplace_back(from.size());
+    parsed[0].row->apply(sizes, parsed[0].amount, random, from.data(), all.back().data());
+  }
+  return all;
+}
+
+// Three channels, each a plane of numbers of its own.
+std::vector<float> Ramp(const PlaneSizes& s) {
+  std::vector<float> x;
+  for (int64_t i = 0; i < s.channels * s.height * s.width; ++i)
+    x.push_back(static_cast<float>((i * 7) % 31) * 0.1f - 1);
+  return x;
+}
+
+TEST(Augmentations, CutoutZerosOneSquare) {
+  const PlaneSizes sizes{2, 6, 5};
+  const std::vector<float> from(60, 1.0f);
+  std::set<int> counts;
+  for (const std::vector<float>& to : Drawn("cutout=3", sizes, from, 200)) {
+    int top = 6, bottom = -1, left = 5, right = -1, zeros = 0;
+    for (int i = 0; i < 30; ++i) {
+      ASSERT_EQ(to[i], to[30 + i]);
+      if (to[i] != 0) continue;
+      ++zeros;
+      top = std::min(top, i / 5);
+      bottom = std::max(bottom, i / 5);
+      left = std::min(left, i % 5);
+      right = std::max(right, i % 5);
+    }
+    EXPECT_EQ(zeros, (bottom - top + 1) * (right - left + 1));
+    counts.insert(zeros);
+  }
+  EXPECT_EQ(*counts.rbegin(), 9);
+  EXPECT_EQ(*counts.begin(), 4) << "in a corner";
+}
+
+// Brightness, contrast and saturation are linear in the image, and within their bounds.
+TEST(Augmentations, ColorStaysWithinItsAmount) {
+  const PlaneSizes sizes{3, 4, 4};
+  const std::vector<float> from = Ramp(sizes);
+  const auto gray = [](const std::vector<float>& x, int i) {
+    return (x[i] + x[16 + i] + x[32 + i]) / 3;
+  };
+  float brightest = 0;
+  for (const std::vector<float>& to : Drawn("color=20", sizes, from, 300)) {
+    double mean = 0, was = 0;
+    for (size_t i = 0; i < to.size(); ++i) {
+      mean += to[i] / 48;
+      was += from[i] / 48;
+    }
+    EXPECT_LE(std::fabs(mean - was), 0.2001);
+    brightest = std::max(brightest, static_cast<float>(mean - was));
+    // All pixels' grays keep their ratios; so do the channels' distances from them.
+    const double contrast = (gray(to, 1) - gray(to, 0)) / (gray(from, 1) - gray(from, 0));
+    EXPECT_GE(contrast, 0.7999);
+    EXPECT_LE(contrast, 1.2001);
+    const double color = (to[0] - gray(to, 0)) / (from[0] - gray(from, 0)) / contrast;
+    EXPECT_GE(color, 0.7998);
+    EXPECT_LE(color, 1.2002);
+    for (int i = 0; i < 16; ++i)
+      EXPECT_NEAR(to[i] - gray(to, i), color * contrast * (from[i] - gray(from, i)), 1e-5);
+  }
+  EXPECT_GT(brightest, 0.15f);
+}
+
+TEST(Augmentations, RandAugmentMovesAndTurns) {
+  const PlaneSizes sizes{1, 9, 9};
+  std::vector<float> from(81, 0.0f);
+  from[4 * 9 + 4] = 1;  // the middle, which turns and shears leave
+  int kept = 0, moved = 0;
+  for (const std::vector<float>& to : Drawn("rand-augment=10", sizes, from, 300)) {
+    for (const float v : to) ASSERT_TRUE(std::isfinite(v));
+    kept += to == from;
+    moved += to[4 * 9 + 4] < 0.5f * *std::max_element(to.begin(), to.end());
+  }
+  EXPECT_GT(kept, 1) << "two identities are as likely as any other two";
+  EXPECT_GT(moved, 50) << "moves along either axis";
+  // Nothing is larger or smaller than at magnitude 30 and beyond.
+  const auto most = Drawn("rand-augment=30", sizes, from, 50);
+  EXPECT_EQ(most, Drawn("rand-augment=500", sizes, from, 50));
+  EXPECT_NE(most, Drawn("rand-augment=3", sizes, from, 50));
+  for (const std::vector<float>& to : Drawn("rand-augment=0", sizes, from, 50)) {
+    for (size_t i = 0; i < to.size(); ++i) ASSERT_NEAR(to[i], from[i], 1e-6);
+  }
+}
+
 TEST(Recipes, AreCheckedOptionByOption) {
   const auto error = [](auto change) {
     TrainingRecipe recipe;
@@ -199,20 +300,36 @@ TEST(Recipes, AreCheckedOptionByOption) {
     return checked ? std::string() : checked.error().message();
   };
   EXPECT_EQ(error([](TrainingRecipe&) {}), "");
-  EXPECT_EQ(error([](TrainingRecipe& r) { r.optimizer = "sdg"; }),
-            "--optimizer sdg: expected one of sgd, nesterov, adam, adamw; the nearest is sgd");
+  EXPECT_EQ(
+      error([](TrainingRecipe& r) { r.optimizer = "sdg"; }),
+      "--optimizer sdg: expected one of sgd, nesterov, adam, adamw, lamb; the nearest is sgd");
   EXPECT_EQ(error([](TrainingRecipe& r) { r.schedule = "x"; }),
             "--schedule x: expected one of constant, cosine, linear, step");
   EXPECT_EQ(error([](TrainingRecipe& r) { r.loss = "l1"; }),
-            "--loss l1: expected one of cross-entropy, mse");
+            "--loss l1: expected one of cross-entropy, mse, kl, focal");
   EXPECT_EQ(error([](TrainingRecipe& r) { r.label_smoothing = 1.5; }),
             "--label-smoothing 1.5: expected a number from 0 to 1");
   EXPECT_EQ(error([](TrainingRecipe& r) { r.lr = NAN; }),
             "--lr nan: expected a number from 0 to 1000");
   EXPECT_EQ(error([](TrainingRecipe& r) { r.augment = {"turn"}; }),
-            "--augment turn: expected one of shift, flip");
+            "--augment turn: expected one of shift, flip, color, cutout, rand-augment");
   EXPECT_EQ(error([](TrainingRecipe& r) { r.augment = {"shift=x"}; }),
             "--augment shift=x: expected a number from 0 to 1024");
+  EXPECT_EQ(error([](TrainingRecipe& r) { r.ema = 1.5; }),
+            "--ema 1.5: expected a number from 0 to 1");
+  EXPECT_EQ(error([](TrainingRecipe& r) {
+              r.ema = 0.9;
+              r.prune = "unstructured";
+            }),
+            "--ema 0.9: an average of weights has no zeros: not with --prune");
+  EXPECT_EQ(error([](TrainingRecipe& r) { r.mixup = 2; }),
+            "--mixup 2: expected a number from 0 to 1");
+  for (const char* wrong : {"conv_1", "=1", "conv_1=", "conv_1=x", "conv_1=-1", "conv_1=1e9"})
+    EXPECT_EQ(
+        error([&](TrainingRecipe& r) { r.decay = {"a=1", wrong}; }),
+        std::string("--decay ") + wrong + ": expected PATTERN=DECAY with a number from 0 to 1000");
+  EXPECT_EQ(error([](TrainingRecipe& r) { r.context = 0; }),
+            "--context 0: expected a number from 1 to 1048576");
   EXPECT_EQ(error([](TrainingRecipe& r) { r.scheme = "int4-weights"; }),
             "--scheme int4-weights: expected int8, whose arithmetic training simulates");
   EXPECT_EQ(error([](TrainingRecipe& r) { r.weight_bits = {"4"}; }),

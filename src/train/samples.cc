@@ -84,6 +84,51 @@ Result<LabelledSamples> ReadSamples(const Dataset& data, int64_t limit,
   return all;
 }
 
+Tensor AsTokens(const Tensor& numbers, DType dtype) {
+  Tensor out = Tensor::Allocate(TensorType(dtype, numbers.shape()));
+  const float* const from = numbers.data<float>();
+  if (dtype == DType::kInt64) {
+    std::copy_n(from, numbers.elements(), out.mutable_data<int64_t>());
+  } else {
+    std::copy_n(from, numbers.elements(), out.mutable_data<int32_t>());
+  }
+  return out;
+}
+
+std::vector<Tensor> InputsOf(const LabelledSamples& samples, int64_t begin, int64_t end) {
+  std::vector<Tensor> inputs;
+  for (size_t k = 0; k < samples.inputs.size(); ++k) {
+    std::vector<int64_t> sizes = samples.sizes[k];
+    sizes.insert(sizes.begin(), end - begin);
+    Tensor input = Tensor::Allocate(TensorType(DType::kFloat32, Shape(sizes)));
+    std::copy_n(samples.sample(k, begin), input.elements(), input.mutable_data<float>());
+    const bool tokens = samples.tokens != DType::kUndefined;
+    inputs.push_back(tokens ? AsTokens(input, samples.tokens) : std::move(input));
+  }
+  return inputs;
+}
+
+Result<LabelledSamples> WindowsOf(std::span<const int64_t> tokens, int64_t context, DType dtype) {
+  constexpr int64_t kMost = int64_t{1} << 24;
+  const auto count = static_cast<int64_t>(tokens.size());
+  if (count <= context)
+    return InvalidInput("{} tokens, expected at least {} for a window of {}", count, context + 1,
+                        context);
+  for (size_t i = 0; i < tokens.size(); ++i) {
+    if (tokens[i] < 0 || tokens[i] >= kMost)
+      return InvalidInput("token {} is {}, expected a number from 0 to {}", i, tokens[i],
+                          kMost - 1);
+  }
+  const int64_t windows = (count - 1) / context, used = windows * context;
+  LabelledSamples out;
+  out.sizes = {{context}};
+  out.inputs = {std::vector<float>(tokens.begin(), tokens.begin() + used)};
+  out.labels.assign(tokens.begin() + 1, tokens.begin() + used + 1);
+  out.rows = context;
+  out.tokens = dtype;
+  return out;
+}
+
 Result<SampleFiles> FindSamples(SampleFiles files) {
   std::error_code error;
   if (std::filesystem::is_directory(files.data, error)) {
@@ -98,17 +143,6 @@ Result<SampleFiles> FindSamples(SampleFiles files) {
   if (files.test_labels.empty() && !files.test.empty())
     files.test_labels = LabelsBeside(files.test);
   return files;
-}
-
-uint64_t SeedOf(uint64_t seed, uint64_t a, uint64_t b) {
-  uint64_t z = seed;
-  for (const uint64_t part : {a, b}) {
-    z += 0x9e3779b97f4a7c15ull * (part + 1);
-    z = (z ^ (z >> 30)) * 0xbf58476d1ce4e5b9ull;
-    z = (z ^ (z >> 27)) * 0x94d049bb133111ebull;
-    z ^= z >> 31;
-  }
-  return z;
 }
 
 std::vector<int64_t> EpochOrder(int64_t count, uint64_t seed, int64_t epoch) {

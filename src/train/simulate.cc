@@ -175,11 +175,12 @@ class Simulator {
   Status AddNode(const Node& node) {
     const bool from_integers = node.input(0).valid() && TypeOf(node.input(0)).quantized();
     const ValueId y = node.outputs[0];
-    if (IsConversion(node) && node.inputs.size() == 1) return AddConversion(node);
-    if (IsLinear(node) && from_integers) return AddLinear(node);
     const bool to_integers = y.valid() && TypeOf(y).quantized();
+    if (IsConversion(node) && node.inputs.size() == 1 && (from_integers || to_integers))
+      return AddConversion(node);
+    if (IsLinear(node) && from_integers) return AddLinear(node);
     if ((!from_integers && !to_integers) || GivesSizes(node)) return AddReal(node);
-    if (MovesOnly(node) && FindGradient(node) != nullptr) {
+    if (MovesOnly(node) && FindGradient(node) != nullptr && from_integers && to_integers) {
       std::vector<ValueId> inputs;
       for (ValueId in : node.inputs) inputs.push_back(In(in));
       StepOfValue(y);
@@ -319,13 +320,36 @@ Result<Simulation> Simulate(const Graph& integers, const Graph& real, const Give
   return Simulator(integers, real, given).Run();
 }
 
+// Whether an operator that only moves values moves integers in training: not where it reads a
+// constant table, which is a parameter of real numbers, nor where it fills with another real number
+// than 0.
+static bool MovesIntegers(const Graph& graph, const Node& node) {
+  if (FindGradient(node) == nullptr) return false;
+  size_t real = 0, constants = 0;
+  for (size_t i = 0; i < node.inputs.size(); ++i) {
+    const ValueId in = node.inputs[i];
+    if (!in.valid() || graph.value(in).type.dtype != DType::kFloat32) continue;
+    const Tensor* const constant = graph.ConstantInput(node, i);
+    if (RoleOf(node, i) == Role::kFill) {
+      const auto zero = [](float v) { return v == 0; };
+      if (constant == nullptr) return false;
+      const auto values = constant->values<float>();
+      if (!std::all_of(values.begin(), values.end(), zero)) return false;
+      continue;
+    }
+    ++real;
+    constants += constant != nullptr;
+  }
+  return constants < real;
+}
+
 bool IsSimulated(const Graph& graph, const Node& node) {
   const auto shape = [&](ValueId id) { return graph.value(id).type.shape; };
   const OpDef* const op = FindOp(node);
   if (op == nullptr || op->quant == QuantTrait::kFloat || node.outputs.empty()) return true;
   if (IsLinear(node))
     return FindGradient(node) != nullptr && graph.ConstantInput(node, 1) != nullptr;
-  if (MovesOnly(node)) return FindGradient(node) != nullptr;
+  if (MovesOnly(node)) return MovesIntegers(graph, node);
   if (node.op == "Add" && node.domain.empty())
     return shape(node.inputs[0]) == shape(node.inputs[1]) && shape(node.inputs[0]).ranked() &&
            shape(node.inputs[0]).rank() > 1;

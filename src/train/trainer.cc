@@ -5,8 +5,10 @@
 
 #include "base/rows.h"
 #include "base/stopwatch.h"
+#include "base/text.h"
 #include "train/augmentation.h"
 #include "train/checkpoint.h"
+#include "train/feeder.h"
 #include "train/learner.h"
 #include "train/pruner.h"
 #include "train/schedule.h"
@@ -16,37 +18,18 @@ namespace {
 
 constexpr int64_t kToldEvery = 8;  // steps
 
-// One sample's way into a batch.
-class Feeder {
- public:
-  Feeder(const LabelledSamples& samples, std::vector<Augmentation> augmentations, uint64_t seed)
-      : samples_(samples), augmentations_(std::move(augmentations)), seed_(seed) {}
-
-  // Writes sample `i` as epoch `epoch` varies it.
-  int64_t operator()(int64_t i, int64_t epoch, std::span<float* const> inputs) const {
-    XorShift random(SeedOf(seed_, 2 + static_cast<uint64_t>(epoch), static_cast<uint64_t>(i)));
-    for (size_t k = 0; k < inputs.size(); ++k) {
-      const float* const from = samples_.sample(k, i);
-      const int64_t n = samples_.elements(k);
-      const std::vector<int64_t>& sizes = samples_.sizes[k];
-      if (augmentations_.empty() || sizes.size() != 3) {
-        std::copy_n(from, n, inputs[k]);
-        continue;
-      }
-      std::vector<float> now(from, from + n);
-      for (const Augmentation& a : augmentations_) {
-        a.row->apply({sizes[0], sizes[1], sizes[2]}, a.amount, random, now.data(), inputs[k]);
-        std::copy_n(inputs[k], n, now.data());
-      }
+// What indexes a table of the model.
+Status CheckTokens(const TrainingPlan& plan, const LabelledSamples& samples) {
+  for (size_t k = 0; k < plan.inputs.size(); ++k) {
+    const bool tokens = plan.inputs[k].dtype != DType::kFloat32;
+    if (!tokens || plan.pieces == 0) continue;
+    for (const float v : samples.inputs[k]) {
+      if (!(v >= 0 && v < static_cast<float>(plan.pieces)))
+        return InvalidInput("token {}, the model knows those from 0 to {}", v, plan.pieces - 1);
     }
-    return samples_.labels[static_cast<size_t>(i)];
   }
-
- private:
-  const LabelledSamples& samples_;
-  std::vector<Augmentation> augmentations_;
-  uint64_t seed_;
-};
+  return {};
+}
 
 Status CheckSamples(const TrainingPlan& plan, const LabelledSamples& samples) {
   if (samples.inputs.size() != plan.inputs.size())
@@ -61,10 +44,10 @@ Status CheckSamples(const TrainingPlan& plan, const LabelledSamples& samples) {
   }
   for (size_t i = 0; i < samples.labels.size(); ++i) {
     if (samples.labels[i] >= plan.classes)
-      return InvalidInput("sample {} has label {}, the model has {} classes", i, samples.labels[i],
-                          plan.classes);
+      return InvalidInput("sample {} has label {}, the model has {} classes",
+                          static_cast<int64_t>(i) / samples.rows, samples.labels[i], plan.classes);
   }
-  return {};
+  return CheckTokens(plan, samples);
 }
 
 // A learner and how far it is.
@@ -78,7 +61,9 @@ class Run {
         optimizer_(FindRow(AllOptimizers(), recipe.optimizer)),
         schedule_(FindRow(AllSchedules(), recipe.schedule)),
         count_(samples.count()),
-        feeder_(samples, std::move(augmentations), recipe.seed) {}
+        rows_(samples.rows),
+        tokens_(samples.tokens),
+        feeder_(samples, std::move(augmentations), recipe.mixup, recipe.seed) {}
 
   const LossDef& loss() const { return *loss_; }
   int slots() const { return optimizer_->slots; }
@@ -91,14 +76,16 @@ class Run {
     const std::vector<int64_t> order = EpochOrder(count_, recipe_.seed, epoch);
     const int64_t steps = steps_of_epoch(), all = steps * recipe_.epochs, batch = learner_->batch();
     const auto warm_up = static_cast<int64_t>(std::lround(recipe_.warm_up * double(steps)));
-    EpochReport report{.epoch = epoch + 1, .epochs = recipe_.epochs};
+    EpochReport report{.epoch = epoch + 1, .epochs = recipe_.epochs, .rows = rows_};
     int64_t correct = 0;
     const Stopwatch watch;
     for (int64_t i = 0; i < steps; ++i) {
       const int64_t step = epoch * steps + i;
       report.lr = LearningRate(*schedule_, recipe_.lr, step, all, warm_up);
-      const auto fill = [&](int64_t sample, std::span<float* const> inputs) {
-        return feeder_(order[static_cast<size_t>(i * batch + sample)], epoch, inputs);
+      const std::span<const int64_t> taken(order.data() + i * batch, static_cast<size_t>(batch));
+      const auto fill = [&](int64_t sample, std::span<float* const> inputs,
+                            std::span<SampleTarget> targets) {
+        feeder_(taken[static_cast<size_t>(sample)], epoch, taken, inputs, targets);
       };
       BatchSettings settings{.loss = loss_,
                              .smoothing = static_cast<float>(recipe_.label_smoothing)};
@@ -126,7 +113,7 @@ class Run {
     if (pruner_) report.sparsity = pruner_->Sparsity();
     const auto samples = static_cast<double>(steps * batch);
     report.loss /= static_cast<double>(steps);
-    report.accuracy = static_cast<double>(correct) / samples;
+    report.accuracy = static_cast<double>(correct) / (samples * static_cast<double>(rows_));
     report.images_per_s = samples / std::max(report.seconds, 1e-9);
     return report;
   }
@@ -136,21 +123,26 @@ class Run {
   Result<Tensor> Taught(const Learner::Fill& fill) {
     std::vector<Tensor> inputs;
     for (TensorType type : learner_->plan().inputs) {
+      type.dtype = DType::kFloat32;  // tokens are converted below
       type.shape[0] = learner_->batch();
       inputs.push_back(Tensor::Allocate(type));
     }
     learner_->pool().ParallelFor(learner_->batch(), 1, [&](int64_t begin, int64_t end) {
       std::vector<float*> places(inputs.size());
+      std::vector<SampleTarget> targets(static_cast<size_t>(rows_));
       for (int64_t s = begin; s < end; ++s) {
         for (size_t k = 0; k < places.size(); ++k)
           places[k] =
               inputs[k].mutable_data<float>() + s * (inputs[k].elements() / learner_->batch());
-        fill(s, places);
+        fill(s, places, targets);
       }
     });
+    for (Tensor& input : inputs) {
+      if (tokens_ != DType::kUndefined) input = AsTokens(input, tokens_);
+    }
     EVOQ_ASSIGN(const Tensor scores, hooks_.teacher(inputs));
     EVOQ_ASSIGN(Tensor real, ToFloat32(scores));
-    if (real.elements() != learner_->batch() * learner_->plan().classes)
+    if (real.elements() != learner_->batch() * rows_ * learner_->plan().classes)
       return InvalidInput("the teacher gives {} for {} samples, expected {} scores for each",
                           scores.type().ToString(), learner_->batch(), learner_->plan().classes);
     return real;
@@ -160,6 +152,7 @@ class Run {
     UpdateSettings settings;
     settings.optimizer = optimizer_;
     settings.clip_norm = recipe_.clip_norm;
+    settings.ema = recipe_.ema;
     settings.update.rate = static_cast<float>(rate);
     settings.update.momentum = static_cast<float>(recipe_.momentum);
     settings.update.beta2 = static_cast<float>(recipe_.beta2);
@@ -175,10 +168,27 @@ class Run {
   const OptimizerDef* optimizer_;
   const ScheduleDef* schedule_;
   int64_t count_;
+  int64_t rows_;
+  DType tokens_;
   Feeder feeder_;
   std::unique_ptr<Learner> learner_;
   std::unique_ptr<Pruner> pruner_;  // null: nothing is pruned
 };
+
+// What parameters of these names have in place of the recipe's decay.
+Status SetDecay(TrainingPlan& plan, const std::vector<std::string>& options) {
+  EVOQ_ASSIGN(const std::vector<DecayGroup> groups, ParseDecay(options));
+  for (size_t i = 0; i < groups.size(); ++i) {
+    bool any = false;
+    for (TrainedConstant& c : plan.parameters) {
+      if (!GlobMatch(groups[i].pattern, c.name)) continue;
+      c.decay = groups[i].decay;
+      any = true;
+    }
+    if (!any) return Fail(ErrorCode::kUsage, "--decay {}: no parameter of that name", options[i]);
+  }
+  return {};
+}
 
 // The learner for a recipe: its batch is one of whole shards.
 Result<std::unique_ptr<Learner>> LearnerFor(const Graph& graph, const LabelledSamples& samples,
@@ -188,6 +198,12 @@ Result<std::unique_ptr<Learner>> LearnerFor(const Graph& graph, const LabelledSa
   options.freeze = recipe.freeze;
   options.logits = logits;
   options.samples = std::min(recipe.shard, recipe.batch);
+  options.rows = samples.rows;
+  if (samples.tokens != DType::kUndefined) {
+    if (!samples.sizes[0].empty()) options.length = samples.sizes[0][0];
+    if (recipe.mixup > 0)
+      return Fail(ErrorCode::kUsage, "--mixup {}: tokens cannot be mixed", recipe.mixup);
+  }
   EVOQ_ASSIGN(TrainingPlan plan,
               quantized != nullptr ? quantized->Plan(options) : MakeTrainingPlan(graph, options));
   if (recipe.batch % plan.samples != 0)
@@ -198,10 +214,13 @@ Result<std::unique_ptr<Learner>> LearnerFor(const Graph& graph, const LabelledSa
     return Fail(ErrorCode::kUsage, "--batch {}: there are {} samples", recipe.batch,
                 samples.count());
   EVOQ_TRY(CheckSamples(plan, samples));
+  EVOQ_TRY(SetDecay(plan, recipe.decay));
   EVOQ_ASSIGN(const Isa isa, SelectIsa());
   const int64_t shards = recipe.batch / plan.samples;
-  return Learner::Create(quantized != nullptr ? quantized->simulation() : graph, std::move(plan),
-                         shards, threads, isa);
+  EVOQ_ASSIGN(auto learner, Learner::Create(quantized != nullptr ? quantized->simulation() : graph,
+                                            std::move(plan), shards, threads, isa));
+  if (recipe.ema > 0) learner->Average();
+  return learner;
 }
 
 // Brings what was trained into the graph.
@@ -222,7 +241,9 @@ Status AfterEpoch(Run& run, Graph& graph, EpochReport& report, TrainingState& st
     EVOQ_TRY(WriteCheckpoint(run.learner(), state, run.slots(), files.checkpoint));
   EVOQ_TRY(WriteTrained(run, graph, quantized));
   if (hooks.test) {
-    EVOQ_ASSIGN(report.test_accuracy, hooks.test(graph));
+    EVOQ_ASSIGN(const Measured measured, hooks.test(graph));
+    report.test_accuracy = measured.accuracy;
+    report.test_loss = measured.loss;
   }
   return hooks.epoch ? hooks.epoch(report) : Status();
 }

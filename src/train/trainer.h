@@ -18,11 +18,19 @@ struct EpochReport {
   int64_t epoch = 0, epochs = 0;  // from 1 on
   double loss = 0, accuracy = 0;
   std::optional<double> test_accuracy;
-  std::optional<double> sparsity;  // of the weights that are pruned, the share that is 0
-  double lr = 0;                   // of its last step
-  double seconds = 0;              // of its steps
-  double images_per_s = 0;
-  double remaining_s = 0;  // of the run
+  std::optional<double> test_loss;  // of tokens: the mean negative logarithm of their probability
+  std::optional<double> sparsity;   // of the weights that are pruned, the share that is 0
+  double lr = 0;                    // of its last step
+  double seconds = 0;               // of its steps
+  double images_per_s = 0;          // samples
+  int64_t rows = 1;                 // of scores in a sample: its tokens
+  double remaining_s = 0;           // of the run
+};
+
+// What a model does on samples that it was not trained on.
+struct Measured {
+  double accuracy = 0;         // the share of labels that have the largest score
+  std::optional<double> loss;  // of tokens: the mean negative logarithm of their probability
 };
 
 struct TrainingHooks {
@@ -30,9 +38,9 @@ struct TrainingHooks {
   // After each epoch; may be null. An error ends the run.
   std::function<Status(const EpochReport&)> epoch;
   // Measures the graph as it is trained so far; may be null.
-  std::function<Result<double>(const Graph&)> test;
-  // The scores [batch, classes] of the model that this one learns from (train/distill.h); null
-  // without distillation.
+  std::function<Result<Measured>(const Graph&)> test;
+  // The scores [batch, rows, classes] of the model that this one learns from (train/distill.h);
+  // null without distillation.
   std::function<Result<Tensor>(std::span<const Tensor> inputs)> teacher;
 };
 
@@ -62,7 +70,8 @@ Result<TrainingOutcome> TrainGraph(Graph& graph, const LabelledSamples& samples,
                                    int threads, const TrainingHooks& hooks,
                                    QuantizedModel* quantized = nullptr);
 
-// How many samples the simulation of integers and what was compiled of them agree on.
+// How many samples (of texts, tokens) the simulation of integers and what was compiled of them
+// agree on.
 struct Agreement {
   int64_t samples = 0;
   int64_t classes = 0;  // whose largest score is of the same class
@@ -73,8 +82,7 @@ struct Agreement {
 Result<Agreement> CompareWithSimulation(QuantizedModel& quantized, const LabelledSamples& samples,
                                         int threads);
 
-// The share of samples whose label has the largest score of the first output, by the engine, as
-// `evoq eval` measures it.
-Result<double> MeasureAccuracy(const Graph& graph, const LabelledSamples& samples, int threads);
+// By the first output of the engine, as `evoq eval` measures it.
+Result<Measured> MeasureAccuracy(const Graph& graph, const LabelledSamples& samples, int threads);
 
 }  // namespace evoq

@@ -3,22 +3,28 @@
 #include <fcntl.h>
 
 #include <algorithm>
+#include <chrono>
+#include <cmath>
 #include <filesystem>
 
 #include "base/file.h"
+#include "base/json_file.h"
 #include "base/nearest.h"
 #include "base/output_file.h"
 #include "base/printable.h"
 #include "base/rows.h"
 #include "base/text.h"
 #include "models/models.h"
+#include "nn/layer.h"
 #include "onnx/onnx.h"
 #include "program/etm.h"
 #include "train/loss.h"
 #include "train/network.h"
 #include "train/plan.h"
+#include "workflow/event_file.h"
 #include "workflow/models.h"
 #include "workflow/train_parts.h"
+#include "workflow/train_text.h"
 
 namespace evoq {
 namespace {
@@ -26,6 +32,7 @@ namespace {
 // What is trained, and how images become its input.
 struct Start {
   const NetworkDef* network = nullptr;  // null: the graph is a file's
+  bool trained = true;                  // the weights are not random
   Graph graph;
   std::string preprocess;  // JSON; "": the data needs none
 };
@@ -36,6 +43,7 @@ Result<Start> StartOf(const TrainJob& job) {
   if (start.network != nullptr) {
     start.graph = start.network->build(job.recipe.seed, 2);  // the data says how many classes
     start.preprocess = start.network->preprocess;
+    start.trained = false;
   } else {
     if (!std::filesystem::exists(job.model)) {
       std::string names;
@@ -44,7 +52,14 @@ Result<Start> StartOf(const TrainJob& job) {
                   job.model, names.substr(0, names.size() - 2),
                   NearestHint(job.model, AllNetworks()));
     }
-    EVOQ_ASSIGN(start.graph, ImportModel(job.model));
+    start.trained = LowerExtension(job.model) != ".json";
+    if (start.trained) {
+      EVOQ_ASSIGN(start.graph, ImportModel(job.model));
+    } else {
+      constexpr size_t kMostBytes = 1 << 24;
+      EVOQ_ASSIGN(const nlohmann::json network, ReadJsonFile(job.model, kMostBytes));
+      EVOQ_ASSIGN(start.graph, WithContext(BuildNetwork(network, job.recipe.seed), job.model));
+    }
   }
   const std::string file =
       start.network != nullptr ? job.preprocess : FindPreprocess(job.model, job.preprocess);
@@ -67,6 +82,55 @@ Result<LabelledSamples> Read(const std::string& path, const std::string& labels,
   return ReadSamples(*data, limit, follow.Stage(stage));
 }
 
+struct Data {
+  LabelledSamples samples, test;
+  std::string tokenizer;  // as of TextSamples
+};
+
+// What the inputs of samples are: integers of one type, or (kUndefined) none of them.
+Result<DType> IntegersOfInputs(const Graph& graph) {
+  DType found = DType::kUndefined;
+  size_t integers = 0;
+  for (ValueId id : graph.inputs()) {
+    const DType type = graph.value(id).type.dtype;
+    if (type != DType::kInt64 && type != DType::kInt32) continue;
+    if (integers++ > 0 && type != found) integers = 0;
+    found = type;
+  }
+  if (found != DType::kUndefined && integers != graph.inputs().size())
+    return Unsupported("inputs of several types, expected real numbers or integers of one type");
+  return found;
+}
+
+// What the model is trained and tested on; a network gets the classes or tokens that there are.
+Result<Data> ReadData(const TrainJob& job, const SampleFiles& files, Start& start,
+                      const Follow& follow) {
+  Data data;
+  int64_t classes = 0;
+  constexpr int64_t kMostClasses = 1 << 18;
+  if (TakesTokens(start.graph)) {
+    EVOQ_ASSIGN(TextSamples texts, ReadTexts(job, files, start.graph, follow));
+    data = {std::move(texts.train), std::move(texts.test), std::move(texts.tokenizer)};
+    classes = texts.pieces;
+  } else {
+    EVOQ_ASSIGN(data.samples,
+                Read(files.data, files.labels, start, job.limit, "reading samples", follow));
+    if (!files.test.empty()) {
+      EVOQ_ASSIGN(data.test,
+                  Read(files.test, files.test_labels, start, 0, "reading test samples", follow));
+    }
+    EVOQ_ASSIGN(data.samples.tokens, IntegersOfInputs(start.graph));
+    data.test.tokens = data.samples.tokens;
+    classes = 1 + *std::max_element(data.samples.labels.begin(), data.samples.labels.end());
+  }
+  if (start.network == nullptr) return data;
+  if (classes > kMostClasses)
+    return InvalidInput("{}: label {}, expected classes from 0 to {}", files.data, classes - 1,
+                        kMostClasses - 1);
+  start.graph = start.network->build(job.recipe.seed, std::max<int64_t>(classes, 2));
+  return data;
+}
+
 bool IsEtmName(const std::string& path) { return LowerExtension(path) == ".etm"; }
 
 // What can fail before long work.
@@ -78,7 +142,9 @@ Status CheckPaths(const TrainJob& job) {
   for (const std::string* path : {&job.output, &job.checkpoint, &job.log}) {
     if (!path->empty()) EVOQ_TRY(CheckOutputPath(*path));
   }
-  if (!job.recipe.scheme.empty() && FindRow(AllNetworks(), job.model) != nullptr)
+  const bool random =
+      FindRow(AllNetworks(), job.model) != nullptr || LowerExtension(job.model) == ".json";
+  if (!job.recipe.scheme.empty() && random)
     return Fail(ErrorCode::kUsage,
                 "--scheme {}: {} has random weights; train it, then its .onnx with integers",
                 job.recipe.scheme, job.model);
@@ -103,12 +169,39 @@ Status AppendLine(const std::string& path, const nlohmann::json& line) {
   return {};
 }
 
+double SecondsNow() {
+  const auto now = std::chrono::system_clock::now().time_since_epoch();
+  return std::chrono::duration<double>(now).count();
+}
+
+// What TensorBoard shows of an epoch.
+std::vector<std::pair<std::string, double>> EventsOf(const EpochReport& r) {
+  std::vector<std::pair<std::string, double>> values = {{"loss/train", r.loss},
+                                                        {"accuracy/train", r.accuracy},
+                                                        {"learning_rate", r.lr},
+                                                        {"samples_per_second", r.images_per_s}};
+  if (r.test_accuracy) values.emplace_back("accuracy/test", *r.test_accuracy);
+  if (r.test_loss) values.emplace_back("loss/test", *r.test_loss);
+  if (r.sparsity) values.emplace_back("sparsity", *r.sparsity);
+  return values;
+}
+
+// The file of this ending beside the output: written, and its name.
+Result<std::string> WriteBeside(const std::string& output, const char* ending,
+                                const std::string& text) {
+  std::filesystem::path beside(output);
+  const std::string path = beside.replace_extension(ending).string();
+  EVOQ_TRY(WriteFileAtomic(path, text));
+  return path;
+}
+
 }  // namespace
 
 TrainingRecipe RecipeFor(const std::string& model, const std::string& scheme) {
   TrainingRecipe recipe;
   recipe.epochs = 5;
   recipe.lr = scheme.empty() ? 0.0001 : 0.0005;
+  if (LowerExtension(model) == ".json") recipe.lr = 0.001;  // its weights are random
   if (const NetworkDef* network = FindRow(AllNetworks(), model)) network->recipe(recipe);
   return recipe;
 }
@@ -121,33 +214,28 @@ Result<Trained> Train(const TrainJob& job, const Follow& follow) {
   const bool integers = !job.recipe.scheme.empty();
   if (start.network == nullptr && !integers) {  // before the data, which may be large
     const LossDef* const loss = FindRow(AllLosses(), job.recipe.loss);
+    EVOQ_ASSIGN(const DType numbers, WithContext(IntegersOfInputs(start.graph), job.model));
+    const int64_t length = numbers == DType::kUndefined ? 0 : job.recipe.context;
     EVOQ_TRY(WithContext(MakeTrainingPlan(start.graph, {.samples = job.recipe.shard,
                                                         .freeze = job.recipe.freeze,
-                                                        .logits = loss->logits}),
+                                                        .logits = loss->logits,
+                                                        .length = length}),
                          job.model));
   }
-  EVOQ_ASSIGN(const LabelledSamples samples,
-              Read(files.data, files.labels, start, job.limit, "reading samples", follow));
-  LabelledSamples test;
-  if (!files.test.empty()) {
-    EVOQ_ASSIGN(test,
-                Read(files.test, files.test_labels, start, 0, "reading test samples", follow));
-  }
-  if (start.network != nullptr) {
-    const int64_t classes = 1 + *std::max_element(samples.labels.begin(), samples.labels.end());
-    constexpr int64_t kMostClasses = 1 << 16;
-    if (classes > kMostClasses)
-      return InvalidInput("{}: label {}, expected classes from 0 to {}", files.data, classes - 1,
-                          kMostClasses - 1);
-    start.graph = start.network->build(job.recipe.seed, std::max<int64_t>(classes, 2));
-  }
+  EVOQ_ASSIGN(Data data, ReadData(job, files, start, follow));
+  const LabelledSamples &samples = data.samples, &test = data.test;
   TrainingHooks hooks;
   hooks.progress = follow.Stage("training");
   if (test.count() > 0) {
     hooks.test = [&](const Graph& graph) { return MeasureAccuracy(graph, test, job.threads); };
   }
+  std::optional<EventFile> events;
+  if (!job.tensorboard.empty()) {
+    EVOQ_ASSIGN(events, EventFile::Create(job.tensorboard, SecondsNow()));
+  }
   hooks.epoch = [&](const EpochReport& report) -> Status {
     if (job.epoch) job.epoch(report);
+    if (events) EVOQ_TRY(events->Add(SecondsNow(), report.epoch, EventsOf(report)));
     return job.log.empty() ? Status() : AppendLine(job.log, ToJson(report));
   };
   std::unique_ptr<QuantizedModel> quantized;
@@ -183,25 +271,32 @@ Result<Trained> Train(const TrainJob& job, const Follow& follow) {
   EVOQ_TRY(Write(start.graph, integers, job.output));
   out.output_bytes = WrittenBytes(job.output);
   if (!start.preprocess.empty()) {
-    std::filesystem::path beside(job.output);
-    out.preprocess = beside.replace_extension(".preprocess.json").string();
-    EVOQ_TRY(WriteFileAtomic(out.preprocess, start.preprocess));
+    EVOQ_ASSIGN(out.preprocess, WriteBeside(job.output, ".preprocess.json", start.preprocess));
+  }
+  if (!data.tokenizer.empty()) {
+    EVOQ_ASSIGN(out.tokenizer, WriteBeside(job.output, ".tokenizer.json", data.tokenizer));
   }
   return out;
 }
 
 nlohmann::json ToJson(const EpochReport& r) {
   using nlohmann::json;
-  return {{"epoch", r.epoch},
-          {"epochs", r.epochs},
-          {"loss", r.loss},
-          {"accuracy", r.accuracy},
-          {"test_accuracy", r.test_accuracy ? json(*r.test_accuracy) : json()},
-          {"lr", r.lr},
-          {"seconds", r.seconds},
-          {"images_per_s", r.images_per_s},
-          {"sparsity", r.sparsity ? json(*r.sparsity) : json()},
-          {"remaining_s", r.remaining_s}};
+  json told = {{"epoch", r.epoch},
+               {"epochs", r.epochs},
+               {"loss", r.loss},
+               {"accuracy", r.accuracy},
+               {"test_accuracy", r.test_accuracy ? json(*r.test_accuracy) : json()},
+               {"lr", r.lr},
+               {"seconds", r.seconds},
+               {"images_per_s", r.images_per_s},
+               {"sparsity", r.sparsity ? json(*r.sparsity) : json()},
+               {"remaining_s", r.remaining_s}};
+  if (r.rows > 1) told["tokens_per_s"] = r.images_per_s * static_cast<double>(r.rows);
+  if (r.test_loss) {
+    told["test_loss"] = *r.test_loss;
+    told["test_perplexity"] = std::exp(*r.test_loss);
+  }
+  return told;
 }
 
 namespace {
@@ -255,9 +350,17 @@ Told Tell(const Trained& t) {
                {"epochs", epochs}};
   told.text = FormatPrintable("{}: {} parameters, {} samples, {} steps in {:.1f} s\n", t.model,
                               t.outcome.parameters, t.samples, t.outcome.steps, t.outcome.seconds);
-  if (last != nullptr && last->test_accuracy)
+  if (last != nullptr && last->test_loss) {
+    const double perplexity = std::exp(*last->test_loss);
+    told.json["test_loss"] = *last->test_loss;
+    told.json["test_perplexity"] = perplexity;
+    told.text += FormatPrintable(
+        "  held out: loss {:.4f}, perplexity {:.3f}, {:.2f}% of the tokens of {} windows right\n",
+        *last->test_loss, perplexity, 100 * *last->test_accuracy, t.test_samples);
+  } else if (last != nullptr && last->test_accuracy) {
     told.text += FormatPrintable("  {:.2f}% of {} test samples right\n", 100 * *last->test_accuracy,
                                  t.test_samples);
+  }
   TellIntegers(t, told);
   told.text += FormatPrintable("  -> {}: {}\n", t.output, HumanBytes(t.output_bytes));
   if (last == nullptr) told.log.push_back("note: the checkpoint had all epochs behind it");

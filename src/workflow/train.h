@@ -12,14 +12,17 @@
 namespace evoq {
 
 struct TrainJob {
-  std::string model;       // a built-in network (train/networks.inc) or an .onnx to go on with
+  std::string model;       // a network (train/networks.inc), its JSON (docs/nn.md), or an .onnx
   SampleFiles files;       // as FindSamples completes them
   std::string preprocess;  // "": the network's, or MODEL.preprocess.json beside the model
   std::string output;      // .onnx or .etm
   int64_t limit = 0;       // so many samples to train on; 0: all
   std::string checkpoint, resume;
-  std::string teacher;  // a model whose scores this one learns from too; "": none
-  std::string log;      // a file that gets a line of JSON for each epoch, at its end; "": none
+  std::string teacher;      // a model whose scores this one learns from too; "": none
+  std::string tokenizer;    // of texts; "": they are read byte by byte
+  double hold_out = 0.1;    // of a text without a file to test on, the share that tests
+  std::string tensorboard;  // a folder that gets an event file; "": none
+  std::string log;          // a file that gets a line of JSON for each epoch, at its end; "": none
   TrainingRecipe recipe;
   int threads = 0;
   std::function<void(const EpochReport&)> epoch;  // hears of each; may be null
@@ -31,7 +34,8 @@ TrainingRecipe RecipeFor(const std::string& model, const std::string& scheme = "
 
 struct Trained {
   std::string model, output;
-  std::string preprocess;  // the file written beside the output; "": none
+  // Files written beside the output; "": none.
+  std::string preprocess, tokenizer;
   int64_t samples = 0, test_samples = 0;
   TrainingRecipe recipe;
   TrainingOutcome outcome;
@@ -44,8 +48,8 @@ struct Trained {
 };
 
 // Trains and writes the output, and beside it OUTPUT.preprocess.json, by which `evoq eval` reads
-// the same data. Errors: those of TrainGraph, of the data and of files, all before training where
-// they can be known then.
+// the same data; of texts that are read byte by byte, OUTPUT.tokenizer.json. Errors: those of
+// TrainGraph, of the data and of files, all before training where they can be known then.
 Result<Trained> Train(const TrainJob& job, const Follow& follow = {});
 Told Tell(const Trained& trained);
 

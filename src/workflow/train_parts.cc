@@ -16,15 +16,7 @@ namespace {
 constexpr int64_t kCalibrationSamples = 512;
 
 std::vector<Tensor> InputsOf(const LabelledSamples& samples, int64_t i) {
-  std::vector<Tensor> inputs;
-  for (size_t k = 0; k < samples.inputs.size(); ++k) {
-    std::vector<int64_t> sizes = samples.sizes[k];
-    sizes.insert(sizes.begin(), 1);
-    Tensor input = Tensor::Allocate(TensorType(DType::kFloat32, Shape(sizes)));
-    std::copy_n(samples.sample(k, i), input.elements(), input.mutable_data<float>());
-    inputs.push_back(std::move(input));
-  }
-  return inputs;
+  return evoq::InputsOf(samples, i, i + 1);
 }
 
 }  // namespace

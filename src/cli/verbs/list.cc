@@ -4,6 +4,7 @@
 #include "foreign/forecasts/rule.h"
 #include "foreign/profiles/rule.h"
 #include "kernels/kernel.h"
+#include "nn/layer.h"
 #include "ops/op.h"
 #include "passes/pass.h"
 #include "quant/method.h"
@@ -114,6 +115,15 @@ json ListGradients(TextTable& table) {
   return rows;
 }
 
+json ListLayers(TextTable& table) {
+  json rows = json::array();
+  for (const LayerDef* row : AllLayers()) {
+    table.Row({row->name, row->options, row->doc});
+    rows.push_back({{"name", row->name}, {"options", row->options}, {"doc", row->doc}});
+  }
+  return rows;
+}
+
 json ListRules(TextTable& table) {
   json rows = json::array();
   for (const ExplainRule* rule : AllExplainRules()) {
@@ -169,6 +179,7 @@ const std::vector<Kind>& Kinds() {
       {"methods", {"method", "stage", "needs", "what it does", "paper"}, ListMethods},
       {"observers", {"observer", "", "what it does"}, ListObservers},
       {"gradients", {"operator", "gradients of"}, ListGradients},
+      {"layers", {"layer", "options", "what it does"}, ListLayers},
       {"rules", {"rule", "judges", "what it finds"}, ListRules},
       {"verbs", {"verb", "", "what it does"}, ListVerbs},
   };

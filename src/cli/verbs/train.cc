@@ -35,7 +35,7 @@ void AddRecipe(Given& g) {
   g.Add("--batch", &TrainingRecipe::batch, "Samples of a step").Positive();
   g.Add("--shard", &TrainingRecipe::shard, "Samples that one thread computes at a time").Positive();
   g.Add("--lr", &TrainingRecipe::lr, "The learning rate").NonNegative();
-  g.Add("--optimizer", &TrainingRecipe::optimizer, "sgd, nesterov, adam or adamw");
+  g.Add("--optimizer", &TrainingRecipe::optimizer, "sgd, nesterov, adam, adamw or lamb");
   g.Add("--schedule", &TrainingRecipe::schedule,
         "How the learning rate falls: constant, cosine, linear or step");
   g.Add("--warm-up", &TrainingRecipe::warm_up, "Epochs in which the learning rate grows")
@@ -45,15 +45,27 @@ void AddRecipe(Given& g) {
   g.Add("--weight-decay", &TrainingRecipe::weight_decay,
         "Decay of parameters with two axes or more")
       .NonNegative();
-  g.Add("--loss", &TrainingRecipe::loss, "cross-entropy or mse");
+  g.Add("--loss", &TrainingRecipe::loss, "cross-entropy, mse, kl or focal");
   g.Add("--label-smoothing", &TrainingRecipe::label_smoothing,
         "The share of a label that all classes have alike")
       .NonNegative();
   g.Add("--clip-norm", &TrainingRecipe::clip_norm, "The most that a gradient's norm may be")
       .NonNegative();
   g.Add("--augment", &TrainingRecipe::augment,
-        "Vary images: shift=PIXELS or flip (may be repeated; none: not at all)")
+        "Vary images: shift=PIXELS, flip, color=PERCENT, cutout=PIXELS or rand-augment=MAGNITUDE "
+        "(may be repeated; none: not at all)")
       .OneEachTime();
+  g.Add("--mixup", &TrainingRecipe::mixup,
+        "Mix each sample with another, by shares of a beta distribution of this parameter")
+      .NonNegative();
+  g.Add("--ema", &TrainingRecipe::ema,
+        "Write the moving average of the weights, which keeps this share of itself at each step")
+      .NonNegative();
+  g.Add("--decay", &TrainingRecipe::decay,
+        "PATTERN=DECAY: the weight decay of parameters of this name (a glob pattern; may be "
+        "repeated; the last that matches counts)")
+      .OneEachTime();
+  g.Add("--context", &TrainingRecipe::context, "Tokens of a text that a sample has").Positive();
   g.Add("--freeze", &TrainingRecipe::freeze,
         "Leave parameters of this name as they are (a glob pattern; may be repeated)")
       .OneEachTime();
@@ -81,17 +93,27 @@ void AddRecipe(Given& g) {
 VerbRun Declare(const VerbOptions& options, const CommonOptions& common) {
   auto o = std::make_shared<TrainJob>();
   auto given = std::make_shared<Given>(Given{{}, options, {}});
-  options.Add("model", o->model, "lenet, resnet8, resnet20 (with random weights) or MODEL.onnx")
+  options
+      .Add("model", o->model,
+           "lenet, resnet8, resnet20, mobilenetv2-small, tiny-gpt, a network as NAME.json (with "
+           "random weights) or MODEL.onnx")
       .Required();
   options
       .Add("--data", o->files.data,
            "Labelled samples: a folder of MNIST's files, an idx file, CIFAR-10 .bin, images, "
-           ".npy or .npz")
+           ".npy or .npz; of a language model, a text or an .npy of its tokens")
       .Required();
   options.Add("--labels", o->files.labels,
               "A .tsv with the columns file and class_index, an idx label file or a .npy");
   options.Add("--test", o->files.test, "Samples to measure accuracy on after each epoch");
   options.Add("--test-labels", o->files.test_labels, "Their labels");
+  options
+      .Add("--hold-out", o->hold_out,
+           "Without --test, the share of a text that is tested on and not trained")
+      .NonNegative()
+      .ShowDefault();
+  options.Add("--tokenizer", o->tokenizer,
+              "How a text becomes tokens: a tokenizer file or folder (default: bytes)");
   options.Add("--preprocess", o->preprocess,
               "How images become inputs (default: the network's, or MODEL.preprocess.json)");
   options.Add("-o,--output", o->output, "The .onnx or .etm file to write").Required();
@@ -99,6 +121,7 @@ VerbRun Declare(const VerbOptions& options, const CommonOptions& common) {
   options.Add("--teacher", o->teacher, "Learn from the scores of this model too");
   options.Add("--checkpoint", o->checkpoint, "Write an .npz after each epoch to go on from");
   options.Add("--resume", o->resume, "Go on from this checkpoint, to the same result");
+  options.Add("--tensorboard", o->tensorboard, "Write an event file of the epochs to this folder");
   options.Add("--log", o->log, "Add a line of JSON for each epoch to this file");
   AddRecipe(*given);
   return [o, given, &common]() -> Result<json> {
@@ -106,11 +129,13 @@ VerbRun Declare(const VerbOptions& options, const CommonOptions& common) {
     if (o->recipe.augment == std::vector<std::string>{"none"}) o->recipe.augment.clear();
     o->threads = common.threads;
     o->epoch = [](const EpochReport& r) {
-      Log("epoch {}/{}: loss {:.4f}, accuracy {:.4f}{}, {:.0f} images/s, {:.0f} s left", r.epoch,
+      Log("epoch {}/{}: loss {:.4f}, accuracy {:.4f}{}, {:.0f} {}/s, {:.0f} s left", r.epoch,
           r.epochs, r.loss, r.accuracy,
           (r.test_accuracy ? fmt::format(", test {:.4f}", *r.test_accuracy) : "") +
+              (r.test_loss ? fmt::format(", test loss {:.4f}", *r.test_loss) : "") +
               (r.sparsity ? fmt::format(", {:.1f}% zeros", 100 * *r.sparsity) : ""),
-          r.images_per_s, r.remaining_s);
+          r.images_per_s * static_cast<double>(r.rows), r.rows > 1 ? "tokens" : "images",
+          r.remaining_s);
     };
     EVOQ_ASSIGN(const Trained trained, Train(*o, common.follow));
     return Print(Tell(trained));

@@ -2,12 +2,15 @@
 
 #include <filesystem>
 
+#include "base/file.h"
+#include "base/json_file.h"
 #include "base/nearest.h"
 #include "base/output_file.h"
 #include "base/text.h"
 #include "cli/common.h"
 #include "cli/verb.h"
 #include "models/models.h"
+#include "nn/layer.h"
 #include "onnx/onnx.h"
 #include "reference/reference.h"
 #include "report/table.h"
@@ -22,9 +25,22 @@ struct Options {
   ZooOptions zoo;
 };
 
+// The network of a .json as ONNX.
+Result<json> WriteNetwork(const Options& o) {
+  if (o.output.empty()) return Fail(ErrorCode::kUsage, "zoo {}: -o OUT is missing", o.name);
+  constexpr size_t kMostBytes = 1 << 24;
+  EVOQ_ASSIGN(const json network, ReadJsonFile(o.name, kMostBytes));
+  EVOQ_ASSIGN(const Graph graph, WithContext(BuildNetwork(network, o.zoo.seed), o.name));
+  EVOQ_TRY(ExportOnnx(graph, o.output));
+  const int64_t bytes = WrittenBytes(o.output);
+  Out("{} -> {}: {}\n", o.name, o.output, HumanBytes(bytes));
+  return json{{"name", o.name}, {"output_bytes", bytes}};
+}
+
 VerbRun Declare(const VerbOptions& options, const CommonOptions&) {
   auto o = std::make_shared<Options>();
-  options.Add("name", o->name, "The architecture; without it they are listed");
+  options.Add("name", o->name,
+              "The architecture, or a network as NAME.json; without it they are listed");
   options.Add("-o,--output", o->output,
               "The ONNX file to write, or the folder of a language model");
   options.Add("--sequence", o->zoo.sequence, "Tokens of bert-base")
@@ -42,6 +58,7 @@ VerbRun Declare(const VerbOptions& options, const CommonOptions&) {
       Out("{}", Lines{table.ToString()});
       return list;
     }
+    if (LowerExtension(o->name) == ".json") return WriteNetwork(*o);
     const ZooModel* model = FindZooModel(o->name);
     if (model == nullptr)
       return Fail(ErrorCode::kUsage, "zoo {}: not one of `evoq zoo`{}", o->name,

@@ -1,10 +1,9 @@
 // Operators that move elements: their gradient moves them back.
-#include <algorithm>
-#include <cstring>
+#include "train/gradients/moves.h"
 
-#include "ops/transpose.h"
+#include <algorithm>
+
 #include "ops/util.h"
-#include "train/gradient.h"
 
 namespace evoq {
 namespace {
@@ -20,32 +19,17 @@ Result<BoundGradient> BindView(const GradientArgs& args) {
           }};
 }
 
-Result<BoundGradient> BindTranspose(const GradientArgs& args) {
-  const std::vector<int64_t> from = args.x[0].shape.sizes();
-  EVOQ_ASSIGN(const std::vector<int64_t> permutation,
-              TransposePermutation(args.node, static_cast<int>(from.size())));
-  const std::vector<int64_t> strides = RowMajorStrides(from);
-  std::vector<int64_t> sizes, steps;  // of y's axes
-  for (int64_t axis : permutation) {
-    sizes.push_back(from[static_cast<size_t>(axis)]);
-    steps.push_back(strides[static_cast<size_t>(axis)]);
-  }
-  // Calls body(i, where element i of y lies in x).
-  const auto each = [sizes, steps, n = *args.y[0].shape.elements()](const auto& body) {
-    for (int64_t i = 0; i < n; ++i) {
-      int64_t rest = i, at = 0;
-      for (size_t d = sizes.size(); d-- > 0; rest /= sizes[d]) at += rest % sizes[d] * steps[d];
-      body(i, at);
-    }
-  };
-  return BoundGradient{.forward =
-                           [each](const GradientRun& run) {
-                             each([&](int64_t i, int64_t at) { run.y[0][i] = run.x[0][at]; });
-                           },
-                       .backward =
-                           [each](const GradientRun& run) {
-                             each([&](int64_t i, int64_t at) { run.dx[0][at] += run.dy[0][i]; });
-                           }};
+Result<BoundGradient> BindMoves(const GradientArgs& args) {
+  EVOQ_ASSIGN(const std::vector<Moves> outputs, MovesOf(args));
+  return MovedBy(outputs, 0);
+}
+
+// Pad's input 2 is what stands where there is no data.
+Result<BoundGradient> BindPad(const GradientArgs& args) {
+  EVOQ_ASSIGN(const std::vector<Moves> outputs, MovesOf(args));
+  const bool given =
+      args.x.size() > 2 && args.constants[2] != nullptr && args.constants[2]->elements() > 0;
+  return MovedBy(outputs, given ? *args.constants[2]->data<float>() : 0);
 }
 
 Result<BoundGradient> BindConcat(const GradientArgs& args) {
@@ -79,17 +63,27 @@ Result<BoundGradient> BindConcat(const GradientArgs& args) {
 
 }  // namespace
 
-extern const GradientDef kGradientConcat, kGradientDropout, kGradientFlatten, kGradientIdentity,
-    kGradientReshape, kGradientSqueeze, kGradientTranspose, kGradientUnsqueeze;
+extern const GradientDef kGradientConcat, kGradientDepthToSpace, kGradientDropout, kGradientExpand,
+    kGradientFlatten, kGradientIdentity, kGradientPad, kGradientReshape, kGradientSlice,
+    kGradientSpaceToDepth, kGradientSplit, kGradientSqueeze, kGradientTile, kGradientTranspose,
+    kGradientTrilu, kGradientUnsqueeze;
 const GradientDef kGradientConcat = {
     .op = "Concat", .differentiable = ~uint32_t{0}, .bind = BindConcat};
+const GradientDef kGradientDepthToSpace = {.op = "DepthToSpace", .bind = BindMoves};
 // Models hold it as what it is when they run: it passes x on.
 const GradientDef kGradientDropout = {.op = "Dropout", .bind = BindView};
-const GradientDef kGradientFlatten = {.op = "Flatten", .bind = BindView};
-const GradientDef kGradientIdentity = {.op = "Identity", .bind = BindView};
-const GradientDef kGradientReshape = {.op = "Reshape", .bind = BindView};
-const GradientDef kGradientSqueeze = {.op = "Squeeze", .bind = BindView};
-const GradientDef kGradientTranspose = {.op = "Transpose", .bind = BindTranspose};
-const GradientDef kGradientUnsqueeze = {.op = "Unsqueeze", .bind = BindView};
+const GradientDef kGradientExpand = {.op = "Expand", .bind = BindMoves};
+const GradientDef kGradientFlatten = {.op = "Flatten", .integers = 1, .bind = BindView};
+const GradientDef kGradientIdentity = {.op = "Identity", .integers = 1, .bind = BindView};
+const GradientDef kGradientPad = {.op = "Pad", .bind = BindPad};
+const GradientDef kGradientReshape = {.op = "Reshape", .integers = 1, .bind = BindView};
+const GradientDef kGradientSlice = {.op = "Slice", .bind = BindMoves};
+const GradientDef kGradientSpaceToDepth = {.op = "SpaceToDepth", .bind = BindMoves};
+const GradientDef kGradientSplit = {.op = "Split", .bind = BindMoves};
+const GradientDef kGradientSqueeze = {.op = "Squeeze", .integers = 1, .bind = BindView};
+const GradientDef kGradientTile = {.op = "Tile", .bind = BindMoves};
+const GradientDef kGradientTranspose = {.op = "Transpose", .bind = BindMoves};
+const GradientDef kGradientTrilu = {.op = "Trilu", .bind = BindMoves};
+const GradientDef kGradientUnsqueeze = {.op = "Unsqueeze", .integers = 1, .bind = BindView};
 
 }  // namespace evoq

@@ -1,8 +1,9 @@
-// Softmax and LogSoftmax along an axis, and means over axes.
+// Softmax and LogSoftmax along an axis, means and sums over axes.
 #include <cmath>
 #include <limits>
 
 #include "kernels/math/math.h"
+#include "kernels/math/unary_loops.h"
 #include "ops/reduce.h"
 #include "ops/util.h"
 #include "train/gradient.h"
@@ -36,10 +37,29 @@ LogSum LogSumOf(const float* x, int64_t n, int64_t step) {
   return {largest, LogF(static_cast<float>(sum))};
 }
 
+// LogSumOf of a line whose elements stand beside each other, and then its softmax, with vectors.
+void SoftmaxOfLine(const GradientRun& run, const float* x, int64_t n, float* y) {
+  const auto exp = [&](float* line) {
+    UnaryTableFor(run.isa).apply({.kind = UnaryKind::kExp}, line, line, n);
+  };
+  float largest = -std::numeric_limits<float>::infinity();
+  for (int64_t j = 0; j < n; ++j) largest = std::max(largest, x[j]);
+  for (int64_t j = 0; j < n; ++j) y[j] = x[j] - largest;
+  exp(y);
+  double sum = 0;
+  for (int64_t j = 0; j < n; ++j) sum += y[j];
+  const float log_sum = LogF(static_cast<float>(sum));
+  for (int64_t j = 0; j < n; ++j) y[j] = x[j] - largest - log_sum;
+  exp(y);
+}
+
 // y = e^(x - largest) / sum; dx = y (dy - sum of dy y).
 Result<BoundGradient> BindSoftmax(const GradientArgs& args) {
   EVOQ_ASSIGN(const AxisSplit s, AxisOf(args));
   const auto forward = [s](const GradientRun& run) {
+    for (int64_t o = 0; o < s.outer && s.inner == 1; ++o)
+      SoftmaxOfLine(run, run.x[0] + o * s.size, s.size, run.y[0] + o * s.size);
+    if (s.inner == 1) return;
     ForEachLine(s, [&](int64_t at) {
       const LogSum sum = LogSumOf(run.x[0] + at, s.size, s.inner);
       for (int64_t j = at; j < at + s.size * s.inner; j += s.inner)
@@ -79,9 +99,9 @@ Result<BoundGradient> BindLogSoftmax(const GradientArgs& args) {
   return BoundGradient{.forward = forward, .backward = backward};
 }
 
-// ---- ReduceMean(x, axes?)
+// ---- ReduceMean, ReduceSum(x, axes?)
 
-Result<BoundGradient> BindReduceMean(const GradientArgs& args) {
+Result<BoundGradient> BindReduce(const GradientArgs& args, bool mean) {
   std::vector<int64_t> axes;
   const bool given = args.x.size() > 1 && args.x[1].dtype != DType::kUndefined;
   if (given) {
@@ -105,12 +125,13 @@ Result<BoundGradient> BindReduceMean(const GradientArgs& args) {
       body(i, at);
     }
   };
-  const float part = 1 / static_cast<float>(count);
-  const auto forward = [each, kept, count](const GradientRun& run) {
+  const int64_t divisor = mean ? count : 1;
+  const float part = 1 / static_cast<float>(divisor);
+  const auto forward = [each, kept, divisor](const GradientRun& run) {
     std::vector<double> sums(static_cast<size_t>(kept), 0);
     each([&](int64_t i, int64_t at) { sums[at] += run.x[0][i]; });
     for (int64_t i = 0; i < kept; ++i)
-      run.y[0][i] = static_cast<float>(sums[i] / static_cast<double>(count));
+      run.y[0][i] = static_cast<float>(sums[i] / static_cast<double>(divisor));
   };
   const auto backward = [each, part](const GradientRun& run) {
     each([&](int64_t i, int64_t at) { run.dx[0][i] += run.dy[0][at] * part; });
@@ -118,11 +139,16 @@ Result<BoundGradient> BindReduceMean(const GradientArgs& args) {
   return BoundGradient{.forward = forward, .backward = backward};
 }
 
+Result<BoundGradient> BindReduceMean(const GradientArgs& args) { return BindReduce(args, true); }
+Result<BoundGradient> BindReduceSum(const GradientArgs& args) { return BindReduce(args, false); }
+
 }  // namespace
 
-extern const GradientDef kGradientLogSoftmax, kGradientReduceMean, kGradientSoftmax;
+extern const GradientDef kGradientLogSoftmax, kGradientReduceMean, kGradientReduceSum,
+    kGradientSoftmax;
 const GradientDef kGradientLogSoftmax = {.op = "LogSoftmax", .bind = BindLogSoftmax};
 const GradientDef kGradientReduceMean = {.op = "ReduceMean", .bind = BindReduceMean};
+const GradientDef kGradientReduceSum = {.op = "ReduceSum", .bind = BindReduceSum};
 const GradientDef kGradientSoftmax = {.op = "Softmax", .bind = BindSoftmax};
 
 }  // namespace evoq

@@ -9,7 +9,7 @@
 namespace evoq {
 namespace {
 
-double Sample(std::span<const float> scores, int64_t label, float smoothing, float factor,
+double Sample(std::span<const float> scores, const SampleTarget& wanted, float factor,
               float* gradient) {
   const auto classes = static_cast<int64_t>(scores.size());
   const float largest = *std::max_element(scores.begin(), scores.end());
@@ -19,10 +19,9 @@ double Sample(std::span<const float> scores, int64_t label, float smoothing, flo
     sum += gradient[j];
   }
   const double log_sum = std::log(sum);
-  const double rest = smoothing / static_cast<double>(classes);
   double loss = 0;
   for (int64_t j = 0; j < classes; ++j) {
-    const double target = rest + (j == label ? 1.0 - smoothing : 0.0);
+    const double target = wanted.of(j, classes);
     loss -= target * (static_cast<double>(scores[j]) - largest - log_sum);
     gradient[j] = static_cast<float>((gradient[j] / sum - target) * factor);
   }

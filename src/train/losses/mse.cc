@@ -4,14 +4,13 @@
 namespace evoq {
 namespace {
 
-double Sample(std::span<const float> scores, int64_t label, float smoothing, float factor,
+double Sample(std::span<const float> scores, const SampleTarget& target, float factor,
               float* gradient) {
   const auto classes = static_cast<double>(scores.size());
   double sum = 0;
   for (size_t j = 0; j < scores.size(); ++j) {
-    const double target =
-        smoothing / classes + (static_cast<int64_t>(j) == label ? 1.0 - smoothing : 0.0);
-    const double off = scores[j] - target;
+    const double off =
+        scores[j] - target.of(static_cast<int64_t>(j), static_cast<int64_t>(scores.size()));
     sum += off * off;
     gradient[j] = static_cast<float>(2 * off / classes * factor);
   }

@@ -1,7 +1,7 @@
 // LeCun et al., "Gradient-Based Learning Applied to Document Recognition" (1998): two convolutions
 // of 5 x 5, each halved by pooling, then fully connected layers; with Relu, max pooling and batch
 // normalization, which came later, and 16 and 32 channels.
-#include "train/layers.h"
+#include "nn/layers.h"
 #include "train/network.h"
 
 namespace evoq {

@@ -1,6 +1,6 @@
 // He, Zhang, Ren, Sun, "Deep Residual Learning for Image Recognition" (2015), section 4.2: networks
 // for 32 x 32 images of 6 n + 2 layers, with shortcuts of 1 x 1 convolutions where sizes change.
-#include "train/layers.h"
+#include "nn/layers.h"
 #include "train/network.h"
 
 namespace evoq {
