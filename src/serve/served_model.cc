@@ -4,6 +4,7 @@
 
 #include "base/brief.h"
 #include "compile/batch.h"
+#include "llm/phase.h"
 #include "models/models.h"
 #include "ops/op.h"
 #include "serve/datatype.h"
@@ -52,26 +53,35 @@ Result<std::unique_ptr<ServedModel>> ServedModel::Load(const std::string& name, 
   const int threads =
       settings.threads > 0 ? settings.threads : std::max(1, all / settings.instances);
   EVOQ_ASSIGN(std::unique_ptr<Engine> engine, LoadEngine(path, {.threads = threads}));
+  if (FindCacheInputs(engine->model().graph)) {
+    EVOQ_ASSIGN(model->text_,
+                TextModel::Of(std::move(engine), path, settings, *model->statistics_));
+    return model;
+  }
+  EVOQ_TRY(WithContext(model->Begin(std::move(engine)), path));
+  return model;
+}
+
+Status ServedModel::Begin(std::unique_ptr<Engine> engine) {
   // Files need not say the types of outputs.
   Graph typed = engine->model().graph;
   const auto& outputs = typed.outputs();
   if (std::any_of(outputs.begin(), outputs.end(),
                   [&](ValueId id) { return typed.value(id).type.dtype == DType::kUndefined; }))
-    EVOQ_TRY(WithContext(InferTypes(typed, *AllParts().evaluator), path));
-  EVOQ_ASSIGN(model->inputs_, WithContext(PortsOf(typed, typed.inputs(), "input"), path));
-  EVOQ_ASSIGN(model->outputs_, WithContext(PortsOf(typed, typed.outputs(), "output"), path));
-  if (HasFreeBatch(typed)) model->max_batch_ = std::max<int64_t>(1, settings.max_batch);
-  model->graph_ = std::make_unique<Graph>(std::move(typed));
-  model->engine_ = std::make_unique<SharedEngine>(std::move(engine), settings.instances);
-  model->WarmUp();
-  ServedModel* const self = model.get();
-  model->scheduler_ = std::make_unique<Scheduler>(
-      SchedulerOptions{settings.instances, settings.max_queue, model->max_batch_,
-                       settings.max_delay_us, settings.preferred},
-      Runner{[self](const Tensors& inputs) { return self->engine_->Run(inputs); },
-             [self](const Tensors& inputs) { return self->Independent(inputs); }},
-      *model->statistics_);
-  return model;
+    EVOQ_TRY(InferTypes(typed, *AllParts().evaluator));
+  EVOQ_ASSIGN(inputs_, PortsOf(typed, typed.inputs(), "input"));
+  EVOQ_ASSIGN(outputs_, PortsOf(typed, typed.outputs(), "output"));
+  if (HasFreeBatch(typed)) max_batch_ = std::max<int64_t>(1, settings_.max_batch);
+  graph_ = std::make_unique<Graph>(std::move(typed));
+  engine_ = std::make_unique<SharedEngine>(std::move(engine), settings_.instances);
+  WarmUp();
+  scheduler_ = std::make_unique<Scheduler>(
+      SchedulerOptions{settings_.instances, settings_.max_queue, max_batch_, settings_.max_delay_us,
+                       settings_.preferred},
+      Runner{[this](const Tensors& inputs) { return engine_->Run(inputs); },
+             [this](const Tensors& inputs) { return Independent(inputs); }},
+      *statistics_);
+  return {};
 }
 
 // Prepares a run of one sample where the model says its sizes, so that the first request does not
@@ -99,6 +109,8 @@ bool ServedModel::Independent(const Tensors& inputs) const {
 }
 
 Served<void> ServedModel::Check(Inference& inference) const {
+  if (text_ != nullptr)
+    return Refuse(Why::kBadRequest, "{} is a language model: it takes /v1/completions", name_);
   const Tensors& inputs = inference.inputs;
   if (inputs.size() != inputs_.size())
     return Refuse(Why::kBadRequest, "{} inputs given, expected {}", inputs.size(), inputs_.size());

@@ -10,6 +10,7 @@
 #include "serve/scheduler.h"
 #include "serve/settings.h"
 #include "serve/statistics.h"
+#include "serve/text_model.h"
 
 namespace evoq::serve {
 
@@ -44,18 +45,23 @@ class ServedModel {
   // Samples of a run that joins requests; 1: none are joined.
   int64_t max_batch() const { return max_batch_; }
   Statistics& statistics() const { return *statistics_; }
+  // Of a language model with caches, which writes text; null for all others. It takes no tensors.
+  TextModel* text() const { return text_.get(); }
 
   // Checks the inputs (by the graph's order) against the model, gives the request the model's time
   // limit where it has none, and hands it to the scheduler. Errors: kBadRequest for other inputs,
   // those of Scheduler::Submit; `done` is then not called.
   Served<void> Infer(Inference& inference);
   // See Scheduler::Wake.
-  void Wake() { scheduler_->Wake(); }
-  int64_t queued() const { return scheduler_->queued(); }
-  int64_t running() const { return scheduler_->running(); }
+  void Wake() {
+    if (scheduler_ != nullptr) scheduler_->Wake();
+  }
+  int64_t queued() const { return text_ != nullptr ? text_->queued() : scheduler_->queued(); }
+  int64_t running() const { return text_ != nullptr ? text_->running() : scheduler_->running(); }
 
  private:
   ServedModel() = default;
+  Status Begin(std::unique_ptr<Engine> engine);
   Served<void> Check(Inference& inference) const;
   void WarmUp();
   int64_t SamplesOf(const Tensors& inputs) const;
@@ -69,6 +75,7 @@ class ServedModel {
   std::shared_ptr<Statistics> statistics_;
   std::unique_ptr<Graph> graph_;  // as loaded, to ask whether samples are independent
   std::unique_ptr<SharedEngine> engine_;
+  std::unique_ptr<TextModel> text_;
   std::unique_ptr<Scheduler> scheduler_;  // ends before what it runs
 };
 
