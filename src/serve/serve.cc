@@ -103,6 +103,21 @@ Status LoadAll(serve::Repository& repository, bool keep_going) {
   return {};
 }
 
+serve::ServerOptions ConnectionsOf(const ServeJob& job) {
+  return {.address = job.address,
+          .port = job.port,
+          .certificate = job.certificate,
+          .key = job.key,
+          .threads = job.http_threads,
+          .max_connections = job.max_connections,
+          .max_body = job.max_body_mb << 20,
+          .max_bodies = job.max_bodies_mb << 20,
+          .idle_s = job.idle_s,
+          .header_s = job.header_s,
+          .body_s = job.body_s,
+          .write_s = job.write_s};
+}
+
 json TellOf(const serve::Repository& repository) {
   json models = json::array();
   for (const auto& model : repository.All()) {
@@ -146,21 +161,9 @@ Result<json> Serve(const ServeJob& job) {
                                        .model_control = job.model_control,
                                        .log = log});
   EVOQ_ASSIGN(std::unique_ptr<serve::Server> server,
-              serve::Server::Listen({.address = job.address,
-                                     .port = job.port,
-                                     .certificate = job.certificate,
-                                     .key = job.key,
-                                     .threads = job.http_threads,
-                                     .max_connections = job.max_connections,
-                                     .max_body = job.max_body_mb << 20,
-                                     .max_bodies = job.max_bodies_mb << 20,
-                                     .idle_s = job.idle_s,
-                                     .header_s = job.header_s,
-                                     .body_s = job.body_s,
-                                     .write_s = job.write_s},
-                                    [&](auto request, auto reply) {
-                                      service.Handle(std::move(request), std::move(reply));
-                                    }));
+              serve::Server::Listen(ConnectionsOf(job), [&](auto request, auto reply) {
+                service.Handle(std::move(request), std::move(reply));
+              }));
   std::promise<int> ended;
   server->OnSignals([&](int signal) { ended.set_value(signal); });
   std::optional<Background> background(std::in_place);
