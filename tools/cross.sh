@@ -34,7 +34,7 @@ if [ ! -e "$sysroot/usr/lib/aarch64-linux-gnu/libonnx.so" ]; then
     ln -srf "$sysroot$(readlink "$link")" "$link"
   done
 fi
-cmake --preset aarch64 -DEVOQ_TESTS=ON >/dev/null
+cmake --preset aarch64 -DEVOQ_TESTS=ON -DEVOQ_SERVER=OFF >/dev/null
 cmake --build --preset aarch64 -j "$jobs"
 if [ -n "$build" ]; then exit 0; fi
 if [ $# -gt 0 ]; then set -- --only "$@"; fi

@@ -17,7 +17,7 @@
 #include "base/rows.h"
 #include "base/version.h"
 #include "cli/common.h"
-#include "cli/verb.h"
+#include "cli/program.h"
 
 namespace evoq {
 
@@ -43,11 +43,11 @@ int Report(const Error& error) {
   return ExitCode(error.code());
 }
 
-const VerbDef* FindVerb(std::string_view name) { return FindRow(AllVerbs(), name); }
+using Verbs = std::span<const VerbDef* const>;
 
-Error NoVerb(std::string_view name) {
+Error NoVerb(std::string_view name, Verbs verbs) {
   return Error(ErrorCode::kUsage, fmt::format("unknown command '{}'{} (`evoq --help` lists them)",
-                                              name, NearestHint(name, AllVerbs())));
+                                              name, NearestHint(name, verbs)));
 }
 
 // What is wrong with the arguments: an option that there is not, before what may be missing for
@@ -103,8 +103,8 @@ Status WriteJson(const std::string& path, const nlohmann::json& result) {
 
 Result<VerbOutput> RunVerb(const std::string& name, std::vector<std::string> arguments,
                            CommonOptions common) {
-  const VerbDef* verb = FindVerb(name);
-  if (verb == nullptr) return tl::unexpected(NoVerb(name));
+  const VerbDef* verb = FindRow(AllVerbs(), name);
+  if (verb == nullptr) return tl::unexpected(NoVerb(name, AllVerbs()));
   CLI::App app;
   const VerbRun run = DeclareVerb(*verb, app, common);
   std::reverse(arguments.begin(), arguments.end());  // CLI11 takes them from the back
@@ -133,7 +133,7 @@ Status Finish(const VerbRun& run, const std::string& json_path) {
   return WriteJson(json_path, result);
 }
 
-int RunParsed(int argc, const char* const* argv) {
+int RunParsed(int argc, const char* const* argv, Verbs all) {
   CLI::App app(
       "evoq: make a neural network smaller and really faster, and explain every millisecond and "
       "byte.");
@@ -146,13 +146,14 @@ int RunParsed(int argc, const char* const* argv) {
     bars.Update(stage, fraction);
   };
   std::vector<std::pair<CLI::App*, VerbRun>> verbs;
-  for (const VerbDef* verb : AllVerbs()) {
+  for (const VerbDef* verb : all) {
     CLI::App* sub = app.add_subcommand(verb->name, verb->doc);
     sub->footer(std::string("Example:\n  ") + verb->example);
     sub->add_option("--json", common.json_path, "Also write the result as JSON to this file");
     verbs.emplace_back(sub, DeclareVerb(*verb, *sub, common));
   }
-  if (argc > 1 && argv[1][0] != '-' && FindVerb(argv[1]) == nullptr) return Report(NoVerb(argv[1]));
+  if (argc > 1 && argv[1][0] != '-' && FindRow(all, std::string_view(argv[1])) == nullptr)
+    return Report(NoVerb(argv[1], all));
   try {  // CLI11 reports through exceptions
     app.parse(argc, argv);
   } catch (const CLI::ParseError& e) {
@@ -174,7 +175,7 @@ int RunParsed(int argc, const char* const* argv) {
 
 }  // namespace
 
-int RunCommandLine(int argc, const char* const* argv) {
+int RunProgram(int argc, const char* const* argv, std::span<const VerbDef* const> more) {
   EndCleanlyOnSignals();
   std::vector<const char*> words(argv, argv + argc);
   // A link to evoq of a verb's name is that verb (docs/ascend.md).
@@ -184,9 +185,14 @@ int RunCommandLine(int argc, const char* const* argv) {
     words.insert(words.begin() + 1, verb->name);
   }
   std::signal(SIGXFSZ, SIG_IGN);  // a file beyond the limit on sizes is an error, as a full disk is
-  const Result<int> code = Guarded(
-      [&]() -> Result<int> { return RunParsed(static_cast<int>(words.size()), words.data()); });
+  const Result<int> code = Guarded([&]() -> Result<int> {
+    std::vector<const VerbDef*> all(AllVerbs().begin(), AllVerbs().end());
+    all.insert(all.end(), more.begin(), more.end());
+    return RunParsed(static_cast<int>(words.size()), words.data(), all);
+  });
   return code ? *code : Report(code.error());
 }
+
+int RunCommandLine(int argc, const char* const* argv) { return RunProgram(argc, argv, {}); }
 
 }  // namespace evoq

@@ -1,0 +1,75 @@
+// What the server answers: the Open Inference Protocol, version 2, over HTTP with Triton's
+// extensions (statistics, configuration, repository), OpenAI's completions, and /metrics.
+#pragma once
+
+#include <atomic>
+#include <functional>
+#include <memory>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "serve/exchange.h"
+#include "serve/openai.h"
+#include "serve/repository.h"
+#include "serve/server.h"
+
+namespace evoq::serve {
+
+struct ServiceOptions {
+  std::vector<std::string> tokens;  // one of which each request bears; empty: nobody needs one
+  bool log_requests = true;
+  bool model_control = true;  // clients may load and unload models
+  LogLine log;                // may be null
+};
+
+class Service {
+ public:
+  // Runs a function soon, on another thread than the caller's.
+  using Post = std::function<void(std::function<void()>)>;
+
+  // The repository outlives it.
+  Service(Repository& repository, ServiceOptions options);
+  // Where answers are written and models are loaded; the server's counts, for /metrics. Before the
+  // first request.
+  void Use(Post post, Post load, const ServerCounts* counts);
+
+  void Handle(std::shared_ptr<HttpRequest> request, std::shared_ptr<Reply> reply);
+  // Whether /v2/health/ready says so.
+  void SetReady(bool ready) { ready_ = ready; }
+
+ private:
+  using Ask = std::shared_ptr<Exchange>;
+  using Parts = std::vector<std::string>;
+  struct Route;
+  static std::span<const Route> Routes();
+
+  bool Allowed(const HttpRequest& request) const;
+  void Live(const Ask& ask, const Parts& parts);
+  void Ready(const Ask& ask, const Parts& parts);
+  void About(const Ask& ask, const Parts& parts);
+  void Metrics(const Ask& ask, const Parts& parts);
+  void ModelReady(const Ask& ask, const Parts& parts);
+  void ModelAbout(const Ask& ask, const Parts& parts);
+  void ModelConfig(const Ask& ask, const Parts& parts);
+  void ModelStatistics(const Ask& ask, const Parts& parts);
+  void AllStatistics(const Ask& ask, const Parts& parts);
+  void Infer(const Ask& ask, const Parts& parts);
+  void Index(const Ask& ask, const Parts& parts);
+  void Load(const Ask& ask, const Parts& parts);
+  void Unload(const Ask& ask, const Parts& parts);
+  void OpenAiModels(const Ask& ask, const Parts&) { openai_.Models(ask); }
+  void OpenAiCompletions(const Ask& ask, const Parts&) { openai_.Completions(ask); }
+  void OpenAiChat(const Ask& ask, const Parts&) { openai_.Chat(ask); }
+  // The model that the path names; a refusal is answered, and nothing returned.
+  std::shared_ptr<ServedModel> Named(const Ask& ask, const Parts& parts) const;
+
+  Repository& repository_;
+  const ServiceOptions options_;
+  const OpenAi openai_;
+  Post post_, load_;
+  const ServerCounts* counts_ = nullptr;
+  std::atomic<bool> ready_ = false;
+};
+
+}  // namespace evoq::serve

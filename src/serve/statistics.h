@@ -1,0 +1,67 @@
+// What one version of a model did, as Triton's statistics count it. Kept while the server runs,
+// also when the version is loaded anew: counters never fall.
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <map>
+#include <mutex>
+#include <string>
+#include <vector>
+
+#include "serve/refusal.h"
+
+namespace evoq::serve {
+
+// How long a request took, in nanoseconds.
+struct InferenceTimes {
+  int64_t queue_ns = 0;   // from its arrival until it was computed
+  int64_t input_ns = 0;   // joining the samples of a batch
+  int64_t infer_ns = 0;   // the run
+  int64_t output_ns = 0;  // taking a batch apart
+  int64_t total_ns() const { return queue_ns + input_ns + infer_ns + output_ns; }
+};
+
+struct Duration {
+  uint64_t count = 0;
+  uint64_t ns = 0;
+  void Add(int64_t more_ns) {
+    ++count;
+    ns += static_cast<uint64_t>(more_ns);
+  }
+};
+
+// Upper ends of the histogram's buckets of request times in seconds; what is longer counts beside
+// them.
+inline constexpr std::array<double, 14> kLatencyBounds = {
+    0.0005, 0.001, 0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1, 2, 5, 10};
+
+struct StatisticsRead {
+  uint64_t samples = 0;                           // that were computed, of requests that succeeded
+  uint64_t executions = 0;                        // runs of the model
+  int64_t last_inference_ms = 0;                  // since 1970; 0: none yet
+  Duration success, queue, input, infer, output;  // of requests that succeeded
+  Duration failure;                               // of all others
+  std::map<std::string, uint64_t> failures;       // by NameOf(why)
+  // By the number of samples in a run: input, infer and output of its executions.
+  struct Batch {
+    Duration input, infer, output;
+  };
+  std::map<int64_t, Batch> batches;
+  std::array<uint64_t, kLatencyBounds.size() + 1> latency{};  // requests in each bucket
+};
+
+// Safe from any thread.
+class Statistics {
+ public:
+  void Succeeded(int64_t samples, const InferenceTimes& times);
+  void Failed(Why why, int64_t total_ns);
+  void Executed(int64_t samples, const InferenceTimes& times);
+  StatisticsRead Read() const;
+
+ private:
+  mutable std::mutex mutex_;
+  StatisticsRead read_;
+};
+
+}  // namespace evoq::serve

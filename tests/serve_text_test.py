@@ -1,0 +1,221 @@
+#!/usr/bin/env python3
+"""OpenAI's interface of `evoq serve`: completions and chats are the texts of `evoq generate`, whole
+and in pieces, one at a time and several; what is refused; clients that leave. The `openai` package
+is tried where it is installed. Skips (exit status 77) where numpy is missing."""
+
+import concurrent.futures
+import importlib.util
+import json
+import pathlib
+import socket
+import sys
+import tempfile
+import time
+
+import agree
+
+agree.need("numpy")
+import tiny_lms as lms
+from serving import Serving, check, failures
+
+PROMPTS = ["the cat", "a hen and a hat", "oh", "what then", "the cat and the hen", "other"]
+
+
+def generated(work, model, prompt, *options):
+    """The text and tokens of `evoq generate`."""
+    path = work / "generated.json"
+    agree.evoq("generate", model, "--prompt", prompt, "--json", path, *options)
+    text = json.loads(path.read_text())["texts"][0]
+    return text["text"], len(text["tokens"])
+
+
+def events(body):
+    """The objects of a stream of server-sent events, and whether it ended as it should."""
+    data = [line[6:] for line in body.decode().split("\n\n") if line]
+    return [json.loads(d) for d in data if d != "[DONE]"], data[-1] == "[DONE]"
+
+
+def completion(prompt, **more):
+    return json.dumps({"model": "lm", "prompt": prompt, "temperature": 0, "max_tokens": 12, **more})
+
+
+def chat(content, **more):
+    messages = [{"role": "user", "content": content}]
+    return json.dumps(
+        {"model": "lm", "messages": messages, "temperature": 0, "max_tokens": 12, **more}
+    )
+
+
+def check_texts(server, work, model):
+    wanted = [generated(work, model, p, "--max-tokens", "12") for p in PROMPTS]
+    models = server.json("GET", "/v1/models")
+    check("models", [m["id"] for m in models["data"]] == ["lm"], models)
+    for prompt, (text, tokens) in zip(PROMPTS, wanted):
+        got = server.json("POST", "/v1/completions", completion(prompt))
+        choice, usage = got["choices"][0], got["usage"]
+        right = choice["text"] == text and usage["completion_tokens"] == tokens
+        check(f"completion of {prompt!r}", right, (got, text))
+        status, headers, body = server.ask(
+            "POST",
+            "/v1/completions",
+            completion(prompt, stream=True, stream_options={"include_usage": True}),
+        )
+        pieces, ended = events(body)
+        streamed = "".join(p["choices"][0]["text"] for p in pieces if p["choices"])
+        check(
+            "the same in pieces",
+            status == 200
+            and ended
+            and streamed == text
+            and headers["Content-Type"] == "text/event-stream"
+            and pieces[-1]["usage"] == usage,
+            body,
+        )
+    with concurrent.futures.ThreadPoolExecutor(6) as pool:
+        bodies = [completion(p) for p in PROMPTS] * 5
+        got = list(pool.map(lambda b: server.json("POST", "/v1/completions", b), bodies))
+    texts = [g["choices"][0]["text"] for g in got]
+    check("30 at a time", texts == [text for text, _ in wanted] * 5, texts)
+
+
+def check_chat(server, work, model):
+    text, _ = generated(work, model, "the cat", "--max-tokens", "12", "--chat")
+    got = server.json("POST", "/v1/chat/completions", chat("the cat"))
+    message = got["choices"][0]["message"]
+    check("chat", message == {"role": "assistant", "content": text}, (got, text))
+    parts = [{"type": "text", "text": "the "}, {"type": "text", "text": "cat"}]
+    got = server.json("POST", "/v1/chat/completions", chat(parts))
+    check("content in parts", got["choices"][0]["message"]["content"] == text, got)
+    _, _, body = server.ask("POST", "/v1/chat/completions", chat("the cat", stream=True))
+    pieces, ended = events(body)
+    deltas = [p["choices"][0]["delta"] for p in pieces]
+    streamed = "".join(d.get("content", "") for d in deltas)
+    reasons = [p["choices"][0]["finish_reason"] for p in pieces]
+    check(
+        "chat in pieces",
+        ended
+        and streamed == text
+        and deltas[0]["role"] == "assistant"
+        and reasons[-1] in ("stop", "length")
+        and not any(reasons[:-1]),
+        body,
+    )
+
+
+def check_options(server):
+    def ask(prompt=PROMPTS[0], **more):
+        return server.json("POST", "/v1/completions", completion(prompt, **more))
+
+    texts = {p: ask(p)["choices"][0]["text"] for p in PROMPTS}
+    prompt = max(PROMPTS, key=lambda p: len(texts[p]))
+    text = texts[prompt]
+    check("a text to be cut", len(text) > 5, texts)
+    stop = text[3:5]
+    got = ask(prompt, stop=stop)["choices"][0]
+    right = got["text"] == text[: text.index(stop)] and got["finish_reason"] == "stop"
+    check("stop", right, (got, text))
+    drawn = [ask(prompt, temperature=1.5, seed=s)["choices"][0]["text"] for s in (1, 1, 2)]
+    check("seeds", drawn[0] == drawn[1] != drawn[2], drawn)
+    tokens = server.json("POST", "/v1/completions", completion([1, 5, 9]))
+    check("a prompt of tokens", tokens["usage"]["prompt_tokens"] == 3, tokens)
+
+
+def check_refusals(server):
+    for what, path, body, status, message in (
+        ("no JSON", "completions", "{", 400, "not JSON"),
+        ("no model", "completions", completion("a", model="none"), 404, "no model none"),
+        ("a model of tensors", "completions", completion("a", model="net"), 400, "no language"),
+        ("no prompt", "completions", completion(None), 400, "prompt: null"),
+        ("several prompts", "completions", completion(["a", "b"]), 400, "expected one text"),
+        ("a token beyond", "completions", completion([1, 10**9]), 400, "prompt[1]"),
+        ("a temperature beyond", "completions", completion("a", temperature=3), 400, "temperature"),
+        ("logprobs", "completions", completion("a", logprobs=2), 400, "logprobs: not supported"),
+        ("several choices", "completions", completion("a", n=2), 400, "n: 2"),
+        ("too long", "completions", completion([5] * 100), 400, "context"),
+        ("no messages", "chat/completions", completion("a"), 400, "messages: null"),
+        ("an image", "chat/completions", chat([{"type": "image_url"}]), 400, "image_url"),
+    ):
+        for stream in (False, True):
+            more = body if body == "{" else json.dumps({**json.loads(body), "stream": stream})
+            got = server.json("POST", f"/v1/{path}", more, status)
+            check(f"{what}: {status}", message in got["error"]["message"], got)
+    got = server.json("POST", "/v2/models/lm/infer", '{"inputs": []}', 400)
+    check("no tensors", "/v1/completions" in got["error"], got)
+
+
+def check_leaving(server):
+    """A client that leaves ends its text: its place is free again."""
+    for _ in range(8):
+        body = completion("the cat", stream=True, max_tokens=40)
+        with socket.create_connection(("127.0.0.1", server.port)) as s:
+            s.sendall(
+                b"POST /v1/completions HTTP/1.1\r\n"
+                + f"Content-Length: {len(body)}\r\n\r\n{body}".encode()
+            )
+            s.recv(100)
+    got = server.json("POST", "/v1/completions", completion("the cat"))
+    check("clients that leave hold up nobody", got["choices"][0]["text"] is not None, got)
+    deadline = time.monotonic() + 20
+    while time.monotonic() < deadline:
+        stats = server.json("GET", "/v2/models/lm/stats")["model_stats"][0]["inference_stats"]
+        _, _, metrics = server.ask("GET", "/metrics")
+        if b"evoq_requests_under_way 1" in metrics:  # this one
+            break
+        time.sleep(0.05)
+    check("and none is under way", b"evoq_requests_under_way 1" in metrics, stats)
+
+
+def check_openai(server, work, model):
+    if not importlib.util.find_spec("openai"):
+        print("skipped: openai is not installed")
+        return
+    import openai
+
+    client = openai.OpenAI(base_url=f"http://127.0.0.1:{server.port}/v1", api_key="none")
+    text, _ = generated(work, model, "the cat", "--max-tokens", "12")
+    options = {"model": "lm", "max_tokens": 12, "temperature": 0}
+    got = client.completions.create(prompt="the cat", **options)
+    check("openai: completion", got.choices[0].text == text, got)
+    pieces = client.completions.create(prompt="the cat", stream=True, **options)
+    check("openai: stream", "".join(p.choices[0].text for p in pieces) == text)
+    messages = [{"role": "user", "content": "the cat"}]
+    whole = client.chat.completions.create(messages=messages, **options)
+    pieces = client.chat.completions.create(messages=messages, stream=True, **options)
+    joined = "".join(p.choices[0].delta.content or "" for p in pieces)
+    check("openai: chat", joined == whole.choices[0].message.content, (joined, whole))
+    check("openai: models", [m.id for m in client.models.list()] == ["lm"])
+    try:
+        client.completions.create(prompt="a", model="none")
+        check("openai: errors", False)
+    except openai.NotFoundError as error:
+        check("openai: errors", "no model none" in str(error), error)
+
+
+def main():
+    with tempfile.TemporaryDirectory(prefix="evoq_serve_text_") as name:
+        work = pathlib.Path(name)
+        folder = work / "hf"
+        lms.write_with_tokenizer(str(folder))
+        repository = work / "models"
+        (repository / "lm/1").mkdir(parents=True)
+        model = repository / "lm/1/model.etm"
+        agree.evoq("compile", folder, "-o", model)
+        (repository / "lm/config.json").write_text('{"sequences": 2}')
+        agree.evoq("zoo", "lenet", "-o", repository / "net.onnx")
+        with Serving(repository) as server:
+            check_texts(server, work, model)
+            check_chat(server, work, model)
+            check_options(server)
+            check_refusals(server)
+            check_leaving(server)
+            check_openai(server, work, model)
+            server.json("POST", "/v2/repository/models/lm/load", "{}")
+            got = server.json("POST", "/v1/completions", completion("the cat"))
+            check("loaded anew", bool(got["choices"][0]["text"]), got)
+        check("the program ends with 0", server.status == 0, server.lines[-3:])
+    print(f"{len(failures)} failed")
+    return 1 if failures else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
