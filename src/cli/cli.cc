@@ -177,17 +177,17 @@ int RunParsed(int argc, const char* const* argv, Verbs all) {
 
 int RunProgram(int argc, const char* const* argv, std::span<const VerbDef* const> more) {
   EndCleanlyOnSignals();
-  std::vector<const char*> words(argv, argv + argc);
-  // A link to evoq of a verb's name is that verb (docs/ascend.md).
-  const std::string called = argc > 0 ? BaseName(argv[0]) : "";
-  if (const VerbDef* verb = FindVerb(called); verb != nullptr) {
-    words[0] = "evoq";
-    words.insert(words.begin() + 1, verb->name);
-  }
   std::signal(SIGXFSZ, SIG_IGN);  // a file beyond the limit on sizes is an error, as a full disk is
   const Result<int> code = Guarded([&]() -> Result<int> {
     std::vector<const VerbDef*> all(AllVerbs().begin(), AllVerbs().end());
     all.insert(all.end(), more.begin(), more.end());
+    std::vector<const char*> words(argv, argv + argc);
+    // A link to evoq of a verb's name is that verb (docs/ascend.md).
+    const std::string called = argc > 0 ? BaseName(argv[0]) : "";
+    if (const VerbDef* verb = FindRow(Verbs(all), called); verb != nullptr) {
+      words[0] = "evoq";
+      words.insert(words.begin() + 1, verb->name);
+    }
     return RunParsed(static_cast<int>(words.size()), words.data(), all);
   });
   return code ? *code : Report(code.error());
