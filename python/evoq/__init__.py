@@ -43,6 +43,7 @@ from ._tools import (
 )
 from ._tools import eval_ as eval
 from ._tools import list_ as list
+from ._tune import tune
 
 __all__ = [
     "DeadlineExceeded",
@@ -76,5 +77,6 @@ __all__ = [
     "sensitivity",
     "tool",
     "train",
+    "tune",
     "verify",
 ]

@@ -57,7 +57,7 @@ VerbRun Declare(const VerbOptions& options, const CommonOptions& common) {
 extern const VerbDef kVerbTune = {
     .name = "tune",
     .doc = "Baseline, graph and operator optimization, validation: one .etm and one report.",
-    .example = "evoq tune resnet50.onnx -o resnet50.etm --report tuned.html",
+    .example = "evoq tune mobilenetv2.onnx -o tuned.etm --report tuned.html",
     .declare = Declare,
 };
 
