@@ -26,9 +26,9 @@ def tune(
 
     report: an HTML file to write. strategy: 'latency', 'balanced' or 'throughput', which also looks
     for the batch, streams and threads that do the most in a second. shapes: sizes of free inputs to
-    measure at. data: samples to hold the outputs to the baseline's on; None: made-up ones. min_sqnr:
-    decibels that each output must keep. disable: graph passes to leave out. Returns ``stages``,
-    ``compare``, ``slowest``, ``advice``, ``sqnr_db``.
+    measure at. data: samples to hold the outputs to the baseline's on; None: made-up ones.
+    min_sqnr: decibels that each output must keep. disable: graph passes to leave out. Returns
+    ``stages``, ``compare``, ``slowest``, ``advice``, ``sqnr_db``.
 
     Raises evoq.Error: 'condition failed' where an output is too far from the baseline's; nothing is
     written then.

@@ -82,8 +82,10 @@ TEST_F(Lists, RowsByHand) {
   EXPECT_EQ(text.substr(0, text.find('\n')), "rule judges what it finds");
   for (const json& r : rules.json) {
     const std::string code = r["code"], tool = r["tool"], sentence = r["sentence"];
-    const std::string judges = r.contains("ledger") ? "evoq, " + r["ledger"].get<std::string>()
-                                                    : (tool.empty() ? "every runtime" : tool);
+    const bool advises = r.contains("ledger") && r["ledger"] == "deployment";
+    const std::string judges = advises                ? "evoq, deployments"
+                               : r.contains("ledger") ? "evoq, " + r["ledger"].get<std::string>()
+                                                      : (tool.empty() ? "every runtime" : tool);
     const bool told =
         text.find(Squeezed("\n" + code + " " + judges + " " + sentence + "\n")) !=
             std::string::npos ||
@@ -93,12 +95,12 @@ TEST_F(Lists, RowsByHand) {
     EXPECT_TRUE(r.contains("fix") && r.contains("source")) << code;
     if (r.contains("ledger")) {
       EXPECT_EQ(tool, "evoq");
-      EXPECT_EQ(r["source"], "docs/explain.md");
+      EXPECT_EQ(r["source"], advises ? "docs/tuning.md" : "docs/explain.md");
       ledgers.insert(r["ledger"]);
     }
     tools.insert(tool);
   }
-  EXPECT_EQ(ledgers, (std::set<std::string>{"bytes", "time"}));
+  EXPECT_EQ(ledgers, (std::set<std::string>{"bytes", "deployment", "time"}));
   EXPECT_TRUE(tools.count("evoq"));
   EXPECT_GE(tools.size(), 4);
 }

@@ -48,7 +48,7 @@ Status WriteReport(const CompareJob& job, const Side& a, const Side& b, const Li
   if (!job.names.first.empty()) report.baseline->name = job.names.first;
   if (!job.names.second.empty()) report.model.name = job.names.second;
   json page = ReportData(report);
-  page.update(job.page);
+  if (job.page) page.update(job.page(comparison));
   return WriteFileAtomic(job.report, PageOf(page));
 }
 

@@ -24,9 +24,9 @@ struct CompareJob {
   PhaseChoice phase;  // of language models with caches
   // Percent by which B may be slower (CheckNotSlower); negative: any.
   double fail_slower = -1;
-  // Of the report: what it has besides (report/page_data.h), and what A and B are called; "": by
-  // their paths.
-  nlohmann::json page = nlohmann::json::object();
+  // Of the report: what it has besides (report/page_data.h), of the result; may be null. And what A
+  // and B are called; "": by their paths.
+  std::function<nlohmann::json(const Comparison&)> page;
   std::pair<std::string, std::string> names;
 };
 

@@ -220,7 +220,10 @@ class Loop {
     CompareJob compare{.a = baseline_, .b = Kept(), .report = job_.report, .shapes = job_.shapes};
     compare.threads = job_.threads;
     compare.duration_s = job_.duration_s / 2;
-    compare.page = {{"stages", StagesOf(out_)}};
+    compare.page = [&](const Comparison& whole) -> json {
+      out_.whole = whole;
+      return {{"stages", StagesOf(out_)}};
+    };
     compare.names = {job_.model + ", as it is", job_.output};
     EVOQ_ASSIGN(const Compared compared, Compare(compare, follow_));
     out_.whole = compared.result;
