@@ -55,7 +55,8 @@ Error NoVerb(std::string_view name, Verbs verbs) {
 std::string Wrong(const CLI::App& app, const CLI::ParseError& error) {
   const std::vector<std::string> extras = app.remaining(true);
   const auto is_option = [](const std::string& a) {
-    return a.size() > 1 && a[0] == '-' && std::isdigit(static_cast<unsigned char>(a[1])) == 0;
+    return a.size() > 1 && a != "--" && a[0] == '-' &&
+           std::isdigit(static_cast<unsigned char>(a[1])) == 0;
   };
   const auto option = std::ranges::find_if(extras, is_option);
   if (option == extras.end()) return error.what();

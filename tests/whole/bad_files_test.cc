@@ -522,6 +522,7 @@ TEST_F(BadFiles, Usage) {
          "unknown command 'quantise'; the nearest is quantize (`evoq --help` lists them)");
   Expect("run @net.etm --imput @x.npy", 2, "no option --imput; the nearest is --input");
   Expect("run @net.etm --input x=@x.npy --frobnicate", 2, "no option --frobnicate\n");
+  Expect("bench --hint fast -- @net.etm", 2, "fast not in");
   Expect("run @net.etm --input z=@x.npy", 2, "--input z: the model has no input of that name");
   Expect("run @net.etm --input @x.npy --threads -3", 2, "--threads");
   Expect(quantize + "--scheme int7", 2,
