@@ -197,7 +197,8 @@ void StreamSet::WatchDeadlines() {
     } else if (deadlines_.empty()) {
       watch_changed_.wait(lock);
     } else {
-      watch_changed_.wait_until(lock, deadlines_.begin()->first);
+      const Clock::time_point next = deadlines_.begin()->first;  // it may end while this waits
+      watch_changed_.wait_until(lock, next);
     }
   }
 }

@@ -57,6 +57,8 @@ class StreamSet {
 
   const StreamSetOptions& options() const { return options_; }  // at_once: what was chosen for 0
   int streams() const { return static_cast<int>(streams_.size()); }
+  // Runs that have begun and not ended; those that are held up too.
+  int running() const { return shared_.running(); }
   int64_t arena_bytes() const { return shared_.arena_bytes(); }
   std::string in_regions() const { return shared_.in_regions(); }
 

@@ -72,6 +72,11 @@ class Asked {
   StreamSet::RunId id_ = 0;
 };
 
+// Until so many runs have begun; or one of those that are to has ended already.
+void AwaitRunning(const StreamSet& streams, int count, const Asked& one) {
+  while (streams.running() < count && !one.ended()) std::this_thread::yield();
+}
+
 TEST(StreamSet, RunsGiveWhatSingleRunsGive) {
   const std::string text = Chain(5);
   auto engine = EngineFromGraph(Parsed(text), {.threads = 1});
@@ -110,36 +115,41 @@ TEST(StreamSet, RunsOfAStreamFollowEachOther) {
   }
 }
 
-// A long run of a stream that is not urgent, and a short one of one that is: with one run at a time
-// the long one is held up, and then ends as if it had not been.
+// A run of a stream that is not urgent, and one of an urgent one that takes three times as long:
+// with one run at a time the first is held up, so that it ends after the other one, and then gives
+// what it gives without being held up.
 TEST(StreamSet, AnUrgentRunHoldsUpAnother) {
   const std::string text = Chain(400);
   const auto streams = Made(text, {.priorities = {5, 1}, .at_once = 1});
-  const Tensor x = Rows(200, 1);
+  const Tensor x = Rows(100, 1);
   Asked first(*streams, 0, x);
   const Tensor expected = (*first.Get().outputs)[0];
-  bool overtaken = false;
-  for (int attempt = 0; attempt < 100 && !overtaken; ++attempt) {
-    Asked long_one(*streams, 0, x), waits(*streams, 0, x), urgent(*streams, 1, Rows(1, 2));
+  bool held_up = false;
+  for (int attempt = 0; attempt < 100 && !held_up; ++attempt) {
+    Asked goes_on(*streams, 0, x);
+    AwaitRunning(*streams, 1, goes_on);
+    Asked waits(*streams, 0, x), urgent(*streams, 1, Rows(300, 2));
+    EXPECT_TRUE(BitEqual((*goes_on.Get().outputs)[0], expected));
+    held_up = urgent.ended();
+    EXPECT_TRUE(BitEqual((*waits.Get().outputs)[0], expected));
     ASSERT_TRUE(urgent.Get().outputs);
-    overtaken = !long_one.ended();
-    for (Asked* other : {&long_one, &waits})
-      EXPECT_TRUE(BitEqual((*other->Get().outputs)[0], expected));
   }
-  EXPECT_TRUE(overtaken);
+  EXPECT_TRUE(held_up);
 }
 
 TEST(StreamSet, PrioritiesChange) {
   const auto streams = Made(Chain(400), {.priorities = {0, 1}, .at_once = 1});
   EXPECT_FALSE(streams->SetPriority(2, 0));
   EXPECT_FALSE(streams->SetPriority(-1, 0));
-  bool overtaken = false;
+  bool overtaken = false;  // both have begun: one of them is held up
   for (int attempt = 0; attempt < 100 && !overtaken; ++attempt) {
     ASSERT_TRUE(streams->SetPriority(1, 1));
-    Asked long_one(*streams, 0, Rows(200, 1)), other(*streams, 1, Rows(1, 2));
+    Asked long_one(*streams, 0, Rows(400, 1));
+    AwaitRunning(*streams, 1, long_one);
+    Asked other(*streams, 1, Rows(100, 2));
     ASSERT_TRUE(streams->SetPriority(1, -1));
+    while (!overtaken && !long_one.ended() && !other.ended()) overtaken = streams->running() == 2;
     ASSERT_TRUE(other.Get().outputs);
-    overtaken = !long_one.ended();
     ASSERT_TRUE(long_one.Get().outputs);
   }
   EXPECT_TRUE(overtaken);
@@ -171,7 +181,9 @@ TEST(StreamSet, ARunEndsBetweenItsSteps) {
   const auto streams = Made(Chain(400), {.priorities = {0, 0}, .at_once = 2});
   bool cut = false;
   for (int attempt = 0; attempt < 100 && !cut; ++attempt) {
-    Asked whole(*streams, 0, Rows(300, 1)), stopped(*streams, 1, Rows(300, 1));
+    Asked stopped(*streams, 1, Rows(1000, 1));
+    AwaitRunning(*streams, 1, stopped);
+    Asked whole(*streams, 0, Rows(100, 1));
     streams->Cancel(stopped.id());
     cut = stopped.Get().ending == Ending::kCancelled && !whole.ended();
     EXPECT_TRUE(whole.Get().outputs);
