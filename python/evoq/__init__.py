@@ -17,33 +17,18 @@ evoq.backend is the ONNX backend interface. docs/python.md has more.
 from . import nn
 from ._error import Error
 from ._evoq import Model, ValueInfo, __version__
+from ._judge import diff, sensitivity, verify
+from ._judge import eval_ as eval
 from ._language import Generated, LanguageModel
+from ._make import compile, inspect, optimize, prune, quantize
+from ._measure import bench, compare, explain, limits, predict, profile
 from ._model import load
 from ._streams import DeadlineExceeded, StreamFuture, Streams
-from ._tools import (
-    Report,
-    bench,
-    compare,
-    compile,
-    diff,
-    explain,
-    generate,
-    inspect,
-    limits,
-    optimize,
-    predict,
-    profile,
-    prune,
-    quantize,
-    run,
-    sensitivity,
-    tool,
-    train,
-    verify,
-)
-from ._tools import eval_ as eval
-from ._tools import list_ as list
+from ._train import train
 from ._tune import tune
+from ._use import generate, run
+from ._verb import Report, tool
+from ._verb import list_ as list
 
 __all__ = [
     "DeadlineExceeded",

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from ._tools import Report, tool
+from ._verb import Report, tool
 
 
 def tune(

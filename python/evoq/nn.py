@@ -191,7 +191,7 @@ class Network:
 
         Raises evoq.Error naming the layer that does not fit: 'layer 3: conv: channels is 0, ...'.
         """
-        from ._tools import tool
+        from ._verb import tool
 
         with tempfile.TemporaryDirectory(prefix="evoq-") as folder:
             path, out = os.path.join(folder, "network.json"), os.path.join(folder, "network.onnx")

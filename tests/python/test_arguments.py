@@ -54,9 +54,9 @@ def handed(monkeypatch):
 
         return run
 
-    monkeypatch.setattr(evoq._tools._evoq, "verb", verb)
+    monkeypatch.setattr(evoq._verb._evoq, "verb", verb)
     for name in TASKS:
-        monkeypatch.setattr(evoq._tools._evoq, name, task(name))
+        monkeypatch.setattr(evoq._verb._evoq, name, task(name))
     return calls
 
 
@@ -410,7 +410,7 @@ def add(a, b):
 def taken(net, calibration):
     return [
         [np.asarray(a).tolist() for a in sample]
-        for sample in evoq._tools._samples(net, calibration)
+        for sample in evoq._make.samples_of(net, calibration)
     ]
 
 
@@ -446,13 +446,13 @@ def test_samples_that_do_not_fit():
         ([(rows[:0], rows[:0])], "calibration: there are no samples"),
     ):
         with pytest.raises(evoq.Error) as caught:
-            evoq._tools._samples(free, calibration)
+            evoq._make.samples_of(free, calibration)
         assert str(caught.value) == message and caught.value.code == "usage"
 
 
 def test_warnings_point_to_the_caller(monkeypatch):
     monkeypatch.setattr(
-        evoq._tools._evoq,
+        evoq._verb._evoq,
         "verb",
         lambda *_: ("[1, 2]", "", ["note: no", "warning: one", "warning: warning: two"]),
     )

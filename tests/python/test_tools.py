@@ -335,7 +335,7 @@ def test_options_that_are_not_given_are_the_commands(monkeypatch):
     """The defaults stand in C++ alone: a call without options passes none."""
     given = []
     monkeypatch.setattr(
-        evoq._tools._evoq,
+        evoq._verb._evoq,
         "verb",
         lambda verb, arguments, samples, progress: given.append(arguments) or ("{}", "", []),
     )

@@ -1,0 +1,218 @@
+"""What a model loses: diff, sensitivity, verify, eval."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from . import _evoq
+from ._job import text_of
+from ._make import samples_of
+from ._source import as_file
+from ._verb import Progress, Report, Shapes, run_verb, tool
+
+
+def _probed(model: Any, data: Any, options: dict[str, Any]) -> list[list[Any]]:
+    """What `data` says, as options of the verb or as samples."""
+    if isinstance(data, (str, bytes, os.PathLike)):
+        options["data"] = data
+    elif isinstance(data, Mapping) and all(
+        isinstance(part, (str, bytes, os.PathLike)) for part in data.values()
+    ):
+        options["data"] = [f"{name}={text_of(path)}" for name, path in data.items()]
+    elif isinstance(data, int):
+        options["random"] = data
+    elif data is not None:
+        return samples_of(model, data)
+    return []
+
+
+def diff(
+    a: Any,
+    b: Any,
+    *,
+    data: Any = None,
+    text: Any = None,
+    tokenizer: Any = None,
+    limit: int | None = None,
+    shapes: Shapes | None = None,
+    reference: bool = False,
+    bad: float | None = None,
+    keep: Any = None,
+    min_sqnr: float | None = None,
+    max_error: float | None = None,
+    threads: int | None = None,
+    progress: Progress | None = None,
+    **options: Any,
+) -> Report:
+    """Where model `b` parts from model `a`: ``values``, in execution order, with the error of each
+    and what its step adds by itself (``own``), ``first_bad`` and ``worst_sample`` (docs/diff.md).
+
+    data: what both run on: a path, an array whose first axis counts samples, a mapping from input
+    names to either, or a number of made-up samples. text, tokenizer: a language model's, instead.
+    limit: at most so many samples (32; 0: all). shapes: sizes of free inputs of made-up samples.
+    reference: `a` by the reference evaluator. bad: dB below which a step is bad by itself. keep: an
+    .npz to write the worst sample to.
+    min_sqnr, max_error: raise evoq.Error ('condition failed') where an output is further off.
+    """
+    samples = _probed(a, data, options)
+    return tool(
+        "diff",
+        a,
+        b,
+        samples=samples,
+        progress=progress,
+        text=text,
+        tokenizer=tokenizer,
+        limit=limit,
+        shape=shapes,
+        reference=reference,
+        bad=bad,
+        keep=keep,
+        min_sqnr=min_sqnr,
+        max_error=max_error,
+        threads=threads,
+        **options,
+    )
+
+
+def sensitivity(
+    model: Any,
+    *,
+    data: Any = None,
+    labels: Any = None,
+    text: Any = None,
+    tokenizer: Any = None,
+    limit: int | None = None,
+    scheme: str | None = None,
+    method: str | None = None,
+    calib: Any = None,
+    observer: str | None = None,
+    per_tensor: bool = False,
+    block: int | str | None = None,
+    exclude: Sequence[str] = (),
+    shapes: Shapes | None = None,
+    min_sqnr: float | None = None,
+    report: Any = None,
+    threads: int | None = None,
+    progress: Progress | None = None,
+    **options: Any,
+) -> Report:
+    """How much each layer adds to the error of the quantized model (docs/sensitivity.md): ``all``,
+    the model with every layer quantized; ``layers``, ranked, each with ``alone`` (it alone is
+    quantized) and ``spared`` (it alone stays in float); ``tensors`` with their outliers.
+
+    data: what outputs are compared on, and what calibrates without `calib`: a path, an array whose
+    first axis counts samples, a mapping from input names to either, or a number of made-up samples.
+    labels: a file of labels; with it top-1 is measured. text, tokenizer: a language model's.
+    limit: compare on at most so many samples (32; 0: all). scheme, method, observer, per_tensor,
+    block, exclude: as of `quantize`.
+    min_sqnr: also look for the layers that, left in float, give so many dB: ``exclude``, whose
+    ``layers`` are for `quantize`'s `exclude`. report: also write one HTML file with a heat map.
+    """
+    samples = _probed(model, data, options)
+    return tool(
+        "sensitivity",
+        model,
+        samples=samples,
+        progress=progress,
+        labels=labels,
+        text=text,
+        tokenizer=tokenizer,
+        limit=limit,
+        scheme=scheme,
+        method=method,
+        calib=calib,
+        observer=observer,
+        per_tensor=per_tensor,
+        block=block,
+        exclude=list(exclude),
+        shape=shapes,
+        min_sqnr=min_sqnr,
+        report=report,
+        threads=threads,
+        **options,
+    )
+
+
+def verify(
+    model: Any,
+    *,
+    data: Any = None,
+    labels: Any = None,
+    baseline: Any = None,
+    measure_s: float | None = None,
+    threads: int | None = None,
+    **options: Any,
+) -> Report:
+    """Measures again what the certificate of an .etm guarantees: ``holds``, ``lines``, ``ratio``,
+    ``drop``, ...
+
+    data, labels: the samples that it was measured on, as paths. baseline: the float model; needed
+    for other samples.
+    Raises evoq.Error: 'condition failed' where it does not hold; 'invalid input' where there is no
+    certificate.
+    """
+    with contextlib.ExitStack() as stack:
+        path = None if baseline is None else stack.enter_context(as_file(baseline))
+        return tool(
+            "verify",
+            model,
+            data=data,
+            labels=labels,
+            baseline=path,
+            measure_s=measure_s,
+            threads=threads,
+            **options,
+        )
+
+
+def eval_(
+    model: Any,
+    *,
+    data: Any = None,
+    labels: Any = None,
+    reference: Any = None,
+    text: Any = None,
+    tokenizer: Any = None,
+    limit: int | None = None,
+    threads: int | None = None,
+    progress: Progress | None = None,
+    **options: Any,
+) -> Report:
+    """The accuracy of a model on files: ``top1`` and ``top5`` with labels, ``agreement`` with a
+    reference, ``perplexity`` on a text.
+
+    data: a folder of images or .npy, an .npy, .npz, MNIST or CIFAR file; of several inputs an .npz
+    with their names, a folder of such files, or a list of "NAME=FILE". labels: a .tsv with file and
+    class_index.
+    reference: another model, to measure agreement with. text, tokenizer: a language model's,
+    instead of data.
+    limit: use the first so many samples only.
+    """
+    if text is not None:
+        return run_verb(
+            "perplexity",
+            _evoq.PerplexityJob(),
+            progress,
+            {"model": model},
+            data=data,
+            text=text,
+            tokenizer=tokenizer,
+            limit=limit,
+            threads=threads,
+            **options,
+        )
+    return run_verb(
+        "eval",
+        _evoq.EvalJob(),
+        progress,
+        {"model": model, "reference": reference},
+        data=data,
+        labels=labels,
+        limit=limit,
+        threads=threads,
+        **options,
+    )

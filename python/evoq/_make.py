@@ -1,0 +1,298 @@
+"""What makes another model of a model: inspect, optimize, compile, quantize, prune."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from . import _evoq
+from ._error import Error
+from ._job import fill, report_of, text_of
+from ._source import as_file
+from ._verb import FixedShapes, Progress, Report, Shapes, run_verb, tool
+
+
+def inspect(model: Any, *, shapes: Shapes | None = None) -> Report:
+    """Inputs, outputs, operators, parameters, multiply-accumulates, bytes and precisions of a
+    model.
+
+    shapes: sizes of free inputs, by name, for the counts that depend on them (``macs`` is None
+    without).
+    """
+    return tool("inspect", model, shape=shapes)
+
+
+def optimize(
+    model: Any,
+    output: Any,
+    *,
+    disable: Sequence[str] = (),
+    opt_level: int | None = None,
+    stop_after: int | None = None,
+    config: Any = None,
+    progress: Progress | None = None,
+    **options: Any,
+) -> Report:
+    """Runs the graph passes only and writes ONNX to `output`.
+
+    disable: passes to leave out: 'PASS', 'PASS@NODE', 'PASS@op=OPERATOR', each a glob pattern
+    (``evoq list passes``). opt_level: run passes up to this level, 0 to 3. The file keeps both for
+    whatever is made of it. stop_after: run only the first N passes that change something.
+    config: these options as a JSON file. Returns ``nodes_before``, ``nodes_after`` and ``passes``.
+    """
+    job = _evoq.OptimizeJob()
+    chosen = {"disable": list(disable), "opt_level": opt_level, "stop_after": stop_after}
+    fill(job, "optimize", chosen)
+    if config is not None:
+        job.read_config(text_of(config))
+    return run_verb("optimize", job, progress, {"model": model}, output=output, **options)
+
+
+def compile(
+    model: Any,
+    output: Any,
+    *,
+    shapes: Shapes | None = None,
+    fixed_shapes: FixedShapes | None = None,
+    disable: Sequence[str] = (),
+    opt_level: int | None = None,
+    tune: bool = False,
+    threads: int | None = None,
+    progress: Progress | None = None,
+    **options: Any,
+) -> Report:
+    """Writes a model as .etm to `output` without a change of precision.
+
+    shapes: sizes of free inputs to prepare for; the model stays free. fixed_shapes: sizes to fix
+    for good, None staying free.
+    disable, opt_level: which graph passes run, as for `optimize`.
+    tune: measure what each step does fastest on this machine with `threads`
+    threads, and keep it in the file. Returns ``output_bytes``, ``float_weight_bytes``,
+    ``steps_total``.
+    """
+    return run_verb(
+        "compile",
+        _evoq.CompileJob(),
+        progress,
+        {"model": model},
+        output=output,
+        shape=shapes,
+        fix_shape=fixed_shapes,
+        disable=list(disable),
+        opt_level=opt_level,
+        tune=tune,
+        threads=threads,
+        **options,
+    )
+
+
+def samples_of(model: Any, calibration: Any) -> list[list[Any]]:
+    """Calibration data as a list of samples of the model's batch size, each a list of arrays in the
+    order of its inputs."""
+    inputs = inspect(model)["inputs"]
+    names = [value["name"] for value in inputs]
+    fixed = [
+        value["shape"][0] if value["shape"] and isinstance(value["shape"][0], int) else 1
+        for value in inputs
+    ]
+    batches = (
+        [calibration]
+        if isinstance(calibration, Mapping) or hasattr(calibration, "dtype")
+        else calibration
+    )
+    samples = []
+    for batch in batches:
+        if isinstance(batch, Mapping):
+            missing = [name for name in names if name not in batch]
+            if missing:
+                raise Error(
+                    f"calibration: a sample lacks {', '.join(missing)}, the inputs are "
+                    f"{', '.join(names)}"
+                )
+            arrays = [batch[name] for name in names]
+        else:
+            arrays = list(batch) if isinstance(batch, (list, tuple)) else [batch]
+        if len(arrays) != len(names):
+            raise Error(
+                f"calibration: a sample has {len(arrays)} arrays, the model {len(names)} inputs"
+            )
+        arrays = [array if hasattr(array, "shape") else np.asarray(array) for array in arrays]
+        counts = {a.shape[0] // n for a, n in zip(arrays, fixed) if len(a.shape) > 0 and n > 0}
+        if len(counts) > 1:
+            raise Error(
+                f"calibration: the arrays hold {', '.join(map(str, sorted(counts)))} samples, "
+                "expected equal numbers"
+            )
+        for i in range(counts.pop() if counts else 1):
+            samples.append(
+                [a[i * n : (i + 1) * n] if len(a.shape) > 0 else a for a, n in zip(arrays, fixed)]
+            )
+    if not samples:
+        raise Error("calibration: there are no samples")
+    return samples
+
+
+def _scale_sets(given: int | Mapping[str, Any] | None, file: list[str]) -> list[str]:
+    if given is None:
+        return file
+    if isinstance(given, Mapping):
+        return [f"{name}={text_of(path)}" for name, path in given.items()]
+    return [str(given)]
+
+
+def quantize(
+    model: Any,
+    output: Any,
+    *,
+    scheme: str | None = None,
+    method: str | None = None,
+    calibration: Any = None,
+    calibration_limit: int | None = None,
+    calibration_samples: int | str | None = None,
+    scale_sets: int | Mapping[str, Any] | None = None,
+    preprocess: Any = None,
+    observer: str | None = None,
+    percentile: float | None = None,
+    per_tensor: bool = False,
+    block: int | str | None = None,
+    weight_bits: int | str | Sequence[str] = (),
+    signed: bool = False,
+    symmetric: bool = False,
+    exclude: Sequence[str] = (),
+    disable: Sequence[str] = (),
+    opt_level: int | None = None,
+    target: str | None = None,
+    ranges: Any = None,
+    save_ranges: Any = None,
+    encodings: Any = None,
+    encodings_out: Any = None,
+    shapes: Shapes | None = None,
+    fixed_shapes: FixedShapes | None = None,
+    tune: bool = False,
+    config: Any = None,
+    threads: int | None = None,
+    progress: Progress | None = None,
+    **options: Any,
+) -> Report:
+    """Quantizes a model and writes it to `output`: .etm, or .onnx with QuantizeLinear and
+    DequantizeLinear.
+
+    model: the path of an .onnx file, its bytes, or an onnx.ModelProto.
+    scheme: 'int8' (without it), 'int8-dynamic', 'int8-weights', 'int4-weights', 'bf16', 'float32',
+    ... (``evoq list schemes``).
+    method: quantization methods in addition, 'gptq' or 'equalize,bias-correction', or 'none';
+    without it those that are the scheme's own (``evoq list methods``); 'auto': those that pay,
+    found by trying them for up to a minute.
+    calibration: what the ranges of 'int8' and methods are observed on: a path (a folder of images
+    or .npy, an .npy, .npz, MNIST or CIFAR file); an array whose first axis counts samples; a
+    mapping from input names to such paths or arrays; an iterable of arrays, of tuples of arrays or
+    of mappings, each a sample or a batch; or a number of random samples, for speed tests only.
+    calibration_limit: use at most so many samples, evenly spread (0: all).
+    calibration_samples: 'auto': no more than tell the ranges well enough; a number: as the limit.
+    scale_sets: several scale sets, which runs change between (docs/adaptive.md): so many groups of
+    the calibration samples, or a mapping from names to paths with the samples of each.
+    preprocess: how images become inputs, as a JSON file. observer: how ranges are chosen, 'minmax'
+    without it (``evoq list observers``).
+    per_tensor: one scale per weight tensor. block: weights of int4 that share a scale: 32 (without
+    it), 64, 128 or 'channel'. weight_bits: of 'int8', 8, 4 or 2 bits for the weights of all layers,
+    or 'PATTERN=BITS' of some; of several the last that matches counts. signed: int8 activations,
+    not uint8. symmetric: zero points in the middle.
+    exclude: nodes that stay float, as glob patterns of names. disable, opt_level: which graph
+    passes run, as for `optimize`. target: the runtime that an .onnx is written for.
+    shapes: sizes of free inputs to prepare for, and of random samples; the model stays free.
+    fixed_shapes: sizes to fix for good, None staying free. ranges, save_ranges: files of calibrated
+    ranges. encodings, encodings_out: parameters by tensor name to take and to write, as files of
+    AIMET (docs/encodings.md). config: options as a JSON file. Further options as `evoq quantize`
+    has.
+
+    Returns ``input_bytes``, ``output_bytes``, ``float_weight_bytes``, ``quantized_weight_bytes``,
+    ``steps_total``, ``steps_int8``, ``steps_float``, ``int8_weights``, ``low_bit_weights`` by type,
+    ``float_reasons`` by node, ``samples_used``, ``warnings``, ...
+    Raises evoq.Error: 'usage' without calibration where the scheme needs it; 'invalid input' for
+    NaN in the data.
+    """
+    samples: list[list[Any]] = []
+    if isinstance(calibration, (str, bytes, os.PathLike)):
+        options["calib"] = calibration
+    elif (
+        isinstance(calibration, Mapping)
+        and calibration
+        and all(isinstance(data, (str, bytes, os.PathLike)) for data in calibration.values())
+    ):
+        options["calib"] = [f"{name}={text_of(path)}" for name, path in calibration.items()]
+    elif isinstance(calibration, int):
+        options["calib_random"] = calibration
+    elif calibration is not None:
+        samples = samples_of(model, calibration)
+    job = _evoq.QuantizeJob()
+    if config is not None:
+        job.read_config(text_of(config))
+    fill(
+        job,
+        "quantize",
+        {
+            "output": output,
+            "scheme": scheme,
+            "method": method,
+            "calib_limit": calibration_limit,
+            "samples": None if calibration_samples is None else str(calibration_samples),
+            "scale_sets": _scale_sets(scale_sets, job.scale_sets),
+            "preprocess": preprocess,
+            "observer": observer,
+            "percentile": percentile,
+            "per_tensor": per_tensor,
+            "block": block,
+            "weight_bits": [str(weight_bits)]
+            if isinstance(weight_bits, (int, str))
+            else [*weight_bits],
+            "signed": signed,
+            "symmetric": symmetric,
+            "exclude": [*job.exclude, *exclude],
+            "disable": [*job.disable, *disable],
+            "opt_level": opt_level,
+            "target": target,
+            "ranges": ranges,
+            "save_ranges": save_ranges,
+            "encodings": encodings,
+            "encodings_out": encodings_out,
+            "shape": shapes,
+            "fix_shape": fixed_shapes,
+            "tune": tune,
+            "threads": threads,
+            **options,
+        },
+    )
+    with as_file(model) as path:
+        job.model = path
+        return report_of(_evoq.quantize(job, samples, progress))
+
+
+def prune(
+    model: Any,
+    output: Any,
+    *,
+    pattern: str | None = None,
+    sparsity: float | None = None,
+    layers: Sequence[str] = (),
+    score: str | None = None,
+    scope: str | None = None,
+) -> Report:
+    """Sets the weights that matter least to 0 and writes ONNX to `output` (docs/pruning.md).
+
+    pattern: 'block-4x4', 'block-1x16', '2:4' or 'unstructured'. sparsity: the share of weights that
+    become 0. layers: glob patterns of the products to prune. score: 'magnitude', 'lamp' or
+    'squares'. scope: 'layer' or 'global'. Returns ``sparsity``, ``zeros``, ``layers``, ``left``.
+    """
+    return tool(
+        "prune",
+        model,
+        output=output,
+        pattern=pattern,
+        sparsity=sparsity,
+        layers=list(layers) or None,
+        score=score,
+        scope=scope,
+    )
