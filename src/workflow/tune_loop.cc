@@ -176,8 +176,8 @@ class Loop {
     EVOQ_ASSIGN(const ModelToMeasure before, LoadToMeasure(baseline_, job_.threads, what));
     EVOQ_ASSIGN(const auto plain, before.engine->At(before.shapes));
     out_.arena_before = plain->arena_bytes();
-    EVOQ_ASSIGN(const ModelToMeasure after, LoadToMeasure(Kept(), job_.threads, what));
-    EVOQ_ASSIGN(const auto executor, after.engine->At(after.shapes));
+    EVOQ_ASSIGN(kept_, LoadToMeasure(Kept(), job_.threads, what));
+    EVOQ_ASSIGN(const auto executor, kept_.engine->At(kept_.shapes));
     out_.arena_after = executor->arena_bytes();
     MeasureOptions measure;
     measure.duration_s = job_.duration_s / 8;
@@ -215,7 +215,8 @@ class Loop {
       diff.probe.shapes = job_.shapes;
     }
     EVOQ_ASSIGN(out_.outputs, Diff(diff, follow_));
-    EVOQ_TRY(Advise());
+    EVOQ_ASSIGN(const auto executor, kept_.engine->At(kept_.shapes));
+    out_.advice = AdviceOn(*executor);
     EVOQ_TRY(WithContext(CheckKept(out_.outputs, job_.min_sqnr_db, std::nullopt), job_.model));
     CompareJob compare{.a = baseline_, .b = Kept(), .report = job_.report, .shapes = job_.shapes};
     compare.threads = job_.threads;
@@ -231,12 +232,8 @@ class Loop {
     return {};
   }
 
-  Status Advise() {
-    WhatToMeasure what;
-    what.shapes = job_.shapes;
-    EVOQ_ASSIGN(const ModelToMeasure kept, LoadToMeasure(Kept(), job_.threads, what));
-    EVOQ_ASSIGN(const auto executor, kept.engine->At(kept.shapes));
-    Deployed deployed{.model = &kept.engine->model(), .executor = executor.get()};
+  std::vector<Advice> AdviceOn(const Executor& executor) const {
+    Deployed deployed{.model = &kept_.engine->model(), .executor = &executor};
     deployed.sqnr_db = out_.outputs.sqnr_db;
     deployed.baseline_arena = static_cast<double>(out_.arena_before);
     double one = 0, several = 0;
@@ -246,8 +243,7 @@ class Loop {
       if (trial.setting.streams > 1) deployed.streams = trial.setting.streams;
     }
     if (several > 0 && one > 0) deployed.streams_speedup = several / one;
-    out_.advice = evoq::Advise(deployed);
-    return {};
+    return Advise(deployed);
   }
 
   Status Write() { return WriteEtm(model_, job_.output); }
@@ -267,7 +263,8 @@ class Loop {
   StageFolder folder_;
   const std::string baseline_ = folder_.At("baseline.etm"), graph_ = folder_.At("graph.etm"),
                     tuned_ = folder_.At("tuned.etm");
-  Model model_;  // what is written
+  Model model_;          // what is written
+  ModelToMeasure kept_;  // the same, loaded
   TunedLoop out_;
 };
 
