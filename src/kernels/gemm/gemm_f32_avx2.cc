@@ -13,7 +13,8 @@ void Tile(const GemmTile& t) {
   __m256 acc[kRows][2];
   const __m256i mask[2] = {ColumnMask(t, 0), ColumnMask(t, 1)};
   Start(t, mask, acc);
-  const int64_t depth = t.depth, b_step = t.b_step;
+  const float* ahead = t.ahead;
+  const int64_t ahead_step = t.ahead_step, depth = t.depth, b_step = t.b_step;
   for (int64_t tap = 0; tap < t.tap_count; ++tap) {
     const float* a[kRows];
 #pragma GCC unroll 6
@@ -22,6 +23,8 @@ void Tile(const GemmTile& t) {
     for (int64_t k = 0; k < depth; ++k) {
       const __m256 b0 = _mm256_loadu_ps(b), b1 = _mm256_loadu_ps(b + 8);
       b += b_step;
+      _mm_prefetch(reinterpret_cast<const char*>(ahead), _MM_HINT_T1);
+      ahead += ahead_step;
 #pragma GCC unroll 6
       for (int r = 0; r < kRows; ++r) {
         const __m256 va = _mm256_broadcast_ss(a[r] + k);

@@ -21,7 +21,16 @@ inline __m256i ColumnMask(const GemmTile& t, int half) {
   return _mm256_and_si256(from, to);
 }
 
-// What the accumulators start from.
+// Asks for the 16 columns of each of the tile's rows in `of`, bytes of 1 << shift an element.
+template <int kRows>
+[[gnu::always_inline]] inline void FetchRows(const GemmTile& t, const void* of, int shift) {
+#pragma GCC unroll 6
+  for (int r = 0; r < kRows; ++r)
+    _mm_prefetch(static_cast<const char*>(of) + (t.row_offset[r] << shift), _MM_HINT_T0);
+}
+
+// What the accumulators start from. The lines that are read and written at the end arrive while the
+// sums are computed: a tile touches one line of each row, which the processor does not foresee.
 template <int kRows>
 [[gnu::always_inline]] inline void Start(const GemmTile& t, const __m256i (&mask)[2],
                                          __m256 (&acc)[kRows][2]) {
@@ -37,6 +46,9 @@ template <int kRows>
       }
     }
   }
+  if (t.output != TileOutput::kSums)
+    FetchRows<kRows>(t, t.y, t.output == TileOutput::kBfloat16 ? 1 : 2);
+  if (t.last && t.residual != nullptr) FetchRows<kRows>(t, t.residual, t.residual_bf16 ? 1 : 2);
 }
 
 // f(v) of each register.
