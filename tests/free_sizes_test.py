@@ -62,9 +62,9 @@ def evoq(*arguments):
 
 
 def observers():
-    """All but minmax, the default."""
+    """All but the default."""
     listed = evoq("list", "observers").stdout
-    return re.findall(r"^([a-z-]+)  ", listed, re.MULTILINE)[2:]  # a heading, minmax
+    return re.findall(r"^([a-z-]+)  ", listed, re.MULTILINE)[2:]  # a heading, the default
 
 
 def check(what, holds, detail=""):

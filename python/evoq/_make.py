@@ -194,7 +194,7 @@ def quantize(
     calibration_samples: 'auto': no more than tell the ranges well enough; a number: as the limit.
     scale_sets: several scale sets, which runs change between (docs/adaptive.md): so many groups of
     the calibration samples, or a mapping from names to paths with the samples of each.
-    preprocess: how images become inputs, as a JSON file. observer: how ranges are chosen, 'minmax'
+    preprocess: how images become inputs, as a JSON file. observer: how ranges are chosen, 'sqnr'
     without it (``evoq list observers``).
     per_tensor: one scale per weight tensor. block: weights of int4 that share a scale: 32 (without
     it), 64, 128 or 'channel'. weight_bits: of 'int8', 8, 4 or 2 bits for the weights of all layers,

@@ -42,7 +42,7 @@ using SamplesFn =
 struct ObserverDef;  // quant/observer.h
 
 struct CalibrationOptions {
-  const ObserverDef* observer = nullptr;  // of AllObservers(); nullptr: the first, minmax
+  const ObserverDef* observer = nullptr;  // of AllObservers(); nullptr: the first, sqnr
   double percentile = 99.99;              // of the observer of this name
   int bins = 2048;                        // of the histogram of observers that take one
   // Samples that each run holds one behind the other in every value (compile/batch.h).

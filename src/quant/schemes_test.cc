@@ -450,7 +450,10 @@ TEST(RangesFile, IsWrittenAsDocumented) {
 )";
   const std::string begin = fmt::format(
       "{{\n  \"format\": \"evoq-ranges\",\n  \"version\": 1,\n  \"evoq\": \"{}\",\n", EVOQ_VERSION);
-  EXPECT_EQ(text({}, 3), begin + "  \"observer\": \"minmax\",\n  \"samples\": 3," + end);
+  EXPECT_EQ(text({}, 3),
+            begin + "  \"observer\": \"sqnr\",\n  \"bins\": 2048,\n  \"samples\": 3," + end);
+  EXPECT_EQ(text({.observer = FindObserver("minmax")}, 3),
+            begin + "  \"observer\": \"minmax\",\n  \"samples\": 3," + end);
   EXPECT_EQ(text({.observer = FindObserver("percentile"), .percentile = 99.5, .bins = 512}, 100),
             begin +
                 "  \"observer\": \"percentile\",\n  \"percentile\": 99.5,\n  \"bins\": 512,\n  "
