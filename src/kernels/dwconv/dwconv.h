@@ -91,6 +91,7 @@ struct DwFloatArgs {
   DwShape shape;
   const float* taps = nullptr;  // [tap][C rounded up]
   const float* bias = nullptr;
+  const void* zeros = nullptr;  // a pixel of zeros, what lies beside x, padded too
   OutputBounds bounds;
   // Where not null: the activation, instead of the bounds.
   CurveF32 curve = nullptr;

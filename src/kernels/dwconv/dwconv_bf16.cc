@@ -1,5 +1,4 @@
 // dwconv_bf16: depthwise Conv of bfloat16 values, computed in float32 and rounded once.
-#include "base/aligned.h"
 #include "kernels/bf16/bf16.h"
 #include "kernels/dwconv/dwconv_call.h"
 #include "kernels/parallel.h"
@@ -21,7 +20,7 @@ std::optional<Reason> RejectBf16(const KernelCall& call) {
 
 struct Bf16State {
   DwFloatArgs args;
-  AlignedBuffer taps, bias;
+  AlignedBuffer taps, bias, zeros;
   bool has_residual = false;
   Isa isa = Isa::kScalar;
   int64_t grain = 1;
@@ -36,12 +35,6 @@ struct Bf16State {
                              });
   }
 };
-
-AlignedBuffer ZeroFloats(size_t count) {
-  AlignedBuffer buffer(count * sizeof(float));
-  std::fill_n(reinterpret_cast<float*>(buffer.data()), count, 0.0f);
-  return buffer;
-}
 
 Result<BoundKernel> BindBf16(const KernelCall& call, const BindOptions& options) {
   EVOQ_TRY(CheckTaps(call));
@@ -61,6 +54,8 @@ Result<BoundKernel> BindBf16(const KernelCall& call, const BindOptions& options)
   if (call.has_input(2)) std::copy_n(call.constant(2)->data<float>(), shape.channels, bias);
   state.args.taps = wide;
   state.args.bias = bias;
+  state.zeros = ZeroFloats(padded);
+  state.args.zeros = state.zeros.data();
   EVOQ_ASSIGN(const Activation activation, ActivationFromAttrs(call.attrs));
   state.args.bounds = OutputBounds::Real(activation);
   state.args.curve = CurveForF32(activation, options.isa);

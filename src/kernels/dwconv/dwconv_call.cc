@@ -76,4 +76,10 @@ Result<Tensor> PackDepthwise(const KernelCall& call, size_t input) {
   return FindLayout("taps-c")->pack(plain);
 }
 
+AlignedBuffer ZeroFloats(size_t count) {
+  AlignedBuffer buffer(count * sizeof(float));
+  std::fill_n(reinterpret_cast<float*>(buffer.data()), count, 0.0f);
+  return buffer;
+}
+
 }  // namespace evoq

@@ -3,6 +3,7 @@
 
 #include <optional>
 
+#include "base/aligned.h"
 #include "kernels/call_util.h"
 #include "kernels/dwconv/dwconv.h"
 
@@ -24,5 +25,8 @@ Status CheckTaps(const KernelCall& call);
 
 // The weights as layout taps-c; nothing for other inputs.
 Result<Tensor> PackDepthwise(const KernelCall& call, size_t input);
+
+// `count` float32 of 0.
+AlignedBuffer ZeroFloats(size_t count);
 
 }  // namespace evoq

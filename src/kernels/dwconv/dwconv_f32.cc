@@ -1,4 +1,3 @@
-#include "base/aligned.h"
 #include "kernels/dwconv/dwconv_call.h"
 #include "kernels/gemm/curves_f32.h"
 #include "kernels/layout.h"
@@ -20,7 +19,7 @@ std::optional<Reason> RejectFloat(const KernelCall& call) {
 
 struct FloatState {
   DwFloatArgs args;
-  AlignedBuffer bias;
+  AlignedBuffer bias, zeros;
   Tensor taps;               // the weights as layout taps-c, float32
   CurveF32 curve = nullptr;  // an activation that is not piecewise linear, applied row by row
   bool has_residual = false;
@@ -67,12 +66,13 @@ Result<BoundKernel> BindFloat(const KernelCall& call, const BindOptions& options
   EVOQ_ASSIGN(state.args.shape, DwShapeOf(call));
   const DwShape& shape = state.args.shape;
   const size_t padded = static_cast<size_t>(shape.blocks() * kDwBlock);
-  state.bias = AlignedBuffer(padded * sizeof(float));
+  state.bias = ZeroFloats(padded);
+  state.zeros = ZeroFloats(padded);
   auto* bias = reinterpret_cast<float*>(state.bias.data());
-  std::fill(bias, bias + padded, 0.0f);
   if (call.has_input(2)) std::copy_n(call.constant(2)->data<float>(), shape.channels, bias);
   state.args.taps = reinterpret_cast<const float*>(state.taps.raw());
   state.args.bias = bias;
+  state.args.zeros = state.zeros.data();
   EVOQ_ASSIGN(const Activation activation, ActivationFromAttrs(call.attrs));
   state.args.bounds = OutputBounds::Real(activation);
   state.curve = CurveForF32(activation, options.isa);

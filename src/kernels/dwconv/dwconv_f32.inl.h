@@ -32,6 +32,11 @@ inline Vec Load(const float* p, int n) {
   Vec v = {};
 #if defined(__AVX512F__)
   if (kTail) return _mm512_maskz_loadu_ps(static_cast<__mmask16>((1u << n) - 1), p);
+#elif defined(__AVX2__)
+  if (kTail) {
+    const __m256i lane = _mm256_setr_epi32(0, 1, 2, 3, 4, 5, 6, 7);
+    return _mm256_maskload_ps(p, _mm256_cmpgt_epi32(_mm256_set1_epi32(n), lane));
+  }
 #endif
   std::memcpy(&v, p, (kTail ? n : kLanes) * sizeof(float));
   return v;
@@ -40,6 +45,15 @@ template <bool kTail>
 inline void Store(float* p, Vec v, int n) {
 #if defined(__AVX512F__)
   if (kTail) return _mm512_mask_storeu_ps(p, static_cast<__mmask16>((1u << n) - 1), v);
+#elif defined(__AVX2__)
+  if (kTail) {  // masked stores are microcode on AMD's processors
+    __m128 part = _mm256_castps256_ps128(v);
+    if (n & 4) _mm_storeu_ps(p, part), p += 4, part = _mm256_extractf128_ps(v, 1);
+    if (n & 2)
+      _mm_storel_pi(reinterpret_cast<__m64*>(p), part), p += 2, part = _mm_movehl_ps(part, part);
+    if (n & 1) _mm_store_ss(p, part);
+    return;
+  }
 #endif
   std::memcpy(p, &v, (kTail ? n : kLanes) * sizeof(float));
 }
@@ -77,6 +91,12 @@ inline Vec Activate(const OutputBounds& bounds, Vec v) {
     v = _mm512_mask_mul_ps(v, negative, v, _mm512_set1_ps(bounds.slope));
   }
   return _mm512_min_ps(_mm512_set1_ps(bounds.high), _mm512_max_ps(_mm512_set1_ps(bounds.low), v));
+#elif defined(__AVX2__)
+  if (bounds.leaky) {
+    const Vec negative = _mm256_cmp_ps(v, _mm256_setzero_ps(), _CMP_LT_OQ);
+    v = _mm256_blendv_ps(v, _mm256_mul_ps(v, _mm256_set1_ps(bounds.slope)), negative);
+  }
+  return _mm256_min_ps(_mm256_set1_ps(bounds.high), _mm256_max_ps(_mm256_set1_ps(bounds.low), v));
 #else
   float* e = reinterpret_cast<float*>(&v);
   for (int i = 0; i < kLanes; ++i) {
@@ -114,31 +134,70 @@ template <int kOutputs, bool kTail, typename T>
     Store<kTail>(y + t * step, Load<false>(values + t * kLanes, kLanes), n);
 }
 
-// Outputs of kernels K x K, a dilation apart, from column `left` of x on, of which `count` are
-// stored: row by row of the kernel, whose weights stay in registers, each pixel loaded once. `rows`
-// are null where they lie outside x; columns do only where not kInside.
-template <int K, int S, int kOutputs, bool kInside, bool kTail, typename T>
-[[gnu::always_inline]] inline void FloatTile(const DwFloatArgs& args, const T* const* rows,
-                                             int64_t left, const T* residual, T* y, int count,
-                                             int64_t c, int n) {
-  constexpr int kColumns = (kOutputs - 1) * S + K;
-  const int64_t dilation = args.shape.w.dilation, step = dilation * args.shape.channels;
-  const int64_t width = args.shape.w.in, padded = args.shape.blocks() * kDwBlock;
+// The pixels under kernels K x K of kOutputs outputs of a row, a dilation apart.
+template <int K, int S, int kOutputs, typename T>
+class FloatPixels {
+ public:
+  static constexpr int kColumns = (kOutputs - 1) * S + K;
+
+  // `rows` are null where they lie outside x.
+  FloatPixels(const DwFloatArgs& args, const T* const* rows) : args_(args), rows_(rows) {}
+
+  // From column `left` of x on.
+  void SetLeft(int64_t left) {
+    const WindowDim& w = args_.shape.w;
+    const int64_t bytes = args_.shape.channels * static_cast<int64_t>(sizeof(T));
+    const bool inside = left >= 0 && left + (kColumns - 1) * w.dilation < w.in;
+    if (inside && inside_) {  // many tiles are short: their table moves on
+      for (auto& row : at_) {
+        for (uintptr_t& pixel : row) pixel += static_cast<uintptr_t>((left - left_) * bytes);
+      }
+    } else {
+      for (int ky = 0; ky < K; ++ky) {
+        for (int i = 0; i < kColumns; ++i) {
+          const int64_t column = left + i * w.dilation;
+          at_[ky][i] = column < 0 || column >= w.in ? reinterpret_cast<uintptr_t>(args_.zeros)
+                                                    : reinterpret_cast<uintptr_t>(rows_[ky]) +
+                                                          static_cast<uintptr_t>(column * bytes);
+        }
+      }
+    }
+    inside_ = inside;
+    left_ = left;
+  }
+  bool HasRow(int ky) const { return rows_[ky] != nullptr; }
+  // Zeros where the column lies outside x.
+  const T* At(int ky, int column) const { return reinterpret_cast<const T*>(at_[ky][column]); }
+
+ private:
+  const DwFloatArgs& args_;
+  const T* const* rows_;
+  uintptr_t at_[K][kColumns];  // numbers, which of rows outside x may be anything
+  bool inside_ = false;
+  int64_t left_ = 0;
+};
+
+// Channels [c, c + n) of a tile's outputs, of which `count` are stored: row by row of the kernel,
+// whose weights stay in registers, each pixel loaded once.
+template <int K, int S, int kOutputs, bool kTail, typename T>
+[[gnu::always_inline]] inline void FloatTile(const DwFloatArgs& args,
+                                             const FloatPixels<K, S, kOutputs, T>& pixels,
+                                             const T* residual, T* y, int count, int64_t c, int n) {
+  const int64_t step = args.shape.w.dilation * args.shape.channels;
+  const int64_t padded = args.shape.blocks() * kDwBlock;
   Vec acc[kOutputs];
 #pragma GCC unroll 8
   for (int t = 0; t < kOutputs; ++t) acc[t] = Load<false>(args.bias + c, kLanes);
 #pragma GCC unroll 8
   for (int ky = 0; ky < K; ++ky) {
-    if (rows[ky] == nullptr) continue;
-    const T* x = rows[ky] + left * args.shape.channels + c;
+    if (!pixels.HasRow(ky)) continue;
     Vec taps[K];
 #pragma GCC unroll 8
     for (int kx = 0; kx < K; ++kx)
       taps[kx] = Load<false>(args.taps + (ky * K + kx) * padded + c, kLanes);
 #pragma GCC unroll 32
-    for (int column = 0; column < kColumns; ++column) {
-      if (!kInside && (left + column * dilation < 0 || left + column * dilation >= width)) continue;
-      const Vec v = Load<kTail>(x + column * step, n);
+    for (int column = 0; column < pixels.kColumns; ++column) {
+      const Vec v = Load<kTail>(pixels.At(ky, column) + c, n);
 #pragma GCC unroll 8
       for (int kx = 0; kx < K; ++kx) {
         const int t = (column - kx) / S;
@@ -157,22 +216,24 @@ template <int K, int S, int kOutputs, bool kInside, bool kTail, typename T>
 }
 
 // One tile of all channels.
-template <int K, int S, int kOutputs, bool kInside, typename T>
-void FloatTiles(const DwFloatArgs& args, const T* const* rows, int64_t left, const T* residual,
-                T* y, int count) {
+template <int K, int S, int kOutputs, typename T>
+void FloatTiles(const DwFloatArgs& args, const FloatPixels<K, S, kOutputs, T>& pixels,
+                const T* residual, T* y, int count) {
   const int64_t channels = args.shape.channels;
   int64_t c = 0;
   for (; c + kLanes <= channels; c += kLanes)
-    FloatTile<K, S, kOutputs, kInside, false, T>(args, rows, left, residual, y, count, c, kLanes);
+    FloatTile<K, S, kOutputs, false, T>(args, pixels, residual, y, count, c, kLanes);
   if (c < channels)
-    FloatTile<K, S, kOutputs, kInside, true, T>(args, rows, left, residual, y, count, c,
-                                                static_cast<int>(channels - c));
+    FloatTile<K, S, kOutputs, true, T>(args, pixels, residual, y, count, c,
+                                       static_cast<int>(channels - c));
 }
 
 template <int K, int S, typename T>
 void FloatRow(const DwFloatArgs& args, const T* const* rows, const T* residual, T* y) {
   const DwShape& shape = args.shape;
   const int64_t dilation = shape.w.dilation;
+  FloatPixels<K, S, kTile, T> pixels(args, rows);
+  FloatPixels<K, S, kNarrowTile, T> few(args, rows);
   for (int64_t first = 0; first < dilation && first < shape.w.out; ++first) {
     for (int64_t ox = first; ox < shape.w.out; ox += kTile * dilation) {
       const int64_t left = ox * S - shape.w.pad, at = ox * shape.channels,
@@ -180,11 +241,11 @@ void FloatRow(const DwFloatArgs& args, const T* const* rows, const T* residual, 
       const int count = static_cast<int>(rest < kTile ? rest : kTile);
       const T* r = residual == nullptr ? nullptr : residual + at;
       if (count <= kNarrowTile) {
-        FloatTiles<K, S, kNarrowTile, false, T>(args, rows, left, r, y + at, count);
-      } else if (left >= 0 && left + ((kTile - 1) * S + K - 1) * dilation < shape.w.in) {
-        FloatTiles<K, S, kTile, true, T>(args, rows, left, r, y + at, count);
+        few.SetLeft(left);
+        FloatTiles(args, few, r, y + at, count);
       } else {
-        FloatTiles<K, S, kTile, false, T>(args, rows, left, r, y + at, count);
+        pixels.SetLeft(left);
+        FloatTiles(args, pixels, r, y + at, count);
       }
     }
   }
@@ -230,6 +291,7 @@ FloatRowFn<T> FixedFloatRow(const DwShape& shape) {
   const int64_t k = shape.w.kernel, s = shape.w.stride;
   if (shape.h.kernel != k || (s > 1 && shape.w.dilation > 1)) return nullptr;
   if constexpr (kOwnRows) {
+    if (k == 1 && s == 1) return FloatRow<1, 1, T>;
     if (k == 3 && s == 1) return FloatRow<3, 1, T>;
     if (k == 3 && s == 2) return FloatRow<3, 2, T>;
     if constexpr (HasDepthwiseVariant(5)) {
