@@ -9,7 +9,7 @@
 
 #include "base/math.h"
 #include "kernels/conv/conv_rows_f32.h"
-#include "kernels/gemm/int8_linear.h"
+#include "kernels/gemm/int8_groups.h"
 #include "kernels/gemm/layout_k4n16.h"
 #include "kernels/parallel.h"
 #include "kernels/quantize/axis.h"
@@ -227,10 +227,13 @@ Result<BoundKernel> BindConvTranspose(const KernelCall& call, const BindOptions&
     }
     if (phase.pixels(s.batch) == 0) continue;
     EVOQ_ASSIGN(spec.weights, PhaseWeights(s, *call.constant(1), axes));
+    EVOQ_TRY(JoinNarrowGroups(spec, options));
     if (UsesDirect(spec.geometry)) {
       EVOQ_ASSIGN(phase.kernel, BindInt8Direct(std::move(spec), options));
     } else {
-      EVOQ_ASSIGN(spec.weights, kLayoutK4N16Conv.pack(spec.weights));
+      if (spec.weights.layout().empty()) {
+        EVOQ_ASSIGN(spec.weights, kLayoutK4N16Conv.pack(spec.weights));
+      }
       EVOQ_ASSIGN(phase.kernel, BindInt8Linear(std::move(spec), options));
     }
     state.y_bytes = std::max(state.y_bytes, RoundUp(phase.pixels(s.batch) * state.y_pixel, 64));

@@ -1,5 +1,6 @@
 #include "kernels/gemm/int8_kernels.h"
 
+#include "kernels/gemm/int8_groups.h"
 #include "kernels/gemm/int8_sparse.h"
 #include "kernels/gemm/int8_winograd.h"
 #include "kernels/gemm/layout_k4n16.h"
@@ -74,6 +75,7 @@ std::vector<int32_t> ZeroPoints(const Tensor& tensor) {
 Result<BoundKernel> BindInt8Either(const KernelCall& call, Int8LinearSpec spec,
                                    const BindOptions& options) {
   spec.weights = *call.constant(1);
+  EVOQ_TRY(JoinNarrowGroups(spec, options));
   if (UsesDirect(spec.geometry)) return BindInt8Direct(std::move(spec), options);
   if (spec.weights.layout().empty()) {
     EVOQ_ASSIGN(spec.weights, PackInt8Weights(call, 1, spec.geometry));
