@@ -1,5 +1,5 @@
 // The C++ interface of evoq's toolchain: optimize, quantize, compile, explain, evaluate, predict,
-// compare, diff, sensitivity, train.
+// compare, diff, sensitivity, tune, train.
 //
 //   std::string error;
 //   evoq::toolchain::QuantizeOptions options;
@@ -358,6 +358,43 @@ std::optional<SensitivityResult> Sensitivity(const std::string& model,
                                              const SensitivityOptions& options,
                                              const Follow& follow = {},
                                              std::string* error = nullptr);
+
+struct TuneOptions {
+  Shapes shapes;  // of free inputs, to measure at and to plan for
+  Passes passes;
+  // "latency", "balanced", or "throughput": also looks for the batch, streams and threads that do
+  // the most in a second.
+  std::string strategy = "latency";
+  ProbeOptions samples;     // that outputs are held to the baseline's on; none: made-up ones
+  double min_sqnr_db = 60;  // what each output must keep, signal to noise
+  double duration_s = 20;   // of measuring, about
+  std::string html_report;  // a file to write; "": none
+  int threads = 0;
+};
+// One model beside another, as in CompareResult.
+struct TunedStage {
+  std::string verdict;
+  double speedup = 1, low = 1, high = 1;
+  double a_ms = 0, b_ms = 0;
+};
+struct TuneAdvice {
+  std::string code, sentence, fix;
+};
+struct TuneResult {
+  std::int64_t steps_before = 0, steps_after = 0;
+  // Graph passes beside the baseline, chosen kernels beside those, the written file beside the
+  // baseline.
+  TunedStage graph, operators, whole;
+  bool keeps_tuning = false;  // the file has the chosen kernels: they are not slower
+  double sqnr_db = 0;         // of the worst output; infinity without error
+  std::vector<TuneAdvice> advice;
+  Report report;
+};
+// Baseline, graph and operator optimization, validation (docs/tuning.md); writes `output`, an .etm,
+// unless an output is too far from the baseline's, which is an error.
+std::optional<TuneResult> Tune(const std::string& model, const std::string& output,
+                               const TuneOptions& options = {}, const Follow& follow = {},
+                               std::string* error = nullptr);
 
 // What is not set is as the model's recipe has it (docs/training.md).
 struct TrainOptions {

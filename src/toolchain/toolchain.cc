@@ -3,62 +3,18 @@
 #include <utility>
 
 #include "api/model_session.h"
-#include "base/file.h"
-#include "base/guarded.h"
+#include "toolchain/enter.h"
 #include "workflow/compare.h"
 #include "workflow/compile.h"
-#include "workflow/diff.h"
 #include "workflow/evaluate.h"
 #include "workflow/explain.h"
 #include "workflow/optimize.h"
 #include "workflow/predict.h"
 #include "workflow/quantize.h"
-#include "workflow/sensitivity.h"
-#include "workflow/train.h"
 
 namespace evoq::toolchain {
 inline namespace v1 {
 namespace {
-
-Report ReportOf(const Told& told) {
-  return {told.text, told.json.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace),
-          told.log};
-}
-
-// What `task` (evoq::Follow -> evoq::Result<T>) gives: nothing where it fails, with the reason.
-template <typename T, typename Task>
-std::optional<T> Enter(const Follow& follow, std::string* error, const Task& task) {
-  Result<T> result = Guarded([&]() -> Result<T> {
-    const int64_t damages = DamagesSoFar();
-    EVOQ_ASSIGN(T done, task(evoq::Follow{follow.progress, follow.cancelled}));
-    EVOQ_TRY(NoDamageSince(damages));
-    return done;
-  });
-  if (result) return std::move(*result);
-  if (error != nullptr) *error = SentenceOf(result.error());
-  return std::nullopt;
-}
-
-// Arrays of the caller as tensors that look at them. Errors: kUsage, naming the sample.
-Result<std::vector<std::vector<Tensor>>> Views(const std::vector<std::vector<Array>>& samples) {
-  std::vector<std::vector<Tensor>> tensors;
-  for (const std::vector<Array>& sample : samples) {
-    const std::string where = fmt::format("sample {}", tensors.size());
-    std::vector<Tensor>& inputs = tensors.emplace_back();
-    for (const Array& array : sample) {
-      EVOQ_ASSIGN(const size_t bytes, WithContext(BytesOf(array.type, array.shape), where));
-      if (bytes != array.bytes.size())
-        return Fail(ErrorCode::kUsage, "{}: {} bytes, expected {}", where, array.bytes.size(),
-                    bytes);
-      static constexpr std::byte kEmpty{};
-      inputs.push_back(Tensor::View(TensorType(static_cast<DType>(array.type), Shape(array.shape)),
-                                    bytes > 0 ? array.bytes.data() : &kEmpty, nullptr));
-    }
-  }
-  return tensors;
-}
-
-PassChoice ChoiceFrom(const Passes& passes) { return {passes.disable, passes.opt_level}; }
 
 QuantizeJob JobOf(const std::string& model, const std::string& output, const QuantizeOptions& o) {
   QuantizeJob job;
@@ -254,187 +210,6 @@ std::optional<CompareResult> Compare(const std::string& a, const std::string& b,
         return CompareResult{VerdictName(c.verdict), c.speedup, c.low, c.high, c.a_ms, c.b_ms,
                              ReportOf(Tell(done))};
       });
-}
-
-namespace {
-
-// Looks at `arrays`, which must outlive it.
-evoq::ProbeOptions ProbeOf(const ProbeOptions& o, std::span<const std::vector<Tensor>> arrays) {
-  return {.data = o.data,
-          .labels = "",
-          .preprocess = o.preprocess,
-          .random = o.random,
-          .text = o.text,
-          .tokenizer = o.tokenizer,
-          .window = o.window,
-          .limit = o.limit,
-          .shapes = o.shapes,
-          .samples = arrays};
-}
-
-}  // namespace
-
-std::optional<DiffResult> Diff(const std::string& a, const std::string& b, const DiffOptions& o,
-                               const Follow& follow, std::string* error) {
-  return Enter<DiffResult>(follow, error, [&](const evoq::Follow& inner) -> Result<DiffResult> {
-    EVOQ_ASSIGN(const auto arrays, Views(o.samples.arrays));
-    DiffJob job;
-    job.a = a;
-    job.b = b;
-    job.probe = ProbeOf(o.samples, arrays);
-    job.reference = o.reference;
-    job.bad_db = o.bad_db;
-    job.keep = o.keep;
-    job.threads = o.threads;
-    EVOQ_ASSIGN(const Diffed done, evoq::Diff(job, inner));
-    DiffResult out;
-    out.samples = done.samples;
-    for (const evoq::DiffedValue& v : done.values)
-      out.values.push_back({v.name, v.a_name, v.step, v.op, v.output, v.whole.sqnr_db(),
-                            v.whole.cosine(), v.whole.max_abs(), v.whole.mean_error(),
-                            v.own.sqnr_db(), v.own_share()});
-    out.first_bad = done.first_bad;
-    out.bad_db = done.bad_db;
-    out.sqnr_db = done.sqnr_db;
-    out.max_error = done.max_error;
-    out.worst_sample = done.worst_sample;
-    out.only_a = done.only_a;
-    out.only_b = done.only_b;
-    out.report = ReportOf(Tell(done));
-    return out;
-  });
-}
-
-namespace {
-
-OutputError Of(const evoq::OutputError& e) { return {e.sqnr_db, e.cosine, e.kl, e.metric}; }
-
-SensitivityJob JobOf(const std::string& model, const SensitivityOptions& o,
-                     std::span<const std::vector<Tensor>> arrays) {
-  SensitivityJob job;
-  job.quantize.model = model;
-  job.quantize.scheme = o.scheme;
-  job.quantize.method = o.method;
-  job.quantize.calib = o.calibration;
-  job.quantize.calib_limit = o.calibration_limit;
-  job.quantize.calib_samples = o.calibration_samples;
-  job.quantize.preprocess = o.samples.preprocess;
-  job.quantize.observer = o.observer;
-  job.quantize.percentile = o.percentile;
-  job.quantize.ranges_in = o.ranges;
-  job.quantize.exclude = o.exclude;
-  job.quantize.per_tensor = o.per_tensor;
-  job.quantize.block = o.block;
-  job.quantize.signed_activations = o.signed_activations;
-  job.quantize.symmetric = o.symmetric;
-  job.quantize.shapes = o.samples.shapes;
-  job.quantize.fixed = o.fixed_shapes;
-  job.quantize.threads = o.threads;
-  job.probe = ProbeOf(o.samples, arrays);
-  job.probe.labels = o.labels;
-  job.min_sqnr_db = o.min_sqnr_db;
-  job.report = o.html_report;
-  return job;
-}
-
-}  // namespace
-
-std::optional<SensitivityResult> Sensitivity(const std::string& model, const SensitivityOptions& o,
-                                             const Follow& follow, std::string* error) {
-  return Enter<SensitivityResult>(
-      follow, error, [&](const evoq::Follow& inner) -> Result<SensitivityResult> {
-        EVOQ_ASSIGN(const auto arrays, Views(o.samples.arrays));
-        EVOQ_ASSIGN(const SensitivityFound found, FindSensitivity(JobOf(model, o, arrays), inner));
-        const evoq::Sensitivity& s = found.result;
-        SensitivityResult out;
-        out.samples = found.samples;
-        out.metric = MetricName(s.metric);
-        out.float_metric = s.float_metric;
-        out.all = Of(s.all);
-        for (const evoq::LayerSensitivity& layer : s.layers)
-          out.layers.push_back({layer.name, layer.op, Of(layer.alone), Of(layer.spared),
-                                layer.rank_alone, layer.rank_spared});
-        for (const evoq::TensorOutliers& t : s.tensors)
-          out.tensors.push_back({t.name, t.weight, t.layers, t.statistics.largest(),
-                                 t.statistics.p999(), t.statistics.kurtosis(),
-                                 t.statistics.channels(), t.statistics.OutlierChannels()});
-        if (s.exclusion) {
-          out.exclude = s.exclusion->layers;
-          out.excluded = Of(s.exclusion->error);
-        }
-        out.report = ReportOf(Tell(found));
-        return out;
-      });
-}
-
-namespace {
-
-// The model's recipe with what was set.
-TrainingRecipe RecipeOf(const std::string& model, const TrainOptions& o) {
-  TrainingRecipe recipe = RecipeFor(model, o.scheme);
-  const auto set = [](const auto& from, auto& to) {
-    if (from) to = *from;
-  };
-  set(o.epochs, recipe.epochs);
-  set(o.batch, recipe.batch);
-  set(o.shard, recipe.shard);
-  set(o.lr, recipe.lr);
-  set(o.warm_up, recipe.warm_up);
-  set(o.momentum, recipe.momentum);
-  set(o.beta2, recipe.beta2);
-  set(o.weight_decay, recipe.weight_decay);
-  set(o.label_smoothing, recipe.label_smoothing);
-  set(o.clip_norm, recipe.clip_norm);
-  set(o.optimizer, recipe.optimizer);
-  set(o.schedule, recipe.schedule);
-  set(o.loss, recipe.loss);
-  set(o.augment, recipe.augment);
-  set(o.distill, recipe.distill);
-  set(o.distill_share, recipe.distill_share);
-  set(o.seed, recipe.seed);
-  set(o.context, recipe.context);
-  set(o.ema, recipe.ema);
-  set(o.mixup, recipe.mixup);
-  recipe.freeze = o.freeze;
-  recipe.decay = o.decay;
-  recipe.scheme = o.scheme;
-  recipe.weight_bits = o.weight_bits;
-  recipe.exclude = o.exclude;
-  return recipe;
-}
-
-}  // namespace
-
-std::optional<TrainResult> Train(const std::string& model, const std::string& output,
-                                 const TrainOptions& o, const Follow& follow, std::string* error) {
-  return Enter<TrainResult>(follow, error, [&](const evoq::Follow& inner) -> Result<TrainResult> {
-    TrainJob job;
-    job.model = model;
-    job.output = output;
-    job.files = {o.data, o.labels, o.test, o.test_labels};
-    job.preprocess = o.preprocess;
-    job.limit = o.limit;
-    job.checkpoint = o.checkpoint;
-    job.resume = o.resume;
-    job.log = o.log;
-    job.tensorboard = o.tensorboard;
-    job.tokenizer = o.tokenizer;
-    job.hold_out = o.hold_out;
-    job.teacher = o.teacher;
-    job.recipe = RecipeOf(model, o);
-    job.threads = o.threads;
-    EVOQ_ASSIGN(const Trained trained, evoq::Train(job, inner));
-    TrainResult out{.parameters = trained.outcome.parameters,
-                    .output_bytes = trained.output_bytes,
-                    .report = ReportOf(Tell(trained))};
-    for (const EpochReport& e : trained.outcome.epochs)
-      out.epochs.push_back({e.epoch, e.loss, e.accuracy, e.test_accuracy, e.seconds, e.test_loss});
-    if (trained.agreement) {
-      out.compared_samples = trained.agreement->samples;
-      out.equal_scores = trained.agreement->scores;
-    }
-    return out;
-  });
 }
 
 }  // namespace v1

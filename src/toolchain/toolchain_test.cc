@@ -235,6 +235,32 @@ TEST_F(Toolchain, SensitivityRanksLayers) {
   EXPECT_NE(error_.find("expected one scheme"), std::string::npos) << error_;
 }
 
+TEST_F(Toolchain, TunesAndValidates) {
+  tc::TuneOptions options;
+  options.shapes = {{"x", {2, 3}}};
+  options.samples.data = {rows_};
+  options.duration_s = 0.5;
+  options.threads = 1;
+  options.html_report = At("t.html");
+  const auto tuned = tc::Tune(model_, At("t.etm"), options, {}, &error_);
+  ASSERT_TRUE(tuned) << error_;
+  EXPECT_GE(tuned->steps_before, tuned->steps_after);
+  EXPECT_GT(tuned->steps_after, 0);
+  EXPECT_GT(tuned->sqnr_db, 60);
+  EXPECT_GT(tuned->whole.b_ms, 0);
+  EXPECT_LE(tuned->whole.low, tuned->whole.speedup);
+  EXPECT_GE(tuned->whole.high, tuned->whole.speedup);
+  const auto json = nlohmann::json::parse(tuned->report.json);
+  EXPECT_EQ(json["compare"]["speedup"], tuned->whole.speedup);
+  ASSERT_EQ(json["advice"].size(), tuned->advice.size());
+  EXPECT_TRUE(Session::Load(At("t.etm"), {1}, &error_)) << error_;
+  EXPECT_TRUE(std::filesystem::exists(At("t.html")));
+  options.strategy = "slowest";
+  EXPECT_FALSE(tc::Tune(model_, At("never.etm"), options, {}, &error_));
+  EXPECT_NE(error_.find("slowest"), std::string::npos) << error_;
+  EXPECT_FALSE(std::filesystem::exists(At("never.etm")));
+}
+
 TEST_F(Toolchain, WhoFollowsIsCalledOnTheThreadOfTheTask) {
   std::map<std::string, std::set<std::thread::id>> threads;
   tc::Follow follow;

@@ -1,0 +1,78 @@
+#include "workflow/train.h"
+
+#include "toolchain/enter.h"
+
+namespace evoq::toolchain {
+inline namespace v1 {
+namespace {
+
+// The model's recipe with what was set.
+TrainingRecipe RecipeOf(const std::string& model, const TrainOptions& o) {
+  TrainingRecipe recipe = RecipeFor(model, o.scheme);
+  const auto set = [](const auto& from, auto& to) {
+    if (from) to = *from;
+  };
+  set(o.epochs, recipe.epochs);
+  set(o.batch, recipe.batch);
+  set(o.shard, recipe.shard);
+  set(o.lr, recipe.lr);
+  set(o.warm_up, recipe.warm_up);
+  set(o.momentum, recipe.momentum);
+  set(o.beta2, recipe.beta2);
+  set(o.weight_decay, recipe.weight_decay);
+  set(o.label_smoothing, recipe.label_smoothing);
+  set(o.clip_norm, recipe.clip_norm);
+  set(o.optimizer, recipe.optimizer);
+  set(o.schedule, recipe.schedule);
+  set(o.loss, recipe.loss);
+  set(o.augment, recipe.augment);
+  set(o.distill, recipe.distill);
+  set(o.distill_share, recipe.distill_share);
+  set(o.seed, recipe.seed);
+  set(o.context, recipe.context);
+  set(o.ema, recipe.ema);
+  set(o.mixup, recipe.mixup);
+  recipe.freeze = o.freeze;
+  recipe.decay = o.decay;
+  recipe.scheme = o.scheme;
+  recipe.weight_bits = o.weight_bits;
+  recipe.exclude = o.exclude;
+  return recipe;
+}
+
+}  // namespace
+
+std::optional<TrainResult> Train(const std::string& model, const std::string& output,
+                                 const TrainOptions& o, const Follow& follow, std::string* error) {
+  return Enter<TrainResult>(follow, error, [&](const evoq::Follow& inner) -> Result<TrainResult> {
+    TrainJob job;
+    job.model = model;
+    job.output = output;
+    job.files = {o.data, o.labels, o.test, o.test_labels};
+    job.preprocess = o.preprocess;
+    job.limit = o.limit;
+    job.checkpoint = o.checkpoint;
+    job.resume = o.resume;
+    job.log = o.log;
+    job.tensorboard = o.tensorboard;
+    job.tokenizer = o.tokenizer;
+    job.hold_out = o.hold_out;
+    job.teacher = o.teacher;
+    job.recipe = RecipeOf(model, o);
+    job.threads = o.threads;
+    EVOQ_ASSIGN(const Trained trained, evoq::Train(job, inner));
+    TrainResult out{.parameters = trained.outcome.parameters,
+                    .output_bytes = trained.output_bytes,
+                    .report = ReportOf(Tell(trained))};
+    for (const EpochReport& e : trained.outcome.epochs)
+      out.epochs.push_back({e.epoch, e.loss, e.accuracy, e.test_accuracy, e.seconds, e.test_loss});
+    if (trained.agreement) {
+      out.compared_samples = trained.agreement->samples;
+      out.equal_scores = trained.agreement->scores;
+    }
+    return out;
+  });
+}
+
+}  // namespace v1
+}  // namespace evoq::toolchain
