@@ -52,7 +52,8 @@ Status NoDamagedFileOpen();
 // Whether this is memory of a mapped file that is damaged.
 bool LiesInDamagedFile(const void* data);
 
-// The whole file as text. Errors as MappedFile::Open; kTooLarge over `max_bytes`.
+// The whole file as text; a pipe, as of `<(command)`, to its end. Errors as MappedFile::Open;
+// kTooLarge over `max_bytes`.
 Result<std::string> ReadTextFile(const std::string& path, size_t max_bytes = size_t{1} << 30);
 
 // Writes the pieces, one after the other, to a new file, syncs it and puts it in the place of

@@ -120,16 +120,24 @@ namespace {
 struct OpenFile {
   Descriptor fd;
   size_t size;
+  bool pipe;
 };
 
-Result<OpenFile> OpenRegular(const std::string& path) {
-  // Non-blocking, so that a FIFO is refused below instead of waiting for a writer.
+Result<OpenFile> Open(const std::string& path) {
+  // Non-blocking, so that nothing waits for a FIFO's writer.
   Descriptor fd(::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK));
   if (fd.get() < 0) return SystemError(path, "open");
   struct stat info;
   if (::fstat(fd.get(), &info) != 0) return SystemError(path, "stat");
-  if (!S_ISREG(info.st_mode)) return InvalidInput("{}: not a regular file", path);
-  return OpenFile{std::move(fd), static_cast<size_t>(info.st_size)};
+  const bool pipe = S_ISFIFO(info.st_mode);
+  if (!pipe && !S_ISREG(info.st_mode)) return InvalidInput("{}: not a regular file", path);
+  return OpenFile{std::move(fd), static_cast<size_t>(info.st_size), pipe};
+}
+
+Result<OpenFile> OpenRegular(const std::string& path) {
+  EVOQ_ASSIGN(OpenFile open, Open(path));
+  if (open.pipe) return InvalidInput("{}: not a regular file", path);
+  return open;
 }
 
 }  // namespace
@@ -222,10 +230,27 @@ Result<std::string> ReadDescriptor(const std::string& path, int fd, size_t size)
   return text;
 }
 
+// To the end of what its writers write.
+Result<std::string> ReadPipe(const std::string& path, int fd, size_t max_bytes) {
+  if (::fcntl(fd, F_SETFL, 0) != 0) return SystemError(path, "read");  // blocking
+  std::string text;
+  char piece[1 << 14];
+  while (true) {
+    const ssize_t n = ::read(fd, piece, sizeof(piece));
+    if (n < 0 && errno == EINTR) continue;
+    if (n < 0) return SystemError(path, "read");
+    if (n == 0) return text;
+    text.append(piece, static_cast<size_t>(n));
+    if (text.size() > max_bytes)
+      return Fail(ErrorCode::kTooLarge, "{}: more than {} bytes", path, max_bytes);
+  }
+}
+
 }  // namespace
 
 Result<std::string> ReadTextFile(const std::string& path, size_t max_bytes) {
-  EVOQ_ASSIGN(const OpenFile open, OpenRegular(path));
+  EVOQ_ASSIGN(const OpenFile open, Open(path));
+  if (open.pipe) return ReadPipe(path, open.fd.get(), max_bytes);
   if (open.size > max_bytes)
     return Fail(ErrorCode::kTooLarge, "{}: {} bytes, expected at most {}", path, open.size,
                 max_bytes);

@@ -4,6 +4,7 @@
 #include <signal.h>
 #include <sys/mman.h>
 #include <sys/resource.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <cerrno>
@@ -266,6 +267,44 @@ TEST_F(MappedFileTest, EmptyFilesAndOnesThatAreNone) {
   EXPECT_EQ(MappedFile::Open("/tmp").error().code(), ErrorCode::kInvalidInput);
   EXPECT_EQ(ReadTextFile("/tmp").error().code(), ErrorCode::kInvalidInput);
   EXPECT_EQ(MappedFile::Open("/dev/zero").error().code(), ErrorCode::kInvalidInput);
+}
+
+// As of `--config <(command)`.
+TEST_F(MappedFileTest, TextOfAPipe) {
+  const std::string text(100000, 'x');  // more than a pipe holds
+  int ends[2];
+  ASSERT_EQ(::pipe(ends), 0);
+  std::thread writer([&] {
+    for (size_t sent = 0; sent < text.size();) {
+      const ssize_t n = ::write(ends[1], text.data() + sent, text.size() - sent);
+      ASSERT_GT(n, 0);
+      sent += static_cast<size_t>(n);
+    }
+    ::close(ends[1]);
+  });
+  const std::string path = fmt::format("/dev/fd/{}", ends[0]);
+  EXPECT_EQ(ReadTextFile(path), text);
+  writer.join();
+  EXPECT_EQ(ReadTextFile(path), "");
+  EXPECT_FALSE(MappedFile::Open(path));
+  ::close(ends[0]);
+
+  ASSERT_EQ(::pipe(ends), 0);
+  ASSERT_EQ(::write(ends[1], "12345", 5), 5);
+  ::close(ends[1]);
+  const auto cut = ReadTextFile(fmt::format("/dev/fd/{}", ends[0]), 4);
+  ASSERT_FALSE(cut);
+  EXPECT_EQ(cut.error().code(), ErrorCode::kTooLarge);
+  EXPECT_EQ(cut.error().message(), fmt::format("/dev/fd/{}: more than 4 bytes", ends[0]));
+  ::close(ends[0]);
+}
+
+// Nobody is waited for.
+TEST_F(MappedFileTest, TextOfAFifoWithoutAWriter) {
+  const std::string fifo = path_ + ".fifo";
+  ASSERT_EQ(::mkfifo(fifo.c_str(), 0600), 0);
+  EXPECT_EQ(ReadTextFile(fifo), "");
+  fs::remove(fifo);
 }
 
 TEST_F(MappedFileTest, TextUpToALimit) {
