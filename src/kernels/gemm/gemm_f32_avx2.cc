@@ -50,7 +50,8 @@ void LaneTile(const GemmTile& t) {
   __m256 acc[kRows][2];
   const __m256i mask[2] = {ColumnMask(t, 0), ColumnMask(t, 1)};
   Start(t, mask, acc);
-  const int64_t from[2] = {t.lanes[0], t.lanes[8]};
+  // Columns behind the last group are not stored: they may read anything that is there.
+  const int64_t from[2] = {t.lanes[0], t.lanes[8] < t.lane_words ? t.lanes[8] : 0};
   __m256i units[2], first[2];
   for (int h = 0; h < 2; ++h) {
     units[h] = UnitMask(t, h);
