@@ -119,7 +119,7 @@ std::string MetricsPage(const Repository& repository, const ServerCounts* counts
                static_cast<double>(counts->connections));
     page.Gauge("evoq_connections_refused", "Connections beyond the most that are served",
                static_cast<double>(counts->refused));
-    page.Gauge("evoq_requests_under_way", "HTTP requests that are not answered yet",
+    page.Gauge("evoq_requests_under_way", "Requests that are not answered yet",
                static_cast<double>(counts->requests));
     page.Gauge("evoq_body_bytes", "Bytes of requests that are there now",
                static_cast<double>(counts->body_bytes));
