@@ -11,6 +11,7 @@
 #include "serve/inference_request.h"
 #include "serve/metrics.h"
 #include "serve/model_json.h"
+#include "serve/status_page.h"
 
 namespace evoq::serve {
 namespace {
@@ -66,6 +67,9 @@ std::span<const Service::Route> Service::Routes() {
   static const Route kRoutes[] = {
       {"GET", {"v2", "health", "live"}, &Service::Live, true},
       {"GET", {"v2", "health", "ready"}, &Service::Ready, true},
+      {"GET", {}, &Service::StatusPage, true},
+      {"GET", {"status"}, &Service::StatusPage, true},
+      {"GET", {"status.json"}, &Service::StatusData},
       {"GET", {"v2"}, &Service::About},
       {"GET", {"metrics"}, &Service::Metrics},
       {"GET", {"v2", "models", "stats"}, &Service::AllStatistics},
@@ -180,6 +184,20 @@ void Service::Metrics(const Ask& ask, const Parts&) {
   HttpResponse response;
   response.content_type = "text/plain; version=0.0.4; charset=utf-8";
   response.body = MetricsPage(repository_, counts_);
+  ask->Answer(std::move(response));
+}
+
+json Service::StatusNow() const { return StatusOf(repository_, counts_, ready_); }
+
+// Who is not known gets the page without data: it asks for a token, and for the data itself.
+void Service::StatusPage(const Ask& ask, const Parts&) {
+  HttpResponse response;
+  response.content_type = "text/html; charset=utf-8";
+  // Nothing of it comes from elsewhere, whatever names of models say.
+  response.headers.emplace_back("Content-Security-Policy",
+                                "default-src 'none'; script-src 'unsafe-inline'; "
+                                "style-src 'unsafe-inline'; connect-src 'self'");
+  response.body = PageOfStatus(Known(ask->request()) ? StatusNow() : json());
   ask->Answer(std::move(response));
 }
 

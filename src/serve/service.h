@@ -67,6 +67,9 @@ class Service {
   bool Known(const HttpRequest& request) const;
   // False: it is answered that nobody may ask who is not known.
   bool Allowed(const Ask& ask) const;
+  nlohmann::json StatusNow() const;
+  void StatusPage(const Ask& ask, const Parts& parts);
+  void StatusData(const Ask& ask, const Parts&) { ask->AnswerJson(StatusNow()); }
   void Live(const Ask& ask, const Parts& parts);
   void Ready(const Ask& ask, const Parts& parts);
   void About(const Ask& ask, const Parts& parts);

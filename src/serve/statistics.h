@@ -3,6 +3,7 @@
 #pragma once
 
 #include <array>
+#include <chrono>
 #include <cstdint>
 #include <map>
 #include <mutex>
@@ -36,6 +37,22 @@ struct Duration {
 inline constexpr std::array<double, 14> kLatencyBounds = {
     0.0005, 0.001, 0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1, 2, 5, 10};
 
+// What the last minutes were like: slices of a few seconds each.
+inline constexpr int64_t kSliceSeconds = 2;
+inline constexpr int64_t kSlices = 150;
+// Request times of a slice are counted in steps of a quarter of a power of two, from 2^-14 s (61
+// us) to 2^5 s; what is shorter or longer is in the first or the last.
+inline constexpr int kLatencySteps = 76;
+
+struct HistorySlice {
+  int64_t number = -1;  // of slices since the clock began; -1: none
+  uint32_t success = 0, failure = 0;
+  std::array<uint32_t, kLatencySteps> latency{};
+
+  // Seconds that this share of the requests that succeeded took at most, to within 9%; 0: of none.
+  double Quantile(double share) const;
+};
+
 struct StatisticsRead {
   uint64_t samples = 0;                           // that were computed, of requests that succeeded
   uint64_t executions = 0;                        // runs of the model
@@ -54,14 +71,22 @@ struct StatisticsRead {
 // Safe from any thread.
 class Statistics {
  public:
-  void Succeeded(int64_t samples, const InferenceTimes& times);
-  void Failed(Why why, int64_t total_ns);
+  using Clock = std::chrono::steady_clock;
+
+  void Succeeded(int64_t samples, const InferenceTimes& times,
+                 Clock::time_point now = Clock::now());
+  void Failed(Why why, int64_t total_ns, Clock::time_point now = Clock::now());
   void Executed(int64_t samples, const InferenceTimes& times);
   StatisticsRead Read() const;
+  // The last kSlices that are over, oldest first.
+  std::vector<HistorySlice> History(Clock::time_point now = Clock::now()) const;
 
  private:
+  HistorySlice& SliceAt(Clock::time_point now);
+
   mutable std::mutex mutex_;
   StatisticsRead read_;
+  std::array<HistorySlice, kSlices + 1> history_;  // slice n at n modulo their number
 };
 
 }  // namespace evoq::serve
