@@ -334,6 +334,53 @@ def check_metrics(server):
     check("durations add up", abs(total - parts) <= 1e-6 * total, (total, parts))
 
 
+def check_shadow(model):
+    """One request of four is also run by the float model; clients get what they got before."""
+    config = model.repository / "int8" / "config.json"
+    config.write_text(json.dumps({"shadow": {"model": "float", "one_in": 4}}))
+    try:
+        with (
+            Serving(model.repository) as server,
+            contextlib.closing(server.connect()) as connection,
+        ):
+            asked = [i % len(model.samples) for i in range(40)]
+            for i in asked:
+                got = model.infer(connection, "int8", i)
+                if got != (200, model.wanted["int8"][i]):
+                    check("a model with a shadow answers as without", False, got)
+                time.sleep(0.005)  # the shadow has room
+            deadline = time.monotonic() + 20
+            while time.monotonic() < deadline:
+                text = server.ask("GET", "/metrics")[2].decode()
+                ran, skipped = (
+                    metric(text, f"payoff_{n}", "int8") for n in ("requests", "skipped")
+                )
+                if ran + skipped == 10:
+                    break
+                time.sleep(0.05)
+            check("the shadow runs one of four", ran + skipped == 10 and ran > 0, (ran, skipped))
+            floats = statistics(server, "float")
+            check("they count as its own too", floats["success"] == ran, (floats, ran))
+
+            def place(name, i):
+                values = struct.unpack(
+                    f"<{len(model.wanted[name][i]) // 4}f", model.wanted[name][i]
+                )
+                return values.index(max(values))
+
+            agreed = [place("int8", i) == place("float", i) for i in asked[::4]]
+            share = metric(text, "payoff_agreement", "int8")
+            if skipped == 0:
+                check("payoff_agreement", share == sum(agreed) / len(agreed), (share, agreed))
+            check("payoff_speedup", metric(text, "payoff_speedup", "int8") > 0, text)
+            check("of no other model", metric(text, "payoff_requests", "float") is None)
+            server.json("POST", "/v2/repository/models/float/unload", "{}")
+            status, _ = model.infer(connection, "int8", 0)
+            check("without its shadow the model goes on", status == 200, status)
+    finally:
+        config.unlink()
+
+
 def check_overload(model):
     """A queue that is full refuses at once, with a time to come again."""
     with Serving(model.slow, "--max-queue", "2", "--max-batch", "0", "--threads", "1") as server:
@@ -557,6 +604,7 @@ def main():
             check_timeout(server, model)
             check_tritonclient(server, model)
         check("the program ends with 0", server.status == 0, server.lines[-3:])
+        check_shadow(model)
         check_slow(model.repository, model)
         check_overload(model)
         check_drain(model)

@@ -1,6 +1,7 @@
 // One version of a model, loaded: what it takes and gives, and what runs it.
 #pragma once
 
+#include <atomic>
 #include <memory>
 #include <nlohmann/json.hpp>
 #include <optional>
@@ -50,6 +51,10 @@ class ServedModel {
   // tensors; null for other files.
   int64_t file_bytes() const { return file_bytes_; }
   const nlohmann::json& ledger() const { return ledger_; }
+  // Whether this request is one of those that its shadow runs too. Counts it.
+  bool ShadowsNext() {
+    return settings_.shadow_one_in > 0 && asked_++ % settings_.shadow_one_in == 0;
+  }
   // Of a language model with caches, which writes text; null for all others. It takes no tensors.
   TextModel* text() const { return text_.get(); }
 
@@ -77,6 +82,7 @@ class ServedModel {
   ModelSettings settings_;
   int64_t file_bytes_ = 0;
   nlohmann::json ledger_;
+  std::atomic<int64_t> asked_ = 0;  // where there is a shadow
   int64_t max_batch_ = 1;
   std::vector<Port> inputs_, outputs_;
   std::shared_ptr<Statistics> statistics_;

@@ -11,6 +11,7 @@
 #include "serve/inference_request.h"
 #include "serve/metrics.h"
 #include "serve/model_json.h"
+#include "serve/shadow.h"
 #include "serve/status_page.h"
 
 namespace evoq::serve {
@@ -280,16 +281,19 @@ void Service::Infer(const Ask& ask, const std::shared_ptr<ServedModel>& model, I
   if (request->timeout_us > 0)
     inference.deadline =
         std::min(inference.deadline, Clock::now() + std::chrono::microseconds(request->timeout_us));
-  inference.done = [ask, model, request, write = std::move(form.write), post = post_](
-                       Served<Tensors> outputs, const InferenceTimes& times) {
+  // Handles: no bytes are copied.
+  const Tensors shadowed = model->ShadowsNext() ? inference.inputs : Tensors();
+  inference.done = [this, ask, model, request, shadowed, write = std::move(form.write),
+                    post = post_](Served<Tensors> outputs, const InferenceTimes& times) {
     ask->Note("queue_ms", static_cast<double>(times.queue_ns) * 1e-6);
     ask->Note("infer_ms", static_cast<double>(times.infer_ns) * 1e-6);
     // The answer is written elsewhere: the thread here runs the next request.
-    post([ask, model, request, write, outputs = std::move(outputs)] {
+    post([this, ask, model, request, shadowed, write, times, outputs = std::move(outputs)] {
       if (!outputs) return ask->Refuse(outputs.error());
       auto response = write(*model, *request, *outputs);
       if (!response) return ask->Refuse(response.error());
       ask->Answer(std::move(*response));
+      if (!shadowed.empty()) RunShadow(repository_, model, shadowed, *outputs, times);
     });
   };
   if (const auto taken = model->Infer(inference); !taken) ask->Refuse(taken.error());

@@ -77,6 +77,17 @@ void Statistics::Succeeded(int64_t samples, const InferenceTimes& times, Clock::
   ++slice.latency[static_cast<size_t>(StepOf(seconds))];
 }
 
+void Statistics::Shadowed(const ShadowRead& more) {
+  const std::lock_guard lock(mutex_);
+  ShadowRead& all = read_.shadow;
+  all.requests += more.requests;
+  all.skipped += more.skipped;
+  all.rows += more.rows;
+  all.agreed += more.agreed;
+  all.own_ns += more.own_ns;
+  all.other_ns += more.other_ns;
+}
+
 void Statistics::Failed(Why why, int64_t total_ns, Clock::time_point now) {
   const std::lock_guard lock(mutex_);
   ++SliceAt(now).failure;

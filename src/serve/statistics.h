@@ -16,10 +16,11 @@ namespace evoq::serve {
 
 // How long a request took, in nanoseconds.
 struct InferenceTimes {
-  int64_t queue_ns = 0;   // from its arrival until it was computed
-  int64_t input_ns = 0;   // joining the samples of a batch
-  int64_t infer_ns = 0;   // the run
-  int64_t output_ns = 0;  // taking a batch apart
+  int64_t queue_ns = 0;     // from its arrival until it was computed
+  int64_t input_ns = 0;     // joining the samples of a batch
+  int64_t infer_ns = 0;     // the run
+  int64_t output_ns = 0;    // taking a batch apart
+  int64_t run_samples = 1;  // of the run, which other requests may have shared
   int64_t total_ns() const { return queue_ns + input_ns + infer_ns + output_ns; }
 };
 
@@ -53,6 +54,14 @@ struct HistorySlice {
   double Quantile(double share) const;
 };
 
+// Requests that were also run by another model, in float, and how both did (shadow.h).
+struct ShadowRead {
+  uint64_t requests = 0;  // that both ran
+  uint64_t skipped = 0;   // the other had no room, or failed
+  uint64_t rows = 0, agreed = 0;
+  double own_ns = 0, other_ns = 0;  // of a sample in the runs of each of these requests, added up
+};
+
 struct StatisticsRead {
   uint64_t samples = 0;                           // that were computed, of requests that succeeded
   uint64_t executions = 0;                        // runs of the model
@@ -66,6 +75,7 @@ struct StatisticsRead {
   };
   std::map<int64_t, Batch> batches;
   std::array<uint64_t, kLatencyBounds.size() + 1> latency{};  // requests in each bucket
+  ShadowRead shadow;
 };
 
 // Safe from any thread.
@@ -77,6 +87,8 @@ class Statistics {
                  Clock::time_point now = Clock::now());
   void Failed(Why why, int64_t total_ns, Clock::time_point now = Clock::now());
   void Executed(int64_t samples, const InferenceTimes& times);
+  // Adds to what is counted of them.
+  void Shadowed(const ShadowRead& more);
   StatisticsRead Read() const;
   // The last kSlices that are over, oldest first.
   std::vector<HistorySlice> History(Clock::time_point now = Clock::now()) const;

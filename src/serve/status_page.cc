@@ -53,6 +53,19 @@ json LatencyOf(const StatisticsRead& read) {
   return latency;
 }
 
+json ShadowOf(const ServedModel& model, const ShadowRead& shadow) {
+  if (model.settings().shadow.empty()) return nullptr;
+  json told = {{"model", model.settings().shadow},
+               {"requests", shadow.requests},
+               {"skipped", shadow.skipped},
+               {"speedup", nullptr},
+               {"agreement", nullptr}};
+  if (shadow.own_ns > 0) told["speedup"] = shadow.other_ns / shadow.own_ns;
+  if (shadow.rows > 0)
+    told["agreement"] = static_cast<double>(shadow.agreed) / static_cast<double>(shadow.rows);
+  return told;
+}
+
 json VersionOf(const ServedModel& model) {
   const StatisticsRead read = model.statistics().Read();
   const auto mean_ms = [](const Duration& d) {
@@ -76,7 +89,8 @@ json VersionOf(const ServedModel& model) {
           {"queue_ms", mean_ms(read.queue)},
           {"infer_ms", mean_ms(read.infer)},
           {"latency", LatencyOf(read)},
-          {"history", HistoryOf(model.statistics().History())}};
+          {"history", HistoryOf(model.statistics().History())},
+          {"shadow", ShadowOf(model, read.shadow)}};
 }
 
 }  // namespace
