@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
-"""The status page of `evoq serve` in headless Chromium: it shows the figures of the statistics, runs
-without an error, refers to no other file, opens without a server too, and tells nobody more than
-his token allows.
+"""The status page of `evoq serve` in headless Chromium: it shows the figures of the statistics,
+runs without an error, refers to no other file, opens without a server too, and tells nobody more
+than his token allows.
 
 usage: serve_status_test.py [SCREENSHOT.png]
 Skips (exit status 77) where there is no Chromium, after what needs none."""
