@@ -1,5 +1,6 @@
 """Models that the tests of `evoq serve` serve, and what `evoq run` makes of their samples."""
 
+import contextlib
 import json
 import math
 import shutil
@@ -97,6 +98,11 @@ class Model:
         body, headers = self.request(sample, **more)
         status, got, text = ask(connection, "POST", f"/v2/models/{name}/infer", body, headers)
         return status, binary_outputs(got, text)[self.output] if status == 200 else text
+
+    def infer_alone(self, server, name, number):
+        """As infer, on a connection of its own."""
+        with contextlib.closing(server.connect()) as connection:
+            return self.infer(connection, name, number % len(self.samples))
 
 
 def certificate_for(work):

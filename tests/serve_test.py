@@ -287,9 +287,19 @@ def check_load(server, model, requests, connections=64):
                 )
         return right
 
-    before = statistics(server, "int8")
+    def resident_mb():
+        text = pathlib.Path(f"/proc/{server.process.pid}/status").read_text(encoding="utf-8")
+        return int(re.search(r"VmRSS:\s+(\d+) kB", text)[1]) / 1000
+
+    with concurrent.futures.ThreadPoolExecutor(connections) as pool:
+        warm = list(pool.map(lambda i: model.infer_alone(server, "int8", i), range(connections)))
+    check("each connection's first request", all(got[0] == 200 for got in warm), warm[0])
+    before, first_mb = statistics(server, "int8"), resident_mb()
     with concurrent.futures.ThreadPoolExecutor(connections) as pool:
         right = sum(pool.map(send, range(connections)))
+    more_mb = resident_mb() - first_mb
+    if not agree.SANITIZED:
+        check(f"memory is flat: {first_mb:.1f} MB, then {more_mb:+.1f} MB", more_mb < 16, more_mb)
     sent = requests // connections * connections
     check(f"{sent} requests on {connections} connections: {right} right answers", right == sent)
     after = statistics(server, "int8")
@@ -400,6 +410,18 @@ def check_overload(model):
             statuses = [s for some in pool.map(send, range(16)) for s in some]
         counts = {s: statuses.count(s) for s in set(statuses)}
         check(f"overload: {counts}", set(counts) == {200, "refused"}, counts)
+        answered = [json.loads(line) for line in server.lines if '"infer_ms"' in line]
+        queue_ms, infer_ms = (
+            sorted(line[name] for line in answered if line["status"] == 200)
+            for name in ("queue_ms", "infer_ms")
+        )
+        # Behind the one that runs stand two at most, of the 16 that ask.
+        at = int(0.99 * len(queue_ms))
+        check(
+            f"p99 of waiting is {queue_ms[at]:.1f} ms where runs take up to {infer_ms[-1]:.1f} ms",
+            queue_ms[at] < 3.5 * infer_ms[-1] + 50,
+            queue_ms,
+        )
         stats = statistics(server, "slow")
         check("and is counted", stats["fail"] == counts.get("refused"), stats)
 

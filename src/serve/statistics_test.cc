@@ -42,6 +42,8 @@ TEST(Statistics, HistoryForgets) {
   EXPECT_EQ(last.front().success, 1u);
   const auto later = statistics.History(At(1001.0 + kSlices));
   EXPECT_EQ(later.front().success, 0u);
+  // Where the slice lay, one that nobody asked in has its place now.
+  EXPECT_EQ(statistics.History(At(1002.0 + kSlices)).back().success, 0u);
   // The place of a slice that is long over is taken by another, also where nothing came between.
   statistics.Succeeded(1, Took(0.010), At(1000.5 + 10 * (kSlices + 1)));
   const auto much_later = statistics.History(At(1001.5 + 10 * (kSlices + 1)));
