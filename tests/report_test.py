@@ -11,18 +11,14 @@ import json
 import math
 import os
 import re
-import resource
-import shutil
 import subprocess
 import sys
 import tempfile
 
 import agree
+from browser import BROWSER, open_page
 
 EVOQ = os.path.abspath(sys.argv[1]) if len(sys.argv) > 1 else agree.EVOQ
-BROWSER = (
-    shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
-)
 
 
 def evoq(*words):
@@ -31,34 +27,10 @@ def evoq(*words):
     ).stdout
 
 
-def lift_address_limit():
-    """A browser reserves far more addresses than it uses memory."""
-    _, hard = resource.getrlimit(resource.RLIMIT_AS)
-    resource.setrlimit(resource.RLIMIT_AS, (hard, hard))
-
-
 def browse(page, folder, *options):
-    command = [
-        BROWSER,
-        "--headless",
-        "--no-sandbox",
-        "--disable-gpu",
-        "--disable-dev-shm-usage",
-        f"--user-data-dir={folder}/profile",
-        # Nothing may be fetched: every name resolves to nowhere.
-        "--host-resolver-rules=MAP * ~NOTFOUND",
-        "--window-size=1200,2400",
-        *options,
-        "file://" + page,
-    ]
-    return subprocess.run(
-        command,
-        check=True,
-        capture_output=True,
-        text=True,
-        timeout=120,
-        preexec_fn=lift_address_limit,
-    ).stdout
+    out, console = open_page("file://" + page, folder, *options)
+    check(not console, f"{page}: the console says {console}")
+    return out
 
 
 def check(condition, message):

@@ -9,7 +9,6 @@ import contextlib
 import http.client
 import importlib.util
 import json
-import math
 import os
 import pathlib
 import re
@@ -25,95 +24,8 @@ import threading
 import time
 
 import agree
+from serve_models import Model, certificate_for
 from serving import Serving, ask, check, failures, read_all
-
-
-def write_npy(path, shape, values):
-    header = f"{{'descr': '<f4', 'fortran_order': False, 'shape': {shape}, }}"
-    header += " " * (-(len(header) + 11) % 64) + "\n"
-    data = struct.pack(f"<{len(values)}f", *values)
-    path.write_bytes(
-        b"\x93NUMPY\x01\x00" + len(header).to_bytes(2, "little") + header.encode() + data
-    )
-
-
-def read_npy(path):
-    data = path.read_bytes()
-    return data[10 + int.from_bytes(data[8:10], "little") :]
-
-
-def values_of(seed, count):
-    """Numbers in [-1, 1) that float32 has."""
-    state, values = seed * 2654435761 % 2**32, []
-    for _ in range(count):
-        state = (1664525 * state + 1013904223) % 2**32
-        values.append((state >> 8) / 2**23 - 1)
-    return values
-
-
-def binary_request(name, shape, values, **more):
-    """Body and headers of a request with binary data both ways."""
-    data = struct.pack(f"<{len(values)}f", *values)
-    tensor = {"name": name, "shape": shape, "datatype": "FP32"}
-    tensor["parameters"] = {"binary_data_size": len(data)}
-    parameters = {"binary_data_output": True, **more.pop("parameters", {})}
-    head = json.dumps({"inputs": [tensor], "parameters": parameters, **more}).encode()
-    return head + data, {"Inference-Header-Content-Length": str(len(head))}
-
-
-def binary_outputs(headers, body):
-    """name -> bytes of a response with binary data."""
-    at = int(headers["Inference-Header-Content-Length"])
-    outputs, found = json.loads(body[:at])["outputs"], {}
-    for output in outputs:
-        size = output["parameters"]["binary_data_size"]
-        found[output["name"]] = body[at : at + size]
-        at += size
-    return found
-
-
-class Model:
-    """A model of the zoo in a repository, with samples and what `evoq run` makes of each."""
-
-    def __init__(self, work, samples):
-        self.onnx = work / "lenet.onnx"
-        agree.evoq("zoo", "lenet", "-o", self.onnx)
-        self.etm = work / "lenet.etm"
-        agree.evoq("quantize", self.onnx, "--calib-random", "4", "-o", self.etm)
-        inspect = work / "inspect.json"
-        agree.evoq("inspect", self.onnx, "--json", inspect)
-        about = json.loads(inspect.read_text())
-        self.input = about["inputs"][0]["name"]
-        self.output = about["outputs"][0]["name"]
-        self.shape = [s if isinstance(s, int) and s > 0 else 1 for s in about["inputs"][0]["shape"]]
-        self.repository = work / "models"
-        for name, path in (("float", self.onnx), ("int8", self.etm)):
-            (self.repository / name / "1").mkdir(parents=True)
-            shutil.copy(path, self.repository / name / "1" / ("model" + path.suffix))
-        # One that takes milliseconds.
-        self.slow = work / "slow"
-        self.slow.mkdir()
-        agree.evoq("zoo", "squeezenet1.1", "-o", self.slow / "slow.onnx")
-        agree.evoq("inspect", self.slow / "slow.onnx", "--json", inspect)
-        about = json.loads(inspect.read_text())["inputs"][0]
-        shape = [s if isinstance(s, int) and s > 0 else 1 for s in about["shape"]]
-        self.slow_request = binary_request(about["name"], shape, [0.5] * math.prod(shape))
-        self.samples = [values_of(seed, math.prod(self.shape)) for seed in range(samples)]
-        self.wanted = {"float": [], "int8": []}
-        for name, path in (("float", self.onnx), ("int8", self.etm)):
-            for values in self.samples:
-                write_npy(work / "x.npy", tuple(self.shape), values)
-                agree.evoq("run", path, "--input", work / "x.npy", "--output-dir", work / "out")
-                self.wanted[name].append(read_npy(work / "out" / f"{self.output}.npy"))
-
-    def request(self, sample, **more):
-        return binary_request(self.input, self.shape, self.samples[sample], **more)
-
-    def infer(self, connection, name, sample, **more):
-        """(status, output's bytes or the error)"""
-        body, headers = self.request(sample, **more)
-        status, got, text = ask(connection, "POST", f"/v2/models/{name}/infer", body, headers)
-        return status, binary_outputs(got, text)[self.output] if status == 200 else text
 
 
 def check_protocol(server, model):
@@ -375,9 +287,19 @@ def check_load(server, model, requests, connections=64):
                 )
         return right
 
-    before = statistics(server, "int8")
+    def resident_mb():
+        text = pathlib.Path(f"/proc/{server.process.pid}/status").read_text(encoding="utf-8")
+        return int(re.search(r"VmRSS:\s+(\d+) kB", text)[1]) / 1000
+
+    with concurrent.futures.ThreadPoolExecutor(connections) as pool:
+        warm = list(pool.map(lambda i: model.infer_alone(server, "int8", i), range(connections)))
+    check("each connection's first request", all(got[0] == 200 for got in warm), warm[0])
+    before, first_mb = statistics(server, "int8"), resident_mb()
     with concurrent.futures.ThreadPoolExecutor(connections) as pool:
         right = sum(pool.map(send, range(connections)))
+    more_mb = resident_mb() - first_mb
+    if not agree.SANITIZED:
+        check(f"memory is flat: {first_mb:.1f} MB, then {more_mb:+.1f} MB", more_mb < 16, more_mb)
     sent = requests // connections * connections
     check(f"{sent} requests on {connections} connections: {right} right answers", right == sent)
     after = statistics(server, "int8")
@@ -422,6 +344,53 @@ def check_metrics(server):
     check("durations add up", abs(total - parts) <= 1e-6 * total, (total, parts))
 
 
+def check_shadow(model):
+    """One request of four is also run by the float model; clients get what they got before."""
+    config = model.repository / "int8" / "config.json"
+    config.write_text(json.dumps({"shadow": {"model": "float", "one_in": 4}}))
+    try:
+        with (
+            Serving(model.repository) as server,
+            contextlib.closing(server.connect()) as connection,
+        ):
+            asked = [i % len(model.samples) for i in range(40)]
+            for i in asked:
+                got = model.infer(connection, "int8", i)
+                if got != (200, model.wanted["int8"][i]):
+                    check("a model with a shadow answers as without", False, got)
+                time.sleep(0.005)  # the shadow has room
+            deadline = time.monotonic() + 20
+            while time.monotonic() < deadline:
+                text = server.ask("GET", "/metrics")[2].decode()
+                ran, skipped = (
+                    metric(text, f"payoff_{n}", "int8") for n in ("requests", "skipped")
+                )
+                if ran + skipped == 10:
+                    break
+                time.sleep(0.05)
+            check("the shadow runs one of four", ran + skipped == 10 and ran > 0, (ran, skipped))
+            floats = statistics(server, "float")
+            check("they count as its own too", floats["success"] == ran, (floats, ran))
+
+            def place(name, i):
+                values = struct.unpack(
+                    f"<{len(model.wanted[name][i]) // 4}f", model.wanted[name][i]
+                )
+                return values.index(max(values))
+
+            agreed = [place("int8", i) == place("float", i) for i in asked[::4]]
+            share = metric(text, "payoff_agreement", "int8")
+            if skipped == 0:
+                check("payoff_agreement", share == sum(agreed) / len(agreed), (share, agreed))
+            check("payoff_speedup", metric(text, "payoff_speedup", "int8") > 0, text)
+            check("of no other model", metric(text, "payoff_requests", "float") is None)
+            server.json("POST", "/v2/repository/models/float/unload", "{}")
+            status, _ = model.infer(connection, "int8", 0)
+            check("without its shadow the model goes on", status == 200, status)
+    finally:
+        config.unlink()
+
+
 def check_overload(model):
     """A queue that is full refuses at once, with a time to come again."""
     with Serving(model.slow, "--max-queue", "2", "--max-batch", "0", "--threads", "1") as server:
@@ -441,6 +410,18 @@ def check_overload(model):
             statuses = [s for some in pool.map(send, range(16)) for s in some]
         counts = {s: statuses.count(s) for s in set(statuses)}
         check(f"overload: {counts}", set(counts) == {200, "refused"}, counts)
+        answered = [json.loads(line) for line in server.lines if '"infer_ms"' in line]
+        queue_ms, infer_ms = (
+            sorted(line[name] for line in answered if line["status"] == 200)
+            for name in ("queue_ms", "infer_ms")
+        )
+        # Behind the one that runs stand two at most, of the 16 that ask.
+        at = int(0.99 * len(queue_ms))
+        check(
+            f"p99 of waiting is {queue_ms[at]:.1f} ms where runs take up to {infer_ms[-1]:.1f} ms",
+            queue_ms[at] < 3.5 * infer_ms[-1] + 50,
+            queue_ms,
+        )
         stats = statistics(server, "slow")
         check("and is counted", stats["fail"] == counts.get("refused"), stats)
 
@@ -509,32 +490,11 @@ def check_token(work, repository):
 
 
 def check_tls(work, repository):
-    if not shutil.which("openssl"):
+    made = certificate_for(work)
+    if made is None:
         print("skipped: TLS (no openssl to make a certificate)")
         return
-    key, certificate = work / "key.pem", work / "certificate.pem"
-    subprocess.run(
-        [
-            "openssl",
-            "req",
-            "-x509",
-            "-newkey",
-            "rsa:2048",
-            "-nodes",
-            "-days",
-            "2",
-            "-subj",
-            "/CN=localhost",
-            "-addext",
-            "subjectAltName=IP:127.0.0.1",
-            "-keyout",
-            key,
-            "-out",
-            certificate,
-        ],
-        check=True,
-        capture_output=True,
-    )
+    certificate, key = made
     options = ["--certificate", str(certificate), "--key", str(key), "--header-s", "1"]
     with Serving(repository, *options) as server:
         context = ssl.create_default_context(cafile=str(certificate))
@@ -666,6 +626,7 @@ def main():
             check_timeout(server, model)
             check_tritonclient(server, model)
         check("the program ends with 0", server.status == 0, server.lines[-3:])
+        check_shadow(model)
         check_slow(model.repository, model)
         check_overload(model)
         check_drain(model)

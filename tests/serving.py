@@ -31,13 +31,19 @@ class Serving:
         self.process = subprocess.Popen(
             self.command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
         )
-        threading.Thread(target=self.read_log, daemon=True).start()
+        reader = threading.Thread(target=self.read_log, daemon=True)
+        reader.start()
         first = self.process.stdout.readline()
         found = re.match(r"listening on 127\.0\.0\.1:(\d+)", first)
         if not found:
             self.process.wait(10)
+            reader.join(10)
             raise RuntimeError(f"evoq serve: {first} {self.lines[-3:]}")
         self.port = int(found[1])
+        self.grpc_port = None
+        if "--grpc-port" in self.command:
+            second = self.process.stdout.readline()
+            self.grpc_port = int(re.fullmatch(r"gRPC on 127\.0\.0\.1:(\d+)\n", second)[1])
         return self
 
     def read_log(self):

@@ -9,7 +9,7 @@ libfmt-dev libcli11-dev nlohmann-json3-dev libjpeg62-turbo-dev libpng-dev zlib1g
 libre2-dev libpcre2-dev libutf8proc-dev
 libflatbuffers-dev flatbuffers-compiler flatbuffers-compiler-dev
 protobuf-compiler libprotobuf-dev libonnx-dev libjs-chart.js
-libboost-dev libssl-dev prometheus-cpp-dev
+libboost-dev libssl-dev prometheus-cpp-dev libgrpc++-dev
 python3-dev python3-venv"
 tests="libgtest-dev libbenchmark-dev libclang-rt-19-dev llvm-19 g++ python3 chromium
 clang-format-19"

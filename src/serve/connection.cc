@@ -401,11 +401,11 @@ void HttpConnection<Stream>::Handle(error_code error, size_t) {
 
 }  // namespace
 
-bool Hub::Reserve(int64_t bytes) {
-  int64_t now = counts_.body_bytes;
+bool ServerCounts::Reserve(int64_t bytes, int64_t most) {
+  int64_t now = body_bytes;
   do {
-    if (bytes > options_.max_bodies - now) return false;
-  } while (!counts_.body_bytes.compare_exchange_weak(now, now + bytes));
+    if (bytes > most - now) return false;
+  } while (!body_bytes.compare_exchange_weak(now, now + bytes));
   return true;
 }
 

@@ -36,7 +36,7 @@ class Hub {
   bool draining() const { return draining_; }
 
   // Room for a body of at most so many bytes among all that are there. False: there is none.
-  bool Reserve(int64_t bytes);
+  bool Reserve(int64_t bytes) { return counts_.Reserve(bytes, options_.max_bodies); }
   void GiveBack(int64_t bytes) { counts_.body_bytes -= bytes; }
 
   void Joined(const std::shared_ptr<Connection>& connection);

@@ -110,6 +110,7 @@ void Exchange::Refuse(const Refusal& refusal) {
              {"code", response.status},
              {"param", nullptr}};
   response.body = Dump({{"error", std::move(error)}});
+  response.error = refusal.message;
   Note("error", refusal.message);
   Note("reason", NameOf(refusal.why));
   Answer(std::move(response));

@@ -1,6 +1,8 @@
 // A request and its answer, as the service sees them: what carries them is in server.h.
 #pragma once
 
+#include <atomic>
+#include <chrono>
 #include <map>
 #include <memory>
 #include <string>
@@ -16,6 +18,9 @@ struct HttpRequest {
   std::map<std::string, std::string> headers;  // by lower-case name; the last of several
   std::string body;
   std::string peer;  // address of the client, for logs
+  // Nobody waits for the answer after this time, or once this is set; it may be null.
+  std::chrono::steady_clock::time_point deadline = std::chrono::steady_clock::time_point::max();
+  std::shared_ptr<const std::atomic<bool>> cancelled;
 
   // "" where it is missing.
   const std::string& header(const std::string& lower_case_name) const;
@@ -26,6 +31,7 @@ struct HttpResponse {
   std::string content_type = "application/json";
   std::string body;
   std::vector<std::pair<std::string, std::string>> headers;  // besides those of every answer
+  std::string error;  // of a refusal: its message, which the body says in the protocol's form
 };
 
 // Where the answer of one request goes: Send once, or Begin, Write and End. From any thread.

@@ -1,13 +1,9 @@
 #include "serve/inference_request.h"
 
-#include <algorithm>
-#include <cstring>
 #include <nlohmann/json.hpp>
-#include <set>
 
 #include "base/brief.h"
 #include "base/json_file.h"
-#include "base/math.h"
 #include "serve/datatype.h"
 #include "serve/fields.h"
 #include "serve/json_tensor.h"
@@ -17,17 +13,8 @@ namespace {
 
 using nlohmann::json;
 
-constexpr int64_t kMaxUs = int64_t{3600} * 1000000;
-
 tl::unexpected<Refusal> Bad(const Status& status) {
   return tl::unexpected(Refusal{Why::kBadRequest, status.error().message(), 0});
-}
-
-std::optional<size_t> PortNamed(std::span<const Port> ports, const std::string& name) {
-  for (size_t i = 0; i < ports.size(); ++i) {
-    if (ports[i].name == name) return i;
-  }
-  return std::nullopt;
 }
 
 // Parts of a body that have not been read.
@@ -61,15 +48,16 @@ class Reader {
  public:
   Reader(std::span<const Port> inputs, std::span<const Port> outputs, Binary binary,
          size_t body_bytes)
-      : inputs_(inputs), outputs_(outputs), binary_(binary), room_(8 * body_bytes + 4096) {}
+      : builder_(inputs, outputs, body_bytes), binary_(binary) {}
 
   Served<InferenceRequest> Read(const json& root) {
+    InferenceRequest& request = builder_.request();
     Fields fields(root, "");
-    fields.Read("id", request_.id);
+    fields.Read("id", request.id);
     bool binary_outputs = false;
     if (const json& parameters = fields.Member("parameters"); !parameters.is_null()) {
       Fields all(parameters, "parameters");
-      all.Read("timeout", request_.timeout_us, 0, kMaxUs);
+      all.Read("timeout", request.timeout_us, 0, kMaxTimeoutUs);
       all.Read("binary_data_output", binary_outputs);
       fields.Keep(CheckParameters(all));
       fields.Keep(all.Done(/*others=*/true));
@@ -80,24 +68,20 @@ class Reader {
     if (auto read = ReadInputs(inputs); !read) return tl::unexpected(read.error());
     if (auto read = ReadOutputs(outputs, binary_outputs); !read)
       return tl::unexpected(read.error());
-    return std::move(request_);
+    auto all = builder_.Finish(binary_outputs);
+    if (all && binary_.left() > 0)
+      return Refuse(Why::kBadRequest, "{} bytes of binary data that no input names",
+                    binary_.left());
+    return all;
   }
 
  private:
   Served<void> ReadInputs(const json& inputs) {
     if (!inputs.is_array())
       return Refuse(Why::kBadRequest, "inputs: {}, expected a list", Brief(inputs));
-    request_.inputs.resize(inputs_.size());
     for (const json& input : inputs) {
       if (auto read = ReadInput(input); !read) return read;
     }
-    for (size_t i = 0; i < inputs_.size(); ++i) {
-      if (!request_.inputs[i].defined())
-        return Refuse(Why::kBadRequest, "input {} is missing", inputs_[i].name);
-    }
-    if (binary_.left() > 0)
-      return Refuse(Why::kBadRequest, "{} bytes of binary data that no input names",
-                    binary_.left());
     return {};
   }
 
@@ -105,18 +89,10 @@ class Reader {
     Fields fields(input, "input");
     std::string name, datatype;
     fields.Read("name", name);
-    const std::string what = "input " + Shorten(name);
-    const auto index = PortNamed(inputs_, name);
-    if (!index) return Refuse(Why::kBadRequest, "{}: the model has no input of that name", what);
-    const Port& port = inputs_[*index];
-    Tensor& tensor = request_.inputs[*index];
-    if (tensor.defined()) return Refuse(Why::kBadRequest, "{} is given twice", what);
     fields.Read("datatype", datatype);
-    if (datatype != DatatypeOf(port.type.dtype))
-      return Refuse(Why::kBadRequest, "{}: datatype \"{}\", expected {}", what, Shorten(datatype),
-                    DatatypeOf(port.type.dtype));
+    const std::string what = InputNamed(name);
     std::vector<int64_t> shape;
-    if (!fields.has("shape")) return Refuse(Why::kBadRequest, "{}: shape is missing", what);
+    const bool shaped = fields.has("shape");
     fields.Read("shape", shape, 0, INT64_MAX);
     int64_t binary_bytes = -1;
     if (const json& parameters = fields.Member("parameters"); !parameters.is_null()) {
@@ -127,32 +103,13 @@ class Reader {
     }
     const json& data = fields.Member("data");
     if (const Status read = fields.Done(/*others=*/true); !read) return Bad(read);
-    auto made = Make(port.type, std::move(shape), what);
-    if (!made) return tl::unexpected(made.error());
-    tensor = std::move(*made);
-    if (binary_bytes < 0) return FillFromJson(data, what, tensor);
+    const auto tensor = builder_.AddInput(name, datatype, shape);
+    if (!tensor) return tl::unexpected(tensor.error());
+    if (!shaped) return Refuse(Why::kBadRequest, "{}: shape is missing", what);
+    if (binary_bytes < 0) return FillFromJson(data, what, **tensor);
     if (!data.is_null())
       return Refuse(Why::kBadRequest, "{}: both data and binary_data_size", what);
-    return FillFromBinary(binary_bytes, what, tensor);
-  }
-
-  // A tensor that is no larger than the body can fill.
-  Served<Tensor> Make(TensorType type, std::vector<int64_t> sizes, const std::string& what) {
-    constexpr size_t kMostAxes = 64;
-    constexpr int64_t kMostBesideZero = int64_t{1} << 26;
-    const auto bytes_each = static_cast<int64_t>(DTypeBits(type.dtype) / 8);
-    const auto elements = CheckedProduct(sizes);
-    const auto bytes = elements ? CheckedMul(*elements, bytes_each) : std::nullopt;
-    if (sizes.size() > kMostAxes || !bytes || static_cast<uint64_t>(*bytes) > room_)
-      return Refuse(Why::kBadRequest, "{}: shape {} is larger than the request", what,
-                    BracketedBriefly(std::span<const int64_t>(sizes)));
-    if (*bytes == 0 && std::any_of(sizes.begin(), sizes.end(),
-                                   [](int64_t size) { return size > kMostBesideZero; }))
-      return Refuse(Why::kBadRequest, "{}: shape {}, expected sizes of at most {} beside a 0", what,
-                    BracketedBriefly(std::span<const int64_t>(sizes)), kMostBesideZero);
-    room_ -= static_cast<uint64_t>(*bytes);
-    type.shape = Shape(sizes);
-    return Tensor::Allocate(std::move(type));
+    return FillFromBinary(binary_bytes, what, **tensor);
   }
 
   Served<void> FillFromBinary(int64_t bytes, const std::string& what, Tensor& tensor) {
@@ -164,22 +121,13 @@ class Reader {
     if (!taken)
       return Refuse(Why::kBadRequest, "{}: {} bytes of binary data, only {} are left", what, bytes,
                     left);
-    if (bytes > 0) std::memcpy(tensor.mutable_raw(), taken->data(), taken->size());
-    if (tensor.dtype() != DType::kBool) return {};
-    const auto bad = std::find_if(taken->begin(), taken->end(), [](char b) { return b & ~1; });
-    if (bad == taken->end()) return {};
-    return Refuse(Why::kBadRequest, "{}: byte {} of BOOL data is {}, expected 0 or 1", what,
-                  bad - taken->begin(), static_cast<int>(static_cast<unsigned char>(*bad)));
+    return FillFromBytes(*taken, what, tensor);
   }
 
   Served<void> ReadOutputs(const json& outputs, bool binary) {
-    if (outputs.is_null() || (outputs.is_array() && outputs.empty())) {
-      for (size_t i = 0; i < outputs_.size(); ++i) request_.outputs.push_back({i, binary});
-      return {};
-    }
+    if (outputs.is_null()) return {};
     if (!outputs.is_array())
       return Refuse(Why::kBadRequest, "outputs: {}, expected a list", Brief(outputs));
-    std::set<size_t> seen;
     for (const json& output : outputs) {
       Fields fields(output, "output");
       std::string name;
@@ -192,21 +140,13 @@ class Reader {
         fields.Keep(all.Done(/*others=*/true));
       }
       if (const Status read = fields.Done(/*others=*/true); !read) return Bad(read);
-      const auto index = PortNamed(outputs_, name);
-      if (!index)
-        return Refuse(Why::kBadRequest, "output {}: the model has no output of that name",
-                      Shorten(name));
-      if (!seen.insert(*index).second)
-        return Refuse(Why::kBadRequest, "output {} is asked for twice", Shorten(name));
-      request_.outputs.push_back({*index, its_binary});
+      if (auto added = builder_.AddOutput(name, its_binary); !added) return added;
     }
     return {};
   }
 
-  std::span<const Port> inputs_, outputs_;
+  InferenceBuilder builder_;
   Binary binary_;
-  uint64_t room_;
-  InferenceRequest request_;
 };
 
 }  // namespace

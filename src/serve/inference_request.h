@@ -7,28 +7,13 @@
 #include <span>
 #include <string>
 #include <string_view>
-#include <vector>
 
-#include "serve/batch.h"
-#include "serve/refusal.h"
-#include "serve/served_model.h"
+#include "serve/inference_builder.h"
 
 namespace evoq::serve {
 
 // The most bytes of JSON that are parsed: a parsed number takes several times its text.
 inline constexpr size_t kMaxJsonBytes = size_t{32} << 20;
-
-struct WantedOutput {
-  size_t index = 0;  // of the model's outputs
-  bool binary = false;
-};
-
-struct InferenceRequest {
-  std::string id;  // of the caller; "": none
-  Tensors inputs;  // by the model's order
-  std::vector<WantedOutput> outputs;
-  int64_t timeout_us = 0;  // 0: the caller names none
-};
 
 // Reads a body against what the model takes and gives. `json_bytes`: the JSON header's length,
 // where binary data follows; nothing: all of the body is JSON. Sizes are checked before memory is

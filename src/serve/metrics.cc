@@ -3,6 +3,8 @@
 #include <prometheus/metric_family.h>
 #include <prometheus/text_serializer.h>
 
+#include <cmath>
+
 namespace evoq::serve {
 namespace {
 
@@ -37,6 +39,20 @@ class Page {
         metric.counter.value = static_cast<double>(count);
         family.metric.push_back(std::move(metric));
       }
+    }
+    families_.push_back(std::move(family));
+  }
+  // How the float model of a shadow did beside the model: only of those that ran some requests.
+  template <typename F>  // double(const ShadowRead&)
+  void Shadow(const char* name, const char* help, F value) {
+    MetricFamily family{name, help, MetricType::Gauge, {}};
+    for (const Model& m : models_) {
+      if (m.model->settings().shadow.empty()) continue;
+      const double its = value(m.read.shadow);
+      if (!std::isfinite(its)) continue;
+      ClientMetric metric{LabelsOf(m)};
+      metric.gauge.value = its;
+      family.metric.push_back(std::move(metric));
     }
     families_.push_back(std::move(family));
   }
@@ -112,6 +128,16 @@ std::string MetricsPage(const Repository& repository, const ServerCounts* counts
                 [](const Read& r) { return Us(r.infer.ns); });
   page.PerModel("nv_inference_compute_output_duration_us", "Of it, taking batches apart",
                 [](const Read& r) { return Us(r.output.ns); });
+  page.Shadow("payoff_speedup", "Time of the float model over that of this one",
+              [](const ShadowRead& s) { return s.other_ns / s.own_ns; });
+  page.Shadow("payoff_agreement", "Share of rows of outputs that agree with the float model's",
+              [](const ShadowRead& s) {
+                return static_cast<double>(s.agreed) / static_cast<double>(s.rows);
+              });
+  page.Shadow("payoff_requests", "Requests that the float model ran too",
+              [](const ShadowRead& s) { return static_cast<double>(s.requests); });
+  page.Shadow("payoff_skipped", "Requests that it had no room for, or failed",
+              [](const ShadowRead& s) { return static_cast<double>(s.skipped); });
   page.Pending();
   page.Latency();
   if (counts != nullptr) {
@@ -119,7 +145,7 @@ std::string MetricsPage(const Repository& repository, const ServerCounts* counts
                static_cast<double>(counts->connections));
     page.Gauge("evoq_connections_refused", "Connections beyond the most that are served",
                static_cast<double>(counts->refused));
-    page.Gauge("evoq_requests_under_way", "HTTP requests that are not answered yet",
+    page.Gauge("evoq_requests_under_way", "Requests that are not answered yet",
                static_cast<double>(counts->requests));
     page.Gauge("evoq_body_bytes", "Bytes of requests that are there now",
                static_cast<double>(counts->body_bytes));

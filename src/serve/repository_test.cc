@@ -250,6 +250,12 @@ TEST(ModelSettings, ErrorsNameTheKey) {
             "max_batch_size: -1, expected a whole number from 0 to 4096");
   EXPECT_EQ(refused(R"({"max_batch_size": 1e30})"),
             "max_batch_size: 1e+30, expected a whole number from 0 to 4096");
+  EXPECT_EQ(refused(R"({"shadow": {"one_in": 5}})"),
+            "shadow: model: \"\", expected the name of another model");
+  EXPECT_EQ(refused(R"({"shadow": {"model": "m"}})"),
+            "shadow: model: \"m\", expected the name of another model");
+  EXPECT_EQ(refused(R"({"shadow": {"model": "n", "one_in": 0}})"),
+            "shadow: one_in: 0, expected a whole number from 1 to 1048576");
   EXPECT_EQ(refused(R"({"name": "n"})"), "name: \"n\", expected m, as its folder");
   EXPECT_EQ(refused(R"({"dynamic_batching": {"preferred_batch_size": [2, "x"]}})"),
             "dynamic_batching: preferred_batch_size[1]: \"x\", expected a whole number from 1 to "
@@ -268,7 +274,8 @@ TEST(ModelSettings, AreWhatTheyPrint) {
       R"({"max_batch_size": 16, "dynamic_batching": {"preferred_batch_size": [4, 8],
           "max_queue_delay_microseconds": "100", "default_queue_policy": {"max_queue_size": 5,
           "default_timeout_microseconds": 7}}, "instance_group": [{"count": 2}], "threads": 3,
-          "version_policy": {"latest": {"num_versions": 2}}})");
+          "version_policy": {"latest": {"num_versions": 2}},
+          "shadow": {"model": "n", "one_in": 9}})");
   const auto settings = ParseSettings(config, "m", {});
   ASSERT_TRUE(settings) << settings.error().message();
   EXPECT_EQ(settings->max_batch, 16);
@@ -278,6 +285,8 @@ TEST(ModelSettings, AreWhatTheyPrint) {
   EXPECT_EQ(settings->timeout_us, 7);
   EXPECT_EQ(settings->instances, 2);
   EXPECT_EQ(settings->threads, 3);
+  EXPECT_EQ(settings->shadow, "n");
+  EXPECT_EQ(settings->shadow_one_in, 9);
   const auto again = ParseSettings(ToJson(*settings), "m", {});
   ASSERT_TRUE(again) << again.error().message();
   EXPECT_EQ(ToJson(*again), ToJson(*settings));

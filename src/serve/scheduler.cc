@@ -217,7 +217,8 @@ void Scheduler::RunAlone(Waiting& one, Clock::time_point begun) {
   times.queue_ns = NsBetween(one.arrived, begun);
   Result<Tensors> outputs = Guarded([&] { return runner_.run(one.inference.inputs); });
   times.infer_ns = NsBetween(begun, Clock::now());
-  statistics_.Executed(CountOf(one.inference), times);
+  times.run_samples = CountOf(one.inference);
+  statistics_.Executed(times.run_samples, times);
   if (outputs) {
     Answer(one, std::move(*outputs), times);
   } else {
@@ -277,6 +278,7 @@ bool Scheduler::RunJoined(Batch& batch, Clock::time_point begun) {
   });
   // One request may have made all fail: each is told of its own errors.
   if (!outputs || !Separable(*outputs, total)) return false;
+  times.run_samples = total;
   statistics_.Executed(total, times);
   int64_t first = 0;
   for (Waiting& one : batch) {

@@ -9,7 +9,9 @@
 
 #include "base/file.h"
 #include "base/guarded.h"
+#include "serve/grpc_server.h"
 #include "serve/repository.h"
+#include "serve/rpc.h"
 #include "serve/server.h"
 #include "serve/service.h"
 
@@ -95,6 +97,22 @@ Result<std::vector<std::string>> ReadTokens(const std::string& path) {
   return tokens;
 }
 
+// It refers to the log.
+Result<std::unique_ptr<serve::Repository>> OpenRepository(const ServeJob& job,
+                                                          const serve::LogLine& log) {
+  serve::ModelSettings defaults;
+  defaults.max_batch = job.max_batch;
+  defaults.max_queue = job.max_queue;
+  defaults.instances = job.instances;
+  return serve::Repository::Open(
+      job.repository, defaults, {.threads = job.threads},
+      [&log](const std::string& event, const std::string& model, const std::string& why) {
+        json fields = {{"model", model}};
+        if (!why.empty()) fields["error"] = why;
+        log(serve::LineOf(why.empty() ? "info" : "error", event, std::move(fields)));
+      });
+}
+
 Status LoadAll(serve::Repository& repository, bool keep_going) {
   EVOQ_ASSIGN(const std::vector<std::string> names, repository.Names());
   for (const std::string& name : names) {
@@ -116,6 +134,29 @@ serve::ServerOptions ConnectionsOf(const ServeJob& job) {
           .header_s = job.header_s,
           .body_s = job.body_s,
           .write_s = job.write_s};
+}
+
+// Nothing where the job asks for none.
+Status BeginGrpc(const ServeJob& job, serve::Service& service, serve::ServerCounts& counts,
+                 std::unique_ptr<serve::GrpcServer>& grpc) {
+  if (job.grpc_port < 0) return {};
+  const auto handle = [&service](auto request, auto reply) {
+    serve::HandleRpc(service, std::move(request), std::move(reply));
+  };
+  EVOQ_ASSIGN(grpc, serve::GrpcServer::Listen(ConnectionsOf(job), job.grpc_port, handle,
+                                              serve::IsStream, counts));
+  return {};
+}
+
+// Both at the same time.
+bool Drain(serve::Server& server, serve::GrpcServer* grpc, double seconds) {
+  auto others = std::async(std::launch::async, [&] {
+    if (grpc == nullptr) return true;
+    grpc->SetReady(false);
+    return grpc->Drain(seconds);
+  });
+  const bool drained = server.Drain(seconds);
+  return others.get() && drained;
 }
 
 json TellOf(const serve::Repository& repository) {
@@ -144,18 +185,7 @@ Result<json> Serve(const ServeJob& job) {
     log(serve::LineOf(level, event, std::move(fields)));
   };
   EVOQ_ASSIGN(std::vector<std::string> tokens, ReadTokens(job.tokens));
-  serve::ModelSettings defaults;
-  defaults.max_batch = job.max_batch;
-  defaults.max_queue = job.max_queue;
-  defaults.instances = job.instances;
-  EVOQ_ASSIGN(std::unique_ptr<serve::Repository> repository,
-              serve::Repository::Open(
-                  job.repository, defaults, {.threads = job.threads},
-                  [&](const std::string& event, const std::string& model, const std::string& why) {
-                    json fields = {{"model", model}};
-                    if (!why.empty()) fields["error"] = why;
-                    log(serve::LineOf(why.empty() ? "info" : "error", event, std::move(fields)));
-                  }));
+  EVOQ_ASSIGN(std::unique_ptr<serve::Repository> repository, OpenRepository(job, log));
   serve::Service service(*repository, {.tokens = std::move(tokens),
                                        .log_requests = job.log_requests,
                                        .model_control = job.model_control,
@@ -171,18 +201,25 @@ Result<json> Serve(const ServeJob& job) {
               [&](std::function<void()> work) { background->Post(std::move(work)); },
               &server->counts());
   server->Start();  // alive, and not ready
-  const Status loaded = LoadAll(*repository, job.keep_going);
+  std::unique_ptr<serve::GrpcServer> grpc;
+  Status loaded = BeginGrpc(job, service, server->counts(), grpc);
+  if (loaded) loaded = LoadAll(*repository, job.keep_going);
   bool drained = true;
   if (loaded) {
     service.SetReady(true);
+    if (grpc != nullptr) grpc->SetReady(true);
+    const int grpc_port = grpc != nullptr ? grpc->port() : -1;
     if (job.poll_s > 0) background->Every(job.poll_s, [&] { repository->Refresh(); });
-    tell("info", "ready", {{"address", job.address}, {"port", server->port()}});
-    if (job.listening) job.listening(server->port());
+    json ready = {{"address", job.address}, {"port", server->port()}};
+    if (grpc != nullptr) ready["grpc_port"] = grpc_port;
+    tell("info", "ready", std::move(ready));
+    if (job.listening) job.listening(server->port(), grpc_port);
     const int signal = ended.get_future().get();
     tell("info", "draining", {{"signal", signal}});
     service.SetReady(false);
-    drained = server->Drain(job.drain_s);
+    drained = Drain(*server, grpc.get(), job.drain_s);
   }
+  grpc.reset();        // its answers are written by the other's threads
   background.reset();  // a load that is under way ends
   server->Stop();      // no request comes in
   json told = TellOf(*repository);

@@ -14,6 +14,7 @@ struct ServeJob {
   std::string repository;             // --model-repository
   std::string address = "127.0.0.1";  // --http-address
   int port = 8000;                    // --http-port; 0: any that is free
+  int grpc_port = -1;                 // --grpc-port; 0: any that is free; -1: no gRPC
   int threads = 0;                    // of the runs of a model together; 0: physical cores
   int http_threads = 2;
   std::string certificate, key;  // PEM files
@@ -29,8 +30,8 @@ struct ServeJob {
   bool log_requests = true;
   // Where logs go, a line of JSON each; from several threads, one at a time.
   std::function<void(const std::string& line)> log;
-  // Told the port that is listened on, once all models are loaded. May be null.
-  std::function<void(int port)> listening;
+  // Told the ports that are listened on, once all models are loaded; -1: no gRPC. May be null.
+  std::function<void(int port, int grpc_port)> listening;
 };
 
 // Returns after SIGTERM, SIGINT or SIGHUP, when all requests that were under way are answered: what

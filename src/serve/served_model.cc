@@ -7,6 +7,8 @@
 #include "llm/phase.h"
 #include "models/models.h"
 #include "ops/op.h"
+#include "program/etm.h"
+#include "report/ledger.h"
 #include "serve/datatype.h"
 #include "workflow/models.h"
 
@@ -36,6 +38,15 @@ bool Fits(const Shape& sizes, const Shape& wanted) {
   return true;
 }
 
+// Where the bytes of an .etm file went; null for other files.
+Result<nlohmann::json> LedgerOf(const std::string& path, int64_t bytes, const Model& model) {
+  if (!IsEtmFile(path)) return nlohmann::json();
+  EVOQ_ASSIGN(const std::vector<EtmSection> sections, EtmSections(path));
+  ByteLedger ledger = BuildByteLedger(sections, bytes, /*float_weights=*/0, model);
+  for (ByteCause& cause : ledger.causes) cause.parts.clear();
+  return ToJson(ledger);
+}
+
 }  // namespace
 
 Result<std::unique_ptr<ServedModel>> ServedModel::Load(const std::string& name, int64_t version,
@@ -53,6 +64,8 @@ Result<std::unique_ptr<ServedModel>> ServedModel::Load(const std::string& name, 
   const int threads =
       settings.threads > 0 ? settings.threads : std::max(1, all / settings.instances);
   EVOQ_ASSIGN(std::unique_ptr<Engine> engine, LoadEngine(path, {.threads = threads}));
+  EVOQ_ASSIGN(model->file_bytes_, ModelBytes(path));
+  EVOQ_ASSIGN(model->ledger_, LedgerOf(path, model->file_bytes_, engine->model()));
   if (FindCacheInputs(engine->model().graph)) {
     EVOQ_ASSIGN(model->text_,
                 TextModel::Of(std::move(engine), path, settings, *model->statistics_));

@@ -1,7 +1,9 @@
 // One version of a model, loaded: what it takes and gives, and what runs it.
 #pragma once
 
+#include <atomic>
 #include <memory>
+#include <nlohmann/json.hpp>
 #include <optional>
 #include <string>
 #include <vector>
@@ -45,6 +47,14 @@ class ServedModel {
   // Samples of a run that joins requests; 1: none are joined.
   int64_t max_batch() const { return max_batch_; }
   Statistics& statistics() const { return *statistics_; }
+  // Bytes of the model's file, and of an .etm its ledger (report/ledger.h) without the names of
+  // tensors; null for other files.
+  int64_t file_bytes() const { return file_bytes_; }
+  const nlohmann::json& ledger() const { return ledger_; }
+  // Whether this request is one of those that its shadow runs too. Counts it.
+  bool ShadowsNext() {
+    return settings_.shadow_one_in > 0 && asked_++ % settings_.shadow_one_in == 0;
+  }
   // Of a language model with caches, which writes text; null for all others. It takes no tensors.
   TextModel* text() const { return text_.get(); }
 
@@ -70,6 +80,9 @@ class ServedModel {
   std::string name_, path_;
   int64_t version_ = 0;
   ModelSettings settings_;
+  int64_t file_bytes_ = 0;
+  nlohmann::json ledger_;
+  std::atomic<int64_t> asked_ = 0;  // where there is a shadow
   int64_t max_batch_ = 1;
   std::vector<Port> inputs_, outputs_;
   std::shared_ptr<Statistics> statistics_;

@@ -159,7 +159,7 @@ Result<std::unique_ptr<Server>> Server::Listen(const ServerOptions& options, Han
 }
 
 int Server::port() const { return impl_->port(); }
-const ServerCounts& Server::counts() const { return impl_->counts(); }
+ServerCounts& Server::counts() { return impl_->counts(); }
 void Server::Start() { impl_->Start(); }
 void Server::Post(std::function<void()> work) { net::post(impl_->context(), std::move(work)); }
 bool Server::Drain(double seconds) { return impl_->Drain(seconds); }

@@ -33,6 +33,9 @@ struct ServerCounts {
   std::atomic<int64_t> refused = 0;      // beyond max_connections
   std::atomic<int64_t> requests = 0;     // under way now
   std::atomic<int64_t> body_bytes = 0;   // of requests that are there now
+
+  // Room for a body of at most so many bytes among all, which have `most`. False: there is none.
+  bool Reserve(int64_t bytes, int64_t most);
 };
 
 // Gets each request that is whole; answers now or later. Must not throw or wait.
@@ -47,7 +50,7 @@ class Server {
   ~Server();
 
   int port() const;
-  const ServerCounts& counts() const;
+  ServerCounts& counts();
   // Accepts connections from now on.
   void Start();
   // Runs a function soon, on a thread that reads and writes.

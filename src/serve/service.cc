@@ -11,6 +11,8 @@
 #include "serve/inference_request.h"
 #include "serve/metrics.h"
 #include "serve/model_json.h"
+#include "serve/shadow.h"
+#include "serve/status_page.h"
 
 namespace evoq::serve {
 namespace {
@@ -36,6 +38,15 @@ Served<std::optional<size_t>> JsonBytes(const HttpRequest& request) {
   return std::optional(bytes);
 }
 
+Served<InferenceRequest> ReadInference(const HttpRequest& request, const ServedModel& model) {
+  const std::string& encoding = request.header("content-encoding");
+  if (!encoding.empty() && encoding != "identity")
+    return Refuse(Why::kUnsupported, "Content-Encoding {}: not supported", Shorten(encoding));
+  const auto json_bytes = JsonBytes(request);
+  if (!json_bytes) return tl::unexpected(json_bytes.error());
+  return ParseInference(request.body, *json_bytes, model.inputs(), model.outputs());
+}
+
 }  // namespace
 
 // "*" stands for any part.
@@ -57,6 +68,9 @@ std::span<const Service::Route> Service::Routes() {
   static const Route kRoutes[] = {
       {"GET", {"v2", "health", "live"}, &Service::Live, true},
       {"GET", {"v2", "health", "ready"}, &Service::Ready, true},
+      {"GET", {}, &Service::StatusPage, true},
+      {"GET", {"status"}, &Service::StatusPage, true},
+      {"GET", {"status.json"}, &Service::StatusData},
       {"GET", {"v2"}, &Service::About},
       {"GET", {"metrics"}, &Service::Metrics},
       {"GET", {"v2", "models", "stats"}, &Service::AllStatistics},
@@ -68,8 +82,8 @@ std::span<const Service::Route> Service::Routes() {
       {"GET", {"v2", "models", "*", "versions", "*", "config"}, &Service::ModelConfig},
       {"GET", {"v2", "models", "*", "stats"}, &Service::ModelStatistics},
       {"GET", {"v2", "models", "*", "versions", "*", "stats"}, &Service::ModelStatistics},
-      {"POST", {"v2", "models", "*", "infer"}, &Service::Infer},
-      {"POST", {"v2", "models", "*", "versions", "*", "infer"}, &Service::Infer},
+      {"POST", {"v2", "models", "*", "infer"}, &Service::InferJson},
+      {"POST", {"v2", "models", "*", "versions", "*", "infer"}, &Service::InferJson},
       {"GET", {"v1", "models"}, &Service::OpenAiModels},
       {"POST", {"v1", "completions"}, &Service::OpenAiCompletions},
       {"POST", {"v1", "chat", "completions"}, &Service::OpenAiChat},
@@ -89,36 +103,67 @@ void Service::Use(Post post, Post load, const ServerCounts* counts) {
   counts_ = counts;
 }
 
-bool Service::Allowed(const HttpRequest& request) const {
+Service::Ask Service::Begin(std::shared_ptr<HttpRequest> request,
+                            std::shared_ptr<Reply> reply) const {
+  return std::make_shared<Exchange>(std::move(request), std::move(reply),
+                                    options_.log_requests ? options_.log : LogLine());
+}
+
+bool Service::Known(const HttpRequest& request) const {
   if (options_.tokens.empty()) return true;
   constexpr std::string_view kScheme = "Bearer ";
   const std::string& given = request.header("authorization");
-  if (given.compare(0, kScheme.size(), kScheme) != 0) return false;
+  if (!given.starts_with(kScheme)) return false;
   return std::any_of(options_.tokens.begin(), options_.tokens.end(), [&](const std::string& token) {
     return SameToken(std::string_view(given).substr(kScheme.size()), token);
   });
 }
 
+bool Service::Allowed(const Ask& ask) const {
+  if (Known(ask->request())) return true;
+  ask->Refuse({Why::kUnauthorized, "expected Authorization: Bearer and a token", 0});
+  return false;
+}
+
 void Service::Handle(std::shared_ptr<HttpRequest> request, std::shared_ptr<Reply> reply) {
-  const auto ask = std::make_shared<Exchange>(request, std::move(reply),
-                                              options_.log_requests ? options_.log : LogLine());
-  Parts parts;
-  if (!SplitTarget(request->target, parts))
-    return ask->Refuse({Why::kBadRequest, "a target that is no path", 0});
   const std::string method = request->method == "HEAD" ? "GET" : request->method;
+  Parts parts;
+  const bool is_path = SplitTarget(request->target, parts);
+  const Ask ask = Begin(std::move(request), std::move(reply));
+  if (!is_path) return ask->Refuse({Why::kBadRequest, "a target that is no path", 0});
+  Dispatch(ask, method, parts);
+}
+
+void Service::Answer(std::shared_ptr<HttpRequest> request, std::shared_ptr<Reply> reply,
+                     const std::string& method, const Parts& parts) {
+  Dispatch(Begin(std::move(request), std::move(reply)), method, parts);
+}
+
+void Service::Infer(std::shared_ptr<HttpRequest> request, std::shared_ptr<Reply> reply,
+                    const std::string& model, const std::string& version, InferenceForm form) {
+  const Ask ask = Begin(std::move(request), std::move(reply));
+  if (!Allowed(ask)) return;
+  if (const auto found = Named(ask, model, version)) Infer(ask, found, std::move(form));
+}
+
+void Service::Refuse(std::shared_ptr<HttpRequest> request, std::shared_ptr<Reply> reply,
+                     const Refusal& refusal) {
+  Begin(std::move(request), std::move(reply))->Refuse(refusal);
+}
+
+void Service::Dispatch(const Ask& ask, const std::string& method, const Parts& parts) {
   const Route* other = nullptr;
   for (const Route& route : Routes()) {
     if (!route.Fits(parts)) continue;
     other = &route;
     if (method != route.method) continue;
-    if (!route.open && !Allowed(*request))
-      return ask->Refuse({Why::kUnauthorized, "expected Authorization: Bearer and a token", 0});
+    if (!route.open && !Allowed(ask)) return;
     return (this->*route.handle)(ask, parts);
   }
   if (other != nullptr)
     return ask->Refuse({Why::kBadMethod,
                         fmt::format("method {}, expected {}", Shorten(method), other->method), 0});
-  ask->Refuse({Why::kNotFound, fmt::format("{}: no such path", Shorten(request->target)), 0});
+  ask->Refuse({Why::kNotFound, fmt::format("{}: no such path", Shorten(ask->request().target)), 0});
 }
 
 void Service::Live(const Ask& ask, const Parts&) { ask->AnswerJson({{"live", true}}); }
@@ -143,16 +188,35 @@ void Service::Metrics(const Ask& ask, const Parts&) {
   ask->Answer(std::move(response));
 }
 
-std::shared_ptr<ServedModel> Service::Named(const Ask& ask, const Parts& parts) const {
-  const bool versioned = parts.size() > 3 && parts[3] == "versions";
-  ask->Note("model", parts[2]);
-  auto model = repository_.Find(parts[2], versioned ? parts[4] : "");
-  if (!model) {
-    ask->Refuse(model.error());
+json Service::StatusNow() const { return StatusOf(repository_, counts_, ready_); }
+
+// Who is not known gets the page without data: it asks for a token, and for the data itself.
+void Service::StatusPage(const Ask& ask, const Parts&) {
+  HttpResponse response;
+  response.content_type = "text/html; charset=utf-8";
+  // Nothing of it comes from elsewhere, whatever names of models say.
+  response.headers.emplace_back("Content-Security-Policy",
+                                "default-src 'none'; script-src 'unsafe-inline'; "
+                                "style-src 'unsafe-inline'; connect-src 'self'");
+  response.body = PageOfStatus(Known(ask->request()) ? StatusNow() : json());
+  ask->Answer(std::move(response));
+}
+
+std::shared_ptr<ServedModel> Service::Named(const Ask& ask, const std::string& model,
+                                            const std::string& version) const {
+  ask->Note("model", model);
+  auto found = repository_.Find(model, version);
+  if (!found) {
+    ask->Refuse(found.error());
     return nullptr;
   }
-  ask->Note("model_version", (*model)->version());
-  return *std::move(model);
+  ask->Note("model_version", (*found)->version());
+  return *std::move(found);
+}
+
+std::shared_ptr<ServedModel> Service::Named(const Ask& ask, const Parts& parts) const {
+  const bool versioned = parts.size() > 3 && parts[3] == "versions";
+  return Named(ask, parts[2], versioned ? parts[4] : "");
 }
 
 void Service::ModelReady(const Ask& ask, const Parts& parts) {
@@ -179,49 +243,60 @@ void Service::AllStatistics(const Ask& ask, const Parts&) {
   ask->AnswerJson({{"model_stats", std::move(all)}});
 }
 
-void Service::Infer(const Ask& ask, const Parts& parts) {
+void Service::InferJson(const Ask& ask, const Parts& parts) {
   const auto model = Named(ask, parts);
   if (model == nullptr) return;
-  const auto refuse = [&](const Refusal& refusal, bool counted) {
-    if (!counted) model->statistics().Failed(refusal.why, 0);
-    ask->Refuse(refusal);
+  InferenceForm form;
+  form.read = [ask](const ServedModel& asked) { return ReadInference(ask->request(), asked); };
+  form.write = [](const ServedModel& asked, const InferenceRequest& request,
+                  const Tensors& outputs) -> Served<HttpResponse> {
+    auto body = WriteInference(asked.name(), asked.version(), request, outputs, asked.outputs());
+    if (!body) return tl::unexpected(body.error());
+    HttpResponse response;
+    response.body = std::move(body->text);
+    if (body->json_bytes) {
+      response.content_type = "application/octet-stream";
+      response.headers.emplace_back("Inference-Header-Content-Length",
+                                    std::to_string(*body->json_bytes));
+    }
+    return response;
   };
-  const std::string& encoding = ask->request().header("content-encoding");
-  if (!encoding.empty() && encoding != "identity")
-    return refuse(
-        {Why::kUnsupported, "Content-Encoding " + Shorten(encoding) + ": not supported", 0}, false);
-  const auto json_bytes = JsonBytes(ask->request());
-  if (!json_bytes) return refuse(json_bytes.error(), false);
-  auto parsed = ParseInference(ask->request().body, *json_bytes, model->inputs(), model->outputs());
+  Infer(ask, model, std::move(form));
+}
+
+void Service::Infer(const Ask& ask, const std::shared_ptr<ServedModel>& model, InferenceForm form) {
+  auto read = form.read(*model);
+  form.read = nullptr;
   ask->DropBody();
-  if (!parsed) return refuse(parsed.error(), false);
-  const auto request = std::make_shared<InferenceRequest>(std::move(*parsed));
+  if (!read) {
+    model->statistics().Failed(read.error().why, 0);
+    return ask->Refuse(read.error());
+  }
+  const auto request = std::make_shared<InferenceRequest>(std::move(*read));
   if (!request->id.empty()) ask->Note("id", request->id);
   Inference inference;
   inference.inputs = std::move(request->inputs);
+  inference.deadline = ask->request().deadline;
+  inference.cancelled = ask->request().cancelled;
   if (request->timeout_us > 0)
-    inference.deadline = Clock::now() + std::chrono::microseconds(request->timeout_us);
-  inference.done = [ask, model, request, post = post_](Served<Tensors> outputs,
-                                                       const InferenceTimes& times) {
+    inference.deadline =
+        std::min(inference.deadline, Clock::now() + std::chrono::microseconds(request->timeout_us));
+  // Handles: no bytes are copied.
+  const Tensors shadowed = model->ShadowsNext() ? inference.inputs : Tensors();
+  inference.done = [this, ask, model, request, shadowed, write = std::move(form.write),
+                    post = post_](Served<Tensors> outputs, const InferenceTimes& times) {
     ask->Note("queue_ms", static_cast<double>(times.queue_ns) * 1e-6);
     ask->Note("infer_ms", static_cast<double>(times.infer_ns) * 1e-6);
-    // Text is made elsewhere: the thread here runs the next request.
-    post([ask, model, request, outputs = std::move(outputs)] {
+    // The answer is written elsewhere: the thread here runs the next request.
+    post([this, ask, model, request, shadowed, write, times, outputs = std::move(outputs)] {
       if (!outputs) return ask->Refuse(outputs.error());
-      auto body =
-          WriteInference(model->name(), model->version(), *request, *outputs, model->outputs());
-      if (!body) return ask->Refuse(body.error());
-      HttpResponse response;
-      response.body = std::move(body->text);
-      if (body->json_bytes) {
-        response.content_type = "application/octet-stream";
-        response.headers.emplace_back("Inference-Header-Content-Length",
-                                      std::to_string(*body->json_bytes));
-      }
-      ask->Answer(std::move(response));
+      auto response = write(*model, *request, *outputs);
+      if (!response) return ask->Refuse(response.error());
+      ask->Answer(std::move(*response));
+      if (!shadowed.empty()) RunShadow(repository_, model, shadowed, *outputs, times);
     });
   };
-  if (const auto taken = model->Infer(inference); !taken) refuse(taken.error(), true);
+  if (const auto taken = model->Infer(inference); !taken) ask->Refuse(taken.error());
 }
 
 void Service::Index(const Ask& ask, const Parts&) {
@@ -246,6 +321,9 @@ void Service::Index(const Ask& ask, const Parts&) {
 void Service::Load(const Ask& ask, const Parts& parts) {
   if (!options_.model_control)
     return ask->Refuse({Why::kBadRequest, "models are loaded by the server alone", 0});
+  const Result<json> asked = ParseJson(ask->request().body);
+  if (asked && asked->is_object() && !asked->value("parameters", json()).empty())
+    return ask->Refuse({Why::kBadRequest, "parameters of a load: not supported by this server", 0});
   // Reading a model takes a while.
   load_([this, ask, name = parts[3]] {
     ask->Note("model", name);

@@ -1,5 +1,6 @@
 // What the server answers: the Open Inference Protocol, version 2, over HTTP with Triton's
-// extensions (statistics, configuration, repository), OpenAI's completions, and /metrics.
+// extensions (statistics, configuration, repository), OpenAI's completions, and /metrics. Other
+// protocols (rpc.h) ask it the same.
 #pragma once
 
 #include <atomic>
@@ -10,6 +11,7 @@
 #include <vector>
 
 #include "serve/exchange.h"
+#include "serve/inference_builder.h"
 #include "serve/openai.h"
 #include "serve/repository.h"
 #include "serve/server.h"
@@ -23,6 +25,13 @@ struct ServiceOptions {
   LogLine log;                // may be null
 };
 
+// How a protocol writes an inference. Both are called once.
+struct InferenceForm {
+  std::function<Served<InferenceRequest>(const ServedModel&)> read;
+  std::function<Served<HttpResponse>(const ServedModel&, const InferenceRequest&, const Tensors&)>
+      write;
+};
+
 class Service {
  public:
   // Runs a function soon, on another thread than the caller's.
@@ -34,17 +43,33 @@ class Service {
   // first request.
   void Use(Post post, Post load, const ServerCounts* counts);
 
+  // Answers by method and target.
   void Handle(std::shared_ptr<HttpRequest> request, std::shared_ptr<Reply> reply);
+  // What other protocols ask, whose targets are their own: by method and decoded path; an
+  // inference; and what they refuse themselves.
+  using Parts = std::vector<std::string>;
+  void Answer(std::shared_ptr<HttpRequest> request, std::shared_ptr<Reply> reply,
+              const std::string& method, const Parts& parts);
+  void Infer(std::shared_ptr<HttpRequest> request, std::shared_ptr<Reply> reply,
+             const std::string& model, const std::string& version, InferenceForm form);
+  void Refuse(std::shared_ptr<HttpRequest> request, std::shared_ptr<Reply> reply,
+              const Refusal& refusal);
   // Whether /v2/health/ready says so.
   void SetReady(bool ready) { ready_ = ready; }
 
  private:
   using Ask = std::shared_ptr<Exchange>;
-  using Parts = std::vector<std::string>;
   struct Route;
   static std::span<const Route> Routes();
 
-  bool Allowed(const HttpRequest& request) const;
+  Ask Begin(std::shared_ptr<HttpRequest> request, std::shared_ptr<Reply> reply) const;
+  void Dispatch(const Ask& ask, const std::string& method, const Parts& parts);
+  bool Known(const HttpRequest& request) const;
+  // False: it is answered that nobody may ask who is not known.
+  bool Allowed(const Ask& ask) const;
+  nlohmann::json StatusNow() const;
+  void StatusPage(const Ask& ask, const Parts& parts);
+  void StatusData(const Ask& ask, const Parts&) { ask->AnswerJson(StatusNow()); }
   void Live(const Ask& ask, const Parts& parts);
   void Ready(const Ask& ask, const Parts& parts);
   void About(const Ask& ask, const Parts& parts);
@@ -54,14 +79,18 @@ class Service {
   void ModelConfig(const Ask& ask, const Parts& parts);
   void ModelStatistics(const Ask& ask, const Parts& parts);
   void AllStatistics(const Ask& ask, const Parts& parts);
-  void Infer(const Ask& ask, const Parts& parts);
+  void InferJson(const Ask& ask, const Parts& parts);
+  void Infer(const Ask& ask, const std::shared_ptr<ServedModel>& model, InferenceForm form);
   void Index(const Ask& ask, const Parts& parts);
   void Load(const Ask& ask, const Parts& parts);
   void Unload(const Ask& ask, const Parts& parts);
   void OpenAiModels(const Ask& ask, const Parts&) { openai_.Models(ask); }
   void OpenAiCompletions(const Ask& ask, const Parts&) { openai_.Completions(ask); }
   void OpenAiChat(const Ask& ask, const Parts&) { openai_.Chat(ask); }
-  // The model that the path names; a refusal is answered, and nothing returned.
+  // The model of a name and a version, or of a path that has both; a refusal is answered, and
+  // nothing returned.
+  std::shared_ptr<ServedModel> Named(const Ask& ask, const std::string& model,
+                                     const std::string& version) const;
   std::shared_ptr<ServedModel> Named(const Ask& ask, const Parts& parts) const;
 
   Repository& repository_;

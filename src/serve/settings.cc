@@ -69,6 +69,18 @@ Status ReadVersions(const json& policy, const std::string& where, VersionPolicy&
   return fields.Done();
 }
 
+Status ReadShadow(const json& shadow, const std::string& where, const std::string& name,
+                  ModelSettings& s) {
+  if (shadow.is_null()) return {};
+  Fields fields(shadow, where);
+  s.shadow_one_in = 100;
+  fields.Read("model", s.shadow);
+  fields.Read("one_in", s.shadow_one_in, 1, kMaxWaiting);
+  if (s.shadow.empty() || s.shadow == name)
+    return InvalidInput("{}: model: \"{}\", expected the name of another model", where, s.shadow);
+  return fields.Done();
+}
+
 }  // namespace
 
 Result<std::vector<int64_t>> VersionPolicy::Choose(const std::vector<int64_t>& versions) const {
@@ -104,6 +116,7 @@ Result<ModelSettings> ParseSettings(const json& config, const std::string& name,
   fields.Keep(ReadBatching(fields.Member("dynamic_batching"), "dynamic_batching", s));
   fields.Keep(ReadInstances(fields.Member("instance_group"), "instance_group", s));
   fields.Keep(ReadVersions(fields.Member("version_policy"), "version_policy", s.versions));
+  fields.Keep(ReadShadow(fields.Member("shadow"), "shadow", name, s));
   fields.Read("threads", s.threads, 0, 1024);
   fields.Read("context", s.context, 0, int64_t{1} << 22);
   fields.Read("sequences", s.sequences, 1, 256);
@@ -129,17 +142,19 @@ json ToJson(const ModelSettings& s) {
       versions["specific"] = {{"versions", s.versions.specific}};
       break;
   }
-  return {{"max_batch_size", s.max_batch},
-          {"dynamic_batching",
-           {{"preferred_batch_size", s.preferred},
-            {"max_queue_delay_microseconds", s.max_delay_us},
-            {"default_queue_policy",
-             {{"max_queue_size", s.max_queue},
-              {"default_timeout_microseconds", s.timeout_us},
-              {"timeout_action", "REJECT"}}}}},
-          {"instance_group", {{{"kind", "KIND_CPU"}, {"count", s.instances}}}},
-          {"version_policy", std::move(versions)},
-          {"threads", s.threads}};
+  json config = {{"max_batch_size", s.max_batch},
+                 {"dynamic_batching",
+                  {{"preferred_batch_size", s.preferred},
+                   {"max_queue_delay_microseconds", s.max_delay_us},
+                   {"default_queue_policy",
+                    {{"max_queue_size", s.max_queue},
+                     {"default_timeout_microseconds", s.timeout_us},
+                     {"timeout_action", "REJECT"}}}}},
+                 {"instance_group", {{{"kind", "KIND_CPU"}, {"count", s.instances}}}},
+                 {"version_policy", std::move(versions)},
+                 {"threads", s.threads}};
+  if (!s.shadow.empty()) config["shadow"] = {{"model", s.shadow}, {"one_in", s.shadow_one_in}};
+  return config;
 }
 
 }  // namespace evoq::serve

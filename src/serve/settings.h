@@ -32,6 +32,8 @@ struct ModelSettings {
   int64_t context = 0;             // of a language model: tokens of a sequence; 0: the model's own
   int64_t sequences = 4;           // of a language model: written at the same time
   VersionPolicy versions;
+  std::string shadow;         // the model that also runs one request of so many; "": none
+  int64_t shadow_one_in = 0;  // 0: none
 };
 
 // `defaults` with what the object says. Errors: kInvalidInput naming the key, what it is and what

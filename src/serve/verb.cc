@@ -14,6 +14,10 @@ void AddConnectionOptions(const VerbOptions& options, ServeJob& o) {
   options.Add("--http-port", o.port, "The port; 0: any that is free, which the log tells")
       .InRange(0, 65535)
       .ShowDefault();
+  options
+      .Add("--grpc-port", o.grpc_port,
+           "The port of gRPC, which is not served without it; 0: any that is free")
+      .InRange(0, 65535);
   options.Add("--http-threads,--http-thread-count", o.http_threads, "Threads that read and write")
       .InRange(1, 256)
       .ShowDefault();
@@ -75,8 +79,9 @@ VerbRun Declare(const VerbOptions& options, const CommonOptions& common) {
     o->model_control = !*no_control;
     o->log_requests = !*no_log;
     o->log = [](const std::string& line) { WriteLog(line); };
-    o->listening = [&](int port) {
+    o->listening = [&](int port, int grpc_port) {
       Out("listening on {}:{}\n", o->address, port);
+      if (grpc_port >= 0) Out("gRPC on {}:{}\n", o->address, grpc_port);
       FlushOut();
     };
     return Serve(*o);
