@@ -382,6 +382,11 @@ struct TrainOptions {
   std::string checkpoint, resume, log;  // files; "": none
   std::string tensorboard;              // a folder for an event file; "": none
   int threads = 0;                      // 0: one per physical core
+  // Pruning while it learns: a pattern of `evoq prune`, "zeros", or "" for none.
+  std::string prune;
+  std::optional<double> sparsity;  // the share that it ends with
+  std::optional<std::string> prune_score, prune_scope;
+  std::optional<std::int64_t> prune_multiple;
 };
 struct TrainedEpoch {
   std::int64_t epoch = 0;  // from 1 on

@@ -279,12 +279,16 @@ def prune(
     layers: Sequence[str] = (),
     score: str | None = None,
     scope: str | None = None,
+    multiple: int | None = None,
 ) -> Report:
-    """Sets the weights that matter least to 0 and writes ONNX to `output` (docs/pruning.md).
+    """Sets the weights that matter least to 0, or removes whole channels, and writes ONNX to
+    `output` (docs/pruning.md).
 
-    pattern: 'block-4x4', 'block-1x16', '2:4' or 'unstructured'. sparsity: the share of weights that
-    become 0. layers: glob patterns of the products to prune. score: 'magnitude', 'lamp' or
-    'squares'. scope: 'layer' or 'global'. Returns ``sparsity``, ``zeros``, ``layers``, ``left``.
+    pattern: 'block-4x4', 'block-1x16', '2:4', 'unstructured' or 'channel'. sparsity: the share of
+    weights that become 0, or of channels that go. layers: glob patterns of the products to prune.
+    score: 'magnitude', 'lamp' or 'squares'. scope: 'layer' or 'global'. multiple: of channels that
+    stay in a layer. Returns ``sparsity``, ``layers``, ``left``; ``zeros``, or of channels
+    ``float_weight_bytes`` and ``macs`` with what they were before.
     """
     return tool(
         "prune",
@@ -295,4 +299,5 @@ def prune(
         layers=list(layers) or None,
         score=score,
         scope=scope,
+        multiple=multiple,
     )

@@ -400,6 +400,11 @@ TrainingRecipe RecipeOf(const std::string& model, const TrainOptions& o) {
   recipe.scheme = o.scheme;
   recipe.weight_bits = o.weight_bits;
   recipe.exclude = o.exclude;
+  recipe.prune = o.prune;
+  set(o.sparsity, recipe.sparsity);
+  set(o.prune_score, recipe.prune_score);
+  set(o.prune_scope, recipe.prune_scope);
+  set(o.prune_multiple, recipe.prune_multiple);
   return recipe;
 }
 

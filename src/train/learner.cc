@@ -297,6 +297,8 @@ void Learner::Average() {
   std::copy_n(FloatsOf(parameters_), plan_.parameter_floats, FloatsOf(ema_));
 }
 
+void Learner::KeepObserved() { observed_ = Zeros(plan_.parameter_floats); }
+
 // The average of one parameter, after its step.
 void Learner::Follow(const UpdateSettings& settings, const OptimizerStep& step, float* average) {
   const auto t = static_cast<double>(step.step);

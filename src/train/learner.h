@@ -74,6 +74,12 @@ class Learner {
   bool averages_parameters() const { return ema_.size() > 0; }
   std::span<float> ema() { return Floats(ema_); }
 
+  // Begins to keep a number for each parameter, from 0 on, that the caller makes of its gradients;
+  // checkpoints have it.
+  void KeepObserved();
+  bool keeps_observed() const { return observed_.size() > 0; }
+  std::span<float> observed() { return Floats(observed_); }
+
   // The constants of `graph` become what was trained.
   Status WriteTo(Graph& graph);
 
@@ -111,7 +117,7 @@ class Learner {
   TrainingPlan plan_;
   Isa isa_;
   ThreadPool pool_;
-  AlignedBuffer parameters_, gradients_, averages_, slots_[2], ema_;
+  AlignedBuffer parameters_, gradients_, averages_, slots_[2], ema_, observed_;
   std::vector<Shard> shards_;
   std::vector<std::vector<Task>> phases_;                              // shards meet between them
   std::vector<std::vector<double>> forward_totals_, backward_totals_;  // by step

@@ -127,7 +127,15 @@ nlohmann::json ToJson(const TrainingRecipe& r) {
           {"prune", r.prune},
           {"prune_score", r.prune_score},
           {"prune_scope", r.prune_scope},
-          {"sparsity", r.sparsity}};
+          {"sparsity", r.sparsity},
+          {"prune_multiple", r.prune_multiple}};
+}
+
+nlohmann::json AddedLater() {
+  const nlohmann::json all = ToJson(TrainingRecipe());
+  nlohmann::json added;
+  for (const char* name : {"prune_multiple"}) added[name] = all[name];
+  return added;
 }
 
 std::string DifferenceOf(const nlohmann::json& wanted, const nlohmann::json& found) {

@@ -61,6 +61,7 @@ class Run {
         optimizer_(FindRow(AllOptimizers(), recipe.optimizer)),
         schedule_(FindRow(AllSchedules(), recipe.schedule)),
         count_(samples.count()),
+        observing_(ObservingScore(recipe)),
         rows_(samples.rows),
         tokens_(samples.tokens),
         feeder_(samples, std::move(augmentations), recipe.mixup, recipe.seed) {}
@@ -70,6 +71,11 @@ class Run {
   void Use(std::unique_ptr<Learner> learner) { learner_ = std::move(learner); }
   void Use(std::unique_ptr<Pruner> pruner) { pruner_ = std::move(pruner); }
   Learner& learner() { return *learner_; }
+  // After the last epoch: what was pruned of the graph, if it lost channels.
+  Result<std::optional<PruneReport>> Finish(Graph& graph) {
+    if (pruner_ == nullptr) return std::nullopt;
+    return pruner_->Finish(graph);
+  }
   int64_t steps_of_epoch() const { return count_ / learner_->batch(); }
 
   Result<EpochReport> Epoch(int64_t epoch) {
@@ -103,7 +109,9 @@ class Run {
                     "diverged; try a smaller --lr, --warm-up or --clip-norm",
                     i + 1, epoch + 1, std::fabs(result.loss), std::fabs(result.norm));
       learner_->Update(SettingsAt(step, report.lr), result);
-      if (pruner_) pruner_->AfterStep(step, all, learner_->parameters());
+      if (observing_ != nullptr)
+        observing_->observe(learner_->parameters(), learner_->gradients(), learner_->observed());
+      if (pruner_) AfterStep(step, all);
       report.loss += result.loss;
       correct += result.correct;
       if (hooks_.progress && step % kToldEvery == 0)
@@ -120,6 +128,12 @@ class Run {
 
  private:
   // What the teacher says of a batch, as it is varied for its student.
+  void AfterStep(int64_t step, int64_t all) {
+    std::span<const float> observed;
+    if (observing_ != nullptr) observed = learner_->observed();
+    pruner_->AfterStep(step, all, learner_->parameters(), observed);
+  }
+
   Result<Tensor> Taught(const Learner::Fill& fill) {
     std::vector<Tensor> inputs;
     for (TensorType type : learner_->plan().inputs) {
@@ -168,6 +182,7 @@ class Run {
   const OptimizerDef* optimizer_;
   const ScheduleDef* schedule_;
   int64_t count_;
+  const PruneScore* observing_;  // null: the score of pruning, if any, observes nothing
   int64_t rows_;
   DType tokens_;
   Feeder feeder_;
@@ -222,6 +237,7 @@ Result<std::unique_ptr<Learner>> LearnerFor(const Graph& graph, const LabelledSa
   if (recipe.ema > 0) learner->Average();
   return learner;
 }
+  if (ObservingScore(recipe) != nullptr) learner->KeepObserved();
 
 // Brings what was trained into the graph.
 Status WriteTrained(Run& run, Graph& graph, QuantizedModel* quantized) {
@@ -234,14 +250,17 @@ Status WriteTrained(Run& run, Graph& graph, QuantizedModel* quantized) {
 
 // What comes after an epoch's steps.
 Status AfterEpoch(Run& run, Graph& graph, EpochReport& report, TrainingState& state,
-                  const TrainingFiles& files, const TrainingHooks& hooks,
-                  QuantizedModel* quantized) {
+                  const TrainingFiles& files, const TrainingHooks& hooks, QuantizedModel* quantized,
+                  TrainingOutcome& outcome) {
   state.epoch = report.epoch;
   if (!files.checkpoint.empty())
     EVOQ_TRY(WriteCheckpoint(run.learner(), state, run.slots(), files.checkpoint));
   EVOQ_TRY(WriteTrained(run, graph, quantized));
   if (hooks.test) {
     EVOQ_ASSIGN(const Measured measured, hooks.test(graph));
+  if (report.epoch == report.epochs) {
+    EVOQ_ASSIGN(outcome.pruned, run.Finish(graph));
+  }
     report.test_accuracy = measured.accuracy;
     report.test_loss = measured.loss;
   }
@@ -272,11 +291,14 @@ Result<TrainingOutcome> TrainGraph(Graph& graph, const LabelledSamples& samples,
   run.Use(std::move(pruner));
   for (const TrainedConstant& c : run.learner().plan().parameters) outcome.parameters += c.elements;
   const Stopwatch watch;
+  if (outcome.resumed_at == recipe.epochs) {
+    EVOQ_ASSIGN(outcome.pruned, run.Finish(graph));
+  }
   for (int64_t epoch = outcome.resumed_at; epoch < recipe.epochs; ++epoch) {
     EVOQ_ASSIGN(EpochReport report, run.Epoch(epoch));
     const auto done = static_cast<double>(epoch + 1 - outcome.resumed_at);
     report.remaining_s = watch.ms() / 1000 / done * static_cast<double>(recipe.epochs - epoch - 1);
-    EVOQ_TRY(AfterEpoch(run, graph, report, state, files, hooks, quantized));
+    EVOQ_TRY(AfterEpoch(run, graph, report, state, files, hooks, quantized, outcome));
     outcome.seconds += report.seconds;
     outcome.steps += run.steps_of_epoch();
     outcome.epochs.push_back(std::move(report));

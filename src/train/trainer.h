@@ -7,6 +7,7 @@
 
 #include "base/on_progress.h"
 #include "graph/graph.h"
+#include "prune/prune.h"
 #include "train/quantized.h"
 #include "train/recipe.h"
 #include "train/samples.h"
@@ -51,11 +52,12 @@ struct TrainingFiles {
 };
 
 struct TrainingOutcome {
-  std::vector<EpochReport> epochs;  // of this run: without those before a resume
-  int64_t resumed_at = 0;           // epochs that lay behind
-  int64_t parameters = 0;           // numbers that were trained
-  int64_t steps = 0;                // of this run
-  double seconds = 0;               // of its steps, all epochs
+  std::vector<EpochReport> epochs;    // of this run: without those before a resume
+  int64_t resumed_at = 0;             // epochs that lay behind
+  int64_t parameters = 0;             // numbers that were trained
+  int64_t steps = 0;                  // of this run
+  double seconds = 0;                 // of its steps, all epochs
+  std::optional<PruneReport> pruned;  // of whole channels, which the graph then lacks
 };
 
 // Trains the graph's parameters (train/plan.h) in place. With `quantized` these are of its

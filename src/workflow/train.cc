@@ -322,6 +322,29 @@ void TellIntegers(const Trained& t, Told& told) {
       a.classes, a.samples, a.scores);
 }
 
+// With --prune channel: what the model lost.
+void TellPruned(const Trained& t, Told& told) {
+  if (!t.outcome.pruned) return;
+  const PruneReport& report = *t.outcome.pruned;
+  nlohmann::json layers = nlohmann::json::array();
+  for (const PrunedChannels& l : report.channels)
+    layers.push_back(
+        {{"node", l.node}, {"channels_before", l.outputs_before}, {"channels", l.outputs}});
+  const auto number = [](const std::optional<int64_t>& n) {
+    return n ? nlohmann::json(*n) : nlohmann::json();
+  };
+  told.json["pruned"] = {{"float_weight_bytes_before", report.bytes_before},
+                         {"float_weight_bytes", report.bytes},
+                         {"macs_before", number(report.macs_before)},
+                         {"macs", number(report.macs)},
+                         {"layers", layers}};
+  told.text += FormatPrintable("  without pruned channels: float32 weights {} -> {}",
+                               HumanBytes(report.bytes_before), HumanBytes(report.bytes));
+  if (report.macs_before && report.macs)
+    told.text += fmt::format(", multiply-accumulates {} -> {}", *report.macs_before, *report.macs);
+  told.text += "\n";
+}
+
 }  // namespace
 
 Told Tell(const Trained& t) {
@@ -362,6 +385,7 @@ Told Tell(const Trained& t) {
                                  t.test_samples);
   }
   TellIntegers(t, told);
+  TellPruned(t, told);
   told.text += FormatPrintable("  -> {}: {}\n", t.output, HumanBytes(t.output_bytes));
   if (last == nullptr) told.log.push_back("note: the checkpoint had all epochs behind it");
   return told;

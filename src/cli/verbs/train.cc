@@ -84,9 +84,11 @@ void AddRecipe(Given& g) {
   g.Add("--prune", &TrainingRecipe::prune,
         "Prune over the first half of the steps: a pattern of evoq prune; zeros: weights that are "
         "0 stay 0");
-  g.Add("--sparsity", &TrainingRecipe::sparsity, "The share of weights that --prune ends with");
-  g.Add("--prune-score", &TrainingRecipe::prune_score, "--score of evoq prune");
+  g.Add("--sparsity", &TrainingRecipe::sparsity,
+        "The share of weights, or of channels, that --prune ends with");
+  g.Add("--prune-score", &TrainingRecipe::prune_score, "--score of evoq prune, movement or obd");
   g.Add("--prune-scope", &TrainingRecipe::prune_scope, "--scope of evoq prune");
+  g.Add("--prune-multiple", &TrainingRecipe::prune_multiple, "--multiple of evoq prune").Positive();
   g.Add("--seed", &TrainingRecipe::seed, "Of weights, order and augmentation");
 }
 
