@@ -387,6 +387,9 @@ struct TrainOptions {
   std::optional<double> sparsity;  // the share that it ends with
   std::optional<std::string> prune_score, prune_scope;
   std::optional<std::int64_t> prune_multiple;
+  // Adapters beside weights that stay: "rank=8,alpha=16,target=PATTERN,merge"; "": none. `scheme`
+  // is then that of the weights, as "int4-weights".
+  std::string lora;
 };
 struct TrainedEpoch {
   std::int64_t epoch = 0;  // from 1 on
@@ -405,7 +408,7 @@ struct TrainResult {
   Report report;
 };
 // Trains a built-in network ("lenet"), one of a NAME.json (evoq/nn.h), or an .onnx further, and
-// writes `output`: .onnx or .etm.
+// writes `output`: .onnx or .etm, with `lora` also a folder of adapters.
 std::optional<TrainResult> Train(const std::string& model, const std::string& output,
                                  const TrainOptions& options, const Follow& follow = {},
                                  std::string* error = nullptr);

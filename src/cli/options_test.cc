@@ -303,6 +303,7 @@ TEST_F(CliOptions, AreTheseOfEachVerb) {
         "--prune-score TEXT",
         "--prune-scope TEXT",
         "--prune-multiple INT:POSITIVE",
+        "--lora TEXT",
         "--seed UINT"}},
       {"zoo",
        {"name TEXT"},

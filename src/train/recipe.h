@@ -39,6 +39,7 @@ struct TrainingRecipe {
   std::string prune, prune_score = "magnitude", prune_scope = "layer";
   double sparsity = 0;
   int64_t prune_multiple = 1;  // of channels that stay in a layer
+  std::string lora;            // ParseLora (train/lora.h); "": all parameters are trained
 };
 
 // Errors: kUsage naming the first option that is out of its range, or names no row.

@@ -10,6 +10,7 @@
 #include "train/checkpoint.h"
 #include "train/feeder.h"
 #include "train/learner.h"
+#include "train/lora.h"
 #include "train/pruner.h"
 #include "train/schedule.h"
 
@@ -60,8 +61,8 @@ class Run {
         loss_(FindRow(AllLosses(), recipe.loss)),
         optimizer_(FindRow(AllOptimizers(), recipe.optimizer)),
         schedule_(FindRow(AllSchedules(), recipe.schedule)),
-        count_(samples.count()),
         observing_(ObservingScore(recipe)),
+        count_(samples.count()),
         rows_(samples.rows),
         tokens_(samples.tokens),
         feeder_(samples, std::move(augmentations), recipe.mixup, recipe.seed) {}
@@ -70,12 +71,12 @@ class Run {
   int slots() const { return optimizer_->slots; }
   void Use(std::unique_ptr<Learner> learner) { learner_ = std::move(learner); }
   void Use(std::unique_ptr<Pruner> pruner) { pruner_ = std::move(pruner); }
-  Learner& learner() { return *learner_; }
   // After the last epoch: what was pruned of the graph, if it lost channels.
   Result<std::optional<PruneReport>> Finish(Graph& graph) {
     if (pruner_ == nullptr) return std::nullopt;
     return pruner_->Finish(graph);
   }
+  Learner& learner() { return *learner_; }
   int64_t steps_of_epoch() const { return count_ / learner_->batch(); }
 
   Result<EpochReport> Epoch(int64_t epoch) {
@@ -108,9 +109,9 @@ class Run {
                     "step {} of epoch {}: the loss is {} and the gradient's norm {}: training has "
                     "diverged; try a smaller --lr, --warm-up or --clip-norm",
                     i + 1, epoch + 1, std::fabs(result.loss), std::fabs(result.norm));
-      learner_->Update(SettingsAt(step, report.lr), result);
       if (observing_ != nullptr)
         observing_->observe(learner_->parameters(), learner_->gradients(), learner_->observed());
+      learner_->Update(SettingsAt(step, report.lr), result);
       if (pruner_) AfterStep(step, all);
       report.loss += result.loss;
       correct += result.correct;
@@ -127,13 +128,13 @@ class Run {
   }
 
  private:
-  // What the teacher says of a batch, as it is varied for its student.
   void AfterStep(int64_t step, int64_t all) {
     std::span<const float> observed;
     if (observing_ != nullptr) observed = learner_->observed();
     pruner_->AfterStep(step, all, learner_->parameters(), observed);
   }
 
+  // What the teacher says of a batch, as it is varied for its student.
   Result<Tensor> Taught(const Learner::Fill& fill) {
     std::vector<Tensor> inputs;
     for (TensorType type : learner_->plan().inputs) {
@@ -181,8 +182,8 @@ class Run {
   const LossDef* loss_;
   const OptimizerDef* optimizer_;
   const ScheduleDef* schedule_;
-  int64_t count_;
   const PruneScore* observing_;  // null: the score of pruning, if any, observes nothing
+  int64_t count_;
   int64_t rows_;
   DType tokens_;
   Feeder feeder_;
@@ -211,6 +212,7 @@ Result<std::unique_ptr<Learner>> LearnerFor(const Graph& graph, const LabelledSa
                                             QuantizedModel* quantized) {
   TrainingPlanOptions options;
   options.freeze = recipe.freeze;
+  if (!recipe.lora.empty()) options.only = AdapterPatterns();
   options.logits = logits;
   options.samples = std::min(recipe.shard, recipe.batch);
   options.rows = samples.rows;
@@ -235,9 +237,9 @@ Result<std::unique_ptr<Learner>> LearnerFor(const Graph& graph, const LabelledSa
   EVOQ_ASSIGN(auto learner, Learner::Create(quantized != nullptr ? quantized->simulation() : graph,
                                             std::move(plan), shards, threads, isa));
   if (recipe.ema > 0) learner->Average();
+  if (ObservingScore(recipe) != nullptr) learner->KeepObserved();
   return learner;
 }
-  if (ObservingScore(recipe) != nullptr) learner->KeepObserved();
 
 // Brings what was trained into the graph.
 Status WriteTrained(Run& run, Graph& graph, QuantizedModel* quantized) {
@@ -256,11 +258,11 @@ Status AfterEpoch(Run& run, Graph& graph, EpochReport& report, TrainingState& st
   if (!files.checkpoint.empty())
     EVOQ_TRY(WriteCheckpoint(run.learner(), state, run.slots(), files.checkpoint));
   EVOQ_TRY(WriteTrained(run, graph, quantized));
-  if (hooks.test) {
-    EVOQ_ASSIGN(const Measured measured, hooks.test(graph));
   if (report.epoch == report.epochs) {
     EVOQ_ASSIGN(outcome.pruned, run.Finish(graph));
   }
+  if (hooks.test) {
+    EVOQ_ASSIGN(const Measured measured, hooks.test(graph));
     report.test_accuracy = measured.accuracy;
     report.test_loss = measured.loss;
   }
@@ -289,11 +291,11 @@ Result<TrainingOutcome> TrainGraph(Graph& graph, const LabelledSamples& samples,
   EVOQ_ASSIGN(auto pruner,
               Pruner::Create(graph, run.learner().plan(), recipe, run.learner().parameters()));
   run.Use(std::move(pruner));
-  for (const TrainedConstant& c : run.learner().plan().parameters) outcome.parameters += c.elements;
-  const Stopwatch watch;
   if (outcome.resumed_at == recipe.epochs) {
     EVOQ_ASSIGN(outcome.pruned, run.Finish(graph));
   }
+  for (const TrainedConstant& c : run.learner().plan().parameters) outcome.parameters += c.elements;
+  const Stopwatch watch;
   for (int64_t epoch = outcome.resumed_at; epoch < recipe.epochs; ++epoch) {
     EVOQ_ASSIGN(EpochReport report, run.Epoch(epoch));
     const auto done = static_cast<double>(epoch + 1 - outcome.resumed_at);

@@ -14,10 +14,12 @@
 #include "base/printable.h"
 #include "base/rows.h"
 #include "base/text.h"
+#include "llm/import.h"
 #include "models/models.h"
 #include "nn/layer.h"
 #include "onnx/onnx.h"
 #include "program/etm.h"
+#include "train/lora.h"
 #include "train/loss.h"
 #include "train/network.h"
 #include "train/plan.h"
@@ -53,7 +55,9 @@ Result<Start> StartOf(const TrainJob& job) {
                   NearestHint(job.model, AllNetworks()));
     }
     start.trained = LowerExtension(job.model) != ".json";
-    if (start.trained) {
+    if (start.trained && IsLanguageModelPath(job.model)) {  // its caches are of no use here
+      EVOQ_ASSIGN(start.graph, ImportLanguageModel(job.model, /*caches=*/false));
+    } else if (start.trained) {
       EVOQ_ASSIGN(start.graph, ImportModel(job.model));
     } else {
       constexpr size_t kMostBytes = 1 << 24;
@@ -131,32 +135,32 @@ Result<Data> ReadData(const TrainJob& job, const SampleFiles& files, Start& star
   return data;
 }
 
-bool IsEtmName(const std::string& path) { return LowerExtension(path) == ".etm"; }
+std::vector<std::string> OnlyTrained(const TrainingRecipe& recipe) {
+  return recipe.lora.empty() ? std::vector<std::string>() : AdapterPatterns();
+}
 
 // What can fail before long work.
 Status CheckPaths(const TrainJob& job) {
   EVOQ_TRY(CheckThreads(job.threads));
   if (job.files.data.empty()) return Fail(ErrorCode::kUsage, "expected --data");
-  if (!IsEtmName(job.output) && LowerExtension(job.output) != ".onnx")
+  const bool folder = !job.recipe.lora.empty() && LowerExtension(job.output).empty();
+  if (!folder && LowerExtension(job.output) != ".etm" && LowerExtension(job.output) != ".onnx")
     return Fail(ErrorCode::kUsage, "-o {}: expected a name that ends in .onnx or .etm", job.output);
   for (const std::string* path : {&job.output, &job.checkpoint, &job.log}) {
-    if (!path->empty()) EVOQ_TRY(CheckOutputPath(*path));
+    if (!path->empty() && !(folder && path == &job.output)) EVOQ_TRY(CheckOutputPath(*path));
   }
   const bool random =
       FindRow(AllNetworks(), job.model) != nullptr || LowerExtension(job.model) == ".json";
+  if (!job.recipe.lora.empty() && random)
+    return Fail(ErrorCode::kUsage,
+                "--lora {}: {} has random weights; adapters are of a model that "
+                "has learned",
+                job.recipe.lora, job.model);
   if (!job.recipe.scheme.empty() && random)
     return Fail(ErrorCode::kUsage,
                 "--scheme {}: {} has random weights; train it, then its .onnx with integers",
                 job.recipe.scheme, job.model);
   return CheckRecipe(job.recipe);
-}
-
-Status Write(const Graph& graph, bool optimized_already, const std::string& path) {
-  if (!IsEtmName(path)) return ExportOnnx(graph, path);
-  Graph optimized = graph;
-  if (!optimized_already) EVOQ_TRY(RunPasses(optimized, Stage::kOptimize));
-  EVOQ_ASSIGN(const Model model, LowerAndPack(std::move(optimized)));
-  return WriteEtm(model, path);
 }
 
 // Adds a line to the end of a file.
@@ -197,10 +201,18 @@ Result<std::string> WriteBeside(const std::string& output, const char* ending,
 
 }  // namespace
 
-TrainingRecipe RecipeFor(const std::string& model, const std::string& scheme) {
+TrainingRecipe RecipeFor(const std::string& model, const std::string& scheme,
+                         const std::string& lora) {
   TrainingRecipe recipe;
   recipe.epochs = 5;
   recipe.lr = scheme.empty() ? 0.0001 : 0.0005;
+  if (!lora.empty()) {  // adapters are few and begin at 0
+    recipe.epochs = 3;
+    recipe.batch = 16;
+    recipe.shard = 4;
+    recipe.lr = 0.001;
+    recipe.clip_norm = 1;
+  }
   if (LowerExtension(model) == ".json") recipe.lr = 0.001;  // its weights are random
   if (const NetworkDef* network = FindRow(AllNetworks(), model)) network->recipe(recipe);
   return recipe;
@@ -211,13 +223,17 @@ Result<Trained> Train(const TrainJob& job, const Follow& follow) {
   EVOQ_TRY(follow.At("loading", 0));
   EVOQ_ASSIGN(const SampleFiles files, FindSamples(job.files));
   EVOQ_ASSIGN(Start start, StartOf(job));
-  const bool integers = !job.recipe.scheme.empty();
+  const bool adapts = !job.recipe.lora.empty();
+  const bool integers = !job.recipe.scheme.empty() && !adapts;
+  Trained out{.model = job.model, .output = job.output};
+  if (adapts) EVOQ_TRY(WithContext(PrepareAdapters(job, start.graph, out), job.model));
   if (start.network == nullptr && !integers) {  // before the data, which may be large
     const LossDef* const loss = FindRow(AllLosses(), job.recipe.loss);
     EVOQ_ASSIGN(const DType numbers, WithContext(IntegersOfInputs(start.graph), job.model));
     const int64_t length = numbers == DType::kUndefined ? 0 : job.recipe.context;
     EVOQ_TRY(WithContext(MakeTrainingPlan(start.graph, {.samples = job.recipe.shard,
                                                         .freeze = job.recipe.freeze,
+                                                        .only = OnlyTrained(job.recipe),
                                                         .logits = loss->logits,
                                                         .length = length}),
                          job.model));
@@ -250,11 +266,9 @@ Result<Trained> Train(const TrainJob& job, const Follow& follow) {
     EVOQ_ASSIGN(hooks.teacher, TeacherOf(job, samples));
   }
   const int threads = job.threads > 0 ? job.threads : PhysicalCores();
-  Trained out{.model = job.model,
-              .output = job.output,
-              .samples = samples.count(),
-              .test_samples = test.count(),
-              .recipe = recipe};
+  out.samples = samples.count();
+  out.test_samples = test.count();
+  out.recipe = recipe;
   EVOQ_ASSIGN(out.outcome, WithContext(TrainGraph(start.graph, samples, recipe,
                                                   {BaseName(job.model), job.checkpoint, job.resume},
                                                   threads, hooks, quantized.get()),
@@ -268,8 +282,13 @@ Result<Trained> Train(const TrainJob& job, const Follow& follow) {
     }
   }
   EVOQ_TRY(follow.At("writing", 0));
-  EVOQ_TRY(Write(start.graph, integers, job.output));
-  out.output_bytes = WrittenBytes(job.output);
+  if (adapts) {
+    EVOQ_TRY(WriteAdapted(job, std::move(start.graph)));
+  } else {
+    EVOQ_TRY(WriteModel(start.graph, integers, job.output));
+  }
+  out.output_bytes =
+      LowerExtension(job.output).empty() ? 4 * out.adapter_numbers : WrittenBytes(job.output);
   if (!start.preprocess.empty()) {
     EVOQ_ASSIGN(out.preprocess, WriteBeside(job.output, ".preprocess.json", start.preprocess));
   }
@@ -384,7 +403,13 @@ Told Tell(const Trained& t) {
     told.text += FormatPrintable("  {:.2f}% of {} test samples right\n", 100 * *last->test_accuracy,
                                  t.test_samples);
   }
-  TellIntegers(t, told);
+  if (t.adapters > 0) {
+    told.json["adapters"] = t.adapters;
+    told.text += fmt::format("  {} adapters of {} numbers beside weights that stayed\n", t.adapters,
+                             t.adapter_numbers);
+  } else {
+    TellIntegers(t, told);
+  }
   TellPruned(t, told);
   told.text += FormatPrintable("  -> {}: {}\n", t.output, HumanBytes(t.output_bytes));
   if (last == nullptr) told.log.push_back("note: the checkpoint had all epochs behind it");

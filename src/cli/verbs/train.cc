@@ -20,7 +20,7 @@ struct Given {
   }
   // The recipe of the model with what was given.
   TrainingRecipe Of(const std::string& model) const {
-    TrainingRecipe out = RecipeFor(model, recipe.scheme);
+    TrainingRecipe out = RecipeFor(model, recipe.scheme, recipe.lora);
     for (const auto& [name, change] : changes) {
       if (options.given(name)) change(out);
     }
@@ -89,6 +89,9 @@ void AddRecipe(Given& g) {
   g.Add("--prune-score", &TrainingRecipe::prune_score, "--score of evoq prune, movement or obd");
   g.Add("--prune-scope", &TrainingRecipe::prune_scope, "--scope of evoq prune");
   g.Add("--prune-multiple", &TrainingRecipe::prune_multiple, "--multiple of evoq prune").Positive();
+  g.Add("--lora", &TrainingRecipe::lora,
+        "Train adapters beside the weights, which stay: rank=8,alpha=16,target=PATTERN,merge, each "
+        "left out or given; --scheme int4-weights makes the weights int4 before");
   g.Add("--seed", &TrainingRecipe::seed, "Of weights, order and augmentation");
 }
 
@@ -98,7 +101,7 @@ VerbRun Declare(const VerbOptions& options, const CommonOptions& common) {
   options
       .Add("model", o->model,
            "lenet, resnet8, resnet20, mobilenetv2-small, tiny-gpt, a network as NAME.json (with "
-           "random weights) or MODEL.onnx")
+           "random weights), MODEL.onnx or a language model")
       .Required();
   options
       .Add("--data", o->files.data,
@@ -118,7 +121,10 @@ VerbRun Declare(const VerbOptions& options, const CommonOptions& common) {
               "How a text becomes tokens: a tokenizer file or folder (default: bytes)");
   options.Add("--preprocess", o->preprocess,
               "How images become inputs (default: the network's, or MODEL.preprocess.json)");
-  options.Add("-o,--output", o->output, "The .onnx or .etm file to write").Required();
+  options
+      .Add("-o,--output", o->output,
+           "The .onnx or .etm file to write; with --lora also a folder, which gets the adapters")
+      .Required();
   options.Add("--limit", o->limit, "Train on the first N samples only").NonNegative();
   options.Add("--teacher", o->teacher, "Learn from the scores of this model too");
   options.Add("--checkpoint", o->checkpoint, "Write an .npz after each epoch to go on from");
