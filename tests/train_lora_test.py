@@ -257,8 +257,8 @@ def main():
         assert done.returncode != 0 and "expected [5, " in done.stderr, done.stderr
     print(
         f"perplexity {before:.1f} -> {after:.1f}, with int4 weights {narrow_before:.1f} -> "
-        f"{narrow_after:.1f}, by {numbers} numbers; merged within {worst:.1e} of separate; the same "
-        "bits for any threads and resumed"
+        f"{narrow_after:.1f}, by {numbers} numbers; merged within {worst:.1e} of separate; the "
+        "same bits for any threads and resumed"
     )
 
 

@@ -209,7 +209,7 @@ Status SetDecay(TrainingPlan& plan, const std::vector<std::string>& options) {
 // The learner for a recipe: its batch is one of whole shards.
 Result<std::unique_ptr<Learner>> LearnerFor(const Graph& graph, const LabelledSamples& samples,
                                             const TrainingRecipe& recipe, bool logits, int threads,
-                                            QuantizedModel* quantized) {
+                                            QuantizedModel* quantized, const Ranks* ranks) {
   TrainingPlanOptions options;
   options.freeze = recipe.freeze;
   if (!recipe.lora.empty()) options.only = AdapterPatterns();
@@ -234,11 +234,30 @@ Result<std::unique_ptr<Learner>> LearnerFor(const Graph& graph, const LabelledSa
   EVOQ_TRY(SetDecay(plan, recipe.decay));
   EVOQ_ASSIGN(const Isa isa, SelectIsa());
   const int64_t shards = recipe.batch / plan.samples;
+  if (ranks != nullptr && ranks->size() > shards)
+    return Fail(ErrorCode::kUsage,
+                "--mpi: {} processes for batches of {} shards, expected at most as many (--batch, "
+                "--shard)",
+                ranks->size(), shards);
   EVOQ_ASSIGN(auto learner, Learner::Create(quantized != nullptr ? quantized->simulation() : graph,
-                                            std::move(plan), shards, threads, isa));
+                                            std::move(plan), shards, threads, isa, ranks));
   if (recipe.ema > 0) learner->Average();
   if (ObservingScore(recipe) != nullptr) learner->KeepObserved();
   return learner;
+}
+
+// Processes that train together begin alike.
+Status CheckAlike(const Ranks& ranks, Learner& learner, const LabelledSamples& samples,
+                  const TrainingRecipe& recipe) {
+  EVOQ_ASSIGN(const Isa isa, SelectIsa());
+  const std::string options = ToJson(recipe).dump(), set = IsaName(isa);
+  EVOQ_TRY(ranks.CheckSame(HashOf(std::as_bytes(std::span(options))), "other options"));
+  EVOQ_TRY(ranks.CheckSame(HashOf(std::as_bytes(std::span(set))), "another instruction set"));
+  uint64_t data = HashOf(std::as_bytes(std::span(samples.labels)));
+  for (const auto& input : samples.inputs) data = HashOf(std::as_bytes(std::span(input)), data);
+  EVOQ_TRY(ranks.CheckSame(data, "other samples"));
+  const uint64_t parameters = HashOf(std::as_bytes(learner.parameters()));
+  return ranks.CheckSame(HashOf(std::as_bytes(learner.averages()), parameters), "other parameters");
 }
 
 // Brings what was trained into the graph.
@@ -274,13 +293,14 @@ Status AfterEpoch(Run& run, Graph& graph, EpochReport& report, TrainingState& st
 Result<TrainingOutcome> TrainGraph(Graph& graph, const LabelledSamples& samples,
                                    const TrainingRecipe& recipe, const TrainingFiles& files,
                                    int threads, const TrainingHooks& hooks,
-                                   QuantizedModel* quantized) {
+                                   QuantizedModel* quantized, const Ranks* ranks) {
   EVOQ_TRY(CheckRecipe(recipe));
   EVOQ_ASSIGN(std::vector<Augmentation> augmentations, ParseAugmentations(recipe.augment));
   Run run(samples, recipe, hooks, std::move(augmentations));
   EVOQ_ASSIGN(auto learner,
-              LearnerFor(graph, samples, recipe, run.loss().logits, threads, quantized));
+              LearnerFor(graph, samples, recipe, run.loss().logits, threads, quantized, ranks));
   run.Use(std::move(learner));
+  if (ranks != nullptr) EVOQ_TRY(CheckAlike(*ranks, run.learner(), samples, recipe));
   TrainingState state{ToJson(recipe), files.model, samples.count(), 0};
   TrainingOutcome outcome;
   if (!files.resume.empty()) {

@@ -220,12 +220,18 @@ TrainingRecipe RecipeFor(const std::string& model, const std::string& scheme,
 
 Result<Trained> Train(const TrainJob& job, const Follow& follow) {
   EVOQ_TRY(CheckPaths(job));
+  std::unique_ptr<Ranks> ranks;
+  if (job.mpi) {
+    EVOQ_ASSIGN(ranks, Ranks::Start());
+  }
   EVOQ_TRY(follow.At("loading", 0));
   EVOQ_ASSIGN(const SampleFiles files, FindSamples(job.files));
   EVOQ_ASSIGN(Start start, StartOf(job));
   const bool adapts = !job.recipe.lora.empty();
   const bool integers = !job.recipe.scheme.empty() && !adapts;
   Trained out{.model = job.model, .output = job.output};
+  if (ranks != nullptr) out.processes = ranks->size();
+  out.told = ranks == nullptr || ranks->rank() == 0;
   if (adapts) EVOQ_TRY(WithContext(PrepareAdapters(job, start.graph, out), job.model));
   if (start.network == nullptr && !integers) {  // before the data, which may be large
     const LossDef* const loss = FindRow(AllLosses(), job.recipe.loss);
@@ -242,14 +248,15 @@ Result<Trained> Train(const TrainJob& job, const Follow& follow) {
   const LabelledSamples &samples = data.samples, &test = data.test;
   TrainingHooks hooks;
   hooks.progress = follow.Stage("training");
-  if (test.count() > 0) {
+  if (test.count() > 0 && out.told) {
     hooks.test = [&](const Graph& graph) { return MeasureAccuracy(graph, test, job.threads); };
   }
   std::optional<EventFile> events;
-  if (!job.tensorboard.empty()) {
+  if (!job.tensorboard.empty() && out.told) {
     EVOQ_ASSIGN(events, EventFile::Create(job.tensorboard, SecondsNow()));
   }
   hooks.epoch = [&](const EpochReport& report) -> Status {
+    if (!out.told) return {};
     if (job.epoch) job.epoch(report);
     if (events) EVOQ_TRY(events->Add(SecondsNow(), report.epoch, EventsOf(report)));
     return job.log.empty() ? Status() : AppendLine(job.log, ToJson(report));
@@ -269,10 +276,16 @@ Result<Trained> Train(const TrainJob& job, const Follow& follow) {
   out.samples = samples.count();
   out.test_samples = test.count();
   out.recipe = recipe;
-  EVOQ_ASSIGN(out.outcome, WithContext(TrainGraph(start.graph, samples, recipe,
-                                                  {BaseName(job.model), job.checkpoint, job.resume},
-                                                  threads, hooks, quantized.get()),
-                                       job.model));
+  EVOQ_ASSIGN(
+      out.outcome,
+      WithContext(TrainGraph(start.graph, samples, recipe,
+                             {BaseName(job.model), out.told ? job.checkpoint : "", job.resume},
+                             threads, hooks, quantized.get(), ranks.get()),
+                  job.model));
+  if (!out.told) {
+    ranks->Finish();
+    return out;
+  }
   if (quantized != nullptr) {
     out.nodes = quantized->report().nodes;
     out.float_reasons = quantized->report().float_reasons;
@@ -295,6 +308,7 @@ Result<Trained> Train(const TrainJob& job, const Follow& follow) {
   if (!data.tokenizer.empty()) {
     EVOQ_ASSIGN(out.tokenizer, WriteBeside(job.output, ".tokenizer.json", data.tokenizer));
   }
+  if (ranks != nullptr) ranks->Finish();
   return out;
 }
 
@@ -403,6 +417,7 @@ Told Tell(const Trained& t) {
     told.text += FormatPrintable("  {:.2f}% of {} test samples right\n", 100 * *last->test_accuracy,
                                  t.test_samples);
   }
+  if (t.processes > 1) told.json["processes"] = t.processes;
   if (t.adapters > 0) {
     told.json["adapters"] = t.adapters;
     told.text += fmt::format("  {} adapters of {} numbers beside weights that stayed\n", t.adapters,

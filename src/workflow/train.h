@@ -24,6 +24,7 @@ struct TrainJob {
   std::string tensorboard;  // a folder that gets an event file; "": none
   std::string log;          // a file that gets a line of JSON for each epoch, at its end; "": none
   TrainingRecipe recipe;
+  bool mpi = false;  // one of the processes that mpirun started (train/ranks.h)
   int threads = 0;
   std::function<void(const EpochReport&)> epoch;  // hears of each; may be null
 };
@@ -46,6 +47,8 @@ struct Trained {
   PrecisionCounts nodes;
   Reasons float_reasons;
   std::optional<Agreement> agreement;
+  int processes = 1;            // with mpi: how many trained together,
+  bool told = true;             // and whether this is the one that writes and says it
   int adapters = 0;             // with recipe.lora: how many there are
   int64_t adapter_numbers = 0;  // and their numbers
 };

@@ -130,6 +130,8 @@ VerbRun Declare(const VerbOptions& options, const CommonOptions& common) {
   options.Add("--checkpoint", o->checkpoint, "Write an .npz after each epoch to go on from");
   options.Add("--resume", o->resume, "Go on from this checkpoint, to the same result");
   options.Add("--tensorboard", o->tensorboard, "Write an event file of the epochs to this folder");
+  options.AddFlag("--mpi", o->mpi,
+                  "One of the processes that mpirun started: each computes a part of each batch");
   options.Add("--log", o->log, "Add a line of JSON for each epoch to this file");
   AddRecipe(*given);
   return [o, given, &common]() -> Result<json> {
@@ -146,6 +148,7 @@ VerbRun Declare(const VerbOptions& options, const CommonOptions& common) {
           r.remaining_s);
     };
     EVOQ_ASSIGN(const Trained trained, Train(*o, common.follow));
+    if (!trained.told) return json();
     return Print(Tell(trained));
   };
 }
