@@ -228,6 +228,14 @@ def main():
             worst = max(worst, error)
             assert 0 < error < 1e-5, error
 
+        # A folder merged: with the caches that generating needs, to the same perplexity.
+        whole = folder / "whole.onnx"
+        agree.evoq("optimize", folder / "adapter", "--merge-adapters", "-o", whole)
+        apart = agree.evoq("inspect", folder / "adapter", "--dump")
+        assert ".lora_A" in apart and ".lora_A" not in agree.evoq("inspect", whole, "--dump")
+        merged_after = perplexity(folder, whole)
+        assert abs(merged_after - after) < 1e-4 * after, (merged_after, after)
+
         # Any number of threads, and stopped and resumed: the same bits.
         adapter = (folder / "adapter/adapter_model.safetensors").read_bytes()
         train(folder, "again", "--lora", LORA, *QUANTIZED, "--threads", 1)
@@ -240,6 +248,7 @@ def main():
         for lora, what in (
             ("rank=0", "rank is 0"),
             ("rang=4", 'found "rang=4"'),
+            ("merge", "a folder has adapters alone"),
             ("target=nothing", "no product with a constant matrix has such a name"),
         ):
             done = subprocess.run(

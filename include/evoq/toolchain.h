@@ -61,7 +61,8 @@ struct Passes {
 
 struct OptimizeOptions {
   Passes passes;
-  int stop_after = -1;  // so many passes that change something; negative: all
+  int stop_after = -1;          // so many passes that change something; negative: all
+  bool merge_adapters = false;  // LoRA adapters, into the weights beside which they are
 };
 struct PassChange {
   std::string pass;

@@ -14,6 +14,7 @@
 #include "base/printable.h"
 #include "base/rows.h"
 #include "base/text.h"
+#include "llm/adapter.h"
 #include "llm/import.h"
 #include "models/models.h"
 #include "nn/layer.h"
@@ -151,6 +152,16 @@ Status CheckPaths(const TrainJob& job) {
   }
   const bool random =
       FindRow(AllNetworks(), job.model) != nullptr || LowerExtension(job.model) == ".json";
+  if (folder) {
+    EVOQ_ASSIGN(const LoraSettings settings, ParseLora(job.recipe.lora));
+    if (settings.merge)
+      return Fail(ErrorCode::kUsage,
+                  "--lora {}: a folder has adapters alone, expected -o NAME.onnx or .etm to merge",
+                  job.recipe.lora);
+  }
+  if (IsAdapterFolder(job.model))
+    return Fail(ErrorCode::kUsage, "{}: a folder of adapters, expected the model that they are of",
+                job.model);
   if (!job.recipe.lora.empty() && random)
     return Fail(ErrorCode::kUsage,
                 "--lora {}: {} has random weights; adapters are of a model that "
