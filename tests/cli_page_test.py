@@ -128,6 +128,7 @@ def results(folder):
         "tokenize": ["tokenize", "t.vocab", "a"],
         "list ops": ["list", "ops"],
         "prune": ["prune", "lenet.onnx", "-o", "pruned.onnx"],
+        "prune of channels": ["prune", "lenet.onnx", "--pattern", "channel", "-o", "fewer.onnx"],
         "graph_opt": ["graph_opt", "--config", "config.json", "--optimize"],
         "atc": ["atc", "--model=optimized.onnx", "--output=atc"],
         "benchmark": ["benchmark", "--model=atc.om", "--output=perf", *QUICK],

@@ -12,7 +12,7 @@ protobuf-compiler libprotobuf-dev libonnx-dev libjs-chart.js
 libboost-dev libssl-dev prometheus-cpp-dev libgrpc++-dev
 python3-dev python3-venv"
 tests="libgtest-dev libbenchmark-dev libclang-rt-19-dev llvm-19 g++ python3 chromium
-clang-format-19"
+clang-format-19 openmpi-bin"
 
 packages=$build
 for argument in "$@"; do

@@ -61,7 +61,8 @@ struct Passes {
 
 struct OptimizeOptions {
   Passes passes;
-  int stop_after = -1;  // so many passes that change something; negative: all
+  int stop_after = -1;          // so many passes that change something; negative: all
+  bool merge_adapters = false;  // LoRA adapters, into the weights beside which they are
 };
 struct PassChange {
   std::string pass;
@@ -419,6 +420,14 @@ struct TrainOptions {
   std::string checkpoint, resume, log;  // files; "": none
   std::string tensorboard;              // a folder for an event file; "": none
   int threads = 0;                      // 0: one per physical core
+  // Pruning while it learns: a pattern of `evoq prune`, "zeros", or "" for none.
+  std::string prune;
+  std::optional<double> sparsity;  // the share that it ends with
+  std::optional<std::string> prune_score, prune_scope;
+  std::optional<std::int64_t> prune_multiple;
+  // Adapters beside weights that stay: "rank=8,alpha=16,target=PATTERN,merge"; "": none. `scheme`
+  // is then that of the weights, as "int4-weights".
+  std::string lora;
 };
 struct TrainedEpoch {
   std::int64_t epoch = 0;  // from 1 on
@@ -437,7 +446,7 @@ struct TrainResult {
   Report report;
 };
 // Trains a built-in network ("lenet"), one of a NAME.json (evoq/nn.h), or an .onnx further, and
-// writes `output`: .onnx or .etm.
+// writes `output`: .onnx or .etm, with `lora` also a folder of adapters.
 std::optional<TrainResult> Train(const std::string& model, const std::string& output,
                                  const TrainOptions& options, const Follow& follow = {},
                                  std::string* error = nullptr);

@@ -32,6 +32,7 @@ def optimize(
     disable: Sequence[str] = (),
     opt_level: int | None = None,
     stop_after: int | None = None,
+    merge_adapters: bool = False,
     config: Any = None,
     progress: Progress | None = None,
     **options: Any,
@@ -41,11 +42,13 @@ def optimize(
     disable: passes to leave out: 'PASS', 'PASS@NODE', 'PASS@op=OPERATOR', each a glob pattern
     (``evoq list passes``). opt_level: run passes up to this level, 0 to 3. The file keeps both for
     whatever is made of it. stop_after: run only the first N passes that change something.
-    config: these options as a JSON file. Returns ``nodes_before``, ``nodes_after`` and ``passes``.
+    merge_adapters: make one weight of each product and the LoRA adapter beside it. config: these
+    options as a JSON file. Returns ``nodes_before``, ``nodes_after`` and ``passes``.
     """
     job = _evoq.OptimizeJob()
     chosen = {"disable": list(disable), "opt_level": opt_level, "stop_after": stop_after}
     fill(job, "optimize", chosen)
+    job.merge_adapters = merge_adapters
     if config is not None:
         job.read_config(text_of(config))
     return run_verb("optimize", job, progress, {"model": model}, output=output, **options)
@@ -279,12 +282,16 @@ def prune(
     layers: Sequence[str] = (),
     score: str | None = None,
     scope: str | None = None,
+    multiple: int | None = None,
 ) -> Report:
-    """Sets the weights that matter least to 0 and writes ONNX to `output` (docs/pruning.md).
+    """Sets the weights that matter least to 0, or removes whole channels, and writes ONNX to
+    `output` (docs/pruning.md).
 
-    pattern: 'block-4x4', 'block-1x16', '2:4' or 'unstructured'. sparsity: the share of weights that
-    become 0. layers: glob patterns of the products to prune. score: 'magnitude', 'lamp' or
-    'squares'. scope: 'layer' or 'global'. Returns ``sparsity``, ``zeros``, ``layers``, ``left``.
+    pattern: 'block-4x4', 'block-1x16', '2:4', 'unstructured' or 'channel'. sparsity: the share of
+    weights that become 0, or of channels that go. layers: glob patterns of the products to prune.
+    score: 'magnitude', 'lamp' or 'squares'. scope: 'layer' or 'global'. multiple: of channels that
+    stay in a layer. Returns ``sparsity``, ``layers``, ``left``; ``zeros``, or of channels
+    ``float_weight_bytes`` and ``macs`` with what they were before.
     """
     return tool(
         "prune",
@@ -295,4 +302,5 @@ def prune(
         layers=list(layers) or None,
         score=score,
         scope=scope,
+        multiple=multiple,
     )

@@ -131,7 +131,8 @@ Status Finish(const VerbRun& run, const std::string& json_path) {
   EVOQ_TRY(NoDamageSince(damages));
   if (std::fflush(stdout) != 0 || std::ferror(stdout) != 0)
     return Fail(ErrorCode::kIo, "stdout: cannot write: {}", std::strerror(errno));
-  return WriteJson(json_path, result);
+  // A verb without a result leaves the file to another process (train --mpi).
+  return result.is_null() ? Status() : WriteJson(json_path, result);
 }
 
 int RunParsed(int argc, const char* const* argv, Verbs all) {

@@ -82,7 +82,7 @@ bool IsLanguageModelPath(const std::string& path) {
   return file && (IsGguf((*file)->bytes()) || IsLlama2c((*file)->bytes()));
 }
 
-Result<Graph> ImportLanguageModel(const std::string& path) {
+Result<Graph> ImportLanguageModel(const std::string& path, bool caches) {
   EVOQ_ASSIGN(const int64_t bytes, LanguageModelBytes(path));
   const BudgetScope scope(Budget::ForFile(bytes));
   std::vector<std::string> notes;
@@ -96,7 +96,7 @@ Result<Graph> ImportLanguageModel(const std::string& path) {
       notes.push_back(fmt::format("{} positions of {}", kMostPositions, parts.model.context));
       parts.model.context = kMostPositions;
     }
-    return WithContext(BuildLanguageModel(parts.model, parts.tensors, notes), path);
+    return WithContext(BuildLanguageModel(parts.model, parts.tensors, notes, caches), path);
   };
   EVOQ_ASSIGN(Graph graph, encoder ? Result<Graph>(std::move(*encoder)) : decoder());
   if (!notes.empty()) graph.metadata["llm.notes"] = fmt::format("{}", fmt::join(notes, "\n"));

@@ -15,7 +15,8 @@ bool IsLanguageModelPath(const std::string& path);
 // The graph of docs/llm.md, with inferred types; its constants are views of the mapped files where
 // they can be. What is not the file's very weights is noted in the fact llm.notes. Errors: of the
 // readers, naming file and place; kUnsupported for an architecture or option that evoq lacks.
-Result<Graph> ImportLanguageModel(const std::string& path);
+// `caches`: of BuildLanguageModel; an encoder has none in any case.
+Result<Graph> ImportLanguageModel(const std::string& path, bool caches = true);
 
 // The bytes of the file, or of the folder's weights.
 Result<int64_t> LanguageModelBytes(const std::string& path);

@@ -23,8 +23,9 @@ std::string Block(int64_t layer, const std::string& rest) {
 // The graph under construction. Names of nodes are those of the tensors they read.
 class Builder {
  public:
-  Builder(const LanguageModel& model, const StoredTensors& tensors, std::vector<std::string>& notes)
-      : m_(model), weights_(graph_, tensors, notes) {}
+  Builder(const LanguageModel& model, const StoredTensors& tensors, std::vector<std::string>& notes,
+          bool caches)
+      : m_(model), caches_(caches), weights_(graph_, tensors, notes) {}
 
   Result<Graph> Build();
 
@@ -55,6 +56,7 @@ class Builder {
   }
 
   void AddInputs();
+  void AddCaches(const Dim& batch);
   Result<ValueId> Embedded();
   Result<Angles> AnglesOf(const Rope& rope, const std::string& name);
   Result<ValueId> Norm(const std::string& name, ValueId x, int64_t size);
@@ -77,6 +79,7 @@ class Builder {
   }
 
   const LanguageModel& m_;
+  const bool caches_;
   Graph graph_;
   WeightReader weights_;
   ValueId ids_, position_, logits_at_, positions_, lengths_;
@@ -90,14 +93,14 @@ void Builder::AddInputs() {
     return TensorType(DType::kInt64, Shape(std::move(dims)));
   };
   ids_ = graph_.AddInput("input_ids", ints({batch, sequence}));
-  position_ = graph_.AddInput("position", ints({batch}));
-  logits_at_ = graph_.AddInput("logits_at", ints({batch, Dim::Symbolic("wanted")}));
-  for (int64_t layer = 0; layer < m_.layers; ++layer) {
-    for (const char* name : {"past_key", "past_value"})
-      graph_.AddInput(fmt::format("{}.{}", name, layer),
-                      TensorType(DType::kFloat32,
-                                 Shape(std::vector<Dim>{batch, m_.kv_heads,
-                                                        Dim::Symbolic("context"), m_.head_size})));
+  if (caches_) {
+    position_ = graph_.AddInput("position", ints({batch}));
+    logits_at_ = graph_.AddInput("logits_at", ints({batch, Dim::Symbolic("wanted")}));
+    AddCaches(batch);
+  } else {
+    Attrs zeros = With("value", Tensor::FromValues<int64_t>(Shape{1}, {0}));
+    const ValueId samples = Apply("Shape", "batch.shape", {ids_}, With("end", int64_t{1}));
+    position_ = Apply("ConstantOfShape", "position", {samples}, std::move(zeros));
   }
   const ValueId shape = Apply("Shape", "sequence.shape", {ids_}, With("start", int64_t{1}));
   const ValueId zero = graph_.AddConstant("zero", Tensor::Scalar<int64_t>(0)),
@@ -107,6 +110,16 @@ void Builder::AddInputs() {
   const ValueId begin = Apply("Unsqueeze", "position.begin", {position_, Ints("axis.1", {1})});
   positions_ = Apply("Add", "positions", {begin, places});
   lengths_ = Apply("Add", "lengths", {position_, shape});
+}
+
+void Builder::AddCaches(const Dim& batch) {
+  for (int64_t layer = 0; layer < m_.layers; ++layer) {
+    for (const char* name : {"past_key", "past_value"})
+      graph_.AddInput(fmt::format("{}.{}", name, layer),
+                      TensorType(DType::kFloat32,
+                                 Shape(std::vector<Dim>{batch, m_.kv_heads,
+                                                        Dim::Symbolic("context"), m_.head_size})));
+  }
 }
 
 Result<ValueId> Builder::Embedded() {
@@ -198,6 +211,7 @@ Result<ValueId> Builder::Heads(int64_t layer, const std::string& name, ValueId x
 }
 
 ValueId Builder::Cached(int64_t layer, const std::string& which, ValueId update) {
+  if (!caches_) return update;
   const ValueId past = graph_.FindValue(fmt::format("past_{}.{}", which, layer));
   const ValueId present = Apply("TensorScatter", Block(layer, "cache_" + which),
                                 {past, update, position_}, With("axis", int64_t{2}));
@@ -275,8 +289,10 @@ Result<ValueId> Builder::Joined(int64_t layer, const std::string& name, const st
 }
 
 Result<ValueId> Builder::Logits(ValueId x) {
-  const ValueId at = Apply("Unsqueeze", "logits.at", {logits_at_, Ints("axis.2", {2})});
-  x = Apply("GatherND", "logits.rows", {x, at}, With("batch_dims", int64_t{1}));
+  if (caches_) {
+    const ValueId at = Apply("Unsqueeze", "logits.at", {logits_at_, Ints("axis.2", {2})});
+    x = Apply("GatherND", "logits.rows", {x, at}, With("batch_dims", int64_t{1}));
+  }
   EVOQ_ASSIGN(x, Norm("output_norm", x, m_.width));
   const char* head = m_.tied ? "token_embd.weight" : "output.weight";
   EVOQ_ASSIGN(const ValueId w, weights_.Matrix(head, m_.width, m_.vocabulary, false));
@@ -334,9 +350,13 @@ Result<Graph> Builder::Build() {
 }  // namespace
 
 Result<Graph> BuildLanguageModel(const LanguageModel& model, const StoredTensors& tensors,
-                                 std::vector<std::string>& notes) {
+                                 std::vector<std::string>& notes, bool caches) {
   EVOQ_TRY(CheckLanguageModel(model));
-  return Builder(model, tensors, notes).Build();
+  EVOQ_ASSIGN(Graph graph, Builder(model, tensors, notes, caches).Build());
+  if (caches) return graph;
+  graph.metadata[kNamesFact] = model.architecture;
+  graph.metadata.erase("llm.architecture");
+  return graph;
 }
 
 }  // namespace evoq

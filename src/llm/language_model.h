@@ -68,11 +68,17 @@ Status CheckRope(const Rope& rope, int64_t rotated);
 // present_key.N, present_value.N. Token i of the sequence stands at position + i, and position +
 // sequence is at most context.
 //
+// Without `caches`, for training: input_ids is the only input, logits [batch, sequence, vocabulary]
+// the only output, and the sequence begins at position 0. Its fact is kNamesFact then.
+//
 // Constants of 16-bit files stay as they lie in the file, under Cast and Transpose. `notes` gets a
 // sentence about what is not the file's very weights. Errors: kInvalidInput for a tensor that is
 // missing or has other sizes; kUnsupported for a tensor that the architecture has no use for.
 Result<Graph> BuildLanguageModel(const LanguageModel& model, const StoredTensors& tensors,
-                                 std::vector<std::string>& notes);
+                                 std::vector<std::string>& notes, bool caches = true);
+
+// Instead of llm.architecture, of a graph that writes no text: whose names its tensors have.
+inline constexpr char kNamesFact[] = "llm.names";
 
 // Whether a graph came from BuildLanguageModel: its metadata says llm.architecture (docs/llm.md).
 bool IsLanguageModel(const Graph& graph);

@@ -1,8 +1,10 @@
 #include "models/models.h"
 
 #include <algorithm>
+#include <filesystem>
 #include <utility>
 
+#include "llm/adapter.h"
 #include "llm/cache_names.h"
 #include "llm/import.h"
 #include "models/engine_regions.h"
@@ -60,7 +62,34 @@ Result<std::unique_ptr<Engine>> EngineFromGraph(Graph graph, const EngineOptions
   return Engine::Of(std::move(loaded), options, AllParts());
 }
 
+namespace {
+
+// The model that adapters are of: its path, from their folder or from here.
+Result<std::string> BaseOf(const LoraAdapters& adapters, const std::string& folder) {
+  std::error_code error;
+  for (const std::string& path :
+       {(std::filesystem::path(folder) / adapters.base).string(), adapters.base}) {
+    if (!adapters.base.empty() && std::filesystem::exists(path, error) && !IsAdapterFolder(path))
+      return path;
+  }
+  return Fail(ErrorCode::kNotFound,
+              "{}: adapter_config.json: base_model_name_or_path is \"{}\", expected a model, from "
+              "that folder or from here",
+              folder, adapters.base);
+}
+
+Result<Graph> ImportAdapters(const std::string& folder) {
+  EVOQ_ASSIGN(const LoraAdapters adapters, ReadAdapters(folder));
+  EVOQ_ASSIGN(const std::string base, BaseOf(adapters, folder));
+  EVOQ_ASSIGN(Graph graph, ImportModel(base));
+  EVOQ_TRY(WithContext(AddAdapters(graph, adapters), folder));
+  return graph;
+}
+
+}  // namespace
+
 Result<Graph> ImportModel(const std::string& path) {
+  if (IsAdapterFolder(path)) return ImportAdapters(path);
   if (IsLanguageModelPath(path)) return ImportLanguageModel(path);
   if (IsTflitePath(path)) return ImportTflite(path);
   EVOQ_ASSIGN(Graph graph, ImportOnnx(path));
@@ -70,6 +99,14 @@ Result<Graph> ImportModel(const std::string& path) {
 }
 
 Result<int64_t> ModelBytes(const std::string& path) {
+  if (IsAdapterFolder(path)) {
+    EVOQ_ASSIGN(const LoraAdapters adapters, ReadAdapters(path));
+    EVOQ_ASSIGN(const std::string base, BaseOf(adapters, path));
+    EVOQ_ASSIGN(int64_t bytes, ModelBytes(base));
+    for (const LoraAdapter& adapter : adapters.adapters)
+      bytes += static_cast<int64_t>(adapter.a.bytes() + adapter.b.bytes());
+    return bytes;
+  }
   return IsLanguageModelPath(path) ? LanguageModelBytes(path) : ModelFileBytes(path);
 }
 

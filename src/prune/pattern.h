@@ -17,8 +17,9 @@ struct PrunePattern {
   // What multiplies only the blocks that stay; null: nothing does, the time is that of dense
   // weights.
   const char* kernels = nullptr;
-  // Not null: why the pattern cannot be made yet.
-  const char* refused = nullptr;
+  // Whole channels go (prune/channels.h): shapes change, and nothing is 0.
+  bool channels = false;
+  double sparsity = 0.75;  // the share that is pruned by default
 };
 
 std::span<const PrunePattern* const> AllPrunePatterns();

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <limits>
 #include <map>
 #include <numeric>
 #include <set>
@@ -13,6 +14,7 @@
 #include "base/text.h"
 #include "ops/op.h"
 #include "ops/roles.h"
+#include "prune/prune_channels.h"
 
 namespace evoq {
 namespace {
@@ -125,6 +127,18 @@ void PruneGroups(const PrunableWeight& weight, std::span<const double> scores, i
   }
 }
 
+// Blocks that are 0 have the lowest score.
+void ZerosFirst(const PrunableWeight& weight, std::span<const float> weights,
+                std::span<double> scores) {
+  std::vector<bool> used(scores.size());
+  for (size_t i = 0; i < weights.size(); ++i) {
+    if (weights[i] != 0) used[static_cast<size_t>(weight.block_of[i])] = true;
+  }
+  for (size_t b = 0; b < scores.size(); ++b) {
+    if (!used[b]) scores[b] = -std::numeric_limits<double>::infinity();
+  }
+}
+
 int64_t Zeros(std::span<const float> weights) {
   return std::count(weights.begin(), weights.end(), 0.0f);
 }
@@ -135,10 +149,17 @@ Result<PruneRows> CheckPruneOptions(const PruneOptions& options) {
   PruneRows rows = {};
   EVOQ_ASSIGN(rows.pattern, RowOf("--pattern", AllPrunePatterns(), options.pattern));
   EVOQ_ASSIGN(rows.score, RowOf("--score", AllPruneScores(), options.score));
-  if (rows.pattern->refused != nullptr)
-    return Unsupported("--pattern {}: {}", options.pattern, rows.pattern->refused);
+  if (rows.score->observe != nullptr && !options.trains)
+    return Fail(ErrorCode::kUsage,
+                "--score {}: its gradients come from training: evoq train --prune {} "
+                "--prune-score {}",
+                options.score, options.pattern, options.score);
+  if (options.multiple < 1 || (options.multiple > 1 && !rows.pattern->channels))
+    return Fail(ErrorCode::kUsage, "--multiple {}: expected {}", options.multiple,
+                rows.pattern->channels ? "a number of channels from 1 on" : "--pattern channel");
   const PrunePattern& pattern = *rows.pattern;
-  const double own = pattern.of > 0 ? 1 - double(pattern.keep) / double(pattern.of) : 0.75;
+  const double own =
+      pattern.of > 0 ? 1 - double(pattern.keep) / double(pattern.of) : pattern.sparsity;
   rows.sparsity = options.sparsity.value_or(own);
   if (!(rows.sparsity > 0 && rows.sparsity < 1))
     return Fail(ErrorCode::kUsage, "--sparsity {}: expected a share between 0 and 1",
@@ -191,13 +212,17 @@ Result<Prunables> FindPrunables(const Graph& graph, const PruneOptions& options)
 }
 
 void PruneWeights(const Prunables& found, const PruneRows& rows, bool global,
-                  std::span<const std::span<float>> weights) {
+                  std::span<const std::span<float>> weights,
+                  std::span<const std::span<const float>> observed) {
   Pruned pruned;
   std::vector<Ranked> all;
   for (size_t layer = 0; layer < found.weights.size(); ++layer) {
     const PrunableWeight& weight = found.weights[layer];
     std::vector<double> scores(weight.sizes.size());
-    rows.score->score(weights[layer], weight.block_of, weight.sizes, scores);
+    rows.score->score({weights[layer], weight.block_of, weight.sizes,
+                       observed.empty() ? std::span<const float>() : observed[layer]},
+                      scores);
+    ZerosFirst(weight, weights[layer], scores);
     pruned.emplace_back(scores.size(), false);
     if (rows.pattern->of > 0) {
       PruneGroups(weight, scores, rows.pattern->keep, pruned.back());
@@ -218,6 +243,7 @@ void PruneWeights(const Prunables& found, const PruneRows& rows, bool global,
 
 Result<PruneReport> PruneGraph(Graph& graph, const PruneOptions& options) {
   EVOQ_ASSIGN(const PruneRows rows, CheckPruneOptions(options));
+  if (rows.pattern->channels) return PruneChannels(graph, options, rows);
   EVOQ_ASSIGN(Prunables found, FindPrunables(graph, options));
   if (found.weights.empty())
     return Unsupported("--pattern {}: no product fits{}{}", options.pattern,

@@ -159,13 +159,30 @@ TEST(Prune, Scores) {
   const std::vector<int32_t> block_of = {0, 0, 0, 1, 1, 1};
   const std::vector<int64_t> sizes = {3, 3};
   std::vector<double> s(2);
-  FindRow(AllPruneScores(), "magnitude")->score(w, block_of, sizes, s);
+  FindRow(AllPruneScores(), "magnitude")->score({w, block_of, sizes, {}}, s);
   EXPECT_EQ(s, (std::vector<double>{4.0 / 3, 2}));
-  FindRow(AllPruneScores(), "squares")->score(w, block_of, sizes, s);
+  FindRow(AllPruneScores(), "squares")->score({w, block_of, sizes, {}}, s);
   EXPECT_EQ(s, (std::vector<double>{10.0 / 3, 4}));
-  FindRow(AllPruneScores(), "lamp")->score(w, block_of, sizes, s);
+  FindRow(AllPruneScores(), "lamp")->score({w, block_of, sizes, {}}, s);
   EXPECT_DOUBLE_EQ(s[0], (10.0 / 3) / (10.0 / 3 + 4));
   EXPECT_EQ(s[1], 1);
+  // Of gradients: - sum of w g, and half of w^2 times a mean of g^2 that keeps 0.99 of itself.
+  const std::vector<float> g = {1, 2, 0, -1, 0, 0};
+  std::vector<float> seen(6);
+  const PruneScore& movement = *FindRow(AllPruneScores(), "movement");
+  movement.observe(w, g, seen);
+  movement.observe(w, g, seen);
+  movement.score({w, block_of, sizes, seen}, s);
+  EXPECT_FLOAT_EQ(static_cast<float>(s[0]), -2.0f * (3 - 2) / 3);
+  EXPECT_FLOAT_EQ(static_cast<float>(s[1]), 2.0f * 2 / 3);
+  std::fill(seen.begin(), seen.end(), 0.0f);
+  const PruneScore& obd = *FindRow(AllPruneScores(), "obd");
+  obd.observe(w, g, seen);
+  obd.observe(w, g, seen);
+  obd.score({w, block_of, sizes, seen}, s);
+  const float mean = 0.01f + 0.99f * 0.01f;
+  EXPECT_NEAR(s[0], mean * (9 * 1 + 1 * 4) / 2 / 3, 1e-6);
+  EXPECT_NEAR(s[1], mean * 4 * 1 / 2 / 3, 1e-6);
 }
 
 // Pruned once more, the same blocks go: those that are 0 first.
@@ -190,8 +207,12 @@ TEST(Prune, Refuses) {
   };
   EXPECT_EQ(why({.pattern = "8x8"}),
             "--pattern 8x8: expected one of block-4x4, block-1x16, 2:4, unstructured, channel");
-  EXPECT_NE(why({.pattern = "channel"}).find("not there yet"), std::string::npos);
-  EXPECT_EQ(why({.score = "best"}), "--score best: expected one of magnitude, lamp, squares");
+  EXPECT_EQ(why({.score = "best"}),
+            "--score best: expected one of magnitude, lamp, movement, obd, squares");
+  EXPECT_EQ(why({.score = "obd"}),
+            "--score obd: its gradients come from training: evoq train --prune block-4x4 "
+            "--prune-score obd");
+  EXPECT_EQ(why({.multiple = 4}), "--multiple 4: expected --pattern channel");
   for (const double sparsity : {0.0, 1.0, -1.0, std::nan("")})
     EXPECT_NE(why({.sparsity = sparsity}).find("expected a share between 0 and 1"),
               std::string::npos);

@@ -168,6 +168,7 @@ void BindGraphTasks(nb::module_& m) {
       .def_rw("model", &OptimizeJob::model)
       .def_rw("output", &OptimizeJob::output)
       .def_rw("stop_after", &OptimizeJob::stop_after)
+      .def_rw("merge_adapters", &OptimizeJob::merge_adapters)
       .def("read_config",
            [](OptimizeJob& job, const std::string& path) { Unwrap(ReadConfig(path, job)); });
   BindTask<OptimizeJob>(m, "optimize", &Optimize);

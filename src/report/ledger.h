@@ -87,7 +87,9 @@ struct ByteCause {
 };
 struct ByteLedger {
   int64_t float_weights = 0;  // 0 unknown
-  int64_t ideal_file = 0;     // a quarter of the float32 weights
+  // Float32 weights of the model before channels were pruned; 0: none were.
+  int64_t unpruned_weights = 0;
+  int64_t ideal_file = 0;  // a quarter of the float32 weights
   int64_t actual_file = 0;
   std::vector<ByteCause> causes;  // largest first
   int64_t unexplained_bytes = 0;

@@ -42,11 +42,13 @@ json ToJson(const ByteLedger& ledger) {
                       {"gain_bytes", c.gain_bytes},
                       {"parts", parts}});
   }
-  return {{"float_file", Known(ledger.float_weights)},
-          {"ideal_file", Known(ledger.ideal_file)},
-          {"actual_file", ledger.actual_file},
-          {"causes", causes},
-          {"unexplained_bytes", ledger.unexplained_bytes}};
+  json told = {{"float_file", Known(ledger.float_weights)},
+               {"ideal_file", Known(ledger.ideal_file)},
+               {"actual_file", ledger.actual_file},
+               {"causes", causes},
+               {"unexplained_bytes", ledger.unexplained_bytes}};
+  if (ledger.unpruned_weights > 0) told["unpruned_float_file"] = ledger.unpruned_weights;
+  return told;
 }
 
 json ToJson(const StepProfile& profile) {
@@ -143,6 +145,10 @@ std::string ToText(const ByteLedger& ledger) {
                        static_cast<double>(ledger.actual_file) / ledger.float_weights,
                        HumanBytes(ledger.float_weights));
   out += "\n";
+  if (ledger.unpruned_weights > 0 && ledger.float_weights > 0)
+    out += fmt::format("pruned channels: of {} of float32 weights {} were left, {:.3f}\n",
+                       HumanBytes(ledger.unpruned_weights), HumanBytes(ledger.float_weights),
+                       static_cast<double>(ledger.float_weights) / ledger.unpruned_weights);
   TextTable table({">bytes", ">share", "what", "why, and what helps"});
   for (const ByteCause& c : ledger.causes) {
     table.Row({std::to_string(c.bytes),

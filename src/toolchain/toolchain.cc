@@ -86,6 +86,7 @@ std::optional<OptimizeResult> Optimize(const std::string& model, const std::stri
       follow, error, [&](const evoq::Follow& inner) -> Result<OptimizeResult> {
         OptimizeJob job{.model = model, .output = output, .passes = ChoiceFrom(options.passes)};
         job.stop_after = options.stop_after;
+        job.merge_adapters = options.merge_adapters;
         EVOQ_ASSIGN(const Optimized done, evoq::Optimize(job, inner));
         OptimizeResult result{.nodes_before = static_cast<int64_t>(done.nodes_before),
                               .nodes_after = static_cast<int64_t>(done.nodes_after)};

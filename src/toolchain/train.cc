@@ -8,7 +8,7 @@ namespace {
 
 // The model's recipe with what was set.
 TrainingRecipe RecipeOf(const std::string& model, const TrainOptions& o) {
-  TrainingRecipe recipe = RecipeFor(model, o.scheme);
+  TrainingRecipe recipe = RecipeFor(model, o.scheme, o.lora);
   const auto set = [](const auto& from, auto& to) {
     if (from) to = *from;
   };
@@ -37,6 +37,12 @@ TrainingRecipe RecipeOf(const std::string& model, const TrainOptions& o) {
   recipe.scheme = o.scheme;
   recipe.weight_bits = o.weight_bits;
   recipe.exclude = o.exclude;
+  recipe.prune = o.prune;
+  set(o.sparsity, recipe.sparsity);
+  set(o.prune_score, recipe.prune_score);
+  set(o.prune_scope, recipe.prune_scope);
+  set(o.prune_multiple, recipe.prune_multiple);
+  recipe.lora = o.lora;
   return recipe;
 }
 

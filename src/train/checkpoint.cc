@@ -23,6 +23,7 @@ std::vector<Kept> AllKept(Learner& learner, int slots) {
   std::vector<Kept> kept = {{"weights/", &plan.parameters, learner.parameters()},
                             {"averages/", &plan.averages, learner.averages()}};
   if (learner.averages_parameters()) kept.push_back({"ema/", &plan.parameters, learner.ema()});
+  if (learner.keeps_observed()) kept.push_back({"observed/", &plan.parameters, learner.observed()});
   for (int i = 0; i < slots; ++i)
     kept.push_back({fmt::format("slot{}/", i), &plan.parameters, learner.slot(i)});
   return kept;
@@ -44,8 +45,12 @@ Result<int64_t> EpochOf(const Tensor& bytes, const TrainingState& wanted) {
   expected.erase("epoch");
   expected.erase("recipe");
   if (std::string off = DifferenceOf(expected, state); !off.empty()) return InvalidInput("{}", off);
-  if (!state.contains("recipe")) return InvalidInput("recipe is missing");
-  if (std::string off = DifferenceOf(wanted.recipe, state["recipe"]); !off.empty())
+  if (!state.contains("recipe") || !state["recipe"].is_object())
+    return InvalidInput("recipe is missing");
+  nlohmann::json recipe =
+      AddedLater();  // a checkpoint from before they were there has the defaults
+  recipe.update(state["recipe"]);
+  if (std::string off = DifferenceOf(wanted.recipe, recipe); !off.empty())
     return InvalidInput("{}; a run goes on with the options that it began with", off);
   const double epoch = JsonNumber(state, "epoch", -1);
   if (!(epoch >= 0 && epoch <= JsonNumber(state["recipe"], "epochs")))

@@ -13,9 +13,8 @@ std::span<const GradientDef* const> AllGradients() { return kAllRows; }
 
 const GradientDef* FindGradient(const Node& node) {
   const bool simulated = node.domain == kSimulationDomain;
-  if (!node.domain.empty() && !simulated) return nullptr;
   for (const GradientDef* row : simulated ? AllSimulations() : AllGradients()) {
-    if (node.op == row->op) return row;
+    if (node.op == row->op && (simulated || node.domain == row->domain)) return row;
   }
   return nullptr;
 }

@@ -71,11 +71,15 @@ struct GradientArgs {
 
 struct GradientDef {
   const char* op;
+  const char* domain = "";
   // Inputs that may have a gradient, as bits; a constant there is a parameter that is trained.
   uint32_t differentiable = 1;
   // Inputs that may be integers which are not known before training, as bits. They lie in memory as
   // float32 numbers.
   uint32_t integers = 0;
+  // Inputs at which the row takes a quantized constant as it is, as bits: GradientRun::x has
+  // nullptr there. At others a quantized constant is dequantized before training.
+  uint32_t quantized = 0;
   // Errors: kUnsupported for what the gradient is not written for, without the node's label.
   Result<BoundGradient> (*bind)(const GradientArgs& args);
 };

@@ -177,6 +177,33 @@ std::vector<GradientCase> Cases() {
   add("ReduceSum", kImages +
                        "const %a: int64[2] = [1, 3]\n"
                        "c: %y = ReduceSum{keepdims=0}(%d, %a)");
+  // Four heads of queries share two of keys and values.
+  const std::string heads = Data("2, 5, 4") +
+                            "r: %r = Tanh(%d)\nv: %v = Sigmoid(%d)\n"
+                            "q: %q = Concat{axis=1}(%d, %r)\n";
+  add("Attention", heads + "c: %y = Attention(%q, %r, %v)");
+  add("Attention, causal", heads + "c: %y = Attention{is_causal=1}(%q, %r, %v)");
+  add("Attention of a window with a cap and a scale",
+      heads +
+          "c: %y = Attention{is_causal=1, left_window_size=1, softcap=1.5, scale=0.7}"
+          "(%q, %r, %v)");
+  add("Attention of other sizes",
+      Data("2, 5, 4") +
+          "const %b: int64[1] = [2]\nconst %e: int64[1] = [5]\nconst %a: int64[1] = [2]\n"
+          "k: %k = Slice(%d, %b, %e, %a)\nt: %t = Transpose{perm=[0, 1, 3, 2]}(%d)\n"
+          "w: %w = MatMul(%k, %t)\nc: %y = Attention{right_window_size=1}(%d, %k, %w)");
+  for (const char* interleaved : {"0", "1"})
+    add(std::string("RotaryEmbedding, interleaved ") + interleaved,
+        Data("2, 3, 6") +
+            "const %p: int64[1, 3] = [4, 0, 2]\nconst %n: int64[1] = [0]\n"
+            "s: %s = Shape{end=1}(%x)\nconst %l: int64[1] = [3]\n"
+            "j: %j = Concat{axis=0}(%s, %l)\ne: %e = Expand(%p, %j)\n"
+            "const %cos: float32[5, 2]\nconst %sin: float32[5, 2]\n"
+            "c: %y = RotaryEmbedding{rotary_embedding_dim=4, interleaved=" +
+            interleaved + "}(%d, %cos, %sin, %e)");
+  add("MatMul with a bias",
+      rows + "const %w: float32[5, 6]\nconst %b: float32[6]\nc: %y = MatMul(%d, %w, %b)");
+  add("Silu", kImages + "c: %y = evoq::Silu(%d)");
   add("Softmax", rows + "c: %s = Softmax(%d)\ni: %y = Identity(%s)");
   add("Softmax of an inner axis", kImages + "c: %s = Softmax{axis=1}(%d)\ni: %y = Identity(%s)");
   add("LogSoftmax", rows + "c: %y = LogSoftmax(%d)");
@@ -417,7 +444,7 @@ TEST(GradientList, EveryOperatorHasACase) {
   std::string last;
   for (const GradientDef* row : AllGradients()) {
     EXPECT_EQ(seen.count(row->op), 1u) << row->op;
-    EXPECT_NE(FindOp(row->op), nullptr) << row->op;
+    EXPECT_NE(FindOp(row->op, row->domain), nullptr) << row->op;
     EXPECT_LT(last, row->op) << "the list is sorted";
     last = row->op;
   }

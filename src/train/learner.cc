@@ -24,19 +24,24 @@ constexpr int64_t kPart = 8192;
 
 }  // namespace
 
-Learner::Learner(TrainingPlan plan, int64_t shards, int threads, Isa isa)
+Learner::Learner(TrainingPlan plan, int64_t shards, int threads, Isa isa, const Ranks* ranks)
     : plan_(std::move(plan)),
       isa_(isa),
       pool_(threads),
+      ranks_(ranks),
+      all_shards_(shards),
+      first_(ranks == nullptr ? 0 : ranks->First(ranks->rank(), shards)),
       parameters_(Zeros(plan_.parameter_floats)),
       gradients_(Zeros(plan_.parameter_floats)),
       averages_(Zeros(plan_.average_floats)),
       slots_{Zeros(plan_.parameter_floats), Zeros(plan_.parameter_floats)},
-      shards_(static_cast<size_t>(shards)) {}
+      shards_(static_cast<size_t>(
+          ranks == nullptr ? shards : ranks->First(ranks->rank() + 1, shards) - first_)) {}
 
 Result<std::unique_ptr<Learner>> Learner::Create(const Graph& graph, TrainingPlan plan,
-                                                 int64_t shards, int threads, Isa isa) {
-  std::unique_ptr<Learner> learner(new Learner(std::move(plan), shards, threads, isa));
+                                                 int64_t shards, int threads, Isa isa,
+                                                 const Ranks* ranks) {
+  std::unique_ptr<Learner> learner(new Learner(std::move(plan), shards, threads, isa, ranks));
   const auto read = [&](const std::vector<TrainedConstant>& constants, float* to) -> Status {
     for (const TrainedConstant& c : constants) {
       const ValueId id = graph.FindValue(c.name);
@@ -96,7 +101,7 @@ void Learner::Connect(Shard& shard) {
       run.dy.push_back(Gradient(shard, place));
     }
     if (step.bound.saved > 0) run.saved = FloatsOf(shard.values) + step.saved;
-    run.shards = static_cast<int64_t>(shards_.size());
+    run.shards = all_shards_;
     run.isa = isa_;
     run.workspace = shard.workspace.get();
     run.scratch = &shard.scratch;
@@ -134,7 +139,7 @@ void Learner::FillShard(int64_t index, const Fill& fill) {
       const int64_t elements = *plan_.inputs[i].shape.elements() / plan_.samples;
       places[i] = Address(shard, plan_.input_places[i]) + s * elements;
     }
-    fill(index * plan_.samples + s, places,
+    fill((first_ + index) * plan_.samples + s, places,
          {shard.targets.data() + s * plan_.rows, static_cast<size_t>(plan_.rows)});
   }
 }
@@ -157,9 +162,10 @@ void Learner::LossOf(int64_t index, const BatchSettings& settings) {
         (1 - share) * settings.loss->sample(scores, target, (1 - share) * factor, gradient);
     if (settings.teacher != nullptr)
       shard.loss +=
-          share * AddDistillation(scores,
-                                  {settings.teacher + index * rows * plan_.classes + at, classes},
-                                  settings.temperature, share * factor, gradient);
+          share * AddDistillation(
+                      scores,
+                      {settings.teacher + (first_ + index) * rows * plan_.classes + at, classes},
+                      settings.temperature, share * factor, gradient);
     shard.correct +=
         std::max_element(scores.begin(), scores.end()) - scores.begin() == target.label;
   }
@@ -191,11 +197,34 @@ void Learner::Join(const std::vector<Task>& phase) {
   if (action != Action::kForwardSums && action != Action::kBackwardSums) return;
   const bool backward = action == Action::kBackwardSums;
   std::vector<double>& totals = (backward ? backward_totals_ : forward_totals_)[step];
-  std::fill(totals.begin(), totals.end(), 0.0);
-  for (const Shard& shard : shards_) {
-    const auto& sums = (backward ? shard.backward_sums : shard.forward_sums)[step];
-    for (size_t i = 0; i < totals.size(); ++i) totals[i] += sums[i];
+  const auto add = [&](size_t first, std::span<double> part) {
+    if (first_ == 0) std::fill(part.begin(), part.end(), 0.0);
+    for (const Shard& shard : shards_) {
+      const auto& sums = (backward ? shard.backward_sums : shard.forward_sums)[step];
+      for (size_t i = 0; i < part.size(); ++i) part[i] += sums[first + i];
+    }
+  };
+  if (ranks_ == nullptr) return add(0, totals);
+  ranks_->SumInOrder<double>(totals, add);
+}
+
+// The loss and the right rows of all shards, in their order.
+void Learner::SumResults(BatchResult& result) {
+  double sums[2] = {0, 0};
+  const auto add = [&](size_t, std::span<double> part) {
+    if (first_ == 0) std::fill(part.begin(), part.end(), 0.0);
+    for (const Shard& shard : shards_) {
+      part[0] += shard.loss;
+      part[1] += static_cast<double>(shard.correct);
+    }
+  };
+  if (ranks_ == nullptr) {
+    add(0, sums);
+  } else {
+    ranks_->SumInOrder<double>(sums, add);
   }
+  result.loss = sums[0];
+  result.correct = static_cast<int64_t>(sums[1]);
 }
 
 BatchResult Learner::Compute(const Fill& fill, const BatchSettings& settings) {
@@ -208,10 +237,7 @@ BatchResult Learner::Compute(const Fill& fill, const BatchSettings& settings) {
     Join(phase);
   }
   BatchResult result;
-  for (const Shard& shard : shards_) {
-    result.loss += shard.loss;
-    result.correct += shard.correct;
-  }
+  SumResults(result);
   result.loss /= static_cast<double>(batch() * plan_.rows);
   result.norm = SumGradients();
   return result;
@@ -237,20 +263,37 @@ std::vector<float> Learner::Scores(const Fill& fill) {
   return scores;
 }
 
+// Adds the shards' gradients [begin, end), in their order, to what the shards before them left in
+// `sum`.
+void Learner::SumPart(int64_t begin, int64_t end, float* sum) {
+  for (size_t s = 0; s < shards_.size(); ++s) {
+    const float* const g = FloatsOf(shards_[s].parameter_gradients);
+    if (first_ == 0 && s == 0) {
+      std::copy(g + begin, g + end, sum + begin);
+    } else {
+      for (int64_t i = begin; i < end; ++i) sum[i] += g[i];
+    }
+  }
+}
+
 // The shards' gradients, added up in their order; returns the norm of the sum.
 double Learner::SumGradients() {
   const int64_t n = plan_.parameter_floats;
   std::vector<double> squares(static_cast<size_t>(CeilDiv(n, kPart)), 0.0);
   float* const sum = FloatsOf(gradients_);
+  if (ranks_ != nullptr) {
+    const auto add = [&](size_t first, std::span<float> part) {
+      const auto begin = static_cast<int64_t>(first), count = static_cast<int64_t>(part.size());
+      pool_.ParallelFor(CeilDiv(count, kPart), 1, [&](int64_t from, int64_t to) {
+        SumPart(begin + from * kPart, begin + std::min(count, to * kPart), sum);
+      });
+    };
+    ranks_->SumInOrder<float>({sum, static_cast<size_t>(n)}, add);
+  }
   pool_.ParallelFor(CeilDiv(n, kPart), 1, [&](int64_t first, int64_t last) {
     for (int64_t part = first; part < last; ++part) {
       const int64_t begin = part * kPart, end = std::min(n, begin + kPart);
-      std::copy(FloatsOf(shards_[0].parameter_gradients) + begin,
-                FloatsOf(shards_[0].parameter_gradients) + end, sum + begin);
-      for (size_t s = 1; s < shards_.size(); ++s) {
-        const float* const g = FloatsOf(shards_[s].parameter_gradients);
-        for (int64_t i = begin; i < end; ++i) sum[i] += g[i];
-      }
+      if (ranks_ == nullptr) SumPart(begin, end, sum);
       double square = 0;
       for (int64_t i = begin; i < end; ++i) square += static_cast<double>(sum[i]) * sum[i];
       squares[static_cast<size_t>(part)] = square;
@@ -288,7 +331,7 @@ void Learner::Update(const UpdateSettings& settings, BatchResult& result) {
     if (step.average.empty()) continue;
     std::vector<float*> places;
     for (int64_t offset : step.average) places.push_back(FloatsOf(averages_) + offset);
-    step.bound.average(forward_totals_[i], static_cast<int64_t>(shards_.size()), places);
+    step.bound.average(forward_totals_[i], all_shards_, places);
   }
 }
 
@@ -296,6 +339,8 @@ void Learner::Average() {
   ema_ = Zeros(plan_.parameter_floats);
   std::copy_n(FloatsOf(parameters_), plan_.parameter_floats, FloatsOf(ema_));
 }
+
+void Learner::KeepObserved() { observed_ = Zeros(plan_.parameter_floats); }
 
 // The average of one parameter, after its step.
 void Learner::Follow(const UpdateSettings& settings, const OptimizerStep& step, float* average) {

@@ -10,6 +10,7 @@
 #include "train/loss.h"
 #include "train/optimizer.h"
 #include "train/plan.h"
+#include "train/ranks.h"
 
 namespace evoq {
 
@@ -39,13 +40,15 @@ struct UpdateSettings {
 // One caller at a time. Results are the same bits for any number of threads.
 class Learner {
  public:
-  // Parameters and averages begin as the graph's constants. `shards` >= 1. Errors: kInternal where
-  // the graph is not the plan's.
+  // Parameters and averages begin as the graph's constants. `shards` >= 1. With `ranks`, which must
+  // outlive it, each process computes its shards of the batch, as many as there are processes at
+  // least, and all have what all computed. Errors: kInternal where the graph is not the plan's.
   static Result<std::unique_ptr<Learner>> Create(const Graph& graph, TrainingPlan plan,
-                                                 int64_t shards, int threads, Isa isa);
+                                                 int64_t shards, int threads, Isa isa,
+                                                 const Ranks* ranks = nullptr);
 
   const TrainingPlan& plan() const { return plan_; }
-  int64_t batch() const { return plan_.samples * static_cast<int64_t>(shards_.size()); }
+  int64_t batch() const { return plan_.samples * all_shards_; }
   ThreadPool& pool() { return pool_; }
 
   // Writes the batch's sample `sample` (from 0 on) to its place in each input, and what it is to
@@ -55,7 +58,7 @@ class Learner {
                                   std::span<SampleTarget> targets)>;
   // The gradient of the mean loss by every parameter.
   BatchResult Compute(const Fill& fill, const BatchSettings& settings);
-  // The scores of a batch, [batch, rows, classes], without gradients.
+  // The scores of a batch, [batch, rows, classes], without gradients. Of one process alone.
   std::vector<float> Scores(const Fill& fill);
   // Changes the parameters, and the moving averages, by the last batch.
   void Update(const UpdateSettings& settings, BatchResult& result);
@@ -73,6 +76,12 @@ class Learner {
   void Average();
   bool averages_parameters() const { return ema_.size() > 0; }
   std::span<float> ema() { return Floats(ema_); }
+
+  // Begins to keep a number for each parameter, from 0 on, that the caller makes of its gradients;
+  // checkpoints have it.
+  void KeepObserved();
+  bool keeps_observed() const { return observed_.size() > 0; }
+  std::span<float> observed() { return Floats(observed_); }
 
   // The constants of `graph` become what was trained.
   Status WriteTo(Graph& graph);
@@ -93,7 +102,7 @@ class Learner {
     size_t step;
   };
 
-  Learner(TrainingPlan plan, int64_t shards, int threads, Isa isa);
+  Learner(TrainingPlan plan, int64_t shards, int threads, Isa isa, const Ranks* ranks);
   static std::span<float> Floats(AlignedBuffer& buffer) {
     return {reinterpret_cast<float*>(buffer.data()), buffer.size() / sizeof(float)};
   }
@@ -105,13 +114,18 @@ class Learner {
   void Do(const Task& task, int64_t shard, const Fill& fill, const BatchSettings& settings);
   void FillShard(int64_t shard, const Fill& fill);
   void LossOf(int64_t shard, const BatchSettings& settings);
+  void SumResults(BatchResult& result);
   double SumGradients();
+  void SumPart(int64_t begin, int64_t end, float* sum);
   static void Follow(const UpdateSettings& settings, const OptimizerStep& step, float* average);
 
   TrainingPlan plan_;
   Isa isa_;
   ThreadPool pool_;
-  AlignedBuffer parameters_, gradients_, averages_, slots_[2], ema_;
+  const Ranks* ranks_;  // null: one process
+  int64_t all_shards_;  // of the batch
+  int64_t first_ = 0;   // of those that are computed here
+  AlignedBuffer parameters_, gradients_, averages_, slots_[2], ema_, observed_;
   std::vector<Shard> shards_;
   std::vector<std::vector<Task>> phases_;                              // shards meet between them
   std::vector<std::vector<double>> forward_totals_, backward_totals_;  // by step

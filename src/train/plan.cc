@@ -42,6 +42,7 @@ class Planner {
     EVOQ_TRY(FindSteps());
     EVOQ_TRY(CheckRows());
     EVOQ_TRY(FindParameters());
+    EVOQ_TRY(Dequantize());
     EVOQ_TRY(PlaceInputs());
     for (NodeId id : steps_) EVOQ_TRY(AddStep(id));
     TrainingPlace& scores = places_[scores_.index];
@@ -165,6 +166,11 @@ class Planner {
         if (node.inputs[i].valid() && Candidate(node, i)) names.insert(value(node.inputs[i]).name);
       }
     }
+    for (const std::string& name : names) {
+      const auto matches = [&](const std::string& pattern) { return GlobMatch(pattern, name); };
+      if (!options_.only.empty() && std::ranges::none_of(options_.only, matches))
+        frozen_.insert(name);
+    }
     for (const std::string& pattern : options_.freeze) {
       bool any = false;
       for (const std::string& name : names) {
@@ -173,6 +179,22 @@ class Planner {
         frozen_.insert(name);
       }
       if (!any) return Fail(ErrorCode::kUsage, "--freeze {}: no parameter of that name", pattern);
+    }
+    return {};
+  }
+
+  // Quantized constants that their readers want as real numbers.
+  Status Dequantize() {
+    for (NodeId id : steps_) {
+      const Node& node = graph_.node(id);
+      for (size_t i = 0; i < node.inputs.size(); ++i) {
+        if (!node.inputs[i].valid() || known_.contains(node.inputs[i].index)) continue;
+        const Value& v = value(node.inputs[i]);
+        const bool taken = i < 32 && (FindGradient(node)->quantized >> i & 1) != 0;
+        if (!v.is_constant() || !v.type.quantized() || taken) continue;
+        EVOQ_ASSIGN(known_[node.inputs[i].index],
+                    WithContext(ToFloat32(v.constant), NodeLabel(node)));
+      }
     }
     return {};
   }
@@ -257,8 +279,9 @@ class Planner {
     std::vector<const Tensor*> constants;
     for (size_t i = 0; i < step.node.inputs.size(); ++i) {
       const ValueId input = step.node.inputs[i];
-      x.push_back(input.valid() ? value(input).type : TensorType());
       constants.push_back(KnownInput(step.node, i));
+      x.push_back(input.valid() ? value(input).type : TensorType());
+      if (x.back().quantized() && constants.back() != nullptr) x.back() = constants.back()->type();
     }
     for (ValueId output : step.node.outputs)
       y.push_back(output.valid() ? value(output).type : TensorType());

@@ -44,6 +44,8 @@ struct TrainingStep {
 struct TrainingPlanOptions {
   int64_t samples = 16;             // of a shard; where the graph fixes its batch, that
   std::vector<std::string> freeze;  // glob patterns of constants that stay as they are
+  // Glob patterns of the only constants that are trained; none: all that can be.
+  std::vector<std::string> only;
   // The loss takes logits: a last Softmax is left to it.
   bool logits = true;
   // Of a sample, as many rows of scores have a label each: of a text, its tokens.

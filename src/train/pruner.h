@@ -2,6 +2,7 @@
 #pragma once
 
 #include <memory>
+#include <optional>
 #include <span>
 #include <vector>
 
@@ -25,6 +26,7 @@ Status CheckPruning(const TrainingRecipe& recipe);
 
 class Pruner {
  public:
+  virtual ~Pruner() = default;
   // Null where the recipe does not prune. `parameters` as they are now, of a run that goes on as
   // well: what is 0 is held. Errors: those of CheckPruning and FindPrunables; kUnsupported where no
   // trained weight fits the pattern.
@@ -32,19 +34,21 @@ class Pruner {
                                                 const TrainingRecipe& recipe,
                                                 std::span<const float> parameters);
 
-  // After `parameters` were changed by step `step` of `all`.
-  void AfterStep(int64_t step, int64_t all, std::span<float> parameters);
-  // Of the weights that are pruned, the share that is 0.
-  double Sparsity() const;
-
- private:
-  Prunables found_;              // weights that are trained,
-  std::vector<int64_t> offset_;  // and where they begin
-  PruneRows rows_ = {};
-  bool global_ = false, grows_ = false;
-  std::vector<std::vector<bool>> held_;
-
-  void Hold(std::span<const float> parameters);
+  // After `parameters` were changed by step `step` of `all`; `observed` lies as they do
+  // (PruneScore::observe), and is empty where the score does not observe.
+  virtual void AfterStep(int64_t step, int64_t all, std::span<float> parameters,
+                         std::span<const float> observed) = 0;
+  // Of what is pruned, the share that is 0 or goes.
+  virtual double Sparsity() const = 0;
+  // When training is over: takes from the graph, which has the parameters, what is not to stay.
+  // Nothing where zeros stay. Errors: those of RemoveAndReport.
+  virtual Result<std::optional<PruneReport>> Finish(Graph& graph) = 0;
 };
+
+// The score of a recipe that prunes, if it observes training; null for others.
+const PruneScore* ObservingScore(const TrainingRecipe& recipe);
+// Whether weights are chosen anew after this step of a schedule: at 64 times while the share rises.
+bool ChoosesAt(int64_t step, int64_t all);
+PruneOptions PruneOptionsOf(const TrainingRecipe& recipe);
 
 }  // namespace evoq

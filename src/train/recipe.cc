@@ -7,6 +7,7 @@
 #include "base/rows.h"
 #include "quant/layer_bits.h"
 #include "train/augmentation.h"
+#include "train/lora.h"
 #include "train/loss.h"
 #include "train/optimizer.h"
 #include "train/pruner.h"
@@ -43,6 +44,13 @@ Status CheckIntegers(const TrainingRecipe& r) {
     return {};
   }
   const QuantScheme* const scheme = FindScheme(r.scheme);
+  if (!r.lora.empty()) {
+    if (scheme == nullptr || !scheme->weights_only || scheme->needs_calibration)
+      return Fail(ErrorCode::kUsage,
+                  "--scheme {}: with --lora, expected a scheme of weights as int4-weights",
+                  r.scheme);
+    return {};
+  }
   if (scheme == nullptr || scheme->values != DType::kUint8)
     return Fail(ErrorCode::kUsage,
                 "--scheme {}: expected int8, whose arithmetic training simulates", r.scheme);
@@ -77,6 +85,10 @@ Status CheckRecipe(const TrainingRecipe& r) {
   EVOQ_TRY(InRange("--distill", r.distill, 0.01, 1000));
   EVOQ_TRY(InRange("--distill-share", r.distill_share, 0, 1));
   EVOQ_TRY(CheckIntegers(r));
+  if (!r.lora.empty()) {
+    EVOQ_TRY(ParseLora(r.lora));
+    if (!r.prune.empty()) return Fail(ErrorCode::kUsage, "--lora {}: not with --prune", r.lora);
+  }
   return CheckPruning(r);
 }
 
@@ -127,7 +139,16 @@ nlohmann::json ToJson(const TrainingRecipe& r) {
           {"prune", r.prune},
           {"prune_score", r.prune_score},
           {"prune_scope", r.prune_scope},
-          {"sparsity", r.sparsity}};
+          {"sparsity", r.sparsity},
+          {"prune_multiple", r.prune_multiple},
+          {"lora", r.lora}};
+}
+
+nlohmann::json AddedLater() {
+  const nlohmann::json all = ToJson(TrainingRecipe());
+  nlohmann::json added;
+  for (const char* name : {"prune_multiple", "lora"}) added[name] = all[name];
+  return added;
 }
 
 std::string DifferenceOf(const nlohmann::json& wanted, const nlohmann::json& found) {

@@ -38,6 +38,8 @@ struct TrainingRecipe {
   // default.
   std::string prune, prune_score = "magnitude", prune_scope = "layer";
   double sparsity = 0;
+  int64_t prune_multiple = 1;  // of channels that stay in a layer
+  std::string lora;            // ParseLora (train/lora.h); "": all parameters are trained
 };
 
 // Errors: kUsage naming the first option that is out of its range, or names no row.
@@ -52,6 +54,8 @@ struct DecayGroup {
 Result<std::vector<DecayGroup>> ParseDecay(const std::vector<std::string>& options);
 
 nlohmann::json ToJson(const TrainingRecipe& recipe);
+// The members that checkpoints of earlier versions do not have, with what they were then.
+nlohmann::json AddedLater();
 // The first member in which two recipes differ: "lr is 0.1, not 0.01"; "" where they are equal.
 std::string DifferenceOf(const nlohmann::json& wanted, const nlohmann::json& found);
 

@@ -10,6 +10,7 @@
 #include "train/checkpoint.h"
 #include "train/feeder.h"
 #include "train/learner.h"
+#include "train/lora.h"
 #include "train/pruner.h"
 #include "train/schedule.h"
 
@@ -60,6 +61,7 @@ class Run {
         loss_(FindRow(AllLosses(), recipe.loss)),
         optimizer_(FindRow(AllOptimizers(), recipe.optimizer)),
         schedule_(FindRow(AllSchedules(), recipe.schedule)),
+        observing_(ObservingScore(recipe)),
         count_(samples.count()),
         rows_(samples.rows),
         tokens_(samples.tokens),
@@ -69,6 +71,11 @@ class Run {
   int slots() const { return optimizer_->slots; }
   void Use(std::unique_ptr<Learner> learner) { learner_ = std::move(learner); }
   void Use(std::unique_ptr<Pruner> pruner) { pruner_ = std::move(pruner); }
+  // After the last epoch: what was pruned of the graph, if it lost channels.
+  Result<std::optional<PruneReport>> Finish(Graph& graph) {
+    if (pruner_ == nullptr) return std::nullopt;
+    return pruner_->Finish(graph);
+  }
   Learner& learner() { return *learner_; }
   int64_t steps_of_epoch() const { return count_ / learner_->batch(); }
 
@@ -102,8 +109,10 @@ class Run {
                     "step {} of epoch {}: the loss is {} and the gradient's norm {}: training has "
                     "diverged; try a smaller --lr, --warm-up or --clip-norm",
                     i + 1, epoch + 1, std::fabs(result.loss), std::fabs(result.norm));
+      if (observing_ != nullptr)
+        observing_->observe(learner_->parameters(), learner_->gradients(), learner_->observed());
       learner_->Update(SettingsAt(step, report.lr), result);
-      if (pruner_) pruner_->AfterStep(step, all, learner_->parameters());
+      if (pruner_) AfterStep(step, all);
       report.loss += result.loss;
       correct += result.correct;
       if (hooks_.progress && step % kToldEvery == 0)
@@ -119,6 +128,12 @@ class Run {
   }
 
  private:
+  void AfterStep(int64_t step, int64_t all) {
+    std::span<const float> observed;
+    if (observing_ != nullptr) observed = learner_->observed();
+    pruner_->AfterStep(step, all, learner_->parameters(), observed);
+  }
+
   // What the teacher says of a batch, as it is varied for its student.
   Result<Tensor> Taught(const Learner::Fill& fill) {
     std::vector<Tensor> inputs;
@@ -167,6 +182,7 @@ class Run {
   const LossDef* loss_;
   const OptimizerDef* optimizer_;
   const ScheduleDef* schedule_;
+  const PruneScore* observing_;  // null: the score of pruning, if any, observes nothing
   int64_t count_;
   int64_t rows_;
   DType tokens_;
@@ -193,9 +209,10 @@ Status SetDecay(TrainingPlan& plan, const std::vector<std::string>& options) {
 // The learner for a recipe: its batch is one of whole shards.
 Result<std::unique_ptr<Learner>> LearnerFor(const Graph& graph, const LabelledSamples& samples,
                                             const TrainingRecipe& recipe, bool logits, int threads,
-                                            QuantizedModel* quantized) {
+                                            QuantizedModel* quantized, const Ranks* ranks) {
   TrainingPlanOptions options;
   options.freeze = recipe.freeze;
+  if (!recipe.lora.empty()) options.only = AdapterPatterns();
   options.logits = logits;
   options.samples = std::min(recipe.shard, recipe.batch);
   options.rows = samples.rows;
@@ -217,10 +234,30 @@ Result<std::unique_ptr<Learner>> LearnerFor(const Graph& graph, const LabelledSa
   EVOQ_TRY(SetDecay(plan, recipe.decay));
   EVOQ_ASSIGN(const Isa isa, SelectIsa());
   const int64_t shards = recipe.batch / plan.samples;
+  if (ranks != nullptr && ranks->size() > shards)
+    return Fail(ErrorCode::kUsage,
+                "--mpi: {} processes for batches of {} shards, expected at most as many (--batch, "
+                "--shard)",
+                ranks->size(), shards);
   EVOQ_ASSIGN(auto learner, Learner::Create(quantized != nullptr ? quantized->simulation() : graph,
-                                            std::move(plan), shards, threads, isa));
+                                            std::move(plan), shards, threads, isa, ranks));
   if (recipe.ema > 0) learner->Average();
+  if (ObservingScore(recipe) != nullptr) learner->KeepObserved();
   return learner;
+}
+
+// Processes that train together begin alike.
+Status CheckAlike(const Ranks& ranks, Learner& learner, const LabelledSamples& samples,
+                  const TrainingRecipe& recipe) {
+  EVOQ_ASSIGN(const Isa isa, SelectIsa());
+  const std::string options = ToJson(recipe).dump(), set = IsaName(isa);
+  EVOQ_TRY(ranks.CheckSame(HashOf(std::as_bytes(std::span(options))), "other options"));
+  EVOQ_TRY(ranks.CheckSame(HashOf(std::as_bytes(std::span(set))), "another instruction set"));
+  uint64_t data = HashOf(std::as_bytes(std::span(samples.labels)));
+  for (const auto& input : samples.inputs) data = HashOf(std::as_bytes(std::span(input)), data);
+  EVOQ_TRY(ranks.CheckSame(data, "other samples"));
+  const uint64_t parameters = HashOf(std::as_bytes(learner.parameters()));
+  return ranks.CheckSame(HashOf(std::as_bytes(learner.averages()), parameters), "other parameters");
 }
 
 // Brings what was trained into the graph.
@@ -234,12 +271,15 @@ Status WriteTrained(Run& run, Graph& graph, QuantizedModel* quantized) {
 
 // What comes after an epoch's steps.
 Status AfterEpoch(Run& run, Graph& graph, EpochReport& report, TrainingState& state,
-                  const TrainingFiles& files, const TrainingHooks& hooks,
-                  QuantizedModel* quantized) {
+                  const TrainingFiles& files, const TrainingHooks& hooks, QuantizedModel* quantized,
+                  TrainingOutcome& outcome) {
   state.epoch = report.epoch;
   if (!files.checkpoint.empty())
     EVOQ_TRY(WriteCheckpoint(run.learner(), state, run.slots(), files.checkpoint));
   EVOQ_TRY(WriteTrained(run, graph, quantized));
+  if (report.epoch == report.epochs) {
+    EVOQ_ASSIGN(outcome.pruned, run.Finish(graph));
+  }
   if (hooks.test) {
     EVOQ_ASSIGN(const Measured measured, hooks.test(graph));
     report.test_accuracy = measured.accuracy;
@@ -253,13 +293,14 @@ Status AfterEpoch(Run& run, Graph& graph, EpochReport& report, TrainingState& st
 Result<TrainingOutcome> TrainGraph(Graph& graph, const LabelledSamples& samples,
                                    const TrainingRecipe& recipe, const TrainingFiles& files,
                                    int threads, const TrainingHooks& hooks,
-                                   QuantizedModel* quantized) {
+                                   QuantizedModel* quantized, const Ranks* ranks) {
   EVOQ_TRY(CheckRecipe(recipe));
   EVOQ_ASSIGN(std::vector<Augmentation> augmentations, ParseAugmentations(recipe.augment));
   Run run(samples, recipe, hooks, std::move(augmentations));
   EVOQ_ASSIGN(auto learner,
-              LearnerFor(graph, samples, recipe, run.loss().logits, threads, quantized));
+              LearnerFor(graph, samples, recipe, run.loss().logits, threads, quantized, ranks));
   run.Use(std::move(learner));
+  if (ranks != nullptr) EVOQ_TRY(CheckAlike(*ranks, run.learner(), samples, recipe));
   TrainingState state{ToJson(recipe), files.model, samples.count(), 0};
   TrainingOutcome outcome;
   if (!files.resume.empty()) {
@@ -270,13 +311,16 @@ Result<TrainingOutcome> TrainGraph(Graph& graph, const LabelledSamples& samples,
   EVOQ_ASSIGN(auto pruner,
               Pruner::Create(graph, run.learner().plan(), recipe, run.learner().parameters()));
   run.Use(std::move(pruner));
+  if (outcome.resumed_at == recipe.epochs) {
+    EVOQ_ASSIGN(outcome.pruned, run.Finish(graph));
+  }
   for (const TrainedConstant& c : run.learner().plan().parameters) outcome.parameters += c.elements;
   const Stopwatch watch;
   for (int64_t epoch = outcome.resumed_at; epoch < recipe.epochs; ++epoch) {
     EVOQ_ASSIGN(EpochReport report, run.Epoch(epoch));
     const auto done = static_cast<double>(epoch + 1 - outcome.resumed_at);
     report.remaining_s = watch.ms() / 1000 / done * static_cast<double>(recipe.epochs - epoch - 1);
-    EVOQ_TRY(AfterEpoch(run, graph, report, state, files, hooks, quantized));
+    EVOQ_TRY(AfterEpoch(run, graph, report, state, files, hooks, quantized, outcome));
     outcome.seconds += report.seconds;
     outcome.steps += run.steps_of_epoch();
     outcome.epochs.push_back(std::move(report));

@@ -7,7 +7,9 @@
 
 #include "base/on_progress.h"
 #include "graph/graph.h"
+#include "prune/prune.h"
 #include "train/quantized.h"
+#include "train/ranks.h"
 #include "train/recipe.h"
 #include "train/samples.h"
 
@@ -51,11 +53,12 @@ struct TrainingFiles {
 };
 
 struct TrainingOutcome {
-  std::vector<EpochReport> epochs;  // of this run: without those before a resume
-  int64_t resumed_at = 0;           // epochs that lay behind
-  int64_t parameters = 0;           // numbers that were trained
-  int64_t steps = 0;                // of this run
-  double seconds = 0;               // of its steps, all epochs
+  std::vector<EpochReport> epochs;    // of this run: without those before a resume
+  int64_t resumed_at = 0;             // epochs that lay behind
+  int64_t parameters = 0;             // numbers that were trained
+  int64_t steps = 0;                  // of this run
+  double seconds = 0;                 // of its steps, all epochs
+  std::optional<PruneReport> pruned;  // of whole channels, which the graph then lacks
 };
 
 // Trains the graph's parameters (train/plan.h) in place. With `quantized` these are of its
@@ -64,11 +67,15 @@ struct TrainingOutcome {
 // bits for any number of threads, and for a run that was resumed. Errors: those of
 // MakeTrainingPlan; kUsage for a recipe that does not fit; kInvalidInput for samples that do not
 // fit the graph; kConditionFailed when the loss is no number any more; those of the hooks and of
-// files.
+// files. With `ranks` all processes call it alike, each computes a part of each batch, and all have
+// the result, the same bits as one process has; the hooks and files of each are its own. Errors
+// besides: kUsage for more processes than a batch has shards, kConditionFailed where they differ in
+// recipe, data, parameters or instruction set.
 Result<TrainingOutcome> TrainGraph(Graph& graph, const LabelledSamples& samples,
                                    const TrainingRecipe& recipe, const TrainingFiles& files,
                                    int threads, const TrainingHooks& hooks,
-                                   QuantizedModel* quantized = nullptr);
+                                   QuantizedModel* quantized = nullptr,
+                                   const Ranks* ranks = nullptr);
 
 // How many samples (of texts, tokens) the simulation of integers and what was compiled of them
 // agree on.

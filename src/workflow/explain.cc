@@ -4,6 +4,7 @@
 #include "base/printable.h"
 #include "models/models.h"
 #include "program/etm.h"
+#include "prune/prune.h"
 #include "report/html.h"
 #include "report/table.h"
 #include "workflow/attainable.h"
@@ -166,6 +167,7 @@ Result<Explanation> Explain(const ExplainJob& job, const Follow& follow) {
     EVOQ_ASSIGN(const std::vector<EtmSection> sections, EtmSections(job.model));
     EVOQ_ASSIGN(const int64_t file_bytes, ModelBytes(job.model));
     out.bytes = BuildByteLedger(sections, file_bytes, float_bytes, out.model.engine->model());
+    out.bytes->unpruned_weights = MetadataNumber(graph, kUnprunedBytes);
     if (out.language) out.language->bytes = BytesByPart(sections, graph);
   }
   if (!job.report.empty()) EVOQ_TRY(WriteReport(job, out));

@@ -2,6 +2,7 @@
 
 #include "base/file.h"
 #include "base/printable.h"
+#include "llm/adapter.h"
 #include "models/models.h"
 #include "onnx/onnx.h"
 #include "passes/pass.h"
@@ -13,6 +14,11 @@ Result<Optimized> Optimize(const OptimizeJob& job, const Follow& follow) {
   EVOQ_TRY(follow.At("loading", 0));
   EVOQ_ASSIGN(Graph graph, ImportModel(job.model));
   Optimized out{.model = job.model, .output = job.output};
+  if (job.merge_adapters) {
+    EVOQ_ASSIGN(const int merged, WithContext(MergeAdapters(graph), job.model));
+    if (merged == 0)
+      return Fail(ErrorCode::kUsage, "--merge-adapters: {} has no adapters", job.model);
+  }
   out.nodes_before = graph.order().size();
   PassOptions options;
   options.stop_after = job.stop_after;

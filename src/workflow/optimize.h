@@ -19,10 +19,11 @@ struct PassRun {
 };
 
 struct OptimizeJob {
-  std::string model, output;                // .onnx
-  PassChoice passes;                        // which run
-  std::optional<Deployment> deployment;     // what a file says of the model; passes add to its own
-  int stop_after = -1;                      // so many passes that change something; negative: all
+  std::string model, output;             // .onnx
+  PassChoice passes;                     // which run
+  std::optional<Deployment> deployment;  // what a file says of the model; passes add to its own
+  bool merge_adapters = false;           // into the weights beside which they are (llm/adapter.h)
+  int stop_after = -1;                   // so many passes that change something; negative: all
   std::function<void(const PassRun&)> log;  // hears of each that changed something; may be null
 };
 

@@ -14,10 +14,13 @@
 #include "base/printable.h"
 #include "base/rows.h"
 #include "base/text.h"
+#include "llm/adapter.h"
+#include "llm/import.h"
 #include "models/models.h"
 #include "nn/layer.h"
 #include "onnx/onnx.h"
 #include "program/etm.h"
+#include "train/lora.h"
 #include "train/loss.h"
 #include "train/network.h"
 #include "train/plan.h"
@@ -53,7 +56,9 @@ Result<Start> StartOf(const TrainJob& job) {
                   NearestHint(job.model, AllNetworks()));
     }
     start.trained = LowerExtension(job.model) != ".json";
-    if (start.trained) {
+    if (start.trained && IsLanguageModelPath(job.model)) {  // its caches are of no use here
+      EVOQ_ASSIGN(start.graph, ImportLanguageModel(job.model, /*caches=*/false));
+    } else if (start.trained) {
       EVOQ_ASSIGN(start.graph, ImportModel(job.model));
     } else {
       constexpr size_t kMostBytes = 1 << 24;
@@ -131,32 +136,42 @@ Result<Data> ReadData(const TrainJob& job, const SampleFiles& files, Start& star
   return data;
 }
 
-bool IsEtmName(const std::string& path) { return LowerExtension(path) == ".etm"; }
+std::vector<std::string> OnlyTrained(const TrainingRecipe& recipe) {
+  return recipe.lora.empty() ? std::vector<std::string>() : AdapterPatterns();
+}
 
 // What can fail before long work.
 Status CheckPaths(const TrainJob& job) {
   EVOQ_TRY(CheckThreads(job.threads));
   if (job.files.data.empty()) return Fail(ErrorCode::kUsage, "expected --data");
-  if (!IsEtmName(job.output) && LowerExtension(job.output) != ".onnx")
+  const bool folder = !job.recipe.lora.empty() && LowerExtension(job.output).empty();
+  if (!folder && LowerExtension(job.output) != ".etm" && LowerExtension(job.output) != ".onnx")
     return Fail(ErrorCode::kUsage, "-o {}: expected a name that ends in .onnx or .etm", job.output);
   for (const std::string* path : {&job.output, &job.checkpoint, &job.log}) {
-    if (!path->empty()) EVOQ_TRY(CheckOutputPath(*path));
+    if (!path->empty() && !(folder && path == &job.output)) EVOQ_TRY(CheckOutputPath(*path));
   }
   const bool random =
       FindRow(AllNetworks(), job.model) != nullptr || LowerExtension(job.model) == ".json";
+  if (folder) {
+    EVOQ_ASSIGN(const LoraSettings settings, ParseLora(job.recipe.lora));
+    if (settings.merge)
+      return Fail(ErrorCode::kUsage,
+                  "--lora {}: a folder has adapters alone, expected -o NAME.onnx or .etm to merge",
+                  job.recipe.lora);
+  }
+  if (IsAdapterFolder(job.model))
+    return Fail(ErrorCode::kUsage, "{}: a folder of adapters, expected the model that they are of",
+                job.model);
+  if (!job.recipe.lora.empty() && random)
+    return Fail(ErrorCode::kUsage,
+                "--lora {}: {} has random weights; adapters are of a model that "
+                "has learned",
+                job.recipe.lora, job.model);
   if (!job.recipe.scheme.empty() && random)
     return Fail(ErrorCode::kUsage,
                 "--scheme {}: {} has random weights; train it, then its .onnx with integers",
                 job.recipe.scheme, job.model);
   return CheckRecipe(job.recipe);
-}
-
-Status Write(const Graph& graph, bool optimized_already, const std::string& path) {
-  if (!IsEtmName(path)) return ExportOnnx(graph, path);
-  Graph optimized = graph;
-  if (!optimized_already) EVOQ_TRY(RunPasses(optimized, Stage::kOptimize));
-  EVOQ_ASSIGN(const Model model, LowerAndPack(std::move(optimized)));
-  return WriteEtm(model, path);
 }
 
 // Adds a line to the end of a file.
@@ -197,10 +212,18 @@ Result<std::string> WriteBeside(const std::string& output, const char* ending,
 
 }  // namespace
 
-TrainingRecipe RecipeFor(const std::string& model, const std::string& scheme) {
+TrainingRecipe RecipeFor(const std::string& model, const std::string& scheme,
+                         const std::string& lora) {
   TrainingRecipe recipe;
   recipe.epochs = 5;
   recipe.lr = scheme.empty() ? 0.0001 : 0.0005;
+  if (!lora.empty()) {  // adapters are few and begin at 0
+    recipe.epochs = 3;
+    recipe.batch = 16;
+    recipe.shard = 4;
+    recipe.lr = 0.001;
+    recipe.clip_norm = 1;
+  }
   if (LowerExtension(model) == ".json") recipe.lr = 0.001;  // its weights are random
   if (const NetworkDef* network = FindRow(AllNetworks(), model)) network->recipe(recipe);
   return recipe;
@@ -208,16 +231,26 @@ TrainingRecipe RecipeFor(const std::string& model, const std::string& scheme) {
 
 Result<Trained> Train(const TrainJob& job, const Follow& follow) {
   EVOQ_TRY(CheckPaths(job));
+  std::unique_ptr<Ranks> ranks;
+  if (job.mpi) {
+    EVOQ_ASSIGN(ranks, Ranks::Start());
+  }
   EVOQ_TRY(follow.At("loading", 0));
   EVOQ_ASSIGN(const SampleFiles files, FindSamples(job.files));
   EVOQ_ASSIGN(Start start, StartOf(job));
-  const bool integers = !job.recipe.scheme.empty();
+  const bool adapts = !job.recipe.lora.empty();
+  const bool integers = !job.recipe.scheme.empty() && !adapts;
+  Trained out{.model = job.model, .output = job.output};
+  if (ranks != nullptr) out.processes = ranks->size();
+  out.told = ranks == nullptr || ranks->rank() == 0;
+  if (adapts) EVOQ_TRY(WithContext(PrepareAdapters(job, start.graph, out), job.model));
   if (start.network == nullptr && !integers) {  // before the data, which may be large
     const LossDef* const loss = FindRow(AllLosses(), job.recipe.loss);
     EVOQ_ASSIGN(const DType numbers, WithContext(IntegersOfInputs(start.graph), job.model));
     const int64_t length = numbers == DType::kUndefined ? 0 : job.recipe.context;
     EVOQ_TRY(WithContext(MakeTrainingPlan(start.graph, {.samples = job.recipe.shard,
                                                         .freeze = job.recipe.freeze,
+                                                        .only = OnlyTrained(job.recipe),
                                                         .logits = loss->logits,
                                                         .length = length}),
                          job.model));
@@ -226,14 +259,15 @@ Result<Trained> Train(const TrainJob& job, const Follow& follow) {
   const LabelledSamples &samples = data.samples, &test = data.test;
   TrainingHooks hooks;
   hooks.progress = follow.Stage("training");
-  if (test.count() > 0) {
+  if (test.count() > 0 && out.told) {
     hooks.test = [&](const Graph& graph) { return MeasureAccuracy(graph, test, job.threads); };
   }
   std::optional<EventFile> events;
-  if (!job.tensorboard.empty()) {
+  if (!job.tensorboard.empty() && out.told) {
     EVOQ_ASSIGN(events, EventFile::Create(job.tensorboard, SecondsNow()));
   }
   hooks.epoch = [&](const EpochReport& report) -> Status {
+    if (!out.told) return {};
     if (job.epoch) job.epoch(report);
     if (events) EVOQ_TRY(events->Add(SecondsNow(), report.epoch, EventsOf(report)));
     return job.log.empty() ? Status() : AppendLine(job.log, ToJson(report));
@@ -250,15 +284,19 @@ Result<Trained> Train(const TrainJob& job, const Follow& follow) {
     EVOQ_ASSIGN(hooks.teacher, TeacherOf(job, samples));
   }
   const int threads = job.threads > 0 ? job.threads : PhysicalCores();
-  Trained out{.model = job.model,
-              .output = job.output,
-              .samples = samples.count(),
-              .test_samples = test.count(),
-              .recipe = recipe};
-  EVOQ_ASSIGN(out.outcome, WithContext(TrainGraph(start.graph, samples, recipe,
-                                                  {BaseName(job.model), job.checkpoint, job.resume},
-                                                  threads, hooks, quantized.get()),
-                                       job.model));
+  out.samples = samples.count();
+  out.test_samples = test.count();
+  out.recipe = recipe;
+  EVOQ_ASSIGN(
+      out.outcome,
+      WithContext(TrainGraph(start.graph, samples, recipe,
+                             {BaseName(job.model), out.told ? job.checkpoint : "", job.resume},
+                             threads, hooks, quantized.get(), ranks.get()),
+                  job.model));
+  if (!out.told) {
+    ranks->Finish();
+    return out;
+  }
   if (quantized != nullptr) {
     out.nodes = quantized->report().nodes;
     out.float_reasons = quantized->report().float_reasons;
@@ -268,14 +306,20 @@ Result<Trained> Train(const TrainJob& job, const Follow& follow) {
     }
   }
   EVOQ_TRY(follow.At("writing", 0));
-  EVOQ_TRY(Write(start.graph, integers, job.output));
-  out.output_bytes = WrittenBytes(job.output);
+  if (adapts) {
+    EVOQ_TRY(WriteAdapted(job, std::move(start.graph)));
+  } else {
+    EVOQ_TRY(WriteModel(start.graph, integers, job.output));
+  }
+  out.output_bytes =
+      LowerExtension(job.output).empty() ? 4 * out.adapter_numbers : WrittenBytes(job.output);
   if (!start.preprocess.empty()) {
     EVOQ_ASSIGN(out.preprocess, WriteBeside(job.output, ".preprocess.json", start.preprocess));
   }
   if (!data.tokenizer.empty()) {
     EVOQ_ASSIGN(out.tokenizer, WriteBeside(job.output, ".tokenizer.json", data.tokenizer));
   }
+  if (ranks != nullptr) ranks->Finish();
   return out;
 }
 
@@ -322,6 +366,29 @@ void TellIntegers(const Trained& t, Told& told) {
       a.classes, a.samples, a.scores);
 }
 
+// With --prune channel: what the model lost.
+void TellPruned(const Trained& t, Told& told) {
+  if (!t.outcome.pruned) return;
+  const PruneReport& report = *t.outcome.pruned;
+  nlohmann::json layers = nlohmann::json::array();
+  for (const PrunedChannels& l : report.channels)
+    layers.push_back(
+        {{"node", l.node}, {"channels_before", l.outputs_before}, {"channels", l.outputs}});
+  const auto number = [](const std::optional<int64_t>& n) {
+    return n ? nlohmann::json(*n) : nlohmann::json();
+  };
+  told.json["pruned"] = {{"float_weight_bytes_before", report.bytes_before},
+                         {"float_weight_bytes", report.bytes},
+                         {"macs_before", number(report.macs_before)},
+                         {"macs", number(report.macs)},
+                         {"layers", layers}};
+  told.text += FormatPrintable("  without pruned channels: float32 weights {} -> {}",
+                               HumanBytes(report.bytes_before), HumanBytes(report.bytes));
+  if (report.macs_before && report.macs)
+    told.text += fmt::format(", multiply-accumulates {} -> {}", *report.macs_before, *report.macs);
+  told.text += "\n";
+}
+
 }  // namespace
 
 Told Tell(const Trained& t) {
@@ -361,7 +428,15 @@ Told Tell(const Trained& t) {
     told.text += FormatPrintable("  {:.2f}% of {} test samples right\n", 100 * *last->test_accuracy,
                                  t.test_samples);
   }
-  TellIntegers(t, told);
+  if (t.processes > 1) told.json["processes"] = t.processes;
+  if (t.adapters > 0) {
+    told.json["adapters"] = t.adapters;
+    told.text += fmt::format("  {} adapters of {} numbers beside weights that stayed\n", t.adapters,
+                             t.adapter_numbers);
+  } else {
+    TellIntegers(t, told);
+  }
+  TellPruned(t, told);
   told.text += FormatPrintable("  -> {}: {}\n", t.output, HumanBytes(t.output_bytes));
   if (last == nullptr) told.log.push_back("note: the checkpoint had all epochs behind it");
   return told;

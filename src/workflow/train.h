@@ -15,7 +15,7 @@ struct TrainJob {
   std::string model;       // a network (train/networks.inc), its JSON (docs/nn.md), or an .onnx
   SampleFiles files;       // as FindSamples completes them
   std::string preprocess;  // "": the network's, or MODEL.preprocess.json beside the model
-  std::string output;      // .onnx or .etm
+  std::string output;      // .onnx or .etm; with recipe.lora also a folder, of the adapters alone
   int64_t limit = 0;       // so many samples to train on; 0: all
   std::string checkpoint, resume;
   std::string teacher;      // a model whose scores this one learns from too; "": none
@@ -24,13 +24,15 @@ struct TrainJob {
   std::string tensorboard;  // a folder that gets an event file; "": none
   std::string log;          // a file that gets a line of JSON for each epoch, at its end; "": none
   TrainingRecipe recipe;
+  bool mpi = false;  // one of the processes that mpirun started (train/ranks.h)
   int threads = 0;
   std::function<void(const EpochReport&)> epoch;  // hears of each; may be null
 };
 
 // What training begins from: the network's recipe, or that of fine-tuning an .onnx, with the
 // integers of a scheme or ("") with float32.
-TrainingRecipe RecipeFor(const std::string& model, const std::string& scheme = "");
+TrainingRecipe RecipeFor(const std::string& model, const std::string& scheme = "",
+                         const std::string& lora = "");
 
 struct Trained {
   std::string model, output;
@@ -45,6 +47,10 @@ struct Trained {
   PrecisionCounts nodes;
   Reasons float_reasons;
   std::optional<Agreement> agreement;
+  int processes = 1;            // with mpi: how many trained together,
+  bool told = true;             // and whether this is the one that writes and says it
+  int adapters = 0;             // with recipe.lora: how many there are
+  int64_t adapter_numbers = 0;  // and their numbers
 };
 
 // Trains and writes the output, and beside it OUTPUT.preprocess.json, by which `evoq eval` reads

@@ -4,8 +4,12 @@
 
 #include "base/file.h"
 #include "models/models.h"
+#include "onnx/onnx.h"
+#include "passes/choice.h"
+#include "program/etm.h"
 #include "quant/layer_bits.h"
 #include "quant/unfuse.h"
+#include "train/lora.h"
 #include "workflow/calibrate.h"
 #include "workflow/models.h"
 
@@ -55,6 +59,48 @@ Result<Teacher> TeacherOf(const TrainJob& job, const LabelledSamples& samples) {
   };
   EVOQ_TRY(WithContext(teacher(InputsOf(samples, 0)), job.teacher));
   return teacher;
+}
+
+Status WriteModel(const Graph& graph, bool optimized_already, const std::string& path) {
+  if (LowerExtension(path) != ".etm") return ExportOnnx(graph, path);
+  Graph optimized = graph;
+  if (!optimized_already) EVOQ_TRY(RunPasses(optimized, Stage::kOptimize));
+  EVOQ_ASSIGN(const Model model, LowerAndPack(std::move(optimized)));
+  return WriteEtm(model, path);
+}
+
+Status PrepareAdapters(const TrainJob& job, Graph& graph, Trained& out) {
+  // Forms that gradients know: constants are computed, and nothing is fused.
+  const std::string chosen(ChoiceOf(graph, kPassChoice));
+  EVOQ_TRY(ChoosePasses(graph, {.opt_level = 1}));
+  EVOQ_TRY(RunPasses(graph, Stage::kOptimize));
+  graph.metadata.erase(kPassChoice);
+  if (!chosen.empty()) graph.metadata[kPassChoice] = chosen;
+  if (!job.recipe.scheme.empty()) {
+    QuantizeOptions options;
+    options.threads = job.threads > 0 ? job.threads : PhysicalCores();
+    options.exclude = job.recipe.exclude;
+    const std::string float_bytes = std::to_string(FloatWeightBytes(graph));
+    EVOQ_TRY(FindScheme(job.recipe.scheme)->run(graph, {}, options));
+    graph.metadata["evoq.scheme"] = job.recipe.scheme;
+    graph.metadata["evoq.float_weight_bytes"] = float_bytes;
+  }
+  EVOQ_ASSIGN(const LoraSettings settings, ParseLora(job.recipe.lora));
+  EVOQ_ASSIGN(out.adapters, BeginAdapters(graph, settings, job.recipe.seed));
+  for (const LoraAdapter& adapter : AdaptersOf(graph).adapters)
+    out.adapter_numbers += adapter.a.elements() + adapter.b.elements();
+  return {};
+}
+
+Status WriteAdapted(const TrainJob& job, Graph graph) {
+  if (LowerExtension(job.output).empty()) {
+    LoraAdapters adapters = AdaptersOf(graph);
+    adapters.base = job.model;
+    return WriteAdapters(adapters, job.output);
+  }
+  EVOQ_ASSIGN(const LoraSettings settings, ParseLora(job.recipe.lora));
+  if (settings.merge) EVOQ_TRY(MergeAdapters(graph));
+  return WriteModel(graph, /*optimized_already=*/false, job.output);
 }
 
 }  // namespace evoq

@@ -17,4 +17,13 @@ Result<std::unique_ptr<QuantizedModel>> IntegersOf(const TrainJob& job, Graph gr
 using Teacher = std::function<Result<Tensor>(std::span<const Tensor> inputs)>;
 Result<Teacher> TeacherOf(const TrainJob& job, const LabelledSamples& samples);
 
+// To .onnx or .etm.
+Status WriteModel(const Graph& graph, bool optimized_already, const std::string& path);
+
+// What --lora begins from: the model without caches, its weights of the recipe's scheme, and
+// adapters beside its products. Errors: those of passes, the scheme and BeginAdapters.
+Status PrepareAdapters(const TrainJob& job, Graph& graph, Trained& out);
+// What is left of them: a folder of adapters, or the model with them, merged where --lora says so.
+Status WriteAdapted(const TrainJob& job, Graph graph);
+
 }  // namespace evoq

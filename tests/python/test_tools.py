@@ -240,6 +240,12 @@ def test_prune_writes_zeros(tmp_path):
         evoq.prune(DIGITS, tmp_path / "q.onnx", pattern="chanel")
 
 
+def test_prune_removes_channels(tmp_path):
+    report = evoq.prune(DIGITS, tmp_path / "p.onnx", pattern="channel", multiple=2)
+    assert report["float_weight_bytes"] < report["float_weight_bytes_before"]
+    assert any(layer["channels"] < layer["channels_before"] for layer in report["layers"])
+
+
 def test_every_verb_is_a_function():
     without = {"demo", "train", "zoo", "tokenize"}  # evoq.tool
     without |= {"graph_opt", "atc", "benchmark", "perf_compare"}  # Ascend's programs

@@ -36,6 +36,8 @@ VerbRun Declare(const VerbOptions& options, const CommonOptions& common) {
   options.AddFlag("--log-passes", o->log, "Say on stderr what each pass changed");
   options.Add("--stop-after", o->job.stop_after,
               "Run only the first N passes that change something");
+  options.AddFlag("--merge-adapters", o->job.merge_adapters,
+                  "Make one weight of each product and the LoRA adapter beside it, in float32");
   AddPassOptions(options, o->job.passes);
   options.Add(
       "--config", o->config,

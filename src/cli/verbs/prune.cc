@@ -18,8 +18,15 @@ VerbRun Declare(const VerbOptions& options, const CommonOptions& common) {
   options.Add("model", o->job.model, "MODEL.onnx").Required();
   options.Add("-o,--output", o->job.output, "The ONNX file to write").Required();
   options.Add("--pattern", o->job.options.pattern,
-              "Which weights become 0 together: block-4x4, block-1x16, 2:4, unstructured");
-  options.Add("--sparsity", o->sparsity, "The share of weights that become 0");
+              "Which weights become 0 together: block-4x4, block-1x16, 2:4, unstructured; channel: "
+              "whole channels go, with what reads them");
+  options.Add("--sparsity", o->sparsity,
+              "The share of weights that become 0, or of channels that go "
+              "(default: 0.75, of channels 0.5, of 2:4 its own)");
+  options
+      .Add("--multiple", o->job.options.multiple,
+           "With channel: a layer keeps a multiple of so many channels")
+      .Positive();
   options
       .Add("--layers", o->job.options.layers,
            "Prune products of this name only (a glob pattern; may be repeated)")
@@ -39,7 +46,9 @@ VerbRun Declare(const VerbOptions& options, const CommonOptions& common) {
 
 extern const VerbDef kVerbPrune = {
     .name = "prune",
-    .doc = "Sets the weights that matter least to 0, in a pattern that kernels skip.",
+    .doc =
+        "Sets the weights that matter least to 0, in a pattern that kernels skip, or removes whole "
+        "channels.",
     .example = "evoq prune resnet.onnx --pattern block-4x4 --sparsity 0.75 -o pruned.onnx",
     .declare = Declare,
 };

@@ -20,7 +20,7 @@ struct Given {
   }
   // The recipe of the model with what was given.
   TrainingRecipe Of(const std::string& model) const {
-    TrainingRecipe out = RecipeFor(model, recipe.scheme);
+    TrainingRecipe out = RecipeFor(model, recipe.scheme, recipe.lora);
     for (const auto& [name, change] : changes) {
       if (options.given(name)) change(out);
     }
@@ -84,9 +84,14 @@ void AddRecipe(Given& g) {
   g.Add("--prune", &TrainingRecipe::prune,
         "Prune over the first half of the steps: a pattern of evoq prune; zeros: weights that are "
         "0 stay 0");
-  g.Add("--sparsity", &TrainingRecipe::sparsity, "The share of weights that --prune ends with");
-  g.Add("--prune-score", &TrainingRecipe::prune_score, "--score of evoq prune");
+  g.Add("--sparsity", &TrainingRecipe::sparsity,
+        "The share of weights, or of channels, that --prune ends with");
+  g.Add("--prune-score", &TrainingRecipe::prune_score, "--score of evoq prune, movement or obd");
   g.Add("--prune-scope", &TrainingRecipe::prune_scope, "--scope of evoq prune");
+  g.Add("--prune-multiple", &TrainingRecipe::prune_multiple, "--multiple of evoq prune").Positive();
+  g.Add("--lora", &TrainingRecipe::lora,
+        "Train adapters beside the weights, which stay: rank=8,alpha=16,target=PATTERN,merge, each "
+        "left out or given; --scheme int4-weights makes the weights int4 before");
   g.Add("--seed", &TrainingRecipe::seed, "Of weights, order and augmentation");
 }
 
@@ -96,7 +101,7 @@ VerbRun Declare(const VerbOptions& options, const CommonOptions& common) {
   options
       .Add("model", o->model,
            "lenet, resnet8, resnet20, mobilenetv2-small, tiny-gpt, a network as NAME.json (with "
-           "random weights) or MODEL.onnx")
+           "random weights), MODEL.onnx or a language model")
       .Required();
   options
       .Add("--data", o->files.data,
@@ -116,12 +121,17 @@ VerbRun Declare(const VerbOptions& options, const CommonOptions& common) {
               "How a text becomes tokens: a tokenizer file or folder (default: bytes)");
   options.Add("--preprocess", o->preprocess,
               "How images become inputs (default: the network's, or MODEL.preprocess.json)");
-  options.Add("-o,--output", o->output, "The .onnx or .etm file to write").Required();
+  options
+      .Add("-o,--output", o->output,
+           "The .onnx or .etm file to write; with --lora also a folder, which gets the adapters")
+      .Required();
   options.Add("--limit", o->limit, "Train on the first N samples only").NonNegative();
   options.Add("--teacher", o->teacher, "Learn from the scores of this model too");
   options.Add("--checkpoint", o->checkpoint, "Write an .npz after each epoch to go on from");
   options.Add("--resume", o->resume, "Go on from this checkpoint, to the same result");
   options.Add("--tensorboard", o->tensorboard, "Write an event file of the epochs to this folder");
+  options.AddFlag("--mpi", o->mpi,
+                  "One of the processes that mpirun started: each computes a part of each batch");
   options.Add("--log", o->log, "Add a line of JSON for each epoch to this file");
   AddRecipe(*given);
   return [o, given, &common]() -> Result<json> {
@@ -138,6 +148,7 @@ VerbRun Declare(const VerbOptions& options, const CommonOptions& common) {
           r.remaining_s);
     };
     EVOQ_ASSIGN(const Trained trained, Train(*o, common.follow));
+    if (!trained.told) return json();
     return Print(Tell(trained));
   };
 }

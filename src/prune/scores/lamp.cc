@@ -9,8 +9,8 @@ namespace {
 
 // Of blocks b in the order of their squares s: s[b] / sum over those from b on of s. Layers are
 // comparable: the largest block of each has the score 1.
-void Lamp(std::span<const float> weights, std::span<const int32_t> block_of,
-          std::span<const int64_t> sizes, std::span<double> scores) {
+void Lamp(const PruneBlocks& blocks, std::span<double> scores) {
+  const auto [weights, block_of, sizes, _] = blocks;
   std::vector<double> squares(scores.size());
   for (size_t i = 0; i < weights.size(); ++i) {
     const double w = weights[i];
@@ -39,6 +39,7 @@ const PruneScore kScoreLamp = {
     .paper =
         "Lee, Park, Mo, Ahn, Shin, \"Layer-Adaptive Sparsity for the Magnitude-based Pruning\", "
         "2021",
+    .scale = ScoreScale::kAll,
     .score = Lamp,
 };
 

@@ -3,8 +3,8 @@
 namespace evoq {
 namespace {
 
-void Squares(std::span<const float> weights, std::span<const int32_t> block_of,
-             std::span<const int64_t> sizes, std::span<double> scores) {
+void Squares(const PruneBlocks& blocks, std::span<double> scores) {
+  const auto [weights, block_of, sizes, _] = blocks;
   for (double& score : scores) score = 0;
   for (size_t i = 0; i < weights.size(); ++i) {
     const double w = weights[i];

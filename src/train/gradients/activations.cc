@@ -147,7 +147,7 @@ Result<BoundGradient> BindClip(const GradientArgs& args) {
 
 extern const GradientDef kGradientClip, kGradientElu, kGradientGelu, kGradientHardSigmoid,
     kGradientHardSwish, kGradientLeakyRelu, kGradientMish, kGradientRelu, kGradientSigmoid,
-    kGradientSoftplus, kGradientSwish, kGradientTanh;
+    kGradientSilu, kGradientSoftplus, kGradientSwish, kGradientTanh;
 const GradientDef kGradientClip = {.op = "Clip", .bind = BindClip};
 const GradientDef kGradientElu = {.op = "Elu", .bind = BindElu};
 const GradientDef kGradientGelu = {.op = "Gelu", .bind = BindGelu};
@@ -157,6 +157,8 @@ const GradientDef kGradientLeakyRelu = {.op = "LeakyRelu", .bind = BindLeakyRelu
 const GradientDef kGradientMish = {.op = "Mish", .bind = BindMish};
 const GradientDef kGradientRelu = {.op = "Relu", .bind = BindRelu};
 const GradientDef kGradientSigmoid = {.op = "Sigmoid", .bind = BindSigmoid};
+// Swish without its attribute.
+const GradientDef kGradientSilu = {.op = "Silu", .domain = "evoq", .bind = BindSwish};
 const GradientDef kGradientSoftplus = {.op = "Softplus", .bind = BindSoftplus};
 const GradientDef kGradientSwish = {.op = "Swish", .bind = BindSwish};
 const GradientDef kGradientTanh = {.op = "Tanh", .bind = BindTanh};

@@ -114,25 +114,68 @@ void ForEachProduct(const MatMulGeometry& g, const Body& body) {
   }
 }
 
+// The numbers of b, of a constant that stays quantized while the others are trained (Dettmers,
+// Pagnoni, Holtzman, Zettlemoyer, "QLoRA: Efficient Finetuning of Quantized LLMs", 2023).
+struct Operand {
+  Tensor quantized;  // undefined: b is float32
+  Tensor Floats() const {
+    if (!quantized.defined()) return {};
+    auto floats = ToFloat32(quantized);
+    EVOQ_CHECK(floats, "{}", floats.error().message());  // Bind converted it once
+    return *std::move(floats);
+  }
+};
+const float* Numbers(const Tensor& dequantized, const GradientRun& run) {
+  return dequantized.defined() ? dequantized.data<float>() : run.x[1];
+}
+
+// y += bias, or dbias += dy; c has one number for each column.
+void AddBias(const float* bias, int64_t rows, int64_t columns, float* y) {
+  for (int64_t i = 0; i < rows; ++i) {
+    for (int64_t j = 0; j < columns; ++j) y[i * columns + j] += bias[j];
+  }
+}
+void SumRows(const float* dy, int64_t rows, int64_t columns, float* db) {
+  for (int64_t i = 0; i < rows; ++i) {
+    for (int64_t j = 0; j < columns; ++j) db[j] += dy[i * columns + j];
+  }
+}
+
 Result<BoundGradient> BindMatMul(const GradientArgs& args) {
-  for (size_t i = 2; i < args.x.size(); ++i) {
+  for (size_t i = 3; i < args.x.size(); ++i) {
     if (args.x[i].dtype != DType::kUndefined) return Unsupported("a fused input {}", i);
   }
+  if (args.node.attrs.Has("activation") || args.node.attrs.Has("data_block"))
+    return Unsupported("a fused activation, or data that is rounded");
+  Operand operand;
+  if (args.x[1].quantized()) {
+    EVOQ_TRY(ToFloat32(*args.constants[1]));
+    operand.quantized = *args.constants[1];
+  }
+  const bool biased = args.x.size() > 2 && args.x[2].dtype != DType::kUndefined;
+  const int64_t outputs = *args.y[0].shape.elements();
   MatMulGeometry g = MatMulGeometryOf(args.x[0].shape, args.x[1].shape);
   if (args.x[1].shape.rank() <= 2 && args.x[0].shape.rank() > 1) {
     for (int64_t size : g.batch) g.m *= size;  // one product of all rows
     g.batch.clear();
   }
   const Sizes s{g.m, g.n, g.k};
-  const auto forward = [g, s](const GradientRun& run) {
+  const int64_t rows = s.n == 0 ? 0 : outputs / s.n;
+  const auto forward = [=](const GradientRun& run) {
+    const Tensor held = operand.Floats();
+    const float* const w = Numbers(held, run);
     ForEachProduct(g, [&](int64_t a, int64_t b, int64_t y) {
-      Product(run, s.m, s.n, s.k, View(run.x[0] + a, s.m, s.k, false),
-              View(run.x[1] + b, s.k, s.n, false), 1, run.y[0] + y, false);
+      Product(run, s.m, s.n, s.k, View(run.x[0] + a, s.m, s.k, false), View(w + b, s.k, s.n, false),
+              1, run.y[0] + y, false);
     });
+    if (biased) AddBias(run.x[2], rows, s.n, run.y[0]);
   };
-  const auto backward = [g, s](const GradientRun& run) {
+  const auto backward = [=](const GradientRun& run) {
+    const Tensor held = operand.Floats();
+    const float* const w = Numbers(held, run);
+    if (biased && run.dx[2] != nullptr) SumRows(run.dy[0], rows, s.n, run.dx[2]);
     ForEachProduct(g, [&](int64_t a, int64_t b, int64_t y) {
-      BackwardOf(run, s, run.x[0] + a, run.x[1] + b, run.dy[0] + y,
+      BackwardOf(run, s, run.x[0] + a, w + b, run.dy[0] + y,
                  run.dx[0] == nullptr ? nullptr : run.dx[0] + a,
                  run.dx[1] == nullptr ? nullptr : run.dx[1] + b);
     });
@@ -144,6 +187,7 @@ Result<BoundGradient> BindMatMul(const GradientArgs& args) {
 
 extern const GradientDef kGradientGemm, kGradientMatMul;
 const GradientDef kGradientGemm = {.op = "Gemm", .differentiable = 0b111, .bind = BindGemm};
-const GradientDef kGradientMatMul = {.op = "MatMul", .differentiable = 0b11, .bind = BindMatMul};
+const GradientDef kGradientMatMul = {
+    .op = "MatMul", .differentiable = 0b111, .quantized = 0b10, .bind = BindMatMul};
 
 }  // namespace evoq

@@ -244,6 +244,7 @@ Result<BoundGradient> Bind(const GradientArgs& args) {
   Node node = args.node;
   node.op = attrs.String("op");
   node.domain = "";
+  node.attrs.Erase("activation");  // comes behind the requantization, below
   node.inputs.resize(2);
   EVOQ_ASSIGN(BoundGradient product,
               FindGradient(node)->bind({node, args.x.first(2), args.y, args.constants.first(2)}));
