@@ -1,5 +1,5 @@
 // The C++ interface of evoq's toolchain: optimize, quantize, compile, explain, evaluate, predict,
-// compare, diff, sensitivity, tune, train.
+// compare, diff, sensitivity, tune, prune, train.
 //
 //   std::string error;
 //   evoq::toolchain::QuantizeOptions options;
@@ -396,6 +396,28 @@ struct TuneResult {
 std::optional<TuneResult> Tune(const std::string& model, const std::string& output,
                                const TuneOptions& options = {}, const Follow& follow = {},
                                std::string* error = nullptr);
+
+struct PruneOptions {
+  std::string pattern = "block-4x4", score = "magnitude";
+  std::optional<double> sparsity;   // the share of weights, or channels, that go; the pattern's
+  std::string scope = "layer";      // each layer has that share, or "global": all together
+  std::vector<std::string> layers;  // glob patterns of nodes; none: all
+  std::int64_t multiple = 1;        // of the channels that stay in a layer
+};
+struct PrunedLayer {
+  std::string node;
+  std::int64_t weights_before = 0, weights = 0;  // numbers that are not zero
+};
+struct PruneResult {
+  std::vector<PrunedLayer> layers;
+  std::vector<std::string> left;  // nodes that stay as they were; the report says why
+  Report report;
+};
+// Sets weights of `model` to zero, or takes out channels (docs/pruning.md), and writes `output`, an
+// .onnx.
+std::optional<PruneResult> Prune(const std::string& model, const std::string& output,
+                                 const PruneOptions& options = {}, const Follow& follow = {},
+                                 std::string* error = nullptr);
 
 // What is not set is as the model's recipe has it (docs/training.md).
 struct TrainOptions {

@@ -261,6 +261,26 @@ TEST_F(Toolchain, TunesAndValidates) {
   EXPECT_FALSE(std::filesystem::exists(At("never.etm")));
 }
 
+TEST_F(Toolchain, Prunes) {
+  tc::PruneOptions options;
+  options.pattern = "unstructured";
+  options.sparsity = 0.5;
+  const auto pruned = tc::Prune(model_, At("p.onnx"), options, {}, &error_);
+  ASSERT_TRUE(pruned) << error_;
+  const auto json = nlohmann::json::parse(pruned->report.json);
+  ASSERT_EQ(pruned->layers.size(), json["layers"].size());
+  ASSERT_FALSE(pruned->layers.empty());
+  for (size_t i = 0; i < pruned->layers.size(); ++i) {
+    const tc::PrunedLayer& l = pruned->layers[i];
+    EXPECT_EQ(l.node, json["layers"][i]["node"]);
+    EXPECT_NEAR(static_cast<double>(l.weights), static_cast<double>(l.weights_before) / 2, 1);
+  }
+  options.score = "sqares";
+  EXPECT_FALSE(tc::Prune(model_, At("never.onnx"), options, {}, &error_));
+  EXPECT_NE(error_.find("squares"), std::string::npos) << error_;
+  EXPECT_FALSE(std::filesystem::exists(At("never.onnx")));
+}
+
 TEST_F(Toolchain, WhoFollowsIsCalledOnTheThreadOfTheTask) {
   std::map<std::string, std::set<std::thread::id>> threads;
   tc::Follow follow;

@@ -1,9 +1,36 @@
+// What changes weights: Prune, Train.
 #include "workflow/train.h"
 
 #include "toolchain/enter.h"
+#include "workflow/prune.h"
 
 namespace evoq::toolchain {
 inline namespace v1 {
+
+std::optional<PruneResult> Prune(const std::string& model, const std::string& output,
+                                 const PruneOptions& o, const Follow& follow, std::string* error) {
+  return Enter<PruneResult>(follow, error, [&](const evoq::Follow& inner) -> Result<PruneResult> {
+    PruneJob job;
+    job.model = model;
+    job.output = output;
+    job.options.pattern = o.pattern;
+    job.options.score = o.score;
+    job.options.sparsity = o.sparsity;
+    job.options.scope = o.scope;
+    job.options.layers = o.layers;
+    job.options.multiple = o.multiple;
+    EVOQ_ASSIGN(const PrunedModel pruned, evoq::Prune(job, inner));
+    PruneResult out;
+    for (const evoq::PrunedLayer& l : pruned.report.layers)
+      out.layers.push_back({l.node, l.weights - l.zeros_before, l.nonzero()});
+    for (const PrunedChannels& l : pruned.report.channels)
+      out.layers.push_back({l.node, l.weights_before, l.weights});
+    for (const auto& [node, why] : pruned.report.left) out.left.push_back(node);
+    out.report = ReportOf(Tell(pruned));
+    return out;
+  });
+}
+
 namespace {
 
 // The model's recipe with what was set.
