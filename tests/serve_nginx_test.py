@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
-"""Three `evoq serve` behind nginx, as people scale out: kill -9 of one under load loses the requests
-that it had, and none where nginx may send them again. Skips (exit status 77) where there is no
-nginx."""
+"""Three `evoq serve` behind nginx, as people scale out: kill -9 of one under load loses the
+requests that it had, and none where nginx may send them again. Skips (exit status 77) where there
+is no nginx."""
 
 import collections
 import concurrent.futures

@@ -59,7 +59,9 @@ grpc::ByteBuffer BufferOf(std::string text) {
 class GrpcCall::ToClient final : public Reply {
  public:
   ToClient(std::shared_ptr<GrpcCall> call, std::shared_ptr<Slot> slot)
-      : call_(std::move(call)), slot_(std::move(slot)) {}
+      : call_(std::move(call)), slot_(std::move(slot)) {
+    ++call_->hub_.counts().requests;
+  }
   ~ToClient() override {
     // A handler that forgot its answer must not leave the client waiting.
     HttpResponse response;
@@ -184,19 +186,21 @@ void GrpcCall::OnReadDone(bool ok) {
 }
 
 void GrpcCall::Take() {
-  std::string body = TextOf(in_);
-  in_.Clear();
   const auto slot = std::make_shared<Slot>();
-  slot->bytes = static_cast<int64_t>(body.size());
-  const bool room = hub_.counts().Reserve(slot->bytes, hub_.options().max_bodies);
-  if (!room) slot->bytes = 0;
-  ++hub_.counts().requests;
+  // Where memory runs out below, it answers to nobody, and what was counted is given back.
+  const auto reply = std::make_shared<ToClient>(shared_from_this(), slot);
+  std::string body;
+  bool room = false;
   {
     const std::lock_guard lock(mutex_);
+    body = TextOf(in_);
+    in_.Clear();
+    slot->bytes = static_cast<int64_t>(body.size());
+    room = hub_.counts().Reserve(slot->bytes, hub_.options().max_bodies);
+    if (!room) slot->bytes = 0;
     slots_.push_back(slot);
     read_all_ = read_all_ || !stream_;
   }
-  const auto reply = std::make_shared<ToClient>(shared_from_this(), slot);
   if (room) return hub_.handler()(RequestOf(std::move(body)), reply);
   HttpResponse full;
   full.status = 503;
@@ -238,10 +242,10 @@ void GrpcCall::Answered(Slot& slot, HttpResponse response) {
 }
 
 void GrpcCall::OnWriteDone(bool ok) {
-  out_.Clear();
   if (!ok) return Refuse({grpc::StatusCode::CANCELLED, "nobody reads the answers"});
   {
     const std::lock_guard lock(mutex_);
+    out_.Clear();
     writing_ = false;
   }
   Step();
