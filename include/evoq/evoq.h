@@ -95,11 +95,33 @@ struct AdaptiveSettings {
   int narrow_after = 8;       // looks in a row at which a finer set fits, before it is taken
   int look_every = 0;         // runs from one look to the next; 0: so many that it costs 0.5%
   std::string scale_set;      // the set that is always used; "": they change
+  bool watch = false;         // also of a file with one set: counts what its ranges cut off
 };
 
 struct SessionOptions {
   int threads = 0;                                // 0: one per physical core; at most 1024
   std::optional<AdaptiveSettings> adaptive = {};  // nothing: always the model's first scale set
+  // Sizes that the file declares (`evoq compile --gears`) are prepared from now on, beside the
+  // runs, and serve other batches exactly while those are prepared: docs/dynamic.md.
+  bool gears = true;
+};
+
+// What served the runs of a session so far, by the sizes of their inputs.
+struct SizesReport {
+  std::int64_t gears = 0, ready = 0;  // declared in the file; of those, prepared
+  // All runs; of those, that a gear of another batch served, and that waited until their sizes were
+  // prepared.
+  std::int64_t runs = 0, padded = 0, misses = 0;
+  double miss_ms = 0, worst_miss_ms = 0;  // what those waited, in all and at most
+  std::int64_t prepared_beside = 0;       // sets of sizes prepared while no run waited for them
+  double beside_ms = 0;
+  struct Sizes {
+    std::vector<std::vector<std::int64_t>> shapes;  // of each input
+    bool gear = false;
+    std::int64_t runs = 0, padded = 0, misses = 0;
+    double prepare_ms = 0;  // of preparing them, the last time
+  };
+  std::vector<Sizes> sizes;  // in the order of their shapes; at most 4096
 };
 
 // What was observed of one tensor of an adaptive session.
@@ -152,6 +174,13 @@ class Session {
   // whose shapes are not known before. After an error there are none.
   bool Compute(const std::vector<InputView>& inputs, std::string* error = nullptr);
   const std::vector<Array>& results() const;
+
+  // What served the runs so far. A model that runs in dynamic partitions tells of none.
+  SizesReport sizes() const;
+  // How often which sizes came, as lines: the file of `evoq compile --suggest-gears`.
+  std::string SizesText() const;
+  // Until all gears of the file are prepared.
+  void WaitForGears();
 
   // Of a session that was loaded as adaptive; nothing of another one.
   std::optional<AdaptiveReport> adaptive() const;

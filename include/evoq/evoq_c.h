@@ -40,6 +40,10 @@ typedef struct {
 evoq_session* evoq_session_load_adaptive(const char* path, int threads,
                                          const evoq_adaptive_settings* settings, char* error,
                                          size_t error_size);
+/* As evoq_session_load, of a model of 8-bit numbers whose ranges are watched: clip rates as of an
+   adaptive session, also where it has one set of scales. */
+evoq_session* evoq_session_load_watched(const char* path, int threads, char* error,
+                                        size_t error_size);
 /* Scale sets of an adaptive session; 0 of another one. */
 int evoq_session_scale_set_count(const evoq_session* session);
 /* Lives as long as the session; NULL when the index is out of range. */
@@ -56,6 +60,25 @@ const char* evoq_session_watched_name(const evoq_session* session, int index);
 /* The share of the tensor's elements, of those that were looked at, that was cut off; -1 when the
    index is out of range. */
 double evoq_session_clip_rate(const evoq_session* session, int index);
+
+/* What served the runs so far: evoq.h's SizesReport without the sizes themselves. struct_size is
+   sizeof(evoq_sizes). */
+typedef struct {
+  size_t struct_size;
+  int64_t gears, ready;
+  int64_t runs, padded, misses;
+  double miss_ms, worst_miss_ms;
+  int64_t prepared_beside;
+  double beside_ms;
+} evoq_sizes;
+/* 0 on success, else 1. */
+int evoq_session_sizes(const evoq_session* session, evoq_sizes* sizes, char* error,
+                       size_t error_size);
+/* How often which sizes came, as lines: the file of `evoq compile --suggest-gears`. Lives until the
+   next call; NULL where memory is short. */
+const char* evoq_session_sizes_text(evoq_session* session);
+/* Until all gears of the file are prepared. */
+void evoq_session_wait_for_gears(evoq_session* session);
 
 int evoq_session_input_count(const evoq_session* session);
 int evoq_session_output_count(const evoq_session* session);

@@ -31,6 +31,7 @@ struct StreamsOptions {
   int at_once = 0;           // runs that go on at once; 0: as many as the cores have room for
   bool share_arenas = true;  // runs take memory that no other run needs; false: each stream its own
   std::size_t queue = 1024;  // runs that may wait in a stream; more are refused
+  bool gears = true;         // as of SessionOptions
 };
 
 // What came of a run.
@@ -58,6 +59,11 @@ class Streams {
   int at_once() const;  // what was chosen for 0
   // Bytes that runs compute in, of all streams; weights are not in it.
   std::int64_t arena_bytes() const;
+
+  // As Session's.
+  SizesReport sizes() const;
+  std::string SizesText() const;
+  void WaitForGears();
 
   // Called once for each run that was taken, on a thread of the streams: the next run of the stream
   // begins when it returns. It may Submit and Cancel; it must neither throw nor Wait.

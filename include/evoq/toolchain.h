@@ -143,8 +143,14 @@ std::optional<QuantizeResult> Quantize(const std::string& model, const std::stri
                                        const Follow& follow = {}, std::string* error = nullptr);
 
 struct CompileOptions {
-  Shapes shapes;        // sizes to prepare for; the model stays free
-  Shapes fixed_shapes;  // sizes to fix for good; -1 stays free
+  Shapes shapes;  // sizes to prepare for; the model stays free
+  // Gears, the sizes that sessions keep ready: of each input its sizes in each gear, all of them or
+  // the free one (docs/dynamic.md).
+  std::map<std::string, std::vector<std::vector<std::int64_t>>> gears;
+  int suggest_gears = 0;  // so many instead, the best for the sizes of the file `observed`
+  std::string observed;
+  double measure_s = 6;  // of measuring these sizes
+  Shapes fixed_shapes;   // sizes to fix for good; -1 stays free
   Passes passes;
   bool tune = false;  // measure what each step does fastest on this machine
   int threads = 0;    // of tuning

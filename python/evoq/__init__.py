@@ -23,6 +23,7 @@ from ._language import Generated, LanguageModel
 from ._make import compile, inspect, optimize, prune, quantize
 from ._measure import bench, compare, explain, limits, predict, profile
 from ._model import load
+from ._monitor import LatencyHistogram, PerformanceMonitor
 from ._streams import DeadlineExceeded, StreamFuture, Streams
 from ._train import train
 from ._tune import tune
@@ -35,7 +36,9 @@ __all__ = [
     "Error",
     "Generated",
     "LanguageModel",
+    "LatencyHistogram",
     "Model",
+    "PerformanceMonitor",
     "Report",
     "StreamFuture",
     "Streams",

@@ -60,6 +60,10 @@ def compile(
     *,
     shapes: Shapes | None = None,
     fixed_shapes: FixedShapes | None = None,
+    gears: Mapping[str, Sequence[int | Sequence[int]]] | None = None,
+    suggest_gears: int = 0,
+    observed: Any = None,
+    measure_s: float = 6,
     disable: Sequence[str] = (),
     opt_level: int | None = None,
     tune: bool = False,
@@ -71,14 +75,25 @@ def compile(
 
     shapes: sizes of free inputs to prepare for; the model stays free. fixed_shapes: sizes to fix
     for good, None staying free.
+    gears: sizes that loaded models keep ready, and serve other batches by: of each input by name
+    its free size, or all its sizes, in each gear. suggest_gears: so many instead, those with the
+    least expected time for the sizes of the file `observed` (`Model.save_sizes`, or lines of
+    'RUNS NAME=1x128'), which are measured for about `measure_s` seconds. `model` may be an .etm
+    then.
     disable, opt_level: which graph passes run, as for `optimize`.
     tune: measure what each step does fastest on this machine with `threads`
     threads, and keep it in the file. Returns ``output_bytes``, ``float_weight_bytes``,
     ``steps_total``.
     """
+    job = _evoq.CompileJob()
+    job.gears = {name: [_gear(size) for size in sizes] for name, sizes in (gears or {}).items()}
+    if (suggest_gears > 0) != (observed is not None):
+        raise Error("compile: suggest_gears and observed go together")
+    if suggest_gears > 0:
+        job.suggest(suggest_gears, text_of(observed), measure_s)
     return run_verb(
         "compile",
-        _evoq.CompileJob(),
+        job,
         progress,
         {"model": model},
         output=output,
@@ -90,6 +105,10 @@ def compile(
         threads=threads,
         **options,
     )
+
+
+def _gear(sizes: int | Sequence[int]) -> list[int]:
+    return [int(size) for size in sizes] if isinstance(sizes, Sequence) else [int(sizes)]
 
 
 def samples_of(model: Any, calibration: Any) -> list[list[Any]]:

@@ -15,6 +15,7 @@ def load(
     streams: int = 1,
     tuned: bool = True,
     adaptive: bool | Mapping[str, Any] = False,
+    gears: bool = True,
 ) -> _evoq.Model:
     """Loads a model to be run.
 
@@ -27,8 +28,12 @@ def load(
     (``compile(..., tune=True)``).
     adaptive: change between the scale sets of the .etm (``quantize(..., scale_sets=2)``) as the
     input asks for from run to run; or a mapping with clip_limit (0.005, a share of the watched
-    elements), widen_after (1), narrow_after (8), look_every (0: by cost) and scale_set (the name of
-    one that is always used). `Model.adaptive` tells what happens.
+    elements), widen_after (1), narrow_after (8), look_every (0: by cost), scale_set (the name of
+    one that is always used) and watch (also of a model with one set: counts what its ranges cut
+    off, which evoq.PerformanceMonitor reads). `Model.adaptive` tells what happens.
+    gears: prepare the sizes that the file declares (``compile(..., gears=...)``) at once, beside
+    the runs, and serve other batches by them, exactly, until those are prepared. `Model.gears`
+    tells what happens.
 
     Raises evoq.Error: 'not found', 'invalid input' for a damaged file, 'unsupported' with all
     operators that evoq lacks.
@@ -40,4 +45,4 @@ def load(
     sizes = {name: [int(size) for size in shape] for name, shape in (shapes or {}).items()}
     numbers = dict(adaptive) if isinstance(adaptive, Mapping) else ({} if adaptive else None)
     source = to_path(model) if data is None else data
-    return _evoq.load(source, threads, sizes, streams, tuned, numbers)
+    return _evoq.load(source, threads, sizes, streams, tuned, numbers, gears)

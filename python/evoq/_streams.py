@@ -61,7 +61,7 @@ class Streams:
     share_arenas: a run takes memory that no other run needs at the time; False: each stream has
     its own. None: what the model's file says, else True.
     queue: runs that may wait in a stream; more are refused.
-    shapes, tuned: as load() takes them.
+    shapes, tuned, gears: as load() takes them.
 
     Raises evoq.Error as load() does.
 
@@ -81,6 +81,7 @@ class Streams:
         queue: int = 1024,
         shapes: Mapping[str, Sequence[int]] | None = None,
         tuned: bool = True,
+        gears: bool = True,
     ) -> None:
         data = to_bytes(model)
         sizes = {name: [int(size) for size in shape] for name, shape in (shapes or {}).items()}
@@ -93,6 +94,7 @@ class Streams:
             queue,
             sizes,
             tuned,
+            gears,
         )
 
     def _open(self) -> _evoq.Streams:
@@ -119,6 +121,19 @@ class Streams:
     def arena_bytes(self) -> int:
         """Bytes that runs compute in, of all streams; weights are not in it."""
         return self._open().arena_bytes
+
+    @property
+    def gears(self) -> dict[str, Any]:
+        """What served the runs so far, as `Model.gears`."""
+        return self._open().gears
+
+    def save_sizes(self, path: Any) -> None:
+        """Writes how often which sizes came, for ``compile(..., suggest_gears=K)``."""
+        self._open().save_sizes(to_path(path))
+
+    def wait_for_gears(self) -> None:
+        """Until all sizes that the file declares are prepared."""
+        self._open().wait_for_gears()
 
     def __len__(self) -> int:
         return self._open().count

@@ -88,7 +88,7 @@ Session::~Session() = default;
 std::optional<Session> Session::Load(const std::string& path, const SessionOptions& options,
                                      std::string* error) {
   auto impl = Guarded([&]() -> Result<std::unique_ptr<Impl>> {
-    EVOQ_ASSIGN(ModelSession session, ModelSession::Load(path, options.threads, options.adaptive));
+    EVOQ_ASSIGN(ModelSession session, ModelSession::Load(path, options));
     return std::unique_ptr<Impl>(new Impl{std::move(session), {}, {}, {}});
   });
   if (impl) return Session(std::move(*impl));
@@ -122,6 +122,31 @@ bool Session::Compute(const std::vector<InputView>& inputs, std::string* error) 
 }
 
 const std::vector<Array>& Session::results() const { return impl_->results; }
+
+SizesReport Session::sizes() const {
+  SizesReport report;
+  (void)Guarded([&]() -> Status {
+    report = ReportOf(impl_->session.gears(), inputs());
+    return {};
+  });
+  return report;
+}
+
+std::string Session::SizesText() const {
+  std::string text;
+  (void)Guarded([&]() -> Status {
+    text = CountsText(impl_->session.gears());
+    return {};
+  });
+  return text;
+}
+
+void Session::WaitForGears() {
+  (void)Guarded([&]() -> Status {
+    impl_->session.WaitForGears();
+    return {};
+  });
+}
 
 std::optional<AdaptiveReport> Session::adaptive() const {
   std::optional<AdaptiveReport> report;

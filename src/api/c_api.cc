@@ -13,6 +13,7 @@ struct evoq_session {
   std::vector<evoq::Array> outputs;
   std::vector<evoq::OutputMemory> memory;  // of a run; room for it
   bool ran = false;                        // the outputs are those of a run
+  std::string sizes;                       // as evoq_session_sizes_text told them
 };
 
 namespace {
@@ -151,7 +152,7 @@ evoq_session* Load(const char* path, int threads,
                    size_t error_size) {
   const auto session = evoq::Guarded([&]() -> evoq::Result<evoq_session*> {
     if (path == nullptr) return Fail(ErrorCode::kUsage, "the path is NULL");
-    EVOQ_ASSIGN(evoq::ModelSession loaded, evoq::ModelSession::Load(path, threads, adaptive));
+    EVOQ_ASSIGN(evoq::ModelSession loaded, evoq::ModelSession::Load(path, {threads, adaptive}));
     return new evoq_session{std::move(loaded), {}, {}, {}, {}};
   });
   if (session) return *session;
@@ -235,6 +236,35 @@ double evoq_session_clip_rate(const evoq_session* s, int index) {
   const evoq::WatchedTensor* const tensor = WatchedOf(s, index);
   return tensor == nullptr ? -1 : tensor->rate();
 }
+
+evoq_session* evoq_session_load_watched(const char* path, int threads, char* error,
+                                        size_t error_size) {
+  evoq::AdaptiveSettings settings;
+  settings.watch = true;
+  return Load(path, threads, settings, error, error_size);
+}
+
+int evoq_session_sizes(const evoq_session* s, evoq_sizes* to, char* error, size_t error_size) {
+  const Status status = evoq::Guarded([&]() -> Status {
+    if (s == nullptr || to == nullptr) return Fail(ErrorCode::kUsage, "session or sizes is NULL");
+    if (to->struct_size != sizeof(*to))
+      return Fail(ErrorCode::kUsage, "struct_size is {}, expected {}", to->struct_size,
+                  sizeof(*to));
+    const evoq::GearReport from = s->session.gears();
+    *to = {sizeof(*to), from.gears,   from.ready,         from.runs,   from.padded,
+           from.misses, from.miss_ms, from.worst_miss_ms, from.beside, from.beside_ms};
+    return {};
+  });
+  return Outcome(status, error, error_size);
+}
+const char* evoq_session_sizes_text(evoq_session* s) {
+  const Status made = evoq::Guarded([&]() -> Status {
+    s->sizes = evoq::CountsText(s->session.gears());
+    return {};
+  });
+  return made ? s->sizes.c_str() : nullptr;
+}
+void evoq_session_wait_for_gears(evoq_session* s) { s->session.WaitForGears(); }
 
 void evoq_session_free(evoq_session* session) { delete session; }
 

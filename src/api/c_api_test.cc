@@ -158,6 +158,35 @@ TEST(CApi, ResultsOfTheLastRun) {
   EXPECT_EQ(evoq_session_result(s.get(), 0, &result), 1) << "after one that failed";
 }
 
+// What a gear served and what waited, and the file that says it.
+TEST(CApi, SizesOfItsRuns) {
+  const ModelFile file(kAdd, {{{"x", {4, 2}}}});
+  const CSession s = Loaded(file);
+  evoq_session_wait_for_gears(s.get());
+  float x[6] = {1, 2, 3, 4, 5, 6}, y[6] = {};
+  const int64_t sizes[] = {3, 2};
+  const evoq_array in = {1, 2, sizes, x}, out = {1, 2, sizes, y};
+  ASSERT_EQ(evoq_session_run_on(s.get(), &in, 1, &out, 1, nullptr, 0), 0);
+  EXPECT_EQ(y[4], 6);
+  EXPECT_EQ(y[5], 5);
+  evoq_sizes told = {};
+  char error[100] = "";
+  EXPECT_EQ(evoq_session_sizes(s.get(), &told, error, sizeof(error)), 1);
+  EXPECT_EQ(std::string(error), fmt::format("struct_size is 0, expected {}", sizeof(told)));
+  told.struct_size = sizeof(told);
+  EXPECT_EQ(evoq_session_sizes(nullptr, &told, nullptr, 0), 1);
+  EXPECT_EQ(evoq_session_sizes(s.get(), nullptr, nullptr, 0), 1);
+  ASSERT_EQ(evoq_session_sizes(s.get(), &told, error, sizeof(error)), 0);
+  EXPECT_EQ(told.gears, 2);
+  EXPECT_EQ(told.ready, 2);
+  EXPECT_EQ(told.runs, 1);
+  EXPECT_EQ(told.padded, 1);
+  EXPECT_EQ(told.misses, 0);
+  EXPECT_GE(told.prepared_beside, 2);
+  EXPECT_STREQ(evoq_session_sizes_text(s.get()),
+               "# evoq sizes: runs, then the shape of each input\n1 x=3x2\n");
+}
+
 // The empty string, terminated, is all that one byte takes.
 TEST(CApi, OneByteOfAnError) {
   char little[] = "**";

@@ -29,7 +29,8 @@ AdaptiveOptions OptionsOf(const AdaptiveSettings& settings) {
           .widen_after = settings.widen_after,
           .narrow_after = settings.narrow_after,
           .every = settings.look_every,
-          .pinned = settings.scale_set};
+          .pinned = settings.scale_set,
+          .watch = settings.watch};
 }
 
 AdaptiveReport ReportOf(const AdaptiveState& state) {
@@ -40,13 +41,28 @@ AdaptiveReport ReportOf(const AdaptiveState& state) {
   return report;
 }
 
-Result<ModelSession> ModelSession::Load(const std::string& path, int threads,
-                                        const std::optional<AdaptiveSettings>& adaptive) {
-  if (threads < 0 || threads > kMaxThreads)
-    return Fail(ErrorCode::kUsage, "{} threads, expected 0 to {}", threads, kMaxThreads);
+SizesReport ReportOf(const GearReport& gears, const std::vector<ArrayInfo>& inputs) {
+  SizesReport report;
+  report.gears = gears.gears, report.ready = gears.ready;
+  report.runs = gears.runs, report.padded = gears.padded, report.misses = gears.misses;
+  report.miss_ms = gears.miss_ms, report.worst_miss_ms = gears.worst_miss_ms;
+  report.prepared_beside = gears.beside, report.beside_ms = gears.beside_ms;
+  for (const SizeCount& count : gears.sizes) {
+    SizesReport::Sizes& sizes = report.sizes.emplace_back();
+    for (const ArrayInfo& input : inputs) sizes.shapes.push_back(count.shapes.at(input.name));
+    sizes.gear = count.gear;
+    sizes.runs = count.runs, sizes.padded = count.padded, sizes.misses = count.misses;
+    sizes.prepare_ms = count.prepare_ms;
+  }
+  return report;
+}
+
+Result<ModelSession> ModelSession::Load(const std::string& path, const SessionOptions& chosen) {
+  if (chosen.threads < 0 || chosen.threads > kMaxThreads)
+    return Fail(ErrorCode::kUsage, "{} threads, expected 0 to {}", chosen.threads, kMaxThreads);
   ModelSession session;
-  EngineOptions options{threads, {}};
-  if (adaptive) options.adaptive = OptionsOf(*adaptive);
+  EngineOptions options{.threads = chosen.threads, .gears = chosen.gears};
+  if (chosen.adaptive) options.adaptive = OptionsOf(*chosen.adaptive);
   EVOQ_ASSIGN(session.engine_, Engine::Load(path, options, LibraryParts()));
   EVOQ_ASSIGN(session.interface_, ModelInterface::Of(session.engine_->model().graph, path));
   return session;
@@ -54,13 +70,13 @@ Result<ModelSession> ModelSession::Load(const std::string& path, int threads,
 
 Result<ModelSession::Prepared> ModelSession::Prepare(std::span<const ArrayView> arrays) {
   Prepared fresh;
-  InputShapes shapes;
-  for (size_t i = 0; i < arrays.size(); ++i) {
-    fresh.shapes.emplace_back(arrays[i].shape.begin(), arrays[i].shape.end());
-    shapes[interface_.inputs[i].name] = fresh.shapes.back();
-  }
-  EVOQ_ASSIGN(fresh.executor, engine_->At(shapes));
-  const auto& types = fresh.executor->output_types();
+  for (const ArrayView& array : arrays)
+    fresh.shapes.emplace_back(array.shape.begin(), array.shape.end());
+  EVOQ_ASSIGN(fresh.serving, engine_->Serve(TensorsOf(InputTypes(), arrays)));
+  const Executor& executor = *fresh.serving.executor;
+  const std::vector<TensorType> types = fresh.serving.padding
+                                            ? OutputTypesFor(executor, *fresh.serving.padding)
+                                            : executor.output_types();
   for (size_t i = 0; i < types.size(); ++i) {
     if (!Carried(types[i]))
       return Unsupported("output {} is {}, which arrays do not carry", interface_.outputs[i].name,
@@ -74,10 +90,13 @@ Result<ModelSession::Prepared> ModelSession::Prepare(std::span<const ArrayView> 
 }
 
 Status ModelSession::PrepareFor(std::span<const ArrayView> arrays) {
-  bool same = prepared_.executor != nullptr;
+  // What a gear served may have an executor of its own by now.
+  bool same = prepared_.serving.executor != nullptr && !prepared_.serving.padding;
   for (size_t i = 0; same && i < arrays.size(); ++i)
     same = SameShape(prepared_.shapes[i], arrays[i].shape);
-  if (!same) {
+  if (same) {
+    engine_->CountAgain();
+  } else {
     EVOQ_ASSIGN(prepared_, Prepare(arrays));
   }
   for (size_t i = 0; i < arrays.size(); ++i) prepared_.in[i] = arrays[i].bytes.data();
@@ -94,15 +113,30 @@ Status ModelSession::RunPrepared(std::span<const ArrayView> arrays, std::vector<
     results[i].bytes.resize(p.output_bytes[i]);
     p.out[i] = results[i].bytes.data();
   }
-  return engine_->RunOn(*p.executor, p.in, p.out);
+  return RunServing(arrays);
+}
+
+std::vector<TensorType> ModelSession::InputTypes() const {
+  std::vector<TensorType> types;
+  for (const ValueId input : engine_->model().graph.inputs())
+    types.push_back(engine_->model().graph.value(input).type);
+  return types;
+}
+
+// What is prepared, on the memory that it was pointed to.
+Status ModelSession::RunServing(std::span<const ArrayView> arrays) {
+  Prepared& p = prepared_;
+  if (!p.serving.padding) return engine_->RunOn(*p.serving.executor, p.in, p.out);
+  std::vector<Tensor> outputs;
+  const std::vector<TensorType> types = OutputTypesFor(*p.serving.executor, *p.serving.padding);
+  for (size_t i = 0; i < types.size(); ++i) outputs.push_back(Tensor::Borrow(types[i], p.out[i]));
+  return engine_->RunInto(*p.serving.executor, TensorsOf(InputTypes(), arrays), outputs,
+                          p.serving.padding);
 }
 
 // A model whose sizes depend on its data: its outputs are what they are.
 Status ModelSession::RunRegions(std::span<const ArrayView> arrays, std::vector<Array>& results) {
-  std::vector<TensorType> types;
-  for (const ValueId input : engine_->model().graph.inputs())
-    types.push_back(engine_->model().graph.value(input).type);
-  EVOQ_ASSIGN(const std::vector<Tensor> values, engine_->Run(TensorsOf(types, arrays)));
+  EVOQ_ASSIGN(const std::vector<Tensor> values, engine_->Run(TensorsOf(InputTypes(), arrays)));
   return CopyOutputs(values, interface_.outputs, results);
 }
 
@@ -114,7 +148,7 @@ Status ModelSession::Run(std::span<const ArrayView> arrays, std::vector<Array>* 
 }
 
 Result<bool> ModelSession::Settle(std::span<const ArrayView> arrays) {
-  if (prepared_.executor == nullptr) {
+  if (prepared_.serving.executor == nullptr) {
     InputShapes shapes;
     for (size_t i = 0; i < arrays.size(); ++i)
       shapes[interface_.inputs[i].name].assign(arrays[i].shape.begin(), arrays[i].shape.end());
@@ -172,7 +206,7 @@ Status ModelSession::RunOn(std::span<const ArrayView> arrays,
   }
   if (one_program) {
     for (size_t i = 0; i < memory.size(); ++i) prepared_.out[i] = memory[i].data;
-    return engine_->RunOn(*prepared_.executor, prepared_.in, prepared_.out);
+    return RunServing(arrays);
   }
   for (size_t i = 0; i < memory.size(); ++i)
     std::copy(model[i].bytes.begin(), model[i].bytes.end(), memory[i].data);

@@ -24,17 +24,20 @@ struct OutputMemory {
 AdaptiveOptions OptionsOf(const AdaptiveSettings& settings);
 // The other way, of what was observed.
 AdaptiveReport ReportOf(const AdaptiveState& state);
+// Of the model's inputs, in their order.
+SizesReport ReportOf(const GearReport& gears, const std::vector<ArrayInfo>& inputs);
 
 // One run at a time. Whatever fails leaves it as it was: only shapes that were prepared are kept.
 class ModelSession {
  public:
-  // `threads`: 0 to 1024. Errors: those of Engine::Load with LibraryParts(); kUnsupported where an
-  // input or output is no array.
-  static Result<ModelSession> Load(const std::string& path, int threads,
-                                   const std::optional<AdaptiveSettings>& adaptive = {});
+  // Errors: kUsage for threads beyond 0 to 1024; those of Engine::Load with LibraryParts();
+  // kUnsupported where an input or output is no array.
+  static Result<ModelSession> Load(const std::string& path, const SessionOptions& options);
   // As the engine's.
   const AdaptiveState* adaptive() const { return engine_->adaptive(); }
   Status PinScaleSet(const std::string& name) { return engine_->PinScaleSet(name); }
+  void WaitForGears() { engine_->WaitForGears(); }
+  GearReport gears() const { return engine_->gears(); }
 
   const std::vector<ArrayInfo>& inputs() const { return interface_.inputs; }
   const std::vector<ArrayInfo>& outputs() const { return interface_.outputs; }
@@ -52,7 +55,7 @@ class ModelSession {
   // What runs at these shapes.
   struct Prepared {
     std::vector<std::vector<int64_t>> shapes;
-    std::shared_ptr<Executor> executor;
+    Engine::Serving serving;
     std::vector<Array> outputs;  // types and shapes, without bytes
     std::vector<size_t> output_bytes;
     std::vector<const std::byte*> in;  // of a run; room for them
@@ -61,14 +64,16 @@ class ModelSession {
   Status CheckOutput(const OutputMemory& to, size_t index, const Array& model) const;
   // Whether the model is one Program at these shapes: else it runs in dynamic partitions.
   Result<bool> Settle(std::span<const ArrayView> inputs);
+  std::vector<TensorType> InputTypes() const;
   Status PrepareFor(std::span<const ArrayView> inputs);
   Result<Prepared> Prepare(std::span<const ArrayView> inputs);
   Status RunPrepared(std::span<const ArrayView> inputs, std::vector<Array>& outputs);
+  Status RunServing(std::span<const ArrayView> inputs);
   Status RunRegions(std::span<const ArrayView> inputs, std::vector<Array>& outputs);
 
   std::unique_ptr<Engine> engine_;
   ModelInterface interface_;
-  Prepared prepared_;                // its executor is null before the first run
+  Prepared prepared_;                // serves nothing before the first run
   std::vector<Array> from_regions_;  // of RunOn
 };
 

@@ -41,6 +41,57 @@ TEST(Session, NumbersOfThreads) {
   }
 }
 
+constexpr char kDouble[] =
+    "input %x: float32[N, 2]\na: %y: float32[N, 2] = Add(%x, %x)\noutput %y\n";
+
+TEST(Session, TellsWhatServedItsRuns) {
+  const ModelFile file(kDouble, {{{"x", {4, 2}}}});  // beside the plan of a batch of 1
+  for (const bool gears : {true, false}) {
+    std::string error;
+    auto session = Session::Load(file.path(), {.threads = 1, .gears = gears}, &error);
+    ASSERT_TRUE(session) << error;
+    session->WaitForGears();
+    EXPECT_EQ(session->sizes().ready, gears ? 2 : 0);
+    std::vector<Array> outputs;
+    for (const int64_t n : {4, 4, 3}) {
+      const std::vector<float> values(static_cast<size_t>(2 * n), 1.5f);
+      ASSERT_TRUE(session->Run({Floats({n, 2}, values)}, &outputs, &error)) << error;
+      EXPECT_EQ(outputs[0].shape, (std::vector<int64_t>{n, 2}));
+      EXPECT_EQ(ValuesOf<float>(outputs[0]), std::vector<float>(static_cast<size_t>(2 * n), 3.0f));
+    }
+    const SizesReport report = session->sizes();
+    EXPECT_EQ(report.gears, gears ? 2 : 0);
+    EXPECT_EQ(report.runs, 3);
+    EXPECT_EQ(report.padded, gears ? 1 : 0);
+    EXPECT_EQ(report.misses, gears ? 0 : 2);
+    EXPECT_EQ(report.worst_miss_ms > 0, !gears);
+    EXPECT_EQ(report.sizes.back().shapes, (std::vector<std::vector<int64_t>>{{4, 2}}));
+    EXPECT_EQ(report.sizes.back().runs, 2);
+    EXPECT_EQ(report.sizes.back().gear, gears);
+  }
+}
+
+// Outputs in the caller's memory are written alone where the samples are: not those filled up.
+TEST(Session, AGearWritesNoMoreThanTheSamples) {
+  const ModelFile file(kDouble, {{{"x", {4, 2}}}});
+  std::string error;
+  auto session = Session::Load(file.path(), {1}, &error);
+  ASSERT_TRUE(session) << error;
+  session->WaitForGears();
+  for (const int64_t n : {3, 7}) {
+    const std::vector<float> x(static_cast<size_t>(2 * n), 2.0f);
+    std::vector<float> y(x.size() + 2, -1.0f);
+    ASSERT_TRUE(session->RunOn({{ElementType::kFloat32, {n, 2}, x.data()}},
+                               {{ElementType::kFloat32, {n, 2}, y.data()}}, &error))
+        << error;
+    EXPECT_EQ(std::vector<float>(y.begin(), y.end() - 2), std::vector<float>(x.size(), 4.0f));
+    EXPECT_EQ(y.back(), -1.0f);
+  }
+  EXPECT_EQ(session->sizes().padded, 2);
+  EXPECT_EQ(session->SizesText(),
+            "# evoq sizes: runs, then the shape of each input\n1 x=3x2\n1 x=7x2\n");
+}
+
 // Of two inputs only one takes another shape, the first or the second.
 TEST(Session, EachInputsShapeCounts) {
   const ModelFile file(

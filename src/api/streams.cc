@@ -2,6 +2,7 @@
 
 #include <utility>
 
+#include "api/model_session.h"
 #include "api/streams_session.h"
 #include "base/guarded.h"
 
@@ -57,6 +58,31 @@ const std::vector<ArrayInfo>& Streams::outputs() const {
 int Streams::count() const { return impl_->session->set().streams(); }
 int Streams::at_once() const { return impl_->session->set().options().at_once; }
 std::int64_t Streams::arena_bytes() const { return impl_->session->set().arena_bytes(); }
+
+SizesReport Streams::sizes() const {
+  SizesReport report;
+  (void)Guarded([&]() -> Status {
+    report = ReportOf(impl_->session->set().gears(), inputs());
+    return {};
+  });
+  return report;
+}
+
+std::string Streams::SizesText() const {
+  std::string text;
+  (void)Guarded([&]() -> Status {
+    text = CountsText(impl_->session->set().gears());
+    return {};
+  });
+  return text;
+}
+
+void Streams::WaitForGears() {
+  (void)Guarded([&]() -> Status {
+    impl_->session->set().WaitForGears();
+    return {};
+  });
+}
 
 std::uint64_t Streams::Submit(int stream, std::vector<Array> inputs, Done done, double deadline_s,
                               std::string* error) {

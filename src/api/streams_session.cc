@@ -28,7 +28,8 @@ Status Check(const StreamsOptions& o) {
 Result<std::unique_ptr<StreamsSession>> StreamsSession::Load(const std::string& path,
                                                              const StreamsOptions& options) {
   EVOQ_TRY(Check(options));
-  EVOQ_ASSIGN(auto engine, Engine::Load(path, {options.threads, {}}, LibraryParts()));
+  EVOQ_ASSIGN(auto engine, Engine::Load(path, {.threads = options.threads, .gears = options.gears},
+                                        LibraryParts()));
   std::unique_ptr<StreamsSession> session(new StreamsSession());
   EVOQ_ASSIGN(session->interface_, ModelInterface::Of(engine->model().graph, path));
   for (const ValueId input : engine->model().graph.inputs())

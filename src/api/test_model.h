@@ -8,8 +8,11 @@
 #include <string>
 #include <utility>
 
+#include "compile/plan.h"
+#include "graph/run_choices.h"
 #include "models/models.h"
 #include "program/etm.h"
+#include "reference/reference.h"
 
 namespace evoq {
 
@@ -28,6 +31,14 @@ class ModelFile {
     } else {
       model.graph = std::move(*graph);
     }
+    EXPECT_TRUE(WriteEtm(model, path_));
+  }
+  // With these gears.
+  ModelFile(const std::string& text, const std::vector<InputShapes>& gears) : ModelFile(text) {
+    Model model = ReadEtm(path_).value();
+    for (const InputShapes& shapes : gears)
+      PlanFor(model, Compile(model, kReference, shapes).value());
+    model.graph.metadata[kShapesChoice] = "declared";
     EXPECT_TRUE(WriteEtm(model, path_));
   }
   ~ModelFile() { std::filesystem::remove(path_); }

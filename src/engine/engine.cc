@@ -9,6 +9,7 @@
 #include "base/file.h"
 #include "compile/batch.h"
 #include "compile/compile.h"
+#include "engine/same_samples.h"
 #include "engine/tuning_cache.h"
 #include "graph/run_choices.h"
 #include "kernels/cpu_model.h"
@@ -26,6 +27,15 @@ Result<Loaded> PackOrSayWhy(Graph lowered, const Graph& bound) {
   EVOQ_ASSIGN(loaded.model, PackModel(std::move(lowered), bound, nullptr));
   return loaded;
 }
+
+Engine::Engine(Loaded loaded, EngineOptions options, const EngineParts& parts, Isa isa,
+               std::string path)
+    : model_(std::move(loaded.model)),
+      options_(std::move(options)),
+      parts_(parts),
+      isa_(isa),
+      in_regions_(std::move(loaded.in_regions)),
+      path_(std::move(path)) {}
 
 Result<std::unique_ptr<Engine>> Engine::Load(const std::string& path, const EngineOptions& options,
                                              const EngineParts& parts) {
@@ -53,6 +63,7 @@ Result<std::unique_ptr<Engine>> Engine::Of(Loaded loaded, const EngineOptions& o
     EVOQ_TRY(path.empty() ? std::move(fits) : WithContext(std::move(fits), path));
     engine->adapter_ = std::make_shared<Adapter>(engine->model_, *options.adaptive);
   }
+  if (options.gears) engine->AskForGears();
   return engine;
 }
 
@@ -113,8 +124,12 @@ Result<TuneReport> Engine::Tune(const InputShapes& shapes) {
   options.shapes = shapes;
   options.cache_path = TuningCachePath();
   EVOQ_ASSIGN(TuneReport report, TuneModel(tuned, options));
+  const bool gears = preparer_ != nullptr;
+  preparer_.reset();  // it reads the model
   executors_.clear();
+  served_by_.clear();
   model_ = std::move(tuned);
+  if (gears) AskForGears();
   return report;
 }
 
@@ -162,7 +177,8 @@ std::optional<Program> Engine::SampleProgram(const Model& model, const Program& 
     shapes[input.name][0] = 1;
   }
   auto one = Compile(model, *parts_.evaluator, shapes, KeyFor(1), &packs);
-  if (!one || !IsOneOf(*one, batch, samples)) return std::nullopt;  // the file fixes the batch
+  // The file may fix the batch, or compute with its size.
+  if (!one || !IsOneOf(*one, batch, samples) || !SameSteps(*one, batch)) return std::nullopt;
   return std::move(*one);
 }
 
@@ -187,6 +203,32 @@ Result<std::vector<std::shared_ptr<const Program>>> Engine::OtherSets(const Mode
   return others;
 }
 
+// What is to run at these shapes: any thread may plan beside other calls.
+Result<Engine::Planned> Engine::PlanFor(const Model& model, const InputShapes& shapes,
+                                        PackCache& packs) const {
+  packs.Keep(model.graph);
+  Planned planned;
+  EVOQ_ASSIGN(planned.program,
+              Compile(model, *parts_.evaluator, shapes, KeyFor(threads()), &packs));
+  if (adapter_ != nullptr) return planned;
+  if (std::optional<Program> one = SampleProgram(model, planned.program, packs)) {
+    const Graph& batch = *planned.program.graph;
+    planned.repeats = batch.value(batch.inputs()[0]).type.shape[0].value;
+    planned.program = std::move(*one);
+  }
+  return planned;
+}
+
+Result<std::shared_ptr<Executor>> Engine::Bind(const Model& model, Planned planned,
+                                               const InputShapes& shapes, PackCache& packs) const {
+  ExecutorOptions options{threads(), isa_, planned.repeats, pool_};
+  EVOQ_ASSIGN(options.sets, OtherSets(model, shapes, packs));
+  options.adapter = adapter_;
+  options.memory = memory_;
+  options.derived = derived_;
+  return Executor::Create(std::make_shared<const Program>(std::move(planned.program)), options);
+}
+
 Result<std::shared_ptr<Executor>> Engine::Prepare(const InputShapes& shapes) {
   const int64_t damages = DamagesSoFar();
   std::optional<FirstPlan> first;
@@ -196,19 +238,9 @@ Result<std::shared_ptr<Executor>> Engine::Prepare(const InputShapes& shapes) {
   }
   const Model& model = first ? first->model : model_;
   PackCache& packs = first ? *packs_of_first : *packs_;
-  packs.Keep(model.graph);
-  EVOQ_ASSIGN(Program program,
-              Compile(model, *parts_.evaluator, shapes, KeyFor(threads()), &packs));
-  ExecutorOptions options{threads(), isa_, 1, Pool()};
-  EVOQ_ASSIGN(options.sets, OtherSets(model, shapes, packs));
-  options.adapter = adapter_;
-  if (std::optional<Program> one;
-      adapter_ == nullptr && (one = SampleProgram(model, program, packs))) {
-    options.repeats = program.graph->value(program.graph->inputs()[0]).type.shape[0].value;
-    program = std::move(*one);
-  }
-  EVOQ_ASSIGN(auto executor,
-              Executor::Create(std::make_shared<const Program>(std::move(program)), options));
+  Pool();
+  EVOQ_ASSIGN(Planned planned, PlanFor(model, shapes, packs));
+  EVOQ_ASSIGN(auto executor, Bind(model, std::move(planned), shapes, packs));
   EVOQ_TRY(NoDamageSince(damages));
   if (first) {
     model_ = std::move(first->model);
@@ -244,26 +276,43 @@ Status Engine::Settle(const InputShapes& shapes) {
   return {};
 }
 
-// Moves it to the front.
-std::shared_ptr<Executor> Engine::Use(std::vector<ForShapes>::iterator found) {
-  std::rotate(executors_.begin(), found, found + 1);
-  return executors_.front().executor;
+std::shared_ptr<Executor> Engine::Use(ForShapes& found) {
+  found.used = ++uses_;
+  return found.executor;
+}
+
+// In the place of the one that was not used for the longest time, where there are too many.
+void Engine::Keep(const InputShapes& shapes, std::shared_ptr<Executor> executor) {
+  ForShapes fresh{shapes, std::move(executor), ++uses_, IsGear(shapes)};
+  if (fresh.gear) fresh.batch = BatchOf(*fresh.executor);
+  if (!fresh.gear) {
+    auto oldest = executors_.end();
+    size_t others = 0;
+    for (auto e = executors_.begin(); e != executors_.end(); ++e) {
+      if (e->gear) continue;
+      ++others;
+      if (oldest == executors_.end() || e->used < oldest->used) oldest = e;
+    }
+    if (others >= kMaxExecutors) executors_.erase(oldest);
+  }
+  executors_.push_back(std::move(fresh));
 }
 
 Result<std::shared_ptr<Executor>> Engine::At(const InputShapes& shapes) {
-  const auto found = std::find_if(executors_.begin(), executors_.end(),
-                                  [&](const ForShapes& e) { return e.shapes == shapes; });
-  if (found != executors_.end()) return Use(found);
+  TakeWhatIsMade();
+  const auto found = std::ranges::find(executors_, shapes, &ForShapes::shapes);
+  if (found != executors_.end()) return Use(*found);
   const auto start = std::chrono::steady_clock::now();
   auto prepared = Prepare(shapes);
   if (!path_.empty()) prepared = WithContext(std::move(prepared), path_);
   EVOQ_ASSIGN(auto executor, std::move(prepared));
-  if (executors_.size() >= kMaxExecutors) executors_.pop_back();
-  executors_.insert(executors_.begin(), {shapes, std::move(executor)});
-  prepared_.ms +=
+  Keep(shapes, executor);
+  const double ms =
       std::chrono::duration<double, std::milli>(std::chrono::steady_clock::now() - start).count();
+  counts_.Prepared(counts_.Of(shapes), ms, false);
+  prepared_.ms += ms;
   ++prepared_.count;
-  return executors_.front().executor;
+  return executor;
 }
 
 Engine::Prepared Engine::prepared() const {
@@ -286,25 +335,36 @@ Result<Partitions*> Engine::Partitioned() {
   return partitions_.get();
 }
 
-Result<std::shared_ptr<Executor>> Engine::For(std::span<const Tensor> inputs) {
-  const Graph& graph = model_.graph;
-  if (inputs.size() != graph.inputs().size())
-    return Fail(ErrorCode::kUsage, "{} inputs given, expected {}", inputs.size(),
-                graph.inputs().size());
-  if (in_regions_.empty() && model_.plans.empty()) EVOQ_TRY(PackFor(inputs));
-  if (!in_regions_.empty()) return nullptr;
+Status Engine::CheckCount(std::span<const Tensor> inputs) const {
+  const size_t expected = model_.graph.inputs().size();
+  if (inputs.size() == expected) return {};
+  return Fail(ErrorCode::kUsage, "{} inputs given, expected {}", inputs.size(), expected);
+}
+
+InputShapes Engine::ShapesOf(std::span<const Tensor> inputs) const {
+  InputShapes shapes;
+  for (size_t i = 0; i < inputs.size(); ++i)
+    shapes[model_.graph.value(model_.graph.inputs()[i]).name] = inputs[i].sizes();
+  return shapes;
+}
+
+// The executor of inputs of these types; null where there is none.
+Engine::ForShapes* Engine::Known(std::span<const Tensor> inputs) {
   const auto takes = [&](const ForShapes& e) {
     const std::vector<TensorType>& types = e.executor->input_types();
     return std::equal(types.begin(), types.end(), inputs.begin(), inputs.end(),
                       [](const TensorType& type, const Tensor& t) { return type == t.type(); });
   };
-  if (const auto found = std::find_if(executors_.begin(), executors_.end(), takes);
-      found != executors_.end())
-    return Use(found);
-  InputShapes shapes;
-  for (size_t i = 0; i < inputs.size(); ++i)
-    shapes[graph.value(graph.inputs()[i]).name] = inputs[i].sizes();
-  return At(shapes);
+  const auto found = std::ranges::find_if(executors_, takes);
+  return found == executors_.end() ? nullptr : &*found;
+}
+
+Result<std::shared_ptr<Executor>> Engine::For(std::span<const Tensor> inputs) {
+  EVOQ_TRY(CheckCount(inputs));
+  if (in_regions_.empty() && model_.plans.empty()) EVOQ_TRY(PackFor(inputs));
+  if (!in_regions_.empty()) return nullptr;
+  if (ForShapes* const known = Known(inputs)) return Use(*known);
+  return At(ShapesOf(inputs));
 }
 
 Result<std::shared_ptr<Runnable>> Engine::RunnableFor(std::vector<Tensor> inputs) {
@@ -317,21 +377,25 @@ Result<std::shared_ptr<Runnable>> Engine::RunnableFor(std::vector<Tensor> inputs
   return runnable;
 }
 
-int64_t Engine::arena_bytes() const {
-  int64_t bytes = 0;
-  for (const ForShapes& e : executors_) bytes += e.executor->arena_bytes();
-  return bytes;
+Status Engine::RunInto(Executor& executor, std::span<const Tensor> inputs,
+                       std::span<Tensor> outputs, std::optional<Padding> padding,
+                       RunControl* control) const {
+  Status ran = padding              ? RunPadded(executor, *padding, inputs, outputs, control)
+               : control == nullptr ? executor.Run(inputs, outputs)
+                                    : executor.Run(inputs, outputs, *control);
+  if (!path_.empty()) ran = WithContext(std::move(ran), path_);
+  EVOQ_TRY(std::move(ran));
+  return CheckFiles();
 }
 
 Result<std::vector<Tensor>> Engine::RunOn(Executor& executor, std::span<const Tensor> inputs,
-                                          RunControl* control) const {
+                                          RunControl* control,
+                                          std::optional<Padding> padding) const {
   std::vector<Tensor> outputs;
-  for (const TensorType& type : executor.output_types()) outputs.push_back(Tensor::Allocate(type));
-  Status ran =
-      control == nullptr ? executor.Run(inputs, outputs) : executor.Run(inputs, outputs, *control);
-  if (!path_.empty()) ran = WithContext(std::move(ran), path_);
-  EVOQ_TRY(std::move(ran));
-  EVOQ_TRY(CheckFiles());
+  for (const TensorType& type :
+       padding ? OutputTypesFor(executor, *padding) : executor.output_types())
+    outputs.push_back(Tensor::Allocate(type));
+  EVOQ_TRY(RunInto(executor, inputs, outputs, padding, control));
   return outputs;
 }
 
@@ -343,8 +407,9 @@ Status Engine::RunOn(Executor& executor, std::span<const std::byte* const> input
 }
 
 Result<std::vector<Tensor>> Engine::Run(std::span<const Tensor> inputs) {
-  EVOQ_ASSIGN(const std::shared_ptr<Executor> executor, For(inputs));
-  if (executor != nullptr) return RunOn(*executor, inputs);
+  EVOQ_ASSIGN(const Serving serving, Serve(inputs));
+  if (serving.executor != nullptr)
+    return RunOn(*serving.executor, inputs, nullptr, serving.padding);
   EVOQ_ASSIGN(Partitions* const partitions, Partitioned());
   auto outputs = partitions->Run(inputs, Pool());
   if (!path_.empty()) outputs = WithContext(std::move(outputs), path_);

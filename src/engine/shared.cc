@@ -2,6 +2,9 @@
 
 #include <algorithm>
 
+#include "base/guarded.h"
+#include "base/stopwatch.h"
+
 namespace evoq {
 namespace {
 
@@ -67,7 +70,7 @@ Result<std::shared_ptr<Executor>> SharedEngine::Stream::For(const std::shared_pt
                                   [&](const Copy& copy) { return copy.of.lock() == own; });
   if (found != copies.end()) return found->executor;
   if (pool == nullptr) pool = std::make_shared<ThreadPool>(own->threads());
-  EVOQ_ASSIGN(std::shared_ptr<Executor> executor, own->Another(pool));
+  EVOQ_ASSIGN(std::shared_ptr<Executor> executor, own->Another(pool, memory));
   copies.push_back({own, executor});
   return executor;
 }
@@ -123,26 +126,61 @@ Result<std::vector<Tensor>> SharedEngine::RunInRegions(std::span<const Tensor> i
 int64_t SharedEngine::arena_bytes() const {
   const std::lock_guard lock(mutex_);
   int64_t bytes = engine_->arena_bytes();
-  for (const Stream& stream : streams_) {
-    for (const Copy& copy : stream.copies) bytes += copy.executor->arena_bytes();
-  }
+  for (const Stream& stream : streams_) bytes += stream.memory->bytes();
   return bytes;
+}
+
+GearReport SharedEngine::gears() {
+  const std::lock_guard lock(mutex_);
+  return engine_->gears();
+}
+
+void SharedEngine::WaitForGears() {
+  if (Preparer* const preparer = engine_->preparer()) preparer->Wait();
+}
+
+// What serves the inputs, prepared without the lock where nothing does. Callers of the same sizes
+// wait for one of them.
+Result<Engine::Serving> SharedEngine::ServingFor(std::span<const Tensor> inputs,
+                                                 std::unique_lock<std::mutex>& lock) {
+  std::optional<double> waited_ms;
+  for (;;) {
+    EVOQ_ASSIGN(std::optional<Engine::Serving> found, engine_->Find(inputs, waited_ms));
+    if (found) return std::move(*found);
+    const Engine::Unserved unserved = engine_->ToResolve(inputs);
+    const Stopwatch watch;
+    if (resolving_.contains(unserved.shapes)) {
+      resolved_.wait(lock, [&] { return !resolving_.contains(unserved.shapes); });
+      waited_ms = waited_ms.value_or(0) + watch.ms();
+      continue;
+    }
+    resolving_.insert(unserved.shapes);
+    lock.unlock();
+    auto resolved = Guarded([&] { return engine_->Resolve(unserved); });
+    lock.lock();
+    resolving_.erase(unserved.shapes);
+    resolved_.notify_all();
+    if (!resolved) return tl::unexpected(std::move(resolved.error()));
+    if (!resolved->serving.padding) waited_ms = waited_ms.value_or(0) + watch.ms();
+    engine_->Take(std::move(*resolved));
+  }
 }
 
 Result<std::vector<Tensor>> SharedEngine::Run(std::span<const Tensor> inputs,
                                               const RunOptions& options) {
   std::unique_lock lock(mutex_);
   freed_.wait(lock, [&] { return Idle(options.stream); });
-  EVOQ_ASSIGN(const std::shared_ptr<Executor> own, engine_->For(inputs));
-  if (own == nullptr) {
+  EVOQ_ASSIGN(const Engine::Serving serving, ServingFor(inputs, lock));
+  if (serving.executor == nullptr) {
     lock.unlock();
     return RunInRegions(inputs);
   }
-  const Taken taken(*this, lock, Take(own, options.stream));
-  EVOQ_ASSIGN(const std::shared_ptr<Executor> executor, taken.stream()->For(own));
+  freed_.wait(lock, [&] { return Idle(options.stream); });  // others came while it was prepared
+  const Taken taken(*this, lock, Take(serving.executor, options.stream));
   lock.unlock();
+  EVOQ_ASSIGN(const std::shared_ptr<Executor> executor, taken.stream()->For(serving.executor));
   const Running running(running_);
-  return engine_->RunOn(*executor, inputs, options.control);
+  return engine_->RunOn(*executor, inputs, options.control, serving.padding);
 }
 
 }  // namespace evoq

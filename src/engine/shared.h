@@ -6,6 +6,7 @@
 #include <memory>
 #include <mutex>
 #include <optional>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -14,9 +15,9 @@
 namespace evoq {
 
 // At most `streams` runs at a time, of whatever shapes, each on threads of its own; further callers
-// wait. Results are those of single runs, bit for bit. Preparing a new shape holds up callers that
-// begin, not those that run. A model that runs in dynamic partitions (Engine::in_regions) has one
-// stream.
+// wait. Results are those of single runs, bit for bit. Preparing a new shape holds up its own
+// callers alone, but for the first one of a model that came without a plan. A model that runs in
+// dynamic partitions (Engine::in_regions) has one stream.
 class SharedEngine {
  public:
   SharedEngine(std::unique_ptr<Engine> engine, int streams);
@@ -44,6 +45,9 @@ class SharedEngine {
 
   // Bytes of arenas and scratch of all streams' executors.
   int64_t arena_bytes() const;
+  // As Engine's. WaitForGears holds up nobody.
+  GearReport gears();
+  void WaitForGears();
 
  private:
   // An executor of the engine, which may give it up, and this stream's own one of the same program.
@@ -55,7 +59,8 @@ class SharedEngine {
   struct Stream {
     bool first = false;                // takes the engine's own executors
     std::shared_ptr<ThreadPool> pool;  // null before the first run
-    std::vector<Copy> copies;
+    std::shared_ptr<RunMemory> memory = std::make_shared<RunMemory>();
+    std::vector<Copy> copies;  // the caller's while it runs
 
     bool Has(const std::shared_ptr<Executor>& own) const;
     Result<std::shared_ptr<Executor>> For(const std::shared_ptr<Executor>& own);
@@ -64,9 +69,12 @@ class SharedEngine {
   bool Idle(int stream) const;
   Stream* Take(const std::shared_ptr<Executor>& own, int stream);
   Result<std::vector<Tensor>> RunInRegions(std::span<const Tensor> inputs);
+  Result<Engine::Serving> ServingFor(std::span<const Tensor> inputs,
+                                     std::unique_lock<std::mutex>& lock);
 
   mutable std::mutex mutex_;  // of everything below but for what says otherwise
-  std::condition_variable freed_;
+  std::condition_variable freed_, resolved_;
+  std::set<InputShapes> resolving_;  // by a caller, without the lock
   std::unique_ptr<Engine> engine_;
   std::vector<Stream> streams_;  // one that runs belongs to its caller
   std::vector<Stream*> idle_;

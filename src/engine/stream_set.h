@@ -61,6 +61,8 @@ class StreamSet {
   int running() const { return shared_.running(); }
   int64_t arena_bytes() const { return shared_.arena_bytes(); }
   std::string in_regions() const { return shared_.in_regions(); }
+  GearReport gears() { return shared_.gears(); }
+  void WaitForGears() { shared_.WaitForGears(); }
 
   // Asks for a run. A run that has not ended at its deadline is given up. Errors: kUsage for a
   // stream that there is not, kTooLarge where as many wait there as may; `done` is not called then.

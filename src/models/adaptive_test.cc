@@ -103,6 +103,30 @@ TEST(AdaptiveEngine, ComputesUnderEachSetWhatItsModelComputes) {
   EXPECT_EQ(plain->adaptive(), nullptr);
 }
 
+// A model of one set runs as it does, and what it clips is counted.
+TEST(AdaptiveEngine, WatchesAModelOfOneSet) {
+  const auto of = [](std::optional<AdaptiveOptions> options) {
+    return Engine::Of({LowerAndPack(Net(0.25f)).value(), ""}, {.threads = 1, .adaptive = options},
+                      AllParts());
+  };
+  EXPECT_FALSE(of(AdaptiveOptions()));
+  EXPECT_EQ(of(AdaptiveOptions{.pinned = "wide", .watch = true}).error().message(),
+            "it has no scale set wide: it has one set");
+  const auto plain = of(std::nullopt).value();
+  const auto engine = of(AdaptiveOptions{.every = 1, .watch = true}).value();
+  const Tensor quiet = Frame(0.1f, 1), loud = Frame(5, 2);
+  EXPECT_EQ(Outputs(*engine, quiet), Outputs(*plain, quiet));
+  const AdaptiveState& state = *engine->adaptive();
+  ASSERT_EQ(state.sets, (std::vector<std::string>{"calibrated"}));
+  ASSERT_EQ(state.tensors.size(), 3u);  // what moves numbers says nothing new
+  EXPECT_EQ(state.tensors[0].name, "q");
+  EXPECT_EQ(state.tensors[0].clipped, 0);
+  for (int i = 0; i < 20; ++i) EXPECT_EQ(Outputs(*engine, loud), Outputs(*plain, loud));
+  EXPECT_GT(state.tensors[0].rate(), 0.2);
+  EXPECT_EQ(state.switches, 0);
+  EXPECT_EQ(state.looks, 21);
+}
+
 // What a run of frames gives is a function of the frames: the same on one thread and on two.
 TEST(AdaptiveEngine, FollowsTheInputTheSameOnAnyThreads) {
   const AdaptiveOptions options{.narrow_after = 2, .every = 1};

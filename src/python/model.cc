@@ -5,6 +5,7 @@
 #include <nanobind/stl/string.h>
 #include <nanobind/stl/vector.h>
 
+#include "base/file.h"
 #include "base/guarded.h"
 #include "engine/shared.h"
 #include "python/error.h"
@@ -30,6 +31,14 @@ class PyModel {
   std::string in_regions() const { return shared_.in_regions(); }
 
   nb::object Adaptive();
+  nb::dict Gears();
+  void SaveSizes(const std::string& path) {
+    Unwrap(WriteFileAtomic(path, CountsText(shared_.gears())));
+  }
+  void WaitForGears() {
+    const nb::gil_scoped_release release;
+    shared_.WaitForGears();
+  }
   void PinScaleSet(const std::optional<std::string>& name) {
     Unwrap(shared_.PinScaleSet(name.value_or("")));
   }
@@ -85,10 +94,12 @@ std::optional<AdaptiveOptions> AdaptiveFrom(const std::optional<nb::dict>& given
       options.every = nb::cast<int>(value);
     } else if (name == "scale_set") {
       options.pinned = nb::cast<std::string>(value);
+    } else if (name == "watch") {
+      options.watch = nb::cast<bool>(value);
     } else {
       Raise(Error(ErrorCode::kUsage,
                   fmt::format("adaptive: {}, expected clip_limit, widen_after, narrow_after, "
-                              "look_every or scale_set",
+                              "look_every, scale_set or watch",
                               name)));
     }
   }
@@ -110,6 +121,14 @@ nb::object Described(const std::optional<AdaptiveState>& state) {
   return told;
 }
 
+nb::dict PyModel::Gears() {
+  const GearReport report = [&] {
+    const nb::gil_scoped_release release;
+    return shared_.gears();
+  }();
+  return Described(report);
+}
+
 nb::object PyModel::Adaptive() {
   auto state = [&] {
     const nb::gil_scoped_release release;
@@ -119,12 +138,12 @@ nb::object PyModel::Adaptive() {
 }
 
 PyModel* Load(const nb::object& source, int threads, InputShapes shapes, int streams, bool tuned,
-              const std::optional<nb::dict>& adaptive) {
+              const std::optional<nb::dict>& adaptive, bool gears) {
   if (threads < 0 || threads > 1024)
     Raise(Error(ErrorCode::kUsage, fmt::format("threads={}, expected 0 to 1024", threads)));
   if (streams < 1 || streams > 256)
     Raise(Error(ErrorCode::kUsage, fmt::format("streams={}, expected 1 to 256", streams)));
-  const EngineOptions options{threads, std::move(shapes), tuned, AdaptiveFrom(adaptive)};
+  const EngineOptions options{threads, std::move(shapes), tuned, AdaptiveFrom(adaptive), gears};
   return new PyModel(EngineFrom(source, options), threads, streams);
 }
 
@@ -157,6 +176,19 @@ void BindModel(nb::module_& m) {
                    "clipped at the last look\n"
                    "('clip_rate') and of each watched tensor at all looks ('clip_rates'). None for "
                    "other models, and with several streams.")
+      .def_prop_ro(
+          "gears", &PyModel::Gears, nb::sig("def gears(self) -> dict[str, typing.Any]"),
+          "What served the runs so far: the sizes that the file declares ('gears') and those of "
+          "them that are 'ready'; all\n"
+          "'runs', those that a gear of another batch served ('padded') and those that waited "
+          "until their sizes were prepared\n"
+          "('misses', 'miss_ms' in all, 'worst_miss_ms'); what was prepared while no run waited "
+          "('prepared_beside', 'beside_ms');\n"
+          "and 'sizes', a list of {'shapes', 'gear', 'runs', 'padded', 'misses', 'prepare_ms'}.")
+      .def("save_sizes", &PyModel::SaveSizes, "path"_a,
+           "Writes how often which sizes came, for compile(..., suggest_gears=K, observed=path).")
+      .def("wait_for_gears", &PyModel::WaitForGears,
+           "Until all sizes that the file declares are prepared.")
       .def("pin_scale_set", &PyModel::PinScaleSet, "name"_a = nb::none(),
            nb::sig("def pin_scale_set(self, name: str | None = None) -> None"),
            "All further runs use the scale set of this name; None: they change again. Raises "
@@ -188,10 +220,10 @@ void BindModel(nb::module_& m) {
            "has several. Else as run().")
       .def("__repr__", &PyModel::Repr);
   m.def("load", &Load, "source"_a, "threads"_a = 0, "shapes"_a = InputShapes(), "streams"_a = 1,
-        "tuned"_a = true, "adaptive"_a = nb::none(),
+        "tuned"_a = true, "adaptive"_a = nb::none(), "gears"_a = false,
         nb::sig("def load(source: str | bytes, threads: int = 0, shapes: dict[str, list[int]] = "
                 "{}, streams: int = 1, tuned: bool = True, adaptive: dict[str, typing.Any] | None "
-                "= None) -> Model"),
+                "= None, gears: bool = False) -> Model"),
         "Loads a file, or the bytes of an ONNX model. evoq.load is the way in.");
 }
 

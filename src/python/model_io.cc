@@ -151,6 +151,33 @@ nb::dict ModelIo::Named(const std::vector<nb::object>& arrays) const {
   return named;
 }
 
+nb::dict Described(const GearReport& report) {
+  nb::list sizes;
+  for (const SizeCount& count : report.sizes) {
+    nb::dict entry, shapes;
+    for (const auto& [name, shape] : count.shapes) shapes[name.c_str()] = nb::cast(shape);
+    entry["shapes"] = shapes;
+    entry["gear"] = count.gear;
+    entry["runs"] = count.runs;
+    entry["padded"] = count.padded;
+    entry["misses"] = count.misses;
+    entry["prepare_ms"] = count.prepare_ms;
+    sizes.append(entry);
+  }
+  nb::dict told;
+  told["gears"] = report.gears;
+  told["ready"] = report.ready;
+  told["runs"] = report.runs;
+  told["padded"] = report.padded;
+  told["misses"] = report.misses;
+  told["miss_ms"] = report.miss_ms;
+  told["worst_miss_ms"] = report.worst_miss_ms;
+  told["prepared_beside"] = report.beside;
+  told["beside_ms"] = report.beside_ms;
+  told["sizes"] = sizes;
+  return told;
+}
+
 std::unique_ptr<Engine> EngineFrom(const nb::object& source, const EngineOptions& options) {
   return Unwrap(nb::isinstance<nb::bytes>(source)
                     ? FromBytes(nb::borrow<nb::bytes>(source), "model", options)

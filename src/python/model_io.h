@@ -46,6 +46,9 @@ struct ModelIo {
   Result<std::vector<nanobind::object>> ByPosition(nanobind::handle given) const;
 };
 
+// What served the runs of a model, as Model.gears has it.
+nanobind::dict Described(const GearReport& report);
+
 // A model's engine, from a file or from the bytes of an ONNX file. Raises evoq.Error.
 std::unique_ptr<Engine> EngineFrom(const nanobind::object& source, const EngineOptions& options);
 

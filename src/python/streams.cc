@@ -7,6 +7,7 @@
 
 #include <chrono>
 
+#include "base/file.h"
 #include "base/guarded.h"
 #include "engine/stream_set.h"
 #include "python/error.h"
@@ -49,6 +50,14 @@ class PyStreams {
   int count() const { return set_->streams(); }
   int at_once() const { return set_->options().at_once; }
   int64_t arena_bytes() const { return set_->arena_bytes(); }
+  nb::dict gears() { return Described(set_->gears()); }
+  void SaveSizes(const std::string& path) {
+    Unwrap(WriteFileAtomic(path, CountsText(set_->gears())));
+  }
+  void WaitForGears() {
+    const nb::gil_scoped_release release;
+    set_->WaitForGears();
+  }
 
   // done(outputs by name or None, error or None, its code, how the run ended)
   uint64_t Submit(nb::handle inputs, int stream, std::optional<double> deadline_s,
@@ -106,14 +115,14 @@ class PyStreams {
 
 PyStreams* Load(const nb::object& source, const std::optional<std::vector<int>>& given, int threads,
                 int at_once, const std::optional<bool>& share_arenas, size_t queue,
-                InputShapes shapes, bool tuned) {
+                InputShapes shapes, bool tuned, bool gears) {
   const auto refuse = [](const std::string& what) { Raise(Error(ErrorCode::kUsage, what)); };
   if (threads < 0 || threads > 1024) refuse(fmt::format("threads={}, expected 0 to 1024", threads));
   if (given && (given->empty() || given->size() > 256))
     refuse(fmt::format("{} priorities, expected one for each of 1 to 256 streams", given->size()));
   if (at_once < 0) refuse(fmt::format("at_once={}, expected 0 or more", at_once));
   if (queue == 0) refuse("queue=0, expected 1 or more");
-  auto engine = EngineFrom(source, {threads, std::move(shapes), tuned});
+  auto engine = EngineFrom(source, {threads, std::move(shapes), tuned, {}, gears});
   const StreamChoice chosen = Unwrap(ChosenStreams(engine->model().graph));
   std::vector<int> priorities = given.value_or(chosen.priorities);
   if (priorities.empty()) priorities.assign(chosen.streams > 0 ? chosen.streams : 2, 0);
@@ -133,6 +142,9 @@ void BindStreams(nb::module_& m) {
       .def_prop_ro("count", &PyStreams::count)
       .def_prop_ro("at_once", &PyStreams::at_once)
       .def_prop_ro("arena_bytes", &PyStreams::arena_bytes)
+      .def_prop_ro("gears", &PyStreams::gears)
+      .def("save_sizes", &PyStreams::SaveSizes, "path"_a)
+      .def("wait_for_gears", &PyStreams::WaitForGears)
       .def("submit", &PyStreams::Submit, "inputs"_a, "stream"_a, "deadline_s"_a.none(), "done"_a,
            nb::sig("def submit(self, inputs: typing.Any, stream: int, deadline_s: float | None, "
                    "done: collections.abc.Callable[[dict[str, typing.Any] | None, str | None, str "
@@ -143,10 +155,10 @@ void BindStreams(nb::module_& m) {
       .def("close", &PyStreams::Close);
   m.def(
       "load_streams", &Load, "source"_a, "priorities"_a.none(), "threads"_a, "at_once"_a,
-      "share_arenas"_a.none(), "queue"_a, "shapes"_a, "tuned"_a,
+      "share_arenas"_a.none(), "queue"_a, "shapes"_a, "tuned"_a, "gears"_a,
       nb::sig("def load_streams(source: str | bytes, priorities: list[int] | None, threads: int, "
               "at_once: int, share_arenas: bool | None, queue: int, shapes: dict[str, list[int]], "
-              "tuned: bool) -> Streams"));
+              "tuned: bool, gears: bool) -> Streams"));
 }
 
 }  // namespace evoq

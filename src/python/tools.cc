@@ -180,7 +180,11 @@ void BindGraphTasks(nb::module_& m) {
       .def_rw("shape", &CompileJob::shapes)
       .def_rw("fix_shape", &CompileJob::fixed)
       .def_rw("tune", &CompileJob::tune)
-      .def_rw("threads", &CompileJob::threads);
+      .def_rw("threads", &CompileJob::threads)
+      .def_rw("gears", &CompileJob::gears)
+      .def("suggest", [](CompileJob& job, size_t most, const std::string& file, double seconds) {
+        job.suggest = {.most = most, .file = file, .seconds = seconds};
+      });
   BindTask<CompileJob>(m, "compile", [](const CompileJob& job, const Follow& follow) {
     return Compile(job, follow);
   });

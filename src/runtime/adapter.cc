@@ -35,11 +35,13 @@ Status CheckAdaptive(const AdaptiveOptions& options, const Model& model) {
                 options.widen_after, options.narrow_after);
   if (options.every < 0)
     return Fail(ErrorCode::kUsage, "a look every {} runs, expected 0 or more", options.every);
-  if (model.sets.empty())
+  if (model.sets.empty() && !options.watch)
     return Fail(ErrorCode::kUsage,
                 "it has one set of scales: `evoq quantize --scale-sets K` makes more");
   const auto has = [&](const ScaleSet& set) { return set.name == options.pinned; };
   if (options.pinned.empty() || std::ranges::any_of(model.sets, has)) return {};
+  if (model.sets.empty())
+    return Fail(ErrorCode::kUsage, "it has no scale set {}: it has one set", options.pinned);
   std::vector<std::string> names;
   for (const ScaleSet& set : model.sets) names.push_back(set.name);
   return Fail(ErrorCode::kUsage, "it has no scale set {}: {}", options.pinned,
@@ -47,8 +49,13 @@ Status CheckAdaptive(const AdaptiveOptions& options, const Model& model) {
 }
 
 Adapter::Adapter(const Model& model, const AdaptiveOptions& options)
-    : options_(options), widths_(WidthsOf(model)), rates_(model.sets.size()) {
+    : options_(options), widths_(WidthsOf(model)) {
   for (const ScaleSet& set : model.sets) state_.sets.push_back(set.name);
+  if (model.sets.empty()) {
+    state_.sets.push_back("calibrated");
+    widths_.push_back(0);
+  }
+  rates_.resize(state_.sets.size());
   Start();
 }
 

@@ -21,10 +21,11 @@ struct AdaptiveOptions {
   int narrow_after = 8;  // looks in a row at which the same finer set fits, before it is taken
   int every = 0;         // runs from one look to the next; 0: so many that looking costs 0.5%
   std::string pinned;    // the set that is always used; "": they change
+  bool watch = false;    // also of a model with one set: to count what it clips
 };
 
-// Errors: kUsage for numbers out of range, and for a model without sets or without one of the
-// pinned name.
+// Errors: kUsage for numbers out of range, and for a model without one of the pinned name, or
+// without sets where it is not to be watched alone.
 Status CheckAdaptive(const AdaptiveOptions& options, const Model& model);
 
 // What was observed of one tensor.
@@ -51,7 +52,7 @@ struct AdaptiveState {
 // the runs before. Run by run it allocates nothing.
 class Adapter {
  public:
-  // Of a model with sets and options that CheckAdaptive takes.
+  // Of a model and options that CheckAdaptive takes. Without sets, the model has one, "calibrated".
   Adapter(const Model& model, const AdaptiveOptions& options);
 
   const AdaptiveOptions& options() const { return options_; }

@@ -85,6 +85,8 @@ struct Executor::Impl {
   int64_t repeats;
   Isa isa;
   std::shared_ptr<ThreadPool> pool;
+  std::shared_ptr<RunMemory> memory;
+  std::shared_ptr<DerivedWeights> derived;
   ThreadPool one_thread{1};
   std::vector<std::vector<BoundStep>> steps;  // by set, by step
   std::vector<Patch> input_patches, output_patches;
@@ -106,7 +108,9 @@ struct Executor::Impl {
         repeats(options.repeats),
         isa(options.isa),
         pool(options.pool != nullptr ? options.pool
-                                     : std::make_shared<ThreadPool>(options.threads)) {
+                                     : std::make_shared<ThreadPool>(options.threads)),
+        memory(options.memory != nullptr ? options.memory : std::make_shared<RunMemory>()),
+        derived(options.derived != nullptr ? options.derived : std::make_shared<DerivedWeights>()) {
     sets.push_back(program);
     sets.insert(sets.end(), options.sets.begin(), options.sets.end());
   }
@@ -116,7 +120,7 @@ struct Executor::Impl {
   Status CheckSets() const;
   Result<std::vector<BoundStep>> BindSteps(const Program& of);
   Status Bind();
-  Status GiveMemory(Lane& lane) const;
+  Status GiveMemory(size_t lane);
   Result<const std::byte*> ConstantIn(const Program& of, size_t memory, ValueId id);
   Result<StepPointers> Place(const Lane& lane, const Program& of, size_t step);
   void AddPatches(int32_t step);
@@ -259,6 +263,7 @@ Status Executor::Impl::CheckSets() const {
 Result<std::vector<BoundStep>> Executor::Impl::BindSteps(const Program& of) {
   std::vector<BoundStep> bound(of.steps.size());
   const bool first = &of == program.get();
+  const DerivedScope share(derived.get());
   for (size_t i = 0; i < bound.size(); ++i) {
     const Step& step = of.steps[i];
     if (!first && SameStep(*program, of, i)) {
@@ -277,16 +282,18 @@ Result<std::vector<BoundStep>> Executor::Impl::BindSteps(const Program& of) {
   return bound;
 }
 
-Status Executor::Impl::GiveMemory(Lane& lane) const {
+Status Executor::Impl::GiveMemory(size_t index) {
+  Lane& lane = lanes[index];
   for (size_t m = 0; m < program->arenas.size(); ++m) {
     const Arena& arena = program->arenas[m];
-    LaneMemory& memory = lane.memories.emplace_back();
-    EVOQ_ASSIGN(memory.arena, arena.space->allocate(static_cast<size_t>(arena.bytes)));
-    EVOQ_ASSIGN(memory.scratch, arena.space->allocate(scratch_bytes[m]));
+    LaneMemory& given = lane.memories.emplace_back();
+    EVOQ_ASSIGN(given.arena, memory->Get(*arena.space, index, RunMemory::Use::kArena,
+                                         static_cast<size_t>(arena.bytes)));
+    EVOQ_ASSIGN(given.scratch,
+                memory->Get(*arena.space, index, RunMemory::Use::kScratch, scratch_bytes[m]));
     if (arena.space->open_stream == nullptr) continue;
-    EVOQ_ASSIGN(memory.stream, arena.space->open_stream());
+    EVOQ_ASSIGN(given.stream, arena.space->open_stream());
   }
-  std::memset(lane.memories[0].arena.get(), 0, static_cast<size_t>(program->arenas[0].bytes));
   return {};
 }
 
@@ -304,7 +311,7 @@ Status Executor::Impl::Bind() {
     steps.push_back(std::move(bound));
   }
   EVOQ_TRY(CheckMemory(scratch_bytes[0]));
-  for (Lane& lane : lanes) EVOQ_TRY(GiveMemory(lane));
+  for (size_t lane = 0; lane < lanes.size(); ++lane) EVOQ_TRY(GiveMemory(lane));
   for (Lane& lane : lanes) {
     lane.steps.resize(sets.size());
     lane.step_ns.resize(program->steps.size());
@@ -470,8 +477,11 @@ Result<std::unique_ptr<Executor>> Executor::Create(std::shared_ptr<const Program
   return std::unique_ptr<Executor>(new Executor(std::move(impl)));
 }
 
-Result<std::unique_ptr<Executor>> Executor::Another(std::shared_ptr<ThreadPool> pool) const {
+Result<std::unique_ptr<Executor>> Executor::Another(std::shared_ptr<ThreadPool> pool,
+                                                    std::shared_ptr<RunMemory> memory) const {
   ExecutorOptions options{threads(), impl_->isa, impl_->repeats, std::move(pool)};
+  options.memory = std::move(memory);
+  options.derived = impl_->derived;
   options.sets.assign(impl_->sets.begin() + 1, impl_->sets.end());
   if (impl_->adapter != nullptr) options.adapter = impl_->adapter->Fresh();
   EVOQ_ASSIGN(auto another, Create(impl_->program, options));

@@ -8,9 +8,11 @@
 #include "base/isa.h"
 #include "base/result.h"
 #include "base/thread_pool.h"
+#include "kernels/derived.h"
 #include "program/model.h"
 #include "runtime/adapter.h"
 #include "runtime/run_control.h"
+#include "runtime/run_memory.h"
 #include "runtime/runnable.h"
 
 namespace evoq {
@@ -29,9 +31,15 @@ struct ExecutorOptions {
   // before each run which of them it uses. Not with repeats.
   std::vector<std::shared_ptr<const Program>> sets;
   std::shared_ptr<Adapter> adapter;
+  // Memory to share with executors that never run at the same time; null: memory of its own.
+  std::shared_ptr<RunMemory> memory = {};
+  // Where executors of one model share what kernels derive from its weights; null: they do not, but
+  // with Another.
+  std::shared_ptr<DerivedWeights> derived = {};
 };
 
-// A program bound to kernels, with its own arena and threads. One run at a time; for concurrent
+// A program bound to kernels, with its own arena and threads, or those that it shares. One run at a
+// time; for concurrent
 // streams make one each (they share the program's constants).
 class Executor final : public Runnable {
  public:
@@ -41,10 +49,11 @@ class Executor final : public Runnable {
   static Result<std::unique_ptr<Executor>> Create(std::shared_ptr<const Program> program,
                                                   const ExecutorOptions& options);
   ~Executor() override;
-  // A second executor of the same program with the same options and memory of its own, for a
-  // concurrent stream: with threads of its own, or those of `pool`, as many as threads(). Of an
-  // adaptive one: with an adapter of its own, which begins anew.
-  Result<std::unique_ptr<Executor>> Another(std::shared_ptr<ThreadPool> pool = nullptr) const;
+  // A second executor of the same program with the same options, for a concurrent stream: with
+  // threads of its own, or those of `pool`, as many as threads(), and memory of its own, or that of
+  // `memory`. Of an adaptive one: with an adapter of its own, which begins anew.
+  Result<std::unique_ptr<Executor>> Another(std::shared_ptr<ThreadPool> pool = nullptr,
+                                            std::shared_ptr<RunMemory> memory = nullptr) const;
   Result<std::unique_ptr<Runnable>> Fresh(
       std::shared_ptr<ThreadPool> pool = nullptr) const override;
 
@@ -80,7 +89,7 @@ class Executor final : public Runnable {
   const std::vector<KernelPlan>& plans() const override;
   // Of an adaptive one: runs from one look at clipped elements to the next; 0: it is not.
   int look_every() const;
-  // Bytes of arenas and scratch that this executor holds.
+  // Bytes of arenas and scratch that a run takes.
   int64_t arena_bytes() const override;
 
  private:

@@ -36,7 +36,7 @@ bool RangeWatch::Tells(std::span<const TensorType> types) {
     least = std::min(least, Ends(type).high - Ends(type).low);
     most = std::max(most, Ends(type).high - Ends(type).low);
   }
-  return most >= kTellingRatio * least && types[0].bytes().value_or(0) > 0;
+  return (types.size() == 1 || most >= kTellingRatio * least) && types[0].bytes().value_or(0) > 0;
 }
 
 RangeWatch::RangeWatch(std::span<const TensorType> types, size_t stored, FusedEnds fused)

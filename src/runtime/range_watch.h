@@ -26,7 +26,7 @@ class RangeWatch {
   RangeWatch(std::span<const TensorType> types, size_t stored, FusedEnds fused = {});
 
   // Whether a value is told apart by its ranges: uint8 or int8 with one scale under each set, and
-  // one range at least 1.1 times as wide as another.
+  // one range at least 1.1 times as wide as another, or one set alone.
   static bool Tells(std::span<const TensorType> types);
 
   int64_t elements() const { return pieces_ * piece_; }  // that are looked at

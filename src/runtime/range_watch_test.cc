@@ -92,6 +92,12 @@ TEST(RangeWatch, TellsSetsApartByTheirRanges) {
   EXPECT_FALSE(tells(Bytes(DType::kUint8, 4, 0.105f, 0), Bytes(DType::kUint8, 4, 0.1f, 0)));
   EXPECT_FALSE(tells(Bytes(DType::kUint8, 0, 0.2f, 0), Bytes(DType::kUint8, 0, 0.1f, 0)));
   EXPECT_FALSE(tells(TensorType(DType::kFloat32, Shape{4}), TensorType(DType::kFloat32, Shape{4})));
+  // One set is watched for itself.
+  const TensorType bytes = Bytes(DType::kInt8, 4, 0.2f, 0), none = Bytes(DType::kInt8, 0, 0.2f, 0),
+                   real(DType::kFloat32, Shape{4});
+  EXPECT_TRUE(RangeWatch::Tells(std::span(&bytes, 1)));
+  EXPECT_FALSE(RangeWatch::Tells(std::span(&none, 1)));
+  EXPECT_FALSE(RangeWatch::Tells(std::span(&real, 1)));
 }
 
 }  // namespace

@@ -127,13 +127,20 @@ std::optional<CompileResult> Compile(const std::string& model, const std::string
                                      std::string* error) {
   return Enter<CompileResult>(
       follow, error, [&](const evoq::Follow& inner) -> Result<CompileResult> {
-        const CompileJob job{.model = model,
-                             .output = output,
-                             .shapes = o.shapes,
-                             .fixed = o.fixed_shapes,
-                             .tune = o.tune,
-                             .passes = ChoiceFrom(o.passes),
-                             .threads = o.threads};
+        CompileJob job{.model = model,
+                       .output = output,
+                       .shapes = o.shapes,
+                       .gears = o.gears,
+                       .fixed = o.fixed_shapes,
+                       .tune = o.tune,
+                       .passes = ChoiceFrom(o.passes),
+                       .threads = o.threads};
+        if ((o.suggest_gears > 0) != !o.observed.empty())
+          return Fail(ErrorCode::kUsage, "suggest_gears and observed go together");
+        if (o.suggest_gears > 0)
+          job.suggest = {.most = static_cast<size_t>(o.suggest_gears),
+                         .file = o.observed,
+                         .seconds = o.measure_s};
         EVOQ_ASSIGN(const Compiled done, evoq::Compile(job, inner));
         return CompileResult{done.output_bytes, static_cast<int64_t>(done.steps), done.why_no_plan,
                              ReportOf(Tell(done))};

@@ -112,7 +112,7 @@ extern const AdviceRule kAdviceShapeNotPrepared = {
     .code = "shape-not-prepared",
     .symptom = "The first run at new sizes is slow.",
     .fix =
-        "Prepare the sizes ahead: `evoq compile --shape`, shape_ranges of "
+        "Prepare the sizes ahead: `evoq compile --gears`, shape_ranges of "
         "optimization_config.json, --dynamic_batch_size of atc.",
     .look = ShapeNotPrepared,
 };

@@ -45,6 +45,31 @@ Result<Graph> Load(const CompileJob& job) {
   return graph;
 }
 
+// Declares the gears that the job names or asks for. `pack` gives the packed model.
+template <typename Pack>
+Status SettleGears(const CompileJob& job, const Follow& follow, const Pack& pack, Graph& graph,
+                   Compiled& out) {
+  EVOQ_ASSIGN(std::vector<InputShapes> gears, GearsFor(job.gears, graph));
+  if (job.suggest) {
+    SuggestJob suggest = *job.suggest;
+    suggest.threads = job.threads;
+    EVOQ_ASSIGN(const Model packed, pack());
+    EVOQ_ASSIGN(out.suggested, SuggestGears(packed, suggest, follow));
+    for (const SuggestedGears::Gear& gear : out.suggested->gears) gears.push_back(gear.shapes);
+  }
+  if (!gears.empty()) DeclareGears(gears, graph);
+  return {};
+}
+
+Status AddPlans(const std::vector<InputShapes>& sets, Model& model) {
+  for (const InputShapes& shapes : sets) {
+    if (model.plans.empty()) return {};
+    EVOQ_ASSIGN(const Program program, Compile(model, kReference, shapes));
+    PlanFor(model, program);
+  }
+  return {};
+}
+
 // With a plan for the sizes that the job names, or for each set of them that the graph asks for,
 // where the job has fixed none.
 Result<Model> PlanSizes(Graph graph, const CompileJob& job) {
@@ -56,25 +81,54 @@ Result<Model> PlanSizes(Graph graph, const CompileJob& job) {
     if (!chosen.empty()) sets = std::move(chosen);
   }
   EVOQ_ASSIGN(Model model, LowerAndPack(std::move(graph), sets[0]));
-  for (size_t i = 1; i < sets.size() && !model.plans.empty(); ++i) {
-    EVOQ_ASSIGN(const Program program, Compile(model, kReference, sets[i]));
-    PlanFor(model, program);
-  }
+  sets.erase(sets.begin());
+  EVOQ_TRY(AddPlans(sets, model));
+  return model;
+}
+
+bool GivesGears(const CompileJob& job) { return !job.gears.empty() || job.suggest; }
+
+Status Check(const CompileJob& job) {
+  if (job.suggest && !job.gears.empty())
+    return Fail(ErrorCode::kUsage, "--gears, --suggest-gears: one of them");
+  if (GivesGears(job) && !job.shapes.empty())
+    return Fail(ErrorCode::kUsage, "--shape, --gears: gears are the sizes to plan for");
+  if (!IsEtmFile(job.model)) return {};
+  if (!job.tune && !GivesGears(job))
+    return Fail(ErrorCode::kUsage,
+                "{} is compiled already; --tune adds what is fastest on this machine", job.model);
+  if (!job.fixed.empty())
+    return Fail(ErrorCode::kUsage, "--fix-shape: {} is compiled already; compile the .onnx",
+                job.model);
+  if (!job.passes.empty())
+    return Fail(ErrorCode::kUsage,
+                "--disable, --opt-level: {} is compiled already; compile the .onnx", job.model);
+  return {};
+}
+
+// Of an .etm: with the gears that the job gives it.
+Result<Model> Reread(const CompileJob& job, const Follow& follow, Compiled& out) {
+  EVOQ_ASSIGN(Model model, ReadEtm(job.model));
+  out.float_weight_bytes = FloatWeightBytes(model.graph);
+  if (!GivesGears(job)) return model;
+  const auto give = [&]() -> Status {
+    const auto pack = [&]() -> Result<Model> { return model; };
+    Graph graph = model.graph;
+    EVOQ_TRY(SettleGears(job, follow, pack, graph, out));
+    model.graph = std::move(graph);
+    EVOQ_ASSIGN(const std::vector<InputShapes> sets, ChosenShapes(model.graph));
+    if (model.plans.empty())
+      return Fail(ErrorCode::kUsage, "it has no plan: compile the .onnx with its gears");
+    return AddPlans(sets, model);
+  };
+  EVOQ_TRY(WithContext(give(), job.model));
   return model;
 }
 
 }  // namespace
 
 Result<Compiled> Compile(const CompileJob& job, const Follow& follow) {
-  if (IsEtmFile(job.model) && !job.tune)
-    return Fail(ErrorCode::kUsage,
-                "{} is compiled already; --tune adds what is fastest on this machine", job.model);
-  if (IsEtmFile(job.model) && !job.fixed.empty())
-    return Fail(ErrorCode::kUsage, "--fix-shape: {} is compiled already; compile the .onnx",
-                job.model);
-  if (IsEtmFile(job.model) && !job.passes.empty())
-    return Fail(ErrorCode::kUsage,
-                "--disable, --opt-level: {} is compiled already; compile the .onnx", job.model);
+  EVOQ_TRY(Check(job));
   EVOQ_TRY(CheckThreads(job.threads));
   EVOQ_TRY(CheckSizes(job.shapes));
   EVOQ_TRY(CheckOutputPath(job.output));
@@ -87,13 +141,19 @@ Result<Compiled> Compile(const CompileJob& job, const Follow& follow) {
   const LargeJob large(2 * bytes, job.output);  // weights of 16 bits become float32
   Model model;
   if (IsEtmFile(job.model)) {
-    EVOQ_ASSIGN(model, ReadEtm(job.model));
-    out.float_weight_bytes = FloatWeightBytes(model.graph);
+    EVOQ_ASSIGN(model, Reread(job, follow, out));
   } else {
     EVOQ_ASSIGN(Graph graph, Load(job));
     out.float_weight_bytes = FloatWeightBytes(graph);
     EVOQ_TRY(WithContext(NarrowAsChosen(graph), job.model));
     EVOQ_TRY(follow.At("compiling", 0));
+    if (GivesGears(job)) {
+      const auto pack = [&]() -> Result<Model> {
+        EVOQ_ASSIGN(const auto observed, ReadObservedSizes(job.suggest->file, graph));
+        return LowerAndPack(graph, observed.back().shapes);
+      };
+      EVOQ_TRY(WithContext(SettleGears(job, follow, pack, graph, out), job.model));
+    }
     EVOQ_ASSIGN(model, WithContext(PlanSizes(std::move(graph), job), job.model));
   }
   if (job.tune) {
@@ -115,6 +175,12 @@ Told Tell(const Compiled& compiled) {
   Told told;
   if (compiled.tuning) told = Tell(*compiled.tuning);
   const nlohmann::json tuned = std::move(told.json);
+  nlohmann::json suggested;
+  if (compiled.suggested) {
+    Told gears = Tell(*compiled.suggested);
+    told.text += gears.text;
+    suggested = std::move(gears.json);
+  }
   told.text += FormatPrintable(
       "{} -> {}: {}, {}\n", compiled.model, compiled.output, HumanBytes(compiled.output_bytes),
       compiled.why_no_plan.empty() ? fmt::format("{} steps", compiled.steps)
@@ -126,6 +192,7 @@ Told Tell(const Compiled& compiled) {
                {"steps_total", compiled.steps},
                {"plans", compiled.plans}};
   if (compiled.tuning) told.json["tuning"] = tuned;
+  if (compiled.suggested) told.json["suggested"] = suggested;
   return told;
 }
 

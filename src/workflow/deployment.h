@@ -15,7 +15,7 @@
 namespace evoq {
 
 // Sets of input sizes that are prepared for, at most.
-inline constexpr size_t kMostShapeSets = 100;
+inline constexpr size_t kMostShapeSets = 512;
 
 struct Deployment {
   std::string input_model, output_model;  // .onnx; "": not said

@@ -9,6 +9,7 @@ namespace {
 constexpr int64_t kWidth = 768, kHeads = 12, kHead = kWidth / kHeads, kInner = 3072,
                   kVocabulary = 30522;
 
+// `length` 0: as many tokens as there are.
 // [N, T, width] -> [N, heads, ...]: the key transposed for the product with the query.
 ValueId Heads(NetBuilder& b, ValueId x, int64_t length, std::vector<int64_t> perm) {
   const ValueId split =
@@ -39,16 +40,25 @@ ValueId Gelu(NetBuilder& b, ValueId x) {
   return b.Apply("Mul", {b.Apply("Mul", {x, b.Apply("Add", {erf, b.Scalar(1)})}), b.Scalar(0.5f)});
 }
 
+// The rows of a table [1, most, width] for the tokens that there are.
+ValueId FirstRows(NetBuilder& b, ValueId table, ValueId ids) {
+  const ValueId tokens =
+      b.Apply("Slice", {b.Apply("Shape", {ids}), b.Int64s("second", {1}), b.Int64s("third", {2})});
+  return b.Apply("Slice", {table, b.Int64s("begin", {0}), tokens, b.Int64s("tokens_axis", {1})});
+}
+
 Graph BertBase(const ZooOptions& options) {
-  const int64_t length = options.sequence;
+  const int64_t length = options.free_sequence ? 0 : options.sequence;
   NetBuilder b("bert-base", options.seed);
-  const ValueId ids = b.Tokens("input_ids", length);
+  const ValueId ids =
+      b.Tokens("input_ids", options.free_sequence ? Dim::Symbolic("T") : Dim(options.sequence));
   Attrs axis;
   axis.Set("axis", 0);
   ValueId x =
       b.Apply("Gather", {b.Weights("embeddings.word", {kVocabulary, kWidth}, 0.02f), ids}, axis);
-  x = b.LayerNorm(b.Apply("Add", {x, b.Weights("embeddings.position", {1, length, kWidth}, 0.02f)}),
-                  kWidth);
+  ValueId positions = b.Weights("embeddings.position", {1, options.sequence, kWidth}, 0.02f);
+  if (options.free_sequence) positions = FirstRows(b, positions, ids);
+  x = b.LayerNorm(b.Apply("Add", {x, positions}), kWidth);
   for (int layer = 0; layer < 12; ++layer) {
     x = b.LayerNorm(b.Add(Attention(b, x, length), x), kWidth);
     const ValueId inner = Gelu(b, b.MatMul(x, kWidth, kInner));

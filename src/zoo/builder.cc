@@ -19,7 +19,7 @@ ValueId NetBuilder::Image(const std::string& name, int64_t channels, int64_t siz
                        Shape(std::vector<Dim>{Dim::Symbolic("N"), channels, size, size})));
 }
 
-ValueId NetBuilder::Tokens(const std::string& name, int64_t length) {
+ValueId NetBuilder::Tokens(const std::string& name, Dim length) {
   return graph_.AddInput(
       name, TensorType(DType::kInt64, Shape(std::vector<Dim>{Dim::Symbolic("N"), length})));
 }

@@ -19,7 +19,7 @@ class NetBuilder {
 
   // Images N x channels x size x size, N free.
   ValueId Image(const std::string& name, int64_t channels, int64_t size);
-  ValueId Tokens(const std::string& name, int64_t length);
+  ValueId Tokens(const std::string& name, Dim length);
 
   struct ConvOptions {
     int64_t kernel = 1, stride = 1, pad = 0, group = 1;

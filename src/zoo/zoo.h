@@ -12,7 +12,8 @@
 namespace evoq {
 
 struct ZooOptions {
-  int64_t sequence = 128;  // tokens of bert-base
+  int64_t sequence = 128;      // tokens of bert-base,
+  bool free_sequence = false;  // or up to so many
   uint32_t seed = 1;
 };
 

@@ -13,6 +13,7 @@
 #include "workflow/bench_json.h"
 #include "workflow/deployment.h"
 #include "workflow/language_speed.h"
+#include "workflow/size_runs.h"
 #include "workflow/stream_priorities.h"
 #include "workflow/streams.h"
 #include "workflow/throughput.h"
@@ -29,6 +30,7 @@ struct Options {
   int batch = 0, streams = 0;  // streams 0: one, or whatever --hint finds
   int64_t iterations = 0;      // 0: 10 runs, of a language model's phases 3
   std::vector<std::string> shapes, inputs;
+  std::string observed;
   std::vector<double> percentiles;
   double warmup_ms = 200, duration_s = 3;
   std::string export_times, export_profile, export_layer_info, verbosity = "layer_names_only";
@@ -202,6 +204,12 @@ Status SettleStreams(const StreamChoice& chosen, Options& o) {
 }
 
 Result<json> Run(Options o, const CommonOptions& common) {
+  if (!o.observed.empty()) {
+    SizeRunsJob job{.model = o.model, .file = o.observed, .threads = common.threads};
+    if (o.iterations > 0) job.runs = o.iterations;
+    EVOQ_ASSIGN(const SizeRuns runs, RunSizes(job, common.follow));
+    return Print(Tell(runs));
+  }
   EVOQ_ASSIGN(const InputShapes named, ParseShapes(o.shapes));
   EVOQ_ASSIGN(const InputFiles files, ParseInputs(o.inputs));
   EVOQ_ASSIGN(const PhaseChoice phase, o.phases.One());
@@ -286,6 +294,10 @@ VerbRun Declare(const VerbOptions& options, const CommonOptions& common) {
   options.Add("--shape", o->shapes, "Sizes of a free input: NAME=1x3x224x224");
   options.Add("--input", o->inputs,
               "Content of an input, where it matters for the time: NAME=F.npy");
+  options.Add(
+      "--observed", o->observed,
+      "Run these sizes instead, in an order drawn from them (lines of `RUNS NAME=1x128`, or "
+      "what a session saved): what the file's gears serve, and what a miss costs");
   options
       .Add("--streams,--infStreams", o->streams,
            "Concurrent streams, each with --threads threads (default: what the model's file says, "
@@ -316,7 +328,8 @@ VerbRun Declare(const VerbOptions& options, const CommonOptions& common) {
   options.Add("--duration-s,--duration", o->duration_s, "Time to measure").ShowDefault();
   options
       .Add("--iterations", o->iterations,
-           "Runs to measure at least (default: 10; of a language model's phases 3)")
+           "Runs to measure at least (default: 10; of a language model's phases 3; of --observed "
+           "1000 in all)")
       .Positive();
   options.Add("--percentile", o->percentiles, "Also print these percentiles")
       .SplitAt(',')

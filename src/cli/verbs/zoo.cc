@@ -43,6 +43,8 @@ VerbRun Declare(const VerbOptions& options, const CommonOptions&) {
               "The architecture, or a network as NAME.json; without it they are listed");
   options.Add("-o,--output", o->output,
               "The ONNX file to write, or the folder of a language model");
+  options.AddFlag("--free-sequence", o->zoo.free_sequence,
+                  "bert-base takes any number of tokens up to --sequence");
   options.Add("--sequence", o->zoo.sequence, "Tokens of bert-base")
       .InRange(1, 1 << 16)
       .ShowDefault();

@@ -16,7 +16,7 @@ struct ConvF32 {
   ConvRowsF32 map;
   GemmPlan plan;
   const float* weights;
-  std::shared_ptr<AlignedBuffer> owned;
+  std::shared_ptr<const AlignedBuffer> owned;
   bool has_bias, has_residual;
 
   // Narrow groups that share a panel are computed together.
@@ -87,11 +87,11 @@ Result<BoundKernel> BindConv(const KernelCall& call, const BindOptions& options)
   if (const auto why = ReadConvShape(call, false, shape)) return Unsupported("{}", why->sentence);
   shape = OnOneLine(shape);
   EVOQ_ASSIGN(const Activation activation, ActivationFromAttrs(call.attrs));
-  std::shared_ptr<AlignedBuffer> owned;
+  std::shared_ptr<const AlignedBuffer> owned;
   EVOQ_ASSIGN(const float* weights, PanelsOfConstant(*call.constant(1), kConvLayoutF32, owned));
   if (const int m = WinogradFor(shape, options.variant); m > 0) {
-    BoundKernel bound = BindWinogradF32(shape, m, weights, activation, call.has_input(2),
-                                        call.has_input(3), options);
+    BoundKernel bound = BindWinogradF32(shape, m, *call.constant(1), weights, activation,
+                                        call.has_input(2), call.has_input(3), options);
     bound.plan.widened = owned != nullptr;
     return bound;
   }

@@ -21,7 +21,7 @@ struct ConvTransposeF32 {
   ConvShapeF32 shape;
   std::vector<Phase> phases;
   const float* weights;
-  std::shared_ptr<AlignedBuffer> owned;
+  std::shared_ptr<const AlignedBuffer> owned;
   bool has_bias, has_residual;
 
   void Run(const void* const* in, void* const* out, const RunContext& context) const {

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "base/math.h"
+#include "kernels/derived.h"
 #include "kernels/gemm/gemm_float.h"
 #include "kernels/gemm/winograd_tiles.h"
 
@@ -28,7 +29,8 @@ struct WinogradF32 : WinogradTiles {
   int64_t slot_floats = 0;  // scratch of one thread: v, then product
   const GemmKernels* kernels = nullptr;
   const WinogradFnsF32* fns = nullptr;
-  std::shared_ptr<AlignedBuffer> weights, zeros;
+  std::shared_ptr<const AlignedBuffer> weights;
+  std::shared_ptr<AlignedBuffer> zeros;
   OutputBounds bounds;
   CurveF32 curve = nullptr;  // of an activation that is not piecewise linear
   bool has_bias = false, has_residual = false;
@@ -172,16 +174,16 @@ struct WinogradF32 : WinogradTiles {
         });
   }
 
-  void TransformWeights(const float* packed) {
+  AlignedBuffer TransformWeights(const float* packed) const {
     const int64_t depth = shape.channels_in, panel_stride = positions() * depth * kPanelF32;
-    weights =
-        std::make_shared<AlignedBuffer>(static_cast<size_t>(panels * panel_stride) * sizeof(float));
-    auto* u = reinterpret_cast<float*>(weights->data());
+    AlignedBuffer transformed(static_cast<size_t>(panels * panel_stride) * sizeof(float));
+    auto* u = reinterpret_cast<float*>(transformed.data());
     for (int64_t panel = 0; panel < panels; ++panel) {
       for (int64_t c = 0; c < depth; ++c)
         fns->weights(packed + (panel * 9 * depth + c) * kPanelF32, depth * kPanelF32,
                      depth * kPanelF32, u + panel * panel_stride + c * kPanelF32);
     }
+    return transformed;
   }
 };
 
@@ -238,9 +240,9 @@ int ChooseWinogradF32(const ConvShapeF32& s) {
   return choice;
 }
 
-BoundKernel BindWinogradF32(const ConvShapeF32& shape, int m, const float* weights,
-                            const Activation& activation, bool has_bias, bool has_residual,
-                            const BindOptions& options) {
+BoundKernel BindWinogradF32(const ConvShapeF32& shape, int m, const Tensor& constant,
+                            const float* weights, const Activation& activation, bool has_bias,
+                            bool has_residual, const BindOptions& options) {
   WinogradF32 w;
   w.shape = shape;
   w.m = m, w.n = m + 2;
@@ -255,7 +257,8 @@ BoundKernel BindWinogradF32(const ConvShapeF32& shape, int m, const float* weigh
   w.zeros = std::make_shared<AlignedBuffer>(static_cast<size_t>(shape.channels_in) * sizeof(float));
   std::fill_n(reinterpret_cast<float*>(w.zeros->data()), shape.channels_in, 0.0f);
   PlanChunks(w);
-  w.TransformWeights(weights);
+  w.weights = Derive<AlignedBuffer>(constant, fmt::format("winograd_f32 {} {}", m, w.kernels->name),
+                                    [&] { return w.TransformWeights(weights); });
   const size_t scratch =
       static_cast<size_t>(w.slot_floats) * static_cast<size_t>(w.threads) * sizeof(float);
   const WinogradF32::Tile tile = w.TileFor(w.chunk_tiles);

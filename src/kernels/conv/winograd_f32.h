@@ -22,9 +22,10 @@ bool FitsWinogradF32(const ConvShapeF32& shape);
 // m.
 int ChooseWinogradF32(const ConvShapeF32& shape);
 
-// weights: in layout k1n16-conv-f32; read here only. Requires FitsWinogradF32. m is 2 or 4.
-BoundKernel BindWinogradF32(const ConvShapeF32& shape, int m, const float* weights,
-                            const Activation& activation, bool has_bias, bool has_residual,
-                            const BindOptions& options);
+// weights: in layout k1n16-conv-f32, those of `constant`; read here only. Requires FitsWinogradF32.
+// m is 2 or 4.
+BoundKernel BindWinogradF32(const ConvShapeF32& shape, int m, const Tensor& constant,
+                            const float* weights, const Activation& activation, bool has_bias,
+                            bool has_residual, const BindOptions& options);
 
 }  // namespace evoq

@@ -34,8 +34,8 @@ BoundedInt8 BoundInt8Weights(const int8_t* packed, const K4N16& sizes, const Int
   const int64_t groups = sizes.panel_bytes / 64;
   BoundedInt8 bounded;
   const auto bytes = static_cast<size_t>(sizes.panels * sizes.panel_bytes);
-  bounded.weights = std::make_shared<AlignedBuffer>(bytes);
-  auto* weights = reinterpret_cast<int8_t*>(bounded.weights->data());
+  bounded.weights = AlignedBuffer(bytes);
+  auto* weights = reinterpret_cast<int8_t*>(bounded.weights.data());
   std::memcpy(weights, packed, bytes);
   const size_t most = kMostPerGroup * static_cast<size_t>(sizes.panels * groups);
   std::vector<Int8Excess> columns[16];

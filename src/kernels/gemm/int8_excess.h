@@ -11,7 +11,7 @@
 namespace evoq {
 
 struct BoundedInt8 {
-  std::shared_ptr<AlignedBuffer> weights;  // null: use the weights as they are
+  AlignedBuffer weights;  // empty: use the weights as they are
   std::vector<Int8Excess> excess;
   std::vector<uint32_t> begin;  // 17 per panel
 };

@@ -4,6 +4,7 @@
 #include <cstring>
 
 #include "base/math.h"
+#include "kernels/derived.h"
 #include "kernels/gemm/int8_block.h"
 #include "kernels/gemm/int8_excess.h"
 #include "kernels/gemm/int8_sparse.h"
@@ -28,8 +29,8 @@ struct Int8Linear {
   std::vector<int32_t>
       weight_sum;  // per padded column: sum of w - w_zero; not computed where nothing uses it
   std::vector<float> multiplier, offset;
-  std::shared_ptr<const SparseInt8> sparse;  // null: spec.weights are k4n16
-  BoundedInt8 bounded;                       // of the instruction set's bounded tiles
+  std::shared_ptr<const SparseInt8> sparse;    // null: spec.weights are k4n16
+  std::shared_ptr<const BoundedInt8> bounded;  // of the instruction set's bounded tiles; or null
   std::vector<int32_t> lanes;  // of the tile, when several groups share a panel; empty otherwise
   int tile_rows = 1, tile_panels = 1;
   int64_t block_rows = 1, blocks = 1;  // rows are cut into blocks,
@@ -58,7 +59,7 @@ struct Int8Linear {
   // Whether the input has, or may have at run time, a zero point other than 0.
   bool UsesWeightSums() const { return spec.x_zero_input >= 0 || stored_zero() != 0; }
   int32_t stored_zero() const { return spec.x_zero + (spec.x_signed ? 128 : 0); }
-  void SumWeights();
+  std::vector<int32_t> SumWeights() const;
   void PrepareColumns();
   void PrepareLanes();
   void PrepareBounded();
@@ -80,11 +81,16 @@ struct Int8Linear {
 };
 
 // The sums of the stored weights of each column.
-void Int8Linear::SumWeights() {
-  if (sparse != nullptr) return SumSparseColumns(*ReadBlocks(spec.weights), weight_sum);
+std::vector<int32_t> Int8Linear::SumWeights() const {
+  std::vector<int32_t> sums(static_cast<size_t>(weights.panels * 16), 0);
+  if (sparse != nullptr) {
+    SumSparseColumns(*ReadBlocks(spec.weights), sums);
+    return sums;
+  }
   const std::vector<uint8_t> ones(static_cast<size_t>(weights.panel_bytes / 16), 1);
   SumInt8Columns(*isa, reinterpret_cast<const int8_t*>(spec.weights.raw()), weights.panel_bytes,
-                 weights.panels, ones.data(), weight_sum.data());
+                 weights.panels, ones.data(), sums.data());
+  return sums;
 }
 
 // Folds everything that depends on the output channel only.
@@ -105,8 +111,8 @@ void Int8Linear::PrepareColumns() {
   for (int64_t n = 0; n < weights.columns; ++n) any_zero |= stored_zero_of(n) != 0;
   if (any_zero) w_zero.assign(padded, 0);
   if (UsesWeightSums()) {
-    weight_sum.assign(padded, 0);
-    SumWeights();
+    weight_sum = *Derive<std::vector<int32_t>>(spec.weights, "sums of columns",
+                                               [&] { return SumWeights(); });
   }
   for (int64_t n = 0; n < weights.columns; ++n) {
     if (any_zero) w_zero[n] = stored_zero_of(n);
@@ -150,8 +156,10 @@ void Int8Linear::PrepareBounded() {
   if (sparse != nullptr || isa->bounded == nullptr || rows.count() < kLeastRows ||
       groups < kLeastGroups || groups > kMaxBoundedGroups)
     return;
-  bounded = BoundInt8Weights(reinterpret_cast<const int8_t*>(spec.weights.raw()), weights, *isa);
-  if (bounded.weights != nullptr) isa = isa->bounded;
+  bounded = Derive<BoundedInt8>(spec.weights, fmt::format("bounded {}", isa->name), [&] {
+    return BoundInt8Weights(reinterpret_cast<const int8_t*>(spec.weights.raw()), weights, *isa);
+  });
+  if (bounded->weights.size() > 0) isa = isa->bounded;
 }
 
 // Tall tiles for many rows; wide ones for few rows, and where rows would evict one another from the
@@ -388,10 +396,10 @@ void Int8Linear::Run(const void* const* in, void* const* out, const RunContext& 
   tile.groups_of_4 = rows.tap_bytes() / 4;
   tile.weights = reinterpret_cast<const int8_t*>(spec.weights.raw());
   if (sparse != nullptr) tile.sparse = &sparse->tiles;
-  if (bounded.weights != nullptr) {
-    tile.weights = reinterpret_cast<const int8_t*>(bounded.weights->data());
-    tile.excess = bounded.excess.data();
-    tile.excess_begin = bounded.begin.data();
+  if (bounded != nullptr && bounded->weights.size() > 0) {
+    tile.weights = reinterpret_cast<const int8_t*>(bounded->weights.data());
+    tile.excess = bounded->excess.data();
+    tile.excess_begin = bounded->begin.data();
   }
   tile.panel_bytes = weights.panel_bytes;
   tile.w_zero = w_zero.empty() ? nullptr : w_zero.data();

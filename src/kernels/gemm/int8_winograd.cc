@@ -6,6 +6,7 @@
 
 #include "base/aligned.h"
 #include "base/math.h"
+#include "kernels/derived.h"
 #include "kernels/gemm/int8_variants.h"
 #include "kernels/gemm/int8_winograd_tile.h"
 #include "kernels/gemm/winograd_tiles.h"
@@ -35,13 +36,13 @@ struct Winograd : WinogradTiles {
   int64_t panels = 0, group_panels = 1;
   int64_t v_row = 0, v_position = 0, product_row = 0, product_position = 0;  // strides, elements
   int64_t v_bytes = 0, slot_bytes = 0;  // scratch of one thread: v, then product
-  std::shared_ptr<AlignedBuffer> weights;
+  std::shared_ptr<const AlignedBuffer> weights;
   std::vector<uint8_t> zeros;  // a pixel of zero points
   std::vector<int32_t> bias;   // per padded column
   std::vector<float> multiplier;
 
   void PlanChunks();
-  void TransformWeights();
+  AlignedBuffer TransformWeights() const;
   void PrepareColumns();
   void TransformTile(const uint8_t* x, int64_t tile, int16_t* v) const;
   void TransformRun(const int32_t* product, int64_t tile, int count, int64_t panel,
@@ -68,17 +69,18 @@ void Winograd::PlanChunks() {
   slot_bytes = v_bytes + RoundUp(kPositions * product_position * 4, 64);
 }
 
-void Winograd::TransformWeights() {
+AlignedBuffer Winograd::TransformWeights() const {
   const int64_t channels = spec.geometry.channels, panel_elements = 16 * channels;
   const int64_t position_stride = panels * panel_elements, tap_stride = 16 * channels;
-  weights = std::make_shared<AlignedBuffer>(static_cast<size_t>(kPositions * position_stride * 2));
-  auto* u = reinterpret_cast<int16_t*>(weights->data());
+  AlignedBuffer transformed(static_cast<size_t>(kPositions * position_stride * 2));
+  auto* u = reinterpret_cast<int16_t*>(transformed.data());
   const auto* packed = reinterpret_cast<const int8_t*>(spec.weights.raw());
   for (int64_t panel = 0; panel < panels; ++panel) {
     for (int64_t c = 0; c < channels; c += 4)
       def->weights(packed + panel * 9 * tap_stride + 16 * c, tap_stride, position_stride,
                    u + panel * panel_elements + 16 * c);
   }
+  return transformed;
 }
 
 void Winograd::PrepareColumns() {
@@ -242,7 +244,8 @@ Result<BoundKernel> BindInt8Winograd(Int8LinearSpec spec, const BindOptions& opt
   w.zeros.assign(static_cast<size_t>(g.channels), static_cast<uint8_t>(spec.x_zero));
   w.spec = std::move(spec);
   w.PlanChunks();
-  w.TransformWeights();
+  w.weights = Derive<AlignedBuffer>(w.spec.weights, fmt::format("winograd_int8 {}", w.def->name),
+                                    [&] { return w.TransformWeights(); });
   w.PrepareColumns();
   const auto scratch = static_cast<size_t>(w.slot_bytes * w.threads);
   KernelPlan plan{.code = w.def->name, .method = std::string(kInt8Winograd)};

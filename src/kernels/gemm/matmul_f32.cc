@@ -5,6 +5,7 @@
 
 #include "base/math.h"
 #include "kernels/call_util.h"
+#include "kernels/derived.h"
 #include "kernels/gemm/gemm_float.h"
 #include "kernels/gemm/matmul_shape.h"
 #include "kernels/gemm/pack_f32.h"
@@ -22,7 +23,7 @@ struct MatMulF32 {
   const float* weights;  // null: b is computed
   bool in_place;         // a computed b is read as it is
   int64_t b_stride;      // floats between the matrices of b, packed or in place
-  std::shared_ptr<AlignedBuffer> owned;
+  std::shared_ptr<const AlignedBuffer> owned;
   bool has_bias, has_residual;
 
   void Run(const void* const* in, void* const* out, const RunContext& context) const {
@@ -127,13 +128,18 @@ Result<BoundKernel> BindMatMul(const KernelCall& call, const BindOptions& option
   if (constant != nullptr && constant->layout() == kMatMulLayoutF32) {
     EVOQ_ASSIGN(state.weights, PanelsOfConstant(*constant, kMatMulLayoutF32, state.owned));
   } else if (constant != nullptr) {
-    EVOQ_ASSIGN(const Tensor stored, ToPlain(*constant));
-    EVOQ_ASSIGN(const Tensor plain, ToFloat32(stored));
-    state.owned = std::make_shared<AlignedBuffer>(static_cast<size_t>(*b_bytes));
-    float* packed = reinterpret_cast<float*>(state.owned->data());
-    ThreadPool one(1);
-    state.Pack(plain.data<float>(), packed, one);
-    state.weights = packed;
+    const auto pack = [&]() -> Result<AlignedBuffer> {
+      EVOQ_ASSIGN(const Tensor stored, ToPlain(*constant));
+      EVOQ_ASSIGN(const Tensor plain, ToFloat32(stored));
+      AlignedBuffer packed(static_cast<size_t>(*b_bytes));
+      ThreadPool one(1);
+      state.Pack(plain.data<float>(), reinterpret_cast<float*>(packed.data()), one);
+      return packed;
+    };
+    const auto made = Derive<Result<AlignedBuffer>>(*constant, "matmul_f32 panels", pack);
+    if (!*made) return tl::unexpected(made->error());
+    state.owned = {made, &**made};
+    state.weights = reinterpret_cast<const float*>(state.owned->data());
   } else {
     state.weights = nullptr;
   }

@@ -4,6 +4,7 @@
 #include <cstring>
 
 #include "base/math.h"
+#include "kernels/derived.h"
 #include "kernels/layout.h"
 
 namespace evoq {
@@ -96,7 +97,7 @@ void PackPanelsF32(const PanelShapeF32& shape, const float* plain, int64_t begin
 }
 
 Result<const float*> PanelsOfConstant(const Tensor& constant, const char* layout,
-                                      std::shared_ptr<AlignedBuffer>& owned) {
+                                      std::shared_ptr<const AlignedBuffer>& owned) {
   if (constant.layout() == layout) {
     EVOQ_ASSIGN(const int64_t bytes, PackedBytes(layout, constant.type()));
     if (constant.bytes() != static_cast<size_t>(bytes))
@@ -104,12 +105,18 @@ Result<const float*> PanelsOfConstant(const Tensor& constant, const char* layout
                           layout, constant.bytes(), bytes);
     return reinterpret_cast<const float*>(constant.raw());
   }
-  EVOQ_ASSIGN(const Tensor plain, ToFloat32(constant));
-  EVOQ_ASSIGN(const PanelShapeF32 shape, PanelShapeOf(layout, plain.type()));
-  owned = std::make_shared<AlignedBuffer>(static_cast<size_t>(shape.floats()) * sizeof(float));
-  float* packed = reinterpret_cast<float*>(owned->data());
-  PackPanelsF32(shape, plain.data<float>(), 0, shape.panels(), packed);
-  return packed;
+  const auto pack = [&]() -> Result<AlignedBuffer> {
+    EVOQ_ASSIGN(const Tensor plain, ToFloat32(constant));
+    EVOQ_ASSIGN(const PanelShapeF32 shape, PanelShapeOf(layout, plain.type()));
+    AlignedBuffer packed(static_cast<size_t>(shape.floats()) * sizeof(float));
+    PackPanelsF32(shape, plain.data<float>(), 0, shape.panels(),
+                  reinterpret_cast<float*>(packed.data()));
+    return packed;
+  };
+  const auto made = Derive<Result<AlignedBuffer>>(constant, layout, pack);
+  if (!*made) return tl::unexpected(made->error());
+  owned = {made, &**made};
+  return reinterpret_cast<const float*>(owned->data());
 }
 
 Result<Tensor> PackWeightF32(const char* layout, const Tensor* weight) {

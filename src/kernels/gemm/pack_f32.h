@@ -39,9 +39,10 @@ void PackPanelsF32(const PanelShapeF32& shape, const float* plain, int64_t begin
                    float* packed);
 
 // The panels of a constant: as they are when it is packed, else packed here (dequantized first
-// where quantized) into `owned`. The pointer lives as long as the constant and `owned`.
+// where quantized) into `owned`, which others may share (kernels/derived.h). The pointer lives as
+// long as the constant and `owned`.
 Result<const float*> PanelsOfConstant(const Tensor& constant, const char* layout,
-                                      std::shared_ptr<AlignedBuffer>& owned);
+                                      std::shared_ptr<const AlignedBuffer>& owned);
 
 // KernelDef::pack of these kernels: the weight packed when it is plain float32, an undefined tensor
 // when it is stored in fewer bits, which then stays small in the file and is dequantized at bind.

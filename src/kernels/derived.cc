@@ -1,0 +1,44 @@
+#include "kernels/derived.h"
+
+namespace evoq {
+namespace {
+
+thread_local DerivedWeights* current = nullptr;
+
+}  // namespace
+
+DerivedScope::DerivedScope(DerivedWeights* weights) : outer_(current) { current = weights; }
+DerivedScope::~DerivedScope() { current = outer_; }
+DerivedWeights* DerivedScope::Current() { return current; }
+
+std::shared_ptr<const void> DerivedWeights::Get(
+    const Tensor& constant, const std::string& form,
+    const std::function<std::shared_ptr<const void>()>& make) {
+  const Key key(constant.raw(), form);
+  {
+    const std::lock_guard lock(mutex_);
+    const auto found = known_.find(key);
+    if (found != known_.end()) {
+      if (auto known = found->second.lock()) return known;
+    }
+  }
+  struct Held {
+    Tensor constant;  // its memory is no other's while this is here
+    std::shared_ptr<const void> value;
+  };
+  const auto held = std::make_shared<const Held>(constant, make());
+  const std::shared_ptr<const void> value(held, held->value.get());
+  const std::lock_guard lock(mutex_);
+  std::erase_if(known_, [](const auto& entry) { return entry.second.expired(); });
+  std::weak_ptr<const void>& slot = known_[key];
+  if (auto other = slot.lock()) return other;  // another caller was faster
+  slot = value;
+  return value;
+}
+
+std::shared_ptr<const void> DeriveAny(const Tensor& constant, const std::string& form,
+                                      const std::function<std::shared_ptr<const void>()>& make) {
+  return current != nullptr ? current->Get(constant, form, make) : make();
+}
+
+}  // namespace evoq
