@@ -178,7 +178,7 @@ std::optional<Program> Engine::SampleProgram(const Model& model, const Program& 
   }
   auto one = Compile(model, *parts_.evaluator, shapes, KeyFor(1), &packs);
   // The file may fix the batch, or compute with its size.
-  if (!one || !IsOneOf(*one, batch, samples) || !SameSteps(*one, batch)) return std::nullopt;
+  if (!one || !IsOneOf(*one, batch, samples) || !SameStepsAtSizes(*one, batch)) return std::nullopt;
   return std::move(*one);
 }
 

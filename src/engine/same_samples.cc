@@ -34,7 +34,7 @@ bool HasWays(const Program& program, const Step& step, const BindOptions& option
 
 }  // namespace
 
-bool SameSteps(const Program& a, const Program& b) {
+bool SameStepsAtSizes(const Program& a, const Program& b) {
   if (a.steps.size() != b.steps.size()) return false;
   for (size_t i = 0; i < a.steps.size(); ++i) {
     if (!SameStep(a, b, i)) return false;
@@ -44,7 +44,7 @@ bool SameSteps(const Program& a, const Program& b) {
 
 bool SameBits(const Program& program, const Executor& executor, Isa isa, DerivedWeights& derived) {
   const Program& other = executor.program();
-  if (!SameSteps(program, other)) return false;
+  if (!SameStepsAtSizes(program, other)) return false;
   const BindOptions options{isa, executor.repeats() > 1 ? 1 : executor.threads(), {}};
   const auto failure = std::make_shared<Failure>();
   const DerivedScope share(&derived);

@@ -10,7 +10,7 @@ namespace evoq {
 
 // Whether both have the same steps, with the same attributes and constants: a model may compute
 // with the size of its batch, which is a constant in a program.
-bool SameSteps(const Program& a, const Program& b);
+bool SameStepsAtSizes(const Program& a, const Program& b);
 
 // Whether `program` also gives a sample the same bits as `executor`, on as many threads: it has the
 // same kernels, and those of floats that have several ways (KernelDef::variants), which may round

@@ -272,7 +272,7 @@ TEST_F(Toolchain, Prunes) {
   ASSERT_FALSE(pruned->layers.empty());
   for (size_t i = 0; i < pruned->layers.size(); ++i) {
     const tc::PrunedLayer& l = pruned->layers[i];
-    EXPECT_EQ(l.node, json["layers"][i]["node"]);
+    EXPECT_EQ(json["layers"][i]["node"], l.node);
     EXPECT_NEAR(static_cast<double>(l.weights), static_cast<double>(l.weights_before) / 2, 1);
   }
   options.score = "sqares";
