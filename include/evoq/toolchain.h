@@ -404,7 +404,8 @@ std::optional<TuneResult> Tune(const std::string& model, const std::string& outp
                                std::string* error = nullptr);
 
 struct PruneOptions {
-  std::string pattern = "block-4x4", score = "magnitude";
+  std::string pattern = "block-4x4";
+  std::string score = "magnitude";
   std::optional<double> sparsity;   // the share of weights, or channels, that go; the pattern's
   std::string scope = "layer";      // each layer has that share, or "global": all together
   std::vector<std::string> layers;  // glob patterns of nodes; none: all
