@@ -469,8 +469,12 @@ def test_load_hands_on(monkeypatch):
     calls = []
     monkeypatch.setattr(evoq._model._evoq, "load", lambda *arguments: calls.append(arguments))
     evoq.load("a")
-    evoq.load(bytearray(b"onnx"), threads=3, shapes={"x": np.array([1, 2])}, streams=4, tuned=False)
-    assert calls == [("a", 0, {}, 1, True, None), (b"onnx", 3, {"x": [1, 2]}, 4, False, None)]
+    options = {"threads": 3, "shapes": {"x": np.array([1, 2])}, "streams": 4, "tuned": False}
+    evoq.load(bytearray(b"onnx"), gears=False, **options)
+    assert calls == [
+        ("a", 0, {}, 1, True, None, True),
+        (b"onnx", 3, {"x": [1, 2]}, 4, False, None, False),
+    ]
 
 
 def test_defaults_of_the_extension():
