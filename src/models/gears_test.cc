@@ -263,7 +263,9 @@ output %y
   for (std::thread& thread : waiting) thread.join();
   const GearReport report = shared.gears();
   EXPECT_EQ(report.runs, 13);
-  EXPECT_EQ(report.misses, 3);  // the first, and both that waited for one preparation
+  // The first, the one that prepared, and the other one unless it came when that was done.
+  EXPECT_GE(report.misses, 2);
+  EXPECT_LE(report.misses, 3);
   EXPECT_EQ(report.sizes[1].runs, 2);
 }
 
