@@ -226,7 +226,11 @@ Result<std::shared_ptr<Executor>> Engine::Bind(const Model& model, Planned plann
   options.adapter = adapter_;
   options.memory = memory_;
   options.derived = derived_;
-  return Executor::Create(std::make_shared<const Program>(std::move(planned.program)), options);
+  EVOQ_ASSIGN(
+      auto executor,
+      Executor::Create(std::make_shared<const Program>(std::move(planned.program)), options));
+  // Here, where it may throw: a Result that converts another one may not.
+  return std::shared_ptr<Executor>(std::move(executor));
 }
 
 Result<std::shared_ptr<Executor>> Engine::Prepare(const InputShapes& shapes) {

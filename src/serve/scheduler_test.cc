@@ -35,6 +35,7 @@ class Doubler {
   }
   void Hold() { held_ = true; }
   void Release() { held_ = false; }
+  int64_t entered() const { return entered_; }  // runs that began
   std::vector<int64_t> runs() {
     const std::lock_guard lock(mutex_);
     return runs_;
@@ -44,6 +45,7 @@ class Doubler {
 
  private:
   Result<Tensors> Run(const Tensors& inputs) {
+    ++entered_;
     while (held_) std::this_thread::yield();
     {
       const std::lock_guard lock(mutex_);
@@ -60,6 +62,7 @@ class Doubler {
   std::mutex mutex_;
   std::vector<int64_t> runs_;
   std::atomic<bool> held_ = false;
+  std::atomic<int64_t> entered_ = 0;
 };
 
 Inference Asking(const Tensor& input, std::promise<Answered>& to) {
@@ -76,11 +79,12 @@ Inference Asking(const Tensor& input, std::promise<Answered>& to) {
 // and returns all answers.
 std::vector<Answered> AskAll(Scheduler& scheduler, Doubler& model, std::vector<float> values) {
   std::vector<std::promise<Answered>> answers(values.size());
+  const int64_t before = model.entered();
   model.Hold();
   for (size_t i = 0; i < values.size(); ++i) {
     Inference inference = Asking(Values({values[i]}), answers[i]);
     EXPECT_TRUE(scheduler.Submit(inference));
-    while (i == 0 && scheduler.running() == 0) std::this_thread::yield();
+    while (i == 0 && model.entered() == before) std::this_thread::yield();
   }
   model.Release();
   std::vector<Answered> all;
