@@ -5,6 +5,7 @@
 #include <cmath>
 #include <random>
 
+#include "base/math.h"
 #include "compile/compile.h"
 #include "reference/reference.h"
 #include "reference/util.h"
@@ -33,6 +34,13 @@ Tensor RandomInts(std::vector<int64_t> sizes, int64_t end, DType dtype, Random& 
                                      std::vector<int32_t>(values.begin(), values.end()));
 }
 
+Tensor RandomBytes(std::vector<int64_t> sizes, Random& random) {
+  Tensor t = Tensor::Allocate(TensorType(DType::kInt8, Shape(std::move(sizes))));
+  for (int64_t i = 0; i < t.elements(); ++i)
+    t.mutable_data<int8_t>()[i] = static_cast<int8_t>(static_cast<int>(random() % 255) - 127);
+  return t;
+}
+
 Tensor As(const Tensor& x, DType dtype) { return FromFloat32(x, dtype).value(); }
 
 // One node: its inputs (undefined where omitted) are the graph's.
@@ -41,7 +49,7 @@ struct NodeCase {
   Attrs attrs;
   std::vector<Tensor> inputs;
   int outputs = 1;
-  std::string kernel;
+  std::string kernel, domain;
 
   std::vector<Tensor> Given() const {
     std::vector<Tensor> given;
@@ -54,6 +62,7 @@ struct NodeCase {
     Graph graph;
     Node node;
     node.op = op;
+    node.domain = domain;
     node.name = "step";
     node.attrs = attrs;
     for (size_t i = 0; i < inputs.size(); ++i)
@@ -242,17 +251,20 @@ TEST(Transformer, SwiGluIsItsDefinition) {
 
 struct Shapes {
   int64_t batch, group, kv_heads, queries, keys, past, size, value_size;
-  bool flat, half, lengths, present, causal;
+  bool flat, lengths, present, causal;
   int64_t left, right;
   float softcap, scale;
-  int mask;  // 0: none; 1: bools; 2: a bias
+  int mask;                       // 0: none; 1: bools; 2: a bias
+  DType cache = DType::kFloat32;  // of keys and values
+  int64_t block = 0;              // of int8 ones
 
   std::string ToString() const {
     return fmt::format(
-        "batch {} group {} kv heads {} queries {} keys {} past {} size {} values {} flat {} half "
-        "{} lengths {} present {} causal {} left {} right {} softcap {} scale {} mask {}",
-        batch, group, kv_heads, queries, keys, past, size, value_size, flat, half, lengths, present,
-        causal, left, right, softcap, scale, mask);
+        "batch {} group {} kv heads {} queries {} keys {} past {} size {} values {} flat {} lengths "
+        "{} present {} causal {} left {} right {} softcap {} scale {} mask {} cache {} in blocks of "
+        "{}",
+        batch, group, kv_heads, queries, keys, past, size, value_size, flat, lengths, present,
+        causal, left, right, softcap, scale, mask, DTypeName(cache), block);
   }
 };
 
@@ -268,7 +280,11 @@ Shapes RandomShapes(Random& random) {
   s.size = Pick(random, {1, 4, 8, 20, 64, 80});
   s.value_size = Chance(random, 3) ? Pick(random, {3, 16, 72}) : s.size;
   s.flat = Chance(random, 3);
-  s.half = Chance(random, 3);
+  s.cache = Pick(random, {0, 0, 1}) == 0 ? DType::kFloat32 : DType::kFloat16;
+  if (s.past == 0 && !s.flat && Chance(random, 2)) {
+    s.cache = DType::kInt8;
+    s.block = Pick(random, {1, 5, 16, 32});
+  }
   s.lengths = s.past == 0 && Chance(random, 2);
   s.present = s.past > 0 && Chance(random, 2);
   s.causal = Chance(random, 2);
@@ -288,8 +304,9 @@ NodeCase CaseOf(const Shapes& s, Random& random) {
     return s.flat ? Sizes{s.batch, length, count * size} : Sizes{s.batch, count, length, size};
   };
   const auto cache = [&](const Sizes& sizes) {
+    if (s.cache == DType::kInt8) return RandomBytes(sizes, random);
     const Tensor t = RandomFloats(sizes, random, 2);
-    return s.half ? As(t, DType::kFloat16) : t;
+    return s.cache == DType::kFloat16 ? As(t, DType::kFloat16) : t;
   };
   c.inputs = {RandomFloats(rows(heads, s.queries, s.size), random, 2),
               cache(rows(s.kv_heads, s.keys, s.size)),
@@ -321,6 +338,13 @@ NodeCase CaseOf(const Shapes& s, Random& random) {
     c.inputs[5] = cache({s.batch, s.kv_heads, s.past, s.value_size});
   }
   if (s.lengths) c.inputs[6] = RandomInts({s.batch}, s.keys + 1, DType::kInt64, random);
+  if (s.cache == DType::kInt8) {
+    for (const int64_t size : {s.size, s.value_size}) {
+      const Sizes blocks = {s.batch, s.kv_heads, s.keys, CeilDiv(size, s.block)};
+      c.inputs.push_back(As(RandomFloats(blocks, random, 2.0f / 127), DType::kFloat16));
+    }
+    c.attrs.Set("cache_block_size", s.block);
+  }
   if (s.flat) c.attrs.Set("q_num_heads", heads);
   if (s.flat) c.attrs.Set("kv_num_heads", s.kv_heads);
   c.attrs.Set("is_causal", s.causal ? 1 : 0);
@@ -363,6 +387,58 @@ TEST(Transformer, AttentionIsItsDefinitionWithinABound) {
       if (fused.defined()) ASSERT_TRUE(BitEqual(got[0], fused));
       fused = got[0];
     });
+  }
+}
+
+// ---- DynamicQuantizeBlocks
+
+// Rows with everything that a quantizer must bear.
+Tensor HardRows(int64_t rows, int64_t size, Random& random) {
+  Tensor x = RandomFloats({rows, size}, random, 3);
+  const float hard[] = {NAN, INFINITY, -INFINITY, 1e-30f, -3e-7f, 9e6f, -0.0f, 127, 63.5f};
+  for (int64_t row = 0; row < rows; ++row) {
+    const float scale = std::ldexp(1.0f, static_cast<int>(random() % 60) - 40);
+    for (int64_t i = 0; i < size; ++i) {
+      float& v = x.mutable_data<float>()[row * size + i];
+      v = row % 5 == 0 ? 0.0f : v * scale;
+      if (row % 3 == 1 && Chance(random, 6)) v = hard[random() % std::size(hard)];
+    }
+  }
+  return x;
+}
+
+TEST(Transformer, RowsAreQuantizedByTheirDefinition) {
+  Random random(12);
+  for (const int64_t size : {1, 3, 16, 40, 64, 100}) {
+    for (const int64_t block : {1, 7, 16, 32, 1000}) {
+      SCOPED_TRACE(fmt::format("rows of {} in blocks of {}", size, block));
+      NodeCase c{.op = "DynamicQuantizeBlocks", .kernel = "quantize_blocks", .domain = "evoq"};
+      c.attrs.Set("block_size", block);
+      c.inputs = {HardRows(30, size, random)};
+      c.outputs = 2;
+      ExpectDefinition(c);
+    }
+  }
+}
+
+// Nothing leaves the range, and nothing errs by more than half a step but where all steps are
+// float16's smallest, or its largest is too small.
+TEST(Transformer, QuantizedRowsErrByHalfAStep) {
+  Random random(13);
+  NodeCase c{.op = "DynamicQuantizeBlocks", .domain = "evoq"};
+  c.attrs.Set("block_size", 32);
+  for (const float scale : {1e-3f, 0.02f, 1.0f, 500.0f, 8e6f}) {
+    c.inputs = {RandomFloats({20, 64}, random, scale)};
+    c.outputs = 2;
+    const std::vector<Tensor> got = Defined(c);
+    for (int64_t i = 0; i < 20 * 64; ++i) {
+      const float x = c.inputs[0].data<float>()[i],
+                  step = HalfToFloat(got[1].data<uint16_t>()[i / 32]);
+      const int q = got[0].data<int8_t>()[i];
+      EXPECT_LE(std::abs(q), 127);
+      EXPECT_LE(std::fabs(x - static_cast<float>(q) * step), step * 0.50001f) << x;
+      EXPECT_LE(step, scale / 127 * 1.001f + 0x1p-24f);
+    }
   }
 }
 

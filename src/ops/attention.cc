@@ -1,5 +1,5 @@
-// Attention(q, k, v, mask?, past_key?, past_value?, nonpad_kv_seqlen?) -> y, present_key,
-// present_value, scores.
+// Attention(q, k, v, mask?, past_key?, past_value?, nonpad_kv_seqlen?, key_scale?, value_scale?) ->
+// y, present_key, present_value, scores.
 #include "ops/attention.h"
 
 #include "base/math.h"
@@ -66,11 +66,29 @@ Status CheckAttributes(const InferArgs& args) {
   return {};
 }
 
+// Keys or values that are int8 have scales, which are one for each block of a row; others have none.
+Status CheckScales(const InferArgs& args, size_t i, size_t scales) {
+  if (!args.has(scales)) return CheckFloat(args, i);
+  EVOQ_TRY(CheckDType(args, i, std::array{DType::kInt8}));
+  EVOQ_TRY(CheckDType(args, scales, std::array{DType::kFloat16}));
+  for (size_t input : {i, scales}) EVOQ_TRY(CheckRank(args, input, 4));
+  if (args.has(kPastKey)) return InvalidInput("input {} beside a past", scales);
+  EVOQ_ASSIGN(const int64_t block, IntAttr(args.node, "cache_block_size", 32));
+  if (block < 1) return InvalidInput("attribute cache_block_size is {}, expected 1 or more", block);
+  const Shape &values = args.inputs[i].shape, &shape = args.inputs[scales].shape;
+  if (!values.ranked() || !shape.ranked()) return {};
+  for (int d : {0, 1, 2}) EVOQ_TRY(CheckEqual(values[d], shape[d], "int8 rows and their scales"));
+  const Dim blocks = values[3].known() ? Dim(CeilDiv(values[3].value, block)) : Dim();
+  return CheckEqual(blocks, shape[3], "blocks of a row and their scales");
+}
+
 InferResult Infer(const InferArgs& args) {
-  for (size_t i : {kQ, kK, kV, kPastKey, kPastValue}) EVOQ_TRY(CheckFloat(args, i));
+  for (size_t i : {kQ, kPastKey, kPastValue}) EVOQ_TRY(CheckFloat(args, i));
+  EVOQ_TRY(CheckScales(args, kK, kKeyScale));
+  EVOQ_TRY(CheckScales(args, kV, kValueScale));
   EVOQ_TRY(CheckAttributes(args));
   EVOQ_TRY(CheckDType(args, kLengths, std::array{DType::kInt64, DType::kInt32}));
-  // Keys and values may be float16 beside float32 queries: a cache that is stored narrower.
+  // Keys and values may be float16 or int8 beside float32 queries: a cache that is stored narrower.
   const DType dtype = args.inputs[kQ].dtype, k_dtype = args.inputs[kK].dtype,
               v_dtype = args.inputs[kV].dtype;
   const auto unknown = [](DType d) { return TensorType(d, Shape::UnknownRank()); };
@@ -120,7 +138,7 @@ int64_t Macs(const Node&, std::span<const TensorType> inputs, std::span<const Te
 
 extern const OpDef kAttention = {.name = "Attention",
                                  .min_inputs = 3,
-                                 .max_inputs = 7,
+                                 .max_inputs = 9,
                                  .outputs = 4,
                                  .infer = Infer,
                                  .macs = Macs,

@@ -9,13 +9,13 @@ namespace {
 // Operator, least inputs, most inputs, most outputs (-1: any number); v: a view, s: spatial, e: by
 // element, r: random, c: containers. The counts are those of ONNX's schemas but for docs/graph.md's
 // dialect: QuantizeLinear, DequantizeLinear and DynamicQuantizeLinear with parameters in types,
-// Conv, ConvTranspose and MatMul with a residual and a table, BatchNormalization with one output,
+// Conv, ConvTranspose and MatMul with a residual and a table, Attention with scales, BatchNormalization with one output,
 // the captured inputs of If and a Loop without any. Those of other domains are what the domain's
 // documentation says.
 constexpr const char* kRows =
     "Abs 1 1 1 e; Acos 1 1 1 e; Acosh 1 1 1 e; Add 2 2 1 e; AffineGrid 2 2 1; And 2 2 1 e; "
     "ArgMax 1 1 1; ArgMin 1 1 1; Asin 1 1 1 e; Asinh 1 1 1 e; Atan 1 1 1 e; Atanh 1 1 1 e; "
-    "Attention 3 7 4; AveragePool 1 1 1 s; BatchNormalization 5 5 1 s; Bernoulli 1 1 1 r; "
+    "Attention 3 9 4; AveragePool 1 1 1 s; BatchNormalization 5 5 1 s; Bernoulli 1 1 1 r; "
     "BitCast 1 1 1; BitShift 2 2 1 e; BitwiseAnd 2 2 1 e; BitwiseNot 1 1 1 e; "
     "BitwiseOr 2 2 1 e; BitwiseXor 2 2 1 e; BlackmanWindow 1 1 1; Cast 1 1 1 e; "
     "CastLike 2 2 1 e; CausalConvWithState 2 4 2; Ceil 1 1 1 e; Celu 1 1 1 e; "
@@ -61,8 +61,8 @@ constexpr const char* kRows =
     "Unique 1 1 4; Unsqueeze 2 2 1 v; Where 3 3 1 e; Xor 2 2 1 e; "
     "com.microsoft::UnfoldTensor 1 1 1; "
     "evoq::DequantizeTranspose 1 1 1; evoq::DynamicConv 2 6 2 s; "
-    "evoq::DynamicMatMul 2 6 2; evoq::GatherColumns 2 2 1; evoq::Lookup 2 2 1; "
-    "evoq::Silu 1 1 1 e; "
+    "evoq::DynamicMatMul 2 6 2; evoq::DynamicQuantizeBlocks 1 1 2; "
+    "evoq::GatherColumns 2 2 1; evoq::Lookup 2 2 1; evoq::Silu 1 1 1 e; "
     "finn.custom_op.general::Quant 4 4 1; onnx.brevitas::Quant 4 4 1; "
     "qonnx.custom_op.general::Quant 4 4 1; ";
 

@@ -1,5 +1,5 @@
-// Attention(q, k, v, mask?, past_key?, past_value?, nonpad_kv_seqlen?) -> y, present_key,
-// present_value, scores. Per batch b, query head h and query i over keys j of the head's group:
+// Attention(q, k, v, mask?, past_key?, past_value?, nonpad_kv_seqlen?, key_scale?, value_scale?) ->
+// y, present_key, present_value, scores. Per batch b, query head h and query i over keys j of the head's group:
 //   s[j] = softcap(scale * q[i] . k[j]) + bias[i, j];  p = softmax(s);  y[i] = sum_j p[j] v[j]
 // where bias is the mask (false: -infinity), and -infinity for keys that the causal rule, the
 // window or the padding excludes. Query i of S stands at place i behind the past, or, with
@@ -225,22 +225,40 @@ EvalResult EvaluateAlike(const EvalArgs& args) {
                           {kMask, kLengths});
 }
 
-// float16 keys and values beside float32 queries are widened; what is kept of them stays float16.
+// int8 rows times their blocks' scales: exact in float32.
+Tensor Dequantized(const Tensor& q, const Tensor& scales, int64_t block) {
+  Tensor y = Tensor::Allocate(TensorType(DType::kFloat32, q.shape()));
+  const int64_t size = q.sizes().back(), blocks = scales.sizes().back();
+  for (int64_t i = 0; i < q.elements(); ++i) {
+    const uint16_t scale = scales.data<uint16_t>()[i / size * blocks + i % size / block];
+    y.mutable_data<float>()[i] = static_cast<float>(q.data<int8_t>()[i]) * HalfToFloat(scale);
+  }
+  return y;
+}
+
+// float16 and int8 keys and values beside float32 queries are widened; what is kept of them stays
+// as it was.
 EvalResult Evaluate(const EvalArgs& args) {
   const auto is = [&](size_t i, DType dtype) {
     return args.has(i) && args.inputs[i].dtype() == dtype;
   };
-  if (!is(kQ, DType::kFloat32) || !(is(kK, DType::kFloat16) || is(kV, DType::kFloat16)))
+  if (!is(kQ, DType::kFloat32) || (is(kK, DType::kFloat32) && is(kV, DType::kFloat32)))
     return EvaluateAlike(args);
   std::vector<Tensor> inputs(args.inputs.begin(), args.inputs.end());
+  const int64_t block = args.node.attrs.Int("cache_block_size", 32);
   for (size_t i : {kK, kV, kPastKey, kPastValue}) {
-    if (!is(i, DType::kFloat16)) continue;
-    EVOQ_ASSIGN(inputs[i], ToFloat32(inputs[i]));
+    if (is(i, DType::kInt8)) {
+      inputs[i] = Dequantized(inputs[i], inputs[i == kK ? kKeyScale : kValueScale], block);
+    } else if (is(i, DType::kFloat16)) {
+      EVOQ_ASSIGN(inputs[i], ToFloat32(inputs[i]));
+    }
   }
+  inputs.resize(std::min<size_t>(inputs.size(), kKeyScale));
   EvalArgs widened = args;
   widened.inputs = inputs;
   EVOQ_ASSIGN(std::vector<Tensor> outputs, EvaluateAlike(widened));
   for (size_t i : {kK, kV}) {
+    if (is(i, DType::kInt8)) outputs[i] = args.inputs[i];
     if (!is(i, DType::kFloat16)) continue;
     EVOQ_ASSIGN(outputs[i], FromFloat32(outputs[i], DType::kFloat16));
   }

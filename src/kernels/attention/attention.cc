@@ -1,5 +1,5 @@
-// Attention in float32, over keys and values in float32 or float16 (which are widened exactly), by
-// an online softmax over blocks of kKeyBlock keys: no matrix of scores.
+// Attention in float32, over keys and values in float32, float16 or int8 with scales (which are
+// widened exactly), by an online softmax over blocks of kKeyBlock keys: no matrix of scores.
 //
 // The rows that share a key head (its group's query heads, all queries) are cut into tasks of
 // kTaskRows, and keys that few rows read into parts whose sums are merged in order. Cuts depend on
@@ -30,7 +30,7 @@ int64_t Rounded(int64_t n) { return RoundUp(n, int64_t{16}); }
 
 // A thread's working memory, in floats from its scratch on.
 struct Workspace {
-  float *q, *sums, *keys, *wide, *scores;
+  float *q, *sums, *keys, *wide, *values, *scores;
   SoftmaxState* states;
 };
 
@@ -49,9 +49,12 @@ struct AttentionState {
   int64_t all_rows() const { return a.q.batch * a.q.heads * a.q.length; }
   int64_t part_floats() const { return parts == 1 ? 0 : parts * all_rows() * (value_floats + 2); }
   int64_t thread_floats() const {
-    return task_rows * (Rounded(a.q.size) + value_floats + 2) + 2 * kKeyBlock * Rounded(a.q.size) +
+    return task_rows * (Rounded(a.q.size) + value_floats + 2) +
+           kKeyBlock * (2 * Rounded(a.q.size) + wide_value_floats()) +
            kMaxAttentionRows * kKeyBlock;
   }
+  // Of a row of values that are widened before they are multiplied.
+  int64_t wide_value_floats() const { return a.v.dtype == DType::kInt8 ? value_floats : 0; }
   size_t scratch_bytes() const {
     return static_cast<size_t>(4 * (RoundUp(part_floats(), int64_t{16}) +
                                     threads * RoundUp(thread_floats(), int64_t{16})));
@@ -66,6 +69,7 @@ struct AttentionState {
     Workspace w;
     w.keys = take(kKeyBlock * Rounded(a.q.size));
     w.wide = take(kKeyBlock * Rounded(a.q.size));
+    w.values = take(kKeyBlock * wide_value_floats());
     w.scores = take(kMaxAttentionRows * kKeyBlock);
     w.q = take(task_rows * Rounded(a.q.size));
     w.sums = take(task_rows * value_floats);
@@ -114,13 +118,31 @@ struct AttentionState {
     std::fill_n(w.sums, t.count * value_floats, 0.0f);
   }
 
+  // n rows from element `at` of a head on in float32, in `to`.
+  void Dequantize(const void* rows, const void* scales, const AttentionCache& cache, int64_t at,
+                  int64_t n, float* to) const {
+    const int64_t size = cache.now.size;
+    AttentionTableFor(isa).dequantize(
+        {.q = static_cast<const int8_t*>(rows) + at,
+         .scales = static_cast<const uint16_t*>(scales) + at / size * cache.blocks(),
+         .size = size,
+         .block = cache.block},
+        to, n);
+  }
+
   // n keys from `keys` on in float32: rows, `step` apart.
   struct Keys {
     const float* rows;
     int64_t step;
   };
-  Keys Widened(const void* keys, const Heads& h, int64_t at, int64_t n, const Workspace& w) const {
-    if (!a.k.half) return {static_cast<const float*>(keys) + at, h.step()};
+  Keys Widened(const void* const* in, bool past, int64_t at, int64_t n, const Workspace& w) const {
+    const Heads& h = past ? a.k.past : a.k.now;
+    const void* const keys = in[past ? kPastKey : kKey];
+    if (a.k.dtype == DType::kFloat32) return {static_cast<const float*>(keys) + at, h.step()};
+    if (a.k.dtype == DType::kInt8) {
+      Dequantize(keys, in[kKeyScale], a.k, at, n, w.wide);
+      return {w.wide, h.size};
+    }
     const auto* const halves = static_cast<const uint16_t*>(keys) + at;
     const auto widen = AttentionTableFor(isa).widen;
     if (h.step() == h.size) {
@@ -179,12 +201,18 @@ struct AttentionState {
     const AttentionTable& table = AttentionTableFor(isa);
     const Heads &k = past ? a.k.past : a.k.now, &v = past ? a.v.past : a.v.now;
     const int64_t n = block.end - block.begin;
-    const Keys keys = Widened(in[past ? kPastKey : kKey], k, k.At(t.b, t.head, at), n, w);
+    const Keys keys = Widened(in, past, k.At(t.b, t.head, at), n, w);
     if (!by_rows)
       MoveTableFor(isa).transpose(keys.rows, w.keys, n, k.size, keys.step, kKeyBlock,
                                   sizeof(float));
-    const auto* const values = static_cast<const std::byte*>(in[past ? kPastValue : kValue]) +
-                               v.At(t.b, t.head, at) * (a.v.half ? 2 : 4);
+    const int64_t first_value = v.At(t.b, t.head, at);
+    const void* values = static_cast<const std::byte*>(in[past ? kPastValue : kValue]) +
+                         first_value * a.v.element_bytes();
+    if (a.v.dtype == DType::kInt8) {
+      Dequantize(in[kValue], in[kValueScale], a.v, first_value, n, w.values);
+      values = w.values;
+    }
+    const auto add = a.v.dtype == DType::kFloat16 ? table.product_half : table.product;
     const int64_t tile = CeilDiv(t.count, CeilDiv(t.count, int64_t{table.rows}));
     for (int64_t r = 0, count; r < t.count; r += count) {
       count = std::min(tile, t.count - r);
@@ -196,16 +224,16 @@ struct AttentionState {
         float* const sums = w.sums + (r + i) * value_floats;
         for (int64_t d = 0; d < value_floats; ++d) sums[d] *= earlier;
       }
-      (a.v.half ? table.product_half : table.product)({.a = w.scores,
-                                                       .a_step = kKeyBlock,
-                                                       .b = values,
-                                                       .b_step = v.step(),
-                                                       .y = w.sums + r * value_floats,
-                                                       .y_step = value_floats,
-                                                       .depth = n,
-                                                       .rows = static_cast<int>(count),
-                                                       .columns = v.size,
-                                                       .accumulate = true});
+      add({.a = w.scores,
+           .a_step = kKeyBlock,
+           .b = values,
+           .b_step = v.step(),
+           .y = w.sums + r * value_floats,
+           .y_step = value_floats,
+           .depth = n,
+           .rows = static_cast<int>(count),
+           .columns = v.size,
+           .accumulate = true});
     }
   }
 
@@ -279,7 +307,7 @@ struct AttentionState {
   // The past and what is new, as [batch, kv heads, length, size].
   void WritePresent(const AttentionCache& cache, const void* past, const void* now, void* present,
                     const RunContext& context) const {
-    const int64_t element = cache.half ? 2 : 4, heads = cache.now.batch * cache.now.heads;
+    const int64_t element = cache.element_bytes(), heads = cache.now.batch * cache.now.heads;
     context.pool.ParallelFor(heads, 1, [&](int64_t begin, int64_t end) {
       for (int64_t h = begin; h < end; ++h) {
         const int64_t b = h / cache.now.heads, head = h % cache.now.heads;

@@ -41,11 +41,25 @@ struct SoftmaxState {
   float max, sum;
 };
 
+// Rows of `size` int8 elements, one behind the other, each with a float16 scale for every `block`
+// of them.
+struct Int8Rows {
+  const int8_t* q;
+  const uint16_t* scales;
+  int64_t size, block;
+};
+
 struct AttentionTable {
   int rows;
   void (*product)(const RowsByBlock& product);            // b in float32
   void (*product_half)(const RowsByBlock& product);       // b in float16
   void (*widen)(const uint16_t* x, float* y, int64_t n);  // float16 to float32
+  // y = q * scale of `rows` rows, exactly.
+  void (*dequantize)(const Int8Rows& x, float* y, int64_t rows);
+  // The largest magnitude; NaN counts for nothing.
+  float (*largest)(const float* x, int64_t n);
+  // q = round_half_even(x / scale) within -127 and 127, 0 of NaN.
+  void (*quantize)(const float* x, float scale, int8_t* q, int64_t n);
   // y[j] = sum over d < size of q[d] * keys[j * step + d] for j < n <= kKeyBlock: 16 interleaved
   // sums, fused as above, then of those 8 apart, 4, 2 and 1. `size` is a multiple of 16; y has room
   // for kKeyBlock.

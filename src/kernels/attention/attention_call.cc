@@ -18,10 +18,14 @@ std::optional<Reason> RejectTypes(const KernelCall& call) {
     const TensorType& type = call.inputs[i];
     const bool past = i == kPastKey || i == kPastValue;
     const DType wanted = past ? call.inputs[i - kPastKey + kKey].dtype : type.dtype;
-    if ((type.dtype != DType::kFloat32 && type.dtype != DType::kFloat16) || type.quantized() ||
-        type.dtype != wanted)
+    const bool scaled = !past && call.has_input(i - kKey + kKeyScale);
+    const bool known = scaled ? type.dtype == DType::kInt8
+                              : type.dtype == DType::kFloat32 || type.dtype == DType::kFloat16;
+    if (!known || type.quantized() || type.dtype != wanted)
       return Reject("types", "input {} is {}, expected {}", i, type.ToString(),
-                    past ? DTypeName(wanted) : "float32 or float16");
+                    past     ? DTypeName(wanted)
+                    : scaled ? "int8, for it has scales"
+                             : "float32 or float16");
   }
   if (call.has_input(kMask) && call.inputs[kMask].dtype != DType::kBool &&
       !PlainFloat(call.inputs[kMask]))
@@ -63,7 +67,20 @@ std::optional<Reason> ReadCache(const KernelCall& call, size_t now, size_t past,
   const auto heads = HeadsOf(call.inputs[now], call.attrs.Int("kv_num_heads"));
   if (!heads) return Reject("shape", "input {} is {}", now, call.inputs[now].ToString());
   cache.now = *heads;
-  cache.half = call.inputs[now].dtype == DType::kFloat16;
+  cache.dtype = call.inputs[now].dtype;
+  if (const size_t scales = now - kKey + kKeyScale; call.has_input(scales)) {
+    cache.block = call.attrs.Int("cache_block_size", 32);
+    const Shape &shape = call.inputs[scales].shape, &rows = call.inputs[now].shape;
+    const auto misfit = [&] {
+      return Reject("shape", "scales {} of {} in blocks of {}", shape.ToString(), rows.ToString(),
+                    cache.block);
+    };
+    if (heads->flat || call.has_input(past) || cache.block < 1) return misfit();
+    if (shape != Shape{heads->batch, heads->heads, heads->length, cache.blocks()}) return misfit();
+    if (call.inputs[scales].dtype != DType::kFloat16)
+      return Reject("types", "input {} is {}, expected float16", scales,
+                    call.inputs[scales].ToString());
+  }
   if (!call.has_input(past)) return std::nullopt;
   const auto before = HeadsOf(call.inputs[past], 0);
   if (!before || before->batch != heads->batch || before->heads != heads->heads ||

@@ -1,19 +1,33 @@
 // Attention's inputs and sizes, read once from a call.
 #pragma once
 
+#include "base/math.h"
 #include "kernels/attention/heads.h"
 
 namespace evoq {
 
-enum AttentionInput : size_t { kQuery, kKey, kValue, kMask, kPastKey, kPastValue, kLengths };
+enum AttentionInput : size_t {
+  kQuery,
+  kKey,
+  kValue,
+  kMask,
+  kPastKey,
+  kPastValue,
+  kLengths,
+  kKeyScale,
+  kValueScale
+};
 
 // Keys or values, of [batch, kv heads, length, size]: those of the past, then the new ones.
 struct AttentionCache {
   Heads past, now;       // past.length is 0 where there is none
-  bool half = false;     // float16
+  DType dtype = DType::kFloat32;
+  int64_t block = 0;     // of int8 elements with one scale
   bool present = false;  // is an output too
 
   int64_t length() const { return past.length + now.length; }
+  int64_t element_bytes() const { return DTypeBits(dtype) / 8; }
+  int64_t blocks() const { return CeilDiv(now.size, block); }  // of a row
 };
 
 struct AttentionCall {

@@ -122,6 +122,37 @@ void Widen(const uint16_t* x, float* y, int64_t n) {
   for (; i < n; ++i) y[i] = Widened(x[i]);
 }
 
+EVOQ_ALWAYS_INLINE Floats Load(const int8_t* p) {
+#if defined(__AVX512F__)
+  return _mm512_cvtepi32_ps(
+      _mm512_cvtepi8_epi32(_mm_loadu_si128(reinterpret_cast<const __m128i*>(p))));
+#elif defined(__AVX2__)
+  return _mm256_cvtepi32_ps(
+      _mm256_cvtepi8_epi32(_mm_loadl_epi64(reinterpret_cast<const __m128i*>(p))));
+#else
+  return Convert<float, kLanes>(LoadVec<int8_t, kLanes>(p));
+#endif
+}
+
+void Dequantize(const Int8Rows& x, float* y, int64_t rows) {
+  const int8_t* q = x.q;
+  const uint16_t* scale = x.scales;
+  for (int64_t row = 0; row < rows; ++row) {
+    for (int64_t i = 0; i < x.size; i += x.block, ++scale) {
+      const int64_t n = x.block < x.size - i ? x.block : x.size - i;
+      const float s = Widened(*scale);
+      int64_t j = 0;
+      for (; j + kLanes <= n; j += kLanes) {
+        const Floats v = Load(q + j) * s;
+        std::memcpy(y + j, &v, sizeof(v));
+      }
+      for (; j < n; ++j) y[j] = static_cast<float>(q[j]) * s;
+      q += n;
+      y += n;
+    }
+  }
+}
+
 // kTile vectors of columns of kTileRows rows.
 template <typename T, int kTileRows, int kTile>
 EVOQ_ALWAYS_INLINE void Tile(const RowsByBlock& p, int64_t column) {
@@ -220,6 +251,35 @@ EVOQ_ALWAYS_INLINE float Across(Sixteen v, const Combine& combine) {
   v = combine(v,
               __builtin_shufflevector(v, v, 1, 0, 3, 2, 5, 4, 7, 6, 9, 8, 11, 10, 13, 12, 15, 14));
   return v[0];
+}
+
+// The n <= 16 elements at p, and zeros behind them.
+EVOQ_ALWAYS_INLINE Sixteen LoadSome(const float* p, int64_t n) {
+  Sixteen v = {};
+  std::memcpy(&v, p, static_cast<size_t>(n) * sizeof(float));
+  return v;
+}
+
+float Largest(const float* x, int64_t n) {
+  Sixteen most = {};
+  for (int64_t i = 0; i < n; i += 16) {
+    const Sixteen v = n - i < 16 ? LoadSome(x + i, n - i) : LoadVec<float, 16>(x + i);
+    most = Larger(Larger(most, v), -v);
+  }
+  return Across(most, Larger);
+}
+
+void Quantize(const float* x, float scale, int8_t* q, int64_t n) {
+  for (int64_t i = 0; i < n; i += 16) {
+    const int64_t count = n - i < 16 ? n - i : 16;
+    Sixteen v = (count < 16 ? LoadSome(x + i, count) : LoadVec<float, 16>(x + i)) / scale;
+    const Sixteen most = Splat<Sixteen>(127.0f);
+    v = v == v ? v : 0.0f * most;
+    v = most < v ? most : v;
+    v = -most > v ? -most : v;
+    const auto bytes = Convert<int8_t, 16>(RoundVec<16>(v));
+    std::memcpy(q + i, &bytes, static_cast<size_t>(count));
+  }
 }
 
 // Lane i of `a` and the lane kApart behind it added, in order, for the lanes that kApart pairs, and
@@ -345,6 +405,9 @@ const AttentionTable kAttentionTable = {.rows = kRows,
                                         .product = Product<float>,
                                         .product_half = Product<uint16_t>,
                                         .widen = Widen,
+                                        .dequantize = Dequantize,
+                                        .largest = Largest,
+                                        .quantize = Quantize,
                                         .dots = Dots,
                                         .soften = Soften,
                                         .rotate = Rotate};
