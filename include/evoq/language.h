@@ -39,6 +39,7 @@ struct ModelOptions {
   std::int64_t sequences = 1;  // that GenerateMany runs at the same time; at most 256
   std::string tokenizer;       // its file or folder; "": the one that the model carries
   std::string draft;           // a smaller model of the same tokens, for Generate; "": none
+  std::string kv_cache;        // what caches hold: "float32", "float16", "int8"; "": as the model
 };
 
 struct Facts {

@@ -37,6 +37,7 @@ typedef struct {
   int64_t context;       /* tokens of a sequence; 0: what the model was made for, at most 4096 */
   const char* tokenizer; /* its file or folder; NULL: the one that the model carries */
   const char* draft;     /* a smaller model of the same tokens; NULL: none */
+  const char* kv_cache;  /* what caches hold: "float32", "float16", "int8"; NULL: as the model */
 } evoq_language_options;
 
 /* options may be NULL. */

@@ -113,6 +113,7 @@ struct QuantizeOptions {
   Shapes fixed_shapes;  // sizes to fix for good; -1 stays free
   bool tune = false;    // measure what each step does fastest on this machine
   int threads = 0;      // 0: one per physical core
+  std::string kv_cache;  // of a language model: "float32", "float16", "int8"; "": as it has them
   // Promises, which a certificate in the .etm says are kept (docs/certificate.md).
   std::optional<double> max_drop;     // points of top-1, or of agreement with the float model
   std::optional<double> min_sqnr_db;  // of every output
@@ -154,6 +155,7 @@ struct CompileOptions {
   Passes passes;
   bool tune = false;  // measure what each step does fastest on this machine
   int threads = 0;    // of tuning
+  std::string kv_cache;  // of a language model: "float32", "float16", "int8"; "": as it has them
 };
 struct CompileResult {
   std::int64_t output_bytes = 0;

@@ -73,6 +73,8 @@ class LanguageModel:
     tokenizer: its file or folder, where the model carries none.
     draft: a smaller model of the same tokens: it drafts several, which the model checks at once.
     Greedy text stays the same.
+    kv_cache: what keys and values are kept in, 'float32', 'float16' or 'int8'; '': as the model has
+    it (docs/llm.md).
 
     The GIL is free while the model runs. Any number of Python threads may use it: a call waits
     until another thread's has ended. Ctrl-C stops between two runs of the model; the model works
@@ -92,6 +94,7 @@ class LanguageModel:
         sequences: int = 1,
         tokenizer: Any = None,
         draft: Any = None,
+        kv_cache: str = "",
     ) -> None:
         self._model = _evoq.LanguageModel.load(
             to_path(path),
@@ -100,6 +103,7 @@ class LanguageModel:
             sequences,
             "" if tokenizer is None else text_of(tokenizer),
             "" if draft is None else text_of(draft),
+            kv_cache,
         )
         self._lock = threading.RLock()
 

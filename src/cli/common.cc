@@ -180,6 +180,12 @@ VerbOption AddPhaseName(const VerbOptions& options, std::string& name, const cha
 
 }  // namespace
 
+VerbOption AddCacheType(const VerbOptions& options, std::string& type) {
+  return options.Add("--kv-cache", type,
+                     "Of a language model, what its key and value caches hold: float32, float16 or "
+                     "int8 (default: as the model has them)");
+}
+
 void AddPhaseOptions(const VerbOptions& options, PhaseChoice& choice, const char* otherwise) {
   AddPhaseName(options, choice.name, otherwise);
   PhaseOptions& o = choice.options;

@@ -28,6 +28,9 @@ Result<InputShapes> ParseFixed(const std::vector<std::string>& options);
 // --input: "NAME=F.npy". Errors: kUsage.
 Result<InputFiles> ParseInputs(const std::vector<std::string>& options);
 
+// --kv-cache, of verbs that run a language model, or write one.
+VerbOption AddCacheType(const VerbOptions& options, std::string& type);
+
 // --shape, with what it is for ("plan for"), and --fix-shape, of verbs that write a model.
 void AddShapeOptions(const VerbOptions& options, std::vector<std::string>& shapes,
                      std::vector<std::string>& fixed, const char* what);

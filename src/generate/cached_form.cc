@@ -8,6 +8,7 @@
 
 #include "base/budget_scope.h"
 #include "generate/cached_model.h"
+#include "llm/cache_type.h"
 #include "models/models.h"
 #include "ops/attention.h"
 #include "ops/driver.h"
@@ -506,11 +507,17 @@ Result<Graph> CachedForm(const Graph& lowered, const CacheNames& names) {
   return Converter(lowered, names).Convert();
 }
 
-Result<std::unique_ptr<Engine>> InCachedForm(std::unique_ptr<Engine> engine,
-                                             const std::string& path) {
+Result<std::unique_ptr<Engine>> InCachedForm(std::unique_ptr<Engine> engine, const std::string& path,
+                                             const std::string& type) {
+  EVOQ_ASSIGN(const DType narrow, ParseCacheType(type));
   const CacheNames* names = FindCacheNames(engine->model().graph);
-  if (names == nullptr) return engine;
-  EVOQ_ASSIGN(Graph graph, WithContext(CachedForm(engine->model().graph, *names), path));
+  if (names == nullptr && (narrow == DType::kUndefined || HasCaches(engine->model().graph, narrow)))
+    return engine;
+  Graph graph = engine->model().graph;
+  if (names != nullptr) {
+    EVOQ_ASSIGN(graph, WithContext(CachedForm(graph, *names), path));
+  }
+  EVOQ_TRY(WithContext(SetCacheType(graph, narrow), path));
   return EngineFromGraph(std::move(graph), {.threads = engine->threads()});
 }
 

@@ -17,9 +17,9 @@ namespace evoq {
 // or value that is something else.
 Result<Graph> CachedForm(const Graph& lowered, const CacheNames& names);
 
-// The engine, or one of its graph's cached form where the graph has caches by other names. `path`
-// is for messages.
-Result<std::unique_ptr<Engine>> InCachedForm(std::unique_ptr<Engine> engine,
-                                             const std::string& path);
+// The engine, or one of its graph's cached form where the graph has caches by other names, and with
+// caches of `type` (llm/cache_type.h). `path` is for messages.
+Result<std::unique_ptr<Engine>> InCachedForm(std::unique_ptr<Engine> engine, const std::string& path,
+                                             const std::string& type = "");
 
 }  // namespace evoq

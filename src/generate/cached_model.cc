@@ -85,7 +85,8 @@ Result<std::unique_ptr<CachedModel>> CachedModel::Load(const std::string& path,
 Result<std::unique_ptr<CachedModel>> CachedModel::Of(std::unique_ptr<Engine> engine,
                                                      const CacheOptions& options,
                                                      const std::string& path) {
-  EVOQ_ASSIGN(engine, InCachedForm(std::move(engine), path.empty() ? "the model" : path));
+  EVOQ_ASSIGN(engine,
+              InCachedForm(std::move(engine), path.empty() ? "the model" : path, options.type));
   std::unique_ptr<CachedModel> model(
       new CachedModel(std::move(engine), path.empty() ? "the model" : path));
   model->mark_ = MarkOf(model->graph());

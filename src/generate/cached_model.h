@@ -17,6 +17,7 @@ struct CacheOptions {
   int threads = 0;      // 0: all physical cores
   int64_t slots = 1;    // sequences that have a cache at the same time
   int64_t context = 0;  // tokens that a sequence may have; 0: what the model was made for
+  std::string type;     // of the caches: ParseCacheType's; "": as the model has them
 };
 
 // One caller at a time.

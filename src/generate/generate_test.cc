@@ -64,6 +64,48 @@ std::vector<float> Copy(Result<std::span<const float>> logits) {
   return logits ? std::vector<float>(logits->begin(), logits->end()) : std::vector<float>();
 }
 
+// What a token's logits are depends on no neighbour, whatever the caches hold; narrow caches err
+// little and take the room that they say.
+TEST_F(GenerateTest, CachesOfOtherTypes) {
+  const std::string path = Folder(1);
+  const auto plain = Load(path, {.slots = 2});
+  ASSERT_NE(plain, nullptr);
+  const std::vector<int64_t> tokens = Tokens(40);
+  const std::vector<float> wanted = Copy(plain->Append(0, tokens, 40));
+  const struct {
+    const char* type;
+    double most, share;  // of an error, to all logits; of float32's bytes
+  } kTypes[] = {{"float32", 0, 1}, {"float16", 1e-3, 0.5}, {"int8", 2e-2, (8 + 2) / 32.0}};
+  for (const auto& [type, most, share] : kTypes) {
+    SCOPED_TRACE(type);
+    const auto model = Load(path, {.slots = 2, .type = type});
+    ASSERT_NE(model, nullptr);
+    EXPECT_EQ(static_cast<double>(model->cache_bytes()),
+              share * static_cast<double>(plain->cache_bytes()));
+    const std::vector<float> got = Copy(model->Append(0, tokens, 40));
+    ASSERT_EQ(got.size(), wanted.size());
+    double error = 0, all = 0;
+    for (size_t i = 0; i < got.size(); ++i) {
+      error += std::pow(got[i] - wanted[i], 2);
+      all += std::pow(wanted[i], 2);
+    }
+    EXPECT_LE(std::sqrt(error / all), most);
+    EXPECT_EQ(error == 0, most == 0);
+    // Token by token beside another sequence, and from what was taken out of the slot.
+    ASSERT_TRUE(model->Append(1, std::span(tokens).first(39)));
+    const std::vector<Tensor> taken = model->Take(1);
+    ExpectNear(Copy(model->Append(1, std::span(tokens).last(1))),
+               std::span(got).last(kVocabulary));
+    model->Truncate(1, 0);
+    ASSERT_TRUE(model->Give(1, taken));
+    ExpectNear(Copy(model->Append(1, std::span(tokens).last(1))),
+               std::span(got).last(kVocabulary));
+  }
+  const auto refused = CachedModel::Load(path, {.type = "int3"});
+  ASSERT_FALSE(refused);
+  EXPECT_EQ(refused.error().message(), "a cache of 'int3', expected float32, float16 or int8");
+}
+
 TEST_F(GenerateTest, LogitsDependOnTokensAndNotOnHowTheyCome) {
   const auto model = Load(Folder(1), {.slots = 2});
   ASSERT_NE(model, nullptr);

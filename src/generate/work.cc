@@ -54,9 +54,11 @@ Work AttentionWork(const Graph& graph, const Node& node, const Phase& phase, Pea
   work.macs[static_cast<size_t>(peak)] = phase.sequences * Seen(phase, window) * q[1].value * size;
   int64_t read = phase.context + phase.tokens;
   if (window >= 0) read = std::min(read, window + phase.tokens - 1);
-  work.cache_bytes = phase.sequences * k[1].value *
-                     (BytesOf(type(kK), k[3].value * (read + phase.tokens)) +
-                      BytesOf(type(kV), v[3].value * (read + phase.tokens)));
+  for (size_t input : {kK, kV, kKeyScale, kValueScale}) {
+    if (!node.input(input).valid()) continue;
+    const int64_t elements = type(input).shape[3].value * (read + phase.tokens);
+    work.cache_bytes += phase.sequences * k[1].value * BytesOf(type(input), elements);
+  }
   return work;
 }
 

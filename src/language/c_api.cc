@@ -136,6 +136,7 @@ evoq_language* evoq_language_load(const char* path, const evoq_language_options*
     evoq::LanguageOptions inner{.threads = o.threads, .context = o.context};
     if (o.tokenizer != nullptr) inner.tokenizer = o.tokenizer;
     if (o.draft != nullptr) inner.draft = o.draft;
+    if (o.kv_cache != nullptr) inner.kv_cache = o.kv_cache;
     auto made = std::make_unique<evoq_language>();
     EVOQ_ASSIGN(made->session, evoq::LanguageSession::Load(path, inner));
     return made;

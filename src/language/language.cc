@@ -82,7 +82,7 @@ std::optional<Model> Model::Load(const std::string& path, const ModelOptions& o,
   auto impl = Enter(error, [&]() -> Result<std::unique_ptr<Impl>> {
     auto made = std::make_unique<Impl>();
     EVOQ_ASSIGN(made->session, LanguageSession::Load(path, {o.threads, o.context, o.sequences,
-                                                            o.tokenizer, o.draft}));
+                                                            o.tokenizer, o.draft, o.kv_cache}));
     const LanguageSession& s = *made->session;
     made->facts = {s.model().threads(), s.model().vocabulary(), s.model().context(),
                    s.model().slots(),   s.cache_bytes(),        s.ends(),

@@ -17,6 +17,7 @@ struct LanguageOptions {
   int threads = 0;                     // 0: one per physical core
   int64_t context = 0, sequences = 1;  // as CacheOptions'
   std::string tokenizer, draft;        // paths; "": the model's own, none
+  std::string kv_cache;                // CacheOptions::type, also the draft's
 };
 
 // One caller at a time; what is const is safe from many threads at any time, but for the writer.

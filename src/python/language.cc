@@ -79,8 +79,9 @@ class PyText {
 };
 
 LanguageSession* Load(const std::string& path, int threads, int64_t context, int64_t sequences,
-                      const std::string& tokenizer, const std::string& draft) {
-  const LanguageOptions options{threads, context, sequences, tokenizer, draft};
+                      const std::string& tokenizer, const std::string& draft,
+                      const std::string& kv_cache) {
+  const LanguageOptions options{threads, context, sequences, tokenizer, draft, kv_cache};
   return Free([&] { return LanguageSession::Load(path, options); }).release();
 }
 
@@ -139,7 +140,7 @@ void BindLanguage(nb::module_& m) {
   nb::class_<PyText>(m, "Text").def("step", &PyText::Step).def("finish", &PyText::Finish);
   nb::class_<LanguageSession>(m, "LanguageModel")
       .def_static("load", &Load, "path"_a, "threads"_a, "context"_a, "sequences"_a, "tokenizer"_a,
-                  "draft"_a)
+                  "draft"_a, "kv_cache"_a)
       .def_prop_ro("threads", [](const LanguageSession& s) { return s.model().threads(); })
       .def_prop_ro("vocabulary", [](const LanguageSession& s) { return s.model().vocabulary(); })
       .def_prop_ro("context", [](const LanguageSession& s) { return s.model().context(); })

@@ -120,6 +120,7 @@ Result<ModelSettings> ParseSettings(const json& config, const std::string& name,
   fields.Read("threads", s.threads, 0, 1024);
   fields.Read("context", s.context, 0, int64_t{1} << 22);
   fields.Read("sequences", s.sequences, 1, 256);
+  fields.Read("kv_cache", s.kv_cache);
   EVOQ_TRY(fields.Done());
   for (int64_t size : s.preferred) {
     if (size > std::max<int64_t>(s.max_batch, 1))

@@ -31,6 +31,7 @@ struct ModelSettings {
   int threads = 0;                 // of each; 0: the server's, divided by the instances
   int64_t context = 0;             // of a language model: tokens of a sequence; 0: the model's own
   int64_t sequences = 4;           // of a language model: written at the same time
+  std::string kv_cache;            // of a language model: CacheOptions::type
   VersionPolicy versions;
   std::string shadow;         // the model that also runs one request of so many; "": none
   int64_t shadow_one_in = 0;  // 0: none

@@ -50,6 +50,7 @@ QuantizeJob JobOf(const std::string& model, const std::string& output, const Qua
   job.fixed = o.fixed_shapes;
   job.tune = o.tune;
   job.threads = o.threads;
+  job.kv_cache = o.kv_cache;
   job.promise = {.max_drop = o.max_drop,
                  .min_sqnr_db = o.min_sqnr_db,
                  .max_growth = o.max_perplexity_growth,
@@ -134,6 +135,7 @@ std::optional<CompileResult> Compile(const std::string& model, const std::string
                        .fixed = o.fixed_shapes,
                        .tune = o.tune,
                        .passes = ChoiceFrom(o.passes),
+                       .kv_cache = o.kv_cache,
                        .threads = o.threads};
         if ((o.suggest_gears > 0) != !o.observed.empty())
           return Fail(ErrorCode::kUsage, "suggest_gears and observed go together");

@@ -27,7 +27,11 @@ const char* WhyNoPlan(Graph graph) {
 }
 
 Result<Graph> Load(const CompileJob& job) {
-  if (!job.deployment) return LoadGraph(job.model, job.fixed, job.passes);
+  if (!job.deployment) {
+    EVOQ_ASSIGN(Graph graph, LoadGraph(job.model, job.fixed, job.passes));
+    EVOQ_TRY(NarrowCaches(graph, job.kv_cache, job.model));
+    return graph;
+  }
   EVOQ_TRY(CheckSizes(job.fixed, /*free=*/true));
   EVOQ_ASSIGN(Graph graph, ImportModel(job.model));
   const auto adapt = [&]() -> Status {
@@ -99,6 +103,10 @@ Status Check(const CompileJob& job) {
                 "{} is compiled already; --tune adds what is fastest on this machine", job.model);
   if (!job.fixed.empty())
     return Fail(ErrorCode::kUsage, "--fix-shape: {} is compiled already; compile the .onnx",
+                job.model);
+  if (!job.kv_cache.empty())
+    return Fail(ErrorCode::kUsage,
+                "--kv-cache: {} is compiled already; compile the model, or give it to generate",
                 job.model);
   if (!job.passes.empty())
     return Fail(ErrorCode::kUsage,

@@ -23,6 +23,7 @@ struct CompileJob {
   InputShapes fixed;                     // sizes that are fixed for good; -1 stays free
   bool tune = false;                     // measure each step's choices (docs/tuning.md)
   PassChoice passes;                     // which run
+  std::string kv_cache;                  // of a language model (llm/cache_type.h), not of an .etm
   std::optional<Deployment> deployment;  // as of OptimizeJob; not of an .etm
   int threads = 0;                       // of tuning and suggesting
 };

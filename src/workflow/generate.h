@@ -21,6 +21,7 @@ struct GenerateJob {
   GenerateOptions options;
   int64_t context = 0;   // tokens of a sequence; 0: what the model was made for, at most 4096
   int64_t parallel = 1;  // prompts at the same time
+  std::string kv_cache;  // what the caches hold (llm/cache_type.h); "": as the model has them
   std::string cache;     // a prompt's cache: read where the file is there, and written; "": none
   int threads = 0;
 };

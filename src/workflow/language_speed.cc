@@ -177,7 +177,7 @@ Result<LanguageBench> BenchLanguage(std::unique_ptr<Engine> engine, double load_
   const int64_t most = MostTokens(engine->model().graph);
   const int64_t prompt = PromptLength({.prompt_length = job.prompt_length}, most);
   const std::vector<int64_t> contexts = ContextsOf(job, most);
-  CacheOptions caches;
+  CacheOptions caches{.type = job.kv_cache};
   caches.slots = *std::ranges::max_element(job.sequences);
   caches.context = prompt;
   for (const int64_t context : contexts) {

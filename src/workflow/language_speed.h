@@ -16,6 +16,7 @@ namespace evoq {
 
 struct LanguageBenchJob {
   std::string model;                     // for messages
+  std::string kv_cache;                  // what the caches hold; "": as the model has them
   int64_t prompt_length = 0;             // as of PhaseOptions
   std::vector<int64_t> contexts;         // of decode; empty: 0, 1024 and 4096, as the model holds
   std::vector<int64_t> sequences = {1};  // of decode

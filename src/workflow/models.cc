@@ -2,6 +2,8 @@
 
 #include <filesystem>
 
+#include "llm/cache_names.h"
+#include "llm/cache_type.h"
 #include "models/models.h"
 #include "ops/driver.h"
 #include "reference/reference.h"
@@ -32,6 +34,16 @@ Result<Graph> LoadGraph(const std::string& onnx_path, const InputShapes& fixed,
   EVOQ_TRY(FixShapes(graph, fixed));
   EVOQ_TRY(WithContext(RunPasses(graph, Stage::kOptimize), onnx_path));
   return graph;
+}
+
+Status NarrowCaches(Graph& graph, const std::string& type, const std::string& path) {
+  EVOQ_ASSIGN(const DType narrow, WithContext(ParseCacheType(type), "--kv-cache"));
+  if (narrow != DType::kUndefined && FindCacheNames(graph) != nullptr)
+    return Fail(ErrorCode::kUsage,
+                "--kv-cache: the caches of {} grow with each run; give it to generate, bench or "
+                "perplexity, where they stay in place",
+                path);
+  return WithContext(SetCacheType(graph, narrow), path);
 }
 
 Result<InputShapes> WithBatch(const Graph& graph, InputShapes shapes, int64_t batch) {

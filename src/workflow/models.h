@@ -24,6 +24,8 @@ Status CheckThreads(int threads);
 // with these passes chosen. Errors: kUsage for those; the ones of import and passes.
 Result<Graph> LoadGraph(const std::string& onnx_path, const InputShapes& fixed,
                         const PassChoice& passes = {});
+// --kv-cache: a language model's caches become `type` (llm/cache_type.h); "": nothing changes.
+Status NarrowCaches(Graph& graph, const std::string& type, const std::string& path);
 
 // Shapes for a batch of `batch` samples: dimension 0 of every input becomes `batch` where the model
 // leaves it free, over what `shapes` says. Errors: kUsage when the model fixes it to another size,

@@ -105,7 +105,7 @@ Result<PerplexityResult> EvaluatePerplexity(const PerplexityJob& job, const Foll
     return Fail(ErrorCode::kUsage, "--window {}: expected 1 to 1048576", job.window);
   if (!job.tokens.empty()) EVOQ_TRY(CheckOutputPath(job.tokens));
   EVOQ_ASSIGN(std::unique_ptr<Engine> engine, LoadEngine(job.model, {.threads = job.threads}));
-  EVOQ_ASSIGN(engine, InCachedForm(std::move(engine), job.model));
+  EVOQ_ASSIGN(engine, InCachedForm(std::move(engine), job.model, job.kv_cache));
   EVOQ_ASSIGN(const TextTokens text,
               TokensOfText(engine->model().graph, job.model, job.text, job.tokenizer));
   const std::vector<int64_t>& tokens = text.tokens;

@@ -24,6 +24,7 @@ struct PerplexityJob {
   std::string model, text;
   std::string tokenizer;  // "": the one that the model carries
   std::string tokens;     // an .npy to write the stream of tokens to; "": none
+  std::string kv_cache;   // what the caches hold (llm/cache_type.h); "": as the model has them
   int64_t window = 256;   // tokens that the model sees at once
   int64_t limit = 0;      // windows; 0: all
   int threads = 0;

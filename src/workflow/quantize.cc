@@ -365,6 +365,7 @@ Result<Quantized> Quantize(const QuantizeJob& given, const Follow& follow) {
   // Weights of 8 bits, plain and packed, are as much as those of 16.
   const LargeJob large(out.input_bytes, job.output);
   EVOQ_ASSIGN(Graph graph, LoadGraph(job.model, job.fixed, job.passes));
+  EVOQ_TRY(NarrowCaches(graph, job.kv_cache, job.model));
   Inputs inputs;
   const bool finds = job.method == kAutoMethod;
   EVOQ_ASSIGN(inputs.methods,

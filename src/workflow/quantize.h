@@ -45,6 +45,7 @@ struct QuantizeJob {
   InputShapes shapes;                // to plan, tune and measure for, and of random samples
   InputShapes fixed;                 // sizes that are fixed for good; -1 stays free
   PassChoice passes;                 // which run
+  std::string kv_cache;              // of a language model (llm/cache_type.h); "": as it has them
   bool per_tensor = false;
   std::vector<std::string> weight_bits;  // of int8: "4", "PATTERN=2" (quant/layer_bits.h)
   std::string block = "32";              // of weights of fewer than 8 bits: one of WeightBlocks()

@@ -40,6 +40,7 @@ struct Options {
   std::vector<int> priorities;  // of the streams; empty: what the model's file says
   PhaseLists phases;
   int64_t decode_tokens = 32;
+  std::string kv_cache;
   AdaptiveChoice adaptive;
 };
 
@@ -161,6 +162,7 @@ Result<json> RunPhases(const Options& o, std::unique_ptr<Engine> engine, double 
                   option);
   }
   LanguageBenchJob job{.model = o.model,
+                       .kv_cache = o.kv_cache,
                        .prompt_length = o.phases.prompt_length,
                        .contexts = o.phases.contexts,
                        .decode_tokens = o.decode_tokens,
@@ -226,6 +228,10 @@ Result<json> Run(Options o, const CommonOptions& common) {
   const bool all_phases = !what.says_inputs() && phase.name.empty();
   if (all_phases && FindCacheInputs(loaded->model().graph))
     return RunPhases(o, std::move(loaded), watch.ms(), common);
+  if (!o.kv_cache.empty())
+    return Fail(ErrorCode::kUsage,
+                "--kv-cache: for one run of {} compile it with --kv-cache {} first", o.model,
+                o.kv_cache);
   EVOQ_ASSIGN(const StreamChoice chosen, ChosenStreams(loaded->model().graph));
   EVOQ_TRY(SettleStreams(chosen, o));
   if (o.hint.empty() && !adaptive) o.hint = ChoiceOf(loaded->model().graph, kStrategyChoice);
@@ -317,6 +323,7 @@ VerbRun Declare(const VerbOptions& options, const CommonOptions& common) {
            "optimization_strategy (docs/ascend.md)")
       .OneOf({"none", "latency", "throughput"});
   AddPhaseOptions(options, o->phases);
+  AddCacheType(options, o->kv_cache);
   options
       .Add("-n,--decode-tokens,--n-gen", o->decode_tokens,
            "Of a language model: tokens that follow a context before it is taken up again")

@@ -38,6 +38,7 @@ VerbRun Declare(const VerbOptions& options, const CommonOptions& common) {
       .Required();
   options.Add("-o,--output", o->job.output, "The .etm file to write").Required();
   AddShapeOptions(options, o->shapes, o->fixed, "plan for");
+  AddCacheType(options, o->job.kv_cache);
   options
       .Add("--gears", o->gears,
            "Sizes to prepare for, which sessions keep ready and serve other batches by: of an "

@@ -38,6 +38,7 @@ VerbRun Declare(const VerbOptions& options, const CommonOptions& common) {
       .Needs(file)
       .InRange(int64_t{1}, int64_t{1} << 20)
       .ShowDefault();
+  AddCacheType(options, text->kv_cache).Needs(file);
   return [o, text, adaptive, &common]() -> Result<json> {
     o->adaptive = adaptive->chosen();
     if (!text->text.empty()) {

@@ -54,6 +54,7 @@ VerbRun Declare(const VerbOptions& options, const CommonOptions& common) {
   options.AddFlag("--ignore-end", g.ignore_end, "Continue past the model's end token");
   options.Add("--context", o->context,
               "Tokens that a sequence may have (default: the model's own limit, at most 4096)");
+  AddCacheType(options, o->kv_cache);
   options.Add("--parallel", o->parallel, "Prompts that run at the same time").ShowDefault();
   options.Add("--draft", o->draft,
               "A smaller model with the same tokens: it drafts several, which the model checks at "

@@ -124,6 +124,7 @@ VerbRun Declare(const VerbOptions& options, const CommonOptions& common) {
   auto fixed = std::make_shared<std::vector<std::string>>();
   AddShapeOptions(options, *shapes, *fixed, "plan and measure for, and of random samples");
   AddPassOptions(options, o->passes);
+  AddCacheType(options, o->kv_cache);
   AddPromise(options, *o);
   AddTuneOptions(options, *tune, "the default, the same bytes from the same command");
   options.Add("--config", *config,
