@@ -136,6 +136,39 @@ def check_integers(work, folder):
     check("another seed gives another", tokens[0] != tokens[2])
 
 
+def check_narrow_caches(work, folder):
+    """Caches of other types, of the file or when it is loaded."""
+    text = ["--prompt", "the cat", "--max-tokens", "24", "--ignore-end"]
+    plain = evoq(work, "generate", folder, *text)[2]
+    prompt = os.path.join(work, "kv.cache")
+    evoq(work, "generate", folder, *text, "--prompt-cache", prompt)
+    for name, share in (("float16", 2), ("int8", 3)):
+        option = ["--kv-cache", name]
+        loaded = evoq(work, "generate", folder, *text, *option)[2]
+        check(
+            f"{name}: caches are smaller",
+            loaded["cache_bytes"] * share <= plain["cache_bytes"],
+            loaded["cache_bytes"],
+        )
+        for verb in (["compile"], ["quantize", "--scheme", "float32"]):
+            etm = os.path.join(work, f"{verb[0]}-{name}.etm")
+            evoq(work, *verb, folder, "-o", etm, *option)
+            kept = evoq(work, "generate", etm, *text)[2]
+            same = kept["texts"][0]["tokens"] == loaded["texts"][0]["tokens"]
+            check(f"{name}: {verb[0]} keeps it in the file", same, kept["texts"][0])
+            check(f"{name}: the file's caches", kept["cache_bytes"] == loaded["cache_bytes"], kept)
+        wrong = evoq(work, "generate", etm, *text, "--kv-cache", "float32", status=3)
+        check(f"{name}: float32 is gone", f"caches are {name} already" in wrong, wrong)
+        other = evoq(work, "generate", etm, *text, "--prompt-cache", prompt, status=3)
+        check(f"{name}: a kept cache of another type", "cache of another model" in other, other)
+        bench = evoq(work, "bench", folder, *option, "--duration-s", "0.01", "--context", "0")[2]
+        check(f"{name}: bench", bench["cache_bytes"] * share <= plain["cache_bytes"] * 64, bench)
+    for verb in ("generate", "compile"):
+        more = text if verb == "generate" else ["-o", os.path.join(work, "none.etm")]
+        wrong = evoq(work, verb, folder, *more, "--kv-cache", "int3", status=2)
+        check(f"{verb}: another name", "a cache of 'int3', expected float32" in wrong, wrong)
+
+
 def check_chat(work, folder):
     chat = evoq(
         work, "generate", folder, "--chat", "--system", "th", "--prompt", "he", "--max-tokens", "3"
@@ -220,6 +253,7 @@ def main():
         config, tensors = lms.write_with_tokenizer(folder)
         check_text(work, folder, config, tensors)
         check_integers(work, folder)
+        check_narrow_caches(work, folder)
         check_chat(work, folder)
         check_refusals(work, folder)
         check_windows(work, folder, config, tensors)

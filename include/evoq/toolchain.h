@@ -109,10 +109,10 @@ struct QuantizeOptions {
   bool symmetric = false;                // zero points in the middle
   std::string target = "ort";            // the runtime that an .onnx is written for
   Passes passes;
-  Shapes shapes;        // sizes to prepare for; the model stays free
-  Shapes fixed_shapes;  // sizes to fix for good; -1 stays free
-  bool tune = false;    // measure what each step does fastest on this machine
-  int threads = 0;      // 0: one per physical core
+  Shapes shapes;         // sizes to prepare for; the model stays free
+  Shapes fixed_shapes;   // sizes to fix for good; -1 stays free
+  bool tune = false;     // measure what each step does fastest on this machine
+  int threads = 0;       // 0: one per physical core
   std::string kv_cache;  // of a language model: "float32", "float16", "int8"; "": as it has them
   // Promises, which a certificate in the .etm says are kept (docs/certificate.md).
   std::optional<double> max_drop;     // points of top-1, or of agreement with the float model
@@ -153,8 +153,8 @@ struct CompileOptions {
   double measure_s = 6;  // of measuring these sizes
   Shapes fixed_shapes;   // sizes to fix for good; -1 stays free
   Passes passes;
-  bool tune = false;  // measure what each step does fastest on this machine
-  int threads = 0;    // of tuning
+  bool tune = false;     // measure what each step does fastest on this machine
+  int threads = 0;       // of tuning
   std::string kv_cache;  // of a language model: "float32", "float16", "int8"; "": as it has them
 };
 struct CompileResult {

@@ -507,8 +507,8 @@ Result<Graph> CachedForm(const Graph& lowered, const CacheNames& names) {
   return Converter(lowered, names).Convert();
 }
 
-Result<std::unique_ptr<Engine>> InCachedForm(std::unique_ptr<Engine> engine, const std::string& path,
-                                             const std::string& type) {
+Result<std::unique_ptr<Engine>> InCachedForm(std::unique_ptr<Engine> engine,
+                                             const std::string& path, const std::string& type) {
   EVOQ_ASSIGN(const DType narrow, ParseCacheType(type));
   const CacheNames* names = FindCacheNames(engine->model().graph);
   if (names == nullptr && (narrow == DType::kUndefined || HasCaches(engine->model().graph, narrow)))

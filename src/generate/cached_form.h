@@ -19,7 +19,7 @@ Result<Graph> CachedForm(const Graph& lowered, const CacheNames& names);
 
 // The engine, or one of its graph's cached form where the graph has caches by other names, and with
 // caches of `type` (llm/cache_type.h). `path` is for messages.
-Result<std::unique_ptr<Engine>> InCachedForm(std::unique_ptr<Engine> engine, const std::string& path,
-                                             const std::string& type = "");
+Result<std::unique_ptr<Engine>> InCachedForm(std::unique_ptr<Engine> engine,
+                                             const std::string& path, const std::string& type = "");
 
 }  // namespace evoq

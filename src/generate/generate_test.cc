@@ -94,12 +94,10 @@ TEST_F(GenerateTest, CachesOfOtherTypes) {
     // Token by token beside another sequence, and from what was taken out of the slot.
     ASSERT_TRUE(model->Append(1, std::span(tokens).first(39)));
     const std::vector<Tensor> taken = model->Take(1);
-    ExpectNear(Copy(model->Append(1, std::span(tokens).last(1))),
-               std::span(got).last(kVocabulary));
+    ExpectNear(Copy(model->Append(1, std::span(tokens).last(1))), std::span(got).last(kVocabulary));
     model->Truncate(1, 0);
     ASSERT_TRUE(model->Give(1, taken));
-    ExpectNear(Copy(model->Append(1, std::span(tokens).last(1))),
-               std::span(got).last(kVocabulary));
+    ExpectNear(Copy(model->Append(1, std::span(tokens).last(1))), std::span(got).last(kVocabulary));
   }
   const auto refused = CachedModel::Load(path, {.type = "int3"});
   ASSERT_FALSE(refused);

@@ -6,6 +6,7 @@
 
 #include <filesystem>
 
+#include "generate/cached_form.h"
 #include "llm/part_weights.h"
 #include "llm/parts.h"
 #include "llm/phase.h"
@@ -117,6 +118,10 @@ TEST_F(PhaseTest, WorkIsWhatTheTokensNeed) {
   EXPECT_EQ(one["cache"].macs[kFloat], 2 * 11 * 4 * 16);
   // 11 keys and values are read, one of each is written.
   EXPECT_EQ(one["cache"].cache_bytes, 2 * 12 * 2 * 16 * 4);
+  // Of int8 a row's bytes and its scale.
+  auto narrow = InCachedForm(Load(TinyLlamaConfig()), "", "int8");
+  ASSERT_TRUE(narrow) << narrow.error().message();
+  EXPECT_EQ(WorkAt(**narrow, {1, 10, 1})["cache"].cache_bytes, 2 * 12 * 2 * (16 + 2));
   // Three sequences of five tokens behind three; of each the last one's logits.
   std::map<std::string, Work> many = WorkAt(*engine, {3, 3, 5});
   EXPECT_EQ(many["feed-forward"].macs[kFloat], 15 * one["feed-forward"].macs[kFloat]);

@@ -231,6 +231,26 @@ TEST_F(LanguageInC, DraftsAndTokenizersAreTaken) {
   EXPECT_LE(generated.accepted, generated.drafted);
 }
 
+TEST_F(LanguageInC, CachesOfOtherTypes) {
+  const std::string folder = Folder();
+  evoq_language_options options = {};
+  options.size = sizeof(options);
+  const auto load = [&](const char* type) {
+    options.kv_cache = type;
+    return CModel(evoq_language_load(folder.c_str(), &options, error_, sizeof(error_)),
+                  &evoq_language_free);
+  };
+  const CModel plain = load(nullptr), narrow = load("int8");
+  ASSERT_TRUE(plain != nullptr && narrow != nullptr) << error_;
+  EXPECT_EQ(evoq_language_cache_bytes(plain.get()) / 32,
+            evoq_language_cache_bytes(narrow.get()) / (8 + 2));
+  EXPECT_EQ(load("int5"), nullptr);
+  EXPECT_STREQ(error_, "a cache of 'int5', expected float32, float16 or int8");
+  // As a caller that was compiled before there was such a member.
+  options.size = offsetof(evoq_language_options, kv_cache);
+  EXPECT_NE(load("int5"), nullptr) << error_;
+}
+
 TEST_F(LanguageInC, FailuresSayWhy) {
   const CModel model = Load();
   const auto said = [&](int status) {

@@ -48,6 +48,9 @@ TEST_F(LanguageTest, Facts) {
   EXPECT_EQ(facts.ends, std::vector<std::int64_t>{2});
   EXPECT_TRUE(facts.has_tokenizer);
   EXPECT_TRUE(facts.has_chat_template);
+  options.kv_cache = "int8";  // of heads of 8: as many bytes, and a scale
+  EXPECT_EQ(Load(options).facts().cache_bytes, 3 * 2 * 2 * 2 * 40 * (8 + 2));
+  options.kv_cache = "";
   options.draft = Folder(2);
   EXPECT_EQ(Load(options).facts().cache_bytes, (3 * 40 + kTinyContext) * 2 * 2 * 2 * 8 * 4);
 }

@@ -14,18 +14,16 @@ Result<std::unique_ptr<LanguageSession>> LanguageSession::Load(const std::string
     return Fail(ErrorCode::kUsage, "a context of {} tokens, expected 0 or more", options.context);
   const int64_t damages = DamagesSoFar();
   std::unique_ptr<LanguageSession> session(new LanguageSession);
-  EVOQ_ASSIGN(session->model_,
-              CachedModel::Load(path, {.threads = options.threads,
-                                       .slots = options.sequences,
-                                       .context = options.context,
-                                       .type = options.kv_cache}));
+  EVOQ_ASSIGN(session->model_, CachedModel::Load(path, {.threads = options.threads,
+                                                        .slots = options.sequences,
+                                                        .context = options.context,
+                                                        .type = options.kv_cache}));
   EVOQ_ASSIGN(session->text_,
               WithContext(TokenizerOf(session->model_->graph(), options.tokenizer), path));
   if (!options.draft.empty()) {
     // It drafts within the model's context; where its own is shorter, it drafts less.
-    EVOQ_ASSIGN(session->draft_, CachedModel::Load(options.draft,
-                                                     {.threads = options.threads,
-                                                      .type = options.kv_cache}));
+    EVOQ_ASSIGN(session->draft_, CachedModel::Load(options.draft, {.threads = options.threads,
+                                                                   .type = options.kv_cache}));
     EVOQ_TRY(WithContext(CheckDraft(*session->model_, *session->draft_), options.draft));
     EVOQ_TRY(WithContext(session->draft_->Prepare(0, 1), options.draft));
   }

@@ -14,10 +14,10 @@ struct CacheName {
   std::string_view name;
   DType dtype;
 };
-constexpr CacheName kNames[] = {
-    {"", DType::kUndefined},   {"float32", DType::kFloat32}, {"f32", DType::kFloat32},
-    {"float16", DType::kFloat16}, {"fp16", DType::kFloat16},    {"f16", DType::kFloat16},
-    {"int8", DType::kInt8},    {"q8_0", DType::kInt8}};
+constexpr CacheName kNames[] = {{"", DType::kUndefined},   {"float32", DType::kFloat32},
+                                {"f32", DType::kFloat32},  {"float16", DType::kFloat16},
+                                {"fp16", DType::kFloat16}, {"f16", DType::kFloat16},
+                                {"int8", DType::kInt8},    {"q8_0", DType::kInt8}};
 
 // past_key.3 and _scale: past_key_scale.3
 std::string Beside(const std::string& name) {

@@ -111,12 +111,14 @@ TEST(CacheType, RefusesWhatItDoesNotKnow) {
   EXPECT_EQ(Refused(Parsed("input %x: float32[2]\nrelu: %y: float32[2] = Relu(%x)\noutput %y\n"),
                     DType::kInt8),
             "no language model with caches (docs/llm.md)");
-  EXPECT_EQ(Refused(Parsed(With("output %logits", "more: %z: float32[1, 1, context, 40] = "
-                                                  "Relu(%present_key.0)\noutput %z")),
+  EXPECT_EQ(Refused(Parsed(With("output %logits",
+                                "more: %z: float32[1, 1, context, 40] = "
+                                "Relu(%present_key.0)\noutput %z")),
                     DType::kInt8),
             "node more (Relu) reads the cache past_key.0, expected attention alone");
-  EXPECT_EQ(Refused(Parsed(With("output %logits", "more: %z: float32[batch, 1, context, 40] = "
-                                                  "Relu(%past_value.0)\noutput %z")),
+  EXPECT_EQ(Refused(Parsed(With("output %logits",
+                                "more: %z: float32[batch, 1, context, 40] = "
+                                "Relu(%past_value.0)\noutput %z")),
                     DType::kFloat16),
             "node more (Relu) reads the cache past_value.0 in a way that is not known");
   EXPECT_EQ(Refused(Parsed(With("output %present_key.0\n", "")), DType::kInt8),

@@ -260,8 +260,10 @@ struct Shapes {
 
   std::string ToString() const {
     return fmt::format(
-        "batch {} group {} kv heads {} queries {} keys {} past {} size {} values {} flat {} lengths "
-        "{} present {} causal {} left {} right {} softcap {} scale {} mask {} cache {} in blocks of "
+        "batch {} group {} kv heads {} queries {} keys {} past {} size {} values {} flat {} "
+        "lengths "
+        "{} present {} causal {} left {} right {} softcap {} scale {} mask {} cache {} in blocks "
+        "of "
         "{}",
         batch, group, kv_heads, queries, keys, past, size, value_size, flat, lengths, present,
         causal, left, right, softcap, scale, mask, DTypeName(cache), block);

@@ -66,7 +66,8 @@ Status CheckAttributes(const InferArgs& args) {
   return {};
 }
 
-// Keys or values that are int8 have scales, which are one for each block of a row; others have none.
+// Keys or values that are int8 have scales, which are one for each block of a row; others have
+// none.
 Status CheckScales(const InferArgs& args, size_t i, size_t scales) {
   if (!args.has(scales)) return CheckFloat(args, i);
   EVOQ_TRY(CheckDType(args, i, std::array{DType::kInt8}));

@@ -9,9 +9,9 @@ namespace {
 // Operator, least inputs, most inputs, most outputs (-1: any number); v: a view, s: spatial, e: by
 // element, r: random, c: containers. The counts are those of ONNX's schemas but for docs/graph.md's
 // dialect: QuantizeLinear, DequantizeLinear and DynamicQuantizeLinear with parameters in types,
-// Conv, ConvTranspose and MatMul with a residual and a table, Attention with scales, BatchNormalization with one output,
-// the captured inputs of If and a Loop without any. Those of other domains are what the domain's
-// documentation says.
+// Conv, ConvTranspose and MatMul with a residual and a table, Attention with scales,
+// BatchNormalization with one output, the captured inputs of If and a Loop without any. Those of
+// other domains are what the domain's documentation says.
 constexpr const char* kRows =
     "Abs 1 1 1 e; Acos 1 1 1 e; Acosh 1 1 1 e; Add 2 2 1 e; AffineGrid 2 2 1; And 2 2 1 e; "
     "ArgMax 1 1 1; ArgMin 1 1 1; Asin 1 1 1 e; Asinh 1 1 1 e; Atan 1 1 1 e; Atanh 1 1 1 e; "

@@ -1,5 +1,5 @@
-// evoq::DynamicQuantizeBlocks(x) -> q, scales: rows along the last axis as int8, with a float16 scale
-// for each block_size elements.
+// evoq::DynamicQuantizeBlocks(x) -> q, scales: rows along the last axis as int8, with a float16
+// scale for each block_size elements.
 #include "base/math.h"
 #include "ops/util.h"
 

@@ -1,5 +1,6 @@
 // Attention(q, k, v, mask?, past_key?, past_value?, nonpad_kv_seqlen?, key_scale?, value_scale?) ->
-// y, present_key, present_value, scores. Per batch b, query head h and query i over keys j of the head's group:
+// y, present_key, present_value, scores. Per batch b, query head h and query i over keys j of the
+// head's group:
 //   s[j] = softcap(scale * q[i] . k[j]) + bias[i, j];  p = softmax(s);  y[i] = sum_j p[j] v[j]
 // where bias is the mask (false: -infinity), and -infinity for keys that the causal rule, the
 // window or the padding excludes. Query i of S stands at place i behind the past, or, with

@@ -25,15 +25,12 @@ Result<std::unique_ptr<TextModel>> TextModel::Of(std::unique_ptr<Engine> engine,
                                                  Statistics& statistics) {
   std::unique_ptr<TextModel> model(new TextModel(settings, statistics));
   const int threads = engine->threads();
-  EVOQ_ASSIGN(
-      model->model_,
-      CachedModel::Of(
-          std::move(engine),
-          {.threads = threads,
-           .slots = settings.sequences,
-           .context = settings.context,
-           .type = settings.kv_cache},
-          path));
+  EVOQ_ASSIGN(model->model_, CachedModel::Of(std::move(engine),
+                                             {.threads = threads,
+                                              .slots = settings.sequences,
+                                              .context = settings.context,
+                                              .type = settings.kv_cache},
+                                             path));
   EVOQ_ASSIGN(model->text_, WithContext(TokenizerOf(model->model_->graph()), path));
   EVOQ_TRY(WithContext(model->model_->Prepare(0, 1), path));
   for (int64_t slot = 0; slot < settings.sequences; ++slot) {

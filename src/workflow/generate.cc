@@ -81,10 +81,8 @@ Result<GenerateResult> Generate(
   result.model = job.model;
   const Stopwatch load;
   EVOQ_TRY(follow.At("loading", 0));
-  const CacheOptions caches{.threads = job.threads,
-                            .slots = job.parallel,
-                            .context = job.context,
-                            .type = job.kv_cache};
+  const CacheOptions caches{
+      .threads = job.threads, .slots = job.parallel, .context = job.context, .type = job.kv_cache};
   EVOQ_ASSIGN(const std::unique_ptr<CachedModel> model, CachedModel::Load(job.model, caches));
   EVOQ_ASSIGN(const ModelTokenizer text,
               WithContext(TokenizerOf(model->graph(), job.tokenizer), job.model));

@@ -273,6 +273,7 @@ def test_what_is_refused(folder, model, tmp_path):
     for call, sentence in (
         (lambda: evoq.LanguageModel(tmp_path / "none"), "none"),
         (lambda: evoq.LanguageModel(folder, threads=1025), "1025 threads"),
+        (lambda: evoq.LanguageModel(folder, kv_cache="int5"), "a cache of 'int5'"),
         (lambda: evoq.LanguageModel(3), "a model is int"),
         (lambda: model.generate("a", temperature=-1), "temperature"),
         (lambda: model.generate("a", max_tokens="many"), "max_tokens='many'"),

@@ -20,7 +20,7 @@ enum AttentionInput : size_t {
 
 // Keys or values, of [batch, kv heads, length, size]: those of the past, then the new ones.
 struct AttentionCache {
-  Heads past, now;       // past.length is 0 where there is none
+  Heads past, now;  // past.length is 0 where there is none
   DType dtype = DType::kFloat32;
   int64_t block = 0;     // of int8 elements with one scale
   bool present = false;  // is an output too

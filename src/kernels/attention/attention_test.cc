@@ -69,6 +69,37 @@ TEST(Attention, Rejects) {
         [](Call& c) { c.outputs.push_back(F({2, 3, 8, 8})); }}});
 }
 
+TEST(Attention, RejectsScales) {
+  const TensorType bytes(DType::kInt8, Shape{2, 3, 9, 40}), scales = Half({2, 3, 9, 2});
+  const Call call{"Attention",
+                  {},
+                  {F({2, 6, 5, 40}), bytes, bytes, {}, {}, {}, {}, scales, scales},
+                  {F({2, 6, 5, 40})},
+                  {}};
+  Expect("attention_f32", call,
+         {{"types: input 1 is float16[2, 3, 9, 40], expected int8, for it has scales",
+           Input(1, Half({2, 3, 9, 40}))},
+          {"types: input 2 is int8[2, 3, 9, 40], expected float32 or float16",
+           [](Call& c) { c.inputs.resize(8); }},
+          {"types: input 8 is float32[2, 3, 9, 2], expected float16", Input(8, F({2, 3, 9, 2}))},
+          {"shape: scales [2, 3, 9, 2] of [2, 3, 9, 40] in blocks of 16",
+           With("cache_block_size", int64_t{16})},
+          {"shape: scales [2, 3, 8, 2] of [2, 3, 9, 40] in blocks of 32",
+           Input(7, Half({2, 3, 8, 2}))},
+          {"shape: scales [2, 3, 9, 2] of [2, 3, 9, 40] in blocks of 0",
+           With("cache_block_size", int64_t{0})}});
+}
+
+TEST(DynamicQuantizeBlocks, Rejects) {
+  const TensorType bytes(DType::kInt8, Shape{3, 40});
+  Expect("quantize_blocks",
+         Call{"DynamicQuantizeBlocks", {}, {F({3, 40})}, {bytes, Half({3, 2})}, {}}.Attr(
+             "block_size", int64_t{32}),
+         {{"types: input 0 is float16[3, 40], expected float32", Input(0, Half({3, 40}))},
+          {"types: expected two outputs that are read, int8 and float16",
+           [](Call& c) { c.outputs[1] = {}; }}});
+}
+
 // The caches are outputs too, so that the step runs without queries, of a length or of heads.
 TEST(Attention, WithoutQueriesTheCachesGrow) {
   const auto numbers = [](const Shape& shape) {
