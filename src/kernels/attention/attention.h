@@ -43,7 +43,7 @@ struct SoftmaxState {
 
 // Rows of `size` int8 elements, one behind the other, each with a float16 scale for every `block`
 // of them.
-struct Int8Rows {
+struct CacheRows {
   const int8_t* q;
   const uint16_t* scales;
   int64_t size, block;
@@ -55,7 +55,7 @@ struct AttentionTable {
   void (*product_half)(const RowsByBlock& product);       // b in float16
   void (*widen)(const uint16_t* x, float* y, int64_t n);  // float16 to float32
   // y = q * scale of `rows` rows, exactly.
-  void (*dequantize)(const Int8Rows& x, float* y, int64_t rows);
+  void (*dequantize)(const CacheRows& x, float* y, int64_t rows);
   // The largest magnitude; NaN counts for nothing.
   float (*largest)(const float* x, int64_t n);
   // q = round_half_even(x / scale) within -127 and 127, 0 of NaN.

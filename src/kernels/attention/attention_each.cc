@@ -134,7 +134,7 @@ EVOQ_ALWAYS_INLINE Floats Load(const int8_t* p) {
 #endif
 }
 
-void Dequantize(const Int8Rows& x, float* y, int64_t rows) {
+void Dequantize(const CacheRows& x, float* y, int64_t rows) {
   const int8_t* q = x.q;
   const uint16_t* scale = x.scales;
   for (int64_t row = 0; row < rows; ++row) {
