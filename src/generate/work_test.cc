@@ -121,7 +121,7 @@ TEST_F(PhaseTest, WorkIsWhatTheTokensNeed) {
   // Of int8 a row's bytes and its scale.
   auto narrow = InCachedForm(Load(TinyLlamaConfig()), "", "int8");
   ASSERT_TRUE(narrow) << narrow.error().message();
-  EXPECT_EQ(WorkAt(**narrow, {1, 10, 1})["cache"].cache_bytes, 2 * 12 * 2 * (16 + 2));
+  EXPECT_EQ(WorkAt(**narrow, {1, 10, 1})["cache"].cache_bytes, 2 * 12 * 2 * (16 + 4));
   // Three sequences of five tokens behind three; of each the last one's logits.
   std::map<std::string, Work> many = WorkAt(*engine, {3, 3, 5});
   EXPECT_EQ(many["feed-forward"].macs[kFloat], 15 * one["feed-forward"].macs[kFloat]);
