@@ -90,8 +90,6 @@ Status ReadWindows(const Architecture& row, const json& config, LanguageModel& m
 }
 
 Status CheckSettings(const json& config) {
-  if (Given(config, "quantization_config"))
-    return Unsupported("quantization_config: weights that another tool quantized");
   for (const char* key : {"scale_attn_by_inverse_layer_idx", "use_bidirectional_attention",
                           "add_cross_attention", "alt_window_attention"}) {
     if (Given(config, key) && config[key] != false) return Unsupported("{}", key);

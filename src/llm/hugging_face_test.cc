@@ -57,7 +57,6 @@ TEST(Config, ThatIsWrong) {
       {{{"tie_word_embeddings", 1}}, "tie_word_embeddings is 1, expected true or false"},
       {{{"eos_token_id", 10}}, "token 10 of a vocabulary of 10"},
       {{{"eos_token_id", json::array({1, "x"})}}, "eos_token_id is [1,\"x\"], expected tokens"},
-      {{{"quantization_config", {{"bits", 4}}}}, "weights that another tool quantized"},
       {{{"model_type", "gemma2"}, {"query_pre_attn_scalar", 0}}, "query_pre_attn_scalar is 0"},
       {{{"model_type", "gemma2"}, {"sliding_window", 4}, {"layer_types", {"full_attention"}}},
        "windows of 1 layers, expected 2"},

@@ -6,6 +6,7 @@
 #include "base/budget_scope.h"
 #include "base/file.h"
 #include "base/json_file.h"
+#include "llm/checkpoint_format.h"
 #include "llm/encoder.h"
 #include "llm/facts.h"
 #include "llm/gguf_model.h"
@@ -54,6 +55,7 @@ Result<Parts> FromFolder(const std::string& folder) {
   Parts parts;
   EVOQ_ASSIGN(parts.model, WithContext(ReadConfig(config), path));
   EVOQ_ASSIGN(StoredTensors tensors, ReadSafetensorsFolder(folder));
+  EVOQ_TRY(WithContext(JoinQuantized(config, tensors), folder));
   parts.tensors = RenamedTensors(*FindArchitecture(parts.model.architecture), std::move(tensors));
   if (parts.model.tied) parts.tensors.erase("output.weight");
   EVOQ_TRY(ReadTokenizerFiles(folder, parts.model));

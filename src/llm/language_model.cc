@@ -62,6 +62,8 @@ class Builder {
   Result<ValueId> Norm(const std::string& name, ValueId x, int64_t size);
   // x times the matrix NAME.weight, plus NAME.bias where there is one.
   Result<ValueId> Linear(const std::string& name, ValueId x, int64_t inputs, int64_t outputs);
+  // x as the matrix NAME.weight takes its inputs.
+  ValueId Ordered(const std::string& name, ValueId x);
   ValueId Activated(const std::string& name, ValueId x);
   // [batch, sequence, heads * size] -> [batch, heads, sequence, size], normalized and turned.
   Result<ValueId> Heads(int64_t layer, const std::string& name, ValueId x, int64_t heads);
@@ -171,10 +173,17 @@ Result<ValueId> Builder::Norm(const std::string& name, ValueId x, int64_t size) 
   return Apply("LayerNormalization", name, {x, scale, bias}, std::move(attrs));
 }
 
+ValueId Builder::Ordered(const std::string& name, ValueId x) {
+  const ValueId order = weights_.Order(name + ".weight");
+  if (!order.valid()) return x;
+  return Apply("Gather", name + ".ordered", {x, order}, With("axis", int64_t{-1}));
+}
+
 Result<ValueId> Builder::Linear(const std::string& name, ValueId x, int64_t inputs,
                                 int64_t outputs) {
   EVOQ_ASSIGN(const ValueId w,
               weights_.Matrix(name + ".weight", inputs, outputs, m_.weights_by_input));
+  x = Ordered(name, x);
   if (!weights_.Has(name + ".bias")) return Apply("MatMul", name, {x, w});
   EVOQ_ASSIGN(const ValueId bias, weights_.Vector(name + ".bias", outputs));
   return Apply("MatMul", name, {x, w, bias});
@@ -296,6 +305,7 @@ Result<ValueId> Builder::Logits(ValueId x) {
   EVOQ_ASSIGN(x, Norm("output_norm", x, m_.width));
   const char* head = m_.tied ? "token_embd.weight" : "output.weight";
   EVOQ_ASSIGN(const ValueId w, weights_.Matrix(head, m_.width, m_.vocabulary, false));
+  x = Ordered(m_.tied ? "token_embd" : "output", x);
   ValueId y;
   if (weights_.Has("output.bias")) {
     EVOQ_ASSIGN(const ValueId bias, weights_.Vector("output.bias", m_.vocabulary));

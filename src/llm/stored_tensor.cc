@@ -10,12 +10,15 @@
 namespace evoq {
 
 std::string StoredTensor::ToString() const {
-  return (blocks != nullptr ? blocks->name : DTypeName(dtype)) +
-         Bracketed(std::span<const int64_t>(sizes));
+  const std::string type = joined != nullptr   ? joined->format
+                           : blocks != nullptr ? blocks->name
+                                               : DTypeName(dtype);
+  return type + Bracketed(std::span<const int64_t>(sizes));
 }
 
 Result<Tensor> PlainTensor(const StoredTensor& stored, const std::vector<int64_t>& sizes) {
-  if (stored.blocks != nullptr) return Unsupported("{} as plain elements", stored.ToString());
+  if (stored.blocks != nullptr || stored.joined != nullptr)
+    return Unsupported("{} as plain elements", stored.ToString());
   TensorType type(stored.dtype, Shape(sizes));
   const auto alignment = static_cast<uintptr_t>(DTypeBits(stored.dtype) / 8);
   if (alignment <= 1 || reinterpret_cast<uintptr_t>(stored.bytes.data()) % alignment == 0)

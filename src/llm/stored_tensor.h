@@ -16,12 +16,25 @@ namespace evoq {
 
 struct BlockFormat;  // llm/block_format.h
 
-// Row-major elements of a type, or rows of quantized blocks. Nothing of it is copied: `bytes` are
-// the file's, which `owner` keeps mapped.
+struct StoredTensor;
+
+// A matrix [outputs, inputs] that several tensors make (llm/checkpoint_format.h).
+struct JoinedWeight {
+  std::string format;  // "GPTQ int4"
+  // [inputs, outputs], as MatMul takes it. Errors: kInvalidInput for what the numbers are not;
+  // kTooLarge.
+  std::function<Result<Tensor>()> constant;
+  std::vector<int64_t> order;       // input k of the constant is input order[k]; empty: k
+  std::vector<StoredTensor> parts;  // what `constant` reads
+};
+
+// Row-major elements of a type, rows of quantized blocks, or what several tensors make. Nothing of
+// it is copied: `bytes` are the file's, which `owner` keeps mapped.
 struct StoredTensor {
   std::vector<int64_t> sizes;
   DType dtype = DType::kUndefined;      // of plain elements
   const BlockFormat* blocks = nullptr;  // else what encodes each row: the last size, in blocks
+  std::shared_ptr<const JoinedWeight> joined;
   std::span<const std::byte> bytes;
   std::shared_ptr<const void> owner;
 

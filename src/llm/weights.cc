@@ -11,7 +11,8 @@ namespace evoq {
 namespace {
 
 // What exporters keep beside the weights: constants that the graph has in another way.
-constexpr std::string_view kIgnored[] = {".rotary_emb.inv_freq", ".attn.bias", ".attn.masked_bias"};
+constexpr std::string_view kIgnored[] = {".rotary_emb.inv_freq", ".attn.bias", ".attn.masked_bias",
+                                         ".k_scale", ".v_scale"};
 
 Attrs CastTo(DType dtype) {
   Attrs attrs;
@@ -33,7 +34,7 @@ Result<const StoredTensor*> WeightReader::Find(const std::string& name,
   if (stored.sizes != sizes)
     return InvalidInput("tensor {} is {}, expected sizes {}", name, stored.ToString(),
                         Bracketed(std::span<const int64_t>(sizes)));
-  if (stored.blocks == nullptr && !IsReal(stored.dtype))
+  if (stored.blocks == nullptr && stored.joined == nullptr && !IsReal(stored.dtype))
     return Unsupported("tensor {} is {}, expected float32, float16 or bfloat16", name,
                        stored.ToString());
   read_.insert(name);
@@ -56,6 +57,12 @@ Result<ValueId> WeightReader::Matrix(const std::string& name, int64_t inputs, in
   const std::vector<int64_t> sizes =
       by_input ? std::vector{inputs, outputs} : std::vector{outputs, inputs};
   EVOQ_ASSIGN(const StoredTensor* stored, Find(name, sizes));
+  if (stored->joined != nullptr) {
+    if (by_input) return Unsupported("tensor {} is {}", name, stored->ToString());
+    EVOQ_ASSIGN(Tensor q, WithContext(stored->joined->constant(), "tensor " + name));
+    for (const StoredTensor& part : stored->joined->parts) ReleasePages(part.bytes);
+    return graph_.AddConstant(name, Spilled(std::move(q)));
+  }
   if (stored->blocks != nullptr) {
     if (by_input) return Unsupported("tensor {}: blocks along its outputs", name);
     return Blocks(name, *stored, /*transposed=*/true);
@@ -70,8 +77,18 @@ Result<ValueId> WeightReader::Matrix(const std::string& name, int64_t inputs, in
   return graph_.Apply("Transpose", name + ".transposed", {w}, std::move(swap));
 }
 
+ValueId WeightReader::Order(const std::string& name) {
+  const auto found = tensors_.find(name);
+  if (found == tensors_.end() || found->second.joined == nullptr) return {};
+  const std::vector<int64_t>& order = found->second.joined->order;
+  if (order.empty()) return {};
+  const Shape shape{static_cast<int64_t>(order.size())};
+  return graph_.AddConstant(name + ".order", Tensor::FromValues<int64_t>(shape, order));
+}
+
 Result<ValueId> WeightReader::Table(const std::string& name, int64_t rows, int64_t width) {
   EVOQ_ASSIGN(const StoredTensor* stored, Find(name, {rows, width}));
+  if (stored->joined != nullptr) return Unsupported("tensor {} is {}", name, stored->ToString());
   if (stored->blocks != nullptr) return Blocks(name, *stored, /*transposed=*/false);
   EVOQ_ASSIGN(Tensor tensor, PlainTensor(*stored, stored->sizes));
   return graph_.AddConstant(name, std::move(tensor));
@@ -79,7 +96,7 @@ Result<ValueId> WeightReader::Table(const std::string& name, int64_t rows, int64
 
 Result<Tensor> WeightReader::Floats(const std::string& name, int64_t size) {
   EVOQ_ASSIGN(const StoredTensor* stored, Find(name, {size}));
-  if (stored->blocks != nullptr) {
+  if (stored->blocks != nullptr || stored->joined != nullptr) {
     return Unsupported("tensor {} is {}, expected plain elements", name, stored->ToString());
   }
   EVOQ_ASSIGN(const Tensor tensor, PlainTensor(*stored, stored->sizes));

@@ -20,6 +20,8 @@ class WeightReader {
   // The matrix [inputs, outputs] of a MatMul, which the file holds as [outputs, inputs], or as it
   // is with `by_input`.
   Result<ValueId> Matrix(const std::string& name, int64_t inputs, int64_t outputs, bool by_input);
+  // In which order the matrix NAME takes its inputs, as a constant for Gather; invalid: in theirs.
+  ValueId Order(const std::string& name);
   // A table [rows, width] whose rows are looked up.
   Result<ValueId> Table(const std::string& name, int64_t rows, int64_t width);
   // A float32 vector, `plus` added to each element.

@@ -40,6 +40,81 @@ std::string FolderBytes(const nlohmann::json& config) {
   return config.dump() + '\0' + *weights;
 }
 
+// A part of a quantized matrix; its sizes are those of the matrix over these divisors, with `down`
+// by inputs and outputs.
+struct Part {
+  const char *name, *dtype;
+  int64_t bytes, rows, columns;  // of an element; divisors
+  bool down;
+};
+
+// The folder with each projection as another tool quantized it.
+std::string QuantizedBytes(nlohmann::json config, const nlohmann::json& settings,
+                           const std::vector<Part>& parts) {
+  const std::string plain = FolderBytes(config);
+  const std::string weights = plain.substr(plain.find('\0') + 1);
+  uint64_t size = 0;
+  std::memcpy(&size, weights.data(), sizeof(size));
+  const nlohmann::json entries = nlohmann::json::parse(weights.substr(8, size));
+  nlohmann::json header;
+  std::string data;
+  const auto add = [&](const std::string& name, const std::string& dtype,
+                       const nlohmann::json& shape, const std::string& bytes) {
+    header[name] = {{"dtype", dtype},
+                    {"shape", shape},
+                    {"data_offsets", {data.size(), data.size() + bytes.size()}}};
+    data += bytes;
+  };
+  for (const auto& [name, entry] : entries.items()) {
+    const auto stem = name.rfind("_proj.weight");
+    if (stem == std::string::npos) {
+      const auto begin = entry["data_offsets"][0].get<uint64_t>(),
+                 end = entry["data_offsets"][1].get<uint64_t>();
+      add(name, entry["dtype"], entry["shape"], weights.substr(8 + size + begin, end - begin));
+      continue;
+    }
+    const auto outputs = entry["shape"][0].get<int64_t>(),
+               inputs = entry["shape"][1].get<int64_t>();
+    for (const Part& part : parts) {
+      const int64_t rows = std::max<int64_t>(1, (part.down ? inputs : outputs) / part.rows),
+                    columns = std::max<int64_t>(1, (part.down ? outputs : inputs) / part.columns);
+      add(name.substr(0, stem) + "_proj." + part.name, part.dtype, {rows, columns},
+          std::string(static_cast<size_t>(rows * columns * part.bytes), '\x11'));
+    }
+  }
+  config["quantization_config"] = settings;
+  const std::string text = header.dump();
+  const uint64_t length = text.size();
+  return config.dump() + '\0' +
+         std::string(reinterpret_cast<const char*>(&length), sizeof(length)) + text + data;
+}
+
+// Groups of 8 inputs.
+std::vector<std::string> QuantizedFolders() {
+  const nlohmann::json config = {{"model_type", "llama"},    {"vocab_size", 5},
+                                 {"hidden_size", 16},        {"num_hidden_layers", 1},
+                                 {"num_attention_heads", 2}, {"num_key_value_heads", 1},
+                                 {"intermediate_size", 24},  {"max_position_embeddings", 8}};
+  return {
+      QuantizedBytes(config, {{"quant_method", "gptq"}, {"bits", 4}, {"group_size", 8}},
+                     {{"qweight", "I32", 4, 8, 1, true},
+                      {"qzeros", "I32", 4, 8, 8, true},
+                      {"scales", "F16", 2, 8, 1, true}}),
+      QuantizedBytes(config, {{"quant_method", "awq"}, {"group_size", 8}},
+                     {{"qweight", "I32", 4, 1, 8, true},
+                      {"qzeros", "I32", 4, 8, 8, true},
+                      {"scales", "F16", 2, 8, 1, true}}),
+      QuantizedBytes(config, {{"quant_method", "compressed-tensors"}},
+                     {{"weight", "I8", 1, 1, 1, false}, {"weight_scale", "F32", 4, 1, 64, false}}),
+      QuantizedBytes(
+          config, {{"quant_method", "compressed-tensors"}},
+          {{"weight_packed", "U8", 1, 1, 2, false}, {"weight_scale", "F8_E4M3", 1, 1, 8, false}}),
+      QuantizedBytes(
+          config, {{"quant_method", "fp8"}, {"weight_block_size", {8, 8}}},
+          {{"weight", "F8_E4M3", 1, 1, 1, false}, {"weight_scale_inv", "F32", 4, 8, 8, false}}),
+  };
+}
+
 const std::vector<std::pair<Format, std::string>>& Seeds() {
   static const auto seeds = [] {
     nlohmann::json config = {{"model_type", "llama"},    {"vocab_size", 5},
@@ -55,6 +130,7 @@ const std::vector<std::pair<Format, std::string>>& Seeds() {
     config["sliding_window"] = 3;
     config["rope_scaling"] = {{"rope_type", "llama3"}, {"factor", 8.0}};
     list.emplace_back(kFolder, FolderBytes(config));
+    for (std::string& folder : QuantizedFolders()) list.emplace_back(kFolder, std::move(folder));
     return list;
   }();
   return seeds;

@@ -1,0 +1,72 @@
+#include "llm/checkpoint_format.h"
+
+#include <fmt/ranges.h>
+
+#include <set>
+
+#include "base/json_file.h"
+#include "base/rows.h"
+#include "base/text.h"
+#include "llm/settings.h"
+
+namespace evoq {
+
+#define EVOQ_ROW_TYPE CheckpointFormat
+#define EVOQ_ROW_FILE "llm/checkpoint_formats.inc"
+#include "base/rows.inl.h"
+
+std::span<const CheckpointFormat* const> AllCheckpointFormats() { return kAllRows; }
+
+const StoredTensor* CheckpointMatrix::Find(const char* part) const {
+  const auto found = tensors.find(stem + "." + part);
+  return found == tensors.end() ? nullptr : &found->second;
+}
+
+Result<const StoredTensor*> CheckpointMatrix::Need(const char* part) const {
+  if (const StoredTensor* found = Find(part)) return found;
+  return InvalidInput("tensor {}.{} is missing", stem, part);
+}
+
+Result<const StoredTensor*> CheckpointMatrix::Need(const char* part, DType dtype,
+                                                   std::vector<int64_t> sizes) const {
+  EVOQ_ASSIGN(const StoredTensor* found, Need(part));
+  if (found->dtype != dtype || found->sizes != sizes)
+    return InvalidInput("tensor {}.{} is {}, expected {}{}", stem, part, found->ToString(),
+                        DTypeName(dtype), Bracketed(std::span<const int64_t>(sizes)));
+  return found;
+}
+
+Status JoinQuantized(const nlohmann::json& config, StoredTensors& tensors) {
+  if (!Given(config, "quantization_config")) return {};
+  const nlohmann::json& settings = config["quantization_config"];
+  const std::string method = JsonText(settings, "quant_method");
+  const CheckpointFormat* format = nullptr;
+  std::vector<std::string> known;
+  for (const CheckpointFormat* row : AllCheckpointFormats()) {
+    if (row->method == method) format = row;
+    known.emplace_back(row->method);
+  }
+  if (format == nullptr)
+    return Unsupported("quantization_config: quant_method '{}', expected one of {}",
+                       method.substr(0, 60), fmt::join(known, ", "));
+  std::set<std::string> stems;
+  for (const auto& [name, tensor] : tensors) {
+    const size_t dot = name.rfind('.');
+    if (dot == std::string::npos) continue;
+    for (const char* sign : format->signs) {
+      if (sign != nullptr && name.substr(dot + 1) == sign) stems.insert(name.substr(0, dot));
+    }
+  }
+  for (const std::string& stem : stems) {
+    EVOQ_ASSIGN(StoredTensor weight,
+                WithContext(format->join({settings, tensors, stem}), "quantization_config"));
+    for (const char* part : format->parts) {
+      if (part != nullptr) tensors.erase(stem + "." + part);
+    }
+    if (!tensors.emplace(stem + ".weight", std::move(weight)).second)
+      return InvalidInput("tensor {}.weight stands beside its own parts", stem);
+  }
+  return {};
+}
+
+}  // namespace evoq

@@ -1,0 +1,34 @@
+// quant_method "fp8", as DeepSeek's and Qwen's checkpoints have it: of a matrix
+//   weight F8_E4M3 [outputs, inputs]
+//   weight_scale_inv (or weight_scale): what the weights are multiplied by, for each block of
+//     weight_block_size (two sizes, 128 x 128), each output, or all
+#include "base/json_file.h"
+#include "llm/checkpoint_format.h"
+#include "llm/float8_matrix.h"
+
+namespace evoq {
+namespace {
+
+Result<StoredTensor> Join(const CheckpointMatrix& m) {
+  const StoredTensor* scales = m.Find("weight_scale_inv");
+  if (scales == nullptr) scales = m.Find("weight_scale");
+  EVOQ_ASSIGN(const StoredTensor* values, m.Need("weight"));
+  int64_t block[2] = {0, 0};
+  if (const nlohmann::json& sizes = JsonArray(m.settings, "weight_block_size"); !sizes.empty()) {
+    if (sizes.size() != 2 || !sizes[0].is_number_unsigned() || !sizes[1].is_number_unsigned())
+      return InvalidInput("weight_block_size is {}", sizes.dump().substr(0, 60));
+    for (size_t i : {0, 1}) block[i] = sizes[i].get<int64_t>();
+  }
+  return Float8Matrix(*values, *scales, block[0], block[1], m.stem + ".weight");
+}
+
+}  // namespace
+
+extern const CheckpointFormat kCheckpointFp8 = {
+    .method = "fp8",
+    .signs = {"weight_scale_inv", "weight_scale"},
+    .parts = {"weight_scale_inv", "weight_scale", "weight", "input_scale", "activation_scale"},
+    .join = Join,
+};
+
+}  // namespace evoq

@@ -1,0 +1,421 @@
+#!/usr/bin/env python3
+"""Language models whose weights another tool quantized (docs/llm.md): folders as GPTQ, AWQ,
+compressed-tensors and fp8 checkpoints have them, packed here from their descriptions; the logits of
+`evoq run` beside a plain evaluation in float64 (tests/tiny_lms.py) of the very values that they
+stand for, and what is refused. With compressed-tensors from PyPI its packing is compared with the
+one here. Skips (exit status 77) where numpy is missing."""
+
+import importlib.util
+import json
+import os
+import struct
+import subprocess
+import sys
+import tempfile
+
+import agree
+
+agree.need("numpy")
+import numpy as np
+import tiny_lms as lms
+from language_models_test import check
+
+CONFIG = {**lms.BASE, "model_type": "llama", "intermediate_size": 64, "tie_word_embeddings": False}
+AWQ_ORDER = [0, 2, 4, 6, 1, 3, 5, 7]
+RANDOM = np.random.default_rng(11)
+NAMES = {
+    "uint8": "U8",
+    "int8": "I8",
+    "int32": "I32",
+    "int64": "I64",
+    "float16": "F16",
+    "float32": "F32",
+}
+
+
+def words(numbers, bits, axis, order=None):
+    """Numbers that follow each other along an axis, several to an int32."""
+    numbers = np.moveaxis(numbers.astype(np.uint32), axis, -1)
+    per = 32 // bits
+    pad = -numbers.shape[-1] % per
+    numbers = np.pad(numbers, [(0, 0)] * (numbers.ndim - 1) + [(0, pad)])
+    numbers = numbers.reshape(*numbers.shape[:-1], -1, per)
+    if order is not None:
+        numbers = numbers[..., order]
+    packed = np.zeros(numbers.shape[:-1], np.uint32)
+    for i in range(per):
+        packed |= numbers[..., i] << np.uint32(bits * i)
+    return np.moveaxis(packed, -1, axis).view(np.int32).copy()
+
+
+def by_group(outputs, inputs, group, bits, signed=False):
+    """Random numbers [inputs, outputs], scales and zero points [groups, outputs]."""
+    groups = inputs // group
+    low, high = (-(1 << bits - 1), 1 << bits - 1) if signed else (0, 1 << bits)
+    q = RANDOM.integers(low, high, (inputs, outputs))
+    scales = RANDOM.uniform(0.3, 1, (groups, outputs)) * 0.5 / (1 << bits)
+    zeros = RANDOM.integers(low + (bits > 2), high, (groups, outputs))
+    return q, scales.astype(np.float16), zeros
+
+
+def values_of(q, scales, zeros, index):
+    return (q - zeros[index]) * scales.astype(np.float64)[index]
+
+
+def order_of(inputs, group, shuffled):
+    index = np.arange(inputs) // group
+    return RANDOM.permutation(index) if shuffled else index
+
+
+def gptq(bits=4, group=16, shuffled=False, version="gptq", with_index=True):
+    def pack(outputs, inputs):
+        size = inputs if group < 0 else group
+        q, scales, zeros = by_group(outputs, inputs, size, bits)
+        index = order_of(inputs, size, shuffled)
+        less = 1 if version == "gptq" else 0
+        parts = {
+            "qweight": words(q, bits, 0),
+            "qzeros": words((zeros - less) & ((1 << bits) - 1), bits, 1),
+            "scales": scales,
+        }
+        if with_index:
+            parts["g_idx"] = index.astype(np.int32)
+        return parts, values_of(q, scales, zeros, index)
+
+    settings = {"quant_method": "gptq", "bits": bits, "group_size": group, "desc_act": shuffled}
+    return {**settings, "checkpoint_format": version}, pack
+
+
+def awq(group=16):
+    def pack(outputs, inputs):
+        q, scales, zeros = by_group(outputs, inputs, group, 4)
+        parts = {
+            "qweight": words(q, 4, 1, AWQ_ORDER),
+            "qzeros": words(zeros, 4, 1, AWQ_ORDER),
+            "scales": scales,
+        }
+        return parts, values_of(q, scales, zeros, order_of(inputs, group, False))
+
+    settings = {"quant_method": "awq", "bits": 4, "group_size": group, "zero_point": True}
+    return {**settings, "version": "gemm"}, pack
+
+
+COMPRESSED = {"quant_method": "compressed-tensors", "ignore": []}
+
+
+def compressed(bits=4, group=16, points=False, shuffled=False):
+    def pack(outputs, inputs):
+        size = inputs if group < 0 else group
+        q, scales, zeros = by_group(outputs, inputs, size, bits, signed=True)
+        index, middle = order_of(inputs, size, shuffled), 1 << bits - 1
+        if not points:
+            zeros = np.zeros_like(zeros)
+        parts = {
+            "weight_packed": words(q.T + middle, bits, 1),
+            "weight_scale": scales.T.copy(),
+            "weight_shape": np.array([outputs, inputs], np.int64),
+        }
+        if points:
+            parts["weight_zero_point"] = words(zeros.T + middle, bits, 0)
+        if shuffled:
+            parts["weight_g_idx"] = index.astype(np.int32)
+        return parts, values_of(q, scales, zeros, index)
+
+    return {**COMPRESSED, "format": "pack-quantized"}, pack
+
+
+def compressed_bytes(points):
+    def pack(outputs, inputs):
+        q, scales, zeros = by_group(outputs, inputs, inputs, 8, signed=True)
+        parts = {
+            "weight": q.T.astype(np.int8).copy(),
+            "weight_scale": scales.T.astype(np.float32).copy(),
+            "input_scale": np.ones(1, np.float32),
+        }
+        if points:
+            parts["weight_zero_point"] = zeros.T.astype(np.int8).copy()
+        else:
+            zeros = np.zeros_like(zeros)
+        return parts, values_of(q, scales.astype(np.float32), zeros, np.zeros(inputs, int))
+
+    return {**COMPRESSED, "format": "int-quantized"}, pack
+
+
+def e4m3(bits):
+    sign = np.where(bits & 0x80, -1.0, 1.0)
+    exponent, mantissa = (bits >> 3 & 15).astype(int), (bits & 7).astype(float)
+    magnitude = np.where(exponent == 0, mantissa / 8 * 2.0**-6, 0)
+    return sign * np.where(
+        exponent == 0, magnitude, (1 + mantissa / 8) * 2.0 ** (exponent.astype(float) - 7)
+    )
+
+
+def float8(shape):
+    """Random bits of float8e4m3fn below 32."""
+    return RANDOM.integers(0, 0x60, shape).astype(np.uint8) | (
+        RANDOM.integers(0, 2, shape) << 7
+    ).astype(np.uint8)
+
+
+class F8(np.ndarray):
+    """Bytes that are float8e4m3fn."""
+
+
+def fp8(scales_of, settings, scale_name):
+    def pack(outputs, inputs):
+        bits, (scales, spread) = float8((outputs, inputs)), scales_of(outputs, inputs)
+        scales = scales.astype(np.float32)
+        parts = {"weight": bits.view(F8), scale_name: scales}
+        return parts, (e4m3(bits) * spread(scales).astype(np.float64)).T
+
+    return settings, pack
+
+
+def blocks(rows, columns):
+    def scales_of(outputs, inputs):
+        shape = (-(-outputs // rows), -(-inputs // columns))
+
+        def spread(scales):
+            whole = np.repeat(np.repeat(scales, rows, 0), columns, 1)
+            return whole[:outputs, :inputs]
+
+        return RANDOM.uniform(0.005, 0.02, shape), spread
+
+    return scales_of
+
+
+def by_output(outputs, inputs):
+    return RANDOM.uniform(0.005, 0.02, (outputs, 1)), lambda s: s
+
+
+def single(outputs, inputs):
+    return np.array([0.01]), lambda s: s
+
+
+FP4 = np.array([0, 0.5, 1, 1.5, 2, 3, 4, 6, 0, -0.5, -1, -1.5, -2, -3, -4, -6])
+
+
+def float4(powers):
+    def pack(outputs, inputs):
+        size = 32 if powers else 16
+        q = RANDOM.integers(0, 16, (outputs, inputs)).astype(np.uint8)
+        packed = q[:, ::2] | q[:, 1::2] << 4
+        shape = (outputs, inputs // size)
+        parts = {"weight_packed": packed}
+        if powers:
+            parts["weight_scale"] = RANDOM.integers(120, 124, shape).astype(np.uint8)
+            scales = 2.0 ** (parts["weight_scale"].astype(float) - 127)
+        else:
+            bits = RANDOM.integers(0x40, 0x60, shape).astype(np.uint8)
+            parts["weight_scale"] = bits.view(F8)
+            parts["weight_global_scale"] = np.array([160], np.float32)
+            scales = (e4m3(bits).astype(np.float32) / np.float32(160)).astype(float)
+        return parts, (FP4[q] * np.repeat(scales, size, 1)).T
+
+    name = "mxfp4-pack-quantized" if powers else "nvfp4-pack-quantized"
+    return {**COMPRESSED, "format": name}, pack
+
+
+def write(folder, config, parts, shards=1):
+    """tensors of any type, in so many files."""
+    os.makedirs(folder)
+    with open(os.path.join(folder, "config.json"), "w", encoding="utf-8") as file:
+        json.dump(config, file)
+    where = {}
+    for i in range(shards):
+        header, data = {}, b""
+        for name in sorted(parts)[i::shards]:
+            x = parts[name]
+            kind = "F8_E4M3" if isinstance(x, F8) else NAMES[x.dtype.name]
+            span = [len(data), len(data) + x.nbytes]
+            header[name] = {"dtype": kind, "shape": list(x.shape), "data_offsets": span}
+            data += x.tobytes()
+            where[name] = f"model-{i}.safetensors" if shards > 1 else "model.safetensors"
+        text = json.dumps(header).encode()
+        text += b" " * (-len(text) % 8)
+        path = f"model-{i}.safetensors" if shards > 1 else "model.safetensors"
+        with open(os.path.join(folder, path), "wb") as file:
+            file.write(struct.pack("<Q", len(text)) + text + data)
+    if shards > 1:
+        with open(os.path.join(folder, "model.safetensors.index.json"), "w") as file:
+            json.dump({"metadata": {}, "weight_map": where}, file)
+
+
+def quantized(config, pack, head):
+    """The tensors of a folder, and what they stand for."""
+    parts, values = {}, {}
+    for name, x in lms.tensors_of(config).items():
+        chosen = "_proj." in name or (head and name.startswith("lm_head"))
+        if not chosen:
+            parts[name], values[name] = x.astype(np.float32), x
+            continue
+        packed, matrix = pack(*x.shape)  # [inputs, outputs]
+        stem = name.removesuffix(".weight")
+        parts |= {f"{stem}.{part}": tensor for part, tensor in packed.items()}
+        values[name] = matrix.T
+    return parts, values
+
+
+FORMATS = {
+    "GPTQ": gptq(),
+    "GPTQ, without g_idx": gptq(with_index=False),
+    "GPTQ, desc_act": gptq(shuffled=True),
+    "GPTQ, one group": gptq(group=-1),
+    "GPTQ, 8 bits": gptq(bits=8),
+    "GPTQ, 2 bits, version 2": gptq(bits=2, version="gptq_v2"),
+    "AWQ": awq(),
+    "AWQ, groups of 32": awq(32),
+    "compressed, 4 bits": compressed(),
+    "compressed, zero points": compressed(points=True),
+    "compressed, by output": compressed(group=-1),
+    "compressed, 8 bits in words": compressed(bits=8),
+    "compressed, by activation order": compressed(points=True, shuffled=True),
+    "compressed, int8": compressed_bytes(False),
+    "compressed, int8, zero points": compressed_bytes(True),
+    "compressed, float8": fp8(
+        by_output, {**COMPRESSED, "format": "float-quantized"}, "weight_scale"
+    ),
+    "compressed, float8 in groups": fp8(blocks(1, 16), COMPRESSED, "weight_scale"),
+    "compressed, float8 in blocks": fp8(
+        blocks(24, 24),
+        {**COMPRESSED, "config_groups": {"a": {"weights": {"block_structure": [24, 24]}}}},
+        "weight_scale",
+    ),
+    "NVFP4": float4(False),
+    "MXFP4": float4(True),
+    "fp8 in blocks": fp8(
+        blocks(24, 24), {"quant_method": "fp8", "weight_block_size": [24, 24]}, "weight_scale_inv"
+    ),
+    "fp8, one scale": fp8(single, {"quant_method": "fp8"}, "weight_scale"),
+}
+
+
+def check_formats(work):
+    good = True
+    ids = [int(i) for i in np.random.default_rng(2).integers(0, 48, 12)]
+    for number, (name, (settings, pack)) in enumerate(FORMATS.items()):
+        config = {**CONFIG, "quantization_config": settings}
+        parts, values = quantized(config, pack, head=number % 2 == 1)
+        folder = f"{work}/{number}"
+        write(folder, config, parts, shards=1 + number % 3)
+        good &= check(name, lms.logits(config, values, ids), folder + ".run", folder, config, ids)
+    return good
+
+
+def check_refusals(work):
+    """Damaged and unknown folders, each a sentence."""
+    good = True
+    stem = "model.layers.1.mlp.up_proj"
+
+    def changed(form, change, settings=None):
+        config, pack = FORMATS[form]
+        config = {**CONFIG, "quantization_config": {**config, **(settings or {})}}
+        parts, _ = quantized(config, pack, head=False)
+        change(parts)
+        folder = f"{work}/refused{len(os.listdir(work))}"
+        write(folder, config, parts)
+        done = subprocess.run(
+            [agree.EVOQ, "compile", folder, "-o", f"{work}/x.etm"], capture_output=True, text=True
+        )
+        return done.returncode, done.stderr
+
+    def lacks(part):
+        return lambda parts: parts.pop(f"{stem}.{part}")
+
+    def becomes(part, make):
+        def change(parts):
+            parts[f"{stem}.{part}"] = make(parts[f"{stem}.{part}"])
+
+        return change
+
+    def spoiled(x):
+        x = x.copy()
+        x.flat[0] = np.inf
+        return x
+
+    def far(x):
+        x = x.copy()
+        x[3] = 99
+        return x
+
+    def uneven(x):
+        x = x.copy()
+        x[0] = x[-1]
+        return x
+
+    def nothing(parts):
+        pass
+
+    cases = [
+        ("GPTQ", lacks("scales"), None, f"tensor {stem}.scales is missing"),
+        ("GPTQ", becomes("qzeros", lambda x: x[:1]), None, "qzeros is int32[1, 8], expected"),
+        ("GPTQ", becomes("scales", lambda x: x[:, 1:]), None, "scales is float16[2, 63], expected"),
+        ("GPTQ", becomes("qweight", lambda x: x.astype(np.int8)), None, "expected int32 of two"),
+        ("GPTQ", becomes("scales", spoiled), None, "output 0, group 0: the scale is inf"),
+        ("GPTQ", becomes("g_idx", far), None, "input 3 is in group 99 of 2"),
+        ("GPTQ", becomes("g_idx", uneven), None, "group 0 has 15 inputs, expected 16"),
+        ("GPTQ", nothing, {"bits": 3}, "3 bits, expected 2, 4 or 8"),
+        ("GPTQ", nothing, {"group_size": 7}, "group_size 7 for 64 inputs"),
+        ("GPTQ", nothing, {"checkpoint_format": "marlin"}, "checkpoint_format 'marlin'"),
+        ("AWQ", nothing, {"version": "gemv"}, "version 'gemv', expected gemm"),
+        ("AWQ", nothing, {"quant_method": "bitsandbytes"}, "quant_method 'bitsandbytes', expected"),
+        ("compressed, 4 bits", lacks("weight_shape"), None, "weight_shape is missing"),
+        (
+            "compressed, 4 bits",
+            becomes("weight_shape", lambda x: x * 1000000000),
+            None,
+            "weight_shape holds",
+        ),
+        ("compressed, 4 bits", becomes("weight_shape", lambda x: x * 2), None, "weight_packed is"),
+        (
+            "compressed, int8",
+            becomes("weight_scale", lambda x: x[1:]),
+            None,
+            "weight_scale is float32[63, 1] for 64 outputs",
+        ),
+        ("fp8, one scale", becomes("weight_scale", spoiled), None, "times the scale inf"),
+        (
+            "fp8 in blocks",
+            becomes("weight_scale_inv", lambda x: x[:, :1]),
+            None,
+            "with scales float32[3, 1]",
+        ),
+        ("NVFP4", lacks("weight_scale"), None, "weight_scale is missing"),
+    ]
+    for form, change, settings, sentence in cases:
+        status, said = changed(form, change, settings)
+        holds = status == 3 and sentence in said and said.count("\n") == 1
+        good &= holds
+        print(f"{'ok  ' if holds else 'FAIL'} refused: {sentence}", "" if holds else (status, said))
+    return good
+
+
+def check_their_packing():
+    """Numbers in words, as compressed-tensors puts them."""
+    if not all(importlib.util.find_spec(m) for m in ("torch", "compressed_tensors")):
+        print("skipped: compressed-tensors is not installed")
+        return True
+    import torch
+    from compressed_tensors.compressors.pack_quantized.helpers import pack_to_int32
+
+    good = True
+    for bits in (4, 8):
+        for axis in (0, 1):
+            q = RANDOM.integers(-(1 << bits - 1), 1 << bits - 1, (24, 40))
+            theirs = pack_to_int32(torch.tensor(q, dtype=torch.int8), bits, axis).numpy()
+            same = np.array_equal(theirs, words(q + (1 << bits - 1), bits, axis))
+            good &= same
+            print(f"{'ok  ' if same else 'FAIL'} compressed-tensors packs {bits} bits, axis {axis}")
+    return good
+
+
+def main():
+    with tempfile.TemporaryDirectory() as work:
+        good = check_formats(work)
+        good &= check_refusals(work)
+        good &= check_their_packing()
+    return 0 if good else 1
+
+
+if __name__ == "__main__":
+    sys.exit(main())
