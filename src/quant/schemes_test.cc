@@ -305,6 +305,34 @@ TEST(Schemes, ThatWidenWeightsThemselves) {
   EXPECT_EQ(widening, 8);
 }
 
+// Weights that the model's file has in few bits stay as they are; data is rounded beside them.
+TEST(LowBits, WeightsThatAreNarrowAlready) {
+  const std::string text =
+      "graph g\ninput %x: float32[4, 64]\nconst %w: uint4[64, 8](16 scales on axis 0, block 32)\n"
+      "const %v: int8[8, 3](3 scales on axis 1)\n"
+      "n: %h = MatMul(%x, %w)\nm: %y = MatMul(%h, %v)\noutput %y\n";
+  const auto run = [&](const char* scheme, const QuantizeOptions& options) {
+    Graph graph = MakeNet(text);
+    const Tensor before = graph.value(graph.FindValue("w")).constant;
+    auto report = FindScheme(scheme)->run(graph, {}, options);
+    EXPECT_TRUE(report) << report.error().message();
+    EXPECT_TRUE(report->warnings.empty());
+    EXPECT_TRUE(BitEqual(*graph.ConstantInput(graph.node(graph.FindNode("n")), 1), before));
+    const auto block = [&](const char* node) {
+      return graph.node(graph.FindNode(node)).attrs.Int("data_block", 0);
+    };
+    return std::tuple(block("n"), block("m"), report->nodes[Precision::kInt8],
+                      report->low_bit_weights["uint4"], report->int8_weights);
+  };
+  // A column of 8 weights is one block.
+  EXPECT_EQ(run("int4-dynamic", {}), std::tuple(32, 128, 2, 0, 0));
+  EXPECT_EQ(run("int4-weights", {}), std::tuple(0, 0, 0, 1, 1));
+  EXPECT_EQ(run("int8-weights", {}), std::tuple(0, 0, 0, 1, 1));
+  QuantizeOptions kept;
+  kept.exclude = {"n"};
+  EXPECT_EQ(run("int4-dynamic", kept), std::tuple(0, 128, 1, 0, 0));
+}
+
 // ---- dynamic int8
 
 TEST(Dynamic, WhatStaysFloat) {

@@ -5,6 +5,7 @@
 
 #include "graph/float_reason.h"
 #include "kernels/gemm/blocks/block_data.h"
+#include "kernels/gemm/blocks/weights.h"
 #include "passes/match.h"
 #include "passes/widen.h"
 #include "quant/given.h"
@@ -154,6 +155,7 @@ class WeightsQuantizer {
 
   QuantizeReport report;
   std::map<std::pair<ValueId, int>, ValueId> done;  // shared weights stay shared
+  bool taken = false;                               // weights that were narrow
 
  private:
   static constexpr int kLowBits = -2, kGiven = -3, kRows = -4;  // in place of an axis
@@ -162,6 +164,7 @@ class WeightsQuantizer {
     const Node& node = graph_.node(id);
     if (IsRecurrent(node)) return VisitRecurrent(id);
     if (!as_.products && IsLinear(node)) return {};
+    if (IsNarrowAlready(node)) return TakeNarrow(id);
     const auto tie = ties_.find(id);
     if (const auto stored = AsStored(id)) return QuantizeAsStored(id, *stored);
     if (IsLinear(node)) EVOQ_TRY(WidenConstant(graph_, node.input(1)));
@@ -188,6 +191,36 @@ class WeightsQuantizer {
                    .axis = low != nullptr || !options_.per_channel ? -1 : place->axis},
                   w);
     Replace(id, place->input, w, q, low);
+    return {};
+  }
+
+  // A product whose weight the model's file has in few bits: GGUF, GPTQ, AWQ, Q/DQ, ...
+  bool IsNarrowAlready(const Node& node) const {
+    if (!IsLinear(node) || !LinearFormOf(node)->two_operands) return false;
+    const ValueId w = node.input(1);
+    return w.valid() && graph_.value(w).is_constant() && graph_.value(w).type.quantized() &&
+           !graph_.value(node.input(0)).type.quantized();
+  }
+
+  // The weight stays as it is; where the scheme rounds data, so is that of this product.
+  Status TakeNarrow(NodeId id) {
+    const Node& node = graph_.node(id);
+    if (auto kept = KeptByOptions(node, options_)) return Keep(id, std::move(*kept));
+    const TensorType& weight = graph_.value(node.input(1)).type;
+    const bool by_rows = weight.quant->block > 0 && weight.quant->axis == 0;
+    const int64_t block = by_rows ? weight.quant->block : kDataBlockOfChannels;
+    std::optional<Reason> why_float;
+    if (as_.rounding) why_float = RejectBlocks(weight, block);
+    const bool rounds = as_.rounding && !why_float;
+    if (rounds) graph_.attrs(id).Set(kDataBlock, block);
+    taken = true;
+    graph_.attrs(id).Erase(kFloatReason);
+    report.nodes.Add(rounds ? Precision::kInt8 : Precision::kFloat32);
+    if (!rounds) CountWeight(weight, report);
+    if (why_float) {
+      SetFloatReason(graph_.attrs(id), *why_float);
+      report.float_reasons[graph_.node(id).name] = std::move(*why_float);
+    }
     return {};
   }
 
@@ -423,7 +456,7 @@ Result<QuantizeReport> QuantizeWeights(Graph& graph, const QuantizeOptions& opti
   WeightsQuantizer quantizer(graph, options, as);
   EVOQ_TRY(quantizer.Run());
   QuantizeReport& report = quantizer.report;
-  bool nothing = quantizer.done.empty();
+  bool nothing = quantizer.done.empty() && !quantizer.taken;
   if (as.products) {
     EVOQ_ASSIGN(const QuantizeReport bodies, QuantizeBodies(graph, options, as));
     Join(bodies, "", report);
