@@ -306,7 +306,7 @@ def check_formats(work):
 
 
 class Rounding(np.ndarray):
-    """A matrix whose data is rounded to int8 by blocks of its rows, as docs/low-bit-products.md says."""
+    """A matrix whose data is rounded to int8 by blocks of its rows (docs/low-bit-products.md)."""
 
     block = 16
 
