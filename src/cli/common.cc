@@ -186,6 +186,19 @@ VerbOption AddCacheType(const VerbOptions& options, std::string& type) {
                      "int8 (default: as the model has them)");
 }
 
+std::vector<VerbOption> AddPerplexityOptions(const VerbOptions& options, PerplexityJob& job) {
+  return {
+      options.Add("--tokenizer", job.tokenizer,
+                  "The model's tokenizer: tokenizer.json, SentencePiece, GPT-2 or llama2.c "
+                  "(default: the one that the model carries)"),
+      options.Add("--tokens", job.tokens, "Write the text's tokens to this .npy file"),
+      options.Add("--window", job.window, "Tokens that the model sees at once")
+          .InRange(int64_t{1}, int64_t{1} << 20)
+          .ShowDefault(),
+      AddCacheType(options, job.kv_cache),
+  };
+}
+
 void AddPhaseOptions(const VerbOptions& options, PhaseChoice& choice, const char* otherwise) {
   AddPhaseName(options, choice.name, otherwise);
   PhaseOptions& o = choice.options;

@@ -10,6 +10,7 @@
 #include "base/printable.h"
 #include "cli/options.h"
 #include "workflow/models.h"
+#include "workflow/perplexity.h"
 #include "workflow/to_measure.h"
 #include "workflow/told.h"
 
@@ -30,6 +31,9 @@ Result<InputFiles> ParseInputs(const std::vector<std::string>& options);
 
 // --kv-cache, of verbs that run a language model, or write one.
 VerbOption AddCacheType(const VerbOptions& options, std::string& type);
+
+// What perplexity and eval --text take beside the text.
+std::vector<VerbOption> AddPerplexityOptions(const VerbOptions& options, PerplexityJob& job);
 
 // --shape, with what it is for ("plan for"), and --fix-shape, of verbs that write a model.
 void AddShapeOptions(const VerbOptions& options, std::vector<std::string>& shapes,

@@ -28,17 +28,7 @@ VerbRun Declare(const VerbOptions& options, const CommonOptions& common) {
           .Add("--text", text->text,
                "A text file: how well a language model predicts it, instead of --data")
           .Excludes(data);
-  options
-      .Add("--tokenizer", text->tokenizer,
-           "The model's tokenizer: tokenizer.json, SentencePiece, GPT-2 or llama2.c (default: the "
-           "one that the model carries)")
-      .Needs(file);
-  options.Add("--tokens", text->tokens, "Write the text's tokens to this .npy file").Needs(file);
-  options.Add("--window", text->window, "Tokens that the model sees at once")
-      .Needs(file)
-      .InRange(int64_t{1}, int64_t{1} << 20)
-      .ShowDefault();
-  AddCacheType(options, text->kv_cache).Needs(file);
+  for (VerbOption& option : AddPerplexityOptions(options, *text)) option.Needs(file);
   return [o, text, adaptive, &common]() -> Result<json> {
     o->adaptive = adaptive->chosen();
     if (!text->text.empty()) {
