@@ -150,7 +150,7 @@ def check(model, data, calibration, options, folder):
 
 def main():
     parser = argparse.ArgumentParser()
-    parser.add_argument("--limit", type=int, default=100)
+    parser.add_argument("--limit", type=int, default=10 if agree.SANITIZED else 100)
     parser.add_argument(
         "--default-sessions",
         action="store_true",

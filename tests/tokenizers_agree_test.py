@@ -466,7 +466,8 @@ def compare_all(folder, name, path, strings, encode, decode, *options):
 
 def main():
     parser = argparse.ArgumentParser()
-    parser.add_argument("--strings", type=int, default=4000, help="strings of each tokenizer")
+    strings = 500 if agree.SANITIZED else 4000
+    parser.add_argument("--strings", type=int, default=strings, help="strings of each tokenizer")
     parser.add_argument("--only")
     args = parser.parse_args()
     strings = make_strings(args.strings, WORDS, 3)

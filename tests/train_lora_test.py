@@ -27,6 +27,8 @@ TEXT = pathlib.Path(agree.DATA) / "text/tinyshakespeare.txt"
 WINDOW = 64
 LORA = "rank=4,alpha=8,target=*q_proj,target=*v_proj,target=*down_proj"
 QUANTIZED = ["--scheme", "int4-weights"]
+# Builds with sanitizers, which are ten times as slow, learn from less, and so less.
+CHARACTERS, LEARNT = (8000, 0.95) if agree.SANITIZED else (40000, 0.8)
 
 
 def told(folder, *arguments):
@@ -193,7 +195,7 @@ def main():
     text = TEXT.read_text(encoding="utf-8")
     with tempfile.TemporaryDirectory(prefix="evoq_lora_") as name:
         folder = pathlib.Path(name)
-        (folder / "train.txt").write_text(text[:40000], encoding="utf-8")
+        (folder / "train.txt").write_text(text[:CHARACTERS], encoding="utf-8")
         (folder / "held.txt").write_text(text[60000:72000], encoding="utf-8")
         before = perplexity(folder, MODEL)
         report = train(folder, "adapter", "--lora", LORA, *QUANTIZED)
@@ -209,8 +211,8 @@ def main():
         )
         agree.evoq("quantize", MODEL, *QUANTIZED, "-o", plain)
         narrow_after, narrow_before = perplexity(folder, narrow), perplexity(folder, plain)
-        assert after < 0.8 * before, (before, after)
-        assert narrow_after < 0.8 * narrow_before, (narrow_before, narrow_after)
+        assert after < LEARNT * before, (before, after)
+        assert narrow_after < LEARNT * narrow_before, (narrow_before, narrow_after)
         answer = agree.evoq(
             *["generate", folder / "adapter", "--prompt", "KING", "--tokenizer", TOKENIZER],
             *["--max-tokens", 4],
