@@ -1,10 +1,11 @@
 #!/usr/bin/env python3
-"""A calibration in parts (`evoq calibrate --part K/N`, `--merge`) gives the bytes of one calibration
-over all samples, for every observer and any number of parts, and what is made of its ranges is the
+"""A calibration in parts (`evoq calibrate --part K/N`, `--merge`) gives the bytes of one over all
+samples, for every observer and any number of parts, and what is made of its ranges is the
 same .etm; files that do not go together, and broken ones, are refused in a sentence each. Skips
 (exit status 77) where numpy or onnx is missing."""
 
 import json
+import os
 import pathlib
 import sys
 import tempfile
@@ -83,6 +84,21 @@ def check_observer(work, onnx, data, observer, counts=(3,)):
         )
     agree.evoq(*quantize, "--ranges", f"{work}/merged.json")
     check(f"{observer}: and the same .etm", pathlib.Path(f"{work}/q.etm").read_bytes() == etm)
+
+
+def check_machines(work, onnx, data):
+    """Parts of machines with different instruction sets."""
+    given = ["--calib", data, "--observer", "minmax"]
+    calibrate(onnx, *given, "--part", "1/2", f"{work}/p1")
+    os.environ["EVOQ_TARGET"] = "SCALAR"
+    try:
+        calibrate(onnx, *given, "--part", "2/2", f"{work}/p2")
+    finally:
+        del os.environ["EVOQ_TARGET"]
+    merged = calibrate(onnx, "--merge", f"{work}/p1", "--merge", f"{work}/p2", f"{work}/merged")
+    told = [w for w in merged["warnings"] if "different instruction sets" in w and "SCALAR" in w]
+    one = json.loads(pathlib.Path(f"{work}/p1").read_text())["isas"] == ["SCALAR"]
+    check("different instruction sets are told", one or len(told) == 1, str(merged["warnings"]))
 
 
 def refused(what, sentence, *arguments):
@@ -205,6 +221,7 @@ def main():
         np.save(f"{work}/batches.npy", images.reshape(-1, 7, *images.shape[1:]))
         check_observer(work, onnx, f"{work}/images.npy", "sqnr", (1, 5, SAMPLES + 2))
         check_observer(work, many, f"x={work}/batches.npy", "sqnr", (2,))
+        check_machines(work, onnx, f"{work}/images.npy")
         check_refusals(work, onnx, f"{work}/images.npy")
         check_broken(work, onnx)
     print(f"{len(failures)} failed")

@@ -14,7 +14,7 @@
 evoq.backend is the ONNX backend interface. docs/python.md has more.
 """
 
-from . import nn
+from . import nn, ray
 from ._error import Error
 from ._evoq import Model, ValueInfo, __version__
 from ._judge import diff, sensitivity, verify
@@ -62,6 +62,7 @@ __all__ = [
     "profile",
     "prune",
     "quantize",
+    "ray",
     "run",
     "sensitivity",
     "tool",

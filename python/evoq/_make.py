@@ -210,7 +210,7 @@ def calibrate(
     n of the samples; merge=[files of all parts] puts those together and runs no sample. Where the
     result says ``needs_second_pass``, it is not yet a ranges.json: each part is observed once more
     with after=that file, and those are merged. Whatever the number of parts, ranges.json is the
-    same bytes.
+    same bytes. evoq.ray does this on a cluster.
 
     Returns ``complete``, ``needs_second_pass``, ``samples_used``, ``ranges``, ``warnings``, ...
     """

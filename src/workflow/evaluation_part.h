@@ -1,5 +1,5 @@
 // An evaluation in parts, each of some of the samples, wherever each is made. Put together they
-// give the numbers of one evaluation, but for the time.
+// give the numbers of one evaluation (docs/scale-out.md), but for the time.
 #pragma once
 
 #include <optional>
