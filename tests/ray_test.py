@@ -30,6 +30,8 @@ os.environ["PYTHONPATH"] = os.pathsep.join(
 os.environ.update(
     RAY_AUTH_MODE="disabled",  # a token would be kept in the home folder
     RAY_USAGE_STATS_ENABLED="0",
+    RAY_SERVE_PROXY_READY_CHECK_TIMEOUT_S="300",
+    RAY_SERVE_PROXY_HEALTH_CHECK_TIMEOUT_S="300",
     RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO="0",
 )
 agree.need("numpy", "onnx", "ray", "evoq")
@@ -252,8 +254,15 @@ def check_deployment(onnx, images):
 
     with socket.create_server(("127.0.0.1", 0)) as free:
         port = free.getsockname()[1]
-    serve.start(http_options={"host": "127.0.0.1", "port": port})
+    with contextlib.suppress(TimeoutError):  # Ray waits for a minute; a busy machine takes longer
+        serve.start(http_options={"host": "127.0.0.1", "port": port})
     serve.run(serve_model.app)
+    deadline = time.monotonic() + 300
+    while time.monotonic() < deadline:
+        with contextlib.suppress(OSError):
+            if ask(port, {})[0] == 400:
+                break
+        time.sleep(0.5)
     try:
         wanted = evoq.load(onnx, threads=1).run({"x": images[:12]})["y"]
         with concurrent.futures.ThreadPoolExecutor(12) as pool:
