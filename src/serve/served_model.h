@@ -58,6 +58,10 @@ class ServedModel {
   // Of a language model with caches, which writes text; null for all others. It takes no tensors.
   TextModel* text() const { return text_.get(); }
 
+  // What served the runs since it was loaded (docs/dynamic.md, "Gears"), those by which batches are
+  // tried included; nothing of a language model.
+  std::optional<GearReport> gears() const;
+
   // Checks the inputs (by the graph's order) against the model, gives the request the model's time
   // limit where it has none, and hands it to the scheduler. Errors: kBadRequest for other inputs,
   // those of Scheduler::Submit; `done` is then not called.
@@ -82,6 +86,7 @@ class ServedModel {
   ModelSettings settings_;
   int64_t file_bytes_ = 0;
   nlohmann::json ledger_;
+  int64_t warm_up_runs_ = 0;
   std::atomic<int64_t> asked_ = 0;  // where there is a shadow
   int64_t max_batch_ = 1;
   std::vector<Port> inputs_, outputs_;
