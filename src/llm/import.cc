@@ -11,6 +11,7 @@
 #include "llm/gguf_model.h"
 #include "llm/hugging_face.h"
 #include "llm/llama2c.h"
+#include "llm/pooling.h"
 #include "llm/safetensors.h"
 #include "reference/reference.h"
 
@@ -45,6 +46,7 @@ Result<std::optional<Graph>> EncoderOf(const std::string& folder, std::vector<st
   EVOQ_TRY(ReadTokenizerFiles(folder, facts));
   SetFacts(facts, graph);
   graph.metadata.erase("llm.architecture");  // it writes no text
+  EVOQ_TRY(ReadPooling(folder, graph));
   return std::optional<Graph>(std::move(graph));
 }
 

@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "engine/shared.h"
+#include "serve/embedder.h"
 #include "serve/scheduler.h"
 #include "serve/settings.h"
 #include "serve/statistics.h"
@@ -57,6 +58,8 @@ class ServedModel {
   }
   // Of a language model with caches, which writes text; null for all others. It takes no tensors.
   TextModel* text() const { return text_.get(); }
+  // Of an encoder; null for all others.
+  const Embedder* embedder() const { return embedder_ ? &*embedder_ : nullptr; }
 
   // What served the runs since it was loaded (docs/dynamic.md, "Gears"), those by which batches are
   // tried included; nothing of a language model.
@@ -94,6 +97,7 @@ class ServedModel {
   std::unique_ptr<Graph> graph_;  // as loaded, to ask whether samples are independent
   std::unique_ptr<SharedEngine> engine_;
   std::unique_ptr<TextModel> text_;
+  std::optional<Embedder> embedder_;
   std::unique_ptr<Scheduler> scheduler_;  // ends before what it runs
 };
 
