@@ -110,6 +110,7 @@ def results(folder):
         "optimize": ["optimize", "lenet.onnx", "-o", "optimized.onnx"],
         "compile": ["compile", "lenet.onnx", "-o", "float.etm"],
         "tune": ["tune", "lenet.onnx", "-o", "tuned.etm", "--duration-s", "0.3"],
+        "calibrate": ["calibrate", "lenet.onnx", "-o", "ranges.json", "--calib-random", "2"],
         "quantize": quantize,
         "bench": ["bench", "lenet.etm", *QUICK],
         "bench --stream-priority": ["bench", "lenet.etm", "--stream-priority", "1,0", *QUICK],

@@ -196,7 +196,7 @@ def check_readers(tree, program):
     assert functions("`evoq.load(x)` evoq.run(evoq::f.g(1))") == {"load", "run"}
     assert program.missing("`evoq quantize m.onnx --calib d -o m.etm`") == []
     assert program.missing("    evoq bench m --tune      # --no-such\n") == []
-    assert len(program.missing("`evoq bench m --calib d` `evoq calibrate m`")) == 2
+    assert len(program.missing("`evoq bench m --calib d` `evoq calibrates m`")) == 2
 
 
 def main():

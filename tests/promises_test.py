@@ -433,6 +433,7 @@ def defaults_of_the_toolchain():
     seen = 0
     verbs = {"evaluate": "eval", "probe": "diff"}  # of options of another name
     for verb in (
+        "calibrate",
         "quantize",
         "compile",
         "explain",

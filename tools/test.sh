@@ -10,7 +10,7 @@ if [ ! -x build/venv/bin/python ]; then python3 -m venv build/venv; fi
 build/venv/bin/pip install -q --disable-pip-version-check \
   numpy onnx onnxruntime pillow ml_dtypes nanobind scikit-build-core pytest matplotlib \
   tokenizers sentencepiece jinja2 gguf ai-edge-litert flatbuffers tensorboard \
-  'tritonclient[grpc,http]' openai \
+  'tritonclient[grpc,http]' openai kubernetes-validate \
   ruff==0.17.6 ||
   echo "test: PyPI is not reachable; tests that compare with other runtimes will skip" >&2
 python=OFF

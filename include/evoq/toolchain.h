@@ -1,5 +1,5 @@
-// The C++ interface of evoq's toolchain: optimize, quantize, compile, explain, evaluate, predict,
-// compare, diff, sensitivity, tune, prune, train.
+// The C++ interface of evoq's toolchain: optimize, calibrate, quantize, compile, explain, evaluate,
+// predict, compare, diff, sensitivity, tune, prune, train.
 //
 //   std::string error;
 //   evoq::toolchain::QuantizeOptions options;
@@ -143,6 +143,38 @@ std::optional<QuantizeResult> Quantize(const std::string& model, const std::stri
                                        const QuantizeOptions& options = {},
                                        const Follow& follow = {}, std::string* error = nullptr);
 
+struct CalibrateOptions {
+  // As of QuantizeOptions.
+  std::vector<std::string> calibration;
+  std::vector<std::vector<Array>> arrays;
+  int calibration_random = 0;
+  int calibration_limit = 200;
+  std::string calibration_samples;
+  std::string preprocess;
+  std::string observer;
+  double percentile = 99.99;
+  Passes passes;
+  Shapes shapes;
+  Shapes fixed_shapes;
+  int threads = 0;
+  // In parts, by other processes or on other machines (docs/calibration.md): only part "K/N" of the
+  // samples; the merged first pass, behind which this is the second; files of all parts of a pass,
+  // which are put together and of which no sample is run.
+  std::string part, after;
+  std::vector<std::string> merge;
+};
+struct CalibrateResult {
+  bool complete = false;  // a ranges.json was written, else the file of a part or of a first pass
+  bool needs_second_pass = false;  // of merged parts: Calibrate each part again, `after` this file
+  std::int64_t samples = 0;
+  Report report;
+};
+// Observes the ranges of a model's activations and writes `output`, a ranges.json for
+// QuantizeOptions::ranges: the same bytes whether it was done whole or in parts.
+std::optional<CalibrateResult> Calibrate(const std::string& model, const std::string& output,
+                                         const CalibrateOptions& options, const Follow& follow = {},
+                                         std::string* error = nullptr);
+
 struct CompileOptions {
   Shapes shapes;  // sizes to prepare for; the model stays free
   // Gears, the sizes that sessions keep ready: of each input its sizes in each gear, all of them or
@@ -206,6 +238,10 @@ struct EvaluateOptions {
   std::int64_t limit = 0;   // samples; 0: all
   int threads = 0;
   std::optional<AdaptiveSettings> adaptive;  // scale sets follow the samples, in their order
+  // In parts, by other processes or on other machines: only part "K/N" of the samples, a file to
+  // write what they gave to; files of all parts, put together instead of `data`.
+  std::string part, save_part;
+  std::vector<std::string> merge;
 };
 struct EvaluateResult {
   std::int64_t samples = 0;

@@ -14,13 +14,13 @@
 evoq.backend is the ONNX backend interface. docs/python.md has more.
 """
 
-from . import nn
+from . import nn, ray
 from ._error import Error
 from ._evoq import Model, ValueInfo, __version__
 from ._judge import diff, sensitivity, verify
 from ._judge import eval_ as eval
 from ._language import Generated, LanguageModel
-from ._make import compile, inspect, optimize, prune, quantize
+from ._make import calibrate, compile, inspect, optimize, prune, quantize
 from ._measure import bench, compare, explain, limits, predict, profile
 from ._model import load
 from ._monitor import LatencyHistogram, PerformanceMonitor
@@ -45,6 +45,7 @@ __all__ = [
     "ValueInfo",
     "__version__",
     "bench",
+    "calibrate",
     "compare",
     "compile",
     "diff",
@@ -61,6 +62,7 @@ __all__ = [
     "profile",
     "prune",
     "quantize",
+    "ray",
     "run",
     "sensitivity",
     "tool",

@@ -1,4 +1,4 @@
-"""What makes another model of a model: inspect, optimize, compile, quantize, prune."""
+"""What makes another model of a model: inspect, optimize, compile, calibrate, quantize, prune."""
 
 from __future__ import annotations
 
@@ -157,12 +157,85 @@ def samples_of(model: Any, calibration: Any) -> list[list[Any]]:
     return samples
 
 
+def calibration_of(model: Any, calibration: Any) -> tuple[dict[str, Any], list[list[Any]]]:
+    """Calibration data as options of the command, or as samples in memory (`samples_of`)."""
+    paths = (str, bytes, os.PathLike)
+    if calibration is None:
+        return {}, []
+    if isinstance(calibration, paths):
+        return {"calib": calibration}, []
+    if (
+        isinstance(calibration, Mapping)
+        and calibration
+        and all(isinstance(data, paths) for data in calibration.values())
+    ):
+        return {"calib": [f"{name}={text_of(path)}" for name, path in calibration.items()]}, []
+    if isinstance(calibration, int):
+        return {"calib_random": calibration}, []
+    return {}, samples_of(model, calibration)
+
+
 def _scale_sets(given: int | Mapping[str, Any] | None, file: list[str]) -> list[str]:
     if given is None:
         return file
     if isinstance(given, Mapping):
         return [f"{name}={text_of(path)}" for name, path in given.items()]
     return [str(given)]
+
+
+def calibrate(
+    model: Any,
+    output: Any,
+    *,
+    calibration: Any = None,
+    calibration_limit: int | None = None,
+    calibration_samples: int | str | None = None,
+    preprocess: Any = None,
+    observer: str | None = None,
+    percentile: float | None = None,
+    shapes: Shapes | None = None,
+    fixed_shapes: FixedShapes | None = None,
+    disable: Sequence[str] = (),
+    opt_level: int | None = None,
+    part: tuple[int, int] | None = None,
+    after: Any = None,
+    merge: Sequence[Any] = (),
+    threads: int | None = None,
+    progress: Progress | None = None,
+) -> Report:
+    """Observes the ranges of a model's activations and writes them to `output`, a ranges.json for
+    ``quantize(..., ranges=output)``. Options as of `quantize`.
+
+    In parts, by other processes or on other machines: part=(k, n) observes only part k, from 1, of
+    n of the samples; merge=[files of all parts] puts those together and runs no sample. Where the
+    result says ``needs_second_pass``, it is not yet a ranges.json: each part is observed once more
+    with after=that file, and those are merged. Whatever the number of parts, ranges.json is the
+    same bytes. evoq.ray does this on a cluster.
+
+    Returns ``complete``, ``needs_second_pass``, ``samples_used``, ``ranges``, ``warnings``, ...
+    """
+    given, samples = calibration_of(model, calibration)
+    return tool(
+        "calibrate",
+        model,
+        samples=samples,
+        progress=progress,
+        output=output,
+        calib_limit=calibration_limit,
+        samples_=calibration_samples,
+        preprocess=preprocess,
+        observer=observer,
+        percentile=percentile,
+        shape=shapes,
+        fix_shape=fixed_shapes,
+        disable=list(disable) or None,
+        opt_level=opt_level,
+        part=None if part is None else f"{part[0]}/{part[1]}",
+        after=after,
+        merge=list(merge) or None,
+        threads=threads,
+        **given,
+    )
 
 
 def quantize(
@@ -236,19 +309,8 @@ def quantize(
     Raises evoq.Error: 'usage' without calibration where the scheme needs it; 'invalid input' for
     NaN in the data.
     """
-    samples: list[list[Any]] = []
-    if isinstance(calibration, (str, bytes, os.PathLike)):
-        options["calib"] = calibration
-    elif (
-        isinstance(calibration, Mapping)
-        and calibration
-        and all(isinstance(data, (str, bytes, os.PathLike)) for data in calibration.values())
-    ):
-        options["calib"] = [f"{name}={text_of(path)}" for name, path in calibration.items()]
-    elif isinstance(calibration, int):
-        options["calib_random"] = calibration
-    elif calibration is not None:
-        samples = samples_of(model, calibration)
+    given, samples = calibration_of(model, calibration)
+    options.update(given)
     job = _evoq.QuantizeJob()
     if config is not None:
         job.read_config(text_of(config))

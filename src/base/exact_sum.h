@@ -23,6 +23,13 @@ class ExactSum {
     parts_.push_back(x);
   }
 
+  // The sum of both.
+  void Add(const ExactSum& other) {
+    for (double part : other.parts_) Add(part);
+  }
+  // Finite doubles whose exact sum this is; Add of each to an empty sum gives it back.
+  const std::vector<double>& parts() const { return parts_; }
+
   // The double that is nearest to the sum, ties to even.
   double Rounded() const {
     double high = 0, low = 0;

@@ -29,12 +29,16 @@ void AddCalibrationLimits(const VerbOptions& options, QuantizeJob& job) {
               "as --calib-limit");
 }
 
-void AddNumberOptions(const VerbOptions& options, QuantizeJob& job) {
+void AddObserverOptions(const VerbOptions& options, QuantizeJob& job) {
   std::vector<std::string> observers;
   for (const ObserverDef* observer : AllObservers()) observers.push_back(observer->name);
   options.Add("--observer", job.observer,
               fmt::format("How ranges are chosen: {}", fmt::join(observers, ", ")));
   options.Add("--percentile", job.percentile, "Of --observer percentile").ShowDefault();
+}
+
+void AddNumberOptions(const VerbOptions& options, QuantizeJob& job) {
+  AddObserverOptions(options, job);
   options.AddFlag("--per-tensor", job.per_tensor,
                   "One scale per weight tensor instead of one per output channel");
   options

@@ -11,6 +11,8 @@ void AddSchemeOptions(const VerbOptions& options, QuantizeJob& job, const char* 
                       const char* besides_methods = "");
 // --calib-limit and --samples.
 void AddCalibrationLimits(const VerbOptions& options, QuantizeJob& job);
+// --observer and --percentile.
+void AddObserverOptions(const VerbOptions& options, QuantizeJob& job);
 // --observer to --symmetric: ranges, weights and activations.
 void AddNumberOptions(const VerbOptions& options, QuantizeJob& job);
 // --exclude and --ranges.

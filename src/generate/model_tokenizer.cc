@@ -53,7 +53,7 @@ Result<Tokenizer> OfFacts(const LanguageModelFacts& facts) {
 
 Result<ModelTokenizer> TokenizerOf(const Graph& graph, const std::string& path) {
   LanguageModelFacts facts;
-  if (IsLanguageModel(graph)) {
+  if (IsLanguageModel(graph) || IsTextEncoder(graph)) {
     EVOQ_ASSIGN(facts, ReadFacts(graph));
   }
   ModelTokenizer out;

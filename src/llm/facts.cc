@@ -45,6 +45,10 @@ Result<int64_t> Number(const Graph& graph, const std::string& key) {
 
 bool IsLanguageModel(const Graph& graph) { return graph.metadata.contains("llm.architecture"); }
 
+bool IsTextEncoder(const Graph& graph) {
+  return !IsLanguageModel(graph) && graph.metadata.contains("llm.vocabulary");
+}
+
 void SetFacts(const LanguageModel& model, Graph& graph) {
   auto& facts = graph.metadata;
   facts["llm.architecture"] = model.architecture;
@@ -60,10 +64,16 @@ void SetFacts(const LanguageModel& model, Graph& graph) {
 }
 
 Result<LanguageModelFacts> ReadFacts(const Graph& graph) {
-  if (!IsLanguageModel(graph))
+  if (!IsLanguageModel(graph) && !IsTextEncoder(graph))
     return InvalidInput("not a language model: it has no fact llm.architecture");
   LanguageModelFacts facts;
-  facts.architecture = graph.metadata.at("llm.architecture");
+  const auto text = [&](const char* key) {
+    const auto fact = graph.metadata.find(key);
+    return fact == graph.metadata.end() ? std::string() : fact->second;
+  };
+  facts.architecture = text("llm.architecture");
+  facts.pooling = text("llm.pooling");
+  facts.normalize = text("llm.normalize") == "1";
   EVOQ_ASSIGN(facts.context, Number(graph, "llm.context"));
   EVOQ_ASSIGN(facts.vocabulary, Number(graph, "llm.vocabulary"));
   EVOQ_ASSIGN(facts.begin, Numbers(graph, "llm.begin"));

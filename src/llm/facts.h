@@ -18,8 +18,14 @@ struct LanguageModelFacts {
   std::vector<int64_t> begin, end;
   std::string chat_template;
   std::map<std::string, std::string> files;  // of the tokenizer: name -> bytes
+  // Of an encoder: how its vectors become one (llm/pooling.h), "": nobody says.
+  std::string pooling;
+  bool normalize = false;
 };
-// Errors: kInvalidInput: the graph is no language model, or a fact is no number or no base64.
+// An encoder whose folder was imported: it has facts, but writes no text.
+bool IsTextEncoder(const Graph& graph);
+// Errors: kInvalidInput: the graph is neither a language model nor an encoder, or a fact is no
+// number or no base64.
 Result<LanguageModelFacts> ReadFacts(const Graph& graph);
 
 }  // namespace evoq

@@ -12,6 +12,7 @@
 #include "llm/gguf_model.h"
 #include "llm/hugging_face.h"
 #include "llm/llama2c.h"
+#include "llm/pooling.h"
 #include "llm/safetensors.h"
 #include "reference/reference.h"
 
@@ -46,6 +47,7 @@ Result<std::optional<Graph>> EncoderOf(const std::string& folder, std::vector<st
   EVOQ_TRY(ReadTokenizerFiles(folder, facts));
   SetFacts(facts, graph);
   graph.metadata.erase("llm.architecture");  // it writes no text
+  EVOQ_TRY(ReadPooling(folder, graph));
   return std::optional<Graph>(std::move(graph));
 }
 

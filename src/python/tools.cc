@@ -235,6 +235,9 @@ void BindMeasurements(nb::module_& m) {
       .def_rw("reference", &EvalJob::reference)
       .def_rw("predictions", &EvalJob::predictions)
       .def_rw("limit", &EvalJob::limit)
+      .def_rw("part", &EvalJob::part)
+      .def_rw("save_part", &EvalJob::save_part)
+      .def_rw("merge", &EvalJob::merge)
       .def_rw("threads", &EvalJob::threads);
   BindTask<EvalJob>(m, "eval", &Evaluate);
   nb::class_<PerplexityJob>(m, "PerplexityJob")

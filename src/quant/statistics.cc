@@ -174,8 +174,10 @@ void ValueStatistics::AddChannels(const Tensor& value) {
   // activations).
   if (channel_count_ > 0 && static_cast<int64_t>(channel_sums_.size()) != channels) {
     channel_axis_ = -1;
+    channels_differ_ = true;
     channel_sums_.clear();
     channel_max_.clear();
+    channel_count_ = 0;
     return;
   }
   channel_sums_.resize(channels);
@@ -204,6 +206,63 @@ void ValueStatistics::PutChannels(Range& range) const {
   for (const ExactSum& sum : channel_sums_)
     range.channel_means.push_back(
         static_cast<float>(sum.Rounded() / static_cast<double>(channel_count_)));
+}
+
+// ---- records
+
+void ValueRecord::AddCounts(const ValueRecord& other) {
+  counts.resize(std::max(counts.size(), other.counts.size()));
+  for (size_t group = 0; group < other.counts.size(); ++group) {
+    counts[group].resize(other.counts[group].size());
+    for (size_t i = 0; i < other.counts[group].size(); ++i)
+      counts[group][i] += other.counts[group][i];
+  }
+}
+
+void ValueRecord::Append(const ValueRecord& next) {
+  samples.insert(samples.end(), next.samples.begin(), next.samples.end());
+  channels_differ = channels_differ || next.channels_differ ||
+                    (channel_count > 0 && next.channel_count > 0 &&
+                     channel_sums.size() != next.channel_sums.size());
+  if (channels_differ) {
+    channel_sums.clear();
+    channel_max.clear();
+    channel_count = 0;
+    return;
+  }
+  if (next.channel_count == 0) return;
+  channel_sums.resize(next.channel_sums.size());
+  channel_max.resize(next.channel_max.size());
+  for (size_t c = 0; c < next.channel_sums.size(); ++c) {
+    channel_sums[c].Add(next.channel_sums[c]);
+    channel_max[c] = std::max(channel_max[c], next.channel_max[c]);
+  }
+  channel_count += next.channel_count;
+}
+
+ValueStatistics::ValueStatistics(ValueRecord record, HistogramKind kind, int bins)
+    : channel_axis_(-1),
+      by_sample_(true),
+      channels_differ_(record.channels_differ),
+      samples_(std::move(record.samples)) {
+  for (const Range& sample : samples_) all_.Add(sample);
+  channel_sums_ = std::move(record.channel_sums);
+  channel_max_ = std::move(record.channel_max);
+  channel_count_ = record.channel_count;
+  if (record.counts.empty()) return;
+  StartHistograms(kind, bins, static_cast<int>(record.counts.size()));
+  for (size_t group = 0; group < histograms_.size(); ++group)
+    histograms_[group].counts = std::move(record.counts[group]);
+}
+
+ValueRecord ValueStatistics::record() const {
+  ValueRecord record{.samples = samples_,
+                     .channels_differ = channels_differ_,
+                     .channel_sums = channel_sums_,
+                     .channel_max = channel_max_,
+                     .channel_count = channel_count_};
+  for (const Histogram& h : histograms_) record.counts.push_back(h.counts);
+  return record;
 }
 
 // ---- what was observed

@@ -30,11 +30,30 @@ class GrowingHistogram {
   std::vector<int64_t> counts_;           // empty: nothing was added
 };
 
+// All that ValueStatistics with `by_sample` knows, as numbers that may leave the process.
+struct ValueRecord {
+  std::vector<Range> samples;  // extremes of each; of one without elements min > max
+  // Of channels; empty also where their number differs between samples.
+  bool channels_differ = false;
+  std::vector<ExactSum> channel_sums;
+  std::vector<float> channel_max;
+  int64_t channel_count = 0;                 // elements of one channel
+  std::vector<std::vector<int64_t>> counts;  // of the second pass's histograms, by group
+
+  // Adds the first pass over the samples that follow on those of this one.
+  void Append(const ValueRecord& next);
+  // Adds the second pass over others of the same samples, counted in the same bins.
+  void AddCounts(const ValueRecord& other);
+};
+
 class ValueStatistics {
  public:
   // `channel_axis`: of the means, -1: none. `by_sample`: keeps what Without asks for.
   ValueStatistics(int channel_axis, bool by_sample)
       : channel_axis_(channel_axis), by_sample_(by_sample) {}
+  // What the record tells, of whoever counts on: the same as if this had seen its samples.
+  ValueStatistics(ValueRecord record, HistogramKind kind, int bins);
+  ValueRecord record() const;  // with `by_sample` only
 
   // First pass. One run's value, `batch` samples one behind the other; false for a NaN or an
   // infinity. `groups`: of each of its samples, for growing histograms; empty: none are kept.
@@ -68,6 +87,7 @@ class ValueStatistics {
 
   int channel_axis_;
   bool by_sample_;
+  bool channels_differ_ = false;
   Extremes all_;
   std::vector<Range> samples_;             // extremes of each; of one without elements min > max
   std::vector<GrowingHistogram> growing_;  // by group

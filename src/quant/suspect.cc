@@ -47,6 +47,15 @@ uint64_t SampleHash(std::span<const Tensor> inputs, int64_t sample, int64_t batc
   return hash;
 }
 
+void SeenInput::Append(const SeenInput& next) {
+  watched = watched && next.watched;
+  flat = flat && next.flat;
+  if (next.elements == 0) return;
+  min = elements == 0 ? next.min : std::min(min, next.min);
+  max = elements == 0 ? next.max : std::max(max, next.max);
+  elements += next.elements;
+}
+
 SampleCheck::SampleCheck(const Graph& graph) {
   for (ValueId id : graph.inputs())
     inputs_.push_back({graph.value(id).name, HoldsNumbers(graph.value(id).type.dtype)});
@@ -57,7 +66,7 @@ void SampleCheck::Add(std::span<const Tensor> inputs, int64_t batch) {
   for (int64_t sample = 0; sample < batch; ++sample)
     seen_.insert(SampleHash(inputs, sample, batch));
   for (size_t i = 0; i < inputs.size() && i < inputs_.size(); ++i) {
-    Input& input = inputs_[i];
+    SeenInput& input = inputs_[i];
     if (!input.watched || inputs[i].elements() == 0) continue;
     const Result<Tensor> real = ToFloat32(inputs[i]);
     if (!real) {
@@ -94,7 +103,7 @@ std::vector<std::string> SampleCheck::Warnings() const {
     warnings.push_back(fmt::format("calibration: of {} samples only {} are different: {}", samples_,
                                    different, kVaried));
   }
-  for (const Input& input : inputs_) {
+  for (const SeenInput& input : inputs_) {
     if (!input.watched || input.elements < 2) continue;
     if (input.min == input.max) {
       warnings.push_back(fmt::format("calibration: input {} is {:g} everywhere in every sample: {}",

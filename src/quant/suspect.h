@@ -15,24 +15,33 @@ namespace evoq {
 // behind the other.
 uint64_t SampleHash(std::span<const Tensor> inputs, int64_t sample, int64_t batch);
 
+// What all samples showed of an input.
+struct SeenInput {
+  std::string name;
+  bool watched = false;  // of numbers, not of indices or masks
+  int64_t elements = 0;  // over all samples
+  double min = 0, max = 0;
+  bool flat = true;  // within each sample all elements are equal, and there are at least two
+
+  void Append(const SeenInput& next);  // what further samples showed of the same input
+};
+
 // Sees each sample of a calibration once.
 class SampleCheck {
  public:
   explicit SampleCheck(const Graph& graph);
+  // As if it had seen samples of these hashes.
+  SampleCheck(std::vector<SeenInput> inputs, std::span<const uint64_t> hashes)
+      : inputs_(std::move(inputs)),
+        seen_(hashes.begin(), hashes.end()),
+        samples_(static_cast<int>(hashes.size())) {}
   void Add(std::span<const Tensor> inputs, int64_t batch = 1);
   // Sentences that say what was found and what to do; empty for data without a fault.
   std::vector<std::string> Warnings() const;
+  const std::vector<SeenInput>& inputs() const { return inputs_; }
 
  private:
-  struct Input {
-    std::string name;
-    bool watched = false;  // of numbers, not of indices or masks
-    int64_t elements = 0;  // over all samples
-    double min = 0, max = 0;
-    bool flat = true;  // within each sample all elements are equal, and there are at least two
-  };
-
-  std::vector<Input> inputs_;
+  std::vector<SeenInput> inputs_;
   std::set<uint64_t> seen_;  // a hash of each different sample
   int samples_ = 0;
 };

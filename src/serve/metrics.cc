@@ -16,7 +16,7 @@ class Page {
  public:
   explicit Page(const Repository& repository) {
     for (const auto& model : repository.All())
-      models_.push_back({model, model->statistics().Read()});
+      models_.push_back({model, model->statistics().Read(), model->gears()});
   }
 
   template <typename F>  // double(const StatisticsRead&)
@@ -52,6 +52,18 @@ class Page {
       if (!std::isfinite(its)) continue;
       ClientMetric metric{LabelsOf(m)};
       metric.gauge.value = its;
+      family.metric.push_back(std::move(metric));
+    }
+    families_.push_back(std::move(family));
+  }
+  // What served runs of the sizes that came: of models of tensors.
+  template <typename F>  // double(const GearReport&)
+  void Gears(const char* name, const char* help, MetricType type, F value) {
+    MetricFamily family{name, help, type, {}};
+    for (const Model& m : models_) {
+      if (!m.gears) continue;
+      ClientMetric metric{LabelsOf(m)};
+      (type == MetricType::Gauge ? metric.gauge.value : metric.counter.value) = value(*m.gears);
       family.metric.push_back(std::move(metric));
     }
     families_.push_back(std::move(family));
@@ -96,6 +108,7 @@ class Page {
   struct Model {
     std::shared_ptr<ServedModel> model;
     StatisticsRead read;
+    std::optional<GearReport> gears;
   };
   static std::vector<ClientMetric::Label> LabelsOf(const Model& m) {
     return {{"model", m.model->name()}, {"version", std::to_string(m.model->version())}};
@@ -138,6 +151,22 @@ std::string MetricsPage(const Repository& repository, const ServerCounts* counts
               [](const ShadowRead& s) { return static_cast<double>(s.requests); });
   page.Shadow("payoff_skipped", "Requests that it had no room for, or failed",
               [](const ShadowRead& s) { return static_cast<double>(s.skipped); });
+  const auto of_gears = [&](const char* name, const char* help, MetricType type, auto field) {
+    page.Gears(name, help, type,
+               [field](const GearReport& r) { return static_cast<double>(field(r)); });
+  };
+  of_gears("evoq_gears", "Sizes that the file declares", MetricType::Gauge,
+           [](const GearReport& r) { return r.gears; });
+  of_gears("evoq_gears_ready", "Of them, prepared", MetricType::Gauge,
+           [](const GearReport& r) { return r.ready; });
+  of_gears("evoq_gear_hits", "Runs of sizes that were prepared", MetricType::Counter,
+           [](const GearReport& r) { return r.hits(); });
+  of_gears("evoq_gear_padded", "Runs that a larger gear served", MetricType::Counter,
+           [](const GearReport& r) { return r.padded; });
+  of_gears("evoq_gear_misses", "Runs that waited until their sizes were prepared",
+           MetricType::Counter, [](const GearReport& r) { return r.misses; });
+  of_gears("evoq_gear_miss_us", "What those waited", MetricType::Counter,
+           [](const GearReport& r) { return 1e3 * r.miss_ms; });
   page.Pending();
   page.Latency();
   if (counts != nullptr) {

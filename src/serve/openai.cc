@@ -255,7 +255,7 @@ void OpenAi::Models(const std::shared_ptr<Exchange>& ask) const {
   ask->ErrorsAsOpenAi();
   json models = json::array();
   for (const auto& model : repository_.All()) {
-    if (model->text() == nullptr) continue;
+    if (model->text() == nullptr && model->embedder() == nullptr) continue;
     models.push_back(
         {{"id", model->name()}, {"object", "model"}, {"created", 0}, {"owned_by", "evoq"}});
   }

@@ -17,6 +17,7 @@ class OpenAi {
 
   void Models(const std::shared_ptr<Exchange>& ask) const;
   void Completions(const std::shared_ptr<Exchange>& ask) const;
+  void Embeddings(const std::shared_ptr<Exchange>& ask) const;
   void Chat(const std::shared_ptr<Exchange>& ask) const;
 
  private:

@@ -63,7 +63,8 @@ Result<std::unique_ptr<ServedModel>> ServedModel::Load(const std::string& name, 
   const int all = machine.threads > 0 ? machine.threads : PhysicalCores();
   const int threads =
       settings.threads > 0 ? settings.threads : std::max(1, all / settings.instances);
-  EVOQ_ASSIGN(std::unique_ptr<Engine> engine, LoadEngine(path, {.threads = threads}));
+  EVOQ_ASSIGN(std::unique_ptr<Engine> engine,
+              LoadEngine(path, {.threads = threads, .gears = true}));
   EVOQ_ASSIGN(model->file_bytes_, ModelBytes(path));
   EVOQ_ASSIGN(model->ledger_, LedgerOf(path, model->file_bytes_, engine->model()));
   if (FindCacheInputs(engine->model().graph)) {
@@ -84,10 +85,14 @@ Status ServedModel::Begin(std::unique_ptr<Engine> engine) {
     EVOQ_TRY(InferTypes(typed, *AllParts().evaluator));
   EVOQ_ASSIGN(inputs_, PortsOf(typed, typed.inputs(), "input"));
   EVOQ_ASSIGN(outputs_, PortsOf(typed, typed.outputs(), "output"));
+  EVOQ_ASSIGN(embedder_, Embedder::Of(typed));
   if (HasFreeBatch(typed)) max_batch_ = std::max<int64_t>(1, settings_.max_batch);
   graph_ = std::make_unique<Graph>(std::move(typed));
+  if (const Result<InputShapes> one = WithBatch(*graph_, {}, 1); one) (void)engine->At(*one);
   engine_ = std::make_unique<SharedEngine>(std::move(engine), settings_.instances);
+  engine_->WaitForGears();
   WarmUp();
+  warm_up_runs_ = engine_->gears().runs;
   scheduler_ = std::make_unique<Scheduler>(
       SchedulerOptions{settings_.instances, settings_.max_queue, max_batch_, settings_.max_delay_us,
                        settings_.preferred},
@@ -95,6 +100,13 @@ Status ServedModel::Begin(std::unique_ptr<Engine> engine) {
              [this](const Tensors& inputs) { return Independent(inputs); }},
       *statistics_);
   return {};
+}
+
+std::optional<GearReport> ServedModel::gears() const {
+  if (engine_ == nullptr) return std::nullopt;
+  GearReport report = engine_->gears();
+  report.runs -= warm_up_runs_;
+  return report;
 }
 
 // Prepares a run of one sample where the model says its sizes, so that the first request does not

@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "engine/shared.h"
+#include "serve/embedder.h"
 #include "serve/scheduler.h"
 #include "serve/settings.h"
 #include "serve/statistics.h"
@@ -57,6 +58,12 @@ class ServedModel {
   }
   // Of a language model with caches, which writes text; null for all others. It takes no tensors.
   TextModel* text() const { return text_.get(); }
+  // Of an encoder; null for all others.
+  const Embedder* embedder() const { return embedder_ ? &*embedder_ : nullptr; }
+
+  // What served the runs since it was loaded (docs/dynamic.md, "Gears"), those by which batches are
+  // tried included; nothing of a language model.
+  std::optional<GearReport> gears() const;
 
   // Checks the inputs (by the graph's order) against the model, gives the request the model's time
   // limit where it has none, and hands it to the scheduler. Errors: kBadRequest for other inputs,
@@ -82,6 +89,7 @@ class ServedModel {
   ModelSettings settings_;
   int64_t file_bytes_ = 0;
   nlohmann::json ledger_;
+  int64_t warm_up_runs_ = 0;
   std::atomic<int64_t> asked_ = 0;  // where there is a shadow
   int64_t max_batch_ = 1;
   std::vector<Port> inputs_, outputs_;
@@ -89,6 +97,7 @@ class ServedModel {
   std::unique_ptr<Graph> graph_;  // as loaded, to ask whether samples are independent
   std::unique_ptr<SharedEngine> engine_;
   std::unique_ptr<TextModel> text_;
+  std::optional<Embedder> embedder_;
   std::unique_ptr<Scheduler> scheduler_;  // ends before what it runs
 };
 

@@ -87,6 +87,7 @@ std::span<const Service::Route> Service::Routes() {
       {"GET", {"v1", "models"}, &Service::OpenAiModels},
       {"POST", {"v1", "completions"}, &Service::OpenAiCompletions},
       {"POST", {"v1", "chat", "completions"}, &Service::OpenAiChat},
+      {"POST", {"v1", "embeddings"}, &Service::OpenAiEmbeddings},
       {"POST", {"v2", "repository", "index"}, &Service::Index},
       {"POST", {"v2", "repository", "models", "*", "load"}, &Service::Load},
       {"POST", {"v2", "repository", "models", "*", "unload"}, &Service::Unload},

@@ -86,6 +86,7 @@ class Service {
   void Unload(const Ask& ask, const Parts& parts);
   void OpenAiModels(const Ask& ask, const Parts&) { openai_.Models(ask); }
   void OpenAiCompletions(const Ask& ask, const Parts&) { openai_.Completions(ask); }
+  void OpenAiEmbeddings(const Ask& ask, const Parts&) { openai_.Embeddings(ask); }
   void OpenAiChat(const Ask& ask, const Parts&) { openai_.Chat(ask); }
   // The model of a name and a version, or of a path that has both; a refusal is answered, and
   // nothing returned.

@@ -66,6 +66,18 @@ json ShadowOf(const ServedModel& model, const ShadowRead& shadow) {
   return told;
 }
 
+json GearsOf(const ServedModel& model) {
+  const std::optional<GearReport> report = model.gears();
+  if (!report) return nullptr;
+  return {{"declared", report->gears},
+          {"ready", report->ready},
+          {"hits", report->hits()},
+          {"padded", report->padded},
+          {"misses", report->misses},
+          {"miss_ms", report->miss_ms},
+          {"worst_miss_ms", report->worst_miss_ms}};
+}
+
 json VersionOf(const ServedModel& model) {
   const StatisticsRead read = model.statistics().Read();
   const auto mean_ms = [](const Duration& d) {
@@ -90,6 +102,7 @@ json VersionOf(const ServedModel& model) {
           {"infer_ms", mean_ms(read.infer)},
           {"latency", LatencyOf(read)},
           {"history", HistoryOf(model.statistics().History())},
+          {"gears", GearsOf(model)},
           {"shadow", ShadowOf(model, read.shadow)}};
 }
 

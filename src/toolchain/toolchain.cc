@@ -4,6 +4,7 @@
 
 #include "api/model_session.h"
 #include "toolchain/enter.h"
+#include "workflow/calibration.h"
 #include "workflow/compare.h"
 #include "workflow/compile.h"
 #include "workflow/evaluate.h"
@@ -123,6 +124,33 @@ std::optional<QuantizeResult> Quantize(const std::string& model, const std::stri
                                });
 }
 
+std::optional<CalibrateResult> Calibrate(const std::string& model, const std::string& output,
+                                         const CalibrateOptions& o, const Follow& follow,
+                                         std::string* error) {
+  return Enter<CalibrateResult>(
+      follow, error, [&](const evoq::Follow& inner) -> Result<CalibrateResult> {
+        EVOQ_ASSIGN(const auto samples, Views(o.arrays));
+        CalibrateJob job{.output = output, .part = o.part, .after = o.after, .merge = o.merge};
+        QuantizeJob& quantize = job.quantize;
+        quantize.model = model;
+        quantize.calib = o.calibration;
+        quantize.samples = samples;
+        quantize.calib_random = o.calibration_random;
+        quantize.calib_limit = o.calibration_limit;
+        quantize.calib_samples = o.calibration_samples;
+        quantize.preprocess = o.preprocess;
+        quantize.observer = o.observer;
+        quantize.percentile = o.percentile;
+        quantize.passes = ChoiceFrom(o.passes);
+        quantize.shapes = o.shapes;
+        quantize.fixed = o.fixed_shapes;
+        quantize.threads = o.threads;
+        EVOQ_ASSIGN(const Calibrated done, evoq::CalibrateModel(job, inner));
+        return CalibrateResult{done.complete, done.needs_second_pass, done.samples,
+                               ReportOf(Tell(done))};
+      });
+}
+
 std::optional<CompileResult> Compile(const std::string& model, const std::string& output,
                                      const CompileOptions& o, const Follow& follow,
                                      std::string* error) {
@@ -179,6 +207,9 @@ std::optional<EvaluateResult> Evaluate(const std::string& model, const EvaluateO
                                  EvalJob job{model,       o.data,        o.labels, o.preprocess,
                                              o.reference, o.predictions, o.limit,  o.threads};
                                  if (o.adaptive) job.adaptive = OptionsOf(*o.adaptive);
+                                 job.part = o.part;
+                                 job.save_part = o.save_part;
+                                 job.merge = o.merge;
                                  EVOQ_ASSIGN(const EvalResult r, evoq::Evaluate(job, inner));
                                  EvaluateResult out;
                                  out.samples = r.samples;

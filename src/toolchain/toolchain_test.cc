@@ -318,6 +318,11 @@ TEST_F(Toolchain, WhoFollowsIsCalledOnTheThreadOfTheTask) {
   compare.duration_s = 0.02;
   task = "compare";
   EXPECT_TRUE(tc::Compare(model_, At("q.etm"), compare, follow, &error_)) << error_;
+  tc::CalibrateOptions calibrate;
+  calibrate.calibration = {rows_};
+  calibrate.threads = 2;
+  task = "calibrate";
+  EXPECT_TRUE(tc::Calibrate(model_, At("ranges.json"), calibrate, follow, &error_)) << error_;
   tc::DiffOptions diff;
   diff.samples.data = {rows_};
   diff.threads = 2;
@@ -328,9 +333,74 @@ TEST_F(Toolchain, WhoFollowsIsCalledOnTheThreadOfTheTask) {
   sensitivity.threads = 2;
   task = "sensitivity";
   EXPECT_TRUE(tc::Sensitivity(model_, sensitivity, follow, &error_)) << error_;
-  EXPECT_EQ(threads.size(), 8u);
+  EXPECT_EQ(threads.size(), 9u);
   for (const auto& [name, ids] : threads)
     EXPECT_EQ(ids, std::set<std::thread::id>{std::this_thread::get_id()}) << name;
+}
+
+TEST_F(Toolchain, CalibratesInPartsToTheBytesOfOne) {
+  tc::QuantizeOptions quantize;
+  quantize.calibration = {rows_};
+  quantize.save_ranges = At("saved.json");
+  ASSERT_TRUE(tc::Quantize(model_, At("q.etm"), quantize, {}, &error_)) << error_;
+  const std::string wanted = ReadTextFile(At("saved.json")).value();
+  tc::CalibrateOptions options;
+  options.calibration = {rows_};
+  auto done = tc::Calibrate(model_, At("ranges.json"), options, {}, &error_);
+  ASSERT_TRUE(done) << error_;
+  EXPECT_TRUE(done->complete);
+  EXPECT_EQ(done->samples, 4);
+  EXPECT_EQ(ReadTextFile(At("ranges.json")).value(), wanted);
+  const auto pass = [&](const std::string& after) {
+    tc::CalibrateOptions merge;
+    for (const char* part : {"1/2", "2/2"}) {
+      options.part = part;
+      options.after = after;
+      merge.merge.push_back(At(std::string("part") + part[0]));
+      done = tc::Calibrate(model_, merge.merge.back(), options, {}, &error_);
+      ASSERT_TRUE(done) << error_;
+      EXPECT_FALSE(done->complete);
+      EXPECT_EQ(done->samples, 2);
+    }
+    done = tc::Calibrate(model_, At("merged.json"), merge, {}, &error_);
+    ASSERT_TRUE(done) << error_;
+    EXPECT_EQ(done->samples, 4);
+  };
+  pass("");
+  EXPECT_TRUE(done->needs_second_pass);
+  EXPECT_FALSE(done->complete);
+  std::filesystem::rename(At("merged.json"), At("first.json"));
+  pass(At("first.json"));
+  EXPECT_TRUE(done->complete);
+  EXPECT_EQ(ReadTextFile(At("merged.json")).value(), wanted);
+}
+
+TEST_F(Toolchain, EvaluatesInPartsToTheNumbersOfOne) {
+  tc::QuantizeOptions quantize;
+  quantize.calibration = {rows_};
+  ASSERT_TRUE(tc::Quantize(model_, At("q.etm"), quantize, {}, &error_)) << error_;
+  tc::EvaluateOptions options, merge;
+  options.data = {rows_};
+  options.reference = model_;
+  const auto whole = tc::Evaluate(At("q.etm"), options, {}, &error_);
+  ASSERT_TRUE(whole) << error_;
+  for (const char* part : {"1/3", "2/3", "3/3"}) {
+    options.part = part;
+    options.save_part = At(std::string("part") + part[0]);
+    merge.merge.push_back(options.save_part);
+    ASSERT_TRUE(tc::Evaluate(At("q.etm"), options, {}, &error_)) << error_;
+  }
+  merge.reference = model_;
+  const auto merged = tc::Evaluate(At("q.etm"), merge, {}, &error_);
+  ASSERT_TRUE(merged) << error_;
+  nlohmann::json a = Parsed(whole->report), b = Parsed(merged->report);
+  a.erase("ms_per_sample");
+  b.erase("ms_per_sample");
+  EXPECT_EQ(a, b);
+  EXPECT_EQ(merged->samples, 4);
+  merge.merge.pop_back();
+  EXPECT_FALSE(tc::Evaluate(At("q.etm"), merge, {}, &error_));
+  EXPECT_NE(error_.find("part 3 of 3 is missing beside"), std::string::npos) << error_;
 }
 
 TEST_F(Toolchain, FailuresSayWhyAndLeaveNothing) {

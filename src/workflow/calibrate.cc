@@ -19,6 +19,7 @@ namespace {
 struct Choice {
   int64_t limit = 0;       // 0: all
   bool any_first = false;  // the first few are to stand for all
+  PartNumber part = {};    // of those
 };
 
 // How many samples of `size` are used, and which one is number `i` of those: evenly spread. With
@@ -36,17 +37,18 @@ struct Spread {
 
 // The data set's samples. Refers to `follow`.
 SamplesFn SamplesOf(std::shared_ptr<Dataset> data, Choice choice, const Follow& follow) {
-  return
-      [data, choice, &follow](const std::function<Status(std::span<const Tensor>)>& use) -> Status {
-        const Spread spread(data->size(), choice);
-        for (int64_t i = 0; i < spread.count; ++i) {
-          EVOQ_ASSIGN(const Sample sample, data->At(spread.At(i)));
-          EVOQ_TRY(WithContext(use(sample.inputs), sample.name));
-          EVOQ_TRY(follow.At("calibrating",
-                             static_cast<double>(i + 1) / static_cast<double>(spread.count)));
-        }
-        return {};
-      };
+  return [data, choice,
+          &follow](const std::function<Status(std::span<const Tensor>)>& use) -> Status {
+    const Spread spread(data->size(), choice);
+    const int64_t first = choice.part.first(spread.count), last = choice.part.last(spread.count);
+    for (int64_t i = first; i < last; ++i) {
+      EVOQ_ASSIGN(const Sample sample, data->At(spread.At(i)));
+      EVOQ_TRY(WithContext(use(sample.inputs), sample.name));
+      EVOQ_TRY(follow.At("calibrating",
+                         static_cast<double>(i + 1 - first) / static_cast<double>(last - first)));
+    }
+    return {};
+  };
 }
 
 // Those in memory. Refers to them and to `follow`.
@@ -55,11 +57,12 @@ SamplesFn SamplesOf(std::span<const std::vector<Tensor>> samples, Choice choice,
   return [samples, choice,
           &follow](const std::function<Status(std::span<const Tensor>)>& use) -> Status {
     const Spread spread(static_cast<int64_t>(samples.size()), choice);
-    for (int64_t i = 0; i < spread.count; ++i) {
+    const int64_t first = choice.part.first(spread.count), last = choice.part.last(spread.count);
+    for (int64_t i = first; i < last; ++i) {
       const int64_t at = spread.At(i);
       EVOQ_TRY(WithContext(use(samples[static_cast<size_t>(at)]), fmt::format("sample {}", at)));
-      EVOQ_TRY(
-          follow.At("calibrating", static_cast<double>(i + 1) / static_cast<double>(spread.count)));
+      EVOQ_TRY(follow.At("calibrating",
+                         static_cast<double>(i + 1 - first) / static_cast<double>(last - first)));
     }
     return {};
   };
@@ -108,10 +111,12 @@ Result<std::unique_ptr<Dataset>> OpenCalibration(const QuantizeJob& job, const G
   return std::unique_ptr<Dataset>(std::move(joined));
 }
 
-Choice ChoiceOf(const QuantizeJob& job) {
-  if (job.calib_samples == "auto") return {.limit = job.calib_limit, .any_first = true};
-  return {.limit =
-              job.calib_samples.empty() ? job.calib_limit : std::atoi(job.calib_samples.c_str())};
+Choice ChoiceOf(const QuantizeJob& job, PartNumber part) {
+  if (job.calib_samples == "auto")
+    return {.limit = job.calib_limit, .any_first = true, .part = part};
+  return {
+      .limit = job.calib_samples.empty() ? job.calib_limit : std::atoi(job.calib_samples.c_str()),
+      .part = part};
 }
 
 // The samples that a run on such inputs computes apart from each other.
@@ -148,23 +153,23 @@ Result<std::vector<Tensor>> FirstSample(const QuantizeJob& job, const Graph& gra
 }
 
 Result<JobSamples> SamplesFor(const QuantizeJob& job, const Graph& graph, const InputShapes& shapes,
-                              const Follow& follow, const std::string& who) {
+                              const Follow& follow, const std::string& who, PartNumber part) {
   const std::vector<std::string>& calib = CalibrationPaths(job);
   if (!job.samples.empty()) {
     if (!job.calib.empty() || job.calib_random > 0)
       return Fail(ErrorCode::kUsage,
                   "calibration samples from memory and --calib exclude each other");
-    return JobSamples{SamplesOf(job.samples, ChoiceOf(job), follow)};
+    return JobSamples{SamplesOf(job.samples, ChoiceOf(job, part), follow)};
   }
   if (!calib.empty() || !DataOfSets(job).empty()) {
     EVOQ_ASSIGN(std::unique_ptr<Dataset> data, OpenCalibration(job, graph, calib));
-    return JobSamples{SamplesOf(std::move(data), ChoiceOf(job), follow)};
+    return JobSamples{SamplesOf(std::move(data), ChoiceOf(job, part), follow)};
   }
   if (job.calib_random > 0) {
     EVOQ_ASSIGN(Samples random, RandomInputs(graph, shapes, job.calib_random));
     auto owned = std::make_shared<const Samples>(std::move(random));
-    return JobSamples{.each = [owned, &follow](const auto& use) -> Status {
-                        return SamplesOf(owned->inputs, Choice{}, follow)(use);
+    return JobSamples{.each = [owned, part, &follow](const auto& use) -> Status {
+                        return SamplesOf(owned->inputs, Choice{.part = part}, follow)(use);
                       },
                       .random = true};
   }
@@ -173,6 +178,13 @@ Result<JobSamples> SamplesFor(const QuantizeJob& job, const Graph& graph, const 
           ? "--text F"
           : "--ranges F";
   return Fail(ErrorCode::kUsage, "{} needs data: --calib DIR, --calib-random N or {}", who, ranges);
+}
+
+Result<int64_t> SamplesOfRun(const QuantizeJob& job, const Graph& graph,
+                             const JobSamples& samples) {
+  if (samples.random) return 1;
+  EVOQ_ASSIGN(const std::vector<Tensor> first, FirstSample(job, graph));
+  return BatchOf(graph, first);
 }
 
 Result<MethodData> MethodDataFor(const QuantizeJob& job, const MethodChoice& methods,
@@ -205,10 +217,7 @@ Result<Ranges> OwnRanges(const QuantizeJob& job, const Graph& graph, const Input
   EVOQ_ASSIGN(const JobSamples samples,
               SamplesFor(job, graph, shapes, follow, "--scheme " + job.scheme));
   CalibrationOptions options = CalibrationOptionsOf(job);
-  if (!samples.random) {
-    EVOQ_ASSIGN(const std::vector<Tensor> first, FirstSample(job, graph));
-    options.batch = BatchOf(graph, first);
-  }
+  EVOQ_ASSIGN(options.batch, SamplesOfRun(job, graph, samples));
   auto calibrated = Calibrate(graph, PrepareWithEngine(job.threads), samples.each, options, notes);
   if (samples.random) calibrated = WithContext(std::move(calibrated), kMadeUp);
   return calibrated;

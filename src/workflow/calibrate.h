@@ -1,6 +1,7 @@
 // The data and the ranges of a quantization.
 #pragma once
 
+#include "quant/calibration_part.h"
 #include "quant/method.h"
 #include "workflow/follow.h"
 #include "workflow/quantize.h"
@@ -21,13 +22,17 @@ Result<std::vector<Tensor>> FirstSample(const QuantizeJob& job, const Graph& gra
 
 // What calibrates and what methods observe layers on: of `shapes` where it is random. Refers to the
 // job and to `follow`. Errors: kUsage where the job names no data; `who` asks for it
-// ("--scheme int8").
+// ("--scheme int8"). `part`: only these of them.
 struct JobSamples {
   SamplesFn each;
   bool random = false;
 };
 Result<JobSamples> SamplesFor(const QuantizeJob& job, const Graph& graph, const InputShapes& shapes,
-                              const Follow& follow, const std::string& who);
+                              const Follow& follow, const std::string& who, PartNumber part = {});
+
+// The samples that a run on one of them computes apart from each other
+// (CalibrationOptions::batch).
+Result<int64_t> SamplesOfRun(const QuantizeJob& job, const Graph& graph, const JobSamples& samples);
 
 // What methods observe layers on; nothing where they do not need it and the job names no data.
 Result<MethodData> MethodDataFor(const QuantizeJob& job, const MethodChoice& methods,

@@ -11,6 +11,7 @@
 #include "profile/interval.h"
 #include "reference/reference.h"
 #include "workflow/adaptive.h"
+#include "workflow/evaluation_part.h"
 #include "workflow/models.h"
 
 namespace evoq {
@@ -80,74 +81,124 @@ Status WritePredictions(const EvalResult& result, const std::string& path) {
   return WriteFileAtomic(path, text);
 }
 
-}  // namespace
-
-Result<EvalResult> Evaluate(const EvalJob& job, const Follow& follow) {
+Status CheckJob(const EvalJob& job) {
   EVOQ_TRY(CheckThreads(job.threads));
-  if (job.data.empty())
+  if (!job.merge.empty() && !(job.data.empty() && job.part.empty() && job.save_part.empty()))
+    return Fail(ErrorCode::kUsage,
+                "--merge puts parts together: it excludes --data, --part and --save-part");
+  if (job.data.empty() && job.merge.empty())
     return Fail(ErrorCode::kUsage, "expected --data, or --text and --tokenizer");
-  if (!job.predictions.empty()) EVOQ_TRY(CheckOutputPath(job.predictions));
+  if (!job.part.empty() && job.adaptive)
+    return Fail(ErrorCode::kUsage,
+                "--part: scale sets follow all samples in their order, it "
+                "excludes --adaptive and --scale-set");
+  for (const std::string* path : {&job.predictions, &job.save_part}) {
+    if (!path->empty()) EVOQ_TRY(CheckOutputPath(*path));
+  }
+  return {};
+}
+
+// What the model, and the reference where there is one, made of a sample.
+Result<EvaluatedSample> SampleOf(const Sample& sample, const std::vector<Tensor>& outputs,
+                                 const std::vector<Tensor>* expected) {
+  EvaluatedSample seen{.name = sample.name, .class_index = ClassOf(outputs[0])};
+  if (sample.label) {
+    EVOQ_ASSIGN(const Tensor scores, WithContext(ToFloat32(outputs[0]), sample.name));
+    if (*sample.label < 0 || *sample.label >= scores.elements())
+      return InvalidInput("{}: label {} of a model with {} classes", sample.name, *sample.label,
+                          scores.elements());
+    seen.rank = RankOf(scores, *sample.label);
+  }
+  if (expected == nullptr) return seen;
+  seen.agrees = seen.class_index == ClassOf((*expected)[0]);
+  for (size_t o = 0; o < outputs.size(); ++o)
+    seen.energies.push_back(EnergyOf((*expected)[o], outputs[o]));
+  return seen;
+}
+
+// Runs the samples of the job's part.
+Result<EvaluationPart> Run(const EvalJob& job, const Follow& follow,
+                           std::optional<AdaptiveState>& adaptive) {
+  EvaluationPart part;
+  EVOQ_ASSIGN(part.part, ParsePartNumber(job.part));
   Runner model, reference;
   EVOQ_ASSIGN(model.engine,
               LoadEngine(job.model, {.threads = job.threads, .adaptive = job.adaptive}));
-  EVOQ_ASSIGN(const auto data, OpenData(job.data, model.engine->model().graph, job.model,
-                                        job.preprocess, job.labels));
-  EvalResult result;
-  result.model = job.model;
-  result.reference = job.reference;
-  result.has_reference = !job.reference.empty();
-  if (result.has_reference) {
+  const Graph& graph = model.engine->model().graph;
+  EVOQ_ASSIGN(const auto data, OpenData(job.data, graph, job.model, job.preprocess, job.labels));
+  part.has_reference = !job.reference.empty();
+  if (part.has_reference) {
     EVOQ_ASSIGN(reference.engine, LoadEngine(job.reference, {.threads = job.threads}));
-    EVOQ_TRY(CheckComparable(job, model.engine->model().graph, reference.engine->model().graph));
+    EVOQ_TRY(CheckComparable(job, graph, reference.engine->model().graph));
   }
-  const int64_t count = job.limit > 0 ? std::min(job.limit, data->size()) : data->size();
-  std::vector<std::vector<double>> signal(model.engine->model().graph.outputs().size()),
-      noise(signal.size());
-  for (int64_t i = 0; i < count; ++i) {
+  for (ValueId output : graph.outputs()) part.outputs.push_back(graph.value(output).name);
+  part.size = job.limit > 0 ? std::min(job.limit, data->size()) : data->size();
+  const int64_t first = part.part.first(part.size), last = part.part.last(part.size);
+  for (int64_t i = first; i < last; ++i) {
     EVOQ_ASSIGN(const Sample sample, data->At(i));
     EVOQ_ASSIGN(const std::vector<Tensor> outputs,
                 WithContext(model.Outputs(sample.inputs), sample.name));
-    result.predictions.emplace_back(sample.name, ClassOf(outputs[0]));
-    if (sample.label) {
-      EVOQ_ASSIGN(const Tensor scores, WithContext(ToFloat32(outputs[0]), sample.name));
-      if (*sample.label < 0 || *sample.label >= scores.elements())
-        return InvalidInput("{}: label {} of a model with {} classes", sample.name, *sample.label,
-                            scores.elements());
-      const int64_t rank = RankOf(scores, *sample.label);
-      ++result.labelled;
-      result.correct1 += rank < 1;
-      result.correct5 += rank < 5;
+    std::vector<Tensor> expected;
+    if (part.has_reference) {
+      EVOQ_ASSIGN(expected, WithContext(reference.Outputs(sample.inputs), sample.name));
     }
-    if (result.has_reference) {
-      EVOQ_ASSIGN(const std::vector<Tensor> expected,
-                  WithContext(reference.Outputs(sample.inputs), sample.name));
-      result.agreed += ClassOf(outputs[0]) == ClassOf(expected[0]);
-      double worst = kBestDb;
-      for (size_t o = 0; o < outputs.size(); ++o) {
-        const Energy energy = EnergyOf(expected[o], outputs[o]);
-        worst = std::min(worst, DecibelsOf(energy));
-        signal[o].push_back(energy.signal);
-        noise[o].push_back(energy.noise);
-      }
-      result.sample_sqnr_db += worst;
-    }
-    ++result.samples;
-    EVOQ_TRY(follow.At("evaluating", static_cast<double>(i + 1) / static_cast<double>(count)));
+    EVOQ_ASSIGN(EvaluatedSample seen,
+                SampleOf(sample, outputs, part.has_reference ? &expected : nullptr));
+    part.samples.push_back(std::move(seen));
+    EVOQ_TRY(follow.At("evaluating",
+                       static_cast<double>(i + 1 - first) / static_cast<double>(last - first)));
   }
-  if (!job.predictions.empty()) EVOQ_TRY(WritePredictions(result, job.predictions));
-  if (job.adaptive) result.adaptive = *model.engine->adaptive();
-  result.ms_per_sample = result.samples ? model.ms / static_cast<double>(result.samples) : 0;
+  part.ms = model.ms;
+  if (job.adaptive) adaptive = *model.engine->adaptive();
+  return part;
+}
+
+EvalResult ResultOf(const EvalJob& job, const EvaluationPart& part) {
+  EvalResult result{.model = job.model, .reference = job.reference};
+  result.has_reference = part.has_reference;
+  std::vector<std::vector<double>> signal(part.outputs.size()), noise(part.outputs.size());
+  for (const EvaluatedSample& sample : part.samples) {
+    result.predictions.emplace_back(sample.name, sample.class_index);
+    ++result.samples;
+    if (sample.rank) {
+      ++result.labelled;
+      result.correct1 += *sample.rank < 1;
+      result.correct5 += *sample.rank < 5;
+    }
+    if (!part.has_reference) continue;
+    result.agreed += sample.agrees;
+    double worst = kBestDb;
+    for (size_t o = 0; o < sample.energies.size(); ++o) {
+      worst = std::min(worst, DecibelsOf(sample.energies[o]));
+      signal[o].push_back(sample.energies[o].signal);
+      noise[o].push_back(sample.energies[o].noise);
+    }
+    result.sample_sqnr_db += worst;
+  }
+  result.ms_per_sample = result.samples ? part.ms / static_cast<double>(result.samples) : 0;
   if (!result.has_reference || result.samples == 0) return result;
   result.sample_sqnr_db /= static_cast<double>(result.samples);
-  const Graph& graph = model.engine->model().graph;
   for (size_t o = 0; o < signal.size(); ++o)
-    result.outputs.push_back(
-        {graph.value(graph.outputs()[o]).name, SignalToNoise(signal[o], noise[o])});
+    result.outputs.push_back({part.outputs[o], SignalToNoise(signal[o], noise[o])});
   result.sqnr_db = std::min_element(result.outputs.begin(), result.outputs.end(),
                                     [](const auto& a, const auto& b) {
                                       return a.sqnr_db.value < b.sqnr_db.value;
                                     })
                        ->sqnr_db.value;
+  return result;
+}
+
+}  // namespace
+
+Result<EvalResult> Evaluate(const EvalJob& job, const Follow& follow) {
+  EVOQ_TRY(CheckJob(job));
+  std::optional<AdaptiveState> adaptive;
+  EVOQ_ASSIGN(const EvaluationPart part,
+              job.merge.empty() ? Run(job, follow, adaptive) : MergeEvaluations(job.merge));
+  EvalResult result = ResultOf(job, part);
+  result.adaptive = std::move(adaptive);
+  if (!job.save_part.empty()) EVOQ_TRY(SaveEvaluation(part, job.save_part));
+  if (!job.predictions.empty()) EVOQ_TRY(WritePredictions(result, job.predictions));
   return result;
 }
 

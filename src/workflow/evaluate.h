@@ -21,6 +21,10 @@ struct EvalJob {
   int threads = 0;
   // Scale sets follow the samples, in their order (docs/adaptive.md); nothing: always the first.
   std::optional<AdaptiveOptions> adaptive;
+  // In parts (workflow/evaluation_part.h): only part "2/4" of the samples; a file to write what
+  // they gave to; the files of all parts, put together: no model is run.
+  std::string part, save_part;
+  std::vector<std::string> merge;
 };
 
 struct EvalResult {

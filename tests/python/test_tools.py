@@ -210,6 +210,30 @@ def test_diff_takes_paths_arrays_and_numbers(tmp_path):
         evoq.diff(DIGITS, etm, data=images, min_sqnr=200)
 
 
+def test_calibrate_in_parts_gives_the_bytes_of_one(tmp_path):
+    images = digits(5)
+    report = evoq.quantize(
+        DIGITS, tmp_path / "q.etm", calibration=images, save_ranges=tmp_path / "saved.json"
+    )
+    whole = evoq.calibrate(DIGITS, tmp_path / "whole.json", calibration=images, threads=1)
+    assert whole["complete"] and whole["samples_used"] == report["samples_used"] == 5
+    wanted = (tmp_path / "saved.json").read_bytes()
+    assert (tmp_path / "whole.json").read_bytes() == wanted
+    after = None
+    for output in ("first", "ranges.json"):
+        files = [tmp_path / f"{output}{k}" for k in (1, 2)]
+        for k, file in enumerate(files, 1):
+            evoq.calibrate(DIGITS, file, calibration=images, part=(k, 2), after=after)
+        merged = evoq.calibrate(DIGITS, tmp_path / output, merge=files)
+        assert merged["needs_second_pass"] == (after is None)
+        after = tmp_path / output
+    assert after.read_bytes() == wanted
+    evoq.quantize(DIGITS, tmp_path / "r.etm", ranges=after)
+    assert (tmp_path / "r.etm").read_bytes() == (tmp_path / "q.etm").read_bytes()
+    with pytest.raises(evoq.Error, match="--part 3/2: expected K/N"):
+        evoq.calibrate(DIGITS, after, calibration=images, part=(3, 2))
+
+
 def test_sensitivity_names_layers_to_exclude(tmp_path):
     images = np.random.default_rng(0).random((8, 1, 28, 28), np.float32)
     np.save(tmp_path / "x.npy", images)

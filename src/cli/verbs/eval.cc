@@ -20,6 +20,13 @@ VerbRun Declare(const VerbOptions& options, const CommonOptions& common) {
   options.Add("--reference", o->reference, "Another model, to measure agreement with");
   options.Add("--predictions", o->predictions, "Write each sample's class to this .tsv file");
   options.Add("--limit", o->limit, "Use the first N samples (with --text: windows) only");
+  options.Add("--part", o->part, "K/N: only part K of N of the samples, for --merge").Needs(data);
+  options.Add("--save-part", o->save_part, "Write what the part's samples gave, for --merge")
+      .Needs(data);
+  options
+      .Add("--merge", o->merge, "Put the files of all parts together instead of --data (repeated)")
+      .Excludes(data)
+      .OneEachTime();
   auto adaptive = std::make_shared<AdaptiveChoice>();
   AddAdaptiveOptions(options, *adaptive);
   auto text = std::make_shared<PerplexityJob>();

@@ -1,0 +1,200 @@
+// OpenAI's embeddings: a vector for each text, by an encoder.
+#include <algorithm>
+#include <mutex>
+#include <utility>
+
+#include "base/base64.h"
+#include "base/brief.h"
+#include "base/json_file.h"
+#include "serve/embedder.h"
+#include "serve/fields.h"
+#include "serve/openai.h"
+
+namespace evoq::serve {
+namespace {
+
+using nlohmann::json;
+
+constexpr size_t kMaxTexts = 2048;  // OpenAI's
+// Texts of a request that are in the model's queue at one time.
+constexpr size_t kAtOnce = 8;
+
+struct Asked {
+  std::vector<std::vector<int64_t>> texts;  // tokens of each
+  bool base64 = false;
+  int64_t dimensions = 0;  // 0: all
+};
+
+Result<std::vector<int64_t>> TokensOf(const json& input, const Embedder& embedder,
+                                      const std::string& where) {
+  std::vector<int64_t> tokens;
+  if (input.is_string()) {
+    EVOQ_ASSIGN(tokens, embedder.TokensOf(input.get_ref<const std::string&>()));
+  } else if (input.is_array()) {
+    const auto most =
+        static_cast<uint64_t>(embedder.vocabulary() > 0 ? embedder.vocabulary() : int64_t{1} << 31);
+    for (const json& token : input) {
+      if (!token.is_number_unsigned() || token.get<uint64_t>() >= most)
+        return InvalidInput("{}[{}]: {}, expected a token below {}", where, tokens.size(),
+                            Brief(token), most);
+      tokens.push_back(token.get<int64_t>());
+    }
+  } else {
+    return InvalidInput("{}: {}, expected a text or a list of tokens", where, Brief(input));
+  }
+  if (tokens.empty()) return InvalidInput("{}: no token", where);
+  if (embedder.context() > 0 && static_cast<int64_t>(tokens.size()) > embedder.context())
+    return InvalidInput("{}: {} tokens, expected at most {}", where, tokens.size(),
+                        embedder.context());
+  return tokens;
+}
+
+// A text, a list of tokens, or a list of either.
+Result<std::vector<std::vector<int64_t>>> TextsOf(const json& input, const Embedder& embedder) {
+  const bool several =
+      input.is_array() && !input.empty() && (input[0].is_string() || input[0].is_array());
+  std::vector<std::vector<int64_t>> texts;
+  if (!several) {
+    EVOQ_ASSIGN(texts.emplace_back(), TokensOf(input, embedder, "input"));
+    return texts;
+  }
+  if (input.size() > kMaxTexts)
+    return InvalidInput("input: {} texts, expected at most {}", input.size(), kMaxTexts);
+  for (const json& one : input) {
+    const std::string where = fmt::format("input[{}]", texts.size());
+    EVOQ_ASSIGN(std::vector<int64_t> tokens, TokensOf(one, embedder, where));
+    texts.push_back(std::move(tokens));
+  }
+  return texts;
+}
+
+Result<Asked> ReadAsked(const json& root, const Embedder& embedder) {
+  Asked asked;
+  Fields fields(root, "");
+  std::string format = "float";
+  fields.Read("encoding_format", format);
+  if (format != "float" && format != "base64")
+    fields.Fail("encoding_format", "\"float\" or \"base64\"");
+  asked.base64 = format == "base64";
+  fields.Read("dimensions", asked.dimensions, 1,
+              embedder.width() > 0 ? embedder.width() : int64_t{1} << 31);
+  EVOQ_TRY(fields.Done(/*others=*/true));
+  EVOQ_ASSIGN(asked.texts, TextsOf(fields.Member("input"), embedder));
+  return asked;
+}
+
+// The vectors of one request, which come one by one: a few texts are in the model's queue at a
+// time, so that one request does not fill it. Keeps itself alive until the last is answered.
+class Vectors : public std::enable_shared_from_this<Vectors> {
+ public:
+  Vectors(std::shared_ptr<Exchange> ask, std::shared_ptr<ServedModel> model, Asked asked)
+      : ask_(std::move(ask)),
+        model_(std::move(model)),
+        asked_(std::move(asked)),
+        vectors_(asked_.texts.size()) {}
+
+  void Begin() {
+    for (size_t i = 0; i < std::min(kAtOnce, asked_.texts.size()); ++i) Next();
+  }
+
+ private:
+  // Hands over the next text, where there is one.
+  void Next() {
+    size_t at = 0;
+    {
+      const std::lock_guard lock(mutex_);
+      if (refused_ || next_ == asked_.texts.size()) return;
+      at = next_++;
+    }
+    Inference inference;
+    inference.inputs = model_->embedder()->InputsOf(asked_.texts[at]);
+    inference.done = [self = shared_from_this(), at](Served<Tensors> outputs,
+                                                     const InferenceTimes&) {
+      self->Take(at, std::move(outputs));
+    };
+    if (const auto taken = model_->Infer(inference); !taken) Refuse(taken.error());
+  }
+
+  void Take(size_t at, Served<Tensors> outputs) {
+    if (!outputs) return Refuse(outputs.error());
+    std::vector<float> vector = model_->embedder()->VectorOf(*outputs, asked_.dimensions);
+    bool all = false;
+    {
+      const std::lock_guard lock(mutex_);
+      vectors_[at] = std::move(vector);
+      all = ++done_ == vectors_.size();
+    }
+    if (all) return Answer();
+    Next();
+  }
+
+  void Refuse(const Refusal& refusal) {
+    {
+      const std::lock_guard lock(mutex_);
+      if (std::exchange(refused_, true)) return;
+    }
+    ask_->Refuse(refusal);
+  }
+
+  void Answer() {
+    json data = json::array();
+    size_t tokens = 0;
+    for (size_t i = 0; i < vectors_.size(); ++i) {
+      const std::vector<float>& v = vectors_[i];
+      json vector = v;
+      if (asked_.base64)
+        vector = ToBase64({reinterpret_cast<const char*>(v.data()), v.size() * sizeof(float)});
+      data.push_back({{"object", "embedding"}, {"index", i}, {"embedding", std::move(vector)}});
+      tokens += asked_.texts[i].size();
+    }
+    ask_->Note("prompt_tokens", tokens);
+    ask_->AnswerJson({{"object", "list"},
+                      {"model", model_->name()},
+                      {"data", std::move(data)},
+                      {"usage", {{"prompt_tokens", tokens}, {"total_tokens", tokens}}}});
+  }
+
+  const std::shared_ptr<Exchange> ask_;
+  const std::shared_ptr<ServedModel> model_;
+  const Asked asked_;
+  std::mutex mutex_;  // of what follows
+  std::vector<std::vector<float>> vectors_;
+  size_t next_ = 0, done_ = 0;
+  bool refused_ = false;
+};
+
+}  // namespace
+
+void OpenAi::Embeddings(const std::shared_ptr<Exchange>& ask) const {
+  ask->ErrorsAsOpenAi();
+  constexpr size_t kMaxBytes = size_t{4} << 20;
+  if (ask->request().body.size() > kMaxBytes)
+    return ask->Refuse({Why::kTooLarge, "more than 4 MiB of JSON", 0});
+  const auto root = ParseJson(ask->request().body);
+  if (!root) return ask->Refuse({Why::kBadRequest, root.error().message(), 0});
+  const std::string name = JsonText(*root, "model");
+  ask->Note("model", Shorten(name));
+  const auto model = repository_.Find(name);
+  if (!model) return ask->Refuse(model.error());
+  const auto refuse = [&](const std::string& why) {
+    (*model)->statistics().Failed(Why::kBadRequest, 0);
+    ask->Refuse({Why::kBadRequest, why, 0});
+  };
+  if ((*model)->text() != nullptr)
+    return refuse(name +
+                  " writes text: what its layers hold of a text is no output of it; an "
+                  "encoder (docs/llm.md) gives embeddings");
+  const Embedder* const embedder = (*model)->embedder();
+  if (embedder == nullptr)
+    return refuse(name +
+                  " is no encoder: it has not the inputs input_ids and attention_mask and "
+                  "an output last_hidden_state");
+  if (!embedder->why_not().empty())
+    return refuse(name + " gives no embeddings: " + embedder->why_not());
+  auto asked = ReadAsked(*root, *embedder);
+  if (!asked) return refuse(asked.error().message());
+  ask->DropBody();
+  std::make_shared<Vectors>(ask, *model, std::move(*asked))->Begin();
+}
+
+}  // namespace evoq::serve

@@ -1,0 +1,165 @@
+#include "workflow/evaluation_part.h"
+
+#include <algorithm>
+#include <cmath>
+#include <iterator>
+
+#include "base/file.h"
+#include "base/json_file.h"
+
+namespace evoq {
+namespace {
+
+using nlohmann::json;
+constexpr char kFormat[] = "evoq-evaluation";
+constexpr int kVersion = 1;
+
+// JSON has no infinity: null is one.
+json NumberOf(double x) { return std::isfinite(x) ? json(x) : json(); }
+
+bool IsWhole(const json& value, int64_t low, int64_t high) {
+  if (!value.is_number_integer()) return false;
+  if (value.is_number_unsigned() && value.get<uint64_t>() > INT64_MAX) return false;
+  return value.get<int64_t>() >= low && value.get<int64_t>() <= high;
+}
+
+bool IsEnergy(const json& value) {
+  return value.is_null() || (value.is_number() && value.get<double>() >= 0);
+}
+
+double EnergyFrom(const json& value) { return value.is_null() ? INFINITY : value.get<double>(); }
+
+Result<EvaluatedSample> ParseSample(const json& given, const EvaluationPart& part) {
+  const json none;
+  const auto field = [&](const char* key) -> const json& {
+    const auto at = given.is_object() ? given.find(key) : given.end();
+    return given.is_object() && at != given.end() ? *at : none;
+  };
+  const json &name = field("name"), &index = field("class"), &rank = field("rank");
+  const json &agrees = field("agrees"), &energies = field("energies");
+  const size_t outputs = part.has_reference ? part.outputs.size() : 0;
+  const bool fits =
+      name.is_string() && IsWhole(index, -1, INT64_MAX) &&
+      (rank.is_null() || IsWhole(rank, 0, INT64_MAX)) && agrees.is_boolean() &&
+      energies.is_array() && energies.size() == outputs &&
+      std::ranges::all_of(energies, [](const json& pair) {
+        return pair.is_array() && pair.size() == 2 && IsEnergy(pair[0]) && IsEnergy(pair[1]);
+      });
+  if (!fits)
+    return InvalidInput("a sample is {}, expected name, class, rank, agrees and {} energies",
+                        given.dump(-1, ' ', true, json::error_handler_t::replace).substr(0, 120),
+                        outputs);
+  EvaluatedSample sample{.name = name.get<std::string>(), .class_index = index.get<int64_t>()};
+  if (!rank.is_null()) sample.rank = rank.get<int64_t>();
+  sample.agrees = agrees.get<bool>();
+  for (const json& pair : energies)
+    sample.energies.push_back({EnergyFrom(pair[0]), EnergyFrom(pair[1])});
+  return sample;
+}
+
+Result<EvaluationPart> Parse(const json& given) {
+  if (!given.is_object() || given.value("format", json()) != kFormat)
+    return InvalidInput("no part of an evaluation: expected a JSON object with \"format\": \"{}\"",
+                        kFormat);
+  if (given.value("version", json()) != kVersion)
+    return Unsupported("an evaluation of version {}, expected {}",
+                       given.value("version", json()).dump(), kVersion);
+  const auto field = [&](const char* key) { return given.value(key, json()); };
+  EvaluationPart part;
+  const json parts = field("parts"), index = field("part"), size = field("size");
+  if (!IsWhole(parts, 1, PartNumber::kMost) || !IsWhole(index, 1, parts.get<int64_t>()))
+    return InvalidInput("\"part\" is {} of \"parts\" {}, expected whole numbers", index.dump(),
+                        parts.dump());
+  part.part = {index.get<int64_t>(), parts.get<int64_t>()};
+  if (!IsWhole(size, 0, int64_t{1} << 40))
+    return InvalidInput("\"size\" is {}, expected a whole number", size.dump());
+  part.size = size.get<int64_t>();
+  if (!field("ms").is_number()) return InvalidInput("\"ms\" is no number");
+  part.ms = field("ms").get<double>();
+  if (!field("has_reference").is_boolean())
+    return InvalidInput("\"has_reference\" is neither true nor false");
+  part.has_reference = field("has_reference").get<bool>();
+  const json outputs = field("outputs");
+  const auto is_text = [](const json& name) { return name.is_string(); };
+  if (!outputs.is_array() || outputs.empty() || !std::ranges::all_of(outputs, is_text))
+    return InvalidInput("\"outputs\" is no list of names");
+  part.outputs = outputs.get<std::vector<std::string>>();
+  const json& samples = JsonArray(given, "samples");
+  const int64_t expected = part.part.last(part.size) - part.part.first(part.size);
+  if (static_cast<int64_t>(samples.size()) != expected)
+    return InvalidInput("{} samples, expected {} as part {} of {} of {}", samples.size(), expected,
+                        part.part.index, part.part.count, part.size);
+  for (const json& sample : samples) {
+    EVOQ_ASSIGN(EvaluatedSample parsed, ParseSample(sample, part));
+    part.samples.push_back(std::move(parsed));
+  }
+  return part;
+}
+
+}  // namespace
+
+Status SaveEvaluation(const EvaluationPart& part, const std::string& path) {
+  json samples = json::array();
+  for (const EvaluatedSample& sample : part.samples) {
+    json energies = json::array();
+    for (const Energy& e : sample.energies)
+      energies.push_back({NumberOf(e.signal), NumberOf(e.noise)});
+    samples.push_back({{"name", sample.name},
+                       {"class", sample.class_index},
+                       {"rank", sample.rank ? json(*sample.rank) : json()},
+                       {"agrees", sample.agrees},
+                       {"energies", std::move(energies)}});
+  }
+  const json file = {{"format", kFormat},
+                     {"version", kVersion},
+                     {"part", part.part.index},
+                     {"parts", part.part.count},
+                     {"size", part.size},
+                     {"outputs", part.outputs},
+                     {"has_reference", part.has_reference},
+                     {"ms", part.ms},
+                     {"samples", std::move(samples)}};
+  return WriteFileAtomic(path, file.dump(-1, ' ', false, json::error_handler_t::replace) + "\n");
+}
+
+Result<EvaluationPart> MergeEvaluations(const std::vector<std::string>& paths) {
+  if (paths.empty()) return InvalidInput("no part of an evaluation was given");
+  std::vector<std::optional<EvaluationPart>> parts;
+  for (const std::string& path : paths) {
+    EVOQ_ASSIGN(const json given, ReadJsonFile(path));
+    EVOQ_ASSIGN(EvaluationPart part, WithContext(Parse(given), path));
+    if (parts.empty()) parts.resize(static_cast<size_t>(part.part.count));
+    const auto count = static_cast<int64_t>(parts.size());
+    if (part.part.count != count)
+      return InvalidInput("{} is part {} of {}, expected parts of {} as {}", path, part.part.index,
+                          part.part.count, count, paths[0]);
+    std::optional<EvaluationPart>& place = parts[static_cast<size_t>(part.part.index) - 1];
+    if (place)
+      return InvalidInput("{} is part {} of {}, which is there already", path, part.part.index,
+                          count);
+    place = std::move(part);
+  }
+  EvaluationPart whole;
+  for (size_t i = 0; i < parts.size(); ++i) {
+    if (!parts[i])
+      return InvalidInput("part {} of {} is missing beside {}", i + 1, parts.size(), paths[0]);
+    EvaluationPart& part = *parts[i];
+    if (i == 0) {
+      whole = std::move(part);
+      whole.part = {};
+      continue;
+    }
+    if (part.outputs != whole.outputs || part.has_reference != whole.has_reference ||
+        part.size != whole.size)
+      return InvalidInput(
+          "parts 1 and {} are of different evaluations: other outputs, another "
+          "reference or another number of samples",
+          i + 1);
+    whole.ms += part.ms;
+    whole.samples.insert(whole.samples.end(), std::make_move_iterator(part.samples.begin()),
+                         std::make_move_iterator(part.samples.end()));
+  }
+  return whole;
+}
+
+}  // namespace evoq

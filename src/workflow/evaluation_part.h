@@ -1,0 +1,38 @@
+// An evaluation in parts, each of some of the samples, wherever each is made. Put together they
+// give the numbers of one evaluation (docs/scale-out.md), but for the time.
+#pragma once
+
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "base/part_number.h"
+#include "certify/energy.h"
+
+namespace evoq {
+
+// What a model gave for one sample.
+struct EvaluatedSample {
+  std::string name;
+  int64_t class_index = -1;      // ClassOf its first output
+  std::optional<int64_t> rank;   // of the label among the scores, 0 for the largest
+  bool agrees = false;           // with the class of the reference
+  std::vector<Energy> energies;  // by output, against the reference's; empty without one
+};
+
+struct EvaluationPart {
+  std::vector<std::string> outputs;  // names
+  bool has_reference = false;
+  PartNumber part;
+  int64_t size = 0;  // samples of all parts
+  double ms = 0;     // of the model's runs
+  std::vector<EvaluatedSample> samples;
+};
+
+// Errors: those of writing.
+Status SaveEvaluation(const EvaluationPart& part, const std::string& path);
+// All parts, in any order, as one. Errors: those of reading; kInvalidInput for parts that are
+// missing, stand twice or differ in what they are of, naming the files.
+Result<EvaluationPart> MergeEvaluations(const std::vector<std::string>& paths);
+
+}  // namespace evoq
