@@ -25,7 +25,8 @@ FOLDER = re.compile(
 # Names that stand for any (NAME, ROOM, the end of a name), for the reader's own files, and for
 # those of another project. Never a page.
 OWN = re.compile(
-    r"(?!.*\.md$)(.*[/_]|)(NAME|ROOM|FAMILY|ISA)([._/]|$)|_\w+\.cc$|(images/)?labels\.tsv$|test\.txt$"
+    r"(?!.*\.md$)(.*[/_]|)(NAME|ROOM|FAMILY|ISA)([._/]|$)|_\w+\.cc$|(images/)?labels\.tsv$"
+    r"|test\.txt$"
     r"|src/passes/(my_pass\.cc|golden/my-pass\.txt)$|(a/b/)?c\.txt$|llama2\.c$|(gpt2_)?merges\.txt$"
 )
 PROGRAMS = ("_test", "_bench")  # whose file is made by the build

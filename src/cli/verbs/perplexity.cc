@@ -30,7 +30,7 @@ VerbRun Declare(const VerbOptions& options, const CommonOptions& common) {
 extern const VerbDef kVerbPerplexity = {
     .name = "perplexity",
     .doc = "Measures how well a language model predicts a text.",
-    .example = "evoq perplexity model.etm --text test.txt --kv-cache int8",
+    .example = "evoq perplexity model.etm --text test.txt --window 64 --kv-cache int8",
     .declare = Declare,
 };
 
