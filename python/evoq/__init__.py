@@ -17,7 +17,7 @@ evoq.backend is the ONNX backend interface. docs/python.md has more.
 from . import nn, ray
 from ._error import Error
 from ._evoq import Model, ValueInfo, __version__
-from ._judge import diff, sensitivity, verify
+from ._judge import diff, perplexity, sensitivity, verify
 from ._judge import eval_ as eval
 from ._language import Generated, LanguageModel
 from ._make import calibrate, compile, inspect, optimize, prune, quantize
@@ -58,6 +58,7 @@ __all__ = [
     "load",
     "nn",
     "optimize",
+    "perplexity",
     "predict",
     "profile",
     "prune",

@@ -169,6 +169,40 @@ def verify(
         )
 
 
+def perplexity(
+    model: Any,
+    text: Any,
+    *,
+    tokenizer: Any = None,
+    window: int | None = None,
+    limit: int | None = None,
+    kv_cache: str = "",
+    threads: int | None = None,
+    progress: Progress | None = None,
+    **options: Any,
+) -> Report:
+    """How well a language model predicts a text file: ``perplexity``, ``nll``,
+    ``samples`` (windows), ...
+
+    tokenizer: its file or folder, where the model carries none. window: tokens that the model sees
+    at once, 256 without it. limit: the first so many windows only. kv_cache: what keys and values
+    are kept in, 'float32', 'float16' or 'int8'; '': as the model has it (docs/llm.md).
+    """
+    return run_verb(
+        "perplexity",
+        _evoq.PerplexityJob(),
+        progress,
+        {"model": model},
+        text=text,
+        tokenizer=tokenizer,
+        window=window,
+        limit=limit,
+        kv_cache=kv_cache,
+        threads=threads,
+        **options,
+    )
+
+
 def eval_(
     model: Any,
     *,

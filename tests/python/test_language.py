@@ -36,6 +36,15 @@ def most(tokens):
     return {"max_tokens": tokens, "ignore_end": True}
 
 
+def test_perplexity_of_a_text(folder, tmp_path):
+    text = tmp_path / "text.txt"
+    text.write_text("the hen and the cat ate a hat on the hill " * 20)
+    plain = evoq.perplexity(folder, text, window=32, limit=2, threads=1)
+    narrow = evoq.perplexity(folder, text, window=32, limit=2, threads=1, kv_cache="int8")
+    assert plain["samples"] == 2 and plain["perplexity"] > 1
+    assert 0 < abs(narrow["perplexity"] / plain["perplexity"] - 1) < 0.02
+
+
 def test_facts(folder):
     model = evoq.LanguageModel(folder, threads=1, context=40, sequences=3)
     assert (model.threads, model.vocabulary, model.context, model.sequences) == (1, 48, 40, 3)
