@@ -7,6 +7,7 @@ import concurrent.futures
 import importlib.util
 import json
 import pathlib
+import shutil
 import socket
 import sys
 import tempfile
@@ -39,6 +40,16 @@ def completion(prompt, **more):
     return json.dumps({"model": "lm", "prompt": prompt, "temperature": 0, "max_tokens": 12, **more})
 
 
+def check_narrow_caches(server, work, model):
+    """`kv_cache` of a model's config.json."""
+    got = server.json("POST", "/v1/completions", completion("the cat", model="narrow"))
+    text, _ = generated(work, model, "the cat", "--max-tokens", "12", "--kv-cache", "int8")
+    check("int8 caches: the text of generate", got["choices"][0]["text"] == text, (got, text))
+    index = {m["name"]: m for m in server.json("POST", "/v2/repository/index", "{}")}
+    reason = index["broken"].get("reason", "")
+    check("a cache of no known type", "a cache of 'int5', expected float32" in reason, index)
+
+
 def chat(content, **more):
     messages = [{"role": "user", "content": content}]
     return json.dumps(
@@ -49,7 +60,7 @@ def chat(content, **more):
 def check_texts(server, work, model):
     wanted = [generated(work, model, p, "--max-tokens", "12") for p in PROMPTS]
     models = server.json("GET", "/v1/models")
-    check("models", [m["id"] for m in models["data"]] == ["lm"], models)
+    check("models", [m["id"] for m in models["data"]] == ["lm", "narrow"], models)
     for prompt, (text, tokens) in zip(PROMPTS, wanted):
         got = server.json("POST", "/v1/completions", completion(prompt))
         choice, usage = got["choices"][0], got["usage"]
@@ -201,9 +212,14 @@ def main():
         model = repository / "lm/1/model.etm"
         agree.evoq("compile", folder, "-o", model)
         (repository / "lm/config.json").write_text('{"sequences": 2}')
+        for name, cache in (("narrow", "int8"), ("broken", "int5")):
+            (repository / name / "1").mkdir(parents=True)
+            shutil.copy(model, repository / name / "1/model.etm")
+            (repository / name / "config.json").write_text(json.dumps({"kv_cache": cache}))
         agree.evoq("zoo", "lenet", "-o", repository / "net.onnx")
         with Serving(repository) as server:
             check_texts(server, work, model)
+            check_narrow_caches(server, work, model)
             check_chat(server, work, model)
             check_options(server)
             check_refusals(server)

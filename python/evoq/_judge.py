@@ -227,16 +227,14 @@ def eval_(
     limit: use the first so many samples only.
     """
     if text is not None:
-        return run_verb(
-            "perplexity",
-            _evoq.PerplexityJob(),
-            progress,
-            {"model": model},
-            data=data,
-            text=text,
+        return perplexity(
+            model,
+            text,
             tokenizer=tokenizer,
             limit=limit,
             threads=threads,
+            progress=progress,
+            data=data,
             **options,
         )
     return run_verb(

@@ -8,9 +8,9 @@
 
 #include "base/budget_scope.h"
 #include "generate/cached_model.h"
+#include "kernels/attention/attention_inputs.h"
 #include "llm/cache_type.h"
 #include "models/models.h"
-#include "ops/attention.h"
 #include "ops/driver.h"
 #include "passes/match.h"
 #include "passes/size_probe.h"

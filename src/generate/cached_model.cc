@@ -9,6 +9,7 @@
 #include "base/stopwatch.h"
 #include "base/text.h"
 #include "generate/cached_form.h"
+#include "llm/cache_type.h"
 #include "llm/facts.h"
 #include "models/models.h"
 #include "program/container.h"
@@ -78,6 +79,7 @@ uint32_t MarkOf(const Graph& graph) {
 
 Result<std::unique_ptr<CachedModel>> CachedModel::Load(const std::string& path,
                                                        const CacheOptions& options) {
+  EVOQ_TRY(ParseCacheType(options.type));  // before a large model is loaded
   EVOQ_ASSIGN(std::unique_ptr<Engine> engine, LoadEngine(path, {.threads = options.threads}));
   return Of(std::move(engine), options, path);
 }

@@ -5,9 +5,9 @@
 #include <numeric>
 #include <set>
 
+#include "kernels/attention/attention_inputs.h"
 #include "llm/part_weights.h"
 #include "llm/parts.h"
-#include "ops/attention.h"
 #include "ops/index_range.h"
 #include "ops/op.h"
 

@@ -1,10 +1,11 @@
 #include "llm/cache_type.h"
 
 #include <algorithm>
+#include <set>
 
 #include "base/math.h"
+#include "kernels/attention/attention_inputs.h"
 #include "llm/phase.h"
-#include "ops/attention.h"
 #include "reference/reference.h"
 
 namespace evoq {
@@ -25,8 +26,6 @@ std::string Beside(const std::string& name) {
   return dot == std::string::npos ? name + "_scale"
                                   : name.substr(0, dot) + "_scale" + name.substr(dot);
 }
-
-bool HoldsScales(const Value& cache) { return cache.name.find("_scale.") != std::string::npos; }
 
 // The step that extends a cache, and the attention that reads it.
 struct CacheUse {
@@ -100,7 +99,7 @@ void ToInt8(Graph& graph, const CacheUse& use) {
   graph.MarkOutput(scales);
   for (const auto& [reader, input] : use.readers) {
     graph.SetInput(reader, input == kK ? kKeyScale : kValueScale, scales);
-    graph.attrs(reader).Set("cache_block_size", kCacheBlock);
+    graph.attrs(reader).Set(kCacheBlockSize, kCacheBlock);
   }
 }
 
@@ -115,10 +114,16 @@ Result<DType> ParseCacheType(std::string_view name) {
 
 bool HasCaches(const Graph& graph, DType type) {
   const auto inputs = FindCacheInputs(graph);
-  return inputs && std::ranges::all_of(inputs->caches, [&](ValueId cache) {
-           const Value& value = graph.value(cache);
-           return value.type.dtype == type || (type == DType::kInt8 && HoldsScales(value));
-         });
+  if (!inputs) return false;
+  std::set<std::string> scales;  // of int8 caches
+  for (const ValueId cache : inputs->caches) {
+    const Value& value = graph.value(cache);
+    if (value.type.dtype == DType::kInt8) scales.insert(Beside(value.name));
+  }
+  return std::ranges::all_of(inputs->caches, [&](ValueId cache) {
+    const Value& value = graph.value(cache);
+    return value.type.dtype == type || (type == DType::kInt8 && scales.contains(value.name));
+  });
 }
 
 Status SetCacheType(Graph& graph, DType type) {

@@ -8,9 +8,6 @@
 
 namespace evoq {
 
-// Elements of an int8 cache's row with one float16 scale.
-inline constexpr int64_t kCacheBlock = 32;
-
 // float32, float16 (fp16, f16) or int8 (q8_0); "" is kUndefined, as the model has it. Errors:
 // kUsage for another name.
 Result<DType> ParseCacheType(std::string_view name);

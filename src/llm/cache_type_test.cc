@@ -21,8 +21,8 @@ const %q: float32[1, 2, 1, 40]
 const %k: float32[1, 1, 1, 40]
 const %length: int64[1] = [1]
 keys: %present_key.0: float32[1, 1, context, 40] = TensorScatter{axis=2}(%past_key.0, %k, %position)
-values: %present_value.0: float32[1, 1, context, 40] = TensorScatter{axis=2}(%past_value.0, %k, %position)
-attend: %logits: float32[1, 2, 1, 40] = Attention{is_causal=1}(%q, %present_key.0, %present_value.0, _, _, _, %length)
+values: %present_value.0 = TensorScatter{axis=2}(%past_value.0, %k, %position)
+attend: %logits = Attention{is_causal=1}(%q, %present_key.0, %present_value.0, _, _, _, %length)
 output %logits
 output %present_key.0
 output %present_value.0

@@ -2,11 +2,13 @@
 
 #include <fmt/ranges.h>
 
+#include <algorithm>
 #include <set>
 
 #include "base/json_file.h"
 #include "base/rows.h"
 #include "base/text.h"
+#include "llm/packed_matrix.h"
 #include "llm/settings.h"
 
 namespace evoq {
@@ -34,6 +36,33 @@ Result<const StoredTensor*> CheckpointMatrix::Need(const char* part, DType dtype
     return InvalidInput("tensor {}.{} is {}, expected {}{}", stem, part, found->ToString(),
                         DTypeName(dtype), Bracketed(std::span<const int64_t>(sizes)));
   return found;
+}
+
+Result<const StoredTensor*> CheckpointMatrix::NeedWords(const char* part) const {
+  EVOQ_ASSIGN(const StoredTensor* found, Need(part));
+  // Sizes times the numbers of a word stay in range.
+  if (found->dtype != DType::kInt32 || found->sizes.size() != 2 || found->sizes[0] < 1 ||
+      std::max(found->sizes[0], found->sizes[1]) > INT64_MAX / 32)
+    return InvalidInput("tensor {}.{} is {}, expected int32 of two sizes", stem, part,
+                        found->ToString());
+  return found;
+}
+
+Result<const StoredTensor*> CheckpointMatrix::NeedReal(const char* part) const {
+  EVOQ_ASSIGN(const StoredTensor* found, Need(part));
+  EVOQ_TRY(CheckReal(*found, stem + "." + part));
+  return found;
+}
+
+Result<std::array<int64_t, 2>> BlockSizes(const nlohmann::json& settings, const char* key) {
+  std::array<int64_t, 2> block = {0, 0};
+  if (!Given(settings, key)) return block;
+  const nlohmann::json& sizes = settings[key];
+  if (!sizes.is_array() || sizes.size() != 2 || !sizes[0].is_number_unsigned() ||
+      !sizes[1].is_number_unsigned())
+    return InvalidInput("{} is {}, expected two sizes", key, sizes.dump().substr(0, 60));
+  for (size_t i : {0, 1}) block[i] = sizes[i].get<int64_t>();
+  return block;
 }
 
 Status JoinQuantized(const nlohmann::json& config, StoredTensors& tensors) {

@@ -25,7 +25,15 @@ struct CheckpointMatrix {
   Result<const StoredTensor*> Need(const char* part) const;
   // Errors: kInvalidInput for a tensor of another type or other sizes.
   Result<const StoredTensor*> Need(const char* part, DType dtype, std::vector<int64_t> sizes) const;
+  // int32 of two sizes, the first at least 1. Errors: as above.
+  Result<const StoredTensor*> NeedWords(const char* part) const;
+  // float32, float16 or bfloat16. Errors: as above.
+  Result<const StoredTensor*> NeedReal(const char* part) const;
 };
+
+// Two sizes, as settings have those of blocks; nothing where there are none. Errors: kInvalidInput
+// for something else.
+Result<std::array<int64_t, 2>> BlockSizes(const nlohmann::json& settings, const char* key);
 
 struct CheckpointFormat {
   const char* method;  // "gptq"

@@ -116,6 +116,10 @@ Result<int64_t> GroupOf(const nlohmann::json& settings, int64_t inputs) {
   return group_size;
 }
 
+std::function<float(int64_t g, int64_t n)> ScalesByGroup(const StoredTensor& stored) {
+  return [stored](int64_t g, int64_t n) { return RealAt(stored, g * stored.sizes[1] + n); };
+}
+
 float RealAt(const StoredTensor& stored, int64_t i) {
   if (stored.dtype == DType::kFloat32) {
     float value;

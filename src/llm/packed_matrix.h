@@ -57,6 +57,9 @@ StoredTensor Joined(std::string format, GroupedMatrix matrix, std::vector<Stored
 // kUnsupported where it does not divide them.
 Result<int64_t> GroupOf(const nlohmann::json& settings, int64_t inputs);
 
+// The scales [groups, outputs] of `stored`, for GroupedMatrix::scale.
+std::function<float(int64_t g, int64_t n)> ScalesByGroup(const StoredTensor& stored);
+
 // Element i of plain float32, float16 or bfloat16.
 float RealAt(const StoredTensor& stored, int64_t i);
 // Errors: kInvalidInput, naming it `name`, for elements of another type.

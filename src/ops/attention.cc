@@ -1,8 +1,7 @@
 // Attention(q, k, v, mask?, past_key?, past_value?, nonpad_kv_seqlen?, key_scale?, value_scale?) ->
 // y, present_key, present_value, scores.
-#include "ops/attention.h"
-
 #include "base/math.h"
+#include "kernels/attention/attention_inputs.h"
 #include "ops/symbolic_sizes.h"
 #include "ops/util.h"
 
@@ -74,7 +73,7 @@ Status CheckScales(const InferArgs& args, size_t i, size_t scales) {
   EVOQ_TRY(CheckDType(args, scales, std::array{DType::kFloat16}));
   for (size_t input : {i, scales}) EVOQ_TRY(CheckRank(args, input, 4));
   if (args.has(kPastKey)) return InvalidInput("input {} beside a past", scales);
-  EVOQ_ASSIGN(const int64_t block, IntAttr(args.node, "cache_block_size", 32));
+  EVOQ_ASSIGN(const int64_t block, IntAttr(args.node, kCacheBlockSize, kCacheBlock));
   if (block < 1) return InvalidInput("attribute cache_block_size is {}, expected 1 or more", block);
   const Shape &values = args.inputs[i].shape, &shape = args.inputs[scales].shape;
   if (!values.ranked() || !shape.ranked()) return {};

@@ -1,7 +1,7 @@
 #include "ops/index_range.h"
 
 #include "base/check.h"
-#include "ops/attention.h"
+#include "kernels/attention/attention_inputs.h"
 #include "ops/fold.h"
 #include "ops/op.h"
 #include "ops/util.h"

@@ -1,6 +1,6 @@
 // Attention takes float16 keys and values beside float32 queries: a cache in float16 need not be
 // widened as a whole in front of it, nor written again where nothing reads it.
-#include "ops/attention.h"
+#include "kernels/attention/attention_inputs.h"
 #include "passes/match.h"
 
 namespace evoq {

@@ -2,7 +2,7 @@
 // past, and gives what was joined as its outputs.
 #include <set>
 
-#include "ops/attention.h"
+#include "kernels/attention/attention_inputs.h"
 #include "passes/match.h"
 #include "passes/size_probe.h"
 

@@ -1,6 +1,6 @@
 // A mask that sizes alone decide, and that hides the keys behind each query, is Attention's
 // attribute is_causal: neither the mask nor the hidden scores are computed.
-#include "ops/attention.h"
+#include "kernels/attention/attention_inputs.h"
 #include "passes/match.h"
 #include "passes/size_probe.h"
 

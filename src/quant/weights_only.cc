@@ -155,7 +155,7 @@ class WeightsQuantizer {
 
   QuantizeReport report;
   std::map<std::pair<ValueId, int>, ValueId> done;  // shared weights stay shared
-  bool taken = false;                               // weights that were narrow
+  bool few_bits = false;                            // some weights had few bits already
 
  private:
   static constexpr int kLowBits = -2, kGiven = -3, kRows = -4;  // in place of an axis
@@ -164,7 +164,7 @@ class WeightsQuantizer {
     const Node& node = graph_.node(id);
     if (IsRecurrent(node)) return VisitRecurrent(id);
     if (!as_.products && IsLinear(node)) return {};
-    if (IsNarrowAlready(node)) return TakeNarrow(id);
+    if (HasFewBits(node)) return TakeFewBits(id);
     const auto tie = ties_.find(id);
     if (const auto stored = AsStored(id)) return QuantizeAsStored(id, *stored);
     if (IsLinear(node)) EVOQ_TRY(WidenConstant(graph_, node.input(1)));
@@ -195,7 +195,7 @@ class WeightsQuantizer {
   }
 
   // A product whose weight the model's file has in few bits: GGUF, GPTQ, AWQ, Q/DQ, ...
-  bool IsNarrowAlready(const Node& node) const {
+  bool HasFewBits(const Node& node) const {
     if (!IsLinear(node) || !LinearFormOf(node)->two_operands) return false;
     const ValueId w = node.input(1);
     return w.valid() && graph_.value(w).is_constant() && graph_.value(w).type.quantized() &&
@@ -203,7 +203,7 @@ class WeightsQuantizer {
   }
 
   // The weight stays as it is; where the scheme rounds data, so is that of this product.
-  Status TakeNarrow(NodeId id) {
+  Status TakeFewBits(NodeId id) {
     const Node& node = graph_.node(id);
     if (auto kept = KeptByOptions(node, options_)) return Keep(id, std::move(*kept));
     const TensorType& weight = graph_.value(node.input(1)).type;
@@ -213,7 +213,7 @@ class WeightsQuantizer {
     if (as_.rounding) why_float = RejectBlocks(weight, block);
     const bool rounds = as_.rounding && !why_float;
     if (rounds) graph_.attrs(id).Set(kDataBlock, block);
-    taken = true;
+    few_bits = true;
     graph_.attrs(id).Erase(kFloatReason);
     report.nodes.Add(rounds ? Precision::kInt8 : Precision::kFloat32);
     if (!rounds) CountWeight(weight, report);
@@ -456,7 +456,7 @@ Result<QuantizeReport> QuantizeWeights(Graph& graph, const QuantizeOptions& opti
   WeightsQuantizer quantizer(graph, options, as);
   EVOQ_TRY(quantizer.Run());
   QuantizeReport& report = quantizer.report;
-  bool nothing = quantizer.done.empty() && !quantizer.taken;
+  bool nothing = quantizer.done.empty() && !quantizer.few_bits;
   if (as.products) {
     EVOQ_ASSIGN(const QuantizeReport bodies, QuantizeBodies(graph, options, as));
     Join(bodies, "", report);

@@ -6,12 +6,11 @@
 // window or the padding excludes. Query i of S stands at place i behind the past, or, with
 // nonpad_kv_seqlen, at nonpad_kv_seqlen - S + i. A row whose bias is -infinity everywhere gives
 // zeros. Products are summed in float64 and rounded to the element type once.
-#include "ops/attention.h"
-
 #include <algorithm>
 #include <cmath>
 #include <limits>
 
+#include "kernels/attention/attention_inputs.h"
 #include "reference/definition.h"
 #include "reference/real.h"
 #include "reference/util.h"
@@ -246,7 +245,7 @@ EvalResult Evaluate(const EvalArgs& args) {
   if (!is(kQ, DType::kFloat32) || (is(kK, DType::kFloat32) && is(kV, DType::kFloat32)))
     return EvaluateAlike(args);
   std::vector<Tensor> inputs(args.inputs.begin(), args.inputs.end());
-  const int64_t block = args.node.attrs.Int("cache_block_size", 32);
+  const int64_t block = args.node.attrs.Int(kCacheBlockSize, kCacheBlock);
   for (size_t i : {kK, kV, kPastKey, kPastValue}) {
     if (is(i, DType::kInt8)) {
       inputs[i] = Dequantized(inputs[i], inputs[i == kK ? kKeyScale : kValueScale], block);

@@ -9,6 +9,8 @@
 #include <set>
 #include <thread>
 
+#include "llm/random_folder.h"
+#include "llm/tiny_llama.h"
 #include "passes/choice.h"
 #include "program/etm.h"
 #include "workflow/tiny_testing.h"
@@ -80,6 +82,38 @@ TEST_F(Toolchain, CompilesAndRuns) {
 }
 
 // The choice goes from an .onnx that is written into what is made of it.
+TEST_F(Toolchain, WritesNarrowCachesOfLanguageModels) {
+  ASSERT_TRUE(WriteRandomFolder(TinyLlamaConfig(), {}, 1, At("llama")));
+  const auto caches = [&](const std::string& path) {
+    std::set<DType> types;
+    const auto read = ReadEtm(path);
+    if (!read) return types;
+    for (const ValueId input : read->graph.inputs()) {
+      const Value& value = read->graph.value(input);
+      if (value.name.starts_with("past_")) types.insert(value.type.dtype);
+    }
+    return types;
+  };
+  tc::CompileOptions compile;
+  tc::QuantizeOptions quantize;
+  quantize.scheme = "int8-weights";
+  for (const char* type : {"", "int8"}) {
+    compile.kv_cache = quantize.kv_cache = type;
+    ASSERT_TRUE(tc::Compile(At("llama"), At("c.etm"), compile, {}, &error_)) << error_;
+    ASSERT_TRUE(tc::Quantize(At("llama"), At("q.etm"), quantize, {}, &error_)) << error_;
+    const std::set<DType> wanted =
+        *type == 0 ? std::set{DType::kFloat32} : std::set{DType::kInt8, DType::kFloat16};
+    EXPECT_EQ(caches(At("c.etm")), wanted);
+    EXPECT_EQ(caches(At("q.etm")), wanted);
+  }
+  compile.kv_cache = quantize.kv_cache = "int5";
+  const std::string refused = "a cache of 'int5', expected float32, float16 or int8";
+  EXPECT_FALSE(tc::Compile(At("llama"), At("c.etm"), compile, {}, &error_));
+  EXPECT_EQ(error_, refused);
+  EXPECT_FALSE(tc::Quantize(At("llama"), At("q.etm"), quantize, {}, &error_));
+  EXPECT_EQ(error_, refused);
+}
+
 TEST_F(Toolchain, OptimizesByChosenPasses) {
   const std::string model = Model("twice.onnx",
                                   "graph g\ninput %x: float32[2]\na: %a: float32[2] = Neg(%x)\n"

@@ -7,6 +7,7 @@
 #include "compile/compile.h"
 #include "compile/plan.h"
 #include "graph/run_choices.h"
+#include "llm/cache_type.h"
 #include "models/models.h"
 #include "program/etm.h"
 #include "reference/reference.h"
@@ -93,6 +94,7 @@ Result<Model> PlanSizes(Graph graph, const CompileJob& job) {
 bool GivesGears(const CompileJob& job) { return !job.gears.empty() || job.suggest; }
 
 Status Check(const CompileJob& job) {
+  EVOQ_TRY(ParseCacheType(job.kv_cache));
   if (job.suggest && !job.gears.empty())
     return Fail(ErrorCode::kUsage, "--gears, --suggest-gears: one of them");
   if (GivesGears(job) && !job.shapes.empty())

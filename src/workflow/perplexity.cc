@@ -11,6 +11,7 @@
 #include "generate/cached_form.h"
 #include "generate/cached_model.h"
 #include "generate/model_tokenizer.h"
+#include "llm/cache_type.h"
 #include "llm/facts.h"
 #include "models/models.h"
 #include "workflow/bench_json.h"
@@ -103,6 +104,7 @@ Result<PerplexityResult> EvaluatePerplexity(const PerplexityJob& job, const Foll
   EVOQ_TRY(CheckThreads(job.threads));
   if (job.window < 1 || job.window > int64_t{1} << 20)
     return Fail(ErrorCode::kUsage, "--window {}: expected 1 to 1048576", job.window);
+  EVOQ_TRY(ParseCacheType(job.kv_cache));
   if (!job.tokens.empty()) EVOQ_TRY(CheckOutputPath(job.tokens));
   EVOQ_ASSIGN(std::unique_ptr<Engine> engine, LoadEngine(job.model, {.threads = job.threads}));
   EVOQ_ASSIGN(engine, InCachedForm(std::move(engine), job.model, job.kv_cache));

@@ -5,6 +5,7 @@
 
 #include "base/file.h"
 #include "base/output_file.h"
+#include "llm/cache_type.h"
 #include "llm/phase.h"
 #include "models/models.h"
 #include "models/region_run.h"
@@ -216,6 +217,7 @@ Result<Certified> Certify(const QuantizeJob& job, Graph graph, const Inputs& inp
 // The numbers and names of a job.
 Status CheckJob(const QuantizeJob& job) {
   EVOQ_TRY(CheckQuantization(job));
+  EVOQ_TRY(ParseCacheType(job.kv_cache));
   if (FindQdqTarget(job.target) == nullptr)
     return Fail(ErrorCode::kUsage, "--target {}: no runtime that an .onnx is written for",
                 job.target);

@@ -137,7 +137,7 @@ struct AttentionState {
   };
   Keys Widened(const void* const* in, bool past, int64_t at, int64_t n, const Workspace& w) const {
     const Heads& h = past ? a.k.past : a.k.now;
-    const void* const keys = in[past ? kPastKey : kKey];
+    const void* const keys = in[past ? kPastKey : kK];
     if (a.k.dtype == DType::kFloat32) return {static_cast<const float*>(keys) + at, h.step()};
     if (a.k.dtype == DType::kInt8) {
       Dequantize(keys, in[kKeyScale], a.k, at, n, w.wide);
@@ -206,10 +206,10 @@ struct AttentionState {
       MoveTableFor(isa).transpose(keys.rows, w.keys, n, k.size, keys.step, kKeyBlock,
                                   sizeof(float));
     const int64_t first_value = v.At(t.b, t.head, at);
-    const void* values = static_cast<const std::byte*>(in[past ? kPastValue : kValue]) +
+    const void* values = static_cast<const std::byte*>(in[past ? kPastValue : kV]) +
                          first_value * a.v.element_bytes();
     if (a.v.dtype == DType::kInt8) {
-      Dequantize(in[kValue], in[kValueScale], a.v, first_value, n, w.values);
+      Dequantize(in[kV], in[kValueScale], a.v, first_value, n, w.values);
       values = w.values;
     }
     const auto add = a.v.dtype == DType::kFloat16 ? table.product_half : table.product;
@@ -263,7 +263,7 @@ struct AttentionState {
            .length = 0};
     t.length = LengthOf(in, t.b);
     const Workspace w = Of(scratch, thread);
-    Begin(t, static_cast<const float*>(in[kQuery]), w);
+    Begin(t, static_cast<const float*>(in[kQ]), w);
     for (bool past : {true, false}) AddKeys(t, in, past, w);
     for (int64_t r = 0; r < t.count; ++r) {
       const int64_t head = HeadOf(t, t.first + r), query = QueryOf(t.first + r);
@@ -326,9 +326,9 @@ struct AttentionState {
 
   void Run(const void* const* in, void* const* out, const RunContext& context) const {
     if (a.k.present)
-      WritePresent(a.k, a.past() > 0 ? in[kPastKey] : nullptr, in[kKey], out[1], context);
+      WritePresent(a.k, a.past() > 0 ? in[kPastKey] : nullptr, in[kK], out[1], context);
     if (a.v.present)
-      WritePresent(a.v, a.past() > 0 ? in[kPastValue] : nullptr, in[kValue], out[2], context);
+      WritePresent(a.v, a.past() > 0 ? in[kPastValue] : nullptr, in[kV], out[2], context);
     const int64_t tasks = a.q.batch * a.k.now.heads * row_tasks * parts;
     context.pool.ParallelFor(tasks, grain, [&](int64_t begin, int64_t end, int thread) {
       for (int64_t t = begin; t < end; ++t) RunTask(t, in, out, context.scratch, thread);

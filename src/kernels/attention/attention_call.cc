@@ -10,15 +10,15 @@ bool Given(const KernelCall& call, size_t output) {
 }
 
 std::optional<Reason> RejectTypes(const KernelCall& call) {
-  if (!PlainFloat(call.inputs[kQuery]) || !PlainFloat(call.outputs[0]))
-    return Reject("types", "{} -> {}, expected float32", call.inputs[kQuery].ToString(),
+  if (!PlainFloat(call.inputs[kQ]) || !PlainFloat(call.outputs[0]))
+    return Reject("types", "{} -> {}, expected float32", call.inputs[kQ].ToString(),
                   call.outputs[0].ToString());
-  for (size_t i : {kKey, kValue, kPastKey, kPastValue}) {
+  for (size_t i : {kK, kV, kPastKey, kPastValue}) {
     if (!call.has_input(i)) continue;
     const TensorType& type = call.inputs[i];
     const bool past = i == kPastKey || i == kPastValue;
-    const DType wanted = past ? call.inputs[i - kPastKey + kKey].dtype : type.dtype;
-    const bool scaled = !past && call.has_input(i - kKey + kKeyScale);
+    const DType wanted = past ? call.inputs[i - kPastKey + kK].dtype : type.dtype;
+    const bool scaled = !past && call.has_input(i - kK + kKeyScale);
     const bool known = scaled ? type.dtype == DType::kInt8
                               : type.dtype == DType::kFloat32 || type.dtype == DType::kFloat16;
     if (!known || type.quantized() || type.dtype != wanted)
@@ -68,8 +68,8 @@ std::optional<Reason> ReadCache(const KernelCall& call, size_t now, size_t past,
   if (!heads) return Reject("shape", "input {} is {}", now, call.inputs[now].ToString());
   cache.now = *heads;
   cache.dtype = call.inputs[now].dtype;
-  if (const size_t scales = now - kKey + kKeyScale; call.has_input(scales)) {
-    cache.block = call.attrs.Int("cache_block_size", 32);
+  if (const size_t scales = now - kK + kKeyScale; call.has_input(scales)) {
+    cache.block = call.attrs.Int(kCacheBlockSize, kCacheBlock);
     const Shape &shape = call.inputs[scales].shape, &rows = call.inputs[now].shape;
     const auto misfit = [&] {
       return Reject("shape", "scales {} of {} in blocks of {}", shape.ToString(), rows.ToString(),
@@ -92,18 +92,18 @@ std::optional<Reason> ReadCache(const KernelCall& call, size_t now, size_t past,
 }
 
 std::optional<Reason> ReadHeads(const KernelCall& call, AttentionCall& read) {
-  const auto q = HeadsOf(call.inputs[kQuery], call.attrs.Int("q_num_heads"));
-  if (!q) return Reject("shape", "input 0 is {}", call.inputs[kQuery].ToString());
+  const auto q = HeadsOf(call.inputs[kQ], call.attrs.Int("q_num_heads"));
+  if (!q) return Reject("shape", "input 0 is {}", call.inputs[kQ].ToString());
   read.q = *q;
-  if (auto reason = ReadCache(call, kKey, kPastKey, read.k)) return reason;
-  if (auto reason = ReadCache(call, kValue, kPastValue, read.v)) return reason;
+  if (auto reason = ReadCache(call, kK, kPastKey, read.k)) return reason;
+  if (auto reason = ReadCache(call, kV, kPastValue, read.v)) return reason;
   const Heads &k = read.k.now, &v = read.v.now;
   const bool fits = k.batch == q->batch && v.batch == q->batch && k.size == q->size &&
                     k.heads == v.heads && k.heads > 0 && q->heads % k.heads == 0 &&
                     k.length == v.length && read.k.past.length == read.v.past.length;
   if (!fits)
-    return Reject("shape", "queries {}, keys {}, values {}", call.inputs[kQuery].ToString(),
-                  call.inputs[kKey].ToString(), call.inputs[kValue].ToString());
+    return Reject("shape", "queries {}, keys {}, values {}", call.inputs[kQ].ToString(),
+                  call.inputs[kK].ToString(), call.inputs[kV].ToString());
   read.group = q->heads / k.heads;
   read.y = *q;
   read.y.size = v.size;

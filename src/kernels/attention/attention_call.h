@@ -2,21 +2,10 @@
 #pragma once
 
 #include "base/math.h"
+#include "kernels/attention/attention_inputs.h"
 #include "kernels/attention/heads.h"
 
 namespace evoq {
-
-enum AttentionInput : size_t {
-  kQuery,
-  kKey,
-  kValue,
-  kMask,
-  kPastKey,
-  kPastValue,
-  kLengths,
-  kKeyScale,
-  kValueScale
-};
 
 // Keys or values, of [batch, kv heads, length, size]: those of the past, then the new ones.
 struct AttentionCache {

@@ -20,13 +20,8 @@ Result<StoredTensor> Join(const CheckpointMatrix& m) {
   if (bits != 4) return Unsupported("{}: {} bits, expected 4", m.stem, bits);
   if (!version.empty() && version != "gemm" && version != "GEMM")
     return Unsupported("version '{}', expected gemm", version.substr(0, 60));
-  EVOQ_ASSIGN(const StoredTensor* words, m.Need("qweight"));
-  EVOQ_ASSIGN(const StoredTensor* scales, m.Need("scales"));
-  EVOQ_TRY(CheckReal(*scales, m.stem + ".scales"));
-  if (words->dtype != DType::kInt32 || words->sizes.size() != 2 || words->sizes[0] < 1 ||
-      words->sizes[1] > INT64_MAX / 8)
-    return InvalidInput("tensor {}.qweight is {}, expected int32 of two sizes", m.stem,
-                        words->ToString());
+  EVOQ_ASSIGN(const StoredTensor* words, m.NeedWords("qweight"));
+  EVOQ_ASSIGN(const StoredTensor* scales, m.NeedReal("scales"));
   GroupedMatrix matrix;
   matrix.inputs = words->sizes[0];
   matrix.outputs = words->sizes[1] * 8;
@@ -38,9 +33,7 @@ Result<StoredTensor> Join(const CheckpointMatrix& m) {
   EVOQ_ASSIGN(const StoredTensor* points, m.Need("qzeros", DType::kInt32, zeros.sizes()));
   zeros.words = points->bytes;
   matrix.zero = [zeros](int64_t g, int64_t n) { return zeros.At(g, n); };
-  matrix.scale = [s = *scales, n = matrix.outputs](int64_t g, int64_t i) {
-    return RealAt(s, g * n + i);
-  };
+  matrix.scale = ScalesByGroup(*scales);
   return Joined("AWQ int4", std::move(matrix), {*words, *points, *scales});
 }
 

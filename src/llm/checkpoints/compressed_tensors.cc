@@ -1,10 +1,8 @@
 // compressed-tensors' checkpoints, as LLM Compressor writes them: of a matrix with weight_scale
 // (float32, float16 or bfloat16: [1], [outputs, 1] or [outputs, groups])
-//   weight_packed int32 [outputs, inputs * bits / 32]: numbers of a row share a word, plus 2^(bits
-//   - 1),
-//     with weight_shape int64 [2], and where they have zero points weight_zero_point int32
-//     [outputs * bits / 32, groups], those of a column in a word in the same way; weight_g_idx
-//     int32 [inputs] is the group of each input
+//   weight_packed int32 [outputs, inputs * bits / 32]: the numbers of a row plus half their range,
+//     several to a word, with weight_shape int64 [2]; weight_zero_point int32 [outputs * bits / 32,
+//     groups] in the same way, by columns; weight_g_idx int32 [inputs], the group of each input
 //   weight int8 [outputs, inputs], weight_zero_point int8 as the scales
 //   weight float8 [outputs, inputs], the scales also of blocks
 //   weight_packed uint8 [outputs, inputs / 2]: float4e2m1, even inputs in the low half, with scales
@@ -12,11 +10,11 @@
 //     uint8, the exponents of powers of two plus 127 (MXFP4)
 #include <cstring>
 
-#include "base/json_file.h"
 #include "base/math.h"
 #include "llm/checkpoint_format.h"
 #include "llm/float8_matrix.h"
 #include "llm/packed_matrix.h"
+#include "llm/settings.h"
 
 namespace evoq {
 namespace {
@@ -31,8 +29,7 @@ struct Scales {
 };
 
 Result<Scales> ScalesOf(const CheckpointMatrix& m, int64_t outputs) {
-  EVOQ_ASSIGN(const StoredTensor* stored, m.Need("weight_scale"));
-  EVOQ_TRY(CheckReal(*stored, m.stem + ".weight_scale"));
+  EVOQ_ASSIGN(const StoredTensor* stored, m.NeedReal("weight_scale"));
   const std::vector<int64_t>& sizes = stored->sizes;
   Scales scales{.stored = *stored};
   scales.single = sizes.empty() || sizes == std::vector<int64_t>{1};
@@ -155,22 +152,20 @@ Result<StoredTensor> JoinBytes(const CheckpointMatrix& m, const StoredTensor& va
   return Joined("compressed int8", std::move(matrix), std::move(parts));
 }
 
-// Of float8 blocks: by the first group of layers that says so, else by what the scales are.
+// Blocks of float8: of rows, as the scales are, else as the first group of layers says.
 Result<StoredTensor> JoinFloat8(const CheckpointMatrix& m, const StoredTensor& values) {
   EVOQ_ASSIGN(const StoredTensor* scales, m.Need("weight_scale"));
-  int64_t block[2] = {1, 0};
-  if (scales->sizes.size() == 2 && values.sizes.size() == 2 &&
-      scales->sizes[0] == values.sizes[0] && scales->sizes[1] > 0 &&
-      values.sizes[1] % scales->sizes[1] == 0)
+  std::array<int64_t, 2> block = {1, 0};
+  const bool by_rows = scales->sizes.size() == 2 && values.sizes.size() == 2 &&
+                       scales->sizes[0] == values.sizes[0] && scales->sizes[1] > 0 &&
+                       values.sizes[1] % scales->sizes[1] == 0;
+  if (by_rows) {
     block[1] = values.sizes[1] / scales->sizes[1];
-  if (m.settings.contains("config_groups") && block[1] == 0) {
+  } else if (Given(m.settings, "config_groups")) {
     for (const nlohmann::json& group : m.settings["config_groups"]) {
-      if (!group.is_object() || !group.contains("weights")) continue;
-      const nlohmann::json& sizes = JsonArray(group["weights"], "block_structure");
-      if (sizes.size() != 2 || !sizes[0].is_number_unsigned() || !sizes[1].is_number_unsigned())
-        continue;
-      for (size_t i : {0, 1}) block[i] = sizes[i].get<int64_t>();
-      break;
+      if (!Given(group, "weights")) continue;
+      EVOQ_ASSIGN(block, BlockSizes(group["weights"], "block_structure"));
+      if (block[0] > 0) break;
     }
   }
   return Float8Matrix(values, *scales, block[0], block[1], m.stem + ".weight");

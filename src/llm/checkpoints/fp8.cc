@@ -2,7 +2,6 @@
 //   weight F8_E4M3 [outputs, inputs]
 //   weight_scale_inv (or weight_scale): what the weights are multiplied by, for each block of
 //     weight_block_size (two sizes, 128 x 128), each output, or all
-#include "base/json_file.h"
 #include "llm/checkpoint_format.h"
 #include "llm/float8_matrix.h"
 
@@ -13,12 +12,7 @@ Result<StoredTensor> Join(const CheckpointMatrix& m) {
   const StoredTensor* scales = m.Find("weight_scale_inv");
   if (scales == nullptr) scales = m.Find("weight_scale");
   EVOQ_ASSIGN(const StoredTensor* values, m.Need("weight"));
-  int64_t block[2] = {0, 0};
-  if (const nlohmann::json& sizes = JsonArray(m.settings, "weight_block_size"); !sizes.empty()) {
-    if (sizes.size() != 2 || !sizes[0].is_number_unsigned() || !sizes[1].is_number_unsigned())
-      return InvalidInput("weight_block_size is {}", sizes.dump().substr(0, 60));
-    for (size_t i : {0, 1}) block[i] = sizes[i].get<int64_t>();
-  }
+  EVOQ_ASSIGN(const auto block, BlockSizes(m.settings, "weight_block_size"));
   return Float8Matrix(*values, *scales, block[0], block[1], m.stem + ".weight");
 }
 

@@ -20,13 +20,8 @@ Result<StoredTensor> Join(const CheckpointMatrix& m) {
   if (!form.empty() && form != "gptq" && form != "gptq_v2")
     return Unsupported("checkpoint_format '{}', expected gptq or gptq_v2", form.substr(0, 60));
   const int plus = form == "gptq_v2" ? 0 : 1, most = (1 << bits) - 1;
-  EVOQ_ASSIGN(const StoredTensor* words, m.Need("qweight"));
-  EVOQ_ASSIGN(const StoredTensor* scales, m.Need("scales"));
-  EVOQ_TRY(CheckReal(*scales, m.stem + ".scales"));
-  if (words->dtype != DType::kInt32 || words->sizes.size() != 2 || words->sizes[0] < 1 ||
-      words->sizes[0] > INT64_MAX / 32)
-    return InvalidInput("tensor {}.qweight is {}, expected int32 of two sizes", m.stem,
-                        words->ToString());
+  EVOQ_ASSIGN(const StoredTensor* words, m.NeedWords("qweight"));
+  EVOQ_ASSIGN(const StoredTensor* scales, m.NeedReal("scales"));
   GroupedMatrix matrix;
   matrix.inputs = words->sizes[0] * 32 / bits;
   matrix.outputs = words->sizes[1];
@@ -46,9 +41,7 @@ Result<StoredTensor> Join(const CheckpointMatrix& m) {
     EVOQ_ASSIGN(matrix.order,
                 WithContext(OrderByGroup(*g_idx, matrix.inputs, matrix.group), m.stem));
   }
-  matrix.scale = [s = *scales, n = matrix.outputs](int64_t g, int64_t i) {
-    return RealAt(s, g * n + i);
-  };
+  matrix.scale = ScalesByGroup(*scales);
   matrix.zero = [zeros, plus, most](int64_t g, int64_t n) {
     return (zeros.At(g, n) + plus) & most;
   };

@@ -5,11 +5,10 @@
 //     dq = scale ds' k,  dk = scale ds'^T q,  where ds' is ds times the slope of the cap.
 //
 // Heads of q share those of k and v in groups, whose gradients are sums over the group.
-#include "ops/attention.h"
-
 #include <algorithm>
 #include <cmath>
 
+#include "kernels/attention/attention_inputs.h"
 #include "kernels/math/unary_loops.h"
 #include "ops/util.h"
 #include "products/float_product.h"
