@@ -6,6 +6,7 @@
 #include <limits>
 
 #include "tensor/attrs.h"
+#include "tensor/half.h"
 #include "tensor/normal_float.h"
 #include "tensor/tensor.h"
 
@@ -71,6 +72,16 @@ TEST(DType, TheWholeTable) {
   EXPECT_EQ(IntegerMax(DType::kInt64), std::numeric_limits<int64_t>::max());
   EXPECT_EQ(IntegerMax(DType::kUint64), std::numeric_limits<int64_t>::max());
   EXPECT_EQ(DTypeFromName("float"), std::nullopt);
+}
+
+TEST(DTypes, TheHalfAtLeast) {
+  EXPECT_EQ(HalfAtLeast(0), 0);
+  EXPECT_EQ(HalfAtLeast(1), 0x3c00) << "itself";
+  EXPECT_EQ(HalfAtLeast(1 + 0x1p-20f), 0x3c01) << "up, where the nearest is below";
+  EXPECT_EQ(HalfAtLeast(1 + 0x1.8p-11f), 0x3c01);
+  EXPECT_EQ(HalfAtLeast(0x1p-40f), 1) << "the smallest";
+  EXPECT_EQ(HalfAtLeast(65504), 0x7bff);
+  for (const float large : {65504.5f, 1e30f, INFINITY}) EXPECT_EQ(HalfAtLeast(large), 0x7bff);
 }
 
 TEST(DType, HalvesAndBfloatsRoundToEven) {
