@@ -28,6 +28,31 @@ class Running {
   std::atomic<int>& count_;
 };
 
+// A caller away from its place until the end, without the engine's lock where it waits for that.
+class Away {
+ public:
+  Away(SharedEngine::Place* place, std::unique_lock<std::mutex>& lock)
+      : place_(place), lock_(lock) {}
+  ~Away() {
+    if (!left_) return;
+    lock_.unlock();
+    place_->Return();
+    lock_.lock();
+  }
+  Away(const Away&) = delete;
+  Away& operator=(const Away&) = delete;
+  void Begin() {
+    if (place_ == nullptr || left_) return;
+    place_->Leave();
+    left_ = true;
+  }
+
+ private:
+  SharedEngine::Place* place_;
+  std::unique_lock<std::mutex>& lock_;
+  bool left_ = false;
+};
+
 }  // namespace
 
 SharedEngine::SharedEngine(std::unique_ptr<Engine> engine, int streams)
@@ -140,14 +165,16 @@ void SharedEngine::WaitForGears() {
 }
 
 // What serves the inputs, prepared without the lock where nothing does. Callers of the same sizes
-// wait for one of them.
+// wait for one of them, none of them at its place.
 Result<Engine::Serving> SharedEngine::ServingFor(std::span<const Tensor> inputs,
-                                                 std::unique_lock<std::mutex>& lock) {
+                                                 std::unique_lock<std::mutex>& lock, Place* place) {
+  Away away(place, lock);
   std::optional<double> waited_ms;
   for (;;) {
     EVOQ_ASSIGN(std::optional<Engine::Serving> found, engine_->Find(inputs, waited_ms));
     if (found) return std::move(*found);
     const Engine::Unserved unserved = engine_->ToResolve(inputs);
+    away.Begin();
     const Stopwatch watch;
     if (resolving_.contains(unserved.shapes)) {
       resolved_.wait(lock, [&] { return !resolving_.contains(unserved.shapes); });
@@ -170,7 +197,7 @@ Result<std::vector<Tensor>> SharedEngine::Run(std::span<const Tensor> inputs,
                                               const RunOptions& options) {
   std::unique_lock lock(mutex_);
   freed_.wait(lock, [&] { return Idle(options.stream); });
-  EVOQ_ASSIGN(const Engine::Serving serving, ServingFor(inputs, lock));
+  EVOQ_ASSIGN(const Engine::Serving serving, ServingFor(inputs, lock, options.place));
   if (serving.executor == nullptr) {
     lock.unlock();
     return RunInRegions(inputs);

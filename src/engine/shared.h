@@ -37,9 +37,17 @@ class SharedEngine {
   // As Engine::Run. The outputs own their memory: they are no views of inputs or constants.
   Result<std::vector<Tensor>> Run(std::span<const Tensor> inputs) { return Run(inputs, {}); }
 
+  // A caller's place among few, which others may have while its sizes are prepared.
+  class Place {
+   public:
+    virtual ~Place() = default;
+    virtual void Leave() = 0;
+    virtual void Return() = 0;  // waits for it; after Leave alone
+  };
   struct RunOptions {
     RunControl* control = nullptr;  // between steps; dynamic partitions do not ask it
     int stream = -1;                // waits for this one, from 0; -1: for any
+    Place* place = nullptr;
   };
   Result<std::vector<Tensor>> Run(std::span<const Tensor> inputs, const RunOptions& options);
 
@@ -70,7 +78,7 @@ class SharedEngine {
   Stream* Take(const std::shared_ptr<Executor>& own, int stream);
   Result<std::vector<Tensor>> RunInRegions(std::span<const Tensor> inputs);
   Result<Engine::Serving> ServingFor(std::span<const Tensor> inputs,
-                                     std::unique_lock<std::mutex>& lock);
+                                     std::unique_lock<std::mutex>& lock, Place* place);
 
   mutable std::mutex mutex_;  // of everything below but for what says otherwise
   std::condition_variable freed_, resolved_;

@@ -253,14 +253,28 @@ output %y
   const Tensor known = Input({1, 4}), fresh = Input({1, 7});
   ASSERT_TRUE(shared.Run(std::span(&known, 1)));
   held = true;
+  // Who waits has left its place, until that is over; who need not keeps it.
+  struct Seat : SharedEngine::Place {
+    std::atomic<int> left = 0, returned = 0;
+    void Leave() override { ++left; }
+    void Return() override { ++returned; }
+  };
+  Seat seats[2], kept;
   std::vector<std::thread> waiting;
-  for (int i = 0; i < 2; ++i)
-    waiting.emplace_back([&] { EXPECT_TRUE(shared.Run(std::span(&fresh, 1))); });
+  for (Seat& seat : seats)
+    waiting.emplace_back([&] { EXPECT_TRUE(shared.Run(std::span(&fresh, 1), {.place = &seat})); });
   while (!reached) std::this_thread::yield();
-  for (int i = 0; i < 10; ++i) EXPECT_TRUE(shared.Run(std::span(&known, 1)));
+  while (seats[0].left + seats[1].left < 2) std::this_thread::yield();
+  for (int i = 0; i < 10; ++i) EXPECT_TRUE(shared.Run(std::span(&known, 1), {.place = &kept}));
   EXPECT_EQ(shared.gears().runs, 11);
+  EXPECT_EQ(seats[0].returned + seats[1].returned, 0);
   held = false;
   for (std::thread& thread : waiting) thread.join();
+  for (const Seat& seat : seats) {
+    EXPECT_EQ(seat.left, 1);
+    EXPECT_EQ(seat.returned, 1);
+  }
+  EXPECT_EQ(kept.left + kept.returned, 0);
   const GearReport report = shared.gears();
   EXPECT_EQ(report.runs, 13);
   // The first, the one that prepared, and the other one unless it came when that was done.

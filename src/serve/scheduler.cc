@@ -28,9 +28,13 @@ constexpr size_t kMaxTrials = 4096;
 }  // namespace
 
 Scheduler::Scheduler(const SchedulerOptions& options, Runner runner, Statistics& statistics)
-    : options_(options), runner_(std::move(runner)), statistics_(statistics) {
+    : options_(options),
+      runner_(std::move(runner)),
+      statistics_(statistics),
+      free_(options.instances) {
   try {
-    for (int i = 0; i < options_.instances; ++i) workers_.emplace_back([this] { Work(); });
+    for (int i = 0; i < options_.instances + kMostAway; ++i)
+      workers_.emplace_back([this] { Work(); });
     workers_.emplace_back([this] { Sweep(); });
   } catch (...) {
     Close();
@@ -39,6 +43,41 @@ Scheduler::Scheduler(const SchedulerOptions& options, Runner runner, Statistics&
 }
 
 Scheduler::~Scheduler() { Close(); }
+
+class Scheduler::Instance : public Place {
+ public:
+  explicit Instance(Scheduler& scheduler) : scheduler_(scheduler) {}
+  void Leave() override {
+    const std::lock_guard lock(scheduler_.mutex_);
+    if (scheduler_.away_ == kMostAway) return;
+    ++scheduler_.away_;
+    left_ = true;
+    scheduler_.Free();
+  }
+  void Return() override {
+    if (!std::exchange(left_, false)) return;
+    std::unique_lock lock(scheduler_.mutex_);
+    ++scheduler_.returning_;
+    scheduler_.freed_.wait(lock, [&] { return scheduler_.free_ > 0; });
+    --scheduler_.returning_;
+    --scheduler_.free_;
+    --scheduler_.away_;
+  }
+
+ private:
+  Scheduler& scheduler_;
+  bool left_ = false;
+};
+
+void Scheduler::Free() {
+  ++free_;
+  if (returning_ > 0) freed_.notify_one();
+  if (closed_) {  // whoever finds nothing left ends
+    changed_.notify_all();
+  } else if (free_ > returning_) {
+    changed_.notify_one();
+  }
+}
 
 void Scheduler::Close() {
   {
@@ -159,7 +198,7 @@ std::vector<size_t> Scheduler::Companions() const {
 Scheduler::Batch Scheduler::Next() {
   std::unique_lock lock(mutex_);
   for (;;) {
-    changed_.wait(lock, [&] { return closed_ || !queue_.empty(); });
+    changed_.wait(lock, [&] { return queue_.empty() ? closed_ : free_ > returning_; });
     if (std::vector<Waiting> stale = TakeStale(); !stale.empty()) {
       lock.unlock();
       AnswerStale(std::move(stale));
@@ -168,6 +207,7 @@ Scheduler::Batch Scheduler::Next() {
     }
     if (queue_.empty()) {  // closed
       sweeps_.notify_one();
+      changed_.notify_all();
       return {};
     }
     std::vector<size_t> places = options_.max_batch > 1 ? Companions() : std::vector<size_t>{0};
@@ -191,6 +231,7 @@ Scheduler::Batch Scheduler::Next() {
     for (size_t place : places) batch.push_back(std::move(queue_[place]));
     for (size_t k = places.size(); k-- > 0;)
       queue_.erase(queue_.begin() + static_cast<ptrdiff_t>(places[k]));
+    --free_;
     ++running_;
     return batch;
   }
@@ -210,12 +251,14 @@ void Scheduler::Run(Batch batch) {
   const std::lock_guard lock(mutex_);
   mean_run_s_ = mean_run_s_ == 0 ? each_s : 0.9 * mean_run_s_ + 0.1 * each_s;
   --running_;
+  Free();
 }
 
 void Scheduler::RunAlone(Waiting& one, Clock::time_point begun) {
   InferenceTimes times;
   times.queue_ns = NsBetween(one.arrived, begun);
-  Result<Tensors> outputs = Guarded([&] { return runner_.run(one.inference.inputs); });
+  Instance place(*this);
+  Result<Tensors> outputs = Guarded([&] { return runner_.run(one.inference.inputs, place); });
   times.infer_ns = NsBetween(begun, Clock::now());
   times.run_samples = CountOf(one.inference);
   statistics_.Executed(times.run_samples, times);
@@ -250,6 +293,7 @@ bool Scheduler::RunJoined(Batch& batch, Clock::time_point begun) {
   }
   InferenceTimes times;
   Trial trial;
+  Instance place(*this);
   Result<Tensors> outputs = Guarded([&]() -> Result<Tensors> {
     const Tensors joined = Joined(requests);
     trial = TrialOf(joined, total);
@@ -260,14 +304,14 @@ bool Scheduler::RunJoined(Batch& batch, Clock::time_point begun) {
     if (trial.differs) return Fail(ErrorCode::kConditionFailed, "not joined");
     const auto joined_at = Clock::now();
     times.input_ns = NsBetween(begun, joined_at);
-    Result<Tensors> all = runner_.run(joined);
+    Result<Tensors> all = runner_.run(joined, place);
     times.infer_ns = NsBetween(joined_at, Clock::now());
     if (all && trial.seen < kTrials) {
       bool equal = Separable(*all, total);
       int64_t first = 0;
       for (const Waiting& one : batch) {
         if (!equal) break;
-        const Result<Tensors> alone = runner_.run(one.inference.inputs);
+        const Result<Tensors> alone = runner_.run(one.inference.inputs, place);
         equal = alone && BitEqual(*alone, Samples(*all, first, one.inference.samples, total));
         first += one.inference.samples;
       }

@@ -13,6 +13,7 @@
 #include <thread>
 #include <vector>
 
+#include "engine/shared.h"
 #include "serve/batch.h"
 #include "serve/refusal.h"
 #include "serve/statistics.h"
@@ -40,10 +41,15 @@ struct Inference {
   std::function<void(Served<Tensors>, const InferenceTimes&)> done;
 };
 
+// The instance that a run has. A run may let others have it while it waits for something else, such
+// as new sizes to be prepared.
+using Place = SharedEngine::Place;
+
 // What a model does to inputs.
 struct Runner {
-  // Called from several threads, as many as there are instances.
-  std::function<Result<Tensors>(const Tensors& inputs)> run;
+  // Called from several threads, of which at most as many as there are instances are at their
+  // place.
+  std::function<Result<Tensors>(const Tensors& inputs, Place& place)> run;
   // Whether the samples of such inputs are computed apart from each other.
   std::function<bool(const Tensors& inputs)> independent;
 };
@@ -55,6 +61,8 @@ struct Runner {
 class Scheduler {
  public:
   static constexpr int kTrials = 3;
+  // So many runs may be away from their places at the same time; more wait at theirs.
+  static constexpr int kMostAway = 4;
 
   // `statistics` outlives it.
   Scheduler(const SchedulerOptions& options, Runner runner, Statistics& statistics);
@@ -85,8 +93,11 @@ class Scheduler {
     bool differs = false;
   };
   using Batch = std::vector<Waiting>;
+  class Instance;
 
   void Work();
+  // With the lock: an instance is free.
+  void Free();
   // Answers requests whose time runs out while all instances are busy.
   void Sweep();
   // Takes what is to be run next, waiting for it; nothing: the end.
@@ -111,9 +122,13 @@ class Scheduler {
   mutable std::mutex mutex_;         // of everything below
   std::condition_variable changed_;  // for those that run
   std::condition_variable sweeps_;   // for the one that sweeps
+  std::condition_variable freed_;    // for those that were away
   bool woken_ = false;
   std::deque<Waiting> queue_;
   bool closed_ = false;
+  int free_;           // instances that nobody has
+  int away_ = 0;       // runs that left theirs
+  int returning_ = 0;  // of them, those that wait for one; they come first
   std::map<std::string, Trial> trials_;
   double mean_run_s_ = 0;  // of the last runs
   std::atomic<int64_t> running_ = 0;

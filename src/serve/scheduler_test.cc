@@ -30,7 +30,7 @@ struct Answered {
 class Doubler {
  public:
   Runner runner(bool independent = true) {
-    return {[this](const Tensors& inputs) { return Run(inputs); },
+    return {[this](const Tensors& inputs, Place& place) { return Run(inputs, place); },
             [independent](const Tensors&) { return independent; }};
   }
   void Hold() { held_ = true; }
@@ -42,11 +42,27 @@ class Doubler {
   }
   int64_t differs_at = 0;  // the runs of so many samples give other bits
   float refuses = -1;      // a run with such an input fails
+  float leaves = -1;       // a run with such an input leaves its place while it is held away
+  void HoldAway() { held_away_ = true; }
+  void ReleaseAway() { held_away_ = false; }
+  int away() const { return away_; }
+  int most_at_once() const { return most_at_once_; }  // runs at their places
 
  private:
-  Result<Tensors> Run(const Tensors& inputs) {
+  Result<Tensors> Run(const Tensors& inputs, Place& place) {
     ++entered_;
+    if (inputs[0].data<float>()[0] == leaves) {
+      place.Leave();
+      ++away_;
+      while (held_away_) std::this_thread::yield();
+      --away_;
+      place.Return();
+    }
+    const int at_once = ++at_once_;
+    for (int most = most_at_once_; at_once > most;)
+      most_at_once_.compare_exchange_weak(most, at_once);
     while (held_) std::this_thread::yield();
+    --at_once_;
     {
       const std::lock_guard lock(mutex_);
       runs_.push_back(inputs[0].sizes()[0]);
@@ -61,7 +77,8 @@ class Doubler {
   }
   std::mutex mutex_;
   std::vector<int64_t> runs_;
-  std::atomic<bool> held_ = false;
+  std::atomic<bool> held_ = false, held_away_ = false;
+  std::atomic<int> away_ = 0, at_once_ = 0, most_at_once_ = 0;
   std::atomic<int64_t> entered_ = 0;
 };
 
@@ -280,12 +297,62 @@ TEST(Scheduler, CloseAnswersAllThatWait) {
   EXPECT_EQ(refused.error().why, Why::kUnavailable);
 }
 
+TEST(Scheduler, OthersHaveTheInstanceOfARunThatIsAway) {
+  Doubler model;
+  model.leaves = 7;
+  model.HoldAway();
+  Statistics statistics;
+  Scheduler scheduler({}, model.runner(), statistics);
+  std::vector<std::promise<Answered>> answers(3);
+  Inference leaves = Asking(Values({7}), answers[0]);
+  ASSERT_TRUE(scheduler.Submit(leaves));
+  while (model.away() == 0) std::this_thread::yield();
+  Inference other = Asking(Values({1}), answers[1]);
+  ASSERT_TRUE(scheduler.Submit(other));
+  EXPECT_EQ(answers[1].get_future().get().values(), std::vector<float>{2});
+  EXPECT_EQ(scheduler.running(), 1);
+  // It waits for its instance when it is back.
+  model.Hold();
+  Inference holds = Asking(Values({3}), answers[2]);
+  const int64_t before = model.entered();
+  ASSERT_TRUE(scheduler.Submit(holds));
+  while (model.entered() == before) std::this_thread::yield();
+  model.ReleaseAway();
+  while (model.away() > 0) std::this_thread::yield();
+  model.Release();
+  EXPECT_EQ(answers[0].get_future().get().values(), std::vector<float>{14});
+  EXPECT_EQ(answers[2].get_future().get().values(), std::vector<float>{6});
+  EXPECT_EQ(model.most_at_once(), 1);
+}
+
+// More than may be away wait at their places, and all are answered by Close.
+TEST(Scheduler, CloseAnswersThoseThatAreAway) {
+  Doubler model;
+  model.leaves = 7;
+  model.HoldAway();
+  Statistics statistics;
+  Scheduler scheduler({.instances = 2}, model.runner(), statistics);
+  std::vector<std::promise<Answered>> answers(20);
+  for (size_t i = 0; i < answers.size(); ++i) {
+    Inference inference = Asking(Values({i < 8 ? 7.0f : 1.0f}), answers[i]);
+    ASSERT_TRUE(scheduler.Submit(inference));
+  }
+  while (model.away() < Scheduler::kMostAway + 2) std::this_thread::yield();
+  EXPECT_EQ(scheduler.running(), Scheduler::kMostAway + 2);
+  std::thread closing([&] { scheduler.Close(); });
+  model.ReleaseAway();
+  closing.join();
+  for (auto& answer : answers) EXPECT_TRUE(answer.get_future().get().outputs);
+  EXPECT_LE(model.most_at_once(), 2);
+}
+
 // Many callers at once: each gets the answer to what it asked, once.
 TEST(Scheduler, ManyCallersLoseNothing) {
   Doubler model;
   Statistics statistics;
   Scheduler scheduler({.instances = 3, .max_queue = 1000, .max_batch = 5}, model.runner(),
                       statistics);
+  model.leaves = 5;
   constexpr int kThreads = 8, kEach = 200;
   std::vector<std::thread> threads;
   for (int t = 0; t < kThreads; ++t) {

@@ -96,7 +96,9 @@ Status ServedModel::Begin(std::unique_ptr<Engine> engine) {
   scheduler_ = std::make_unique<Scheduler>(
       SchedulerOptions{settings_.instances, settings_.max_queue, max_batch_, settings_.max_delay_us,
                        settings_.preferred},
-      Runner{[this](const Tensors& inputs) { return engine_->Run(inputs); },
+      Runner{[this](const Tensors& inputs, Place& place) {
+               return engine_->Run(inputs, {.place = &place});
+             },
              [this](const Tensors& inputs) { return Independent(inputs); }},
       *statistics_);
   return {};
