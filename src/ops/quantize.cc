@@ -72,6 +72,18 @@ InferResult InferDynamicQuantize(const InferArgs& args) {
                                  TensorType(DType::kUint8, Shape{})};
 }
 
+// ---- evoq::DynamicQuantizeBytes(x, range?) -> y
+
+InferResult InferDynamicBytes(const InferArgs& args) {
+  if (!(args.node.attrs.Float("ratio", 0) > 0))
+    return InvalidInput("attribute ratio is {}, expected more than 0",
+                        args.node.attrs.Float("ratio", 0));
+  EVOQ_ASSIGN(std::vector<TensorType> types, InferDynamicQuantize(args));
+  types.push_back(types[0]);
+  types.push_back(types[1]);
+  return types;
+}
+
 }  // namespace
 
 extern const OpDef kDequantizeLinear = {.name = "DequantizeLinear",
@@ -87,6 +99,13 @@ extern const OpDef kDynamicQuantizeLinear = {.name = "DynamicQuantizeLinear",
                                              .infer = InferDynamicQuantize,
                                              .conversion = PrecisionChange::kQuantize,
                                              .ranges_at_run_time = true};
+extern const OpDef kDynamicQuantizeBytes = {.name = "DynamicQuantizeBytes",
+                                            .domain = "evoq",
+                                            .max_inputs = 2,
+                                            .outputs = 5,
+                                            .infer = InferDynamicBytes,
+                                            .conversion = PrecisionChange::kQuantize,
+                                            .ranges_at_run_time = true};
 extern const OpDef kQuantizeLinear = {.name = "QuantizeLinear",
                                       .max_inputs = 3,
                                       .quant = QuantTrait::kReal,

@@ -56,7 +56,8 @@ bool MayFold(const Graph& graph, const Node& node) {
     const Value& value = graph.value(in);
     if (!value.is_constant() || !value.constant.layout().empty()) return false;
     limit = std::max(limit, static_cast<int64_t>(value.constant.bytes()));
-    few_bits |= value.type.quantized() && DTypeBits(value.type.dtype) < 8;
+    few_bits |= value.type.quantized() &&
+                (DTypeBits(value.type.dtype) < 8 || IsTinyFloat(value.type.dtype));
   }
   for (ValueId out : node.outputs) {
     if (!out.valid()) continue;

@@ -4,6 +4,7 @@
 // becomes one step: evoq::DynamicConv(q, w, bias, residual, s, z), with scales and zero points in
 // the type of w. MatMulInteger alike.
 #include <algorithm>
+#include <map>
 
 #include "passes/linear.h"
 
@@ -17,9 +18,12 @@ struct Tail {
   std::vector<float> scales;  // of the weights, one per channel
 };
 
+// The weights with scales that were made of a constant: products of the same weights share them.
+using WeightsOf = std::map<ValueId, std::vector<ValueId>>;
+
 class Fuser {
  public:
-  Fuser(Graph& graph, NodeId id) : graph_(graph), id_(id) {}
+  Fuser(Graph& graph, NodeId id, WeightsOf& made) : graph_(graph), id_(id), made_(made) {}
 
   bool Run() {
     const Node& node = graph_.node(id_);
@@ -127,13 +131,22 @@ class Fuser {
                             ? tail.x_scale
                             : graph_.AddConstant(name + "_one", Tensor::Scalar(1.0f));
     Attrs attrs = node.attrs;
-    const ValueId w = graph_.AddConstant(name, weights);
+    const ValueId w = Constant(node.input(1), name, weights);
     graph_.RenameNode(id_, node.name + "_sums");
     std::vector<ValueId> inputs = {node.input(0), w, {}, {}, one};
     if (node.input(2).valid()) inputs.push_back(node.input(2));
     id_ = ReplaceNode(graph_, tail.last, form_->dynamic_form, "evoq", std::move(inputs),
                       std::move(attrs));
     graph_.RenameNode(id_, node.name);
+  }
+
+  ValueId Constant(ValueId of, const std::string& name, const Tensor& weights) {
+    std::vector<ValueId>& made = made_[of];
+    const auto found = std::ranges::find_if(
+        made, [&](ValueId w) { return graph_.value(w).type == weights.type(); });
+    if (found != made.end()) return *found;
+    made.push_back(graph_.AddConstant(name, weights));
+    return made.back();
   }
 
   ValueId Output() const { return graph_.node(id_).outputs[0]; }
@@ -185,6 +198,7 @@ class Fuser {
 
   Graph& graph_;
   NodeId id_;
+  WeightsOf& made_;
   const LinearForm* form_ = nullptr;
   int rank_ = 0;
   int64_t channels_ = 0;
@@ -198,11 +212,70 @@ bool HasDynamicForm(const Graph& graph, NodeId id) {
 
 Result<int> Run(Graph& graph) {
   int changes = 0;
+  WeightsOf made;
   for (NodeId id : NodesOf(graph)) {
-    if (HasDynamicForm(graph, id)) changes += Fuser(graph, id).Run();
+    if (HasDynamicForm(graph, id)) changes += Fuser(graph, id, made).Run();
   }
   return changes;
 }
+
+// ---- fuse-bytes
+
+// The two bytes that DynamicQuantizeLinear and QuantizeLinear of what it leaves make of x.
+struct TwoBytes {
+  NodeId first, second;
+  float ratio = 0;
+};
+
+// `second` as the QuantizeLinear(x - DequantizeLinear(q, s, z), s * ratio, 128) of a
+// DynamicQuantizeLinear(x) -> q, s, z.
+std::optional<TwoBytes> TwoBytesAt(const Graph& graph, NodeId second) {
+  const Node& quantize = graph.node(second);
+  const TensorType& type = graph.value(quantize.outputs[0]).type;
+  const auto zero = quantize.input(2).valid() ? IntsOf(graph, quantize.input(2)) : std::nullopt;
+  if (type.dtype != DType::kUint8 || type.quantized() || !zero || zero->size() != 1 ||
+      zero->front() != 128)
+    return std::nullopt;
+  const NodeId mul = ProducedBy(graph, quantize.input(1), "Mul");
+  const NodeId sub = ProducedBy(graph, quantize.input(0), "Sub");
+  if (!sub.valid() || !mul.valid()) return std::nullopt;
+  const ValueId x = graph.node(sub).input(0);
+  const NodeId dequantize = ProducedBy(graph, graph.node(sub).input(1), "DequantizeLinear");
+  if (!dequantize.valid()) return std::nullopt;
+  const Node& real = graph.node(dequantize);
+  const NodeId first = ProducedBy(graph, real.input(0), "DynamicQuantizeLinear");
+  if (!first.valid()) return std::nullopt;
+  const Node& dynamic = graph.node(first);
+  const auto ratio = ScalarOf(graph, graph.node(mul).input(1));
+  if (dynamic.input(0) != x || dynamic.input(1).valid() || dynamic.outputs.size() != 3 ||
+      real.input(0) != dynamic.outputs[0] || real.input(1) != dynamic.outputs[1] ||
+      real.input(2) != dynamic.outputs[2] || graph.node(mul).input(0) != dynamic.outputs[1] ||
+      !ratio || !(*ratio > 0) || graph.value(quantize.input(1)).type.shape.elements() != 1)
+    return std::nullopt;
+  return TwoBytes{first, second, *ratio};
+}
+
+Result<int> RunBytes(Graph& graph) {
+  int changes = 0;
+  for (NodeId id : NodesOf(graph)) {
+    if (!IsOp(graph, id, "QuantizeLinear")) continue;
+    const auto bytes = TwoBytesAt(graph, id);
+    if (!bytes) continue;
+    Node node = graph.node(bytes->first);
+    const ValueId rest = graph.node(id).outputs[0], scale = graph.node(id).input(1);
+    const NodeId mul = graph.value(scale).producer;
+    node.op = "DynamicQuantizeBytes";
+    node.domain = "evoq";
+    node.attrs.Set("ratio", bytes->ratio);
+    node.outputs.insert(node.outputs.end(), {rest, scale});
+    for (NodeId gone : {bytes->first, id, mul}) graph.RemoveNode(gone);
+    graph.AddNode(std::move(node));
+    ++changes;
+  }
+  return changes;
+}
+
+// ---- dynamic-ranges
 
 // The node that computed the values of `value`, behind what only renames or reorders them.
 NodeId Source(const Graph& graph, ValueId value) {
@@ -214,6 +287,12 @@ NodeId Source(const Graph& graph, ValueId value) {
     if (!moves) return id;
     value = node.input(0);
   }
+}
+
+bool QuantizesAtRunTime(const Graph& graph, NodeId id) {
+  if (!graph.alive(id)) return false;
+  const OpDef& op = OpOf(graph.node(id));
+  return op.conversion == PrecisionChange::kQuantize && op.ranges_at_run_time;
 }
 
 // The same node with a second output.
@@ -228,7 +307,7 @@ NodeId WithRange(Graph& graph, NodeId id) {
 Result<int> RunRanges(Graph& graph) {
   int changes = 0;
   for (NodeId id : NodesOf(graph)) {
-    if (!IsOp(graph, id, "DynamicQuantizeLinear") || graph.node(id).input(1).valid()) continue;
+    if (!QuantizesAtRunTime(graph, id) || graph.node(id).input(1).valid()) continue;
     NodeId source = Source(graph, graph.node(id).input(0));
     if (!graph.alive(source) || graph.node(source).domain != "evoq" ||
         !graph.node(source).op.starts_with("Dynamic"))
@@ -242,7 +321,7 @@ Result<int> RunRanges(Graph& graph) {
 
 }  // namespace
 
-extern const PassDef kFuseDynamic, kDynamicRanges;
+extern const PassDef kFuseDynamic, kFuseBytes, kDynamicRanges;
 const PassDef kFuseDynamic = {
     .name = "fuse-dynamic",
     .doc =
@@ -251,6 +330,15 @@ const PassDef kFuseDynamic = {
     .stage = Stage::kLower,
     .level = 2,
     .run = Run,
+};
+const PassDef kFuseBytes = {
+    .name = "fuse-bytes",
+    .doc =
+        "DynamicQuantizeLinear and the QuantizeLinear of what it leaves, the two bytes of 16 bits, "
+        "become one step.",
+    .stage = Stage::kLower,
+    .level = 2,
+    .run = RunBytes,
 };
 const PassDef kDynamicRanges = {
     .name = "dynamic-ranges",

@@ -38,7 +38,7 @@ void LayoutWalk::Visit(NodeId id) {
   if (found == nullptr) return;
   const Form form = *found;
   if (op.view && !op.elementwise) return VisitReshape(id, form);
-  // A quantization keeps its first output's elements in place, whatever else it gives.
+  // A quantization keeps elements in place, whatever else it gives.
   if ((op.elementwise && node.outputs.size() == 1) || op.conversion == PrecisionChange::kQuantize)
     return VisitElementwise(id, form.perm);
   switch (op.axes) {
@@ -190,7 +190,10 @@ void LayoutWalk::VisitElementwise(NodeId id, const Permutation& perm) {
     Tensor moved = Permuted(graph_.value(in).constant.WithType(type), perm);
     graph_.SetInput(id, i, graph_.AddConstant(graph_.value(in).name + "_t", std::move(moved)));
   }
-  SetPermuted(id, 0, perm);
+  for (size_t i = 0; i < node.outputs.size(); ++i) {
+    if (node.outputs[i].valid() && ShapeOf(node.outputs[i]).rank() == rank)
+      SetPermuted(id, i, perm);
+  }
 }
 
 void LayoutWalk::VisitAxis(NodeId id, const Permutation& perm) {

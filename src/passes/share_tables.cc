@@ -7,10 +7,11 @@
 namespace evoq {
 namespace {
 
-constexpr int kMostBits = 4;  // tables of more have kernels of their own
+constexpr int kMostBits = 4;  // tables of integers of more have kernels of their own
 
 bool IsMatrixOfFewBits(const TensorType& type) {
-  return type.quantized() && type.shape.rank() == 2 && DTypeBits(type.dtype) <= kMostBits;
+  return type.quantized() && type.shape.rank() == 2 &&
+         (DTypeBits(type.dtype) <= kMostBits || IsTinyFloat(type.dtype));
 }
 
 // Whether the constant is a weight of few bits.

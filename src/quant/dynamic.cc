@@ -2,6 +2,9 @@
 // ONNX has it:
 //   q, s, z = DynamicQuantizeLinear(x);  y = activation(Mul(Cast(ConvInteger(q, w, z)), Mul(s,
 //   s_w)) + bias + residual)
+// 16 bits are two bytes, the second of which holds what the first leaves:
+//   r = x - DequantizeLinear(q, s, z);  s' = s / 254;  q' = QuantizeLinear(r, s', 128)
+// so that x is nearly s' (254 (q - z) + (q' - 128)), and products are sums of those of bytes.
 #include "graph/float_reason.h"
 #include "kernels/activation.h"
 #include "quant/given.h"
@@ -16,52 +19,40 @@ namespace {
 
 class Dynamic {
  public:
-  Dynamic(Graph& graph, const QuantizeOptions& options) : graph_(graph), options_(options) {}
+  Dynamic(Graph& graph, const QuantizeOptions& options, DynamicBytes bytes)
+      : graph_(graph), options_(options), bytes_(bytes) {}
 
   // Converts the node and returns nothing, or says why it stays.
   Result<std::optional<Reason>> Convert(NodeId id) {
     const Node node = graph_.node(id);
     if (auto reason = Refusal(node)) return reason;
     const int spatial = graph_.value(node.input(1)).type.shape.rank() - 2;
-    const Tensor weight = graph_.value(node.input(1)).constant;
-    EVOQ_TRY(WithContext(RangeOf(weight), graph_.value(node.input(1)).name));
-    const int axis = WeightAxis(node, weight.shape().rank());
-    const std::string name = graph_.value(node.input(1)).name;
-    const GivenType* given = GivenFor(options_, name);
-    Tensor q;
-    if (given != nullptr) {
-      EVOQ_ASSIGN(q, WithContext(QuantizeGiven(weight, *given), name));
-    } else {
-      q = Rounded(options_, {.node = node.name,
-                             .weight = name,
-                             .values = weight,
-                             .axis = options_.per_channel ? axis : -1});
-    }
-    used_[name] = q.type();
-    const ValueId w = graph_.AddConstant(name + ".int8",
-                                         Spilled(q.WithType(TensorType(DType::kInt8, q.shape()))));
-    const ValueId scales =
-        graph_.AddConstant(name + ".scale", Channels(spatial, q.type().quant->scales));
-    const Input& x = Quantized(node.input(0));
-    Attrs attrs = node.attrs, to_float;
+    const ValueId weight = node.input(1);
+    EVOQ_TRY(WithContext(RangeOf(graph_.value(weight).constant), graph_.value(weight).name));
+    EVOQ_ASSIGN(const std::vector<Weights> weights, BytesOf(node));
+    const std::vector<Input> data = Quantized(node.input(0));
+    Attrs attrs = node.attrs;
     for (const char* fused : {"activation", "activation_alpha", "activation_beta", kFloatReason})
       attrs.Erase(fused);
-    to_float.Set("to", static_cast<int>(DType::kFloat32));
     graph_.RenameNode(id, node.name + "_float");
-    ValueId y = graph_.Apply(LinearFormOf(node)->integer_form, node.name, {x.values, w, x.zero},
-                             std::move(attrs));
-    y = graph_.Apply("Cast", node.name + "_cast", {y}, std::move(to_float));
-    const ValueId scale = graph_.Apply("Mul", node.name + "_scales", {x.scale, scales});
-    y = graph_.Apply("Mul", node.name + "_scaled", {y, scale});
-    if (node.input(2).valid()) {
-      const auto values = graph_.value(node.input(2)).constant.values<float>();
-      const ValueId bias = graph_.AddConstant(node.name + ".bias",
-                                              Channels(spatial, {values.begin(), values.end()}));
-      y = graph_.Apply("Add", node.name + "_biased", {y, bias});
+    // The product of the first bytes comes last, with all that was fused to the node.
+    ValueId sum = node.input(3);
+    for (size_t i = data.size(); i-- > 0;) {
+      for (size_t j = weights.size(); j-- > 0;) {
+        const bool first = i == 0 && j == 0;
+        const std::string name = first ? node.name : fmt::format("{}_{}{}", node.name, i, j);
+        ValueId y = Product(*LinearFormOf(node), name, data[i], weights[j], spatial, attrs);
+        if (first && node.input(2).valid()) {
+          const auto values = graph_.value(node.input(2)).constant.values<float>();
+          const ValueId bias = graph_.AddConstant(
+              node.name + ".bias", Channels(spatial, {values.begin(), values.end()}));
+          y = graph_.Apply("Add", node.name + "_biased", {y, bias});
+        }
+        sum = sum.valid() ? graph_.Apply("Add", name + "_sum", {y, sum}) : y;
+      }
     }
-    if (node.input(3).valid()) y = graph_.Apply("Add", node.name + "_sum", {y, node.input(3)});
     EVOQ_ASSIGN(const Activation activation, ActivationFromAttrs(node.attrs));
-    y = Activated(y, activation, node.name);
+    const ValueId y = Activated(sum, activation, node.name);
     graph_.SetType(y, graph_.value(node.outputs[0]).type);  // later nodes ask for it
     graph_.ReplaceUses(node.outputs[0], y);
     return std::optional<Reason>();
@@ -70,9 +61,59 @@ class Dynamic {
   const std::map<std::string, TensorType>& used() const { return used_; }
 
  private:
+  // A byte of 16 bits, or all of 8.
   struct Input {
     ValueId values, scale, zero;
   };
+  struct Weights {
+    ValueId values, scales;
+  };
+  static constexpr float kSecondByte = 1.0f / 254;  // of the first one's scale
+
+  ValueId Product(const LinearForm& form, const std::string& name, const Input& x,
+                  const Weights& weights, int spatial, const Attrs& attrs) {
+    Attrs to_float;
+    to_float.Set("to", static_cast<int>(DType::kFloat32));
+    ValueId y = graph_.Apply(form.integer_form, name, {x.values, weights.values, x.zero}, attrs);
+    y = graph_.Apply("Cast", name + "_cast", {y}, std::move(to_float));
+    const ValueId scale = graph_.Apply("Mul", name + "_scales", {x.scale, weights.scales});
+    return graph_.Apply("Mul", name + "_scaled", {y, scale});
+  }
+
+  // The node's weights in as many bytes as they are to have; given ones in one.
+  Result<std::vector<Weights>> BytesOf(const Node& node) {
+    const Tensor weight = graph_.value(node.input(1)).constant;
+    const std::string name = graph_.value(node.input(1)).name;
+    const int spatial = weight.shape().rank() - 2;
+    const int axis = options_.per_channel ? WeightAxis(node, weight.shape().rank()) : -1;
+    const auto add = [&](const char* suffix, const Tensor& q) {
+      return Weights{graph_.AddConstant(name + suffix,
+                                        Spilled(q.WithType(TensorType(DType::kInt8, q.shape())))),
+                     graph_.AddConstant(fmt::format("{}{}.scale", name, suffix),
+                                        Channels(spatial, q.type().quant->scales))};
+    };
+    const GivenType* given = GivenFor(options_, name);
+    if (given != nullptr || bytes_.weights == 1) {
+      Tensor q;
+      if (given != nullptr) {
+        EVOQ_ASSIGN(q, WithContext(QuantizeGiven(weight, *given), name));
+      } else {
+        q = Rounded(options_, {.node = node.name, .weight = name, .values = weight, .axis = axis});
+      }
+      used_[name] = q.type();
+      return std::vector<Weights>{add("", q)};
+    }
+    const Tensor first = QuantizeWeight(weight, axis);
+    QuantParams quant = *first.type().quant;
+    for (float& scale : quant.scales) scale *= kSecondByte;
+    EVOQ_ASSIGN(const Tensor rounded, ToFloat32(first));
+    Tensor rest = Tensor::Allocate(TensorType(DType::kFloat32, weight.shape()));
+    for (int64_t i = 0; i < rest.elements(); ++i)
+      rest.mutable_data<float>()[i] = weight.data<float>()[i] - rounded.data<float>()[i];
+    EVOQ_ASSIGN(const Tensor second, QuantizeGiven(rest, {.dtype = DType::kInt8, .params = quant}));
+    used_[name] = TensorType(DType::kInt16, weight.shape(), std::move(quant));
+    return std::vector<Weights>{add(".1", first), add(".2", second)};
+  }
 
   std::optional<Reason> Refusal(const Node& node) const {
     if (LinearFormOf(node)->integer_form == nullptr)
@@ -115,17 +156,29 @@ class Dynamic {
   }
 
   // Each input is quantized once, whoever reads it.
-  const Input& Quantized(ValueId x) {
-    const auto [it, fresh] = inputs_.emplace(x, Input{});
-    if (fresh) {
-      const std::string name = graph_.value(x).name;
-      it->second = {graph_.AddValue(name + "_quantized"), graph_.AddValue(name + "_scale"),
-                    graph_.AddValue(name + "_zero")};
-      graph_.AddNode({.op = "DynamicQuantizeLinear",
-                      .name = name + "_quantize",
-                      .inputs = {x},
-                      .outputs = {it->second.values, it->second.scale, it->second.zero}});
-    }
+  const std::vector<Input>& Quantized(ValueId x) {
+    const auto [it, fresh] = inputs_.emplace(x, std::vector<Input>());
+    if (!fresh) return it->second;
+    const std::string name = graph_.value(x).name;
+    const Input first{graph_.AddValue(name + "_quantized"), graph_.AddValue(name + "_scale"),
+                      graph_.AddValue(name + "_zero")};
+    graph_.AddNode({.op = "DynamicQuantizeLinear",
+                    .name = name + "_quantize",
+                    .inputs = {x},
+                    .outputs = {first.values, first.scale, first.zero}});
+    it->second = {first};
+    if (bytes_.data == 1) return it->second;
+    Input second;
+    second.scale = graph_.Apply(
+        "Mul", name + "_scale2",
+        {first.scale, graph_.AddConstant(name + ".byte", Tensor::Scalar(kSecondByte))});
+    second.zero = graph_.AddConstant(name + ".zero2", Tensor::Scalar(uint8_t{128}));
+    const ValueId rounded = graph_.Apply("DequantizeLinear", name + "_rounded",
+                                         {first.values, first.scale, first.zero});
+    const ValueId rest = graph_.Apply("Sub", name + "_rest", {x, rounded});
+    second.values =
+        graph_.Apply("QuantizeLinear", name + "_quantized2", {rest, second.scale, second.zero});
+    it->second.push_back(second);
     return it->second;
   }
 
@@ -158,14 +211,16 @@ class Dynamic {
 
   Graph& graph_;
   const QuantizeOptions& options_;
-  std::map<ValueId, Input> inputs_;
+  DynamicBytes bytes_;
+  std::map<ValueId, std::vector<Input>> inputs_;
   std::map<std::string, TensorType> used_;  // what weights became
 };
 
 }  // namespace
 
-Result<QuantizeReport> QuantizeDynamic(Graph& graph, const QuantizeOptions& options) {
-  Dynamic dynamic(graph, options);
+Result<QuantizeReport> QuantizeDynamic(Graph& graph, const QuantizeOptions& options,
+                                       DynamicBytes bytes) {
+  Dynamic dynamic(graph, options, bytes);
   Reasons reasons;
   int converted = 0;
   const std::vector<NodeId> nodes = graph.order();
@@ -174,6 +229,7 @@ Result<QuantizeReport> QuantizeDynamic(Graph& graph, const QuantizeOptions& opti
     const std::string name = graph.node(id).name;
     EVOQ_ASSIGN(const std::optional<Reason> reason, dynamic.Convert(id));
     if (reason) {
+      SetFloatReason(graph.attrs(id), *reason);
       reasons[name] = *reason;
     } else {
       ++converted;
@@ -182,8 +238,16 @@ Result<QuantizeReport> QuantizeDynamic(Graph& graph, const QuantizeOptions& opti
   EVOQ_TRY(graph.Sort());
   graph.RemoveDeadNodes();
   EVOQ_TRY(InferTypes(graph));
-  // Recurrent operators, tables of Gather, and the weights of what has no dynamic form.
-  EVOQ_ASSIGN(QuantizeReport report, QuantizeWeights(graph, options, {.rounding = true}));
+  QuantizeReport report;
+  if (bytes.weights == 1) {
+    // Recurrent operators, tables of Gather, and the weights of what has no dynamic form.
+    EVOQ_ASSIGN(report, QuantizeWeights(graph, options, {.rounding = bytes.data == 1}));
+  } else {
+    graph = graph.Compacted();
+    EVOQ_TRY(graph.Verify());
+    NoteNotUsed(options, "the scheme takes weights of Conv and MatMul only", report);
+    for (const auto& [name, reason] : reasons) report.nodes.Add(Precision::kFloat32);
+  }
   for (const auto& [name, type] : dynamic.used()) {
     report.used[name] = type;
     report.not_used.erase(name);
@@ -192,7 +256,8 @@ Result<QuantizeReport> QuantizeDynamic(Graph& graph, const QuantizeOptions& opti
   report.float_reasons.merge(reasons);
   report.warnings.clear();
   if (report.nodes[Precision::kInt8] == 0 && report.int8_weights == 0)
-    report.warnings.push_back("no weight became int8: the model is unchanged");
+    report.warnings.push_back(
+        fmt::format("no weight became int{}: the model is unchanged", 8 * bytes.weights));
   return report;
 }
 

@@ -144,10 +144,17 @@ struct QuantizeReport {
 Result<QuantizeReport> QuantizeStatic(Graph& graph, const Ranges& ranges,
                                       const QuantizeOptions& options);
 
-// Dynamic int8: Conv, MatMul and recurrent operators with constant weights compute with integers,
-// on activations quantized at each run by their own range; the weights of other operators become
-// int8 as by QuantizeWeights.
-Result<QuantizeReport> QuantizeDynamic(Graph& graph, const QuantizeOptions& options);
+// The bytes of the integers that dynamic products multiply, 1 or 2 each; given weights have one.
+struct DynamicBytes {
+  int data = 1;
+  int weights = 1;
+};
+// Dynamic integers: Conv, MatMul and, with data of one byte, recurrent operators with constant
+// weights compute with integers, on activations quantized at each run by their own range; the
+// weights of other operators become int8 as by QuantizeWeights, but stay as they are beside weights
+// of two bytes.
+Result<QuantizeReport> QuantizeDynamic(Graph& graph, const QuantizeOptions& options,
+                                       DynamicBytes bytes = {});
 
 // What QuantizeStatic does to a graph before it chooses anything: sums and activations that it
 // computes in steps of their own become nodes. Doing it twice changes nothing.
@@ -179,6 +186,9 @@ struct QuantScheme {
   // Widens weights of 16 bits itself, one at a time (passes/widen.h); else they come in float32.
   bool widens = false;
   const LowBits* low_bits = nullptr;  // of its weights of matrix products; null: int8
+  // Whether --scheme auto tries it: not where another scheme has the same speed and loses less, or
+  // the same loss and is faster.
+  bool for_auto = true;
   // Whether it is faster than float32 is up to the processor: quantize measures it and says so.
   bool processor_decides = false;
   // What `run` does first to the graph, for methods (quant/method.h), which come between the two.

@@ -112,6 +112,27 @@ EvalResult EvaluateDynamicQuantize(const EvalArgs& args) {
                              Tensor::Scalar(static_cast<uint8_t>(zero))};
 }
 
+// ---- evoq::DynamicQuantizeBytes(x, range?) -> y, scale, zero as DynamicQuantizeLinear has them,
+// and what y leaves of x: uint8 with the scale ratio * scale and the zero point 128.
+
+EvalResult EvaluateDynamicBytes(const EvalArgs& args) {
+  EVOQ_ASSIGN(std::vector<Tensor> outputs, EvaluateDynamicQuantize(args));
+  const Tensor& x = args.inputs[0];
+  const auto* y = outputs[0].data<uint8_t>();
+  const float scale = outputs[1].data<float>()[0];
+  const float rest_scale = scale * args.node.attrs.Float("ratio", 0);
+  const int32_t zero = outputs[2].data<uint8_t>()[0];
+  Tensor rest = Tensor::Allocate(TensorType(DType::kUint8, x.shape()));
+  for (int64_t i = 0; i < x.elements(); ++i) {
+    const float rounded = static_cast<float>(y[i] - zero) * scale;
+    rest.mutable_data<uint8_t>()[i] =
+        static_cast<uint8_t>(QuantizeValue(x.data<float>()[i] - rounded, rest_scale, 128, 0, 255));
+  }
+  outputs.push_back(std::move(rest));
+  outputs.push_back(Tensor::Scalar(rest_scale));
+  return outputs;
+}
+
 }  // namespace
 
 namespace reference {
@@ -120,6 +141,8 @@ extern const Definition kDequantizeLinear = {.name = "DequantizeLinear",
                                              .evaluate = EvaluateDequantize};
 extern const Definition kDynamicQuantizeLinear = {.name = "DynamicQuantizeLinear",
                                                   .evaluate = EvaluateDynamicQuantize};
+extern const Definition kDynamicQuantizeBytes = {
+    .name = "DynamicQuantizeBytes", .domain = "evoq", .evaluate = EvaluateDynamicBytes};
 extern const Definition kQuantizeLinear = {.name = "QuantizeLinear", .evaluate = EvaluateQuantize};
 
 }  // namespace reference

@@ -9,7 +9,7 @@
 
 namespace evoq {
 extern const KernelDef kQuantizeByte, kQuantizeRuntime, kDequantizeKernel, kDequantizeRuntime,
-    kDynamicQuantizeKernel, kCastKernel;
+    kDynamicQuantizeKernel, kDynamicQuantizeBytesKernel, kCastKernel;
 namespace {
 
 QuantParams Scales(int count, int axis, DType dtype) {
@@ -209,6 +209,45 @@ TEST(Quantize, DynamicFollowsOnnx) {
   zero.outputs = {TensorType(DType::kUint8, Shape{2}), TensorType(DType::kFloat32, Shape{}),
                   TensorType(DType::kUint8, Shape{})};
   EXPECT_EQ(RunKernel(kDynamicQuantizeKernel, zero, Isa::kScalar)[1].data<float>()[0], 1);
+}
+
+// The second byte holds what the first leaves, in steps of `ratio` of the first one's.
+TEST(Quantize, BytesByTheRangeOfTheData) {
+  for (int64_t n : {1, 7, 1024, 1025, 40000}) {
+    for (float shift : {0.0f, 9.0f, -9.0f}) {
+      constexpr float kRatio = 1.0f / 254;
+      Tensor x = RandomTensor(TensorType(DType::kFloat32, Shape{n}), 4);
+      for (int64_t i = 0; i < n; ++i) x.mutable_data<float>()[i] += shift;
+      TestCall one{"DynamicQuantizeLinear",
+                   {},
+                   {x},
+                   {},
+                   {TensorType(DType::kUint8, Shape{n}), TensorType(DType::kFloat32, Shape{}),
+                    TensorType(DType::kUint8, Shape{})}};
+      std::vector<Tensor> want = RunKernel(kDynamicQuantizeKernel, one, Isa::kScalar);
+      const float scale = want[1].data<float>()[0], rest_scale = scale * kRatio;
+      const int zero = want[2].data<uint8_t>()[0];
+      Tensor rest = Tensor::Allocate(one.outputs[0]);
+      for (int64_t i = 0; i < n; ++i) {
+        const float rounded = static_cast<float>(want[0].data<uint8_t>()[i] - zero) * scale;
+        const float left = x.data<float>()[i] - rounded;
+        const float q = std::nearbyint(left / rest_scale) + 128;
+        rest.mutable_data<uint8_t>()[i] = static_cast<uint8_t>(std::min(255.0f, std::max(0.0f, q)));
+      }
+      want.insert(want.end(), {rest, Tensor::Scalar(rest_scale)});
+      TestCall t = one;
+      t.op = "DynamicQuantizeBytes";
+      t.attrs.Set("ratio", kRatio);
+      t.outputs.insert(t.outputs.end(), {one.outputs[0], one.outputs[1]});
+      ExpectKernel(kDynamicQuantizeBytesKernel, t, want, fmt::format("{} {}", n, shift));
+      // Nothing is further from x than half a step of the second byte, at the ends two.
+      for (int64_t i = 0; i < n; ++i) {
+        const float back = static_cast<float>(want[0].data<uint8_t>()[i] - zero) * scale +
+                           static_cast<float>(rest.data<uint8_t>()[i] - 128) * rest_scale;
+        EXPECT_NEAR(back, x.data<float>()[i], 2 * rest_scale) << i;
+      }
+    }
+  }
 }
 
 // Without a zero point it is 0; what nobody reads is not written; a range that is known is not

@@ -1,5 +1,4 @@
-// QuantizeLinear and DequantizeLinear whose scale and zero point are inputs, and
-// DynamicQuantizeLinear: plain integers.
+// QuantizeLinear and DequantizeLinear whose scale and zero point are inputs: plain integers.
 #include <utility>
 
 #include "kernels/parallel.h"
@@ -106,83 +105,6 @@ Result<BoundKernel> BindRuntime(const KernelCall& call, const BindOptions& optio
       static_cast<size_t>(view.axis) * sizeof(int32_t));
 }
 
-// ---- DynamicQuantizeLinear: y, y_scale, y_zero_point
-
-std::optional<Reason> RejectDynamic(const KernelCall& call) {
-  if (auto unknown = RejectUnknownShapes(call)) return unknown;
-  if (!PlainFloat(call.inputs[0]))
-    return Reject("types", "input 0 is {}, expected float32", call.inputs[0].ToString());
-  if (call.has_input(1) && (!PlainFloat(call.inputs[1]) || ElementsOf(call.inputs[1]) != 2)) {
-    return Reject("types", "range is {}, expected float32[2]", call.inputs[1].ToString());
-  }
-  if (call.outputs.size() != 3)
-    return Reject("types", "{} outputs, expected 3", call.outputs.size());
-  if (call.outputs[0].dtype != DType::kUint8 || call.outputs[0].quantized()) {
-    return Reject("types", "output 0 is {}, expected plain uint8", call.outputs[0].ToString());
-  }
-  return std::nullopt;
-}
-
-// scale = (max(x, 0) - min(x, 0)) / 255, 1 when all are 0; zero = saturate(round_half_even(0 -
-// min(x, 0) / scale)); y = saturate(round_half_even(x / scale) + zero).
-struct DynamicState {
-  static constexpr int64_t kPiece = 16384;
-  int64_t elements;
-  int threads;
-  Isa isa;
-  bool writes_scale, writes_zero;
-  bool has_range;  // input 1 holds min(x, 0) and max(x, 0)
-
-  int64_t pieces() const { return CeilDiv(elements, kPiece); }
-
-  std::pair<float, float> RangeOf(const void* const* in, const RunContext& context) const {
-    if (has_range)
-      return {static_cast<const float*>(in[1])[0], static_cast<const float*>(in[1])[1]};
-    const QuantizeTable& table = QuantizeTableFor(isa);
-    const auto* x = static_cast<const float*>(in[0]);
-    auto* lows = reinterpret_cast<float*>(context.scratch);
-    float* highs = lows + pieces();
-    context.pool.ParallelFor(
-        pieces(), Grain(pieces(), 800, threads), [&](int64_t begin, int64_t end) {
-          for (int64_t i = begin; i < end; ++i) {
-            table.range(x + i * kPiece, std::min(kPiece, elements - i * kPiece), lows + i,
-                        highs + i);
-          }
-        });
-    float low = 0, high = 0;
-    for (int64_t i = 0; i < pieces(); ++i)
-      low = std::min(low, lows[i]), high = std::max(high, highs[i]);
-    return {low, high};
-  }
-
-  void Run(const void* const* in, void* const* out, const RunContext& context) const {
-    const QuantizeTable& table = QuantizeTableFor(isa);
-    const auto* x = static_cast<const float*>(in[0]);
-    const auto [low, high] = RangeOf(in, context);
-    const float scale = high == low ? 1.0f : (high - low) / 255.0f;
-    const int32_t zero = QuantizeValue(0.0f - low, scale, 0, 0, 255);
-    if (writes_scale) *static_cast<float*>(out[1]) = scale;
-    if (writes_zero) *static_cast<uint8_t*>(out[2]) = static_cast<uint8_t>(zero);
-    const Divisor by = elements < kPiece ? Divisor(scale) : Divisor::Of(scale);
-    context.pool.ParallelFor(elements, Grain(elements, 0.15, threads),
-                             [&](int64_t begin, int64_t end) {
-                               table.quantize(x + begin, static_cast<uint8_t*>(out[0]) + begin,
-                                              end - begin, by, zero, ByteRange{0, 255});
-                             });
-  }
-};
-
-Result<BoundKernel> BindDynamic(const KernelCall& call, const BindOptions& options) {
-  DynamicState state{ElementsOf(call.inputs[0]),
-                     options.threads,
-                     options.isa,
-                     call.outputs[1].dtype != DType::kUndefined,
-                     call.outputs[2].dtype != DType::kUndefined,
-                     call.has_input(1)};
-  const size_t scratch = static_cast<size_t>(state.pieces()) * 2 * sizeof(float);
-  return BoundKernel::Of(state, scratch);
-}
-
 }  // namespace
 
 extern const KernelDef kQuantizeRuntime = {
@@ -201,13 +123,4 @@ extern const KernelDef kDequantizeRuntime = {
     .reject = RejectDequantize,
     .bind = BindRuntime,
 };
-extern const KernelDef kDynamicQuantizeKernel = {
-    .name = "dynamic_quantize",
-    .op = "DynamicQuantizeLinear",
-    .precision = Precision::kInt8,
-    .peak = Peak::kMemory,
-    .reject = RejectDynamic,
-    .bind = BindDynamic,
-};
-
 }  // namespace evoq

@@ -360,7 +360,7 @@ const CostFamily kFamilyDequantize = {
 };
 const CostFamily kFamilyDynamicQuantize = {
     .name = "dynamic_quantize",
-    .kernels = "dynamic_quantize",
+    .kernels = "dynamic_quantize dynamic_quantize_bytes",
     .count = Count,
 };
 const CostFamily kFamilyCast = {
