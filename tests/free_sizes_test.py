@@ -48,6 +48,8 @@ SCHEMES = {
     "float32": 90,
     "int8": 10,
     "int8-dynamic": 20,
+    "int16x8-dynamic": 25,
+    "int16-dynamic": 55,
     "int8-weights": 25,
     "bf16": 25,
     "auto": 10,
@@ -157,10 +159,10 @@ def free_after_every_scheme(name, shape, calibration, runs, folder):
             check(what, declared(path) == shape, f"inputs are {declared(path)}, expected {shape}")
             with open(report) as f:
                 steps = json.load(f)
+            integers = scheme == "int8" or scheme.endswith("dynamic")
             check(
                 what,
-                steps["steps_total"] > 0
-                and (scheme not in ("int8", "int8-dynamic") or steps["steps_int8"] > 0),
+                steps["steps_total"] > 0 and (not integers or steps["steps_int8"] > 0),
                 str(steps)[:200],
             )
             expect_agreement(what, path, float_path, runs, least_db, folder)

@@ -133,7 +133,7 @@ class Chooser {
     EVOQ_TRY(Tell("measuring every scheme by steps", 0));
     std::vector<const QuantScheme*> schemes = {FindScheme("float32")};
     for (const QuantScheme* scheme : AllSchemes()) {
-      if (scheme != schemes[0]) schemes.push_back(scheme);
+      if (scheme != schemes[0] && scheme->for_auto) schemes.push_back(scheme);
     }
     std::vector<Candidate> candidates;
     std::vector<Runnable*> executors;

@@ -43,7 +43,7 @@ void AddNumberOptions(const VerbOptions& options, QuantizeJob& job) {
                   "One scale per weight tensor instead of one per output channel");
   options
       .Add("--block", job.block,
-           "Of weights of fewer than 8 bits: what shares a scale along K, or \"channel\"")
+           "Of weights of few bits: what shares a scale along K, or \"channel\"")
       .OneOf({WeightBlocks().begin(), WeightBlocks().end()})
       .ShowDefault();
   options

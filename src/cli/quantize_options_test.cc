@@ -173,7 +173,7 @@ TEST_F(QuantizeOptionsTest, EachSchemeTellsTheSameOfBothOutputs) {
       EXPECT_EQ(n("steps_int8") > 0, scheme == "int8" || scheme.ends_with("-dynamic")) << where;
       EXPECT_EQ(n("steps_bf16") > 0, scheme == "bf16") << where;
       EXPECT_EQ(n("int8_weights"), scheme == "int8-weights" ? 5 : 0) << where;
-      const std::string type = scheme.substr(0, scheme.find('-'));
+      const std::string type = scheme.substr(0, scheme.rfind('-'));
       const bool low_bits = scheme.ends_with("-weights") && type != "int8";
       EXPECT_EQ(ran.json["low_bit_weights"].value(type, 0), low_bits ? 5 : 0) << where;
       EXPECT_EQ(ran.json.contains("steps_why"), nodes) << where;

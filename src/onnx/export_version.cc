@@ -119,13 +119,13 @@ constexpr std::pair<DType, int> kTypeSince[] = {
 };
 
 int TypeOpset(const Node& node, const TensorType& type) {
+  const bool blocked = type.quantized() && type.quant->block > 0;
   for (const auto& [dtype, since] : kTypeSince) {
-    if (type.dtype == dtype) return since;
+    if (type.dtype == dtype) return blocked ? std::max(since, 21) : since;
   }
   const bool quantizes =
       type.quantized() || node.op == "QuantizeLinear" || node.op == "DequantizeLinear";
   const bool wide = quantizes && (type.dtype == DType::kInt16 || type.dtype == DType::kUint16);
-  const bool blocked = type.quantized() && type.quant->block > 0;
   if (wide || blocked) return 21;
   if (type.dtype == DType::kString && node.op == "Equal") return 19;
   const bool reduces_bools =

@@ -167,12 +167,16 @@ TEST(OpsetNeeded, OfQuantizing) {
     EXPECT_EQ(Needed(OneNode("Relu", {typed})), 21);
   }
   EXPECT_EQ(Needed(OneNode("DequantizeLinear", {Of(DType::kInt8), Real()})), 17);
-  const auto scaled = [](int64_t block) {
+  const auto scaled = [](int64_t block, DType dtype = DType::kInt8) {
     const QuantParams quant{{0.5f, 1}, {0, 0}, 0, block};
-    return OneNode("Relu", {TensorType(DType::kInt8, Shape{2}, quant)});
+    return OneNode("Relu", {TensorType(dtype, Shape{2}, quant)});
   };
   EXPECT_EQ(Needed(scaled(0)), 17);
   EXPECT_EQ(Needed(scaled(1)), 21);
+  // The later of what the type and the blocks need.
+  EXPECT_EQ(Needed(scaled(0, DType::kFloat8E4M3FN)), 19);
+  EXPECT_EQ(Needed(scaled(1, DType::kFloat8E4M3FN)), 21);
+  EXPECT_EQ(Needed(scaled(1, DType::kFloat4E2M1)), 23);
   const TensorType bytes = Of(DType::kUint8);
   for (const char* op : {"QuantizeLinear", "DequantizeLinear"}) {
     EXPECT_EQ(Needed(OneNode(op, {Real(), Real()}, With("axis", 0), bytes)), 17);

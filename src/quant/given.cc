@@ -240,7 +240,7 @@ Result<ValueId> AddGivenWeight(Graph& graph, ValueId w, const Tensor& weight,
 }
 
 void CountWeight(const TensorType& type, QuantizeReport& report) {
-  if (DTypeBits(type.dtype) < 8) {
+  if (DTypeBits(type.dtype) < 8 || IsTinyFloat(type.dtype)) {
     ++report.low_bit_weights[DTypeName(type.dtype)];
   } else {
     ++report.int8_weights;

@@ -132,7 +132,7 @@ std::vector<float> GptqOfThePaper(Problem& p, const RoundedMatrix& scales) {
 }
 
 TEST(LayerRounding, GptqIsThePapers) {
-  for (const char* name : {"int4", "int2", "nf4", "mxfp4"}) {
+  for (const char* name : {"int4", "uint4", "int2", "nf4", "mxfp4"}) {
     Problem p(40, 5, &Bits(name), 16);
     const RoundedMatrix nearest = Nearest(p.grid, 0, p.w, {});
     const auto rounded = Gptq(p.grid, p.w, p.damped, nearest, p.tools);

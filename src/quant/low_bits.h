@@ -1,4 +1,5 @@
-// Numbers of fewer than 8 bits that weights of matrix products become, in blocks with a scale each.
+// Numbers of 8 bits and fewer, int8 left out, that weights of matrix products become, in blocks
+// with a scale each.
 // A row stands in the file of its schemes, quant/schemes/NAME.cc, and in quant/low_bits.inc; its
 // loops in quant/low_bits/NAME_each.cc.
 #pragma once

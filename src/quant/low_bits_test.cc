@@ -6,6 +6,7 @@
 #include <bit>
 #include <cmath>
 #include <random>
+#include <tuple>
 
 #include "base/rows.h"
 #include "quant/low_bits/rounding.h"
@@ -97,6 +98,29 @@ TEST(LowBits, ExactBlocksAndHugeOnes) {
   EXPECT_FLOAT_EQ(Row("int4").Quantize({w}, 0, 1).value().type().quant->scales[2], 3e30f / 7);
 }
 
+// Zero lies where it does between the ends: of [0, 15], [-1, 14], [-14, 1], [-15, 0]; of zeros
+// alone in the middle. Nothing below zero: no number is lost to it.
+TEST(LowBits, Uint4ZeroPoints) {
+  const Tensor w =
+      Tensor::FromValues<float>(Shape{2, 6}, {0, -1, -14, -15, 0, -0.001f, 15, 14, 1, 0, 0, 15});
+  const Tensor q = Row("uint4").Quantize({w}, 0, 1).value();
+  EXPECT_EQ(q.type().quant->zero_points, (std::vector<int32_t>{0, 1, 14, 15, 8, 1}));
+  EXPECT_EQ(q.type().quant->scales,
+            (std::vector<float>{1, 1, 1, 1, 1, HalfToFloat(FloatToHalf(15 / 14.0f))}));
+  EXPECT_EQ(IntegersOf(q), (std::vector<int64_t>{0, 0, 0, 0, 8, 1, 15, 15, 15, 15, 8, 15}));
+  // Weights of one sign have twice the numbers that int4 has for them.
+  std::mt19937 random(5);
+  Tensor one_sided = Normal(64, 40, random);
+  for (int64_t i = 0; i < one_sided.elements(); ++i)
+    one_sided.mutable_data<float>()[i] = std::fabs(one_sided.data<float>()[i]);
+  double int4 = 0, uint4 = 0;
+  for (int64_t n = 0; n < 40; ++n) {
+    int4 += Error(one_sided, Row("int4").Quantize({one_sided}, 0, 1).value(), 0, 64, n);
+    uint4 += Error(one_sided, Row("uint4").Quantize({one_sided}, 0, 1).value(), 0, 64, n);
+  }
+  EXPECT_LT(uint4, 0.2 * int4);
+}
+
 // Whatever the sizes, elements are the nearest numbers, and the same in any number of threads.
 TEST(LowBits, EverySizeInAnyNumberOfThreads) {
   std::mt19937 random(1);
@@ -138,6 +162,29 @@ TEST(LowBits, Int4BeatsItsRange) {
   EXPECT_GT(better, 100);
 }
 
+// Every number of float8 and its neighbours are held as the type's definition rounds them.
+TEST(LowBits, Fp8NumbersAreTheTypes) {
+  for (const auto& [name, dtype, most] : {std::tuple{"fp8", DType::kFloat8E4M3FN, 448.0f},
+                                          std::tuple{"fp8-e5m2", DType::kFloat8E5M2, 57344.0f}}) {
+    std::vector<float> values = {most};
+    for (int i = 0; i < 256; ++i) {
+      const float v = TinyFloatToFloat(dtype, static_cast<uint8_t>(i));
+      if (!std::isfinite(v)) continue;
+      for (const float near : {0.0f, 0.24f, 0.26f, 0.5f})
+        values.push_back(std::clamp(v * (1 + near / 4), -most, most));
+    }
+    const auto count = static_cast<int64_t>(values.size());
+    const Tensor w = Tensor::FromValues<float>(Shape{count, 1}, values);
+    const Tensor q = Row(name).Quantize({w}, 0, 1).value();
+    ASSERT_EQ(q.dtype(), dtype);
+    const float scale = q.type().quant->scales[0];
+    ASSERT_TRUE(scale == 1 || scale == 2) << name << " " << scale;
+    for (int64_t i = 0; i < count; ++i)
+      ASSERT_EQ(static_cast<uint8_t>(q.raw()[i]), FloatToTinyFloat(dtype, values[i] / scale))
+          << name << " " << values[i];
+  }
+}
+
 // Of normally distributed weights in blocks of 32: the squared error as a share of their squares.
 TEST(LowBits, ErrorsOfNormalWeights) {
   std::mt19937 random(2);
@@ -146,10 +193,10 @@ TEST(LowBits, ErrorsOfNormalWeights) {
     const char* name;
     double least, most;
   };
-  const Bound bounds[] = {{"int4", 0.0072, 0.0079},
-                          {"int2", 0.10, 0.118},
-                          {"mxfp4", 0.0115, 0.0132},
-                          {"nf4", 0.0064, 0.0072}};
+  const Bound bounds[] = {{"int4", 0.0072, 0.0079},    {"uint4", 0.0050, 0.0079},
+                          {"int2", 0.10, 0.118},       {"mxfp4", 0.0115, 0.0132},
+                          {"nf4", 0.0064, 0.0072},     {"fp8", 0.0004, 0.0008},
+                          {"fp8-e5m2", 0.0018, 0.0030}};
   EXPECT_EQ(std::size(bounds), AllLowBits().size());
   for (const Bound& bound : bounds) {
     const Tensor real = ToFloat32(Row(bound.name).Quantize({w}, 32, 2).value()).value();

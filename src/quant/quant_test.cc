@@ -29,10 +29,24 @@ int CountOps(const Graph& graph, std::string_view op) {
 }
 
 // The completeness test of schemes.inc: the least SQNR, in dB, that each scheme reaches on the net.
-const std::map<std::string, double> kLeastSqnr = {
-    {"int8", 24},          {"int8-dynamic", 30}, {"int8-weights", 38}, {"int4-dynamic", 17},
-    {"int4-weights", 17},  {"int2-dynamic", 6},  {"int2-weights", 6},  {"mxfp4-dynamic", 15},
-    {"mxfp4-weights", 15}, {"nf4-weights", 16},  {"bf16", 40},         {"float32", 200}};
+const std::map<std::string, double> kLeastSqnr = {{"int8", 24},
+                                                  {"int8-dynamic", 30},
+                                                  {"int8-weights", 38},
+                                                  {"int4-dynamic", 17},
+                                                  {"int4-weights", 17},
+                                                  {"int2-dynamic", 6},
+                                                  {"int2-weights", 6},
+                                                  {"mxfp4-dynamic", 15},
+                                                  {"mxfp4-weights", 15},
+                                                  {"nf4-weights", 16},
+                                                  {"bf16", 40},
+                                                  {"float32", 200},
+                                                  {"int16x8-dynamic", 38},
+                                                  {"int16-dynamic", 80},
+                                                  {"uint4-dynamic", 17},
+                                                  {"uint4-weights", 17},
+                                                  {"fp8-weights", 28},
+                                                  {"fp8-e5m2-weights", 22}};
 
 // Two products, whose weights take few bits.
 constexpr char kProducts[] = R"(graph products
@@ -76,6 +90,55 @@ TEST(Dynamic, EveryLayerWithWeightsComputesWithIntegers) {
   EXPECT_EQ(CountOps(q, "Conv"), 1);
   EXPECT_EQ(report->float_reasons.at("depthwise").code, "excluded");
   EXPECT_GE(Sqnr(net, q), 30);
+}
+
+// 16 bits are two bytes with a scale each; sums of the products of bytes are the product.
+TEST(Dynamic, SixteenBitsAreTwoBytes) {
+  const Graph net = MakeNet(kConvNet);
+  int linear = 0;
+  for (NodeId id : net.order()) linear += net.node(id).op == "Conv" || net.node(id).op == "MatMul";
+  for (const int weights : {1, 2}) {
+    Graph q = net;
+    const auto report = QuantizeDynamic(q, {}, {.data = 2, .weights = weights});
+    ASSERT_TRUE(report) << report.error().message();
+    EXPECT_EQ(CountOps(q, "ConvInteger") + CountOps(q, "MatMulInteger"), 2 * weights * linear);
+    EXPECT_EQ(report->nodes[Precision::kInt8], linear);
+    EXPECT_EQ(report->float_reasons.size(), 0u);
+    for (const auto& [name, type] : report->used)
+      EXPECT_EQ(type.dtype, weights == 2 ? DType::kInt16 : DType::kInt8) << name;
+  }
+  // With weights that 8 bits hold exactly, only the data is rounded: to 2^-16 of its range.
+  Graph exact = MakeNet(
+      "graph g\ninput %x: float32[4, 64]\nconst %w: float32[64, 8]\nmm: %y = MatMul(%x, %w)\n"
+      "output %y\n");
+  Tensor w = Tensor::Allocate(TensorType(DType::kFloat32, Shape{64, 8}));
+  for (int64_t i = 0; i < w.elements(); ++i)
+    w.mutable_data<float>()[i] = static_cast<float>(i < 8 ? 127 : i * 37 % 255 - 127) / 64;
+  exact.SetConstant(exact.FindValue("w"), w);
+  Graph q8 = exact, q16 = exact;
+  ASSERT_TRUE(QuantizeDynamic(q8, {}));
+  ASSERT_TRUE(QuantizeDynamic(q16, {}, {.data = 2}));
+  EXPECT_GE(Sqnr(exact, q8), 35);
+  EXPECT_GE(Sqnr(exact, q16), Sqnr(exact, q8) + 45);  // 20 log10(254) is 48
+}
+
+// Given weights of 8 bits stay as they are; what has no dynamic form stays float32 beside weights
+// of 16 bits, and says why.
+TEST(Dynamic, SixteenBitsLeaveOtherWeights) {
+  const Graph net = MakeNet(
+      "graph g\ninput %x: float32[1, 4, 5, 5]\nconst %w: float32[4, 8, 3, 3]\n"
+      "up: %y = ConvTranspose(%x, %w)\nconst %v: float32[4, 8, 1, 1]\nc: %z = Conv(%y, %v)\n"
+      "output %z\n");
+  Graph q = net;
+  const QuantizeOptions options{
+      .given = {{"v", {.dtype = DType::kInt8, .params = QuantParams::PerTensor(0.25f, 0)}}}};
+  const auto report = QuantizeDynamic(q, options, {.data = 2, .weights = 2});
+  ASSERT_TRUE(report) << report.error().message();
+  EXPECT_EQ(CountOps(q, "ConvInteger"), 2);
+  EXPECT_EQ(report->used.at("v").quant->scales, std::vector<float>{0.25f});
+  EXPECT_EQ(report->float_reasons.at("up").sentence, "ConvTranspose has no dynamic form");
+  EXPECT_EQ(report->nodes[Precision::kFloat32], 1);
+  EXPECT_TRUE(TypeOf(q, "w").shape.rank() == 4 && TypeOf(q, "w").dtype == DType::kFloat32);
 }
 
 TEST(Static, ConvNetIsIntegerFromStemToClassifier) {

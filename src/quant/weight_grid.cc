@@ -41,12 +41,7 @@ WeightGrid::WeightGrid(const WeightRounding& rounding, const LayerMatrices& matr
 
 std::vector<float> WeightGrid::Zeros() const {
   if (loops_ == nullptr) return {0};
-  std::vector<float> zeros;
-  for (int i = 0; i < loops_->tries; ++i) {
-    const float zero = loops_->zero(i);
-    if (std::ranges::find(zeros, zero) == zeros.end()) zeros.push_back(zero);
-  }
-  return zeros;
+  return {loops_->zeros, loops_->zeros + loops_->zero_count};
 }
 
 std::vector<float> WeightGrid::Matrix(int64_t g) const {

@@ -215,12 +215,18 @@ TEST(Type, QuantizationIsValidated) {
             "zero point -1 outside uint8's range");
   EXPECT_EQ(error(DType::kUint4, {2, 3}, {{1}, {16}, -1, 0}),
             "zero point 16 outside uint4's range");
-  EXPECT_EQ(error(DType::kFloat32, {2, 3}, {{1}, {0}, -1, 0}),
-            "a quantized type of float32, expected an integer type or a float of 4 bits");
+  EXPECT_EQ(
+      error(DType::kFloat32, {2, 3}, {{1}, {0}, -1, 0}),
+      "a quantized type of float32, expected an integer type, a float of 4 bits, float8e4m3fn "
+      "or float8e5m2");
   EXPECT_EQ(error(DType::kFloat4E2M1, {2, 3}, {{1}, {0}, -1, 0}), "");
   EXPECT_EQ(error(DType::kFloat4E2M1, {2, 3}, {{1}, {1}, -1, 0}),
             "zero point 1 of float4e2m1, expected 0");
-  EXPECT_NE(error(DType::kFloat8E4M3FN, {2, 3}, {{1}, {0}, -1, 0}), "");
+  for (DType dtype : {DType::kFloat8E4M3FN, DType::kFloat8E5M2}) {
+    EXPECT_EQ(error(dtype, {2, 3}, {{1}, {0}, -1, 0}), "");
+    EXPECT_NE(error(dtype, {2, 3}, {{1}, {1}, -1, 0}), "");
+  }
+  EXPECT_NE(error(DType::kFloat8E4M3FNUZ, {2, 3}, {{1}, {0}, -1, 0}), "");
   EXPECT_NE(error(DType::kInt8, {2, 3}, {{}, {}, -1, 0}), "");
   EXPECT_NE(error(DType::kInt8, {2, 3}, {{1, 2}, {0}, 0, 0}), "");
   EXPECT_EQ(error(DType::kInt8, {2, 3}, {{1, 2}, {0, 0}, -1, 0}),

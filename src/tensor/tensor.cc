@@ -250,7 +250,8 @@ Result<Tensor> QuantizeTensor(const Tensor& tensor, const TensorType& type) {
   if (!IsInteger(type.dtype)) {
     Tensor out = Tensor::Allocate(type);
     ForEachWithScale(tensor.sizes(), q, [&](int64_t i, int64_t s) {
-      SetPackedBits(out.mutable_raw(), i, 4, FloatToTinyFloat(type.dtype, x[i] / q.scales[s]));
+      SetPackedBits(out.mutable_raw(), i, DTypeBits(type.dtype),
+                    FloatToTinyFloat(type.dtype, x[i] / q.scales[s]));
     });
     return out;
   }

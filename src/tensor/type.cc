@@ -65,10 +65,13 @@ Status ValidateInside(const TensorType& type) {
 Status ValidateQuant(const TensorType& type) {
   if (!type.quant) return {};
   const QuantParams& q = *type.quant;
-  const bool tiny = IsTinyFloat(type.dtype) && DTypeBits(type.dtype) == 4;
+  const bool tiny = (IsTinyFloat(type.dtype) && DTypeBits(type.dtype) == 4) ||
+                    type.dtype == DType::kFloat8E4M3FN || type.dtype == DType::kFloat8E5M2;
   if (!IsInteger(type.dtype) && !tiny)
-    return InvalidInput("a quantized type of {}, expected an integer type or a float of 4 bits",
-                        DTypeName(type.dtype));
+    return InvalidInput(
+        "a quantized type of {}, expected an integer type, a float of 4 bits, float8e4m3fn or "
+        "float8e5m2",
+        DTypeName(type.dtype));
   if (q.inside) return ValidateInside(type);
   if (q.scales.size() != q.zero_points.size() || q.scales.empty())
     return InvalidInput("{} scales and {} zero points, expected as many of both and at least one",

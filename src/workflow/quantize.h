@@ -48,7 +48,7 @@ struct QuantizeJob {
   std::string kv_cache;              // of a language model (llm/cache_type.h); "": as it has them
   bool per_tensor = false;
   std::vector<std::string> weight_bits;  // of int8: "4", "PATTERN=2" (quant/layer_bits.h)
-  std::string block = "32";              // of weights of fewer than 8 bits: one of WeightBlocks()
+  std::string block = "32";              // of weights of few bits: one of WeightBlocks()
   bool signed_activations = false;
   bool symmetric = false;
   int opset = 0;  // of an .onnx; 0: the oldest that it needs, 17 or newer

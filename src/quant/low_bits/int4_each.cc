@@ -9,12 +9,13 @@ struct Int4 {
   // larger one may fit the rest better, since the ends reach differently far.
   static constexpr float kShares[] = {1, 1.05f, 0.95f, 0.9f, 0.85f, 0.8f, 0.75f, 0.7f};
   static constexpr int kTries = sizeof(kShares) / sizeof(float);
+  static constexpr float kZeros[] = {0};
 
   static float Scale(int i, float low, float high) {
     return HalfScale(kShares[i] * More(high / 7.0f, low / -8.0f));
   }
   static float Storable(float scale) { return HalfScale(scale); }
-  static float Zero(int) { return 0; }
+  static float Zero(int, float, float) { return 0; }
   static float Nearest(float v, float) { return RoundEven(Clamped(v, -8.0f, 7.0f)); }
   static uint8_t Bits(float number, float) {
     return static_cast<uint8_t>(static_cast<int>(number)) & 15;

@@ -23,19 +23,25 @@ struct LowBitsLoops {
   // number[n]: nearest to v[n] / scale[n]. The stored value is number * scale.
   void (*nearest)(const float* v, const float* scale, const float* zero, int64_t count,
                   float* number);
-  float (*zero)(int i);  // the zero point of candidate i < tries
-  int tries;
+  const float* zeros;  // the zero points that numbers may have, `zero_count` of them
+  int zero_count;
   uint8_t (*bits)(float number, float zero);  // how it is stored
   float (*scale)(float wanted);  // the scale nearest to `wanted` > 0 that can be stored
 };
 
 using Int4Loops = LowBitsLoops;
 using Int2Loops = LowBitsLoops;
+using Uint4Loops = LowBitsLoops;
 using Mxfp4Loops = LowBitsLoops;
 using Nf4Loops = LowBitsLoops;
+using Fp8Loops = LowBitsLoops;
+using Fp8E5m2Loops = LowBitsLoops;
 EVOQ_ISA_TABLE(Int4Loops)
 EVOQ_ISA_TABLE(Int2Loops)
+EVOQ_ISA_TABLE(Uint4Loops)
 EVOQ_ISA_TABLE(Mxfp4Loops)
 EVOQ_ISA_TABLE(Nf4Loops)
+EVOQ_ISA_TABLE(Fp8Loops)
+EVOQ_ISA_TABLE(Fp8E5m2Loops)
 
 }  // namespace evoq

@@ -2,8 +2,9 @@
 // evoq::EVOQ_ISA:
 //   static constexpr int kBits;
 //   static constexpr int kTries;  // candidates of a block
+//   static constexpr float kZeros[];  // the zero points that numbers may have
 //   static float Scale(int i, float low, float high);  // of candidate i; low <= 0 <= high, one not
-//   static float Zero(int i);                          // its zero point
+//   static float Zero(int i, float low, float high);   // its zero point; of zeros alone, any
 //   static float Nearest(float v, float zero);         // the number nearest to v = w / scale
 //   static uint8_t Bits(float number, float zero);     // how it is stored
 //   static float Storable(float scale);                // the nearest scale that can be stored
@@ -56,19 +57,19 @@ struct ColumnsOfBlock {
       }
     }
     for (int i = 0; i < N::kTries; ++i) {
-      float tried[kMost], inverse[kMost], error[kMost] = {};
-      const float z = N::Zero(i);
+      float tried[kMost], inverse[kMost], z[kMost], error[kMost] = {};
       EVOQ_ELEMENTWISE
       for (int n = 0; n < count; ++n) {
         const bool zeros = (low[n] == 0) & (high[n] == 0);
         const float reaches = N::Scale(i, low[n], high[n]);
         tried[n] = zeros ? 1 : reaches;
         inverse[n] = 1 / tried[n];
+        z[n] = N::Zero(i, low[n], high[n]);
       }
       for (int64_t k = 0; k < depth; ++k) {
         const float* row = w + k * stride;
         for (int n = 0; n < count; ++n) {
-          const float off = row[n] - N::Nearest(row[n] * inverse[n], z) * tried[n];
+          const float off = row[n] - N::Nearest(row[n] * inverse[n], z[n]) * tried[n];
           error[n] += kCubes ? __builtin_fabsf(off) * off * off : importance[k] * off * off;
         }
       }
@@ -77,7 +78,7 @@ struct ColumnsOfBlock {
         const bool better = (i == 0) | (error[n] < least[n]);
         least[n] = better ? error[n] : least[n];
         scale[n] = better ? tried[n] : scale[n];
-        zero[n] = better ? z : zero[n];
+        zero[n] = better ? z[n] : zero[n];
       }
     }
   }
@@ -128,8 +129,8 @@ constexpr LowBitsLoops LoopsOf() {
   return {.choose = Choose<N>,
           .store = Store<N>,
           .nearest = NearestNumbers<N>,
-          .zero = N::Zero,
-          .tries = N::kTries,
+          .zeros = N::kZeros,
+          .zero_count = sizeof(N::kZeros) / sizeof(float),
           .bits = N::Bits,
           .scale = N::Storable};
 }

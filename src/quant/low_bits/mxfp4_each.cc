@@ -8,6 +8,7 @@ struct Mxfp4 {
   // The largest number is 6: a largest magnitude of [2, 4) scales reaches it, and so may, with
   // clipping, the half of such a scale, which is the specification's choice.
   static constexpr int kTries = 2;
+  static constexpr float kZeros[] = {0};
 
   static float Scale(int i, float low, float high) {
     const int exponent = static_cast<int>(__builtin_bit_cast(uint32_t, More(high, -low)) >> 23);
@@ -17,7 +18,7 @@ struct Mxfp4 {
   static float Storable(float scale) {
     return __builtin_exp2f(Clamped(__builtin_roundf(__builtin_log2f(scale)), -126.0f, 127.0f));
   }
-  static float Zero(int) { return 0; }
+  static float Zero(int, float, float) { return 0; }
   // Ties go to the numbers with an even last bit: 0, 1, 2, 4.
   static float Nearest(float v, float) {
     const float a = __builtin_fabsf(v);

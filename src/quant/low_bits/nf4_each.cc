@@ -8,12 +8,13 @@ struct Nf4 {
   static constexpr int kBits = 4;
   static constexpr float kShares[] = {1, 0.95f, 0.9f, 0.85f, 0.8f};
   static constexpr int kTries = sizeof(kShares) / sizeof(float);
+  static constexpr float kZeros[] = {0};
 
   static float Scale(int i, float low, float high) {
     return HalfScale(kShares[i] * More(high, -low));
   }
   static float Storable(float scale) { return HalfScale(scale); }
-  static float Zero(int) { return 0; }
+  static float Zero(int, float, float) { return 0; }
   static float Nearest(float v, float) {
     float n = kNormalFloat4Values[0];
     for (int i = 1; i < 16; ++i)

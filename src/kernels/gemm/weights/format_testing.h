@@ -1,6 +1,7 @@
 // For tests of the weight formats: what each of them stores.
 #pragma once
 
+#include <cmath>
 #include <random>
 #include <string>
 #include <vector>
@@ -69,7 +70,17 @@ enum class Elements { kRandom, kLowest, kHighest };
 inline Tensor WeightsOf(const TensorType& type, Elements elements, std::mt19937& random) {
   Tensor w = Tensor::Allocate(type);
   const int bits = DTypeBits(type.dtype);
+  // Of float8, whose infinities and NaNs are no weights.
+  const auto finite = [&](uint8_t q) { return std::isfinite(TinyFloatToFloat(type.dtype, q)); };
   for (int64_t i = 0; i < w.elements(); ++i) {
+    if (bits == 8 && IsFloat(type.dtype)) {
+      uint8_t q = static_cast<uint8_t>(random());
+      while (!finite(q)) q = static_cast<uint8_t>(random());
+      if (elements != Elements::kRandom)
+        q = FloatToTinyFloat(type.dtype, elements == Elements::kLowest ? -1e9f : 1e9f);
+      w.mutable_raw()[i] = static_cast<std::byte>(q);
+      continue;
+    }
     const int64_t q = elements == Elements::kLowest    ? IntegerMin(type.dtype)
                       : elements == Elements::kHighest ? IntegerMax(type.dtype)
                                                        : static_cast<int64_t>(random());
