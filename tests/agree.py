@@ -69,6 +69,24 @@ def session(path, exact=True):
     return ort.InferenceSession(path, options, providers=["CPUExecutionProvider"])
 
 
+def own_weights(path):
+    """The .onnx file with constants of their own for integer products that share their weights, as
+    ONNX Runtime needs it with exact_integers(): where it is."""
+    import onnx
+
+    model = onnx.load(path)
+    constants = {c.name: c for c in model.graph.initializer}
+    for i, node in enumerate(model.graph.node):
+        if node.op_type in ("ConvInteger", "MatMulInteger") and node.input[1] in constants:
+            own = onnx.TensorProto()
+            own.CopyFrom(constants[node.input[1]])
+            own.name = node.input[1] = f"{node.input[1]}.{i}"
+            model.graph.initializer.append(own)
+    changed = f"{path}.own.onnx"
+    onnx.save(model, changed)
+    return changed
+
+
 def exact_integers(options):
     """On x86 processors without VNNI, ONNX Runtime's products of uint8 by int8 saturate at 16 bits
     unless its sessions are told otherwise: what evoq's exact sums are compared with must not."""

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
-"""Schemes of 16 bits and of few bits as plain ONNX: what `evoq quantize -o NAME.onnx` writes runs in
-ONNX Runtime and gives what the .etm gives; 16 bits are nearer to the float32 model than 8.
+"""Schemes of 16 bits and of few bits as plain ONNX: what `evoq quantize -o NAME.onnx` writes runs
+in ONNX Runtime and gives what the .etm gives; 16 bits are nearer to the float32 model than 8.
 Skips (exit status 77) where numpy, onnx or onnxruntime from PyPI is missing."""
 
 import json
@@ -69,24 +69,13 @@ def run_evoq(model, x, work):
 
 
 def run_onnxruntime(path, x):
-    """With exact products, for which those of the same weights need constants of their own."""
-    model = onnx.load(path)
-    constants = {c.name: c for c in model.graph.initializer}
-    for i, node in enumerate(model.graph.node):
-        if node.op_type in ("ConvInteger", "MatMulInteger"):
-            own = onnx.TensorProto()
-            own.CopyFrom(constants[node.input[1]])
-            own.name = node.input[1] = f"{node.input[1]}.{i}"
-            model.graph.initializer.append(own)
-    onnx.save(model, path.with_suffix(".own.onnx"))
-    session = agree.session(str(path.with_suffix(".own.onnx")))
-    return session.run(None, {"x": x})[0]
+    return agree.session(agree.own_weights(path)).run(None, {"x": x})[0]
 
 
 def main():
     random = np.random.default_rng(7)
-    # scheme: least dB between the .onnx in ONNX Runtime, which rounds the data of products by 4 bits,
-    # and the .etm; and to the float32 model
+    # scheme: least dB between the .onnx in ONNX Runtime, which rounds the data of products by 4
+    # bits, and the .etm; and to the float32 model
     schemes = {
         "int8-dynamic": (EQUAL, 25),
         "int16x8-dynamic": (EQUAL, 33),

@@ -97,7 +97,7 @@ def declared(path):
 def run(path, x, folder):
     np.save(f"{folder}/x.npy", x)
     if path.endswith(".onnx"):
-        return agree.session(path).run(None, {"x": x})[0]
+        return agree.session(agree.own_weights(path)).run(None, {"x": x})[0]
     done = evoq(
         "run",
         path,

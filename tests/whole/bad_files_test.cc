@@ -267,7 +267,8 @@ constexpr Hostile kHostile[] = {
      "Relu(%x)\noutput %y",
      "value x: scale 0, expected a finite number > 0"},
     {"input %x: float32[1, 4](scale 0.5, zero 0)\nn: %y = Relu(%x)\noutput %y",
-     "value x: a quantized type of float32, expected an integer type or a float of 4 bits"},
+     "value x: a quantized type of float32, expected an integer type, a float of 4 bits, "
+     "float8e4m3fn or float8e5m2"},
     {"input %x: float32[1, 4]\nn: %y: uint8[1, 4](scale nan, zero 0) = Relu(%x)\noutput %y",
      "value y: scale nan, expected a finite number > 0"},
     {"input %x: float32[1, 4]\nconst %w: int8[4, 3](3 scales on axis 7)\nn: %y = MatMul(%x, "
