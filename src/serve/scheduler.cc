@@ -49,24 +49,18 @@ class Scheduler::Instance : public Place {
   explicit Instance(Scheduler& scheduler) : scheduler_(scheduler) {}
   void Leave() override {
     const std::lock_guard lock(scheduler_.mutex_);
-    if (scheduler_.away_ == kMostAway) return;
-    ++scheduler_.away_;
-    left_ = true;
     scheduler_.Free();
   }
   void Return() override {
-    if (!std::exchange(left_, false)) return;
     std::unique_lock lock(scheduler_.mutex_);
     ++scheduler_.returning_;
     scheduler_.freed_.wait(lock, [&] { return scheduler_.free_ > 0; });
     --scheduler_.returning_;
     --scheduler_.free_;
-    --scheduler_.away_;
   }
 
  private:
   Scheduler& scheduler_;
-  bool left_ = false;
 };
 
 void Scheduler::Free() {

@@ -61,7 +61,7 @@ struct Runner {
 class Scheduler {
  public:
   static constexpr int kTrials = 3;
-  // So many runs may be away from their places at the same time; more wait at theirs.
+  // While more runs than these are away from their places, instances may stand idle.
   static constexpr int kMostAway = 4;
 
   // `statistics` outlives it.
@@ -127,8 +127,7 @@ class Scheduler {
   std::deque<Waiting> queue_;
   bool closed_ = false;
   int free_;           // instances that nobody has
-  int away_ = 0;       // runs that left theirs
-  int returning_ = 0;  // of them, those that wait for one; they come first
+  int returning_ = 0;  // runs that left theirs and wait for one; they come first
   std::map<std::string, Trial> trials_;
   double mean_run_s_ = 0;  // of the last runs
   std::atomic<int64_t> running_ = 0;

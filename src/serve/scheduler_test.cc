@@ -325,7 +325,7 @@ TEST(Scheduler, OthersHaveTheInstanceOfARunThatIsAway) {
   EXPECT_EQ(model.most_at_once(), 1);
 }
 
-// More than may be away wait at their places, and all are answered by Close.
+// Of those that are away and all others, Close waits for each.
 TEST(Scheduler, CloseAnswersThoseThatAreAway) {
   Doubler model;
   model.leaves = 7;
