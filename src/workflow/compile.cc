@@ -116,19 +116,33 @@ Status Check(const CompileJob& job) {
   return {};
 }
 
+// Of a graph that has no plan yet.
+Result<Model> CompileGraph(Graph graph, const CompileJob& job, const Follow& follow,
+                           Compiled& out) {
+  EVOQ_TRY(follow.At("compiling", 0));
+  if (GivesGears(job)) {
+    const auto pack = [&]() -> Result<Model> {
+      EVOQ_ASSIGN(const auto observed, ReadObservedSizes(job.suggest->file, graph));
+      return LowerAndPack(graph, observed.back().shapes);
+    };
+    EVOQ_TRY(SettleGears(job, follow, pack, graph, out));
+  }
+  return PlanSizes(std::move(graph), job);
+}
+
 // Of an .etm: with the gears that the job gives it.
 Result<Model> Reread(const CompileJob& job, const Follow& follow, Compiled& out) {
   EVOQ_ASSIGN(Model model, ReadEtm(job.model));
   out.float_weight_bytes = FloatWeightBytes(model.graph);
   if (!GivesGears(job)) return model;
+  if (model.plans.empty())
+    return WithContext(CompileGraph(std::move(model.graph), job, follow, out), job.model);
   const auto give = [&]() -> Status {
     const auto pack = [&]() -> Result<Model> { return model; };
     Graph graph = model.graph;
     EVOQ_TRY(SettleGears(job, follow, pack, graph, out));
     model.graph = std::move(graph);
     EVOQ_ASSIGN(const std::vector<InputShapes> sets, ChosenShapes(model.graph));
-    if (model.plans.empty())
-      return Fail(ErrorCode::kUsage, "it has no plan: compile the .onnx with its gears");
     return AddPlans(sets, model);
   };
   EVOQ_TRY(WithContext(give(), job.model));
@@ -156,15 +170,7 @@ Result<Compiled> Compile(const CompileJob& job, const Follow& follow) {
     EVOQ_ASSIGN(Graph graph, Load(job));
     out.float_weight_bytes = FloatWeightBytes(graph);
     EVOQ_TRY(WithContext(NarrowAsChosen(graph), job.model));
-    EVOQ_TRY(follow.At("compiling", 0));
-    if (GivesGears(job)) {
-      const auto pack = [&]() -> Result<Model> {
-        EVOQ_ASSIGN(const auto observed, ReadObservedSizes(job.suggest->file, graph));
-        return LowerAndPack(graph, observed.back().shapes);
-      };
-      EVOQ_TRY(WithContext(SettleGears(job, follow, pack, graph, out), job.model));
-    }
-    EVOQ_ASSIGN(model, WithContext(PlanSizes(std::move(graph), job), job.model));
+    EVOQ_ASSIGN(model, WithContext(CompileGraph(std::move(graph), job, follow, out), job.model));
   }
   if (job.tune) {
     EVOQ_ASSIGN(out.tuning, WithContext(Tune(model, job.threads, job.shapes, follow), job.model));

@@ -89,6 +89,22 @@ TEST_F(Gears, AreAFactAndPlansOfTheFile) {
   ASSERT_TRUE(more) << more.error().message();
   EXPECT_EQ(more->plans, 3u);
   EXPECT_EQ(ChoiceOf(ReadEtm(At("more.etm"))->graph, kShapesChoice), R"({"x":[[5,4]]})");
+  // One that has no plan, since its sizes were not known, gets its first ones.
+  const std::string free = Model(
+      "free.onnx", "input %x: float32[N, T]\na: %y: float32[N, T] = Add(%x, %x)\noutput %y\n");
+  ASSERT_TRUE(Compile({.model = free, .output = At("free.etm")}));
+  ASSERT_TRUE(ReadEtm(At("free.etm"))->plans.empty());
+  CompileJob first{.model = At("free.etm"), .output = At("first.etm")};
+  first.gears = {{"x", {{1, 2}, {3, 4}}}};
+  const auto planned = Compile(first);
+  ASSERT_TRUE(planned) << planned.error().message();
+  EXPECT_EQ(planned->plans, 2u);
+  EXPECT_EQ(ReadEtm(At("first.etm"))->plans[1].shapes, (InputShapes{{"x", {3, 4}}}));
+  first.gears.clear();
+  first.suggest = SuggestJob{.file = Lines("3 x=1x2\n2 x=3x4\n"), .most = 2, .seconds = 0.1};
+  const auto suggested = Compile(first);
+  ASSERT_TRUE(suggested) << suggested.error().message();
+  EXPECT_EQ(suggested->plans, 2u);
   job.shapes = {{"x", {2, 4}}};
   EXPECT_EQ(Why(Compile(job)), "--shape, --gears: gears are the sizes to plan for");
   EXPECT_NE(Why(Compile({.model = At("net.etm"), .output = At("x.etm")}))
