@@ -37,9 +37,10 @@ struct Fp8 {
     const float a = __builtin_fabsf(number);
     const auto bits = __builtin_bit_cast(uint32_t, a);
     const int exponent = static_cast<int>(bits >> 23) - 127;
-    const int subnormal = static_cast<int>(
-        a *
-        __builtin_bit_cast(float, static_cast<uint32_t>(127 - kLeastExponent + kMantissa) << 23));
+    // In steps of the subnormal numbers; larger ones, which are not read, must fit int.
+    const auto steps =
+        __builtin_bit_cast(float, static_cast<uint32_t>(127 - kLeastExponent + kMantissa) << 23);
+    const int subnormal = static_cast<int>(Less(a, 1 / steps * (1 << kMantissa)) * steps);
     const int normal = (exponent - kLeastExponent + 1) << kMantissa |
                        (static_cast<int>(bits >> (23 - kMantissa)) & ((1 << kMantissa) - 1));
     return static_cast<uint8_t>(exponent < kLeastExponent ? subnormal : normal) |
