@@ -1,5 +1,8 @@
 #include "base/nearest.h"
 
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
 #include <algorithm>
 #include <limits>
 #include <vector>
@@ -45,6 +48,13 @@ std::string_view Nearest(std::string_view name, std::span<const std::string_view
 }
 
 std::string NearestHint(std::string_view name, std::span<const std::string_view> names) {
+  std::vector<std::string_view> longer;
+  for (const std::string_view candidate : names) {
+    if (!name.empty() && candidate.starts_with(std::string(name) + "-"))
+      longer.push_back(candidate);
+  }
+  if (longer.size() > 1) return fmt::format("; the nearest are {}", fmt::join(longer, ", "));
+  if (longer.size() == 1) return fmt::format("; the nearest is {}", longer[0]);
   const std::string_view nearest = Nearest(name, names);
   if (nearest.empty() || 2 * Edits(name, nearest) > nearest.size()) return "";
   return "; the nearest is " + std::string(nearest);

@@ -27,6 +27,9 @@ TEST(Nearest, TheFirstOfSeveralAndNothingOfNone) {
 TEST(Nearest, HintsNameNothingThatIsFar) {
   constexpr std::string_view kNames[] = {"int8", "int4-weights", "auto"};
   EXPECT_EQ(NearestHint("int9", kNames), "; the nearest is int8");
+  EXPECT_EQ(NearestHint("int4", kNames), "; the nearest is int4-weights");
+  constexpr std::string_view kTwo[] = {"int4", "int4x", "int4-weights", "int4-dynamic"};
+  EXPECT_EQ(NearestHint("int4", kTwo), "; the nearest are int4-weights, int4-dynamic");
   EXPECT_EQ(NearestHint("int4-wieghts", kNames), "; the nearest is int4-weights");
   EXPECT_EQ(NearestHint("in", kNames), "; the nearest is int8");  // two edits of four characters
   EXPECT_EQ(NearestHint("i", kNames), "");
