@@ -86,10 +86,10 @@ class Dynamic {
     const std::string name = graph_.value(node.input(1)).name;
     const int spatial = weight.shape().rank() - 2;
     const int axis = options_.per_channel ? WeightAxis(node, weight.shape().rank()) : -1;
-    const auto add = [&](const char* suffix, const Tensor& q) {
-      return Weights{graph_.AddConstant(name + suffix,
-                                        Spilled(q.WithType(TensorType(DType::kInt8, q.shape())))),
-                     graph_.AddConstant(fmt::format("{}{}.scale", name, suffix),
+    const auto add = [&](const char* byte, const Tensor& q) {
+      const Tensor plain = q.WithType(TensorType(DType::kInt8, q.shape()));
+      return Weights{graph_.AddConstant(fmt::format("{}.int8{}", name, byte), Spilled(plain)),
+                     graph_.AddConstant(fmt::format("{}.scale{}", name, byte),
                                         Channels(spatial, q.type().quant->scales))};
     };
     const GivenType* given = GivenFor(options_, name);

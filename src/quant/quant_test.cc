@@ -107,6 +107,19 @@ TEST(Dynamic, SixteenBitsAreTwoBytes) {
     for (const auto& [name, type] : report->used)
       EXPECT_EQ(type.dtype, weights == 2 ? DType::kInt16 : DType::kInt8) << name;
   }
+  // Constants by the names of their weights.
+  const auto named = [&](DynamicBytes bytes, const char* name) {
+    Graph q = net;
+    EXPECT_TRUE(QuantizeDynamic(q, {}, bytes));
+    const ValueId value = q.FindValue(name);
+    return value.valid() ? q.value(value).type.dtype : DType::kUndefined;
+  };
+  const std::string stem = net.value(net.node(net.FindNode("stem")).input(1)).name;
+  EXPECT_EQ(named({}, (stem + ".int8").c_str()), DType::kInt8);
+  for (const char* byte : {".1", ".2"}) {
+    EXPECT_EQ(named({.weights = 2}, (stem + ".int8" + byte).c_str()), DType::kInt8);
+    EXPECT_EQ(named({.weights = 2}, (stem + ".scale" + byte).c_str()), DType::kFloat32);
+  }
   // With weights that 8 bits hold exactly, only the data is rounded: to 2^-16 of its range.
   Graph exact = MakeNet(
       "graph g\ninput %x: float32[4, 64]\nconst %w: float32[64, 8]\nmm: %y = MatMul(%x, %w)\n"

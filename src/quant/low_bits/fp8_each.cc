@@ -14,14 +14,8 @@ struct Fp8 {
   // the half of such a scale, which is the specification's, what is above kMost.
   static constexpr int kTries = 2;
 
-  static float Scale(int i, float low, float high) {
-    const int exponent = static_cast<int>(__builtin_bit_cast(uint32_t, More(high, -low)) >> 23);
-    const int chosen = exponent - (kTop - 1) - i;
-    return __builtin_bit_cast(float, static_cast<uint32_t>(chosen < 1 ? 1 : chosen) << 23);
-  }
-  static float Storable(float scale) {
-    return __builtin_exp2f(Clamped(__builtin_roundf(__builtin_log2f(scale)), -126.0f, 127.0f));
-  }
+  static float Scale(int i, float low, float high) { return PowerScale(low, high, kTop - 1 + i); }
+  static float Storable(float scale) { return NearestPower(scale); }
   static float Zero(int, float, float) { return 0; }
   // The step of a binade is 2^-kMantissa of its least number; below the normal ones it stays.
   static float Nearest(float v, float) {

@@ -10,14 +10,8 @@ struct Mxfp4 {
   static constexpr int kTries = 2;
   static constexpr float kZeros[] = {0};
 
-  static float Scale(int i, float low, float high) {
-    const int exponent = static_cast<int>(__builtin_bit_cast(uint32_t, More(high, -low)) >> 23);
-    const int chosen = exponent - 1 - i;
-    return __builtin_bit_cast(float, static_cast<uint32_t>(chosen < 1 ? 1 : chosen) << 23);
-  }
-  static float Storable(float scale) {
-    return __builtin_exp2f(Clamped(__builtin_roundf(__builtin_log2f(scale)), -126.0f, 127.0f));
-  }
+  static float Scale(int i, float low, float high) { return PowerScale(low, high, 1 + i); }
+  static float Storable(float scale) { return NearestPower(scale); }
   static float Zero(int, float, float) { return 0; }
   // Ties go to the numbers with an even last bit: 0, 1, 2, 4.
   static float Nearest(float v, float) {

@@ -26,6 +26,17 @@ namespace {
   return scale > kMost ? scale : rounded;
 }
 
+// Scales that are powers of two: 2^-down of that of the largest magnitude's binade, and the nearest
+// to a scale.
+[[maybe_unused]] inline float PowerScale(float low, float high, int down) {
+  const int exponent =
+      static_cast<int>(__builtin_bit_cast(uint32_t, More(high, -low)) >> 23) - down;
+  return __builtin_bit_cast(float, static_cast<uint32_t>(exponent < 1 ? 1 : exponent) << 23);
+}
+[[maybe_unused]] inline float NearestPower(float scale) {
+  return __builtin_exp2f(Clamped(__builtin_roundf(__builtin_log2f(scale)), -126.0f, 127.0f));
+}
+
 // v in [-2^22, 2^22] to the nearest whole number, of two the even one: what is added has no bits
 // below 1.
 [[maybe_unused]] inline float RoundEven(float v) { return v + 0x1.8p23f - 0x1.8p23f; }
