@@ -22,6 +22,7 @@ ABOUT_NAMES = ("src/ops/", "src/reference/", "src/onnx/", "src/tflite/", "src/zo
 
 ALLOWED = {  # files: why they name operators
     "src/foreign/profiles/ort_profile.cc": "names in another tool's files",
+    "src/llm/pooling.cc": "the operators of the names that torch has for activations",
     "src/nn/layers/tokens.cc": "the operators of the names that networks have for activations",
     "src/kernels/activation.cc": "the names that attributes and files have for activations",
     "src/kernels/move/views.cc": "rows of kernels: each names its operator",

@@ -1,8 +1,9 @@
 #!/usr/bin/env python3
-"""/v1/embeddings of `evoq serve`: vectors of encoders from Hugging Face folders beside an
-evaluation in float64 with every pooling that a folder may name, from the folder and from an .etm;
-texts, tokens and lists of both; base64, dimensions, usage; what is refused. The `openai` package is
-tried where it is installed. Skips (exit status 77) where numpy is missing."""
+"""Vectors of texts, `sentence_embedding` and /v1/embeddings of `evoq serve`: encoders and language
+models from folders of sentence-transformers beside an evaluation in float64, with every module that
+a folder may name, from the folder and from an .etm, also of padded batches; texts, tokens and lists
+of both; base64, dimensions, usage; what is refused. The `openai` package is tried where it is
+installed. Skips (exit status 77) where numpy is missing."""
 
 import base64
 import concurrent.futures
@@ -61,43 +62,102 @@ TEXTS = {
     "A hen": [2, 8, 11, 3],
     "a dog": [2, 8, 1, 3],
 }
-# What the folder says, and what becomes of states h[token, width].
+DENSE = 20  # numbers that a Dense makes
+
+
+def unit(x):
+    return x / np.linalg.norm(x)
+
+
+def weighted(h):
+    return np.arange(1, len(h) + 1) @ h / np.arange(1, len(h) + 1).sum()
+
+
+def dense(x, seed, inputs):
+    """A Dense: its matrix and its bias."""
+    random = np.random.default_rng(seed)
+    w = random.standard_normal((DENSE, inputs)).astype(np.float32) / inputs**0.5
+    return w, random.standard_normal(DENSE).astype(np.float32) / 4
+
+
+def through(x, seed, bias=True):
+    w, b = dense(x, seed, len(x))
+    return w.astype(np.float64) @ x + (b if bias else 0)
+
+
+# What Pooling's config.json says (None: the folder has no modules), the modules behind it, and what
+# becomes of states h[token, width].
+FLAG = "pooling_mode_"
 POOLINGS = {
-    "plain": (None, False, lambda h: h.mean(0)),
-    "mean": ("mean_tokens", True, lambda h: h.mean(0)),
-    "cls": ("cls_token", True, lambda h: h[0]),
-    "max": ("max_tokens", False, lambda h: h.max(0)),
-    "sqrt": ("mean_sqrt_len_tokens", False, lambda h: h.sum(0) / len(h) ** 0.5),
-    "last": ("lasttoken", False, lambda h: h[-1]),
+    "plain": (None, [], lambda h: h.mean(0)),
+    "mean": ({FLAG + "mean_tokens": True}, ["Normalize"], lambda h: unit(h.mean(0))),
+    "cls": ({FLAG + "cls_token": True}, ["Normalize"], lambda h: unit(h[0])),
+    "max": ({FLAG + "max_tokens": True}, ["Dropout"], lambda h: h.max(0)),
+    "sqrt": ({FLAG + "mean_sqrt_len_tokens": True}, [], lambda h: h.sum(0) / len(h) ** 0.5),
+    "last": ({FLAG + "lasttoken": True}, [], lambda h: h[-1]),
+    "weighted": ({FLAG + "weightedmean_tokens": True}, [], weighted),
+    "newer": ({"pooling_mode": "lasttoken", "include_prompt": True}, [], lambda h: h[-1]),
+    "several": (
+        {FLAG + "mean_tokens": True, FLAG + "cls_token": True, FLAG + "lasttoken": False},
+        [],
+        lambda h: np.concatenate([h[0], h.mean(0)]),
+    ),
+    "listed": (
+        {"pooling_mode": ["mean", "max"]},
+        ["Normalize"],
+        lambda h: unit(np.concatenate([h.max(0), h.mean(0)])),
+    ),
+    "dense": (
+        {FLAG + "cls_token": True},
+        ["Tanh", "Normalize"],
+        lambda h: unit(np.tanh(through(h[0], 0))),
+    ),
+    "projected": (
+        {FLAG + "mean_tokens": True},
+        ["ReLU", "Identity"],
+        lambda h: through(np.maximum(through(h.mean(0), 0), 0), 1, bias=False),
+    ),
 }
 
 
-def write_model(repository, name, values):
+def write_pooling(folder, config, after, width):
+    """modules.json and what it names."""
+    kind = "sentence_transformers.models."
+    modules = [("", kind + "Transformer"), ("1_Pooling", kind + "Pooling")]
+    for i, name in enumerate(after):
+        plain = name in ("Normalize", "Dropout")
+        modules.append((f"{i + 2}_{name}", kind + (name if plain else "Dense")))
+        if plain:
+            continue
+        part, bias = folder / f"{i + 2}_{name}", name != "Identity"
+        inputs = DENSE if i else width
+        w, b = dense(None, i, inputs)
+        tensors = {"linear.weight": w, **({"linear.bias": b} if bias else {})}
+        where = {"in_features": inputs, "out_features": DENSE, "bias": bias}
+        where["activation_function"] = f"torch.nn.modules.activation.{name}"
+        lms.write_folder(part, where, tensors)
+    listed = [{"idx": i, "name": str(i), "path": p, "type": t} for i, (p, t) in enumerate(modules)]
+    (folder / "modules.json").write_text(json.dumps(listed))
+    (folder / "1_Pooling").mkdir()
+    config = {"word_embedding_dimension": width, **config}
+    (folder / "1_Pooling" / "config.json").write_text(json.dumps(config))
+
+
+def write_model(repository, name, values, row=None):
     """The folder of an encoder with that pooling."""
     folder = repository / name / "1" / "model"
     shutil.copytree(values, folder)
     (folder / "tokenizer.json").write_text(json.dumps(TOKENIZER))
-    mode, normalize, _ = POOLINGS.get(name, (name, False, None))
-    if mode is None:
-        return folder
-    kind = "sentence_transformers.models."
-    modules = [("", "Transformer"), ("1_Pooling", "Pooling")]
-    modules += [("2_Normalize", "Normalize")] if normalize else []
-    modules = [{"idx": i, "path": p, "type": kind + t} for i, (p, t) in enumerate(modules)]
-    (folder / "modules.json").write_text(json.dumps(modules))
-    (folder / "1_Pooling").mkdir()
-    modes = {f"pooling_mode_{key}": key == mode for key in ("cls_token", "mean_tokens", mode)}
-    config = {"word_embedding_dimension": encoders.WIDTH, **modes}
-    (folder / "1_Pooling" / "config.json").write_text(json.dumps(config))
+    config, after, _ = row or POOLINGS[name]
+    if config is not None:
+        write_pooling(folder, config, after, encoders.WIDTH)
     return folder
 
 
 def wanted_of(name, config, values, tokens):
     ids = np.array(tokens)
     states, _ = encoders.encoded(config, values, ids, ids * 0 + 1, ids * 0)
-    _, normalize, pool = POOLINGS[name]
-    vector = pool(states)
-    return vector / np.linalg.norm(vector) if normalize else vector
+    return POOLINGS[name][2](states)
 
 
 def near(got, wanted):
@@ -151,6 +211,65 @@ def check_vectors(server, config, values):
     check("/v1/models lists them", {*POOLINGS, "lm"} <= names and "lenet" not in names, names)
 
 
+def run_padded(model, work, rows):
+    """The vectors of texts of several lengths in one batch, padded behind their ends."""
+    length = max(map(len, rows)) + 1
+    ids, mask = np.zeros((2, len(rows), length), np.int64)
+    for i, row in enumerate(rows):
+        ids[i, : len(row)], mask[i, : len(row)] = row, 1
+    words = []
+    feeds = {"input_ids": ids, "attention_mask": mask, "token_type_ids": ids * 0}
+    inputs = agree.evoq("inspect", model)
+    for key, value in feeds.items():
+        if f" {key}:" in inputs:
+            np.save(work / f"{key}.npy", value)
+            words += ["--input", f"{key}={work / key}.npy"]
+    agree.evoq("run", model, *words, "--output-dir", work / "out")
+    return np.load(work / "out/sentence_embedding.npy")
+
+
+def check_batches(repository, work, config, values):
+    rows = list(TEXTS.values())
+    for name, (modules, _, _) in POOLINGS.items():
+        if modules is None:
+            continue
+        got = run_padded(repository / name / "1" / "model", work, rows)
+        right = [near(v, wanted_of(name, config, values, row)) for v, row in zip(got, rows)]
+        check(f"{name}: a padded batch", right == [True] * len(rows), right)
+
+
+def write_decoder(repository, name, family, modules, after, prompt=None):
+    """A language model's folder that makes vectors; what becomes of tokens."""
+    folder = repository / name / "1" / "model"
+    settings, values = lms.write_with_tokenizer(str(folder), family)
+    width = settings.get("hidden_size", settings.get("n_embd"))
+    write_pooling(folder, modules, after, width)
+    if prompt is not None:
+        named = {"prompts": {"query": prompt, "document": ""}, "default_prompt_name": "query"}
+        (folder / "config_sentence_transformers.json").write_text(json.dumps(named))
+    return lambda ids: lms.states(settings, values, np.array(ids))
+
+
+def check_decoders(server, repository, work, decoders):
+    rows = [[5, 9, 2, 30, 11], [7], [4, 4, 6]]
+    for name, (states, pool) in decoders.items():
+        wanted = [pool(states(row)) for row in rows]
+        got = vectors(ask(server, rows, model=name))
+        right = [near(v, w) for v, w in zip(got, wanted)]
+        check(f"{name}: the vectors of float64", right == [True] * 3, right)
+        got = run_padded(repository / name / "1" / "model", work, rows)
+        right = [near(v, w) for v, w in zip(got, wanted)]
+        check(f"{name}: a padded batch", right == [True] * 3, right)
+    prompted, plain = (vectors(ask(server, t, model="prompted"))[0] for t in ("hat", "a hat"))
+    (longer,) = vectors(ask(server, "ask: hat", model="qwen"))
+    check("a prompt stands before the text", prompted == longer != plain)
+    try:
+        agree.evoq("generate", repository / "qwen/1/model", "--prompt", "a", "--max-tokens", 1)
+        check("it writes no text", False, "it did")
+    except RuntimeError as error:
+        check("it writes no text", "makes vectors of texts" in str(error), error)
+
+
 def check_refusals(server):
     for what, status, sentence, body in (
         ("no JSON", 400, "", "{"),
@@ -187,12 +306,6 @@ def check_refusals(server):
         ("no model", 404, "no model none", {"input": "a", "model": "none"}),
         ("a language model", 400, "lm writes text", {"input": "a", "model": "lm"}),
         ("a classifier", 400, "lenet is no encoder", {"input": "a", "model": "lenet"}),
-        (
-            "an unknown pooling",
-            400,
-            "makes vectors by weightedmean_tokens, which",
-            {"input": "a", "model": "weightedmean_tokens"},
-        ),
     ):
         given = body if isinstance(body, str) else json.dumps({"model": "mean", **body})
         got, _, text = server.ask("POST", "/v1/embeddings", given)
@@ -205,14 +318,34 @@ def check_refusals(server):
 def check_folders(folder):
     """What a folder cannot say."""
     modules, pooling = folder / "modules.json", folder / "1_Pooling" / "config.json"
+    layer = folder / "2_Tanh" / "config.json"
+    known = json.loads(modules.read_text())
+    whole = json.loads(layer.read_text())
     for what, path, content, sentence in (
-        ("modules that are no list", modules, "{}", "modules.json: no list of modules"),
-        ("a module without a type", modules, '[{"path": ""}]', "a module without a type"),
+        ("modules that are no list", modules, {}, "modules.json: no list of modules"),
+        ("a module without a type", modules, [{"path": ""}], "a module without a type"),
         ("no JSON", modules, "[", "modules.json: "),
-        ("no pooling that is on", pooling, '{"pooling_mode_cls_token": false}', "is true"),
-        ("a pooling that is a list", pooling, "[]", "config.json: no object"),
+        ("no pooling", modules, known[:1], "modules.json: no module Pooling"),
+        ("two poolings", modules, [*known, known[1]], "a module Pooling behind the pooling"),
+        ("a layer first", modules, known[2:], "a module Dense before the pooling"),
+        ("another module", modules, [*known, {"type": "a.b.CNN"}], "a module of type CNN"),
+        ("a module elsewhere", modules, [{**known[1], "path": "../x"}], "path is '../x'"),
+        ("no pooling that is on", pooling, {FLAG + "cls_token": False}, "is true"),
+        ("another pooling", pooling, {"pooling_mode": "median"}, "pooling median, expected"),
+        ("a pooling that is a list", pooling, [], "config.json: no object"),
+        ("other features", layer, {**whole, "in_features": 31}, "in_features 31, expected 32"),
+        ("fewer features", layer, {**whole, "out_features": 19}, "expected sizes [19, 32]"),
+        ("no features", layer, {**whole, "out_features": 0}, "out_features 0, expected 1 to"),
+        ("another function", layer, {**whole, "activation_function": "x.Hardtanh"}, "Hardtanh"),
+        (
+            "a prompt that is not there",
+            folder / "config_sentence_transformers.json",
+            {"default_prompt_name": "query", "prompts": {}},
+            "no prompt 'query'",
+        ),
     ):
-        before = path.read_text()
+        content = content if isinstance(content, str) else json.dumps(content)
+        before = path.read_text() if path.exists() else "{}"
         path.write_text(content)
         try:
             agree.evoq("inspect", folder)
@@ -255,8 +388,23 @@ def main():
             str(work / "encoder"), config, encoders.tensors_of(config), "F32", "", False
         )
         repository = work / "models"
-        for name in [*POOLINGS, "weightedmean_tokens"]:
+        for name in POOLINGS:
             write_model(repository, name, work / "encoder")
+        last = {FLAG + "lasttoken": True}
+        decoders = {
+            "qwen": (
+                write_decoder(repository, "qwen", "qwen3", last, ["Normalize"]),
+                lambda h: unit(h[-1]),
+            ),
+            "gpt": (
+                write_decoder(repository, "gpt", "gpt2", POOLINGS["weighted"][0], []),
+                weighted,
+            ),
+            "prompted": (
+                write_decoder(repository, "prompted", "qwen3", last, ["Normalize"], "ask: "),
+                lambda h: unit(h[-1]),
+            ),
+        }
         (repository / "compiled" / "1").mkdir(parents=True)
         agree.evoq(
             *("compile", repository / "mean" / "1" / "model"),
@@ -264,9 +412,11 @@ def main():
         )
         lms.write_with_tokenizer(str(repository / "lm" / "1" / "model"))
         agree.evoq("zoo", "lenet", "-o", repository / "lenet.onnx")
-        check_folders(repository / "mean" / "1" / "model")
+        check_folders(repository / "dense" / "1" / "model")
+        check_batches(repository, work, config, values)
         with Serving(repository, "--no-request-log") as server:
             check_vectors(server, config, values)
+            check_decoders(server, repository, work, decoders)
             check_refusals(server)
             check_openai(server)
     print(f"{len(failures)} failed")

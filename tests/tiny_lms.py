@@ -241,7 +241,7 @@ def is_windowed(config, layer):
     return {"gemma2": layer % 2 == 0, "gemma3_text": layer % 6 != 5}.get(kind, True)
 
 
-def gpt2_logits(config, t, ids):
+def gpt2_states(config, t, ids):
     width, heads, _, head, _ = sizes(config)
     x = t["wte.weight"][ids] + t["wpe.weight"][: len(ids)]
 
@@ -258,16 +258,25 @@ def gpt2_logits(config, t, ids):
         a = attention(q, k, v, head**-0.5).transpose(1, 0, 2).reshape(len(ids), width)
         x = x + linear(h + "attn.c_proj", a)
         x = x + linear(h + "mlp.c_proj", gelu(linear(h + "mlp.c_fc", norm(h + "ln_2", x))))
-    return norm("ln_f", x) @ t["wte.weight"].T
+    return norm("ln_f", x)
 
 
 def logits(config, tensors, ids, interleaved=False, plus_one=True):
     """[tokens, vocabulary] in float64. `interleaved`: rotary pairs are neighbours; `plus_one`:
     Gemma's norms are stored without the 1: as GGUF has neither."""
+    embedding = "wte.weight" if config["model_type"] == "gpt2" else "model.embed_tokens.weight"
+    head = tensors.get("lm_head.weight", tensors[embedding]).astype(np.float64)
+    y = states(config, tensors, ids, interleaved, plus_one) @ head.T
+    cap = config.get("final_logit_softcapping")
+    return np.tanh(y / cap) * cap if cap else y
+
+
+def states(config, tensors, ids, interleaved=False, plus_one=True):
+    """What the head reads: [tokens, width] in float64."""
     t = {name: x.astype(np.float64) for name, x in tensors.items()}
     kind = config["model_type"]
     if kind == "gpt2":
-        return gpt2_logits(config, t, ids)
+        return gpt2_states(config, t, ids)
     gemma = kind.startswith("gemma")
     width, heads, kv_heads, head, inner = sizes(config)
     one = 1.0 if gemma and plus_one else 0.0
@@ -312,9 +321,7 @@ def logits(config, tensors, ids, interleaved=False, plus_one=True):
             gate, up = linear(h + "mlp.gate_proj", y), linear(h + "mlp.up_proj", y)
         y = linear(h + "mlp.down_proj", (gelu if gemma else silu)(gate) * up)
         x = x + (norm(h + "post_feedforward_layernorm", y) if double else y)
-    y = norm("model.norm", x) @ t.get("lm_head.weight", embedding).T
-    cap = config.get("final_logit_softcapping")
-    return np.tanh(y / cap) * cap if cap else y
+    return norm("model.norm", x)
 
 
 # ---- files

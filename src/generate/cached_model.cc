@@ -99,6 +99,8 @@ Result<std::unique_ptr<CachedModel>> CachedModel::Of(std::unique_ptr<Engine> eng
 
 Status CachedModel::FindValues() {
   const Graph& graph = this->graph();
+  if (IsTextEncoder(graph))
+    return Unsupported("{}: it makes vectors of texts and writes none", path_);
   const auto find = [&](const std::vector<ValueId>& values, const char* kind, const char* name,
                         DType dtype, int rank, size_t& index) -> Status {
     const auto found = IndexOf(graph, values, name);

@@ -72,7 +72,7 @@ Result<LanguageModelFacts> ReadFacts(const Graph& graph) {
     return fact == graph.metadata.end() ? std::string() : fact->second;
   };
   facts.architecture = text("llm.architecture");
-  facts.pooling = text("llm.pooling");
+  facts.prompt = text("llm.prompt");
   facts.normalize = text("llm.normalize") == "1";
   EVOQ_ASSIGN(facts.context, Number(graph, "llm.context"));
   EVOQ_ASSIGN(facts.vocabulary, Number(graph, "llm.vocabulary"));

@@ -18,11 +18,13 @@ struct LanguageModelFacts {
   std::vector<int64_t> begin, end;
   std::string chat_template;
   std::map<std::string, std::string> files;  // of the tokenizer: name -> bytes
-  // Of an encoder: how its vectors become one (llm/pooling.h), "": nobody says.
-  std::string pooling;
+  // Of a model that makes a vector of a text (llm/pooling.h): what stands before the text, and
+  // whether the vector is scaled to length 1.
+  std::string prompt;
   bool normalize = false;
 };
-// An encoder whose folder was imported: it has facts, but writes no text.
+// An encoder, or what makes embeddings, whose folder was imported: it has facts, but writes no
+// text.
 bool IsTextEncoder(const Graph& graph);
 // Errors: kInvalidInput: the graph is neither a language model nor an encoder, or a fact is no
 // number or no base64.

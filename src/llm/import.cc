@@ -47,7 +47,7 @@ Result<std::optional<Graph>> EncoderOf(const std::string& folder, std::vector<st
   EVOQ_TRY(ReadTokenizerFiles(folder, facts));
   SetFacts(facts, graph);
   graph.metadata.erase("llm.architecture");  // it writes no text
-  EVOQ_TRY(ReadPooling(folder, graph));
+  EVOQ_TRY(AddSentenceEmbedding(folder, graph, notes));
   return std::optional<Graph>(std::move(graph));
 }
 
@@ -86,7 +86,7 @@ bool IsLanguageModelPath(const std::string& path) {
   return file && (IsGguf((*file)->bytes()) || IsLlama2c((*file)->bytes()));
 }
 
-Result<Graph> ImportLanguageModel(const std::string& path, bool caches) {
+Result<Graph> ImportLanguageModel(const std::string& path, LanguageForm form) {
   EVOQ_ASSIGN(const int64_t bytes, LanguageModelBytes(path));
   const BudgetScope scope(Budget::ForFile(bytes));
   std::vector<std::string> notes;
@@ -100,7 +100,17 @@ Result<Graph> ImportLanguageModel(const std::string& path, bool caches) {
       notes.push_back(fmt::format("{} positions of {}", kMostPositions, parts.model.context));
       parts.model.context = kMostPositions;
     }
-    return WithContext(BuildLanguageModel(parts.model, parts.tensors, notes, caches), path);
+    const bool states = IsFolder(path) && MakesEmbeddings(path);
+    if (states) {
+      form = LanguageForm::kStates;
+      for (const char* head : {"output.weight", "output.bias"}) parts.tensors.erase(head);
+    }
+    EVOQ_ASSIGN(Graph graph,
+                WithContext(BuildLanguageModel(parts.model, parts.tensors, notes, form), path));
+    if (states) {
+      EVOQ_TRY(AddSentenceEmbedding(path, graph, notes));
+    }
+    return graph;
   };
   EVOQ_ASSIGN(Graph graph, encoder ? Result<Graph>(std::move(*encoder)) : decoder());
   if (!notes.empty()) graph.metadata["llm.notes"] = fmt::format("{}", fmt::join(notes, "\n"));

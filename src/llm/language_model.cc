@@ -24,8 +24,11 @@ std::string Block(int64_t layer, const std::string& rest) {
 class Builder {
  public:
   Builder(const LanguageModel& model, const StoredTensors& tensors, std::vector<std::string>& notes,
-          bool caches)
-      : m_(model), caches_(caches), weights_(graph_, tensors, notes) {}
+          LanguageForm form)
+      : m_(model),
+        form_(form),
+        caches_(form == LanguageForm::kCached),
+        weights_(graph_, tensors, notes) {}
 
   Result<Graph> Build();
 
@@ -74,13 +77,15 @@ class Builder {
   // x + f(x), f's result normalized where the file has NORM.weight.
   Result<ValueId> Joined(int64_t layer, const std::string& name, const std::string& norm, ValueId x,
                          ValueId f);
-  Result<ValueId> Logits(ValueId x);
+  // What the model gives: the logits, or what they would be made of.
+  Result<ValueId> Output(ValueId x);
 
   bool Windowed(int64_t layer) const {
     return !m_.windowed.empty() && m_.windowed[static_cast<size_t>(layer)];
   }
 
   const LanguageModel& m_;
+  const LanguageForm form_;
   const bool caches_;
   Graph graph_;
   WeightReader weights_;
@@ -95,6 +100,7 @@ void Builder::AddInputs() {
     return TensorType(DType::kInt64, Shape(std::move(dims)));
   };
   ids_ = graph_.AddInput("input_ids", ints({batch, sequence}));
+  if (form_ == LanguageForm::kStates) graph_.AddInput("attention_mask", ints({batch, sequence}));
   if (caches_) {
     position_ = graph_.AddInput("position", ints({batch}));
     logits_at_ = graph_.AddInput("logits_at", ints({batch, Dim::Symbolic("wanted")}));
@@ -297,12 +303,13 @@ Result<ValueId> Builder::Joined(int64_t layer, const std::string& name, const st
   return Apply("Add", Block(layer, name), {x, f});
 }
 
-Result<ValueId> Builder::Logits(ValueId x) {
+Result<ValueId> Builder::Output(ValueId x) {
   if (caches_) {
     const ValueId at = Apply("Unsqueeze", "logits.at", {logits_at_, Ints("axis.2", {2})});
     x = Apply("GatherND", "logits.rows", {x, at}, With("batch_dims", int64_t{1}));
   }
   EVOQ_ASSIGN(x, Norm("output_norm", x, m_.width));
+  if (form_ == LanguageForm::kStates) return x;
   const char* head = m_.tied ? "token_embd.weight" : "output.weight";
   EVOQ_ASSIGN(const ValueId w, weights_.Matrix(head, m_.width, m_.vocabulary, false));
   x = Ordered(m_.tied ? "token_embd" : "output", x);
@@ -344,10 +351,10 @@ Result<Graph> Builder::Build() {
     EVOQ_ASSIGN(const ValueId fed, Feed(layer, between));
     EVOQ_ASSIGN(x, Joined(layer, "fed", "post_ffw_norm", x, fed));
   }
-  EVOQ_ASSIGN(const ValueId logits, Logits(x));
+  EVOQ_ASSIGN(const ValueId output, Output(x));
   EVOQ_TRY(weights_.CheckAllRead());
-  graph_.Rename(logits, "logits");
-  graph_.MarkOutput(logits);
+  graph_.Rename(output, form_ == LanguageForm::kStates ? "last_hidden_state" : "logits");
+  graph_.MarkOutput(output);
   for (size_t i = 0; i < present_.size(); ++i) {
     graph_.Rename(present_[i], fmt::format("present_{}.{}", i % 2 == 0 ? "key" : "value", i / 2));
     graph_.MarkOutput(present_[i]);
@@ -360,10 +367,10 @@ Result<Graph> Builder::Build() {
 }  // namespace
 
 Result<Graph> BuildLanguageModel(const LanguageModel& model, const StoredTensors& tensors,
-                                 std::vector<std::string>& notes, bool caches) {
+                                 std::vector<std::string>& notes, LanguageForm form) {
   EVOQ_TRY(CheckLanguageModel(model));
-  EVOQ_ASSIGN(Graph graph, Builder(model, tensors, notes, caches).Build());
-  if (caches) return graph;
+  EVOQ_ASSIGN(Graph graph, Builder(model, tensors, notes, form).Build());
+  if (form == LanguageForm::kCached) return graph;
   graph.metadata[kNamesFact] = model.architecture;
   graph.metadata.erase("llm.architecture");
   return graph;

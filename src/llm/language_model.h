@@ -68,14 +68,21 @@ Status CheckRope(const Rope& rope, int64_t rotated);
 // present_key.N, present_value.N. Token i of the sequence stands at position + i, and position +
 // sequence is at most context.
 //
-// Without `caches`, for training: input_ids is the only input, logits [batch, sequence, vocabulary]
-// the only output, and the sequence begins at position 0. Its fact is kNamesFact then.
+// That is the form kCached. The others begin at position 0, have no caches, and kNamesFact for
+// their fact:
+//   kWhole, for training: input_ids is the only input, logits [batch, sequence, vocabulary] the
+//   only output. kStates, for embeddings: inputs input_ids and attention_mask, both int64[batch,
+//   sequence], the latter for who reads the only output, last_hidden_state float32[batch, sequence,
+//   width], what the head would read. Tokens see those before them, so padding stands behind the
+//   text.
 //
 // Constants of 16-bit files stay as they lie in the file, under Cast and Transpose. `notes` gets a
 // sentence about what is not the file's very weights. Errors: kInvalidInput for a tensor that is
 // missing or has other sizes; kUnsupported for a tensor that the architecture has no use for.
+enum class LanguageForm { kCached, kWhole, kStates };
 Result<Graph> BuildLanguageModel(const LanguageModel& model, const StoredTensors& tensors,
-                                 std::vector<std::string>& notes, bool caches = true);
+                                 std::vector<std::string>& notes,
+                                 LanguageForm form = LanguageForm::kCached);
 
 // Instead of llm.architecture, of a graph that writes no text: whose names its tensors have.
 inline constexpr char kNamesFact[] = "llm.names";

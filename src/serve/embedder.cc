@@ -8,52 +8,30 @@
 namespace evoq::serve {
 namespace {
 
-void Sum(const float* tokens, int64_t count, int64_t width, double* vector) {
-  for (int64_t t = 0; t < count; ++t) {
-    for (int64_t i = 0; i < width; ++i) vector[i] += tokens[t * width + i];
-  }
-}
-
-void Mean(const float* tokens, int64_t count, int64_t width, double* vector) {
-  Sum(tokens, count, width, vector);
-  for (int64_t i = 0; i < width; ++i) vector[i] /= static_cast<double>(count);
-}
-
-void MeanSqrt(const float* tokens, int64_t count, int64_t width, double* vector) {
-  Sum(tokens, count, width, vector);
-  for (int64_t i = 0; i < width; ++i) vector[i] /= std::sqrt(static_cast<double>(count));
-}
-
-void Cls(const float* tokens, int64_t, int64_t width, double* vector) {
-  std::copy(tokens, tokens + width, vector);
-}
-
-void Last(const float* tokens, int64_t count, int64_t width, double* vector) {
-  Cls(tokens + (count - 1) * width, 1, width, vector);
-}
-
-void Max(const float* tokens, int64_t count, int64_t width, double* vector) {
-  Cls(tokens, 1, width, vector);
-  for (int64_t t = 1; t < count; ++t) {
-    for (int64_t i = 0; i < width; ++i)
-      vector[i] = std::max(vector[i], static_cast<double>(tokens[t * width + i]));
-  }
-}
-
 bool IsRank(const TensorType& type, DType dtype, int rank) {
   return type.is_tensor() && type.dtype == dtype && type.shape.ranked() &&
          type.shape.rank() == rank;
 }
 
-}  // namespace
-
-const Embedder::Pooling* Embedder::FindPooling(std::string_view name) {
-  static constexpr Pooling kAll[] = {
-      {"mean", Mean}, {"cls", Cls}, {"max", Max}, {"mean-sqrt", MeanSqrt}, {"last", Last}};
-  const auto found =
-      std::ranges::find(kAll, name, [](const Pooling& p) { return std::string_view(p.name); });
-  return found == std::end(kAll) ? nullptr : found;
+// Which output holds vectors.
+std::optional<size_t> OutputOf(const Graph& graph) {
+  const struct {
+    const char* name;
+    int rank;
+  } kinds[] = {{"sentence_embedding", 2}, {"last_hidden_state", 3}};
+  const auto& outputs = graph.outputs();
+  for (const auto& [name, rank] : kinds) {
+    for (size_t i = 0; i < outputs.size(); ++i) {
+      const Value& value = graph.value(outputs[i]);
+      if ((value.name == name || (rank == 3 && outputs.size() == 1)) &&
+          IsRank(value.type, DType::kFloat32, rank))
+        return i;
+    }
+  }
+  return std::nullopt;
 }
+
+}  // namespace
 
 Result<std::optional<Embedder>> Embedder::Of(const Graph& graph) {
   Embedder embedder;
@@ -74,35 +52,31 @@ Result<std::optional<Embedder>> Embedder::Of(const Graph& graph) {
     if (std::ranges::find(embedder.inputs_, needed) == embedder.inputs_.end())
       return std::optional<Embedder>();
   }
-  const auto& outputs = graph.outputs();
-  const auto named = std::ranges::find_if(
-      outputs, [&](ValueId id) { return graph.value(id).name == "last_hidden_state"; });
-  if (named == outputs.end() && outputs.size() != 1) return std::optional<Embedder>();
-  embedder.output_ = named == outputs.end() ? 0 : static_cast<size_t>(named - outputs.begin());
-  const TensorType& hidden = graph.value(outputs[embedder.output_]).type;
-  if (!IsRank(hidden, DType::kFloat32, 3)) return std::optional<Embedder>();
-  if (hidden.shape[2].known()) embedder.width_ = hidden.shape[2].value;
-  std::string pooling = "mean";
+  const std::optional<size_t> output = OutputOf(graph);
+  if (!output) return std::optional<Embedder>();
+  embedder.output_ = *output;
+  const Shape& shape = graph.value(graph.outputs()[*output]).type.shape;
+  embedder.pooled_ = shape.rank() == 2;
+  if (const Dim width = shape[shape.rank() - 1]; width.known()) embedder.width_ = width.value;
   if (IsTextEncoder(graph)) {
     EVOQ_ASSIGN(const LanguageModelFacts facts, ReadFacts(graph));
     embedder.context_ = facts.context;
     embedder.vocabulary_ = facts.vocabulary;
+    embedder.prompt_ = facts.prompt;
     embedder.normalize_ = facts.normalize;
-    if (!facts.pooling.empty()) pooling = facts.pooling;
     EVOQ_ASSIGN(ModelTokenizer text, TokenizerOf(graph));
     embedder.tokenizer_ = std::move(text.tokenizer);
   }
-  embedder.pooling_ = FindPooling(pooling);
-  if (embedder.pooling_ == nullptr)
+  if (graph.metadata.contains("llm.pooling") && !embedder.pooled_)
     embedder.why_not_ =
-        fmt::format("its folder makes vectors by {}, which this server has not", pooling);
+        "its file is from an evoq that left the pooling to its user: compile it again";
   return std::optional<Embedder>(std::move(embedder));
 }
 
 Result<std::vector<int64_t>> Embedder::TokensOf(std::string_view text) const {
   if (!tokenizer_)
     return Unsupported("the model carries no tokenizer: an input must be a list of tokens");
-  return tokenizer_->Encode(text, {.add_special = true});
+  return tokenizer_->Encode(prompt_ + std::string(text), {.add_special = true});
 }
 
 Tensors Embedder::InputsOf(const std::vector<int64_t>& tokens) const {
@@ -120,11 +94,17 @@ Tensors Embedder::InputsOf(const std::vector<int64_t>& tokens) const {
 }
 
 std::vector<float> Embedder::VectorOf(const Tensors& outputs, int64_t dimensions) const {
-  const Tensor& hidden = outputs[output_];
-  const int64_t count = hidden.sizes()[1], width = hidden.sizes()[2];
+  const Tensor& output = outputs[output_];
+  const int64_t width = output.sizes().back(), count = pooled_ ? 1 : output.sizes()[1];
   std::vector<double> vector(static_cast<size_t>(width));
-  if (count > 0) pooling_->pool(hidden.data<float>(), count, width, vector.data());
-  if (dimensions > 0) vector.resize(static_cast<size_t>(std::min(dimensions, width)));
+  for (int64_t t = 0; t < count; ++t) {
+    for (int64_t i = 0; i < width; ++i)
+      vector[static_cast<size_t>(i)] += static_cast<double>(output.data<float>()[t * width + i]);
+  }
+  for (double& x : vector) x /= static_cast<double>(std::max<int64_t>(count, 1));
+  if (dimensions <= 0 || dimensions >= width)
+    return std::vector<float>(vector.begin(), vector.end());
+  vector.resize(static_cast<size_t>(dimensions));
   double length = 0;
   for (double x : vector) length += x * x;
   const double by = normalize_ && length > 0 ? std::sqrt(length) : 1;

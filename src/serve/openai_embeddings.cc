@@ -1,4 +1,4 @@
-// OpenAI's embeddings: a vector for each text, by an encoder.
+// OpenAI's embeddings: a vector for each text, by an encoder or another model that makes vectors.
 #include <algorithm>
 #include <mutex>
 #include <utility>
@@ -182,13 +182,13 @@ void OpenAi::Embeddings(const std::shared_ptr<Exchange>& ask) const {
   };
   if ((*model)->text() != nullptr)
     return refuse(name +
-                  " writes text: what its layers hold of a text is no output of it; an "
-                  "encoder (docs/llm.md) gives embeddings");
+                  " writes text: what its layers hold of a text is no output of it; folders of "
+                  "sentence-transformers (docs/serve.md) give embeddings");
   const Embedder* const embedder = (*model)->embedder();
   if (embedder == nullptr)
     return refuse(name +
                   " is no encoder: it has not the inputs input_ids and attention_mask and "
-                  "an output last_hidden_state");
+                  "an output sentence_embedding or last_hidden_state");
   if (!embedder->why_not().empty())
     return refuse(name + " gives no embeddings: " + embedder->why_not());
   auto asked = ReadAsked(*root, *embedder);

@@ -57,7 +57,7 @@ Result<Start> StartOf(const TrainJob& job) {
     }
     start.trained = LowerExtension(job.model) != ".json";
     if (start.trained && IsLanguageModelPath(job.model)) {  // its caches are of no use here
-      EVOQ_ASSIGN(start.graph, ImportLanguageModel(job.model, /*caches=*/false));
+      EVOQ_ASSIGN(start.graph, ImportLanguageModel(job.model, LanguageForm::kWhole));
     } else if (start.trained) {
       EVOQ_ASSIGN(start.graph, ImportModel(job.model));
     } else {
