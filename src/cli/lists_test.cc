@@ -226,6 +226,10 @@ TEST_F(Lists, WhatCompilePrints) {
                           "tensors of numbers; it runs in dynamic partitions (docs/dynamic.md)\n"),
             std::string::npos)
       << data.out;
+  const std::string some = Model(
+      "some.onnx", "graph g\ninput %x: float32[N]\na: %y: int64[1, ?] = NonZero(%x)\noutput %y\n");
+  const Ran named = Run({"compile", some, "-o", At("some.etm"), "--shape", "x=4"});
+  EXPECT_NE(named.out.find(", no plan: its sizes depend on data"), std::string::npos) << named.out;
   EXPECT_EQ(Refused({"compile", etm, "-o", At("b.etm")}, kUsage),
             fmt::format("evoq: {} is compiled already; --tune adds what is fastest on this "
                         "machine\n",

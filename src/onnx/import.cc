@@ -196,6 +196,11 @@ class Importer {
     return element;
   }
 
+  // "?", as some exporters write, says nothing of which sizes are equal.
+  static bool IsName(const std::string& symbol) {
+    return std::ranges::any_of(symbol, [](unsigned char c) { return std::isalnum(c) || c >= 128; });
+  }
+
   static Result<TensorType> TensorTypeOf(const onnx::TypeProto& type) {
     if (!type.has_tensor_type())
       return Unsupported("a value that is no tensor, sequence or optional (map, sparse or nested)");
@@ -204,7 +209,7 @@ class Importer {
     if (!tensor.has_shape()) return TensorType(dtype, Shape::UnknownRank());
     std::vector<Dim> dims;
     for (const auto& d : tensor.shape().dim()) {
-      if (d.has_dim_param() && !d.dim_param().empty()) {
+      if (d.has_dim_param() && IsName(d.dim_param())) {
         dims.push_back(Dim::Symbolic(d.dim_param()));
       } else if (!d.has_dim_value() || d.dim_value() == -1) {
         dims.push_back(Dim());

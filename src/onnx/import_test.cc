@@ -56,6 +56,19 @@ TEST(Import, KeepsNamesSymbolsAndFacts) {
   EXPECT_EQ(graph->metadata.at("k"), "v");
 }
 
+// Some exporters call all unknown dimensions so; they may differ.
+TEST(Import, AQuestionMarkNamesNoDimension) {
+  const char* dims = "dim { dim_param: '?' } dim { dim_param: '?' } dim { dim_param: 'N?' }";
+  auto graph = ImportText(Opset(13) + "graph { name: 'g' input " + Info("x", 1, dims) + " output " +
+                          Info("y", 1, "") + " node { op_type: 'Relu' input: 'x' output: 'y' } }");
+  ASSERT_TRUE(graph) << ErrorOf(graph);
+  const Shape& x = graph->value(graph->FindValue("x")).type.shape;
+  EXPECT_TRUE(x[0].symbol.empty() || x[0].symbol != x[1].symbol) << x.ToString();
+  EXPECT_EQ(x[2].symbol, "N?");
+  const auto bound = BindShapes(*graph, {{"x", {2, 3, 4}}});
+  EXPECT_TRUE(bound) << bound.error().message();
+}
+
 // "float32[1, 2]" at elem_type 1 and so on; dims are numbers.
 std::string Shaped(const std::string& name, int type, std::initializer_list<int> dims) {
   std::string text;

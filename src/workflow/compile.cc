@@ -20,8 +20,8 @@ namespace evoq {
 namespace {
 
 // Of a model without one.
-const char* WhyNoPlan(Graph graph) {
-  if (!BindShapes(graph, {}))
+const char* WhyNoPlan(Graph graph, const InputShapes& shapes) {
+  if (!BindShapes(graph, shapes))
     return "no plan: the first run brings its sizes; --shape names some to plan for";
   return "no plan: its sizes depend on data, or it has other values than tensors of numbers; it "
          "runs in dynamic partitions (docs/dynamic.md)";
@@ -176,7 +176,7 @@ Result<Compiled> Compile(const CompileJob& job, const Follow& follow) {
     EVOQ_ASSIGN(out.tuning, WithContext(Tune(model, job.threads, job.shapes, follow), job.model));
   }
   if (model.plans.empty()) {
-    out.why_no_plan = WhyNoPlan(model.graph);
+    out.why_no_plan = WhyNoPlan(model.graph, job.shapes);
   } else {
     out.steps = model.plans[0].decisions.size();
     out.plans = model.plans.size();
