@@ -2,8 +2,11 @@
 #pragma once
 
 #include <cmath>
+#include <cstdint>
 #include <optional>
+#include <string>
 #include <string_view>
+#include <vector>
 
 #include "tensor/attrs.h"
 
@@ -18,7 +21,8 @@ enum class ActivationKind {
   kSilu,
   kSigmoid,
   kTanh,
-  kGelu
+  kGelu,
+  kPRelu
 };
 
 // On a node: attributes `activation` (the name below), `activation_alpha`, `activation_beta`.
@@ -31,19 +35,34 @@ struct Activation {
   float beta = 0;
 };
 
-// Relu, Clip and LeakyRelu: computed on scaled values in the epilogue of an integer kernel. The
-// others are tables.
+// Relu, Clip, LeakyRelu and PRelu: computed on scaled values in the epilogue of an integer kernel.
+// The others are tables.
 inline bool IsPiecewiseLinear(ActivationKind kind) {
   return kind == ActivationKind::kNone || kind == ActivationKind::kRelu ||
-         kind == ActivationKind::kClip || kind == ActivationKind::kLeakyRelu;
+         kind == ActivationKind::kClip || kind == ActivationKind::kLeakyRelu ||
+         kind == ActivationKind::kPRelu;
 }
 
 const char* ActivationName(ActivationKind kind);  // "" for kNone
 std::optional<ActivationKind> ActivationFromName(std::string_view name);
 
-// Errors: kInvalidInput for an unknown name.
+// Errors: kInvalidInput for an unknown name, and for PRelu, which ProductActivationFromAttrs reads.
 Result<Activation> ActivationFromAttrs(const Attrs& attrs);
 void ActivationToAttrs(const Activation& activation, Attrs& attrs);
+
+// What Conv and MatMul of integers may have besides, and nothing else: PRelu, x < 0 ? slope x : x
+// with a slope for each output channel (attribute `activation_slopes`).
+struct ProductActivation {
+  Activation activation;
+  std::vector<float> slopes;  // of PRelu; empty without
+
+  // Why it is none of a product of so many channels.
+  std::optional<std::string> WhyNot(int64_t channels) const;
+};
+// Errors: kInvalidInput for an unknown name, and for PRelu without finite slopes.
+Result<ProductActivation> ProductActivationFromAttrs(const Attrs& attrs);
+void ProductActivationToAttrs(const ProductActivation& product, Attrs& attrs);
+void EraseActivation(Attrs& attrs);
 
 // The definition, in float32, one rounding per written operation: the functions of
 // kernels/math/math.h.

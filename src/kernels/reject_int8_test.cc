@@ -6,6 +6,14 @@ namespace {
 
 constexpr int64_t kLarge = int64_t{1} << 40;
 
+// PRelu with so many slopes.
+Change Slopes(size_t count) {
+  return [count](Call& c) {
+    With("activation", "PRelu")(c);
+    With("activation_slopes", std::vector<float>(count, 0.25f))(c);
+  };
+}
+
 TEST(Reject, IntegerConvolutions) {
   const Call conv = Windows("Conv", Q({1, 8, 8, 4}), Q({6, 4, 3, 3}, kI8), Q({1, 6, 6, 6}));
   const TensorType i32(kI32, Shape{6});
@@ -114,6 +122,10 @@ TEST(Reject, IntegerConvolutions) {
        {"attribute: attribute activation is 'Reluu', expected Relu, Clip, LeakyRelu, ...",
         With("activation", "Reluu")},
        {"attribute: activation Gelu is not piecewise linear", With("activation", "Gelu")},
+       {"attribute: attribute activation_slopes: expected a finite slope for each channel",
+        With("activation", "PRelu")},
+       {"attribute: attribute activation_slopes: 2 slopes of 6 channels", Slopes(2)},
+       {"", Slopes(6)},
        {"", [&](Call& c) { c.Constant(4, Zeros(Q({256}))); }},
        {"not-constant: table is not a plain constant", Extra(4, Q({256}))},
        {"types: output is float32[1, 6, 6, 6] behind a table, expected uint8 with one scale",

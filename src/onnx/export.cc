@@ -424,8 +424,20 @@ class Exporter {
     return narrow ? *narrow : scalar;
   }
 
-  void WriteActivation(const Activation& activation, const std::string& name, const std::string& x,
-                       const std::string& y, DType dtype) {
+  // Channels stand on axis 1, or last in a product of matrices.
+  Shape SlopeSizes(const Node& node, const ProductActivation& product) const {
+    if (product.slopes.empty()) return {};
+    const int rank = graph_.value(node.outputs[0]).type.shape.rank();
+    std::vector<int64_t> sizes(static_cast<size_t>(node.op == "MatMul" ? 1 : rank - 1), 1);
+    if (!sizes.empty()) sizes[0] = static_cast<int64_t>(product.slopes.size());
+    return Shape(sizes);
+  }
+
+  // Slopes get `slope_sizes`, as they broadcast to y.
+  void WriteActivation(const ProductActivation& product, const Shape& slope_sizes,
+                       const std::string& name, const std::string& x, const std::string& y,
+                       DType dtype) {
+    const Activation& activation = product.activation;
     const std::string node = Fresh(name + "/activation");
     if (activation.kind == ActivationKind::kSilu) return WriteSilu(name, x, y);
     Attrs attrs;
@@ -435,6 +447,9 @@ class Exporter {
       inputs.push_back(Initializer(name + "/min", ScalarOf(activation.alpha, dtype)));
       inputs.push_back(Initializer(name + "/max", ScalarOf(activation.beta, dtype)));
     }
+    if (!product.slopes.empty())
+      inputs.push_back(
+          Initializer(name + "/slope", Tensor::FromValues<float>(slope_sizes, product.slopes)));
     Emit(ActivationName(activation.kind), node, inputs, y, attrs);
   }
 
@@ -483,10 +498,10 @@ class Exporter {
 
   // y = activation(op(x, w[, bias]) + residual): each part that the node has is a node of the file.
   Status WriteFused(const Node& node) {
-    EVOQ_ASSIGN(const Activation activation, ActivationFromAttrs(node.attrs));
+    EVOQ_ASSIGN(const ProductActivation activation, ProductActivationFromAttrs(node.attrs));
     Attrs attrs = node.attrs;
-    for (const char* name : {"activation", "activation_alpha", "activation_beta", "channels_last"})
-      attrs.Erase(name);
+    EraseActivation(attrs);
+    attrs.Erase("channels_last");
     const bool add = node.op == "Add", matmul = node.op == "MatMul";
     const char* product = MicrosoftProductOf(graph_, node);
     std::vector<std::string> inputs;
@@ -505,7 +520,7 @@ class Exporter {
       if (!residual.empty()) addends.push_back(std::move(residual));
     }
     const std::string real = RealName(node.outputs[0]);
-    const bool has_activation = activation.kind != ActivationKind::kNone;
+    const bool has_activation = activation.activation.kind != ActivationKind::kNone;
     const auto step_name = [&](bool last, const char* suffix) {
       return last ? real : Fresh(node.name + suffix);
     };
@@ -517,7 +532,7 @@ class Exporter {
       y = Emit("Add", Fresh(node.name + "/add"), {y, addends[i]}, step_name(last, "/sum"));
     }
     if (has_activation)
-      WriteActivation(activation, node.name, y, real,
+      WriteActivation(activation, SlopeSizes(node, activation), node.name, y, real,
                       ReadsBf16(node) ? DType::kBfloat16 : DType::kFloat32);
     return Finish(node.outputs[0], real);
   }

@@ -16,7 +16,9 @@ Status CheckTable(const InferArgs& args, size_t i) {
 }
 
 Status CheckLinearExtras(const InferArgs& args, const Dim& channels, const Shape& y, bool table) {
-  EVOQ_TRY(ActivationFromAttrs(args.node.attrs));
+  EVOQ_ASSIGN(const ProductActivation activation, ProductActivationFromAttrs(args.node.attrs));
+  if (const auto wrong = channels.known() ? activation.WhyNot(channels.value) : std::nullopt)
+    return InvalidInput("{}", *wrong);
   if (args.has(2)) {
     const TensorType& bias = args.inputs[2];
     if (!IsFloat(bias.dtype) && bias.dtype != DType::kInt32)

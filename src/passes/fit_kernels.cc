@@ -97,12 +97,10 @@ class Fitter {
     if (!activation || IsPiecewiseLinear(activation->kind) || call.outputs.size() != 1)
       return false;
     if (!call.inputs[0].quantized()) return false;
-    for (const char* name : {"activation", "activation_alpha", "activation_beta"})
-      call.attrs.Erase(name);
+    EraseActivation(call.attrs);
     call.outputs[0] = call.outputs[0].Dequantized();
     if (!call.HasKernel()) return false;
-    for (const char* name : {"activation", "activation_alpha", "activation_beta"})
-      graph_.attrs(id).Erase(name);
+    EraseActivation(graph_.attrs(id));
     const ValueId y = graph_.node(id).outputs[0];
     const TensorType type = graph_.value(y).type;
     const std::string name = graph_.value(y).name;

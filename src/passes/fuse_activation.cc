@@ -50,8 +50,7 @@ bool Fuse(Graph& graph, NodeId id) {
   const bool integers = IsIntegerArithmetic(graph, node);
   if (integers && !IsPiecewiseLinear(activation->kind)) return false;
   if (!integers && graph.value(graph.node(next).outputs[0]).type.quantized()) return false;
-  for (const char* name : {"activation", "activation_alpha", "activation_beta"})
-    graph.attrs(id).Erase(name);
+  EraseActivation(graph.attrs(id));
   ActivationToAttrs(*activation, graph.attrs(id));
   Absorb(graph, id, next);
   return true;

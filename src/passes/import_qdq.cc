@@ -58,7 +58,10 @@ class Importer {
     if (IsConversion(node) && OpOf(node).conversion != PrecisionChange::kCast) return false;
     switch (trait) {
       case QuantTrait::kFloat: return false;
-      case QuantTrait::kLinear: return QuantizeLinearNode(id);
+      case QuantTrait::kLinear: {
+        EVOQ_ASSIGN(const bool changed, QuantizeLinearNode(id));
+        return changed || (TypeOf(graph_.node(id).input(0)).quantized() && TakeSlopes(graph_, id));
+      }
       case QuantTrait::kMove: {
         if (SinkDequantize(id, DataInputs(node))) return true;
         EVOQ_ASSIGN(const bool transposed, TransposeConstant(id));
@@ -96,8 +99,8 @@ class Importer {
                                                                                      : NodeId{};
   }
   bool PiecewiseLinear(const Node& node) const {
-    const auto activation = ActivationFromAttrs(node.attrs);
-    return activation && IsPiecewiseLinear(activation->kind);
+    const auto product = ProductActivationFromAttrs(node.attrs);
+    return product && IsPiecewiseLinear(product->activation.kind);
   }
 
   // Float arithmetic with a kernel is better than integer arithmetic that only the reference

@@ -36,6 +36,32 @@ std::optional<std::vector<float>> PerChannel(const Graph& graph, ValueId constan
   return std::vector<float>(values.begin(), values.end());
 }
 
+std::optional<std::pair<NodeId, std::vector<float>>> SlopesBehind(const Graph& graph, NodeId id) {
+  const Node& node = graph.node(id);
+  if (!IsLinear(node) || LinearFormOf(node)->integer_form == nullptr || HasActivation(node))
+    return std::nullopt;
+  const NodeId next = OnlyReader(graph, id);
+  const Shape& y = graph.value(node.outputs[0]).type.shape;
+  if (!IsOp(graph, next, "PRelu") || graph.node(next).input(0) != node.outputs[0] || !y.ranked() ||
+      node.input(4).valid())
+    return std::nullopt;
+  const auto channels = OutputChannels(graph, node);
+  auto slopes = channels ? PerChannel(graph, graph.node(next).input(1), y.rank(),
+                                      ChannelAxis(graph, node), *channels)
+                         : std::nullopt;
+  const auto finite = [](float slope) { return std::isfinite(slope); };
+  if (!slopes || slopes->empty() || !std::ranges::all_of(*slopes, finite)) return std::nullopt;
+  return std::pair(next, std::move(*slopes));
+}
+
+bool TakeSlopes(Graph& graph, NodeId id) {
+  const auto behind = SlopesBehind(graph, id);
+  if (!behind) return false;
+  ProductActivationToAttrs({{ActivationKind::kPRelu}, behind->second}, graph.attrs(id));
+  Absorb(graph, id, behind->first);
+  return true;
+}
+
 bool TakesBias(const Graph& graph, const Node& linear) {
   if (!IsLinear(linear) || HasActivation(linear) || linear.attrs.Int("channels_last") != 0)
     return false;

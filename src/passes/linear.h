@@ -2,6 +2,7 @@
 // into.
 #pragma once
 
+#include <utility>
 #include <vector>
 
 #include "passes/match.h"
@@ -30,6 +31,14 @@ bool TakesFactor(const Graph& graph, const Node& linear, const std::vector<float
 void ScaleChannels(Graph& graph, NodeId linear, const std::vector<float>& factor);
 // y[c] += offset[c], through the bias. Needs TakesBias.
 void OffsetChannels(Graph& graph, NodeId linear, const std::vector<float>& offset);
+
+// The PRelu that alone reads what a Conv or MatMul computes, with a constant slope for each output
+// channel: {node, slopes}; else nothing.
+std::optional<std::pair<NodeId, std::vector<float>>> SlopesBehind(const Graph& graph,
+                                                                  NodeId linear);
+// Makes that PRelu the node's activation, which integer arithmetic alone computes
+// (kernels/activation.h). Returns whether there is one.
+bool TakeSlopes(Graph& graph, NodeId linear);
 
 // Replaces the node's constant input i: in place when nothing else reads it, so that it keeps its
 // name.

@@ -26,8 +26,7 @@ bool DropActivation(Graph& graph, NodeId id) {
     return false;  // behind a table, the output's range is not the sum's
   const auto activation = ActivationFromAttrs(node.attrs);
   if (!activation || !IsImplied(*activation, graph.value(node.outputs[0]).type)) return false;
-  for (const char* name : {"activation", "activation_alpha", "activation_beta"})
-    graph.attrs(id).Erase(name);
+  EraseActivation(graph.attrs(id));
   return true;
 }
 

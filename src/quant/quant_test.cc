@@ -323,6 +323,66 @@ output %c
   EXPECT_GE(Sqnr(net, q), 30);
 }
 
+// Behind convolutions, depthwise ones, residual sums and products of matrices, a slope for each
+// channel; not where another reads what it reads, nor where the options keep it.
+constexpr char kSlopes[] = R"(graph slopes
+input %x: float32[1, 6, 9, 9]
+const %w0: float32[8, 6, 3, 3]
+const %b0: float32[8]
+const %s0: float32[8, 1, 1]
+conv: %c: float32[1, 8, 9, 9] = Conv{pads=[1, 1, 1, 1]}(%x, %w0, %b0)
+act: %a: float32[1, 8, 9, 9] = PRelu(%c, %s0)
+const %w1: float32[8, 1, 3, 3]
+const %s1: float32[1, 8, 1, 1]
+depth: %d: float32[1, 8, 9, 9] = Conv{group=8, pads=[1, 1, 1, 1]}(%a, %w1)
+act_d: %e: float32[1, 8, 9, 9] = PRelu(%d, %s1)
+pool: %p: float32[1, 8, 4, 4] = MaxPool{kernel_shape=[2, 2], strides=[2, 2]}(%e)
+const %w2: float32[8, 8, 1, 1]
+const %s2: float32[1] = [-0.25]
+sum: %m: float32[1, 8, 4, 4] = Conv(%p, %w2, _, %p)
+act_m: %q: float32[1, 8, 4, 4] = PRelu(%m, %s2)
+flat: %f: float32[1, 128] = Flatten(%q)
+const %w3: float32[128, 5]
+const %s3: float32[5]
+fc: %g: float32[1, 5] = MatMul(%f, %w3)
+act_g: %h: float32[1, 5] = PRelu(%g, %s3)
+const %w4: float32[5, 3]
+fc2: %o: float32[1, 3] = MatMul(%h, %w4)
+output %o
+)";
+
+TEST(Static, SlopesOfChannelsAreAnActivationOfProducts) {
+  const Graph net = MakeNet(kSlopes);
+  const Ranges ranges = CalibrateOrDie(net);
+  Graph q = net;
+  auto report = QuantizeStatic(q, ranges, {});
+  ASSERT_TRUE(report) << report.error().message();
+  EXPECT_EQ(report->nodes[Precision::kFloat32], 0) << Print(q);
+  EXPECT_EQ(CountOps(q, "PRelu"), 0);
+  for (const char* name : {"a", "e", "p", "q", "h"}) EXPECT_TRUE(TypeOf(q, name).quantized());
+  const Node& conv = q.node(q.FindNode("conv"));
+  const auto wanted = net.value(net.FindValue("s0")).constant.values<float>();
+  EXPECT_EQ(conv.attrs.Floats("activation_slopes"),
+            std::vector<float>(wanted.begin(), wanted.end()));
+  EXPECT_EQ(q.node(q.FindNode("sum")).attrs.Floats("activation_slopes"),
+            std::vector<float>(8, -0.25f));
+  EXPECT_GE(Sqnr(net, q), 30);
+
+  // What keeps one of the two as it is keeps both apart.
+  for (const char* pattern : {"act", "conv"}) {
+    Graph kept = net;
+    report = QuantizeStatic(kept, ranges, {.exclude = {pattern}});
+    ASSERT_TRUE(report) << report.error().message();
+    EXPECT_EQ(CountOps(kept, "PRelu"), 1) << pattern;
+    EXPECT_EQ(kept.node(kept.FindNode("conv")).attrs.String("activation"), "") << pattern;
+    EXPECT_GE(Sqnr(net, kept), 30) << pattern;
+  }
+  // ONNX Runtime's integer convolution wants a pair of its own behind it.
+  Graph ort = net;
+  ASSERT_TRUE(QuantizeStatic(ort, ranges, {.target = FindQdqTarget("ort")}));
+  EXPECT_EQ(CountOps(ort, "PRelu"), 4);
+}
+
 TEST(Static, AddsConstantsAndPads) {
   const Graph net = MakeNet(R"(graph more
 input %x: float32[1, 4, 6, 6]

@@ -4,6 +4,7 @@
 
 #include "graph/float_reason.h"
 #include "graph/value_sets.h"
+#include "passes/linear.h"
 #include "passes/match.h"
 #include "passes/qdq_bias.h"
 #include "quant/equalize.h"
@@ -41,6 +42,7 @@ class StaticQuantizer {
 
   Result<QuantizeReport> Run() {
     EVOQ_TRY(Split());
+    EVOQ_TRY(TakeSlopes());
     plan_ = MakePlan(graph_, ranges_, options_);
     // Scales of given weights are of the weights as they are.
     if (options_.equalize && options_.per_channel && options_.given.empty())
@@ -70,6 +72,27 @@ class StaticQuantizer {
   }
 
  private:
+  // PRelu becomes the activation of integer products. A runtime that computes in integers what
+  // stands between two Q/DQ pairs wants one of them before it.
+  Status TakeSlopes() {
+    if (options_.target && options_.target->quantize_results) return {};
+    const std::vector<NodeId> nodes = graph_.order();
+    for (NodeId id : nodes) {
+      if (!graph_.alive(id)) continue;
+      const auto behind = SlopesBehind(graph_, id);
+      if (behind && !KeptByOptions(graph_.node(behind->first), options_) &&
+          !options_.given.count(graph_.value(graph_.node(id).outputs[0]).name))
+        evoq::TakeSlopes(graph_, id);
+    }
+    const QuantPlan plan = MakePlan(graph_, ranges_, options_);
+    const std::vector<NodeId> fused = graph_.order();
+    for (NodeId id : fused) {
+      if (!plan.integer.count(id) && HasSlopes(graph_.node(id))) SplitActivation(graph_, id);
+    }
+    EVOQ_TRY(graph_.Sort());
+    return InferTypes(graph_);
+  }
+
   Status SplitResiduals() {
     const QuantPlan plan = MakePlan(graph_, ranges_, options_);
     for (NodeId id : plan.integer) {

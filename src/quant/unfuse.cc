@@ -1,6 +1,7 @@
 #include "quant/unfuse.h"
 
 #include "kernels/activation.h"
+#include "passes/linear.h"
 #include "quant/plan.h"
 
 namespace evoq {
@@ -16,10 +17,15 @@ bool HasForeignActivation(const Node& node) {
          (activation->kind == ActivationKind::kLeakyRelu || !IsPiecewiseLinear(activation->kind));
 }
 
+bool HasSlopes(const Node& node) {
+  const auto product = ProductActivationFromAttrs(node.attrs);
+  return product && !product->slopes.empty();
+}
+
 void SplitActivation(Graph& graph, NodeId id) {
-  const Activation activation = ActivationFromAttrs(graph.node(id).attrs).value();
-  for (const char* name : {"activation", "activation_alpha", "activation_beta"})
-    graph.attrs(id).Erase(name);
+  const ProductActivation product = ProductActivationFromAttrs(graph.node(id).attrs).value();
+  const Activation& activation = product.activation;
+  EraseActivation(graph.attrs(id));
   const ValueId y = graph.node(id).outputs[0];
   const ValueId linear = graph.AddValue(graph.value(y).name + ".linear", graph.value(y).type);
   graph.SetOutput(id, 0, linear);
@@ -30,6 +36,13 @@ void SplitActivation(Graph& graph, NodeId id) {
   if (activation.kind == ActivationKind::kClip) {
     node.inputs.push_back(graph.AddConstant(node.name + ".low", Tensor::Scalar(activation.alpha)));
     node.inputs.push_back(graph.AddConstant(node.name + ".high", Tensor::Scalar(activation.beta)));
+  }
+  if (!product.slopes.empty()) {
+    std::vector<int64_t> sizes(static_cast<size_t>(graph.value(y).type.shape.rank()), 1);
+    sizes[static_cast<size_t>(ChannelAxis(graph, graph.node(id)))] =
+        static_cast<int64_t>(product.slopes.size());
+    node.inputs.push_back(graph.AddConstant(
+        node.name + ".slope", Tensor::FromValues<float>(Shape(sizes), product.slopes)));
   }
   if (activation.kind == ActivationKind::kSilu) node.domain = "evoq";
   if (activation.kind == ActivationKind::kLeakyRelu) node.attrs.Set("alpha", activation.alpha);

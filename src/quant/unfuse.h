@@ -15,7 +15,10 @@ bool HasTableActivation(const Node& node);
 // Relu, Clip).
 bool HasForeignActivation(const Node& node);
 
-// Takes that activation off the node again: output v becomes the activation node's, the node
+// Whether the node carries a fused PRelu, which integer arithmetic alone computes.
+bool HasSlopes(const Node& node);
+
+// Takes an activation off the node again: output v becomes the activation node's, the node
 // computes v.linear. Integer operators need the range of v.linear, so calibration and quantization
 // both split, and names agree.
 void SplitActivation(Graph& graph, NodeId node);

@@ -47,6 +47,20 @@ TEST(Unfuse, AnActivationBecomesANodeWithItsAttributes) {
   }
 }
 
+TEST(Unfuse, SlopesBecomeAPRelu) {
+  Graph graph = MakeNet(ConvWith("activation=\"PRelu\", activation_slopes=[0.5, -0.25], group=1"));
+  const NodeId conv = graph.FindNode("c");
+  EXPECT_TRUE(HasSlopes(graph.node(conv)));
+  SplitActivation(graph, conv);
+  EXPECT_FALSE(HasSlopes(graph.node(conv)));
+  EXPECT_EQ(Written(graph, "c"), "Conv{group=1}");
+  const Node& activation = graph.node(graph.FindNode("c.activation"));
+  EXPECT_EQ(activation.op, "PRelu");
+  const Tensor& slopes = graph.value(activation.input(1)).constant;
+  EXPECT_EQ(slopes.shape().ToString(), "[1, 2, 1, 1]");
+  EXPECT_EQ(slopes.values<float>()[1], -0.25f);
+}
+
 TEST(Unfuse, AResidualTakesTheActivationAlong) {
   Graph graph =
       MakeNet(ConvWith("activation=\"Clip\", activation_alpha=-1.0, activation_beta=6.0, group=1"));

@@ -55,9 +55,10 @@ EvalResult EvaluateConv(const EvalArgs& args) {
 template <bool kTransposed>
 EvalResult EvaluateConvQuantized(const EvalArgs& args) {
   const Tensor &x = args.inputs[0], &w = args.inputs[1];
-  EVOQ_ASSIGN(const Activation activation, ActivationFromAttrs(args.node.attrs));
+  EVOQ_ASSIGN(const ProductActivation product, ProductActivationFromAttrs(args.node.attrs));
   EVOQ_ASSIGN(const ConvExtents s, GeometryOf(args.node, x.shape(), w.shape(), kTransposed));
-  const LinearCall call = CallOf(args, kTransposed, s, activation);
+  LinearCall call = CallOf(args, kTransposed, s, product.activation);
+  call.slopes = product.slopes;
   EVOQ_TRY(CheckInteger(call));
   EVOQ_ASSIGN(const std::vector<uint32_t> sums, ConvIntegerSums(s, kTransposed, x, w));
   return FinishInteger(call, sums);

@@ -145,6 +145,7 @@ EvalResult FinishInteger(const LinearCall& call, std::span<const uint32_t> sums)
     if (call.residual)
       v = v + (residual.values.data<float>()[i] - static_cast<float>(residual.zero)) *
                   residual_multiplier;
+    if (!call.slopes.empty()) v = v < 0 ? v * call.slopes[channel] : v;
     v = Apply(activation, v);
     if (!to_integer) {
       out[i] = v;

@@ -22,6 +22,7 @@ struct LinearCall {
   const Tensor* table =
       nullptr;  // see ThroughTable; its type's parameters are those of the values before it
   Activation activation;
+  std::span<const float> slopes = {};  // of PRelu, one per channel
   TensorType y;
   AxisSplit channels;
 };

@@ -82,9 +82,10 @@ EvalResult EvaluateMatMul(const EvalArgs& args) {
 
 EvalResult EvaluateMatMulQuantized(const EvalArgs& args) {
   if (args.node.attrs.Int(kDataBlock, 0) > 0) return EvaluateBlocks(args);
-  EVOQ_ASSIGN(const Activation activation, ActivationFromAttrs(args.node.attrs));
+  EVOQ_ASSIGN(const ProductActivation product, ProductActivationFromAttrs(args.node.attrs));
   const MatMulGeometry g = MatMulGeometryOf(args.inputs[0].shape(), args.inputs[1].shape());
-  const LinearCall call = CallOf(args, g, activation);
+  LinearCall call = CallOf(args, g, product.activation);
+  call.slopes = product.slopes;
   EVOQ_TRY(CheckInteger(call));
   EVOQ_ASSIGN(const std::vector<uint32_t> sums, IntegerSums(g, args.inputs[0], args.inputs[1]));
   return FinishInteger(call, sums);

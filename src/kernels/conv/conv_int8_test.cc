@@ -181,7 +181,7 @@ TEST(ConvInt8, ThreeByThree) {
       c.y_type = std::array{DType::kUint8, DType::kInt8, DType::kFloat32}[rng() % 3];
       c.residual = std::array{DType::kUndefined, DType::kUint8, DType::kInt8}[rng() % 3];
       c.activation = {std::array{ActivationKind::kNone, ActivationKind::kRelu,
-                                 ActivationKind::kLeakyRelu}[rng() % 3],
+                                 ActivationKind::kLeakyRelu, ActivationKind::kPRelu}[rng() % 4],
                       0.1f};
       c.table = c.y_type == DType::kUint8 && rng() % 3 == 0;
       c.seed = seed++;
@@ -195,7 +195,8 @@ TEST(ConvInt8, EpiloguesAndTypes) {
   const Activation activations[] = {{ActivationKind::kNone},
                                     {ActivationKind::kRelu},
                                     {ActivationKind::kClip, -0.4f, 1.3f},
-                                    {ActivationKind::kLeakyRelu, 0.1f}};
+                                    {ActivationKind::kLeakyRelu, 0.1f},
+                                    {ActivationKind::kPRelu}};
   uint32_t seed = 1;
   for (const Activation& activation : activations) {
     for (DType y : {DType::kUint8, DType::kInt8, DType::kFloat32}) {

@@ -53,6 +53,7 @@ struct DwInt8Args {
   const float* multiplier = nullptr;
   const float* offset =
       nullptr;  // float outputs: added to the product with the multiplier; null: none
+  const float* slopes = nullptr;     // v < 0 ? v * slope : v, before the bounds; null: none
   const uint8_t* padding = nullptr;  // C times zero_x: what lies outside x
   // For the kernels of dwconv_walk.inl.h, null for others: per block of ring_lanes channels,
   //   64 lanes: int8 [part][block][kx][quad][4][16][4] as `quads`, in the order of
@@ -64,12 +65,12 @@ struct DwInt8Args {
   const int32_t* ring_bias = nullptr;      // 64 lanes: [block][4][16], in that order
   const float* ring_multiplier = nullptr;  // 64 lanes: the same
   const uint8_t* padding_row = nullptr;    // a row of x of zero_x
-  bool real = false;                       // float output, not leaky (64 lanes)
+  bool real = false;                       // float output, no slopes (64 lanes)
   float* range = nullptr;  // of `real` outputs, where not null: 16 lows and 16 highs to widen by
                            // them, without NaNs
   bool plain =
-      false;  // uint8 output, no residual, not leaky, any sum times its multiplier is within 2^30
-  OutputBounds bounds;
+      false;  // uint8 output, no residual, no slopes, any sum times its multiplier is within 2^30
+  OutputBounds bounds;  // but for its slope
   bool float_output = false;
   bool has_residual = false;  // uint8 for an integer output, float32 for a float one
   float residual_multiplier = 0;

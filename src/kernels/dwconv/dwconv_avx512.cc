@@ -59,9 +59,9 @@ struct Epilogue {
         v = _mm512_add_ps(v, _mm512_mul_ps(centred, _mm512_set1_ps(args.residual_multiplier)));
       }
     }
-    if (args.bounds.leaky) {
+    if (args.slopes != nullptr) {
       const __mmask16 negative = _mm512_cmp_ps_mask(v, _mm512_setzero_ps(), _CMP_LT_OQ);
-      v = _mm512_mask_mul_ps(v, negative, v, _mm512_set1_ps(args.bounds.slope));
+      v = _mm512_mask_mul_ps(v, negative, v, _mm512_loadu_ps(args.slopes + c));
     }
     v = _mm512_min_ps(high, _mm512_max_ps(low, v));
     if (args.float_output) {

@@ -4,7 +4,9 @@
 
 namespace evoq {
 
-std::optional<Reason> RejectUnlessDepthwise(const KernelCall& call) {
+namespace {
+
+std::optional<Reason> RejectOtherShapes(const KernelCall& call) {
   if (auto unknown = RejectUnknownShapes(call)) return unknown;
   const Shape& x = call.inputs[0].shape;
   const Shape& w = call.inputs[1].shape;
@@ -34,13 +36,20 @@ std::optional<Reason> RejectUnlessDepthwise(const KernelCall& call) {
   }
   if (auto shape = DwShapeOf(call); !shape)
     return Reject("attribute", "{}", shape.error().message());
+  return std::nullopt;
+}
+
+}  // namespace
+
+std::optional<Reason> RejectUnlessDepthwise(const KernelCall& call) {
+  if (auto rejection = RejectOtherShapes(call)) return rejection;
   const auto activation = ActivationFromAttrs(call.attrs);
   if (!activation) return Reject("attribute", "{}", activation.error().message());
   return std::nullopt;
 }
 
 std::optional<Reason> RejectUnlessInt8Depthwise(const KernelCall& call) {
-  if (auto rejection = RejectUnlessDepthwise(call)) return rejection;
+  if (auto rejection = RejectOtherShapes(call)) return rejection;
   const int64_t taps = DwShapeOf(call)->taps();
   if (DwShapeOf(call)->channels == 1)
     return Reject("shape", "one channel: most lanes would be idle");

@@ -101,8 +101,20 @@ void DwInt8State::SetRing() {
                        std::abs(static_cast<double>(args.bias[c]));
     largest = std::max(largest, sum * static_cast<double>(std::abs(args.multiplier[c])));
   }
-  args.real = wide && args.float_output && !args.bounds.leaky;
-  args.plain = !args.float_output && !args.has_residual && !args.bounds.leaky && largest < 0x1p30;
+  args.real = wide && args.float_output && args.slopes == nullptr;
+  args.plain =
+      !args.float_output && !args.has_residual && args.slopes == nullptr && largest < 0x1p30;
+}
+
+void DwInt8State::SetSlopes(const ProductActivation& product) {
+  const bool leaky = product.activation.kind == ActivationKind::kLeakyRelu;
+  if (!leaky && product.slopes.empty()) return;
+  const int64_t padded = args.shape.blocks() * kDwBlock;
+  slopes = AlignedBuffer(static_cast<size_t>(padded) * sizeof(float));
+  auto* slope = reinterpret_cast<float*>(slopes.data());
+  std::fill_n(slope, padded, leaky ? product.activation.alpha : 1.0f);
+  std::ranges::copy(product.slopes, slope);
+  args.slopes = slope;
 }
 
 void DwInt8State::SetGrain(int threads) {
@@ -174,7 +186,11 @@ std::optional<Reason> RejectInt8(const KernelCall& call) {
   }
   if (auto rejection = RejectTable(call)) return rejection;
   if (auto rejection = RejectUnlessInt8Depthwise(call)) return rejection;
-  const ActivationKind kind = ActivationFromAttrs(call.attrs)->kind;
+  const auto product = ProductActivationFromAttrs(call.attrs);
+  if (!product) return Reject("attribute", "{}", product.error().message());
+  const ActivationKind kind = product->activation.kind;
+  if (auto wrong = product->WhyNot(call.inputs[1].shape[0].value))
+    return Reject("attribute", "{}", *wrong);
   if (!IsPiecewiseLinear(kind)) {
     return Reject("attribute", "activation {} is not piecewise linear: it takes a table step",
                   ActivationName(kind));
@@ -240,7 +256,9 @@ Result<BoundKernel> BindInt8(const KernelCall& with_table, const BindOptions& op
   EVOQ_ASSIGN(state.args.shape, DwShapeOf(call));
   state.SetWeights(call.inputs[1], call.constant(1)->raw());
   PrepareChannels(state, call);
-  EVOQ_ASSIGN(const Activation activation, ActivationFromAttrs(call.attrs));
+  EVOQ_ASSIGN(const ProductActivation product, ProductActivationFromAttrs(call.attrs));
+  const Activation& activation = product.activation;
+  state.SetSlopes(product);
   const TensorType& y = call.outputs[0];
   state.args.float_output = !y.quantized();
   state.args.bounds = y.quantized()

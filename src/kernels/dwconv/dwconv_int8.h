@@ -12,7 +12,7 @@ namespace evoq {
 // DwInt8Args and the arrays that they point to.
 struct DwInt8State {
   DwInt8Args args;
-  AlignedBuffer quads, taps, bias, multiplier, padding;
+  AlignedBuffer quads, taps, bias, multiplier, slopes, padding;
   AlignedBuffer ring, ring_bias, ring_multiplier, ring_wide, padding_row;
   Int8Finish finish;
   Isa isa;
@@ -20,6 +20,8 @@ struct DwInt8State {
 
   // The arrays of weights, from layout taps-c; args.shape is set.
   void SetWeights(const TensorType& type, const std::byte* packed);
+  // Of PRelu, or of LeakyRelu for all channels; nothing for another activation.
+  void SetSlopes(const ProductActivation& product);
   // Those of dwconv_walk.inl.h where it takes the shape, from those of the weights, bias,
   // multiplier and padding.
   void SetRing();

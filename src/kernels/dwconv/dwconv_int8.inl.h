@@ -27,8 +27,8 @@ inline void FinishBlock(const DwInt8Args& args, const int32_t* acc, int64_t c, i
     for (int j = 0; j < kN; ++j)
       v[j] = v[j] + static_cast<float>(r[j] - args.residual_zero) * args.residual_multiplier;
   }
-  if (bounds.leaky) {
-    for (int j = 0; j < kN; ++j) v[j] = v[j] < 0 ? v[j] * bounds.slope : v[j];
+  if (args.slopes != nullptr) {
+    for (int j = 0; j < kN; ++j) v[j] = v[j] < 0 ? v[j] * args.slopes[c + j] : v[j];
   }
   for (int j = 0; j < kN; ++j) {
     v[j] = bounds.low > v[j] ? bounds.low : v[j];

@@ -41,6 +41,9 @@ TestCall MakeCall(const Case& s, bool int8, uint32_t seed) {
   if (*s.activation) t.attrs.Set("activation", s.activation);
   t.attrs.Set("activation_alpha", std::string(s.activation) == "Clip" ? -1.5f : 0.3f);
   t.attrs.Set("activation_beta", 2.0f);
+  std::vector<float> slopes;
+  for (int64_t c = 0; c < s.c; ++c) slopes.push_back(0.3f * static_cast<float>((c * 5) % 9 - 2));
+  if (std::string(s.activation) == "PRelu") t.attrs.Set("activation_slopes", slopes);
   const Shape x{s.n, s.h, s.w, s.c}, w{s.c, 1, s.kh, s.kw},
       y{s.n, OutSize(s.h, s.kh, s), OutSize(s.w, s.kw, s), s.c};
   QuantParams per_channel;
@@ -103,7 +106,8 @@ Tensor Int8Reference(const TestCall& t, const Case& s) {
       ToInt64s(t.inputs[1].WithType(TensorType(t.inputs[1].dtype(), t.inputs[1].shape()))).value();
   const int64_t taps = s.kh * s.kw;
   const QuantParams &qx = *t.inputs[0].type().quant, &qw = *t.inputs[1].type().quant;
-  const Activation activation = ActivationFromAttrs(t.attrs).value();
+  const ProductActivation product = ProductActivationFromAttrs(t.attrs).value();
+  const Activation activation = product.activation;
   const float scale_y = s.float_output ? 1 : y.type().quant->scales[0];
   ForEachOutput<int32_t>(
       s,
@@ -120,6 +124,7 @@ Tensor Int8Reference(const TestCall& t, const Case& s) {
           v = v + static_cast<float>(t.inputs[3].data<uint8_t>()[at] - qr.zero_points[0]) *
                       ScaleRatio(qr.scales[0], scale_y);
         }
+        if (!product.slopes.empty()) v = v < 0 ? v * product.slopes[c] : v;
         v = Apply(ScaledActivation(activation, scale_y), v);
         if (s.float_output) {
           y.mutable_data<float>()[at] = v;
@@ -163,8 +168,12 @@ const Case kCases[] = {
 
 TEST(DwConv, Int8EqualsTheDefinition) {
   for (const Case& s : kCases) {
-    const TestCall t = MakeCall(s, true, 7);
-    ExpectKernel(kDwConvInt8, t, {Int8Reference(t, s)}, Label(s));
+    for (const char* activation : {s.activation, "PRelu"}) {
+      Case with = s;
+      with.activation = activation;
+      const TestCall t = MakeCall(with, true, 7);
+      ExpectKernel(kDwConvInt8, t, {Int8Reference(t, with)}, Label(with));
+    }
   }
 }
 
@@ -187,7 +196,7 @@ TEST(DwConv, Int8RandomShapes) {
         std::max<int64_t>(1, (std::max(s.kh, s.kw) - 1) * s.dilation + 1 - 2 * s.pad);
     s.h = least + pick({0, 1, 2, 5, 8});
     s.w = least + pick({0, 1, 3, 7, 12, 40});
-    s.activation = std::array{"", "", "Relu", "Clip", "LeakyRelu"}[rng() % 5];
+    s.activation = std::array{"", "PRelu", "Relu", "Clip", "LeakyRelu"}[rng() % 5];
     s.residual = rng() % 5 == 0;
     s.float_output = rng() % 5 == 0;
     s.asymmetric = rng() % 5 == 0;

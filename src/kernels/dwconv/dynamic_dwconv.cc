@@ -126,6 +126,7 @@ Result<BoundKernel> BindDynamicDw(const KernelCall& call, const BindOptions& opt
   if (IsPiecewiseLinear(activation.kind)) state.args.bounds = OutputBounds::Real(activation);
   state.SetWeights(call.inputs[1], call.constant(1)->raw());
   SetChannels(state, call);
+  state.SetSlopes({activation});
   state.SetRing();
   state.SetGrain(options.threads);
   for (int64_t i = 0;

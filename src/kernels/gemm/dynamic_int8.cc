@@ -85,6 +85,7 @@ Result<BoundKernel> Bind(const KernelCall& call, const BindOptions& options) {
     spec.offset.assign(call.constant(2)->data<float>(), call.constant(2)->data<float>() + columns);
   EVOQ_ASSIGN(const Activation activation, ActivationFromAttrs(call.attrs));
   spec.epilogue.SetFloatOutput(activation);
+  spec.epilogue.SetSlope(activation, static_cast<int64_t>(spec.epilogue.multiplier.size()));
   if (call.has_input(3)) {
     spec.epilogue.residual_input = 3;
     spec.epilogue.residual_type = Int8Residual::kFloat32;

@@ -33,9 +33,9 @@ inline __m256 AddResidual(const Int8Tile& tile, const uint8_t* r, __m256 v) {
       v, _mm256_mul_ps(_mm256_cvtepi32_ps(q), _mm256_set1_ps(tile.residual_multiplier)));
 }
 
-inline __m256 Leaky(const Int8Tile& tile, __m256 v) {
+inline __m256 Sloped(const Int8Tile& tile, int column, __m256 v) {
   const __m256 negative = _mm256_cmp_ps(v, _mm256_setzero_ps(), _CMP_LT_OQ);
-  return _mm256_blendv_ps(v, _mm256_mul_ps(v, _mm256_set1_ps(tile.leaky_alpha)), negative);
+  return _mm256_blendv_ps(v, _mm256_mul_ps(v, _mm256_loadu_ps(tile.slopes + column)), negative);
 }
 
 // One row x 8 columns from `column` on: from the sum to what is stored, at y, with the residuals
@@ -55,7 +55,7 @@ inline void Finish(const Int8Tile& tile, int row, int column, __m256i sum, const
   __m256 v = _mm256_mul_ps(_mm256_cvtepi32_ps(sum), _mm256_loadu_ps(tile.multiplier + column));
   if (tile.offset != nullptr) v = _mm256_add_ps(v, _mm256_loadu_ps(tile.offset + column));
   if (tile.residual_type != Int8Residual::kNone) v = AddResidual(tile, r, v);
-  if (tile.leaky) v = Leaky(tile, v);
+  if (tile.slopes != nullptr) v = Sloped(tile, column, v);
   if (tile.clamp) {
     v = _mm256_max_ps(_mm256_set1_ps(tile.low), v);
     v = _mm256_min_ps(_mm256_set1_ps(tile.high), v);
@@ -96,7 +96,7 @@ void FinishBytes(const Int8Tile& tile, int column, const __m256i* sums) {
           _mm256_mul_ps(_mm256_cvtepi32_ps(_mm256_add_epi32(sums[j], bias[j])), multiplier[j]);
       if (!kPlain && tile.residual_type != Int8Residual::kNone)
         v = AddResidual(tile, ResidualAt(tile, r, column + 8 * j), v);
-      if (!kPlain && tile.leaky) v = Leaky(tile, v);
+      if (!kPlain && tile.slopes != nullptr) v = Sloped(tile, column + 8 * j, v);
       q[j] = _mm256_cvtps_epi32(v);
     }
     const __m256i words = _mm256_adds_epi16(_mm256_packs_epi32(q[0], q[1]), zeros);
@@ -105,6 +105,39 @@ void FinishBytes(const Int8Tile& tile, int column, const __m256i* sums) {
         _mm_unpacklo_epi32(_mm256_castsi256_si128(pairs), _mm256_extracti128_si256(pairs, 1));
     bytes = _mm_xor_si128(_mm_min_epu8(_mm_max_epu8(bytes, low), high), flip);
     _mm_storeu_si128(reinterpret_cast<__m128i*>(y), bytes);
+  }
+}
+
+// 16 whole columns of float32 outputs: rows of sums[2]. `kPlain`: there are neither a residual nor
+// slopes.
+template <bool kPlain, bool kOffset>
+void FinishFloats(const Int8Tile& tile, int column, const __m256i* sums) {
+  constexpr float kInfinity = __builtin_inff();
+  __m256i bias[2];
+  __m256 multiplier[2], offset[2];
+#pragma GCC unroll 2
+  for (int j = 0; j < 2; ++j) {
+    const int at = column + 8 * j;
+    bias[j] = _mm256_loadu_si256(reinterpret_cast<const __m256i*>(tile.bias + at));
+    multiplier[j] = _mm256_loadu_ps(tile.multiplier + at);
+    if (kOffset) offset[j] = _mm256_loadu_ps(tile.offset + at);
+  }
+  const __m256 low = _mm256_set1_ps(tile.clamp ? tile.low : -kInfinity),
+               high = _mm256_set1_ps(tile.clamp ? tile.high : kInfinity);
+  uint8_t* y = tile.y + 4 * column;
+  const int64_t y_stride = tile.y_stride, rows = tile.row_count;
+  for (int64_t r = 0; r < rows; ++r, sums += 2, y += y_stride) {
+#pragma GCC unroll 2
+    for (int j = 0; j < 2; ++j) {
+      __m256 v =
+          _mm256_mul_ps(_mm256_cvtepi32_ps(_mm256_add_epi32(sums[j], bias[j])), multiplier[j]);
+      if (kOffset) v = _mm256_add_ps(v, offset[j]);
+      if (!kPlain && tile.residual_type != Int8Residual::kNone)
+        v = AddResidual(tile, ResidualAt(tile, r, column + 8 * j), v);
+      if (!kPlain && tile.slopes != nullptr) v = Sloped(tile, column + 8 * j, v);
+      v = _mm256_min_ps(high, _mm256_max_ps(low, v));  // a NaN stays
+      _mm256_storeu_ps(reinterpret_cast<float*>(y) + 8 * j, v);
+    }
   }
 }
 
@@ -130,8 +163,16 @@ __attribute__((noinline)) void FinishPanel(const Int8Tile& tile, int panel, cons
   if (panel == tile.panel_count - 1) mask &= tile.last_mask;
   const int column = 16 * panel;
   if (mask == 0xffff && tile.output == Int8Output::kInt8 && tile.small && tile.w_zero == nullptr) {
-    const bool plain = tile.residual_type == Int8Residual::kNone && !tile.leaky;
+    const bool plain = tile.residual_type == Int8Residual::kNone && tile.slopes == nullptr;
     return plain ? FinishBytes<true>(tile, column, sums) : FinishBytes<false>(tile, column, sums);
+  }
+  if (mask == 0xffff && tile.output == Int8Output::kFloat32 && tile.w_zero == nullptr) {
+    const bool plain = tile.residual_type == Int8Residual::kNone && tile.slopes == nullptr;
+    if (tile.offset == nullptr)
+      return plain ? FinishFloats<true, false>(tile, column, sums)
+                   : FinishFloats<false, false>(tile, column, sums);
+    return plain ? FinishFloats<true, true>(tile, column, sums)
+                 : FinishFloats<false, true>(tile, column, sums);
   }
   for (int r = 0; r < tile.row_count; ++r, sums += 2) {
     for (int j = 0; j < 2; ++j) {

@@ -72,9 +72,9 @@ template <int kRows, int kPanels>
   return _mm512_add_ps(v, _mm512_maskz_loadu_ps(mask, r + 4 * column));
 }
 
-[[gnu::always_inline]] inline __m512 Leaky(const Int8Tile& tile, __m512 v) {
+[[gnu::always_inline]] inline __m512 Sloped(const Int8Tile& tile, int p, __m512 v) {
   const __mmask16 negative = _mm512_cmp_ps_mask(v, _mm512_setzero_ps(), _CMP_LT_OQ);
-  return _mm512_mask_mul_ps(v, negative, v, _mm512_set1_ps(tile.leaky_alpha));
+  return _mm512_mask_mul_ps(v, negative, v, _mm512_loadu_ps(tile.slopes + 16 * p));
 }
 
 [[gnu::always_inline]] inline __m512 Scaled(const Int8Tile& tile, __m512i sum, int p) {
@@ -100,7 +100,7 @@ template <int kRows, int kPanels>
   });
 }
 
-// `kPlain`: there is neither a residual nor LeakyRelu.
+// `kPlain`: there are neither a residual nor slopes.
 template <int kRows, int kPanels, bool kPlain>
 [[gnu::always_inline]] inline void FinishFloats(const Int8Tile& tile, const __m512i* sums) {
   const float *const multiplier = tile.multiplier, *const offset = tile.offset;
@@ -117,7 +117,7 @@ template <int kRows, int kPanels, bool kPlain>
     if (offset != nullptr) v = _mm512_add_ps(v, _mm512_loadu_ps(offset + 16 * p));
     if (!kPlain && tile.residual_type != Int8Residual::kNone)
       v = AddResidual(tile, r, 16 * p, mask, v);
-    if (!kPlain && tile.leaky) v = Leaky(tile, v);
+    if (!kPlain && tile.slopes != nullptr) v = Sloped(tile, p, v);
     if (clamp) v = _mm512_min_ps(highest, _mm512_max_ps(lowest, v));
     if (range != nullptr) {  // a NaN leaves the second operand
       least = kRows > 0 ? _mm512_min_ps(v, least) : _mm512_mask_min_ps(least, mask, v, least);
@@ -137,7 +137,7 @@ inline void FinishWideBytes(const Int8Tile& tile, const __m512i* sums) {
     const __mmask16 mask = StoredColumns<0, kPanels>(tile, p);
     __m512 v = Scaled(tile, sums[r * kPanels + p], p);
     if (tile.residual_type != Int8Residual::kNone) v = AddResidual(tile, r, 16 * p, mask, v);
-    if (tile.leaky) v = Leaky(tile, v);
+    if (tile.slopes != nullptr) v = Sloped(tile, p, v);
     v = _mm512_min_ps(_mm512_set1_ps(tile.high), _mm512_max_ps(_mm512_set1_ps(tile.low), v));
     const __m512i q = _mm512_add_epi32(_mm512_cvtps_epi32(v), _mm512_set1_epi32(tile.y_zero));
     _mm_mask_storeu_epi8(tile.y + r * tile.y_stride + 16 * p, mask, _mm512_cvtepi32_epi8(q));
@@ -200,7 +200,7 @@ template <int kPanels>
 
 // 8-bit outputs whose values are `small`: four vectors narrow together. In memory, sums are padded
 // to whole fours.
-template <int kRows, int kPanels, bool kResidual, bool kLeaky>
+template <int kRows, int kPanels, bool kResidual, bool kSlopes>
 [[gnu::always_inline]] inline void FinishBytes(const Int8Tile& tile, const __m512i* sums) {
   const int count = kRows > 0 ? kRows * kPanels : tile.row_count * kPanels;
   const ByteEnds ends(tile);
@@ -220,7 +220,7 @@ template <int kRows, int kPanels, bool kResidual, bool kLeaky>
         v = AddByteResidual(tile, tile.residual + row * tile.residual_stride + j % kPanels * 16,
                             mask[j], v);
       }
-      if (kLeaky) v = Leaky(tile, v);
+      if (kSlopes) v = Sloped(tile, j % kPanels, v);
       q[j] = _mm512_cvtps_epi32(v);
     }
     const __m512i bytes = Narrow(ends, q);
@@ -250,10 +250,10 @@ template <int kPanels>
   if (tile.output == Int8Output::kInt32) return FinishInts<0, kPanels>(tile, sums);
   if (!tile.small) return FinishWideBytes<kPanels>(tile, sums);
   if (tile.residual_type != Int8Residual::kNone) {
-    if (tile.leaky) return FinishBytes<0, kPanels, true, true>(tile, sums);
+    if (tile.slopes != nullptr) return FinishBytes<0, kPanels, true, true>(tile, sums);
     return FinishBytes<0, kPanels, true, false>(tile, sums);
   }
-  if (tile.leaky) return FinishBytes<0, kPanels, false, true>(tile, sums);
+  if (tile.slopes != nullptr) return FinishBytes<0, kPanels, false, true>(tile, sums);
   FinishBytes<0, kPanels, false, false>(tile, sums);
 }
 
@@ -266,8 +266,9 @@ inline End EndOf(const Int8Tile& tile) {
   if (!whole) return End::kAny;
   if (tile.output == Int8Output::kInt32) return End::kInts;
   if (tile.output == Int8Output::kFloat32)
-    return tile.residual_type == Int8Residual::kNone && !tile.leaky ? End::kFloats : End::kAny;
-  if (!tile.small || tile.leaky) return End::kAny;
+    return tile.residual_type == Int8Residual::kNone && tile.slopes == nullptr ? End::kFloats
+                                                                               : End::kAny;
+  if (!tile.small || tile.slopes != nullptr) return End::kAny;
   if (tile.residual_type == Int8Residual::kNone) return End::kBytes;
   return tile.residual_type == Int8Residual::kFloat32 ? End::kAny : End::kBytesWithResidual;
 }

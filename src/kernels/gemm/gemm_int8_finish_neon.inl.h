@@ -46,8 +46,8 @@ struct RowEnd {
     float32x4_t value = vmulq_f32(vcvtq_f32_s32(total), vld1q_f32(tile.multiplier + n));
     if (tile.offset != nullptr) value = vaddq_f32(value, vld1q_f32(tile.offset + n));
     if (tile.residual_type != Int8Residual::kNone) value = Residual(v, value);
-    if (tile.leaky)
-      value = vbslq_f32(vcltzq_f32(value), vmulq_n_f32(value, tile.leaky_alpha), value);
+    if (tile.slopes != nullptr)
+      value = vbslq_f32(vcltzq_f32(value), vmulq_f32(value, vld1q_f32(tile.slopes + n)), value);
     if (!tile.clamp) return value;
     const float32x4_t low = vdupq_n_f32(tile.low), high = vdupq_n_f32(tile.high);
     value = vbslq_f32(vcgtq_f32(low, value), low, value);

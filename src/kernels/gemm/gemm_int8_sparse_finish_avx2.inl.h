@@ -9,7 +9,7 @@ namespace evoq {
 namespace {
 
 // 16 whole columns of 8-bit outputs that are `small`, without residual, zero points of weights and
-// LeakyRelu: bytes are transposed, not sums. The operations are those of FinishBytes.
+// slopes: bytes are transposed, not sums. The operations are those of FinishBytes.
 template <int kUnits>
 void FinishByteColumns(const Int8Tile& tile, int panel, const __m256i* columns) {
   const int32_t zero = tile.y_zero + tile.y_flip;
@@ -63,7 +63,7 @@ void FinishByteColumns(const Int8Tile& tile, int panel, const __m256i* columns) 
 template <int kUnits>
 void FinishColumns(const Int8Tile& tile, const __m256i* columns) {
   const bool bytes = tile.output == Int8Output::kInt8 && tile.small && tile.w_zero == nullptr &&
-                     tile.residual_type == Int8Residual::kNone && !tile.leaky;
+                     tile.residual_type == Int8Residual::kNone && tile.slopes == nullptr;
   for (int p = 0; p < tile.panel_count; ++p, columns += 16 * kUnits) {
     const bool whole = (p > 0 || (tile.first_mask & 0xffff) == 0xffff) &&
                        (p < tile.panel_count - 1 || (tile.last_mask & 0xffff) == 0xffff);

@@ -5,7 +5,7 @@
 //               rows[t * row_stride + r][x_offset + tap_offsets[t] + 4 q + i] * weights[n / 16][t *
 //               groups_of_4 + q][n % 16][i]
 //   acc[r][n] += bias[n] - w_zero[n] * row_sums[r]                       modulo 2^32
-//   v          = float32(acc) * multiplier[n] [+ offset[n]] [+ residual] [leaky]
+//   v          = float32(acc) * multiplier[n] [+ offset[n]] [+ residual] [slopes]
 //   y[r][n]    = acc                                                      kInt32
 //   y[r][n]    = v, or clamp(v, low, high) where `clamp`                  kFloat32
 //   y[r][n]    = low byte of round_half_even(clamp(v, low, high)) + y_zero   kInt8; `clamp` is true
@@ -107,8 +107,7 @@ struct Int8Tile {
   uint8_t y_flip;  // kInt8: 0x80 when y is int8, 0 when it is uint8
   bool small;      // |v| < 2^30 for any sum: v may be narrowed with saturation before it is clamped
   bool clamp;
-  bool leaky;  // v < 0 ? v * leaky_alpha : v, before the clamp
-  float leaky_alpha;
+  const float* slopes;  // per column: v < 0 ? v * slope : v, before the clamp; nullptr: none
   float low;
   float high;
 };

@@ -40,6 +40,7 @@ void RunInt8Block(const Int8TileDef& tiles, const Int8Block& block, Int8Tile til
     tile.weights = base.weights + panel * tile.panel_bytes;
     tile.bias = base.bias + column;
     if (base.multiplier != nullptr) tile.multiplier = base.multiplier + column;
+    if (base.slopes != nullptr) tile.slopes = base.slopes + column;
     if (base.w_zero != nullptr) tile.w_zero = base.w_zero + column;
     const int64_t height = TileRows(tiles, tile.panel_count, block.count);
     for (int64_t row = 0; row < block.count; row += tile.row_count) {

@@ -99,6 +99,7 @@ void Int8Direct::Run(const void* const* in, void* const* out, const RunContext& 
   spec.epilogue.Fill(tile);
   tile.bias = folded;
   tile.multiplier = multiplier;
+  if (!spec.epilogue.slopes.empty()) tile.slopes = spec.epilogue.slopes.data();
   if (!spec.offset.empty()) tile.offset = spec.offset.data();
   tile.y = static_cast<uint8_t*>(out[0]);
   tile.y_stride = columns * spec.epilogue.y_bytes();

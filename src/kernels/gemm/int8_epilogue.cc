@@ -31,8 +31,11 @@ void Int8Epilogue::SetFloatOutput(const Activation& activation) {
   clamp = activation.kind == ActivationKind::kRelu || activation.kind == ActivationKind::kClip;
   low = activation.kind == ActivationKind::kClip ? activation.alpha : 0;
   high = activation.kind == ActivationKind::kClip ? activation.beta : kInfinity;
-  leaky = activation.kind == ActivationKind::kLeakyRelu;
-  leaky_alpha = activation.alpha;
+}
+
+void Int8Epilogue::SetSlope(const Activation& activation, int64_t columns) {
+  if (activation.kind == ActivationKind::kLeakyRelu)
+    slopes.assign(static_cast<size_t>(columns), activation.alpha);
 }
 
 void Int8Epilogue::Fill(Int8Tile& tile) const {
@@ -44,20 +47,19 @@ void Int8Epilogue::Fill(Int8Tile& tile) const {
   tile.y_flip = y_signed ? 0x80 : 0;
   tile.small = small;
   tile.clamp = clamp;
-  tile.leaky = leaky;
-  tile.leaky_alpha = leaky_alpha;
   tile.low = low;
   tile.high = high;
 }
 
 void Int8Epilogue::SetSmall(std::span<const double> sum_bounds) {
-  double largest = 0;
+  double largest = 0, steepest = 1;
   for (size_t c = 0; c < multiplier.size(); ++c)
     largest =
         std::max(largest, std::min(sum_bounds[c], 0x1p31) * static_cast<double>(multiplier[c]));
   largest += 512.0 * static_cast<double>(residual_multiplier);
-  small =
-      largest * std::max(1.0, std::abs(static_cast<double>(leaky ? leaky_alpha : 1.0f))) < 0x1p29;
+  for (const float slope : slopes)
+    steepest = std::max(steepest, std::abs(static_cast<double>(slope)));
+  small = largest * steepest < 0x1p29;
 }
 
 Result<Int8Epilogue> QuantizedEpilogue(const KernelCall& call, int64_t columns) {
@@ -65,7 +67,8 @@ Result<Int8Epilogue> QuantizedEpilogue(const KernelCall& call, int64_t columns) 
   const QuantParams& x = *call.inputs[0].quant;
   const QuantParams& w = *call.inputs[1].quant;
   const float y_scale = y.quantized() ? y.quant->scales[0] : 1.0f;
-  EVOQ_ASSIGN(const Activation activation, ActivationFromAttrs(call.attrs));
+  EVOQ_ASSIGN(const ProductActivation product, ProductActivationFromAttrs(call.attrs));
+  const Activation& activation = product.activation;
   const Activation scaled = ScaledActivation(activation, y_scale);
 
   Int8Epilogue e;
@@ -91,8 +94,8 @@ Result<Int8Epilogue> QuantizedEpilogue(const KernelCall& call, int64_t columns) 
         return InvalidInput("residual scale {} / {} overflows", residual.quant->scales[0], y_scale);
     }
   }
-  e.leaky = scaled.kind == ActivationKind::kLeakyRelu;
-  e.leaky_alpha = scaled.alpha;
+  e.slopes = product.slopes;
+  e.SetSlope(activation, columns);
   if (y.quantized()) {
     e.y_zero = y.quant->zero_points[0];
     e.y_signed = y.dtype == DType::kInt8;

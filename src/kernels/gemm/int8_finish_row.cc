@@ -43,7 +43,7 @@ void FinishInt8Row(const Int8Tile& tile, int row, const int32_t* acc, int64_t fi
     float v = static_cast<float>(total) * tile.multiplier[n];
     if (tile.offset != nullptr) v = v + tile.offset[n];
     v = AddResidual(tile, row, n, v);
-    if (tile.leaky) v = v < 0 ? v * tile.leaky_alpha : v;
+    if (tile.slopes != nullptr) v = v < 0 ? v * tile.slopes[n] : v;
     if (tile.clamp) {
       v = tile.low > v ? tile.low : v;
       v = tile.high < v ? tile.high : v;

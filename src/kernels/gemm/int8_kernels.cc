@@ -49,11 +49,12 @@ std::optional<Reason> RejectExtras(const KernelCall& call, const Int8Geometry& g
       return WrongType("residual", r,
                        "8-bit quantized per tensor, or float32 with a float32 output");
   }
-  const auto activation = ActivationFromAttrs(call.attrs);
-  if (!activation) return Reason{"attribute", activation.error().message()};
-  if (!IsPiecewiseLinear(activation->kind))
+  const auto product = ProductActivationFromAttrs(call.attrs);
+  if (!product) return Reason{"attribute", product.error().message()};
+  if (!IsPiecewiseLinear(product->activation.kind))
     return Reason{"attribute", fmt::format("activation {} is not piecewise linear",
-                                           ActivationName(activation->kind))};
+                                           ActivationName(product->activation.kind))};
+  if (auto wrong = product->WhyNot(g.out_channels)) return Reason{"attribute", *wrong};
   return std::nullopt;
 }
 

@@ -28,9 +28,9 @@ struct Int8Linear {
   std::vector<int32_t> w_zero;  // per padded column, of the stored bytes; empty when all are 0
   std::vector<int32_t>
       weight_sum;  // per padded column: sum of w - w_zero; not computed where nothing uses it
-  std::vector<float> multiplier, offset;
-  std::shared_ptr<const SparseInt8> sparse;    // null: spec.weights are k4n16
-  std::shared_ptr<const BoundedInt8> bounded;  // of the instruction set's bounded tiles; or null
+  std::vector<float> multiplier, offset, slopes;  // the last two may be empty
+  std::shared_ptr<const SparseInt8> sparse;       // null: spec.weights are k4n16
+  std::shared_ptr<const BoundedInt8> bounded;     // of the instruction set's bounded tiles; or null
   std::vector<int32_t> lanes;  // of the tile, when several groups share a panel; empty otherwise
   int tile_rows = 1, tile_panels = 1;
   int64_t block_rows = 1, blocks = 1;  // rows are cut into blocks,
@@ -54,6 +54,7 @@ struct Int8Linear {
     spec.w_zero = {};
     spec.offset = {};
     spec.epilogue.multiplier = {};
+    spec.epilogue.slopes = {};
     if (spec.x_zero_input < 0) weight_sum = {};
   }
   // Whether the input has, or may have at run time, a zero point other than 0.
@@ -127,6 +128,8 @@ void Int8Linear::PrepareColumns() {
     bounds.push_back(255.0 * 255.0 * static_cast<double>(weights.taps * weights.channels) +
                      std::abs(static_cast<double>(bias[n])));
   spec.epilogue.SetSmall(bounds);
+  slopes = spec.epilogue.slopes;
+  if (!slopes.empty()) slopes.resize(padded, 1);
 }
 
 void AddZeroTerm(std::span<const int32_t> weight_sum, int32_t x_zero, const int32_t* from,
@@ -304,6 +307,7 @@ void Int8Linear::RunItem(Int8Tile tile, int64_t block, int64_t group, int64_t sp
     if (tile.excess_begin != nullptr) tile.excess_begin = base.excess_begin + 17 * panel;
     tile.bias = base.bias + column;
     tile.multiplier = base.multiplier + column;
+    if (tile.slopes != nullptr) tile.slopes = base.slopes + column;
     if (tile.offset != nullptr) tile.offset = base.offset + column;
     if (tile.w_zero != nullptr) tile.w_zero = base.w_zero + column;
     for (int64_t row = 0; row < count; row += tile_rows) {
@@ -383,6 +387,7 @@ void Int8Linear::Run(const void* const* in, void* const* out, const RunContext& 
     tile.bias = folded;
   }
   tile.multiplier = multiplier.data();
+  if (!slopes.empty()) tile.slopes = slopes.data();
   if (spec.x_scale_input >= 0) {
     auto* scaled = reinterpret_cast<float*>(scratch + column_bytes());
     const float scale = *static_cast<const float*>(in[spec.x_scale_input]);

@@ -25,14 +25,17 @@ struct Int8Epilogue {
   float residual_multiplier = 0;
   int32_t residual_zero = 0;
   int32_t y_zero = 0;
-  bool y_signed = false, small = false, clamp = false, leaky = false;
-  float leaky_alpha = 0, low = 0, high = 0;
+  bool y_signed = false, small = false, clamp = false;
+  float low = 0, high = 0;
+  std::vector<float> slopes;  // per output channel, of values below 0, before the clamp; empty: 1
 
   int64_t y_bytes() const { return output == Int8Output::kInt8 ? 1 : 4; }
   // Sets `small` where it holds for sums of at most these magnitudes, one per output channel.
   void SetSmall(std::span<const double> sum_bounds);
-  // float32 outputs with this activation; a curve is left to Int8Finish.
+  // float32 outputs with this activation, behind slopes; a curve is left to Int8Finish.
   void SetFloatOutput(const Activation& activation);
+  // The slope of LeakyRelu, of all channels; none for another activation.
+  void SetSlope(const Activation& activation, int64_t columns);
   // The fields of `tile` that do not depend on where it is.
   void Fill(Int8Tile& tile) const;
 };

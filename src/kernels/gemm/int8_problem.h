@@ -50,6 +50,9 @@ struct Case {
   }
 };
 
+// Of PRelu: below 0, above 1 and 0 among them.
+inline float SlopeOf(int64_t column) { return 0.3f * static_cast<float>((column * 5) % 9 - 2); }
+
 // A built call: types, attributes and data.
 struct Problem {
   Case c;
@@ -127,7 +130,10 @@ inline Problem Build(const Case& c) {
     if (!c.dilations.empty()) p.attrs.Set("dilations", c.dilations);
     if (!c.pads.empty()) p.attrs.Set("pads", c.pads);
   }
-  ActivationToAttrs(c.activation, p.attrs);
+  ProductActivation activation{c.activation};
+  for (int64_t n = 0; c.activation.kind == ActivationKind::kPRelu && n < columns; ++n)
+    activation.slopes.push_back(SlopeOf(n));
+  ProductActivationToAttrs(activation, p.attrs);
 
   const size_t zeros = c.w_zeros == 2 ? static_cast<size_t>(columns) : 1;
   const size_t scales = c.per_channel || c.w_zeros == 2 ? static_cast<size_t>(columns) : 1;

@@ -104,6 +104,7 @@ inline Tensor Expected(const Problem& p) {
         v = v + p.data[3].data<float>()[i];
       }
     }
+    if (p.c.activation.kind == ActivationKind::kPRelu) v = v < 0 ? v * SlopeOf(m) : v;
     v = Apply(ScaledActivation(p.c.activation, y_scale), v);
     if (!type.quantized()) {
       y.mutable_data<float>()[i] = v;

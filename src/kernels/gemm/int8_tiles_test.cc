@@ -51,7 +51,7 @@ struct Operands {
   std::vector<const uint8_t*> pointers;
   std::vector<int64_t> tap_offsets;
   std::vector<int32_t> bias, zeros, row_sums;
-  std::vector<float> multiplier, offset;
+  std::vector<float> multiplier, offset, slopes;
   std::vector<uint8_t> residual, y;
   Int8Tile tile = {};
 
@@ -71,6 +71,7 @@ struct Operands {
       zeros.push_back(static_cast<int32_t>(random() % 256) - 128);
       multiplier.push_back(1e-5f * static_cast<float>(random() % 100 + 1));
       offset.push_back(static_cast<float>(random() % 100) - 50);
+      slopes.push_back(0.01f * static_cast<float>(static_cast<int>(random() % 300) - 100));
     }
     for (int r = 0; r < rows; ++r) row_sums.push_back(static_cast<int32_t>(random() % 100000));
     residual.resize(static_cast<size_t>(64 * panels * rows));
@@ -94,7 +95,6 @@ struct Operands {
     tile.residual_multiplier = 0.37f;
     tile.residual_zero = 11;
     tile.clamp = true;
-    tile.leaky_alpha = 0.1f;
     tile.low = -10;  // within uint8 with the zero point 17, within int8 with 7
     tile.high = 120;
   }
@@ -138,7 +138,8 @@ void ExpectLikePlain(const Int8TileDef& def) {
           if (kind == 3) o.tile.y_flip = 0x80;  // y is int8
           o.tile.clamp = kind != 4;
           if (kind == 1) o.tile.residual_type = Int8Residual::kUint8;
-          if (kind == 2) o.tile.residual_type = Int8Residual::kInt8, o.tile.leaky = true;
+          if (kind == 2)
+            o.tile.residual_type = Int8Residual::kInt8, o.tile.slopes = o.slopes.data();
           if (kind == 5) o.tile.residual_type = Int8Residual::kFloat32;
           if (kind == 4) o.tile.offset = o.offset.data();
           if (kind == 3 || kind == 6)

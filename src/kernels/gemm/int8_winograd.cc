@@ -94,6 +94,7 @@ void Winograd::PrepareColumns() {
     bounds.push_back(255.0 * 255.0 * static_cast<double>(9 * spec.geometry.channels) +
                      std::abs(static_cast<double>(bias[n])));
   spec.epilogue.SetSmall(bounds);
+  if (!spec.epilogue.slopes.empty()) spec.epilogue.slopes.resize(padded, 1);
 }
 
 void Winograd::TransformTile(const uint8_t* x, int64_t tile, int16_t* v) const {
@@ -135,6 +136,7 @@ void Winograd::TransformRun(const int32_t* product, int64_t tile, int count, int
   t.last_mask = 0xffffu >> (16 - columns);
   t.bias = bias.data() + 16 * panel;
   t.multiplier = multiplier.data() + 16 * panel;
+  if (!spec.epilogue.slopes.empty()) t.slopes = spec.epilogue.slopes.data() + 16 * panel;
   const int64_t pixel = (image * g.out[1] + top) * g.out[2] + left;
   t.y_stride = g.out_channels * y_bytes;
   t.y = y + pixel * t.y_stride + 16 * panel * y_bytes;

@@ -37,6 +37,8 @@ TEST(MatMulInt8, Epilogues) {
       c.y_type = y;
       c.w_zeros = w_zeros;
       c.residual = y;
+      c.activation = {ActivationKind::kPRelu};
+      Check("matmul_int8", c);
       c.activation = {ActivationKind::kLeakyRelu, 0.2f};
       Check("matmul_int8", c);
       c.table = y == DType::kUint8;

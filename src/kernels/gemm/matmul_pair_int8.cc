@@ -77,8 +77,8 @@ struct MatMulPair {
   int32_t a_zero = 0, b_zero = 0;  // b's as packed
   uint8_t b_flip = 0;
   Int8Epilogue epilogue;
-  std::vector<float> multiplier;  // per padded column
-  std::vector<int32_t> b_zeros;   // per padded column; empty: 0
+  std::vector<float> multiplier, slopes;  // per padded column; slopes: or empty
+  std::vector<int32_t> b_zeros;           // per padded column; empty: 0
   std::vector<uint8_t> ones;
   const Int8TileDef* tiles = nullptr;
   const PairTable* pair = nullptr;
@@ -148,6 +148,7 @@ struct MatMulPair {
     tile.weights = packed;
     tile.bias = bias;
     tile.multiplier = multiplier.data();
+    if (!slopes.empty()) tile.slopes = slopes.data();
     tile.w_zero = b_zeros.empty() ? nullptr : b_zeros.data();
     tile.y = y;
     if (tile.residual_type != Int8Residual::kNone)
@@ -170,6 +171,8 @@ Result<BoundKernel> BindPair(const KernelCall& call, const BindOptions& options)
   const auto padded = static_cast<size_t>(16 * state.panels());
   state.multiplier = state.epilogue.multiplier;
   state.multiplier.resize(padded, 0);
+  state.slopes = state.epilogue.slopes;
+  if (!state.slopes.empty()) state.slopes.resize(padded, 1);
   if (state.b_zero != 0) state.b_zeros.assign(padded, state.b_zero);
   state.ones.assign(static_cast<size_t>(state.depth()), 1);
   const Int8TileChoice tiles = TilesFor(Int8TileFor(options.isa), {s.m, state.depth()});

@@ -51,7 +51,8 @@ float Apply(const Unary& unary, float x) {
 
 std::optional<Unary> UnaryFromActivation(const Activation& activation) {
   switch (activation.kind) {
-    case ActivationKind::kNone: return std::nullopt;
+    case ActivationKind::kNone:
+    case ActivationKind::kPRelu: return std::nullopt;  // no function of one value alone
     case ActivationKind::kRelu: return Unary{UnaryKind::kRelu, 0, 0};
     case ActivationKind::kClip: return Unary{UnaryKind::kClip, activation.alpha, activation.beta};
     case ActivationKind::kLeakyRelu: return Unary{UnaryKind::kLeakyRelu, activation.alpha, 0};
