@@ -277,6 +277,42 @@ TEST(BiasCorrectionEmpirical, MeansAreThoseOfFloat) {
   EXPECT_EQ(corrected.FindNode("project.sum"), NodeId{});
 }
 
+// By hand: of a 1x1 convolution of values whose mean is 2, the sums of a channel miss 2 * sum_c (w
+// - stored w) on average, whatever the activation cuts off.
+TEST(BiasCorrectionEmpirical, SumsAreThoseBeforeTheActivation) {
+  const Graph net = MakeNet(R"(graph cut
+input %x: float32[1, 4, 24, 24]
+const %two: float32[] = [2]
+shift: %v: float32[1, 4, 24, 24] = Add(%x, %two)
+const %w: float32[6, 4, 1, 1]
+const %b: float32[6]
+one: %a: float32[1, 6, 24, 24] = Conv{activation="Relu"}(%v, %w, %b)
+const %u: float32[3, 6, 1, 1]
+last: %y: float32[1, 3, 24, 24] = Conv(%a, %u)
+output %y
+)");
+  const QuantizeOptions per_tensor = {.per_channel = false};
+  const Graph plain = Quantized(net, "none", per_tensor),
+              corrected = Quantized(net, "bias-correction-empirical", per_tensor);
+  const auto of = [](const Graph& graph, size_t input) -> const Value& {
+    return graph.value(graph.node(graph.FindNode("one")).input(input));
+  };
+  const double scale = of(plain, 1).type.quant->scales[0];
+  const auto real = net.value(net.FindValue("w")).constant.values<float>();
+  const auto stored = of(plain, 1).constant.values<int8_t>();
+  const double step = scale * static_cast<double>(of(plain, 0).type.quant->scales[0]);
+  for (size_t m = 0; m < 6; ++m) {
+    double missed = 0;
+    for (size_t c = 4 * m; c < 4 * m + 4; ++c)
+      missed += 2 * (static_cast<double>(real[c]) - scale * stored[c]);
+    const auto bias = [&](const Graph& graph) {
+      return of(graph, 2).constant.values<int32_t>()[m];
+    };
+    EXPECT_NEAR(step * (bias(corrected) - bias(plain)), missed, 0.2 * std::fabs(missed) + 2e-4)
+        << m;
+  }
+}
+
 constexpr char kNormed[] = R"(graph normed
 input %x: float32[1, 6, 16]
 const %scale: float32[16]

@@ -29,7 +29,7 @@ bool IsCorrectable(const Graph& graph, const Node& node) {
 Result<std::string> AddSum(Graph& graph, NodeId id) {
   Node copy = graph.node(id);
   if (copy.inputs.size() > 3) copy.inputs.resize(3);
-  ActivationToAttrs({}, copy.attrs);
+  EraseActivation(copy.attrs);
   const Shape shape = graph.value(copy.outputs[0]).type.shape;
   const ValueId sum = graph.AddValue(copy.name + kSum, {DType::kFloat32, shape});
   copy.name += kSum;
