@@ -5,6 +5,7 @@
 #include "kernels/dwconv/dwconv_f32.inl.h"
 #include "kernels/dwconv/dwconv_int8.inl.h"
 #include "kernels/dwconv/dwconv_walk.inl.h"
+#include "kernels/part_of_vector.inl.h"
 #include "kernels/variants.h"
 
 namespace evoq::avx2 {
@@ -81,21 +82,6 @@ void Int8Row(const DwInt8Args& args, const uint8_t* x_image, int64_t oy, int64_t
     }
   }
   if (whole < channels) Int8RowAny(args, x_image, oy, out_row, whole, residual, y);
-}
-
-// The first n bytes of a vector.
-inline void StorePart(uint8_t* y, __m128i v, int64_t n) {
-  alignas(16) uint8_t bytes[16];
-  _mm_store_si128(reinterpret_cast<__m128i*>(bytes), v);
-  if (n >= 8) {
-    __builtin_memcpy(y + n - 8, bytes + n - 8, 8);
-    __builtin_memcpy(y, bytes, 8);
-  } else if (n >= 4) {
-    __builtin_memcpy(y + n - 4, bytes + n - 4, 4);
-    __builtin_memcpy(y, bytes, 4);
-  } else {
-    for (int64_t i = 0; i < n; ++i) y[i] = bytes[i];
-  }
 }
 
 // The walk's machine: two vertical taps of 8 channels to a vector. The last block may have fewer

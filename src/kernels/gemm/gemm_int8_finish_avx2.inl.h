@@ -7,6 +7,7 @@
 #include <cstdint>
 
 #include "kernels/gemm/gemm_int8_tile.h"
+#include "kernels/part_of_vector.inl.h"
 
 namespace evoq {
 namespace {
@@ -21,16 +22,19 @@ inline uint8_t* OutputAt(const Int8Tile& tile, int64_t row, int column) {
   return tile.y + row * tile.y_stride + column * (tile.output == Int8Output::kInt8 ? 1 : 4);
 }
 
-// Eight residuals from r on.
-inline __m256 AddResidual(const Int8Tile& tile, const uint8_t* r, __m256 v) {
-  if (tile.residual_type == Int8Residual::kFloat32)
-    return _mm256_add_ps(v, _mm256_loadu_ps(reinterpret_cast<const float*>(r)));
-  const __m128i bytes = _mm_loadl_epi64(reinterpret_cast<const __m128i*>(r));
+inline __m256 AddResidualBytes(const Int8Tile& tile, __m128i bytes, __m256 v) {
   __m256i q = tile.residual_type == Int8Residual::kUint8 ? _mm256_cvtepu8_epi32(bytes)
                                                          : _mm256_cvtepi8_epi32(bytes);
   q = _mm256_sub_epi32(q, _mm256_set1_epi32(tile.residual_zero));
   return _mm256_add_ps(
       v, _mm256_mul_ps(_mm256_cvtepi32_ps(q), _mm256_set1_ps(tile.residual_multiplier)));
+}
+
+// Eight residuals from r on.
+inline __m256 AddResidual(const Int8Tile& tile, const uint8_t* r, __m256 v) {
+  if (tile.residual_type == Int8Residual::kFloat32)
+    return _mm256_add_ps(v, _mm256_loadu_ps(reinterpret_cast<const float*>(r)));
+  return AddResidualBytes(tile, _mm_loadl_epi64(reinterpret_cast<const __m128i*>(r)), v);
 }
 
 inline __m256 Sloped(const Int8Tile& tile, int column, __m256 v) {
@@ -73,9 +77,10 @@ inline void Finish(const Int8Tile& tile, int row, int column, __m256i sum, const
   _mm_storel_epi64(reinterpret_cast<__m128i*>(y), bytes);
 }
 
-// 16 whole columns of 8-bit outputs that are `small`: rows of sums[2].
-template <bool kPlain>
-void FinishBytes(const Int8Tile& tile, int column, const __m256i* sums) {
+// 8-bit outputs that are `small` of the first `count` of 16 columns: rows of sums[2]. `kPlain`:
+// there are neither residuals, bytes too, nor slopes.
+template <bool kPlain, bool kWhole>
+void FinishBytes(const Int8Tile& tile, int column, int count, const __m256i* sums) {
   const int32_t zero = tile.y_zero + tile.y_flip;
   const __m256i bias[2] = {
       _mm256_loadu_si256(reinterpret_cast<const __m256i*>(tile.bias + column)),
@@ -88,14 +93,18 @@ void FinishBytes(const Int8Tile& tile, int column, const __m256i* sums) {
   const __m128i flip = _mm_set1_epi8(static_cast<char>(tile.y_flip));
   uint8_t* y = tile.y + column;
   const int64_t y_stride = tile.y_stride, rows = tile.row_count;
+  const bool residuals = !kPlain && tile.residual_type != Int8Residual::kNone;
   for (int64_t r = 0; r < rows; ++r, sums += 2, y += y_stride) {
-    __m256i q[2];
+    __m128i residual = _mm_setzero_si128();
+    if (!kWhole && residuals) residual = LoadPart(ResidualAt(tile, r, column), count);
+    __m256i q[2] = {};
 #pragma GCC unroll 2
     for (int j = 0; j < 2; ++j) {
       __m256 v =
           _mm256_mul_ps(_mm256_cvtepi32_ps(_mm256_add_epi32(sums[j], bias[j])), multiplier[j]);
-      if (!kPlain && tile.residual_type != Int8Residual::kNone)
-        v = AddResidual(tile, ResidualAt(tile, r, column + 8 * j), v);
+      if (kWhole && residuals) v = AddResidual(tile, ResidualAt(tile, r, column + 8 * j), v);
+      if (!kWhole && residuals)
+        v = AddResidualBytes(tile, j == 0 ? residual : _mm_unpackhi_epi64(residual, residual), v);
       if (!kPlain && tile.slopes != nullptr) v = Sloped(tile, column + 8 * j, v);
       q[j] = _mm256_cvtps_epi32(v);
     }
@@ -104,23 +113,27 @@ void FinishBytes(const Int8Tile& tile, int column, const __m256i* sums) {
     __m128i bytes =
         _mm_unpacklo_epi32(_mm256_castsi256_si128(pairs), _mm256_extracti128_si256(pairs, 1));
     bytes = _mm_xor_si128(_mm_min_epu8(_mm_max_epu8(bytes, low), high), flip);
-    _mm_storeu_si128(reinterpret_cast<__m128i*>(y), bytes);
+    if (kWhole) {
+      _mm_storeu_si128(reinterpret_cast<__m128i*>(y), bytes);
+    } else {
+      StorePart(y, bytes, count);
+    }
   }
 }
 
-// 16 whole columns of float32 outputs: rows of sums[2]. `kPlain`: there are neither a residual nor
-// slopes.
-template <bool kPlain, bool kOffset>
-void FinishFloats(const Int8Tile& tile, int column, const __m256i* sums) {
+// The same of float32 outputs; without residuals where the columns are not whole.
+template <bool kPlain, bool kWhole>
+void FinishFloats(const Int8Tile& tile, int column, int count, const __m256i* sums) {
   constexpr float kInfinity = __builtin_inff();
-  __m256i bias[2];
-  __m256 multiplier[2], offset[2];
+  __m256i bias[2], stored[2];
+  __m256 multiplier[2];
 #pragma GCC unroll 2
   for (int j = 0; j < 2; ++j) {
     const int at = column + 8 * j;
     bias[j] = _mm256_loadu_si256(reinterpret_cast<const __m256i*>(tile.bias + at));
     multiplier[j] = _mm256_loadu_ps(tile.multiplier + at);
-    if (kOffset) offset[j] = _mm256_loadu_ps(tile.offset + at);
+    stored[j] = _mm256_cmpgt_epi32(_mm256_set1_epi32(count - 8 * j),
+                                   _mm256_setr_epi32(0, 1, 2, 3, 4, 5, 6, 7));
   }
   const __m256 low = _mm256_set1_ps(tile.clamp ? tile.low : -kInfinity),
                high = _mm256_set1_ps(tile.clamp ? tile.high : kInfinity);
@@ -131,12 +144,14 @@ void FinishFloats(const Int8Tile& tile, int column, const __m256i* sums) {
     for (int j = 0; j < 2; ++j) {
       __m256 v =
           _mm256_mul_ps(_mm256_cvtepi32_ps(_mm256_add_epi32(sums[j], bias[j])), multiplier[j]);
-      if (kOffset) v = _mm256_add_ps(v, offset[j]);
-      if (!kPlain && tile.residual_type != Int8Residual::kNone)
+      if (tile.offset != nullptr)
+        v = _mm256_add_ps(v, _mm256_loadu_ps(tile.offset + column + 8 * j));
+      if (!kPlain && kWhole && tile.residual_type != Int8Residual::kNone)
         v = AddResidual(tile, ResidualAt(tile, r, column + 8 * j), v);
       if (!kPlain && tile.slopes != nullptr) v = Sloped(tile, column + 8 * j, v);
       v = _mm256_min_ps(high, _mm256_max_ps(low, v));  // a NaN stays
-      _mm256_storeu_ps(reinterpret_cast<float*>(y) + 8 * j, v);
+      float* const to = reinterpret_cast<float*>(y) + 8 * j;
+      kWhole ? _mm256_storeu_ps(to, v) : _mm256_maskstore_ps(to, stored[j], v);
     }
   }
 }
@@ -155,6 +170,18 @@ void FinishFloats(const Int8Tile& tile, int column, const __m256i* sums) {
   __builtin_memcpy(OutputAt(tile, row, column + from), out + from * size, count * size);
 }
 
+// The first `count` columns of a panel, of outputs that FinishBytes or FinishFloats takes.
+inline void FinishFirst(const Int8Tile& tile, int column, int count, bool plain,
+                        const __m256i* sums) {
+  using Finisher = void (*)(const Int8Tile&, int, int, const __m256i*);
+  static constexpr Finisher kFinishers[2][2][2] = {
+      {{FinishBytes<false, false>, FinishBytes<false, true>},
+       {FinishBytes<true, false>, FinishBytes<true, true>}},
+      {{FinishFloats<false, false>, FinishFloats<false, true>},
+       {FinishFloats<true, false>, FinishFloats<true, true>}}};
+  kFinishers[tile.output == Int8Output::kFloat32][plain][count == 16](tile, column, count, sums);
+}
+
 // The epilogue of the sums of one panel, [rows][2]. Out of line: it would cost the tile its
 // registers.
 __attribute__((noinline)) void FinishPanel(const Int8Tile& tile, int panel, const __m256i* sums) {
@@ -162,18 +189,15 @@ __attribute__((noinline)) void FinishPanel(const Int8Tile& tile, int panel, cons
   if (panel == 0) mask &= tile.first_mask;
   if (panel == tile.panel_count - 1) mask &= tile.last_mask;
   const int column = 16 * panel;
-  if (mask == 0xffff && tile.output == Int8Output::kInt8 && tile.small && tile.w_zero == nullptr) {
-    const bool plain = tile.residual_type == Int8Residual::kNone && tile.slopes == nullptr;
-    return plain ? FinishBytes<true>(tile, column, sums) : FinishBytes<false>(tile, column, sums);
-  }
-  if (mask == 0xffff && tile.output == Int8Output::kFloat32 && tile.w_zero == nullptr) {
-    const bool plain = tile.residual_type == Int8Residual::kNone && tile.slopes == nullptr;
-    if (tile.offset == nullptr)
-      return plain ? FinishFloats<true, false>(tile, column, sums)
-                   : FinishFloats<false, false>(tile, column, sums);
-    return plain ? FinishFloats<true, true>(tile, column, sums)
-                 : FinishFloats<false, true>(tile, column, sums);
-  }
+  const int count = __builtin_popcount(mask);
+  const bool bare = tile.residual_type == Int8Residual::kNone;
+  const bool taken = tile.output == Int8Output::kInt8      ? tile.small
+                     : tile.output == Int8Output::kFloat32 ? count == 16 || bare
+                                                           : false;
+  // One vector of eight is quicker in the loop below.
+  if (taken && count != 8 && tile.w_zero == nullptr &&
+      (mask & (mask + 1)) == 0)  // from the first column on
+    return FinishFirst(tile, column, count, bare && tile.slopes == nullptr, sums);
   for (int r = 0; r < tile.row_count; ++r, sums += 2) {
     for (int j = 0; j < 2; ++j) {
       const uint32_t some = mask >> (8 * j) & 0xff;
