@@ -3,6 +3,7 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <functional>
 
 #include "reference/reference.h"
@@ -83,6 +84,74 @@ TEST(Tflite, OperatorsThatEvoqLacksAreNamedTogether) {
             "TFLite_Detection_PostProcess");
 }
 
+std::vector<std::string> Names(const Graph& graph, const std::vector<ValueId>& values) {
+  std::vector<std::string> names;
+  for (const ValueId id : values) names.push_back(graph.value(id).name);
+  return names;
+}
+
+std::vector<float> Floats(const Tensor& tensor) {
+  return {tensor.data<float>(), tensor.data<float>() + tensor.elements()};
+}
+
+// An input is the value before the run, the output "sum.next" the value after it. What is read
+// behind the assignment is the new value.
+TEST(Tflite, VariablesAreStates) {
+  const auto graph = Read(SumNet());
+  ASSERT_TRUE(graph) << graph.error().message();
+  EXPECT_EQ(Names(*graph, graph->inputs()), (std::vector<std::string>{"x", "sum"}));
+  EXPECT_EQ(Names(*graph, graph->outputs()), (std::vector<std::string>{"y", "after", "sum.next"}));
+  EXPECT_EQ(graph->metadata.at("tflite.notes"),
+            "sum: a state, which sum.next hands on; begins with zeros");
+  EXPECT_EQ(graph->metadata.count("tflite.initial.sum"), 0u);
+  const auto y = EvaluateGraph(*graph, {{Tensor::FromValues<float>(Shape{2}, {1, 2}),
+                                         Tensor::FromValues<float>(Shape{2}, {10, 20})}});
+  ASSERT_TRUE(y) << y.error().message();
+  for (const Tensor& output : *y)
+    EXPECT_EQ(Floats(output), (std::vector<float>{11, 22})) << output.type().ToString();
+}
+
+TEST(Tflite, StatesThatBeginWithOtherNumbers) {
+  struct Row {
+    std::vector<float> begin;
+    const char *fact, *says;
+  };
+  const Row rows[] = {{{7, 7}, "7", "begins with 7 everywhere"},
+                      {{0, 1.5}, "0,1.5", "begins with the numbers of the fact tflite.initial"}};
+  for (const Row& row : rows) {
+    const auto graph = Read(SumNet(row.begin));
+    ASSERT_TRUE(graph) << graph.error().message();
+    EXPECT_EQ(graph->metadata.at("tflite.initial.sum"), row.fact);
+    EXPECT_NE(graph->metadata.at("tflite.notes").find(row.says), std::string::npos);
+  }
+}
+
+// A variable that no operator of the graph assigns is a constant.
+TEST(Tflite, VariablesThatStayAreConstants) {
+  TestModel file = SumNet({5, 6});
+  file.graph().operators.erase(file.graph().operators.begin() + 4);
+  const auto graph = Read(file);
+  ASSERT_TRUE(graph) << graph.error().message();
+  EXPECT_EQ(Names(*graph, graph->inputs()), (std::vector<std::string>{"x"}));
+  const auto y = EvaluateGraph(*graph, {{Tensor::FromValues<float>(Shape{2}, {1, 2})}});
+  ASSERT_TRUE(y) << y.error().message();
+  EXPECT_EQ(Floats((*y)[0]), (std::vector<float>{6, 8}));
+}
+
+TEST(Tflite, BranchesAreSubgraphs) {
+  const auto graph = Read(BranchNet());
+  ASSERT_TRUE(graph) << graph.error().message();
+  const Node& node = graph->node(graph->order()[0]);
+  EXPECT_EQ(node.op, "If");
+  EXPECT_EQ(node.inputs.size(), 2u);  // the constant lies in the subgraphs
+  for (const bool c : {true, false}) {
+    const auto y =
+        EvaluateGraph(*graph, {{Tensor::Scalar(c), Tensor::FromValues<float>(Shape{2}, {1, 2})}});
+    ASSERT_TRUE(y) << y.error().message();
+    EXPECT_EQ(Floats((*y)[0]), (c ? std::vector<float>{3, 8} : std::vector<float>{1, 2}));
+  }
+}
+
 struct Broken {
   const char* name;
   std::function<void(TestModel&)> damage;
@@ -146,6 +215,154 @@ const Broken kBroken[] = {
 };
 INSTANTIATE_TEST_SUITE_P(All, TfliteBroken, testing::ValuesIn(kBroken),
                          [](const auto& info) { return info.param.name; });
+
+void ExpectRefused(const TestModel& file, const std::string& says) {
+  const auto graph = Read(file);
+  ASSERT_FALSE(graph) << says;
+  EXPECT_EQ(graph.error().message(), "net.tflite: " + says);
+  EXPECT_NE(graph.error().code(), ErrorCode::kInternal);
+}
+
+class TfliteBrokenVariables : public TfliteBroken {};
+TEST_P(TfliteBrokenVariables, AreRefused) {
+  TestModel file = SumNet();
+  GetParam().damage(file);
+  ExpectRefused(file, GetParam().says);
+}
+
+const Broken kBrokenVariables[] = {
+    {"InitNumber",
+     [](TestModel& f) { f.graph().operators[0]->options.AsWithCallOnce()->init_graph = 7; },
+     "operator 0 (CALL_ONCE): it runs subgraph 7, expected 1 to 1"},
+    {"InitIsTheGraph",
+     [](TestModel& f) { f.graph().operators[0]->options.AsWithCallOnce()->init_graph = 0; },
+     "operator 0 (CALL_ONCE): it runs subgraph 0, expected 1 to 1"},
+    {"NoInit", [](TestModel& f) { f.graph().operators.erase(f.graph().operators.begin()); },
+     "operator 1 (READ_VARIABLE): variable 'sum' is read before anything assigns a value to it"},
+    {"InitOfAnother",
+     [](TestModel& f) {
+       f.model.subgraphs[1]->operators[0]->options.AsWithVarHandle()->shared_name = "other";
+     },
+     "operator 2 (READ_VARIABLE): variable 'sum' is read before anything assigns a value to it"},
+    {"InitComesLate",
+     [](TestModel& f) {
+       std::rotate(f.graph().operators.begin(), f.graph().operators.begin() + 1,
+                   f.graph().operators.begin() + 4);
+       std::swap(f.graph().operators[1], f.graph().operators[4]);
+     },
+     "operator 1 (ASSIGN_VARIABLE): input 1: tensor 3 is read before an operator writes it"},
+    {"InitAfterAssignment",
+     [](TestModel& f) {
+       std::rotate(f.graph().operators.begin(), f.graph().operators.begin() + 1,
+                   f.graph().operators.begin() + 3);
+       f.graph().operators[1]->code_index = f.graph().operators[4]->code_index;
+       f.graph().operators[1]->inputs = {1, 0};
+       f.graph().operators[1]->outputs = {};
+       f.graph().operators[3]->inputs = {0, 0};
+     },
+     "operator 2 (CALL_ONCE): operator 1 (ASSIGN_VARIABLE) of subgraph 1: variable 'sum' is in use "
+     "before it is set"},
+    {"InitComputes",
+     [](TestModel& f) {
+       f.model.subgraphs[1]->operators[1]->code_index = 3;
+       f.model.subgraphs[1]->operators[1]->inputs = {1, 1};
+       f.model.subgraphs[1]->operators[1]->outputs = {0};
+       f.model.subgraphs[1]->operators.erase(f.model.subgraphs[1]->operators.begin());
+     },
+     "operator 0 (CALL_ONCE): operator 0 (ADD) of subgraph 1: expected variables and constants "
+     "that are assigned to them"},
+    {"InitTensor", [](TestModel& f) { f.model.subgraphs[1]->operators[1]->inputs[1] = 9; },
+     "operator 1 (ASSIGN_VARIABLE) of subgraph 1: input 1: tensor 9 of 2"},
+    {"InitBytes", [](TestModel& f) { f.model.buffers[1]->data.pop_back(); },
+     "operator 0 (CALL_ONCE): operator 1 (ASSIGN_VARIABLE) of subgraph 1: 7 bytes of data, "
+     "float32[2] needs 8"},
+    {"AssignsToATensor", [](TestModel& f) { f.graph().operators[4]->inputs[0] = 0; },
+     "operator 4 (ASSIGN_VARIABLE): input 0 is no variable"},
+    {"AnotherType", [](TestModel& f) { f.graph().tensors[2]->type = kTestInt32; },
+     "operator 2 (READ_VARIABLE): before is int32[2], its value begin is float32[2]"},
+    {"AnotherShape",
+     [](TestModel& f) {
+       f.model.subgraphs[1]->tensors[1]->shape = {1};
+       f.model.buffers[1]->data.resize(4);
+     },
+     "variable 'sum' begins as float32[1] and is left as float32[2]"},
+    {"ResourceInASum", [](TestModel& f) { f.graph().operators[3]->inputs[1] = 1; },
+     "operator 3 (ADD): input 1 (sum_handle): a resource"},
+    {"ResourceAsOutput", [](TestModel& f) { f.graph().outputs.push_back(1); },
+     "output sum_handle: a resource"},
+};
+INSTANTIATE_TEST_SUITE_P(All, TfliteBrokenVariables, testing::ValuesIn(kBrokenVariables),
+                         [](const auto& info) { return info.param.name; });
+
+class TfliteBrokenBranches : public TfliteBroken {};
+TEST_P(TfliteBrokenBranches, AreRefused) {
+  TestModel file = BranchNet();
+  GetParam().damage(file);
+  ExpectRefused(file, GetParam().says);
+}
+
+const Broken kBrokenBranches[] = {
+    {"Number", [](TestModel& f) { f.graph().operators[0]->options.AsWithIf()->else_graph = -1; },
+     "operator 0 (IF): it runs subgraph -1, expected 1 to 2"},
+    {"RunsItself",
+     [](TestModel& f) {
+       auto op = std::make_unique<fb::OperatorT>(*f.graph().operators[0]);
+       op->inputs = {0, 1};
+       op->outputs = {2};
+       f.model.subgraphs[1]->operators.clear();
+       f.model.subgraphs[1]->operators.push_back(std::move(op));
+       f.model.subgraphs[1]->tensors[0]->type = kTestBool;
+       f.model.subgraphs[1]->tensors[0]->shape = {};
+       f.graph().operators[0]->inputs = {0, 0, 1};
+     },
+     "operator 0 (IF): operator 0 (IF) of subgraph 1: subgraph 1 has 2 inputs, expected 1"},
+    {"Inputs", [](TestModel& f) { f.graph().operators[0]->inputs.pop_back(); },
+     "operator 0 (IF): subgraph 1 has 2 inputs, expected 1"},
+    {"Outputs", [](TestModel& f) { f.model.subgraphs[2]->outputs = {0, 1}; },
+     "operator 0 (IF): subgraph 2 has 2 outputs, expected 1"},
+    {"NoOutputs", [](TestModel& f) { f.model.subgraphs[2]->outputs.clear(); },
+     "operator 0 (IF): subgraph 2 has 0 outputs, expected 1"},
+    {"OutputNumber", [](TestModel& f) { f.model.subgraphs[2]->outputs[0] = 5; },
+     "output 0 of subgraph 2: tensor 5 of 2"},
+    {"InputTwice", [](TestModel& f) { f.model.subgraphs[2]->inputs = {0, 0}; },
+     "operator 0 (IF): input 1 of subgraph 2 is listed twice"},
+    {"InputType", [](TestModel& f) { f.model.subgraphs[1]->tensors[0]->type = kTestInt32; },
+     "operator 0 (IF): input 0 of subgraph 1: x is int32[2], its value x is float32[2]"},
+    {"VariableInABranch",
+     [](TestModel& f) {
+       f.at = 1;
+       Handle(f, "v");
+       f.Operator(143, {3}, {f.Tensor("read", {2})});
+       f.at = 0;
+     },
+     "operator 0 (IF): operator 2 (READ_VARIABLE) of subgraph 1: variables of a subgraph"},
+    {"OperatorThatEvoqLacks",
+     [](TestModel& f) {
+       f.at = 2;
+       f.Operator(119, {0}, {f.Tensor("z", {2})});
+       f.at = 0;
+     },
+     "operators that evoq does not run: WHILE"},
+};
+INSTANTIATE_TEST_SUITE_P(All, TfliteBrokenBranches, testing::ValuesIn(kBrokenBranches),
+                         [](const auto& info) { return info.param.name; });
+
+// Subgraph 1 runs itself on its inputs.
+TEST(Tflite, SubgraphsThatNestTooDeep) {
+  TestModel file;
+  for (int g = 0; g < 2; ++g) {
+    if (g > 0) file.AddGraph();
+    file.graph().inputs = {file.Tensor("c", {}, kTestBool)};
+    fb::IfOptionsT options;
+    options.then_graph = options.else_graph = 1;
+    file.Operator(118, {0, 0}, {file.Tensor("y", {}, kTestBool)}).options.Set(std::move(options));
+    file.graph().outputs = {1};
+  }
+  const auto graph = Read(file);
+  ASSERT_FALSE(graph);
+  EXPECT_NE(graph.error().message().find("subgraphs nest more than 8 deep"), std::string::npos)
+      << graph.error().message();
+}
 
 TEST(Tflite, CutAnywhereIsRefused) {
   const std::string bytes = SmallNet().Bytes();

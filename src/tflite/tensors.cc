@@ -15,6 +15,7 @@ struct TypeRow {
   const char* name;
   DType stored = DType::kUndefined;  // kUndefined: not read
   DType dtype = DType::kUndefined;
+  Elements elements = Elements::kReal;
 };
 constexpr TypeRow kTypes[] = {
     {"FLOAT32", DType::kFloat32, DType::kFloat32},
@@ -25,12 +26,12 @@ constexpr TypeRow kTypes[] = {
     {"STRING"},
     {"BOOL", DType::kBool, DType::kBool},
     {"INT16", DType::kInt16, DType::kInt16},
-    {"COMPLEX64"},
+    {"COMPLEX64", DType::kFloat32, DType::kFloat32, Elements::kComplex},
     {"INT8", DType::kInt8, DType::kInt8},
     {"FLOAT64", DType::kFloat64, DType::kFloat64},
     {"COMPLEX128"},
     {"UINT64", DType::kUint64, DType::kUint64},
-    {"RESOURCE"},
+    {"RESOURCE", DType::kUndefined, DType::kUndefined, Elements::kResource},
     {"VARIANT"},
     {"UINT32", DType::kUint32, DType::kUint32},
     {"UINT16", DType::kUint16, DType::kUint16},
@@ -121,6 +122,15 @@ void PermuteAs(const Tensor& from, const std::vector<int64_t>& perm, Tensor& to)
 
 }  // namespace
 
+const char* ElementsName(Elements elements) {
+  switch (elements) {
+    case Elements::kReal: return "numbers";
+    case Elements::kComplex: return "complex numbers";
+    case Elements::kResource: return "a resource";
+  }
+  return "";
+}
+
 TensorType TensorFacts::type() const {
   std::vector<Dim> dims;
   for (size_t i = 0; i < sizes.size(); ++i) {
@@ -140,7 +150,8 @@ Result<TensorFacts> FactsOf(const fb::Tensor& tensor, size_t index) {
   if (facts.name.empty()) facts.name = fmt::format("tensor_{}", index);
   const auto number = static_cast<size_t>(static_cast<uint8_t>(tensor.type()));
   if (number >= std::size(kTypes)) return Unsupported("element type number {}", number);
-  if (kTypes[number].stored == DType::kUndefined)
+  facts.elements = kTypes[number].elements;
+  if (kTypes[number].stored == DType::kUndefined && facts.elements == Elements::kReal)
     return Unsupported("elements of type {}", kTypes[number].name);
   if (tensor.sparsity() != nullptr) return Unsupported("a sparse tensor");
   facts.dtype = kTypes[number].dtype;
@@ -153,11 +164,14 @@ Result<TensorFacts> FactsOf(const fb::Tensor& tensor, size_t index) {
     if (shape->Get(d) < -1) return InvalidInput("size {} on axis {}", shape->Get(d), d);
     facts.sizes.push_back(shape->Get(d));
   }
-  if (tensor.quantization() != nullptr) EVOQ_TRY(AddScales(*tensor.quantization(), facts));
+  if (tensor.quantization() != nullptr && facts.elements == Elements::kReal)
+    EVOQ_TRY(AddScales(*tensor.quantization(), facts));
   return facts;
 }
 
 Result<Tensor> ConstantOf(const File& file, const fb::Tensor& tensor, const TensorFacts& facts) {
+  if (facts.elements != Elements::kReal)
+    return Unsupported("a constant of {}", ElementsName(facts.elements));
   for (int64_t size : facts.sizes) {
     if (size < 0) return InvalidInput("a constant of an open size");
   }

@@ -11,19 +11,31 @@
 namespace evoq::tflite {
 
 // The schema's numbers of element types.
-enum TestType : int8_t { kTestFloat = 0, kTestInt32 = 2, kTestInt8 = 9 };
+enum TestType : int8_t {
+  kTestFloat = 0,
+  kTestInt32 = 2,
+  kTestBool = 6,
+  kTestComplex = 8,
+  kTestInt8 = 9,
+  kTestResource = 13
+};
 
-// A file with one graph. Tensors and operators are added in order; what is public may be changed
-// before Bytes is called.
+// A file with one graph. Tensors and operators are added in order, to the graph number `at`; what
+// is public may be changed before Bytes is called.
 struct TestModel {
   fb::ModelT model;
+  size_t at = 0;
 
   TestModel() {
     model.version = 3;
     model.buffers.push_back(std::make_unique<fb::BufferT>());  // that of computed tensors
     model.subgraphs.push_back(std::make_unique<fb::SubGraphT>());
   }
-  fb::SubGraphT& graph() { return *model.subgraphs[0]; }
+  fb::SubGraphT& graph() { return *model.subgraphs[at]; }
+  void AddGraph() {
+    at = model.subgraphs.size();
+    model.subgraphs.push_back(std::make_unique<fb::SubGraphT>());
+  }
 
   // Returns the tensor's number. `scales` above 1 lie along `axis`.
   int Tensor(const std::string& name, std::vector<int> shape, int8_t type = kTestFloat,
@@ -89,6 +101,57 @@ inline TestModel SmallNet() {
   file.Operator(3, {x, w, b}, {y}).options.Set(std::move(options));
   file.graph().inputs = {x};
   file.graph().outputs = {y};
+  return file;
+}
+
+// A VAR_HANDLE: the tensor that names the variable.
+inline int Handle(TestModel& file, const std::string& name) {
+  const int handle = file.Tensor(name + "_handle", {}, kTestResource);
+  fb::VarHandleOptionsT options;
+  options.shared_name = name;
+  file.Operator(142, {}, {handle}).options.Set(std::move(options));
+  return handle;
+}
+
+// y = x + sum, then sum = y: numbers are float32 [2], the sum begins as `begin`.
+inline TestModel SumNet(const std::vector<float>& begin = {0, 0}) {
+  TestModel file;
+  file.graph().inputs = {file.Tensor("x", {2})};
+  fb::CallOnceOptionsT once;
+  once.init_graph = 1;
+  file.Operator(129, {}, {}).options.Set(std::move(once));
+  const int sum = Handle(file, "sum"), before = file.Tensor("before", {2}),
+            y = file.Tensor("y", {2}), after = file.Tensor("after", {2});
+  file.Operator(143, {sum}, {before});
+  file.Operator(0, {0, before}, {y});
+  file.Operator(144, {sum, y}, {});
+  file.Operator(143, {sum}, {after});
+  file.graph().outputs = {y, after};
+  file.AddGraph();
+  const int handle = Handle(file, "sum");
+  file.Operator(144, {handle, file.Constant<float>("begin", {2}, kTestFloat, begin)}, {});
+  file.at = 0;
+  return file;
+}
+
+// y = c ? x * w : x, of float32 [2] and a constant w of the outer graph.
+inline TestModel BranchNet() {
+  TestModel file;
+  const int c = file.Tensor("c", {}, kTestBool), x = file.Tensor("x", {2}),
+            w = file.Constant<float>("w", {2}, kTestFloat, {3, 4}), y = file.Tensor("y", {2});
+  fb::IfOptionsT options;
+  options.then_graph = 1;
+  options.else_graph = 2;
+  file.Operator(118, {c, x, w}, {y}).options.Set(std::move(options));
+  file.graph().inputs = {c, x};
+  file.graph().outputs = {y};
+  for (const bool product : {true, false}) {
+    file.AddGraph();
+    file.graph().inputs = {file.Tensor("x", {2}), file.Tensor("w", {2})};
+    file.graph().outputs = {product ? file.Tensor("product", {2}) : 0};
+    if (product) file.Operator(18, {0, 1}, {2});
+  }
+  file.at = 0;
   return file;
 }
 
