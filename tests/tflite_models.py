@@ -15,6 +15,12 @@ SAME = schema.Padding.SAME
 STEPS = 36  # of a computed tensor's scale to its standard deviation
 
 
+def index_vector(kind, values):
+    made = getattr(schema, kind + "T")()
+    made.values = np.array(values, np.uint8 if kind == "Uint8Vector" else np.uint16)
+    return getattr(schema.SparseIndexVector, kind), made
+
+
 def empty_graph():
     graph = schema.SubGraphT()
     graph.tensors, graph.operators, graph.inputs, graph.outputs = [], [], [], []
@@ -64,6 +70,27 @@ class Net:
     def constant(self, values, dtype=np.int32):
         values = np.asarray(values, dtype)
         return self.tensor(values.shape, data=values)
+
+    def sparse(self, values, block=1):
+        """A constant matrix that lists where it is not 0: rows, in each the blocks of that width."""
+        rows, columns = values.shape
+        segments, indices, kept = [0], [], []
+        for row in values.reshape(rows, columns // block, block):
+            (there,) = np.nonzero(np.any(row != 0, axis=1))
+            indices += there.tolist()
+            kept.append(row[there].ravel())
+            segments.append(len(indices))
+        made = self.tensor(values.shape, data=np.concatenate(kept))
+        sparsity = self.graph.tensors[made].sparsity = schema.SparsityParametersT()
+        every, listed, inner = (schema.DimensionMetadataT() for _ in range(3))
+        every.denseSize, inner.denseSize = rows, block
+        listed.format = schema.DimensionType.SPARSE_CSR
+        listed.arraySegmentsType, listed.arraySegments = index_vector("Uint16Vector", segments)
+        listed.arrayIndicesType, listed.arrayIndices = index_vector("Uint8Vector", indices)
+        sparsity.traversalOrder = [0, 1] if block == 1 else [0, 1, 2]
+        sparsity.blockMap = [] if block == 1 else [1]
+        sparsity.dimMetadata = [every, listed] if block == 1 else [every, listed, inner]
+        return made
 
     def shape(self, tensor):
         return list(self.graph.tensors[tensor].shape)
@@ -300,6 +327,22 @@ def branches():
     return net.file(net.operator("IF", [above, net.input, w], y, options, "IfOptions"))
 
 
+def sparse():
+    """Products by sparse matrices: of single elements, and of blocks of four."""
+    net = Net([1, 32], integers=False)
+    x = net.input
+    for block in (1, 4):
+        values = net.random.normal(0, 1, (32, 32 // block, block))
+        values[net.random.random((32, 32 // block)) < 0.7] = 0
+        w = net.sparse(values.reshape(32, 32).astype(np.float32), block)
+        w = net.operator("DENSIFY", [w], net.tensor([32, 32]))
+        bias = net.constant(net.random.normal(0, 1, 32), np.float32)
+        options = schema.FullyConnectedOptionsT()
+        y = net.tensor([1, 32])
+        x = net.operator("FULLY_CONNECTED", [x, w, bias], y, options, "FullyConnectedOptions")
+    return net.file(x)
+
+
 def layer(make):
     """A net of one layer, on 16 x 16 x 8 numbers."""
 
@@ -324,6 +367,7 @@ MODELS = {
     "stream_int8": stream,
     "stream_float32": lambda: stream(integers=False),
     "branches": branches,
+    "sparse": sparse,
     "mobilenet_int8": mobilenet,
     "resnet_int8": resnet,
     "mobilenet_float32": lambda: mobilenet(integers=False),

@@ -152,6 +152,19 @@ TEST(Tflite, BranchesAreSubgraphs) {
   }
 }
 
+TEST(Tflite, SparseConstantsAreDense) {
+  for (const int number : {124, 101}) {  // DENSIFY; ABS, which takes the constant itself
+    TestModel file = SparseNet();
+    file.model.operator_codes[0]->code = number;
+    file.model.operator_codes[0]->short_code = static_cast<int8_t>(number);
+    const auto graph = Read(file);
+    ASSERT_TRUE(graph) << graph.error().message();
+    const auto y = EvaluateGraph(*graph, {});
+    ASSERT_TRUE(y) << y.error().message();
+    EXPECT_EQ(Floats((*y)[0]), (std::vector<float>{0, 0, 0, 0, 0, 0, 1, 2, 0, 0, 3, 4}));
+  }
+}
+
 struct Broken {
   const char* name;
   std::function<void(TestModel&)> damage;
@@ -345,6 +358,64 @@ const Broken kBrokenBranches[] = {
      "operators that evoq does not run: WHILE"},
 };
 INSTANTIATE_TEST_SUITE_P(All, TfliteBrokenBranches, testing::ValuesIn(kBrokenBranches),
+                         [](const auto& info) { return info.param.name; });
+
+class TfliteBrokenSparsity : public TfliteBroken {};
+TEST_P(TfliteBrokenSparsity, IsRefused) {
+  TestModel file = SparseNet();
+  GetParam().damage(file);
+  ExpectRefused(file, std::string("operator 0 (DENSIFY): ") + GetParam().says);
+}
+
+fb::sparse::SparsityT& SparsityOf(TestModel& f) { return *f.graph().tensors[0]->sparsity; }
+void SetSegments(TestModel& f, std::vector<int32_t> to) {
+  SparsityOf(f).axes[1]->segments.AsWith32()->values = std::move(to);
+}
+
+const Broken kBrokenSparsity[] = {
+    {"Axes", [](TestModel& f) { SparsityOf(f).axes.pop_back(); },
+     "input 0 (w): 2 axes of a sparse constant of rank 2 with 1 blocks"},
+    {"Order", [](TestModel& f) { SparsityOf(f).traversal_order.pop_back(); },
+     "input 0 (w): 3 axes of a sparse constant of rank 2 with 1 blocks"},
+    {"AxisTwice", [](TestModel& f) { SparsityOf(f).traversal_order[0] = 1; },
+     "input 0 (w): entry 0 of the traversal order is 1"},
+    {"BlockBeforeAxes", [](TestModel& f) { SparsityOf(f).traversal_order = {0, 2, 1}; },
+     "input 0 (w): entry 2 of the traversal order is 1"},
+    {"BlockOfAnAxis", [](TestModel& f) { SparsityOf(f).block_map[0] = 2; },
+     "input 0 (w): block 0 divides axis 2 of 2"},
+    {"BlockSize", [](TestModel& f) { SparsityOf(f).axes[2]->dense_size = 4; },
+     "input 0 (w): blocks of 4 on axis 1 of size 6"},
+    {"DenseSize", [](TestModel& f) { SparsityOf(f).axes[0]->dense_size = 1 << 30; },
+     "input 0 (w): axis 0 of the sparse constant: a dense size of 1073741824, expected 2"},
+    {"Format", [](TestModel& f) { SparsityOf(f).axes[0]->format = 2; },
+     "input 0 (w): axis 0 of the sparse constant: format number 2, expected 0 or 1"},
+    {"FewSegments", [](TestModel& f) { SetSegments(f, {0, 2}); },
+     "input 0 (w): axis 1 of the sparse constant: 2 segments, expected 3"},
+    {"NoSegments", [](TestModel& f) { SparsityOf(f).axes[1]->segments.Reset(); },
+     "input 0 (w): axis 1 of the sparse constant: 0 segments, expected 3"},
+    {"SegmentsBegin", [](TestModel& f) { SetSegments(f, {1, 1, 2}); },
+     "input 0 (w): axis 1 of the sparse constant: segments from 1 to 2, expected 0 to 2"},
+    {"SegmentsEnd", [](TestModel& f) { SetSegments(f, {0, 0, 3}); },
+     "input 0 (w): axis 1 of the sparse constant: segments from 0 to 3, expected 0 to 2"},
+    {"SegmentsOverlap", [](TestModel& f) { SetSegments(f, {0, 7, 2}); },
+     "input 0 (w): axis 1 of the sparse constant: segment 0 is from 0 to 7"},
+    {"SegmentsShrink", [](TestModel& f) { SetSegments(f, {0, -1, 2}); },
+     "input 0 (w): axis 1 of the sparse constant: segment 0 is from 0 to -1"},
+    {"Index", [](TestModel& f) { SparsityOf(f).axes[1]->indices.AsWith16()->values[1] = 3; },
+     "input 0 (w): axis 1 of the sparse constant: index 3 of 3 indices"},
+    {"Data", [](TestModel& f) { f.model.buffers[1]->data.resize(12); },
+     "input 0 (w): 12 bytes of data for 4 elements of a sparse constant"},
+    {"Computed",
+     [](TestModel& f) {
+       f.graph().tensors[0]->sparsity.reset();
+       f.graph().tensors[0]->buffer = 0;
+       f.graph().inputs = {0};
+     },
+     "input 0 (w) is no constant"},
+    {"AnotherType", [](TestModel& f) { f.graph().tensors[1]->type = kTestInt32; },
+     "y is int32[2, 6], its value w is float32[2, 6]"},
+};
+INSTANTIATE_TEST_SUITE_P(All, TfliteBrokenSparsity, testing::ValuesIn(kBrokenSparsity),
                          [](const auto& info) { return info.param.name; });
 
 // Subgraph 1 runs itself on its inputs.

@@ -39,7 +39,6 @@ constexpr Name kLacking[] = {
     {120, "NON_MAX_SUPPRESSION_V4"},
     {121, "NON_MAX_SUPPRESSION_V5"},
     {122, "SCATTER_ND"},
-    {124, "DENSIFY"},
     {125, "SEGMENT_SUM"},
     {131, "RFFT2D"},
     {132, "CONV_3D"},

@@ -1,11 +1,13 @@
 #include "tflite/tensors.h"
 
+#include <algorithm>
 #include <cmath>
 #include <cstring>
 
 #include "base/budget_scope.h"
 #include "base/math.h"
 #include "tensor/permute.h"
+#include "tflite/sparsity.h"
 
 namespace evoq::tflite {
 namespace {
@@ -99,6 +101,28 @@ Tensor Widened(std::span<const std::byte> data, DType stored, Tensor to) {
   return to;
 }
 
+// The bytes of the dense constant: zeros where the sparse one has nothing.
+Result<std::vector<std::byte>> DenseBytes(const fb::sparse::Sparsity& sparsity,
+                                          std::span<const std::byte> data, const TensorFacts& facts,
+                                          int64_t bytes) {
+  const int bits = DTypeBits(facts.stored);
+  const auto width = static_cast<size_t>(bits / 8);
+  if (bits % 8 != 0) return Unsupported("a sparse constant of {}", DTypeName(facts.stored));
+  if (facts.quant && std::ranges::any_of(facts.quant->zero_points, [](int z) { return z != 0; }))
+    return Unsupported("a sparse constant whose zero point is not 0");
+  if (bytes == 0) return std::vector<std::byte>();
+  EVOQ_TRY(SpendMemory(bytes, "sparse constants"));
+  EVOQ_ASSIGN(const std::vector<int64_t> places, DensePlaces(sparsity, facts.sizes));
+  if (places.size() * width != data.size())
+    return InvalidInput("{} bytes of data for {} elements of a sparse constant", data.size(),
+                        places.size());
+  std::vector<std::byte> dense(static_cast<size_t>(bytes));
+  for (size_t i = 0; i < places.size(); ++i)
+    std::memcpy(dense.data() + static_cast<size_t>(places[i]) * width, data.data() + i * width,
+                width);
+  return dense;
+}
+
 template <typename T>
 void PermuteAs(const Tensor& from, const std::vector<int64_t>& perm, Tensor& to) {
   const size_t rank = perm.size();
@@ -153,7 +177,6 @@ Result<TensorFacts> FactsOf(const fb::Tensor& tensor, size_t index) {
   facts.elements = kTypes[number].elements;
   if (kTypes[number].stored == DType::kUndefined && facts.elements == Elements::kReal)
     return Unsupported("elements of type {}", kTypes[number].name);
-  if (tensor.sparsity() != nullptr) return Unsupported("a sparse tensor");
   facts.dtype = kTypes[number].dtype;
   facts.stored = kTypes[number].stored;
   facts.variable = tensor.is_variable();
@@ -178,13 +201,18 @@ Result<Tensor> ConstantOf(const File& file, const fb::Tensor& tensor, const Tens
   const TensorType type = facts.type();
   const auto bytes = TensorType(facts.stored, type.shape).bytes();
   if (!bytes) return Fail(ErrorCode::kTooLarge, "{} is too large", type.ToString());
-  const std::span<const std::byte> data = file.DataOf(tensor);
+  std::span<const std::byte> data = file.DataOf(tensor);
+  std::vector<std::byte> dense;
+  if (tensor.sparsity() != nullptr) {
+    EVOQ_ASSIGN(dense, DenseBytes(*tensor.sparsity(), data, facts, *bytes));
+    data = dense;
+  }
   if (data.size() != static_cast<size_t>(*bytes))
     return InvalidInput("{} bytes of data, {} needs {}", data.size(), type.ToString(), *bytes);
   EVOQ_TRY(ValidateQuant(type));
   const auto alignment = static_cast<uintptr_t>(std::max(DTypeBits(facts.stored) / 8, 1));
   if (facts.stored == facts.dtype && facts.dtype != DType::kBool && !data.empty() &&
-      reinterpret_cast<uintptr_t>(data.data()) % alignment == 0)
+      dense.empty() && reinterpret_cast<uintptr_t>(data.data()) % alignment == 0)
     return Tensor::View(type, data.data(), file.owner);
   const auto copied = type.bytes();
   if (!copied) return Fail(ErrorCode::kTooLarge, "{} is too large", type.ToString());

@@ -38,8 +38,9 @@ struct TensorFacts {
 // Errors: kUnsupported for strings and scales by block; kInvalidInput for scales that do not fit.
 Result<TensorFacts> FactsOf(const fb::Tensor& tensor, size_t index);
 
-// The constant. Its bytes are those of the file where it is aligned and stored as evoq stores it.
-// Errors: kInvalidInput for another number of bytes than the type has; kTooLarge.
+// The constant, also of a sparse one. Its bytes are those of the file where it is aligned and
+// stored as evoq stores it. Errors: kInvalidInput for another number of bytes than the type has;
+// kTooLarge.
 Result<Tensor> ConstantOf(const File& file, const fb::Tensor& tensor, const TensorFacts& facts);
 
 // The same numbers with axis k of the result being axis perm[k] of `from`.

@@ -155,6 +155,33 @@ inline TestModel BranchNet() {
   return file;
 }
 
+// y = DENSIFY(w), w of 2 rows of 6: rows listed, in each blocks of 2, of which the second row has
+// the first and the third, and the first row none.
+inline TestModel SparseNet() {
+  namespace sp = fb::sparse;
+  TestModel file;
+  const int w = file.Constant<float>("w", {2, 6}, kTestFloat, {1, 2, 3, 4}),
+            y = file.Tensor("y", {2, 6});
+  auto sparsity = std::make_unique<sp::SparsityT>();
+  sparsity->traversal_order = {0, 1, 2};
+  sparsity->block_map = {1};
+  for (const int size : {2, 0, 2}) {
+    sparsity->axes.push_back(std::make_unique<sp::AxisT>());
+    sparsity->axes.back()->dense_size = size;
+  }
+  sp::Indices32T segments;
+  segments.values = {0, 0, 2};
+  sp::Indices16T indices;
+  indices.values = {0, 2};
+  sparsity->axes[1]->format = 1;
+  sparsity->axes[1]->segments.Set(std::move(segments));
+  sparsity->axes[1]->indices.Set(std::move(indices));
+  file.graph().tensors[static_cast<size_t>(w)]->sparsity = std::move(sparsity);
+  file.Operator(124, {w}, {y});
+  file.graph().outputs = {y};
+  return file;
+}
+
 // The operator on float inputs of [1, 4, 4, 2], with integers where it has more inputs than two:
 // what a fuzzer starts from; not every such file is valid.
 inline TestModel OneOperator(const OpRow& row) {

@@ -91,6 +91,7 @@ Status Translator::SetSame(size_t i, size_t k) {
 
 Status Translator::SetForms(size_t tensor, size_t from) {
   EVOQ_TRY(CheckSameValues(tensor, facts_[from]));
+  facts_[tensor].sizes = facts_[from].sizes;
   forms_[tensor] = forms_[from];
   constants_[tensor] = constants_[from];
   return {};
