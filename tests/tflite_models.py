@@ -9,6 +9,7 @@ from ai_edge_litert import schema_py_generated as schema
 
 FLOAT, INT8, INT32 = schema.TensorType.FLOAT32, schema.TensorType.INT8, schema.TensorType.INT32
 BOOL, RESOURCE = schema.TensorType.BOOL, schema.TensorType.RESOURCE
+COMPLEX = schema.TensorType.COMPLEX64
 DTYPES = {np.dtype(np.float32): FLOAT, np.dtype(np.int8): INT8, np.dtype(np.int32): INT32}
 RELU, RELU6 = schema.ActivationFunctionType.RELU, schema.ActivationFunctionType.RELU6
 SAME = schema.Padding.SAME
@@ -72,7 +73,7 @@ class Net:
         return self.tensor(values.shape, data=values)
 
     def sparse(self, values, block=1):
-        """A constant matrix that lists where it is not 0: rows, in each the blocks of that width."""
+        """A constant matrix that lists the blocks of each row that are not 0."""
         rows, columns = values.shape
         segments, indices, kept = [0], [], []
         for row in values.reshape(rows, columns // block, block):
@@ -343,6 +344,25 @@ def sparse():
     return net.file(x)
 
 
+def spectrum():
+    """A transform of two axes and one of the last axis, the complex numbers moved, their parts and
+    magnitudes side by side."""
+    net = Net([1, 8, 64], integers=False)
+    parts = []
+    for rows in (8, 1):
+        y = net.typed([1, rows, 33], COMPLEX)
+        x = net.input if rows > 1 else net.rows(net.input, 3, 4)
+        y = net.operator("RFFT2D", [x, net.constant([rows, 64])], y)
+        wide = net.typed([1, rows, 1, 33], COMPLEX)
+        y = net.operator("EXPAND_DIMS", [y, net.constant(-2)], wide)
+        shape = net.constant([1, 33 * rows])
+        y = net.operator("RESHAPE", [y, shape], net.typed([1, 33 * rows], COMPLEX))
+        for kind in ("REAL", "IMAG", "COMPLEX_ABS"):
+            parts.append(net.operator(kind, [y], net.tensor([1, 33 * rows])))
+            net.deviation[parts[-1]] = 1
+    return net.file(net.join(parts))
+
+
 def layer(make):
     """A net of one layer, on 16 x 16 x 8 numbers."""
 
@@ -368,6 +388,7 @@ MODELS = {
     "stream_float32": lambda: stream(integers=False),
     "branches": branches,
     "sparse": sparse,
+    "spectrum": spectrum,
     "mobilenet_int8": mobilenet,
     "resnet_int8": resnet,
     "mobilenet_float32": lambda: mobilenet(integers=False),

@@ -40,7 +40,6 @@ constexpr Name kLacking[] = {
     {121, "NON_MAX_SUPPRESSION_V5"},
     {122, "SCATTER_ND"},
     {125, "SEGMENT_SUM"},
-    {131, "RFFT2D"},
     {132, "CONV_3D"},
     {136, "HASHTABLE"},
     {137, "HASHTABLE_FIND"},

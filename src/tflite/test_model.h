@@ -182,6 +182,32 @@ inline TestModel SparseNet() {
   return file;
 }
 
+// y = |RFFT2D(x)|, of x [1, 4] the bins [1, 3].
+inline TestModel SpectrumNet() {
+  TestModel file;
+  const int x = file.Tensor("x", {1, 4}), lengths = file.Ints("lengths", {1, 4}),
+            bins = file.Tensor("bins", {1, 3}, kTestComplex), y = file.Tensor("y", {1, 3});
+  file.Operator(131, {x, lengths}, {bins});
+  file.Operator(135, {bins}, {y});
+  file.graph().inputs = {x};
+  file.graph().outputs = {y};
+  return file;
+}
+
+// x[:n], n an input of 1 integer.
+inline TestModel CutNet() {
+  TestModel file;
+  const int x = file.Tensor("x", {4}), n = file.Tensor("n", {1}, kTestInt32),
+            y = file.Tensor("y", {4});
+  fb::StridedSliceOptionsT options;
+  options.begin_mask = 1;
+  file.Operator(45, {x, file.Ints("begin", {3}), n, file.Ints("strides", {1})}, {y})
+      .options.Set(std::move(options));
+  file.graph().inputs = {x, n};
+  file.graph().outputs = {y};
+  return file;
+}
+
 // The operator on float inputs of [1, 4, 4, 2], with integers where it has more inputs than two:
 // what a fuzzer starts from; not every such file is valid.
 inline TestModel OneOperator(const OpRow& row) {

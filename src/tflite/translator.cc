@@ -253,6 +253,12 @@ ValueId Translator::Real(size_t i) {
   return forms_[t].real;
 }
 
+ValueId Translator::Part(size_t i, int64_t part) {
+  Attrs attrs;
+  attrs.Set("axis", -1);
+  return Apply("Gather", {Real(i), Constant(Tensor::Scalar(part))}, std::move(attrs));
+}
+
 ValueId Translator::Planar(size_t i) {
   const size_t t = Index(inputs_[i]);
   if (!forms_[t].real_planar.valid())
@@ -368,6 +374,12 @@ Result<int64_t> Translator::AxisOf(int64_t axis, int rank) const {
   if (axis < -rank || axis >= rank)
     return InvalidInput("axis {}, expected {} to {}", axis, -rank, rank - 1);
   return axis < 0 ? axis + rank : axis;
+}
+
+Status Translator::CheckSameElements() const {
+  if (input(0).elements == output(0).elements) return {};
+  return InvalidInput("output {} is {}, expected {}", output(0).name,
+                      ElementsName(output(0).elements), ElementsName(input(0).elements));
 }
 
 Status Translator::CheckRank(size_t i, int rank) const {

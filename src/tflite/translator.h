@@ -62,6 +62,10 @@ class Translator {
   // ---- values of inputs, as real numbers or plain integers
 
   ValueId Real(size_t i);
+  // The real (0) or imaginary (1) part of complex numbers.
+  ValueId Part(size_t i, int64_t part);
+  // Errors: kInvalidInput where only one of input 0 and output 0 is of complex numbers.
+  Status CheckSameElements() const;
   // Of rank 4: N, C, H, W.
   ValueId Planar(size_t i);
   // The integers of an input as int64, which ONNX's shapes, axes and indices are.
