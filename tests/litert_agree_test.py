@@ -5,11 +5,11 @@
 
 The models are written here with LiteRT's own schema: int8 nets of convolutions, depthwise ones,
 residual sums, pools, means, products and softmax with random weights, others of states, branches,
-sparse weights and spectra, or those of FOLDER. int8: every output element within one step, at least
-99% of all equal (LEAST has the exception), against the interpreter as it comes. Prints how often
-its built-in kernels differ too. float32: within 1e-5 of the largest output. Nets with states run STEPS
-frames, with the states fed back. --bench prints the milliseconds of both on one thread: medians of
-interleaved runs.
+sparse weights and spectra, or those of FOLDER. int8: every output element within one step, at
+least 99% of all equal (LEAST has the exception), against the interpreter as it comes. Prints how
+often its built-in kernels differ too. float32: within 1e-5 of the largest output. Nets with states
+run STEPS frames, with the states fed back. --bench prints the milliseconds of both on one thread:
+medians of interleaved runs.
 
 Skips (exit status 77) without the package ai-edge-litert.
 """

@@ -253,7 +253,7 @@ VerbRun Declare(const VerbOptions& options, const CommonOptions& common) {
       .Required();
   options.Add("--state", o->states,
               "OUTPUT=INPUT: a run for each row of the inputs' first axis, each handing its "
-              "output to the next one's input; "
+              "output to the next one's input, which begins with zeros unless it is given; "
               "outputs are stacked");
   AddAdaptiveOptions(options, o->adaptive);
   options.Add("--output-dir", o->output_dir, "Write each output as NAME.npy into this folder");
