@@ -43,6 +43,13 @@ constexpr TypeRow kTypes[] = {
     {"UINT4", DType::kUint4, DType::kUint8},
 };
 
+// Files may be written with elements of 8 bytes at any multiple of 4.
+int64_t ZeroPoint(const fb::Quantization& q, unsigned i) {
+  int64_t value;
+  std::memcpy(&value, q.zero_point()->Data() + i * sizeof(value), sizeof(value));
+  return flatbuffers::EndianScalar(value);
+}
+
 Status AddScales(const fb::Quantization& q, TensorFacts& facts) {
   if (q.details_type() != 0) return Unsupported("scales by block or of a custom kind");
   if (q.scale() == nullptr || q.scale()->size() == 0) return {};
@@ -66,7 +73,7 @@ Status AddScales(const fb::Quantization& q, TensorFacts& facts) {
   QuantParams quant;
   quant.axis = scales == 1 ? -1 : q.quantized_dimension();
   for (unsigned i = 0; i < scales; ++i) {
-    const int64_t zero = zeros == 0 ? 0 : q.zero_point()->Get(zeros == 1 ? 0 : i);
+    const int64_t zero = zeros == 0 ? 0 : ZeroPoint(q, zeros == 1 ? 0 : i);
     if (zero < IntegerMin(facts.dtype) || zero > IntegerMax(facts.dtype))
       return InvalidInput("zero point {} of {}", zero, DTypeName(facts.dtype));
     // A scale of 0 is that of a channel without weights: all of its integers mean 0.
