@@ -1,15 +1,31 @@
 """TensorFlow Lite files for tests, written with the schema that the package ai-edge-litert carries:
 nets of a few layers with random weights, MODELS by name."""
 
+import copy
+
 import flatbuffers
 import numpy as np
 from ai_edge_litert import schema_py_generated as schema
 
 FLOAT, INT8, INT32 = schema.TensorType.FLOAT32, schema.TensorType.INT8, schema.TensorType.INT32
+BOOL, RESOURCE = schema.TensorType.BOOL, schema.TensorType.RESOURCE
+COMPLEX = schema.TensorType.COMPLEX64
 DTYPES = {np.dtype(np.float32): FLOAT, np.dtype(np.int8): INT8, np.dtype(np.int32): INT32}
 RELU, RELU6 = schema.ActivationFunctionType.RELU, schema.ActivationFunctionType.RELU6
 SAME = schema.Padding.SAME
 STEPS = 36  # of a computed tensor's scale to its standard deviation
+
+
+def index_vector(kind, values):
+    made = getattr(schema, kind + "T")()
+    made.values = np.array(values, np.uint8 if kind == "Uint8Vector" else np.uint16)
+    return getattr(schema.SparseIndexVector, kind), made
+
+
+def empty_graph():
+    graph = schema.SubGraphT()
+    graph.tensors, graph.operators, graph.inputs, graph.outputs = [], [], [], []
+    return graph
 
 
 class Net:
@@ -18,14 +34,21 @@ class Net:
     def __init__(self, shape, integers=True, seed=0):
         self.random = np.random.default_rng(seed)
         self.integers = integers
-        self.graph = schema.SubGraphT()
-        self.graph.tensors, self.graph.operators, self.graph.inputs = [], [], []
+        self.graph = empty_graph()
+        self.graphs = [self.graph]
         self.buffers = [schema.BufferT()]
         self.codes = []
         self.deviation = {}  # of tensors, in real numbers
         self.input = self.tensor(shape, 1 / 64, 0) if integers else self.tensor(shape)
         self.deviation[self.input] = 74 / 64 if integers else 0.58
         self.graph.inputs = [self.input]
+
+    def subgraph(self):
+        """The net at another graph of the file, and that graph's number."""
+        inner = copy.copy(self)
+        inner.graph, inner.deviation = empty_graph(), {}
+        self.graphs.append(inner.graph)
+        return inner, len(self.graphs) - 1
 
     def tensor(self, shape, scale=None, zero=0, data=None, axis=0):
         made = schema.TensorT()
@@ -49,6 +72,27 @@ class Net:
         values = np.asarray(values, dtype)
         return self.tensor(values.shape, data=values)
 
+    def sparse(self, values, block=1):
+        """A constant matrix that lists the blocks of each row that are not 0."""
+        rows, columns = values.shape
+        segments, indices, kept = [0], [], []
+        for row in values.reshape(rows, columns // block, block):
+            (there,) = np.nonzero(np.any(row != 0, axis=1))
+            indices += there.tolist()
+            kept.append(row[there].ravel())
+            segments.append(len(indices))
+        made = self.tensor(values.shape, data=np.concatenate(kept))
+        sparsity = self.graph.tensors[made].sparsity = schema.SparsityParametersT()
+        every, listed, inner = (schema.DimensionMetadataT() for _ in range(3))
+        every.denseSize, inner.denseSize = rows, block
+        listed.format = schema.DimensionType.SPARSE_CSR
+        listed.arraySegmentsType, listed.arraySegments = index_vector("Uint16Vector", segments)
+        listed.arrayIndicesType, listed.arrayIndices = index_vector("Uint8Vector", indices)
+        sparsity.traversalOrder = [0, 1] if block == 1 else [0, 1, 2]
+        sparsity.blockMap = [] if block == 1 else [1]
+        sparsity.dimMetadata = [every, listed] if block == 1 else [every, listed, inner]
+        return made
+
     def shape(self, tensor):
         return list(self.graph.tensors[tensor].shape)
 
@@ -62,7 +106,7 @@ class Net:
         code.version = 1
         op = schema.OperatorT()
         op.opcodeIndex = len(self.codes)
-        op.inputs, op.outputs = inputs, [output]
+        op.inputs, op.outputs = inputs, [] if output is None else [output]
         if options is not None:
             op.builtinOptionsType = getattr(schema.BuiltinOptions, name)
             op.builtinOptions = options
@@ -161,12 +205,44 @@ class Net:
         )
         return self.operator(kind, [x], y)
 
+    def typed(self, shape, kind):
+        made = self.tensor(shape)
+        self.graph.tensors[made].type = kind
+        self.graph.tensors[made].quantization = None
+        return made
+
+    def variable(self, name):
+        options = schema.VarHandleOptionsT()
+        options.container, options.sharedName = "", name
+        handle = self.typed([], RESOURCE)
+        return self.operator("VAR_HANDLE", [], handle, options, "VarHandleOptions")
+
+    def rows(self, x, first, last):
+        """x[:, first:last]"""
+        n, _, *rest = self.shape(x)
+        rank = len(rest) + 2
+        ends = [self.constant([0, at] + [0] * len(rest)) for at in (first, last)]
+        options = schema.StridedSliceOptionsT()
+        options.beginMask = options.endMask = 2**rank - 1 - 2
+        y = self.result([n, last - first, *rest], self.deviation[x], like=x)
+        inputs = [x, *ends, self.constant([1] * rank)]
+        return self.operator("STRIDED_SLICE", inputs, y, options, "StridedSliceOptions")
+
+    def join(self, parts):
+        """Along axis 1."""
+        shape = self.shape(parts[0])
+        shape[1] = sum(self.shape(part)[1] for part in parts)
+        options = schema.ConcatenationOptionsT()
+        options.axis = 1
+        y = self.result(shape, self.deviation[parts[0]], like=parts[0])
+        return self.operator("CONCATENATION", parts, y, options, "ConcatenationOptions")
+
     def file(self, output):
         self.graph.outputs = [output]
         model = schema.ModelT()
         model.version = 3
         model.subgraphs, model.buffers, model.operatorCodes = (
-            [self.graph],
+            self.graphs,
             self.buffers,
             self.codes,
         )
@@ -201,6 +277,92 @@ def resnet(integers=True):
     return net.file(net.dense(net.mean(x), 100))
 
 
+def stream(integers=True):
+    """Two convolutions over frames of now and before, which variables keep."""
+    net = Net([1, 3, 1, 16], integers)
+    init, number = net.subgraph()
+    options = schema.CallOnceOptionsT()
+    options.initSubgraphIndex = number
+    net.operator("CALL_ONCE", [], None, options, "CallOnceOptions")
+    x = net.input
+    for i, kept in enumerate([2, 4]):
+        shape = [1, kept, 1, 16]
+        handle, first = net.variable(f"kept/{i}"), init.variable(f"kept/{i}")
+        q = net.graph.tensors[x].quantization
+        zeros = np.zeros(shape, np.float32)
+        if integers:
+            zeros = np.full(shape, q.zeroPoint[0], np.int8)
+            begin = init.tensor(shape, q.scale[0], int(q.zeroPoint[0]), zeros)
+        else:
+            begin = init.tensor(shape, data=zeros)
+        init.operator("ASSIGN_VARIABLE", [first, begin], None)
+        before = net.operator(
+            "READ_VARIABLE", [handle], net.result(shape, net.deviation[x], like=x)
+        )
+        joined = net.join([before, x])
+        rows = net.shape(joined)[1]
+        net.operator("ASSIGN_VARIABLE", [handle, net.rows(joined, rows - kept, rows)], None)
+        x = net.conv(joined, 16, 3, 1, RELU)
+    after = net.result(shape, net.deviation[joined], like=joined)
+    after = net.operator("READ_VARIABLE", [handle], after)  # of this frame
+    return net.file(net.binary("ADD", net.rows(x, rows - kept, rows), net.conv(after, 16)))
+
+
+def branches():
+    """x w where the mean of x is above 0, else x."""
+    net = Net([1, 64], integers=False)
+    options = schema.ReducerOptionsT()
+    mean = net.operator(
+        "MEAN", [net.input, net.constant([0, 1])], net.tensor([]), options, "ReducerOptions"
+    )
+    above = net.operator("GREATER", [mean, net.constant(0, np.float32)], net.typed([], BOOL))
+    w = net.constant(net.random.normal(0, 1, 64), np.float32)
+    options = schema.IfOptionsT()
+    for name in ("thenSubgraphIndex", "elseSubgraphIndex"):
+        inner, number = net.subgraph()
+        setattr(options, name, number)
+        x, factor = inner.tensor([1, 64]), inner.tensor([64])
+        inner.graph.inputs, inner.deviation = [x, factor], {x: 1, factor: 1}
+        inner.graph.outputs = [inner.binary("MUL", x, factor) if name[0] == "t" else x]
+    y = net.tensor([1, 64])
+    return net.file(net.operator("IF", [above, net.input, w], y, options, "IfOptions"))
+
+
+def sparse():
+    """Products by sparse matrices: of single elements, and of blocks of four."""
+    net = Net([1, 32], integers=False)
+    x = net.input
+    for block in (1, 4):
+        values = net.random.normal(0, 1, (32, 32 // block, block))
+        values[net.random.random((32, 32 // block)) < 0.7] = 0
+        w = net.sparse(values.reshape(32, 32).astype(np.float32), block)
+        w = net.operator("DENSIFY", [w], net.tensor([32, 32]))
+        bias = net.constant(net.random.normal(0, 1, 32), np.float32)
+        options = schema.FullyConnectedOptionsT()
+        y = net.tensor([1, 32])
+        x = net.operator("FULLY_CONNECTED", [x, w, bias], y, options, "FullyConnectedOptions")
+    return net.file(x)
+
+
+def spectrum():
+    """A transform of two axes and one of the last axis, the complex numbers moved, their parts and
+    magnitudes side by side."""
+    net = Net([1, 8, 64], integers=False)
+    parts = []
+    for rows in (8, 1):
+        y = net.typed([1, rows, 33], COMPLEX)
+        x = net.input if rows > 1 else net.rows(net.input, 3, 4)
+        y = net.operator("RFFT2D", [x, net.constant([rows, 64])], y)
+        wide = net.typed([1, rows, 1, 33], COMPLEX)
+        y = net.operator("EXPAND_DIMS", [y, net.constant(-2)], wide)
+        shape = net.constant([1, 33 * rows])
+        y = net.operator("RESHAPE", [y, shape], net.typed([1, 33 * rows], COMPLEX))
+        for kind in ("REAL", "IMAG", "COMPLEX_ABS"):
+            parts.append(net.operator(kind, [y], net.tensor([1, 33 * rows])))
+            net.deviation[parts[-1]] = 1
+    return net.file(net.join(parts))
+
+
 def layer(make):
     """A net of one layer, on 16 x 16 x 8 numbers."""
 
@@ -222,6 +384,11 @@ MODELS = {
     "dense": layer(lambda net, x: net.dense(net.mean(x), 500)),
     "softmax": layer(lambda net, x: net.softmax(x)),
     "logistic": layer(lambda net, x: net.function("LOGISTIC", x)),
+    "stream_int8": stream,
+    "stream_float32": lambda: stream(integers=False),
+    "branches": branches,
+    "sparse": sparse,
+    "spectrum": spectrum,
     "mobilenet_int8": mobilenet,
     "resnet_int8": resnet,
     "mobilenet_float32": lambda: mobilenet(integers=False),

@@ -37,6 +37,31 @@ TEST_F(Steps, InputsWithRowsOfTheirOwn) {
   EXPECT_EQ(run(2, {1, 2, 3, 4}, {10, 20, 30, 40}), (std::vector<float>{11, 22, 33, 44}));
 }
 
+// A state that is not given begins with zeros, which are the zero point of a quantized one.
+TEST_F(Steps, StatesBeginWithZeros) {
+  const std::string x = Values("x.npy", Shape{3, 2}, {1, 2, 3, 4, 5, 6});
+  Json({"run", Model("sum.onnx", kSumModel), "--input", "x=" + x, "--state", "y=s", "--output-dir",
+        At("zeros")});
+  const auto y = ReadNpy(At("zeros/y.npy"));
+  ASSERT_TRUE(y) << y.error().message();
+  EXPECT_EQ(y->values<float>()[5], 2 + 4 + 6);
+}
+
+TEST_F(Steps, StatesOfIntegers) {
+  const char* const quant = "int8[2](scale 0.5, zero -3)";
+  const std::string model =
+      Model("sum8.onnx", fmt::format("graph g\ninput %x: {0}\ninput %s: {0}\na: %y: {0} = Add(%x, "
+                                     "%s)\noutput %y\n",
+                                     quant));
+  const Tensor steps = Tensor::FromValues<int8_t>(Shape{3, 2}, {-1, -3, 1, -3, 3, -3});
+  ASSERT_TRUE(WriteNpy(steps, At("x8.npy")));
+  Json({"run", model, "--input", "x=" + At("x8.npy"), "--state", "y=s", "--output-dir", At("o8")});
+  const auto y = ReadNpy(At("o8/y.npy"));
+  ASSERT_TRUE(y) << y.error().message();
+  const std::vector<int8_t> sums(y->data<int8_t>(), y->data<int8_t>() + 6);
+  EXPECT_EQ(sums, (std::vector<int8_t>{-1, -3, 3, -3, 9, -3}));  // q - 3: 2, 2 + 4, 2 + 4 + 6
+}
+
 TEST_F(Steps, FilesWhosePathsHoldAnEqualsSign) {
   const std::string model =
       Model("abs.onnx",

@@ -124,6 +124,9 @@ Result<std::optional<Engine::Serving>> Engine::Find(std::span<const Tensor> inpu
     counts_.Ran(*(last_ = &counts_.Of(shapes)), false, watch.ms());
     return Serving{std::move(executor)};
   }
+  // Inputs of another type than the model's, which the run refuses.
+  const auto kept = std::ranges::find(executors_, shapes, &ForShapes::shapes);
+  if (kept != executors_.end()) return Serving{Use(*kept)};
   const auto found = served_by_.find(shapes);
   if (found == served_by_.end()) return std::nullopt;
   ServedBy& served = found->second;

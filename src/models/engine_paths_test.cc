@@ -85,6 +85,16 @@ TEST_F(EnginePaths, ErrorsNameTheFile) {
   ASSERT_TRUE(regions->Run({{x, index(1)}}));
 }
 
+TEST_F(EnginePaths, AnInputOfAnotherType) {
+  const auto planned =
+      Loaded(LowerAndPack(Parsed("input %x: float32[2]\na: %y = Abs(%x)\noutput %y\n")).value());
+  const auto refused = planned->Run({{Tensor::FromValues<int64_t>(Shape{2}, {1, 2})}});
+  ASSERT_FALSE(refused);
+  EXPECT_NE(refused.error().message().find("input x: int64[2] given, expected float32[2]"),
+            std::string::npos)
+      << refused.error().message();
+}
+
 TEST_F(EnginePaths, ErrorsOfAnOnnxFile) {
   const std::string path = std::string(EVOQ_SOURCE_DIR) + "/examples/digits/digits.onnx";
   const auto engine = LoadEngine(path, {.threads = 1}).value();

@@ -5,6 +5,7 @@
 #include <cmath>
 #include <complex>
 #include <numbers>
+#include <optional>
 
 #include "base/budget_scope.h"
 #include "reference/definition.h"
@@ -27,50 +28,124 @@ Complex Root(int64_t k, int64_t n, bool inverse) {
   return {std::cos(angle), inverse ? std::sin(angle) : -std::sin(angle)};
 }
 
-// In place, for a power of two; not scaled.
-void TransformPowerOfTwo(Signal& x, bool inverse) {
-  const size_t n = x.size();
-  for (size_t i = 1, j = 0; i < n; ++i) {
-    size_t bit = n >> 1;
-    for (; j & bit; bit >>= 1) j ^= bit;
-    j ^= bit;
-    if (i < j) std::swap(x[i], x[j]);
+// The transforms of one length, not scaled: X[k] = sum_t x[t] e^(-+ 2 pi i k t / n).
+class Fourier {
+ public:
+  Fourier(int64_t n, bool inverse) : n_(n), inverse_(inverse) {
+    if ((n & (n - 1)) == 0) {
+      AddRoots(n, inverse, roots_);
+    } else {
+      MakeChirp();
+    }
   }
-  Signal roots(n / 2);
-  for (size_t k = 0; k < roots.size(); ++k)
-    roots[k] = Root(static_cast<int64_t>(k), static_cast<int64_t>(n), inverse);
-  for (size_t half = 1; half < n; half *= 2) {
-    for (size_t base = 0; base < n; base += 2 * half) {
-      for (size_t k = 0; k < half; ++k) {
-        const Complex odd = Times(x[base + half + k], roots[k * (n / (2 * half))]);
-        x[base + half + k] = x[base + k] - odd;
-        x[base + k] += odd;
+
+  void Run(Signal& x) {
+    if (n_ <= 1) return;
+    if (chirp_.empty()) return InPowersOfTwo(x, roots_);
+    for (int64_t k = 0; k < n_; ++k) padded_[k] = Times(x[k], chirp_[k]);
+    std::fill(padded_.begin() + n_, padded_.end(), Complex{});
+    InPowersOfTwo(padded_, roots_);
+    for (size_t k = 0; k < padded_.size(); ++k) padded_[k] = Times(padded_[k], filter_[k]);
+    InPowersOfTwo(padded_, inverse_roots_);
+    const auto scale = static_cast<double>(padded_.size());
+    for (int64_t k = 0; k < n_; ++k) x[k] = Times(padded_[k] / scale, chirp_[k]);
+  }
+
+ private:
+  // Roots in the order of their use: of each pass the first half of its roots of unity.
+  static void AddRoots(int64_t n, bool inverse, Signal& roots) {
+    for (int64_t half = 1; half < n; half *= 2) {
+      for (int64_t k = 0; k < half; ++k) roots.push_back(Root(k, 2 * half, inverse));
+    }
+  }
+
+  static void InPowersOfTwo(Signal& x, const Signal& roots) {
+    const size_t n = x.size();
+    for (size_t i = 1, j = 0; i < n; ++i) {
+      size_t bit = n >> 1;
+      for (; j & bit; bit >>= 1) j ^= bit;
+      j ^= bit;
+      if (i < j) std::swap(x[i], x[j]);
+    }
+    const Complex* root = roots.data();
+    for (size_t half = 1; half < n; root += half, half *= 2) {
+      for (size_t base = 0; base < n; base += 2 * half) {
+        Complex *low = x.data() + base, *high = low + half;
+        for (size_t k = 0; k < half; ++k) {
+          const Complex odd = Times(high[k], root[k]);
+          high[k] = low[k] - odd;
+          low[k] += odd;
+        }
       }
     }
   }
-}
 
-// X[k] = sum_t x[t] e^(-+ 2 pi i k t / n), not scaled. Other lengths by Bluestein: k t = (k^2 + t^2
-// - (k - t)^2) / 2 makes it a convolution, which has a length of a power of two.
-void Transform(Signal& x, bool inverse) {
-  const int64_t n = static_cast<int64_t>(x.size());
-  if (n <= 1) return;
-  if ((n & (n - 1)) == 0) return TransformPowerOfTwo(x, inverse);
-  size_t padded = 1;
-  while (padded < 2 * x.size()) padded *= 2;
-  Signal chirp(n), a(padded), b(padded);
-  for (int64_t k = 0; k < n; ++k) chirp[k] = Root(k * k % (2 * n), 2 * n, inverse);
-  for (int64_t k = 0; k < n; ++k) {
-    a[k] = Times(x[k], chirp[k]);
-    b[k] = std::conj(chirp[k]);
-    if (k > 0) b[padded - k] = b[k];
+  // Other lengths by Bluestein: k t = (k^2 + t^2 - (k - t)^2) / 2 makes the transform a
+  // convolution, which has a length of a power of two.
+  void MakeChirp() {
+    size_t padded = 1;
+    while (padded < 2 * static_cast<size_t>(n_)) padded *= 2;
+    chirp_.resize(static_cast<size_t>(n_));
+    padded_.resize(padded);
+    filter_.resize(padded);
+    AddRoots(static_cast<int64_t>(padded), false, roots_);
+    AddRoots(static_cast<int64_t>(padded), true, inverse_roots_);
+    for (int64_t k = 0; k < n_; ++k) {
+      chirp_[k] = Root(k * k % (2 * n_), 2 * n_, inverse_);
+      filter_[k] = std::conj(chirp_[k]);
+      if (k > 0) filter_[padded - k] = filter_[k];
+    }
+    InPowersOfTwo(filter_, roots_);
   }
-  TransformPowerOfTwo(a, false);
-  TransformPowerOfTwo(b, false);
-  for (size_t k = 0; k < padded; ++k) a[k] = Times(a[k], b[k]);
-  TransformPowerOfTwo(a, true);
-  for (int64_t k = 0; k < n; ++k) x[k] = Times(a[k] / static_cast<double>(padded), chirp[k]);
-}
+
+  int64_t n_;
+  bool inverse_;
+  Signal roots_, inverse_roots_;
+  Signal chirp_, filter_, padded_;  // empty for a power of two
+};
+
+// The first half, n / 2 + 1 numbers, of the transform of n real ones by one of n / 2 complex ones:
+// z[t] = x[2 t] + i x[2 t + 1] has Z[k] = E[k] + i O[k], the transforms of even and odd places, and
+// X[k] = E[k] + e^(-2 pi i k / n) O[k].
+class RealFourier {
+ public:
+  explicit RealFourier(int64_t n) : half_(n / 2, false), z_(static_cast<size_t>(n / 2)) {
+    for (int64_t k = 0; k < n / 2; ++k) roots_.push_back(Root(k, n, false));
+    roots_.emplace_back(-1, 0);
+  }
+
+  void Run(Signal& x) {
+    const size_t m = z_.size();
+    for (size_t t = 0; t < m; ++t) z_[t] = {x[2 * t].real(), x[2 * t + 1].real()};
+    half_.Run(z_);
+    for (size_t k = 0; k <= m; ++k) {
+      const Complex a = z_[k % m], b = std::conj(z_[(m - k) % m]);
+      const Complex odd = Times(roots_[k], {(a - b).imag() / 2, (b - a).real() / 2});
+      x[k] = (a + b) / 2.0 + odd;
+    }
+  }
+
+ private:
+  Fourier half_;
+  Signal z_, roots_;
+};
+
+// The transforms of rows of one kind. Of real numbers only the first half is made.
+class RowTransform {
+ public:
+  RowTransform(int64_t n, bool inverse, bool half) {
+    if (half && n > 1 && n % 2 == 0) {
+      real_.emplace(n);
+    } else {
+      all_.emplace(n, inverse);
+    }
+  }
+  void Run(Signal& x) { real_ ? real_->Run(x) : all_->Run(x); }
+
+ private:
+  std::optional<RealFourier> real_;
+  std::optional<Fourier> all_;
+};
 
 // ---- DFT(x, dft_length?, axis?): x is [..., 1 or 2] (real, or real and imaginary), cut or padded
 // with zeros to the length.
@@ -100,11 +175,12 @@ EvalResult EvaluateDft(const EvalArgs& args) {
     n = lengths.at(0);
   }
   const int64_t parts = in.back(), out_parts = out.back();
-  EVOQ_TRY(SpendMemory(n * 64, "the signal"));
+  EVOQ_TRY(SpendMemory(n * 384, "the signal"));
   EVOQ_TRY(SpendWork({from.outer, from.inner, n + 1, 200}, "the transform"));
   return DispatchFloat(x.dtype(), [&](auto tag) -> EvalResult {
     using T = decltype(tag);
     Signal signal(static_cast<size_t>(n));
+    RowTransform transform(n, plan.inverse, parts == 1 && plan.onesided && !plan.inverse);
     for (int64_t row = 0; row < from.outer * (from.inner / parts); ++row) {
       const int64_t outer = row / (from.inner / parts), inner = row % (from.inner / parts);
       Gather(x.data<T>() + outer * from.size * from.inner + inner * parts,
@@ -115,7 +191,7 @@ EvalResult EvaluateDft(const EvalArgs& args) {
         signal[0].imag(0);
         if (n % 2 == 0) signal[n / 2].imag(0);
       }
-      Transform(signal, plan.inverse);
+      transform.Run(signal);
       T* at = y.mutable_data<T>() + outer * to.size * to.inner + inner * out_parts;
       for (int64_t k = 0; k < to.size; ++k) {
         const Complex v = plan.inverse ? signal[k] / static_cast<double>(n) : signal[k];
@@ -151,6 +227,7 @@ EvalResult EvaluateStft(const EvalArgs& args) {
   return DispatchFloat(x.dtype(), [&](auto tag) -> EvalResult {
     using T = decltype(tag);
     Signal signal(static_cast<size_t>(n));
+    RowTransform transform(n, false, parts == 1 && bins <= n / 2 + 1);
     for (int64_t row = 0; row < out[0] * frames; ++row) {
       const int64_t b = row / frames, begin = row % frames * step[0];
       Gather(x.data<T>() + (b * length + begin) * parts, n, parts, parts, signal);
@@ -158,7 +235,7 @@ EvalResult EvaluateStft(const EvalArgs& args) {
         for (int64_t i = 0; i < n; ++i)
           signal[i] *= static_cast<double>(args.inputs[2].data<T>()[i]);
       }
-      Transform(signal, false);
+      transform.Run(signal);
       for (int64_t k = 0; k < bins; ++k) {
         y.mutable_data<T>()[(row * bins + k) * 2] = static_cast<T>(signal[k].real());
         y.mutable_data<T>()[(row * bins + k) * 2 + 1] = static_cast<T>(signal[k].imag());

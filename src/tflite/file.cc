@@ -20,29 +20,51 @@ size_t SizeOf(const T* vector) {
   return vector == nullptr ? 0 : vector->size();
 }
 
-// Tensors, buffers and operators of one file, in the order in which the graph is read.
+// "tensor 3", "tensor 3 of subgraph 2"
+std::string PlaceOf(const File& file, const char* what, size_t i) {
+  return file.subgraph == 0 ? fmt::format("{} {}", what, i)
+                            : fmt::format("{} {} of subgraph {}", what, i, file.subgraph);
+}
+
+// The subgraphs that an operator runs.
+std::vector<int32_t> GraphsOf(const File& file, const fb::Operator& op) {
+  constexpr int kIf = 118, kCallOnce = 129;
+  switch (NumberOf(file.CodeOf(op))) {
+    case kIf: {
+      const auto* o = op.options_as_WithIf();
+      return o == nullptr ? std::vector<int32_t>{0, 0}
+                          : std::vector<int32_t>{o->then_graph(), o->else_graph()};
+    }
+    case kCallOnce: {
+      const auto* o = op.options_as_WithCallOnce();
+      return {o == nullptr ? 0 : o->init_graph()};
+    }
+    default: return {};
+  }
+}
+
+// Tensors, buffers and operators of one subgraph, in the order in which it is read.
 class Checker {
  public:
   explicit Checker(const File& file) : file_(file) {}
 
   Status Run() {
-    const fb::Model& model = *file_.model;
-    if (model.version() != kVersion)
-      return Unsupported("version {} of the format, evoq reads {}", model.version(), kVersion);
-    if (SizeOf(model.subgraphs()) == 0) return InvalidInput("the file holds no graph");
     const fb::SubGraph& graph = file_.graph();
-    if (SizeOf(graph.outputs()) == 0) return InvalidInput("the graph has no outputs");
     known_.resize(SizeOf(graph.tensors()));
     for (size_t i = 0; i < known_.size(); ++i)
-      EVOQ_TRY(WithContext(CheckTensor(i), fmt::format("tensor {}", i)));
+      EVOQ_TRY(WithContext(CheckTensor(i), PlaceOf(file_, "tensor", i)));
     EVOQ_TRY(CheckInputs());
     for (size_t i = 0; i < SizeOf(graph.operators()); ++i) {
-      EVOQ_TRY(WithContext(CheckCode(i), fmt::format("operator {}", i)));
+      EVOQ_TRY(WithContext(CheckCode(i), PlaceOf(file_, "operator", i)));
       EVOQ_TRY(WithContext(CheckOperator(i), LabelOf(file_, i)));
     }
-    for (int32_t t : *graph.outputs()) EVOQ_TRY(WithContext(CheckKnown(t), "the graph's outputs"));
+    for (unsigned i = 0; i < SizeOf(graph.outputs()); ++i)
+      EVOQ_TRY(WithContext(CheckKnown(graph.outputs()->Get(i)), PlaceOf(file_, "output", i)));
     return {};
   }
+
+  // Subgraphs that the operators run, in the order of these.
+  const std::vector<unsigned>& runs() const { return runs_; }
 
  private:
   Status CheckTensor(size_t i) {
@@ -83,7 +105,7 @@ class Checker {
     for (unsigned i = 0; i < SizeOf(file_.graph().inputs()); ++i) {
       const int32_t t = file_.graph().inputs()->Get(i);
       if (t < 0 || static_cast<size_t>(t) >= known_.size())
-        return InvalidInput("input {} of the graph is tensor {} of {}", i, t, known_.size());
+        return InvalidInput("{} is tensor {} of {}", PlaceOf(file_, "input", i), t, known_.size());
       known_[static_cast<size_t>(t)] = true;
     }
     return {};
@@ -106,6 +128,12 @@ class Checker {
     }
     for (unsigned k = 0; k < SizeOf(op.outputs()); ++k)
       EVOQ_TRY(WithContext(CheckWritten(op.outputs()->Get(k)), fmt::format("output {}", k)));
+    const auto graphs = static_cast<int64_t>(file_.model->subgraphs()->size());
+    for (const int32_t g : GraphsOf(file_, op)) {
+      if (g < 1 || g >= graphs)
+        return InvalidInput("it runs subgraph {}, expected 1 to {}", g, graphs - 1);
+      runs_.push_back(static_cast<unsigned>(g));
+    }
     return {};
   }
 
@@ -129,12 +157,36 @@ class Checker {
 
   const File& file_;
   std::vector<bool> known_;  // by tensor: a value that operators may read
+  std::vector<unsigned> runs_;
 };
+
+// The first subgraph and all that it runs, each once.
+Result<std::vector<unsigned>> CheckGraphs(const File& file) {
+  std::vector<unsigned> reached = {0};
+  std::vector<bool> seen(file.model->subgraphs()->size());
+  seen[0] = true;
+  for (size_t i = 0; i < reached.size(); ++i) {
+    const File at = file.At(reached[i]);
+    Checker checker(at);
+    EVOQ_TRY(checker.Run());
+    for (const unsigned g : checker.runs()) {
+      if (!seen[g]) reached.push_back(g);
+      seen[g] = true;
+    }
+  }
+  return reached;
+}
 
 }  // namespace
 
 bool HasMark(std::span<const std::byte> bytes) {
   return bytes.size() > 8 && fb::ModelBufferHasIdentifier(bytes.data());
+}
+
+File File::At(unsigned other) const {
+  File file = *this;
+  file.subgraph = other;
+  return file;
 }
 
 std::span<const std::byte> File::DataOf(const fb::Tensor& tensor) const {
@@ -155,7 +207,10 @@ std::string TextOf(const flatbuffers::String* text) {
 
 std::string LabelOf(const File& file, size_t op) {
   const fb::Operator& table = *file.graph().operators()->Get(static_cast<unsigned>(op));
-  return fmt::format("operator {} ({})", op, OperatorName(file.CodeOf(table)));
+  const std::string name = OperatorName(file.CodeOf(table));
+  return file.subgraph == 0
+             ? fmt::format("operator {} ({})", op, name)
+             : fmt::format("operator {} ({}) of subgraph {}", op, name, file.subgraph);
 }
 
 Result<File> ReadFile(std::span<const std::byte> bytes, std::shared_ptr<const void> owner) {
@@ -168,7 +223,11 @@ Result<File> ReadFile(std::span<const std::byte> bytes, std::shared_ptr<const vo
     return InvalidInput(
         "the tables are damaged or cut short: an offset or a size points out of the file");
   File file{bytes, std::move(owner), fb::GetModel(bytes.data())};
-  EVOQ_TRY(Checker(file).Run());
+  if (file.model->version() != kVersion)
+    return Unsupported("version {} of the format, evoq reads {}", file.model->version(), kVersion);
+  if (SizeOf(file.model->subgraphs()) == 0) return InvalidInput("the file holds no graph");
+  if (SizeOf(file.graph().outputs()) == 0) return InvalidInput("the graph has no outputs");
+  EVOQ_ASSIGN(file.reached, CheckGraphs(file));
   return file;
 }
 

@@ -5,6 +5,7 @@
 #include <memory>
 #include <span>
 #include <string>
+#include <vector>
 
 #include "base/result.h"
 #include "tflite/schema_generated.h"
@@ -19,10 +20,14 @@ struct File {
   std::span<const std::byte> bytes;
   std::shared_ptr<const void> owner;
   const fb::Model* model = nullptr;
+  unsigned subgraph = 0;
+  // What runs: the first subgraph, and those that operators of these run. Others are run by
+  // operators that evoq lacks, or are further signatures of the file.
+  std::vector<unsigned> reached = {0};
 
-  // What runs: the first subgraph. Others are run by operators that evoq lacks, or are further
-  // signatures of the file.
-  const fb::SubGraph& graph() const { return *model->subgraphs()->Get(0); }
+  const fb::SubGraph& graph() const { return *model->subgraphs()->Get(subgraph); }
+  // The file with another subgraph as what `graph` gives.
+  File At(unsigned other) const;
   const fb::OperatorCode& CodeOf(const fb::Operator& op) const {
     return *model->operator_codes()->Get(op.code_index());
   }
@@ -36,11 +41,12 @@ inline constexpr int kCustom = 32;
 int NumberOf(const fb::OperatorCode& code);
 
 // Reads and checks: the flatbuffer, the version, that there is a graph, that tensors name buffers
-// that lie in the file, that operators name codes and tensors, that each tensor is written at most
-// once and before it is read. Errors: kInvalidInput, kUnsupported with the table and its number.
+// that lie in the file, that operators name codes, tensors and subgraphs, that each tensor is
+// written at most once and before it is read. Errors: kInvalidInput, kUnsupported with the table
+// and its number.
 Result<File> ReadFile(std::span<const std::byte> bytes, std::shared_ptr<const void> owner);
 
-// "operator 3 (CONV_2D)": for messages.
+// "operator 3 (CONV_2D)", "operator 3 (CONV_2D) of subgraph 2": for messages.
 std::string LabelOf(const File& file, size_t op);
 // A name from the file, cut to 200 bytes; "" where it has none.
 std::string TextOf(const flatbuffers::String* text);

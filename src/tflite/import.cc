@@ -25,6 +25,19 @@ Status CheckOutputTypes(const tflite::File& file, const Graph& graph) {
   return {};
 }
 
+// A state is left as it came: what the outputs behind those of the file are.
+Status CheckStates(const tflite::File& file, const Graph& graph) {
+  for (size_t i = file.graph().outputs()->size(); i < graph.outputs().size(); ++i) {
+    const Value& next = graph.value(graph.outputs()[i]);
+    const std::string name = next.name.substr(0, next.name.size() - std::size(tflite::kNext) + 1);
+    const TensorType& type = graph.value(graph.FindValue(name)).type;
+    if (next.type.shape.is_static() && next.type != type)
+      return InvalidInput("variable '{}' begins as {} and is left as {}", name, type.ToString(),
+                          next.type.ToString());
+  }
+  return {};
+}
+
 Result<Graph> Import(std::span<const std::byte> bytes, std::shared_ptr<const void> owner) {
   const BudgetScope budget(Budget::ForFile(static_cast<int64_t>(bytes.size())));
   EVOQ_ASSIGN(const tflite::File file, tflite::ReadFile(bytes, std::move(owner)));
@@ -38,6 +51,7 @@ Result<Graph> Import(std::span<const std::byte> bytes, std::shared_ptr<const voi
   graph.metadata["tflite.subgraphs"] = std::to_string(file.model->subgraphs()->size());
   EVOQ_TRY(InferTypes(graph));
   EVOQ_TRY(CheckOutputTypes(file, graph));
+  EVOQ_TRY(CheckStates(file, graph));
   return graph;
 }
 
@@ -75,14 +89,17 @@ Result<TfliteOperators> ListTfliteOperators(const std::string& path) {
   EVOQ_ASSIGN(const tflite::File file,
               WithContext(tflite::ReadFile(mapped->bytes(), mapped), path));
   std::map<std::string, TfliteOperators::Count> counts;
-  const auto* operators = file.graph().operators();
-  for (unsigned i = 0; operators != nullptr && i < operators->size(); ++i) {
-    const auto& code = file.CodeOf(*operators->Get(i));
-    const std::string name = tflite::OperatorName(code);
-    TfliteOperators::Count& count = counts[name];
-    count.name = name;
-    count.runs = tflite::FindOpRow(tflite::NumberOf(code)) != nullptr;
-    ++count.count;
+  for (const unsigned g : file.reached) {
+    const tflite::File at = file.At(g);
+    const auto* operators = at.graph().operators();
+    for (unsigned i = 0; operators != nullptr && i < operators->size(); ++i) {
+      const auto& code = at.CodeOf(*operators->Get(i));
+      const std::string name = tflite::OperatorName(code);
+      TfliteOperators::Count& count = counts[name];
+      count.name = name;
+      count.runs = tflite::FindOpRow(tflite::NumberOf(code)) != nullptr;
+      ++count.count;
+    }
   }
   TfliteOperators list;
   for (auto& [name, count] : counts) list.operators.push_back(std::move(count));

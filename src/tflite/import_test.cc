@@ -1,20 +1,13 @@
-// What small TensorFlow Lite files become, and what is refused with which words.
-#include "tflite/import.h"
-
+// What small TensorFlow Lite files become.
 #include <gtest/gtest.h>
 
-#include <functional>
+#include <cmath>
 
 #include "reference/reference.h"
-#include "tflite/test_model.h"
+#include "tflite/import_testing.h"
 
 namespace evoq::tflite {
 namespace {
-
-Result<Graph> Read(const TestModel& file) {
-  const std::string bytes = file.Bytes();
-  return ImportTfliteBytes(std::as_bytes(std::span(bytes)), "net.tflite");
-}
 
 // acc[m] = b[m] + sum_c (x[c] - 3) w[m, c];  y = round(acc[m] * 0.5 * s[m] / 1.0) - 1
 TEST(Tflite, ConvolutionOfBytes) {
@@ -70,91 +63,116 @@ TEST(Tflite, RowsAreSortedAndFound) {
   EXPECT_EQ(FindOpRow(kCustom), nullptr);
 }
 
-TEST(Tflite, OperatorsThatEvoqLacksAreNamedTogether) {
-  TestModel file = SmallNet();
-  const int boxes = file.Tensor("boxes", {1, 4, 4, 3});
-  file.Operator(kCustom, {3}, {boxes});
-  file.model.operator_codes.back()->custom_code = "TFLite_Detection_PostProcess";
-  file.Operator(119, {3}, {file.Tensor("z", {1})});
-  const auto graph = Read(file);
-  ASSERT_FALSE(graph);
-  EXPECT_EQ(graph.error().message(),
-            "net.tflite: operators that evoq does not run: WHILE, custom "
-            "TFLite_Detection_PostProcess");
+std::vector<std::string> Names(const Graph& graph, const std::vector<ValueId>& values) {
+  std::vector<std::string> names;
+  for (const ValueId id : values) names.push_back(graph.value(id).name);
+  return names;
 }
 
-struct Broken {
-  const char* name;
-  std::function<void(TestModel&)> damage;
-  const char* says;
-};
-
-class TfliteBroken : public testing::TestWithParam<Broken> {};
-
-TEST_P(TfliteBroken, IsRefused) {
-  TestModel file = SmallNet();
-  GetParam().damage(file);
-  const auto graph = Read(file);
-  ASSERT_FALSE(graph);
-  EXPECT_NE(graph.error().message().find(GetParam().says), std::string::npos)
-      << graph.error().message();
-  EXPECT_NE(graph.error().code(), ErrorCode::kInternal);
+std::vector<float> Floats(const Tensor& tensor) {
+  return {tensor.data<float>(), tensor.data<float>() + tensor.elements()};
 }
 
-const Broken kBroken[] = {
-    {"Version", [](TestModel& f) { f.model.version = 2; }, "version 2 of the format, evoq reads 3"},
-    {"NoGraph", [](TestModel& f) { f.model.subgraphs.clear(); }, "the file holds no graph"},
-    {"NoOutputs", [](TestModel& f) { f.graph().outputs.clear(); }, "the graph has no outputs"},
-    {"BufferNumber", [](TestModel& f) { f.graph().tensors[1]->buffer = 9; },
-     "tensor 1: buffer 9 of 3"},
-    {"BufferBehindTheFile",
-     [](TestModel& f) {
-       f.model.buffers[1]->offset = 100;
-       f.model.buffers[1]->size = ~uint64_t{0};
-     },
-     "buffer 1 lies at 100 with 18446744073709551615 bytes"},
-    {"BytesOfAConstant", [](TestModel& f) { f.model.buffers[1]->data.pop_back(); },
-     "operator 0 (CONV_2D): input 1 (w): 5 bytes of data"},
-    {"CodeNumber", [](TestModel& f) { f.graph().operators[0]->code_index = 7; },
-     "operator 0: code 7 of 1"},
-    {"InputNumber", [](TestModel& f) { f.graph().operators[0]->inputs[0] = 44; },
-     "operator 0 (CONV_2D): input 0: tensor 44 of 4"},
-    {"InputLeftOut", [](TestModel& f) { f.graph().operators[0]->inputs[0] = -1; },
-     "input 0 is left out"},
-    {"ReadsItsOutput", [](TestModel& f) { f.graph().operators[0]->inputs[0] = 3; },
-     "tensor 3 is read before an operator writes it"},
-    {"WritesAConstant", [](TestModel& f) { f.graph().operators[0]->outputs[0] = 1; },
-     "output 0: tensor 1 is written twice, or is an input or a constant"},
-    {"TooFewInputs", [](TestModel& f) { f.graph().operators[0]->inputs.resize(1); },
-     "1 inputs, expected 2 to 3"},
-    {"Options", [](TestModel& f) { f.graph().operators[0]->options.Set(fb::Pool2DOptionsT()); },
-     "options of kind 5, expected 1"},
-    {"Stride", [](TestModel& f) { f.graph().operators[0]->options.AsWithConv2D()->stride_w = 0; },
-     "strides 1 and 0, expected at least 1"},
-    {"Channels", [](TestModel& f) { f.graph().tensors[1]->shape = {3, 1, 2, 1}; }, "Conv"},
-    {"Scales", [](TestModel& f) { f.graph().tensors[1]->quantization->scale.pop_back(); },
-     "3 zero points for 2 scales"},
-    {"ScaleAxis", [](TestModel& f) { f.graph().tensors[1]->quantization->quantized_dimension = 3; },
-     "3 scales along axis 3"},
-    {"ZeroPoint", [](TestModel& f) { f.graph().tensors[0]->quantization->zero_point[0] = 300; },
-     "zero point 300 of int8"},
-    {"Type", [](TestModel& f) { f.graph().tensors[0]->type = 99; }, "element type number 99"},
-    {"Strings", [](TestModel& f) { f.graph().tensors[0]->type = 5; }, "elements of type STRING"},
-    {"ScalesByBlock", [](TestModel& f) { f.graph().tensors[1]->quantization->details_type = 2; },
-     "scales by block"},
-    {"Size", [](TestModel& f) { f.graph().tensors[0]->shape[1] = -7; }, "size -7 on axis 1"},
-};
-INSTANTIATE_TEST_SUITE_P(All, TfliteBroken, testing::ValuesIn(kBroken),
-                         [](const auto& info) { return info.param.name; });
+// An input is the value before the run, the output "sum.next" the value after it. What is read
+// behind the assignment is the new value.
+TEST(Tflite, VariablesAreStates) {
+  const auto graph = Read(SumNet());
+  ASSERT_TRUE(graph) << graph.error().message();
+  EXPECT_EQ(Names(*graph, graph->inputs()), (std::vector<std::string>{"x", "sum"}));
+  EXPECT_EQ(Names(*graph, graph->outputs()), (std::vector<std::string>{"y", "after", "sum.next"}));
+  EXPECT_EQ(graph->metadata.at("tflite.notes"),
+            "sum: a state, which sum.next hands on; begins with zeros");
+  EXPECT_EQ(graph->metadata.count("tflite.initial.sum"), 0u);
+  const auto y = EvaluateGraph(*graph, {{Tensor::FromValues<float>(Shape{2}, {1, 2}),
+                                         Tensor::FromValues<float>(Shape{2}, {10, 20})}});
+  ASSERT_TRUE(y) << y.error().message();
+  for (const Tensor& output : *y)
+    EXPECT_EQ(Floats(output), (std::vector<float>{11, 22})) << output.type().ToString();
+}
 
-TEST(Tflite, CutAnywhereIsRefused) {
-  const std::string bytes = SmallNet().Bytes();
-  for (size_t size = 0; size < bytes.size(); ++size) {
-    const auto graph =
-        ImportTfliteBytes(std::as_bytes(std::span(bytes.data(), size)), "net.tflite");
-    if (!graph) EXPECT_NE(graph.error().code(), ErrorCode::kInternal) << size;
+TEST(Tflite, StatesThatBeginWithOtherNumbers) {
+  struct Row {
+    std::vector<float> begin;
+    const char *fact, *says;
+  };
+  const Row rows[] = {{{7, 7}, "7", "begins with 7 everywhere"},
+                      {{0, 1.5}, "0,1.5", "begins with the numbers of the fact tflite.initial"}};
+  for (const Row& row : rows) {
+    const auto graph = Read(SumNet(row.begin));
+    ASSERT_TRUE(graph) << graph.error().message();
+    EXPECT_EQ(graph->metadata.at("tflite.initial.sum"), row.fact);
+    EXPECT_NE(graph->metadata.at("tflite.notes").find(row.says), std::string::npos);
   }
-  EXPECT_FALSE(ImportTfliteBytes({}, "net.tflite"));
+}
+
+// A variable that no operator of the graph assigns is a constant.
+TEST(Tflite, VariablesThatStayAreConstants) {
+  TestModel file = SumNet({5, 6});
+  file.graph().operators.erase(file.graph().operators.begin() + 4);
+  const auto graph = Read(file);
+  ASSERT_TRUE(graph) << graph.error().message();
+  EXPECT_EQ(Names(*graph, graph->inputs()), (std::vector<std::string>{"x"}));
+  const auto y = EvaluateGraph(*graph, {{Tensor::FromValues<float>(Shape{2}, {1, 2})}});
+  ASSERT_TRUE(y) << y.error().message();
+  EXPECT_EQ(Floats((*y)[0]), (std::vector<float>{6, 8}));
+}
+
+TEST(Tflite, BranchesAreSubgraphs) {
+  const auto graph = Read(BranchNet());
+  ASSERT_TRUE(graph) << graph.error().message();
+  const Node& node = graph->node(graph->order()[0]);
+  EXPECT_EQ(node.op, "If");
+  EXPECT_EQ(node.inputs.size(), 2u);  // the constant lies in the subgraphs
+  for (const bool c : {true, false}) {
+    const auto y =
+        EvaluateGraph(*graph, {{Tensor::Scalar(c), Tensor::FromValues<float>(Shape{2}, {1, 2})}});
+    ASSERT_TRUE(y) << y.error().message();
+    EXPECT_EQ(Floats((*y)[0]), (c ? std::vector<float>{3, 8} : std::vector<float>{1, 2}));
+  }
+}
+
+TEST(Tflite, SparseConstantsAreDense) {
+  for (const int number : {124, 101}) {  // DENSIFY; ABS, which takes the constant itself
+    TestModel file = SparseNet();
+    file.model.operator_codes[0]->code = number;
+    file.model.operator_codes[0]->short_code = static_cast<int8_t>(number);
+    const auto graph = Read(file);
+    ASSERT_TRUE(graph) << graph.error().message();
+    const auto y = EvaluateGraph(*graph, {});
+    ASSERT_TRUE(y) << y.error().message();
+    EXPECT_EQ(Floats((*y)[0]), (std::vector<float>{0, 0, 0, 0, 0, 0, 1, 2, 0, 0, 3, 4}));
+  }
+}
+
+// x = 1, 2, 3, 4: the sums 10, -2 + 2i and -2.
+TEST(Tflite, SpectraAreTransforms) {
+  struct Row {
+    int number;
+    std::vector<float> bins;
+  };
+  const Row rows[] = {{135, {10, std::sqrt(8.0f), 2}},  // COMPLEX_ABS
+                      {134, {10, -2, -2}},              // REAL
+                      {133, {0, 2, 0}},                 // IMAG
+                      {53, {10, -2, -2}}};              // CAST
+  for (const Row& row : rows) {
+    TestModel file = SpectrumNet();
+    file.model.operator_codes[1]->short_code = 0;
+    file.model.operator_codes[1]->code = row.number;
+    const auto graph = Read(file);
+    ASSERT_TRUE(graph) << graph.error().message();
+    const auto y = EvaluateGraph(*graph, {{Tensor::FromValues<float>(Shape{1, 4}, {1, 2, 3, 4})}});
+    ASSERT_TRUE(y) << y.error().message();
+    for (size_t i = 0; i < 3; ++i) EXPECT_NEAR(Floats((*y)[0])[i], row.bins[i], 1e-6) << row.number;
+  }
+}
+
+TEST(Tflite, SlicesUpToAComputedEnd) {
+  const auto graph = Read(CutNet());
+  ASSERT_TRUE(graph) << graph.error().message();
+  const auto y = EvaluateGraph(*graph, {{Tensor::FromValues<float>(Shape{4}, {1, 2, 3, 4}),
+                                         Tensor::FromValues<int32_t>(Shape{1}, {-2})}});
+  ASSERT_TRUE(y) << y.error().message();
+  EXPECT_EQ(Floats((*y)[0]), (std::vector<float>{1, 2}));
 }
 
 }  // namespace

@@ -17,6 +17,8 @@ struct OpRow {
   int least_inputs = 1;  // the first ones, which may not be left out
   int most_inputs = 1;   // -1: any number
   int outputs = 1;       // -1: any number
+  bool complex = false;  // reads or makes complex numbers
+  bool resources = false;
   Status (*translate)(Translator& to);
 };
 

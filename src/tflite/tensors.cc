@@ -1,11 +1,13 @@
 #include "tflite/tensors.h"
 
+#include <algorithm>
 #include <cmath>
 #include <cstring>
 
 #include "base/budget_scope.h"
 #include "base/math.h"
 #include "tensor/permute.h"
+#include "tflite/sparsity.h"
 
 namespace evoq::tflite {
 namespace {
@@ -15,6 +17,7 @@ struct TypeRow {
   const char* name;
   DType stored = DType::kUndefined;  // kUndefined: not read
   DType dtype = DType::kUndefined;
+  Elements elements = Elements::kReal;
 };
 constexpr TypeRow kTypes[] = {
     {"FLOAT32", DType::kFloat32, DType::kFloat32},
@@ -25,12 +28,12 @@ constexpr TypeRow kTypes[] = {
     {"STRING"},
     {"BOOL", DType::kBool, DType::kBool},
     {"INT16", DType::kInt16, DType::kInt16},
-    {"COMPLEX64"},
+    {"COMPLEX64", DType::kFloat32, DType::kFloat32, Elements::kComplex},
     {"INT8", DType::kInt8, DType::kInt8},
     {"FLOAT64", DType::kFloat64, DType::kFloat64},
     {"COMPLEX128"},
     {"UINT64", DType::kUint64, DType::kUint64},
-    {"RESOURCE"},
+    {"RESOURCE", DType::kUndefined, DType::kUndefined, Elements::kResource},
     {"VARIANT"},
     {"UINT32", DType::kUint32, DType::kUint32},
     {"UINT16", DType::kUint16, DType::kUint16},
@@ -39,6 +42,13 @@ constexpr TypeRow kTypes[] = {
     {"INT2", DType::kInt2, DType::kInt8},
     {"UINT4", DType::kUint4, DType::kUint8},
 };
+
+// Files may be written with elements of 8 bytes at any multiple of 4.
+int64_t ZeroPoint(const fb::Quantization& q, unsigned i) {
+  int64_t value;
+  std::memcpy(&value, q.zero_point()->Data() + i * sizeof(value), sizeof(value));
+  return flatbuffers::EndianScalar(value);
+}
 
 Status AddScales(const fb::Quantization& q, TensorFacts& facts) {
   if (q.details_type() != 0) return Unsupported("scales by block or of a custom kind");
@@ -63,7 +73,7 @@ Status AddScales(const fb::Quantization& q, TensorFacts& facts) {
   QuantParams quant;
   quant.axis = scales == 1 ? -1 : q.quantized_dimension();
   for (unsigned i = 0; i < scales; ++i) {
-    const int64_t zero = zeros == 0 ? 0 : q.zero_point()->Get(zeros == 1 ? 0 : i);
+    const int64_t zero = zeros == 0 ? 0 : ZeroPoint(q, zeros == 1 ? 0 : i);
     if (zero < IntegerMin(facts.dtype) || zero > IntegerMax(facts.dtype))
       return InvalidInput("zero point {} of {}", zero, DTypeName(facts.dtype));
     // A scale of 0 is that of a channel without weights: all of its integers mean 0.
@@ -98,6 +108,28 @@ Tensor Widened(std::span<const std::byte> data, DType stored, Tensor to) {
   return to;
 }
 
+// The bytes of the dense constant: zeros where the sparse one has nothing.
+Result<std::vector<std::byte>> DenseBytes(const fb::sparse::Sparsity& sparsity,
+                                          std::span<const std::byte> data, const TensorFacts& facts,
+                                          int64_t bytes) {
+  const int bits = DTypeBits(facts.stored);
+  const auto width = static_cast<size_t>(bits / 8);
+  if (bits % 8 != 0) return Unsupported("a sparse constant of {}", DTypeName(facts.stored));
+  if (facts.quant && std::ranges::any_of(facts.quant->zero_points, [](int z) { return z != 0; }))
+    return Unsupported("a sparse constant whose zero point is not 0");
+  if (bytes == 0) return std::vector<std::byte>();
+  EVOQ_TRY(SpendMemory(bytes, "sparse constants"));
+  EVOQ_ASSIGN(const std::vector<int64_t> places, DensePlaces(sparsity, facts.sizes));
+  if (places.size() * width != data.size())
+    return InvalidInput("{} bytes of data for {} elements of a sparse constant", data.size(),
+                        places.size());
+  std::vector<std::byte> dense(static_cast<size_t>(bytes));
+  for (size_t i = 0; i < places.size(); ++i)
+    std::memcpy(dense.data() + static_cast<size_t>(places[i]) * width, data.data() + i * width,
+                width);
+  return dense;
+}
+
 template <typename T>
 void PermuteAs(const Tensor& from, const std::vector<int64_t>& perm, Tensor& to) {
   const size_t rank = perm.size();
@@ -121,6 +153,15 @@ void PermuteAs(const Tensor& from, const std::vector<int64_t>& perm, Tensor& to)
 
 }  // namespace
 
+const char* ElementsName(Elements elements) {
+  switch (elements) {
+    case Elements::kReal: return "numbers";
+    case Elements::kComplex: return "complex numbers";
+    case Elements::kResource: return "a resource";
+  }
+  return "";
+}
+
 TensorType TensorFacts::type() const {
   std::vector<Dim> dims;
   for (size_t i = 0; i < sizes.size(); ++i) {
@@ -140,9 +181,9 @@ Result<TensorFacts> FactsOf(const fb::Tensor& tensor, size_t index) {
   if (facts.name.empty()) facts.name = fmt::format("tensor_{}", index);
   const auto number = static_cast<size_t>(static_cast<uint8_t>(tensor.type()));
   if (number >= std::size(kTypes)) return Unsupported("element type number {}", number);
-  if (kTypes[number].stored == DType::kUndefined)
+  facts.elements = kTypes[number].elements;
+  if (kTypes[number].stored == DType::kUndefined && facts.elements == Elements::kReal)
     return Unsupported("elements of type {}", kTypes[number].name);
-  if (tensor.sparsity() != nullptr) return Unsupported("a sparse tensor");
   facts.dtype = kTypes[number].dtype;
   facts.stored = kTypes[number].stored;
   facts.variable = tensor.is_variable();
@@ -153,24 +194,32 @@ Result<TensorFacts> FactsOf(const fb::Tensor& tensor, size_t index) {
     if (shape->Get(d) < -1) return InvalidInput("size {} on axis {}", shape->Get(d), d);
     facts.sizes.push_back(shape->Get(d));
   }
-  if (tensor.quantization() != nullptr) EVOQ_TRY(AddScales(*tensor.quantization(), facts));
+  if (tensor.quantization() != nullptr && facts.elements == Elements::kReal)
+    EVOQ_TRY(AddScales(*tensor.quantization(), facts));
   return facts;
 }
 
 Result<Tensor> ConstantOf(const File& file, const fb::Tensor& tensor, const TensorFacts& facts) {
+  if (facts.elements != Elements::kReal)
+    return Unsupported("a constant of {}", ElementsName(facts.elements));
   for (int64_t size : facts.sizes) {
     if (size < 0) return InvalidInput("a constant of an open size");
   }
   const TensorType type = facts.type();
   const auto bytes = TensorType(facts.stored, type.shape).bytes();
   if (!bytes) return Fail(ErrorCode::kTooLarge, "{} is too large", type.ToString());
-  const std::span<const std::byte> data = file.DataOf(tensor);
+  std::span<const std::byte> data = file.DataOf(tensor);
+  std::vector<std::byte> dense;
+  if (tensor.sparsity() != nullptr) {
+    EVOQ_ASSIGN(dense, DenseBytes(*tensor.sparsity(), data, facts, *bytes));
+    data = dense;
+  }
   if (data.size() != static_cast<size_t>(*bytes))
     return InvalidInput("{} bytes of data, {} needs {}", data.size(), type.ToString(), *bytes);
   EVOQ_TRY(ValidateQuant(type));
   const auto alignment = static_cast<uintptr_t>(std::max(DTypeBits(facts.stored) / 8, 1));
   if (facts.stored == facts.dtype && facts.dtype != DType::kBool && !data.empty() &&
-      reinterpret_cast<uintptr_t>(data.data()) % alignment == 0)
+      dense.empty() && reinterpret_cast<uintptr_t>(data.data()) % alignment == 0)
     return Tensor::View(type, data.data(), file.owner);
   const auto copied = type.bytes();
   if (!copied) return Fail(ErrorCode::kTooLarge, "{} is too large", type.ToString());

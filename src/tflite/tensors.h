@@ -10,6 +10,11 @@
 
 namespace evoq::tflite {
 
+// What an element is: complex numbers are values with an axis of 2 at the end, real and imaginary
+// part; resources name variables and have no value.
+enum class Elements { kReal, kComplex, kResource };
+const char* ElementsName(Elements elements);  // for messages
+
 // What the file says of a tensor.
 struct TensorFacts {
   std::string name;
@@ -22,6 +27,7 @@ struct TensorFacts {
   // Scales of int32 and int64 tensors, which are biases.
   std::vector<float> bias_scales;
   bool variable = false;
+  Elements elements = Elements::kReal;
 
   int rank() const { return static_cast<int>(sizes.size()); }
   // With `quant`, and the sizes: a run's choice is the symbol N on axis 0, and one of the tensor's
@@ -29,12 +35,12 @@ struct TensorFacts {
   TensorType type() const;
 };
 
-// Errors: kUnsupported for complex numbers, strings, resources, sparse tensors and scales by block;
-// kInvalidInput for scales that do not fit.
+// Errors: kUnsupported for strings and scales by block; kInvalidInput for scales that do not fit.
 Result<TensorFacts> FactsOf(const fb::Tensor& tensor, size_t index);
 
-// The constant. Its bytes are those of the file where it is aligned and stored as evoq stores it.
-// Errors: kInvalidInput for another number of bytes than the type has; kTooLarge.
+// The constant, also of a sparse one. Its bytes are those of the file where it is aligned and
+// stored as evoq stores it. Errors: kInvalidInput for another number of bytes than the type has;
+// kTooLarge.
 Result<Tensor> ConstantOf(const File& file, const fb::Tensor& tensor, const TensorFacts& facts);
 
 // The same numbers with axis k of the result being axis perm[k] of `from`.

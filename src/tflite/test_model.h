@@ -11,19 +11,31 @@
 namespace evoq::tflite {
 
 // The schema's numbers of element types.
-enum TestType : int8_t { kTestFloat = 0, kTestInt32 = 2, kTestInt8 = 9 };
+enum TestType : int8_t {
+  kTestFloat = 0,
+  kTestInt32 = 2,
+  kTestBool = 6,
+  kTestComplex = 8,
+  kTestInt8 = 9,
+  kTestResource = 13
+};
 
-// A file with one graph. Tensors and operators are added in order; what is public may be changed
-// before Bytes is called.
+// A file with one graph. Tensors and operators are added in order, to the graph number `at`; what
+// is public may be changed before Bytes is called.
 struct TestModel {
   fb::ModelT model;
+  size_t at = 0;
 
   TestModel() {
     model.version = 3;
     model.buffers.push_back(std::make_unique<fb::BufferT>());  // that of computed tensors
     model.subgraphs.push_back(std::make_unique<fb::SubGraphT>());
   }
-  fb::SubGraphT& graph() { return *model.subgraphs[0]; }
+  fb::SubGraphT& graph() { return *model.subgraphs[at]; }
+  void AddGraph() {
+    at = model.subgraphs.size();
+    model.subgraphs.push_back(std::make_unique<fb::SubGraphT>());
+  }
 
   // Returns the tensor's number. `scales` above 1 lie along `axis`.
   int Tensor(const std::string& name, std::vector<int> shape, int8_t type = kTestFloat,
@@ -88,6 +100,110 @@ inline TestModel SmallNet() {
   options.stride_h = options.stride_w = 1;
   file.Operator(3, {x, w, b}, {y}).options.Set(std::move(options));
   file.graph().inputs = {x};
+  file.graph().outputs = {y};
+  return file;
+}
+
+// A VAR_HANDLE: the tensor that names the variable.
+inline int Handle(TestModel& file, const std::string& name) {
+  const int handle = file.Tensor(name + "_handle", {}, kTestResource);
+  fb::VarHandleOptionsT options;
+  options.shared_name = name;
+  file.Operator(142, {}, {handle}).options.Set(std::move(options));
+  return handle;
+}
+
+// y = x + sum, then sum = y: numbers are float32 [2], the sum begins as `begin`.
+inline TestModel SumNet(const std::vector<float>& begin = {0, 0}) {
+  TestModel file;
+  file.graph().inputs = {file.Tensor("x", {2})};
+  fb::CallOnceOptionsT once;
+  once.init_graph = 1;
+  file.Operator(129, {}, {}).options.Set(std::move(once));
+  const int sum = Handle(file, "sum"), before = file.Tensor("before", {2}),
+            y = file.Tensor("y", {2}), after = file.Tensor("after", {2});
+  file.Operator(143, {sum}, {before});
+  file.Operator(0, {0, before}, {y});
+  file.Operator(144, {sum, y}, {});
+  file.Operator(143, {sum}, {after});
+  file.graph().outputs = {y, after};
+  file.AddGraph();
+  const int handle = Handle(file, "sum");
+  file.Operator(144, {handle, file.Constant<float>("begin", {2}, kTestFloat, begin)}, {});
+  file.at = 0;
+  return file;
+}
+
+// y = c ? x * w : x, of float32 [2] and a constant w of the outer graph.
+inline TestModel BranchNet() {
+  TestModel file;
+  const int c = file.Tensor("c", {}, kTestBool), x = file.Tensor("x", {2}),
+            w = file.Constant<float>("w", {2}, kTestFloat, {3, 4}), y = file.Tensor("y", {2});
+  fb::IfOptionsT options;
+  options.then_graph = 1;
+  options.else_graph = 2;
+  file.Operator(118, {c, x, w}, {y}).options.Set(std::move(options));
+  file.graph().inputs = {c, x};
+  file.graph().outputs = {y};
+  for (const bool product : {true, false}) {
+    file.AddGraph();
+    file.graph().inputs = {file.Tensor("x", {2}), file.Tensor("w", {2})};
+    file.graph().outputs = {product ? file.Tensor("product", {2}) : 0};
+    if (product) file.Operator(18, {0, 1}, {2});
+  }
+  file.at = 0;
+  return file;
+}
+
+// y = DENSIFY(w), w of 2 rows of 6: rows listed, in each blocks of 2, of which the second row has
+// the first and the third, and the first row none.
+inline TestModel SparseNet() {
+  namespace sp = fb::sparse;
+  TestModel file;
+  const int w = file.Constant<float>("w", {2, 6}, kTestFloat, {1, 2, 3, 4}),
+            y = file.Tensor("y", {2, 6});
+  auto sparsity = std::make_unique<sp::SparsityT>();
+  sparsity->traversal_order = {0, 1, 2};
+  sparsity->block_map = {1};
+  for (const int size : {2, 0, 2}) {
+    sparsity->axes.push_back(std::make_unique<sp::AxisT>());
+    sparsity->axes.back()->dense_size = size;
+  }
+  sp::Indices32T segments;
+  segments.values = {0, 0, 2};
+  sp::Indices16T indices;
+  indices.values = {0, 2};
+  sparsity->axes[1]->format = 1;
+  sparsity->axes[1]->segments.Set(std::move(segments));
+  sparsity->axes[1]->indices.Set(std::move(indices));
+  file.graph().tensors[static_cast<size_t>(w)]->sparsity = std::move(sparsity);
+  file.Operator(124, {w}, {y});
+  file.graph().outputs = {y};
+  return file;
+}
+
+// y = |RFFT2D(x)|, of x [1, 4] the bins [1, 3].
+inline TestModel SpectrumNet() {
+  TestModel file;
+  const int x = file.Tensor("x", {1, 4}), lengths = file.Ints("lengths", {1, 4}),
+            bins = file.Tensor("bins", {1, 3}, kTestComplex), y = file.Tensor("y", {1, 3});
+  file.Operator(131, {x, lengths}, {bins});
+  file.Operator(135, {bins}, {y});
+  file.graph().inputs = {x};
+  file.graph().outputs = {y};
+  return file;
+}
+
+// x[:n], n an input of 1 integer.
+inline TestModel CutNet() {
+  TestModel file;
+  const int x = file.Tensor("x", {4}), n = file.Tensor("n", {1}, kTestInt32),
+            y = file.Tensor("y", {4});
+  fb::StridedSliceOptionsT options;
+  options.begin_mask = 1;
+  file.Operator(45, {x, file.Ints("begin", {3}), n, file.Ints("strides", {1})}, {y})
+      .options.Set(std::move(options));
+  file.graph().inputs = {x, n};
   file.graph().outputs = {y};
   return file;
 }

@@ -5,44 +5,12 @@
 #include <map>
 
 #include "base/budget_scope.h"
-#include "kernels/requant.h"
 #include "ops/op.h"
 
 namespace evoq::tflite {
 namespace {
 
-// The schema's numbers of fused activations.
-enum Fused { kFusedNone, kFusedRelu, kFusedReluN1To1, kFusedRelu6, kFusedTanh, kFusedSignBit };
-
 const std::vector<int64_t> kToPlanar = {0, 3, 1, 2}, kToPlain = {0, 2, 3, 1};
-
-Result<Activation> ActivationOf(int fused) {
-  switch (fused) {
-    case kFusedNone: return Activation{};
-    case kFusedRelu: return Activation{ActivationKind::kRelu};
-    case kFusedReluN1To1: return Activation{ActivationKind::kClip, -1, 1};
-    case kFusedRelu6: return Activation{ActivationKind::kClip, 0, 6};
-    case kFusedTanh: return Activation{ActivationKind::kTanh};
-    case kFusedSignBit: return Unsupported("the activation SIGN_BIT");
-    default: return InvalidInput("activation number {}, expected 0 to 5", fused);
-  }
-}
-
-// Whether no real number of the type is changed by the activation: its range is within the bounds.
-bool ChangesNothing(const Activation& activation, const QuantParams& q, DType dtype) {
-  const int64_t low = IntegerMin(dtype), high = IntegerMax(dtype);
-  const float scale = q.scales[0];
-  const int32_t zero = q.zero_points[0];
-  const float least = DequantizeValue(static_cast<int32_t>(low), scale, zero),
-              most = DequantizeValue(static_cast<int32_t>(high), scale, zero);
-  if (activation.kind == ActivationKind::kRelu) return least >= 0;
-  if (activation.kind != ActivationKind::kClip) return false;
-  const auto cut = [&](float bound) {
-    return QuantizeValue(bound, scale, zero, static_cast<int32_t>(low), static_cast<int32_t>(high));
-  };
-  return (least >= activation.alpha || cut(activation.alpha) == low) &&
-         (most <= activation.beta || cut(activation.beta) == high);
-}
 
 }  // namespace
 
@@ -55,20 +23,29 @@ Result<Graph> Translator::Run() {
   EVOQ_TRY(CheckOperators());
   EVOQ_TRY(ReadTensors());
   EVOQ_TRY(AddInputs());
+  EVOQ_TRY(TranslateAll());
+  EVOQ_TRY(AddOutputs());
+  EVOQ_TRY(AddStates());
+  return std::move(graph_);
+}
+
+Status Translator::TranslateAll() {
   const auto* operators = file_.graph().operators();
   for (unsigned i = 0; operators != nullptr && i < operators->size(); ++i)
     EVOQ_TRY(WithContext(Translate(i), LabelOf(file_, i)));
-  EVOQ_TRY(AddOutputs());
-  return std::move(graph_);
+  return {};
 }
 
 // Names all operators that evoq lacks at once, each with how often it occurs.
 Status Translator::CheckOperators() const {
   std::map<std::string, int> missing;
-  const auto* operators = file_.graph().operators();
-  for (unsigned i = 0; operators != nullptr && i < operators->size(); ++i) {
-    const fb::OperatorCode& code = file_.CodeOf(*operators->Get(i));
-    if (FindOpRow(NumberOf(code)) == nullptr) ++missing[OperatorName(code)];
+  for (const unsigned g : file_.reached) {
+    const File file = file_.At(g);
+    const auto* operators = file.graph().operators();
+    for (unsigned i = 0; operators != nullptr && i < operators->size(); ++i) {
+      const fb::OperatorCode& code = file.CodeOf(*operators->Get(i));
+      if (FindOpRow(NumberOf(code)) == nullptr) ++missing[OperatorName(code)];
+    }
   }
   if (missing.empty()) return {};
   constexpr size_t kShown = 20;
@@ -121,25 +98,35 @@ Status Translator::AddInputs() {
       return Unsupported("input {}: a scale for each index of an axis", facts.name);
     if (forms_[t].plain.valid()) return InvalidInput("input {} is listed twice", facts.name);
     if (facts.variable) return Unsupported("input {}: a variable", facts.name);
+    if (facts.elements != Elements::kReal)
+      return Unsupported("input {}: {}", facts.name, ElementsName(facts.elements));
     forms_[t].plain = graph_.AddInput(facts.name, facts.type());
   }
   return {};
 }
 
 Status Translator::AddOutputs() {
-  for (const int32_t t : *file_.graph().outputs()) {
-    const size_t tensor = Index(t);
+  const auto* outputs = file_.graph().outputs();
+  for (unsigned i = 0; outputs != nullptr && i < outputs->size(); ++i) {
+    const size_t tensor = Index(outputs->Get(i));
+    if (facts_[tensor].elements != Elements::kReal)
+      return Unsupported("output {}: {}", facts_[tensor].name,
+                         ElementsName(facts_[tensor].elements));
     if (!forms_[tensor].plain.valid() && !forms_[tensor].planar.valid())
       EVOQ_TRY(MakeConstant(tensor));
-    ValueId value = Plain(tensor);
-    // What is an input or a constant, or an output already, gets a value of its own.
-    if (graph_.IsInput(value) || graph_.IsOutput(value) || graph_.value(value).is_constant())
-      value = graph_.Apply("Identity", facts_[tensor].name + "_output", {value}, {},
-                           facts_[tensor].quant ? QuantType(tensor) : TensorType());
-    if (graph_.value(value).name != facts_[tensor].name) graph_.Rename(value, facts_[tensor].name);
-    graph_.MarkOutput(value);
+    AddOutput(tensor, facts_[tensor].name);
   }
   return {};
+}
+
+void Translator::AddOutput(size_t tensor, const std::string& name) {
+  ValueId value = Plain(tensor);
+  // What is an input or a constant, or an output already, gets a value of its own.
+  if (graph_.IsInput(value) || graph_.IsOutput(value) || graph_.value(value).is_constant())
+    value = graph_.Apply("Identity", name + "_output", {value}, {},
+                         facts_[tensor].quant ? QuantType(tensor) : TensorType());
+  if (graph_.value(value).name != name) graph_.Rename(value, name);
+  graph_.MarkOutput(value);
 }
 
 Status Translator::Translate(size_t op) {
@@ -152,6 +139,7 @@ Status Translator::Translate(size_t op) {
   EVOQ_TRY(Prepare(row));
   EVOQ_TRY(row.translate(*this));
   for (const int32_t t : outputs_) {
+    if (facts_[Index(t)].elements == Elements::kResource) continue;
     if (!forms_[Index(t)].plain.valid() && !forms_[Index(t)].planar.valid())
       return InvalidInput("output {} is nothing that the operator computes", facts_[Index(t)].name);
   }
@@ -170,11 +158,12 @@ Status Translator::Prepare(const OpRow& row) {
     return InvalidInput("{} outputs, expected {}", outputs_.size(),
                         row.outputs < 0 ? std::string("at least 1") : std::to_string(row.outputs));
   for (size_t i = 0; i < inputs_.size(); ++i) {
-    if (inputs_[i] < 0) {
-      if (static_cast<int64_t>(i) < row.least_inputs || row.most_inputs < 0)
-        return InvalidInput("input {} is left out", i);
-      continue;
-    }
+    if (inputs_[i] < 0 && (static_cast<int64_t>(i) < row.least_inputs || row.most_inputs < 0))
+      return InvalidInput("input {} is left out", i);
+  }
+  EVOQ_TRY(CheckElements(row));
+  for (size_t i = 0; i < inputs_.size(); ++i) {
+    if (inputs_[i] < 0 || input(i).elements == Elements::kResource) continue;
     const Forms& forms = forms_[Index(inputs_[i])];
     if (!forms.plain.valid() && !forms.planar.valid())
       EVOQ_TRY(WithContext(MakeConstant(Index(inputs_[i])),
@@ -184,10 +173,22 @@ Status Translator::Prepare(const OpRow& row) {
     const TensorFacts& facts = facts_[Index(t)];
     if (forms_[Index(t)].plain.valid() || forms_[Index(t)].planar.valid())
       return InvalidInput("output {} was read as a constant before", facts.name);
-    if (facts.quant && !facts.quant->per_tensor())
-      return Unsupported("output {}: a computed tensor with a scale for each index of an axis",
-                         facts.name);
   }
+  return {};
+}
+
+Status Translator::CheckElements(const OpRow& row) const {
+  const auto check = [&](int32_t t, const char* what, size_t i) -> Status {
+    if (t < 0) return {};
+    const TensorFacts& facts = facts_[Index(t)];
+    if (facts.elements == Elements::kReal ||
+        (facts.elements == Elements::kComplex && row.complex) ||
+        (facts.elements == Elements::kResource && row.resources))
+      return {};
+    return Unsupported("{} {} ({}): {}", what, i, facts.name, ElementsName(facts.elements));
+  };
+  for (size_t i = 0; i < inputs_.size(); ++i) EVOQ_TRY(check(inputs_[i], "input", i));
+  for (size_t i = 0; i < outputs_.size(); ++i) EVOQ_TRY(check(outputs_[i], "output", i));
   return {};
 }
 
@@ -250,6 +251,12 @@ ValueId Translator::Real(size_t i) {
   const size_t t = Index(inputs_[i]);
   if (!forms_[t].real.valid()) forms_[t].real = Dequantized(t, Plain(t), "_real");
   return forms_[t].real;
+}
+
+ValueId Translator::Part(size_t i, int64_t part) {
+  Attrs attrs;
+  attrs.Set("axis", -1);
+  return Apply("Gather", {Real(i), Constant(Tensor::Scalar(part))}, std::move(attrs));
 }
 
 ValueId Translator::Planar(size_t i) {
@@ -369,100 +376,16 @@ Result<int64_t> Translator::AxisOf(int64_t axis, int rank) const {
   return axis < 0 ? axis + rank : axis;
 }
 
+Status Translator::CheckSameElements() const {
+  if (input(0).elements == output(0).elements) return {};
+  return InvalidInput("output {} is {}, expected {}", output(0).name,
+                      ElementsName(output(0).elements), ElementsName(input(0).elements));
+}
+
 Status Translator::CheckRank(size_t i, int rank) const {
   if (input(i).rank() == rank) return {};
   return InvalidInput("input {} ({}) has rank {}, expected {}", i, input(i).name, input(i).rank(),
                       rank);
-}
-
-// ---- writing
-
-ValueId Translator::Apply(const char* op, std::vector<ValueId> inputs, Attrs attrs) {
-  return graph_.Apply(op, fmt::format("{}_{}", output(0).name, op), std::move(inputs),
-                      std::move(attrs));
-}
-
-std::vector<ValueId> Translator::ApplyMany(const char* op, std::vector<ValueId> inputs,
-                                           size_t outputs, Attrs attrs) {
-  Node node;
-  node.op = op;
-  node.name = output(0).name;
-  node.inputs = std::move(inputs);
-  node.attrs = std::move(attrs);
-  for (size_t i = 0; i < outputs; ++i)
-    node.outputs.push_back(graph_.AddValue(fmt::format("{}_{}_{}", output(0).name, op, i)));
-  std::vector<ValueId> values = node.outputs;
-  graph_.AddNode(std::move(node));
-  return values;
-}
-
-ValueId Translator::Constant(Tensor tensor) {
-  return graph_.AddConstant(output(0).name + "_constant", std::move(tensor));
-}
-
-ValueId Translator::Int64Constant(const std::vector<int64_t>& values) {
-  return Constant(Tensor::FromValues<int64_t>(Shape{static_cast<int64_t>(values.size())}, values));
-}
-
-ValueId Translator::FloatConstant(float value) { return Constant(Tensor::Scalar(value)); }
-
-ValueId Translator::Transposed(ValueId value, const std::vector<int64_t>& perm) {
-  Attrs attrs;
-  attrs.Set("perm", perm);
-  return Apply("Transpose", {value}, std::move(attrs));
-}
-
-void Translator::Note(const std::string& text) {
-  std::string& notes = graph_.metadata["tflite.notes"];
-  if (!notes.empty()) notes += '\n';
-  notes += output(0).name + ": " + text;
-}
-
-Status Translator::Set(size_t i, ValueId value) { return Define(i, value, /*planar=*/false); }
-
-Status Translator::SetPlanar(size_t i, ValueId value) { return Define(i, value, /*planar=*/true); }
-
-Status Translator::Define(size_t i, ValueId value, bool planar) {
-  const size_t t = Index(outputs_[i]);
-  const TensorFacts& facts = facts_[t];
-  if (planar && facts.rank() != 4)
-    return InvalidInput("output {} has rank {}, expected 4", facts.name, facts.rank());
-  const NodeId producer = graph_.value(value).producer;
-  const bool own = producer.valid() && graph_.value(value).users.empty();
-  if (own && graph_.node(producer).outputs.size() == 1) graph_.RenameNode(producer, facts.name);
-  if (facts.quant) {
-    const std::string name = planar ? facts.name + "_planar_value" : facts.name;
-    const ValueId quantized = graph_.AddValue(name, QuantType(t));
-    graph_.AddNode({.op = "QuantizeLinear",
-                    .name = facts.name + "_quantize",
-                    .inputs = {value},
-                    .outputs = {quantized}});
-    value = quantized;
-  } else if (own && !planar) {
-    graph_.Rename(value, facts.name);
-  }
-  (planar ? forms_[t].planar : forms_[t].plain) = value;
-  return {};
-}
-
-Status Translator::AddActivation(int activation, Attrs& attrs) const {
-  EVOQ_ASSIGN(const Activation kind, ActivationOf(activation));
-  if (kind.kind != ActivationKind::kNone) ActivationToAttrs(kind, attrs);
-  return {};
-}
-
-Result<ValueId> Translator::Activated(ValueId value, int activation) {
-  EVOQ_ASSIGN(const Activation kind, ActivationOf(activation));
-  if (kind.kind == ActivationKind::kNone) return value;
-  if (output(0).quant) {
-    if (ChangesNothing(kind, *output(0).quant, output(0).dtype)) return value;
-    const ValueId rounded = graph_.Apply("QuantizeLinear", output(0).name + "_rounded", {value}, {},
-                                         QuantType(Index(outputs_[0])));
-    value = Apply("DequantizeLinear", {rounded});
-  }
-  if (kind.kind == ActivationKind::kClip)
-    return Apply("Clip", {value, FloatConstant(kind.alpha), FloatConstant(kind.beta)});
-  return Apply(kind.kind == ActivationKind::kRelu ? "Relu" : "Tanh", {value});
 }
 
 }  // namespace evoq::tflite

@@ -17,12 +17,17 @@
 #include "kernels/activation.h"
 #include "tflite/op_row.h"
 #include "tflite/tensors.h"
+#include "tflite/variables.h"
 
 namespace evoq::tflite {
 
+inline constexpr char kNotes[] = "tflite.notes";  // the fact
+// What follows a state's name in the name of the output that is its value after the run.
+inline constexpr char kNext[] = ".next";
+
 class Translator {
  public:
-  explicit Translator(const File& file) : file_(file) {}
+  explicit Translator(const File& file) : file_(file), variables_(file) {}
 
   // The graph with all operators, without types. Errors: with the operator's number and name.
   Result<Graph> Run();
@@ -57,6 +62,10 @@ class Translator {
   // ---- values of inputs, as real numbers or plain integers
 
   ValueId Real(size_t i);
+  // The real (0) or imaginary (1) part of complex numbers.
+  ValueId Part(size_t i, int64_t part);
+  // Errors: kInvalidInput where only one of input 0 and output 0 is of complex numbers.
+  Status CheckSameElements() const;
   // Of rank 4: N, C, H, W.
   ValueId Planar(size_t i);
   // The integers of an input as int64, which ONNX's shapes, axes and indices are.
@@ -84,16 +93,31 @@ class Translator {
   ValueId FloatConstant(float value);
   ValueId Transposed(ValueId value, const std::vector<int64_t>& perm);
 
+  // A node with subgraphs: those of these numbers, whose inputs are the operator's from `first` on.
+  // Constants among these go into the subgraphs, the others follow `inputs`. Errors: for subgraphs
+  // of other inputs, or of another number of outputs than the operator's.
+  Result<std::vector<ValueId>> ApplyGraphs(const char* op, std::vector<ValueId> inputs,
+                                           const std::vector<int32_t>& graphs, size_t first);
+
   // Says of the operator at hand what its nodes do not do as the file means it: a line of the fact
   // tflite.notes.
   void Note(const std::string& text);
   // Output i is this value, in the file's order or planar.
   Status Set(size_t i, ValueId value);
   Status SetPlanar(size_t i, ValueId value);
+  // Output i is input k, with its quantization, also where that is a constant.
+  Status SetSame(size_t i, size_t k);
   // Attributes of a product or an Add, which take an activation by the schema's number.
   Status AddActivation(int activation, Attrs& attrs) const;
   // The same as nodes of their own behind `value`; where output 0 is quantized, on its integers.
   Result<ValueId> Activated(ValueId value, int activation);
+
+  // ---- variables: docs/tflite.md
+
+  // Gives variables what this subgraph assigns to them.
+  Status InitializeVariables(int32_t subgraph);
+  Status ReadVariable();    // input 0 is the variable, output 0 its value
+  Status AssignVariable();  // input 0 is the variable, input 1 its value
 
  private:
   struct Forms {
@@ -102,17 +126,31 @@ class Translator {
   static size_t Index(int32_t tensor) { return static_cast<size_t>(tensor); }
   static const uint8_t kNoOptions[];
 
+  // Of a subgraph that an operator of `outer` runs.
+  Translator(const File& file, const Translator& outer)
+      : file_(file), variables_(file), depth_(outer.depth_ + 1) {}
+  Result<Graph> RunBody(const Translator& outer, size_t first);
+  Status BindInputs(const Translator& outer, size_t first);
+
   Status ReadTensors();
   Status CheckOperators() const;
   Status AddInputs();
   Status AddOutputs();
+  Status AddStates();
+  void AddOutput(size_t tensor, const std::string& name);
+  Status TranslateAll();
   Status Translate(size_t op);
   Status Prepare(const OpRow& row);
+  Status CheckElements(const OpRow& row) const;
   Status MakeConstant(size_t tensor);
   ValueId Plain(size_t tensor);
   ValueId PlanarOf(size_t tensor);
   ValueId Dequantized(size_t tensor, ValueId value, const char* suffix);
   Status Define(size_t i, ValueId value, bool planar);
+  Status CheckSameValues(size_t tensor, const TensorFacts& given) const;
+  Status SetForms(size_t tensor, size_t from);
+  Result<Variable*> VariableAtHand();
+  void AddNote(const std::string& name, const std::string& text);
   TensorType QuantType(size_t tensor) const;
 
   const File& file_;
@@ -120,6 +158,8 @@ class Translator {
   std::vector<TensorFacts> facts_;  // by tensor
   std::vector<Tensor> constants_;   // by tensor: defined once it was asked for
   std::vector<Forms> forms_;        // by tensor
+  Variables variables_;
+  int depth_ = 0;  // subgraphs around this one
   const fb::Operator* op_ = nullptr;
   std::vector<int32_t> inputs_, outputs_;  // tensors; -1: left out
 };

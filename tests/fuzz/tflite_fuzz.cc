@@ -17,7 +17,12 @@ const std::vector<std::pair<uint8_t, std::string>>& Seeds() {
     std::vector<std::pair<uint8_t, std::string>> list;
     for (const tflite::OpRow* row : tflite::AllOpRows())
       list.emplace_back(0, tflite::OneOperator(*row).Bytes());
-    for (int i = 0; i < 16; ++i) list.emplace_back(0, tflite::SmallNet().Bytes());
+    for (int i = 0; i < 16; ++i) {
+      for (const auto make : {&tflite::SmallNet, &tflite::BranchNet, &tflite::SparseNet,
+                              &tflite::SpectrumNet, &tflite::CutNet})
+        list.emplace_back(0, make().Bytes());
+      list.emplace_back(0, tflite::SumNet({0, 1}).Bytes());
+    }
     return list;
   }();
   return seeds;

@@ -92,6 +92,20 @@ Result<std::vector<State>> ParseStates(const std::vector<std::string>& options,
   return states;
 }
 
+// What a state begins with where no file says it: zeros.
+Result<Tensor> ZerosFor(const Graph& graph, ValueId input) {
+  const auto& [name, type] = std::tie(graph.value(input).name, graph.value(input).type);
+  if (graph.metadata.count("tflite.initial." + name) > 0)
+    return Fail(ErrorCode::kUsage,
+                "input {} is missing: it begins with the numbers of the fact tflite.initial.{}",
+                name, name);
+  if (!type.shape.is_static() || !type.is_tensor() || type.dtype == DType::kString)
+    return Fail(ErrorCode::kUsage, "input {} is missing: {} has no size", name, type.ToString());
+  const TensorType real(DType::kFloat32, type.shape);
+  return type.quantized() ? QuantizeTensor(Tensor::Allocate(real), type)
+                          : Result<Tensor>(Tensor::Allocate(type));
+}
+
 // The shape that an input may have: with `states` perhaps the steps as an axis in front.
 Shape WithSteps(Shape shape, const Shape& given, bool states) {
   if (states && shape.ranked() && given.rank() == shape.rank() + 1)
@@ -130,7 +144,10 @@ Result<std::vector<Tensor>> RunSteps(Engine& engine, std::vector<Tensor> inputs,
   std::vector<std::vector<Tensor>> rows(graph.outputs().size());
   for (int64_t step = 0; step < steps; ++step) {
     for (size_t i : stepped) {
-      EVOQ_ASSIGN(inputs[i], TakeAlong(given[i], 0, step));
+      EVOQ_ASSIGN(const Tensor row, TakeAlong(given[i], 0, step));
+      TensorType type = graph.value(graph.inputs()[i]).type;  // with its scale
+      type.shape = row.shape();
+      inputs[i] = row.WithType(type);
     }
     EVOQ_ASSIGN(const std::vector<Tensor> outputs, engine.Run(inputs));
     for (size_t i = 0; i < outputs.size(); ++i) rows[i].push_back(outputs[i]);
@@ -175,12 +192,16 @@ Result<json> Run(const Options& o, int threads) {
     EVOQ_TRY(CheckFits(named.second, inputs[index], named.first,
                        WithSteps(type.shape, inputs[index].shape(), may_step)));
   }
+  EVOQ_ASSIGN(const std::vector<State> states, ParseStates(o.states, graph));
+  for (const State& state : states) {
+    if (inputs[state.to].defined()) continue;
+    EVOQ_ASSIGN(inputs[state.to], ZerosFor(graph, graph.inputs()[state.to]));
+  }
   for (size_t i = 0; i < inputs.size(); ++i) {
     if (!inputs[i].defined())
       return Fail(ErrorCode::kUsage, "input {} is missing: --input {}=F.npy",
                   graph.value(graph.inputs()[i]).name, graph.value(graph.inputs()[i]).name);
   }
-  EVOQ_ASSIGN(const std::vector<State> states, ParseStates(o.states, graph));
   EVOQ_ASSIGN(const std::vector<Tensor> outputs,
               !states.empty() || (may_step && HasSteps(graph, inputs))
                   ? RunSteps(*engine, inputs, states)
@@ -232,7 +253,7 @@ VerbRun Declare(const VerbOptions& options, const CommonOptions& common) {
       .Required();
   options.Add("--state", o->states,
               "OUTPUT=INPUT: a run for each row of the inputs' first axis, each handing its "
-              "output to the next one's input; "
+              "output to the next one's input, which begins with zeros unless it is given; "
               "outputs are stacked");
   AddAdaptiveOptions(options, o->adaptive);
   options.Add("--output-dir", o->output_dir, "Write each output as NAME.npy into this folder");

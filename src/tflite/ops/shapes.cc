@@ -19,6 +19,7 @@ ValueId CastTo(Translator& to, ValueId value, DType dtype) {
 
 // The shape of input 1, or of the options where there is none. A size of 0 is none here.
 Status Reshape(Translator& to) {
+  EVOQ_TRY(to.CheckSameElements());
   ValueId shape;
   if (to.has(1)) {
     shape = to.Int64s(1);
@@ -27,6 +28,11 @@ Status Reshape(Translator& to) {
     if (o->new_shape() == nullptr) return InvalidInput("no shape, as an input or an option");
     shape = to.Int64Constant(Ints32(o->new_shape()));
   }
+  if (to.input(0).elements == Elements::kComplex) {
+    Attrs along;
+    along.Set("axis", 0);
+    shape = to.Apply("Concat", {shape, to.Int64Constant({2})}, std::move(along));
+  }
   Attrs attrs;
   attrs.Set("allowzero", 1);
   return to.Set(0, to.Apply("Reshape", {to.Real(0), shape}, std::move(attrs)));
@@ -34,14 +40,20 @@ Status Reshape(Translator& to) {
 
 Status Squeeze(Translator& to) {
   EVOQ_ASSIGN(const auto* o, to.Options<fb::SqueezeOptions>());
+  EVOQ_TRY(to.CheckSameElements());
+  std::vector<int64_t> axes = Ints32(o->squeeze_dims());
+  for (int64_t& axis : axes) {
+    EVOQ_ASSIGN(axis, to.AxisOf(axis, to.input(0).rank()));
+  }
   std::vector<ValueId> inputs = {to.Real(0)};
-  if (o->squeeze_dims() != nullptr && o->squeeze_dims()->size() > 0)
-    inputs.push_back(to.Int64Constant(Ints32(o->squeeze_dims())));
+  if (!axes.empty()) inputs.push_back(to.Int64Constant(axes));
   return to.Set(0, to.Apply("Squeeze", std::move(inputs)));
 }
 
 Status ExpandDims(Translator& to) {
-  EVOQ_ASSIGN(const int64_t axis, to.Int(1));
+  EVOQ_TRY(to.CheckSameElements());
+  EVOQ_ASSIGN(const int64_t given, to.Int(1));
+  EVOQ_ASSIGN(const int64_t axis, to.AxisOf(given, to.input(0).rank() + 1));
   return to.Set(0, to.Apply("Unsqueeze", {to.Real(0), to.Int64Constant({axis})}));
 }
 
@@ -88,16 +100,18 @@ Status Range(Translator& to) {
 }  // namespace
 
 extern const OpRow kReshape = {
-    .name = "RESHAPE", .number = 22, .most_inputs = 2, .translate = Reshape};
+    .name = "RESHAPE", .number = 22, .most_inputs = 2, .complex = true, .translate = Reshape};
 extern const OpRow kTranspose = {
     .name = "TRANSPOSE", .number = 39, .least_inputs = 2, .most_inputs = 2, .translate = Transpose};
-extern const OpRow kSqueeze = {.name = "SQUEEZE", .number = 43, .translate = Squeeze};
+extern const OpRow kSqueeze = {
+    .name = "SQUEEZE", .number = 43, .complex = true, .translate = Squeeze};
 extern const OpRow kTile = {
     .name = "TILE", .number = 69, .least_inputs = 2, .most_inputs = 2, .translate = Tile};
 extern const OpRow kExpandDims = {.name = "EXPAND_DIMS",
                                   .number = 70,
                                   .least_inputs = 2,
                                   .most_inputs = 2,
+                                  .complex = true,
                                   .translate = ExpandDims};
 extern const OpRow kShape = {.name = "SHAPE", .number = 77, .translate = ShapeOf};
 extern const OpRow kZerosLike = {.name = "ZEROS_LIKE", .number = 93, .translate = ZerosLike};

@@ -73,8 +73,44 @@ Result<StridedAxes> StridedAxesOf(Translator& to, const fb::StridedSliceOptions&
   return s;
 }
 
+// Bounds that are computed, but for those that the mask says to leave at the end of the axis.
+ValueId Bounds(Translator& to, size_t i, int mask, const std::vector<int64_t>& strides,
+               int64_t forward, int64_t backward) {
+  const auto entries = static_cast<int64_t>(strides.size());
+  Tensor masked = Tensor::Allocate(TensorType(DType::kBool, Shape{entries}));
+  std::vector<int64_t> ends;
+  for (size_t k = 0; k < strides.size(); ++k) {
+    masked.mutable_data<bool>()[k] = (mask >> k & 1) != 0;
+    ends.push_back(strides[k] > 0 ? forward : backward);
+  }
+  return to.Apply("Where", {to.Constant(std::move(masked)), to.Int64Constant(ends), to.Int64s(i)});
+}
+
+Status ComputedSlice(Translator& to, const fb::StridedSliceOptions& o) {
+  EVOQ_ASSIGN(const std::vector<int64_t> strides, to.Ints(3));
+  if (o.ellipsis_mask() != 0 || o.new_axis_mask() != 0 || o.shrink_axis_mask() != 0 || o.offset())
+    return Unsupported("computed bounds with an ellipsis, new, dropped or relative axes");
+  if (strides.size() > static_cast<size_t>(to.input(0).rank()))
+    return InvalidInput("{} strides for rank {}", strides.size(), to.input(0).rank());
+  const std::vector<int64_t> entries = {static_cast<int64_t>(strides.size())};
+  if (to.input(1).sizes != entries || to.input(2).sizes != entries)
+    return InvalidInput("begins {} and ends {} for {} strides", Shape(to.input(1).sizes).ToString(),
+                        Shape(to.input(2).sizes).ToString(), strides.size());
+  std::vector<int64_t> axes(strides.size());
+  for (size_t k = 0; k < axes.size(); ++k) {
+    axes[k] = static_cast<int64_t>(k);
+    if (strides[k] == 0 || strides[k] < -INT32_MAX || strides[k] > INT32_MAX)
+      return InvalidInput("stride {}", strides[k]);
+  }
+  const ValueId begins = Bounds(to, 1, o.begin_mask(), strides, 0, INT64_MAX),
+                ends = Bounds(to, 2, o.end_mask(), strides, INT64_MAX, INT64_MIN);
+  return to.Set(0, to.Apply("Slice", {to.Real(0), begins, ends, to.Int64Constant(axes),
+                                      to.Int64Constant(strides)}));
+}
+
 Status StridedSlice(Translator& to) {
   EVOQ_ASSIGN(const auto* o, to.Options<fb::StridedSliceOptions>());
+  if (!to.is_constant(1) || !to.is_constant(2)) return ComputedSlice(to, *o);
   EVOQ_ASSIGN(const StridedAxes s, StridedAxesOf(to, *o));
   ValueId y = to.Apply("Slice", {to.Real(0), to.Int64Constant(s.starts), to.Int64Constant(s.ends),
                                  to.Int64Constant(s.axes), to.Int64Constant(s.steps)});
