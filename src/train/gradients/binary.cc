@@ -113,14 +113,16 @@ BoundGradient TwoValues(const GradientArgs& args, const F& f, const SlopeA& slop
   return BoundGradient{.forward = forward, .backward = backward};
 }
 
-float One(float, float) { return 1; }
+// No function: it would be called for each element.
+constexpr auto kOne = [](float, float) { return 1.0f; };
 
 Result<BoundGradient> BindAdd(const GradientArgs& args) {
-  return TwoValues(args, [](float a, float b) { return a + b; }, One, One);
+  return TwoValues(
+      args, [](float a, float b) { return a + b; }, kOne, kOne);
 }
 Result<BoundGradient> BindSub(const GradientArgs& args) {
   return TwoValues(
-      args, [](float a, float b) { return a - b; }, One, [](float, float) { return -1.0f; });
+      args, [](float a, float b) { return a - b; }, kOne, [](float, float) { return -1.0f; });
 }
 Result<BoundGradient> BindMul(const GradientArgs& args) {
   return TwoValues(
