@@ -117,8 +117,7 @@ BoundGradient TwoValues(const GradientArgs& args, const F& f, const SlopeA& slop
 constexpr auto kOne = [](float, float) { return 1.0f; };
 
 Result<BoundGradient> BindAdd(const GradientArgs& args) {
-  return TwoValues(
-      args, [](float a, float b) { return a + b; }, kOne, kOne);
+  return TwoValues(args, [](float a, float b) { return a + b; }, kOne, kOne);
 }
 Result<BoundGradient> BindSub(const GradientArgs& args) {
   return TwoValues(
