@@ -353,6 +353,16 @@ def check_folders(folder):
         except RuntimeError as error:
             check(f"{what} is refused", sentence in str(error), error)
         path.write_text(before)
+    weights = folder / "2_Tanh" / "model.safetensors"
+    whole = weights.read_bytes()
+    w, b = dense(None, 0, encoders.WIDTH)
+    lms.write_safetensors(str(weights), {"linear.weight": w, "linear.bias": b, "other.bias": b})
+    try:
+        agree.evoq("inspect", folder)
+        check("two tensors of one name are refused", False, "they were not")
+    except RuntimeError as error:
+        check("two tensors of one name are refused", "called ...bias" in str(error), error)
+    weights.write_bytes(whole)
 
 
 def check_openai(server):

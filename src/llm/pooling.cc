@@ -200,7 +200,10 @@ Result<ValueId> Pooler::Dense(const std::string& name, const std::string& folder
     return Unsupported("{}: activation_function {}", path, function.substr(0, 100));
   EVOQ_ASSIGN(const StoredTensors tensors, ReadSafetensorsFolder(folder));
   StoredTensors renamed;
-  for (const auto& [key, tensor] : tensors) renamed[name + "." + LastPart(key)] = tensor;
+  for (const auto& [key, tensor] : tensors) {
+    if (!renamed.emplace(name + "." + LastPart(key), tensor).second)
+      return InvalidInput("{}: two tensors are called ...{}", folder, LastPart(key).substr(0, 100));
+  }
   WeightReader weights(graph_, renamed, notes);
   const auto product = [&]() -> Result<ValueId> {
     EVOQ_ASSIGN(const ValueId w, weights.Matrix(name + ".weight", inputs, outputs, false));

@@ -10,6 +10,7 @@
 #include "cli/verb.h"
 #include "models/models.h"
 #include "reference/control.h"
+#include "reference/util.h"
 #include "workflow/adaptive.h"
 
 namespace evoq {
@@ -101,9 +102,10 @@ Result<Tensor> ZerosFor(const Graph& graph, ValueId input) {
                 name, name);
   if (!type.shape.is_static() || !type.is_tensor() || type.dtype == DType::kString)
     return Fail(ErrorCode::kUsage, "input {} is missing: {} has no size", name, type.ToString());
-  const TensorType real(DType::kFloat32, type.shape);
-  return type.quantized() ? QuantizeTensor(Tensor::Allocate(real), type)
-                          : Result<Tensor>(Tensor::Allocate(type));
+  if (!type.quantized()) return WithContext(AllocateOutput(type), name);
+  EVOQ_ASSIGN(const Tensor real,
+              WithContext(AllocateOutput(TensorType(DType::kFloat32, type.shape)), name));
+  return QuantizeTensor(real, type);
 }
 
 // The shape that an input may have: with `states` perhaps the steps as an axis in front.
