@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Three `evoq serve` behind nginx, as people scale out: kill -9 of one under load loses the
 requests that it had, and none where nginx may send them again. Skips (exit status 77) where there
-is no nginx."""
+is no nginx: tools/test.sh unpacks Debian's in build/nginx."""
 
 import collections
 import concurrent.futures
@@ -21,7 +21,8 @@ import time
 from serve_models import Model, binary_outputs
 from serving import Serving, ask, check, failures
 
-NGINX = shutil.which("nginx", path=f"{os.environ.get('PATH', '')}:/usr/sbin")
+UNPACKED = pathlib.Path(__file__).parent.parent / "build/nginx/usr/sbin"
+NGINX = shutil.which("nginx", path=f"{os.environ.get('PATH', '')}:/usr/sbin:{UNPACKED}")
 CLIENTS = 12
 
 CONFIGURATION = """

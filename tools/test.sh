@@ -13,6 +13,13 @@ build/venv/bin/pip install -q --disable-pip-version-check \
   'tritonclient[grpc,http]' openai kubernetes-validate \
   ruff==0.17.6 ||
   echo "test: PyPI is not reachable; tests that compare with other runtimes will skip" >&2
+# nginx is unpacked, not installed: Debian's package starts a server on port 80.
+if [ ! -x build/nginx/usr/sbin/nginx ]; then
+  mkdir -p build/nginx
+  { (cd build/nginx && apt-get download -q nginx) >/dev/null 2>&1 &&
+    dpkg -x build/nginx/nginx_*.deb build/nginx; } ||
+    echo "test: no package nginx; the test with it will skip" >&2
+fi
 python=OFF
 if build/venv/bin/python -c "import nanobind" 2>/dev/null; then python=ON; fi
 cmake --preset release -DEVOQ_TESTS=ON -DEVOQ_BENCH=ON -DEVOQ_PYTHON=$python \

@@ -30,6 +30,8 @@ constexpr size_t kMaxUnread = size_t{1} << 20;
 constexpr size_t kMaxDiscarded = size_t{1} << 20;
 constexpr double kLingerS = 2;
 constexpr double kBytesPerSecond = 65536;
+// Of a body at a time.
+constexpr int64_t kBodyReadBytes = 65536;
 
 std::chrono::steady_clock::duration Seconds(double seconds) {
   return std::chrono::duration_cast<std::chrono::steady_clock::duration>(
@@ -120,6 +122,7 @@ class HttpConnection final : public Connection,
     parser_->header_limit(kMaxHeaderBytes);
     parser_->body_limit(static_cast<uint64_t>(hub_.options().max_body));
     if (buffer_.size() > 0) return ReadHeader({}, 0);
+    buffer_.shrink_to_fit();  // thousands of connections may wait
     lowest().expires_after(Seconds(full_ ? kLingerS : hub_.options().idle_s));
     http::async_read_some(stream_, buffer_, *parser_, Then(&HttpConnection::ReadHeader));
   }
@@ -155,6 +158,8 @@ class HttpConnection final : public Connection,
 
   void ReadWhole(error_code error, size_t) {
     if (error) return Fail(error);
+    // Beast reads what the buffer has room for, at first 512 bytes.
+    buffer_.reserve(static_cast<size_t>(std::min(reserved_, kBodyReadBytes)));
     http::async_read(stream_, buffer_, *parser_, Then(&HttpConnection::Handle));
   }
 
