@@ -55,6 +55,7 @@ if(EVOQ_SERVER)
   find_package(OpenSSL REQUIRED)
   find_package(prometheus-cpp REQUIRED CONFIG)
   pkg_check_modules(GRPC REQUIRED grpc++)
+  find_library(SIMDJSON_LIBRARY simdjson REQUIRED)
   # As archives: each start of the program would load 46 shared libraries of theirs. What others
   # share (TLS, compression, expressions) stays shared.
   foreach(library IN LISTS GRPC_STATIC_LIBRARIES)
@@ -84,7 +85,7 @@ set(EVOQ_LIBS_onnx ${ONNX_PROTO_LIBRARY} protobuf::libprotobuf)
 set(EVOQ_LIBS_program flatbuffers PkgConfig::ZSTD)
 set(EVOQ_LIBS_encodings flatbuffers)
 set(EVOQ_LIBS_serve Boost::headers OpenSSL::SSL prometheus-cpp::core ${EVOQ_GRPC_LIBRARIES}
-                   protobuf::libprotobuf)
+                   protobuf::libprotobuf ${SIMDJSON_LIBRARY})
 
 set(EVOQ_AVX2_FLAGS -mavx2 -mfma -mf16c -mbmi2)
 set(EVOQ_AVX2_VNNI_FLAGS ${EVOQ_AVX2_FLAGS} -mavxvnni)

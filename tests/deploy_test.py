@@ -237,12 +237,20 @@ def check_image():
 
 
 def check_nginx():
-    nginx = shutil.which("nginx", path=f"{os.environ.get('PATH', '')}:/usr/sbin")
+    from serving import nginx_program
+
+    nginx = nginx_program()
     if nginx is None:
         print("skipped: no nginx: its configuration")
         return
     with tempfile.TemporaryDirectory() as folder:
-        text = f"pid {folder}/nginx.pid;\n" + (DEPLOY / "nginx.conf").read_text()
+        # Not the folders of an installed one.
+        folders = "".join(
+            f"{what}_temp_path {folder}/{what};\n"
+            for what in ("client_body", "proxy", "fastcgi", "uwsgi", "scgi")
+        )
+        text = (DEPLOY / "nginx.conf").read_text().replace("http {\n", "http {\n" + folders)
+        text = f"pid {folder}/nginx.pid;\n" + text
         file = pathlib.Path(folder) / "nginx.conf"
         file.write_text(text)
         done = subprocess.run(

@@ -7,9 +7,7 @@ import collections
 import concurrent.futures
 import contextlib
 import http.client
-import os
 import pathlib
-import shutil
 import signal
 import socket
 import subprocess
@@ -19,10 +17,9 @@ import threading
 import time
 
 from serve_models import Model, binary_outputs
-from serving import Serving, ask, check, failures
+from serving import Serving, ask, check, failures, nginx_program
 
-UNPACKED = pathlib.Path(__file__).parent.parent / "build/nginx/usr/sbin"
-NGINX = shutil.which("nginx", path=f"{os.environ.get('PATH', '')}:/usr/sbin:{UNPACKED}")
+NGINX = nginx_program()
 CLIENTS = 12
 
 CONFIGURATION = """

@@ -3,7 +3,9 @@
 import contextlib
 import http.client
 import json
+import os
 import re
+import shutil
 import socket
 import subprocess
 import threading
@@ -91,3 +93,9 @@ def ask(connection, method, path, body=None, headers=None):
     connection.request(method, path, body, headers or {})
     response = connection.getresponse()
     return response.status, response.headers, response.read()
+
+
+def nginx_program():
+    """The path of nginx, also where tools/test.sh unpacked it; None without."""
+    unpacked = agree.ROOT / "build/nginx/usr/sbin"
+    return shutil.which("nginx", path=f"{os.environ.get('PATH', '')}:/usr/sbin:{unpacked}")

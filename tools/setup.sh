@@ -6,7 +6,7 @@ set -eu
 
 build="clang-19 lld-19 cmake ninja-build pkg-config ccache libhwy-dev libcpuinfo-dev libexpected-dev
 libfmt-dev libcli11-dev nlohmann-json3-dev libjpeg62-turbo-dev libpng-dev zlib1g-dev libzstd-dev
-libre2-dev libpcre2-dev libutf8proc-dev
+libre2-dev libpcre2-dev libutf8proc-dev libsimdjson-dev
 libflatbuffers-dev flatbuffers-compiler flatbuffers-compiler-dev
 protobuf-compiler libprotobuf-dev libonnx-dev libjs-chart.js
 libboost-dev libssl-dev prometheus-cpp-dev libgrpc++-dev

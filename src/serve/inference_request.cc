@@ -3,7 +3,7 @@
 #include <nlohmann/json.hpp>
 
 #include "base/brief.h"
-#include "base/json_file.h"
+#include "serve/body_json.h"
 #include "serve/datatype.h"
 #include "serve/fields.h"
 #include "serve/json_tensor.h"
@@ -161,7 +161,7 @@ Served<InferenceRequest> ParseInference(std::string_view body, std::optional<siz
   if (text.size() > kMaxJsonBytes)
     return Refuse(Why::kTooLarge, "{} bytes of JSON, expected at most {}: send binary tensor data",
                   text.size(), kMaxJsonBytes);
-  const Result<json> root = ParseJson(text);
+  const Result<json> root = ParseBody(text);
   if (!root) return Refuse(Why::kBadRequest, "{}", root.error().message());
   return Reader(inputs, outputs, Binary(body.substr(text.size())), body.size()).Read(*root);
 }
