@@ -249,7 +249,7 @@ def check_nginx():
             f"{what}_temp_path {folder}/{what};\n"
             for what in ("client_body", "proxy", "fastcgi", "uwsgi", "scgi")
         )
-        text = (DEPLOY / "nginx.conf").read_text().replace("http {\n", "http {\n" + folders)
+        text = (DEPLOY / "nginx.conf").read_text().replace("\nhttp {\n", "\nhttp {\n" + folders)
         text = f"pid {folder}/nginx.pid;\n" + text
         file = pathlib.Path(folder) / "nginx.conf"
         file.write_text(text)
