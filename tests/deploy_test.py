@@ -245,7 +245,7 @@ def check_nginx():
         return
     with tempfile.TemporaryDirectory() as folder:
         # Not the folders of an installed one.
-        folders = "".join(
+        folders = "access_log off;\n" + "".join(
             f"{what}_temp_path {folder}/{what};\n"
             for what in ("client_body", "proxy", "fastcgi", "uwsgi", "scgi")
         )
