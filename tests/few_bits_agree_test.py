@@ -108,6 +108,31 @@ def main():
             check(f"{scheme}: near the float32 model", reached[scheme] >= least, reached[scheme])
             again = run_evoq(work / f"{scheme}.onnx", x, work)
             check(f"{scheme}: the .onnx in evoq", sqnr(ours, again) >= least_equal)
+        by_bits = [24.0]
+        for bits in (4, 2):
+            told = {}
+            for out in ("etm", "onnx"):
+                path, report = work / f"a{bits}.{out}", work / "report.json"
+                agree.evoq(
+                    *(
+                        "quantize",
+                        work / "net.onnx",
+                        "--calib-random",
+                        16,
+                        "--activation-bits",
+                        bits,
+                    ),
+                    *("-o", path, "--json", report),
+                )
+                told[out] = json.loads(report.read_text())["activation_bits"]
+            check(f"activations of {bits} bits", set(told["etm"].values()) == {bits}, told)
+            ours = run_evoq(work / f"a{bits}.etm", x, work)
+            file = work / f"a{bits}.onnx"
+            equal = sqnr(run_onnxruntime(file, x), run_evoq(file, x, work))
+            print(f"activations of {bits} bits: {sqnr(wanted, ours):.1f} dB; .onnx {equal:.1f} dB")
+            by_bits.append(sqnr(wanted, ours))
+            check("ONNX Runtime computes the .onnx as evoq does", equal >= 60, equal)
+        check("fewer bits lose more", by_bits == sorted(by_bits, reverse=True), by_bits)
         check(
             "16 bits of data are better than 8, of weights too than of data alone",
             reached["int8-dynamic"] + 3

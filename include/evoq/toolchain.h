@@ -105,9 +105,10 @@ struct QuantizeOptions {
   bool per_tensor = false;               // one scale per weight tensor
   std::string block = "32";              // of low-bit weights along K: 32, 64, 128 or "channel"
   std::vector<std::string> weight_bits;  // of int8: "4", "PATTERN=2"; the last that matches counts
-  bool signed_activations = false;       // int8, not uint8
-  bool symmetric = false;                // zero points in the middle
-  std::string target = "ort";            // the runtime that an .onnx is written for
+  std::vector<std::string> activation_bits;  // the same of the results of layers, kept in bytes
+  bool signed_activations = false;           // int8, not uint8
+  bool symmetric = false;                    // zero points in the middle
+  std::string target = "ort";                // the runtime that an .onnx is written for
   Passes passes;
   Shapes shapes;         // sizes to prepare for; the model stays free
   Shapes fixed_shapes;   // sizes to fix for good; -1 stays free
@@ -480,7 +481,8 @@ struct TrainOptions {
   std::vector<std::string> freeze;  // glob patterns of parameters that stay as they are
   std::vector<std::string> decay;   // PATTERN=DECAY of parameters of these names
   std::string scheme;               // "int8": train with its integers; "": with float32
-  std::vector<std::string> weight_bits, exclude;  // of the integers, as of QuantizeOptions
+  // Of the integers, as of QuantizeOptions.
+  std::vector<std::string> weight_bits, activation_bits, exclude;
   std::string teacher;  // a model whose scores this one learns from; "": none
   std::optional<double> distill, distill_share;  // their temperature, their share of the loss
   std::optional<std::uint64_t> seed;

@@ -238,6 +238,10 @@ def calibrate(
     )
 
 
+def _rules(bits: int | str | Sequence[str]) -> list[str]:
+    return [str(bits)] if isinstance(bits, (int, str)) else [*bits]
+
+
 def quantize(
     model: Any,
     output: Any,
@@ -254,6 +258,7 @@ def quantize(
     per_tensor: bool = False,
     block: int | str | None = None,
     weight_bits: int | str | Sequence[str] = (),
+    activation_bits: int | str | Sequence[str] = (),
     signed: bool = False,
     symmetric: bool = False,
     exclude: Sequence[str] = (),
@@ -293,8 +298,9 @@ def quantize(
     without it (``evoq list observers``).
     per_tensor: one scale per weight tensor. block: weights of int4 that share a scale: 32 (without
     it), 64, 128 or 'channel'. weight_bits: of 'int8', 8, 4 or 2 bits for the weights of all layers,
-    or 'PATTERN=BITS' of some; of several the last that matches counts. signed: int8 activations,
-    not uint8. symmetric: zero points in the middle.
+    or 'PATTERN=BITS' of some; of several the last that matches counts. activation_bits: the
+    same of what layers give, kept in bytes. signed: int8 activations, not uint8. symmetric: zero
+    points in the middle.
     exclude: nodes that stay float, as glob patterns of names. disable, opt_level: which graph
     passes run, as for `optimize`. target: the runtime that an .onnx is written for.
     shapes: sizes of free inputs to prepare for, and of random samples; the model stays free.
@@ -329,9 +335,8 @@ def quantize(
             "percentile": percentile,
             "per_tensor": per_tensor,
             "block": block,
-            "weight_bits": [str(weight_bits)]
-            if isinstance(weight_bits, (int, str))
-            else [*weight_bits],
+            "weight_bits": _rules(weight_bits),
+            "activation_bits": _rules(activation_bits),
             "signed": signed,
             "symmetric": symmetric,
             "exclude": [*job.exclude, *exclude],

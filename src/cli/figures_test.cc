@@ -65,11 +65,13 @@ TEST_F(Figures, Bench) {
       for (const char* p : {"25", "100"})
         EXPECT_EQ(LinesWith(ran.out, fmt::format("  p{} ", p)),
                   (Words{fmt::format("  p{} {:.3f} ms", p, Number(b["percentiles"][p]))}));
-      EXPECT_EQ(LinesWith(ran.out, "  throughput"),
-                (Words{fmt::format("  throughput {:.1f} per second; load {:.1f} ms, of it {:.1f} "
-                                   "ms to prepare these shapes; arena {:.2f} MB, weights {:.2f} MB",
-                                   n("per_second"), n("load_ms"), n("prepare_ms"),
-                                   n("arena_bytes") / 1e6, n("weight_bytes") / 1e6)}));
+      EXPECT_EQ(
+          LinesWith(ran.out, "  throughput"),
+          (Words{fmt::format("  throughput {:.1f} per second; load {:.1f} ms, of it {:.1f} "
+                             "ms to prepare these shapes; arena {:.2f} MB ({:.2f} MB of values), "
+                             "weights {:.2f} MB",
+                             n("per_second"), n("load_ms"), n("prepare_ms"), n("arena_bytes") / 1e6,
+                             n("value_bytes") / 1e6, n("weight_bytes") / 1e6)}));
       EXPECT_GE(b["runs"], streams == "1" ? 12 : 24);
       EXPECT_GT(n("first_ms"), 0);
       EXPECT_LT(n("prepare_ms"), 10000);

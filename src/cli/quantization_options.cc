@@ -51,6 +51,11 @@ void AddNumberOptions(const VerbOptions& options, QuantizeJob& job) {
            "Of int8: weights of 8, 4 or 2 bits for all layers, or PATTERN=BITS (may be repeated; "
            "the last that matches counts)")
       .OneEachTime();
+  options
+      .Add("--activation-bits", job.activation_bits,
+           "Of int8: results of layers of 8, 4 or 2 bits, kept in bytes, or PATTERN=BITS (may be "
+           "repeated; the last that matches counts)")
+      .OneEachTime();
   options.AddFlag("--signed", job.signed_activations, "int8 activations instead of uint8");
   options.AddFlag("--symmetric", job.symmetric, "Activations with the zero point in the middle");
 }

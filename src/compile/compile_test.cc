@@ -117,6 +117,7 @@ TEST(Compile, PrintsItsSteps) {
       "output %w\noutput %v\noutput %x\n");
   EXPECT_EQ(program.weight_bytes, 64);
   EXPECT_EQ(program.live_bytes, 128);
+  EXPECT_EQ(program.value_bytes, 128);  // of %a; the others are outputs
   EXPECT_EQ(program.arena_bytes(), 128);
   EXPECT_EQ(Print(program),
             "arena 128 bytes, 128 alive at once, weights 64 bytes\n"

@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "base/aligned.h"
+#include "base/math.h"
 #include "compile/memory.h"
 #include "compile/roots.h"
 #include "graph/run_choices.h"
@@ -126,6 +128,13 @@ Status Placing::PlanArenas() {
   for (int i = 0; i < graph_.value_count(); ++i) {
     if (const int block = block_of_[i]; block >= 0)
       program_.placements[i] = {Placement::Kind::kArena, blocks_[block].offset, spaces_[block]};
+  }
+  program_.value_bytes = 0;
+  for (const Step& step : program_.steps) {
+    for (const ValueId out : graph_.node(step.node).outputs) {
+      if (out.valid() && block_of_[out.index] >= 0)
+        program_.value_bytes += RoundUp(*graph_.value(out).type.bytes(), kAlignment);
+    }
   }
   return {};
 }

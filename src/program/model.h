@@ -111,7 +111,8 @@ struct Program {
   std::vector<Arena> arenas = {Arena()};  // one for each memory, the host's first
   // The most that is alive at one step, added up over the memories: the arenas cannot be smaller.
   int64_t live_bytes = 0;
-  int64_t weight_bytes = 0;                    // constants that steps read, as stored
+  int64_t value_bytes = 0;   // what the arenas would take if no two values shared memory
+  int64_t weight_bytes = 0;  // constants that steps read, as stored
   const Evaluator* evaluator = &kNoEvaluator;  // of the steps that no kernel takes
 
   int64_t arena_bytes() const {

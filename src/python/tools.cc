@@ -123,6 +123,7 @@ void BindQuantize(nb::module_& m) {
       .def_rw("per_tensor", &QuantizeJob::per_tensor)
       .def_rw("block", &QuantizeJob::block)
       .def_rw("weight_bits", &QuantizeJob::weight_bits)
+      .def_rw("activation_bits", &QuantizeJob::activation_bits)
       .def_rw("signed", &QuantizeJob::signed_activations)
       .def_rw("symmetric", &QuantizeJob::symmetric)
       .def_rw("target", &QuantizeJob::target)

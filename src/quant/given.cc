@@ -169,7 +169,7 @@ const GivenType* GivenFor(const QuantizeOptions& options, const std::string& val
 bool IsGivenByte(const GivenType& given) {
   return !given.real && given.params.per_tensor() &&
          (given.dtype == DType::kUint8 || given.dtype == DType::kInt8) &&
-         (given.bits == 0 || given.bits == 8);
+         (given.bits == 0 || given.bits == 8 || given.held);
 }
 
 std::optional<Reason> GivenAsOther(const std::string& value, const QuantizeOptions& options) {

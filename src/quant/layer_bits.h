@@ -7,12 +7,6 @@
 
 namespace evoq {
 
-// How many bits the weights of some layers take: 8, 4 or 2.
-struct LayerBits {
-  std::string layers;  // a glob pattern of node names
-  int bits = 8;
-};
-
 // Of an option that was given so often: "4" (of all layers) or "PATTERN=2". Errors: kUsage for
 // others, naming `option`.
 Result<std::vector<LayerBits>> ParseLayerBits(const char* option,

@@ -37,14 +37,19 @@ float ShortScale(double scale) {
 }
 
 QuantParams ActivationParams(Range range, DType dtype, bool symmetric) {
+  const LevelBounds bounds = {static_cast<int32_t>(IntegerMin(dtype)),
+                              static_cast<int32_t>(IntegerMax(dtype))};
+  return ActivationParams(range, bounds, IsSigned(dtype), symmetric);
+}
+
+QuantParams ActivationParams(Range range, LevelBounds bounds, bool is_signed, bool symmetric) {
   const double min = std::min(range.min, 0.0f), max = std::max(range.max, 0.0f);
-  const auto low = static_cast<int32_t>(IntegerMin(dtype)),
-             high = static_cast<int32_t>(IntegerMax(dtype));
-  const int32_t middle = IsSigned(dtype) ? 0 : (high + 1) / 2;
+  const auto [low, high] = bounds;
+  const int32_t middle = is_signed ? 0 : (high + 1) / 2;
   if (min == 0 && max == 0) return QuantParams::PerTensor(1, symmetric ? middle : low);
   if (symmetric)
     return QuantParams::PerTensor(
-        ShortScale(std::max(-min, max) / (high - (IsSigned(dtype) ? 0 : middle))), middle);
+        ShortScale(std::max(-min, max) / (high - (is_signed ? 0 : middle))), middle);
   const float scale = ShortScale((max - min) / (high - low));
   const double zero = std::nearbyint(low - min / scale);
   return QuantParams::PerTensor(scale, static_cast<int32_t>(std::clamp<double>(zero, low, high)));

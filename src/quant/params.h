@@ -14,6 +14,13 @@ namespace evoq {
 // 2^-60.
 QuantParams ActivationParams(Range range, DType dtype, bool symmetric);
 
+// The integers that values take; `is_signed`: about 0, or about the middle of them.
+struct LevelBounds {
+  int32_t low = 0, high = 0;
+};
+// As above, of these integers.
+QuantParams ActivationParams(Range range, LevelBounds bounds, bool is_signed, bool symmetric);
+
 // At least `scale`, with at most 12 significant bits: scales of int8.
 float ShortScale(double scale);
 

@@ -98,11 +98,18 @@ struct GivenType {
   bool real = false;  // it stays float32; the other fields say nothing then
   DType dtype = DType::kInt8;
   QuantParams params;
-  int bits = 0;  // of a constant: it uses so many bits of the type; 0: all
+  int bits = 0;       // of a constant, or where `held`: it uses so many bits of the type; 0: all
+  bool held = false;  // of an activation: the layer that computes it keeps it to these bits
   // An activation has it also where the scheme would leave it in float32: it is rounded there.
   bool everywhere = true;
 };
 using GivenTypes = std::map<std::string, GivenType>;  // by value name
+
+// How many bits the weights or the results of some layers take: 8, 4 or 2.
+struct LayerBits {
+  std::string layers;  // a glob pattern of node names
+  int bits = 8;
+};
 
 struct QuantizeOptions {
   bool per_channel = true;
@@ -117,9 +124,11 @@ struct QuantizeOptions {
   std::vector<std::string> exclude;  // glob patterns of node names that stay float
   Reasons keep;                      // nodes that stay as they are (quant/mixed.h)
   GivenTypes given;                  // of activations, weights and biases
-  int64_t block = 32;                // of LowBits along K; 0: one scale for each output channel
-  int threads = 1;                   // that quantize weights
-  RoundFn round;                     // of weights; empty: RoundToNearest
+  // Of the results of static int8 layers that are not given (quant/activation_bits.h).
+  std::vector<LayerBits> activation_bits;
+  int64_t block = 32;  // of LowBits along K; 0: one scale for each output channel
+  int threads = 1;     // that quantize weights
+  RoundFn round;       // of weights; empty: RoundToNearest
 };
 
 // Why the options keep this node as it is, or nothing.
@@ -134,6 +143,7 @@ struct QuantizeReport {
   std::vector<std::string> warnings;
   // What activations, weights and biases became, by value name; a bias with its implied scales.
   std::map<std::string, TensorType> used;
+  std::map<std::string, int> activation_bits;   // of those that use fewer than 8
   std::map<std::string, std::string> not_used;  // of QuantizeOptions::given, and why
 };
 

@@ -7,8 +7,10 @@
 #include "passes/linear.h"
 #include "passes/match.h"
 #include "passes/qdq_bias.h"
+#include "quant/activation_bits.h"
 #include "quant/equalize.h"
 #include "quant/given.h"
+#include "quant/layer_bits.h"
 #include "quant/params.h"
 #include "quant/plan.h"
 #include "quant/quant.h"
@@ -52,6 +54,7 @@ class StaticQuantizer {
     EVOQ_TRY(ChooseParams());
     const std::vector<NodeId> nodes = graph_.order();
     EVOQ_TRY(MakeIntegerForms());
+    HoldLevelsOfResults();
     for (NodeId id : nodes) {
       if (!plan_.integer.count(id)) continue;
       const std::vector<ValueId> inputs = graph_.node(id).inputs;
@@ -215,20 +218,57 @@ class StaticQuantizer {
           IsBalanced(ranges.at(groups.Find(graph_.node(id).input(1)))))
         balanced.insert(groups.Find(graph_.node(id).input(1)));
     }
+    const std::map<int, int> bits = BitsOfGroups(groups);
     for (ValueId v : quantized_) {
       const int group = groups.Find(v);
       const Shape& shape = graph_.value(v).type.shape;
+      const auto few = bits.find(group);
+      if (few != bits.end()) result_bits_[v] = few->second;
       if (const auto type = given.find(group); type != given.end()) {
         types_[v] = TensorType(type->second.dtype, shape, *type->second.quant);
         continue;
       }
       const QuantParams params =
-          ActivationParams(ranges.at(group), options_.activation,
-                           options_.symmetric_activations || balanced.count(group));
+          LevelParams(ranges.at(group), options_.activation, few != bits.end() ? few->second : 8,
+                      options_.symmetric_activations || balanced.count(group));
       types_[v] = TensorType(options_.activation, shape, params);
     }
     SettleOutputsOfMoves();
     return {};
+  }
+
+  // Of a value that an operator computes: how many bits of its type it uses.
+  int BitsOfResult(ValueId v) const {
+    const Value& value = graph_.value(v);
+    if (!value.producer.valid() || !plan_.integer.count(value.producer)) return 8;
+    const Node& node = graph_.node(value.producer);
+    if (!CanHoldLevels(node)) return 8;
+    if (const GivenType* given = GivenFor(options_, value.name); given != nullptr)
+      return given->held ? given->bits : 8;
+    return BitsOf(options_.activation_bits, node.name);
+  }
+
+  // By group, those with fewer than 8: all that compute its numbers keep them so.
+  std::map<int, int> BitsOfGroups(ValueSets& groups) const {
+    std::map<int, int> bits;
+    for (ValueId v : quantized_) {
+      const NodeId producer = graph_.value(v).producer;
+      if (producer.valid() && plan_.integer.count(producer) && MovesOnly(graph_.node(producer)))
+        continue;
+      const auto [it, fresh] = bits.emplace(groups.Find(v), BitsOfResult(v));
+      if (!fresh) it->second = std::max(it->second, BitsOfResult(v));
+    }
+    std::erase_if(bits, [](const auto& group) { return group.second >= 8; });
+    return bits;
+  }
+
+  void HoldLevelsOfResults() {
+    for (const auto& [v, bits] : result_bits_) {
+      const Value& value = graph_.value(v);
+      report_.activation_bits[value.name] = bits;
+      if (value.producer.valid() && IsLinear(graph_.node(value.producer)))
+        HoldLevels(graph_.attrs(value.producer), types_.at(v), bits);
+    }
   }
 
   bool Everywhere(ValueId given) const {
@@ -460,6 +500,7 @@ class StaticQuantizer {
   std::set<ValueId> given_;                               // values that were given a type of 8 bits
   std::set<ValueId> quantized_;                           // values that have an integer form
   std::map<ValueId, TensorType> types_;                   // of those forms
+  std::map<ValueId, int> result_bits_;                    // of those that use fewer than 8
   std::map<ValueId, ValueId> integer_form_;               // the value itself, or its quantized copy
   std::map<ValueId, std::vector<ValueId>> weight_forms_;  // of a weight, by its float32 constant
   std::map<ValueId, std::string> real_name_;  // of an integer form: the name in the ranges

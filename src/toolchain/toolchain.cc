@@ -44,6 +44,7 @@ QuantizeJob JobOf(const std::string& model, const std::string& output, const Qua
   job.per_tensor = o.per_tensor;
   job.block = o.block;
   job.weight_bits = o.weight_bits;
+  job.activation_bits = o.activation_bits;
   job.signed_activations = o.signed_activations;
   job.symmetric = o.symmetric;
   job.target = o.target;

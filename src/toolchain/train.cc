@@ -63,6 +63,7 @@ TrainingRecipe RecipeOf(const std::string& model, const TrainOptions& o) {
   recipe.decay = o.decay;
   recipe.scheme = o.scheme;
   recipe.weight_bits = o.weight_bits;
+  recipe.activation_bits = o.activation_bits;
   recipe.exclude = o.exclude;
   recipe.prune = o.prune;
   set(o.sparsity, recipe.sparsity);

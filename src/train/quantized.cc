@@ -71,6 +71,10 @@ Status QuantizedModel::ChooseScales() {
     const ValueId id = graph_.FindValue(name);
     if (!id.valid() || (graph_.value(id).is_constant() && !IsWeight(graph_, id))) continue;
     given_[name] = {.dtype = type.dtype, .params = *type.quant, .everywhere = false};
+    if (const auto few = report_.activation_bits.find(name); few != report_.activation_bits.end()) {
+      given_[name].bits = few->second;
+      given_[name].held = true;
+    }
   }
   for (NodeId id : graph_.order()) {
     const Node& node = graph_.node(id);

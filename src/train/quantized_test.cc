@@ -94,11 +94,12 @@ struct Case {
   std::vector<LayerBits> bits;
   std::vector<std::string> exclude;
   bool ort = false;  // the form that ONNX Runtime computes
+  std::vector<LayerBits> activation_bits = {};
 };
 
 Result<std::unique_ptr<QuantizedModel>> ModelOf(const Case& c, const LabelledSamples& samples) {
   Graph net = MakeNet(c.net);
-  QuantizeOptions options{.exclude = c.exclude};
+  QuantizeOptions options{.exclude = c.exclude, .activation_bits = c.activation_bits};
   if (c.ort) options.target = FindQdqTarget("ort");
   const SamplesFn each = [&](const std::function<Status(std::span<const Tensor>)>& use) -> Status {
     for (int64_t i = 0; i < 16; ++i) {
@@ -121,7 +122,11 @@ INSTANTIATE_TEST_SUITE_P(Nets, Simulated,
                                          Case{kResidualNet, 10, {{"*", 2}, {"c1", 8}}, {}},
                                          Case{kResidualNet, 10, {{"*", 4}}, {}, true},
                                          Case{kMovesNet, 10, {}, {}}, Case{kDeepNet, 4, {}, {}},
-                                         Case{kDeepNet, 4, {{"b", 2}}, {}}));
+                                         Case{kDeepNet, 4, {{"b", 2}}, {}},
+                                         Case{kResidualNet, 10, {{"*", 4}}, {}, false, {{"*", 4}}},
+                                         Case{kResidualNet, 10, {}, {}, true, {{"c*", 4}}},
+                                         Case{kMovesNet, 10, {}, {}, false, {{"*", 4}}},
+                                         Case{kDeepNet, 4, {}, {}, false, {{"a", 2}}}));
 
 // Before training and after some steps of it, with gradients that move every constant and scale.
 TEST_P(Simulated, ScoresAreTheCompiledModelsBitForBit) {
@@ -145,6 +150,38 @@ TEST_P(Simulated, ScoresAreTheCompiledModelsBitForBit) {
     EXPECT_EQ(agreement->samples, 64);
     EXPECT_EQ(agreement->scores, 64) << "trained: " << trained;
     EXPECT_EQ(agreement->classes, 64);
+  }
+}
+
+// What was trained keeps its results to the levels that it was given, by a Clip that follows the
+// scales.
+TEST(Quantized, ResultsKeepToTheirLevels) {
+  const Case c{kResidualNet, 10, {}, {}, false, {{"*", 4}}};
+  const LabelledSamples samples = Noise(MakeNet(c.net), 64, 10);
+  auto model = ModelOf(c, samples);
+  ASSERT_TRUE(model) << model.error().message();
+  const std::map<std::string, int> few = {{"c1", 4}, {"c2", 4}, {"c4", 4}};
+  EXPECT_EQ((*model)->report().activation_bits, few);  // c3: LeakyRelu
+  TrainingRecipe recipe;
+  recipe.epochs = 3;
+  recipe.batch = 32;
+  recipe.lr = 0.01;
+  Graph before = *(*model)->Integers(), after;
+  ASSERT_TRUE(TrainGraph(after, samples, recipe, {}, 2, {}, model->get()));
+  for (const char* name : {"c1", "c2", "c4"}) {
+    float scales[2];
+    for (const Graph* graph : {&before, &after}) {
+      const Node& node = graph->node(graph->FindNode(name));
+      const QuantParams& y = *graph->value(node.outputs[0]).type.quant;
+      const float scale = scales[graph == &after] = y.scales[0];
+      const auto zero = static_cast<float>(y.zero_points[0]);
+      EXPECT_EQ(node.attrs.String("activation"), "Clip");
+      EXPECT_EQ(node.attrs.Float("activation_alpha"), -zero * scale);
+      EXPECT_LE(node.attrs.Float("activation_beta"), (15 - zero) * scale);
+      if (name != std::string("c2"))  // whose own Clip ends at 2
+        EXPECT_EQ(node.attrs.Float("activation_beta"), (15 - zero) * scale);
+    }
+    EXPECT_NE(scales[0], scales[1]) << name;
   }
 }
 

@@ -35,8 +35,10 @@ Status IsRow(const char* option, std::span<const Row* const> rows, const std::st
 // Of training with integers.
 Status CheckIntegers(const TrainingRecipe& r) {
   EVOQ_TRY(ParseLayerBits("--weight-bits", r.weight_bits));
+  EVOQ_TRY(ParseLayerBits("--activation-bits", r.activation_bits));
   if (r.scheme.empty()) {
     for (const auto& [option, given] : {std::pair("--weight-bits", !r.weight_bits.empty()),
+                                        std::pair("--activation-bits", !r.activation_bits.empty()),
                                         std::pair("--exclude", !r.exclude.empty())}) {
       if (given)
         return Fail(ErrorCode::kUsage, "{}: of training with integers: --scheme int8", option);
@@ -131,6 +133,7 @@ nlohmann::json ToJson(const TrainingRecipe& r) {
           {"context", r.context},
           {"scheme", r.scheme},
           {"weight_bits", r.weight_bits},
+          {"activation_bits", r.activation_bits},
           {"exclude", r.exclude},
           {"distill", r.distill},
           {"distill_share", r.distill_share},

@@ -28,7 +28,7 @@ struct TrainingRecipe {
   int64_t context = 128;           // tokens of a sample, where the model leaves them free
   // Training with the integers of this scheme (train/quantized.h); "": with float32.
   std::string scheme;
-  std::vector<std::string> weight_bits, exclude;  // as of quantize
+  std::vector<std::string> weight_bits, activation_bits, exclude;  // as of quantize
   // The temperature of what is learned from another model's scores (train/distill.h), and its share
   // of the loss.
   double distill = 4, distill_share = 0.9;

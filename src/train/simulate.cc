@@ -4,7 +4,9 @@
 #include <cmath>
 
 #include "graph/value_sets.h"
+#include "kernels/activation.h"
 #include "ops/pool.h"
+#include "quant/activation_bits.h"
 #include "quant/plan.h"
 #include "quant/unfuse.h"
 #include "reference/reference.h"
@@ -117,11 +119,17 @@ class Simulator {
     return step->second;
   }
 
+  // 8, or the bits of a value that uses fewer.
+  int BitsOfValue(ValueId id) const {
+    const auto given = given_.find(NameOf(id));
+    return given != given_.end() && given->second.held ? given->second.bits : 8;
+  }
+
   StepBounds BoundsOf(ValueId id) const {
     const TensorType& type = TypeOf(id);
     const int32_t zero = type.quant->zero_points[0];
-    return {static_cast<float>(IntegerMin(type.dtype) - zero),
-            static_cast<float>(IntegerMax(type.dtype) - zero), zero};
+    const LevelBounds bounds = LevelBoundsOf(type.dtype, BitsOfValue(id));
+    return {static_cast<float>(bounds.low - zero), static_cast<float>(bounds.high - zero), zero};
   }
 
   // A value of the simulation: real numbers, or integers about their zero point.
@@ -223,6 +231,12 @@ class Simulator {
       return Unsupported("its weights are no constants with scales");
     Attrs attrs = node.attrs;
     attrs.Set("op", node.op);
+    // The bounds of y follow its step; those in the integers' Clip are of the step as it is.
+    if (TypeOf(node.outputs[0]).quantized() && BitsOfValue(node.outputs[0]) < 8) {
+      EraseActivation(attrs);
+      EVOQ_ASSIGN(const ProductActivation activation, ProductActivationFromAttrs(own.attrs));
+      ProductActivationToAttrs(activation, attrs);
+    }
     BoundsOf(node.inputs[0]).To(attrs, "x");
     const DType type = given->second.dtype;
     StepBounds{static_cast<float>(IntegerMin(type)), static_cast<float>(IntegerMax(type)), 0}.To(

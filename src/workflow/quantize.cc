@@ -403,12 +403,16 @@ Result<Quantized> Quantize(const QuantizeJob& given, const Follow& follow) {
   }
   out.int8_weights = made.report.int8_weights;
   out.low_bit_weights = made.report.low_bit_weights;
+  out.activation_bits = made.report.activation_bits;
   NoteUse(made.report, outside);
   out.encodings = outside.use;
   out.warnings = std::move(notes.warnings);
   out.warnings.insert(out.warnings.end(), outside.warnings.begin(), outside.warnings.end());
   out.warnings.insert(out.warnings.end(), made.report.warnings.begin(), made.report.warnings.end());
   out.float_reasons = made.report.float_reasons;
+  if (!job.activation_bits.empty() && out.activation_bits.empty())
+    out.warnings.push_back(
+        "--activation-bits: no value uses fewer than 8 bits (docs/quantization.md says which may)");
   // --scheme auto and float32 promise no fewer bytes.
   if (const QuantScheme* scheme = FindScheme(job.scheme);
       scheme != nullptr && scheme->precision != Precision::kFloat32 && !job.certified()) {

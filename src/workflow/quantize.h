@@ -47,8 +47,9 @@ struct QuantizeJob {
   PassChoice passes;                 // which run
   std::string kv_cache;              // of a language model (llm/cache_type.h); "": as it has them
   bool per_tensor = false;
-  std::vector<std::string> weight_bits;  // of int8: "4", "PATTERN=2" (quant/layer_bits.h)
-  std::string block = "32";              // of weights of few bits: one of WeightBlocks()
+  std::vector<std::string> weight_bits;      // of int8: "4", "PATTERN=2" (quant/layer_bits.h)
+  std::vector<std::string> activation_bits;  // the same of the results of layers
+  std::string block = "32";                  // of weights of few bits: one of WeightBlocks()
   bool signed_activations = false;
   bool symmetric = false;
   int opset = 0;  // of an .onnx; 0: the oldest that it needs, 17 or newer
@@ -100,6 +101,7 @@ struct Quantized {
   std::string steps_why;       // why nodes were counted, not steps; "": steps were
   int int8_weights = 0;        // nodes that compute in float32 and whose weights became int8
   std::map<std::string, int> low_bit_weights;  // and a type of fewer bits
+  std::map<std::string, int> activation_bits;  // of values that use fewer than 8
   Reasons float_reasons;
   std::vector<std::string> warnings;
   std::optional<TuneReport> tuning;

@@ -38,12 +38,22 @@ QuantizeOptions OptionsOf(const QuantizeJob& job) {
   options.exclude = job.exclude;
   if (const auto bits = ParseLayerBits("--weight-bits", job.weight_bits); bits && !bits->empty())
     options.round = RoundToBits(*bits, options.threads);
+  if (auto bits = ParseLayerBits("--activation-bits", job.activation_bits))
+    options.activation_bits = std::move(*bits);
   if (LowerExtension(job.output) == ".onnx" && job.target != "evoq")
     options.target = FindQdqTarget(job.target);
   return options;
 }
 
 namespace {
+
+Status CheckActivationBits(const QuantizeJob& job) {
+  if (job.activation_bits.empty()) return {};
+  EVOQ_TRY(ParseLayerBits("--activation-bits", job.activation_bits));
+  if (job.scheme != "int8")
+    return Fail(ErrorCode::kUsage, "--activation-bits: of --scheme int8, not of {}", job.scheme);
+  return {};
+}
 
 Status CheckWeightBits(const QuantizeJob& job) {
   if (job.weight_bits.empty()) return {};
@@ -70,6 +80,7 @@ Status CheckQuantization(const QuantizeJob& job) {
     if (methods) EVOQ_TRY(CheckMethods(methods, *FindScheme(job.scheme), OptionsOf(job)));
   }
   EVOQ_TRY(CheckWeightBits(job));
+  EVOQ_TRY(CheckActivationBits(job));
   if (IsEtmFile(job.model))
     return Fail(ErrorCode::kUsage, "{} is compiled already; quantize the .onnx", job.model);
   if (!job.observer.empty() && FindObserver(job.observer) == nullptr)

@@ -109,6 +109,10 @@ std::string StepsText(const Quantized& done) {
       parts.push_back(
           fmt::format("{} layers with {} weights (they compute in float32)", count, type));
   }
+  std::map<int, int> by_bits;
+  for (const auto& [value, bits] : done.activation_bits) ++by_bits[bits];
+  for (const auto& [bits, count] : by_bits)
+    parts.push_back(fmt::format("{} values of {} bits (in bytes)", count, bits));
   return Joined(parts, ", ");
 }
 
@@ -133,6 +137,7 @@ Told Tell(const Quantized& done) {
                {"steps_float", done.steps[Precision::kFloat32]},
                {"int8_weights", done.int8_weights},
                {"low_bit_weights", done.low_bit_weights},
+               {"activation_bits", done.activation_bits},
                {"float_reasons", TextsOf(done.float_reasons)},
                {"warnings", done.warnings},
                {"seconds", done.seconds}};

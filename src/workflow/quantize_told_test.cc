@@ -36,6 +36,12 @@ TEST(QuantizeTold, EachPrecisionThatThereIs) {
     EXPECT_NE(Tell(done).text.find(", 3 layers with int4 weights (they compute in float32), "),
               std::string::npos);
     EXPECT_EQ(Tell(done).json["low_bit_weights"]["int4"], 3);
+    done.low_bit_weights.clear();
+    done.activation_bits = {{"a", 4}, {"b", 2}, {"c", 4}};
+    EXPECT_NE(
+        Tell(done).text.find(", 1 values of 2 bits (in bytes), 2 values of 4 bits (in bytes), "),
+        std::string::npos);
+    EXPECT_EQ(Tell(done).json["activation_bits"]["b"], 2);
   }
 }
 

@@ -107,10 +107,10 @@ void Tell(const Options& o, json& out, const RunTimes& times, const Disturbance&
       times.Percentile(99), times.runs());
   for (double p : o.percentiles) Out("  p{} {:.3f} ms\n", p, times.Percentile(p));
   Out("  throughput {:.1f} per second; load {:.1f} ms, of it {:.1f} ms to prepare these shapes; "
-      "arena {:.2f} MB, weights {:.2f} MB\n",
+      "arena {:.2f} MB ({:.2f} MB of values), weights {:.2f} MB\n",
       out["per_second"].get<double>(), out["load_ms"].get<double>(),
       out["prepare_ms"].get<double>(), out["arena_bytes"].get<double>() / 1e6,
-      out["weight_bytes"].get<double>() / 1e6);
+      out["value_bytes"].get<double>() / 1e6, out["weight_bytes"].get<double>() / 1e6);
   if (const std::string disturbed = ToText(disturbance); !disturbed.empty())
     Out("  disturbed: {}\n", disturbed);
   Warn(times, first_ms, out["load_ms"].get<double>());
@@ -268,6 +268,7 @@ Result<json> Run(Options o, const CommonOptions& common) {
   out["first_ms"] = ready.first_ms;
   out["prepare_ms"] = engine.prepared().ms;
   out["live_bytes"] = runnable.program().live_bytes;
+  out["value_bytes"] = runnable.program().value_bytes;
   if (m.in_partitions) {
     out["stages"] = engine.prepared().count;
     out["regions"] = engine.in_regions();

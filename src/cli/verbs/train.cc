@@ -75,6 +75,10 @@ void AddRecipe(Given& g) {
         "Of the integers: 8, 4 or 2 for all layers, or PATTERN=BITS (may be repeated; the last "
         "that matches counts)")
       .OneEachTime();
+  g.Add("--activation-bits", &TrainingRecipe::activation_bits,
+        "Of the integers that layers give: 8, 4 or 2, or PATTERN=BITS (may be repeated; the last "
+        "that matches counts)")
+      .OneEachTime();
   g.Add("--exclude", &TrainingRecipe::exclude,
         "Leave nodes of this name in float32 (a glob pattern; may be repeated)")
       .OneEachTime();
