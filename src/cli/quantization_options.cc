@@ -47,9 +47,10 @@ void AddNumberOptions(const VerbOptions& options, QuantizeJob& job) {
       .OneOf({WeightBlocks().begin(), WeightBlocks().end()})
       .ShowDefault();
   options
-      .Add("--weight-bits", job.weight_bits,
-           "Of int8: weights of 8, 4 or 2 bits for all layers, or PATTERN=BITS (may be repeated; "
-           "the last that matches counts)")
+      .Add(
+          "--weight-bits", job.weight_bits,
+          "Of int8: weights of 8, 4, 2 or 1 bits for all layers, or PATTERN=BITS (may be repeated; "
+          "the last that matches counts)")
       .OneEachTime();
   options
       .Add("--activation-bits", job.activation_bits,

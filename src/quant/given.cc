@@ -5,6 +5,7 @@
 
 #include "ops/roles.h"
 #include "passes/widen.h"
+#include "quant/layer_bits.h"
 #include "quant/params.h"
 #include "quant/plan.h"
 #include "quant/unfuse.h"
@@ -217,6 +218,7 @@ std::optional<Reason> GivenWeightReason(const Graph& graph, const Node& node, co
 Result<Tensor> QuantizeGiven(const Tensor& weight, const GivenType& given) {
   const TensorType type = TypeOf(given, weight.shape());
   EVOQ_TRY(ValidateQuant(type));
+  if (given.binary) return SignsOf(weight, type);
   EVOQ_ASSIGN(Tensor q, QuantizeTensor(weight, type));
   if (given.bits == 0 || given.bits >= DTypeBits(given.dtype)) return q;
   // The same integers within fewer bits, by way of real numbers of scale 1, which is exact.

@@ -48,20 +48,46 @@ std::vector<std::vector<float>> ByChannel(const Tensor& weight, int axis) {
   return by_channel;
 }
 
-}  // namespace
+float MeanMagnitude(std::span<const float> w, float least) {
+  double sum = 0;
+  for (const float x : w) sum += std::fabs(static_cast<double>(x));
+  const double mean = w.empty() ? 0 : sum / static_cast<double>(w.size());
+  return mean == 0 && least == 0 ? 1.0f : ShortScale(std::max<double>(mean, least));
+}
 
-Result<std::vector<LayerBits>> ParseLayerBits(const char* option,
+// `kinds`: "8, 4 or 2".
+Result<std::vector<LayerBits>> ParseLayerBits(const char* option, std::string_view kinds,
                                               const std::vector<std::string>& given) {
   std::vector<LayerBits> rules;
   for (const std::string& text : given) {
     const size_t equals = text.rfind('=');
     const std::string layers = equals == std::string::npos ? "*" : text.substr(0, equals);
     const std::string bits = equals == std::string::npos ? text : text.substr(equals + 1);
-    if ((bits != "8" && bits != "4" && bits != "2") || layers.empty())
-      return Fail(ErrorCode::kUsage, "{} {}: expected 8, 4 or 2, or PATTERN=BITS", option, text);
+    if (bits.size() != 1 || bits[0] < '1' || bits[0] > '8' ||
+        kinds.find(bits[0]) == std::string_view::npos || layers.empty())
+      return Fail(ErrorCode::kUsage, "{} {}: expected {}, or PATTERN=BITS", option, text, kinds);
     rules.push_back({layers, bits[0] - '0'});
   }
   return rules;
+}
+
+}  // namespace
+
+Result<std::vector<LayerBits>> ParseWeightBits(const std::vector<std::string>& given) {
+  return ParseLayerBits("--weight-bits", "8, 4, 2 or 1", given);
+}
+
+Result<std::vector<LayerBits>> ParseActivationBits(const std::vector<std::string>& given) {
+  return ParseLayerBits("--activation-bits", "8, 4 or 2", given);
+}
+
+Result<Tensor> SignsOf(const Tensor& weight, const TensorType& type) {
+  Tensor signs = Tensor::Allocate(TensorType(DType::kFloat32, weight.shape()));
+  const auto w = weight.values<float>();
+  for (size_t i = 0; i < w.size(); ++i) signs.mutable_data<float>()[i] = w[i] < 0 ? -1.0f : 1.0f;
+  const TensorType units(type.dtype, weight.shape(), QuantParams::PerTensor(1, 0));
+  EVOQ_ASSIGN(const Tensor q, QuantizeTensor(signs, units));
+  return q.WithType(type);
 }
 
 int BitsOf(std::span<const LayerBits> rules, const std::string& layer) {
@@ -83,10 +109,11 @@ Tensor QuantizeWeightToBits(const Tensor& weight, int axis, int bits,
   for (size_t c = 0; c < by_channel.size(); ++c) {
     const float least =
         axis < 0 || least_scale.empty() ? most : least_scale[c % least_scale.size()];
-    params.scales.push_back(LeastErrorScale(by_channel[c], bits, least));
+    params.scales.push_back(bits == 1 ? MeanMagnitude(by_channel[c], least)
+                                      : LeastErrorScale(by_channel[c], bits, least));
   }
-  return QuantizeTensor(weight, TensorType(WeightTypeOf(bits), weight.shape(), std::move(params)))
-      .value();
+  const TensorType type(WeightTypeOf(std::max(bits, 2)), weight.shape(), std::move(params));
+  return (bits == 1 ? SignsOf(weight, type) : QuantizeTensor(weight, type)).value();
 }
 
 RoundFn RoundToBits(std::vector<LayerBits> rules, int threads) {
@@ -107,7 +134,8 @@ void MarkWeightBits(Graph& graph, std::span<const LayerBits> rules) {
     const Tensor* const w = IsLinear(node) ? graph.ConstantInput(node, 1) : nullptr;
     if (w == nullptr || !w->type().quantized() || !graph.value(node.inputs[0]).type.quantized())
       continue;
-    if (const int bits = BitsOf(rules, node.name); bits < 8) graph.attrs(id).Set(kWeightBits, bits);
+    if (const int bits = BitsOf(rules, node.name); bits < 8)
+      graph.attrs(id).Set(kWeightBits, std::max(bits, 2));
   }
 }
 

@@ -7,19 +7,20 @@
 
 namespace evoq {
 
-// Of an option that was given so often: "4" (of all layers) or "PATTERN=2". Errors: kUsage for
-// others, naming `option`.
-Result<std::vector<LayerBits>> ParseLayerBits(const char* option,
-                                              const std::vector<std::string>& given);
+// Of the option --weight-bits or --activation-bits, given so often: "4" (of all layers) or
+// "PATTERN=2". Errors: kUsage for others, naming the option.
+Result<std::vector<LayerBits>> ParseWeightBits(const std::vector<std::string>& given);
+Result<std::vector<LayerBits>> ParseActivationBits(const std::vector<std::string>& given);
 
-// Of the layer of this name, by the last rule that matches: 8, 4 or 2.
+// Of the layer of this name, by the last rule that matches; 8 where none does.
 int BitsOf(std::span<const LayerBits> rules, const std::string& layer);
 
 // Weights as symmetric int4 or int2 with a scale for each index of `axis` (-1: one for all):
 //   q = clamp(round_half_even(w / s), -2^(bits - 1), 2^(bits - 1) - 1)
 // with, of s = r max|w| / (2^(bits - 1) - 1), r = 1, 0.95, ... 0.2, the one of the least sum of
 // (q s - w)^2, of equals the first, as a ShortScale. `least_scale` as of QuantizeWeight
-// (quant/params.h).
+// (quant/params.h). One bit is the sign, as int2: q = -1 where w < 0, else 1, with s the mean of
+// |w|, which has the least error (Rastegari et al., "XNOR-Net", 2016, equation 6).
 Tensor QuantizeWeightToBits(const Tensor& weight, int axis, int bits,
                             std::span<const float> least_scale = {});
 
@@ -27,7 +28,11 @@ Tensor QuantizeWeightToBits(const Tensor& weight, int axis, int bits,
 // power of two (FinerWeights in passes/qdq_bias.h), and rounds others to nearest.
 RoundFn RoundToBits(std::vector<LayerBits> rules, int threads);
 
-// Notes on linear operators that compute with integers how many bits their weights have.
+// The signs of a weight, -1 and 1, as integers of `type`, which is int2 or wider.
+Result<Tensor> SignsOf(const Tensor& weight, const TensorType& type);
+
+// Notes on linear operators that compute with integers how many bits hold their weights: 2 those of
+// 1.
 void MarkWeightBits(Graph& graph, std::span<const LayerBits> rules);
 
 }  // namespace evoq

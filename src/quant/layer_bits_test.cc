@@ -13,18 +13,22 @@ namespace evoq {
 namespace {
 
 TEST(LayerBits, TheLastRuleThatMatchesCounts) {
-  const auto rules = ParseLayerBits("--weight-bits", {"4", "conv_*=2", "conv_1=8"});
+  const auto rules = ParseWeightBits({"4", "conv_*=2", "conv_1=8"});
   ASSERT_TRUE(rules) << rules.error().message();
   EXPECT_EQ(BitsOf(*rules, "linear"), 4);
   EXPECT_EQ(BitsOf(*rules, "conv_2"), 2);
   EXPECT_EQ(BitsOf(*rules, "conv_1"), 8);
   EXPECT_EQ(BitsOf({}, "conv_1"), 8);
   for (const char* wrong : {"3", "", "=4", "conv=", "conv=16", "4.0"}) {
-    const auto refused = ParseLayerBits("--weight-bits", {wrong});
+    const auto refused = ParseWeightBits({wrong});
     ASSERT_FALSE(refused) << wrong;
     EXPECT_EQ(refused.error().message(),
-              fmt::format("--weight-bits {}: expected 8, 4 or 2, or PATTERN=BITS", wrong));
+              fmt::format("--weight-bits {}: expected 8, 4, 2 or 1, or PATTERN=BITS", wrong));
   }
+  EXPECT_EQ(ParseWeightBits({"c=1"})->at(0).bits, 1);
+  const auto refused = ParseActivationBits({"1"});
+  ASSERT_FALSE(refused);
+  EXPECT_EQ(refused.error().message(), "--activation-bits 1: expected 8, 4 or 2, or PATTERN=BITS");
 }
 
 // The squared error of one channel with this scale, by the definition.
@@ -59,14 +63,41 @@ TEST(LayerBits, NoCandidateScaleHasLessError) {
   }
 }
 
+// The sign with the mean magnitude of its channel, than which no other scale has less error.
+TEST(LayerBits, OneBitIsTheSign) {
+  const Graph net = MakeNet(
+      "graph n\ninput %x: float32[1, 4]\nconst %w: float32[6, 5, 3, 3]\n"
+      "r: %y: float32[1, 4] = Relu(%x)\noutput %y\n");
+  const Tensor w = net.value(net.FindValue("w")).constant;
+  const Tensor q = QuantizeWeightToBits(w, 0, 1);
+  ASSERT_EQ(q.dtype(), DType::kInt2);
+  const Tensor real = *ToFloat32(q);
+  for (int64_t c = 0; c < 6; ++c) {
+    const std::span<const float> channel(w.data<float>() + c * 45, 45);
+    const float scale = q.type().quant->scales[c];
+    double sum = 0;
+    for (int64_t i = 0; i < 45; ++i) {
+      sum += std::fabs(channel[i]);
+      EXPECT_EQ(real.data<float>()[c * 45 + i], channel[i] < 0 ? -scale : scale);
+    }
+    EXPECT_FLOAT_EQ(scale, ShortScale(sum / 45));
+  }
+  // Where all are 0, and of zeros.
+  EXPECT_EQ(*SignsOf(Tensor::FromValues<float>(Shape{3}, std::vector<float>{-0.5f, 0, 2}),
+                     TensorType(DType::kInt8, Shape{3}, QuantParams::PerTensor(0.25f, 0)))
+                 ->data<int8_t>(),
+            -1);
+}
+
 // Quantized with few bits, an integer layer has int8 weights of which the file's few bits are the
 // same real numbers.
 TEST(LayerBits, IntegerLayersHaveMultiplesThatFewBitsHold) {
   const Graph net = MakeNet(kConvNet);
   auto ranges = Calibrate(net, Reference(), RandomSamples(net, 4), {});
   ASSERT_TRUE(ranges);
-  for (const int bits : {4, 2}) {
-    const std::vector<LayerBits> rules = {{"*", bits}};
+  for (const int asked : {4, 2, 1}) {
+    const std::vector<LayerBits> rules = {{"*", asked}};
+    const int bits = std::max(asked, 2);
     Graph q = net;
     QuantizeOptions options;
     options.round = RoundToBits(rules, 1);
@@ -84,7 +115,7 @@ TEST(LayerBits, IntegerLayersHaveMultiplesThatFewBitsHold) {
       ++layers;
     }
     EXPECT_GT(layers, 2);
-    EXPECT_GT(Sqnr(net, q), bits == 4 ? 12 : 1);
+    EXPECT_GT(Sqnr(net, q), asked == 4 ? 12 : asked == 2 ? 1 : 0);
   }
 }
 

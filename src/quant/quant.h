@@ -98,14 +98,16 @@ struct GivenType {
   bool real = false;  // it stays float32; the other fields say nothing then
   DType dtype = DType::kInt8;
   QuantParams params;
-  int bits = 0;       // of a constant, or where `held`: it uses so many bits of the type; 0: all
-  bool held = false;  // of an activation: the layer that computes it keeps it to these bits
+  int bits = 0;         // of a constant, or where `held`: it uses so many bits of the type; 0: all
+  bool binary = false;  // of a weight: it is its sign, -1 or 1
+  bool held = false;    // of an activation: the layer that computes it keeps it to these bits
   // An activation has it also where the scheme would leave it in float32: it is rounded there.
   bool everywhere = true;
 };
 using GivenTypes = std::map<std::string, GivenType>;  // by value name
 
-// How many bits the weights or the results of some layers take: 8, 4 or 2.
+// How many bits the weights or the results of some layers take: 8, 4 or 2; weights also 1, their
+// sign.
 struct LayerBits {
   std::string layers;  // a glob pattern of node names
   int bits = 8;

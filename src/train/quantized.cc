@@ -84,6 +84,7 @@ Status QuantizedModel::ChooseScales() {
     const Tensor q = QuantizeWeightToBits(graph_.value(node.inputs[1]).constant,
                                           weight->second.params.axis, bits);
     weight->second.dtype = q.dtype();
+    weight->second.binary = bits == 1;
     weight->second.params = *q.type().quant;
   }
   return {};

@@ -34,8 +34,8 @@ Status IsRow(const char* option, std::span<const Row* const> rows, const std::st
 
 // Of training with integers.
 Status CheckIntegers(const TrainingRecipe& r) {
-  EVOQ_TRY(ParseLayerBits("--weight-bits", r.weight_bits));
-  EVOQ_TRY(ParseLayerBits("--activation-bits", r.activation_bits));
+  EVOQ_TRY(ParseWeightBits(r.weight_bits));
+  EVOQ_TRY(ParseActivationBits(r.activation_bits));
   if (r.scheme.empty()) {
     for (const auto& [option, given] : {std::pair("--weight-bits", !r.weight_bits.empty()),
                                         std::pair("--activation-bits", !r.activation_bits.empty()),

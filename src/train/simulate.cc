@@ -239,8 +239,11 @@ class Simulator {
     }
     BoundsOf(node.inputs[0]).To(attrs, "x");
     const DType type = given->second.dtype;
-    StepBounds{static_cast<float>(IntegerMin(type)), static_cast<float>(IntegerMax(type)), 0}.To(
-        attrs, "w");
+    StepBounds bounds = {static_cast<float>(IntegerMin(type)), static_cast<float>(IntegerMax(type)),
+                         0};
+    if (given->second.binary) bounds = {-1, 1, 0};
+    bounds.To(attrs, "w");
+    attrs.Set("binary", given->second.binary ? 1 : 0);
     std::vector<ValueId> inputs = {
         In(node.inputs[0]),          Real(own.inputs[1]),
         Real(own.input(2)),          In(node.input(3)),

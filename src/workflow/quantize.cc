@@ -300,7 +300,7 @@ Result<Made> Make(const QuantizeJob& job, Graph graph, const Inputs& inputs,
                                                   options, inputs.data),
                                        job.model));
   NoteLeftFloat(in_subgraphs, graph, made.report);
-  EVOQ_ASSIGN(const std::vector<LayerBits> bits, ParseLayerBits("--weight-bits", job.weight_bits));
+  EVOQ_ASSIGN(const std::vector<LayerBits> bits, ParseWeightBits(job.weight_bits));
   MarkWeightBits(graph, bits);
   note(graph);
   if (writes_onnx) {

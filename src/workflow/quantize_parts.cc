@@ -36,9 +36,9 @@ QuantizeOptions OptionsOf(const QuantizeJob& job) {
     options.symmetric_activations = true;
   }
   options.exclude = job.exclude;
-  if (const auto bits = ParseLayerBits("--weight-bits", job.weight_bits); bits && !bits->empty())
+  if (const auto bits = ParseWeightBits(job.weight_bits); bits && !bits->empty())
     options.round = RoundToBits(*bits, options.threads);
-  if (auto bits = ParseLayerBits("--activation-bits", job.activation_bits))
+  if (auto bits = ParseActivationBits(job.activation_bits))
     options.activation_bits = std::move(*bits);
   if (LowerExtension(job.output) == ".onnx" && job.target != "evoq")
     options.target = FindQdqTarget(job.target);
@@ -49,7 +49,7 @@ namespace {
 
 Status CheckActivationBits(const QuantizeJob& job) {
   if (job.activation_bits.empty()) return {};
-  EVOQ_TRY(ParseLayerBits("--activation-bits", job.activation_bits));
+  EVOQ_TRY(ParseActivationBits(job.activation_bits));
   if (job.scheme != "int8")
     return Fail(ErrorCode::kUsage, "--activation-bits: of --scheme int8, not of {}", job.scheme);
   return {};
@@ -57,7 +57,7 @@ Status CheckActivationBits(const QuantizeJob& job) {
 
 Status CheckWeightBits(const QuantizeJob& job) {
   if (job.weight_bits.empty()) return {};
-  EVOQ_TRY(ParseLayerBits("--weight-bits", job.weight_bits));
+  EVOQ_TRY(ParseWeightBits(job.weight_bits));
   if (job.scheme != "int8")
     return Fail(ErrorCode::kUsage, "--weight-bits: of --scheme int8, not of {}", job.scheme);
   if (!job.method.empty() && job.method != "none")

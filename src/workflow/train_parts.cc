@@ -33,9 +33,8 @@ Result<std::unique_ptr<QuantizedModel>> IntegersOf(const TrainJob& job, Graph gr
   QuantizeOptions options;
   options.threads = job.threads > 0 ? job.threads : PhysicalCores();
   options.exclude = job.recipe.exclude;
-  EVOQ_ASSIGN(std::vector<LayerBits> bits, ParseLayerBits("--weight-bits", job.recipe.weight_bits));
-  EVOQ_ASSIGN(options.activation_bits,
-              ParseLayerBits("--activation-bits", job.recipe.activation_bits));
+  EVOQ_ASSIGN(std::vector<LayerBits> bits, ParseWeightBits(job.recipe.weight_bits));
+  EVOQ_ASSIGN(options.activation_bits, ParseActivationBits(job.recipe.activation_bits));
   if (LowerExtension(job.output) == ".onnx") options.target = FindQdqTarget("ort");
   const int64_t count = std::min(samples.count(), kCalibrationSamples);
   const SamplesFn each = [&](const std::function<Status(std::span<const Tensor>)>& use) -> Status {

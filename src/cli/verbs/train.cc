@@ -72,7 +72,7 @@ void AddRecipe(Given& g) {
   g.Add("--scheme", &TrainingRecipe::scheme,
         "Train with the integers of this scheme: int8 (of an .onnx)");
   g.Add("--weight-bits", &TrainingRecipe::weight_bits,
-        "Of the integers: 8, 4 or 2 for all layers, or PATTERN=BITS (may be repeated; the last "
+        "Of the integers: 8, 4, 2 or 1 for all layers, or PATTERN=BITS (may be repeated; the last "
         "that matches counts)")
       .OneEachTime();
   g.Add("--activation-bits", &TrainingRecipe::activation_bits,

@@ -2,6 +2,8 @@
 // residual and the parameters of the steps of x, w (one for each output channel), y and residual;
 // without a step of y the result is real.
 //   q[k, c] = clamp(round(w[k, c] / s_w[c])),  acc[c] = sum over k of x[k] q[k, c]
+// or, of binary weights (attribute `binary`), q = -1 where w < 0, else 1: gradients pass the sign
+// everywhere, and d q s / d s = q.
 // are products of matrices in float32. They are exact, and so the same in any order, because every
 // partial sum is an integer below 2^24; where weights are so large and many that one could pass it,
 // they are multiplied digit by digit.
@@ -50,7 +52,7 @@ struct Linear {
   int64_t samples;
   StepBounds x_bounds, w_bounds, y_bounds;
   Activation activation;
-  bool bias, to_integer;
+  bool bias, to_integer, binary;
 
   // Of `saved`: places of the integers of w, their real numbers, gradients of these, v, and for
   // each channel its step, multiplier and bias, then what the product keeps.
@@ -75,8 +77,10 @@ Rounded RoundWeights(const Linear& s, const GradientRun& run) {
   s.w.ForEach([&](int64_t c, int64_t begin, int64_t end) {
     float sum = 0;
     for (int64_t i = begin; i < end; ++i) {
+      const float w = run.x[kW][i];
       const float q =
-          RoundSmall(std::min(std::max(run.x[kW][i] / steps[c], s.w_bounds.low), s.w_bounds.high));
+          s.binary ? (w < 0 ? -1.0f : 1.0f)
+                   : RoundSmall(std::min(std::max(w / steps[c], s.w_bounds.low), s.w_bounds.high));
       run.saved[i] = q;
       run.saved[s.real() + i] = q * steps[c];
       r.low = std::min(r.low, q);
@@ -205,8 +209,9 @@ void ToWeightGradients(const Linear& s, const GradientRun& run) {
     double sum = 0;
     for (int64_t i = begin; i < end; ++i) {
       const float g = gradients[i] * step_x, u = run.x[kW][i] / steps[c];
-      sum += static_cast<double>(g) * StepTerm(u, s.w_bounds);
-      if (run.dx[kW] != nullptr && u >= s.w_bounds.low && u <= s.w_bounds.high) run.dx[kW][i] += g;
+      sum += static_cast<double>(g) * (s.binary ? run.saved[i] : StepTerm(u, s.w_bounds));
+      if (run.dx[kW] != nullptr && (s.binary || (u >= s.w_bounds.low && u <= s.w_bounds.high)))
+        run.dx[kW][i] += g;
     }
     of_steps[static_cast<size_t>(c)] += sum;
   });
@@ -250,11 +255,11 @@ Result<BoundGradient> Bind(const GradientArgs& args) {
               FindGradient(node)->bind({node, args.x.first(2), args.y, args.constants.first(2)}));
   EVOQ_ASSIGN(const Activation activation, ActivationFromAttrs(attrs));
   const auto given = [&](Input i) { return args.x[i].dtype != DType::kUndefined; };
-  const auto s = std::make_shared<const Linear>(
-      Linear{std::move(product), Split(args.x[kW].shape, WeightAxis(node, args.x[kW].shape.rank())),
-             Split(args.y[0].shape, ChannelAxis(node, args.y[0].shape.rank())),
-             args.y[0].shape[0].value, StepBounds::Of(attrs, "x"), StepBounds::Of(attrs, "w"),
-             StepBounds::Of(attrs, "y"), activation, given(kBias), given(kStepY)});
+  const auto s = std::make_shared<const Linear>(Linear{
+      std::move(product), Split(args.x[kW].shape, WeightAxis(node, args.x[kW].shape.rank())),
+      Split(args.y[0].shape, ChannelAxis(node, args.y[0].shape.rank())), args.y[0].shape[0].value,
+      StepBounds::Of(attrs, "x"), StepBounds::Of(attrs, "w"), StepBounds::Of(attrs, "y"),
+      activation, given(kBias), given(kStepY), attrs.Int("binary") != 0});
   return BoundGradient{.forward = [s](const GradientRun& run) { Forward(*s, run); },
                        .backward = [s](const GradientRun& run) { Backward(*s, run); },
                        .saved = s->own() + s->product.saved};
