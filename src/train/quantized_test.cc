@@ -184,6 +184,13 @@ TEST(Quantized, ResultsKeepToTheirLevels) {
         EXPECT_EQ(node.attrs.Float("activation_beta"), (15 - zero) * scale);
     }
     EXPECT_NE(scales[0], scales[1]) << name;
+    // It is the bounds, which follow the scale, that clip while it learns.
+    const Graph& simulation = (*model)->simulation();
+    const Attrs& attrs = simulation.node(simulation.FindNode(name)).attrs;
+    EXPECT_EQ(attrs.Float("y_high") - attrs.Float("y_low"), 15);
+    EXPECT_EQ(attrs.String("activation"), name == std::string("c1")   ? "Relu"
+                                          : name == std::string("c2") ? "Clip"
+                                                                      : "");
   }
 }
 
