@@ -6,9 +6,9 @@ training, and trained on with these integers from the scores of the float32 mode
                       [--seeds 1 2 3] [--threads 2] [--json F] [-- options of evoq train]
 
 The data folder has models/resnet20_cifar10.onnx with its .preprocess.json, and cifar10/ with
-train_5000.bin and test_1000.bin: 5000 samples to train on, a tenth of CIFAR-10, and 1000 to test on,
-of which one is 0.1 points. Prints the share that each model has right, in %, and on how many samples
-the scores of the simulation are those of the compiled model.
+train_5000.bin and test_1000.bin: 5000 samples to train on, a tenth of CIFAR-10, and 1000 to test
+on, of which one is 0.1 points. Prints the share that each model has right, in %, and on how many
+samples the scores of the simulation are those of the compiled model.
 """
 
 import argparse
@@ -69,9 +69,10 @@ def main():
             )
             rows.append({"seed": seed, "trained": right(etm), "seconds": told["seconds"]})
             rows[-1]["equal_scores"] = told["agreement"]["scores"]
+            row, agreement = rows[-1], told["agreement"]
             print(
-                f"seed {seed}: trained {rows[-1]['trained']:.2f}% in {told['seconds']:.0f} s; scores "
-                f"equal on {told['agreement']['scores']} of {told['agreement']['samples']}",
+                f"seed {seed}: trained {row['trained']:.2f}% in {row['seconds']:.0f} s; scores "
+                f"equal on {agreement['scores']} of {agreement['samples']}",
                 flush=True,
             )
         lost = real - statistics.median(row["trained"] for row in rows)

@@ -297,10 +297,10 @@ def quantize(
     preprocess: how images become inputs, as a JSON file. observer: how ranges are chosen, 'sqnr'
     without it (``evoq list observers``).
     per_tensor: one scale per weight tensor. block: weights of int4 that share a scale: 32 (without
-    it), 64, 128 or 'channel'. weight_bits: of 'int8', 8, 4, 2 or 1 bits for the weights of all layers,
-    or 'PATTERN=BITS' of some; of several the last that matches counts. activation_bits: the
-    same of what layers give, kept in bytes. signed: int8 activations, not uint8. symmetric: zero
-    points in the middle.
+    it), 64, 128 or 'channel'. weight_bits: of 'int8', 8, 4, 2 or 1 bits for the weights of all
+    layers, or 'PATTERN=BITS' of some; of several the last that matches counts. activation_bits: the
+    same of what layers give (8, 4 or 2), kept in bytes. signed: int8 activations, not uint8.
+    symmetric: zero points in the middle.
     exclude: nodes that stay float, as glob patterns of names. disable, opt_level: which graph
     passes run, as for `optimize`. target: the runtime that an .onnx is written for.
     shapes: sizes of free inputs to prepare for, and of random samples; the model stays free.
