@@ -260,7 +260,9 @@ def check_refusals(folder):
     refused(folder, ["net.onnx", *data, "--scheme", "bf16"], "expected int8, whose arithmetic")
     refused(folder, ["net.onnx", *data, "--weight-bits", "4"], "of training with integers")
     bits = ["--scheme", "int8", "--weight-bits", "conv=3"]
-    refused(folder, ["net.onnx", *data, *bits], "--weight-bits conv=3: expected 8, 4 or 2")
+    refused(folder, ["net.onnx", *data, *bits], "--weight-bits conv=3: expected 8, 4, 2 or 1")
+    bits = ["--scheme", "int8", "--activation-bits", "1"]
+    refused(folder, ["net.onnx", *data, *bits], "--activation-bits 1: expected 8, 4 or 2")
     nothing = ["--scheme", "int8", "--exclude", "*"]
     refused(folder, ["net.onnx", *data, *nothing], "nothing becomes integer arithmetic", 3)
     teacher = ["--scheme", "int8", "--teacher", "nobody.onnx"]

@@ -310,8 +310,9 @@ Result<ResolvedEncodings> ResolveEncodings(std::span<const Encoding> encodings,
   return Resolver(original, optimized).Run(encodings);
 }
 
-UsedEncodings EncodingsOfUsed(const std::map<std::string, TensorType>& used, const Graph& original,
-                              const Lineage& lineage) {
+UsedEncodings EncodingsOfUsed(const std::map<std::string, TensorType>& used,
+                              const std::map<std::string, int>& activation_bits,
+                              const Graph& original, const Lineage& lineage) {
   std::map<std::string, Encoding> by_tensor;
   UsedEncodings out;
   for (const auto& [value, type] : used) {
@@ -324,7 +325,10 @@ UsedEncodings EncodingsOfUsed(const std::map<std::string, TensorType>& used, con
       const ValueId tensor = original.FindValue(link->tensor);
       const bool parameter = tensor.valid() && original.value(tensor).is_constant();
       const TensorType own = link->perm.empty() ? type : PermutedAxes(type, Inverse(link->perm));
-      by_tensor.emplace(link->tensor, EncodingOf(link->tensor, own, parameter));
+      Encoding encoding = EncodingOf(link->tensor, own, parameter);
+      if (const auto few = activation_bits.find(value); few != activation_bits.end())
+        encoding.bits = few->second;
+      by_tensor.emplace(link->tensor, std::move(encoding));
     }
   }
   for (auto& [name, e] : by_tensor) out.encodings.push_back(std::move(e));

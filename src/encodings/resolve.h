@@ -25,12 +25,14 @@ struct ResolvedEncodings {
 Result<ResolvedEncodings> ResolveEncodings(std::span<const Encoding> encodings,
                                            const Graph& original, const Graph& optimized);
 
-// Encodings of what quantization used (QuantizeReport::used), by tensors of the file, sorted.
+// Encodings of what quantization used (QuantizeReport::used, with its activation_bits), by tensors
+// of the file, sorted.
 struct UsedEncodings {
   std::vector<Encoding> encodings;
   std::map<std::string, std::string> left_out;  // values without one, and why
 };
-UsedEncodings EncodingsOfUsed(const std::map<std::string, TensorType>& used, const Graph& original,
-                              const Lineage& lineage);
+UsedEncodings EncodingsOfUsed(const std::map<std::string, TensorType>& used,
+                              const std::map<std::string, int>& activation_bits,
+                              const Graph& original, const Lineage& lineage);
 
 }  // namespace evoq

@@ -231,10 +231,12 @@ TEST_F(ResolveTest, WhatWasUsedGoesBackToTheFilesAxes) {
       {{w2, TensorType(DType::kInt8, Shape{48, 32}, channels)},
        {"m.linear", TensorType(DType::kUint8, Shape{1, 32}, QuantParams::PerTensor(0.5f, 3))},
        {"made", TensorType(DType::kUint8, Shape{1}, QuantParams::PerTensor(0.5f, 3))}},
-      original_, lineage);
+      {{"m.linear", 4}}, original_, lineage);
   ASSERT_EQ(used.encodings.size(), 2u);
   EXPECT_EQ(used.encodings[0].name, "g");
   EXPECT_FALSE(used.encodings[0].parameter);
+  EXPECT_EQ(used.encodings[0].bits, 4);
+  EXPECT_EQ(used.encodings[1].bits, 8);
   EXPECT_EQ(used.encodings[1].name, "w2");
   EXPECT_TRUE(used.encodings[1].parameter);
   EXPECT_EQ(used.encodings[1].axis, 0);

@@ -169,10 +169,12 @@ void HandleInference(Service& service, std::shared_ptr<HttpRequest> request,
   const auto message = std::make_shared<inference::ModelInferRequest>();
   const size_t bytes = request->body.size();
   const auto parsed = ParseMessage(request->body, *message);
-  if (stream)
+  if (stream) {
+    // What is no message may have left an id that is no UTF-8.
+    const std::string id = parsed ? message->id() : "";
     reply = std::make_shared<ChangedReply>(
-        std::move(reply),
-        [id = message->id()](HttpResponse& response) { ToStreamMessage(id, response); });
+        std::move(reply), [id](HttpResponse& response) { ToStreamMessage(id, response); });
+  }
   if (!parsed) return service.Refuse(std::move(request), std::move(reply), parsed.error());
   InferenceForm form;
   form.read = [message, bytes](const ServedModel& model) {

@@ -97,6 +97,14 @@ TEST_F(RpcTest, ErrorsOfAStreamAreMessages) {
   ASSERT_TRUE(message.ParseFromString(answer.body));
   EXPECT_NE(message.error_message().find("no model none"), std::string::npos);
   EXPECT_EQ(message.infer_response().id(), "7");
+  // An id that is no UTF-8 is no message, and does not come back in one.
+  request.set_id("77");
+  std::string wrong = request.SerializeAsString();
+  wrong.replace(wrong.find("77"), 2, "\xff\xfe");
+  ASSERT_TRUE(message.ParseFromString(Call("ModelStreamInfer", wrong).body));
+  EXPECT_NE(message.error_message().find("not a message ModelInferRequest"), std::string::npos)
+      << message.error_message();
+  EXPECT_EQ(message.infer_response().id(), "");
 }
 
 }  // namespace

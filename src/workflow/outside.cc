@@ -181,7 +181,8 @@ void NoteUse(const QuantizeReport& report, Outside& outside) {
 Status WriteOutside(const QuantizeJob& job, const Outside& outside, const QuantizeReport& report,
                     const Ranges& ranges, std::vector<std::string>& warnings) {
   if (!job.encodings_out.empty()) {
-    const UsedEncodings used = EncodingsOfUsed(report.used, *outside.original, *outside.lineage);
+    const UsedEncodings used =
+        EncodingsOfUsed(report.used, report.activation_bits, *outside.original, *outside.lineage);
     EVOQ_TRY(WriteEncodings(used.encodings, *FindEncodingsVersion(job.encodings_version),
                             job.encodings_out));
     size_t told = 0;

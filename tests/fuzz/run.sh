@@ -46,8 +46,8 @@ case $build in
   *tsan*) resident=4096 ;;
 esac
 leaks=1
-# The server's threads allocate between inputs, which libFuzzer takes for a leak of each: looking for
-# it took 90% of the time. serve_test.py looks for leaks at its end.
+# The server's threads allocate between inputs, which libFuzzer takes for a leak of each: looking
+# for it took 90% of the time. serve_test.py looks for leaks at its end.
 if [ "$name" = serve ]; then leaks=0; fi
 chmod -R u+w "$corpus/start"
 cd "$corpus"
