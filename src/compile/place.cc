@@ -132,8 +132,10 @@ Status Placing::PlanArenas() {
   program_.value_bytes = 0;
   for (const Step& step : program_.steps) {
     for (const ValueId out : graph_.node(step.node).outputs) {
-      if (out.valid() && block_of_[out.index] >= 0)
-        program_.value_bytes += RoundUp(*graph_.value(out).type.bytes(), kAlignment);
+      if (!out.valid() || block_of_[out.index] < 0) continue;
+      // More values than are alive at once: what fits in the arena may add up to more than that.
+      const int64_t bytes = RoundUp(*graph_.value(out).type.bytes(), kAlignment);
+      program_.value_bytes = CheckedAdd(program_.value_bytes, bytes).value_or(INT64_MAX);
     }
   }
   return {};

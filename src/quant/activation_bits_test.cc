@@ -16,12 +16,12 @@ constexpr char kNet[] = R"(graph net
 input %x: float32[1, 3, 12, 12]
 const %w1: float32[8, 3, 3, 3]
 const %w2: float32[8, 8, 3, 3]
-const %w3: float32[8, 8, 3, 3]
+const %w3: float32[8, 8, 1, 1]
 const %w4: float32[8, 16, 3, 3]
 a: %a = Conv{activation="Relu", pads=[1, 1, 1, 1]}(%x, %w1)
 m: %m = MaxPool{kernel_shape=[2, 2], strides=[2, 2]}(%a)
 b: %b = Conv{pads=[1, 1, 1, 1]}(%m, %w2)
-c: %c = Conv{activation="Clip", activation_alpha=-0.25, activation_beta=0.5, pads=[1, 1, 1, 1]}(%m, %w3)
+c: %c = Conv{activation="Clip", activation_alpha=-0.25, activation_beta=0.5}(%m, %w3)
 j: %j = Concat{axis=1}(%b, %c)
 d: %d = Conv{pads=[1, 1, 1, 1]}(%j, %w4)
 output %d

@@ -82,11 +82,12 @@ TEST(LayerBits, OneBitIsTheSign) {
     }
     EXPECT_FLOAT_EQ(scale, ShortScale(sum / 45));
   }
-  // Where all are 0, and of zeros.
-  EXPECT_EQ(*SignsOf(Tensor::FromValues<float>(Shape{3}, std::vector<float>{-0.5f, 0, 2}),
-                     TensorType(DType::kInt8, Shape{3}, QuantParams::PerTensor(0.25f, 0)))
-                 ->data<int8_t>(),
-            -1);
+  // 0 is no negative number.
+  const Tensor signs =
+      *SignsOf(Tensor::FromValues<float>(Shape{3}, std::vector<float>{-0.5f, 0, 2}),
+               TensorType(DType::kInt8, Shape{3}, QuantParams::PerTensor(0.25f, 0)));
+  EXPECT_EQ(std::vector<int8_t>(signs.data<int8_t>(), signs.data<int8_t>() + 3),
+            (std::vector<int8_t>{-1, 1, 1}));
 }
 
 // Quantized with few bits, an integer layer has int8 weights of which the file's few bits are the

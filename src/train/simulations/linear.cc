@@ -2,11 +2,10 @@
 // residual and the parameters of the steps of x, w (one for each output channel), y and residual;
 // without a step of y the result is real.
 //   q[k, c] = clamp(round(w[k, c] / s_w[c])),  acc[c] = sum over k of x[k] q[k, c]
-// or, of binary weights (attribute `binary`), q = -1 where w < 0, else 1: gradients pass the sign
-// everywhere, and d q s / d s = q.
 // are products of matrices in float32. They are exact, and so the same in any order, because every
 // partial sum is an integer below 2^24; where weights are so large and many that one could pass it,
-// they are multiplied digit by digit.
+// they are multiplied digit by digit. Of binary weights (attribute `binary`) q = -1 where w < 0,
+// else 1; gradients pass the sign everywhere, and d q s / d s = q.
 #include <algorithm>
 #include <cmath>
 #include <memory>
