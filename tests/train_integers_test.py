@@ -244,6 +244,27 @@ def check_whole(folder):
     agree.evoq(*teacher, "-o", folder / "f.etm", "--threads", 2)
     assert (folder / "e.etm").read_bytes() == (folder / "f.etm").read_bytes(), "teacher"
     assert (folder / "e.etm").read_bytes() != (folder / "a.etm").read_bytes(), "teacher"
+    check_features(folder, teacher)
+
+
+def check_features(folder, teacher):
+    """What lies in memory as integers learns to be the teacher's real numbers; recomputation
+    changes no bit."""
+    features = [*teacher, "--distill-features", "r", "--distill-features", "p"]
+    features.append("--distill-features-weight")
+    losses, memory = {}, []
+    for name, more in (("g", [2]), ("h", [2, "--recompute", "--threads", 1]), ("i", [0])):
+        told = folder / "told.json"
+        agree.evoq(*features, *more, "-o", folder / f"{name}.etm", "--json", told)
+        report = json.loads(told.read_text(encoding="utf-8"))
+        losses[name] = report["epochs"][0]["loss"]
+        memory.append(report["memory_bytes"])
+    read = {name: (folder / f"{name}.etm").read_bytes() for name in "eghi"}
+    assert read["g"] == read["h"], "recomputed"
+    assert memory[1] < memory[0], memory
+    assert read["g"] != read["e"], "features teach nothing"
+    assert read["i"] == read["e"], "features of no weight teach"
+    assert losses["g"] > losses["i"], losses
 
 
 def refused(folder, arguments, message, status=2):
@@ -267,6 +288,12 @@ def check_refusals(folder):
     refused(folder, ["net.onnx", *data, *nothing], "nothing becomes integer arithmetic", 3)
     teacher = ["--scheme", "int8", "--teacher", "nobody.onnx"]
     refused(folder, ["net.onnx", *data, *teacher], "nobody.onnx", 3)
+    features = ["--distill-features", "r"]
+    refused(folder, ["net.onnx", *data, *features], "expected the model that has them as --teacher")
+    of_etm = ["--teacher", "a.etm", *features]
+    refused(folder, ["net.onnx", *data, *of_etm], "a.etm is compiled, expected the .onnx")
+    frozen = ["--teacher", "net.onnx", *features, "--freeze", "*1"]
+    refused(folder, ["net.onnx", *data, *frozen], "no parameter that is trained changes it")
     resumed = ["--scheme", "int8", "--epochs", 6, "--batch", 32, "--lr", 0.01, "--resume", "c.npz"]
     refused(folder, ["net.onnx", *data, *resumed], "weight_bits is", 3)
     assert not (folder / "refused.etm").exists()

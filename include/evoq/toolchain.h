@@ -485,6 +485,10 @@ struct TrainOptions {
   std::vector<std::string> weight_bits, activation_bits, exclude;
   std::string teacher;  // a model whose scores this one learns from; "": none
   std::optional<double> distill, distill_share;  // their temperature, their share of the loss
+  // Its values to learn too: glob patterns of names that both models have, or OWN=TEACHER; and how
+  // much their mean distance counts beside the loss.
+  std::vector<std::string> distill_features;
+  std::optional<double> distill_features_weight;
   std::optional<std::uint64_t> seed;
   std::string checkpoint, resume, log;  // files; "": none
   std::string tensorboard;              // a folder for an event file; "": none
@@ -497,6 +501,7 @@ struct TrainOptions {
   // Adapters beside weights that stay: "rank=8,alpha=16,target=PATTERN,merge"; "": none. `scheme`
   // is then that of the weights, as "int4-weights".
   std::string lora;
+  bool recompute = false;  // activations on the way back: less memory, more time, the same result
 };
 struct TrainedEpoch {
   std::int64_t epoch = 0;  // from 1 on

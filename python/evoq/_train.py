@@ -68,7 +68,8 @@ def train(
     same, to measure on after each epoch.
     What is not given is as the network's recipe has it. scheme: 'int8' trains with its integers.
     Further options as `evoq train` has: weight_decay, warm_up, label_smoothing, mixup, ema, decay,
-    freeze, context, tokenizer, teacher, prune, lora, checkpoint, resume, log, tensorboard, ...
+    freeze, context, tokenizer, teacher, distill_features, prune, lora, recompute, checkpoint,
+    resume, log, tensorboard, ...
 
     Returns ``epochs`` with loss and accuracies, ``test_accuracy``, of texts ``test_loss`` and
     ``test_perplexity``, ``parameters``, ``steps``, ``seconds``, ``recipe``, ...

@@ -20,7 +20,7 @@ class CliOptions : public TinyModels {
       if (line.substr(0, 2) != "  " || line[2] == ' ') continue;
       line = line.substr(2, line.find("  ", 2) - 2);  // to the gap, or the end of the line
       for (const char* near : {" Write the text's", " Calibrate on N", " Epochs in which",
-                               " The temperature"}) {  // a gap of one space
+                               " The temperature", " Values of the"}) {  // a gap of one space
         if (const size_t at = line.find(near); at != std::string::npos) line.resize(at);
       }
       listed.push_back(line);
@@ -338,13 +338,16 @@ TEST_F(CliOptions, AreTheseOfEachVerb) {
         "--exclude TEXT ...",
         "--distill FLOAT:NONNEGATIVE",
         "--distill-share FLOAT:NONNEGATIVE",
+        "--distill-features TEXT ...",
+        "--distill-features-weight FLOAT:NONNEGATIVE",
         "--prune TEXT",
         "--sparsity FLOAT",
         "--prune-score TEXT",
         "--prune-scope TEXT",
         "--prune-multiple INT:POSITIVE",
         "--lora TEXT",
-        "--seed UINT"}},
+        "--seed UINT",
+        "--recompute"}},
       {"zoo",
        {"name TEXT"},
        {"-o,--output TEXT", "--free-sequence", "--sequence INT:INT in [1 - 65536]=128",

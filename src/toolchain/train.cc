@@ -55,6 +55,8 @@ TrainingRecipe RecipeOf(const std::string& model, const TrainOptions& o) {
   set(o.augment, recipe.augment);
   set(o.distill, recipe.distill);
   set(o.distill_share, recipe.distill_share);
+  recipe.distill_features = o.distill_features;
+  set(o.distill_features_weight, recipe.distill_features_weight);
   set(o.seed, recipe.seed);
   set(o.context, recipe.context);
   set(o.ema, recipe.ema);
@@ -71,6 +73,7 @@ TrainingRecipe RecipeOf(const std::string& model, const TrainOptions& o) {
   set(o.prune_scope, recipe.prune_scope);
   set(o.prune_multiple, recipe.prune_multiple);
   recipe.lora = o.lora;
+  recipe.recompute = o.recompute;
   return recipe;
 }
 

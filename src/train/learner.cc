@@ -6,6 +6,7 @@
 
 #include "base/math.h"
 #include "train/distill.h"
+#include "train/simulation.h"
 
 namespace evoq {
 namespace {
@@ -61,6 +62,14 @@ Result<std::unique_ptr<Learner>> Learner::Create(const Graph& graph, TrainingPla
   }
   for (Shard& shard : learner->shards_) learner->Connect(shard);
   return learner;
+}
+
+int64_t Learner::memory_bytes() const {
+  size_t bytes = parameters_.size() + gradients_.size() + averages_.size() + ema_.size();
+  bytes += observed_.size() + slots_[0].size() + slots_[1].size();
+  for (const Shard& shard : shards_)
+    bytes += shard.values.size() + shard.value_gradients.size() + shard.parameter_gradients.size();
+  return static_cast<int64_t>(bytes);
 }
 
 float* Learner::Address(Shard& shard, const TrainingPlace& place) {
@@ -120,14 +129,29 @@ void Learner::MakePhases() {
     phases_.back().push_back({Action::kForward, i});
   }
   phases_.back().push_back({Action::kLoss, 0});
+  size_t segment = plan_.segments.empty() ? 0 : plan_.segments.size() - 1;
   for (size_t i = plan_.steps.size(); i-- > 0;) {
+    if (segment > 0 && i < plan_.segments[segment]) ComputeAgain(--segment);
     if (!plan_.steps[i].differentiated) continue;
+    for (size_t f = 0; f < plan_.features.size(); ++f) {
+      if (plan_.features[f].step == i) phases_.back().push_back({Action::kFeature, f});
+    }
     if (plan_.steps[i].bound.sums > 0) {
       phases_.back().push_back({Action::kBackwardSums, i});
       phases_.emplace_back();
     }
     phases_.back().push_back({Action::kBackward, i});
   }
+}
+
+// The last segment's values are still there when backward begins; others lay where they do.
+void Learner::ComputeAgain(size_t segment) {
+  const size_t begin = plan_.segments[segment], end = plan_.segments[segment + 1];
+  bool any = false;
+  for (size_t i = begin; i < end; ++i) any |= plan_.steps[i].differentiated;
+  if (!any) return;
+  // totals of the batch are known
+  for (size_t i = begin; i < end; ++i) phases_.back().push_back({Action::kForward, i});
 }
 
 void Learner::FillShard(int64_t index, const Fill& fill) {
@@ -171,10 +195,32 @@ void Learner::LossOf(int64_t index, const BatchSettings& settings) {
   }
 }
 
+// After all readers of the value have added to its gradient, before what computes it goes on.
+void Learner::FeatureOf(size_t index, int64_t shard_index, const BatchSettings& settings) {
+  if (settings.features.empty()) return;
+  Shard& shard = shards_[static_cast<size_t>(shard_index)];
+  const TrainingFeature& feature = plan_.features[index];
+  const float share = settings.feature_weight / static_cast<float>(plan_.features.size());
+  const float factor = share / static_cast<float>(batch());
+  const float* const log_step = Address(shard, feature.scale);
+  const float step = log_step != nullptr ? StepOf(*log_step) : 1;
+  const auto floats = static_cast<size_t>(feature.floats);
+  const float* const taught = settings.features[feature.index];
+  for (int64_t s = 0; s < plan_.samples; ++s) {
+    const int64_t sample = (first_ + shard_index) * plan_.samples + s, at = s * feature.floats;
+    // of the batch's mean, as the loss is: SumResults divides by its rows
+    shard.loss += share * static_cast<double>(plan_.rows) *
+                  AddFeatureDistillation({Address(shard, feature.place) + at, floats}, step,
+                                         {taught + sample * feature.floats, floats}, factor,
+                                         Gradient(shard, feature.place) + at);
+  }
+}
+
 void Learner::Do(const Task& task, int64_t index, const Fill& fill, const BatchSettings& settings) {
   Shard& shard = shards_[static_cast<size_t>(index)];
   if (task.action == Action::kFill) return FillShard(index, fill);
   if (task.action == Action::kLoss) return LossOf(index, settings);
+  if (task.action == Action::kFeature) return FeatureOf(task.step, index, settings);
   const BoundGradient& bound = plan_.steps[task.step].bound;
   GradientRun& run = shard.runs[task.step];
   const bool backward = task.action == Action::kBackward || task.action == Action::kBackwardSums;

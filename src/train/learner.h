@@ -27,6 +27,10 @@ struct BatchSettings {
   // Distillation (train/distill.h): scores [batch, rows, classes], nullptr without it.
   const float* teacher = nullptr;
   float temperature = 1, teacher_share = 0;
+  // Of TrainingPlanOptions::features, each [batch, ...]: what they learn to be, and how much the
+  // mean of their distances counts beside the loss.
+  std::span<const float* const> features = {};
+  float feature_weight = 0;
 };
 
 // What changes the parameters after a batch: of `update`, the fields from `rate` on.
@@ -49,6 +53,9 @@ class Learner {
 
   const TrainingPlan& plan() const { return plan_; }
   int64_t batch() const { return plan_.samples * all_shards_; }
+  // Of parameters, what optimizers keep, and values and gradients of all shards that are computed
+  // here.
+  int64_t memory_bytes() const;
   ThreadPool& pool() { return pool_; }
 
   // Writes the batch's sample `sample` (from 0 on) to its place in each input, and what it is to
@@ -96,10 +103,10 @@ class Learner {
     double loss = 0;
     int64_t correct = 0;
   };
-  enum class Action { kFill, kForwardSums, kForward, kLoss, kBackwardSums, kBackward };
+  enum class Action { kFill, kForwardSums, kForward, kLoss, kFeature, kBackwardSums, kBackward };
   struct Task {
     Action action;
-    size_t step;
+    size_t step;  // of kFeature, its index
   };
 
   Learner(TrainingPlan plan, int64_t shards, int threads, Isa isa, const Ranks* ranks);
@@ -110,10 +117,12 @@ class Learner {
   float* Gradient(Shard& shard, const TrainingPlace& place);
   void Connect(Shard& shard);
   void MakePhases();
+  void ComputeAgain(size_t segment);
   void Join(const std::vector<Task>& phase);
   void Do(const Task& task, int64_t shard, const Fill& fill, const BatchSettings& settings);
   void FillShard(int64_t shard, const Fill& fill);
   void LossOf(int64_t shard, const BatchSettings& settings);
+  void FeatureOf(size_t feature, int64_t shard, const BatchSettings& settings);
   void SumResults(BatchResult& result);
   double SumGradients();
   void SumPart(int64_t begin, int64_t end, float* sum);

@@ -50,7 +50,9 @@ class Planner {
       return InvalidInput("the output {} depends on no parameter that can be trained",
                           graph_.value(scores_).name);
     plan_.scores = scores;
+    FindFeatures();
     ShareGradients(plan_);
+    if (options_.recompute) ShareValues(plan_);
     return std::move(plan_);
   }
 
@@ -329,6 +331,26 @@ class Planner {
     }
     plan_.steps.push_back(std::move(step));
     return {};
+  }
+
+  void FindFeatures() {
+    for (size_t i = 0; i < options_.features.size(); ++i) {
+      const std::string& name = options_.features[i];
+      const ValueId id = graph_.FindValue(name);
+      if (!id.valid() || places_[id.index].gradient < 0) continue;
+      TrainingFeature feature{.index = i, .place = places_[id.index]};
+      const auto own = std::ranges::find_if(plan_.steps, [&](const TrainingStep& step) {
+        return std::ranges::find(step.node.outputs, id) != step.node.outputs.end();
+      });
+      if (own == plan_.steps.end()) continue;
+      feature.step = static_cast<size_t>(own - plan_.steps.begin());
+      feature.floats = feature.place.floats / plan_.samples;
+      if (const auto step = options_.feature_steps.find(name);
+          step != options_.feature_steps.end()) {
+        feature.scale = places_[graph_.FindValue(step->second).index];
+      }
+      plan_.features.push_back(feature);
+    }
   }
 
   const Graph graph_;

@@ -2,6 +2,7 @@
 // samples in a shard.
 #pragma once
 
+#include <map>
 #include <memory>
 #include <optional>
 #include <string>
@@ -41,6 +42,15 @@ struct TrainingStep {
   std::vector<std::pair<int64_t, int64_t>> fresh;
 };
 
+// A value that learns to be another model's (train/distill.h).
+struct TrainingFeature {
+  size_t index = 0;     // in TrainingPlanOptions::features
+  size_t step = 0;      // that computes it
+  TrainingPlace place;  // with a gradient
+  TrainingPlace scale;  // of integers, the logarithm of their step; else none
+  int64_t floats = 0;   // of a sample
+};
+
 struct TrainingPlanOptions {
   int64_t samples = 16;             // of a shard; where the graph fixes its batch, that
   std::vector<std::string> freeze;  // glob patterns of constants that stay as they are
@@ -50,7 +60,12 @@ struct TrainingPlanOptions {
   bool logits = true;
   // Of a sample, as many rows of scores have a label each: of a text, its tokens.
   int64_t rows = 1;
-  int64_t length = 0;  // sizes of inputs that the graph leaves free besides the batch; 0: none
+  int64_t length = 0;      // sizes of inputs that the graph leaves free besides the batch; 0: none
+  bool recompute = false;  // less memory for more time (TrainingPlan::segments); the same bits
+  // Values that learn to be another model's, by name; those without a gradient are left out.
+  std::vector<std::string> features;
+  // Of quantized ones among them, the parameter that is the logarithm of their step.
+  std::map<std::string, std::string> feature_steps;
 };
 
 struct TrainingPlan {
@@ -61,11 +76,15 @@ struct TrainingPlan {
   std::vector<TrainedConstant> parameters, averages;
   std::vector<Tensor> constants;  // what steps read and nobody trains
   TrainingPlace scores;           // what the loss takes, [samples, rows, classes]
+  std::vector<TrainingFeature> features;
   int64_t rows = 1, classes = 0;
   int64_t pieces = 0;  // tokens of inputs are below: the least table that they index; 0: any
   int64_t parameter_floats = 0, average_floats = 0;
   // Of one shard: values and what forward saves, then gradients, which lie where others lay before.
   int64_t value_floats = 0, gradient_floats = 0;
+  // With recomputation: where each segment of the steps begins. What only its own steps read lies
+  // where that of other segments does, and is computed again before the segment's backward.
+  std::vector<size_t> segments;
 };
 
 // Every float32 constant at an input that its operator's row (train/gradient.h) calls

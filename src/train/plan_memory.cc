@@ -64,6 +64,113 @@ void ShareGradients(TrainingPlan& plan) {
     for (TrainingPlace& place : step.y) move(place);
   }
   move(plan.scores);
+  for (TrainingFeature& feature : plan.features) move(feature.place);
+}
+
+namespace {
+
+// What a step computes: its outputs and what its backward wants kept.
+struct Computed {
+  int64_t offset = 0, floats = 0;
+  size_t step = 0, last = 0;  // that computes it, and the last that reads it
+};
+
+std::vector<Computed> ComputedOf(const TrainingPlan& plan) {
+  std::map<int64_t, Computed> found;  // by offset
+  for (size_t i = 0; i < plan.steps.size(); ++i) {
+    const TrainingStep& step = plan.steps[i];
+    for (const TrainingPlace& place : step.y) {
+      if (place.kind == TrainingPlace::Kind::kShard)
+        found[place.offset] = {place.offset, place.floats, i, i};
+    }
+    if (step.bound.saved > 0) found[step.saved] = {step.saved, step.bound.saved, i, i};
+    for (const TrainingPlace& place : step.x) {
+      const auto read = found.find(place.offset);
+      if (place.kind == TrainingPlace::Kind::kShard && read != found.end()) read->second.last = i;
+    }
+  }
+  found[plan.scores.offset].last = plan.steps.size();  // the loss reads them
+  std::vector<Computed> all;
+  for (const auto& [offset, computed] : found) all.push_back(computed);
+  return all;
+}
+
+// Segments of about `floats` each.
+std::vector<size_t> CutInto(const std::vector<int64_t>& floats_of_step, int64_t floats) {
+  std::vector<size_t> begins = {0};
+  int64_t sum = 0;
+  for (size_t i = 0; i < floats_of_step.size(); ++i) {
+    if (sum >= floats) {
+      begins.push_back(i);
+      sum = 0;
+    }
+    sum += floats_of_step[i];
+  }
+  return begins;
+}
+
+// Where values lie with these segments.
+struct ValueLayout {
+  std::vector<size_t> segments;
+  std::map<int64_t, int64_t> moved;  // offsets
+  int64_t floats = 0;
+};
+
+ValueLayout LayoutOf(const std::vector<Computed>& all, std::vector<size_t> segments,
+                     int64_t inputs) {
+  const auto segment_of = [&](size_t step) {
+    return std::upper_bound(segments.begin(), segments.end(), step) - segments.begin() - 1;
+  };
+  const auto crosses = [&](const Computed& c) { return segment_of(c.step) != segment_of(c.last); };
+  ValueLayout layout{.floats = inputs};
+  for (const Computed& c : all) {
+    if (!crosses(c)) continue;
+    layout.moved[c.offset] = layout.floats;
+    layout.floats += AlignedFloats(c.floats);
+  }
+  std::vector<int64_t> ends(segments.size(), layout.floats);
+  for (const Computed& c : all) {
+    if (crosses(c)) continue;
+    int64_t& end = ends[static_cast<size_t>(segment_of(c.step))];
+    layout.moved[c.offset] = end;
+    end += AlignedFloats(c.floats);
+  }
+  layout.floats = std::ranges::max(ends);
+  layout.segments = std::move(segments);
+  return layout;
+}
+
+}  // namespace
+
+void ShareValues(TrainingPlan& plan) {
+  constexpr int64_t kMostSegments = 64;
+  const std::vector<Computed> all = ComputedOf(plan);
+  std::vector<int64_t> of_step(plan.steps.size(), 0);
+  int64_t sum = 0;
+  for (const Computed& c : all) {
+    of_step[c.step] += AlignedFloats(c.floats);
+    sum += AlignedFloats(c.floats);
+  }
+  const int64_t inputs = plan.value_floats - sum;  // they are placed first
+  ValueLayout best = LayoutOf(all, {0}, inputs);
+  for (int64_t count = 2; count <= kMostSegments; ++count) {
+    ValueLayout layout = LayoutOf(all, CutInto(of_step, CeilDiv(sum, count)), inputs);
+    if (layout.floats < best.floats) best = std::move(layout);
+  }
+  const auto move = [&](TrainingPlace& place) {
+    const auto moved = best.moved.find(place.offset);
+    if (place.kind == TrainingPlace::Kind::kShard && moved != best.moved.end())
+      place.offset = moved->second;
+  };
+  for (TrainingStep& step : plan.steps) {
+    for (TrainingPlace& place : step.x) move(place);
+    for (TrainingPlace& place : step.y) move(place);
+    if (step.bound.saved > 0) step.saved = best.moved.at(step.saved);
+  }
+  move(plan.scores);
+  for (TrainingFeature& feature : plan.features) move(feature.place);
+  plan.value_floats = best.floats;
+  plan.segments = std::move(best.segments);
 }
 
 }  // namespace evoq

@@ -20,4 +20,10 @@ inline int64_t AlignedFloats(int64_t floats) {
 // where each life begins.
 void ShareGradients(TrainingPlan& plan);
 
+// Cuts the plan's steps into segments (TrainingPlan::segments), as many as leave the least memory,
+// and moves what a segment's steps alone read to memory that all segments share (Chen et al.,
+// "Training Deep Nets with Sublinear Memory Cost", 2016). Values have an offset of their own
+// before.
+void ShareValues(TrainingPlan& plan);
+
 }  // namespace evoq

@@ -112,6 +112,12 @@ Result<TrainingPlan> QuantizedModel::Plan(const TrainingPlanOptions& options) {
   EVOQ_ASSIGN(Simulation simulation, Simulate(shard, graph_, given_));
   simulation_ = std::move(simulation.graph);
   steps_ = std::move(simulation.steps);
+  for (const std::string& name : used.features) {
+    const ValueId value = integers.FindValue(name);
+    const auto step = steps_.find(name);
+    if (value.valid() && integers.value(value).type.quantized() && step != steps_.end())
+      used.feature_steps[name] = step->second;
+  }
   return PlanShard(simulation_, used);
 }
 

@@ -86,6 +86,7 @@ Status CheckRecipe(const TrainingRecipe& r) {
   EVOQ_TRY(InRange("--context", static_cast<double>(r.context), 1, kMost));
   EVOQ_TRY(InRange("--distill", r.distill, 0.01, 1000));
   EVOQ_TRY(InRange("--distill-share", r.distill_share, 0, 1));
+  EVOQ_TRY(InRange("--distill-features-weight", r.distill_features_weight, 0, 1e6));
   EVOQ_TRY(CheckIntegers(r));
   if (!r.lora.empty()) {
     EVOQ_TRY(ParseLora(r.lora));
@@ -138,6 +139,8 @@ nlohmann::json ToJson(const TrainingRecipe& r) {
           {"distill", r.distill},
           {"distill_share", r.distill_share},
           {"teacher", r.teacher},
+          {"distill_features", r.distill_features},
+          {"distill_features_weight", r.distill_features_weight},
           {"seed", r.seed},
           {"prune", r.prune},
           {"prune_score", r.prune_score},
@@ -150,7 +153,8 @@ nlohmann::json ToJson(const TrainingRecipe& r) {
 nlohmann::json AddedLater() {
   const nlohmann::json all = ToJson(TrainingRecipe());
   nlohmann::json added;
-  for (const char* name : {"prune_multiple", "lora"}) added[name] = all[name];
+  for (const char* name : {"prune_multiple", "lora", "distill_features", "distill_features_weight"})
+    added[name] = all[name];
   return added;
 }
 

@@ -33,6 +33,10 @@ struct TrainingRecipe {
   // of the loss.
   double distill = 4, distill_share = 0.9;
   std::string teacher;  // the name of that model; "": none
+  // What is learned from values on its way to the scores (PairFeatures), and how much that counts
+  // beside the loss.
+  std::vector<std::string> distill_features;
+  double distill_features_weight = 1;
   uint64_t seed = 1;
   // Pruning (train/pruner.h): a pattern, kHoldZeros, or "": none. Sparsity 0: the pattern's
   // default.
@@ -40,6 +44,9 @@ struct TrainingRecipe {
   double sparsity = 0;
   int64_t prune_multiple = 1;  // of channels that stay in a layer
   std::string lora;            // ParseLora (train/lora.h); "": all parameters are trained
+  // Activations are computed again on the way back (TrainingPlan::segments). Decides nothing of the
+  // result, and is no part of ToJson.
+  bool recompute = false;
 };
 
 // Errors: kUsage naming the first option that is out of its range, or names no row.

@@ -96,12 +96,16 @@ class Run {
       };
       BatchSettings settings{.loss = loss_,
                              .smoothing = static_cast<float>(recipe_.label_smoothing)};
-      Tensor taught;
-      if (hooks_.teacher) {
+      std::vector<Tensor> taught;  // scores, features
+      std::vector<const float*> places;
+      if (hooks_.teacher.run) {
         EVOQ_ASSIGN(taught, Taught(fill));
-        settings.teacher = taught.data<float>();
+        for (const Tensor& tensor : taught) places.push_back(tensor.data<float>());
+        settings.teacher = places[0];
         settings.temperature = static_cast<float>(recipe_.distill);
         settings.teacher_share = static_cast<float>(recipe_.distill_share);
+        settings.features = std::span(places).subspan(1);
+        settings.feature_weight = static_cast<float>(recipe_.distill_features_weight);
       }
       BatchResult result = learner_->Compute(fill, settings);
       if (!std::isfinite(result.loss) || !std::isfinite(result.norm))
@@ -135,7 +139,7 @@ class Run {
   }
 
   // What the teacher says of a batch, as it is varied for its student.
-  Result<Tensor> Taught(const Learner::Fill& fill) {
+  Result<std::vector<Tensor>> Taught(const Learner::Fill& fill) {
     std::vector<Tensor> inputs;
     for (TensorType type : learner_->plan().inputs) {
       type.dtype = DType::kFloat32;  // tokens are converted below
@@ -155,12 +159,24 @@ class Run {
     for (Tensor& input : inputs) {
       if (tokens_ != DType::kUndefined) input = AsTokens(input, tokens_);
     }
-    EVOQ_ASSIGN(const Tensor scores, hooks_.teacher(inputs));
-    EVOQ_ASSIGN(Tensor real, ToFloat32(scores));
-    if (real.elements() != learner_->batch() * rows_ * learner_->plan().classes)
+    EVOQ_ASSIGN(std::vector<Tensor> taught, hooks_.teacher.run(inputs));
+    if (taught.size() != 1 + hooks_.teacher.features.size())
+      return Fail(ErrorCode::kInternal, "the teacher gives {} values", taught.size());
+    for (Tensor& tensor : taught) {
+      EVOQ_ASSIGN(tensor, ToFloat32(tensor));
+    }
+    const int64_t batch = learner_->batch();
+    if (taught[0].elements() != batch * rows_ * learner_->plan().classes)
       return InvalidInput("the teacher gives {} for {} samples, expected {} scores for each",
-                          scores.type().ToString(), learner_->batch(), learner_->plan().classes);
-    return real;
+                          taught[0].type().ToString(), batch, learner_->plan().classes);
+    for (const TrainingFeature& feature : learner_->plan().features) {
+      const Tensor& tensor = taught[1 + feature.index];
+      if (tensor.elements() != batch * feature.floats)
+        return InvalidInput("{}: the teacher gives {} for {} samples, expected {} numbers for each",
+                            hooks_.teacher.features[feature.index], tensor.type().ToString(), batch,
+                            feature.floats);
+    }
+    return taught;
   }
 
   UpdateSettings SettingsAt(int64_t step, double rate) const {
@@ -208,9 +224,12 @@ Status SetDecay(TrainingPlan& plan, const std::vector<std::string>& options) {
 
 // The learner for a recipe: its batch is one of whole shards.
 Result<std::unique_ptr<Learner>> LearnerFor(const Graph& graph, const LabelledSamples& samples,
-                                            const TrainingRecipe& recipe, bool logits, int threads,
+                                            const TrainingRecipe& recipe,
+                                            const TrainingHooks& hooks, bool logits, int threads,
                                             QuantizedModel* quantized, const Ranks* ranks) {
   TrainingPlanOptions options;
+  options.features = hooks.teacher.features;
+  options.recompute = recipe.recompute;
   options.freeze = recipe.freeze;
   if (!recipe.lora.empty()) options.only = AdapterPatterns();
   options.logits = logits;
@@ -232,6 +251,9 @@ Result<std::unique_ptr<Learner>> LearnerFor(const Graph& graph, const LabelledSa
                 samples.count());
   EVOQ_TRY(CheckSamples(plan, samples));
   EVOQ_TRY(SetDecay(plan, recipe.decay));
+  if (plan.features.empty() && !options.features.empty())
+    return Fail(ErrorCode::kUsage, "--distill-features {}: no parameter that is trained changes it",
+                options.features[0]);
   EVOQ_ASSIGN(const Isa isa, SelectIsa());
   const int64_t shards = recipe.batch / plan.samples;
   if (ranks != nullptr && ranks->size() > shards)
@@ -297,8 +319,8 @@ Result<TrainingOutcome> TrainGraph(Graph& graph, const LabelledSamples& samples,
   EVOQ_TRY(CheckRecipe(recipe));
   EVOQ_ASSIGN(std::vector<Augmentation> augmentations, ParseAugmentations(recipe.augment));
   Run run(samples, recipe, hooks, std::move(augmentations));
-  EVOQ_ASSIGN(auto learner,
-              LearnerFor(graph, samples, recipe, run.loss().logits, threads, quantized, ranks));
+  EVOQ_ASSIGN(auto learner, LearnerFor(graph, samples, recipe, hooks, run.loss().logits, threads,
+                                       quantized, ranks));
   run.Use(std::move(learner));
   if (ranks != nullptr) EVOQ_TRY(CheckAlike(*ranks, run.learner(), samples, recipe));
   TrainingState state{ToJson(recipe), files.model, samples.count(), 0};
@@ -315,6 +337,7 @@ Result<TrainingOutcome> TrainGraph(Graph& graph, const LabelledSamples& samples,
     EVOQ_ASSIGN(outcome.pruned, run.Finish(graph));
   }
   for (const TrainedConstant& c : run.learner().plan().parameters) outcome.parameters += c.elements;
+  outcome.memory_bytes = run.learner().memory_bytes();
   const Stopwatch watch;
   for (int64_t epoch = outcome.resumed_at; epoch < recipe.epochs; ++epoch) {
     EVOQ_ASSIGN(EpochReport report, run.Epoch(epoch));

@@ -35,15 +35,21 @@ struct Measured {
   std::optional<double> loss;  // of tokens: the mean negative logarithm of their probability
 };
 
+// The model that this one learns from (train/distill.h).
+struct TeacherHook {
+  // Its scores [batch, rows, classes], and behind them what `features` are to be; null without
+  // distillation.
+  std::function<Result<std::vector<Tensor>>(std::span<const Tensor> inputs)> run;
+  std::vector<std::string> features;  // values of the graph that is trained
+};
+
 struct TrainingHooks {
   OnProgress progress;  // after every few steps, of the whole run; may be null
   // After each epoch; may be null. An error ends the run.
   std::function<Status(const EpochReport&)> epoch;
   // Measures the graph as it is trained so far; may be null.
   std::function<Result<Measured>(const Graph&)> test;
-  // The scores [batch, rows, classes] of the model that this one learns from (train/distill.h);
-  // null without distillation.
-  std::function<Result<Tensor>(std::span<const Tensor> inputs)> teacher;
+  TeacherHook teacher;
 };
 
 struct TrainingFiles {
@@ -56,6 +62,7 @@ struct TrainingOutcome {
   std::vector<EpochReport> epochs;    // of this run: without those before a resume
   int64_t resumed_at = 0;             // epochs that lay behind
   int64_t parameters = 0;             // numbers that were trained
+  int64_t memory_bytes = 0;           // Learner::memory_bytes
   int64_t steps = 0;                  // of this run
   double seconds = 0;                 // of its steps, all epochs
   std::optional<PruneReport> pruned;  // of whole channels, which the graph then lacks

@@ -171,6 +171,11 @@ Status CheckPaths(const TrainJob& job) {
     return Fail(ErrorCode::kUsage,
                 "--scheme {}: {} has random weights; train it, then its .onnx with integers",
                 job.recipe.scheme, job.model);
+  if (job.teacher.empty() && !job.recipe.distill_features.empty())
+    return Fail(ErrorCode::kUsage,
+                "--distill-features {}: expected the model that has them as "
+                "--teacher",
+                job.recipe.distill_features[0]);
   return CheckRecipe(job.recipe);
 }
 
@@ -281,7 +286,7 @@ Result<Trained> Train(const TrainJob& job, const Follow& follow) {
   TrainingRecipe recipe = job.recipe;
   if (!job.teacher.empty()) {
     recipe.teacher = BaseName(job.teacher);
-    EVOQ_ASSIGN(hooks.teacher, TeacherOf(job, samples));
+    EVOQ_ASSIGN(hooks.teacher, TeacherOf(job, start.graph, samples));
   }
   const int threads = job.threads > 0 ? job.threads : PhysicalCores();
   out.samples = samples.count();
@@ -409,6 +414,7 @@ Told Tell(const Trained& t) {
                {"resumed_at", t.outcome.resumed_at},
                {"steps", t.outcome.steps},
                {"seconds", t.outcome.seconds},
+               {"memory_bytes", t.outcome.memory_bytes},
                {"loss", of_last(&EpochReport::loss)},
                {"accuracy", of_last(&EpochReport::accuracy)},
                {"test_accuracy",

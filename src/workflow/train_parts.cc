@@ -3,12 +3,14 @@
 #include <algorithm>
 
 #include "base/file.h"
+#include "llm/import.h"
 #include "models/models.h"
 #include "onnx/onnx.h"
 #include "passes/choice.h"
 #include "program/etm.h"
 #include "quant/layer_bits.h"
 #include "quant/unfuse.h"
+#include "train/distill.h"
 #include "train/lora.h"
 #include "workflow/calibrate.h"
 #include "workflow/models.h"
@@ -51,15 +53,56 @@ Result<std::unique_ptr<QuantizedModel>> IntegersOf(const TrainJob& job, Graph gr
                                 std::move(bits));
 }
 
-Result<Teacher> TeacherOf(const TrainJob& job, const LabelledSamples& samples) {
-  EVOQ_ASSIGN(std::unique_ptr<Engine> loaded, LoadEngine(job.teacher, {.threads = job.threads}));
+namespace {
+
+// The teacher's engine, its features' values as outputs behind its own; `outputs` gets the places
+// of its scores and of the features.
+Result<std::unique_ptr<Engine>> LoadTeacher(const TrainJob& job, const Graph& trained,
+                                            TeacherHook& hook, std::vector<size_t>& outputs) {
+  const std::vector<std::string>& wanted = job.recipe.distill_features;
+  outputs = {0};
+  const EngineOptions options{.threads = job.threads};
+  if (LowerExtension(job.teacher) == ".etm") {
+    if (!wanted.empty())
+      return Fail(ErrorCode::kUsage,
+                  "--distill-features {}: {} is compiled, expected the .onnx that it was made of",
+                  wanted[0], job.teacher);
+    return LoadEngine(job.teacher, options);
+  }
+  Graph graph;
+  if (IsLanguageModelPath(job.teacher)) {  // its caches are of no use here
+    EVOQ_ASSIGN(graph, ImportLanguageModel(job.teacher, LanguageForm::kWhole));
+  } else {
+    EVOQ_ASSIGN(graph, ImportModel(job.teacher));
+  }
+  EVOQ_ASSIGN(const std::vector<FeaturePair> pairs, PairFeatures(trained, graph, wanted));
+  for (const FeaturePair& pair : pairs) {
+    const ValueId id = graph.FindValue(pair.teacher);
+    const auto known = std::ranges::find(graph.outputs(), id);
+    outputs.push_back(static_cast<size_t>(known - graph.outputs().begin()));
+    if (known == graph.outputs().end()) graph.MarkOutput(id);
+    hook.features.push_back(pair.own);
+  }
+  EVOQ_TRY(WithContext(RunPasses(graph, Stage::kOptimize), job.teacher));
+  return WithContext(EngineFromGraph(std::move(graph), options), job.teacher);
+}
+
+}  // namespace
+
+Result<TeacherHook> TeacherOf(const TrainJob& job, const Graph& graph,
+                              const LabelledSamples& samples) {
+  TeacherHook hook;
+  std::vector<size_t> places;
+  EVOQ_ASSIGN(std::unique_ptr<Engine> loaded, LoadTeacher(job, graph, hook, places));
   const std::shared_ptr<Engine> engine = std::move(loaded);
-  const Teacher teacher = [engine](std::span<const Tensor> inputs) -> Result<Tensor> {
-    EVOQ_ASSIGN(std::vector<Tensor> outputs, engine->Run(inputs));
-    return outputs.at(0);
+  hook.run = [engine, places](std::span<const Tensor> inputs) -> Result<std::vector<Tensor>> {
+    EVOQ_ASSIGN(const std::vector<Tensor> outputs, engine->Run(inputs));
+    std::vector<Tensor> taught;
+    for (const size_t place : places) taught.push_back(outputs.at(place));
+    return taught;
   };
-  EVOQ_TRY(WithContext(teacher(InputsOf(samples, 0)), job.teacher));
-  return teacher;
+  EVOQ_TRY(WithContext(hook.run(InputsOf(samples, 0)), job.teacher));
+  return hook;
 }
 
 Status WriteModel(const Graph& graph, bool optimized_already, const std::string& path) {

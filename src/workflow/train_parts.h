@@ -12,10 +12,10 @@ Result<std::unique_ptr<QuantizedModel>> IntegersOf(const TrainJob& job, Graph gr
                                                    const LabelledSamples& samples,
                                                    const Follow& follow);
 
-// Runs the job's teacher. Errors: those of loading it; kInvalidInput where it does not take the
-// samples.
-using Teacher = std::function<Result<Tensor>(std::span<const Tensor> inputs)>;
-Result<Teacher> TeacherOf(const TrainJob& job, const LabelledSamples& samples);
+// Runs the job's teacher of `graph`, which is trained. Errors: those of loading it and of
+// PairFeatures; kUsage for features of an .etm; kInvalidInput where it does not take the samples.
+Result<TeacherHook> TeacherOf(const TrainJob& job, const Graph& graph,
+                              const LabelledSamples& samples);
 
 // To .onnx or .etm.
 Status WriteModel(const Graph& graph, bool optimized_already, const std::string& path);

@@ -18,6 +18,10 @@ struct Given {
     changes.emplace_back(name, [this, field](TrainingRecipe& to) { to.*field = recipe.*field; });
     return options.Add(name, recipe.*field, doc);
   }
+  void AddFlag(const std::string& name, bool TrainingRecipe::* field, const std::string& doc) {
+    changes.emplace_back(name, [this, field](TrainingRecipe& to) { to.*field = recipe.*field; });
+    options.AddFlag(name, recipe.*field, doc);
+  }
   // The recipe of the model with what was given.
   TrainingRecipe Of(const std::string& model) const {
     TrainingRecipe out = RecipeFor(model, recipe.scheme, recipe.lora);
@@ -85,6 +89,13 @@ void AddRecipe(Given& g) {
   g.Add("--distill", &TrainingRecipe::distill, "The temperature of the teacher's scores")
       .NonNegative();
   g.Add("--distill-share", &TrainingRecipe::distill_share, "Their share of the loss").NonNegative();
+  g.Add("--distill-features", &TrainingRecipe::distill_features,
+        "Values of the teacher to learn too: a glob pattern of names that both models have, or "
+        "OWN=TEACHER (may be repeated)")
+      .OneEachTime();
+  g.Add("--distill-features-weight", &TrainingRecipe::distill_features_weight,
+        "How much their mean distance counts beside the loss")
+      .NonNegative();
   g.Add("--prune", &TrainingRecipe::prune,
         "Prune over the first half of the steps: a pattern of evoq prune; zeros: weights that are "
         "0 stay 0");
@@ -97,6 +108,8 @@ void AddRecipe(Given& g) {
         "Train adapters beside the weights, which stay: rank=8,alpha=16,target=PATTERN,merge, each "
         "left out or given; --scheme int4-weights makes the weights int4 before");
   g.Add("--seed", &TrainingRecipe::seed, "Of weights, order and augmentation");
+  g.AddFlag("--recompute", &TrainingRecipe::recompute,
+            "Compute activations again on the way back: less memory, more time, the same result");
 }
 
 VerbRun Declare(const VerbOptions& options, const CommonOptions& common) {
