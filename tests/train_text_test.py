@@ -187,6 +187,36 @@ def check_integers(folder):
     assert agreement["classes"] > 0.98 * agreement["samples"], agreement
 
 
+def check_weights(folder):
+    """With weights of 2 bits in blocks: trained is better than rounded, and what was measured is
+    what is written, in both formats."""
+    told = folder / "w.json"
+    text = ["--text", folder / "held.txt", "--window", CONTEXT]
+    text += ["--tokenizer", folder / "a.tokenizer.json", "--json", folder / "eval.json"]
+
+    def perplexity(model):
+        agree.evoq("eval", model, *text)
+        return json.loads((folder / "eval.json").read_text(encoding="utf-8"))["perplexity"]
+
+    agree.evoq("quantize", folder / "a.onnx", "--scheme", "int2-weights", "-o", folder / "r.etm")
+    command = ["train", folder / "a.onnx", "--data", folder / "text.txt", "--context", CONTEXT]
+    command += ["--scheme", "int2-weights", "--epochs", 1, "--limit", 48, "--batch", 8]
+    command += ["--teacher", folder / "a.onnx", "--seed", 5]
+    agree.evoq(*command, "-o", folder / "w.etm", "--json", told)
+    agree.evoq(*command, "-o", folder / "w.onnx", "--threads", 1, "--recompute")
+    found = json.loads(told.read_text(encoding="utf-8"))
+    assert found["weights"]["int2"] >= 16, found["weights"]
+    off = abs(found["written"]["loss"] - found["test_loss"])
+    assert off < 1e-4, found
+    rounded, trained, real = (perplexity(folder / name) for name in ("r.etm", "w.etm", "a.onnx"))
+    assert abs(math.log(trained) - found["written"]["loss"]) < 1e-4, (trained, found)
+    assert abs(perplexity(folder / "w.onnx") - trained) < 1e-3 * trained
+    assert math.log(trained / real) < 0.6 * math.log(rounded / real), (real, rounded, trained)
+    size = [(folder / name).stat().st_size for name in ("r.etm", "w.etm")]
+    assert abs(size[0] - size[1]) < 0.05 * size[0], size
+    return real, rounded, trained
+
+
 def main():
     with tempfile.TemporaryDirectory(prefix="evoq_train_text_") as name:
         folder = pathlib.Path(name)
@@ -204,10 +234,12 @@ def main():
         train(folder, "a.etm", "--threads", 1)
         check_tokens(folder)
         check_integers(folder)
+        real, rounded, few = check_weights(folder)
     print(
         f"tiny-gpt: held-out loss {told['test_loss']:.3f} (letters' frequencies alone: "
         f"{simple:.3f}), within {off:.1e} of eval's; events read {read}; the same bits for 1 and "
-        "2 threads and resumed"
+        f"2 threads and resumed; perplexity {real:.2f}, with int2 weights {rounded:.2f}, trained "
+        f"{few:.2f}"
     )
     return 0
 

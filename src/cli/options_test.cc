@@ -333,6 +333,7 @@ TEST_F(CliOptions, AreTheseOfEachVerb) {
         "--context INT:POSITIVE",
         "--freeze TEXT ...",
         "--scheme TEXT",
+        "--block TEXT:{32,64,128,channel}",
         bits,
         few,
         "--exclude TEXT ...",

@@ -1,5 +1,6 @@
 #include "cli/quantization_options.h"
 
+#include "quant/low_bits.h"
 #include "quant/observer.h"
 #include "quant/quant.h"
 

@@ -16,6 +16,18 @@ namespace evoq {
 
 std::span<const LowBits* const> AllLowBits() { return kAllRows; }
 
+std::span<const char* const> WeightBlocks() {
+  static constexpr const char* kBlocks[] = {"32", "64", "128", "channel"};
+  return kBlocks;
+}
+
+Result<int64_t> ParseWeightBlock(const std::string& text) {
+  if (std::ranges::find(WeightBlocks(), text) == WeightBlocks().end())
+    return Fail(ErrorCode::kUsage, "--block {}: expected {}", text,
+                fmt::join(WeightBlocks(), ", "));
+  return text == "channel" ? 0 : std::stoll(text);
+}
+
 namespace {
 
 constexpr int64_t kColumns = LowBitsLoops::kColumns;

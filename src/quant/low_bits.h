@@ -30,4 +30,9 @@ struct LowBits {
 
 std::span<const LowBits* const> AllLowBits();
 
+// What the option --block may be: "32", "64", "128", "channel"; and QuantizeOptions::block of it.
+std::span<const char* const> WeightBlocks();
+// Errors: kUsage for others.
+Result<int64_t> ParseWeightBlock(const std::string& text);
+
 }  // namespace evoq

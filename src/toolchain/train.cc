@@ -64,6 +64,7 @@ TrainingRecipe RecipeOf(const std::string& model, const TrainOptions& o) {
   recipe.freeze = o.freeze;
   recipe.decay = o.decay;
   recipe.scheme = o.scheme;
+  set(o.block, recipe.block);
   recipe.weight_bits = o.weight_bits;
   recipe.activation_bits = o.activation_bits;
   recipe.exclude = o.exclude;

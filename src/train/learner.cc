@@ -65,7 +65,8 @@ Result<std::unique_ptr<Learner>> Learner::Create(const Graph& graph, TrainingPla
 }
 
 int64_t Learner::memory_bytes() const {
-  size_t bytes = parameters_.size() + gradients_.size() + averages_.size() + ema_.size();
+  size_t bytes = rounded_.size();
+  bytes += parameters_.size() + gradients_.size() + averages_.size() + ema_.size();
   bytes += observed_.size() + slots_[0].size() + slots_[1].size();
   for (const Shard& shard : shards_)
     bytes += shard.values.size() + shard.value_gradients.size() + shard.parameter_gradients.size();
@@ -75,7 +76,8 @@ int64_t Learner::memory_bytes() const {
 float* Learner::Address(Shard& shard, const TrainingPlace& place) {
   switch (place.kind) {
     case TrainingPlace::Kind::kNone: return nullptr;
-    case TrainingPlace::Kind::kParameter: return FloatsOf(parameters_) + place.offset;
+    case TrainingPlace::Kind::kParameter:
+      return FloatsOf(rounder_ != nullptr ? rounded_ : parameters_) + place.offset;
     case TrainingPlace::Kind::kAverage: return FloatsOf(averages_) + place.offset;
     case TrainingPlace::Kind::kShard: return FloatsOf(shard.values) + place.offset;
     case TrainingPlace::Kind::kConstant: break;
@@ -386,6 +388,21 @@ void Learner::Average() {
   std::copy_n(FloatsOf(parameters_), plan_.parameter_floats, FloatsOf(ema_));
 }
 
+Status Learner::RoundWith(WeightRounder& rounder) {
+  EVOQ_TRY(rounder.Choose(plan_));
+  rounder_ = &rounder;
+  rounded_ = Zeros(plan_.parameter_floats);
+  for (Shard& shard : shards_) {  // what steps read lies elsewhere now
+    shard = Shard();
+    Connect(shard);
+  }
+  return Round();
+}
+
+Status Learner::Round() {
+  return rounder_ == nullptr ? Status() : rounder_->Round(pool_, parameters(), Floats(rounded_));
+}
+
 void Learner::KeepObserved() { observed_ = Zeros(plan_.parameter_floats); }
 
 // The average of one parameter, after its step.
@@ -395,7 +412,13 @@ void Learner::Follow(const UpdateSettings& settings, const OptimizerStep& step, 
   for (int64_t i = 0; i < step.n; ++i) average[i] = kept * average[i] + (1 - kept) * step.w[i];
 }
 
-Status Learner::WriteTo(Graph& graph) {
+Status Learner::WriteTo(Graph& graph, bool rounded) {
+  AlignedBuffer& trained = averages_parameters() ? ema_ : parameters_;
+  AlignedBuffer changed;
+  if (rounded && rounder_ != nullptr) {
+    changed = Zeros(plan_.parameter_floats);
+    EVOQ_TRY(rounder_->Round(pool_, Floats(trained), Floats(changed)));
+  }
   const auto write = [&](const std::vector<TrainedConstant>& constants,
                          const float* from) -> Status {
     for (const TrainedConstant& c : constants) {
@@ -407,7 +430,7 @@ Status Learner::WriteTo(Graph& graph) {
     }
     return {};
   };
-  EVOQ_TRY(write(plan_.parameters, FloatsOf(averages_parameters() ? ema_ : parameters_)));
+  EVOQ_TRY(write(plan_.parameters, FloatsOf(changed.size() > 0 ? changed : trained)));
   return write(plan_.averages, FloatsOf(averages_));
 }
 

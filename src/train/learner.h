@@ -11,6 +11,7 @@
 #include "train/optimizer.h"
 #include "train/plan.h"
 #include "train/ranks.h"
+#include "train/weight_rounder.h"
 
 namespace evoq {
 
@@ -84,14 +85,19 @@ class Learner {
   bool averages_parameters() const { return ema_.size() > 0; }
   std::span<float> ema() { return Floats(ema_); }
 
+  // From now on forward and backward read what the rounder, which must outlive this, makes of the
+  // parameters; Round brings that up to date after they were changed. Errors: those of the rounder.
+  Status RoundWith(WeightRounder& rounder);
+  Status Round();
+
   // Begins to keep a number for each parameter, from 0 on, that the caller makes of its gradients;
   // checkpoints have it.
   void KeepObserved();
   bool keeps_observed() const { return observed_.size() > 0; }
   std::span<float> observed() { return Floats(observed_); }
 
-  // The constants of `graph` become what was trained.
-  Status WriteTo(Graph& graph);
+  // The constants of `graph` become what was trained; `rounded`: what forward reads of it.
+  Status WriteTo(Graph& graph, bool rounded = false);
 
  private:
   struct Shard {
@@ -135,6 +141,8 @@ class Learner {
   int64_t all_shards_;  // of the batch
   int64_t first_ = 0;   // of those that are computed here
   AlignedBuffer parameters_, gradients_, averages_, slots_[2], ema_, observed_;
+  WeightRounder* rounder_ = nullptr;  // null: forward reads the parameters
+  AlignedBuffer rounded_;
   std::vector<Shard> shards_;
   std::vector<std::vector<Task>> phases_;                              // shards meet between them
   std::vector<std::vector<double>> forward_totals_, backward_totals_;  // by step

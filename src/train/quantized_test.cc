@@ -143,7 +143,7 @@ TEST_P(Simulated, ScoresAreTheCompiledModelsBitForBit) {
   Graph integers;
   for (const bool trained : {false, true}) {
     if (trained) {
-      auto outcome = TrainGraph(integers, samples, recipe, {}, 2, {}, model->get());
+      auto outcome = TrainGraph(integers, samples, recipe, {}, 2, {}, {.quantized = model->get()});
       ASSERT_TRUE(outcome) << outcome.error().message();
       EXPECT_LT(outcome->epochs.back().loss, outcome->epochs.front().loss);
     }
@@ -169,7 +169,7 @@ TEST(Quantized, ResultsKeepToTheirLevels) {
   recipe.batch = 32;
   recipe.lr = 0.01;
   Graph before = *(*model)->Integers(), after;
-  ASSERT_TRUE(TrainGraph(after, samples, recipe, {}, 2, {}, model->get()));
+  ASSERT_TRUE(TrainGraph(after, samples, recipe, {}, 2, {}, {.quantized = model->get()}));
   for (const char* name : {"c1", "c2", "c4"}) {
     float scales[2];
     for (const Graph* graph : {&before, &after}) {
@@ -217,7 +217,8 @@ TEST(Quantized, ThreadsChangeNothing) {
     auto model = ModelOf(c, samples);
     ASSERT_TRUE(model) << model.error().message();
     Graph integers;
-    ASSERT_TRUE(TrainGraph(integers, samples, recipe, {}, threads, {}, model->get()));
+    ASSERT_TRUE(
+        TrainGraph(integers, samples, recipe, {}, threads, {}, {.quantized = model->get()}));
     const std::string text = Print(integers);
     if (threads == 1) first = text;
     EXPECT_EQ(text, first);

@@ -6,6 +6,7 @@
 #include "base/nearest.h"
 #include "base/rows.h"
 #include "quant/layer_bits.h"
+#include "quant/low_bits.h"
 #include "train/augmentation.h"
 #include "train/lora.h"
 #include "train/loss.h"
@@ -46,16 +47,24 @@ Status CheckIntegers(const TrainingRecipe& r) {
     return {};
   }
   const QuantScheme* const scheme = FindScheme(r.scheme);
-  if (!r.lora.empty()) {
-    if (scheme == nullptr || !scheme->weights_only || scheme->needs_calibration)
-      return Fail(ErrorCode::kUsage,
-                  "--scheme {}: with --lora, expected a scheme of weights as int4-weights",
-                  r.scheme);
-    return {};
-  }
-  if (scheme == nullptr || scheme->values != DType::kUint8)
+  const bool weights = scheme != nullptr && scheme->weights_only && !scheme->needs_calibration;
+  if (!r.lora.empty() && !weights)
     return Fail(ErrorCode::kUsage,
-                "--scheme {}: expected int8, whose arithmetic training simulates", r.scheme);
+                "--scheme {}: with --lora, expected a scheme of weights as int4-weights", r.scheme);
+  if (!weights && (scheme == nullptr || scheme->values != DType::kUint8))
+    return Fail(ErrorCode::kUsage,
+                "--scheme {}: expected int8, whose arithmetic training simulates, or a scheme of "
+                "weights as int4-weights",
+                r.scheme);
+  if (!weights) return {};
+  for (const auto& [option, given] : {std::pair("--weight-bits", !r.weight_bits.empty()),
+                                      std::pair("--activation-bits", !r.activation_bits.empty())}) {
+    if (given)
+      return Fail(ErrorCode::kUsage, "{}: of training with integers: --scheme int8, not {}", option,
+                  r.scheme);
+  }
+  if (r.prune == "channel")
+    return Fail(ErrorCode::kUsage, "--prune channel: not with --scheme {}; prune first", r.scheme);
   return {};
 }
 
@@ -87,6 +96,7 @@ Status CheckRecipe(const TrainingRecipe& r) {
   EVOQ_TRY(InRange("--distill", r.distill, 0.01, 1000));
   EVOQ_TRY(InRange("--distill-share", r.distill_share, 0, 1));
   EVOQ_TRY(InRange("--distill-features-weight", r.distill_features_weight, 0, 1e6));
+  EVOQ_TRY(ParseWeightBlock(r.block));
   EVOQ_TRY(CheckIntegers(r));
   if (!r.lora.empty()) {
     EVOQ_TRY(ParseLora(r.lora));
@@ -133,6 +143,7 @@ nlohmann::json ToJson(const TrainingRecipe& r) {
           {"decay", r.decay},
           {"context", r.context},
           {"scheme", r.scheme},
+          {"block", r.block},
           {"weight_bits", r.weight_bits},
           {"activation_bits", r.activation_bits},
           {"exclude", r.exclude},
@@ -153,7 +164,8 @@ nlohmann::json ToJson(const TrainingRecipe& r) {
 nlohmann::json AddedLater() {
   const nlohmann::json all = ToJson(TrainingRecipe());
   nlohmann::json added;
-  for (const char* name : {"prune_multiple", "lora", "distill_features", "distill_features_weight"})
+  for (const char* name :
+       {"prune_multiple", "lora", "distill_features", "distill_features_weight", "block"})
     added[name] = all[name];
   return added;
 }

@@ -26,8 +26,10 @@ struct TrainingRecipe {
   std::vector<std::string> augment, freeze;
   std::vector<std::string> decay;  // PATTERN=DECAY of parameters, the last that matches counts
   int64_t context = 128;           // tokens of a sample, where the model leaves them free
-  // Training with the integers of this scheme (train/quantized.h); "": with float32.
+  // Training with the integers of this scheme (train/quantized.h), or with the weights that it
+  // makes (train/weight_rounder.h); "": with float32.
   std::string scheme;
+  std::string block = "32";  // of weights of few bits along K: one of WeightBlocks()
   std::vector<std::string> weight_bits, activation_bits, exclude;  // as of quantize
   // The temperature of what is learned from another model's scores (train/distill.h), and its share
   // of the loss.

@@ -330,8 +330,20 @@ TEST(Recipes, AreCheckedOptionByOption) {
         std::string("--decay ") + wrong + ": expected PATTERN=DECAY with a number from 0 to 1000");
   EXPECT_EQ(error([](TrainingRecipe& r) { r.context = 0; }),
             "--context 0: expected a number from 1 to 1048576");
-  EXPECT_EQ(error([](TrainingRecipe& r) { r.scheme = "int4-weights"; }),
-            "--scheme int4-weights: expected int8, whose arithmetic training simulates");
+  EXPECT_EQ(error([](TrainingRecipe& r) { r.scheme = "int4-weights"; }), "");
+  EXPECT_EQ(error([](TrainingRecipe& r) { r.scheme = "int4-dynamic"; }),
+            "--scheme int4-dynamic: expected int8, whose arithmetic training simulates, or a "
+            "scheme of weights as int4-weights");
+  EXPECT_EQ(error([](TrainingRecipe& r) {
+              r.scheme = "nf4-weights";
+              r.weight_bits = {"4"};
+            }),
+            "--weight-bits: of training with integers: --scheme int8, not nf4-weights");
+  EXPECT_EQ(error([](TrainingRecipe& r) {
+              r.scheme = "int4-weights";
+              r.prune = "channel";
+            }),
+            "--prune channel: not with --scheme int4-weights; prune first");
   EXPECT_EQ(error([](TrainingRecipe& r) { r.weight_bits = {"4"}; }),
             "--weight-bits: of training with integers: --scheme int8");
   EXPECT_EQ(error([](TrainingRecipe& r) { r.exclude = {"conv_1"}; }),

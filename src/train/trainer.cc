@@ -117,6 +117,7 @@ class Run {
         observing_->observe(learner_->parameters(), learner_->gradients(), learner_->observed());
       learner_->Update(SettingsAt(step, report.lr), result);
       if (pruner_) AfterStep(step, all);
+      EVOQ_TRY(learner_->Round());
       report.loss += result.loss;
       correct += result.correct;
       if (hooks_.progress && step % kToldEvery == 0)
@@ -226,7 +227,9 @@ Status SetDecay(TrainingPlan& plan, const std::vector<std::string>& options) {
 Result<std::unique_ptr<Learner>> LearnerFor(const Graph& graph, const LabelledSamples& samples,
                                             const TrainingRecipe& recipe,
                                             const TrainingHooks& hooks, bool logits, int threads,
-                                            QuantizedModel* quantized, const Ranks* ranks) {
+                                            const TrainedAs& as) {
+  QuantizedModel* const quantized = as.quantized;
+  const Ranks* const ranks = as.ranks;
   TrainingPlanOptions options;
   options.features = hooks.teacher.features;
   options.recompute = recipe.recompute;
@@ -263,6 +266,7 @@ Result<std::unique_ptr<Learner>> LearnerFor(const Graph& graph, const LabelledSa
                 ranks->size(), shards);
   EVOQ_ASSIGN(auto learner, Learner::Create(quantized != nullptr ? quantized->simulation() : graph,
                                             std::move(plan), shards, threads, isa, ranks));
+  if (as.weights != nullptr) EVOQ_TRY(learner->RoundWith(*as.weights));
   if (recipe.ema > 0) learner->Average();
   if (ObservingScore(recipe) != nullptr) learner->KeepObserved();
   return learner;
@@ -293,17 +297,22 @@ Status WriteTrained(Run& run, Graph& graph, QuantizedModel* quantized) {
 
 // What comes after an epoch's steps.
 Status AfterEpoch(Run& run, Graph& graph, EpochReport& report, TrainingState& state,
-                  const TrainingFiles& files, const TrainingHooks& hooks, QuantizedModel* quantized,
+                  const TrainingFiles& files, const TrainingHooks& hooks, const TrainedAs& as,
                   TrainingOutcome& outcome) {
   state.epoch = report.epoch;
   if (!files.checkpoint.empty())
     EVOQ_TRY(WriteCheckpoint(run.learner(), state, run.slots(), files.checkpoint));
-  EVOQ_TRY(WriteTrained(run, graph, quantized));
+  EVOQ_TRY(WriteTrained(run, graph, as.quantized));
   if (report.epoch == report.epochs) {
     EVOQ_ASSIGN(outcome.pruned, run.Finish(graph));
   }
   if (hooks.test) {
-    EVOQ_ASSIGN(const Measured measured, hooks.test(graph));
+    Graph rounded;
+    if (as.weights != nullptr) {
+      rounded = graph;
+      EVOQ_TRY(run.learner().WriteTo(rounded, /*rounded=*/true));
+    }
+    EVOQ_ASSIGN(const Measured measured, hooks.test(as.weights != nullptr ? rounded : graph));
     report.test_accuracy = measured.accuracy;
     report.test_loss = measured.loss;
   }
@@ -314,13 +323,14 @@ Status AfterEpoch(Run& run, Graph& graph, EpochReport& report, TrainingState& st
 
 Result<TrainingOutcome> TrainGraph(Graph& graph, const LabelledSamples& samples,
                                    const TrainingRecipe& recipe, const TrainingFiles& files,
-                                   int threads, const TrainingHooks& hooks,
-                                   QuantizedModel* quantized, const Ranks* ranks) {
+                                   int threads, const TrainingHooks& hooks, const TrainedAs& as) {
+  QuantizedModel* const quantized = as.quantized;
+  const Ranks* const ranks = as.ranks;
   EVOQ_TRY(CheckRecipe(recipe));
   EVOQ_ASSIGN(std::vector<Augmentation> augmentations, ParseAugmentations(recipe.augment));
   Run run(samples, recipe, hooks, std::move(augmentations));
-  EVOQ_ASSIGN(auto learner, LearnerFor(graph, samples, recipe, hooks, run.loss().logits, threads,
-                                       quantized, ranks));
+  EVOQ_ASSIGN(auto learner,
+              LearnerFor(graph, samples, recipe, hooks, run.loss().logits, threads, as));
   run.Use(std::move(learner));
   if (ranks != nullptr) EVOQ_TRY(CheckAlike(*ranks, run.learner(), samples, recipe));
   TrainingState state{ToJson(recipe), files.model, samples.count(), 0};
@@ -328,6 +338,7 @@ Result<TrainingOutcome> TrainGraph(Graph& graph, const LabelledSamples& samples,
   if (!files.resume.empty()) {
     EVOQ_ASSIGN(outcome.resumed_at,
                 ReadCheckpoint(run.learner(), state, run.slots(), files.resume));
+    EVOQ_TRY(run.learner().Round());
     EVOQ_TRY(WriteTrained(run, graph, quantized));
   }
   EVOQ_ASSIGN(auto pruner,
@@ -343,7 +354,7 @@ Result<TrainingOutcome> TrainGraph(Graph& graph, const LabelledSamples& samples,
     EVOQ_ASSIGN(EpochReport report, run.Epoch(epoch));
     const auto done = static_cast<double>(epoch + 1 - outcome.resumed_at);
     report.remaining_s = watch.ms() / 1000 / done * static_cast<double>(recipe.epochs - epoch - 1);
-    EVOQ_TRY(AfterEpoch(run, graph, report, state, files, hooks, quantized, outcome));
+    EVOQ_TRY(AfterEpoch(run, graph, report, state, files, hooks, as, outcome));
     outcome.seconds += report.seconds;
     outcome.steps += run.steps_of_epoch();
     outcome.epochs.push_back(std::move(report));

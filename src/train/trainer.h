@@ -12,6 +12,7 @@
 #include "train/ranks.h"
 #include "train/recipe.h"
 #include "train/samples.h"
+#include "train/weight_rounder.h"
 
 namespace evoq {
 
@@ -68,21 +69,27 @@ struct TrainingOutcome {
   std::optional<PruneReport> pruned;  // of whole channels, which the graph then lacks
 };
 
-// Trains the graph's parameters (train/plan.h) in place. With `quantized` these are of its
-// simulation, and the graph becomes its integers. Each epoch takes the samples in an order
+// What a graph is while it is trained, and where; each must outlive the training.
+struct TrainedAs {
+  QuantizedModel* quantized = nullptr;  // its simulation is trained, and the graph its integers
+  WeightRounder* weights = nullptr;     // of the graph: its weights, rounded
+  const Ranks* ranks = nullptr;
+};
+
+// Trains the graph's parameters (train/plan.h) in place. Where weights are rounded, hooks.test sees
+// the rounded ones, and the graph has those behind them. Each epoch takes the samples in an order
 // of its own, in whole batches: what is left over waits for another epoch. The result is the same
 // bits for any number of threads, and for a run that was resumed. Errors: those of
 // MakeTrainingPlan; kUsage for a recipe that does not fit; kInvalidInput for samples that do not
 // fit the graph; kConditionFailed when the loss is no number any more; those of the hooks and of
-// files. With `ranks` all processes call it alike, each computes a part of each batch, and all have
+// files. With ranks all processes call it alike, each computes a part of each batch, and all have
 // the result, the same bits as one process has; the hooks and files of each are its own. Errors
 // besides: kUsage for more processes than a batch has shards, kConditionFailed where they differ in
 // recipe, data, parameters or instruction set.
 Result<TrainingOutcome> TrainGraph(Graph& graph, const LabelledSamples& samples,
                                    const TrainingRecipe& recipe, const TrainingFiles& files,
                                    int threads, const TrainingHooks& hooks,
-                                   QuantizedModel* quantized = nullptr,
-                                   const Ranks* ranks = nullptr);
+                                   const TrainedAs& as = {});
 
 // How many samples (of texts, tokens) the simulation of integers and what was compiled of them
 // agree on.

@@ -49,7 +49,7 @@ struct QuantizeJob {
   bool per_tensor = false;
   std::vector<std::string> weight_bits;      // of int8: "4", "PATTERN=2" (quant/layer_bits.h)
   std::vector<std::string> activation_bits;  // the same of the results of layers
-  std::string block = "32";                  // of weights of few bits: one of WeightBlocks()
+  std::string block = "32";  // of weights of few bits: one of WeightBlocks() (quant/low_bits.h)
   bool signed_activations = false;
   bool symmetric = false;
   int opset = 0;  // of an .onnx; 0: the oldest that it needs, 17 or newer
@@ -112,9 +112,6 @@ struct Quantized {
   std::optional<Gain> gain;             // of schemes that leave it to the processor, as an .etm
   double seconds = 0;
 };
-
-// What QuantizeJob::block may be: "32", "64", "128", "channel".
-std::span<const char* const> WeightBlocks();
 
 // Writes job.output, and job.ranges_out, at the end. Errors: kUsage for options that do not fit;
 // kConditionFailed where a promise is not kept or the caller stopped it: nothing is written then;

@@ -9,6 +9,7 @@
 #include "llm/phase.h"
 #include "program/etm.h"
 #include "quant/layer_bits.h"
+#include "quant/low_bits.h"
 #include "quant/method.h"
 #include "quant/observer.h"
 #include "quant/unfuse.h"
@@ -16,15 +17,10 @@
 
 namespace evoq {
 
-std::span<const char* const> WeightBlocks() {
-  static constexpr const char* kBlocks[] = {"32", "64", "128", "channel"};
-  return kBlocks;
-}
-
 QuantizeOptions OptionsOf(const QuantizeJob& job) {
   QuantizeOptions options;
   options.per_channel = !job.per_tensor;
-  options.block = job.block == "channel" ? 0 : std::atoll(job.block.c_str());
+  options.block = ParseWeightBlock(job.block).value_or(options.block);  // checked before
   options.threads = job.threads > 0 ? job.threads : PhysicalCores();
   options.activation = job.signed_activations ? DType::kInt8 : DType::kUint8;
   options.symmetric_activations = job.symmetric;
@@ -92,9 +88,7 @@ Status CheckQuantization(const QuantizeJob& job) {
     if (error != std::errc() || end != n.data() + n.size() || count < 1)
       return Fail(ErrorCode::kUsage, "--samples {}: expected auto or a number from 1", n);
   }
-  if (std::ranges::find(WeightBlocks(), job.block) == WeightBlocks().end())
-    return Fail(ErrorCode::kUsage, "--block {}: expected {}", job.block,
-                fmt::join(WeightBlocks(), ", "));
+  EVOQ_TRY(ParseWeightBlock(job.block));
   const std::pair<const char*, int> counts[] = {{"--calib-random", job.calib_random},
                                                 {"--calib-limit", job.calib_limit},
                                                 {"--data-limit", job.data_limit}};

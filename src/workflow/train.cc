@@ -244,11 +244,17 @@ Result<Trained> Train(const TrainJob& job, const Follow& follow) {
   EVOQ_ASSIGN(const SampleFiles files, FindSamples(job.files));
   EVOQ_ASSIGN(Start start, StartOf(job));
   const bool adapts = !job.recipe.lora.empty();
-  const bool integers = !job.recipe.scheme.empty() && !adapts;
+  const QuantScheme* const scheme = FindScheme(job.recipe.scheme);
+  const bool weights = scheme != nullptr && scheme->weights_only && !adapts;
+  const bool integers = scheme != nullptr && !weights && !adapts;
   Trained out{.model = job.model, .output = job.output};
   if (ranks != nullptr) out.processes = ranks->size();
   out.told = ranks == nullptr || ranks->rank() == 0;
   if (adapts) EVOQ_TRY(WithContext(PrepareAdapters(job, start.graph, out), job.model));
+  std::optional<WeightRounder> rounder;
+  if (weights) {
+    EVOQ_ASSIGN(rounder, WithContext(PrepareWeights(job, start.graph), job.model));
+  }
   if (start.network == nullptr && !integers) {  // before the data, which may be large
     const LossDef* const loss = FindRow(AllLosses(), job.recipe.loss);
     EVOQ_ASSIGN(const DType numbers, WithContext(IntegersOfInputs(start.graph), job.model));
@@ -296,7 +302,10 @@ Result<Trained> Train(const TrainJob& job, const Follow& follow) {
       out.outcome,
       WithContext(TrainGraph(start.graph, samples, recipe,
                              {BaseName(job.model), out.told ? job.checkpoint : "", job.resume},
-                             threads, hooks, quantized.get(), ranks.get()),
+                             threads, hooks,
+                             {.quantized = quantized.get(),
+                              .weights = rounder ? &*rounder : nullptr,
+                              .ranks = ranks.get()}),
                   job.model));
   if (!out.told) {
     ranks->Finish();
@@ -310,6 +319,7 @@ Result<Trained> Train(const TrainJob& job, const Follow& follow) {
       EVOQ_ASSIGN(out.agreement, CompareWithSimulation(*quantized, test, threads));
     }
   }
+  if (weights) EVOQ_TRY(WithContext(QuantizeTrained(job, test, start.graph, out), job.model));
   EVOQ_TRY(follow.At("writing", 0));
   if (adapts) {
     EVOQ_TRY(WriteAdapted(job, std::move(start.graph)));
@@ -369,6 +379,24 @@ void TellIntegers(const Trained& t, Told& told) {
       "  simulated and compiled: the same class on {} of {} test samples, the same scores, bit for "
       "bit, on {}\n",
       a.classes, a.samples, a.scores);
+}
+
+// With a scheme of weights: how many layers have which, and what the written model does.
+void TellWeights(const Trained& t, Told& told) {
+  told.json["weights"] = t.weights;
+  std::string layers;
+  for (const auto& [type, count] : t.weights)
+    layers += fmt::format("{}{} layers with {} weights", layers.empty() ? "" : ", ", count, type);
+  told.text += FormatPrintable("  {}", layers.empty() ? "no weights are quantized" : layers);
+  if (t.written) {
+    told.json["written"] = {{"accuracy", t.written->accuracy}};
+    if (t.written->loss) told.json["written"]["loss"] = *t.written->loss;
+    told.text += t.written->loss ? fmt::format("; as written: loss {:.4f}, perplexity {:.3f}",
+                                               *t.written->loss, std::exp(*t.written->loss))
+                                 : fmt::format("; as written {:.2f}% of the test samples right",
+                                               100 * t.written->accuracy);
+  }
+  told.text += "\n";
 }
 
 // With --prune channel: what the model lost.
@@ -439,6 +467,9 @@ Told Tell(const Trained& t) {
     told.json["adapters"] = t.adapters;
     told.text += fmt::format("  {} adapters of {} numbers beside weights that stayed\n", t.adapters,
                              t.adapter_numbers);
+  } else if (const QuantScheme* const scheme = FindScheme(t.recipe.scheme);
+             scheme != nullptr && scheme->weights_only) {
+    TellWeights(t, told);
   } else {
     TellIntegers(t, told);
   }

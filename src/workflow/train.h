@@ -47,6 +47,10 @@ struct Trained {
   PrecisionCounts nodes;
   Reasons float_reasons;
   std::optional<Agreement> agreement;
+  // With a scheme of weights: how many layers have weights of each type ("int4"), and what the
+  // model does on test samples as it is written.
+  std::map<std::string, int> weights;
+  std::optional<Measured> written;
   int processes = 1;            // with mpi: how many trained together,
   bool told = true;             // and whether this is the one that writes and says it
   int adapters = 0;             // with recipe.lora: how many there are

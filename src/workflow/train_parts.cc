@@ -9,6 +9,7 @@
 #include "passes/choice.h"
 #include "program/etm.h"
 #include "quant/layer_bits.h"
+#include "quant/low_bits.h"
 #include "quant/unfuse.h"
 #include "train/distill.h"
 #include "train/lora.h"
@@ -113,22 +114,56 @@ Status WriteModel(const Graph& graph, bool optimized_already, const std::string&
   return WriteEtm(model, path);
 }
 
-Status PrepareAdapters(const TrainJob& job, Graph& graph, Trained& out) {
-  // Forms that gradients know: constants are computed, and nothing is fused.
+namespace {
+
+// Forms that gradients know: constants are computed, and nothing is fused.
+Status FoldConstants(Graph& graph) {
   const std::string chosen(ChoiceOf(graph, kPassChoice));
   EVOQ_TRY(ChoosePasses(graph, {.opt_level = 1}));
   EVOQ_TRY(RunPasses(graph, Stage::kOptimize));
   graph.metadata.erase(kPassChoice);
   if (!chosen.empty()) graph.metadata[kPassChoice] = chosen;
-  if (!job.recipe.scheme.empty()) {
-    QuantizeOptions options;
-    options.threads = job.threads > 0 ? job.threads : PhysicalCores();
-    options.exclude = job.recipe.exclude;
-    const std::string float_bytes = std::to_string(FloatWeightBytes(graph));
-    EVOQ_TRY(FindScheme(job.recipe.scheme)->run(graph, {}, options));
-    graph.metadata["evoq.scheme"] = job.recipe.scheme;
-    graph.metadata["evoq.float_weight_bytes"] = float_bytes;
-  }
+  return {};
+}
+
+QuantizeOptions WeightOptions(const TrainJob& job) {
+  QuantizeOptions options;
+  options.threads = job.threads > 0 ? job.threads : PhysicalCores();
+  options.exclude = job.recipe.exclude;
+  options.block = ParseWeightBlock(job.recipe.block).value_or(options.block);  // checked before
+  return options;
+}
+
+// Weights become what the job's scheme makes of them.
+Result<QuantizeReport> QuantizeWeightsOf(const TrainJob& job, Graph& graph) {
+  const std::string float_bytes = std::to_string(FloatWeightBytes(graph));
+  EVOQ_ASSIGN(QuantizeReport report,
+              FindScheme(job.recipe.scheme)->run(graph, {}, WeightOptions(job)));
+  graph.metadata["evoq.scheme"] = job.recipe.scheme;
+  graph.metadata["evoq.float_weight_bytes"] = float_bytes;
+  return report;
+}
+
+}  // namespace
+
+Result<WeightRounder> PrepareWeights(const TrainJob& job, Graph& graph) {
+  EVOQ_TRY(FoldConstants(graph));
+  return WeightRounder::Create(graph, *FindScheme(job.recipe.scheme), WeightOptions(job));
+}
+
+Status QuantizeTrained(const TrainJob& job, const LabelledSamples& test, Graph& graph,
+                       Trained& out) {
+  EVOQ_ASSIGN(const QuantizeReport report, QuantizeWeightsOf(job, graph));
+  out.weights = report.low_bit_weights;
+  if (report.int8_weights > 0) out.weights["int8"] += report.int8_weights;
+  if (test.count() == 0) return {};
+  EVOQ_ASSIGN(out.written, MeasureAccuracy(graph, test, job.threads));
+  return {};
+}
+
+Status PrepareAdapters(const TrainJob& job, Graph& graph, Trained& out) {
+  EVOQ_TRY(FoldConstants(graph));
+  if (!job.recipe.scheme.empty()) EVOQ_TRY(QuantizeWeightsOf(job, graph));
   EVOQ_ASSIGN(const LoraSettings settings, ParseLora(job.recipe.lora));
   EVOQ_ASSIGN(out.adapters, BeginAdapters(graph, settings, job.recipe.seed));
   for (const LoraAdapter& adapter : AdaptersOf(graph).adapters)

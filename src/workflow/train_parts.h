@@ -20,6 +20,13 @@ Result<TeacherHook> TeacherOf(const TrainJob& job, const Graph& graph,
 // To .onnx or .etm.
 Status WriteModel(const Graph& graph, bool optimized_already, const std::string& path);
 
+// What training with a scheme of weights alone begins from: passes that fuse nothing, so that
+// operators have gradients. Errors: those of passes and of the scheme.
+Result<WeightRounder> PrepareWeights(const TrainJob& job, Graph& graph);
+// The scheme itself, of what was trained, measured on `test`.
+Status QuantizeTrained(const TrainJob& job, const LabelledSamples& test, Graph& graph,
+                       Trained& out);
+
 // What --lora begins from: the model without caches, its weights of the recipe's scheme, and
 // adapters beside its products. Errors: those of passes, the scheme and BeginAdapters.
 Status PrepareAdapters(const TrainJob& job, Graph& graph, Trained& out);

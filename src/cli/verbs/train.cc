@@ -2,6 +2,7 @@
 
 #include "cli/common.h"
 #include "cli/verb.h"
+#include "quant/low_bits.h"
 
 namespace evoq {
 namespace {
@@ -74,7 +75,12 @@ void AddRecipe(Given& g) {
         "Leave parameters of this name as they are (a glob pattern; may be repeated)")
       .OneEachTime();
   g.Add("--scheme", &TrainingRecipe::scheme,
-        "Train with the integers of this scheme: int8 (of an .onnx)");
+        "Train with the integers of this scheme: int8 (of an .onnx), or with the weights that a "
+        "scheme of weights makes: int4-weights, ...");
+  g.Add(
+       "--block", &TrainingRecipe::block,
+       "Of weights of few bits of a scheme of weights: what shares a scale along K, or \"channel\"")
+      .OneOf({WeightBlocks().begin(), WeightBlocks().end()});
   g.Add("--weight-bits", &TrainingRecipe::weight_bits,
         "Of the integers: 8, 4, 2 or 1 for all layers, or PATTERN=BITS (may be repeated; the last "
         "that matches counts)")
