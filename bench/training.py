@@ -8,10 +8,13 @@ integers with weights of 8, 4 and 2 bits: quantized after training, and trained 
                       [--qat] [--json F] [-- options of evoq train]
     bench/training.py --peers build/venv-peers/bin/python [--networks lenet resnet20 tiny-gpt]
                       [--rounds 3] [--limit 0] [--json F]
+    bench/training.py --peers ... --accuracy EPOCHS [--networks resnet20] [--seeds 1 2 3]
 
 With --peers, the command beside PyTorch in that Python (bench/training_peers.py), in turn, on the
 same samples, batches and threads: seconds of an epoch's steps (the second one's), the processor
-seconds of the whole process (reading and starting too) and the most memory that it held.
+seconds of the whole process (reading and starting too) and the most memory that it held. With --accuracy, both train so many
+epochs by the network's own recipe, augmentation and schedule too, once for each seed, and the
+accuracy on the test samples of the data folder is compared.
 
 Wall seconds are those of the whole command: reading the data, training, measuring after each epoch
 and writing the model. On a machine that others use too, processor seconds say what it took.
@@ -131,6 +134,7 @@ PEERS = {
     "tiny-gpt": ("text/tinystories_sample.txt", 256, 16),
 }
 CONTEXT = 128
+SIDES = ("evoq", "torch")
 
 
 def watched(command):
@@ -176,9 +180,9 @@ def peers(args):
             rounds.append(row)
         middle = {
             side: {key: statistics.median(r[side][key] for r in rounds) for key in rounds[0][side]}
-            for side in ("evoq", "torch")
+            for side in SIDES
         }
-        least = {side: min(r[side]["s"] for r in rounds) for side in ("evoq", "torch")}
+        least = {side: min(r[side]["s"] for r in rounds) for side in SIDES}
         own, theirs = middle["evoq"], middle["torch"]
         print(
             f"{network}: an epoch of {args.limit or PEERS[network][1]} samples, median of "
@@ -191,6 +195,47 @@ def peers(args):
         )
         found.append({"network": network, "rounds": rounds, "torch": version})
     return found
+
+
+# Of the networks whose accuracy is compared: samples to train and test on, moves of images.
+RECIPES = {
+    "lenet": ("mnist/train-images-idx3-ubyte.gz", "mnist/t10k-images-idx3-ubyte.gz", ["2"]),
+    "resnet20": ("cifar10/train_5000.bin", "cifar10/test_1000.bin", ["4", "--flip"]),
+}
+
+
+def accuracies(args):
+    """Both sides by one recipe, seed by seed."""
+    rows = []
+    for network in (n for n in args.networks if n in RECIPES):
+        folder = pathlib.Path(args.data).parent
+        train_on, test_on, moves = RECIPES[network]
+        common = [str(folder / train_on), "--epochs", str(args.accuracy)]
+        common += ["--threads", str(args.threads), "--test", str(folder / test_on)]
+        if args.limit:
+            common += ["--limit", str(args.limit)]
+        for seed in args.seeds:
+            common_seed = [*common, "--seed", str(seed)]
+            with tempfile.TemporaryDirectory(prefix="evoq_training_") as out:
+                own = [args.evoq, "train", network, "--data", *common_seed, "--schedule", "cosine"]
+                told = run([*own, "--warm-up", "1", "-o", f"{out}/a.onnx"], out)
+            script = str(pathlib.Path(__file__).parent / "training_peers.py")
+            theirs = [args.peers, script, network, *common_seed, "--cosine", "--shift", *moves]
+            theirs = json.loads(watched(theirs)[0])
+            row = {"network": network, "seed": seed, "evoq": told["test_accuracy"]}
+            row.update(torch=theirs["test_accuracy"], evoq_s=told["seconds"])
+            row["torch_s"] = sum(theirs["seconds"])
+            rows.append(row)
+            print(
+                f"{network}, seed {seed}, {args.accuracy} epochs: evoq {100 * row['evoq']:.2f}% in "
+                f"{row['evoq_s']:.0f} s, PyTorch {theirs['torch']} {100 * row['torch']:.2f}% in "
+                f"{row['torch_s']:.0f} s",
+                flush=True,
+            )
+        own, theirs = ([r[side] for r in rows if r["network"] == network] for side in SIDES)
+        apart = 100 * (statistics.mean(own) - statistics.mean(theirs))
+        print(f"{network}: mean of {len(own)} seeds, evoq {apart:+.2f} points (bar -1)")
+    return rows
 
 
 def tell_integers(rows):
@@ -214,6 +259,7 @@ def main():
     option("--qat", action="store_true", help="also integers with weights of 8, 4 and 2 bits")
     option("--peers", help="a Python with torch: an epoch of each network beside it")
     option("--networks", nargs="+", default=list(PEERS), choices=list(PEERS))
+    option("--accuracy", type=int, help="with --peers: the accuracy after so many epochs")
     option("--rounds", type=int, default=3)
     option("--limit", type=int, default=0, help="samples of --peers; 0: as the bench has them")
     option("--json", help="also write the rows to this file")
@@ -222,7 +268,7 @@ def main():
     load = os.getloadavg()[0]
     print(f"{args.threads} threads, load {load:.1f} when it began")
     if args.peers:
-        found = peers(args)
+        found = accuracies(args) if args.accuracy else peers(args)
         if args.json:
             told = {"load": load, "threads": args.threads, "peers": found}
             pathlib.Path(args.json).write_text(json.dumps(told, indent=1), encoding="utf-8")

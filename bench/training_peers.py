@@ -4,14 +4,18 @@ with the same optimizer, and prints a line of JSON: seconds of each epoch's step
 bench/training.py --peers runs it beside `evoq train`.
 
     bench/training_peers.py lenet|resnet20|tiny-gpt DATA [--limit N] [--batch N] [--epochs N]
-                            [--threads N] [--context N]
+                            [--threads N] [--context N] [--seed N]
+                            [--test FILE] [--shift PIXELS] [--flip] [--cosine]
 
-Samples lie in memory as float32, as evoq has them; there is no augmentation. Attention is PyTorch's
-own fused function."""
+Samples lie in memory as float32, as evoq has them; there is no augmentation but for --shift and
+--flip. With --cosine the learning rate grows in a line over the first epoch and falls as half a
+cosine, as `evoq train --warm-up 1 --schedule cosine` has it. With --test the line has the accuracy
+on FILE too, after the last epoch. Attention is PyTorch's own fused function."""
 
 import argparse
 import gzip
 import json
+import math
 import pathlib
 import time
 
@@ -145,19 +149,61 @@ def optimizer_of(name, model):
     return torch.optim.AdamW(groups(0.1), lr=0.002, betas=(0.9, 0.99))
 
 
-def epoch(model, optimizer, x, y, batch, clip):
+def varied(images, shift, flip):
+    """Each image moved by up to `shift` pixels along both axes, filled with the nearest pixel, and
+    half of them turned around."""
+    if shift:
+        n, _, rows, columns = images.shape
+        wide = F.pad(images, (shift,) * 4, mode="replicate")
+        down, right = torch.randint(0, 2 * shift + 1, (2, n, 1))
+        r = (down + torch.arange(rows))[:, None, :, None]
+        c = (right + torch.arange(columns))[:, None, None, :]
+        of = torch.arange(n)[:, None, None, None]
+        images = wide[of, torch.arange(images.shape[1])[None, :, None, None], r, c]
+    if flip:
+        turned = torch.rand(len(images), 1, 1, 1) < 0.5
+        images = torch.where(turned, images.flip(3), images)
+    return images
+
+
+def cosine(optimizer, steps, epochs):
+    """The rate of step t, of all: linear over the first epoch, then half a cosine to 0."""
+    last = max(1, steps * epochs - steps)
+
+    def share(t):
+        if t < steps:
+            return (t + 1) / steps
+        return 0.5 * (1 + math.cos(math.pi * (t - steps) / last))
+
+    return torch.optim.lr_scheduler.LambdaLR(optimizer, share)
+
+
+def accuracy(model, x, y):
+    model.eval()
+    with torch.no_grad():
+        right = sum(
+            (model(x[i : i + 250]).argmax(1) == y[i : i + 250]).sum().item()
+            for i in range(0, len(x), 250)
+        )
+    return right / len(x)
+
+
+def epoch(model, optimizer, schedule, x, y, batch, clip, shift, flip):
+    model.train()
     order = torch.randperm(len(x))
     total, steps = 0.0, len(x) // batch
     start = time.monotonic()
     for i in range(steps):
         taken = order[i * batch : (i + 1) * batch]
-        scores = model(x[taken])
+        scores = model(varied(x[taken], shift, flip))
         loss = F.cross_entropy(scores.reshape(-1, scores.shape[-1]), y[taken].reshape(-1))
         optimizer.zero_grad()
         loss.backward()
         if clip:
             torch.nn.utils.clip_grad_norm_(model.parameters(), clip)
         optimizer.step()
+        if schedule:
+            schedule.step()
         total += loss.item()
     return time.monotonic() - start, total / steps
 
@@ -171,9 +217,14 @@ def main():
     parser.add_argument("--epochs", type=int, default=2)
     parser.add_argument("--threads", type=int, default=2)
     parser.add_argument("--context", type=int, default=128)
+    parser.add_argument("--seed", type=int, default=1)
+    parser.add_argument("--test")
+    parser.add_argument("--shift", type=int, default=0)
+    parser.add_argument("--flip", action="store_true")
+    parser.add_argument("--cosine", action="store_true")
     args = parser.parse_args()
     torch.set_num_threads(args.threads)
-    torch.manual_seed(1)
+    torch.manual_seed(args.seed)
     if args.network == "lenet":
         model, (x, y) = lenet(), mnist(args.data, args.limit)
     elif args.network == "resnet20":
@@ -183,8 +234,15 @@ def main():
     x, y = torch.from_numpy(np.ascontiguousarray(x)), torch.from_numpy(np.ascontiguousarray(y))
     optimizer = optimizer_of(args.network, model)
     clip = 1.0 if args.network == "tiny-gpt" else 0
-    done = [epoch(model, optimizer, x, y, args.batch, clip) for _ in range(args.epochs)]
+    schedule = cosine(optimizer, len(x) // args.batch, args.epochs) if args.cosine else None
+    vary = (args.shift, args.flip)
+    done = [
+        epoch(model, optimizer, schedule, x, y, args.batch, clip, *vary) for _ in range(args.epochs)
+    ]
     told = {"seconds": [s for s, _ in done], "loss": [loss for _, loss in done]}
+    if args.test:
+        read = mnist if args.network == "lenet" else cifar
+        told["test_accuracy"] = accuracy(model, *map(torch.from_numpy, read(args.test, None)))
     print(
         json.dumps(
             {

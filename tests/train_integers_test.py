@@ -267,6 +267,38 @@ def check_features(folder, teacher):
     assert losses["g"] > losses["i"], losses
 
 
+def check_zeros(folder):
+    """What was pruned stays 0 in the integers, and what is pruned while they learn becomes 0."""
+    agree.evoq(
+        *("prune", folder / "net.onnx", "--pattern", "unstructured", "--sparsity", 0.6),
+        *("-o", folder / "pruned.onnx"),
+    )
+    common = ["--data", folder / "train.npz", "--scheme", "int8", "--weight-bits", 4]
+    common += ["--epochs", 3, "--batch", 32, "--lr", 0.01, "-o", folder / "z.onnx"]
+
+    def zeros(path):
+        found = {}
+        for tensor in onnx.load(path).graph.initializer:
+            values = numpy_helper.to_array(tensor)
+            if values.ndim > 1:
+                rows = values if values.shape[0] < values.shape[1] or values.ndim > 2 else values.T
+                found[values.size] = rows.astype(np.float32) == 0
+        return found
+
+    agree.evoq("train", folder / "pruned.onnx", "--prune", "zeros", *common)
+    before, after = zeros(folder / "pruned.onnx"), zeros(folder / "z.onnx")
+    assert len(before) == 2 and before.keys() == after.keys(), (before.keys(), after.keys())
+    for size, mask in before.items():
+        assert 0.55 * size < mask.sum() < 0.65 * size, (size, mask.sum())
+        assert (after[size] | ~mask).all(), f"{size} weights: zeros came back"
+    agree.evoq("train", folder / "pruned.onnx", *common)  # without --prune they do
+    assert not all((zeros(folder / "z.onnx")[n] | ~mask).all() for n, mask in before.items())
+    pattern = ["--prune", "unstructured", "--sparsity", 0.5]
+    agree.evoq("train", folder / "net.onnx", *pattern, *common)
+    for size, mask in zeros(folder / "z.onnx").items():
+        assert mask.sum() >= 0.49 * size, (size, mask.sum())
+
+
 def refused(folder, arguments, message, status=2):
     done = subprocess.run(
         [agree.EVOQ, "train", *map(str, arguments)], capture_output=True, text=True, cwd=folder
@@ -306,6 +338,7 @@ def main():
         make_data(folder)
         worst = max(check_step(folder, bits) for bits in (4, 2))
         check_whole(folder)
+        check_zeros(folder)
         check_refusals(folder)
     print(
         f"gradients of weights and steps within {worst:.1e} of float64; simulated and compiled "

@@ -32,6 +32,9 @@ class QuantizedModel {
   // of the scales of an activation or a weight.
   Graph& simulation() { return simulation_; }
 
+  // The float32 model whose weights are trained.
+  const Graph& real() const { return graph_; }
+
   // Takes the simulation's constants over: weights and scales. What Plan makes next begins there.
   void Absorb();
   // The model with integer types: what post-training quantization makes of the weights with these

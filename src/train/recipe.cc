@@ -1,5 +1,6 @@
 #include "train/recipe.h"
 
+#include <algorithm>
 #include <charconv>
 #include <cmath>
 
@@ -35,8 +36,12 @@ Status IsRow(const char* option, std::span<const Row* const> rows, const std::st
 
 // Of training with integers.
 Status CheckIntegers(const TrainingRecipe& r) {
-  EVOQ_TRY(ParseWeightBits(r.weight_bits));
+  EVOQ_ASSIGN(const std::vector<LayerBits> weight_bits, ParseWeightBits(r.weight_bits));
   EVOQ_TRY(ParseActivationBits(r.activation_bits));
+  if (!r.prune.empty() &&
+      std::ranges::any_of(weight_bits, [](const LayerBits& rule) { return rule.bits == 1; }))
+    return Fail(ErrorCode::kUsage, "--prune {}: weights of 1 bit are signs, none of them is 0",
+                r.prune);
   if (r.scheme.empty()) {
     for (const auto& [option, given] : {std::pair("--weight-bits", !r.weight_bits.empty()),
                                         std::pair("--activation-bits", !r.activation_bits.empty()),
@@ -63,8 +68,6 @@ Status CheckIntegers(const TrainingRecipe& r) {
       return Fail(ErrorCode::kUsage, "{}: of training with integers: --scheme int8, not {}", option,
                   r.scheme);
   }
-  if (r.prune == "channel")
-    return Fail(ErrorCode::kUsage, "--prune channel: not with --scheme {}; prune first", r.scheme);
   return {};
 }
 

@@ -343,7 +343,14 @@ TEST(Recipes, AreCheckedOptionByOption) {
               r.scheme = "int4-weights";
               r.prune = "channel";
             }),
-            "--prune channel: not with --scheme int4-weights; prune first");
+            "--prune channel: not with --scheme int4-weights: prune in float32, then train the "
+            "smaller model with integers");
+  EXPECT_EQ(error([](TrainingRecipe& r) {
+              r.scheme = "int8";
+              r.weight_bits = {"4", "a=1"};
+              r.prune = "zeros";
+            }),
+            "--prune zeros: weights of 1 bit are signs, none of them is 0");
   EXPECT_EQ(error([](TrainingRecipe& r) { r.weight_bits = {"4"}; }),
             "--weight-bits: of training with integers: --scheme int8");
   EXPECT_EQ(error([](TrainingRecipe& r) { r.exclude = {"conv_1"}; }),

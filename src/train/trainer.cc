@@ -342,7 +342,8 @@ Result<TrainingOutcome> TrainGraph(Graph& graph, const LabelledSamples& samples,
     EVOQ_TRY(WriteTrained(run, graph, quantized));
   }
   EVOQ_ASSIGN(auto pruner,
-              Pruner::Create(graph, run.learner().plan(), recipe, run.learner().parameters()));
+              Pruner::Create(quantized != nullptr ? quantized->real() : graph, run.learner().plan(),
+                             recipe, run.learner().parameters()));
   run.Use(std::move(pruner));
   if (outcome.resumed_at == recipe.epochs) {
     EVOQ_ASSIGN(outcome.pruned, run.Finish(graph));

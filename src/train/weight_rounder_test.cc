@@ -137,9 +137,9 @@ TEST_P(RoundedWeights, GradientsPassTheRounding) {
 TEST(RoundedTraining, LearnsToTheSameBitsHoweverItIsRun) {
   const Graph net = MakeNet(kNet);
   const LabelledSamples samples = Noise(64);
-  const std::string checkpoint = (std::filesystem::temp_directory_path() /
-                                  fmt::format("evoq_rounded_{}.npz", ::getpid()))
-                                     .string();
+  const std::string checkpoint =
+      (std::filesystem::temp_directory_path() / fmt::format("evoq_rounded_{}.npz", ::getpid()))
+          .string();
   const auto train = [&](const TrainingRecipe& recipe, const TrainingFiles& files, int threads,
                          const TrainingHooks& hooks, Graph& graph) {
     graph = net;
