@@ -12,9 +12,9 @@ integers with weights of 8, 4 and 2 bits: quantized after training, and trained 
 
 With --peers, the command beside PyTorch in that Python (bench/training_peers.py), in turn, on the
 same samples, batches and threads: seconds of an epoch's steps (the second one's), the processor
-seconds of the whole process (reading and starting too) and the most memory that it held. With --accuracy, both train so many
-epochs by the network's own recipe, augmentation and schedule too, once for each seed, and the
-accuracy on the test samples of the data folder is compared.
+seconds of the whole process (reading and starting too) and the most memory that it held. With
+--accuracy, both train so many epochs by the network's own recipe, augmentation and schedule too,
+once for each seed, and the accuracy on the test samples of the data folder is compared.
 
 Wall seconds are those of the whole command: reading the data, training, measuring after each epoch
 and writing the model. On a machine that others use too, processor seconds say what it took.
