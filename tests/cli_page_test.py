@@ -18,6 +18,7 @@ from agree import EVOQ, ROOT, verbs
 PAGE = ROOT / "docs/cli.md"
 HEADING = "## Options\n"
 QUICK = ["--duration-s", "0.02"]
+CALIB = ["--calib-random", "2"]
 PROGRAMS = ("graph_opt", "atc", "benchmark", "perf_compare")
 
 
@@ -104,7 +105,7 @@ def write_digits(folder):
 def results(folder):
     """The JSON of each row of the table."""
     run("zoo", "lenet", "-o", "lenet.onnx", "--json", "zoo.json", folder=folder)
-    quantize = ["quantize", "lenet.onnx", "-o", "lenet.etm", "--calib-random", "2"]
+    quantize = ["quantize", "lenet.onnx", "-o", "lenet.etm", *CALIB]
     commands = {
         "inspect": ["inspect", "lenet.onnx"],
         "optimize": ["optimize", "lenet.onnx", "-o", "optimized.onnx"],
@@ -129,6 +130,8 @@ def results(folder):
         "tokenize": ["tokenize", "t.vocab", "a"],
         "list ops": ["list", "ops"],
         "prune": ["prune", "lenet.onnx", "-o", "pruned.onnx"],
+        "quantize a pruned model": ["quantize", "pruned.onnx", "-o", "pruned.etm", *CALIB],
+        "explain of a pruned model": ["explain", "pruned.etm", *QUICK],
         "prune of channels": ["prune", "lenet.onnx", "--pattern", "channel", "-o", "fewer.onnx"],
         "graph_opt": ["graph_opt", "--config", "config.json", "--optimize"],
         "atc": ["atc", "--model=optimized.onnx", "--output=atc"],

@@ -48,6 +48,16 @@ Result<std::optional<MeasuredModel>> LoadBest(const ExplainJob& job, const Runna
   return std::optional<MeasuredModel>(std::move(best));
 }
 
+// The model with its zeros, where it is stored without them.
+Result<std::optional<MeasuredModel>> LoadFull(const ExplainJob& job, const MeasuredModel& model) {
+  MeasuredModel full;
+  full.path = job.model;
+  EVOQ_ASSIGN(full.engine, LoadWithoutBlocks(model.engine->model(), {.threads = job.threads}));
+  if (full.engine == nullptr) return std::optional<MeasuredModel>();
+  EVOQ_ASSIGN(full.executor, full.engine->RunnableFor(MakeBuffers(*model.executor).inputs));
+  return std::optional<MeasuredModel>(std::move(full));
+}
+
 LedgerRun RunOf(const MeasuredModel& m) { return {&m.profile, &m.executor->program()}; }
 
 Status MeasureAll(const ExplainJob& job, std::span<MeasuredModel* const> models,
@@ -134,6 +144,10 @@ Result<Explanation> Explain(const ExplainJob& job, const Follow& follow) {
     out.beside.push_back(std::move(other));
   }
   for (MeasuredModel& m : out.beside) models.push_back(&m);
+  if (!phase) {
+    EVOQ_ASSIGN(out.full, LoadFull(job, out.model));
+    if (out.full) models.push_back(&*out.full);
+  }
   models.push_back(&out.model);  // the last one: `host` is its own
   std::vector<Runnable*> runnables;
   std::vector<std::string> names;
@@ -146,6 +160,7 @@ Result<Explanation> Explain(const ExplainJob& job, const Follow& follow) {
   EVOQ_ASSIGN(const Isa isa, SelectIsa());
   out.limits = MeasureLimits(isa, out.model.executor->threads());
   EVOQ_TRY(MeasureAll(job, models, out.limits, follow));
+  if (out.full) out.zeros = ZerosOf(*out.model.executor, out.model.profile, out.full->profile);
   const Graph& graph = out.model.engine->model().graph;
   if (phase) {
     out.language = PartsOf(*phase, out.model.executor->program(), out.model.profile, out.limits);
@@ -190,6 +205,11 @@ Told Tell(const Explanation& e) {
     told.text += "\n" + parts.text;
   }
   told.text += "\n" + FloatStepsText(program);
+  if (e.zeros) {
+    const Told zeros = Tell(*e.zeros);
+    told.text += "\n" + PrintableLines(zeros.text);
+    told.json["zeros"] = zeros.json;
+  }
   told.json["profile"] = ToJson(e.model.profile);
   told.json["decisions"] = DecisionsJson(program);
   if (e.time) {

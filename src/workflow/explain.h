@@ -13,6 +13,7 @@
 #include "workflow/follow.h"
 #include "workflow/language_parts.h"
 #include "workflow/models.h"
+#include "workflow/skipped_zeros.h"
 #include "workflow/told.h"
 
 namespace evoq {
@@ -44,6 +45,8 @@ struct Explanation {
   std::optional<MeasuredModel> baseline;
   std::optional<MeasuredModel> attainable;  // where its steps are others than the model's
   std::vector<MeasuredModel> beside;
+  std::optional<MeasuredModel> full;  // without blocks: of a model that skips zeros
+  std::optional<SkippedZeros> zeros;
   std::string attainable_why;  // why no attainable run was measured, where one would have helped
   std::optional<TimeLedger> time;   // with a baseline
   std::optional<ByteLedger> bytes;  // of an .etm

@@ -31,18 +31,18 @@ int64_t AllBlocks(const BlockWeights& blocks) {
   return CeilDiv(sizes.columns, LineColumns(blocks.shape)) * sizes.taps *
          CeilDiv(sizes.groups_of_4, blocks.shape == BlockShape::k4x4 ? 1 : 4);
 }
-double ShareOf(const BlockWeights& blocks) {
+}  // namespace
+
+double StoredShare(const BlockWeights& blocks) {
   const int64_t all = AllBlocks(blocks);
   return all == 0 ? 1 : static_cast<double>(blocks.groups.size()) / static_cast<double>(all);
 }
-
-}  // namespace
 
 std::shared_ptr<const SparseInt8> PrepareSparse(const BlockWeights& blocks,
                                                 const Int8TileDef& tiles) {
   auto sparse = std::make_shared<SparseInt8>();
   sparse->shape = blocks.shape;
-  sparse->share = ShareOf(blocks);
+  sparse->share = StoredShare(blocks);
   sparse->begin.assign(blocks.begin.begin(), blocks.begin.end());
   sparse->groups.assign(blocks.groups.begin(), blocks.groups.end());
   const size_t count = blocks.groups.size(), bytes = tiles.wide_blocks ? 32 : 16;
@@ -102,7 +102,8 @@ const Int8TileDef* SparseTilesFor(const Int8LinearSpec& spec, const BlockWeights
                    : TakesInt8Winograd(spec, options) ? tiles->most_blocks_winograd
                                                       : tiles->most_blocks;
   // A block of one column shares nothing between columns.
-  const double share = blocks.shape == BlockShape::k1x16 ? 1.25 * ShareOf(blocks) : ShareOf(blocks);
+  const double share =
+      blocks.shape == BlockShape::k1x16 ? 1.25 * StoredShare(blocks) : StoredShare(blocks);
   return 100 * share <= most ? tiles : nullptr;
 }
 

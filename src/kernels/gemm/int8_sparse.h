@@ -21,6 +21,9 @@ struct SparseInt8 {
   double share = 1;  // of blocks that are stored
 };
 
+// The share of all blocks of these weights that is stored.
+double StoredShare(const BlockWeights& blocks);
+
 // Blocks in the form that `tiles`, sparse ones, read.
 std::shared_ptr<const SparseInt8> PrepareSparse(const BlockWeights& blocks,
                                                 const Int8TileDef& tiles);
