@@ -6,7 +6,7 @@ for each model, scheme and method. Writes each model's table into docs/methods.m
 
 Language models calibrate on the second half of the text and are evaluated on windows of the first.
 Classifiers calibrate on every fifth image and are evaluated on the others, those of CIFAR-10 on
-training and test images."""
+training and test images; magika on every second of its 76 files and on the others."""
 
 import argparse
 import fnmatch
@@ -17,6 +17,8 @@ import subprocess
 import sys
 import tempfile
 import time
+
+import vision
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 DATA = pathlib.Path(os.environ.get("EVOQ_DATA", ROOT / "../shared/data"))
@@ -88,6 +90,17 @@ class Classifier:
         return f"{value:.3f} ({100 * (value - exact):+.1f} points)"
 
 
+class Magika(Classifier):
+    """Of its own files, half for each."""
+
+    def samples(self, options, work):
+        return ["--calib", vision.halves_of_magika(DATA, work)[0]]
+
+    def score(self, model, options, work):
+        data = vision.halves_of_magika(DATA, work)[1]
+        return run_json(work, "eval", model, "--data", data)["top1"]
+
+
 def part_of_images(work, part):
     """A folder of every fifth image (0), or of the others (1)."""
     folder = work / f"images{part}"
@@ -99,7 +112,10 @@ def part_of_images(work, part):
     return folder
 
 
+# Without samples.
+FREE = [(scheme, "none") for scheme in ("bf16", "int8-weights", "int8-dynamic", "int16x8-dynamic")]
 INT8 = [
+    *FREE,
     ("int8", ""),
     ("int8", "none"),
     ("int8", "equalize,gptq,bias-correction"),
@@ -108,16 +124,21 @@ INT8 = [
     ("int8 --per-tensor", ""),
     ("int8 --per-tensor", "gptq,bias-correction"),
     ("int8 --per-tensor", "adaround,bias-correction"),
+    ("int8 --weight-bits 4", "none"),
+    ("int8 --weight-bits 4", "equalize,gptq,bias-correction"),
+    ("int8 --weight-bits 4", "equalize,quantease,bias-correction"),
 ]
+CIFAR = ("cifar10/train_5000.bin", "cifar10/test_1000.bin")
 
 MODELS = {
     "stories260K": LanguageModel("stories260K.bin", "tok512.bin"),
     "babyllama105": LanguageModel("babyllama105_model5000.bin", "tok105.vocab"),
     "mobilenetv2": Classifier("mobilenetv2", INT8),
     "squeezenet1.1": Classifier("squeezenet1.1", INT8),
-    "resnet20_cifar10": Classifier(
-        "resnet20_cifar10", INT8, "cifar10/train_5000.bin", "cifar10/test_1000.bin"
-    ),
+    "tiny_darknet": Classifier("tiny_darknet", INT8),
+    "resnet20_cifar10": Classifier("resnet20_cifar10", INT8, *CIFAR),
+    "resnet56_cifar10": Classifier("resnet56_cifar10", INT8, *CIFAR),
+    "magika": Magika("magika_standard_v3_3", INT8),
 }
 
 

@@ -107,6 +107,24 @@ TEST_F(QuantizeOptionsTest, InAFileAreThoseOfTheCommandLine) {
   EXPECT_NE(missing.find("no.json"), std::string::npos) << missing;
 }
 
+// Methods round weights of few bits, but not signs.
+TEST_F(QuantizeOptionsTest, FewBitsAndMethods) {
+  const std::string model = Chain(), samples = Samples(4), etm = At("q.etm");
+  const Words common = {"quantize", model, "--calib", samples, "-o", etm, "--weight-bits"};
+  const auto with = [&](const Words& more) {
+    Words words = common;
+    words.insert(words.end(), more.begin(), more.end());
+    return words;
+  };
+  const Ran rounded = Run(with({"4", "--method", "gptq"}));
+  ASSERT_EQ(rounded.code, 0) << rounded.log;
+  const Ran nearest = Run(with({"4"}));
+  ASSERT_EQ(nearest.code, 0) << nearest.log;
+  EXPECT_EQ(rounded.json["quantized_weight_bytes"], nearest.json["quantized_weight_bytes"]);
+  const std::string refused = Refused(with({"p1=1", "--method", "gptq"}), kUsage);
+  EXPECT_NE(refused.find("--method gptq: not with weights of 1 bit"), std::string::npos) << refused;
+}
+
 TEST_F(QuantizeOptionsTest, WhatItPrints) {
   const std::string model = Chain(), samples = Samples(4), etm = At("q.etm");
   for (const std::string& scheme : {"int8", "bf16"}) {

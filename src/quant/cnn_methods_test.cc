@@ -5,6 +5,7 @@
 #include <cmath>
 #include <random>
 
+#include "quant/layer_bits.h"
 #include "quant/method.h"
 #include "quant/observe.h"
 #include "quant/params.h"
@@ -395,6 +396,47 @@ TEST(SplitOutliers, TheRangeHalves) {
   ASSERT_TRUE(FindMethod("split-outliers")->run(run));
   EXPECT_EQ(Print(same), Print(even));
   EXPECT_FALSE(run.recalibrate);
+}
+
+// Weights of few bits that methods round: numbers that these bits hold, nearer to float32 than the
+// nearest ones.
+TEST(FewBits, MethodsRoundThem) {
+  constexpr char kNet[] = R"(graph net
+input %x: float32[2, 4, 8, 8]
+const %w1: float32[16, 4, 3, 3]
+const %b1: float32[16]
+a: %a: float32[2, 16, 8, 8] = Conv{activation="Relu", pads=[1, 1, 1, 1]}(%x, %w1, %b1)
+const %w2: float32[16, 1, 3, 3]
+b: %b: float32[2, 16, 8, 8] = Conv{activation="Relu", group=16, pads=[1, 1, 1, 1]}(%a, %w2)
+const %w3: float32[6, 16, 1, 1]
+const %b3: float32[6]
+c: %y: float32[2, 6, 8, 8] = Conv(%b, %w3, %b3)
+output %y
+)";
+  const Graph net = MakeNet(kNet);
+  for (const int bits : {4, 2}) {
+    for (const bool per_channel : {true, false}) {
+      QuantizeOptions options;
+      options.weight_bits = {{"*", bits}};
+      options.per_channel = per_channel;
+      const double nearest = Sqnr(net, Quantized(net, "none", options));
+      for (const char* method : {"gptq", "quantease", "adaround", "gptq,quantease"}) {
+        const Graph quantized = Quantized(net, method, options);
+        EXPECT_GT(Sqnr(net, quantized), nearest + 0.5) << method << " " << bits << per_channel;
+        int weights = 0;
+        for (NodeId id : quantized.order()) {
+          const Node& node = quantized.node(id);
+          const Tensor* const w = quantized.ConstantInput(node, 1);
+          if (node.op != "Conv") continue;
+          ASSERT_NE(w, nullptr);
+          EXPECT_EQ(w->dtype(), DType::kInt8);
+          EXPECT_TRUE(NarrowWeights(*w, bits)) << method << " " << node.name;
+          ++weights;
+        }
+        EXPECT_EQ(weights, 3);
+      }
+    }
+  }
 }
 
 }  // namespace

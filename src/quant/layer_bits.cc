@@ -13,28 +13,6 @@
 namespace evoq {
 namespace {
 
-// The scale of the weights of one channel.
-float LeastErrorScale(std::span<const float> w, int bits, float least) {
-  constexpr int kCandidates = 17;
-  constexpr double kStep = 0.05;
-  const int32_t low = -(1 << (bits - 1)), high = -low - 1;
-  float largest = 0;
-  for (const float x : w) largest = std::max(largest, std::fabs(x));
-  if (largest == 0) return least > 0 ? ShortScale(least) : 1.0f;
-  float best = 0;
-  double best_error = std::numeric_limits<double>::infinity();
-  for (int i = 0; i < kCandidates; ++i) {
-    const float scale = ShortScale(std::max<double>((1 - i * kStep) * largest / high, least));
-    double error = 0;
-    for (const float x : w) {
-      const double off = static_cast<double>(QuantizeValue(x, scale, 0, low, high)) * scale - x;
-      error += off * off;
-    }
-    if (error < best_error) best = scale, best_error = error;
-  }
-  return best;
-}
-
 // Weights by channel.
 std::vector<std::vector<float>> ByChannel(const Tensor& weight, int axis) {
   const std::vector<int64_t> sizes = weight.sizes();
@@ -116,16 +94,39 @@ Tensor QuantizeWeightToBits(const Tensor& weight, int axis, int bits,
   return (bits == 1 ? SignsOf(weight, type) : QuantizeTensor(weight, type)).value();
 }
 
-RoundFn RoundToBits(std::vector<LayerBits> rules, int threads) {
-  return [rules = std::move(rules), threads](const WeightRounding& r) {
-    const int bits = r.low_bits == nullptr ? BitsOf(rules, r.node) : 8;
-    if (bits == 8) return RoundToNearest(r, threads);
-    std::vector<float> least = r.least_scale;  // of the multiples, whose steps are finer
-    for (float& scale : least) scale *= static_cast<float>(kMostFinerFactor);
-    const Tensor narrow = QuantizeWeightToBits(r.values, r.axis, bits, least);
-    auto finer = FinerWeights(narrow);
-    return finer ? std::move(*finer) : RoundToNearest(r, threads);
-  };
+float LeastErrorScale(std::span<const float> w, int bits, float least,
+                      std::span<const float> importance) {
+  constexpr int kCandidates = 17;
+  constexpr double kStep = 0.05;
+  const int32_t low = -(1 << (bits - 1)), high = -low - 1;
+  float largest = 0;
+  for (const float x : w) largest = std::max(largest, std::fabs(x));
+  if (largest == 0) return least > 0 ? ShortScale(least) : 1.0f;
+  float best = 0;
+  double best_error = std::numeric_limits<double>::infinity();
+  for (int i = 0; i < kCandidates; ++i) {
+    const float scale = ShortScale(std::max<double>((1 - i * kStep) * largest / high, least));
+    double error = 0;
+    for (size_t k = 0; k < w.size(); ++k) {
+      const double q = QuantizeValue(w[k], scale, 0, low, high), off = q * scale - w[k];
+      error += (importance.empty() ? 1 : importance[k]) * off * off;
+    }
+    if (error < best_error) best = scale, best_error = error;
+  }
+  return best;
+}
+
+float LeastOfFewBits(float least) { return least * static_cast<float>(kMostFinerFactor); }
+
+Tensor AsMultiples(const Tensor& narrow, const WeightRounding& r) {
+  auto finer = FinerWeights(narrow);
+  return finer ? std::move(*finer) : QuantizeWeight(r.values, r.axis, r.least_scale);
+}
+
+Tensor RoundToFewBits(const WeightRounding& r) {
+  std::vector<float> least = r.least_scale;  // of the multiples, whose steps are finer
+  for (float& scale : least) scale = LeastOfFewBits(scale);
+  return AsMultiples(QuantizeWeightToBits(r.values, r.axis, r.bits, least), r);
 }
 
 void MarkWeightBits(Graph& graph, std::span<const LayerBits> rules) {

@@ -24,9 +24,17 @@ int BitsOf(std::span<const LayerBits> rules, const std::string& layer);
 Tensor QuantizeWeightToBits(const Tensor& weight, int axis, int bits,
                             std::span<const float> least_scale = {});
 
-// QuantizeOptions::round that gives the weights of these layers so few bits, as int8 multiples of a
-// power of two (FinerWeights in passes/qdq_bias.h), and rounds others to nearest.
-RoundFn RoundToBits(std::vector<LayerBits> rules, int threads);
+// The scale of QuantizeWeightToBits for the weights of one channel of 4 or 2 bits; with
+// `importance`, one number for each of them, by the sum of importance (q s - w)^2.
+float LeastErrorScale(std::span<const float> w, int bits, float least,
+                      std::span<const float> importance = {});
+// Of an int8 weight whose scale is to be at least `least`, the least scale of its few bits.
+float LeastOfFewBits(float least);
+// WeightRounding::bits < 8: QuantizeWeightToBits as int8 multiples of a power of two (FinerWeights
+// in passes/qdq_bias.h). QuantizeWeight where their scale would be next to 0.
+Tensor RoundToFewBits(const WeightRounding& rounding);
+// int8 multiples of the narrow weights, as RoundToFewBits gives them.
+Tensor AsMultiples(const Tensor& narrow, const WeightRounding& rounding);
 
 // The signs of a weight, -1 and 1, as integers of `type`, which is int2 or wider.
 Result<Tensor> SignsOf(const Tensor& weight, const TensorType& type);

@@ -101,7 +101,7 @@ TEST(LayerBits, IntegerLayersHaveMultiplesThatFewBitsHold) {
     const int bits = std::max(asked, 2);
     Graph q = net;
     QuantizeOptions options;
-    options.round = RoundToBits(rules, 1);
+    options.weight_bits = rules;
     ASSERT_TRUE(QuantizeStatic(q, *ranges, options));
     MarkWeightBits(q, rules);
     int layers = 0;

@@ -6,6 +6,8 @@
 #include <cmath>
 #include <random>
 
+#include "passes/qdq_bias.h"
+#include "quant/layer_bits.h"
 #include "quant/low_bits.h"
 #include "quant/test_net.h"
 
@@ -29,7 +31,8 @@ struct Problem {
   Workspace workspace;
   RoundingTools tools;
 
-  Problem(int64_t k, int64_t n, const LowBits* bits, int64_t block, int seed = 1, int threads = 1)
+  Problem(int64_t k, int64_t n, const LowBits* bits, int64_t block, int seed = 1, int threads = 1,
+          int of_int8 = 8)
       : depth(k),
         columns(n),
         rounding{.node = "m",
@@ -37,7 +40,8 @@ struct Problem {
                  .values = Tensor::Allocate(TensorType(DType::kFloat32, Shape{k, n})),
                  .low_bits = bits,
                  .block = block,
-                 .axis = bits == nullptr ? 1 : -1},
+                 .axis = bits == nullptr ? 1 : -1,
+                 .bits = of_int8},
         grid(rounding, {1, k, n, false}),
         workspace(threads),
         tools{SelectIsa().value(), workspace} {
@@ -189,8 +193,16 @@ TEST(LayerRounding, AgainstBruteForce) {
 
 // On a layer of a usual size each at least halves the error of the nearest.
 TEST(LayerRounding, HalvesTheErrorOfRoundingToNearest) {
-  for (const bool int8 : {false, true}) {
-    Problem p(96, 48, int8 ? nullptr : &Bits("int4"), int8 ? 0 : 32);
+  struct Case {
+    const char* name;
+    const LowBits* bits;
+    int of_int8;
+    float low, high;
+  };
+  for (const auto& [kind, bits, of_int8, low, high] :
+       {Case{"int4", &Bits("int4"), 8, -8, 7}, Case{"int8", nullptr, 8, -127, 127},
+        Case{"int8 of 4 bits", nullptr, 4, -8, 7}, Case{"int8 of 2 bits", nullptr, 2, -2, 1}}) {
+    Problem p(96, 48, bits, bits == nullptr ? 0 : 32, 1, 1, of_int8);
     const RoundedMatrix nearest = Nearest(p.grid, 0, p.w, {});
     const auto gptq = Gptq(p.grid, p.w, p.damped, nearest, p.tools);
     ASSERT_TRUE(gptq);
@@ -201,16 +213,17 @@ TEST(LayerRounding, HalvesTheErrorOfRoundingToNearest) {
                                       {"gptq", p.Error(*gptq)},
                                       {"adaround", p.Error(learned)},
                                       {"quantease", p.Error(descended)}})
-      RecordProperty(fmt::format("{}.{}", int8 ? "int8" : "int4", name), std::to_string(error));
-    EXPECT_LE(p.Error(*gptq), p.Error(nearest) / 2) << int8;
-    EXPECT_LE(p.Error(learned), p.Error(nearest) / 2) << int8;
-    EXPECT_LE(p.Error(descended), p.Error(nearest) / 2) << int8;
+      RecordProperty(fmt::format("{}.{}", kind, name), std::to_string(error));
+    EXPECT_LE(p.Error(*gptq), p.Error(nearest) / 2) << kind;
+    EXPECT_LE(p.Error(learned), p.Error(nearest) / 2) << kind;
+    EXPECT_LE(p.Error(descended), p.Error(nearest) / 2) << kind;
+    for (const RoundedMatrix& rounded : {nearest, *gptq, learned, descended}) {
+      for (const float q : rounded.numbers) ASSERT_TRUE(q >= low && q <= high) << kind << " " << q;
+    }
     // AdaRound rounds up or down.
     for (size_t i = 0; i < p.w.size(); ++i) {
       const size_t n = i % 48, at = (i / 48) / static_cast<size_t>(p.grid.block()) * 48 + n;
-      EXPECT_LE(std::fabs(std::clamp(p.w[i] / nearest.scales[at], int8 ? -127.0f : -8.0f,
-                                     int8 ? 127.0f : 7.0f) -
-                          learned.numbers[i]),
+      EXPECT_LE(std::fabs(std::clamp(p.w[i] / nearest.scales[at], low, high) - learned.numbers[i]),
                 1.0001f);
     }
   }
@@ -264,6 +277,32 @@ TEST(WeightGrid, StoresAndReads) {
       EXPECT_EQ(read.numbers, nearest.numbers);
       EXPECT_EQ(read.scales, nearest.scales);
       EXPECT_EQ(read.zeros, nearest.zeros);
+    }
+  }
+}
+
+// Few bits of int8: multiples that a file holds in so many bits, with a scale for each column or
+// one for all.
+TEST(WeightGrid, StoresFewBitsAsMultiples) {
+  for (const int bits : {4, 2}) {
+    for (const int axis : {1, -1}) {
+      Problem p(37, 7, nullptr, 0, 2, 1, bits);
+      p.rounding.axis = axis;
+      p.rounding.least_scale.assign(7, 1e-4f);
+      const WeightGrid grid(p.rounding, p.grid.matrices());
+      const RoundedMatrix nearest = Nearest(grid, 0, p.w, {});
+      const Tensor stored = grid.Store(std::span(&nearest, 1));
+      EXPECT_TRUE(BitEqual(stored, RoundToNearest(p.rounding, 1)));
+      EXPECT_EQ(stored.dtype(), DType::kInt8);
+      EXPECT_EQ(stored.type().quant->scales.size(), axis == 1 ? 7u : 1u);
+      const auto narrow = NarrowWeights(stored, bits);
+      ASSERT_TRUE(narrow) << bits;
+      const RoundedMatrix read = grid.Read(0, stored);
+      for (size_t i = 0; i < read.numbers.size(); ++i) {
+        const size_t n = i % 7;
+        ASSERT_EQ(read.numbers[i] * read.scales[n], nearest.numbers[i] * nearest.scales[n]);
+        ASSERT_TRUE(read.numbers[i] >= -(1 << (bits - 1)) && read.numbers[i] < 1 << (bits - 1));
+      }
     }
   }
 }

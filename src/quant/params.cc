@@ -6,6 +6,7 @@
 #include "base/math.h"
 #include "kernels/requant.h"
 #include "ops/roles.h"
+#include "quant/layer_bits.h"
 #include "quant/low_bits.h"
 
 namespace evoq {
@@ -82,11 +83,13 @@ Tensor QuantizeWeight(const Tensor& weight, int axis, std::span<const float> lea
 }
 
 Tensor RoundToNearest(const WeightRounding& r, int threads) {
-  return r.low_bits != nullptr ? r.low_bits->Quantize({r.values}, r.block, threads).value()
-                               : QuantizeWeight(r.values, r.axis, r.least_scale);
+  if (r.low_bits != nullptr) return r.low_bits->Quantize({r.values}, r.block, threads).value();
+  return r.bits < 8 ? RoundToFewBits(r) : QuantizeWeight(r.values, r.axis, r.least_scale);
 }
 
-Tensor Rounded(const QuantizeOptions& options, const WeightRounding& rounding) {
+Tensor Rounded(const QuantizeOptions& options, const WeightRounding& plain) {
+  WeightRounding rounding = plain;
+  if (rounding.low_bits == nullptr) rounding.bits = BitsOf(options.weight_bits, rounding.node);
   if (!options.round) return RoundToNearest(rounding, options.threads);
   Tensor q = options.round(rounding);
   const DType wanted = rounding.low_bits != nullptr ? rounding.low_bits->dtype : DType::kInt8;

@@ -78,18 +78,19 @@ struct LowBits;  // quant/low_bits.h
 
 // A constant weight that a scheme rounds, and to what.
 struct WeightRounding {
-  std::string node, weight;        // names: of the operator that reads it, and of the constant
-  size_t input = 1;                // of the operator, which is the weight
-  Tensor values;                   // plain float32, finite
-  const LowBits* low_bits;         // null: int8, from -127 to 127, without zero points
-  int64_t block = 0;               // of low_bits along K; 0: one scale for each output channel
-  int axis = -1;                   // of int8: whose indices have a scale each; -1: one for all
+  std::string node, weight;  // names: of the operator that reads it, and of the constant
+  size_t input = 1;          // of the operator, which is the weight
+  Tensor values;             // plain float32, finite
+  const LowBits* low_bits;   // null: int8, from -127 to 127, without zero points
+  int64_t block = 0;         // of low_bits along K; 0: one scale for each output channel
+  int axis = -1;             // of int8: whose indices have a scale each; -1: one for all
+  int bits = 8;  // of int8: 4, 2 or 1 for multiples that so many bits hold (quant/layer_bits.h)
   std::vector<float> least_scale;  // of int8, as of QuantizeWeight (quant/params.h)
 };
 // Gives the quantized form of values, of the type that RoundToNearest gives.
 using RoundFn = std::function<Tensor(const WeightRounding& rounding)>;
-// By the numbers nearest to the values, with the scales of QuantizeWeight or LowBits::quantize. The
-// result does not depend on `threads`.
+// By the numbers nearest to the values, with the scales of QuantizeWeight, RoundToFewBits or
+// LowBits::quantize. The result does not depend on `threads`.
 Tensor RoundToNearest(const WeightRounding& rounding, int threads);
 
 // Quantization parameters that were chosen elsewhere, as in another tool's file: schemes take them
@@ -128,9 +129,10 @@ struct QuantizeOptions {
   GivenTypes given;                  // of activations, weights and biases
   // Of the results of static int8 layers that are not given (quant/activation_bits.h).
   std::vector<LayerBits> activation_bits;
-  int64_t block = 32;  // of LowBits along K; 0: one scale for each output channel
-  int threads = 1;     // that quantize weights
-  RoundFn round;       // of weights; empty: RoundToNearest
+  std::vector<LayerBits> weight_bits;  // of int8 weights (quant/layer_bits.h)
+  int64_t block = 32;                  // of LowBits along K; 0: one scale for each output channel
+  int threads = 1;                     // that quantize weights
+  RoundFn round;                       // of weights; empty: RoundToNearest
 };
 
 // Why the options keep this node as it is, or nothing.

@@ -5,6 +5,7 @@
 
 #include "base/math.h"
 #include "ops/roles.h"
+#include "quant/layer_bits.h"
 #include "quant/low_bits.h"
 #include "quant/low_bits/rounding.h"
 #include "quant/params.h"
@@ -33,10 +34,17 @@ WeightGrid::WeightGrid(const WeightRounding& rounding, const LayerMatrices& matr
       one_scale_(rounding.low_bits == nullptr && rounding.axis < 0),
       loops_(rounding.low_bits == nullptr
                  ? nullptr
-                 : &rounding.low_bits->loops(SelectIsa().value_or(Isa::kScalar))) {
+                 : &rounding.low_bits->loops(SelectIsa().value_or(Isa::kScalar))),
+      low_(rounding.bits == 8 ? -127.0f : -std::ldexp(1.0f, rounding.bits - 1)),
+      high_(rounding.bits == 8 ? 127.0f : -low_ - 1) {
   if (!one_scale_) return;
-  const Tensor nearest = QuantizeWeight(r_.values, -1, r_.least_scale);
-  scale_of_all_ = nearest.type().quant->scales[0];
+  if (few_bits()) {
+    const float least =
+        r_.least_scale.empty() ? 0 : LeastOfFewBits(std::ranges::max(r_.least_scale));
+    scale_of_all_ = LeastErrorScale(r_.values.values<float>(), r_.bits, least);
+  } else {
+    scale_of_all_ = QuantizeWeight(r_.values, -1, r_.least_scale).type().quant->scales[0];
+  }
 }
 
 std::vector<float> WeightGrid::Zeros() const {
@@ -54,7 +62,9 @@ std::vector<float> WeightGrid::Matrix(int64_t g) const {
 }
 
 float WeightGrid::Least(int64_t g, int64_t n) const {
-  return r_.least_scale.empty() ? 0 : r_.least_scale[(g * m_.columns + n) % r_.least_scale.size()];
+  if (r_.least_scale.empty()) return 0;
+  const float least = r_.least_scale[(g * m_.columns + n) % r_.least_scale.size()];
+  return few_bits() ? LeastOfFewBits(least) : least;
 }
 
 void WeightGrid::Choose(int64_t g, int64_t b, const float* w, const float* importance, float* scale,
@@ -62,11 +72,23 @@ void WeightGrid::Choose(int64_t g, int64_t b, const float* w, const float* impor
   if (loops_ != nullptr)
     return loops_->choose(w, m_.columns, std::min(block_, m_.depth - b * block_), m_.columns,
                           importance, scale, zero);
+  const auto depth = static_cast<size_t>(m_.depth);
+  std::vector<float> column(depth);
   for (int64_t n = 0; n < m_.columns; ++n) {
     float most = 0;
-    for (int64_t k = 0; k < m_.depth; ++k) most = std::max(most, std::fabs(w[k * m_.columns + n]));
-    scale[n] = one_scale_ ? scale_of_all_ : Storable(g, n, most / 127);
+    for (size_t k = 0; k < depth; ++k) {
+      column[k] = w[static_cast<int64_t>(k) * m_.columns + n];
+      most = std::max(most, std::fabs(column[k]));
+    }
     zero[n] = 0;
+    if (one_scale_) {
+      scale[n] = scale_of_all_;
+    } else if (few_bits()) {
+      const std::span<const float> sizes(importance, importance == nullptr ? 0 : depth);
+      scale[n] = LeastErrorScale(column, r_.bits, Least(g, n), sizes);
+    } else {
+      scale[n] = Storable(g, n, most / 127);
+    }
   }
 }
 
@@ -74,7 +96,7 @@ void WeightGrid::Nearest(const float* v, const float* scale, const float* zero, 
                          float* number) const {
   if (loops_ != nullptr) return loops_->nearest(v, scale, zero, count, number);
   for (int64_t n = 0; n < count; ++n)
-    number[n] = RoundEven(std::clamp(v[n] / scale[n], -127.0f, 127.0f));
+    number[n] = RoundEven(std::clamp(v[n] / scale[n], low_, high_));
 }
 
 float WeightGrid::Storable(int64_t g, int64_t n, float wanted) const {
@@ -91,13 +113,14 @@ int64_t WeightGrid::ScaleIndex(int64_t g, int64_t b, int64_t n) const {
 RoundedMatrix WeightGrid::Read(int64_t g, const Tensor& quantized) const {
   const QuantParams& params = *quantized.type().quant;
   const int64_t scales = blocks_ * m_.columns;
+  const float finer = few_bits() ? FinerBy(quantized) : 1;
   RoundedMatrix out{.numbers = std::vector<float>(static_cast<size_t>(m_.depth * m_.columns)),
                     .scales = std::vector<float>(static_cast<size_t>(scales)),
                     .zeros = std::vector<float>(static_cast<size_t>(scales))};
   for (int64_t b = 0; b < blocks_; ++b) {
     for (int64_t n = 0; n < m_.columns; ++n) {
       const auto at = static_cast<size_t>(ScaleIndex(g, b, n));
-      out.scales[b * m_.columns + n] = params.scales[at];
+      out.scales[b * m_.columns + n] = params.scales[at] * finer;
       out.zeros[b * m_.columns + n] = static_cast<float>(params.zero_points[at]);
     }
   }
@@ -112,6 +135,17 @@ RoundedMatrix WeightGrid::Read(int64_t g, const Tensor& quantized) const {
   return out;
 }
 
+// The least power of two by which int8 numbers are multiples of numbers of so few bits.
+float WeightGrid::FinerBy(const Tensor& quantized) const {
+  int32_t low = 0, high = 0;
+  for (const int8_t q : quantized.values<int8_t>())
+    low = std::min<int32_t>(low, q), high = std::max<int32_t>(high, q);
+  float factor = 1;
+  while (static_cast<float>(low) / factor < low_ || static_cast<float>(high) / factor > high_)
+    factor *= 2;
+  return factor;
+}
+
 Tensor WeightGrid::Store(std::span<const RoundedMatrix> groups) const {
   const LowBits* low = r_.low_bits;
   QuantParams params;
@@ -120,8 +154,10 @@ Tensor WeightGrid::Store(std::span<const RoundedMatrix> groups) const {
   params.scales.assign(static_cast<size_t>(one_scale_ ? 1 : blocks_ * m_.groups * m_.columns),
                        scale_of_all_);
   params.zero_points.assign(params.scales.size(), 0);
-  Tensor q =
-      Tensor::Allocate(TensorType(low == nullptr ? DType::kInt8 : low->dtype, r_.values.shape()));
+  const DType type = low != nullptr ? low->dtype
+                     : few_bits()   ? WeightTypeOf(r_.bits)
+                                    : DType::kInt8;
+  Tensor q = Tensor::Allocate(TensorType(type, r_.values.shape()));
   std::byte* to = q.mutable_raw();
   const int bits = DTypeBits(q.dtype());
   for (int64_t g = 0; g < m_.groups; ++g) {
@@ -135,7 +171,9 @@ Tensor WeightGrid::Store(std::span<const RoundedMatrix> groups) const {
       for (int64_t n = 0; n < m_.columns; ++n) {
         const float number = from.numbers[k * m_.columns + n];
         const int64_t at = m_.Element(g, k, n);
-        if (low == nullptr) {
+        if (few_bits()) {
+          SetPackedBits(to, at, bits, static_cast<uint8_t>(static_cast<int8_t>(number)));
+        } else if (low == nullptr) {
           to[at] = static_cast<std::byte>(static_cast<int8_t>(number));
         } else {
           SetPackedBits(to, at, bits,
@@ -144,7 +182,8 @@ Tensor WeightGrid::Store(std::span<const RoundedMatrix> groups) const {
       }
     }
   }
-  return q.WithType(TensorType(q.dtype(), q.shape(), std::move(params)));
+  q = q.WithType(TensorType(q.dtype(), q.shape(), std::move(params)));
+  return few_bits() ? AsMultiples(q, r_) : q;
 }
 
 }  // namespace evoq

@@ -47,7 +47,8 @@ class WeightGrid {
   // The float32 matrix of group g, [depth, columns].
   std::vector<float> Matrix(int64_t g) const;
   // Scales of columns [depth, columns] of block `b` of group g, by rounding to nearest: as
-  // LowBits::choose; of int8 by the largest magnitude, at least the rounding's least scale.
+  // LowBits::choose; of int8 by the largest magnitude, of its fewer bits by LeastErrorScale, at
+  // least the rounding's least scale.
   void Choose(int64_t g, int64_t b, const float* w, const float* importance, float* scale,
               float* zero) const;
   // The numbers nearest to `count` values.
@@ -61,6 +62,8 @@ class WeightGrid {
   Tensor Store(std::span<const RoundedMatrix> groups) const;
 
  private:
+  bool few_bits() const { return loops_ == nullptr && r_.bits < 8; }
+  float FinerBy(const Tensor& quantized) const;
   int64_t ScaleIndex(int64_t g, int64_t b, int64_t n) const;
   float Least(int64_t g, int64_t n) const;
 
@@ -68,7 +71,8 @@ class WeightGrid {
   LayerMatrices m_;
   int64_t block_, blocks_;
   bool one_scale_;
-  const LowBitsLoops* loops_;  // null: int8
+  const LowBitsLoops* loops_;  // null: int8, or fewer bits of it
+  float low_, high_;           // the numbers of these
   float scale_of_all_ = 1;     // with one scale: by the largest magnitude of the whole weight
 };
 

@@ -32,8 +32,7 @@ QuantizeOptions OptionsOf(const QuantizeJob& job) {
     options.symmetric_activations = true;
   }
   options.exclude = job.exclude;
-  if (const auto bits = ParseWeightBits(job.weight_bits); bits && !bits->empty())
-    options.round = RoundToBits(*bits, options.threads);
+  if (auto bits = ParseWeightBits(job.weight_bits)) options.weight_bits = std::move(*bits);
   if (auto bits = ParseActivationBits(job.activation_bits))
     options.activation_bits = std::move(*bits);
   if (LowerExtension(job.output) == ".onnx" && job.target != "evoq")
@@ -53,11 +52,13 @@ Status CheckActivationBits(const QuantizeJob& job) {
 
 Status CheckWeightBits(const QuantizeJob& job) {
   if (job.weight_bits.empty()) return {};
-  EVOQ_TRY(ParseWeightBits(job.weight_bits));
+  EVOQ_ASSIGN(const std::vector<LayerBits> bits, ParseWeightBits(job.weight_bits));
   if (job.scheme != "int8")
     return Fail(ErrorCode::kUsage, "--weight-bits: of --scheme int8, not of {}", job.scheme);
-  if (!job.method.empty() && job.method != "none")
-    return Fail(ErrorCode::kUsage, "--weight-bits excludes --method {}, which may round weights",
+  if (!job.method.empty() && job.method != "none" &&
+      std::ranges::any_of(bits, [](const LayerBits& rule) { return rule.bits == 1; }))
+    return Fail(ErrorCode::kUsage,
+                "--method {}: not with weights of 1 bit, whose signs are no choice of a method",
                 job.method);
   return {};
 }
