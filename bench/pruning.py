@@ -201,9 +201,9 @@ def main():
     option(
         "--network", default=FILES["resnet20"], choices=[FILES["resnet20"], "resnet8", "resnet20"]
     )
-    option("--epochs", type=int, default=20)
+    option("--epochs", type=int, default=40)
     option("--lr", type=float, default=0.02)
-    option("--scope", default="global", choices=["layer", "global"])
+    option("--scope", default="layer", choices=["layer", "global"])
     option("--json", help="also write the rows to this file")
     args = parser.parse_args()
     rows = []
