@@ -126,7 +126,7 @@ INT8 = [
     ("int8 --per-tensor", "adaround,bias-correction"),
     ("int8 --weight-bits 4", "none"),
     ("int8 --weight-bits 4", "equalize,gptq,bias-correction"),
-    ("int8 --weight-bits 4", "equalize,quantease,bias-correction"),
+    ("int8 --weight-bits 4", "cle,seqmse,gptq,bias-correction"),
 ]
 CIFAR = ("cifar10/train_5000.bin", "cifar10/test_1000.bin")
 
