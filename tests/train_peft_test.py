@@ -80,7 +80,7 @@ def main():
         worst = max(worst, close(lora.perplexity(folder, folder / "theirs"), theirs, "PEFT's"))
     print(
         f"peft {peft.__version__}: perplexity {base:.2f}, with adapters of evoq {ours:.2f}, of "
-        f"PEFT {theirs:.2f}, each within {worst:.1e} of the other's"
+        f"PEFT {theirs:.2f}; apart by {worst:.1e}"
     )
     return 0
 

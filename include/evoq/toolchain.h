@@ -480,8 +480,8 @@ struct TrainOptions {
   std::optional<std::vector<std::string>> augment;
   std::vector<std::string> freeze;  // glob patterns of parameters that stay as they are
   std::vector<std::string> decay;   // PATTERN=DECAY of parameters of these names
-  // "int8": train with its integers; "int4-weights" or another scheme of weights: with what it
-  // makes of them; "": with float32.
+  // "int8": train with its integers; "int4-weights" or another weights-only scheme: with its
+  // rounded weights; "": with float32.
   std::string scheme;
   std::optional<std::string> block;  // of low-bit weights along K, as of QuantizeOptions
   // Of the integers, as of QuantizeOptions.

@@ -67,7 +67,7 @@ def train(
     array of classes; of a language model a text file or a row of tokens. test, test_labels: the
     same, to measure on after each epoch.
     What is not given is as the network's recipe has it. scheme: 'int8' trains with its integers,
-    'int4-weights' or another scheme of weights with what it makes of them.
+    'int4-weights' or another weights-only scheme with its rounded weights.
     Further options as `evoq train` has: weight_decay, warm_up, label_smoothing, mixup, ema, decay,
     freeze, context, tokenizer, teacher, distill_features, prune, lora, recompute, checkpoint,
     resume, log, tensorboard, ...

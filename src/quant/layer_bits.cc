@@ -68,6 +68,10 @@ Result<Tensor> SignsOf(const Tensor& weight, const TensorType& type) {
   return q.WithType(type);
 }
 
+bool HasSigns(std::span<const LayerBits> rules) {
+  return std::ranges::any_of(rules, [](const LayerBits& rule) { return rule.bits == 1; });
+}
+
 int BitsOf(std::span<const LayerBits> rules, const std::string& layer) {
   int bits = 8;
   for (const LayerBits& rule : rules) {

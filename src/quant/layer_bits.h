@@ -12,6 +12,9 @@ namespace evoq {
 Result<std::vector<LayerBits>> ParseWeightBits(const std::vector<std::string>& given);
 Result<std::vector<LayerBits>> ParseActivationBits(const std::vector<std::string>& given);
 
+// Whether some layers' weights are their signs, one bit each.
+bool HasSigns(std::span<const LayerBits> rules);
+
 // Of the layer of this name, by the last rule that matches; 8 where none does.
 int BitsOf(std::span<const LayerBits> rules, const std::string& layer);
 

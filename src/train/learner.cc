@@ -25,24 +25,27 @@ constexpr int64_t kPart = 8192;
 
 }  // namespace
 
-Learner::Learner(TrainingPlan plan, int64_t shards, int threads, Isa isa, const Ranks* ranks)
+Learner::Learner(TrainingPlan plan, int64_t shards, int threads, Isa isa, const LearnerParts& parts)
     : plan_(std::move(plan)),
       isa_(isa),
       pool_(threads),
-      ranks_(ranks),
+      ranks_(parts.ranks),
+      rounder_(parts.rounder),
       all_shards_(shards),
-      first_(ranks == nullptr ? 0 : ranks->First(ranks->rank(), shards)),
+      first_(ranks_ == nullptr ? 0 : ranks_->First(ranks_->rank(), shards)),
       parameters_(Zeros(plan_.parameter_floats)),
       gradients_(Zeros(plan_.parameter_floats)),
       averages_(Zeros(plan_.average_floats)),
       slots_{Zeros(plan_.parameter_floats), Zeros(plan_.parameter_floats)},
       shards_(static_cast<size_t>(
-          ranks == nullptr ? shards : ranks->First(ranks->rank() + 1, shards) - first_)) {}
+          ranks_ == nullptr ? shards : ranks_->First(ranks_->rank() + 1, shards) - first_)) {
+  if (rounder_ != nullptr) rounded_ = Zeros(plan_.parameter_floats);
+}
 
 Result<std::unique_ptr<Learner>> Learner::Create(const Graph& graph, TrainingPlan plan,
                                                  int64_t shards, int threads, Isa isa,
-                                                 const Ranks* ranks) {
-  std::unique_ptr<Learner> learner(new Learner(std::move(plan), shards, threads, isa, ranks));
+                                                 const LearnerParts& parts) {
+  std::unique_ptr<Learner> learner(new Learner(std::move(plan), shards, threads, isa, parts));
   const auto read = [&](const std::vector<TrainedConstant>& constants, float* to) -> Status {
     for (const TrainedConstant& c : constants) {
       const ValueId id = graph.FindValue(c.name);
@@ -55,6 +58,8 @@ Result<std::unique_ptr<Learner>> Learner::Create(const Graph& graph, TrainingPla
   };
   EVOQ_TRY(read(learner->plan_.parameters, learner->parameters().data()));
   EVOQ_TRY(read(learner->plan_.averages, learner->averages().data()));
+  if (parts.rounder != nullptr) EVOQ_TRY(parts.rounder->Choose(learner->plan_));
+  EVOQ_TRY(learner->Round());
   learner->MakePhases();
   for (const TrainingStep& step : learner->plan_.steps) {
     learner->forward_totals_.emplace_back(static_cast<size_t>(step.bound.sums), 0.0);
@@ -386,17 +391,6 @@ void Learner::Update(const UpdateSettings& settings, BatchResult& result) {
 void Learner::Average() {
   ema_ = Zeros(plan_.parameter_floats);
   std::copy_n(FloatsOf(parameters_), plan_.parameter_floats, FloatsOf(ema_));
-}
-
-Status Learner::RoundWith(WeightRounder& rounder) {
-  EVOQ_TRY(rounder.Choose(plan_));
-  rounder_ = &rounder;
-  rounded_ = Zeros(plan_.parameter_floats);
-  for (Shard& shard : shards_) {  // what steps read lies elsewhere now
-    shard = Shard();
-    Connect(shard);
-  }
-  return Round();
 }
 
 Status Learner::Round() {

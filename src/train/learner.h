@@ -42,15 +42,21 @@ struct UpdateSettings {
   double ema = 0;        // what the average keeps of itself (Learner::Average); 0: there is none
 };
 
+// What a learner works with besides; each must outlive it.
+struct LearnerParts {
+  const Ranks* ranks = nullptr;      // processes that train together; null: one
+  WeightRounder* rounder = nullptr;  // forward and backward read what it makes of the parameters
+};
+
 // One caller at a time. Results are the same bits for any number of threads.
 class Learner {
  public:
-  // Parameters and averages begin as the graph's constants. `shards` >= 1. With `ranks`, which must
-  // outlive it, each process computes its shards of the batch, as many as there are processes at
-  // least, and all have what all computed. Errors: kInternal where the graph is not the plan's.
+  // Parameters and averages begin as the graph's constants. `shards` >= 1. With ranks each
+  // process computes its shards of the batch, as many as there are processes at least, and all have
+  // what all computed. Errors: kInternal where the graph is not the plan's; those of the rounder.
   static Result<std::unique_ptr<Learner>> Create(const Graph& graph, TrainingPlan plan,
                                                  int64_t shards, int threads, Isa isa,
-                                                 const Ranks* ranks = nullptr);
+                                                 const LearnerParts& parts = {});
 
   const TrainingPlan& plan() const { return plan_; }
   int64_t batch() const { return plan_.samples * all_shards_; }
@@ -85,9 +91,7 @@ class Learner {
   bool averages_parameters() const { return ema_.size() > 0; }
   std::span<float> ema() { return Floats(ema_); }
 
-  // From now on forward and backward read what the rounder, which must outlive this, makes of the
-  // parameters; Round brings that up to date after they were changed. Errors: those of the rounder.
-  Status RoundWith(WeightRounder& rounder);
+  // With a rounder: after parameters were changed, before the next batch. Errors: the rounder's.
   Status Round();
 
   // Begins to keep a number for each parameter, from 0 on, that the caller makes of its gradients;
@@ -115,7 +119,7 @@ class Learner {
     size_t step;  // of kFeature, its index
   };
 
-  Learner(TrainingPlan plan, int64_t shards, int threads, Isa isa, const Ranks* ranks);
+  Learner(TrainingPlan plan, int64_t shards, int threads, Isa isa, const LearnerParts& parts);
   static std::span<float> Floats(AlignedBuffer& buffer) {
     return {reinterpret_cast<float*>(buffer.data()), buffer.size() / sizeof(float)};
   }
@@ -137,12 +141,12 @@ class Learner {
   TrainingPlan plan_;
   Isa isa_;
   ThreadPool pool_;
-  const Ranks* ranks_;  // null: one process
+  const Ranks* ranks_;
+  WeightRounder* rounder_;
   int64_t all_shards_;  // of the batch
   int64_t first_ = 0;   // of those that are computed here
   AlignedBuffer parameters_, gradients_, averages_, slots_[2], ema_, observed_;
-  WeightRounder* rounder_ = nullptr;  // null: forward reads the parameters
-  AlignedBuffer rounded_;
+  AlignedBuffer rounded_;  // parameters; empty without a rounder
   std::vector<Shard> shards_;
   std::vector<std::vector<Task>> phases_;                              // shards meet between them
   std::vector<std::vector<double>> forward_totals_, backward_totals_;  // by step

@@ -1,6 +1,5 @@
 #include "train/recipe.h"
 
-#include <algorithm>
 #include <charconv>
 #include <cmath>
 
@@ -38,8 +37,7 @@ Status IsRow(const char* option, std::span<const Row* const> rows, const std::st
 Status CheckIntegers(const TrainingRecipe& r) {
   EVOQ_ASSIGN(const std::vector<LayerBits> weight_bits, ParseWeightBits(r.weight_bits));
   EVOQ_TRY(ParseActivationBits(r.activation_bits));
-  if (!r.prune.empty() &&
-      std::ranges::any_of(weight_bits, [](const LayerBits& rule) { return rule.bits == 1; }))
+  if (!r.prune.empty() && HasSigns(weight_bits))
     return Fail(ErrorCode::kUsage, "--prune {}: weights of 1 bit are signs, none of them is 0",
                 r.prune);
   if (r.scheme.empty()) {
@@ -52,14 +50,15 @@ Status CheckIntegers(const TrainingRecipe& r) {
     return {};
   }
   const QuantScheme* const scheme = FindScheme(r.scheme);
-  const bool weights = scheme != nullptr && scheme->weights_only && !scheme->needs_calibration;
+  const bool weights = WeightScheme(r) != nullptr;
   if (!r.lora.empty() && !weights)
     return Fail(ErrorCode::kUsage,
-                "--scheme {}: with --lora, expected a scheme of weights as int4-weights", r.scheme);
+                "--scheme {}: with --lora, expected a weights-only scheme as int4-weights",
+                r.scheme);
   if (!weights && (scheme == nullptr || scheme->values != DType::kUint8))
     return Fail(ErrorCode::kUsage,
-                "--scheme {}: expected int8, whose arithmetic training simulates, or a scheme of "
-                "weights as int4-weights",
+                "--scheme {}: expected int8, whose arithmetic training simulates, or a "
+                "weights-only scheme as int4-weights",
                 r.scheme);
   if (!weights) return {};
   for (const auto& [option, given] : {std::pair("--weight-bits", !r.weight_bits.empty()),
@@ -106,6 +105,12 @@ Status CheckRecipe(const TrainingRecipe& r) {
     if (!r.prune.empty()) return Fail(ErrorCode::kUsage, "--lora {}: not with --prune", r.lora);
   }
   return CheckPruning(r);
+}
+
+const QuantScheme* WeightScheme(const TrainingRecipe& recipe) {
+  const QuantScheme* const scheme = FindScheme(recipe.scheme);
+  const bool weights = scheme != nullptr && scheme->weights_only && !scheme->needs_calibration;
+  return weights ? scheme : nullptr;
 }
 
 Result<std::vector<DecayGroup>> ParseDecay(const std::vector<std::string>& options) {

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "base/result.h"
+#include "quant/quant.h"
 
 namespace evoq {
 
@@ -53,6 +54,10 @@ struct TrainingRecipe {
 
 // Errors: kUsage naming the first option that is out of its range, or names no row.
 Status CheckRecipe(const TrainingRecipe& recipe);
+
+// The weights-only scheme that a recipe trains with (train/weight_rounder.h), or that stays beside
+// its adapters; null for other schemes and none.
+const QuantScheme* WeightScheme(const TrainingRecipe& recipe);
 
 // TrainingRecipe::decay: a glob pattern of names and a number.
 struct DecayGroup {

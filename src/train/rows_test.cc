@@ -333,7 +333,7 @@ TEST(Recipes, AreCheckedOptionByOption) {
   EXPECT_EQ(error([](TrainingRecipe& r) { r.scheme = "int4-weights"; }), "");
   EXPECT_EQ(error([](TrainingRecipe& r) { r.scheme = "int4-dynamic"; }),
             "--scheme int4-dynamic: expected int8, whose arithmetic training simulates, or a "
-            "scheme of weights as int4-weights");
+            "weights-only scheme as int4-weights");
   EXPECT_EQ(error([](TrainingRecipe& r) {
               r.scheme = "nf4-weights";
               r.weight_bits = {"4"};

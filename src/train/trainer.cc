@@ -109,15 +109,15 @@ class Run {
       }
       BatchResult result = learner_->Compute(fill, settings);
       if (!std::isfinite(result.loss) || !std::isfinite(result.norm))
-        return Fail(ErrorCode::kConditionFailed,
-                    "step {} of epoch {}: the loss is {} and the gradient's norm {}: training has "
-                    "diverged; try a smaller --lr, --warm-up or --clip-norm",
-                    i + 1, epoch + 1, std::fabs(result.loss), std::fabs(result.norm));
+        return Diverged(i, epoch,
+                        fmt::format("the loss is {} and the gradient's norm {}",
+                                    std::fabs(result.loss), std::fabs(result.norm)));
       if (observing_ != nullptr)
         observing_->observe(learner_->parameters(), learner_->gradients(), learner_->observed());
       learner_->Update(SettingsAt(step, report.lr), result);
       if (pruner_) AfterStep(step, all);
-      EVOQ_TRY(learner_->Round());
+      if (const Status rounded = learner_->Round(); !rounded)
+        return Diverged(i, epoch, rounded.error().message());
       report.loss += result.loss;
       correct += result.correct;
       if (hooks_.progress && step % kToldEvery == 0)
@@ -133,6 +133,13 @@ class Run {
   }
 
  private:
+  static tl::unexpected<Error> Diverged(int64_t step, int64_t epoch, const std::string& what) {
+    return Fail(ErrorCode::kConditionFailed,
+                "step {} of epoch {}: {}: training has diverged; try a smaller --lr, --warm-up or "
+                "--clip-norm",
+                step + 1, epoch + 1, what);
+  }
+
   void AfterStep(int64_t step, int64_t all) {
     std::span<const float> observed;
     if (observing_ != nullptr) observed = learner_->observed();
@@ -265,8 +272,8 @@ Result<std::unique_ptr<Learner>> LearnerFor(const Graph& graph, const LabelledSa
                 "--shard)",
                 ranks->size(), shards);
   EVOQ_ASSIGN(auto learner, Learner::Create(quantized != nullptr ? quantized->simulation() : graph,
-                                            std::move(plan), shards, threads, isa, ranks));
-  if (as.weights != nullptr) EVOQ_TRY(learner->RoundWith(*as.weights));
+                                            std::move(plan), shards, threads, isa,
+                                            {.ranks = ranks, .rounder = as.weights}));
   if (recipe.ema > 0) learner->Average();
   if (ObservingScore(recipe) != nullptr) learner->KeepObserved();
   return learner;

@@ -38,10 +38,7 @@ Status WeightRounder::Round(ThreadPool& pool, std::span<const float> from,
     const auto own = from.subspan(static_cast<size_t>(parameter.offset),
                                   static_cast<size_t>(parameter.elements));
     if (!std::ranges::all_of(own, [](float v) { return std::isfinite(v); }))
-      return Fail(ErrorCode::kConditionFailed,
-                  "{} is no finite number any more: training has diverged; try a smaller --lr, "
-                  "--warm-up or --clip-norm",
-                  parameter.name);
+      return Fail(ErrorCode::kConditionFailed, "{} is not finite any more", parameter.name);
   }
   pool.ParallelFor(static_cast<int64_t>(chosen_.size()), 1, [&](int64_t begin, int64_t end) {
     for (int64_t i = begin; i < end; ++i) {

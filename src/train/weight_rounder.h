@@ -1,8 +1,8 @@
-// A model that is trained as what a scheme of weights makes of it: its weights are rounded after
-// each step, forward and backward read the rounded ones, and the optimizer changes those behind
-// them. So a gradient passes the rounding as if it were not there (the straight-through estimator;
-// Bengio, Leonard, Courville, "Estimating or Propagating Gradients Through Stochastic Neurons",
-// 2013), and scales and zero points follow the weights.
+// Training with the weights of a weights-only scheme: they are rounded after each step, forward and
+// backward read the rounded ones, and the optimizer changes those behind them. So a gradient passes
+// the rounding as if it were not there (the straight-through estimator; Bengio, Leonard, Courville,
+// "Estimating or Propagating Gradients Through Stochastic Neurons", 2013), and scales and zero
+// points follow the weights.
 #pragma once
 
 #include <span>

@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 #include <unistd.h>
 
+#include <cmath>
 #include <filesystem>
 #include <random>
 
@@ -105,16 +106,16 @@ TEST_P(RoundedWeights, GradientsPassTheRounding) {
   const BatchSettings settings{.loss = FindRow(AllLosses(), "cross-entropy")};
   WeightRounder rounder = RounderOf(graph, GetParam());
   std::vector<std::unique_ptr<Learner>> learners;
+  std::vector<float> before;
   for (const Graph* begin : {&graph, &rounded}) {
     auto plan = MakeTrainingPlan(*begin, {.samples = 8});
     ASSERT_TRUE(plan) << plan.error().message();
-    auto learner = Learner::Create(*begin, std::move(*plan), 4, 2, SelectIsa().value());
+    auto learner = Learner::Create(*begin, std::move(*plan), 4, 2, SelectIsa().value(),
+                                   {.rounder = begin == &graph ? &rounder : nullptr});
     ASSERT_TRUE(learner) << learner.error().message();
     learners.push_back(std::move(*learner));
   }
-  const std::vector<float> before(learners[0]->parameters().begin(),
-                                  learners[0]->parameters().end());
-  ASSERT_TRUE(learners[0]->RoundWith(rounder));
+  before.assign(learners[0]->parameters().begin(), learners[0]->parameters().end());
   BatchResult result = learners[0]->Compute(fill, settings);
   EXPECT_EQ(learners[1]->Compute(fill, settings).loss, result.loss);
   EXPECT_TRUE(std::ranges::equal(learners[0]->gradients(), learners[1]->gradients()));
@@ -190,6 +191,19 @@ TEST(RoundedTraining, SaysWhatIsWrong) {
   ASSERT_FALSE(diverged);
   EXPECT_NE(diverged.error().message().find("training has diverged"), std::string::npos)
       << diverged.error().message();
+  auto plan = MakeTrainingPlan(graph, {.samples = 8});
+  ASSERT_TRUE(plan) << plan.error().message();
+  WeightRounder fresh = RounderOf(graph, "int4-weights");
+  auto learner = Learner::Create(MakeNet(kNet), std::move(*plan), 4, 1, SelectIsa().value(),
+                                 {.rounder = &fresh});
+  ASSERT_TRUE(learner) << learner.error().message();
+  for (const TrainedConstant& c : (*learner)->plan().parameters) {
+    if (c.name == "w2")
+      (*learner)->parameters()[static_cast<size_t>(c.offset + c.elements - 1)] = -INFINITY;
+  }
+  const Status infinite = (*learner)->Round();
+  ASSERT_FALSE(infinite);
+  EXPECT_EQ(infinite.error().message(), "w2 is not finite any more");
 }
 
 }  // namespace

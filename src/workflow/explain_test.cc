@@ -98,8 +98,9 @@ TEST(SkippedZerosText, NamesWhatIsSlower) {
   const Told told = Tell(zeros);
   EXPECT_EQ(told.text,
             "zeros: 2 of 3 layers whose weights are stored without their blocks of zeros skip "
-            "them: 1.3000 ms, 1.8000 with the zeros, 1.38x; weights in memory 500 B, 1.2 kB "
-            "with the zeros\n"
+            "them\n"
+            "  1.3000 ms, 1.8000 with the zeros, 1.38x; weights in memory 500 B, 1.2 kB with the "
+            "zeros\n"
             "zeros that do not pay in time (tuning chooses, docs/tuning.md):\n"
             "  slow: 0.4000 ms, 0.2000 with its zeros\n");
   EXPECT_EQ(told.json["weight_bytes"], 500);

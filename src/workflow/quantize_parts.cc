@@ -55,8 +55,7 @@ Status CheckWeightBits(const QuantizeJob& job) {
   EVOQ_ASSIGN(const std::vector<LayerBits> bits, ParseWeightBits(job.weight_bits));
   if (job.scheme != "int8")
     return Fail(ErrorCode::kUsage, "--weight-bits: of --scheme int8, not of {}", job.scheme);
-  if (!job.method.empty() && job.method != "none" &&
-      std::ranges::any_of(bits, [](const LayerBits& rule) { return rule.bits == 1; }))
+  if (!job.method.empty() && job.method != "none" && HasSigns(bits))
     return Fail(ErrorCode::kUsage,
                 "--method {}: not with weights of 1 bit, whose signs are no choice of a method",
                 job.method);

@@ -51,15 +51,14 @@ SkippedZeros ZerosOf(const Runnable& model, const StepProfile& profile, const St
     const auto other = full_ms.find(node.name);
     if (weight == nullptr || other == full_ms.end()) continue;
     const auto blocks = ReadBlocks(*weight);
-    const auto unpacked = UnpackBlocks(*weight);
-    if (!blocks || !unpacked) continue;
+    if (!blocks) continue;
     zeros.layers.push_back({.node = node.name,
                             .share = StoredShare(*blocks),
                             .skips = ShareOfBlocks(model.plans()[s].method) < 1,
                             .ms = profile.steps[s].ms,
                             .full_ms = other->second,
                             .bytes = static_cast<int64_t>(weight->bytes()),
-                            .full_bytes = static_cast<int64_t>(unpacked->bytes())});
+                            .full_bytes = blocks->sizes.panels * blocks->sizes.panel_bytes});
   }
   return zeros;
 }
@@ -93,9 +92,8 @@ Told Tell(const SkippedZeros& zeros) {
                {"weight_bytes", sum.bytes},
                {"weight_bytes_with_zeros", sum.full_bytes}};
   told.text = fmt::format(
-      "zeros: {} of {} layers whose weights are stored without their blocks of zeros skip them: "
-      "{:.4f} ms, {:.4f} with the zeros, {:.2f}x; weights in memory {}, {} "
-      "with the zeros\n",
+      "zeros: {} of {} layers whose weights are stored without their blocks of zeros skip them\n"
+      "  {:.4f} ms, {:.4f} with the zeros, {:.2f}x; weights in memory {}, {} with the zeros\n",
       skip, zeros.layers.size(), sum.ms, sum.full_ms, sum.ms > 0 ? sum.full_ms / sum.ms : 1,
       HumanBytes(sum.bytes), HumanBytes(sum.full_bytes));
   if (!slower.empty())

@@ -173,8 +173,7 @@ Status CheckPaths(const TrainJob& job) {
                 job.recipe.scheme, job.model);
   if (job.teacher.empty() && !job.recipe.distill_features.empty())
     return Fail(ErrorCode::kUsage,
-                "--distill-features {}: expected the model that has them as "
-                "--teacher",
+                "--distill-features {}: expected the model that has them as --teacher",
                 job.recipe.distill_features[0]);
   return CheckRecipe(job.recipe);
 }
@@ -244,9 +243,8 @@ Result<Trained> Train(const TrainJob& job, const Follow& follow) {
   EVOQ_ASSIGN(const SampleFiles files, FindSamples(job.files));
   EVOQ_ASSIGN(Start start, StartOf(job));
   const bool adapts = !job.recipe.lora.empty();
-  const QuantScheme* const scheme = FindScheme(job.recipe.scheme);
-  const bool weights = scheme != nullptr && scheme->weights_only && !adapts;
-  const bool integers = scheme != nullptr && !weights && !adapts;
+  const bool weights = WeightScheme(job.recipe) != nullptr && !adapts;
+  const bool integers = !job.recipe.scheme.empty() && !weights && !adapts;
   Trained out{.model = job.model, .output = job.output};
   if (ranks != nullptr) out.processes = ranks->size();
   out.told = ranks == nullptr || ranks->rank() == 0;
@@ -381,13 +379,13 @@ void TellIntegers(const Trained& t, Told& told) {
       a.classes, a.samples, a.scores);
 }
 
-// With a scheme of weights: how many layers have which, and what the written model does.
+// With a weights-only scheme: how many layers have which, and what the written model does.
 void TellWeights(const Trained& t, Told& told) {
   told.json["weights"] = t.weights;
   std::string layers;
   for (const auto& [type, count] : t.weights)
-    layers += fmt::format("{}{} layers with {} weights", layers.empty() ? "" : ", ", count, type);
-  told.text += FormatPrintable("  {}", layers.empty() ? "no weights are quantized" : layers);
+    layers += fmt::format("{}{} in {} layers", layers.empty() ? "" : ", ", type, count);
+  told.text += fmt::format("  weights: {}", layers.empty() ? "none quantized" : layers);
   if (t.written) {
     told.json["written"] = {{"accuracy", t.written->accuracy}};
     if (t.written->loss) told.json["written"]["loss"] = *t.written->loss;
@@ -467,8 +465,7 @@ Told Tell(const Trained& t) {
     told.json["adapters"] = t.adapters;
     told.text += fmt::format("  {} adapters of {} numbers beside weights that stayed\n", t.adapters,
                              t.adapter_numbers);
-  } else if (const QuantScheme* const scheme = FindScheme(t.recipe.scheme);
-             scheme != nullptr && scheme->weights_only) {
+  } else if (WeightScheme(t.recipe) != nullptr) {
     TellWeights(t, told);
   } else {
     TellIntegers(t, told);

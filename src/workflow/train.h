@@ -47,7 +47,7 @@ struct Trained {
   PrecisionCounts nodes;
   Reasons float_reasons;
   std::optional<Agreement> agreement;
-  // With a scheme of weights: how many layers have weights of each type ("int4"), and what the
+  // With a weights-only scheme: how many layers have weights of each type ("int4"), and what the
   // model does on test samples as it is written.
   std::map<std::string, int> weights;
   std::optional<Measured> written;

@@ -20,7 +20,7 @@ Result<TeacherHook> TeacherOf(const TrainJob& job, const Graph& graph,
 // To .onnx or .etm.
 Status WriteModel(const Graph& graph, bool optimized_already, const std::string& path);
 
-// What training with a scheme of weights alone begins from: passes that fuse nothing, so that
+// What training with a weights-only scheme begins from: passes that fuse nothing, so that
 // operators have gradients. Errors: those of passes and of the scheme.
 Result<WeightRounder> PrepareWeights(const TrainJob& job, Graph& graph);
 // The scheme itself, of what was trained, measured on `test`.

@@ -16,12 +16,16 @@ struct Given {
 
   template <typename T>
   VerbOption Add(const std::string& name, T TrainingRecipe::* field, const std::string& doc) {
-    changes.emplace_back(name, [this, field](TrainingRecipe& to) { to.*field = recipe.*field; });
+    Takes(name, field);
     return options.Add(name, recipe.*field, doc);
   }
   void AddFlag(const std::string& name, bool TrainingRecipe::* field, const std::string& doc) {
-    changes.emplace_back(name, [this, field](TrainingRecipe& to) { to.*field = recipe.*field; });
+    Takes(name, field);
     options.AddFlag(name, recipe.*field, doc);
+  }
+  template <typename T>
+  void Takes(const std::string& name, T TrainingRecipe::* field) {
+    changes.emplace_back(name, [this, field](TrainingRecipe& to) { to.*field = recipe.*field; });
   }
   // The recipe of the model with what was given.
   TrainingRecipe Of(const std::string& model) const {
@@ -75,11 +79,10 @@ void AddRecipe(Given& g) {
         "Leave parameters of this name as they are (a glob pattern; may be repeated)")
       .OneEachTime();
   g.Add("--scheme", &TrainingRecipe::scheme,
-        "Train with the integers of this scheme: int8 (of an .onnx), or with the weights that a "
-        "scheme of weights makes: int4-weights, ...");
-  g.Add(
-       "--block", &TrainingRecipe::block,
-       "Of weights of few bits of a scheme of weights: what shares a scale along K, or \"channel\"")
+        "Train with the integers of this scheme: int8 (of an .onnx), or with the weights of "
+        "a weights-only scheme: int4-weights, ...");
+  g.Add("--block", &TrainingRecipe::block,
+        "Of weights of few bits: what shares a scale along K, or \"channel\"")
       .OneOf({WeightBlocks().begin(), WeightBlocks().end()});
   g.Add("--weight-bits", &TrainingRecipe::weight_bits,
         "Of the integers: 8, 4, 2 or 1 for all layers, or PATTERN=BITS (may be repeated; the last "
