@@ -2,7 +2,7 @@
 """What quantization methods buy: accuracy or perplexity, seconds and memory of the quantization,
 for each model, scheme and method. Writes each model's table into docs/methods.md with --write.
 
-    bench/methods.py [--models GLOB] [--samples N] [--limit WINDOWS] [--write]
+    bench/methods.py [--models GLOB] [--schemes GLOB] [--samples N] [--limit WINDOWS] [--write]
 
 Language models calibrate on the second half of the text and are evaluated on windows of the first.
 Classifiers calibrate on every fifth image and are evaluated on the others, those of CIFAR-10 on
@@ -168,6 +168,8 @@ def measure(name, model, options, work):
     yield "|---|---|---|---|---|"
     exact = None
     for scheme, method in model.rows:
+        if exact is not None and not fnmatch.fnmatch(scheme, options.schemes):
+            continue
         output = work / "q.etm"
         words = ["--scheme", *scheme.split(), *(["--method", method] if method else [])]
         needed = scheme.startswith("int8 ") or scheme == "int8" or method not in ("", "none")
@@ -201,10 +203,13 @@ def write(name, table):
 def main():
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--models", default="*", help="a glob pattern of names")
+    parser.add_argument("--schemes", default="*", help="and their options; float32 always")
     parser.add_argument("--samples", type=int, default=64, help="of the calibration")
     parser.add_argument("--limit", type=int, default=60, help="windows of 256 tokens to evaluate")
     parser.add_argument("--write", action="store_true", help="into docs/methods.md")
     options = parser.parse_args()
+    if options.write and options.schemes != "*":
+        parser.error("--write puts whole tables into the page: not with --schemes")
     if not DATA.is_dir():
         print(f"skipped: no data folder {DATA} (set EVOQ_DATA)")
         return 77
