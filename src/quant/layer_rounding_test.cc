@@ -285,16 +285,18 @@ TEST(WeightGrid, StoresAndReads) {
 // one for all.
 TEST(WeightGrid, StoresFewBitsAsMultiples) {
   for (const int bits : {4, 2}) {
-    for (const int axis : {1, -1}) {
+    for (const auto& [axis, least] : {std::pair(1, 1e-4f), {-1, 1e-4f}, {1, 0.05f}, {-1, 0.05f}}) {
       Problem p(37, 7, nullptr, 0, 2, 1, bits);
       p.rounding.axis = axis;
-      p.rounding.least_scale.assign(7, 1e-4f);
+      p.rounding.least_scale.assign(7, least);
       const WeightGrid grid(p.rounding, p.grid.matrices());
       const RoundedMatrix nearest = Nearest(grid, 0, p.w, {});
       const Tensor stored = grid.Store(std::span(&nearest, 1));
       EXPECT_TRUE(BitEqual(stored, RoundToNearest(p.rounding, 1)));
       EXPECT_EQ(stored.dtype(), DType::kInt8);
       EXPECT_EQ(stored.type().quant->scales.size(), axis == 1 ? 7u : 1u);
+      // a bias needs the steps of the multiples to be no finer
+      for (const float scale : stored.type().quant->scales) EXPECT_GE(scale, least);
       const auto narrow = NarrowWeights(stored, bits);
       ASSERT_TRUE(narrow) << bits;
       const RoundedMatrix read = grid.Read(0, stored);
@@ -305,6 +307,23 @@ TEST(WeightGrid, StoresFewBitsAsMultiples) {
       }
     }
   }
+}
+
+// Inputs of other sizes make other scales the best: of the error that they weigh.
+TEST(WeightGrid, ScalesOfFewBitsFollowTheSizesOfInputs) {
+  Problem p(40, 9, nullptr, 0, 4, 1, 4);
+  std::vector<float> sizes;
+  for (int64_t k = 0; k < p.depth; ++k) sizes.push_back(k % 8 == 0 ? 100.0f : 0.01f);
+  const RoundedMatrix plain = Nearest(p.grid, 0, p.w, {}), weighed = Nearest(p.grid, 0, p.w, sizes);
+  const auto error = [&](const RoundedMatrix& rounded) {
+    double sum = 0;
+    for (size_t i = 0; i < p.w.size(); ++i) {
+      const double off = double{rounded.numbers[i]} * rounded.scales[i % 9] - p.w[i];
+      sum += sizes[i / 9] * off * off;
+    }
+    return sum;
+  };
+  EXPECT_LT(error(weighed), 0.8 * error(plain));
 }
 
 // A refitted weight gives what is missing of the results: with H nearly exact.

@@ -315,6 +315,73 @@ TEST_F(Toolchain, Prunes) {
   EXPECT_FALSE(std::filesystem::exists(At("never.onnx")));
 }
 
+// Each option of a recipe arrives: what is trained with is what was set.
+TEST_F(Toolchain, Trains) {
+  const std::string net =
+      Model("net.onnx",
+            "graph g\ninput %x: float32[N, 16]\nconst %w: float32[16, 32]\n"
+            "const %v: float32[32, 4]\nh: %h: float32[N, 32] = MatMul(%x, %w)\n"
+            "r: %r: float32[N, 32] = Relu(%h)\ny: %y: float32[N, 4] = MatMul(%r, %v)\n"
+            "output %y\n");
+  std::vector<float> rows;
+  std::vector<int64_t> labels;
+  for (int i = 0; i < 32; ++i) {
+    labels.push_back(i % 4);
+    for (int k = 0; k < 16; ++k) rows.push_back(static_cast<float>((i * 7 + k * 3) % 11) - 5);
+  }
+  tc::TrainOptions options;
+  options.data = Values("data.npy", Shape{32, 16}, rows);
+  options.labels = At("labels.npy");
+  ASSERT_TRUE(WriteNpy(Tensor::FromValues<int64_t>(Shape{32}, labels), options.labels));
+  options.threads = 1;
+  options.epochs = 2;
+  options.batch = 16;
+  options.shard = 8;
+  options.lr = 0.002;
+  options.scheme = "int4-weights";
+  options.block = "64";
+  options.exclude = {"none*"};
+  options.teacher = net;
+  options.distill = 3;
+  options.distill_share = 0.5;
+  options.distill_features = {"r", "h=h"};
+  options.distill_features_weight = 0.25;
+  options.recompute = true;
+  options.prune = "unstructured";
+  options.sparsity = 0.25;
+  options.seed = 9;
+  const auto trained = tc::Train(net, At("t.onnx"), options, {}, &error_);
+  ASSERT_TRUE(trained) << error_;
+  EXPECT_EQ(trained->epochs.size(), 2u);
+  EXPECT_EQ(trained->parameters, 16 * 32 + 32 * 4);
+  const nlohmann::json json = Parsed(trained->report), recipe = json["recipe"];
+  const nlohmann::json wanted = {{"epochs", 2},
+                                 {"batch", 16},
+                                 {"shard", 8},
+                                 {"lr", 0.002},
+                                 {"scheme", "int4-weights"},
+                                 {"block", "64"},
+                                 {"exclude", {"none*"}},
+                                 {"teacher", "net.onnx"},
+                                 {"distill", 3.0},
+                                 {"distill_share", 0.5},
+                                 {"distill_features", {"r", "h=h"}},
+                                 {"distill_features_weight", 0.25},
+                                 {"prune", "unstructured"},
+                                 {"sparsity", 0.25},
+                                 {"seed", 9}};
+  for (const auto& [name, value] : wanted.items()) EXPECT_EQ(recipe[name], value) << name;
+  options.recompute = false;
+  const auto again = tc::Train(net, At("u.onnx"), options, {}, &error_);
+  ASSERT_TRUE(again) << error_;
+  EXPECT_EQ(ReadTextFile(At("t.onnx")).value(), ReadTextFile(At("u.onnx")).value());
+  EXPECT_LT(json["memory_bytes"], Parsed(again->report)["memory_bytes"]);
+  options.teacher = "";
+  EXPECT_FALSE(tc::Train(net, At("never.onnx"), options, {}, &error_));
+  EXPECT_NE(error_.find("expected the model that has them as --teacher"), std::string::npos);
+  EXPECT_FALSE(std::filesystem::exists(At("never.onnx")));
+}
+
 TEST_F(Toolchain, WhoFollowsIsCalledOnTheThreadOfTheTask) {
   std::map<std::string, std::set<std::thread::id>> threads;
   tc::Follow follow;

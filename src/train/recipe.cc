@@ -170,11 +170,15 @@ nlohmann::json ToJson(const TrainingRecipe& r) {
 }
 
 nlohmann::json AddedLater() {
-  const nlohmann::json all = ToJson(TrainingRecipe());
-  nlohmann::json added;
-  for (const char* name :
-       {"prune_multiple", "lora", "distill_features", "distill_features_weight", "block"})
-    added[name] = all[name];
+  nlohmann::json added = ToJson(TrainingRecipe());
+  for (const char* name : {"epochs",    "batch",   "shard",   "optimizer",    "schedule",
+                           "loss",      "lr",      "warm_up", "momentum",     "beta2",
+                           "epsilon",   "ema",     "mixup",   "weight_decay", "label_smoothing",
+                           "clip_norm", "augment", "freeze",  "decay",        "context",
+                           "scheme",    "exclude", "distill", "weight_bits",  "distill_share",
+                           "teacher",   "seed",    "prune",   "prune_score",  "prune_scope",
+                           "sparsity"})
+    added.erase(name);
   return added;
 }
 

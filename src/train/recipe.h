@@ -68,7 +68,8 @@ struct DecayGroup {
 Result<std::vector<DecayGroup>> ParseDecay(const std::vector<std::string>& options);
 
 nlohmann::json ToJson(const TrainingRecipe& recipe);
-// The members that checkpoints of earlier versions do not have, with what they were then.
+// The members that some checkpoints of earlier versions do not have, with what they were then: all
+// but those of the first version.
 nlohmann::json AddedLater();
 // The first member in which two recipes differ: "lr is 0.1, not 0.01"; "" where they are equal.
 std::string DifferenceOf(const nlohmann::json& wanted, const nlohmann::json& found);

@@ -359,5 +359,29 @@ TEST(Recipes, AreCheckedOptionByOption) {
             "--distill 0: expected a number from 0.01 to 1000");
 }
 
+// A checkpoint from before an option was there has its default; what the first version had must be
+// there.
+TEST(Recipes, OfEarlierCheckpointsHaveDefaults) {
+  const nlohmann::json all = ToJson(TrainingRecipe()), added = AddedLater();
+  for (const char* name : {"prune_multiple", "lora", "activation_bits", "block", "distill_features",
+                           "distill_features_weight"})
+    EXPECT_TRUE(added.contains(name)) << name;
+  for (const char* name : {"lr", "seed", "scheme", "weight_bits", "prune", "teacher"})
+    EXPECT_FALSE(added.contains(name)) << name;
+  nlohmann::json old = all;
+  for (const auto& [name, value] : added.items()) {
+    EXPECT_EQ(value, all[name]) << name;
+    old.erase(name);
+  }
+  nlohmann::json read = added;
+  read.update(old);
+  EXPECT_EQ(DifferenceOf(all, read), "");
+  TrainingRecipe other;
+  other.block = "64";
+  EXPECT_EQ(DifferenceOf(ToJson(other), read), "block is \"32\", not \"64\"");
+  read.erase("lr");
+  EXPECT_EQ(DifferenceOf(all, read), "lr is missing");
+}
+
 }  // namespace
 }  // namespace evoq
