@@ -12,7 +12,8 @@ installed. FILTER is googletest's: evoq_kernels_test:*RandomShapes. COMMAND runs
 processor; scripts are left out then.
 
 What took longest the last time starts first, so that no long one runs alone at the end: the seconds
-of each are kept in BUILD_DIR/test_seconds.json. What is new there starts before all others.
+of each are kept in BUILD_DIR/test_seconds.json. What is new there starts before all others. What
+failed is printed once more at the end, so that the last lines of a long log say it.
 """
 
 import argparse
@@ -30,6 +31,7 @@ import tempfile
 import time
 
 SKIPPED = 77
+LINES_AGAIN = 30
 
 
 def run(command, environment, limit_s):
@@ -113,6 +115,14 @@ def run_script(script, build, limit_s):
     return str(script), seconds, counts, f"{output}== {script}: {result} in {seconds:.1f} s"
 
 
+def failure(text):
+    """The end of what a failed binary or script printed, without the tests that passed."""
+    lines = text.splitlines()
+    passed = re.compile(r"^\[ +OK \] |^\[ RUN +\] |^\[-+\]")
+    lines = [line for line in lines if not passed.search(line)]
+    return "\n".join(lines[-LINES_AGAIN:])
+
+
 def seconds_of(path):
     """What was kept of the last runs, by name; nothing where it cannot be read."""
     try:
@@ -139,7 +149,7 @@ def main():
         sys.exit(f"run_tests.py: {args.build} has no {', '.join(sorted(missing))}")
     scripts = sorted(pathlib.Path().glob("tests/*_test.py"))
     scripts += sorted(pathlib.Path().glob("tests/*/*_test.py"))
-    counts = [0, 0, 0]
+    counts, failures = [0, 0, 0], []
     kept = args.build / "test_seconds.json"
     seconds = seconds_of(kept)
     tasks = [
@@ -158,8 +168,11 @@ def main():
             if not only.get(name):
                 seconds[name] = round(took, 1)
             print(text, flush=True)
+            if more[1]:
+                failures.append(f"failed: {name}\n{failure(text)}")
     kept.write_text(json.dumps(seconds, indent=1, sort_keys=True) + "\n", encoding="utf-8")
     passed, failed, skipped = counts
+    print(*failures, sep="\n", end="\n" if failures else "")
     print(f"{passed} passed, {failed} failed, {skipped} skipped")
     return 0 if failed == 0 and passed > 0 else 1
 
