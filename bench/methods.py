@@ -1,6 +1,7 @@
 #!/usr/bin/env python3
 """What quantization methods buy: accuracy or perplexity, seconds and memory of the quantization,
-for each model, scheme and method. Writes each model's table into docs/methods.md with --write.
+for each model, scheme and method. With --write each row goes into its model's table in
+docs/methods.md as soon as it is measured; other rows stay.
 
     bench/methods.py [--models GLOB] [--schemes GLOB] [--samples N] [--limit WINDOWS] [--write]
 
@@ -162,10 +163,8 @@ def run_json(work, *arguments):
     return json.loads(path.read_text(encoding="utf-8"))
 
 
-def measure(name, model, options, work):
-    """The lines of the model's table."""
-    yield f"\n{name}:\n\n| scheme | method | {model.header} | seconds | MB |"
-    yield "|---|---|---|---|---|"
+def measure(model, options, work):
+    """Scheme, method and line of each row."""
     exact = None
     for scheme, method in model.rows:
         if exact is not None and not fnmatch.fnmatch(scheme, options.schemes):
@@ -177,26 +176,38 @@ def measure(name, model, options, work):
         seconds, megabytes = run("quantize", model.path, *words, *samples, "-o", output)
         value = model.score(output, options, work)
         exact = value if exact is None else exact
-        told = f"`{method}`" if method else "(default)"
         yield (
-            f"| `{scheme}` | {told} | {model.show(value, exact)} | {seconds:.1f} "
-            f"| {megabytes:.0f} |"
+            f"{begin(scheme, method)}{model.show(value, exact)} | {seconds:.1f} | {megabytes:.0f} |"
         )
 
 
-def write(name, table):
-    """Puts a model's table into the page, which keeps those of the others."""
+def begin(scheme, method):
+    """Of a row: no two of a model's have the same."""
+    return f"| `{scheme}` | {f'`{method}`' if method else '(default)'} | "
+
+
+def write(name, line):
+    """Puts a row into its model's table on the page, which keeps the others in the order of
+    MODELS."""
     head, rest = PAGE.read_text(encoding="utf-8").split(BEGIN)
     old, tail = rest.split(END)
-    tables = {"": []}
+    lines = {}
     part = ""
-    for line in old.strip("\n").splitlines():
-        if line.rstrip(":") in MODELS:
-            part = line.rstrip(":")
-        tables.setdefault(part, []).append(line)
-    tables = {part: "\n".join(lines).strip("\n") for part, lines in tables.items()}
-    tables[name] = table
-    text = "\n\n".join(tables[model] for model in MODELS if model in tables)
+    for kept in old.splitlines():
+        if kept.rstrip(":") in MODELS:
+            part = kept.rstrip(":")
+        lines.setdefault(part, []).append(kept)
+    lines.setdefault(name, []).append(line)
+    tables = []
+    for each, model in MODELS.items():
+        rows = []
+        for row in model.rows:
+            found = [kept for kept in lines.get(each, []) if kept.startswith(begin(*row))]
+            rows += found[-1:]
+        if rows:
+            header = f"| scheme | method | {model.header} | seconds | MB |\n|---|---|---|---|---|"
+            tables.append("\n".join([f"{each}:\n", header, *rows]))
+    text = "\n\n".join(tables)
     PAGE.write_text(f"{head}{BEGIN}\n{text}\n\n{END}{tail}", encoding="utf-8")
 
 
@@ -206,10 +217,8 @@ def main():
     parser.add_argument("--schemes", default="*", help="and their options; float32 always")
     parser.add_argument("--samples", type=int, default=64, help="of the calibration")
     parser.add_argument("--limit", type=int, default=60, help="windows of 256 tokens to evaluate")
-    parser.add_argument("--write", action="store_true", help="into docs/methods.md")
+    parser.add_argument("--write", action="store_true", help="rows into docs/methods.md")
     options = parser.parse_args()
-    if options.write and options.schemes != "*":
-        parser.error("--write puts whole tables into the page: not with --schemes")
     if not DATA.is_dir():
         print(f"skipped: no data folder {DATA} (set EVOQ_DATA)")
         return 77
@@ -217,12 +226,11 @@ def main():
         for name, model in MODELS.items():
             if not fnmatch.fnmatch(name, options.models):
                 continue
-            lines = []
-            for line in measure(name, model, options, pathlib.Path(folder)):
+            print(f"\n{name}:")
+            for line in measure(model, options, pathlib.Path(folder)):
                 print(line, flush=True)
-                lines.append(line)
-            if options.write:
-                write(name, "\n".join(lines).strip("\n"))
+                if options.write:
+                    write(name, line)
     return 0
 
 
