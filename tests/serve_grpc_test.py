@@ -391,7 +391,12 @@ def check_slow(model):
             check("silent calls are ended", codes == {grpc.StatusCode.CANCELLED}, codes)
             check("after their time: 0.2 s and 16 s for 1 MiB", took < 40, took)
             release.set()
-            check("and others are served", live(b"", wait_for_ready=True) == b"\x08\x01")
+            # A client may hear of a call's end before the server has given its place away.
+            deadline, got = time.monotonic() + 10, None
+            while got is None and time.monotonic() < deadline:
+                with contextlib.suppress(grpc.RpcError):
+                    got = live(b"", wait_for_ready=True)
+            check("and others are served", got == b"\x08\x01", got)
 
 
 def check_token(work, model):
