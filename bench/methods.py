@@ -117,6 +117,7 @@ def part_of_images(work, part):
 FREE = [(scheme, "none") for scheme in ("bf16", "int8-weights", "int8-dynamic", "int16x8-dynamic")]
 INT8 = [
     *FREE,
+    ("int16x8", "none"),
     ("int8", ""),
     ("int8", "none"),
     ("int8", "equalize,gptq,bias-correction"),
@@ -171,7 +172,7 @@ def measure(model, options, work):
             continue
         output = work / "q.etm"
         words = ["--scheme", *scheme.split(), *(["--method", method] if method else [])]
-        needed = scheme.startswith("int8 ") or scheme == "int8" or method not in ("", "none")
+        needed = scheme.split()[0] in ("int8", "int16x8") or method not in ("", "none")
         samples = model.samples(options, work) if needed else []
         seconds, megabytes = run("quantize", model.path, *words, *samples, "-o", output)
         value = model.score(output, options, work)

@@ -16,6 +16,7 @@ import numpy as np
 import onnx
 from onnx import TensorProto, helper, numpy_helper
 
+STATIC = ("int16x8", "int16")  # calibrated
 EQUAL = 300  # dB of equal bits, as sqnr has them
 failures = []
 
@@ -80,6 +81,8 @@ def main():
         "int8-dynamic": (EQUAL, 25),
         "int16x8-dynamic": (EQUAL, 33),
         "int16-dynamic": (EQUAL, 70),
+        "int16x8": (EQUAL, 33),
+        "int16": (EQUAL, 60),
         "uint4-weights": (40, 14),
         "fp8-weights": (90, 26),
         "fp8-e5m2-weights": (90, 20),
@@ -88,6 +91,7 @@ def main():
         work = pathlib.Path(folder)
         onnx.save(net(random), work / "net.onnx")
         x = random.standard_normal((1, 3, 16, 16)).astype(np.float32)
+        np.save(work / "x.npy", x)
         wanted = run_onnxruntime(work / "net.onnx", x)
         reached = {}
         for scheme, (least_equal, least) in schemes.items():
@@ -96,6 +100,7 @@ def main():
                 agree.evoq(
                     *("quantize", work / "net.onnx", "--scheme", scheme, "-o", path),
                     *("--json", report),
+                    *(("--calib", work / "x.npy") if scheme in STATIC else ()),
                 )
             told = json.loads(report.read_text())
             check(f"{scheme}: all layers took it", not told["float_reasons"], told["float_reasons"])
@@ -140,18 +145,22 @@ def main():
             < reached["int16-dynamic"] - 20,
             reached,
         )
-        profile = work / "profile.json"
-        agree.evoq("profile", work / "int16-dynamic.etm", "--json", profile)
-        steps = json.loads(profile.read_text())["steps"]
-        kinds = [step["kernel"] for step in steps]
-        check(
-            "each layer is four int8 products behind one quantization of two bytes",
-            kinds.count("dynamic_quantize_bytes") == 5
-            and kinds.count("dynamic_conv") == 4 * 3
-            and kinds.count("dynamic_matmul") == 4 * 2
-            and "quantize_runtime" not in kinds,
-            kinds,
-        )
+        for scheme, quantizes in (
+            ("int16-dynamic", "dynamic_quantize_bytes"),
+            ("int16", "quantize_bytes"),
+        ):
+            profile = work / "profile.json"
+            agree.evoq("profile", work / f"{scheme}.etm", "--json", profile)
+            steps = json.loads(profile.read_text())["steps"]
+            kinds = [step["kernel"] for step in steps]
+            check(
+                "each layer is four int8 products behind one quantization of two bytes",
+                kinds.count(quantizes) == 5
+                and kinds.count("dynamic_conv") == 4 * 3
+                and kinds.count("dynamic_matmul") == 4 * 2
+                and "quantize_runtime" not in kinds,
+                (scheme, kinds),
+            )
     print(f"{len(failures)} failed")
     return 1 if failures else 0
 

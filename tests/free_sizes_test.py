@@ -50,6 +50,7 @@ SCHEMES = {
     "int8-dynamic": 20,
     "int16x8-dynamic": 25,
     "int16-dynamic": 55,
+    "int16x8": 10,
     "int8-weights": 25,
     "bf16": 25,
     "auto": 10,

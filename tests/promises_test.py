@@ -280,7 +280,8 @@ def same_bytes():
     np.savez("a.npz", input=samples.astype(np.float32))
     np.savez("b.npz", input=samples[rng.permutation(12)].astype(np.float32))
     observers = [row["name"] for row in result("list", "observers")]
-    plain = [m["name"] for m in result("list", "schemes") if m["name"] not in ("int8", "auto")]
+    schemes = {m["name"]: m for m in result("list", "schemes")}
+    plain = [name for name in schemes if name not in ("int8", "auto")]
     check("observers", len(observers) >= 5 and len(plain) >= 4, [observers, plain])
     rows = [["--observer", name] for name in observers] + [["--scheme", name] for name in plain]
     for row in rows:
@@ -288,7 +289,8 @@ def same_bytes():
         for data, threads in (("a.npz", 1), ("a.npz", 2), ("a.npz", 1), ("b.npz", 3)):
             if data == "b.npz" and row[1] == "moving-average":
                 continue
-            calib = ["--calib", data] if row[0] == "--observer" else []
+            calibrated = row[0] == "--observer" or schemes[row[1]]["needs_calibration"]
+            calib = ["--calib", data] if calibrated else []
             run("quantize", "lenet.onnx", *row, *calib, "-o", "s.etm", "--threads", threads)
             written = pathlib.Path("s.etm").read_bytes()
             first = first or written

@@ -188,7 +188,9 @@ TEST_F(QuantizeOptionsTest, EachSchemeTellsTheSameOfBothOutputs) {
       }
       ASSERT_EQ(ran.code, 0) << where << ran.log;
       const auto n = [&](const char* field) { return ran.json[field].get<int>(); };
-      EXPECT_EQ(n("steps_int8") > 0, scheme == "int8" || scheme.ends_with("-dynamic")) << where;
+      const bool integers =
+          scheme == "int8" || scheme.starts_with("int16") || scheme.ends_with("-dynamic");
+      EXPECT_EQ(n("steps_int8") > 0, integers) << where;
       EXPECT_EQ(n("steps_bf16") > 0, scheme == "bf16") << where;
       EXPECT_EQ(n("int8_weights"), scheme == "int8-weights" ? 5 : 0) << where;
       const std::string type = scheme.substr(0, scheme.rfind('-'));

@@ -1,5 +1,7 @@
 // QuantizeLinear, DequantizeLinear and DynamicQuantizeLinear: with ONNX's scale and zero-point
 // inputs on plain integer types, or, in the dialect, with one input and a quantized type.
+#include <cmath>
+
 #include "ops/linear.h"
 #include "ops/util.h"
 
@@ -74,14 +76,33 @@ InferResult InferDynamicQuantize(const InferArgs& args) {
 
 // ---- evoq::DynamicQuantizeBytes(x, range?) -> y
 
+Status CheckPositive(const InferArgs& args, const char* attribute) {
+  const float value = args.node.attrs.Float(attribute, 0);
+  if (!(value > 0) || !std::isfinite(value))
+    return InvalidInput("attribute {} is {}, expected more than 0", attribute, value);
+  return {};
+}
+
 InferResult InferDynamicBytes(const InferArgs& args) {
-  if (!(args.node.attrs.Float("ratio", 0) > 0))
-    return InvalidInput("attribute ratio is {}, expected more than 0",
-                        args.node.attrs.Float("ratio", 0));
+  EVOQ_TRY(CheckPositive(args, "ratio"));
   EVOQ_ASSIGN(std::vector<TensorType> types, InferDynamicQuantize(args));
   types.push_back(types[0]);
   types.push_back(types[1]);
   return types;
+}
+
+// ---- evoq::QuantizeBytes(x, scale, zero_point) -> y, rest
+
+InferResult InferBytes(const InferArgs& args) {
+  EVOQ_TRY(CheckPositive(args, "rest_scale"));
+  EVOQ_TRY(CheckDType(args, 0, std::array{DType::kFloat32}));
+  EVOQ_TRY(CheckDType(args, 1, std::array{DType::kFloat32}));
+  EVOQ_TRY(CheckDType(args, 2, std::array{DType::kUint8}));
+  for (size_t i : {size_t{1}, size_t{2}}) {
+    if (args.inputs[i].shape.is_static() && args.inputs[i].shape.elements() != 1)
+      return InvalidInput("input {} is {}, expected one element", i, args.inputs[i].ToString());
+  }
+  return std::vector<TensorType>(2, TensorType(DType::kUint8, args.inputs[0].shape));
 }
 
 }  // namespace
@@ -106,6 +127,14 @@ extern const OpDef kDynamicQuantizeBytes = {.name = "DynamicQuantizeBytes",
                                             .infer = InferDynamicBytes,
                                             .conversion = PrecisionChange::kQuantize,
                                             .ranges_at_run_time = true};
+extern const OpDef kQuantizeBytes = {.name = "QuantizeBytes",
+                                     .domain = "evoq",
+                                     .min_inputs = 3,
+                                     .max_inputs = 3,
+                                     .outputs = 2,
+                                     .infer = InferBytes,
+                                     .roles = {Role::kData, Role::kScale, Role::kZeroPoint},
+                                     .conversion = PrecisionChange::kQuantize};
 extern const OpDef kQuantizeLinear = {.name = "QuantizeLinear",
                                       .max_inputs = 3,
                                       .quant = QuantTrait::kReal,

@@ -67,7 +67,7 @@ bool HasOneOutputAxis(const Node& node) {
 
 bool IsConversion(const Node& node) {
   const OpDef* op = FindOp(node);
-  return op != nullptr && op->conversion != PrecisionChange::kNone && !op->ranges_at_run_time;
+  return op != nullptr && op->conversion != PrecisionChange::kNone && op->outputs == 1;
 }
 
 namespace {

@@ -221,38 +221,70 @@ Result<int> Run(Graph& graph) {
 
 // ---- fuse-bytes
 
-// The two bytes that DynamicQuantizeLinear and QuantizeLinear of what it leaves make of x.
+// The two bytes that a quantization of x and the QuantizeLinear of what it leaves make of x.
 struct TwoBytes {
+  const char* op;  // that makes both
   NodeId first, second;
-  float ratio = 0;
+  const char* attribute;
+  float step;
+  NodeId scale;  // computes the second one's scale; invalid: it is a constant
 };
 
-// `second` as the QuantizeLinear(x - DequantizeLinear(q, s, z), s * ratio, 128) of a
-// DynamicQuantizeLinear(x) -> q, s, z.
+bool SameScalar(const Graph& graph, ValueId a, ValueId b) {
+  if (a == b) return true;
+  const auto x = ScalarOf(graph, a), y = ScalarOf(graph, b);
+  return x && y && *x == *y;
+}
+
+// The one element of an integer constant.
+std::optional<int64_t> IntOf(const Graph& graph, ValueId value) {
+  const auto found = value.valid() ? IntsOf(graph, value) : std::nullopt;
+  return found && found->size() == 1 ? std::optional(found->front()) : std::nullopt;
+}
+
+// A QuantizeLinear to plain uint8 by a scale and a zero point that are constants, one each.
+bool QuantizesToByte(const Graph& graph, const Node& node) {
+  const TensorType& type = graph.value(node.outputs[0]).type;
+  return type.dtype == DType::kUint8 && !type.quantized() && node.inputs.size() == 3 &&
+         ScalarOf(graph, node.inputs[1]) && IntOf(graph, node.inputs[2]);
+}
+
+// `second` as the QuantizeLinear(x - DequantizeLinear(q, s, z), rest_scale, 128), where q, s, z =
+// DynamicQuantizeLinear(x) and rest_scale = s * ratio, or q = QuantizeLinear(x, s, z) with
+// constants.
 std::optional<TwoBytes> TwoBytesAt(const Graph& graph, NodeId second) {
   const Node& quantize = graph.node(second);
   const TensorType& type = graph.value(quantize.outputs[0]).type;
-  const auto zero = quantize.input(2).valid() ? IntsOf(graph, quantize.input(2)) : std::nullopt;
-  if (type.dtype != DType::kUint8 || type.quantized() || !zero || zero->size() != 1 ||
-      zero->front() != 128)
+  if (type.dtype != DType::kUint8 || type.quantized() || quantize.inputs.size() != 3 ||
+      IntOf(graph, quantize.input(2)) != 128)
     return std::nullopt;
-  const NodeId mul = ProducedBy(graph, quantize.input(1), "Mul");
   const NodeId sub = ProducedBy(graph, quantize.input(0), "Sub");
-  if (!sub.valid() || !mul.valid()) return std::nullopt;
+  if (!sub.valid()) return std::nullopt;
   const ValueId x = graph.node(sub).input(0);
   const NodeId dequantize = ProducedBy(graph, graph.node(sub).input(1), "DequantizeLinear");
   if (!dequantize.valid()) return std::nullopt;
   const Node& real = graph.node(dequantize);
-  const NodeId first = ProducedBy(graph, real.input(0), "DynamicQuantizeLinear");
-  if (!first.valid()) return std::nullopt;
-  const Node& dynamic = graph.node(first);
-  const auto ratio = ScalarOf(graph, graph.node(mul).input(1));
-  if (dynamic.input(0) != x || dynamic.input(1).valid() || dynamic.outputs.size() != 3 ||
-      real.input(0) != dynamic.outputs[0] || real.input(1) != dynamic.outputs[1] ||
-      real.input(2) != dynamic.outputs[2] || graph.node(mul).input(0) != dynamic.outputs[1] ||
-      !ratio || !(*ratio > 0) || graph.value(quantize.input(1)).type.shape.elements() != 1)
+  const NodeId first = graph.value(real.input(0)).producer;
+  if (!graph.alive(first) || graph.node(first).input(0) != x || real.inputs.size() != 3)
     return std::nullopt;
-  return TwoBytes{first, second, *ratio};
+  const Node& byte = graph.node(first);
+  if (IsOp(graph, first, "QuantizeLinear")) {
+    const auto scale = ScalarOf(graph, quantize.input(1));
+    if (!QuantizesToByte(graph, byte) || !scale || !(*scale > 0) ||
+        !SameScalar(graph, real.input(1), byte.input(1)) ||
+        IntOf(graph, real.input(2)) != IntOf(graph, byte.input(2)))
+      return std::nullopt;
+    return TwoBytes{"QuantizeBytes", first, second, "rest_scale", *scale, {}};
+  }
+  const NodeId mul = ProducedBy(graph, quantize.input(1), "Mul");
+  if (!IsOp(graph, first, "DynamicQuantizeLinear") || !mul.valid()) return std::nullopt;
+  const auto ratio = ScalarOf(graph, graph.node(mul).input(1));
+  if (byte.input(1).valid() || byte.outputs.size() != 3 || real.input(0) != byte.outputs[0] ||
+      real.input(1) != byte.outputs[1] || real.input(2) != byte.outputs[2] ||
+      graph.node(mul).input(0) != byte.outputs[1] || !ratio || !(*ratio > 0) ||
+      graph.value(quantize.input(1)).type.shape.elements() != 1)
+    return std::nullopt;
+  return TwoBytes{"DynamicQuantizeBytes", first, second, "ratio", *ratio, mul};
 }
 
 Result<int> RunBytes(Graph& graph) {
@@ -262,13 +294,16 @@ Result<int> RunBytes(Graph& graph) {
     const auto bytes = TwoBytesAt(graph, id);
     if (!bytes) continue;
     Node node = graph.node(bytes->first);
-    const ValueId rest = graph.node(id).outputs[0], scale = graph.node(id).input(1);
-    const NodeId mul = graph.value(scale).producer;
-    node.op = "DynamicQuantizeBytes";
+    const bool computed = bytes->scale.valid();
+    node.op = bytes->op;
     node.domain = "evoq";
-    node.attrs.Set("ratio", bytes->ratio);
-    node.outputs.insert(node.outputs.end(), {rest, scale});
-    for (NodeId gone : {bytes->first, id, mul}) graph.RemoveNode(gone);
+    node.attrs = {};
+    node.attrs.Set(bytes->attribute, bytes->step);
+    node.outputs.push_back(graph.node(id).outputs[0]);
+    if (computed) node.outputs.push_back(graph.node(id).input(1));
+    graph.RemoveNode(bytes->first);
+    graph.RemoveNode(id);
+    if (computed) graph.RemoveNode(bytes->scale);
     graph.AddNode(std::move(node));
     ++changes;
   }
@@ -334,8 +369,8 @@ const PassDef kFuseDynamic = {
 const PassDef kFuseBytes = {
     .name = "fuse-bytes",
     .doc =
-        "DynamicQuantizeLinear and the QuantizeLinear of what it leaves, the two bytes of 16 bits, "
-        "become one step.",
+        "A quantization to bytes and the QuantizeLinear of what it leaves, the two bytes of 16 "
+        "bits, become one step.",
     .stage = Stage::kLower,
     .level = 2,
     .run = RunBytes,

@@ -1,7 +1,8 @@
-// QuantizeDynamic: integer arithmetic whose activation scales are computed at each run, written as
-// ONNX has it:
+// QuantizeDynamic and QuantizeStaticBytes: integer arithmetic whose activation scales are computed
+// at each run, or are constants, written as ONNX has it:
 //   q, s, z = DynamicQuantizeLinear(x);  y = activation(Mul(Cast(ConvInteger(q, w, z)), Mul(s,
 //   s_w)) + bias + residual)
+// With constants: q = QuantizeLinear(x, s, z).
 // 16 bits are two bytes, the second of which holds what the first leaves:
 //   r = x - DequantizeLinear(q, s, z);  s' = s / 254;  q' = QuantizeLinear(r, s', 128)
 // so that x is nearly s' (254 (q - z) + (q' - 128)), and products are sums of those of bytes.
@@ -19,8 +20,9 @@ namespace {
 
 class Dynamic {
  public:
-  Dynamic(Graph& graph, const QuantizeOptions& options, DynamicBytes bytes)
-      : graph_(graph), options_(options), bytes_(bytes) {}
+  // Without ranges: scales of each run.
+  Dynamic(Graph& graph, const Ranges* ranges, const QuantizeOptions& options, DynamicBytes bytes)
+      : graph_(graph), ranges_(ranges), options_(options), bytes_(bytes) {}
 
   // Converts the node and returns nothing, or says why it stays.
   Result<std::optional<Reason>> Convert(NodeId id) {
@@ -54,6 +56,7 @@ class Dynamic {
     EVOQ_ASSIGN(const Activation activation, ActivationFromAttrs(node.attrs));
     const ValueId y = Activated(sum, activation, node.name);
     graph_.SetType(y, graph_.value(node.outputs[0]).type);  // later nodes ask for it
+    calibrated_[y] = graph_.value(node.outputs[0]).name;
     graph_.ReplaceUses(node.outputs[0], y);
     return std::optional<Reason>();
   }
@@ -131,6 +134,9 @@ class Dynamic {
     const TensorType& x = graph_.value(node.input(0)).type;
     if (x.dtype != DType::kFloat32)
       return Reason{"types", fmt::format("the input is {}, expected float32", x.ToString())};
+    if (const std::string name = NameInRanges(node.input(0));
+        ranges_ != nullptr && ranges_->count(name) == 0)
+      return Reason{"no-range", fmt::format("{} was not calibrated", name)};
     const Tensor* bias = graph_.ConstantInput(node, 2);
     if (node.input(2).valid() &&
         (bias == nullptr || bias->dtype() != DType::kFloat32 || !bias->layout().empty()))
@@ -155,23 +161,22 @@ class Dynamic {
                                 "or one per output channel and no zero point"};
   }
 
+  // Of what a converted node gives, the name that it had.
+  std::string NameInRanges(ValueId x) const {
+    const auto it = calibrated_.find(x);
+    return it != calibrated_.end() ? it->second : graph_.value(x).name;
+  }
+
   // Each input is quantized once, whoever reads it.
   const std::vector<Input>& Quantized(ValueId x) {
     const auto [it, fresh] = inputs_.emplace(x, std::vector<Input>());
     if (!fresh) return it->second;
     const std::string name = graph_.value(x).name;
-    const Input first{graph_.AddValue(name + "_quantized"), graph_.AddValue(name + "_scale"),
-                      graph_.AddValue(name + "_zero")};
-    graph_.AddNode({.op = "DynamicQuantizeLinear",
-                    .name = name + "_quantize",
-                    .inputs = {x},
-                    .outputs = {first.values, first.scale, first.zero}});
+    const auto [first, second_scale] = FirstByte(x, name);
     it->second = {first};
     if (bytes_.data == 1) return it->second;
     Input second;
-    second.scale = graph_.Apply(
-        "Mul", name + "_scale2",
-        {first.scale, graph_.AddConstant(name + ".byte", Tensor::Scalar(kSecondByte))});
+    second.scale = second_scale;
     second.zero = graph_.AddConstant(name + ".zero2", Tensor::Scalar(uint8_t{128}));
     const ValueId rounded = graph_.Apply("DequantizeLinear", name + "_rounded",
                                          {first.values, first.scale, first.zero});
@@ -180,6 +185,29 @@ class Dynamic {
         graph_.Apply("QuantizeLinear", name + "_quantized2", {rest, second.scale, second.zero});
     it->second.push_back(second);
     return it->second;
+  }
+
+  // And the scale of the second byte, where there is one.
+  std::pair<Input, ValueId> FirstByte(ValueId x, const std::string& name) {
+    if (ranges_ != nullptr) {
+      const QuantParams params = ActivationParams(ranges_->at(NameInRanges(x)), DType::kUint8,
+                                                  options_.symmetric_activations);
+      const float scale = params.scales[0];
+      const ValueId s = graph_.AddConstant(name + ".scale", Tensor::Scalar(scale));
+      const ValueId z = graph_.AddConstant(
+          name + ".zero", Tensor::Scalar(static_cast<uint8_t>(params.zero_points[0])));
+      return {{graph_.Apply("QuantizeLinear", name + "_quantized", {x, s, z}), s, z},
+              graph_.AddConstant(name + ".scale2", Tensor::Scalar(scale * kSecondByte))};
+    }
+    const Input byte{graph_.AddValue(name + "_quantized"), graph_.AddValue(name + "_scale"),
+                     graph_.AddValue(name + "_zero")};
+    graph_.AddNode({.op = "DynamicQuantizeLinear",
+                    .name = name + "_quantize",
+                    .inputs = {x},
+                    .outputs = {byte.values, byte.scale, byte.zero}});
+    if (bytes_.data == 1) return {byte, {}};
+    const ValueId ratio = graph_.AddConstant(name + ".byte", Tensor::Scalar(kSecondByte));
+    return {byte, graph_.Apply("Mul", name + "_scale2", {byte.scale, ratio})};
   }
 
   // One value per output channel, in a shape that broadcasts: [M, 1, 1] for an image, [N] for a
@@ -210,17 +238,17 @@ class Dynamic {
   }
 
   Graph& graph_;
+  const Ranges* ranges_;
   const QuantizeOptions& options_;
   DynamicBytes bytes_;
   std::map<ValueId, std::vector<Input>> inputs_;
+  std::map<ValueId, std::string> calibrated_;
   std::map<std::string, TensorType> used_;  // what weights became
 };
 
-}  // namespace
-
-Result<QuantizeReport> QuantizeDynamic(Graph& graph, const QuantizeOptions& options,
-                                       DynamicBytes bytes) {
-  Dynamic dynamic(graph, options, bytes);
+Result<QuantizeReport> Quantize(Graph& graph, const Ranges* ranges, const QuantizeOptions& options,
+                                DynamicBytes bytes) {
+  Dynamic dynamic(graph, ranges, options, bytes);
   Reasons reasons;
   int converted = 0;
   const std::vector<NodeId> nodes = graph.order();
@@ -259,6 +287,18 @@ Result<QuantizeReport> QuantizeDynamic(Graph& graph, const QuantizeOptions& opti
     report.warnings.push_back(
         fmt::format("no weight became int{}: the model is unchanged", 8 * bytes.weights));
   return report;
+}
+
+}  // namespace
+
+Result<QuantizeReport> QuantizeDynamic(Graph& graph, const QuantizeOptions& options,
+                                       DynamicBytes bytes) {
+  return Quantize(graph, nullptr, options, bytes);
+}
+
+Result<QuantizeReport> QuantizeStaticBytes(Graph& graph, const Ranges& ranges,
+                                           const QuantizeOptions& options, DynamicBytes bytes) {
+  return Quantize(graph, &ranges, options, bytes);
 }
 
 }  // namespace evoq

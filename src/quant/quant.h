@@ -169,6 +169,10 @@ struct DynamicBytes {
 // of two bytes.
 Result<QuantizeReport> QuantizeDynamic(Graph& graph, const QuantizeOptions& options,
                                        DynamicBytes bytes = {});
+// The same with data whose scales the ranges give: static integers of 16 bits.
+Result<QuantizeReport> QuantizeStaticBytes(Graph& graph, const Ranges& ranges,
+                                           const QuantizeOptions& options,
+                                           DynamicBytes bytes = {.data = 2});
 
 // What QuantizeStatic does to a graph before it chooses anything: sums and activations that it
 // computes in steps of their own become nodes. Doing it twice changes nothing.
@@ -195,6 +199,7 @@ struct QuantScheme {
   const char* doc;
   Precision precision;  // what becomes of its layers or their weights; kFloat32: nothing
   bool needs_calibration;
+  const char* observer = "";  // of its ranges where none is named; "": the first of all
   DType values;               // what its layers give to each other: kFloat32, kUint8 or kBfloat16
   bool weights_only = false;  // the layers compute in float32 whatever becomes of their weights
   // Widens weights of 16 bits itself, one at a time (passes/widen.h); else they come in float32.

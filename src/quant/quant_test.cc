@@ -2,7 +2,10 @@
 
 #include <gtest/gtest.h>
 
+#include <set>
+
 #include "quant/bf16.h"
+#include "quant/params.h"
 #include "quant/test_net.h"
 #include "quant/unfuse.h"
 #include "reference/reference.h"
@@ -29,6 +32,7 @@ int CountOps(const Graph& graph, std::string_view op) {
 }
 
 // The completeness test of schemes.inc: the least SQNR, in dB, that each scheme reaches on the net.
+// Some of its data lies beyond the ranges.
 const std::map<std::string, double> kLeastSqnr = {{"int8", 24},
                                                   {"int8-dynamic", 30},
                                                   {"int8-weights", 38},
@@ -43,6 +47,8 @@ const std::map<std::string, double> kLeastSqnr = {{"int8", 24},
                                                   {"float32", 200},
                                                   {"int16x8-dynamic", 41},
                                                   {"int16-dynamic", 85},
+                                                  {"int16x8", 30},
+                                                  {"int16", 30},
                                                   {"uint4-dynamic", 17},
                                                   {"uint4-weights", 17},
                                                   {"fp8-weights", 28},
@@ -90,6 +96,51 @@ TEST(Dynamic, EveryLayerWithWeightsComputesWithIntegers) {
   EXPECT_EQ(CountOps(q, "Conv"), 1);
   EXPECT_EQ(report->float_reasons.at("depthwise").code, "excluded");
   EXPECT_GE(Sqnr(net, q), 30);
+}
+
+// Of static 16 bits the scales are constants, and what was not calibrated stays float32.
+TEST(StaticBytes, ScalesAreThoseOfTheRanges) {
+  const Graph net = MakeNet(kConvNet);
+  Ranges ranges = CalibrateOrDie(net);
+  Graph q = net;
+  const auto report = QuantizeStaticBytes(q, ranges, {});
+  ASSERT_TRUE(report) << report.error().message();
+  EXPECT_EQ(CountOps(q, "DynamicQuantizeLinear"), 0);
+  EXPECT_TRUE(report->float_reasons.empty());
+  std::multiset<std::pair<float, int>> scales, wanted;
+  for (NodeId id : q.order()) {
+    const Node& node = q.node(id);
+    if (node.op != "QuantizeLinear") continue;
+    const int zero = q.value(node.input(2)).constant.data<uint8_t>()[0];
+    const float scale = q.value(node.input(1)).constant.data<float>()[0];
+    const NodeId of = q.value(node.input(0)).producer;
+    if (of.valid() && q.node(of).op == "Sub") {
+      EXPECT_EQ(zero, 128);
+    } else {
+      scales.insert({scale, zero});
+    }
+  }
+  for (NodeId id : net.order()) {
+    const Node& node = net.node(id);
+    if (node.op != "Conv" && node.op != "MatMul") continue;
+    const Range& range = ranges.at(net.value(node.input(0)).name);
+    const QuantParams params = ActivationParams(range, DType::kUint8, false);
+    wanted.insert({params.scales[0], params.zero_points[0]});
+  }
+  EXPECT_EQ(scales, wanted);
+  // Nothing beyond them: as near as dynamic scales are.
+  for (auto& [name, range] : ranges) range.min *= 1.5f, range.max *= 1.5f;
+  for (const int weights : {1, 2}) {
+    Graph wide = net;
+    ASSERT_TRUE(QuantizeStaticBytes(wide, ranges, {}, {.data = 2, .weights = weights}));
+    EXPECT_GE(Sqnr(net, wide), weights == 2 ? 80 : 41) << weights;
+  }
+  const std::string missing = net.value(net.node(net.FindNode("last")).input(0)).name;
+  ranges.erase(missing);
+  Graph part = net;
+  const auto told = QuantizeStaticBytes(part, ranges, {});
+  ASSERT_TRUE(told) << told.error().message();
+  EXPECT_EQ(told->float_reasons.at("last"), (Reason{"no-range", missing + " was not calibrated"}));
 }
 
 // 16 bits are two bytes with a scale each; sums of the products of bytes are the product.

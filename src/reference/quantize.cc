@@ -115,22 +115,40 @@ EvalResult EvaluateDynamicQuantize(const EvalArgs& args) {
 // ---- evoq::DynamicQuantizeBytes(x, range?) -> y, scale, zero as DynamicQuantizeLinear has them,
 // and what y leaves of x: uint8 with the scale ratio * scale and the zero point 128.
 
-EvalResult EvaluateDynamicBytes(const EvalArgs& args) {
-  EVOQ_ASSIGN(std::vector<Tensor> outputs, EvaluateDynamicQuantize(args));
-  const Tensor& x = args.inputs[0];
-  const auto* y = outputs[0].data<uint8_t>();
-  const float scale = outputs[1].data<float>()[0];
-  const float rest_scale = scale * args.node.attrs.Float("ratio", 0);
-  const int32_t zero = outputs[2].data<uint8_t>()[0];
+// What the bytes y leave of x.
+Tensor RestOf(const Tensor& x, const Tensor& bytes, float scale, int32_t zero, float rest_scale) {
+  const auto* y = bytes.data<uint8_t>();
   Tensor rest = Tensor::Allocate(TensorType(DType::kUint8, x.shape()));
   for (int64_t i = 0; i < x.elements(); ++i) {
     const float rounded = static_cast<float>(y[i] - zero) * scale;
     rest.mutable_data<uint8_t>()[i] =
         static_cast<uint8_t>(QuantizeValue(x.data<float>()[i] - rounded, rest_scale, 128, 0, 255));
   }
-  outputs.push_back(std::move(rest));
+  return rest;
+}
+
+EvalResult EvaluateDynamicBytes(const EvalArgs& args) {
+  EVOQ_ASSIGN(std::vector<Tensor> outputs, EvaluateDynamicQuantize(args));
+  const float scale = outputs[1].data<float>()[0];
+  const float rest_scale = scale * args.node.attrs.Float("ratio", 0);
+  outputs.push_back(
+      RestOf(args.inputs[0], outputs[0], scale, outputs[2].data<uint8_t>()[0], rest_scale));
   outputs.push_back(Tensor::Scalar(rest_scale));
   return outputs;
+}
+
+// ---- evoq::QuantizeBytes(x, scale, zero_point) -> y as QuantizeLinear has it, and what y leaves
+// of x: uint8 with the scale `rest_scale` and the zero point 128.
+
+EvalResult EvaluateBytes(const EvalArgs& args) {
+  const Tensor& x = args.inputs[0];
+  const float scale = args.inputs[1].data<float>()[0];
+  const int32_t zero = args.inputs[2].data<uint8_t>()[0];
+  const auto type = TensorType(DType::kUint8, x.shape(), QuantParams::PerTensor(scale, zero));
+  EVOQ_ASSIGN(const Tensor quantized, QuantizeTensor(x, type));
+  Tensor y = quantized.WithType(TensorType(DType::kUint8, x.shape()));
+  Tensor rest = RestOf(x, y, scale, zero, args.node.attrs.Float("rest_scale", 0));
+  return std::vector<Tensor>{std::move(y), std::move(rest)};
 }
 
 }  // namespace
@@ -143,6 +161,8 @@ extern const Definition kDynamicQuantizeLinear = {.name = "DynamicQuantizeLinear
                                                   .evaluate = EvaluateDynamicQuantize};
 extern const Definition kDynamicQuantizeBytes = {
     .name = "DynamicQuantizeBytes", .domain = "evoq", .evaluate = EvaluateDynamicBytes};
+extern const Definition kQuantizeBytes = {
+    .name = "QuantizeBytes", .domain = "evoq", .evaluate = EvaluateBytes};
 extern const Definition kQuantizeLinear = {.name = "QuantizeLinear", .evaluate = EvaluateQuantize};
 
 }  // namespace reference

@@ -114,7 +114,8 @@ TEST(Roles, KindsOfOperators) {
   EXPECT_EQ(with(IsQuantize), "QuantizeLinear ");
   EXPECT_EQ(with(IsDequantize), "DequantizeLinear ");
   EXPECT_EQ(with([](const Node& node) { return QuantizesOrDequantizes(FindOp(node)); }),
-            "DequantizeLinear DynamicQuantizeLinear QuantizeLinear DynamicQuantizeBytes ");
+            "DequantizeLinear DynamicQuantizeLinear QuantizeLinear DynamicQuantizeBytes "
+            "QuantizeBytes ");
   EXPECT_FALSE(QuantizesOrDequantizes(nullptr));
   EXPECT_FALSE(IsLinear(NodeOf("Conv", "another.domain")));
   EXPECT_FALSE(IsConversion(NodeOf("NoSuchOperator")));

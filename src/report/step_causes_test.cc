@@ -231,6 +231,23 @@ TEST(StepCauses, DynamicScalesAndBfloat16) {
   EXPECT_EQ(
       Causes(Decide(Body({"c: %a = MatMulInteger(%x, %v)", "output %a"}), {{"c", "", "int8"}})),
       "scale-is-dynamic");
+  // A scale that is a constant is not found at each run: it belongs to 16 bits.
+  const std::string scales = "const %s: float32[] = [0.5]\nconst %z: uint8[] = [3]\n";
+  const auto product = [&](const char* scale) {
+    const std::string line =
+        fmt::format("c: %a: float32[1, 4] = evoq::DynamicMatMul(%q, %m, _, _, {}, %z)", scale);
+    return Causes(
+        Decide("input %q: uint8[1, 4]\ninput %t: float32[]\nconst %m: int8[4, 4](scale "
+               "0.1, zero 0)\n" +
+                   scales + line + "\noutput %a\n",
+               {{"c", "", "int8"}}));
+  };
+  EXPECT_EQ(product("%s"), "two-bytes");
+  EXPECT_EQ(product("%t"), "scale-is-dynamic");
+  const std::string bytes =
+      "b: %a: uint8[1, 4, 8, 8], %b: uint8[1, 4, 8, 8] = evoq::QuantizeBytes{rest_scale=0.1}(%x, "
+      "%s, %z)\noutput %a\n";
+  EXPECT_EQ(Causes(Decide(scales + bytes, {{"b", "", "int8"}})), "two-bytes");
   // Where bfloat16 is the narrow type, it is its kernel that is missing.
   const std::string body = Body({"n: %a = LpNormalization(%x)", "r: %b = Relu(%a)", "output %b"});
   EXPECT_EQ(Causes(Decide(body, {{"n", "", "float32"}, {"r", "", "bf16"}})),

@@ -242,7 +242,9 @@ CalibrationOptions CalibrationOptionsOf(const QuantizeJob& job) {
   options.percentile = job.percentile;
   options.intervals = !job.ranges_out.empty();
   options.stop_when_enough = job.calib_samples == "auto";
-  if (!job.observer.empty()) options.observer = FindObserver(job.observer);
+  const QuantScheme* scheme = FindScheme(job.scheme);
+  const std::string name = job.observer.empty() && scheme ? scheme->observer : job.observer;
+  if (!name.empty()) options.observer = FindObserver(name);
   return options;
 }
 

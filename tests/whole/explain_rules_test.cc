@@ -172,6 +172,8 @@ std::map<std::string, std::function<TimeLedger()>> TimeCases() {
   };
   return {
       {"scale-is-dynamic", of(Chain(), [](Graph& g) { return QuantizeDynamic(g, {}); })},
+      {"two-bytes",
+       of(Chain(), [](Graph& g) { return QuantizeStaticBytes(g, EvenRanges(g), {}); })},
       {"no-int8-kernel", of(Chain("op: %m: float32[8, 64] = LpNormalization{axis=1}(%a)\n", "%m"))},
       {"no-bf16-kernel", of(Chain("op: %m: float32[8, 64] = LpNormalization{axis=1}(%a)\n", "%m"),
                             [](Graph& g) { return FindScheme("bf16")->run(g, {}, {}); })},
@@ -297,6 +299,7 @@ std::map<std::string, double> CostsByHand() {
   const double product = 3, other = 0.75, quantize = 0.25, byte_ns = 0.01;
   return {
       {"scale-is-dynamic", 3 * (product + 1)},  // and a pass over each input
+      {"two-bytes", 3 * (product + 4 + 1)},     // a second product, and a pass over each input
       {"no-int8-kernel", 1 - 1024 * byte_ns / 1e6 + quantize},
       {"no-bf16-kernel", 1 - 2048 * byte_ns / 1e6 + 1},  // and the Cast behind it
       {"excluded", product + quantize},

@@ -43,7 +43,7 @@ struct Table {
 
 Table TableBetween(const TensorType& x, const TensorType& y) {
   Table table;
-  const ByteRange range = RangeOf(y.dtype);
+  const IntegerRange range = RangeOf(y.dtype);
   for (int i = 0; i < 256; ++i) {
     const int32_t q = x.dtype == DType::kInt8 ? static_cast<int8_t>(i) : i;
     table.map[i] = static_cast<uint8_t>(QuantizeValue(

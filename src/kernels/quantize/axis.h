@@ -44,12 +44,20 @@ inline std::optional<AxisView> AxisViewOf(const Shape& shape, int64_t axis, int6
 inline std::optional<IntegerKind> IntegerKindOf(DType dtype) {
   if (dtype == DType::kUint8) return IntegerKind::kUint8;
   if (dtype == DType::kInt8) return IntegerKind::kInt8;
+  if (dtype == DType::kUint16) return IntegerKind::kUint16;
+  if (dtype == DType::kInt16) return IntegerKind::kInt16;
   if (dtype == DType::kInt32) return IntegerKind::kInt32;
   return std::nullopt;
 }
-inline int64_t BytesOf(IntegerKind kind) { return kind == IntegerKind::kInt32 ? 4 : 1; }
-inline ByteRange RangeOf(DType dtype) {
-  return dtype == DType::kInt8 ? ByteRange{-128, 127} : ByteRange{0, 255};
+inline bool IsWord(IntegerKind kind) {
+  return kind == IntegerKind::kUint16 || kind == IntegerKind::kInt16;
+}
+inline int64_t BytesOf(IntegerKind kind) {
+  return kind == IntegerKind::kInt32 ? 4 : IsWord(kind) ? 2 : 1;
+}
+// Of up to 16 bits.
+inline IntegerRange RangeOf(DType dtype) {
+  return {static_cast<int32_t>(IntegerMin(dtype)), static_cast<int32_t>(IntegerMax(dtype))};
 }
 
 // Scales and zero points known when a kernel is bound.

@@ -30,7 +30,7 @@ template <typename Function>
 BoundKernel BindByteTable(const TensorType& x, const TensorType& y, const BindOptions& options,
                           const Function& f) {
   ByteTable state;
-  const ByteRange range = RangeOf(y.dtype);
+  const IntegerRange range = RangeOf(y.dtype);
   for (int i = 0; i < 256; ++i) {
     const int32_t q = x.dtype == DType::kInt8 ? static_cast<int8_t>(i) : i;
     const float value = f(DequantizeValue(q, ScaleOf(x), ZeroOf(x)));

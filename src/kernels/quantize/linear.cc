@@ -12,11 +12,13 @@ std::optional<Reason> RejectQuantize(const KernelCall& call) {
   if (call.has_input(1)) return Reject("types", "the scale is an input");
   if (auto unknown = RejectUnknownShapes(call)) return unknown;
   if (!PlainFloat(x) && !(IntegerKindOf(x.dtype) && ScalesOf(x))) {
-    return Reject("types", "input 0 is {}, expected float32 or quantized uint8, int8, int32",
+    return Reject("types",
+                  "input 0 is {}, expected float32 or quantized integers of 8, 16 or 32 bits",
                   x.ToString());
   }
-  if ((y.dtype != DType::kUint8 && y.dtype != DType::kInt8) || !ScalesOf(y)) {
-    return Reject("types", "output is {}, expected quantized uint8 or int8", y.ToString());
+  if (!IntegerKindOf(y.dtype) || y.dtype == DType::kInt32 || !ScalesOf(y)) {
+    return Reject("types", "output is {}, expected quantized integers of 8 or 16 bits",
+                  y.ToString());
   }
   if (x.shape != y.shape)
     return Reject("shape", "{} -> {}", x.shape.ToString(), y.shape.ToString());
@@ -28,7 +30,7 @@ std::optional<Reason> RejectDequantize(const KernelCall& call) {
   if (call.has_input(1)) return Reject("types", "the scale is an input");
   if (auto unknown = RejectUnknownShapes(call)) return unknown;
   if (!IntegerKindOf(x.dtype) || !ScalesOf(x) || !PlainFloat(y)) {
-    return Reject("types", "{} -> {}, expected quantized uint8, int8 or int32 to float32",
+    return Reject("types", "{} -> {}, expected quantized integers of 8, 16 or 32 bits to float32",
                   x.ToString(), y.ToString());
   }
   if (x.shape != y.shape)
@@ -43,17 +45,41 @@ std::vector<Divisor> DivisorsOf(const BoundScales& to) {
   return divisors;
 }
 
-void QuantizePart(const QuantizeTable& table, const BoundScales& to, const std::vector<Divisor>& by,
-                  ByteRange range, const float* x, uint8_t* y, int64_t begin, int64_t end) {
-  to.view.ForRuns(
-      begin, end,
-      [&](int64_t at, int64_t n, int64_t i) {
-        table.quantize(x + (at - begin), y + at, n, by[i], to.zeros[i], range);
-      },
-      [&](int64_t at, int64_t n, int64_t i) {
-        table.quantize_each(x + (at - begin), y + at, n, &to.scales[i], &to.zeros[i], range);
-      });
-}
+// What floats become.
+struct Target {
+  BoundScales scales;
+  std::vector<Divisor> by;
+  IntegerRange range;
+  bool words;
+
+  static Target Of(const TensorType& type) {
+    BoundScales scales = *ScalesOf(type);
+    std::vector<Divisor> by = DivisorsOf(scales);
+    return {std::move(scales), std::move(by), RangeOf(type.dtype),
+            IsWord(*IntegerKindOf(type.dtype))};
+  }
+
+  // Elements [begin, end) of y from those that begin at x.
+  void Quantize(const QuantizeTable& table, const float* x, void* y, int64_t begin,
+                int64_t end) const {
+    auto* bytes = static_cast<uint8_t*>(y);
+    auto* of_words = static_cast<uint16_t*>(y);
+    scales.view.ForRuns(
+        begin, end,
+        [&](int64_t at, int64_t n, int64_t i) {
+          const float* from = x + (at - begin);
+          words ? table.quantize_words(from, of_words + at, n, scales.scales[i], scales.zeros[i],
+                                       range)
+                : table.quantize(from, bytes + at, n, by[i], scales.zeros[i], range);
+        },
+        [&](int64_t at, int64_t n, int64_t i) {
+          const float *from = x + (at - begin), *scale = &scales.scales[i];
+          const int32_t* zero = &scales.zeros[i];
+          words ? table.quantize_words_each(from, of_words + at, n, scale, zero, range)
+                : table.quantize_each(from, bytes + at, n, scale, zero, range);
+        });
+  }
+};
 void DequantizePart(const QuantizeTable& table, const BoundScales& from, IntegerKind kind,
                     const void* x, float* y, int64_t begin, int64_t end) {
   const auto source = [&](int64_t at) {
@@ -71,17 +97,14 @@ void DequantizePart(const QuantizeTable& table, const BoundScales& from, Integer
 }
 
 struct QuantizeState {
-  BoundScales to;
-  std::vector<Divisor> by;
-  ByteRange range;
+  Target to;
   Isa isa;
   int64_t elements, grain;
 
   void Run(const void* const* in, void* const* out, const RunContext& context) const {
     const auto* x = static_cast<const float*>(in[0]);
     context.pool.ParallelFor(elements, grain, [&](int64_t begin, int64_t end) {
-      QuantizePart(QuantizeTableFor(isa), to, by, range, x + begin, static_cast<uint8_t*>(out[0]),
-                   begin, end);
+      to.Quantize(QuantizeTableFor(isa), x + begin, out[0], begin, end);
     });
   }
 };
@@ -102,10 +125,9 @@ struct DequantizeState {
 
 // Integers to integers through float32, a block at a time.
 struct RequantizeState {
-  BoundScales from, to;
-  std::vector<Divisor> by;
+  BoundScales from;
+  Target to;
   IntegerKind kind;
-  ByteRange range;
   Isa isa;
   int64_t elements, grain;
 
@@ -116,7 +138,7 @@ struct RequantizeState {
       for (int64_t at = begin; at < end; at += 1024) {
         const int64_t stop = std::min<int64_t>(at + 1024, end);
         DequantizePart(table, from, kind, in[0], block, at, stop);
-        QuantizePart(table, to, by, range, block, static_cast<uint8_t*>(out[0]), at, stop);
+        to.Quantize(table, block, out[0], at, stop);
       }
     });
   }
@@ -126,13 +148,11 @@ Result<BoundKernel> BindQuantize(const KernelCall& call, const BindOptions& opti
   const TensorType &x = call.inputs[0], &y = call.outputs[0];
   const int64_t elements = ElementsOf(x), grain = Grain(elements, 0.15, options.threads);
   if (PlainFloat(x))
-    return BoundKernel::Of(QuantizeState{*ScalesOf(y), DivisorsOf(*ScalesOf(y)), RangeOf(y.dtype),
-                                         options.isa, elements, grain});
+    return BoundKernel::Of(QuantizeState{Target::Of(y), options.isa, elements, grain});
   if (QuantizedByte(x) && QuantizedByte(y))
     return BindByteTable(x, y, options, [](float v) { return v; });
-  return BoundKernel::Of(RequantizeState{*ScalesOf(x), *ScalesOf(y), DivisorsOf(*ScalesOf(y)),
-                                         *IntegerKindOf(x.dtype), RangeOf(y.dtype), options.isa,
-                                         elements, grain});
+  return BoundKernel::Of(RequantizeState{*ScalesOf(x), Target::Of(y), *IntegerKindOf(x.dtype),
+                                         options.isa, elements, grain});
 }
 
 Result<BoundKernel> BindDequantize(const KernelCall& call, const BindOptions& options) {

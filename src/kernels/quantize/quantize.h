@@ -11,23 +11,27 @@
 
 namespace evoq {
 
-// Integers of one byte, as a range: [0, 255] or [-128, 127].
-struct ByteRange {
+// The integers of a type: [0, 255] of uint8, [-32768, 32767] of int16.
+struct IntegerRange {
   int32_t low = 0;
   int32_t high = 255;
 };
 
-enum class IntegerKind { kUint8, kInt8, kInt32 };
+enum class IntegerKind { kUint8, kInt8, kUint16, kInt16, kInt32 };
 
 struct QuantizeTable {
   // n elements with one scale.
   void (*quantize)(const float* x, uint8_t* q, int64_t n, const Divisor& by, int32_t zero,
-                   ByteRange range);
+                   IntegerRange range);
+  void (*quantize_words)(const float* x, uint16_t* q, int64_t n, float scale, int32_t zero,
+                         IntegerRange range);
   void (*dequantize)(const void* q, IntegerKind kind, float* x, int64_t n, float scale,
                      int32_t zero);
   // n elements with a scale and a zero point each.
   void (*quantize_each)(const float* x, uint8_t* q, int64_t n, const float* scale,
-                        const int32_t* zero, ByteRange range);
+                        const int32_t* zero, IntegerRange range);
+  void (*quantize_words_each)(const float* x, uint16_t* q, int64_t n, const float* scale,
+                              const int32_t* zero, IntegerRange range);
   void (*dequantize_each)(const void* q, IntegerKind kind, float* x, int64_t n, const float* scale,
                           const int32_t* zero);
   // Smallest and largest of 0 and the elements; NaNs are skipped.

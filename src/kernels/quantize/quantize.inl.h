@@ -5,27 +5,44 @@ namespace evoq::EVOQ_ISA {
 namespace {
 
 // v = x / scale; the saturation bounds are integers, so clamping first gives the same integer.
-inline uint8_t ToByte(float v, float low, float high, int32_t zero) {
+template <typename T>
+inline T ToStored(float v, float low, float high, int32_t zero) {
   v = v == v ? v : 0.0f;
   v = v > low ? v : low;
   v = v < high ? v : high;
-  return static_cast<uint8_t>(static_cast<int32_t>(ToBits(v + kRoundMagic) - 0x4B400000u) + zero);
+  return static_cast<T>(static_cast<int32_t>(ToBits(v + kRoundMagic) - 0x4B400000u) + zero);
+}
+
+template <typename T>
+void QuantizeRun(const float* x, T* q, int64_t n, float scale, int32_t zero, IntegerRange range) {
+  const float low = static_cast<float>(range.low - zero),
+              high = static_cast<float>(range.high - zero);
+  for (int64_t i = 0; i < n; ++i) q[i] = ToStored<T>(x[i] / scale, low, high, zero);
+}
+template <typename T>
+void QuantizeEachRun(const float* x, T* q, int64_t n, const float* scale, const int32_t* zero,
+                     IntegerRange range) {
+  for (int64_t i = 0; i < n; ++i) {
+    q[i] = ToStored<T>(x[i] / scale[i], static_cast<float>(range.low - zero[i]),
+                       static_cast<float>(range.high - zero[i]), zero[i]);
+  }
 }
 
 void Quantize(const float* x, uint8_t* q, int64_t n, const Divisor& by, int32_t zero,
-              ByteRange range) {
-  const float scale = by.scale;
-  const float low = static_cast<float>(range.low - zero),
-              high = static_cast<float>(range.high - zero);
-  for (int64_t i = 0; i < n; ++i) q[i] = ToByte(x[i] / scale, low, high, zero);
+              IntegerRange range) {
+  QuantizeRun(x, q, n, by.scale, zero, range);
 }
-
+void QuantizeWords(const float* x, uint16_t* q, int64_t n, float scale, int32_t zero,
+                   IntegerRange range) {
+  QuantizeRun(x, q, n, scale, zero, range);
+}
 void QuantizeEach(const float* x, uint8_t* q, int64_t n, const float* scale, const int32_t* zero,
-                  ByteRange range) {
-  for (int64_t i = 0; i < n; ++i) {
-    q[i] = ToByte(x[i] / scale[i], static_cast<float>(range.low - zero[i]),
-                  static_cast<float>(range.high - zero[i]), zero[i]);
-  }
+                  IntegerRange range) {
+  QuantizeEachRun(x, q, n, scale, zero, range);
+}
+void QuantizeWordsEach(const float* x, uint16_t* q, int64_t n, const float* scale,
+                       const int32_t* zero, IntegerRange range) {
+  QuantizeEachRun(x, q, n, scale, zero, range);
 }
 
 // int32 differences may wrap: the definition's q - zero is exact, so they are taken in 64 bits
@@ -45,21 +62,25 @@ void DequantizeEachRun(const T* q, float* x, int64_t n, const float* scale, cons
   for (int64_t i = 0; i < n; ++i) x[i] = Real(q[i], zero[i], scale[i]);
 }
 
+// run(q) with q as pointer to its integers.
+template <typename Run>
+void WithIntegers(const void* q, IntegerKind kind, const Run& run) {
+  switch (kind) {
+    case IntegerKind::kUint8: return run(static_cast<const uint8_t*>(q));
+    case IntegerKind::kInt8: return run(static_cast<const int8_t*>(q));
+    case IntegerKind::kUint16: return run(static_cast<const uint16_t*>(q));
+    case IntegerKind::kInt16: return run(static_cast<const int16_t*>(q));
+    case IntegerKind::kInt32: return run(static_cast<const int32_t*>(q));
+  }
+}
+
 void Dequantize(const void* q, IntegerKind kind, float* x, int64_t n, float scale, int32_t zero) {
-  if (kind == IntegerKind::kUint8)
-    return DequantizeRun(static_cast<const uint8_t*>(q), x, n, scale, zero);
-  if (kind == IntegerKind::kInt8)
-    return DequantizeRun(static_cast<const int8_t*>(q), x, n, scale, zero);
-  DequantizeRun(static_cast<const int32_t*>(q), x, n, scale, zero);
+  WithIntegers(q, kind, [&](const auto* of) { DequantizeRun(of, x, n, scale, zero); });
 }
 
 void DequantizeEach(const void* q, IntegerKind kind, float* x, int64_t n, const float* scale,
                     const int32_t* zero) {
-  if (kind == IntegerKind::kUint8)
-    return DequantizeEachRun(static_cast<const uint8_t*>(q), x, n, scale, zero);
-  if (kind == IntegerKind::kInt8)
-    return DequantizeEachRun(static_cast<const int8_t*>(q), x, n, scale, zero);
-  DequantizeEachRun(static_cast<const int32_t*>(q), x, n, scale, zero);
+  WithIntegers(q, kind, [&](const auto* of) { DequantizeEachRun(of, x, n, scale, zero); });
 }
 
 void Range(const float* x, int64_t n, float* low, float* high) {

@@ -4,8 +4,10 @@
 namespace evoq::avx2 {
 extern const QuantizeTable kQuantizeTable = {
     .quantize = Quantize,
+    .quantize_words = QuantizeWords,
     .dequantize = Dequantize,
     .quantize_each = QuantizeEach,
+    .quantize_words_each = QuantizeWordsEach,
     .dequantize_each = DequantizeEach,
     .range = Range,
     .lookup = LookupPlain,

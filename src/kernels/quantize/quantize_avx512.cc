@@ -29,7 +29,7 @@ void Lookup(const uint8_t* table, const uint8_t* x, uint8_t* y, int64_t n) {
 }
 
 // 64 values, each below 2^31, in the order of memory.
-inline void StoreBytes(const Floats& v, __m512i zero16, ByteRange range, uint8_t* q) {
+inline void StoreBytes(const Floats& v, __m512i zero16, IntegerRange range, uint8_t* q) {
   const __m512i order = _mm512_setr_epi32(0, 4, 8, 12, 1, 5, 9, 13, 2, 6, 10, 14, 3, 7, 11, 15);
   const __m512i bytes = range.low < 0 ? NarrowSigned(v, zero16) : NarrowUnsigned(v, zero16);
   _mm512_storeu_si512(q, _mm512_permutexvar_epi32(order, bytes));
@@ -37,7 +37,7 @@ inline void StoreBytes(const Floats& v, __m512i zero16, ByteRange range, uint8_t
 
 // kernels/quantize/divisor.h; blocks with a NaN divide.
 int64_t QuantizeExact512(const float* x, uint8_t* q, int64_t n, const Divisor& by, int32_t zero,
-                         ByteRange range) {
+                         IntegerRange range) {
   const __m512 high = _mm512_set1_ps(by.high), low = _mm512_set1_ps(by.low),
                most = _mm512_set1_ps(512.0f);
   const __m512i zero16 = _mm512_set1_epi16(static_cast<int16_t>(zero));
@@ -59,7 +59,7 @@ int64_t QuantizeExact512(const float* x, uint8_t* q, int64_t n, const Divisor& b
 // So both round to the same integer unless the product lies that close to a tie; blocks in which
 // one does (or is NaN) divide.
 int64_t QuantizeNear512(const float* x, uint8_t* q, int64_t n, const Divisor& by, int32_t zero,
-                        ByteRange range) {
+                        IntegerRange range) {
   const float inverse = 1.0f / by.scale;
   if (!(inverse > 1e-30f && inverse < 1e30f)) return 0;  // a normal number, correctly rounded
   const __m512 factor = _mm512_set1_ps(inverse), most = _mm512_set1_ps(512.0f);
@@ -82,7 +82,7 @@ int64_t QuantizeNear512(const float* x, uint8_t* q, int64_t n, const Divisor& by
 }
 
 void Quantize512(const float* x, uint8_t* q, int64_t n, const Divisor& by, int32_t zero,
-                 ByteRange range) {
+                 IntegerRange range) {
   const int64_t done = by.exact ? QuantizeExact512(x, q, n, by, zero, range)
                                 : QuantizeNear512(x, q, n, by, zero, range);
   Quantize(x + done, q + done, n - done, by, zero, range);
@@ -92,8 +92,10 @@ void Quantize512(const float* x, uint8_t* q, int64_t n, const Divisor& by, int32
 
 extern const QuantizeTable kQuantizeTable = {
     .quantize = Quantize512,
+    .quantize_words = QuantizeWords,
     .dequantize = Dequantize,
     .quantize_each = QuantizeEach,
+    .quantize_words_each = QuantizeWordsEach,
     .dequantize_each = DequantizeEach,
     .range = Range,
     .lookup = Lookup,

@@ -9,7 +9,7 @@
 
 namespace evoq {
 extern const KernelDef kQuantizeByte, kQuantizeRuntime, kDequantizeKernel, kDequantizeRuntime,
-    kDynamicQuantizeKernel, kDynamicQuantizeBytesKernel, kCastKernel;
+    kDynamicQuantizeKernel, kDynamicQuantizeBytesKernel, kQuantizeBytesKernel, kCastKernel;
 namespace {
 
 QuantParams Scales(int count, int axis, DType dtype) {
@@ -17,9 +17,8 @@ QuantParams Scales(int count, int axis, DType dtype) {
   q.axis = count == 1 ? -1 : axis;
   for (int i = 0; i < count; ++i) {
     q.scales.push_back(0.01f + 0.007f * static_cast<float>(i % 5));
-    q.zero_points.push_back(dtype == DType::kInt8    ? -7 + i % 3
-                            : dtype == DType::kUint8 ? 120 + i % 3
-                                                     : 0);
+    const int32_t middle = dtype == DType::kUint8 ? 127 : dtype == DType::kUint16 ? 32767 : 0;
+    q.zero_points.push_back(dtype == DType::kInt32 ? 0 : middle - 7 + i % 3);
   }
   return q;
 }
@@ -32,6 +31,17 @@ struct Case {
 const Case kCases[] = {{1, -1, {}},        {1, -1, {0}},        {1, -1, {1}},  {1, -1, {3, 7, 11}},
                        {5, 1, {3, 5, 13}}, {19, 2, {3, 2, 19}}, {40, 0, {40}}, {1, -1, {40000}}};
 
+constexpr DType kStored[] = {DType::kUint8, DType::kInt8, DType::kUint16, DType::kInt16};
+
+// Some of it beyond what the integers reach by Scales.
+Tensor Data(DType dtype, const Shape& shape) {
+  const Tensor x = RandomTensor(TensorType(DType::kFloat32, shape), 1);
+  Tensor y = x.Clone();
+  if (DTypeBits(dtype) == 16)
+    for (int64_t i = 0; i < y.elements(); ++i) y.mutable_data<float>()[i] *= 300;
+  return y;
+}
+
 Tensor WithSpecials(Tensor x) {
   const float specials[] = {std::nanf(""), INFINITY, -INFINITY, 0.005f, 0.015f, -0.0f};
   Tensor y = x.Clone();
@@ -42,15 +52,16 @@ Tensor WithSpecials(Tensor x) {
 
 TEST(Quantize, EqualsTheTensorFunctions) {
   for (const Case& s : kCases) {
-    for (DType dtype : {DType::kUint8, DType::kInt8}) {
+    for (DType dtype : kStored) {
       TestCall t;
       t.op = "QuantizeLinear";
-      t.inputs = {WithSpecials(RandomTensor(TensorType(DType::kFloat32, s.shape), 1))};
+      t.inputs = {WithSpecials(Data(dtype, s.shape))};
       t.outputs = {TensorType(dtype, s.shape, Scales(s.count, s.axis, dtype))};
       ExpectKernel(kQuantizeByte, t, {QuantizeTensor(t.inputs[0], t.outputs[0]).value()},
                    s.shape.ToString());
     }
-    for (DType dtype : {DType::kUint8, DType::kInt8, DType::kInt32}) {
+    for (DType dtype :
+         {DType::kUint8, DType::kInt8, DType::kUint16, DType::kInt16, DType::kInt32}) {
       TestCall t;
       t.op = "DequantizeLinear";
       t.inputs = {RandomTensor(TensorType(dtype, s.shape, Scales(s.count, s.axis, dtype)), 2)};
@@ -59,9 +70,11 @@ TEST(Quantize, EqualsTheTensorFunctions) {
       ExpectKernel(kDequantizeKernel, t, {want}, s.shape.ToString());
       // Requantize.
       t.op = "QuantizeLinear";
-      t.outputs = {TensorType(DType::kInt8, s.shape, QuantParams::PerTensor(0.013f, 4))};
-      ExpectKernel(kQuantizeByte, t, {QuantizeTensor(want, t.outputs[0]).value()},
-                   s.shape.ToString());
+      for (const DType to : {DType::kInt8, DType::kUint16}) {
+        t.outputs = {TensorType(to, s.shape, QuantParams::PerTensor(0.013f, 4))};
+        ExpectKernel(kQuantizeByte, t, {QuantizeTensor(want, t.outputs[0]).value()},
+                     s.shape.ToString());
+      }
     }
   }
 }
@@ -158,17 +171,18 @@ TEST(Quantize, TiesAtScalesThatAreDividedBy) {
 
 TEST(Quantize, RunTimeScales) {
   for (const Case& s : kCases) {
-    for (DType dtype : {DType::kUint8, DType::kInt8}) {
+    for (DType dtype : kStored) {
       const QuantParams q = Scales(s.count, s.axis, dtype);
       const TensorType typed(dtype, s.shape, q), plain(dtype, s.shape),
           f32(DType::kFloat32, s.shape);
       Tensor zeros = Tensor::Allocate(TensorType(dtype, s.count == 1 ? Shape{} : Shape{s.count}));
+      const auto bytes = static_cast<size_t>(DTypeBits(dtype) / 8);
       for (int i = 0; i < s.count; ++i)
-        zeros.mutable_raw()[i] = static_cast<std::byte>(q.zero_points[i]);
+        std::memcpy(zeros.mutable_raw() + i * bytes, &q.zero_points[i], bytes);
       TestCall t;
       t.op = "QuantizeLinear";
       t.attrs.Set("axis", std::max(s.axis, 0));
-      t.inputs = {WithSpecials(RandomTensor(f32, 1)), Tensor::FromValues(zeros.shape(), q.scales),
+      t.inputs = {WithSpecials(Data(dtype, s.shape)), Tensor::FromValues(zeros.shape(), q.scales),
                   zeros};
       t.outputs = {plain};
       const Tensor want = QuantizeTensor(t.inputs[0], typed).value();
@@ -247,6 +261,38 @@ TEST(Quantize, BytesByTheRangeOfTheData) {
         EXPECT_NEAR(back, x.data<float>()[i], 2 * rest_scale) << i;
       }
     }
+  }
+}
+
+// As DynamicQuantizeBytes, but by a scale and a zero point that are known: values beyond them are
+// at the ends of both bytes.
+TEST(Quantize, BytesByScalesThatAreKnown) {
+  for (int64_t n : {1, 7, 1024, 1025, 40000}) {
+    Tensor x = RandomTensor(TensorType(DType::kFloat32, Shape{n}), 5);
+    if (n > 7) x.mutable_data<float>()[3] = std::nanf(""), x.mutable_data<float>()[4] = INFINITY;
+    constexpr float kScale = 0.01f, kRest = 0.00004f;
+    constexpr uint8_t kZero = 90;
+    TestCall t{"QuantizeBytes",
+               {},
+               {x, Tensor::Scalar(kScale), Tensor::Scalar(kZero)},
+               {},
+               {TensorType(DType::kUint8, Shape{n}), TensorType(DType::kUint8, Shape{n})}};
+    t.attrs.Set("rest_scale", kRest);
+    const auto stored = [](float v, int zero) {
+      const float q = std::isnan(v) ? 0.0f : std::nearbyint(v);
+      return static_cast<uint8_t>(std::min(255.0f, std::max(0.0f, q + static_cast<float>(zero))));
+    };
+    Tensor y = Tensor::Allocate(t.outputs[0]), rest = Tensor::Allocate(t.outputs[1]);
+    int ends = 0;
+    for (int64_t i = 0; i < n; ++i) {
+      const float v = x.data<float>()[i];
+      const uint8_t q = y.mutable_data<uint8_t>()[i] = stored(v / kScale, kZero);
+      ends += q == 0 || q == 255;
+      rest.mutable_data<uint8_t>()[i] =
+          stored((v - static_cast<float>(q - kZero) * kScale) / kRest, 128);
+    }
+    EXPECT_TRUE(n < 1000 || ends > 0);
+    ExpectKernel(kQuantizeBytesKernel, t, {y, rest}, fmt::format("{}", n));
   }
 }
 

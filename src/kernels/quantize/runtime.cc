@@ -20,7 +20,7 @@ std::optional<Reason> RejectScales(const KernelCall& call, const TensorType& int
   if (!PlainFloat(call.inputs[1]))
     return Reject("types", "scale is {}, expected float32", call.inputs[1].ToString());
   if (!IntegerKindOf(integers.dtype) || integers.quantized()) {
-    return Reject("types", "integers are {}, expected plain uint8, int8 or int32",
+    return Reject("types", "integers are {}, expected plain ones of 8, 16 or 32 bits",
                   integers.ToString());
   }
   if (call.has_input(2) && (call.inputs[2].dtype != integers.dtype ||
@@ -43,7 +43,7 @@ std::optional<Reason> RejectQuantize(const KernelCall& call) {
   if (!PlainFloat(call.inputs[0]))
     return Reject("types", "input 0 is {}, expected float32", call.inputs[0].ToString());
   if (call.outputs[0].dtype == DType::kInt32)
-    return Reject("types", "output is int32, expected uint8 or int8");
+    return Reject("types", "output is int32, expected 8 or 16 bits");
   return RejectScales(call, call.outputs[0]);
 }
 
@@ -56,15 +56,34 @@ std::optional<Reason> RejectDequantize(const KernelCall& call) {
 struct RuntimeState {
   AxisView view;
   IntegerKind kind;
+  IntegerRange range;  // of those that are written
   bool quantize, has_zero;
   Isa isa;
   int64_t elements, grain;
 
   int32_t Zero(const void* zeros, int64_t i) const {
     if (!has_zero) return 0;
-    if (kind == IntegerKind::kUint8) return static_cast<const uint8_t*>(zeros)[i];
-    if (kind == IntegerKind::kInt8) return static_cast<const int8_t*>(zeros)[i];
+    switch (kind) {
+      case IntegerKind::kUint8: return static_cast<const uint8_t*>(zeros)[i];
+      case IntegerKind::kInt8: return static_cast<const int8_t*>(zeros)[i];
+      case IntegerKind::kUint16: return static_cast<const uint16_t*>(zeros)[i];
+      case IntegerKind::kInt16: return static_cast<const int16_t*>(zeros)[i];
+      case IntegerKind::kInt32: break;
+    }
     return static_cast<const int32_t*>(zeros)[i];
+  }
+
+  // n elements with the scale i, or with a scale each from it on.
+  void Quantize(const float* x, void* q, int64_t at, int64_t n, const float* scales,
+                const int32_t* zeros, bool each) const {
+    const QuantizeTable& table = QuantizeTableFor(isa);
+    auto* bytes = static_cast<uint8_t*>(q) + at;
+    auto* words = static_cast<uint16_t*>(q) + at;
+    if (IsWord(kind))
+      return each ? table.quantize_words_each(x + at, words, n, scales, zeros, range)
+                  : table.quantize_words(x + at, words, n, *scales, *zeros, range);
+    each ? table.quantize_each(x + at, bytes, n, scales, zeros, range)
+         : table.quantize(x + at, bytes, n, *scales, *zeros, range);
   }
 
   void Run(const void* const* in, void* const* out, const RunContext& context) const {
@@ -72,21 +91,18 @@ struct RuntimeState {
     const auto* scales = static_cast<const float*>(in[1]);
     auto* zeros = reinterpret_cast<int32_t*>(context.scratch);
     for (int64_t i = 0; i < view.axis; ++i) zeros[i] = Zero(has_zero ? in[2] : nullptr, i);
-    const ByteRange range = kind == IntegerKind::kInt8 ? ByteRange{-128, 127} : ByteRange{0, 255};
     const auto* x = static_cast<const float*>(in[0]);
-    auto* q = static_cast<uint8_t*>(out[0]);
     const auto* integers = static_cast<const std::byte*>(in[0]);
     auto* y = static_cast<float*>(out[0]);
     context.pool.ParallelFor(elements, grain, [&](int64_t begin, int64_t end) {
       view.ForRuns(
           begin, end,
           [&](int64_t at, int64_t n, int64_t i) {
-            if (quantize) return table.quantize(x + at, q + at, n, scales[i], zeros[i], range);
+            if (quantize) return Quantize(x, out[0], at, n, scales + i, zeros + i, false);
             table.dequantize(integers + at * BytesOf(kind), kind, y + at, n, scales[i], zeros[i]);
           },
           [&](int64_t at, int64_t n, int64_t i) {
-            if (quantize)
-              return table.quantize_each(x + at, q + at, n, scales + i, zeros + i, range);
+            if (quantize) return Quantize(x, out[0], at, n, scales + i, zeros + i, true);
             table.dequantize_each(integers + at * BytesOf(kind), kind, y + at, n, scales + i,
                                   zeros + i);
           });
@@ -98,10 +114,10 @@ Result<BoundKernel> BindRuntime(const KernelCall& call, const BindOptions& optio
   const bool quantize = call.op == "QuantizeLinear";
   const int64_t elements = ElementsOf(call.inputs[0]);
   const AxisView view = *ViewOf(call);
+  const DType integers = quantize ? call.outputs[0].dtype : call.inputs[0].dtype;
   return BoundKernel::Of(
-      RuntimeState{view, *IntegerKindOf(quantize ? call.outputs[0].dtype : call.inputs[0].dtype),
-                   quantize, call.has_input(2), options.isa, elements,
-                   Grain(elements, 0.15, options.threads)},
+      RuntimeState{view, *IntegerKindOf(integers), RangeOf(integers), quantize, call.has_input(2),
+                   options.isa, elements, Grain(elements, 0.15, options.threads)},
       static_cast<size_t>(view.axis) * sizeof(int32_t));
 }
 

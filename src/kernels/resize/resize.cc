@@ -238,12 +238,12 @@ struct LinearState {
   void ByteRow(const float* blended, uint8_t* y, float* part) const {
     const auto quantize = QuantizeTableFor(isa).quantize;
     const int64_t c = plan.channels;
-    if (plan.w.keep) return quantize(blended, y, plan.w.out * c, by, zero_y, ByteRange{});
+    if (plan.w.keep) return quantize(blended, y, plan.w.out * c, by, zero_y, IntegerRange{});
     for (int64_t o = 0; o < plan.w.out; o += pixels()) {
       const int64_t count = std::min(pixels(), plan.w.out - o);
       ResizeTableFor(isa).blend_pixels(blended, plan.w.index.data() + 2 * o,
                                        plan.w.weight.data() + 2 * o, part, count, c);
-      quantize(part, y + o * c, count * c, by, zero_y, ByteRange{});
+      quantize(part, y + o * c, count * c, by, zero_y, IntegerRange{});
     }
   }
 

@@ -18,12 +18,33 @@ bool ComputesReals(const Graph& graph, const Node& node) {
   return false;
 }
 
+bool ScalesAreConstant(const Graph& graph, const Node& node, const OpDef& op) {
+  if (InputWith(op, Role::kScale) < 0) return false;
+  for (const Role role : {Role::kScale, Role::kZeroPoint}) {
+    const int i = InputWith(op, role);
+    if (i < 0) continue;
+    const ValueId value = node.input(static_cast<size_t>(i));
+    if (value.valid() && !graph.value(value).is_constant()) return false;
+  }
+  return true;
+}
+
 bool IsDynamic(const Graph& graph, const Step& step) {
   const Node& node = graph.node(step.node);
   const OpDef* op = FindOp(node);
   if (op == nullptr) return false;
-  const bool zero_at_run_time = op->linear != nullptr && InputWith(*op, Role::kZeroPoint) >= 0;
-  return op->ranges_at_run_time || zero_at_run_time;
+  if (op->linear != nullptr && InputWith(*op, Role::kZeroPoint) >= 0)
+    return !ScalesAreConstant(graph, node, *op);
+  return op->ranges_at_run_time;
+}
+
+// Static integers of 16 bits: products of their bytes, by scales that are constants.
+bool IsOfTwoBytes(const Graph& graph, const Step& step) {
+  const Node& node = graph.node(step.node);
+  const OpDef* op = FindOp(node);
+  if (op == nullptr) return false;
+  return (QuantizesOrDequantizes(op) && op->outputs == 2) ||
+         (op->linear != nullptr && ScalesAreConstant(graph, node, *op));
 }
 
 bool HasNoIntegerForm(const Graph& graph, const Step& step) {
@@ -45,6 +66,16 @@ extern const ExplainRule kCauseScaleIsDynamic = {
     .fix = "Calibrate: evoq quantize --scheme int8 --calib DATA.",
     .recoverable = 1,
     .claims = IsDynamic,
+};
+extern const ExplainRule kCauseTwoBytes = {
+    .code = "two-bytes",
+    .ledger = LedgerKind::kTime,
+    .sentence =
+        "These layers multiply integers of 16 bits: two int8 products each, four where the weights "
+        "have 16 bits too, and float32 between the layers.",
+    .fix = "Where accuracy allows it: evoq quantize --scheme int8 --calib DATA.",
+    .recoverable = 1,
+    .claims = IsOfTwoBytes,
 };
 extern const ExplainRule kCauseNoInt8Kernel = {
     .code = kNoInt8Kernel,
