@@ -6,11 +6,11 @@
                            [--evoq-options="--method cle,bias-correction"]... [--json F]
 
 Peers are those that are installed beside this Python: onnxruntime (quantize_static: MinMax,
-Entropy, Percentile), nncf (quantize, both presets), neural-compressor, aimet-onnx. One that is not
-installed or fails is named with its error. What a peer writes (Q/DQ in ONNX) is run by ONNX Runtime
-without graph optimizations: as float32 between rounded values, so that no processor's integer
-shortcuts change its accuracy. Seconds are those of the quantization with its calibration; evoq's
-are of the whole command.
+Entropy, Percentile), nncf (quantize, both presets), onnx-neural-compressor, aimet-onnx (CLE,
+SeqMSE, AdaRound of ADAROUND_STEPS). One that is not installed or fails is named with its error.
+What a peer writes (Q/DQ in ONNX) is run by ONNX Runtime without graph optimizations: as float32
+between rounded values, so that no processor's integer shortcuts change its accuracy. Seconds are
+those of the quantization with its calibration; evoq's are of the whole command.
 
 Images come from bench/vision.py's split: those that calibrate are not measured. Preprocessing is
 Pillow's, which evoq's equals byte for byte (docs/preprocess.md).
@@ -157,26 +157,71 @@ def nncf_ptq(preset):
     return quantize
 
 
-def neural_compressor(model, out, images, folder):
-    from neural_compressor import PostTrainingQuantConfig, quantization
+def neural_compressor(method):
+    def quantize(model, out, images, folder):
+        from onnx_neural_compressor import data_reader, quantization
+        from onnx_neural_compressor.quantization import config
 
-    config = PostTrainingQuantConfig(
-        approach="static", quant_format="QDQ", calibration_sampling_size=[len(images.calib)]
-    )
+        name = session(model).get_inputs()[0].name
 
-    class Loader:
-        batch_size = 1
+        class Reader(data_reader.CalibrationDataReader):
+            def __init__(self):
+                self.rewind()
 
-        def __iter__(self):
-            return iter((x, 0) for x in images.calib)
+            def get_next(self):
+                x = next(self.rest, None)
+                return None if x is None else {name: x}
 
-    quantization.fit(model, config, calib_dataloader=Loader()).save(out)
+            def rewind(self):
+                self.rest = iter(images.calib)
+
+        wanted = config.StaticQuantConfig(
+            calibration_data_reader=Reader(),
+            calibrate_method=getattr(quantization.CalibrationMethod, method),
+            quant_format=quantization.QuantFormat.QDQ,
+            per_channel=True,
+            calibration_sampling_size=len(images.calib),
+        )
+        quantization.quantize(model, out, wanted)
+
+    return quantize
 
 
-def aimet(model, out, images, folder):
-    import aimet_onnx  # noqa: F401
+ADAROUND_STEPS = 1000  # of each layer; the default, 10000, takes hours on two cores
 
-    raise RuntimeError("aimet-onnx is installed, but this script does not run it yet")
+
+def aimet(method):
+    def quantize(model, out, images, folder):
+        import pathlib
+
+        import aimet_onnx
+        import onnx
+
+        loaded = onnx.load(model)
+        data = [{loaded.graph.input[0].name: x} for x in images.calib]
+        if method == "CLE":
+            from aimet_onnx.cross_layer_equalization import equalize_model
+
+            equalize_model(loaded)
+        else:
+            from aimet_onnx.batch_norm_fold import fold_all_batch_norms_to_weight
+
+            fold_all_batch_norms_to_weight(loaded)
+        rows = pathlib.Path(aimet_onnx.__file__).parent / "common/quantsim_config"
+        sim = aimet_onnx.QuantizationSimModel(
+            loaded,
+            param_type=aimet_onnx.int8,
+            activation_type=aimet_onnx.int8,
+            config_file=str(rows / "default_config_per_channel.json"),
+        )
+        if method == "SeqMSE":
+            aimet_onnx.apply_seq_mse(sim, data)
+        if method == "AdaRound":
+            aimet_onnx.apply_adaround(sim, data, num_iterations=ADAROUND_STEPS)
+        sim.compute_encodings(data)
+        onnx.save(sim.to_onnx_qdq(), out)
+
+    return quantize
 
 
 PEERS = {
@@ -185,8 +230,12 @@ PEERS = {
     "onnxruntime Percentile": ort_static("Percentile"),
     "nncf PERFORMANCE": nncf_ptq("PERFORMANCE"),
     "nncf MIXED": nncf_ptq("MIXED"),
-    "neural-compressor": neural_compressor,
-    "aimet-onnx": aimet,
+    "neural-compressor MinMax": neural_compressor("MinMax"),
+    "neural-compressor Entropy": neural_compressor("Entropy"),
+    "aimet-onnx": aimet(""),
+    "aimet-onnx CLE": aimet("CLE"),
+    "aimet-onnx SeqMSE": aimet("SeqMSE"),
+    "aimet-onnx AdaRound": aimet("AdaRound"),
 }
 
 

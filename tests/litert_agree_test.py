@@ -5,11 +5,11 @@
 
 The models are written here with LiteRT's own schema: int8 nets of convolutions, depthwise ones,
 residual sums, pools, means, products and softmax with random weights, others of states, branches,
-sparse weights and spectra, or those of FOLDER. int8: every output element within one step, at
-least 99% of all equal (LEAST has the exception), against the interpreter as it comes. Prints how
-often its built-in kernels differ too. float32: within 1e-5 of the largest output. Nets with states
-run STEPS frames, with the states fed back. --bench prints the milliseconds of both on one thread:
-medians of interleaved runs.
+sparse weights and spectra, nets of int16 activations, or those of FOLDER. int8: every output
+element within one step, at least 99% of all equal (LEAST and MOST_APART have the exceptions),
+against the interpreter as it comes. Prints how often its built-in kernels differ too. float32:
+within 1e-5 of the largest output. Nets with states run STEPS frames, with the states fed back.
+--bench prints the milliseconds of both on one thread: medians of interleaved runs.
 
 Skips (exit status 77) without the package ai-edge-litert.
 """
@@ -34,8 +34,10 @@ from ai_edge_litert.interpreter import Interpreter, OpResolverType  # noqa: E402
 from tflite_models import MODELS  # noqa: E402
 
 # Least shares of equal elements where it is not 99%: averages that end in .5 are rounded away from
-# zero by LiteRT and to even by evoq, which windows of an even number of elements meet.
-LEAST = {"average_pool": 0.95}
+# zero by LiteRT and to even by evoq, which windows of an even number of elements meet. A step of 16
+# bits is 1/256 of one of 8.
+LEAST = {"average_pool": 0.95, "mobilenet_16x8": 0.9, "resnet_16x8": 0.5}
+MOST_APART = {"resnet_16x8": 2}
 
 
 STEPS = 24
@@ -163,7 +165,8 @@ def main():
                 print(f"{path.stem}, {kind}: {equal:.2%} of {count} equal, at most {worst:g} apart")
             equal, worst, _ = found["as it comes"]
             least = LEAST.get(path.stem, 0.99)
-            good = worst <= 1 and equal >= least if integers else worst <= 1e-5
+            most = MOST_APART.get(path.stem, 1)
+            good = worst <= most and equal >= least if integers else worst <= 1e-5
             failed |= not good
             if args.bench:
                 ours, theirs = bench(path, args.bench)

@@ -10,7 +10,13 @@ from ai_edge_litert import schema_py_generated as schema
 FLOAT, INT8, INT32 = schema.TensorType.FLOAT32, schema.TensorType.INT8, schema.TensorType.INT32
 BOOL, RESOURCE = schema.TensorType.BOOL, schema.TensorType.RESOURCE
 COMPLEX = schema.TensorType.COMPLEX64
-DTYPES = {np.dtype(np.float32): FLOAT, np.dtype(np.int8): INT8, np.dtype(np.int32): INT32}
+INT16, INT64 = schema.TensorType.INT16, schema.TensorType.INT64
+DTYPES = {
+    np.dtype(np.float32): FLOAT,
+    np.dtype(np.int8): INT8,
+    np.dtype(np.int32): INT32,
+    np.dtype(np.int64): INT64,
+}
 RELU, RELU6 = schema.ActivationFunctionType.RELU, schema.ActivationFunctionType.RELU6
 SAME = schema.Padding.SAME
 STEPS = 36  # of a computed tensor's scale to its standard deviation
@@ -29,11 +35,13 @@ def empty_graph():
 
 
 class Net:
-    """A graph under construction, of int8 or float32 tensors, which are known by their numbers."""
+    """A graph under construction, of int8 or float32 tensors, which are known by their numbers.
+    `integers` 16: activations are int16 without zero points, biases int64 ("16x8")."""
 
     def __init__(self, shape, integers=True, seed=0):
         self.random = np.random.default_rng(seed)
         self.integers = integers
+        self.int8_steps = 256 if integers == 16 else 1
         self.graph = empty_graph()
         self.graphs = [self.graph]
         self.buffers = [schema.BufferT()]
@@ -54,7 +62,13 @@ class Net:
         made = schema.TensorT()
         made.name = f"t{len(self.graph.tensors)}"
         made.shape = list(shape)
-        made.type = DTYPES[data.dtype] if data is not None else INT8 if self.integers else FLOAT
+        words = self.integers == 16 and scale is not None
+        if words and data is None:  # scales are those of int8
+            scale, zero = scale / 256, 0
+        if words and data is not None and data.dtype == np.int32:
+            data = data.astype(np.int64) * 256
+        computed = FLOAT if not self.integers else INT16 if words else INT8
+        made.type = DTYPES[data.dtype] if data is not None else computed
         if scale is not None:
             q = made.quantization = schema.QuantizationParametersT()
             q.scale = np.atleast_1d(np.float32(scale))
@@ -120,7 +134,7 @@ class Net:
             made = self.tensor(shape)
         elif like is not None:
             q = self.graph.tensors[like].quantization
-            made = self.tensor(shape, q.scale[0], int(q.zeroPoint[0]))
+            made = self.tensor(shape, q.scale[0] * self.int8_steps, int(q.zeroPoint[0]))
         else:
             positive = activation in (RELU, RELU6)
             scale = deviation / STEPS / (2 if positive else 1)
@@ -194,16 +208,17 @@ class Net:
         options = schema.SoftmaxOptionsT()
         options.beta = 1.0
         shape = self.shape(x)
-        y = self.tensor(shape, 1 / 256, -128) if self.integers else self.tensor(shape)
+        y = self.share(shape)
         return self.operator("SOFTMAX", [x], y, options, "SoftmaxOptions")
 
     def function(self, kind, x):
-        y = (
-            self.tensor(self.shape(x), 1 / 256, -128)
-            if self.integers
-            else self.tensor(self.shape(x))
-        )
-        return self.operator(kind, [x], y)
+        return self.operator(kind, [x], self.share(self.shape(x)))
+
+    def share(self, shape):
+        """A computed tensor of numbers up to 1, with the scale that the format asks for."""
+        if not self.integers:
+            return self.tensor(shape)
+        return self.tensor(shape, 1 / 128 if self.integers == 16 else 1 / 256, -128)
 
     def typed(self, shape, kind):
         made = self.tensor(shape)
@@ -391,6 +406,8 @@ MODELS = {
     "spectrum": spectrum,
     "mobilenet_int8": mobilenet,
     "resnet_int8": resnet,
+    "mobilenet_16x8": lambda: mobilenet(integers=16),
+    "resnet_16x8": lambda: resnet(integers=16),
     "mobilenet_float32": lambda: mobilenet(integers=False),
     "resnet_float32": lambda: resnet(integers=False),
 }

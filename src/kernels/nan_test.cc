@@ -469,7 +469,7 @@ TEST(Nan, QuantizesToTheZeroPoint) {
           want.mutable_raw()[i] = static_cast<std::byte>(integers[i % 5]);
         }
         const TestCall t{"QuantizeLinear", {}, {x}, {}, {want.type()}};
-        ExpectKernel(*FindKernel("quantize_u8"), t, {want}, fmt::format("scale {} n {}", scale, n));
+        ExpectKernel(*FindKernel("quantize"), t, {want}, fmt::format("scale {} n {}", scale, n));
       }
     }
   }

@@ -77,11 +77,11 @@ TEST(Pieces, ElementByElement) {
        {"cast", {Plain(kF, n)}, {Plain(DType::kInt16, n)}},
        {"cast", {Plain(kF, large)}, {Plain(kB, large)}},
        {"cast", {Plain(DType::kInt16, n)}, {Plain(kF, n)}},
-       {"quantize_u8", {Plain(kF, large)}, {Q(large)}},
-       {"quantize_u8", {Plain(kF, Shape{3, 30011})}, {PerAxis(kU, Shape{3, 30011}, 1)}},
-       {"quantize_u8", {Plain(kF, Shape{30, 3001})}, {PerAxis(kU, Shape{30, 3001}, 0)}},
-       {"quantize_u8", {PerAxis(kI8, Shape{3, 30011}, 1)}, {Q(Shape{3, 30011}, kI8)}},
-       {"quantize_u8", {Q(n, DType::kInt32)}, {Q(n)}},
+       {"quantize", {Plain(kF, large)}, {Q(large)}},
+       {"quantize", {Plain(kF, Shape{3, 30011})}, {PerAxis(kU, Shape{3, 30011}, 1)}},
+       {"quantize", {Plain(kF, Shape{30, 3001})}, {PerAxis(kU, Shape{30, 3001}, 0)}},
+       {"quantize", {PerAxis(kI8, Shape{3, 30011}, 1)}, {Q(Shape{3, 30011}, kI8)}},
+       {"quantize", {Q(n, DType::kInt32)}, {Q(n)}},
        {"dequantize", {PerAxis(kI8, Shape{3, 30011}, 1)}, {Plain(kF, Shape{3, 30011})}},
        {"dequantize", {PerAxis(kU, Shape{30, 3001}, 0)}, {Plain(kF, Shape{30, 3001})}}});
   const Shape shape{3, 30011};

@@ -6,48 +6,50 @@ namespace evoq {
 namespace {
 
 TEST(Reject, Conversions) {
-  Expect("quantize_u8", {"QuantizeLinear", {}, {F({2, 3})}, {Q({2, 3})}, {}},
-         {{"types: the scale is an input", [](Call& c) { c.inputs.push_back(F({})); }},
-          {"types: input 0 is int32[2, 3], expected float32 or quantized uint8, int8, int32",
-           [](Call& c) { c.inputs[0].dtype = DType::kInt32; }},
-          {"types: output is int16[2, 3](scale 0.5, zero 3), expected quantized uint8 or int8",
-           Output(0, Q({2, 3}, DType::kInt16))},
-          {"types: output is uint8[2, 3], expected quantized uint8 or int8",
-           Output(0, TensorType(kU, Shape{2, 3}))},
+  Expect(
+      "quantize", {"QuantizeLinear", {}, {F({2, 3})}, {Q({2, 3})}, {}},
+      {{"types: the scale is an input", [](Call& c) { c.inputs.push_back(F({})); }},
+       {"types: input 0 is int32[2, 3], expected float32 or quantized integers of 8, 16 or 32 bits",
+        [](Call& c) { c.inputs[0].dtype = DType::kInt32; }},
+       {"types: output is int32[2, 3](scale 0.5, zero 3), expected quantized integers of 8 or 16 "
+        "bits",
+        Output(0, Q({2, 3}, DType::kInt32))},
+       {"types: output is uint8[2, 3], expected quantized integers of 8 or 16 bits",
+        Output(0, TensorType(kU, Shape{2, 3}))},
+       {"shape: [2, 3] -> [3, 2]", [](Call& c) { c.outputs[0].shape = Shape{3, 2}; }}});
+  Expect("dequantize", {"DequantizeLinear", {}, {Q({2, 3})}, {F({2, 3})}, {}},
+         {{"types: uint8[2, 3](4 scales on axis 0, block 2) -> float32[2, 3], expected quantized "
+           "integers of 8, 16 or 32 bits to float32",
+           Blocked(0)},
+          {"types: the scale is an input", [](Call& c) { c.inputs.push_back(F({})); }},
+          {"types: float32[2, 3] -> float32[2, 3], expected quantized integers of 8, 16 or 32 bits "
+           "to float32",
+           Input(0, F({2, 3}))},
+          {"types: uint8[2, 3](scale 0.5, zero 3) -> float16[2, 3], expected quantized integers "
+           "of 8, 16 or 32 bits to float32",
+           [](Call& c) { c.outputs[0].dtype = DType::kFloat16; }},
           {"shape: [2, 3] -> [3, 2]", [](Call& c) { c.outputs[0].shape = Shape{3, 2}; }}});
-  Expect(
-      "dequantize", {"DequantizeLinear", {}, {Q({2, 3})}, {F({2, 3})}, {}},
-      {{"types: uint8[2, 3](4 scales on axis 0, block 2) -> float32[2, 3], expected quantized "
-        "uint8, int8 or int32 to float32",
-        Blocked(0)},
-       {"types: the scale is an input", [](Call& c) { c.inputs.push_back(F({})); }},
-       {"types: float32[2, 3] -> float32[2, 3], expected quantized uint8, int8 or int32 to float32",
-        Input(0, F({2, 3}))},
-       {"types: uint8[2, 3](scale 0.5, zero 3) -> float16[2, 3], expected quantized uint8, int8 or "
-        "int32 to float32",
-        [](Call& c) { c.outputs[0].dtype = DType::kFloat16; }},
-       {"shape: [2, 3] -> [3, 2]", [](Call& c) { c.outputs[0].shape = Shape{3, 2}; }}});
-  Expect(
-      "dequantize_runtime",
-      {"DequantizeLinear",
-       {},
-       {TensorType(kU, Shape{2, 3}), F({}), TensorType(kU, Shape{})},
-       {F({2, 3})},
-       {}},
-      {{"types: no scale input: it is in the type", [](Call& c) { c.inputs.resize(1); }},
-       {"types: scale is float16[], expected float32",
-        [](Call& c) { c.inputs[1].dtype = DType::kFloat16; }},
-       {"types: zero point is int8[] for integers uint8[2, 3] and a scale float32[]",
-        [](Call& c) { c.inputs[2].dtype = DType::kInt8; }},
-       {"types: zero point is uint8[3] for integers uint8[2, 3] and a scale float32[]",
-        [](Call& c) { c.inputs[2].shape = Shape{3}; }},
-       {"types: integers are uint8[2, 3](scale 0.5, zero 3), expected plain uint8, int8 or int32",
-        Input(0, Q({2, 3}))},
-       {"shape: scales [] for [2, 3], expected one or one per index of the axis",
-        With("block_size", 2)},
-       {"shape: scales [2] for [2, 3], expected one or one per index of the axis",
-        [](Call& c) { c.inputs[1] = F({2}), c.inputs[2].shape = Shape{2}; }},
-       {"shape: [2, 3] -> [3, 2]", [](Call& c) { c.outputs[0].shape = Shape{3, 2}; }}});
+  Expect("dequantize_runtime",
+         {"DequantizeLinear",
+          {},
+          {TensorType(kU, Shape{2, 3}), F({}), TensorType(kU, Shape{})},
+          {F({2, 3})},
+          {}},
+         {{"types: no scale input: it is in the type", [](Call& c) { c.inputs.resize(1); }},
+          {"types: scale is float16[], expected float32",
+           [](Call& c) { c.inputs[1].dtype = DType::kFloat16; }},
+          {"types: zero point is int8[] for integers uint8[2, 3] and a scale float32[]",
+           [](Call& c) { c.inputs[2].dtype = DType::kInt8; }},
+          {"types: zero point is uint8[3] for integers uint8[2, 3] and a scale float32[]",
+           [](Call& c) { c.inputs[2].shape = Shape{3}; }},
+          {"types: integers are uint8[2, 3](scale 0.5, zero 3), expected plain ones of 8, 16 or 32 "
+           "bits",
+           Input(0, Q({2, 3}))},
+          {"shape: scales [] for [2, 3], expected one or one per index of the axis",
+           With("block_size", 2)},
+          {"shape: scales [2] for [2, 3], expected one or one per index of the axis",
+           [](Call& c) { c.inputs[1] = F({2}), c.inputs[2].shape = Shape{2}; }},
+          {"shape: [2, 3] -> [3, 2]", [](Call& c) { c.outputs[0].shape = Shape{3, 2}; }}});
   Expect(
       "cast", {"Cast", {}, {F({2, 3})}, {TensorType(DType::kInt32, Shape{2, 3})}, {}},
       {{"types: uint8[2, 3](scale 0.5, zero 3) -> int32[2, 3], expected plain types of whole bytes",
@@ -203,9 +205,9 @@ TEST(Reject, TablesAndRows) {
       "quantize_runtime",
       {"QuantizeLinear", {}, {F({2, 3}), F({3})}, {TensorType(kI8, Shape{2, 3})}, {}},
       {{"types: input 0 is uint8[2, 3](scale 0.5, zero 3), expected float32", Input(0, Q({2, 3}))},
-       {"types: output is int32, expected uint8 or int8", Output(0, TensorType(kI32, Shape{2, 3}))},
-       {"types: integers are int16[2, 3], expected plain uint8, int8 or int32",
-        Output(0, TensorType(DType::kInt16, Shape{2, 3}))},
+       {"types: output is int32, expected 8 or 16 bits", Output(0, TensorType(kI32, Shape{2, 3}))},
+       {"types: integers are uint32[2, 3], expected plain ones of 8, 16 or 32 bits",
+        Output(0, TensorType(DType::kUint32, Shape{2, 3}))},
        {"types: scale is uint8[3](scale 0.5, zero 3), expected float32", Input(1, Q({3}))},
        {"shape: scales [3] for [2, 3], expected one or one per index of the axis", With("axis", 0)},
        {"shape: [2, 3] -> [3, 2]", Output(0, TensorType(kI8, Shape{3, 2}))}});

@@ -215,7 +215,7 @@ TEST(Requantization, QuantizeAndDequantizeByHand) {
   t.outputs = {TensorType(DType::kUint8, Shape{9}, QuantParams::PerTensor(0.5f, 7))};
   // In steps of 0.5: -2.5 -1.5 -0.5 0.5 1.5 2.5 200 -200 0.6.
   const Tensor q = Quantized<uint8_t>({9}, {5, 5, 7, 7, 9, 9, 207, 0, 8}, *t.outputs[0].quant);
-  ExpectKernel(*FindKernel("quantize_u8"), t, {q}, "QuantizeLinear");
+  ExpectKernel(*FindKernel("quantize"), t, {q}, "QuantizeLinear");
   EXPECT_EQ(FirstDifference(Eval(NodeOf("QuantizeLinear", 1), t.inputs, t.outputs[0]), q), "");
   TestCall d;
   d.op = "DequantizeLinear";

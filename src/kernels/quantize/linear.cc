@@ -164,8 +164,8 @@ Result<BoundKernel> BindDequantize(const KernelCall& call, const BindOptions& op
 
 }  // namespace
 
-extern const KernelDef kQuantizeByte = {
-    .name = "quantize_u8",
+extern const KernelDef kQuantizeKernel = {
+    .name = "quantize",
     .op = "QuantizeLinear",
     .precision = Precision::kInt8,
     .peak = Peak::kMemory,

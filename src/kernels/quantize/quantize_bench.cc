@@ -1,7 +1,7 @@
 #include "kernels/bench_util.h"
 
 namespace evoq {
-extern const KernelDef kQuantizeByte, kDequantizeKernel, kDynamicQuantizeKernel;
+extern const KernelDef kQuantizeKernel, kDequantizeKernel, kDynamicQuantizeKernel;
 namespace {
 
 void Convert(benchmark::State& state, const KernelDef& kernel, TensorType x, TensorType y) {
@@ -20,11 +20,11 @@ void Convert(benchmark::State& state, const KernelDef& kernel, TensorType x, Ten
 const TensorType kFloat(DType::kFloat32, Shape{}), kPlainByte(DType::kUint8, Shape{}),
     kByte(DType::kUint8, Shape{}, QuantParams::PerTensor(0.02f, 128)),
     kOther(DType::kUint8, Shape{}, QuantParams::PerTensor(0.03f, 7));
-BENCHMARK_CAPTURE(Convert, quantize, kQuantizeByte, kFloat, kByte)
+BENCHMARK_CAPTURE(Convert, quantize, kQuantizeKernel, kFloat, kByte)
     ->Arg(150528)
     ->Unit(benchmark::kMicrosecond)
     ->UseRealTime();
-BENCHMARK_CAPTURE(Convert, requantize, kQuantizeByte, kOther, kByte)
+BENCHMARK_CAPTURE(Convert, requantize, kQuantizeKernel, kOther, kByte)
     ->Arg(150528)
     ->Unit(benchmark::kMicrosecond)
     ->UseRealTime();

@@ -8,7 +8,7 @@
 #include "kernels/test_util.h"
 
 namespace evoq {
-extern const KernelDef kQuantizeByte, kQuantizeRuntime, kDequantizeKernel, kDequantizeRuntime,
+extern const KernelDef kQuantizeKernel, kQuantizeRuntime, kDequantizeKernel, kDequantizeRuntime,
     kDynamicQuantizeKernel, kDynamicQuantizeBytesKernel, kQuantizeBytesKernel, kCastKernel;
 namespace {
 
@@ -57,7 +57,7 @@ TEST(Quantize, EqualsTheTensorFunctions) {
       t.op = "QuantizeLinear";
       t.inputs = {WithSpecials(Data(dtype, s.shape))};
       t.outputs = {TensorType(dtype, s.shape, Scales(s.count, s.axis, dtype))};
-      ExpectKernel(kQuantizeByte, t, {QuantizeTensor(t.inputs[0], t.outputs[0]).value()},
+      ExpectKernel(kQuantizeKernel, t, {QuantizeTensor(t.inputs[0], t.outputs[0]).value()},
                    s.shape.ToString());
     }
     for (DType dtype :
@@ -72,7 +72,7 @@ TEST(Quantize, EqualsTheTensorFunctions) {
       t.op = "QuantizeLinear";
       for (const DType to : {DType::kInt8, DType::kUint16}) {
         t.outputs = {TensorType(to, s.shape, QuantParams::PerTensor(0.013f, 4))};
-        ExpectKernel(kQuantizeByte, t, {QuantizeTensor(want, t.outputs[0]).value()},
+        ExpectKernel(kQuantizeKernel, t, {QuantizeTensor(want, t.outputs[0]).value()},
                      s.shape.ToString());
       }
     }
@@ -121,7 +121,7 @@ TEST(Quantize, TiesAndInfinities) {
       t.inputs = {x};
       t.outputs = {TensorType(dtype, x.shape(),
                               QuantParams::PerTensor(scale, dtype == DType::kInt8 ? -7 : 131))};
-      ExpectKernel(kQuantizeByte, t, {QuantizeTensor(x, t.outputs[0]).value()},
+      ExpectKernel(kQuantizeKernel, t, {QuantizeTensor(x, t.outputs[0]).value()},
                    fmt::format("{}", scale));
     }
   }
@@ -164,7 +164,7 @@ TEST(Quantize, TiesAtScalesThatAreDividedBy) {
       t.op = "QuantizeLinear";
       t.inputs = {x};
       t.outputs = {want.type()};
-      ExpectKernel(kQuantizeByte, t, {want}, fmt::format("{}", scale));
+      ExpectKernel(kQuantizeKernel, t, {want}, fmt::format("{}", scale));
     }
   }
 }
@@ -462,7 +462,7 @@ TEST(Quantize, RejectsWithAReason) {
   t.op = "QuantizeLinear";
   t.inputs = {RandomTensor(TensorType(DType::kFloat32, Shape{4}), 1), Tensor::Scalar(0.1f)};
   t.outputs = {TensorType(DType::kUint8, Shape{4})};
-  EXPECT_EQ(RejectOf(kQuantizeByte, t)->code, "types");
+  EXPECT_EQ(RejectOf(kQuantizeKernel, t)->code, "types");
   EXPECT_EQ(RejectOf(kQuantizeRuntime, t), std::nullopt);
   t.inputs[1] = Tensor::FromValues<float>(Shape{3}, {1, 1, 1});
   EXPECT_EQ(RejectOf(kQuantizeRuntime, t)->code, "shape");
