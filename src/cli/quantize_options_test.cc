@@ -169,6 +169,23 @@ TEST_F(QuantizeOptionsTest, WhatItPrints) {
   EXPECT_NE(three.out.find("  float:   3 (p2, p3, p4): "), std::string::npos) << three.out;
 }
 
+// Ranges of 16 bits are whole where no observer is named.
+TEST_F(QuantizeOptionsTest, ASchemeHasAnObserver) {
+  const std::string model = Chain(), samples = Samples(4);
+  const auto observer = [&](const Words& more) {
+    Words words = {"quantize", model,       "--calib",       samples,
+                   "-o",       At("q.etm"), "--save-ranges", At("ranges.json")};
+    words.insert(words.end(), more.begin(), more.end());
+    const Ran ran = Run(words);
+    EXPECT_EQ(ran.code, 0) << ran.log;
+    return nlohmann::json::parse(ReadTextFile(At("ranges.json")).value())["observer"];
+  };
+  EXPECT_EQ(observer({"--scheme", "int16x8"}), "minmax");
+  EXPECT_EQ(observer({"--scheme", "int16"}), "minmax");
+  EXPECT_EQ(observer({"--scheme", "int16x8", "--observer", "entropy"}), "entropy");
+  EXPECT_EQ(observer({}), "sqnr");
+}
+
 // A step's precision is what it computes in, whichever file is written: weights alone in int8 leave
 // it float32 and are told apart. In an .onnx nodes are counted, and it says so.
 TEST_F(QuantizeOptionsTest, EachSchemeTellsTheSameOfBothOutputs) {
