@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "ops/op.h"
+#include "passes/match.h"
 #include "quant/channels.h"
 #include "quant/plan.h"
 #include "quant/suspect.h"
@@ -45,6 +46,21 @@ std::vector<ValueId> ValuesToWatch(const Graph& graph) {
   return values;
 }
 
+// The values whose channels lie last in memory once the graph is compiled: of the operators that
+// have such a form, and what is element by element between them.
+std::vector<bool> ChannelsLastValues(const Graph& graph) {
+  std::vector<bool> last(static_cast<size_t>(graph.value_count()));
+  for (NodeId id : graph.order()) {
+    const Node& node = graph.node(id);
+    const OpDef* op = FindOp(node);
+    if (op == nullptr || node.outputs.empty() || !node.outputs[0].valid()) continue;
+    bool is = op->spatial;
+    for (ValueId in : node.inputs) is |= op->elementwise && in.valid() && last[in.index];
+    last[node.outputs[0].index] = is;
+  }
+  return last;
+}
+
 }  // namespace
 
 Status CheckOptions(const CalibrationOptions& options) {
@@ -73,9 +89,21 @@ Result<Graph> Calibrator::Instrument(const Graph& source) {
   }
   EVOQ_TRY(graph.Sort());
   EVOQ_TRY(InferTypes(graph));
-  for (ValueId v : ValuesToWatch(graph)) {
-    Watched watched{.name = graph.value(v).name,
-                    .seen = ValueStatistics(ChannelAxis(graph, v), intervals())};
+  const std::vector<bool> last = ChannelsLastValues(graph);
+  for (const ValueId value : ValuesToWatch(graph)) {
+    const Shape shape = graph.value(value).type.shape;
+    int channel_axis = ChannelAxis(graph, value);
+    Watched watched{.name = graph.value(value).name};
+    ValueId v = value;
+    // In the order in which it lies in memory: no order changes what is counted.
+    if (last[v.index] && shape.ranked() && shape.rank() > 2 && !graph.IsOutput(v) &&
+        !graph.IsInput(v)) {
+      Attrs attrs;
+      attrs.Set("perm", ChannelsLast(shape.rank()));
+      v = graph.Apply("Transpose", watched.name + "_watched", {v}, std::move(attrs));
+      if (channel_axis > 0) channel_axis = channel_axis == 1 ? shape.rank() - 1 : channel_axis - 1;
+    }
+    watched.seen = ValueStatistics(channel_axis, intervals());
     const auto& inputs = graph.inputs();
     if (graph.IsInput(v)) {
       watched.input = static_cast<int>(std::find(inputs.begin(), inputs.end(), v) - inputs.begin());
@@ -87,6 +115,8 @@ Result<Graph> Calibrator::Instrument(const Graph& source) {
     }
     watched_.push_back(std::move(watched));
   }
+  EVOQ_TRY(graph.Sort());
+  EVOQ_TRY(InferTypes(graph));
   return graph;
 }
 

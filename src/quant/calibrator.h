@@ -52,7 +52,7 @@ class Calibrator {
     std::string name;
     int input = -1;   // position among the graph's inputs,
     int output = -1;  // or among the outputs
-    ValueStatistics seen;
+    ValueStatistics seen{-1, false};
   };
   template <typename Without>
   Range Chosen(const Observed& all, const Without& without) const;

@@ -19,15 +19,55 @@ int64_t BatchOf(const Tensor& value, int64_t batch) {
 
 constexpr Range kNothing = {INFINITY, -INFINITY};
 
-// The extremes; NaN in both for a part that holds a NaN or an infinity.
+// The extremes, of which a zero has no sign; NaN in both for a part that holds a NaN or an
+// infinity.
 Range ExtremesOf(std::span<const float> x) {
-  float low = INFINITY, high = -INFINITY, poison = 0;
-  for (float v : x) {
-    low = v < low ? v : low;
-    high = v > high ? v : high;
-    poison += v * 0.0f;  // NaN as soon as one element is not finite
+  constexpr size_t kLanes = 16;  // independent of each other, so that they are vectors
+  float low[kLanes], high[kLanes], poison[kLanes] = {};
+  std::fill_n(low, kLanes, INFINITY);
+  std::fill_n(high, kLanes, -INFINITY);
+  const auto see = [&](size_t lane, float v) {
+    low[lane] = v < low[lane] ? v : low[lane];
+    high[lane] = v > high[lane] ? v : high[lane];
+    poison[lane] += v * 0.0f;  // NaN as soon as one element is not finite
+  };
+  size_t i = 0;
+  for (; i + kLanes <= x.size(); i += kLanes) {
+    for (size_t lane = 0; lane < kLanes; ++lane) see(lane, x[i + lane]);
   }
-  return poison == 0 ? Range{low, high} : Range{NAN, NAN};
+  for (; i < x.size(); ++i) see(i % kLanes, x[i]);
+  float poisoned = 0;
+  for (float p : poison) poisoned += p;
+  if (poisoned != 0 || std::isnan(poisoned)) return {NAN, NAN};
+  return {*std::min_element(low, low + kLanes) + 0.0f,
+          *std::max_element(high, high + kLanes) + 0.0f};
+}
+
+// counts[clamp(int((x - low) * scale), 0, last)] += 1 for all x.
+void CountInBins(std::span<const float> x, bool magnitude, double low, double scale,
+                 std::vector<int64_t>& counts) {
+  constexpr size_t kBlock = 256, kTables = 4;  // equal values follow each other: one table waits
+  const size_t bins = counts.size();
+  const double last = static_cast<double>(bins) - 1;
+  std::vector<uint32_t> tables(kTables * bins);
+  int32_t at[kBlock];
+  // Before a count of 32 bits can be full.
+  constexpr size_t kMost = size_t{1} << 31;
+  for (size_t begin = 0; begin < x.size(); begin += kMost) {
+    const size_t end = std::min(x.size(), begin + kMost);
+    for (size_t i = begin; i < end; i += kBlock) {
+      const size_t n = std::min(kBlock, end - i);
+      for (size_t k = 0; k < n; ++k) {
+        const double v = magnitude ? std::fabs(x[i + k]) : x[i + k];
+        double bin = (v - low) * scale;
+        bin = bin > 0 ? bin : 0;
+        at[k] = static_cast<int32_t>(bin < last ? bin : last);
+      }
+      for (size_t k = 0; k < n; ++k) ++tables[k % kTables * bins + static_cast<size_t>(at[k])];
+    }
+    for (size_t k = 0; k < tables.size(); ++k) counts[k % bins] += tables[k];
+    std::fill(tables.begin(), tables.end(), 0);
+  }
 }
 
 }  // namespace
@@ -102,13 +142,9 @@ void ValueStatistics::Count(const Tensor& value, int64_t batch, std::span<const 
   batch = BatchOf(value, batch);
   for (int64_t sample = 0; sample < batch; ++sample) {
     Histogram& h = histograms_[groups.empty() ? 0 : groups[sample]];
-    const bool magnitude = kind_ == HistogramKind::kMagnitude;
     const double scale = static_cast<double>(h.counts.size()) / (h.high - h.low);
-    const auto last = static_cast<int64_t>(h.counts.size()) - 1;
-    for (float x : PartOf(value, batch, sample)) {
-      const double v = magnitude ? std::fabs(x) : x;
-      ++h.counts[std::clamp(static_cast<int64_t>((v - h.low) * scale), int64_t{0}, last)];
-    }
+    CountInBins(PartOf(value, batch, sample), kind_ == HistogramKind::kMagnitude, h.low, scale,
+                h.counts);
   }
 }
 
@@ -188,7 +224,16 @@ void ValueStatistics::AddChannels(const Tensor& value) {
   for (int64_t part = 0; part < outer;
        ++part) {  // each its own sum: a batch adds as its samples do
     std::fill(sums.begin(), sums.end(), 0.0);
-    for (int64_t row = 0; row < rows; ++row, x += inner) {
+    if (inner == 1) {
+      for (int64_t row = 0; row < rows; row += channels, x += channels) {
+        for (int64_t c = 0; c < channels; ++c) sums[c] += x[c];
+        for (int64_t c = 0; c < channels; ++c) {
+          const float size = std::fabs(x[c]);
+          channel_max_[c] = channel_max_[c] < size ? size : channel_max_[c];
+        }
+      }
+    }
+    for (int64_t row = 0; inner != 1 && row < rows; ++row, x += inner) {
       double& sum = sums[row % channels];
       float& largest = channel_max_[row % channels];
       for (int64_t i = 0; i < inner; ++i) {
