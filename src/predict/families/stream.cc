@@ -350,7 +350,7 @@ const CostFamily kFamilyUnaryFloat = {
 };
 const CostFamily kFamilyQuantize = {
     .name = "quantize",
-    .kernels = "quantize_*",
+    .kernels = "quantize quantize_*",
     .count = Count,
 };
 const CostFamily kFamilyDequantize = {
