@@ -135,6 +135,10 @@ Status PreparedQuantization::Prepare() {
   }
   for (const QuantMethod* method : *methods_) {
     if (method->ask != nullptr) method->ask(options_);
+    if (method->stage == MethodStage::kRounding && rounded_.empty())
+      warnings_.push_back(fmt::format(
+          "--method {}: --scheme {} has methods round no weight of this model, so it did nothing",
+          method->name, scheme_->name));
   }
   return {};
 }

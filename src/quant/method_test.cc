@@ -133,6 +133,22 @@ TEST(Method, WeightsToRound) {
   }
 }
 
+// Of a scheme whose weights no method rounds, methods of rounding say that they did nothing.
+TEST(Method, OfWeightsThatNoneRounds) {
+  const Graph net = MakeNet(kConvNet);
+  const MethodChoice methods = ParseMethods("hqq").value();
+  const auto warnings = [&](const char* scheme) {
+    Graph graph = net;
+    const auto report = QuantizeBy(*FindScheme(scheme), methods, graph, {}, {});
+    EXPECT_TRUE(report) << scheme;
+    return report ? report->warnings : std::vector<std::string>();
+  };
+  EXPECT_EQ(warnings("int16-dynamic"),
+            std::vector<std::string>{"--method hqq: --scheme int16-dynamic has methods round no "
+                                     "weight of this model, so it did nothing"});
+  EXPECT_TRUE(warnings("int16x8-dynamic").empty());
+}
+
 // The stages before the scheme run once; what follows is what QuantizeBy gives, and with layers
 // kept each of the others has the numbers that were chosen with all of them.
 TEST(Method, PreparedOnceQuantizedOften) {

@@ -102,6 +102,11 @@ Status CheckScaleSets(const QuantizeJob& job) {
   const QuantScheme* scheme = FindScheme(job.scheme);
   if (scheme == nullptr || !scheme->needs_calibration)
     return refuse(fmt::format("--scheme {} has no calibrated ranges, int8 has", job.scheme));
+  if (scheme->values == DType::kFloat32)
+    return refuse(
+        fmt::format("--scheme {} gives float32 to its layers, int8 gives integers by scales "
+                    "that change",
+                    job.scheme));
   if (LowerExtension(job.output) == ".onnx")
     return refuse(fmt::format("{}: only an .etm holds them", job.output));
   if (job.certified()) return refuse("a certificate is of one set");

@@ -157,6 +157,9 @@ TEST_F(ScaleSetJobs, RefusesWhatDoesNotFit) {
             "--scale-sets: sets with data of their own leave no use for other calibration data");
   EXPECT_EQ(with({"2"}, [](QuantizeJob& j) { j.scheme = "int8-dynamic"; }),
             "--scale-sets: --scheme int8-dynamic has no calibrated ranges, int8 has");
+  EXPECT_EQ(with({"2"}, [](QuantizeJob& j) { j.scheme = "int16x8"; }),
+            "--scale-sets: --scheme int16x8 gives float32 to its layers, int8 gives integers by "
+            "scales that change");
   EXPECT_EQ(with({"2"}, [](QuantizeJob& j) { j.ranges_in = "ranges.json"; }),
             "--scale-sets: ranges and encodings in files are of one set: sets are calibrated");
   EXPECT_EQ(with({"2"}, [&](QuantizeJob& j) { j.output = At("net2.onnx"); }),
