@@ -4,6 +4,7 @@
 // becomes one step: evoq::DynamicConv(q, w, bias, residual, s, z), with scales and zero points in
 // the type of w. MatMulInteger alike.
 #include <algorithm>
+#include <cmath>
 #include <map>
 
 #include "passes/linear.h"
@@ -270,7 +271,7 @@ std::optional<TwoBytes> TwoBytesAt(const Graph& graph, NodeId second) {
   const Node& byte = graph.node(first);
   if (IsOp(graph, first, "QuantizeLinear")) {
     const auto scale = ScalarOf(graph, quantize.input(1));
-    if (!QuantizesToByte(graph, byte) || !scale || !(*scale > 0) ||
+    if (!QuantizesToByte(graph, byte) || !scale || !(*scale > 0) || !std::isfinite(*scale) ||
         !SameScalar(graph, real.input(1), byte.input(1)) ||
         IntOf(graph, real.input(2)) != IntOf(graph, byte.input(2)))
       return std::nullopt;
