@@ -60,6 +60,27 @@ inline IntegerRange RangeOf(DType dtype) {
   return {static_cast<int32_t>(IntegerMin(dtype)), static_cast<int32_t>(IntegerMax(dtype))};
 }
 
+// What floats become, bytes or words; dequantized from, int32 too.
+struct Stored {
+  IntegerKind kind;
+  IntegerRange range;
+
+  static Stored Of(DType dtype) { return {*IntegerKindOf(dtype), RangeOf(dtype)}; }
+
+  // n elements of x to those of q from number `at` on, by one scale or by one each.
+  void One(const QuantizeTable& table, const float* x, void* q, int64_t at, int64_t n,
+           const Divisor& by, int32_t zero) const {
+    IsWord(kind) ? table.quantize_words(x, static_cast<uint16_t*>(q) + at, n, by.scale, zero, range)
+                 : table.quantize(x, static_cast<uint8_t*>(q) + at, n, by, zero, range);
+  }
+  void Each(const QuantizeTable& table, const float* x, void* q, int64_t at, int64_t n,
+            const float* scales, const int32_t* zeros) const {
+    IsWord(kind)
+        ? table.quantize_words_each(x, static_cast<uint16_t*>(q) + at, n, scales, zeros, range)
+        : table.quantize_each(x, static_cast<uint8_t*>(q) + at, n, scales, zeros, range);
+  }
+};
+
 // Scales and zero points known when a kernel is bound.
 struct BoundScales {
   AxisView view;

@@ -49,37 +49,28 @@ std::vector<Divisor> DivisorsOf(const BoundScales& to) {
 struct Target {
   BoundScales scales;
   std::vector<Divisor> by;
-  IntegerRange range;
-  bool words;
+  Stored stored;
 
   static Target Of(const TensorType& type) {
     BoundScales scales = *ScalesOf(type);
     std::vector<Divisor> by = DivisorsOf(scales);
-    return {std::move(scales), std::move(by), RangeOf(type.dtype),
-            IsWord(*IntegerKindOf(type.dtype))};
+    return {std::move(scales), std::move(by), Stored::Of(type.dtype)};
   }
 
   // Elements [begin, end) of y from those that begin at x.
   void Quantize(const QuantizeTable& table, const float* x, void* y, int64_t begin,
                 int64_t end) const {
-    auto* bytes = static_cast<uint8_t*>(y);
-    auto* of_words = static_cast<uint16_t*>(y);
     scales.view.ForRuns(
         begin, end,
         [&](int64_t at, int64_t n, int64_t i) {
-          const float* from = x + (at - begin);
-          words ? table.quantize_words(from, of_words + at, n, scales.scales[i], scales.zeros[i],
-                                       range)
-                : table.quantize(from, bytes + at, n, by[i], scales.zeros[i], range);
+          stored.One(table, x + (at - begin), y, at, n, by[i], scales.zeros[i]);
         },
         [&](int64_t at, int64_t n, int64_t i) {
-          const float *from = x + (at - begin), *scale = &scales.scales[i];
-          const int32_t* zero = &scales.zeros[i];
-          words ? table.quantize_words_each(from, of_words + at, n, scale, zero, range)
-                : table.quantize_each(from, bytes + at, n, scale, zero, range);
+          stored.Each(table, x + (at - begin), y, at, n, &scales.scales[i], &scales.zeros[i]);
         });
   }
 };
+
 void DequantizePart(const QuantizeTable& table, const BoundScales& from, IntegerKind kind,
                     const void* x, float* y, int64_t begin, int64_t end) {
   const auto source = [&](int64_t at) {

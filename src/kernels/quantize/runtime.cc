@@ -55,15 +55,14 @@ std::optional<Reason> RejectDequantize(const KernelCall& call) {
 
 struct RuntimeState {
   AxisView view;
-  IntegerKind kind;
-  IntegerRange range;  // of those that are written
+  Stored stored;  // what is read or written
   bool quantize, has_zero;
   Isa isa;
   int64_t elements, grain;
 
   int32_t Zero(const void* zeros, int64_t i) const {
     if (!has_zero) return 0;
-    switch (kind) {
+    switch (stored.kind) {
       case IntegerKind::kUint8: return static_cast<const uint8_t*>(zeros)[i];
       case IntegerKind::kInt8: return static_cast<const int8_t*>(zeros)[i];
       case IntegerKind::kUint16: return static_cast<const uint16_t*>(zeros)[i];
@@ -71,19 +70,6 @@ struct RuntimeState {
       case IntegerKind::kInt32: break;
     }
     return static_cast<const int32_t*>(zeros)[i];
-  }
-
-  // n elements with the scale i, or with a scale each from it on.
-  void Quantize(const float* x, void* q, int64_t at, int64_t n, const float* scales,
-                const int32_t* zeros, bool each) const {
-    const QuantizeTable& table = QuantizeTableFor(isa);
-    auto* bytes = static_cast<uint8_t*>(q) + at;
-    auto* words = static_cast<uint16_t*>(q) + at;
-    if (IsWord(kind))
-      return each ? table.quantize_words_each(x + at, words, n, scales, zeros, range)
-                  : table.quantize_words(x + at, words, n, *scales, *zeros, range);
-    each ? table.quantize_each(x + at, bytes, n, scales, zeros, range)
-         : table.quantize(x + at, bytes, n, *scales, *zeros, range);
   }
 
   void Run(const void* const* in, void* const* out, const RunContext& context) const {
@@ -98,13 +84,14 @@ struct RuntimeState {
       view.ForRuns(
           begin, end,
           [&](int64_t at, int64_t n, int64_t i) {
-            if (quantize) return Quantize(x, out[0], at, n, scales + i, zeros + i, false);
-            table.dequantize(integers + at * BytesOf(kind), kind, y + at, n, scales[i], zeros[i]);
+            if (quantize) return stored.One(table, x + at, out[0], at, n, scales[i], zeros[i]);
+            table.dequantize(integers + at * BytesOf(stored.kind), stored.kind, y + at, n,
+                             scales[i], zeros[i]);
           },
           [&](int64_t at, int64_t n, int64_t i) {
-            if (quantize) return Quantize(x, out[0], at, n, scales + i, zeros + i, true);
-            table.dequantize_each(integers + at * BytesOf(kind), kind, y + at, n, scales + i,
-                                  zeros + i);
+            if (quantize) return stored.Each(table, x + at, out[0], at, n, scales + i, zeros + i);
+            table.dequantize_each(integers + at * BytesOf(stored.kind), stored.kind, y + at, n,
+                                  scales + i, zeros + i);
           });
     });
   }
@@ -116,8 +103,8 @@ Result<BoundKernel> BindRuntime(const KernelCall& call, const BindOptions& optio
   const AxisView view = *ViewOf(call);
   const DType integers = quantize ? call.outputs[0].dtype : call.inputs[0].dtype;
   return BoundKernel::Of(
-      RuntimeState{view, *IntegerKindOf(integers), RangeOf(integers), quantize, call.has_input(2),
-                   options.isa, elements, Grain(elements, 0.15, options.threads)},
+      RuntimeState{view, Stored::Of(integers), quantize, call.has_input(2), options.isa, elements,
+                   Grain(elements, 0.15, options.threads)},
       static_cast<size_t>(view.axis) * sizeof(int32_t));
 }
 
