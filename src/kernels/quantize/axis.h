@@ -60,7 +60,7 @@ inline IntegerRange RangeOf(DType dtype) {
   return {static_cast<int32_t>(IntegerMin(dtype)), static_cast<int32_t>(IntegerMax(dtype))};
 }
 
-// What floats become, bytes or words; dequantized from, int32 too.
+// Integers in memory. Floats become bytes and words; they come of int32 too.
 struct Stored {
   IntegerKind kind;
   IntegerRange range;
