@@ -241,6 +241,23 @@ TEST(HighBias, WhatIsAlwaysThereIsAbsorbed) {
                        net.value(net.FindValue("b1")).constant));
 }
 
+// Methods that refit weights to the float model's results bring its means back: a correction by the
+// ranges' means would do it twice. Clipping does not, and is corrected.
+TEST(BiasCorrection, LeavesRefittedWeightsAlone) {
+  const Graph net = Mobile("Relu");
+  const QuantizeOptions few = {.weight_bits = {{"*", 4}}};
+  for (const char* method : {"gptq", "adaround", "quantease", "seqmse", "clip,gptq"}) {
+    const Graph alone = Quantized(net, method, few);
+    const Graph corrected = Quantized(net, std::string(method) + ",bias-correction", few);
+    EXPECT_EQ(Sqnr(alone, corrected), INFINITY) << method;
+  }
+  for (const char* method : {"clip", "gptq,clip"}) {
+    const Graph alone = Quantized(net, method, few);
+    const Graph corrected = Quantized(net, std::string(method) + ",bias-correction", few);
+    EXPECT_LT(Sqnr(alone, corrected), 60) << method;
+  }
+}
+
 // Mean over samples and positions of what the quantized layer's outputs differ, by channel.
 std::vector<double> MeanErrors(const Graph& net, const Graph& quantized) {
   std::vector<double> errors;

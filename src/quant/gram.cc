@@ -409,6 +409,7 @@ Status RoundLayers(MethodRun& run, const RoundLayerFn& round) {
     EVOQ_ASSIGN(Tensor q, round(layer.rounding, layer.matrices, layer.gram));
     EVOQ_TRY(observer.Replace(layer, q));
     run.rounded[layer.rounding.weight] = std::move(q);
+    run.options.compensated.insert(layer.rounding.weight);
     return {};
   });
 }

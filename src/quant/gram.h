@@ -33,9 +33,11 @@ using RoundLayerFn = std::function<Result<Tensor>(const WeightRounding& rounding
 // Rounds what the scheme rounds, layer by layer in the order of the graph, into run.rounded: each
 // layer sees the inputs that it has with the weights before it as they were rounded. Layers are
 // observed a few at a time, so that Gram matrices take no more memory than the weights, or one of
-// them. Weights that are no matrices of a layer (tables, transposed convolutions) are left to the
-// scheme; of a weight that several layers read, the first layer's inputs count. Errors: those of
-// running the graph; kInvalidInput where there is no sample, or a value is not finite.
+// them. The refitted weights bring the means of the float model back, so that
+// correct_bias is not to do it again. Weights that are no matrices of a layer (tables, transposed
+// convolutions) are left to the scheme; of a weight that several layers read, the first layer's
+// inputs count. Errors: those of running the graph; kInvalidInput where there is no sample, or a
+// value is not finite.
 Status RoundLayers(MethodRun& run, const RoundLayerFn& round);
 
 // Hands out the same layers, in the same order, with what their inputs are like in the float model

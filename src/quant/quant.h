@@ -4,6 +4,7 @@
 #include <functional>
 #include <map>
 #include <optional>
+#include <set>
 #include <span>
 #include <string>
 #include <vector>
@@ -132,7 +133,9 @@ struct QuantizeOptions {
   std::vector<LayerBits> weight_bits;  // of int8 weights (quant/layer_bits.h)
   int64_t block = 32;                  // of LowBits along K; 0: one scale for each output channel
   int threads = 1;                     // that quantize weights
-  RoundFn round;                       // of weights; empty: RoundToNearest
+  // Weights whose rounding makes up for the means already: correct_bias leaves their layers alone.
+  std::set<std::string> compensated;
+  RoundFn round;  // of weights; empty: RoundToNearest
 };
 
 // Why the options keep this node as it is, or nothing.

@@ -425,7 +425,8 @@ class StaticQuantizer {
     report_.used.emplace(graph_.value(w).name, q.type());
     Tensor bias = b.valid() ? graph_.value(b).constant : Tensor();
     const std::string name = b.valid() ? graph_.value(b).name : node.name + ".bias";
-    if (given == nullptr) CorrectBias(node, weight, q, bias);
+    if (given == nullptr && !options_.compensated.contains(graph_.value(w).name))
+      CorrectBias(node, weight, q, bias);
     const bool float_bias = options_.target && options_.target->symmetric;
     if (bias.defined() && float_bias) graph_.SetInput(id, 2, graph_.AddConstant(name, bias));
     if (bias.defined() && !float_bias)

@@ -27,6 +27,7 @@ Status Run(MethodRun& run) {
                                         {isa, workspace}, groups.back());
                          }
                          run.rounded[rounding.weight] = grid.Store(groups);
+                         run.options.compensated.erase(rounding.weight);
                          return {};
                        });
 }

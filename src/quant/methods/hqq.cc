@@ -27,6 +27,7 @@ Status Run(MethodRun& run) {
       HalfQuadratic(grid, g, w, groups.back());
     }
     run.rounded[rounding.weight] = grid.Store(groups);
+    run.options.compensated.erase(rounding.weight);
   }
   return {};
 }
