@@ -185,6 +185,29 @@ TEST(LowBits, Fp8NumbersAreTheTypes) {
   }
 }
 
+// Scales have four significant bits: of a few, those that put 6, 4 or what lies beside at the
+// largest magnitude. 12 reaches 6 by 2; 5.9 rounds up to 1; 8, 2 and 2 are exact with 2 and the 4.
+TEST(LowBits, Nvfp4ScalesAreShort) {
+  const Tensor w = Tensor::FromValues<float>(Shape{3, 3}, {12, 5.9f, 8, -6, 0, 2, 1, 0x1p-40f, 2});
+  const Tensor q = Row("nvfp4").Quantize({w}, 16, 1).value();
+  EXPECT_EQ(q.type().quant->scales, (std::vector<float>{2, 1, 2}));
+  std::mt19937 random(9);
+  std::uniform_real_distribution<float> exponent(-60, 60);
+  Tensor wide = Normal(64, 130, random);
+  for (int64_t i = 0; i < wide.elements(); ++i)
+    wide.mutable_data<float>()[i] *= std::exp2(exponent(random) / 4);
+  const Tensor many = Row("nvfp4").Quantize({wide}, 16, 1).value();
+  for (const float scale : many.type().quant->scales) {
+    EXPECT_EQ(std::bit_cast<uint32_t>(scale) & 0xfffff, 0u) << scale;
+    EXPECT_EQ(HalfToFloat(FloatToHalf(scale)), scale);
+  }
+  const LowBitsLoops& loops = Row("nvfp4").loops(Isa::kScalar);
+  EXPECT_EQ(loops.scale(1.0f), 1.0f);
+  EXPECT_EQ(loops.scale(1.06f), 1.0f);
+  EXPECT_EQ(loops.scale(1.07f), 1.125f);
+  EXPECT_EQ(loops.scale(1e-30f), 0x1p-24f);
+}
+
 // Of normally distributed weights in blocks of 32: the squared error as a share of their squares.
 TEST(LowBits, ErrorsOfNormalWeights) {
   std::mt19937 random(2);
@@ -193,10 +216,10 @@ TEST(LowBits, ErrorsOfNormalWeights) {
     const char* name;
     double least, most;
   };
-  const Bound bounds[] = {{"int4", 0.0072, 0.0079},    {"uint4", 0.0050, 0.0079},
-                          {"int2", 0.10, 0.118},       {"mxfp4", 0.0115, 0.0132},
-                          {"nf4", 0.0064, 0.0072},     {"fp8", 0.0004, 0.0008},
-                          {"fp8-e5m2", 0.0018, 0.0030}};
+  const Bound bounds[] = {{"int4", 0.0072, 0.0079},  {"uint4", 0.0050, 0.0079},
+                          {"int2", 0.10, 0.118},     {"mxfp4", 0.0115, 0.0132},
+                          {"nvfp4", 0.0070, 0.0095}, {"nf4", 0.0064, 0.0072},
+                          {"fp8", 0.0004, 0.0008},   {"fp8-e5m2", 0.0018, 0.0030}};
   EXPECT_EQ(std::size(bounds), AllLowBits().size());
   for (const Bound& bound : bounds) {
     const Tensor real = ToFloat32(Row(bound.name).Quantize({w}, 32, 2).value()).value();

@@ -33,26 +33,13 @@ int CountOps(const Graph& graph, std::string_view op) {
 
 // The completeness test of schemes.inc: the least SQNR, in dB, that each scheme reaches on the net.
 // Some of its data lies beyond the ranges.
-const std::map<std::string, double> kLeastSqnr = {{"int8", 24},
-                                                  {"int8-dynamic", 30},
-                                                  {"int8-weights", 38},
-                                                  {"int4-dynamic", 17},
-                                                  {"int4-weights", 17},
-                                                  {"int2-dynamic", 6},
-                                                  {"int2-weights", 6},
-                                                  {"mxfp4-dynamic", 15},
-                                                  {"mxfp4-weights", 15},
-                                                  {"nf4-weights", 16},
-                                                  {"bf16", 40},
-                                                  {"float32", 200},
-                                                  {"int16x8-dynamic", 41},
-                                                  {"int16-dynamic", 85},
-                                                  {"int16x8", 30},
-                                                  {"int16", 30},
-                                                  {"uint4-dynamic", 17},
-                                                  {"uint4-weights", 17},
-                                                  {"fp8-weights", 28},
-                                                  {"fp8-e5m2-weights", 22}};
+const std::map<std::string, double> kLeastSqnr = {
+    {"int8", 24},          {"int8-dynamic", 30},    {"int8-weights", 38},    {"int4-dynamic", 17},
+    {"int4-weights", 17},  {"int2-dynamic", 6},     {"int2-weights", 6},     {"mxfp4-dynamic", 15},
+    {"mxfp4-weights", 15}, {"nvfp4-dynamic", 16},   {"nvfp4-weights", 16},   {"nf4-weights", 16},
+    {"bf16", 40},          {"float32", 200},        {"int16x8-dynamic", 41}, {"int16-dynamic", 85},
+    {"int16x8", 30},       {"int16", 30},           {"uint4-dynamic", 17},   {"uint4-weights", 17},
+    {"fp8-weights", 28},   {"fp8-e5m2-weights", 22}};
 
 // Two products, whose weights take few bits.
 constexpr char kProducts[] = R"(graph products

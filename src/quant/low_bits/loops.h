@@ -33,6 +33,7 @@ using Int4Loops = LowBitsLoops;
 using Int2Loops = LowBitsLoops;
 using Uint4Loops = LowBitsLoops;
 using Mxfp4Loops = LowBitsLoops;
+using Nvfp4Loops = LowBitsLoops;
 using Nf4Loops = LowBitsLoops;
 using Fp8Loops = LowBitsLoops;
 using Fp8E5m2Loops = LowBitsLoops;
@@ -40,6 +41,7 @@ EVOQ_ISA_TABLE(Int4Loops)
 EVOQ_ISA_TABLE(Int2Loops)
 EVOQ_ISA_TABLE(Uint4Loops)
 EVOQ_ISA_TABLE(Mxfp4Loops)
+EVOQ_ISA_TABLE(Nvfp4Loops)
 EVOQ_ISA_TABLE(Nf4Loops)
 EVOQ_ISA_TABLE(Fp8Loops)
 EVOQ_ISA_TABLE(Fp8E5m2Loops)

@@ -1,3 +1,4 @@
+#include "quant/low_bits/float4.h"
 #include "quant/low_bits/loops.inl.h"
 
 namespace evoq::EVOQ_ISA {
@@ -13,24 +14,8 @@ struct Mxfp4 {
   static float Scale(int i, float low, float high) { return PowerScale(low, high, 1 + i); }
   static float Storable(float scale) { return NearestPower(scale); }
   static float Zero(int, float, float) { return 0; }
-  // Ties go to the numbers with an even last bit: 0, 1, 2, 4.
-  static float Nearest(float v, float) {
-    const float a = __builtin_fabsf(v);
-    float n = 0;
-    n = a > 0.25f ? 0.5f : n;
-    n = a >= 0.75f ? 1 : n;
-    n = a > 1.25f ? 1.5f : n;
-    n = a >= 1.75f ? 2 : n;
-    n = a > 2.5f ? 3 : n;
-    n = a >= 3.5f ? 4 : n;
-    n = a > 5 ? 6 : n;
-    return __builtin_copysignf(n, v);
-  }
-  static uint8_t Bits(float number, float) {
-    constexpr uint8_t kByHalves[] = {0, 1, 2, 3, 4, 0, 5, 0, 6, 0, 0, 0, 7};
-    return kByHalves[static_cast<int>(2 * __builtin_fabsf(number))] |
-           (__builtin_signbit(number) ? 8 : 0);
-  }
+  static float Nearest(float v, float) { return NearestFloat4(v); }
+  static uint8_t Bits(float number, float) { return Float4Bits(number); }
 };
 
 }  // namespace
