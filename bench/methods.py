@@ -3,7 +3,8 @@
 for each model, scheme and method. With --write each row goes into its model's table in
 docs/methods.md as soon as it is measured; other rows stay.
 
-    bench/methods.py [--models GLOB] [--schemes GLOB] [--samples N] [--limit WINDOWS] [--write]
+    bench/methods.py [--models GLOB] [--schemes GLOB] [--methods GLOB] [--samples N]
+                     [--limit WINDOWS] [--write]
 
 Language models calibrate on the second half of the text and are evaluated on windows of the first.
 Classifiers calibrate on every fifth image and are evaluated on the others, those of CIFAR-10 on
@@ -42,8 +43,12 @@ class LanguageModel:
         self.rows = [("float32", "none")]
         self.rows += [("int8-weights", method) for method in ("none", "gptq")]
         self.rows += [("int4-weights", method) for method in ROUNDING + WEIGHTS]
-        self.rows += [("int4-dynamic", "gptq,quantease")]
-        self.rows += [("nf4-weights", method) for method in ("none", "gptq,quantease")]
+        self.rows += [("int4-weights", "brecq"), ("int4-dynamic", "gptq,quantease")]
+        self.rows += [
+            (scheme, method)
+            for scheme in ("nf4-weights", "nvfp4-weights")
+            for method in ("none", "gptq,quantease")
+        ]
         self.rows += [("int2-weights", method) for method in ("none", "gptq,quantease")]
 
     def samples(self, options, work):
@@ -129,6 +134,7 @@ INT8 = [
     ("int8 --weight-bits 4", "none"),
     ("int8 --weight-bits 4", "equalize,gptq,bias-correction"),
     ("int8 --weight-bits 4", "cle,seqmse,gptq,bias-correction"),
+    ("int8 --weight-bits 4", "cle,seqmse,gptq,brecq"),
 ]
 CIFAR = ("cifar10/train_5000.bin", "cifar10/test_1000.bin")
 
@@ -168,7 +174,10 @@ def measure(model, options, work):
     """Scheme, method and line of each row."""
     exact = None
     for scheme, method in model.rows:
-        if exact is not None and not fnmatch.fnmatch(scheme, options.schemes):
+        asked = fnmatch.fnmatch(scheme, options.schemes) and fnmatch.fnmatch(
+            method, options.methods
+        )
+        if exact is not None and not asked:
             continue
         output = work / "q.etm"
         words = ["--scheme", *scheme.split(), *(["--method", method] if method else [])]
@@ -216,6 +225,7 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--models", default="*", help="a glob pattern of names")
     parser.add_argument("--schemes", default="*", help="and their options; float32 always")
+    parser.add_argument("--methods", default="*", help="float32 always")
     parser.add_argument("--samples", type=int, default=64, help="of the calibration")
     parser.add_argument("--limit", type=int, default=60, help="windows of 256 tokens to evaluate")
     parser.add_argument("--write", action="store_true", help="rows into docs/methods.md")

@@ -39,10 +39,12 @@ class Search {
         graph_(graph),
         ranges_(ranges),
         options_(options),
-        observed_{data.prepare, Part(data.samples, false), data.calibration},
+        observed_(data),
         judged_(Part(data.samples, true)),
         search_(search),
-        begun_(search.seconds()) {}
+        begun_(search.seconds()) {
+    observed_.samples = Part(data.samples, false);
+  }
 
   Result<MethodSearch> Run() {
     EVOQ_ASSIGN(found_.observed, Count(observed_.samples));
@@ -79,7 +81,7 @@ class Search {
   Methods Of(MethodStage stage) const {
     Methods methods;
     for (const QuantMethod* method : AllMethods()) {
-      if (method->stage == stage && method->refuses(scheme_, options_).empty())
+      if (method->stage == stage && method->for_auto && method->refuses(scheme_, options_).empty())
         methods.push_back(method);
     }
     return methods;

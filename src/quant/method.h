@@ -10,6 +10,7 @@
 #include <string_view>
 #include <vector>
 
+#include "quant/block_rounding.h"
 #include "quant/quant.h"
 
 namespace evoq {
@@ -27,6 +28,7 @@ struct MethodData {
   PrepareFn prepare;
   SamplesFn samples;
   CalibrationOptions calibration = {};  // of ranges that are observed anew
+  LearnRoundingFn learn = {};           // of methods that learn by gradients
 };
 
 // What one method reads and changes.
@@ -51,6 +53,7 @@ struct QuantMethod {
   const char* paper;  // "Frantar et al. 2022, arXiv:2210.17323"
   MethodStage stage;
   bool needs_samples = false;  // MethodData's
+  bool for_auto = true;        // --method auto tries it: not what takes minutes
   // Why it cannot serve the scheme with these options, as the end of a sentence ("it rounds no
   // weights"); "": it can.
   std::string (*refuses)(const QuantScheme& scheme, const QuantizeOptions& options);

@@ -7,7 +7,8 @@
 
 namespace evoq {
 
-Result<Graph> PartThatComputes(const Graph& graph, const std::vector<std::string>& values) {
+Result<Graph> PartThatComputes(const Graph& graph, const std::vector<std::string>& values,
+                               const std::map<std::string, Tensor>& known) {
   std::set<NodeId> needed;
   std::vector<ValueId> open;
   for (const std::string& name : values) open.push_back(graph.FindValue(name));
@@ -24,8 +25,11 @@ Result<Graph> PartThatComputes(const Graph& graph, const std::vector<std::string
   part.name = graph.name;
   part.metadata = graph.metadata;
   std::map<ValueId, ValueId> copies;
-  for (ValueId v : graph.inputs())
-    copies[v] = part.AddInput(graph.value(v).name, graph.value(v).type);
+  for (ValueId v : graph.inputs()) {
+    const auto given = known.find(graph.value(v).name);
+    copies[v] = given != known.end() ? part.AddConstant(given->first, given->second)
+                                     : part.AddInput(graph.value(v).name, graph.value(v).type);
+  }
   for (NodeId id : graph.order()) {
     if (!needed.count(id)) continue;
     Node node = graph.node(id);

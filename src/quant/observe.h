@@ -2,6 +2,7 @@
 #pragma once
 
 #include <functional>
+#include <map>
 #include <string>
 #include <vector>
 
@@ -9,9 +10,11 @@
 
 namespace evoq {
 
-// The part of `graph` that computes these values, which are its outputs; inputs stay as they are.
+// The part of `graph` that computes these values, which are its outputs; inputs stay as they
+// are, but those that are known become constants.
 // Values that are inputs or constants are left out.
-Result<Graph> PartThatComputes(const Graph& graph, const std::vector<std::string>& values);
+Result<Graph> PartThatComputes(const Graph& graph, const std::vector<std::string>& values,
+                               const std::map<std::string, Tensor>& known = {});
 
 // Runs the graphs, which have the same inputs, on every sample and hands out for each sample the
 // values of each graph, all[g][i] of values[i]. Errors: kInvalidInput where there is no sample.

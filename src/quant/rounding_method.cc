@@ -1,6 +1,7 @@
 #include "quant/rounding_method.h"
 
 #include "quant/gram.h"
+#include "quant/low_bits.h"
 
 namespace evoq {
 
@@ -16,6 +17,12 @@ double Damping(const Gram& gram) {
 
 std::string RoundsNoWeights(const QuantScheme& scheme, const QuantizeOptions&) {
   return scheme.precision == Precision::kInt8 ? "" : "it rounds no weights";
+}
+
+std::string RoundsNoWholeNumbers(const QuantScheme& scheme, const QuantizeOptions& options) {
+  if (std::string why = RoundsNoWeights(scheme, options); !why.empty()) return why;
+  const bool integers = scheme.low_bits == nullptr || IsInteger(scheme.low_bits->dtype);
+  return integers ? "" : "it rounds up or down to whole numbers";
 }
 
 std::string HasNoScales(const QuantScheme& scheme, const QuantizeOptions& options) {

@@ -10,6 +10,8 @@ namespace evoq {
 
 // QuantMethod::refuses of methods that round.
 std::string RoundsNoWeights(const QuantScheme& scheme, const QuantizeOptions& options);
+// The same of methods that round up or down to whole numbers.
+std::string RoundsNoWholeNumbers(const QuantScheme& scheme, const QuantizeOptions& options);
 // The same of methods that search a scale for each block or channel.
 std::string HasNoScales(const QuantScheme& scheme, const QuantizeOptions& options);
 

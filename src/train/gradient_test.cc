@@ -192,6 +192,23 @@ std::vector<GradientCase> Cases() {
           "const %b: int64[1] = [2]\nconst %e: int64[1] = [5]\nconst %a: int64[1] = [2]\n"
           "k: %k = Slice(%d, %b, %e, %a)\nt: %t = Transpose{perm=[0, 1, 3, 2]}(%d)\n"
           "w: %w = MatMul(%k, %t)\nc: %y = Attention{right_window_size=1}(%d, %k, %w)");
+  add("GatherND", Data("3, 4") +
+                      "const %p: int64[1, 2, 1] = [2, 0]\n"
+                      "s: %s = Shape{end=1}(%x)\nconst %l: int64[2] = [2, 1]\n"
+                      "j: %j = Concat{axis=0}(%s, %l)\ne: %e = Expand(%p, %j)\n"
+                      "c: %y = GatherND{batch_dims=1}(%d, %e)");
+  add("TensorScatter", Data("2, 3, 4") +
+                           "const %p: int64[1] = [2]\nconst %z: float32[1, 2, 6, 4]\n" +
+                           "s: %s = Shape{end=1}(%x)\nconst %l: int64[3] = [2, 6, 4]\n"
+                           "j: %j = Concat{axis=0}(%s, %l)\nf: %f = Expand(%z, %j)\n"
+                           "e: %e = Expand(%p, %s)\nt: %t = Tanh(%d)\n"
+                           "c: %y = TensorScatter(%f, %t, %e)");
+  add("Attention of a part of its memory",
+      heads +
+          "const %u: int64[8] = [0, 0, 0, 0, 0, 0, 2, 0]\n"
+          "const %p: int64[1] = [5]\ns: %s = Shape{end=1}(%x)\ne: %e = Expand(%p, %s)\n"
+          "k: %k = Pad(%r, %u)\nw: %w = Pad(%v, %u)\n"
+          "c: %y = Attention{is_causal=1}(%q, %k, %w, _, _, _, %e)");
   for (const char* interleaved : {"0", "1"})
     add(std::string("RotaryEmbedding, interleaved ") + interleaved,
         Data("2, 3, 6") +

@@ -9,9 +9,9 @@
 #include "base/aligned.h"
 #include "train/loss.h"
 #include "train/optimizer.h"
+#include "train/parameter_form.h"
 #include "train/plan.h"
 #include "train/ranks.h"
-#include "train/weight_rounder.h"
 
 namespace evoq {
 
@@ -45,7 +45,7 @@ struct UpdateSettings {
 // What a learner works with besides; each must outlive it.
 struct LearnerParts {
   const Ranks* ranks = nullptr;      // processes that train together; null: one
-  WeightRounder* rounder = nullptr;  // forward and backward read what it makes of the parameters
+  ParameterForm* rounder = nullptr;  // forward and backward read what it makes of the parameters
 };
 
 // One caller at a time. Results are the same bits for any number of threads.
@@ -142,7 +142,7 @@ class Learner {
   Isa isa_;
   ThreadPool pool_;
   const Ranks* ranks_;
-  WeightRounder* rounder_;
+  ParameterForm* rounder_;
   int64_t all_shards_;  // of the batch
   int64_t first_ = 0;   // of those that are computed here
   AlignedBuffer parameters_, gradients_, averages_, slots_[2], ema_, observed_;

@@ -10,11 +10,11 @@
 
 #include "base/thread_pool.h"
 #include "quant/quant.h"
-#include "train/plan.h"
+#include "train/parameter_form.h"
 
 namespace evoq {
 
-class WeightRounder {
+class WeightRounder : public ParameterForm {
  public:
   // `graph`: float32, as `scheme`, which needs no calibration, is given it when training is over.
   // Errors: those of the scheme.
@@ -22,11 +22,11 @@ class WeightRounder {
                                       QuantizeOptions options);
 
   // Finds the plan's parameters that the scheme rounds. Errors: kUnsupported where there are none.
-  Status Choose(const TrainingPlan& plan);
+  Status Choose(const TrainingPlan& plan) override;
   // `to` becomes what the scheme makes of the parameters `from`: rounded, or as they are. The same
   // bits for any number of threads. Errors: kConditionFailed for a NaN or an infinity, which names
   // the parameter.
-  Status Round(ThreadPool& pool, std::span<const float> from, std::span<float> to) const;
+  Status Round(ThreadPool& pool, std::span<const float> from, std::span<float> to) const override;
 
  private:
   struct Chosen {

@@ -9,6 +9,7 @@
 #include "quant/observer.h"
 #include "quant/suspect.h"
 #include "reference/reference.h"
+#include "train/learn_rounding.h"
 #include "workflow/models.h"
 #include "workflow/scale_sets.h"
 
@@ -194,12 +195,12 @@ Result<MethodData> MethodDataFor(const QuantizeJob& job, const MethodChoice& met
   if (HasScaleSets(job)) {
     EVOQ_ASSIGN(JobSamples of_sets, SamplesFor(job, graph, shapes, follow, "--scale-sets"));
     return MethodData{PrepareWithEngine(job.threads), std::move(of_sets.each),
-                      CalibrationOptionsOf(job)};
+                      CalibrationOptionsOf(job), LearnRounding};
   }
   if (!methods || (!needs && !HasSamples(job))) return MethodData();
   EVOQ_ASSIGN(JobSamples samples, SamplesFor(job, graph, shapes, follow, "--method " + job.method));
   return MethodData{PrepareWithEngine(job.threads), std::move(samples.each),
-                    CalibrationOptionsOf(job)};
+                    CalibrationOptionsOf(job), LearnRounding};
 }
 
 namespace {

@@ -1,15 +1,8 @@
-#include "quant/low_bits.h"
 #include "quant/method.h"
 #include "quant/rounding_method.h"
 
 namespace evoq {
 namespace {
-
-std::string Refuses(const QuantScheme& scheme, const QuantizeOptions& options) {
-  if (std::string why = RoundsNoWeights(scheme, options); !why.empty()) return why;
-  const bool integers = scheme.low_bits == nullptr || IsInteger(scheme.low_bits->dtype);
-  return integers ? "" : "it rounds up or down to whole numbers";
-}
 
 Result<RoundedMatrix> Round(const RoundedLayer& layer) {
   RoundedMatrix rounded = layer.before != nullptr ? *layer.before : NearestBySize(layer);
@@ -27,7 +20,7 @@ extern const QuantMethod kMethodAdaround = {
     .paper = "Nagel et al. 2020, arXiv:2004.10568",
     .stage = MethodStage::kRounding,
     .needs_samples = true,
-    .refuses = Refuses,
+    .refuses = RoundsNoWholeNumbers,
     .run = [](MethodRun& run) { return RoundMatrices(run, Round); },
 };
 

@@ -19,6 +19,7 @@ namespace {
 
 struct Sizes {
   int64_t samples, heads, groups, queries, keys, depth, width;
+  int64_t slots;       // of the memory of keys and values, of which the first `keys` are read
   int64_t offset = 0;  // query i stands at the place of key i + offset
   int64_t left = -1, right = -1;
   bool causal = false;
@@ -60,7 +61,7 @@ struct Heads {
 };
 Heads HeadsOf(const Sizes& s, int64_t i) {
   const int64_t shared = i / s.heads * s.groups + i % s.heads / (s.heads / s.groups);
-  return {i * s.queries * s.depth, shared * s.keys * s.depth, shared * s.keys * s.width,
+  return {i * s.queries * s.depth, shared * s.slots * s.depth, shared * s.slots * s.width,
           i * s.queries * s.width};
 }
 
@@ -145,7 +146,7 @@ Result<BoundGradient> BindAttention(const GradientArgs& args) {
   const std::vector<int64_t> q = args.x[kQ].shape.sizes(), k = args.x[kK].shape.sizes(),
                              v = args.x[kV].shape.sizes();
   const Attrs& attrs = args.node.attrs;
-  Sizes s{q[0], q[1], k[1], q[2], k[2], q[3], v[3]};
+  Sizes s{q[0], q[1], k[1], q[2], k[2], q[3], v[3], k[2]};
   s.causal = attrs.Int("is_causal") != 0;
   s.left = attrs.Int("left_window_size", -1);
   s.right = attrs.Int("right_window_size", -1);
@@ -157,8 +158,11 @@ Result<BoundGradient> BindAttention(const GradientArgs& args) {
       return Unsupported("input {} depends on data, expected lengths that are known",
                          size_t{kLengths});
     EVOQ_ASSIGN(const std::vector<int64_t> lengths, ToInt64s(*args.constants[kLengths]));
-    if (std::ranges::any_of(lengths, [&](int64_t n) { return n != s.keys; }))
-      return Unsupported("input {}, expected the length {} of all keys", size_t{kLengths}, s.keys);
+    s.keys = lengths.empty() ? s.slots : lengths[0];
+    const bool alike = std::ranges::all_of(lengths, [&](int64_t n) { return n == s.keys; });
+    if (!alike || s.keys < s.queries || s.keys > s.slots)
+      return Unsupported("input {}, expected one length from {} to {}", size_t{kLengths}, s.queries,
+                         s.slots);
     s.offset = s.keys - s.queries;
   }
   return BoundGradient{.forward = [s](const GradientRun& run) { Forward(s, run); },

@@ -64,9 +64,9 @@ Result<BoundGradient> BindConcat(const GradientArgs& args) {
 }  // namespace
 
 extern const GradientDef kGradientConcat, kGradientDepthToSpace, kGradientDropout, kGradientExpand,
-    kGradientFlatten, kGradientIdentity, kGradientPad, kGradientReshape, kGradientSlice,
-    kGradientSpaceToDepth, kGradientSplit, kGradientSqueeze, kGradientTile, kGradientTranspose,
-    kGradientTrilu, kGradientUnsqueeze;
+    kGradientFlatten, kGradientGatherND, kGradientIdentity, kGradientPad, kGradientReshape,
+    kGradientSlice, kGradientSpaceToDepth, kGradientSplit, kGradientSqueeze, kGradientTile,
+    kGradientTranspose, kGradientTrilu, kGradientUnsqueeze;
 const GradientDef kGradientConcat = {
     .op = "Concat", .differentiable = ~uint32_t{0}, .bind = BindConcat};
 const GradientDef kGradientDepthToSpace = {.op = "DepthToSpace", .bind = BindMoves};
@@ -74,6 +74,7 @@ const GradientDef kGradientDepthToSpace = {.op = "DepthToSpace", .bind = BindMov
 const GradientDef kGradientDropout = {.op = "Dropout", .bind = BindView};
 const GradientDef kGradientExpand = {.op = "Expand", .bind = BindMoves};
 const GradientDef kGradientFlatten = {.op = "Flatten", .integers = 1, .bind = BindView};
+const GradientDef kGradientGatherND = {.op = "GatherND", .bind = BindMoves};
 const GradientDef kGradientIdentity = {.op = "Identity", .integers = 1, .bind = BindView};
 const GradientDef kGradientPad = {.op = "Pad", .bind = BindPad};
 const GradientDef kGradientReshape = {.op = "Reshape", .integers = 1, .bind = BindView};
