@@ -36,6 +36,8 @@ MOST = {
     "uint4-weights": 1.11,
     "uint4-dynamic": 1.11,
     "nf4-weights": 1.12,
+    "nvfp4-weights": 1.15,
+    "nvfp4-dynamic": 1.15,
     "mxfp4-weights": 1.25,
     "mxfp4-dynamic": 1.25,
     "int2-weights": 35,
