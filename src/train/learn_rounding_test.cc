@@ -157,6 +157,79 @@ TEST(Brecq, LosesLessThanTheNearest) {
   EXPECT_EQ(Sqnr(one, two), INFINITY);
 }
 
+// What a block is given to learn from, with numbers that stay where they begin.
+struct Given {
+  std::vector<Tensor> inputs, targets;  // of sample 0
+  std::vector<float> starts;
+};
+
+std::vector<Given> GivenTo(const Graph& net, const char* methods) {
+  std::vector<Given> blocks;
+  const LearnRoundingFn learn =
+      [&](const BlockRounding& block) -> Result<std::vector<std::vector<bool>>> {
+    Given& given = blocks.emplace_back();
+    given.inputs = block.inputs[0];
+    given.targets = {block.targets[0]};
+    std::vector<std::vector<bool>> higher;
+    for (const SoftWeight& weight : block.weights) {
+      given.starts.insert(given.starts.end(), weight.start.begin(), weight.start.end());
+      higher.emplace_back();
+      for (const float start : weight.start) higher.back().push_back(start >= 0.5f);
+    }
+    return higher;
+  };
+  const SamplesFn samples = RandomSamples(net, 24);
+  const auto ranges = Calibrate(net, Reference(), samples, {});
+  EXPECT_TRUE(ranges);
+  Graph graph = net;
+  EXPECT_TRUE(QuantizeBy(*FindScheme("int8"), *ParseMethods(methods), graph, *ranges,
+                         {.weight_bits = {{"*", 2}}}, {Reference(), samples, {}, learn}));
+  return blocks;
+}
+
+// A block learns on what the blocks before give with their weights rounded, to give what the float
+// model gives.
+TEST(Brecq, InputsAreThoseOfRoundedBlocks) {
+  const Graph net = MakeNet(kConvNet);
+  const std::vector<Given> blocks = GivenTo(net, "brecq");
+  ASSERT_EQ(blocks.size(), 2u);
+  Graph shown = net;
+  shown.MarkOutput(shown.FindValue("p"));
+  const Tensor input = RandomInput(net, 100);
+  const auto real = EvaluateGraph(shown, std::span(&input, 1));
+  ASSERT_TRUE(real);
+  EXPECT_TRUE(BitEqual(blocks[0].inputs[0], input));
+  const Tensor &rounded = blocks[1].inputs[0], &exact = (*real)[1];
+  ASSERT_EQ(rounded.sizes(), exact.sizes());
+  double error = 0, size = 0;
+  for (int64_t i = 0; i < exact.elements(); ++i) {
+    error += std::pow(rounded.data<float>()[i] - exact.data<float>()[i], 2);
+    size += std::pow(exact.data<float>()[i], 2);
+  }
+  EXPECT_GT(error, 0.01 * size);  // by weights of 2 bits
+  EXPECT_LT(error, size);
+  const auto wanted = (*real)[0].values<float>(), target = blocks[1].targets[0].values<float>();
+  for (size_t i = 1; i < wanted.size(); ++i)  // times a factor
+    EXPECT_NEAR(target[i] / target[0], wanted[i] / wanted[0],
+                1e-4 * std::fabs(target[i] / target[0]));
+}
+
+// Learning begins at the weights, or near the numbers that a method before has chosen otherwise
+// than the nearest.
+TEST(Brecq, BeginsWhereTheMethodBeforeEnded) {
+  const Graph net = MakeNet(kConvNet);
+  const auto middle = [](const std::vector<Given>& blocks) {
+    int count = 0;
+    for (const Given& block : blocks) {
+      for (const float start : block.starts) count += start > 0.11f && start < 0.89f;
+    }
+    return count;
+  };
+  EXPECT_GT(middle(GivenTo(net, "brecq")), 500);
+  // Of small groups the nearest may be what it chose.
+  EXPECT_LT(middle(GivenTo(net, "gptq,brecq")), 100);
+}
+
 // A block that holds an operator without a gradient keeps what it has, and the others are learned.
 TEST(Brecq, SaysWhatItCannotLearn) {
   const Graph net = MakeNet(R"(graph sine
