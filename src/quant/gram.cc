@@ -408,8 +408,7 @@ Status RoundLayers(MethodRun& run, const RoundLayerFn& round) {
   return observer.Run([&](const Layer& layer) -> Status {
     EVOQ_ASSIGN(Tensor q, round(layer.rounding, layer.matrices, layer.gram));
     EVOQ_TRY(observer.Replace(layer, q));
-    run.rounded[layer.rounding.weight] = std::move(q);
-    run.options.compensated.insert(layer.rounding.weight);
+    run.Choose(layer.rounding.weight, std::move(q), /*fitted=*/true);
     return {};
   });
 }

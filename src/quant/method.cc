@@ -25,6 +25,15 @@ const char* StageName(MethodStage stage) {
   return "";
 }
 
+void MethodRun::Choose(const std::string& weight, Tensor form, bool fitted) {
+  rounded[weight] = std::move(form);
+  if (fitted) {
+    options.compensated.insert(weight);
+  } else {
+    options.compensated.erase(weight);
+  }
+}
+
 Result<MethodChoice> ParseMethods(std::string_view names) {
   if (names.empty()) return MethodChoice();
   std::vector<const QuantMethod*> methods;

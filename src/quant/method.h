@@ -45,6 +45,10 @@ struct MethodRun {
   const MethodData& data;
   std::vector<std::string>& warnings;
   bool recalibrate = false;  // observe the ranges anew before what comes next
+
+  // The form of a weight in `rounded`. `fitted`: to what the float model gives, its means included,
+  // so that bias-correction leaves the layer alone.
+  void Choose(const std::string& weight, Tensor form, bool fitted);
 };
 
 struct QuantMethod {

@@ -95,7 +95,6 @@ class RoundingLearner {
     EVOQ_TRY(Start());
     for (int step = 0; step < kSchedule.steps; ++step) {
       BatchResult result = Compute();
-
       const double beta = kSchedule.Beta(step);
       ChangeGradients(kSchedule.penalizes(step) ? beta : 0);
       learner_->Update({.optimizer = adam_,

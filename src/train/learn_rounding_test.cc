@@ -161,6 +161,7 @@ TEST(Brecq, LosesLessThanTheNearest) {
 struct Given {
   std::vector<Tensor> inputs, targets;  // of sample 0
   std::vector<float> starts;
+  size_t samples = 0;
 };
 
 std::vector<Given> GivenTo(const Graph& net, const char* methods) {
@@ -169,6 +170,7 @@ std::vector<Given> GivenTo(const Graph& net, const char* methods) {
       [&](const BlockRounding& block) -> Result<std::vector<std::vector<bool>>> {
     Given& given = blocks.emplace_back();
     given.inputs = block.inputs[0];
+    given.samples = block.inputs.size();
     given.targets = {block.targets[0]};
     std::vector<std::vector<bool>> higher;
     for (const SoftWeight& weight : block.weights) {
@@ -193,6 +195,7 @@ TEST(Brecq, InputsAreThoseOfRoundedBlocks) {
   const Graph net = MakeNet(kConvNet);
   const std::vector<Given> blocks = GivenTo(net, "brecq");
   ASSERT_EQ(blocks.size(), 2u);
+  EXPECT_EQ(blocks[0].samples, 21u);  // of 24, three judge
   Graph shown = net;
   shown.MarkOutput(shown.FindValue("p"));
   const Tensor input = RandomInput(net, 100);

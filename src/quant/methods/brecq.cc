@@ -302,6 +302,7 @@ class BlockReconstruction {
     std::vector<Tensor> wanted;
     for (const std::vector<Tensor>& of_sample : real) wanted.push_back(judged.Of(of_sample));
     const double error = judged.outputs.empty() ? 0 : Error(wanted, judged, results);
+    bool better = false;
     if (error > 0) {
       auto learned = Learn(block, judged, wanted, error, weights);
       const ErrorCode code = learned ? ErrorCode::kInternal : learned.error().code();
@@ -313,12 +314,13 @@ class BlockReconstruction {
         EVOQ_ASSIGN(Results after, ResultsOf(block, as_learned, /*rounded=*/true));
         if (Error(wanted, judged, after) < error) {
           weights = std::move(*learned);
-          for (const auto& [name, tensor] : weights) run_.options.compensated.insert(name);
+          better = true;
           results = std::move(after);
         }
       }
     }
-    for (auto& [name, tensor] : weights) run_.rounded[name] = std::move(tensor);
+    for (auto& [name, tensor] : weights)
+      run_.Choose(name, std::move(tensor), better || run_.options.compensated.contains(name));
     HandOn(block, real, results);
     return {};
   }

@@ -26,8 +26,7 @@ Status Run(MethodRun& run) {
                            SearchScales(grid, g, w, gram.groups[g], BesideBlock::kNothing,
                                         {isa, workspace}, groups.back());
                          }
-                         run.rounded[rounding.weight] = grid.Store(groups);
-                         run.options.compensated.erase(rounding.weight);
+                         run.Choose(rounding.weight, grid.Store(groups), /*fitted=*/false);
                          return {};
                        });
 }

@@ -26,8 +26,7 @@ Status Run(MethodRun& run) {
                                                    : Nearest(grid, g, w, {}));
       HalfQuadratic(grid, g, w, groups.back());
     }
-    run.rounded[rounding.weight] = grid.Store(groups);
-    run.options.compensated.erase(rounding.weight);
+    run.Choose(rounding.weight, grid.Store(groups), /*fitted=*/false);
   }
   return {};
 }
