@@ -11,6 +11,7 @@
 #include <limits>
 
 #include "base/math.h"
+#include "kernels/attention/ahead.h"
 #include "kernels/attention/attention_call.h"
 #include "kernels/math/math.h"
 #include "kernels/move/move.h"
@@ -155,12 +156,13 @@ struct AttentionState {
 
   // Products q k of `count` rows from r on with the block's n keys. Few rows take the keys as they
   // lie; else they are laid out in w.keys[d, j].
-  void Products(const Keys& keys, int64_t r, int64_t count, int64_t n, const Workspace& w) const {
+  void Products(const Keys& keys, int64_t r, int64_t count, int64_t n, Ahead& ahead,
+                const Workspace& w) const {
     const AttentionTable& table = AttentionTableFor(isa);
     if (by_rows) {
       for (int64_t i = 0; i < count; ++i)
         table.dots(w.q + (r + i) * a.q.size, keys.rows, keys.step, a.q.size, n,
-                   w.scores + i * kKeyBlock);
+                   w.scores + i * kKeyBlock, ahead);
       return;
     }
     table.product({.a = w.q + r * a.q.size,
@@ -195,9 +197,25 @@ struct AttentionState {
     return score;
   }
 
+  // `rows` keys and values from `at` on, to be asked for while the block before is computed.
+  Ahead Behind(const Task& t, const void* const* in, bool past, int64_t at, int64_t rows) const {
+    Ahead ahead;
+    const auto add = [&](const AttentionCache& cache, const void* elements) {
+      const Heads& h = past ? cache.past : cache.now;
+      const int64_t bytes = cache.element_bytes();
+      ahead.Add(static_cast<const std::byte*>(elements) + h.At(t.b, t.head, at) * bytes, rows,
+                h.size * bytes, h.step() * bytes);
+    };
+    if (rows == 0) return ahead;
+    add(a.k, in[past ? kPastKey : kK]);
+    add(a.v, in[past ? kPastValue : kV]);
+    ahead.CutInto(t.count * ((by_rows ? kDotsParts : 0) + kSoftenParts + kProductParts));
+    return ahead;
+  }
+
   // Adds the block's values, weighed, to the sums of all rows of the task. `at`: of its first key.
   void AddBlock(const Task& t, const void* const* in, bool past, Range block, int64_t at,
-                const Workspace& w) const {
+                Ahead& ahead, const Workspace& w) const {
     const AttentionTable& table = AttentionTableFor(isa);
     const Heads &k = past ? a.k.past : a.k.now, &v = past ? a.v.past : a.v.now;
     const int64_t n = block.end - block.begin;
@@ -216,8 +234,9 @@ struct AttentionState {
     const int64_t tile = CeilDiv(t.count, CeilDiv(t.count, int64_t{table.rows}));
     for (int64_t r = 0, count; r < t.count; r += count) {
       count = std::min(tile, t.count - r);
-      Products(keys, r, count, n, w);
+      Products(keys, r, count, n, ahead, w);
       for (int64_t i = 0; i < count; ++i) {
+        ahead.Ask(kSoftenParts);
         const float earlier = table.soften(w.scores + i * kKeyBlock,
                                            RowOf(t, in, t.first + r + i, block), w.states[r + i]);
         if (earlier == 1.0f) continue;
@@ -233,7 +252,8 @@ struct AttentionState {
            .depth = n,
            .rows = static_cast<int>(count),
            .columns = v.size,
-           .accumulate = true});
+           .accumulate = true,
+           .ahead = &ahead});
     }
   }
 
@@ -247,8 +267,11 @@ struct AttentionState {
     if (from >= to) return;
     // Blocks begin at multiples from where the part or the new keys begin.
     const int64_t origin = std::max(t.keys.begin, before);
-    for (int64_t j = origin + (from - origin) / kKeyBlock * kKeyBlock; j < to; j += kKeyBlock)
-      AddBlock(t, in, past, {j, std::min(j + kKeyBlock, to)}, j - before, w);
+    for (int64_t j = origin + (from - origin) / kKeyBlock * kKeyBlock; j < to; j += kKeyBlock) {
+      const int64_t next = std::min(j + kKeyBlock, to);
+      Ahead ahead = Behind(t, in, past, next - before, std::min(to - next, int64_t{kKeyBlock}));
+      AddBlock(t, in, past, {j, next}, j - before, ahead, w);
+    }
   }
 
   void RunTask(int64_t task, const void* const* in, void* const* out, std::byte* scratch,

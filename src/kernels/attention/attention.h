@@ -5,12 +5,16 @@
 
 #include <cstdint>
 
+#include "kernels/attention/ahead.h"
 #include "kernels/isa_table.h"
 
 namespace evoq {
 
 inline constexpr int kKeyBlock = 64;         // keys whose scores are computed together
 inline constexpr int kMaxAttentionRows = 6;  // of AttentionTable::rows
+
+// Parts that are asked for of an Ahead beside each row: as many as each takes of the time.
+inline constexpr int kDotsParts = 16, kSoftenParts = 5, kProductParts = 8;
 
 // y[r, n] = (accumulate ? y[r, n] : 0) + sum over k < depth of a[r, k] * b[k, n], in order of k,
 // each term a fused multiply-add but in plain C++ on x86. Rows of a, b and y are a_step, b_step and
@@ -26,6 +30,7 @@ struct RowsByBlock {
   int rows;  // 1 .. AttentionTable::rows
   int64_t columns;
   bool accumulate;
+  Ahead* ahead = nullptr;  // asked for kProductParts each row, or null
 };
 
 // How the scores of one row and one block become biased scores.
@@ -63,7 +68,8 @@ struct AttentionTable {
   // y[j] = sum over d < size of q[d] * keys[j * step + d] for j < n <= kKeyBlock: 16 interleaved
   // sums, fused as above, then of those 8 apart, 4, 2 and 1. `size` is a multiple of 16; y has room
   // for kKeyBlock.
-  void (*dots)(const float* q, const float* keys, int64_t step, int64_t size, int64_t n, float* y);
+  void (*dots)(const float* q, const float* keys, int64_t step, int64_t size, int64_t n, float* y,
+               Ahead& ahead);
   // Makes kKeyBlock products q k the weights exp(score - max), 0 where a key is excluded, and
   // counts them in `state`. Returns what the sums of earlier blocks are to be multiplied by.
   float (*soften)(float* scores, const ScoreRow& row, SoftmaxState& state);

@@ -156,6 +156,7 @@ void Dequantize(const CacheRows& x, float* y, int64_t rows) {
 // kTile vectors of columns of kTileRows rows.
 template <typename T, int kTileRows, int kTile>
 EVOQ_ALWAYS_INLINE void Tile(const RowsByBlock& p, int64_t column) {
+  if (p.ahead != nullptr) p.ahead->Ask(kProductParts * kTileRows * kTile * kLanes / kKeyBlock);
   Floats acc[kTileRows][kTile];
 #pragma GCC unroll 8
   for (int r = 0; r < kTileRows; ++r) {
@@ -315,7 +316,8 @@ EVOQ_ALWAYS_INLINE Sixteen SumsOf(const Sixteen* v) {
   return Added<1>(Added<2>(by4[0], by4[1]), Added<2>(by4[2], by4[3]));
 }
 
-void Dots(const float* q, const float* keys, int64_t step, int64_t size, int64_t n, float* y) {
+void Dots(const float* q, const float* keys, int64_t step, int64_t size, int64_t n, float* y,
+          Ahead& ahead) {
   constexpr int kTogether = kLanes == 16 ? 16 : 4, kParts = 16 / kLanes;
   for (int64_t first = 0; first < n; first += 16) {
     Sixteen sums[16];
@@ -327,6 +329,7 @@ void Dots(const float* q, const float* keys, int64_t step, int64_t size, int64_t
         const int64_t key = first + j + i;
         rows[i] = keys + (key < n ? key : n - 1) * step;
       }
+      ahead.Ask(kDotsParts * kTogether / kKeyBlock);
       Floats acc[kTogether][kParts] = {};
       for (int64_t d = 0; d < size; d += 16) {
 #pragma GCC unroll 4

@@ -71,6 +71,11 @@ constexpr int FoldedLines() {
   return lines;
 }
 
+// Tiles of whole units read each line once: they ask for the lines so far ahead, since
+// a Zen 3 reads a third more from memory beside these products then. Tiles of one panel come back
+// for the other panel's lines, and gain nothing.
+constexpr int kLinesAhead = 64;
+
 // Adds the products of `lines` lines, at most FoldedLines.
 template <typename L, int kRows>
 EVOQ_ALWAYS_INLINE void AddLines(Place<kRows>& place, int64_t lines, int64_t side,
@@ -85,7 +90,9 @@ EVOQ_ALWAYS_INLINE void AddLines(Place<kRows>& place, int64_t lines, int64_t sid
   for (int64_t l = 0; l < lines; ++l) {
 #pragma GCC unroll 2
     for (int p = 0; p < kPanels<kRows>; ++p) {
-      const Bytes line = LoadBytes(place.at + 64 * (l * kUnitPanels + side + p));
+      const uint8_t* const at = place.at + 64 * (l * kUnitPanels + side + p);
+      if constexpr (kPanels<kRows> == kUnitPanels) __builtin_prefetch(at + 64 * kLinesAhead);
+      const Bytes line = LoadBytes(at);
 #pragma GCC unroll 4
       for (int g = 0; g < L::kGroups; ++g) {
         const Bytes u = L::Group(line, g);

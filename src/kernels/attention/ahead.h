@@ -1,0 +1,50 @@
+// Memory that is read soon, asked for beside other work. Attention over a long cache reads each key
+// and value once and computes as long as it reads: without this it does the one after the other.
+// Asked for much at once, a processor waits: parts are small, and kernels ask between their loops.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <utility>
+
+#include "base/math.h"
+#include "kernels/isa_table.h"
+
+namespace evoq {
+
+class Ahead {
+ public:
+  // Rows of memory, step_bytes apart. Twice at most.
+  void Add(const std::byte* rows, int64_t count, int64_t row_bytes, int64_t step_bytes) {
+    if (step_bytes == row_bytes) row_bytes *= std::exchange(count, 1);
+    areas_[used_++] = {rows, count, row_bytes, step_bytes};
+    lines_ += count * CeilDiv(row_bytes, kLine);
+  }
+  // All of it is asked for in so many parts.
+  void CutInto(int64_t parts) { part_ = CeilDiv(lines_, parts); }
+
+  // The next parts. Always inline: code of every instruction set calls it.
+  EVOQ_ALWAYS_INLINE void Ask(int64_t parts) {
+    for (int64_t lines = parts * part_; lines > 0 && at_ < used_; --lines) {
+      Area& area = areas_[at_];
+      __builtin_prefetch(area.rows + offset_);
+      offset_ += kLine;
+      if (offset_ < area.row_bytes) continue;
+      offset_ = 0;
+      area.rows += area.step_bytes;
+      if (--area.count == 0) ++at_;
+    }
+  }
+
+ private:
+  static constexpr int64_t kLine = 64;
+  struct Area {
+    const std::byte* rows;
+    int64_t count, row_bytes, step_bytes;
+  };
+  Area areas_[2] = {};
+  size_t used_ = 0, at_ = 0;
+  int64_t lines_ = 0, part_ = 0, offset_ = 0;
+};
+
+}  // namespace evoq
