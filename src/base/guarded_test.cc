@@ -5,6 +5,7 @@
 #include <gtest/gtest.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <atomic>
 #include <filesystem>
 #include <functional>
@@ -90,6 +91,25 @@ TEST(Guarded, MemoryThatIsNotThere) {
 }
 
 // In each part, on whichever thread: the loop ends, the caller gets it, the pool works on.
+TEST(AlignedBuffer, OfEverySize) {
+  for (const size_t bytes : {size_t{0}, size_t{1}, size_t{4096}, (size_t{4} << 20) - 1,
+                             size_t{4} << 20, (size_t{9} << 20) + 77}) {
+    for (int round = 0; round < 2; ++round) {  // the second one of memory that was used
+      AlignedBuffer buffer = AlignedBuffer::Zeros(bytes);
+      EXPECT_EQ(buffer.size(), bytes);
+      EXPECT_EQ(reinterpret_cast<uintptr_t>(buffer.data()) % kAlignment, 0u);
+      EXPECT_EQ(std::count(buffer.data(), buffer.data() + bytes, std::byte{0}),
+                static_cast<int64_t>(bytes));
+      const size_t whole = (bytes + kAlignment - 1) / kAlignment * kAlignment;
+      std::fill_n(buffer.data(), whole, std::byte{7});
+      const AlignedBuffer moved = std::move(buffer);
+      EXPECT_EQ(moved.size(), bytes);
+      EXPECT_EQ(std::count(moved.data(), moved.data() + whole, std::byte{7}),
+                static_cast<int64_t>(whole));
+    }
+  }
+}
+
 TEST(Guarded, PartsOfALoopThatThrow) {
   for (const int threads : {1, 2, 4}) {
     ThreadPool pool(threads);

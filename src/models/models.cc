@@ -4,6 +4,7 @@
 #include <filesystem>
 #include <utility>
 
+#include "base/work_threads.h"
 #include "llm/adapter.h"
 #include "llm/cache_names.h"
 #include "llm/import.h"
@@ -54,10 +55,12 @@ const EngineParts& AllParts() {
 }
 
 Result<std::unique_ptr<Engine>> LoadEngine(const std::string& path, const EngineOptions& options) {
+  const WorkThreads threads(options.threads);
   return Engine::Load(path, options, AllParts());
 }
 
 Result<std::unique_ptr<Engine>> EngineFromGraph(Graph graph, const EngineOptions& options) {
+  const WorkThreads threads(options.threads);
   EVOQ_ASSIGN(Loaded loaded, Lowered(std::move(graph), options.shapes));
   return Engine::Of(std::move(loaded), options, AllParts());
 }

@@ -96,6 +96,7 @@ class Quantizer {
       finite_ = false;
       return;
     }
+    weight_.Ask(k + step_, step_, n, count);  // of the same task's next block
     float* const scale = params.scales.data() + b * columns_ + n;
     float zero[kColumns];
     loops_.choose(w, stride, depth, count, nullptr, scale, zero);

@@ -5,6 +5,7 @@
 #include <array>
 #include <bit>
 #include <cmath>
+#include <map>
 #include <random>
 #include <tuple>
 
@@ -160,6 +161,50 @@ TEST(LowBits, Int4BeatsItsRange) {
     better += error < 0.99 * of_range;
   }
   EXPECT_GT(better, 100);
+}
+
+// Of the shares of its range that int4 tries, the first with the least sum of cubes, whatever the
+// weights are: most shares are left alone because an end is clipped too far.
+TEST(LowBits, Int4TakesTheBestOfItsShares) {
+  constexpr float kShares[] = {1, 1.05f, 0.95f, 0.9f, 0.85f, 0.8f, 0.75f, 0.7f};
+  constexpr int64_t kCount = 48;
+  std::mt19937 random(11);
+  std::map<size_t, int> taken;
+  for (int round = 0; round < 60; ++round) {
+    const int64_t depth = std::array{8, 32, 256, 4096}[round % 4];
+    Tensor w = Normal(depth, kCount, random);
+    float* const v = w.mutable_data<float>();
+    for (int64_t i = 0; i < w.elements(); ++i) {
+      const int64_t n = i % kCount;
+      if (n % 4 == 1) v[i] = v[i] * v[i] * v[i];                               // few large ones
+      if (n % 4 == 2) v[i] = std::copysign(std::sqrt(std::fabs(v[i])), v[i]);  // none
+      if (n % 8 == 3) v[i] = -std::fabs(v[i]);
+      if (n % 8 == 7) v[i] = std::fabs(v[i]) * (i < 16 * kCount ? 1 : 0);
+    }
+    const Tensor q = Row("int4").Quantize({w}, depth, 1).value();
+    for (int64_t n = 0; n < kCount; ++n) {
+      float low = 0, high = 0;
+      for (int64_t k = 0; k < depth; ++k) {
+        low = std::min(low, v[k * kCount + n]);
+        high = std::max(high, v[k * kCount + n]);
+      }
+      size_t best = 0;
+      float least = 0, scale = 0;
+      for (size_t i = 0; i < std::size(kShares); ++i) {
+        const float tried = HalfScale(kShares[i] * std::max(high / 7, low / -8));
+        float sum = 0;
+        for (int64_t k = 0; k < depth; ++k) {
+          const float x = v[k * kCount + n], inverse = 1 / tried,
+                      off = x - std::nearbyintf(std::clamp(x * inverse, -8.0f, 7.0f)) * tried;
+          sum += std::fabs(off) * off * off;
+        }
+        if (i == 0 || sum < least) best = i, least = sum, scale = tried;
+      }
+      ++taken[best];
+      ASSERT_EQ(q.type().quant->scales[n], scale) << round << " " << n;
+    }
+  }
+  EXPECT_EQ(taken.size(), std::size(kShares));  // of all of them
 }
 
 // Every number of float8 and its neighbours are held as the type's definition rounds them.

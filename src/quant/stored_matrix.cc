@@ -89,6 +89,19 @@ bool StoredMatrix::Read(const StoredLoops& loops, int64_t k, int64_t rows, int64
   return read.rows(stored.raw() + (k * step + n) * bytes, step, count, rows, tile, stride);
 }
 
+void StoredMatrix::Ask(int64_t k, int64_t rows, int64_t n, int64_t count) const {
+  constexpr int64_t kLine = 64;
+  const int64_t step = stored.sizes()[1], bytes = DTypeBits(stored.dtype()) / 8;
+  rows = std::min(rows, depth() - k);
+  count = std::min(count, columns() - n);
+  if (rows <= 0 || count <= 0) return;
+  const int64_t runs = transposed ? count : rows, length = (transposed ? rows : count) * bytes;
+  const std::byte* run = stored.raw() + (transposed ? n * step + k : k * step + n) * bytes;
+  for (int64_t i = 0; i < runs; ++i, run += step * bytes) {
+    for (int64_t at = 0; at < length; at += kLine) __builtin_prefetch(run + at);
+  }
+}
+
 tl::unexpected<Error> NotFinite(const Shape& shape) {
   return InvalidInput("a constant of {} holds a NaN or an infinity",
                       TensorType(DType::kFloat32, shape).ToString());

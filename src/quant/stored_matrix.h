@@ -42,6 +42,9 @@ struct StoredMatrix {
   // Elements (k + i, n + j), i < rows, j < count, to tile[i * stride + j]. Whether all are finite.
   bool Read(const StoredLoops& loops, int64_t k, int64_t rows, int64_t n, int64_t count,
             float* tile, int64_t stride) const;
+  // Asks memory for what Read of the same elements reads, beside other work. Elements that the
+  // matrix has not are none.
+  void Ask(int64_t k, int64_t rows, int64_t n, int64_t count) const;
 };
 
 // QuantizeWeight (quant/params.h) of what lies in the file by channels: a transposed matrix with a

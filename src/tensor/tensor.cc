@@ -84,8 +84,7 @@ Tensor Tensor::Allocate(TensorType type) {
     t.writable_ = true;
     return t;
   }
-  auto buffer = std::make_shared<AlignedBuffer>(t.bytes_);
-  std::memset(buffer->data(), 0, t.bytes_);
+  auto buffer = std::make_shared<AlignedBuffer>(AlignedBuffer::Zeros(t.bytes_));
   t.data_ = buffer->data();
   t.owner_ = std::move(buffer);
   t.type_ = std::move(type);

@@ -4,6 +4,7 @@
 #include "base/output_file.h"
 #include "base/printable.h"
 #include "base/text.h"
+#include "base/work_threads.h"
 #include "compile/compile.h"
 #include "compile/plan.h"
 #include "graph/run_choices.h"
@@ -162,6 +163,7 @@ Result<Compiled> Compile(const CompileJob& job, const Follow& follow) {
   if (!IsEtmFile(job.model)) {
     EVOQ_ASSIGN(bytes, ModelBytes(job.model));
   }
+  const WorkThreads threads(job.threads);
   const LargeJob large(2 * bytes, job.output);  // weights of 16 bits become float32
   Model model;
   if (IsEtmFile(job.model)) {

@@ -5,6 +5,7 @@
 
 #include "base/file.h"
 #include "base/output_file.h"
+#include "base/work_threads.h"
 #include "llm/cache_type.h"
 #include "llm/phase.h"
 #include "models/models.h"
@@ -364,6 +365,7 @@ Result<Quantized> Quantize(const QuantizeJob& given, const Follow& follow) {
   EVOQ_TRY(follow.At("loading", 0));
   Quantized out{.model = job.model, .output = job.output};
   EVOQ_ASSIGN(out.input_bytes, ModelBytes(job.model));
+  const WorkThreads threads(job.threads);
   // Weights of 8 bits, plain and packed, are as much as those of 16.
   const LargeJob large(out.input_bytes, job.output);
   EVOQ_ASSIGN(Graph graph, LoadGraph(job.model, job.fixed, job.passes));

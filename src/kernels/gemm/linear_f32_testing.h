@@ -52,6 +52,7 @@ inline void ExpectActivated(const Activation& activation, double v, double magni
     case ActivationKind::kSilu: y = v / (1 + std::exp(-v)); break;
     case ActivationKind::kSigmoid: y = 1 / (1 + std::exp(-v)); break;
     case ActivationKind::kTanh: y = std::tanh(v); break;
+    case ActivationKind::kPRelu: ADD_FAILURE() << "a slope for each channel"; break;
     case ActivationKind::kGelu: y = 0.5 * v * (1 + std::erf(v / std::sqrt(2.0))); break;
   }
   c.expected.push_back(y);

@@ -5,9 +5,9 @@
 //   static constexpr float kZeros[];  // the zero points that numbers may have
 //   static float Scale(int i, float low, float high);  // of candidate i; low <= 0 <= high, one not
 //   static float Zero(int i, float low, float high);   // its zero point; of zeros alone, any
-//   static float Nearest(float v, float zero);         // the number nearest to v = w / scale
-//   static uint8_t Bits(float number, float zero);     // how it is stored
-//   static float Storable(float scale);                // the nearest scale that can be stored
+//   static float Nearest(float v, float zero);         // the number nearest to v = w / scale; 0 of
+//   0 static uint8_t Bits(float number, float zero);     // how it is stored static float
+//   Storable(float scale);                // the nearest scale that can be stored
 #pragma once
 
 #include <cstddef>
@@ -66,11 +66,30 @@ struct ColumnsOfBlock {
         inverse[n] = 1 / tried[n];
         z[n] = N::Zero(i, low[n], high[n]);
       }
+      const auto off = [&](float v, int n) {
+        return v - N::Nearest(v * inverse[n], z[n]) * tried[n];
+      };
+      const auto cube = [&](float v, int n) {
+        const float e = off(v, n);
+        return __builtin_fabsf(e) * e * e;
+      };
+      if constexpr (kCubes) {
+        // A sum is no less than the error of one end alone, where that is none of 0: often enough
+        // to know the worse.
+        int open = i == 0;
+        EVOQ_ELEMENTWISE
+        for (int n = 0; n < count; ++n)
+          open |= !(More(cube(low[n], n), cube(high[n], n)) >= least[n]);
+        if (open == 0) continue;
+      }
       for (int64_t k = 0; k < depth; ++k) {
         const float* row = w + k * stride;
         for (int n = 0; n < count; ++n) {
-          const float off = row[n] - N::Nearest(row[n] * inverse[n], z[n]) * tried[n];
-          error[n] += kCubes ? __builtin_fabsf(off) * off * off : importance[k] * off * off;
+          if constexpr (kCubes) {
+            error[n] += cube(row[n], n);
+          } else {
+            error[n] += importance[k] * off(row[n], n) * off(row[n], n);
+          }
         }
       }
       EVOQ_ELEMENTWISE

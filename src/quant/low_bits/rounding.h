@@ -10,7 +10,8 @@ namespace {
 [[maybe_unused]] inline float Less(float a, float b) { return b < a ? b : a; }
 [[maybe_unused]] inline float More(float a, float b) { return a < b ? b : a; }
 [[maybe_unused]] inline float Clamped(float v, float low, float high) {
-  return v < low ? low : high < v ? high : v;
+  const float most = high < v ? high : v;  // each a minimum and a maximum of processors
+  return most < low ? low : most;
 }
 
 // The nearest float16 number, of two the even one, where one is of its size; no smaller than the

@@ -1,16 +1,21 @@
 #include "kernels/gemm/blocks/stream.h"
 
 #include <algorithm>
+#include <bit>
 #include <cmath>
 #include <cstring>
 
 #include "base/aligned.h"
 #include "base/math.h"
+#include "base/thread_pool.h"
+#include "base/work_threads.h"
+#include "kernels/vec.h"
 
 namespace evoq {
 namespace {
 
 constexpr int64_t kLineBytes = 64;
+constexpr int64_t kBytesForThreads = int64_t{1} << 20;  // packed alone below
 
 constexpr StoredLines kStored[] = {
     {DType::kInt4, BlockLines::kNibbles, kStreamW4, 2, 8, 1, 8},
@@ -22,7 +27,12 @@ constexpr StoredLines kStored[] = {
     {DType::kUint8, BlockLines::kFlippedBytes, kStreamW8, 1, 0, 1, 128},
 };
 
-bool IsHalf(float x) { return HalfToFloat(FloatToHalf(x)) == x; }
+bool IsHalf(float x) {
+  const auto bits = std::bit_cast<uint32_t>(x);
+  const uint32_t exponent = bits >> 23 & 0xff;  // of normal halfs 113 to 142
+  if (exponent - 113 < 30) return (bits & 0x1fff) == 0;
+  return HalfToFloat(FloatToHalf(x)) == x;
+}
 
 // The scales and zero points of a type that lists them.
 struct Listed {
@@ -136,6 +146,51 @@ void ReadElements(const std::byte* plain, int64_t first, int64_t count, uint8_t 
                      : 0;
 }
 
+// Two lines of 32 columns from 8 rows of two elements a byte.
+void PackNibbles(const std::byte* rows, int64_t step, uint8_t flip, uint8_t* lines) {
+  using Bytes = Vec<uint8_t, 16>;
+  const auto* const bytes = reinterpret_cast<const uint8_t*>(rows);
+  const auto flips = static_cast<uint8_t>(flip | flip << 4);
+  Bytes even[4], odd[4];  // of k % 4, columns 2 m and 2 m + 1: those of both halves of the 8 rows
+  for (int i = 0; i < 4; ++i) {
+    const Bytes first = LoadVec<uint8_t, 16>(bytes + i * step) ^ flips,
+                second = LoadVec<uint8_t, 16>(bytes + (i + 4) * step) ^ flips;
+    even[i] = (first & 15) | (second << 4);
+    odd[i] = (first >> 4) | (second & 0xf0);
+  }
+  const auto low = [](Bytes a, Bytes b) {
+    return __builtin_shufflevector(a, b, 0, 16, 1, 17, 2, 18, 3, 19, 4, 20, 5, 21, 6, 22, 7, 23);
+  };
+  const auto high = [](Bytes a, Bytes b) {
+    return __builtin_shufflevector(a, b, 8, 24, 9, 25, 10, 26, 11, 27, 12, 28, 13, 29, 14, 30, 15,
+                                   31);
+  };
+  // Pairs of k = 0 and 1, then of 2 and 3, of the columns of the half; then fours of one column.
+  const auto half = [&](const auto& of, uint8_t* to) {
+    using Words = Vec<uint16_t, 8>;
+    using Fours = Vec<uint32_t, 4>;
+    const auto words = [](Bytes v) { return std::bit_cast<Words>(v); };
+    const auto lower = [](Words a, Words b) {
+      return std::bit_cast<Fours>(__builtin_shufflevector(a, b, 0, 8, 1, 9, 2, 10, 3, 11));
+    };
+    const auto upper = [](Words a, Words b) {
+      return std::bit_cast<Fours>(__builtin_shufflevector(a, b, 4, 12, 5, 13, 6, 14, 7, 15));
+    };
+    const Words e01 = words(of(even[0], even[1])), e23 = words(of(even[2], even[3]));
+    const Words o01 = words(of(odd[0], odd[1])), o23 = words(of(odd[2], odd[3]));
+    const auto put = [&](Fours e, Fours o, uint8_t* at) {
+      const Fours first = __builtin_shufflevector(e, o, 0, 4, 1, 5),
+                  second = __builtin_shufflevector(e, o, 2, 6, 3, 7);
+      std::memcpy(at, &first, sizeof(first));
+      std::memcpy(at + 16, &second, sizeof(second));
+    };
+    put(lower(e01, e23), lower(o01, o23), to);
+    put(upper(e01, e23), upper(o01, o23), to + 32);
+  };
+  half(low, lines);
+  half(high, lines + kLineBytes);
+}
+
 // One unit of a plain tensor's columns from `column` on.
 template <int kBits>
 void PackUnit(const StreamShape& shape, const Tensor& plain, int64_t column, uint8_t* unit) {
@@ -146,6 +201,11 @@ void PackUnit(const StreamShape& shape, const Tensor& plain, int64_t column, uin
     WriteHead(shape, listed, b, column, count, to);
     to += shape.head_bytes();
     for (; k < end; k += kDepth, to += kUnitPanels * kLineBytes) {
+      const int64_t first = k * shape.columns + column;
+      if (kBits == 4 && count == kUnitColumns && k + kDepth <= end && shape.columns % 2 == 0) {
+        PackNibbles(plain.raw() + first / 2, shape.columns / 2, shape.stored->flip, to);
+        continue;
+      }
       uint8_t rows[kDepth][kUnitColumns];
       for (int i = 0; i < kDepth; ++i) {
         if (k + i < end) {
@@ -319,11 +379,16 @@ Result<Tensor> PackStream(const Tensor& plain) {
     return InvalidInput("cannot pack a tensor of layout '{}'", plain.layout());
   EVOQ_ASSIGN(const StreamShape shape, StreamShapeOf(plain.type()));
   auto memory = std::make_shared<AlignedBuffer>(static_cast<size_t>(shape.bytes));
-  auto* unit = reinterpret_cast<uint8_t*>(memory->data());
-  for (int64_t column = 0; column < shape.columns; column += kUnitColumns) {
-    WithBits(shape.stored->bits(), [&](auto bits) { PackUnit<bits>(shape, plain, column, unit); });
-    unit += shape.unit_bytes;
-  }
+  auto* const units = reinterpret_cast<uint8_t*>(memory->data());
+  ThreadPool pool(shape.bytes < kBytesForThreads ? 1 : WorkThreads::Get());
+  pool.ParallelFor(
+      CeilDiv(shape.columns, int64_t{kUnitColumns}), 4, [&](int64_t unit, int64_t end) {
+        for (; unit < end; ++unit) {
+          WithBits(shape.stored->bits(), [&](auto bits) {
+            PackUnit<bits>(shape, plain, unit * kUnitColumns, units + unit * shape.unit_bytes);
+          });
+        }
+      });
   TensorType type = plain.type();
   if (!type.quant->per_tensor()) {
     QuantParams quant;

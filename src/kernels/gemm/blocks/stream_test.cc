@@ -1,6 +1,9 @@
 // Streams: a packed constant that holds its scales gives back the plain tensor, bit for bit.
 #include "kernels/gemm/blocks/stream.h"
 
+#include <bit>
+
+#include "base/work_threads.h"
 #include "kernels/gemm/linear_f32_testing.h"
 #include "kernels/gemm/weights/format_testing.h"
 
@@ -57,6 +60,42 @@ TEST(Stream, GivesBackWhatWasPacked) {
         ASSERT_TRUE(back) << back.error().message();
         EXPECT_TRUE(BitEqual(*back, plain));
       }
+    }
+  }
+}
+
+TEST(Stream, TheSameInAnyNumberOfThreads) {
+  std::mt19937 random(4);
+  const WeightFormat* int4 = AllWeightFormats()[1].back().table;
+  for (const DType dtype : {DType::kInt4, DType::kUint4}) {
+    const WeightKind kind = {int4, dtype, WeightKind::kBlocks, 32, false};
+    const Tensor plain = Weights(kind, 1056, 2100, true, random), alone = PackStream(plain).value();
+    ASSERT_GT(alone.bytes(), size_t{1} << 20);  // what threads share
+    for (int threads : {2, 3}) {
+      const WorkThreads scope(threads);
+      EXPECT_EQ(WorkThreads::Get(), threads);
+      EXPECT_TRUE(BitEqual(PackStream(plain).value(), alone));
+    }
+    EXPECT_EQ(WorkThreads::Get(), 1);
+    EXPECT_TRUE(BitEqual(ToPlain(alone).value(), plain));
+  }
+}
+
+// Scales inside are float16 where, and only where, all of them are such numbers.
+TEST(Stream, HalfScalesAreThoseThatAre) {
+  std::mt19937 random(5);
+  const WeightFormat* int4 = AllWeightFormats()[1].back().table;
+  const WeightKind kind = {int4, DType::kInt4, WeightKind::kBlocks, 32, false};
+  const Tensor weights = Weights(kind, 32, 1, true, random);
+  const auto halves = [&](float scale) {
+    QuantParams quant = *weights.type().quant;
+    quant.scales = {scale};
+    return StreamShapeOf(TensorType(DType::kInt4, Shape{32, 1}, quant)).value().half_scales;
+  };
+  for (uint32_t bits = 0x2d000000; bits < 0x48000000; bits += 509) {  // 2^-37 to 2^17
+    for (const uint32_t near : {bits, bits & ~0x1fffu, bits & ~0xfffu}) {
+      const auto scale = std::bit_cast<float>(near);
+      ASSERT_EQ(halves(scale), HalfToFloat(FloatToHalf(scale)) == scale) << scale;
     }
   }
 }
