@@ -8,10 +8,13 @@
 // so that x is nearly s' (254 (q - z) + (q' - 128)), and products are sums of those of bytes.
 #include "graph/float_reason.h"
 #include "kernels/activation.h"
+#include "passes/widen.h"
 #include "quant/given.h"
 #include "quant/params.h"
 #include "quant/plan.h"
 #include "quant/quant.h"
+#include "quant/stored_matrix.h"
+#include "quant/weight_source.h"
 #include "reference/reference.h"
 #include "tensor/spilled.h"
 
@@ -26,12 +29,26 @@ class Dynamic {
 
   // Converts the node and returns nothing, or says why it stays.
   Result<std::optional<Reason>> Convert(NodeId id) {
+    const std::optional<StoredMatrix> stored = AsStored(graph_.node(id));
+    if (!stored) EVOQ_TRY(WidenConstant(graph_, graph_.node(id).input(1)));
+    EVOQ_TRY(WidenConstant(graph_, graph_.node(id).input(2)));
     const Node node = graph_.node(id);
-    if (auto reason = Refusal(node)) return reason;
-    const int spatial = graph_.value(node.input(1)).type.shape.rank() - 2;
+    if (auto reason = Refusal(node, stored.has_value())) return reason;
     const ValueId weight = node.input(1);
-    EVOQ_TRY(WithContext(RangeOf(graph_.value(weight).constant), graph_.value(weight).name));
-    EVOQ_ASSIGN(const std::vector<Weights> weights, BytesOf(node));
+    const int spatial = graph_.value(weight).type.shape.rank() - 2;
+    const std::string weight_name = graph_.value(weight).name;
+    std::vector<Weights> weights;
+    if (stored) {
+      const int axis = options_.per_channel ? 1 : -1;
+      EVOQ_ASSIGN(const Tensor q,
+                  WithContext(QuantizeStored(*stored, axis, options_.threads), weight_name));
+      ReleasePages(stored->stored);
+      used_[weight_name] = q.type();
+      weights = {AddWeights(weight_name, spatial, "", q)};
+    } else {
+      EVOQ_TRY(WithContext(RangeOf(graph_.value(weight).constant), weight_name));
+      EVOQ_ASSIGN(weights, BytesOf(node));
+    }
     const std::vector<Input> data = Quantized(node.input(0));
     Attrs attrs = node.attrs;
     for (const char* fused : {"activation", "activation_alpha", "activation_beta", kFloatReason})
@@ -43,7 +60,7 @@ class Dynamic {
       for (size_t j = weights.size(); j-- > 0;) {
         const bool first = i == 0 && j == 0;
         const std::string name = first ? node.name : fmt::format("{}_{}{}", node.name, i, j);
-        ValueId y = Product(*LinearFormOf(node), name, data[i], weights[j], spatial, attrs);
+        ValueId y = Product(*LinearFormOf(node), name, data[i], weights[j], attrs);
         if (first && node.input(2).valid()) {
           const auto values = graph_.value(node.input(2)).constant.values<float>();
           const ValueId bias = graph_.AddConstant(
@@ -74,13 +91,34 @@ class Dynamic {
   static constexpr float kSecondByte = 1.0f / 254;  // of the first one's scale
 
   ValueId Product(const LinearForm& form, const std::string& name, const Input& x,
-                  const Weights& weights, int spatial, const Attrs& attrs) {
+                  const Weights& weights, const Attrs& attrs) {
     Attrs to_float;
     to_float.Set("to", static_cast<int>(DType::kFloat32));
     ValueId y = graph_.Apply(form.integer_form, name, {x.values, weights.values, x.zero}, attrs);
     y = graph_.Apply("Cast", name + "_cast", {y}, std::move(to_float));
     const ValueId scale = graph_.Apply("Mul", name + "_scales", {x.scale, weights.scales});
     return graph_.Apply("Mul", name + "_scaled", {y, scale});
+  }
+
+  // The node's weight, where no copy in float32 is needed to round it (quant/stored_matrix.h).
+  std::optional<StoredMatrix> AsStored(const Node& node) const {
+    if (bytes_.weights != 1 || options_.round || !LinearFormOf(node)->two_operands)
+      return std::nullopt;
+    const WeightSource source = SourceOf(graph_, node.input(1));
+    if (!source.constant.valid() || GivenFor(options_, graph_.value(node.input(1)).name) != nullptr)
+      return std::nullopt;
+    const Tensor& values = graph_.value(source.constant).constant;
+    if (values.shape().rank() != 2 || values.elements() == 0 || !IsNarrow(values) ||
+        (options_.per_channel && !source.transposed))
+      return std::nullopt;
+    return StoredMatrix{values, source.transposed};
+  }
+
+  Weights AddWeights(const std::string& name, int spatial, const char* byte, const Tensor& q) {
+    const Tensor plain = q.WithType(TensorType(DType::kInt8, q.shape()));
+    return {graph_.AddConstant(fmt::format("{}.int8{}", name, byte), Spilled(plain)),
+            graph_.AddConstant(fmt::format("{}.scale{}", name, byte),
+                               Channels(spatial, q.type().quant->scales))};
   }
 
   // The node's weights in as many bytes as they are to have; given ones in one.
@@ -90,10 +128,7 @@ class Dynamic {
     const int spatial = weight.shape().rank() - 2;
     const int axis = options_.per_channel ? WeightAxis(node, weight.shape().rank()) : -1;
     const auto add = [&](const char* byte, const Tensor& q) {
-      const Tensor plain = q.WithType(TensorType(DType::kInt8, q.shape()));
-      return Weights{graph_.AddConstant(fmt::format("{}.int8{}", name, byte), Spilled(plain)),
-                     graph_.AddConstant(fmt::format("{}.scale{}", name, byte),
-                                        Channels(spatial, q.type().quant->scales))};
+      return AddWeights(name, spatial, byte, q);
     };
     const GivenType* given = GivenFor(options_, name);
     if (given != nullptr || bytes_.weights == 1) {
@@ -118,19 +153,13 @@ class Dynamic {
     return std::vector<Weights>{add(".1", first), add(".2", second)};
   }
 
-  std::optional<Reason> Refusal(const Node& node) const {
+  // `stored`: the weight is rounded as it lies in the file.
+  std::optional<Reason> Refusal(const Node& node, bool stored) const {
     if (LinearFormOf(node)->integer_form == nullptr)
       return Reason{kNoInt8Kernel, fmt::format("{} has no dynamic form", node.op)};
     if (auto kept = KeptByOptions(node, options_)) return kept;
     if (auto given = GivenReason(node)) return given;
-    const Tensor* w = graph_.ConstantInput(node, 1);
-    if (w == nullptr) return Reason{"weights-not-constant", "the weight is computed at run time"};
-    if (w->dtype() != DType::kFloat32 || !w->layout().empty())
-      return Reason{"types",
-                    fmt::format("the weight is {}, expected plain float32", w->type().ToString())};
-    if (w->elements() == 0 || w->shape().rank() < 2 ||
-        (LinearFormOf(node)->two_operands && w->shape().rank() != 2))
-      return Reason{"shape", fmt::format("the weight is {}", w->type().ToString())};
+    if (auto unfit = WeightReason(node); unfit && !stored) return unfit;
     const TensorType& x = graph_.value(node.input(0)).type;
     if (x.dtype != DType::kFloat32)
       return Reason{"types", fmt::format("the input is {}, expected float32", x.ToString())};
@@ -141,6 +170,18 @@ class Dynamic {
     if (node.input(2).valid() &&
         (bias == nullptr || bias->dtype() != DType::kFloat32 || !bias->layout().empty()))
       return Reason{"types", "the bias is no float32 constant"};
+    return std::nullopt;
+  }
+
+  std::optional<Reason> WeightReason(const Node& node) const {
+    const Tensor* w = graph_.ConstantInput(node, 1);
+    if (w == nullptr) return Reason{"weights-not-constant", "the weight is computed at run time"};
+    if (w->dtype() != DType::kFloat32 || !w->layout().empty())
+      return Reason{"types",
+                    fmt::format("the weight is {}, expected plain float32", w->type().ToString())};
+    if (w->elements() == 0 || w->shape().rank() < 2 ||
+        (LinearFormOf(node)->two_operands && w->shape().rank() != 2))
+      return Reason{"shape", fmt::format("the weight is {}", w->type().ToString())};
     return std::nullopt;
   }
 
@@ -274,7 +315,7 @@ Result<QuantizeReport> Quantize(Graph& graph, const Ranges* ranges, const Quanti
     graph = graph.Compacted();
     EVOQ_TRY(graph.Verify());
     NoteNotUsed(options, "the scheme takes weights of Conv and MatMul only", report);
-    for (const auto& [name, reason] : reasons) report.nodes.Add(Precision::kFloat32);
+    report.nodes.Add(Precision::kFloat32, static_cast<int>(reasons.size()));
   }
   for (const auto& [name, type] : dynamic.used()) {
     report.used[name] = type;

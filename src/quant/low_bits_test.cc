@@ -170,8 +170,8 @@ TEST(LowBits, Int4TakesTheBestOfItsShares) {
   constexpr int64_t kCount = 48;
   std::mt19937 random(11);
   std::map<size_t, int> taken;
-  for (int round = 0; round < 60; ++round) {
-    const int64_t depth = std::array{8, 32, 256, 4096}[round % 4];
+  for (int round = 0; round < 120; ++round) {
+    const int64_t depth = std::array{2, 3, 8, 32, 256, 4096}[round % 6];
     Tensor w = Normal(depth, kCount, random);
     float* const v = w.mutable_data<float>();
     for (int64_t i = 0; i < w.elements(); ++i) {

@@ -305,7 +305,7 @@ TEST(Schemes, ThatWidenWeightsThemselves) {
       EXPECT_TRUE(BitEqual(*a, *b)) << node;
     }
   }
-  EXPECT_EQ(widening, 14);
+  EXPECT_EQ(widening, 15);
 }
 
 // Weights that the model's file has in few bits stay as they are; data is rounded beside them.

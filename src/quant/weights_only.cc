@@ -14,6 +14,7 @@
 #include "quant/plan.h"
 #include "quant/quant.h"
 #include "quant/recurrent_weights.h"
+#include "quant/weight_source.h"
 #include "reference/reference.h"
 #include "tensor/spilled.h"
 
@@ -23,10 +24,6 @@ namespace {
 constexpr int64_t kLeastElements = 256;  // smaller constants save nothing
 // Smaller tables save little by fewer bits than 8, and models that have such lose much by it.
 constexpr int64_t kLeastTied = int64_t{1} << 20;
-
-bool IsNarrow(const Tensor& weight) {
-  return IsFloat(weight.dtype()) && DTypeBits(weight.dtype()) == 16 && weight.layout().empty();
-}
 
 // 16-bit elements as float32; others as they are.
 Result<Tensor> Widened(const Tensor& weight) {
@@ -56,22 +53,6 @@ constexpr int64_t kDataBlockOfChannels = 128;
 bool TakesLowBits(const Node& node, const Tensor& weight) {
   return LinearFormOf(node) != nullptr && LinearFormOf(node)->two_operands &&
          weight.shape().rank() == 2;
-}
-
-// The constant behind a product's weight: itself, or what it is the Cast and Transpose of.
-struct WeightSource {
-  ValueId constant;
-  bool transposed = false;
-};
-WeightSource SourceOf(const Graph& graph, ValueId weight) {
-  WeightSource source{weight};
-  if (const NodeId id = ProducedBy(graph, weight, "Transpose"); id.valid()) {
-    if (PermutationOf(graph, graph.node(id)) != Permutation{1, 0}) return {};
-    source = {graph.node(id).input(0), true};
-  }
-  if (const NodeId id = ProducedBy(graph, source.constant, "Cast"); id.valid())
-    source.constant = graph.node(id).input(0);
-  return graph.value(source.constant).is_constant() ? source : WeightSource();
 }
 
 // Whether `b` holds the matrix `a`, or its transposed one.

@@ -1,8 +1,13 @@
 #include "kernels/gemm/layout_k4n16.h"
 
-#include <cstring>
+#include <algorithm>
+#include <memory>
 
+#include "base/aligned.h"
 #include "base/math.h"
+#include "base/thread_pool.h"
+#include "base/work_threads.h"
+#include "kernels/vec.h"
 
 namespace evoq {
 namespace {
@@ -48,6 +53,58 @@ void ForEach(const K4N16& d, bool conv, const Visit& visit) {
   }
 }
 
+constexpr int64_t kBytesForThreads = int64_t{1} << 20;  // packed alone below
+
+// Four rows of 16 columns: the four bytes of one column after the other.
+void PackFour(const uint8_t* from, int64_t step, uint8_t flip, uint8_t* to) {
+  using Bytes = Vec<uint8_t, 16>;
+  Bytes rows[4];
+  for (int i = 0; i < 4; ++i) rows[i] = LoadVec<uint8_t, 16>(from + i * step) ^ flip;
+  const auto low = [](Bytes a, Bytes b) {
+    return __builtin_shufflevector(a, b, 0, 16, 1, 17, 2, 18, 3, 19, 4, 20, 5, 21, 6, 22, 7, 23);
+  };
+  const auto high = [](Bytes a, Bytes b) {
+    return __builtin_shufflevector(a, b, 8, 24, 9, 25, 10, 26, 11, 27, 12, 28, 13, 29, 14, 30, 15,
+                                   31);
+  };
+  const auto lower = [](Bytes a, Bytes b) {
+    return __builtin_shufflevector(a, b, 0, 1, 16, 17, 2, 3, 18, 19, 4, 5, 20, 21, 6, 7, 22, 23);
+  };
+  const auto upper = [](Bytes a, Bytes b) {
+    return __builtin_shufflevector(a, b, 8, 9, 24, 25, 10, 11, 26, 27, 12, 13, 28, 29, 14, 15, 30,
+                                   31);
+  };
+  const Bytes l01 = low(rows[0], rows[1]), l23 = low(rows[2], rows[3]);
+  const Bytes h01 = high(rows[0], rows[1]), h23 = high(rows[2], rows[3]);
+  StoreVec<uint8_t, 16>(to, lower(l01, l23));
+  StoreVec<uint8_t, 16>(to + 16, upper(l01, l23));
+  StoreVec<uint8_t, 16>(to + 32, lower(h01, h23));
+  StoreVec<uint8_t, 16>(to + 48, upper(h01, h23));
+}
+
+// [K, N] into zeros.
+void PackMatrix(const K4N16& d, const uint8_t* from, uint8_t flip, uint8_t* to) {
+  ThreadPool pool(d.panels * d.panel_bytes < kBytesForThreads ? 1 : WorkThreads::Get());
+  pool.ParallelFor(d.panels, 4, [&](int64_t begin, int64_t end) {
+    // Group by group, so that what is read of a row lies together.
+    for (int64_t c = 0; c < d.channels; c += 4) {
+      const uint8_t* const row = from + c * d.columns;
+      for (int64_t panel = begin; panel < end; ++panel) {
+        const int64_t n = 16 * panel;
+        uint8_t* const four = to + panel * d.panel_bytes + c / 4 * 64;
+        if (c + 4 <= d.channels && n + 16 <= d.columns) {
+          PackFour(row + n, d.columns, flip, four);
+          continue;
+        }
+        for (int64_t i = 0; i < std::min<int64_t>(4, d.channels - c); ++i) {
+          for (int64_t j = 0; j < std::min<int64_t>(16, d.columns - n); ++j)
+            four[4 * j + i] = row[i * d.columns + n + j] ^ flip;
+        }
+      }
+    }
+  });
+}
+
 template <bool kConv>
 Result<K4N16> DimensionsOf(const TensorType& type) {
   return kConv ? K4N16OfConv(type) : K4N16OfMatMul(type);
@@ -64,12 +121,19 @@ Result<Tensor> Pack(const Tensor& plain) {
   if (!plain.layout().empty())
     return InvalidInput("cannot pack a tensor of layout '{}'", plain.layout());
   EVOQ_ASSIGN(const K4N16 d, DimensionsOf<kConv>(plain.type()));
-  std::vector<std::byte> packed(static_cast<size_t>(d.panels * d.panel_bytes));
+  const auto bytes = static_cast<size_t>(d.panels * d.panel_bytes);
+  auto packed = std::make_shared<AlignedBuffer>(AlignedBuffer::Zeros(bytes));
   const auto* from = reinterpret_cast<const uint8_t*>(plain.raw());
-  auto* to = reinterpret_cast<uint8_t*>(packed.data());
+  auto* to = reinterpret_cast<uint8_t*>(packed->data());
   const uint8_t flip = Flip(plain.dtype());
-  ForEach(d, kConv, [&](int64_t p, int64_t i) { to[p] = from[i] ^ flip; });
-  return Tensor::Packed(plain.type(), kConv ? kK4N16Conv : kK4N16MatMul, std::move(packed));
+  if constexpr (kConv) {
+    ForEach(d, kConv, [&](int64_t p, int64_t i) { to[p] = from[i] ^ flip; });
+  } else {
+    PackMatrix(d, from, flip, to);
+  }
+  const std::span<const std::byte> all(packed->data(), bytes);
+  return Tensor::PackedView(plain.type(), kConv ? kK4N16Conv : kK4N16MatMul, all,
+                            std::move(packed));
 }
 
 template <bool kConv>

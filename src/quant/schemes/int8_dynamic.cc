@@ -10,6 +10,7 @@ extern const QuantScheme kSchemeInt8Dynamic = {
     .precision = Precision::kInt8,
     .needs_calibration = false,
     .values = DType::kFloat32,
+    .widens = true,
     .run = [](Graph& graph, const Ranges&,
               const QuantizeOptions& options) { return QuantizeDynamic(graph, options); },
 };
