@@ -293,16 +293,22 @@ TEST(Schemes, ThatWidenWeightsThemselves) {
         t.mutable_data<uint16_t>()[i] = as(static_cast<float>(i * 37 % 101 - 50) / 64);
       narrow.SetConstant(id, std::move(t));
     }
-    Graph wide = narrow;
-    ASSERT_TRUE(WidenConstants(wide));
-    for (Graph* graph : {&narrow, &wide}) ASSERT_TRUE(scheme->run(*graph, {}, {}));
-    EXPECT_EQ(Print(narrow), Print(wide));
-    for (const char* node : {"y", "z"}) {
-      const Tensor *a = narrow.ConstantInput(narrow.node(narrow.FindNode(node)), 1),
-                   *b = wide.ConstantInput(wide.node(wide.FindNode(node)), 1);
-      ASSERT_TRUE(a != nullptr && b != nullptr);
-      EXPECT_LE(DTypeBits(a->dtype()), 8);
-      EXPECT_TRUE(BitEqual(*a, *b)) << node;
+    for (const bool per_channel : {true, false}) {
+      QuantizeOptions options;
+      options.per_channel = per_channel;
+      Graph stored = narrow, wide = narrow;
+      ASSERT_TRUE(WidenConstants(wide));
+      for (Graph* graph : {&stored, &wide}) ASSERT_TRUE(scheme->run(*graph, {}, options));
+      EXPECT_EQ(Print(stored), Print(wide));
+      for (int i = 0; i < stored.value_count(); ++i) {
+        const Value &a = stored.value(ValueId{i}), &b = wide.value(wide.FindValue(a.name));
+        if (a.is_constant()) EXPECT_TRUE(BitEqual(a.constant, b.constant)) << a.name;
+      }
+      for (const char* node : {"y", "z"}) {
+        const Tensor* w = stored.ConstantInput(stored.node(stored.FindNode(node)), 1);
+        ASSERT_NE(w, nullptr);
+        EXPECT_LE(DTypeBits(w->dtype()), 8);
+      }
     }
   }
   EXPECT_EQ(widening, 15);
