@@ -253,6 +253,13 @@ TEST(Reject, Resizing) {
           {"attribute: batch or channels resized", Output(0, F({2, 2, 8, 6}))},
           {"attribute: batch or channels resized", Output(0, F({1, 4, 8, 6}))},
           {"attribute: an empty axis", Output(0, F({1, 2, 0, 6}))},
+          // Looking at a call takes no longer where outputs are large.
+          {"", Output(0, F({1, 2, 8, int64_t{1} << 40}))},
+          {"attribute: coordinate_transformation_mode tf_crop_and_resize",
+           [](Call& c) {
+             c.outputs[0] = F({1, 2, 8, int64_t{1} << 40});
+             c.attrs.Set("coordinate_transformation_mode", "tf_crop_and_resize");
+           }},
           {"attribute: rank 2, expected 3 to 5",
            [](Call& c) { c.inputs[0] = F({1, 2}), c.outputs[0] = F({1, 2}); }},
           {"attribute: rank 6, expected 3 to 5",

@@ -11,7 +11,8 @@ namespace {
 
 std::optional<Reason> RejectPlan(const KernelCall& call) {
   if (auto unknown = RejectUnknownShapes(call)) return unknown;
-  if (auto plan = PlanResize(call); !plan) return Reject("attribute", "{}", plan.error().message());
+  if (auto fits = CheckResize(call); !fits)
+    return Reject("attribute", "{}", fits.error().message());
   return std::nullopt;
 }
 

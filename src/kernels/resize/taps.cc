@@ -1,6 +1,8 @@
 #include "kernels/resize/taps.h"
 
+#include <algorithm>
 #include <cmath>
+#include <limits>
 
 namespace evoq {
 namespace {
@@ -24,19 +26,20 @@ Result<double> Nearest(const std::string& mode, double place) {
   return Unsupported("nearest_mode {}", mode);
 }
 
-Result<AxisTaps> TapsOf(const Attrs& attrs, bool nearest, int64_t in, int64_t out, double scale) {
+// Of the first `count` outputs.
+Result<AxisTaps> TapsOf(const Attrs& attrs, bool nearest, int64_t in, int64_t out, double scale,
+                        int64_t count) {
   AxisTaps taps{in == out && scale == 1, in, out, {}, {}};
+  const std::string by_place = attrs.String("coordinate_transformation_mode", "half_pixel"),
+                    by_distance = attrs.String("nearest_mode", "round_prefer_floor");
   const auto clamped = [in](double at) {
     return static_cast<int64_t>(std::min(std::max(at, 0.0), static_cast<double>(in - 1)));
   };
-  for (int64_t o = 0; o < out; ++o) {
-    EVOQ_ASSIGN(
-        const double place,
-        Place(attrs.String("coordinate_transformation_mode", "half_pixel"), static_cast<double>(in),
-              static_cast<double>(out), scale, static_cast<double>(o)));
+  for (int64_t o = 0; o < count; ++o) {
+    EVOQ_ASSIGN(const double place, Place(by_place, static_cast<double>(in),
+                                          static_cast<double>(out), scale, static_cast<double>(o)));
     if (nearest) {
-      EVOQ_ASSIGN(const double at,
-                  Nearest(attrs.String("nearest_mode", "round_prefer_floor"), place));
+      EVOQ_ASSIGN(const double at, Nearest(by_distance, place));
       taps.index.push_back(clamped(at));
       continue;
     }
@@ -79,9 +82,8 @@ Result<std::vector<double>> ScalesOf(const KernelCall& call, const std::vector<i
   return scales;
 }
 
-}  // namespace
-
-Result<ResizePlan> PlanResize(const KernelCall& call) {
+// With the taps of each axis' first `most` outputs.
+Result<ResizePlan> Planned(const KernelCall& call, int64_t most) {
   const bool last = call.attrs.Int("channels_last") == 1;
   const std::string mode = call.attrs.String("mode", "nearest");
   if (mode != "nearest" && mode != "linear") return Unsupported("mode {}", mode);
@@ -108,9 +110,21 @@ Result<ResizePlan> PlanResize(const KernelCall& call) {
   for (AxisTaps* t : taps) *t = {true, 1, 1, {0, 0}, {1, 0}};
   for (size_t i = 2; i < rank; ++i) {
     if (in[i] == 0 || out[i] == 0) return Unsupported("an empty axis");
-    EVOQ_ASSIGN(*taps[3 - (rank - i)], TapsOf(call.attrs, plan.nearest, in[i], out[i], scales[i]));
+    EVOQ_ASSIGN(*taps[3 - (rank - i)],
+                TapsOf(call.attrs, plan.nearest, in[i], out[i], scales[i], std::min(out[i], most)));
   }
   return plan;
+}
+
+}  // namespace
+
+Result<ResizePlan> PlanResize(const KernelCall& call) {
+  return Planned(call, std::numeric_limits<int64_t>::max());
+}
+
+Status CheckResize(const KernelCall& call) {
+  EVOQ_TRY(Planned(call, 1));  // whether there is a tap does not depend on which
+  return {};
 }
 
 }  // namespace evoq

@@ -25,5 +25,7 @@ struct ResizePlan {
 // Errors: kUnsupported for what only the reference evaluator does (cubic, antialias, crops,
 // run-time scales, ...).
 Result<ResizePlan> PlanResize(const KernelCall& call);
+// Whether it would give one, in no more time for larger outputs. Errors: those.
+Status CheckResize(const KernelCall& call);
 
 }  // namespace evoq
