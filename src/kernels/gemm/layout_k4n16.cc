@@ -7,7 +7,7 @@
 #include "base/math.h"
 #include "base/thread_pool.h"
 #include "base/work_threads.h"
-#include "kernels/vec.h"
+#include "kernels/interleave.h"
 
 namespace evoq {
 namespace {
@@ -55,33 +55,6 @@ void ForEach(const K4N16& d, bool conv, const Visit& visit) {
 
 constexpr int64_t kBytesForThreads = int64_t{1} << 20;  // packed alone below
 
-// Four rows of 16 columns: the four bytes of one column after the other.
-void PackFour(const uint8_t* from, int64_t step, uint8_t flip, uint8_t* to) {
-  using Bytes = Vec<uint8_t, 16>;
-  Bytes rows[4];
-  for (int i = 0; i < 4; ++i) rows[i] = LoadVec<uint8_t, 16>(from + i * step) ^ flip;
-  const auto low = [](Bytes a, Bytes b) {
-    return __builtin_shufflevector(a, b, 0, 16, 1, 17, 2, 18, 3, 19, 4, 20, 5, 21, 6, 22, 7, 23);
-  };
-  const auto high = [](Bytes a, Bytes b) {
-    return __builtin_shufflevector(a, b, 8, 24, 9, 25, 10, 26, 11, 27, 12, 28, 13, 29, 14, 30, 15,
-                                   31);
-  };
-  const auto lower = [](Bytes a, Bytes b) {
-    return __builtin_shufflevector(a, b, 0, 1, 16, 17, 2, 3, 18, 19, 4, 5, 20, 21, 6, 7, 22, 23);
-  };
-  const auto upper = [](Bytes a, Bytes b) {
-    return __builtin_shufflevector(a, b, 8, 9, 24, 25, 10, 11, 26, 27, 12, 13, 28, 29, 14, 15, 30,
-                                   31);
-  };
-  const Bytes l01 = low(rows[0], rows[1]), l23 = low(rows[2], rows[3]);
-  const Bytes h01 = high(rows[0], rows[1]), h23 = high(rows[2], rows[3]);
-  StoreVec<uint8_t, 16>(to, lower(l01, l23));
-  StoreVec<uint8_t, 16>(to + 16, upper(l01, l23));
-  StoreVec<uint8_t, 16>(to + 32, lower(h01, h23));
-  StoreVec<uint8_t, 16>(to + 48, upper(h01, h23));
-}
-
 // [K, N] into zeros.
 void PackMatrix(const K4N16& d, const uint8_t* from, uint8_t flip, uint8_t* to) {
   ThreadPool pool(d.panels * d.panel_bytes < kBytesForThreads ? 1 : WorkThreads::Get());
@@ -93,7 +66,10 @@ void PackMatrix(const K4N16& d, const uint8_t* from, uint8_t flip, uint8_t* to) 
         const int64_t n = 16 * panel;
         uint8_t* const four = to + panel * d.panel_bytes + c / 4 * 64;
         if (c + 4 <= d.channels && n + 16 <= d.columns) {
-          PackFour(row + n, d.columns, flip, four);
+          Bytes16 rows[4];
+          for (int i = 0; i < 4; ++i)
+            rows[i] = LoadVec<uint8_t, 16>(row + i * d.columns + n) ^ flip;
+          StoreByColumn(rows, four);
           continue;
         }
         for (int64_t i = 0; i < std::min<int64_t>(4, d.channels - c); ++i) {

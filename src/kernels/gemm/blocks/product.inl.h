@@ -71,9 +71,9 @@ constexpr int FoldedLines() {
   return lines;
 }
 
-// Tiles of whole units read each line once: they ask for the lines so far ahead, since
-// a Zen 3 reads a third more from memory beside these products then. Tiles of one panel come back
-// for the other panel's lines, and gain nothing.
+// Tiles of whole units read each line once: they ask for the lines so far ahead, since a Zen 3
+// reads a third more from memory beside these products then. Tiles of one panel come back for the
+// other panel's lines, and gain nothing.
 constexpr int kLinesAhead = 64;
 
 // Adds the products of `lines` lines, at most FoldedLines.

@@ -9,7 +9,7 @@
 #include "base/math.h"
 #include "base/thread_pool.h"
 #include "base/work_threads.h"
-#include "kernels/vec.h"
+#include "kernels/interleave.h"
 
 namespace evoq {
 namespace {
@@ -146,49 +146,21 @@ void ReadElements(const std::byte* plain, int64_t first, int64_t count, uint8_t 
                      : 0;
 }
 
-// Two lines of 32 columns from 8 rows of two elements a byte.
+// The two lines of 32 columns from 8 rows, of two elements a byte.
 void PackNibbles(const std::byte* rows, int64_t step, uint8_t flip, uint8_t* lines) {
-  using Bytes = Vec<uint8_t, 16>;
   const auto* const bytes = reinterpret_cast<const uint8_t*>(rows);
   const auto flips = static_cast<uint8_t>(flip | flip << 4);
-  Bytes even[4], odd[4];  // of k % 4, columns 2 m and 2 m + 1: those of both halves of the 8 rows
+  Bytes16 first[4],
+      second[4];  // of 16 columns each: rows i in the low bits, i + 4 in the high ones
   for (int i = 0; i < 4; ++i) {
-    const Bytes first = LoadVec<uint8_t, 16>(bytes + i * step) ^ flips,
-                second = LoadVec<uint8_t, 16>(bytes + (i + 4) * step) ^ flips;
-    even[i] = (first & 15) | (second << 4);
-    odd[i] = (first >> 4) | (second & 0xf0);
+    const Bytes16 low = LoadVec<uint8_t, 16>(bytes + i * step) ^ flips,
+                  high = LoadVec<uint8_t, 16>(bytes + (i + 4) * step) ^ flips;
+    const Bytes16 even = (low & 15) | (high << 4), odd = (low >> 4) | (high & 0xf0);
+    first[i] = LowerPairs(even, odd);
+    second[i] = UpperPairs(even, odd);
   }
-  const auto low = [](Bytes a, Bytes b) {
-    return __builtin_shufflevector(a, b, 0, 16, 1, 17, 2, 18, 3, 19, 4, 20, 5, 21, 6, 22, 7, 23);
-  };
-  const auto high = [](Bytes a, Bytes b) {
-    return __builtin_shufflevector(a, b, 8, 24, 9, 25, 10, 26, 11, 27, 12, 28, 13, 29, 14, 30, 15,
-                                   31);
-  };
-  // Pairs of k = 0 and 1, then of 2 and 3, of the columns of the half; then fours of one column.
-  const auto half = [&](const auto& of, uint8_t* to) {
-    using Words = Vec<uint16_t, 8>;
-    using Fours = Vec<uint32_t, 4>;
-    const auto words = [](Bytes v) { return std::bit_cast<Words>(v); };
-    const auto lower = [](Words a, Words b) {
-      return std::bit_cast<Fours>(__builtin_shufflevector(a, b, 0, 8, 1, 9, 2, 10, 3, 11));
-    };
-    const auto upper = [](Words a, Words b) {
-      return std::bit_cast<Fours>(__builtin_shufflevector(a, b, 4, 12, 5, 13, 6, 14, 7, 15));
-    };
-    const Words e01 = words(of(even[0], even[1])), e23 = words(of(even[2], even[3]));
-    const Words o01 = words(of(odd[0], odd[1])), o23 = words(of(odd[2], odd[3]));
-    const auto put = [&](Fours e, Fours o, uint8_t* at) {
-      const Fours first = __builtin_shufflevector(e, o, 0, 4, 1, 5),
-                  second = __builtin_shufflevector(e, o, 2, 6, 3, 7);
-      std::memcpy(at, &first, sizeof(first));
-      std::memcpy(at + 16, &second, sizeof(second));
-    };
-    put(lower(e01, e23), lower(o01, o23), to);
-    put(upper(e01, e23), upper(o01, o23), to + 32);
-  };
-  half(low, lines);
-  half(high, lines + kLineBytes);
+  StoreByColumn(first, lines);
+  StoreByColumn(second, lines + kLineBytes);
 }
 
 // One unit of a plain tensor's columns from `column` on.
