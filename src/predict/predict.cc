@@ -31,7 +31,7 @@ constexpr double kDeviations = 1.65;    // nine of ten
 Result<std::unique_ptr<Engine>> Carry(Graph graph, const QuantScheme& scheme,
                                       int64_t float_weight_bytes, const PredictOptions& options) {
   Ranges ranges = options.ranges;
-  if (!scheme.weights_only) EVOQ_TRY(WidenConstants(graph));
+  if (!scheme.widens) EVOQ_TRY(WidenConstants(graph));
   if (scheme.needs_calibration && ranges.empty()) {
     Graph bound = graph;
     EVOQ_TRY(BindShapes(bound, options.shapes));

@@ -88,6 +88,24 @@ TEST(Predict, NarrowWeightsTakeFewerBytes) {
 
 // Convolutions hold int8 weights as floats: the same kernels read the same bytes, whatever the file
 // has.
+// A table of 16 bits that is the head's weight too stays one constant, as quantize writes it.
+TEST(Predict, TiedTablesAreOneConstant) {
+  Graph graph = Parsed(R"(
+    input %i: int64[3]
+    input %x: float32[4, 128]
+    const %t: bfloat16[8192, 128]
+    g: %e: bfloat16[3, 128] = Gather(%t, %i)
+    e: %wide: float32[3, 128] = Cast{to=1}(%e)
+    c: %c: float32[8192, 128] = Cast{to=1}(%t)
+    s: %s: float32[128, 8192] = Transpose{perm=[1, 0]}(%c)
+    y: %y: float32[4, 8192] = MatMul(%x, %s)
+    output %wide
+    output %y
+  )");
+  const Forecast forecast = MustPredict(graph, SomeMachine(), {"int4-dynamic"});
+  EXPECT_LT(Scheme(forecast, "int4-dynamic").file_bytes, 8192 * 128 * 5 / 8);
+}
+
 TEST(Predict, NarrowWeightsOfConvolutionsGainNoTime) {
   const Forecast forecast = MustPredict(Convolutions(256, 8), SomeMachine(), {"int8-weights"});
   EXPECT_NEAR(Scheme(forecast, "int8-weights").speedup, 1, 0.001);
