@@ -1,6 +1,6 @@
-// Memory that is read soon, asked for beside other work. Attention over a long cache reads each key
-// and value once and computes as long as it reads: without this it does the one after the other.
-// Asked for much at once, a processor waits: parts are small, and kernels ask between their loops.
+// Memory that is read soon, prefetched beside other work: attention over a long cache would else
+// read keys and values and compute in turn. A processor that is asked for much at once waits, so
+// that parts are small and kernels ask between their loops.
 #pragma once
 
 #include <cstddef>

@@ -5,9 +5,9 @@
 //   static constexpr float kZeros[];  // the zero points that numbers may have
 //   static float Scale(int i, float low, float high);  // of candidate i; low <= 0 <= high, one not
 //   static float Zero(int i, float low, float high);   // its zero point; of zeros alone, any
-//   static float Nearest(float v, float zero);         // the number nearest to v = w / scale; 0 of
-//   0 static uint8_t Bits(float number, float zero);     // how it is stored static float
-//   Storable(float scale);                // the nearest scale that can be stored
+//   static float Nearest(float v, float zero);         // nearest to v = w / scale; of 0 it is 0
+//   static uint8_t Bits(float number, float zero);     // how it is stored
+//   static float Storable(float scale);                // the nearest scale that can be stored
 #pragma once
 
 #include <cstddef>
