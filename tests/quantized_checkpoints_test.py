@@ -310,14 +310,17 @@ def check_formats(work):
 class Rounding(np.ndarray):
     """A matrix whose data is rounded to int8 by blocks of its rows (docs/low-bit-products.md)."""
 
-    block = 16
+    block = 128
 
     def __rmatmul__(self, x):
         x = np.asarray(x)
-        parts = x.reshape(*x.shape[:-1], -1, self.block)
+        depth = x.shape[-1]
+        rows = np.pad(x, [(0, 0)] * (x.ndim - 1) + [(0, -depth % self.block)])
+        parts = rows.reshape(*x.shape[:-1], -1, self.block)
         most = np.abs(parts).max(-1, keepdims=True)
         steps = np.where(most == 0, 1, most / 127)
-        return (np.rint(parts / steps) * steps).reshape(x.shape) @ np.asarray(self)
+        rounded = (np.rint(parts / steps) * steps).reshape(rows.shape)[..., :depth]
+        return rounded @ np.asarray(self)
 
 
 def check_rounding(name, values, folder, config, ids):

@@ -7,6 +7,8 @@
 #include <limits>
 #include <new>
 
+#include "base/pages.h"
+
 #if defined(__SANITIZE_ADDRESS__)
 #define EVOQ_GUARDS_ENDS
 #elif defined(__has_feature)
@@ -24,7 +26,6 @@ constexpr size_t kLarge = std::numeric_limits<size_t>::max();
 #else
 constexpr size_t kLarge = size_t{4} << 20;
 #endif
-constexpr size_t kHugePage = size_t{2} << 20;
 
 size_t Rounded(size_t bytes, size_t unit) { return (bytes + unit - 1) / unit * unit; }
 

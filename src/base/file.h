@@ -27,7 +27,8 @@ class MappedFile {
   std::span<const std::byte> bytes() const { return {data_, size_}; }
   const std::string& path() const { return path_; }
   // All of it is read now: its pages are mapped at once, where the system can (Linux 5.14), instead
-  // of by a fault for every few.
+  // of by a fault for every few; from the disk, huge ones (base/pages.h) where the file system has
+  // them.
   void ReadsAll() const;
 
   struct Range;  // what the handler knows of a mapping

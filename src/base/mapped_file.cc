@@ -205,10 +205,12 @@ bool LiesInMappedFile(const void* data) {
 }
 
 void MappedFile::ReadsAll() const {
+  // Each may be refused: then pages are small, and faults map them.
+#ifdef MADV_HUGEPAGE
+  if (size_ >= kHugePage) ::madvise(const_cast<std::byte*>(data_), size_, MADV_HUGEPAGE);
+#endif
 #ifdef MADV_POPULATE_READ
-  if (data_ != nullptr)
-    ::madvise(const_cast<std::byte*>(data_), size_,
-              MADV_POPULATE_READ);  // refused: faults map them
+  if (data_ != nullptr) ::madvise(const_cast<std::byte*>(data_), size_, MADV_POPULATE_READ);
 #endif
 }
 

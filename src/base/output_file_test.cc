@@ -15,6 +15,7 @@
 #include <vector>
 
 #include "base/file.h"
+#include "base/pages.h"
 #include "base/test_child.h"
 
 namespace evoq {
@@ -67,6 +68,26 @@ TEST_F(OutputFile, OnlyACommittedFileHasItsName) {
       EXPECT_EQ(Names(), (std::vector<std::string>{"result"}));
     }
     fs::remove(path_);
+  }
+}
+
+// Pieces of all sizes around a huge page, and what is read of them.
+TEST_F(OutputFile, PiecesAreOneFile) {
+  for (const auto naming : {NewFile::Naming::kLate, NewFile::Naming::kAtOnce}) {
+    std::string all;
+    auto file = NewFile::Create(path_, naming);
+    ASSERT_TRUE(file);
+    for (const size_t size : {size_t{0}, size_t{1}, kHugePage - 1, kHugePage, size_t{7},
+                              2 * kHugePage + 5, kHugePage - 12, 9 * kHugePage + 3, size_t{100}}) {
+      std::string piece(size, 'x');
+      for (size_t i = 0; i < size; i += 61)
+        piece[i] = static_cast<char>('a' + (all.size() + i) % 26);
+      ASSERT_TRUE(Put(*file, piece));
+      all += piece;
+    }
+    NewFile moved = std::move(*file);
+    ASSERT_TRUE(moved.Commit());
+    EXPECT_TRUE(Text("result") == all);
   }
 }
 
@@ -178,11 +199,17 @@ TEST_F(OutputFile, AFullDiskLeavesTheOldFile) {
       ::signal(SIGXFSZ, SIG_IGN);
       const rlimit limit{100, 100};
       ::setrlimit(RLIMIT_FSIZE, &limit);
+      const auto fails = [&](const Status& done) {
+        return !done && done.error().message().find(path_ + ": cannot write: ") == 0;
+      };
       auto file = NewFile::Create(path_, naming);
-      const std::string text(1000, 'x');
-      const Status written = Put(*file, text);
+      // Of many bytes Write says so, of few Commit.
+      const bool many = fails(Put(*file, std::string(3 << 20, 'x')));
       file->~NewFile();
-      ::_exit(!written && written.error().message().find(path_ + ": cannot write: ") == 0 ? 9 : 1);
+      auto next = NewFile::Create(path_, naming);
+      const bool few = Put(*next, std::string(1000, 'x')) && fails(next->Commit());
+      next->~NewFile();
+      ::_exit(many && few ? 9 : 1);
     });
     EXPECT_EQ(WEXITSTATUS(status), 9);
     EXPECT_EQ(Text("result"), "old");

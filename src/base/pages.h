@@ -1,10 +1,15 @@
-// Pages of mapped files that have been read: those that will not be needed soon need not stay.
+// Pages of memory: large ones, and those of mapped files that have been read and will not be needed
+// soon.
 #pragma once
 
 #include <cstddef>
 #include <span>
 
 namespace evoq {
+
+// A large page of the system (x86-64, Arm with pages of 4 KiB), which one entry of the processor's
+// address tables covers.
+inline constexpr size_t kHugePage = size_t{2} << 20;
 
 // Takes the whole pages inside of `bytes` out of the process's memory where they belong to a
 // MappedFile or to what a SpillScope keeps: they come back from the file when they are read again.

@@ -28,6 +28,12 @@ Result<int64_t> ParseWeightBlock(const std::string& text) {
   return text == "channel" ? 0 : std::stoll(text);
 }
 
+int64_t DataBlockBeside(int64_t block, bool equal) {
+  constexpr int64_t kLeast = 128;
+  if (block == 0) return kLeast;
+  return equal ? block : RoundUp(kLeast, block);
+}
+
 namespace {
 
 constexpr int64_t kColumns = LowBitsLoops::kColumns;

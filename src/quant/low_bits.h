@@ -35,4 +35,9 @@ std::span<const char* const> WeightBlocks();
 // Errors: kUsage for others.
 Result<int64_t> ParseWeightBlock(const std::string& text);
 
+// The block of data that is rounded (attribute data_block) beside weights in blocks of `block`, 0
+// for one scale for each output channel: the least multiple of it that is 128 or more, so that
+// scales of the data cost a product little, or with `equal`, which blocks have, the same.
+int64_t DataBlockBeside(int64_t block, bool equal);
+
 }  // namespace evoq

@@ -132,6 +132,7 @@ struct QuantizeOptions {
   std::vector<LayerBits> activation_bits;
   std::vector<LayerBits> weight_bits;  // of int8 weights (quant/layer_bits.h)
   int64_t block = 32;                  // of LowBits along K; 0: one scale for each output channel
+  bool equal_blocks = false;           // data in the blocks of the weights, as .onnx files have it
   int threads = 1;                     // that quantize weights
   // Weights whose rounding makes up for the means already: correct_bias leaves their layers alone.
   std::set<std::string> compensated;

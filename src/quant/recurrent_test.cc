@@ -113,7 +113,7 @@ TEST(RecurrentQuant, FewBits) {
       const auto report =
           QuantizeWeights(q, {.block = block}, {.low_bits = low, .rounding = low->integers});
       ASSERT_TRUE(report) << report.error().message();
-      EXPECT_EQ(DataBlockOf(q), !low->integers ? 0 : block > 0 ? 32 : 128);
+      EXPECT_EQ(DataBlockOf(q), !low->integers ? 0 : 128);
       const Tensor got = q.value(q.node(q.FindNode("cell")).input(1)).constant;
       EXPECT_EQ(got.dtype(), low->dtype);
       EXPECT_TRUE(ValidateQuant(got.type()));

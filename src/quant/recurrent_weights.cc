@@ -14,7 +14,6 @@ constexpr int64_t kLongestDataBlock = 65536;  // of integer products: kernels/ge
 // several samples float32 products make more of a weight that was read, up to so many
 // (bench/recurrent.py).
 constexpr int64_t kLeastOfState = 3072, kManySamples = 4;
-constexpr int64_t kDataBlockOfRows = 128;  // beside weights of few bits with one scale a row
 
 bool IsReal(const Tensor& weight) {
   const DType dtype = weight.dtype();
@@ -135,8 +134,8 @@ Result<Tensor> QuantizeRecurrent(const Tensor& weight, const LowBits* low, int64
 }
 
 int64_t RecurrentDataBlock(const Graph& graph, const Node& node, const LowBits* low,
-                           int64_t block) {
-  if (low != nullptr) return block > 0 ? block : kDataBlockOfRows;
+                           const QuantizeOptions& options) {
+  if (low != nullptr) return DataBlockBeside(options.block, options.equal_blocks);
   int64_t longest = 1;
   for (size_t i : RecurrentWeights(node)) {
     const Shape& shape = graph.value(node.input(i)).type.shape;

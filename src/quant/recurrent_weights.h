@@ -31,9 +31,10 @@ std::optional<Reason> FloatProductsReason(const Graph& graph, const Node& node);
 Result<Tensor> QuantizeRecurrent(const Tensor& weight, const LowBits* low, int64_t block,
                                  bool per_channel, int threads);
 
-// The data_block (kernels/gemm/blocks/block_data.h) that goes with such weights: blocks of the
-// weights' size, 128 where those of few bits have one scale a row, whole rows beside int8.
-int64_t RecurrentDataBlock(const Graph& graph, const Node& node, const LowBits* low, int64_t block);
+// The data_block (kernels/gemm/blocks/block_data.h) that goes with such weights: DataBlockBeside
+// those of few bits, whole rows beside int8.
+int64_t RecurrentDataBlock(const Graph& graph, const Node& node, const LowBits* low,
+                           const QuantizeOptions& options);
 
 // Recurrent operators and tables in the subgraphs of a graph, and in theirs, as QuantizeWeights
 // does them in a graph (weights_only.cc). The report counts what was quantized, and has the reasons

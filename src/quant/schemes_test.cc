@@ -165,12 +165,18 @@ TEST(LowBits, MatricesOfProductsAndWhatTheirDataBecomes) {
     return graph.value(graph.node(graph.FindNode(node)).input(input)).type;
   };
   for (const LowBits* low : AllLowBits()) {
-    for (const auto& [rounds, block] : {std::pair(false, 32), {false, 0}, {true, 32}, {true, 0}}) {
+    for (const auto& [rounds, block, equal] : {std::tuple(false, 32, false),
+                                               {false, 0, true},
+                                               {true, 32, false},
+                                               {true, 0, false},
+                                               {true, 32, true},
+                                               {true, 0, true}}) {
       SCOPED_TRACE(low->name);
       if (rounds && !low->integers) continue;
       Graph graph = MakeNet(text);
-      const auto report = QuantizeWeights(graph, {.exclude = {"d"}, .block = block},
-                                          {.low_bits = low, .rounding = rounds});
+      const auto report =
+          QuantizeWeights(graph, {.exclude = {"d"}, .block = block, .equal_blocks = equal},
+                          {.low_bits = low, .rounding = rounds});
       ASSERT_TRUE(report) << report.error().message();
       const TensorType w = type(graph, "a", 1);
       EXPECT_EQ(w.dtype, low->dtype);
@@ -184,7 +190,7 @@ TEST(LowBits, MatricesOfProductsAndWhatTheirDataBecomes) {
       const auto data_block = [&](const char* node) {
         return graph.node(graph.FindNode(node)).attrs.Int("data_block", 0);
       };
-      EXPECT_EQ(data_block("a"), !rounds ? 0 : block == 0 ? 128 : 32);
+      EXPECT_EQ(data_block("a"), !rounds ? 0 : equal && block > 0 ? block : 128);
       EXPECT_EQ(data_block("b"), 0) << "integers are not rounded again";
       EXPECT_EQ(data_block("d"), 0);
       EXPECT_EQ(report->low_bit_weights.at(low->name), rounds ? 1 : 2);
@@ -314,6 +320,15 @@ TEST(Schemes, ThatWidenWeightsThemselves) {
   EXPECT_EQ(widening, 15);
 }
 
+TEST(LowBits, BlocksOfTheDataBesideThem) {
+  const std::pair<int64_t, int64_t> cases[] = {{0, 128},  {16, 128},  {32, 128},  {48, 144},
+                                               {96, 192}, {128, 128}, {160, 160}, {256, 256}};
+  for (const auto& [block, data] : cases) {
+    EXPECT_EQ(DataBlockBeside(block, false), data) << block;
+    EXPECT_EQ(DataBlockBeside(block, true), block == 0 ? 128 : block) << block;
+  }
+}
+
 // Weights that the model's file has in few bits stay as they are; data is rounded beside them.
 TEST(LowBits, WeightsThatAreNarrowAlready) {
   const std::string text =
@@ -334,7 +349,8 @@ TEST(LowBits, WeightsThatAreNarrowAlready) {
                       report->low_bit_weights["uint4"], report->int8_weights);
   };
   // A column of 8 weights is one block.
-  EXPECT_EQ(run("int4-dynamic", {}), std::tuple(32, 128, 2, 0, 0));
+  EXPECT_EQ(run("int4-dynamic", {}), std::tuple(128, 128, 2, 0, 0));
+  EXPECT_EQ(run("int4-dynamic", {.equal_blocks = true}), std::tuple(32, 128, 2, 0, 0));
   EXPECT_EQ(run("int4-weights", {}), std::tuple(0, 0, 0, 1, 1));
   EXPECT_EQ(run("int8-weights", {}), std::tuple(0, 0, 0, 1, 1));
   QuantizeOptions kept;

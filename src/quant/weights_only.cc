@@ -45,9 +45,6 @@ std::optional<Reason> Refusal(const Tensor& weight, const Node& node,
   return std::nullopt;
 }
 
-// The blocks of data beside weights that have none.
-constexpr int64_t kDataBlockOfChannels = 128;
-
 // Whether the weight takes few bits: a matrix of a product of two operands, whose kernels read it
 // so. A convolution reads a float32 copy, and its short sums lose more by fewer bits.
 bool TakesLowBits(const Node& node, const Tensor& weight) {
@@ -189,7 +186,7 @@ class WeightsQuantizer {
     if (auto kept = KeptByOptions(node, options_)) return Keep(id, std::move(*kept));
     const TensorType& weight = graph_.value(node.input(1)).type;
     const bool by_rows = weight.quant->block > 0 && weight.quant->axis == 0;
-    const int64_t block = by_rows ? weight.quant->block : kDataBlockOfChannels;
+    const int64_t block = DataBlockBeside(by_rows ? weight.quant->block : 0, options_.equal_blocks);
     std::optional<Reason> why_float;
     if (as_.rounding) why_float = RejectBlocks(weight, block);
     const bool rounds = as_.rounding && !why_float;
@@ -237,8 +234,8 @@ class WeightsQuantizer {
     if (as_.rounding) why_float = FloatProductsReason(graph_, graph_.node(id));
     const bool rounds = as_.rounding && !why_float;
     if (rounds)
-      graph_.attrs(id).Set(
-          kDataBlock, RecurrentDataBlock(graph_, graph_.node(id), as_.low_bits, options_.block));
+      graph_.attrs(id).Set(kDataBlock,
+                           RecurrentDataBlock(graph_, graph_.node(id), as_.low_bits, options_));
     Count(id, rounds, as_.low_bits);
     if (why_float) {
       SetFloatReason(graph_.attrs(id), *why_float);
@@ -380,7 +377,7 @@ class WeightsQuantizer {
     const bool rounds = low != nullptr && as_.rounding && IsLinear(node) &&
                         x.dtype == DType::kFloat32 && !x.quantized();
     if (rounds)
-      graph_.attrs(id).Set(kDataBlock, options_.block > 0 ? options_.block : kDataBlockOfChannels);
+      graph_.attrs(id).Set(kDataBlock, DataBlockBeside(options_.block, options_.equal_blocks));
     Count(id, rounds, low);
   }
   void Count(NodeId id, bool rounds, const LowBits* low) {

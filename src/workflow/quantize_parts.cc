@@ -35,6 +35,7 @@ QuantizeOptions OptionsOf(const QuantizeJob& job) {
   if (auto bits = ParseWeightBits(job.weight_bits)) options.weight_bits = std::move(*bits);
   if (auto bits = ParseActivationBits(job.activation_bits))
     options.activation_bits = std::move(*bits);
+  options.equal_blocks = LowerExtension(job.output) == ".onnx";
   if (LowerExtension(job.output) == ".onnx" && job.target != "evoq")
     options.target = FindQdqTarget(job.target);
   return options;

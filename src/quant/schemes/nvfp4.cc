@@ -43,8 +43,8 @@ extern const QuantScheme kSchemeNvfp4Weights = {
 extern const QuantScheme kSchemeNvfp4Dynamic = {
     .name = "nvfp4-dynamic",
     .doc =
-        "As nvfp4-weights, and MatMul rounds its data to int8 at each run, by blocks as its "
-        "weights, and multiplies integers. Needs no data.",
+        "As nvfp4-weights, and MatMul rounds its data to int8 at each run, in blocks of 128, "
+        "and multiplies integers. Needs no data.",
     .precision = Precision::kInt8,
     .needs_calibration = false,
     .values = DType::kFloat32,

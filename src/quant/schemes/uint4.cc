@@ -31,8 +31,8 @@ extern const QuantScheme kSchemeUint4Weights = {
 extern const QuantScheme kSchemeUint4Dynamic = {
     .name = "uint4-dynamic",
     .doc =
-        "As uint4-weights, and MatMul rounds its data to int8 at each run, by blocks as its "
-        "weights, and multiplies integers. Needs no data.",
+        "As uint4-weights, and MatMul rounds its data to int8 at each run, in blocks of 128 (in "
+        ".onnx files in those of its weights), and multiplies integers. Needs no data.",
     .precision = Precision::kInt8,
     .needs_calibration = false,
     .values = DType::kFloat32,
