@@ -183,7 +183,7 @@ TEST(StreamSet, ARunEndsBetweenItsSteps) {
   for (int attempt = 0; attempt < 100 && !cut; ++attempt) {
     Asked stopped(*streams, 1, Rows(1000, 1));
     AwaitRunning(*streams, 1, stopped);
-    Asked whole(*streams, 0, Rows(100, 1));
+    Asked whole(*streams, 0, Rows(1000, 1));
     streams->Cancel(stopped.id());
     cut = stopped.Get().ending == Ending::kCancelled && !whole.ended();
     EXPECT_TRUE(whole.Get().outputs);

@@ -54,9 +54,10 @@ inline void GatherSlab(const Int8Tile& tile, int units, __m256i* slab) {
         tile.x_offset + (tile.tap_offsets != nullptr ? tile.tap_offsets[tap] : 0);
     const uint8_t* const* rows = tile.rows + tap * tile.row_stride;
     __m256i* const at = slab + tap * tile.groups_of_4 * units;
-    for (int unit = 0; unit < units; ++unit)
-      GatherUnit(rows + 8 * unit, tile.row_count - 8 * unit, offset, tile.groups_of_4, units,
-                 at + unit);
+    for (int unit = 0; unit < units; ++unit) {
+      const int first = 8 * unit < tile.row_count ? 8 * unit : 0;  // a whole unit may lie behind
+      GatherUnit(rows + first, tile.row_count - first, offset, tile.groups_of_4, units, at + unit);
+    }
   }
   // What the blocks of 16 channels read behind the last group, and multiply by 0.
   const int64_t groups = tile.taps * tile.groups_of_4;

@@ -156,7 +156,7 @@ TEST(Int8Amx, WhatIsLeftToAvx512) {
   depthwise.x = {1, 6, 6, 8};
   depthwise.w = {8, 2, 3, 3};
   depthwise.group = 4;
-  expect("conv_int8", depthwise, "avx512 direct");
+  expect("conv_int8", depthwise, "avx512 8x16 for narrow groups");
 }
 
 #endif
