@@ -5,6 +5,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <cstring>
 #include <random>
 #include <string>
 #include <vector>
@@ -14,6 +15,7 @@
 #include "kernels/amx/emulator_testing.h"
 #include "kernels/gemm/int8_block.h"
 #include "kernels/gemm/int8_linear.h"
+#include "kernels/gemm/int8_sparse.h"
 
 namespace evoq {
 namespace {
@@ -219,6 +221,52 @@ TEST(Int8Tiles, OfEveryInstructionSet) {
     ExpectLikePlain(*row.table);
     ExpectOneApart(*row.table);
     ExpectTasks(*row.table);
+  }
+}
+
+// Sparse tiles of any number of rows, whose pointers are the last ones before memory that may not
+// be touched: a register holds more rows than a tile may have.
+TEST(Int8Tiles, SparseOnesOfEveryInstructionSet) {
+  uint32_t seed = 1;
+  for (const IsaRow<Int8TileDef>& row : kInt8TileRows) {
+    if (!IsaSupported(row.needs) || row.table->sparse == nullptr) continue;
+    const Int8TileDef& def = *row.table->sparse;
+    for (const int panels : {1, 2, 4}) {
+      for (int rows = 1; rows <= def.max_rows[panels]; ++rows) {
+        for (const BlockShape shape : {BlockShape::k4x4, BlockShape::k1x16}) {
+          constexpr int64_t kGroups = 9;
+          Operands o(rows, panels, kGroups, 1, seed++);
+          const Guarded pointers(o.pointers.size() * sizeof(const uint8_t*));
+          std::memcpy(pointers.data(), o.pointers.data(),
+                      o.pointers.size() * sizeof(const uint8_t*));
+          o.tile.rows = reinterpret_cast<const uint8_t* const*>(pointers.data());
+          // Some blocks of each line.
+          std::vector<uint32_t> begin = {0};
+          std::vector<uint16_t> groups;
+          for (int line = 0; line < 16 * panels / LineColumns(shape); ++line) {
+            for (uint16_t g = 0; g < kGroups; g += shape == BlockShape::k4x4 ? 1 : 4) {
+              if (o.random() % 2 == 0) groups.push_back(g);
+            }
+            begin.push_back(static_cast<uint32_t>(groups.size()));
+          }
+          std::vector<int8_t> weights(16 * groups.size());
+          for (int8_t& w : weights) w = static_cast<int8_t>(o.random());
+          BlockWeights blocks;
+          blocks.shape = shape;
+          blocks.begin = begin;
+          blocks.groups = groups;
+          blocks.weights = weights.data();
+          o.tile.output = Int8Output::kInt32;
+          const auto run = [&](const Int8TileDef& tiles) {
+            const auto sparse = PrepareSparse(blocks, tiles);
+            o.tile.sparse = &sparse->tiles;
+            return o.Run(tiles);
+          };
+          EXPECT_EQ(run(def), run(*kInt8TileScalar.sparse))
+              << def.name << ": " << rows << " rows, " << panels << " panels";
+        }
+      }
+    }
   }
 }
 
