@@ -36,8 +36,7 @@ QuantizeOptions OptionsOf(const QuantizeJob& job) {
   if (auto bits = ParseActivationBits(job.activation_bits))
     options.activation_bits = std::move(*bits);
   options.equal_blocks = LowerExtension(job.output) == ".onnx";
-  if (LowerExtension(job.output) == ".onnx" && job.target != "evoq")
-    options.target = FindQdqTarget(job.target);
+  if (options.equal_blocks && job.target != "evoq") options.target = FindQdqTarget(job.target);
   return options;
 }
 

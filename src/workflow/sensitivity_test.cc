@@ -1,5 +1,6 @@
 #include "workflow/sensitivity.h"
 
+#include "base/isa.h"
 #include "quant/test_net.h"
 #include "workflow/diff.h"
 #include "workflow/tiny_testing.h"
@@ -88,7 +89,7 @@ TEST_F(SensitivityTest, ThreadsAndTheSourceOfSamplesChangeNothing) {
 TEST_F(SensitivityTest, TellsAllInJsonAndOnAPage) {
   SensitivityJob job = Job();
   job.quantize.method = "none";
-  job.min_sqnr_db = 100;  // int8 layers leave less, float ones that are computed otherwise more
+  job.min_sqnr_db = 140;
   job.report = At("s.html");
   const auto found = FindSensitivity(job);
   ASSERT_TRUE(found) << found.error().message();
@@ -112,8 +113,15 @@ TEST_F(SensitivityTest, TellsAllInJsonAndOnAPage) {
   EXPECT_EQ(told.json["method"], "none");
   EXPECT_EQ(told.json["exclude"]["layers"].size(), 5);
   const auto& left = told.json["exclude"]["error"]["sqnr_db"];
-  EXPECT_TRUE(left.is_null() || left.get<double>() > 100) << left << " where null is exact";
-  EXPECT_NE(told.text.find("5 of 5 layers in float give "), std::string::npos) << told.text;
+  // Exact; with AVX-512 sums of this net's float layers differ in their last bits.
+  if (left.is_null() || !IsaSupported(Isa::kAvx512)) {
+    EXPECT_EQ(left, nullptr);
+    EXPECT_NE(told.text.find("5 of 5 layers in float give exact dB"), std::string::npos)
+        << told.text;
+  } else {
+    EXPECT_GT(left.get<double>(), 140);
+    EXPECT_NE(told.text.find("5 of 5 layers in float give "), std::string::npos) << told.text;
+  }
   EXPECT_NE(told.text.find(" --exclude stem --exclude depthwise"), std::string::npos) << told.text;
   const auto page = ReadTextFile(At("s.html"));
   ASSERT_TRUE(page);

@@ -39,7 +39,7 @@ Result<std::unique_ptr<QuantizedModel>> IntegersOf(const TrainJob& job, Graph gr
   EVOQ_ASSIGN(std::vector<LayerBits> bits, ParseWeightBits(job.recipe.weight_bits));
   EVOQ_ASSIGN(options.activation_bits, ParseActivationBits(job.recipe.activation_bits));
   options.equal_blocks = LowerExtension(job.output) == ".onnx";
-  if (LowerExtension(job.output) == ".onnx") options.target = FindQdqTarget("ort");
+  if (options.equal_blocks) options.target = FindQdqTarget("ort");
   const int64_t count = std::min(samples.count(), kCalibrationSamples);
   const SamplesFn each = [&](const std::function<Status(std::span<const Tensor>)>& use) -> Status {
     for (int64_t i = 0; i < count; ++i) {

@@ -31,8 +31,8 @@ extern const QuantScheme kSchemeMxfp4Weights = {
 extern const QuantScheme kSchemeMxfp4Dynamic = {
     .name = "mxfp4-dynamic",
     .doc =
-        "As mxfp4-weights, and MatMul rounds its data to int8 at each run, in blocks of 128 (in "
-        ".onnx files in those of its weights), and multiplies integers. Needs no data.",
+        "As mxfp4-weights, and MatMul rounds its data to int8 at each run, in blocks of 128, "
+        "and multiplies integers. Needs no data.",
     .precision = Precision::kInt8,
     .needs_calibration = false,
     .values = DType::kFloat32,

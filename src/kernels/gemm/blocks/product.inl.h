@@ -65,7 +65,8 @@ constexpr int kLinesAhead = 128, kLeastRowsAsking = 3;
 constexpr int kLinesAhead = 64, kLeastRowsAsking = 1;
 #endif
 template <typename L, int kRows>
-constexpr bool kAsks = L::kGroups > 1 && kRows >= kLeastRowsAsking&& kPanels<kRows> == kUnitPanels;
+constexpr bool kAsks = L::kGroups > 1 && (kRows >= kLeastRowsAsking) &&
+                       (kPanels<kRows> == kUnitPanels);
 
 template <typename L>
 EVOQ_ALWAYS_INLINE int64_t LinesOf(int64_t k) {
