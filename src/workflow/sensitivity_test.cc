@@ -113,7 +113,7 @@ TEST_F(SensitivityTest, TellsAllInJsonAndOnAPage) {
   EXPECT_EQ(told.json["method"], "none");
   EXPECT_EQ(told.json["exclude"]["layers"].size(), 5);
   const auto& left = told.json["exclude"]["error"]["sqnr_db"];
-  // Exact; with AVX-512 sums of this net's float layers differ in their last bits.
+  // Exact; with AVX-512 the last bits of this net's results differ.
   if (left.is_null() || !IsaSupported(Isa::kAvx512)) {
     EXPECT_EQ(left, nullptr);
     EXPECT_NE(told.text.find("5 of 5 layers in float give exact dB"), std::string::npos)
