@@ -5,13 +5,32 @@ Builds them first.
 Skips (exit status 77) where the build has no fuzz targets (g++).
 """
 
+import base64
+import glob
 import os
+import re
 import subprocess
 import sys
+import time
+import zlib
 
 from agree import BUILD, ROOT
 
 SECONDS = os.environ.get("EVOQ_FUZZ_SECONDS", "15")
+FOUND = re.compile(r"check failed|^==\d+== ?ERROR|runtime error|^ALARM", re.MULTILINE)
+
+
+def report_finding(name, since, log):
+    """What was found, and the input: a machine of continuous integration keeps no files."""
+    at = FOUND.search(log)
+    print(log[at.start() :][:6000] if at else log[-6000:])
+    for pattern in ("crash-*", "oom-*", "timeout-*"):
+        for path in glob.glob(f"{BUILD}/fuzz/{name}/{pattern}"):
+            if os.path.getmtime(path) < since:
+                continue
+            with open(path, "rb") as file:
+                packed = base64.b64encode(zlib.compress(file.read(), 9)).decode()
+            print(f"{path}, zlib and base64:\n{packed}")
 
 
 def main():
@@ -29,6 +48,7 @@ def main():
         print(built.stdout[-2000:] + built.stderr[-2000:])
         return 1
     for name in names:
+        since = time.time()
         done = subprocess.run(
             ["sh", f"{ROOT}/tests/fuzz/run.sh", name, "--seconds", SECONDS, "--build", BUILD],
             capture_output=True,
@@ -41,7 +61,7 @@ def main():
             flush=True,
         )
         if done.returncode != 0:
-            print(done.stderr[-3000:])
+            report_finding(name, since, done.stderr)
             return 1
     return 0
 

@@ -4,6 +4,7 @@
 #include <sys/resource.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <atomic>
 #include <cstdlib>
 #include <filesystem>
@@ -41,6 +42,10 @@ TEST(Math, ChecksAtTheLimits) {
   EXPECT_EQ(CheckedProduct(std::vector<int64_t>{kMax, 1}), kMax);
   EXPECT_EQ(CheckedProduct(std::vector<int64_t>{5, 0}), 0);
   EXPECT_EQ(CheckedProduct(std::vector<int64_t>{0, -1}), std::nullopt);
+  for (std::vector<int64_t> dims = {0, 2, kMax}; const int turn : {0, 1, 2}) {
+    EXPECT_EQ(CheckedProduct(dims), std::nullopt) << "turned by " << turn;
+    std::rotate(dims.begin(), dims.begin() + 1, dims.end());
+  }
   EXPECT_EQ(CeilDiv(0, 4), 0);
   EXPECT_EQ(CeilDiv(1, 4), 1);
   EXPECT_EQ(CeilDiv(4, 4), 1);

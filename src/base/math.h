@@ -20,13 +20,16 @@ inline std::optional<int64_t> CheckedAdd(int64_t a, int64_t b) {
   return r;
 }
 
-// Product of all dims (1 for none), or nothing on overflow or a negative factor.
+// Product of all dims (1 for none), or nothing on a negative factor or where that of the dims other
+// than 0 overflows: dims that have a product have one in every order, and so has any part of them.
 inline std::optional<int64_t> CheckedProduct(std::span<const int64_t> dims) {
   int64_t product = 1;
+  bool zero = false;
   for (int64_t d : dims) {
-    if (d < 0 || __builtin_mul_overflow(product, d, &product)) return std::nullopt;
+    zero |= d == 0;
+    if (d < 0 || __builtin_mul_overflow(product, d == 0 ? 1 : d, &product)) return std::nullopt;
   }
-  return product;
+  return zero ? 0 : product;
 }
 
 constexpr int64_t CeilDiv(int64_t a, int64_t b) { return a / b + (a % b > 0); }  // cannot overflow

@@ -54,6 +54,16 @@ const Broken kBroken[] = {
      "buffer 1 lies at 100 with 18446744073709551615 bytes"},
     {"BytesOfAConstant", [](TestModel& f) { f.model.buffers[1]->data.pop_back(); },
      "operator 0 (CONV_2D): input 1 (w): 5 bytes of data"},
+    // The product of its sizes overflows in the order of ONNX only.
+    {"SizesOfAnEmptyConstant",
+     [](TestModel& f) {
+       f.graph().tensors[0]->shape = {1, 4, 4, 4};
+       f.graph().tensors[1]->shape = {INT32_MAX, INT32_MAX, 0, 4};
+       f.graph().tensors[1]->quantization->scale = {0.25f};
+       f.graph().tensors[1]->quantization->zero_point = {0};
+       f.model.buffers[1]->data.clear();
+     },
+     "operator 0 (CONV_2D): input 1 (w): int8[2147483647, 2147483647, 0, 4](scale 0.25, zero 0) is too large"},
     {"CodeNumber", [](TestModel& f) { f.graph().operators[0]->code_index = 7; },
      "operator 0: code 7 of 1"},
     {"InputNumber", [](TestModel& f) { f.graph().operators[0]->inputs[0] = 44; },
