@@ -7,25 +7,14 @@
 #include <limits>
 #include <new>
 
+#include "base/guarded_ends.h"
 #include "base/pages.h"
-
-#if defined(__SANITIZE_ADDRESS__)
-#define EVOQ_GUARDS_ENDS
-#elif defined(__has_feature)
-#if __has_feature(address_sanitizer)
-#define EVOQ_GUARDS_ENDS  // only the allocator's blocks have ends that are guarded
-#endif
-#endif
 
 namespace evoq {
 namespace {
 
 // From this size on, pages of the system.
-#if defined(EVOQ_GUARDS_ENDS)
-constexpr size_t kLarge = std::numeric_limits<size_t>::max();
-#else
-constexpr size_t kLarge = size_t{4} << 20;
-#endif
+constexpr size_t kLarge = kGuardsEnds ? std::numeric_limits<size_t>::max() : size_t{4} << 20;
 
 size_t Rounded(size_t bytes, size_t unit) { return (bytes + unit - 1) / unit * unit; }
 

@@ -183,7 +183,8 @@ Status CachedModel::AllocateCaches(const CacheOptions& options) {
                 "{}: caches of {} tokens for {} sequences take {}, and the machine has {} "
                 "(--context, --parallel)",
                 path_, context_, options.slots, HumanBytes(all), HumanBytes(limit));
-  for (size_t i = 0; i < caches_.size(); ++i) caches_[i].memory = Tensor::Allocate(types[i]);
+  std::vector<Tensor> memory = Tensor::AllocateTogether(types);
+  for (size_t i = 0; i < caches_.size(); ++i) caches_[i].memory = std::move(memory[i]);
   lengths_.assign(static_cast<size_t>(options.slots), 0);
   return {};
 }

@@ -273,7 +273,7 @@ struct Shapes {
 Shapes RandomShapes(Random& random) {
   Shapes s;
   s.batch = Pick(random, {1, 1, 2});
-  s.group = Pick(random, {1, 2, 7});
+  s.group = Pick(random, {1, 2, 3, 7, 8});
   s.kv_heads = Pick(random, {1, 2});
   s.queries = Pick(random, {1, 1, 2, 5, 33, 130});
   s.keys = Pick(random, {1, 3, 63, 64, 65, 130, 600, 1100});

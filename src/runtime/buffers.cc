@@ -1,5 +1,7 @@
 #include "runtime/buffers.h"
 
+#include <cstring>
+
 namespace evoq {
 namespace {
 
@@ -45,14 +47,24 @@ RunBuffers MakeBuffers(const Runnable& runnable, uint32_t seed) {
     return type.is_tensor() && type.dtype != DType::kString;
   };
   const std::vector<TensorType>& types = runnable.output_types();
+  std::vector<int> shared(types.size(), -1);
+  std::vector<TensorType> in_place;
+  for (size_t o = 0; o < types.size() && runnable.repeats_in_place(); ++o) {
+    shared[o] = runnable.shared_input(o);
+    if (shared[o] >= 0) in_place.push_back(buffers.inputs[static_cast<size_t>(shared[o])].type());
+  }
+  // What runs in place is written to: the sample stays as it is. It lies together, as the caches of
+  // a CachedModel do.
+  std::vector<Tensor> copies = Tensor::AllocateTogether(in_place);
+  auto copy = copies.begin();
   for (size_t o = 0; o < types.size(); ++o) {
-    const int shared = runnable.repeats_in_place() ? runnable.shared_input(o) : -1;
-    if (shared < 0) {
+    if (shared[o] < 0) {
       buffers.outputs.push_back(is_numbers(types[o]) ? Tensor::Allocate(types[o]) : Tensor());
       continue;
     }
-    Tensor& input = buffers.inputs[static_cast<size_t>(shared)];
-    input = input.Clone();  // the sample stays as it is
+    Tensor& input = buffers.inputs[static_cast<size_t>(shared[o])];
+    std::memcpy(copy->mutable_raw(), input.raw(), input.bytes());
+    input = std::move(*copy++);
     buffers.outputs.push_back(input.WithType(types[o]));
   }
   return buffers;

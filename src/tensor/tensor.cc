@@ -5,6 +5,7 @@
 #include <cstring>
 
 #include "base/aligned.h"
+#include "base/guarded_ends.h"
 #include "base/math.h"
 
 namespace evoq {
@@ -90,6 +91,29 @@ Tensor Tensor::Allocate(TensorType type) {
   t.type_ = std::move(type);
   t.writable_ = true;
   return t;
+}
+
+std::vector<Tensor> Tensor::AllocateTogether(std::span<const TensorType> types) {
+  std::vector<Tensor> tensors;
+  if constexpr (kGuardsEnds) {
+    for (const TensorType& type : types) tensors.push_back(Allocate(type));
+    return tensors;
+  }
+  constexpr auto kApart = static_cast<int64_t>(kAlignment);
+  int64_t all = 0;
+  std::vector<int64_t> places;
+  for (const TensorType& type : types) {
+    EVOQ_CHECK(type.dtype != DType::kString, "{} has no bytes", type.ToString());
+    places.push_back(all);
+    all += RoundUp(static_cast<int64_t>(StaticBytes(type)), kApart);
+  }
+  const auto memory =
+      std::make_shared<AlignedBuffer>(AlignedBuffer::Zeros(static_cast<size_t>(all)));
+  for (size_t i = 0; i < types.size(); ++i) {
+    tensors.push_back(View(types[i], memory->data() + places[i], memory));
+    tensors.back().writable_ = true;
+  }
+  return tensors;
 }
 
 Tensor Tensor::View(TensorType type, const std::byte* data, std::shared_ptr<const void> owner) {

@@ -22,6 +22,9 @@ class Tensor {
   // Fresh, zero-filled, 64-byte aligned memory. `type` must be static and fit the address space
   // (CHECK): types from files are bounded by the reader.
   static Tensor Allocate(TensorType type);
+  // The same of numbers of each type, in one piece of memory, of which the system gives large pages
+  // also where each of them is small.
+  static std::vector<Tensor> AllocateTogether(std::span<const TensorType> types);
 
   // Refers to `data`, kept alive by `owner`. Not writable.
   static Tensor View(TensorType type, const std::byte* data, std::shared_ptr<const void> owner);

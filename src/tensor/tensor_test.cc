@@ -2,6 +2,7 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cmath>
 #include <limits>
 
@@ -92,6 +93,34 @@ TEST(TinyFloat, Limits) {
   EXPECT_EQ(back(DType::kFloat4E2M1, -7.0f, true), -6.0f);
   EXPECT_EQ(back(DType::kFloat8E4M3FN, 1.0625f, true), 1.0f);  // a tie goes to the even mantissa
   EXPECT_EQ(back(DType::kFloat8E4M3FN, 1.1875f, true), 1.25f);
+}
+
+// Each has its own bytes, which live as long as any of them does.
+TEST(Tensor, AllocatedTogetherTheyAreApart) {
+  const std::vector<TensorType> types = {{DType::kInt8, Shape{3}},
+                                         {DType::kFloat32, Shape{0, 7}},
+                                         {DType::kFloat32, Shape{1 << 20}},
+                                         {DType::kInt4, Shape{5}},
+                                         {DType::kFloat16, Shape{2, 33}}};
+  std::vector<Tensor> tensors = Tensor::AllocateTogether(types);
+  ASSERT_EQ(tensors.size(), types.size());
+  for (size_t i = 0; i < types.size(); ++i) {
+    EXPECT_EQ(tensors[i].type(), types[i]);
+    EXPECT_EQ(tensors[i].bytes(), static_cast<size_t>(*types[i].bytes()));
+    EXPECT_EQ(reinterpret_cast<uintptr_t>(tensors[i].raw()) % 64, 0u);
+    EXPECT_EQ(std::count(tensors[i].raw(), tensors[i].raw() + tensors[i].bytes(), std::byte{0}),
+              static_cast<ptrdiff_t>(tensors[i].bytes()));
+  }
+  for (size_t i = 0; i < types.size(); ++i)
+    std::fill_n(tensors[i].mutable_raw(), tensors[i].bytes(), static_cast<std::byte>(i + 1));
+  for (size_t i = 0; i < types.size(); ++i)
+    EXPECT_EQ(std::count(tensors[i].raw(), tensors[i].raw() + tensors[i].bytes(),
+                         static_cast<std::byte>(i + 1)),
+              static_cast<ptrdiff_t>(tensors[i].bytes()));
+  const Tensor last = tensors.back();
+  tensors.clear();
+  EXPECT_EQ(last.raw()[last.bytes() - 1], std::byte{5});
+  EXPECT_TRUE(Tensor::AllocateTogether({}).empty());
 }
 
 TEST(Tensor, StringsAndContainers) {

@@ -1,6 +1,7 @@
 // Memory that is read soon, prefetched beside other work: attention over a long cache would else
 // read keys and values and compute in turn. A processor that is asked for much at once waits, so
-// that parts are small and kernels ask between their loops.
+// that kernels ask for a line or two at a time, in their inner loops. Into the second cache: the
+// first one has no room beside what is computed with.
 #pragma once
 
 #include <cstddef>
@@ -20,14 +21,14 @@ class Ahead {
     areas_[used_++] = {rows, count, row_bytes, step_bytes};
     lines_ += count * CeilDiv(row_bytes, kLine);
   }
-  // All of it is asked for in so many parts.
-  void CutInto(int64_t parts) { part_ = CeilDiv(lines_, parts); }
+  // All of it is asked for in so many beats; an empty one has none.
+  void CutInto(int64_t beats) { beat_ = CeilDiv(lines_, beats); }
 
-  // The next parts. Always inline: code of every instruction set calls it.
-  EVOQ_ALWAYS_INLINE void Ask(int64_t parts) {
-    for (int64_t lines = parts * part_; lines > 0 && at_ < used_; --lines) {
+  // The lines of the next beat. Always inline: code of every instruction set calls it.
+  EVOQ_ALWAYS_INLINE void Beat() {
+    for (int64_t i = 0; i < beat_ && at_ < used_; ++i) {
       Area& area = areas_[at_];
-      __builtin_prefetch(area.rows + offset_);
+      __builtin_prefetch(area.rows + offset_, 0, 2);
       offset_ += kLine;
       if (offset_ < area.row_bytes) continue;
       offset_ = 0;
@@ -44,7 +45,7 @@ class Ahead {
   };
   Area areas_[2] = {};
   size_t used_ = 0, at_ = 0;
-  int64_t lines_ = 0, part_ = 0, offset_ = 0;
+  int64_t lines_ = 0, beat_ = 0, offset_ = 0;
 };
 
 }  // namespace evoq

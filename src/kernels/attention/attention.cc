@@ -20,10 +20,11 @@
 namespace evoq {
 namespace {
 
-constexpr int64_t kTaskRows = 96;   // of queries and heads that a task computes
-constexpr int64_t kFewRows = 32;    // up to so many, keys are cut into parts
-constexpr int64_t kRowsByRows = 8;  // up to so many, products read keys as they lie
-constexpr int64_t kPartKeys = 512;  // at least, of a part
+constexpr int64_t kTaskRows = 96;                   // of queries and heads that a task computes
+constexpr int64_t kFewRows = 32;                    // up to so many, keys are cut into parts
+constexpr int64_t kRowsByRows = kMaxAttentionRows;  // so many take keys as they lie
+constexpr int64_t kAheadBytes = 16384;  // how far behind what few rows read they ask for more
+constexpr int64_t kPartKeys = 512;      // at least, of a part
 constexpr int64_t kMaxParts = 16;
 constexpr float kMinusInfinity = -std::numeric_limits<float>::infinity();
 
@@ -154,28 +155,40 @@ struct AttentionState {
     return {w.wide, h.size};
   }
 
-  // Products q k of `count` rows from r on with the block's n keys. Few rows take the keys as they
-  // lie; else they are laid out in w.keys[d, j].
-  void Products(const Keys& keys, int64_t r, int64_t count, int64_t n, Ahead& ahead,
-                const Workspace& w) const {
-    const AttentionTable& table = AttentionTableFor(isa);
-    if (by_rows) {
-      for (int64_t i = 0; i < count; ++i)
-        table.dots(w.q + (r + i) * a.q.size, keys.rows, keys.step, a.q.size, n,
-                   w.scores + i * kKeyBlock, ahead);
-      return;
-    }
-    table.product({.a = w.q + r * a.q.size,
-                   .a_step = a.q.size,
-                   .b = w.keys,
-                   .b_step = kKeyBlock,
-                   .y = w.scores,
-                   .y_step = kKeyBlock,
-                   .depth = a.q.size,
-                   .rows = static_cast<int>(count),
-                   .columns = Rounded(n),
-                   .accumulate = false});
+  // Products q k of all rows with the block's n keys as they lie.
+  void ProductsByRows(const Keys& keys, int64_t rows, int64_t n, Ahead& ahead,
+                      const Workspace& w) const {
+    AttentionTableFor(isa).dots({.q = w.q,
+                                 .q_step = a.q.size,
+                                 .rows = static_cast<int>(rows),
+                                 .keys = keys.rows,
+                                 .key_step = keys.step,
+                                 .size = a.q.size,
+                                 .n = n,
+                                 .y = w.scores,
+                                 .ahead = &ahead});
   }
+
+  // Those of `count` rows from r on with the n keys that are laid out in w.keys[d, j].
+  void Products(int64_t r, int64_t count, int64_t n, const Workspace& w) const {
+    AttentionTableFor(isa).product({.a = w.q + r * a.q.size,
+                                    .a_step = a.q.size,
+                                    .b = w.keys,
+                                    .b_step = kKeyBlock,
+                                    .y = w.scores,
+                                    .y_step = kKeyBlock,
+                                    .depth = a.q.size,
+                                    .rows = static_cast<int>(count),
+                                    .columns = Rounded(n),
+                                    .accumulate = false});
+  }
+
+  // Keys that are taken together.
+  struct Block {
+    Range keys;
+    int64_t at, end_at;  // the first of them, and where all that are seen end, of past or new ones
+    int64_t size() const { return keys.end - keys.begin; }
+  };
 
   // The block's keys that the row sees, with its mask.
   ScoreRow RowOf(const Task& t, const void* const* in, int64_t row, Range block) const {
@@ -197,32 +210,39 @@ struct AttentionState {
     return score;
   }
 
-  // `rows` keys and values from `at` on, to be asked for while the block before is computed.
-  Ahead Behind(const Task& t, const void* const* in, bool past, int64_t at, int64_t rows) const {
-    Ahead ahead;
-    const auto add = [&](const AttentionCache& cache, const void* elements) {
-      const Heads& h = past ? cache.past : cache.now;
-      const int64_t bytes = cache.element_bytes();
-      ahead.Add(static_cast<const std::byte*>(elements) + h.At(t.b, t.head, at) * bytes, rows,
-                h.size * bytes, h.step() * bytes);
-    };
-    if (rows == 0) return ahead;
-    add(a.k, in[past ? kPastKey : kK]);
-    add(a.v, in[past ? kPastValue : kV]);
-    ahead.CutInto(t.count * ((by_rows ? kDotsParts : 0) + kSoftenParts + kProductParts));
-    return ahead;
+  // Keys or values behind a block, to be asked for while it is computed with; also those of the
+  // next part, which mostly is this thread's next task.
+  void AddAhead(const Task& t, const AttentionCache& cache, const void* elements, bool past,
+                const Block& block, Ahead& ahead) const {
+    const Heads& h = past ? cache.past : cache.now;
+    const int64_t bytes = cache.element_bytes();
+    const int64_t distance =
+        by_rows ? std::max(kAheadBytes / (h.size * bytes), int64_t{1}) : int64_t{kKeyBlock};
+    const int64_t from = block.at + distance, rows = std::min(block.size(), block.end_at - from);
+    if (rows <= 0) return;
+    ahead.Add(static_cast<const std::byte*>(elements) + h.At(t.b, t.head, from) * bytes, rows,
+              h.size * bytes, h.step() * bytes);
   }
 
-  // Adds the block's values, weighed, to the sums of all rows of the task. `at`: of its first key.
-  void AddBlock(const Task& t, const void* const* in, bool past, Range block, int64_t at,
-                Ahead& ahead, const Workspace& w) const {
+  // Adds the block's values, weighed, to the sums of all rows of the task.
+  void AddBlock(const Task& t, const void* const* in, bool past, const Block& block,
+                const Workspace& w) const {
     const AttentionTable& table = AttentionTableFor(isa);
     const Heads &k = past ? a.k.past : a.k.now, &v = past ? a.v.past : a.v.now;
-    const int64_t n = block.end - block.begin;
+    const int64_t n = block.size(), at = block.at;
+    const int64_t tiles = CeilDiv(t.count, int64_t{table.rows}), tile = CeilDiv(t.count, tiles);
+    Ahead ahead;
+    AddAhead(t, a.k, in[past ? kPastKey : kK], past, block, ahead);
     const Keys keys = Widened(in, past, k.At(t.b, t.head, at), n, w);
-    if (!by_rows)
+    if (by_rows) {
+      ahead.CutInto(CeilDiv(t.count, int64_t{table.dot_rows}) * kKeyBlock / table.dot_keys *
+                    (a.q.size / 16));
+      ProductsByRows(keys, t.count, n, ahead, w);
+      ahead = {};
+    } else {
       MoveTableFor(isa).transpose(keys.rows, w.keys, n, k.size, keys.step, kKeyBlock,
                                   sizeof(float));
+    }
     const int64_t first_value = v.At(t.b, t.head, at);
     const void* values = static_cast<const std::byte*>(in[past ? kPastValue : kV]) +
                          first_value * a.v.element_bytes();
@@ -231,19 +251,20 @@ struct AttentionState {
       values = w.values;
     }
     const auto add = a.v.dtype == DType::kFloat16 ? table.product_half : table.product;
-    const int64_t tile = CeilDiv(t.count, CeilDiv(t.count, int64_t{table.rows}));
+    AddAhead(t, a.v, in[past ? kPastValue : kV], past, block, ahead);
+    ahead.CutInto(tiles * kKeyBlock * CeilDiv(v.size, int64_t{table.columns}));
     for (int64_t r = 0, count; r < t.count; r += count) {
       count = std::min(tile, t.count - r);
-      Products(keys, r, count, n, ahead, w);
+      if (!by_rows) Products(r, count, n, w);
+      float* const scores = w.scores + (by_rows ? r * kKeyBlock : 0);
       for (int64_t i = 0; i < count; ++i) {
-        ahead.Ask(kSoftenParts);
-        const float earlier = table.soften(w.scores + i * kKeyBlock,
-                                           RowOf(t, in, t.first + r + i, block), w.states[r + i]);
+        const float earlier = table.soften(
+            scores + i * kKeyBlock, RowOf(t, in, t.first + r + i, block.keys), w.states[r + i]);
         if (earlier == 1.0f) continue;
         float* const sums = w.sums + (r + i) * value_floats;
         for (int64_t d = 0; d < value_floats; ++d) sums[d] *= earlier;
       }
-      add({.a = w.scores,
+      add({.a = scores,
            .a_step = kKeyBlock,
            .b = values,
            .b_step = v.step(),
@@ -263,14 +284,13 @@ struct AttentionState {
     const Range first = SeenBy(QueryOf(t.first), t.length),
                 last = SeenBy(QueryOf(t.first + t.count - 1), t.length);
     const int64_t from = std::max({t.keys.begin, before, first.begin}),
-                  to = std::min({t.keys.end, end, last.end});
+                  all = std::min(end, last.end), to = std::min(t.keys.end, all);
     if (from >= to) return;
     // Blocks begin at multiples from where the part or the new keys begin.
     const int64_t origin = std::max(t.keys.begin, before);
     for (int64_t j = origin + (from - origin) / kKeyBlock * kKeyBlock; j < to; j += kKeyBlock) {
       const int64_t next = std::min(j + kKeyBlock, to);
-      Ahead ahead = Behind(t, in, past, next - before, std::min(to - next, int64_t{kKeyBlock}));
-      AddBlock(t, in, past, {j, next}, j - before, ahead, w);
+      AddBlock(t, in, past, {{j, next}, j - before, all - before}, w);
     }
   }
 

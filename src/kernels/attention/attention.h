@@ -11,10 +11,7 @@
 namespace evoq {
 
 inline constexpr int kKeyBlock = 64;         // keys whose scores are computed together
-inline constexpr int kMaxAttentionRows = 6;  // of AttentionTable::rows
-
-// Parts that are asked for of an Ahead beside each row: as many as each takes of the time.
-inline constexpr int kDotsParts = 16, kSoftenParts = 5, kProductParts = 8;
+inline constexpr int kMaxAttentionRows = 8;  // of `dots`; AttentionTable::rows is at most as many
 
 // y[r, n] = (accumulate ? y[r, n] : 0) + sum over k < depth of a[r, k] * b[k, n], in order of k,
 // each term a fused multiply-add but in plain C++ on x86. Rows of a, b and y are a_step, b_step and
@@ -30,7 +27,22 @@ struct RowsByBlock {
   int rows;  // 1 .. AttentionTable::rows
   int64_t columns;
   bool accumulate;
-  Ahead* ahead = nullptr;  // asked for kProductParts each row, or null
+  Ahead* ahead = nullptr;  // a beat for each k and the columns that are computed together; or null
+};
+
+// y[r, j] = sum over d < size of q[r, d] * keys[j, d] for j < n <= kKeyBlock: 16 interleaved sums,
+// fused as above, then of those 8 apart, 4, 2 and 1. Rows of q are q_step elements apart, keys
+// key_step; those of y have room for kKeyBlock.
+struct KeyDots {
+  const float* q;
+  int64_t q_step;
+  int rows;  // 1 .. kMaxAttentionRows
+  const float* keys;
+  int64_t key_step;
+  int64_t size;  // a multiple of 16
+  int64_t n;
+  float* y;
+  Ahead* ahead;  // a beat for 16 elements of the rows and keys that are taken together
 };
 
 // How the scores of one row and one block become biased scores.
@@ -55,7 +67,8 @@ struct CacheRows {
 };
 
 struct AttentionTable {
-  int rows;
+  int rows, columns;                                      // that `product` computes together
+  int dot_rows, dot_keys;                                 // that `dots` does
   void (*product)(const RowsByBlock& product);            // b in float32
   void (*product_half)(const RowsByBlock& product);       // b in float16
   void (*widen)(const uint16_t* x, float* y, int64_t n);  // float16 to float32
@@ -65,11 +78,7 @@ struct AttentionTable {
   float (*largest)(const float* x, int64_t n);
   // q = round_half_even(x / scale) within -127 and 127, 0 of NaN.
   void (*quantize)(const float* x, float scale, int8_t* q, int64_t n);
-  // y[j] = sum over d < size of q[d] * keys[j * step + d] for j < n <= kKeyBlock: 16 interleaved
-  // sums, fused as above, then of those 8 apart, 4, 2 and 1. `size` is a multiple of 16; y has room
-  // for kKeyBlock.
-  void (*dots)(const float* q, const float* keys, int64_t step, int64_t size, int64_t n, float* y,
-               Ahead& ahead);
+  void (*dots)(const KeyDots& dots);
   // Makes kKeyBlock products q k the weights exp(score - max), 0 where a key is excluded, and
   // counts them in `state`. Returns what the sums of earlier blocks are to be multiplied by.
   float (*soften)(float* scores, const ScoreRow& row, SoftmaxState& state);

@@ -156,7 +156,6 @@ void Dequantize(const CacheRows& x, float* y, int64_t rows) {
 // kTile vectors of columns of kTileRows rows.
 template <typename T, int kTileRows, int kTile>
 EVOQ_ALWAYS_INLINE void Tile(const RowsByBlock& p, int64_t column) {
-  if (p.ahead != nullptr) p.ahead->Ask(kProductParts * kTileRows * kTile * kLanes / kKeyBlock);
   Floats acc[kTileRows][kTile];
 #pragma GCC unroll 8
   for (int r = 0; r < kTileRows; ++r) {
@@ -166,6 +165,7 @@ EVOQ_ALWAYS_INLINE void Tile(const RowsByBlock& p, int64_t column) {
   }
   const T* b = static_cast<const T*>(p.b) + column;
   for (int64_t k = 0; k < p.depth; ++k, b += p.b_step) {
+    if (p.ahead != nullptr) p.ahead->Beat();
     Floats w[kTile];
 #pragma GCC unroll 8
     for (int v = 0; v < kTile; ++v) w[v] = Load(b + v * kLanes);
@@ -283,67 +283,94 @@ void Quantize(const float* x, float scale, int8_t* q, int64_t n) {
   }
 }
 
-// Lane i of `a` and the lane kApart behind it added, in order, for the lanes that kApart pairs, and
-// behind them those of `b`.
+// Lanes of `a`, and of `b` between them, each with the lane kApart from it added: every second
+// kApart lanes are those of `a`.
 template <int kApart>
 EVOQ_ALWAYS_INLINE Sixteen Added(Sixteen a, Sixteen b) {
   if constexpr (kApart == 8) {
-    return __builtin_shufflevector(a, b, 0, 1, 2, 3, 4, 5, 6, 7, 16, 17, 18, 19, 20, 21, 22, 23) +
-           __builtin_shufflevector(a, b, 8, 9, 10, 11, 12, 13, 14, 15, 24, 25, 26, 27, 28, 29, 30,
-                                   31);
+    return __builtin_shufflevector(a, b, 0, 1, 2, 3, 4, 5, 6, 7, 24, 25, 26, 27, 28, 29, 30, 31) +
+           __builtin_shufflevector(a, b, 8, 9, 10, 11, 12, 13, 14, 15, 16, 17, 18, 19, 20, 21, 22,
+                                   23);
   } else if constexpr (kApart == 4) {
-    return __builtin_shufflevector(a, b, 0, 1, 2, 3, 8, 9, 10, 11, 16, 17, 18, 19, 24, 25, 26, 27) +
-           __builtin_shufflevector(a, b, 4, 5, 6, 7, 12, 13, 14, 15, 20, 21, 22, 23, 28, 29, 30,
-                                   31);
+    return __builtin_shufflevector(a, b, 0, 1, 2, 3, 20, 21, 22, 23, 8, 9, 10, 11, 28, 29, 30, 31) +
+           __builtin_shufflevector(a, b, 4, 5, 6, 7, 16, 17, 18, 19, 12, 13, 14, 15, 24, 25, 26,
+                                   27);
   } else if constexpr (kApart == 2) {
-    return __builtin_shufflevector(a, b, 0, 1, 4, 5, 8, 9, 12, 13, 16, 17, 20, 21, 24, 25, 28, 29) +
-           __builtin_shufflevector(a, b, 2, 3, 6, 7, 10, 11, 14, 15, 18, 19, 22, 23, 26, 27, 30,
-                                   31);
+    return __builtin_shufflevector(a, b, 0, 1, 18, 19, 4, 5, 22, 23, 8, 9, 26, 27, 12, 13, 30, 31) +
+           __builtin_shufflevector(a, b, 2, 3, 16, 17, 6, 7, 20, 21, 10, 11, 24, 25, 14, 15, 28,
+                                   29);
   } else {
-    return __builtin_shufflevector(a, b, 0, 2, 4, 6, 8, 10, 12, 14, 16, 18, 20, 22, 24, 26, 28,
-                                   30) +
-           __builtin_shufflevector(a, b, 1, 3, 5, 7, 9, 11, 13, 15, 17, 19, 21, 23, 25, 27, 29, 31);
+    return __builtin_shufflevector(a, b, 0, 17, 2, 19, 4, 21, 6, 23, 8, 25, 10, 27, 12, 29, 14,
+                                   31) +
+           __builtin_shufflevector(a, b, 1, 16, 3, 18, 5, 20, 7, 22, 9, 24, 11, 26, 13, 28, 15, 30);
   }
 }
 
-// The sums of 16 vectors: lane i is vector i's.
-EVOQ_ALWAYS_INLINE Sixteen SumsOf(const Sixteen* v) {
-  Sixteen by8[8], by4[4];
-#pragma GCC unroll 8
-  for (int i = 0; i < 8; ++i) by8[i] = Added<8>(v[2 * i], v[2 * i + 1]);
-#pragma GCC unroll 4
-  for (int i = 0; i < 4; ++i) by4[i] = Added<4>(by8[2 * i], by8[2 * i + 1]);
-  return Added<1>(Added<2>(by4[0], by4[1]), Added<2>(by4[2], by4[3]));
+// Of the vectors of every second one of 16 keys, the sums of 8, 4 and 2 lanes apart: Added<1> of
+// those of the even and of the odd keys has key i's sum in lane i.
+EVOQ_ALWAYS_INLINE Sixteen SumsOfEight(const Sixteen* v) {
+  const Sixteen by4[2] = {Added<4>(Added<8>(v[0], v[4]), Added<8>(v[2], v[6])),
+                          Added<4>(Added<8>(v[1], v[5]), Added<8>(v[3], v[7]))};
+  return Added<2>(by4[0], by4[1]);
 }
 
-void Dots(const float* q, const float* keys, int64_t step, int64_t size, int64_t n, float* y,
-          Ahead& ahead) {
-  constexpr int kTogether = kLanes == 16 ? 16 : 4, kParts = 16 / kLanes;
-  for (int64_t first = 0; first < n; first += 16) {
-    Sixteen sums[16];
-#pragma GCC unroll 4
-    for (int j = 0; j < 16; j += kTogether) {
-      const float* rows[kTogether];  // behind the last key, the last one again
-#pragma GCC unroll 16
+constexpr int kDotRows = kLanes == 16 ? 2 : 1, kDotKeys = kLanes == 16 ? 8 : 4;
+
+// kTile rows of queries with the 16 keys from `first` on.
+template <int kTile>
+EVOQ_ALWAYS_INLINE void DotsOfSixteen(const KeyDots& p, const float* q, int64_t first, float* y) {
+  constexpr int kTogether = kDotKeys, kParts = 16 / kLanes;
+  Sixteen by2[2][kTile];
+#pragma GCC unroll 2
+  for (int odd = 0; odd < 2; ++odd) {
+    Sixteen sums[kTile][8];
+#pragma GCC unroll 2
+    for (int j = 0; j < 8; j += kTogether) {
+      const float* keys[kTogether];  // behind the last key, the last one again
+#pragma GCC unroll 8
       for (int i = 0; i < kTogether; ++i) {
-        const int64_t key = first + j + i;
-        rows[i] = keys + (key < n ? key : n - 1) * step;
+        const int64_t key = first + 2 * (j + i) + odd;
+        keys[i] = p.keys + (key < p.n ? key : p.n - 1) * p.key_step;
       }
-      ahead.Ask(kDotsParts * kTogether / kKeyBlock);
-      Floats acc[kTogether][kParts] = {};
-      for (int64_t d = 0; d < size; d += 16) {
+      Floats acc[kTile][kTogether][kParts] = {};
+      for (int64_t d = 0; d < p.size; d += 16) {
+        p.ahead->Beat();
 #pragma GCC unroll 4
-        for (int p = 0; p < kParts; ++p) {
-          const Floats w = Load(q + d + p * kLanes);
-#pragma GCC unroll 16
-          for (int i = 0; i < kTogether; ++i)
-            acc[i][p] = MulAddEach(w, Load(rows[i] + d + p * kLanes), acc[i][p]);
+        for (int part = 0; part < kParts; ++part) {
+          const int64_t at = d + part * kLanes;
+          Floats w[kTile];
+#pragma GCC unroll 2
+          for (int r = 0; r < kTile; ++r) w[r] = Load(q + r * p.q_step + at);
+#pragma GCC unroll 8
+          for (int i = 0; i < kTogether; ++i) {
+            const Floats k = Load(keys[i] + at);
+#pragma GCC unroll 2
+            for (int r = 0; r < kTile; ++r) acc[r][i][part] = MulAddEach(w[r], k, acc[r][i][part]);
+          }
         }
       }
-#pragma GCC unroll 16
-      for (int i = 0; i < kTogether; ++i) std::memcpy(&sums[j + i], acc[i], sizeof(Sixteen));
+#pragma GCC unroll 2
+      for (int r = 0; r < kTile; ++r) {
+#pragma GCC unroll 8
+        for (int i = 0; i < kTogether; ++i)
+          std::memcpy(&sums[r][j + i], acc[r][i], sizeof(Sixteen));
+      }
     }
-    StoreVec<float, 16>(y + first, SumsOf(sums));
+#pragma GCC unroll 2
+    for (int r = 0; r < kTile; ++r) by2[odd][r] = SumsOfEight(sums[r]);
+  }
+#pragma GCC unroll 2
+  for (int r = 0; r < kTile; ++r)
+    StoreVec<float, 16>(y + r * kKeyBlock + first, Added<1>(by2[0][r], by2[1][r]));
+}
+
+// All rows take some keys before the next ones, so that these come from the first cache.
+void Dots(const KeyDots& p) {
+  for (int64_t first = 0; first < p.n; first += 16) {
+    int r = 0;
+    for (; r + kDotRows <= p.rows; r += kDotRows)
+      DotsOfSixteen<kDotRows>(p, p.q + r * p.q_step, first, p.y + r * kKeyBlock);
+    if (r < p.rows) DotsOfSixteen<1>(p, p.q + r * p.q_step, first, p.y + r * kKeyBlock);
   }
 }
 
@@ -405,6 +432,9 @@ void Rotate(const float* x, const float* cosines, const float* sines, float* y, 
 
 extern const AttentionTable kAttentionTable;
 const AttentionTable kAttentionTable = {.rows = kRows,
+                                        .columns = kVectors * kLanes,
+                                        .dot_rows = kDotRows,
+                                        .dot_keys = kDotKeys,
                                         .product = Product<float>,
                                         .product_half = Product<uint16_t>,
                                         .widen = Widen,
