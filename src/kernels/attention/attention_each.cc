@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "kernels/attention/attention.h"
+#include "kernels/attention/attention_inputs.h"
 #include "kernels/math/math.inl.h"
 #include "kernels/vec.h"
 
@@ -134,7 +135,33 @@ EVOQ_ALWAYS_INLINE Floats Load(const int8_t* p) {
 #endif
 }
 
+// All elements are a scale of their own.
+EVOQ_ALWAYS_INLINE Floats WidenedScale(const uint16_t* p) {
+#if defined(__AVX512F__)
+  return _mm512_cvtph_ps(_mm256_set1_epi16(static_cast<short>(*p)));
+#elif defined(__AVX2__)
+  return _mm256_cvtph_ps(_mm_set1_epi16(static_cast<short>(*p)));
+#else
+  return Splat<Floats>(Widened(*p));
+#endif
+}
+
+// Of blocks of kBlock, one behind the other.
+template <int kBlock>
+void DequantizeBlocks(const int8_t* q, const uint16_t* scales, float* y, int64_t blocks) {
+  for (int64_t b = 0; b < blocks; ++b, q += kBlock, y += kBlock) {
+    const Floats scale = WidenedScale(scales + b);
+#pragma GCC unroll 8
+    for (int j = 0; j < kBlock; j += kLanes) {
+      const Floats v = Load(q + j) * scale;
+      std::memcpy(y + j, &v, sizeof(v));
+    }
+  }
+}
+
 void Dequantize(const CacheRows& x, float* y, int64_t rows) {
+  if (x.block == kCacheBlock && x.size % kCacheBlock == 0)
+    return DequantizeBlocks<kCacheBlock>(x.q, x.scales, y, rows * x.size / kCacheBlock);
   const int8_t* q = x.q;
   const uint16_t* scale = x.scales;
   for (int64_t row = 0; row < rows; ++row) {
