@@ -21,8 +21,8 @@ class Ahead {
     areas_[used_++] = {rows, count, row_bytes, step_bytes};
     lines_ += count * CeilDiv(row_bytes, kLine);
   }
-  // All of it is asked for in so many beats; an empty one has none.
-  void CutInto(int64_t beats) { beat_ = CeilDiv(lines_, beats); }
+  // All of it is asked for in so many beats.
+  void CutInto(int64_t beats) { beat_ = beats == 0 ? 0 : CeilDiv(lines_, beats); }
 
   // The lines of the next beat. Always inline: code of every instruction set calls it.
   EVOQ_ALWAYS_INLINE void Beat() {

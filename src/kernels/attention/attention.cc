@@ -216,6 +216,7 @@ struct AttentionState {
                 const Block& block, Ahead& ahead) const {
     const Heads& h = past ? cache.past : cache.now;
     const int64_t bytes = cache.element_bytes();
+    if (h.size == 0) return;
     const int64_t distance =
         by_rows ? std::max(kAheadBytes / (h.size * bytes), int64_t{1}) : int64_t{kKeyBlock};
     const int64_t from = block.at + distance, rows = std::min(block.size(), block.end_at - from);

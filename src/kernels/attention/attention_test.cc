@@ -131,6 +131,28 @@ TEST(Attention, WithoutQueriesTheCachesGrow) {
   }
 }
 
+// Keys without elements are all alike, values without elements give none.
+TEST(Attention, HeadsOfNoElements) {
+  for (const int64_t rows : {1, 7, 40}) {
+    for (const int64_t keys : {3, 700}) {
+      for (const auto& [size, value_size] : {std::pair{0, 8}, {16, 0}, {0, 0}}) {
+        TestCall call;
+        call.op = "Attention";
+        call.attrs.Set("scale", 1.0f);
+        Tensor values = Zeros(F({1, 2, keys, value_size}));
+        std::fill_n(values.mutable_data<float>(), values.elements(), 3.0f);
+        call.inputs = {Zeros(F({1, 2, rows, size})), Zeros(F({1, 2, keys, size})), values};
+        call.outputs = {F({1, 2, rows, value_size})};
+        for (Isa isa : TestIsas()) {
+          const Tensor got = RunKernel(kAttentionFloat, call, isa)[0];
+          for (int64_t i = 0; i < got.elements(); ++i)
+            ASSERT_NEAR(got.data<float>()[i], 3, 1e-5) << IsaName(isa);
+        }
+      }
+    }
+  }
+}
+
 TEST(RotaryEmbedding, Rejects) {
   Expect("rotary_embedding_f32",
          Call{"RotaryEmbedding",
