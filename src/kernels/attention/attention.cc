@@ -7,7 +7,7 @@
 // number of threads, and those of a batch item do not depend on its neighbours.
 #include "kernels/attention/attention.h"
 
-#include <cstring>
+#include <algorithm>
 #include <limits>
 
 #include "base/math.h"
@@ -113,8 +113,7 @@ struct AttentionState {
   void Begin(const Task& t, const float* q, const Workspace& w) const {
     for (int64_t r = 0; r < t.count; ++r) {
       const int64_t row = t.first + r;
-      std::memcpy(w.q + r * a.q.size, q + a.q.At(t.b, HeadOf(t, row), QueryOf(row)),
-                  static_cast<size_t>(a.q.size) * sizeof(float));
+      std::copy_n(q + a.q.At(t.b, HeadOf(t, row), QueryOf(row)), a.q.size, w.q + r * a.q.size);
       w.states[r] = {kMinusInfinity, 0};
     }
     std::fill_n(w.sums, t.count * value_floats, 0.0f);
@@ -357,13 +356,11 @@ struct AttentionState {
         const int64_t b = h / cache.now.heads, head = h % cache.now.heads;
         auto* to = static_cast<std::byte*>(present) + h * cache.length() * cache.now.size * element;
         const int64_t before = cache.past.length * cache.now.size * element;
-        if (before > 0)
-          std::memcpy(to, static_cast<const std::byte*>(past) + h * before,
-                      static_cast<size_t>(before));
+        if (before > 0) std::copy_n(static_cast<const std::byte*>(past) + h * before, before, to);
         to += before;
         for (int64_t i = 0; i < cache.now.length; ++i, to += cache.now.size * element)
-          std::memcpy(to, static_cast<const std::byte*>(now) + cache.now.At(b, head, i) * element,
-                      static_cast<size_t>(cache.now.size * element));
+          std::copy_n(static_cast<const std::byte*>(now) + cache.now.At(b, head, i) * element,
+                      cache.now.size * element, to);
       }
     });
   }
