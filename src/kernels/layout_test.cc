@@ -53,6 +53,8 @@ TEST(Layouts, RefuseWhatTheyCannotHold) {
        "layout k1n16-matmul-f32 of float32[4, 3, 1]: rank 3, expected 2"},
       {"k1n16-matmul-f32", TensorType(f, Shape{large, 1}),
        "layout k1n16-matmul-f32 of float32[1152921504606846976, 1]"},
+      {"k1n16-conv-f32", TensorType(f, Shape{large, 0, large}),
+       "layout k1n16-conv-f32 of float32[1152921504606846976, 0, 1152921504606846976]"},
       {"k1n16-conv-f32", TensorType(f, Shape{4, 3}),
        "layout k1n16-conv-f32 of float32[4, 3]: rank 2, expected at least 3"},
       {"k1n16-convtranspose-f32", TensorType(f, Shape{4, 3}),
@@ -89,8 +91,8 @@ TEST(Layouts, RefuseWhatTheyCannotHold) {
     ASSERT_FALSE(bytes) << c.layout << " " << c.type.ToString();
     EXPECT_EQ(bytes.error().message(), c.why);
   }
-  // Of nothing there is nothing to pack, whatever the other sizes are.
-  EXPECT_EQ(FindLayout("k1n16-conv-f32")->bytes(TensorType(f, Shape{large, 0, large})).value(), 0);
+  // Of nothing there is nothing to pack, whatever the other sizes are that a type may have.
+  EXPECT_EQ(FindLayout("k1n16-conv-f32")->bytes(TensorType(f, Shape{large, 0, 4})).value(), 0);
   // Zeros up to whole panels of 16 columns, pairs or fours; a packed tensor is not packed again.
   struct Packed {
     const char* layout;

@@ -63,7 +63,8 @@ const Broken kBroken[] = {
        f.graph().tensors[1]->quantization->zero_point = {0};
        f.model.buffers[1]->data.clear();
      },
-     "operator 0 (CONV_2D): input 1 (w): int8[2147483647, 2147483647, 0, 4](scale 0.25, zero 0) is too large"},
+     "operator 0 (CONV_2D): input 1 (w): int8[2147483647, 2147483647, 0, 4](scale 0.25, zero 0) is "
+     "too large"},
     {"CodeNumber", [](TestModel& f) { f.graph().operators[0]->code_index = 7; },
      "operator 0: code 7 of 1"},
     {"InputNumber", [](TestModel& f) { f.graph().operators[0]->inputs[0] = 44; },

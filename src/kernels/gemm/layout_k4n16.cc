@@ -30,8 +30,9 @@ Result<K4N16> Dimensions(const TensorType& type, int64_t columns, int64_t channe
 Status CheckType(const TensorType& type) {
   if (type.dtype != DType::kInt8 && type.dtype != DType::kUint8)
     return InvalidInput("layout k4n16 holds int8 or uint8, got {}", type.ToString());
-  if (!type.shape.is_static() || !type.shape.elements())
+  if (!type.shape.is_static())
     return InvalidInput("layout k4n16 needs a static shape, got {}", type.ToString());
+  if (!type.shape.elements()) return InvalidInput("{} is too large to pack", type.ToString());
   return {};
 }
 

@@ -47,10 +47,11 @@ Result<Tensor> Unpack(const char* layout, const Tensor& packed) {
 }  // namespace
 
 Result<PanelShapeF32> PanelShapeOf(std::string_view layout, const TensorType& type) {
-  if (type.dtype != DType::kFloat32 || !type.shape.is_static() ||
-      !type.shape.elements().has_value())
+  if (type.dtype != DType::kFloat32 || !type.shape.is_static())
     return InvalidInput("layout {} of {}: expected float32 with a static shape", layout,
                         type.ToString());
+  if (!type.shape.elements())
+    return Fail(ErrorCode::kTooLarge, "layout {} of {}", layout, type.ToString());
   const std::vector<int64_t> s = type.shape.sizes();
   const bool matmul = layout == kMatMulLayoutF32;
   if (matmul ? s.size() != 2 : s.size() < 3)
@@ -67,7 +68,7 @@ Result<PanelShapeF32> PanelShapeOf(std::string_view layout, const TensorType& ty
     p.columns = s[1], p.depth = s[0], p.column_stride = p.taps, p.depth_stride = s[1] * p.taps;
   }
   p.tap_stride = 1;
-  // A zero size makes the others meaningless, and their product may overflow.
+  // A zero size makes the others meaningless, and their product with padding may overflow.
   if (p.columns == 0 || p.taps == 0 || p.depth == 0) p.columns = p.taps = p.depth = 0;
   const int64_t sizes[] = {RoundUp(p.columns, kPanelF32), p.taps, p.depth,
                            static_cast<int64_t>(sizeof(float))};
