@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 #include <cstring>
+#include <utility>
 
 #include "base/aligned.h"
 #include "base/guarded_ends.h"
@@ -94,18 +95,19 @@ Tensor Tensor::Allocate(TensorType type) {
 }
 
 std::vector<Tensor> Tensor::AllocateTogether(std::span<const TensorType> types) {
-  std::vector<Tensor> tensors;
-  if constexpr (kGuardsEnds) {
-    for (const TensorType& type : types) tensors.push_back(Allocate(type));
-    return tensors;
-  }
   constexpr auto kApart = static_cast<int64_t>(kAlignment);
   int64_t all = 0;
   std::vector<int64_t> places;
   for (const TensorType& type : types) {
     EVOQ_CHECK(type.dtype != DType::kString, "{} has no bytes", type.ToString());
-    places.push_back(all);
-    all += RoundUp(static_cast<int64_t>(StaticBytes(type)), kApart);
+    const auto end = CheckedAdd(all, RoundUp(static_cast<int64_t>(StaticBytes(type)), kApart));
+    EVOQ_CHECK(end.has_value(), "{} and those before it are too large", type.ToString());
+    places.push_back(std::exchange(all, *end));
+  }
+  std::vector<Tensor> tensors;
+  if constexpr (kGuardsEnds) {
+    for (const TensorType& type : types) tensors.push_back(Allocate(type));
+    return tensors;
   }
   const auto memory =
       std::make_shared<AlignedBuffer>(AlignedBuffer::Zeros(static_cast<size_t>(all)));

@@ -1,6 +1,6 @@
 // Memory that is read soon, prefetched beside other work: attention over a long cache would else
 // read keys and values and compute in turn. A processor that is asked for much at once waits, so
-// that kernels ask for a line or two at a time, in their inner loops. Into the second cache: the
+// that kernels ask for a few lines at a time, in their inner loops. Into the second cache: the
 // first one has no room beside what is computed with.
 #pragma once
 
