@@ -35,7 +35,7 @@ std::string FolderOf(const std::string& path) {
 
 // The descriptor that a path names by its number, a negative one for other paths.
 int DescriptorOf(std::string_view path) {
-  if (path == "/dev/stdout") return 1;
+  if (path == "-" || path == "/dev/stdout") return 1;
   if (path == "/dev/stderr") return 2;
   for (const std::string_view folder : {"/dev/fd/", "/proc/self/fd/"}) {
     if (!path.starts_with(folder)) continue;
@@ -53,6 +53,8 @@ struct Slot {
   char path[PATH_MAX];
 };
 std::array<Slot, 16> slots;
+
+std::atomic<bool> stdout_takes_result{false};
 
 int TakeSlot(const std::string& path) {
   if (path.size() >= PATH_MAX) return -1;
@@ -126,6 +128,8 @@ Result<Destination> Resolve(const std::string& path) {
   return Fail(ErrorCode::kIo, "{}: cannot write: more than {} symbolic links", path, kMaxLinks);
 }
 
+bool StdoutTakesResult() { return stdout_takes_result; }
+
 bool WriteAll(int fd, std::span<const std::byte> bytes) {
   while (!bytes.empty()) {
     const ssize_t n = ::write(fd, bytes.data(), bytes.size());
@@ -139,6 +143,17 @@ bool WriteAll(int fd, std::span<const std::byte> bytes) {
     } else if (errno != EINTR) {
       return false;
     }
+  }
+  return true;
+}
+
+bool WriteAllAt(int fd, int64_t offset, std::span<const std::byte> bytes) {
+  while (!bytes.empty()) {
+    const ssize_t n = ::pwrite(fd, bytes.data(), bytes.size(), offset);
+    if (n < 0 && errno == EINTR) continue;
+    if (n <= 0) return false;
+    bytes = bytes.subspan(static_cast<size_t>(n));
+    offset += n;
   }
   return true;
 }
@@ -187,7 +202,7 @@ Result<NewFile> NewFile::Create(const std::string& path, Naming naming) {
   RemoveStale(folder);
 #ifdef O_TMPFILE
   if (naming == Naming::kLate) {
-    file.fd_ = Descriptor(::open(folder.c_str(), O_TMPFILE | O_WRONLY | O_CLOEXEC, 0666));
+    file.fd_ = Descriptor(::open(folder.c_str(), O_TMPFILE | O_RDWR | O_CLOEXEC, 0666));
     // It gets its name through /proc; without that it has one from the beginning.
     const std::string link = fmt::format("/proc/self/fd/{}", file.fd_.get());
     if (::access(link.c_str(), F_OK) != 0) file.fd_.Close();
@@ -209,7 +224,7 @@ Status NewFile::CreateNamed() {
   for (int attempt = 0; attempt < 100; ++attempt) {
     temporary_ = TemporaryName(FolderOf(path_));
     slot_ = TakeSlot(temporary_);
-    fd_ = Descriptor(::open(temporary_.c_str(), O_CREAT | O_EXCL | O_WRONLY | O_CLOEXEC, 0666));
+    fd_ = Descriptor(::open(temporary_.c_str(), O_CREAT | O_EXCL | O_RDWR | O_CLOEXEC, 0666));
     if (fd_.get() >= 0) {
       const bool swept = ::flock(fd_.get(), LOCK_EX | LOCK_NB) != 0 && errno == EWOULDBLOCK;
       struct stat info;
@@ -230,6 +245,7 @@ Status NewFile::CreateNamed() {
 NewFile::NewFile(NewFile&& other) noexcept
     : path_(std::move(other.path_)),
       fd_(std::move(other.fd_)),
+      reached_(other.reached_),
       waiting_(std::move(other.waiting_)),
       temporary_(std::exchange(other.temporary_, std::string())),
       slot_(std::exchange(other.slot_, -1)) {}
@@ -259,12 +275,30 @@ Status NewFile::Write(std::span<const std::byte> bytes) {
   return {};
 }
 
-Status NewFile::WriteNow(std::span<const std::byte> bytes) {
-  if (!WriteAll(fd_.get(), bytes)) return SystemError(path_, "write");
+// The disk begins now, so that Commit waits for little. Refused: it begins then.
+void NewFile::StartDisk() {
 #ifdef SYNC_FILE_RANGE_WRITE
-  // The disk begins now, so that Commit waits for little. Refused: it begins then.
   (void)::sync_file_range(fd_.get(), 0, 0, SYNC_FILE_RANGE_WRITE);
 #endif
+}
+
+Status NewFile::WriteNow(std::span<const std::byte> bytes) {
+  MapPages(bytes);
+  if (!WriteAll(fd_.get(), bytes)) return SystemError(path_, "write");
+  reached_ += static_cast<int64_t>(bytes.size());
+  StartDisk();
+  return {};
+}
+
+Status NewFile::WriteAt(int64_t offset, std::span<const std::byte> bytes) {
+  if (!WriteAllAt(fd_.get(), offset, bytes)) return SystemError(path_, "write");
+  StartDisk();
+  return {};
+}
+
+Status NewFile::Flush() {
+  EVOQ_TRY(WriteNow(waiting_));
+  waiting_.clear();
   return {};
 }
 
@@ -282,8 +316,7 @@ Status NewFile::Name() {
 }
 
 Status NewFile::Commit() {
-  EVOQ_TRY(WriteNow(waiting_));
-  waiting_.clear();
+  EVOQ_TRY(Flush());
   if (::fsync(fd_.get()) != 0) return SystemError(path_, "sync");
   if (temporary_.empty()) EVOQ_TRY(Name());
   if (!temporary_.empty() && ::rename(temporary_.c_str(), path_.c_str()) != 0)
@@ -299,6 +332,7 @@ namespace {
 // To a device, a pipe or a descriptor: the bytes as they are.
 Status WriteThrough(const std::string& path, const Destination& to,
                     std::span<const std::span<const std::byte>> pieces) {
+  if (to.descriptor == STDOUT_FILENO) stdout_takes_result = true;
   std::fflush(stdout);  // what was printed before stands before
   Descriptor opened;
   int fd = to.descriptor;
@@ -338,6 +372,7 @@ Status CheckOutputPath(const std::string& path) {
   if (path.empty()) return Fail(ErrorCode::kUsage, "the path of an output is empty");
   EVOQ_ASSIGN(const Destination to, Resolve(path));
   if (to.descriptor >= 0) {
+    if (to.descriptor == STDOUT_FILENO) stdout_takes_result = true;
     const int flags = ::fcntl(to.descriptor, F_GETFL);
     if (flags < 0) return SystemError(path, "write");
     if ((flags & O_ACCMODE) == O_RDONLY)

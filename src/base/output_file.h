@@ -29,10 +29,10 @@ class Descriptor {
 tl::unexpected<Error> SystemError(const std::string& path, const char* what);
 
 // Where writing to a path leads: symbolic links are followed, also one whose target does not exist
-// yet.
+// yet. "-" is the standard output.
 struct Destination {
   std::string path;     // no symbolic link
-  int descriptor = -1;  // of this process: /dev/stdout, /dev/fd/3, ...
+  int descriptor = -1;  // of this process: -, /dev/stdout, /dev/fd/3, ...
   bool device = false;  // a device, a pipe or a socket: written to, never replaced
 };
 // Errors: kIo for a folder and for a loop of links.
@@ -56,24 +56,41 @@ class NewFile {
   // system keeps in one page of its memory what was written at once, if at all, and maps it so: a
   // Zen 4 reads weights up to a sixth faster then.
   Status Write(std::span<const std::byte> bytes);
+  // What waits is written too.
+  Status Flush();
+  int64_t reached() const {
+    return reached_;
+  }  // so many bytes of what was given to Write are in it
+  // Over what Write has put at an offset.
+  Status WriteAt(int64_t offset, std::span<const std::byte> bytes);
+  int descriptor() const { return fd_.get(); }  // to be mapped
   // Syncs it and puts it in place: afterwards `path` is this file, or what it was before.
   Status Commit();
 
  private:
   explicit NewFile(std::string path) : path_(std::move(path)) {}
+  void StartDisk();
   Status WriteNow(std::span<const std::byte> bytes);
   Status Name();
   Status CreateNamed();
 
   std::string path_;
   Descriptor fd_;
+  int64_t reached_ = 0;
   std::vector<std::byte> waiting_;  // less than a huge page, behind whole ones
   std::string temporary_;           // "": it has no name
   int slot_ = -1;                   // of the names that a signal removes
 };
 
+// Whether the standard output gets, or got, a result file (since CheckOutputPath named it): what
+// else there is to say does not belong there.
+bool StdoutTakesResult();
+
 // All bytes to a descriptor that may be a pipe. False with errno.
 bool WriteAll(int fd, std::span<const std::byte> bytes);
+
+// All bytes at an offset of a file. False with errno.
+bool WriteAllAt(int fd, int64_t offset, std::span<const std::byte> bytes);
 
 // Bytes of a result that was written: 0 where it went to a device or a pipe.
 int64_t WrittenBytes(const std::string& path);

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstddef>
+#include <cstdint>
 #include <span>
 
 namespace evoq {
@@ -11,11 +12,18 @@ namespace evoq {
 // address tables covers.
 inline constexpr size_t kHugePage = size_t{2} << 20;
 
+// A small page of this system.
+int64_t PageBytes();
+
 // Takes the whole pages inside of `bytes` out of the process's memory where they belong to a
-// MappedFile or to what a SpillScope keeps: they come back from the file when they are read again.
+// MappedFile or a MappedPart: they come back from the file when they are read again.
 // Other memory stays as it is. The system keeps files in memory as long as it has any to spare, so
 // that this costs little where there is enough.
 void ReleasePages(std::span<const std::byte> bytes);
+
+// Maps the pages of such memory at once. A system call that reads them otherwise stops at each one
+// that is not there, and may copy anew what it had before. Other memory stays as it is.
+void MapPages(std::span<const std::byte> bytes);
 
 // Whether this is memory of a MappedFile.
 bool LiesInMappedFile(const void* data);

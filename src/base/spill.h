@@ -2,42 +2,36 @@
 #pragma once
 
 #include <cstddef>
-#include <cstdint>
 #include <memory>
+#include <mutex>
 #include <optional>
 #include <span>
 #include <string>
+#include <utility>
+
+#include "base/mapped_part.h"
+#include "base/thread_scope.h"
 
 namespace evoq {
 
-// While it lives, code far below it on this thread may put results aside (Keep) that together are
-// larger than the memory: in a file without a name in `folder`, which is made when the first one
-// comes and is gone when the last one is, however the process ends. What was kept outlives the
-// scope. Of scopes inside of each other the innermost one keeps.
+// While it lives, code far below it on this thread (base/thread_scope.h) may put results aside
+// (Keep) that together are larger than the memory: in a file without a name in `folder`, which is
+// made when the first one comes and is gone when the last one is, however the process ends. What
+// was kept outlives the scope. Any thread may keep.
 class SpillScope {
  public:
-  explicit SpillScope(std::string folder);
-  ~SpillScope();
-  SpillScope(const SpillScope&) = delete;
-  SpillScope& operator=(const SpillScope&) = delete;
+  explicit SpillScope(std::string folder) : folder_(std::move(folder)) {}
 
-  static bool Active();  // whether there is one on this thread
-
-  struct Kept {
-    std::span<const std::byte> bytes;  // page-aligned and not writable
-    std::shared_ptr<const void> owner;
-  };
-  // A copy in the file, mapped. Nothing outside of any scope, for no bytes, and where the folder
-  // takes no such file or has no room for it: they stay where they are then.
-  static std::optional<Kept> Keep(std::span<const std::byte> bytes);
-  // Whether this is memory of what some scope keeps.
-  static bool Keeps(const void* data);
+  // A copy in the file, mapped, at the beginning of a page. Nothing for no bytes, and where the
+  // folder takes no such file or has no room for it: they stay where they are then.
+  std::optional<KeptBytes> Keep(std::span<const std::byte> bytes);
 
  private:
   class File;
   std::string folder_;
+  std::mutex mutex_;  // of the file's making
   std::shared_ptr<File> file_;
-  SpillScope* outer_;
+  ThreadScope<SpillScope> here_{this};
 };
 
 }  // namespace evoq

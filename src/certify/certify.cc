@@ -3,11 +3,11 @@
 #include <algorithm>
 #include <filesystem>
 
+#include "base/crc32c.h"
 #include "base/file.h"
 #include "certify/speed.h"
 #include "certify/twin.h"
 #include "models/models.h"
-#include "program/container.h"
 #include "reference/reference.h"
 
 namespace evoq {

@@ -4,8 +4,8 @@
 #include <map>
 #include <numeric>
 
+#include "base/crc32c.h"
 #include "llm/phase.h"
-#include "program/container.h"
 #include "reference/reference.h"
 
 namespace evoq {

@@ -6,7 +6,6 @@
 #include "certify/speed.h"
 #include "certify/twin.h"
 #include "models/models.h"
-#include "program/container.h"
 #include "program/etm.h"
 
 namespace evoq {

@@ -1,12 +1,12 @@
 // What certifying writes down and tells, and what verifying says of it, with planted speeds.
 #include <gtest/gtest.h>
 
+#include "base/crc32c.h"
 #include "base/file.h"
 #include "base/isa.h"
 #include "certify/test_promise.h"
 #include "models/models.h"
 #include "profile/test_watch.h"
-#include "program/container.h"
 
 namespace evoq {
 namespace {

@@ -8,6 +8,7 @@
 #include <filesystem>
 
 #include "base/check.h"
+#include "base/output_file.h"
 
 namespace evoq {
 namespace {
@@ -44,7 +45,7 @@ void WriteOut(std::string_view text) {
     kept->out += PrintableLines(text);
   } else {
     ClearBar();
-    fmt::print("{}", PrintableLines(text));
+    fmt::print(StdoutTakesResult() ? stderr : stdout, "{}", PrintableLines(text));
   }
 }
 

@@ -8,6 +8,7 @@
 #include "compile/place.h"
 #include "compile/roots.h"
 #include "compile/transfers.h"
+#include "graph/moving_out.h"
 #include "kernels/layout.h"
 #include "ops/driver.h"
 #include "ops/op.h"
@@ -324,6 +325,7 @@ Result<Model> PackFor(Graph lowered, const Graph& bound, PackCache* packs, const
   plan.shapes = ShapesOf(bound);
   std::map<ValueId, std::vector<ValueId>>
       packed_of;  // packed forms of constants with several readers
+  MovingOut moving(lowered, MovingOut::To::kResult);
   for (NodeId id : bound.order()) {
     const Node& node = bound.node(id);
     if (Roots::IsView(bound, node)) continue;
@@ -350,13 +352,16 @@ Result<Model> PackFor(Graph lowered, const Graph& bound, PackCache* packs, const
           return BitEqual(lowered.value(v).constant, packed);
         });
         if (form == forms.end() && lowered.value(old).users.size() == 1 && !lowered.IsOutput(old)) {
-          lowered.SetConstant(old, Spilled(std::move(packed)));
+          lowered.SetConstant(old, std::move(packed));
+          moving.Take(old);
           packed_for_one.push_back(old);
           continue;
         }
-        if (form == forms.end())
-          form = forms.insert(
-              form, lowered.AddConstant(lowered.value(old).name, Spilled(std::move(packed))));
+        if (form == forms.end()) {
+          form =
+              forms.insert(form, lowered.AddConstant(lowered.value(old).name, std::move(packed)));
+          moving.Take(*form);
+        }
         lowered.SetInput(id, i, *form);
       }
     }
@@ -365,6 +370,7 @@ Result<Model> PackFor(Graph lowered, const Graph& bound, PackCache* packs, const
       if (done != nullptr) done->SetConstant(constant, Tensor());
     }
   }
+  moving.Settle();
   ShareForms(lowered, bound, target, plan, packed_of);
   model.graph = lowered.Compacted();
   model.plans.push_back(std::move(plan));

@@ -4,6 +4,7 @@
 #include <bit>
 #include <cstring>
 
+#include "base/crc32c.h"
 #include "base/math.h"
 #include "base/memory.h"
 #include "base/stopwatch.h"
@@ -12,7 +13,6 @@
 #include "llm/cache_type.h"
 #include "llm/facts.h"
 #include "models/models.h"
-#include "program/container.h"
 
 namespace evoq {
 namespace {

@@ -2,11 +2,17 @@
 // data is rounded once.
 #include <cstring>
 
+#include "base/thread_pool.h"
+#include "base/work_threads.h"
 #include "kernels/gemm/blocks/block_data.h"
 #include "passes/match.h"
+#include "tensor/spilled.h"
 
 namespace evoq {
 namespace {
+
+constexpr size_t kBytesForThreads = size_t{1} << 20;
+constexpr int64_t kRowsAtOnce = 64;
 
 struct Product {
   NodeId node;
@@ -62,15 +68,20 @@ Tensor Joined(const std::vector<Product>& products) {
   }
   Tensor joined = Tensor::Allocate(
       TensorType(products[0].weights.dtype(), Shape{rows, columns}, std::move(quant)));
-  std::byte* to = joined.mutable_raw();
-  for (int64_t row = 0; row < rows; ++row) {
-    for (const Product& p : products) {
-      const int64_t bytes = p.weights.sizes()[1] * bits / 8;
-      std::memcpy(to, p.weights.raw() + row * bytes, static_cast<size_t>(bytes));
-      to += bytes;
+  std::byte* const all = joined.mutable_raw();
+  ThreadPool pool(joined.bytes() < kBytesForThreads ? 1 : WorkThreads::Get());
+  pool.ParallelFor(rows, kRowsAtOnce, [&](int64_t row, int64_t end) {
+    std::byte* to = all + row * (columns * bits / 8);
+    for (; row < end; ++row) {
+      for (const Product& p : products) {
+        const int64_t bytes = p.weights.sizes()[1] * bits / 8;
+        std::memcpy(to, p.weights.raw() + row * bytes, static_cast<size_t>(bytes));
+        to += bytes;
+      }
     }
-  }
-  return joined;
+  });
+  for (const Product& p : products) ReleasePages(p.weights);
+  return Spilled(std::move(joined));
 }
 
 void Merge(Graph& graph, const std::vector<Product>& products) {

@@ -7,11 +7,9 @@
 #include <cstring>
 #include <numeric>
 
-#if defined(__x86_64__)
-#include <nmmintrin.h>
-#endif
-
 #include "base/aligned.h"
+#include "base/crc32c.h"
+#include "base/early_parts.h"
 #include "base/math.h"
 #include "base/pages.h"
 
@@ -33,81 +31,6 @@ T Get(const std::byte* from) {
   std::memcpy(&value, from, sizeof(T));
   return value;
 }
-
-constexpr std::array<uint32_t, 256> MakeCrcTable() {
-  std::array<uint32_t, 256> table{};
-  for (uint32_t i = 0; i < 256; ++i) {
-    uint32_t c = i;
-    for (int k = 0; k < 8; ++k) c = c & 1 ? (c >> 1) ^ 0x82f63b78u : c >> 1;
-    table[i] = c;
-  }
-  return table;
-}
-constexpr std::array<uint32_t, 256> kCrcTable = MakeCrcTable();
-
-uint32_t CrcTable(uint32_t crc, std::span<const std::byte> bytes) {
-  for (std::byte b : bytes) crc = kCrcTable[(crc ^ static_cast<uint8_t>(b)) & 255] ^ (crc >> 8);
-  return crc;
-}
-
-#if defined(__x86_64__)
-// The instruction takes 8 bytes per cycle but answers after three: three streams of kStream bytes
-// side by side, joined by what kStream zero bytes do to a checksum, a linear map over bits. Waiting
-// for answers fills the window of the processor before it sees far ahead: lines are fetched
-// explicitly.
-constexpr size_t kStream = 1024, kAhead = 6 * kStream;
-using CrcMap = std::array<uint32_t, 32>;  // the images of single bits
-
-constexpr uint32_t Apply(const CrcMap& map, uint32_t crc) {
-  uint32_t image = 0;
-  for (int i = 0; i < 32; ++i) image ^= crc >> i & 1 ? map[i] : 0;
-  return image;
-}
-
-// [k][b]: what kStream zero bytes make of b << 8k.
-constexpr std::array<std::array<uint32_t, 256>, 4> kStreamShift = [] {
-  CrcMap map{};  // of one zero byte, then of twice as many until kStream
-  for (int i = 0; i < 32; ++i) map[i] = kCrcTable[(1u << i) & 255] ^ ((1u << i) >> 8);
-  for (size_t bytes = 1; bytes < kStream; bytes *= 2) {
-    CrcMap twice{};
-    for (int i = 0; i < 32; ++i) twice[i] = Apply(map, map[i]);
-    map = twice;
-  }
-  std::array<std::array<uint32_t, 256>, 4> shift{};
-  for (int k = 0; k < 4; ++k) {
-    for (uint32_t b = 0; b < 256; ++b) shift[k][b] = Apply(map, b << (8 * k));
-  }
-  return shift;
-}();
-
-uint32_t ShiftStream(uint32_t crc) {
-  return kStreamShift[0][crc & 255] ^ kStreamShift[1][crc >> 8 & 255] ^
-         kStreamShift[2][crc >> 16 & 255] ^ kStreamShift[3][crc >> 24];
-}
-
-__attribute__((target("sse4.2"))) uint32_t CrcHardware(uint32_t crc,
-                                                       std::span<const std::byte> bytes) {
-  uint64_t a = crc;
-  const std::byte* at = bytes.data();
-  size_t left = bytes.size();
-  for (; left >= 3 * kStream; left -= 3 * kStream, at += 3 * kStream) {
-    uint64_t b = 0, c = 0;
-    for (size_t line = 0; line < kStream; line += 64) {
-      for (size_t s = 0; s < 3; ++s)
-        _mm_prefetch(reinterpret_cast<const char*>(at) + kAhead + s * kStream + line, _MM_HINT_T0);
-      for (size_t i = line; i < line + 64; i += 8) {
-        a = _mm_crc32_u64(a, Get<uint64_t>(at + i));
-        b = _mm_crc32_u64(b, Get<uint64_t>(at + kStream + i));
-        c = _mm_crc32_u64(c, Get<uint64_t>(at + 2 * kStream + i));
-      }
-    }
-    const uint32_t joined = ShiftStream(static_cast<uint32_t>(a)) ^ static_cast<uint32_t>(b);
-    a = ShiftStream(joined) ^ static_cast<uint32_t>(c);
-  }
-  for (; left >= 8; left -= 8, at += 8) a = _mm_crc32_u64(a, Get<uint64_t>(at));
-  return CrcTable(static_cast<uint32_t>(a), {at, left});
-}
-#endif
 
 using Pieces = std::vector<std::span<const std::byte>>;
 
@@ -172,34 +95,6 @@ Result<BlobInfo> GetEntry(const std::byte* from, int64_t file_bytes, int index) 
   return blob;
 }
 
-}  // namespace
-
-namespace {
-
-// The checksum so far, complemented, with these bytes behind it.
-uint32_t CrcBehind(uint32_t crc, std::span<const std::byte> bytes) {
-#if defined(__x86_64__)
-  if (__builtin_cpu_supports("sse4.2")) return CrcHardware(crc, bytes);
-#endif
-  return CrcTable(crc, bytes);
-}
-
-// Pieces may together be larger than the memory.
-uint32_t CrcOf(const Pieces& pieces) {
-  uint32_t crc = ~0u;
-  for (const auto& piece : pieces) {
-    crc = CrcBehind(crc, piece);
-    ReleasePages(piece);
-  }
-  return ~crc;
-}
-
-}  // namespace
-
-uint32_t Crc32c(std::span<const std::byte> bytes) { return ~CrcBehind(~0u, bytes); }
-
-namespace {
-
 // The blobs as stored, with their places.
 struct Arranged {
   std::vector<BlobInfo> blobs;
@@ -248,32 +143,71 @@ Arranged Arrange(std::span<const BlobSource> sources) {
   return file;
 }
 
+// The header and the directory.
+std::vector<std::byte> FrontOf(const Arranged& file) {
+  std::vector<std::byte> front(kEtmHeaderBytes + kEtmEntryBytes * file.blobs.size());
+  std::memcpy(front.data(), kEtmMagic, sizeof(kEtmMagic));
+  Put<uint32_t>(front.data() + 8, kEtmVersion);
+  Put<uint32_t>(front.data() + 12, static_cast<uint32_t>(file.blobs.size()));
+  Put<uint64_t>(front.data() + 16, static_cast<uint64_t>(file.bytes));
+  for (size_t i = 0; i < file.blobs.size(); ++i)
+    PutEntry(front.data() + kEtmHeaderBytes + i * kEtmEntryBytes, file.blobs[i]);
+  Put<uint32_t>(front.data() + 24, Crc32c(std::span(front).subspan(kEtmHeaderBytes)));
+  Put<uint32_t>(front.data() + 28, Crc32c(std::span(front).first(28)));
+  return front;
+}
+
+// What follows `end`, where the front ends, or where the first blob begins, of whose pieces so many
+// are written.
+Pieces PiecesFrom(int64_t end, size_t written, const Arranged& file) {
+  static constexpr std::byte kZeros[4096] = {};
+  Pieces pieces;
+  for (size_t i = 0; i < file.blobs.size(); ++i) {
+    const BlobInfo& blob = file.blobs[i];
+    const Pieces& stored = file.stored[i];
+    if (end < blob.offset)
+      pieces.push_back(std::span(kZeros).first(static_cast<size_t>(blob.offset - end)));
+    pieces.insert(pieces.end(), stored.begin() + (i == 0 ? static_cast<ptrdiff_t>(written) : 0),
+                  stored.end());
+    end = blob.offset + blob.stored_bytes;
+  }
+  return pieces;
+}
+
+// The rest of a file whose first pieces are in it.
+Status Finish(NewFile& to, const Pieces& rest, std::span<const std::byte> front) {
+  EVOQ_TRY(NoDamagedFileOpen());
+  for (const auto& piece : rest) {
+    EVOQ_TRY(to.Write(piece));
+    ReleasePages(piece);
+  }
+  EVOQ_TRY(to.WriteAt(0, front));
+  return to.Commit();
+}
+
 }  // namespace
 
 int64_t ContainerBytes(std::span<const BlobSource> sources) { return Arrange(sources).bytes; }
 
 Status WriteContainer(const std::string& path, std::span<const BlobSource> sources) {
   Arranged file = Arrange(sources);
-  std::vector<BlobInfo>& blobs = file.blobs;
-  for (size_t i = 0; i < blobs.size(); ++i) blobs[i].crc = CrcOf(file.stored[i]);
-  std::vector<std::byte> head(kEtmHeaderBytes + kEtmEntryBytes * sources.size());
-  std::memcpy(head.data(), kEtmMagic, sizeof(kEtmMagic));
-  Put<uint32_t>(head.data() + 8, kEtmVersion);
-  Put<uint32_t>(head.data() + 12, static_cast<uint32_t>(blobs.size()));
-  Put<uint64_t>(head.data() + 16, static_cast<uint64_t>(file.bytes));
-  for (size_t i = 0; i < blobs.size(); ++i)
-    PutEntry(head.data() + kEtmHeaderBytes + i * kEtmEntryBytes, blobs[i]);
-  Put<uint32_t>(head.data() + 24, Crc32c(std::span(head).subspan(kEtmHeaderBytes)));
-  Put<uint32_t>(head.data() + 28, Crc32c(std::span(head).first(28)));
-
-  static constexpr std::byte kZeros[4096] = {};
-  Pieces pieces = {head};
-  int64_t end = static_cast<int64_t>(head.size());
-  for (size_t i = 0; i < blobs.size(); ++i) {
-    pieces.push_back(std::span(kZeros).first(static_cast<size_t>(blobs[i].offset - end)));
-    pieces.insert(pieces.end(), file.stored[i].begin(), file.stored[i].end());
-    end = blobs[i].offset + blobs[i].stored_bytes;
+  EarlyParts* const early = ThreadScope<EarlyParts>::Active();
+  auto begun = early == nullptr || sources.empty()
+                   ? std::nullopt
+                   : early->Take(path, file.blobs[0].offset, file.stored[0]);
+  const size_t written = begun ? begun->pieces : 0;
+  for (size_t i = 0; i < file.blobs.size(); ++i) {
+    Crc32cSum sum = i == 0 && begun ? begun->sum : Crc32cSum();
+    for (const auto& piece : std::span(file.stored[i]).subspan(i == 0 ? written : 0)) {
+      sum.Add(piece);
+      ReleasePages(piece);  // pieces may together be larger than the memory
+    }
+    file.blobs[i].crc = sum.value();
   }
+  const std::vector<std::byte> front = FrontOf(file);
+  if (begun) return Finish(begun->file, PiecesFrom(file.blobs[0].offset, written, file), front);
+  Pieces pieces = PiecesFrom(static_cast<int64_t>(front.size()), 0, file);
+  pieces.insert(pieces.begin(), front);
   return WriteFileAtomic(path, pieces);
 }
 

@@ -41,6 +41,7 @@ struct BlobSource {
   bool required = true;
 };
 
+// What EarlyParts (base/early_parts.h) has of the first blob's pieces is not copied.
 Status WriteContainer(const std::string& path, std::span<const BlobSource> blobs);
 // How large the file would be.
 int64_t ContainerBytes(std::span<const BlobSource> blobs);
@@ -65,8 +66,5 @@ class Container {
   std::shared_ptr<const MappedFile> file_;
   std::vector<BlobInfo> blobs_;
 };
-
-// CRC-32C (Castagnoli, polynomial 0x1EDC6F41 reflected), as in RFC 3720.
-uint32_t Crc32c(std::span<const std::byte> bytes);
 
 }  // namespace evoq

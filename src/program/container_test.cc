@@ -7,6 +7,9 @@
 #include <filesystem>
 #include <random>
 
+#include "base/early_parts.h"
+#include "base/file.h"
+
 namespace evoq {
 namespace {
 
@@ -96,6 +99,29 @@ TEST_F(ContainerTest, NothingExpandsTooMuch) {
     const std::vector<std::byte> zeros(count);
     const Container container = Written({{"zeros", {zeros}, 8, true}});
     EXPECT_EQ(container.blobs()[0].codec == Codec::kZstd, count == 69000) << count;
+  }
+}
+
+// The same file, whether the first pieces were in it early or not.
+TEST_F(ContainerTest, EarlyPartsAreNotCopied) {
+  const std::vector<std::byte> part = Noise(3 << 20), rest = Noise(1000), graph(5000);
+  const auto sources = [&](std::span<const std::byte> first) {
+    return std::vector<BlobSource>{
+        {.name = "weights", .pieces = {first, rest}, .alignment = EarlyParts::kBegin},
+        {.name = "graph", .pieces = {graph}, .compress = true},
+        {.name = "more", .pieces = {rest}, .alignment = 64}};
+  };
+  Written(sources(part));
+  const std::string plain = ReadTextFile(path_).value();
+  for (const bool same : {true, false}) {
+    EarlyParts early(path_);
+    const auto there = early.Append(part);
+    ASSERT_TRUE(early.Flush());
+    const auto kept = early.Map(there);
+    ASSERT_TRUE(kept);
+    Written(sources(same ? kept->bytes : part));
+    EXPECT_EQ(early.Takes(), !same);
+    EXPECT_TRUE(ReadTextFile(path_).value() == plain);
   }
 }
 

@@ -2,6 +2,7 @@
 #include <map>
 #include <set>
 
+#include "base/crc32c.h"
 #include "base/math.h"
 #include "base/printable.h"
 #include "base/text.h"

@@ -51,7 +51,10 @@ void Keep(Graph& graph, const std::string& name, Tensor tensor) {
   graph.MarkOutput(graph.AddConstant(name, std::move(tensor)));
 }
 
-bool OfWeights(const std::string& line) { return line.starts_with("weights"); }
+std::vector<std::string> OfWeights(std::vector<std::string> lines) {
+  std::erase_if(lines, [](const std::string& line) { return !line.starts_with("weights"); });
+  return lines;
+}
 
 // Long constants begin at multiples of 64, those below 64 bytes of 8; the gaps are `alignment`.
 TEST_F(SectionsTest, EachConstantByItsUse) {
@@ -89,33 +92,33 @@ TEST_F(SectionsTest, EachConstantByItsUse) {
   std::vector<std::string> lines = SectionsOf(model);
   EXPECT_EQ(lines[0], "header: header and directory, 32");
   EXPECT_EQ(lines[1], "directory: header and directory, 144") << "three blobs of 48 bytes";
-  const auto weights = std::find_if(lines.begin(), lines.end(), OfWeights);
-  EXPECT_TRUE((weights - 1)->starts_with("padding: alignment, ")) << *(weights - 1);
-  EXPECT_EQ(std::vector<std::string>(weights, lines.end()),
-            (std::vector<std::string>{"weights/a: float32 weights, 80004",
-                                      "weights: alignment, 4",
-                                      "weights/b: scales, 16",
-                                      "weights/b: int8 weights, 20",
-                                      "weights: alignment, 4",
-                                      "weights/c: int32 bias, 12",
-                                      "weights: alignment, 4",
-                                      "weights/d: shape constants, 16",
-                                      "weights: alignment, 48",
-                                      "weights/again: duplicates, 80004",
-                                      "weights: alignment, 4",
-                                      "weights/short: float32 weights, 60",
-                                      "weights: alignment, 4",
-                                      "weights/short_too: float32 weights, 60",
-                                      "weights: alignment, 60",
-                                      "weights/long: float32 weights, 64",
-                                      "weights/long_too: duplicates, 64",
-                                      "weights/other: float32 weights, 64",
-                                      "weights/flags: shape constants, 3",
-                                      "weights: alignment, 5",
-                                      "weights/half: float16 weights, 4",
-                                      "weights: alignment, 4",
-                                      "weights/n.value: attributes, 8",
-                                      "weights/inner: float32 weights, 12"}));
+  const auto first = std::ranges::find_if(
+      lines, [](const std::string& line) { return line.starts_with("weights"); });
+  EXPECT_TRUE((first - 1)->starts_with("padding: alignment, ")) << *(first - 1);
+  EXPECT_EQ(OfWeights(lines), (std::vector<std::string>{"weights/a: float32 weights, 80004",
+                                                        "weights: alignment, 4",
+                                                        "weights/b: scales, 16",
+                                                        "weights/b: int8 weights, 20",
+                                                        "weights: alignment, 4",
+                                                        "weights/c: int32 bias, 12",
+                                                        "weights: alignment, 4",
+                                                        "weights/d: shape constants, 16",
+                                                        "weights: alignment, 48",
+                                                        "weights/again: duplicates, 80004",
+                                                        "weights: alignment, 4",
+                                                        "weights/short: float32 weights, 60",
+                                                        "weights: alignment, 4",
+                                                        "weights/short_too: float32 weights, 60",
+                                                        "weights: alignment, 60",
+                                                        "weights/long: float32 weights, 64",
+                                                        "weights/long_too: duplicates, 64",
+                                                        "weights/other: float32 weights, 64",
+                                                        "weights/flags: shape constants, 3",
+                                                        "weights: alignment, 5",
+                                                        "weights/half: float16 weights, 4",
+                                                        "weights: alignment, 4",
+                                                        "weights/n.value: attributes, 8",
+                                                        "weights/inner: float32 weights, 12"}));
 }
 
 // 64 x 40 floats fill three panels of 16 columns, of which eight hold nothing; what they hold is
@@ -135,9 +138,8 @@ TEST_F(SectionsTest, PackedConstants) {
     Model model;
     model.graph = std::move(g);
     const std::vector<std::string> lines = SectionsOf(model);
-    const auto weights = std::find_if(lines.begin(), lines.end(), OfWeights);
     EXPECT_EQ(
-        std::vector<std::string>(weights, lines.end()),
+        OfWeights(lines),
         packed_first
             ? (std::vector<std::string>{
                   "weights/pad: float32 weights, 64000", "weights/packed: float32 weights, 10240",

@@ -1,12 +1,15 @@
 #include <algorithm>
 #include <cstring>
 
+#include "base/early_parts.h"
 #include "base/math.h"
+#include "base/output_file.h"
 #include "graph/weight_bits.h"
 #include "program/container.h"
 #include "program/etm.h"
 #include "program/etm_size.h"
 #include "program/etm_tables.h"
+#include "tensor/spilled.h"
 
 namespace evoq {
 namespace {
@@ -18,7 +21,6 @@ using fbs::Offset;
 // Below this, weights are aligned to 8 bytes and compressed: a file of a few kilobytes is not worth
 // mapping.
 constexpr int64_t kSmallWeights = 64 << 10;
-constexpr int64_t kPage = 4096;
 
 // The blob "weights": the bytes of constants and of long scale arrays, one after the other.
 class WeightsBlob {
@@ -27,7 +29,7 @@ class WeightsBlob {
 
   // The offset at which the bytes stand. They must outlive the writing.
   int64_t Add(std::span<const std::byte> bytes) {
-    static constexpr std::byte kZeros[64] = {};
+    static constexpr std::byte kZeros[EarlyParts::kAlignment] = {};
     const int64_t at = RoundUp(size_, bytes.size() < 64 ? 8 : alignment_);
     if (at > size_) pieces_.push_back(std::span(kZeros).first(static_cast<size_t>(at - size_)));
     pieces_.push_back(bytes);
@@ -58,6 +60,9 @@ class GraphWriter {
     }
   }
 
+  // Packed constants that are not small come first in the weights, as nodes come that read them:
+  // who packs, node by node, can write them at once (base/early_parts.h).
+  void LeadWithPacked();
   Offset<fb::Graph> Write();
   Offset<fb::ScaleSets> Write(const std::vector<ScaleSet>& sets);
 
@@ -68,6 +73,7 @@ class GraphWriter {
   Offset<fb::Type> Write(const TensorType& type, bool sizes);
   // `bits` below 8: those that hold the numbers of an int8 constant.
   Offset<fb::Constant> Write(const Tensor& constant, int bits = 8);
+  Offset<fb::Constant> ConstantAt(int64_t offset, const Tensor& constant);
   Offset<fb::Attr> Write(const std::string& name, const AttrValue& value);
   Offset<fb::Value> Write(ValueId id);
   Offset<fb::Node> Write(const Node& node);
@@ -86,8 +92,20 @@ class GraphWriter {
   const Graph& graph_;
   WeightsBlob& weights_;
   FlatBufferBuilder& builder_;
-  std::map<ValueId, int> narrow_;  // weights of fewer than 8 bits
+  std::map<ValueId, int> narrow_;       // weights of fewer than 8 bits
+  std::map<ValueId, int64_t> leading_;  // where constants stand that are in the weights already
 };
+
+void GraphWriter::LeadWithPacked() {
+  for (NodeId id : graph_.order()) {
+    for (ValueId input : graph_.node(id).inputs) {
+      if (!input.valid() || narrow_.contains(input) || leading_.contains(input)) continue;
+      const Tensor& constant = graph_.value(input).constant;
+      if (!TakesPages(constant) || constant.layout().empty()) continue;
+      leading_[input] = weights_.Add({constant.raw(), constant.bytes()});
+    }
+  }
+}
 
 // The scales as float16, where each is such a number; else nothing.
 std::vector<std::byte> AsHalves(std::span<const float> scales) {
@@ -189,6 +207,11 @@ Offset<fb::Type> GraphWriter::Write(const TensorType& type, bool sizes) {
                         dims_offset, symbols_offset, quant, static_cast<int8_t>(type.kind));
 }
 
+Offset<fb::Constant> GraphWriter::ConstantAt(int64_t offset, const Tensor& constant) {
+  return fb::CreateConstant(builder_, static_cast<uint64_t>(offset), constant.bytes(),
+                            Text(constant.layout()));
+}
+
 Offset<fb::Constant> GraphWriter::Write(const Tensor& constant, int bits) {
   if (constant.dtype() == DType::kString) {
     const auto values = constant.values<std::string>();
@@ -208,9 +231,7 @@ Offset<fb::Constant> GraphWriter::Write(const Tensor& constant, int bits) {
                               Text(constant.layout()), 0, static_cast<int8_t>(bits),
                               static_cast<int8_t>(factor));
   }
-  const int64_t offset = weights_.Add(bytes);
-  return fb::CreateConstant(builder_, static_cast<uint64_t>(offset), constant.bytes(),
-                            Text(constant.layout()));
+  return ConstantAt(weights_.Add(bytes), constant);
 }
 
 Offset<fbs::Vector<Offset<fbs::String>>> GraphWriter::Write(
@@ -248,7 +269,9 @@ Offset<fb::Value> GraphWriter::Write(ValueId id) {
   const auto type =
       given || value.type.quantized() ? Write(value.type, given) : Offset<fb::Type>(0);
   const auto narrow = narrow_.find(id);
-  const auto constant = value.is_constant()
+  const auto leading = leading_.find(id);
+  const auto constant = leading != leading_.end() ? ConstantAt(leading->second, value.constant)
+                        : value.is_constant()
                             ? Write(value.constant, narrow == narrow_.end() ? 8 : narrow->second)
                             : Offset<fb::Constant>(0);
   return fb::CreateValue(builder_, name, type, constant);
@@ -305,13 +328,24 @@ Offset<fb::ScaleSets> GraphWriter::Write(const std::vector<ScaleSet>& sets) {
   return fb::CreateScaleSets(builder_, builder_.CreateVector(set_offsets));
 }
 
-// The graph, or the scale sets of it.
-template <typename... What>
-std::vector<std::byte> WriteTable(const Graph& graph, WeightsBlob& weights, const What&... what) {
-  FlatBufferBuilder builder;
-  builder.Finish(GraphWriter(graph, weights, builder).Write(what...));
+std::vector<std::byte> BytesOf(const FlatBufferBuilder& builder) {
   const auto* data = reinterpret_cast<const std::byte*>(builder.GetBufferPointer());
   return {data, data + builder.GetSize()};
+}
+
+std::vector<std::byte> WriteGraph(const Graph& graph, WeightsBlob& weights) {
+  FlatBufferBuilder builder;
+  GraphWriter writer(graph, weights, builder);
+  writer.LeadWithPacked();
+  builder.Finish(writer.Write());
+  return BytesOf(builder);
+}
+
+std::vector<std::byte> WriteSets(const Graph& graph, WeightsBlob& weights,
+                                 const std::vector<ScaleSet>& sets) {
+  FlatBufferBuilder builder;
+  builder.Finish(GraphWriter(graph, weights, builder).Write(sets));
+  return BytesOf(builder);
 }
 
 std::vector<std::byte> WritePlans(const std::vector<Plan>& plans) {
@@ -352,8 +386,7 @@ std::vector<std::byte> WritePlans(const std::vector<Plan>& plans) {
                                           builder.CreateVector(decisions), tunings_offset));
   }
   builder.Finish(fb::CreatePlans(builder, builder.CreateVector(plan_offsets)));
-  const auto* data = reinterpret_cast<const std::byte*>(builder.GetBufferPointer());
-  return {data, data + builder.GetSize()};
+  return BytesOf(builder);
 }
 
 // The graph without what nothing reads, in subgraphs too: rewriting leaves constants behind.
@@ -379,19 +412,19 @@ template <typename Use>
 auto WithBlobs(const Model& model, const Use& use) {
   const Graph live = WithoutTheDead(model.graph);
   const bool small = ConstantBytes(live) < kSmallWeights;
-  WeightsBlob weights(small ? 8 : 64);
+  WeightsBlob weights(small ? 8 : EarlyParts::kAlignment);
   // Offsets in the tables refer to `weights`, which GraphWriter fills.
-  const std::vector<std::byte> graph = WriteTable(live, weights);
+  const std::vector<std::byte> graph = WriteGraph(live, weights);
   std::vector<std::byte> sets;
-  if (!model.sets.empty()) sets = WriteTable(live, weights, model.sets);
+  if (!model.sets.empty()) sets = WriteSets(live, weights, model.sets);
   const std::vector<std::byte> plans = WritePlans(model.plans);
   std::vector<BlobSource> blobs = {
-      {.name = "graph", .pieces = {graph}, .alignment = 8, .compress = true},
-      {.name = "plans", .pieces = {plans}, .alignment = 8, .compress = true, .required = false},
       {.name = "weights",
        .pieces = weights.pieces(),
-       .alignment = small ? 8 : kPage,
+       .alignment = small ? 8 : EarlyParts::kBegin,
        .compress = small},
+      {.name = "graph", .pieces = {graph}, .alignment = 8, .compress = true},
+      {.name = "plans", .pieces = {plans}, .alignment = 8, .compress = true, .required = false},
   };
   if (!model.sets.empty())
     blobs.push_back({.name = kScaleSetsBlob,
@@ -417,6 +450,11 @@ Status WriteEtm(const Model& model, const std::string& path) {
 
 int64_t EtmBytes(const Model& model) {
   return WithBlobs(model, [](std::span<const BlobSource> blobs) { return ContainerBytes(blobs); });
+}
+
+int64_t WrittenEtmBytes(const Model& model, const std::string& path) {
+  const int64_t bytes = WrittenBytes(path);
+  return bytes > 0 ? bytes : EtmBytes(model);
 }
 
 }  // namespace evoq

@@ -7,6 +7,7 @@
 //   r = x - DequantizeLinear(q, s, z);  s' = s / 254;  q' = QuantizeLinear(r, s', 128)
 // so that x is nearly s' (254 (q - z) + (q' - 128)), and products are sums of those of bytes.
 #include "graph/float_reason.h"
+#include "graph/moving_out.h"
 #include "kernels/activation.h"
 #include "passes/widen.h"
 #include "quant/given.h"
@@ -26,6 +27,9 @@ class Dynamic {
   // Without ranges: scales of each run.
   Dynamic(Graph& graph, const Ranges* ranges, const QuantizeOptions& options, DynamicBytes bytes)
       : graph_(graph), ranges_(ranges), options_(options), bytes_(bytes) {}
+
+  // All weights are where they belong.
+  void Settle() { moving_.Settle(); }
 
   // Converts the node and returns nothing, or says why it stays.
   Result<std::optional<Reason>> Convert(NodeId id) {
@@ -116,9 +120,10 @@ class Dynamic {
 
   Weights AddWeights(const std::string& name, int spatial, const char* byte, const Tensor& q) {
     const Tensor plain = q.WithType(TensorType(DType::kInt8, q.shape()));
-    return {graph_.AddConstant(fmt::format("{}.int8{}", name, byte), Spilled(plain)),
-            graph_.AddConstant(fmt::format("{}.scale{}", name, byte),
-                               Channels(spatial, q.type().quant->scales))};
+    const ValueId value = graph_.AddConstant(fmt::format("{}.int8{}", name, byte), plain);
+    moving_.Take(value);
+    return {value, graph_.AddConstant(fmt::format("{}.scale{}", name, byte),
+                                      Channels(spatial, q.type().quant->scales))};
   }
 
   // The node's weights in as many bytes as they are to have; given ones in one.
@@ -285,6 +290,7 @@ class Dynamic {
   std::map<ValueId, std::vector<Input>> inputs_;
   std::map<ValueId, std::string> calibrated_;
   std::map<std::string, TensorType> used_;  // what weights became
+  MovingOut moving_{graph_, MovingOut::To::kSpill};
 };
 
 Result<QuantizeReport> Quantize(Graph& graph, const Ranges* ranges, const QuantizeOptions& options,
@@ -304,6 +310,7 @@ Result<QuantizeReport> Quantize(Graph& graph, const Ranges* ranges, const Quanti
       ++converted;
     }
   }
+  dynamic.Settle();
   EVOQ_TRY(graph.Sort());
   graph.RemoveDeadNodes();
   EVOQ_TRY(InferTypes(graph));

@@ -4,6 +4,7 @@
 #include <set>
 
 #include "graph/float_reason.h"
+#include "graph/moving_out.h"
 #include "kernels/gemm/blocks/block_data.h"
 #include "kernels/gemm/blocks/weights.h"
 #include "passes/match.h"
@@ -128,6 +129,7 @@ class WeightsQuantizer {
   Status Run() {
     if (as_.low_bits != nullptr) ties_ = TiesOf(graph_, options_);
     for (NodeId id : OrderOf(graph_, ties_)) EVOQ_TRY(Visit(id));
+    moving_.Settle();
     return {};
   }
 
@@ -334,8 +336,10 @@ class WeightsQuantizer {
   }
 
   ValueId AddRounded(const std::string& weight, const LowBits* low, Tensor q) {
-    return graph_.AddConstant(fmt::format("{}.{}", weight, low != nullptr ? low->name : "int8"),
-                              Spilled(std::move(q)));
+    const ValueId value = graph_.AddConstant(
+        fmt::format("{}.{}", weight, low != nullptr ? low->name : "int8"), std::move(q));
+    moving_.Take(value);
+    return value;
   }
 
   Status TakeGiven(NodeId id, size_t input, const Tensor& weight, const GivenType& given) {
@@ -390,6 +394,7 @@ class WeightsQuantizer {
   const QuantizeOptions& options_;
   WeightsAs as_;
   std::map<NodeId, Tie> ties_;
+  MovingOut moving_{graph_, MovingOut::To::kSpill};
 };
 
 // Adds what a subgraph's report says, under names that begin with `prefix`.

@@ -12,15 +12,21 @@ std::span<const std::byte> BytesOf(const Tensor& tensor) { return {tensor.raw(),
 
 }  // namespace
 
-Tensor Spilled(Tensor tensor) {
-  if (!SpillScope::Active() || !tensor.defined() || tensor.dtype() == DType::kString ||
-      tensor.bytes() < kLeastBytes || SpillScope::Keeps(tensor.raw()))
-    return tensor;
-  auto kept = SpillScope::Keep(BytesOf(tensor));
-  if (!kept) return tensor;
+bool TakesPages(const Tensor& tensor) {
+  return tensor.defined() && tensor.dtype() != DType::kString && tensor.bytes() >= kLeastBytes;
+}
+
+Tensor AsKept(const Tensor& tensor, KeptBytes kept) {
   if (tensor.layout().empty())
-    return Tensor::View(tensor.type(), kept->bytes.data(), std::move(kept->owner));
-  return Tensor::PackedView(tensor.type(), tensor.layout(), kept->bytes, std::move(kept->owner));
+    return Tensor::View(tensor.type(), kept.bytes.data(), std::move(kept.owner));
+  return Tensor::PackedView(tensor.type(), tensor.layout(), kept.bytes, std::move(kept.owner));
+}
+
+Tensor Spilled(Tensor tensor) {
+  SpillScope* const scope = ThreadScope<SpillScope>::Active();
+  if (scope == nullptr || !TakesPages(tensor) || LiesInMappedPart(tensor.raw())) return tensor;
+  auto kept = scope->Keep(BytesOf(tensor));
+  return kept ? AsKept(tensor, std::move(*kept)) : tensor;
 }
 
 void ReleasePages(const Tensor& tensor) {

@@ -2,12 +2,12 @@
 
 #include <chrono>
 
+#include "base/crc32c.h"
 #include "base/file.h"
 #include "base/isa.h"
 #include "base/json_file.h"
 #include "base/printable.h"
 #include "llm/phase.h"
-#include "program/container.h"
 #include "quant/observer.h"
 #include "workflow/calibrate.h"
 #include "workflow/models.h"

@@ -11,6 +11,7 @@
 #include "llm/cache_type.h"
 #include "models/models.h"
 #include "program/etm.h"
+#include "program/etm_size.h"
 #include "reference/reference.h"
 #include "workflow/deployment.h"
 #include "workflow/large.h"
@@ -185,7 +186,7 @@ Result<Compiled> Compile(const CompileJob& job, const Follow& follow) {
   }
   EVOQ_TRY(follow.At("writing", 0));
   EVOQ_TRY(WriteEtm(model, job.output));  // after all else that can fail
-  out.output_bytes = WrittenBytes(job.output);
+  out.output_bytes = WrittenEtmBytes(model, job.output);
   return out;
 }
 

@@ -3,18 +3,18 @@
 #include <fcntl.h>
 #include <unistd.h>
 
-#include <array>
 #include <bit>
 #include <filesystem>
 #include <span>
 
+#include "base/crc32c.h"
 #include "base/file.h"
 #include "base/output_file.h"
 
 namespace evoq {
 namespace {
 
-constexpr uint32_t kPolynomial = 0x82f63b78, kMask = 0xa282ead8;  // the first reflected
+constexpr uint32_t kMask = 0xa282ead8;
 
 template <typename T>
 void AppendLittle(T value, std::string& out) {
@@ -22,7 +22,7 @@ void AppendLittle(T value, std::string& out) {
 }
 
 uint32_t Masked(std::string_view bytes) {
-  const uint32_t crc = Crc32c(bytes);
+  const uint32_t crc = Crc32c(std::as_bytes(std::span(bytes)));
   return (crc >> 15 | crc << 17) + kMask;
 }
 
@@ -53,21 +53,6 @@ std::string EventOf(double seconds, int64_t step) {
 }
 
 }  // namespace
-
-uint32_t Crc32c(std::string_view bytes) {
-  static constexpr auto kTable = [] {
-    std::array<uint32_t, 256> table{};
-    for (uint32_t i = 0; i < 256; ++i) {
-      uint32_t crc = i;
-      for (int bit = 0; bit < 8; ++bit) crc = crc >> 1 ^ (crc & 1 ? kPolynomial : 0);
-      table[i] = crc;
-    }
-    return table;
-  }();
-  uint32_t crc = ~uint32_t{0};
-  for (const char c : bytes) crc = crc >> 8 ^ kTable[(crc ^ static_cast<uint8_t>(c)) & 0xff];
-  return ~crc;
-}
 
 Result<EventFile> EventFile::Create(const std::string& folder, double seconds) {
   std::error_code error;

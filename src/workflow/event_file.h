@@ -32,7 +32,4 @@ class EventFile {
   std::string path_;
 };
 
-// CRC-32C (Castagnoli), as iSCSI has it (RFC 3720).
-uint32_t Crc32c(std::string_view bytes);
-
 }  // namespace evoq

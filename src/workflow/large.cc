@@ -12,6 +12,8 @@
 namespace evoq {
 namespace {
 
+// From this size on the disk's work is worth a start before the rest is done.
+constexpr int64_t kEarlyBytes = int64_t{1} << 30;
 constexpr int kMappedBytes = 1 << 20;
 
 std::string FolderFor(const std::string& output) {
@@ -26,7 +28,9 @@ std::string FolderFor(const std::string& output) {
 }  // namespace
 
 LargeJob::LargeJob(int64_t bytes, const std::string& output) {
-  if (bytes <= FreeMemoryBytes() / 2) return;
+  const bool more_than_memory = bytes > FreeMemoryBytes() / 2;
+  if (more_than_memory || bytes >= kEarlyBytes) early_.emplace(output);
+  if (!more_than_memory) return;
   spill_.emplace(FolderFor(output));
 #if defined(__GLIBC__)
   // Weights that come and go, each of its own size, go back to the system. Otherwise the threshold

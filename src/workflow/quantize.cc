@@ -13,6 +13,7 @@
 #include "onnx/onnx.h"
 #include "passes/widen.h"
 #include "program/etm.h"
+#include "program/etm_size.h"
 #include "quant/layer_bits.h"
 #include "quant/method.h"
 #include "quant/unfuse.h"
@@ -428,7 +429,8 @@ Result<Quantized> Quantize(const QuantizeJob& given, const Follow& follow) {
   if (has_ranges && !job.ranges_out.empty())
     EVOQ_TRY(SaveRanges(inputs.ranges, CalibrationOptionsOf(job), job.ranges_out, notes.samples));
   EVOQ_TRY(Write(job, made));  // after all else that can fail
-  out.output_bytes = WrittenBytes(job.output);
+  out.output_bytes =
+      made.model ? WrittenEtmBytes(*made.model, job.output) : WrittenBytes(job.output);
   if (made.model) {
     EVOQ_ASSIGN(out.sets, SetsOf(*made.model, job.output));
   }

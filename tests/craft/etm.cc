@@ -4,6 +4,7 @@
 
 #include <cstring>
 
+#include "base/crc32c.h"
 #include "program/container.h"
 #include "tensor/dtype.h"
 

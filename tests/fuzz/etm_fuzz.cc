@@ -9,6 +9,7 @@
 #include <random>
 
 #include "base/check.h"
+#include "base/crc32c.h"
 #include "compile/compile.h"
 #include "kernels/kernel.h"
 #include "kernels/layout.h"
