@@ -309,11 +309,14 @@ void ShareForms(Graph& lowered, const Graph& bound, const Target& target, const 
 
 namespace {
 
-enum class Packs { kAll, kStreams };
+enum class Packs {
+  kAll,
+  kAnySizes,  // what kernels read at any sizes: those that say which layouts they read
+};
 
-// Weights that hold their scales (QuantParams::inside), which their kernels read at any sizes.
-bool IsStream(const Tensor& packed) {
-  return packed.type().quantized() && packed.type().quant->inside.has_value();
+bool IsReadAtAnySizes(const KernelDef& kernel, const KernelCall& call, size_t input,
+                      const Tensor& packed) {
+  return kernel.reads != nullptr && kernel.reads(call, input, packed.layout());
 }
 
 // `done`: null, or `bound`, whose constants that were packed for their only reader are let go.
@@ -344,7 +347,7 @@ Result<Model> PackFor(Graph lowered, const Graph& bound, PackCache* packs, const
         ReleasePages(*constant);
         if (packed.layout().empty() || !IsSmallEnough(packed, *constant))
           continue;  // plain, or packed at load
-        if (what == Packs::kStreams && !IsStream(packed)) continue;
+        if (what == Packs::kAnySizes && !IsReadAtAnySizes(*kernel, args.call, i, packed)) continue;
         const ValueId old = node.inputs[i];
         if (!lowered.value(old).is_constant()) continue;  // known for these sizes only
         std::vector<ValueId>& forms = packed_of[old];
@@ -383,7 +386,7 @@ Result<Model> PackModel(Graph lowered, const Graph& bound, PackCache* packs, con
   return PackFor(std::move(lowered), bound, packs, target, Packs::kAll);
 }
 
-Result<Graph> PackStreams(Graph lowered, const Evaluator& evaluator) {
+Result<Graph> PackForAnySizes(Graph lowered, const Evaluator& evaluator) {
   InputShapes shapes;
   for (ValueId id : lowered.inputs()) {
     const Value& input = lowered.value(id);
@@ -394,7 +397,7 @@ Result<Graph> PackStreams(Graph lowered, const Evaluator& evaluator) {
   auto bound = Bound(lowered, shapes, evaluator);
   if (!bound || WhyNoProgram(*bound)) return lowered;
   EVOQ_ASSIGN(Model model,
-              PackFor(std::move(lowered), *bound, nullptr, Target(), Packs::kStreams, &*bound));
+              PackFor(std::move(lowered), *bound, nullptr, Target(), Packs::kAnySizes, &*bound));
   return std::move(model.graph);
 }
 

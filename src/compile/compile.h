@@ -30,10 +30,10 @@ Result<Model> PackModel(Graph lowered, const Graph& bound, PackCache* packs,
 Result<Model> PackModel(Graph lowered, const Evaluator& evaluator, const InputShapes& shapes = {},
                         const Target& target = Target());
 
-// A graph whose sizes are not known, with the weights packed that their kernels read in one layout
-// whatever the sizes and that hold their own scales (docs/layouts.md, streams); as it is where no
-// sizes make a Program of it. No plan comes of it.
-Result<Graph> PackStreams(Graph lowered, const Evaluator& evaluator);
+// A graph whose sizes are not known, with the weights packed whose kernels say which layouts they
+// read (KernelDef::reads), which are the same whatever the sizes; as it is where no sizes make a
+// Program of it. No plan comes of it.
+Result<Graph> PackForAnySizes(Graph lowered, const Evaluator& evaluator);
 
 // Whose measurements a program follows: a stored tuning with exactly this machine and number of
 // threads.

@@ -33,7 +33,7 @@ Result<Loaded> Lowered(Graph graph, const InputShapes& shapes) {
   if (bound) return PackOrSayWhy(std::move(graph), *bound);
   if (!shapes.empty() || !HasFreeSizes(graph)) return tl::unexpected(bound.error());
   Loaded loaded;
-  EVOQ_ASSIGN(loaded.model.graph, PackStreams(std::move(graph), kReference));
+  EVOQ_ASSIGN(loaded.model.graph, PackForAnySizes(std::move(graph), kReference));
   return loaded;
 }
 

@@ -70,6 +70,12 @@ Result<Tensor> Pack(const KernelCall& call, size_t input) {
 }
 
 template <ReadGeometry kRead>
+bool Reads(const KernelCall& call, size_t input, std::string_view layout) {
+  Int8Geometry geometry;
+  return !kRead(call, geometry) && ReadsInt8Weights(call, input, geometry, layout);
+}
+
+template <ReadGeometry kRead>
 Result<BoundKernel> Bind(const KernelCall& call, const BindOptions& options) {
   Int8LinearSpec spec;
   if (auto rejection = kRead(call, spec.geometry)) return Unsupported("{}", rejection->sentence);
@@ -103,6 +109,7 @@ extern const KernelDef kDynamicConvInt8 = {
     .peak = Peak::kInt8,
     .reject = RejectCall<ReadConvGeometry, 0>,
     .pack = Pack<ReadConvGeometry>,
+    .reads = Reads<ReadConvGeometry>,
     .bind = Bind<ReadConvGeometry>,
 };
 extern const KernelDef kDynamicMatMulInt8 = {
@@ -112,6 +119,7 @@ extern const KernelDef kDynamicMatMulInt8 = {
     .peak = Peak::kInt8,
     .reject = RejectCall<ReadMatMulGeometry, 1>,
     .pack = Pack<ReadMatMulGeometry>,
+    .reads = Reads<ReadMatMulGeometry>,
     .bind = Bind<ReadMatMulGeometry>,
 };
 

@@ -166,4 +166,12 @@ Result<Tensor> PackInt8Weights(const KernelCall& call, size_t input, const Int8G
   return blocks != nullptr ? PackBlocks(packed, *blocks) : packed;
 }
 
+bool ReadsInt8Weights(const KernelCall& call, size_t input, const Int8Geometry& geometry,
+                      std::string_view layout) {
+  if (input != 1 || UsesDirect(geometry)) return false;
+  const bool conv = call.inputs[1].shape.rank() > 2;
+  return layout == (conv ? kK4N16Conv : kK4N16MatMul) ||
+         (geometry.group == 1 && IsBlockLayout(layout));
+}
+
 }  // namespace evoq

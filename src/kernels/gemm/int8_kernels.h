@@ -26,6 +26,9 @@ Result<BoundKernel> BindInt8Either(const KernelCall& call, Int8LinearSpec spec,
 // Packs input 1 into k4n16, or the blocks of it that are not zero where those are few
 // (layout_blocks.h), and leaves other inputs, and weights that Int8Direct reads, plain.
 Result<Tensor> PackInt8Weights(const KernelCall& call, size_t input, const Int8Geometry& geometry);
+// Whether BindInt8Either takes input `input` in this layout.
+bool ReadsInt8Weights(const KernelCall& call, size_t input, const Int8Geometry& geometry,
+                      std::string_view layout);
 
 // The functions of a KernelDef. `kRead` reads the geometry of a call; `kReject(call, geometry)` and
 // `kBind(call, geometry, options)` are as above.

@@ -2,8 +2,12 @@
 
 #include <algorithm>
 
+#include "base/aligned.h"
 #include "base/math.h"
+#include "base/thread_pool.h"
+#include "base/work_threads.h"
 #include "kernels/call_util.h"
+#include "kernels/derived.h"
 
 namespace evoq {
 
@@ -60,27 +64,39 @@ size_t PanelElements(int64_t depth, int64_t columns) {
   return columns == 0 ? 0 : static_cast<size_t>(depth * kWeightColumns);
 }
 
-Result<Tensor> Pack(const WeightFormat& format, const Tensor& plain) {
-  EVOQ_ASSIGN(const int64_t bytes, PackedBytes(format, plain.type()));
-  std::vector<std::byte> packed(static_cast<size_t>(bytes));
-  const int64_t depth = plain.sizes()[0], columns = plain.sizes()[1];
-  std::vector<uint8_t> elements(PanelElements(depth, columns));
-  auto* panel = reinterpret_cast<uint8_t*>(packed.data());
-  for (int64_t column = 0; column < columns; column += kWeightColumns) {
-    const int64_t count = std::min<int64_t>(columns - column, kWeightColumns);
-    std::fill(elements.begin(), elements.end(), uint8_t{0});
-    for (int64_t k = 0; k < depth; ++k) {
-      for (int64_t n = 0; n < count; ++n) {
-        const int64_t at = k * columns + column + n;
-        elements[k * kWeightColumns + n] = format.bits == 8
-                                               ? static_cast<uint8_t>(plain.raw()[at])
-                                               : PackedBits(plain.raw(), at, format.bits);
-      }
-    }
-    format.pack(elements.data(), depth, panel);
-    panel += format.panel_bytes(depth);
+// `count` neighbours of a plain constant, a byte each.
+void ReadElements(const std::byte* plain, int64_t at, int64_t count, int bits, uint8_t* to) {
+  if (at * bits % 8 != 0 || count * bits % 8 != 0) {
+    for (int64_t i = 0; i < count; ++i) to[i] = PackedBits(plain, at + i, bits);
+    return;
   }
-  return Tensor::Packed(plain.type(), format.layout, std::move(packed));
+  const auto* from = reinterpret_cast<const uint8_t*>(plain) + at * bits / 8;
+  const int mask = (1 << bits) - 1;
+  for (int64_t i = 0; i < count; ++from) {
+    for (int shift = 0; shift < 8; shift += bits) to[i++] = *from >> shift & mask;
+  }
+}
+
+Result<Tensor> Pack(const WeightFormat& format, const Tensor& plain) {
+  constexpr size_t kBytesForThreads = size_t{1} << 20;  // packed alone below
+  EVOQ_ASSIGN(const int64_t bytes, PackedBytes(format, plain.type()));
+  auto packed = std::make_shared<AlignedBuffer>(static_cast<size_t>(bytes));
+  auto* const panels = reinterpret_cast<uint8_t*>(packed->data());
+  const int64_t depth = plain.sizes()[0], columns = plain.sizes()[1];
+  ThreadPool pool(plain.bytes() < kBytesForThreads ? 1 : WorkThreads::Get());
+  pool.ParallelFor(CeilDiv(columns, int64_t{kWeightColumns}), 4, [&](int64_t panel, int64_t end) {
+    std::vector<uint8_t> elements(PanelElements(depth, columns));
+    for (; panel < end; ++panel) {
+      const int64_t column = panel * kWeightColumns,
+                    count = std::min<int64_t>(columns - column, kWeightColumns);
+      for (int64_t k = 0; k < depth; ++k)
+        ReadElements(plain.raw(), k * columns + column, count, format.bits,
+                     elements.data() + k * kWeightColumns);
+      format.pack(elements.data(), depth, panels + panel * format.panel_bytes(depth));
+    }
+  });
+  const std::span<const std::byte> made(packed->data(), static_cast<size_t>(bytes));
+  return Tensor::PackedView(plain.type(), format.layout, made, std::move(packed));
 }
 
 Result<Tensor> Unpack(const WeightFormat& format, const Tensor& packed) {
@@ -199,8 +215,8 @@ WeightPanels BoundWeights::panels() const {
           reinterpret_cast<const uint8_t*>(packed.raw()),
           format->panel_bytes(depth),
           IsSigned(packed.dtype()),
-          scales.data(),
-          zeros.empty() ? nullptr : zeros.data()};
+          scales->scales.data(),
+          scales->zeros.empty() ? nullptr : scales->zeros.data()};
 }
 
 Result<BoundWeights> BindWeights(const Tensor& weights, Isa isa) {
@@ -229,14 +245,22 @@ Result<BoundWeights> BindWeights(const Tensor& weights, Isa isa) {
     return InvalidInput("{} scales for {} blocks of {} columns", quant.scales.size(), blocks, n);
   const bool any = std::any_of(quant.zero_points.begin(), quant.zero_points.end(),
                                [](int32_t z) { return z != 0; });
-  bound.scales.assign(static_cast<size_t>(blocks * padded), 0.0f);
-  if (any) bound.zeros.assign(bound.scales.size(), 0.0f);
-  for (int64_t i = 0; i < blocks * n; ++i) {
-    const auto from = static_cast<size_t>(wanted == 1 ? 0 : i);
-    const int64_t to = i / n * padded + i % n;
-    bound.scales[to] = quant.scales[from];
-    if (any) bound.zeros[to] = static_cast<float>(quant.zero_points[from]);
-  }
+  const auto widened = [&] {
+    WeightScales made;
+    made.scales.assign(static_cast<size_t>(blocks * padded), 0.0f);
+    if (any) made.zeros.assign(made.scales.size(), 0.0f);
+    for (int64_t i = 0; i < blocks * n; ++i) {
+      const auto from = static_cast<size_t>(wanted == 1 ? 0 : i);
+      const int64_t to = i / n * padded + i % n;
+      made.scales[to] = quant.scales[from];
+      if (any) made.zeros[to] = static_cast<float>(quant.zero_points[from]);
+    }
+    return made;
+  };
+  // The parameters live as long as the constant that holds them.
+  bound.scales = Derive<WeightScales>(
+      bound.packed, fmt::format("weight scales {}", fmt::ptr(bound.packed.type().quant.get())),
+      widened);
   return bound;
 }
 

@@ -35,12 +35,17 @@ WeightFormatRows FindWeightFormat(const TensorType& type);
 std::optional<Reason> RejectWeightElements(const TensorType& type);
 std::optional<Reason> RejectWeightScales(const TensorType& type);
 
+// Scales and zero points (empty: none) of each block and column, the columns filled up with zeros.
+struct WeightScales {
+  std::vector<float> scales, zeros;
+};
+
 // Weights that a kernel holds, and the code for one instruction set.
 struct BoundWeights {
   const WeightFormat* format = nullptr;
   Tensor packed;
   int64_t columns = 0, depth = 0, block = 1;
-  std::vector<float> scales, zeros;
+  std::shared_ptr<const WeightScales> scales;  // of all kernels that hold these weights
 
   WeightPanels panels() const;
 };
