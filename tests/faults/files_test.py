@@ -259,7 +259,7 @@ def devices(folder, failures):
     done = evoq(["inspect", etm, "--json", "/dev/stdout"])
     check(
         f"--json /dev/stdout: {done.stderr}",
-        done.returncode == 0 and done.stdout.startswith(text) and is_json(done.stdout[len(text) :]),
+        done.returncode == 0 and is_json(done.stdout) and done.stderr == text,
     )
     # Into a file, behind what is there, and as another user.
     out = os.path.join(folder, "out.txt")

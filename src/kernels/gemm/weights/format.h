@@ -19,10 +19,11 @@ inline constexpr int kWeightColumns = 16;  // of a panel
 struct WeightPanels {
   int64_t columns, depth;
   int64_t block;          // of K; depth, or 1 where that is 0, when there is one
+  int64_t blocks;         // at least 1
   const uint8_t* packed;  // [columns / 16] panels
   int64_t panel_bytes;
   bool is_signed;       // q's type, where the format has two
-  const float* scales;  // [depth / block][columns padded to panels]
+  const float* scales;  // [columns / 16][blocks][16]: those that follow each other lie together
   const float* zeros;   // as scales; null when all are 0
 };
 

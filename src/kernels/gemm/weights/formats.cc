@@ -212,6 +212,7 @@ WeightPanels BoundWeights::panels() const {
   return {columns,
           depth,
           block,
+          blocks,
           reinterpret_cast<const uint8_t*>(packed.raw()),
           format->panel_bytes(depth),
           IsSigned(packed.dtype()),
@@ -234,11 +235,12 @@ Result<BoundWeights> BindWeights(const Tensor& weights, Isa isa) {
   EVOQ_TRY(CheckPacked(*bound.format, bound.packed));
   const QuantParams& quant = *weights.type().quant;
   const int64_t depth = weights.sizes()[0], n = weights.sizes()[1],
-                padded = RoundUp(n, int64_t{kWeightColumns});
+                panels = CeilDiv(n, int64_t{kWeightColumns});
   bound.depth = depth;
   bound.columns = n;
   bound.block = quant.block != 0 ? quant.block : std::max<int64_t>(depth, 1);
   const int64_t blocks = std::max<int64_t>(CeilDiv(depth, bound.block), 1);
+  bound.blocks = blocks;
   const int64_t wanted = quant.block != 0 ? blocks * n : quant.per_tensor() ? 1 : n;
   if (static_cast<int64_t>(quant.scales.size()) != wanted ||
       quant.zero_points.size() != quant.scales.size())
@@ -247,11 +249,12 @@ Result<BoundWeights> BindWeights(const Tensor& weights, Isa isa) {
                                [](int32_t z) { return z != 0; });
   const auto widened = [&] {
     WeightScales made;
-    made.scales.assign(static_cast<size_t>(blocks * padded), 0.0f);
+    made.scales.assign(static_cast<size_t>(panels * blocks * kWeightColumns), 0.0f);
     if (any) made.zeros.assign(made.scales.size(), 0.0f);
     for (int64_t i = 0; i < blocks * n; ++i) {
       const auto from = static_cast<size_t>(wanted == 1 ? 0 : i);
-      const int64_t to = i / n * padded + i % n;
+      const int64_t to =
+          (i % n / kWeightColumns * blocks + i / n) * kWeightColumns + i % n % kWeightColumns;
       made.scales[to] = quant.scales[from];
       if (any) made.zeros[to] = static_cast<float>(quant.zero_points[from]);
     }

@@ -44,7 +44,7 @@ struct WeightScales {
 struct BoundWeights {
   const WeightFormat* format = nullptr;
   Tensor packed;
-  int64_t columns = 0, depth = 0, block = 1;
+  int64_t columns = 0, depth = 0, block = 1, blocks = 1;
   std::shared_ptr<const WeightScales> scales;  // of all kernels that hold these weights
 
   WeightPanels panels() const;

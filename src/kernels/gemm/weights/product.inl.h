@@ -19,15 +19,17 @@ int64_t PanelBytes(int64_t depth) {
   return (depth + F::kGroup - 1) / F::kGroup * F::kGroupBytes;
 }
 
-// Adds a[k, r] * b[k, panel] for k = g of the groups at `w`; `a` points to that k.
+// Adds a[k, r] * b[k, panel] for k = g of the groups at `w`; `a` points to that k, `zeros` to those
+// of the first panel's block.
 template <typename F, int kRows, int kPanels, bool kSigned, bool kZeros>
 EVOQ_ALWAYS_INLINE void Step(const WeightPanels& weights, const uint8_t* w, int g, const float* a,
-                             const float* zeros, Panel (&sum)[kRows][kPanels]) {
+                             const float* zeros, int64_t panel_scales,
+                             Panel (&sum)[kRows][kPanels]) {
   Panel v[kPanels];
 #pragma GCC unroll 8
   for (int p = 0; p < kPanels; ++p) {
     v[p] = F::template Values<kSigned>(w + p * weights.panel_bytes, g);
-    if (kZeros) v[p] = Sub(v[p], LoadAll(zeros + p * kWeightColumns));
+    if (kZeros) v[p] = Sub(v[p], LoadAll(zeros + p * panel_scales));
   }
 #pragma GCC unroll 8
   for (int r = 0; r < kRows; ++r) {
@@ -39,7 +41,8 @@ EVOQ_ALWAYS_INLINE void Step(const WeightPanels& weights, const uint8_t* w, int 
 
 template <typename F, int kRows, int kPanels, bool kSigned, bool kZeros>
 void Tile(const WeightPanels& weights, const WeightRows& rows, int64_t row, int64_t panel) {
-  const int64_t padded = (weights.columns + 15) / 16 * 16, column = panel * kWeightColumns;
+  const int64_t column = panel * kWeightColumns;
+  const int64_t panel_scales = weights.blocks * kWeightColumns;  // and zeros
   const uint8_t* w = weights.packed + panel * weights.panel_bytes;
   const float* a = rows.a + row * weights.depth;
   int count[kPanels];
@@ -58,7 +61,8 @@ void Tile(const WeightPanels& weights, const WeightRows& rows, int64_t row, int6
   int64_t k = 0;
   for (int64_t block = 0; k < weights.depth || block == 0; ++block) {
     const int64_t end = weights.depth - k < weights.block ? weights.depth : k + weights.block;
-    const float* zeros = kZeros ? weights.zeros + block * padded + column : nullptr;
+    const int64_t of_block = panel * panel_scales + block * kWeightColumns;
+    const float* zeros = kZeros ? weights.zeros + of_block : nullptr;
     Panel sum[kRows][kPanels];
 #pragma GCC unroll 8
     for (int r = 0; r < kRows; ++r) {
@@ -68,16 +72,17 @@ void Tile(const WeightPanels& weights, const WeightRows& rows, int64_t row, int6
     for (; k + F::kGroup <= end; k += F::kGroup, w += F::kGroupBytes) {
 #pragma GCC unroll 8
       for (int g = 0; g < F::kGroup; ++g)
-        Step<F, kRows, kPanels, kSigned, kZeros>(weights, w, g, a + k + g, zeros, sum);
+        Step<F, kRows, kPanels, kSigned, kZeros>(weights, w, g, a + k + g, zeros, panel_scales,
+                                                 sum);
     }
     for (int g = 0; k < end; ++k, ++g)  // the last group of all may be cut
-      Step<F, kRows, kPanels, kSigned, kZeros>(weights, w, g, a + k, zeros, sum);
-    const float* scales = weights.scales + block * padded + column;
+      Step<F, kRows, kPanels, kSigned, kZeros>(weights, w, g, a + k, zeros, panel_scales, sum);
+    const float* scales = weights.scales + of_block;
 #pragma GCC unroll 8
     for (int r = 0; r < kRows; ++r) {
 #pragma GCC unroll 8
       for (int p = 0; p < kPanels; ++p)
-        total[r][p] = MulAdd(sum[r][p], LoadAll(scales + p * 16), total[r][p]);
+        total[r][p] = MulAdd(sum[r][p], LoadAll(scales + p * panel_scales), total[r][p]);
     }
   }
 #pragma GCC unroll 8
@@ -142,12 +147,13 @@ void Dot(const WeightPanels& weights, const WeightRows& rows, int64_t begin, int
 
 template <typename F, bool kSigned, bool kZeros>
 void RealOf(const WeightPanels& weights, int64_t panel, float* b) {
-  const int64_t padded = (weights.columns + 15) / 16 * 16, column = panel * kWeightColumns;
+  const int64_t first = panel * weights.blocks;
   const uint8_t* w = weights.packed + panel * weights.panel_bytes;
   for (int64_t k = 0, block = 0; k < weights.depth; ++block) {
     const int64_t end = weights.depth - k < weights.block ? weights.depth : k + weights.block;
-    const Panel scale = LoadAll(weights.scales + block * padded + column);
-    const Panel zero = kZeros ? LoadAll(weights.zeros + block * padded + column) : Broadcast(0);
+    const int64_t at = (first + block) * kWeightColumns;
+    const Panel scale = LoadAll(weights.scales + at);
+    const Panel zero = kZeros ? LoadAll(weights.zeros + at) : Broadcast(0);
     const auto step = [&](int g) {
       Panel v = F::template Values<kSigned>(w, g);
       if (kZeros) v = Sub(v, zero);
