@@ -272,12 +272,15 @@ TEST(PackModel, TiedTables) {
 // Sizes that are not known keep nothing plain that products read in one layout at any sizes.
 TEST(PackForAnySizes, WhatProductsRead) {
   const auto graph = PackForAnySizes(
-      Parsed("input %x: float32[N, M, 64]\nconst %w: int4[64, 64](128 scales on axis 0, block 32)\n"
-             "const %v: int4[64, 64](128 scales on axis 0, block 32)\nconst %f: float32[64, 64]\n"
-             "const %i: int8[64, 64](64 scales on axis 1)\n"
-             "p: %a = MatMul{data_block=32}(%x, %w)\nq: %b = MatMul(%a, %v)\n"
-             "r: %c = MatMul(%b, %f)\nround: %q, %s, %z = DynamicQuantizeLinear(%c)\n"
-             "t: %y = evoq::DynamicMatMul(%q, %i, _, _, %s, %z)\noutput %y\n"),
+      Parsed(
+          "input %x: float32[N, M, 64]\nconst %w: int4[64, 64](128 scales on axis 0, block 32)\n"
+          "const %v: int4[64, 64](128 scales on axis 0, block 32)\nconst %f: float32[64, 64]\n"
+          "const %i: int8[64, 64](64 scales on axis 1)\n"
+          "p: %a = MatMul{data_block=32}(%x, %w)\nq: %b = MatMul(%a, %v)\n"
+          "r: %c = MatMul(%b, %f)\nround: %q, %s, %z = DynamicQuantizeLinear(%c)\n"
+          "t: %y = evoq::DynamicMatMul(%q, %i, _, _, %s, %z)\noutput %y\n"
+          "input %n: uint8[N, 64](scale 0.1, zero 3)\nconst %j: int8[64, 64](64 scales on axis 1)\n"
+          "u: %m: uint8[N, 64](scale 0.2, zero 5) = MatMul(%n, %j)\noutput %m\n"),
       kNoEvaluator);
   ASSERT_TRUE(graph) << graph.error().message();
   const auto layout = [&](const char* node) {
@@ -287,6 +290,7 @@ TEST(PackForAnySizes, WhatProductsRead) {
   EXPECT_EQ(layout("q"), "k2n16-matmul-w4");
   EXPECT_EQ(layout("r"), "k1n16-matmul-f32");
   EXPECT_EQ(layout("t"), "k4n16-matmul");
+  EXPECT_EQ(layout("u"), "") << "its kernel says nothing of layouts";
   const Graph unranked = Parsed("input %x: float32[N, 2]\nr: %y = Relu(%x)\noutput %y\n");
   EXPECT_EQ(Print(PackForAnySizes(unranked, kNoEvaluator).value()), Print(unranked));
 }
