@@ -71,7 +71,7 @@ std::string IsaNames();
 // Whether this machine can run it.
 bool IsaSupported(Isa isa);
 
-// The best named set of this machine, or the one that EVOQ_TARGET names.
+// The best named set of this machine that pays there, or the one that EVOQ_TARGET names.
 // Errors: kUsage when EVOQ_TARGET is misspelled or names what the machine lacks.
 Result<Isa> SelectIsa();
 // Why SelectIsa leaves out what the processor announces, for a note: a sentence, or empty.

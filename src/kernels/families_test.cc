@@ -112,17 +112,6 @@ const Extension kExtensions[] = {
 };
 #endif
 
-// Sets that a family serves by code for another set, and why.
-struct Exception {
-  const char* rows;
-  Isa isa, served_by;
-  const char* why;
-};
-constexpr Exception kExceptions[] = {
-    {"kGemmRowsBf16", Isa::kAvx512, Isa::kAvx2,
-     "without products of bfloat16, float32 products of widened pairs run at AVX2's width"},
-};
-
 TEST(Families, ServeEveryNamedSet) {
   for (const Family& family : Families()) {
     EXPECT_EQ(family.needs.back(), Isa::kScalar) << family.rows << " leaves machines out";
@@ -133,9 +122,6 @@ TEST(Families, ServeEveryNamedSet) {
         const bool has =
             std::find(e.families.begin(), e.families.end(), family.rows) != e.families.end();
         if (expected == e.isa && !has) expected = e.extends;
-      }
-      for (const Exception& e : kExceptions) {
-        if (family.rows == e.rows && isa == e.isa) expected = e.served_by;
       }
       EXPECT_EQ(family.needs[row], expected)
           << family.rows << " serves " << IsaName(isa) << " by " << IsaName(family.needs[row]);

@@ -76,10 +76,7 @@ const Efficiency& EfficiencyOf(Isa isa, std::string_view family) {
 Rates::Rates(const MachineLimits& l) : cycle_ns(1 / l.clock_ghz), limits(l) {}
 
 double Rates::mac_ns(Peak peak) const {
-  const double giga = peak == Peak::kInt8                             ? limits.int8_gops
-                      : peak == Peak::kBf16 && limits.bf16_gflops > 0 ? limits.bf16_gflops
-                      : peak == Peak::kMemory                         ? 0
-                                                                      : limits.fp32_gflops;
+  const double giga = PeakGops(limits, peak);
   return giga > 0 ? 2 * limits.threads / giga : cycle_ns;
 }
 

@@ -239,13 +239,20 @@ double PresentFp32Gflops(Isa isa, int threads) {
   return sum / kTimes;
 }
 
+double PeakGops(const Limits& limits, Peak peak) {
+  switch (peak) {
+    case Peak::kInt8: return limits.int8_gops;
+    case Peak::kBf16: return limits.bf16_gflops > 0 ? limits.bf16_gflops : limits.fp32_gflops;
+    case Peak::kFloat32: return limits.fp32_gflops;
+    case Peak::kMemory: return 0;
+  }
+  return 0;
+}
+
 double RooflineNs(const Limits& limits, Peak peak, int64_t macs, int64_t bytes) {
-  const double gops = peak == Peak::kInt8   ? limits.int8_gops
-                      : peak == Peak::kBf16 ? limits.bf16_gflops
-                                            : limits.fp32_gflops;
+  const double gops = PeakGops(limits, peak);
   const double gbps = bytes <= 2 * kL3Bytes ? limits.l3_read_gbps : limits.dram_read_gbps;
-  const double compute =
-      peak == Peak::kMemory || gops <= 0 ? 0 : 2.0 * static_cast<double>(macs) / gops;
+  const double compute = gops <= 0 ? 0 : 2.0 * static_cast<double>(macs) / gops;
   const double memory = gbps <= 0 ? 0 : static_cast<double>(bytes) / gbps;
   return std::max(compute, memory);
 }

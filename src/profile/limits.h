@@ -15,7 +15,7 @@ struct Limits {
   int threads = 1;
   double int8_gops =
       0;  // 8-bit multiply-accumulates x 2, with the exact instruction that kernels of this ISA use
-  double bf16_gflops = 0;  // 0 where the machine has no bfloat16 dot product
+  double bf16_gflops = 0;  // 0 where kernels of this ISA multiply bfloat16 as float32
   double fp32_gflops = 0;  // multiply-adds x 2
   double dram_read_gbps = 0;
   double l3_read_gbps = 0;
@@ -34,6 +34,10 @@ struct SetPeaks {
 // Of every named set that this machine can run, the best first; AMX_SOFTWARE, whose products are no
 // instructions, has no peak.
 std::vector<SetPeaks> MeasureSets(int threads);
+
+// Giga operations per second that products of this kind reach at most: of bfloat16, where they are
+// computed in float32, those of float32; 0 of what has none.
+double PeakGops(const Limits& limits, Peak peak);
 
 // The time, in nanoseconds, that the roofline allows for a step: the larger of its arithmetic at
 // peak and its bytes at memory speed (L3 for steps whose bytes fit there, else DRAM).

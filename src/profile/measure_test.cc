@@ -285,7 +285,11 @@ TEST(Roofline, BytesBeyondTheL3ComeFromMemory) {
                    static_cast<double>(most + 40) / 4);
   Limits none = MadeUpLimits();
   none.bf16_gflops = 0;
-  EXPECT_DOUBLE_EQ(RooflineNs(none, Peak::kBf16, 1'000'000, 40), 1)
+  EXPECT_DOUBLE_EQ(RooflineNs(none, Peak::kBf16, 1'000'000, 40),
+                   RooflineNs(none, Peak::kFloat32, 1'000'000, 40))
+      << "products of bfloat16 are those of float32";
+  none.int8_gops = 0;
+  EXPECT_DOUBLE_EQ(RooflineNs(none, Peak::kInt8, 1'000'000, 40), 1)
       << "no peak is known: only memory limits";
   EXPECT_EQ(RooflineNs(Limits(), Peak::kMemory, 0, 1000), 0);
 }

@@ -41,7 +41,8 @@ double IdealMs(const LedgerRun& run, size_t s, double ms, const Limits& limits, 
     return std::min(ms, RooflineNs(limits, Peak::kMemory, 0, bytes) / 1e6);
   }
   if (op->quant == QuantTrait::kLinear)
-    return ms * limits.fp32_gflops / std::max(bf16 ? limits.bf16_gflops : limits.int8_gops, 1e-9);
+    return ms * limits.fp32_gflops /
+           std::max(PeakGops(limits, bf16 ? Peak::kBf16 : Peak::kInt8), 1e-9);
   return ms / bytes_ratio;
 }
 

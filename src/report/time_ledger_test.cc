@@ -159,6 +159,16 @@ TEST(TimeLedger, IdealsOfBfloat16) {
                               {"i1", 0.1, "any"}});
   const TimeLedger ledger = BuildTimeLedger(FloatRun().run(), narrow.run(), {}, SomeLimits());
   EXPECT_NEAR(ledger.ideal_ms, 0.9 * 4 / 1.5 + 0.9 / 2 + 0.04 + 0.9 * 8 / 1.5 + 0.09, 1e-12);
+  // Where such products are float32's, a slower bfloat16 could be as fast as float32.
+  const MadeRun slow(text, {{"c1", 5.0, "bf16", 9216},
+                            {"p1", 0.9, "bf16"},
+                            {"n1", 0.7, "bf16"},
+                            {"c2", 9.0, "bf16", 256},
+                            {"i1", 0.1, "any"}});
+  Limits as_float = SomeLimits();
+  as_float.bf16_gflops = 0;
+  EXPECT_NEAR(BuildTimeLedger(FloatRun().run(), slow.run(), {}, as_float).ideal_ms,
+              0.9 * 4 + 0.9 / 2 + 0.04 + 0.9 * 8 + 0.09, 1e-12);
   EXPECT_TRUE(NarrowsToBf16(narrow.program));
   EXPECT_FALSE(NarrowsToBf16(QuantizedRun().program));
 }

@@ -46,7 +46,7 @@ Told Tell(const Gain& gain) {
   const std::string peak = gain.narrow_gflops > 0
                                ? fmt::format("multiplies {:.0f} GFLOPS in {} and {:.0f} in float32",
                                              gain.narrow_gflops, gain.scheme, gain.fp32_gflops)
-                               : fmt::format("has no instruction for products in {}", gain.scheme);
+                               : fmt::format("multiplies {} in float32", gain.scheme);
   told.log.push_back(FormatPrintable(
       "warning: {} takes {:.2f} times as long as float32 here, because this processor {}; "
       "`--scheme auto` takes it for the layers where it pays",

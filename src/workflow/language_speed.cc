@@ -255,8 +255,8 @@ Told Tell(const LanguageBench& b) {
   told.text += fmt::format(
       "limits: int8 {:.0f} GOPS, bfloat16 {:.0f} and float32 {:.0f} GFLOPS; memory {:.1f} GB/s, L3 "
       "{:.0f}; a token reads {} of weights\n",
-      b.limits.int8_gops, b.limits.bf16_gflops, b.limits.fp32_gflops, b.limits.dram_read_gbps,
-      b.limits.l3_read_gbps, HumanBytes(b.weight_bytes));
+      b.limits.int8_gops, PeakGops(b.limits, Peak::kBf16), b.limits.fp32_gflops,
+      b.limits.dram_read_gbps, b.limits.l3_read_gbps, HumanBytes(b.weight_bytes));
   told.text += fmt::format(
       "loaded in {:.0f} ms, the prompt's first token behind {:.0f} ms; caches {} for {} x {} "
       "tokens; peak memory {}\n",

@@ -87,8 +87,8 @@ TEST(QuantizeTold, WhatTheProcessorMakesOfBf16) {
        "takes 1.60 times as long as float32 here, because this processor multiplies 108 GFLOPS in "
        "bf16 and 216 in float32; `--scheme auto`"},
       {Verdict::kSlower, 0.8, 0, 216,
-       "takes 1.25 times as long as float32 here, because this processor has no instruction for "
-       "products in bf16; `--scheme auto`"}};
+       "takes 1.25 times as long as float32 here, because this processor multiplies bf16 in "
+       "float32; `--scheme auto`"}};
   for (const Row& row : rows) {
     Quantized done{.model = "m.onnx", .output = "m.etm"};
     done.gain = Gain{.scheme = "bf16", .threads = 2};

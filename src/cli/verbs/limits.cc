@@ -17,7 +17,11 @@ VerbRun Declare(const VerbOptions&, const CommonOptions& common) {
         limits.threads == 1 ? "" : "s");
     if (const std::string note = IsaNote(); !note.empty()) Log("note: {}", note);
     Out("int8     {:8.1f} GOPS\n", limits.int8_gops);
-    Out("bfloat16 {:8.1f} GFLOPS\n", limits.bf16_gflops);
+    if (limits.bf16_gflops > 0) {
+      Out("bfloat16 {:8.1f} GFLOPS\n", limits.bf16_gflops);
+    } else {
+      Out("bfloat16 as float32\n");
+    }
     Out("float32  {:8.1f} GFLOPS\n", limits.fp32_gflops);
     Out("L3 read  {:8.1f} GB/s\n", limits.l3_read_gbps);
     Out("DRAM read{:8.1f} GB/s\n", limits.dram_read_gbps);

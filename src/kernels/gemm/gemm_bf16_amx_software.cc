@@ -3,8 +3,8 @@
 
 namespace evoq {
 
-// AVX-512 without products of bfloat16 takes AVX2's, here too.
+// With the small kernels of AVX-512 without products of bfloat16.
 const GemmKernels kGemmKernelsBf16AmxSoftware =
-    KernelsOf<AmxSoftware>("amx software", &kGemmKernelsBf16Avx2);
+    KernelsOf<AmxSoftware>("amx software", &kGemmKernelsBf16WideAvx512);
 
 }  // namespace evoq

@@ -1,5 +1,5 @@
-// A 6 x 16 tile: pairs are taken apart into their even and odd elements, widened to float32 in
-// registers, 12 accumulators.
+// A 6 x 16 tile: rows were widened to float32 before (GemmKernels::widen), the panel's pairs are
+// taken apart in registers, 12 accumulators.
 #include <immintrin.h>
 
 #include <cstring>
@@ -18,22 +18,37 @@ inline __m256 Odd(__m256i pairs) {
 inline __m256i LoadPairs(const float* p) {
   return _mm256_loadu_si256(reinterpret_cast<const __m256i*>(p));
 }
-inline __m256i BroadcastPair(const float* p) {
-  int32_t pair;
-  std::memcpy(&pair, p, sizeof(pair));
-  return _mm256_set1_epi32(pair);
+// The elements of the rows' pairs one behind the other.
+void Widen(const GemmTile& t, int rows, float* to, int64_t to_step) {
+  const int64_t elements = 2 * t.depth;
+  for (int r = 0; r < rows; ++r) {
+    float* line = to + r * to_step;
+    for (int64_t tap = 0; tap < t.tap_count; ++tap, line += elements) {
+      const void* const pairs = t.rows[tap * t.row_stride + r] + t.taps[tap].a;
+      const auto* const x = static_cast<const uint16_t*>(pairs);
+      int64_t k = 0;
+      for (; k + 8 <= elements; k += 8) {
+        const __m128i bits = _mm_loadu_si128(reinterpret_cast<const __m128i*>(x + k));
+        _mm256_storeu_ps(line + k,
+                         _mm256_castsi256_ps(_mm256_slli_epi32(_mm256_cvtepu16_epi32(bits), 16)));
+      }
+      for (; k < elements; ++k) {
+        const uint32_t bits = uint32_t{x[k]} << 16;
+        std::memcpy(line + k, &bits, sizeof(bits));
+      }
+    }
+  }
 }
 
-// acc[r] += a[r][k] . b[k] for the even (kHalf 0) or the odd elements.
+// acc[r] += a[r] . b for the even (kHalf 0) or the odd elements.
 template <int kRows, int kHalf>
-[[gnu::always_inline]] inline void Half(const float* const* a, int64_t k, const float* b,
+[[gnu::always_inline]] inline void Half(const float* const (&a)[kRows], int64_t at, const float* b,
                                         __m256 (&acc)[kRows][2]) {
   const __m256 b0 = kHalf == 0 ? Even(LoadPairs(b)) : Odd(LoadPairs(b));
   const __m256 b1 = kHalf == 0 ? Even(LoadPairs(b + 8)) : Odd(LoadPairs(b + 8));
 #pragma GCC unroll 6
   for (int r = 0; r < kRows; ++r) {
-    const __m256i pair = BroadcastPair(a[r] + k);
-    const __m256 va = kHalf == 0 ? Even(pair) : Odd(pair);
+    const __m256 va = _mm256_broadcast_ss(a[r] + at);
     acc[r][0] = _mm256_fmadd_ps(va, b0, acc[r][0]);
     acc[r][1] = _mm256_fmadd_ps(va, b1, acc[r][1]);
   }
@@ -51,8 +66,8 @@ void Tile(const GemmTile& t) {
     for (int r = 0; r < kRows; ++r) a[r] = t.rows[tap * t.row_stride + r] + t.taps[tap].a;
     const float* b = t.b + t.taps[tap].b;
     for (int64_t k = 0; k < depth; ++k, b += 16) {
-      Half<kRows, 0>(a, k, b, acc);
-      Half<kRows, 1>(a, k, b, acc);
+      Half<kRows, 0>(a, 2 * k, b, acc);
+      Half<kRows, 1>(a, 2 * k + 1, b, acc);
     }
   }
   Finish(t, mask, acc);
@@ -69,7 +84,8 @@ const GemmKernels kGemmKernelsBf16Avx2 = {
     .one_panel_rows = 6,
     .tile = {{}, {nullptr, Tile<1>, Tile<2>, Tile<3>, Tile<4>, Tile<5>, Tile<6>}},
     .lane_rows = 0,
-    .lane_tile = {}};
+    .lane_tile = {},
+    .widen = Widen};
 const PairLayout kPairLayoutAvx2 = {.pair_rows = PairRows, .copy_runs = CopyRuns};
 
 }  // namespace evoq

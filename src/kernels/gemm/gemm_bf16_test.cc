@@ -215,6 +215,29 @@ TEST(ConvBf16, TileHeightsAndSegments) {
   CheckLinearBf16(kConvBf16, MakeConv(s, random), Label(s));
 }
 
+#if defined(__x86_64__)
+// What is multiplied in float32 is so in one order, whatever the tiles and the segments of K.
+TEST(LinearBf16, Avx2AndAvx512GiveTheSameBits) {
+  if (!IsaSupported(Isa::kAvx512)) GTEST_SKIP() << "no AVX-512";
+  std::mt19937 random(9);
+  const auto check = [](const KernelDef& kernel, const LinearCaseBf16& c,
+                        const std::string& label) {
+    EXPECT_EQ(FirstDifference(RunKernel(kernel, c.call, Isa::kAvx512, 1)[0],
+                              RunKernel(kernel, c.call, Isa::kAvx2, 1)[0]),
+              "")
+        << label;
+  };
+  for (int64_t m : {1, 6, 9, 15, 40}) {
+    for (int64_t k : {7, 64, 1030, 4100})
+      check(kMatMulBf16, MakeMatMul(0, false, true, m, k, 70, random),
+            fmt::format("{} x {}", m, k));
+  }
+  for (const ConvSizes& s :
+       {Image(9, 34, 40, 3, 1), Image(9, 5, 20, 3, 2), Image(4, 2048, 16, 1, 1)})
+    check(kConvBf16, MakeConv(s, random), Label(s));
+}
+#endif
+
 TEST(LinearBf16, RejectsWithAReason) {
   std::mt19937 random(6);
   LinearCaseBf16 c = MakeConv(Image(4, 3, 8, 3, 1), random);

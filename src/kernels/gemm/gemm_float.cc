@@ -96,6 +96,13 @@ class Task {
       const int64_t row = RowOfTile(i);
       const int count = static_cast<int>(RowOfTile(i + 1) - row);
       job_.fill(job_.source, row, count, plan_.segments[s], rows_);
+      tile_.rows = rows_.rows;
+      tile_.row_stride = rows_.row_stride;
+      tile_.taps = rows_.taps;
+      tile_.tap_count = rows_.tap_count;
+      tile_.depth = rows_.depth;
+      tile_.row_offset = rows_.row_offset;
+      if (plan_.kernels().widen != nullptr) WidenRows(count);
       float* sums = sums_ + (split ? (row - block_row) * width : 0);
       RunPanels(count, group, group_end, sums, AheadOf(s, group, next, i - first_tile_));
       if (tile_.last && plan_.curve != nullptr) {
@@ -110,17 +117,22 @@ class Task {
     }
   }
 
+  // Once for all panels that the rows are multiplied with.
+  void WidenRows(int count) {
+    const int64_t tap_floats = 2 * rows_.depth;
+    // A line more than a row has: rows that lie 4 KiB apart would evict each other.
+    const int64_t step = rows_.tap_count * tap_floats + kPanelF32;
+    plan_.kernels().widen(tile_, count, wide_, step);
+    for (int r = 0; r < count; ++r) rows_.rows[r] = wide_ + r * step;
+    for (int64_t t = 0; t < rows_.tap_count; ++t) rows_.taps[t].a = t * tap_floats;
+    tile_.row_stride = 0;
+  }
+
   // The register tiles of panels [panel, panel_end) for the rows in rows_. Their sums lie behind
   // each other, or, where they become rows in the end, beside each other.
   void RunPanels(int count, int64_t panel, int64_t panel_end, float* sums, Ahead ahead) {
     const bool y_bf16 = plan_.types.y_bf16, residual_bf16 = plan_.types.residual_bf16;
     const int64_t width = (panel_end - panel) * kPanelF32;
-    tile_.rows = rows_.rows;
-    tile_.row_stride = rows_.row_stride;
-    tile_.taps = rows_.taps;
-    tile_.tap_count = rows_.tap_count;
-    tile_.depth = rows_.depth;
-    tile_.row_offset = rows_.row_offset;
     while (panel < panel_end) {
       int panels = plan_.panels;
       while (panels > panel_end - panel) panels /= 2;
@@ -197,6 +209,7 @@ class Task {
   GemmTile tile_ = {};
   GemmRows rows_;
   alignas(64) float copy_[kMaxTileRowsF32 * kRowCopyUnits];
+  alignas(64) float wide_[kWideFloats];
   alignas(64) float sums_[kSumsFloats];
 };
 

@@ -29,6 +29,9 @@ inline constexpr int64_t kMaxTapsF32 = 64;  // of one segment
 inline constexpr int64_t kMaxDepthF32 =
     1024;  // taps * depth of one segment, unless the matrix has few rows
 inline constexpr int64_t kSumsFloats = 48 << 10;  // that wait on the stack of a task
+// Of rows that kernels widen: pairs of a segment, where there are many rows, and floats of a tile.
+inline constexpr int64_t kMaxWidePairs = kMaxDepthF32 / 2;
+inline constexpr int64_t kWideFloats = kMaxTileRowsF32 * (2 * kMaxWidePairs + kPanelF32);
 
 // The micro-kernels of an instruction set, by kind of unit.
 inline constexpr IsaRow<GemmKernels> kGemmRowsF32[] = {
@@ -44,6 +47,7 @@ inline constexpr IsaRow<GemmKernels> kGemmRowsBf16[] = {
     {.needs = Isa::kAmx, .table = &kGemmKernelsBf16Amx},
     {.needs = Isa::kAvx512Bf16, .table = &kGemmKernelsBf16Avx512},
     {.needs = Isa::kAmxSoftware, .table = &kGemmKernelsBf16AmxSoftware},
+    {.needs = Isa::kAvx512, .table = &kGemmKernelsBf16WideAvx512},
     {.needs = Isa::kAvx2, .table = &kGemmKernelsBf16Avx2},
 #elif defined(__aarch64__)
     {.needs = Isa::kNeonBf16, .table = &kGemmKernelsBf16Neon},

@@ -32,6 +32,17 @@ std::vector<GemmSegment> SplitK(int64_t taps, int64_t depth, int64_t limit) {
   return segments;
 }
 
+// Units. B of few rows is read once, best in long runs.
+int64_t LongestSegment(const GemmSizes& sizes, const CpuModel& cpu, const GemmPlan& plan) {
+  const bool few = sizes.rows <= cpu.l1_alias_rows;
+  if (plan.kernels().widen == nullptr)
+    return few && !plan.types.copied ? std::numeric_limits<int64_t>::max() : kMaxDepthF32;
+  if (!few) return kMaxWidePairs;
+  const int64_t room =
+      (kWideFloats / std::clamp<int64_t>(sizes.rows, 1, plan.tile_rows) - kPanelF32) / 2;
+  return plan.types.copied ? std::min(room, kMaxDepthF32) : room;
+}
+
 void CutForThreads(const GemmSizes& sizes, int threads, const CpuModel& cpu, GemmPlan& plan) {
   const ProductRates& rates = cpu.float32;
   const double columns = plan.panels * kPanelF32,
@@ -67,7 +78,7 @@ void ChooseTile(const GemmSizes& sizes, const CpuModel& cpu, GemmPlan& plan) {
     plan.panels = 1;
   }
   const auto most = static_cast<int>(cpu.l1_alias_tile_rows);
-  if (kernels.row_step == 1 && sizes.rows > cpu.l1_alias_rows &&
+  if (kernels.row_step == 1 && kernels.widen == nullptr && sizes.rows > cpu.l1_alias_rows &&
       sizes.row_bytes % cpu.l1_alias_bytes == 0 && sizes.taps == 1 && plan.tile_rows > most) {
     const bool wide = sizes.columns > 2 * kPanelF32;
     plan.tile_rows = wide ? std::min(kernels.few_rows, most) : most;
@@ -105,10 +116,7 @@ GemmPlan PlanGemm(const GemmSizes& sizes, const GemmTypes& types, const Activati
   plan.rows = sizes.rows;
   plan.panel_stride = sizes.panel_stride;
   ChooseTile(sizes, cpu, plan);
-  // B of few rows is read once, best in long runs.
-  const bool one_run = sizes.rows <= cpu.l1_alias_rows && !types.copied;
-  plan.segments =
-      SplitK(sizes.taps, sizes.depth, one_run ? std::numeric_limits<int64_t>::max() : kMaxDepthF32);
+  plan.segments = SplitK(sizes.taps, sizes.depth, LongestSegment(sizes, cpu, plan));
   plan.tiles = CeilDiv(sizes.rows, plan.tile_rows);
   if (sizes.taps_in_order && plan.tiles > 1) plan.k_stride = sizes.depth * kPanelF32;
   const GemmSegment& first = plan.segments.front();
