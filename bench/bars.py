@@ -105,6 +105,15 @@ def model_bars(rows):
             geometric_mean(r[f"{precision}_vs_faster"] for r in rows),
             least=mean,
         )
+    for batch, mean in ((1, 1.5), (8, 1.2)):
+        rows_of_batch = [r["int8_vs_faster"] for r in rows if r["batch"] == batch]
+        if rows_of_batch:
+            yield Bar(
+                "models",
+                f"int8 vs the faster peer, batch {batch}, geometric mean",
+                geometric_mean(rows_of_batch),
+                least=mean,
+            )
     yield Bar(
         "models",
         "int8 vs ONNX Runtime, geometric mean",
