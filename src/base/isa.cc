@@ -69,8 +69,7 @@ bool HasAvxVnni() {
 // EDX bit 23, which cpuinfo does not know.
 bool Bf16ProductsPay() {
   unsigned a = 0, b = 0, c = 0, d = 0;
-  return cpuinfo_get_packages_count() == 0 || cpuinfo_get_core(0)->vendor != cpuinfo_vendor_intel ||
-         __get_cpuid_count(7, 0, &a, &b, &c, &d) == 0 || (d >> 23 & 1) == 0;
+  return !IntelCores() || __get_cpuid_count(7, 0, &a, &b, &c, &d) == 0 || (d >> 23 & 1) == 0;
 }
 
 constexpr FeatureTest kTests[] = {
@@ -169,6 +168,11 @@ std::string IsaNote() {
       "{} is not used: its products take longer than those of float32 on this "
       "processor",
       best->name);
+}
+
+bool IntelCores() {
+  return cpuinfo_initialize() && cpuinfo_get_cores_count() > 0 &&
+         cpuinfo_get_core(0)->vendor == cpuinfo_vendor_intel;
 }
 
 int64_t LargestCacheBytes() {

@@ -77,6 +77,10 @@ Result<Isa> SelectIsa();
 // Why SelectIsa leaves out what the processor announces, for a note: a sentence, or empty.
 std::string IsaNote();
 
+// Whether the cores are Intel's: what no feature tells of them (which instructions are slow, how
+// far they fetch ahead).
+bool IntelCores();
+
 // What measured times hold for: processor, instruction set and version of evoq.
 std::string MachineName(Isa isa);
 

@@ -1,6 +1,7 @@
 // What kernels take for granted of a processor when they cut their work into tiles, blocks and
 // parts. Results never depend on it. One model for all processors and instruction sets, so that a
-// program is cut alike on every machine; what differs is measured (docs/tuning.md, `evoq limits`).
+// program is cut alike on every machine; what differs is measured (docs/tuning.md, `evoq limits`),
+// but for how a loop reads memory, which changes no cut (CpuModelHere).
 #pragma once
 
 #include <cstdint>
@@ -29,10 +30,16 @@ struct CpuModel {
   double fork_ns = 300;      // until other threads have begun
   double late_share = 0.03;  // of a task: what a thread that comes late leaves to the others
 
+  // Whether loops that read each line once, for one or two rows, ask for lines some KiB ahead.
+  bool asks_ahead = false;
+
   // Of the L2 cache: what one operand keeps there while others stream by.
   constexpr int64_t l2_share() const { return l2_bytes / 4; }
 };
 
 inline constexpr CpuModel kCpuModel = {};
+
+// kCpuModel with what this machine's cores differ in.
+const CpuModel& CpuModelHere();
 
 }  // namespace evoq

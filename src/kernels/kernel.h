@@ -46,7 +46,7 @@ struct BindOptions {
   // One of what KernelDef::variants gives, or "" for the kernel's own choice. A name that does not
   // fit here and now (it may come from a file) is taken as "".
   std::string_view variant;
-  const CpuModel* cpu = &kCpuModel;
+  const CpuModel* cpu = &CpuModelHere();
 };
 
 // What a run needs besides its tensors. `scratch` is 64-byte aligned, BoundKernel::scratch_bytes

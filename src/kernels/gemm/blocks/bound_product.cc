@@ -9,6 +9,7 @@ Result<BoundProduct> BoundProduct::Bind(const Tensor& weights, int64_t data_bloc
   BoundProduct product;
   product.table_ = RowFor(kBlockRows, options.isa).table;
   product.rows_ = rows;
+  product.asks_ahead_ = options.cpu->asks_ahead;
   EVOQ_ASSIGN(product.weights_, BindBlocks(weights, data_block));
   const double depth = static_cast<double>(product.depth());
   product.quantize_grain_ = Grain(rows, depth * 0.1, options.threads);
@@ -59,7 +60,7 @@ BlockRows BoundProduct::Round(const float* a, const float* bias, const float* re
       table_->quantize(a + m * cut.depth, cut, factor(), stride(), q + m * stride(),
                        scales + m * cut.data_blocks(), corrections + m * cut.blocks());
   });
-  return {rows_, stride(), q, scales, corrections, bias, residual, y};
+  return {rows_, stride(), q, scales, corrections, bias, residual, y, asks_ahead_};
 }
 
 int64_t BoundProduct::Multiply(const BlockRows& operands, int64_t unit, int64_t first, int64_t last,

@@ -78,6 +78,7 @@ class BoundProduct {
 
   BoundBlocks weights_;
   const BlockTable* table_ = nullptr;
+  bool asks_ahead_ = false;
   int64_t rows_ = 0, row_parts_ = 1, quantize_grain_ = 1, grain_ = 1, scratch_bytes_ = 0;
 };
 

@@ -69,6 +69,7 @@ struct BlockRows {
   const float* bias;           // [columns] or null
   const float* residual;       // [rows][columns] or null
   float* y;                    // [rows][columns]
+  bool asks_ahead;             // CpuModel::asks_ahead
 };
 
 struct BlockTable {

@@ -55,17 +55,17 @@ struct Place {
 };
 
 // Tiles of both panels ask for lines of fewer than 8 bits so far ahead: with AVX2, where those are
-// of one row, a Zen 3 reads a third more from memory beside these products then; with AVX-512 tiles
-// of one or two rows read less, and those of more rows compute while a Zen 4 reads, 8 rows in a
-// sixth less time. Lines of 8 bits, and tiles of one panel, which come back for the other panel's
-// lines, gain nothing.
+// of one row, a Zen 3 reads a third more from memory beside these products then; with AVX-512 a Zen
+// 4 reads less in tiles of one or two rows, so that these ask only where BlockRows says so, and
+// tiles of more rows compute while it reads, 8 rows in a sixth less time. Lines of 8 bits, and
+// tiles of one panel, which come back for the other panel's lines, gain nothing.
 #if defined(__AVX512BW__)
 constexpr int kLinesAhead = 128, kLeastRowsAsking = 3;
 #else
 constexpr int kLinesAhead = 64, kLeastRowsAsking = 1;
 #endif
-template <typename L, int kRows>
-constexpr bool kAsks = L::kGroups > 1 && (kRows >= kLeastRowsAsking) &&
+template <typename L, int kRows, bool kFewToo>
+constexpr bool kAsks = L::kGroups > 1 && (kFewToo || kRows >= kLeastRowsAsking) &&
                        (kPanels<kRows> == kUnitPanels);
 
 template <typename L>
@@ -100,7 +100,7 @@ EVOQ_ALWAYS_INLINE void AddLines(Place<kRows>& place, int64_t lines, int64_t sid
 #pragma GCC unroll 2
     for (int p = 0; p < kPanels<kRows>; ++p) {
       const uint8_t* const at = place.at + 64 * (l * kUnitPanels + side + p);
-      if constexpr (kAsks<L, kRows>) __builtin_prefetch(at + 64 * kLinesAhead);
+      if constexpr (kAsks<L, kRows, false>) __builtin_prefetch(at + 64 * kLinesAhead);
       const Bytes line = LoadBytes(at);
 #pragma GCC unroll 4
       for (int g = 0; g < L::kGroups; ++g) {
@@ -139,7 +139,7 @@ template <typename L, int kRows>
 // Adds the products of a block to the sums; the place moves behind it. Tiles of one panel read
 // every other line, which the processor's own prefetching does not follow well: where that counts,
 // with 8 bits, they ask for both panels' lines ahead.
-template <typename L, int kRows>
+template <typename L, bool kFewToo, int kRows>
 EVOQ_ALWAYS_INLINE void AddBlock(Place<kRows>& place, int64_t lines, int64_t side,
                                  Ints (&sums)[kRows][kPanels<kRows>]) {
 #if defined(EVOQ_FOLDS_PAIRS)
@@ -169,7 +169,7 @@ EVOQ_ALWAYS_INLINE void AddBlock(Place<kRows>& place, int64_t lines, int64_t sid
 #pragma GCC unroll 2
     for (int p = 0; p < kPanels<kRows>; ++p) {
       const uint8_t* const at = place.at + 64 * (side + p);
-      if constexpr (kAsks<L, kRows>) __builtin_prefetch(at + 64 * kLinesAhead);
+      if constexpr (kAsks<L, kRows, kFewToo>) __builtin_prefetch(at + 64 * kLinesAhead);
       line[p] = LoadBytes(at);
     }
 #pragma GCC unroll 4
@@ -190,7 +190,7 @@ EVOQ_ALWAYS_INLINE void AddBlock(Place<kRows>& place, int64_t lines, int64_t sid
   }
 }
 
-template <typename L, int kRows, bool kNested>
+template <typename L, int kRows, bool kNested, bool kFewToo>
 void Tile(const BlockUnit& unit, const BlockRows& x, int64_t row, int64_t panel) {
   const BlockStream& w = unit.stream;
   const BlockCut& cut = w.cut;
@@ -237,7 +237,7 @@ void Tile(const BlockUnit& unit, const BlockRows& x, int64_t row, int64_t panel)
                                  : All(corrections[r * blocks]);
     }
     const int64_t left = cut.depth - b * cut.block, k = left < cut.block ? left : cut.block;
-    AddBlock<L>(place, LinesOf<L>(k), side, sums);
+    AddBlock<L, kFewToo>(place, LinesOf<L>(k), side, sums);
     const bool first = piece == 0, last = ++piece == cut.pieces || b + 1 == blocks;
 #pragma GCC unroll 2
     for (int p = 0; p < kPanels<kRows>; ++p) {
@@ -267,16 +267,19 @@ void Tile(const BlockUnit& unit, const BlockRows& x, int64_t row, int64_t panel)
 
 using TileFn = void (*)(const BlockUnit& unit, const BlockRows& rows, int64_t row, int64_t panel);
 
-template <typename L, bool kNested, int... kRows>
+template <typename L, bool kNested, bool kFewToo, int... kRows>
 constexpr std::array<TileFn, kMaxRows> TilesOf(std::integer_sequence<int, kRows...>) {
-  return {Tile<L, kRows + 1, kNested>...};
+  return {Tile < L, kRows + 1, kNested, kFewToo && (kRows + 1 < kLeastRowsAsking) > ...};
 }
-template <typename L, bool kNested>
-constexpr auto kTiles = TilesOf<L, kNested>(std::make_integer_sequence<int, kMaxRows>());
+template <typename L, bool kNested, bool kFewToo>
+constexpr auto kTiles = TilesOf<L, kNested, kFewToo>(std::make_integer_sequence<int, kMaxRows>());
 
 template <typename L>
-TileFn TileFor(int row_count, bool nested) {
-  return (nested ? kTiles<L, true> : kTiles<L, false>)[row_count - 1];
+TileFn TileFor(int row_count, bool nested, bool few_too) {
+  const auto& tiles = nested    ? few_too ? kTiles<L, true, true> : kTiles<L, true, false>
+                         : few_too ? kTiles<L, false, true>
+                                : kTiles<L, false, false>;
+  return tiles[row_count - 1];
 }
 
 template <typename L>
@@ -302,7 +305,7 @@ void UnpackUnit(const BlockUnit& unit, uint8_t* to) {
 // What there is of each kind. Where lines are never unpacked there are no tiles of kSmallBytes.
 constexpr bool kUnpacks = kDirectRows < INT64_MAX;
 struct LinesCode {
-  TileFn (*tile)(int row_count, bool nested) = nullptr;
+  TileFn (*tile)(int row_count, bool nested, bool few_too) = nullptr;
   void (*unpack)(const BlockUnit& unit, uint8_t* bytes) = nullptr;
 };
 template <typename L>
@@ -318,7 +321,7 @@ constexpr LinesCode kCode[] = {CodeOf<Nibbles>(), CodeOf<Pairs>(), CodeOf<E2m1>(
 void RunTile(BlockLines kind, const BlockUnit& unit, const BlockRows& rows, int64_t row,
              int row_count, int64_t panel) {
   const bool nested = unit.stream.cut.pieces > 1;
-  kCode[static_cast<size_t>(kind)].tile(row_count, nested)(unit, rows, row, panel);
+  kCode[static_cast<size_t>(kind)].tile(row_count, nested, rows.asks_ahead)(unit, rows, row, panel);
 }
 
 [[maybe_unused]] void Unpack(BlockLines kind, const BlockUnit& unit, uint8_t* bytes) {
