@@ -257,6 +257,7 @@ TEST(Isa, TargetsByName) {
   std::set<std::string> listed;
   for (std::string word; flags >> word;) listed.insert(word);
   EXPECT_TRUE(listed.contains("processor"));
+  EXPECT_EQ(IntelCores(), listed.contains("GenuineIntel"));
   const bool slow_bf16 = listed.contains("GenuineIntel") && listed.contains("avx512_fp16");
   bool found_best = false;
   for (const Isa isa : AllIsas()) {

@@ -2,6 +2,7 @@
 // by that of another one. On this machine or not: choosing a table runs none of it.
 #include <gtest/gtest.h>
 
+#include <cstring>
 #include <filesystem>
 #include <fstream>
 #include <regex>
@@ -178,6 +179,14 @@ TEST(Families, AllAreListed) {
     }
   }
   EXPECT_EQ(found, static_cast<int>(listed.size()));
+}
+
+// What a program's cuts go by is the same on every machine.
+TEST(CpuModel, HereDiffersInHowMemoryIsReadOnly) {
+  CpuModel here = CpuModelHere();
+  EXPECT_EQ(here.asks_ahead, IntelCores());
+  here.asks_ahead = false;
+  EXPECT_EQ(std::memcmp(&here, &kCpuModel, sizeof(here)), 0);
 }
 
 }  // namespace

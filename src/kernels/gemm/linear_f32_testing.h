@@ -27,6 +27,7 @@ struct LinearCaseF32 {
   std::vector<bool> constant;  // per input
   TensorType output;
   std::string variant;  // BindOptions::variant
+  const CpuModel* cpu = &CpuModelHere();
   // The exact result and the largest error that float32 arithmetic may make.
   std::vector<double> expected, bound;
 };
@@ -101,7 +102,7 @@ inline std::vector<float> RunLinearF32(const LinearCaseF32& c, Isa isa, int thre
     if (constants[i] != nullptr) constants[i] = &packed[i];
   }
   auto bound = c.kernel->bind(KernelCall{c.kernel->op, c.attrs, types, {&c.output, 1}, constants},
-                              {isa, threads, c.variant});
+                              {isa, threads, c.variant, c.cpu});
   if (!bound) {
     ADD_FAILURE() << c.name << ": " << bound.error().message();
     return {};

@@ -82,10 +82,14 @@ std::vector<float> Expected(const LinearCaseF32& c) {
 // Every instruction set and number of threads gives the bits of the definition.
 void Check(const LinearCaseF32& c) {
   const std::vector<float> expected = Expected(c);
+  CpuModel other = *c.cpu;  // reads memory the other way
+  other.asks_ahead = !other.asks_ahead;
+  LinearCaseF32 read_otherwise = c;
+  read_otherwise.cpu = &other;
   for (Isa isa : AllIsas()) {
     if (!IsaSupported(isa)) continue;
     for (int threads : {1, 3}) {
-      const std::vector<float> y = RunLinearF32(c, isa, threads);
+      const std::vector<float> y = RunLinearF32(threads == 1 ? c : read_otherwise, isa, threads);
       ASSERT_EQ(y.size(), expected.size());
       for (size_t i = 0; i < y.size(); ++i)
         ASSERT_EQ(std::bit_cast<uint32_t>(y[i]), std::bit_cast<uint32_t>(expected[i]))
