@@ -62,6 +62,14 @@ TEST(MatMulBf16, LongSums) {
   }
 }
 
+// Few rows are summed in one go as far as there is room for what they are widened to.
+TEST(MatMulBf16, FewRowsOfALongK) {
+  std::mt19937 random(10);
+  for (const auto& [m, k] : {std::pair<int64_t, int64_t>{1, 70000}, {6, 12000}, {10, 4001}})
+    CheckLinearBf16(kMatMulBf16, MakeMatMul(0, false, true, m, k, 20, random),
+                    fmt::format("{} x {}", m, k));
+}
+
 struct ConvSizes {
   bool transposed = false;
   int64_t batch = 1, channels_in = 1, channels_out = 1, group = 1;
