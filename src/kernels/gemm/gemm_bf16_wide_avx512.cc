@@ -1,4 +1,4 @@
-// Products of bfloat16 in float32: 14 x 32, 28 x 16 and 6 x 64 tiles of fused multiply-adds, for
+// Products of bfloat16 in float32: 14 x 32, 14 x 16 and 6 x 64 tiles of fused multiply-adds, for
 // processors without vdpbf16ps and those where it is slow. Rows were widened before
 // (GemmKernels::widen), the panels' vectors are in registers, an instruction for 16 elements that
 // 14 rows share.
@@ -97,15 +97,24 @@ EVOQ_PLAIN_CODE void Tile(const GemmTile& t) {
 
 }  // namespace
 
-const GemmKernels kGemmKernelsBf16WideAvx512 = {.name = "avx512",
-                                                .rows = 14,
-                                                .panels = 2,
-                                                .few_rows = 6,
-                                                .few_rows_panels = 4,
-                                                .one_panel_rows = 28,
-                                                .tile = EVOQ_GEMM_TILES(Tile),
-                                                .lane_rows = 0,
-                                                .lane_tile = {},
-                                                .widen = Widen};
+const GemmKernels kGemmKernelsBf16WideAvx512 = {
+    .name = "avx512",
+    .rows = 14,
+    .panels = 2,
+    .few_rows = 6,
+    .few_rows_panels = 4,
+    .one_panel_rows = 14,
+    .tile = {{},
+             {nullptr, Tile<1, 1>, Tile<2, 1>, Tile<3, 1>, Tile<4, 1>, Tile<5, 1>, Tile<6, 1>,
+              Tile<7, 1>, Tile<8, 1>, Tile<9, 1>, Tile<10, 1>, Tile<11, 1>, Tile<12, 1>,
+              Tile<13, 1>, Tile<14, 1>},
+             {nullptr, Tile<1, 2>, Tile<2, 2>, Tile<3, 2>, Tile<4, 2>, Tile<5, 2>, Tile<6, 2>,
+              Tile<7, 2>, Tile<8, 2>, Tile<9, 2>, Tile<10, 2>, Tile<11, 2>, Tile<12, 2>,
+              Tile<13, 2>, Tile<14, 2>},
+             {},
+             {nullptr, Tile<1, 4>, Tile<2, 4>, Tile<3, 4>, Tile<4, 4>, Tile<5, 4>, Tile<6, 4>}},
+    .lane_rows = 0,
+    .lane_tile = {},
+    .widen = Widen};
 
 }  // namespace evoq
