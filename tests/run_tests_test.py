@@ -25,6 +25,7 @@ AGAIN = [
     "c_test.cc:3: Failure",
     "[  FAILED  ] C.One (0 ms)",
 ]
+CRASHES = "echo '[       OK ] D.One (0 ms)'; echo '[ RUN      ] D.Two'; kill -SEGV $$"
 
 
 def run(build, *only):
@@ -57,7 +58,11 @@ def main():
         assert run(build, *names)[1] == [names[2], names[1], names[0]], "what is new is first"
         kept.write_text("[damaged")
         assert run(build, *names) == first
-    print("run_tests: 5 runs")
+        (build / FAILS).write_text(f"#!/bin/sh\n{CRASHES}\n")
+        status, _, counts, again = run(build, FAILS)
+        assert (status, counts) == (1, "1 passed, 1 failed, 0 skipped"), (status, counts)
+        assert again[-1] == f"{FAILS} ended by SIGSEGV in D.Two", again
+    print("run_tests: 6 runs")
     return 0
 
 

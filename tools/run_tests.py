@@ -87,12 +87,12 @@ def run_binary(binary, pattern, limit_s, runner=()):
     lines = [f"== {binary.name}: {counts[0]} passed in {seconds:.1f} s"]
     if status != 0:
         lines.append(output)
+        begun = re.findall(r"^\[ RUN +\] (\S+)", output, re.MULTILINE)
+        place = begun[-1] if begun else "its beginning"
         if status is None:
-            begun = re.findall(r"^\[ RUN +\] (\S+)", output, re.MULTILINE)
-            lines.append(
-                f"{binary.name} was not done after {limit_s} s: "
-                f"stopped in {begun[-1] if begun else 'its beginning'}"
-            )
+            lines.append(f"{binary.name} was not done after {limit_s} s: stopped in {place}")
+        elif status < 0:
+            lines.append(f"{binary.name} ended by {signal.Signals(-status).name} in {place}")
         elif counts[1] == 0:
             lines.append(f"{binary.name} ended with status {status}")
         counts[1] = max(counts[1], 1)
