@@ -203,8 +203,13 @@ void ExpectNanWhereResidualIs(const KernelDef& kernel, TestCall t, int64_t n,
       if (variant.empty()) {
         y = RunKernel(kernel, t, isa)[0];
       } else {
-        LinearCaseF32 c{kernel.name,  &kernel, t.attrs, t.inputs, t.is_constant,
-                        t.outputs[0], variant, {},      {}};
+        const LinearCaseF32 c{.name = kernel.name,
+                              .kernel = &kernel,
+                              .attrs = t.attrs,
+                              .inputs = t.inputs,
+                              .constant = t.is_constant,
+                              .output = t.outputs[0],
+                              .variant = variant};
         y = Tensor::FromValues<float>(t.outputs[0].shape, RunLinearF32(c, isa, 1));
       }
       for (int64_t i = 0; i < elements; ++i) {
