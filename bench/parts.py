@@ -352,9 +352,11 @@ def l3_bytes():
 def gemm_figures(row, shape):
     (m, k, n), limits = shape, row["peak"]
     kind = row["kind"]
-    peak = limits[
-        "fp32_gflops" if kind == "f32" else "bf16_gflops" if kind == "bf16" else "int8_gops"
-    ]
+    peak = {"f32": limits["fp32_gflops"], "bf16": limits["bf16_gflops"]}.get(
+        kind, limits["int8_gops"]
+    )
+    if not peak:  # products of bfloat16 are float32's
+        peak = limits["fp32_gflops"]
     weight_bytes = k * n * {"f32": 4, "bf16": 2}.get(kind, 1)
     level = "l3_read_gbps" if weight_bytes <= l3_bytes() else "dram_read_gbps"
     row["of_peak"], row["of_bandwidth"] = {}, {}

@@ -12,6 +12,8 @@
 #include <array>
 #include <cstdlib>
 #include <iterator>
+#include <string>
+#include <vector>
 
 #include "base/amx.h"
 #include "base/text.h"
@@ -22,12 +24,12 @@ namespace evoq {
 namespace {
 
 bool Always() { return true; }
-bool Never() { return false; }
 
 struct NamedIsa {
   const char* name;
   Isa isa;
-  bool (*pays)() = Always;  // whether it is the choice for a machine that has it
+  bool only_by_name = false;  // never the choice for a machine
+  bool (*pays)() = Always;    // whether it is the choice for one that has it
 };
 
 // Better ones first. A new one is a row here and rows in the kernel families that use it
@@ -41,8 +43,8 @@ constexpr NamedIsa kNamed[] = {{"NEON_BF16", Isa::kNeonBf16},
 #else
 bool Bf16ProductsPay();
 constexpr NamedIsa kNamed[] = {{"AMX", Isa::kAmx},
-                               {"AVX512_BF16", Isa::kAvx512Bf16, Bf16ProductsPay},
-                               {"AMX_SOFTWARE", Isa::kAmxSoftware, Never},
+                               {"AVX512_BF16", Isa::kAvx512Bf16, false, Bf16ProductsPay},
+                               {"AMX_SOFTWARE", Isa::kAmxSoftware, true},
                                {"AVX512", Isa::kAvx512},
                                {"AVX2_VNNI", Isa::kAvx2Vnni},
                                {"AVX2_VNNI_EVEX", Isa::kAvx2VnniEvex},
@@ -141,6 +143,17 @@ bool IsaSupported(Isa isa) {
   return found.Has(isa);
 }
 
+namespace {
+
+// The best set of this machine's own, or the best of those that pay.
+const NamedIsa& Best(bool paying) {
+  return *std::find_if(std::begin(kNamed), std::end(kNamed), [&](const NamedIsa& named) {
+    return !named.only_by_name && IsaSupported(named.isa) && (!paying || named.pays());
+  });
+}
+
+}  // namespace
+
 Result<Isa> SelectIsa() {
   if (const char* wanted = std::getenv("EVOQ_TARGET"); wanted != nullptr && *wanted != '\0') {
     const std::optional<Isa> isa = IsaFromName(wanted);
@@ -150,24 +163,21 @@ Result<Isa> SelectIsa() {
     return Fail(ErrorCode::kUsage, "EVOQ_TARGET={}: this machine ({}) does not have it{}{}", wanted,
                 CpuName(), why.empty() ? "" : ": ", why);
   }
-  const auto* const best =
-      std::find_if(std::begin(kNamed), std::end(kNamed),
-                   [](const NamedIsa& named) { return IsaSupported(named.isa) && named.pays(); });
-  return best->isa;
+  return Best(true).isa;
 }
 
 std::string IsaNote() {
   const char* const wanted = std::getenv("EVOQ_TARGET");
   if (wanted != nullptr && *wanted != '\0') return "";
-  if (!AmxHere().hindrance.empty()) return fmt::format("AMX is not used: {}", AmxHere().hindrance);
-  const auto* const best = std::find_if(
-      std::begin(kNamed), std::end(kNamed),
-      [](const NamedIsa& named) { return named.pays != Never && IsaSupported(named.isa); });
-  if (best->pays()) return "";
-  return fmt::format(
-      "{} is not used: its products take longer than those of float32 on this "
-      "processor",
-      best->name);
+  std::vector<std::string> left_out;
+  if (const std::string& why = AmxHere().hindrance; !why.empty())
+    left_out.push_back(fmt::format("AMX is not used: {}", why));
+  if (const NamedIsa& best = Best(false); !best.pays())
+    left_out.push_back(
+        fmt::format("{} is not used: its products take longer than those of float32 on this "
+                    "processor",
+                    best.name));
+  return fmt::format("{}", fmt::join(left_out, "; "));
 }
 
 bool IntelCores() {

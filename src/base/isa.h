@@ -74,7 +74,7 @@ bool IsaSupported(Isa isa);
 // The best named set of this machine that pays there, or the one that EVOQ_TARGET names.
 // Errors: kUsage when EVOQ_TARGET is misspelled or names what the machine lacks.
 Result<Isa> SelectIsa();
-// Why SelectIsa leaves out what the processor announces, for a note: a sentence, or empty.
+// Why SelectIsa leaves out what the processor announces, for a note: what and why, or empty.
 std::string IsaNote();
 
 // Whether the cores are Intel's: what no feature tells of them (which instructions are slow, how

@@ -13,6 +13,8 @@ struct ProductRates {
   double macs_per_ns;   // multiply-accumulates in a register tile
   double bytes_per_ns;  // brought into the core's cache
   double task_ns;       // of a piece of work, for being one
+
+  friend constexpr bool operator==(const ProductRates&, const ProductRates&) = default;
 };
 
 struct CpuModel {
@@ -35,6 +37,8 @@ struct CpuModel {
 
   // Of the L2 cache: what one operand keeps there while others stream by.
   constexpr int64_t l2_share() const { return l2_bytes / 4; }
+
+  friend constexpr bool operator==(const CpuModel&, const CpuModel&) = default;
 };
 
 inline constexpr CpuModel kCpuModel = {};

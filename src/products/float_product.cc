@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "base/math.h"
+#include "kernels/gemm/gemm_bf16.h"
 #include "kernels/gemm/gemm_float.h"
 #include "kernels/gemm/pack_bf16.h"
 #include "kernels/gemm/pack_f32.h"
@@ -124,8 +125,7 @@ class Product {
     sizes.depth = units_;
     sizes.panel_stride = panel_stride;
     sizes.row_bytes = rows.a_stride * kUnitBytes;
-    GemmTypes types = GemmTypesF32(isa_);
-    if constexpr (kPerUnit<T> == 2) types.kernels = RowFor(kGemmRowsBf16, isa_);
+    const GemmTypes types = kPerUnit<T> == 2 ? GemmTypesBf16(isa_) : GemmTypesF32(isa_);
     GemmPlan plan =
         PlanGemm(sizes, types, Activation{}, BindOptions{isa_, workspace_.pool.threads(), {}});
     return {rows, b, begin, end, std::move(plan)};

@@ -4,12 +4,16 @@
 
 namespace evoq {
 
+GemmTypes GemmTypesBf16(Isa isa) {
+  const Bf16Table& bf16 = Bf16TableFor(isa);
+  return {.kernels = RowFor(kGemmRowsBf16, isa), .narrow = bf16.narrow, .widen = bf16.widen};
+}
+
 GemmTypes GemmTypesBf16(const KernelCall& call, bool copied, Isa isa) {
-  GemmTypes types = {.kernels = RowFor(kGemmRowsBf16, isa)};
+  GemmTypes types = GemmTypesBf16(isa);
   types.y_bf16 = call.outputs[0].dtype == DType::kBfloat16;
   types.residual_bf16 = call.has_input(3) && call.inputs[3].dtype == DType::kBfloat16;
   types.copied = copied;
-  types.narrow = Bf16TableFor(isa).narrow;
   return types;
 }
 

@@ -6,6 +6,8 @@
 
 namespace evoq {
 
+// With float32 for y and the residual, as GemmTypesF32.
+GemmTypes GemmTypesBf16(Isa isa);
 // Of a call with bfloat16 or float32 for y and the residual. `copied`: as GemmTypes.
 GemmTypes GemmTypesBf16(const KernelCall& call, bool copied, Isa isa);
 

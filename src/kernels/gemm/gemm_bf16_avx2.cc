@@ -1,4 +1,4 @@
-// A 6 x 16 tile: rows were widened to float32 before (GemmKernels::widen), the panel's pairs are
+// A 6 x 16 tile: rows were widened to float32 before (GemmKernels::widens), the panel's pairs are
 // taken apart in registers, 12 accumulators.
 #include <immintrin.h>
 
@@ -17,27 +17,6 @@ inline __m256 Odd(__m256i pairs) {
 }
 inline __m256i LoadPairs(const float* p) {
   return _mm256_loadu_si256(reinterpret_cast<const __m256i*>(p));
-}
-// The elements of the rows' pairs one behind the other.
-void Widen(const GemmTile& t, int rows, float* to, int64_t to_step) {
-  const int64_t elements = 2 * t.depth;
-  for (int r = 0; r < rows; ++r) {
-    float* line = to + r * to_step;
-    for (int64_t tap = 0; tap < t.tap_count; ++tap, line += elements) {
-      const void* const pairs = t.rows[tap * t.row_stride + r] + t.taps[tap].a;
-      const auto* const x = static_cast<const uint16_t*>(pairs);
-      int64_t k = 0;
-      for (; k + 8 <= elements; k += 8) {
-        const __m128i bits = _mm_loadu_si128(reinterpret_cast<const __m128i*>(x + k));
-        _mm256_storeu_ps(line + k,
-                         _mm256_castsi256_ps(_mm256_slli_epi32(_mm256_cvtepu16_epi32(bits), 16)));
-      }
-      for (; k < elements; ++k) {
-        const uint32_t bits = uint32_t{x[k]} << 16;
-        std::memcpy(line + k, &bits, sizeof(bits));
-      }
-    }
-  }
 }
 
 // acc[r] += a[r] . b for the even (kHalf 0) or the odd elements.
@@ -85,7 +64,7 @@ const GemmKernels kGemmKernelsBf16Avx2 = {
     .tile = {{}, {nullptr, Tile<1>, Tile<2>, Tile<3>, Tile<4>, Tile<5>, Tile<6>}},
     .lane_rows = 0,
     .lane_tile = {},
-    .widen = Widen};
+    .widens = true};
 const PairLayout kPairLayoutAvx2 = {.pair_rows = PairRows, .copy_runs = CopyRuns};
 
 }  // namespace evoq

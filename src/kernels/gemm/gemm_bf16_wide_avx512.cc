@@ -1,6 +1,6 @@
 // Products of bfloat16 in float32: 14 x 32, 14 x 16 and 6 x 64 tiles of fused multiply-adds, for
 // processors without vdpbf16ps and those where it is slow. Rows were widened before
-// (GemmKernels::widen), the panels' vectors are in registers, an instruction for 16 elements that
+// (GemmKernels::widens), the panels' vectors are in registers, an instruction for 16 elements that
 // 14 rows share.
 #include <immintrin.h>
 
@@ -9,27 +9,9 @@
 namespace evoq {
 namespace {
 
-// Not instrumented by sanitizers: 48 unrolled kernels with a check at each access take minutes to
+// Not instrumented by sanitizers: 34 unrolled kernels with a check at each access take minutes to
 // compile. The AVX2 and plain kernels, which are, have the same accesses.
 #define EVOQ_PLAIN_CODE __attribute__((no_sanitize("address", "undefined", "thread")))
-
-// The elements of the rows' pairs one behind the other.
-void Widen(const GemmTile& t, int rows, float* to, int64_t to_step) {
-  const int64_t elements = 2 * t.depth;
-  for (int r = 0; r < rows; ++r) {
-    float* line = to + r * to_step;
-    for (int64_t tap = 0; tap < t.tap_count; ++tap, line += elements) {
-      const void* const pairs = t.rows[tap * t.row_stride + r] + t.taps[tap].a;
-      const auto* const x = static_cast<const uint16_t*>(pairs);
-      for (int64_t k = 0; k < elements; k += 16) {
-        const int64_t left = elements - k;
-        const auto mask = static_cast<__mmask16>(left >= 16 ? 0xffffu : (1u << left) - 1u);
-        const __m512i bits = _mm512_cvtepu16_epi32(_mm256_maskz_loadu_epi16(mask, x + k));
-        _mm512_mask_storeu_epi32(line + k, mask, _mm512_slli_epi32(bits, 16));
-      }
-    }
-  }
-}
 
 // The first (0) or the second elements of 16 pairs.
 template <int kHalf>
@@ -97,24 +79,20 @@ EVOQ_PLAIN_CODE void Tile(const GemmTile& t) {
 
 }  // namespace
 
-const GemmKernels kGemmKernelsBf16WideAvx512 = {
-    .name = "avx512",
-    .rows = 14,
-    .panels = 2,
-    .few_rows = 6,
-    .few_rows_panels = 4,
-    .one_panel_rows = 14,
-    .tile = {{},
-             {nullptr, Tile<1, 1>, Tile<2, 1>, Tile<3, 1>, Tile<4, 1>, Tile<5, 1>, Tile<6, 1>,
-              Tile<7, 1>, Tile<8, 1>, Tile<9, 1>, Tile<10, 1>, Tile<11, 1>, Tile<12, 1>,
-              Tile<13, 1>, Tile<14, 1>},
-             {nullptr, Tile<1, 2>, Tile<2, 2>, Tile<3, 2>, Tile<4, 2>, Tile<5, 2>, Tile<6, 2>,
-              Tile<7, 2>, Tile<8, 2>, Tile<9, 2>, Tile<10, 2>, Tile<11, 2>, Tile<12, 2>,
-              Tile<13, 2>, Tile<14, 2>},
-             {},
-             {nullptr, Tile<1, 4>, Tile<2, 4>, Tile<3, 4>, Tile<4, 4>, Tile<5, 4>, Tile<6, 4>}},
-    .lane_rows = 0,
-    .lane_tile = {},
-    .widen = Widen};
+// Tiles of one panel are no taller than those of two: 14 kernels less in each binary.
+const GemmKernels kGemmKernelsBf16WideAvx512 = {.name = "avx512",
+                                                .rows = 14,
+                                                .panels = 2,
+                                                .few_rows = 6,
+                                                .few_rows_panels = 4,
+                                                .one_panel_rows = 14,
+                                                .tile = {{},
+                                                         {nullptr, EVOQ_TILES_TO_14(Tile, 1)},
+                                                         {nullptr, EVOQ_TILES_TO_14(Tile, 2)},
+                                                         {},
+                                                         {nullptr, EVOQ_TILES_TO_6(Tile, 4)}},
+                                                .lane_rows = 0,
+                                                .lane_tile = {},
+                                                .widens = true};
 
 }  // namespace evoq

@@ -62,7 +62,7 @@ class Task {
     tile_.lane_words = job.lane_words;
     tile_.residual_bf16 = plan.types.residual_bf16;
     SetActivation(plan.activation, tile_);
-    rows_.copy = copy_;
+    rows_.copy = rows_room_;
   }
 
   void Run() {
@@ -102,7 +102,7 @@ class Task {
       tile_.tap_count = rows_.tap_count;
       tile_.depth = rows_.depth;
       tile_.row_offset = rows_.row_offset;
-      if (plan_.kernels().widen != nullptr) WidenRows(count);
+      if (plan_.kernels().widens) WidenRows(count);
       float* sums = sums_ + (split ? (row - block_row) * width : 0);
       RunPanels(count, group, group_end, sums, AheadOf(s, group, next, i - first_tile_));
       if (tile_.last && plan_.curve != nullptr) {
@@ -119,12 +119,19 @@ class Task {
 
   // Once for all panels that the rows are multiplied with.
   void WidenRows(int count) {
-    const int64_t tap_floats = 2 * rows_.depth;
+    const int64_t elements = 2 * rows_.depth;
     // A line more than a row has: rows that lie 4 KiB apart would evict each other.
-    const int64_t step = rows_.tap_count * tap_floats + kPanelF32;
-    plan_.kernels().widen(tile_, count, wide_, step);
-    for (int r = 0; r < count; ++r) rows_.rows[r] = wide_ + r * step;
-    for (int64_t t = 0; t < rows_.tap_count; ++t) rows_.taps[t].a = t * tap_floats;
+    const int64_t step = rows_.tap_count * elements + kPanelF32;
+    float* const wide = rows_room_ + kMaxWideRows * kRowCopyUnits;
+    for (int r = 0; r < count; ++r) {
+      float* const row = wide + r * step;
+      for (int64_t t = 0; t < rows_.tap_count; ++t) {
+        const void* const pairs = rows_.rows[t * rows_.row_stride + r] + rows_.taps[t].a;
+        plan_.types.widen(static_cast<const uint16_t*>(pairs), row + t * elements, elements);
+      }
+    }
+    for (int r = 0; r < count; ++r) rows_.rows[r] = wide + r * step;
+    for (int64_t t = 0; t < rows_.tap_count; ++t) rows_.taps[t].a = t * elements;
     tile_.row_stride = 0;
   }
 
@@ -208,10 +215,11 @@ class Task {
   int64_t first_tile_, end_tile_, begin_, end_;
   GemmTile tile_ = {};
   GemmRows rows_;
-  alignas(64) float copy_[kMaxTileRowsF32 * kRowCopyUnits];
-  alignas(64) float wide_[kWideFloats];
+  alignas(64) float rows_room_[kMaxTileRowsF32 * kRowCopyUnits];
   alignas(64) float sums_[kSumsFloats];
 };
+// include/evoq/gemm.h promises 384 KiB for a product, of which the register tiles take some.
+static_assert(sizeof(Task) <= 352 << 10);
 
 }  // namespace
 

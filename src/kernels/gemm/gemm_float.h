@@ -29,9 +29,14 @@ inline constexpr int64_t kMaxTapsF32 = 64;  // of one segment
 inline constexpr int64_t kMaxDepthF32 =
     1024;  // taps * depth of one segment, unless the matrix has few rows
 inline constexpr int64_t kSumsFloats = 48 << 10;  // that wait on the stack of a task
-// Of rows that kernels widen: pairs of a segment, where there are many rows, and floats of a tile.
+// Rows that are copied, because they are no whole units in memory: units from one to the next.
+inline constexpr int64_t kRowCopyUnits = kMaxDepthF32 + kPanelF32;
+// Rows that kernels widen: of a tile, and the pairs of a segment where there are many rows. Half of
+// the room for copies holds what they are widened to, so that copies are left as many rows.
+inline constexpr int64_t kMaxWideRows = kMaxTileRowsF32 / 2;
 inline constexpr int64_t kMaxWidePairs = kMaxDepthF32 / 2;
-inline constexpr int64_t kWideFloats = kMaxTileRowsF32 * (2 * kMaxWidePairs + kPanelF32);
+inline constexpr int64_t kWideFloats = kMaxWideRows * kRowCopyUnits;
+static_assert(kMaxWideRows * (2 * kMaxWidePairs + kPanelF32) <= kWideFloats);
 
 // The micro-kernels of an instruction set, by kind of unit.
 inline constexpr IsaRow<GemmKernels> kGemmRowsF32[] = {
@@ -82,7 +87,6 @@ struct GemmRows {
   // Room for rows that are no whole units in memory: kRowCopyUnits for each.
   float* copy = nullptr;
 };
-inline constexpr int64_t kRowCopyUnits = kMaxDepthF32 + kPanelF32;
 
 // Fills `tile` for rows [first, first + count) and one segment. `source` is the caller's own state.
 using FillGemmRows = void (*)(const void* source, int64_t first, int count,
@@ -94,6 +98,7 @@ struct GemmTypes {
   bool y_bf16 = false, residual_bf16 = false;
   bool copied = false;  // the source copies its rows, so that no segment is longer than the copy
   void (*narrow)(const float* x, uint16_t* y, int64_t n) = nullptr;  // to bfloat16; with y_bf16
+  void (*widen)(const uint16_t* x, float* y, int64_t n) = nullptr;   // with GemmKernels::widens
 };
 inline GemmTypes GemmTypesF32(Isa isa) { return {.kernels = RowFor(kGemmRowsF32, isa)}; }
 

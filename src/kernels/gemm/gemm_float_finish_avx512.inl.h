@@ -108,20 +108,28 @@ template <int kRows, int kPanels>
   return false;
 }
 
+// Tiles of 1 to 6, or 14, rows of so many panels.
+#define EVOQ_TILES_TO_6(Tile, panels)                                                  \
+  Tile<1, panels>, Tile<2, panels>, Tile<3, panels>, Tile<4, panels>, Tile<5, panels>, \
+      Tile<6, panels>
+#define EVOQ_TILES_TO_14(Tile, panels)                                              \
+  EVOQ_TILES_TO_6(Tile, panels), Tile<7, panels>, Tile<8, panels>, Tile<9, panels>, \
+      Tile<10, panels>, Tile<11, panels>, Tile<12, panels>, Tile<13, panels>, Tile<14, panels>
+
 // GemmKernels::tile: 1 to 28 rows of one panel, to 14 of two and to 6 of four.
-#define EVOQ_GEMM_TILES(Tile)                                                          \
-  {                                                                                    \
-    {}, {nullptr,     Tile<1, 1>,  Tile<2, 1>,  Tile<3, 1>,  Tile<4, 1>,  Tile<5, 1>,  \
-         Tile<6, 1>,  Tile<7, 1>,  Tile<8, 1>,  Tile<9, 1>,  Tile<10, 1>, Tile<11, 1>, \
-         Tile<12, 1>, Tile<13, 1>, Tile<14, 1>, Tile<15, 1>, Tile<16, 1>, Tile<17, 1>, \
-         Tile<18, 1>, Tile<19, 1>, Tile<20, 1>, Tile<21, 1>, Tile<22, 1>, Tile<23, 1>, \
-         Tile<24, 1>, Tile<25, 1>, Tile<26, 1>, Tile<27, 1>, Tile<28, 1>},             \
-        {nullptr,     Tile<1, 2>,  Tile<2, 2>,  Tile<3, 2>,  Tile<4, 2>,               \
-         Tile<5, 2>,  Tile<6, 2>,  Tile<7, 2>,  Tile<8, 2>,  Tile<9, 2>,               \
-         Tile<10, 2>, Tile<11, 2>, Tile<12, 2>, Tile<13, 2>, Tile<14, 2>},             \
-        {}, {                                                                          \
-      nullptr, Tile<1, 4>, Tile<2, 4>, Tile<3, 4>, Tile<4, 4>, Tile<5, 4>, Tile<6, 4>  \
-    }                                                                                  \
+#define EVOQ_GEMM_TILES(Tile)                       \
+  {                                                 \
+    {}, {nullptr,     EVOQ_TILES_TO_14(Tile, 1),    \
+         Tile<15, 1>, Tile<16, 1>,                  \
+         Tile<17, 1>, Tile<18, 1>,                  \
+         Tile<19, 1>, Tile<20, 1>,                  \
+         Tile<21, 1>, Tile<22, 1>,                  \
+         Tile<23, 1>, Tile<24, 1>,                  \
+         Tile<25, 1>, Tile<26, 1>,                  \
+         Tile<27, 1>, Tile<28, 1>},                 \
+        {nullptr, EVOQ_TILES_TO_14(Tile, 2)}, {}, { \
+      nullptr, EVOQ_TILES_TO_6(Tile, 4)             \
+    }                                               \
   }
 
 }  // namespace

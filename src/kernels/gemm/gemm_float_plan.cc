@@ -35,8 +35,9 @@ std::vector<GemmSegment> SplitK(int64_t taps, int64_t depth, int64_t limit) {
 // Units. B of few rows is read once, best in long runs.
 int64_t LongestSegment(const GemmSizes& sizes, const CpuModel& cpu, const GemmPlan& plan) {
   const bool few = sizes.rows <= cpu.l1_alias_rows;
-  if (plan.kernels().widen == nullptr)
+  if (!plan.kernels().widens)
     return few && !plan.types.copied ? std::numeric_limits<int64_t>::max() : kMaxDepthF32;
+  EVOQ_CHECK(plan.tile_rows <= kMaxWideRows, "tiles of {} widened rows", plan.tile_rows);
   if (!few) return kMaxWidePairs;
   const int64_t room =
       (kWideFloats / std::clamp<int64_t>(sizes.rows, 1, plan.tile_rows) - kPanelF32) / 2;
@@ -78,7 +79,7 @@ void ChooseTile(const GemmSizes& sizes, const CpuModel& cpu, GemmPlan& plan) {
     plan.panels = 1;
   }
   const auto most = static_cast<int>(cpu.l1_alias_tile_rows);
-  if (kernels.row_step == 1 && kernels.widen == nullptr && sizes.rows > cpu.l1_alias_rows &&
+  if (kernels.row_step == 1 && !kernels.widens && sizes.rows > cpu.l1_alias_rows &&
       sizes.row_bytes % cpu.l1_alias_bytes == 0 && sizes.taps == 1 && plan.tile_rows > most) {
     const bool wide = sizes.columns > 2 * kPanelF32;
     plan.tile_rows = wide ? std::min(kernels.few_rows, most) : most;

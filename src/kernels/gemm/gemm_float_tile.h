@@ -39,9 +39,9 @@ enum class TileOutput : int32_t { kSums, kFloat32, kBfloat16 };
 // in float32, in this order of k. For units of float32, a . b is one fused multiply-add; for pairs
 // it is a0 b0 + a1 b1, and AVX-512 (vdpbf16ps) takes denormal factors and results as zero. AMX
 // adds up the a0 b0 and the a1 b1 of 16 units apart (kernels/amx), in steps that begin with a tap.
-// Rows of kernels that widen (GemmKernels::widen) hold 2 * depth float32 for each tap, the elements
-// of pair k at 2 k and 2 k + 1; a0 b0 is added before a1 b1.
-// With `last`, v = activation(v + residual[row_offset[r] + n]). v goes to
+// Rows of kernels that widen (GemmKernels::widens) hold 2 * depth float32 for each tap, the
+// elements of pair k at 2 k and 2 k + 1; a0 b0 is added before a1 b1. With `last`, v = activation(v
+// + residual[row_offset[r] + n]). v goes to
 //   kSums      sums[r * sums_step + n], all columns of the panels
 //   kFloat32   y[row_offset[r] + n] as float32 for column_begin <= n < column_end
 //   kBfloat16  the same rounded to bfloat16, to nearest, ties to even
@@ -97,9 +97,8 @@ struct GemmKernels {
   // Not null: called on the thread that runs tiles, before the first and after the last one.
   void (*begin)() = nullptr;
   void (*end)() = nullptr;
-  // Not null: tiles read rows whose elements this widened, row r < rows of `tile` to
-  // to + r * to_step, taps one behind the other.
-  void (*widen)(const GemmTile& tile, int rows, float* to, int64_t to_step) = nullptr;
+  // Pairs only: tiles read rows as float32, which the driver widens once for all panels.
+  bool widens = false;
   // Not null: the kernels of products of fewer rows, or of fewer units along K.
   const GemmKernels* small = nullptr;
   int64_t least_rows = 1, least_depth = 1;
