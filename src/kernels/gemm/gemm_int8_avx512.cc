@@ -1,6 +1,6 @@
 // AVX-512 VNNI tiles: one 32-bit lane holds four channels, so that vpdpbusd adds four products of
-// an unsigned activation and a signed weight to each int32. 28 of the 32 registers accumulate: 14
-// rows x 2 panels or 7 rows x 4.
+// an unsigned activation and a signed weight to each int32. 28 of the 32 registers accumulate
+// 14 rows x 2 panels; 24 accumulate 6 rows x 4, which leaves room for the panels' four.
 #include <immintrin.h>
 
 #include <array>
@@ -19,12 +19,6 @@ inline __m512i BroadcastFour(const uint8_t* x) {
   return _mm512_set1_epi32(four);
 }
 
-// acc + a . *b, with b as an operand in memory for tiles that have no register left.
-inline __m512i DotMemory(__m512i acc, __m512i a, const int8_t* b) {
-  asm("vpdpbusd %2, %1, %0" : "+v"(acc) : "v"(a), "m"(*reinterpret_cast<const __m512i*>(b)));
-  return acc;
-}
-
 // The lines of wide outputs arrive while the sums are computed. In the L2 cache: in the L1 cache
 // rows may evict one another.
 template <int kPanels>
@@ -39,8 +33,6 @@ inline void FetchOutput(const Int8Tile& tile) {
 
 template <int kRows, int kPanels, End kEnd>
 void Tile(const Int8Tile& tile) {
-  constexpr int kLoaded =
-      kRows * kPanels + kPanels > 30 ? 2 : kPanels;  // panels in registers: rows' bytes take two
   FetchOutput<kPanels>(tile);
   __m512i acc[kRows * kPanels];
 #pragma GCC unroll 32
@@ -58,18 +50,15 @@ void Tile(const Int8Tile& tile) {
     for (int r = 0; r < kRows; ++r) x[r] = tile.rows[tap * tile.row_stride + r] + offset;
     for (int64_t k = 0; k < bytes; k += 4, w += 64) {
       _mm_prefetch(reinterpret_cast<const char*>(w) + ahead, _MM_HINT_T1);
-      __m512i b[kLoaded];
+      __m512i b[kPanels];
 #pragma GCC unroll 4
-      for (int p = 0; p < kLoaded; ++p) b[p] = _mm512_load_si512(w + p * panel_bytes);
+      for (int p = 0; p < kPanels; ++p) b[p] = _mm512_load_si512(w + p * panel_bytes);
 #pragma GCC unroll 16
       for (int r = 0; r < kRows; ++r) {
         const __m512i a = BroadcastFour(x[r] + k);
 #pragma GCC unroll 4
-        for (int p = 0; p < kLoaded; ++p)
+        for (int p = 0; p < kPanels; ++p)
           acc[r * kPanels + p] = _mm512_dpbusd_epi32(acc[r * kPanels + p], a, b[p]);
-#pragma GCC unroll 4
-        for (int p = kLoaded; p < kPanels; ++p)
-          acc[r * kPanels + p] = DotMemory(acc[r * kPanels + p], a, w + p * panel_bytes);
       }
     }
   }
@@ -122,7 +111,7 @@ template <int kPanels, int... kEnd>
 constexpr std::array<std::array<TileFn, 15>, kEnds> TilesOfEnds(
     std::integer_sequence<int, kEnd...>) {
   return {TilesOf<kPanels, static_cast<End>(kEnd)>(
-      std::make_integer_sequence<int, kPanels == 4 ? 7 : 14>())...};
+      std::make_integer_sequence<int, kPanels == 4 ? 6 : 14>())...};
 }
 template <int kPanels>
 constexpr auto kTiles = TilesOfEnds<kPanels>(std::make_integer_sequence<int, kEnds>());
@@ -224,7 +213,7 @@ const Int8RowTable kInt8RowsAvx512 = {
 const Int8TileDef kInt8TileAvx512 = {
     .name = "avx512",
     .max_panels = 4,
-    .max_rows = {0, 14, 14, 7, 7},
+    .max_rows = {0, 14, 14, 6, 6},
     .takes_lanes = true,
     .takes_range = true,
     .run = RunTile,
