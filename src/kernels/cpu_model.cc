@@ -11,6 +11,9 @@ const CpuModel& CpuModelHere() {
   static const CpuModel kHere = [] {
     CpuModel model = kCpuModel;
     model.asks_ahead = IntelCores();
+    // Of 512 bits: ports 0 and 5 of all cores since Skylake. A Zen 4 converts on other ports than
+    // it multiplies on.
+    model.one_set_of_ports = IntelCores();
     return model;
   }();
   return kHere;

@@ -1,7 +1,7 @@
 // What kernels take for granted of a processor when they cut their work into tiles, blocks and
 // parts. Results never depend on it. One model for all processors and instruction sets, so that a
 // program is cut alike on every machine; what differs is measured (docs/tuning.md, `evoq limits`),
-// but for how a loop reads memory, which changes no cut (CpuModelHere).
+// but for what CpuModelHere says.
 #pragma once
 
 #include <cstdint>
@@ -34,6 +34,9 @@ struct CpuModel {
 
   // Whether loops that read each line once, for one or two rows, ask for lines some KiB ahead.
   bool asks_ahead = false;
+  // Whether dot products, conversions, shifts and sums of floats all wait for the same two ports,
+  // so that what is done beside products costs them their time.
+  bool one_set_of_ports = false;
 
   // Of the L2 cache: what one operand keeps there while others stream by.
   constexpr int64_t l2_share() const { return l2_bytes / 4; }

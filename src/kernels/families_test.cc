@@ -181,10 +181,11 @@ TEST(Families, AllAreListed) {
 }
 
 // What a program's cuts go by is the same on every machine.
-TEST(CpuModel, HereDiffersInHowMemoryIsReadOnly) {
+TEST(CpuModel, HereDiffersInWhatSuitsTheCoresOnly) {
   CpuModel here = CpuModelHere();
   EXPECT_EQ(here.asks_ahead, IntelCores());
-  here.asks_ahead = false;
+  EXPECT_EQ(here.one_set_of_ports, IntelCores());
+  here.asks_ahead = here.one_set_of_ports = false;
   EXPECT_TRUE(here == kCpuModel);
 }
 

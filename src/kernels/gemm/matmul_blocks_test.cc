@@ -79,17 +79,19 @@ std::vector<float> Expected(const LinearCaseF32& c) {
   return y;
 }
 
-// Every instruction set and number of threads gives the bits of the definition.
+// Every instruction set, kind of cores and number of threads gives the bits of the definition.
 void Check(const LinearCaseF32& c) {
   const std::vector<float> expected = Expected(c);
-  CpuModel other = *c.cpu;  // reads memory the other way
+  CpuModel other = *c.cpu;
   other.asks_ahead = !other.asks_ahead;
-  LinearCaseF32 read_otherwise = c;
-  read_otherwise.cpu = &other;
+  other.one_set_of_ports = !other.one_set_of_ports;
+  LinearCaseF32 otherwise = c;
+  otherwise.cpu = &other;
   for (Isa isa : AllIsas()) {
     if (!IsaSupported(isa)) continue;
-    for (int threads : {1, 3}) {
-      const std::vector<float> y = RunLinearF32(threads == 1 ? c : read_otherwise, isa, threads);
+    for (const auto& [of, threads] :
+         {std::pair(&c, 1), {&c, 3}, {&otherwise, 1}, {&otherwise, 3}}) {
+      const std::vector<float> y = RunLinearF32(*of, isa, threads);
       ASSERT_EQ(y.size(), expected.size());
       for (size_t i = 0; i < y.size(); ++i)
         ASSERT_EQ(std::bit_cast<uint32_t>(y[i]), std::bit_cast<uint32_t>(expected[i]))
@@ -152,14 +154,25 @@ TEST(MatMulBlocks, EqualsItsDefinition) {
   }
 }
 
-// More rows than lines of few bits are read for as they lie: they are unpacked first.
+// More rows than lines of few bits are read for as they lie: they are unpacked first. Tall tiles of
+// all heights, of blocks of the data that hold one block of the weights, several, or a part of one.
 TEST(MatMulBlocks, ManyRows) {
   std::mt19937 random(6);
+  constexpr int64_t kBlocks[][2] = {{32, 32}, {32, 128}, {64, 32}, {0, 64}, {48, 96}};
+  int round = 0;
   for (const auto& [format, dtype] : KindsOfBlocks()) {
-    const WeightKind kind = {format, dtype, WeightKind::kBlocks, 32,
-                             format->zeros == WeightZeros::kBlocks};
-    const Tensor w = WeightsOf(kind.Type(77, 50, random), Elements::kRandom, random);
-    Check(MakeCase(45, w, 32, random));
+    for (const auto& [block, data_block] : kBlocks) {
+      const WeightKind kind = {format, dtype,
+                               block == 0 ? WeightKind::kColumns : WeightKind::kBlocks,
+                               std::max<int64_t>(block, 1), format->zeros == WeightZeros::kBlocks};
+      for (int64_t rows : {28, 29, 33, 37, 39, 42, 45, 84}) {
+        ++round;
+        TensorType type = kind.Type(round % 2 == 0 ? 77 : 260, round % 3 == 0 ? 17 : 50, random);
+        if (round % 5 < 3) type = HalfScales(type);
+        Check(MakeCase(rows, WeightsOf(type, Elements::kRandom, random), data_block, random));
+        if (HasFatalFailure()) return;
+      }
+    }
   }
 }
 

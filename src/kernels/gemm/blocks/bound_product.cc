@@ -10,10 +10,11 @@ Result<BoundProduct> BoundProduct::Bind(const Tensor& weights, int64_t data_bloc
   product.table_ = RowFor(kBlockRows, options.isa).table;
   product.rows_ = rows;
   product.asks_ahead_ = options.cpu->asks_ahead;
+  product.one_set_of_ports_ = options.cpu->one_set_of_ports && product.table_->tall_rows > 0;
   EVOQ_ASSIGN(product.weights_, BindBlocks(weights, data_block));
   const double depth = static_cast<double>(product.depth());
   product.quantize_grain_ = Grain(rows, depth * 0.1, options.threads);
-  const int64_t units = product.units(), tiles = CeilDiv(rows, int64_t{product.table_->max_rows});
+  const int64_t units = product.units(), tiles = product.tiles();
   product.row_parts_ =
       std::clamp<int64_t>(units == 0 ? 1 : CeilDiv(int64_t{4} * options.threads, units), 1,
                           options.threads > 1 ? std::max<int64_t>(tiles, 1) : 1);
@@ -38,7 +39,7 @@ Result<BoundProduct> BoundProduct::Bind(const Tensor& weights, int64_t data_bloc
 KernelPlan BoundProduct::Describe() const {
   KernelPlan plan;
   plan.code = table_->name;
-  plan.tile_rows = table_->max_rows;
+  plan.tile_rows = static_cast<int>(tile_rows());
   plan.tile_columns = table_->panels(plan.tile_rows) * kBlockColumns;
   plan.method = unpacks() ? "unpacking" : "";
   return plan;
@@ -57,8 +58,8 @@ BlockRows BoundProduct::Round(const float* a, const float* bias, const float* re
   auto* corrections = reinterpret_cast<int32_t*>(scratch + q_bytes() + scale_bytes());
   pool.ParallelFor(rows_, quantize_grain_, [&](int64_t begin, int64_t end) {
     for (int64_t m = begin; m < end; ++m)
-      table_->quantize(a + m * cut.depth, cut, factor(), stride(), q + m * stride(),
-                       scales + m * cut.data_blocks(), corrections + m * cut.blocks());
+      table_->quantize(a + m * cut.depth, cut, factor(), rows_, stride(), q + m * stride(),
+                       scales + m, corrections + m);
   });
   return {rows_, stride(), q, scales, corrections, bias, residual, y, asks_ahead_};
 }
@@ -74,10 +75,8 @@ int64_t BoundProduct::Multiply(const BlockRows& operands, int64_t unit, int64_t 
     b.bytes = unpacked;
     kind = BlockLines::kSmallBytes;
   }
-  const int64_t tiles = CeilDiv(last - first, int64_t{table_->max_rows});
-  for (int64_t i = 0; i < tiles; ++i) {
-    const int64_t row = first + PartBegin(last - first, tiles, i),
-                  end = first + PartBegin(last - first, tiles, i + 1);
+  for (int64_t i = first; i < last; ++i) {
+    const int64_t row = RowOfTile(i), end = RowOfTile(i + 1);
     for (int p = 0; p < panels; p += table_->panels(end - row))
       table_->tile(kind, b, operands, row, static_cast<int>(end - row), panel + p);
   }

@@ -47,7 +47,12 @@ class BoundProduct {
   }
 
  private:
-  bool unpacks() const { return weights_.groups > 1 && rows_ > table_->direct_rows; }
+  bool tall() const { return one_set_of_ports_ && rows_ > 2 * int64_t{table_->tall_rows}; }
+  bool unpacks() const { return tall() || (weights_.groups > 1 && rows_ > table_->direct_rows); }
+  int64_t tile_rows() const { return tall() ? table_->tall_rows : table_->max_rows; }
+  // Of tiles nearly equal in height; parts are of whole tiles.
+  int64_t tiles() const { return CeilDiv(rows_, tile_rows()); }
+  int64_t RowOfTile(int64_t i) const { return rows_ == 0 ? 0 : PartBegin(rows_, tiles(), i); }
   int32_t factor() const;
   // An odd number of cache lines: rows of q a multiple of 4 KiB apart would evict one another from
   // the L1 cache.
@@ -63,22 +68,22 @@ class BoundProduct {
 
   BlockRows Round(const float* a, const float* bias, const float* residual, float* y,
                   std::byte* scratch, ThreadPool& pool) const;
-  // Columns of one unit; gives how many there are.
+  // Columns of one unit of tiles [first, last); gives how many there are.
   int64_t Multiply(const BlockRows& operands, int64_t unit, int64_t first, int64_t last,
                    uint8_t* unpacked) const;
 
   template <typename Finish>
   void RunTask(const BlockRows& operands, int64_t unit, int64_t part, uint8_t* unpacked,
                const Finish& finish) const {
-    const int64_t first = PartBegin(rows_, row_parts_, part),
-                  last = PartBegin(rows_, row_parts_, part + 1);
+    const int64_t first = PartBegin(tiles(), row_parts_, part),
+                  last = PartBegin(tiles(), row_parts_, part + 1);
     const int64_t count = Multiply(operands, unit, first, last, unpacked);
-    finish(unit * kUnitColumns, count, first, last);
+    finish(unit * kUnitColumns, count, RowOfTile(first), RowOfTile(last));
   }
 
   BoundBlocks weights_;
   const BlockTable* table_ = nullptr;
-  bool asks_ahead_ = false;
+  bool asks_ahead_ = false, one_set_of_ports_ = false;
   int64_t rows_ = 0, row_parts_ = 1, quantize_grain_ = 1, grain_ = 1, scratch_bytes_ = 0;
 };
 

@@ -21,7 +21,8 @@ enum class BlockLines {
   kNibbles,      // u[k, n], 4 bits
   kPairs,        // u[k, n], 2 bits
   kE2m1,         // float4e2m1, 4 bits: u is twice its value, plus kE2m1Offset
-  kSmallBytes,   // u[k, n] < 32, 8 bits: what lines of fewer bits are unpacked to
+  kSmallBytes,   // u[k, n] < 32, 8 bits: what lines of fewer bits are unpacked to; any u for tall
+                 // tiles, which lines of 8 bits are unpacked for too
   kFlippedBytes  // u[k, n] less 128, 8 bits: layout k4n16-matmul
 };
 inline constexpr int kE2m1Offset = 12;
@@ -64,8 +65,8 @@ struct BlockUnit {
 struct BlockRows {
   int64_t rows, stride;  // bytes from row to row of q, a multiple of 8, zeros behind K
   const int8_t* q;
-  const float* scales;         // [rows][data_blocks]
-  const int32_t* corrections;  // [rows][blocks]: what each sum starts with, or factor of `zeros`
+  const float* scales;         // [data_blocks][rows]
+  const int32_t* corrections;  // [blocks][rows]: what each sum starts with, or factor of `zeros`
   const float* bias;           // [columns] or null
   const float* residual;       // [rows][columns] or null
   float* y;                    // [rows][columns]
@@ -76,14 +77,18 @@ struct BlockTable {
   const char* name;
   int max_rows;   // of a tile; any fewer rows run too
   int wide_rows;  // tiles of up to so many have both panels of a unit, others one
+  // Of tiles of both panels of unpacked units, in products of more than twice as many rows
+  // (CpuModel::one_set_of_ports); 0: there are none.
+  int tall_rows;
   // So many multiply lines of fewer than 8 bits as they lie; of more the lines are unpacked first.
   int64_t direct_rows;
   // Whether lines of kFlippedBytes are multiplied as the signed numbers that they hold, u - 128:
   // their corrections are those of zero points that are 128 less.
   bool signed_bytes;
-  // One row: q, scales and corrections[b] = factor * (sum of q in block b).
-  void (*quantize)(const float* x, const BlockCut& cut, int32_t factor, int64_t stride, int8_t* q,
-                   float* scales, int32_t* corrections);
+  // One row of `rows`: q, scales[d * rows] and corrections[b * rows] = factor * (sum of q in block
+  // b).
+  void (*quantize)(const float* x, const BlockCut& cut, int32_t factor, int64_t rows,
+                   int64_t stride, int8_t* q, float* scales, int32_t* corrections);
   // The unit with its lines of G numbers to a byte as G times as many of kSmallBytes. Null where
   // lines are never unpacked.
   void (*unpack)(BlockLines kind, const BlockUnit& unit, uint8_t* bytes);
@@ -92,7 +97,9 @@ struct BlockTable {
   void (*tile)(BlockLines kind, const BlockUnit& unit, const BlockRows& rows, int64_t row,
                int row_count, int64_t panel);
 
-  int panels(int64_t row_count) const { return row_count <= wide_rows ? kUnitPanels : 1; }
+  int panels(int64_t row_count) const {
+    return row_count <= wide_rows || row_count <= tall_rows ? kUnitPanels : 1;
+  }
 };
 
 #define EVOQ_BLOCK_TABLE(isa)        \

@@ -194,7 +194,7 @@ template <typename L, int kRows, bool kNested, bool kFewToo>
 void Tile(const BlockUnit& unit, const BlockRows& x, int64_t row, int64_t panel) {
   const BlockStream& w = unit.stream;
   const BlockCut& cut = w.cut;
-  const int64_t blocks = cut.blocks(), data_blocks = cut.data_blocks();
+  const int64_t blocks = cut.blocks();
   const int64_t column = panel * kBlockColumns, side = panel % kUnitPanels;
   constexpr int32_t kZeroLess = kSmall<L> || !kSignedBytes ? 0 : 128;
   Place<kRows> place;
@@ -216,11 +216,11 @@ void Tile(const BlockUnit& unit, const BlockRows& x, int64_t row, int64_t panel)
       y[r][p] = x.bias == nullptr ? AllF(0) : LoadF(x.bias + column + p * 16, count[p]);
     }
   }
-  const int32_t* corrections = x.corrections + row * blocks;
-  const float* data_scales = x.scales + row * data_blocks;
+  const int32_t* corrections = x.corrections + row;
+  const float* data_scales = x.scales + row;
   const uint8_t* head = nullptr;
   int64_t scale_blocks = 0, piece = 0;
-  for (int64_t b = 0; b < blocks; ++b, ++corrections) {
+  for (int64_t b = 0; b < blocks; ++b, corrections += x.rows) {
     if (scale_blocks == 0) {
       head = place.at;
       place.at += w.head_bytes();
@@ -233,8 +233,8 @@ void Tile(const BlockUnit& unit, const BlockRows& x, int64_t row, int64_t panel)
 #pragma GCC unroll 2
       for (int p = 0; p < kPanels<kRows>; ++p)
         sums[r][p] = w.has_zeros ? Times(head + w.scale_bytes() + kBlockColumns * (side + p),
-                                         kZeroLess, corrections[r * blocks])
-                                 : All(corrections[r * blocks]);
+                                         kZeroLess, corrections[r])
+                                 : All(corrections[r]);
     }
     const int64_t left = cut.depth - b * cut.block, k = left < cut.block ? left : cut.block;
     AddBlock<L, kFewToo>(place, LinesOf<L>(k), side, sums);
@@ -248,11 +248,10 @@ void Tile(const BlockUnit& unit, const BlockRows& x, int64_t row, int64_t panel)
       for (int r = 0; r < kRows; ++r) {
         const Floats sum = ToFloats(sums[r][p]);
         t[r][p] = !kNested || first ? Mul(sum, s) : MulAdd(sum, s, t[r][p]);
-        if (!kNested || last)
-          y[r][p] = MulAdd(AllF(data_scales[r * data_blocks]), t[r][p], y[r][p]);
+        if (!kNested || last) y[r][p] = MulAdd(AllF(data_scales[r]), t[r][p], y[r][p]);
       }
     }
-    if (!kNested || last) ++data_scales, piece = 0;
+    if (!kNested || last) data_scales += x.rows, piece = 0;
   }
 #pragma GCC unroll 8
   for (int r = 0; r < kRows; ++r) {
@@ -302,7 +301,22 @@ void UnpackUnit(const BlockUnit& unit, uint8_t* to) {
   }
 }
 
-// What there is of each kind. Where lines are never unpacked there are no tiles of kSmallBytes.
+}  // namespace
+}  // namespace evoq::EVOQ_ISA
+
+#if defined(EVOQ_TALL_TILES)
+#include "kernels/gemm/blocks/tall.inl.h"
+#endif
+
+namespace evoq::EVOQ_ISA {
+namespace {
+
+#if !defined(EVOQ_TALL_TILES)
+constexpr int kTallRows = 0;
+#endif
+
+// What there is of each kind. Lines that are unpacked for tall tiles only have no others of
+// kSmallBytes; where lines are never unpacked there are none of these.
 constexpr bool kUnpacks = kDirectRows < INT64_MAX;
 struct LinesCode {
   TileFn (*tile)(int row_count, bool nested, bool few_too) = nullptr;
@@ -312,7 +326,7 @@ template <typename L>
 constexpr LinesCode CodeOf() {
   LinesCode code;
   if constexpr (kUnpacks || !std::is_same_v<L, SmallBytes>) code.tile = TileFor<L>;
-  if constexpr (kUnpacks && L::kGroups > 1) code.unpack = UnpackUnit<L>;
+  if constexpr (kTallRows > 0 || (kUnpacks && L::kGroups > 1)) code.unpack = UnpackUnit<L>;
   return code;
 }
 constexpr LinesCode kCode[] = {CodeOf<Nibbles>(), CodeOf<Pairs>(), CodeOf<E2m1>(),
@@ -320,6 +334,11 @@ constexpr LinesCode kCode[] = {CodeOf<Nibbles>(), CodeOf<Pairs>(), CodeOf<E2m1>(
 
 void RunTile(BlockLines kind, const BlockUnit& unit, const BlockRows& rows, int64_t row,
              int row_count, int64_t panel) {
+#if defined(EVOQ_TALL_TILES)
+  static_assert(!kUnpacks);
+  if (kind == BlockLines::kSmallBytes)
+    return kTallTiles[static_cast<size_t>(row_count - kLeastTallRows)](unit, rows, row, panel);
+#endif
   const bool nested = unit.stream.cut.pieces > 1;
   kCode[static_cast<size_t>(kind)].tile(row_count, nested, rows.asks_ahead)(unit, rows, row, panel);
 }
@@ -328,18 +347,17 @@ void RunTile(BlockLines kind, const BlockUnit& unit, const BlockRows& rows, int6
   kCode[static_cast<size_t>(kind)].unpack(unit, bytes);
 }
 
-void Quantize(const float* x, const BlockCut& cut, int32_t factor, int64_t stride, int8_t* q,
-              float* scales, int32_t* corrections) {
+void Quantize(const float* x, const BlockCut& cut, int32_t factor, int64_t rows, int64_t stride,
+              int8_t* q, float* scales, int32_t* corrections) {
   const int64_t data_block = cut.block * cut.pieces;
-  for (int64_t k = 0; k < cut.depth; k += data_block)
-    *scales++ =
-        QuantizeBlock(x + k, cut.depth - k < data_block ? cut.depth - k : data_block, q + k);
+  for (int64_t k = 0; k < cut.depth; k += data_block, scales += rows)
+    *scales = QuantizeBlock(x + k, cut.depth - k < data_block ? cut.depth - k : data_block, q + k);
   for (int64_t k = cut.depth; k < stride; ++k) q[k] = 0;
-  for (int64_t k = 0; k < cut.depth; k += cut.block) {
+  for (int64_t k = 0; k < cut.depth; k += cut.block, corrections += rows) {
     const int64_t end = cut.depth - k < cut.block ? cut.depth : k + cut.block;
     int32_t sum = 0;
     for (int64_t i = k; i < end; ++i) sum += q[i];
-    *corrections++ = factor * sum;
+    *corrections = factor * sum;
   }
 }
 
@@ -349,10 +367,11 @@ const BlockTable kBlockDot = {
     .name = EVOQ_TABLE_NAME,
     .max_rows = kMaxRows,
     .wide_rows = kWideRows,
+    .tall_rows = kTallRows,
     .direct_rows = kDirectRows,
     .signed_bytes = kSignedBytes,
     .quantize = Quantize,
-    .unpack = kUnpacks ? Unpack : nullptr,
+    .unpack = kUnpacks || kTallRows > 0 ? Unpack : nullptr,
     .tile = RunTile,
 };
 

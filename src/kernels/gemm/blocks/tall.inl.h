@@ -1,0 +1,154 @@
+// Tiles of more rows than have room in registers for floats beside their sums: TallTile, for lines
+// that UnpackUnit has made bytes of. Included by product.inl.h.
+
+namespace evoq::EVOQ_ISA {
+namespace {
+
+// Products of more than twice as many rows as the tallest tile has are cut into tiles no lower than
+// this.
+constexpr int kLeastTallRows = (2 * kTallRows + 1) / 3;
+
+// What sums of products by scales begin with: scales are positive, so that a product added to 0 has
+// its own sign.
+alignas(64) constexpr float kZeros[kTallRows * kUnitColumns] = {};
+
+// Four rows' addresses take one register: the others are a multiple of the stride away.
+template <int kRows>
+struct RowsOfFour {
+  const int8_t* first[(kRows + 3) / 4];
+  int64_t stride, three;
+
+  EVOQ_ALWAYS_INLINE RowsOfFour(const int8_t* q, int64_t step) : stride(step), three(3 * step) {
+#pragma GCC unroll 4
+    for (int i = 0; i < (kRows + 3) / 4; ++i) first[i] = q + 4 * i * step;
+  }
+  EVOQ_ALWAYS_INLINE const int8_t* Row(int r) const {
+    return first[r / 4] + (r % 4 == 3 ? three : r % 4 * stride);
+  }
+  EVOQ_ALWAYS_INLINE void Advance(int64_t bytes) {
+#pragma GCC unroll 4
+    for (int i = 0; i < (kRows + 3) / 4; ++i) first[i] += bytes;
+  }
+};
+
+// What stands before or behind must not change where a loop keeps its sums: in registers.
+template <int kRows>
+EVOQ_ALWAYS_INLINE void KeepInRegisters(Ints (&sums)[kRows][kUnitPanels]) {
+#pragma GCC unroll 16
+  for (int r = 0; r < kRows; ++r) {
+#pragma GCC unroll 2
+    for (int p = 0; p < kUnitPanels; ++p) asm("" : "+v"(sums[r][p]));
+  }
+}
+
+// As Tile, of both panels. t and y stand in the L1 cache: of a block of 32 k that is a load and a
+// store beside eight dot products.
+template <int kRows>
+void TallTile(const BlockUnit& unit, const BlockRows& x, int64_t row, int64_t panel) {
+  const BlockStream& w = unit.stream;
+  const BlockCut& cut = w.cut;
+  const int64_t blocks = cut.blocks();
+  const int64_t column = panel * kBlockColumns;
+  const auto& nothing = *reinterpret_cast<const Floats(*)[kRows][kUnitPanels]>(kZeros);
+  // Behind a pointer that the compiler knows nothing of, which else keeps some of them in registers
+  // and the sums in memory.
+  struct {
+    Floats t[kRows][kUnitPanels], y[kRows][kUnitPanels];
+  } in_memory;
+  auto* floats = &in_memory;
+  asm("" : "+r"(floats) : : "memory");
+  auto& [t, y] = *floats;
+  int count[kUnitPanels];
+  for (int p = 0; p < kUnitPanels; ++p) {
+    const int64_t left = w.columns - column - p * kBlockColumns;
+    count[p] = static_cast<int>(left < 0 ? 0 : left < kBlockColumns ? left : kBlockColumns);
+  }
+  for (int r = 0; r < kRows; ++r) {
+    for (int p = 0; p < kUnitPanels; ++p) {
+      __builtin_prefetch(x.y + (row + r) * w.columns + column + p * kBlockColumns, 1);
+      y[r][p] = x.bias == nullptr ? AllF(0) : LoadF(x.bias + column + p * kBlockColumns, count[p]);
+    }
+  }
+  const uint8_t* at = unit.bytes;
+  RowsOfFour<kRows> q(x.q + row * x.stride, x.stride);
+  const int32_t* corrections = x.corrections + row;
+  const float* data_scales = x.scales + row;
+  const uint8_t* head = nullptr;
+  int64_t scale_blocks = 0, piece = 0;
+  for (int64_t b = 0; b < blocks; ++b, corrections += x.rows) {
+    if (scale_blocks == 0) {
+      head = at;
+      at += w.head_bytes();
+      scale_blocks = cut.blocks_per_scale;
+    }
+    --scale_blocks;
+    Ints sums[kRows][kUnitPanels];
+#pragma GCC unroll 16
+    for (int r = 0; r < kRows; ++r) {
+#pragma GCC unroll 2
+      for (int p = 0; p < kUnitPanels; ++p)
+        sums[r][p] = w.has_zeros
+                         ? Times(head + w.scale_bytes() + kBlockColumns * p, 0, corrections[r])
+                         : All(corrections[r]);
+    }
+    KeepInRegisters(sums);
+    const int64_t left = cut.depth - b * cut.block;
+    const auto add = [&]() __attribute__((always_inline)) {
+      __builtin_prefetch(at + kTallAhead);
+      __builtin_prefetch(at + kTallAhead + 64);
+      const Bytes u0 = LoadBytes(at), u1 = LoadBytes(at + 64);
+#pragma GCC unroll 16
+      for (int r = 0; r < kRows; ++r) {
+        const Quad quad = Spread(q.Row(r));
+        sums[r][0] = Dot<false>(sums[r][0], u0, quad);
+        sums[r][1] = Dot<false>(sums[r][1], u1, quad);
+      }
+      at += 64 * kUnitPanels;
+      q.Advance(4);
+    };
+    const int64_t lines = LinesOf<SmallBytes>(left < cut.block ? left : cut.block);
+    if (lines == 8) {
+#pragma GCC unroll 8
+      for (int l = 0; l < 8; ++l) add();
+    } else {
+      for (int64_t l = lines; l > 0; --l) add();
+    }
+    KeepInRegisters(sums);
+    const auto& before = piece == 0 ? nothing : t;
+    const bool last = ++piece == cut.pieces || b + 1 == blocks;
+#pragma GCC unroll 2
+    for (int p = 0; p < kUnitPanels; ++p) {
+      const int64_t i = kBlockColumns * p;
+      const Floats s = w.half_scales ? LoadHalf(reinterpret_cast<const uint16_t*>(head) + i)
+                                     : LoadF(reinterpret_cast<const float*>(head) + i);
+      if (last) {
+#pragma GCC unroll 16
+        for (int r = 0; r < kRows; ++r) {
+          const Floats all = MulAdd(ToFloats(sums[r][p]), s, before[r][p]);
+          y[r][p] = MulAdd(AllF(data_scales[r]), all, y[r][p]);
+        }
+      } else {
+#pragma GCC unroll 16
+        for (int r = 0; r < kRows; ++r) t[r][p] = MulAdd(ToFloats(sums[r][p]), s, before[r][p]);
+      }
+    }
+    if (last) data_scales += x.rows, piece = 0;
+  }
+  for (int r = 0; r < kRows; ++r) {
+    for (int p = 0; p < kUnitPanels; ++p) {
+      const int64_t i = (row + r) * w.columns + column + p * kBlockColumns;
+      if (x.residual != nullptr) y[r][p] = Add(y[r][p], LoadF(x.residual + i, count[p]));
+      StoreF(x.y + i, count[p], y[r][p]);
+    }
+  }
+}
+
+template <int... kMore>
+constexpr std::array<TileFn, sizeof...(kMore)> TallTilesOf(std::integer_sequence<int, kMore...>) {
+  return {TallTile<kLeastTallRows + kMore>...};
+}
+constexpr auto kTallTiles =
+    TallTilesOf(std::make_integer_sequence<int, kTallRows - kLeastTallRows + 1>());
+
+}  // namespace
+}  // namespace evoq::EVOQ_ISA
