@@ -39,7 +39,7 @@ class Bar:
         bound = f">= {self.least:g}" if self.least is not None else f"<= {self.most:g}"
         figure = "not available" if self.figure is None else f"{self.figure:.3g}"
         return (
-            f"{self.part:7} {self.what:64} {figure:>13}  {bound:>8}  "
+            f"{self.part:7} {self.what:60} {figure:>13}  {bound:>8}  "
             f"{'met' if self.met else 'MISSED'}"
         )
 

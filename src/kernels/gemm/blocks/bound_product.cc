@@ -10,7 +10,8 @@ Result<BoundProduct> BoundProduct::Bind(const Tensor& weights, int64_t data_bloc
   product.table_ = RowFor(kBlockRows, options.isa).table;
   product.rows_ = rows;
   product.asks_ahead_ = options.cpu->asks_ahead;
-  product.one_set_of_ports_ = options.cpu->one_set_of_ports && product.table_->tall_rows > 0;
+  const int64_t tall_rows = product.table_->tall_rows;
+  product.tall_ = options.cpu->one_set_of_ports && tall_rows > 0 && rows > 2 * tall_rows;
   EVOQ_ASSIGN(product.weights_, BindBlocks(weights, data_block));
   const double depth = static_cast<double>(product.depth());
   product.quantize_grain_ = Grain(rows, depth * 0.1, options.threads);

@@ -47,9 +47,8 @@ class BoundProduct {
   }
 
  private:
-  bool tall() const { return one_set_of_ports_ && rows_ > 2 * int64_t{table_->tall_rows}; }
-  bool unpacks() const { return tall() || (weights_.groups > 1 && rows_ > table_->direct_rows); }
-  int64_t tile_rows() const { return tall() ? table_->tall_rows : table_->max_rows; }
+  bool unpacks() const { return tall_ || (weights_.groups > 1 && rows_ > table_->direct_rows); }
+  int64_t tile_rows() const { return tall_ ? table_->tall_rows : table_->max_rows; }
   // Of tiles nearly equal in height; parts are of whole tiles.
   int64_t tiles() const { return CeilDiv(rows_, tile_rows()); }
   int64_t RowOfTile(int64_t i) const { return rows_ == 0 ? 0 : PartBegin(rows_, tiles(), i); }
@@ -83,7 +82,7 @@ class BoundProduct {
 
   BoundBlocks weights_;
   const BlockTable* table_ = nullptr;
-  bool asks_ahead_ = false, one_set_of_ports_ = false;
+  bool asks_ahead_ = false, tall_ = false;
   int64_t rows_ = 0, row_parts_ = 1, quantize_grain_ = 1, grain_ = 1, scratch_bytes_ = 0;
 };
 

@@ -190,6 +190,49 @@ EVOQ_ALWAYS_INLINE void AddBlock(Place<kRows>& place, int64_t lines, int64_t sid
   }
 }
 
+// Of panel columns from `column` on, those that there are.
+EVOQ_ALWAYS_INLINE int ColumnsFrom(const BlockStream& w, int64_t column) {
+  const int64_t left = w.columns - column;
+  return static_cast<int>(left < 0 ? 0 : left < kBlockColumns ? left : kBlockColumns);
+}
+
+// What belongs to the block that a tile is in: of the weights the head of its scale, of the rows
+// what their sums start with, and the scales of the data's block.
+struct InBlock {
+  const BlockStream& w;
+  const int32_t* corrections;
+  const float* data_scales;
+  int64_t rows;
+  const uint8_t* head = nullptr;
+  int64_t scale_blocks = 0;
+
+  EVOQ_ALWAYS_INLINE InBlock(const BlockStream& stream, const BlockRows& x, int64_t row)
+      : w(stream), corrections(x.corrections + row), data_scales(x.scales + row), rows(x.rows) {}
+  // `at`, where the weights stand: moves behind a head.
+  EVOQ_ALWAYS_INLINE void Enter(const uint8_t*& at) {
+    if (scale_blocks == 0) {
+      head = at;
+      at += w.head_bytes();
+      scale_blocks = w.cut.blocks_per_scale;
+    }
+    --scale_blocks;
+  }
+  // Columns from `i` of the unit on.
+  template <int32_t kZeroLess>
+  EVOQ_ALWAYS_INLINE Ints Start(int r, int64_t i) const {
+    return w.has_zeros ? Times(head + w.scale_bytes() + i, kZeroLess, corrections[r])
+                       : All(corrections[r]);
+  }
+  EVOQ_ALWAYS_INLINE Floats Scales(int64_t i) const {
+    return w.half_scales ? LoadHalf(reinterpret_cast<const uint16_t*>(head) + i)
+                         : LoadF(reinterpret_cast<const float*>(head) + i);
+  }
+  EVOQ_ALWAYS_INLINE void Leave(bool data_block) {
+    corrections += rows;
+    if (data_block) data_scales += rows;
+  }
+};
+
 template <typename L, int kRows, bool kNested, bool kFewToo>
 void Tile(const BlockUnit& unit, const BlockRows& x, int64_t row, int64_t panel) {
   const BlockStream& w = unit.stream;
@@ -202,10 +245,7 @@ void Tile(const BlockUnit& unit, const BlockRows& x, int64_t row, int64_t panel)
   int count[kPanels<kRows>];
   Floats y[kRows][kPanels<kRows>], t[kRows][kPanels<kRows>];
 #pragma GCC unroll 2
-  for (int p = 0; p < kPanels<kRows>; ++p) {
-    const int64_t left = w.columns - column - p * kBlockColumns;
-    count[p] = static_cast<int>(left < 0 ? 0 : left < kBlockColumns ? left : kBlockColumns);
-  }
+  for (int p = 0; p < kPanels<kRows>; ++p) count[p] = ColumnsFrom(w, column + p * kBlockColumns);
 #pragma GCC unroll 8
   for (int r = 0; r < kRows; ++r) {
     place.q[r] = x.q + (row + r) * x.stride;
@@ -216,42 +256,32 @@ void Tile(const BlockUnit& unit, const BlockRows& x, int64_t row, int64_t panel)
       y[r][p] = x.bias == nullptr ? AllF(0) : LoadF(x.bias + column + p * 16, count[p]);
     }
   }
-  const int32_t* corrections = x.corrections + row;
-  const float* data_scales = x.scales + row;
-  const uint8_t* head = nullptr;
-  int64_t scale_blocks = 0, piece = 0;
-  for (int64_t b = 0; b < blocks; ++b, corrections += x.rows) {
-    if (scale_blocks == 0) {
-      head = place.at;
-      place.at += w.head_bytes();
-      scale_blocks = cut.blocks_per_scale;
-    }
-    --scale_blocks;
+  InBlock block(w, x, row);
+  int64_t piece = 0;
+  for (int64_t b = 0; b < blocks; ++b) {
+    block.Enter(place.at);
     Ints sums[kRows][kPanels<kRows>];
 #pragma GCC unroll 8
     for (int r = 0; r < kRows; ++r) {
 #pragma GCC unroll 2
       for (int p = 0; p < kPanels<kRows>; ++p)
-        sums[r][p] = w.has_zeros ? Times(head + w.scale_bytes() + kBlockColumns * (side + p),
-                                         kZeroLess, corrections[r])
-                                 : All(corrections[r]);
+        sums[r][p] = block.Start<kZeroLess>(r, kBlockColumns * (side + p));
     }
     const int64_t left = cut.depth - b * cut.block, k = left < cut.block ? left : cut.block;
     AddBlock<L, kFewToo>(place, LinesOf<L>(k), side, sums);
     const bool first = piece == 0, last = ++piece == cut.pieces || b + 1 == blocks;
 #pragma GCC unroll 2
     for (int p = 0; p < kPanels<kRows>; ++p) {
-      const int64_t i = kBlockColumns * (side + p);
-      const Floats s = w.half_scales ? LoadHalf(reinterpret_cast<const uint16_t*>(head) + i)
-                                     : LoadF(reinterpret_cast<const float*>(head) + i);
+      const Floats s = block.Scales(kBlockColumns * (side + p));
 #pragma GCC unroll 8
       for (int r = 0; r < kRows; ++r) {
         const Floats sum = ToFloats(sums[r][p]);
         t[r][p] = !kNested || first ? Mul(sum, s) : MulAdd(sum, s, t[r][p]);
-        if (!kNested || last) y[r][p] = MulAdd(AllF(data_scales[r]), t[r][p], y[r][p]);
+        if (!kNested || last) y[r][p] = MulAdd(AllF(block.data_scales[r]), t[r][p], y[r][p]);
       }
     }
-    if (!kNested || last) data_scales += x.rows, piece = 0;
+    block.Leave(!kNested || last);
+    if (!kNested || last) piece = 0;
   }
 #pragma GCC unroll 8
   for (int r = 0; r < kRows; ++r) {

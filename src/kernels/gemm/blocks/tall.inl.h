@@ -59,10 +59,7 @@ void TallTile(const BlockUnit& unit, const BlockRows& x, int64_t row, int64_t pa
   asm("" : "+r"(floats) : : "memory");
   auto& [t, y] = *floats;
   int count[kUnitPanels];
-  for (int p = 0; p < kUnitPanels; ++p) {
-    const int64_t left = w.columns - column - p * kBlockColumns;
-    count[p] = static_cast<int>(left < 0 ? 0 : left < kBlockColumns ? left : kBlockColumns);
-  }
+  for (int p = 0; p < kUnitPanels; ++p) count[p] = ColumnsFrom(w, column + p * kBlockColumns);
   for (int r = 0; r < kRows; ++r) {
     for (int p = 0; p < kUnitPanels; ++p) {
       __builtin_prefetch(x.y + (row + r) * w.columns + column + p * kBlockColumns, 1);
@@ -71,25 +68,15 @@ void TallTile(const BlockUnit& unit, const BlockRows& x, int64_t row, int64_t pa
   }
   const uint8_t* at = unit.bytes;
   RowsOfFour<kRows> q(x.q + row * x.stride, x.stride);
-  const int32_t* corrections = x.corrections + row;
-  const float* data_scales = x.scales + row;
-  const uint8_t* head = nullptr;
-  int64_t scale_blocks = 0, piece = 0;
-  for (int64_t b = 0; b < blocks; ++b, corrections += x.rows) {
-    if (scale_blocks == 0) {
-      head = at;
-      at += w.head_bytes();
-      scale_blocks = cut.blocks_per_scale;
-    }
-    --scale_blocks;
+  InBlock block(w, x, row);
+  int64_t piece = 0;
+  for (int64_t b = 0; b < blocks; ++b) {
+    block.Enter(at);
     Ints sums[kRows][kUnitPanels];
 #pragma GCC unroll 16
     for (int r = 0; r < kRows; ++r) {
 #pragma GCC unroll 2
-      for (int p = 0; p < kUnitPanels; ++p)
-        sums[r][p] = w.has_zeros
-                         ? Times(head + w.scale_bytes() + kBlockColumns * p, 0, corrections[r])
-                         : All(corrections[r]);
+      for (int p = 0; p < kUnitPanels; ++p) sums[r][p] = block.Start<0>(r, kBlockColumns * p);
     }
     KeepInRegisters(sums);
     const int64_t left = cut.depth - b * cut.block;
@@ -107,7 +94,7 @@ void TallTile(const BlockUnit& unit, const BlockRows& x, int64_t row, int64_t pa
       q.Advance(4);
     };
     const int64_t lines = LinesOf<SmallBytes>(left < cut.block ? left : cut.block);
-    if (lines == 8) {
+    if (lines == 8) {  // blocks of 32: without a branch
 #pragma GCC unroll 8
       for (int l = 0; l < 8; ++l) add();
     } else {
@@ -118,21 +105,20 @@ void TallTile(const BlockUnit& unit, const BlockRows& x, int64_t row, int64_t pa
     const bool last = ++piece == cut.pieces || b + 1 == blocks;
 #pragma GCC unroll 2
     for (int p = 0; p < kUnitPanels; ++p) {
-      const int64_t i = kBlockColumns * p;
-      const Floats s = w.half_scales ? LoadHalf(reinterpret_cast<const uint16_t*>(head) + i)
-                                     : LoadF(reinterpret_cast<const float*>(head) + i);
+      const Floats s = block.Scales(kBlockColumns * p);
       if (last) {
 #pragma GCC unroll 16
         for (int r = 0; r < kRows; ++r) {
           const Floats all = MulAdd(ToFloats(sums[r][p]), s, before[r][p]);
-          y[r][p] = MulAdd(AllF(data_scales[r]), all, y[r][p]);
+          y[r][p] = MulAdd(AllF(block.data_scales[r]), all, y[r][p]);
         }
       } else {
 #pragma GCC unroll 16
         for (int r = 0; r < kRows; ++r) t[r][p] = MulAdd(ToFloats(sums[r][p]), s, before[r][p]);
       }
     }
-    if (last) data_scales += x.rows, piece = 0;
+    block.Leave(last);
+    if (last) piece = 0;
   }
   for (int r = 0; r < kRows; ++r) {
     for (int p = 0; p < kUnitPanels; ++p) {
