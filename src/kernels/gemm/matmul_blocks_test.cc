@@ -154,8 +154,8 @@ TEST(MatMulBlocks, EqualsItsDefinition) {
   }
 }
 
-// More rows than lines of few bits are read for as they lie: they are unpacked first. Tall tiles of
-// all heights, of blocks of the data that hold one block of the weights, several, or a part of one.
+// Tall tiles of all heights, of lines as they lie and of those that are unpacked for many rows, and
+// of blocks of the data that hold one block of the weights, several, or a part of one.
 TEST(MatMulBlocks, ManyRows) {
   std::mt19937 random(6);
   constexpr int64_t kBlocks[][2] = {{32, 32}, {32, 128}, {64, 32}, {0, 64}, {48, 96}};
@@ -165,7 +165,7 @@ TEST(MatMulBlocks, ManyRows) {
       const WeightKind kind = {format, dtype,
                                block == 0 ? WeightKind::kColumns : WeightKind::kBlocks,
                                std::max<int64_t>(block, 1), format->zeros == WeightZeros::kBlocks};
-      for (int64_t rows : {15, 17, 28, 29, 33, 37, 39, 42, 45, 84}) {
+      for (int64_t rows : {8, 9, 10, 11, 15, 17, 24, 25, 28, 29, 33, 37, 39, 42, 45, 84}) {
         ++round;
         TensorType type = kind.Type(round % 2 == 0 ? 77 : 260, round % 3 == 0 ? 17 : 50, random);
         if (round % 5 < 3) type = HalfScales(type);
@@ -173,6 +173,41 @@ TEST(MatMulBlocks, ManyRows) {
         if (HasFatalFailure()) return;
       }
     }
+  }
+}
+
+// Where everything waits for the same ports (CpuModel::one_set_of_ports) more rows than a tile has
+// take tall ones, and more than two of these unpack.
+TEST(MatMulBlocks, CutsRowsBySizeAndCores) {
+  std::mt19937 random(8);
+  const WeightFormat* int4 = AllWeightFormats()[1].back().table;
+  const WeightKind kind = {int4, DType::kInt4, WeightKind::kBlocks, 32, false};
+  const Tensor w = WeightsOf(kind.Type(96, 40, random), Elements::kRandom, random);
+  for (const Isa isa : AllIsas()) {
+    if (!IsaSupported(isa)) continue;
+    const BlockTable& table = *RowFor(kBlockRows, isa).table;
+    const auto plan = [&](int64_t rows, bool one_set_of_ports) {
+      CpuModel cpu = CpuModelHere();
+      cpu.one_set_of_ports = one_set_of_ports;
+      const LinearCaseF32 c = MakeCase(rows, w, 32, random);
+      const std::vector<TensorType> types = {c.inputs[0].type(), w.type(), TensorType(),
+                                             TensorType()};
+      const std::vector<const Tensor*> constants = {nullptr, &w, nullptr, nullptr};
+      const KernelCall call{"MatMul", c.attrs, types, {&c.output, 1}, constants};
+      const KernelPlan bound = kMatMulBlocks.bind(call, {isa, 1, "", &cpu})->plan;
+      return fmt::format("{} {}", bound.tile_rows, bound.method);
+    };
+    const auto tiles = [](int rows, bool unpacks = false) {
+      return fmt::format("{} {}", rows, unpacks ? "unpacking" : "");
+    };
+    const int direct = table.tall_direct_rows;
+    EXPECT_EQ(plan(table.max_rows, true), tiles(table.max_rows));
+    EXPECT_EQ(plan(100, false), tiles(table.max_rows, table.direct_rows < 100));
+    if (direct == 0) continue;
+    EXPECT_EQ(plan(table.max_rows + 1, true), tiles(direct));
+    EXPECT_EQ(plan(2 * direct, true), tiles(direct));
+    EXPECT_EQ(plan(2 * direct + 1, true), tiles(table.tall_rows, true));
+    EXPECT_EQ(plan(table.max_rows + 1, false), tiles(table.max_rows));
   }
 }
 
@@ -187,14 +222,16 @@ TEST(MatMulBlocks, LargestProducts) {
         for (const auto& [depth, block] : {std::pair<int64_t, int64_t>{96, 32}, {160, 80}}) {
           const WeightKind kind = {format, dtype, WeightKind::kBlocks, block, zeros};
           const TensorType type = kind.Type(depth, kColumns, random);
-          LinearCaseF32 c = MakeCase(6, WeightsOf(type, elements, random), block, random);
-          // Rows of 127, of -127, and of both in pairs and in turn.
-          float* x = c.inputs[0].mutable_data<float>();
-          for (int64_t m = 0; m < 6; ++m) {
-            for (int64_t k = 0; k < depth; ++k)
-              x[m * depth + k] = m == 0 || (m > 1 && k >> (m - 2) & 1) ? 1.0f : -1.0f;
+          for (const int64_t rows : {6, 7}) {
+            LinearCaseF32 c = MakeCase(rows, WeightsOf(type, elements, random), block, random);
+            // Rows of 127, of -127, and of both in pairs and in turn.
+            float* x = c.inputs[0].mutable_data<float>();
+            for (int64_t m = 0; m < rows; ++m) {
+              for (int64_t k = 0; k < depth; ++k)
+                x[m * depth + k] = m == 0 || (m > 1 && k >> (m - 2) & 1) ? 1.0f : -1.0f;
+            }
+            Check(c);
           }
-          Check(c);
         }
       }
     }

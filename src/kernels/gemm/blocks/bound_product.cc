@@ -10,9 +10,8 @@ Result<BoundProduct> BoundProduct::Bind(const Tensor& weights, int64_t data_bloc
   product.table_ = RowFor(kBlockRows, options.isa).table;
   product.rows_ = rows;
   product.asks_ahead_ = options.cpu->asks_ahead;
-  const int64_t tall_rows = product.table_->tall_rows;
-  product.tall_ = options.cpu->one_set_of_ports && tall_rows > 0 && rows > 2 * tall_rows;
   EVOQ_ASSIGN(product.weights_, BindBlocks(weights, data_block));
+  product.CutRows(options.cpu->one_set_of_ports);
   const double depth = static_cast<double>(product.depth());
   product.quantize_grain_ = Grain(rows, depth * 0.1, options.threads);
   const int64_t units = product.units(), tiles = product.tiles();
@@ -37,12 +36,23 @@ Result<BoundProduct> BoundProduct::Bind(const Tensor& weights, int64_t data_bloc
   return product;
 }
 
+void BoundProduct::CutRows(bool tall) {
+  const BlockTable& t = *table_;
+  if (tall && t.tall_rows > 0 && rows_ > t.max_rows) {
+    unpacks_ = rows_ > 2 * t.tall_direct_rows;
+    tile_rows_ = unpacks_ ? t.tall_rows : t.tall_direct_rows;
+  } else {
+    unpacks_ = weights_.groups > 1 && rows_ > t.direct_rows;
+    tile_rows_ = t.max_rows;
+  }
+}
+
 KernelPlan BoundProduct::Describe() const {
   KernelPlan plan;
   plan.code = table_->name;
-  plan.tile_rows = static_cast<int>(tile_rows());
+  plan.tile_rows = static_cast<int>(tile_rows_);
   plan.tile_columns = table_->panels(plan.tile_rows) * kBlockColumns;
-  plan.method = unpacks() ? "unpacking" : "";
+  plan.method = unpacks_ ? "unpacking" : "";
   return plan;
 }
 
@@ -71,7 +81,7 @@ int64_t BoundProduct::Multiply(const BlockRows& operands, int64_t unit, int64_t 
   const int panels = static_cast<int>(std::min<int64_t>(kUnitPanels, all - panel));
   BlockUnit b = {weights_.stream, weights_.bytes() + unit * weights_.unit_bytes};
   BlockLines kind = weights_.kind;
-  if (unpacks()) {
+  if (unpacks_) {
     table_->unpack(kind, b, unpacked);
     b.bytes = unpacked;
     kind = BlockLines::kSmallBytes;

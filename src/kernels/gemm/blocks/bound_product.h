@@ -47,10 +47,10 @@ class BoundProduct {
   }
 
  private:
-  bool unpacks() const { return tall_ || (weights_.groups > 1 && rows_ > table_->direct_rows); }
-  int64_t tile_rows() const { return tall_ ? table_->tall_rows : table_->max_rows; }
+  // Sets tile_rows_ and unpacks_. tall: CpuModel::one_set_of_ports.
+  void CutRows(bool tall);
   // Of tiles nearly equal in height; parts are of whole tiles.
-  int64_t tiles() const { return CeilDiv(rows_, tile_rows()); }
+  int64_t tiles() const { return CeilDiv(rows_, tile_rows_); }
   int64_t RowOfTile(int64_t i) const { return rows_ == 0 ? 0 : PartBegin(rows_, tiles(), i); }
   int32_t factor() const;
   // An odd number of cache lines: rows of q a multiple of 4 KiB apart would evict one another from
@@ -58,7 +58,7 @@ class BoundProduct {
   int64_t stride() const { return RoundUp(depth(), 64) | 64; }
   int64_t units() const { return CeilDiv(columns(), int64_t{kUnitColumns}); }
   // Of a thread, for an unpacked unit.
-  int64_t unit_bytes() const { return unpacks() ? weights_.groups * weights_.unit_bytes : 0; }
+  int64_t unit_bytes() const { return unpacks_ ? weights_.groups * weights_.unit_bytes : 0; }
 
   // Scratch: q, its scales, the corrections, the units of the threads.
   int64_t q_bytes() const { return rows_ * stride(); }
@@ -82,8 +82,9 @@ class BoundProduct {
 
   BoundBlocks weights_;
   const BlockTable* table_ = nullptr;
-  bool asks_ahead_ = false, tall_ = false;
-  int64_t rows_ = 0, row_parts_ = 1, quantize_grain_ = 1, grain_ = 1, scratch_bytes_ = 0;
+  bool asks_ahead_ = false, unpacks_ = false;
+  int64_t rows_ = 0, tile_rows_ = 1, row_parts_ = 1, quantize_grain_ = 1, grain_ = 1,
+          scratch_bytes_ = 0;
 };
 
 }  // namespace evoq

@@ -77,9 +77,9 @@ struct BlockTable {
   const char* name;
   int max_rows;   // of a tile; any fewer rows run too
   int wide_rows;  // tiles of up to so many have both panels of a unit, others one
-  // Of tiles of both panels of unpacked units, in products of more than twice as many rows
-  // (CpuModel::one_set_of_ports); 0: there are none.
-  int tall_rows;
+  // Of taller tiles of both panels (CpuModel::one_set_of_ports), of lines as they lie and, in
+  // products of more than two of these, of unpacked units; 0: there are none.
+  int tall_direct_rows, tall_rows;
   // So many multiply lines of fewer than 8 bits as they lie; of more the lines are unpacked first.
   int64_t direct_rows;
   // Whether lines of kFlippedBytes are multiplied as the signed numbers that they hold, u - 128:

@@ -56,9 +56,9 @@ struct Place {
 
 // Tiles of both panels ask for lines of fewer than 8 bits so far ahead: with AVX2, where those are
 // of one row, a Zen 3 reads a third more from memory beside these products then; with AVX-512 a Zen
-// 4 reads less in tiles of one or two rows, so that these ask only where BlockRows says so, for
-// lines of 8 bits too, and tiles of more rows compute while it reads, 8 rows in a sixth less time.
-// Tiles of one panel, which come back for the other panel's lines, gain nothing.
+// 4 reads less in tiles of one or two rows, so that these ask only where BlockRows says so, as all
+// do for lines of 8 bits, and tiles of more rows compute while it reads, 8 rows in a sixth less
+// time. Tiles of one panel, which come back for the other panel's lines, gain nothing.
 #if defined(__AVX512BW__)
 constexpr int kLinesAhead = 128, kLeastRowsAsking = 3;
 #else
@@ -298,7 +298,10 @@ using TileFn = void (*)(const BlockUnit& unit, const BlockRows& rows, int64_t ro
 
 template <typename L, bool kNested, bool kFewToo, int... kRows>
 constexpr std::array<TileFn, kMaxRows> TilesOf(std::integer_sequence<int, kRows...>) {
-  return {Tile < L, kRows + 1, kNested, kFewToo && (kRows + 1 < kLeastRowsAsking) > ...};
+  constexpr auto kToo = [](int rows) {
+    return kFewToo && (rows < kLeastRowsAsking || L::kGroups == 1);
+  };
+  return {Tile<L, kRows + 1, kNested, kToo(kRows + 1)>...};
 }
 template <typename L, bool kNested, bool kFewToo>
 constexpr auto kTiles = TilesOf<L, kNested, kFewToo>(std::make_integer_sequence<int, kMaxRows>());
@@ -342,7 +345,9 @@ namespace evoq::EVOQ_ISA {
 namespace {
 
 #if !defined(EVOQ_TALL_TILES)
-constexpr int kTallRows = 0;
+constexpr int kTallRows = 0, kTallDirectRows = 0;
+template <typename L>
+TileFn TallTileFor(int row_count);
 #endif
 
 // What there is of each kind. Lines that are unpacked for tall tiles only have no others of
@@ -350,6 +355,7 @@ constexpr int kTallRows = 0;
 constexpr bool kUnpacks = kDirectRows < INT64_MAX;
 struct LinesCode {
   TileFn (*tile)(int row_count, bool nested, bool few_too) = nullptr;
+  TileFn (*tall_tile)(int row_count) = nullptr;
   void (*unpack)(const BlockUnit& unit, uint8_t* bytes) = nullptr;
 };
 template <typename L>
@@ -357,6 +363,7 @@ constexpr LinesCode CodeOf() {
   LinesCode code;
   if constexpr (kUnpacks || !std::is_same_v<L, SmallBytes>) code.tile = TileFor<L>;
   if constexpr (kTallRows > 0 || (kUnpacks && L::kGroups > 1)) code.unpack = UnpackUnit<L>;
+  if constexpr (kTallRows > 0) code.tall_tile = TallTileFor<L>;
   return code;
 }
 constexpr LinesCode kCode[] = {CodeOf<Nibbles>(), CodeOf<Pairs>(), CodeOf<E2m1>(),
@@ -364,13 +371,12 @@ constexpr LinesCode kCode[] = {CodeOf<Nibbles>(), CodeOf<Pairs>(), CodeOf<E2m1>(
 
 void RunTile(BlockLines kind, const BlockUnit& unit, const BlockRows& rows, int64_t row,
              int row_count, int64_t panel) {
-#if defined(EVOQ_TALL_TILES)
-  static_assert(!kUnpacks);
-  if (kind == BlockLines::kSmallBytes)
-    return kTallTiles[static_cast<size_t>(row_count - kLeastTallRows)](unit, rows, row, panel);
-#endif
+  const LinesCode& code = kCode[static_cast<size_t>(kind)];
   const bool nested = unit.stream.cut.pieces > 1;
-  kCode[static_cast<size_t>(kind)].tile(row_count, nested, rows.asks_ahead)(unit, rows, row, panel);
+  const TileFn tile = row_count > kMaxRows || code.tile == nullptr
+                          ? code.tall_tile(row_count)
+                          : code.tile(row_count, nested, rows.asks_ahead);
+  tile(unit, rows, row, panel);
 }
 
 [[maybe_unused]] void Unpack(BlockLines kind, const BlockUnit& unit, uint8_t* bytes) {
@@ -397,6 +403,7 @@ const BlockTable kBlockDot = {
     .name = EVOQ_TABLE_NAME,
     .max_rows = kMaxRows,
     .wide_rows = kWideRows,
+    .tall_direct_rows = kTallDirectRows,
     .tall_rows = kTallRows,
     .direct_rows = kDirectRows,
     .signed_bytes = kSignedBytes,

@@ -1,12 +1,26 @@
 // Tiles of more rows than have room in registers for floats beside their sums: TallTile, for lines
-// that UnpackUnit has made bytes of. Included by product.inl.h.
+// as they lie or that UnpackUnit has made bytes of. Included by product.inl.h.
 
 namespace evoq::EVOQ_ISA {
 namespace {
 
-// Products of more than twice as many rows as the tallest tile has are cut into tiles no lower than
-// this.
-constexpr int kLeastTallRows = (2 * kTallRows + 1) / 3;
+// Rows of the lowest one: with lines as they lie, one more than others have; with unpacked ones,
+// what products of too many rows for two of the former are cut into at least.
+template <typename L>
+constexpr int kLeastTallRows = kMaxRows + 1;
+template <>
+constexpr int kLeastTallRows<SmallBytes> = (2 * kTallRows + 1) / 3;
+// And of the tallest.
+template <typename L>
+constexpr int kMostTallRows = kTallDirectRows;
+template <>
+constexpr int kMostTallRows<SmallBytes> = kTallRows;
+
+// How far ahead they ask: lines as they lie come from memory, unpacked ones from the L2 cache.
+template <typename L>
+constexpr int kTallAhead = 4096;
+template <>
+constexpr int kTallAhead<SmallBytes> = 1024;
 
 // What sums of products by scales begin with: scales are positive, so that a product added to 0 has
 // its own sign.
@@ -43,7 +57,7 @@ EVOQ_ALWAYS_INLINE void KeepInRegisters(Ints (&sums)[kRows][kUnitPanels]) {
 
 // As Tile, of both panels. t and y stand in the L1 cache: of a block of 32 k that is a load and a
 // store beside eight dot products.
-template <int kRows>
+template <typename L, int kRows>
 void TallTile(const BlockUnit& unit, const BlockRows& x, int64_t row, int64_t panel) {
   const BlockStream& w = unit.stream;
   const BlockCut& cut = w.cut;
@@ -60,6 +74,7 @@ void TallTile(const BlockUnit& unit, const BlockRows& x, int64_t row, int64_t pa
   auto& [t, y] = *floats;
   int count[kUnitPanels];
   for (int p = 0; p < kUnitPanels; ++p) count[p] = ColumnsFrom(w, column + p * kBlockColumns);
+#pragma GCC unroll 1
   for (int r = 0; r < kRows; ++r) {
     for (int p = 0; p < kUnitPanels; ++p) {
       __builtin_prefetch(x.y + (row + r) * w.columns + column + p * kBlockColumns, 1);
@@ -81,22 +96,27 @@ void TallTile(const BlockUnit& unit, const BlockRows& x, int64_t row, int64_t pa
     KeepInRegisters(sums);
     const int64_t left = cut.depth - b * cut.block;
     const auto add = [&]() __attribute__((always_inline)) {
-      __builtin_prefetch(at + kTallAhead);
-      __builtin_prefetch(at + kTallAhead + 64);
-      const Bytes u0 = LoadBytes(at), u1 = LoadBytes(at + 64);
+      __builtin_prefetch(at + kTallAhead<L>);
+      __builtin_prefetch(at + kTallAhead<L> + 64);
+      const Bytes line0 = LoadBytes(at), line1 = LoadBytes(at + 64);
+#pragma GCC unroll 4
+      for (int g = 0; g < L::kGroups; ++g) {
+        const Bytes u0 = L::Group(line0, g), u1 = L::Group(line1, g);
 #pragma GCC unroll 16
-      for (int r = 0; r < kRows; ++r) {
-        const Quad quad = Spread(q.Row(r));
-        sums[r][0] = Dot<false>(sums[r][0], u0, quad);
-        sums[r][1] = Dot<false>(sums[r][1], u1, quad);
+        for (int r = 0; r < kRows; ++r) {
+          const Quad quad = Spread(q.Row(r) + 4 * g);
+          sums[r][0] = Dot<kSmall<L>>(sums[r][0], u0, quad);
+          sums[r][1] = Dot<kSmall<L>>(sums[r][1], u1, quad);
+        }
       }
       at += 64 * kUnitPanels;
-      q.Advance(4);
+      q.Advance(4 * L::kGroups);
     };
-    const int64_t lines = LinesOf<SmallBytes>(left < cut.block ? left : cut.block);
-    if (lines == 8) {  // blocks of 32: without a branch
+    constexpr int kOften = 8 / L::kGroups;  // blocks of 32: without a branch
+    const int64_t lines = LinesOf<L>(left < cut.block ? left : cut.block);
+    if (lines == kOften) {
 #pragma GCC unroll 8
-      for (int l = 0; l < 8; ++l) add();
+      for (int l = 0; l < kOften; ++l) add();
     } else {
       for (int64_t l = lines; l > 0; --l) add();
     }
@@ -120,6 +140,7 @@ void TallTile(const BlockUnit& unit, const BlockRows& x, int64_t row, int64_t pa
     block.Leave(last);
     if (last) piece = 0;
   }
+#pragma GCC unroll 1
   for (int r = 0; r < kRows; ++r) {
     for (int p = 0; p < kUnitPanels; ++p) {
       const int64_t i = (row + r) * w.columns + column + p * kBlockColumns;
@@ -129,12 +150,18 @@ void TallTile(const BlockUnit& unit, const BlockRows& x, int64_t row, int64_t pa
   }
 }
 
-template <int... kMore>
+template <typename L, int... kMore>
 constexpr std::array<TileFn, sizeof...(kMore)> TallTilesOf(std::integer_sequence<int, kMore...>) {
-  return {TallTile<kLeastTallRows + kMore>...};
+  return {TallTile<L, kLeastTallRows<L> + kMore>...};
 }
+template <typename L>
 constexpr auto kTallTiles =
-    TallTilesOf(std::make_integer_sequence<int, kTallRows - kLeastTallRows + 1>());
+    TallTilesOf<L>(std::make_integer_sequence<int, kMostTallRows<L> - kLeastTallRows<L> + 1>());
+
+template <typename L>
+TileFn TallTileFor(int row_count) {
+  return kTallTiles<L>[static_cast<size_t>(row_count - kLeastTallRows<L>)];
+}
 
 }  // namespace
 }  // namespace evoq::EVOQ_ISA

@@ -23,10 +23,10 @@ EVOQ_ALWAYS_INLINE int32_t Four(const int8_t* q) {
 constexpr int kMaxRows = kFewVariants ? 2 : 6, kWideRows = kMaxRows;
 constexpr bool kSignedBytes = false;        // whether bytes of 8 bits are multiplied as signed ones
 constexpr int64_t kDirectRows = INT64_MAX;  // unpacking hides beside so many products
-// Where it does not (CpuModel::one_set_of_ports): rows of the tallest tiles, and how far ahead they
-// ask for bytes that lie in the L2 cache.
+// Where it does not (CpuModel::one_set_of_ports): rows of the tallest tiles, of unpacked lines and
+// of those that are taken apart in registers.
 #define EVOQ_TALL_TILES
-constexpr int kTallRows = kFewVariants ? 3 : 14, kTallAhead = 1024;
+constexpr int kTallRows = kFewVariants ? 3 : 14, kTallDirectRows = kFewVariants ? 3 : 12;
 using Bytes = __m512i;
 using Ints = __m512i;
 using Floats = __m512;

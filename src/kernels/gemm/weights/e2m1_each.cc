@@ -5,14 +5,17 @@ namespace evoq::EVOQ_ISA {
 namespace {
 
 struct E2m1 {
-  static constexpr bool kSigned = true, kUnsigned = false, kZeros = false;
+  static constexpr bool kApart = false, kZeros = false;
   static constexpr int kGroup = 2, kGroupBytes = kWeightColumns;
 
-  template <bool kSign>
-  EVOQ_ALWAYS_INLINE static Panel Values(const uint8_t* p, int g) {
+  EVOQ_ALWAYS_INLINE static Panel Numbers(bool) {
     alignas(64) static constexpr float kValues[16] = {0,     0.5f,  1,  1.5f,  2,  3,  4,  6,
                                                       -0.0f, -0.5f, -1, -1.5f, -2, -3, -4, -6};
-    return LookUp<4>(kValues, p, g);
+    return LoadAll(kValues);
+  }
+  template <bool kSign>
+  EVOQ_ALWAYS_INLINE static Panel Values(const uint8_t* p, int g, const Panel& numbers) {
+    return LookUp<4>(numbers, p, g);
   }
 };
 

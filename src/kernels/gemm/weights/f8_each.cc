@@ -25,9 +25,9 @@ constexpr float Number(int bits) {
 }
 
 template <int kMantissa>
-struct Numbers {
+struct Table {
   float v[256];
-  constexpr Numbers() : v() {
+  constexpr Table() : v() {
     for (int i = 0; i < 256; ++i) v[i] = Number<kMantissa>(i);
   }
 };
@@ -35,11 +35,12 @@ struct Numbers {
 
 template <int kMantissa>
 struct Float8 {
-  static constexpr bool kSigned = true, kUnsigned = false, kZeros = false;
+  static constexpr bool kApart = false, kZeros = false;
   static constexpr int kGroup = 1, kGroupBytes = kWeightColumns;
 
+  static Panel Numbers(bool) { return {}; }
   template <bool kSign>
-  EVOQ_ALWAYS_INLINE static Panel Values(const uint8_t* p, int) {
+  EVOQ_ALWAYS_INLINE static Panel Values(const uint8_t* p, int, const Panel&) {
 #if defined(__AVX2__)
     const __m256i q = _mm256_cvtepu8_epi16(_mm_loadu_si128(reinterpret_cast<const __m128i*>(p)));
     __m256i half = _mm256_slli_epi16(q, 8);
@@ -60,7 +61,7 @@ struct Float8 {
     if constexpr (kMantissa == 3) return Mul(w, Broadcast(256));
     return w;
 #else
-    static constexpr Numbers<kMantissa> kNumbers;
+    static constexpr Table<kMantissa> kNumbers;
     Panel w;
     for (int i = 0; i < kWeightColumns; ++i) w.v[i] = kNumbers.v[p[i]];
     return w;

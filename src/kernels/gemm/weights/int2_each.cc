@@ -5,16 +5,20 @@ namespace evoq::EVOQ_ISA {
 namespace {
 
 struct Int2 {
-  static constexpr bool kSigned = true, kUnsigned = true, kZeros = true;
+  static constexpr bool kApart = false, kZeros = true;
   static constexpr int kGroup = 4, kGroupBytes = kWeightColumns;
 
-  template <bool kSign>
-  EVOQ_ALWAYS_INLINE static Panel Values(const uint8_t* p, int g) {
+  EVOQ_ALWAYS_INLINE static Panel Numbers(bool is_signed) {
     // The table's index has four bits, of which two count.
-    constexpr float k2 = kSign ? -2 : 2, k3 = kSign ? -1 : 3;
-    alignas(64) static constexpr float kValues[16] = {0, 1, k2, k3, 0, 1, k2, k3,
-                                                      0, 1, k2, k3, 0, 1, k2, k3};
-    return LookUp<2>(kValues, p, g);
+    alignas(64) static constexpr float kSigned[16] = {0, 1, -2, -1, 0, 1, -2, -1,
+                                                      0, 1, -2, -1, 0, 1, -2, -1},
+                                       kUnsigned[16] = {0, 1, 2, 3, 0, 1, 2, 3,
+                                                        0, 1, 2, 3, 0, 1, 2, 3};
+    return LoadAll(is_signed ? kSigned : kUnsigned);
+  }
+  template <bool kSign>
+  EVOQ_ALWAYS_INLINE static Panel Values(const uint8_t* p, int g, const Panel& numbers) {
+    return LookUp<2>(numbers, p, g);
   }
 };
 

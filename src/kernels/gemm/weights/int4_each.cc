@@ -6,36 +6,37 @@ namespace evoq::EVOQ_ISA {
 namespace {
 
 struct Int4 {
-  static constexpr bool kSigned = true, kUnsigned = true, kZeros = true;
+  static constexpr bool kZeros = true;
   static constexpr int kGroup = 2, kGroupBytes = kWeightColumns;
 
+#if defined(__AVX2__) && !defined(__AVX512F__)
+  static constexpr bool kApart = true;  // shifts take fewer instructions than a table
+
+  static Panel Numbers(bool) { return {}; }
   template <bool kSign>
-  EVOQ_ALWAYS_INLINE static Panel Values(const uint8_t* p, int g) {
-#if defined(__AVX512F__)
-    // The permutation looks at the lowest four bits of each number. A rotation, since compilers
-    // shift before they widen, and widen twice.
-    constexpr int kHigh = kSign ? -8 : 8;  // what the bits of 8 stand for
-    const __m512 values = _mm512_setr_ps(0, 1, 2, 3, 4, 5, 6, 7, kHigh, kHigh + 1, kHigh + 2,
-                                         kHigh + 3, kHigh + 4, kHigh + 5, kHigh + 6, kHigh + 7);
-    const __m512i q = _mm512_cvtepu8_epi32(_mm_loadu_si128(reinterpret_cast<const __m128i*>(p)));
-    return {_mm512_permutexvar_ps(g == 0 ? q : _mm512_ror_epi32(q, 4), values)};
-#elif defined(__AVX2__)
+  EVOQ_ALWAYS_INLINE static Panel Values(const uint8_t* p, int g, const Panel&) {
     const auto half = [&](int i) {
       __m256i q = _mm256_cvtepu8_epi32(_mm_loadl_epi64(reinterpret_cast<const __m128i*>(p + i)));
       q = _mm256_slli_epi32(q, 28 - 4 * g);
       return _mm256_cvtepi32_ps(kSign ? _mm256_srai_epi32(q, 28) : _mm256_srli_epi32(q, 28));
     };
     return {half(0), half(8)};
-#else
-    Panel w;
-    for (int i = 0; i < kWeightColumns; ++i) {
-      const uint32_t top = uint32_t{p[i]} << (28 - 4 * g);
-      w.v[i] = static_cast<float>(kSign ? static_cast<int32_t>(top) >> 28
-                                        : static_cast<int32_t>(top >> 28));
-    }
-    return w;
-#endif
   }
+#else
+  static constexpr bool kApart = false;
+
+  EVOQ_ALWAYS_INLINE static Panel Numbers(bool is_signed) {
+    alignas(64) static constexpr float kSigned[16] = {0,  1,  2,  3,  4,  5,  6,  7,
+                                                      -8, -7, -6, -5, -4, -3, -2, -1},
+                                       kUnsigned[16] = {0, 1, 2,  3,  4,  5,  6,  7,
+                                                        8, 9, 10, 11, 12, 13, 14, 15};
+    return LoadAll(is_signed ? kSigned : kUnsigned);
+  }
+  template <bool kSign>
+  EVOQ_ALWAYS_INLINE static Panel Values(const uint8_t* p, int g, const Panel& numbers) {
+    return LookUp<4>(numbers, p, g);
+  }
+#endif
 };
 
 }  // namespace

@@ -5,11 +5,12 @@ namespace evoq::EVOQ_ISA {
 namespace {
 
 struct Int8 {
-  static constexpr bool kSigned = true, kUnsigned = true, kZeros = true;
+  static constexpr bool kApart = true, kZeros = true;
   static constexpr int kGroup = 1, kGroupBytes = kWeightColumns;
 
+  static Panel Numbers(bool) { return {}; }
   template <bool kSign>
-  EVOQ_ALWAYS_INLINE static Panel Values(const uint8_t* p, int) {
+  EVOQ_ALWAYS_INLINE static Panel Values(const uint8_t* p, int, const Panel&) {
 #if defined(__AVX512F__)
     const __m128i bytes = _mm_loadu_si128(reinterpret_cast<const __m128i*>(p));
     return {_mm512_cvtepi32_ps(kSign ? _mm512_cvtepi8_epi32(bytes) : _mm512_cvtepu8_epi32(bytes))};

@@ -6,12 +6,13 @@ namespace evoq::EVOQ_ISA {
 namespace {
 
 struct Nf4 {
-  static constexpr bool kSigned = true, kUnsigned = false, kZeros = false;
+  static constexpr bool kApart = false, kZeros = false;
   static constexpr int kGroup = 2, kGroupBytes = kWeightColumns;
 
+  EVOQ_ALWAYS_INLINE static Panel Numbers(bool) { return LoadAll(kNormalFloat4Values); }
   template <bool kSign>
-  EVOQ_ALWAYS_INLINE static Panel Values(const uint8_t* p, int g) {
-    return LookUp<4>(kNormalFloat4Values, p, g);
+  EVOQ_ALWAYS_INLINE static Panel Values(const uint8_t* p, int g, const Panel& numbers) {
+    return LookUp<4>(numbers, p, g);
   }
 };
 

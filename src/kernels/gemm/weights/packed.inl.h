@@ -5,16 +5,16 @@
 namespace evoq::EVOQ_ISA {
 namespace {
 
-// Of row g of the group at `p`: values[bits], by the four bits from its own on where there are
-// fewer, and values repeat themselves.
+// Of row g of the group at `p`: values[bits], of 16, by the four bits from its own on where there
+// are fewer, and values repeat themselves.
 template <int kBits>
-EVOQ_ALWAYS_INLINE Panel LookUp(const float (&values)[16], const uint8_t* p, int g) {
+EVOQ_ALWAYS_INLINE Panel LookUp(const Panel& values, const uint8_t* p, int g) {
 #if defined(__AVX512F__)
   // The permutation looks at the lowest four bits of each number. A rotation, since compilers
   // shift before they widen, and widen twice.
   const __m512i q = _mm512_cvtepu8_epi32(_mm_loadu_si128(reinterpret_cast<const __m128i*>(p)));
   const __m512i index = g == 0 ? q : _mm512_rorv_epi32(q, _mm512_set1_epi32(kBits * g));
-  return {_mm512_permutexvar_ps(index, _mm512_load_ps(values))};
+  return {_mm512_permutexvar_ps(index, values.v)};
 #elif defined(__AVX2__)
   // Each permutation looks at the lowest three bits, the choice between them at the sign: the
   // fourth bit moved there.
@@ -22,15 +22,15 @@ EVOQ_ALWAYS_INLINE Panel LookUp(const float (&values)[16], const uint8_t* p, int
     const __m256i q =
         _mm256_cvtepu8_epi32(_mm_loadl_epi64(reinterpret_cast<const __m128i*>(p + i)));
     const __m256i index = _mm256_srli_epi32(q, kBits * g);
-    const __m256 low = _mm256_permutevar8x32_ps(_mm256_load_ps(values), index);
+    const __m256 low = _mm256_permutevar8x32_ps(values.low, index);
     if constexpr (kBits < 4) return low;
-    const __m256 high = _mm256_permutevar8x32_ps(_mm256_load_ps(values + 8), index);
+    const __m256 high = _mm256_permutevar8x32_ps(values.high, index);
     return _mm256_blendv_ps(low, high, _mm256_castsi256_ps(_mm256_slli_epi32(index, 28)));
   };
   return {half(0), half(8)};
 #else
   Panel w;
-  for (int i = 0; i < kWeightColumns; ++i) w.v[i] = values[p[i] >> kBits * g & 15];
+  for (int i = 0; i < kWeightColumns; ++i) w.v[i] = values.v[p[i] >> kBits * g & 15];
   return w;
 #endif
 }

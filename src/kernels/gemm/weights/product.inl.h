@@ -1,11 +1,13 @@
 // The functions of weights/format.h that a format's file takes from a struct F of its own:
-//   static constexpr bool kSigned, kUnsigned;  // which types it stores
-//   static constexpr bool kZeros;              // whether zero points may differ from 0
-//   static constexpr int kGroup;               // k that share 16 * kGroup elements of a panel
-//   static constexpr int kGroupBytes;          // in which they lie, group after group
+//   static constexpr bool kApart;      // whether its two types, signed or not, are taken apart by
+//                                      // code of their own: Values<true> and Values<false>
+//   static constexpr bool kZeros;      // whether zero points may differ from 0
+//   static constexpr int kGroup;       // k that share 16 * kGroup elements of a panel
+//   static constexpr int kGroupBytes;  // in which they lie, group after group
+//   static Panel Numbers(bool is_signed);  // what Values looks them up in
 //   // The 16 elements at k = g of a group.
 //   template <bool kSign>
-//   static Panel Values(const uint8_t* group, int g);
+//   static Panel Values(const uint8_t* group, int g, const Panel& numbers);
 // A format's blocks are multiples of kGroup. Register tiles are kRows rows by kPanels panels, each
 // weight converted once for all rows.
 #include "kernels/gemm/weights/format.h"
@@ -22,13 +24,13 @@ int64_t PanelBytes(int64_t depth) {
 // Adds a[k, r] * b[k, panel] for k = g of the groups at `w`; `a` points to that k, `zeros` to those
 // of the first panel's block.
 template <typename F, int kRows, int kPanels, bool kSigned, bool kZeros>
-EVOQ_ALWAYS_INLINE void Step(const WeightPanels& weights, const uint8_t* w, int g, const float* a,
-                             const float* zeros, int64_t panel_scales,
+EVOQ_ALWAYS_INLINE void Step(const WeightPanels& weights, const Panel& numbers, const uint8_t* w,
+                             int g, const float* a, const float* zeros, int64_t panel_scales,
                              Panel (&sum)[kRows][kPanels]) {
   Panel v[kPanels];
 #pragma GCC unroll 8
   for (int p = 0; p < kPanels; ++p) {
-    v[p] = F::template Values<kSigned>(w + p * weights.panel_bytes, g);
+    v[p] = F::template Values<kSigned>(w + p * weights.panel_bytes, g, numbers);
     if (kZeros) v[p] = Sub(v[p], LoadAll(zeros + p * panel_scales));
   }
 #pragma GCC unroll 8
@@ -50,6 +52,7 @@ void Tile(const WeightPanels& weights, const WeightRows& rows, int64_t row, int6
     const int64_t left = weights.columns - column - p * 16;
     count[p] = static_cast<int>(left < 16 ? left : 16);
   }
+  const Panel numbers = F::Numbers(weights.is_signed);
   Panel total[kRows][kPanels];  // of the blocks before
 #pragma GCC unroll 8
   for (int r = 0; r < kRows; ++r) {
@@ -72,11 +75,12 @@ void Tile(const WeightPanels& weights, const WeightRows& rows, int64_t row, int6
     for (; k + F::kGroup <= end; k += F::kGroup, w += F::kGroupBytes) {
 #pragma GCC unroll 8
       for (int g = 0; g < F::kGroup; ++g)
-        Step<F, kRows, kPanels, kSigned, kZeros>(weights, w, g, a + k + g, zeros, panel_scales,
-                                                 sum);
+        Step<F, kRows, kPanels, kSigned, kZeros>(weights, numbers, w, g, a + k + g, zeros,
+                                                 panel_scales, sum);
     }
     for (int g = 0; k < end; ++k, ++g)  // the last group of all may be cut
-      Step<F, kRows, kPanels, kSigned, kZeros>(weights, w, g, a + k, zeros, panel_scales, sum);
+      Step<F, kRows, kPanels, kSigned, kZeros>(weights, numbers, w, g, a + k, zeros, panel_scales,
+                                               sum);
     const float* scales = weights.scales + of_block;
 #pragma GCC unroll 8
     for (int r = 0; r < kRows; ++r) {
@@ -110,10 +114,10 @@ TileFn TileOf(const WeightPanels& weights) {
 
 template <typename F, int kRows, int kPanels>
 TileFn TileOf(const WeightPanels& weights) {
-  if constexpr (F::kSigned && F::kUnsigned)
-    return weights.is_signed ? TileOf<F, kRows, kPanels, true>(weights)
-                             : TileOf<F, kRows, kPanels, false>(weights);
-  return TileOf<F, kRows, kPanels, F::kSigned>(weights);
+  if constexpr (F::kApart) {
+    if (!weights.is_signed) return TileOf<F, kRows, kPanels, false>(weights);
+  }
+  return TileOf<F, kRows, kPanels, true>(weights);
 }
 
 template <typename F, int kPanels>
@@ -147,6 +151,7 @@ void Dot(const WeightPanels& weights, const WeightRows& rows, int64_t begin, int
 
 template <typename F, bool kSigned, bool kZeros>
 void RealOf(const WeightPanels& weights, int64_t panel, float* b) {
+  const Panel numbers = F::Numbers(weights.is_signed);
   const int64_t first = panel * weights.blocks;
   const uint8_t* w = weights.packed + panel * weights.panel_bytes;
   for (int64_t k = 0, block = 0; k < weights.depth; ++block) {
@@ -155,7 +160,7 @@ void RealOf(const WeightPanels& weights, int64_t panel, float* b) {
     const Panel scale = LoadAll(weights.scales + at);
     const Panel zero = kZeros ? LoadAll(weights.zeros + at) : Broadcast(0);
     const auto step = [&](int g) {
-      Panel v = F::template Values<kSigned>(w, g);
+      Panel v = F::template Values<kSigned>(w, g, numbers);
       if (kZeros) v = Sub(v, zero);
       StoreAll(b, Mul(v, scale));
       b += kWeightColumns;
@@ -178,10 +183,10 @@ void RealOf(const WeightPanels& weights, int64_t panel, float* b) {
 
 template <typename F>
 void Real(const WeightPanels& weights, int64_t panel, float* b) {
-  if constexpr (F::kSigned && F::kUnsigned) {
+  if constexpr (F::kApart) {
     if (!weights.is_signed) return RealOf<F, false>(weights, panel, b);
   }
-  RealOf<F, F::kSigned>(weights, panel, b);
+  RealOf<F, true>(weights, panel, b);
 }
 
 }  // namespace
