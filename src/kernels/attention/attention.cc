@@ -105,6 +105,7 @@ struct AttentionState {
     int64_t b, head, first, count;  // rows [first, first + count) of the key head
     Range keys;                     // of its part
     int64_t length;                 // keys that count
+    Range seen[kTaskRows] = {};     // by each row
   };
   int64_t QueryOf(int64_t row) const { return row / a.group; }
   int64_t HeadOf(const Task& t, int64_t row) const { return t.head * a.group + row % a.group; }
@@ -191,7 +192,7 @@ struct AttentionState {
 
   // The block's keys that the row sees, with its mask.
   ScoreRow RowOf(const Task& t, const void* const* in, int64_t row, Range block) const {
-    const Range seen = SeenBy(QueryOf(row), t.length);
+    const Range seen = t.seen[row - t.first];
     ScoreRow score;
     score.scale = a.scale;
     score.softcap = a.softcap;
@@ -257,13 +258,14 @@ struct AttentionState {
       count = std::min(tile, t.count - r);
       if (!by_rows) Products(r, count, n, w);
       float* const scores = w.scores + (by_rows ? r * kKeyBlock : 0);
-      for (int64_t i = 0; i < count; ++i) {
-        const float earlier = table.soften(
-            scores + i * kKeyBlock, RowOf(t, in, t.first + r + i, block.keys), w.states[r + i]);
-        if (earlier == 1.0f) continue;
-        float* const sums = w.sums + (r + i) * value_floats;
-        for (int64_t d = 0; d < value_floats; ++d) sums[d] *= earlier;
-      }
+      ScoreRow rows[kMaxAttentionRows];
+      for (int64_t i = 0; i < count; ++i) rows[i] = RowOf(t, in, t.first + r + i, block.keys);
+      table.soften({.count = static_cast<int>(count),
+                    .row = rows,
+                    .scores = scores,
+                    .states = w.states + r,
+                    .sums = w.sums + r * value_floats,
+                    .sum_floats = value_floats});
       add({.a = scores,
            .a_step = kKeyBlock,
            .b = values,
@@ -281,8 +283,7 @@ struct AttentionState {
   // All blocks of the past or of the new keys that any of the task's rows sees.
   void AddKeys(const Task& t, const void* const* in, bool past, const Workspace& w) const {
     const int64_t before = past ? 0 : a.past(), end = past ? a.past() : a.keys();
-    const Range first = SeenBy(QueryOf(t.first), t.length),
-                last = SeenBy(QueryOf(t.first + t.count - 1), t.length);
+    const Range first = t.seen[0], last = t.seen[t.count - 1];
     const int64_t from = std::max({t.keys.begin, before, first.begin}),
                   all = std::min(end, last.end), to = std::min(t.keys.end, all);
     if (from >= to) return;
@@ -303,8 +304,8 @@ struct AttentionState {
            .first = first,
            .count = std::min(task_rows, rows - first),
            .keys = {part * part_keys, std::min((part + 1) * part_keys, a.keys())},
-           .length = 0};
-    t.length = LengthOf(in, t.b);
+           .length = LengthOf(in, heads / a.k.now.heads)};
+    for (int64_t r = 0; r < t.count; ++r) t.seen[r] = SeenBy(QueryOf(first + r), t.length);
     const Workspace w = Of(scratch, thread);
     Begin(t, static_cast<const float*>(in[kQ]), w);
     for (bool past : {true, false}) AddKeys(t, in, past, w);

@@ -58,6 +58,17 @@ struct SoftmaxState {
   float max, sum;
 };
 
+// Makes products q k of a block the weights exp(score - max), 0 where a key is excluded, and counts
+// them; sums of earlier blocks are multiplied by what the larger maximum makes of them.
+struct SoftenRows {
+  int count;            // 1 .. kMaxAttentionRows
+  const ScoreRow* row;  // [count]
+  float* scores;        // [count][kKeyBlock]
+  SoftmaxState* states;
+  float* sums;  // [count][sum_floats], a multiple of 16
+  int64_t sum_floats;
+};
+
 // Rows of `size` int8 elements, one behind the other, each with a float16 scale for every `block`
 // of them.
 struct CacheRows {
@@ -79,9 +90,7 @@ struct AttentionTable {
   // q = round_half_even(x / scale) within -127 and 127, 0 of NaN.
   void (*quantize)(const float* x, float scale, int8_t* q, int64_t n);
   void (*dots)(const KeyDots& dots);
-  // Makes kKeyBlock products q k the weights exp(score - max), 0 where a key is excluded, and
-  // counts them in `state`. Returns what the sums of earlier blocks are to be multiplied by.
-  float (*soften)(float* scores, const ScoreRow& row, SoftmaxState& state);
+  void (*soften)(const SoftenRows& rows);
   // The first 2 * half elements of x are pairs (a, b), halves apart or neighbours, and become
   // (cos a - sin b, sin a + cos b). y may be x.
   void (*rotate)(const float* x, const float* cosines, const float* sines, float* y, int64_t half,

@@ -401,18 +401,78 @@ void Dots(const KeyDots& p) {
   }
 }
 
-// s[j] = exp(s[j] - base)
-EVOQ_ALWAYS_INLINE void Exponentials(float* s, float base) {
-#if defined(__AVX512F__)
-#pragma GCC unroll 4
-  for (int i = 0; i < kSixteens; ++i)
-    StoreVec<float, 16>(s + 16 * i, ExpInline(LoadVec<float, 16>(s + 16 * i) - base));
-#else
-  for (int j = 0; j < kKeyBlock; ++j) s[j] = ExpInline(s[j] - base);
-#endif
-}
+// What the weights exp(score - base) are above: nothing counts yet where that is minus infinity.
+EVOQ_ALWAYS_INLINE float BaseOf(float max) { return max == -kInfinity ? 0.0f : max; }
 
-float Soften(float* s, const ScoreRow& row, SoftmaxState& state) {
+// The scores of a block as weights, in rows that do not wait for one another. Gives the largest
+// score of all so far, and the weights' sum.
+#if defined(__AVX512F__)
+constexpr int kSoftened = 2;  // rows together
+
+// A row's scores, minus infinity where a key does not count.
+struct BlockScores {
+  Sixteen x[kSixteens];
+
+  EVOQ_ALWAYS_INLINE BlockScores(const float* s, const ScoreRow& row) {
+    const uint64_t seen = (row.end < kKeyBlock ? (uint64_t{1} << row.end) - 1 : ~uint64_t{0}) &
+                          (row.begin < kKeyBlock ? ~uint64_t{0} << row.begin : 0);
+#pragma GCC unroll 4
+    for (int i = 0; i < kSixteens; ++i) {
+      auto kept = static_cast<__mmask16>(seen >> (16 * i));
+      x[i] = row.scale * LoadVec<float, 16>(s + 16 * i);
+      if (row.softcap > 0) x[i] = row.softcap * TanhInline(x[i] / row.softcap);
+      if (row.bias != nullptr)
+        x[i] = _mm512_mask_add_ps(x[i], kept, x[i], _mm512_maskz_loadu_ps(kept, row.bias + 16 * i));
+      if (row.kept != nullptr) {
+        const __m128i bytes = _mm_maskz_loadu_epi8(kept, row.kept + 16 * i);
+        kept = _mm_test_epi8_mask(bytes, bytes);
+      }
+      x[i] = _mm512_mask_mov_ps(Splat<Sixteen>(-kInfinity), kept, x[i]);
+    }
+  }
+};
+
+template <int kCount>
+EVOQ_ALWAYS_INLINE void SoftenTogether(float* s, const ScoreRow* row, SoftmaxState* states,
+                                       float* earlier, float* sums) {
+  Sixteen x[kCount][kSixteens];
+  float base[kCount];
+#pragma GCC unroll 4
+  for (int r = 0; r < kCount; ++r) {
+    const BlockScores scores(s + r * kKeyBlock, row[r]);
+    Sixteen largest = Splat<Sixteen>(-kInfinity);
+#pragma GCC unroll 4
+    for (int i = 0; i < kSixteens; ++i) {
+      x[r][i] = scores.x[i];
+      largest = Larger(largest, x[r][i]);
+    }
+    const float block = Across(largest, Larger), before = states[r].max;
+    states[r].max = block > before ? block : before;
+    base[r] = BaseOf(states[r].max);
+    earlier[r] = before - base[r];
+  }
+  Sixteen sum[kCount] = {};
+#pragma GCC unroll 4
+  for (int i = 0; i < kSixteens; ++i) {
+#pragma GCC unroll 4
+    for (int r = 0; r < kCount; ++r) {
+      x[r][i] = ExpInline(x[r][i] - base[r]);
+      StoreVec<float, 16>(s + r * kKeyBlock + 16 * i, x[r][i]);
+      sum[r] = sum[r] + x[r][i];
+    }
+  }
+#pragma GCC unroll 4
+  for (int r = 0; r < kCount; ++r)
+    sums[r] = Across(sum[r], [](Sixteen a, Sixteen b) { return a + b; });
+}
+#else
+constexpr int kSoftened = 1;
+
+template <int kCount>
+EVOQ_ALWAYS_INLINE void SoftenTogether(float* s, const ScoreRow* rows, SoftmaxState* state,
+                                       float* earlier, float* sums) {
+  static_assert(kCount == 1);
+  const ScoreRow& row = *rows;
   for (int j = 0; j < kKeyBlock; ++j) s[j] = row.scale * s[j];
   if (row.softcap > 0) {
     for (int j = 0; j < kKeyBlock; ++j) s[j] = row.softcap * TanhInline(s[j] / row.softcap);
@@ -427,15 +487,38 @@ float Soften(float* s, const ScoreRow& row, SoftmaxState& state) {
   for (int64_t j = row.end; j < kKeyBlock; ++j) s[j] = -kInfinity;
   Sixteen largest = Splat<Sixteen>(-kInfinity);
   for (int i = 0; i < kSixteens; ++i) largest = Larger(largest, LoadVec<float, 16>(s + 16 * i));
-  const float block = Across(largest, Larger), max = block > state.max ? block : state.max;
-  const float base = max == -kInfinity ? 0.0f : max;  // nothing counts yet
-  Exponentials(s, base);
-  Sixteen sums = {};
-  for (int i = 0; i < kSixteens; ++i) sums = sums + LoadVec<float, 16>(s + 16 * i);
-  const float sum = Across(sums, [](Sixteen a, Sixteen b) { return a + b; });
-  const float earlier = state.max == max ? 1.0f : ExpInline(state.max - base);
-  state = {max, state.sum * earlier + sum};
-  return earlier;
+  const float block = Across(largest, Larger), before = state->max;
+  state->max = block > before ? block : before;
+  const float base = BaseOf(state->max);
+  *earlier = before - base;
+  for (int j = 0; j < kKeyBlock; ++j) s[j] = ExpInline(s[j] - base);
+  Sixteen sum = {};
+  for (int i = 0; i < kSixteens; ++i) sum = sum + LoadVec<float, 16>(s + 16 * i);
+  *sums = Across(sum, [](Sixteen a, Sixteen b) { return a + b; });
+}
+#endif
+
+// Without a branch: whether a block has a larger score is anybody's guess.
+void Soften(const SoftenRows& rows) {
+  float earlier[16] = {}, sums[kMaxAttentionRows];  // what earlier weights become; those of now
+  int r = 0;
+  for (; r + kSoftened <= rows.count; r += kSoftened)
+    SoftenTogether<kSoftened>(rows.scores + r * kKeyBlock, rows.row + r, rows.states + r,
+                              earlier + r, sums + r);
+  for (; r < rows.count; ++r)
+    SoftenTogether<1>(rows.scores + r * kKeyBlock, rows.row + r, rows.states + r, earlier + r,
+                      sums + r);
+#if defined(__AVX512F__)
+  StoreVec<float, 16>(earlier, ExpInline(LoadVec<float, 16>(earlier)));
+#else
+  for (r = 0; r < rows.count; ++r) earlier[r] = ExpInline(earlier[r]);
+#endif
+  for (r = 0; r < rows.count; ++r) {
+    rows.states[r].sum = rows.states[r].sum * earlier[r] + sums[r];
+    float* const y = rows.sums + r * rows.sum_floats;
+    for (int64_t d = 0; d < rows.sum_floats; d += 16)
+      StoreVec<float, 16>(y + d, LoadVec<float, 16>(y + d) * earlier[r]);
+  }
 }
 
 void Rotate(const float* x, const float* cosines, const float* sines, float* y, int64_t half,

@@ -9,7 +9,7 @@
 
 namespace evoq {
 
-float ExpF(float x);    // e^x; 0 below -104, infinity above 88.73
+float ExpF(float x);    // e^x; 0 below -86.9, infinity above 88.73: never a denormal
 float LogF(float x);    // natural; -infinity at 0, NaN below
 float Log1pF(float x);  // log(1 + x)
 float TanhF(float x);
