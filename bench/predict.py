@@ -109,6 +109,8 @@ def watch(args):
                         "predict",
                         os.path.join(args.out, name + ".onnx"),
                         "--check",
+                        "--scheme",
+                        ",".join(SCHEMES[1:]),
                         "--threads",
                         str(threads),
                     ],
@@ -136,7 +138,15 @@ def counted_anew(args, name, path):
     with open(limits, "w") as f:
         json.dump(measured["limits"], f)
     now = run_evoq(
-        [evoq(), "predict", os.path.join(args.out, name + ".onnx"), "--limits", limits],
+        [
+            evoq(),
+            "predict",
+            os.path.join(args.out, name + ".onnx"),
+            "--scheme",
+            ",".join(SCHEMES[1:]),
+            "--limits",
+            limits,
+        ],
         os.path.join(args.out, "forecast.now"),
     )
     for old, new in zip(measured["schemes"], now["schemes"]):
@@ -166,14 +176,17 @@ def fit(args):
             steps += predict_fit.steps_of(name, counted_anew(args, name, os.path.join(args.out, f)))
         except RuntimeError as e:
             print(str(e).strip(), file=sys.stderr)
-    constants = predict_fit.fit(steps)
-    predict_fit.write(constants, INC)
+    known = predict_fit.read(INC)
+    constants = predict_fit.fit(steps, known)
+    fitted = {on for on, _ in constants}  # those of other cores stay as they are
+    kept = {key: row for key, row in known.items() if key[0] not in fitted}
+    predict_fit.write(kept | constants, INC)
     print(f"{len(steps)} steps of {len({s.net for s in steps})} networks")
-    for (isa, family), (times, (shared, fork, remote), spread) in sorted(constants.items()):
+    for (on, family), (times, (shared, fork, remote), spread) in sorted(constants.items()):
         terms = "  ".join(f"{t} {x:.2f}" for t, x in zip(predict_fit.TERMS, times) if x > 0)
         print(
-            f"{isa:7} {family:18} shared {shared:.2f} fork {fork:.1f} remote {remote:.1f} spread "
-            f"{spread:.2f}  {terms}"
+            f"{' '.join(on)} {family:18} shared {shared:.2f} fork {fork:.1f} remote {remote:.1f} "
+            f"spread {spread:.2f}  {terms}"
         )
 
 

@@ -1,6 +1,6 @@
-"""Fits the constants of src/predict/efficiency.inc: for each family and instruction set, how many
-times the nanoseconds of each term (src/predict/cost.h) pass in earnest. From steps that `evoq
-predict --check` measured on the networks of predict_nets.py."""
+"""Fits the constants of src/predict/efficiency.inc: for each family, maker of processors and
+instruction set, how many times the nanoseconds of each term (src/predict/cost.h) pass in earnest.
+From steps that `evoq predict --check` measured on the networks of predict_nets.py."""
 
 import collections
 import os
@@ -22,9 +22,11 @@ TERMS = (
     "stream",
     "weights",
 )
-# Where the data say nothing: what a decent kernel does.
+# Where the data say nothing: what a decent kernel does, or what the same kernels do on the cores of
+# another maker.
 PRIOR = np.array([0.05, 1.1, 0.3, 0.5, 1.0, 4.0, 0.5, 0.2, 0.5, 0.5, 0.8])
 PRIOR_WEIGHT = 0.003
+OTHERS_WEIGHT = 0.02
 # share of its limits that the machine had while a scheme was measured; others are left out
 UNDISTURBED = 0.93
 # Families of which the networks have too few steps take the constants of another, with a wide
@@ -48,9 +50,18 @@ SHARED_MOST = np.array([1.0, 30.0, 8.0])
 SHARED_FEW = 10
 WOKEN_MS = 0.045  # steps before which threads had nothing to do for longer say nothing of fork
 FOREIGN_SPREAD = 0.4
+ISAS = {
+    "AMX": "Isa::kAmx",
+    "AVX512_BF16": "Isa::kAvx512",  # its constants serve both
+    "AVX512": "Isa::kAvx512",
+    "AVX2_VNNI": "Isa::kAvx2Vnni",
+    "AVX2_VNNI_EVEX": "Isa::kAvx2VnniEvex",
+    "AVX2": "Isa::kAvx2",
+    "SCALAR": "Isa::kScalar",
+}
 HEADER = """// Written by `bench/predict.py fit`; predict/cost.h says what the constants are.
-// EVOQ_EFFICIENCY(isa, family, shared, fork, remote, spread, call, arithmetic, feed, rows, outputs,
-//     curve, tiles, edges, copies, stream, weights)
+// EVOQ_EFFICIENCY(maker, isa, family, shared, fork, remote, spread, call, arithmetic, feed, rows,
+//     outputs, curve, tiles, edges, copies, stream, weights)
 """
 
 
@@ -58,7 +69,7 @@ HEADER = """// Written by `bench/predict.py fit`; predict/cost.h says what the c
 class Step:
     net: str
     scheme: str
-    isa: str
+    on: tuple  # whose cores: the maker of the processor, the instruction set
     threads: int
     fork_ns: float
     family: str
@@ -87,7 +98,7 @@ def steps_of(net, forecast):
             yield Step(
                 net,
                 scheme["scheme"],
-                forecast["isa"],
+                (forecast["limits"]["cpu"].split()[0], ISAS[forecast["isa"]]),
                 forecast["threads"],
                 forecast["limits"]["fork_ns"],
                 s["family"],
@@ -117,7 +128,7 @@ def bounded(a, b, start):
     return x
 
 
-def fit_times(steps):
+def fit_times(steps, prior, prior_weight):
     """Least squares of relative errors, those above a third counted linearly; steps that matter in
     their run count more."""
     terms, ns = np.array([s.terms for s in steps]), np.array([s.ns for s in steps])
@@ -125,13 +136,13 @@ def fit_times(steps):
     a, b = terms / ns[:, None], np.ones(len(ns))
     # the prior pulls all terms alike, whatever their size
     scale = np.maximum((a * weight[:, None]).max(axis=0), 1e-9)
-    x = PRIOR.copy()
+    x = prior.copy()
     for _ in range(12):
         error = np.abs(a @ x - b)
         robust = weight * np.sqrt(np.minimum(1, 0.33 / np.maximum(error, 1e-9)))
-        pull = np.sqrt(PRIOR_WEIGHT * (robust**2).sum()) * scale / (weight.max() or 1)
+        pull = np.sqrt(prior_weight * (robust**2).sum()) * scale / (weight.max() or 1)
         rows = np.vstack([a * robust[:, None], np.diag(pull)])
-        x = bounded(rows, np.concatenate([b * robust, pull * PRIOR]), x)
+        x = bounded(rows, np.concatenate([b * robust, pull * prior]), x)
     return x
 
 
@@ -180,27 +191,39 @@ def predict_ns(step, times, shared):
     return ns + (float(shared_columns([step], [ns])[0] @ shared) if step.loops > 0 else 0)
 
 
-def fit(steps):
-    """{(isa, family): (times, (shared, fork, remote), spread)}"""
+def of_other_maker(on, family, before):
+    """The family's constants on other cores with the same instruction set, or None."""
+    rows = [row for (o, f), row in before.items() if o[1] == on[1] and o != on and f == family]
+    return rows[0] if rows else None
+
+
+def prior_of(on, family, before):
+    """The times to begin with, and how much they count."""
+    other = of_other_maker(on, family, before)
+    return (PRIOR, PRIOR_WEIGHT) if other is None else (other[0], OTHERS_WEIGHT)
+
+
+def fit(steps, before):
+    """{(on, family): (times, (shared, fork, remote), spread)}; before: the constants so far."""
     groups = collections.defaultdict(list)
     for s in steps:
-        groups[s.isa, s.family].append(s)
+        groups[s.on, s.family].append(s)
         # what no family takes is like the average step that is no product
         if s.family not in ("reference", "recurrent", "compare"):
             if not s.family.startswith(
                 ("product", "winograd", "depthwise", "direct", "transposed")
             ):
-                groups[s.isa, "other"].append(s)
+                groups[s.on, "other"].append(s)
     times = {
-        key: fit_times([s for s in group if s.threads == 1])
+        key: fit_times([s for s in group if s.threads == 1], *prior_of(*key, before))
         for key, group in sorted(groups.items())
         if sum(s.threads == 1 for s in group) >= FEW
     }
-    known = [s for s in steps if (s.isa, s.family) in times]
+    known = [s for s in steps if (s.on, s.family) in times]
     overall = {}
-    for isa in {isa for isa, _ in times}:
-        mine = [s for s in known if s.isa == isa]
-        overall[isa] = fit_shared(mine, [s.terms @ times[isa, s.family] for s in mine], SHARED)
+    for on in {on for on, _ in times}:
+        mine = [s for s in known if s.on == on]
+        overall[on] = fit_shared(mine, [s.terms @ times[on, s.family] for s in mine], SHARED)
     out = {}
     for key in times:
         group = groups[key]
@@ -219,10 +242,12 @@ def fit(steps):
             else 0.5
         )
         out[key] = (times[key], shared, max(float(spread), 0.03))
-    for isa in {isa for isa, _ in out}:
-        for family in set(families()) - {family for i, family in out if i == isa}:
-            like, shared, _ = out.get((isa, LIKE.get(family)), out[isa, "other"])
-            out[isa, family] = (like, shared, FOREIGN_SPREAD)
+    for on in {on for on, _ in out}:
+        for family in set(families()) - {family for o, family in out if o == on}:
+            like, shared, _ = of_other_maker(on, family, before) or out.get(
+                (on, LIKE.get(family)), out[on, "other"]
+            )
+            out[on, family] = (like, shared, FOREIGN_SPREAD)
     return out
 
 
@@ -233,27 +258,31 @@ def families():
     )
     for f in sorted(os.listdir(folder)):
         with open(os.path.join(folder, f)) as file:
-            yield from re.findall(r'const CostFamily kFamily\w+ = {"(\w+)"', file.read())
+            yield from re.findall(r'CostFamily kFamily\w+ = {\s*\.name = "(\w+)"', file.read())
 
 
-ISAS = {
-    "AMX": "Isa::kAmx",
-    "AVX512_BF16": "Isa::kAvx512",  # its constants serve both
-    "AVX512": "Isa::kAvx512",
-    "AVX2": "Isa::kAvx2",
-    "SCALAR": "Isa::kScalar",
-}
+ROW = re.compile(r'EVOQ_EFFICIENCY\("(.*)", (.*), "(.*)", ([^)]*)\)\n')
+
+
+def read(path):
+    """Constants as fit gives them."""
+    constants = {}
+    with open(path) as f:
+        for maker, isa, family, numbers in ROW.findall(f.read()):
+            shared, fork, remote, spread, *times = map(float, numbers.split(","))
+            constants[(maker, isa), family] = (np.array(times), (shared, fork, remote), spread)
+    return constants
 
 
 def write(constants, path):
-    lines = [HEADER]
-    for (isa, family), (times, shared, spread) in sorted(constants.items()):
+    rows = {}
+    for ((maker, isa), family), (times, shared, spread) in constants.items():
         numbers = ", ".join(f"{x:.4g}" for x in times)
-        lines.append(
-            f'EVOQ_EFFICIENCY({ISAS[isa]}, "{family}", {", ".join(f"{x:.3g}" for x in shared)}, '
-            f"{spread:.3f},\n    {numbers})\n"
+        rows[maker, isa, family] = (
+            f'EVOQ_EFFICIENCY("{maker}", {isa}, "{family}", '
+            f"{', '.join(f'{x:.3g}' for x in shared)}, {spread:.3f},\n    {numbers})\n"
         )
     temporary = f"{path}.{os.getpid()}"
     with open(temporary, "w") as f:
-        f.writelines(lines)
+        f.writelines([HEADER] + [row for _, row in sorted(rows.items())])
     os.replace(temporary, path)

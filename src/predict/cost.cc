@@ -14,8 +14,8 @@ namespace evoq {
 namespace {
 
 constexpr Efficiency kEfficiencies[] = {
-#define EVOQ_EFFICIENCY(isa, family, shared, fork, remote, spread, ...) \
-  {isa, family, {__VA_ARGS__}, shared, fork, remote, spread},
+#define EVOQ_EFFICIENCY(maker, isa, family, shared, fork, remote, spread, ...) \
+  {{maker, isa}, family, {__VA_ARGS__}, shared, fork, remote, spread},
 #include "predict/efficiency.inc"
 #undef EVOQ_EFFICIENCY
 };
@@ -30,11 +30,17 @@ bool MatchesOne(std::string_view patterns, std::string_view name) {
   return false;
 }
 
-const Efficiency* FindEfficiency(Isa isa, std::string_view family) {
+bool OfMaker(const FittedOn& on, const Limits& limits) {
+  return limits.cpu.starts_with(std::string(on.maker) + " ");
+}
+
+// Of the instruction set, those of the machine's maker before others.
+const FittedOn* FindFitted(Isa isa, const Limits& limits) {
+  const FittedOn* found = nullptr;
   for (const Efficiency& e : kEfficiencies) {
-    if (e.isa == isa && e.family == family) return &e;
+    if (e.on.isa == isa && (found == nullptr || OfMaker(e.on, limits))) found = &e.on;
   }
-  return nullptr;
+  return found;
 }
 
 }  // namespace
@@ -57,20 +63,27 @@ const CostFamily& FamilyOf(const Step& step, std::string_view op, std::string_vi
   return *AllCostFamilies().back();
 }
 
-Isa FittedIsa(Isa isa) {
+FittedOn FittedFor(const Limits& limits) {
   for (Isa named : AllIsas()) {
-    if (!isa.Has(named)) continue;
-    for (const Efficiency& e : kEfficiencies) {
-      if (e.isa == named) return named;
-    }
+    const FittedOn* found = limits.isa.Has(named) ? FindFitted(named, limits) : nullptr;
+    if (found != nullptr) return *found;
   }
-  return Isa::kAvx512;
+  return *FindFitted(Isa::kAvx512, limits);
 }
 
-const Efficiency& EfficiencyOf(Isa isa, std::string_view family) {
-  const Efficiency* found = FindEfficiency(FittedIsa(isa), family);
-  EVOQ_CHECK(found != nullptr, "no efficiency of {}", family);
-  return *found;
+const Efficiency& EfficiencyOf(const Limits& limits, std::string_view family) {
+  const FittedOn on = FittedFor(limits);
+  for (const Efficiency& e : kEfficiencies) {
+    if (e.on == on && e.family == family) return e;
+  }
+  EVOQ_CHECK(false, "no efficiency of {}", family);
+  return kEfficiencies[0];
+}
+
+double CommonSpread(const FittedOn& on, const Limits& limits) {
+  constexpr double kOwn = 0.08, kOfOtherMaker = 0.15, kOfOtherIsa = 0.4;
+  if (!limits.isa.Has(on.isa)) return kOfOtherIsa;
+  return OfMaker(on, limits) ? kOwn : kOfOtherMaker;
 }
 
 Rates::Rates(const MachineLimits& l) : cycle_ns(1 / l.clock_ghz), limits(l) {}
@@ -152,7 +165,7 @@ StepCost CostOf(const CostInput& input, const Rates& rates, const Cut& cut, int 
   cost.family = &FamilyOf(input.step, input.node.op, input.plan.method);
   cost.terms[kCall] = 1000 * rates.cycle_ns;
   cost.family->count(input, rates, cost.terms);
-  const Efficiency& e = EfficiencyOf(rates.limits.isa, cost.family->name);
+  const Efficiency& e = EfficiencyOf(rates.limits, cost.family->name);
   for (int t = 0; t < kTermCount; ++t) {
     cost.weighed[t] = cost.terms[t] * e.times[t];
     cost.serial_ns += cost.weighed[t];

@@ -85,18 +85,32 @@ std::span<const CostFamily* const> AllCostFamilies();
 const CostFamily& FamilyOf(const Step& step, std::string_view op,
                            std::string_view method);  // the last family takes everything
 
+// Whose cores constants were fitted on.
+struct FittedOn {
+  const char* maker;  // of the processor: the first word of Limits::cpu
+  Isa isa;
+
+  friend bool operator==(const FittedOn& a, const FittedOn& b) {
+    return std::string_view(a.maker) == b.maker && a.isa == b.isa;
+  }
+};
+
 // Constants of a family, fitted by bench/predict.py (predict/efficiency.inc).
 struct Efficiency {
-  Isa isa;
+  FittedOn on;
   const char* family;
   Terms times;
   double shared, fork, remote;
   double spread;  // how far single runs were off in this family, as a share
 };
-// The instruction set whose constants are taken for `isa`: its own where they were fitted, else
-// AVX-512.
-Isa FittedIsa(Isa isa);
-const Efficiency& EfficiencyOf(Isa isa, std::string_view family);  // a name of families.inc
+// The constants that are taken for a machine: those of its instruction set and maker, else of its
+// instruction set, else of AVX-512.
+FittedOn FittedFor(const Limits& limits);
+const Efficiency& EfficiencyOf(const Limits& limits,
+                               std::string_view family);  // a name of families.inc
+// What all steps of a run are off together on a machine (the clock, neighbours, memory), with
+// constants of `on`: a deviation, as a share.
+double CommonSpread(const FittedOn& on, const Limits& limits);
 
 // How a step's work is cut for several threads (predict/loops.h).
 struct Cut {

@@ -124,7 +124,8 @@ Forecast MadeForecast() {
   Forecast f;
   f.model = "m.onnx";
   f.limits.cpu = "a machine";
-  f.limits.isa = f.constants = Isa::kAvx512;
+  f.limits.isa = Isa::kAvx512;
+  f.constants = {"a", Isa::kAvx512};
   f.limits.threads = 2;
   f.float_weight_bytes = 4000;
   SchemeForecast float32;

@@ -22,10 +22,7 @@ constexpr double kSameShare = 0.05;  // of float32's time: no payoff either way
 constexpr double kWakeNs =
     20'000;                     // of threads that sleep: between 13 and 40 microseconds were seen
 constexpr double kRunNs = 300;  // of a run outside its steps
-// What all steps of a run are off together (the clock, neighbours, memory), as a share.
-constexpr double kCommonSpread = 0.08;
-constexpr double kForeignSpread = 0.4;  // the same, where constants are of another instruction set
-constexpr double kDeviations = 1.65;    // nine of ten
+constexpr double kDeviations = 1.65;  // nine of ten
 
 // The model that quantize would write.
 Result<std::unique_ptr<Engine>> Carry(Graph graph, const QuantScheme& scheme,
@@ -154,7 +151,7 @@ void Estimate(const Runnable& executor, const MachineLimits& limits, SchemeForec
     scheme.steps.Add(step.decision.precision);
     scheme.step_list.push_back(std::move(s));
   }
-  const double common = limits.isa.Has(FittedIsa(limits.isa)) ? kCommonSpread : kForeignSpread;
+  const double common = CommonSpread(FittedFor(limits), limits);
   double variance = common * common;
   for (const auto& [family, family_off] : off) variance += family_off / ns * (family_off / ns);
   const double factor = std::exp(kDeviations * std::sqrt(variance));
@@ -257,7 +254,7 @@ Result<std::vector<Forecast>> PredictRuns(const Graph& optimized, const std::str
   for (Forecast& forecast : forecasts) {
     forecast.model = name;
     forecast.limits = options.limits;
-    forecast.constants = FittedIsa(options.limits.isa);
+    forecast.constants = FittedFor(options.limits);
     forecast.float_weight_bytes = options.float_weight_bytes;
   }
   for (size_t m = 0; m < asked.size(); ++m) {

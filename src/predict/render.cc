@@ -93,7 +93,8 @@ json ToJson(const Forecast& forecast) {
           {"threads", forecast.limits.threads},
           {"float_weight_bytes", forecast.float_weight_bytes},
           {"limits", ToJson(forecast.limits)},
-          {"constants", IsaName(forecast.constants)},
+          {"constants", IsaName(forecast.constants.isa)},
+          {"constants_maker", forecast.constants.maker},
           {"in_partitions", forecast.in_partitions},
           {"schemes", schemes}};
 }
@@ -122,10 +123,10 @@ std::string ToText(const Forecast& forecast) {
     out += fmt::format("  {:<14} {:>10}  {:<28}{}  {}\n", s.scheme, HumanBytes(s.file_bytes),
                        RangeText(s), measured, s.scheme == "float32" ? "" : PayoffText(s));
   }
-  if (!limits.isa.Has(forecast.constants))
+  if (!limits.isa.Has(forecast.constants.isa))
     out +=
         fmt::format("  with constants of {}, for want of any of {}: the ranges are wide for that\n",
-                    IsaName(forecast.constants), IsaName(limits.isa));
+                    IsaName(forecast.constants.isa), IsaName(limits.isa));
   for (const SchemeForecast& s : forecast.schemes) {
     std::string told;
     for (const Hindrance& h : s.hindrances) {
