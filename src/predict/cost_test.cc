@@ -597,6 +597,36 @@ TEST(CostTerms, Definitions) {
        {kStream, 2 * 2048 * 4 * 0.01}});
 }
 
+// Each block of the data, and of the weights, has a sum of its own, which is scaled and added.
+TEST(CostTerms, SumsOfBlocks) {
+  const auto outputs = [](const char* weights, const char* attrs) {
+    return Counted(fmt::format("input %x: float32[10, 256]\nconst %w: int8[256, 48]{}\nn: %y: "
+                               "float32[10, 48] = MatMul{}(%x, %w)\noutput %y\n",
+                               weights, attrs),
+                   "matmul_blocks", Tiled(6, 32))
+        .terms[kOutputs];
+  };
+  const double once = 10 * 3 * 0.5;  // 3 panels of 16
+  EXPECT_NEAR(outputs("(scale 0.1, zero 0)", ""), once, 1e-9);
+  EXPECT_NEAR(outputs("(scale 0.1, zero 0)", "{data_block=64}"), 4 * once, 1e-9);
+  EXPECT_NEAR(outputs("(scale 0.1, zero 0)", "{data_block=100}"), 3 * once, 1e-9);
+  EXPECT_NEAR(outputs("(scale 0.1, zero 0)", "{data_block=512}"), once, 1e-9);
+}
+
+// A rotary embedding's tables have rows for places that are not there.
+TEST(CostTerms, PartsOfTables) {
+  const auto weights = [](int64_t rows) {
+    return Counted(fmt::format("input %x: float32[1, 2, 8, 32]\nconst %c: float32[{0}, 16]\nconst "
+                               "%s: float32[{0}, 16]\nn: %y: float32[1, 2, 8, 32] = "
+                               "RotaryEmbedding(%x, %c, %s)\noutput %y\n",
+                               rows),
+                   "rotary_embedding_f32")
+        .terms[kWeights];
+  };
+  EXPECT_NEAR(weights(8), 2 * 8 * 16 * 4 * 0.01, 1e-9);
+  EXPECT_NEAR(weights(1000), 2 * 8 * 32 * 4 * 0.01, 1e-9) << "as much as comes out";
+}
+
 // Constants count as the kernel holds them, at the speed of what the whole run lies in; activations
 // at that of what they lie in themselves.
 TEST(CostTerms, BytesOfConstants) {

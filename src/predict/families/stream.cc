@@ -27,9 +27,16 @@ void Count(const CostInput& input, const Rates& rates, Terms& terms) {
   CountBytes(input, rates, terms);
 }
 
-// Rows along which both inputs go on or stand still.
+// Of constants that are read in parts, no more is read than comes out.
+void CountPartsOfConstants(const CostInput& input, const Rates& rates, Terms& terms) {
+  const auto out = static_cast<double>(input.args.outputs[0].bytes().value_or(0));
+  terms[kWeights] = rates.stream_ns(std::min(static_cast<double>(input.weight_bytes()), out), out);
+}
+
+// Rows along which both inputs go on or stand still. A rotary embedding has tables for all places.
 void CountBinary(const CostInput& input, const Rates& rates, Terms& terms) {
   Count(input, rates, terms);
+  CountPartsOfConstants(input, rates, terms);
   terms[kRows] = 0;
   if (input.args.inputs.size() < 2) return;
   const auto plan = PlanBroadcast(input.args.inputs[0].shape, input.args.inputs[1].shape,
@@ -38,13 +45,11 @@ void CountBinary(const CostInput& input, const Rates& rates, Terms& terms) {
     terms[kRows] = static_cast<double>(plan->elements / plan->inner) * rates.cycle_ns;
 }
 
-// Moves of `runs` pieces that lie in order on both sides. Of constants, no more is read than comes
-// out.
+// Moves of `runs` pieces that lie in order on both sides.
 void CountRuns(const CostInput& input, const Rates& rates, int64_t runs, Terms& terms) {
   terms[kRows] = static_cast<double>(runs) * rates.cycle_ns;
   CountBytes(input, rates, terms);
-  const auto out = static_cast<double>(input.args.outputs[0].bytes().value_or(0));
-  terms[kWeights] = rates.stream_ns(std::min(static_cast<double>(input.weight_bytes()), out), out);
+  CountPartsOfConstants(input, rates, terms);
 }
 
 // Elements of `type` behind axis `axis`.
