@@ -401,11 +401,13 @@ void Dots(const KeyDots& p) {
   }
 }
 
-// What the weights exp(score - base) are above: nothing counts yet where that is minus infinity.
+// What is taken from scores before they become weights: of a maximum of minus infinity, where no
+// key counts yet, nothing.
 EVOQ_ALWAYS_INLINE float BaseOf(float max) { return max == -kInfinity ? 0.0f : max; }
 
-// The scores of a block as weights, in rows that do not wait for one another. Gives the largest
-// score of all so far, and the weights' sum.
+// The scores of a block as weights, of rows that do not wait for one another. Of each row: raises
+// the state's maximum, and gives the logarithm of what earlier weights become by it, and the sum of
+// the new ones.
 #if defined(__AVX512F__)
 constexpr int kSoftened = 2;  // rows together
 
