@@ -74,7 +74,8 @@ FittedOn FittedFor(const Limits& limits) {
 const Efficiency& EfficiencyOf(const Limits& limits, std::string_view family) {
   const FittedOn on = FittedFor(limits);
   for (const Efficiency& e : kEfficiencies) {
-    if (e.on == on && e.family == family) return e;
+    if (e.on.isa == on.isa && std::string_view(e.on.maker) == on.maker && e.family == family)
+      return e;
   }
   EVOQ_CHECK(false, "no efficiency of {}", family);
   return kEfficiencies[0];

@@ -89,10 +89,6 @@ const CostFamily& FamilyOf(const Step& step, std::string_view op,
 struct FittedOn {
   const char* maker;  // of the processor: the first word of Limits::cpu
   Isa isa;
-
-  friend bool operator==(const FittedOn& a, const FittedOn& b) {
-    return std::string_view(a.maker) == b.maker && a.isa == b.isa;
-  }
 };
 
 // Constants of a family, fitted by bench/predict.py (predict/efficiency.inc).

@@ -299,7 +299,7 @@ using TileFn = void (*)(const BlockUnit& unit, const BlockRows& rows, int64_t ro
 template <typename L, bool kNested, bool kFewToo, int... kRows>
 constexpr std::array<TileFn, kMaxRows> TilesOf(std::integer_sequence<int, kRows...>) {
   constexpr auto kToo = [](int rows) {
-    return kFewToo && (rows < kLeastRowsAsking || L::kGroups == 1);
+    return kFewToo && (rows < kLeastRowsAsking || (L::kGroups == 1 && rows <= kWideRows));
   };
   return {Tile<L, kRows + 1, kNested, kToo(kRows + 1)>...};
 }

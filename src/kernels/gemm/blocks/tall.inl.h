@@ -55,6 +55,32 @@ EVOQ_ALWAYS_INLINE void KeepInRegisters(Ints (&sums)[kRows][kUnitPanels]) {
   }
 }
 
+// y as it begins, and the results of it: `rows` rows of both panels from `row` and `panel` on.
+[[gnu::noinline]] void BeginTall(const BlockStream& w, const BlockRows& x, int64_t row, int rows,
+                                 int64_t panel, Floats (*y)[kUnitPanels]) {
+  for (int p = 0; p < kUnitPanels; ++p) {
+    const int64_t column = (panel + p) * kBlockColumns;
+    const Floats bias =
+        x.bias == nullptr ? AllF(0) : LoadF(x.bias + column, ColumnsFrom(w, column));
+    for (int r = 0; r < rows; ++r) {
+      __builtin_prefetch(x.y + (row + r) * w.columns + column, 1);
+      y[r][p] = bias;
+    }
+  }
+}
+[[gnu::noinline]] void StoreTall(const BlockStream& w, const BlockRows& x, int64_t row, int rows,
+                                 int64_t panel, const Floats (*y)[kUnitPanels]) {
+  for (int p = 0; p < kUnitPanels; ++p) {
+    const int64_t column = (panel + p) * kBlockColumns;
+    const int count = ColumnsFrom(w, column);
+    for (int r = 0; r < rows; ++r) {
+      const int64_t i = (row + r) * w.columns + column;
+      StoreF(x.y + i, count,
+             x.residual == nullptr ? y[r][p] : Add(y[r][p], LoadF(x.residual + i, count)));
+    }
+  }
+}
+
 // As Tile, of both panels. t and y stand in the L1 cache: of a block of 32 k that is a load and a
 // store beside eight dot products.
 template <typename L, int kRows>
@@ -62,7 +88,6 @@ void TallTile(const BlockUnit& unit, const BlockRows& x, int64_t row, int64_t pa
   const BlockStream& w = unit.stream;
   const BlockCut& cut = w.cut;
   const int64_t blocks = cut.blocks();
-  const int64_t column = panel * kBlockColumns;
   const auto& nothing = *reinterpret_cast<const Floats(*)[kRows][kUnitPanels]>(kZeros);
   // Behind a pointer that the compiler knows nothing of, which else keeps some of them in registers
   // and the sums in memory.
@@ -72,15 +97,7 @@ void TallTile(const BlockUnit& unit, const BlockRows& x, int64_t row, int64_t pa
   auto* floats = &in_memory;
   asm("" : "+r"(floats) : : "memory");
   auto& [t, y] = *floats;
-  int count[kUnitPanels];
-  for (int p = 0; p < kUnitPanels; ++p) count[p] = ColumnsFrom(w, column + p * kBlockColumns);
-#pragma GCC unroll 1
-  for (int r = 0; r < kRows; ++r) {
-    for (int p = 0; p < kUnitPanels; ++p) {
-      __builtin_prefetch(x.y + (row + r) * w.columns + column + p * kBlockColumns, 1);
-      y[r][p] = x.bias == nullptr ? AllF(0) : LoadF(x.bias + column + p * kBlockColumns, count[p]);
-    }
-  }
+  BeginTall(w, x, row, kRows, panel, y);
   const uint8_t* at = unit.bytes;
   RowsOfFour<kRows> q(x.q + row * x.stride, x.stride);
   InBlock block(w, x, row);
@@ -140,14 +157,7 @@ void TallTile(const BlockUnit& unit, const BlockRows& x, int64_t row, int64_t pa
     block.Leave(last);
     if (last) piece = 0;
   }
-#pragma GCC unroll 1
-  for (int r = 0; r < kRows; ++r) {
-    for (int p = 0; p < kUnitPanels; ++p) {
-      const int64_t i = (row + r) * w.columns + column + p * kBlockColumns;
-      if (x.residual != nullptr) y[r][p] = Add(y[r][p], LoadF(x.residual + i, count[p]));
-      StoreF(x.y + i, count[p], y[r][p]);
-    }
-  }
+  StoreTall(w, x, row, kRows, panel, y);
 }
 
 template <typename L, int... kMore>
