@@ -30,15 +30,17 @@ bool MatchesOne(std::string_view patterns, std::string_view name) {
   return false;
 }
 
-bool OfMaker(const FittedOn& on, const Limits& limits) {
-  return limits.cpu.starts_with(std::string(on.maker) + " ");
-}
-
-// Of the instruction set, those of the machine's maker before others.
-const FittedOn* FindFitted(Isa isa, const Limits& limits) {
-  const FittedOn* found = nullptr;
+// The rows of one set: they stand together. Of the instruction set, those of the machine's maker
+// before others.
+Efficiencies FindSet(Isa isa, const Limits& limits) {
+  Efficiencies found;
   for (const Efficiency& e : kEfficiencies) {
-    if (e.on.isa == isa && (found == nullptr || OfMaker(e.on, limits))) found = &e.on;
+    if (e.on.isa != isa) continue;
+    if (!found.empty() && std::string_view(e.on.maker) == found.front().on.maker) {
+      found = {found.data(), found.size() + 1};
+    } else if (found.empty() || OfSameMaker(e.on, limits)) {
+      found = {&e, 1};
+    }
   }
   return found;
 }
@@ -63,31 +65,32 @@ const CostFamily& FamilyOf(const Step& step, std::string_view op, std::string_vi
   return *AllCostFamilies().back();
 }
 
-FittedOn FittedFor(const Limits& limits) {
-  for (Isa named : AllIsas()) {
-    const FittedOn* found = limits.isa.Has(named) ? FindFitted(named, limits) : nullptr;
-    if (found != nullptr) return *found;
-  }
-  return *FindFitted(Isa::kAvx512, limits);
+bool OfSameMaker(const FittedOn& on, const Limits& limits) {
+  return std::string_view(limits.cpu).substr(0, limits.cpu.find(' ')) == on.maker;
 }
 
-const Efficiency& EfficiencyOf(const Limits& limits, std::string_view family) {
-  const FittedOn on = FittedFor(limits);
-  for (const Efficiency& e : kEfficiencies) {
-    if (e.on.isa == on.isa && std::string_view(e.on.maker) == on.maker && e.family == family)
-      return e;
+Efficiencies EfficienciesFor(const Limits& limits) {
+  for (Isa named : AllIsas()) {
+    const Efficiencies found = limits.isa.Has(named) ? FindSet(named, limits) : Efficiencies();
+    if (!found.empty()) return found;
   }
-  EVOQ_CHECK(false, "no efficiency of {}", family);
-  return kEfficiencies[0];
+  return FindSet(Isa::kAvx512, limits);
+}
+
+const Efficiency& EfficiencyOf(Efficiencies constants, std::string_view family) {
+  const auto found = std::ranges::find(constants, family, &Efficiency::family);
+  EVOQ_CHECK(found != constants.end(), "no efficiency of {}", family);
+  return *found;
 }
 
 double CommonSpread(const FittedOn& on, const Limits& limits) {
   constexpr double kOwn = 0.08, kOfOtherMaker = 0.15, kOfOtherIsa = 0.4;
   if (!limits.isa.Has(on.isa)) return kOfOtherIsa;
-  return OfMaker(on, limits) ? kOwn : kOfOtherMaker;
+  return OfSameMaker(on, limits) ? kOwn : kOfOtherMaker;
 }
 
-Rates::Rates(const MachineLimits& l) : cycle_ns(1 / l.clock_ghz), limits(l) {}
+Rates::Rates(const MachineLimits& l)
+    : cycle_ns(1 / l.clock_ghz), limits(l), efficiencies(EfficienciesFor(l)) {}
 
 double Rates::mac_ns(Peak peak) const {
   const double giga = PeakGops(limits, peak);
@@ -166,7 +169,7 @@ StepCost CostOf(const CostInput& input, const Rates& rates, const Cut& cut, int 
   cost.family = &FamilyOf(input.step, input.node.op, input.plan.method);
   cost.terms[kCall] = 1000 * rates.cycle_ns;
   cost.family->count(input, rates, cost.terms);
-  const Efficiency& e = EfficiencyOf(rates.limits, cost.family->name);
+  const Efficiency& e = EfficiencyOf(rates.efficiencies, cost.family->name);
   for (int t = 0; t < kTermCount; ++t) {
     cost.weighed[t] = cost.terms[t] * e.times[t];
     cost.serial_ns += cost.weighed[t];

@@ -42,7 +42,34 @@ enum Term {
 const char* TermName(Term term);  // "call", "arithmetic", ...
 using Terms = std::array<double, kTermCount>;
 
-// The machine's limits for one of the threads that run together.
+// Whose cores constants were fitted on.
+struct FittedOn {
+  const char* maker;  // of the processor: the first word of Limits::cpu
+  Isa isa;
+};
+
+// Constants of a family, fitted by bench/predict.py (predict/efficiency.inc).
+struct Efficiency {
+  FittedOn on;
+  const char* family;
+  Terms times;
+  double shared, fork, remote;
+  double spread;  // how far single runs were off in this family, as a share
+};
+// Of all families, fitted on the same cores.
+using Efficiencies = std::span<const Efficiency>;
+// Those that are taken for a machine: of its instruction set and maker, else of its instruction
+// set, else of AVX-512.
+Efficiencies EfficienciesFor(const Limits& limits);
+const Efficiency& EfficiencyOf(Efficiencies constants,
+                               std::string_view family);  // a name of families.inc
+// What all steps of a run are off together on a machine (the clock, neighbours, memory), with
+// constants of `on`: a deviation, as a share.
+double CommonSpread(const FittedOn& on, const Limits& limits);
+// Whether they are of a processor of the machine's maker.
+bool OfSameMaker(const FittedOn& on, const Limits& limits);
+
+// The machine's limits for one of the threads that run together, and its constants.
 struct Rates {
   explicit Rates(const MachineLimits& limits);
   double cycle_ns;
@@ -50,6 +77,7 @@ struct Rates {
   double stream_ns(double bytes,
                    double working_set) const;  // bytes of a working set, both of one thread
   MachineLimits limits;
+  Efficiencies efficiencies;
 };
 
 // A step with static types, and what its run has in memory.
@@ -84,29 +112,6 @@ struct CostFamily {
 std::span<const CostFamily* const> AllCostFamilies();
 const CostFamily& FamilyOf(const Step& step, std::string_view op,
                            std::string_view method);  // the last family takes everything
-
-// Whose cores constants were fitted on.
-struct FittedOn {
-  const char* maker;  // of the processor: the first word of Limits::cpu
-  Isa isa;
-};
-
-// Constants of a family, fitted by bench/predict.py (predict/efficiency.inc).
-struct Efficiency {
-  FittedOn on;
-  const char* family;
-  Terms times;
-  double shared, fork, remote;
-  double spread;  // how far single runs were off in this family, as a share
-};
-// The constants that are taken for a machine: those of its instruction set and maker, else of its
-// instruction set, else of AVX-512.
-FittedOn FittedFor(const Limits& limits);
-const Efficiency& EfficiencyOf(const Limits& limits,
-                               std::string_view family);  // a name of families.inc
-// What all steps of a run are off together on a machine (the clock, neighbours, memory), with
-// constants of `on`: a deviation, as a share.
-double CommonSpread(const FittedOn& on, const Limits& limits);
 
 // How a step's work is cut for several threads (predict/loops.h).
 struct Cut {

@@ -125,7 +125,7 @@ Forecast MadeForecast() {
   f.model = "m.onnx";
   f.limits.cpu = "a machine";
   f.limits.isa = Isa::kAvx512;
-  f.constants = {"a", Isa::kAvx512};
+  f.constants = {"a", Isa::kAvx512};  // of the same maker
   f.limits.threads = 2;
   f.float_weight_bytes = 4000;
   SchemeForecast float32;

@@ -151,7 +151,7 @@ void Estimate(const Runnable& executor, const MachineLimits& limits, SchemeForec
     scheme.steps.Add(step.decision.precision);
     scheme.step_list.push_back(std::move(s));
   }
-  const double common = CommonSpread(FittedFor(limits), limits);
+  const double common = CommonSpread(rates.efficiencies.front().on, limits);
   double variance = common * common;
   for (const auto& [family, family_off] : off) variance += family_off / ns * (family_off / ns);
   const double factor = std::exp(kDeviations * std::sqrt(variance));
@@ -254,7 +254,7 @@ Result<std::vector<Forecast>> PredictRuns(const Graph& optimized, const std::str
   for (Forecast& forecast : forecasts) {
     forecast.model = name;
     forecast.limits = options.limits;
-    forecast.constants = FittedFor(options.limits);
+    forecast.constants = EfficienciesFor(options.limits).front().on;
     forecast.float_weight_bytes = options.float_weight_bytes;
   }
   for (size_t m = 0; m < asked.size(); ++m) {

@@ -86,7 +86,7 @@ struct SchemeForecast {
 struct Forecast {
   std::string model;
   MachineLimits limits;
-  FittedOn constants = {"", Isa::kScalar};  // whose were taken (FittedFor)
+  FittedOn constants = {"", Isa::kScalar};  // whose were taken
   int64_t float_weight_bytes = 0;
   std::string in_partitions;            // why the steps are those of a run on the sample (dynamic
                                         // partitions); "": they follow from the sizes

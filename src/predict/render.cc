@@ -123,10 +123,15 @@ std::string ToText(const Forecast& forecast) {
     out += fmt::format("  {:<14} {:>10}  {:<28}{}  {}\n", s.scheme, HumanBytes(s.file_bytes),
                        RangeText(s), measured, s.scheme == "float32" ? "" : PayoffText(s));
   }
-  if (!limits.isa.Has(forecast.constants.isa))
+  if (!limits.isa.Has(forecast.constants.isa)) {
     out +=
         fmt::format("  with constants of {}, for want of any of {}: the ranges are wide for that\n",
                     IsaName(forecast.constants.isa), IsaName(limits.isa));
+  } else if (!OfSameMaker(forecast.constants, limits)) {
+    out += FormatPrintable(
+        "  with constants of {}'s cores, for want of any of {}: the ranges are wider for that\n",
+        forecast.constants.maker, limits.cpu);
+  }
   for (const SchemeForecast& s : forecast.schemes) {
     std::string told;
     for (const Hindrance& h : s.hindrances) {

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "kernels/gemm/blocks/block_data.h"
+#include "kernels/gemm/blocks/weights.h"
 #include "kernels/gemm/gemm_float.h"
 #include "kernels/gemm/int8_sparse.h"
 #include "predict/families/count.h"
@@ -131,14 +132,12 @@ void CopyWindows(const CostInput& input, const Rates& rates, Product& p, Terms& 
   p.taps = 1;
 }
 
-// Sums that each output is put together from, where data are rounded by blocks (data_block) or
-// weights have scales for blocks along K: each is scaled by itself.
-int64_t SumsOf(const CostInput& input, int64_t depth) {
-  const int64_t data = input.node.attrs.Int(kDataBlock, 0);
-  if (data <= 0) return 1;
-  const auto& quant = input.args.inputs[1].quant;
-  const int64_t weights = quant && quant->block > 0 ? quant->block : depth;
-  return CeilDiv(depth, std::max<int64_t>(std::min({data, weights, depth}), 1));
+// Sums that each output is put together from: one of each block, where data are rounded by blocks.
+int64_t SumsOf(const CostInput& input) {
+  const int64_t data_block = input.node.attrs.Int(kDataBlock, 0);
+  if (data_block <= 0) return 1;
+  const auto cut = BlockCutOf(input.args.inputs[1], data_block);
+  return cut ? cut->blocks() : 1;
 }
 
 template <int64_t kLane, Peak kPeak>
@@ -153,7 +152,7 @@ void Count(const CostInput& input, const Rates& rates, Terms& terms) {
   if (kPeak == Peak::kInt8) {  // of the blocks that are not 0
     terms[kArithmetic] *= ShareOfBlocks(plan.method);
     terms[kFeed] *= ShareOfBlocks(plan.method);
-    terms[kOutputs] *= static_cast<double>(SumsOf(input, p.depth));
+    terms[kOutputs] *= static_cast<double>(SumsOf(input));
   }
   if (input.has_curve()) terms[kCurve] = Vectors(input.out_elements()) * rates.cycle_ns;
   CountBytes(input, rates, terms);

@@ -11,10 +11,11 @@ namespace {
 
 constexpr int64_t kLargestBlock = 65536;  // 127 * 255 of them stay below 2^31
 
-// The cut of K for blocks of the weights (0: one) and of the data; blocks that K does not reach
-// count as one that ends with it. Nothing where they have no common pieces.
-std::optional<BlockCut> CutOf(int64_t depth, int64_t weight_block, int64_t data_block,
-                              int64_t unit) {
+}  // namespace
+
+std::optional<BlockCut> BlockCutOf(const TensorType& weights, int64_t data_block) {
+  const int64_t depth = weights.shape[0].value, weight_block = weights.quant->block,
+                unit = FindStored(weights.dtype)->block();
   const bool whole_weights = weight_block == 0 || weight_block >= depth,
              whole_data = data_block >= depth;
   BlockCut cut = {depth, 0, 1, 1};
@@ -34,8 +35,6 @@ std::optional<BlockCut> CutOf(int64_t depth, int64_t weight_block, int64_t data_
   return cut;
 }
 
-}  // namespace
-
 std::optional<Reason> RejectBlocks(const TensorType& weights, int64_t data_block) {
   const StoredLines* stored = FindStored(weights.dtype);
   if (stored == nullptr || !weights.quantized())
@@ -47,7 +46,7 @@ std::optional<Reason> RejectBlocks(const TensorType& weights, int64_t data_block
   if (quant.block != 0 ? quant.axis != 0 : !quant.per_tensor() && quant.axis != 1)
     return Reject("types", "b has scales along axis {}, expected columns or blocks along K",
                   quant.axis);
-  const auto cut = CutOf(weights.shape[0].value, quant.block, data_block, stored->block());
+  const auto cut = BlockCutOf(weights, data_block);
   if (!cut || cut->block > kLargestBlock)
     return Reject("attribute",
                   "data in blocks of {} by weights in blocks of {}, expected multiples of each "
@@ -101,9 +100,8 @@ Result<BoundBlocks> BindBlocks(const Tensor& weights, int64_t data_block) {
   bound.groups = shape.stored->groups;
   bound.unit_bytes = shape.unit_bytes;
   bound.factor = shape.has_zeros ? -1 : -(shape.zero + shape.stored->offset);
-  bound.stream = {
-      *CutOf(shape.depth, weights.type().quant->block, data_block, shape.stored->block()),
-      shape.columns, shape.half_scales, shape.has_zeros};
+  bound.stream = {*BlockCutOf(weights.type(), data_block), shape.columns, shape.half_scales,
+                  shape.has_zeros};
   return bound;
 }
 

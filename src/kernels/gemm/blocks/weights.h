@@ -19,6 +19,11 @@ struct BlockIntegers {
 };
 Result<BlockIntegers> BlockIntegersOf(const Tensor& weights);
 
+// The cut of K for blocks of the weights, quantized elements of a type that has a stream, and of
+// the data; blocks that K does not reach count as one that ends with it. Nothing where they have no
+// common pieces.
+std::optional<BlockCut> BlockCutOf(const TensorType& weights, int64_t data_block);
+
 // Why weights of this type, a matrix, are not multiplied by blocks of `data_block` > 0, or nothing.
 std::optional<Reason> RejectBlocks(const TensorType& weights, int64_t data_block);
 
