@@ -405,34 +405,32 @@ void Dots(const KeyDots& p) {
 // key counts yet, nothing.
 EVOQ_ALWAYS_INLINE float BaseOf(float max) { return max == -kInfinity ? 0.0f : max; }
 
-// The scores of a block as weights, of rows that do not wait for one another. Of each row: raises
-// the state's maximum, and gives the logarithm of what earlier weights become by it, and the sum of
-// the new ones.
+// SoftenTogether makes the scores of a block weights, in kCount rows. Of each row it raises the
+// state's maximum, and gives the logarithm of what earlier weights become by it, and the sum of the
+// new ones.
 #if defined(__AVX512F__)
-constexpr int kSoftened = 2;  // rows together
+// Rows that do not wait for one another: one alone waits for its largest score, then for its
+// exponentials, then for their sum.
+constexpr int kSoftened = 2;
 
 // A row's scores, minus infinity where a key does not count.
-struct BlockScores {
-  Sixteen x[kSixteens];
-
-  EVOQ_ALWAYS_INLINE BlockScores(const float* s, const ScoreRow& row) {
-    const uint64_t seen = (row.end < kKeyBlock ? (uint64_t{1} << row.end) - 1 : ~uint64_t{0}) &
-                          (row.begin < kKeyBlock ? ~uint64_t{0} << row.begin : 0);
+EVOQ_ALWAYS_INLINE void Bias(const float* s, const ScoreRow& row, Sixteen (&x)[kSixteens]) {
+  const uint64_t seen = (row.end < kKeyBlock ? (uint64_t{1} << row.end) - 1 : ~uint64_t{0}) &
+                        (row.begin < kKeyBlock ? ~uint64_t{0} << row.begin : 0);
 #pragma GCC unroll 4
-    for (int i = 0; i < kSixteens; ++i) {
-      auto kept = static_cast<__mmask16>(seen >> (16 * i));
-      x[i] = row.scale * LoadVec<float, 16>(s + 16 * i);
-      if (row.softcap > 0) x[i] = row.softcap * TanhInline(x[i] / row.softcap);
-      if (row.bias != nullptr)
-        x[i] = _mm512_mask_add_ps(x[i], kept, x[i], _mm512_maskz_loadu_ps(kept, row.bias + 16 * i));
-      if (row.kept != nullptr) {
-        const __m128i bytes = _mm_maskz_loadu_epi8(kept, row.kept + 16 * i);
-        kept = _mm_test_epi8_mask(bytes, bytes);
-      }
-      x[i] = _mm512_mask_mov_ps(Splat<Sixteen>(-kInfinity), kept, x[i]);
+  for (int i = 0; i < kSixteens; ++i) {
+    auto kept = static_cast<__mmask16>(seen >> (16 * i));
+    x[i] = row.scale * LoadVec<float, 16>(s + 16 * i);
+    if (row.softcap > 0) x[i] = row.softcap * TanhInline(x[i] / row.softcap);
+    if (row.bias != nullptr)
+      x[i] = _mm512_mask_add_ps(x[i], kept, x[i], _mm512_maskz_loadu_ps(kept, row.bias + 16 * i));
+    if (row.kept != nullptr) {
+      const __m128i bytes = _mm_maskz_loadu_epi8(kept, row.kept + 16 * i);
+      kept = _mm_test_epi8_mask(bytes, bytes);
     }
+    x[i] = _mm512_mask_mov_ps(Splat<Sixteen>(-kInfinity), kept, x[i]);
   }
-};
+}
 
 template <int kCount>
 EVOQ_ALWAYS_INLINE void SoftenTogether(float* s, const ScoreRow* row, SoftmaxState* states,
@@ -441,13 +439,10 @@ EVOQ_ALWAYS_INLINE void SoftenTogether(float* s, const ScoreRow* row, SoftmaxSta
   float base[kCount];
 #pragma GCC unroll 4
   for (int r = 0; r < kCount; ++r) {
-    const BlockScores scores(s + r * kKeyBlock, row[r]);
+    Bias(s + r * kKeyBlock, row[r], x[r]);
     Sixteen largest = Splat<Sixteen>(-kInfinity);
 #pragma GCC unroll 4
-    for (int i = 0; i < kSixteens; ++i) {
-      x[r][i] = scores.x[i];
-      largest = Larger(largest, x[r][i]);
-    }
+    for (const Sixteen& v : x[r]) largest = Larger(largest, v);
     const float block = Across(largest, Larger), before = states[r].max;
     states[r].max = block > before ? block : before;
     base[r] = BaseOf(states[r].max);

@@ -64,9 +64,9 @@ constexpr int kLinesAhead = 128, kLeastRowsAsking = 3;
 #else
 constexpr int kLinesAhead = 64, kLeastRowsAsking = 1;
 #endif
-template <typename L, int kRows, bool kFewToo>
+template <typename L, int kRows, bool kAsked>
 constexpr bool kAsks =
-    (kFewToo || (L::kGroups > 1 && kRows >= kLeastRowsAsking)) && (kPanels<kRows> == kUnitPanels);
+    (kAsked || (L::kGroups > 1 && kRows >= kLeastRowsAsking)) && (kPanels<kRows> == kUnitPanels);
 
 template <typename L>
 EVOQ_ALWAYS_INLINE int64_t LinesOf(int64_t k) {
@@ -139,7 +139,7 @@ template <typename L, int kRows>
 // Adds the products of a block to the sums; the place moves behind it. Tiles of one panel read
 // every other line, which the processor's own prefetching does not follow well: where that counts,
 // with 8 bits, they ask for both panels' lines ahead.
-template <typename L, bool kFewToo, int kRows>
+template <typename L, bool kAsked, int kRows>
 EVOQ_ALWAYS_INLINE void AddBlock(Place<kRows>& place, int64_t lines, int64_t side,
                                  Ints (&sums)[kRows][kPanels<kRows>]) {
 #if defined(EVOQ_FOLDS_PAIRS)
@@ -169,7 +169,7 @@ EVOQ_ALWAYS_INLINE void AddBlock(Place<kRows>& place, int64_t lines, int64_t sid
 #pragma GCC unroll 2
     for (int p = 0; p < kPanels<kRows>; ++p) {
       const uint8_t* const at = place.at + 64 * (side + p);
-      if constexpr (kAsks<L, kRows, kFewToo>) __builtin_prefetch(at + 64 * kLinesAhead);
+      if constexpr (kAsks<L, kRows, kAsked>) __builtin_prefetch(at + 64 * kLinesAhead);
       line[p] = LoadBytes(at);
     }
 #pragma GCC unroll 4
@@ -233,7 +233,7 @@ struct InBlock {
   }
 };
 
-template <typename L, int kRows, bool kNested, bool kFewToo>
+template <typename L, int kRows, bool kNested, bool kAsked>
 void Tile(const BlockUnit& unit, const BlockRows& x, int64_t row, int64_t panel) {
   const BlockStream& w = unit.stream;
   const BlockCut& cut = w.cut;
@@ -268,7 +268,7 @@ void Tile(const BlockUnit& unit, const BlockRows& x, int64_t row, int64_t panel)
         sums[r][p] = block.Start<kZeroLess>(r, kBlockColumns * (side + p));
     }
     const int64_t left = cut.depth - b * cut.block, k = left < cut.block ? left : cut.block;
-    AddBlock<L, kFewToo>(place, LinesOf<L>(k), side, sums);
+    AddBlock<L, kAsked>(place, LinesOf<L>(k), side, sums);
     const bool first = piece == 0, last = ++piece == cut.pieces || b + 1 == blocks;
 #pragma GCC unroll 2
     for (int p = 0; p < kPanels<kRows>; ++p) {
@@ -296,21 +296,21 @@ void Tile(const BlockUnit& unit, const BlockRows& x, int64_t row, int64_t panel)
 
 using TileFn = void (*)(const BlockUnit& unit, const BlockRows& rows, int64_t row, int64_t panel);
 
-template <typename L, bool kNested, bool kFewToo, int... kRows>
+template <typename L, bool kNested, bool kAsked, int... kRows>
 constexpr std::array<TileFn, kMaxRows> TilesOf(std::integer_sequence<int, kRows...>) {
-  constexpr auto kToo = [](int rows) {
-    return kFewToo && (rows < kLeastRowsAsking || (L::kGroups == 1 && rows <= kWideRows));
+  constexpr auto kAskedOf = [](int rows) {
+    return kAsked && (rows < kLeastRowsAsking || (L::kGroups == 1 && rows <= kWideRows));
   };
-  return {Tile<L, kRows + 1, kNested, kToo(kRows + 1)>...};
+  return {Tile<L, kRows + 1, kNested, kAskedOf(kRows + 1)>...};
 }
-template <typename L, bool kNested, bool kFewToo>
-constexpr auto kTiles = TilesOf<L, kNested, kFewToo>(std::make_integer_sequence<int, kMaxRows>());
+template <typename L, bool kNested, bool kAsked>
+constexpr auto kTiles = TilesOf<L, kNested, kAsked>(std::make_integer_sequence<int, kMaxRows>());
 
 template <typename L>
-TileFn TileFor(int row_count, bool nested, bool few_too) {
-  const auto& tiles = nested    ? few_too ? kTiles<L, true, true> : kTiles<L, true, false>
-                         : few_too ? kTiles<L, false, true>
-                                : kTiles<L, false, false>;
+TileFn TileFor(int row_count, bool nested, bool asks_ahead) {
+  const auto& tiles = nested       ? asks_ahead ? kTiles<L, true, true> : kTiles<L, true, false>
+                            : asks_ahead ? kTiles<L, false, true>
+                                   : kTiles<L, false, false>;
   return tiles[row_count - 1];
 }
 
@@ -354,7 +354,7 @@ TileFn TallTileFor(int row_count);
 // kSmallBytes; where lines are never unpacked there are none of these.
 constexpr bool kUnpacks = kDirectRows < INT64_MAX;
 struct LinesCode {
-  TileFn (*tile)(int row_count, bool nested, bool few_too) = nullptr;
+  TileFn (*tile)(int row_count, bool nested, bool asks_ahead) = nullptr;
   TileFn (*tall_tile)(int row_count) = nullptr;
   void (*unpack)(const BlockUnit& unit, uint8_t* bytes) = nullptr;
 };

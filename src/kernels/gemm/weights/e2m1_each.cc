@@ -4,18 +4,13 @@
 namespace evoq::EVOQ_ISA {
 namespace {
 
-struct E2m1 {
-  static constexpr bool kApart = false, kZeros = false;
-  static constexpr int kGroup = 2, kGroupBytes = kWeightColumns;
+struct E2m1 : LookedUp<4> {
+  static constexpr bool kZeros = false;
 
   EVOQ_ALWAYS_INLINE static Panel Numbers(bool) {
     alignas(64) static constexpr float kValues[16] = {0,     0.5f,  1,  1.5f,  2,  3,  4,  6,
                                                       -0.0f, -0.5f, -1, -1.5f, -2, -3, -4, -6};
     return LoadAll(kValues);
-  }
-  template <bool kSign>
-  EVOQ_ALWAYS_INLINE static Panel Values(const uint8_t* p, int g, const Panel& numbers) {
-    return LookUp<4>(numbers, p, g);
   }
 };
 

@@ -4,9 +4,8 @@
 namespace evoq::EVOQ_ISA {
 namespace {
 
-struct Int2 {
-  static constexpr bool kApart = false, kZeros = true;
-  static constexpr int kGroup = 4, kGroupBytes = kWeightColumns;
+struct Int2 : LookedUp<2> {
+  static constexpr bool kZeros = true;
 
   EVOQ_ALWAYS_INLINE static Panel Numbers(bool is_signed) {
     // The table's index has four bits, of which two count.
@@ -15,10 +14,6 @@ struct Int2 {
                                        kUnsigned[16] = {0, 1, 2, 3, 0, 1, 2, 3,
                                                         0, 1, 2, 3, 0, 1, 2, 3};
     return LoadAll(is_signed ? kSigned : kUnsigned);
-  }
-  template <bool kSign>
-  EVOQ_ALWAYS_INLINE static Panel Values(const uint8_t* p, int g, const Panel& numbers) {
-    return LookUp<2>(numbers, p, g);
   }
 };
 

@@ -5,12 +5,11 @@
 namespace evoq::EVOQ_ISA {
 namespace {
 
-struct Int4 {
-  static constexpr bool kZeros = true;
-  static constexpr int kGroup = 2, kGroupBytes = kWeightColumns;
-
 #if defined(__AVX2__) && !defined(__AVX512F__)
-  static constexpr bool kApart = true;  // shifts take fewer instructions than a table
+// Shifts take fewer instructions than a table.
+struct Int4 {
+  static constexpr bool kApart = true, kZeros = true;
+  static constexpr int kGroup = 2, kGroupBytes = kWeightColumns;
 
   static Panel Numbers(bool) { return {}; }
   template <bool kSign>
@@ -22,8 +21,10 @@ struct Int4 {
     };
     return {half(0), half(8)};
   }
+};
 #else
-  static constexpr bool kApart = false;
+struct Int4 : LookedUp<4> {
+  static constexpr bool kZeros = true;
 
   EVOQ_ALWAYS_INLINE static Panel Numbers(bool is_signed) {
     alignas(64) static constexpr float kSigned[16] = {0,  1,  2,  3,  4,  5,  6,  7,
@@ -32,12 +33,8 @@ struct Int4 {
                                                         8, 9, 10, 11, 12, 13, 14, 15};
     return LoadAll(is_signed ? kSigned : kUnsigned);
   }
-  template <bool kSign>
-  EVOQ_ALWAYS_INLINE static Panel Values(const uint8_t* p, int g, const Panel& numbers) {
-    return LookUp<4>(numbers, p, g);
-  }
-#endif
 };
+#endif
 
 }  // namespace
 

@@ -5,15 +5,10 @@
 namespace evoq::EVOQ_ISA {
 namespace {
 
-struct Nf4 {
-  static constexpr bool kApart = false, kZeros = false;
-  static constexpr int kGroup = 2, kGroupBytes = kWeightColumns;
+struct Nf4 : LookedUp<4> {
+  static constexpr bool kZeros = false;
 
   EVOQ_ALWAYS_INLINE static Panel Numbers(bool) { return LoadAll(kNormalFloat4Values); }
-  template <bool kSign>
-  EVOQ_ALWAYS_INLINE static Panel Values(const uint8_t* p, int g, const Panel& numbers) {
-    return LookUp<4>(numbers, p, g);
-  }
 };
 
 }  // namespace

@@ -35,6 +35,19 @@ EVOQ_ALWAYS_INLINE Panel LookUp(const Panel& values, const uint8_t* p, int g) {
 #endif
 }
 
+// What formats have in common whose elements are found in a table of all their numbers, whichever
+// of the types they are of.
+template <int kBits>
+struct LookedUp {
+  static constexpr bool kApart = false;
+  static constexpr int kGroup = 8 / kBits, kGroupBytes = kWeightColumns;
+
+  template <bool kSign>
+  EVOQ_ALWAYS_INLINE static Panel Values(const uint8_t* p, int g, const Panel& numbers) {
+    return LookUp<kBits>(numbers, p, g);
+  }
+};
+
 template <int kBits>
 void PackBits(const uint8_t* elements, int64_t depth, uint8_t* panel) {
   constexpr int kGroup = 8 / kBits;
