@@ -12,7 +12,8 @@
     bench/predict.py bench -o DIR --data DATA
         compares each with float32: DIR/NAME.SCHEME.T.compared
     bench/predict.py check -o DIR --data DATA
-        forecasts them: bench/results/predict.json, a table and the bars (tell: again)
+        forecasts them: this processor's rows of bench/results/predict.json, a table and the bars
+        (tell: again, of all processors)
 
 watch, files and bench leave alone what they have: --only REGEX for some, removing files for anew.
 $EVOQ_BUILD: the build's folder. Nothing else should run beside watch and bench. Needs onnx and
@@ -92,6 +93,11 @@ def nets(args):
         onnx.save(model, os.path.join(args.out, name + ".onnx"))
 
 
+def forecast_of(path, out, *options):
+    """What `evoq predict` says of a network whose constants are fitted."""
+    return run_evoq([evoq(), "predict", path, "--scheme", ",".join(SCHEMES[1:]), *options], out)
+
+
 def watch(args):
     names = sorted(
         f[:-5] for f in os.listdir(args.out) if f.endswith(".onnx") and re.search(args.only, f[:-5])
@@ -103,18 +109,12 @@ def watch(args):
             if os.path.exists(path):
                 continue
             try:
-                forecast = run_evoq(
-                    [
-                        evoq(),
-                        "predict",
-                        os.path.join(args.out, name + ".onnx"),
-                        "--check",
-                        "--scheme",
-                        ",".join(SCHEMES[1:]),
-                        "--threads",
-                        str(threads),
-                    ],
+                forecast = forecast_of(
+                    os.path.join(args.out, name + ".onnx"),
                     path + ".new",
+                    "--check",
+                    "--threads",
+                    str(threads),
                 )
             except RuntimeError as e:
                 print(f"{name}: {e}", file=sys.stderr)
@@ -137,17 +137,11 @@ def counted_anew(args, name, path):
     limits = os.path.join(args.out, "limits.now")
     with open(limits, "w") as f:
         json.dump(measured["limits"], f)
-    now = run_evoq(
-        [
-            evoq(),
-            "predict",
-            os.path.join(args.out, name + ".onnx"),
-            "--scheme",
-            ",".join(SCHEMES[1:]),
-            "--limits",
-            limits,
-        ],
+    now = forecast_of(
+        os.path.join(args.out, name + ".onnx"),
         os.path.join(args.out, "forecast.now"),
+        "--limits",
+        limits,
     )
     for old, new in zip(measured["schemes"], now["schemes"]):
         if "unavailable" in old or "unavailable" in new:
@@ -365,6 +359,8 @@ def with_ranges(args, name, path, scheme, etm):
 
 def check(args):
     rows = []
+    limits = run_evoq([evoq(), "limits", "--threads", "1"], os.path.join(args.out, "limits.json"))
+    cpu = limits["cpu"]
     for name, path, etm in selected(args):
         for threads in args.threads:
             times = times_of(args, name, threads)
@@ -378,6 +374,7 @@ def check(args):
             except RuntimeError as e:
                 rows.append(
                     {
+                        "cpu": cpu,
                         "model": name,
                         "threads": threads,
                         "refused": str(e).strip().rsplit("/", 1)[-1],
@@ -389,6 +386,7 @@ def check(args):
                     rows.append(
                         {
                             **with_ranges(args, name, path, s, etm),
+                            "cpu": cpu,
                             "model": name,
                             "scheme": s["scheme"],
                             "threads": threads,
@@ -404,9 +402,11 @@ def check(args):
                             ],
                         }
                     )
+    with open(RESULTS) as f:  # those of other processors stay as they are
+        rows = [r for r in json.load(f) if r["cpu"] != cpu] + rows
     with open(RESULTS, "w") as f:
         f.write("[\n" + ",\n".join(json.dumps(r) for r in rows) + "\n]\n")
-    tell(rows)
+    tell([r for r in rows if r["cpu"] == cpu])
 
 
 def holds(verdict, speedup):
@@ -536,7 +536,11 @@ def main():
     args = parser.parse_args()
     if args.verb == "tell":
         with open(RESULTS) as f:
-            return tell(json.load(f))
+            rows = json.load(f)
+        for cpu in dict.fromkeys(r["cpu"] for r in rows):
+            print(f"{cpu}:")
+            tell([r for r in rows if r["cpu"] == cpu])
+        return
     {"nets": nets, "watch": watch, "fit": fit, "files": files, "bench": bench, "check": check}[
         args.verb
     ](args)
