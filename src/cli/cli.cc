@@ -50,6 +50,29 @@ Error NoVerb(std::string_view name, Verbs verbs) {
                                               name, NearestHint(name, verbs)));
 }
 
+// What CLI11 says, where that is about a value in evoq's words: "--batch 1.5: expected a whole
+// number".
+std::string Plainly(const CLI::App& verb, const CLI::ParseError& error) {
+  std::string text = error.what();
+  if (error.get_name() == "ValidationError") {  // "--batch: 0: expected ..."
+    const size_t at = text.find(": ");
+    if (at != std::string::npos && text.find(": expected ", at) != std::string::npos)
+      text.replace(at, 2, " ");
+  } else if (constexpr std::string_view kFailed = "Could not convert: ", kIs = " = ";
+             error.get_name() == "ConversionError" && text.starts_with(kFailed)) {
+    text.erase(0, kFailed.size());
+    const size_t at = text.find(kIs);
+    if (at == std::string::npos) return text;
+    const CLI::Option* option = verb.get_option_no_throw(text.substr(0, at));
+    const std::string type = option == nullptr ? "" : option->get_type_name();
+    text.replace(at, kIs.size(), " ");
+    text += type.starts_with("INT")    ? ": expected a whole number"
+            : type.starts_with("UINT") ? ": expected a whole number from 0 on"
+                                       : ": expected a number";
+  }
+  return text;
+}
+
 // What is wrong with the arguments: an option that there is not, before what may be missing for
 // that reason, or what CLI11 says.
 std::string Wrong(const CLI::App& app, const CLI::ParseError& error) {
@@ -59,10 +82,10 @@ std::string Wrong(const CLI::App& app, const CLI::ParseError& error) {
            std::isdigit(static_cast<unsigned char>(a[1])) == 0;
   };
   const auto option = std::ranges::find_if(extras, is_option);
-  if (option == extras.end()) return error.what();
-  const std::string name = option->substr(0, option->find('='));
   const CLI::App* verb = &app;
   for (const CLI::App* sub : app.get_subcommands()) verb = sub;  // the one that was parsed
+  if (option == extras.end()) return Plainly(*verb, error);
+  const std::string name = option->substr(0, option->find('='));
   std::vector<std::string> all;
   for (const CLI::Option* known : verb->get_options()) {
     for (const std::string& n : known->get_lnames()) all.push_back("--" + n);
@@ -74,9 +97,10 @@ std::string Wrong(const CLI::App& app, const CLI::ParseError& error) {
 
 // Declares the verb's options and those of every verb.
 VerbRun DeclareVerb(const VerbDef& verb, CLI::App& app, CommonOptions& common) {
-  app.add_option("--threads", common.threads, "Threads (default: all physical cores)")
-      ->check(CLI::Range(0, 1024));
-  return verb.declare(VerbOptions(app), common);
+  const VerbOptions options(app);
+  options.Add("--threads", common.threads, "Threads (default: all physical cores)")
+      .InRange(0, 1024);
+  return verb.declare(options, common);
 }
 
 // CLI11 lists what an option excludes in the order of addresses, another one in each run.

@@ -1,22 +1,40 @@
 #include "cli/options.h"
 
+#include <fmt/format.h>
+
 #include <CLI/CLI.hpp>
 #include <optional>
 
 namespace evoq {
+namespace {
+
+// `check`, which --help names as before, and one sentence of what it expects: CLI11 has none for
+// what is no number, and the largest double for numbers without a limit.
+CLI::Validator Expecting(const CLI::Validator& check, const std::string& expected) {
+  CLI::Validator saying = check;
+  saying.operation([check, expected](std::string& value) {
+    return check(value).empty() ? std::string() : fmt::format("{}: expected {}", value, expected);
+  });
+  return saying;
+}
+
+}  // namespace
 
 VerbOption VerbOption::Required() const { return VerbOption(option_->required()); }
 VerbOption VerbOption::ShowDefault() const { return VerbOption(option_->capture_default_str()); }
 template <typename T>
 VerbOption VerbOption::InRange(T low, T high) const {
-  return VerbOption(option_->check(CLI::Range(low, high)));
+  return VerbOption(
+      option_->check(Expecting(CLI::Range(low, high), fmt::format("{} to {}", low, high))));
 }
 template VerbOption VerbOption::InRange(int, int) const;
 template VerbOption VerbOption::InRange(int64_t, int64_t) const;
 template VerbOption VerbOption::InRange(double, double) const;
-VerbOption VerbOption::Positive() const { return VerbOption(option_->check(CLI::PositiveNumber)); }
+VerbOption VerbOption::Positive() const {
+  return VerbOption(option_->check(Expecting(CLI::PositiveNumber, "a number above 0")));
+}
 VerbOption VerbOption::NonNegative() const {
-  return VerbOption(option_->check(CLI::NonNegativeNumber));
+  return VerbOption(option_->check(Expecting(CLI::NonNegativeNumber, "0 or more")));
 }
 VerbOption VerbOption::OneOf(const std::vector<std::string>& values) const {
   return VerbOption(option_->check(CLI::IsMember(values)));

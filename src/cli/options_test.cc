@@ -239,8 +239,8 @@ TEST_F(CliOptions, AreTheseOfEachVerb) {
         narrow,
         look,
         tune,
-        "--warmup-ms,--warmUp FLOAT=200",
-        "--duration-s,--duration FLOAT=3",
+        "--warmup-ms,--warmUp FLOAT:NONNEGATIVE=200",
+        "--duration-s,--duration FLOAT:NONNEGATIVE=3",
         "--iterations INT:POSITIVE",
         "--percentile FLOAT:FLOAT in [0 - 100] ...",
         "--export-times,--exportTimes TEXT",
@@ -256,8 +256,8 @@ TEST_F(CliOptions, AreTheseOfEachVerb) {
        {model},
        {"--batch INT", tune, shape, input, "--phase TEXT:{prompt,decode}",
         "-p,--prompt-length,--n-prompt INT:POSITIVE", "-d,--context,--n-depth INT:NONNEGATIVE",
-        "--sequences INT:POSITIVE=1", "--trace TEXT", "--layer-info TEXT", "--warmup-ms FLOAT=200",
-        "--duration-s FLOAT=2", "--sort"}},
+        "--sequences INT:POSITIVE=1", "--trace TEXT", "--layer-info TEXT",
+        "--warmup-ms FLOAT:NONNEGATIVE=200", "--duration-s FLOAT:NONNEGATIVE=2", "--sort"}},
       {"explain",
        {"model TEXT"},
        {"--baseline TEXT",
@@ -280,7 +280,7 @@ TEST_F(CliOptions, AreTheseOfEachVerb) {
         "-p,--prompt-length,--n-prompt INT:POSITIVE",
         "-d,--context,--n-depth INT:NONNEGATIVE",
         "--sequences INT:POSITIVE=1",
-        "--duration-s FLOAT=2"}},
+        "--duration-s FLOAT:NONNEGATIVE=2"}},
       {"compare",
        {"a TEXT REQUIRED", "b TEXT REQUIRED"},
        {"--batch INT:POSITIVE", shape, input, "--phase TEXT:{prompt,decode}",
@@ -382,6 +382,21 @@ TEST_F(CliOptions, AreTheseOfEachVerb) {
               fmt::format("{}", fmt::join(expected, "\n")))
         << verb;
   }
+}
+
+TEST_F(CliOptions, SayWhatTheyExpect) {
+  const auto says = [&](const char* option, const char* value, const std::string& expected) {
+    const Ran ran = Run({"bench", "no-such.etm", option, value}, false);
+    EXPECT_EQ(ran.code, 2);
+    const std::string sentence = fmt::format("{} {}: expected {}\n", option, value, expected);
+    EXPECT_NE(ran.log.find(sentence), std::string::npos) << ran.log;
+  };
+  for (const char* value : {"0", "-3", "x", "64,128"})
+    says("--prompt-length", value, "a number above 0");
+  for (const char* value : {"-1", "1025", "two"}) says("--threads", value, "0 to 1024");
+  says("--prompt-length", "1.5", "a whole number");
+  says("--context", "1,x", "a whole number");
+  for (const char* value : {"-5", "long"}) says("--duration-s", value, "0 or more");
 }
 
 }  // namespace

@@ -332,8 +332,12 @@ VerbRun Declare(const VerbOptions& options, const CommonOptions& common) {
       .ShowDefault();
   AddAdaptiveOptions(options, o->adaptive);
   AddTuneOptions(options, o->tune, "ignore what is stored in the .etm");
-  options.Add("--warmup-ms,--warmUp", o->warmup_ms, "Time to run before measuring").ShowDefault();
-  options.Add("--duration-s,--duration", o->duration_s, "Time to measure").ShowDefault();
+  options.Add("--warmup-ms,--warmUp", o->warmup_ms, "Time to run before measuring")
+      .NonNegative()
+      .ShowDefault();
+  options.Add("--duration-s,--duration", o->duration_s, "Time to measure")
+      .NonNegative()
+      .ShowDefault();
   options
       .Add("--iterations", o->iterations,
            "Runs to measure at least (default: 10; of a language model's phases 3; of --observed "

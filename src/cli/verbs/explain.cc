@@ -105,7 +105,9 @@ VerbRun Declare(const VerbOptions& options, const CommonOptions& common) {
               "Content of an input, where it matters for the time: NAME=F.npy");
   options.Add("--batch", o->job.batch, "Samples per run, where the model leaves it free");
   AddPhaseOptions(options, o->job.phase);
-  options.Add("--duration-s", o->job.duration_s, "Time to measure each model").ShowDefault();
+  options.Add("--duration-s", o->job.duration_s, "Time to measure each model")
+      .NonNegative()
+      .ShowDefault();
   return [o, &common] { return Choose(*o, common); };
 }
 

@@ -138,8 +138,10 @@ VerbRun Declare(const VerbOptions& options, const CommonOptions& common) {
   options.Add("--trace", o->trace, "Write a Chrome trace (Perfetto reads it)");
   options.Add("--layer-info", o->layer_info,
               "Write each step's kernel and the rejected candidates as JSON");
-  options.Add("--warmup-ms", o->warmup_ms, "Time to run before measuring").ShowDefault();
-  options.Add("--duration-s", o->duration_s, "Time to measure").ShowDefault();
+  options.Add("--warmup-ms", o->warmup_ms, "Time to run before measuring")
+      .NonNegative()
+      .ShowDefault();
+  options.Add("--duration-s", o->duration_s, "Time to measure").NonNegative().ShowDefault();
   options.AddFlag("--sort", o->sort, "Slowest steps first");
   return [o, &common] { return Run(*o, common); };
 }
