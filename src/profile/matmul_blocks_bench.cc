@@ -97,7 +97,9 @@ const int kRegistered = [] {
                                     {16, 4096, 4096},
                                     {32, 4096, 4096},
                                     {128, 4096, 4096},
-                                    {512, 2048, 2048}}) {
+                                    {512, 2048, 2048},
+                                    {512, 896, 4864},
+                                    {512, 4864, 896}}) {
         for (const bool cached : {false, true}) {
           if (cached && BytesOf(dtype, k, n, weight_block) > kMostCached) continue;
           benchmark::RegisterBenchmark(

@@ -176,6 +176,31 @@ TEST(MatMulBlocks, ManyRows) {
   }
 }
 
+// Units that are multiplied in groups, of as many as there may be, with a last one of fewer
+// columns: rows of tiles and of parts for several threads meet each of them once.
+TEST(MatMulBlocks, GroupsOfUnits) {
+  std::mt19937 random(9);
+  const WeightFormat* int4 = AllWeightFormats()[1].back().table;
+  int round = 0;
+  for (const auto& [columns, depth] : {std::pair<int64_t, int64_t>{293, 96}, {900, 40}}) {
+    for (const int64_t data_block : {32, 96}) {
+      for (const int64_t rows : {26, 43, 100}) {
+        const WeightKind kind = {int4, DType::kUint4, WeightKind::kBlocks, 32, ++round % 2 == 0};
+        const TensorType type = kind.Type(depth, columns, random);
+        LinearCaseF32 c =
+            MakeCase(rows, WeightsOf(type, Elements::kRandom, random), data_block, random);
+        Check(c);
+        if (HasFatalFailure()) return;
+        const std::vector<float> plain = RunLinearF32(c, SelectIsa().value(), 1);
+        c.attrs.Set("activation", "Relu");
+        const std::vector<float> y = RunLinearF32(c, SelectIsa().value(), 2);
+        for (size_t i = 0; i < y.size(); ++i)
+          ASSERT_EQ(y[i], std::max(plain[i], 0.0f)) << c.name << ", element " << i;
+      }
+    }
+  }
+}
+
 // Where everything waits for the same ports (CpuModel::one_set_of_ports) more rows than a tile has
 // take tall ones, and more than two of these unpack.
 TEST(MatMulBlocks, CutsRowsBySizeAndCores) {
@@ -186,10 +211,10 @@ TEST(MatMulBlocks, CutsRowsBySizeAndCores) {
   for (const Isa isa : AllIsas()) {
     if (!IsaSupported(isa)) continue;
     const BlockTable& table = *RowFor(kBlockRows, isa).table;
-    const auto plan = [&](int64_t rows, bool one_set_of_ports) {
+    const auto plan = [&](int64_t rows, bool one_set_of_ports, int64_t data_block = 32) {
       CpuModel cpu = CpuModelHere();
       cpu.one_set_of_ports = one_set_of_ports;
-      const LinearCaseF32 c = MakeCase(rows, w, 32, random);
+      const LinearCaseF32 c = MakeCase(rows, w, data_block, random);
       const std::vector<TensorType> types = {c.inputs[0].type(), w.type(), TensorType(),
                                              TensorType()};
       const std::vector<const Tensor*> constants = {nullptr, &w, nullptr, nullptr};
@@ -207,6 +232,7 @@ TEST(MatMulBlocks, CutsRowsBySizeAndCores) {
     EXPECT_EQ(plan(table.max_rows + 1, true), tiles(direct));
     EXPECT_EQ(plan(2 * direct, true), tiles(direct));
     EXPECT_EQ(plan(2 * direct + 1, true), tiles(table.tall_rows, true));
+    EXPECT_EQ(plan(2 * direct + 1, true, 64), tiles(table.nested_rows, true));
     EXPECT_EQ(plan(table.max_rows + 1, false), tiles(table.max_rows));
   }
 }
@@ -219,10 +245,11 @@ TEST(MatMulBlocks, LargestProducts) {
     for (const bool zeros : {false, true}) {
       if (zeros && format->zeros == WeightZeros::kNone) continue;
       for (const auto elements : {Elements::kLowest, Elements::kHighest}) {
-        for (const auto& [depth, block] : {std::pair<int64_t, int64_t>{96, 32}, {160, 80}}) {
+        for (const auto& [depth, block] :
+             {std::pair<int64_t, int64_t>{96, 32}, {160, 80}, {512, 256}, {640, 320}}) {
           const WeightKind kind = {format, dtype, WeightKind::kBlocks, block, zeros};
           const TensorType type = kind.Type(depth, kColumns, random);
-          for (const int64_t rows : {6, 7}) {
+          for (const int64_t rows : {6, 12}) {
             LinearCaseF32 c = MakeCase(rows, WeightsOf(type, elements, random), block, random);
             // Rows of 127, of -127, and of both in pairs and in turn.
             float* x = c.inputs[0].mutable_data<float>();

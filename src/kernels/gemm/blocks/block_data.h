@@ -27,26 +27,37 @@ inline constexpr const char* kDataBlock = "data_block";
 // Largest magnitudes below this count as 0.
 inline constexpr float kLeastBlockMagnitude = 0x1p-100f;
 
-// q[i] = round_half_even(x[i] * (127 / m)), m the largest magnitude, and the scale, m / 127. With m
-// below kLeastBlockMagnitude: zeros and scale 0; with a NaN or an infinity: zeros and scale NaN.
-EVOQ_ALWAYS_INLINE float QuantizeBlock(const float* x, int64_t count, int8_t* q) {
+// What the elements of a block are multiplied by to become integers, and the scale: 127 / m and m /
+// 127 of the largest magnitude m, of which these are the bits (magnitudes are ordered as their
+// bits, NaNs last). 0 and 0 below kLeastBlockMagnitude; 0 and NaN of a NaN or an infinity.
+struct BlockScale {
+  float inverse, scale;
+};
+EVOQ_ALWAYS_INLINE BlockScale BlockScaleOf(uint32_t magnitude) {
   constexpr uint32_t kInfinity = 0x7f800000;
-  uint32_t bits = 0;  // magnitudes are ordered as their bits, NaNs last
+  if (magnitude >= kInfinity) return {0, std::bit_cast<float>(kInfinity | 0x400000)};
+  const float largest = std::bit_cast<float>(magnitude);
+  if (largest < kLeastBlockMagnitude) return {0, 0};
+  return {127.0f / largest, largest / 127.0f};
+}
+
+// What is added to a number below 2^22 is rounded to an integer, which are the bits less its own.
+inline constexpr float kBlockRound = 0x1.8p23f;
+
+// q[i] = round_half_even(x[i] * inverse), or zeros where that is 0; gives the scale.
+EVOQ_ALWAYS_INLINE float QuantizeBlock(const float* x, int64_t count, int8_t* q) {
+  uint32_t bits = 0;
   for (int64_t i = 0; i < count; ++i) {
     const uint32_t magnitude = std::bit_cast<uint32_t>(x[i]) & 0x7fffffff;
     bits = magnitude > bits ? magnitude : bits;
   }
-  const float largest = std::bit_cast<float>(bits);
-  if (bits >= kInfinity || largest < kLeastBlockMagnitude) {
-    for (int64_t i = 0; i < count; ++i) q[i] = 0;
-    return bits >= kInfinity ? std::bit_cast<float>(kInfinity | 0x400000) : 0.0f;
+  const BlockScale scale = BlockScaleOf(bits);
+  for (int64_t i = 0; i < count; ++i) {
+    const int32_t rounded = std::bit_cast<int32_t>(x[i] * scale.inverse + kBlockRound);
+    q[i] = scale.inverse == 0 ? int8_t{0}
+                              : static_cast<int8_t>(rounded - std::bit_cast<int32_t>(kBlockRound));
   }
-  const float inverse = 127.0f / largest;
-  constexpr float kRound = 0x1.8p23f;  // what is added to it is rounded to an integer
-  for (int64_t i = 0; i < count; ++i)
-    q[i] = static_cast<int8_t>(std::bit_cast<int32_t>(x[i] * inverse + kRound) -
-                               std::bit_cast<int32_t>(kRound));
-  return largest / 127.0f;
+  return scale.scale;
 }
 
 }  // namespace evoq

@@ -14,16 +14,18 @@ Result<BoundProduct> BoundProduct::Bind(const Tensor& weights, int64_t data_bloc
   product.CutRows(options.cpu->one_set_of_ports);
   const double depth = static_cast<double>(product.depth());
   product.quantize_grain_ = Grain(rows, depth * 0.1, options.threads);
-  const int64_t units = product.units(), tiles = product.tiles();
+  product.GroupUnits(options);
+  const int64_t groups = product.groups_, tiles = product.tiles();
   product.row_parts_ =
-      std::clamp<int64_t>(units == 0 ? 1 : CeilDiv(int64_t{4} * options.threads, units), 1,
+      std::clamp<int64_t>(groups == 0 ? 1 : CeilDiv(int64_t{4} * options.threads, groups), 1,
                           options.threads > 1 ? std::max<int64_t>(tiles, 1) : 1);
   const double parts = static_cast<double>(product.row_parts_);
-  const double unit_ns = depth * (0.2 + 0.1 * static_cast<double>(rows) / parts);
-  product.grain_ = Grain(units * product.row_parts_, unit_ns, options.threads);
+  const double group_ns = static_cast<double>(product.most_units()) * depth *
+                          (0.2 + 0.1 * static_cast<double>(rows) / parts);
+  product.grain_ = Grain(groups * product.row_parts_, group_ns, options.threads);
   const auto products = {CheckedMul(rows, product.stride()),
                          CheckedMul(rows, product.weights_.stream.cut.blocks() * 8),
-                         CheckedMul(options.threads, product.unit_bytes())};
+                         CheckedMul(options.threads, product.unpacked_bytes())};
   int64_t scratch = 256;
   for (const auto& bytes : products) {
     const auto sum = bytes ? CheckedAdd(scratch, *bytes) : std::nullopt;
@@ -38,13 +40,27 @@ Result<BoundProduct> BoundProduct::Bind(const Tensor& weights, int64_t data_bloc
 
 void BoundProduct::CutRows(bool tall) {
   const BlockTable& t = *table_;
-  if (tall && t.tall_rows > 0 && rows_ > t.max_rows) {
+  const BlockStream& w = weights_.stream;
+  const bool fits = !w.has_zeros || w.cut.block <= kMostTallBlock;
+  if (tall && fits && t.tall_rows > 0 && rows_ > t.max_rows) {
     unpacks_ = rows_ > 2 * t.tall_direct_rows;
-    tile_rows_ = unpacks_ ? t.tall_rows : t.tall_direct_rows;
+    const bool nested = w.cut.pieces > 1;
+    tile_rows_ = !unpacks_ ? t.tall_direct_rows : nested ? t.nested_rows : t.tall_rows;
   } else {
     unpacks_ = weights_.groups > 1 && rows_ > t.direct_rows;
     tile_rows_ = t.max_rows;
   }
+}
+
+void BoundProduct::GroupUnits(const BindOptions& options) {
+  groups_ = units();
+  if (!unpacks_) return;
+  constexpr int64_t kMostUnits = 8;  // 1 KiB of a row of y
+  const int64_t fit = options.cpu->l2_bytes / 2 / std::max<int64_t>(unpacked_unit_bytes(), 1);
+  groups_ = CeilDiv(units(), std::clamp<int64_t>(fit, 1, kMostUnits));
+  // Threads take pieces of equal size (Grain).
+  if (options.threads > 1)
+    groups_ = std::min(RoundUp(groups_, int64_t{2} * options.threads), units());
 }
 
 KernelPlan BoundProduct::Describe() const {
@@ -75,23 +91,47 @@ BlockRows BoundProduct::Round(const float* a, const float* bias, const float* re
   return {rows_, stride(), q, scales, corrections, bias, residual, y, asks_ahead_};
 }
 
-int64_t BoundProduct::Multiply(const BlockRows& operands, int64_t unit, int64_t first, int64_t last,
-                               uint8_t* unpacked) const {
-  const int64_t panel = unit * kUnitPanels, all = CeilDiv(columns(), int64_t{kBlockColumns});
-  const int panels = static_cast<int>(std::min<int64_t>(kUnitPanels, all - panel));
-  BlockUnit b = {weights_.stream, weights_.bytes() + unit * weights_.unit_bytes};
-  BlockLines kind = weights_.kind;
-  if (unpacks_) {
-    table_->unpack(kind, b, unpacked);
-    b.bytes = unpacked;
-    kind = BlockLines::kSmallBytes;
+BoundProduct::Group BoundProduct::Take(int64_t index, uint8_t* unpacked) const {
+  const int64_t first = FirstUnit(index);
+  Group group = {.first = first,
+                 .last = FirstUnit(index + 1),
+                 .kind = weights_.kind,
+                 .bytes = weights_.bytes() + first * weights_.unit_bytes,
+                 .unit_bytes = weights_.unit_bytes};
+  if (!unpacks_) return group;
+  uint8_t* to = unpacked;
+  for (int64_t unit = group.first; unit < group.last; ++unit, to += unpacked_unit_bytes()) {
+    table_->unpack(group.kind, {weights_.stream, weights_.bytes() + unit * weights_.unit_bytes},
+                   to);
   }
-  for (int64_t i = first; i < last; ++i) {
-    const int64_t row = RowOfTile(i), end = RowOfTile(i + 1);
+  group.kind = BlockLines::kSmallBytes;
+  group.bytes = unpacked;
+  group.unit_bytes = unpacked_unit_bytes();
+  return group;
+}
+
+void BoundProduct::AskForGroup(int64_t index, BlockAhead& ahead) const {
+  if (index == groups_) return;
+  ahead.at = weights_.bytes() + FirstUnit(index) * weights_.unit_bytes;
+  ahead.end = weights_.bytes() + FirstUnit(index + 1) * weights_.unit_bytes;
+}
+
+void BoundProduct::Multiply(const BlockRows& operands, const Group& group, int64_t tile,
+                            int64_t next, BlockAhead& ahead) const {
+  const int64_t row = RowOfTile(tile), end = RowOfTile(tile + 1);
+  const int64_t all = CeilDiv(columns(), int64_t{kBlockColumns});
+  for (int64_t unit = group.first; unit < group.last; ++unit) {
+    // The next unit of these rows, or the first one of the next rows or of the next group.
+    const bool same = unit + 1 < group.last;
+    const int64_t after = same ? unit + 1 : next > tile ? group.first : group.last;
+    const int64_t y_row = same ? row : RowOfTile(next), y_end = same ? end : RowOfTile(next + 1);
+    ahead.y = after < units() ? operands.y + y_row * columns() + after * kUnitColumns : nullptr;
+    ahead.rows = y_end - y_row;
+    const BlockUnit b = {weights_.stream, group.bytes + (unit - group.first) * group.unit_bytes};
+    const int64_t panel = unit * kUnitPanels, panels = std::min<int64_t>(kUnitPanels, all - panel);
     for (int p = 0; p < panels; p += table_->panels(end - row))
-      table_->tile(kind, b, operands, row, static_cast<int>(end - row), panel + p);
+      table_->tile(group.kind, b, operands, row, static_cast<int>(end - row), panel + p, ahead);
   }
-  return std::min<int64_t>(panels * kBlockColumns, columns() - panel * kBlockColumns);
 }
 
 }  // namespace evoq

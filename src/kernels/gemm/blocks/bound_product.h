@@ -32,14 +32,13 @@ class BoundProduct {
   void Run(const float* a, const float* bias, const float* residual, float* y, std::byte* scratch,
            ThreadPool& pool, const Finish& finish) const {
     const BlockRows operands = Round(a, bias, residual, y, scratch, pool);
-    auto* units =
+    auto* unpacked =
         reinterpret_cast<uint8_t*>(scratch) + q_bytes() + scale_bytes() + correction_bytes();
-    pool.ParallelFor(this->units() * row_parts_, grain_,
-                     [&](int64_t begin, int64_t end, int thread) {
-                       for (int64_t task = begin; task < end; ++task)
-                         RunTask(operands, task / row_parts_, task % row_parts_,
-                                 units + thread * unit_bytes(), finish);
-                     });
+    pool.ParallelFor(groups_ * row_parts_, grain_, [&](int64_t begin, int64_t end, int thread) {
+      for (int64_t task = begin; task < end; ++task)
+        RunTask(operands, task / row_parts_, task % row_parts_,
+                unpacked + thread * unpacked_bytes(), finish);
+    });
   }
   void Run(const float* a, const float* bias, float* y, std::byte* scratch,
            ThreadPool& pool) const {
@@ -49,6 +48,8 @@ class BoundProduct {
  private:
   // Sets tile_rows_ and unpacks_. tall: CpuModel::one_set_of_ports.
   void CutRows(bool tall);
+  // Sets groups_: of as many units as the L2 cache keeps unpacked.
+  void GroupUnits(const BindOptions& options);
   // Of tiles nearly equal in height; parts are of whole tiles.
   int64_t tiles() const { return CeilDiv(rows_, tile_rows_); }
   int64_t RowOfTile(int64_t i) const { return rows_ == 0 ? 0 : PartBegin(rows_, tiles(), i); }
@@ -57,33 +58,56 @@ class BoundProduct {
   // the L1 cache.
   int64_t stride() const { return RoundUp(depth(), 64) | 64; }
   int64_t units() const { return CeilDiv(columns(), int64_t{kUnitColumns}); }
-  // Of a thread, for an unpacked unit.
-  int64_t unit_bytes() const { return unpacks_ ? weights_.groups * weights_.unit_bytes : 0; }
+  // Groups of units are multiplied together, of nearly equal size: rows meet all of a group in
+  // turn, so that what is written of a row of y lies together.
+  int64_t FirstUnit(int64_t group) const { return PartBegin(units(), groups_, group); }
+  int64_t most_units() const { return groups_ == 0 ? 0 : CeilDiv(units(), groups_); }
+  int64_t unpacked_unit_bytes() const { return weights_.groups * weights_.unit_bytes; }
+  // Of a thread, for an unpacked group.
+  int64_t unpacked_bytes() const { return unpacks_ ? most_units() * unpacked_unit_bytes() : 0; }
 
-  // Scratch: q, its scales, the corrections, the units of the threads.
+  // Scratch: q, its scales, the corrections, the groups of the threads.
   int64_t q_bytes() const { return rows_ * stride(); }
   int64_t scale_bytes() const { return RoundUp(rows_ * weights_.stream.cut.data_blocks() * 4, 64); }
   int64_t correction_bytes() const { return RoundUp(rows_ * weights_.stream.cut.blocks() * 4, 64); }
 
   BlockRows Round(const float* a, const float* bias, const float* residual, float* y,
                   std::byte* scratch, ThreadPool& pool) const;
-  // Columns of one unit of tiles [first, last); gives how many there are.
-  int64_t Multiply(const BlockRows& operands, int64_t unit, int64_t first, int64_t last,
-                   uint8_t* unpacked) const;
+  // Units of a group, and how their lines lie from `bytes` on, so many bytes from one to the next.
+  struct Group {
+    int64_t first, last;
+    BlockLines kind;
+    const uint8_t* bytes;
+    int64_t unit_bytes;
+  };
+  // Unpacks them to `unpacked` where units are.
+  Group Take(int64_t group, uint8_t* unpacked) const;
+  // Weights of this group, if there is one, are what comes next.
+  void AskForGroup(int64_t index, BlockAhead& ahead) const;
+  // One tile's rows of all columns of the group; the rows of `next` follow.
+  void Multiply(const BlockRows& operands, const Group& group, int64_t tile, int64_t next,
+                BlockAhead& ahead) const;
 
   template <typename Finish>
-  void RunTask(const BlockRows& operands, int64_t unit, int64_t part, uint8_t* unpacked,
+  void RunTask(const BlockRows& operands, int64_t index, int64_t part, uint8_t* unpacked,
                const Finish& finish) const {
+    const Group group = Take(index, unpacked);
+    const int64_t column = group.first * kUnitColumns,
+                  count = std::min(group.last * kUnitColumns, columns()) - column;
     const int64_t first = PartBegin(tiles(), row_parts_, part),
                   last = PartBegin(tiles(), row_parts_, part + 1);
-    const int64_t count = Multiply(operands, unit, first, last, unpacked);
-    finish(unit * kUnitColumns, count, RowOfTile(first), RowOfTile(last));
+    BlockAhead ahead;
+    if (unpacks_ && part + 1 == row_parts_) AskForGroup(index + 1, ahead);
+    for (int64_t tile = first; tile < last; ++tile) {
+      Multiply(operands, group, tile, tile + 1 < last ? tile + 1 : first, ahead);
+      finish(column, count, RowOfTile(tile), RowOfTile(tile + 1));
+    }
   }
 
   BoundBlocks weights_;
   const BlockTable* table_ = nullptr;
   bool asks_ahead_ = false, unpacks_ = false;
-  int64_t rows_ = 0, tile_rows_ = 1, row_parts_ = 1, quantize_grain_ = 1, grain_ = 1,
+  int64_t rows_ = 0, tile_rows_ = 1, groups_ = 0, row_parts_ = 1, quantize_grain_ = 1, grain_ = 1,
           scratch_bytes_ = 0;
 };
 

@@ -27,6 +27,9 @@ enum class BlockLines {
 };
 inline constexpr int kE2m1Offset = 12;
 
+// Tall tiles with zero points multiply blocks of at most so many k.
+inline constexpr int64_t kMostTallBlock = 256;
+
 // Blocks of `block` along K share an integer sum; `pieces` of them one scale of the data (one in
 // which K ends may have fewer), `blocks_per_scale` one scale and zero point of the weights. block
 // is a multiple of a line's k, or K ends within the first one.
@@ -62,6 +65,17 @@ struct BlockUnit {
   const uint8_t* bytes;
 };
 
+// What comes behind a tile, and what tall tiles ask for while they multiply: a few lines beside
+// each block, so that products never wait for all of them at once.
+struct BlockAhead {
+  // Weights as they lie, until `end`; each tile moves `at` on.
+  const uint8_t* at = nullptr;
+  const uint8_t* end = nullptr;
+  // `rows` rows of kUnitColumns of y, which the next tile will write; null: none.
+  const float* y = nullptr;
+  int64_t rows = 0;
+};
+
 struct BlockRows {
   int64_t rows, stride;  // bytes from row to row of q, a multiple of 8, zeros behind K
   const int8_t* q;
@@ -78,8 +92,9 @@ struct BlockTable {
   int max_rows;   // of a tile; any fewer rows run too
   int wide_rows;  // tiles of up to so many have both panels of a unit, others one
   // Of taller tiles of both panels (CpuModel::one_set_of_ports), of lines as they lie and, in
-  // products of more than two of these, of unpacked units; 0: there are none.
-  int tall_direct_rows, tall_rows;
+  // products of more than two of these, of unpacked units; 0: there are none. Where several blocks
+  // share a scale of the data, those of unpacked units have nested_rows instead.
+  int tall_direct_rows, tall_rows, nested_rows;
   // So many multiply lines of fewer than 8 bits as they lie; of more the lines are unpacked first.
   int64_t direct_rows;
   // Whether lines of kFlippedBytes are multiplied as the signed numbers that they hold, u - 128:
@@ -95,7 +110,7 @@ struct BlockTable {
   // y without activation, for rows [row, row + row_count) and panels(row_count) panels from `panel`
   // on, which are in one unit; there may be no columns in the last one.
   void (*tile)(BlockLines kind, const BlockUnit& unit, const BlockRows& rows, int64_t row,
-               int row_count, int64_t panel);
+               int row_count, int64_t panel, BlockAhead& ahead);
 
   int panels(int64_t row_count) const {
     return row_count <= wide_rows || row_count <= tall_rows ? kUnitPanels : 1;

@@ -229,12 +229,13 @@ struct InBlock {
   }
   EVOQ_ALWAYS_INLINE void Leave(bool data_block) {
     corrections += rows;
-    if (data_block) data_scales += rows;
+    if (data_block) LeaveData();
   }
+  EVOQ_ALWAYS_INLINE void LeaveData() { data_scales += rows; }
 };
 
 template <typename L, int kRows, bool kNested, bool kAsked>
-void Tile(const BlockUnit& unit, const BlockRows& x, int64_t row, int64_t panel) {
+void Tile(const BlockUnit& unit, const BlockRows& x, int64_t row, int64_t panel, BlockAhead&) {
   const BlockStream& w = unit.stream;
   const BlockCut& cut = w.cut;
   const int64_t blocks = cut.blocks();
@@ -294,7 +295,8 @@ void Tile(const BlockUnit& unit, const BlockRows& x, int64_t row, int64_t panel)
   }
 }
 
-using TileFn = void (*)(const BlockUnit& unit, const BlockRows& rows, int64_t row, int64_t panel);
+using TileFn = void (*)(const BlockUnit& unit, const BlockRows& rows, int64_t row, int64_t panel,
+                        BlockAhead& ahead);
 
 template <typename L, bool kNested, bool kAsked, int... kRows>
 constexpr std::array<TileFn, kMaxRows> TilesOf(std::integer_sequence<int, kRows...>) {
@@ -320,7 +322,7 @@ void UnpackUnit(const BlockUnit& unit, uint8_t* to) {
   const int64_t head = unit.stream.head_bytes(), step = cut.block * cut.blocks_per_scale;
   const uint8_t* from = unit.bytes;
   for (int64_t k = 0; k < cut.depth; k += step) {
-    std::memcpy(to, from, static_cast<size_t>(head));
+    for (int64_t i = 0; i < head; i += 64) StoreBytes(to + i, LoadBytes(from + i));
     from += head, to += head;
     const int64_t left = cut.depth - k;
     for (int64_t l = LinesOf<L>(left < step ? left : step); l > 0; --l) {
@@ -345,9 +347,9 @@ namespace evoq::EVOQ_ISA {
 namespace {
 
 #if !defined(EVOQ_TALL_TILES)
-constexpr int kTallRows = 0, kTallDirectRows = 0;
+constexpr int kTallRows = 0, kTallDirectRows = 0, kNestedRows = 0;
 template <typename L>
-TileFn TallTileFor(int row_count);
+TileFn TallTileFor(int row_count, bool nested);
 #endif
 
 // What there is of each kind. Lines that are unpacked for tall tiles only have no others of
@@ -355,7 +357,7 @@ TileFn TallTileFor(int row_count);
 constexpr bool kUnpacks = kDirectRows < INT64_MAX;
 struct LinesCode {
   TileFn (*tile)(int row_count, bool nested, bool asks_ahead) = nullptr;
-  TileFn (*tall_tile)(int row_count) = nullptr;
+  TileFn (*tall_tile)(int row_count, bool nested) = nullptr;
   void (*unpack)(const BlockUnit& unit, uint8_t* bytes) = nullptr;
 };
 template <typename L>
@@ -370,31 +372,58 @@ constexpr LinesCode kCode[] = {CodeOf<Nibbles>(), CodeOf<Pairs>(), CodeOf<E2m1>(
                                CodeOf<SmallBytes>(), CodeOf<FlippedBytes>()};
 
 void RunTile(BlockLines kind, const BlockUnit& unit, const BlockRows& rows, int64_t row,
-             int row_count, int64_t panel) {
+             int row_count, int64_t panel, BlockAhead& ahead) {
   const LinesCode& code = kCode[static_cast<size_t>(kind)];
   const bool nested = unit.stream.cut.pieces > 1;
   const TileFn tile = row_count > kMaxRows || code.tile == nullptr
-                          ? code.tall_tile(row_count)
+                          ? code.tall_tile(row_count, nested)
                           : code.tile(row_count, nested, rows.asks_ahead);
-  tile(unit, rows, row, panel);
+  tile(unit, rows, row, panel, ahead);
 }
 
 [[maybe_unused]] void Unpack(BlockLines kind, const BlockUnit& unit, uint8_t* bytes) {
   kCode[static_cast<size_t>(kind)].unpack(unit, bytes);
 }
 
+// `part(at, n)` for each 16 elements of a block, or the n that are left.
+template <typename Part>
+EVOQ_ALWAYS_INLINE void EachVector(int64_t count, const Part& part) {
+  int64_t i = 0;
+  for (; i + kBlockColumns <= count; i += kBlockColumns) part(i, kBlockColumns);
+  if (i < count) part(i, static_cast<int>(count - i));
+}
+EVOQ_ALWAYS_INLINE Floats LoadSome(const float* x, int n) {
+  return n == kBlockColumns ? LoadF(x) : LoadF(x, n);
+}
+
+// As QuantizeBlock, whose numbers and scale these are, with the sum of each block of the cut.
 void Quantize(const float* x, const BlockCut& cut, int32_t factor, int64_t rows, int64_t stride,
               int8_t* q, float* scales, int32_t* corrections) {
   const int64_t data_block = cut.block * cut.pieces;
-  for (int64_t k = 0; k < cut.depth; k += data_block, scales += rows)
-    *scales = QuantizeBlock(x + k, cut.depth - k < data_block ? cut.depth - k : data_block, q + k);
-  for (int64_t k = cut.depth; k < stride; ++k) q[k] = 0;
-  for (int64_t k = 0; k < cut.depth; k += cut.block, corrections += rows) {
-    const int64_t end = cut.depth - k < cut.block ? cut.depth : k + cut.block;
-    int32_t sum = 0;
-    for (int64_t i = k; i < end; ++i) sum += q[i];
-    *corrections = factor * sum;
+  for (int64_t d = 0; d < cut.depth; d += data_block, scales += rows) {
+    const int64_t end = cut.depth - d < data_block ? cut.depth : d + data_block;
+    Ints largest = All(0);
+    EachVector(end - d, [&](int64_t i, int n) __attribute__((always_inline)) {
+      largest = MaxInts(largest, Magnitudes(LoadSome(x + d + i, n)));
+    });
+    const BlockScale scale = BlockScaleOf(static_cast<uint32_t>(LargestOf(largest)));
+    *scales = scale.scale;
+    for (int64_t k = d; k < end; k += cut.block, corrections += rows) {
+      const int64_t count = end - k < cut.block ? end - k : cut.block;
+      Ints sums = All(0);
+      if (scale.inverse == 0) {
+        std::memset(q + k, 0, static_cast<size_t>(count));
+      } else {
+        EachVector(count, [&](int64_t i, int n) __attribute__((always_inline)) {
+          const Ints rounded = RoundToInts(LoadSome(x + k + i, n), scale.inverse);
+          StoreInt8(q + k + i, n, rounded);
+          sums = AddInts(sums, rounded);
+        });
+      }
+      *corrections = factor * SumOf(sums);
+    }
   }
+  for (int64_t k = cut.depth; k < stride; ++k) q[k] = 0;
 }
 
 }  // namespace
@@ -405,6 +434,7 @@ const BlockTable kBlockDot = {
     .wide_rows = kWideRows,
     .tall_direct_rows = kTallDirectRows,
     .tall_rows = kTallRows,
+    .nested_rows = kNestedRows,
     .direct_rows = kDirectRows,
     .signed_bytes = kSignedBytes,
     .quantize = Quantize,

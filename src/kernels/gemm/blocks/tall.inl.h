@@ -1,20 +1,28 @@
-// Tiles of more rows than have room in registers for floats beside their sums: TallTile, for lines
-// as they lie or that UnpackUnit has made bytes of. Included by product.inl.h.
+// Tiles of more rows than have room in registers for all floats beside their sums: TallTile, for
+// lines as they lie or that UnpackUnit has made bytes of. Included by product.inl.h.
 
 namespace evoq::EVOQ_ISA {
 namespace {
 
-// Rows of the lowest one: with lines as they lie, one more than others have; with unpacked ones,
-// what products of too many rows for two of the former are cut into at least.
-template <typename L>
-constexpr int kLeastTallRows = kMaxRows + 1;
-template <>
-constexpr int kLeastTallRows<SmallBytes> = (2 * kTallRows + 1) / 3;
-// And of the tallest.
-template <typename L>
-constexpr int kMostTallRows = kTallDirectRows;
-template <>
-constexpr int kMostTallRows<SmallBytes> = kTallRows;
+// Blocks that share a scale of the data, pieces: any number, one, or several, whose t stays in
+// registers.
+enum class Pieces { kAny, kOne, kSeveral };
+
+// A kind of tall tile: of lines as they lie, of unpacked ones. Rows of the lowest one: with lines
+// as they lie, one more than others have; with unpacked ones, what products of too many rows for
+// two of the former are cut into at least.
+template <typename Lines>
+struct Direct {
+  using L = Lines;
+  static constexpr int kLeastRows = kMaxRows + 1, kMostRows = kTallDirectRows;
+  static constexpr Pieces kPieces = Pieces::kAny;
+};
+template <int kMost, Pieces kCut>
+struct Unpacked {
+  using L = SmallBytes;
+  static constexpr int kLeastRows = (2 * kMost + 1) / 3, kMostRows = kMost;
+  static constexpr Pieces kPieces = kCut;
+};
 
 // How far ahead they ask: lines as they lie come from memory, unpacked ones from the L2 cache.
 template <typename L>
@@ -45,9 +53,18 @@ struct RowsOfFour {
   }
 };
 
+// As InBlock::Start, with one multiplication of int16 for vpmulld's two of int32: a sum of
+// kMostTallBlock numbers fits.
+static_assert(kMostTallBlock * 127 <= INT16_MAX);
+EVOQ_ALWAYS_INLINE Ints Start(const InBlock& block, int r, int64_t i) {
+  const BlockStream& w = block.w;
+  return w.has_zeros ? TimesSmall(block.head + w.scale_bytes() + i, block.corrections[r])
+                     : All(block.corrections[r]);
+}
+
 // What stands before or behind must not change where a loop keeps its sums: in registers.
-template <int kRows>
-EVOQ_ALWAYS_INLINE void KeepInRegisters(Ints (&sums)[kRows][kUnitPanels]) {
+template <typename Sum, int kRows>
+EVOQ_ALWAYS_INLINE void KeepInRegisters(Sum (&sums)[kRows][kUnitPanels]) {
 #pragma GCC unroll 16
   for (int r = 0; r < kRows; ++r) {
 #pragma GCC unroll 2
@@ -56,16 +73,13 @@ EVOQ_ALWAYS_INLINE void KeepInRegisters(Ints (&sums)[kRows][kUnitPanels]) {
 }
 
 // y as it begins, and the results of it: `rows` rows of both panels from `row` and `panel` on.
-[[gnu::noinline]] void BeginTall(const BlockStream& w, const BlockRows& x, int64_t row, int rows,
-                                 int64_t panel, Floats (*y)[kUnitPanels]) {
+[[gnu::noinline]] void BeginTall(const BlockStream& w, const BlockRows& x, int rows, int64_t panel,
+                                 Floats (*y)[kUnitPanels]) {
   for (int p = 0; p < kUnitPanels; ++p) {
     const int64_t column = (panel + p) * kBlockColumns;
     const Floats bias =
         x.bias == nullptr ? AllF(0) : LoadF(x.bias + column, ColumnsFrom(w, column));
-    for (int r = 0; r < rows; ++r) {
-      __builtin_prefetch(x.y + (row + r) * w.columns + column, 1);
-      y[r][p] = bias;
-    }
+    for (int r = 0; r < rows; ++r) y[r][p] = bias;
   }
 }
 [[gnu::noinline]] void StoreTall(const BlockStream& w, const BlockRows& x, int64_t row, int rows,
@@ -81,34 +95,66 @@ EVOQ_ALWAYS_INLINE void KeepInRegisters(Ints (&sums)[kRows][kUnitPanels]) {
   }
 }
 
-// As Tile, of both panels. t and y stand in the L1 cache: of a block of 32 k that is a load and a
-// store beside eight dot products.
-template <typename L, int kRows>
-void TallTile(const BlockUnit& unit, const BlockRows& x, int64_t row, int64_t panel) {
+// Asks for what BlockAhead says, so much beside each block of a tile that all of y is asked for. A
+// burst instead would keep lines of the L2 cache waiting behind those of memory.
+class AskingAhead {
+ public:
+  AskingAhead(BlockAhead& ahead, int64_t columns, int64_t blocks)
+      : ahead_(ahead),
+        columns_(columns),
+        lines_(ahead.y == nullptr ? 0 : kUnitPanels * ahead.rows),
+        each_((lines_ + blocks - 1) / blocks) {}
+
+  // Beside so many blocks.
+  [[gnu::noinline]] void Ask(int64_t blocks) {
+    for (int64_t i = 0; i < blocks && ahead_.at < ahead_.end; ++i, ahead_.at += 64)
+      __builtin_prefetch(ahead_.at, 0, 2);
+    for (int64_t i = blocks * each_; i > 0 && lines_ > 0; --i) {
+      --lines_;
+      __builtin_prefetch(
+          ahead_.y + lines_ / kUnitPanels * columns_ + lines_ % kUnitPanels * kBlockColumns, 1);
+    }
+  }
+
+ private:
+  BlockAhead& ahead_;
+  const int64_t columns_;
+  int64_t lines_;
+  const int64_t each_;
+};
+
+// As Tile, of both panels. What has no room in registers, y and t but of Pieces::kSeveral, stands
+// in the L1 cache: of a block of 32 k a load and a store beside eight dot products.
+template <typename Kind, int kRows>
+void TallTile(const BlockUnit& unit, const BlockRows& x, int64_t row, int64_t panel,
+              BlockAhead& ahead) {
+  using L = typename Kind::L;
+  constexpr Pieces kPieces = Kind::kPieces;
   const BlockStream& w = unit.stream;
   const BlockCut& cut = w.cut;
   const int64_t blocks = cut.blocks();
-  const auto& nothing = *reinterpret_cast<const Floats(*)[kRows][kUnitPanels]>(kZeros);
+  [[maybe_unused]] const auto& nothing =
+      *reinterpret_cast<const Floats(*)[kRows][kUnitPanels]>(kZeros);
   // Behind a pointer that the compiler knows nothing of, which else keeps some of them in registers
   // and the sums in memory.
   struct {
-    Floats t[kRows][kUnitPanels], y[kRows][kUnitPanels];
+    Floats t[kPieces == Pieces::kAny ? kRows : 1][kUnitPanels], y[kRows][kUnitPanels];
   } in_memory;
   auto* floats = &in_memory;
   asm("" : "+r"(floats) : : "memory");
   auto& [t, y] = *floats;
-  BeginTall(w, x, row, kRows, panel, y);
+  BeginTall(w, x, kRows, panel, y);
   const uint8_t* at = unit.bytes;
   RowsOfFour<kRows> q(x.q + row * x.stride, x.stride);
   InBlock block(w, x, row);
-  int64_t piece = 0;
-  for (int64_t b = 0; b < blocks; ++b) {
+  AskingAhead asking(ahead, w.columns, blocks);
+  Ints sums[kRows][kUnitPanels];
+  const auto multiply = [&](int64_t b) __attribute__((always_inline)) {
     block.Enter(at);
-    Ints sums[kRows][kUnitPanels];
 #pragma GCC unroll 16
     for (int r = 0; r < kRows; ++r) {
 #pragma GCC unroll 2
-      for (int p = 0; p < kUnitPanels; ++p) sums[r][p] = block.Start<0>(r, kBlockColumns * p);
+      for (int p = 0; p < kUnitPanels; ++p) sums[r][p] = Start(block, r, kBlockColumns * p);
     }
     KeepInRegisters(sums);
     const int64_t left = cut.depth - b * cut.block;
@@ -138,39 +184,91 @@ void TallTile(const BlockUnit& unit, const BlockRows& x, int64_t row, int64_t pa
       for (int64_t l = lines; l > 0; --l) add();
     }
     KeepInRegisters(sums);
-    const auto& before = piece == 0 ? nothing : t;
-    const bool last = ++piece == cut.pieces || b + 1 == blocks;
+  };
+  if constexpr (kPieces == Pieces::kSeveral) {
+    for (int64_t b = 0; b < blocks;) {
+      const int64_t end = blocks - b < cut.pieces ? blocks : b + cut.pieces;
+      asking.Ask(end - b);
+      Floats sum[kRows][kUnitPanels] = {};
+      for (; b < end; ++b) {
+        KeepInRegisters(sum);
+        multiply(b);
 #pragma GCC unroll 2
-    for (int p = 0; p < kUnitPanels; ++p) {
-      const Floats s = block.Scales(kBlockColumns * p);
-      if (last) {
+        for (int p = 0; p < kUnitPanels; ++p) {
+          const Floats s = block.Scales(kBlockColumns * p);
 #pragma GCC unroll 16
-        for (int r = 0; r < kRows; ++r) {
-          const Floats all = MulAdd(ToFloats(sums[r][p]), s, before[r][p]);
-          y[r][p] = MulAdd(AllF(block.data_scales[r]), all, y[r][p]);
+          for (int r = 0; r < kRows; ++r) sum[r][p] = MulAdd(ToFloats(sums[r][p]), s, sum[r][p]);
         }
-      } else {
-#pragma GCC unroll 16
-        for (int r = 0; r < kRows; ++r) t[r][p] = MulAdd(ToFloats(sums[r][p]), s, before[r][p]);
+        KeepInRegisters(sum);
+        block.Leave(false);
       }
+#pragma GCC unroll 16
+      for (int r = 0; r < kRows; ++r) {
+        const Floats scale = AllF(block.data_scales[r]);
+#pragma GCC unroll 2
+        for (int p = 0; p < kUnitPanels; ++p) y[r][p] = MulAdd(scale, sum[r][p], y[r][p]);
+      }
+      block.LeaveData();
     }
-    block.Leave(last);
-    if (last) piece = 0;
+  } else if constexpr (kPieces == Pieces::kOne) {
+    for (int64_t b = 0; b < blocks; ++b) {
+      asking.Ask(1);
+      multiply(b);
+#pragma GCC unroll 2
+      for (int p = 0; p < kUnitPanels; ++p) {
+        const Floats s = block.Scales(kBlockColumns * p);
+#pragma GCC unroll 16
+        for (int r = 0; r < kRows; ++r)
+          y[r][p] = MulAdd(AllF(block.data_scales[r]), Mul(ToFloats(sums[r][p]), s), y[r][p]);
+      }
+      block.Leave(true);
+    }
+  } else {
+    int64_t piece = 0;
+    for (int64_t b = 0; b < blocks; ++b) {
+      asking.Ask(1);
+      multiply(b);
+      const auto& before = piece == 0 ? nothing : t;
+      const bool last = ++piece == cut.pieces || b + 1 == blocks;
+#pragma GCC unroll 2
+      for (int p = 0; p < kUnitPanels; ++p) {
+        const Floats s = block.Scales(kBlockColumns * p);
+        if (last) {
+#pragma GCC unroll 16
+          for (int r = 0; r < kRows; ++r) {
+            const Floats all = MulAdd(ToFloats(sums[r][p]), s, before[r][p]);
+            y[r][p] = MulAdd(AllF(block.data_scales[r]), all, y[r][p]);
+          }
+        } else {
+#pragma GCC unroll 16
+          for (int r = 0; r < kRows; ++r) t[r][p] = MulAdd(ToFloats(sums[r][p]), s, before[r][p]);
+        }
+      }
+      block.Leave(last);
+      if (last) piece = 0;
+    }
   }
   StoreTall(w, x, row, kRows, panel, y);
 }
 
-template <typename L, int... kMore>
+template <typename Kind, int... kMore>
 constexpr std::array<TileFn, sizeof...(kMore)> TallTilesOf(std::integer_sequence<int, kMore...>) {
-  return {TallTile<L, kLeastTallRows<L> + kMore>...};
+  return {TallTile<Kind, Kind::kLeastRows + kMore>...};
+}
+template <typename Kind>
+TileFn TallTileOf(int row_count) {
+  constexpr int kCount = Kind::kMostRows - Kind::kLeastRows + 1;
+  static constexpr auto kTiles = TallTilesOf<Kind>(std::make_integer_sequence<int, kCount>());
+  return kTiles[static_cast<size_t>(row_count - Kind::kLeastRows)];
 }
 template <typename L>
-constexpr auto kTallTiles =
-    TallTilesOf<L>(std::make_integer_sequence<int, kMostTallRows<L> - kLeastTallRows<L> + 1>());
-
-template <typename L>
-TileFn TallTileFor(int row_count) {
-  return kTallTiles<L>[static_cast<size_t>(row_count - kLeastTallRows<L>)];
+TileFn TallTileFor(int row_count, bool nested) {
+  if constexpr (!std::is_same_v<L, SmallBytes>)
+    return TallTileOf<Direct<L>>(row_count);
+  else if (nested)
+    return TallTileOf<Unpacked<kNestedRows, Pieces::kSeveral>>(row_count);
+  else
+    return TallTileOf<Unpacked<kTallRows, Pieces::kOne>>(row_count);
 }
 
 }  // namespace

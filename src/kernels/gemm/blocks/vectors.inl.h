@@ -3,6 +3,7 @@
 #include <cmath>
 #include <cstring>
 
+#include "kernels/gemm/blocks/block_data.h"
 #include "kernels/gemm/blocks/product.h"
 #include "kernels/variants.h"
 
@@ -27,6 +28,7 @@ constexpr int64_t kDirectRows = INT64_MAX;  // unpacking hides beside so many pr
 // of those that are taken apart in registers.
 #define EVOQ_TALL_TILES
 constexpr int kTallRows = kFewVariants ? 3 : 14, kTallDirectRows = kFewVariants ? 3 : 12;
+constexpr int kNestedRows = kFewVariants ? 3 : 7;
 using Bytes = __m512i;
 using Ints = __m512i;
 using Floats = __m512;
@@ -58,6 +60,12 @@ inline Ints Times(const uint8_t* p, int32_t less, int32_t x) {
                        _mm512_set1_epi32(less)),
       _mm512_set1_epi32(x));
 }
+// p[n] * x of an x that fits int16.
+inline Ints TimesSmall(const uint8_t* p, int32_t x) {
+  return _mm512_madd_epi16(
+      _mm512_cvtepu8_epi32(_mm_loadu_si128(reinterpret_cast<const __m128i*>(p))),
+      _mm512_set1_epi32(x));
+}
 inline Floats ToFloats(Ints x) { return _mm512_cvtepi32_ps(x); }
 inline Floats AllF(float x) { return _mm512_set1_ps(x); }
 inline Floats LoadF(const float* p) { return _mm512_loadu_ps(p); }
@@ -73,6 +81,28 @@ inline void StoreF(float* p, int n, Floats x) {
 inline Floats Mul(Floats a, Floats b) { return _mm512_mul_ps(a, b); }
 inline Floats Add(Floats a, Floats b) { return _mm512_add_ps(a, b); }
 inline Floats MulAdd(Floats a, Floats b, Floats c) { return _mm512_fmadd_ps(a, b, c); }
+// Of rounding data: the bits of magnitudes, which compare as integers.
+inline Ints Magnitudes(Floats x) {
+  return _mm512_and_si512(_mm512_castps_si512(x), _mm512_set1_epi32(0x7fffffff));
+}
+inline Ints MaxInts(Ints a, Ints b) { return _mm512_max_epi32(a, b); }
+inline Ints AddInts(Ints a, Ints b) { return _mm512_add_epi32(a, b); }
+inline int32_t LargestOf(Ints x) { return _mm512_reduce_max_epi32(x); }
+inline int32_t SumOf(Ints x) { return _mm512_reduce_add_epi32(x); }
+inline Ints RoundToInts(Floats x, float inverse) {
+  const Floats round = _mm512_set1_ps(kBlockRound);
+  return _mm512_sub_epi32(
+      _mm512_castps_si512(_mm512_add_ps(_mm512_mul_ps(x, _mm512_set1_ps(inverse)), round)),
+      _mm512_castps_si512(round));
+}
+inline void StoreInt8(int8_t* p, int n, Ints x) {
+  const __m128i bytes = _mm512_cvtepi32_epi8(x);
+  if (n == 16) {
+    _mm_storeu_si128(reinterpret_cast<__m128i*>(p), bytes);
+  } else {
+    _mm_mask_storeu_epi8(p, static_cast<__mmask16>((1u << n) - 1), bytes);
+  }
+}
 #elif defined(__AVX2__)
 constexpr int kMaxRows = kFewVariants ? 2 : 4, kWideRows = 1;
 #if defined(EVOQ_DPBUSD)
@@ -188,6 +218,56 @@ inline Floats Add(Floats a, Floats b) {
 inline Floats MulAdd(Floats a, Floats b, Floats c) {
   return {_mm256_fmadd_ps(a.low, b.low, c.low), _mm256_fmadd_ps(a.high, b.high, c.high)};
 }
+inline Ints Magnitudes(Floats x) {
+  const __m256i mask = _mm256_set1_epi32(0x7fffffff);
+  return {_mm256_and_si256(_mm256_castps_si256(x.low), mask),
+          _mm256_and_si256(_mm256_castps_si256(x.high), mask)};
+}
+inline Ints MaxInts(Ints a, Ints b) {
+  return {_mm256_max_epi32(a.low, b.low), _mm256_max_epi32(a.high, b.high)};
+}
+inline Ints AddInts(Ints a, Ints b) {
+  return {_mm256_add_epi32(a.low, b.low), _mm256_add_epi32(a.high, b.high)};
+}
+// Of all elements, by halves.
+template <typename F>
+EVOQ_ALWAYS_INLINE int32_t Reduced(Ints x, F f) {
+  const __m256i eight = f(x.low, x.high);
+  __m128i four =
+      _mm256_castsi256_si128(f(eight, _mm256_castsi128_si256(_mm256_extracti128_si256(eight, 1))));
+  const auto fold = [&](__m128i moved) {
+    return _mm256_castsi256_si128(f(_mm256_castsi128_si256(four), _mm256_castsi128_si256(moved)));
+  };
+  four = fold(_mm_shuffle_epi32(four, 0x4e));
+  four = fold(_mm_shuffle_epi32(four, 0xb1));
+  return _mm_cvtsi128_si32(four);
+}
+inline int32_t LargestOf(Ints x) {
+  return Reduced(x, [](__m256i a, __m256i b) { return _mm256_max_epi32(a, b); });
+}
+inline int32_t SumOf(Ints x) {
+  return Reduced(x, [](__m256i a, __m256i b) { return _mm256_add_epi32(a, b); });
+}
+inline Ints RoundToInts(Floats x, float inverse) {
+  const __m256 round = _mm256_set1_ps(kBlockRound), by = _mm256_set1_ps(inverse);
+  const auto half = [&](__m256 y) {
+    return _mm256_sub_epi32(_mm256_castps_si256(_mm256_add_ps(_mm256_mul_ps(y, by), round)),
+                            _mm256_castps_si256(round));
+  };
+  return {half(x.low), half(x.high)};
+}
+inline void StoreInt8(int8_t* p, int n, Ints x) {
+  // Pairs of 16 and then of 8 bits, by halves of registers: elements 0-3, 8-11, 4-7, 12-15.
+  const __m256i pairs = _mm256_packs_epi32(x.low, x.high);
+  const __m128i mixed =
+      _mm_packs_epi16(_mm256_castsi256_si128(pairs), _mm256_extracti128_si256(pairs, 1));
+  const __m128i bytes = _mm_shuffle_epi32(mixed, 0xd8);
+  if (n == 16) {
+    _mm_storeu_si128(reinterpret_cast<__m128i*>(p), bytes);
+  } else {
+    std::memcpy(p, &bytes, static_cast<size_t>(n));
+  }
+}
 #else
 constexpr int kMaxRows = 1, kWideRows = 0;
 constexpr bool kSignedBytes = false;
@@ -271,6 +351,34 @@ inline Floats Add(const Floats& a, const Floats& b) {
 }
 inline Floats MulAdd(const Floats& a, const Floats& b, const Floats& c) {
   return Each<Floats>([&](size_t n) { return std::fma(a.v[n], b.v[n], c.v[n]); });
+}
+inline Ints Magnitudes(const Floats& x) {
+  return Each<Ints>([&](size_t n) { return std::bit_cast<int32_t>(x.v[n]) & 0x7fffffff; });
+}
+inline Ints MaxInts(const Ints& a, const Ints& b) {
+  return Each<Ints>([&](size_t n) { return a.v[n] > b.v[n] ? a.v[n] : b.v[n]; });
+}
+inline Ints AddInts(const Ints& a, const Ints& b) {
+  return Each<Ints>([&](size_t n) { return a.v[n] + b.v[n]; });
+}
+inline int32_t LargestOf(const Ints& x) {
+  int32_t largest = 0;
+  for (const int32_t v : x.v) largest = v > largest ? v : largest;
+  return largest;
+}
+inline int32_t SumOf(const Ints& x) {
+  int32_t sum = 0;
+  for (const int32_t v : x.v) sum += v;
+  return sum;
+}
+inline Ints RoundToInts(const Floats& x, float inverse) {
+  return Each<Ints>([&](size_t n) {
+    return std::bit_cast<int32_t>(x.v[n] * inverse + kBlockRound) -
+           std::bit_cast<int32_t>(kBlockRound);
+  });
+}
+inline void StoreInt8(int8_t* p, int n, const Ints& x) {
+  for (int i = 0; i < n; ++i) p[i] = static_cast<int8_t>(x.v[i]);
 }
 #endif
 
