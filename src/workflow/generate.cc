@@ -34,7 +34,8 @@ Result<std::vector<int64_t>> TokensOf(const GenerateJob& job,
 Status CheckJob(const GenerateJob& job) {
   EVOQ_TRY(CheckThreads(job.threads));
   const auto fail = [](const char* what) { return Fail(ErrorCode::kUsage, "{}", what); };
-  if (job.prompts.empty() && job.prompt_tokens.empty()) return fail("no prompt");
+  if (job.prompts.empty() && job.prompt_tokens.empty())
+    return fail("no prompt: --prompt TEXT, --prompt-file F or --prompt-tokens 1,2,3");
   if (!job.system.empty() && !job.chat) return fail("--system needs --chat");
   if (job.chat && job.plain) return fail("--plain: the chat template says what stands around");
   if (job.parallel < 1 || job.parallel > CachedModel::kMaxSlots)
