@@ -385,11 +385,16 @@ TEST_F(CliOptions, AreTheseOfEachVerb) {
 }
 
 TEST_F(CliOptions, SayWhatTheyExpect) {
-  const auto says = [&](const char* option, const char* value, const std::string& expected) {
-    const Ran ran = Run({"bench", "no-such.etm", option, value}, false);
+  const auto verb_says = [&](std::vector<std::string> words, const std::string& option,
+                             const std::string& value, const std::string& expected) {
+    words.insert(words.end(), {option, value});
+    const Ran ran = Run(words, false);
     EXPECT_EQ(ran.code, 2);
     const std::string sentence = fmt::format("{} {}: expected {}\n", option, value, expected);
     EXPECT_NE(ran.log.find(sentence), std::string::npos) << ran.log;
+  };
+  const auto says = [&](const char* option, const char* value, const char* expected) {
+    verb_says({"bench", "no-such.etm"}, option, value, expected);
   };
   for (const char* value : {"0", "-3", "x", "64,128"})
     says("--prompt-length", value, "a number above 0");
@@ -397,6 +402,8 @@ TEST_F(CliOptions, SayWhatTheyExpect) {
   says("--prompt-length", "1.5", "a whole number");
   says("--context", "1,x", "a whole number");
   for (const char* value : {"-5", "long"}) says("--duration-s", value, "0 or more");
+  verb_says({"demo"}, "--seed", "x", "a whole number from 0 on");
+  verb_says({"calibrate", "no-such.onnx", "-o", "no.ranges"}, "--percentile", "most", "a number");
 }
 
 }  // namespace

@@ -92,17 +92,15 @@ BlockRows BoundProduct::Round(const float* a, const float* bias, const float* re
 }
 
 BoundProduct::Group BoundProduct::Take(int64_t index, uint8_t* unpacked) const {
-  const int64_t first = FirstUnit(index);
-  Group group = {.first = first,
+  Group group = {.first = FirstUnit(index),
                  .last = FirstUnit(index + 1),
                  .kind = weights_.kind,
-                 .bytes = weights_.bytes() + first * weights_.unit_bytes,
+                 .bytes = GroupBytes(index),
                  .unit_bytes = weights_.unit_bytes};
   if (!unpacks_) return group;
-  uint8_t* to = unpacked;
-  for (int64_t unit = group.first; unit < group.last; ++unit, to += unpacked_unit_bytes()) {
-    table_->unpack(group.kind, {weights_.stream, weights_.bytes() + unit * weights_.unit_bytes},
-                   to);
+  for (int64_t i = 0; i < group.last - group.first; ++i) {
+    table_->unpack(group.kind, {weights_.stream, group.bytes + i * group.unit_bytes},
+                   unpacked + i * unpacked_unit_bytes());
   }
   group.kind = BlockLines::kSmallBytes;
   group.bytes = unpacked;
@@ -112,8 +110,8 @@ BoundProduct::Group BoundProduct::Take(int64_t index, uint8_t* unpacked) const {
 
 void BoundProduct::AskForGroup(int64_t index, BlockAhead& ahead) const {
   if (index == groups_) return;
-  ahead.at = weights_.bytes() + FirstUnit(index) * weights_.unit_bytes;
-  ahead.end = weights_.bytes() + FirstUnit(index + 1) * weights_.unit_bytes;
+  ahead.at = GroupBytes(index);
+  ahead.end = GroupBytes(index + 1);
 }
 
 void BoundProduct::Multiply(const BlockRows& operands, const Group& group, int64_t tile,

@@ -61,6 +61,9 @@ class BoundProduct {
   // Groups of units are multiplied together, of nearly equal size: rows meet all of a group in
   // turn, so that what is written of a row of y lies together.
   int64_t FirstUnit(int64_t group) const { return PartBegin(units(), groups_, group); }
+  const uint8_t* GroupBytes(int64_t group) const {
+    return weights_.bytes() + FirstUnit(group) * weights_.unit_bytes;
+  }
   int64_t most_units() const { return groups_ == 0 ? 0 : CeilDiv(units(), groups_); }
   int64_t unpacked_unit_bytes() const { return weights_.groups * weights_.unit_bytes; }
   // Of a thread, for an unpacked group.
