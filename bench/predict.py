@@ -360,7 +360,7 @@ def with_ranges(args, name, path, scheme, etm):
 def check(args):
     rows = []
     limits = run_evoq([evoq(), "limits", "--threads", "1"], os.path.join(args.out, "limits.json"))
-    cpu = limits["cpu"]
+    core = limits["core"]
     for name, path, etm in selected(args):
         for threads in args.threads:
             times = times_of(args, name, threads)
@@ -374,7 +374,7 @@ def check(args):
             except RuntimeError as e:
                 rows.append(
                     {
-                        "cpu": cpu,
+                        "core": core,
                         "model": name,
                         "threads": threads,
                         "refused": str(e).strip().rsplit("/", 1)[-1],
@@ -386,7 +386,7 @@ def check(args):
                     rows.append(
                         {
                             **with_ranges(args, name, path, s, etm),
-                            "cpu": cpu,
+                            "core": core,
                             "model": name,
                             "scheme": s["scheme"],
                             "threads": threads,
@@ -403,10 +403,10 @@ def check(args):
                         }
                     )
     with open(RESULTS) as f:  # those of other processors stay as they are
-        rows = [r for r in json.load(f) if r["cpu"] != cpu] + rows
+        rows = [r for r in json.load(f) if r["core"] != core] + rows
     with open(RESULTS, "w") as f:
         f.write("[\n" + ",\n".join(json.dumps(r) for r in rows) + "\n]\n")
-    tell([r for r in rows if r["cpu"] == cpu])
+    tell([r for r in rows if r["core"] == core])
 
 
 def holds(verdict, speedup):
@@ -537,9 +537,9 @@ def main():
     if args.verb == "tell":
         with open(RESULTS) as f:
             rows = json.load(f)
-        for cpu in dict.fromkeys(r["cpu"] for r in rows):
-            print(f"{cpu}:")
-            tell([r for r in rows if r["cpu"] == cpu])
+        for core in dict.fromkeys(r["core"] for r in rows):
+            print(f"{core}:")
+            tell([r for r in rows if r["core"] == core])
         return
     {"nets": nets, "watch": watch, "fit": fit, "files": files, "bench": bench, "check": check}[
         args.verb

@@ -1,8 +1,9 @@
-"""Fits the constants of src/predict/efficiency.inc: for each family, maker of processors and
+"""Fits the constants of src/predict/efficiency.inc: for each family, kind of cores and
 instruction set, how many times the nanoseconds of each term (src/predict/cost.h) pass in earnest.
 From steps that `evoq predict --check` measured on the networks of predict_nets.py."""
 
 import collections
+import itertools
 import os
 import re
 from dataclasses import dataclass
@@ -22,8 +23,8 @@ TERMS = (
     "stream",
     "weights",
 )
-# Where the data say nothing: what a decent kernel does, or what the same kernels do on the cores of
-# another maker.
+# Where the data say nothing: what a decent kernel does, or what the same kernels do on other
+# cores.
 PRIOR = np.array([0.05, 1.1, 0.3, 0.5, 1.0, 4.0, 0.5, 0.2, 0.5, 0.5, 0.8])
 PRIOR_WEIGHT = 0.003
 OTHERS_WEIGHT = 0.02
@@ -60,7 +61,7 @@ ISAS = {
     "SCALAR": "Isa::kScalar",
 }
 HEADER = """// Written by `bench/predict.py fit`; predict/cost.h says what the constants are.
-// EVOQ_EFFICIENCY(maker, isa, family, shared, fork, remote, spread, call, arithmetic, feed, rows,
+// EVOQ_EFFICIENCY(core, isa, family, shared, fork, remote, spread, call, arithmetic, feed, rows,
 //     outputs, curve, tiles, edges, copies, stream, weights)
 """
 
@@ -69,7 +70,7 @@ HEADER = """// Written by `bench/predict.py fit`; predict/cost.h says what the c
 class Step:
     net: str
     scheme: str
-    on: tuple  # whose cores: the maker of the processor, the instruction set
+    on: tuple  # the cores, as `evoq limits` names them, and the instruction set
     threads: int
     fork_ns: float
     family: str
@@ -98,7 +99,7 @@ def steps_of(net, forecast):
             yield Step(
                 net,
                 scheme["scheme"],
-                (forecast["limits"]["cpu"].split()[0], ISAS[forecast["isa"]]),
+                (forecast["limits"]["core"], ISAS[forecast["isa"]]),
                 forecast["threads"],
                 forecast["limits"]["fork_ns"],
                 s["family"],
@@ -191,15 +192,21 @@ def predict_ns(step, times, shared):
     return ns + (float(shared_columns([step], [ns])[0] @ shared) if step.loops > 0 else 0)
 
 
-def of_other_maker(on, family, before):
-    """The family's constants on other cores with the same instruction set, or None."""
-    rows = [row for (o, f), row in before.items() if o[1] == on[1] and o != on and f == family]
-    return rows[0] if rows else None
+def of_other_cores(on, family, before):
+    """The family's constants on the nearest other cores with the instruction set, or None."""
+    rows = [(o, row) for (o, f), row in before.items() if o[1] == on[1] and o != on and f == family]
+    return max(rows, key=lambda r: shared_words(r[0][0], on[0]))[1] if rows else None
+
+
+def shared_words(a, b):
+    """How many words two kinds of cores begin with alike: SharedWords of base/core_kind.h."""
+    pairs = zip(a.split(), b.split())
+    return sum(1 for _ in itertools.takewhile(lambda pair: pair[0] == pair[1], pairs))
 
 
 def prior_of(on, family, before):
     """The times to begin with, and how much they count."""
-    other = of_other_maker(on, family, before)
+    other = of_other_cores(on, family, before)
     return (PRIOR, PRIOR_WEIGHT) if other is None else (other[0], OTHERS_WEIGHT)
 
 
@@ -244,7 +251,7 @@ def fit(steps, before):
         out[key] = (times[key], shared, max(float(spread), 0.03))
     for on in {on for on, _ in out}:
         for family in set(families()) - {family for o, family in out if o == on}:
-            like, shared, _ = of_other_maker(on, family, before) or out.get(
+            like, shared, _ = of_other_cores(on, family, before) or out.get(
                 (on, LIKE.get(family)), out[on, "other"]
             )
             out[on, family] = (like, shared, FOREIGN_SPREAD)
@@ -261,25 +268,25 @@ def families():
             yield from re.findall(r'CostFamily kFamily\w+ = {\s*\.name = "(\w+)"', file.read())
 
 
-ROW = re.compile(r'EVOQ_EFFICIENCY\("(.*)", (.*), "(.*)", ([^)]*)\)\n')
+ROW = re.compile(r'EVOQ_EFFICIENCY\("(.*)", (.*), "(.*)",\s+([^)]*)\)\n')
 
 
 def read(path):
     """Constants as fit gives them."""
     constants = {}
     with open(path) as f:
-        for maker, isa, family, numbers in ROW.findall(f.read()):
+        for core, isa, family, numbers in ROW.findall(f.read()):
             shared, fork, remote, spread, *times = map(float, numbers.split(","))
-            constants[(maker, isa), family] = (np.array(times), (shared, fork, remote), spread)
+            constants[(core, isa), family] = (np.array(times), (shared, fork, remote), spread)
     return constants
 
 
 def write(constants, path):
     rows = {}
-    for ((maker, isa), family), (times, shared, spread) in constants.items():
+    for ((core, isa), family), (times, shared, spread) in constants.items():
         numbers = ", ".join(f"{x:.4g}" for x in times)
-        rows[maker, isa, family] = (
-            f'EVOQ_EFFICIENCY("{maker}", {isa}, "{family}", '
+        rows[core, isa, family] = (
+            f'EVOQ_EFFICIENCY("{core}", {isa}, "{family}",\n    '
             f"{', '.join(f'{x:.3g}' for x in shared)}, {spread:.3f},\n    {numbers})\n"
         )
     temporary = f"{path}.{os.getpid()}"

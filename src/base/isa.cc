@@ -16,6 +16,7 @@
 #include <vector>
 
 #include "base/amx.h"
+#include "base/core_kind.h"
 #include "base/text.h"
 #include "base/version.h"
 
@@ -193,7 +194,7 @@ int64_t LargestCacheBytes() {
 }
 
 std::string MachineName(Isa isa) {
-  return fmt::format("{}, {}, evoq {}", CpuName(), IsaName(isa), EVOQ_VERSION);
+  return fmt::format("{} ({}), {}, evoq {}", CpuName(), CoreKind(), IsaName(isa), EVOQ_VERSION);
 }
 
 std::string CpuName() {

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "base/core_kind.h"
 #include "base/text.h"
 #include "kernels/activation.h"
 
@@ -14,8 +15,8 @@ namespace evoq {
 namespace {
 
 constexpr Efficiency kEfficiencies[] = {
-#define EVOQ_EFFICIENCY(maker, isa, family, shared, fork, remote, spread, ...) \
-  {{maker, isa}, family, {__VA_ARGS__}, shared, fork, remote, spread},
+#define EVOQ_EFFICIENCY(core, isa, family, shared, fork, remote, spread, ...) \
+  {{core, isa}, family, {__VA_ARGS__}, shared, fork, remote, spread},
 #include "predict/efficiency.inc"
 #undef EVOQ_EFFICIENCY
 };
@@ -30,15 +31,15 @@ bool MatchesOne(std::string_view patterns, std::string_view name) {
   return false;
 }
 
-// The rows of one set: they stand together. Of the instruction set, those of the machine's maker
-// before others.
+// The rows of one set: they stand together. Of the instruction set, those of the nearest cores.
 Efficiencies FindSet(Isa isa, const Limits& limits) {
   Efficiencies found;
   for (const Efficiency& e : kEfficiencies) {
     if (e.on.isa != isa) continue;
-    if (!found.empty() && std::string_view(e.on.maker) == found.front().on.maker) {
+    if (!found.empty() && std::string_view(e.on.core) == found.front().on.core) {
       found = {found.data(), found.size() + 1};
-    } else if (found.empty() || OfSameMaker(e.on, limits)) {
+    } else if (found.empty() || SharedWords(e.on.core, limits.core) >
+                                    SharedWords(found.front().on.core, limits.core)) {
       found = {&e, 1};
     }
   }
@@ -65,10 +66,6 @@ const CostFamily& FamilyOf(const Step& step, std::string_view op, std::string_vi
   return *AllCostFamilies().back();
 }
 
-bool OfSameMaker(const FittedOn& on, const Limits& limits) {
-  return std::string_view(limits.cpu).substr(0, limits.cpu.find(' ')) == on.maker;
-}
-
 Efficiencies EfficienciesFor(const Limits& limits) {
   for (Isa named : AllIsas()) {
     const Efficiencies found = limits.isa.Has(named) ? FindSet(named, limits) : Efficiencies();
@@ -84,9 +81,9 @@ const Efficiency& EfficiencyOf(Efficiencies constants, std::string_view family) 
 }
 
 double CommonSpread(const FittedOn& on, const Limits& limits) {
-  constexpr double kOwn = 0.08, kOfOtherMaker = 0.15, kOfOtherIsa = 0.4;
+  constexpr double kOwn = 0.08, kOfOtherCores = 0.15, kOfOtherIsa = 0.4;
   if (!limits.isa.Has(on.isa)) return kOfOtherIsa;
-  return OfSameMaker(on, limits) ? kOwn : kOfOtherMaker;
+  return limits.core == on.core ? kOwn : kOfOtherCores;
 }
 
 Rates::Rates(const MachineLimits& l)

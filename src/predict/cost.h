@@ -44,7 +44,7 @@ using Terms = std::array<double, kTermCount>;
 
 // Whose cores constants were fitted on.
 struct FittedOn {
-  const char* maker;  // of the processor: the first word of Limits::cpu
+  const char* core;  // as CoreKind says it
   Isa isa;
 };
 
@@ -58,16 +58,14 @@ struct Efficiency {
 };
 // Of all families, fitted on the same cores.
 using Efficiencies = std::span<const Efficiency>;
-// Those that are taken for a machine: of its instruction set and maker, else of its instruction
-// set, else of AVX-512.
+// Those that are taken for a machine: of its instruction set and the cores nearest to its own
+// (SharedWords), else of AVX-512.
 Efficiencies EfficienciesFor(const Limits& limits);
 const Efficiency& EfficiencyOf(Efficiencies constants,
                                std::string_view family);  // a name of families.inc
 // What all steps of a run are off together on a machine (the clock, neighbours, memory), with
 // constants of `on`: a deviation, as a share.
 double CommonSpread(const FittedOn& on, const Limits& limits);
-// Whether they are of a processor of the machine's maker.
-bool OfSameMaker(const FittedOn& on, const Limits& limits);
 
 // The machine's limits for one of the threads that run together, and its constants.
 struct Rates {

@@ -123,9 +123,9 @@ TEST(Payoff, WithinFivePercentIsTheSame) {
 Forecast MadeForecast() {
   Forecast f;
   f.model = "m.onnx";
-  f.limits.cpu = "a machine";
+  f.limits.cpu = "a machine", f.limits.core = "some cores";
   f.limits.isa = Isa::kAvx512;
-  f.constants = {"a", Isa::kAvx512};  // of the same maker
+  f.constants = {"some cores", Isa::kAvx512};
   f.limits.threads = 2;
   f.float_weight_bytes = 4000;
   SchemeForecast float32;

@@ -328,7 +328,7 @@ TEST(Predict, RangesByHand) {
   for (const SchemeForecast& s : forecast.schemes) {
     std::map<std::string, double> families;  // ms
     for (const StepForecast& step : s.step_list) families[step.family->name] += step.ms;
-    double variance = 0.15 * 0.15;  // SomeMachine is of no maker whose constants there are
+    double variance = 0.15 * 0.15;  // SomeMachine has no cores whose constants there are
     for (const auto& [family, ms] : families)
       variance +=
           std::pow(ms * EfficiencyOf(EfficienciesFor(SomeMachine()), family).spread / s.ms, 2);
@@ -497,12 +497,13 @@ TEST(Predict, ConstantsOfAnotherInstructionSetMakeTheRangeWideAndAreNamed) {
 
 TEST(Cost, EveryFamilyHasConstantsOfItsOwn) {
   for (const CostFamily* family : AllCostFamilies()) {
-    for (const char* cpu : {"AMD EPYC", "Intel Xeon"}) {
+    for (const char* core :
+         {"AMD family 25 model 17", "AMD family 26 model 2", "Intel family 6 model 207"}) {
       MachineLimits limits = SomeMachine();
-      limits.cpu = cpu;
+      limits.core = core;
       const Efficiency& e = EfficiencyOf(EfficienciesFor(limits), family->name);
       EXPECT_STREQ(e.family, family->name) << "bench/predict.py fit";
-      EXPECT_TRUE(limits.cpu.starts_with(e.on.maker)) << cpu;
+      EXPECT_STREQ(e.on.core, core);
       for (double times : e.times) EXPECT_TRUE(times >= 0 && times < 1000) << family->name;
       EXPECT_GT(*std::max_element(e.times.begin(), e.times.end()), 0) << family->name;
       EXPECT_GT(e.spread, 0) << family->name;
@@ -510,19 +511,27 @@ TEST(Cost, EveryFamilyHasConstantsOfItsOwn) {
   }
 }
 
-// Those of the machine's maker before others of its instruction set, and those before any else.
+// Those of its cores before those of the same maker, those before others of its instruction set,
+// and those before any else.
 TEST(Cost, ConstantsAreThoseOfTheMachineWhereThereAreAny) {
-  const auto fitted = [](const char* cpu, Isa isa) {
+  const auto fitted = [](const char* core, Isa isa) {
     MachineLimits limits = SomeMachine();
-    limits.cpu = cpu, limits.isa = isa;
+    limits.core = core, limits.isa = isa;
     const FittedOn on = EfficienciesFor(limits).front().on;
-    return std::pair(fmt::format("{} {}", on.maker, IsaName(on.isa)), CommonSpread(on, limits));
+    return std::pair(fmt::format("{} {}", on.core, IsaName(on.isa)), CommonSpread(on, limits));
   };
-  EXPECT_EQ(fitted("AMD EPYC", Isa::kAvx512Bf16), std::pair("AMD AVX512"s, 0.08));
-  EXPECT_EQ(fitted("Intel Xeon", Isa::kAvx512), std::pair("Intel AVX512"s, 0.08));
-  EXPECT_EQ(fitted("Intel Xeon", Isa::kAmx), std::pair("Intel AVX512"s, 0.08));
-  EXPECT_EQ(fitted("Intelligent Xeon", Isa::kAvx512), std::pair("AMD AVX512"s, 0.15));
-  EXPECT_EQ(fitted("AMD EPYC", Isa::kAvx2), std::pair("AMD AVX512"s, 0.4));
+  const auto expected = [](const char* core, double spread) {
+    return std::pair(fmt::format("{} AVX512", core), spread);
+  };
+  const char *const zen4 = "AMD family 25 model 17", *const xeon = "Intel family 6 model 207";
+  EXPECT_EQ(fitted(zen4, Isa::kAvx512Bf16), expected(zen4, 0.08));
+  EXPECT_EQ(fitted(xeon, Isa::kAvx512), expected(xeon, 0.08));
+  EXPECT_EQ(fitted(xeon, Isa::kAmx), expected(xeon, 0.08));
+  EXPECT_EQ(fitted("AMD family 25 model 97", Isa::kAvx512), expected(zen4, 0.15));
+  EXPECT_EQ(fitted("Intel family 6 model 143", Isa::kAvx512), expected(xeon, 0.15));
+  EXPECT_EQ(fitted("Intelligent family 6 model 207", Isa::kAvx512), expected(zen4, 0.15));
+  EXPECT_EQ(fitted("Intel Xeon", Isa::kAvx512), expected(xeon, 0.15)) << "a file without cores";
+  EXPECT_EQ(fitted(zen4, Isa::kAvx2), expected(zen4, 0.4));
 }
 
 TEST(Cost, EveryFamilyTakesAKernel) {

@@ -94,7 +94,7 @@ json ToJson(const Forecast& forecast) {
           {"float_weight_bytes", forecast.float_weight_bytes},
           {"limits", ToJson(forecast.limits)},
           {"constants", IsaName(forecast.constants.isa)},
-          {"constants_maker", forecast.constants.maker},
+          {"constants_core", forecast.constants.core},
           {"in_partitions", forecast.in_partitions},
           {"schemes", schemes}};
 }
@@ -127,10 +127,10 @@ std::string ToText(const Forecast& forecast) {
     out +=
         fmt::format("  with constants of {}, for want of any of {}: the ranges are wide for that\n",
                     IsaName(forecast.constants.isa), IsaName(limits.isa));
-  } else if (!OfSameMaker(forecast.constants, limits)) {
+  } else if (limits.core != forecast.constants.core) {
     out += FormatPrintable(
-        "  with constants of {}'s cores, for want of any of {}: the ranges are wider for that\n",
-        forecast.constants.maker, limits.cpu);
+        "  with constants of {}, for want of any of {}: the ranges are wider for that\n",
+        forecast.constants.core, limits.core);
   }
   for (const SchemeForecast& s : forecast.schemes) {
     std::string told;

@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "base/aligned.h"
+#include "base/core_kind.h"
 #include "base/thread_pool.h"
 #include "base/threads.h"
 #include "kernels/isa_table.h"
@@ -202,6 +203,7 @@ std::vector<SetPeaks> MeasureSets(int threads) {
 Limits MeasureLimits(Isa isa, int threads) {
   Limits limits;
   limits.cpu = CpuName();
+  limits.core = CoreKind();
   limits.isa = isa;
   limits.threads = threads;
   const SetPeaks peaks = PeaksOf(isa, threads);

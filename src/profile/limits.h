@@ -11,6 +11,7 @@ namespace evoq {
 
 struct Limits {
   std::string cpu;
+  std::string core;  // CoreKind(); the cpu where a file does not say
   Isa isa = Isa::kScalar;
   int threads = 1;
   double int8_gops =

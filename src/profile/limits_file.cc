@@ -49,6 +49,9 @@ Result<MachineLimits> FromJson(const json& from) {
   const json cpu = from.value("cpu", json()), threads = from.value("threads", json());
   if (!cpu.is_string()) return InvalidInput("cpu is {}, expected a name", cpu.dump());
   limits.cpu = cpu.get<std::string>();
+  const json core = from.value("core", json(limits.cpu));
+  if (!core.is_string()) return InvalidInput("core is {}, expected a kind of cores", core.dump());
+  limits.core = core.get<std::string>();
   EVOQ_ASSIGN(limits.isa, ParseIsa(from.value("isa", json())));
   if (!threads.is_number_integer() || threads < 1 || threads > 4096)
     return InvalidInput("threads is {}, expected 1 to 4096", threads.dump());
@@ -87,7 +90,10 @@ Result<json> Entries(const std::string& path) {
 }  // namespace
 
 json ToJson(const MachineLimits& limits) {
-  json out = {{"cpu", limits.cpu}, {"isa", IsaName(limits.isa)}, {"threads", limits.threads}};
+  json out = {{"cpu", limits.cpu},
+              {"core", limits.core},
+              {"isa", IsaName(limits.isa)},
+              {"threads", limits.threads}};
   for (const RateField& field : kRates) out[field.name] = limits.*field.value;
   for (const SizeField& field : kSizes) out[field.name] = limits.*field.value;
   return out;

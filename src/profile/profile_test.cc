@@ -120,8 +120,12 @@ class LimitsFile : public ::testing::Test {
   void Write(const std::string& text) const { std::ofstream(path_) << text; }
 
   static MachineLimits SomeLimits(int threads) {
-    MachineLimits limits{
-        {"a machine", Isa::kAvx2, threads, 400, 0, 200, 20, 60}, 120, 3.5, 700, 1 << 20, 32 << 20};
+    MachineLimits limits{{"a machine", "its cores", Isa::kAvx2, threads, 400, 0, 200, 20, 60},
+                         120,
+                         3.5,
+                         700,
+                         1 << 20,
+                         32 << 20};
     return limits;
   }
   std::string path_;
@@ -133,6 +137,15 @@ TEST_F(LimitsFile, ReadsWhatWasWritten) {
   ASSERT_TRUE(limits.has_value()) << limits.error().message();
   EXPECT_EQ(ToJson(*limits), ToJson(SomeLimits(2)));
   EXPECT_EQ(limits->isa, Isa::kAvx2);
+}
+
+// Files of versions that knew no cores have none.
+TEST_F(LimitsFile, CoresAreTheProcessorWhereAFileHasNone) {
+  nlohmann::json json = ToJson(SomeLimits(2));
+  EXPECT_EQ(json["core"], "its cores");
+  json.erase("core");
+  Write(json.dump());
+  EXPECT_EQ(LoadLimits(path_)->core, "a machine");
 }
 
 TEST_F(LimitsFile, BadFilesAreRefusedByName) {
@@ -151,6 +164,10 @@ TEST_F(LimitsFile, BadFilesAreRefusedByName) {
   json = ToJson(SomeLimits(2));
   json["isa"] = "MMX";
   EXPECT_NE(error(json).find("isa is \"MMX\""), std::string::npos) << error(json);
+  json = ToJson(SomeLimits(2));
+  json["core"] = 5;
+  EXPECT_NE(error(json).find("core is 5, expected a kind of cores"), std::string::npos)
+      << error(json);
   json = ToJson(SomeLimits(2));
   json["threads"] = 0;
   EXPECT_NE(error(json).find("threads is 0"), std::string::npos) << error(json);

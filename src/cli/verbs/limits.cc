@@ -13,7 +13,7 @@ VerbRun Declare(const VerbOptions&, const CommonOptions& common) {
     EVOQ_ASSIGN(const Isa isa, SelectIsa());
     const MachineLimits limits =
         MeasureMachine(isa, common.threads > 0 ? common.threads : PhysicalCores());
-    Out("{}, {}, {} thread{}\n", limits.cpu, IsaName(limits.isa), limits.threads,
+    Out("{} ({}), {}, {} thread{}\n", limits.cpu, limits.core, IsaName(limits.isa), limits.threads,
         limits.threads == 1 ? "" : "s");
     if (const std::string note = IsaNote(); !note.empty()) Log("note: {}", note);
     Out("int8     {:8.1f} GOPS\n", limits.int8_gops);
