@@ -32,6 +32,10 @@ std::string CoreKind() {
 #endif
 }
 
+bool BeginsWithWords(std::string_view kind, std::string_view words) {
+  return kind.starts_with(words) && (kind.size() == words.size() || kind[words.size()] == ' ');
+}
+
 int SharedWords(std::string_view a, std::string_view b) {
   int shared = 0;
   while (!a.empty() && !b.empty()) {

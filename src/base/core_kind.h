@@ -16,6 +16,9 @@ std::string CoreKind();
 // The same of x86 by leaf 1 of CPUID, register EAX, for a maker's word of one.
 std::string X86CoreKind(std::string_view maker, uint32_t leaf_1_eax);
 
+// Whether a kind of cores begins with these words.
+bool BeginsWithWords(std::string_view kind, std::string_view words);
+
 // How many words of one kind of cores are the other's too, from the first on.
 int SharedWords(std::string_view a, std::string_view b);
 

@@ -36,6 +36,14 @@ TEST(CoreKind, IsThisMachines) {
   if (kind.substr(0, end) != "x86") EXPECT_NE(maker.find(kind.substr(0, end)), std::string::npos);
 }
 
+TEST(CoreKind, BeginsWithWholeWords) {
+  EXPECT_TRUE(BeginsWithWords("AMD family 26 model 2", "AMD family 26"));
+  EXPECT_TRUE(BeginsWithWords("AMD family 26", "AMD family 26"));
+  EXPECT_FALSE(BeginsWithWords("AMD family 261 model 2", "AMD family 26"));
+  EXPECT_FALSE(BeginsWithWords("AMD family 2", "AMD family 26"));
+  EXPECT_FALSE(BeginsWithWords("an AMD family 26", "AMD family 26"));
+}
+
 TEST(CoreKind, SharedWordsAreCountedFromTheFirst) {
   const char* const zen4 = "AMD family 25 model 17";
   EXPECT_EQ(SharedWords(zen4, zen4), 5);

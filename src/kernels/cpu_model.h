@@ -5,6 +5,7 @@
 #pragma once
 
 #include <cstdint>
+#include <string_view>
 
 namespace evoq {
 
@@ -46,7 +47,9 @@ struct CpuModel {
 
 inline constexpr CpuModel kCpuModel = {};
 
-// kCpuModel with what this machine's cores differ in.
+// kCpuModel with what cores of a kind (base/core_kind.h) differ in.
+CpuModel CpuModelOf(std::string_view kind);
+// Those of this machine.
 const CpuModel& CpuModelHere();
 
 }  // namespace evoq

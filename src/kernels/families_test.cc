@@ -7,6 +7,7 @@
 #include <regex>
 #include <sstream>
 
+#include "base/core_kind.h"
 #include "kernels/attention/attention.h"
 #include "kernels/bf16/bf16.h"
 #include "kernels/conv/winograd_f32_tile.h"
@@ -182,11 +183,20 @@ TEST(Families, AllAreListed) {
 
 // What a program's cuts go by is the same on every machine.
 TEST(CpuModel, HereDiffersInWhatSuitsTheCoresOnly) {
-  CpuModel here = CpuModelHere();
-  EXPECT_EQ(here.asks_ahead, IntelCores());
-  EXPECT_EQ(here.one_set_of_ports, IntelCores());
-  here.asks_ahead = here.one_set_of_ports = false;
-  EXPECT_TRUE(here == kCpuModel);
+  EXPECT_TRUE(CpuModelHere() == CpuModelOf(CoreKind()));
+  const struct {
+    const char* kind;
+    bool asks_ahead, one_set_of_ports;
+  } rows[] = {{"Intel family 6 model 207", true, true}, {"AMD family 26 model 2", true, false},
+              {"AMD family 25 model 17", false, false}, {"x86 family 7 model 91", false, false},
+              {"Arm 0x41 0xd40", false, false},         {"unknown", false, false}};
+  for (const auto& row : rows) {
+    CpuModel model = CpuModelOf(row.kind);
+    EXPECT_EQ(model.asks_ahead, row.asks_ahead) << row.kind;
+    EXPECT_EQ(model.one_set_of_ports, row.one_set_of_ports) << row.kind;
+    model.asks_ahead = model.one_set_of_ports = false;
+    EXPECT_TRUE(model == kCpuModel) << row.kind;
+  }
 }
 
 }  // namespace

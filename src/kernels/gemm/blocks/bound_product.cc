@@ -53,10 +53,12 @@ void BoundProduct::CutRows(bool tall) {
 }
 
 void BoundProduct::GroupUnits(const BindOptions& options) {
-  groups_ = units();
-  if (!unpacks_) return;
   constexpr int64_t kMostUnits = 8;  // 1 KiB of a row of y
-  const int64_t fit = options.cpu->l2_bytes / 2 / std::max<int64_t>(unpacked_unit_bytes(), 1);
+  constexpr int64_t kFewTiles = 4;   // which write little of y, and wait for weights
+  groups_ = units();
+  if (!unpacks_ && tiles() <= kFewTiles) return;
+  const int64_t unit_bytes = unpacks_ ? unpacked_unit_bytes() : weights_.unit_bytes;
+  const int64_t fit = options.cpu->l2_bytes / 2 / std::max<int64_t>(unit_bytes, 1);
   groups_ = CeilDiv(units(), std::clamp<int64_t>(fit, 1, kMostUnits));
   // Threads take pieces of equal size (Grain).
   if (options.threads > 1)
