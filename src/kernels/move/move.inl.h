@@ -154,6 +154,27 @@ void Words4(const uint32_t* x, uint32_t* y, int64_t rows, int64_t columns, int64
       [=](const uint32_t* p, uint32_t* q) { Block4(p, q, x_stride, y_stride); }, Plain<uint32_t>);
 }
 
+#if defined(__AVX512F__)
+// Pixels to planes, at least 16 of each: whole lines of 16 planes at once, some of a plane before
+// the next planes. The last block beside and below overlaps the one before it.
+void WordBlocks(const uint32_t* x, uint32_t* y, int64_t rows, int64_t columns, int64_t x_stride,
+                int64_t y_stride) {
+  constexpr int64_t kBand = 64;
+  for (int64_t i0 = 0; i0 < rows; i0 += kBand) {
+    const int64_t i1 = i0 + kBand < rows ? i0 + kBand : rows;
+    for (int64_t j0 = 0; j0 < columns; j0 += 16) {
+      const int64_t j = j0 + 16 < columns ? j0 : columns - 16;
+      for (int64_t i2 = i0; i2 < i1; i2 += 16) {
+        const int64_t i = i2 + 16 < rows ? i2 : rows - 16;
+        uint32_t* const to = y + j * y_stride + i;
+
+        Block16<uint32_t>(x + i * x_stride + j, to, x_stride, y_stride);
+      }
+    }
+  }
+}
+#endif
+
 void Words(const uint32_t* x, uint32_t* y, int64_t rows, int64_t columns, int64_t x_stride,
            int64_t y_stride) {
 #if defined(__AVX512F__)
@@ -166,6 +187,7 @@ void Words(const uint32_t* x, uint32_t* y, int64_t rows, int64_t columns, int64_
   };
   if (x_stride > y_stride)
     return Tiled<uint32_t, 16>(x, y, rows, columns, x_stride, y_stride, block, Words4);
+  if (rows >= 16 && columns >= 16) return WordBlocks(x, y, rows, columns, x_stride, y_stride);
 #endif
   Words4(x, y, rows, columns, x_stride, y_stride);
 }

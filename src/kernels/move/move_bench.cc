@@ -65,6 +65,7 @@ EVOQ_CASE(Transpose, c64_56_f32_to_first, DType::kFloat32, {1, 56, 56, 64}, kToF
 EVOQ_CASE(Transpose, c144_56_f32_to_last, DType::kFloat32, {1, 144, 56, 56}, kToLast);
 EVOQ_CASE(Transpose, c144_56_f32_to_first, DType::kFloat32, {1, 56, 56, 144}, kToFirst);
 EVOQ_CASE(Transpose, c21_129_f32_to_first, DType::kFloat32, {1, 129, 129, 21}, kToFirst);
+EVOQ_CASE(Transpose, c21_513_f32_to_first, DType::kFloat32, {1, 513, 513, 21}, kToFirst);
 EVOQ_CASE(Transpose, heads_12x128x64_f32, DType::kFloat32, {1, 128, 12, 64}, {0, 2, 1, 3});
 EVOQ_CASE(Transpose, keys_12x128x64_f32, DType::kFloat32, {1, 128, 12, 64}, {0, 2, 3, 1});
 EVOQ_CASE(Concat, same, 0.05f);

@@ -100,14 +100,14 @@ struct RunsState {
   }
 };
 
-// Planes of x's last axis (axis `inner` of y) and y's last axis; `bands` cut long planes for
-// threads.
+// Planes of x's last axis (axis `inner` of y) and y's last axis; bands of either cut large planes
+// for threads.
 struct PlanesState {
-  static constexpr int64_t kBand = 256;  // elements of x's last axis
+  static constexpr int64_t kBand = 256, kRowBand = 4096;
   std::vector<int64_t> outer_sizes, outer_x, outer_y;
   int64_t rows, x_stride;     // y's last axis: its size, its stride in x
   int64_t columns, y_stride;  // x's last axis: its size, its stride in y
-  int64_t planes, bands, grain;
+  int64_t planes, bands, row_bands, grain;
   int element;
   Isa isa;
   std::optional<ByteScale> real;  // y is float32
@@ -116,22 +116,22 @@ struct PlanesState {
     const auto* x = static_cast<const std::byte*>(in[0]);
     auto* y = static_cast<std::byte*>(out[0]);
     const MoveTable& table = MoveTableFor(isa);
-    context.pool.ParallelFor(planes * bands, grain, [&](int64_t begin, int64_t end) {
+    context.pool.ParallelFor(planes * bands * row_bands, grain, [&](int64_t begin, int64_t end) {
       for (int64_t task = begin; task < end; ++task) {
-        int64_t rest = task / bands, from = 0, to = 0;
+        const int64_t row = task % row_bands * kRowBand, first = task / row_bands % bands * kBand;
+        int64_t rest = task / row_bands / bands, from = row * x_stride + first,
+                to = row + first * y_stride;
         for (int64_t i = static_cast<int64_t>(outer_sizes.size()) - 1; i >= 0; --i) {
           from += rest % outer_sizes[i] * outer_x[i];
           to += rest % outer_sizes[i] * outer_y[i];
           rest /= outer_sizes[i];
         }
-        const int64_t first = task % bands * kBand, n = std::min(kBand, columns - first);
+        const int64_t m = std::min(kRowBand, rows - row), n = std::min(kBand, columns - first);
         if (real) {
-          table.dequantize(*real, static_cast<const uint8_t*>(in[0]) + from + first,
-                           static_cast<float*>(out[0]) + to + first * y_stride, rows, n, x_stride,
-                           y_stride);
+          table.dequantize(*real, static_cast<const uint8_t*>(in[0]) + from,
+                           static_cast<float*>(out[0]) + to, m, n, x_stride, y_stride);
         } else {
-          table.transpose(x + (from + first) * element, y + (to + first * y_stride) * element, rows,
-                          n, x_stride, y_stride, element);
+          table.transpose(x + from * element, y + to * element, m, n, x_stride, y_stride, element);
         }
       }
     });
@@ -168,11 +168,13 @@ std::optional<PlanesState> PlanesOf(const std::vector<int64_t>& sizes,
   }
   state.planes = elements / (state.rows * state.columns);
   state.bands = CeilDiv(state.columns, PlanesState::kBand);
+  state.row_bands = CeilDiv(state.rows, PlanesState::kRowBand);
   state.element = static_cast<int>(element);
   state.isa = options.isa;
-  const double task_ns =
-      static_cast<double>(state.rows * std::min(state.columns, PlanesState::kBand)) * 0.4;
-  state.grain = Grain(state.planes * state.bands, task_ns, options.threads);
+  const double task_ns = static_cast<double>(std::min(state.rows, PlanesState::kRowBand) *
+                                             std::min(state.columns, PlanesState::kBand)) *
+                         0.4;
+  state.grain = Grain(state.planes * state.bands * state.row_bands, task_ns, options.threads);
   return state;
 }
 

@@ -1,7 +1,7 @@
 #include "kernels/bench_util.h"
 
 namespace evoq {
-extern const KernelDef kSoftmaxByte, kSoftmaxFloat, kLayerNormFloat, kReduceMeanByte;
+extern const KernelDef kSoftmaxByte, kSoftmaxFloat, kLayerNormFloat, kReduceMeanByte, kArgMaxFloat;
 namespace {
 
 void Softmax(benchmark::State& state, const KernelDef& kernel, bool bytes) {
@@ -39,6 +39,16 @@ void Mean(benchmark::State& state) {
   RunBenchmark(state, kReduceMeanByte, t);
 }
 
+// Of classes of a pixel, or of a sample.
+void ArgMax(benchmark::State& state) {
+  TestCall t;
+  t.op = "ArgMax";
+  t.attrs.Set("axis", 1);
+  t.inputs = {RandomTensor(TensorType(DType::kFloat32, Shape{state.range(0), state.range(1)}), 1)};
+  t.outputs = {TensorType(DType::kInt64, Shape{state.range(0), 1})};
+  RunBenchmark(state, kArgMaxFloat, t);
+}
+
 BENCHMARK_CAPTURE(Softmax, f32_12x128x128, kSoftmaxFloat, false)
     ->Unit(benchmark::kMicrosecond)
     ->UseRealTime();
@@ -46,6 +56,13 @@ BENCHMARK_CAPTURE(Softmax, u8_12x128x128, kSoftmaxByte, true)
     ->Unit(benchmark::kMicrosecond)
     ->UseRealTime();
 BENCHMARK(LayerNorm)->Unit(benchmark::kMicrosecond)->UseRealTime();
+BENCHMARK(ArgMax)
+    ->ArgNames({"rows", "n"})
+    ->ArgsProduct({{16641}, {2, 3, 5, 13, 16, 21, 32, 64, 128}})
+    ->Args({263169, 21})
+    ->Args({64, 1000})
+    ->Unit(benchmark::kMicrosecond)
+    ->UseRealTime();
 BENCHMARK(Mean)->Unit(benchmark::kMicrosecond)->UseRealTime();
 
 }  // namespace

@@ -2,6 +2,7 @@
 // kernels/requant.h). ArgMax, ArgMin.
 #include "kernels/bounds.h"
 #include "kernels/call_util.h"
+#include "kernels/move/move.h"
 #include "kernels/norm/norm.h"
 #include "kernels/parallel.h"
 
@@ -225,8 +226,7 @@ struct ArgState {
     auto* y = static_cast<int64_t*>(out[0]);
     const NormTable& table = NormTableFor(isa);
     context.pool.ParallelFor(outer * inner, grain, [&](int64_t begin, int64_t end) {
-      if (inner == 1)
-        return table.arg_rows(x + begin * size, y + begin, end - begin, size, max, last);
+      if (inner == 1) return ArgRows(table, x + begin * size, y + begin, end - begin);
       while (begin < end) {
         const int64_t column = begin % inner, width = std::min(inner - column, end - begin);
         table.arg_columns(x + begin / inner * size * inner + column, y + begin, size, inner, width,
@@ -234,6 +234,21 @@ struct ArgState {
         begin += width;
       }
     });
+  }
+
+  // Short rows are turned, so many at a time, so that each is a column and none waits for its own
+  // largest value.
+  void ArgRows(const NormTable& table, const float* x, int64_t* y, int64_t rows) const {
+    constexpr int64_t kTurned = 64, kMostTurned = 32, kLeastRows = 16, kRowsAhead = 2 * kTurned;
+    if (size > kMostTurned || rows < kLeastRows) return table.arg_rows(x, y, rows, size, max, last);
+    float turned[kMostTurned * kTurned];
+    for (int64_t r = 0; r < rows; r += kTurned) {
+      const int64_t count = std::min(kTurned, rows - r);
+      const float* const ahead = x + (r + kRowsAhead) * size;
+      for (int64_t i = 0; i < count * size; i += 16) __builtin_prefetch(ahead + i);
+      MoveTableFor(isa).transpose(x + r * size, turned, count, size, size, kTurned, sizeof(float));
+      table.arg_columns(turned, y + r, size, kTurned, count, max, last);
+    }
   }
 };
 
