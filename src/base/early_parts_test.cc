@@ -169,7 +169,7 @@ TEST_F(EarlyPartsTest, BeginAnewWhenAllAreGone) {
 
 TEST_F(EarlyPartsTest, DevicesAndFoldersTakeNone) {
   for (const std::string& path : {std::string("/dev/null"), dir_.string(), std::string("/dev/fd/1"),
-                                 (dir_ / "no folder" / "file").string()}) {
+                                  (dir_ / "no folder" / "file").string()}) {
     EarlyParts early(path);
     EXPECT_EQ(early.Append(Made(100, 1)), nullptr) << path;
     EXPECT_FALSE(early.Takes()) << path;
