@@ -13,7 +13,7 @@ namespace evoq {
 // A machine that stays as it is.
 inline MachineLimits SomeMachine(int threads = 1) {
   MachineLimits limits;
-  limits.cpu = "a machine";
+  limits.cpu = "a machine", limits.core = "some cores";
   limits.isa = Isa::kAvx512;
   limits.threads = threads;
   limits.int8_gops = 900.0 * threads, limits.bf16_gflops = 440.0 * threads;
