@@ -155,6 +155,11 @@ void Words4(const uint32_t* x, uint32_t* y, int64_t rows, int64_t columns, int64
 }
 
 #if defined(__AVX512F__)
+[[gnu::noinline]] void WordBlock(const uint32_t* x, uint32_t* y, int64_t x_stride,
+                                 int64_t y_stride) {
+  Block16<uint32_t>(x, y, x_stride, y_stride);
+}
+
 // Pixels to planes, at least 16 of each: whole lines of 16 planes at once, some of a plane before
 // the next planes. The last block beside and below overlaps the one before it.
 void WordBlocks(const uint32_t* x, uint32_t* y, int64_t rows, int64_t columns, int64_t x_stride,
@@ -166,9 +171,7 @@ void WordBlocks(const uint32_t* x, uint32_t* y, int64_t rows, int64_t columns, i
       const int64_t j = j0 + 16 < columns ? j0 : columns - 16;
       for (int64_t i2 = i0; i2 < i1; i2 += 16) {
         const int64_t i = i2 + 16 < rows ? i2 : rows - 16;
-        uint32_t* const to = y + j * y_stride + i;
-
-        Block16<uint32_t>(x + i * x_stride + j, to, x_stride, y_stride);
+        WordBlock(x + i * x_stride + j, y + j * y_stride + i, x_stride, y_stride);
       }
     }
   }
@@ -183,7 +186,7 @@ void Words(const uint32_t* x, uint32_t* y, int64_t rows, int64_t columns, int64_
   const auto block = [=](const uint32_t* p, uint32_t* q) {
     for (int i = 0; i < 16; ++i) __builtin_prefetch(p + i * x_stride + 32);
     for (int i = 16; i < 32; ++i) __builtin_prefetch(q + i * y_stride, 1);
-    Block16<uint32_t>(p, q, x_stride, y_stride);
+    WordBlock(p, q, x_stride, y_stride);
   };
   if (x_stride > y_stride)
     return Tiled<uint32_t, 16>(x, y, rows, columns, x_stride, y_stride, block, Words4);

@@ -49,7 +49,9 @@ TEST(Move, TransposeAnyPermutation) {
       {{3, 4, 50}, {2, 1, 0}},
       {{1, 21, 9, 37}, {0, 2, 3, 1}},
       {{2, 7, 5, 21}, {0, 3, 1, 2}},
-      {{48, 300}, {1, 0}}};
+      {{48, 300}, {1, 0}},
+      {{4100, 21}, {1, 0}},
+      {{2, 8200, 3}, {0, 2, 1}}};
   for (const auto& [sizes, perm] : cases) {
     for (DType dtype : {DType::kUint8, DType::kInt16, DType::kFloat32, DType::kInt64}) {
       if (dtype == DType::kInt16 && sizes.size() > 4) continue;
@@ -115,21 +117,22 @@ TEST(Move, GatherNdOfOneIndex) {
   }
 }
 
-TEST(Move, TransposeRandomShapesOfBytes) {
+TEST(Move, TransposeRandomShapes) {
   std::mt19937 random(7);
   const auto pick = [&](int high) {
     return std::uniform_int_distribution<int64_t>(1, high)(random);
   };
   const std::vector<int64_t> perms[] = {{0, 2, 1}, {2, 0, 1}, {1, 2, 0}, {1, 0, 2}, {2, 1, 0}};
-  for (int round = 0; round < 300; ++round) {
-    const std::vector<int64_t> sizes = {pick(3), pick(round % 2 == 0 ? 20 : 150),
+  for (int round = 0; round < 600; ++round) {
+    const std::vector<int64_t> sizes = {pick(3), pick(round % 4 < 2 ? 20 : 150),
                                         pick(round % 3 == 0 ? 20 : 300)};
     const auto& perm = perms[round % std::size(perms)];
     TestCall t;
     t.op = "Transpose";
     t.attrs.Set("perm", perm);
-    t.inputs = {RandomTensor(TensorType(DType::kUint8, Shape(sizes)), round)};
-    t.outputs = {TensorType(DType::kUint8, Shape{sizes[perm[0]], sizes[perm[1]], sizes[perm[2]]})};
+    const DType dtype = round % 2 == 0 ? DType::kUint8 : DType::kFloat32;
+    t.inputs = {RandomTensor(TensorType(dtype, Shape(sizes)), round)};
+    t.outputs = {TensorType(dtype, Shape{sizes[perm[0]], sizes[perm[1]], sizes[perm[2]]})};
     ExpectKernel(kTransposeKernel, t, {TransposeReference(t.inputs[0], perm, t.outputs[0])},
                  Shape(sizes).ToString() + Shape(perm).ToString());
   }

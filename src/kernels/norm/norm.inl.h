@@ -286,40 +286,48 @@ void SumBytes(const uint8_t* x, const ReduceRow& r, int32_t* y) {
   }
 }
 
-template <bool kMax, bool kLast>
+// The smallest is the largest of what is turned over: `sign` is 1 or -1.
+template <bool kLast>
 inline bool IsBetter(float v, float found) {
-  if (kLast) return v != v || (found == found && (kMax ? v >= found : v <= found));
-  return found == found && !(kMax ? v <= found : v >= found);
+  if (kLast) return v != v || (found == found && v >= found);
+  return found == found && !(v <= found);
 }
 
-template <bool kMax, bool kLast>
-void ArgRowsOf(const float* x, int64_t* y, int64_t rows, int64_t n) {
+template <bool kLast>
+void ArgRowsOf(const float* x, int64_t* y, int64_t rows, int64_t n, float sign) {
   for (int64_t r = 0; r < rows; ++r, x += n) {
     int64_t best = 0;
-    for (int64_t k = 1; k < n; ++k) best = IsBetter<kMax, kLast>(x[k], x[best]) ? k : best;
+    float found = sign * x[0];
+    for (int64_t k = 1; k < n; ++k) {
+      const float v = sign * x[k];
+      const bool better = IsBetter<kLast>(v, found);
+      found = better ? v : found;
+      best = better ? k : best;
+    }
     y[r] = best;
   }
 }
 
 [[maybe_unused]] void ArgRows(const float* x, int64_t* y, int64_t rows, int64_t n, bool max,
                               bool last) {
-  if (max)
-    return last ? ArgRowsOf<true, true>(x, y, rows, n) : ArgRowsOf<true, false>(x, y, rows, n);
-  last ? ArgRowsOf<false, true>(x, y, rows, n) : ArgRowsOf<false, false>(x, y, rows, n);
+  const float sign = max ? 1.0f : -1.0f;
+  last ? ArgRowsOf<true>(x, y, rows, n, sign) : ArgRowsOf<false>(x, y, rows, n, sign);
 }
 
-template <bool kMax, bool kLast>
-void ArgColumnsOf(const float* x, int64_t* y, int64_t n, int64_t stride, int64_t width) {
+template <bool kLast>
+void ArgColumnsOf(const float* x, int64_t* y, int64_t n, int64_t stride, int64_t width,
+                  float sign) {
   for (int64_t first = 0; first < width; first += kColumns) {
     const int count = static_cast<int>(width - first < kColumns ? width - first : kColumns);
     float found[kColumns];
     int32_t best[kColumns];
-    for (int j = 0; j < count; ++j) found[j] = x[first + j], best[j] = 0;
+    for (int j = 0; j < count; ++j) found[j] = sign * x[first + j], best[j] = 0;
     for (int64_t k = 1; k < n; ++k) {
       const float* row = x + k * stride + first;
       for (int j = 0; j < count; ++j) {
-        const bool better = IsBetter<kMax, kLast>(row[j], found[j]);
-        found[j] = better ? row[j] : found[j];
+        const float v = sign * row[j];
+        const bool better = IsBetter<kLast>(v, found[j]);
+        found[j] = better ? v : found[j];
         best[j] = better ? static_cast<int32_t>(k) : best[j];
       }
     }
@@ -329,11 +337,9 @@ void ArgColumnsOf(const float* x, int64_t* y, int64_t n, int64_t stride, int64_t
 
 void ArgColumns(const float* x, int64_t* y, int64_t n, int64_t stride, int64_t width, bool max,
                 bool last) {
-  if (max)
-    return last ? ArgColumnsOf<true, true>(x, y, n, stride, width)
-                : ArgColumnsOf<true, false>(x, y, n, stride, width);
-  last ? ArgColumnsOf<false, true>(x, y, n, stride, width)
-       : ArgColumnsOf<false, false>(x, y, n, stride, width);
+  const float sign = max ? 1.0f : -1.0f;
+  last ? ArgColumnsOf<true>(x, y, n, stride, width, sign)
+       : ArgColumnsOf<false>(x, y, n, stride, width, sign);
 }
 
 }  // namespace

@@ -191,7 +191,7 @@ void ArgRowsOf512(const float* x, int64_t* y, int64_t rows, int64_t n, bool last
       m = kMax ? _mm512_max_ps(v, m) : _mm512_min_ps(v, m);
     }
     if (nan != 0) {
-      ArgRows(x, y + r, 1, n, kMax, last);
+      ArgColumns(x, y + r, n, 1, 1, kMax, last);
       continue;
     }
     const __m512 found = _mm512_set1_ps(kMax ? _mm512_reduce_max_ps(m) : _mm512_reduce_min_ps(m));

@@ -237,10 +237,11 @@ struct ArgState {
   }
 
   // Short rows are turned, so many at a time, so that each is a column and none waits for its own
-  // largest value.
+  // largest value. With AVX-512 longer ones take no longer as they lie.
   void ArgRows(const NormTable& table, const float* x, int64_t* y, int64_t rows) const {
-    constexpr int64_t kTurned = 64, kMostTurned = 32, kLeastRows = 16, kRowsAhead = 2 * kTurned;
-    if (size > kMostTurned || rows < kLeastRows) return table.arg_rows(x, y, rows, size, max, last);
+    constexpr int64_t kTurned = 64, kMostTurned = 64, kLeastRows = 16, kRowsAhead = 2 * kTurned;
+    const int64_t most = isa.Has(Isa::kAvx512) ? kMostTurned / 2 : kMostTurned;
+    if (size > most || rows < kLeastRows) return table.arg_rows(x, y, rows, size, max, last);
     float turned[kMostTurned * kTurned];
     for (int64_t r = 0; r < rows; r += kTurned) {
       const int64_t count = std::min(kTurned, rows - r);
