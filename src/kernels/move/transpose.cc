@@ -103,7 +103,7 @@ struct RunsState {
 // Planes of x's last axis (axis `inner` of y) and y's last axis; bands of either cut large planes
 // for threads.
 struct PlanesState {
-  static constexpr int64_t kBand = 256, kRowBand = 4096;
+  static constexpr int64_t kBand = 256, kRowBand = 4096;  // elements of x's and of y's last axis
   std::vector<int64_t> outer_sizes, outer_x, outer_y;
   int64_t rows, x_stride;     // y's last axis: its size, its stride in x
   int64_t columns, y_stride;  // x's last axis: its size, its stride in y
