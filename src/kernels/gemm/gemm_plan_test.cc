@@ -8,6 +8,7 @@
 #include "kernels/gemm/int8_test_case.h"
 #include "kernels/gemm/int8_winograd.h"
 #include "kernels/gemm/int8_winograd_tile.h"
+#include "kernels/gemm/share_out.h"
 
 namespace evoq {
 namespace {
@@ -96,6 +97,17 @@ TEST(GemmPlan, Segments) {
             (Parts{{0, 44, 0, 1}, {44, 44, 0, 1}, {88, 42, 0, 1}}));  // at most 64
   EXPECT_EQ(parts(100, 0, 8), (Parts{{0, 0, 0, 0}}));
   EXPECT_EQ(parts(100, 8, 0), (Parts{{0, 0, 0, 0}}));
+}
+
+TEST(ShareOut, EachItemHasItsPart) {
+  for (int64_t count = 1; count <= 40; ++count) {
+    for (int64_t parts = 1; parts <= count; ++parts) {
+      for (int64_t part = 0; part < parts; ++part) {
+        for (int64_t i = PartBegin(count, parts, part); i < PartBegin(count, parts, part + 1); ++i)
+          ASSERT_EQ(PartOf(count, parts, i), part) << i << " of " << count << ", " << parts;
+      }
+    }
+  }
 }
 
 // The least of the costs that share_out.h describes, computed apart from it. The first: of 28 x 64

@@ -270,23 +270,38 @@ TEST(MatMulBlocks, ExtremeData) {
   std::mt19937 random(2);
   const WeightFormat* int4 = AllWeightFormats()[1].back().table;
   const WeightKind kind = {int4, DType::kUint4, WeightKind::kBlocks, 32, false};
-  const Tensor w = WeightsOf(kind.Type(96, 20, random), Elements::kHighest, random);
-  LinearCaseF32 c = MakeCase(14, w, 32, random);
-  c.inputs[2] = c.inputs[3] = Tensor();
-  float* x = c.inputs[0].mutable_data<float>();
-  const float values[] = {1, -1, 0, 1e-38f, 0x1p-100f, 3e38f, 0.5f / 127};
-  for (int64_t i = 0; i < 7 * 96; ++i) x[i] = values[i / 96];
-  for (int64_t i = 0; i < 96; ++i) x[7 * 96 + i] = i % 2 == 0 ? 1.0f : 2.5f / 127;  // a tie
-  x[8 * 96 + 40] = INFINITY;
-  Check(c);
-  const std::vector<float> y = RunLinearF32(c, Isa::kScalar, 1);
-  EXPECT_EQ(y[2 * 20], 0.0f);
-  EXPECT_TRUE(std::isnan(y[8 * 20]));
-  EXPECT_FALSE(std::isnan(y[9 * 20]));
+  for (const auto& [depth, data_block] : {std::pair<int64_t, int64_t>{96, 32}, {400, 128}}) {
+    const Tensor w = WeightsOf(kind.Type(depth, 20, random), Elements::kHighest, random);
+    LinearCaseF32 c = MakeCase(14, w, data_block, random);
+    c.inputs[2] = c.inputs[3] = Tensor();
+    float* x = c.inputs[0].mutable_data<float>();
+    const float values[] = {1, -1, 0, 1e-38f, 0x1p-100f, 3e38f, 0.5f / 127};
+    for (int64_t i = 0; i < 7 * depth; ++i) x[i] = values[i / depth];
+    for (int64_t i = 0; i < depth; ++i) x[7 * depth + i] = i % 2 == 0 ? 1.0f : 2.5f / 127;  // a tie
+    x[8 * depth + 40] = INFINITY;
+    Check(c);
+    const std::vector<float> y = RunLinearF32(c, Isa::kScalar, 1);
+    EXPECT_EQ(y[2 * 20], 0.0f);
+    EXPECT_TRUE(std::isnan(y[8 * 20]));
+    EXPECT_FALSE(std::isnan(y[9 * 20]));
+  }
   int8_t q[3];
   const float block[] = {2.5f, 127.0f, -0.5f};
   EXPECT_EQ(QuantizeBlock(block, 3, q), 1.0f);
   EXPECT_EQ(std::vector<int8_t>(q, q + 3), (std::vector<int8_t>{2, 127, 0}));
+}
+
+// Rows of more blocks of data than are rounded at a time, in tiles of different heights.
+TEST(MatMulBlocks, LongRows) {
+  std::mt19937 random(10);
+  const WeightFormat* int4 = AllWeightFormats()[1].back().table;
+  for (const bool zeros : {false, true}) {
+    const WeightKind kind = {int4, DType::kUint4, WeightKind::kBlocks, 32, zeros};
+    for (const int64_t rows : {1, 7, 29}) {
+      const TensorType type = kind.Type(33 * 128 + 45, 35, random);
+      Check(MakeCase(rows, WeightsOf(type, Elements::kRandom, random), 128, random));
+    }
+  }
 }
 
 // A row's result does not depend on the rows beside it.

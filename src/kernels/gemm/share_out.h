@@ -12,6 +12,11 @@ namespace evoq {
 inline int64_t PartBegin(int64_t count, int64_t parts, int64_t part) {
   return count / parts * part + std::min(part, count % parts);
 }
+// The part that has an item, of no more parts than items.
+inline int64_t PartOf(int64_t count, int64_t parts, int64_t item) {
+  const int64_t least = count / parts, larger = count % parts * (least + 1);
+  return item < larger ? item / (least + 1) : count % parts + (item - larger) / least;
+}
 
 // A product of register tiles. Where several products run side by side (groups, a batch), of one.
 struct SharedWork {

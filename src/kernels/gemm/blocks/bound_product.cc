@@ -85,12 +85,16 @@ BlockRows BoundProduct::Round(const float* a, const float* bias, const float* re
   auto* q = reinterpret_cast<int8_t*>(scratch);
   auto* scales = reinterpret_cast<float*>(scratch + q_bytes());
   auto* corrections = reinterpret_cast<int32_t*>(scratch + q_bytes() + scale_bytes());
+  const int64_t blocks = cut.blocks(), data_blocks = cut.data_blocks();
   pool.ParallelFor(rows_, quantize_grain_, [&](int64_t begin, int64_t end) {
-    for (int64_t m = begin; m < end; ++m)
-      table_->quantize(a + m * cut.depth, cut, factor(), rows_, stride(), q + m * stride(),
-                       scales + m, corrections + m);
+    for (int64_t m = begin; m < end; ++m) {
+      const int64_t tile = TileOfRow(m), row = RowOfTile(tile);
+      table_->quantize(a + m * cut.depth, cut, factor(), RowOfTile(tile + 1) - row, stride(),
+                       q + m * stride(), scales + row * data_blocks + (m - row),
+                       corrections + row * blocks + (m - row));
+    }
   });
-  return {rows_, stride(), q, scales, corrections, bias, residual, y, asks_ahead_};
+  return {stride(), q, blocks, data_blocks, scales, corrections, bias, residual, y, asks_ahead_};
 }
 
 BoundProduct::Group BoundProduct::Take(int64_t index, uint8_t* unpacked) const {

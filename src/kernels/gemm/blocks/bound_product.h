@@ -53,6 +53,7 @@ class BoundProduct {
   // Of tiles nearly equal in height; parts are of whole tiles.
   int64_t tiles() const { return CeilDiv(rows_, tile_rows_); }
   int64_t RowOfTile(int64_t i) const { return rows_ == 0 ? 0 : PartBegin(rows_, tiles(), i); }
+  int64_t TileOfRow(int64_t row) const { return PartOf(rows_, tiles(), row); }
   int32_t factor() const;
   // An odd number of cache lines: rows of q a multiple of 4 KiB apart would evict one another from
   // the L1 cache.

@@ -76,11 +76,15 @@ struct BlockAhead {
   int64_t rows = 0;
 };
 
+// Rows are multiplied in tiles. What belongs to their blocks lies in the order in which a tile
+// reads it: of the tile of rows [row, row + R) `scales` + row * data_blocks is [data_blocks][R],
+// and `corrections` + row * blocks [blocks][R].
 struct BlockRows {
-  int64_t rows, stride;  // bytes from row to row of q, a multiple of 8, zeros behind K
+  int64_t stride;  // bytes from row to row of q, a multiple of 8, zeros behind K
   const int8_t* q;
-  const float* scales;         // [data_blocks][rows]
-  const int32_t* corrections;  // [blocks][rows]: what each sum starts with, or factor of `zeros`
+  int64_t blocks, data_blocks;  // of a row
+  const float* scales;
+  const int32_t* corrections;  // what each sum starts with, or factor of `zeros`
   const float* bias;           // [columns] or null
   const float* residual;       // [rows][columns] or null
   float* y;                    // [rows][columns]
@@ -100,15 +104,15 @@ struct BlockTable {
   // Whether lines of kFlippedBytes are multiplied as the signed numbers that they hold, u - 128:
   // their corrections are those of zero points that are 128 less.
   bool signed_bytes;
-  // One row of `rows`: q, scales[d * rows] and corrections[b * rows] = factor * (sum of q in block
-  // b).
-  void (*quantize)(const float* x, const BlockCut& cut, int32_t factor, int64_t rows,
+  // One row of a tile of `tile_rows`: q, scales[d * tile_rows] and corrections[b * tile_rows] =
+  // factor * (sum of q in block b).
+  void (*quantize)(const float* x, const BlockCut& cut, int32_t factor, int64_t tile_rows,
                    int64_t stride, int8_t* q, float* scales, int32_t* corrections);
   // The unit with its lines of G numbers to a byte as G times as many of kSmallBytes. Null where
   // lines are never unpacked.
   void (*unpack)(BlockLines kind, const BlockUnit& unit, uint8_t* bytes);
-  // y without activation, for rows [row, row + row_count) and panels(row_count) panels from `panel`
-  // on, which are in one unit; there may be no columns in the last one.
+  // y without activation, for the tile of rows [row, row + row_count) and panels(row_count) panels
+  // from `panel` on, which are in one unit; there may be no columns in the last one.
   void (*tile)(BlockLines kind, const BlockUnit& unit, const BlockRows& rows, int64_t row,
                int row_count, int64_t panel, BlockAhead& ahead);
 

@@ -43,6 +43,10 @@ struct FlippedBytes {
 template <typename L>
 constexpr bool kSmall = L::kLargest < 128;
 
+// What sums of products by scales begin with: a product that is added to it keeps its sign if it is
+// 0.
+constexpr float kNothing = -0.0f;
+
 // Panels of a tile of so many rows.
 template <int kRows>
 constexpr int kPanels = kRows <= kWideRows ? kUnitPanels : 1;
@@ -58,7 +62,7 @@ struct Place {
 // of one row, a Zen 3 reads a third more from memory beside these products then; with AVX-512 a Zen
 // 4 reads less in tiles of one or two rows, so that these ask only where BlockRows says so, as all
 // do for lines of 8 bits, and tiles of more rows compute while it reads, 8 rows in a sixth less
-// time. Tiles of one panel, which come back for the other panel's lines, gain nothing.
+// time.
 #if defined(__AVX512BW__)
 constexpr int kLinesAhead = 128, kLeastRowsAsking = 3;
 #else
@@ -67,6 +71,14 @@ constexpr int kLinesAhead = 64, kLeastRowsAsking = 1;
 template <typename L, int kRows, bool kAsked>
 constexpr bool kAsks =
     (kAsked || (L::kGroups > 1 && kRows >= kLeastRowsAsking)) && (kPanels<kRows> == kUnitPanels);
+
+// Tiles of one panel read every other line, which the processor's own prefetching does not follow
+// well: they ask for both panels' lines, of which the other panel's tile comes for its own.
+EVOQ_ALWAYS_INLINE void AskForPair(const uint8_t* at) {
+  constexpr int kAhead = 8192;
+  __builtin_prefetch(at + kAhead);
+  __builtin_prefetch(at + kAhead + 64);
+}
 
 template <typename L>
 EVOQ_ALWAYS_INLINE int64_t LinesOf(int64_t k) {
@@ -97,6 +109,7 @@ EVOQ_ALWAYS_INLINE void AddLines(Place<kRows>& place, int64_t lines, int64_t sid
   }
 #pragma GCC unroll 8
   for (int64_t l = 0; l < lines; ++l) {
+    if constexpr (kPanels<kRows> == 1) AskForPair(place.at + 64 * l * kUnitPanels);
 #pragma GCC unroll 2
     for (int p = 0; p < kPanels<kRows>; ++p) {
       const uint8_t* const at = place.at + 64 * (l * kUnitPanels + side + p);
@@ -136,9 +149,7 @@ template <typename L, int kRows>
 }
 #endif
 
-// Adds the products of a block to the sums; the place moves behind it. Tiles of one panel read
-// every other line, which the processor's own prefetching does not follow well: where that counts,
-// with 8 bits, they ask for both panels' lines ahead.
+// Adds the products of a block to the sums; the place moves behind it.
 template <typename L, bool kAsked, int kRows>
 EVOQ_ALWAYS_INLINE void AddBlock(Place<kRows>& place, int64_t lines, int64_t side,
                                  Ints (&sums)[kRows][kPanels<kRows>]) {
@@ -160,11 +171,7 @@ EVOQ_ALWAYS_INLINE void AddBlock(Place<kRows>& place, int64_t lines, int64_t sid
   }
 #endif
   for (int64_t l = 0; l < lines; ++l, place.at += 64 * kUnitPanels) {
-    if constexpr (kPanels<kRows> == 1 && !kSmall<L>) {
-      constexpr int kAhead = 1024;
-      __builtin_prefetch(place.at + kAhead);
-      __builtin_prefetch(place.at + kAhead + 64);
-    }
+    if constexpr (kPanels<kRows> == 1) AskForPair(place.at);
     Bytes line[kPanels<kRows>];
 #pragma GCC unroll 2
     for (int p = 0; p < kPanels<kRows>; ++p) {
@@ -198,16 +205,18 @@ EVOQ_ALWAYS_INLINE int ColumnsFrom(const BlockStream& w, int64_t column) {
 
 // What belongs to the block that a tile is in: of the weights the head of its scale, of the rows
 // what their sums start with, and the scales of the data's block.
+template <int kRows>
 struct InBlock {
   const BlockStream& w;
   const int32_t* corrections;
   const float* data_scales;
-  int64_t rows;
   const uint8_t* head = nullptr;
   int64_t scale_blocks = 0;
 
   EVOQ_ALWAYS_INLINE InBlock(const BlockStream& stream, const BlockRows& x, int64_t row)
-      : w(stream), corrections(x.corrections + row), data_scales(x.scales + row), rows(x.rows) {}
+      : w(stream),
+        corrections(x.corrections + row * x.blocks),
+        data_scales(x.scales + row * x.data_blocks) {}
   // `at`, where the weights stand: moves behind a head.
   EVOQ_ALWAYS_INLINE void Enter(const uint8_t*& at) {
     if (scale_blocks == 0) {
@@ -227,71 +236,120 @@ struct InBlock {
     return w.half_scales ? LoadHalf(reinterpret_cast<const uint16_t*>(head) + i)
                          : LoadF(reinterpret_cast<const float*>(head) + i);
   }
-  EVOQ_ALWAYS_INLINE void Leave(bool data_block) {
-    corrections += rows;
-    if (data_block) LeaveData();
-  }
-  EVOQ_ALWAYS_INLINE void LeaveData() { data_scales += rows; }
+  EVOQ_ALWAYS_INLINE void Leave() { corrections += kRows; }
+  EVOQ_ALWAYS_INLINE void LeaveData() { data_scales += kRows; }
 };
+
+// The sums of a tile with as many scales of the data as of the weights have room in registers
+// beside y. Where several blocks share one (kNested), t needs room too: y, which is added to once
+// for all of these, stands in the L1 cache where sums and t leave none. To store a register of 512
+// bits costs a Zen 5 as much time as two dot products.
+template <int kRows, bool kNested>
+constexpr bool kLeavesY =
+    kNested && 3 * kRows * kPanels<kRows> * kRegistersOfFloats > kRegisters - 4;
 
 template <typename L, int kRows, bool kNested, bool kAsked>
 void Tile(const BlockUnit& unit, const BlockRows& x, int64_t row, int64_t panel, BlockAhead&) {
   const BlockStream& w = unit.stream;
   const BlockCut& cut = w.cut;
-  const int64_t blocks = cut.blocks();
-  const int64_t column = panel * kBlockColumns, side = panel % kUnitPanels;
+  const int64_t blocks = x.blocks;
+  const int64_t column = panel * kBlockColumns,
+                side = kPanels<kRows> == kUnitPanels ? 0 : panel % kUnitPanels;
   constexpr int32_t kZeroLess = kSmall<L> || !kSignedBytes ? 0 : 128;
   Place<kRows> place;
   place.at = unit.bytes;
+  const int64_t first = row * w.columns + column;  // of y
   int count[kPanels<kRows>];
-  Floats y[kRows][kPanels<kRows>], t[kRows][kPanels<kRows>];
+  Floats bias[kPanels<kRows>], begun[kRows][kPanels<kRows>];
+  auto* left_y = &begun;
+  // Behind a pointer that the compiler knows nothing of, which else keeps some of them in registers
+  // and t in memory.
+  if constexpr (kLeavesY<kRows, kNested>) asm("" : "+r"(left_y) : : "memory");
+  auto& y = *left_y;
 #pragma GCC unroll 2
-  for (int p = 0; p < kPanels<kRows>; ++p) count[p] = ColumnsFrom(w, column + p * kBlockColumns);
+  for (int p = 0; p < kPanels<kRows>; ++p) {
+    count[p] = ColumnsFrom(w, column + p * kBlockColumns);
+    bias[p] = x.bias == nullptr ? AllF(0) : LoadF(x.bias + column + p * kBlockColumns, count[p]);
+  }
 #pragma GCC unroll 8
   for (int r = 0; r < kRows; ++r) {
     place.q[r] = x.q + (row + r) * x.stride;
 #pragma GCC unroll 2
     for (int p = 0; p < kPanels<kRows>; ++p) {
       // Rows of y are far apart: stores to them cost a Zen 4 up to 4% of a tile's time.
-      if constexpr (kRows > 1) __builtin_prefetch(x.y + (row + r) * w.columns + column + p * 16, 1);
-      y[r][p] = x.bias == nullptr ? AllF(0) : LoadF(x.bias + column + p * 16, count[p]);
+      if constexpr (kRows > 1)
+        __builtin_prefetch(x.y + first + r * w.columns + p * kBlockColumns, 1);
+      y[r][p] = bias[p];
     }
   }
-  InBlock block(w, x, row);
-  int64_t piece = 0;
-  for (int64_t b = 0; b < blocks; ++b) {
+  InBlock<kRows> block(w, x, row);
+  int64_t b = 0;
+  const auto multiply = [&](Ints(&sums)[kRows][kPanels<kRows>]) __attribute__((always_inline)) {
     block.Enter(place.at);
-    Ints sums[kRows][kPanels<kRows>];
 #pragma GCC unroll 8
     for (int r = 0; r < kRows; ++r) {
 #pragma GCC unroll 2
       for (int p = 0; p < kPanels<kRows>; ++p)
-        sums[r][p] = block.Start<kZeroLess>(r, kBlockColumns * (side + p));
+        sums[r][p] = block.template Start<kZeroLess>(r, kBlockColumns * (side + p));
     }
-    const int64_t left = cut.depth - b * cut.block, k = left < cut.block ? left : cut.block;
+    const int64_t left = cut.depth - b++ * cut.block, k = left < cut.block ? left : cut.block;
     AddBlock<L, kAsked>(place, LinesOf<L>(k), side, sums);
-    const bool first = piece == 0, last = ++piece == cut.pieces || b + 1 == blocks;
-#pragma GCC unroll 2
-    for (int p = 0; p < kPanels<kRows>; ++p) {
-      const Floats s = block.Scales(kBlockColumns * (side + p));
+  };
+  while (b < blocks) {
+    Ints sums[kRows][kPanels<kRows>];
+    if constexpr (kNested) {
+      Floats t[kRows][kPanels<kRows>];
 #pragma GCC unroll 8
       for (int r = 0; r < kRows; ++r) {
-        const Floats sum = ToFloats(sums[r][p]);
-        t[r][p] = !kNested || first ? Mul(sum, s) : MulAdd(sum, s, t[r][p]);
-        if (!kNested || last) y[r][p] = MulAdd(AllF(block.data_scales[r]), t[r][p], y[r][p]);
-      }
-    }
-    block.Leave(!kNested || last);
-    if (!kNested || last) piece = 0;
-  }
-#pragma GCC unroll 8
-  for (int r = 0; r < kRows; ++r) {
 #pragma GCC unroll 2
-    for (int p = 0; p < kPanels<kRows>; ++p) {
-      const int64_t i = (row + r) * w.columns + column + p * kBlockColumns;
-      if (x.residual != nullptr) y[r][p] = Add(y[r][p], LoadF(x.residual + i, count[p]));
-      StoreF(x.y + i, count[p], y[r][p]);
+        for (int p = 0; p < kPanels<kRows>; ++p) t[r][p] = AllF(kNothing);
+      }
+      const int64_t end = blocks - b < cut.pieces ? blocks : b + cut.pieces;
+      while (true) {
+        multiply(sums);
+#pragma GCC unroll 2
+        for (int p = 0; p < kPanels<kRows>; ++p) {
+          const Floats s = block.Scales(kBlockColumns * (side + p));
+#pragma GCC unroll 8
+          for (int r = 0; r < kRows; ++r) t[r][p] = MulAdd(ToFloats(sums[r][p]), s, t[r][p]);
+        }
+        block.Leave();
+        if (b == end) break;
+      }
+#pragma GCC unroll 8
+      for (int r = 0; r < kRows; ++r) {
+        const Floats scale = AllF(block.data_scales[r]);
+#pragma GCC unroll 2
+        for (int p = 0; p < kPanels<kRows>; ++p) y[r][p] = MulAdd(scale, t[r][p], y[r][p]);
+      }
+      if constexpr (kLeavesY<kRows, kNested>) asm("" : : : "memory");
+    } else {
+      multiply(sums);
+#pragma GCC unroll 2
+      for (int p = 0; p < kPanels<kRows>; ++p) {
+        const Floats s = block.Scales(kBlockColumns * (side + p));
+#pragma GCC unroll 8
+        for (int r = 0; r < kRows; ++r)
+          y[r][p] = MulAdd(AllF(block.data_scales[r]), Mul(ToFloats(sums[r][p]), s), y[r][p]);
+      }
+      block.Leave();
     }
+    block.LeaveData();
+  }
+  if (x.residual != nullptr) {
+    const float* residual = x.residual + first;
+#pragma GCC unroll 8
+    for (int r = 0; r < kRows; ++r, residual += w.columns) {
+#pragma GCC unroll 2
+      for (int p = 0; p < kPanels<kRows>; ++p)
+        y[r][p] = Add(y[r][p], LoadF(residual + p * kBlockColumns, count[p]));
+    }
+  }
+  float* out = x.y + first;
+#pragma GCC unroll 8
+  for (int r = 0; r < kRows; ++r, out += w.columns) {
+#pragma GCC unroll 2
+    for (int p = 0; p < kPanels<kRows>; ++p) StoreF(out + p * kBlockColumns, count[p], y[r][p]);
   }
 }
 
@@ -396,11 +454,49 @@ EVOQ_ALWAYS_INLINE Floats LoadSome(const float* x, int n) {
   return n == kBlockColumns ? LoadF(x) : LoadF(x, n);
 }
 
+// As Quantize, for `count` blocks of 128 of the data, each four of the cut. All scales come first:
+// what is rounded would else fill the processor's queues while it waits for its own.
+constexpr int64_t kScalesFirst = 16;
+void QuantizeFours(const float* x, int64_t count, int32_t factor, int64_t tile_rows, int8_t* q,
+                   float* scales, int32_t* corrections) {
+  float inverse[kScalesFirst];
+  for (int64_t d = 0; d < count; ++d) {
+    Ints largest = All(0);
+#pragma GCC unroll 8
+    for (int i = 0; i < 128; i += kBlockColumns)
+      largest = MaxInts(largest, Magnitudes(LoadF(x + 128 * d + i)));
+    const BlockScale scale = BlockScaleOf(static_cast<uint32_t>(LargestOf(largest)));
+    inverse[d] = scale.inverse;
+    scales[d * tile_rows] = scale.scale;
+  }
+  for (int64_t d = 0; d < count; ++d, x += 128, q += 128) {
+    int32_t sums[4] = {};
+    if (inverse[d] == 0) {
+      std::memset(q, 0, 128);
+    } else {
+      BlockSum parts[4];
+#pragma GCC unroll 4
+      for (int b = 0; b < 4; ++b) parts[b] = Round32(x + 32 * b, inverse[d], q + 32 * b);
+      SumsTimes(parts, factor, sums);
+    }
+#pragma GCC unroll 4
+    for (int b = 0; b < 4; ++b, corrections += tile_rows) *corrections = sums[b];
+  }
+}
+
 // As QuantizeBlock, whose numbers and scale these are, with the sum of each block of the cut.
-void Quantize(const float* x, const BlockCut& cut, int32_t factor, int64_t rows, int64_t stride,
-              int8_t* q, float* scales, int32_t* corrections) {
+void Quantize(const float* x, const BlockCut& cut, int32_t factor, int64_t tile_rows,
+              int64_t stride, int8_t* q, float* scales, int32_t* corrections) {
   const int64_t data_block = cut.block * cut.pieces;
-  for (int64_t d = 0; d < cut.depth; d += data_block, scales += rows) {
+  int64_t d = 0;
+  if (cut.block == 32 && cut.pieces == 4) {
+    for (int64_t count; (count = (cut.depth - d) / 128) > 0; d += 128 * count) {
+      count = count < kScalesFirst ? count : kScalesFirst;
+      QuantizeFours(x + d, count, factor, tile_rows, q + d, scales, corrections);
+      scales += count * tile_rows, corrections += 4 * count * tile_rows;
+    }
+  }
+  for (; d < cut.depth; d += data_block, scales += tile_rows) {
     const int64_t end = cut.depth - d < data_block ? cut.depth : d + data_block;
     Ints largest = All(0);
     EachVector(end - d, [&](int64_t i, int n) __attribute__((always_inline)) {
@@ -408,7 +504,7 @@ void Quantize(const float* x, const BlockCut& cut, int32_t factor, int64_t rows,
     });
     const BlockScale scale = BlockScaleOf(static_cast<uint32_t>(LargestOf(largest)));
     *scales = scale.scale;
-    for (int64_t k = d; k < end; k += cut.block, corrections += rows) {
+    for (int64_t k = d; k < end; k += cut.block, corrections += tile_rows) {
       const int64_t count = end - k < cut.block ? end - k : cut.block;
       Ints sums = All(0);
       if (scale.inverse == 0) {

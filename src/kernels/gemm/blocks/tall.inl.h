@@ -30,9 +30,14 @@ constexpr int kTallAhead = 4096;
 template <>
 constexpr int kTallAhead<SmallBytes> = 1024;
 
-// What sums of products by scales begin with: scales are positive, so that a product added to 0 has
-// its own sign.
-alignas(64) constexpr float kZeros[kTallRows * kUnitColumns] = {};
+// What sums of products by scales begin with.
+struct Nothing {
+  alignas(64) float floats[kTallRows * kUnitColumns];
+  constexpr Nothing() : floats() {
+    for (float& x : floats) x = kNothing;
+  }
+};
+constexpr Nothing kNothings;
 
 // Four rows' addresses take one register: the others are a multiple of the stride away.
 template <int kRows>
@@ -56,7 +61,8 @@ struct RowsOfFour {
 // As InBlock::Start, with one multiplication of int16 for vpmulld's two of int32: a sum of
 // kMostTallBlock numbers fits.
 static_assert(kMostTallBlock * 127 <= INT16_MAX);
-EVOQ_ALWAYS_INLINE Ints Start(const InBlock& block, int r, int64_t i) {
+template <int kRows>
+EVOQ_ALWAYS_INLINE Ints Start(const InBlock<kRows>& block, int r, int64_t i) {
   const BlockStream& w = block.w;
   return w.has_zeros ? TimesSmall(block.head + w.scale_bytes() + i, block.corrections[r])
                      : All(block.corrections[r]);
@@ -132,9 +138,9 @@ void TallTile(const BlockUnit& unit, const BlockRows& x, int64_t row, int64_t pa
   constexpr Pieces kPieces = Kind::kPieces;
   const BlockStream& w = unit.stream;
   const BlockCut& cut = w.cut;
-  const int64_t blocks = cut.blocks();
+  const int64_t blocks = x.blocks;
   [[maybe_unused]] const auto& nothing =
-      *reinterpret_cast<const Floats(*)[kRows][kUnitPanels]>(kZeros);
+      *reinterpret_cast<const Floats(*)[kRows][kUnitPanels]>(kNothings.floats);
   // Behind a pointer that the compiler knows nothing of, which else keeps some of them in registers
   // and the sums in memory.
   struct {
@@ -146,7 +152,7 @@ void TallTile(const BlockUnit& unit, const BlockRows& x, int64_t row, int64_t pa
   BeginTall(w, x, kRows, panel, y);
   const uint8_t* at = unit.bytes;
   RowsOfFour<kRows> q(x.q + row * x.stride, x.stride);
-  InBlock block(w, x, row);
+  InBlock<kRows> block(w, x, row);
   AskingAhead asking(ahead, w.columns, blocks);
   Ints sums[kRows][kUnitPanels];
   const auto multiply = [&](int64_t b) __attribute__((always_inline)) {
@@ -189,7 +195,12 @@ void TallTile(const BlockUnit& unit, const BlockRows& x, int64_t row, int64_t pa
     for (int64_t b = 0; b < blocks;) {
       const int64_t end = blocks - b < cut.pieces ? blocks : b + cut.pieces;
       asking.Ask(end - b);
-      Floats sum[kRows][kUnitPanels] = {};
+      Floats sum[kRows][kUnitPanels];
+#pragma GCC unroll 16
+      for (int r = 0; r < kRows; ++r) {
+#pragma GCC unroll 2
+        for (int p = 0; p < kUnitPanels; ++p) sum[r][p] = AllF(kNothing);
+      }
       for (; b < end; ++b) {
         KeepInRegisters(sum);
         multiply(b);
@@ -200,7 +211,7 @@ void TallTile(const BlockUnit& unit, const BlockRows& x, int64_t row, int64_t pa
           for (int r = 0; r < kRows; ++r) sum[r][p] = MulAdd(ToFloats(sums[r][p]), s, sum[r][p]);
         }
         KeepInRegisters(sum);
-        block.Leave(false);
+        block.Leave();
       }
 #pragma GCC unroll 16
       for (int r = 0; r < kRows; ++r) {
@@ -221,7 +232,8 @@ void TallTile(const BlockUnit& unit, const BlockRows& x, int64_t row, int64_t pa
         for (int r = 0; r < kRows; ++r)
           y[r][p] = MulAdd(AllF(block.data_scales[r]), Mul(ToFloats(sums[r][p]), s), y[r][p]);
       }
-      block.Leave(true);
+      block.Leave();
+      block.LeaveData();
     }
   } else {
     int64_t piece = 0;
@@ -244,7 +256,8 @@ void TallTile(const BlockUnit& unit, const BlockRows& x, int64_t row, int64_t pa
           for (int r = 0; r < kRows; ++r) t[r][p] = MulAdd(ToFloats(sums[r][p]), s, before[r][p]);
         }
       }
-      block.Leave(last);
+      block.Leave();
+      if (last) block.LeaveData();
       if (last) piece = 0;
     }
   }

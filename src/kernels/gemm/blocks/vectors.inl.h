@@ -20,8 +20,23 @@ EVOQ_ALWAYS_INLINE int32_t Four(const int8_t* q) {
   return four;
 }
 
+#if defined(__AVX2__)
+// Partial sums of the integers of a block.
+using BlockSum = __m256i;
+// Of four blocks, times a factor.
+inline void SumsTimes(const BlockSum (&sums)[4], int32_t factor, int32_t (&products)[4]) {
+  const __m256i four =
+      _mm256_hadd_epi32(_mm256_hadd_epi32(sums[0], sums[1]), _mm256_hadd_epi32(sums[2], sums[3]));
+  const __m128i all =
+      _mm_add_epi32(_mm256_castsi256_si128(four), _mm256_extracti128_si256(four, 1));
+  _mm_storeu_si128(reinterpret_cast<__m128i*>(products),
+                   _mm_mullo_epi32(all, _mm_set1_epi32(factor)));
+}
+#endif
+
 #if defined(__AVX512BW__)
 constexpr int kMaxRows = kFewVariants ? 2 : 6, kWideRows = kMaxRows;
+constexpr int kRegisters = 32, kRegistersOfFloats = 1;
 constexpr bool kSignedBytes = false;        // whether bytes of 8 bits are multiplied as signed ones
 constexpr int64_t kDirectRows = INT64_MAX;  // unpacking hides beside so many products
 // Where it does not (CpuModel::one_set_of_ports): rows of the tallest tiles, of unpacked lines and
@@ -103,8 +118,21 @@ inline void StoreInt8(int8_t* p, int n, Ints x) {
     _mm_mask_storeu_epi8(p, static_cast<__mmask16>((1u << n) - 1), bytes);
   }
 }
+inline BlockSum Round32(const float* x, float inverse, int8_t* q) {
+  const Floats by = _mm512_set1_ps(inverse);
+  const auto round = [&](const float* at) {
+    return _mm512_cvtps_epi32(_mm512_mul_ps(_mm512_loadu_ps(at), by));
+  };
+  // Of each 128 bits four of the first and four of the second 16 numbers.
+  const __m512i mixed = _mm512_packs_epi32(round(x), round(x + 16));
+  const __m256i bytes = _mm512_cvtepi16_epi8(
+      _mm512_permutexvar_epi64(_mm512_setr_epi64(0, 2, 4, 6, 1, 3, 5, 7), mixed));
+  _mm256_storeu_si256(reinterpret_cast<__m256i*>(q), bytes);
+  return _mm256_dpbusd_epi32(_mm256_setzero_si256(), _mm256_set1_epi8(1), bytes);
+}
 #elif defined(__AVX2__)
 constexpr int kMaxRows = kFewVariants ? 2 : 4, kWideRows = 1;
+constexpr int kRegisters = 16, kRegistersOfFloats = 2;
 #if defined(EVOQ_DPBUSD)
 constexpr bool kSignedBytes = false;
 constexpr int64_t kDirectRows = 32;
@@ -268,8 +296,22 @@ inline void StoreInt8(int8_t* p, int n, Ints x) {
     std::memcpy(p, &bytes, static_cast<size_t>(n));
   }
 }
+inline BlockSum Round32(const float* x, float inverse, int8_t* q) {
+  const __m256 by = _mm256_set1_ps(inverse);
+  const auto round = [&](const float* at) {
+    return _mm256_cvtps_epi32(_mm256_mul_ps(_mm256_loadu_ps(at), by));
+  };
+  // Of each 128 bits four of each eight numbers.
+  const __m256i mixed = _mm256_packs_epi16(_mm256_packs_epi32(round(x), round(x + 8)),
+                                           _mm256_packs_epi32(round(x + 16), round(x + 24)));
+  const __m256i bytes =
+      _mm256_permutevar8x32_epi32(mixed, _mm256_setr_epi32(0, 4, 1, 5, 2, 6, 3, 7));
+  _mm256_storeu_si256(reinterpret_cast<__m256i*>(q), bytes);
+  return _mm256_madd_epi16(_mm256_maddubs_epi16(_mm256_set1_epi8(1), bytes), _mm256_set1_epi16(1));
+}
 #else
 constexpr int kMaxRows = 1, kWideRows = 0;
+constexpr int kRegisters = 16, kRegistersOfFloats = 4;
 constexpr bool kSignedBytes = false;
 constexpr int64_t kDirectRows = 32;
 struct Bytes {
@@ -379,6 +421,15 @@ inline Ints RoundToInts(const Floats& x, float inverse) {
 }
 inline void StoreInt8(int8_t* p, int n, const Ints& x) {
   for (int i = 0; i < n; ++i) p[i] = static_cast<int8_t>(x.v[i]);
+}
+using BlockSum = int32_t;
+inline void SumsTimes(const BlockSum (&sums)[4], int32_t factor, int32_t (&products)[4]) {
+  for (int i = 0; i < 4; ++i) products[i] = factor * sums[i];
+}
+inline BlockSum Round32(const float* x, float inverse, int8_t* q) {
+  const Ints first = RoundToInts(LoadF(x), inverse), second = RoundToInts(LoadF(x + 16), inverse);
+  StoreInt8(q, 16, first), StoreInt8(q + 16, 16, second);
+  return SumOf(AddInts(first, second));
 }
 #endif
 
