@@ -27,7 +27,7 @@ EVOQ_BF16 __attribute__((no_sanitize("address", "undefined", "thread"))) void Ti
   __mmask16 mask[kPanels];
   Start(t, mask, acc);
   const float* ahead = t.ahead;
-  const int64_t ahead_step = t.ahead_step;
+  const int64_t ahead_step = t.ahead_step, ahead_line = t.ahead_line;
   const int64_t depth = t.depth, panel_stride = t.panel_stride;
   for (int64_t tap = 0; tap < t.tap_count; ++tap) {
     const float* a[kRows];
@@ -39,7 +39,7 @@ EVOQ_BF16 __attribute__((no_sanitize("address", "undefined", "thread"))) void Ti
 #pragma GCC unroll 4
       for (int p = 0; p < kPanels; ++p) vb[p] = (__m512bh)LoadPairs(b + p * panel_stride);
       b += 16;
-      _mm_prefetch(reinterpret_cast<const char*>(ahead), _MM_HINT_T1);
+      FetchAhead<kRows, kPanels>(ahead, ahead_line);
       ahead += ahead_step;
 #pragma GCC unroll 28
       for (int r = 0; r < kRows; ++r) {

@@ -57,7 +57,7 @@ EVOQ_PLAIN_CODE void Tile(const GemmTile& t) {
   __mmask16 mask[kPanels];
   Start(t, mask, acc);
   const float* ahead = t.ahead;
-  const int64_t ahead_step = t.ahead_step;
+  const int64_t ahead_step = t.ahead_step, ahead_line = t.ahead_line;
   const int64_t depth = t.depth, panel_stride = t.panel_stride;
   for (int64_t tap = 0; tap < t.tap_count; ++tap) {
     const float* a[kRows];
@@ -65,7 +65,7 @@ EVOQ_PLAIN_CODE void Tile(const GemmTile& t) {
     for (int r = 0; r < kRows; ++r) a[r] = t.rows[tap * t.row_stride + r] + t.taps[tap].a;
     const float* b = t.b + t.taps[tap].b;
     for (int64_t k = 0; k < depth; ++k, b += 16) {
-      _mm_prefetch(reinterpret_cast<const char*>(ahead), _MM_HINT_T1);
+      FetchAhead<kRows, kPanels>(ahead, ahead_line);
       ahead += ahead_step;
       Half<0>(a, 2 * k, b, panel_stride, acc);
       Half<1>(a, 2 * k + 1, b, panel_stride, acc);

@@ -18,7 +18,7 @@ EVOQ_PLAIN_CODE void Tile(const GemmTile& t) {
   __mmask16 mask[kPanels];
   Start(t, mask, acc);
   const float* ahead = t.ahead;
-  const int64_t ahead_step = t.ahead_step;
+  const int64_t ahead_step = t.ahead_step, ahead_line = t.ahead_line;
   const int64_t depth = t.depth, b_step = t.b_step, panel_stride = t.panel_stride;
   for (int64_t tap = 0; tap < t.tap_count; ++tap) {
     const float* a[kRows];
@@ -30,8 +30,7 @@ EVOQ_PLAIN_CODE void Tile(const GemmTile& t) {
 #pragma GCC unroll 4
       for (int p = 0; p < kPanels; ++p) vb[p] = _mm512_loadu_ps(b + p * panel_stride);
       b += b_step;
-      _mm_prefetch(reinterpret_cast<const char*>(ahead), _MM_HINT_T1);
-      if (kRows > 16) _mm_prefetch(reinterpret_cast<const char*>(ahead + 16), _MM_HINT_T1);
+      FetchAhead<kRows, kPanels>(ahead, ahead_line);
       ahead += ahead_step;
 #pragma GCC unroll 28
       for (int r = 0; r < kRows; ++r) {

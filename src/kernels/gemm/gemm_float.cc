@@ -35,9 +35,13 @@ const char* At(const void* p, bool bf16, int64_t elements) {
 // What the register tiles of some panels fetch meanwhile.
 struct Ahead {
   const float* from = nullptr;
-  int64_t step = 0;    // units per k
-  int64_t panels = 0;  // units per panel; 0: the first tile fetches all of it
+  int64_t step = 0;          // units per k
+  int64_t panels = 0;        // units per panel; 0: the first tile fetches all of it
+  int64_t line = kPanelF32;  // units between the lines of a k
 };
+
+// Of a walk through B, in each panel: 8 KiB, as products by blocks.
+constexpr int64_t kAheadUnits = 2048;
 
 // One task: a block of rows by a block of columns. Groups of panels one after the other; of each
 // group the segments of K; of each segment the tiles of rows, whose panels come last.
@@ -147,6 +151,7 @@ class Task {
       tile_.b = job_.b + panel * plan_.panel_stride;
       tile_.ahead = ahead.from == nullptr ? tile_.b : ahead.from;
       tile_.ahead_step = ahead.from == nullptr ? 0 : ahead.step;
+      tile_.ahead_line = ahead.line;
       tile_.sums = sums;
       tile_.sums_step = plan_.late() ? width : panels * kPanelF32;
       tile_.y = At(job_.y, y_bf16, column);
@@ -179,6 +184,11 @@ class Task {
   // What row tile `i` fetches: one panel of each register tile of the next part. The very first one
   // fetches what it needs next itself. Where nothing is left of B, what the next row tile reads.
   Ahead AheadOf(size_t s, int64_t group, const float* next, int64_t i) const {
+    if (plan_.walks && plan_.b_step == kPanelF32) {
+      const GemmSegment& segment = plan_.segments[s];
+      const float* const b = job_.b + group * plan_.panel_stride + segment.k * plan_.b_step;
+      return {b + kAheadUnits, kPanelF32, plan_.panel_stride, plan_.panel_stride};
+    }
     const bool cold = group == begin_ && s == 0 && plan_.k_stride > 0;
     if (cold && i == 0)
       return {job_.b + (group + plan_.panels) * plan_.panel_stride, kPanelF32, plan_.panel_stride};

@@ -120,6 +120,8 @@ GemmPlan PlanGemm(const GemmSizes& sizes, const GemmTypes& types, const Activati
   plan.segments = SplitK(sizes.taps, sizes.depth, LongestSegment(sizes, cpu, plan));
   plan.tiles = CeilDiv(sizes.rows, plan.tile_rows);
   if (sizes.taps_in_order && plan.tiles > 1) plan.k_stride = sizes.depth * kPanelF32;
+  plan.walks = sizes.taps_in_order && sizes.taps == 1 && plan.tiles == 1 &&
+               plan.kernels().row_step == 1 && (sizes.rows > 2 || plan.panels == 1);
   const GemmSegment& first = plan.segments.front();
   const int64_t panel_bytes =
       std::max<int64_t>(first.taps * first.depth, 1) * kPanelF32 * sizeof(float);

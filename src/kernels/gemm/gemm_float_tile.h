@@ -57,8 +57,10 @@ struct GemmTile {
   int64_t b_step;  // kPanelF32 for pairs
   int64_t panel_stride;
   const float* ahead;  // fetched into the L2 cache while the tile is computed: one line per k, two
-                       // by tiles of more than 16 rows,
-  int64_t ahead_step;  // this many units apart
+                       // by tiles of more than 16 rows; by AVX-512's of 3 to 13 rows and several
+                       // panels, as many as panels, into the L1 cache
+  int64_t ahead_step;  // units from k to k
+  int64_t ahead_line;  // and from line to line
   float* sums;         // where K is cut: outputs may lie so that they evict each other from the
   int64_t sums_step;   // caches
   void* y;

@@ -20,7 +20,8 @@ void Panel(const Int8Tile& tile, int panel) {
 #pragma GCC unroll 6
   for (int r = 0; r < kRows; ++r) sums[r][0] = sums[r][1] = _mm256_setzero_si256();
   const int8_t* w = tile.weights + panel * tile.panel_bytes;
-  const int64_t bytes = 4 * tile.groups_of_4, ahead = panel == 0 ? tile.prefetch : 0;
+  const int64_t bytes = 4 * tile.groups_of_4,
+                ahead = panel == 0 || tile.prefetch_line != 0 ? tile.prefetch : 0;
   for (int64_t tap = 0; tap < tile.taps; ++tap) {
     const uint8_t* x[kRows];
     const int64_t offset =

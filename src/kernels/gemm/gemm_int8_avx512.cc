@@ -41,7 +41,8 @@ void Tile(const Int8Tile& tile) {
     asm("" : "+v"(acc[i]));
   }
   const int8_t* w = tile.weights;
-  const int64_t panel_bytes = tile.panel_bytes, bytes = 4 * tile.groups_of_4, ahead = tile.prefetch;
+  const int64_t panel_bytes = tile.panel_bytes, bytes = 4 * tile.groups_of_4, ahead = tile.prefetch,
+                line = tile.prefetch_line;
   for (int64_t tap = 0; tap < tile.taps; ++tap) {
     const uint8_t* x[kRows];
     const int64_t offset =
@@ -49,7 +50,11 @@ void Tile(const Int8Tile& tile) {
 #pragma GCC unroll 16
     for (int r = 0; r < kRows; ++r) x[r] = tile.rows[tap * tile.row_stride + r] + offset;
     for (int64_t k = 0; k < bytes; k += 4, w += 64) {
-      _mm_prefetch(reinterpret_cast<const char*>(w) + ahead, _MM_HINT_T1);
+      // Of all panels where few rows may wait for memory.
+      constexpr bool kAll = kRows > 2 && kRows < 14 && kPanels > 1;
+#pragma GCC unroll 4
+      for (int p = 0; p < (kAll ? kPanels : 1); ++p)
+        __builtin_prefetch(w + ahead + p * line, 0, kAll ? 3 : 2);
       __m512i b[kPanels];
 #pragma GCC unroll 4
       for (int p = 0; p < kPanels; ++p) b[p] = _mm512_load_si512(w + p * panel_bytes);

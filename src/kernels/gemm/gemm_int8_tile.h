@@ -71,9 +71,10 @@ struct Int8Tile {
   // the panels that lie before the tile's first one.
   const Int8Sparse* sparse;
   int64_t sparse_panel;
-  int64_t prefetch;  // a tile may fetch the panel at weights + prefetch into the L2 cache; 0:
-                     // nothing to fetch
-  void* task;        // the room that Int8TileDef::begin was given
+  int64_t prefetch;       // a tile may fetch the panel at weights + prefetch into the L2 cache; 0:
+                          // nothing to fetch
+  int64_t prefetch_line;  // and what lies so many bytes behind, if not 0: other panels' part
+  void* task;             // the room that Int8TileDef::begin was given
 
   int32_t row_count;    // 1 .. Int8TileDef::max_rows[panel_count]
   int32_t panel_count;  // 1 .. Int8TileDef::max_panels
