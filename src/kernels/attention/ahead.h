@@ -24,17 +24,26 @@ class Ahead {
   // All of it is asked for in so many beats.
   void CutInto(int64_t beats) { beat_ = beats == 0 ? 0 : CeilDiv(lines_, beats); }
 
-  // The lines of the next beat. Always inline: code of every instruction set calls it.
+  // The lines of the next beat. Always inline, without a call: code of every instruction set calls
+  // it, from loops that keep all they have in registers. Where it is comes from memory and goes
+  // back once for all lines, which would else wait for one another.
   EVOQ_ALWAYS_INLINE void Beat() {
-    for (int64_t i = 0; i < beat_ && at_ < used_; ++i) {
-      Area& area = areas_[at_];
-      __builtin_prefetch(area.rows + offset_, 0, 2);
-      offset_ += kLine;
-      if (offset_ < area.row_bytes) continue;
-      offset_ = 0;
-      area.rows += area.step_bytes;
-      if (--area.count == 0) ++at_;
+    const std::byte* at = at_;
+    for (int64_t i = beat_; i > 0; --i, at += kLine) {
+      if (at >= end_) {
+        if (area_ == used_) {
+          beat_ = 0;
+          break;
+        }
+        Area& area = areas_[area_];
+        at = area.rows;
+        end_ = at + area.row_bytes;
+        area.rows += area.step_bytes;
+        if (--area.count == 0) ++area_;
+      }
+      __builtin_prefetch(at, 0, 2);
     }
+    at_ = at;
   }
 
  private:
@@ -43,9 +52,11 @@ class Ahead {
     const std::byte* rows;
     int64_t count, row_bytes, step_bytes;
   };
+  const std::byte *at_ = nullptr, *end_ = nullptr;  // of the row that is asked for
+  int64_t beat_ = 0;
   Area areas_[2] = {};
-  size_t used_ = 0, at_ = 0;
-  int64_t lines_ = 0, beat_ = 0, offset_ = 0;
+  size_t used_ = 0, area_ = 0;
+  int64_t lines_ = 0;
 };
 
 }  // namespace evoq

@@ -265,7 +265,8 @@ struct AttentionState {
                     .scores = scores,
                     .states = w.states + r,
                     .sums = w.sums + r * value_floats,
-                    .sum_floats = value_floats});
+                    .sum_floats = value_floats,
+                    .ahead = &ahead});
       add({.a = scores,
            .a_step = kKeyBlock,
            .b = values,

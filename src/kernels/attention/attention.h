@@ -67,6 +67,7 @@ struct SoftenRows {
   SoftmaxState* states;
   float* sums;  // [count][sum_floats], a multiple of 16
   int64_t sum_floats;
+  Ahead* ahead;
 };
 
 // Rows of `size` int8 elements, one behind the other, each with a float16 scale for every `block`

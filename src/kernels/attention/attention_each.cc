@@ -333,71 +333,73 @@ EVOQ_ALWAYS_INLINE Sixteen Added(Sixteen a, Sixteen b) {
   }
 }
 
-// Of the vectors of every second one of 16 keys, the sums of 8, 4 and 2 lanes apart: Added<1> of
-// those of the even and of the odd keys has key i's sum in lane i.
-EVOQ_ALWAYS_INLINE Sixteen SumsOfEight(const Sixteen* v) {
-  const Sixteen by4[2] = {Added<4>(Added<8>(v[0], v[4]), Added<8>(v[2], v[6])),
-                          Added<4>(Added<8>(v[1], v[5]), Added<8>(v[3], v[7]))};
-  return Added<2>(by4[0], by4[1]);
-}
+// Rows of queries that are multiplied together with four keys, whose sums are a register each.
+constexpr int kDotRows = kLanes == 16 ? 7 : 1, kDotKeys = 4;
 
-constexpr int kDotRows = kLanes == 16 ? 2 : 1, kDotKeys = kLanes == 16 ? 8 : 4;
-
-// kTile rows of queries with the 16 keys from `first` on.
+// kTile rows of queries with the 16 keys from `first` on. Lanes of four keys' sums are added by
+// eights and fours: of the even and of the odd keys the first or the second half of what twos add
+// up, and what ones do in the end, so that key i's sum comes to lane i.
 template <int kTile>
 EVOQ_ALWAYS_INLINE void DotsOfSixteen(const KeyDots& p, const float* q, int64_t first, float* y) {
-  constexpr int kTogether = kDotKeys, kParts = 16 / kLanes;
-  Sixteen by2[2][kTile];
-#pragma GCC unroll 2
-  for (int odd = 0; odd < 2; ++odd) {
-    Sixteen sums[kTile][8];
-#pragma GCC unroll 2
-    for (int j = 0; j < 8; j += kTogether) {
-      const float* keys[kTogether];  // behind the last key, the last one again
-#pragma GCC unroll 8
-      for (int i = 0; i < kTogether; ++i) {
-        const int64_t key = first + 2 * (j + i) + odd;
-        keys[i] = p.keys + (key < p.n ? key : p.n - 1) * p.key_step;
-      }
-      Floats acc[kTile][kTogether][kParts] = {};
-      for (int64_t d = 0; d < p.size; d += 16) {
-        p.ahead->Beat();
+  constexpr int kParts = 16 / kLanes, kOrder[kDotKeys] = {0, 8, 4, 12};
+  Sixteen by4[4][kTile];  // of keys 0, 1, 2 and 3, and of every fourth behind them
+#pragma GCC unroll 1
+  for (int from = 0; from < 4; ++from) {
+    const float* keys[kDotKeys];  // behind the last key, the last one again
 #pragma GCC unroll 4
-        for (int part = 0; part < kParts; ++part) {
-          const int64_t at = d + part * kLanes;
-          Floats w[kTile];
-#pragma GCC unroll 2
-          for (int r = 0; r < kTile; ++r) w[r] = Load(q + r * p.q_step + at);
+    for (int i = 0; i < kDotKeys; ++i) {
+      const int64_t key = first + from + kOrder[i];
+      keys[i] = p.keys + (key < p.n ? key : p.n - 1) * p.key_step;
+    }
+    Floats acc[kTile][kDotKeys][kParts] = {};
+    for (int64_t d = 0; d < p.size; d += 16) {
+      p.ahead->Beat();
+#pragma GCC unroll 4
+      for (int part = 0; part < kParts; ++part) {
+        const int64_t at = d + part * kLanes;
+        Floats k[kDotKeys];
+#pragma GCC unroll 4
+        for (int i = 0; i < kDotKeys; ++i) k[i] = Load(keys[i] + at);
 #pragma GCC unroll 8
-          for (int i = 0; i < kTogether; ++i) {
-            const Floats k = Load(keys[i] + at);
-#pragma GCC unroll 2
-            for (int r = 0; r < kTile; ++r) acc[r][i][part] = MulAddEach(w[r], k, acc[r][i][part]);
-          }
+        for (int r = 0; r < kTile; ++r) {
+          const Floats w = Load(q + r * p.q_step + at);
+#pragma GCC unroll 4
+          for (int i = 0; i < kDotKeys; ++i) acc[r][i][part] = MulAddEach(w, k[i], acc[r][i][part]);
         }
       }
-#pragma GCC unroll 2
-      for (int r = 0; r < kTile; ++r) {
-#pragma GCC unroll 8
-        for (int i = 0; i < kTogether; ++i)
-          std::memcpy(&sums[r][j + i], acc[r][i], sizeof(Sixteen));
-      }
     }
-#pragma GCC unroll 2
-    for (int r = 0; r < kTile; ++r) by2[odd][r] = SumsOfEight(sums[r]);
+#pragma GCC unroll 8
+    for (int r = 0; r < kTile; ++r) {
+      Sixteen sums[kDotKeys];
+      std::memcpy(sums, acc[r], sizeof(sums));
+      by4[from][r] = Added<4>(Added<8>(sums[0], sums[1]), Added<8>(sums[2], sums[3]));
+    }
   }
-#pragma GCC unroll 2
+#pragma GCC unroll 8
   for (int r = 0; r < kTile; ++r)
-    StoreVec<float, 16>(y + r * kKeyBlock + first, Added<1>(by2[0][r], by2[1][r]));
+    StoreVec<float, 16>(y + r * kKeyBlock + first,
+                        Added<1>(Added<2>(by4[0][r], by4[2][r]), Added<2>(by4[1][r], by4[3][r])));
+}
+
+template <int kTile>
+void DotsOf(const KeyDots& p, int64_t first, int row) {
+  DotsOfSixteen<kTile>(p, p.q + row * p.q_step, first, p.y + row * kKeyBlock);
+}
+template <int... kTile>
+constexpr auto DotsByRows(std::integer_sequence<int, kTile...>) {
+  return std::array<void (*)(const KeyDots&, int64_t, int), kDotRows>{DotsOf<kTile + 1>...};
 }
 
 // All rows take some keys before the next ones, so that these come from the first cache.
 void Dots(const KeyDots& p) {
+  static constexpr auto kByRows = DotsByRows(std::make_integer_sequence<int, kDotRows>());
+  const int tiles = (p.rows + kDotRows - 1) / kDotRows;
   for (int64_t first = 0; first < p.n; first += 16) {
-    int r = 0;
-    for (; r + kDotRows <= p.rows; r += kDotRows)
-      DotsOfSixteen<kDotRows>(p, p.q + r * p.q_step, first, p.y + r * kKeyBlock);
-    if (r < p.rows) DotsOfSixteen<1>(p, p.q + r * p.q_step, first, p.y + r * kKeyBlock);
+    for (int t = 0, row = 0; t < tiles; ++t) {
+      const int end = p.rows * (t + 1) / tiles;
+      kByRows[static_cast<size_t>(end - row - 1)](p, first, row);
+      row = end;
+    }
   }
 }
 
@@ -434,7 +436,7 @@ EVOQ_ALWAYS_INLINE void Bias(const float* s, const ScoreRow& row, Sixteen (&x)[k
 
 template <int kCount>
 EVOQ_ALWAYS_INLINE void SoftenTogether(float* s, const ScoreRow* row, SoftmaxState* states,
-                                       float* earlier, float* sums) {
+                                       float* earlier, float* sums, Ahead& ahead) {
   Sixteen x[kCount][kSixteens];
   float base[kCount];
 #pragma GCC unroll 4
@@ -451,6 +453,7 @@ EVOQ_ALWAYS_INLINE void SoftenTogether(float* s, const ScoreRow* row, SoftmaxSta
   Sixteen sum[kCount] = {};
 #pragma GCC unroll 4
   for (int i = 0; i < kSixteens; ++i) {
+    ahead.Beat();
 #pragma GCC unroll 4
     for (int r = 0; r < kCount; ++r) {
       x[r][i] = ExpInline(x[r][i] - base[r]);
@@ -467,8 +470,9 @@ constexpr int kSoftened = 1;
 
 template <int kCount>
 EVOQ_ALWAYS_INLINE void SoftenTogether(float* s, const ScoreRow* rows, SoftmaxState* state,
-                                       float* earlier, float* sums) {
+                                       float* earlier, float* sums, Ahead& ahead) {
   static_assert(kCount == 1);
+  for (int i = 0; i < kSixteens; ++i) ahead.Beat();
   const ScoreRow& row = *rows;
   for (int j = 0; j < kKeyBlock; ++j) s[j] = row.scale * s[j];
   if (row.softcap > 0) {
@@ -501,10 +505,10 @@ void Soften(const SoftenRows& rows) {
   int r = 0;
   for (; r + kSoftened <= rows.count; r += kSoftened)
     SoftenTogether<kSoftened>(rows.scores + r * kKeyBlock, rows.row + r, rows.states + r,
-                              earlier + r, sums + r);
+                              earlier + r, sums + r, *rows.ahead);
   for (; r < rows.count; ++r)
     SoftenTogether<1>(rows.scores + r * kKeyBlock, rows.row + r, rows.states + r, earlier + r,
-                      sums + r);
+                      sums + r, *rows.ahead);
 #if defined(__AVX512F__)
   StoreVec<float, 16>(earlier, ExpInline(LoadVec<float, 16>(earlier)));
 #else
