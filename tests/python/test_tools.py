@@ -13,7 +13,7 @@ import evoq
 import numpy as np
 import onnx
 import pytest
-from models import DIGITS, EVOQ, ROOT, convolutions, digits, float32, model
+from models import DIGITS, EVOQ, ROOT, digits, float32, model
 from onnx import helper
 
 
@@ -487,9 +487,11 @@ def test_tools_print_nothing(etm, capfd):
     assert capfd.readouterr() == ("", "")
 
 
-def test_warnings_are_pythons(etm):
-    with pytest.warns(RuntimeWarning, match="loading took|the first run took|the runs vary"):
-        evoq.bench(convolutions(layers=2, size=4), duration_s=0.02, warmup_ms=1)
+def test_warnings_are_pythons(tmp_path, monkeypatch):
+    (tmp_path / "limits.json").write_text("{")
+    monkeypatch.setenv("EVOQ_LIMITS_CACHE", str(tmp_path / "limits.json"))
+    with pytest.warns(RuntimeWarning, match="the limits cache is ignored: .*limits.json"):
+        evoq.predict(DIGITS, scheme=["int8"])
 
 
 def test_other_runtimes_profiles(tmp_path):
