@@ -4,6 +4,7 @@
 
 #include "base/math.h"
 #include "kernels/gemm/share_out.h"
+#include "kernels/gemm/walk.h"
 
 namespace evoq {
 namespace {
@@ -39,9 +40,6 @@ struct Ahead {
   int64_t panels = 0;        // units per panel; 0: the first tile fetches all of it
   int64_t line = kPanelF32;  // units between the lines of a k
 };
-
-// Of a walk through B, in each panel: 8 KiB, as products by blocks.
-constexpr int64_t kAheadUnits = 2048;
 
 // One task: a block of rows by a block of columns. Groups of panels one after the other; of each
 // group the segments of K; of each segment the tiles of rows, whose panels come last.
@@ -187,7 +185,8 @@ class Task {
     if (plan_.walks && plan_.b_step == kPanelF32) {
       const GemmSegment& segment = plan_.segments[s];
       const float* const b = job_.b + group * plan_.panel_stride + segment.k * plan_.b_step;
-      return {b + kAheadUnits, kPanelF32, plan_.panel_stride, plan_.panel_stride};
+      return {b + kWalkAhead / static_cast<int64_t>(sizeof(float)), kPanelF32, plan_.panel_stride,
+              plan_.panel_stride};
     }
     const bool cold = group == begin_ && s == 0 && plan_.k_stride > 0;
     if (cold && i == 0)

@@ -114,7 +114,7 @@ struct GemmPlan {
   int64_t panel_stride = 0;    // units between panels of B
   int64_t k_stride =
       0;  // units of B per tap where taps follow each other in B; 0: nothing is fetched ahead
-  bool walks = false;  // one tile of rows reads B once, and asks memory for each panel ahead
+  bool walks = false;  // as walk.h says
   std::vector<GemmSegment> segments;
   int tile_rows = 1;  // the most of a tile
   int64_t tiles = 0;  // row tiles, of nearly equal height in GemmKernels::row_step rows

@@ -7,6 +7,7 @@
 #include <cstdint>
 
 #include "kernels/gemm/gemm_float_tile.h"
+#include "kernels/gemm/walk.h"
 
 namespace evoq {
 namespace {
@@ -16,15 +17,10 @@ namespace {
   _Pragma("GCC unroll 28") for (int r = 0; r < kRows; ++r) \
       _Pragma("GCC unroll 4") for (int p = 0; p < kPanels; ++p)
 
-// Tiles of few rows and several panels: those that may walk through B (GemmPlan::walks) and have
-// time to ask for all its lines.
-template <int kRows, int kPanels>
-constexpr bool kWalks = kRows > 2 && kRows < 14 && kPanels > 1;
-
 // Fetches what GemmTile::ahead says of one k.
 template <int kRows, int kPanels>
 [[gnu::always_inline]] inline void FetchAhead(const float* ahead, int64_t line) {
-  constexpr bool kAll = kWalks<kRows, kPanels>;
+  constexpr bool kAll = kMayWalk<kRows, kPanels>;
   constexpr int kLines = kAll ? kPanels : kRows > 16 ? 2 : 1, kLocality = kAll ? 3 : 2;
 #pragma GCC unroll 4
   for (int i = 0; i < kLines; ++i) __builtin_prefetch(ahead + i * line, 0, kLocality);

@@ -5,6 +5,7 @@
 #include "base/math.h"
 #include "kernels/gemm/gemm_float.h"
 #include "kernels/gemm/share_out.h"
+#include "kernels/gemm/walk.h"
 #include "kernels/ways.h"
 
 namespace evoq {
@@ -121,7 +122,7 @@ GemmPlan PlanGemm(const GemmSizes& sizes, const GemmTypes& types, const Activati
   plan.tiles = CeilDiv(sizes.rows, plan.tile_rows);
   if (sizes.taps_in_order && plan.tiles > 1) plan.k_stride = sizes.depth * kPanelF32;
   plan.walks = sizes.taps_in_order && sizes.taps == 1 && plan.tiles == 1 &&
-               plan.kernels().row_step == 1 && (sizes.rows > 2 || plan.panels == 1);
+               plan.kernels().row_step == 1 && (sizes.rows >= kLeastWalkRows || plan.panels == 1);
   const GemmSegment& first = plan.segments.front();
   const int64_t panel_bytes =
       std::max<int64_t>(first.taps * first.depth, 1) * kPanelF32 * sizeof(float);

@@ -9,6 +9,7 @@
 
 #include "kernels/gemm/gemm_int8_finish_avx512.inl.h"
 #include "kernels/gemm/gemm_int8_sparse_tiles.h"
+#include "kernels/gemm/walk.h"
 
 namespace evoq {
 namespace {
@@ -50,8 +51,7 @@ void Tile(const Int8Tile& tile) {
 #pragma GCC unroll 16
     for (int r = 0; r < kRows; ++r) x[r] = tile.rows[tap * tile.row_stride + r] + offset;
     for (int64_t k = 0; k < bytes; k += 4, w += 64) {
-      // Of all panels where few rows may wait for memory.
-      constexpr bool kAll = kRows > 2 && kRows < 14 && kPanels > 1;
+      constexpr bool kAll = kMayWalk<kRows, kPanels>;
 #pragma GCC unroll 4
       for (int p = 0; p < (kAll ? kPanels : 1); ++p)
         __builtin_prefetch(w + ahead + p * line, 0, kAll ? 3 : 2);

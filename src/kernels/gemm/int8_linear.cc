@@ -9,6 +9,7 @@
 #include "kernels/gemm/int8_excess.h"
 #include "kernels/gemm/int8_sparse.h"
 #include "kernels/gemm/int8_variants.h"
+#include "kernels/gemm/walk.h"
 #include "kernels/ways.h"
 
 namespace evoq {
@@ -285,11 +286,8 @@ void Int8Linear::RunItem(Int8Tile tile, int64_t block, int64_t group, int64_t sp
   const int64_t stored = sparse == nullptr ? weights.panel_bytes : 0;
   const int8_t* known = base.weights + begin * stored;
   const int8_t* const weights_end = base.weights + end * stored;
-  // One tile of rows walks through the weights, which it asks memory for ahead in each panel. Of
-  // one or two rows the processor's own prefetching does better.
-  constexpr int64_t kWalkAhead = 8192;
-  const bool walks = sparse == nullptr && isa->row_step == 1 && count > 2 && count <= tile_rows &&
-                     rows.taps() == 1;
+  const bool walks = sparse == nullptr && isa->row_step == 1 && count >= kLeastWalkRows &&
+                     count <= tile_rows && rows.taps() == 1;
   for (int64_t panel = begin; panel < end; panel += tile.panel_count) {
     const int64_t left = std::min<int64_t>(end - panel, tile_panels), column = 16 * panel;
     tile.panel_count = static_cast<int32_t>(left >= 4 ? 4 : left >= 2 ? 2 : 1);

@@ -6,6 +6,7 @@
 
 #include "kernels/gemm/blocks/block_data.h"
 #include "kernels/gemm/blocks/vectors.inl.h"
+#include "kernels/gemm/walk.h"
 
 namespace evoq::EVOQ_ISA {
 namespace {
@@ -75,9 +76,8 @@ constexpr bool kAsks =
 // Tiles of one panel read every other line, which the processor's own prefetching does not follow
 // well: they ask for both panels' lines, of which the other panel's tile comes for its own.
 EVOQ_ALWAYS_INLINE void AskForPair(const uint8_t* at) {
-  constexpr int kAhead = 8192;
-  __builtin_prefetch(at + kAhead);
-  __builtin_prefetch(at + kAhead + 64);
+  __builtin_prefetch(at + kWalkAhead);
+  __builtin_prefetch(at + kWalkAhead + 64);
 }
 
 template <typename L>
