@@ -67,7 +67,7 @@ struct SoftenRows {
   SoftmaxState* states;
   float* sums;  // [count][sum_floats], a multiple of 16
   int64_t sum_floats;
-  Ahead* ahead;
+  Ahead* ahead;  // a beat for 16 scores of the rows that become weights together
 };
 
 // Rows of `size` int8 elements, one behind the other, each with a float16 scale for every `block`

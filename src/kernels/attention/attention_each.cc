@@ -336,9 +336,9 @@ EVOQ_ALWAYS_INLINE Sixteen Added(Sixteen a, Sixteen b) {
 // Rows of queries that are multiplied together with four keys, whose sums are a register each.
 constexpr int kDotRows = kLanes == 16 ? 7 : 1, kDotKeys = 4;
 
-// kTile rows of queries with the 16 keys from `first` on. Lanes of four keys' sums are added by
-// eights and fours: of the even and of the odd keys the first or the second half of what twos add
-// up, and what ones do in the end, so that key i's sum comes to lane i.
+// kTile rows of queries with the 16 keys from `first` on, four at a time. Of four keys, lanes that
+// are 8 and then 4 apart are added; then those 2 apart, of the even and of the odd keys; then
+// neighbours: key i's sum ends in lane i.
 template <int kTile>
 EVOQ_ALWAYS_INLINE void DotsOfSixteen(const KeyDots& p, const float* q, int64_t first, float* y) {
   constexpr int kParts = 16 / kLanes, kOrder[kDotKeys] = {0, 8, 4, 12};

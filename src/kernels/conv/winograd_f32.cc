@@ -89,7 +89,7 @@ struct WinogradF32 : WinogradTiles {
     tile.taps = &tap, tile.tap_count = 1;
     tile.depth = depth, tile.b_step = kPanelF32;
     tile.panel_stride = positions() * depth * kPanelF32;
-    tile.ahead_step = kPanelF32;
+    tile.ahead_step = tile.ahead_line = kPanelF32;
     tile.last = true;
     tile.output = TileOutput::kFloat32;
     for (int64_t position = 0; position < positions(); ++position) {

@@ -20,10 +20,8 @@ namespace {
 // Fetches what GemmTile::ahead says of one k.
 template <int kRows, int kPanels>
 [[gnu::always_inline]] inline void FetchAhead(const float* ahead, int64_t line) {
-  constexpr bool kAll = kMayWalk<kRows, kPanels>;
-  constexpr int kLines = kAll ? kPanels : kRows > 16 ? 2 : 1, kLocality = kAll ? 3 : 2;
-#pragma GCC unroll 4
-  for (int i = 0; i < kLines; ++i) __builtin_prefetch(ahead + i * line, 0, kLocality);
+  FetchLines<kRows, kPanels, kRows <= 16 ? 1 : 2>(ahead,
+                                                  line * static_cast<int64_t>(sizeof(float)));
 }
 
 // The columns of a panel that the tile may touch.

@@ -51,10 +51,7 @@ void Tile(const Int8Tile& tile) {
 #pragma GCC unroll 16
     for (int r = 0; r < kRows; ++r) x[r] = tile.rows[tap * tile.row_stride + r] + offset;
     for (int64_t k = 0; k < bytes; k += 4, w += 64) {
-      constexpr bool kAll = kMayWalk<kRows, kPanels>;
-#pragma GCC unroll 4
-      for (int p = 0; p < (kAll ? kPanels : 1); ++p)
-        __builtin_prefetch(w + ahead + p * line, 0, kAll ? 3 : 2);
+      FetchLines<kRows, kPanels>(w + ahead, line);
       __m512i b[kPanels];
 #pragma GCC unroll 4
       for (int p = 0; p < kPanels; ++p) b[p] = _mm512_load_si512(w + p * panel_bytes);

@@ -99,6 +99,21 @@ TEST(GemmPlan, Segments) {
   EXPECT_EQ(parts(100, 8, 0), (Parts{{0, 0, 0, 0}}));
 }
 
+// One tile of rows reads B once; of one or two rows with several panels nothing is asked for.
+TEST(GemmPlan, Walks) {
+  for (const int64_t rows : {1, 2, 3, 6, 8, 14, 15, 100})
+    EXPECT_EQ(Plan(Sizes(rows, 640, 1, 4000)).walks, rows >= 3 && rows <= 14) << rows;
+  EXPECT_FALSE(Plan(Sizes(8, 640, 9, 64)).walks);
+  GemmSizes apart = Sizes(8, 640, 1, 4000);
+  apart.taps_in_order = false;
+  EXPECT_FALSE(Plan(apart).walks);
+  for (const int64_t rows : {1, 6, 7}) {
+    const GemmPlan plan = PlanGemm(Sizes(rows, 640, 1, 4000), GemmTypesF32(Isa::kAvx2),
+                                   Activation(), {Isa::kAvx2, 1, {}});
+    EXPECT_EQ(plan.walks, rows <= 6) << rows;
+  }
+}
+
 TEST(ShareOut, EachItemHasItsPart) {
   for (int64_t count = 1; count <= 40; ++count) {
     for (int64_t parts = 1; parts <= count; ++parts) {

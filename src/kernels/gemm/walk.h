@@ -19,4 +19,14 @@ inline constexpr int kLeastWalkRows = 3;
 template <int kRows, int kPanels>
 inline constexpr bool kMayWalk = kRows >= kLeastWalkRows && kRows < 14 && kPanels > 1;
 
+// Asks for what the next k read: a walk's tile for a line of each panel, `line` bytes apart, into
+// the L1 cache, others for kOtherwise lines, into the L2 cache.
+template <int kRows, int kPanels, int kOtherwise = 1>
+[[gnu::always_inline]] inline void FetchLines(const void* at, int64_t line) {
+  constexpr bool kAll = kMayWalk<kRows, kPanels>;
+#pragma GCC unroll 4
+  for (int i = 0; i < (kAll ? kPanels : kOtherwise); ++i)
+    __builtin_prefetch(static_cast<const char*>(at) + i * line, 0, kAll ? 3 : 2);
+}
+
 }  // namespace evoq
