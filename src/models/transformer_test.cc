@@ -7,6 +7,7 @@
 
 #include "base/math.h"
 #include "compile/compile.h"
+#include "kernels/attention/attention_inputs.h"
 #include "reference/reference.h"
 #include "reference/util.h"
 #include "runtime/executor.h"
@@ -477,6 +478,67 @@ TEST(Transformer, AttentionOfASequenceIsItsOwn) {
       const Tensor in_batch = RunOn(two, isa, threads)[0], alone = RunOn(one, isa, threads)[0];
       EXPECT_EQ(std::memcmp(in_batch.raw() + alone.bytes(), alone.raw(), alone.bytes()), 0)
           << queries;
+    });
+  }
+}
+
+// A query over a cache gives the same bits whether others come with it or not: alone, in a piece of
+// a prompt, or in all of it.
+TEST(Transformer, AttentionOverACacheIsThatOfItsPieces) {
+  Random random(14);
+  constexpr int64_t kKeys = 1300, kQueries = 150, kBefore = 960, kKvHeads = 2;
+  struct Case {
+    int64_t group, size;
+    DType cache;
+    int64_t left;
+    float softcap;
+  };
+  for (const Case& s : {Case{7, 64, DType::kFloat32, -1, 0}, Case{2, 80, DType::kFloat16, -1, 0},
+                        Case{1, 32, DType::kInt8, -1, 3}, Case{4, 20, DType::kFloat32, -1, 0},
+                        Case{3, 16, DType::kFloat16, 400, 0}}) {
+    const Shapes shapes{.batch = 1,
+                        .group = s.group,
+                        .kv_heads = kKvHeads,
+                        .queries = kQueries,
+                        .keys = kKeys,
+                        .past = 0,
+                        .size = s.size,
+                        .value_size = s.size,
+                        .flat = false,
+                        .lengths = true,
+                        .present = false,
+                        .causal = true,
+                        .left = s.left,
+                        .right = -1,
+                        .softcap = s.softcap,
+                        .scale = 0,
+                        .mask = 0,
+                        .cache = s.cache,
+                        .block = s.cache == DType::kInt8 ? 32 : 0};
+    SCOPED_TRACE(shapes.ToString());
+    NodeCase all = CaseOf(shapes, random);
+    all.inputs[kLengths].mutable_data<int64_t>()[0] = kBefore + kQueries;
+    const int64_t heads = s.group * kKvHeads;
+    OnEachIsa([&](Isa isa, int threads) {
+      const Tensor whole = RunOn(all, isa, threads)[0];
+      for (const auto& [first, count] :
+           {std::pair<int64_t, int64_t>{0, 1}, {149, 1}, {63, 2}, {64, 5}, {40, 70}}) {
+        NodeCase piece = all;
+        piece.inputs[kQ] =
+            Tensor::Allocate(TensorType(DType::kFloat32, Shape{int64_t{1}, heads, count, s.size}));
+        piece.inputs[kLengths] = Tensor::Allocate(TensorType(DType::kInt64, Shape{int64_t{1}}));
+        piece.inputs[kLengths].mutable_data<int64_t>()[0] = kBefore + first + count;
+        for (int64_t h = 0; h < heads; ++h)
+          std::copy_n(all.inputs[kQ].data<float>() + (h * kQueries + first) * s.size,
+                      count * s.size, piece.inputs[kQ].mutable_data<float>() + h * count * s.size);
+        const Tensor got = RunOn(piece, isa, threads)[0];
+        for (int64_t h = 0; h < heads; ++h)
+          EXPECT_EQ(std::memcmp(got.data<float>() + h * count * s.size,
+                                whole.data<float>() + (h * kQueries + first) * s.size,
+                                static_cast<size_t>(count * s.size) * sizeof(float)),
+                    0)
+              << "head " << h << ", " << count << " queries from " << first << " on";
+      }
     });
   }
 }

@@ -2,9 +2,10 @@
 // widened exactly), by an online softmax over blocks of kKeyBlock keys: no matrix of scores.
 //
 // The rows that share a key head (its group's query heads, all queries) are cut into tasks of
-// kTaskRows, and keys that few rows read into parts whose sums are merged in order. Cuts depend on
-// shapes alone, and a row's operations on nothing but its own keys: results are equal for any
-// number of threads, and those of a batch item do not depend on its neighbours.
+// kTaskRows, and keys into parts whose sums are joined in order; parts that few rows read are tasks
+// too. A row's operations depend on nothing but its own keys: results are equal for any number of
+// threads, and those of a batch item do not depend on its neighbours. Over a cache they do not
+// depend on how many queries come at a time either.
 #include "kernels/attention/attention.h"
 
 #include <algorithm>
@@ -21,18 +22,17 @@ namespace evoq {
 namespace {
 
 constexpr int64_t kTaskRows = 96;                   // of queries and heads that a task computes
-constexpr int64_t kFewRows = 32;                    // up to so many, keys are cut into parts
+constexpr int64_t kFewRows = 32;                    // up to so many, parts are tasks
 constexpr int64_t kRowsByRows = kMaxAttentionRows;  // so many take keys as they lie
 constexpr int64_t kAheadBytes = 16384;  // how far behind what few rows read they ask for more
-constexpr int64_t kPartKeys = 512;      // at least, of a part
-constexpr int64_t kMaxParts = 16;
+constexpr int64_t kPartKeys = 512;
 constexpr float kMinusInfinity = -std::numeric_limits<float>::infinity();
 
 int64_t Rounded(int64_t n) { return RoundUp(n, int64_t{16}); }
 
 // A thread's working memory, in floats from its scratch on.
 struct Workspace {
-  float *q, *sums, *keys, *wide, *values, *scores;
+  float *q, *sums, *joined, *keys, *wide, *values, *scores;
   SoftmaxState* states;
 };
 
@@ -42,16 +42,23 @@ struct AttentionState {
   int threads = 1;
   int64_t rows = 0, row_tasks = 0, task_rows = 0;  // of one key head
   int64_t parts = 1, part_keys = 0;
+  bool part_tasks = false;
   int64_t value_floats = 0;  // of a row's sums: the value size, rounded up
-  bool by_rows = false;      // few rows: keys are not laid out anew
+  bool by_rows = false;      // keys are not laid out anew
   int64_t grain = 1;
+
+  // Rows of which all take a key before the next one.
+  bool few() const { return by_rows && rows <= kRowsByRows; }
 
   // ---- scratch: the parts' sums and states by part, batch, head and query; then each thread's own
 
   int64_t all_rows() const { return a.q.batch * a.q.heads * a.q.length; }
-  int64_t part_floats() const { return parts == 1 ? 0 : parts * all_rows() * (value_floats + 2); }
+  // Of a row and a part: its sums and its state.
+  int64_t sum_floats() const { return value_floats + 2; }
+  int64_t part_floats() const { return part_tasks ? parts * all_rows() * sum_floats() : 0; }
+  int64_t joined_floats() const { return part_tasks || parts == 1 ? 0 : task_rows * sum_floats(); }
   int64_t thread_floats() const {
-    return task_rows * (Rounded(a.q.size) + value_floats + 2) +
+    return task_rows * (Rounded(a.q.size) + value_floats + 2) + joined_floats() +
            kKeyBlock * (2 * Rounded(a.q.size) + wide_value_floats()) +
            kMaxAttentionRows * kKeyBlock;
   }
@@ -62,7 +69,7 @@ struct AttentionState {
                                     threads * RoundUp(thread_floats(), int64_t{16})));
   }
   float* PartSums(std::byte* scratch, int64_t part, int64_t row) const {
-    return reinterpret_cast<float*>(scratch) + (part * all_rows() + row) * (value_floats + 2);
+    return reinterpret_cast<float*>(scratch) + (part * all_rows() + row) * sum_floats();
   }
   Workspace Of(std::byte* scratch, int thread) const {
     float* at = reinterpret_cast<float*>(scratch) + RoundUp(part_floats(), int64_t{16}) +
@@ -76,6 +83,7 @@ struct AttentionState {
     w.q = take(task_rows * Rounded(a.q.size));
     w.sums = take(task_rows * value_floats);
     w.states = reinterpret_cast<SoftmaxState*>(take(2 * task_rows));
+    w.joined = take(joined_floats());
     return w;
   }
 
@@ -110,14 +118,12 @@ struct AttentionState {
   int64_t QueryOf(int64_t row) const { return row / a.group; }
   int64_t HeadOf(const Task& t, int64_t row) const { return t.head * a.group + row % a.group; }
 
-  // Queries row by row, and empty sums.
-  void Begin(const Task& t, const float* q, const Workspace& w) const {
+  // Queries row by row.
+  void TakeQueries(const Task& t, const float* q, const Workspace& w) const {
     for (int64_t r = 0; r < t.count; ++r) {
       const int64_t row = t.first + r;
       std::copy_n(q + a.q.At(t.b, HeadOf(t, row), QueryOf(row)), a.q.size, w.q + r * a.q.size);
-      w.states[r] = {kMinusInfinity, 0};
     }
-    std::fill_n(w.sums, t.count * value_floats, 0.0f);
   }
 
   // n rows from element `at` of a head on in float32, in `to`.
@@ -132,9 +138,9 @@ struct AttentionState {
         to, n);
   }
 
-  // n keys from `keys` on in float32: rows, `step` apart.
+  // n keys from `keys` on, rows `step` apart: in float32, or as few rows read them.
   struct Keys {
-    const float* rows;
+    const void* rows;
     int64_t step;
   };
   Keys Widened(const void* const* in, bool past, int64_t at, int64_t n, const Workspace& w) const {
@@ -146,6 +152,7 @@ struct AttentionState {
       return {w.wide, h.size};
     }
     const auto* const halves = static_cast<const uint16_t*>(keys) + at;
+    if (by_rows) return {halves, h.step()};
     const auto widen = AttentionTableFor(isa).widen;
     if (h.step() == h.size) {
       widen(halves, w.wide, n * h.size);
@@ -155,18 +162,20 @@ struct AttentionState {
     return {w.wide, h.size};
   }
 
-  // Products q k of all rows with the block's n keys as they lie.
-  void ProductsByRows(const Keys& keys, int64_t rows, int64_t n, Ahead& ahead,
+  // Products q k of `rows` rows from r on with the block's n keys as they lie.
+  void ProductsByRows(const Keys& keys, int64_t r, int64_t rows, int64_t n, Ahead& ahead,
                       const Workspace& w) const {
-    AttentionTableFor(isa).dots({.q = w.q,
-                                 .q_step = a.q.size,
-                                 .rows = static_cast<int>(rows),
-                                 .keys = keys.rows,
-                                 .key_step = keys.step,
-                                 .size = a.q.size,
-                                 .n = n,
-                                 .y = w.scores,
-                                 .ahead = &ahead});
+    const AttentionTable& table = AttentionTableFor(isa);
+    const auto dots = a.k.dtype == DType::kFloat16 ? table.dots_half : table.dots;
+    dots({.q = w.q + r * a.q.size,
+          .q_step = a.q.size,
+          .rows = static_cast<int>(rows),
+          .keys = keys.rows,
+          .key_step = keys.step,
+          .size = a.q.size,
+          .n = n,
+          .y = w.scores,
+          .ahead = &ahead});
   }
 
   // Those of `count` rows from r on with the n keys that are laid out in w.keys[d, j].
@@ -180,7 +189,7 @@ struct AttentionState {
                                     .depth = a.q.size,
                                     .rows = static_cast<int>(count),
                                     .columns = Rounded(n),
-                                    .accumulate = false});
+                                    .times = nullptr});
   }
 
   // Keys that are taken together.
@@ -218,7 +227,7 @@ struct AttentionState {
     const int64_t bytes = cache.element_bytes();
     if (h.size == 0) return;
     const int64_t distance =
-        by_rows ? std::max(kAheadBytes / (h.size * bytes), int64_t{1}) : int64_t{kKeyBlock};
+        few() ? std::max(kAheadBytes / (h.size * bytes), int64_t{1}) : int64_t{kKeyBlock};
     const int64_t from = block.at + distance, rows = std::min(block.size(), block.end_at - from);
     if (rows <= 0) return;
     ahead.Add(static_cast<const std::byte*>(elements) + h.At(t.b, t.head, from) * bytes, rows,
@@ -231,16 +240,18 @@ struct AttentionState {
     const AttentionTable& table = AttentionTableFor(isa);
     const Heads &k = past ? a.k.past : a.k.now, &v = past ? a.v.past : a.v.now;
     const int64_t n = block.size(), at = block.at;
-    const int64_t tiles = CeilDiv(t.count, int64_t{table.rows}), tile = CeilDiv(t.count, tiles);
-    Ahead ahead;
+    // Rows whose scores are made together, and those of them that values are added to together.
+    const int64_t tiles = CeilDiv(t.count, int64_t{table.rows}), tile = CeilDiv(t.count, tiles),
+                  step = few() ? t.count : tile;
+    Ahead ahead, nothing;
     AddAhead(t, a.k, in[past ? kPastKey : kK], past, block, ahead);
     const Keys keys = Widened(in, past, k.At(t.b, t.head, at), n, w);
-    if (by_rows) {
+    if (few()) {
       ahead.CutInto(CeilDiv(t.count, int64_t{table.dot_rows}) * kKeyBlock / table.dot_keys *
                     (a.q.size / 16));
-      ProductsByRows(keys, t.count, n, ahead, w);
+      ProductsByRows(keys, 0, t.count, n, ahead, w);
       ahead = {};
-    } else {
+    } else if (!by_rows) {
       MoveTableFor(isa).transpose(keys.rows, w.keys, n, k.size, keys.step, kKeyBlock,
                                   sizeof(float));
     }
@@ -255,29 +266,35 @@ struct AttentionState {
     AddAhead(t, a.v, in[past ? kPastValue : kV], past, block, ahead);
     ahead.CutInto(tiles * kKeyBlock * CeilDiv(v.size, int64_t{table.columns}));
     for (int64_t r = 0, count; r < t.count; r += count) {
-      count = std::min(tile, t.count - r);
-      if (!by_rows) Products(r, count, n, w);
-      float* const scores = w.scores + (by_rows ? r * kKeyBlock : 0);
+      count = std::min(step, t.count - r);
+      if (!by_rows) {
+        Products(r, count, n, w);
+      } else if (!few()) {
+        ProductsByRows(keys, r, count, n, nothing, w);
+      }
       ScoreRow rows[kMaxAttentionRows];
+      float earlier[kMaxAttentionRows];
       for (int64_t i = 0; i < count; ++i) rows[i] = RowOf(t, in, t.first + r + i, block.keys);
       table.soften({.count = static_cast<int>(count),
                     .row = rows,
-                    .scores = scores,
+                    .scores = w.scores,
                     .states = w.states + r,
-                    .sums = w.sums + r * value_floats,
-                    .sum_floats = value_floats,
+                    .earlier = earlier,
                     .ahead = &ahead});
-      add({.a = scores,
-           .a_step = kKeyBlock,
-           .b = values,
-           .b_step = v.step(),
-           .y = w.sums + r * value_floats,
-           .y_step = value_floats,
-           .depth = n,
-           .rows = static_cast<int>(count),
-           .columns = v.size,
-           .accumulate = true,
-           .ahead = &ahead});
+      for (int64_t i = 0, added; i < count; i += added) {
+        added = std::min(tile, count - i);
+        add({.a = w.scores + i * kKeyBlock,
+             .a_step = kKeyBlock,
+             .b = values,
+             .b_step = v.step(),
+             .y = w.sums + (r + i) * value_floats,
+             .y_step = value_floats,
+             .depth = n,
+             .rows = static_cast<int>(added),
+             .columns = v.size,
+             .times = earlier + i,
+             .ahead = &ahead});
+      }
     }
   }
 
@@ -296,33 +313,72 @@ struct AttentionState {
     }
   }
 
+  // A part's sums of the task's rows, in w.sums and w.states.
+  void AddPart(Task& t, int64_t part, const void* const* in, const Workspace& w) const {
+    t.keys = {part * part_keys, std::min((part + 1) * part_keys, a.keys())};
+    std::fill_n(w.states, t.count, SoftmaxState{kMinusInfinity, 0});
+    std::fill_n(w.sums, t.count * value_floats, 0.0f);
+    for (bool past : {true, false}) AddKeys(t, in, past, w);
+  }
+  void KeepPart(int64_t r, const Workspace& w, float* kept) const {
+    std::copy_n(w.sums + r * value_floats, value_floats, kept);
+    kept[value_floats] = w.states[r].max;
+    kept[value_floats + 1] = w.states[r].sum;
+  }
+
   void RunTask(int64_t task, const void* const* in, void* const* out, std::byte* scratch,
                int thread) const {
-    const int64_t part = task % parts, piece = task / parts;
+    const int64_t part = part_tasks ? task % parts : 0, piece = part_tasks ? task / parts : task;
     const int64_t first = piece % row_tasks * task_rows, heads = piece / row_tasks;
     Task t{.b = heads / a.k.now.heads,
            .head = heads % a.k.now.heads,
            .first = first,
            .count = std::min(task_rows, rows - first),
-           .keys = {part * part_keys, std::min((part + 1) * part_keys, a.keys())},
+           .keys = {},
            .length = LengthOf(in, heads / a.k.now.heads)};
-    for (int64_t r = 0; r < t.count; ++r) t.seen[r] = SeenBy(QueryOf(first + r), t.length);
-    const Workspace w = Of(scratch, thread);
-    Begin(t, static_cast<const float*>(in[kQ]), w);
-    for (bool past : {true, false}) AddKeys(t, in, past, w);
+    int64_t end = 0;  // of the keys that any row sees
     for (int64_t r = 0; r < t.count; ++r) {
-      const int64_t head = HeadOf(t, t.first + r), query = QueryOf(t.first + r);
-      const float* const sums = w.sums + r * value_floats;
-      if (parts == 1) {
-        auto* const y = static_cast<float*>(out[0]) + a.y.At(t.b, head, query);
-        Finish(sums, w.states[r].sum, y);
-        continue;
-      }
-      float* const kept = PartSums(scratch, part, (t.b * a.q.heads + head) * a.q.length + query);
-      std::copy_n(sums, value_floats, kept);
-      kept[value_floats] = w.states[r].max;
-      kept[value_floats + 1] = w.states[r].sum;
+      t.seen[r] = SeenBy(QueryOf(first + r), t.length);
+      end = std::max(end, t.seen[r].end);
     }
+    const Workspace w = Of(scratch, thread);
+    TakeQueries(t, static_cast<const float*>(in[kQ]), w);
+    AddPart(t, part, in, w);
+    const auto to = [&](int64_t r) {
+      return static_cast<float*>(out[0]) +
+             a.y.At(t.b, HeadOf(t, t.first + r), QueryOf(t.first + r));
+    };
+    if (part_tasks) {
+      for (int64_t r = 0; r < t.count; ++r) {
+        const int64_t head = HeadOf(t, t.first + r), query = QueryOf(t.first + r);
+        KeepPart(r, w, PartSums(scratch, part, (t.b * a.q.heads + head) * a.q.length + query));
+      }
+      return;
+    }
+    if (parts == 1 || end <= part_keys) {
+      for (int64_t r = 0; r < t.count; ++r)
+        Finish(w.sums + r * value_floats, w.states[r].sum, to(r));
+      return;
+    }
+    const auto joined = [&](int64_t r) { return w.joined + r * sum_floats(); };
+    for (int64_t r = 0; r < t.count; ++r) KeepPart(r, w, joined(r));
+    for (int64_t p = 1; p < parts && p * part_keys < end; ++p) {
+      AddPart(t, p, in, w);
+      for (int64_t r = 0; r < t.count; ++r) Join(joined(r), w.sums + r * value_floats, w.states[r]);
+    }
+    for (int64_t r = 0; r < t.count; ++r) Finish(joined(r), joined(r)[value_floats + 1], to(r));
+  }
+
+  // Adds a later part's sums to those of earlier ones, by their common maximum.
+  void Join(float* joined, const float* sums, SoftmaxState part) const {
+    float &max = joined[value_floats], &sum = joined[value_floats + 1];
+    if (part.sum == 0) return;  // no keys
+    const float largest = std::max(max, part.max);
+    const auto weight = [&](float m) { return m == largest ? 1 : ExpF(m - largest); };
+    const float before = sum == 0 ? 0 : weight(max), now = weight(part.max);
+    for (int64_t d = 0; d < value_floats; ++d) joined[d] = before * joined[d] + now * sums[d];
+    sum = before * sum + now * part.sum;
+    max = largest;
   }
 
   // A row that sees no key gives zeros.
@@ -330,22 +386,14 @@ struct AttentionState {
     for (int64_t d = 0; d < a.y.size; ++d) y[d] = sum == 0 ? 0.0f : sums[d] / sum;
   }
 
-  // The sums of the parts, in order, by their common maximum.
-  void Merge(int64_t row, std::byte* scratch, void* const* out) const {
-    float max = kMinusInfinity;
-    for (int64_t p = 0; p < parts; ++p)
-      max = std::max(max, PartSums(scratch, p, row)[value_floats]);
-    float* const sums = PartSums(scratch, 0, row);
-    float total = 0;
-    for (int64_t p = 0; p < parts; ++p) {
+  void JoinParts(int64_t row, std::byte* scratch, void* const* out) const {
+    float* const joined = PartSums(scratch, 0, row);
+    for (int64_t p = 1; p < parts; ++p) {
       const float* const part = PartSums(scratch, p, row);
-      const float weight = part[value_floats] == max ? 1 : ExpF(part[value_floats] - max);
-      total += weight * part[value_floats + 1];
-      for (int64_t d = 0; d < a.y.size; ++d)
-        sums[d] = p == 0 ? weight * part[d] : sums[d] + weight * part[d];
+      Join(joined, part, {part[value_floats], part[value_floats + 1]});
     }
     const int64_t query = row % a.q.length, head = row / a.q.length;
-    Finish(sums, total,
+    Finish(joined, joined[value_floats + 1],
            static_cast<float*>(out[0]) + a.y.At(head / a.q.heads, head % a.q.heads, query));
   }
 
@@ -372,15 +420,15 @@ struct AttentionState {
       WritePresent(a.k, a.past() > 0 ? in[kPastKey] : nullptr, in[kK], out[1], context);
     if (a.v.present)
       WritePresent(a.v, a.past() > 0 ? in[kPastValue] : nullptr, in[kV], out[2], context);
-    const int64_t tasks = a.q.batch * a.k.now.heads * row_tasks * parts;
+    const int64_t tasks = a.q.batch * a.k.now.heads * row_tasks * (part_tasks ? parts : 1);
     context.pool.ParallelFor(tasks, grain, [&](int64_t begin, int64_t end, int thread) {
       for (int64_t t = begin; t < end; ++t) RunTask(t, in, out, context.scratch, thread);
     });
-    if (parts == 1) return;
-    const int64_t merge_grain =
+    if (!part_tasks) return;
+    const int64_t join_grain =
         Grain(all_rows(), static_cast<double>(parts * value_floats) * 0.1, context.pool.threads());
-    context.pool.ParallelFor(all_rows(), merge_grain, [&](int64_t begin, int64_t end) {
-      for (int64_t row = begin; row < end; ++row) Merge(row, context.scratch, out);
+    context.pool.ParallelFor(all_rows(), join_grain, [&](int64_t begin, int64_t end) {
+      for (int64_t row = begin; row < end; ++row) JoinParts(row, context.scratch, out);
     });
   }
 };
@@ -400,16 +448,16 @@ Result<BoundKernel> BindAttention(const KernelCall& call, const BindOptions& opt
   state.task_rows = std::clamp<int64_t>(state.rows, 1, kTaskRows);
   state.row_tasks = CeilDiv(state.rows, state.task_rows);
   state.value_floats = Rounded(a.y.size);
-  state.part_keys = std::max<int64_t>(a.keys(), 1);
-  if (state.rows <= kFewRows && a.keys() > kPartKeys) {
-    state.part_keys =
-        std::max(kPartKeys, RoundUp(CeilDiv(a.keys(), kMaxParts), int64_t{kKeyBlock}));
-    state.parts = CeilDiv(a.keys(), state.part_keys);
-  }
-  state.by_rows = state.rows <= kRowsByRows && a.q.size % 16 == 0;
-  const double pairs = static_cast<double>(state.task_rows) * static_cast<double>(state.part_keys);
+  // Over a cache, which queries come to one by one or many at a time, all is cut alike.
+  const bool cached = a.has_lengths, few = state.rows <= kFewRows;
+  state.part_keys = cached || few ? kPartKeys : std::max<int64_t>(a.keys(), 1);
+  state.parts = std::max<int64_t>(CeilDiv(a.keys(), state.part_keys), 1);
+  state.part_tasks = few && state.parts > 1;
+  state.by_rows = (cached || state.rows <= kRowsByRows) && a.q.size % 16 == 0;
+  const double pairs = static_cast<double>(state.task_rows) *
+                       static_cast<double>(state.part_tasks ? state.part_keys : a.keys());
   state.grain =
-      Grain(a.q.batch * a.k.now.heads * state.row_tasks * state.parts,
+      Grain(a.q.batch * a.k.now.heads * state.row_tasks * (state.part_tasks ? state.parts : 1),
             pairs * (0.02 * static_cast<double>(a.q.size + a.y.size) + 0.3) + 20, options.threads);
   const size_t scratch = state.scratch_bytes();
   return BoundKernel::Of(std::move(state), scratch);

@@ -13,9 +13,9 @@ namespace evoq {
 inline constexpr int kKeyBlock = 64;         // keys whose scores are computed together
 inline constexpr int kMaxAttentionRows = 8;  // of `dots`; AttentionTable::rows is at most as many
 
-// y[r, n] = (accumulate ? y[r, n] : 0) + sum over k < depth of a[r, k] * b[k, n], in order of k,
-// each term a fused multiply-add but in plain C++ on x86. Rows of a, b and y are a_step, b_step and
-// y_step elements apart.
+// y[r, n] = (times == null ? 0 : y[r, n] * times[r]) + sum over k < depth of a[r, k] * b[k, n], in
+// order of k, each term a fused multiply-add but in plain C++ on x86. Rows of a, b and y are
+// a_step, b_step and y_step elements apart.
 struct RowsByBlock {
   const float* a;
   int64_t a_step;
@@ -26,7 +26,7 @@ struct RowsByBlock {
   int64_t depth;
   int rows;  // 1 .. AttentionTable::rows
   int64_t columns;
-  bool accumulate;
+  const float* times;      // [rows], or null
   Ahead* ahead = nullptr;  // a beat for each k and the columns that are computed together; or null
 };
 
@@ -36,8 +36,8 @@ struct RowsByBlock {
 struct KeyDots {
   const float* q;
   int64_t q_step;
-  int rows;  // 1 .. kMaxAttentionRows
-  const float* keys;
+  int rows;          // 1 .. kMaxAttentionRows
+  const void* keys;  // float32, or float16
   int64_t key_step;
   int64_t size;  // a multiple of 16
   int64_t n;
@@ -51,6 +51,10 @@ struct ScoreRow {
   const float* bias = nullptr;         // added, or null
   const uint8_t* kept = nullptr;       // excludes keys where it is 0, or null
   int64_t begin = 0, end = kKeyBlock;  // the keys that count; bias and kept are read there
+
+  EVOQ_ALWAYS_INLINE bool plain() const {
+    return !(softcap > 0) && bias == nullptr && kept == nullptr;
+  }
 };
 
 // Of the keys seen so far: their largest score, and the sum of exp(score - max).
@@ -59,15 +63,15 @@ struct SoftmaxState {
 };
 
 // Makes products q k of a block the weights exp(score - max), 0 where a key is excluded, and counts
-// them; sums of earlier blocks are multiplied by what the larger maximum makes of them.
+// them; sums of earlier blocks are to be multiplied by `earlier`, what the larger maximum makes of
+// them.
 struct SoftenRows {
   int count;            // 1 .. kMaxAttentionRows
   const ScoreRow* row;  // [count]
   float* scores;        // [count][kKeyBlock]
   SoftmaxState* states;
-  float* sums;  // [count][sum_floats], a multiple of 16
-  int64_t sum_floats;
-  Ahead* ahead;  // a beat for 16 scores of the rows that become weights together
+  float* earlier;  // [count]
+  Ahead* ahead;    // a few beats for each row
 };
 
 // Rows of `size` int8 elements, one behind the other, each with a float16 scale for every `block`
@@ -90,7 +94,8 @@ struct AttentionTable {
   float (*largest)(const float* x, int64_t n);
   // q = round_half_even(x / scale) within -127 and 127, 0 of NaN.
   void (*quantize)(const float* x, float scale, int8_t* q, int64_t n);
-  void (*dots)(const KeyDots& dots);
+  void (*dots)(const KeyDots& dots);       // keys in float32
+  void (*dots_half)(const KeyDots& dots);  // keys in float16
   void (*soften)(const SoftenRows& rows);
   // The first 2 * half elements of x are pairs (a, b), halves apart or neighbours, and become
   // (cos a - sin b, sin a + cos b). y may be x.

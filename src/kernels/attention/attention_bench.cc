@@ -1,5 +1,7 @@
-// Attention of a prompt and of single tokens behind a cache, causal where the name says so. `GOP/s`
-// counts the products with keys that queries see; a decoded token reads all of the cache.
+// Attention of a prompt and of single tokens behind a cache, causal where the name says so;
+// `cached`: the prompt's keys are in a cache. `GOP/s` counts the products with keys that queries
+// see; a decoded token reads all of the cache.
+#include "kernels/attention/attention_inputs.h"
 #include "kernels/bench_util.h"
 #include "tensor/half.h"
 
@@ -20,13 +22,19 @@ Tensor RandomCache(DType dtype, const Shape& shape, uint32_t seed) {
   return halves;
 }
 
-void Attention(benchmark::State& state, const Heads& h, bool causal, DType cache) {
+void Attention(benchmark::State& state, const Heads& h, bool causal, DType cache,
+               bool cached = false) {
   TestCall t;
   t.op = "Attention";
   t.attrs.Set("is_causal", int64_t{causal});
   const Shape keys{1, h.cached_heads, h.keys, h.size};
   t.inputs = {RandomTensor(TensorType(DType::kFloat32, Shape{1, h.heads, h.queries, h.size}), 1),
               RandomCache(cache, keys, 2), RandomCache(cache, keys, 3)};
+  if (cached) {
+    t.inputs.resize(kLengths);
+    t.inputs.push_back(Tensor::Allocate(TensorType(DType::kInt64, Shape{1})));
+    t.inputs.back().mutable_data<int64_t>()[0] = h.keys;
+  }
   t.outputs = {t.inputs[0].type()};
   // Query i sees keys up to i where as many keys as queries are new.
   const double seen = causal ? static_cast<double>(h.queries * (h.queries + 1) / 2)
@@ -40,6 +48,11 @@ constexpr Heads kQwenPrompt = {512, 14, 2, 64, 512}, kLlamaPrompt = {512, 32, 8,
                 kLlamaToken = {1, 32, 8, 128, 4096};
 BENCHMARK_CAPTURE(Attention, causal_512x14x64_kv2, kQwenPrompt, true, kFloat)->UseRealTime();
 BENCHMARK_CAPTURE(Attention, causal_512x32x128_kv8, kLlamaPrompt, true, kFloat)->UseRealTime();
+BENCHMARK_CAPTURE(Attention, cached_512x14x64_kv2, kQwenPrompt, true, kFloat, true)->UseRealTime();
+BENCHMARK_CAPTURE(Attention, cached_512x14x64_kv2_f16, kQwenPrompt, true, kHalf, true)
+    ->UseRealTime();
+BENCHMARK_CAPTURE(Attention, cached_512x32x128_kv8, kLlamaPrompt, true, kFloat, true)
+    ->UseRealTime();
 BENCHMARK_CAPTURE(Attention, 128x12x64, kBert, false, kFloat)->UseRealTime();
 BENCHMARK_CAPTURE(Attention, token_14x64_kv2_4096, kQwenToken, false, kFloat)->UseRealTime();
 BENCHMARK_CAPTURE(Attention, token_14x64_kv2_4096_f16, kQwenToken, false, kHalf)->UseRealTime();

@@ -188,7 +188,8 @@ EVOQ_ALWAYS_INLINE void Tile(const RowsByBlock& p, int64_t column) {
   for (int r = 0; r < kTileRows; ++r) {
 #pragma GCC unroll 8
     for (int v = 0; v < kTile; ++v)
-      acc[r][v] = p.accumulate ? Load(p.y + r * p.y_step + column + v * kLanes) : Floats{};
+      acc[r][v] = p.times != nullptr ? Load(p.y + r * p.y_step + column + v * kLanes) * p.times[r]
+                                     : Floats{};
   }
   const T* b = static_cast<const T*>(p.b) + column;
   for (int64_t k = 0; k < p.depth; ++k, b += p.b_step) {
@@ -219,7 +220,7 @@ EVOQ_ALWAYS_INLINE void PartTile(const RowsByBlock& p, int64_t column, int64_t n
   Floats acc[kTileRows];
 #pragma GCC unroll 8
   for (int r = 0; r < kTileRows; ++r)
-    acc[r] = p.accumulate ? LoadPart(p.y + r * p.y_step + column, n) : Floats{};
+    acc[r] = p.times != nullptr ? LoadPart(p.y + r * p.y_step + column, n) * p.times[r] : Floats{};
   for (int64_t k = 0; k < p.depth; ++k, b += p.b_step) {
     const Floats w = LoadPart(b, n);
 #pragma GCC unroll 8
@@ -231,7 +232,7 @@ EVOQ_ALWAYS_INLINE void PartTile(const RowsByBlock& p, int64_t column, int64_t n
   for (int64_t i = 0; i < n; ++i) {
     for (int r = 0; r < kTileRows; ++r) {
       float& y = p.y[r * p.y_step + column + i];
-      float sum = p.accumulate ? y : 0.0f;
+      float sum = p.times != nullptr ? y * p.times[r] : 0.0f;
       for (int64_t k = 0; k < p.depth; ++k)
         sum = MulAdd(p.a[r * p.a_step + k], Widened(b[k * p.b_step + i]), sum);
       y = sum;
@@ -310,28 +311,30 @@ void Quantize(const float* x, float scale, int8_t* q, int64_t n) {
   }
 }
 
-// Lanes of `a`, and of `b` between them, each with the lane kApart from it added: every second
+// Lanes of `a`, and of `b` between them, each combined with the lane kApart from it: every second
 // kApart lanes are those of `a`.
-template <int kApart>
-EVOQ_ALWAYS_INLINE Sixteen Added(Sixteen a, Sixteen b) {
+template <int kApart, typename Combine>
+EVOQ_ALWAYS_INLINE Sixteen Folded(Sixteen a, Sixteen b, const Combine& combine) {
   if constexpr (kApart == 8) {
-    return __builtin_shufflevector(a, b, 0, 1, 2, 3, 4, 5, 6, 7, 24, 25, 26, 27, 28, 29, 30, 31) +
-           __builtin_shufflevector(a, b, 8, 9, 10, 11, 12, 13, 14, 15, 16, 17, 18, 19, 20, 21, 22,
-                                   23);
+    return combine(
+        __builtin_shufflevector(a, b, 0, 1, 2, 3, 4, 5, 6, 7, 24, 25, 26, 27, 28, 29, 30, 31),
+        __builtin_shufflevector(a, b, 8, 9, 10, 11, 12, 13, 14, 15, 16, 17, 18, 19, 20, 21, 22,
+                                23));
   } else if constexpr (kApart == 4) {
-    return __builtin_shufflevector(a, b, 0, 1, 2, 3, 20, 21, 22, 23, 8, 9, 10, 11, 28, 29, 30, 31) +
-           __builtin_shufflevector(a, b, 4, 5, 6, 7, 16, 17, 18, 19, 12, 13, 14, 15, 24, 25, 26,
-                                   27);
+    return combine(
+        __builtin_shufflevector(a, b, 0, 1, 2, 3, 20, 21, 22, 23, 8, 9, 10, 11, 28, 29, 30, 31),
+        __builtin_shufflevector(a, b, 4, 5, 6, 7, 16, 17, 18, 19, 12, 13, 14, 15, 24, 25, 26, 27));
   } else if constexpr (kApart == 2) {
-    return __builtin_shufflevector(a, b, 0, 1, 18, 19, 4, 5, 22, 23, 8, 9, 26, 27, 12, 13, 30, 31) +
-           __builtin_shufflevector(a, b, 2, 3, 16, 17, 6, 7, 20, 21, 10, 11, 24, 25, 14, 15, 28,
-                                   29);
+    return combine(
+        __builtin_shufflevector(a, b, 0, 1, 18, 19, 4, 5, 22, 23, 8, 9, 26, 27, 12, 13, 30, 31),
+        __builtin_shufflevector(a, b, 2, 3, 16, 17, 6, 7, 20, 21, 10, 11, 24, 25, 14, 15, 28, 29));
   } else {
-    return __builtin_shufflevector(a, b, 0, 17, 2, 19, 4, 21, 6, 23, 8, 25, 10, 27, 12, 29, 14,
-                                   31) +
-           __builtin_shufflevector(a, b, 1, 16, 3, 18, 5, 20, 7, 22, 9, 24, 11, 26, 13, 28, 15, 30);
+    return combine(
+        __builtin_shufflevector(a, b, 0, 17, 2, 19, 4, 21, 6, 23, 8, 25, 10, 27, 12, 29, 14, 31),
+        __builtin_shufflevector(a, b, 1, 16, 3, 18, 5, 20, 7, 22, 9, 24, 11, 26, 13, 28, 15, 30));
   }
 }
+EVOQ_ALWAYS_INLINE Sixteen Sum(Sixteen a, Sixteen b) { return a + b; }
 
 // Rows of queries that are multiplied together with four keys, whose sums are a register each.
 constexpr int kDotRows = kLanes == 16 ? 7 : 1, kDotKeys = 4;
@@ -339,17 +342,17 @@ constexpr int kDotRows = kLanes == 16 ? 7 : 1, kDotKeys = 4;
 // kTile rows of queries with the 16 keys from `first` on, four at a time. Of four keys, lanes that
 // are 8 and then 4 apart are added; then those 2 apart, of the even and of the odd keys; then
 // neighbours: key i's sum ends in lane i.
-template <int kTile>
+template <typename T, int kTile>
 EVOQ_ALWAYS_INLINE void DotsOfSixteen(const KeyDots& p, const float* q, int64_t first, float* y) {
   constexpr int kParts = 16 / kLanes, kOrder[kDotKeys] = {0, 8, 4, 12};
   Sixteen by4[4][kTile];  // of keys 0, 1, 2 and 3, and of every fourth behind them
 #pragma GCC unroll 1
   for (int from = 0; from < 4; ++from) {
-    const float* keys[kDotKeys];  // behind the last key, the last one again
+    const T* keys[kDotKeys];  // behind the last key, the last one again
 #pragma GCC unroll 4
     for (int i = 0; i < kDotKeys; ++i) {
       const int64_t key = first + from + kOrder[i];
-      keys[i] = p.keys + (key < p.n ? key : p.n - 1) * p.key_step;
+      keys[i] = static_cast<const T*>(p.keys) + (key < p.n ? key : p.n - 1) * p.key_step;
     }
     Floats acc[kTile][kDotKeys][kParts] = {};
     for (int64_t d = 0; d < p.size; d += 16) {
@@ -372,27 +375,30 @@ EVOQ_ALWAYS_INLINE void DotsOfSixteen(const KeyDots& p, const float* q, int64_t 
     for (int r = 0; r < kTile; ++r) {
       Sixteen sums[kDotKeys];
       std::memcpy(sums, acc[r], sizeof(sums));
-      by4[from][r] = Added<4>(Added<8>(sums[0], sums[1]), Added<8>(sums[2], sums[3]));
+      by4[from][r] =
+          Folded<4>(Folded<8>(sums[0], sums[1], Sum), Folded<8>(sums[2], sums[3], Sum), Sum);
     }
   }
 #pragma GCC unroll 8
   for (int r = 0; r < kTile; ++r)
-    StoreVec<float, 16>(y + r * kKeyBlock + first,
-                        Added<1>(Added<2>(by4[0][r], by4[2][r]), Added<2>(by4[1][r], by4[3][r])));
+    StoreVec<float, 16>(
+        y + r * kKeyBlock + first,
+        Folded<1>(Folded<2>(by4[0][r], by4[2][r], Sum), Folded<2>(by4[1][r], by4[3][r], Sum), Sum));
 }
 
-template <int kTile>
+template <typename T, int kTile>
 void DotsOf(const KeyDots& p, int64_t first, int row) {
-  DotsOfSixteen<kTile>(p, p.q + row * p.q_step, first, p.y + row * kKeyBlock);
+  DotsOfSixteen<T, kTile>(p, p.q + row * p.q_step, first, p.y + row * kKeyBlock);
 }
-template <int... kTile>
+template <typename T, int... kTile>
 constexpr auto DotsByRows(std::integer_sequence<int, kTile...>) {
-  return std::array<void (*)(const KeyDots&, int64_t, int), kDotRows>{DotsOf<kTile + 1>...};
+  return std::array<void (*)(const KeyDots&, int64_t, int), kDotRows>{DotsOf<T, kTile + 1>...};
 }
 
 // All rows take some keys before the next ones, so that these come from the first cache.
+template <typename T>
 void Dots(const KeyDots& p) {
-  static constexpr auto kByRows = DotsByRows(std::make_integer_sequence<int, kDotRows>());
+  static constexpr auto kByRows = DotsByRows<T>(std::make_integer_sequence<int, kDotRows>());
   const int tiles = (p.rows + kDotRows - 1) / kDotRows;
   for (int64_t first = 0; first < p.n; first += 16) {
     for (int t = 0, row = 0; t < tiles; ++t) {
@@ -407,120 +413,113 @@ void Dots(const KeyDots& p) {
 // key counts yet, nothing.
 EVOQ_ALWAYS_INLINE float BaseOf(float max) { return max == -kInfinity ? 0.0f : max; }
 
-// SoftenTogether makes the scores of a block weights, in kCount rows. Of each row it raises the
-// state's maximum, and gives the logarithm of what earlier weights become by it, and the sum of the
-// new ones.
+// The scores of a row, minus infinity where a key does not count; their largest in each lane.
 #if defined(__AVX512F__)
-// Rows that do not wait for one another: one alone waits for its largest score, then for its
-// exponentials, then for their sum.
-constexpr int kSoftened = 2;
-
-// A row's scores, minus infinity where a key does not count.
-EVOQ_ALWAYS_INLINE void Bias(const float* s, const ScoreRow& row, Sixteen (&x)[kSixteens]) {
+EVOQ_ALWAYS_INLINE Sixteen Bias(float* s, const ScoreRow& row) {
+  Sixteen most = Splat<Sixteen>(-kInfinity);
+  if (row.plain() && row.begin == 0 && row.end == kKeyBlock) {
+#pragma GCC unroll 4
+    for (int i = 0; i < kKeyBlock; i += 16) {
+      const Sixteen x = row.scale * LoadVec<float, 16>(s + i);
+      StoreVec<float, 16>(s + i, x);
+      most = Larger(most, x);
+    }
+    return most;
+  }
   const uint64_t seen = (row.end < kKeyBlock ? (uint64_t{1} << row.end) - 1 : ~uint64_t{0}) &
                         (row.begin < kKeyBlock ? ~uint64_t{0} << row.begin : 0);
-#pragma GCC unroll 4
-  for (int i = 0; i < kSixteens; ++i) {
-    auto kept = static_cast<__mmask16>(seen >> (16 * i));
-    x[i] = row.scale * LoadVec<float, 16>(s + 16 * i);
-    if (row.softcap > 0) x[i] = row.softcap * TanhInline(x[i] / row.softcap);
+  for (int i = 0; i < kKeyBlock; i += 16) {
+    auto kept = static_cast<__mmask16>(seen >> i);
+    Sixteen x = row.scale * LoadVec<float, 16>(s + i);
+    if (row.softcap > 0) x = row.softcap * TanhInline(x / row.softcap);
     if (row.bias != nullptr)
-      x[i] = _mm512_mask_add_ps(x[i], kept, x[i], _mm512_maskz_loadu_ps(kept, row.bias + 16 * i));
+      x = _mm512_mask_add_ps(x, kept, x, _mm512_maskz_loadu_ps(kept, row.bias + i));
     if (row.kept != nullptr) {
-      const __m128i bytes = _mm_maskz_loadu_epi8(kept, row.kept + 16 * i);
+      const __m128i bytes = _mm_maskz_loadu_epi8(kept, row.kept + i);
       kept = _mm_test_epi8_mask(bytes, bytes);
     }
-    x[i] = _mm512_mask_mov_ps(Splat<Sixteen>(-kInfinity), kept, x[i]);
+    x = _mm512_mask_mov_ps(Splat<Sixteen>(-kInfinity), kept, x);
+    StoreVec<float, 16>(s + i, x);
+    most = Larger(most, x);
   }
+  return most;
 }
 
-template <int kCount>
-EVOQ_ALWAYS_INLINE void SoftenTogether(float* s, const ScoreRow* row, SoftmaxState* states,
-                                       float* earlier, float* sums, Ahead& ahead) {
-  Sixteen x[kCount][kSixteens];
-  float base[kCount];
+// Of eight rows, in each vector's lanes: row r's combined in lanes 2 r and 2 r + 1, those 8 apart
+// first, then 4, 2 and 1.
+template <typename Combine>
+EVOQ_ALWAYS_INLINE Sixteen EachAcross(const Sixteen (&v)[8], const Combine& combine) {
+  const Sixteen even = Folded<4>(Folded<8>(v[0], v[4], combine), Folded<8>(v[2], v[6], combine),
+                                 combine),
+                odd = Folded<4>(Folded<8>(v[1], v[5], combine), Folded<8>(v[3], v[7], combine),
+                                combine);
+  const Sixteen by2 = Folded<2>(even, odd, combine);
+  return Folded<1>(by2, by2, combine);
+}
+static_assert(kMaxAttentionRows == 8 && sizeof(SoftmaxState) == 2 * sizeof(float));
+
+// Each step for all rows: one alone waits for its largest score, then for its exponentials, then
+// for their sum. States lie as EachAcross leaves what is added to them.
+void Soften(const SoftenRows& rows) {
+  const auto lanes = static_cast<__mmask16>((1u << (2 * rows.count)) - 1);
+  constexpr __mmask16 kSums = 0xaaaa;
+  Sixteen each[kMaxAttentionRows] = {};
+  for (int r = 0; r < rows.count; ++r) each[r] = Bias(rows.scores + r * kKeyBlock, rows.row[r]);
+  const Sixteen states = _mm512_maskz_loadu_ps(lanes, rows.states),
+                before = _mm512_moveldup_ps(states), max = Larger(before, EachAcross(each, Larger)),
+                none = Splat<Sixteen>(-kInfinity);
+  // BaseOf of each.
+  const Sixteen base = _mm512_maskz_mov_ps(_mm512_cmp_ps_mask(max, none, _CMP_NEQ_UQ), max);
+  const Sixteen earlier = ExpInline(before - base);
+  float bases[16];
+  StoreVec<float, 16>(bases, base);
+  for (int r = 0; r < rows.count; ++r) {
+    float* const s = rows.scores + r * kKeyBlock;
+    each[r] = Sixteen{};
 #pragma GCC unroll 4
-  for (int r = 0; r < kCount; ++r) {
-    Bias(s + r * kKeyBlock, row[r], x[r]);
-    Sixteen largest = Splat<Sixteen>(-kInfinity);
-#pragma GCC unroll 4
-    for (const Sixteen& v : x[r]) largest = Larger(largest, v);
-    const float block = Across(largest, Larger), before = states[r].max;
-    states[r].max = block > before ? block : before;
-    base[r] = BaseOf(states[r].max);
-    earlier[r] = before - base[r];
-  }
-  Sixteen sum[kCount] = {};
-#pragma GCC unroll 4
-  for (int i = 0; i < kSixteens; ++i) {
-    ahead.Beat();
-#pragma GCC unroll 4
-    for (int r = 0; r < kCount; ++r) {
-      x[r][i] = ExpInline(x[r][i] - base[r]);
-      StoreVec<float, 16>(s + r * kKeyBlock + 16 * i, x[r][i]);
-      sum[r] = sum[r] + x[r][i];
+    for (int i = 0; i < kKeyBlock; i += 16) {
+      if (i % 32 == 0) rows.ahead->Beat();
+      const Sixteen x = ExpInline(LoadVec<float, 16>(s + i) - bases[2 * r]);
+      StoreVec<float, 16>(s + i, x);
+      each[r] = each[r] + x;
     }
   }
-#pragma GCC unroll 4
-  for (int r = 0; r < kCount; ++r)
-    sums[r] = Across(sum[r], [](Sixteen a, Sixteen b) { return a + b; });
+  const Sixteen sums = states * earlier + EachAcross(each, Sum);
+  _mm512_mask_storeu_ps(rows.states, lanes, _mm512_mask_mov_ps(max, kSums, sums));
+  _mm512_mask_compressstoreu_ps(rows.earlier, static_cast<__mmask16>(lanes & ~kSums), earlier);
 }
 #else
-constexpr int kSoftened = 1;
-
-template <int kCount>
-EVOQ_ALWAYS_INLINE void SoftenTogether(float* s, const ScoreRow* rows, SoftmaxState* state,
-                                       float* earlier, float* sums, Ahead& ahead) {
-  static_assert(kCount == 1);
-  for (int i = 0; i < kSixteens; ++i) ahead.Beat();
-  const ScoreRow& row = *rows;
-  for (int j = 0; j < kKeyBlock; ++j) s[j] = row.scale * s[j];
-  if (row.softcap > 0) {
-    for (int j = 0; j < kKeyBlock; ++j) s[j] = row.softcap * TanhInline(s[j] / row.softcap);
-  }
-  if (row.bias != nullptr) {
-    for (int64_t j = row.begin; j < row.end; ++j) s[j] += row.bias[j];
-  }
-  if (row.kept != nullptr) {
-    for (int64_t j = row.begin; j < row.end; ++j) s[j] = row.kept[j] != 0 ? s[j] : -kInfinity;
-  }
-  for (int64_t j = 0; j < row.begin; ++j) s[j] = -kInfinity;
-  for (int64_t j = row.end; j < kKeyBlock; ++j) s[j] = -kInfinity;
-  Sixteen largest = Splat<Sixteen>(-kInfinity);
-  for (int i = 0; i < kSixteens; ++i) largest = Larger(largest, LoadVec<float, 16>(s + 16 * i));
-  const float block = Across(largest, Larger), before = state->max;
-  state->max = block > before ? block : before;
-  const float base = BaseOf(state->max);
-  *earlier = before - base;
-  for (int j = 0; j < kKeyBlock; ++j) s[j] = ExpInline(s[j] - base);
-  Sixteen sum = {};
-  for (int i = 0; i < kSixteens; ++i) sum = sum + LoadVec<float, 16>(s + 16 * i);
-  *sums = Across(sum, [](Sixteen a, Sixteen b) { return a + b; });
-}
-#endif
-
-// Without a branch: whether a block has a larger score is anybody's guess.
 void Soften(const SoftenRows& rows) {
-  float earlier[16] = {}, sums[kMaxAttentionRows];  // what earlier weights become; those of now
-  int r = 0;
-  for (; r + kSoftened <= rows.count; r += kSoftened)
-    SoftenTogether<kSoftened>(rows.scores + r * kKeyBlock, rows.row + r, rows.states + r,
-                              earlier + r, sums + r, *rows.ahead);
-  for (; r < rows.count; ++r)
-    SoftenTogether<1>(rows.scores + r * kKeyBlock, rows.row + r, rows.states + r, earlier + r,
-                      sums + r, *rows.ahead);
-#if defined(__AVX512F__)
-  StoreVec<float, 16>(earlier, ExpInline(LoadVec<float, 16>(earlier)));
-#else
-  for (r = 0; r < rows.count; ++r) earlier[r] = ExpInline(earlier[r]);
-#endif
-  for (r = 0; r < rows.count; ++r) {
-    rows.states[r].sum = rows.states[r].sum * earlier[r] + sums[r];
-    float* const y = rows.sums + r * rows.sum_floats;
-    for (int64_t d = 0; d < rows.sum_floats; d += 16)
-      StoreVec<float, 16>(y + d, LoadVec<float, 16>(y + d) * earlier[r]);
+  for (int r = 0; r < rows.count; ++r) {
+    for (int i = 0; i < kSixteens; ++i) rows.ahead->Beat();
+    const ScoreRow& row = rows.row[r];
+    float* const s = rows.scores + r * kKeyBlock;
+    for (int j = 0; j < kKeyBlock; ++j) s[j] = row.scale * s[j];
+    if (row.softcap > 0) {
+      for (int j = 0; j < kKeyBlock; ++j) s[j] = row.softcap * TanhInline(s[j] / row.softcap);
+    }
+    if (row.bias != nullptr) {
+      for (int64_t j = row.begin; j < row.end; ++j) s[j] += row.bias[j];
+    }
+    if (row.kept != nullptr) {
+      for (int64_t j = row.begin; j < row.end; ++j) s[j] = row.kept[j] != 0 ? s[j] : -kInfinity;
+    }
+    for (int64_t j = 0; j < row.begin; ++j) s[j] = -kInfinity;
+    for (int64_t j = row.end; j < kKeyBlock; ++j) s[j] = -kInfinity;
+    Sixteen largest = Splat<Sixteen>(-kInfinity);
+    for (int i = 0; i < kSixteens; ++i) largest = Larger(largest, LoadVec<float, 16>(s + 16 * i));
+    SoftmaxState& state = rows.states[r];
+    const float block = Across(largest, Larger), before = state.max;
+    state.max = block > before ? block : before;
+    const float base = BaseOf(state.max), earlier = ExpInline(before - base);
+    for (int j = 0; j < kKeyBlock; ++j) s[j] = ExpInline(s[j] - base);
+    Sixteen sum = {};
+    for (int i = 0; i < kSixteens; ++i) sum = sum + LoadVec<float, 16>(s + 16 * i);
+    state.sum = state.sum * earlier + Across(sum, Sum);
+    rows.earlier[r] = earlier;
   }
 }
+#endif
 
 void Rotate(const float* x, const float* cosines, const float* sines, float* y, int64_t half,
             bool interleaved) {
@@ -552,7 +551,8 @@ const AttentionTable kAttentionTable = {.rows = kRows,
                                         .dequantize = Dequantize,
                                         .largest = Largest,
                                         .quantize = Quantize,
-                                        .dots = Dots,
+                                        .dots = Dots<float>,
+                                        .dots_half = Dots<uint16_t>,
                                         .soften = Soften,
                                         .rotate = Rotate};
 
