@@ -170,7 +170,7 @@ struct DynamicBytes {
 // Dynamic integers: Conv, MatMul and, with data of one byte, recurrent operators with constant
 // weights compute with integers, on activations quantized at each run by their own range; the
 // weights of other operators become int8 as by QuantizeWeights, but stay as they are beside weights
-// of two bytes.
+// of two bytes. Data has one range for all rows.
 Result<QuantizeReport> QuantizeDynamic(Graph& graph, const QuantizeOptions& options,
                                        DynamicBytes bytes = {});
 // The same with data whose scales the ranges give: static integers of 16 bits.
@@ -188,13 +188,18 @@ struct WeightsAs {
   // And the data of those, and of recurrent operators, is rounded to int8 when it is multiplied
   // (attribute data_block); of recurrent operators beside int8 weights too.
   bool rounding = false;
-  bool products = true;  // false: recurrent operators and tables alone
+  bool rounds_beside_int8 = false;  // so is that of products with int8 weights
+  bool products = true;             // false: recurrent operators and tables alone
 };
 
 // Weights only: constant weights become int8 per channel, or of low bits where they can;
 // computation stays float32, but for products of rounded data.
 Result<QuantizeReport> QuantizeWeights(Graph& graph, const QuantizeOptions& options,
                                        WeightsAs as = {});
+
+// Whether the graph extends caches of keys and values: its rows are tokens of sequences that run
+// together and piece by piece, so that none may depend on what runs beside it.
+bool HasCaches(const Graph& graph);
 
 // A quantization scheme: one row in its own file, named by one line in quant/schemes.inc; what
 // `--scheme` names.

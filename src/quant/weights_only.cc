@@ -5,6 +5,7 @@
 
 #include "graph/float_reason.h"
 #include "graph/moving_out.h"
+#include "kernels/attention/attention_inputs.h"
 #include "kernels/gemm/blocks/block_data.h"
 #include "kernels/gemm/blocks/weights.h"
 #include "passes/match.h"
@@ -378,10 +379,14 @@ class WeightsQuantizer {
   void Count(NodeId id, const LowBits* low) {
     const Node& node = graph_.node(id);
     const TensorType& x = graph_.value(node.input(0)).type;
-    const bool rounds = low != nullptr && as_.rounding && IsLinear(node) &&
-                        x.dtype == DType::kFloat32 && !x.quantized();
-    if (rounds)
-      graph_.attrs(id).Set(kDataBlock, DataBlockBeside(options_.block, options_.equal_blocks));
+    bool rounds = as_.rounding && (low != nullptr || as_.rounds_beside_int8) && IsLinear(node) &&
+                  x.dtype == DType::kFloat32 && !x.quantized();
+    const int64_t block =
+        DataBlockBeside(low != nullptr ? options_.block : 0, options_.equal_blocks);
+    if (low == nullptr)
+      rounds = rounds && LinearFormOf(node)->two_operands &&
+               !RejectBlocks(graph_.value(node.input(1)).type, block);
+    if (rounds) graph_.attrs(id).Set(kDataBlock, block);
     Count(id, rounds, low);
   }
   void Count(NodeId id, bool rounds, const LowBits* low) {
@@ -412,6 +417,14 @@ void Join(const QuantizeReport& body, const std::string& prefix, QuantizeReport&
 }
 
 }  // namespace
+
+bool HasCaches(const Graph& graph) {
+  return std::ranges::any_of(graph.order(), [&](NodeId id) {
+    const Node& node = graph.node(id);
+    return node.op == "TensorScatter" || (node.op == "Attention" && (node.input(kPastKey).valid() ||
+                                                                     node.input(kLengths).valid()));
+  });
+}
 
 Result<QuantizeReport> QuantizeBodies(Graph& graph, const QuantizeOptions& options, WeightsAs as) {
   as.products = false;
