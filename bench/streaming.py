@@ -3,13 +3,15 @@
 
     bench/streaming.py [--evoq build/release/bin/evoq] [--gigabytes 8] [--limit-mb 2048]
                        [--scheme int4-dynamic] [--block 32] [--threads N] [--folder DIR] [--compare]
-                       [--rounds N] [--keep]
+                       [--rounds N] [--cold] [--keep]
 
 Makes a folder of float16 shards (a Llama of made-up weights) where it is not there yet, runs
 `evoq quantize` with a limit on its data (RLIMIT_DATA: all memory of its own, but not pages of
 files, which the system takes back when it needs them), and prints bytes of input per second and the
 largest resident memory, which counts pages of files too. --limit-mb 0 sets no limit. --compare runs
-it once more without one: the file must be the same. Needs nothing but Python.
+it once more without one: the file must be the same. The shards are read before each run, so that
+the memory holds what it can of them, and the rate of that is printed too; with --cold the system is
+asked to forget them again, so that no run can be faster than the disk. Needs nothing but Python.
 """
 
 import argparse
@@ -151,16 +153,40 @@ def quantize(options, folder, output, limit_bytes):
     return time.monotonic() - start, busy, usage.ru_maxrss * 1024
 
 
+def read_alone(paths):
+    """Bytes per second."""
+    buffer, size = bytearray(1 << 20), 0
+    start = time.monotonic()
+    for path in paths:
+        with open(path, "rb", buffering=0) as file:
+            while count := file.readinto(buffer):
+                size += count
+    return size / (time.monotonic() - start)
+
+
+def forget(paths):
+    for path in paths:
+        with open(path, "rb") as file:
+            os.posix_fadvise(file.fileno(), 0, 0, os.POSIX_FADV_DONTNEED)
+
+
 def run(options, folder):
     shards = sorted(folder.glob("*.safetensors"))
     size = sum(path.stat().st_size for path in shards)
     output = folder / "quantized.etm"
     for _ in range(options.rounds):
+        rate = read_alone(shards)
+        if options.cold:
+            forget(shards)
+            rate = read_alone(shards)
+            forget(shards)
         seconds, busy, resident = quantize(options, folder, output, options.limit_mb << 20)
         print(
             f"{options.scheme}, {size / 1e9:.2f} GB in {len(shards)} shards -> "
             f"{output.stat().st_size / 1e9:.2f} GB: {seconds:.1f} s ({busy:.1f} s of processors), "
-            f"{size / seconds / 1e6:.0f} MB/s of input, resident at most {resident / 1e6:.0f} MB, "
+            f"{size / seconds / 1e6:.0f} MB/s of input "
+            f"({'from the disk' if options.cold else 'just read'}; reading alone "
+            f"{rate / 1e6:.0f} MB/s), resident at most {resident / 1e6:.0f} MB, "
             f"limit {f'{options.limit_mb} MiB' if options.limit_mb else 'none'}",
             flush=True,
         )
@@ -190,6 +216,7 @@ def main():
     parser.add_argument("--folder", type=pathlib.Path)
     parser.add_argument("--compare", action="store_true")
     parser.add_argument("--rounds", type=int, default=1)
+    parser.add_argument("--cold", action="store_true", help="shards come from the disk")
     parser.add_argument("--keep", action="store_true", help="the folder stays")
     options = parser.parse_args()
     folder = options.folder or pathlib.Path(tempfile.mkdtemp(prefix="evoq-streaming-"))
