@@ -261,7 +261,7 @@ void Product(const RowsByBlock& product) {
   kByRows[product.rows - 1](product);
 }
 
-constexpr int kSixteens = kKeyBlock / 16;
+[[maybe_unused]] constexpr int kSixteens = kKeyBlock / 16;
 using Sixteen = Floats16;
 
 EVOQ_ALWAYS_INLINE Sixteen Larger(Sixteen a, Sixteen b) {
@@ -411,7 +411,9 @@ void Dots(const KeyDots& p) {
 
 // What is taken from scores before they become weights: of a maximum of minus infinity, where no
 // key counts yet, nothing.
-EVOQ_ALWAYS_INLINE float BaseOf(float max) { return max == -kInfinity ? 0.0f : max; }
+[[maybe_unused]] EVOQ_ALWAYS_INLINE float BaseOf(float max) {
+  return max == -kInfinity ? 0.0f : max;
+}
 
 // The scores of a row, minus infinity where a key does not count; their largest in each lane.
 #if defined(__AVX512F__)

@@ -27,6 +27,7 @@ struct DwShape {
   int64_t blocks() const { return (channels + kDwBlock - 1) / kDwBlock; }
   int64_t taps() const { return h.kernel * w.kernel; }
   int64_t quads() const { return (h.kernel + 3) / 4; }  // groups of four rows of the kernel
+  bool down() const { return h.kernel > w.kernel; }     // the longer side
 };
 
 // The channels that one walk of dwconv_walk.inl.h computes together. With 64 lanes, fewer than 33
@@ -43,11 +44,15 @@ struct DwRingBlock {
 // Arrays over channels are padded to whole blocks.
 struct DwInt8Args {
   DwShape shape;
-  // [part][block][kx][quad][16][4]: four vertical taps beside each other, zeros past KH. The parts
-  // add up to w - zero_w: two where that does not fit int8, the second what is over; null where two
-  // do not suffice (w - zero_w = 255).
-  const int8_t* quads = nullptr;
+  // For dwconv_lines.inl.h, null where the instruction set has none: the kernel's taps in groups of
+  // DwTable::line_taps along its longer side, which is vertical where `down`; zeros past the end.
+  //   4: int8 [part][block][i][group][16][4], i along the other side. The parts add up to w -
+  //      zero_w: two where that does not fit int8, the second what is over; null where two do not
+  //      suffice (w - zero_w = 255)
+  //   2: int16 [block][i][group][16][2]
+  const void* groups = nullptr;
   int parts = 1;
+  bool down = false;
   const int16_t* taps = nullptr;  // [tap][C rounded up]: w - zero_w
   const int32_t* bias = nullptr;  // bias[c] - zero_x * sum of the weights of c
   const float* multiplier = nullptr;
@@ -56,8 +61,9 @@ struct DwInt8Args {
   const float* slopes = nullptr;     // v < 0 ? v * slope : v, before the bounds; null: none
   const uint8_t* padding = nullptr;  // C times zero_x: what lies outside x
   // For the kernels of dwconv_walk.inl.h, null for others: per block of ring_lanes channels,
-  //   64 lanes: int8 [part][block][kx][quad][4][16][4] as `quads`, in the order of
-  //   dwconv_ring.inl.h 16 lanes: int16 [block][kx][pair][16][2]: two vertical taps beside each
+  //   64 lanes: int8 [part][block][kx][quad][4][16][4], four vertical taps beside each other, parts
+  //   as of `groups`, in the order of dwconv_ring.inl.h
+  //   16 lanes: int16 [block][kx][pair][16][2]: two vertical taps beside each
   //   other, zero past KH
   const void* ring = nullptr;
   int64_t ring_lanes = 64;
@@ -107,6 +113,7 @@ struct DwTable {
   // Columns of the rings of rows that int8_rows can walk (kernels/dwconv/dwconv_walk.inl.h): 16 or
   // 64, 0 for none.
   int ring_lanes = 0;
+  int line_taps = 0;  // DwInt8Args::groups: 4, 2, or 0 for none
 };
 EVOQ_ISA_TABLE(DwTable)
 

@@ -10,19 +10,6 @@ namespace {
 
 using Bytes = const uint8_t*;
 
-inline __m512i Widen(Bytes p, __mmask16 mask) {
-  return _mm512_cvtepu8_epi32(_mm_maskz_loadu_epi8(mask, p));
-}
-
-// lane c = x[row 0][c] | x[row 1][c] << 8 | x[row 2][c] << 16 | x[row 3][c] << 24
-inline __m512i Interleave(const Bytes* pixel, int64_t c, __mmask16 mask) {
-  const __m512i low =
-      _mm512_or_si512(Widen(pixel[0] + c, mask), _mm512_slli_epi32(Widen(pixel[1] + c, mask), 8));
-  const __m512i high = _mm512_or_si512(_mm512_slli_epi32(Widen(pixel[2] + c, mask), 16),
-                                       _mm512_slli_epi32(Widen(pixel[3] + c, mask), 24));
-  return _mm512_or_si512(low, high);
-}
-
 struct Epilogue {
   explicit Epilogue(const DwInt8Args& a)
       : args(a),
@@ -76,52 +63,50 @@ struct Epilogue {
 }  // namespace
 }  // namespace evoq::avx512
 
+#include "kernels/dwconv/dwconv_lines.inl.h"
 #include "kernels/dwconv/dwconv_ring.inl.h"
 
 namespace evoq::avx512 {
 namespace {
 
-// Any kernel, stride and dilation: one output pixel of 16 channels at a time.
-void Int8AnyRow(const Epilogue& epilogue, const uint8_t* x_image, int64_t oy, int64_t out_row,
-                const void* residual, void* y) {
+struct LineMachine {
+  using V = __m512i;
+  static constexpr int kTaps = 4, kVectors = 1;
+
+  const Epilogue& epilogue;
   const DwInt8Args& args = epilogue.args;
-  const DwShape& shape = args.shape;
-  const int64_t channels = shape.channels, quads = shape.quads(),
-                top = oy * shape.h.stride - shape.h.pad;
-  for (int64_t ox = 0; ox < shape.w.out; ++ox) {
-    const int64_t left = ox * shape.w.stride - shape.w.pad;
-    for (int64_t block = 0; block < shape.blocks(); ++block) {
-      const int64_t c = block * kDwBlock, n = channels - c < kDwBlock ? channels - c : kDwBlock;
-      const __mmask16 mask = static_cast<__mmask16>((1u << n) - 1);
-      const int64_t part_bytes = shape.blocks() * shape.w.kernel * quads * 64;
-      const int8_t* weights = args.quads + block * shape.w.kernel * quads * 64;
-      __m512i acc = _mm512_loadu_si512(args.bias + c);
-      for (int64_t kx = 0; kx < shape.w.kernel; ++kx) {
-        const int64_t ix = left + kx * shape.w.dilation;
-        for (int64_t q = 0; q < quads; ++q) {
-          Bytes pixel[4];
-          for (int i = 0; i < 4; ++i) {
-            const int64_t iy = top + (q * 4 + i) * shape.h.dilation;
-            const bool inside = iy >= 0 && iy < shape.h.in && ix >= 0 && ix < shape.w.in &&
-                                q * 4 + i < shape.h.kernel;
-            pixel[i] = inside ? x_image + (iy * shape.w.in + ix) * channels : args.padding;
-          }
-          const __m512i x = Interleave(pixel, c, mask);
-          for (int part = 0; part < args.parts; ++part) {
-            acc = _mm512_dpbusd_epi32(
-                acc, x, _mm512_loadu_si512(weights + part * part_bytes + (kx * quads + q) * 64));
-          }
-        }
-      }
-      const int64_t at = (out_row * shape.w.out + ox) * channels + c;
-      epilogue.Store(acc, c, at, mask, residual, y);
+
+  // Four pixels' channels beside each other: dwords 4 i + j of all, bytes within four of them.
+  void Operands(const Bytes* pixels, int64_t step, int64_t c, int64_t n, V* x) const {
+    const auto piece = [&](int i) {
+      return reinterpret_cast<const __m128i*>(pixels[i * step] + c);
+    };
+    __m128i p[4];
+    if (n == kDwBlock) {
+      for (int i = 0; i < 4; ++i) p[i] = _mm_loadu_si128(piece(i));
+    } else {
+      const auto mask = static_cast<__mmask16>((1u << n) - 1);
+      for (int i = 0; i < 4; ++i) p[i] = _mm_maskz_loadu_epi8(mask, piece(i));
     }
+    __m512i all = _mm512_inserti32x4(_mm512_castsi128_si512(p[0]), p[1], 1);
+    all = _mm512_inserti32x4(_mm512_inserti32x4(all, p[2], 2), p[3], 3);
+    const __m512i dwords = _mm512_setr_epi32(0, 4, 8, 12, 1, 5, 9, 13, 2, 6, 10, 14, 3, 7, 11, 15);
+    const __m512i bytes =
+        _mm512_broadcast_i32x4(_mm_setr_epi8(0, 4, 8, 12, 1, 5, 9, 13, 2, 6, 10, 14, 3, 7, 11, 15));
+    _mm512_store_si512(x, _mm512_shuffle_epi8(_mm512_permutexvar_epi32(dwords, all), bytes));
   }
-}
+  V Bias(int64_t c, int) const { return _mm512_loadu_si512(args.bias + c); }
+  static V Load(const V* p) { return _mm512_load_si512(p); }
+  static void Keep(V* p, V v) { _mm512_store_si512(p, v); }
+  static V Dot(V acc, V x, V w) { return _mm512_dpbusd_epi32(acc, x, w); }
+  void Store(const V* acc, int64_t c, int64_t n, int64_t at, const void* residual, void* y) const {
+    epilogue.Store(acc[0], c, at, static_cast<__mmask16>((1u << n) - 1), residual, y);
+  }
+};
 
 void Int8Rows(const DwInt8Args& args, const uint8_t* x, const void* residual, void* y,
               int64_t begin, int64_t end) {
-  if (args.quads == nullptr) return Int8RowsPlain(args, x, residual, y, begin, end);
+  if (args.groups == nullptr) return Int8RowsPlain(args, x, residual, y, begin, end);
   const DwShape& shape = args.shape;
   const Epilogue epilogue(args);
   if (args.ring != nullptr) {
@@ -133,15 +118,15 @@ void Int8Rows(const DwInt8Args& args, const uint8_t* x, const void* residual, vo
     }
     return;
   }
-  for (int64_t row = begin; row < end; ++row) {
-    const uint8_t* x_image = x + row / shape.h.out * shape.h.in * shape.w.in * shape.channels;
-    Int8AnyRow(epilogue, x_image, row % shape.h.out, row, residual, y);
-  }
+  const LineMachine machine{epilogue};
+  Lines<LineMachine> lines(machine, args, x, residual, y);
+  if (!lines.fits()) return Int8RowsPlain(args, x, residual, y, begin, end);
+  lines.Rows(begin, end, shape.channels);
 }
 
 }  // namespace
 
 extern const DwTable kDwTable = {
-    .int8_rows = Int8Rows, .float_rows = RowsOf<float>, .ring_lanes = 64};
+    .int8_rows = Int8Rows, .float_rows = RowsOf<float>, .ring_lanes = 64, .line_taps = 4};
 
 }  // namespace evoq::avx512

@@ -4,19 +4,24 @@ namespace evoq {
 extern const KernelDef kDwConvInt8, kDwConvFloat;
 namespace {
 
-// k x k depthwise over channels x size x size, "same" padding.
-void DwConv(benchmark::State& state, const KernelDef& kernel, bool int8) {
-  const int64_t k = state.range(0), c = state.range(1), size = state.range(2),
-                stride = state.range(3), out = (size - 1) / stride + 1, dilation = state.range(4);
+struct Sizes {
+  int64_t kh, kw, c, h, w, stride, dilation;
+};
+
+// Depthwise over channels, "same" padding.
+void Depthwise(benchmark::State& state, const KernelDef& kernel, bool int8, const Sizes& s) {
+  const int64_t c = s.c, out_h = (s.h - 1) / s.stride + 1, out_w = (s.w - 1) / s.stride + 1;
   TestCall t;
   t.op = "Conv";
   t.attrs.Set("channels_last", 1);
   t.attrs.Set("group", AttrValue(c));
-  t.attrs.Set("strides", std::vector<int64_t>{stride, stride});
-  t.attrs.Set("dilations", std::vector<int64_t>{dilation, dilation});
-  t.attrs.Set("pads", std::vector<int64_t>(4, k / 2 * dilation));
+  t.attrs.Set("strides", std::vector<int64_t>{s.stride, s.stride});
+  t.attrs.Set("dilations", std::vector<int64_t>{s.dilation, s.dilation});
+  const int64_t up = s.kh / 2 * s.dilation, left = s.kw / 2 * s.dilation;
+  t.attrs.Set("pads", std::vector<int64_t>{up, left, (s.kh - 1) * s.dilation - up,
+                                           (s.kw - 1) * s.dilation - left});
   t.attrs.Set("activation", "Relu");
-  const Shape x{1, size, size, c}, w{c, 1, k, k}, y{1, out, out, c};
+  const Shape x{1, s.h, s.w, c}, w{c, 1, s.kh, s.kw}, y{1, out_h, out_w, c};
   if (int8) {
     t.inputs = {RandomTensor(TensorType(DType::kUint8, x, QuantParams::PerTensor(0.02f, 3)), 1),
                 RandomTensor(TensorType(DType::kInt8, w, QuantParams::PerTensor(0.02f, 0)), 2),
@@ -29,7 +34,20 @@ void DwConv(benchmark::State& state, const KernelDef& kernel, bool int8) {
     t.outputs = {TensorType(DType::kFloat32, y)};
   }
   t.is_constant = {false, true, true};
-  RunBenchmark(state, kernel, t, 2.0 * static_cast<double>(k * k * c * out * out));
+  RunBenchmark(state, kernel, t, 2.0 * static_cast<double>(s.kh * s.kw * c * out_h * out_w));
+}
+
+// k x k over size x size.
+void DwConv(benchmark::State& state, const KernelDef& kernel, bool int8) {
+  Depthwise(state, kernel, int8,
+            {state.range(0), state.range(0), state.range(1), state.range(2), state.range(2),
+             state.range(3), state.range(4)});
+}
+// kh x kw over h x w.
+void DwLines(benchmark::State& state, const KernelDef& kernel, bool int8) {
+  Depthwise(state, kernel, int8,
+            {state.range(0), state.range(1), state.range(2), state.range(3), state.range(4),
+             state.range(5), state.range(6)});
 }
 
 void Shapes(benchmark::internal::Benchmark* b) {
@@ -50,6 +68,28 @@ void Shapes(benchmark::internal::Benchmark* b) {
       ->Unit(benchmark::kMicrosecond)
       ->UseRealTime();
 }
+
+void Lines(benchmark::internal::Benchmark* b) {
+  for (const auto& [kh, kw, c, h, w, stride, dilation] :
+       std::vector<std::array<int64_t, 7>>{{1, 3, 128, 1, 200, 1, 1},
+                                           {1, 9, 128, 1, 200, 1, 1},
+                                           {1, 31, 144, 1, 200, 1, 1},
+                                           {1, 3, 128, 1, 200, 1, 16},
+                                           {1, 8, 96, 1, 400, 4, 1},
+                                           {1, 7, 128, 14, 14, 1, 1},
+                                           {7, 1, 128, 14, 14, 1, 1},
+                                           {3, 1, 128, 14, 14, 1, 1},
+                                           {2, 2, 128, 14, 14, 2, 1},
+                                           {9, 9, 128, 14, 14, 1, 1},
+                                           {31, 31, 64, 28, 28, 1, 1}}) {
+    b->Args({kh, kw, c, h, w, stride, dilation});
+  }
+  b->ArgNames({"kh", "kw", "c", "h", "w", "stride", "dilation"})
+      ->Unit(benchmark::kMicrosecond)
+      ->UseRealTime();
+}
+BENCHMARK_CAPTURE(DwLines, int8, kDwConvInt8, true)->Apply(Lines);
+BENCHMARK_CAPTURE(DwLines, f32, kDwConvFloat, false)->Apply(Lines);
 BENCHMARK_CAPTURE(DwConv, int8, kDwConvInt8, true)->Apply(Shapes);
 BENCHMARK_CAPTURE(DwConv, f32, kDwConvFloat, false)->Apply(Shapes);
 

@@ -18,7 +18,7 @@ int FirstPart(int w) { return std::clamp(w, -128, 127); }
 bool UsesRing(const DwInt8Args& args, Isa isa) {
   const WindowDim &h = args.shape.h, &w = args.shape.w;
   const int lanes = DwTableFor(isa).ring_lanes;
-  return (lanes == 16 || (lanes == 64 && args.quads != nullptr)) && h.kernel == w.kernel &&
+  return (lanes == 16 || (lanes == 64 && args.groups != nullptr)) && h.kernel == w.kernel &&
          HasDepthwiseVariant(w.kernel) && (w.stride == 1 || (w.stride == 2 && w.dilation == 1));
 }
 
@@ -86,8 +86,16 @@ void DwInt8State::SetRing16() {
 }
 
 void DwInt8State::SetRing() {
-  if (!UsesRing(args, isa)) return;
   const DwShape& shape = args.shape;
+  double largest = 0;
+  for (int64_t c = 0; c < shape.channels; ++c) {
+    const double sum = 255.0 * 255.0 * static_cast<double>(shape.taps()) +
+                       std::abs(static_cast<double>(args.bias[c]));
+    largest = std::max(largest, sum * static_cast<double>(std::abs(args.multiplier[c])));
+  }
+  args.plain =
+      !args.float_output && !args.has_residual && args.slopes == nullptr && largest < 0x1p30;
+  if (!UsesRing(args, isa)) return;
   const bool wide = DwTableFor(isa).ring_lanes == 64;
   wide ? SetRing64() : SetRing16();
   args.ring = ring.data();
@@ -95,15 +103,7 @@ void DwInt8State::SetRing() {
   padding_row = AlignedBuffer(row);
   std::fill_n(padding_row.data(), row, padding.data()[0]);
   args.padding_row = reinterpret_cast<const uint8_t*>(padding_row.data());
-  double largest = 0;
-  for (int64_t c = 0; c < shape.channels; ++c) {
-    const double sum = 255.0 * 255.0 * static_cast<double>(shape.taps()) +
-                       std::abs(static_cast<double>(args.bias[c]));
-    largest = std::max(largest, sum * static_cast<double>(std::abs(args.multiplier[c])));
-  }
   args.real = wide && args.float_output && args.slopes == nullptr;
-  args.plain =
-      !args.float_output && !args.has_residual && args.slopes == nullptr && largest < 0x1p30;
 }
 
 void DwInt8State::SetSlopes(const ProductActivation& product) {
@@ -125,10 +125,35 @@ void DwInt8State::SetGrain(int threads) {
   grain = RoundUp(Grain(shape.batch * shape.h.out, row_ns, threads), 4);
 }
 
+template <typename T>
+void DwInt8State::SetGroups(int64_t line_taps) {
+  const DwShape& shape = args.shape;
+  args.down = shape.down();
+  const int64_t padded = shape.blocks() * kDwBlock, kw = shape.w.kernel,
+                across = args.down ? kw : shape.h.kernel,
+                count = CeilDiv(args.down ? shape.h.kernel : kw, line_taps),
+                part = padded * across * count * line_taps;
+  groups = AlignedBuffer(static_cast<size_t>(part * args.parts) * sizeof(T));
+  auto* to = reinterpret_cast<T*>(groups.data());
+  std::fill(to, to + part * args.parts, T{0});
+  for (int64_t i = 0; i < shape.taps() * padded; ++i) {
+    const int64_t c = i % padded, ky = i / padded / kw, kx = i / padded % kw,
+                  along = args.down ? ky : kx, other = args.down ? kx : ky;
+    const int64_t at =
+        (((c / kDwBlock * across + other) * count + along / line_taps) * kDwBlock + c % kDwBlock) *
+            line_taps +
+        along % line_taps;
+    const int first = sizeof(T) == 1 ? FirstPart(args.taps[i]) : args.taps[i];
+    to[at] = static_cast<T>(first);
+    if (args.parts == 2) to[part + at] = static_cast<T>(args.taps[i] - first);
+  }
+  args.groups = to;
+}
+
 void DwInt8State::SetWeights(const TensorType& type, const std::byte* packed) {
   const QuantParams& quant = *type.quant;
   const DwShape& shape = args.shape;
-  const int64_t padded = shape.blocks() * kDwBlock, kw = shape.w.kernel, groups = shape.quads();
+  const int64_t padded = shape.blocks() * kDwBlock;
   taps = AlignedBuffer(static_cast<size_t>(shape.taps() * padded) * sizeof(int16_t));
   auto* tap = reinterpret_cast<int16_t*>(taps.data());
   int lowest = 0, highest = 0;
@@ -142,21 +167,11 @@ void DwInt8State::SetWeights(const TensorType& type, const std::byte* packed) {
     highest = std::max(highest, w);
   }
   args.taps = tap;
-  if (highest > 254) return;
+  const int line_taps = DwTableFor(isa).line_taps;
+  if (line_taps == 2) SetGroups<int16_t>(line_taps);
+  if (line_taps != 4 || highest > 254) return;
   args.parts = lowest < -128 || highest > 127 ? 2 : 1;
-  const int64_t part = padded * kw * groups * 4;
-  quads = AlignedBuffer(static_cast<size_t>(part * args.parts));
-  auto* quad = reinterpret_cast<int8_t*>(quads.data());
-  std::fill(quad, quad + part * args.parts, int8_t{0});
-  for (int64_t i = 0; i < shape.taps() * padded; ++i) {
-    const int64_t c = i % padded, ky = i / padded / kw, kx = i / padded % kw;
-    const int64_t at =
-        (((c / kDwBlock * kw + kx) * groups + ky / 4) * kDwBlock + c % kDwBlock) * 4 + ky % 4;
-    const int first = FirstPart(tap[i]);
-    quad[at] = static_cast<int8_t>(first);
-    if (args.parts == 2) quad[part + at] = static_cast<int8_t>(tap[i] - first);
-  }
-  args.quads = quad;
+  SetGroups<int8_t>(line_taps);
 }
 
 namespace {

@@ -12,13 +12,13 @@ namespace evoq {
 // DwInt8Args and the arrays that they point to.
 struct DwInt8State {
   DwInt8Args args;
-  AlignedBuffer quads, taps, bias, multiplier, slopes, padding;
+  AlignedBuffer groups, taps, bias, multiplier, slopes, padding;
   AlignedBuffer ring, ring_bias, ring_multiplier, ring_wide, padding_row;
   Int8Finish finish;
   Isa isa;
   int64_t grain;
 
-  // The arrays of weights, from layout taps-c; args.shape is set.
+  // The arrays of weights, from layout taps-c; args.shape and isa are set.
   void SetWeights(const TensorType& type, const std::byte* packed);
   // Of PRelu, or of LeakyRelu for all channels; nothing for another activation.
   void SetSlopes(const ProductActivation& product);
@@ -29,6 +29,8 @@ struct DwInt8State {
   void SetGrain(int threads);
 
  private:
+  template <typename T>
+  void SetGroups(int64_t line_taps);
   void SetRing64();
   void SetRing16();
 };
