@@ -475,6 +475,15 @@ class Exporter {
       scales[c] =
           static_cast<float>(static_cast<double>(x.quant->scales[0]) * static_cast<double>(s_w));
     }
+    // Beside a product of matrices it is that of a Gemm, with its scale. Beside a batch of them it
+    // is an operand of an Add, and runtimes would make real numbers of it at every run.
+    if (node.op == "MatMul" && bias.is_constant() && x.shape.ranked() && x.shape.rank() > 2) {
+      std::vector<float> values;
+      for (const int32_t q : bias.constant.values<int32_t>())
+        values.push_back(static_cast<float>(static_cast<double>(q) *
+                                            static_cast<double>(scales[values.size() % count])));
+      return Initializer(node.name + "/bias", Tensor::FromValues(bias.type.shape, values));
+    }
     const Shape shape = count == 1 ? Shape{} : Shape{static_cast<int64_t>(count)};
     Attrs attrs;
     if (count > 1) attrs.Set("axis", 0);

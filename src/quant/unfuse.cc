@@ -69,17 +69,17 @@ void SplitResidual(Graph& graph, NodeId id) {
 
 std::span<const QdqTarget> AllQdqTargets() {
   static constexpr QdqTarget kTargets[] = {
-      {"evoq", "one rounding after the residual is added, as evoq computes it", false, true, false,
-       false},
+      {"evoq", "one rounding after the residual is added, as evoq computes it", "", false, true,
+       false, false},
       {"ort", "every operator between Q/DQ pairs of its own: ONNX Runtime's integer operators",
-       true, true, true, false},
+       "ort-cpu", true, true, true, false},
       {"tensorrt",
        "the residual quantized, the product it is added to not; one rounding after each "
        "activation; int8 with zero point 0",
-       false, false, false, true},
+       "tensorrt", false, false, false, true},
       {"openvino",
        "one rounding after residual and activation, which OpenVINO takes into the convolution",
-       false, false, false, false},
+       "openvino", false, false, false, false},
   };
   return kTargets;
 }

@@ -35,6 +35,7 @@ void SplitResidual(Graph& graph, NodeId node);
 struct QdqTarget {
   const char* name;  // of `quantize --target`
   const char* doc;
+  const char* runtime;    // that tells which pairs lead nowhere (foreign/forecasts); "": none
   bool split_residual;    // on the product that a residual is added to
   bool split_activation;  // between the operator and an activation that is not Relu or Clip
   bool quantize_results;  // of convolutions that only float operators read: its integer convolution

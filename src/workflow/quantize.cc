@@ -6,6 +6,7 @@
 #include "base/file.h"
 #include "base/output_file.h"
 #include "base/work_threads.h"
+#include "foreign/forecasts/rule.h"
 #include "llm/cache_type.h"
 #include "llm/phase.h"
 #include "models/models.h"
@@ -152,9 +153,21 @@ struct Made {
   QuantizeReport report;
 };
 
+// Pairs that lead nowhere in the runtime that the file is for: quantization places them around what
+// evoq computes on integers. Parameters that came from elsewhere stay where they were put.
+Status RepairPairs(const QuantizeJob& job) {
+  const QdqTarget* const target = FindQdqTarget(job.target);
+  const Runtime* const runtime = target == nullptr ? nullptr : FindRuntime(target->runtime);
+  if (runtime == nullptr || !job.encodings.empty() || !job.calib_cache.empty()) return {};
+  EVOQ_ASSIGN(Graph graph, ImportModel(job.output));
+  EVOQ_ASSIGN(const Repairs repairs, RepairPlacement(graph, *runtime));
+  return repairs.repairs.empty() ? Status() : ExportOnnx(graph, job.output, job.opset);
+}
+
 Status Write(const QuantizeJob& job, const Made& made) {
-  return made.graph ? ExportOnnx(*made.graph, job.output, job.opset)
-                    : WriteEtm(*made.model, job.output);
+  if (!made.graph) return WriteEtm(*made.model, job.output);
+  EVOQ_TRY(ExportOnnx(*made.graph, job.output, job.opset));
+  return RepairPairs(job);
 }
 
 Status CheckCertifiable(const QuantizeJob& job) {

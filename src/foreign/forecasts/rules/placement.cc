@@ -19,11 +19,34 @@ bool Is(const Node& node, std::initializer_list<const char*> ops) {
 // others look at inputs.
 bool NeedsOutput(const PlacementCase& c) { return c.IsFor("ort-cpu"); }
 
+// Of several activations, all of which it reads as integers or none.
+bool IsJoined(const Node& node) { return Is(node, {"Add", "Concat"}); }
+
+// Whether anything that reads `value`, through sums, joins and moves, is quantized or computes on
+// integers: behind what only float operators read there are conversions anyway.
+bool IsReadAsIntegers(const PlacementCase& c, ValueId value) {
+  std::vector<ValueId> ahead = {value};
+  std::set<ValueId> seen = {value};
+  while (!ahead.empty()) {
+    const ValueId at = ahead.back();
+    ahead.pop_back();
+    for (NodeId user : c.graph.value(at).users) {
+      const Node& node = c.graph.node(user);
+      if (IsQuantize(node) || c.fates.at(user) == Fate::kInteger) return true;
+      if ((MovesOnly(node) || IsJoined(node) || IsClamp(node)) && !node.outputs.empty() &&
+          seen.insert(node.outputs[0]).second)
+        ahead.push_back(node.outputs[0]);
+    }
+  }
+  return false;
+}
+
 std::vector<Fault> FindIncomplete(const PlacementCase& c,
                                   bool (*of_kind)(const Graph&, const Node&)) {
   return FaultsWhere(c, [&](NodeId id, const Node& node) -> std::optional<Fault> {
     if (!c.IsFloat(id) || !of_kind(c.graph, node) || !TouchesIntegers(c.graph, node))
       return std::nullopt;
+    if (IsJoined(node) && !IsReadAsIntegers(c, node.outputs[0])) return std::nullopt;
     const Missing missing = MissingPairs(c.graph, node);
     if (missing.inputs.empty() &&
         !(missing.output && NeedsOutput(c) && LeadsToIntegers(c.graph, node.outputs[0])))
