@@ -70,7 +70,7 @@ class Writing::Run {
         change_(writer.changes_),
         sampler_(std::move(sampler)),
         options_(options),
-        progress_(writer.tokenizer_, writer.ends_, options_, std::move(on_text)),
+        progress_(writer.tokenizer_, prompt, writer.ends_, options_, std::move(on_text)),
         prompt_(prompt.size()),
         history_(prompt.begin(), prompt.end()) {
     progress_.out().prompt_tokens = static_cast<int64_t>(prompt_ - w_.tokens_.size());
@@ -311,8 +311,8 @@ Result<std::vector<Generated>> GenerateMany(
       EVOQ_ASSIGN(Sampler sampler, Sampler::Make(request.options.sampling));
       auto one = std::make_unique<Active>(
           Active{next, std::move(sampler),
-                 TextUnderWay(tokenizer, ends, request.options, std::move(given)), request.prompt,
-                 Stopwatch(), 0});
+                 TextUnderWay(tokenizer, request.prompt, ends, request.options, std::move(given)),
+                 request.prompt, Stopwatch(), 0});
       ++next;
       model.Truncate(slot, 0);
       EVOQ_ASSIGN(const std::span<const float> logits, model.Append(slot, request.prompt));

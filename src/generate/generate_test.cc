@@ -10,6 +10,7 @@
 #include "generate/model_tokenizer.h"
 #include "generate/text_under_way.h"
 #include "llm/random_folder.h"
+#include "tokenizer/gguf.h"
 
 namespace evoq {
 namespace {
@@ -405,6 +406,39 @@ TEST_F(GenerateTest, WhatEndsAText) {
   EXPECT_EQ(plain.Write(Tokens(2), {.max_tokens = 0}).error().message(),
             "0 tokens at most, expected 1 or more");
   EXPECT_FALSE(plain.Write(Tokens(65), {}));
+}
+
+// A text is the end of what its prompt and it are together: the space that SentencePiece strips
+// stands at the beginning of both, not between them.
+TEST_F(GenerateTest, ATextContinuesItsPrompt) {
+  const auto model = Load(Folder(1), {.slots = 2});
+  ASSERT_NE(model, nullptr);
+  GgufTokenizer gguf{.model = "llama", .tokens = {"<unk>", "<s>", "</s>"}, .token_type = {2, 3, 3}};
+  while (std::ssize(gguf.tokens) < kVocabulary) {
+    gguf.tokens.push_back("\xE2\x96\x81w" + std::to_string(gguf.tokens.size()));
+    gguf.token_type.push_back(1);
+  }
+  gguf.scores.assign(gguf.tokens.size(), 0);
+  const auto tokenizer = TokenizerFromGguf(gguf);
+  ASSERT_TRUE(tokenizer) << tokenizer.error().message();
+  Writer writer(*model, *tokenizer, {});
+  const std::vector<int64_t> prompt = Tokens(5), begin = {1};
+  std::string streamed;
+  const auto text = writer.Write(prompt, {.max_tokens = 4}, [&](std::string_view piece) {
+    streamed += piece;
+    return true;
+  });
+  ASSERT_TRUE(text);
+  std::vector<int64_t> all = prompt;
+  all.insert(all.end(), text->tokens.begin(), text->tokens.end());
+  EXPECT_EQ(*tokenizer->Decode(prompt) + text->text, *tokenizer->Decode(all));
+  EXPECT_TRUE(text->text.starts_with(" w")) << text->text;
+  EXPECT_EQ(streamed, text->text);
+  const std::vector<Request> requests = {{prompt, {.max_tokens = 4}}, {begin, {.max_tokens = 1}}};
+  const auto many = GenerateMany(*model, *tokenizer, {}, requests);
+  ASSERT_TRUE(many);
+  EXPECT_EQ((*many)[0].text, text->text);
+  EXPECT_EQ((*many)[1].text, *tokenizer->Decode((*many)[1].tokens)) << "nothing stands before it";
 }
 
 TEST_F(GenerateTest, DraftsChangeNothing) {

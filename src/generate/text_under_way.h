@@ -30,13 +30,14 @@ class StopTexts {
 
 class TextUnderWay {
  public:
-  TextUnderWay(const std::optional<Tokenizer>& tokenizer, std::span<const int64_t> ends,
-               const GenerateOptions& options, OnText on_text)
+  // The text continues the prompt's.
+  TextUnderWay(const std::optional<Tokenizer>& tokenizer, std::span<const int64_t> prompt,
+               std::span<const int64_t> ends, const GenerateOptions& options, OnText on_text)
       : ends_(ends.begin(), ends.end()),
         options_(options),
         stop_(options.stop),
         on_text_(std::move(on_text)) {
-    if (tokenizer) decoder_.emplace(*tokenizer);
+    if (tokenizer) decoder_.emplace(*tokenizer).Follow(prompt);
   }
 
   // Takes the token that was chosen. True: the text goes on.

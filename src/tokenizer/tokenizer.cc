@@ -160,6 +160,15 @@ Status StreamDecoder::Append(int64_t id) {
   return {};
 }
 
+void StreamDecoder::Follow(std::span<const int64_t> before) {
+  const int64_t strip_count = tokenizer_.core_->parts.decode.strip_count;
+  for (const int64_t id : before) {
+    if (!first_ && stripped_ == strip_count) break;  // the text has begun: the rest changes nothing
+    (void)Append(id);                                // a prompt may have tokens that are no piece
+  }
+  waiting_.clear();
+}
+
 Result<std::string> StreamDecoder::Next(int64_t id) {
   EVOQ_TRY(Append(id));
   const size_t whole = waiting_.size() - UnfinishedBytes(waiting_);

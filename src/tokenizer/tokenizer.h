@@ -73,6 +73,9 @@ class StreamDecoder {
   explicit StreamDecoder(Tokenizer tokenizer, bool special = false)
       : tokenizer_(std::move(tokenizer)), special_(special) {}
 
+  // These pieces stand in front and were given out before: what is stripped from the beginning of
+  // a text is not stripped from its continuation.
+  void Follow(std::span<const int64_t> before);
   // The text that the piece completes; "" while a character waits for its last bytes.
   // Errors: as Tokenizer::Decode.
   Result<std::string> Next(int64_t id);

@@ -284,6 +284,23 @@ TEST_F(TokenizerTest, GgufOfSentencePiece) {
   EXPECT_EQ(*TokenizerFromGguf(plain)->Encode("ab ab"), (Ids{7, 8, 2}));
 }
 
+// What is stripped from the beginning of a text is kept behind other pieces; special ones are none.
+TEST_F(TokenizerTest, ContinuationsKeepTheirSpace) {
+  const auto t = TokenizerFromGguf(Llama());
+  ASSERT_TRUE(t) << t.error().message();
+  const auto behind = [&](const Ids& before) {
+    StreamDecoder stream(*t);
+    stream.Follow(before);
+    return *stream.Next(8);
+  };
+  EXPECT_EQ(behind({}), "ab");
+  EXPECT_EQ(behind({1, 2}), "ab");
+  EXPECT_EQ(behind({1, 5}), " ab");
+  EXPECT_EQ(behind({4}), " ab");          // the piece that was stripped
+  EXPECT_EQ(behind({1, 700, 8}), " ab");  // 700 is no piece
+  EXPECT_EQ(behind({5, 6, 700}), " ab");
+}
+
 TEST_F(TokenizerTest, GgufOfBytePairs) {
   GgufTokenizer gguf{.model = "gpt2",
                      .pre = "llama-bpe",
