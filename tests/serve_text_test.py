@@ -121,6 +121,17 @@ def check_chat(server, work, model):
     )
 
 
+def logged(server, request_id):
+    """The line of a request in the log; the program writes it before it answers."""
+    deadline = time.monotonic() + 10
+    while time.monotonic() < deadline:
+        for line in server.lines:
+            if f'"request_id":"{request_id}"' in line:
+                return json.loads(line)
+        time.sleep(0.01)
+    return {}
+
+
 def check_options(server):
     def ask(prompt=PROMPTS[0], **more):
         return server.json("POST", "/v1/completions", completion(prompt, **more))
@@ -135,6 +146,12 @@ def check_options(server):
     check("stop", right, (got, text))
     drawn = [ask(prompt, temperature=1.5, seed=s)["choices"][0]["text"] for s in (1, 1, 2)]
     check("seeds", drawn[0] == drawn[1] != drawn[2], drawn)
+    answers = [ask(prompt, temperature=1.5) for _ in range(4)]
+    texts = [answer["choices"][0]["text"] for answer in answers]
+    check("without a seed each is drawn anew", len(set(texts)) == 4, texts)
+    seed = logged(server, answers[-1]["id"].removeprefix("cmpl-")).get("seed", 0)
+    again = ask(prompt, temperature=1.5, seed=seed)["choices"][0]["text"]
+    check("the seed that the log says", again == texts[-1], (again, texts))
     tokens = server.json("POST", "/v1/completions", completion([1, 5, 9]))
     check("a prompt of tokens", tokens["usage"]["prompt_tokens"] == 3, tokens)
 

@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import json
 import operator
+import secrets
 import threading
 from collections.abc import Callable, Generator, Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -348,10 +349,13 @@ class LanguageModel:
         """The texts of several prompts, ``sequences`` at a time; each is what ``generate`` alone
         gives (docs/generate.md). Takes no draft, and the kept sequence is empty afterwards.
 
-        options: those of ``generate``, for all. on_text: called with a prompt's number and a piece
-        of its text; False ends that text.
+        options: those of ``generate``, for all; but with a ``seed`` text i draws as ``generate``
+        does with ``seed + i``, and without one each call draws anew. on_text: called with a
+        prompt's number and a piece of its text; False ends that text.
         """
         given = [self._tokens(prompt, add_special) for prompt in prompts]
+        if options.get("seed") is None:
+            options["seed"] = secrets.randbits(63)
         with self._lock:
             found = self._model.generate_many(given, _options("generate_many", options), on_text)
         return [Generated(**one) for one in found]

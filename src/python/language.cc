@@ -85,12 +85,16 @@ LanguageSession* Load(const std::string& path, int threads, int64_t context, int
   return Free([&] { return LanguageSession::Load(path, options); }).release();
 }
 
+// Text i draws with the seed + i: prompts that are equal have texts of their own.
 // `on_text`: None, or called with the request's number and the text; False ends that one. An
 // exception of it, and a signal's, ends all.
 nb::list WriteMany(LanguageSession& session, const std::vector<Tokens>& prompts,
                    const GenerateOptions& options, nb::object on_text) {
   std::vector<Request> requests;
-  for (const Tokens& prompt : prompts) requests.push_back({prompt, options});
+  for (const Tokens& prompt : prompts) {
+    requests.push_back({prompt, options});
+    requests.back().options.sampling.seed += requests.size() - 1;
+  }
   PyFollow python((nb::none()));
   const Follow follow = python.follow();
   std::exception_ptr raised;

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <ctime>
 #include <optional>
+#include <random>
 #include <utility>
 
 #include "base/brief.h"
@@ -116,6 +117,12 @@ Result<std::vector<int64_t>> ChatPrompt(Fields& fields, const TextModel& model) 
   return tokenizer->Encode(text, {.add_special = false});
 }
 
+// Of a request that names none: another one each time.
+int64_t DrawnSeed() {
+  thread_local std::mt19937_64 random{std::random_device{}()};
+  return static_cast<int64_t>(random() >> 1);
+}
+
 Result<Asked> ReadAsked(const json& root, const TextModel& model, bool chat) {
   Asked asked;
   Fields fields(root, "");
@@ -126,7 +133,7 @@ Result<Asked> ReadAsked(const json& root, const TextModel& model, bool chat) {
   fields.Read("top_p", o.sampling.top_p, 1e-6, 1);
   fields.Read("top_k", o.sampling.top_k, 0, INT64_MAX);
   fields.Read("min_p", o.sampling.min_p, 0, 1);
-  int64_t seed = std::time(nullptr);
+  int64_t seed = DrawnSeed();
   fields.Read("seed", seed, INT64_MIN, INT64_MAX);
   o.sampling.seed = static_cast<uint64_t>(seed);
   fields.Read("stream", asked.stream);
@@ -285,6 +292,9 @@ void OpenAi::Write(const std::shared_ptr<Exchange>& ask, bool chat) const {
     return ask->Refuse({Why::kBadRequest, asked.error().message(), 0});
   }
   ask->DropBody();
+  // A text that was drawn can be had again.
+  if (const SamplingOptions& drawn = asked->text.options.sampling; drawn.temperature > 0)
+    ask->Note("seed", static_cast<int64_t>(drawn.seed));
   const auto answer = std::make_shared<TextAnswer>(ask, *model, chat, *asked);
   if (asked->stream)
     asked->text.on_text = [answer](std::string_view piece) { return answer->Piece(piece); };

@@ -242,6 +242,21 @@ def test_many_are_those_of_each(folder, model):
         three.generate_many(prompts, speed=1)
 
 
+def test_many_draw_each_for_itself(folder, model):
+    three = evoq.LanguageModel(folder, threads=1, sequences=2)
+    same = ["the cat"] * 3
+
+    def drawn(**seed):
+        return [t.tokens for t in three.generate_many(same, **most(9), temperature=1.5, **seed)]
+
+    alone = [
+        model.generate("the cat", **most(9), temperature=1.5, seed=s).tokens for s in (7, 8, 9)
+    ]
+    assert drawn(seed=7) == alone
+    texts = drawn() + drawn(seed=None)
+    assert len(set(map(tuple, texts))) == 6
+
+
 def test_logits(folder, model):
     config, tensors = tiny_lms.config_of("llama"), None
     tensors = tiny_lms.tensors_of(config, 1)
