@@ -45,14 +45,18 @@ LanguageModel StartOf(const Architecture& row) {
   return model;
 }
 
+std::vector<bool> WindowedLayers(const Architecture& row, int64_t layers, int64_t period) {
+  std::vector<bool> windowed;
+  for (int64_t i = 0; i < layers; ++i)
+    windowed.push_back(row.windows == Windows::kAll ||
+                       (row.windows == Windows::kAllButEveryNth && (i + 1) % period != 0));
+  return windowed;
+}
+
 void Complete(const Architecture& row, LanguageModel& model) {
   if (row.embedding_times_root) model.embedding_scale = std::sqrt(static_cast<float>(model.width));
-  if (model.windowed.empty() && model.window > 0) {
-    for (int64_t i = 0; i < model.layers; ++i) {
-      const bool pattern[] = {false, true, i % 2 == 0, i % 6 != 5, false};
-      model.windowed.push_back(pattern[static_cast<int>(row.windows)]);
-    }
-  }
+  if (model.windowed.empty() && model.window > 0)
+    model.windowed = WindowedLayers(row, model.layers, row.window_period);
   if (row.local_theta == 0) model.local_rope = model.rope;
 }
 

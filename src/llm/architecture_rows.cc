@@ -51,22 +51,44 @@ constexpr TensorName kGpt2Names[] = {
 
 }  // namespace
 
-extern const Architecture kArchitectureLlama = {
-    .name = "llama", .gguf = "llama", .names = kLlamaNames, .gguf_interleaved = true};
-extern const Architecture kArchitectureMistral = {
-    .name = "mistral", .gguf = "", .names = kLlamaNames, .windows = Windows::kAll};
-extern const Architecture kArchitectureQwen2 = {
-    .name = "qwen2", .gguf = "qwen2", .names = kLlamaNames, .windows = Windows::kIfAsked};
-extern const Architecture kArchitectureQwen3 = {
-    .name = "qwen3", .gguf = "qwen3", .names = kLlamaNames, .windows = Windows::kIfAsked};
-extern const Architecture kArchitectureGemma = {.name = "gemma",
-                                                .gguf = "gemma",
+extern const Architecture kArchitectureLlama = {.name = "llama",
+                                                .gguf = "llama",
                                                 .names = kLlamaNames,
-                                                .function = GateFunction::kGeluTanh,
-                                                .function_is_fixed = true,
-                                                .embedding_times_root = true,
-                                                .norm_plus_one = true,
-                                                .tied = true};
+                                                .gguf_interleaved = true,
+                                                .missing = {.context = 2048, .inner = 11008}};
+extern const Architecture kArchitectureMistral = {
+    .name = "mistral",
+    .gguf = "",
+    .names = kLlamaNames,
+    .windows = Windows::kAll,
+    .missing = {.context = 131072, .inner = 14336, .kv_heads = 8, .window = 4096}};
+extern const Architecture kArchitectureQwen2 = {
+    .name = "qwen2",
+    .gguf = "qwen2",
+    .names = kLlamaNames,
+    .windows = Windows::kIfAsked,
+    .missing = {
+        .context = 32768, .inner = 22016, .kv_heads = 32, .window = 4096, .first_windowed = 28}};
+extern const Architecture kArchitectureQwen3 = {.name = "qwen3",
+                                                .gguf = "qwen3",
+                                                .names = kLlamaNames,
+                                                .windows = Windows::kIfAsked,
+                                                .missing = {.context = 32768,
+                                                            .inner = 22016,
+                                                            .kv_heads = 32,
+                                                            .head_size = 128,
+                                                            .window = 4096,
+                                                            .first_windowed = 28}};
+extern const Architecture kArchitectureGemma = {
+    .name = "gemma",
+    .gguf = "gemma",
+    .names = kLlamaNames,
+    .function = GateFunction::kGeluTanh,
+    .function_is_fixed = true,
+    .embedding_times_root = true,
+    .norm_plus_one = true,
+    .tied = true,
+    .missing = {.context = 8192, .inner = 24576, .kv_heads = 16, .head_size = 256}};
 extern const Architecture kArchitectureGemma2 = {.name = "gemma2",
                                                  .gguf = "gemma2",
                                                  .names = kGemma2Names,
@@ -76,7 +98,15 @@ extern const Architecture kArchitectureGemma2 = {.name = "gemma2",
                                                  .norm_plus_one = true,
                                                  .tied = true,
                                                  .settings_scale_attention = true,
-                                                 .windows = Windows::kFirstOfTwo};
+                                                 .windows = Windows::kAllButEveryNth,
+                                                 .window_period = 2,
+                                                 .missing = {.context = 8192,
+                                                             .inner = 9216,
+                                                             .kv_heads = 4,
+                                                             .head_size = 256,
+                                                             .window = 4096,
+                                                             .attention_softcap = 50,
+                                                             .logit_softcap = 30}};
 extern const Architecture kArchitectureGemma3 = {.name = "gemma3_text",
                                                  .gguf = "gemma3",
                                                  .names = kGemma2Names,
@@ -86,10 +116,21 @@ extern const Architecture kArchitectureGemma3 = {.name = "gemma3_text",
                                                  .norm_plus_one = true,
                                                  .tied = true,
                                                  .settings_scale_attention = true,
-                                                 .windows = Windows::kAllButEverySixth,
-                                                 .local_theta = 10000};
+                                                 .windows = Windows::kAllButEveryNth,
+                                                 .window_period = 6,
+                                                 .local_theta = 10000,
+                                                 .missing = {.context = 131072,
+                                                             .inner = 9216,
+                                                             .kv_heads = 4,
+                                                             .head_size = 256,
+                                                             .theta = 1e6,
+                                                             .window = 4096}};
 extern const Architecture kArchitecturePhi3 = {
-    .name = "phi3", .gguf = "phi3", .names = kLlamaNames, .windows = Windows::kAll};
+    .name = "phi3",
+    .gguf = "phi3",
+    .names = kLlamaNames,
+    .windows = Windows::kAll,
+    .missing = {.context = 4096, .inner = 8192, .epsilon = 1e-5}};
 extern const Architecture kArchitectureGpt2 = {.name = "gpt2",
                                                .gguf = "gpt2",
                                                .names = kGpt2Names,
@@ -98,6 +139,7 @@ extern const Architecture kArchitectureGpt2 = {.name = "gpt2",
                                                .layer_norm = true,
                                                .learned_positions = true,
                                                .weights_by_input = true,
-                                               .tied = true};
+                                               .tied = true,
+                                               .missing = {.context = 1024, .epsilon = 1e-5}};
 
 }  // namespace evoq

@@ -52,25 +52,39 @@ Status ReadRope(const json& settings, int64_t rotated, Rope& rope) {
   return {};
 }
 
+// What a setting is that the file does not have: the family's default, or what null means.
+template <typename Number>
+Number Missing(const json& config, const char* key, Number fallback, Number null) {
+  return config.contains(key) || fallback == 0 ? null : fallback;
+}
+
+// A member that must be an object; null where there is none.
+Result<const json*> Object(const json& config, const char* key) {
+  if (!Given(config, key)) return nullptr;
+  if (!config[key].is_object())
+    return InvalidInput("{} is {}, expected an object", key, config[key].dump().substr(0, 60));
+  return &config[key];
+}
+
 // Old files have rope_theta and rope_scaling, new ones rope_parameters, perhaps by type of layer.
-Status ReadRopes(const json& config, LanguageModel& model) {
-  EVOQ_ASSIGN(model.rope.theta, Real(config, {"rope_theta"}, model.rope.theta));
+Status ReadRopes(const Architecture& row, const json& config, LanguageModel& model) {
+  EVOQ_ASSIGN(model.rope.theta, Real(config, {"rope_theta"}, row.missing.theta));
   EVOQ_ASSIGN(model.local_rope.theta,
               Real(config, {"rope_local_base_freq"}, model.local_rope.theta));
-  if (Given(config, "rope_parameters")) {
-    const json& all = config["rope_parameters"];
-    EVOQ_TRY(ReadRope(Given(all, "full_attention") ? all["full_attention"] : all, model.rotated,
-                      model.rope));
-    if (Given(all, "sliding_attention"))
-      EVOQ_TRY(ReadRope(all["sliding_attention"], model.rotated, model.local_rope));
-  } else if (Given(config, "rope_scaling")) {
-    EVOQ_TRY(ReadRope(config["rope_scaling"], model.rotated, model.rope));
-  }
+  EVOQ_ASSIGN(const json* scaling, Object(config, "rope_scaling"));
+  EVOQ_ASSIGN(const json* all, Object(config, "rope_parameters"));
+  if (all == nullptr)
+    return scaling == nullptr ? Status() : ReadRope(*scaling, model.rotated, model.rope);
+  EVOQ_ASSIGN(const json* full, Object(*all, "full_attention"));
+  EVOQ_ASSIGN(const json* sliding, Object(*all, "sliding_attention"));
+  EVOQ_TRY(ReadRope(full != nullptr ? *full : *all, model.rotated, model.rope));
+  if (sliding != nullptr) EVOQ_TRY(ReadRope(*sliding, model.rotated, model.local_rope));
   return {};
 }
 
 Status ReadWindows(const Architecture& row, const json& config, LanguageModel& model) {
-  EVOQ_ASSIGN(model.window, Int(config, {"sliding_window"}, 0));
+  EVOQ_ASSIGN(model.window, Int(config, {"sliding_window"},
+                                Missing<int64_t>(config, "sliding_window", row.missing.window, 0)));
   EVOQ_ASSIGN(const bool used,
               Truth(config, "use_sliding_window", row.windows != Windows::kIfAsked));
   if (row.windows == Windows::kNone || !used) model.window = 0;
@@ -83,9 +97,16 @@ Status ReadWindows(const Architecture& row, const json& config, LanguageModel& m
     }
     return {};
   }
-  if (row.windows != Windows::kIfAsked) return {};
-  EVOQ_ASSIGN(const int64_t first, Int(config, {"max_window_layers"}, 0));
-  for (int64_t i = 0; i < model.layers; ++i) model.windowed.push_back(i >= first);
+  if (row.windows == Windows::kIfAsked) {
+    EVOQ_ASSIGN(const int64_t first,
+                Int(config, {"max_window_layers"}, row.missing.first_windowed));
+    for (int64_t i = 0; i < model.layers; ++i) model.windowed.push_back(i >= first);
+  }
+  if (row.windows == Windows::kAllButEveryNth) {
+    EVOQ_ASSIGN(const int64_t period, Int(config, {"sliding_window_pattern"}, row.window_period));
+    if (period < 1) return InvalidInput("sliding_window_pattern is 0, expected 1 or more");
+    model.windowed = WindowedLayers(row, model.layers, period);
+  }
   return {};
 }
 
@@ -145,13 +166,17 @@ Result<LanguageModel> ReadConfig(const json& config) {
   EVOQ_ASSIGN(m.layers, Int(config, {"num_hidden_layers", "n_layer"}));
   EVOQ_ASSIGN(m.heads, Int(config, {"num_attention_heads", "n_head"}));
   if (m.heads == 0) return InvalidInput("num_attention_heads is 0");
-  EVOQ_ASSIGN(m.kv_heads, Int(config, {"num_key_value_heads"}, m.heads));
-  EVOQ_ASSIGN(m.head_size, Int(config, {"head_dim"}, m.width / m.heads));
-  EVOQ_ASSIGN(m.inner, Int(config, {"intermediate_size", "n_inner"}, 4 * m.width));
-  EVOQ_ASSIGN(m.context, Int(config, {"max_position_embeddings", "n_positions"}));
+  const MissingSettings& missing = row->missing;
+  EVOQ_ASSIGN(m.kv_heads, Int(config, {"num_key_value_heads"},
+                              Missing(config, "num_key_value_heads", missing.kv_heads, m.heads)));
+  EVOQ_ASSIGN(m.head_size, Int(config, {"head_dim"},
+                               Missing(config, "head_dim", missing.head_size, m.width / m.heads)));
+  EVOQ_ASSIGN(m.inner, Int(config, {"intermediate_size", "n_inner"},
+                           missing.inner > 0 ? missing.inner : 4 * m.width));
+  EVOQ_ASSIGN(m.context, Int(config, {"max_position_embeddings", "n_positions"}, missing.context));
   EVOQ_TRY(CheckSizes(m));
   EVOQ_ASSIGN(const double epsilon,
-              Real(config, {"rms_norm_eps", "layer_norm_epsilon"}, row->layer_norm ? 1e-5 : 1e-6));
+              Real(config, {"rms_norm_eps", "layer_norm_epsilon"}, missing.epsilon));
   m.epsilon = static_cast<float>(epsilon);
   EVOQ_ASSIGN(m.tied, Truth(config, "tie_word_embeddings", row->tied));
   if (!row->function_is_fixed) {
@@ -162,10 +187,14 @@ Result<LanguageModel> ReadConfig(const json& config) {
   EVOQ_ASSIGN(const double share, Real(rope, {"partial_rotary_factor"}, top));
   if (!(share > 0 && share <= 1)) return InvalidInput("partial_rotary_factor is {}", share);
   m.rotated = static_cast<int64_t>(static_cast<double>(m.head_size) * share);
-  if (!m.learned_positions) EVOQ_TRY(ReadRopes(config, m));
+  if (!m.learned_positions) EVOQ_TRY(ReadRopes(*row, config, m));
   EVOQ_TRY(ReadWindows(*row, config, m));
-  EVOQ_ASSIGN(const double cap, Real(config, {"final_logit_softcapping"}, 0));
-  EVOQ_ASSIGN(const double attention_cap, Real(config, {"attn_logit_softcapping"}, 0));
+  const auto cap_of = [&](const char* key, double fallback) {
+    return Real(config, {key}, Missing<double>(config, key, fallback, 0));
+  };
+  EVOQ_ASSIGN(const double cap, cap_of("final_logit_softcapping", missing.logit_softcap));
+  EVOQ_ASSIGN(const double attention_cap,
+              cap_of("attn_logit_softcapping", missing.attention_softcap));
   m.logit_softcap = static_cast<float>(cap);
   m.attention_softcap = static_cast<float>(attention_cap);
   if (row->settings_scale_attention) {

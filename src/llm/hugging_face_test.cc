@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <filesystem>
 
 #include "base/file.h"
@@ -54,6 +55,11 @@ TEST(Config, ThatIsWrong) {
        "head size is 1000000000000000, expected 1 to 16384"},
       {{{"model_type", "gemma2"}, {"num_hidden_layers", 1000000000000000}, {"sliding_window", 4}},
        "layers is 1000000000000000, expected 1 to 1024"},
+      {{{"rope_scaling", json::array({1})}}, "rope_scaling is [1], expected an object"},
+      {{{"rope_parameters", "x"}}, "rope_parameters is \"x\", expected an object"},
+      {{{"rope_parameters", {{"full_attention", 3}}}}, "full_attention is 3, expected an object"},
+      {{{"model_type", "gemma3_text"}, {"sliding_window_pattern", 0}},
+       "sliding_window_pattern is 0, expected 1 or more"},
       {{{"tie_word_embeddings", 1}}, "tie_word_embeddings is 1, expected true or false"},
       {{{"eos_token_id", 10}}, "token 10 of a vocabulary of 10"},
       {{{"eos_token_id", json::array({1, "x"})}}, "eos_token_id is [1,\"x\"], expected tokens"},
@@ -87,6 +93,12 @@ TEST(Config, Windows) {
   EXPECT_EQ(ReadConfig(config)->windowed, (std::vector<bool>{true, true}));
   config["model_type"] = "gemma2";
   EXPECT_EQ(ReadConfig(config)->windowed, (std::vector<bool>{true, false}));
+  config.update({{"model_type", "gemma3_text"}, {"num_hidden_layers", 7}});
+  const std::vector<bool> sixth = {true, true, true, true, true, false, true};
+  EXPECT_EQ(ReadConfig(config)->windowed, sixth);
+  config["sliding_window_pattern"] = 3;
+  const std::vector<bool> third = {true, true, false, true, true, false, true};
+  EXPECT_EQ(ReadConfig(config)->windowed, third);
 }
 
 TEST(Config, AnglesOfLayersWithAWindow) {
@@ -103,6 +115,61 @@ TEST(Config, AnglesOfLayersWithAWindow) {
                         {"sliding_attention", {{"rope_theta", 700}}}};
   EXPECT_EQ(thetas({{"rope_parameters", by_type}}), std::pair(1e6, 700.0));
   EXPECT_EQ(thetas({{"model_type", "gemma2"}, {"rope_theta", 1e6}}), std::pair(1e6, 1e6));
+}
+
+// What a folder leaves out is what transformers' class of the family has.
+TEST(Config, MissingSettings) {
+  const struct {
+    const char* family;
+    int64_t context, inner, kv_heads, head_size, window;
+    double epsilon, theta, attention_softcap, logit_softcap;
+  } cases[] = {
+      {"llama", 2048, 11008, 32, 2, 0, 1e-6, 1e4, 0, 0},
+      {"mistral", 131072, 14336, 8, 2, 4096, 1e-6, 1e4, 0, 0},
+      {"qwen2", 32768, 22016, 32, 2, 4096, 1e-6, 1e4, 0, 0},
+      {"qwen3", 32768, 22016, 32, 128, 4096, 1e-6, 1e4, 0, 0},
+      {"gemma", 8192, 24576, 16, 256, 0, 1e-6, 1e4, 0, 0},
+      {"gemma2", 8192, 9216, 4, 256, 4096, 1e-6, 1e4, 50, 30},
+      {"gemma3_text", 131072, 9216, 4, 256, 4096, 1e-6, 1e6, 0, 0},
+      {"phi3", 4096, 8192, 32, 2, 0, 1e-5, 1e4, 0, 0},
+      {"gpt2", 1024, 256, 32, 2, 0, 1e-5, 1e4, 0, 0},
+  };
+  for (const auto& c : cases) {
+    SCOPED_TRACE(c.family);
+    const json config = {{"model_type", c.family},    {"vocab_size", 10},
+                         {"hidden_size", 64},         {"num_hidden_layers", 30},
+                         {"num_attention_heads", 32}, {"use_sliding_window", true}};
+    const auto m = ReadConfig(config);
+    ASSERT_TRUE(m) << m.error().message();
+    EXPECT_EQ(m->context, c.context);
+    EXPECT_EQ(m->inner, c.inner);
+    EXPECT_EQ(m->kv_heads, c.kv_heads);
+    EXPECT_EQ(m->head_size, c.head_size);
+    EXPECT_EQ(m->window, c.window);
+    EXPECT_EQ(m->epsilon, static_cast<float>(c.epsilon));
+    EXPECT_EQ(m->rope.theta, c.theta);
+    EXPECT_EQ(m->attention_softcap, static_cast<float>(c.attention_softcap));
+    EXPECT_EQ(m->logit_softcap, static_cast<float>(c.logit_softcap));
+    if (std::string_view(c.family).starts_with("qwen")) {
+      EXPECT_EQ(std::ranges::count(m->windowed, true), 2);
+      EXPECT_TRUE(m->windowed[28] && m->windowed[29]);
+    }
+  }
+  // null is no default: none, or what follows from the sizes.
+  json config = Tiny();
+  config.update({{"model_type", "gemma2"},
+                 {"final_logit_softcapping", nullptr},
+                 {"attn_logit_softcapping", nullptr},
+                 {"sliding_window", nullptr},
+                 {"num_key_value_heads", nullptr},
+                 {"head_dim", nullptr}});
+  const auto m = ReadConfig(config);
+  ASSERT_TRUE(m) << m.error().message();
+  EXPECT_EQ(m->logit_softcap, 0);
+  EXPECT_EQ(m->attention_softcap, 0);
+  EXPECT_EQ(m->window, 0);
+  EXPECT_EQ(m->kv_heads, 2);
+  EXPECT_EQ(m->head_size, 4);
 }
 
 // A folder of the test's own.
