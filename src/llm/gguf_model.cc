@@ -38,15 +38,19 @@ class Facts {
   std::string prefix_;
 };
 
+// As llama.cpp reads them: linear is what a file means that names no type, and 0 no factor.
 Status ReadRope(const Facts& facts, LanguageModel& m) {
   EVOQ_ASSIGN(const float theta, facts.Real("rope.freq_base", 10000));
   m.rope.theta = theta;
-  const std::string scaling = facts.Text("rope.scaling.type");
-  if (scaling.empty() || scaling == "none") return {};
+  const char* const type = "rope.scaling.type";
+  const std::string scaling = facts.Has(type) ? facts.Text(type) : "linear";
+  if (scaling == "none") return {};
   if (scaling != "linear")
     return Unsupported("rope.scaling.type is '{}', expected linear", scaling.substr(0, 60));
-  EVOQ_ASSIGN(const float factor, facts.Real("rope.scaling.factor", 1));
-  m.rope.divisor = factor;
+  const char* const key =
+      facts.Has("rope.scaling.factor") ? "rope.scaling.factor" : "rope.scale_linear";  // until 2023
+  EVOQ_ASSIGN(const float factor, facts.Real(key, 0));
+  if (factor != 0) m.rope.divisor = factor;
   return {};
 }
 

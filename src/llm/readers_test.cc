@@ -2,11 +2,13 @@
 #include <gtest/gtest.h>
 #include <unistd.h>
 
+#include <bit>
 #include <filesystem>
 
 #include "base/file.h"
 #include "llm/facts.h"
 #include "llm/gguf.h"
+#include "llm/gguf_model.h"
 #include "llm/import.h"
 #include "llm/llama2c.h"
 #include "llm/safetensors.h"
@@ -261,6 +263,37 @@ TEST_F(Readers, GgufModelsThatAreWrong) {
     SCOPED_TRACE(c.wanted);
     ExpectError(ImportLanguageModel(Write("x.gguf", c.bytes)), c.wanted);
   }
+}
+
+// As llama.cpp reads it: what names no type is linear, also by the factor's old name; 0 is none.
+TEST_F(Readers, GgufScalingOfPositions) {
+  const auto divisor = [&](auto change) {
+    GgufBytes file = TinyGguf();
+    change(file);
+    const auto read = ReadGguf(Write("x.gguf", file.Bytes()));
+    return ReadGgufModel(*read)->rope.divisor;
+  };
+  const auto type = [](GgufBytes& f, const std::string& name) {
+    f.Fact("llama.rope.scaling.type", name);
+  };
+  const auto factor = [](GgufBytes& f, const char* key, float value) {
+    f.Fact(std::string("llama.rope.") + key, 6, Little(std::bit_cast<uint32_t>(value), 4));
+  };
+  EXPECT_EQ(divisor([&](GgufBytes& f) { factor(f, "scaling.factor", 4); }), 4);
+  EXPECT_EQ(divisor([&](GgufBytes& f) { factor(f, "scale_linear", 4); }), 4);
+  EXPECT_EQ(divisor([&](GgufBytes& f) {
+              factor(f, "scale_linear", 4);
+              factor(f, "scaling.factor", 2);
+              type(f, "linear");
+            }),
+            2);
+  EXPECT_EQ(divisor([&](GgufBytes& f) {
+              factor(f, "scaling.factor", 4);
+              type(f, "none");
+            }),
+            1);
+  EXPECT_EQ(divisor([&](GgufBytes& f) { factor(f, "scaling.factor", 0); }), 1);
+  EXPECT_EQ(divisor([](GgufBytes&) {}), 1);
 }
 
 TEST_F(Readers, AGgufModel) {
