@@ -40,6 +40,7 @@ Result<Tokenizer> FromGgufFacts(std::string bytes) {
   t.add_eos_token = file.Truth("tokenizer.ggml.add_eos_token");
   t.add_space_prefix = file.Truth("tokenizer.ggml.add_space_prefix");
   t.chat_template = file.Text("tokenizer.chat_template");
+  t.tool_template = file.Text("tokenizer.chat_template.tool_use");
   return TokenizerFromGguf(t);
 }
 

@@ -14,7 +14,7 @@ namespace {
 
 using nlohmann::json;
 
-constexpr size_t kMaxTokenizer = size_t{64} << 20, kMaxTemplate = size_t{1} << 20;
+constexpr size_t kMaxTokenizer = size_t{64} << 20;
 
 // Dubey et al., "The Llama 3 Herd of Models" (2024), as transformers computes it: waves longer than
 // the old context are slowed down by the factor, short ones stay, those between are mixed.
@@ -261,6 +261,8 @@ Status ReadTokenizerFiles(const std::string& folder, LanguageModel& model) {
     EVOQ_TRY(keep("merges.txt"));
   }
   EVOQ_TRY(keep("tokenizer_config.json"));
+  EVOQ_TRY(keep("chat_template.jinja"));
+  EVOQ_TRY(keep("additional_chat_templates/tool_use.jinja"));
   if (exists("generation_config.json")) {
     EVOQ_ASSIGN(const json generation, ReadJsonFile(folder + "/generation_config.json"));
     EVOQ_ASSIGN(const auto ends,
@@ -271,7 +273,7 @@ Status ReadTokenizerFiles(const std::string& folder, LanguageModel& model) {
     }
   }
   if (exists("chat_template.jinja")) {
-    EVOQ_ASSIGN(model.chat_template, ReadTextFile(folder + "/chat_template.jinja", kMaxTemplate));
+    model.chat_template = model.files["chat_template.jinja"];
   } else if (exists("tokenizer_config.json")) {
     EVOQ_ASSIGN(const json settings, WithContext(ParseJson(model.files["tokenizer_config.json"]),
                                                  folder + "/tokenizer_config.json"));

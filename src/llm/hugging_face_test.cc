@@ -281,6 +281,7 @@ TEST_F(Folders, WhatGeneratingNeeds) {
   EXPECT_EQ(facts->files.at("tokenizer.json"), "{}");
   EXPECT_EQ(facts->files.count("tokenizer.model"), 0u);
   EXPECT_EQ(facts->chat_template, "new");
+  EXPECT_EQ(facts->files.at("chat_template.jinja"), "new");
 
   graph->metadata["llm.base64.tokenizer.model"] = "abc";
   EXPECT_FALSE(ReadFacts(*graph));

@@ -30,8 +30,10 @@ Result<std::string> ChatTemplate::Render(const nlohmann::ordered_json& variables
 Result<std::string> RenderChat(const Tokenizer& tokenizer, nlohmann::ordered_json variables) {
   if (!variables.is_object())
     return Fail(ErrorCode::kUsage, "a chat: expected an object with messages");
-  if (tokenizer.chat_template().empty())
-    return Unsupported("a chat: the tokenizer has no chat template");
+  const bool tools = variables.contains("tools") && !variables["tools"].is_null() &&
+                     !tokenizer.tool_template().empty();
+  const std::string& source = tools ? tokenizer.tool_template() : tokenizer.chat_template();
+  if (source.empty()) return Unsupported("a chat: the tokenizer has no chat template");
   const auto add = [&](const char* name, int64_t id) -> Status {
     if (id < 0 || variables.contains(name)) return {};
     EVOQ_ASSIGN(variables[name], tokenizer.Piece(id));
@@ -39,7 +41,7 @@ Result<std::string> RenderChat(const Tokenizer& tokenizer, nlohmann::ordered_jso
   };
   EVOQ_TRY(add("bos_token", tokenizer.begin()));
   EVOQ_TRY(add("eos_token", tokenizer.ends().empty() ? -1 : tokenizer.ends()[0]));
-  EVOQ_ASSIGN(const ChatTemplate parsed, ChatTemplate::Parse(tokenizer.chat_template()));
+  EVOQ_ASSIGN(const ChatTemplate parsed, ChatTemplate::Parse(source));
   return parsed.Render(variables);
 }
 

@@ -29,9 +29,10 @@ class ChatTemplate {
   std::shared_ptr<const Tree> tree_;
 };
 
-// Renders the tokenizer's template; bos_token and eos_token are its own where `variables` has none.
-// The text is to be encoded without add_special: the template writes what begins it.
-// Errors: as above; kUnsupported where the tokenizer has no template.
+// Renders the tokenizer's template, with tools the one for them, if it has one; bos_token and
+// eos_token are its own where `variables` has none. The text is to be encoded without add_special:
+// the template writes what begins it. Errors: as above; kUnsupported where the tokenizer has no
+// template.
 Result<std::string> RenderChat(const Tokenizer& tokenizer, nlohmann::ordered_json variables);
 
 }  // namespace evoq

@@ -166,6 +166,7 @@ Result<Tokenizer> TokenizerFromGguf(const GgufTokenizer& gguf) {
   }
   AddEndsByName(parts);
   parts.chat_template = gguf.chat_template;
+  parts.tool_template = gguf.tool_template;
   return Tokenizer::Make(std::move(parts));
 }
 

@@ -11,7 +11,8 @@
 
 namespace evoq {
 
-// The values of the keys tokenizer.ggml.NAME, and tokenizer.chat_template.
+// The values of the keys tokenizer.ggml.NAME, tokenizer.chat_template and
+// tokenizer.chat_template.tool_use.
 struct GgufTokenizer {
   std::string model;                // "llama" (SentencePiece's byte pairs) or "gpt2"
   std::string pre;                  // which pattern splits a text of "gpt2"
@@ -23,7 +24,7 @@ struct GgufTokenizer {
   int64_t bos_token_id = -1, eos_token_id = -1, eot_token_id = -1;
   int64_t unknown_token_id = -1, padding_token_id = -1;
   std::optional<bool> add_bos_token, add_eos_token, add_space_prefix;
-  std::string chat_template;
+  std::string chat_template, tool_template;
 };
 
 // Errors: kUnsupported naming a model or pre that evoq lacks; kInvalidInput for sizes that

@@ -37,7 +37,7 @@ struct TokenizerParts {
   std::vector<bool> special;  // by piece; shorter: the rest is not
   int64_t begin = -1, unknown = -1, padding = -1;
   std::vector<int64_t> ends;
-  std::string chat_template;
+  std::string chat_template, tool_template;
 
   void SetSpecial(int64_t id) {
     if (id < 0) return;

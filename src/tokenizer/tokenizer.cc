@@ -141,6 +141,7 @@ int64_t Tokenizer::unknown() const { return core_->parts.unknown; }
 int64_t Tokenizer::padding() const { return core_->parts.padding; }
 const std::vector<int64_t>& Tokenizer::ends() const { return core_->parts.ends; }
 const std::string& Tokenizer::chat_template() const { return core_->parts.chat_template; }
+const std::string& Tokenizer::tool_template() const { return core_->parts.tool_template; }
 
 Status StreamDecoder::Append(int64_t id) {
   EVOQ_ASSIGN(std::string piece, tokenizer_.Piece(id));

@@ -33,7 +33,8 @@ class Tokenizer {
   //   NAME.vocab                 SentencePiece's text form: "piece<TAB>score", by score
   //   vocab.json                 GPT-2's, with merges.txt beside it (the same name but for "vocab")
   //   NAME.bin                   llama2.c
-  // Beside a tokenizer.json, tokenizer_config.json says the special pieces and the chat template.
+  // Beside a tokenizer.json, tokenizer_config.json says the special pieces and the chat templates,
+  // chat_template.jinja and additional_chat_templates/tool_use.jinja are those instead.
   // Errors: kInvalidInput and kUnsupported, naming the file and the place.
   static Result<Tokenizer> Load(const std::string& path);
   // Of files in memory, by the names that they have in a folder; `label` stands before names in
@@ -61,6 +62,7 @@ class Tokenizer {
   int64_t padding() const;
   const std::vector<int64_t>& ends() const;  // a model that gives one of them has finished
   const std::string& chat_template() const;  // "": none
+  const std::string& tool_template() const;  // of chats with tools; "": none of their own
 
  private:
   friend class StreamDecoder;

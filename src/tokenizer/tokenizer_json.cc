@@ -225,12 +225,25 @@ std::string PieceName(const json& config, const char* key) {
   return name.empty() && config.is_object() ? JsonText(JsonMember(config, key), "content") : name;
 }
 
-// One template, or the one that is called default.
-std::string TemplateOf(const json& config) {
-  for (const json& named : JsonArray(config, "chat_template")) {
-    if (JsonText(named, "name") == "default") return JsonText(named, "template");
+// As transformers takes them: files stand for all that the configuration has; of templates with
+// names, "default", and with tools "tool_use".
+Status ReadTemplates(const TokenizerFiles& files, const json& config, TokenizerParts& parts) {
+  constexpr char kDefault[] = "chat_template.jinja",
+                 kToolUse[] = "additional_chat_templates/tool_use.jinja";
+  const bool of_files = files.Has(kDefault) || files.Has(kToolUse);
+  if (files.Has(kDefault)) {
+    EVOQ_ASSIGN(parts.chat_template, files.Text(kDefault));
   }
-  return JsonText(config, "chat_template");
+  if (files.Has(kToolUse)) {
+    EVOQ_ASSIGN(parts.tool_template, files.Text(kToolUse));
+  }
+  if (of_files) return {};
+  parts.chat_template = JsonText(config, "chat_template");
+  for (const json& named : JsonArray(config, "chat_template")) {
+    if (JsonText(named, "name") == "default") parts.chat_template = JsonText(named, "template");
+    if (JsonText(named, "name") == "tool_use") parts.tool_template = JsonText(named, "template");
+  }
+  return {};
 }
 
 void Configure(const json& config, TokenizerParts& parts) {
@@ -241,7 +254,6 @@ void Configure(const json& config, TokenizerParts& parts) {
   parts.begin = find("bos_token");
   parts.padding = find("pad_token");
   if (const int64_t end = find("eos_token"); end >= 0) parts.ends = {end};
-  parts.chat_template = TemplateOf(config);
 }
 
 Result<TokenizerParts> PartsOf(const json& file, const json& config) {
@@ -281,7 +293,9 @@ Result<TokenizerParts> Read(const TokenizerFiles& files, const std::string& name
   if (files.Has(kConfig)) {
     EVOQ_ASSIGN(config, files.Json(kConfig));
   }
-  return WithContext(PartsOf(file, config), files.Label(name));
+  EVOQ_ASSIGN(TokenizerParts parts, WithContext(PartsOf(file, config), files.Label(name)));
+  EVOQ_TRY(ReadTemplates(files, config, parts));
+  return parts;
 }
 
 }  // namespace

@@ -7,6 +7,7 @@
 #include <functional>
 #include <nlohmann/json.hpp>
 
+#include "tokenizer/chat_template.h"
 #include "tokenizer/gguf.h"
 #include "tokenizer/pattern.h"
 #include "tokenizer/precompiled.h"
@@ -103,7 +104,8 @@ TEST_F(TokenizerTest, StreamsWholeCharacters) {
 TEST_F(TokenizerTest, ReadsTheConfigurationBesideIt) {
   Write("tokenizer_config.json",
         R"({"eos_token": {"content": "<|end|>"}, "bos_token": "<s>", "pad_token": "o",
-            "chat_template": [{"name": "tools", "template": "x"},
+            "chat_template": [{"name": "rag", "template": "x"},
+                              {"name": "tool_use", "template": "{{ tools }}"},
                               {"name": "default", "template": "{{ messages }}"}]})");
   const auto t = Read(ByteLevelFile());
   ASSERT_TRUE(t) << t.error().message();
@@ -111,6 +113,20 @@ TEST_F(TokenizerTest, ReadsTheConfigurationBesideIt) {
   EXPECT_EQ(t->padding(), 3);
   EXPECT_EQ(t->ends(), (Ids{12}));
   EXPECT_EQ(t->chat_template(), "{{ messages }}");
+  EXPECT_EQ(t->tool_template(), "{{ tools }}");
+  nlohmann::ordered_json chat = {{"messages", "m"}};
+  EXPECT_EQ(*RenderChat(*t, chat), "m");
+  chat["tools"] = nullptr;
+  EXPECT_EQ(*RenderChat(*t, chat), "m");
+  chat["tools"] = "t";
+  EXPECT_EQ(*RenderChat(*t, chat), "t");
+  // Templates in files of their own are all that there are.
+  Write("chat_template.jinja", "file {{ messages }}");
+  const auto plain = Read(ByteLevelFile());
+  EXPECT_EQ(*RenderChat(*plain, chat), "file m") << "no template of its own for tools";
+  std::filesystem::create_directories(folder_ / "additional_chat_templates");
+  Write("additional_chat_templates/tool_use.jinja", "file {{ tools }}");
+  EXPECT_EQ(*RenderChat(*Read(ByteLevelFile()), chat), "file t");
 }
 
 TEST_F(TokenizerTest, RefusesWhatIsBrokenOrUnsupported) {
