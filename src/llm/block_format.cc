@@ -42,6 +42,7 @@ bool Exact(const BlockFormat& format, const std::byte* block, IntegerBlock& out)
 bool Rounded(const BlockFormat& format, const std::byte* block, IntegerBlock& out) {
   float values[kMaxBlock];
   format.real(block, values);
+  out.error = out.power = 0;
   for (int at = 0; at < format.elements; at += kRoundedGroup) {
     float largest = 0;
     for (int i = at; i < at + kRoundedGroup; ++i) {
@@ -55,6 +56,9 @@ bool Rounded(const BlockFormat& format, const std::byte* block, IntegerBlock& ou
     for (int i = at; i < at + kRoundedGroup; ++i) {
       const float q = std::isfinite(largest) ? std::nearbyint(values[i] / out.scales[g]) : 0;
       out.q[i] = static_cast<int16_t>(std::clamp(q, -127.0f, 127.0f));
+      const double value = values[i], moved = value - out.q[i] * static_cast<double>(out.scales[g]);
+      out.error += moved * moved;
+      out.power += value * value;
     }
   }
   return true;
@@ -71,7 +75,9 @@ struct Target {
 };
 
 // An undefined tensor where a block does not have the form.
-Result<Tensor> Decoded(const StoredTensor& stored, bool transposed, const Form& form) {
+Result<Tensor> Decoded(const StoredTensor& stored, bool transposed, const Form& form,
+                       BlockRounding& rounding) {
+  double error = 0, power = 0;
   const BlockFormat& format = *stored.blocks;
   const int group = form.group, bits = DTypeBits(form.dtype);
   const int64_t rows = stored.sizes[0], columns = stored.sizes[1];
@@ -95,6 +101,8 @@ Result<Tensor> Decoded(const StoredTensor& stored, bool transposed, const Form& 
         IntegerBlock& block = tile[static_cast<size_t>(r - first)];
         if (!form.decode(format, stored.bytes.data() + (r * blocks + b) * format.bytes, block))
           return Tensor();
+        error += block.error;
+        power += block.power;
         for (int g = 0; g < format.elements / group; ++g) {
           if (!std::isfinite(block.scales[g]))
             return InvalidInput("row {}, block {}: the scale is {}", r, b, block.scales[g]);
@@ -116,21 +124,23 @@ Result<Tensor> Decoded(const StoredTensor& stored, bool transposed, const Form& 
       }
     }
   }
+  rounding.share = power > 0 ? std::sqrt(error / power) : 0;
   return q.WithType(TensorType(form.dtype, shape, std::move(quant)));
 }
 
 }  // namespace
 
-Result<Tensor> FromBlocks(const StoredTensor& stored, bool transposed, bool& rounded) {
+Result<Tensor> FromBlocks(const StoredTensor& stored, bool transposed, BlockRounding& rounding) {
   const BlockFormat& format = *stored.blocks;
   if (stored.sizes.size() != 2)
     return Unsupported("{}: blocks of a tensor that is no matrix", stored.ToString());
   if (format.integers != nullptr) {
-    EVOQ_ASSIGN(Tensor q, Decoded(stored, transposed, {Exact, format.dtype, format.group}));
+    EVOQ_ASSIGN(Tensor q,
+                Decoded(stored, transposed, {Exact, format.dtype, format.group}, rounding));
     if (q.defined()) return q;
   }
-  rounded = true;
-  return Decoded(stored, transposed, {Rounded, DType::kInt8, kRoundedGroup});
+  rounding.rounded = true;
+  return Decoded(stored, transposed, {Rounded, DType::kInt8, kRoundedGroup}, rounding);
 }
 
 }  // namespace evoq

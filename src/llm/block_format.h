@@ -20,6 +20,14 @@ struct IntegerBlock {
   float scales[kMaxBlock];
   int32_t zeros[kMaxBlock];
   int16_t q[kMaxBlock];
+  // Of a block that was rounded, sums of squares: of what it moved, and of the file's values.
+  double error = 0, power = 0;
+};
+
+// What became of a tensor.
+struct BlockRounding {
+  bool rounded = false;
+  double share = 0;  // root mean square of what it moved, to that of the values
 };
 
 struct BlockFormat {
@@ -41,9 +49,9 @@ const BlockFormat* FindBlockFormat(uint32_t id);
 
 // A matrix [rows, columns] of blocks as a constant quantized in blocks along its columns. Where
 // every block is integers, it has the very values of the file; else it is rounded to int8, 32 to a
-// scale of (largest magnitude / 127), and `rounded` becomes true. With `transposed` it is
+// scale of (largest magnitude / 127), which `rounding` says. With `transposed` it is
 // [columns, rows], blocks along axis 0, as MatMul takes it. Errors: kInvalidInput for a scale that
 // is no finite number; kTooLarge.
-Result<Tensor> FromBlocks(const StoredTensor& stored, bool transposed, bool& rounded);
+Result<Tensor> FromBlocks(const StoredTensor& stored, bool transposed, BlockRounding& rounding);
 
 }  // namespace evoq

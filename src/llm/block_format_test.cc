@@ -164,12 +164,13 @@ TEST(BlockFormats, KeepTheirValues) {
       for (int64_t b = 0; b < 2 * rows; ++b)
         format->real(stored.bytes.data() + b * format->bytes, wanted.data() + b * format->elements);
       for (const bool transposed : {false, true}) {
-        bool rounded = false;
-        const auto q = FromBlocks(stored, transposed, rounded);
+        BlockRounding rounding;
+        const auto q = FromBlocks(stored, transposed, rounding);
         ASSERT_TRUE(q) << q.error().message();
         ASSERT_TRUE(ValidateQuant(q->type())) << q->type().ToString();
         const bool exact = format->integers != nullptr;
-        EXPECT_EQ(rounded, !exact);
+        EXPECT_EQ(rounding.rounded, !exact);
+        double error = 0, power = 0;
         EXPECT_EQ(q->dtype(), exact ? format->dtype : DType::kInt8);
         const auto real = ToFloat32(*q);
         ASSERT_TRUE(real);
@@ -177,12 +178,16 @@ TEST(BlockFormats, KeepTheirValues) {
           for (int64_t c = 0; c < columns; ++c) {
             const float x = wanted[static_cast<size_t>(r * columns + c)];
             const float y = real->data<float>()[transposed ? c * rows + r : r * columns + c];
+            error += std::pow(static_cast<double>(x) - y, 2);
+            power += std::pow(static_cast<double>(x), 2);
             float largest = 0;  // of the 32 that share a rounded scale
             for (int64_t i = c / 32 * 32; i < c / 32 * 32 + 32; ++i)
               largest = std::max(largest, std::fabs(wanted[static_cast<size_t>(r * columns + i)]));
             ASSERT_LE(std::fabs(x - y), exact ? 0 : largest / 127 * 0.5001f) << r << ", " << c;
           }
         }
+        EXPECT_NEAR(rounding.share, std::sqrt(error / power), 1e-6);
+        EXPECT_EQ(rounding.share > 0, !exact);
       }
     }
   }
@@ -192,10 +197,10 @@ TEST(BlockFormats, KeepTheirValues) {
 TEST(BlockFormats, Q4_1WithOtherMinima) {
   const std::string bytes = Half(0.5f) + Half(-3) + std::string(16, '\x70') + Half(0.5f) +
                             Half(-0.75f) + std::string(16, '\x70');
-  bool rounded = false;
-  const auto q = FromBlocks(Stored(Format("Q4_1"), {2, 32}, bytes), false, rounded);
+  BlockRounding rounding;
+  const auto q = FromBlocks(Stored(Format("Q4_1"), {2, 32}, bytes), false, rounding);
   ASSERT_TRUE(q);
-  EXPECT_TRUE(rounded);
+  EXPECT_TRUE(rounding.rounded);
   EXPECT_EQ(q->dtype(), DType::kInt8);
   EXPECT_NEAR(ToFloat32(*q)->values<float>()[0], -3, 3.0 / 127);
 }
@@ -203,10 +208,10 @@ TEST(BlockFormats, Q4_1WithOtherMinima) {
 // -128 at a negative scale is no int8 at the positive one.
 TEST(BlockFormats, Q8_0AtItsEdge) {
   const std::string bytes = Half(-0.5f) + "\x80" + std::string(31, '\1');
-  bool rounded = false;
-  const auto q = FromBlocks(Stored(Format("Q8_0"), {1, 32}, bytes), true, rounded);
+  BlockRounding rounding;
+  const auto q = FromBlocks(Stored(Format("Q8_0"), {1, 32}, bytes), true, rounding);
   ASSERT_TRUE(q);
-  EXPECT_TRUE(rounded);
+  EXPECT_TRUE(rounding.rounded);
   EXPECT_EQ(ToFloat32(*q)->values<float>()[0], 64.0f);
 }
 
@@ -215,15 +220,15 @@ TEST(BlockFormats, ScalesThatAreNoNumbers) {
     for (const char* name : {"Q4_0", "Q4_1", "Q5_1", "Q8_0"}) {
       const BlockFormat& format = Format(name);
       std::string bytes = Half(scale) + std::string(static_cast<size_t>(format.bytes) - 2, '\3');
-      bool rounded = false;
-      const auto q = FromBlocks(Stored(format, {1, 32}, bytes), true, rounded);
+      BlockRounding rounding;
+      const auto q = FromBlocks(Stored(format, {1, 32}, bytes), true, rounding);
       ASSERT_FALSE(q) << name << scale;
       EXPECT_NE(q.error().message().find("row 0, block 0: the scale is"), std::string::npos);
     }
   }
-  bool rounded = false;
+  BlockRounding rounding;
   const std::string bytes = std::string(17, '\xff');
-  EXPECT_FALSE(FromBlocks(Stored(Format("MXFP4"), {1, 32}, bytes), false, rounded));
+  EXPECT_FALSE(FromBlocks(Stored(Format("MXFP4"), {1, 32}, bytes), false, rounding));
 }
 
 }  // namespace

@@ -5,6 +5,7 @@
 #include "base/pages.h"
 #include "base/text.h"
 #include "llm/block_format.h"
+#include "llm/rounding_note.h"
 #include "tensor/spilled.h"
 
 namespace evoq {
@@ -43,11 +44,9 @@ Result<const StoredTensor*> WeightReader::Find(const std::string& name,
 
 Result<ValueId> WeightReader::Blocks(const std::string& name, const StoredTensor& stored,
                                      bool transposed) {
-  bool rounded = false;
-  EVOQ_ASSIGN(Tensor q, WithContext(FromBlocks(stored, transposed, rounded), "tensor " + name));
-  if (rounded)
-    notes_.push_back(
-        fmt::format("{}: {} rounded to int8, 32 to a scale", name, stored.blocks->name));
+  BlockRounding rounding;
+  EVOQ_ASSIGN(Tensor q, WithContext(FromBlocks(stored, transposed, rounding), "tensor " + name));
+  if (rounding.rounded) notes_.push_back(RoundingNote({name, stored.blocks->name, rounding.share}));
   ReleasePages(stored.bytes);
   return graph_.AddConstant(name, Spilled(std::move(q)));
 }

@@ -13,6 +13,7 @@
 #include "quant/low_bits/rounding.h"
 #include "quant/params.h"
 #include "quant/quant.h"
+#include "reference/reference.h"
 
 namespace evoq {
 namespace {
@@ -426,6 +427,51 @@ TEST(LowBits, NothingToQuantize) {
       EXPECT_EQ(q.elements(), 0);
     }
   }
+}
+
+// Weights that a file has in blocks of more bits than the scheme's are rounded again, once for all
+// who read them; those of as few stay.
+TEST(LowBits, WeightsOfMoreBitsAreRoundedAgain) {
+  std::mt19937 random(4);
+  const auto blocks = [&](DType dtype, int64_t k, int64_t n) {
+    Tensor q = Tensor::Allocate(TensorType(dtype, Shape{k, n}));
+    for (int64_t i = 0; i < k * n; ++i)
+      SetPackedBits(q.mutable_raw(), i, DTypeBits(dtype), static_cast<int>(random()));
+    QuantParams quant;
+    quant.axis = 0;
+    quant.block = 32;
+    quant.scales.assign(static_cast<size_t>(k / 32 * n), 0.25f);
+    quant.zero_points.assign(quant.scales.size(), 0);
+    return q.WithType(TensorType(dtype, Shape{k, n}, quant));
+  };
+  const Tensor eight = blocks(DType::kInt8, 64, 64), four = blocks(DType::kUint4, 64, 8);
+  const auto run = [&](const char* scheme) {
+    Graph graph;
+    const ValueId x = graph.AddInput("x", TensorType(DType::kFloat32, Shape{2, 64})),
+                  w = graph.AddConstant("w", eight);
+    const ValueId a = graph.Apply("MatMul", "a", {x, w}), b = graph.Apply("MatMul", "b", {a, w});
+    graph.MarkOutput(graph.Apply("MatMul", "c", {b, graph.AddConstant("v", four)}));
+    EXPECT_TRUE(InferTypes(graph));
+    auto report = FindScheme(scheme)->run(graph, {}, {});
+    EXPECT_TRUE(report) << report.error().message();
+    std::vector<Tensor> weights;
+    for (NodeId id : graph.order())
+      weights.push_back(graph.value(graph.node(id).input(1)).constant);
+    EXPECT_EQ(graph.node(graph.order()[0]).input(1).index,
+              graph.node(graph.order()[1]).input(1).index);
+    return std::pair(std::move(weights), report->warnings);
+  };
+  const auto [weights, warnings] = run("int4-weights");
+  ASSERT_EQ(weights.size(), 3u);
+  const Tensor again = Row("int4").Quantize({ToFloat32(eight).value()}, 32, 1).value();
+  EXPECT_TRUE(BitEqual(weights[0], again));
+  EXPECT_TRUE(BitEqual(weights[2], four));
+  EXPECT_EQ(warnings,
+            (std::vector<std::string>{
+                "weights that had few bits already were rounded again, to int4 (1 of int8)"}));
+  EXPECT_EQ(run("int2-dynamic").first[2].dtype(), DType::kUint2);
+  EXPECT_TRUE(BitEqual(run("int8-weights").first[0], eight));
+  EXPECT_TRUE(run("int8-weights").second.empty());
 }
 
 }  // namespace

@@ -137,6 +137,7 @@ class WeightsQuantizer {
   QuantizeReport report;
   std::map<std::pair<ValueId, int>, ValueId> done;  // shared weights stay shared
   bool few_bits = false;                            // some weights had few bits already
+  std::map<std::string, int> rounded_again;         // weights that had too many, by their type
 
  private:
   static constexpr int kLowBits = -2, kGiven = -3, kRows = -4;  // in place of an axis
@@ -145,6 +146,7 @@ class WeightsQuantizer {
     const Node& node = graph_.node(id);
     if (IsRecurrent(node)) return VisitRecurrent(id);
     if (!as_.products && IsLinear(node)) return {};
+    if (HasMoreBits(node)) EVOQ_TRY(WidenBits(id));
     if (HasFewBits(node)) return TakeFewBits(id);
     const auto tie = ties_.find(id);
     if (const auto stored = AsStored(id)) return QuantizeAsStored(id, *stored);
@@ -181,6 +183,30 @@ class WeightsQuantizer {
     const ValueId w = node.input(1);
     return w.valid() && graph_.value(w).is_constant() && graph_.value(w).type.quantized() &&
            !graph_.value(node.input(0)).type.quantized();
+  }
+
+  // Whether such a weight has more bits than the scheme's, which it could have too: what is asked
+  // for is smaller.
+  bool HasMoreBits(const Node& node) const {
+    if (as_.low_bits == nullptr || !HasFewBits(node) || KeptByOptions(node, options_)) return false;
+    const Tensor& weight = graph_.value(node.input(1)).constant;
+    return DTypeBits(weight.dtype()) > DTypeBits(as_.low_bits->dtype) &&
+           TakesLowBits(node, weight) && weight.elements() >= kLeastElements;
+  }
+
+  // All who read the weight read the numbers that it stands for, to be rounded again.
+  Status WidenBits(NodeId id) {
+    const ValueId w = graph_.node(id).input(1);
+    const std::string name = graph_.value(w).name;
+    EVOQ_ASSIGN(Tensor values, WithContext(ToFloat32(graph_.value(w).constant), name));
+    const ValueId wide = graph_.AddConstant(name + ".float32", std::move(values));
+    ++rounded_again[DTypeName(graph_.value(w).type.dtype)];
+    for (NodeId reader : graph_.order()) {
+      if (graph_.node(reader).input(1) == w && HasMoreBits(graph_.node(reader)))
+        graph_.SetInput(reader, 1, wide);
+    }
+    DropUnread(graph_, w);
+    return {};
   }
 
   // The weight stays as it is; where the scheme rounds data, so is that of this product.
@@ -462,6 +488,10 @@ Result<QuantizeReport> QuantizeWeights(Graph& graph, const QuantizeOptions& opti
     report.warnings.push_back(
         fmt::format("no weight became {}int8: the model is unchanged",
                     as.low_bits == nullptr ? "" : fmt::format("{} or ", as.low_bits->name)));
+  for (const auto& [type, count] : quantizer.rounded_again)
+    report.warnings.push_back(
+        fmt::format("weights that had few bits already were rounded again, to {} ({} of {})",
+                    as.low_bits->name, count, type));
   NoteNotUsed(options, "the scheme quantizes weights only", report);
   EVOQ_TRY(graph.Sort());
   graph.RemoveDeadNodes();  // what widened weights that were rounded as they lie

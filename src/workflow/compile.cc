@@ -9,6 +9,7 @@
 #include "compile/plan.h"
 #include "graph/run_choices.h"
 #include "llm/cache_type.h"
+#include "llm/rounding_note.h"
 #include "models/models.h"
 #include "program/etm.h"
 #include "program/etm_size.h"
@@ -172,6 +173,7 @@ Result<Compiled> Compile(const CompileJob& job, const Follow& follow) {
   } else {
     EVOQ_ASSIGN(Graph graph, Load(job));
     out.float_weight_bytes = FloatWeightBytes(graph);
+    out.rounded = RoundedSentence(graph);
     EVOQ_TRY(WithContext(NarrowAsChosen(graph), job.model));
     EVOQ_ASSIGN(model, WithContext(CompileGraph(std::move(graph), job, follow, out), job.model));
   }
@@ -193,6 +195,7 @@ Result<Compiled> Compile(const CompileJob& job, const Follow& follow) {
 Told Tell(const Compiled& compiled) {
   Told told;
   if (compiled.tuning) told = Tell(*compiled.tuning);
+  if (compiled.rounded) told.log.push_back("note: " + *compiled.rounded);
   const nlohmann::json tuned = std::move(told.json);
   nlohmann::json suggested;
   if (compiled.suggested) {

@@ -2,6 +2,7 @@
 
 #include "base/file.h"
 #include "base/printable.h"
+#include "llm/rounding_note.h"
 #include "models/models.h"
 #include "program/etm.h"
 #include "prune/prune.h"
@@ -194,6 +195,8 @@ Told Tell(const Explanation& e) {
   const Program& program = e.model.executor->program();
   Told told;
   if (const std::string note = IsaNote(); !note.empty()) told.log.push_back("note: " + note);
+  if (const auto rounded = RoundedSentence(e.model.engine->model().graph); rounded)
+    told.log.push_back("note: " + *rounded);
   told.text = PrintableLines(ToText(e.model.profile, e.limits));
   if (!e.in_partitions.empty())
     told.text += FormatPrintable(

@@ -5,6 +5,8 @@
 
 #include "base/printable.h"
 #include "base/text.h"
+#include "ops/roles.h"
+#include "quant/low_bits.h"
 
 namespace evoq {
 namespace {
@@ -46,6 +48,41 @@ std::optional<std::string> LeftFloatWarning(const Graph& quantized, int64_t floa
   return FormatPrintable("{} of {} of weights stay float32, {} of them those of {}{}",
                          HumanBytes(all), HumanBytes(float_bytes), HumanBytes(most->second),
                          most->first, why == reasons.end() ? "" : ": " + why->second.ToString());
+}
+
+std::map<std::string, TensorType> FewBitsOf(const Graph& graph) {
+  std::map<std::string, TensorType> types;
+  for (NodeId id : graph.order()) {
+    const Node& node = graph.node(id);
+    if (!IsLinear(node) || !node.input(1).valid()) continue;
+    const Value& weight = graph.value(node.input(1));
+    if (weight.is_constant() && weight.type.quantized() && weight.type.quant->block > 0)
+      types.emplace(weight.name, weight.type);
+  }
+  return types;
+}
+
+std::optional<std::string> KeptWarning(const Graph& quantized, const QuantScheme& scheme,
+                                       const std::map<std::string, TensorType>& before) {
+  if (scheme.precision == Precision::kFloat32) return std::nullopt;
+  const DType wanted = scheme.low_bits != nullptr             ? scheme.low_bits->dtype
+                       : scheme.precision == Precision::kBf16 ? DType::kBfloat16
+                                                              : DType::kInt8;
+  std::map<std::string, int> kept;
+  for (const auto& [name, type] : FewBitsOf(quantized)) {
+    const auto was = before.find(name);
+    const bool same_bits =
+        DTypeBits(type.dtype) == DTypeBits(wanted) && IsFloat(type.dtype) == IsFloat(wanted);
+    if (was != before.end() && was->second == type && !same_bits) ++kept[DTypeName(type.dtype)];
+  }
+  if (kept.empty()) return std::nullopt;
+  std::string counts;
+  for (const auto& [type, count] : kept)
+    counts += fmt::format("{}{} in {}", counts.empty() ? "" : ", ", count, type);
+  return fmt::format(
+      "--scheme {} is about weights in float: those that the model's file has in blocks stay as "
+      "they are ({})",
+      scheme.name, counts);
 }
 
 }  // namespace evoq

@@ -1,11 +1,13 @@
-// What a quantization leaves in float32: weights that a user expects to shrink.
+// What a quantization leaves as it was: weights that a user expects to shrink or to change.
 #pragma once
 
+#include <map>
 #include <optional>
 #include <string>
 
 #include "base/reason.h"
 #include "graph/graph.h"
+#include "quant/quant.h"
 
 namespace evoq {
 
@@ -14,5 +16,12 @@ namespace evoq {
 // them its name and why it stays float32. Weights of excluded nodes do not count. Nothing else.
 std::optional<std::string> LeftFloatWarning(const Graph& quantized, int64_t float_bytes,
                                             const Reasons& reasons);
+
+// A warning for weights of products that the model's file has in blocks of few bits and that stay
+// so although the scheme has others; `before` is the model as it was read, FewBitsOf, `scheme` the
+// type of the scheme's weights. Nothing where there are none.
+std::map<std::string, TensorType> FewBitsOf(const Graph& graph);
+std::optional<std::string> KeptWarning(const Graph& quantized, const QuantScheme& scheme,
+                                       const std::map<std::string, TensorType>& before);
 
 }  // namespace evoq

@@ -2,7 +2,11 @@
 // without a word.
 #include "workflow/left_float.h"
 
+#include <algorithm>
+
+#include "llm/test_files.h"
 #include "reference/reference.h"
+#include "workflow/compile.h"
 #include "workflow/quantize.h"
 #include "workflow/tiny_testing.h"
 
@@ -91,6 +95,57 @@ TEST_F(LeftFloat, WhatStaysIsSaid) {
             "weights-not-constant: weight 1 is computed at run time");
   EXPECT_TRUE(QuantizeAs(Detector(true), "float32").warnings.empty());
   EXPECT_TRUE(QuantizeAs(Detector(false), "int8-dynamic", "q.etm", {"cell"}).warnings.empty());
+}
+
+// A GGUF file of one type of blocks: what reading it rounded is said, and weights that the scheme
+// leaves.
+TEST_F(LeftFloat, WeightsOfBlocks) {
+  GgufBytes file;
+  file.Fact("general.architecture", std::string("llama"));
+  const std::pair<const char*, uint32_t> facts[] = {
+      {"embedding_length", 32}, {"block_count", 1},          {"attention.head_count", 2},
+      {"context_length", 16},   {"feed_forward_length", 32}, {"attention.head_count_kv", 2}};
+  for (const auto& [name, value] : facts) file.Fact(fmt::format("llama.{}", name), value);
+  file.Floats("output_norm.weight", {32});
+  for (const char* name : {"attn_norm", "ffn_norm"})
+    file.Floats(fmt::format("blk.0.{}.weight", name), {32});
+  const auto matrix = [&](const std::string& name) {
+    file.Tensor(name + ".weight", {32, 32}, 7, file.DataBytes());
+    std::string block = std::string("\x66\x2e\x00\xbc", 4);  // 0.1 and -1
+    for (int i = 0; i < 20; ++i) block += static_cast<char>(37 * i + file.DataBytes() / 97);
+    for (int row = 0; row < 32; ++row) file.Data(block);
+  };
+  matrix("token_embd");
+  for (const char* name :
+       {"attn_q", "attn_k", "attn_v", "attn_output", "ffn_up", "ffn_gate", "ffn_down"})
+    matrix(fmt::format("blk.0.{}", name));
+  const std::string model = Text("q5_1.gguf", file.Bytes());
+  const auto said = [&](const char* scheme, std::string_view what) {
+    const Quantized done = QuantizeAs(model, scheme);
+    return std::ranges::any_of(done.warnings, [&](const std::string& warning) {
+      return warning.find(what) != warning.npos;
+    });
+  };
+  const char *rounded = "rounded to int8 (9 of Q5_1), which moves them by 0.",
+             *again = "weights that had few bits already were rounded again, to int4 (8 of int8)",
+             *kept =
+                 "--scheme bf16 is about weights in float: those that the model's file has in "
+                 "blocks stay as they are (8 in int8)";
+  for (const char* scheme : {"int8-weights", "int4-dynamic", "bf16"})
+    EXPECT_TRUE(said(scheme, rounded)) << scheme;
+  EXPECT_TRUE(said("int4-dynamic", again));
+  EXPECT_TRUE(said("bf16", kept));
+  EXPECT_FALSE(said("int4-dynamic", "stay as they are"));
+  EXPECT_FALSE(said("int8-weights", "stay as they are"));
+  EXPECT_FALSE(said("float32", "stay as they are"));
+  CompileJob job;
+  job.model = model;
+  job.output = At("c.etm");
+  const auto compiled = Compile(job);
+  ASSERT_TRUE(compiled) << compiled.error().message();
+  const Told told = Tell(*compiled);
+  ASSERT_EQ(told.log.size(), 1u);
+  EXPECT_NE(told.log[0].find(rounded), std::string::npos) << told.log[0];
 }
 
 }  // namespace

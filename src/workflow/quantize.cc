@@ -9,6 +9,7 @@
 #include "foreign/forecasts/rule.h"
 #include "llm/cache_type.h"
 #include "llm/phase.h"
+#include "llm/rounding_note.h"
 #include "models/models.h"
 #include "models/region_run.h"
 #include "onnx/onnx.h"
@@ -397,6 +398,8 @@ Result<Quantized> Quantize(const QuantizeJob& given, const Follow& follow) {
     inputs.shapes = SizesOf(graph, text.timed[0].inputs);
   }
   out.float_weight_bytes = FloatWeightBytes(graph);
+  const std::optional<std::string> rounded = RoundedSentence(graph);
+  const std::map<std::string, TensorType> few_bits = FewBitsOf(graph);
   EVOQ_ASSIGN(Outside outside, ReadOutside(job, graph));
   CalibrationNotes notes;
   if (const QuantScheme* scheme = FindScheme(job.scheme);
@@ -423,6 +426,7 @@ Result<Quantized> Quantize(const QuantizeJob& given, const Follow& follow) {
   NoteUse(made.report, outside);
   out.encodings = outside.use;
   out.warnings = std::move(notes.warnings);
+  if (rounded) out.warnings.push_back(*rounded);
   out.warnings.insert(out.warnings.end(), outside.warnings.begin(), outside.warnings.end());
   out.warnings.insert(out.warnings.end(), made.report.warnings.begin(), made.report.warnings.end());
   out.float_reasons = made.report.float_reasons;
@@ -435,6 +439,8 @@ Result<Quantized> Quantize(const QuantizeJob& given, const Follow& follow) {
     if (auto left = LeftFloatWarning(made.graph ? *made.graph : made.model->graph,
                                      out.float_weight_bytes, out.float_reasons))
       out.warnings.push_back(std::move(*left));
+    if (auto kept = KeptWarning(made.graph ? *made.graph : made.model->graph, *scheme, few_bits))
+      out.warnings.push_back(std::move(*kept));
   }
   EVOQ_TRY(follow.At("writing", 0));
   EVOQ_TRY(WriteOutside(job, outside, made.report, inputs.ranges, out.warnings));
