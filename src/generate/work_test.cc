@@ -200,6 +200,27 @@ TEST_F(PhaseTest, WeightsByPartAddUp) {
   EXPECT_EQ(parameters, expected);
 }
 
+// The parameters of a tied head, and its bytes where it lies in the file as the embedding does, are
+// the embedding's.
+TEST_F(PhaseTest, ATiedHeadCountsOnce) {
+  nlohmann::json config = TinyLlamaConfig();
+  config["tie_word_embeddings"] = true;
+  EXPECT_TRUE(WriteRandomFolder(config, {}, 1, folder_.string()));
+  const auto graph = ImportModel(folder_.string());
+  ASSERT_TRUE(graph);
+  int64_t parameters = 0, bytes = 0;
+  for (const PartWeights& w : WeightsByPart(*graph)) {
+    if (w.part == "positions") continue;
+    parameters += w.parameters;
+    bytes += w.bytes;
+    if (w.part == "head") EXPECT_EQ(w.precisions.count("bfloat16"), 1u);
+  }
+  const int64_t layer = 32 * 32 + 2 * 32 * 16 + 32 * 32 + 3 * 32 * 48, norms = 5 * 32;
+  EXPECT_EQ(parameters, 2 * layer + norms + 32 * 96);
+  // Norms are widened when they are read, and so is a small table.
+  EXPECT_LE(bytes, 4 * parameters);
+}
+
 // A table that is looked up and multiplied with is of both parts.
 TEST(Parts, OfAConstantAreThoseOfItsReaders) {
   auto graph = ParseGraph(

@@ -311,6 +311,7 @@ Result<ValueId> Builder::Output(ValueId x) {
   EVOQ_ASSIGN(x, Norm("output_norm", x, m_.width));
   if (form_ == LanguageForm::kStates) return x;
   const char* head = m_.tied ? "token_embd.weight" : "output.weight";
+  if (m_.tied && caches_) graph_.metadata[kTiedFact] = "1";
   EVOQ_ASSIGN(const ValueId w, weights_.Matrix(head, m_.width, m_.vocabulary, false));
   x = Ordered(m_.tied ? "token_embd" : "output", x);
   ValueId y;

@@ -87,6 +87,9 @@ Result<Graph> BuildLanguageModel(const LanguageModel& model, const StoredTensors
 // Instead of llm.architecture, of a graph that writes no text: whose names its tensors have.
 inline constexpr char kNamesFact[] = "llm.names";
 
+// Of a graph whose head is the embedding: "1".
+inline constexpr char kTiedFact[] = "llm.tied";
+
 // Whether a graph came from BuildLanguageModel: its metadata says llm.architecture (docs/llm.md).
 bool IsLanguageModel(const Graph& graph);
 

@@ -1,13 +1,16 @@
 #include "llm/part_weights.h"
 
 #include <algorithm>
+#include <set>
 
+#include "llm/language_model.h"
 #include "llm/parts.h"
 
 namespace evoq {
 
 std::vector<PartWeights> WeightsByPart(const Graph& graph) {
   std::vector<PartWeights> all;
+  std::set<const void*> seen;
   for (int i = 0; i < graph.value_count(); ++i) {
     const Value& v = graph.value(ValueId{i});
     if (!v.is_constant() || v.users.empty()) continue;
@@ -15,9 +18,12 @@ std::vector<PartWeights> WeightsByPart(const Graph& graph) {
     const std::string part = PartOf(graph, ValueId{i});
     auto found = std::ranges::find(all, part, &PartWeights::part);
     if (found == all.end()) found = all.insert(all.end(), PartWeights{.part = part});
-    const int64_t elements = v.type.shape.elements().value_or(0);
+    const int64_t elements =
+        IsTiedHead(graph, ValueId{i}) ? 0 : v.type.shape.elements().value_or(0);
     found->parameters += elements;
-    found->bytes += BytesWithScales(v.constant) - ScaleBytes(v.type);
+    // Two constants may be views of the same bytes of a file.
+    if (seen.insert(v.constant.raw()).second)
+      found->bytes += BytesWithScales(v.constant) - ScaleBytes(v.type);
     found->scale_bytes += ScaleBytes(v.type);
     found->precisions[DTypeName(v.type.dtype)] += elements;
   }
@@ -27,6 +33,11 @@ std::vector<PartWeights> WeightsByPart(const Graph& graph) {
   };
   std::ranges::sort(all, {}, place);
   return all;
+}
+
+bool IsTiedHead(const Graph& graph, ValueId constant) {
+  return graph.metadata.contains(kTiedFact) && graph.value(constant).type.shape.rank() == 2 &&
+         PartOf(graph, constant) == "head";
 }
 
 int64_t BytesWithScales(const Tensor& constant) {

@@ -11,8 +11,8 @@
 namespace evoq {
 
 struct PartWeights {
-  std::string part;  // as PartOf(graph, constant) gives it
-  int64_t parameters = 0;
+  std::string part;                           // as PartOf(graph, constant) gives it
+  int64_t parameters = 0;                     // those of a tied head are the embedding's
   int64_t bytes = 0;                          // of them as stored, packing included
   int64_t scale_bytes = 0;                    // of their scales, beside that
   std::map<std::string, int64_t> precisions;  // parameters by element type
@@ -21,6 +21,10 @@ struct PartWeights {
 // Of all constants that are numbers on which the model computes (no sizes, axes and indices), in
 // ModelParts()'s order; what several parts share comes behind its first one.
 std::vector<PartWeights> WeightsByPart(const Graph& graph);
+
+// Whether the constant is the head of a model whose head is the embedding: the same parameters once
+// more, until the two are one constant.
+bool IsTiedHead(const Graph& graph, ValueId constant);
 
 // Bytes of scales as files hold them: two each where float16 holds all, else four. One scale counts
 // for nothing.

@@ -138,6 +138,9 @@ TEST_F(LeftFloat, WeightsOfBlocks) {
   EXPECT_FALSE(said("int4-dynamic", "stay as they are"));
   EXPECT_FALSE(said("int8-weights", "stay as they are"));
   EXPECT_FALSE(said("float32", "stay as they are"));
+  // The embedding, which is the head too, counts once, as do three norms that are equal.
+  EXPECT_EQ(QuantizeAs(model, "int8-weights").float_weight_bytes,
+            4 * (8 * 32 * 32 + 32 + 2 * 16 * 8));
   CompileJob job;
   job.model = model;
   job.output = At("c.etm");

@@ -4,6 +4,7 @@
 
 #include "llm/cache_names.h"
 #include "llm/cache_type.h"
+#include "llm/part_weights.h"
 #include "models/models.h"
 #include "ops/driver.h"
 #include "reference/reference.h"
@@ -138,7 +139,7 @@ int64_t FloatWeightBytes(const Graph& graph) {
   int64_t bytes = 0;
   for (int i = 0; i < graph.value_count(); ++i) {
     const Value& v = graph.value(ValueId{i});
-    if (!v.is_constant() || v.users.empty()) continue;
+    if (!v.is_constant() || v.users.empty() || IsTiedHead(graph, ValueId{i})) continue;
     const bool bias = v.type.dtype == DType::kInt32 && v.type.shape.rank() == 1;
     if (IsFloat(v.type.dtype) || v.type.quantized() || bias)
       bytes += 4 * v.type.shape.elements().value_or(0);

@@ -53,7 +53,7 @@ std::string FindPreprocess(const std::string& model_path, const std::string& giv
 
 // Bytes of all float32 weights that the model's constants, those of subgraphs too, stand for:
 // elements of float and quantized constants x 4. The bias of a quantized operator (int32) counts as
-// float32 too.
+// float32 too, a tied head (llm/part_weights.h) does not.
 int64_t FloatWeightBytes(const Graph& graph);
 
 }  // namespace evoq

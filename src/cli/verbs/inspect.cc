@@ -1,4 +1,5 @@
 #include <charconv>
+#include <set>
 
 #include "base/file.h"
 #include "base/text.h"
@@ -48,13 +49,15 @@ json Describe(const Graph& graph, const std::vector<ValueId>& ids) {
 struct Weights {
   int64_t parameters = 0, bytes = 0;
   std::map<std::string, int64_t> precisions;
+  std::set<const void*> seen;  // bytes: two constants may be views of the same ones
 
   void Add(const Graph& graph) {
     for (int i = 0; i < graph.value_count(); ++i) {
       const Value& v = graph.value(ValueId{i});
       if (!v.is_constant() || v.users.empty()) continue;
-      const int64_t elements = v.type.shape.elements().value_or(0);
-      bytes += static_cast<int64_t>(v.constant.bytes());
+      const int64_t elements =
+          IsTiedHead(graph, ValueId{i}) ? 0 : v.type.shape.elements().value_or(0);
+      if (seen.insert(v.constant.raw()).second) bytes += static_cast<int64_t>(v.constant.bytes());
       if (v.type.dtype == DType::kInt64 || v.type.dtype == DType::kBool)
         continue;  // shapes and axes
       parameters += elements;
