@@ -220,7 +220,12 @@ TEST(Guard, OfAnAxis) {
   EXPECT_EQ(GuardOf(node, types)->end, 4);
   node.op = "Add";
   EXPECT_FALSE(GuardOf(node, types));
-  node.op = "GatherElements";
+  for (const char* op : {"GatherElements", "ScatterElements"}) {
+    node.op = op;
+    ASSERT_TRUE(GuardOf(node, types)) << op;
+    EXPECT_EQ(GuardOf(node, types)->end, 4) << op;
+  }
+  node.op = "ScatterND";
   EXPECT_FALSE(GuardOf(node, types)) << "its indices are checked where it is evaluated";
 }
 

@@ -31,6 +31,11 @@ std::optional<IndexRange> OfGatherNd(const Node& node, Types inputs) {
   return IndexRange{1, -size, size};
 }
 
+// GatherElements, ScatterElements.
+std::optional<IndexRange> OfElements(const Node& node, Types inputs) {
+  return OfGather(node, inputs);
+}
+
 // Rows of the caches.
 std::optional<IndexRange> OfRotaryEmbedding(const Node&, Types inputs) {
   return IndexRange{3, 0, inputs[1].shape[0].value};
@@ -57,6 +62,8 @@ struct Rule {
   std::optional<IndexRange> (*range)(const Node& node, Types inputs);
 };
 constexpr Rule kRules[] = {{"GatherND", "", OfGatherNd},
+                           {"GatherElements", "", OfElements},
+                           {"ScatterElements", "", OfElements},
                            {"GatherColumns", "evoq", OfGatherColumns},
                            {"RotaryEmbedding", "", OfRotaryEmbedding},
                            {"TensorScatter", "", OfTensorScatter},

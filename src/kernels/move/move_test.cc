@@ -7,7 +7,8 @@
 #include "kernels/test_util.h"
 
 namespace evoq {
-extern const KernelDef kTransposeKernel, kDequantizeTransposeKernel, kConcatKernel, kGatherNdKernel;
+extern const KernelDef kTransposeKernel, kDequantizeTransposeKernel, kConcatKernel, kGatherNdKernel,
+    kGatherElementsKernel, kScatterElementsKernel;
 namespace {
 
 Tensor TransposeReference(const Tensor& x, const std::vector<int64_t>& perm,
@@ -112,6 +113,83 @@ TEST(Move, GatherNdOfOneIndex) {
                       static_cast<size_t>(block));
         ExpectKernel(kGatherNdKernel, t, {want},
                      Shape(c.x).ToString() + Shape(c.indices).ToString());
+      }
+    }
+  }
+}
+
+// Places in x of each index, one division at a time.
+std::vector<int64_t> PlacesInX(const std::vector<int64_t>& x, const std::vector<int64_t>& indices,
+                               size_t axis, const std::vector<int64_t>& values) {
+  std::vector<int64_t> places;
+  const auto strides = RowMajorStrides(x);
+  for (size_t i = 0; i < values.size(); ++i) {
+    int64_t at = 0;
+    auto rest = static_cast<int64_t>(i);
+    for (size_t d = x.size(); d-- > 0; rest /= indices[d])
+      at += (d == axis ? (values[i] + x[d]) % x[d] : rest % indices[d]) * strides[d];
+    places.push_back(at);
+  }
+  return places;
+}
+
+TEST(Move, GatherAndScatterElements) {
+  struct Case {
+    std::vector<int64_t> x, indices;
+    int64_t axis;
+  };
+  const Case cases[] = {{{5}, {9}, 0},
+                        {{4, 6}, {4, 3}, 1},
+                        {{4, 6}, {7, 6}, 0},
+                        {{4, 6}, {2, 5}, -2},
+                        {{3, 4, 5}, {2, 6, 5}, 1},
+                        {{3, 4, 5}, {3, 2, 17}, 2},
+                        {{3, 4, 5}, {8, 4, 4}, 0},
+                        {{2, 0}, {2, 0}, 0},
+                        {{3, 2}, {0, 2}, 0},
+                        {{64, 96}, {64, 40}, 1}};
+  for (const Case& c : cases) {
+    for (DType dtype : {DType::kUint8, DType::kFloat16, DType::kFloat32, DType::kInt64}) {
+      for (DType index_type : {DType::kInt64, DType::kInt32}) {
+        const auto axis = static_cast<size_t>(c.axis < 0 ? c.axis + 2 : c.axis);
+        Tensor indices = Tensor::Allocate(TensorType(index_type, Shape(c.indices)));
+        std::vector<int64_t> values;
+        for (int64_t i = 0; i < indices.elements(); ++i) {
+          values.push_back((7 * i + 3) % c.x[axis] - (i % 3 == 0 ? c.x[axis] : 0));
+          if (index_type == DType::kInt64) indices.mutable_data<int64_t>()[i] = values.back();
+          if (index_type == DType::kInt32)
+            indices.mutable_data<int32_t>()[i] = static_cast<int32_t>(values.back());
+        }
+        const std::vector<int64_t> places = PlacesInX(c.x, c.indices, axis, values);
+        const auto bytes = static_cast<size_t>(DTypeBits(dtype) / 8);
+        TestCall t;
+        t.op = "GatherElements";
+        t.attrs.Set("axis", c.axis);
+        t.inputs = {RandomTensor(TensorType(dtype, Shape(c.x)), 3), indices};
+        t.outputs = {TensorType(dtype, Shape(c.indices))};
+        const Tensor x = t.inputs[0];
+        Tensor picked = Tensor::Allocate(t.outputs[0]);
+        for (size_t i = 0; i < places.size(); ++i)
+          std::memcpy(picked.mutable_raw() + i * bytes,
+                      x.raw() + static_cast<size_t>(places[i]) * bytes, bytes);
+        const std::string what = Shape(c.x).ToString() + Shape(c.indices).ToString();
+        ExpectKernel(kGatherElementsKernel, t, {picked}, what);
+
+        t.op = "ScatterElements";
+        t.inputs.push_back(RandomTensor(TensorType(dtype, Shape(c.indices)), 4));
+        t.outputs = {x.type()};
+        const Tensor updates = t.inputs[2];
+        Tensor put = t.inputs[0].Clone();
+        for (size_t i = 0; i < places.size(); ++i)
+          std::memcpy(put.mutable_raw() + static_cast<size_t>(places[i]) * bytes,
+                      updates.raw() + i * bytes, bytes);
+        ExpectKernel(kScatterElementsKernel, t, {put}, what);
+        if (dtype != DType::kFloat32) continue;
+        Tensor sums = t.inputs[0].Clone();
+        for (size_t i = 0; i < places.size(); ++i)
+          sums.mutable_data<float>()[places[i]] += updates.data<float>()[i];
+        t.attrs.Set("reduction", "add");
+        ExpectKernel(kScatterElementsKernel, t, {sums}, what + " add");
       }
     }
   }

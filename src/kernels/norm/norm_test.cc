@@ -8,7 +8,8 @@
 
 namespace evoq {
 extern const KernelDef kSoftmaxByte, kSoftmaxFloat, kLogSoftmaxFloat, kLayerNormFloat,
-    kRmsNormFloat, kBatchNormFloat, kInstanceNormFloat, kReduceMeanByte, kArgMaxFloat, kArgMinFloat;
+    kRmsNormFloat, kBatchNormFloat, kInstanceNormFloat, kReduceMeanByte, kArgMaxFloat, kArgMinFloat,
+    kCumSumKernel;
 namespace {
 
 Tensor RandomFloat(Shape shape, uint32_t seed) {
@@ -411,6 +412,50 @@ TEST(Norm, ArgMaxOfRandomShapes) {
     }
     ExpectKernel(max ? kArgMaxFloat : kArgMinFloat, t, {want},
                  fmt::format("{} {} last {}", t.op, x.type().ToString(), last));
+  }
+}
+
+template <typename T>
+Tensor CumSumReference(const Tensor& x, size_t axis, bool exclusive, bool reverse) {
+  Tensor y = Tensor::Allocate(x.type());
+  const auto sizes = x.sizes(), strides = RowMajorStrides(sizes);
+  for (int64_t i = 0; i < x.elements(); ++i) {
+    const int64_t place = i / strides[axis] % sizes[axis], first = i - place * strides[axis];
+    T sum = 0;
+    const int64_t n = reverse ? sizes[axis] - place : place + 1;
+    for (int64_t k = 0; k < n - (exclusive ? 1 : 0); ++k)
+      sum += x.data<T>()[first + (reverse ? sizes[axis] - 1 - k : k) * strides[axis]];
+    y.mutable_data<T>()[i] = sum;
+  }
+  return y;
+}
+
+TEST(Norm, CumSum) {
+  const std::vector<int64_t> shapes[] = {{7}, {3, 1}, {2, 5, 9}, {40, 33}, {2, 0, 3}, {0, 4}};
+  for (const auto& sizes : shapes) {
+    for (int axis = 0; axis < static_cast<int>(sizes.size()); ++axis) {
+      for (DType dtype : {DType::kFloat32, DType::kInt32, DType::kInt64}) {
+        for (int way = 0; way < 4; ++way) {
+          const bool exclusive = way % 2 != 0, reverse = way / 2 != 0;
+          TestCall t;
+          t.op = "CumSum";
+          t.attrs.Set("exclusive", static_cast<int64_t>(exclusive));
+          t.attrs.Set("reverse", static_cast<int64_t>(reverse));
+          Tensor x = RandomTensor(TensorType(dtype, Shape(sizes)), 5);
+          if (dtype == DType::kFloat32 && x.elements() > 0) x.mutable_data<float>()[0] = -0.0f;
+          const int64_t rank = static_cast<int64_t>(sizes.size());
+          t.inputs = {x, Tensor::FromValues<int64_t>(Shape{1}, {way < 2 ? axis : axis - rank})};
+          t.is_constant = {false, true};
+          t.outputs = {x.type()};
+          const auto at = static_cast<size_t>(axis);
+          const Tensor want =
+              dtype == DType::kFloat32 ? CumSumReference<float>(x, at, exclusive, reverse)
+              : dtype == DType::kInt32 ? CumSumReference<int32_t>(x, at, exclusive, reverse)
+                                       : CumSumReference<int64_t>(x, at, exclusive, reverse);
+          ExpectKernel(kCumSumKernel, t, {want}, fmt::format("{} {}", x.type().ToString(), way));
+        }
+      }
+    }
   }
 }
 
