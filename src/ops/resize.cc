@@ -155,7 +155,11 @@ namespace {
 
 InferResult Infer(const InferArgs& args) {
   const TensorType& x = args.inputs[0];
-  EVOQ_TRY(ResizeInterpolationOf(args.node));
+  EVOQ_ASSIGN(const ResizeInterpolation how, ResizeInterpolationOf(args.node));
+  const bool computes = !how.nearest || how.coordinates == ResizeCoordinates::kTfCropAndResize;
+  if (computes && !IsFloat(x.dtype) && !IsInteger(x.dtype) && x.dtype != DType::kUndefined)
+    return InvalidInput("input 0 is {} in mode {}, expected numbers: a Cast in front makes them",
+                        DTypeName(x.dtype), args.node.attrs.String("mode", "nearest"));
   if (!x.shape.ranked()) return std::vector<TensorType>{x};
   const bool known = (!args.has(2) || args.constant(2)) && (!args.has(3) || args.constant(3)) &&
                      (!args.has(1) || args.constant(1));

@@ -157,7 +157,7 @@ Tolerance ToleranceOf(std::string_view pass) {
     return {
         .steps =
             1.01};  // exact integers against float arithmetic: rounding may fall on the other side
-  if (pass == "lower-pow") return {.relative = 0};
+  if (pass == "lower-pow" || pass == "lower-resize") return {.relative = 0};
   if (pass == "fuse-cast") return {.relative = 0x1p-8};  // drops a rounding to bfloat16
   return {};
 }

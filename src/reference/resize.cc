@@ -4,10 +4,15 @@
 // scale 1 is left alone. Along one axis: y[o] = weight[0] * x[index[0]] + weight[1] * x[index[1]] +
 // ... in this order, in float32; coordinates are computed in double, weights rounded to float32
 // unless x is float64. Nearest takes one index.
+//
+// Integers are resized as float32, 64-bit ones as float64. What linear interpolation gives loses
+// its fraction, as ONNX Runtime does it; what leaves the range of x or of its values (cubic,
+// antialias) is rounded to nearest even and saturates.
 #include "ops/resize.h"
 
 #include <algorithm>
 #include <cmath>
+#include <limits>
 
 #include "reference/definition.h"
 #include "reference/util.h"
@@ -117,7 +122,7 @@ std::vector<T> Interpolated(const std::vector<T>& x, const AxisSplit& split, con
   return y;
 }
 
-// Resizes elements of type T; integers only by nearest.
+// Resizes elements of type T; integers only by nearest without a crop.
 template <typename T>
 Tensor Resized(const Tensor& x, const ResizeInterpolation& how,
                const std::vector<ResizeAxis>& plans, T extrapolation) {
@@ -149,6 +154,27 @@ Tensor Resized(const Tensor& x, const ResizeInterpolation& how,
   return y;
 }
 
+// Integers of type T through the floating-point type Real.
+template <typename Real, typename T>
+Tensor ResizedAs(const Tensor& x, const ResizeInterpolation& how,
+                 const std::vector<ResizeAxis>& plans, float extrapolation) {
+  Tensor real = Tensor::Allocate(
+      TensorType(std::is_same_v<Real, double> ? DType::kFloat64 : DType::kFloat32, x.shape()));
+  std::copy_n(x.data<T>(), x.elements(), real.mutable_data<Real>());
+  real = Resized<Real>(real, how, plans, extrapolation);
+  Tensor y = Tensor::Allocate(TensorType(x.dtype(), real.shape()));
+  constexpr Real kLow = static_cast<Real>(std::numeric_limits<T>::min()),
+                 kHigh = static_cast<Real>(std::numeric_limits<T>::max());
+  const bool truncates = !how.cubic && !how.antialias;
+  for (int64_t i = 0; i < y.elements(); ++i) {
+    const Real v = real.data<Real>()[i], whole = truncates ? std::trunc(v) : std::nearbyint(v);
+    y.mutable_data<T>()[i] = whole >= kHigh ? std::numeric_limits<T>::max()
+                             : whole > kLow ? static_cast<T>(whole)
+                                            : std::numeric_limits<T>::min();
+  }
+  return y;
+}
+
 EvalResult Evaluate(const EvalArgs& args) {
   const Tensor& x = args.inputs[0];
   EVOQ_ASSIGN(const ResizeInterpolation how, ResizeInterpolationOf(args.node));
@@ -159,8 +185,11 @@ EvalResult Evaluate(const EvalArgs& args) {
   if (x.dtype() == DType::kFloat32) return One(Resized<float>(x, how, plans, extrapolation));
   if (x.dtype() == DType::kFloat64) return One(Resized<double>(x, how, plans, extrapolation));
   if (!how.nearest || how.coordinates == ResizeCoordinates::kTfCropAndResize)
-    return Unsupported("{} input of mode {}", DTypeName(x.dtype()),
-                       args.node.attrs.String("mode", "nearest"));
+    return DispatchInteger(x.dtype(), [&](auto tag) -> EvalResult {
+      using T = decltype(tag);
+      using Real = std::conditional_t<sizeof(T) == 8, double, float>;
+      return One(ResizedAs<Real, T>(x, how, plans, extrapolation));
+    });
   return DispatchWidth(x.dtype(), [&](auto tag) -> EvalResult {
     return One(Resized<decltype(tag)>(x, how, plans, 0));
   });

@@ -264,6 +264,11 @@ to them.
 * **NaN**: a NaN gives a NaN in every operator that compares floats (Relu, Clip, Max, Min, pooling,
   ReduceMax, ...), alone or fused, as in ONNX's reference; Shrink and ThresholdedRelu give 0. ArgMax
   and ArgMin name the first NaN. QuantizeLinear makes it the zero point.
+* **Resize of integers**: computed in float32, of 64 bits in float64. Linear then cuts off the
+  fraction, as ONNX Runtime does on uint8, int8 and int32 (it differs by one where float rounding
+  falls to the other side of an integer); with `antialias`, and cubic, which ONNX Runtime does not
+  have on integers, it rounds to nearest even and saturates (with `antialias` ONNX Runtime rounds
+  after each axis, and differs by one). Of bools only nearest.
 * **kernels**: preferred ones first. An operator without a kernel, or a step that no kernel takes,
   is computed by its definition; `evoq explain` says so.
 * **quantized**: how it computes on integers. *integer arithmetic*: exactly, with int32 sums. *keeps

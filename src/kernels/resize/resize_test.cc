@@ -5,7 +5,7 @@
 #include "kernels/test_util.h"
 
 namespace evoq {
-extern const KernelDef kResizeNearest, kResizeLinear;
+extern const KernelDef kResizeNearest, kResizeLinear, kResizeTaps;
 namespace {
 
 double Place(const std::string& mode, double in, double out, double scale, double o) {
@@ -197,12 +197,84 @@ TEST(Resize, ScalesAndDefaults) {
   ExpectKernel(kResizeNearest, t, {Tensor::FromValues<float>(Shape{1, 1, 2}, {10, 30})}, "halves");
 }
 
+// One axis of [outer, n, inner] by taps of weight w(distance * stretch), over all of the input.
+std::vector<float> TapAxis(const std::vector<float>& x, int64_t outer, int64_t n, int64_t inner,
+                           int64_t out, bool cubic, bool antialias, bool exclude) {
+  const double scale = static_cast<double>(out) / static_cast<double>(n),
+               stretch = antialias ? std::min(scale, 1.0) : 1;
+  const auto reach = static_cast<int>((cubic ? 2 : 1) / stretch) + 2;
+  std::vector<float> y(static_cast<size_t>(outer * out * inner));
+  for (int64_t o = 0; o < out; ++o) {
+    const double place = (static_cast<double>(o) + 0.5) / scale - 0.5, base = std::floor(place);
+    std::vector<std::pair<int64_t, double>> taps;
+    double sum = 0;
+    for (int k = -reach; k <= reach; ++k) {
+      const double at = base + k, d = std::fabs((at - place) * stretch), a = -0.75;
+      double w = cubic ? (d <= 1  ? ((a + 2) * d - (a + 3)) * d * d + 1
+                          : d < 2 ? ((a * d - 5 * a) * d + 8 * a) * d - 4 * a
+                                  : 0)
+                       : std::max(0.0, 1 - d);
+      if (exclude && (at < 0 || at > static_cast<double>(n - 1))) w = 0;
+      if (w != 0) taps.emplace_back(Inside(at, n), w);
+      sum += w;
+    }
+    for (auto& tap : taps) tap.second /= antialias || exclude ? sum : 1;
+    for (int64_t a = 0; a < outer; ++a) {
+      for (int64_t i = 0; i < inner; ++i) {
+        float v = 0;
+        for (const auto& [at, w] : taps) v += static_cast<float>(w) * x[(a * n + at) * inner + i];
+        y[(a * out + o) * inner + i] = v;
+      }
+    }
+  }
+  return y;
+}
+
+TEST(Resize, AnyTapsEqualTheDefinition) {
+  const TensorType f32(DType::kFloat32, Shape{});
+  for (const Case& s : kCases) {
+    if (s.in.size() == 5) continue;
+    for (int way = 1; way < 8; ++way) {
+      const bool cubic = way % 2 != 0, antialias = way / 2 % 2 != 0, exclude = way / 4 != 0;
+      TestCall t = MakeCall(s, f32, f32, cubic ? "cubic" : "linear", "half_pixel");
+      t.attrs.Set("antialias", static_cast<int64_t>(antialias));
+      t.attrs.Set("exclude_outside", static_cast<int64_t>(exclude));
+      std::vector<float> want(t.inputs[0].values<float>().begin(),
+                              t.inputs[0].values<float>().end());
+      std::vector<int64_t> sizes = s.in;
+      for (size_t axis = 0; axis < sizes.size(); ++axis) {
+        if (s.in[axis] == s.out[axis]) continue;
+        int64_t outer = 1, inner = 1;
+        for (size_t i = 0; i < axis; ++i) outer *= sizes[i];
+        for (size_t i = axis + 1; i < sizes.size(); ++i) inner *= sizes[i];
+        want = TapAxis(want, outer, sizes[axis], inner, s.out[axis], cubic, antialias, exclude);
+        sizes[axis] = s.out[axis];
+      }
+      const std::string what = fmt::format("{} {}", Shape(s.in).ToString(), way);
+      const Tensor scalar = RunKernel(kResizeTaps, t, Isa::kScalar)[0];
+      for (int64_t i = 0; i < scalar.elements(); ++i)
+        ASSERT_NEAR(scalar.data<float>()[i], want[static_cast<size_t>(i)], 1e-5)
+            << what << " " << i;
+      ExpectKernel(kResizeTaps, t, {scalar}, what);
+      EXPECT_EQ(RejectOf(kResizeLinear, t)->code, "attribute") << what;
+    }
+  }
+}
+
 TEST(Resize, LeavesTheRestToTheReference) {
   const TensorType f32(DType::kFloat32, Shape{});
   TestCall t = MakeCall(kCases[0], f32, f32, "cubic", "half_pixel");
   EXPECT_EQ(RejectOf(kResizeLinear, t)->code, "attribute");
   t = MakeCall(kCases[0], f32, f32, "linear", "tf_crop_and_resize");
   EXPECT_EQ(RejectOf(kResizeLinear, t)->code, "attribute");
+  EXPECT_EQ(RejectOf(kResizeTaps, t)->code, "attribute");
+  EXPECT_EQ(RejectOf(kResizeTaps, MakeCall(kCases[4], f32, f32, "cubic", "half_pixel"))->code,
+            "shape");
+  EXPECT_EQ(RejectOf(kResizeTaps, MakeCall(kCases[0], f32, f32, "nearest", "half_pixel"))->code,
+            "attribute");
+  const TensorType bytes(DType::kUint8, Shape{}, QuantParams::PerTensor(1, 0));
+  EXPECT_EQ(RejectOf(kResizeTaps, MakeCall(kCases[0], bytes, bytes, "cubic", "half_pixel"))->code,
+            "types");
 }
 
 }  // namespace

@@ -7,6 +7,8 @@
 namespace evoq {
 namespace {
 
+constexpr int64_t kMostTaps = 256;  // of an output, where many inputs are averaged
+
 // The place in an input of `in` elements that output o looks at; out = in * scale up to rounding.
 Result<double> Place(const std::string& mode, double in, double out, double scale, double o) {
   if (mode == "half_pixel") return (o + 0.5) / scale - 0.5;
@@ -26,28 +28,53 @@ Result<double> Nearest(const std::string& mode, double place) {
   return Unsupported("nearest_mode {}", mode);
 }
 
+struct Interpolation {
+  bool nearest = false, cubic = false, antialias = false, exclude_outside = false;
+  double cubic_a = -0.75;
+};
+
+// Weight of a sample at distance d: the triangle, or the cubic convolution kernel (Keys 1981).
+double WeightAt(const Interpolation& how, double d) {
+  const double x = std::fabs(d), a = how.cubic_a;
+  if (!how.cubic) return std::max(0.0, 1 - x);
+  if (x <= 1) return ((a + 2) * x - (a + 3)) * x * x + 1;
+  return x < 2 ? ((a * x - 5 * a) * x + 8 * a) * x - 4 * a : 0;
+}
+
 // Of the first `count` outputs.
-Result<AxisTaps> TapsOf(const Attrs& attrs, bool nearest, int64_t in, int64_t out, double scale,
-                        int64_t count) {
-  AxisTaps taps{in == out && scale == 1, in, out, {}, {}};
+Result<AxisTaps> TapsOf(const Attrs& attrs, const Interpolation& how, int64_t in, int64_t out,
+                        double scale, int64_t count) {
+  AxisTaps taps{in == out && scale == 1, in, out, 1, {}, {}};
   const std::string by_place = attrs.String("coordinate_transformation_mode", "half_pixel"),
                     by_distance = attrs.String("nearest_mode", "round_prefer_floor");
-  const auto clamped = [in](double at) {
-    return static_cast<int64_t>(std::min(std::max(at, 0.0), static_cast<double>(in - 1)));
+  const double last = static_cast<double>(in - 1),
+               stretch = how.antialias ? std::min(scale, 1.0) : 1,
+               radius = (how.cubic ? 2 : 1) / stretch, first = std::floor(-radius) + 1;
+  if (!how.nearest) taps.taps = 2 - 2 * static_cast<int64_t>(first);
+  if (taps.taps > kMostTaps) return Unsupported("{} taps", taps.taps);
+  const auto clamped = [last](double at) {
+    return static_cast<int64_t>(std::min(std::max(at, 0.0), last));
   };
+  std::vector<double> weights(static_cast<size_t>(taps.taps));
   for (int64_t o = 0; o < count; ++o) {
     EVOQ_ASSIGN(const double place, Place(by_place, static_cast<double>(in),
                                           static_cast<double>(out), scale, static_cast<double>(o)));
-    if (nearest) {
+    if (how.nearest) {
       EVOQ_ASSIGN(const double at, Nearest(by_distance, place));
       taps.index.push_back(clamped(at));
       continue;
     }
-    const double base = std::floor(place);
-    for (double at : {base, base + 1}) {
+    double sum = 0, at = std::floor(place) + first;
+    for (double& weight : weights) {
+      const bool drop = how.exclude_outside && (at < 0 || at > last);
+      weight = drop ? 0 : WeightAt(how, (at - place) * stretch);
+      sum += weight;
       taps.index.push_back(clamped(at));
-      taps.weight.push_back(static_cast<float>(std::max(0.0, 1 - std::fabs(at - place))));
+      ++at;
     }
+    const bool normalize = (how.antialias || how.exclude_outside) && sum != 0;
+    for (double weight : weights)
+      taps.weight.push_back(static_cast<float>(normalize ? weight / sum : weight));
   }
   return taps;
 }
@@ -83,11 +110,16 @@ Result<std::vector<double>> ScalesOf(const KernelCall& call, const std::vector<i
 }
 
 // With the taps of each axis' first `most` outputs.
-Result<ResizePlan> Planned(const KernelCall& call, int64_t most) {
-  const bool last = call.attrs.Int("channels_last") == 1;
+Result<ResizePlan> Planned(const KernelCall& call, ResizeTaps allowed, int64_t most) {
+  const bool last = call.attrs.Int("channels_last") == 1, few = allowed == ResizeTaps::kFew;
   const std::string mode = call.attrs.String("mode", "nearest");
-  if (mode != "nearest" && mode != "linear") return Unsupported("mode {}", mode);
-  if (call.attrs.Int("antialias") != 0 || call.attrs.Int("exclude_outside") != 0)
+  const Interpolation how{.nearest = mode == "nearest",
+                          .cubic = mode == "cubic",
+                          .antialias = call.attrs.Int("antialias") != 0,
+                          .exclude_outside = call.attrs.Int("exclude_outside") != 0,
+                          .cubic_a = call.attrs.Float("cubic_coeff_a", -0.75f)};
+  if (how.cubic ? few : !how.nearest && mode != "linear") return Unsupported("mode {}", mode);
+  if (few && (how.antialias || how.exclude_outside))
     return Unsupported("antialias or exclude_outside");
   auto in = call.inputs[0].shape.sizes(), out = call.outputs[0].shape.sizes();
   const size_t rank = in.size();
@@ -103,27 +135,27 @@ Result<ResizePlan> Planned(const KernelCall& call, int64_t most) {
   if (in[0] != out[0] || in[1] != out[1] || scales[0] != 1 || scales[1] != 1)
     return Unsupported("batch or channels resized");
   ResizePlan plan;
-  plan.nearest = mode == "nearest";
+  plan.nearest = how.nearest;
   plan.images = last ? in[0] : in[0] * in[1];
   plan.channels = last ? in[1] : 1;
   AxisTaps* taps[] = {&plan.d, &plan.h, &plan.w};
-  for (AxisTaps* t : taps) *t = {true, 1, 1, {0, 0}, {1, 0}};
+  for (AxisTaps* t : taps) *t = {true, 1, 1, 2, {0, 0}, {1, 0}};
   for (size_t i = 2; i < rank; ++i) {
     if (in[i] == 0 || out[i] == 0) return Unsupported("an empty axis");
     EVOQ_ASSIGN(*taps[3 - (rank - i)],
-                TapsOf(call.attrs, plan.nearest, in[i], out[i], scales[i], std::min(out[i], most)));
+                TapsOf(call.attrs, how, in[i], out[i], scales[i], std::min(out[i], most)));
   }
   return plan;
 }
 
 }  // namespace
 
-Result<ResizePlan> PlanResize(const KernelCall& call) {
-  return Planned(call, std::numeric_limits<int64_t>::max());
+Result<ResizePlan> PlanResize(const KernelCall& call, ResizeTaps taps) {
+  return Planned(call, taps, std::numeric_limits<int64_t>::max());
 }
 
-Status CheckResize(const KernelCall& call) {
-  EVOQ_TRY(Planned(call, 1));  // whether there is a tap does not depend on which
+Status CheckResize(const KernelCall& call, ResizeTaps taps) {
+  EVOQ_TRY(Planned(call, taps, 1));  // whether there is a tap does not depend on which
   return {};
 }
 

@@ -11,8 +11,9 @@ namespace evoq {
 struct AxisTaps {
   bool keep = true;  // same size under scale 1: nothing to do
   int64_t in = 1, out = 1;
-  std::vector<int64_t> index;  // nearest: one per output; linear: two, clamped into the input
-  std::vector<float> weight;   // linear: two per output
+  int64_t taps = 2;            // of each output: nearest 1, linear 2, others 2 or more
+  std::vector<int64_t> index;  // `taps` per output, clamped into the input
+  std::vector<float> weight;   // likewise; nearest has none
 };
 
 struct ResizePlan {
@@ -22,10 +23,13 @@ struct ResizePlan {
   AxisTaps d, h, w;
 };
 
-// Errors: kUnsupported for what only the reference evaluator does (cubic, antialias, crops,
-// run-time scales, ...).
-Result<ResizePlan> PlanResize(const KernelCall& call);
+// What a kernel takes: nearest and linear interpolation of two taps, or any number of them (cubic,
+// antialias, exclude_outside).
+enum class ResizeTaps { kFew, kAny };
+
+// Errors: kUnsupported for what only the reference evaluator does (crops, run-time scales, ...).
+Result<ResizePlan> PlanResize(const KernelCall& call, ResizeTaps taps = ResizeTaps::kFew);
 // Whether it would give one, in no more time for larger outputs. Errors: those.
-Status CheckResize(const KernelCall& call);
+Status CheckResize(const KernelCall& call, ResizeTaps taps = ResizeTaps::kFew);
 
 }  // namespace evoq
