@@ -222,14 +222,15 @@ TEST(Reject, TransposedIntegerConvolutions) {
        {"", Output(0, F({1, 8, 8, 4}))},
        {"not-constant: w is not constant", [](Call& c) { c.outputs.push_back(F({1})); }},
        {"not-constant: w is not constant", Computed(1)},
-       {"types: w is float32[6, 4, 3, 3], expected bytes with one scale, or one per output channel",
+       {"types: w is float32[6, 4, 3, 3], expected bytes with one scale, or one per output channel "
+        "of a group",
         Input(1, F({6, 4, 3, 3}))},
        {"types: w is int8[6, 4, 3, 3](4 scales on axis 0, block 2), expected bytes with one scale, "
-        "or one per output channel",
+        "or one per output channel of a group",
         Blocked(1)},
        {"", Input(1, PerAxis({6, 4, 3, 3}, 1))},
        {"types: w is uint8[6, 4, 3, 3](6 scales on axis 0), expected bytes with one scale, or one "
-        "per output channel",
+        "per output channel of a group",
         Input(1, PerAxis({6, 4, 3, 3}, 0))},
        {"types: bias is int32[4], expected constant int32",
         [](Call& c) { c.inputs.resize(3), c.inputs[2] = TensorType(kI32, Shape{4}); }},

@@ -26,11 +26,12 @@ std::optional<Reason> RejectTypes(const KernelCall& call, const ConvShapeF32& s)
     return Reject("types", "y is {}, expected bytes or float32", y.ToString());
   const bool bytes =
       (w.dtype == DType::kInt8 || w.dtype == DType::kUint8) && w.quantized() && w.quant->block == 0;
-  const bool per_channel = bytes && s.group == 1 && w.quant->axis == 1 &&
-                           static_cast<int64_t>(w.quant->scales.size()) == s.channels_out &&
+  const bool per_channel = bytes && w.quant->axis == 1 &&
+                           static_cast<int64_t>(w.quant->scales.size()) == s.columns() &&
                            w.quant->zero_points.size() == w.quant->scales.size();
   if (!bytes || !(w.quant->per_tensor() || per_channel))
-    return Reject("types", "w is {}, expected bytes with one scale, or one per output channel",
+    return Reject("types",
+                  "w is {}, expected bytes with one scale, or one per output channel of a group",
                   w.ToString());
   if (!call.constant(1)->layout().empty()) return Reject("layout", "w is not plain");
   if (call.has_input(2) && (call.inputs[2].dtype != DType::kInt32 || call.constant(2) == nullptr))
@@ -94,10 +95,23 @@ struct PhaseAxis {
   }
 };
 
+// Scales of w's axis 1, which all groups share, as one per output channel.
+QuantParams OfOutputChannels(const QuantParams& shared, const ConvShapeF32& s) {
+  if (shared.per_tensor()) return shared;
+  QuantParams each = shared;
+  each.scales.clear();
+  each.zero_points.clear();
+  for (int64_t m = 0; m < s.channels_out; ++m) {
+    each.scales.push_back(shared.scales[static_cast<size_t>(m % s.columns())]);
+    each.zero_points.push_back(shared.zero_points[static_cast<size_t>(m % s.columns())]);
+  }
+  return each;
+}
+
 // The weights of a phase as a Conv's [M, C/group, k, k, k]; missing taps hold zero points.
-Result<Tensor> PhaseWeights(const ConvShapeF32& s, const Tensor& w, const PhaseAxis (&axes)[3]) {
+Result<Tensor> PhaseWeights(const ConvShapeF32& s, const Tensor& w, QuantParams quant,
+                            const PhaseAxis (&axes)[3]) {
   const int64_t d = axes[0].taps.size(), h = axes[1].taps.size(), v = axes[2].taps.size();
-  QuantParams quant = *w.type().quant;
   if (quant.axis >= 0) quant.axis = 0;
   Tensor to =
       Tensor::Allocate(TensorType(w.dtype(), Shape({s.channels_out, s.depth(), d, h, v}), quant));
@@ -204,10 +218,14 @@ Result<Int8LinearSpec> CommonSpec(const KernelCall& call, const ConvShapeF32& sh
   return spec;
 }
 
-Result<BoundKernel> BindConvTranspose(const KernelCall& call, const BindOptions& options) {
+Result<BoundKernel> BindConvTranspose(const KernelCall& given, const BindOptions& options) {
   ConvTransposeInt8 state;
   ConvShapeF32& s = state.shape;
-  if (const auto why = ReadConvSizes(call, true, s)) return Unsupported("{}", why->sentence);
+  if (const auto why = ReadConvSizes(given, true, s)) return Unsupported("{}", why->sentence);
+  const QuantParams w_quant = OfOutputChannels(*given.inputs[1].quant, s);
+  std::vector<TensorType> inputs(given.inputs.begin(), given.inputs.end());
+  inputs[1].quant = std::make_shared<const QuantParams>(w_quant);
+  const KernelCall call{given.op, given.attrs, inputs, given.outputs, given.constants};
   EVOQ_ASSIGN(const Int8LinearSpec common, CommonSpec(call, s, options));
   state.y_pixel = s.channels_out * common.epilogue.y_bytes();
   if (call.has_input(3)) state.r_pixel = s.channels_out * (PlainFloat(call.inputs[3]) ? 4 : 1);
@@ -226,7 +244,7 @@ Result<BoundKernel> BindConvTranspose(const KernelCall& call, const BindOptions&
       spec.geometry.pad[a] = -axes[a].low;
     }
     if (phase.pixels(s.batch) == 0) continue;
-    EVOQ_ASSIGN(spec.weights, PhaseWeights(s, *call.constant(1), axes));
+    EVOQ_ASSIGN(spec.weights, PhaseWeights(s, *call.constant(1), w_quant, axes));
     EVOQ_TRY(JoinNarrowGroups(spec, options));
     if (UsesDirect(spec.geometry)) {
       EVOQ_ASSIGN(phase.kernel, BindInt8Direct(std::move(spec), options));

@@ -35,9 +35,9 @@ TestCall CallOf(const TransposeCase& c, uint32_t seed) {
     x.push_back(c.in[i]), w.push_back(c.kernel[i]), y.push_back(c.Out(i));
   x.push_back(c.channels), y.push_back(m);
   QuantParams wq = QuantParams::PerTensor(0.004f, c.w_type == DType::kUint8 ? 117 : 0);
-  if (c.per_channel && c.group == 1) {
-    wq = QuantParams{{}, std::vector<int32_t>(static_cast<size_t>(m), 0), 1, 0};
-    for (int64_t i = 0; i < m; ++i)
+  if (c.per_channel) {  // one of each group's, shared by all groups
+    wq = QuantParams{{}, std::vector<int32_t>(static_cast<size_t>(c.columns), 0), 1, 0};
+    for (int64_t i = 0; i < c.columns; ++i)
       wq.scales.push_back(0.002f + 0.0001f * static_cast<float>(i % 50));
   }
   const TensorType out = c.y_type == DType::kFloat32
@@ -94,7 +94,7 @@ Tensor Expected(const TransposeCase& c, const TestCall& t) {
     const int64_t k = i % m;
     const int32_t sum = acc[static_cast<size_t>(i)] + (c.bias ? t.inputs[2].data<int32_t>()[k] : 0);
     float v = static_cast<float>(sum) *
-              LinearMultiplier(0.05f, wq.scales[wq.scales.size() == 1 ? 0 : static_cast<size_t>(k)],
+              LinearMultiplier(0.05f, wq.scales[static_cast<size_t>(k) % wq.scales.size()],
                                real ? 1 : 0.3f);
     if (c.residual && real) v = v + t.inputs[3].data<float>()[i];
     if (c.residual && !real)
@@ -122,6 +122,9 @@ TEST(ConvTransposeInt8, ShapesOfRealNetworks) {
   Check({{5, 5}, {2, 2}, {2, 2}, {1, 1}, {0, 0, 0, 0}, {0, 0}, 2, 32, 16}, 2);
   Check({{4, 6}, {3, 3}, {2, 2}, {1, 1}, {1, 1, 1, 1}, {1, 1}, 1, 8, 70}, 3);
   Check({{11}, {16}, {8}, {1}, {4, 4}, {0}, 1, 12, 20}, 4);
+  // Groups and depthwise, with scales of a group's output channels.
+  Check({{6, 7}, {4, 4}, {2, 2}, {1, 1}, {1, 1, 1, 1}, {0, 0}, 1, 32, 8, 4}, 5);
+  Check({{6, 7}, {4, 4}, {2, 2}, {1, 1}, {1, 1, 1, 1}, {0, 0}, 1, 32, 1, 32}, 6);
 }
 
 TEST(ConvTransposeInt8, RandomShapes) {
