@@ -1,38 +1,15 @@
 // GridSample(x, grid): y[n, c, o] = x[n, c] at the place grid[n, o].
-#include "ops/grid_sample.h"
-
 #include "base/math.h"
+#include "kernels/resize/grid_taps.h"
+#include "ops/op.h"
 #include "ops/util.h"
 
 namespace evoq {
 
-Result<GridSampling> GridSamplingOf(const Node& node) {
-  GridSampling s;
-  const std::string mode = node.attrs.String("mode", "linear"),
-                    padding = node.attrs.String("padding_mode", "zeros");
-  if (mode == "nearest") {
-    s.mode = GridMode::kNearest;
-  } else if (mode == "cubic" || mode == "bicubic") {
-    s.mode = GridMode::kCubic;
-  } else if (mode != "linear" && mode != "bilinear") {
-    return InvalidInput("attribute mode is '{}', expected nearest, linear or cubic", mode);
-  }
-  if (padding == "border") {
-    s.padding = GridPadding::kBorder;
-  } else if (padding == "reflection") {
-    s.padding = GridPadding::kReflection;
-  } else if (padding != "zeros") {
-    return InvalidInput("attribute padding_mode is '{}', expected zeros, border or reflection",
-                        padding);
-  }
-  s.align_corners = node.attrs.Int("align_corners") != 0;
-  return s;
-}
-
 namespace {
 
 InferResult Infer(const InferArgs& args) {
-  EVOQ_TRY(GridSamplingOf(args.node));
+  EVOQ_TRY(GridSamplingOf(args.node.attrs));
   EVOQ_TRY(CheckFloat(args, 1));
   const Shape &x = args.inputs[0].shape, &grid = args.inputs[1].shape;
   if (!x.ranked() || !grid.ranked())
