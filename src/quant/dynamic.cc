@@ -11,6 +11,7 @@
 #include "kernels/activation.h"
 #include "passes/widen.h"
 #include "quant/given.h"
+#include "quant/integer_kernels.h"
 #include "quant/params.h"
 #include "quant/plan.h"
 #include "quant/quant.h"
@@ -26,7 +27,12 @@ class Dynamic {
  public:
   // Without ranges: scales of each run.
   Dynamic(Graph& graph, const Ranges* ranges, const QuantizeOptions& options, DynamicBytes bytes)
-      : graph_(graph), ranges_(ranges), options_(options), bytes_(bytes) {}
+      : graph_(graph), ranges_(ranges), options_(options), bytes_(bytes) {
+    const IntegerKernels kernels(graph, options.per_channel);
+    for (NodeId id : graph.order()) {
+      if (auto refusal = kernels.DynamicRefusal(graph.node(id))) refusals_[id] = *refusal;
+    }
+  }
 
   // All weights are where they belong.
   void Settle() { moving_.Settle(); }
@@ -37,7 +43,7 @@ class Dynamic {
     if (!stored) EVOQ_TRY(WidenConstant(graph_, graph_.node(id).input(1)));
     EVOQ_TRY(WidenConstant(graph_, graph_.node(id).input(2)));
     const Node node = graph_.node(id);
-    if (auto reason = Refusal(node, stored.has_value())) return reason;
+    if (auto reason = Refusal(id, node, stored.has_value())) return reason;
     const ValueId weight = node.input(1);
     const int spatial = graph_.value(weight).type.shape.rank() - 2;
     const std::string weight_name = graph_.value(weight).name;
@@ -159,12 +165,13 @@ class Dynamic {
   }
 
   // `stored`: the weight is rounded as it lies in the file.
-  std::optional<Reason> Refusal(const Node& node, bool stored) const {
+  std::optional<Reason> Refusal(NodeId id, const Node& node, bool stored) const {
     if (LinearFormOf(node)->integer_form == nullptr)
       return Reason{kNoInt8Kernel, fmt::format("{} has no dynamic form", node.op)};
     if (auto kept = KeptByOptions(node, options_)) return kept;
     if (auto given = GivenReason(node)) return given;
     if (auto unfit = WeightReason(node); unfit && !stored) return unfit;
+    if (const auto refusal = refusals_.find(id); refusal != refusals_.end()) return refusal->second;
     const TensorType& x = graph_.value(node.input(0)).type;
     if (x.dtype != DType::kFloat32)
       return Reason{"types", fmt::format("the input is {}, expected float32", x.ToString())};
@@ -287,6 +294,7 @@ class Dynamic {
   const Ranges* ranges_;
   const QuantizeOptions& options_;
   DynamicBytes bytes_;
+  std::map<NodeId, Reason> refusals_;  // of kernels, asked before anything changes
   std::map<ValueId, std::vector<Input>> inputs_;
   std::map<ValueId, std::string> calibrated_;
   std::map<std::string, TensorType> used_;  // what weights became

@@ -6,6 +6,7 @@
 #include "graph/float_reason.h"
 #include "kernels/activation.h"
 #include "quant/given.h"
+#include "quant/integer_kernels.h"
 #include "quant/recurrent_weights.h"
 #include "quant/unfuse.h"
 
@@ -25,7 +26,10 @@ bool TakesConstants(const Node& node) {
 class Planner {
  public:
   Planner(const Graph& graph, const Ranges& ranges, const QuantizeOptions& options)
-      : graph_(graph), ranges_(ranges), options_(options) {}
+      : graph_(graph), ranges_(ranges), options_(options) {
+    if (options.target == nullptr && options.given.empty())
+      kernels_.emplace(graph, options.per_channel);
+  }
 
   QuantPlan Run() {
     PlanLinear();
@@ -95,6 +99,7 @@ class Planner {
     if (auto given = GivenWeightReason(graph_, node, ranges_, options_)) return given;
     if (node.input(3).valid() && !ranges_.count(NameOf(node.input(3))))
       return NoRange(node.input(3));
+    if (auto refusal = kernels_ ? kernels_->Refusal(node) : std::nullopt) return refusal;
     return NeedsOutputRange(node);
   }
 
@@ -177,6 +182,7 @@ class Planner {
     if (integer == 0) return Keep(id, {"float-inputs", "no integer operator computes its input"});
     if (op->quant != QuantTrait::kMove && integer < real)
       return Keep(id, {"float-inputs", "an input is computed in float32"});
+    if (auto refusal = kernels_ ? kernels_->Refusal(node) : std::nullopt) return Keep(id, *refusal);
     plan_.integer.insert(id);
   }
 
@@ -220,6 +226,8 @@ class Planner {
   const Graph& graph_;
   const Ranges& ranges_;
   const QuantizeOptions& options_;
+  // Evoq's own; what another runtime computes, and what was given parameters, is not asked of them.
+  std::optional<IntegerKernels> kernels_;
   QuantPlan plan_;
   std::set<NodeId> writes_float_;  // linear ones of plan_.integer
 };

@@ -8,6 +8,7 @@
 #include "quant/bf16.h"
 #include "quant/params.h"
 #include "quant/test_net.h"
+#include "quant/unfuse.h"
 
 namespace evoq {
 namespace {
@@ -196,7 +197,9 @@ TEST(Static, TransposedConvolutionsHaveTheirChannelsOnAxisOne) {
       b.mutable_data<float>()[0] = bias;
       net.SetConstant(net.FindValue("b"), b);
       Graph q = net;
-      const auto report = QuantizeStatic(q, {{"x", {0, 255}}, {"y", {-1, 1}}}, {});
+      // As a file for others has it, whichever groups evoq's own kernels take.
+      const auto report =
+          QuantizeStatic(q, {{"x", {0, 255}}, {"y", {-1, 1}}}, {.target = FindQdqTarget("evoq")});
       EXPECT_TRUE(report) << report.error().message();
       const QuantParams& params = *q.value(q.node(q.FindNode("n")).input(1)).type.quant;
       EXPECT_EQ(params.axis, 1);

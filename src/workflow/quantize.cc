@@ -7,6 +7,7 @@
 #include "base/output_file.h"
 #include "base/work_threads.h"
 #include "foreign/forecasts/rule.h"
+#include "graph/float_reason.h"
 #include "llm/cache_type.h"
 #include "llm/phase.h"
 #include "llm/rounding_note.h"
@@ -105,13 +106,32 @@ void NoteLeftFloat(const std::vector<std::string>& in_subgraphs, const Graph& qu
   }
 }
 
-// The steps that a run of the model takes by precision: those of its plan. Without one, those of a
-// run on the first sample, else on made-up inputs of `shapes`; where that cannot run, the nodes
-// that were quantized or not, and why.
+// Why a step that quantization says nothing of computes in float32.
+Reason WhyFloat(const Node& node, const Decision& decision) {
+  if (!decision.float_reason.empty()) return decision.float_reason;
+  if (decision.kernel != kReferenceKernel)
+    return {kNoInt8Kernel, fmt::format("{} is computed in float32", node.op)};
+  return {kNoInt8Kernel,
+          fmt::format("{} has no kernel: the reference evaluator computes it", node.op)};
+}
+
+// The steps that a run of the model takes by precision, with a reason for each that is in float32
+// among integers: those of its plan. Without one, those of a run on the first sample, else on
+// made-up inputs of `shapes`; where that cannot run, the nodes that were quantized or not, and why.
 void CountSteps(const QuantizeJob& job, const Model& model, const InputShapes& shapes,
                 const QuantizeReport& report, Quantized& out) {
+  out.float_reasons = report.float_reasons;
+  // Between layers that give each other floats, floats need no reason.
+  const QuantScheme* scheme = FindScheme(job.scheme);
+  const bool integers = scheme != nullptr && scheme->values == DType::kUint8;
+  const auto count = [&](const Node& node, const Decision& decision) {
+    out.steps.Add(decision.precision);
+    if (integers && decision.precision == Precision::kFloat32)
+      out.float_reasons.emplace(node.name, WhyFloat(node, decision));
+  };
   if (!model.plans.empty()) {
-    for (const auto& [node, decision] : model.plans[0].decisions) out.steps.Add(decision.precision);
+    for (const auto& [node, decision] : model.plans[0].decisions)
+      count(model.graph.node(model.graph.FindNode(node)), decision);
     return;
   }
   const auto run = [&]() -> Result<std::unique_ptr<RegionRun>> {
@@ -127,7 +147,8 @@ void CountSteps(const QuantizeJob& job, const Model& model, const InputShapes& s
     return made_up ? WithContext(std::move(ran), kMadeUp) : std::move(ran);
   };
   if (const auto ran = run(); ran) {
-    for (const Step& step : (*ran)->program().steps) out.steps.Add(step.decision.precision);
+    const Program& program = (*ran)->program();
+    for (const Step& step : program.steps) count(program.graph->node(step.node), step.decision);
   } else {
     out.steps_why =
         "nodes are counted, because the steps of a run are not known: " + ran.error().message();
@@ -417,6 +438,7 @@ Result<Quantized> Quantize(const QuantizeJob& given, const Follow& follow) {
   if (made.graph) {
     out.steps = made.report.nodes;
     out.steps_why = "nodes are counted: the runtime that reads the .onnx makes its own steps";
+    out.float_reasons = made.report.float_reasons;
   } else {
     CountSteps(job, *made.model, inputs.shapes, made.report, out);
   }
@@ -429,7 +451,6 @@ Result<Quantized> Quantize(const QuantizeJob& given, const Follow& follow) {
   if (rounded) out.warnings.push_back(*rounded);
   out.warnings.insert(out.warnings.end(), outside.warnings.begin(), outside.warnings.end());
   out.warnings.insert(out.warnings.end(), made.report.warnings.begin(), made.report.warnings.end());
-  out.float_reasons = made.report.float_reasons;
   if (!job.activation_bits.empty() && out.activation_bits.empty())
     out.warnings.push_back(
         "--activation-bits: no value uses fewer than 8 bits (docs/quantization.md says which may)");

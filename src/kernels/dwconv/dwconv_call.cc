@@ -1,6 +1,7 @@
 #include "kernels/dwconv/dwconv_call.h"
 
 #include "kernels/layout.h"
+#include "kernels/variants.h"
 
 namespace evoq {
 
@@ -55,6 +56,12 @@ std::optional<Reason> RejectUnlessInt8Depthwise(const KernelCall& call) {
     return Reject("shape", "one channel: most lanes would be idle");
   if (taps > 32768) return Reject("shape", "a kernel of {} taps could overflow int32", taps);
   return std::nullopt;
+}
+
+bool HasRing(const DwShape& shape) {
+  const WindowDim &h = shape.h, &w = shape.w;
+  return h.kernel == w.kernel && HasDepthwiseVariant(w.kernel) &&
+         (w.stride == 1 || (w.stride == 2 && w.dilation == 1));
 }
 
 Result<DwShape> DwShapeOf(const KernelCall& call) {

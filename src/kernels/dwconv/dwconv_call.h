@@ -16,6 +16,8 @@ std::optional<Reason> RejectUnlessDepthwise(const KernelCall& call);
 // one row, and no sums beyond int32.
 std::optional<Reason> RejectUnlessInt8Depthwise(const KernelCall& call);
 
+// Whether kernels/dwconv/dwconv_walk.inl.h, the fast way through bytes, takes such windows.
+bool HasRing(const DwShape& shape);
 // Of a call that passed RejectUnlessDepthwise.
 Result<DwShape> DwShapeOf(const KernelCall& call);
 

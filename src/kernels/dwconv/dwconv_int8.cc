@@ -6,7 +6,6 @@
 #include "base/math.h"
 #include "kernels/parallel.h"
 #include "kernels/quantize/table.h"
-#include "kernels/variants.h"
 
 namespace evoq {
 namespace {
@@ -16,10 +15,8 @@ int FirstPart(int w) { return std::clamp(w, -128, 127); }
 
 // Whether kernels/dwconv/dwconv_walk.inl.h takes this shape.
 bool UsesRing(const DwInt8Args& args, Isa isa) {
-  const WindowDim &h = args.shape.h, &w = args.shape.w;
   const int lanes = DwTableFor(isa).ring_lanes;
-  return (lanes == 16 || (lanes == 64 && args.groups != nullptr)) && h.kernel == w.kernel &&
-         HasDepthwiseVariant(w.kernel) && (w.stride == 1 || (w.stride == 2 && w.dilation == 1));
+  return (lanes == 16 || (lanes == 64 && args.groups != nullptr)) && HasRing(args.shape);
 }
 
 }  // namespace
