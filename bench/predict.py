@@ -382,7 +382,7 @@ def check(args):
                 )
                 continue
             for s in forecast["schemes"]:
-                if "unavailable" not in s and s["scheme"] in times:
+                if s.get("ms") is not None and s["scheme"] in times:
                     rows.append(
                         {
                             **with_ranges(args, name, path, s, etm),

@@ -270,8 +270,9 @@ struct PredictedScheme {
   std::string scheme;
   std::string unavailable;  // why there is no forecast; "": there is one
   std::int64_t file_bytes = 0;
-  double ms = 0, low_ms = 0, high_ms = 0;  // of a run, and what nine of ten lie between
-  double speedup = 1;                      // against float32
+  // Of a run, and what nine of ten lie between; NaN where a step's time is not known.
+  double ms = 0, low_ms = 0, high_ms = 0;
+  double speedup = 1;  // against float32; NaN where either is not known
 };
 struct PredictResult {
   std::vector<PredictedScheme> schemes;  // float32 first

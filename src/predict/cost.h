@@ -106,6 +106,8 @@ struct CostFamily {
                         // its definition
   const char* method = "*";  // glob pattern of KernelPlan::method
   void (*count)(const CostInput& input, const Rates& rates, Terms& terms);
+  // Its steps are computed by their definition: the size of their values says little of the time.
+  bool by_definition = false;
 };
 std::span<const CostFamily* const> AllCostFamilies();
 const CostFamily& FamilyOf(const Step& step, std::string_view op,

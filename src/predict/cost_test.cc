@@ -338,18 +338,26 @@ TEST(CostTerms, Depthwise) {
                {kWeights, 630 * 4 * 0.01}});
 }
 
-// 9 x 9 taps are more than the kernels of images have: tap by tap.
-TEST(CostTerms, DepthwiseOfManyTaps) {
-  const auto tiles = [](int64_t size) {
+// Windows that the kernels have no code of their own for go tap by tap: of 4 pixels, 16 channels.
+TEST(CostTerms, DepthwiseWithoutCodeOfItsOwn) {
+  const auto tiles = [](int64_t high, int64_t wide, const char* attrs, bool bytes) {
     return Counted(fmt::format(
-                       "input %x: float32[1, {0}, {0}, 16]\nconst %w: float32[16, 1, {1}, {1}]\nn: "
-                       "%y: float32[1, 2, 2, 16] = Conv{{group=16}}(%x, %w)\noutput %y\n",
-                       size + 1, size),
-                   "dwconv_f32")
+                       "input %x: {4}[1, {0}, {1}, 16]{5}\nconst %w: {6}[16, 1, {2}, {3}]{5}\nn: "
+                       "%y: {4}[1, 2, 2, 16]{5} = Conv{{group=16{7}}}(%x, %w)\noutput %y\n",
+                       high + 1, wide + 1, high, wide, bytes ? "uint8" : "float32",
+                       bytes ? "(scale 0.1, zero 0)" : "", bytes ? "int8" : "float32", attrs),
+                   bytes ? "dwconv_int8" : "dwconv_f32")
         .terms[kTiles];
   };
-  EXPECT_NEAR(tiles(9), 4 * 81 * 0.5, 1e-9);
-  EXPECT_EQ(tiles(8), 0) << "64 taps";
+  for (const bool bytes : {false, true}) {
+    for (const int64_t k : {3, 5, 7}) EXPECT_EQ(tiles(k, k, "", bytes), 0) << k;
+  }
+  EXPECT_EQ(tiles(1, 1, "", false), 0);
+  EXPECT_NEAR(tiles(1, 1, "", true), 4 * 2 * 0.5, 1e-9);
+  EXPECT_NEAR(tiles(9, 9, "", false), 4 * (5 + 2 * 9 + 0.7 * 81) * 0.5, 1e-9);
+  EXPECT_NEAR(tiles(9, 9, "", true), 4 * (9 * 3 + 1) * 0.5, 1e-9);  // a column is three quads
+  EXPECT_NEAR(tiles(1, 31, "", false), 4 * (5 + 2 + 0.7 * 31) * 0.5, 1e-9);
+  EXPECT_NEAR(tiles(1, 31, "", true), 4 * (31 + 1) * 0.5, 1e-9);
 }
 
 // Two directions of an LSTM with 8 values of state: 5 steps of 2 sequences of 3 values. All inputs

@@ -40,10 +40,16 @@ bool IsConversion(const Pair& p) {
 
 constexpr Cause kCauses[] = {
     {
+        .code = "by-definition",
+        .holds = [](const Pair& p) { return !p.now.known; },
+        .sentence = "no kernel computes them: they run by their definition, one value at a time, "
+                    "and their time is not known",
+    },
+    {
         .code = "conversion",
         .holds = IsConversion,
         .sentence =
-            "float32 does not have these steps: they convert values between integers and floats",
+            "float32 does not have these steps: they convert values from one type to another",
     },
     {
         .code = "added-step",
@@ -67,7 +73,7 @@ constexpr Cause kCauses[] = {
               return p.float32->plan.method.find("winograd") != std::string::npos;
             },
         .sentence = "in float32, Winograd's convolution saves 2 to 4 times the multiplications, "
-                    "which integers cannot do exactly",
+                    "which kernels of narrower values do not use",
     },
     {
         .code = "fixed-cost",
@@ -88,8 +94,8 @@ constexpr Cause kCauses[] = {
                          p.Share(kOutputs) >
                      0.5;
             },
-        .sentence = "their channels are too few to fill the integer instructions: setting up rows "
-                    "and rounding results takes most of the time",
+        .sentence = "their channels are too few to fill the wide instructions: setting up rows and "
+                    "rounding results takes most of the time",
     },
     {
         .code = "kernel",
@@ -110,7 +116,7 @@ void FindHindrances(const SchemeForecast& float32, const Program& program,
     const auto it = before.find(now.name);
     const Pair pair{it == before.end() ? nullptr : it->second, now, program.steps[i], limits};
     const double float_ms = pair.float32 == nullptr ? 0 : pair.float32->ms;
-    if (now.ms <= kNoGain * float_ms) continue;
+    if (now.known && now.ms <= kNoGain * float_ms) continue;
     for (const Cause& cause : kCauses) {
       if (!cause.holds(pair)) continue;
       const Reason reason = cause.code == nullptr ? pair.step.decision.float_reason
@@ -118,8 +124,10 @@ void FindHindrances(const SchemeForecast& float32, const Program& program,
       Hindrance& h = found[reason.code];
       if (h.steps.empty()) h.sentence = reason.sentence;
       h.steps.push_back(now.name);
-      h.ms += now.ms;
-      h.lost_ms += now.ms - float_ms;
+      if (now.known) {
+        h.ms += now.ms;
+        h.lost_ms += now.ms - float_ms;
+      }
       break;
     }
   }

@@ -6,6 +6,7 @@
 
 #include "base/nearest.h"
 #include "models/models.h"
+#include "ops/op.h"
 #include "passes/widen.h"
 #include "predict/loops.h"
 #include "profile/machine.h"
@@ -104,6 +105,18 @@ std::set<int> ExtendedInPlace(const Runnable& executor) {
   return values;
 }
 
+// Whether a step by its definition may take a share of a run of `run_ns` that counts: a value takes
+// it up to some hundred nanoseconds. What only asks for a shape reads no values.
+bool MayCount(const CostInput& input, double run_ns) {
+  constexpr double kMostNs = 100, kShare = 0.05;
+  const OpDef* op = FindOp(input.node);
+  if (op == nullptr || op->axes == AxisUse::kShapeOf || op->axes == AxisUse::kSizeOf ||
+      !input.node.bodies.empty())
+    return false;
+  return kMostNs * static_cast<double>(input.in_elements() + input.out_elements()) >
+         kShare * run_ns;
+}
+
 // Every step's cost and their sum.
 void Estimate(const Runnable& executor, const MachineLimits& limits, SchemeForecast& scheme) {
   const Program& program = executor.program();
@@ -127,6 +140,8 @@ void Estimate(const Runnable& executor, const MachineLimits& limits, SchemeForec
     costs.push_back(CostOf(input, rates, cuts[i], pool.threads()));
   }
   const std::vector<bool> wakes = Wakes(costs, cuts);
+  double known_ns = kRunNs;
+  for (const StepCost& cost : costs) known_ns += cost.family->by_definition ? 0 : cost.ns;
   for (size_t i = 0; i < program.steps.size(); ++i) {
     const Step& step = program.steps[i];
     const Node& node = program.graph->node(step.node);
@@ -146,8 +161,14 @@ void Estimate(const Runnable& executor, const MachineLimits& limits, SchemeForec
     s.cut = cuts[i];
     s.terms = cost.terms;
     s.weighed = cost.weighed;
-    ns += step_ns;
-    off[cost.family] += step_ns * cost.spread;
+    s.known = !cost.family->by_definition ||
+              !MayCount({*program.graph, step, s.plan, run_bytes}, known_ns);
+    if (s.known) {
+      ns += step_ns;
+      off[cost.family] += step_ns * cost.spread;
+    } else {
+      scheme.unknown.push_back(s.name);
+    }
     scheme.steps.Add(step.decision.precision);
     scheme.step_list.push_back(std::move(s));
   }
@@ -186,7 +207,8 @@ Result<SchemeForecast> PredictRunOf(Engine& engine, const QuantScheme& scheme,
   const SchemeForecast* float32 = forecast.schemes.empty() ? nullptr : &forecast.schemes[0];
   if (float32 != nullptr) {
     told.speedup = float32->ms / told.ms;
-    told.payoff = PayoffOf(told.speedup);
+    const bool known = told.unknown.empty() && float32->unknown.empty();
+    told.payoff = known ? PayoffOf(told.speedup) : Payoff::kNotKnown;
     FindHindrances(*float32, executor->program(), options.limits, told);
   }
   if (options.check) EVOQ_TRY(Measure(*executor, options.limits, told));
@@ -228,7 +250,13 @@ Result<std::vector<const QuantScheme*>> SchemesOf(const std::vector<std::string>
 }  // namespace
 
 const char* PayoffName(Payoff payoff) {
-  return payoff == Payoff::kFaster ? "faster" : payoff == Payoff::kSame ? "same" : "slower";
+  switch (payoff) {
+    case Payoff::kFaster: return "faster";
+    case Payoff::kSame: return "same";
+    case Payoff::kSlower: return "slower";
+    case Payoff::kNotKnown: break;
+  }
+  return "not-known";
 }
 
 Payoff PayoffOf(double speedup) {

@@ -51,6 +51,8 @@ struct StepForecast {
   Cut cut;
   Terms terms = {}, weighed = {};  // nanoseconds of one thread (predict/cost.h)
   double measured_ms = -1;         // with `check`
+  // It runs by its definition on so many values that it may count: `ms` is no forecast then.
+  bool known = true;
 };
 
 // Steps that take as long as in float32, or longer, or that float32 does not have, and why.
@@ -62,9 +64,10 @@ struct Hindrance {
   double lost_ms = 0;  // of that, beyond what they take in float32
 };
 
-enum class Payoff { kFaster, kSame, kSlower };  // kSame: within 5% of float32
-const char* PayoffName(Payoff payoff);          // "faster", ...
-Payoff PayoffOf(double speedup);                // against float32
+// kSame: within 5% of float32; kNotKnown: a step of either has no known time.
+enum class Payoff { kFaster, kSame, kSlower, kNotKnown };
+const char* PayoffName(Payoff payoff);  // "faster", ...
+Payoff PayoffOf(double speedup);        // against float32
 
 struct SchemeForecast {
   std::string scheme;
@@ -72,9 +75,10 @@ struct SchemeForecast {
   int64_t file_bytes = 0;   // of the .etm that quantize writes
   int64_t weight_bytes = 0, arena_bytes = 0;
   PrecisionCounts steps;
-  double ms = 0, low_ms = 0,
-         high_ms = 0;  // of a run: the likely one, and what nine of ten lie between
-  double speedup = 1;  // against float32's ms
+  // Of a run: the likely one, and what nine of ten lie between; without the steps of `unknown`.
+  double ms = 0, low_ms = 0, high_ms = 0;
+  std::vector<std::string> unknown;  // steps whose time is not known
+  double speedup = 1;                // against float32's ms; of kNotKnown it says nothing
   Payoff payoff = Payoff::kSame;
   std::vector<StepForecast> step_list;
   std::vector<Hindrance> hindrances;  // the costliest first

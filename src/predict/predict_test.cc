@@ -235,11 +235,49 @@ TEST(Predict, ThreadsThatSleepAreWoken) {
       if (s.name == "second") EXPECT_GT(s.cut.loops, 0);
       const double ns = StepNs(s, limits, 2) + wake_ns;
       EXPECT_NEAR(s.ms, ns / 1e6, 1e-12) << s.name << ", " << rows << " rows";
-      sum_ns += ns;
+      EXPECT_EQ(s.known, s.name != "alone");
+      if (s.known) sum_ns += ns;
     }
     EXPECT_EQ(slept, rows == 1024);
     EXPECT_NEAR(f.ms, sum_ns / 1e6, 1e-9) << rows;
   }
+}
+
+// A step by its definition is named, has no time, and takes the forecast and the payoff with it,
+// unless it is too small to count.
+TEST(Predict, StepsByTheirDefinitionHaveNoTime) {
+  const auto forecast = [](int64_t rows, const char* alone) {
+    return MustPredict(Parsed(fmt::format(R"(
+      input %x: float32[{0}, 512]
+      const %w: float32[512, 512]
+      first: %a: float32[{0}, 512] = MatMul(%x, %w)
+      alone: %b = {1}
+      second: %y = MatMul(%b, %w)
+      output %y
+    )",
+                                          rows, alone)),
+                       SomeMachine(), {"int8"});
+  };
+  const Forecast with = forecast(64, "LpNormalization(%a)"), without = forecast(64, "Relu(%a)");
+  for (const SchemeForecast& s : with.schemes) {
+    EXPECT_EQ(s.unknown, std::vector<std::string>{"alone"}) << s.scheme;
+    EXPECT_LT(s.ms, 2 * without.schemes[0].ms);
+  }
+  EXPECT_EQ(with.schemes[1].payoff, Payoff::kNotKnown);
+  const auto is_definition = [](const Hindrance& h) { return h.code == "by-definition"; };
+  EXPECT_TRUE(std::ranges::any_of(with.schemes[1].hindrances, is_definition));
+  EXPECT_FALSE(std::ranges::any_of(without.schemes[1].hindrances, is_definition));
+  const nlohmann::json json = ToJson(with);
+  for (const char* key : {"ms", "low_ms", "high_ms"})
+    EXPECT_TRUE(json["schemes"][0][key].is_null());
+  EXPECT_TRUE(json["schemes"][1]["speedup"].is_null());
+  EXPECT_EQ(json["schemes"][1]["payoff"], "not-known");
+  EXPECT_EQ(json["schemes"][1]["unknown_steps"], nlohmann::json({"alone"}));
+  const std::string text = ToText(with);
+  EXPECT_NE(text.find("not known"), std::string::npos) << text;
+  EXPECT_NE(text.find("1 step (alone) run"), std::string::npos) << text;
+  EXPECT_TRUE(without.schemes[1].unknown.empty());
+  EXPECT_NE(without.schemes[1].payoff, Payoff::kNotKnown);
 }
 
 // Two such operators, neither of which takes 50 us, and together they do.

@@ -29,12 +29,16 @@ json StepJson(const StepForecast& s) {
               {"precision", PrecisionName(s.precision)},
               {"shape", s.shape},
               {"family", s.family->name},
-              {"ms", s.ms},
+              {"ms", s.known ? json(s.ms) : json()},
               {"share", s.cut.share},
               {"loops", s.cut.loops},
               {"terms_ns", TermsJson(s.terms)}};
   if (s.measured_ms >= 0) out["measured_ms"] = s.measured_ms;
   return out;
+}
+
+json IfKnown(const SchemeForecast& s, double value) {
+  return s.unknown.empty() ? json(value) : json();
 }
 
 json SchemeJson(const SchemeForecast& s) {
@@ -55,11 +59,13 @@ json SchemeJson(const SchemeForecast& s) {
               {"steps_int8", s.steps[Precision::kInt8]},
               {"steps_bf16", s.steps[Precision::kBf16]},
               {"steps_float", s.steps[Precision::kFloat32]},
-              {"ms", s.ms},
-              {"low_ms", s.low_ms},
-              {"high_ms", s.high_ms},
-              {"speedup", s.speedup},
+              {"known_ms", s.ms},
+              {"ms", IfKnown(s, s.ms)},
+              {"low_ms", IfKnown(s, s.low_ms)},
+              {"high_ms", IfKnown(s, s.high_ms)},
+              {"speedup", s.payoff == Payoff::kNotKnown ? json() : json(s.speedup)},
               {"payoff", PayoffName(s.payoff)},
+              {"unknown_steps", s.unknown},
               {"steps", steps},
               {"hindrances", hindrances}};
   if (s.measured_ms >= 0) {
@@ -75,11 +81,15 @@ std::string PayoffText(const SchemeForecast& s) {
     case Payoff::kFaster: return fmt::format("{:.2f}x", s.speedup);
     case Payoff::kSame: return fmt::format("{:.2f}x  no faster", s.speedup);
     case Payoff::kSlower: return fmt::format("{:.2f}x  will be slower", s.speedup);
+    case Payoff::kNotKnown: return "not known";
   }
   return "";
 }
 
 std::string RangeText(const SchemeForecast& s) {
+  if (!s.unknown.empty())
+    return fmt::format("not known: {} and {} step{}", MsText(s.ms), s.unknown.size(),
+                       s.unknown.size() == 1 ? "" : "s");
   return fmt::format("{} ({} to {})", MsText(s.ms), MsText(s.low_ms), MsText(s.high_ms));
 }
 
@@ -117,9 +127,11 @@ std::string ToText(const Forecast& forecast) {
       out += FormatPrintable("  {:<14} not available: {}\n", s.scheme, s.unavailable);
       continue;
     }
-    const std::string measured = checked ? fmt::format("  {:8.4f} {:+6.0f}%", s.measured_ms,
-                                                       100 * (s.ms / s.measured_ms - 1))
-                                         : "";
+    const std::string measured =
+        !checked ? ""
+        : s.unknown.empty()
+            ? fmt::format("  {:8.4f} {:+6.0f}%", s.measured_ms, 100 * (s.ms / s.measured_ms - 1))
+            : fmt::format("  {:8.4f}        ", s.measured_ms);
     out += fmt::format("  {:<14} {:>10}  {:<28}{}  {}\n", s.scheme, HumanBytes(s.file_bytes),
                        RangeText(s), measured, s.scheme == "float32" ? "" : PayoffText(s));
   }
@@ -132,12 +144,23 @@ std::string ToText(const Forecast& forecast) {
         "  with constants of {}, for want of any of {}: the ranges are wider for that\n",
         forecast.constants.core, limits.core);
   }
+  if (!forecast.schemes.empty() && !forecast.schemes[0].unknown.empty()) {
+    const std::vector<std::string>& steps = forecast.schemes[0].unknown;
+    const std::span<const std::string> first(steps.data(), std::min<size_t>(steps.size(), 3));
+    out += FormatPrintable(
+        "  float32: {} step{} ({}{}) run by definition, for want of a kernel; their time is not "
+        "known\n",
+        steps.size(), steps.size() == 1 ? "" : "s", Joined(first, ", "),
+        steps.size() > first.size() ? ", ..." : "");
+  }
   for (const SchemeForecast& s : forecast.schemes) {
     std::string told;
     for (const Hindrance& h : s.hindrances) {
-      if (h.ms < kWorthTelling * s.ms) continue;
+      const bool timed = h.ms > 0;
+      if (timed && h.ms < kWorthTelling * s.ms) continue;
       const std::span<const std::string> first(h.steps.data(), std::min<size_t>(h.steps.size(), 3));
-      told += FormatPrintable("    {:4.0f}%  {} step{} ({}{}): {}: {}\n", 100 * h.ms / s.ms,
+      told += FormatPrintable("    {:>4}%  {} step{} ({}{}): {}: {}\n",
+                              timed ? fmt::format("{:.0f}", 100 * h.ms / s.ms) : "?",
                               h.steps.size(), h.steps.size() == 1 ? "" : "s", Joined(first, ", "),
                               h.steps.size() > first.size() ? ", ..." : "", h.code, h.sentence);
     }

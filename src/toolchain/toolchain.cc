@@ -1,5 +1,6 @@
 #include "evoq/toolchain.h"
 
+#include <limits>
 #include <utility>
 
 #include "api/model_session.h"
@@ -232,9 +233,13 @@ std::optional<PredictResult> Predict(const std::string& model, const PredictOpti
                              o.limits, o.ranges,  o.check,  o.threads};
         EVOQ_ASSIGN(const Predicted predicted, evoq::Predict(job, inner));
         PredictResult out;
-        for (const SchemeForecast& s : predicted.forecast.schemes)
-          out.schemes.push_back(
-              {s.scheme, s.unavailable, s.file_bytes, s.ms, s.low_ms, s.high_ms, s.speedup});
+        for (const SchemeForecast& s : predicted.forecast.schemes) {
+          constexpr double kNotKnown = std::numeric_limits<double>::quiet_NaN();
+          const bool known = s.unknown.empty();
+          out.schemes.push_back({s.scheme, s.unavailable, s.file_bytes, known ? s.ms : kNotKnown,
+                                 known ? s.low_ms : kNotKnown, known ? s.high_ms : kNotKnown,
+                                 s.payoff == Payoff::kNotKnown ? kNotKnown : s.speedup});
+        }
         out.report = ReportOf(Tell(predicted));
         return out;
       });

@@ -1,10 +1,17 @@
 // Depthwise convolutions: each output is a sum over taps, vectors run over channels.
+#include "kernels/dwconv/dwconv_call.h"
 #include "predict/families/count.h"
 
 namespace evoq {
 namespace {
 
-constexpr int64_t kManyTaps = 64;  // more than the kernels of images have: tap by tap
+// Whether the kernels have code of their own for such windows; else they go tap by tap.
+bool HasOwnCode(const CostInput& input, bool quads) {
+  const auto shape = DwShapeOf(input.args.call);
+  if (!shape) return true;
+  const bool point = shape->taps() == 1 && shape->h.stride == 1 && shape->w.stride == 1;
+  return HasRing(*shape) || (!quads && point);
+}
 
 // lanes: channels of one vector; quads: an integer instruction sums four taps of a column.
 template <int64_t kLanes, bool kQuads>
@@ -19,8 +26,13 @@ void Count(const CostInput& input, const Rates& rates, Terms& terms) {
   terms[kArithmetic] = static_cast<double>(pixels * taps) * blocks *
                        static_cast<double>(kLanes / 16) * rates.cycle_ns;
   terms[kFeed] = static_cast<double>(pixels) * blocks * rates.cycle_ns;
-  if (taps > kManyTaps)
-    terms[kTiles] = static_cast<double>(pixels * across * height) * rates.cycle_ns;
+  // Of each block of channels: setting up, a line of the window and a tap, as measured.
+  if (!HasOwnCode(input, kQuads))
+    terms[kTiles] =
+        static_cast<double>(pixels) * static_cast<double>(CeilDiv(channels, 16)) *
+        (kQuads ? static_cast<double>(taps + 1)
+                : 5 + 2 * static_cast<double>(height) + 0.7 * static_cast<double>(taps)) *
+        rates.cycle_ns;
   if (channels % 16 != 0)
     terms[kCopies] =
         10 * static_cast<double>(pixels) * rates.cycle_ns;  // one by one, or under a mask

@@ -409,6 +409,7 @@ const CostFamily kFamilyReference = {
     .name = "reference",
     .kernels = "reference/*",
     .count = CountReference,
+    .by_definition = true,
 };
 const CostFamily kFamilyOther = {
     .name = "other",
