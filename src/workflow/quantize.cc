@@ -30,6 +30,7 @@
 #include "workflow/quantize_parts.h"
 #include "workflow/scale_sets.h"
 #include "workflow/tuning.h"
+#include "workflow/unmatched.h"
 
 namespace evoq {
 namespace {
@@ -434,6 +435,7 @@ Result<Quantized> Quantize(const QuantizeJob& given, const Follow& follow) {
   out.samples_enough = notes.enough;
   EVOQ_ASSIGN(inputs.data, MethodDataFor(job, inputs.methods, graph, inputs.shapes, follow));
   if (finds) EVOQ_TRY(FindMethods(job, graph, outside.given, follow, inputs, out));
+  const std::vector<std::string> nodes = NodeNames(graph);
   EVOQ_ASSIGN(const Made made, Make(job, std::move(graph), inputs, outside.given, follow, out));
   if (made.graph) {
     out.steps = made.report.nodes;
@@ -451,6 +453,8 @@ Result<Quantized> Quantize(const QuantizeJob& given, const Follow& follow) {
   if (rounded) out.warnings.push_back(*rounded);
   out.warnings.insert(out.warnings.end(), outside.warnings.begin(), outside.warnings.end());
   out.warnings.insert(out.warnings.end(), made.report.warnings.begin(), made.report.warnings.end());
+  std::ranges::move(UnmatchedWarnings(OptionsOf(job), nodes, made.report.float_reasons),
+                    std::back_inserter(out.warnings));
   if (!job.activation_bits.empty() && out.activation_bits.empty())
     out.warnings.push_back(
         "--activation-bits: no value uses fewer than 8 bits (docs/quantization.md says which may)");

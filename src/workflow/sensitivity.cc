@@ -11,6 +11,7 @@
 #include "workflow/models.h"
 #include "workflow/outside.h"
 #include "workflow/quantize_parts.h"
+#include "workflow/unmatched.h"
 
 namespace evoq {
 namespace {
@@ -72,6 +73,8 @@ Result<SensitivityFound> FindSensitivity(const SensitivityJob& given, const Foll
   notes.warnings.insert(notes.warnings.end(), found.result.warnings.begin(),
                         found.result.warnings.end());
   found.result.warnings = std::move(notes.warnings);
+  std::ranges::move(UnmatchedWarnings(input.options, NodeNames(input.graph), {}),
+                    std::back_inserter(found.result.warnings));
   if (!given.report.empty()) {
     EVOQ_TRY(follow.At("writing", 0));
     EVOQ_TRY(WriteFileAtomic(given.report, SensitivityPage(Tell(found).json)));
