@@ -22,9 +22,10 @@ std::string Between(const std::string& middle) {
 
 // A step that is counted as float has a reason, whoever decided on it.
 TEST_F(QuantizeReportTest, EveryFloatStepHasAReason) {
-  const std::string model = Model(
-      "gather.onnx", Between("const %i: int64[1, 2, 2, 2] = [0, 1, 0, 1, 0, 1, 0, 1]\n"
-                             "g: %b: float32[1, 2, 2, 2] = GatherElements{axis=3}(%a, %i)\n"));
+  const std::string model =
+      Model("reverse.onnx", Between("const %l: int64[1] = [2]\n"
+                                    "g: %b: float32[1, 2, 2, 2] = ReverseSequence{batch_axis=0, "
+                                    "time_axis=1}(%a, %l)\n"));
   const auto out = Json({"quantize", model, "--calib-random", "2", "-o", At("g.etm")});
   EXPECT_EQ(out["steps_float"], 1);
   ASSERT_EQ(out["float_reasons"].size(), 1) << out["float_reasons"];

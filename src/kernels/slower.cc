@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "kernels/call_util.h"
+
 namespace evoq {
 namespace {
 

@@ -353,11 +353,12 @@ TEST(CostTerms, DepthwiseWithoutCodeOfItsOwn) {
     for (const int64_t k : {3, 5, 7}) EXPECT_EQ(tiles(k, k, "", bytes), 0) << k;
   }
   EXPECT_EQ(tiles(1, 1, "", false), 0);
-  EXPECT_NEAR(tiles(1, 1, "", true), 4 * 2 * 0.5, 1e-9);
+  EXPECT_NEAR(tiles(1, 1, "", true), 4 * (0.67 + 0.34 + 0.13) * 0.5, 1e-9);
   EXPECT_NEAR(tiles(9, 9, "", false), 4 * (5 + 2 * 9 + 0.7 * 81) * 0.5, 1e-9);
-  EXPECT_NEAR(tiles(9, 9, "", true), 4 * (9 * 3 + 1) * 0.5, 1e-9);  // a column is three quads
+  EXPECT_NEAR(tiles(9, 9, "", true), 4 * (0.67 + 9 * (0.34 + 3 * 0.13)) * 0.5, 1e-9);
+  EXPECT_NEAR(tiles(7, 2, "", true), 4 * (0.67 + 2 * (0.34 + 2 * 0.13)) * 0.5, 1e-9);
   EXPECT_NEAR(tiles(1, 31, "", false), 4 * (5 + 2 + 0.7 * 31) * 0.5, 1e-9);
-  EXPECT_NEAR(tiles(1, 31, "", true), 4 * (31 + 1) * 0.5, 1e-9);
+  EXPECT_NEAR(tiles(1, 31, "", true), 4 * (0.67 + 0.34 + 8 * 0.13) * 0.5, 1e-9);
 }
 
 // Two directions of an LSTM with 8 values of state: 5 steps of 2 sequences of 3 values. All inputs

@@ -1,4 +1,6 @@
 // Depthwise convolutions: each output is a sum over taps, vectors run over channels.
+#include <algorithm>
+
 #include "kernels/dwconv/dwconv_call.h"
 #include "predict/families/count.h"
 
@@ -21,18 +23,24 @@ void Count(const CostInput& input, const Rates& rates, Terms& terms) {
   const int64_t channels = y.back(), width = y[y.size() - 2], height = w.size() > 3 ? w[2] : 1,
                 across = w.back();
   const int64_t pixels = input.out_elements() / std::max<int64_t>(channels, 1);
-  const int64_t taps = kQuads ? across * CeilDiv(height, 4) : across * height;
+  const bool own = HasOwnCode(input, kQuads);
+  const int64_t along = std::max(height, across), lines = std::min(height, across);
+  const int64_t taps = !kQuads ? across * height
+                       : own   ? across * CeilDiv(height, 4)
+                               : lines * CeilDiv(along, 4);
   const double blocks = static_cast<double>(CeilDiv(channels, kLanes));
   terms[kArithmetic] = static_cast<double>(pixels * taps) * blocks *
                        static_cast<double>(kLanes / 16) * rates.cycle_ns;
   terms[kFeed] = static_cast<double>(pixels) * blocks * rates.cycle_ns;
-  // Of each block of channels: setting up, a line of the window and a tap, as measured.
-  if (!HasOwnCode(input, kQuads))
-    terms[kTiles] =
-        static_cast<double>(pixels) * static_cast<double>(CeilDiv(channels, 16)) *
-        (kQuads ? static_cast<double>(taps + 1)
-                : 5 + 2 * static_cast<double>(height) + 0.7 * static_cast<double>(taps)) *
-        rates.cycle_ns;
+  // Of each block of channels, as measured: of bytes what begins and ends, operands of a line of
+  // the window and dot products of its groups of taps; of others setting up, a line and a tap.
+  if (!own) {
+    const double steps =
+        kQuads ? 0.67 + 0.34 * static_cast<double>(lines) + 0.13 * static_cast<double>(taps)
+               : 5 + 2 * static_cast<double>(height) + 0.7 * static_cast<double>(taps);
+    terms[kTiles] = static_cast<double>(pixels) * static_cast<double>(CeilDiv(channels, 16)) *
+                    steps * rates.cycle_ns;
+  }
   if (channels % 16 != 0)
     terms[kCopies] =
         10 * static_cast<double>(pixels) * rates.cycle_ns;  // one by one, or under a mask

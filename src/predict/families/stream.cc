@@ -294,7 +294,7 @@ const CostFamily kFamilySoftmax = {
 };
 const CostFamily kFamilyReduce = {
     .name = "reduce",
-    .kernels = "Reduce* reduce_* argmax_* argmin_*",
+    .kernels = "Reduce* reduce_* argmax_* argmin_* cum_sum",
     .count = CountReduce,
 };
 const CostFamily kFamilyBinaryByte = {
@@ -385,7 +385,7 @@ const CostFamily kFamilyCopy = {
 };
 const CostFamily kFamilyGather = {
     .name = "gather",
-    .kernels = "gather*",
+    .kernels = "gather* scatter_elements",
     .count = CountGather,
 };
 const CostFamily kFamilyMove = {
