@@ -31,8 +31,10 @@ EvalResult EvaluateBatchNorm(const EvalArgs& args) {
   });
 }
 
-// ---- InstanceNormalization(x, scale, bias): per plane, y = (x - mean) * (scale / sqrt(var +
-// epsilon)) + bias; sums are sequential in spatial index order.
+// ---- InstanceNormalization(x, scale, bias): per plane of n values, with m = sum(x) / n and off =
+// sum(x - m) / n, what the first sum's roundings made of the mean: mean = m + off, var =
+// max(sum((x - m)^2) / n - off^2, 0), y = (x - mean) * (scale / sqrt(var + epsilon)) + bias; sums
+// are sequential in spatial index order.
 
 EvalResult EvaluateInstanceNorm(const EvalArgs& args) {
   return EvaluateAsFloats(args, [&](auto tag) -> EvalResult {
@@ -45,11 +47,17 @@ EvalResult EvaluateInstanceNorm(const EvalArgs& args) {
       const int64_t c = plane % split.size;
       const T* in = x.data<T>() + plane * split.inner;
       T* out = y.mutable_data<T>() + plane * split.inner;
-      T sum = 0, squares = 0;
+      T sum = 0, rest = 0, squares = 0;
       for (int64_t i = 0; i < split.inner; ++i) sum += in[i];
-      const T mean = sum / count;
-      for (int64_t i = 0; i < split.inner; ++i) squares += (in[i] - mean) * (in[i] - mean);
-      const T a = args.inputs[1].data<T>()[c] / std::sqrt(squares / count + epsilon);
+      const T first = sum / count;
+      for (int64_t i = 0; i < split.inner; ++i) {
+        const T d = in[i] - first;
+        rest += d;
+        squares += d * d;
+      }
+      const T off = rest / count, mean = first + off, difference = squares / count - off * off,
+              variance = difference > 0 ? difference : 0 * difference;  // NaN stays
+      const T a = args.inputs[1].data<T>()[c] / std::sqrt(variance + epsilon);
       const T bias = args.inputs[2].data<T>()[c];
       for (int64_t i = 0; i < split.inner; ++i) out[i] = (in[i] - mean) * a + bias;
     }

@@ -30,6 +30,23 @@ TEST(Norm, Batch) {
             "channels");
 }
 
+// A plane whose values differ little beside their mean: what a sum in order loses does not count.
+TEST(Norm, InstancesOfNearlyEqualValues) {
+  constexpr int64_t kSize = 20000;
+  std::vector<float> values;
+  for (int64_t i = 0; i < kSize; ++i)
+    values.push_back(100.3f + 0.01f * std::sin(static_cast<float>(i)));
+  double mean = 0, squares = 0;
+  for (float v : values) mean += static_cast<double>(v) / kSize;
+  for (float v : values) squares += (v - mean) * (v - mean) / kSize;
+  const Tensor one = Tensor::FromValues<float>({1}, {1}),
+               zero = Tensor::FromValues<float>({1}, {0});
+  const Tensor y = Eval(NodeOf("InstanceNormalization", 3),
+                        {Tensor::FromValues<float>({1, 1, kSize}, values), one, zero});
+  for (int64_t i = 0; i < kSize; ++i)
+    ASSERT_NEAR(y.data<float>()[i], (values[i] - mean) / std::sqrt(squares + 1e-5), 2e-3) << i;
+}
+
 TEST(Norm, InstanceGroupAndMeanVariance) {
   const Tensor x = Floats({1, 2, 2}, {1, 3, 10, 30}), scale = Floats({2}, {1, 2}),
                bias = Floats({2}, {0, 5});

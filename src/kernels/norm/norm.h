@@ -73,8 +73,9 @@ struct NormTable {
                         int64_t channels);
   void (*affine_run)(const float* x, float a, float b, float* y, int64_t n);
   // Channels [begin, end) of one image of `pixels` pixels; `step` floats from pixel to pixel,
-  // `plane` from channel to channel. y = (x - mean) * (scale / sqrt(var + epsilon)) + bias, sums
-  // sequential in pixel order.
+  // `plane` from channel to channel. With m = sum(x) / n, off = sum(x - m) / n: mean = m + off, var
+  // = sum((x - m)^2) / n - off^2, not below 0, y = (x - mean) * (scale / sqrt(var + epsilon)) +
+  // bias. Sums are sequential in pixel order: `off` is what the first one lost by that.
   void (*instance_norm)(const float* x, const float* scale, const float* bias, float* y,
                         int64_t pixels, int64_t channels, bool channels_last, int64_t begin,
                         int64_t end, float epsilon);

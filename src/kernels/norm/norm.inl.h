@@ -163,7 +163,7 @@ void AffineRun(const float* x, float a, float b, float* y, int64_t n) {
 template <int kWidth>
 inline void InstanceBlock(const float* x, const float* scale, const float* bias, float* y,
                           int64_t pixels, int64_t step, int64_t plane, float epsilon) {
-  float mean[kWidth] = {}, squares[kWidth] = {}, a[kWidth];
+  float mean[kWidth] = {}, rest[kWidth] = {}, squares[kWidth] = {}, a[kWidth];
   const float count = static_cast<float>(pixels);
   for (int64_t p = 0; p < pixels; ++p) {
     for (int j = 0; j < kWidth; ++j) mean[j] = mean[j] + x[p * step + j * plane];
@@ -172,10 +172,15 @@ inline void InstanceBlock(const float* x, const float* scale, const float* bias,
   for (int64_t p = 0; p < pixels; ++p) {
     for (int j = 0; j < kWidth; ++j) {
       const float d = x[p * step + j * plane] - mean[j];
+      rest[j] = rest[j] + d;
       squares[j] = squares[j] + d * d;
     }
   }
-  for (int j = 0; j < kWidth; ++j) a[j] = scale[j] / __builtin_sqrtf(squares[j] / count + epsilon);
+  for (int j = 0; j < kWidth; ++j) {
+    const float off = rest[j] / count, variance = squares[j] / count - off * off;
+    mean[j] = mean[j] + off;
+    a[j] = scale[j] / __builtin_sqrtf((variance > 0 ? variance : 0 * variance) + epsilon);
+  }
   for (int64_t p = 0; p < pixels; ++p) {
     for (int j = 0; j < kWidth; ++j)
       y[p * step + j * plane] = (x[p * step + j * plane] - mean[j]) * a[j] + bias[j];

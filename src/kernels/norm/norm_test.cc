@@ -159,12 +159,17 @@ TEST(Norm, BatchAndInstanceNorm) {
       for (int64_t n = 0; n < batch; ++n) {
         for (int64_t c = 0; c < channels; ++c) {
           const float a = in(1, c) / std::sqrt(in(4, c) + 1e-5f);
-          float sum = 0, squares = 0;
+          const auto count = static_cast<float>(pixels);
+          float sum = 0, rest = 0, squares = 0;
           for (int64_t p = 0; p < pixels; ++p) sum += x[index(n, c, p)];
-          const float mean = sum / static_cast<float>(pixels);
-          for (int64_t p = 0; p < pixels; ++p)
-            squares += (x[index(n, c, p)] - mean) * (x[index(n, c, p)] - mean);
-          const float scaled = in(1, c) / std::sqrt(squares / static_cast<float>(pixels) + 1e-5f);
+          const float first = sum / count;
+          for (int64_t p = 0; p < pixels; ++p) {
+            rest += x[index(n, c, p)] - first;
+            squares += (x[index(n, c, p)] - first) * (x[index(n, c, p)] - first);
+          }
+          const float off = rest / count, mean = first + off,
+                      variance = std::max(squares / count - off * off, 0.0f),
+                      scaled = in(1, c) / std::sqrt(variance + 1e-5f);
           for (int64_t p = 0; p < pixels; ++p) {
             batch_y.mutable_data<float>()[index(n, c, p)] =
                 x[index(n, c, p)] * a + (in(2, c) - in(3, c) * a);
