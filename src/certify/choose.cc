@@ -47,9 +47,9 @@ class Chooser {
     EVOQ_TRY(Refine(best));
     if (!fastest_holds_) EVOQ_TRY(Explore(best));
     EVOQ_TRY(Contest(best));
-    result_.plan = PlanOf(best);
     result_.seconds = Elapsed();
     result_.out_of_time = OutOfTime(kSearchShare) || !known_;
+    result_.plan = PlanOf(best);
     return std::move(result_);
   }
 
@@ -111,9 +111,11 @@ class Chooser {
       return {kSlowerWhenMeasured,
               fmt::format("{} saves {:.4f} ms here and costs {:.4f} ms around it", name,
                           ms[0] - ms[narrow], with - without + ms[0] - ms[narrow])};
+    const bool asked = !result_.out_of_time || accuracies_.contains(narrowed);
     return {"layer-kept-float-by-budget",
-            fmt::format("{} would save {:.4f} ms and lose too much accuracy", name,
-                        ms[0] - ms[narrow])};
+            fmt::format(
+                "{} would save {:.4f} ms and {}", name, ms[0] - ms[narrow],
+                asked ? "lose too much accuracy" : "was not tried: the time of the search was up")};
   }
 
   Result<Candidate> Build(const MixedPlan& plan) {
@@ -284,14 +286,32 @@ class Chooser {
     if (fastest_holds_) return fastest;
     known_ = accuracies_.count(fastest) > 0;
     if (!known_) return fastest;
+    EVOQ_ASSIGN(Assignment uniform, FastestUniform());
     EVOQ_TRY(MeasureNoise());
-    return FastestThatHolds(
-        model_, kTries,
-        [&](const Assignment& a) -> Result<bool> {
-          EVOQ_TRY(Tell("searching", std::min(1.0, Elapsed() / (kSearchShare * job_.seconds))));
-          return Holds(a, kSearchShare);
-        },
-        stop);
+    EVOQ_ASSIGN(
+        Assignment found,
+        FastestThatHolds(
+            model_, kTries,
+            [&](const Assignment& a) -> Result<bool> {
+              EVOQ_TRY(Tell("searching", std::min(1.0, Elapsed() / (kSearchShare * job_.seconds))));
+              return Holds(a, kSearchShare);
+            },
+            stop));
+    return model_.Ms(uniform) < model_.Ms(found) ? std::move(uniform) : std::move(found);
+  }
+
+  // The fastest plan of one scheme that holds: what there is where the time is up before the search
+  // has found a mixed one. All in float32 where none is faster and holds.
+  Result<Assignment> FastestUniform() {
+    std::vector<std::pair<double, int>> schemes;
+    for (int s = 1; s < model_.schemes(); ++s) schemes.emplace_back(model_.Ms(Uniform(s)), s);
+    std::ranges::sort(schemes);
+    for (const auto& [ms, scheme] : schemes) {
+      if (ms >= model_.Ms(Uniform(0))) break;
+      EVOQ_ASSIGN(const bool holds, Holds(Uniform(scheme), kSearchShare));
+      if (holds) return Uniform(scheme);
+    }
+    return Uniform(0);
   }
 
   // What each layer alone adds to the error of the outputs. A scheme whose error on all layers
