@@ -68,7 +68,7 @@ def chat(content, **more):
 def check_texts(server, work, model):
     wanted = [generated(work, model, p, "--max-tokens", "12") for p in PROMPTS]
     models = server.json("GET", "/v1/models")
-    check("models", [m["id"] for m in models["data"]] == ["lm", "narrow"], models)
+    check("models", [m["id"] for m in models["data"]] == ["lm", "narrow", "tools"], models)
     for prompt, (text, tokens) in zip(PROMPTS, wanted):
         got = server.json("POST", "/v1/completions", completion(prompt))
         choice, usage = got["choices"][0], got["usage"]
@@ -121,6 +121,62 @@ def check_chat(server, work, model):
     )
 
 
+def check_other_names(server, work, model):
+    """Members that vLLM and llama.cpp have: those of evoq generate, and what is ignored."""
+    prompt = PROMPTS[0]
+    plain, _ = generated(work, model, prompt, "--max-tokens", "12")
+    long = ("--max-tokens", "40", "--ignore-end")
+    on, tokens = generated(work, model, prompt, *long)
+    got = server.json("POST", "/v1/completions", completion(prompt, ignore_eos=True, max_tokens=40))
+    right = got["choices"][0]["text"] == on and got["usage"]["completion_tokens"] == tokens == 40
+    check("ignore_eos", right, (got, on))
+    text, _ = generated(work, model, prompt, *long, "--repeat-penalty", "3")
+    for name in ("repetition_penalty", "repeat_penalty"):
+        more = {"ignore_eos": True, "max_tokens": 40, name: 3}
+        got = server.json("POST", "/v1/completions", completion(prompt, **more))
+        check(name, got["choices"][0]["text"] == text != on, (got, text, on))
+    neutral = {
+        "n": 1,
+        "logprobs": None,
+        "echo": False,
+        "typical_p": 1.0,
+        "min_tokens": 0,
+        "top_k": -1,
+        "stop_token_ids": [],
+        "logit_bias": {},
+        "grammar": "",
+        "presence_penalty": 0.0,
+        "skip_special_tokens": True,
+        "user": "me",
+        "store": False,
+    }
+    body = completion(prompt, **neutral)
+    got = server.json("POST", "/v1/completions", body)
+    check("members that change nothing", got["choices"][0]["text"] == plain, (got, plain))
+    line = logged(server, got["id"].removeprefix("cmpl-"))
+    check("and are not told", "ignored" not in line and line["level"] == "info", line)
+    got = server.json("POST", "/v1/completions", completion(prompt, temprature=2, x=1))
+    line = logged(server, got["id"].removeprefix("cmpl-"))
+    right = line["ignored"] == ["temprature", "x"] and line["level"] == "warning"
+    check("what is ignored is in the log", right, line)
+    tools = [{"name": "add"}]
+
+    def of_chat(**more):
+        got = server.json("POST", "/v1/chat/completions", chat("the cat", **more))
+        return got["usage"]["prompt_tokens"], logged(server, got["id"].removeprefix("chatcmpl-"))
+
+    count, line = of_chat(tools=tools)
+    right = line["ignored"] == ["tools"] and count == of_chat()[0]
+    check("tools that the template does not take are ignored", right, (count, line))
+    plain, _ = of_chat(model="tools")
+    check(
+        "chat_template_kwargs", of_chat(model="tools", chat_template_kwargs={"m": "a"})[0] > plain
+    )
+    count, line = of_chat(model="tools", tools=tools)
+    check("tools", count > plain and "ignored" not in line, (count, plain, line))
+    check("no tools", of_chat(model="tools", tools=tools, tool_choice="none")[0] == plain)
+
+
 def logged(server, request_id):
     """The line of a request in the log; the program writes it before it answers."""
     deadline = time.monotonic() + 10
@@ -165,8 +221,15 @@ def check_refusals(server):
         ("several prompts", "completions", completion(["a", "b"]), 400, "expected one text"),
         ("a token beyond", "completions", completion([1, 10**9]), 400, "prompt[1]"),
         ("a temperature beyond", "completions", completion("a", temperature=3), 400, "temperature"),
-        ("logprobs", "completions", completion("a", logprobs=2), 400, "logprobs: not supported"),
-        ("several choices", "completions", completion("a", n=2), 400, "n: 2"),
+        ("logprobs", "completions", completion("a", logprobs=2), 400, "logprobs: 2, not supported"),
+        ("several choices", "completions", completion("a", n=2), 400, "n: 2, not supported"),
+        ("a penalty", "completions", completion("a", frequency_penalty=0.5), 400, "expected 0"),
+        ("typical_p", "completions", completion("a", typical_p=0.5), 400, "typical_p: 0.5, not"),
+        ("a grammar", "completions", completion("a", grammar="root"), 400, 'grammar: "root", not'),
+        ("a choice", "completions", completion("a", guided_choice=["a"]), 400, "guided_choice: a"),
+        ("stop tokens", "completions", completion("a", stop_token_ids=[3]), 400, "stop_token_ids"),
+        ("at least", "completions", completion("a", min_tokens=3), 400, "min_tokens: 3, not"),
+        ("a call", "chat/completions", chat("a", tool_choice="required"), 400, 'tool_choice: "req'),
         ("too long", "completions", completion([5] * 100), 400, "context"),
         ("no messages", "chat/completions", completion("a"), 400, "messages: null"),
         ("an image", "chat/completions", chat([{"type": "image_url"}]), 400, "image_url"),
@@ -219,7 +282,7 @@ def check_openai(server, work, model):
     pieces = client.chat.completions.create(messages=messages, stream=True, **options)
     joined = "".join(p.choices[0].delta.content or "" for p in pieces)
     check("openai: chat", joined == whole.choices[0].message.content, (joined, whole))
-    check("openai: models", [m.id for m in client.models.list()] == ["lm", "narrow"])
+    check("openai: models", [m.id for m in client.models.list()] == ["lm", "narrow", "tools"])
     try:
         client.completions.create(prompt="a", model="none")
         check("openai: errors", False)
@@ -238,12 +301,18 @@ def main():
         agree.evoq("compile", folder, "-o", model)
         (repository / "lm/config.json").write_text('{"sequences": 2}')
         copy_with(repository, "narrow", model, "int8")
+        settings = folder / "tokenizer_config.json"
+        config = json.loads(settings.read_text())
+        config["chat_template"] += "{% for t in tools or [] %}{{ t.name }}{% endfor %}{{ m or '' }}"
+        settings.write_text(json.dumps(config))
+        agree.evoq("compile", folder, "-o", repository / "tools.etm")
         agree.evoq("zoo", "lenet", "-o", repository / "net.onnx")
         with Serving(repository) as server:
             check_texts(server, work, model)
             check_narrow_caches(server, work, model, repository)
             check_chat(server, work, model)
             check_options(server)
+            check_other_names(server, work, model)
             check_refusals(server)
             check_leaving(server)
             check_openai(server, work, model)

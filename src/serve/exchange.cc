@@ -141,7 +141,8 @@ void Exchange::Log(int status, size_t bytes) {
   line["ms"] = took.count();
   line["bytes_in"] = bytes_in_;
   line["bytes_out"] = bytes;
-  log_(LineOf(status < 500 ? "info" : "error", "request", std::move(line)));
+  const char* level = status >= 500 ? "error" : notes_.contains("ignored") ? "warning" : "info";
+  log_(LineOf(level, "request", std::move(line)));
 }
 
 }  // namespace evoq::serve

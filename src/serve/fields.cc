@@ -123,13 +123,20 @@ void Fields::Read(const char* key, std::vector<int64_t>& value, int64_t low, int
   value = std::move(numbers);
 }
 
+std::vector<std::string> Fields::Others() const {
+  std::vector<std::string> others;
+  for (const auto& item : object_.items()) {
+    if (!known_.contains(item.key())) others.push_back(item.key());
+  }
+  return others;
+}
+
 Status Fields::Done(bool others) const {
   if (!first_ || others) return first_;
-  for (const auto& item : object_.items()) {
-    if (known_.contains(item.key())) continue;
+  for (const std::string& key : Others()) {
     const std::vector<std::string_view> names(known_.begin(), known_.end());
-    return InvalidInput("{}: unknown key{}", at(Shorten(item.key()).c_str()),
-                        NearestHint(Shorten(item.key()), names));
+    return InvalidInput("{}: unknown key{}", at(Shorten(key).c_str()),
+                        NearestHint(Shorten(key), names));
   }
   return {};
 }

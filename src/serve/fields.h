@@ -39,6 +39,8 @@ class Fields {
   void Keep(const Status& status);
   // The first error; else one for a key that nothing asked for, unless `others` may be there.
   Status Done(bool others = false) const;
+  // The keys that nothing asked for.
+  std::vector<std::string> Others() const;
 
  private:
   const nlohmann::json* Find(const char* key);

@@ -1,0 +1,251 @@
+#include "serve/openai_request.h"
+
+#include <algorithm>
+#include <random>
+
+#include "base/brief.h"
+#include "base/json_file.h"
+#include "serve/fields.h"
+#include "tokenizer/chat_template.h"
+
+namespace evoq::serve {
+namespace {
+
+using nlohmann::json;
+
+constexpr size_t kMaxStops = 16;
+
+// Members of OpenAI's, vLLM's and llama.cpp's interfaces that change the text and that there are
+// not here, and the value, as JSON, with which they change nothing. null, false and what is empty
+// change nothing in any case.
+struct NotHere {
+  const char* name;
+  const char* off = "null";
+};
+constexpr NotHere kNotHere[] = {
+    // OpenAI
+    {"n", "1"},
+    {"best_of", "1"},
+    {"presence_penalty", "0"},
+    {"frequency_penalty", "0"},
+    {"logit_bias"},
+    {"logprobs"},
+    {"top_logprobs", "0"},
+    {"echo"},
+    {"suffix"},
+    {"response_format", R"({"type": "text"})"},
+    {"functions"},
+    {"function_call", R"("auto")"},
+    {"modalities", R"(["text"])"},
+    {"audio"},
+    {"prediction"},
+    {"reasoning_effort"},
+    {"verbosity"},
+    {"web_search_options"},
+    // vLLM
+    {"min_tokens", "0"},
+    {"stop_token_ids"},
+    {"length_penalty", "1"},
+    {"use_beam_search"},
+    {"bad_words"},
+    {"allowed_token_ids"},
+    {"logits_processors"},
+    {"prompt_logprobs"},
+    {"truncate_prompt_tokens"},
+    {"include_stop_str_in_output"},
+    {"skip_special_tokens", "true"},
+    {"spaces_between_special_tokens", "true"},
+    {"add_generation_prompt", "true"},
+    {"continue_final_message"},
+    {"chat_template"},
+    {"documents"},
+    {"guided_json"},
+    {"guided_regex"},
+    {"guided_choice"},
+    {"guided_grammar"},
+    {"structured_outputs"},
+    // llama.cpp
+    {"typical_p", "1"},
+    {"tfs_z", "1"},
+    {"mirostat", "0"},
+    {"dynatemp_range", "0"},
+    {"dry_multiplier", "0"},
+    {"xtc_probability", "0"},
+    {"top_n_sigma", "-1"},
+    {"repeat_last_n", "64"},
+    {"grammar"},
+    {"json_schema"},
+    {"samplers"},
+    {"n_keep", "0"},
+    {"lora"},
+};
+
+// Those that change no text.
+constexpr const char* kNoMatter[] = {"user",
+                                     "store",
+                                     "metadata",
+                                     "service_tier",
+                                     "parallel_tool_calls",
+                                     "cache_prompt",
+                                     "prompt_cache_key",
+                                     "id_slot",
+                                     "request_id",
+                                     "safety_identifier",
+                                     "return_progress",
+                                     "timings_per_token",
+                                     "priority"};
+
+Status RefuseOthers(Fields& fields) {
+  for (const char* name : kNoMatter) fields.Accept(name);
+  for (const NotHere& row : kNotHere) {
+    const json &value = fields.Member(row.name), off = json::parse(row.off);
+    const bool empty = value.is_structured() || value.is_null();
+    if ((empty && value.empty()) || value == false || value == "" || value == off) continue;
+    return Unsupported(
+        "{}: {}, not supported by this server{}", row.name, Brief(value),
+        off.is_primitive() && !off.is_null() ? fmt::format(", expected {}", off.dump()) : "");
+  }
+  return {};
+}
+
+Result<std::vector<std::string>> ReadStops(const json& stop) {
+  std::vector<std::string> stops;
+  if (stop.is_null()) return stops;
+  if (stop.is_string()) return std::vector{stop.get<std::string>()};
+  const bool texts =
+      stop.is_array() && stop.size() <= kMaxStops &&
+      std::all_of(stop.begin(), stop.end(), [](const json& s) { return s.is_string(); });
+  if (!texts)
+    return InvalidInput("stop: {}, expected a text or at most {}", Brief(stop), kMaxStops);
+  return stop.get<std::vector<std::string>>();
+}
+
+Result<std::vector<int64_t>> ReadTokens(const json& prompt, int64_t vocabulary) {
+  std::vector<int64_t> tokens;
+  for (const json& token : prompt) {
+    if (!token.is_number_unsigned() || token.get<uint64_t>() >= static_cast<uint64_t>(vocabulary))
+      return InvalidInput("prompt[{}]: {}, expected a token below {}", tokens.size(), Brief(token),
+                          vocabulary);
+    tokens.push_back(token.get<int64_t>());
+  }
+  return tokens;
+}
+
+Result<const Tokenizer*> TokenizerFor(const TextModel& model) {
+  if (model.tokenizer()) return &*model.tokenizer();
+  return Unsupported("the model carries no tokenizer: a prompt must be a list of tokens");
+}
+
+Result<std::vector<int64_t>> PromptOf(const json& prompt, const TextModel& model) {
+  if (prompt.is_array() && prompt.size() == 1 && prompt[0].is_string())
+    return PromptOf(prompt[0], model);
+  if (prompt.is_array() && !prompt.empty() && prompt[0].is_number())
+    return ReadTokens(prompt, model.vocabulary());
+  if (!prompt.is_string())
+    return InvalidInput("prompt: {}, expected one text or one list of tokens", Brief(prompt));
+  EVOQ_ASSIGN(const Tokenizer* tokenizer, TokenizerFor(model));
+  return tokenizer->Encode(prompt.get_ref<const std::string&>(), {.add_special = true});
+}
+
+// Content in parts, which are texts, as one text.
+Result<json> PlainMessage(const json& message, size_t index) {
+  if (!message.is_object() || !message.contains("role") || !message["role"].is_string())
+    return InvalidInput("messages[{}]: {}, expected an object with a role", index, Brief(message));
+  json plain = message;
+  if (!plain.contains("content") || !plain["content"].is_array()) return plain;
+  std::string text;
+  for (const json& part : message["content"]) {
+    if (JsonText(part, "type") != "text")
+      return Unsupported("messages[{}]: content of type {}, expected text", index,
+                         Shorten(JsonText(part, "type")));
+    text += JsonText(part, "text");
+  }
+  plain["content"] = std::move(text);
+  return plain;
+}
+
+// The text of a chat. Where the template takes no tools, they are ignored.
+Result<std::vector<int64_t>> ChatPrompt(Fields& fields, const TextModel& model,
+                                        std::vector<std::string>& ignored) {
+  const json& messages = fields.Member("messages");
+  if (!messages.is_array() || messages.empty())
+    return InvalidInput("messages: {}, expected a list of messages", Brief(messages));
+  nlohmann::ordered_json variables = {{"messages", nlohmann::ordered_json::array()},
+                                      {"add_generation_prompt", true}};
+  const json& more = fields.Member("chat_template_kwargs");
+  if (!more.is_null() && !more.is_object())
+    return InvalidInput("chat_template_kwargs: {}, expected an object", Brief(more));
+  for (const auto& [name, value] : more.items()) variables[name] = nlohmann::ordered_json(value);
+  variables["messages"] = nlohmann::ordered_json::array();
+  for (size_t i = 0; i < messages.size(); ++i) {
+    EVOQ_ASSIGN(const json plain, PlainMessage(messages[i], i));
+    variables["messages"].push_back(nlohmann::ordered_json(plain));
+  }
+  const json& choice = fields.Member("tool_choice");
+  if (!choice.is_null() && choice != "auto" && choice != "none")
+    return Unsupported("tool_choice: {}, expected \"auto\" or \"none\": no model is made to call",
+                       Brief(choice));
+  EVOQ_ASSIGN(const Tokenizer* tokenizer, TokenizerFor(model));
+  EVOQ_ASSIGN(std::string text, RenderChat(*tokenizer, variables));
+  if (const json& tools = fields.Member("tools"); !tools.empty() && choice != "none") {
+    variables["tools"] = nlohmann::ordered_json(tools);
+    EVOQ_ASSIGN(std::string with_tools, RenderChat(*tokenizer, std::move(variables)));
+    if (with_tools == text) ignored.push_back("tools");
+    text = std::move(with_tools);
+  }
+  return tokenizer->Encode(text, {.add_special = false});
+}
+
+// Of a request that names none: another one each time.
+int64_t DrawnSeed() {
+  thread_local std::mt19937_64 random{std::random_device{}()};
+  return static_cast<int64_t>(random() >> 1);
+}
+
+void ReadSampling(Fields& fields, GenerateOptions& o) {
+  o.sampling.temperature = 1;
+  fields.Read("temperature", o.sampling.temperature, 0, 2);
+  fields.Read("top_p", o.sampling.top_p, 1e-6, 1);
+  fields.Read("top_k", o.sampling.top_k, -1, INT64_MAX);  // vLLM's -1: all
+  o.sampling.top_k = std::max<int64_t>(o.sampling.top_k, 0);
+  fields.Read("min_p", o.sampling.min_p, 0, 1);
+  for (const char* name : {"repetition_penalty", "repeat_penalty"})  // vLLM's, llama.cpp's
+    fields.Read(name, o.sampling.repeat_penalty, 1e-3, 1e3);
+  int64_t seed = DrawnSeed();
+  fields.Read("seed", seed, INT64_MIN, INT64_MAX);
+  o.sampling.seed = static_cast<uint64_t>(seed);
+  fields.Read("ignore_eos", o.ignore_end);
+}
+
+}  // namespace
+
+Result<TextAsked> ReadTextAsked(const json& root, const TextModel& model, bool chat) {
+  TextAsked asked;
+  Fields fields(root, "");
+  std::string name;
+  fields.Read("model", name);
+  GenerateOptions& o = asked.text.options;
+  ReadSampling(fields, o);
+  fields.Read("stream", asked.stream);
+  if (const json& how = fields.Member("stream_options"); !how.is_null()) {
+    Fields of_stream(how, "stream_options");
+    of_stream.Read("include_usage", asked.usage);
+    fields.Keep(of_stream.Done(/*others=*/true));
+  }
+  EVOQ_ASSIGN(o.stop, ReadStops(fields.Member("stop")));
+  fields.Keep(RefuseOthers(fields));
+  EVOQ_TRY(fields.Done(/*others=*/true));
+  EVOQ_ASSIGN(asked.text.prompt, chat ? ChatPrompt(fields, model, asked.ignored)
+                                      : PromptOf(fields.Member("prompt"), model));
+  const auto room = model.context() - static_cast<int64_t>(asked.text.prompt.size());
+  o.max_tokens = chat ? std::max<int64_t>(1, room) : 16;
+  for (const char* most : {"max_tokens", "max_completion_tokens", "n_predict"})
+    fields.Read(most, o.max_tokens, 1, int64_t{1} << 30);
+  EVOQ_TRY(fields.Done(/*others=*/true));
+  for (const std::string& other : fields.Others()) asked.ignored.push_back(Shorten(other));
+  constexpr size_t kMostNamed = 16;
+  asked.ignored.resize(std::min(asked.ignored.size(), kMostNamed));
+  return asked;
+}
+
+}  // namespace evoq::serve
