@@ -247,6 +247,7 @@ Status CachedModel::CheckTokens(std::span<const int64_t> tokens) const {
 }
 
 Status CachedModel::Run(int64_t first, int64_t count, int64_t length, int64_t wanted, int64_t row) {
+  const Stopwatch watch;
   EVOQ_ASSIGN(Prepared* const run, For(count, length, wanted));
   const auto bytes = [](auto& values) { return reinterpret_cast<std::byte*>(values.data()); };
   run->inputs[tokens_input_] = bytes(tokens_);
@@ -258,7 +259,6 @@ Status CachedModel::Run(int64_t first, int64_t count, int64_t length, int64_t wa
     run->inputs[cache.input] = memory;
     run->outputs[cache.output] = memory;
   }
-  const Stopwatch watch;
   EVOQ_TRY(engine_->RunOn(*run->executor, run->inputs, run->outputs));
   run_ms_ += watch.ms();
   return {};
@@ -337,6 +337,12 @@ Status CachedModel::Prepare(int64_t prompt_tokens, int64_t slots) {
   }
   for (int64_t count = std::min(slots, this->slots()); count > 0; --count)
     EVOQ_TRY(For(Filled(0, count), 1, 1));
+  return {};
+}
+
+Status CachedModel::PrepareChecks(int64_t tokens) {
+  const int64_t chunk = ChunkFor(tokens, context_);
+  EVOQ_TRY(For(1, chunk, std::min(chunk, tokens)));
   return {};
 }
 

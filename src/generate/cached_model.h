@@ -72,8 +72,10 @@ class CachedModel {
   // Prepares what Append takes for a first prompt of so many tokens, and Step for up to so many
   // slots, so that nothing is compiled later. The sequences are as they were.
   Status Prepare(int64_t prompt_tokens, int64_t slots);
+  // The same of Append for so many tokens, all of whose logits are wanted.
+  Status PrepareChecks(int64_t tokens);
 
-  // What runs have taken since loading.
+  // What runs have taken since loading, and what it took to prepare them for new sizes.
   double run_ms() const { return run_ms_; }
 
   // Types of the caches of a sequence of `tokens`, by cache: [1, heads, tokens, head size].

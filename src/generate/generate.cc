@@ -62,6 +62,15 @@ Status CheckDraft(const CachedModel& model, const CachedModel& draft) {
   return {};
 }
 
+Status PrepareDraft(CachedModel& model, CachedModel& draft, int64_t prompt_tokens) {
+  for (const int64_t drafts : {kFewDrafts, kManyDrafts}) {
+    if (1 + drafts <= model.context()) EVOQ_TRY(model.PrepareChecks(1 + drafts));
+  }
+  // The draft model first sees the prompt and the first token, later one or two tokens.
+  EVOQ_TRY(draft.Prepare(prompt_tokens + 1, 1));
+  return draft.Prepare(2, 1);
+}
+
 class Writing::Run {
  public:
   Run(Writer& writer, Sampler sampler, const GenerateOptions& options, OnText on_text,

@@ -50,6 +50,9 @@ using Cancelled = std::function<bool()>;
 // Whether the draft knows the model's tokens. Errors: kUsage.
 Status CheckDraft(const CachedModel& model, const CachedModel& draft);
 
+// Prepares both for texts behind prompts of so many tokens, so that little is compiled later.
+Status PrepareDraft(CachedModel& model, CachedModel& draft, int64_t prompt_tokens);
+
 class Writer;
 
 // A text under way, of a writer that must outlive it. It ends where the writer does anything else.

@@ -25,7 +25,7 @@ Result<std::unique_ptr<LanguageSession>> LanguageSession::Load(const std::string
     EVOQ_ASSIGN(session->draft_, CachedModel::Load(options.draft, {.threads = options.threads,
                                                                    .type = options.kv_cache}));
     EVOQ_TRY(WithContext(CheckDraft(*session->model_, *session->draft_), options.draft));
-    EVOQ_TRY(WithContext(session->draft_->Prepare(0, 1), options.draft));
+    EVOQ_TRY(WithContext(PrepareDraft(*session->model_, *session->draft_, 0), options.draft));
   }
   // What no graph of a language model is shows here.
   EVOQ_TRY(WithContext(session->model_->Prepare(0, options.sequences), path));

@@ -103,6 +103,7 @@ Result<GenerateResult> Generate(
     requests.push_back({tokens, job.options});
   }
   EVOQ_TRY(model->Prepare(longest, job.parallel));
+  if (draft != nullptr) EVOQ_TRY(PrepareDraft(*model, *draft, longest));
   result.load_ms = load.ms();
   // Runs so far, of the most that there may be.
   double runs = 0, most = 0;
