@@ -9,7 +9,10 @@
 #include "base/memory.h"
 #include "generate/model_tokenizer.h"
 #include "generate/text_under_way.h"
+#include "llm/import.h"
 #include "llm/random_folder.h"
+#include "llm/test_files.h"
+#include "program/etm.h"
 #include "tokenizer/gguf.h"
 
 namespace evoq {
@@ -564,6 +567,37 @@ TEST_F(GenerateTest, AModelWithoutATokenizerHasNone) {
   ASSERT_TRUE(named) << named.error().message();
   ASSERT_TRUE(named->tokenizer);
   EXPECT_EQ(named->tokenizer->size(), 5);
+}
+
+// Models that carry a tokenizer are as good as its files.
+TEST_F(GenerateTest, TokenizersOfModelFiles) {
+  const auto text = [](const char* letters) {
+    return Little(8, 4) + Little(1, 8) + GgufBytes::Text(letters);
+  };
+  GgufBytes file;
+  file.Fact("tokenizer.ggml.model", std::string("gpt2"))
+      .Fact("tokenizer.ggml.pre", std::string("gpt-2"))
+      .Fact("tokenizer.ggml.tokens", 9, text("a"))
+      .Fact("tokenizer.ggml.merges", 9, Little(8, 4) + Little(0, 8));
+  std::ofstream(At("m.gguf"), std::ios::binary) << file.Bytes();
+  std::ofstream(At("none.gguf"), std::ios::binary) << GgufBytes().Bytes();
+  const std::string folder = Folder(1);
+  std::ofstream(folder + "/tokenizer.json")
+      << R"({"model": {"type": "WordLevel", "vocab": {"a": 0, "b": 1}, "unk_token": "a"}})";
+  auto graph = ImportLanguageModel(folder);
+  ASSERT_TRUE(graph) << graph.error().message();
+  Model model;
+  model.graph = std::move(*graph);
+  ASSERT_TRUE(WriteEtm(model, At("m.etm")));
+  for (const char* name : {"m.gguf", "m.etm"}) {
+    const auto tokenizer = LoadTokenizer(At(name));
+    ASSERT_TRUE(tokenizer) << tokenizer.error().message();
+    EXPECT_EQ(*tokenizer->Decode(std::vector<int64_t>{0}), "a");
+  }
+  EXPECT_EQ(LoadTokenizer(At("none.gguf")).error().message(),
+            At("none.gguf") + ": the model carries no tokenizer");
+  EXPECT_EQ(LoadTokenizer(At("nothing.gguf")).error().message().find("the model carries"),
+            std::string::npos);
 }
 
 }  // namespace

@@ -2,8 +2,10 @@
 
 #include <algorithm>
 
+#include "base/file.h"
 #include "llm/facts.h"
 #include "llm/gguf.h"
+#include "program/etm.h"
 #include "tokenizer/gguf.h"
 
 namespace evoq {
@@ -52,6 +54,24 @@ Result<Tokenizer> OfFacts(const LanguageModelFacts& facts) {
 
 }  // namespace
 
+Result<Tokenizer> LoadTokenizer(const std::string& path) {
+  std::optional<Tokenizer> carried;
+  if (IsEtmFile(path)) {
+    EVOQ_ASSIGN(const Model model, ReadEtm(path));
+    EVOQ_ASSIGN(ModelTokenizer of_model, WithContext(TokenizerOf(model.graph), path));
+    carried = std::move(of_model.tokenizer);
+  } else if (const auto file = MappedFile::Open(path); file && IsGguf((*file)->bytes())) {
+    EVOQ_ASSIGN(const GgufFile gguf, ReadGguf(path));
+    if (gguf.tokenizer_count > 0) {
+      EVOQ_ASSIGN(carried, WithContext(FromGgufFacts(TokenizerGguf(gguf)), path));
+    }
+  } else {
+    return Tokenizer::Load(path);
+  }
+  if (!carried) return Unsupported("{}: the model carries no tokenizer", path);
+  return std::move(*carried);
+}
+
 Result<ModelTokenizer> TokenizerOf(const Graph& graph, const std::string& path) {
   LanguageModelFacts facts;
   if (IsLanguageModel(graph) || IsTextEncoder(graph)) {
@@ -60,7 +80,7 @@ Result<ModelTokenizer> TokenizerOf(const Graph& graph, const std::string& path) 
   ModelTokenizer out;
   out.ends = facts.end;
   if (path.empty() && facts.files.empty()) return out;
-  EVOQ_ASSIGN(out.tokenizer, path.empty() ? OfFacts(facts) : Tokenizer::Load(path));
+  EVOQ_ASSIGN(out.tokenizer, path.empty() ? OfFacts(facts) : LoadTokenizer(path));
   for (const int64_t end : out.tokenizer->ends()) {
     if (std::ranges::find(out.ends, end) == out.ends.end()) out.ends.push_back(end);
   }

@@ -20,4 +20,8 @@ struct ModelTokenizer {
 // those of reading it.
 Result<ModelTokenizer> TokenizerOf(const Graph& graph, const std::string& path = "");
 
+// Of a file by what it holds: a GGUF file or an .etm that carries one; else Tokenizer::Load.
+// Errors: those of reading it; kUnsupported for a model that carries none.
+Result<Tokenizer> LoadTokenizer(const std::string& path);
+
 }  // namespace evoq

@@ -2,8 +2,8 @@
 #include "base/json_file.h"
 #include "cli/common.h"
 #include "cli/verb.h"
+#include "generate/model_tokenizer.h"
 #include "tokenizer/chat_template.h"
-#include "tokenizer/tokenizer.h"
 
 namespace evoq {
 namespace {
@@ -85,10 +85,9 @@ Result<json> RunText(const Options& o, const Tokenizer& tokenizer) {
 VerbRun Declare(const VerbOptions& options, const CommonOptions&) {
   auto o = std::make_shared<Options>();
   options
-      .Add(
-          "tokenizer", o->tokenizer,
-          "tokenizer.json, SentencePiece .model or .vocab, GPT-2's vocab.json, llama2.c .bin, or a "
-          "folder with one")
+      .Add("tokenizer", o->tokenizer,
+           "tokenizer.json, SentencePiece .model or .vocab, GPT-2's vocab.json, llama2.c .bin, a "
+           "folder with one, or a model that carries one: GGUF, .etm")
       .Required();
   options.Add("text", o->text, "The text whose tokens are listed");
   options.Add(
@@ -106,7 +105,7 @@ VerbRun Declare(const VerbOptions& options, const CommonOptions&) {
       return Fail(ErrorCode::kUsage, "--decode needs --lines FILE");
     if (!o->lines.empty() + !o->text.empty() + !o->chat.empty() > 1)
       return Fail(ErrorCode::kUsage, "expected one of a text, --lines and --chat");
-    EVOQ_ASSIGN(const Tokenizer tokenizer, Tokenizer::Load(o->tokenizer));
+    EVOQ_ASSIGN(const Tokenizer tokenizer, LoadTokenizer(o->tokenizer));
     if (!o->chat.empty()) return RunChat(*o, tokenizer);
     return o->lines.empty() ? RunText(*o, tokenizer) : RunLines(*o, tokenizer);
   };
