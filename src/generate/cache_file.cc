@@ -46,9 +46,13 @@ Status Writer::Restore(const std::string& path) {
     return InvalidInput("{}: the cache of another model", path);
   EVOQ_ASSIGN(const Container::Bytes tokens, read(kTokens));
   const size_t count = tokens.data.size() / sizeof(int64_t);
-  if (tokens.data.size() % sizeof(int64_t) != 0 || static_cast<int64_t>(count) > model_.context())
-    return InvalidInput("{}: tokens of {} bytes, expected at most {} numbers of 8", path,
-                        tokens.data.size(), model_.context());
+  if (tokens.data.size() % sizeof(int64_t) != 0)
+    return InvalidInput("{}: tokens of {} bytes, expected numbers of {}", path, tokens.data.size(),
+                        sizeof(int64_t));
+  if (static_cast<int64_t>(count) > model_.context())
+    return Fail(ErrorCode::kUsage,
+                "{}: the cache of {} tokens, expected at most the {} that the context holds", path,
+                count, model_.context());
   std::vector<int64_t> ids(count);
   std::memcpy(ids.data(), tokens.data.data(), tokens.data.size());
   for (const int64_t id : ids) {

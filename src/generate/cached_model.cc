@@ -270,8 +270,8 @@ Result<std::span<const float>> CachedModel::Append(int64_t slot, std::span<const
   const int64_t before = length(slot), all = static_cast<int64_t>(tokens.size());
   if (all > context_ - before)
     return Fail(ErrorCode::kUsage,
-                "the context is full: {} tokens and {} more, expected at most {} (--context)",
-                before, all, context_);
+                "the context is full: {} tokens and {} more, expected at most {}", before, all,
+                context_);
   EVOQ_CHECK(wanted >= 1 && wanted <= all, "{} of {}", wanted, all);
   logits_.resize(static_cast<size_t>(wanted * vocabulary_));
   int64_t& at = lengths_[static_cast<size_t>(slot)];
@@ -314,8 +314,8 @@ Result<std::span<const float>> CachedModel::Step(int64_t first, std::span<const 
   EVOQ_CHECK(first >= 0 && first + count <= slots(), "slots {} to {}", first, first + count);
   for (int64_t i = 0; i < count; ++i) {
     if (length(first + i) >= context_)
-      return Fail(ErrorCode::kUsage, "the context of sequence {} is full: {} tokens (--context)",
-                  first + i, context_);
+      return Fail(ErrorCode::kUsage, "the context of sequence {} is full: {} tokens", first + i,
+                  context_);
   }
   const int64_t filled = Filled(first, count);
   logits_.resize(static_cast<size_t>(filled * vocabulary_));

@@ -24,8 +24,8 @@ Status CheckPrompt(const CachedModel& model, std::span<const int64_t> prompt) {
   EVOQ_TRY(model.CheckTokens(prompt));
   if (static_cast<int64_t>(prompt.size()) > model.context())
     return Fail(ErrorCode::kUsage,
-                "the context is full: a prompt of {} tokens, expected at most {} (--context)",
-                prompt.size(), model.context());
+                "the context is full: a prompt of {} tokens, expected at most {}", prompt.size(),
+                model.context());
   return {};
 }
 

@@ -144,7 +144,7 @@ TEST_F(GenerateTest, TheContextIsFilledToItsLastToken) {
   const auto full = model->Append(0, Tokens(1));
   ASSERT_FALSE(full);
   EXPECT_EQ(full.error().message(),
-            "the context is full: 45 tokens and 1 more, expected at most 45 (--context)");
+            "the context is full: 45 tokens and 1 more, expected at most 45");
   EXPECT_EQ(model->length(0), 45);
 }
 
@@ -380,7 +380,7 @@ TEST_F(GenerateTest, LogitsOfASequence) {
     EXPECT_EQ(writer.Logits(tokens, wanted).error().message(),
               fmt::format("the logits of {} tokens, expected of 1 to 12", wanted));
   EXPECT_EQ(writer.Logits(Tokens(65), 1).error().message(),
-            "the context is full: a prompt of 65 tokens, expected at most 64 (--context)");
+            "the context is full: a prompt of 65 tokens, expected at most 64");
   EXPECT_EQ(writer.Logits({}, 1).error().message(), "a prompt of no tokens");
 }
 
@@ -548,8 +548,9 @@ TEST_F(GenerateTest, ACacheInAFile) {
   EXPECT_TRUE(wrong.tokens().empty());
   const auto small = Load(Folder(1), {.context = 16});
   Writer narrow(*small, std::nullopt, {});
-  EXPECT_EQ(narrow.Restore(At("cache")).error().message(),
-            At("cache") + ": tokens of 176 bytes, expected at most 16 numbers of 8");
+  EXPECT_EQ(
+      narrow.Restore(At("cache")).error().message(),
+      At("cache") + ": the cache of 22 tokens, expected at most the 16 that the context holds");
   std::ofstream(At("damaged")) << "EvoTiny";
   EXPECT_FALSE(restored.Restore(At("damaged")));
   EXPECT_FALSE(restored.Restore(At("absent")));

@@ -102,6 +102,10 @@ Result<GenerateResult> Generate(
     longest = std::max(longest, static_cast<int64_t>(tokens.size()));
     requests.push_back({tokens, job.options});
   }
+  if (longest > model->context())
+    return Fail(ErrorCode::kUsage,
+                "the context is full: a prompt of {} tokens, expected at most {} (--context)",
+                longest, model->context());
   EVOQ_TRY(model->Prepare(longest, job.parallel));
   if (draft != nullptr) EVOQ_TRY(PrepareDraft(*model, *draft, longest));
   result.load_ms = load.ms();
