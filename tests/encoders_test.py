@@ -258,9 +258,13 @@ def check_refusals(work):
             ({"hidden_act": "relu"}, tensors, "hidden_act is"),
             ({"vocab_size": 0}, tensors, "vocabulary is 0, expected 1 to"),
             ({"intermediate_size": 41}, tensors, "expected sizes [41, 32]"),
-            ({"num_hidden_layers": 4}, tensors, "tensor blk.3.attn_q.weight is missing"),
+            (
+                {"num_hidden_layers": 4},
+                tensors,
+                "tensor attention.self.query.weight of layer 3 is missing",
+            ),
             ({"num_hidden_layers": 2}, tensors, "has no place in this architecture"),
-            ({}, cut, "tensor pooler.bias is float32[3], expected sizes [32]"),
+            ({}, cut, "tensor pooler.dense.bias is float32[3], expected sizes [32]"),
             ({}, more, "encoder.layer.0.adapter.weight (float32[2, 2]) has no place"),
         )
     ):

@@ -98,7 +98,7 @@ Status Check(const Encoder& e) {
 class Builder {
  public:
   Builder(const Encoder& encoder, const StoredTensors& tensors, std::vector<std::string>& notes)
-      : e_(encoder), weights_(graph_, tensors, notes) {}
+      : e_(encoder), weights_(graph_, tensors, notes, FindEncoderFamily(encoder.family)->names) {}
 
   Result<Graph> Build();
 

@@ -56,6 +56,7 @@ Result<Parts> FromFolder(const std::string& folder) {
   EVOQ_ASSIGN(const nlohmann::json config, ReadJsonFile(path, size_t{1} << 24));
   Parts parts;
   EVOQ_ASSIGN(parts.model, WithContext(ReadConfig(config), path));
+  parts.model.of_folder = true;
   EVOQ_ASSIGN(StoredTensors tensors, ReadSafetensorsFolder(folder));
   EVOQ_TRY(WithContext(JoinQuantized(config, tensors), folder));
   parts.tensors = RenamedTensors(*FindArchitecture(parts.model.architecture), std::move(tensors));

@@ -21,6 +21,11 @@ std::string Block(int64_t layer, const std::string& rest) {
 }
 
 // The graph under construction. Names of nodes are those of the tensors they read.
+std::span<const TensorName> NamesOf(const LanguageModel& model) {
+  const Architecture* row = model.of_folder ? FindArchitecture(model.architecture) : nullptr;
+  return row == nullptr ? std::span<const TensorName>() : row->names;
+}
+
 class Builder {
  public:
   Builder(const LanguageModel& model, const StoredTensors& tensors, std::vector<std::string>& notes,
@@ -28,7 +33,7 @@ class Builder {
       : m_(model),
         form_(form),
         caches_(form == LanguageForm::kCached),
-        weights_(graph_, tensors, notes) {}
+        weights_(graph_, tensors, notes, NamesOf(model)) {}
 
   Result<Graph> Build();
 

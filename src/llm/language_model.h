@@ -33,6 +33,7 @@ struct LanguageModel {
   bool interleaved = false;        // rotary pairs are neighbours, not halves apart
   bool gated = true;               // down(f(gate x) * up x), else down(f(up x))
   bool tied = false;               // the head is the embedding
+  bool of_folder = false;          // messages name tensors as Hugging Face's folders do
   GateFunction function = GateFunction::kSilu;
   float embedding_scale = 1;
   float attention_scale = 0;    // 0: 1 / sqrt(head_size)

@@ -27,16 +27,33 @@ bool IsReal(DType dtype) {
 
 }  // namespace
 
+std::string WeightReader::Shown(std::string_view name) const {
+  constexpr std::string_view kBlock = "blk.";
+  std::string_view stem = name, layer;
+  if (stem.starts_with(kBlock)) {
+    const size_t end = std::min(stem.find('.', kBlock.size()), stem.size() - 1);
+    layer = stem.substr(kBlock.size(), end - kBlock.size());
+    stem.remove_prefix(end + 1);
+  }
+  const size_t kind = std::min(stem.rfind('.'), stem.size());  // ".weight", ".bias"
+  for (const TensorName& row : names_) {
+    if (row.gguf != stem.substr(0, kind)) continue;
+    return fmt::format("{}{}{}", row.hugging_face, stem.substr(kind),
+                       layer.empty() ? "" : fmt::format(" of layer {}", layer));
+  }
+  return std::string(name);
+}
+
 Result<const StoredTensor*> WeightReader::Find(const std::string& name,
                                                const std::vector<int64_t>& sizes) {
   const auto found = tensors_.find(name);
-  if (found == tensors_.end()) return InvalidInput("tensor {} is missing", name);
+  if (found == tensors_.end()) return InvalidInput("tensor {} is missing", Shown(name));
   const StoredTensor& stored = found->second;
   if (stored.sizes != sizes)
-    return InvalidInput("tensor {} is {}, expected sizes {}", name, stored.ToString(),
+    return InvalidInput("tensor {} is {}, expected sizes {}", Shown(name), stored.ToString(),
                         Bracketed(std::span<const int64_t>(sizes)));
   if (stored.blocks == nullptr && stored.joined == nullptr && !IsReal(stored.dtype))
-    return Unsupported("tensor {} is {}, expected float32, float16 or bfloat16", name,
+    return Unsupported("tensor {} is {}, expected float32, float16 or bfloat16", Shown(name),
                        stored.ToString());
   read_.insert(name);
   return &stored;
@@ -45,7 +62,8 @@ Result<const StoredTensor*> WeightReader::Find(const std::string& name,
 Result<ValueId> WeightReader::Blocks(const std::string& name, const StoredTensor& stored,
                                      bool transposed) {
   BlockRounding rounding;
-  EVOQ_ASSIGN(Tensor q, WithContext(FromBlocks(stored, transposed, rounding), "tensor " + name));
+  EVOQ_ASSIGN(Tensor q,
+              WithContext(FromBlocks(stored, transposed, rounding), "tensor " + Shown(name)));
   if (rounding.rounded) notes_.push_back(RoundingNote({name, stored.blocks->name, rounding.share}));
   ReleasePages(stored.bytes);
   return graph_.AddConstant(name, Spilled(std::move(q)));
@@ -57,13 +75,13 @@ Result<ValueId> WeightReader::Matrix(const std::string& name, int64_t inputs, in
       by_input ? std::vector{inputs, outputs} : std::vector{outputs, inputs};
   EVOQ_ASSIGN(const StoredTensor* stored, Find(name, sizes));
   if (stored->joined != nullptr) {
-    if (by_input) return Unsupported("tensor {} is {}", name, stored->ToString());
-    EVOQ_ASSIGN(Tensor q, WithContext(stored->joined->constant(), "tensor " + name));
+    if (by_input) return Unsupported("tensor {} is {}", Shown(name), stored->ToString());
+    EVOQ_ASSIGN(Tensor q, WithContext(stored->joined->constant(), "tensor " + Shown(name)));
     for (const StoredTensor& part : stored->joined->parts) ReleasePages(part.bytes);
     return graph_.AddConstant(name, Spilled(std::move(q)));
   }
   if (stored->blocks != nullptr) {
-    if (by_input) return Unsupported("tensor {}: blocks along its outputs", name);
+    if (by_input) return Unsupported("tensor {}: blocks along its outputs", Shown(name));
     return Blocks(name, *stored, /*transposed=*/true);
   }
   EVOQ_ASSIGN(Tensor tensor, PlainTensor(*stored, sizes));
@@ -87,7 +105,8 @@ ValueId WeightReader::Order(const std::string& name) {
 
 Result<ValueId> WeightReader::Table(const std::string& name, int64_t rows, int64_t width) {
   EVOQ_ASSIGN(const StoredTensor* stored, Find(name, {rows, width}));
-  if (stored->joined != nullptr) return Unsupported("tensor {} is {}", name, stored->ToString());
+  if (stored->joined != nullptr)
+    return Unsupported("tensor {} is {}", Shown(name), stored->ToString());
   if (stored->blocks != nullptr) return Blocks(name, *stored, /*transposed=*/false);
   EVOQ_ASSIGN(Tensor tensor, PlainTensor(*stored, stored->sizes));
   return graph_.AddConstant(name, std::move(tensor));
@@ -96,7 +115,7 @@ Result<ValueId> WeightReader::Table(const std::string& name, int64_t rows, int64
 Result<Tensor> WeightReader::Floats(const std::string& name, int64_t size) {
   EVOQ_ASSIGN(const StoredTensor* stored, Find(name, {size}));
   if (stored->blocks != nullptr || stored->joined != nullptr) {
-    return Unsupported("tensor {} is {}, expected plain elements", name, stored->ToString());
+    return Unsupported("tensor {} is {}, expected plain elements", Shown(name), stored->ToString());
   }
   EVOQ_ASSIGN(const Tensor tensor, PlainTensor(*stored, stored->sizes));
   return ToFloat32(tensor);
@@ -119,8 +138,8 @@ Status WeightReader::CheckAllRead() const {
     const bool ignored = std::ranges::any_of(
         kIgnored, [&](std::string_view suffix) { return name.ends_with(suffix); });
     if (!ignored && !read_.contains(name))
-      return Unsupported("tensor {} ({}) has no place in this architecture", name.substr(0, 200),
-                         tensor.ToString());
+      return Unsupported("tensor {} ({}) has no place in this architecture",
+                         Shown(name).substr(0, 200), tensor.ToString());
   }
   return {};
 }

@@ -6,14 +6,17 @@
 #include <vector>
 
 #include "graph/graph.h"
+#include "llm/architecture.h"
 #include "llm/stored_tensor.h"
 
 namespace evoq {
 
 class WeightReader {
  public:
-  WeightReader(Graph& graph, const StoredTensors& tensors, std::vector<std::string>& notes)
-      : graph_(graph), tensors_(tensors), notes_(notes) {}
+  // `names`: those that the file has, which messages say in place of GGUF's; empty: they are these.
+  WeightReader(Graph& graph, const StoredTensors& tensors, std::vector<std::string>& notes,
+               std::span<const TensorName> names = {})
+      : graph_(graph), tensors_(tensors), notes_(notes), names_(names) {}
 
   bool Has(const std::string& name) const { return tensors_.contains(name); }
 
@@ -32,6 +35,8 @@ class WeightReader {
   Status CheckAllRead() const;
 
  private:
+  // As messages say a tensor: "input_layernorm.weight of layer 2".
+  std::string Shown(std::string_view name) const;
   Result<const StoredTensor*> Find(const std::string& name, const std::vector<int64_t>& sizes);
   Result<Tensor> Floats(const std::string& name, int64_t size);
   Result<ValueId> Blocks(const std::string& name, const StoredTensor& stored, bool transposed);
@@ -39,6 +44,7 @@ class WeightReader {
   Graph& graph_;
   const StoredTensors& tensors_;
   std::vector<std::string>& notes_;
+  std::span<const TensorName> names_;
   std::set<std::string, std::less<>> read_;
 };
 
