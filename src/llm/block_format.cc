@@ -76,7 +76,7 @@ struct Target {
 
 // An undefined tensor where a block does not have the form.
 Result<Tensor> Decoded(const StoredTensor& stored, bool transposed, const Form& form,
-                       BlockRounding& rounding) {
+                       BlockLoss& rounding) {
   double error = 0, power = 0;
   const BlockFormat& format = *stored.blocks;
   const int group = form.group, bits = DTypeBits(form.dtype);
@@ -130,7 +130,7 @@ Result<Tensor> Decoded(const StoredTensor& stored, bool transposed, const Form& 
 
 }  // namespace
 
-Result<Tensor> FromBlocks(const StoredTensor& stored, bool transposed, BlockRounding& rounding) {
+Result<Tensor> FromBlocks(const StoredTensor& stored, bool transposed, BlockLoss& rounding) {
   const BlockFormat& format = *stored.blocks;
   if (stored.sizes.size() != 2)
     return Unsupported("{}: blocks of a tensor that is no matrix", stored.ToString());

@@ -25,7 +25,7 @@ struct IntegerBlock {
 };
 
 // What became of a tensor.
-struct BlockRounding {
+struct BlockLoss {
   bool rounded = false;
   double share = 0;  // root mean square of what it moved, to that of the values
 };
@@ -52,6 +52,6 @@ const BlockFormat* FindBlockFormat(uint32_t id);
 // scale of (largest magnitude / 127), which `rounding` says. With `transposed` it is
 // [columns, rows], blocks along axis 0, as MatMul takes it. Errors: kInvalidInput for a scale that
 // is no finite number; kTooLarge.
-Result<Tensor> FromBlocks(const StoredTensor& stored, bool transposed, BlockRounding& rounding);
+Result<Tensor> FromBlocks(const StoredTensor& stored, bool transposed, BlockLoss& rounding);
 
 }  // namespace evoq

@@ -164,7 +164,7 @@ TEST(BlockFormats, KeepTheirValues) {
       for (int64_t b = 0; b < 2 * rows; ++b)
         format->real(stored.bytes.data() + b * format->bytes, wanted.data() + b * format->elements);
       for (const bool transposed : {false, true}) {
-        BlockRounding rounding;
+        BlockLoss rounding;
         const auto q = FromBlocks(stored, transposed, rounding);
         ASSERT_TRUE(q) << q.error().message();
         ASSERT_TRUE(ValidateQuant(q->type())) << q->type().ToString();
@@ -197,7 +197,7 @@ TEST(BlockFormats, KeepTheirValues) {
 TEST(BlockFormats, Q4_1WithOtherMinima) {
   const std::string bytes = Half(0.5f) + Half(-3) + std::string(16, '\x70') + Half(0.5f) +
                             Half(-0.75f) + std::string(16, '\x70');
-  BlockRounding rounding;
+  BlockLoss rounding;
   const auto q = FromBlocks(Stored(Format("Q4_1"), {2, 32}, bytes), false, rounding);
   ASSERT_TRUE(q);
   EXPECT_TRUE(rounding.rounded);
@@ -208,7 +208,7 @@ TEST(BlockFormats, Q4_1WithOtherMinima) {
 // -128 at a negative scale is no int8 at the positive one.
 TEST(BlockFormats, Q8_0AtItsEdge) {
   const std::string bytes = Half(-0.5f) + "\x80" + std::string(31, '\1');
-  BlockRounding rounding;
+  BlockLoss rounding;
   const auto q = FromBlocks(Stored(Format("Q8_0"), {1, 32}, bytes), true, rounding);
   ASSERT_TRUE(q);
   EXPECT_TRUE(rounding.rounded);
@@ -220,13 +220,13 @@ TEST(BlockFormats, ScalesThatAreNoNumbers) {
     for (const char* name : {"Q4_0", "Q4_1", "Q5_1", "Q8_0"}) {
       const BlockFormat& format = Format(name);
       std::string bytes = Half(scale) + std::string(static_cast<size_t>(format.bytes) - 2, '\3');
-      BlockRounding rounding;
+      BlockLoss rounding;
       const auto q = FromBlocks(Stored(format, {1, 32}, bytes), true, rounding);
       ASSERT_FALSE(q) << name << scale;
       EXPECT_NE(q.error().message().find("row 0, block 0: the scale is"), std::string::npos);
     }
   }
-  BlockRounding rounding;
+  BlockLoss rounding;
   const std::string bytes = std::string(17, '\xff');
   EXPECT_FALSE(FromBlocks(Stored(Format("MXFP4"), {1, 32}, bytes), false, rounding));
 }

@@ -10,7 +10,7 @@ namespace evoq {
 
 struct RoundedTensor {
   std::string name, format;
-  double share = 0;  // BlockRounding's
+  double share = 0;  // BlockLoss's
 };
 
 // A line of the fact.

@@ -61,7 +61,7 @@ Result<const StoredTensor*> WeightReader::Find(const std::string& name,
 
 Result<ValueId> WeightReader::Blocks(const std::string& name, const StoredTensor& stored,
                                      bool transposed) {
-  BlockRounding rounding;
+  BlockLoss rounding;
   EVOQ_ASSIGN(Tensor q,
               WithContext(FromBlocks(stored, transposed, rounding), "tensor " + Shown(name)));
   if (rounding.rounded) notes_.push_back(RoundingNote({name, stored.blocks->name, rounding.share}));

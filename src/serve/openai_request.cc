@@ -98,7 +98,7 @@ constexpr const char* kNoMatter[] = {"user",
 Status RefuseOthers(Fields& fields) {
   for (const char* name : kNoMatter) fields.Accept(name);
   for (const NotHere& row : kNotHere) {
-    const json &value = fields.Member(row.name), off = json::parse(row.off);
+    const json &value = fields.Member(row.name), off = *ParseJson(row.off);
     const bool empty = value.is_structured() || value.is_null();
     if ((empty && value.empty()) || value == false || value == "" || value == off) continue;
     return Unsupported(
