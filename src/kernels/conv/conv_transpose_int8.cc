@@ -95,31 +95,15 @@ struct PhaseAxis {
   }
 };
 
-// Scales of w's axis 1, which all groups share, as one per output channel.
-QuantParams OfOutputChannels(const QuantParams& shared, const ConvShapeF32& s) {
-  if (shared.per_tensor()) return shared;
-  QuantParams each = shared;
-  each.scales.clear();
-  each.zero_points.clear();
-  for (int64_t m = 0; m < s.channels_out; ++m) {
-    each.scales.push_back(shared.scales[static_cast<size_t>(m % s.columns())]);
-    each.zero_points.push_back(shared.zero_points[static_cast<size_t>(m % s.columns())]);
-  }
-  return each;
-}
-
 // The weights of a phase as a Conv's [M, C/group, k, k, k]; missing taps hold zero points.
-Result<Tensor> PhaseWeights(const ConvShapeF32& s, const Tensor& w, QuantParams quant,
-                            const PhaseAxis (&axes)[3]) {
+Result<Tensor> PhaseWeights(const ConvShapeF32& s, const Tensor& w, const PhaseAxis (&axes)[3]) {
   const int64_t d = axes[0].taps.size(), h = axes[1].taps.size(), v = axes[2].taps.size();
-  if (quant.axis >= 0) quant.axis = 0;
-  Tensor to =
-      Tensor::Allocate(TensorType(w.dtype(), Shape({s.channels_out, s.depth(), d, h, v}), quant));
+  const std::vector<int32_t>& zeros = w.type().quant->zero_points;
+  Tensor to = Tensor::Allocate(TensorType(w.dtype(), Shape({s.channels_out, s.depth(), d, h, v})));
   const auto* from = w.raw();
   auto* out = to.mutable_raw();
   for (int64_t m = 0; m < s.channels_out; ++m) {
-    const int32_t zero =
-        quant.zero_points[quant.zero_points.size() == 1 ? 0 : static_cast<size_t>(m)];
+    const int32_t zero = zeros[static_cast<size_t>(m) % zeros.size()];
     const int64_t group = m / s.columns();
     for (int64_t c = 0; c < s.depth(); ++c) {
       const int64_t base = ((group * s.depth() + c) * s.columns() + m % s.columns()) * s.taps();
@@ -204,6 +188,10 @@ Result<Int8LinearSpec> CommonSpec(const KernelCall& call, const ConvShapeF32& sh
   spec.x_signed = call.inputs[0].dtype == DType::kInt8;
   spec.x_zero = ZeroOf(call.inputs[0]);
   spec.w_zero = call.inputs[1].quant->zero_points;
+  // Those of a group's output channels are of every group's.
+  const size_t own = spec.w_zero.size();
+  for (int64_t m = static_cast<int64_t>(own); own > 1 && m < shape.channels_out; ++m)
+    spec.w_zero.push_back(spec.w_zero[static_cast<size_t>(m) - own]);
   if (call.has_input(2))
     spec.bias.assign(call.constant(2)->data<int32_t>(),
                      call.constant(2)->data<int32_t>() + shape.channels_out);
@@ -218,14 +206,10 @@ Result<Int8LinearSpec> CommonSpec(const KernelCall& call, const ConvShapeF32& sh
   return spec;
 }
 
-Result<BoundKernel> BindConvTranspose(const KernelCall& given, const BindOptions& options) {
+Result<BoundKernel> BindConvTranspose(const KernelCall& call, const BindOptions& options) {
   ConvTransposeInt8 state;
   ConvShapeF32& s = state.shape;
-  if (const auto why = ReadConvSizes(given, true, s)) return Unsupported("{}", why->sentence);
-  const QuantParams w_quant = OfOutputChannels(*given.inputs[1].quant, s);
-  std::vector<TensorType> inputs(given.inputs.begin(), given.inputs.end());
-  inputs[1].quant = std::make_shared<const QuantParams>(w_quant);
-  const KernelCall call{given.op, given.attrs, inputs, given.outputs, given.constants};
+  if (const auto why = ReadConvSizes(call, true, s)) return Unsupported("{}", why->sentence);
   EVOQ_ASSIGN(const Int8LinearSpec common, CommonSpec(call, s, options));
   state.y_pixel = s.channels_out * common.epilogue.y_bytes();
   if (call.has_input(3)) state.r_pixel = s.channels_out * (PlainFloat(call.inputs[3]) ? 4 : 1);
@@ -244,7 +228,7 @@ Result<BoundKernel> BindConvTranspose(const KernelCall& given, const BindOptions
       spec.geometry.pad[a] = -axes[a].low;
     }
     if (phase.pixels(s.batch) == 0) continue;
-    EVOQ_ASSIGN(spec.weights, PhaseWeights(s, *call.constant(1), w_quant, axes));
+    EVOQ_ASSIGN(spec.weights, PhaseWeights(s, *call.constant(1), axes));
     EVOQ_TRY(JoinNarrowGroups(spec, options));
     if (UsesDirect(spec.geometry)) {
       EVOQ_ASSIGN(phase.kernel, BindInt8Direct(std::move(spec), options));

@@ -75,7 +75,8 @@ Result<Int8Epilogue> QuantizedEpilogue(const KernelCall& call, int64_t columns) 
   e.output = y.quantized() ? Int8Output::kInt8 : Int8Output::kFloat32;
   e.multiplier.reserve(static_cast<size_t>(columns));
   for (int64_t c = 0; c < columns; ++c) {
-    const float w_scale = w.scales[w.per_tensor() ? 0 : static_cast<size_t>(c)];
+    // One, one per channel, or one per channel of a group of ConvTranspose.
+    const float w_scale = w.scales[static_cast<size_t>(c) % w.scales.size()];
     e.multiplier.push_back(LinearMultiplier(x.scales[0], w_scale, y_scale));
     if (!std::isfinite(e.multiplier.back()))
       return InvalidInput("scales {} * {} / {} of channel {} overflow", x.scales[0], w_scale,

@@ -27,155 +27,148 @@ struct Places {
 };
 
 Places PlacesOf(const KernelCall& call) {
-  const std::vector<int64_t> sizes = call.inputs[1].shape.sizes(),
-                             strides = RowMajorStrides(call.inputs[0].shape.sizes());
-  const auto last = sizes.size() - 1;
-  const auto axis = static_cast<size_t>(
-      NormalizeAxis(call.attrs.Int("axis", 0), static_cast<int>(sizes.size())).value());
   Places places;
-  for (size_t d = 0; d < last; ++d) {
-    places.rows.push_back(sizes[d]);
-    places.strides.push_back(d == axis ? 0 : strides[d]);
-    places.count *= sizes[d];
-  }
-  places.length = sizes[last];
+  places.rows = call.inputs[1].shape.sizes();
+  places.strides = RowMajorStrides(call.inputs[0].shape.sizes());
+  const auto last = places.rows.size() - 1;
+  const auto axis = static_cast<size_t>(
+      NormalizeAxis(call.attrs.Int("axis", 0), static_cast<int>(last) + 1).value());
+  places.length = places.rows[last];
   places.size = call.inputs[0].shape[static_cast<int>(axis)].value;
-  places.stride = strides[axis];
+  places.stride = places.strides[axis];
   places.step = axis == last ? 0 : 1;
   places.wide = call.inputs[1].dtype == DType::kInt64;
+  places.strides[axis] = 0;
+  places.rows.pop_back();
+  for (int64_t size : places.rows) places.count *= size;
   return places;
 }
 
 std::optional<Reason> RejectElements(const KernelCall& call) {
   if (auto unknown = RejectUnknownShapes(call)) return unknown;
-  if (auto rejection = RejectUnlessSame(call, 0)) return rejection;
-  const TensorType &x = call.inputs[0], &indices = call.inputs[1];
+  const bool scatters = call.inputs.size() > 2;
+  for (size_t i = 0; i < call.inputs.size(); i += 2) {
+    if (auto rejection = RejectUnlessSame(call, i)) return rejection;
+  }
+  const TensorType &x = call.inputs[0], &indices = call.inputs[1], &y = call.outputs[0];
   if (indices.dtype != DType::kInt64 && indices.dtype != DType::kInt32)
     return Reject("types", "indices are {}, expected int64 or int32", indices.ToString());
   const int rank = x.shape.rank();
   const auto axis = NormalizeAxis(call.attrs.Int("axis", 0), rank);
   if (!axis) return Reject("attribute", "{}", axis.error().message());
-  bool fits = indices.shape.rank() == rank;
+  bool fits = indices.shape.rank() == rank &&
+              (x.shape[*axis].value > 0 || ElementsOf(indices) == 0) &&
+              (scatters ? y.shape == x.shape && call.inputs[2].shape == indices.shape
+                        : y.shape == indices.shape);
   for (int d = 0; fits && d < rank; ++d)
     fits = d == *axis || indices.shape[d].value <= x.shape[d].value;
-  if (!fits || (x.shape[*axis].value == 0 && ElementsOf(indices) > 0))
-    return Reject("shape", "{} at {}", x.ToString(), indices.ToString());
+  if (!fits)
+    return Reject("shape", "{} at {} -> {}", x.ToString(), indices.ToString(), y.ToString());
+  const std::string reduction = call.attrs.String("reduction", "none");
+  if (reduction != "none" && (reduction != "add" || !PlainFloat(x)))
+    return Reject("attribute", "reduction {} of {}", reduction, x.ToString());
   return std::nullopt;
 }
 
-// Calls visit(i, at) for index i of rows [begin, end) and its element of x.
-template <typename Index, typename Visit>
-void ForEachPlace(const Places& p, const Index* indices, int64_t begin, int64_t end,
-                  const Visit& visit) {
-  const int64_t length = p.length, size = p.size, stride = p.stride, step = p.step;
+constexpr int64_t kAtOnce = 256;  // places that are found before their elements move
+
+// at[k] = the element of x that index `first` + k of a row names, for k < count; `base` is the
+// row's, `first` included.
+template <typename Index>
+__attribute__((noinline)) void FindPlaces(const Places& p, const Index* indices, int64_t base,
+                                          int64_t count, int64_t* at) {
+  const int64_t size = p.size, stride = p.stride, step = p.step;
+  for (int64_t k = 0; k < count; ++k, base += step) {
+    const int64_t given = indices[k];
+    at[k] = base + std::clamp<int64_t>(given < 0 ? given + size : given, 0, size - 1) * stride;
+  }
+}
+
+// Calls visit(i, count, at) for the indices [i, i + count) of rows [begin, end), a part of a row at
+// a time, and their elements of x.
+template <typename Visit>
+void ForPlaces(const Places& p, const void* indices, int64_t begin, int64_t end,
+               const Visit& visit) {
+  int64_t at[kAtOnce];
   for (int64_t row = begin; row < end; ++row) {
-    int64_t at = p.RowAt(row);
-    for (int64_t i = row * length; i < (row + 1) * length; ++i, at += step) {
-      const int64_t given = indices[i];
-      const int64_t index = std::clamp<int64_t>(given < 0 ? given + size : given, 0, size - 1);
-      visit(i, at + index * stride);
+    const int64_t base = p.RowAt(row);
+    for (int64_t j = 0; j < p.length; j += kAtOnce) {
+      const int64_t i = row * p.length + j, count = std::min(kAtOnce, p.length - j);
+      if (p.wide) {
+        FindPlaces(p, static_cast<const int64_t*>(indices) + i, base + j * p.step, count, at);
+      } else {
+        FindPlaces(p, static_cast<const int32_t*>(indices) + i, base + j * p.step, count, at);
+      }
+      visit(i, count, at);
     }
   }
 }
-template <typename Visit>
-void ForEachPlace(const Places& p, const void* indices, int64_t begin, int64_t end,
-                  const Visit& visit) {
-  if (p.wide) {
-    ForEachPlace(p, static_cast<const int64_t*>(indices), begin, end, visit);
-  } else {
-    ForEachPlace(p, static_cast<const int32_t*>(indices), begin, end, visit);
-  }
+
+// to[k] = x[at[k]]
+template <typename T>
+void Pick(const void* x, void* to, int64_t i, int64_t count, const int64_t* at) {
+  for (int64_t k = 0; k < count; ++k) static_cast<T*>(to)[i + k] = static_cast<const T*>(x)[at[k]];
+}
+// to[at[k]] = x[k]
+template <typename T>
+void Put(const void* x, void* to, int64_t i, int64_t count, const int64_t* at) {
+  for (int64_t k = 0; k < count; ++k) static_cast<T*>(to)[at[k]] = static_cast<const T*>(x)[i + k];
+}
+void Add(const void* x, void* to, int64_t i, int64_t count, const int64_t* at) {
+  for (int64_t k = 0; k < count; ++k)
+    static_cast<float*>(to)[at[k]] += static_cast<const float*>(x)[i + k];
+}
+using Move = void (*)(const void* x, void* to, int64_t i, int64_t count, const int64_t* at);
+
+Move PickOf(int64_t bytes) {
+  return bytes == 1   ? Pick<uint8_t>
+         : bytes == 2 ? Pick<uint16_t>
+         : bytes == 4 ? Pick<uint32_t>
+                      : Pick<uint64_t>;
+}
+Move PutOf(int64_t bytes) {
+  return bytes == 1   ? Put<uint8_t>
+         : bytes == 2 ? Put<uint16_t>
+         : bytes == 4 ? Put<uint32_t>
+                      : Put<uint64_t>;
 }
 
-// function(an unsigned integer of `bytes` bytes)
-template <typename Function>
-void WithElement(int64_t bytes, const Function& function) {
-  switch (bytes) {
-    case 1: return function(uint8_t{});
-    case 2: return function(uint16_t{});
-    case 4: return function(uint32_t{});
-    default: return function(uint64_t{});
-  }
-}
-
-// ---- GatherElements
-
-struct GatherElementsState {
+struct ElementsState {
   Places places;
-  int64_t bytes = 4, grain = 1;
+  Move move;
+  int64_t copied = 0, grain = 1;  // bytes of x that come first
+  bool scatters = false;
+
+  void Rows(const void* const* in, void* const* out, int64_t begin, int64_t end) const {
+    const void* from = in[scatters ? 2 : 0];
+    ForPlaces(places, in[1], begin, end, [&](int64_t i, int64_t count, const int64_t* at) {
+      move(from, out[0], i, count, at);
+    });
+  }
 
   void Run(const void* const* in, void* const* out, const RunContext& context) const {
-    context.pool.ParallelFor(places.count, grain, [&](int64_t begin, int64_t end) {
-      WithElement(bytes, [&](auto tag) {
-        using T = decltype(tag);
-        const T* x = static_cast<const T*>(in[0]);
-        T* y = static_cast<T*>(out[0]);
-        ForEachPlace(places, in[1], begin, end, [x, y](int64_t i, int64_t at) { y[i] = x[at]; });
-      });
-    });
-  }
-};
-
-std::optional<Reason> RejectGatherElements(const KernelCall& call) {
-  if (auto rejection = RejectElements(call)) return rejection;
-  if (call.inputs[1].shape != call.outputs[0].shape)
-    return Reject("shape", "indices {} -> {}", call.inputs[1].ToString(),
-                  call.outputs[0].ToString());
-  return std::nullopt;
-}
-
-constexpr double kElementNs = 1.0;
-
-Result<BoundKernel> BindGatherElements(const KernelCall& call, const BindOptions& options) {
-  GatherElementsState state{.places = PlacesOf(call), .bytes = ElementBytes(call.inputs[0].dtype)};
-  state.grain = Grain(state.places.count, static_cast<double>(state.places.length) * kElementNs,
-                      options.threads);
-  return BoundKernel::Of(std::move(state));
-}
-
-// ---- ScatterElements
-
-struct ScatterElementsState {
-  Places places;
-  int64_t bytes = 4, total = 0;
-  bool add = false;
-
-  // Indices may name a place twice, so one thread takes them all, in order.
-  void Run(const void* const* in, void* const* out, const RunContext&) const {
-    if (in[0] != out[0] && total > 0) std::memcpy(out[0], in[0], static_cast<size_t>(total));
-    if (add) {
-      const auto* updates = static_cast<const float*>(in[2]);
-      auto* y = static_cast<float*>(out[0]);
-      ForEachPlace(places, in[1], 0, places.count,
-                   [=](int64_t i, int64_t at) { y[at] += updates[i]; });
+    if (!scatters) {
+      context.pool.ParallelFor(places.count, grain,
+                               [&](int64_t begin, int64_t end) { Rows(in, out, begin, end); });
       return;
     }
-    WithElement(bytes, [&](auto tag) {
-      using T = decltype(tag);
-      const T* updates = static_cast<const T*>(in[2]);
-      T* y = static_cast<T*>(out[0]);
-      ForEachPlace(places, in[1], 0, places.count,
-                   [=](int64_t i, int64_t at) { y[at] = updates[i]; });
-    });
+    // Indices may name a place twice, so one thread takes them all, in order.
+    if (in[0] != out[0] && copied > 0) std::memcpy(out[0], in[0], static_cast<size_t>(copied));
+    Rows(in, out, 0, places.count);
   }
 };
 
-std::optional<Reason> RejectScatterElements(const KernelCall& call) {
-  if (auto rejection = RejectElements(call)) return rejection;
-  if (auto rejection = RejectUnlessSame(call, 2)) return rejection;
-  if (call.inputs[0].shape != call.outputs[0].shape || call.inputs[1].shape != call.inputs[2].shape)
-    return Reject("shape", "{} in {} at {} -> {}", call.inputs[2].ToString(),
-                  call.inputs[0].ToString(), call.inputs[1].ToString(), call.outputs[0].ToString());
-  const std::string reduction = call.attrs.String("reduction", "none");
-  if (reduction != "none" && (reduction != "add" || !PlainFloat(call.inputs[0])))
-    return Reject("attribute", "reduction {} of {}", reduction, call.inputs[0].ToString());
-  return std::nullopt;
-}
-
-Result<BoundKernel> BindScatterElements(const KernelCall& call, const BindOptions&) {
-  ScatterElementsState state{.places = PlacesOf(call), .bytes = ElementBytes(call.inputs[0].dtype)};
-  state.total = ElementsOf(call.inputs[0]) * state.bytes;
-  state.add = call.attrs.String("reduction", "none") == "add";
+Result<BoundKernel> BindElements(const KernelCall& call, const BindOptions& options) {
+  const int64_t bytes = ElementBytes(call.inputs[0].dtype);
+  ElementsState state{.places = PlacesOf(call)};
+  state.scatters = call.inputs.size() > 2;
+  state.move = !state.scatters                                   ? PickOf(bytes)
+               : call.attrs.String("reduction", "none") == "add" ? Add
+                                                                 : PutOf(bytes);
+  state.copied = ElementsOf(call.inputs[0]) * bytes;
+  constexpr double kElementNs = 1.0;
+  state.grain = Grain(state.places.count, static_cast<double>(state.places.length) * kElementNs,
+                      options.threads);
   return BoundKernel::Of(std::move(state));
 }
 
@@ -188,8 +181,8 @@ extern const KernelDef kGatherElementsKernel = {
     .op = "GatherElements",
     .precision = Precision::kAny,
     .peak = Peak::kMemory,
-    .reject = RejectGatherElements,
-    .bind = BindGatherElements,
+    .reject = RejectElements,
+    .bind = BindElements,
 };
 
 extern const KernelDef kScatterElementsKernel = {
@@ -197,8 +190,8 @@ extern const KernelDef kScatterElementsKernel = {
     .op = "ScatterElements",
     .precision = Precision::kAny,
     .peak = Peak::kMemory,
-    .reject = RejectScatterElements,
-    .bind = BindScatterElements,
+    .reject = RejectElements,
+    .bind = BindElements,
     .in_place = InPlace,
 };
 

@@ -1,6 +1,6 @@
 // CumSum(x, axis): y[i] = x[0] + ... + x[i] along an axis, added one after the other; exclusive: up
 // to i - 1, reverse: from the end. Integers wrap around.
-#include <type_traits>
+#include <algorithm>
 
 #include "kernels/call_util.h"
 #include "kernels/parallel.h"
@@ -29,72 +29,53 @@ std::optional<Reason> RejectCumSum(const KernelCall& call) {
 }
 
 template <typename T>
-T Plus(T a, T b) {
-  if constexpr (std::is_integral_v<T>) {
-    return static_cast<T>(static_cast<std::make_unsigned_t<T>>(a) +
-                          static_cast<std::make_unsigned_t<T>>(b));
-  } else {
-    return a + b;
-  }
+__attribute__((noinline)) void AddRow(const T* a, const T* b, T* to, int64_t n) {
+  for (int64_t i = 0; i < n; ++i) to[i] = a[i] + b[i];
 }
 
 struct CumSumState {
   DType dtype = DType::kFloat32;
   int64_t outer = 1, size = 1, inner = 1;
   bool exclusive = false, reverse = false;
-  int64_t outer_grain = 1, inner_grain = 1;
+  int64_t grain = 1;
 
-  // Columns [begin, end) of the matrix [size, inner].
+  // n columns of the matrix [size, inner].
   template <typename T>
-  void Columns(const T* x, T* y, int64_t begin, int64_t end) const {
-    const int64_t step = reverse ? -inner : inner;
-    const int64_t first = reverse ? (size - 1) * inner : 0;
-    for (int64_t k = 0; k < size; ++k) {
-      const int64_t at = first + k * step, before = at - step, from = exclusive ? before : at;
-      for (int64_t i = begin; i < end; ++i) {
-        const T sum = k == 0 ? T{} : y[before + i];
-        y[at + i] = k == 0 && exclusive ? sum : Plus(sum, x[from + i]);
+  void Columns(const T* x, T* y, int64_t n) const {
+    const int64_t step = reverse ? -inner : inner, first = reverse ? (size - 1) * inner : 0;
+    x += first;
+    y += first;
+    if (n == 1) {
+      T sum{};
+      for (int64_t k = 0; k < size; ++k, x += step, y += step) {
+        const T next = sum + *x;
+        *y = exclusive ? sum : next;
+        sum = next;
       }
-    }
-  }
-
-  // One row, whose sum stays in a register.
-  template <typename T>
-  void Row(const T* x, T* y) const {
-    T sum{};
-    for (int64_t k = 0; k < size; ++k) {
-      const int64_t at = reverse ? size - 1 - k : k;
-      const T next = Plus(sum, x[at]);
-      y[at] = exclusive ? sum : next;
-      sum = next;
-    }
-  }
-
-  template <typename T>
-  void RunAs(const void* const* in, void* const* out, const RunContext& context) const {
-    const T* const x = static_cast<const T*>(in[0]);
-    T* const y = static_cast<T*>(out[0]);
-    const int64_t plane = size * inner;
-    if (inner == 1) {
-      context.pool.ParallelFor(outer, outer_grain, [&](int64_t begin, int64_t end) {
-        for (int64_t o = begin; o < end; ++o) Row(x + o * plane, y + o * plane);
-      });
       return;
     }
-    context.pool.ParallelFor(outer * inner, inner_grain, [&](int64_t begin, int64_t end) {
-      while (begin < end) {
-        const int64_t o = begin / inner, from = begin % inner,
-                      count = std::min(inner - from, end - begin);
-        Columns(x + o * plane, y + o * plane, from, from + count);
-        begin += count;
-      }
-    });
+    std::fill_n(y, n, T{});
+    if (!exclusive) AddRow(y, x, y, n);
+    const T* term = exclusive ? x : x + step;
+    for (int64_t k = 1; k < size; ++k, y += step, term += step) AddRow(y, term, y + step, n);
+  }
+
+  template <typename T>
+  void Part(const void* x, void* y, int64_t begin, int64_t end) const {
+    while (begin < end) {
+      const int64_t o = begin / inner * size * inner, from = begin % inner,
+                    count = std::min(inner - from, end - begin);
+      Columns(static_cast<const T*>(x) + o + from, static_cast<T*>(y) + o + from, count);
+      begin += count;
+    }
   }
 
   void Run(const void* const* in, void* const* out, const RunContext& context) const {
-    if (dtype == DType::kFloat32) return RunAs<float>(in, out, context);
-    if (dtype == DType::kInt32) return RunAs<int32_t>(in, out, context);
-    RunAs<int64_t>(in, out, context);
+    context.pool.ParallelFor(outer * inner, grain, [&](int64_t begin, int64_t end) {
+      if (dtype == DType::kFloat32) return Part<float>(in[0], out[0], begin, end);
+      if (dtype == DType::kInt32) return Part<uint32_t>(in[0], out[0], begin, end);
+      Part<uint64_t>(in[0], out[0], begin, end);
+    });
   }
 };
 
@@ -107,9 +88,9 @@ Result<BoundKernel> BindCumSum(const KernelCall& call, const BindOptions& option
   if (state.size == 0) state.outer = 0;
   state.exclusive = call.attrs.Int("exclusive", 0) != 0;
   state.reverse = call.attrs.Int("reverse", 0) != 0;
-  const auto size = static_cast<double>(state.size);
-  state.outer_grain = Grain(state.outer, size, options.threads);
-  state.inner_grain = Grain(state.outer * state.inner, 0.2 * size, options.threads);
+  state.grain =
+      Grain(state.outer * state.inner,
+            (state.inner == 1 ? 1.5 : 0.2) * static_cast<double>(state.size), options.threads);
   return BoundKernel::Of(state);
 }
 

@@ -38,8 +38,7 @@ std::optional<Reason> RejectGridSample(const KernelCall& call) {
   if (auto unknown = RejectUnknownShapes(call)) return unknown;
   const TensorType &x = call.inputs[0], &grid = call.inputs[1], &y = call.outputs[0];
   if (!PlainFloat(x) || !PlainFloat(grid) || !PlainFloat(y))
-    return Reject("types", "{} at {} -> {}, expected float32", x.ToString(), grid.ToString(),
-                  y.ToString());
+    return Reject("types", "{} at {}, expected float32", x.ToString(), grid.ToString());
   if (const auto sampling = GridSamplingOf(call.attrs); !sampling)
     return Reject("attribute", "{}", sampling.error().message());
   constexpr int64_t kMostElements = int64_t{1} << 30;  // of a plane
@@ -62,6 +61,13 @@ struct GridSampleState {
 
   int64_t chunks() const { return CeilDiv(places, kPlaces); }
 
+  // Of the place at grid[0], grid[1].
+  __attribute__((noinline)) void Find(const float* grid, GridTaps<float>& rows,
+                                      GridTaps<float>& columns) const {
+    rows = TapsAt(sampling, grid[1], height);
+    columns = TapsAt(sampling, grid[0], width);
+  }
+
   // Places [first, first + count) of image n.
   template <int kTaps>
   void Chunk(const float* x, const float* grid, float* y, int64_t n, int64_t first,
@@ -69,17 +75,17 @@ struct GridSampleState {
     float down[kPlaces][kTaps], across[kPlaces][kTaps];
     int32_t offset[kPlaces][kTaps][kTaps];  // in a plane; -1: a zero
     for (int64_t p = 0; p < count; ++p) {
-      const float* at = grid + (n * places + first + p) * 2;
-      const GridTaps<float> rows = TapsAt(sampling, at[1], height),
-                            columns = TapsAt(sampling, at[0], width);
+      GridTaps<float> rows, columns;
+      Find(grid + (n * places + first + p) * 2, rows, columns);
       for (int a = 0; a < kTaps; ++a) {
-        // A tap outside counts nothing, whatever its weight.
-        down[p][a] = rows.index[a] < 0 ? 0 : rows.weight[a];
-        across[p][a] = columns.index[a] < 0 ? 0 : columns.weight[a];
+        // A tap outside counts nothing, whatever its weight; nearest has one tap.
+        const bool row = a < rows.count && rows.index[a] >= 0;
+        down[p][a] = row ? rows.weight[a] : 0;
+        across[p][a] = a < columns.count && columns.index[a] >= 0 ? columns.weight[a] : 0;
         for (int b = 0; b < kTaps; ++b)
-          offset[p][a][b] = rows.index[a] < 0 || columns.index[b] < 0
-                                ? -1
-                                : static_cast<int32_t>(rows.index[a] * width + columns.index[b]);
+          offset[p][a][b] = row && b < columns.count && columns.index[b] >= 0
+                                ? static_cast<int32_t>(rows.index[a] * width + columns.index[b])
+                                : -1;
       }
     }
     for (int64_t c = 0; c < channels; ++c) {
@@ -107,10 +113,10 @@ struct GridSampleState {
       for (int64_t i = begin; i < end; ++i) {
         const int64_t n = i / chunks(), first = i % chunks() * kPlaces,
                       count = std::min(kPlaces, places - first);
-        switch (sampling.mode) {
-          case GridMode::kNearest: Chunk<1>(x, grid, y, n, first, count); break;
-          case GridMode::kLinear: Chunk<2>(x, grid, y, n, first, count); break;
-          case GridMode::kCubic: Chunk<4>(x, grid, y, n, first, count); break;
+        if (sampling.mode == GridMode::kCubic) {
+          Chunk<4>(x, grid, y, n, first, count);
+        } else {
+          Chunk<2>(x, grid, y, n, first, count);
         }
       }
     });

@@ -14,10 +14,8 @@ std::optional<Reason> RejectTaps(const KernelCall& call) {
   const TensorType &x = call.inputs[0], &y = call.outputs[0];
   if (!PlainFloat(x) || !PlainFloat(y))
     return Reject("types", "{} -> {}, expected float32", x.ToString(), y.ToString());
-  if (call.attrs.String("mode", "nearest") == "nearest") return Reject("attribute", "mode nearest");
   if (auto fits = CheckResize(call, ResizeTaps::kAny); !fits)
     return Reject("attribute", "{}", fits.error().message());
-  if (x.shape.rank() == 5) return Reject("shape", "rank 5, expected 3 or 4");
   return std::nullopt;
 }
 

@@ -268,10 +268,10 @@ TEST(Resize, LeavesTheRestToTheReference) {
   t = MakeCall(kCases[0], f32, f32, "linear", "tf_crop_and_resize");
   EXPECT_EQ(RejectOf(kResizeLinear, t)->code, "attribute");
   EXPECT_EQ(RejectOf(kResizeTaps, t)->code, "attribute");
-  EXPECT_EQ(RejectOf(kResizeTaps, MakeCall(kCases[4], f32, f32, "cubic", "half_pixel"))->code,
-            "shape");
-  EXPECT_EQ(RejectOf(kResizeTaps, MakeCall(kCases[0], f32, f32, "nearest", "half_pixel"))->code,
-            "attribute");
+  EXPECT_EQ(RejectOf(kResizeTaps, MakeCall(kCases[4], f32, f32, "cubic", "half_pixel"))->sentence,
+            "rank 5, expected 3 to 4");
+  EXPECT_EQ(RejectOf(kResizeTaps, MakeCall(kCases[0], f32, f32, "nearest", "half_pixel"))->sentence,
+            "mode nearest");
   const TensorType bytes(DType::kUint8, Shape{}, QuantParams::PerTensor(1, 0));
   EXPECT_EQ(RejectOf(kResizeTaps, MakeCall(kCases[0], bytes, bytes, "cubic", "half_pixel"))->code,
             "types");

@@ -118,13 +118,15 @@ Result<ResizePlan> Planned(const KernelCall& call, ResizeTaps allowed, int64_t m
                           .antialias = call.attrs.Int("antialias") != 0,
                           .exclude_outside = call.attrs.Int("exclude_outside") != 0,
                           .cubic_a = call.attrs.Float("cubic_coeff_a", -0.75f)};
-  if (how.cubic ? few : !how.nearest && mode != "linear") return Unsupported("mode {}", mode);
+  if (few ? mode != "nearest" && mode != "linear" : mode != "cubic" && mode != "linear")
+    return Unsupported("mode {}", mode);
   if (few && (how.antialias || how.exclude_outside))
     return Unsupported("antialias or exclude_outside");
   auto in = call.inputs[0].shape.sizes(), out = call.outputs[0].shape.sizes();
   const size_t rank = in.size();
-  if (rank < 3 || rank > 5 || out.size() != rank)
-    return Unsupported("rank {}, expected 3 to 5", rank);
+  const size_t most_rank = few ? 5 : 4;
+  if (rank < 3 || rank > most_rank || out.size() != rank)
+    return Unsupported("rank {}, expected 3 to {}", rank, most_rank);
   if (last) {  // in ONNX's order
     for (auto* sizes : {&in, &out}) {
       sizes->insert(sizes->begin() + 1, sizes->back());

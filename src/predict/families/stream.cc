@@ -390,7 +390,7 @@ const CostFamily kFamilyGather = {
 };
 const CostFamily kFamilyMove = {
     .name = "move",
-    .kernels = "slice expand tile *space* tensor_scatter unfold_tensor",
+    .kernels = "slice expand tile *space* tensor_scatter unfold_tensor cum_sum",
     .count = CountView,
 };
 const CostFamily kFamilyPad = {
