@@ -294,7 +294,7 @@ const CostFamily kFamilySoftmax = {
 };
 const CostFamily kFamilyReduce = {
     .name = "reduce",
-    .kernels = "Reduce* reduce_* argmax_* argmin_* cum_sum",
+    .kernels = "Reduce* reduce_* argmax_* argmin_*",
     .count = CountReduce,
 };
 const CostFamily kFamilyBinaryByte = {
