@@ -121,5 +121,34 @@ TEST(LowerEinsum, RandomEquations) {
   EXPECT_GT(kept, 0);
 }
 
+// What quantization looks for: a product with a constant matrix on the right, or a Conv.
+TEST(LowerEinsum, WeightsFold) {
+  const struct {
+    const char *x, *w, *equation, *op;
+    Shape weights;
+  } cases[] = {
+      {"N, T, 8", "8, 2, 4", "abc,cde->abde", "MatMul", Shape{8, 8}},
+      {"N, T, 2, 4", "2, 4, 6", "abcd,cde->abe", "MatMul", Shape{8, 6}},
+      {"N, T, 8", "6, 8", "bid,ed->bie", "MatMul", Shape{8, 6}},
+      {"N, 8, 5, H", "6, 8", "bchw,dc->bdhw", "Conv", Shape{6, 8, 1, 1}},
+  };
+  for (const auto& c : cases) {
+    SCOPED_TRACE(c.equation);
+    auto graph =
+        ParseGraph(fmt::format("graph g\ninput %x: float32[{}]\nconst %w: float32[{}]\n"
+                               "y: %y = Einsum{{equation=\"{}\"}}(%x, %w)\noutput %y\n",
+                               c.x, c.w, c.equation));
+    ASSERT_TRUE(graph) << graph.error().message();
+    ASSERT_TRUE(InferTypes(*graph));
+    ASSERT_TRUE(RunPasses(*graph, Stage::kOptimize));
+    const NodeId id = graph->FindNode("y");
+    ASSERT_TRUE(id.valid()) << Print(*graph);
+    EXPECT_EQ(graph->node(id).op, c.op);
+    const Tensor* weights = graph->ConstantInput(graph->node(id), 1);
+    ASSERT_NE(weights, nullptr) << Print(*graph);
+    EXPECT_EQ(weights->shape(), c.weights);
+  }
+}
+
 }  // namespace
 }  // namespace evoq
