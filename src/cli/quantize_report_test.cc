@@ -59,5 +59,35 @@ TEST_F(QuantizeReportTest, PatternsThatNameNothing) {
   EXPECT_EQ(told("quantize", {"--weight-bits", "4"}).find(kNone), std::string::npos);
 }
 
+// Ranges that suit none of the samples are seen in the outputs of a few of them.
+TEST_F(QuantizeReportTest, OutputsThatLoseMuch) {
+  const std::string model = Model("two.onnx", Between("r: %b: float32[1, 2, 2, 2] = Relu(%a)\n"));
+  const auto told = [&](float last) {
+    std::vector<float> x(6 * 32);
+    for (size_t i = 0; i < x.size(); ++i) x[i] = std::cos(static_cast<float>(i));
+    x.back() = last;
+    const std::string data = Values("x.npy", Shape{6, 2, 4, 4}, x);
+    return Run({"quantize", model, "--calib", data, "--observer", "minmax", "-o", At("t.etm")}).log;
+  };
+  EXPECT_EQ(told(1).find("signal to noise"), std::string::npos);
+  const std::string log = told(1e5);
+  EXPECT_NE(log.find("on 4 of the calibration samples"), std::string::npos) << log;
+  EXPECT_NE(log.find("warning: output y keeps "), std::string::npos) << log;
+}
+
+// What stays float32 gets no scale, whatever its range.
+TEST_F(QuantizeReportTest, DeadValuesThatStayFloat) {
+  const std::string model =
+      Model("dead.onnx", Between("const %axis: int64[] = [3]\nconst %from: int64[2] = [0, 0]\n"
+                                 "const %to: int64[2] = [2, 2]\nconst %axes: int64[2] = [2, 3]\n"
+                                 "z: %z: float32[1, 2, 4, 4] = CumSum(%x, %axis)\n"
+                                 "k: %k: float32[1, 2, 4, 4] = Sub(%z, %z)\n"
+                                 "s: %s: float32[1, 2, 2, 2] = Slice(%k, %from, %to, %axes)\n"
+                                 "r: %b: float32[1, 2, 2, 2] = Max(%a, %s)\n"));
+  const auto out = Json({"quantize", model, "--calib-random", "3", "-o", At("t.etm")});
+  for (const auto& warning : out["warnings"])
+    EXPECT_EQ(warning.get<std::string>().find("dead"), std::string::npos) << warning;
+}
+
 }  // namespace
 }  // namespace evoq

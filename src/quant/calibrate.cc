@@ -48,6 +48,8 @@ Result<Ranges> Calibrate(const Graph& graph, const PrepareFn& prepare, const Sam
     if (options.stop_when_enough)
       notes->enough = calibrator.known().Told(count, calibrator.enough());
     notes->warnings = check.Warnings();
+    for (std::string& warning : LoneSampleWarnings(calibrator.LoneSamples(), ranges, count))
+      notes->warnings.push_back(std::move(warning));
     for (std::string& warning : RangeWarnings(graph, ranges))
       notes->warnings.push_back(std::move(warning));
   }

@@ -187,6 +187,8 @@ Result<Ranges> RangesOf(const CalibrationPart& whole, const Graph& graph, Calibr
   if (notes == nullptr) return ranges;
   notes->samples = static_cast<int>(whole.hashes.size());
   notes->warnings = SampleCheck(whole.inputs, whole.hashes).Warnings();
+  for (std::string& warning : LoneSampleWarnings(calibrator.LoneSamples(), ranges, notes->samples))
+    notes->warnings.push_back(std::move(warning));
   for (std::string& warning : RangeWarnings(graph, ranges))
     notes->warnings.push_back(std::move(warning));
   if (whole.isas.size() > 1)

@@ -206,6 +206,12 @@ Ranges Calibrator::Choose() {
   return ranges;
 }
 
+std::vector<std::pair<std::string, LoneSample>> Calibrator::LoneSamples() const {
+  std::vector<std::pair<std::string, LoneSample>> lone;
+  for (const Watched& w : watched_) lone.emplace_back(w.name, w.seen.lone());
+  return lone;
+}
+
 std::map<std::string, ValueRecord> Calibrator::Records() const {
   std::map<std::string, ValueRecord> records;
   for (const Watched& w : watched_) records[w.name] = w.seen.record();

@@ -37,6 +37,8 @@ class Calibrator {
   void CountBins(std::span<const Tensor> inputs, std::span<const Tensor> outputs, int64_t first);
 
   Ranges Choose();
+  // Of each value, by name, in the graph's order.
+  std::vector<std::pair<std::string, LoneSample>> LoneSamples() const;
   bool enough() const { return enough_; }
   // Of the decision to stop; where all samples were used, of the ranges.
   const Known& known() const { return known_; }

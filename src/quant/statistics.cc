@@ -151,8 +151,15 @@ void ValueStatistics::Count(const Tensor& value, int64_t batch, std::span<const 
 // ---- extremes and channels
 
 void ValueStatistics::Extremes::Add(Range sample) {
+  const int64_t at = samples++;
   if (!(sample.min <= sample.max)) return;  // of no elements
   constexpr float kNew = 0.01f;
+  const float magnitude = std::max(std::abs(sample.min), std::abs(sample.max));
+  if (lone.sample < 0 || magnitude > lone.largest) {
+    lone = {at, magnitude, lone.sample < 0 ? 0 : lone.largest};
+  } else {
+    lone.others = std::max(lone.others, magnitude);
+  }
   if (count++ == 0) {
     range = average = sample;
   } else {
@@ -196,6 +203,7 @@ bool ValueStatistics::Add(const Tensor& value, int64_t batch, std::span<const in
   }
   // A value that does not hold the batch's samples counts for the first of them.
   if (by_sample_) samples_.resize(samples_.size() + (batch - parts), kNothing);
+  all_.samples += batch - parts;
   if (channel_axis_ >= 0 && value.elements() > 0) AddChannels(value);
   return true;
 }

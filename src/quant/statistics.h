@@ -46,6 +46,12 @@ struct ValueRecord {
   void AddCounts(const ValueRecord& other);
 };
 
+// How far the one sample that reaches furthest stands out.
+struct LoneSample {
+  int64_t sample = -1;            // its number, from 0; -1: none was seen
+  float largest = 0, others = 0;  // its largest magnitude, and that of all other samples
+};
+
 class ValueStatistics {
  public:
   // `channel_axis`: of the means, -1: none. `by_sample`: keeps what Without asks for.
@@ -63,6 +69,7 @@ class ValueStatistics {
   void Count(const Tensor& value, int64_t batch, std::span<const int> groups);
 
   bool seen() const { return all_.count > 0; }
+  const LoneSample& lone() const { return all_.lone; }
   // What all samples showed; what those outside one group showed, `group_of` being the group of
   // each sample. Without's `seen` is whether there were any.
   Observed All() const;
@@ -79,6 +86,8 @@ class ValueStatistics {
     Range range, average;
     ExactSum min_sum, max_sum;
     int64_t count = 0;
+    int64_t samples = 0;  // also those without elements
+    LoneSample lone;
     void Add(Range sample);
     Observed observed() const;
   };

@@ -1,6 +1,7 @@
 #include "quant/suspect.h"
 
 #include <algorithm>
+#include <map>
 
 namespace evoq {
 namespace {
@@ -112,6 +113,36 @@ std::vector<std::string> SampleCheck::Warnings() const {
       warnings.push_back(fmt::format(
           "calibration: each sample of input {} is one value repeated: {}", input.name, kFlat));
     }
+  }
+  return warnings;
+}
+
+std::vector<std::string> LoneSampleWarnings(
+    std::span<const std::pair<std::string, LoneSample>> seen, const Ranges& ranges,
+    int64_t samples) {
+  constexpr int64_t kFewest = 8;  // of fewer, each may well stand alone
+  constexpr float kTimes = 10;
+  std::map<int64_t, std::vector<const std::pair<std::string, LoneSample>*>> found;  // by sample
+  for (const auto& one : seen) {
+    const auto& [name, lone] = one;
+    const auto range = ranges.find(name);
+    if (samples < kFewest || lone.others <= 0 || lone.largest < kTimes * lone.others ||
+        range == ranges.end())
+      continue;
+    // Observers on which one sample weighs little, or that cut it off, have dealt with it.
+    if (4 * std::max(-range->second.min, range->second.max) > lone.largest)
+      found[lone.sample].push_back(&one);
+  }
+  std::vector<std::string> warnings;
+  for (const auto& [sample, values] : found) {
+    const auto& [name, lone] = *values.front();
+    const std::string more =
+        values.size() > 1 ? fmt::format(" and of {} more", values.size() - 1) : "";
+    warnings.push_back(fmt::format(
+        "calibration: sample {} (from 0, of {}) alone sets the range of {}{}: {:g}, where all "
+        "others stay within {:.3g} and get few of the steps; leave that sample out, or choose "
+        "--observer moving-average or average, on which one sample weighs little",
+        sample, samples, name, more, lone.largest, lone.others));
   }
   return warnings;
 }

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "quant/quant.h"
+#include "quant/statistics.h"
 
 namespace evoq {
 
@@ -45,6 +46,12 @@ class SampleCheck {
   std::set<uint64_t> seen_;  // a hash of each different sample
   int samples_ = 0;
 };
+
+// Ranges that one of `samples` samples alone makes many times as wide as all others would. `seen`:
+// by value name, in the graph's order.
+std::vector<std::string> LoneSampleWarnings(
+    std::span<const std::pair<std::string, LoneSample>> seen, const Ranges& ranges,
+    int64_t samples);
 
 // What ranges of activations without a width tell, be they calibrated or read from a file. Inputs,
 // and values that have one element only, are left out.

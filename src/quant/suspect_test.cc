@@ -1,5 +1,6 @@
 #include "quant/suspect.h"
 
+#include "quant/observer.h"
 #include "quant/test_net.h"
 
 namespace evoq {
@@ -238,6 +239,44 @@ TEST(RangeWarnings, CalibratingOnZerosWarns) {
   const std::string dead = warnings([&](int i) { return RandomInput(net, i); });
   EXPECT_EQ(dead.substr(0, 14), "calibration: 2") << dead;
   EXPECT_NE(dead.find("are dead, 0 in all samples (d, s)"), std::string::npos) << dead;
+}
+
+// One element of one sample is far beyond all others.
+TEST(LoneSample, IsNamedWhereTheRangeGoesByIt) {
+  const Graph net = MakeNet(
+      "graph g\ninput %x: float32[1, 4]\nr: %y: float32[1, 4] = Relu(%x)\n"
+      "a: %z: float32[1, 4] = Add(%y, %y)\noutput %z\n");
+  const auto warnings = [&](int samples, float lone, const char* observer) {
+    CalibrationNotes notes;
+    CalibrationOptions options;
+    options.observer = FindObserver(observer);
+    const auto ranges = Calibrate(
+        net, Reference(),
+        [&](const auto& body) -> Status {
+          for (int i = 0; i < samples; ++i) {
+            const auto f = static_cast<float>(i);
+            const Tensor x = Tensor::FromValues<float>(
+                Shape{1, 4}, {-1, f / 16, i == 5 ? lone : 0.5f, 1 - f / 32});
+            EVOQ_TRY(body(std::span(&x, 1)));
+          }
+          return {};
+        },
+        options, &notes);
+    EXPECT_TRUE(ranges) << ranges.error().message();
+    return notes.warnings;
+  };
+  for (const char* observer : {"sqnr", "minmax"}) {
+    ExpectOne(warnings(8, 1000, observer),
+              "calibration: sample 5 (from 0, of 8) alone sets the range of x and of 2 more: 1000, "
+              "where all others stay within 1 ",
+              "--observer moving-average or average");
+  }
+  ExpectOne(warnings(8, -1000, "minmax"),
+            "calibration: sample 5 (from 0, of 8) alone sets the range of x: 1000, ", "leave");
+  EXPECT_TRUE(warnings(8, 9, "minmax").empty());
+  EXPECT_TRUE(warnings(7, 1000, "minmax").empty());
+  EXPECT_TRUE(warnings(8, 1000, "average").empty());
+  EXPECT_TRUE(warnings(8, 1000, "moving-average").empty());
 }
 
 }  // namespace

@@ -106,8 +106,9 @@ TEST_F(Tasks, Quantize) {
   job.calib = {rows_};
   job.threads = 1;
   const auto task = [&](const Follow& follow) { return Outcome(Quantize(job, follow)); };
-  StopAtEachStage(job.output, task,
-                  {"loading", "calibrating", "quantizing", "compiling", "writing"});
+  StopAtEachStage(
+      job.output, task,
+      {"loading", "calibrating", "quantizing", "compiling", "checking outputs", "writing"});
   job.output = At("out.onnx");
   StopAtEachStage(job.output, task, {"loading", "calibrating", "quantizing", "writing"});
   job.ranges_out = At("ranges.json");
@@ -138,7 +139,7 @@ TEST_F(Tasks, CompileAndOptimize) {
   const CompileJob compile{.model = model_, .output = At("out.etm"), .threads = 1};
   StopAtEachStage(compile.output,
                   [&](const Follow& follow) { return Outcome(Compile(compile, follow)); },
-                  {"loading", "compiling", "writing"});
+                  {"loading", "compiling", "checking outputs", "writing"});
   const OptimizeJob optimize{.model = model_, .output = At("out.onnx")};
   StopAtEachStage(optimize.output,
                   [&](const Follow& follow) { return Outcome(Optimize(optimize, follow)); },

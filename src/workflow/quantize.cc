@@ -19,12 +19,14 @@
 #include "program/etm_size.h"
 #include "quant/layer_bits.h"
 #include "quant/method.h"
+#include "quant/suspect.h"
 #include "quant/unfuse.h"
 #include "reference/reference.h"
 #include "workflow/calibrate.h"
 #include "workflow/large.h"
 #include "workflow/left_float.h"
 #include "workflow/models.h"
+#include "workflow/output_check.h"
 #include "workflow/outside.h"
 #include "workflow/perplexity.h"
 #include "workflow/quantize_parts.h"
@@ -332,8 +334,13 @@ Result<Made> Make(const QuantizeJob& job, Graph graph, const Inputs& inputs,
   const QuantScheme& scheme = *FindScheme(job.scheme);
   const bool writes_onnx = LowerExtension(job.output) == ".onnx";
   if (!scheme.widens || inputs.methods) EVOQ_TRY(WithContext(WidenConstants(graph), job.model));
+  // Ranges of samples tell little of what the outputs lose; of a large model a second copy tells
+  // too dear.
+  constexpr int64_t kLarge = int64_t{256} << 20;
+  const bool checks = scheme.needs_calibration && out.samples_used > 0 && !writes_onnx &&
+                      out.float_weight_bytes < kLarge;
   std::optional<Graph> float_graph;
-  if (scheme.processor_decides && !writes_onnx) float_graph = graph;
+  if ((scheme.processor_decides || checks) && !writes_onnx) float_graph = graph;
   EVOQ_ASSIGN(made.report, WithContext(QuantizeBy(scheme, inputs.methods, graph, inputs.ranges,
                                                   options, inputs.data),
                                        job.model));
@@ -348,11 +355,29 @@ Result<Made> Make(const QuantizeJob& job, Graph graph, const Inputs& inputs,
   EVOQ_TRY(follow.At("compiling", 0));
   EVOQ_ASSIGN(made.model, WithContext(LowerAndPack(std::move(graph), inputs.shapes), job.model));
   EVOQ_ASSIGN(made, Tuned(job, inputs.shapes, follow, std::move(made), out));
-  if (float_graph) {
+  if (checks) {
+    EVOQ_ASSIGN(std::vector<std::string> lost,
+                OutputWarnings(job, *float_graph, *made.model, inputs.shapes, follow));
+    std::ranges::move(lost, std::back_inserter(made.report.warnings));
+  }
+  if (scheme.processor_decides && float_graph) {
     EVOQ_ASSIGN(out.gain, MeasureGain(job.scheme, std::move(*float_graph), *made.model,
                                       inputs.shapes, job.threads, follow));
   }
   return made;
+}
+
+// Ranges without a width matter where they become scales: not of values that stay float32.
+void KeepWarningsOfUsed(const Graph& graph, const Ranges& ranges,
+                        const std::map<std::string, TensorType>& used,
+                        std::vector<std::string>& warnings) {
+  const std::vector<std::string> of_all = RangeWarnings(graph, ranges);
+  std::erase_if(warnings, [&](const std::string& warning) {
+    return std::ranges::find(of_all, warning) != of_all.end();
+  });
+  Ranges kept = ranges;
+  std::erase_if(kept, [&](const auto& range) { return !used.contains(range.first); });
+  std::ranges::move(RangeWarnings(graph, kept), std::back_inserter(warnings));
 }
 
 // Windows of the job's text; none where it has no text.
@@ -436,6 +461,8 @@ Result<Quantized> Quantize(const QuantizeJob& given, const Follow& follow) {
   EVOQ_ASSIGN(inputs.data, MethodDataFor(job, inputs.methods, graph, inputs.shapes, follow));
   if (finds) EVOQ_TRY(FindMethods(job, graph, outside.given, follow, inputs, out));
   const std::vector<std::string> nodes = NodeNames(graph);
+  const std::optional<Graph> observed =
+      notes.warnings.empty() ? std::nullopt : std::optional<Graph>(graph);
   EVOQ_ASSIGN(const Made made, Make(job, std::move(graph), inputs, outside.given, follow, out));
   if (made.graph) {
     out.steps = made.report.nodes;
@@ -449,6 +476,8 @@ Result<Quantized> Quantize(const QuantizeJob& given, const Follow& follow) {
   out.activation_bits = made.report.activation_bits;
   NoteUse(made.report, outside);
   out.encodings = outside.use;
+  if (observed && !made.report.used.empty())
+    KeepWarningsOfUsed(*observed, inputs.ranges, made.report.used, notes.warnings);
   out.warnings = std::move(notes.warnings);
   if (rounded) out.warnings.push_back(*rounded);
   out.warnings.insert(out.warnings.end(), outside.warnings.begin(), outside.warnings.end());
