@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <cmath>
 
+#include "certify/sized_by_data.h"
+
 namespace evoq {
 namespace {
 
@@ -20,11 +22,13 @@ std::vector<std::vector<Energy>> EnergiesOf(const Answers& reference, const Answ
   return energies;
 }
 
-// The signal to noise of each output.
+// The signal to noise of each output that has one.
 std::vector<OutputAccuracy> ByOutput(const std::vector<std::vector<Energy>>& energies,
-                                     const std::vector<std::string>& names) {
+                                     const Answers& reference) {
+  const std::vector<std::string>& names = reference.names;
   std::vector<OutputAccuracy> outputs;
   for (size_t o = 0; !energies.empty() && o < energies[0].size(); ++o) {
+    if (o < reference.sized_by_data.size() && reference.sized_by_data[o]) continue;
     std::vector<double> signal, noise;
     for (const auto& sample : energies)
       signal.push_back(sample[o].signal), noise.push_back(sample[o].noise);
@@ -107,6 +111,10 @@ Result<Answers> Answer(Engine& engine, const Samples& samples, const AnswerOptio
   if (reference != nullptr && reference->names.size() != answers.names.size())
     return InvalidInput("{} outputs, the float model has {}", answers.names.size(),
                         reference->names.size());
+  if (reference == nullptr && samples.next.empty() && !samples.inputs.empty()) {
+    const std::set<ValueId> unsized = SizedByData(graph, samples.inputs[0]);
+    for (ValueId id : graph.outputs()) answers.sized_by_data.push_back(unsized.contains(id));
+  }
   for (size_t i = 0; i < samples.inputs.size(); ++i) {
     if (options.stop && options.stop()) break;
     EVOQ_ASSIGN(std::vector<Tensor> outputs, engine.Run(samples.inputs[i]));
@@ -129,11 +137,13 @@ Result<Answers> Answer(Engine& engine, const Samples& samples, const AnswerOptio
 }
 
 bool AreClassScores(const Answers& answers) {
-  if (answers.outputs.empty() || answers.outputs[0].size() != 1 ||
-      !answers.outputs[0][0].type().is_tensor())
-    return false;
-  const int64_t scores = answers.outputs[0][0].elements();
-  const std::vector<int64_t> sizes = answers.outputs[0][0].sizes();
+  return !answers.outputs.empty() && AreClassScores(answers.outputs[0]);
+}
+
+bool AreClassScores(std::span<const Tensor> outputs) {
+  if (outputs.size() != 1 || !outputs[0].type().is_tensor()) return false;
+  const int64_t scores = outputs[0].elements();
+  const std::vector<int64_t> sizes = outputs[0].sizes();
   return scores > 1 && *std::max_element(sizes.begin(), sizes.end()) == scores;
 }
 
@@ -200,7 +210,12 @@ Result<Accuracy> CompareAnswers(Metric metric, const Answers& reference, const A
     accuracy.drop = {100 * (1 - accuracy.model.value), 100 * (1 - accuracy.model.high),
                      100 * (1 - accuracy.model.low)};
   }
-  accuracy.outputs = ByOutput(EnergiesOf(reference, model), reference.names);
+  accuracy.outputs = ByOutput(EnergiesOf(reference, model), reference);
+  if (metric == Metric::kSqnr && accuracy.outputs.empty() &&
+      std::ranges::find(reference.sized_by_data, true) != reference.sized_by_data.end())
+    return InvalidInput(
+        "the sizes of all outputs depend on the data, and no position in them tells the accuracy: "
+        "measure it on labels, or add an output before them");
   if (const OutputAccuracy* worst = accuracy.worst()) accuracy.sqnr_db = worst->sqnr_db;
   return accuracy;
 }
@@ -221,6 +236,7 @@ double RelativeNoise(const Answers& reference, const Answers& model) {
   const auto energies = EnergiesOf(reference, model);
   double noise = 0;
   for (size_t o = 0; !energies.empty() && o < energies[0].size(); ++o) {
+    if (o < reference.sized_by_data.size() && reference.sized_by_data[o]) continue;
     Energy sum;
     for (const auto& sample : energies) sum += sample[o];
     if (sum.noise > 0) noise += sum.signal > 0 ? sum.noise / sum.signal : 1;

@@ -34,6 +34,9 @@ struct AccuracyLimit {
 // What a model gives for each sample.
 struct Answers {
   std::vector<std::string> names;  // of the outputs
+  // By output: its size depends on the data (certify/sized_by_data.h), which no position tells of:
+  // it has no signal to noise. Empty: of none.
+  std::vector<bool> sized_by_data;
   std::vector<std::vector<Tensor>>
       outputs;  // by sample, by output; empty where only classes, or energies, are known
   std::vector<std::vector<Energy>> energies;  // by sample, by output: against a reference's outputs
@@ -57,6 +60,7 @@ Result<Answers> Answer(Engine& engine, const Samples& samples, const AnswerOptio
 
 // The model has one output, of one dimension of at least 2 elements and otherwise dimensions of 1.
 bool AreClassScores(const Answers& answers);
+bool AreClassScores(std::span<const Tensor> outputs);  // of one sample
 // kPerplexity of a text, kTop1 with labels, else kAgreement of class scores, else kSqnr.
 Metric ChooseMetric(const Samples& samples, const Answers& answers);
 
@@ -81,7 +85,8 @@ struct Accuracy {
   // The one with the least signal to noise; null where none is known.
   const OutputAccuracy* worst() const;
 };
-// Errors: kInvalidInput for a label that is no class, or no sample that counts.
+// Errors: kInvalidInput for a label that is no class, no sample that counts, or, of kSqnr, outputs
+// whose sizes all depend on the data.
 Result<Accuracy> CompareAnswers(Metric metric, const Answers& reference, const Answers& model,
                                 const Samples& samples);
 

@@ -4,7 +4,9 @@
 #include <cmath>
 #include <limits>
 #include <map>
+#include <set>
 
+#include "certify/sized_by_data.h"
 #include "ops/op.h"
 #include "parity/value_names.h"
 #include "reference/reference.h"
@@ -61,6 +63,7 @@ Result<ModelDiff> ModelDiff::Between(ComparedModel a, ComparedModel b,
   diff.b_ = std::move(b);
   EVOQ_TRY(diff.MatchInputs());
   EVOQ_TRY(diff.Pair());
+  EVOQ_TRY(diff.SetAside(first[0]));
   EVOQ_TRY(diff.Prepare());
   EVOQ_TRY(diff.FindForms(first));
   EVOQ_TRY(diff.FindFactors(first.first(std::min(kFactorSamples, first.size()))));
@@ -113,6 +116,26 @@ Status ModelDiff::Pair() {
       b_.path, a_.path, a_.path, Listed(a_names), b_.path, Listed(b_names));
 }
 
+// Leaves out the pairs whose sizes A's do not tell.
+Status ModelDiff::SetAside(std::span<const Tensor> sample) {
+  const std::set<ValueId> unsized = SizedByData(a_.graph, sample);
+  std::vector<ValueId> a, b;
+  for (size_t i = 0; i < a_values_.size(); ++i) {
+    if (unsized.contains(a_values_[i])) {
+      sized_by_data_.push_back(b_.graph.value(b_values_[i]).name);
+    } else {
+      a.push_back(a_values_[i]);
+      b.push_back(b_values_[i]);
+    }
+  }
+  if (b.empty())
+    return InvalidInput("the sizes of all values of both {} and {} depend on the data: {}", a_.path,
+                        b_.path, Listed(sized_by_data_));
+  a_values_ = std::move(a);
+  b_values_ = std::move(b);
+  return {};
+}
+
 // Everything that follows from the pairs.
 Status ModelDiff::Prepare() {
   values_.clear();
@@ -128,6 +151,7 @@ Status ModelDiff::Prepare() {
     diffed.op = node.op;
     diffed.type = DTypeName(value.type.dtype);
     diffed.output = b_.graph.IsOutput(b_values_[i]);
+    diffed.real = value.type.quantized() || IsFloat(value.type.dtype);
     diffed.reads = stretches[i].reads;
     diffed.nodes = stretches[i].nodes;
     exact_.push_back(StoresFloat32(value.type));
@@ -389,10 +413,11 @@ Result<SampleDiff> ModelDiff::Add(std::span<const Tensor> inputs) {
   for (size_t i = 0; i < values_.size(); ++i) {
     EVOQ_ASSIGN(const Tensor b, WithContext(forms_[i].ToA(ran.b[i]), values_[i].name));
     EVOQ_ASSIGN(const Tensor own, WithContext(forms_[i].ToA(alone[i]), values_[i].name));
+    const auto add = values_[i].real ? &ValueError::Add : &ValueError::AddElements;
     ValueError whole;
-    whole.Add(ran.a[i].values<float>(), b.values<float>());
+    (whole.*add)(ran.a[i].values<float>(), b.values<float>());
     values_[i].whole += whole;
-    values_[i].own.Add(right[i].values<float>(), own.values<float>());
+    (values_[i].own.*add)(right[i].values<float>(), own.values<float>());
     if (values_[i].output) sample.sqnr_db = std::min(sample.sqnr_db, whole.sqnr_db());
   }
   return sample;

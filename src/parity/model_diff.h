@@ -13,11 +13,12 @@ namespace evoq {
 
 // A value that both models have.
 struct DiffedValue {
-  std::string name, a_name;   // in B, in A
-  std::string step, op;       // the node of B that computes it
-  std::string type;           // how B stores it: "uint8", "float32"
-  bool output = false;        // of B
-  bool rescaled = false;      // B holds its channels multiplied, and divides where it reads them
+  std::string name, a_name;  // in B, in A
+  std::string step, op;      // the node of B that computes it
+  std::string type;          // how B stores it: "uint8", "float32"
+  bool output = false;       // of B
+  bool real = true;          // else its elements are right or wrong, each (ValueError::AddElements)
+  bool rescaled = false;     // B holds its channels multiplied, and divides where it reads them
   std::vector<size_t> reads;  // the values before it, by index
   int nodes = 1;              // of B, between those and it
   ValueError whole;           // B's against A's
@@ -50,6 +51,8 @@ class ModelDiff {
   const std::vector<DiffedValue>& values() const { return values_; }
   const std::vector<std::string>& only_a() const { return only_a_; }
   const std::vector<std::string>& only_b() const { return only_b_; }
+  // Values of B whose sizes depend on the data: element by element says nothing of them.
+  const std::vector<std::string>& sized_by_data() const { return sized_by_data_; }
   // Whether B holds values or weights in another type than float32.
   bool narrows() const;
 
@@ -63,6 +66,7 @@ class ModelDiff {
   };
   Status MatchInputs();
   Status Pair();
+  Status SetAside(std::span<const Tensor> sample);
   Status Prepare();
   Status FindForms(std::span<const std::vector<Tensor>> first);
   Status FindFactors(std::span<const std::vector<Tensor>> first);
@@ -82,7 +86,7 @@ class ModelDiff {
   std::vector<bool> exact_;                   // B stores the pair's value in float32
   std::vector<DiffedValue> values_;           // by pair
   std::vector<ValueForm> forms_;              // by pair
-  std::vector<std::string> only_a_, only_b_;
+  std::vector<std::string> only_a_, only_b_, sized_by_data_;
   TappedGraph a_tap_, b_tap_, a_cut_, b_cut_;  // positions alone are used
   RunFn run_a_, run_b_, run_a_cut_, run_b_cut_;
 };

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <numeric>
 
+#include "certify/sized_by_data.h"
 #include "ops/roles.h"
 #include "parity/part_runs.h"
 #include "quant/plan.h"
@@ -90,6 +91,14 @@ class Analysis {
 
   // What is right, and what it is measured by.
   Status RunFloat() {
+    const std::set<ValueId> unsized = samples_.inputs.empty()
+                                          ? std::set<ValueId>()
+                                          : SizedByData(input_.graph, samples_.inputs[0]);
+    for (ValueId id : input_.graph.outputs()) judged_.push_back(!unsized.contains(id));
+    if (std::ranges::find(judged_, true) == judged_.end())
+      return InvalidInput(
+          "the sizes of all outputs depend on the data, and no position in them tells what a layer "
+          "loses: add an output before them");
     EVOQ_ASSIGN(const RunFn run, input_.prepare(input_.graph));
     for (size_t s = 0; s < samples_.inputs.size(); ++s) {
       EVOQ_ASSIGN(std::vector<Tensor> outputs, run(samples_.inputs[s]));
@@ -106,15 +115,27 @@ class Analysis {
     return {};
   }
 
+  std::vector<bool> judged_;  // by output of the model
+
   bool HasScores() const { return !samples_.next.empty() || AreClassScores(right_); }
 
   Status Add(OutputErrors& errors, size_t s, std::span<const Tensor> outputs) const {
     const auto next =
         samples_.next.empty() ? std::span<const int64_t>() : std::span(samples_.next[s]);
-    const std::vector<Tensor>& right = right_.outputs[s];
-    return WithContext(errors.Add(right, outputs.first(std::min(outputs.size(), right.size())),
-                                  samples_.labels[s], next),
+    const std::vector<Tensor> right = JudgedOf(right_.outputs[s]);
+    const std::vector<Tensor> got =
+        JudgedOf(outputs.first(std::min(outputs.size(), right_.outputs[s].size())));
+    return WithContext(errors.Add(right, got, samples_.labels[s], next),
                        fmt::format("sample {}", s));
+  }
+
+  // Without outputs whose sizes depend on the data.
+  std::vector<Tensor> JudgedOf(std::span<const Tensor> outputs) const {
+    std::vector<Tensor> judged;
+    for (size_t o = 0; o < outputs.size(); ++o) {
+      if (o >= judged_.size() || judged_[o]) judged.push_back(outputs[o]);
+    }
+    return judged;
   }
 
   Result<OutputError> ErrorOf(const Graph& graph, PartRuns& runs) const {

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 #include <limits>
+#include <vector>
 
 #include "base/check.h"
 
@@ -56,6 +57,13 @@ double ValueError::cosine() const {
 
 double ValueError::mean_error() const {
   return elements_ == 0 ? 0 : sum_ / static_cast<double>(elements_);
+}
+
+void ValueError::AddElements(std::span<const float> a, std::span<const float> b) {
+  const std::vector<float> right(a.size(), 1);
+  std::vector<float> same(a.size());
+  for (size_t i = 0; i < a.size(); ++i) same[i] = a[i] == b[i] ? 1.0f : 0.0f;
+  Add(right, same);
 }
 
 }  // namespace evoq

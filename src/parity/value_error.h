@@ -11,6 +11,9 @@ class ValueError {
   // `a` are right, `b` are as many. Elements that are equal, infinities and NaN beside NaN
   // included, add no error; where only one is not finite, noise and largest error are infinite.
   void Add(std::span<const float> a, std::span<const float> b);
+  // The same of integers and booleans, each of which is right or wrong, as certify/energy.h has it:
+  // an element is 1 in A, and in B 1 where it is the same, else 0.
+  void AddElements(std::span<const float> a, std::span<const float> b);
   ValueError& operator+=(const ValueError& other);
 
   int64_t elements() const { return elements_; }

@@ -77,6 +77,7 @@ Result<Diffed> Diff(const DiffJob& job, const Follow& follow) {
   out.values = diff.values();
   out.only_a = diff.only_a();
   out.only_b = diff.only_b();
+  out.sized_by_data = diff.sized_by_data();
   out.bad_db = job.bad_db.value_or(BadBelow(diff.narrows()));
   out.first_bad = FirstBad(out.values, out.bad_db);
   out.sqnr_db = std::numeric_limits<double>::infinity();
@@ -94,6 +95,10 @@ Result<Diffed> Diff(const DiffJob& job, const Follow& follow) {
 
 Status CheckKept(const Diffed& diffed, std::optional<double> min_sqnr_db,
                  std::optional<double> max_error) {
+  const bool judged = std::ranges::any_of(diffed.values, &DiffedValue::output);
+  if ((min_sqnr_db || max_error) && !judged && !diffed.sized_by_data.empty())
+    return Fail(ErrorCode::kConditionFailed,
+                "no output can be held to a condition: the sizes of all depend on the data");
   if (min_sqnr_db && diffed.sqnr_db < *min_sqnr_db)
     return Fail(ErrorCode::kConditionFailed,
                 "signal to noise of the worst output is {:.2f} dB, expected {:g} or more",

@@ -28,6 +28,7 @@ struct Diffed {
   int64_t samples = 0;
   std::vector<DiffedValue> values;  // in B's execution order
   std::vector<std::string> only_a, only_b;
+  std::vector<std::string> sized_by_data;  // set aside (ModelDiff)
   double bad_db = 0;
   int first_bad = -1;          // of values; -1: none
   double sqnr_db = 0;          // of B's worst output

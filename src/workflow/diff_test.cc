@@ -1,8 +1,10 @@
 #include "workflow/diff.h"
 
+#include <cmath>
 #include <limits>
 
 #include "quant/test_net.h"
+#include "workflow/evaluate.h"
 #include "workflow/quantize.h"
 #include "workflow/tiny_testing.h"
 
@@ -142,6 +144,71 @@ TEST_F(DiffTest, SaysWhatItNeeds) {
   EXPECT_TRUE(Diff(job));
   job.keep = At("no/such/folder/k.npz");
   EXPECT_FALSE(Diff(job));
+}
+
+// Two models that give lists of other lengths, and a class.
+class OtherOutputs : public TinyFolder {
+ protected:
+  void SetUp() override {
+    TinyFolder::SetUp();
+    const char* const rest =
+        "n: %n: int64[2, ?] = NonZero(%y)\nc: %c: int64[1, 1] = ArgMax{axis=1}(%y)\n"
+        "output %n\noutput %c\n";
+    a_ = Model("a.onnx", std::string("graph g\ninput %x: float32[1, 4]\n"
+                                     "r: %y: float32[1, 4] = Relu(%x)\n") +
+                             rest);
+    b_ = Model("b.onnx", std::string("graph g\ninput %x: float32[1, 4]\n"
+                                     "const %k: float32[1, 4] = [1, 0, 0, 9]\n"
+                                     "r: %y: float32[1, 4] = Add(%x, %k)\n") +
+                             rest);
+    data_ = Values("x.npy", Shape{2, 4}, {0, 1, 5, 3, 0, 0, 2, -20});
+  }
+  std::string a_, b_, data_;
+};
+
+TEST_F(OtherOutputs, AreSetAsideOrCountedByElements) {
+  DiffJob job{.a = a_, .b = b_};
+  job.probe.data = {data_};
+  job.threads = 1;
+  const auto diffed = Diff(job);
+  ASSERT_TRUE(diffed) << diffed.error().message();
+  EXPECT_EQ(diffed->sized_by_data, std::vector<std::string>{"n"});
+  const auto value = [&](const char* name) {
+    return *std::ranges::find(diffed->values, name, &DiffedValue::name);
+  };
+  EXPECT_TRUE(value("y").real);
+  EXPECT_FALSE(value("c").real);
+  EXPECT_NEAR(value("c").whole.sqnr_db(), 10 * std::log10(2.0), 1e-9);  // one of two is another
+  const Told told = Tell(*diffed);
+  EXPECT_NE(told.text.find("50.00% equal"), std::string::npos) << told.text;
+  ASSERT_FALSE(told.log.empty());
+  EXPECT_NE(told.log[0].find("note: 1 value (n) of sizes that depend on the data"),
+            std::string::npos);
+
+  EvalJob eval{.model = b_, .data = {data_}, .reference = a_};
+  eval.threads = 1;
+  const auto result = Evaluate(eval);
+  ASSERT_TRUE(result) << result.error().message();
+  EXPECT_NEAR(result->sqnr_db, 10 * std::log10(2.0), 1e-9);  // the same figure
+  EXPECT_EQ(result->judged, (std::vector{Judged::kSize, Judged::kElements}));
+  EXPECT_FALSE(result->tells_classes());
+  const Told said = Tell(*result);
+  EXPECT_EQ(said.text.find("top-1"), std::string::npos) << said.text;
+  EXPECT_NE(said.text.find("50.00% of elements equal  c"), std::string::npos) << said.text;
+  EXPECT_NE(said.text.find("0.00% of samples have its size"), std::string::npos) << said.text;
+  EXPECT_TRUE(said.json["agreement"].is_null());
+  EXPECT_TRUE(said.json["outputs"][0]["sqnr_db"].is_null());
+}
+
+// A condition that nothing can be held to is not kept.
+TEST_F(OtherOutputs, NothingThatAConditionCouldBeOf) {
+  const Diffed none{.a = "a",
+                    .b = "b",
+                    .sized_by_data = {"n"},
+                    .sqnr_db = std::numeric_limits<double>::infinity()};
+  EXPECT_TRUE(CheckKept(none, {}, {}));
+  EXPECT_FALSE(CheckKept(none, 20, {}));
+  EXPECT_FALSE(CheckKept(none, {}, 0.1));
 }
 
 }  // namespace

@@ -2,6 +2,7 @@
 #include <cmath>
 
 #include "base/printable.h"
+#include "base/text.h"
 #include "workflow/diff.h"
 
 namespace evoq {
@@ -36,6 +37,7 @@ json ToJson(const DiffedValue& value) {
   out["type"] = value.type;
   out["elements"] = value.whole.elements();
   out["output"] = value.output;
+  out["real"] = value.real;
   out["rescaled"] = value.rescaled;
   out["own"] = ToJson(value.own);
   out["own_share"] = value.own_share();
@@ -45,6 +47,12 @@ json ToJson(const DiffedValue& value) {
 // Steps that no value of A tells apart from this one.
 std::string Before(const DiffedValue& value) {
   return value.nodes > 1 ? fmt::format(" with the {} before it", value.nodes - 1) : std::string();
+}
+
+// Of what is no real number: how many are the same.
+std::string EqualText(const DiffedValue& value) {
+  const auto elements = static_cast<double>(value.whole.elements());
+  return fmt::format(", {:.2f}% equal", 100 - 100 * value.whole.noise() / std::max(elements, 1.0));
 }
 
 // All in order where they are few, else those that matter: the first bad one, outputs, and those
@@ -71,10 +79,11 @@ std::string Table(const Diffed& d) {
   for (size_t i : shown) {
     const DiffedValue& v = d.values[i];
     text += FormatPrintable(
-        "  {:>8} {:>8} {:>6.1f} {:>9.6f} {:>10.3g} {:>10.2g}  {:<8} {}, {} ({}){}{}\n",
+        "  {:>8} {:>8} {:>6.1f} {:>9.6f} {:>10.3g} {:>10.2g}  {:<8} {}, {} ({}){}{}{}\n",
         Cell(v.whole.sqnr_db()), Cell(v.own.sqnr_db()), 100 * v.own_share(), v.whole.cosine(),
         v.whole.max_abs(), v.whole.mean_error(), v.type, v.name, v.step, v.op,
-        v.rescaled ? ", channels rescaled" : "", v.output ? ", output" : "");
+        v.rescaled ? ", channels rescaled" : "", v.real ? "" : EqualText(v),
+        v.output ? ", output" : "");
   }
   if (shown.size() < d.values.size())
     text += fmt::format("  {} more, of larger own signal to noise: --json has all\n",
@@ -95,7 +104,8 @@ Told Tell(const Diffed& d) {
                {"first_bad", nullptr},
                {"worst_sample", {{"name", d.worst_sample}, {"sqnr_db", Number(d.worst_sample_db)}}},
                {"only_a", d.only_a},
-               {"only_b", d.only_b}};
+               {"only_b", d.only_b},
+               {"sized_by_data", d.sized_by_data}};
   if (!d.kept.empty()) told.json["kept"] = d.kept;
   json& values = told.json["values"] = json::array();
   for (const DiffedValue& value : d.values) values.push_back(ToJson(value));
@@ -114,9 +124,21 @@ Told Tell(const Diffed& d) {
   } else {
     told.text += fmt::format("no step is bad by itself: each has {:g} dB or more\n", d.bad_db);
   }
-  told.text += FormatPrintable("worst sample: {}, {}; worst output over all: {}\n", d.worst_sample,
-                               Db(d.worst_sample_db), Db(d.sqnr_db));
+  const bool judged = std::ranges::any_of(d.values, [](const DiffedValue& v) { return v.output; });
+  if (judged)
+    told.text += FormatPrintable("worst sample: {}, {}; worst output over all: {}\n",
+                                 d.worst_sample, Db(d.worst_sample_db), Db(d.sqnr_db));
   if (!d.kept.empty()) told.text += FormatPrintable("wrote {}\n", d.kept);
+  if (!d.sized_by_data.empty()) {
+    const std::span<const std::string> first(d.sized_by_data.data(),
+                                             std::min<size_t>(d.sized_by_data.size(), 3));
+    told.log.push_back(FormatPrintable(
+        "note: {} value{} ({}{}) of sizes that depend on the data {} set aside: element by element "
+        "says nothing of such lists; the values before them are compared",
+        d.sized_by_data.size(), d.sized_by_data.size() == 1 ? "" : "s", Joined(first, ", "),
+        first.size() < d.sized_by_data.size() ? ", ..." : "",
+        d.sized_by_data.size() == 1 ? "is" : "are"));
+  }
   const bool outputs_only =
       std::all_of(d.values.begin(), d.values.end(), [](const DiffedValue& v) { return v.output; });
   if (outputs_only && !d.only_a.empty() && !d.only_b.empty())

@@ -3,15 +3,16 @@
 #include <algorithm>
 #include <chrono>
 #include <cmath>
+#include <limits>
 
 #include "base/file.h"
 #include "base/printable.h"
 #include "certify/certificate.h"
+#include "certify/sized_by_data.h"
 #include "models/models.h"
 #include "profile/interval.h"
 #include "reference/reference.h"
 #include "workflow/adaptive.h"
-#include "workflow/evaluation_part.h"
 #include "workflow/models.h"
 
 namespace evoq {
@@ -100,7 +101,8 @@ Status CheckJob(const EvalJob& job) {
 
 // What the model, and the reference where there is one, made of a sample.
 Result<EvaluatedSample> SampleOf(const Sample& sample, const std::vector<Tensor>& outputs,
-                                 const std::vector<Tensor>* expected) {
+                                 const std::vector<Tensor>* expected,
+                                 std::span<const Judged> judged) {
   EvaluatedSample seen{.name = sample.name, .class_index = ClassOf(outputs[0])};
   if (sample.label) {
     EVOQ_ASSIGN(const Tensor scores, WithContext(ToFloat32(outputs[0]), sample.name));
@@ -111,9 +113,27 @@ Result<EvaluatedSample> SampleOf(const Sample& sample, const std::vector<Tensor>
   }
   if (expected == nullptr) return seen;
   seen.agrees = seen.class_index == ClassOf((*expected)[0]);
-  for (size_t o = 0; o < outputs.size(); ++o)
-    seen.energies.push_back(EnergyOf((*expected)[o], outputs[o]));
+  for (size_t o = 0; o < outputs.size(); ++o) {
+    const Tensor &a = (*expected)[o], &b = outputs[o];
+    seen.energies.push_back(judged[o] == Judged::kSize
+                                ? Energy{1, a.sizes() == b.sizes() ? 0.0 : 1.0}
+                                : EnergyOf(a, b));
+  }
   return seen;
+}
+
+// How each of the reference's outputs is judged, by what it is in a sample.
+std::vector<Judged> JudgedOf(const Graph& reference, const Sample& sample,
+                             const std::vector<Tensor>& outputs) {
+  const std::set<ValueId> unsized = SizedByData(reference, sample.inputs);
+  std::vector<Judged> judged;
+  for (size_t o = 0; o < outputs.size(); ++o) {
+    const TensorType& type = outputs[o].type();
+    judged.push_back(type.is_tensor() && unsized.contains(reference.outputs()[o]) ? Judged::kSize
+                     : IsFloat(type.dtype) || type.quantized()                    ? Judged::kReal
+                                                               : Judged::kElements);
+  }
+  return judged;
 }
 
 // Runs the samples of the job's part.
@@ -142,8 +162,12 @@ Result<EvaluationPart> Run(const EvalJob& job, const Follow& follow,
     if (part.has_reference) {
       EVOQ_ASSIGN(expected, WithContext(reference.Outputs(sample.inputs), sample.name));
     }
+    if (part.has_reference && part.judged.empty()) {
+      part.judged = JudgedOf(reference.engine->model().graph, sample, expected);
+      part.class_scores = AreClassScores(expected);
+    }
     EVOQ_ASSIGN(EvaluatedSample seen,
-                SampleOf(sample, outputs, part.has_reference ? &expected : nullptr));
+                SampleOf(sample, outputs, part.has_reference ? &expected : nullptr, part.judged));
     part.samples.push_back(std::move(seen));
     EVOQ_TRY(follow.At("evaluating",
                        static_cast<double>(i + 1 - first) / static_cast<double>(last - first)));
@@ -156,6 +180,9 @@ Result<EvaluationPart> Run(const EvalJob& job, const Follow& follow,
 EvalResult ResultOf(const EvalJob& job, const EvaluationPart& part) {
   EvalResult result{.model = job.model, .reference = job.reference};
   result.has_reference = part.has_reference;
+  result.class_scores = part.class_scores;
+  result.judged = part.judged;
+  result.judged.resize(part.outputs.size(), Judged::kReal);
   std::vector<std::vector<double>> signal(part.outputs.size()), noise(part.outputs.size());
   for (const EvaluatedSample& sample : part.samples) {
     result.predictions.emplace_back(sample.name, sample.class_index);
@@ -169,7 +196,8 @@ EvalResult ResultOf(const EvalJob& job, const EvaluationPart& part) {
     result.agreed += sample.agrees;
     double worst = kBestDb;
     for (size_t o = 0; o < sample.energies.size(); ++o) {
-      worst = std::min(worst, DecibelsOf(sample.energies[o]));
+      if (result.judged[o] != Judged::kSize)
+        worst = std::min(worst, DecibelsOf(sample.energies[o]));
       signal[o].push_back(sample.energies[o].signal);
       noise[o].push_back(sample.energies[o].noise);
     }
@@ -180,11 +208,11 @@ EvalResult ResultOf(const EvalJob& job, const EvaluationPart& part) {
   result.sample_sqnr_db /= static_cast<double>(result.samples);
   for (size_t o = 0; o < signal.size(); ++o)
     result.outputs.push_back({part.outputs[o], SignalToNoise(signal[o], noise[o])});
-  result.sqnr_db = std::min_element(result.outputs.begin(), result.outputs.end(),
-                                    [](const auto& a, const auto& b) {
-                                      return a.sqnr_db.value < b.sqnr_db.value;
-                                    })
-                       ->sqnr_db.value;
+  result.sqnr_db = std::numeric_limits<double>::infinity();
+  for (size_t o = 0; o < signal.size(); ++o) {
+    if (result.judged[o] != Judged::kSize)
+      result.sqnr_db = std::min(result.sqnr_db, result.outputs[o].sqnr_db.value);
+  }
   return result;
 }
 
@@ -202,6 +230,14 @@ Result<EvalResult> Evaluate(const EvalJob& job, const Follow& follow) {
   return result;
 }
 
+namespace {
+
+bool AllBySize(const EvalResult& r) {
+  return std::ranges::all_of(r.judged, [](Judged how) { return how == Judged::kSize; });
+}
+
+}  // namespace
+
 Told Tell(const EvalResult& r) {
   using nlohmann::json;
   Told told;
@@ -210,7 +246,7 @@ Told Tell(const EvalResult& r) {
                {"ms_per_sample", r.ms_per_sample},
                {"top1", r.labelled ? json(r.top1()) : json()},
                {"top5", r.labelled ? json(r.top5()) : json()},
-               {"agreement", r.has_reference ? json(r.agreement()) : json()}};
+               {"agreement", r.tells_classes() ? json(r.agreement()) : json()}};
   told.text = FormatPrintable("{}: {} samples, {:.3f} ms per sample\n", r.model, r.samples,
                               r.ms_per_sample);
   if (r.labelled)
@@ -227,14 +263,33 @@ Told Tell(const EvalResult& r) {
   if (std::isfinite(r.sqnr_db)) told.json["sqnr_db"] = r.sqnr_db;
   told.json["sample_sqnr_db"] = r.sample_sqnr_db;
   told.json["outputs"] = ToJson(r.outputs);
-  told.text += FormatPrintable(
-      "  top-1 class equal to {} on {:.4f} ({} of {}), {} {:.1f} dB\n", r.reference, r.agreement(),
-      r.agreed, r.samples,
-      r.outputs.size() > 1 ? "signal to noise of the worst output" : "outputs' signal to noise",
-      r.sqnr_db);
-  for (const OutputAccuracy& output : r.outputs) {
-    if (r.outputs.size() > 1)
-      told.text += FormatPrintable("    {:>7.1f} dB  {}\n", output.sqnr_db.value, output.name);
+  const std::string classes =
+      r.tells_classes() ? FormatPrintable("top-1 class equal to {} on {:.4f} ({} of {}), ",
+                                          r.reference, r.agreement(), r.agreed, r.samples)
+                        : FormatPrintable("beside {}: ", r.reference);
+  told.text += "  " + classes;
+  told.text += !std::isfinite(r.sqnr_db) && r.sqnr_db > 0 && AllBySize(r)
+                   ? std::string("no output that is compared by position\n")
+                   : fmt::format("{} {:.1f} dB\n",
+                                 r.outputs.size() > 1 ? "signal to noise of the worst output"
+                                                      : "outputs' signal to noise",
+                                 r.sqnr_db);
+  for (size_t o = 0; o < r.outputs.size(); ++o) {
+    const double db = r.outputs[o].sqnr_db.value, share = 1 - std::pow(10, -db / 10);
+    told.json["outputs"][o]["judged"] = JudgedName(r.judged[o]);
+    if (r.judged[o] != Judged::kReal) told.json["outputs"][o]["equal"] = share;
+    if (r.judged[o] == Judged::kSize) told.json["outputs"][o]["sqnr_db"] = nullptr;
+    if (r.judged[o] == Judged::kElements) {
+      told.text +=
+          FormatPrintable("    {:>6.2f}% of elements equal  {}\n", 100 * share, r.outputs[o].name);
+    } else if (r.judged[o] == Judged::kSize) {
+      told.text += FormatPrintable(
+          "    {:>6.2f}% of samples have its size, which depends on the data, so that no position "
+          "is compared  {}\n",
+          100 * share, r.outputs[o].name);
+    } else if (r.outputs.size() > 1) {
+      told.text += FormatPrintable("    {:>7.1f} dB  {}\n", db, r.outputs[o].name);
+    }
   }
   return told;
 }

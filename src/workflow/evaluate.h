@@ -7,6 +7,7 @@
 
 #include "certify/accuracy.h"
 #include "runtime/adapter.h"
+#include "workflow/evaluation_part.h"
 #include "workflow/follow.h"
 #include "workflow/told.h"
 
@@ -32,6 +33,9 @@ struct EvalResult {
   int64_t samples = 0, labelled = 0, correct1 = 0, correct5 = 0, agreed = 0;
   // Signal to noise against the reference, when there is one: of each output, and of the worst.
   std::vector<OutputAccuracy> outputs;
+  std::vector<Judged> judged;  // of each
+  bool class_scores = true;    // the first output is a list of them: agreement is of its class
+  // Not of outputs that are judged by their size; infinite without any other.
   double sqnr_db = 0;
   // The mean over the samples of each one's own, of its worst output, at most 200 dB: of samples of
   // different loudness, what the quiet ones lose.
@@ -42,6 +46,7 @@ struct EvalResult {
   std::vector<std::pair<std::string, int64_t>>
       predictions;  // sample name, class with the largest score
 
+  bool tells_classes() const { return has_reference && (class_scores || labelled > 0); }
   double top1() const {
     return labelled ? static_cast<double>(correct1) / static_cast<double>(labelled) : 0;
   }

@@ -14,6 +14,8 @@ using nlohmann::json;
 constexpr char kFormat[] = "evoq-evaluation";
 constexpr int kVersion = 1;
 
+constexpr const char* kJudged[] = {"real", "elements", "size"};
+
 // JSON has no infinity: null is one.
 json NumberOf(double x) { return std::isfinite(x) ? json(x) : json(); }
 
@@ -84,6 +86,15 @@ Result<EvaluationPart> Parse(const json& given) {
   if (!outputs.is_array() || outputs.empty() || !std::ranges::all_of(outputs, is_text))
     return InvalidInput("\"outputs\" is no list of names");
   part.outputs = outputs.get<std::vector<std::string>>();
+  for (const json& name : JsonArray(given, "judged")) {
+    const auto at = std::ranges::find(kJudged, name.is_string() ? name.get<std::string>() : "");
+    if (at == std::end(kJudged)) return InvalidInput("\"judged\" holds {}", name.dump());
+    part.judged.push_back(static_cast<Judged>(at - std::begin(kJudged)));
+  }
+  if (!part.judged.empty() && part.judged.size() != part.outputs.size())
+    return InvalidInput("\"judged\" has {} names for {} outputs", part.judged.size(),
+                        part.outputs.size());
+  part.class_scores = field("class_scores") != json(false);
   const json& samples = JsonArray(given, "samples");
   const int64_t expected = part.part.last(part.size) - part.part.first(part.size);
   if (static_cast<int64_t>(samples.size()) != expected)
@@ -98,7 +109,11 @@ Result<EvaluationPart> Parse(const json& given) {
 
 }  // namespace
 
+const char* JudgedName(Judged judged) { return kJudged[static_cast<int>(judged)]; }
+
 Status SaveEvaluation(const EvaluationPart& part, const std::string& path) {
+  json judged = json::array();
+  for (const Judged how : part.judged) judged.push_back(JudgedName(how));
   json samples = json::array();
   for (const EvaluatedSample& sample : part.samples) {
     json energies = json::array();
@@ -116,6 +131,8 @@ Status SaveEvaluation(const EvaluationPart& part, const std::string& path) {
                      {"parts", part.part.count},
                      {"size", part.size},
                      {"outputs", part.outputs},
+                     {"judged", std::move(judged)},
+                     {"class_scores", part.class_scores},
                      {"has_reference", part.has_reference},
                      {"ms", part.ms},
                      {"samples", std::move(samples)}};

@@ -20,8 +20,16 @@ struct EvaluatedSample {
   std::vector<Energy> energies;  // by output, against the reference's; empty without one
 };
 
+// How an output is compared with the reference's: real numbers by signal to noise; each element of
+// others is right or wrong; of one whose size depends on the data, and whose positions tell
+// nothing, a sample is right where it has the size.
+enum class Judged { kReal, kElements, kSize };
+const char* JudgedName(Judged judged);  // "real", "elements", "size"
+
 struct EvaluationPart {
   std::vector<std::string> outputs;  // names
+  std::vector<Judged> judged;        // by output; empty: all are real
+  bool class_scores = true;          // the first output is a list of them
   bool has_reference = false;
   PartNumber part;
   int64_t size = 0;  // samples of all parts
