@@ -210,8 +210,8 @@ std::optional<std::string> WhyNoStep(const Graph& graph, const Node& node) {
                          graph.value(id).name, type.ToString());
     if (type.dtype == DType::kUndefined || !type.bytes())
       return fmt::format(
-          "{}: output {} has the type {}, expected a static shape; name the input shapes (--shape "
-          "NAME=1x3x224x224)",
+          "{}: output {} has the type {}, expected a static shape; it depends on the data, so that "
+          "it is known when it runs",
           NodeLabel(node), graph.value(id).name, type.ToString());
   }
   return std::nullopt;

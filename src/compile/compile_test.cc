@@ -99,8 +99,8 @@ TEST(WhyNoProgram, SaysIt) {
                 "%y\n"),
             "node s (Cast): output s is string[3], expected a tensor of numbers");
   EXPECT_EQ(why("input %x: float32[3]\nnz: %i = NonZero(%x)\nf: %f = Cast{to=1}(%i)\noutput %f\n"),
-            "node nz (NonZero): output i has the type int64[1, ?], expected a static shape; name "
-            "the input shapes (--shape NAME=1x3x224x224)");
+            "node nz (NonZero): output i has the type int64[1, ?], expected a static shape; it "
+            "depends on the data, so that it is known when it runs");
   EXPECT_EQ(why("input %x: float32[3]\ninput %c: bool[]\nif: %y = If{captured=1}(%c, %x)\n"
                 "| graph \"then\"\n| input %a: float32[3]\n| t: %b = Neg(%a)\n| output %b\n"
                 "| graph \"else\"\n| input %a: float32[3]\n| e: %b = Abs(%a)\n| output %b\n"

@@ -101,7 +101,8 @@ TEST(Npy, BrokenFilesAreErrors) {
            {"", "no NPY magic"},
            {Npy("{'descr': '>f4', 'fortran_order': False, 'shape': (1,)}", "1234"), "big-endian"},
            {Npy("{'descr': '<U4', 'fortran_order': False, 'shape': (1,)}", "1234"),
-            "element type '<U4'"},
+            "strings ('<U4'), which files do not give to a model: evoq.load(MODEL).run() in "
+            "Python"},
            {Npy("{'descr': '<f4', 'fortran_order': False, 'shape': (2,)}", "1234"),
             "4 bytes of data at byte 66, expected 8"},
            {Npy("{'descr': '<f4', 'fortran_order': False, 'shape': (1,)}", "12345"),

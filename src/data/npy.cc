@@ -87,6 +87,12 @@ Result<DType> DTypeOfDescr(const std::string& descr) {
   }
   if (!descr.empty() && descr[0] == '>')
     return Unsupported("npy: big-endian data ('{}'), expected little-endian", Shorten(descr));
+  const std::string_view kind = std::string_view(descr).substr(0, 2);
+  if (kind == "<U" || kind == "|S" || kind == "|O")
+    return Unsupported(
+        "npy: strings ('{}'), which files do not give to a model: evoq.load(MODEL).run() in Python "
+        "takes them",
+        Shorten(descr));
   return Unsupported("npy: element type '{}', expected a little-endian number type such as '<f4'",
                      Shorten(descr));
 }

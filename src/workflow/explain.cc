@@ -10,6 +10,7 @@
 #include "report/table.h"
 #include "workflow/attainable.h"
 #include "workflow/report_model.h"
+#include "workflow/slow_steps.h"
 #include "workflow/to_measure.h"
 
 namespace evoq {
@@ -208,6 +209,9 @@ Told Tell(const Explanation& e) {
     told.text += "\n" + parts.text;
   }
   told.text += "\n" + FloatStepsText(program);
+  const Told slow = SlowSteps(program, e.model.profile);
+  if (!slow.text.empty()) told.text += "\n" + slow.text;
+  told.json["slow_steps"] = slow.json;
   if (e.zeros) {
     const Told zeros = Tell(*e.zeros);
     told.text += "\n" + PrintableLines(zeros.text);

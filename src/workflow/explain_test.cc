@@ -5,6 +5,7 @@
 
 #include "program/etm.h"
 #include "quant/mixed.h"
+#include "quant/unfuse.h"
 #include "workflow/tiny_testing.h"
 
 namespace evoq {
@@ -35,6 +36,33 @@ TEST_F(Explains, TheNarrowTypeOfAMixedModel) {
     const std::string text = Tell(*explained).text;
     EXPECT_NE(text.find(fmt::format("that could be {} ", narrow)), std::string::npos) << text;
   }
+}
+
+// A depthwise window without a fast integer kernel, as a file of another tool has it, and an
+// operator without any.
+TEST_F(Explains, StepsWithoutAFastKernel) {
+  Graph graph = Parsed(
+      "graph g\ninput %x: float32[1, 32, 1, 64]\nconst %w: float32[32, 1, 1, 5]\n"
+      "const %v: float32[32, 32, 1, 1]\nd: %d: float32[1, 32, 1, 60] = Conv{group=32}(%x, %w)\n"
+      "c: %c: float32[1, 32, 1, 60] = Conv(%d, %v)\n"
+      "l: %y: float32[1, 32, 1, 60] = LpNormalization{axis=1}(%c)\noutput %y\n");
+  const Ranges ranges = {{"x", {-1, 1}}, {"d", {-1, 1}}, {"c", {-1, 1}}, {"y", {-1, 1}}};
+  ASSERT_TRUE(QuantizeStatic(graph, ranges, {.target = FindQdqTarget("evoq")}));
+  const auto model = LowerAndPack(std::move(graph));
+  ASSERT_TRUE(model) << model.error().message();
+  ASSERT_TRUE(WriteEtm(*model, At("slow.etm")));
+  ExplainJob job{.model = At("slow.etm")};
+  job.threads = 1;
+  job.duration_s = 0.02;
+  const auto explained = Explain(job);
+  ASSERT_TRUE(explained) << explained.error().message();
+  const Told told = Tell(*explained);
+  EXPECT_NE(told.text.find("dwconv_int8 is slower than float32 here: windows of 1 x 5"),
+            std::string::npos)
+      << told.text;
+  EXPECT_NE(told.text.find("quantize with --exclude d"), std::string::npos) << told.text;
+  EXPECT_NE(told.text.find("l (LpNormalization): no kernel computes it"), std::string::npos);
+  EXPECT_EQ(told.json["slow_steps"].size(), 2);
 }
 
 // A product of which one block in four is not zero, beside one without zeros.

@@ -56,7 +56,7 @@ extern const ExplainRule kCauseKernelBelowIdeal = {
     .sentence = "Kernels that gain less over their float counterpart than the hardware allows.",
     .fix =
         "Try --tune; small and thin layers are bound by memory and fixed cost (see their roofline "
-        "share).",
+        "share); what takes longer than in float32 is better left there (quantize --exclude NAME).",
 };
 extern const ExplainRule kCauseMovesBytes = {
     .code = "moves-bytes",
