@@ -58,10 +58,9 @@ struct EvalResult {
   }
 };
 
-// Top-1 and top-5 against labels, top-1 agreement with the reference model: on output 0, whose
-// classes are its elements. Signal to noise of every output (certify/energy.h): one whose size
-// depends on data, and is another than the reference's, is wholly wrong in that sample. Errors:
-// also kInvalidInput for a reference whose outputs cannot be compared.
+// Top-1 and top-5 against labels, top-1 agreement with the reference model: on output 0, where it
+// is a list of scores. Every other comparison as Judged says. Errors: also kInvalidInput for a
+// reference whose outputs cannot be compared.
 Result<EvalResult> Evaluate(const EvalJob& job, const Follow& follow = {});
 Told Tell(const EvalResult& result);
 
