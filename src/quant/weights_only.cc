@@ -447,8 +447,7 @@ void Join(const QuantizeReport& body, const std::string& prefix, QuantizeReport&
 bool HasCaches(const Graph& graph) {
   return std::ranges::any_of(graph.order(), [&](NodeId id) {
     const Node& node = graph.node(id);
-    return node.op == "TensorScatter" || (node.op == "Attention" && (node.input(kPastKey).valid() ||
-                                                                     node.input(kLengths).valid()));
+    return node.op == "Attention" && (node.input(kPastKey).valid() || node.input(kLengths).valid());
   });
 }
 

@@ -164,7 +164,7 @@ Result<EvaluationPart> Run(const EvalJob& job, const Follow& follow,
     }
     if (part.has_reference && part.judged.empty()) {
       part.judged = JudgedOf(reference.engine->model().graph, sample, expected);
-      part.class_scores = AreClassScores(expected);
+      part.class_scores = AreClassScores(std::span(expected).first(1));
     }
     EVOQ_ASSIGN(EvaluatedSample seen,
                 SampleOf(sample, outputs, part.has_reference ? &expected : nullptr, part.judged));
@@ -264,7 +264,9 @@ Told Tell(const EvalResult& r) {
   told.json["sample_sqnr_db"] = r.sample_sqnr_db;
   told.json["outputs"] = ToJson(r.outputs);
   const std::string classes =
-      r.tells_classes() ? FormatPrintable("top-1 class equal to {} on {:.4f} ({} of {}), ",
+      r.tells_classes() ? FormatPrintable("top-1 class{}{} equal to {} on {:.4f} ({} of {}), ",
+                                          r.outputs.size() > 1 ? " of " : "",
+                                          r.outputs.size() > 1 ? r.outputs[0].name : "",
                                           r.reference, r.agreement(), r.agreed, r.samples)
                         : FormatPrintable("beside {}: ", r.reference);
   told.text += "  " + classes;

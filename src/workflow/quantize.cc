@@ -178,12 +178,15 @@ struct Made {
   QuantizeReport report;
 };
 
-// Pairs that lead nowhere in the runtime that the file is for: quantization places them around what
-// evoq computes on integers. Parameters that came from elsewhere stay where they were put.
+// Pairs of static int8 that lead nowhere in the runtime that the file is for: quantization places
+// them around what evoq computes on integers. What was asked for by name stays: parameters that
+// came from elsewhere, values of fewer bits.
 Status RepairPairs(const QuantizeJob& job) {
   const QdqTarget* const target = FindQdqTarget(job.target);
   const Runtime* const runtime = target == nullptr ? nullptr : FindRuntime(target->runtime);
-  if (runtime == nullptr || !job.encodings.empty() || !job.calib_cache.empty()) return {};
+  const bool asked = !job.encodings.empty() || !job.calib_cache.empty() ||
+                     !job.activation_bits.empty() || job.scheme != "int8";
+  if (runtime == nullptr || asked) return {};
   EVOQ_ASSIGN(Graph graph, ImportModel(job.output));
   EVOQ_ASSIGN(const Repairs repairs, RepairPlacement(graph, *runtime));
   return repairs.repairs.empty() ? Status() : ExportOnnx(graph, job.output, job.opset);

@@ -121,7 +121,8 @@ std::vector<DataCase> MakeNpyCases() {
       {r, "big-endian", With<N>([](N& f) { f.descr = "'>f4'"; }),
        "npy: big-endian data ('>f4'), expected little-endian"},
       {r, "strings", With<N>([](N& f) { f.descr = "'<U6'"; }),
-       "npy: element type '<U6', expected a little-endian number type such as '<f4'"},
+       "npy: strings ('<U6'), which files do not give to a model: evoq.load(MODEL).run() in Python "
+       "takes them"},
       {r, "a long type", With<N>([](N& f) { f.descr = "'" + std::string(1000, 't') + "'"; }),
        "tttttt...', expected a little-endian"},
       {r, "a long key", With<N>([](N& f) { f.more = "'" + std::string(1000, 'k') + "': 3"; }),

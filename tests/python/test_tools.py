@@ -388,6 +388,7 @@ def test_progress_is_told(tmp_path):
         "calibrating",
         "quantizing",
         "compiling",
+        "checking outputs",
         "writing",
     ]
     assert all(0 <= fraction <= 1 for _, fraction in told)

@@ -390,21 +390,23 @@ template <typename T, int kTile>
 void DotsOf(const KeyDots& p, int64_t first, int row) {
   DotsOfSixteen<T, kTile>(p, p.q + row * p.q_step, first, p.y + row * kKeyBlock);
 }
+// How many of so many rows are taken together: code for 3 and 5 would be seldom used.
+constexpr int kTaken[kMaxAttentionRows + 1] = {0, 1, 2, 2, 4, 4, 6, 7, 4};
 template <typename T, int... kTile>
 constexpr auto DotsByRows(std::integer_sequence<int, kTile...>) {
-  return std::array<void (*)(const KeyDots&, int64_t, int), kDotRows>{DotsOf<T, kTile + 1>...};
+  return std::array<void (*)(const KeyDots&, int64_t, int), kDotRows>{
+      DotsOf<T, kTaken[kTile + 1]>...};
 }
 
 // All rows take some keys before the next ones, so that these come from the first cache.
 template <typename T>
 void Dots(const KeyDots& p) {
   static constexpr auto kByRows = DotsByRows<T>(std::make_integer_sequence<int, kDotRows>());
-  const int tiles = (p.rows + kDotRows - 1) / kDotRows;
   for (int64_t first = 0; first < p.n; first += 16) {
-    for (int t = 0, row = 0; t < tiles; ++t) {
-      const int end = p.rows * (t + 1) / tiles;
-      kByRows[static_cast<size_t>(end - row - 1)](p, first, row);
-      row = end;
+    for (int row = 0; row < p.rows;) {
+      const int count = kDotRows == 1 ? 1 : kTaken[p.rows - row];
+      kByRows[static_cast<size_t>(count - 1)](p, first, row);
+      row += count;
     }
   }
 }

@@ -96,8 +96,9 @@ void Int8RowAny(const DwInt8Args& args, const uint8_t* x_image, int64_t oy, int6
   }
 }
 
-[[maybe_unused]] void Int8RowsPlain(const DwInt8Args& args, const uint8_t* x, const void* residual,
-                                    void* y, int64_t begin, int64_t end) {
+[[maybe_unused, gnu::noinline]] void Int8RowsPlain(const DwInt8Args& args, const uint8_t* x,
+                                                   const void* residual, void* y, int64_t begin,
+                                                   int64_t end) {
   const DwShape& shape = args.shape;
   for (int64_t row = begin; row < end; ++row) {
     const uint8_t* x_image = x + row / shape.h.out * shape.h.in * shape.w.in * shape.channels;
