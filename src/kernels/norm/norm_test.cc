@@ -420,6 +420,17 @@ TEST(Norm, ArgMaxOfRandomShapes) {
   }
 }
 
+// Integers wrap around.
+template <typename T>
+T Added(T a, T b) {
+  if constexpr (std::is_integral_v<T>) {
+    using Bits = std::make_unsigned_t<T>;
+    return static_cast<T>(static_cast<Bits>(a) + static_cast<Bits>(b));
+  } else {
+    return a + b;
+  }
+}
+
 template <typename T>
 Tensor CumSumReference(const Tensor& x, size_t axis, bool exclusive, bool reverse) {
   Tensor y = Tensor::Allocate(x.type());
@@ -429,7 +440,7 @@ Tensor CumSumReference(const Tensor& x, size_t axis, bool exclusive, bool revers
     T sum = 0;
     const int64_t n = reverse ? sizes[axis] - place : place + 1;
     for (int64_t k = 0; k < n - (exclusive ? 1 : 0); ++k)
-      sum += x.data<T>()[first + (reverse ? sizes[axis] - 1 - k : k) * strides[axis]];
+      sum = Added(sum, x.data<T>()[first + (reverse ? sizes[axis] - 1 - k : k) * strides[axis]]);
     y.mutable_data<T>()[i] = sum;
   }
   return y;
