@@ -8,30 +8,11 @@
 #include "kernels/slower.h"
 #include "ops/driver.h"
 #include "ops/op.h"
+#include "passes/example_shapes.h"
 #include "reference/reference.h"
 
 namespace evoq {
 namespace {
-
-// A size for every dimension that is open: 1 for batches, 64 elsewhere. Kernels want static shapes;
-// which ones hardly matters to them.
-std::map<std::string, std::vector<int64_t>> ExampleShapes(const Graph& graph) {
-  std::map<std::string, std::vector<int64_t>> shapes;
-  std::map<std::string, int64_t> symbols;
-  for (ValueId in : graph.inputs()) {
-    const Shape& shape = graph.value(in).type.shape;
-    if (!shape.ranked()) continue;
-    auto& sizes = shapes[graph.value(in).name];
-    for (int i = 0; i < shape.rank(); ++i) {
-      const int64_t example = i == 0 ? 1 : 64;
-      sizes.push_back(shape[i].known() ? shape[i].value
-                      : shape[i].symbol.empty()
-                          ? example
-                          : symbols.emplace(shape[i].symbol, example).first->second);
-    }
-  }
-  return shapes;
-}
 
 bool IsAsked(const Node& node) {
   const OpDef* op = FindOp(node);
