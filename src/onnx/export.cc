@@ -588,21 +588,26 @@ std::optional<Graph> WithNarrowWeights(const Graph& graph) {
 
 }  // namespace
 
-Status ExportOnnx(const Graph& given, const std::string& path, int opset) {
+Result<std::string> ExportOnnxBytes(const Graph& given, const std::string& label, int opset) {
   const std::optional<Graph> narrow = WithNarrowWeights(given);
   const Graph& graph = narrow ? *narrow : given;
   onnx::ModelProto model;
-  EVOQ_ASSIGN(opset, WithContext(OpsetOf(graph, opset), path));
+  EVOQ_ASSIGN(opset, WithContext(OpsetOf(graph, opset), label));
   WriteHeader(graph, opset, model);
   std::set<std::string> names;
   for (int i = 0; i < graph.value_count(); ++i) names.insert(graph.value(ValueId{i}).name);
   for (NodeId id : graph.order()) names.insert(graph.node(id).name);
-  EVOQ_TRY(
-      WithContext(Exporter(graph, *model.mutable_graph(), names).Run(graph.inputs().size()), path));
+  EVOQ_TRY(WithContext(Exporter(graph, *model.mutable_graph(), names).Run(graph.inputs().size()),
+                       label));
   if (model.ByteSizeLong() > INT_MAX)
     return Fail(ErrorCode::kTooLarge, "{}: the model is {} bytes, an ONNX file holds at most 2 GB",
-                path, model.ByteSizeLong());
-  return WriteFileAtomic(path, model.SerializeAsString());
+                label, model.ByteSizeLong());
+  return model.SerializeAsString();
+}
+
+Status ExportOnnx(const Graph& graph, const std::string& path, int opset) {
+  EVOQ_ASSIGN(const std::string bytes, ExportOnnxBytes(graph, path, opset));
+  return WriteFileAtomic(path, bytes);
 }
 
 }  // namespace evoq

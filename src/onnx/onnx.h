@@ -28,6 +28,8 @@ inline constexpr int kExportOpset = 17;
 // Atomic. Errors: kUnsupported for what ONNX, or the operator set that was asked for, cannot say,
 // naming it; kIo.
 Status ExportOnnx(const Graph& graph, const std::string& path, int opset = 0);
+// The file's bytes. `label` names it in messages.
+Result<std::string> ExportOnnxBytes(const Graph& graph, const std::string& label, int opset = 0);
 
 // A TensorProto file (.pb of the conformance suite), or a SequenceProto or OptionalProto file for a
 // container `type`.

@@ -178,24 +178,25 @@ struct Made {
   QuantizeReport report;
 };
 
-// Pairs of static int8 that lead nowhere in the runtime that the file is for: quantization places
-// them around what evoq computes on integers. What was asked for by name stays: parameters that
-// came from elsewhere, values of fewer bits.
-Status RepairPairs(const QuantizeJob& job) {
+// The graph of an .onnx as its runtime reads it, without pairs of static int8 that lead nowhere
+// there: quantization places them around what evoq computes on integers. What was asked for by name
+// stays: parameters that came from elsewhere, values of fewer bits.
+Result<Graph> WithoutIdlePairs(const QuantizeJob& job, const Graph& graph) {
   const QdqTarget* const target = FindQdqTarget(job.target);
   const Runtime* const runtime = target == nullptr ? nullptr : FindRuntime(target->runtime);
   const bool asked = !job.encodings.empty() || !job.calib_cache.empty() ||
                      !job.activation_bits.empty() || job.scheme != "int8";
-  if (runtime == nullptr || asked) return {};
-  EVOQ_ASSIGN(Graph graph, ImportModel(job.output));
-  EVOQ_ASSIGN(const Repairs repairs, RepairPlacement(graph, *runtime));
-  return repairs.repairs.empty() ? Status() : ExportOnnx(graph, job.output, job.opset);
+  if (runtime == nullptr || asked) return graph;
+  EVOQ_ASSIGN(const std::string bytes, ExportOnnxBytes(graph, job.output, job.opset));
+  EVOQ_ASSIGN(Graph read, ImportOnnxBytes(std::as_bytes(std::span(bytes)), job.output));
+  EVOQ_TRY(RepairPlacement(read, *runtime));
+  return read;
 }
 
 Status Write(const QuantizeJob& job, const Made& made) {
   if (!made.graph) return WriteEtm(*made.model, job.output);
-  EVOQ_TRY(ExportOnnx(*made.graph, job.output, job.opset));
-  return RepairPairs(job);
+  EVOQ_ASSIGN(const Graph graph, WithoutIdlePairs(job, *made.graph));
+  return ExportOnnx(graph, job.output, job.opset);
 }
 
 Status CheckCertifiable(const QuantizeJob& job) {

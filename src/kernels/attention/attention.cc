@@ -47,6 +47,7 @@ struct AttentionState {
   bool by_rows = false;      // keys are not laid out anew
   int64_t grain = 1;
 
+  int64_t tasks() const { return a.q.batch * a.k.now.heads * row_tasks * (part_tasks ? parts : 1); }
   // Rows of which all take a key before the next one.
   bool few() const { return by_rows && rows <= kRowsByRows; }
 
@@ -420,8 +421,7 @@ struct AttentionState {
       WritePresent(a.k, a.past() > 0 ? in[kPastKey] : nullptr, in[kK], out[1], context);
     if (a.v.present)
       WritePresent(a.v, a.past() > 0 ? in[kPastValue] : nullptr, in[kV], out[2], context);
-    const int64_t tasks = a.q.batch * a.k.now.heads * row_tasks * (part_tasks ? parts : 1);
-    context.pool.ParallelFor(tasks, grain, [&](int64_t begin, int64_t end, int thread) {
+    context.pool.ParallelFor(tasks(), grain, [&](int64_t begin, int64_t end, int thread) {
       for (int64_t t = begin; t < end; ++t) RunTask(t, in, out, context.scratch, thread);
     });
     if (!part_tasks) return;
@@ -449,16 +449,16 @@ Result<BoundKernel> BindAttention(const KernelCall& call, const BindOptions& opt
   state.row_tasks = CeilDiv(state.rows, state.task_rows);
   state.value_floats = Rounded(a.y.size);
   // Over a cache, which queries come to one by one or many at a time, all is cut alike.
-  const bool cached = a.has_lengths, few = state.rows <= kFewRows;
-  state.part_keys = cached || few ? kPartKeys : std::max<int64_t>(a.keys(), 1);
+  const bool cached = a.has_lengths, in_parts = state.rows <= kFewRows;
+  state.part_keys = cached || in_parts ? kPartKeys : std::max<int64_t>(a.keys(), 1);
   state.parts = std::max<int64_t>(CeilDiv(a.keys(), state.part_keys), 1);
-  state.part_tasks = few && state.parts > 1;
+  state.part_tasks = in_parts && state.parts > 1;
   state.by_rows = (cached || state.rows <= kRowsByRows) && a.q.size % 16 == 0;
   const double pairs = static_cast<double>(state.task_rows) *
                        static_cast<double>(state.part_tasks ? state.part_keys : a.keys());
   state.grain =
-      Grain(a.q.batch * a.k.now.heads * state.row_tasks * (state.part_tasks ? state.parts : 1),
-            pairs * (0.02 * static_cast<double>(a.q.size + a.y.size) + 0.3) + 20, options.threads);
+      Grain(state.tasks(), pairs * (0.02 * static_cast<double>(a.q.size + a.y.size) + 0.3) + 20,
+            options.threads);
   const size_t scratch = state.scratch_bytes();
   return BoundKernel::Of(std::move(state), scratch);
 }

@@ -27,7 +27,7 @@ struct DwShape {
   int64_t blocks() const { return (channels + kDwBlock - 1) / kDwBlock; }
   int64_t taps() const { return h.kernel * w.kernel; }
   int64_t quads() const { return (h.kernel + 3) / 4; }  // groups of four rows of the kernel
-  bool down() const { return h.kernel > w.kernel; }     // the longer side
+  bool down() const { return h.kernel > w.kernel; }     // the longer side is vertical
 };
 
 // The channels that one walk of dwconv_walk.inl.h computes together. With 64 lanes, fewer than 33
@@ -45,14 +45,13 @@ struct DwRingBlock {
 struct DwInt8Args {
   DwShape shape;
   // For dwconv_lines.inl.h, null where the instruction set has none: the kernel's taps in groups of
-  // DwTable::line_taps along its longer side, which is vertical where `down`; zeros past the end.
+  // DwTable::line_taps along its longer side (DwShape::down); zeros past the end.
   //   4: int8 [part][block][i][group][16][4], i along the other side. The parts add up to w -
   //      zero_w: two where that does not fit int8, the second what is over; null where two do not
   //      suffice (w - zero_w = 255)
   //   2: int16 [block][i][group][16][2]
   const void* groups = nullptr;
   int parts = 1;
-  bool down = false;
   const int16_t* taps = nullptr;  // [tap][C rounded up]: w - zero_w
   const int32_t* bias = nullptr;  // bias[c] - zero_x * sum of the weights of c
   const float* multiplier = nullptr;

@@ -167,7 +167,7 @@ void Int8Rows(const DwInt8Args& args, const uint8_t* x, const void* residual, vo
   const LineMachine machine{args};
   Lines<LineMachine> lines(machine, args, x, residual, y);
   if (!lines.fits()) return Int8RowsPlain(args, x, residual, y, begin, end);
-  lines.Rows(begin, end, shape.channels);
+  lines.Rows(begin, end);
 }
 
 }  // namespace

@@ -125,17 +125,16 @@ void DwInt8State::SetGrain(int threads) {
 template <typename T>
 void DwInt8State::SetGroups(int64_t line_taps) {
   const DwShape& shape = args.shape;
-  args.down = shape.down();
   const int64_t padded = shape.blocks() * kDwBlock, kw = shape.w.kernel,
-                across = args.down ? kw : shape.h.kernel,
-                count = CeilDiv(args.down ? shape.h.kernel : kw, line_taps),
+                across = shape.down() ? kw : shape.h.kernel,
+                count = CeilDiv(shape.down() ? shape.h.kernel : kw, line_taps),
                 part = padded * across * count * line_taps;
   groups = AlignedBuffer(static_cast<size_t>(part * args.parts) * sizeof(T));
   auto* to = reinterpret_cast<T*>(groups.data());
   std::fill(to, to + part * args.parts, T{0});
   for (int64_t i = 0; i < shape.taps() * padded; ++i) {
     const int64_t c = i % padded, ky = i / padded / kw, kx = i / padded % kw,
-                  along = args.down ? ky : kx, other = args.down ? kx : ky;
+                  along = shape.down() ? ky : kx, other = shape.down() ? kx : ky;
     const int64_t at =
         (((c / kDwBlock * across + other) * count + along / line_taps) * kDwBlock + c % kDwBlock) *
             line_taps +

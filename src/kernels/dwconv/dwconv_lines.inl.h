@@ -18,13 +18,14 @@ struct LineSteps {
   int64_t output, group, operand, tap, unit;
 
   LineSteps(const WindowDim& d, int64_t taps) {
+    const int64_t dilation = d.kernel == 1 ? 1 : d.dilation;  // of one tap it may be anything
     if (d.stride == 1) {
-      classes = unit = d.dilation;
+      classes = unit = dilation;
       output = operand = tap = 1;
       group = taps;
       return;
     }
-    int64_t a = d.stride, b = taps * d.dilation;
+    int64_t a = d.stride, b = taps * dilation;
     while (b != 0) {
       const int64_t rest = a % b;
       a = b, b = rest;
@@ -32,8 +33,8 @@ struct LineSteps {
     classes = unit = 1;
     operand = a;
     output = d.stride / a;
-    group = taps * d.dilation / a;
-    tap = d.dilation;
+    group = taps * dilation / a;
+    tap = dilation;
   }
 };
 
@@ -53,16 +54,16 @@ class Lines {
       : machine_(machine),
         args_(args),
         shape_(args.shape),
-        along_(args.down ? shape_.h : shape_.w),
-        across_(args.down ? shape_.w : shape_.h),
+        along_(shape_.down() ? shape_.h : shape_.w),
+        across_(shape_.down() ? shape_.w : shape_.h),
         steps_(along_, M::kTaps),
         groups_((along_.kernel + M::kTaps - 1) / M::kTaps),
         x_(x),
         residual_(residual),
         y_(y) {
     const int64_t row = shape_.w.in * shape_.channels;
-    along_bytes_ = args.down ? row : shape_.channels;
-    across_bytes_ = args.down ? shape_.channels : row;
+    along_bytes_ = shape_.down() ? row : shape_.channels;
+    across_bytes_ = shape_.down() ? shape_.channels : row;
     // Lines whose operands have room beside each other, and the outputs of a stretch.
     constexpr int64_t kFew = 16;
     lines_ = Within(kMostOperands / OperandsOf(kFew), kMostPixels / PixelsOf(OperandsOf(kFew)));
@@ -76,21 +77,20 @@ class Lines {
   // Whether a stretch has a few outputs at least.
   bool fits() const { return most_ >= kOutputs; }
 
-  // Output rows [begin, end) of batch * OH, channels below `channels`.
-  void Rows(int64_t begin, int64_t end, int64_t channels) {
+  // Output rows [begin, end) of batch * OH.
+  void Rows(int64_t begin, int64_t end) {
     const int64_t rows = shape_.h.out, columns = shape_.w.out;
     for (int64_t row = begin; row < end;) {
       const int64_t image = row / rows, first = row % rows,
                     last = rows < first + end - row ? rows : first + end - row;
       image_ = x_ + image * shape_.h.in * shape_.w.in * shape_.channels;
       const int64_t at = image * rows * columns * shape_.channels;
-      if (args_.down) {
+      if (shape_.down()) {
         for (int64_t column = 0; column < columns; ++column)
-          Line(column, first, last, at + column * shape_.channels, columns * shape_.channels,
-               channels);
+          Line(column, first, last, at + column * shape_.channels, columns * shape_.channels);
       } else {
         for (int64_t r = first; r < last; ++r)
-          Line(r, 0, columns, at + r * columns * shape_.channels, shape_.channels, channels);
+          Line(r, 0, columns, at + r * columns * shape_.channels, shape_.channels);
       }
       row += last - first;
     }
@@ -109,22 +109,20 @@ class Lines {
 
   // Outputs [first, last) along a line, `at` and `step`: where output 0 is in y, and from one to
   // the next.
-  void Line(int64_t across_output, int64_t first, int64_t last, int64_t at, int64_t step,
-            int64_t channels) {
+  void Line(int64_t across_output, int64_t first, int64_t last, int64_t at, int64_t step) {
     for (int64_t k = 0; k < steps_.classes && first + k < last; ++k) {
       const int64_t count = (last - first - k + steps_.classes - 1) / steps_.classes;
       for (int64_t begin = 0; begin < count; begin += most_) {
         const int64_t n = count - begin < most_ ? count - begin : most_,
                       output = first + k + begin * steps_.classes;
-        Stretch(across_output, output, n, at + output * step, steps_.classes * step, channels);
+        Stretch(across_output, output, n, at + output * step, steps_.classes * step);
       }
     }
   }
 
   // n outputs of a class from `output` on.
-  void Stretch(int64_t across_output, int64_t output, int64_t n, int64_t at, int64_t step,
-               int64_t channels) {
-    const int64_t operands = OperandsOf(n), pixels = PixelsOf(operands);
+  void Stretch(int64_t across_output, int64_t output, int64_t n, int64_t at, int64_t step) {
+    const int64_t operands = OperandsOf(n), pixels = PixelsOf(operands), channels = shape_.channels;
     for (int64_t c = 0; c < channels; c += kDwBlock) {
       const int64_t left = Within(channels - c, kDwBlock);
       for (int64_t first = 0; first < across_.kernel; first += lines_) {

@@ -59,20 +59,30 @@ struct Case {
   bool last;
 };
 
-// Every axis of the case in ascending order; `nearest` empty for linear.
-std::vector<float> Reference(const Case& s, std::vector<float> x, const std::string& mode,
-                             const std::string& nearest) {
+// Every axis of the case that changes, in ascending order: `axis(x, outer, in, inner, out)`.
+template <typename AxisFn>
+std::vector<float> EachAxis(const Case& s, std::vector<float> x, const AxisFn& axis_of) {
   std::vector<int64_t> sizes = s.in;
   for (size_t axis = 0; axis < sizes.size(); ++axis) {
     if (s.in[axis] == s.out[axis]) continue;
     int64_t outer = 1, inner = 1;
     for (size_t i = 0; i < axis; ++i) outer *= sizes[i];
     for (size_t i = axis + 1; i < sizes.size(); ++i) inner *= sizes[i];
-    x = Axis(x, outer, sizes[axis], inner, s.out[axis],
-             static_cast<double>(s.out[axis]) / static_cast<double>(s.in[axis]), mode, nearest);
+    x = axis_of(x, outer, sizes[axis], inner, s.out[axis]);
     sizes[axis] = s.out[axis];
   }
   return x;
+}
+
+// `nearest` empty for linear.
+std::vector<float> Reference(const Case& s, std::vector<float> x, const std::string& mode,
+                             const std::string& nearest) {
+  return EachAxis(
+      s, std::move(x),
+      [&](const std::vector<float>& v, int64_t outer, int64_t in, int64_t inner, int64_t out) {
+        return Axis(v, outer, in, inner, out, static_cast<double>(out) / static_cast<double>(in),
+                    mode, nearest);
+      });
 }
 
 TestCall MakeCall(const Case& s, TensorType x, TensorType y, const std::string& mode,
@@ -239,17 +249,12 @@ TEST(Resize, AnyTapsEqualTheDefinition) {
       TestCall t = MakeCall(s, f32, f32, cubic ? "cubic" : "linear", "half_pixel");
       t.attrs.Set("antialias", static_cast<int64_t>(antialias));
       t.attrs.Set("exclude_outside", static_cast<int64_t>(exclude));
-      std::vector<float> want(t.inputs[0].values<float>().begin(),
-                              t.inputs[0].values<float>().end());
-      std::vector<int64_t> sizes = s.in;
-      for (size_t axis = 0; axis < sizes.size(); ++axis) {
-        if (s.in[axis] == s.out[axis]) continue;
-        int64_t outer = 1, inner = 1;
-        for (size_t i = 0; i < axis; ++i) outer *= sizes[i];
-        for (size_t i = axis + 1; i < sizes.size(); ++i) inner *= sizes[i];
-        want = TapAxis(want, outer, sizes[axis], inner, s.out[axis], cubic, antialias, exclude);
-        sizes[axis] = s.out[axis];
-      }
+      const auto values = t.inputs[0].values<float>();
+      const std::vector<float> want = EachAxis(
+          s, {values.begin(), values.end()},
+          [&](const std::vector<float>& v, int64_t outer, int64_t in, int64_t inner, int64_t out) {
+            return TapAxis(v, outer, in, inner, out, cubic, antialias, exclude);
+          });
       const std::string what = fmt::format("{} {}", Shape(s.in).ToString(), way);
       const Tensor scalar = RunKernel(kResizeTaps, t, Isa::kScalar)[0];
       for (int64_t i = 0; i < scalar.elements(); ++i)
