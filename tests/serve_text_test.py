@@ -177,6 +177,139 @@ def check_other_names(server, work, model):
     check("no tools", of_chat(model="tools", tools=tools, tool_choice="none")[0] == plain)
 
 
+def check_choices(server, work, model):
+    """Several prompts, and several choices of each."""
+    ask = lambda **more: server.json("POST", "/v1/completions", completion(**more))
+    single = [ask(prompt=p)["choices"][0]["text"] for p in PROMPTS]
+    got = ask(prompt=PROMPTS)
+    texts = [c["text"] for c in got["choices"]]
+    check("a list of prompts", texts == single, (texts, single))
+    places = [c["index"] for c in got["choices"]]
+    check("the place of each", places == list(range(len(PROMPTS))), places)
+    tokens = [server.json("POST", "/v1/completions", completion(p))["usage"] for p in PROMPTS]
+    sums = {k: sum(t[k] for t in tokens) for k in tokens[0]}
+    check("usage is that of all", got["usage"] == sums, (got["usage"], sums))
+    got = ask(prompt=[[1, 5, 9], [1, 7]])
+    check("lists of tokens", got["usage"]["prompt_tokens"] == 5 and len(got["choices"]) == 2, got)
+    drawn = {"temperature": 1.5, "seed": 4}
+    three = [c["text"] for c in ask(prompt=PROMPTS[:2], n=3, **drawn)["choices"]]
+    alone = [
+        ask(prompt=p, temperature=1.5, seed=seed)["choices"][0]["text"]
+        for p in PROMPTS[:2]
+        for seed in (4, 5, 6)
+    ]
+    check("choices have the seeds that follow", three == alone and len(set(three)) > 3, three)
+    status, _, body = server.ask(
+        "POST",
+        "/v1/completions",
+        completion(PROMPTS, n=2, stream=True, stream_options={"include_usage": True}),
+    )
+    pieces, ended = events(body)
+    streamed = [""] * 12
+    reasons = [None] * 12
+    for piece in pieces:
+        for choice in piece["choices"]:
+            streamed[choice["index"]] += choice["text"]
+            reasons[choice["index"]] = choice["finish_reason"] or reasons[choice["index"]]
+    twice = [text for text in single for _ in range(2)]
+    check("the same in pieces", status == 200 and ended and streamed == twice, streamed)
+    check("each ends", all(reasons) and len(pieces[-1]["choices"]) == 0, reasons)
+    got = server.json("POST", "/v1/chat/completions", chat("the cat", n=2))
+    one = server.json("POST", "/v1/chat/completions", chat("the cat"))["choices"][0]["message"]
+    check("choices of a chat", [c["message"] for c in got["choices"]] == [one] * 2, got)
+
+
+def check_logprobs(server):
+    """What tokens are given, of texts and of prompts."""
+    ask = lambda **more: server.json("POST", "/v1/completions", completion(**more))["choices"][0]
+    prompt = [1, 5, 9, 12, 7]
+    got = ask(prompt=prompt, logprobs=3)
+    scores = got["logprobs"]
+    count = len(scores["tokens"])
+    check(
+        "of each token",
+        count == 12
+        and "".join(scores["tokens"]) == got["text"]
+        and scores["text_offset"] == [len("".join(scores["tokens"][:i])) for i in range(count)]
+        and all(
+            p == max(top.values()) and top[token] == p and 2 <= len(top) <= 3 and p <= 0
+            for token, p, top in zip(
+                scores["tokens"], scores["token_logprobs"], scores["top_logprobs"]
+            )
+        ),
+        got,
+    )
+    none = ask(prompt=prompt, logprobs=0)["logprobs"]
+    right = none["token_logprobs"] == scores["token_logprobs"] and none["top_logprobs"] is None
+    check("of the chosen ones alone", right, none)
+    echoed = ask(prompt=prompt, logprobs=1, echo=True, max_tokens=1)
+    scored = echoed["logprobs"]
+    check(
+        "of a prompt and a token",
+        len(scored["tokens"]) == 6
+        and scored["token_logprobs"][0] is None
+        and scored["top_logprobs"][0] is None
+        and scored["tokens"][5] == scores["tokens"][0]
+        and abs(scored["token_logprobs"][5] - scores["token_logprobs"][0]) < 1e-4
+        and echoed["text"].endswith(scores["tokens"][0]),
+        echoed,
+    )
+    # What stands before a token gives it the same, whether it is a prompt's or the text's.
+    longer = prompt + [30, 31]
+    whole = ask(prompt=longer, logprobs=1, echo=True, max_tokens=0)["logprobs"]
+    near = [
+        abs(a - b) < 1e-4
+        for a, b in zip(whole["token_logprobs"][1:5], scored["token_logprobs"][1:5])
+    ]
+    check("of a prompt alone", len(whole["tokens"]) == 7 and all(near), (whole, scored))
+    check("echo", ask(prompt="the cat", echo=True)["text"].startswith("the cat"))
+    pieces, _ = events(
+        server.ask(
+            "POST", "/v1/completions", completion(prompt, logprobs=3, stream=True, echo=True)
+        )[2]
+    )
+    joined = {name: [] for name in scores}
+    for piece in pieces:
+        for name, values in (piece["choices"][0]["logprobs"] or {}).items():
+            joined[name] += values
+    whole = ask(prompt=prompt, logprobs=3, echo=True)
+    text = "".join(p["choices"][0]["text"] for p in pieces)
+    check("the same in pieces", joined == whole["logprobs"] and text == whole["text"], joined)
+    of_chat = server.json(
+        "POST", "/v1/chat/completions", chat("the cat", logprobs=True, top_logprobs=2)
+    )["choices"][0]
+    content = of_chat["logprobs"]["content"]
+    check(
+        "of a chat",
+        b"".join(bytes(t["bytes"]) for t in content).decode() == of_chat["message"]["content"]
+        and all(
+            len(t["top_logprobs"]) == 2 and t["top_logprobs"][0]["logprob"] == t["logprob"]
+            for t in content
+        ),
+        of_chat,
+    )
+
+
+def check_weights(server):
+    """What else chooses tokens, and ends a text."""
+
+    def ask(**more):
+        got = server.json("POST", "/v1/completions", completion([1, 5, 9], logprobs=0, **more))
+        return got["choices"][0]
+
+    plain = ask(ignore_eos=True, max_tokens=30)["logprobs"]["tokens"]
+    for name, value in (("presence_penalty", 2), ("frequency_penalty", 2)):
+        other = ask(ignore_eos=True, max_tokens=30, **{name: value})["logprobs"]["tokens"]
+        check(name, len(set(other)) > len(set(plain)), (plain, other))
+    biased = ask(logit_bias={"40": 100}, max_tokens=5)
+    check("logit_bias", len(set(biased["logprobs"]["tokens"])) == 1, biased)
+    stopped = ask(logit_bias={"40": 100}, stop_token_ids=[40])
+    check("stop_token_ids", (stopped["text"], stopped["finish_reason"]) == ("", "stop"), stopped)
+    held = ask(logit_bias={"40": 50}, stop_token_ids=[40], min_tokens=4)
+    right = len(held["logprobs"]["tokens"]) == 4 and held["finish_reason"] == "stop"
+    check("min_tokens", right, held)
+
+
 def logged(server, request_id):
     """The line of a request in the log; the program writes it before it answers."""
     deadline = time.monotonic() + 10
@@ -218,17 +351,36 @@ def check_refusals(server):
         ("no model", "completions", completion("a", model="none"), 404, "no model none"),
         ("a model of tensors", "completions", completion("a", model="net"), 400, "no language"),
         ("no prompt", "completions", completion(None), 400, "prompt: null"),
-        ("several prompts", "completions", completion(["a", "b"]), 400, "expected one text"),
+        ("no prompts", "completions", completion([]), 400, "prompt: a list of 0"),
+        ("a prompt of a list", "completions", completion(["a", {}]), 400, "prompt[1]: an object"),
+        ("a token beyond", "completions", completion([[1], [10**9]]), 400, "prompt[1][0]"),
         ("a token beyond", "completions", completion([1, 10**9]), 400, "prompt[1]"),
         ("a temperature beyond", "completions", completion("a", temperature=3), 400, "temperature"),
-        ("logprobs", "completions", completion("a", logprobs=2), 400, "logprobs: 2, not supported"),
-        ("several choices", "completions", completion("a", n=2), 400, "n: 2, not supported"),
-        ("a penalty", "completions", completion("a", frequency_penalty=0.5), 400, "expected 0"),
+        ("logprobs", "completions", completion("a", logprobs=21), 400, "from 0 to 20"),
+        ("top", "chat/completions", chat("a", top_logprobs=2), 400, "logprobs: true beside it"),
+        ("echo", "chat/completions", chat("a", echo=True), 400, "echo: true, not supported"),
+        ("many choices", "completions", completion(["a"] * 9, n=128), 400, "at most 1024 texts"),
+        ("best of", "completions", completion("a", best_of=3), 400, "best_of: 3, not supported"),
+        ("a penalty", "completions", completion("a", presence_penalty=3), 400, "from -2 to 2"),
+        (
+            "a bias",
+            "completions",
+            completion("a", logit_bias={"1": 101}),
+            400,
+            "logit_bias: 1: 101",
+        ),
+        ("a bias", "completions", completion("a", logit_bias={"x": 1}), 400, "logit_bias: x: 1"),
+        ("no tokens", "completions", completion("a", max_tokens=0), 400, "max_tokens: 0"),
         ("typical_p", "completions", completion("a", typical_p=0.5), 400, "typical_p: 0.5, not"),
         ("a grammar", "completions", completion("a", grammar="root"), 400, 'grammar: "root", not'),
         ("a choice", "completions", completion("a", guided_choice=["a"]), 400, "guided_choice: a"),
-        ("stop tokens", "completions", completion("a", stop_token_ids=[3]), 400, "stop_token_ids"),
-        ("at least", "completions", completion("a", min_tokens=3), 400, "min_tokens: 3, not"),
+        (
+            "stop tokens",
+            "completions",
+            completion("a", stop_token_ids=[-1]),
+            400,
+            "stop_token_ids[",
+        ),
         ("a call", "chat/completions", chat("a", tool_choice="required"), 400, 'tool_choice: "req'),
         ("too long", "completions", completion([5] * 100), 400, "context"),
         ("no messages", "chat/completions", completion("a"), 400, "messages: null"),
@@ -282,6 +434,14 @@ def check_openai(server, work, model):
     pieces = client.chat.completions.create(messages=messages, stream=True, **options)
     joined = "".join(p.choices[0].delta.content or "" for p in pieces)
     check("openai: chat", joined == whole.choices[0].message.content, (joined, whole))
+    got = client.completions.create(prompt=PROMPTS[:2], n=2, logprobs=2, **options)
+    right = len(got.choices) == 4 and len(got.choices[3].logprobs.top_logprobs[0]) >= 2
+    check("openai: choices and logprobs", right and got.choices[0].text == text, got)
+    got = client.chat.completions.create(
+        messages=messages, logprobs=True, top_logprobs=2, n=2, **options
+    )
+    chances = got.choices[1].logprobs.content[0].top_logprobs
+    check("openai: logprobs of a chat", len(chances) == 2, got)
     check("openai: models", [m.id for m in client.models.list()] == ["lm", "narrow", "tools"])
     try:
         client.completions.create(prompt="a", model="none")
@@ -312,6 +472,9 @@ def main():
             check_narrow_caches(server, work, model, repository)
             check_chat(server, work, model)
             check_options(server)
+            check_choices(server, work, model)
+            check_logprobs(server)
+            check_weights(server)
             check_other_names(server, work, model)
             check_refusals(server)
             check_leaving(server)

@@ -200,6 +200,31 @@ void CachedModel::Truncate(int64_t slot, int64_t length) {
   lengths_[static_cast<size_t>(slot)] = length;
 }
 
+template <typename Move>
+void CachedModel::EachHead(int64_t a, int64_t b, int64_t length, const Move& move) {
+  for (Cache& cache : caches_) {
+    const std::vector<int64_t> sizes = cache.memory.sizes();
+    const int64_t head = static_cast<int64_t>(cache.memory.bytes()) / sizes[0] / sizes[1];
+    const auto bytes = static_cast<size_t>(head / sizes[2] * length);
+    for (int64_t i = 0; i < sizes[1]; ++i)
+      move(std::span(SlotOf(cache.memory, a) + i * head, bytes),
+           std::span(SlotOf(cache.memory, b) + i * head, bytes));
+  }
+}
+
+void CachedModel::Exchange(int64_t a, int64_t b) {
+  if (a == b) return;
+  EachHead(a, b, std::max(length(a), length(b)),
+           [](auto one, auto other) { std::ranges::swap_ranges(one, other); });
+  std::swap(lengths_[static_cast<size_t>(a)], lengths_[static_cast<size_t>(b)]);
+}
+
+void CachedModel::Copy(int64_t from, int64_t to, int64_t length) {
+  EVOQ_CHECK(from != to && length <= this->length(from), "{} of {}", length, this->length(from));
+  EachHead(from, to, length, [](auto one, auto other) { std::ranges::copy(one, other.begin()); });
+  lengths_[static_cast<size_t>(to)] = length;
+}
+
 Result<CachedModel::Prepared*> CachedModel::For(int64_t count, int64_t length, int64_t wanted) {
   for (const auto& p : prepared_) {
     if (p->count == count && p->length == length && p->wanted == wanted) return p.get();

@@ -54,6 +54,10 @@ class CachedModel {
   int64_t length(int64_t slot) const { return lengths_[static_cast<size_t>(slot)]; }
   // Forgets the tokens from `length` on, which must not be more than it has.
   void Truncate(int64_t slot, int64_t length);
+  // Each of two slots gets the other's sequence.
+  void Exchange(int64_t a, int64_t b);
+  // The first `length` tokens of another slot, which must have so many, become the slot's sequence.
+  void Copy(int64_t from, int64_t to, int64_t length);
 
   // Errors: kUsage for no tokens, and for one that is not in the vocabulary.
   Status CheckTokens(std::span<const int64_t> tokens) const;
@@ -97,6 +101,10 @@ class CachedModel {
     std::vector<const std::byte*> inputs;
     std::vector<std::byte*> outputs;
   };
+  // The rows of tokens [0, length) of a slot, a span for each head of each cache, and those of
+  // another slot beside them, to `move`.
+  template <typename Move>
+  void EachHead(int64_t a, int64_t b, int64_t length, const Move& move);
   CachedModel(std::unique_ptr<Engine> engine, std::string path)
       : engine_(std::move(engine)), path_(std::move(path)) {}
   Status FindValues();

@@ -2,9 +2,11 @@
 
 #include <algorithm>
 #include <array>
+#include <cmath>
+#include <numeric>
 
 #include "base/stopwatch.h"
-#include "generate/text_under_way.h"
+#include "generate/writing_run.h"
 
 namespace evoq {
 namespace {
@@ -13,9 +15,17 @@ namespace {
 // the token before them they fill a chunk.
 constexpr int64_t kFewDrafts = 3, kManyDrafts = 7;
 
+// Of a prompt, in a run: where it is scored, each has a row of logits.
+constexpr size_t kMaxPiece = CachedModel::kMaxChunk, kScoredPiece = 64;
+
 Status CheckOptions(const GenerateOptions& options) {
-  if (options.max_tokens < 1)
-    return Fail(ErrorCode::kUsage, "{} tokens at most, expected 1 or more", options.max_tokens);
+  const int64_t least = options.score_prompt ? 0 : 1;
+  if (options.max_tokens < least)
+    return Fail(ErrorCode::kUsage, "{} tokens at most, expected {} or more", options.max_tokens,
+                least);
+  if (options.likeliest < 0 || options.likeliest > kMostLikeliest)
+    return Fail(ErrorCode::kUsage, "the {} likeliest tokens, expected 0 to {}", options.likeliest,
+                kMostLikeliest);
   return {};
 }
 
@@ -41,6 +51,12 @@ std::span<const int64_t> Recent(std::span<const int64_t> history) {
 double PerSecond(double count, double ms) { return ms > 0 && count > 0 ? 1e3 * count / ms : 0; }
 
 }  // namespace
+
+Status CheckText(const CachedModel& model, std::span<const int64_t> prompt,
+                 const GenerateOptions& options) {
+  EVOQ_TRY(CheckOptions(options));
+  return CheckPrompt(model, prompt);
+}
 
 const char* EndedName(Ended why) {
   constexpr std::array kNames = {"end", "stop", "length", "context", "cancelled"};
@@ -71,56 +87,55 @@ Status PrepareDraft(CachedModel& model, CachedModel& draft, int64_t prompt_token
   return draft.Prepare(2, 1);
 }
 
-class Writing::Run {
- public:
-  Run(Writer& writer, Sampler sampler, const GenerateOptions& options, OnText on_text,
-      std::span<const int64_t> prompt)
-      : w_(writer),
-        change_(writer.changes_),
-        sampler_(std::move(sampler)),
-        options_(options),
-        progress_(writer.tokenizer_, prompt, writer.ends_, options_, std::move(on_text)),
-        prompt_(prompt.size()),
-        history_(prompt.begin(), prompt.end()) {
-    progress_.out().prompt_tokens = static_cast<int64_t>(prompt_ - w_.tokens_.size());
+Result<ScoredToken> ScoreToken(std::span<const float> logits, int64_t token, int64_t likeliest) {
+  float largest = -INFINITY;
+  for (const float logit : logits) {
+    if (std::isnan(logit) || logit == INFINITY)
+      return InvalidInput("a logit is {}, expected a number", logit);
+    largest = std::max(largest, logit);
   }
+  double sum = 0;
+  for (const float logit : logits) sum += std::exp(static_cast<double>(logit) - largest);
+  const double all = largest + std::log(sum);
+  const auto logprob = [&](int64_t id) { return logits[static_cast<size_t>(id)] - all; };
+  ScoredToken scored{token, logprob(token), {}};
+  std::vector<int64_t> ids(logits.size());
+  std::iota(ids.begin(), ids.end(), 0);
+  const auto kept = ids.begin() + std::min<int64_t>(likeliest, std::ssize(ids));
+  std::partial_sort(ids.begin(), kept, ids.end(), [&](int64_t a, int64_t b) {
+    return logprob(a) != logprob(b) ? logprob(a) > logprob(b) : a < b;
+  });
+  for (auto id = ids.begin(); id != kept; ++id) scored.likeliest.push_back({*id, logprob(*id)});
+  return scored;
+}
 
-  Result<bool> Advance();
-  Result<Generated> Finish();
-
- private:
-  // Chooses the next token behind history_ and takes it. False: the text has ended.
-  Result<bool> Choose(std::span<const float> logits);
-  Result<bool> Prompt();
-  Result<bool> OneToken();
-  Result<bool> WithDrafts();
-  Result<std::vector<int64_t>> Drafts(int64_t count);
-
-  Writer& w_;
-  uint64_t change_;
-  Sampler sampler_;
-  GenerateOptions options_;
-  TextUnderWay progress_;
-  size_t prompt_;                 // its tokens
-  std::vector<int64_t> history_;  // the prompt and what was chosen
-  bool decoding_ = false;
-  int64_t drafts_ = kFewDrafts;  // of the next round
-};
+Writing::Run::Run(Writer& writer, Sampler sampler, const GenerateOptions& options, OnText on_text,
+                  OnToken on_token, std::span<const int64_t> prompt)
+    : w_(writer),
+      change_(writer.changes_),
+      sampler_(std::move(sampler)),
+      options_(options),
+      progress_(writer.tokenizer_, prompt, writer.ends_, options_, std::move(on_text)),
+      on_token_(std::move(on_token)),
+      prompt_(prompt.size()),
+      history_(prompt.begin(), prompt.end()),
+      drafts_(kFewDrafts) {}
 
 Result<bool> Writing::Run::Advance() {
   if (change_ != w_.changes_)
     return Fail(ErrorCode::kUsage, "the text was given up: its model has begun something else");
   if (progress_.ended()) return false;
-  const bool decoding = decoding_;
+  if (!decoding_) return Prompt();
   const double runs_before = w_.run_ms();
   const Stopwatch watch;
-  EVOQ_ASSIGN(const bool more, !decoding              ? Prompt()
-                               : w_.draft_ != nullptr ? WithDrafts()
-                                                      : OneToken());
-  const double ms = watch.ms();
-  (decoding ? progress_.out().decode_ms : progress_.out().prompt_ms) += ms;
-  if (decoding) progress_.out().host_ms += ms - (w_.run_ms() - runs_before);
+  EVOQ_ASSIGN(const bool more, w_.draft_ != nullptr ? WithDrafts() : OneToken());
+  AddDecode(watch.ms(), watch.ms() - (w_.run_ms() - runs_before));
   return more;
+}
+
+void Writing::Run::AddDecode(double ms, double host_ms) {
+  progress_.out().decode_ms += ms;
+  progress_.out().host_ms += host_ms;
 }
 
 Result<Generated> Writing::Run::Finish() {
@@ -129,28 +144,73 @@ Result<Generated> Writing::Run::Finish() {
 }
 
 Result<bool> Writing::Run::Choose(std::span<const float> logits) {
-  EVOQ_ASSIGN(const int64_t token, sampler_.Next(logits, Recent(history_)));
+  const std::span<const int64_t> all(history_), written = all.subspan(prompt_);
+  PiecesBefore before{.recent = Recent(all), .written = written};
+  if (std::ssize(written) < options_.min_tokens) before.banned = progress_.ends();
+  EVOQ_ASSIGN(const int64_t token, sampler_.Next(logits, before));
+  if (on_token_ && !progress_.EndsWith(token)) {
+    EVOQ_ASSIGN(ScoredToken scored, ScoreToken(logits, token, options_.likeliest));
+    on_token_(std::move(scored));
+  }
   EVOQ_ASSIGN(const bool more, progress_.Take(token));
   history_.push_back(token);
   return more;
 }
 
+size_t Writing::Run::piece() const {
+  return std::min(prompt_ - w_.tokens_.size(), options_.score_prompt ? kScoredPiece : kMaxPiece);
+}
+
 Result<bool> Writing::Run::Prompt() {
-  const size_t at = w_.tokens_.size();
-  const size_t count = std::min<size_t>(prompt_ - at, CachedModel::kMaxChunk);
+  const Stopwatch watch;
+  const auto more = RunPrompt();
+  progress_.out().prompt_ms += watch.ms();
+  return more;
+}
+
+Status Writing::Run::TellPrompt(size_t first, std::span<const float> logits) {
+  if (!on_token_) return {};
+  const auto vocabulary = static_cast<size_t>(w_.model_.vocabulary());
+  for (size_t at = 0; at < logits.size() && first < prompt_; at += vocabulary, ++first) {
+    EVOQ_ASSIGN(ScoredToken scored,
+                ScoreToken(logits.subspan(at, vocabulary), history_[first], options_.likeliest));
+    on_token_(std::move(scored));
+  }
+  return {};
+}
+
+Result<bool> Writing::Run::RunPrompt() {
+  const size_t at = w_.tokens_.size(), count = piece();
+  const size_t wanted = options_.score_prompt ? count : 1;
   EVOQ_ASSIGN(const std::span<const float> logits,
-              w_.Append(std::span(history_).subspan(at, count), 1));
+              w_.Append(std::span(history_).subspan(at, count), static_cast<int64_t>(wanted)));
+  progress_.out().prompt_tokens += static_cast<int64_t>(count);
+  if (options_.score_prompt) {
+    if (at == 0 && on_token_) on_token_({history_[0], std::nullopt, {}});
+    EVOQ_TRY(TellPrompt(at + 1, logits));
+  }
   if (at + count < prompt_) return true;
   decoding_ = true;
+  if (options_.max_tokens > 0) return Choose(logits.last(w_.model_.vocabulary()));
+  progress_.End(Ended::kMaxTokens);
+  return false;
+}
+
+std::optional<int64_t> Writing::Run::NextToken() {
+  if (w_.model_.length(w_.slot_) < w_.model_.context()) return history_.back();
+  progress_.End(Ended::kContext);
+  return std::nullopt;
+}
+
+Result<bool> Writing::Run::Took(std::span<const float> logits) {
+  w_.tokens_.push_back(history_.back());
   return Choose(logits);
 }
 
 Result<bool> Writing::Run::OneToken() {
-  if (w_.model_.length(w_.slot_) >= w_.model_.context()) {
-    progress_.End(Ended::kContext);
-    return false;
-  }
-  EVOQ_ASSIGN(const std::span<const float> logits, w_.Append(std::span(&history_.back(), 1), 1));
+  const std::optional<int64_t> token = NextToken();
+  if (!token) return false;
+  EVOQ_ASSIGN(const std::span<const float> logits, w_.Append(std::span(&*token, 1), 1));
   return Choose(logits);
 }
 
@@ -221,10 +281,13 @@ void Writer::Keep(std::span<const int64_t> tokens, int64_t rerun) {
   tokens_.resize(static_cast<size_t>(known));
 }
 
-Result<std::span<const float>> Writer::Append(std::span<const int64_t> tokens, int64_t wanted) {
-  // Nothing may fail once the model has run.
-  if (const size_t all = tokens_.size() + tokens.size(); all > tokens_.capacity())
+void Writer::Reserve(size_t more) {
+  if (const size_t all = tokens_.size() + more; all > tokens_.capacity())
     tokens_.reserve(std::max(all, 2 * tokens_.capacity()));
+}
+
+Result<std::span<const float>> Writer::Append(std::span<const int64_t> tokens, int64_t wanted) {
+  Reserve(tokens.size());  // nothing may fail once the model has run
   EVOQ_ASSIGN(const std::span<const float> logits, model_.Append(slot_, tokens, wanted));
   tokens_.insert(tokens_.end(), tokens.begin(), tokens.end());
   return logits;
@@ -241,17 +304,24 @@ Result<std::span<const float>> Writer::Logits(std::span<const int64_t> tokens, i
   return Append(tokens.subspan(tokens_.size()), wanted);
 }
 
-Result<Writing> Writer::Begin(std::span<const int64_t> prompt, const GenerateOptions& options,
-                              OnText on_text) {
-  EVOQ_TRY(CheckOptions(options));
-  EVOQ_TRY(CheckPrompt(model_, prompt));
+Result<std::unique_ptr<Writing::Run>> Writer::NewRun(std::span<const int64_t> prompt,
+                                                     const GenerateOptions& options, OnText on_text,
+                                                     OnToken on_token) {
+  EVOQ_TRY(CheckText(model_, prompt, options));
   if (draft_ != nullptr && options.sampling.temperature > 0)
     return Fail(ErrorCode::kUsage, "a draft model needs greedy choices: temperature 0");
   if (draft_ != nullptr) EVOQ_TRY(CheckDraft(model_, *draft_));
   EVOQ_ASSIGN(Sampler sampler, Sampler::Make(options.sampling));
-  Keep(prompt, 1);  // logits are those of a token that is run
-  return Writing(std::make_unique<Writing::Run>(*this, std::move(sampler), options,
-                                                std::move(on_text), prompt));
+  // Logits are those of a token that is run.
+  Keep(prompt, options.score_prompt ? std::ssize(prompt) : 1);
+  return std::make_unique<Writing::Run>(*this, std::move(sampler), options, std::move(on_text),
+                                        std::move(on_token), prompt);
+}
+
+Result<Writing> Writer::Begin(std::span<const int64_t> prompt, const GenerateOptions& options,
+                              OnText on_text, OnToken on_token) {
+  EVOQ_ASSIGN(auto run, NewRun(prompt, options, std::move(on_text), std::move(on_token)));
+  return Writing(std::move(run));
 }
 
 Result<Generated> Writer::Write(std::span<const int64_t> prompt, const GenerateOptions& options,
@@ -261,111 +331,6 @@ Result<Generated> Writer::Write(std::span<const int64_t> prompt, const GenerateO
     EVOQ_ASSIGN(more, writing.Advance());
   }
   return writing.Finish();
-}
-
-namespace {
-
-// A request in a slot.
-struct Active {
-  size_t request;
-  Sampler sampler;
-  TextUnderWay progress;
-  std::vector<int64_t> history;
-  Stopwatch decode;
-  double runs_before;  // CachedModel::run_ms when decoding began
-
-  Result<bool> Choose(std::span<const float> logits) {
-    EVOQ_ASSIGN(const int64_t token, sampler.Next(logits, Recent(history)));
-    EVOQ_ASSIGN(const bool more, progress.Take(token));
-    history.push_back(token);
-    return more;
-  }
-};
-
-}  // namespace
-
-Result<std::vector<Generated>> GenerateMany(
-    CachedModel& model, const std::optional<Tokenizer>& tokenizer, std::span<const int64_t> ends,
-    std::span<const Request> requests,
-    const std::function<bool(size_t request, std::string_view text)>& on_text,
-    const Cancelled& cancelled) {
-  for (const Request& request : requests) {
-    EVOQ_TRY(CheckOptions(request.options));
-    EVOQ_TRY(CheckPrompt(model, request.prompt));
-  }
-  std::vector<Generated> results(requests.size());
-  std::vector<std::unique_ptr<Active>> active;  // by slot
-  const auto end = [&](Active& one) -> Status {
-    Generated& out = one.progress.out();
-    out.decode_ms = one.decode.ms();
-    out.host_ms = out.decode_ms - (model.run_ms() - one.runs_before);
-    EVOQ_ASSIGN(results[one.request], one.progress.Finish());
-    return {};
-  };
-  for (size_t next = 0; next < requests.size() || !active.empty();) {
-    if (cancelled && cancelled()) {
-      for (const auto& one : active) {
-        one->progress.End(Ended::kCaller);
-        EVOQ_TRY(end(*one));
-      }
-      for (; next < requests.size(); ++next) results[next].ended = Ended::kCaller;
-      break;
-    }
-    // Free slots take the next requests.
-    while (next < requests.size() && static_cast<int64_t>(active.size()) < model.slots()) {
-      const Request& request = requests[next];
-      const auto slot = static_cast<int64_t>(active.size());
-      OnText given;
-      if (on_text) given = [&on_text, next](std::string_view text) { return on_text(next, text); };
-      EVOQ_ASSIGN(Sampler sampler, Sampler::Make(request.options.sampling));
-      auto one = std::make_unique<Active>(
-          Active{next, std::move(sampler),
-                 TextUnderWay(tokenizer, request.prompt, ends, request.options, std::move(given)),
-                 request.prompt, Stopwatch(), 0});
-      ++next;
-      model.Truncate(slot, 0);
-      EVOQ_ASSIGN(const std::span<const float> logits, model.Append(slot, request.prompt));
-      EVOQ_ASSIGN(const bool more, one->Choose(logits));
-      one->progress.out().prompt_tokens = static_cast<int64_t>(request.prompt.size());
-      one->progress.out().prompt_ms = one->decode.ms();
-      one->decode = Stopwatch();
-      one->runs_before = model.run_ms();
-      if (more) {
-        active.push_back(std::move(one));
-      } else {
-        EVOQ_TRY(end(*one));
-      }
-    }
-    if (active.empty()) continue;
-    std::vector<int64_t> tokens;
-    for (size_t slot = 0; slot < active.size(); ++slot) {
-      if (model.length(static_cast<int64_t>(slot)) >= model.context())
-        active[slot]->progress.End(Ended::kContext);
-    }
-    const auto retire = [&]() -> Status {
-      for (size_t slot = active.size(); slot-- > 0;) {
-        if (!active[slot]->progress.ended()) continue;
-        EVOQ_TRY(end(*active[slot]));
-        const auto last = static_cast<int64_t>(active.size()) - 1;
-        if (static_cast<int64_t>(slot) != last) {
-          EVOQ_TRY(model.Give(static_cast<int64_t>(slot), model.Take(last)));
-          std::swap(active[slot], active.back());
-        }
-        active.pop_back();
-        model.Truncate(last, 0);
-      }
-      return {};
-    };
-    EVOQ_TRY(retire());
-    if (active.empty()) continue;
-    for (const auto& one : active) tokens.push_back(one->history.back());
-    EVOQ_ASSIGN(const std::span<const float> logits, model.Step(0, tokens));
-    const auto vocabulary = static_cast<size_t>(model.vocabulary());
-    for (size_t slot = 0; slot < active.size(); ++slot)
-      EVOQ_TRY(active[slot]->Choose(logits.subspan(slot * vocabulary, vocabulary)));
-    EVOQ_TRY(retire());
-  }
-  return results;
 }
 
 }  // namespace evoq

@@ -18,11 +18,31 @@ namespace evoq {
 inline constexpr size_t kRecentTokens = 64;  // that a repeat penalty looks at
 
 struct GenerateOptions {
-  int64_t max_tokens = 128;
-  SamplingOptions sampling;       // repeat_penalty: of the last kRecentTokens
-  std::vector<std::string> stop;  // texts that end it; they are not part of what is given
-  bool ignore_end = false;        // goes on behind the model's end tokens: for measurements
+  int64_t max_tokens = 128;          // 0: only the prompt is run, where it is scored
+  int64_t min_tokens = 0;            // before so many, none comes that would end the text
+  SamplingOptions sampling;          // repeat_penalty: of the last kRecentTokens
+  std::vector<std::string> stop;     // texts that end it; they are not part of what is given
+  std::vector<int64_t> stop_tokens;  // the same, beside the model's end tokens
+  bool ignore_end = false;           // goes on behind the model's end tokens: for measurements
+  int64_t likeliest = 0;             // of ScoredToken, at most kMostLikeliest
+  bool score_prompt = false;         // its tokens are told too; all of them are run
 };
+inline constexpr int64_t kMostLikeliest = 1024;
+
+// A token, and what the model thought of it: logarithms of probabilities, from its logits as they
+// are, whatever the token was chosen by.
+struct ScoredToken {
+  struct Chance {
+    int64_t token;
+    double logprob;
+  };
+  int64_t token;
+  std::optional<double> logprob;  // none: the first one of a prompt, which nothing precedes
+  std::vector<Chance> likeliest;  // in its place, the likeliest first
+};
+
+// Of the logits of a token's place. Errors: kInvalidInput where one is no number.
+Result<ScoredToken> ScoreToken(std::span<const float> logits, int64_t token, int64_t likeliest);
 
 enum class Ended { kEndToken, kStopText, kMaxTokens, kContext, kCaller };
 const char* EndedName(Ended why);  // "end", "stop", "length", "context", "cancelled"
@@ -43,6 +63,9 @@ struct Generated {
 
 // Gets each piece of text as it is complete; false: stop. May be null.
 using OnText = std::function<bool(std::string_view text)>;
+// Gets each token of the text, and of the prompt where that is scored, before the text that it
+// completes; not the one that ended it. May be null: nothing is scored then.
+using OnToken = std::function<void(ScoredToken token)>;
 
 // Asked between runs of the model; true: texts end as they are, by the caller. May be null.
 using Cancelled = std::function<bool()>;
@@ -53,6 +76,7 @@ Status CheckDraft(const CachedModel& model, const CachedModel& draft);
 // Prepares both for texts behind prompts of so many tokens, so that little is compiled later.
 Status PrepareDraft(CachedModel& model, CachedModel& draft, int64_t prompt_tokens);
 
+class Sequences;
 class Writer;
 
 // A text under way, of a writer that must outlive it. It ends where the writer does anything else.
@@ -70,6 +94,7 @@ class Writing {
   Result<Generated> Finish();
 
  private:
+  friend class Sequences;
   friend class Writer;
   class Run;
   explicit Writing(std::unique_ptr<Run> run);
@@ -103,7 +128,7 @@ class Writer {
                           const OnText& on_text = nullptr, const Cancelled& cancelled = nullptr);
   // The same, run by run. Nothing has run yet. Errors: as Write's.
   Result<Writing> Begin(std::span<const int64_t> prompt, const GenerateOptions& options,
-                        OnText on_text = nullptr);
+                        OnText on_text = nullptr, OnToken on_token = nullptr);
 
   // The cache becomes that of these tokens. The logits [wanted, vocabulary] of the last `wanted` of
   // them, until the model runs again. Errors: kUsage for `wanted` not in 1 to their number; those
@@ -118,9 +143,15 @@ class Writer {
   Status Restore(const std::string& path);
 
  private:
+  friend class Sequences;
   friend class Writing;
+  Result<std::unique_ptr<Writing::Run>> NewRun(std::span<const int64_t> prompt,
+                                               const GenerateOptions& options, OnText on_text,
+                                               OnToken on_token);
   // Forgets what the cache does not have in common with all but the last `rerun` of the tokens.
   void Keep(std::span<const int64_t> tokens, int64_t rerun);
+  // Room for so many tokens more.
+  void Reserve(size_t more);
   Result<std::span<const float>> Append(std::span<const int64_t> tokens, int64_t wanted);
   double run_ms() const { return model_.run_ms() + (draft_ != nullptr ? draft_->run_ms() : 0); }
 
@@ -133,20 +164,5 @@ class Writer {
   std::vector<int64_t> tokens_;        // of the model's cache
   std::vector<int64_t> draft_tokens_;  // of the draft's
 };
-
-// What one of several sequences asks for.
-struct Request {
-  std::vector<int64_t> prompt;
-  GenerateOptions options;
-};
-
-// All requests, as many at a time as the model has slots: a sequence that ends makes room for the
-// next one. Results by request; each is what it would be alone (docs/generate.md). `on_text` gets
-// the request's number too. Writers of the model must Forget.
-Result<std::vector<Generated>> GenerateMany(
-    CachedModel& model, const std::optional<Tokenizer>& tokenizer, std::span<const int64_t> ends,
-    std::span<const Request> requests,
-    const std::function<bool(size_t request, std::string_view text)>& on_text = nullptr,
-    const Cancelled& cancelled = nullptr);
 
 }  // namespace evoq

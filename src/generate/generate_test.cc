@@ -5,9 +5,12 @@
 #include <cmath>
 #include <filesystem>
 #include <fstream>
+#include <map>
+#include <set>
 
 #include "base/memory.h"
 #include "generate/model_tokenizer.h"
+#include "generate/sequences.h"
 #include "generate/text_under_way.h"
 #include "llm/import.h"
 #include "llm/random_folder.h"
@@ -525,6 +528,171 @@ TEST_F(GenerateTest, ManyAtATimeAreThoseOfEach) {
     EXPECT_EQ((*texts)[i].prompt_tokens, static_cast<int64_t>(requests[i].prompt.size()));
   }
   EXPECT_EQ((*texts)[5].ended, Ended::kContext);
+}
+
+// Texts that begin and end at any time, beside others, are those that each is alone; what a prompt
+// has in common with any sequence is not run.
+TEST_F(GenerateTest, SequencesKeepWhatTheyHold) {
+  const auto model = Load(Folder(1), {.slots = 4}), single = Load(Folder(1));
+  ASSERT_NE(model, nullptr);
+  Sequences sequences(*model, std::nullopt, {});
+  std::map<size_t, Generated> texts;
+  const auto ended = [&](size_t number, Result<Generated> text) {
+    ASSERT_TRUE(text) << text.error().message();
+    EXPECT_TRUE(texts.emplace(number, std::move(*text)).second);
+  };
+  std::map<size_t, std::vector<int64_t>> prompts;
+  const auto begin = [&](size_t number, std::vector<int64_t> prompt, int64_t count) {
+    const Status begun = sequences.Begin(number, prompt, {.max_tokens = count});
+    ASSERT_TRUE(begun) << begun.error().message();
+    prompts[number] = std::move(prompt);
+  };
+  const auto all = [&] {
+    while (sequences.active() > 0) sequences.Advance(ended);
+  };
+  begin(0, Tokens(8, 1), 3);
+  begin(1, Tokens(11, 2), 9);
+  sequences.Advance(ended);
+  begin(2, Tokens(5, 3), 2);
+  begin(3, Tokens(8, 1), 12);  // what the first one's cache has
+  EXPECT_EQ(sequences.idle(), 0);
+  sequences.Advance(ended);
+  sequences.Advance(ended);
+  EXPECT_EQ(sequences.idle(), 2) << "the first and the third have ended";
+  const auto left = sequences.Leave(1);
+  ASSERT_TRUE(left);
+  EXPECT_EQ(left->ended, Ended::kCaller);
+  texts[1] = *left;
+  EXPECT_EQ(texts[1].tokens.size(), 4u);
+  all();
+  EXPECT_EQ(texts[0].prompt_tokens, 8);
+  EXPECT_EQ(texts[3].prompt_tokens, 1) << "7 of 8 were copied";
+  // Conversations go on; one that is new takes nobody's sequence while one is older.
+  for (const size_t number : {size_t{0}, size_t{1}, size_t{3}}) {
+    std::vector<int64_t> longer = prompts[number];
+    longer.insert(longer.end(), texts[number].tokens.begin(), texts[number].tokens.end());
+    longer.push_back(7);
+    begin(10 + number, longer, 3);
+  }
+  begin(14, Tokens(9, 60), 3);
+  all();
+  for (const size_t number : {10, 11, 13})
+    EXPECT_EQ(texts[number].prompt_tokens, 2) << number << ": the last token, and one more";
+  EXPECT_EQ(texts[14].prompt_tokens, 9);
+  // A prompt of its own runs whole where it is scored, and what fails fails for it alone.
+  std::vector<int64_t> told;
+  const GenerateOptions scored{.max_tokens = 0, .likeliest = 2, .score_prompt = true};
+  ASSERT_TRUE(sequences.Begin(20, prompts[0], scored, nullptr, [&](ScoredToken token) {
+    told.push_back(token.token);
+    EXPECT_EQ(token.likeliest.size(), token.logprob ? 2u : 0u);
+  }));
+  EXPECT_EQ(sequences.Begin(21, Tokens(65), {}).error().message(),
+            "the context is full: a prompt of 65 tokens, expected at most 64");
+  all();
+  EXPECT_EQ(told, prompts[0]);
+  EXPECT_EQ(texts[20].prompt_tokens, 8);
+  EXPECT_TRUE(texts[20].tokens.empty());
+  for (const auto& [number, prompt] : prompts) {
+    single->Truncate(0, 0);
+    Writer alone(*single, std::nullopt, {});
+    const auto count = static_cast<int64_t>(texts[number].tokens.size());
+    const auto text = alone.Write(prompt, {.max_tokens = count});
+    ASSERT_TRUE(text);
+    EXPECT_EQ(texts[number].tokens, text->tokens) << number;
+  }
+}
+
+// Prompts are run in the order that they came in, and hold up others by one piece at a time.
+TEST_F(GenerateTest, LongPromptsBesideTexts) {
+  const auto model = Load(Folder(1, 1, 2048), {.slots = 3});
+  ASSERT_NE(model, nullptr);
+  Sequences sequences(*model, std::nullopt, {});
+  std::vector<size_t> ends;
+  const auto ended = [&](size_t number, const Result<Generated>& text) {
+    ASSERT_TRUE(text);
+    ends.push_back(number);
+  };
+  int short_tokens = 0;
+  ASSERT_TRUE(sequences.Begin(0, Tokens(3), {.max_tokens = 100}, nullptr,
+                              [&](const ScoredToken&) { ++short_tokens; }));
+  sequences.Advance(ended);
+  EXPECT_EQ(short_tokens, 2);
+  ASSERT_TRUE(sequences.Begin(1, Tokens(1200, 2), {.max_tokens = 1}));
+  ASSERT_TRUE(sequences.Begin(2, Tokens(40, 1), {.max_tokens = 1}));
+  for (int run = 0; run < 2; ++run) sequences.Advance(ended);
+  EXPECT_TRUE(ends.empty());
+  EXPECT_EQ(short_tokens, 4);
+  sequences.Advance(ended);  // the rest of it, and the other
+  EXPECT_EQ(ends, (std::vector<size_t>{1, 2}));
+  EXPECT_EQ(short_tokens, 5);
+}
+
+TEST_F(GenerateTest, WhatTokensAreGiven) {
+  const auto model = Load(Folder(1)), plain = Load(Folder(1));
+  ASSERT_NE(model, nullptr);
+  const std::vector<int64_t> prompt = Tokens(20);
+  const std::vector<float> rows = Copy(plain->Append(0, prompt, 20));
+  Writer writer(*model, std::nullopt, {});
+  std::vector<ScoredToken> told;
+  const auto tell = [&](ScoredToken token) { told.push_back(std::move(token)); };
+  auto text = writer.Begin(
+      prompt, {.max_tokens = 2, .likeliest = kVocabulary, .score_prompt = true}, nullptr, tell);
+  ASSERT_TRUE(text) << text.error().message();
+  while (text->Advance().value()) {
+  }
+  const auto written = text->Finish();
+  ASSERT_EQ(told.size(), 22u);
+  for (size_t i = 0; i < 21; ++i) {
+    EXPECT_EQ(told[i].token, i < 20 ? prompt[i] : written->tokens[0]);
+    if (i == 0) {
+      EXPECT_FALSE(told[i].logprob);
+      continue;
+    }
+    ASSERT_EQ(told[i].likeliest.size(), static_cast<size_t>(kVocabulary));
+    const std::span<const float> row = std::span(rows).subspan((i - 1) * kVocabulary, kVocabulary);
+    double sum = 0, all = 0;
+    for (const float logit : row) all += std::exp(static_cast<double>(logit));
+    double before = INFINITY;
+    for (const auto& [token, logprob] : told[i].likeliest) {
+      sum += std::exp(logprob);
+      EXPECT_LE(logprob, before);
+      before = logprob;
+      EXPECT_NEAR(logprob, row[static_cast<size_t>(token)] - std::log(all), 1e-4);
+    }
+    EXPECT_NEAR(sum, 1, 1e-9);
+    EXPECT_NEAR(*told[i].logprob, row[static_cast<size_t>(told[i].token)] - std::log(all), 1e-4);
+  }
+  EXPECT_EQ(told[20].likeliest[0].token, written->tokens[0]) << "a greedy choice";
+  const std::vector<float> bad = {0, NAN};
+  EXPECT_FALSE(ScoreToken(bad, 0, 1));
+  EXPECT_EQ(writer.Begin(prompt, {.likeliest = 1025}).error().message(),
+            "the 1025 likeliest tokens, expected 0 to 1024");
+}
+
+TEST_F(GenerateTest, TokensThatEndAText) {
+  const auto model = Load(Folder(1));
+  ASSERT_NE(model, nullptr);
+  Writer plain(*model, std::nullopt, {});
+  const auto all = plain.Write(Tokens(5), {.max_tokens = 8});
+  ASSERT_TRUE(all);
+  const std::vector<int64_t>& tokens = all->tokens;
+  // A stop token ends the text also where the model's end tokens do not.
+  const auto stopped =
+      plain.Write(Tokens(5), {.max_tokens = 8, .stop_tokens = {tokens[0]}, .ignore_end = true});
+  ASSERT_TRUE(stopped);
+  EXPECT_TRUE(stopped->tokens.empty());
+  EXPECT_EQ(stopped->ended, Ended::kEndToken);
+  // Neither comes before the least number of tokens.
+  Writer ending(*model, std::nullopt, {tokens[0]});
+  const auto later = ending.Write(Tokens(5), {.max_tokens = 8, .min_tokens = 3});
+  ASSERT_TRUE(later);
+  EXPECT_GE(later->tokens.size(), 3u);
+  EXPECT_EQ(std::ranges::count(later->tokens, tokens[0]), 0);
+  // A text that repeats itself does not where that costs much.
+  const auto penalized =
+      plain.Write(Tokens(5), {.max_tokens = 30, .sampling = {.presence_penalty = 100}});
+  ASSERT_TRUE(penalized);
+  EXPECT_EQ(std::set(penalized->tokens.begin(), penalized->tokens.end()).size(), 30u);
 }
 
 TEST_F(GenerateTest, ACacheInAFile) {

@@ -36,7 +36,7 @@ void TextUnderWay::Give(const std::string& text) {
 }
 
 Result<bool> TextUnderWay::Take(int64_t token) {
-  if (!options_.ignore_end && std::ranges::find(ends_, token) != ends_.end()) {
+  if (EndsWith(token)) {
     ended_ = Ended::kEndToken;
     return false;
   }

@@ -1,6 +1,7 @@
 // One text under way: tokens go in, text comes out, until something ends it.
 #pragma once
 
+#include <algorithm>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -33,13 +34,17 @@ class TextUnderWay {
   // The text continues the prompt's.
   TextUnderWay(const std::optional<Tokenizer>& tokenizer, std::span<const int64_t> prompt,
                std::span<const int64_t> ends, const GenerateOptions& options, OnText on_text)
-      : ends_(ends.begin(), ends.end()),
+      : ends_(options.stop_tokens),
         options_(options),
         stop_(options.stop),
         on_text_(std::move(on_text)) {
+    if (!options.ignore_end) ends_.insert(ends_.end(), ends.begin(), ends.end());
     if (tokenizer) decoder_.emplace(*tokenizer).Follow(prompt);
   }
 
+  // Tokens that end the text.
+  const std::vector<int64_t>& ends() const { return ends_; }
+  bool EndsWith(int64_t token) const { return std::ranges::find(ends_, token) != ends_.end(); }
   // Takes the token that was chosen. True: the text goes on.
   Result<bool> Take(int64_t token);
   void End(Ended why) { ended_ = why; }

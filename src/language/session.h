@@ -8,8 +8,8 @@
 #include <string_view>
 #include <vector>
 
-#include "generate/generate.h"
 #include "generate/model_tokenizer.h"
+#include "generate/sequences.h"
 
 namespace evoq {
 

@@ -11,7 +11,8 @@ namespace {
 
 using nlohmann::json;
 
-// A whole number, also one that is written as a string.
+}  // namespace
+
 std::optional<int64_t> IntegerOf(const json& value) {
   if (value.is_number_unsigned()) {
     const auto number = value.get<uint64_t>();
@@ -26,8 +27,6 @@ std::optional<int64_t> IntegerOf(const json& value) {
   if (error != std::errc() || end != text.data() + text.size()) return std::nullopt;
   return number;
 }
-
-}  // namespace
 
 std::string Brief(const json& value) {
   // An array or an object may be as large as the request.

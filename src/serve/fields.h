@@ -4,6 +4,7 @@
 
 #include <cstdint>
 #include <nlohmann/json.hpp>
+#include <optional>
 #include <set>
 #include <string>
 #include <string_view>
@@ -49,6 +50,9 @@ class Fields {
   std::set<std::string_view> known_;
   Status first_;
 };
+
+// A whole number, also one that is written as a string; none for any other value.
+std::optional<int64_t> IntegerOf(const nlohmann::json& value);
 
 // Text of a value for a message, cut short.
 std::string Brief(const nlohmann::json& value);

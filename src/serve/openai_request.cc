@@ -1,6 +1,7 @@
 #include "serve/openai_request.h"
 
 #include <algorithm>
+#include <cmath>
 #include <random>
 
 #include "base/brief.h"
@@ -13,7 +14,8 @@ namespace {
 
 using nlohmann::json;
 
-constexpr size_t kMaxStops = 16;
+constexpr size_t kMaxStops = 16, kMaxTexts = 1024;  // of a request
+constexpr int64_t kMaxLogprobs = 20;                // of a token's place
 
 // Members of OpenAI's, vLLM's and llama.cpp's interfaces that change the text and that there are
 // not here, and the value, as JSON, with which they change nothing. null, false and what is empty
@@ -24,14 +26,6 @@ struct NotHere {
 };
 constexpr NotHere kNotHere[] = {
     // OpenAI
-    {"n", "1"},
-    {"best_of", "1"},
-    {"presence_penalty", "0"},
-    {"frequency_penalty", "0"},
-    {"logit_bias"},
-    {"logprobs"},
-    {"top_logprobs", "0"},
-    {"echo"},
     {"suffix"},
     {"response_format", R"({"type": "text"})"},
     {"functions"},
@@ -43,8 +37,6 @@ constexpr NotHere kNotHere[] = {
     {"verbosity"},
     {"web_search_options"},
     // vLLM
-    {"min_tokens", "0"},
-    {"stop_token_ids"},
     {"length_penalty", "1"},
     {"use_beam_search"},
     {"bad_words"},
@@ -65,6 +57,7 @@ constexpr NotHere kNotHere[] = {
     {"guided_grammar"},
     {"structured_outputs"},
     // llama.cpp
+    {"n_probs", "0"},
     {"typical_p", "1"},
     {"tfs_z", "1"},
     {"mirostat", "0"},
@@ -120,11 +113,12 @@ Result<std::vector<std::string>> ReadStops(const json& stop) {
   return stop.get<std::vector<std::string>>();
 }
 
-Result<std::vector<int64_t>> ReadTokens(const json& prompt, int64_t vocabulary) {
+Result<std::vector<int64_t>> ReadTokens(const json& list, int64_t vocabulary,
+                                        const std::string& at) {
   std::vector<int64_t> tokens;
-  for (const json& token : prompt) {
+  for (const json& token : list) {
     if (!token.is_number_unsigned() || token.get<uint64_t>() >= static_cast<uint64_t>(vocabulary))
-      return InvalidInput("prompt[{}]: {}, expected a token below {}", tokens.size(), Brief(token),
+      return InvalidInput("{}[{}]: {}, expected a token below {}", at, tokens.size(), Brief(token),
                           vocabulary);
     tokens.push_back(token.get<int64_t>());
   }
@@ -136,15 +130,45 @@ Result<const Tokenizer*> TokenizerFor(const TextModel& model) {
   return Unsupported("the model carries no tokenizer: a prompt must be a list of tokens");
 }
 
-Result<std::vector<int64_t>> PromptOf(const json& prompt, const TextModel& model) {
-  if (prompt.is_array() && prompt.size() == 1 && prompt[0].is_string())
-    return PromptOf(prompt[0], model);
-  if (prompt.is_array() && !prompt.empty() && prompt[0].is_number())
-    return ReadTokens(prompt, model.vocabulary());
+bool IsTokens(const json& prompt) {
+  return prompt.is_array() && !prompt.empty() && prompt[0].is_number();
+}
+
+// `at`: its place in the request.
+Result<TextAsked::Prompt> PromptOf(const json& prompt, const TextModel& model, bool echo,
+                                   const std::string& at) {
+  TextAsked::Prompt one;
+  if (IsTokens(prompt)) {
+    EVOQ_ASSIGN(one.tokens, ReadTokens(prompt, model.vocabulary(), at));
+    if (!echo) return one;
+    EVOQ_ASSIGN(const Tokenizer* tokenizer, TokenizerFor(model));
+    EVOQ_ASSIGN(one.text, tokenizer->Decode(one.tokens, true));
+    return one;
+  }
   if (!prompt.is_string())
-    return InvalidInput("prompt: {}, expected one text or one list of tokens", Brief(prompt));
+    return InvalidInput("{}: {}, expected a text or a list of tokens", at, Brief(prompt));
   EVOQ_ASSIGN(const Tokenizer* tokenizer, TokenizerFor(model));
-  return tokenizer->Encode(prompt.get_ref<const std::string&>(), {.add_special = true});
+  const auto& text = prompt.get_ref<const std::string&>();
+  EVOQ_ASSIGN(one.tokens, tokenizer->Encode(text, {.add_special = true}));
+  if (echo) one.text = text;
+  return one;
+}
+
+// One prompt, or a list of them.
+Result<std::vector<TextAsked::Prompt>> PromptsOf(const json& prompt, const TextModel& model,
+                                                 bool echo) {
+  std::vector<TextAsked::Prompt> prompts;
+  const bool list = prompt.is_array() && !IsTokens(prompt);
+  if (list && (prompt.empty() || prompt.size() > kMaxTexts))
+    return InvalidInput("prompt: {}, expected a text, a list of tokens, or at most {} of either",
+                        Brief(prompt), kMaxTexts);
+  for (size_t i = 0; i < (list ? prompt.size() : 1); ++i) {
+    EVOQ_ASSIGN(TextAsked::Prompt one,
+                PromptOf(list ? prompt[i] : prompt, model, echo,
+                         list ? fmt::format("prompt[{}]", i) : std::string("prompt")));
+    prompts.push_back(std::move(one));
+  }
+  return prompts;
 }
 
 // Content in parts, which are texts, as one text.
@@ -202,7 +226,48 @@ int64_t DrawnSeed() {
   return static_cast<int64_t>(random() >> 1);
 }
 
-void ReadSampling(Fields& fields, GenerateOptions& o) {
+// Tokens, and what their logits get more.
+void ReadBias(Fields& fields, int64_t vocabulary, SamplingOptions& sampling) {
+  const json& bias = fields.Member("logit_bias");
+  if (bias.is_null()) return;
+  if (!bias.is_object()) return fields.Fail("logit_bias", "an object of tokens");
+  for (const auto& [token, more] : bias.items()) {
+    const auto id = IntegerOf(token);
+    if (!id || *id < 0 || *id >= vocabulary || !more.is_number() ||
+        std::abs(more.get<double>()) > 100)
+      return fields.Keep(
+          InvalidInput("logit_bias: {}: {}, expected a token below {} and -100 to 100",
+                       Shorten(token), Brief(more), vocabulary));
+    sampling.logit_bias.emplace_back(*id, more.get<double>());
+  }
+}
+
+// How many choices of each prompt, and what is told of their tokens.
+void ReadChoices(Fields& fields, bool chat, TextAsked& asked) {
+  fields.Read("n", asked.choices, 1, static_cast<int64_t>(kMaxTexts));
+  int64_t best_of = asked.choices;
+  fields.Read("best_of", best_of, 1, INT64_MAX);
+  if (best_of != asked.choices)
+    fields.Keep(Unsupported("best_of: {}, not supported by this server, expected n, {}", best_of,
+                            asked.choices));
+  int64_t& likeliest = asked.options.likeliest;
+  if (chat) {
+    fields.Read("logprobs", asked.logprobs);
+    fields.Read("top_logprobs", likeliest, 0, kMaxLogprobs);
+    if (likeliest > 0 && !asked.logprobs) fields.Fail("top_logprobs", "logprobs: true beside it");
+    if (fields.Member("echo") == true)
+      fields.Keep(Unsupported("echo: true, not supported of a chat"));
+    return;
+  }
+  if (fields.Member("logprobs") != false) {
+    asked.logprobs = fields.has("logprobs") && !fields.Member("logprobs").is_null();
+    fields.Read("logprobs", likeliest, 0, kMaxLogprobs);
+  }
+  fields.Read("echo", asked.echo);
+  fields.Accept("top_logprobs");
+}
+
+void ReadSampling(Fields& fields, int64_t vocabulary, GenerateOptions& o) {
   o.sampling.temperature = 1;
   fields.Read("temperature", o.sampling.temperature, 0, 2);
   fields.Read("top_p", o.sampling.top_p, 1e-6, 1);
@@ -214,7 +279,12 @@ void ReadSampling(Fields& fields, GenerateOptions& o) {
   int64_t seed = DrawnSeed();
   fields.Read("seed", seed, INT64_MIN, INT64_MAX);
   o.sampling.seed = static_cast<uint64_t>(seed);
+  fields.Read("presence_penalty", o.sampling.presence_penalty, -2, 2);
+  fields.Read("frequency_penalty", o.sampling.frequency_penalty, -2, 2);
+  ReadBias(fields, vocabulary, o.sampling);
   fields.Read("ignore_eos", o.ignore_end);
+  fields.Read("stop_token_ids", o.stop_tokens, 0, vocabulary - 1);
+  fields.Read("min_tokens", o.min_tokens, 0, int64_t{1} << 30);
 }
 
 }  // namespace
@@ -224,8 +294,9 @@ Result<TextAsked> ReadTextAsked(const json& root, const TextModel& model, bool c
   Fields fields(root, "");
   std::string name;
   fields.Read("model", name);
-  GenerateOptions& o = asked.text.options;
-  ReadSampling(fields, o);
+  GenerateOptions& o = asked.options;
+  ReadSampling(fields, model.vocabulary(), o);
+  ReadChoices(fields, chat, asked);
   fields.Read("stream", asked.stream);
   if (const json& how = fields.Member("stream_options"); !how.is_null()) {
     Fields of_stream(how, "stream_options");
@@ -235,12 +306,21 @@ Result<TextAsked> ReadTextAsked(const json& root, const TextModel& model, bool c
   EVOQ_ASSIGN(o.stop, ReadStops(fields.Member("stop")));
   fields.Keep(RefuseOthers(fields));
   EVOQ_TRY(fields.Done(/*others=*/true));
-  EVOQ_ASSIGN(asked.text.prompt, chat ? ChatPrompt(fields, model, asked.ignored)
-                                      : PromptOf(fields.Member("prompt"), model));
-  const auto room = model.context() - static_cast<int64_t>(asked.text.prompt.size());
-  o.max_tokens = chat ? std::max<int64_t>(1, room) : 16;
+  if (chat) {
+    asked.prompts.emplace_back();
+    EVOQ_ASSIGN(asked.prompts[0].tokens, ChatPrompt(fields, model, asked.ignored));
+    const int64_t room = model.context() - std::ssize(asked.prompts[0].tokens);
+    o.max_tokens = std::max<int64_t>(1, room);
+  } else {
+    EVOQ_ASSIGN(asked.prompts, PromptsOf(fields.Member("prompt"), model, asked.echo));
+    o.max_tokens = 16;
+  }
+  if (asked.prompts.size() * static_cast<size_t>(asked.choices) > kMaxTexts)
+    return InvalidInput("n: {} for each of {} prompts, expected at most {} texts", asked.choices,
+                        asked.prompts.size(), kMaxTexts);
   for (const char* most : {"max_tokens", "max_completion_tokens", "n_predict"})
-    fields.Read(most, o.max_tokens, 1, int64_t{1} << 30);
+    fields.Read(most, o.max_tokens, asked.echo ? 0 : 1, int64_t{1} << 30);
+  o.score_prompt = asked.echo && (asked.logprobs || o.max_tokens == 0);
   EVOQ_TRY(fields.Done(/*others=*/true));
   for (const std::string& other : fields.Others()) asked.ignored.push_back(Shorten(other));
   constexpr size_t kMostNamed = 16;

@@ -10,8 +10,14 @@
 namespace evoq::serve {
 
 struct TextAsked {
-  TextRequest text;
-  bool stream = false, usage = false;
+  struct Prompt {
+    std::vector<int64_t> tokens;
+    std::string text;  // where it is to be echoed
+  };
+  std::vector<Prompt> prompts;
+  int64_t choices = 1;      // of each prompt
+  GenerateOptions options;  // of the first choice; each next one has the next seed
+  bool stream = false, usage = false, echo = false, logprobs = false;
   std::vector<std::string> ignored;  // members that change nothing here
 };
 

@@ -12,11 +12,6 @@ int64_t NsSince(Clock::time_point from, Clock::time_point to) {
   return std::chrono::duration_cast<std::chrono::nanoseconds>(to - from).count();
 }
 
-size_t Common(const std::vector<int64_t>& a, const std::vector<int64_t>& b) {
-  return static_cast<size_t>(std::mismatch(a.begin(), a.end(), b.begin(), b.end()).first -
-                             a.begin());
-}
-
 }  // namespace
 
 Result<std::unique_ptr<TextModel>> TextModel::Of(std::unique_ptr<Engine> engine,
@@ -32,13 +27,9 @@ Result<std::unique_ptr<TextModel>> TextModel::Of(std::unique_ptr<Engine> engine,
                                               .type = settings.kv_cache},
                                              path));
   EVOQ_ASSIGN(model->text_, WithContext(TokenizerOf(model->model_->graph()), path));
-  EVOQ_TRY(WithContext(model->model_->Prepare(0, 1), path));
-  for (int64_t slot = 0; slot < settings.sequences; ++slot) {
-    Sequence sequence;
-    sequence.writer = std::make_unique<Writer>(*model->model_, model->text_.tokenizer,
-                                               model->text_.ends, nullptr, slot);
-    model->sequences_.push_back(std::move(sequence));
-  }
+  EVOQ_TRY(WithContext(model->model_->Prepare(0, settings.sequences), path));
+  model->sequences_ =
+      std::make_unique<Sequences>(*model->model_, model->text_.tokenizer, model->text_.ends);
   model->thread_ = std::thread([self = model.get()] { self->Work(); });
   return model;
 }
@@ -57,7 +48,7 @@ int64_t TextModel::queued() const {
   return static_cast<int64_t>(queue_.size());
 }
 
-Served<void> TextModel::Submit(TextRequest& request) {
+Served<void> TextModel::Submit(std::vector<TextRequest>& requests) {
   {
     const std::lock_guard lock(mutex_);
     if (closed_) return Refuse(Why::kUnavailable, "the model is being unloaded");
@@ -69,7 +60,7 @@ Served<void> TextModel::Submit(TextRequest& request) {
                               queue_.size()),
                   1});
     }
-    queue_.push_back({std::move(request), Clock::now()});
+    for (TextRequest& request : requests) queue_.push_back({std::move(request), Clock::now()});
   }
   changed_.notify_one();
   return {};
@@ -86,54 +77,35 @@ std::vector<TextModel::Waiting> TextModel::Next() {
   return next;
 }
 
-// The idle one that holds the most of the prompt.
-TextModel::Sequence& TextModel::SequenceFor(const TextRequest& request) {
-  Sequence* best = nullptr;
-  size_t most = 0;
-  for (Sequence& sequence : sequences_) {
-    if (sequence.active) continue;
-    const size_t common = Common(sequence.writer->tokens(), request.prompt);
-    if (best != nullptr && common <= most) continue;
-    best = &sequence;
-    most = common;
-  }
-  return *best;
-}
-
 void TextModel::Begin(Waiting one) {
   const auto now = Clock::now();
   if (one.request.deadline <= now)
     return Answer(one, now, Refuse(Why::kExpired, "the request's time ran out while it waited"));
-  Sequence& sequence = SequenceFor(one.request);
-  auto writing = Guarded([&] {
-    return sequence.writer->Begin(one.request.prompt, one.request.options, one.request.on_text);
+  const auto begun = Guarded([&] {
+    return sequences_->Begin(numbers_, one.request.prompt, one.request.options, one.request.on_text,
+                             one.request.on_token);
   });
-  if (!writing) return Answer(one, now, tl::unexpected(RefusalOf(writing.error())));
-  sequence.active.emplace(Active{std::move(one), now, std::move(*writing)});
+  if (!begun) return Answer(one, now, tl::unexpected(RefusalOf(begun.error())));
+  active_.emplace(numbers_++, Active{std::move(one), now});
   ++running_;
 }
 
-void TextModel::Advance(Sequence& sequence) {
-  Active& active = *sequence.active;
-  const bool late = active.from.request.deadline <= Clock::now();
-  const auto text = Guarded([&]() -> Result<std::optional<Generated>> {
-    if (!late) {
-      EVOQ_ASSIGN(const bool more, active.writing.Advance());
-      if (more) return std::optional<Generated>();
-    }
-    EVOQ_ASSIGN(Generated all, active.writing.Finish());
-    return std::optional(std::move(all));
-  });
-  if (text && !*text) return;
-  Served<Generated> answer = Refuse(Why::kExpired, "the request's time ran out");
-  if (!text) {
-    answer = tl::unexpected(RefusalOf(text.error()));
-  } else if (!late) {
-    answer = **text;
-  }
-  Answer(active.from, active.begun, std::move(answer));
-  sequence.active.reset();
+void TextModel::Ended(size_t number, Served<Generated> text) {
+  const auto active = active_.extract(number);
   --running_;
+  Answer(active.mapped().from, active.mapped().begun, std::move(text));
+}
+
+void TextModel::GiveUp() {
+  const auto now = Clock::now();
+  std::vector<size_t> late;
+  for (const auto& [number, active] : active_) {
+    if (active.from.request.deadline <= now) late.push_back(number);
+  }
+  for (const size_t number : late) {
+    (void)sequences_->Leave(number);
+    Ended(number, Refuse(Why::kExpired, "the request's time ran out"));
+  }
 }
 
 void TextModel::Answer(const Waiting& one, Clock::time_point begun, Served<Generated> text) {
@@ -154,9 +126,14 @@ void TextModel::Work() {
     std::vector<Waiting> next = Next();
     if (next.empty() && running_ == 0) return;  // closed
     for (Waiting& one : next) Begin(std::move(one));
-    for (Sequence& sequence : sequences_) {
-      if (sequence.active) Advance(sequence);
-    }
+    GiveUp();
+    sequences_->Advance([&](size_t number, Result<Generated> text) {
+      if (text) {
+        Ended(number, std::move(*text));
+      } else {
+        Ended(number, tl::unexpected(RefusalOf(text.error())));
+      }
+    });
   }
 }
 

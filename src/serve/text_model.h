@@ -1,10 +1,11 @@
-// A language model that writes several texts at the same time, each token by token in its turn.
+// A language model that writes several texts at the same time, a token of each in one run.
 #pragma once
 
 #include <atomic>
 #include <condition_variable>
 #include <deque>
 #include <functional>
+#include <map>
 #include <memory>
 #include <mutex>
 #include <optional>
@@ -12,8 +13,8 @@
 #include <thread>
 #include <vector>
 
-#include "generate/generate.h"
 #include "generate/model_tokenizer.h"
+#include "generate/sequences.h"
 #include "serve/refusal.h"
 #include "serve/scheduler.h"
 #include "serve/settings.h"
@@ -24,15 +25,16 @@ namespace evoq::serve {
 struct TextRequest {
   std::vector<int64_t> prompt;
   GenerateOptions options;
-  // Gets each piece of text; false: the text ends there. May be null. `done` is called once, where
-  // Submit took the request. Both on the model's thread, and must not throw.
+  // As Sequences::Begin's, may be null. `done` is called once, where Submit took the request. All
+  // on the model's thread, and must not throw.
   OnText on_text;
+  OnToken on_token;
   std::function<void(Served<Generated>)> done;
   Clock::time_point deadline = Clock::time_point::max();
 };
 
-// Safe from any thread. A text is what it would be alone (docs/generate.md). What a prompt has in
-// common with what one of the sequences holds already is not run again.
+// Safe from any thread. The texts that are written at the same time share the model's runs
+// (generate/sequences.h); each is what it would be alone (docs/generate.md).
 class TextModel {
  public:
   // Of an engine that has a graph with caches. `statistics` outlives it. Errors: those of
@@ -50,8 +52,9 @@ class TextModel {
   int64_t vocabulary() const { return model_->vocabulary(); }
   const std::optional<Tokenizer>& tokenizer() const { return text_.tokenizer; }
 
-  // As Scheduler::Submit.
-  Served<void> Submit(TextRequest& request);
+  // As Scheduler::Submit; all of them or none. Texts that wait together may be more than the queue
+  // takes, where they came in one request.
+  Served<void> Submit(std::vector<TextRequest>& requests);
   int64_t queued() const;
   int64_t running() const { return running_; }
 
@@ -63,11 +66,6 @@ class TextModel {
   struct Active {
     Waiting from;
     Clock::time_point begun;
-    Writing writing;
-  };
-  struct Sequence {
-    std::unique_ptr<Writer> writer;
-    std::optional<Active> active;
   };
 
   TextModel(const ModelSettings& settings, Statistics& statistics)
@@ -75,17 +73,20 @@ class TextModel {
   void Work();
   // Those that begin now, with room for each.
   std::vector<Waiting> Next();
-  Sequence& SequenceFor(const TextRequest& request);
   void Begin(Waiting one);
-  void Advance(Sequence& sequence);
+  // Those whose time has run out.
+  void GiveUp();
+  void Ended(size_t number, Served<Generated> text);
   void Answer(const Waiting& one, Clock::time_point begun, Served<Generated> text);
 
   const ModelSettings settings_;
   Statistics& statistics_;
   std::unique_ptr<CachedModel> model_;
   ModelTokenizer text_;
-  std::vector<Sequence> sequences_;  // of the thread
-  mutable std::mutex mutex_;         // of what follows
+  std::unique_ptr<Sequences> sequences_;  // of the thread, and what follows
+  std::map<size_t, Active> active_;       // by number
+  size_t numbers_ = 0;                    // so far
+  mutable std::mutex mutex_;              // of what follows
   std::condition_variable changed_;
   std::deque<Waiting> queue_;
   bool closed_ = false;

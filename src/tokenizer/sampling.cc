@@ -55,20 +55,23 @@ Result<Sampler> Sampler::Make(const SamplingOptions& o) {
   EVOQ_TRY(check("top_p", o.top_p, 0, 1));
   EVOQ_TRY(check("min_p", o.min_p, 0, 1));
   EVOQ_TRY(check("repeat_penalty", o.repeat_penalty, 0.01, 100));
+  EVOQ_TRY(check("presence_penalty", o.presence_penalty, -100, 100));
+  EVOQ_TRY(check("frequency_penalty", o.frequency_penalty, -100, 100));
+  for (const auto& [id, bias] : o.logit_bias) EVOQ_TRY(check("logit_bias", bias, -1000, 1000));
   if (o.top_k < 0) return Fail(ErrorCode::kUsage, "top_k {}: expected 0 or more", o.top_k);
   Sampler sampler;
   sampler.options_ = o;
   return sampler;
 }
 
-Result<int64_t> Sampler::Next(std::span<const float> logits, std::span<const int64_t> recent) {
+Result<int64_t> Sampler::Next(std::span<const float> logits, const PiecesBefore& before) {
   heap_.clear();
   for (size_t i = 0; i < logits.size(); ++i) {
     if (std::isnan(logits[i]) || logits[i] == INFINITY)
       return InvalidInput("logit {} is {}, expected a number", i, logits[i]);
     heap_.push_back({logits[i], static_cast<int64_t>(i)});
   }
-  if (options_.repeat_penalty != 1) Penalize(recent);
+  Weigh(before);
   const auto best = std::max_element(heap_.begin(), heap_.end());
   if (best == heap_.end() || best->logit == -INFINITY)
     return InvalidInput("none of {} logits is a finite number", logits.size());
@@ -79,14 +82,38 @@ Result<int64_t> Sampler::Next(std::span<const float> logits, std::span<const int
   return Draw();
 }
 
-void Sampler::Penalize(std::span<const int64_t> recent) {
-  seen_.assign(heap_.size(), false);
-  for (const int64_t id : recent) {
-    if (id < 0 || id >= static_cast<int64_t>(heap_.size()) || seen_[static_cast<size_t>(id)])
-      continue;
-    seen_[static_cast<size_t>(id)] = true;
-    double& logit = heap_[static_cast<size_t>(id)].logit;
-    logit = logit > 0 ? logit / options_.repeat_penalty : logit * options_.repeat_penalty;
+double* Sampler::LogitOf(int64_t id) {
+  if (id < 0 || id >= static_cast<int64_t>(heap_.size())) return nullptr;
+  return &heap_[static_cast<size_t>(id)].logit;
+}
+
+void Sampler::Weigh(const PiecesBefore& before) {
+  const SamplingOptions& o = options_;
+  for (const auto& [id, bias] : o.logit_bias) {
+    if (double* const logit = LogitOf(id)) *logit += bias;
+  }
+  // Calls `change` with the logit of each piece, and whether it is the first time.
+  const auto each = [&](std::span<const int64_t> ids, const auto& change) {
+    seen_.assign(heap_.size(), false);
+    for (const int64_t id : ids) {
+      double* const logit = LogitOf(id);
+      if (logit == nullptr) continue;
+      change(*logit, !seen_[static_cast<size_t>(id)]);
+      seen_[static_cast<size_t>(id)] = true;
+    }
+  };
+  if (o.repeat_penalty != 1) {
+    each(before.recent, [&](double& logit, bool first) {
+      if (first) logit = logit > 0 ? logit / o.repeat_penalty : logit * o.repeat_penalty;
+    });
+  }
+  if (o.presence_penalty != 0 || o.frequency_penalty != 0) {
+    each(before.written, [&](double& logit, bool first) {
+      logit -= o.frequency_penalty + (first ? o.presence_penalty : 0);
+    });
+  }
+  for (const int64_t id : before.banned) {
+    if (double* const logit = LogitOf(id)) *logit = -INFINITY;
   }
 }
 

@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <span>
+#include <utility>
 #include <vector>
 
 #include "base/result.h"
@@ -10,13 +11,23 @@
 namespace evoq {
 
 struct SamplingOptions {
-  double temperature = 0;  // 0: the largest logit, the smallest number of equals
-  int64_t top_k = 0;       // keep the K likeliest pieces; 0: all
-  double top_p = 1;        // keep the fewest whose probabilities reach P
-  double min_p = 0;        // keep those of at least P times the largest probability
-  double repeat_penalty =
-      1;  // of pieces that occur in `recent`: logit / R where positive, else * R
+  double temperature = 0;     // 0: the largest logit, the smallest number of equals
+  int64_t top_k = 0;          // keep the K likeliest pieces; 0: all
+  double top_p = 1;           // keep the fewest whose probabilities reach P
+  double min_p = 0;           // keep those of at least P times the largest probability
+  double repeat_penalty = 1;  // of pieces in `recent`: logit / R where positive, else * R
   uint64_t seed = 0;
+  double presence_penalty = 0;                         // of pieces in `written`: logit - P
+  double frequency_penalty = 0;                        // of the same: logit - F for each time
+  std::vector<std::pair<int64_t, double>> logit_bias;  // pieces, and what their logits get more
+};
+
+// What came before a piece, as numbers of pieces in any order; others than those of logits are
+// ignored.
+struct PiecesBefore {
+  std::span<const int64_t> recent;   // of the prompt and the text, the last ones
+  std::span<const int64_t> written;  // of the text, all
+  std::span<const int64_t> banned;   // that must not come now
 };
 
 // The i-th number of a seed, from 0 on: SplitMix64 (Steele, Lea, Flood 2014).
@@ -26,17 +37,17 @@ uint64_t RandomBits(uint64_t seed, uint64_t i);
 // logits, `recent` and i, equal on all machines: what it computes with is its own. A value; no call
 // allocates once the first has.
 //
-// In this order: repeat_penalty; logits / temperature; top_k; of what is left, top_p; min_p; then
-// the pieces are laid out by falling probability, equals by number, and the piece is taken at which
+// In this order: logit_bias; repeat_penalty; the penalties of presence and frequency; what is
+// banned has no probability; logits / temperature; top_k; of what is left, top_p; min_p; then the
+// pieces are laid out by falling probability, equals by number, and the piece is taken at which
 // they reach u times their sum, u = (RandomBits >> 11) / 2^53.
 class Sampler {
  public:
   // Errors: kUsage naming the option that is out of range.
   static Result<Sampler> Make(const SamplingOptions& options);
 
-  // `recent` are the numbers of pieces that came before, in any order; others than those of logits
-  // are ignored. Errors: kInvalidInput where a logit is no number or none is finite.
-  Result<int64_t> Next(std::span<const float> logits, std::span<const int64_t> recent = {});
+  // Errors: kInvalidInput where a logit is no number or none is finite.
+  Result<int64_t> Next(std::span<const float> logits, const PiecesBefore& before = {});
 
  private:
   struct Candidate {
@@ -46,7 +57,9 @@ class Sampler {
       return logit != other.logit ? logit < other.logit : id > other.id;
     }
   };
-  void Penalize(std::span<const int64_t> recent);
+  // The logit of a piece; null for a number that there is not.
+  double* LogitOf(int64_t id);
+  void Weigh(const PiecesBefore& before);
   int64_t Draw();
   SamplingOptions options_;
   uint64_t drawn_ = 0;

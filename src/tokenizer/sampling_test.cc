@@ -21,7 +21,7 @@ std::map<int64_t, int> Counts(const SamplingOptions& options, const std::vector<
                               int n, std::span<const int64_t> recent = {}) {
   Sampler sampler = Made(options);
   std::map<int64_t, int> counts;
-  for (int i = 0; i < n; ++i) ++counts[*sampler.Next(logits, recent)];
+  for (int i = 0; i < n; ++i) ++counts[*sampler.Next(logits, {.recent = recent})];
   return counts;
 }
 
@@ -96,9 +96,32 @@ TEST(Sampling, RepeatPenalty) {
   Sampler sampler = Made({.repeat_penalty = 2});
   const std::vector<float> logits = {4, 3, -1, -1.5f};
   EXPECT_EQ(*sampler.Next(logits), 0);
-  EXPECT_EQ(*sampler.Next(logits, std::vector<int64_t>{0}), 1);
-  EXPECT_EQ(*sampler.Next(logits, std::vector<int64_t>{0, 1, 0, 0}), 0);  // once: 2 and 1.5
-  EXPECT_EQ(*sampler.Next(std::vector<float>{-2, -1, -1.5f}, std::vector<int64_t>{1, -7, 99}), 2);
+  const auto next = [&](const std::vector<float>& of, const std::vector<int64_t>& recent) {
+    return *sampler.Next(of, {.recent = recent});
+  };
+  EXPECT_EQ(next(logits, {0}), 1);
+  EXPECT_EQ(next(logits, {0, 1, 0, 0}), 0);  // once: 2 and 1.5
+  EXPECT_EQ(next({-2, -1, -1.5f}, {1, -7, 99}), 2);
+}
+
+TEST(Sampling, OtherWeights) {
+  const std::vector<float> logits = {4, 3.5f, 3, -1};
+  const auto next = [&](const SamplingOptions& options, const PiecesBefore& before) {
+    Sampler sampler = Made(options);
+    return *sampler.Next(logits, before);
+  };
+  const std::vector<int64_t> written = {0, 0, 1, 99}, banned = {0, 1, -1};
+  EXPECT_EQ(next({.presence_penalty = 1.25}, {.written = written}), 2);
+  EXPECT_EQ(next({.presence_penalty = 0.75}, {.written = written}), 0) << "once for both times";
+  EXPECT_EQ(next({.frequency_penalty = 0.3}, {.written = written}), 0);
+  EXPECT_EQ(next({.frequency_penalty = 0.6}, {.written = written}), 2) << "2.8, 2.9 and 3";
+  EXPECT_EQ(next({.presence_penalty = -1}, {.written = std::span(written).subspan(2)}), 1);
+  EXPECT_EQ(next({.presence_penalty = 2}, {.recent = written}), 0) << "of the text alone";
+  EXPECT_EQ(next({.logit_bias = {{3, 5.5}, {7, 100}}}, {}), 3);
+  EXPECT_EQ(next({.logit_bias = {{0, -100}}}, {}), 1);
+  EXPECT_EQ(next({}, {.banned = banned}), 2);
+  for (uint64_t seed = 0; seed < 50; ++seed)
+    EXPECT_GE(next({.temperature = 5, .seed = seed}, {.banned = banned}), 2);
 }
 
 // The definition, by sorting and in long double, over random logits.
@@ -150,6 +173,9 @@ TEST(Sampling, Refuses) {
   EXPECT_EQ(usage({.top_p = 1.5}), "top_p 1.5: expected 0 to 1");
   EXPECT_EQ(usage({.min_p = -0.5}), "min_p -0.5: expected 0 to 1");
   EXPECT_EQ(usage({.repeat_penalty = 0}), "repeat_penalty 0: expected 0.01 to 100");
+  EXPECT_EQ(usage({.presence_penalty = NAN}), "presence_penalty nan: expected -100 to 100");
+  EXPECT_EQ(usage({.frequency_penalty = 101}), "frequency_penalty 101: expected -100 to 100");
+  EXPECT_EQ(usage({.logit_bias = {{1, INFINITY}}}), "logit_bias inf: expected -1000 to 1000");
   Sampler sampler = Made({});
   EXPECT_EQ(sampler.Next(std::vector<float>{0, NAN}).error().message(),
             "logit 1 is nan, expected a number");

@@ -118,6 +118,14 @@ Result<std::string> Tokenizer::Decode(std::span<const int64_t> ids, bool special
   return std::move(stream.waiting_);
 }
 
+Result<std::string> Tokenizer::Continuation(int64_t id) const {
+  StreamDecoder stream(*this, true);
+  stream.first_ = false;
+  stream.stripped_ = core_->parts.decode.strip_count;
+  EVOQ_TRY(stream.Append(id));
+  return std::move(stream.waiting_);
+}
+
 int64_t Tokenizer::size() const { return core_->parts.vocabulary->size(); }
 
 Result<std::string> Tokenizer::Piece(int64_t id) const {

@@ -50,6 +50,10 @@ class Tokenizer {
   // asked for. Errors: kInvalidInput naming a number out of range.
   Result<std::string> Decode(std::span<const int64_t> ids, bool special = false) const;
 
+  // The bytes that a piece, also a special one, adds to a text that has begun; they need not be
+  // whole characters. Errors: as Decode's.
+  Result<std::string> Continuation(int64_t id) const;
+
   int64_t size() const;  // all numbers are below
   // A piece as the file has it; "" for a number without one. Errors: kInvalidInput.
   Result<std::string> Piece(int64_t id) const;

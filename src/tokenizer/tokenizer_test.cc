@@ -315,6 +315,9 @@ TEST_F(TokenizerTest, ContinuationsKeepTheirSpace) {
   EXPECT_EQ(behind({4}), " ab");          // the piece that was stripped
   EXPECT_EQ(behind({1, 700, 8}), " ab");  // 700 is no piece
   EXPECT_EQ(behind({5, 6, 700}), " ab");
+  EXPECT_EQ(*t->Continuation(8), " ab");
+  EXPECT_EQ(*t->Continuation(1), *t->Piece(1)) << "a special piece";
+  EXPECT_FALSE(t->Continuation(700));
 }
 
 TEST_F(TokenizerTest, GgufOfBytePairs) {

@@ -5,6 +5,7 @@
 #include "base/printable.h"
 #include "base/stopwatch.h"
 #include "generate/model_tokenizer.h"
+#include "generate/sequences.h"
 #include "tokenizer/chat_template.h"
 #include "workflow/models.h"
 
