@@ -1,12 +1,18 @@
-// OpenVINO benchmark_app's report_type average_counters or detailed_counters:
+// OpenVINO benchmark_app's report_type average_counters or detailed_counters, of the program in C++
+// and of the one in Python, which writes numbers as text and "Status.EXECUTED":
 //   {"avg_performance": {"nodes": [{"name", "status", "node_type", "exec_type", "real_time",
 //   "cpu_time"}], ...}}
 //   {"detailed_performance": [{"nodes": [...]}, ...]}; times in milliseconds
-// and, beside it in the same folder, benchmark_report.json: {"execution_results":
-// {"latency_median"}, ...}.
+// without -json_stats the same as lines of fields between semicolons, a table for each run:
+//   layerName;execStatus;layerType;execType;realTime (ms);cpuTime (ms)
+// and, beside it in the same folder, benchmark_report.json or .csv: {"execution_results":
+// {"latency_median"}, ...}; Python's and the lines' name for it is "latency (ms)".
+#include <cmath>
 #include <filesystem>
 #include <map>
+#include <sstream>
 
+#include "base/brief.h"
 #include "base/file.h"
 #include "base/json_file.h"
 #include "foreign/profiles/source.h"
@@ -22,66 +28,163 @@ Conversion ConversionOf(const std::string& type) {
   return type == "Convert" ? Conversion::kReformat : Conversion::kNone;
 }
 
-void AddNodes(const json& nodes, double weight, std::map<std::string, size_t>& index,
-              ForeignRun& run) {
+struct Node {
+  std::string name, status, type, kernel;
+  double ms = 0;
+};
+// What a report holds: the nodes of each run, or of their mean.
+struct Report {
+  std::vector<std::vector<Node>> runs;
+  double end_to_end_ms = 0;
+  std::string device;
+};
+
+constexpr const char* kMedian[] = {"latency_median", "latency (ms)"};
+constexpr const char* kDevice[] = {"target_device", "target device"};
+constexpr std::string_view kHeader = "layerName;execStatus;";
+
+// "a number", of a text that is nothing else.
+std::optional<double> NumberIn(const std::string& text) {
+  char* end = nullptr;
+  const double number = std::strtod(text.c_str(), &end);
+  if (text.empty() || *end != 0 || !std::isfinite(number)) return std::nullopt;
+  return number;
+}
+
+// A number that the report may hold as text. Errors: kInvalidInput for what is none.
+Result<double> Number(const json& object, const char* key) {
+  const std::string text = JsonText(object, key);
+  if (text.empty()) return JsonNumber(object, key);
+  if (const auto number = NumberIn(text)) return *number;
+  return InvalidInput("{} '{}', expected a number", key, Shorten(text));
+}
+
+Result<std::vector<Node>> NodesOf(const json& nodes) {
+  std::vector<Node> out;
   for (const json& node : nodes) {
-    if (JsonText(node, "status") != "EXECUTED") continue;
     const std::string name = JsonText(node, "name");
-    const auto [it, is_new] = index.try_emplace(name, run.layers.size());
+    EVOQ_ASSIGN(const double ms,
+                WithContext(Number(node, "real_time"), fmt::format("node '{}'", Shorten(name))));
+    out.push_back({name, JsonText(node, "status"), JsonText(node, "node_type"),
+                   JsonText(node, "exec_type"), ms});
+  }
+  return out;
+}
+
+Result<Report> FromJson(const std::string& text) {
+  EVOQ_ASSIGN(const json root, ParseJson(text));
+  Report report;
+  if (!root.is_object()) return report;
+  if (const auto average = root.find("avg_performance"); average != root.end()) {
+    EVOQ_ASSIGN(std::vector<Node> nodes, NodesOf(JsonArray(*average, "nodes")));
+    report.runs.push_back(std::move(nodes));
+  }
+  for (const json& one : JsonArray(root, "detailed_performance")) {
+    EVOQ_ASSIGN(std::vector<Node> nodes, NodesOf(JsonArray(one, "nodes")));
+    report.runs.push_back(std::move(nodes));
+  }
+  if (const auto results = root.find("execution_results"); results != root.end()) {
+    for (const char* key : kMedian) {
+      EVOQ_ASSIGN(const double ms, Number(*results, key));
+      if (ms > 0) report.end_to_end_ms = ms;
+    }
+  }
+  if (const auto setup = root.find("configuration_setup"); setup != root.end()) {
+    for (const char* key : kDevice) {
+      if (const std::string device = JsonText(*setup, key); !device.empty()) report.device = device;
+    }
+  }
+  return report;
+}
+
+Result<Report> FromLines(const std::string& text) {
+  Report report;
+  std::istringstream lines(text);
+  int number = 0;
+  for (std::string line; std::getline(lines, line);) {
+    ++number;
+    if (!line.empty() && line.back() == '\r') line.pop_back();
+    std::vector<std::string> fields;
+    std::istringstream rest(line);
+    for (std::string field; std::getline(rest, field, ';');) fields.push_back(field);
+    if (line.starts_with(kHeader)) {
+      report.runs.emplace_back();
+    } else if (fields.size() == 2) {
+      const bool median = std::ranges::find(kMedian, fields[0]) != std::end(kMedian);
+      if (median) report.end_to_end_ms = NumberIn(fields[1]).value_or(0);
+      if (std::ranges::find(kDevice, fields[0]) != std::end(kDevice)) report.device = fields[1];
+    } else if (fields.size() == 6 && !report.runs.empty()) {
+      const auto ms = NumberIn(fields[4]);
+      if (!ms)
+        return InvalidInput("line {}: realTime '{}', expected a number", number,
+                            Shorten(fields[4]));
+      report.runs.back().push_back({fields[0], fields[1], fields[2], fields[3], *ms});
+    }  // others: the sum of all, headings, what other versions write besides
+  }
+  return report;
+}
+
+Result<Report> ReportOf(const std::string& path) {
+  EVOQ_ASSIGN(const std::string text, ReadTextFile(path));
+  const size_t begin = text.find_first_not_of(" \t\r\n");
+  const bool is_json = begin != std::string::npos && (text[begin] == '{' || text[begin] == '[');
+  const bool has_lines = text.find(';') != std::string::npos;
+  return WithContext(is_json || !has_lines ? FromJson(text) : FromLines(text), path);
+}
+
+void AddNodes(const std::vector<Node>& nodes, double weight, std::map<std::string, size_t>& index,
+              ForeignRun& run) {
+  for (const Node& node : nodes) {
+    if (node.status.substr(node.status.rfind('.') + 1) != "EXECUTED") continue;
+    const auto [it, is_new] = index.try_emplace(node.name, run.layers.size());
     if (is_new) {
       ForeignLayer layer;
-      layer.name = name;
-      layer.type = JsonText(node, "node_type");
-      layer.where = JsonText(node, "exec_type");
+      layer.name = node.name;
+      layer.type = node.type;
+      layer.where = node.kernel;
       layer.precision = PrecisionIn(layer.where);
       layer.conversion = ConversionOf(layer.type);
       layer.group = GroupOf(layer.type, layer.type.empty() ? layer.name : "");
       layer.operators = {layer.name};
       run.layers.push_back(std::move(layer));
     }
-    run.layers[it->second].ms += std::max(0.0, JsonNumber(node, "real_time")) * weight;
+    run.layers[it->second].ms += std::max(0.0, node.ms) * weight;
   }
-}
-
-// A number that the report may hold as text.
-double Number(const json& object, const char* key) {
-  const std::string text = JsonText(object, key);
-  return text.empty() ? JsonNumber(object, key) : std::strtod(text.c_str(), nullptr);
-}
-
-void TakeSummary(const json& report, ForeignRun& run) {
-  const auto results = report.find("execution_results");
-  if (results != report.end()) run.end_to_end_ms = Number(*results, "latency_median");
-  const auto setup = report.find("configuration_setup");
-  if (setup != report.end()) run.device = JsonText(*setup, "target_device");
 }
 
 Result<ForeignRun> Read(const std::string& path) {
-  EVOQ_ASSIGN(const json report, ReadJsonFile(path));
+  EVOQ_ASSIGN(const Report report, ReportOf(path));
   ForeignRun run;
   run.tool = "benchmark_app";
   run.path = path;
+  run.end_to_end_ms = report.end_to_end_ms;
+  run.device = report.device;
   std::map<std::string, size_t> index;
-  if (report.is_object()) {
-    if (const auto average = report.find("avg_performance"); average != report.end())
-      AddNodes(JsonArray(*average, "nodes"), 1, index, run);
-    const json& detailed = JsonArray(report, "detailed_performance");
-    for (const json& one : detailed)
-      AddNodes(JsonArray(one, "nodes"), 1.0 / static_cast<double>(detailed.size()), index, run);
-    TakeSummary(report, run);
-  }
-  if (run.layers.empty())
+  for (const std::vector<Node>& nodes : report.runs)
+    AddNodes(nodes, 1.0 / static_cast<double>(report.runs.size()), index, run);
+  if (run.layers.empty()) {
+    size_t nodes = 0;
+    for (const auto& one : report.runs) nodes += one.size();
+    if (nodes > 0)
+      return InvalidInput(
+          "{}: none of its {} nodes was executed; Python's benchmark_app writes the first node "
+          "alone "
+          "with -json_stats -report_type average_counters: take detailed_counters, or leave out "
+          "-json_stats",
+          path, nodes);
     return InvalidInput(
-        "{}: no executed nodes; expected what benchmark_app -json_stats -report_type "
-        "average_counters writes "
-        "(benchmark_average_counters_report.json with avg_performance.nodes)",
+        "{}: no executed nodes; expected what benchmark_app -report_type average_counters or "
+        "detailed_counters writes (benchmark_average_counters_report.json with "
+        "avg_performance.nodes, or .csv)",
         path);
-  const std::string summary =
-      (std::filesystem::path(path).parent_path() / "benchmark_report.json").string();
-  std::error_code code;
-  if (run.end_to_end_ms == 0 && std::filesystem::exists(summary, code)) {
-    EVOQ_ASSIGN(const json beside, ReadJsonFile(summary));
-    if (beside.is_object()) TakeSummary(beside, run);
+  }
+  for (const char* beside : {"benchmark_report.json", "benchmark_report.csv"}) {
+    const std::string summary = (std::filesystem::path(path).parent_path() / beside).string();
+    std::error_code code;
+    if (run.end_to_end_ms > 0 || !std::filesystem::exists(summary, code)) continue;
+    EVOQ_ASSIGN(const Report all, ReportOf(summary));
+    run.end_to_end_ms = all.end_to_end_ms;
+    if (!all.device.empty()) run.device = all.device;
   }
   run.detailed = true;
   Summarize(run);
@@ -94,7 +197,7 @@ extern const ForeignSource kSourceBenchmarkApp = {
     .tool = "benchmark_app",
     .option = "--benchmark-app",
     .takes = "F",
-    .doc = "Counters report written by OpenVINO's benchmark_app (JSON)",
+    .doc = "Counters report written by OpenVINO's benchmark_app (JSON or CSV)",
     .read = Read,
 };
 

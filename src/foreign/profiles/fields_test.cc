@@ -279,5 +279,62 @@ TEST_F(ProfileFields, SummariesOfBenchmarkApp) {
   EXPECT_NEAR(run.layers[0].ms, 2, 1e-12);
 }
 
+// What the program in Python writes: numbers as text, its own names, and tables without
+// -json_stats.
+TEST_F(ProfileFields, BenchmarkAppInPython) {
+  const auto node = [](const char* name, const char* status, const char* ms) {
+    return json{{"name", name},     {"node_type", "Convolution"},
+                {"status", status}, {"real_time", ms},
+                {"cpu_time", ms},   {"exec_type", "brgconv_I8"}};
+  };
+  const auto read = [&](const std::string& path) { return Source("benchmark_app").read(path); };
+  Write("benchmark_report.json",
+        {{"execution_results", {{"latency (ms)", "0.66"}, {"avg latency", "0.82"}}},
+         {"configuration_setup", {{"target device", "CPU"}}}});
+  const json run = {{"nodes",
+                     {node("in", "Status.NOT_RUN", "7.0"), node("a", "Status.EXECUTED", "0.25"),
+                      node("b", "Status.EXECUTED", "0.5")}}};
+  const auto of_json = read(Write("r.json", {{"detailed_performance", {run, run}}}));
+  ASSERT_TRUE(of_json) << of_json.error().message();
+  std::filesystem::remove(folder_ / "benchmark_report.json");
+  const auto text = [&](const std::string& name, const std::string& lines) {
+    std::ofstream(folder_ / name) << lines;
+    return (folder_ / name).string();
+  };
+  text("benchmark_report.csv",
+       "Configuration setup\ntarget device;CPU\n\nExecution results\nlatency (ms);0.66\n"
+       "avg latency;0.82\n");
+  const std::string table =
+      "layerName;execStatus;layerType;execType;realTime (ms);cpuTime (ms)\r\n"
+      "in;Status.NOT_RUN;Parameter;unknown_I8;7.000;0.000\r\n"
+      "a;Status.EXECUTED;Convolution;brgconv_I8;0.250;0.250\r\n"
+      "b;EXECUTED;Convolution;brgconv_I8;0.500;0.5\r\nTotal;;;;0.750;0.750\r\n\r\n";
+  const auto of_lines = read(text("r.csv", table + table));
+  ASSERT_TRUE(of_lines) << of_lines.error().message();
+  for (const ForeignRun& one : {*of_json, *of_lines}) {
+    ASSERT_EQ(one.layers.size(), 2u);
+    EXPECT_EQ(one.layers[1].name, "b");
+    EXPECT_EQ(one.layers[1].where, "brgconv_I8");
+    EXPECT_EQ(one.layers[1].ms, 0.5);
+    EXPECT_EQ(one.layer_sum_ms, 0.75);
+    EXPECT_EQ(one.end_to_end_ms, 0.66);
+    EXPECT_EQ(one.device, "CPU");
+  }
+  const auto refused = [&](const std::string& path) {
+    const auto bad = read(path);
+    return bad ? std::string("read") : bad.error().message();
+  };
+  const json first = {{"nodes", {node("in", "Status.NOT_RUN", "0.000")}}};
+  EXPECT_NE(refused(Write("r.json", {{"avg_performance", first}})).find("take detailed_counters"),
+            std::string::npos);
+  const json slow = {{"nodes", {node("a", "Status.EXECUTED", "slow")}}};
+  EXPECT_TRUE(refused(Write("r.json", {{"avg_performance", slow}}))
+                  .ends_with("r.json: node 'a': real_time 'slow', expected a number"));
+  EXPECT_TRUE(refused(text("r.csv", table.substr(0, 68) + "a;EXECUTED;Convolution;x;fast;1\n"))
+                  .ends_with("r.csv: line 2: realTime 'fast', expected a number"));
+  EXPECT_NE(refused(text("r.csv", "a;b\n")).find("no executed nodes; expected what benchmark_app"),
+            std::string::npos);
+}
+
 }  // namespace
 }  // namespace evoq
