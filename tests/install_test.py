@@ -1,0 +1,99 @@
+#!/usr/bin/env python3
+"""What `cmake --install` writes serves a product: a C and a C++ program find it by find_package and
+by pkg-config, after it was moved, and run a model. Skips (77) without a C compiler, cmake or
+pkg-config, and in builds with sanitizers (EVOQ_BUILD says which)."""
+
+import os
+import pathlib
+import re
+import shutil
+import subprocess
+import sys
+import tempfile
+
+import agree
+
+PROJECT = """cmake_minimum_required(VERSION 3.22)
+project(product LANGUAGES C CXX)
+find_package(evoq 0.1 CONFIG REQUIRED)
+add_executable(small %s/examples/runtime/run_etm.c)
+target_link_libraries(small PRIVATE evoq::evoq_runtime)
+add_executable(whole whole.cc)
+target_link_libraries(whole PRIVATE evoq::evoq)
+"""
+WHOLE = """#include <evoq/evoq.h>
+#include <evoq/language.h>
+#include <evoq/toolchain.h>
+#include <iostream>
+
+int main(int count, char** names) {
+  std::string error;
+  const auto session = evoq::Session::Load(names[count - 1], {}, &error);
+  std::cout << (session ? "loaded" : error) << "\\n";
+  return session ? 0 : 1;
+}
+"""
+failures = []
+
+
+def check(what, holds, detail=""):
+    print(f"{'ok' if holds else 'FAILED'}: {what}{': ' if detail else ''}{detail}")
+    if not holds:
+        failures.append(what)
+
+
+def said(*command, **more):
+    done = subprocess.run(list(map(str, command)), capture_output=True, text=True, **more)
+    if done.returncode != 0:
+        check(" ".join(map(str, command[:3])), False, done.stdout[-1000:] + done.stderr[-1000:])
+    return done.stdout
+
+
+def main():
+    cache = (agree.BUILD / "CMakeCache.txt").read_text(encoding="utf-8")
+    tools = [shutil.which(tool) for tool in ("cc", "c++", "cmake", "pkg-config")]
+    if not all(tools) or re.search(r"^EVOQ_SANITIZE:\w+=\S", cache, re.M):
+        print("skipped: tools are missing, or the build has sanitizers")
+        return 77
+    with tempfile.TemporaryDirectory(prefix="evoq_install_") as name:
+        work = pathlib.Path(name)
+        said("cmake", "--install", agree.BUILD, "--prefix", work / "first")
+        (work / "first").rename(work / "moved")
+        prefix = work / "moved"
+        files = [str(path.relative_to(prefix)) for path in prefix.rglob("*") if path.is_file()]
+        strangers = [f for f in files if f.split("/")[0] not in ("bin", "include", "lib", "share")]
+        check("nothing lies beside bin, include, lib and share", not strangers, " ".join(strangers))
+        check("the licence", any(f.endswith("doc/evoq/LICENSE") for f in files))
+        model, inputs, output = work / "m.etm", work / "in.bin", work / "out.bin"
+        agree.evoq("zoo", "lenet", "-o", work / "m.onnx")
+        agree.evoq("compile", work / "m.onnx", "-o", model)
+        inputs.write_bytes(bytes(4 * 28 * 28))
+        (work / "whole.cc").write_text(WHOLE)
+        (work / "CMakeLists.txt").write_text(PROJECT % agree.ROOT)
+        options = [f"-DCMAKE_PREFIX_PATH={prefix}", "-DCMAKE_BUILD_TYPE=Release"]
+        said("cmake", "-S", work, "-B", work / "build", *options)
+        said("cmake", "--build", work / "build")
+        got = said(work / "build/whole", model)
+        check("find_package: libevoq runs", got == "loaded\n", got)
+        run = [model, inputs, output, 1, 1, 28, 28]
+        said(work / "build/small", *run)
+        check("find_package: libevoq_runtime runs", output.exists() and output.stat().st_size == 40)
+        found = list(prefix.rglob("pkgconfig"))
+        environment = {**os.environ, "PKG_CONFIG_PATH": str(found[0]) if found else ""}
+        version = said("pkg-config", "--modversion", "evoq", env=environment)
+        flags = said("pkg-config", "--cflags", "--libs", "evoq_runtime", env=environment).split()
+        libraries = next(flag[2:] for flag in flags if flag.startswith("-L"))
+        output.unlink(missing_ok=True)
+        source = agree.ROOT / "examples/runtime/run_etm.c"
+        program = work / "by_pc"
+        said("cc", source, *flags, f"-Wl,-rpath,{libraries}", "-o", program)
+        said(program, *run)
+        check("pkg-config: libevoq_runtime runs", output.exists(), f"version {version.strip()}")
+        outside = [p for p in flags if str(prefix) not in os.path.normpath(p[2:]) and p[:2] != "-l"]
+        check("no path of the build", not outside, " ".join(outside))
+    print(f"{len(failures)} failed")
+    return 1 if failures else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
