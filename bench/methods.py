@@ -29,7 +29,7 @@ PAGE = ROOT / "docs/methods.md"
 BEGIN, END = "<!-- bench/methods.py -->\n", "<!-- end -->\n"
 
 ROUNDING = ["none", "gptq", "adaround", "quantease", "gptq,quantease"]
-WEIGHTS = ["awq", "hadamard", "hqq", "clip", "seqmse", "awq,quantease", "clip,quantease"]
+WEIGHTS = ["awq", "hadamard", "clip", "seqmse", "awq,quantease", "clip,quantease"]
 
 
 class LanguageModel:
@@ -49,7 +49,8 @@ class LanguageModel:
             for scheme in ("nf4-weights", "nvfp4-weights")
             for method in ("none", "gptq,quantease")
         ]
-        self.rows += [("int2-weights", method) for method in ("none", "gptq,quantease")]
+        self.rows += [("uint4-weights", method) for method in ("none", "hqq")]
+        self.rows += [("int2-weights", method) for method in ("none", "hqq", "gptq,quantease")]
 
     def samples(self, options, work):
         text = work / "calibration.txt"

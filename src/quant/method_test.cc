@@ -136,17 +136,31 @@ TEST(Method, WeightsToRound) {
 // Of a scheme whose weights no method rounds, methods of rounding say that they did nothing.
 TEST(Method, OfWeightsThatNoneRounds) {
   const Graph net = MakeNet(kConvNet);
-  const MethodChoice methods = ParseMethods("hqq").value();
+  const MethodChoice methods = ParseMethods("quantease").value();
+  const MethodData data{.prepare = Reference(), .samples = RandomSamples(net, 2)};
   const auto warnings = [&](const char* scheme) {
     Graph graph = net;
-    const auto report = QuantizeBy(*FindScheme(scheme), methods, graph, {}, {});
+    const auto report = QuantizeBy(*FindScheme(scheme), methods, graph, {}, {}, data);
     EXPECT_TRUE(report) << scheme;
     return report ? report->warnings : std::vector<std::string>();
   };
   EXPECT_EQ(warnings("int16-dynamic"),
-            std::vector<std::string>{"--method hqq: --scheme int16-dynamic has methods round no "
+            std::vector<std::string>{"--method quantease: --scheme int16-dynamic has methods round no "
                                      "weight of this model, so it did nothing"});
   EXPECT_TRUE(warnings("int16x8-dynamic").empty());
+}
+
+// HQQ moves zero points; it says where there are none.
+TEST(Method, HqqNeedsZeroPoints) {
+  const QuantMethod* const hqq = FindMethod("hqq");
+  ASSERT_NE(hqq, nullptr);
+  const auto refuses = [&](const char* scheme) { return hqq->refuses(*FindScheme(scheme), {}); };
+  EXPECT_EQ(refuses("uint4-weights"), "");
+  EXPECT_EQ(refuses("int2-dynamic"), "");
+  EXPECT_EQ(refuses("int4-weights"),
+            "it chooses zero points, and weights of int4 have none (uint4, int2)");
+  EXPECT_EQ(refuses("int8"), "it chooses zero points, and weights of int8 have none (uint4, int2)");
+  EXPECT_EQ(refuses("bf16"), "it rounds no weights");
 }
 
 // The stages before the scheme run once; what follows is what QuantizeBy gives, and with layers

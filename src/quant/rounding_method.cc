@@ -32,6 +32,14 @@ std::string HasNoScales(const QuantScheme& scheme, const QuantizeOptions& option
              : "it searches a scale for each channel, and weights have one (--per-tensor)";
 }
 
+std::string HasNoZeroPoints(const QuantScheme& scheme, const QuantizeOptions& options) {
+  if (std::string why = RoundsNoWeights(scheme, options); !why.empty()) return why;
+  const LowBits* const bits = scheme.low_bits;
+  if (bits != nullptr && bits->loops(SelectIsa().value_or(Isa::kScalar)).zero_count > 1) return "";
+  return fmt::format("it chooses zero points, and weights of {} have none (uint4, int2)",
+                     bits != nullptr ? bits->name : "int8");
+}
+
 RoundedMatrix NearestBySize(const RoundedLayer& layer) {
   const int64_t depth = layer.grid.matrices().depth;
   std::vector<float> sizes;

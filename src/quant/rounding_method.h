@@ -14,6 +14,8 @@ std::string RoundsNoWeights(const QuantScheme& scheme, const QuantizeOptions& op
 std::string RoundsNoWholeNumbers(const QuantScheme& scheme, const QuantizeOptions& options);
 // The same of methods that search a scale for each block or channel.
 std::string HasNoScales(const QuantScheme& scheme, const QuantizeOptions& options);
+// The same of methods that choose zero points.
+std::string HasNoZeroPoints(const QuantScheme& scheme, const QuantizeOptions& options);
 
 // One matrix that is to be rounded.
 struct RoundedLayer {

@@ -1,6 +1,6 @@
 // HQQ: H. Badri, A. Shaji, "Half-Quadratic Quantization of Large Machine Learning Models", 2023,
-// https://mobiusml.github.io/hqq_blog. No data: scales and zero points of the least
-// sum |w - stored|^p, p = 0.7 (quant/half_quadratic.h).
+// https://mobiusml.github.io/hqq_blog. No data: zero points of the least sum |w - stored|^p,
+// p = 0.7 (quant/half_quadratic.h).
 #include "quant/half_quadratic.h"
 #include "quant/layer_rounding.h"
 #include "quant/method.h"
@@ -24,7 +24,7 @@ Status Run(MethodRun& run) {
       const std::vector<float> w = grid.Matrix(g);
       groups.push_back(chosen != run.rounded.end() ? grid.Read(g, chosen->second)
                                                    : Nearest(grid, g, w, {}));
-      HalfQuadratic(grid, g, w, groups.back());
+      HalfQuadratic(grid, w, groups.back());
     }
     run.Choose(rounding.weight, grid.Store(groups), /*fitted=*/false);
   }
@@ -36,11 +36,11 @@ Status Run(MethodRun& run) {
 extern const QuantMethod kMethodHqq = {
     .name = "hqq",
     .doc =
-        "Half-quadratic quantization: scales and zero points of the least sum of |error|^0.7 over "
-        "each block or channel, for which weights far out count little. Needs no data.",
+        "Half-quadratic quantization: the zero point of the least sum of |error|^0.7 over each "
+        "block, for which weights far out count little. For uint4 and int2 weights. Needs no data.",
     .paper = "Badri and Shaji 2023, mobiusml.github.io/hqq_blog",
     .stage = MethodStage::kRounding,
-    .refuses = RoundsNoWeights,
+    .refuses = HasNoZeroPoints,
     .run = Run,
 };
 
