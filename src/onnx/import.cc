@@ -10,6 +10,7 @@
 #include "base/text.h"
 #include "onnx/attributes.h"
 #include "onnx/export.h"
+#include "onnx/fold_parameters.h"
 #include "onnx/functions.h"
 #include "onnx/onnx.h"
 #include "onnx/quantize.h"
@@ -54,6 +55,7 @@ class Importer {
     graph_.RemoveDeadNodes();
     AddMetadata();
     EVOQ_TRY(UpgradeNodes(graph_, versions_));
+    EVOQ_TRY(FoldQuantParameters(graph_));
     EVOQ_TRY(TypeQuantizedValues(graph_));
     graph_.RemoveDeadNodes();
     Graph graph = graph_.Compacted();

@@ -229,6 +229,55 @@ TEST(Quantized, PerChannelWeightsAreTypedConstants) {
   EXPECT_EQ(Evaluated(graph, {1, 0, 0, 0, 0, 1}), (std::vector<float>{0.5f, 4, 2.5f, 12}));
 }
 
+// Exporters hand equal constants on through Identity, or compute them in the graph: parameters of
+// quantization are what they come to.
+TEST(Quantized, ParametersThatConstantsMake) {
+  const auto graph = ImportText(Model(
+      13,
+      NodeText("Identity", {"z"}, {"z2"}) + NodeText("Identity", {"zw0"}, {"zw"}) +
+          NodeText("Cast", {"whole"}, {"w"}, IntAttr("to", 3)) +
+          NodeText("Div", {"range", "steps"}, {"sw"}) +
+          NodeText("QuantizeLinear", {"x", "s", "z2"}, {"q"}) +
+          NodeText("DequantizeLinear", {"q", "s", "z2"}, {"dx"}) +
+          NodeText("DequantizeLinear", {"w", "sw", "zw"}, {"dw"}, IntAttr("axis", 1)) +
+          NodeText("MatMul", {"dx", "dw"}, {"y"}),
+      kGrid + "initializer " + IntList("whole", 6, {3, 2}, {1, 2, 3, 4, 5, 6}) + " initializer " +
+          FloatList("range", {2}, {1, 4}) + " initializer " + FloatList("steps", {}, {2}) +
+          " initializer " + IntList("zw0", 3, {2}, {0, 0}) + " "));
+  ASSERT_TRUE(graph) << ErrorOf(graph);
+  EXPECT_EQ(graph->value(graph->FindValue("q")).type.ToString(),
+            "uint8[1, 2, 3](scale 0.5, zero 128)")
+      << Print(*graph);
+  EXPECT_EQ(graph->value(graph->FindValue("w_quantized")).type.ToString(),
+            "int8[3, 2](2 scales on axis 1)")
+      << Print(*graph);
+  for (NodeId id : graph->order()) {
+    EXPECT_NE(graph->node(id).op, "Identity");
+    EXPECT_NE(graph->node(id).op, "Div");
+  }
+  EXPECT_EQ(Evaluated(graph, {1, 0, 0, 0, 0, 1}), (std::vector<float>{0.5f, 4, 2.5f, 12}));
+}
+
+// What the model's inputs decide stays as it is, and what cannot be computed is named.
+TEST(Quantized, ParametersThatInputsMake) {
+  const auto graph =
+      ImportText(Model(13,
+                       NodeText("ReduceMax", {"x"}, {"most"}, IntAttr("keepdims", 0)) +
+                           NodeText("QuantizeLinear", {"x", "most", "z"}, {"q"}) +
+                           NodeText("DequantizeLinear", {"q", "most", "z"}, {"y"}),
+                       kGrid));
+  ASSERT_TRUE(graph) << ErrorOf(graph);
+  EXPECT_FALSE(graph->value(graph->FindValue("q")).type.quantized());
+  const auto broken =
+      ImportText(Model(13,
+                       NodeText("Reshape", {"s", "shape"}, {"t"}) +
+                           NodeText("QuantizeLinear", {"x", "t", "z"}, {"q"}) +
+                           NodeText("DequantizeLinear", {"q", "t", "z"}, {"y"}),
+                       kGrid + "initializer " + IntList("shape", 7, {1}, {3}) + " "));
+  ASSERT_FALSE(broken);
+  EXPECT_NE(ErrorOf(broken).find("Reshape"), std::string::npos) << ErrorOf(broken);
+}
+
 TEST(Quantized, ADeadChannelWithScaleZeroIsZero) {
   const auto graph =
       ImportText(Model(13,

@@ -1,15 +1,14 @@
 #include <algorithm>
+#include <cmath>
 
 #include "passes/match.h"
 
 namespace evoq {
 namespace {
 
-// The padding per axis, [begin..., end...] over all axes, of a constant Pad by zeros; nothing for
-// any other Pad.
-std::optional<std::vector<int64_t>> ZeroPadding(const Graph& graph, const Node& pad, int rank) {
-  if (pad.attrs.String("mode", "constant") != "constant") return std::nullopt;
-  if (pad.input(2).valid() && ScalarOf(graph, pad.input(2)) != 0.0f) return std::nullopt;
+// The padding per axis, [begin..., end...] over all axes, of a Pad by constant sizes; nothing where
+// they are not known.
+std::optional<std::vector<int64_t>> PaddingOf(const Graph& graph, const Node& pad, int rank) {
   const auto pads = IntsOf(graph, pad.input(1));
   std::vector<int64_t> axes;
   for (int i = 0; i < rank; ++i) axes.push_back(i);
@@ -43,8 +42,17 @@ bool IsNonNegative(const Graph& graph, ValueId value) {
   return false;
 }
 
-// Whether zeros around the input mean the same as the operator's own padding after `total` pads.
-bool MayAbsorb(const Graph& graph, const Node& node, ValueId x, const std::vector<int64_t>& total) {
+// The value that a Pad puts around its input; nothing where it is none or not known.
+std::optional<float> FillOf(const Graph& graph, const Node& pad) {
+  if (pad.attrs.String("mode", "constant") != "constant") return std::nullopt;
+  return pad.input(2).valid() ? ScalarOf(graph, pad.input(2)) : 0.0f;
+}
+
+// Whether `fill` around the input means the same as the operator's own padding after `total` pads.
+bool MayAbsorb(const Graph& graph, const Node& node, ValueId x, float fill,
+               const std::vector<int64_t>& total) {
+  const bool least = fill == -INFINITY && node.op == "MaxPool";
+  if (fill != 0 && !least) return false;
   if (node.op == "Conv") return true;
   const auto kernel = node.attrs.Ints("kernel_shape");
   const auto own = node.attrs.Ints("pads");
@@ -58,7 +66,8 @@ bool MayAbsorb(const Graph& graph, const Node& node, ValueId x, const std::vecto
   const auto dilations = node.attrs.Ints("dilations");
   const bool dense =
       std::all_of(dilations.begin(), dilations.end(), [](int64_t d) { return d == 1; });
-  return node.op == "MaxPool" && node.outputs.size() == 1 && dense && IsNonNegative(graph, x);
+  return node.op == "MaxPool" && node.outputs.size() == 1 && dense &&
+         (least || IsNonNegative(graph, x));
 }
 
 bool Fuse(Graph& graph, NodeId id) {
@@ -73,8 +82,10 @@ bool Fuse(Graph& graph, NodeId id) {
   if (from.shape.rank() < 3 || from.quantized() != to.quantized()) return false;
   if (from.quantized() && !SameQuant(from, to)) return false;
   const int rank = from.shape.rank(), spatial = rank - 2;
-  const auto padding = ZeroPadding(graph, pad, rank);
-  if (!padding || (*padding)[0] + (*padding)[1] + (*padding)[rank] + (*padding)[rank + 1] != 0)
+  const auto fill = FillOf(graph, pad);
+  const auto padding = PaddingOf(graph, pad, rank);
+  if (!fill || !padding ||
+      (*padding)[0] + (*padding)[1] + (*padding)[rank] + (*padding)[rank + 1] != 0)
     return false;
   std::vector<int64_t> total = node.attrs.Ints("pads", std::vector<int64_t>(2 * spatial, 0));
   if (static_cast<int>(total.size()) != 2 * spatial) return false;
@@ -82,7 +93,7 @@ bool Fuse(Graph& graph, NodeId id) {
     total[i] += (*padding)[2 + i];
     total[spatial + i] += (*padding)[rank + 2 + i];
   }
-  if (!MayAbsorb(graph, node, pad.input(0), total)) return false;
+  if (!MayAbsorb(graph, node, pad.input(0), *fill, total)) return false;
   const bool average = node.op == "AveragePool";
   graph.attrs(id).Set("pads", total);
   if (average) graph.attrs(id).Set("count_include_pad", 1);
@@ -102,7 +113,7 @@ extern const PassDef kFusePad = {
     .name = "fuse-pad",
     .doc =
         "Moves a Pad by zeros into the Conv, AveragePool or (after a value >= 0) MaxPool that "
-        "reads it.",
+        "reads it, and one by -infinity into the MaxPool.",
     .stage = Stage::kOptimize,
     .level = 2,
     .run = Run,

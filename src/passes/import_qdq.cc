@@ -1,7 +1,8 @@
 // Quantization written as nodes becomes quantization written as types (docs/graph.md). Seven rules,
 // until none applies:
 //   Q(DQ(x))                       -> x, or one requantizing Q when the parameters differ
-//   move(DQ(x)...), equal types    -> DQ(move(x...)); exact: the operator only moves values
+//   move(DQ(x)...), equal types    -> DQ(move(x...)); exact: the operator only moves values, and
+//                                     what a Pad adds is one of the type's
 //   Transpose(DQ(constant))        -> DQ(constant, transposed with its scales)
 //   Q(move(x...))                  -> move(Q(x)...); exact: Q is monotone, element by element
 //   Q?(linear(DQ(x), DQ(w), b, r)) -> linear(x, w, int32 b, r) with the Q's type, or float32
@@ -12,6 +13,7 @@
 // Linear operators that stay float behind a DQ note why (graph/float_reason.h).
 // Constants under a DQ that is still there become weights-only quantization of linear operators, or
 // plain float.
+#include <cmath>
 #include <map>
 
 #include "base/budget_scope.h"
@@ -161,6 +163,21 @@ class Importer {
     return true;
   }
 
+  // Whether what the node puts where it has no data is a real value of this type's integers.
+  bool FillIsExact(const Node& node, const TensorType& type) const {
+    for (size_t i = 0; i < node.inputs.size(); ++i) {
+      if (!node.inputs[i].valid() || RoleOf(node, i) != Role::kFill) continue;
+      const auto fill = ScalarOf(graph_, node.inputs[i]);
+      const float scale = type.quant->scales[0];
+      const int32_t zero = type.quant->zero_points[0];
+      if (!fill || !std::isfinite(*fill)) return false;
+      const auto q = QuantizeValue(*fill, scale, zero, static_cast<int32_t>(IntegerMin(type.dtype)),
+                                   static_cast<int32_t>(IntegerMax(type.dtype)));
+      if (DequantizeValue(q, scale, zero) != *fill) return false;
+    }
+    return true;
+  }
+
   // Makes DQ(f(x)...) of f(DQ(x)...), where the inputs `data` are all that f reads of real values.
   bool SinkDequantize(NodeId id, const std::vector<size_t>& data) {
     const Node node = graph_.node(id);
@@ -173,7 +190,7 @@ class Importer {
         return false;
       behind.push_back(v);
     }
-    if (behind.empty()) return false;
+    if (behind.empty() || !FillIsExact(node, TypeOf(behind[0]))) return false;
     for (size_t k = 0; k < data.size(); ++k) graph_.SetInput(id, data[k], behind[k]);
     for (size_t i = 0; i < node.outputs.size(); ++i) {
       const ValueId out = node.outputs[i];
