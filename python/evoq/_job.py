@@ -29,7 +29,8 @@ def _number(value: Any) -> int:
     return int(value) if isinstance(value, str) else operator.index(value)
 
 
-def _texts(value: Any) -> list[str]:
+def texts_of(value: Any) -> list[str]:
+    """Of one text, or of several: a text is not the list of its letters."""
     one = isinstance(value, (str, bytes, os.PathLike)) or not isinstance(value, Iterable)
     return [text_of(item) for item in ([value] if one else value)]
 
@@ -38,7 +39,7 @@ def _files(value: Any) -> dict[str, str]:
     """NAME=FILE, as the command takes them, or a mapping."""
     if isinstance(value, Mapping):
         return {name: text_of(path) for name, path in value.items()}
-    split = [text.rpartition("=") for text in _texts(value)]
+    split = [text.rpartition("=") for text in texts_of(value)]
     if any(not equals for _, equals, _ in split):
         raise ValueError
     return {name: path for name, _, path in split}
@@ -51,7 +52,7 @@ def _sizes(value: Any) -> dict[str, list[int]]:
     }
 
 
-_FORMS = {bool: bool, int: _number, float: float, type(None): float, str: text_of, list: _texts}
+_FORMS = {bool: bool, int: _number, float: float, type(None): float, str: text_of, list: texts_of}
 
 
 def fill(job: Any, verb: str, options: Mapping[str, Any]) -> Any:

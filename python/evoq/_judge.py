@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import contextlib
-import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 from . import _evoq
-from ._job import text_of
+from ._data import as_files, paths_of
+from ._job import texts_of
 from ._make import samples_of
 from ._source import as_file
 from ._verb import Progress, Report, Shapes, run_verb, tool
@@ -16,12 +16,8 @@ from ._verb import Progress, Report, Shapes, run_verb, tool
 
 def _probed(model: Any, data: Any, options: dict[str, Any]) -> list[list[Any]]:
     """What `data` says, as options of the verb or as samples."""
-    if isinstance(data, (str, bytes, os.PathLike)):
-        options["data"] = data
-    elif isinstance(data, Mapping) and all(
-        isinstance(part, (str, bytes, os.PathLike)) for part in data.values()
-    ):
-        options["data"] = [f"{name}={text_of(path)}" for name, path in data.items()]
+    if (paths := paths_of(data)) is not None:
+        options["data"] = paths
     elif isinstance(data, int):
         options["random"] = data
     elif data is not None:
@@ -106,35 +102,39 @@ def sensitivity(
 
     data: what outputs are compared on, and what calibrates without `calib`: a path, an array whose
     first axis counts samples, a mapping from input names to either, or a number of made-up samples.
-    labels: a file of labels; with it top-1 is measured. text, tokenizer: a language model's.
+    labels: a file of labels or an array of classes; with it top-1 is measured. text, tokenizer: a
+    language model's.
     limit: compare on at most so many samples (32; 0: all). scheme, method, observer, per_tensor,
     block, exclude: as of `quantize`.
     min_sqnr: also look for the layers that, left in float, give so many dB: ``exclude``, whose
     ``layers`` are for `quantize`'s `exclude`. report: also write one HTML file with a heat map.
     """
-    samples = _probed(model, data, options)
-    return tool(
-        "sensitivity",
-        model,
-        samples=samples,
-        progress=progress,
-        labels=labels,
-        text=text,
-        tokenizer=tokenizer,
-        limit=limit,
-        scheme=scheme,
-        method=method,
-        calib=calib,
-        observer=observer,
-        per_tensor=per_tensor,
-        block=block,
-        exclude=list(exclude),
-        shape=shapes,
-        min_sqnr=min_sqnr,
-        report=report,
-        threads=threads,
-        **options,
-    )
+    with contextlib.ExitStack() as stack:
+        if labels is not None and not isinstance(data, int):
+            data, labels = as_files(stack, model, data, labels)
+        samples = _probed(model, data, options)
+        return tool(
+            "sensitivity",
+            model,
+            samples=samples,
+            progress=progress,
+            labels=labels,
+            text=text,
+            tokenizer=tokenizer,
+            limit=limit,
+            scheme=scheme,
+            method=method,
+            calib=calib,
+            observer=observer,
+            per_tensor=per_tensor,
+            block=block,
+            exclude=texts_of(exclude),
+            shape=shapes,
+            min_sqnr=min_sqnr,
+            report=report,
+            threads=threads,
+            **options,
+        )
 
 
 def verify(
@@ -150,13 +150,14 @@ def verify(
     """Measures again what the certificate of an .etm guarantees: ``holds``, ``lines``, ``ratio``,
     ``drop``, ...
 
-    data, labels: the samples that it was measured on, as paths. baseline: the float model; needed
-    for other samples.
+    data, labels: the samples that it was measured on, as paths or as arrays. baseline: the float
+    model; needed for other samples.
     Raises evoq.Error: 'condition failed' where it does not hold; 'invalid input' where there is no
     certificate.
     """
     with contextlib.ExitStack() as stack:
         path = None if baseline is None else stack.enter_context(as_file(baseline))
+        data, labels = as_files(stack, model, data, labels)
         return tool(
             "verify",
             model,
@@ -216,12 +217,12 @@ def eval_(
     progress: Progress | None = None,
     **options: Any,
 ) -> Report:
-    """The accuracy of a model on files: ``top1`` and ``top5`` with labels, ``agreement`` with a
-    reference, ``perplexity`` on a text.
+    """The accuracy of a model: ``top1`` and ``top5`` with labels, ``agreement`` with a reference,
+    ``perplexity`` on a text.
 
     data: a folder of images or .npy, an .npy, .npz, MNIST or CIFAR file; of several inputs an .npz
-    with their names, a folder of such files, or a list of "NAME=FILE". labels: a .tsv with file and
-    class_index.
+    with their names, a folder of such files, or a list of "NAME=FILE"; or arrays as of `quantize`'s
+    calibration. labels: a .tsv with file and class_index, a file of classes, or an array of them.
     reference: another model, to measure agreement with. text, tokenizer: a language model's,
     instead of data.
     limit: use the first so many samples only.
@@ -237,14 +238,16 @@ def eval_(
             data=data,
             **options,
         )
-    return run_verb(
-        "eval",
-        _evoq.EvalJob(),
-        progress,
-        {"model": model, "reference": reference},
-        data=data,
-        labels=labels,
-        limit=limit,
-        threads=threads,
-        **options,
-    )
+    with contextlib.ExitStack() as stack:
+        data, labels = as_files(stack, model, data, labels)
+        return run_verb(
+            "eval",
+            _evoq.EvalJob(),
+            progress,
+            {"model": model, "reference": reference},
+            data=data,
+            labels=labels,
+            limit=limit,
+            threads=threads,
+            **options,
+        )

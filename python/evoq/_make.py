@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-import os
+import contextlib
 from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
 
 from . import _evoq
+from ._data import as_files, paths_of
 from ._error import Error
-from ._job import fill, report_of, text_of
+from ._job import fill, report_of, text_of, texts_of
 from ._source import as_file
 from ._verb import FixedShapes, Progress, Report, Shapes, run_verb, tool
 
@@ -46,7 +47,7 @@ def optimize(
     options as a JSON file. Returns ``nodes_before``, ``nodes_after`` and ``passes``.
     """
     job = _evoq.OptimizeJob()
-    chosen = {"disable": list(disable), "opt_level": opt_level, "stop_after": stop_after}
+    chosen = {"disable": texts_of(disable), "opt_level": opt_level, "stop_after": stop_after}
     fill(job, "optimize", chosen)
     job.merge_adapters = merge_adapters
     if config is not None:
@@ -99,7 +100,7 @@ def compile(
         output=output,
         shape=shapes,
         fix_shape=fixed_shapes,
-        disable=list(disable),
+        disable=texts_of(disable),
         opt_level=opt_level,
         tune=tune,
         threads=threads,
@@ -159,17 +160,10 @@ def samples_of(model: Any, calibration: Any) -> list[list[Any]]:
 
 def calibration_of(model: Any, calibration: Any) -> tuple[dict[str, Any], list[list[Any]]]:
     """Calibration data as options of the command, or as samples in memory (`samples_of`)."""
-    paths = (str, bytes, os.PathLike)
     if calibration is None:
         return {}, []
-    if isinstance(calibration, paths):
-        return {"calib": calibration}, []
-    if (
-        isinstance(calibration, Mapping)
-        and calibration
-        and all(isinstance(data, paths) for data in calibration.values())
-    ):
-        return {"calib": [f"{name}={text_of(path)}" for name, path in calibration.items()]}, []
+    if (paths := paths_of(calibration)) is not None:
+        return {"calib": paths}, []
     if isinstance(calibration, int):
         return {"calib_random": calibration}, []
     return {}, samples_of(model, calibration)
@@ -228,18 +222,14 @@ def calibrate(
         percentile=percentile,
         shape=shapes,
         fix_shape=fixed_shapes,
-        disable=list(disable) or None,
+        disable=texts_of(disable) or None,
         opt_level=opt_level,
         part=None if part is None else f"{part[0]}/{part[1]}",
         after=after,
-        merge=list(merge) or None,
+        merge=texts_of(merge) or None,
         threads=threads,
         **given,
     )
-
-
-def _rules(bits: int | str | Sequence[str]) -> list[str]:
-    return [str(bits)] if isinstance(bits, (int, str)) else [*bits]
 
 
 def quantize(
@@ -301,62 +291,67 @@ def quantize(
     layers, or 'PATTERN=BITS' of some; of several the last that matches counts. activation_bits: the
     same of what layers give (8, 4 or 2), kept in bytes. signed: int8 activations, not uint8.
     symmetric: zero points in the middle.
-    exclude: nodes that stay float, as glob patterns of names. disable, opt_level: which graph
+    exclude: nodes that stay float, as glob patterns of names, or one. disable, opt_level: which graph
     passes run, as for `optimize`. target: the runtime that an .onnx is written for.
     shapes: sizes of free inputs to prepare for, and of random samples; the model stays free.
     fixed_shapes: sizes to fix for good, None staying free. ranges, save_ranges: files of calibrated
     ranges. encodings, encodings_out: parameters by tensor name to take and to write, as files of
     AIMET (docs/encodings.md). config: options as a JSON file. Further options as `evoq quantize`
-    has.
+    has; of those `data` and `labels` of 'auto' are paths, or arrays as of `calibration`.
 
     Returns ``input_bytes``, ``output_bytes``, ``float_weight_bytes``, ``quantized_weight_bytes``,
     ``steps_total``, ``steps_int8``, ``steps_float``, ``int8_weights``, ``low_bit_weights`` by type,
+    ``weight_bits`` by layer,
     ``float_reasons`` by node, ``samples_used``, ``warnings``, ...
     Raises evoq.Error: 'usage' without calibration where the scheme needs it; 'invalid input' for
     NaN in the data.
     """
-    given, samples = calibration_of(model, calibration)
-    options.update(given)
-    job = _evoq.QuantizeJob()
-    if config is not None:
-        job.read_config(text_of(config))
-    fill(
-        job,
-        "quantize",
-        {
-            "output": output,
-            "scheme": scheme,
-            "method": method,
-            "calib_limit": calibration_limit,
-            "samples": None if calibration_samples is None else str(calibration_samples),
-            "scale_sets": _scale_sets(scale_sets, job.scale_sets),
-            "preprocess": preprocess,
-            "observer": observer,
-            "percentile": percentile,
-            "per_tensor": per_tensor,
-            "block": block,
-            "weight_bits": _rules(weight_bits),
-            "activation_bits": _rules(activation_bits),
-            "signed": signed,
-            "symmetric": symmetric,
-            "exclude": [*job.exclude, *exclude],
-            "disable": [*job.disable, *disable],
-            "opt_level": opt_level,
-            "target": target,
-            "ranges": ranges,
-            "save_ranges": save_ranges,
-            "encodings": encodings,
-            "encodings_out": encodings_out,
-            "shape": shapes,
-            "fix_shape": fixed_shapes,
-            "tune": tune,
-            "threads": threads,
-            **options,
-        },
-    )
-    with as_file(model) as path:
-        job.model = path
-        return report_of(_evoq.quantize(job, samples, progress))
+    with contextlib.ExitStack() as stack:
+        options["data"], options["labels"] = as_files(
+            stack, model, options.get("data"), options.get("labels")
+        )
+        given, samples = calibration_of(model, calibration)
+        options.update(given)
+        job = _evoq.QuantizeJob()
+        if config is not None:
+            job.read_config(text_of(config))
+        fill(
+            job,
+            "quantize",
+            {
+                "output": output,
+                "scheme": scheme,
+                "method": method,
+                "calib_limit": calibration_limit,
+                "samples": None if calibration_samples is None else str(calibration_samples),
+                "scale_sets": _scale_sets(scale_sets, job.scale_sets),
+                "preprocess": preprocess,
+                "observer": observer,
+                "percentile": percentile,
+                "per_tensor": per_tensor,
+                "block": block,
+                "weight_bits": texts_of(weight_bits),
+                "activation_bits": texts_of(activation_bits),
+                "signed": signed,
+                "symmetric": symmetric,
+                "exclude": [*job.exclude, *texts_of(exclude)],
+                "disable": [*job.disable, *texts_of(disable)],
+                "opt_level": opt_level,
+                "target": target,
+                "ranges": ranges,
+                "save_ranges": save_ranges,
+                "encodings": encodings,
+                "encodings_out": encodings_out,
+                "shape": shapes,
+                "fix_shape": fixed_shapes,
+                "tune": tune,
+                "threads": threads,
+                **options,
+            },
+        )
+        with as_file(model) as path:
+            job.model = path
+            return report_of(_evoq.quantize(job, samples, progress))
 
 
 def prune(
@@ -385,7 +380,7 @@ def prune(
         output=output,
         pattern=pattern,
         sparsity=sparsity,
-        layers=list(layers) or None,
+        layers=texts_of(layers) or None,
         score=score,
         scope=scope,
         multiple=multiple,

@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 
 from ._error import Error
+from ._job import texts_of
 from ._verb import Progress, Report, tool
 from .nn import Network
 
@@ -98,7 +99,7 @@ def train(
             batch=batch,
             lr=lr,
             optimizer=optimizer,
-            augment=list(augment),
+            augment=texts_of(augment),
             scheme=scheme,
             seed=seed,
             threads=threads,

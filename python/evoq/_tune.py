@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from ._data import as_files
+from ._job import texts_of
 from ._verb import Report, tool
 
 
@@ -33,16 +36,18 @@ def tune(
     Raises evoq.Error: 'condition failed' where an output is too far from the baseline's; nothing is
     written then.
     """
-    return tool(
-        "tune",
-        model,
-        output=output,
-        report=report,
-        strategy=strategy,
-        shape=shapes,
-        data=data,
-        min_sqnr=min_sqnr,
-        duration_s=duration_s,
-        threads=threads,
-        disable=list(disable) or None,
-    )
+    with contextlib.ExitStack() as stack:
+        data, _ = as_files(stack, model, data)
+        return tool(
+            "tune",
+            model,
+            output=output,
+            report=report,
+            strategy=strategy,
+            shape=shapes,
+            data=data,
+            min_sqnr=min_sqnr,
+            duration_s=duration_s,
+            threads=threads,
+            disable=texts_of(disable) or None,
+        )

@@ -121,6 +121,19 @@ TEST_F(QuantizeOptionsTest, FewBitsAndMethods) {
   const Ran nearest = Run(with({"4"}));
   ASSERT_EQ(nearest.code, 0) << nearest.log;
   EXPECT_EQ(rounded.json["quantized_weight_bytes"], nearest.json["quantized_weight_bytes"]);
+  // What the file holds of the five products of 16 x 16, and of two of them in 2 bits.
+  EXPECT_EQ(nearest.json["quantized_weight_bytes"], 5 * 128);
+  EXPECT_EQ(nearest.json["weight_bits"].size(), 5u);
+  EXPECT_NE(nearest.out.find(", 5 layers with weights of 4 bits, "), std::string::npos);
+  for (const char* output : {"q.etm", "q.onnx"}) {
+    Words words = with({"p1=2", "--weight-bits", "p3=2"});
+    words[5] = At(output);
+    const Ran two = Run(words);
+    ASSERT_EQ(two.code, 0) << two.log;
+    EXPECT_EQ(two.json["quantized_weight_bytes"], 3 * 256 + 2 * 64) << output;
+    EXPECT_EQ(two.json["weight_bits"], json({{"p1", 2}, {"p3", 2}})) << output;
+  }
+  EXPECT_TRUE(Run({"quantize", model, "--calib", samples, "-o", etm}).json["weight_bits"].empty());
   const std::string refused = Refused(with({"p1=1", "--method", "gptq"}), kUsage);
   EXPECT_NE(refused.find("--method gptq: not with weights of 1 bit"), std::string::npos) << refused;
 }

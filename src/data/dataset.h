@@ -73,8 +73,8 @@ class Dataset {
 
 struct DatasetOptions {
   std::optional<Preprocess> preprocess;  // needed for images, MNIST and CIFAR
-  std::string
-      labels;  // a .tsv with columns `file` and `class_index` (or `label`), or an idx file; "" none
+  // A .tsv with columns `file` and `class_index` (or `label`), an idx file or a .npy; "": none.
+  std::string labels;
   std::vector<int64_t>
       input_sizes;  // the model's input shape, -1 where free: checks and batches .npy
   DType input_dtype = DType::kFloat32;

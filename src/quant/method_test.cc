@@ -144,9 +144,10 @@ TEST(Method, OfWeightsThatNoneRounds) {
     EXPECT_TRUE(report) << scheme;
     return report ? report->warnings : std::vector<std::string>();
   };
-  EXPECT_EQ(warnings("int16-dynamic"),
-            std::vector<std::string>{"--method quantease: --scheme int16-dynamic has methods round no "
-                                     "weight of this model, so it did nothing"});
+  EXPECT_EQ(
+      warnings("int16-dynamic"),
+      std::vector<std::string>{"--method quantease: --scheme int16-dynamic has methods round no "
+                               "weight of this model, so it did nothing"});
   EXPECT_TRUE(warnings("int16x8-dynamic").empty());
 }
 

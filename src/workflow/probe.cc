@@ -15,6 +15,8 @@ Status CheckOptions(const ProbeOptions& o) {
   if (sources != 1)
     return Fail(ErrorCode::kUsage,
                 "expected samples from one source: --data DIR, --random N, or --text F");
+  if (!o.labels.empty() && o.data.empty())
+    return Fail(ErrorCode::kUsage, "--labels are those of --data, which was not given");
   if (o.limit < 0) return Fail(ErrorCode::kUsage, "--limit {}: expected at least 0", o.limit);
   if (o.window < 1 || o.window > int64_t{1} << 20)
     return Fail(ErrorCode::kUsage, "--window {}: expected 1 to 1048576", o.window);

@@ -8,6 +8,7 @@
 #include "base/work_threads.h"
 #include "foreign/forecasts/rule.h"
 #include "graph/float_reason.h"
+#include "graph/weight_bits.h"
 #include "llm/cache_type.h"
 #include "llm/phase.h"
 #include "llm/rounding_note.h"
@@ -159,10 +160,33 @@ void CountSteps(const QuantizeJob& job, const Model& model, const InputShapes& s
   }
 }
 
-int64_t QuantizedWeightBytes(const Graph& graph) {
+// The layers whose weights a file holds in fewer than 8 bits, and how many; of a graph whose
+// weights are not packed.
+std::map<std::string, int> NarrowLayers(const Graph& graph) {
+  std::map<std::string, int> layers;
+  for (NodeId id : graph.order()) {
+    const Node& node = graph.node(id);
+    const int bits = WeightBitsOf(node);
+    const Tensor* const w = bits < 8 ? graph.ConstantInput(node, 1) : nullptr;
+    if (w != nullptr && NarrowWeights(*w, bits)) layers[node.name] = bits;
+  }
+  return layers;
+}
+
+// `narrow`: NarrowLayers.
+int64_t QuantizedWeightBytes(const Graph& graph, const std::map<std::string, int>& narrow) {
+  std::map<ValueId, int> bits;
+  for (NodeId id : graph.order()) {
+    if (const auto found = narrow.find(graph.node(id).name); found != narrow.end())
+      bits[graph.node(id).input(1)] = found->second;
+  }
   int64_t bytes = 0;
   for (int i = 0; i < graph.value_count(); ++i) {
     const Value& v = graph.value(ValueId{i});
+    if (const auto found = bits.find(ValueId{i}); found != bits.end()) {
+      bytes += (v.constant.elements() * found->second + 7) / 8;
+      continue;
+    }
     const bool bytes_of_weights =
         DTypeBits(v.type.dtype) <= 8 && v.type.dtype != DType::kBool && v.type.shape.rank() >= 2;
     const bool smaller = v.type.quantized() || v.type.dtype == DType::kBfloat16 || bytes_of_weights;
@@ -311,7 +335,8 @@ Result<Made> Make(const QuantizeJob& job, Graph graph, const Inputs& inputs,
     quantized.metadata["evoq.scheme"] = job.scheme;
     if (!job.method.empty()) quantized.metadata["evoq.method"] = job.method;
     quantized.metadata["evoq.float_weight_bytes"] = std::to_string(out.float_weight_bytes);
-    out.quantized_weight_bytes = QuantizedWeightBytes(quantized);
+    out.weight_bits = NarrowLayers(quantized);
+    out.quantized_weight_bytes = QuantizedWeightBytes(quantized, out.weight_bits);
   };
   Made made;
   if (job.certified()) {

@@ -101,6 +101,7 @@ struct Quantized {
   std::string steps_why;       // why nodes were counted, not steps; "": steps were
   int int8_weights = 0;        // nodes that compute in float32 and whose weights became int8
   std::map<std::string, int> low_bit_weights;  // and a type of fewer bits
+  std::map<std::string, int> weight_bits;      // of layers of integers that have fewer than 8
   std::map<std::string, int> activation_bits;  // of values that use fewer than 8
   Reasons float_reasons;
   std::vector<std::string> warnings;

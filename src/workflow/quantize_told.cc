@@ -109,10 +109,14 @@ std::string StepsText(const Quantized& done) {
       parts.push_back(
           fmt::format("{} layers with {} weights (they compute in float32)", count, type));
   }
-  std::map<int, int> by_bits;
-  for (const auto& [value, bits] : done.activation_bits) ++by_bits[bits];
-  for (const auto& [bits, count] : by_bits)
-    parts.push_back(fmt::format("{} values of {} bits (in bytes)", count, bits));
+  const auto by_bits = [&](const std::map<std::string, int>& bits_of, const char* what) {
+    std::map<int, int> counts;
+    for (const auto& [name, bits] : bits_of) ++counts[bits];
+    for (const auto& [bits, count] : counts)
+      parts.push_back(fmt::format(fmt::runtime(what), count, bits));
+  };
+  by_bits(done.weight_bits, "{} layers with weights of {} bits");
+  by_bits(done.activation_bits, "{} values of {} bits (in bytes)");
   return Joined(parts, ", ");
 }
 
@@ -137,6 +141,7 @@ Told Tell(const Quantized& done) {
                {"steps_float", done.steps[Precision::kFloat32]},
                {"int8_weights", done.int8_weights},
                {"low_bit_weights", done.low_bit_weights},
+               {"weight_bits", done.weight_bits},
                {"activation_bits", done.activation_bits},
                {"float_reasons", TextsOf(done.float_reasons)},
                {"warnings", done.warnings},

@@ -37,6 +37,12 @@ TEST(QuantizeTold, EachPrecisionThatThereIs) {
               std::string::npos);
     EXPECT_EQ(Tell(done).json["low_bit_weights"]["int4"], 3);
     done.low_bit_weights.clear();
+    done.weight_bits = {{"x", 4}, {"y", 2}, {"z", 4}};
+    EXPECT_NE(Tell(done).text.find(
+                  ", 1 layers with weights of 2 bits, 2 layers with weights of 4 bits, "),
+              std::string::npos);
+    EXPECT_EQ(Tell(done).json["weight_bits"]["y"], 2);
+    done.weight_bits.clear();
     done.activation_bits = {{"a", 4}, {"b", 2}, {"c", 4}};
     EXPECT_NE(
         Tell(done).text.find(", 1 values of 2 bits (in bytes), 2 values of 4 bits (in bytes), "),

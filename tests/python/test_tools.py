@@ -255,6 +255,57 @@ def test_sensitivity_names_layers_to_exclude(tmp_path):
         evoq.sensitivity(DIGITS, data=images, scheme="auto")
 
 
+def test_one_pattern_is_one(tmp_path):
+    """A text is one pattern, not the list of its letters."""
+    path = tmp_path / "m.etm"
+    common = {"calibration": digits(8), "threads": 1}
+    plain = evoq.quantize(DIGITS, path, **common)
+    name = next(s["name"] for s in evoq.sensitivity(DIGITS, data=digits(2))["layers"])
+    for pattern in (name, [name], (name,), {name}):
+        got = evoq.quantize(DIGITS, path, exclude=pattern, **common)
+        assert got["float_reasons"][name].startswith(
+            f'excluded: the name matches the excluded pattern "{name}"'
+        )
+        assert "conv1" not in got["float_reasons"], got["float_reasons"]
+        assert 0 < got["steps_int8"] < plain["steps_int8"]
+        left = evoq.sensitivity(DIGITS, data=digits(2), exclude=pattern)["layers"]
+        assert name not in [s["name"] for s in left] and left
+    got = evoq.quantize(DIGITS, path, weight_bits=f"{name}=4", **common)
+    assert got["weight_bits"] == {name: 4}
+    assert evoq.optimize(DIGITS, tmp_path / "o.onnx", disable="fold-*")["passes"] is not None
+    evoq.compile(DIGITS, path, disable="fold-*")
+
+
+def test_samples_and_labels_from_memory(etm, tmp_path):
+    """What takes files takes arrays, with the same result."""
+    x, y = digits(40), np.arange(40) % 10
+    np.save(tmp_path / "x.npy", x)
+    np.save(tmp_path / "y.npy", y)
+    files = {"data": tmp_path / "x.npy", "labels": tmp_path / "y.npy"}
+
+    def same(function, keys, *arguments, **options):
+        of_files = function(*arguments, **files, **options)
+        for labels in (y, y.astype(np.int32), list(y)):
+            got = function(*arguments, data=x, labels=labels, **options)
+            assert {k: got[k] for k in keys} == {k: of_files[k] for k in keys}
+        return of_files
+
+    found = same(evoq.eval, ["samples", "top1", "agreement"], etm, reference=DIGITS)
+    assert found["samples"] == 40 and 0 < found["top1"] < 1
+    assert evoq.eval(etm, data=[x[:20], x[20:]], labels=y)["top1"] == found["top1"]
+    assert evoq.eval(etm, data={"image": x}, labels=files["labels"])["top1"] == found["top1"]
+    assert same(evoq.sensitivity, ["metric", "all"], DIGITS, limit=8)["metric"] == "top1"
+    options = {"scheme": "int8", "calib": tmp_path / "x.npy", "max_drop": 100.0, "measure_s": 0.2}
+    path = tmp_path / "certified.etm"
+    evoq.quantize(DIGITS, path, data=x, labels=y, **options)
+    assert "holds" in evoq.verify(path, data=x, labels=y, measure_s=0.2, threads=1)
+    for bad, said in ((y[:7], "7"), (y.astype(float), "expected a class for each sample")):
+        with pytest.raises(evoq.Error, match=said):
+            evoq.eval(etm, data=x, labels=bad)
+    with pytest.raises(evoq.Error, match="--labels are those of --data"):
+        evoq.sensitivity(DIGITS, data=4, labels=files["labels"])
+
+
 def test_prune_writes_zeros(tmp_path):
     report = evoq.prune(DIGITS, tmp_path / "p.onnx", sparsity=0.5, layers=["*"], score="squares")
     assert (tmp_path / "p.onnx").exists() and report["score"] == "squares"

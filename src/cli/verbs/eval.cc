@@ -14,7 +14,7 @@ VerbRun Declare(const VerbOptions& options, const CommonOptions& common) {
   options.Add("model", o->model, "MODEL.onnx or MODEL.etm").Required();
   const VerbOption data = AddDataOption(options, "--data", o->data, "The samples");
   options.Add("--labels", o->labels,
-              "A .tsv with the columns file and class_index, or an idx label file");
+              "A .tsv with the columns file and class_index, an idx label file or a .npy");
   options.Add("--preprocess", o->preprocess,
               "How images become inputs (default: MODEL.preprocess.json beside the model)");
   options.Add("--reference", o->reference, "Another model, to measure agreement with");

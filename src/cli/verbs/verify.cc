@@ -111,7 +111,7 @@ VerbRun Declare(const VerbOptions& options, const CommonOptions& common) {
            "Of --text: a tokenizer's file or folder (default: the one that the model carries)")
       .Needs(text);
   options.Add("--labels", o->labels,
-              "A .tsv with the columns file and class_index, or an idx label file");
+              "A .tsv with the columns file and class_index, an idx label file or a .npy");
   options.Add("--preprocess", o->preprocess,
               "How images become inputs (default: as the certificate's did)");
   options.Add("--baseline", o->job.baseline,
