@@ -291,8 +291,8 @@ def quantize(
     layers, or 'PATTERN=BITS' of some; of several the last that matches counts. activation_bits: the
     same of what layers give (8, 4 or 2), kept in bytes. signed: int8 activations, not uint8.
     symmetric: zero points in the middle.
-    exclude: nodes that stay float, as glob patterns of names, or one. disable, opt_level: which graph
-    passes run, as for `optimize`. target: the runtime that an .onnx is written for.
+    exclude: nodes that stay float, as glob patterns of names, or one. disable, opt_level: which
+    graph passes run, as for `optimize`. target: the runtime that an .onnx is written for.
     shapes: sizes of free inputs to prepare for, and of random samples; the model stays free.
     fixed_shapes: sizes to fix for good, None staying free. ranges, save_ranges: files of calibrated
     ranges. encodings, encodings_out: parameters by tensor name to take and to write, as files of
