@@ -59,6 +59,40 @@ TEST_F(QuantizeReportTest, PatternsThatNameNothing) {
   EXPECT_EQ(told("quantize", {"--weight-bits", "4"}).find(kNone), std::string::npos);
 }
 
+// Options that a scheme, an observer or the model has no use for are named.
+TEST_F(QuantizeReportTest, OptionsWithoutEffect) {
+  const std::string model = Model("two.onnx", Between("r: %b: float32[1, 2, 2, 2] = Relu(%a)\n"));
+  const auto told = [&](const std::string& of, std::vector<std::string> options) {
+    std::vector<std::string> words = {"quantize", of, "--calib-random", "2", "-o", At("t.onnx")};
+    words.insert(words.end(), options.begin(), options.end());
+    std::string log = Run(words).log;
+    std::string effects;
+    for (size_t at = 0; (at = log.find("warning: --", at)) != std::string::npos;) {
+      const size_t end = log.find('\n', at);
+      const std::string line = log.substr(at + 9, end - at - 9);
+      if (line.find("without effect") != std::string::npos) effects += line + "\n";
+      at = end;
+    }
+    return effects;
+  };
+  EXPECT_EQ(told(model, {"--percentile", "99.9"}),
+            "--percentile: without effect: the observer is sqnr\n");
+  EXPECT_EQ(told(model, {"--percentile", "99.9", "--observer", "percentile"}), "");
+  EXPECT_EQ(told(model, {"--scheme", "int8-dynamic", "--observer", "entropy", "--signed",
+                         "--symmetric", "--percentile", "3"}),
+            "--observer, --signed, --symmetric: without effect: int8-dynamic has no ranges of "
+            "samples\n--percentile: without effect: int8-dynamic has no ranges of samples\n");
+  EXPECT_EQ(told(model, {"--block", "64"}),
+            "--block: without effect: weights of int8 have no blocks\n");
+  EXPECT_EQ(told(model, {"--scheme", "int4-weights", "--block", "64"}), "");
+  EXPECT_EQ(told(model, {"--weight-bits", "4", "--signed", "--observer", "minmax"}), "");
+  ASSERT_EQ(Run({"quantize", model, "--calib-random", "2", "-o", At("q.onnx")}).code, 0);
+  EXPECT_EQ(told(At("q.onnx"), {"--weight-bits", "4", "--method", "gptq", "--exclude", "second"}),
+            "--weight-bits, --method, --exclude: without effect: 2 layers compute with integers in "
+            "the model already and stay as they are\n");
+  EXPECT_EQ(told(At("q.onnx"), {}), "");
+}
+
 // Ranges that suit none of the samples are seen in the outputs of a few of them.
 TEST_F(QuantizeReportTest, OutputsThatLoseMuch) {
   const std::string model = Model("two.onnx", Between("r: %b: float32[1, 2, 2, 2] = Relu(%a)\n"));

@@ -147,6 +147,7 @@ struct QuantizeReport {
   PrecisionCounts nodes;  // by what they compute in
   int int8_weights = 0;   // of those in float32: the ones whose weights became int8
   std::map<std::string, int> low_bit_weights;  // and the name of a LowBits
+  int already = 0;  // layers that computed with integers before, and stay as they are
   Reasons float_reasons;
   std::vector<std::string> warnings;
   // What activations, weights and biases became, by value name; a bias with its implied scales.

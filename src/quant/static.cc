@@ -486,11 +486,15 @@ class StaticQuantizer {
     for (const auto& [id, reason] : plan_.reasons)
       report_.float_reasons[graph_.node(id).name] = reason;
     NoteNotUsed(asked_, "no operator that becomes integer arithmetic has it", report_);
+    report_.already = plan_.already;
+    const bool given = std::ranges::any_of(
+        report_.used, [&](const auto& use) { return asked_.given.contains(use.first); });
     if (plan_.integer.empty())
       report_.warnings.push_back(fmt::format(
-          "{}{}: the model is unchanged", kNothingInteger,
-          plan_.already > 0 ? fmt::format(", {} computed with integers before", plan_.already)
-                            : ""));
+          "{}{}: {}", kNothingInteger,
+          plan_.already > 0 ? fmt::format(", {} computed with integers before", plan_.already) : "",
+          given ? "values are rounded as the parameters say, and computed with in float32"
+                : "the model is unchanged"));
   }
 
   Graph& graph_;

@@ -24,6 +24,7 @@
 #include "quant/unfuse.h"
 #include "reference/reference.h"
 #include "workflow/calibrate.h"
+#include "workflow/idle_options.h"
 #include "workflow/large.h"
 #include "workflow/left_float.h"
 #include "workflow/models.h"
@@ -511,6 +512,7 @@ Result<Quantized> Quantize(const QuantizeJob& given, const Follow& follow) {
   if (rounded) out.warnings.push_back(*rounded);
   out.warnings.insert(out.warnings.end(), outside.warnings.begin(), outside.warnings.end());
   out.warnings.insert(out.warnings.end(), made.report.warnings.begin(), made.report.warnings.end());
+  std::ranges::move(IdleWarnings(given, made.report.already), std::back_inserter(out.warnings));
   std::ranges::move(UnmatchedWarnings(OptionsOf(job), nodes, made.report.float_reasons),
                     std::back_inserter(out.warnings));
   if (!job.activation_bits.empty() && out.activation_bits.empty())
