@@ -43,11 +43,12 @@ TEST(Config, ThatIsWrong) {
       {{{"num_hidden_layers", 100000000000}}, "layers is 100000000000"},
       {{{"head_dim", 3}}, "3 rotated values of heads of 3"},
       {{{"partial_rotary_factor", 0}}, "partial_rotary_factor is 0"},
-      {{{"hidden_act", "relu2"}}, "hidden_act is \"relu2\", expected silu or a form of gelu"},
+      {{{"hidden_act", "selu"}}, "hidden_act is \"selu\", expected one of silu, swish, gelu,"},
       {{{"rms_norm_eps", 0}}, "epsilon of norms is 0"},
       {{{"rms_norm_eps", true}}, "rms_norm_eps is true, expected a number"},
       {{{"rope_theta", -1}}, "rope theta is -1"},
-      {{{"rope_scaling", {{"rope_type", "yarn"}}}}, "rope_scaling of type \"yarn\""},
+      {{{"rope_scaling", {{"rope_type", "xpos"}}}},
+       "rope_scaling of type \"xpos\", expected one of default, linear, dynamic"},
       {{{"rope_scaling", {{"type", "linear"}, {"factor", 0}}}}, "rope factor is 0"},
       {{{"rope_scaling", {{"rope_type", "llama3"}, {"high_freq_factor", 0.5}}}},
        "low_freq_factor 1 and high_freq_factor 0.5"},
@@ -107,7 +108,7 @@ TEST(Config, AnglesOfLayersWithAWindow) {
     config.update({{"model_type", "gemma3_text"}, {"sliding_window", 4}});
     config.update(change);
     const LanguageModel model = ReadConfig(config).value();
-    return std::pair(model.rope.theta, model.local_rope.theta);
+    return std::pair(model.rope.theta, model.local_rope.value_or(model.rope).theta);
   };
   EXPECT_EQ(thetas({{"rope_theta", 1e6}}), std::pair(1e6, 1e4));
   EXPECT_EQ(thetas({{"rope_theta", 1e6}, {"rope_local_base_freq", 500}}), std::pair(1e6, 500.0));
