@@ -10,6 +10,7 @@
 #include "llm/encoder.h"
 #include "llm/facts.h"
 #include "llm/gguf_model.h"
+#include "llm/gguf_parts.h"
 #include "llm/hugging_face.h"
 #include "llm/llama2c.h"
 #include "llm/pooling.h"
@@ -68,7 +69,7 @@ Result<Parts> FromFile(const std::string& path) {
   Parts parts;
   EVOQ_ASSIGN(const auto file, MappedFile::Open(path));
   if (IsGguf(file->bytes())) {
-    EVOQ_ASSIGN(GgufFile gguf, ReadGguf(path));
+    EVOQ_ASSIGN(GgufFile gguf, ReadGgufParts(path));
     EVOQ_ASSIGN(parts.model, WithContext(ReadGgufModel(gguf), path));
     parts.tensors = std::move(gguf.tensors);
     return parts;
@@ -121,8 +122,15 @@ Result<Graph> ImportLanguageModel(const std::string& path, LanguageForm form) {
 
 Result<int64_t> LanguageModelBytes(const std::string& path) {
   if (!IsFolder(path)) {
-    EVOQ_ASSIGN(const auto file, MappedFile::Open(path));
-    return static_cast<int64_t>(file->bytes().size());
+    EVOQ_ASSIGN(const auto first, MappedFile::Open(path));
+    auto bytes = static_cast<int64_t>(first->bytes().size());
+    if (!IsGguf(first->bytes())) return bytes;
+    for (const std::string& part : GgufPartPaths(path)) {
+      if (part == path || !std::filesystem::exists(part)) continue;
+      EVOQ_ASSIGN(const auto file, MappedFile::Open(part));
+      bytes += static_cast<int64_t>(file->bytes().size());
+    }
+    return bytes;
   }
   EVOQ_ASSIGN(const std::vector<std::string> files, ListFiles(path));
   int64_t bytes = 0;
