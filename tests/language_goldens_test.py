@@ -3,7 +3,8 @@
 (tests/golden/language_models.json, which tests/golden/language_models.py writes): logits of one
 prompt, and of a prompt and its rest with the caches of the first run; hidden states of a padded
 batch. Each family is quantized too: to int8 with dynamic scales and to 4-bit weights, which must
-run and stay near. With gguf from PyPI the same models are read from GGUF files too. Skips (exit status 77) where numpy is missing."""
+run and stay near. With gguf from PyPI the same models are read from GGUF files too. Skips (exit
+status 77) where numpy is missing."""
 
 import importlib.util
 import json
