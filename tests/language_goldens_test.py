@@ -39,7 +39,12 @@ def write_folder(folder, golden):
     tensors = {}
     for name, (shape, around, *inside) in golden["tensors"].items():
         tensors[name] = random_weights.weight(inside[0] if inside else name, shape, around)
-    lms.write_folder(folder, golden["config"], tensors)
+    kept = {}
+    if golden["config"]["model_type"] == "gpt_neox":  # masks that old checkpoints keep
+        kept = {
+            f"gpt_neox.layers.0.attention.{n}": np.ones((1, 1)) for n in ("bias", "masked_bias")
+        }
+    lms.write_folder(folder, golden["config"], tensors | kept)
     return tensors
 
 

@@ -12,8 +12,9 @@ namespace evoq {
 namespace {
 
 // What exporters keep beside the weights: constants that the graph has in another way.
-constexpr std::string_view kIgnored[] = {".rotary_emb.inv_freq", ".attn.bias", ".attn.masked_bias",
-                                         ".k_scale", ".v_scale"};
+constexpr std::string_view kIgnored[] = {
+    ".rotary_emb.inv_freq",   ".attn.bias", ".attn.masked_bias", ".attention.bias",
+    ".attention.masked_bias", ".k_scale",   ".v_scale"};
 
 Attrs CastTo(DType dtype) {
   Attrs attrs;
