@@ -348,25 +348,29 @@ TEST_F(Folders, TensorsThatDoNotFit) {
 
 // longrope: rows for short caches stand before those for long ones.
 TEST_F(Folders, RotaryFactorsByTheCaches) {
-  const auto rows = [&](int64_t context) {
+  const auto rows = [&](int64_t context, int64_t original = 20) {
     json config = Tiny();
-    config.update({{"original_max_position_embeddings", 20},
+    config.update({{"original_max_position_embeddings", original},
                    {"max_position_embeddings", context},
                    {"rope_scaling",
                     {{"type", "longrope"}, {"short_factor", {1, 2}}, {"long_factor", {3, 4}}}}});
     Write("config.json", config.dump());
     const Graph graph = ImportLanguageModel(folder_).value();
     const Tensor& sines = graph.value(graph.FindValue("rope.sin")).constant;
+    const double over = static_cast<double>(context) / static_cast<double>(original);
     const double magnitude =
-        context > 20 ? std::sqrt(1 + std::log(context / 20.0) / std::log(20.0)) : 1;
+        over > 1 ? std::sqrt(1 + std::log(over) / std::log(static_cast<double>(original))) : 1;
     EXPECT_NEAR(sines.values<float>()[2], std::sin(1.0) * magnitude, 1e-6);
-    if (context > 20) EXPECT_NEAR(sines.values<float>()[42], std::sin(1.0 / 3) * magnitude, 1e-6);
+    const int64_t second = 2 * (original + 1);  // of the long ones
+    if (sines.sizes()[0] > second)
+      EXPECT_NEAR(sines.values<float>()[second], std::sin(1.0 / 3) * magnitude, 1e-6);
     return sines.sizes()[0];
   };
   EXPECT_EQ(rows(10), 10);
   EXPECT_EQ(rows(20), 20);
   EXPECT_EQ(rows(64), 84);
   EXPECT_EQ(rows(100000), 20 + kMostPositions);
+  EXPECT_EQ(rows(100000, 50000), kMostPositions) << "the model is no longer than the short ones";
 }
 
 TEST_F(Folders, WhatGeneratingNeeds) {
