@@ -133,6 +133,15 @@ extern const Architecture kArchitectureMistral = {
     .names = kLlamaNames,
     .windows = Windows::kAll,
     .missing = {.context = 131072, .inner = 14336, .kv_heads = 8, .window = 4096}};
+extern const Architecture kArchitectureMinistral3 = {.name = "ministral3",
+                                                     .gguf = "",
+                                                     .names = kLlamaNames,
+                                                     .missing = {.context = 262144,
+                                                                 .inner = 14336,
+                                                                 .kv_heads = 8,
+                                                                 .head_size = 128,
+                                                                 .epsilon = 1e-5,
+                                                                 .theta = 1e6}};
 extern const Architecture kArchitectureQwen2 = {
     .name = "qwen2",
     .gguf = "qwen2",

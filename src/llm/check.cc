@@ -36,7 +36,9 @@ Status CheckRope(const Rope& rope, int64_t rotated) {
     if (std::ranges::any_of(*slow, [](double f) { return !(f > 0 && std::isfinite(f)); }))
       return InvalidInput("a factor of rope is not positive");
   }
-  if (!rope.long_slow.empty() && rope.original < 1)
+  if (!(rope.growth >= 0 && std::isfinite(rope.growth)))
+    return InvalidInput("llama_4_scaling_beta is {}, expected 0 or more", rope.growth);
+  if ((!rope.long_slow.empty() || rope.growth > 0) && rope.original < 1)
     return InvalidInput("an original context of {} positions, expected 1 or more", rope.original);
   if (!(rope.magnitude > 0 && std::isfinite(rope.magnitude)))
     return InvalidInput("rope attention factor is {}, expected a positive number", rope.magnitude);

@@ -30,7 +30,8 @@ TEST(Config, ThatIsWrong) {
     json change;
     const char* wanted;
   } cases[] = {
-      {{{"model_type", "mamba"}}, "model_type is 'mamba', expected one of llama, mistral, qwen2"},
+      {{{"model_type", "mamba"}},
+       "model_type is 'mamba', expected one of llama, mistral, ministral3"},
       {{{"model_type", 3}}, "model_type is ''"},
       {{{"vocab_size", nullptr}}, "vocab_size is missing"},
       {{{"vocab_size", -1}}, "vocab_size is -1, expected a whole number"},
@@ -60,6 +61,8 @@ TEST(Config, ThatIsWrong) {
        "rope attention factor is -1, expected a positive number"},
       {{{"rope_scaling", {{"type", "yarn"}, {"original_max_position_embeddings", 0.5}}}},
        "original_max_position_embeddings is 0.5, expected 1 or more"},
+      {{{"rope_scaling", {{"type", "yarn"}, {"factor", 2}, {"llama_4_scaling_beta", -1}}}},
+       "llama_4_scaling_beta is -1, expected 0 or more"},
       {{{"rope_scaling", {{"type", "longrope"}}}}, "rope_scaling has no short_factor"},
       {{{"rope_scaling", {{"type", "longrope"}, {"short_factor", {1, 2, 3}}}}},
        "short_factor is [1,2,3], expected 2 numbers"},
@@ -179,6 +182,7 @@ TEST(Config, MissingSettings) {
       {"ernie4_5", 131072, 3072, 2, 128, 0, 1e-5, 5e5, 0, 0},
       {"seed_oss", 524288, 27648, 8, 128, 0, 1e-6, 1e4, 0, 0},
       {"exaone4", 2048, 16384, 32, 8, 4096, 1e-5, 1e4, 0, 0},
+      {"ministral3", 262144, 14336, 8, 128, 0, 1e-5, 1e6, 0, 0},
       {"glm4", 131072, 13696, 2, 128, 0, 1.5625e-7, 1e4, 0, 0},
       {"qwen2_5_vl_text", 32768, 29568, 8, 8, 4096, 1e-5, 1e6, 0, 0},
       {"qwen3_vl_text", 128000, 22016, 32, 128, 0, 1e-6, 5e5, 0, 0},

@@ -40,6 +40,7 @@ class Builder {
  private:
   struct Angles {
     ValueId cosines, sines, places;  // where each token's row is
+    ValueId growth;                  // what queries are multiplied by; invalid: 1
   };
 
   ValueId Apply(const std::string& op, const std::string& name, std::vector<ValueId> inputs,
@@ -69,6 +70,8 @@ class Builder {
   Result<Angles> AnglesOf(const Rope& rope, const std::string& name);
   // Fills angles_ and local_angles_.
   Status Turn();
+  // [batch, 1, sequence, 1]; invalid where all are 1.
+  ValueId GrowthOf(const Rope& rope, const std::string& name);
   // Rotary factors of a GGUF file's tensor, where it has one.
   Status ReadFactors(const std::string& name, std::vector<double>& slow);
   Result<ValueId> Norm(const std::string& name, ValueId x, int64_t size);
@@ -198,6 +201,7 @@ Result<Builder::Angles> Builder::AnglesOf(const Rope& rope, const std::string& n
   if (both) fill(first, m_.context, rope.long_slow);
   Angles angles{graph_.AddConstant(name + ".cos", std::move(cosines)),
                 graph_.AddConstant(name + ".sin", std::move(sines)), positions_};
+  angles.growth = GrowthOf(rope, name);
   if (!both) return angles;
   const ValueId original = Ints(name + ".original", {first});
   const ValueId longer = Apply("Greater", name + ".longer", {room_, original});
@@ -205,6 +209,19 @@ Result<Builder::Angles> Builder::AnglesOf(const Rope& rope, const std::string& n
       Apply("Where", name + ".begin", {longer, original, Ints(name + ".zero", {0})});
   angles.places = Apply("Add", name + ".places", {positions_, begin});
   return angles;
+}
+
+ValueId Builder::GrowthOf(const Rope& rope, const std::string& name) {
+  if (rope.growth == 0 || m_.context <= rope.original) return {};
+  Tensor growth = Tensor::Allocate(TensorType(DType::kFloat32, Shape{m_.context}));
+  for (int64_t p = 0; p < m_.context; ++p) {
+    const auto times = static_cast<double>(p / rope.original);
+    growth.mutable_data<float>()[p] = static_cast<float>(1 + rope.growth * std::log1p(times));
+  }
+  const ValueId table = graph_.AddConstant(name + ".growth", std::move(growth));
+  const ValueId of_tokens =
+      Apply("Gather", name + ".growth.of_tokens", {table, positions_}, With("axis", int64_t{0}));
+  return Apply("Unsqueeze", name + ".growth.by_head", {of_tokens, Ints(name + ".axes", {1, 3})});
 }
 
 Status Builder::ReadFactors(const std::string& name, std::vector<double>& slow) {
@@ -266,8 +283,10 @@ ValueId Builder::Turned(int64_t layer, const std::string& name, ValueId x) {
   const Angles& angles = Windowed(layer) ? local_angles_ : angles_;
   Attrs attrs = With("interleaved", int64_t{m_.interleaved});
   attrs.Set("rotary_embedding_dim", m_.rotated);
-  return Apply("RotaryEmbedding", name + ".turned",
-               {x, angles.cosines, angles.sines, angles.places}, std::move(attrs));
+  x = Apply("RotaryEmbedding", name + ".turned", {x, angles.cosines, angles.sines, angles.places},
+            std::move(attrs));
+  const bool grows = angles.growth.valid() && name.ends_with("attn_q");
+  return grows ? Apply("Mul", name + ".grown", {x, angles.growth}) : x;
 }
 
 Result<ValueId> Builder::Heads(int64_t layer, const std::string& name, ValueId x, int64_t heads) {

@@ -22,6 +22,8 @@ struct Rope {
   std::vector<double> long_slow;
   int64_t original = 0;
   double magnitude = 1;  // of cosines and sines
+  // Queries are multiplied by 1 + growth log(1 + floor(position / original)).
+  double growth = 0;
 
   bool operator==(const Rope&) const = default;
 };

@@ -77,6 +77,8 @@ Status ReadYarn(const json& settings, const RopeSizes& sizes, Rope& rope) {
                                ? YarnMagnitude(yarn.factor, scale) / YarnMagnitude(yarn.factor, all)
                                : YarnMagnitude(yarn.factor);
   EVOQ_ASSIGN(rope.magnitude, Real(settings, {"attention_factor"}, magnitude));
+  EVOQ_ASSIGN(rope.growth, Real(settings, {"llama_4_scaling_beta"}, 0));
+  rope.original = static_cast<int64_t>(yarn.original);
   return {};
 }
 

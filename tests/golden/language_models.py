@@ -122,6 +122,20 @@ WRAPPED = {
         {"model_type": "mistral", "head_dim": 8},
         {**VISION, "model_type": "pixtral", "head_dim": 8},
     ),
+    "ministral3": (
+        "Mistral3ForConditionalGeneration",
+        "mistral3",
+        {
+            "model_type": "ministral3",
+            "head_dim": 8,
+            "rope_parameters": {
+                **{"rope_type": "yarn", "rope_theta": 1000.0, "factor": 16.0},
+                **{"original_max_position_embeddings": 4, "llama_4_scaling_beta": 0.1},
+                **{"mscale": 1.0, "mscale_all_dim": 1.0},
+            },
+        },
+        {**VISION, "model_type": "pixtral", "head_dim": 8},
+    ),
     "qwen3_vl": (
         "Qwen3VLForConditionalGeneration",
         "qwen3_vl",
