@@ -255,7 +255,7 @@ def check_refusals(work):
             ({"position_embedding_type": "relative_key"}, tensors, "position_embedding_type"),
             ({"is_decoder": True}, tensors, "is_decoder"),
             ({"num_attention_heads": 5}, tensors, "width 32 of 5 heads, expected a multiple"),
-            ({"hidden_act": "relu"}, tensors, "hidden_act is"),
+            ({"hidden_act": "selu"}, tensors, 'hidden_act is "selu", expected one of silu'),
             ({"vocab_size": 0}, tensors, "vocabulary is 0, expected 1 to"),
             ({"intermediate_size": 41}, tensors, "expected sizes [41, 32]"),
             (

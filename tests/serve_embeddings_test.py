@@ -211,6 +211,14 @@ def check_vectors(server, config, values):
     check("/v1/models lists them", {*POOLINGS, "lm"} <= names and "lenet" not in names, names)
 
 
+def check_short(server):
+    text, tokens = next(iter(TEXTS.items()))
+    answer = ask(server, [text, "A hen"], model="short")
+    cut = ask(server, [tokens[:4] + tokens[-1:], TEXTS["A hen"]])
+    check("a long text is cut, the tokens around it stay", vectors(answer) == vectors(cut))
+    check("cut texts count as they are", answer["usage"]["prompt_tokens"] == 9, answer["usage"])
+
+
 def run_padded(model, work, rows):
     """The vectors of texts of several lengths in one batch, padded behind their ends."""
     length = max(map(len, rows)) + 1
@@ -338,6 +346,12 @@ def check_folders(folder):
         ("no features", layer, {**whole, "out_features": 0}, "out_features 0, expected 1 to"),
         ("another function", layer, {**whole, "activation_function": "x.Hardtanh"}, "Hardtanh"),
         (
+            "a length that is none",
+            folder / "sentence_bert_config.json",
+            {"max_seq_length": -1},
+            "max_seq_length is -1, expected a whole number",
+        ),
+        (
             "a prompt that is not there",
             folder / "config_sentence_transformers.json",
             {"default_prompt_name": "query", "prompts": {}},
@@ -424,8 +438,11 @@ def main():
         agree.evoq("zoo", "lenet", "-o", repository / "lenet.onnx")
         check_folders(repository / "dense" / "1" / "model")
         check_batches(repository, work, config, values)
+        short = write_model(repository, "short", work / "encoder", POOLINGS["mean"])
+        (short / "sentence_bert_config.json").write_text('{"max_seq_length": 5}')
         with Serving(repository, "--no-request-log") as server:
             check_vectors(server, config, values)
+            check_short(server)
             check_decoders(server, repository, work, decoders)
             check_refusals(server)
             check_openai(server)

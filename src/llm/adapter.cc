@@ -56,25 +56,29 @@ std::string_view WithoutSuffix(std::string_view text, std::string_view suffix) {
   return text.ends_with(suffix) ? text.substr(0, text.size() - suffix.size()) : text;
 }
 
+// Of what BuildLanguageModel made; null for another graph.
+const Architecture* RowOf(const Graph& graph) {
+  auto family = graph.metadata.find("llm.architecture");
+  if (family == graph.metadata.end()) family = graph.metadata.find(kNamesFact);
+  return family == graph.metadata.end() ? nullptr : FindArchitecture(family->second);
+}
+
 // What PEFT calls the module of a product.
 std::string ModuleOf(const Graph& graph, const Node& node, ValueId weight) {
   const std::string_view stem = WithoutSuffix(graph.value(weight).name, ".weight");
-  auto family = graph.metadata.find("llm.architecture");
-  if (family == graph.metadata.end()) family = graph.metadata.find(kNamesFact);
-  const Architecture* const row =
-      family == graph.metadata.end() ? nullptr : FindArchitecture(family->second);
-  if (row != nullptr) {
+  if (const Architecture* const row = RowOf(graph); row != nullptr) {
     const std::string name = HuggingFaceName(*row, node.name);
     if (!name.empty()) return name;
   }
   return std::string(stem);
 }
 
-// For a product whose outputs turn by interleaved pairs: which of the module's outputs each is.
-// Halves apart, value i of a head turns with value i + rotated / 2.
+// For a product whose outputs turn by interleaved pairs, and the module's do not: which of the
+// module's outputs each is. Halves apart, value i of a head turns with value i + rotated / 2.
 std::vector<int64_t> OutputsOf(const Graph& graph, const Node& node, int64_t outputs) {
   const NodeId turned = graph.FindNode(node.name + ".turned");
   if (!turned.valid() || graph.node(turned).attrs.Int("interleaved") == 0) return {};
+  if (const Architecture* const row = RowOf(graph); row != nullptr && row->interleaved) return {};
   const Node& turn = graph.node(turned);
   const Shape& x = graph.value(turn.inputs[0]).type.shape;
   if (x.rank() != 4 || !x[3].known() || x[3].value == 0 || outputs % x[3].value != 0) return {};

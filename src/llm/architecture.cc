@@ -25,6 +25,11 @@ const Architecture* FindGgufArchitecture(std::string_view name) {
   return nullptr;
 }
 
+Status CheckExperts(std::string_view what, int64_t experts) {
+  if (experts <= 1) return {};
+  return Unsupported("{} is {}, expected none: mixtures of experts cannot be read", what, experts);
+}
+
 Status UnknownArchitecture(std::string_view what, std::string_view name) {
   std::string names;
   for (const Architecture* row : AllArchitectures())
@@ -40,8 +45,13 @@ LanguageModel StartOf(const Architecture& row) {
   model.gated = row.gated;
   model.layer_norm = row.layer_norm;
   model.learned_positions = row.learned_positions;
+  model.parallel = row.parallel;
+  model.norms_before = row.norms_before;
+  model.embedding_norm = row.embedding_norm;
+  model.whole_norms = row.whole_norms;
+  model.bidirectional = row.bidirectional;
   model.tied = row.tied;
-  if (row.local_theta != 0) model.local_rope.theta = row.local_theta;
+  if (row.local_theta != 0) model.local_rope = Rope{.theta = row.local_theta};
   return model;
 }
 
@@ -49,7 +59,8 @@ std::vector<bool> WindowedLayers(const Architecture& row, int64_t layers, int64_
   std::vector<bool> windowed;
   for (int64_t i = 0; i < layers; ++i)
     windowed.push_back(row.windows == Windows::kAll ||
-                       (row.windows == Windows::kAllButEveryNth && (i + 1) % period != 0));
+                       (row.windows == Windows::kAllButEveryNth && (i + 1) % period != 0) ||
+                       (row.windows == Windows::kAllButFirstOfN && i % period != 0));
   return windowed;
 }
 
@@ -57,7 +68,13 @@ void Complete(const Architecture& row, LanguageModel& model) {
   if (row.embedding_times_root) model.embedding_scale = std::sqrt(static_cast<float>(model.width));
   if (model.windowed.empty() && model.window > 0)
     model.windowed = WindowedLayers(row, model.layers, row.window_period);
-  if (row.local_theta == 0) model.local_rope = model.rope;
+  if (!model.local_rope && !row.scales_local_rope)
+    model.local_rope = Rope{.theta = model.rope.theta};
+  if (!model.unturned.empty() || (row.unturned_period == 0 && !row.unturned_if_global)) return;
+  if (row.unturned_if_global && model.windowed.empty()) return;
+  for (int64_t i = 0; i < model.layers; ++i)
+    model.unturned.push_back(row.unturned_if_global ? !model.windowed[static_cast<size_t>(i)]
+                                                    : (i + 1) % row.unturned_period == 0);
 }
 
 }  // namespace evoq

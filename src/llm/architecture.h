@@ -9,8 +9,8 @@
 
 namespace evoq {
 
-// A tensor's name in a Hugging Face folder, without "model.", "layers.N." and ".weight", and in
-// GGUF files.
+// A tensor's name in a Hugging Face folder, without the row's prefix, the layer and ".weight", and
+// in GGUF files.
 struct TensorName {
   std::string_view hugging_face, gguf;
 };
@@ -20,6 +20,7 @@ enum class Windows {
   kNone,
   kAll,
   kAllButEveryNth,  // all but N - 1, 2 N - 1, ...
+  kAllButFirstOfN,  // all but 0, N, 2 N, ...
   kIfAsked,         // use_sliding_window: those from max_window_layers on
 };
 
@@ -27,35 +28,54 @@ enum class Windows {
 // (models/NAME/configuration_NAME.py, 5.24), whose folders leave out what is equal to them. One
 // that is there and null is no default: it is none, or follows from the sizes.
 struct MissingSettings {
-  int64_t context = 0;    // max_position_embeddings
-  int64_t inner = 0;      // intermediate_size; 0: 4 * width
-  int64_t kv_heads = 0;   // num_key_value_heads; 0: as many as heads
-  int64_t head_size = 0;  // head_dim; 0: width / heads
+  int64_t vocabulary = 0;  // vocab_size; 0: it must be there
+  int64_t heads = 0;       // num_attention_heads; 0: it must be there
+  int64_t context = 0;     // max_position_embeddings
+  int64_t inner = 0;       // intermediate_size; 0: 4 * width
+  int64_t kv_heads = 0;    // num_key_value_heads; 0: as many as heads
+  int64_t head_size = 0;   // head_dim; 0: width / heads
   double epsilon = 1e-6;
   double theta = 10000;        // rope_theta
+  double rotated = 1;          // partial_rotary_factor
   int64_t window = 0;          // sliding_window; 0: none
   int64_t first_windowed = 0;  // max_window_layers
   double attention_softcap = 0, logit_softcap = 0;
+  double attention_scale = 0;  // attention_multiplier; 0: 1 / sqrt(head size)
+  double logit_scale = 1;      // what logits are multiplied by
 };
 
 struct Architecture {
   const char* name;  // model_type of config.json
   const char* gguf;  // general.architecture of GGUF files; "" where they have none of its own
   std::span<const TensorName> names;
+  // What names of a folder begin with, but the head's: "model.layers.N.", "model.norm".
+  std::string_view prefix = "model.", layers = "layers.";
   GateFunction function = GateFunction::kSilu;  // where the settings name none
   bool function_is_fixed = false;               // whatever the settings say
   bool gated = true;
   bool layer_norm = false;
   bool learned_positions = false;
+  // What LanguageModel says of them.
+  bool parallel = false;  // where the settings do not say
+  bool norms_before = true;
+  bool embedding_norm = false;
+  bool whole_norms = false;
+  bool bidirectional = false;
+  bool joined_by_head = false;            // in Hugging Face folders
+  bool interleaved = false;               // in Hugging Face folders
   bool embedding_times_root = false;      // of the width
   bool norm_plus_one = false;             // in Hugging Face folders
   bool weights_by_input = false;          // in Hugging Face folders
   bool gguf_interleaved = false;          // GGUF's rows of queries and keys are paired anew
+  bool gguf_divides_logits = false;       // by the fact that others multiply them by
   bool tied = false;                      // where config.json does not say
   bool settings_scale_attention = false;  // query_pre_attn_scalar
   Windows windows = Windows::kNone;
-  int64_t window_period = 0;  // N of kAllButEveryNth, where no sliding_window_pattern says another
-  double local_theta = 0;     // of layers with a window; 0: as the others
+  int64_t window_period = 0;        // N of kAllBut..., where the settings say no other
+  int64_t unturned_period = 0;      // layers N - 1, 2 N - 1, ... are not turned; 0: all are
+  bool unturned_if_global = false;  // where some layers have a window, the others are not turned
+  double local_theta = 0;           // of layers with a window; 0: as the others
+  bool scales_local_rope = true;    // where local_theta is 0: scalings are of all layers
   MissingSettings missing;
 };
 
@@ -66,12 +86,15 @@ const Architecture* FindGgufArchitecture(std::string_view name);
 
 // What the row says, before a file's own settings.
 LanguageModel StartOf(const Architecture& row);
-// Of layers, by the row's windows; `period` is the N of kAllButEveryNth.
+// Of layers, by the row's windows; `period` is the N of kAllBut....
 std::vector<bool> WindowedLayers(const Architecture& row, int64_t layers, int64_t period);
 // Fills in what follows from the rest, whose sizes are checked where it names a window: the
-// embedding's scale, windows by the row's pattern, angles of layers with a window that are as the
-// others'.
+// embedding's scale, windows and layers that are not turned by the row's patterns, angles of layers
+// with a window.
 void Complete(const Architecture& row, LanguageModel& model);
+
+// Errors: kUnsupported: experts are more than one.
+Status CheckExperts(std::string_view what, int64_t experts);
 
 // Errors: kUnsupported with the names that there are.
 Status UnknownArchitecture(std::string_view what, std::string_view name);

@@ -49,6 +49,77 @@ constexpr TensorName kGpt2Names[] = {
     {"mlp.c_proj", "ffn_down"},
 };
 
+// One norm for both blocks.
+constexpr TensorName kPhiNames[] = {
+    {"embed_tokens", "token_embd"},
+    {"final_layernorm", "output_norm"},
+    {"lm_head", "output"},
+    {"input_layernorm", "attn_norm"},
+    {"self_attn.q_proj", "attn_q"},
+    {"self_attn.k_proj", "attn_k"},
+    {"self_attn.v_proj", "attn_v"},
+    {"self_attn.dense", "attn_output"},
+    {"self_attn.q_layernorm", "attn_q_norm"},
+    {"self_attn.k_layernorm", "attn_k_norm"},
+    {"mlp.fc1", "ffn_up"},
+    {"mlp.fc2", "ffn_down"},
+};
+
+constexpr TensorName kStarcoder2Names[] = {
+    {"embed_tokens", "token_embd"},
+    {"norm", "output_norm"},
+    {"lm_head", "output"},
+    {"input_layernorm", "attn_norm"},
+    {"post_attention_layernorm", "ffn_norm"},
+    {"self_attn.q_proj", "attn_q"},
+    {"self_attn.k_proj", "attn_k"},
+    {"self_attn.v_proj", "attn_v"},
+    {"self_attn.o_proj", "attn_output"},
+    {"mlp.c_fc", "ffn_up"},
+    {"mlp.c_proj", "ffn_down"},
+};
+
+constexpr TensorName kGlm4Names[] = {
+    {"embed_tokens", "token_embd"},
+    {"norm", "output_norm"},
+    {"lm_head", "output"},
+    {"input_layernorm", "attn_norm"},
+    {"post_self_attn_layernorm", "post_attention_norm"},
+    {"post_attention_layernorm", "ffn_norm"},
+    {"post_mlp_layernorm", "post_ffw_norm"},
+    {"self_attn.q_proj", "attn_q"},
+    {"self_attn.k_proj", "attn_k"},
+    {"self_attn.v_proj", "attn_v"},
+    {"self_attn.o_proj", "attn_output"},
+    {"mlp.gate_up_proj", "ffn_up"},
+    {"mlp.down_proj", "ffn_down"},
+};
+
+constexpr TensorName kNeoxNames[] = {
+    {"embed_in", "token_embd"},
+    {"final_layer_norm", "output_norm"},
+    {"embed_out", "output"},
+    {"lm_head", "output"},
+    {"input_layernorm", "attn_norm"},
+    {"post_attention_layernorm", "ffn_norm"},
+    {"attention.query_key_value", "attn_qkv"},
+    {"attention.dense", "attn_output"},
+    {"mlp.dense_h_to_4h", "ffn_up"},
+    {"mlp.dense_4h_to_h", "ffn_down"},
+};
+
+constexpr TensorName kModernBertNames[] = {
+    {"embeddings.tok_embeddings", "token_embd"},
+    {"embeddings.norm", "token_embd_norm"},
+    {"final_norm", "output_norm"},
+    {"attn_norm", "attn_norm"},
+    {"attn.Wqkv", "attn_qkv"},
+    {"attn.Wo", "attn_output"},
+    {"mlp_norm", "ffn_norm"},
+    {"mlp.Wi", "ffn_up"},
+    {"mlp.Wo", "ffn_down"},
+};
+
 }  // namespace
 
 extern const Architecture kArchitectureLlama = {.name = "llama",
@@ -62,6 +133,15 @@ extern const Architecture kArchitectureMistral = {
     .names = kLlamaNames,
     .windows = Windows::kAll,
     .missing = {.context = 131072, .inner = 14336, .kv_heads = 8, .window = 4096}};
+extern const Architecture kArchitectureMinistral3 = {.name = "ministral3",
+                                                     .gguf = "",
+                                                     .names = kLlamaNames,
+                                                     .missing = {.context = 262144,
+                                                                 .inner = 14336,
+                                                                 .kv_heads = 8,
+                                                                 .head_size = 128,
+                                                                 .epsilon = 1e-5,
+                                                                 .theta = 1e6}};
 extern const Architecture kArchitectureQwen2 = {
     .name = "qwen2",
     .gguf = "qwen2",
@@ -119,7 +199,9 @@ extern const Architecture kArchitectureGemma3 = {.name = "gemma3_text",
                                                  .windows = Windows::kAllButEveryNth,
                                                  .window_period = 6,
                                                  .local_theta = 10000,
-                                                 .missing = {.context = 131072,
+                                                 .missing = {.vocabulary = 262208,
+                                                             .heads = 8,
+                                                             .context = 131072,
                                                              .inner = 9216,
                                                              .kv_heads = 4,
                                                              .head_size = 256,
@@ -134,6 +216,8 @@ extern const Architecture kArchitecturePhi3 = {
 extern const Architecture kArchitectureGpt2 = {.name = "gpt2",
                                                .gguf = "gpt2",
                                                .names = kGpt2Names,
+                                               .prefix = "transformer.",
+                                               .layers = "h.",
                                                .function = GateFunction::kGeluTanh,
                                                .gated = false,
                                                .layer_norm = true,
@@ -141,5 +225,186 @@ extern const Architecture kArchitectureGpt2 = {.name = "gpt2",
                                                .weights_by_input = true,
                                                .tied = true,
                                                .missing = {.context = 1024, .epsilon = 1e-5}};
+extern const Architecture kArchitecturePhi = {
+    .name = "phi",
+    .gguf = "phi2",
+    .names = kPhiNames,
+    .function = GateFunction::kGeluTanh,
+    .gated = false,
+    .layer_norm = true,
+    .parallel = true,
+    .missing = {.context = 2048, .inner = 8192, .epsilon = 1e-5, .rotated = 0.5}};
+extern const Architecture kArchitectureNeox = {
+    .name = "gpt_neox",
+    .gguf = "gptneox",
+    .names = kNeoxNames,
+    .prefix = "gpt_neox.",
+    .function = GateFunction::kGelu,
+    .gated = false,
+    .layer_norm = true,
+    .parallel = true,
+    .joined_by_head = true,
+    .missing = {.context = 2048, .inner = 24576, .epsilon = 1e-5, .rotated = 0.25}};
+extern const Architecture kArchitectureStableLm = {
+    .name = "stablelm",
+    .gguf = "stablelm",
+    .names = kLlamaNames,
+    .layer_norm = true,
+    .missing = {.context = 4096, .inner = 6912, .kv_heads = 32, .epsilon = 1e-5, .rotated = 0.25}};
+extern const Architecture kArchitectureGranite = {
+    .name = "granite",
+    .gguf = "granite",
+    .names = kLlamaNames,
+    .gguf_interleaved = true,
+    .gguf_divides_logits = true,
+    .missing = {.context = 2048, .inner = 11008, .attention_scale = 1}};
+// GGUF's olmo2 is OLMo 3 too, where it names a window.
+extern const Architecture kArchitectureOlmo2 = {
+    .name = "olmo2",
+    .gguf = "olmo2",
+    .names = kGemma2Names,
+    .norms_before = false,
+    .whole_norms = true,
+    .windows = Windows::kAllButEveryNth,
+    .window_period = 4,
+    .scales_local_rope = false,
+    .missing = {.context = 2048, .inner = 11008, .epsilon = 1e-5}};
+extern const Architecture kArchitectureOlmo3 = {
+    .name = "olmo3",
+    .gguf = "",
+    .names = kGemma2Names,
+    .norms_before = false,
+    .whole_norms = true,
+    .windows = Windows::kAllButEveryNth,
+    .window_period = 4,
+    .scales_local_rope = false,
+    .missing = {.context = 2048, .inner = 11008, .epsilon = 1e-5, .theta = 500000, .window = 4096}};
+extern const Architecture kArchitectureSmolLm3 = {
+    .name = "smollm3",
+    .gguf = "smollm3",
+    .names = kLlamaNames,
+    .gguf_interleaved = true,
+    .tied = true,
+    .windows = Windows::kIfAsked,
+    .unturned_period = 4,
+    .missing = {.context = 32768, .inner = 11008, .kv_heads = 4, .theta = 2e6}};
+extern const Architecture kArchitectureModernBert = {
+    .name = "modernbert",
+    .gguf = "",
+    .names = kModernBertNames,
+    .function = GateFunction::kGelu,
+    .layer_norm = true,
+    .embedding_norm = true,
+    .bidirectional = true,
+    .windows = Windows::kAllButFirstOfN,
+    .window_period = 3,
+    .local_theta = 10000,
+    .missing = {.context = 8192, .inner = 1152, .epsilon = 1e-5, .theta = 160000, .window = 128}};
+extern const Architecture kArchitectureStarcoder2 = {
+    .name = "starcoder2",
+    .gguf = "starcoder2",
+    .names = kStarcoder2Names,
+    .function = GateFunction::kGeluTanh,
+    .gated = false,
+    .layer_norm = true,
+    .tied = true,
+    .windows = Windows::kAll,
+    .missing = {.context = 4096, .inner = 12288, .kv_heads = 2, .epsilon = 1e-5}};
+extern const Architecture kArchitectureCohere = {
+    .name = "cohere",
+    .gguf = "command-r",
+    .names = kLlamaNames,
+    .layer_norm = true,
+    .parallel = true,
+    .interleaved = true,
+    .gguf_interleaved = true,
+    .tied = true,
+    .missing = {
+        .context = 8192, .inner = 22528, .epsilon = 1e-5, .theta = 500000, .logit_scale = 0.0625}};
+extern const Architecture kArchitectureCohere2 = {
+    .name = "cohere2",
+    .gguf = "cohere2",
+    .names = kLlamaNames,
+    .layer_norm = true,
+    .parallel = true,
+    .interleaved = true,
+    .gguf_interleaved = true,
+    .tied = true,
+    .windows = Windows::kAllButEveryNth,
+    .window_period = 4,
+    .unturned_if_global = true,
+    .missing = {
+        .context = 8192, .inner = 22528, .epsilon = 1e-5, .window = 4096, .logit_scale = 0.0625}};
+extern const Architecture kArchitectureArcee = {
+    .name = "arcee",
+    .gguf = "arcee",
+    .names = kLlamaNames,
+    .function = GateFunction::kReluSquared,
+    .gated = false,
+    .gguf_interleaved = true,
+    .missing = {.context = 4096, .inner = 18432, .epsilon = 1e-5}};
+extern const Architecture kArchitectureNemotron = {
+    .name = "nemotron",
+    .gguf = "nemotron",
+    .names = kLlamaNames,
+    .function = GateFunction::kReluSquared,
+    .gated = false,
+    .layer_norm = true,
+    .norm_plus_one = true,
+    .missing = {.context = 4096, .inner = 24576, .epsilon = 1e-5, .rotated = 0.5}};
+extern const Architecture kArchitectureErnie = {.name = "ernie4_5",
+                                                .gguf = "ernie4_5",
+                                                .names = kLlamaNames,
+                                                .interleaved = true,
+                                                .gguf_interleaved = true,
+                                                .tied = true,
+                                                .missing = {.context = 131072,
+                                                            .inner = 3072,
+                                                            .kv_heads = 2,
+                                                            .head_size = 128,
+                                                            .epsilon = 1e-5,
+                                                            .theta = 500000}};
+extern const Architecture kArchitectureSeedOss = {
+    .name = "seed_oss",
+    .gguf = "",
+    .names = kLlamaNames,
+    .missing = {.context = 524288, .inner = 27648, .kv_heads = 8, .head_size = 128}};
+extern const Architecture kArchitectureExaone4 = {
+    .name = "exaone4",
+    .gguf = "",
+    .names = kGemma2Names,
+    .norms_before = false,
+    .windows = Windows::kAllButEveryNth,
+    .window_period = 4,
+    .unturned_if_global = true,
+    .missing = {.context = 2048, .inner = 16384, .kv_heads = 32, .epsilon = 1e-5, .window = 4096}};
+extern const Architecture kArchitectureGlm4 = {.name = "glm4",
+                                               .gguf = "",
+                                               .names = kGlm4Names,
+                                               .interleaved = true,
+                                               .missing = {.context = 131072,
+                                                           .inner = 13696,
+                                                           .kv_heads = 2,
+                                                           .head_size = 128,
+                                                           .epsilon = 1.5625e-7,
+                                                           .rotated = 0.5}};
+// The language models of Qwen's models of pictures and text.
+extern const Architecture kArchitectureQwen25Vl = {.name = "qwen2_5_vl_text",
+                                                   .gguf = "",
+                                                   .names = kLlamaNames,
+                                                   .windows = Windows::kIfAsked,
+                                                   .missing = {.context = 32768,
+                                                               .inner = 29568,
+                                                               .kv_heads = 8,
+                                                               .epsilon = 1e-5,
+                                                               .theta = 1e6,
+                                                               .window = 4096,
+                                                               .first_windowed = 80}};
+extern const Architecture kArchitectureQwen3Vl = {
+    .name = "qwen3_vl_text",
+    .gguf = "",
+    .names = kLlamaNames,
+    .missing = {
+        .context = 128000, .inner = 22016, .kv_heads = 32, .head_size = 128, .theta = 500000}};
 
 }  // namespace evoq

@@ -40,7 +40,7 @@ Result<CacheUse> UseOf(const Graph& graph, ValueId past) {
   for (NodeId id : graph.order()) {
     const Node& node = graph.node(id);
     for (size_t i = 0; i < node.inputs.size(); ++i) {
-      if (node.inputs[i] != past) continue;
+      if (node.inputs[i] != past || node.op == "Shape") continue;  // sizes stay
       if (node.op != "TensorScatter" || i != 0 || use.scatter.valid())
         return Unsupported("node {} ({}) reads the cache {} in a way that is not known", node.name,
                            node.op, name);

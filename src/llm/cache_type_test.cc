@@ -101,6 +101,15 @@ std::string With(const char* from, const char* to) {
   return text;
 }
 
+// Rotary factors that depend on the caches' size ask for it.
+TEST(CacheType, SizesMayBeRead) {
+  Graph graph =
+      Parsed(With("output %logits", "size: %n: int64[4] = Shape(%past_key.0)\noutput %n"));
+  const auto changed = SetCacheType(graph, DType::kInt8);
+  ASSERT_TRUE(changed) << changed.error().message();
+  EXPECT_EQ(graph.value(graph.FindValue("past_key.0")).type.dtype, DType::kInt8);
+}
+
 TEST(CacheType, RefusesWhatItDoesNotKnow) {
   Graph narrow = Parsed(kModel);
   ASSERT_TRUE(SetCacheType(narrow, DType::kFloat16));

@@ -30,10 +30,18 @@ Status CheckRope(const Rope& rope, int64_t rotated) {
     return InvalidInput("rope theta is {}, expected a positive number", rope.theta);
   if (!(rope.divisor > 0 && std::isfinite(rope.divisor)))
     return InvalidInput("rope factor is {}, expected a positive number", rope.divisor);
-  if (!rope.slow.empty() && static_cast<int64_t>(rope.slow.size()) != rotated / 2)
-    return InvalidInput("{} factors of rope, expected {}", rope.slow.size(), rotated / 2);
-  if (std::ranges::any_of(rope.slow, [](double f) { return !(f > 0 && std::isfinite(f)); }))
-    return InvalidInput("a factor of rope is not positive");
+  for (const std::vector<double>* slow : {&rope.slow, &rope.long_slow}) {
+    if (!slow->empty() && static_cast<int64_t>(slow->size()) != rotated / 2)
+      return InvalidInput("{} factors of rope, expected {}", slow->size(), rotated / 2);
+    if (std::ranges::any_of(*slow, [](double f) { return !(f > 0 && std::isfinite(f)); }))
+      return InvalidInput("a factor of rope is not positive");
+  }
+  if (!(rope.growth >= 0 && std::isfinite(rope.growth)))
+    return InvalidInput("llama_4_scaling_beta is {}, expected 0 or more", rope.growth);
+  if ((!rope.long_slow.empty() || rope.growth > 0) && rope.original < 1)
+    return InvalidInput("an original context of {} positions, expected 1 or more", rope.original);
+  if (!(rope.magnitude > 0 && std::isfinite(rope.magnitude)))
+    return InvalidInput("rope attention factor is {}, expected a positive number", rope.magnitude);
   return {};
 }
 
@@ -45,12 +53,15 @@ Status CheckLanguageModel(const LanguageModel& m) {
     return InvalidInput("{} rotated values of heads of {}, expected an even number of them",
                         m.rotated, m.head_size);
   EVOQ_TRY(CheckRope(m.rope, m.rotated));
-  EVOQ_TRY(CheckRope(m.local_rope, m.rotated));
+  if (m.local_rope) EVOQ_TRY(CheckRope(*m.local_rope, m.rotated));
   if (!(m.epsilon > 0 && m.epsilon < 1))
     return InvalidInput("epsilon of norms is {}, expected a small positive number", m.epsilon);
-  for (float x : {m.embedding_scale, m.attention_scale, m.attention_softcap, m.logit_softcap}) {
+  for (float x : {m.embedding_scale, m.attention_scale, m.attention_softcap, m.logit_softcap,
+                  m.residual_scale, m.logit_scale}) {
     if (!std::isfinite(x) || x < 0) return InvalidInput("a scale or cap is {}", x);
   }
+  if (!m.unturned.empty() && static_cast<int64_t>(m.unturned.size()) != m.layers)
+    return InvalidInput("rotary embeddings of {} layers, expected {}", m.unturned.size(), m.layers);
   if (!m.windowed.empty() && static_cast<int64_t>(m.windowed.size()) != m.layers)
     return InvalidInput("windows of {} layers, expected {}", m.windowed.size(), m.layers);
   if (!m.windowed.empty() && m.window < 1) return InvalidInput("a window of {} tokens", m.window);

@@ -1,8 +1,10 @@
 #include "llm/encoder.h"
 
 #include <algorithm>
+#include <cmath>
 #include <set>
 
+#include "base/budget_scope.h"
 #include "llm/settings.h"
 #include "llm/weights.h"
 
@@ -25,8 +27,7 @@ std::string_view WithoutPrefix(std::string_view text, std::string_view prefix) {
 std::string NameOf(const EncoderFamily& family, std::string_view name) {
   name = WithoutPrefix(name, family.prefix);
   std::string block;
-  for (std::string_view layers : {"encoder.layer.", "transformer.layer."}) {
-    if (!name.starts_with(layers)) continue;
+  if (const std::string_view layers = family.layers; name.starts_with(layers)) {
     const size_t end = name.find('.', layers.size());
     if (end == name.npos) return "";
     const std::string_view number = name.substr(layers.size(), end - layers.size());
@@ -36,7 +37,6 @@ std::string NameOf(const EncoderFamily& family, std::string_view name) {
       return "";
     block = fmt::format("blk.{}.", number);
     name = name.substr(end + 1);
-    break;
   }
   // Old checkpoints call a norm's weight gamma and its bias beta.
   constexpr std::pair<std::string_view, std::string_view> kSuffixes[] = {
@@ -82,6 +82,8 @@ Status Check(const Encoder& e) {
                {"layers", e.layers, 1, 1024},
                {"heads", e.heads, 1, 1 << 14},
                {"inner width", e.inner, 1, 1 << 22},
+               {"embedding width", e.embedding, 1, 1 << 20},
+               {"groups of layers", e.groups, 1, e.layers},
                {"context", e.context, 1, 1 << 24},
                {"token types", e.types, 0, 1 << 16}};
   for (const auto& [what, size, least, most] : sizes) {
@@ -115,14 +117,18 @@ class Builder {
     return graph_.AddConstant(name, Tensor::Scalar<int64_t>(value));
   }
 
+  // The tensor's name: that of the first layer with the same weights.
+  std::string Stored(const std::string& name) const;
   // Rows of a table, widened.
   Result<ValueId> Rows(const std::string& name, int64_t rows, ValueId ids);
   Result<ValueId> Linear(const std::string& name, ValueId x, int64_t inputs, int64_t outputs);
-  Result<ValueId> Norm(const std::string& name, ValueId x);
-  ValueId Activated(const std::string& name, ValueId x);
+  Result<ValueId> Norm(const std::string& name, ValueId x, int64_t size);
   // Where each token stands: [sequence], or [batch, sequence] where padding is not counted.
   ValueId Places();
   Result<ValueId> Embedded();
+  // Which tokens each one sees, for Attention: bool[batch, 1, 1, sequence]; float32[batch, heads,
+  // sequence, sequence] where distances count.
+  Result<ValueId> Seen(ValueId mask);
   Result<ValueId> Layer(int64_t layer, ValueId x);
   Status Pool(ValueId x);
 
@@ -132,8 +138,18 @@ class Builder {
   ValueId ids_, types_, seen_;
 };
 
+std::string Builder::Stored(const std::string& name) const {
+  constexpr std::string_view kBlock = "blk.";
+  if (e_.groups == e_.layers || !name.starts_with(kBlock)) return name;
+  const size_t end = name.find('.', kBlock.size());
+  const double layer = std::stod(name.substr(kBlock.size(), end - kBlock.size()));
+  const auto group = static_cast<int64_t>(
+      layer / (static_cast<double>(e_.layers) / static_cast<double>(e_.groups)));
+  return fmt::format("blk.{}{}", group, name.substr(end));
+}
+
 Result<ValueId> Builder::Rows(const std::string& name, int64_t rows, ValueId ids) {
-  EVOQ_ASSIGN(const ValueId table, weights_.Table(name + ".weight", rows, e_.width));
+  EVOQ_ASSIGN(const ValueId table, weights_.Table(name + ".weight", rows, e_.embedding));
   const bool narrow = graph_.value(table).type.dtype != DType::kFloat32;
   const ValueId x = Apply("Gather", name, {table, ids}, With("axis", int64_t{0}));
   return narrow ? Apply("Cast", name + ".float32", {x},
@@ -143,27 +159,19 @@ Result<ValueId> Builder::Rows(const std::string& name, int64_t rows, ValueId ids
 
 Result<ValueId> Builder::Linear(const std::string& name, ValueId x, int64_t inputs,
                                 int64_t outputs) {
-  EVOQ_ASSIGN(const ValueId w, weights_.Matrix(name + ".weight", inputs, outputs, false));
-  EVOQ_ASSIGN(const ValueId bias, weights_.Vector(name + ".bias", outputs));
+  const std::string stored = Stored(name);
+  EVOQ_ASSIGN(const ValueId w, weights_.Matrix(stored + ".weight", inputs, outputs, false));
+  EVOQ_ASSIGN(const ValueId bias, weights_.Vector(stored + ".bias", outputs));
   return Apply("MatMul", name, {x, w, bias});
 }
 
-Result<ValueId> Builder::Norm(const std::string& name, ValueId x) {
-  EVOQ_ASSIGN(const ValueId scale, weights_.Vector(name + ".weight", e_.width));
-  EVOQ_ASSIGN(const ValueId bias, weights_.Vector(name + ".bias", e_.width));
+Result<ValueId> Builder::Norm(const std::string& name, ValueId x, int64_t size) {
+  const std::string stored = Stored(name);
+  EVOQ_ASSIGN(const ValueId scale, weights_.Vector(stored + ".weight", size));
+  EVOQ_ASSIGN(const ValueId bias, weights_.Vector(stored + ".bias", size));
   Attrs attrs = With("axis", int64_t{-1});
   attrs.Set("epsilon", e_.epsilon);
   return Apply("LayerNormalization", name, {x, scale, bias}, std::move(attrs));
-}
-
-ValueId Builder::Activated(const std::string& name, ValueId x) {
-  if (e_.function == GateFunction::kSilu) {
-    const ValueId y = Apply("Silu", name, {x});
-    graph_.SetOp(graph_.value(y).producer, "Silu", "evoq");
-    return y;
-  }
-  const char* form = e_.function == GateFunction::kGeluTanh ? "tanh" : "none";
-  return Apply("Gelu", name, {x}, With("approximate", std::string(form)));
 }
 
 ValueId Builder::Places() {
@@ -188,7 +196,57 @@ Result<ValueId> Builder::Embedded() {
     x = Apply("Add", "token_embd.typed", {x, t});
   }
   EVOQ_ASSIGN(const ValueId p, Rows("position_embd", e_.context, Places()));
-  return Norm("token_embd_norm", Apply("Add", "embedded", {x, p}));
+  EVOQ_ASSIGN(x, Norm("token_embd_norm", Apply("Add", "embedded", {x, p}), e_.embedding));
+  const std::string project = "token_embd_project";
+  return weights_.Has(project + ".weight") || e_.embedding != e_.width
+             ? Linear(project, x, e_.embedding, e_.width)
+             : x;
+}
+
+// The bucket of a distance, as T5 and MPNet have them (Raffel et al., "Exploring the Limits of
+// Transfer Learning", 2020): half of the 32 for keys behind the query; of each half the first ones
+// stand for one distance, the others for more and more, up to 128.
+int64_t BucketOf(int64_t distance) {
+  constexpr int64_t kHalf = 16, kExact = 8, kFarthest = 128;
+  const int64_t side = distance > 0 ? kHalf : 0, far = std::abs(distance);
+  if (far < kExact) return side + far;
+  const float steps = std::log(static_cast<float>(far) / kExact) /
+                      static_cast<float>(std::log(double{kFarthest} / kExact)) * (kHalf - kExact);
+  return side + std::min(kExact + static_cast<int64_t>(steps), kHalf - 1);
+}
+
+Result<ValueId> Builder::Seen(ValueId mask) {
+  const ValueId bools =
+      Apply("Cast", "seen", {mask}, With("to", static_cast<int64_t>(DType::kBool)));
+  const ValueId seen = Apply("Unsqueeze", "seen.by_key", {bools, Ints("seen.axes", {1, 2})});
+  if (!weights_.Has("distance_bias.weight")) return seen;
+  constexpr int64_t kBuckets = 32;
+  EVOQ_ASSIGN(const std::vector<double> bias,
+              weights_.Numbers("distance_bias.weight", {kBuckets, e_.heads}));
+  const int64_t rows = 2 * e_.context - 1;
+  EVOQ_TRY(SpendMemory(rows * e_.heads * 4, "biases of distances"));
+  Tensor table = Tensor::Allocate(TensorType(DType::kFloat32, Shape{rows, e_.heads}));
+  for (int64_t i = 0; i < rows; ++i) {
+    const int64_t bucket = BucketOf(i - e_.context + 1);
+    for (int64_t h = 0; h < e_.heads; ++h)
+      table.mutable_data<float>()[i * e_.heads + h] =
+          static_cast<float>(bias[static_cast<size_t>(bucket * e_.heads + h)]);
+  }
+  const ValueId shape = Apply("Shape", "distance.shape", {ids_}, With("start", int64_t{1}));
+  const ValueId length = Apply("Squeeze", "distance.length", {shape});
+  const ValueId places = Apply("Range", "distance.places",
+                               {Int("distance.begin", 0), length, Int("distance.step", 1)});
+  const ValueId queries =
+      Apply("Unsqueeze", "distance.queries", {places, Ints("distance.axis", {1})});
+  const ValueId apart = Apply("Sub", "distance.apart", {places, queries});
+  const ValueId at = Apply("Add", "distance.rows", {apart, Int("distance.first", e_.context - 1)});
+  const ValueId biases =
+      Apply("Gather", "distance.biases",
+            {graph_.AddConstant("distance_bias", std::move(table)), at}, With("axis", int64_t{0}));
+  const ValueId by_head =
+      Apply("Transpose", "distance.by_head", {biases}, With("perm", std::vector<int64_t>{2, 0, 1}));
+  const ValueId hidden = graph_.AddConstant("distance.hidden", Tensor::Scalar(-1e9f));
+  return Apply("Where", "distance.seen", {seen, by_head, hidden});
 }
 
 Result<ValueId> Builder::Layer(int64_t layer, ValueId x) {
@@ -200,11 +258,13 @@ Result<ValueId> Builder::Layer(int64_t layer, ValueId x) {
   heads.Set("kv_num_heads", e_.heads);
   ValueId y = Apply("Attention", block + "attention", {q, k, v, seen_}, std::move(heads));
   EVOQ_ASSIGN(y, Linear(block + "attn_output", y, e_.width, e_.width));
-  EVOQ_ASSIGN(x, Norm(block + "attn_output_norm", Apply("Add", block + "attended", {x, y})));
+  EVOQ_ASSIGN(x,
+              Norm(block + "attn_output_norm", Apply("Add", block + "attended", {x, y}), e_.width));
   EVOQ_ASSIGN(y, Linear(block + "ffn_up", x, e_.width, e_.inner));
   EVOQ_ASSIGN(
-      y, Linear(block + "ffn_down", Activated(block + "ffn_up.activated", y), e_.inner, e_.width));
-  return Norm(block + "layer_output_norm", Apply("Add", block + "fed", {x, y}));
+      y, Linear(block + "ffn_down", AddFunction(graph_, e_.function, block + "ffn_up.activated", y),
+                e_.inner, e_.width));
+  return Norm(block + "layer_output_norm", Apply("Add", block + "fed", {x, y}), e_.width);
 }
 
 Status Builder::Pool(ValueId x) {
@@ -225,9 +285,7 @@ Result<Graph> Builder::Build() {
   ids_ = graph_.AddInput("input_ids", ids);
   const ValueId mask = graph_.AddInput("attention_mask", ids);
   if (e_.types > 1) types_ = graph_.AddInput("token_type_ids", ids);
-  const ValueId bools =
-      Apply("Cast", "seen", {mask}, With("to", static_cast<int64_t>(DType::kBool)));
-  seen_ = Apply("Unsqueeze", "seen.by_key", {bools, Ints("seen.axes", {1, 2})});
+  EVOQ_ASSIGN(seen_, Seen(mask));
   EVOQ_ASSIGN(ValueId x, Embedded());
   for (int64_t layer = 0; layer < e_.layers; ++layer) {
     EVOQ_ASSIGN(x, Layer(layer, x));
@@ -262,6 +320,12 @@ Result<Encoder> ReadEncoderConfig(const EncoderFamily& family, const json& confi
   EVOQ_ASSIGN(e.heads, Int(config, {"num_attention_heads", "n_heads"}));
   EVOQ_ASSIGN(e.inner, Int(config, {"intermediate_size", "hidden_dim"}));
   EVOQ_ASSIGN(e.context, Int(config, {"max_position_embeddings"}));
+  EVOQ_ASSIGN(e.embedding,
+              Int(config, {"embedding_size"}, family.embedding > 0 ? family.embedding : e.width));
+  EVOQ_ASSIGN(e.groups, Int(config, {"num_hidden_groups"}, 1));
+  if (!family.shared_layers) e.groups = e.layers;
+  EVOQ_ASSIGN(const int64_t inner_groups, Int(config, {"inner_group_num"}, 1));
+  if (inner_groups != 1) return Unsupported("inner_group_num is {}, expected 1", inner_groups);
   if (has_types) {
     EVOQ_ASSIGN(e.types, Int(config, {"type_vocab_size"}, 2));
   }
@@ -270,7 +334,7 @@ Result<Encoder> ReadEncoderConfig(const EncoderFamily& family, const json& confi
   }
   EVOQ_ASSIGN(const double epsilon, Real(config, {"layer_norm_eps"}, 1e-12));
   e.epsilon = static_cast<float>(epsilon);
-  EVOQ_ASSIGN(e.function, Function(config, GateFunction::kGelu));
+  EVOQ_ASSIGN(e.function, Function(config, family.function));
   EVOQ_TRY(Check(e));
   return e;
 }

@@ -16,7 +16,13 @@ struct EncoderFamily {
   const char* name;    // model_type of config.json
   const char* prefix;  // of its tensors' names, where they have one
   std::span<const TensorName> names;
+  // What names of layers begin with, behind the prefix.
+  std::string_view layers = "encoder.layer.";
   bool places_by_padding = false;  // tokens that are no padding are counted from padding + 1 on
+  bool shared_layers = false;      // layers of one group have the same weights
+  // Where config.json does not say: embedding_size (0: the width), hidden_act.
+  int64_t embedding = 0;
+  GateFunction function = GateFunction::kGelu;
 };
 
 std::span<const EncoderFamily* const> AllEncoderFamilies();
@@ -25,8 +31,10 @@ const EncoderFamily* FindEncoderFamily(std::string_view model_type);
 struct Encoder {
   std::string family;  // the row's name
   int64_t vocabulary = 0, width = 0, layers = 0, heads = 0, inner = 0, context = 0;
-  int64_t types = 0;     // of tokens; 0: there is no such table
-  int64_t padding = -1;  // the token that fills up, where places depend on it
+  int64_t embedding = 0;  // width of the tables
+  int64_t groups = 0;     // of layers with the same weights
+  int64_t types = 0;      // of tokens; 0: there is no such table
+  int64_t padding = -1;   // the token that fills up, where places depend on it
   float epsilon = 1e-12f;
   GateFunction function = GateFunction::kGelu;
 };

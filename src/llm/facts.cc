@@ -76,6 +76,9 @@ Result<LanguageModelFacts> ReadFacts(const Graph& graph) {
   facts.normalize = text("llm.normalize") == "1";
   EVOQ_ASSIGN(facts.context, Number(graph, "llm.context"));
   EVOQ_ASSIGN(facts.vocabulary, Number(graph, "llm.vocabulary"));
+  if (graph.metadata.contains("llm.max_length")) {
+    EVOQ_ASSIGN(facts.max_length, Number(graph, "llm.max_length"));
+  }
   EVOQ_ASSIGN(facts.begin, Numbers(graph, "llm.begin"));
   EVOQ_ASSIGN(facts.end, Numbers(graph, "llm.end"));
   if (const auto chat = graph.metadata.find("llm.chat_template"); chat != graph.metadata.end())

@@ -18,9 +18,10 @@ struct LanguageModelFacts {
   std::vector<int64_t> begin, end;
   std::string chat_template;
   std::map<std::string, std::string> files;  // of the tokenizer: name -> bytes
-  // Of a model that makes a vector of a text (llm/pooling.h): what stands before the text, and
-  // whether the vector is scaled to length 1.
+  // Of a model that makes a vector of a text (llm/pooling.h): what stands before the text, how many
+  // tokens it is cut to (0: it is not), and whether the vector is scaled to length 1.
   std::string prompt;
+  int64_t max_length = 0;
   bool normalize = false;
 };
 // An encoder, or what makes embeddings, whose folder was imported: it has facts, but writes no

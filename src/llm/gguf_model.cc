@@ -4,6 +4,7 @@
 #include <cmath>
 
 #include "llm/architecture.h"
+#include "llm/rope.h"
 
 namespace evoq {
 namespace {
@@ -31,6 +32,9 @@ class Facts {
     if (!value) return InvalidInput("fact {}{} is no number", prefix_, key);
     return static_cast<float>(*value);
   }
+  bool Truth(const std::string& key, bool fallback) const {
+    return file_.Truth(prefix_ + key).value_or(fallback);
+  }
   std::string Text(const std::string& key) const { return file_.Text(prefix_ + key); }
 
  private:
@@ -38,19 +42,42 @@ class Facts {
   std::string prefix_;
 };
 
-// As llama.cpp reads them: linear is what a file means that names no type, and 0 no factor.
-Status ReadRope(const Facts& facts, LanguageModel& m) {
+// As llama.cpp reads them: linear is what a file means that names no type, and 0 no factor. Factors
+// of single frequencies are tensors.
+Status ReadGgufRope(const Facts& facts, LanguageModel& m) {
   EVOQ_ASSIGN(const float theta, facts.Real("rope.freq_base", 10000));
   m.rope.theta = theta;
   const char* const type = "rope.scaling.type";
   const std::string scaling = facts.Has(type) ? facts.Text(type) : "linear";
-  if (scaling == "none") return {};
-  if (scaling != "linear")
-    return Unsupported("rope.scaling.type is '{}', expected linear", scaling.substr(0, 60));
+  EVOQ_ASSIGN(m.rope.original, facts.Int("rope.scaling.original_context_length", m.context));
+  EVOQ_ASSIGN(const float magnitude, facts.Real("rope.scaling.attn_factor", 1));
+  m.rope.magnitude = magnitude;
+  if (scaling == "none" || scaling == "longrope") return {};
+  if (scaling != "linear" && scaling != "yarn")
+    return Unsupported("rope.scaling.type is '{}', expected linear, yarn, longrope or none",
+                       scaling.substr(0, 60));
   const char* const key =
       facts.Has("rope.scaling.factor") ? "rope.scaling.factor" : "rope.scale_linear";  // until 2023
   EVOQ_ASSIGN(const float factor, facts.Real(key, 0));
-  if (factor != 0) m.rope.divisor = factor;
+  if (factor == 0) return {};
+  if (scaling == "linear") {
+    m.rope.divisor = factor;
+    return {};
+  }
+  Yarn yarn{.factor = factor, .original = static_cast<double>(m.rope.original)};
+  EVOQ_ASSIGN(yarn.fast, facts.Real("rope.scaling.yarn_beta_fast", 32));
+  EVOQ_ASSIGN(yarn.slow, facts.Real("rope.scaling.yarn_beta_slow", 1));
+  EVOQ_TRY(Slow(yarn, m.rotated, m.rope));
+  m.rope.magnitude *= YarnMagnitude(factor);
+  return {};
+}
+
+Status ReadScales(const Architecture& row, const Facts& facts, LanguageModel& m) {
+  EVOQ_ASSIGN(m.embedding_scale, facts.Real("embedding_scale", 1));
+  EVOQ_ASSIGN(m.residual_scale, facts.Real("residual_scale", 1));
+  EVOQ_ASSIGN(m.attention_scale, facts.Real("attention.scale", 0));
+  EVOQ_ASSIGN(m.logit_scale, facts.Real("logit_scale", 1));
+  if (row.gguf_divides_logits) m.logit_scale = 1 / m.logit_scale;
   return {};
 }
 
@@ -76,7 +103,10 @@ Result<LanguageModel> ReadGgufModel(const GgufFile& file) {
   if (row == nullptr)
     return tl::unexpected(UnknownArchitecture("general.architecture", name).error());
   const Facts facts(file, name);
+  EVOQ_ASSIGN(const int64_t experts, facts.Int("expert_count", 0));
+  EVOQ_TRY(CheckExperts(name + ".expert_count", experts));
   LanguageModel m = StartOf(*row);
+  m.parallel = facts.Truth("use_parallel_residual", row->parallel);
   m.interleaved = row->gguf_interleaved;
   EVOQ_ASSIGN(m.width, facts.Int("embedding_length"));
   EVOQ_ASSIGN(m.layers, facts.Int("block_count"));
@@ -99,7 +129,8 @@ Result<LanguageModel> ReadGgufModel(const GgufFile& file) {
   m.vocabulary = table->second.sizes[0];
   EVOQ_TRY(CheckSizes(m));
   m.tied = !file.tensors.contains("output.weight");
-  EVOQ_TRY(ReadRope(facts, m));
+  EVOQ_TRY(ReadGgufRope(facts, m));
+  EVOQ_TRY(ReadScales(*row, facts, m));
   if (row->windows != Windows::kNone && row->windows != Windows::kIfAsked) {
     EVOQ_ASSIGN(m.window, facts.Int("attention.sliding_window", 0));
   }

@@ -3,10 +3,11 @@
 #include <algorithm>
 #include <cmath>
 #include <filesystem>
-#include <numbers>
+#include <set>
 
 #include "base/file.h"
 #include "base/json_file.h"
+#include "llm/rope.h"
 #include "llm/settings.h"
 
 namespace evoq {
@@ -15,42 +16,6 @@ namespace {
 using nlohmann::json;
 
 constexpr size_t kMaxTokenizer = size_t{64} << 20;
-
-// Dubey et al., "The Llama 3 Herd of Models" (2024), as transformers computes it: waves longer than
-// the old context are slowed down by the factor, short ones stay, those between are mixed.
-Result<std::vector<double>> SlowedByWave(const json& scaling, double theta, int64_t rotated,
-                                         double factor) {
-  EVOQ_ASSIGN(const double low, Real(scaling, {"low_freq_factor"}, 1));
-  EVOQ_ASSIGN(const double high, Real(scaling, {"high_freq_factor"}, 4));
-  EVOQ_ASSIGN(const double old, Real(scaling, {"original_max_position_embeddings"}, 8192));
-  if (!(low > 0 && high > low && old > 0))
-    return InvalidInput("rope_scaling has low_freq_factor {} and high_freq_factor {}", low, high);
-  std::vector<double> slow;
-  for (int64_t i = 0; i < rotated / 2; ++i) {
-    const double frequency =
-        std::pow(theta, -2.0 * static_cast<double>(i) / static_cast<double>(rotated));
-    const double turns = old * frequency / (2 * std::numbers::pi);  // in the old context
-    const double mix = std::clamp((turns - low) / (high - low), 0.0, 1.0);
-    slow.push_back(1 / ((1 - mix) / factor + mix));
-  }
-  return slow;
-}
-
-Status ReadRope(const json& settings, int64_t rotated, Rope& rope) {
-  EVOQ_ASSIGN(rope.theta, Real(settings, {"rope_theta"}, rope.theta));
-  const json* type = First(settings, {"rope_type", "type"});
-  if (type == nullptr || *type == "default") return {};
-  EVOQ_ASSIGN(const double factor, Real(settings, {"factor"}, 1));
-  if (*type == "linear") {
-    rope.divisor = factor;
-  } else if (*type == "llama3") {
-    EVOQ_ASSIGN(rope.slow, SlowedByWave(settings, rope.theta, rotated, factor));
-  } else {
-    return Unsupported("rope_scaling of type {}, expected linear or llama3",
-                       type->dump().substr(0, 60));
-  }
-  return {};
-}
 
 // What a setting is that the file does not have: the family's default, or what null means.
 template <typename Number>
@@ -68,23 +33,43 @@ Result<const json*> Object(const json& config, const char* key) {
 
 // Old files have rope_theta and rope_scaling, new ones rope_parameters, perhaps by type of layer.
 Status ReadRopes(const Architecture& row, const json& config, LanguageModel& model) {
-  EVOQ_ASSIGN(model.rope.theta, Real(config, {"rope_theta"}, row.missing.theta));
-  EVOQ_ASSIGN(model.local_rope.theta,
-              Real(config, {"rope_local_base_freq"}, model.local_rope.theta));
+  RopeSizes sizes{.rotated = model.rotated, .context = model.context};
+  EVOQ_ASSIGN(sizes.original, Int(config, {"original_max_position_embeddings"}, 0));
+  EVOQ_ASSIGN(model.rope.theta, Real(config, {"rope_theta", "global_rope_theta", "rotary_emb_base"},
+                                     row.missing.theta));
+  EVOQ_ASSIGN(const double local, Real(config, {"rope_local_base_freq", "local_rope_theta"}, 0));
+  if (local != 0) model.local_rope = Rope{.theta = local};
   EVOQ_ASSIGN(const json* scaling, Object(config, "rope_scaling"));
   EVOQ_ASSIGN(const json* all, Object(config, "rope_parameters"));
-  if (all == nullptr)
-    return scaling == nullptr ? Status() : ReadRope(*scaling, model.rotated, model.rope);
+  if (all == nullptr) return scaling == nullptr ? Status() : ReadRope(*scaling, sizes, model.rope);
   EVOQ_ASSIGN(const json* full, Object(*all, "full_attention"));
   EVOQ_ASSIGN(const json* sliding, Object(*all, "sliding_attention"));
-  EVOQ_TRY(ReadRope(full != nullptr ? *full : *all, model.rotated, model.rope));
-  if (sliding != nullptr) EVOQ_TRY(ReadRope(*sliding, model.rotated, model.local_rope));
+  EVOQ_TRY(ReadRope(full != nullptr ? *full : *all, sizes, model.rope));
+  if (sliding == nullptr) return {};
+  if (!model.local_rope) model.local_rope = Rope{.theta = row.missing.theta};
+  return ReadRope(*sliding, sizes, *model.local_rope);
+}
+
+// Which layers are not turned.
+Status ReadUnturned(const Architecture& row, const json& config, LanguageModel& model) {
+  if (row.unturned_period == 0) return {};
+  for (const json& turned : JsonArray(config, "no_rope_layers")) {
+    if (turned != 0 && turned != 1)
+      return InvalidInput("no_rope_layers holds {}, expected 0 or 1", turned.dump().substr(0, 60));
+    model.unturned.push_back(turned == 0);
+  }
+  if (!model.unturned.empty()) return {};
+  EVOQ_ASSIGN(const int64_t period, Int(config, {"no_rope_layer_interval"}, row.unturned_period));
+  if (period < 1) return InvalidInput("no_rope_layer_interval is 0, expected 1 or more");
+  for (int64_t i = 0; i < model.layers; ++i) model.unturned.push_back((i + 1) % period == 0);
   return {};
 }
 
 Status ReadWindows(const Architecture& row, const json& config, LanguageModel& model) {
-  EVOQ_ASSIGN(model.window, Int(config, {"sliding_window"},
+  EVOQ_ASSIGN(model.window, Int(config, {"sliding_window", "local_attention"},
                                 Missing<int64_t>(config, "sliding_window", row.missing.window, 0)));
+  // Half of it lies on either side.
+  if (model.bidirectional && model.window > 0) model.window = model.window / 2 + 1;
   EVOQ_ASSIGN(const bool used,
               Truth(config, "use_sliding_window", row.windows != Windows::kIfAsked));
   if (row.windows == Windows::kNone || !used) model.window = 0;
@@ -98,12 +83,16 @@ Status ReadWindows(const Architecture& row, const json& config, LanguageModel& m
     return {};
   }
   if (row.windows == Windows::kIfAsked) {
+    model.windowed = model.unturned;
+    if (!model.windowed.empty()) return {};
     EVOQ_ASSIGN(const int64_t first,
                 Int(config, {"max_window_layers"}, row.missing.first_windowed));
     for (int64_t i = 0; i < model.layers; ++i) model.windowed.push_back(i >= first);
   }
-  if (row.windows == Windows::kAllButEveryNth) {
-    EVOQ_ASSIGN(const int64_t period, Int(config, {"sliding_window_pattern"}, row.window_period));
+  if (row.window_period > 0) {
+    EVOQ_ASSIGN(
+        const int64_t period,
+        Int(config, {"sliding_window_pattern", "global_attn_every_n_layers"}, row.window_period));
     if (period < 1) return InvalidInput("sliding_window_pattern is 0, expected 1 or more");
     model.windowed = WindowedLayers(row, model.layers, period);
   }
@@ -111,12 +100,47 @@ Status ReadWindows(const Architecture& row, const json& config, LanguageModel& m
 }
 
 Status CheckSettings(const json& config) {
-  for (const char* key : {"scale_attn_by_inverse_layer_idx", "use_bidirectional_attention",
-                          "add_cross_attention", "alt_window_attention"}) {
+  for (const char* key :
+       {"scale_attn_by_inverse_layer_idx", "add_cross_attention", "alt_window_attention"}) {
     if (Given(config, key) && config[key] != false) return Unsupported("{}", key);
   }
   if (Given(config, "scale_attn_weights") && config["scale_attn_weights"] != true)
     return Unsupported("scale_attn_weights false");
+  for (const char* key :
+       {"num_local_experts", "num_experts", "n_routed_experts", "moe_num_experts"}) {
+    EVOQ_ASSIGN(const int64_t experts, Int(config, {key}, 0));
+    EVOQ_TRY(CheckExperts(key, experts));
+  }
+  return {};
+}
+
+// Where a larger model has a language model for a part, the part's settings; what they leave out
+// the whole says. Else null.
+json PartOfWrapper(const json& config) {
+  if (FindArchitecture(JsonText(config, "model_type")) != nullptr ||
+      !Given(config, "text_config") || !config["text_config"].is_object())
+    return {};
+  json part = config["text_config"];
+  for (const char* key : {"bos_token_id", "eos_token_id"}) {
+    if (!Given(part, key) && Given(config, key)) part[key] = config[key];
+  }
+  return part;
+}
+
+// Factors of embeddings, attention, what blocks add, and logits.
+Status ReadScales(const Architecture& row, const json& config, LanguageModel& m) {
+  const auto read = [&](const char* key, double fallback, float& into) -> Status {
+    EVOQ_ASSIGN(const double value, Real(config, {key}, fallback));
+    into = static_cast<float>(value);
+    return {};
+  };
+  EVOQ_TRY(read("embedding_multiplier", 1, m.embedding_scale));
+  EVOQ_TRY(read("attention_multiplier", row.missing.attention_scale, m.attention_scale));
+  EVOQ_TRY(read("residual_multiplier", 1, m.residual_scale));
+  EVOQ_TRY(read("logit_scale", row.missing.logit_scale, m.logit_scale));
+  EVOQ_ASSIGN(const double divisor, Real(config, {"logits_scaling"}, 1));
+  if (!(divisor > 0)) return InvalidInput("logits_scaling is {}, expected more than 0", divisor);
+  m.logit_scale /= static_cast<float>(divisor);
   return {};
 }
 
@@ -126,10 +150,9 @@ std::string_view WithoutPrefix(std::string_view text, std::string_view prefix) {
 
 // "" for a name that the row does not know.
 std::string GgufName(const Architecture& row, std::string_view name) {
-  name = WithoutPrefix(WithoutPrefix(name, "model."), "transformer.");
+  name = WithoutPrefix(name, row.prefix);
   std::string block;
-  for (std::string_view prefix : {"layers.", "h."}) {
-    if (!name.starts_with(prefix)) continue;
+  if (const std::string_view prefix = row.layers; name.starts_with(prefix)) {
     const size_t end = name.find('.', prefix.size());
     if (end == name.npos) return "";
     const std::string_view number = name.substr(prefix.size(), end - prefix.size());
@@ -154,19 +177,27 @@ std::string GgufName(const Architecture& row, std::string_view name) {
 }  // namespace
 
 Result<LanguageModel> ReadConfig(const json& config) {
+  if (const json part = PartOfWrapper(config); !part.is_null()) {
+    EVOQ_ASSIGN(LanguageModel model, WithContext(ReadConfig(part), "text_config"));
+    model.wrapped = true;
+    return model;
+  }
+  EVOQ_TRY(CheckSettings(config));
   const std::string type = JsonText(config, "model_type");
   const Architecture* row = FindArchitecture(type);
   if (row == nullptr) return tl::unexpected(UnknownArchitecture("model_type", type).error());
-  EVOQ_TRY(CheckSettings(config));
   LanguageModel m = StartOf(*row);
   m.norm_plus_one = row->norm_plus_one;
   m.weights_by_input = row->weights_by_input;
-  EVOQ_ASSIGN(m.vocabulary, Int(config, {"vocab_size"}));
+  m.joined_by_head = row->joined_by_head;
+  m.interleaved = row->interleaved;
+  const MissingSettings& missing = row->missing;
+  const auto size_of = [](int64_t known) { return known > 0 ? known : -1; };
+  EVOQ_ASSIGN(m.vocabulary, Int(config, {"vocab_size"}, size_of(missing.vocabulary)));
   EVOQ_ASSIGN(m.width, Int(config, {"hidden_size", "n_embd"}));
   EVOQ_ASSIGN(m.layers, Int(config, {"num_hidden_layers", "n_layer"}));
-  EVOQ_ASSIGN(m.heads, Int(config, {"num_attention_heads", "n_head"}));
+  EVOQ_ASSIGN(m.heads, Int(config, {"num_attention_heads", "n_head"}, size_of(missing.heads)));
   if (m.heads == 0) return InvalidInput("num_attention_heads is 0");
-  const MissingSettings& missing = row->missing;
   EVOQ_ASSIGN(m.kv_heads, Int(config, {"num_key_value_heads"},
                               Missing(config, "num_key_value_heads", missing.kv_heads, m.heads)));
   EVOQ_ASSIGN(m.head_size, Int(config, {"head_dim"},
@@ -175,20 +206,27 @@ Result<LanguageModel> ReadConfig(const json& config) {
                            missing.inner > 0 ? missing.inner : 4 * m.width));
   EVOQ_ASSIGN(m.context, Int(config, {"max_position_embeddings", "n_positions"}, missing.context));
   EVOQ_TRY(CheckSizes(m));
-  EVOQ_ASSIGN(const double epsilon,
-              Real(config, {"rms_norm_eps", "layer_norm_epsilon"}, missing.epsilon));
+  EVOQ_ASSIGN(const double epsilon, Real(config,
+                                         {"rms_norm_eps", "layer_norm_epsilon", "layer_norm_eps",
+                                          "norm_eps", "norm_epsilon"},
+                                         missing.epsilon));
   m.epsilon = static_cast<float>(epsilon);
   EVOQ_ASSIGN(m.tied, Truth(config, "tie_word_embeddings", row->tied));
+  EVOQ_ASSIGN(m.parallel, Truth(config, "use_parallel_residual", row->parallel));
   if (!row->function_is_fixed) {
     EVOQ_ASSIGN(m.function, Function(config, row->function));
   }
   const json& rope = Given(config, "rope_parameters") ? config["rope_parameters"] : config;
-  EVOQ_ASSIGN(const double top, Real(config, {"partial_rotary_factor"}, 1));
+  EVOQ_ASSIGN(const double top,
+              Real(config, {"partial_rotary_factor", "rotary_pct"}, missing.rotated));
   EVOQ_ASSIGN(const double share, Real(rope, {"partial_rotary_factor"}, top));
   if (!(share > 0 && share <= 1)) return InvalidInput("partial_rotary_factor is {}", share);
   m.rotated = static_cast<int64_t>(static_cast<double>(m.head_size) * share);
   if (!m.learned_positions) EVOQ_TRY(ReadRopes(*row, config, m));
+  EVOQ_ASSIGN(m.bidirectional, Truth(config, "use_bidirectional_attention", m.bidirectional));
+  EVOQ_TRY(ReadUnturned(*row, config, m));
   EVOQ_TRY(ReadWindows(*row, config, m));
+  EVOQ_TRY(ReadScales(*row, config, m));
   const auto cap_of = [&](const char* key, double fallback) {
     return Real(config, {key}, Missing<double>(config, key, fallback, 0));
   };
@@ -217,22 +255,42 @@ Status ReadTextSettings(const json& config, LanguageModel& model) {
   return {};
 }
 
-StoredTensors RenamedTensors(const Architecture& row, StoredTensors tensors) {
+StoredTensors RenamedTensors(const LanguageModel& model, StoredTensors tensors,
+                             std::vector<std::string>& notes) {
+  const Architecture& row = *FindArchitecture(model.architecture);
   StoredTensors renamed;
+  std::set<std::string> others;
   for (auto& [name, tensor] : tensors) {
-    const std::string known = GgufName(row, name);
+    std::string_view inner = name;
+    bool part = true;
+    if (model.wrapped) {
+      constexpr std::string_view kPart = "language_model.";
+      inner = WithoutPrefix(inner, "model.");
+      part = inner.starts_with(kPart);
+      inner = part ? inner.substr(kPart.size()) : std::string_view(name);
+    } else if (model.bidirectional) {  // what is behind the layers is a task's head
+      part = WithoutPrefix(inner, row.prefix).starts_with(row.layers);
+    }
+    const std::string known = GgufName(row, inner);
+    if (known.empty() && !part) {
+      const std::string_view other = WithoutPrefix(name, "model.");
+      others.insert(std::string(other.substr(0, std::min(other.find('.'), size_t{100}))));
+      continue;
+    }
     // What two names stand for keeps the second one, which then has no place.
     if (known.empty() || !renamed.emplace(known, tensor).second)
       renamed.emplace(name, std::move(tensor));
   }
+  for (const std::string& other : others)
+    notes.push_back(fmt::format("{}: no part of the language model, left out", other));
   return renamed;
 }
 
 std::string HuggingFaceName(const Architecture& row, std::string_view gguf) {
-  std::string prefix = "model.";
+  std::string prefix(row.prefix);
   if (gguf.starts_with("blk.")) {
     const size_t end = gguf.find('.', 4);
-    prefix += fmt::format("layers.{}.", gguf.substr(4, end - 4));
+    prefix += fmt::format("{}{}.", row.layers, gguf.substr(4, end - 4));
     gguf = gguf.substr(end + 1);
   }
   if (gguf == "output") prefix.clear();

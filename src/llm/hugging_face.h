@@ -8,7 +8,8 @@
 
 namespace evoq {
 
-// The settings of a config.json. Errors: kUnsupported for an architecture or a setting that evoq
+// The settings of a config.json; of a model that reads pictures too, those of its text_config.
+// Errors: kUnsupported for an architecture or a setting that evoq
 // lacks, kInvalidInput for one that is missing or of the wrong kind.
 Result<LanguageModel> ReadConfig(const nlohmann::json& config);
 
@@ -16,8 +17,10 @@ Result<LanguageModel> ReadConfig(const nlohmann::json& config);
 // begin and end a text, where it does. Errors: kInvalidInput for one of the wrong kind.
 Status ReadTextSettings(const nlohmann::json& config, LanguageModel& model);
 
-// The tensors under GGUF's names; those that the row does not know keep their own.
-StoredTensors RenamedTensors(const Architecture& row, StoredTensors tensors);
+// The tensors under GGUF's names; those that the row does not know keep their own. Of a model that
+// is a part of another (`model.wrapped`) the other's are left out, with a sentence in `notes`.
+StoredTensors RenamedTensors(const LanguageModel& model, StoredTensors tensors,
+                             std::vector<std::string>& notes);
 
 // The name without ".weight" that a folder has for a tensor of GGUF's name; "" for none.
 std::string HuggingFaceName(const Architecture& row, std::string_view gguf);

@@ -5,6 +5,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <cmath>
 #include <filesystem>
 
 #include "base/file.h"
@@ -29,7 +30,8 @@ TEST(Config, ThatIsWrong) {
     json change;
     const char* wanted;
   } cases[] = {
-      {{{"model_type", "mamba"}}, "model_type is 'mamba', expected one of llama, mistral, qwen2"},
+      {{{"model_type", "mamba"}},
+       "model_type is 'mamba', expected one of llama, mistral, ministral3"},
       {{{"model_type", 3}}, "model_type is ''"},
       {{{"vocab_size", nullptr}}, "vocab_size is missing"},
       {{{"vocab_size", -1}}, "vocab_size is -1, expected a whole number"},
@@ -43,12 +45,44 @@ TEST(Config, ThatIsWrong) {
       {{{"num_hidden_layers", 100000000000}}, "layers is 100000000000"},
       {{{"head_dim", 3}}, "3 rotated values of heads of 3"},
       {{{"partial_rotary_factor", 0}}, "partial_rotary_factor is 0"},
-      {{{"hidden_act", "relu2"}}, "hidden_act is \"relu2\", expected silu or a form of gelu"},
+      {{{"hidden_act", "selu"}}, "hidden_act is \"selu\", expected one of silu, swish, gelu,"},
       {{{"rms_norm_eps", 0}}, "epsilon of norms is 0"},
       {{{"rms_norm_eps", true}}, "rms_norm_eps is true, expected a number"},
       {{{"rope_theta", -1}}, "rope theta is -1"},
-      {{{"rope_scaling", {{"rope_type", "yarn"}}}}, "rope_scaling of type \"yarn\""},
+      {{{"rope_scaling", {{"rope_type", "xpos"}}}},
+       "rope_scaling of type \"xpos\", expected one of default, linear, dynamic"},
       {{{"rope_scaling", {{"type", "linear"}, {"factor", 0}}}}, "rope factor is 0"},
+      {{{"rope_scaling", {{"type", "linear"}}}}, "rope_scaling has no factor"},
+      {{{"rope_scaling", {{"type", "dynamic"}, {"alpha", 1000}}}}, "dynamic with alpha 1000"},
+      {{{"rope_scaling", {{"type", "yarn"}, {"factor", 0}}}}, "yarn of factor 0"},
+      {{{"rope_scaling", {{"type", "yarn"}, {"factor", 1e30}}}}, "yarn of factor 1e+30"},
+      {{{"rope_scaling", {{"type", "yarn"}, {"factor", 2}, {"beta_slow", -1}}}}, "beta_slow -1"},
+      {{{"rope_scaling", {{"type", "yarn"}, {"factor", 2}, {"attention_factor", -1}}}},
+       "rope attention factor is -1, expected a positive number"},
+      {{{"rope_scaling", {{"type", "yarn"}, {"original_max_position_embeddings", 0.5}}}},
+       "original_max_position_embeddings is 0.5, expected 1 or more"},
+      {{{"rope_scaling", {{"type", "yarn"}, {"factor", 2}, {"llama_4_scaling_beta", -1}}}},
+       "llama_4_scaling_beta is -1, expected 0 or more"},
+      {{{"rope_scaling", {{"type", "longrope"}}}}, "rope_scaling has no short_factor"},
+      {{{"rope_scaling", {{"type", "longrope"}, {"short_factor", {1, 2, 3}}}}},
+       "short_factor is [1,2,3], expected 2 numbers"},
+      {{{"rope_scaling", {{"type", "su"}, {"short_factor", {1, 2}}, {"long_factor", {1, "x"}}}}},
+       "long_factor is [1,\"x\"], expected 2 numbers"},
+      {{{"rope_scaling", {{"type", "su"}, {"short_factor", {1, 0}}, {"long_factor", {1, 1}}}}},
+       "a factor of rope is not positive"},
+      {{{"model_type", "smollm3"}, {"no_rope_layers", {1, 2}}},
+       "no_rope_layers holds 2, expected 0 or 1"},
+      {{{"model_type", "smollm3"}, {"no_rope_layers", {1}}},
+       "rotary embeddings of 1 layers, expected 2"},
+      {{{"model_type", "smollm3"}, {"no_rope_layer_interval", 0}}, "no_rope_layer_interval is 0"},
+      {{{"model_type", "granite"}, {"logits_scaling", 0}}, "logits_scaling is 0, expected more"},
+      {{{"model_type", "gpt_neox"}, {"use_parallel_residual", "no"}},
+       "use_parallel_residual is \"no\", expected true or false"},
+      {{{"model_type", "mixtral"}, {"num_local_experts", 8}},
+       "num_local_experts is 8, expected none: mixtures of experts cannot be read"},
+      {{{"model_type", "qwen3_moe"}, {"num_experts", 128}}, "num_experts is 128, expected none"},
+      {{{"model_type", "gemma3"}, {"text_config", {{"model_type", "gemma3_text"}}}},
+       "hidden_size is missing"},
       {{{"rope_scaling", {{"rope_type", "llama3"}, {"high_freq_factor", 0.5}}}},
        "low_freq_factor 1 and high_freq_factor 0.5"},
       {{{"head_dim", 1000000000000000}, {"rope_scaling", {{"rope_type", "llama3"}, {"factor", 8}}}},
@@ -107,7 +141,7 @@ TEST(Config, AnglesOfLayersWithAWindow) {
     config.update({{"model_type", "gemma3_text"}, {"sliding_window", 4}});
     config.update(change);
     const LanguageModel model = ReadConfig(config).value();
-    return std::pair(model.rope.theta, model.local_rope.theta);
+    return std::pair(model.rope.theta, model.local_rope.value_or(model.rope).theta);
   };
   EXPECT_EQ(thetas({{"rope_theta", 1e6}}), std::pair(1e6, 1e4));
   EXPECT_EQ(thetas({{"rope_theta", 1e6}, {"rope_local_base_freq", 500}}), std::pair(1e6, 500.0));
@@ -124,20 +158,39 @@ TEST(Config, MissingSettings) {
     int64_t context, inner, kv_heads, head_size, window;
     double epsilon, theta, attention_softcap, logit_softcap;
   } cases[] = {
-      {"llama", 2048, 11008, 32, 2, 0, 1e-6, 1e4, 0, 0},
-      {"mistral", 131072, 14336, 8, 2, 4096, 1e-6, 1e4, 0, 0},
-      {"qwen2", 32768, 22016, 32, 2, 4096, 1e-6, 1e4, 0, 0},
+      {"llama", 2048, 11008, 32, 8, 0, 1e-6, 1e4, 0, 0},
+      {"mistral", 131072, 14336, 8, 8, 4096, 1e-6, 1e4, 0, 0},
+      {"qwen2", 32768, 22016, 32, 8, 4096, 1e-6, 1e4, 0, 0},
       {"qwen3", 32768, 22016, 32, 128, 4096, 1e-6, 1e4, 0, 0},
       {"gemma", 8192, 24576, 16, 256, 0, 1e-6, 1e4, 0, 0},
       {"gemma2", 8192, 9216, 4, 256, 4096, 1e-6, 1e4, 50, 30},
       {"gemma3_text", 131072, 9216, 4, 256, 4096, 1e-6, 1e6, 0, 0},
-      {"phi3", 4096, 8192, 32, 2, 0, 1e-5, 1e4, 0, 0},
-      {"gpt2", 1024, 256, 32, 2, 0, 1e-5, 1e4, 0, 0},
+      {"phi3", 4096, 8192, 32, 8, 0, 1e-5, 1e4, 0, 0},
+      {"gpt2", 1024, 1024, 32, 8, 0, 1e-5, 1e4, 0, 0},
+      {"phi", 2048, 8192, 32, 8, 0, 1e-5, 1e4, 0, 0},
+      {"gpt_neox", 2048, 24576, 32, 8, 0, 1e-5, 1e4, 0, 0},
+      {"stablelm", 4096, 6912, 32, 8, 0, 1e-5, 1e4, 0, 0},
+      {"granite", 2048, 11008, 32, 8, 0, 1e-6, 1e4, 0, 0},
+      {"olmo2", 2048, 11008, 32, 8, 0, 1e-5, 1e4, 0, 0},
+      {"olmo3", 2048, 11008, 32, 8, 4096, 1e-5, 5e5, 0, 0},
+      {"smollm3", 32768, 11008, 4, 8, 0, 1e-6, 2e6, 0, 0},
+      {"starcoder2", 4096, 12288, 2, 8, 0, 1e-5, 1e4, 0, 0},
+      {"cohere", 8192, 22528, 32, 8, 0, 1e-5, 5e5, 0, 0},
+      {"cohere2", 8192, 22528, 32, 8, 4096, 1e-5, 1e4, 0, 0},
+      {"arcee", 4096, 18432, 32, 8, 0, 1e-5, 1e4, 0, 0},
+      {"nemotron", 4096, 24576, 32, 8, 0, 1e-5, 1e4, 0, 0},
+      {"ernie4_5", 131072, 3072, 2, 128, 0, 1e-5, 5e5, 0, 0},
+      {"seed_oss", 524288, 27648, 8, 128, 0, 1e-6, 1e4, 0, 0},
+      {"exaone4", 2048, 16384, 32, 8, 4096, 1e-5, 1e4, 0, 0},
+      {"ministral3", 262144, 14336, 8, 128, 0, 1e-5, 1e6, 0, 0},
+      {"glm4", 131072, 13696, 2, 128, 0, 1.5625e-7, 1e4, 0, 0},
+      {"qwen2_5_vl_text", 32768, 29568, 8, 8, 4096, 1e-5, 1e6, 0, 0},
+      {"qwen3_vl_text", 128000, 22016, 32, 128, 0, 1e-6, 5e5, 0, 0},
   };
   for (const auto& c : cases) {
     SCOPED_TRACE(c.family);
     const json config = {{"model_type", c.family},    {"vocab_size", 10},
-                         {"hidden_size", 64},         {"num_hidden_layers", 30},
+                         {"hidden_size", 256},        {"num_hidden_layers", 30},
                          {"num_attention_heads", 32}, {"use_sliding_window", true}};
     const auto m = ReadConfig(config);
     ASSERT_TRUE(m) << m.error().message();
@@ -150,7 +203,7 @@ TEST(Config, MissingSettings) {
     EXPECT_EQ(m->rope.theta, c.theta);
     EXPECT_EQ(m->attention_softcap, static_cast<float>(c.attention_softcap));
     EXPECT_EQ(m->logit_softcap, static_cast<float>(c.logit_softcap));
-    if (std::string_view(c.family).starts_with("qwen")) {
+    if (c.family == std::string_view("qwen2") || c.family == std::string_view("qwen3")) {
       EXPECT_EQ(std::ranges::count(m->windowed, true), 2);
       EXPECT_TRUE(m->windowed[28] && m->windowed[29]);
     }
@@ -170,6 +223,46 @@ TEST(Config, MissingSettings) {
   EXPECT_EQ(m->window, 0);
   EXPECT_EQ(m->kv_heads, 2);
   EXPECT_EQ(m->head_size, 4);
+}
+
+// Which layers turn, by the settings of each family that leaves some out.
+TEST(Config, LayersWithoutRotaryEmbedding) {
+  json config = Tiny();
+  config.update({{"model_type", "smollm3"}, {"num_hidden_layers", 5}});
+  EXPECT_EQ(ReadConfig(config)->unturned, (std::vector<bool>{false, false, false, true, false}));
+  config["no_rope_layer_interval"] = 2;
+  EXPECT_EQ(ReadConfig(config)->unturned, (std::vector<bool>{false, true, false, true, false}));
+  config["no_rope_layers"] = {0, 1, 1, 1, 0};
+  EXPECT_EQ(ReadConfig(config)->unturned, (std::vector<bool>{true, false, false, false, true}));
+  config.update({{"use_sliding_window", true}, {"sliding_window", 4}});
+  EXPECT_EQ(ReadConfig(config)->windowed, ReadConfig(config)->unturned);
+  for (const char* family : {"cohere2", "exaone4"}) {
+    config["model_type"] = family;
+    EXPECT_EQ(ReadConfig(config)->unturned, (std::vector<bool>{false, false, false, true, false}));
+  }
+  config["sliding_window"] = nullptr;
+  EXPECT_TRUE(ReadConfig(config)->unturned.empty());
+  config["model_type"] = "llama";
+  EXPECT_TRUE(ReadConfig(config)->unturned.empty());
+}
+
+// What Gemma 3's folders of models with pictures leave out, and what the whole says for its part.
+TEST(Config, OfALargerModel) {
+  const json part = {{"model_type", "gemma3_text"},
+                     {"hidden_size", 64},
+                     {"num_hidden_layers", 2},
+                     {"rope_scaling", {{"rope_type", "linear"}, {"factor", 8}}}};
+  const auto m =
+      ReadConfig({{"model_type", "gemma3"}, {"eos_token_id", {1, 106}}, {"text_config", part}});
+  ASSERT_TRUE(m) << m.error().message();
+  EXPECT_TRUE(m->wrapped);
+  EXPECT_EQ(m->architecture, "gemma3_text");
+  EXPECT_EQ(m->vocabulary, 262208);
+  EXPECT_EQ(m->heads, 8);
+  EXPECT_EQ(m->end, (std::vector<int64_t>{1, 106}));
+  EXPECT_EQ(m->rope.divisor, 8);
+  EXPECT_EQ(m->local_rope.value().divisor, 1);
+  EXPECT_FALSE(ReadConfig(part)->wrapped);
 }
 
 // A folder of the test's own.
@@ -255,6 +348,33 @@ TEST_F(Folders, TensorsThatDoNotFit) {
               "tensor mlp.gate_proj.weight of layer 0 is bfloat16[12, 8], expected sizes [13, 8]"),
       std::string::npos);
   EXPECT_EQ(error({{"tie_word_embeddings", true}}), "") << "a head that is tied is not read";
+}
+
+// longrope: rows for short caches stand before those for long ones.
+TEST_F(Folders, RotaryFactorsByTheCaches) {
+  const auto rows = [&](int64_t context, int64_t original = 20) {
+    json config = Tiny();
+    config.update({{"original_max_position_embeddings", original},
+                   {"max_position_embeddings", context},
+                   {"rope_scaling",
+                    {{"type", "longrope"}, {"short_factor", {1, 2}}, {"long_factor", {3, 4}}}}});
+    Write("config.json", config.dump());
+    const Graph graph = ImportLanguageModel(folder_).value();
+    const Tensor& sines = graph.value(graph.FindValue("rope.sin")).constant;
+    const double over = static_cast<double>(context) / static_cast<double>(original);
+    const double magnitude =
+        over > 1 ? std::sqrt(1 + std::log(over) / std::log(static_cast<double>(original))) : 1;
+    EXPECT_NEAR(sines.values<float>()[2], std::sin(1.0) * magnitude, 1e-6);
+    const int64_t second = 2 * (original + 1);  // of the long ones
+    if (sines.sizes()[0] > second)
+      EXPECT_NEAR(sines.values<float>()[second], std::sin(1.0 / 3) * magnitude, 1e-6);
+    return sines.sizes()[0];
+  };
+  EXPECT_EQ(rows(10), 10);
+  EXPECT_EQ(rows(20), 20);
+  EXPECT_EQ(rows(64), 84);
+  EXPECT_EQ(rows(100000), 20 + kMostPositions);
+  EXPECT_EQ(rows(100000, 50000), kMostPositions) << "the model is no longer than the short ones";
 }
 
 TEST_F(Folders, WhatGeneratingNeeds) {

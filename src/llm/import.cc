@@ -10,6 +10,7 @@
 #include "llm/encoder.h"
 #include "llm/facts.h"
 #include "llm/gguf_model.h"
+#include "llm/gguf_parts.h"
 #include "llm/hugging_face.h"
 #include "llm/llama2c.h"
 #include "llm/pooling.h"
@@ -18,9 +19,6 @@
 
 namespace evoq {
 namespace {
-
-// Tables of angles hold no more positions, and neither does the model then.
-constexpr int64_t kMostPositions = 32768;
 
 struct Parts {
   LanguageModel model;
@@ -43,7 +41,7 @@ Result<std::optional<Graph>> EncoderOf(const std::string& folder, std::vector<st
   EVOQ_ASSIGN(Graph graph, WithContext(BuildEncoder(encoder, std::move(tensors), notes), folder));
   LanguageModel facts;
   facts.vocabulary = encoder.vocabulary;
-  facts.context = encoder.context;
+  facts.context = encoder.context - (encoder.padding + 1);  // places before the first are none
   EVOQ_TRY(ReadTokenizerFiles(folder, facts));
   SetFacts(facts, graph);
   graph.metadata.erase("llm.architecture");  // it writes no text
@@ -51,7 +49,7 @@ Result<std::optional<Graph>> EncoderOf(const std::string& folder, std::vector<st
   return std::optional<Graph>(std::move(graph));
 }
 
-Result<Parts> FromFolder(const std::string& folder) {
+Result<Parts> FromFolder(const std::string& folder, std::vector<std::string>& notes) {
   const std::string path = folder + "/config.json";
   EVOQ_ASSIGN(const nlohmann::json config, ReadJsonFile(path, size_t{1} << 24));
   Parts parts;
@@ -59,7 +57,9 @@ Result<Parts> FromFolder(const std::string& folder) {
   parts.model.of_folder = true;
   EVOQ_ASSIGN(StoredTensors tensors, ReadSafetensorsFolder(folder));
   EVOQ_TRY(WithContext(JoinQuantized(config, tensors), folder));
-  parts.tensors = RenamedTensors(*FindArchitecture(parts.model.architecture), std::move(tensors));
+  parts.tensors = RenamedTensors(parts.model, std::move(tensors), notes);
+  // Of a larger model the whole's settings and the part's may differ in this.
+  if (parts.model.wrapped) parts.model.tied = !parts.tensors.contains("output.weight");
   if (parts.model.tied) parts.tensors.erase("output.weight");
   EVOQ_TRY(ReadTokenizerFiles(folder, parts.model));
   return parts;
@@ -69,7 +69,7 @@ Result<Parts> FromFile(const std::string& path) {
   Parts parts;
   EVOQ_ASSIGN(const auto file, MappedFile::Open(path));
   if (IsGguf(file->bytes())) {
-    EVOQ_ASSIGN(GgufFile gguf, ReadGguf(path));
+    EVOQ_ASSIGN(GgufFile gguf, ReadGgufParts(path));
     EVOQ_ASSIGN(parts.model, WithContext(ReadGgufModel(gguf), path));
     parts.tensors = std::move(gguf.tensors);
     return parts;
@@ -96,19 +96,19 @@ Result<Graph> ImportLanguageModel(const std::string& path, LanguageForm form) {
     EVOQ_ASSIGN(encoder, EncoderOf(path, notes));
   }
   const auto decoder = [&]() -> Result<Graph> {
-    EVOQ_ASSIGN(Parts parts, IsFolder(path) ? FromFolder(path) : FromFile(path));
+    EVOQ_ASSIGN(Parts parts, IsFolder(path) ? FromFolder(path, notes) : FromFile(path));
     if (!parts.model.learned_positions && parts.model.context > kMostPositions) {
       notes.push_back(fmt::format("{} positions of {}", kMostPositions, parts.model.context));
       parts.model.context = kMostPositions;
     }
-    const bool states = IsFolder(path) && MakesEmbeddings(path);
+    const bool states = parts.model.bidirectional || (IsFolder(path) && MakesEmbeddings(path));
     if (states) {
       form = LanguageForm::kStates;
       for (const char* head : {"output.weight", "output.bias"}) parts.tensors.erase(head);
     }
     EVOQ_ASSIGN(Graph graph,
                 WithContext(BuildLanguageModel(parts.model, parts.tensors, notes, form), path));
-    if (states) {
+    if (states && IsFolder(path)) {
       EVOQ_TRY(AddSentenceEmbedding(path, graph, notes));
     }
     return graph;
@@ -122,8 +122,15 @@ Result<Graph> ImportLanguageModel(const std::string& path, LanguageForm form) {
 
 Result<int64_t> LanguageModelBytes(const std::string& path) {
   if (!IsFolder(path)) {
-    EVOQ_ASSIGN(const auto file, MappedFile::Open(path));
-    return static_cast<int64_t>(file->bytes().size());
+    EVOQ_ASSIGN(const auto first, MappedFile::Open(path));
+    auto bytes = static_cast<int64_t>(first->bytes().size());
+    if (!IsGguf(first->bytes())) return bytes;
+    for (const std::string& part : GgufPartPaths(path)) {
+      if (part == path || !std::filesystem::exists(part)) continue;
+      EVOQ_ASSIGN(const auto file, MappedFile::Open(part));
+      bytes += static_cast<int64_t>(file->bytes().size());
+    }
+    return bytes;
   }
   EVOQ_ASSIGN(const std::vector<std::string> files, ListFiles(path));
   int64_t bytes = 0;

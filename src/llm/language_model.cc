@@ -39,7 +39,8 @@ class Builder {
 
  private:
   struct Angles {
-    ValueId cosines, sines;
+    ValueId cosines, sines, places;  // where each token's row is
+    ValueId growth;                  // what queries are multiplied by; invalid: 1
   };
 
   ValueId Apply(const std::string& op, const std::string& name, std::vector<ValueId> inputs,
@@ -67,18 +68,26 @@ class Builder {
   void AddCaches(const Dim& batch);
   Result<ValueId> Embedded();
   Result<Angles> AnglesOf(const Rope& rope, const std::string& name);
+  // Fills angles_ and local_angles_.
+  Status Turn();
+  // [batch, 1, sequence, 1]; invalid where all are 1.
+  ValueId GrowthOf(const Rope& rope, const std::string& name);
+  // Rotary factors of a GGUF file's tensor, where it has one.
+  Status ReadFactors(const std::string& name, std::vector<double>& slow);
   Result<ValueId> Norm(const std::string& name, ValueId x, int64_t size);
   // x times the matrix NAME.weight, plus NAME.bias where there is one.
   Result<ValueId> Linear(const std::string& name, ValueId x, int64_t inputs, int64_t outputs);
   // x as the matrix NAME.weight takes its inputs.
   ValueId Ordered(const std::string& name, ValueId x);
-  ValueId Activated(const std::string& name, ValueId x);
   // [batch, sequence, heads * size] -> [batch, heads, sequence, size], normalized and turned.
   Result<ValueId> Heads(int64_t layer, const std::string& name, ValueId x, int64_t heads);
   ValueId Turned(int64_t layer, const std::string& name, ValueId x);
   ValueId Cached(int64_t layer, const std::string& which, ValueId update);
+  // [batch, sequence, outputs] in parts along the last axis.
+  std::vector<ValueId> Split(const std::string& name, ValueId x, const std::vector<int64_t>& sizes);
   Result<ValueId> Attention(int64_t layer, ValueId x);
   Result<ValueId> Feed(int64_t layer, ValueId x);
+  Result<ValueId> Layer(int64_t layer, ValueId x);
   // x + f(x), f's result normalized where the file has NORM.weight.
   Result<ValueId> Joined(int64_t layer, const std::string& name, const std::string& norm, ValueId x,
                          ValueId f);
@@ -94,7 +103,7 @@ class Builder {
   const bool caches_;
   Graph graph_;
   WeightReader weights_;
-  ValueId ids_, position_, logits_at_, positions_, lengths_;
+  ValueId ids_, position_, logits_at_, positions_, lengths_, room_, seen_;
   Angles angles_, local_angles_;
   std::vector<ValueId> present_;
 };
@@ -105,7 +114,9 @@ void Builder::AddInputs() {
     return TensorType(DType::kInt64, Shape(std::move(dims)));
   };
   ids_ = graph_.AddInput("input_ids", ints({batch, sequence}));
-  if (form_ == LanguageForm::kStates) graph_.AddInput("attention_mask", ints({batch, sequence}));
+  ValueId mask;
+  if (form_ == LanguageForm::kStates)
+    mask = graph_.AddInput("attention_mask", ints({batch, sequence}));
   if (caches_) {
     position_ = graph_.AddInput("position", ints({batch}));
     logits_at_ = graph_.AddInput("logits_at", ints({batch, Dim::Symbolic("wanted")}));
@@ -123,6 +134,16 @@ void Builder::AddInputs() {
   const ValueId begin = Apply("Unsqueeze", "position.begin", {position_, Ints("axis.1", {1})});
   positions_ = Apply("Add", "positions", {begin, places});
   lengths_ = Apply("Add", "lengths", {position_, shape});
+  room_ = shape;
+  if (caches_) {
+    Attrs third = With("start", int64_t{2});
+    third.Set("end", int64_t{3});
+    room_ = Apply("Shape", "cache.places", {graph_.FindValue("past_key.0")}, std::move(third));
+  }
+  if (!m_.bidirectional) return;
+  const ValueId bools =
+      Apply("Cast", "seen", {mask}, With("to", static_cast<int64_t>(DType::kBool)));
+  seen_ = Apply("Unsqueeze", "seen.by_key", {bools, Ints("seen.axes", {1, 2})});
 }
 
 void Builder::AddCaches(const Dim& batch) {
@@ -144,6 +165,7 @@ Result<ValueId> Builder::Embedded() {
   };
   ValueId x = Apply("Gather", "token_embd", {table, ids_}, With("axis", int64_t{0}));
   x = Times("token_embd.scaled", widened("token_embd.float32", x, narrow), m_.embedding_scale);
+  if (m_.embedding_norm) return Norm("token_embd_norm", x, m_.width);
   if (!m_.learned_positions) return x;
   EVOQ_ASSIGN(const ValueId places, weights_.Table("position_embd.weight", m_.context, m_.width));
   const bool narrow_places =
@@ -154,24 +176,76 @@ Result<ValueId> Builder::Embedded() {
 }
 
 Result<Builder::Angles> Builder::AnglesOf(const Rope& rope, const std::string& name) {
-  const int64_t half = m_.rotated / 2;
-  EVOQ_TRY(SpendMemory(m_.context * half * 8, "tables of rotary angles"));
-  const Shape shape{m_.context, half};
+  // Rows for short caches stand before those for long ones.
+  const bool both = !rope.long_slow.empty() && m_.context > rope.original;
+  const int64_t half = m_.rotated / 2, first = both ? rope.original : 0, rows = first + m_.context;
+  EVOQ_TRY(SpendMemory(rows * half * 8, "tables of rotary angles"));
+  const Shape shape{rows, half};
   Tensor cosines = Tensor::Allocate(TensorType(DType::kFloat32, shape)),
          sines = Tensor::Allocate(TensorType(DType::kFloat32, shape));
-  for (int64_t i = 0; i < half; ++i) {
-    double frequency =
-        std::pow(rope.theta, -2.0 * static_cast<double>(i) / static_cast<double>(m_.rotated)) /
-        rope.divisor;
-    if (!rope.slow.empty()) frequency /= rope.slow[static_cast<size_t>(i)];
-    for (int64_t p = 0; p < m_.context; ++p) {
-      const double angle = static_cast<double>(p) * frequency;
-      cosines.mutable_data<float>()[p * half + i] = static_cast<float>(std::cos(angle));
-      sines.mutable_data<float>()[p * half + i] = static_cast<float>(std::sin(angle));
+  const auto fill = [&](int64_t begin, int64_t count, const std::vector<double>& slow) {
+    for (int64_t i = 0; i < half; ++i) {
+      double frequency =
+          std::pow(rope.theta, -2.0 * static_cast<double>(i) / static_cast<double>(m_.rotated)) /
+          rope.divisor;
+      if (!slow.empty()) frequency /= slow[static_cast<size_t>(i)];
+      for (int64_t p = 0; p < count; ++p) {
+        const double angle = static_cast<double>(p) * frequency;
+        const int64_t at = (begin + p) * half + i;
+        cosines.mutable_data<float>()[at] = static_cast<float>(std::cos(angle) * rope.magnitude);
+        sines.mutable_data<float>()[at] = static_cast<float>(std::sin(angle) * rope.magnitude);
+      }
     }
+  };
+  fill(0, both ? first : rows, rope.slow);
+  if (both) fill(first, m_.context, rope.long_slow);
+  Angles angles{graph_.AddConstant(name + ".cos", std::move(cosines)),
+                graph_.AddConstant(name + ".sin", std::move(sines)), positions_};
+  angles.growth = GrowthOf(rope, name);
+  if (!both) return angles;
+  const ValueId original = Ints(name + ".original", {first});
+  const ValueId longer = Apply("Greater", name + ".longer", {room_, original});
+  const ValueId begin =
+      Apply("Where", name + ".begin", {longer, original, Ints(name + ".zero", {0})});
+  angles.places = Apply("Add", name + ".places", {positions_, begin});
+  return angles;
+}
+
+ValueId Builder::GrowthOf(const Rope& rope, const std::string& name) {
+  if (rope.growth == 0 || m_.context <= rope.original) return {};
+  Tensor growth = Tensor::Allocate(TensorType(DType::kFloat32, Shape{m_.context}));
+  for (int64_t p = 0; p < m_.context; ++p) {
+    const auto times = static_cast<double>(p / rope.original);
+    growth.mutable_data<float>()[p] = static_cast<float>(1 + rope.growth * std::log1p(times));
   }
-  return Angles{graph_.AddConstant(name + ".cos", std::move(cosines)),
-                graph_.AddConstant(name + ".sin", std::move(sines))};
+  const ValueId table = graph_.AddConstant(name + ".growth", std::move(growth));
+  const ValueId of_tokens =
+      Apply("Gather", name + ".growth.of_tokens", {table, positions_}, With("axis", int64_t{0}));
+  return Apply("Unsqueeze", name + ".growth.by_head", {of_tokens, Ints(name + ".axes", {1, 3})});
+}
+
+Status Builder::ReadFactors(const std::string& name, std::vector<double>& slow) {
+  if (!weights_.Has(name)) return {};
+  EVOQ_ASSIGN(slow, weights_.Numbers(name, {m_.rotated / 2}));
+  return {};
+}
+
+Status Builder::Turn() {
+  Rope rope = m_.rope;
+  const std::string plain = "rope_freqs.weight", shorter = "rope_factors_short.weight",
+                    longer = "rope_factors_long.weight";
+  EVOQ_TRY(ReadFactors(plain, rope.slow));
+  EVOQ_TRY(ReadFactors(shorter, rope.slow));
+  EVOQ_TRY(ReadFactors(longer, rope.long_slow));
+  EVOQ_TRY(WithContext(CheckRope(rope, m_.rotated),
+                       "tensor " + (weights_.Has(longer) ? longer : plain)));
+  EVOQ_ASSIGN(angles_, AnglesOf(rope, "rope"));
+  local_angles_ = angles_;
+  if (m_.local_rope && *m_.local_rope != rope &&
+      std::ranges::any_of(m_.windowed, [](bool w) { return w; })) {
+    EVOQ_ASSIGN(local_angles_, AnglesOf(*m_.local_rope, "rope.local"));
+  }
+  return {};
 }
 
 Result<ValueId> Builder::Norm(const std::string& name, ValueId x, int64_t size) {
@@ -180,8 +254,11 @@ Result<ValueId> Builder::Norm(const std::string& name, ValueId x, int64_t size) 
   Attrs attrs = With("axis", int64_t{-1});
   attrs.Set("epsilon", m_.epsilon);
   if (!m_.layer_norm) return Apply("RMSNormalization", name, {x, scale}, std::move(attrs));
-  EVOQ_ASSIGN(const ValueId bias, weights_.Vector(name + ".bias", size));
-  return Apply("LayerNormalization", name, {x, scale, bias}, std::move(attrs));
+  std::vector<ValueId> inputs = {x, scale};
+  if (weights_.Has(name + ".bias")) {
+    EVOQ_ASSIGN(inputs.emplace_back(), weights_.Vector(name + ".bias", size));
+  }
+  return Apply("LayerNormalization", name, std::move(inputs), std::move(attrs));
 }
 
 ValueId Builder::Ordered(const std::string& name, ValueId x) {
@@ -200,34 +277,42 @@ Result<ValueId> Builder::Linear(const std::string& name, ValueId x, int64_t inpu
   return Apply("MatMul", name, {x, w, bias});
 }
 
-ValueId Builder::Activated(const std::string& name, ValueId x) {
-  if (m_.function == GateFunction::kSilu) {
-    const ValueId y = Apply("Silu", name, {x});
-    graph_.SetOp(graph_.value(y).producer, "Silu", "evoq");
-    return y;
-  }
-  const char* form = m_.function == GateFunction::kGeluTanh ? "tanh" : "none";
-  return Apply("Gelu", name, {x}, With("approximate", std::string(form)));
-}
-
 ValueId Builder::Turned(int64_t layer, const std::string& name, ValueId x) {
-  if (m_.learned_positions) return x;
+  if (m_.learned_positions || (!m_.unturned.empty() && m_.unturned[static_cast<size_t>(layer)]))
+    return x;
   const Angles& angles = Windowed(layer) ? local_angles_ : angles_;
   Attrs attrs = With("interleaved", int64_t{m_.interleaved});
   attrs.Set("rotary_embedding_dim", m_.rotated);
-  return Apply("RotaryEmbedding", name + ".turned", {x, angles.cosines, angles.sines, positions_},
-               std::move(attrs));
+  x = Apply("RotaryEmbedding", name + ".turned", {x, angles.cosines, angles.sines, angles.places},
+            std::move(attrs));
+  const bool grows = angles.growth.valid() && name.ends_with("attn_q");
+  return grows ? Apply("Mul", name + ".grown", {x, angles.growth}) : x;
 }
 
 Result<ValueId> Builder::Heads(int64_t layer, const std::string& name, ValueId x, int64_t heads) {
   const std::string node = Block(layer, name);
+  const bool normal = weights_.Has(node + "_norm.weight");
+  if (normal && m_.whole_norms) {
+    EVOQ_ASSIGN(x, Norm(node + "_norm", x, heads * m_.head_size));
+  }
   ValueId y =
       Apply("Reshape", node + ".heads", {x, Ints(node + ".shape", {0, 0, heads, m_.head_size})});
-  if (weights_.Has(node + "_norm.weight")) {
+  if (normal && !m_.whole_norms) {
     EVOQ_ASSIGN(y, Norm(node + "_norm", y, m_.head_size));
   }
   y = Apply("Transpose", node + ".by_head", {y}, With("perm", std::vector<int64_t>{0, 2, 1, 3}));
   return name == "attn_v" ? y : Turned(layer, node, y);
+}
+
+std::vector<ValueId> Builder::Split(const std::string& name, ValueId x,
+                                    const std::vector<int64_t>& sizes) {
+  Node split{.op = "Split", .name = name + ".split", .attrs = With("axis", int64_t{-1})};
+  split.inputs = {x, Ints(name + ".sizes", sizes)};
+  for (size_t i = 0; i < sizes.size(); ++i)
+    split.outputs.push_back(graph_.AddValue(name + ".part"));
+  std::vector<ValueId> parts = split.outputs;
+  graph_.AddNode(std::move(split));
+  return parts;
 }
 
 ValueId Builder::Cached(int64_t layer, const std::string& which, ValueId update) {
@@ -243,14 +328,15 @@ Result<ValueId> Builder::Attention(int64_t layer, ValueId x) {
   const int64_t q_size = m_.heads * m_.head_size, kv_size = m_.kv_heads * m_.head_size;
   ValueId q, k, v;
   if (const std::string joined = Block(layer, "attn_qkv"); weights_.Has(joined + ".weight")) {
-    EVOQ_ASSIGN(const ValueId all, Linear(joined, x, m_.width, q_size + 2 * kv_size));
-    Node split{.op = "Split", .name = joined + ".split", .attrs = With("axis", int64_t{-1})};
-    split.inputs = {all, Ints(joined + ".sizes", {q_size, kv_size, kv_size})};
-    for (ValueId* part : {&q, &k, &v}) {
-      *part = graph_.AddValue(joined + ".part");
-      split.outputs.push_back(*part);
+    EVOQ_ASSIGN(ValueId all, Linear(joined, x, m_.width, q_size + 2 * kv_size));
+    std::vector<int64_t> sizes = {q_size, kv_size, kv_size};
+    if (m_.joined_by_head) {
+      sizes.assign(3, m_.head_size);
+      const ValueId shape = Ints(joined + ".shape", {0, 0, m_.heads, 3 * m_.head_size});
+      all = Apply("Reshape", joined + ".heads", {all, shape});
     }
-    graph_.AddNode(std::move(split));
+    const std::vector<ValueId> parts = Split(joined, all, sizes);
+    q = parts[0], k = parts[1], v = parts[2];
   } else {
     EVOQ_ASSIGN(q, Linear(Block(layer, "attn_q"), x, m_.width, q_size));
     EVOQ_ASSIGN(k, Linear(Block(layer, "attn_k"), x, m_.width, kv_size));
@@ -260,13 +346,15 @@ Result<ValueId> Builder::Attention(int64_t layer, ValueId x) {
   EVOQ_ASSIGN(k, Heads(layer, "attn_k", k, m_.kv_heads));
   EVOQ_ASSIGN(v, Heads(layer, "attn_v", v, m_.kv_heads));
   const ValueId keys = Cached(layer, "key", k), values = Cached(layer, "value", v);
-  Attrs attrs = With("is_causal", int64_t{1});
+  Attrs attrs = With("is_causal", int64_t{!m_.bidirectional});
   if (m_.attention_scale != 0) attrs.Set("scale", m_.attention_scale);
   if (m_.attention_softcap != 0) attrs.Set("softcap", m_.attention_softcap);
   if (Windowed(layer)) attrs.Set("left_window_size", m_.window - 1);
+  if (Windowed(layer) && m_.bidirectional) attrs.Set("right_window_size", m_.window - 1);
   const ValueId none;
-  ValueId y = Apply("Attention", Block(layer, "attention"),
-                    {q, keys, values, none, none, none, lengths_}, std::move(attrs));
+  std::vector<ValueId> inputs = {q, keys, values, none, none, none, lengths_};
+  if (m_.bidirectional) inputs = {q, keys, values, seen_};
+  ValueId y = Apply("Attention", Block(layer, "attention"), std::move(inputs), std::move(attrs));
   y = Apply("Transpose", Block(layer, "attention.by_token"), {y},
             With("perm", std::vector<int64_t>{0, 2, 1, 3}));
   y = Apply("Reshape", Block(layer, "attention.joined"),
@@ -279,7 +367,7 @@ Result<ValueId> Builder::Feed(int64_t layer, ValueId x) {
   ValueId y;
   if (!m_.gated) {
     EVOQ_ASSIGN(y, Linear(up, x, m_.width, m_.inner));
-    y = Activated(up + ".activated", y);
+    y = AddFunction(graph_, m_.function, up + ".activated", y);
   } else {
     ValueId g, u;
     if (weights_.Has(gate + ".weight")) {
@@ -287,15 +375,11 @@ Result<ValueId> Builder::Feed(int64_t layer, ValueId x) {
       EVOQ_ASSIGN(u, Linear(up, x, m_.width, m_.inner));
     } else {
       EVOQ_ASSIGN(const ValueId both, Linear(up, x, m_.width, 2 * m_.inner));
-      Node split{.op = "Split", .name = up + ".split", .attrs = With("axis", int64_t{-1})};
-      split.inputs = {both, Ints(up + ".sizes", {m_.inner, m_.inner})};
-      for (ValueId* part : {&g, &u}) {
-        *part = graph_.AddValue(up + ".part");
-        split.outputs.push_back(*part);
-      }
-      graph_.AddNode(std::move(split));
+      const std::vector<ValueId> parts = Split(up, both, {m_.inner, m_.inner});
+      g = parts[0], u = parts[1];
     }
-    y = Apply("Mul", gate + ".gated", {Activated(gate + ".activated", g), u});
+    y = Apply("Mul", gate + ".gated",
+              {AddFunction(graph_, m_.function, gate + ".activated", g), u});
   }
   return Linear(Block(layer, "ffn_down"), y, m_.inner, m_.width);
 }
@@ -305,7 +389,27 @@ Result<ValueId> Builder::Joined(int64_t layer, const std::string& name, const st
   if (weights_.Has(Block(layer, norm) + ".weight")) {
     EVOQ_ASSIGN(f, Norm(Block(layer, norm), f, m_.width));
   }
+  f = Times(Block(layer, name + ".scaled"), f, m_.residual_scale);
   return Apply("Add", Block(layer, name), {x, f});
+}
+
+Result<ValueId> Builder::Layer(int64_t layer, ValueId x) {
+  ValueId before = x, between = x;
+  const std::string first = Block(layer, "attn_norm"), second = Block(layer, "ffn_norm");
+  if (m_.norms_before && !(layer == 0 && m_.embedding_norm)) {
+    EVOQ_ASSIGN(before, Norm(first, x, m_.width));
+  }
+  EVOQ_ASSIGN(const ValueId attended, Attention(layer, before));
+  EVOQ_ASSIGN(const ValueId y, Joined(layer, "attended", "post_attention_norm", x, attended));
+  if (m_.parallel && !weights_.Has(second + ".weight")) {
+    between = before;
+  } else if (m_.norms_before) {
+    EVOQ_ASSIGN(between, Norm(second, m_.parallel ? x : y, m_.width));
+  } else {
+    between = m_.parallel ? x : y;
+  }
+  EVOQ_ASSIGN(const ValueId fed, Feed(layer, between));
+  return Joined(layer, "fed", "post_ffw_norm", y, fed);
 }
 
 Result<ValueId> Builder::Output(ValueId x) {
@@ -326,36 +430,16 @@ Result<ValueId> Builder::Output(ValueId x) {
   } else {
     y = Apply("MatMul", "output", {x, w});
   }
-  return Capped("output.capped", y, m_.logit_softcap);
+  return Capped("output.capped", Times("output.scaled", y, m_.logit_scale), m_.logit_softcap);
 }
 
 Result<Graph> Builder::Build() {
   graph_.name = m_.architecture;
   AddInputs();
   EVOQ_ASSIGN(ValueId x, Embedded());
-  if (!m_.learned_positions) {
-    Rope rope = m_.rope;
-    if (weights_.Has("rope_freqs.weight")) {
-      EVOQ_ASSIGN(rope.slow, weights_.Numbers("rope_freqs.weight", m_.rotated / 2));
-      EVOQ_TRY(WithContext(CheckRope(rope, m_.rotated), "tensor rope_freqs.weight"));
-    }
-    const bool every =
-        m_.windowed.empty() || std::ranges::none_of(m_.windowed, [](bool w) { return w; });
-    const bool same = m_.local_rope.theta == rope.theta && m_.local_rope.divisor == rope.divisor &&
-                      m_.local_rope.slow == rope.slow;
-    EVOQ_ASSIGN(angles_, AnglesOf(rope, "rope"));
-    local_angles_ = angles_;
-    if (!every && !same) {
-      EVOQ_ASSIGN(local_angles_, AnglesOf(m_.local_rope, "rope.local"));
-    }
-  }
+  if (!m_.learned_positions) EVOQ_TRY(Turn());
   for (int64_t layer = 0; layer < m_.layers; ++layer) {
-    EVOQ_ASSIGN(const ValueId before, Norm(Block(layer, "attn_norm"), x, m_.width));
-    EVOQ_ASSIGN(const ValueId attended, Attention(layer, before));
-    EVOQ_ASSIGN(x, Joined(layer, "attended", "post_attention_norm", x, attended));
-    EVOQ_ASSIGN(const ValueId between, Norm(Block(layer, "ffn_norm"), x, m_.width));
-    EVOQ_ASSIGN(const ValueId fed, Feed(layer, between));
-    EVOQ_ASSIGN(x, Joined(layer, "fed", "post_ffw_norm", x, fed));
+    EVOQ_ASSIGN(x, Layer(layer, x));
   }
   EVOQ_ASSIGN(const ValueId output, Output(x));
   EVOQ_TRY(weights_.CheckAllRead());
@@ -375,6 +459,9 @@ Result<Graph> Builder::Build() {
 Result<Graph> BuildLanguageModel(const LanguageModel& model, const StoredTensors& tensors,
                                  std::vector<std::string>& notes, LanguageForm form) {
   EVOQ_TRY(CheckLanguageModel(model));
+  if (model.bidirectional && form != LanguageForm::kStates)
+    return Unsupported("{}: its tokens see those behind them, so it writes no text",
+                       model.architecture);
   EVOQ_ASSIGN(Graph graph, Builder(model, tensors, notes, form).Build());
   if (form == LanguageForm::kCached) return graph;
   graph.metadata[kNamesFact] = model.architecture;

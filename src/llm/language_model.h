@@ -3,23 +3,33 @@
 
 #include <cstdint>
 #include <map>
+#include <optional>
 #include <string>
 #include <vector>
 
 #include "graph/graph.h"
+#include "llm/gate_function.h"
 #include "llm/stored_tensor.h"
 
 namespace evoq {
 
-enum class GateFunction { kSilu, kGelu, kGeluTanh };
-
-// Angles of rotary position embeddings: position * theta^(-2 i / rotated), times what the scaling
-// says.
+// Angles of rotary position embeddings: position * theta^(-2 i / rotated) / divisor / slow[i].
 struct Rope {
   double theta = 10000;
   double divisor = 1;        // of all positions: scaling "linear"
-  std::vector<double> slow;  // divisors of single frequencies: scaling "llama3"; empty: none
+  std::vector<double> slow;  // divisors of single frequencies; empty: none
+  // The same where the caches (without caches, the text) have more than `original` places.
+  std::vector<double> long_slow;
+  int64_t original = 0;
+  double magnitude = 1;  // of cosines and sines
+  // Queries are multiplied by 1 + growth log(1 + floor(position / original)).
+  double growth = 0;
+
+  bool operator==(const Rope&) const = default;
 };
+
+// Tables of angles hold no more positions, and neither does the model then.
+inline constexpr int64_t kMostPositions = 32768;
 
 struct LanguageModel {
   std::string architecture;  // the row's name
@@ -32,16 +42,30 @@ struct LanguageModel {
   bool weights_by_input = false;   // matrices are stored [inputs, outputs]
   bool interleaved = false;        // rotary pairs are neighbours, not halves apart
   bool gated = true;               // down(f(gate x) * up x), else down(f(up x))
+  bool parallel = false;           // x + attention(x) + feed(x), else one behind the other
+  bool norms_before = true;        // of each block: feed(norm(x)); norms behind are where they are
+  bool embedding_norm = false;     // and none before layer 0's attention
+  bool whole_norms = false;        // of queries and keys: over all heads together
+  bool joined_by_head = false;     // attn_qkv has the query, key and value of one head behind the
+                                   // other's, else those of all heads
+  bool bidirectional = false;      // tokens see those behind them too: no caches and no head
   bool tied = false;               // the head is the embedding
+  bool wrapped = false;            // the folder is of a larger model, which has it for a part
   bool of_folder = false;          // messages name tensors as Hugging Face's folders do
   GateFunction function = GateFunction::kSilu;
   float embedding_scale = 1;
+  float residual_scale = 1;  // of what a block adds
+  float logit_scale = 1;
   float attention_scale = 0;    // 0: 1 / sqrt(head_size)
   float attention_softcap = 0;  // 0: none
   float logit_softcap = 0;
-  int64_t rotated = 0;         // values of a head that turn
-  Rope rope, local_rope;       // local_rope: of layers with a window
-  int64_t window = 0;          // tokens that a windowed layer sees; 0: no layer is windowed
+  int64_t rotated = 0;  // values of a head that turn
+  Rope rope;
+  std::optional<Rope> local_rope;  // of layers with a window; none: as the others
+  std::vector<bool> unturned;      // layers without rotary embedding; empty: none
+  // Tokens that a windowed layer sees, itself included; 0: no layer is windowed. Bidirectional: as
+  // many on the other side.
+  int64_t window = 0;
   std::vector<bool> windowed;  // per layer; empty: none
 
   // For who generates text.
@@ -75,7 +99,7 @@ Status CheckRope(const Rope& rope, int64_t rotated);
 //   only output. kStates, for embeddings: inputs input_ids and attention_mask, both int64[batch,
 //   sequence], the latter for who reads the only output, last_hidden_state float32[batch, sequence,
 //   width], what the head would read. Tokens see those before them, so padding stands behind the
-//   text.
+//   text; those of a bidirectional model see all that the mask has.
 //
 // Constants of 16-bit files stay as they lie in the file, under Cast and Transpose. `notes` gets a
 // sentence about what is not the file's very weights. Errors: kInvalidInput for a tensor that is

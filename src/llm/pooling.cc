@@ -242,6 +242,16 @@ Status ReadPrompt(const std::string& folder, Graph& graph) {
   return {};
 }
 
+// Tokens of a text that count: the others are cut off.
+Status ReadLength(const std::string& folder, Graph& graph) {
+  const std::string path = folder + "/sentence_bert_config.json";
+  if (!Exists(path)) return {};
+  EVOQ_ASSIGN(const json config, ReadJsonFile(path, kMostBytes));
+  EVOQ_ASSIGN(const int64_t most, WithContext(Int(config, {"max_seq_length"}, 0), path));
+  if (most > 0) graph.metadata["llm.max_length"] = std::to_string(most);
+  return {};
+}
+
 }  // namespace
 
 bool MakesEmbeddings(const std::string& folder) {
@@ -296,6 +306,7 @@ Status AddSentenceEmbedding(const std::string& folder, Graph& graph,
   graph.MarkOutput(vector);
   if (normalized) graph.metadata["llm.normalize"] = "1";
   EVOQ_TRY(ReadPrompt(folder, graph));
+  EVOQ_TRY(ReadLength(folder, graph));
   return graph.Sort();
 }
 

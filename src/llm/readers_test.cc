@@ -9,6 +9,7 @@
 #include "llm/facts.h"
 #include "llm/gguf.h"
 #include "llm/gguf_model.h"
+#include "llm/gguf_parts.h"
 #include "llm/import.h"
 #include "llm/llama2c.h"
 #include "llm/safetensors.h"
@@ -243,8 +244,8 @@ TEST_F(Readers, GgufModelsThatAreWrong) {
       {GgufBytes().Fact("general.architecture", std::string("rwkv")).Bytes(), "is 'rwkv'"},
       {GgufBytes().Fact("general.architecture", std::string("llama")).Bytes(),
        "fact llama.embedding_length is missing"},
-      {with([](GgufBytes& f) { f.Fact("llama.rope.scaling.type", std::string("yarn")); }),
-       "rope.scaling.type is 'yarn', expected linear"},
+      {with([](GgufBytes& f) { f.Fact("llama.rope.scaling.type", std::string("xpos")); }),
+       "rope.scaling.type is 'xpos', expected linear, yarn, longrope or none"},
       {with([](GgufBytes& f) { f.Fact("llama.attention.value_length", 2); }),
        "heads of 4 keys and 2 values"},
       {with([](GgufBytes& f) { f.Fact("llama.rope.dimension_count", 3); }), "3 rotated values"},
@@ -312,6 +313,49 @@ TEST_F(Readers, AGgufModel) {
   const auto tokenizer = ReadGguf(Write("t.gguf", facts->files.at("tokenizer.gguf")));
   ASSERT_TRUE(tokenizer) << tokenizer.error().message();
   EXPECT_EQ(tokenizer->Texts("tokenizer.ggml.tokens")->at(0), "a");
+}
+
+// The tensors of TinyGguf() in three files: none, the first four, the rest.
+TEST_F(Readers, GgufInParts) {
+  const auto part = [](uint32_t number, uint32_t count, bool facts, size_t begin, size_t end) {
+    const std::pair<const char*, std::vector<uint64_t>> tensors[] = {
+        {"token_embd", {8, 5}},        {"output_norm", {8}},       {"blk.0.attn_norm", {8}},
+        {"blk.0.attn_q", {8, 8}},      {"blk.0.attn_k", {8, 4}},   {"blk.0.attn_v", {8, 4}},
+        {"blk.0.attn_output", {8, 8}}, {"blk.0.ffn_norm", {8}},    {"blk.0.ffn_up", {8, 12}},
+        {"blk.0.ffn_gate", {8, 12}},   {"blk.0.ffn_down", {12, 8}}};
+    GgufBytes file = facts ? TinyFacts() : GgufBytes();
+    file.Fact("split.no", 2, Little(number, 2)).Fact("split.count", 2, Little(count, 2));
+    if (facts) file.Fact("split.tensors.count", 5, Little(11, 4));
+    for (size_t i = begin; i < std::min(end, std::size(tensors)); ++i)
+      file.Floats(std::string(tensors[i].first) + ".weight", tensors[i].second);
+    return file.Bytes();
+  };
+  const std::string first = Write("m-00001-of-00003.gguf", part(0, 3, true, 0, 0)),
+                    second = Write("m-00002-of-00003.gguf", part(1, 3, false, 0, 4));
+  ExpectError(ImportLanguageModel(first), "m-00003-of-00003.gguf");  // is not there
+  Write("m-00003-of-00003.gguf", part(2, 3, false, 4, 99));
+  const auto graph = ImportLanguageModel(first);
+  ASSERT_TRUE(graph) << graph.error().message();
+  EXPECT_EQ(ReadFacts(*graph)->vocabulary, 5);
+  EXPECT_EQ(LanguageModelBytes(first).value(),
+            static_cast<int64_t>(part(0, 3, true, 0, 0).size() + part(1, 3, false, 0, 4).size() +
+                                 part(2, 3, false, 4, 99).size()));
+  ExpectError(ImportLanguageModel(second), "part 2 of 3, expected the first, -00001-of-00003.gguf");
+  ExpectError(ImportLanguageModel(Write("x.gguf", part(0, 3, true, 0, 0))),
+              "the first of 3 parts, expected a name that ends in -00001-of-00003.gguf");
+  Write("m-00003-of-00003.gguf", part(2, 3, false, 3, 99));
+  ExpectError(ImportLanguageModel(first), "tensor blk.0.attn_q.weight is in another part too");
+  Write("m-00003-of-00003.gguf", part(2, 3, false, 5, 99));
+  ExpectError(ImportLanguageModel(first), "10 tensors in 3 parts, expected 11");
+  Write("m-00003-of-00003.gguf", part(1, 3, false, 4, 99));
+  ExpectError(ImportLanguageModel(first), "split.no 1 and split.count 3, expected 2 and 3");
+  Write("m-00003-of-00003.gguf", "GGUF");
+  ExpectError(ImportLanguageModel(first), "m-00003-of-00003.gguf: the file ends at byte 0");
+  EXPECT_EQ(GgufPartPaths("a-00001-of-00002.gguf"),
+            (std::vector<std::string>{"a-00001-of-00002.gguf", "a-00002-of-00002.gguf"}));
+  for (const char* alone : {"a.gguf", "-00001-of-00002.gguf", "a-00002-of-00002.gguf",
+                            "a-00001-of-0000x.gguf", "a-00001-of-00000.gguf"})
+    EXPECT_EQ(GgufPartPaths(alone), std::vector<std::string>{alone});
 }
 
 TEST_F(Readers, Llama2cCheckpoints) {

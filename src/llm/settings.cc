@@ -57,16 +57,9 @@ Result<GateFunction> Function(const json& config, GateFunction fallback) {
   const json* name =
       First(config, {"activation_function", "hidden_activation", "hidden_act", "activation"});
   if (name == nullptr) return fallback;
-  constexpr std::pair<std::string_view, GateFunction> kNames[] = {
-      {"silu", GateFunction::kSilu},          {"swish", GateFunction::kSilu},
-      {"gelu", GateFunction::kGelu},          {"gelu_new", GateFunction::kGeluTanh},
-      {"gelu_fast", GateFunction::kGeluTanh}, {"gelu_pytorch_tanh", GateFunction::kGeluTanh},
-  };
-  for (const auto& [text, function] : kNames) {
-    if (*name == text) return function;
-  }
-  return Unsupported("hidden_act is {}, expected silu or a form of gelu",
-                     name->dump().substr(0, 60));
+  if (!name->is_string())
+    return Unsupported("hidden_act is {}, expected a name", name->dump().substr(0, 60));
+  return FindGateFunction(name->get_ref<const std::string&>());
 }
 
 }  // namespace evoq

@@ -67,8 +67,8 @@ class GgufBytes {
   uint64_t fact_count_ = 0, tensor_count_ = 0;
 };
 
-// A whole Llama of one layer: 5 tokens, 8 wide, 2 heads, 1 key head, 12 inside.
-inline GgufBytes TinyGguf() {
+// The facts of TinyGguf().
+inline GgufBytes TinyFacts() {
   GgufBytes file;
   file.Fact("general.architecture", std::string("llama"))
       .Fact("llama.embedding_length", 8)
@@ -79,6 +79,12 @@ inline GgufBytes TinyGguf() {
       .Fact("llama.context_length", 16)
       .Fact("tokenizer.ggml.bos_token_id", 1)
       .Fact("tokenizer.ggml.tokens", 9, Little(8, 4) + Little(1, 8) + GgufBytes::Text("a"));
+  return file;
+}
+
+// A whole Llama of one layer: 5 tokens, 8 wide, 2 heads, 1 key head, 12 inside.
+inline GgufBytes TinyGguf() {
+  GgufBytes file = TinyFacts();
   file.Floats("token_embd.weight", {8, 5}).Floats("output_norm.weight", {8});
   const std::string block = "blk.0.";
   const std::pair<const char*, std::vector<uint64_t>> tensors[] = {

@@ -12,8 +12,9 @@ namespace evoq {
 namespace {
 
 // What exporters keep beside the weights: constants that the graph has in another way.
-constexpr std::string_view kIgnored[] = {".rotary_emb.inv_freq", ".attn.bias", ".attn.masked_bias",
-                                         ".k_scale", ".v_scale"};
+constexpr std::string_view kIgnored[] = {
+    ".rotary_emb.inv_freq",   ".attn.bias", ".attn.masked_bias", ".attention.bias",
+    ".attention.masked_bias", ".k_scale",   ".v_scale"};
 
 Attrs CastTo(DType dtype) {
   Attrs attrs;
@@ -71,6 +72,15 @@ Result<ValueId> WeightReader::Blocks(const std::string& name, const StoredTensor
 
 Result<ValueId> WeightReader::Matrix(const std::string& name, int64_t inputs, int64_t outputs,
                                      bool by_input) {
+  ValueId& made = matrices_[name];
+  if (!made.valid()) {
+    EVOQ_ASSIGN(made, NewMatrix(name, inputs, outputs, by_input));
+  }
+  return made;
+}
+
+Result<ValueId> WeightReader::NewMatrix(const std::string& name, int64_t inputs, int64_t outputs,
+                                        bool by_input) {
   const std::vector<int64_t> sizes =
       by_input ? std::vector{inputs, outputs} : std::vector{outputs, inputs};
   EVOQ_ASSIGN(const StoredTensor* stored, Find(name, sizes));
@@ -112,8 +122,8 @@ Result<ValueId> WeightReader::Table(const std::string& name, int64_t rows, int64
   return graph_.AddConstant(name, std::move(tensor));
 }
 
-Result<Tensor> WeightReader::Floats(const std::string& name, int64_t size) {
-  EVOQ_ASSIGN(const StoredTensor* stored, Find(name, {size}));
+Result<Tensor> WeightReader::Floats(const std::string& name, const std::vector<int64_t>& sizes) {
+  EVOQ_ASSIGN(const StoredTensor* stored, Find(name, sizes));
   if (stored->blocks != nullptr || stored->joined != nullptr) {
     return Unsupported("tensor {} is {}, expected plain elements", Shown(name), stored->ToString());
   }
@@ -122,13 +132,16 @@ Result<Tensor> WeightReader::Floats(const std::string& name, int64_t size) {
 }
 
 Result<ValueId> WeightReader::Vector(const std::string& name, int64_t size, float plus) {
-  EVOQ_ASSIGN(Tensor values, Floats(name, size));
+  ValueId& made = vectors_[name];
+  if (made.valid()) return made;
+  EVOQ_ASSIGN(Tensor values, Floats(name, {size}));
   for (int64_t i = 0; plus != 0 && i < size; ++i) values.mutable_data<float>()[i] += plus;
-  return graph_.AddConstant(name, std::move(values));
+  return made = graph_.AddConstant(name, std::move(values));
 }
 
-Result<std::vector<double>> WeightReader::Numbers(const std::string& name, int64_t size) {
-  EVOQ_ASSIGN(const Tensor values, Floats(name, size));
+Result<std::vector<double>> WeightReader::Numbers(const std::string& name,
+                                                  const std::vector<int64_t>& sizes) {
+  EVOQ_ASSIGN(const Tensor values, Floats(name, sizes));
   const std::span<const float> floats = values.values<float>();
   return std::vector<double>(floats.begin(), floats.end());
 }

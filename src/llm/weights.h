@@ -1,6 +1,7 @@
 // Constants of a graph from the tensors of a file; internal to the room.
 #pragma once
 
+#include <map>
 #include <set>
 #include <string>
 #include <vector>
@@ -20,6 +21,8 @@ class WeightReader {
 
   bool Has(const std::string& name) const { return tensors_.contains(name); }
 
+  // What is asked for twice is one constant.
+  //
   // The matrix [inputs, outputs] of a MatMul, which the file holds as [outputs, inputs], or as it
   // is with `by_input`.
   Result<ValueId> Matrix(const std::string& name, int64_t inputs, int64_t outputs, bool by_input);
@@ -29,7 +32,8 @@ class WeightReader {
   Result<ValueId> Table(const std::string& name, int64_t rows, int64_t width);
   // A float32 vector, `plus` added to each element.
   Result<ValueId> Vector(const std::string& name, int64_t size, float plus = 0);
-  Result<std::vector<double>> Numbers(const std::string& name, int64_t size);
+  // All elements, of a tensor of these sizes.
+  Result<std::vector<double>> Numbers(const std::string& name, const std::vector<int64_t>& sizes);
 
   // Errors: kUnsupported, naming one, where the file has tensors that nothing read.
   Status CheckAllRead() const;
@@ -38,7 +42,9 @@ class WeightReader {
   // As messages say a tensor: "input_layernorm.weight of layer 2".
   std::string Shown(std::string_view name) const;
   Result<const StoredTensor*> Find(const std::string& name, const std::vector<int64_t>& sizes);
-  Result<Tensor> Floats(const std::string& name, int64_t size);
+  Result<Tensor> Floats(const std::string& name, const std::vector<int64_t>& sizes);
+  Result<ValueId> NewMatrix(const std::string& name, int64_t inputs, int64_t outputs,
+                            bool by_input);
   Result<ValueId> Blocks(const std::string& name, const StoredTensor& stored, bool transposed);
 
   Graph& graph_;
@@ -46,6 +52,7 @@ class WeightReader {
   std::vector<std::string>& notes_;
   std::span<const TensorName> names_;
   std::set<std::string, std::less<>> read_;
+  std::map<std::string, ValueId> matrices_, vectors_;
 };
 
 }  // namespace evoq

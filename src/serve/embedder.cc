@@ -61,6 +61,7 @@ Result<std::optional<Embedder>> Embedder::Of(const Graph& graph) {
   if (IsTextEncoder(graph)) {
     EVOQ_ASSIGN(const LanguageModelFacts facts, ReadFacts(graph));
     embedder.context_ = facts.context;
+    embedder.max_length_ = facts.max_length;
     embedder.vocabulary_ = facts.vocabulary;
     embedder.prompt_ = facts.prompt;
     embedder.normalize_ = facts.normalize;
@@ -76,7 +77,18 @@ Result<std::optional<Embedder>> Embedder::Of(const Graph& graph) {
 Result<std::vector<int64_t>> Embedder::TokensOf(std::string_view text) const {
   if (!tokenizer_)
     return Unsupported("the model carries no tokenizer: an input must be a list of tokens");
-  return tokenizer_->Encode(prompt_ + std::string(text), {.add_special = true});
+  const std::string whole = prompt_ + std::string(text);
+  EVOQ_ASSIGN(std::vector<int64_t> tokens, tokenizer_->Encode(whole, {.add_special = true}));
+  const auto size = static_cast<int64_t>(tokens.size());
+  if (max_length_ <= 0 || size <= max_length_) return tokens;
+  EVOQ_ASSIGN(const std::vector<int64_t> inner, tokenizer_->Encode(whole, {.add_special = false}));
+  const auto begin = std::ranges::search(tokens, inner).begin();
+  // The end of the text's tokens goes, and what stands behind them moves there.
+  const int64_t behind =
+      std::max<int64_t>(tokens.end() - begin - static_cast<int64_t>(inner.size()), 0);
+  const int64_t kept = std::max<int64_t>(max_length_ - behind, 0);
+  tokens.erase(tokens.begin() + kept, tokens.end() - std::min(behind, max_length_));
+  return tokens;
 }
 
 Tensors Embedder::InputsOf(const std::vector<int64_t>& tokens) const {

@@ -25,7 +25,8 @@ class Embedder {
   int64_t vocabulary() const { return vocabulary_; }  // 0: not known
   int64_t width() const { return width_; }            // 0: not known
 
-  // With the prompt that the model puts before a text, and the tokens that stand around it. Errors:
+  // With the prompt that the model puts before a text, and the tokens that stand around it, which
+  // stay where the text is cut to the length that the model was made for. Errors:
   // kUnsupported without a tokenizer.
   Result<std::vector<int64_t>> TokensOf(std::string_view text) const;
   // A run of one text, by the graph's order.
@@ -40,7 +41,7 @@ class Embedder {
 
   std::vector<Input> inputs_;
   size_t output_ = 0;
-  int64_t context_ = 0, vocabulary_ = 0, width_ = 0;
+  int64_t context_ = 0, max_length_ = 0, vocabulary_ = 0, width_ = 0;
   std::optional<Tokenizer> tokenizer_;
   std::string prompt_;
   bool pooled_ = false;  // the output is one vector of a text

@@ -1,0 +1,260 @@
+#!/usr/bin/env python3
+"""Language models and encoders of many families beside what transformers computes with them
+(tests/golden/language_models.json, which tests/golden/language_models.py writes): logits of one
+prompt, and of a prompt and its rest with the caches of the first run; hidden states of a padded
+batch. Each family is quantized too: to int8 with dynamic scales and to 4-bit weights, which must
+run and stay near. With gguf from PyPI the same models are read from GGUF files too. Skips (exit
+status 77) where numpy is missing."""
+
+import importlib.util
+import json
+import os
+import subprocess
+import sys
+import tempfile
+
+import agree
+
+agree.need("numpy")
+import language_models_test as prompts
+import numpy as np
+import random_weights
+import tiny_lms as lms
+
+GOLDEN = agree.ROOT / "tests/golden/language_models.json"
+EVERY = 4  # of the tokens' logits one in so many is kept
+NEAR = 2e-5  # of the largest number: float32 sums in another order
+SCHEMES = {"int8-dynamic": 0.2, "int4-weights": 0.7}  # and how near they stay: random weights
+failures = []
+
+
+def check(what, worst, near):
+    good = worst < near
+    print(f"{'ok  ' if good else 'FAIL'} {what}: {worst:.1e}", flush=True)
+    if not good:
+        failures.append(what)
+
+
+def write_folder(folder, golden):
+    tensors = {}
+    for name, (shape, around, *inside) in golden["tensors"].items():
+        tensors[name] = random_weights.weight(inside[0] if inside else name, shape, around)
+    kept = {}
+    if golden["config"]["model_type"] == "gpt_neox":  # masks that old checkpoints keep
+        kept = {
+            f"gpt_neox.layers.0.attention.{n}": np.ones((1, 1)) for n in ("bias", "masked_bias")
+        }
+    lms.write_folder(folder, golden["config"], tensors | kept)
+    return tensors
+
+
+def quantized(folder, scheme):
+    model = f"{folder}.{scheme}.etm"
+    agree.evoq("quantize", folder, "--scheme", scheme, "-o", model)
+    return model
+
+
+def sized(config):
+    """The settings that tests/language_models_test.py asks for."""
+    text = config.get("text_config", config)
+    return {"num_key_value_heads": text["num_attention_heads"]} | text
+
+
+def check_decoder(name, golden, folder):
+    ids = [int(i) for i in random_weights.tokens("ids", 12, 3, 40)]
+    wanted = np.array(golden["logits"])
+    config = sized(golden["config"])
+    run = f"{folder}.run"
+    for i, logits in enumerate(prompts.evoq_logits(run, folder, config, ids)):
+        kind = "prompt and rest" if i else "prompt"
+        check(f"{name}, {kind}", prompts.apart(wanted, logits[EVERY - 1 :: EVERY]), NEAR)
+    for scheme, near in SCHEMES.items():
+        whole, parts = prompts.evoq_logits(run, quantized(folder, scheme), config, ids)
+        worst = max(prompts.apart(wanted, x[EVERY - 1 :: EVERY]) for x in (whole, parts))
+        check(f"{name}, {scheme}", worst, near)
+
+
+def check_encoder(name, golden, folder):
+    length = golden["length"]
+    ids = random_weights.tokens("ids", 2 * length, 3, 40).reshape(2, length)
+    mask = np.ones_like(ids)
+    mask[1, length - 7 :] = 0
+    ids[mask == 0] = golden["config"]["pad_token_id"]
+    feeds = {"input_ids": ids, "attention_mask": mask}
+    if golden["config"].get("type_vocab_size", 1) > 1:
+        feeds["token_type_ids"] = np.zeros_like(ids)
+    words = []
+    for key, value in feeds.items():
+        np.save(f"{folder}.{key}.npy", value)
+        words += ["--input", f"{key}={folder}.{key}.npy"]
+    wanted = np.array(golden["states"])
+    for scheme, near in {"": NEAR, **SCHEMES}.items():
+        model = quantized(folder, scheme) if scheme else folder
+        out = folder + ".out"
+        agree.evoq("run", model, *words, "--output-dir", out, "--threads", 1)
+        states = np.load(f"{out}/last_hidden_state.npy")
+        got = [states[0, 0], states[0, -1], states[1, length // 2], states[1, length - 8]]
+        worst = prompts.apart(wanted, np.array(got))
+        if "pooled" in golden:
+            pooled = np.load(f"{out}/pooler_output.npy")
+            worst = max(worst, prompts.apart(np.array(golden["pooled"]), pooled))
+        check(f"{name}, {scheme or 'padded batch'}", worst, near)
+
+
+# ---- GGUF: the same models as llama.cpp's converter writes them
+
+# The architecture's name, and whether rows of queries and keys are paired anew.
+GGUF = {
+    "llama": ("llama", True),
+    "qwen2": ("qwen2", False),
+    "phi3": ("phi3", False),
+    "phi": ("phi2", False),
+    "gpt_neox": ("gptneox", False),
+    "stablelm": ("stablelm", False),
+    "granite": ("granite", True),
+    "olmo2": ("olmo2", False),
+    "olmo3": ("olmo2", False),
+    "smollm3": ("smollm3", True),
+    "starcoder2": ("starcoder2", False),
+    "cohere": ("command-r", False),
+    "cohere2": ("cohere2", False),
+    "arcee": ("arcee", True),
+    "nemotron": ("nemotron", False),
+    "ernie4_5": ("ernie4_5", False),
+}
+
+
+WINDOWED = {"phi3", "olmo3", "starcoder2", "cohere2"}
+
+
+def gguf_tensor(config, name, x):
+    """As the converter stores it."""
+    kind, heads = config["model_type"], config["num_attention_heads"]
+    if GGUF[kind][1] and (".q_proj" in name or ".k_proj" in name):
+        n = heads if ".q_proj" in name else config["num_key_value_heads"]
+        x = x.reshape(n, 2, -1, *x.shape[1:]).swapaxes(1, 2).reshape(x.shape)
+    if kind == "gpt_neox" and "query_key_value" in name:
+        x = x.reshape(heads, 3, -1, *x.shape[1:]).swapaxes(0, 1).reshape(x.shape)
+    if kind == "nemotron" and name.endswith("norm.weight"):
+        x = x + 1
+    return x
+
+
+def add_rope(writer, config, rope, head):
+    import gguf
+
+    rope = rope.get("full_attention", rope)
+    writer.add_rope_freq_base(rope["rope_theta"])
+    writer.add_rope_dimension_count(int(head * rope.get("partial_rotary_factor", 1)))
+    if rope["rope_type"] == "yarn":
+        writer.add_rope_scaling_type(gguf.RopeScalingType.YARN)
+        writer.add_rope_scaling_factor(rope["factor"])
+        writer.add_rope_scaling_orig_ctx_len(rope["original_max_position_embeddings"])
+    if rope["rope_type"] == "longrope":
+        old = rope["original_max_position_embeddings"]
+        factor = config["max_position_embeddings"] / old
+        writer.add_rope_scaling_orig_ctx_len(old)
+        writer.add_rope_scaling_attn_factors((1 + np.log(factor) / np.log(old)) ** 0.5)
+        for which in ("short", "long"):
+            data = np.array(rope[which + "_factor"], np.float32)
+            writer.add_tensor(f"rope_factors_{which}.weight", data)
+
+
+def add_facts(writer, config):
+    heads, width = config["num_attention_heads"], config["hidden_size"]
+    head = config.get("head_dim") or width // heads
+    writer.add_context_length(config["max_position_embeddings"])
+    writer.add_embedding_length(width)
+    writer.add_block_count(config["num_hidden_layers"])
+    writer.add_feed_forward_length(config["intermediate_size"])
+    writer.add_head_count(heads)
+    writer.add_head_count_kv(config.get("num_key_value_heads", heads))
+    if head * heads != width:
+        writer.add_key_length(head)
+        writer.add_value_length(head)
+    for key in ("layer_norm_eps", "norm_eps", "norm_epsilon"):
+        if key in config:
+            writer.add_layer_norm_eps(config[key])
+    if "rms_norm_eps" in config:
+        writer.add_layer_norm_rms_eps(config["rms_norm_eps"])
+    if config.get("sliding_window") and config["model_type"] in WINDOWED:
+        writer.add_sliding_window(config["sliding_window"])
+    if "use_parallel_residual" in config:
+        writer.add_parallel_residual(config["use_parallel_residual"])
+    if "embedding_multiplier" in config:
+        writer.add_embedding_scale(config["embedding_multiplier"])
+        writer.add_residual_scale(config["residual_multiplier"])
+        writer.add_attention_scale(config["attention_multiplier"])
+        writer.add_logit_scale(config["logits_scaling"])
+    if "logit_scale" in config:
+        writer.add_logit_scale(config["logit_scale"])
+    add_rope(writer, config, config["rope_parameters"], head)
+
+
+def write_gguf(path, config, tensors):
+    import gguf
+
+    arch = GGUF[config["model_type"]][0]
+    writer = gguf.GGUFWriter(path, arch)
+    add_facts(writer, config)
+    number = next(n for n, text in gguf.MODEL_ARCH_NAMES.items() if text == arch)
+    names = gguf.get_tensor_name_map(number, config["num_hidden_layers"])
+    for name, x in tensors.items():
+        if name == "lm_head.weight" and config["tie_word_embeddings"]:
+            continue
+        known = names.get_name(name, (".weight", ".bias"))
+        if known is None:
+            raise RuntimeError(f"{arch}: gguf has no name for {name}")
+        writer.add_tensor(known, np.ascontiguousarray(gguf_tensor(config, name, x)))
+    writer.write_header_to_file()
+    writer.write_kv_data_to_file()
+    writer.write_tensors_to_file()
+    writer.close()
+
+
+def check_gguf(name, golden, tensors, path):
+    config = sized(golden["config"])
+    write_gguf(path, golden["config"], tensors)
+    ids = [int(i) for i in random_weights.tokens("ids", 12, 3, 40)]
+    whole, parts = prompts.evoq_logits(f"{path}.run", path, config, ids)
+    worst = max(
+        prompts.apart(np.array(golden["logits"]), x[EVERY - 1 :: EVERY]) for x in (whole, parts)
+    )
+    check(f"{name}, GGUF", worst, NEAR)
+
+
+# What GGUF does not say: windows, other rules of mixing, another base for windows, norms.
+NO_GGUF = {"smollm3-windows", "qwen2-yarn", "olmo3-two-bases", "phi-norms"}
+
+
+def refused(folder, config, sentence):
+    lms.write_folder(folder, config, {"x": np.zeros((1, 1), np.float32)})
+    done = subprocess.run([agree.EVOQ, "inspect", folder], capture_output=True, text=True)
+    good = done.returncode == 3 and sentence in done.stderr
+    check(f"refused: {sentence}" + ("" if good else done.stderr), 0 if good else 1, 0.5)
+
+
+def main():
+    goldens = json.loads(GOLDEN.read_text(encoding="utf-8"))
+    asked = sys.argv[1:] or list(goldens)
+    with_gguf = importlib.util.find_spec("gguf") is not None
+    if not with_gguf:
+        print("skipped: GGUF needs gguf from PyPI")
+    with tempfile.TemporaryDirectory() as work:
+        for name in asked:
+            folder = os.path.join(work, name)
+            tensors = write_folder(folder, goldens[name])
+            (check_decoder if "logits" in goldens[name] else check_encoder)(
+                name, goldens[name], folder
+            )
+            kind = goldens[name]["config"]["model_type"]
+            if with_gguf and kind in GGUF and name not in NO_GGUF:
+                check_gguf(name, goldens[name], tensors, folder + ".gguf")
+        experts = {**lms.BASE, "model_type": "mixtral", "num_local_experts": 8}
+        refused(f"{work}/experts", experts, "num_local_experts is 8, expected none: mixtures of")
+    print(f"{len(failures)} failures")
+    return 1 if failures else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
