@@ -1,5 +1,5 @@
-// NonMaxSuppression, DeformConv and Col2Im of random shapes against their formulas, written out one
-// element at a time: equal bit for bit.
+// MatMul, NonMaxSuppression, DeformConv and Col2Im of random shapes against their formulas, written
+// out one element at a time: equal bit for bit.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -33,6 +33,47 @@ class Draw {
  private:
   std::mt19937 random_;
 };
+
+// ---- MatMul
+
+// Sums of type Acc in order of k.
+template <typename T, typename Acc>
+void CheckMatMul(Draw& draw, int64_t m, int64_t k, int64_t n) {
+  const auto values = [&](int64_t count) {
+    std::vector<T> list(static_cast<size_t>(count));
+    for (T& v : list) {
+      v = std::is_floating_point_v<T> ? static_cast<T>(draw.Real(-1, 1))
+                                      : static_cast<T>(draw.Within(-100000, 100000));
+    }
+    return list;
+  };
+  const std::vector<T> a = values(2 * m * k), b = values(k * n);
+  std::vector<T> want;
+  for (int64_t row = 0; row < 2 * m; ++row) {
+    for (int64_t column = 0; column < n; ++column) {
+      Acc sum = 0;
+      for (int64_t i = 0; i < k; ++i)
+        sum += static_cast<Acc>(a[static_cast<size_t>(row * k + i)]) *
+               static_cast<Acc>(b[static_cast<size_t>(i * n + column)]);
+      want.push_back(static_cast<T>(sum));
+    }
+  }
+  const Tensor y =
+      Eval("MatMul", {Tensor::FromValues(Shape{2, m, k}, a), Tensor::FromValues(Shape{k, n}, b)});
+  EXPECT_EQ(std::vector<T>(y.data<T>(), y.data<T>() + y.elements()), want)
+      << m << " x " << k << " x " << n;
+}
+
+TEST(RandomShapes, MatMul) {
+  Draw draw(4);
+  for (int round = 0; round < 100; ++round) {
+    const int64_t m = draw.Within(1, 9), k = draw.Within(0, 7), n = draw.Within(1, 19);
+    CheckMatMul<float, double>(draw, m, k, n);
+    CheckMatMul<double, double>(draw, m, k, n);
+    CheckMatMul<int32_t, uint64_t>(draw, m, k, n);
+    CheckMatMul<int64_t, uint64_t>(draw, m, k, n);
+  }
+}
 
 // ---- NonMaxSuppression
 
