@@ -1,10 +1,11 @@
-// MatMul, NonMaxSuppression, DeformConv and Col2Im of random shapes against their formulas, written
-// out one element at a time: equal bit for bit.
+// MatMul, ScatterND, NonMaxSuppression, DeformConv and Col2Im of random shapes against their
+// formulas, written out one element at a time: equal bit for bit.
 #include <gtest/gtest.h>
 
 #include <algorithm>
 #include <cmath>
 #include <limits>
+#include <map>
 #include <random>
 
 #include "reference/test_node.h"
@@ -72,6 +73,38 @@ TEST(RandomShapes, MatMul) {
     CheckMatMul<double, double>(draw, m, k, n);
     CheckMatMul<int32_t, uint64_t>(draw, m, k, n);
     CheckMatMul<int64_t, uint64_t>(draw, m, k, n);
+  }
+}
+
+// ---- ScatterND
+
+// Rows of `block` elements, at places that repeat.
+TEST(RandomShapes, ScatterND) {
+  Draw draw(5);
+  const std::map<std::string, float (*)(float, float)> reductions = {
+      {"none", [](float, float b) { return b; }},
+      {"add", [](float a, float b) { return a + b; }},
+      {"mul", [](float a, float b) { return a * b; }},
+      {"max", [](float a, float b) { return std::max(a, b); }},
+      {"min", [](float a, float b) { return std::min(a, b); }}};
+  for (int round = 0; round < 40; ++round) {
+    const int64_t places = draw.Within(1, 5), rows = draw.Within(0, 12), block = draw.Within(1, 9);
+    const Tensor data = draw.Floats(Shape{places, block}, -1, 1),
+                 updates = draw.Floats(Shape{rows, block}, -1, 1);
+    Ints indices;
+    for (int64_t i = 0; i < rows; ++i) indices.push_back(draw.Within(-places, places - 1));
+    for (const auto& [name, reduce] : reductions) {
+      std::vector<float> want(data.data<float>(), data.data<float>() + data.elements());
+      for (int64_t i = 0; i < rows * block; ++i) {
+        const int64_t place = (indices[static_cast<size_t>(i / block)] + places) % places;
+        float& to = want[static_cast<size_t>(place * block + i % block)];
+        to = reduce(to, updates.data<float>()[i]);
+      }
+      const Tensor y =
+          Eval("ScatterND", {data, Tensor::FromValues(Shape{rows, 1}, indices), updates},
+               With("reduction", name));
+      EXPECT_EQ(std::vector<float>(y.data<float>(), y.data<float>() + y.elements()), want) << name;
+    }
   }
 }
 
