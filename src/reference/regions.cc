@@ -177,24 +177,30 @@ EvalResult AffineGrid(const EvalArgs& args) {
   const int64_t axes = sizes.back(), batch = sizes[0];
   const bool align = args.node.attrs.Int("align_corners") != 0;
   const int64_t places = batch == 0 || axes == 0 ? 0 : grid.elements() / batch / axes;
+  if (places == 0) return One(std::move(grid));
+  std::vector<T> coordinates[3];  // of each axis; the last axis of the grid comes first
+  for (int64_t d = 0; d < axes; ++d) {
+    const T count = static_cast<T>(sizes[axes - d]);
+    for (int64_t i = 0; i < sizes[axes - d]; ++i) {
+      const T index = static_cast<T>(i);
+      coordinates[d].push_back(align ? (count == 1 ? T{-1} : -1 + 2 * index / (count - 1))
+                                     : (2 * index + 1) / count - 1);
+    }
+  }
+  T* to = grid.mutable_data<T>();
   for (int64_t n = 0; n < batch; ++n) {
     const T* theta = args.inputs[0].data<T>() + n * axes * (axes + 1);
+    size_t index[3] = {0, 0, 0};
     for (int64_t p = 0; p < places; ++p) {
       T at[4] = {0, 0, 0, 1};
       at[axes] = 1;
-      int64_t rest = p;
-      for (int64_t d = 0; d < axes; ++d) {  // the last axis of the grid comes first
-        const int64_t size = sizes[axes - d], i = rest % size;
-        rest /= size;
-        const T count = static_cast<T>(size), index = static_cast<T>(i);
-        at[d] = align ? (size == 1 ? T{-1} : -1 + 2 * index / (count - 1))
-                      : (2 * index + 1) / count - 1;
-      }
+      for (int64_t d = 0; d < axes; ++d) at[d] = coordinates[d][index[d]];
       for (int64_t d = 0; d < axes; ++d) {
         T sum = 0;
         for (int64_t k = 0; k <= axes; ++k) sum += theta[d * (axes + 1) + k] * at[k];
-        grid.mutable_data<T>()[(n * places + p) * axes + d] = sum;
+        *to++ = sum;
       }
+      for (int64_t d = 0; d < axes && ++index[d] == coordinates[d].size(); ++d) index[d] = 0;
     }
   }
   return One(std::move(grid));
