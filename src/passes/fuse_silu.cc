@@ -13,13 +13,25 @@ std::optional<Replacement> Match(const Graph& graph, const Product& product) {
   return Replacement{x, "Silu", "evoq", {}};
 }
 
-Result<int> Run(Graph& graph) { return ReplaceProducts(graph, Match); }
+bool IsSilu(const Graph& graph, NodeId id) {
+  return IsOp(graph, id, "Swish") && graph.node(id).attrs.Float("alpha", 1.0f) == 1.0f;
+}
+
+Result<int> Run(Graph& graph) {
+  const int products = ReplaceProducts(graph, Match);
+  const int named = CountChanges(graph, [](Graph& of, NodeId id) {
+    if (!IsSilu(of, id)) return false;
+    ReplaceNode(of, id, "Silu", "evoq", {of.node(id).input(0)});
+    return true;
+  });
+  return products + named;
+}
 
 }  // namespace
 
 extern const PassDef kFuseSilu = {
     .name = "fuse-silu",
-    .doc = "x * Sigmoid(x) becomes one Silu.",
+    .doc = "x * Sigmoid(x), and Swish with alpha 1, become one Silu.",
     .stage = Stage::kOptimize,
     .level = 2,
     .run = Run,

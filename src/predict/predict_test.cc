@@ -217,7 +217,8 @@ TEST(Predict, ThreadsThatSleepAreWoken) {
       const %w: float32[512, 512]
       const %v: float32[512, 512]
       first: %a: float32[{0}, 512] = MatMul(%x, %w)
-      alone: %b: float32[{0}, 512] = Hardmax(%a)
+      const %axis: int64[] = [1]
+      alone: %b: float32[{0}, 512] = CumProd(%a, %axis)
       second: %y: float32[{0}, 512] = MatMul(%b, %v)
       output %y
     )",
@@ -250,6 +251,7 @@ TEST(Predict, StepsByTheirDefinitionHaveNoTime) {
     return MustPredict(Parsed(fmt::format(R"(
       input %x: float32[{0}, 512]
       const %w: float32[512, 512]
+      const %axis: int64[] = [1]
       first: %a: float32[{0}, 512] = MatMul(%x, %w)
       alone: %b = {1}
       second: %y = MatMul(%b, %w)
@@ -258,7 +260,7 @@ TEST(Predict, StepsByTheirDefinitionHaveNoTime) {
                                           rows, alone)),
                        SomeMachine(), {"int8"});
   };
-  const Forecast with = forecast(64, "Hardmax(%a)"), without = forecast(64, "Relu(%a)");
+  const Forecast with = forecast(64, "CumProd(%a, %axis)"), without = forecast(64, "Relu(%a)");
   for (const SchemeForecast& s : with.schemes) {
     EXPECT_EQ(s.unknown, std::vector<std::string>{"alone"}) << s.scheme;
     EXPECT_LT(s.ms, 2 * without.schemes[0].ms);
@@ -287,8 +289,9 @@ TEST(Predict, WhatThreadsWaitForAddsUp) {
     const %w: float32[512, 512]
     const %v: float32[512, 512]
     first: %a: float32[192, 512] = MatMul(%x, %w)
-    alone: %b: float32[192, 512] = Hardmax(%a)
-    again: %c: float32[192, 512] = Hardmax(%b)
+    const %axis: int64[] = [1]
+    alone: %b: float32[192, 512] = CumProd(%a, %axis)
+    again: %c: float32[192, 512] = CumProd(%b, %axis)
     second: %y: float32[192, 512] = MatMul(%c, %v)
     output %y
   )");
@@ -296,7 +299,7 @@ TEST(Predict, WhatThreadsWaitForAddsUp) {
   const SchemeForecast f = MustPredict(graph, limits, {"float32"}).schemes[0];
   double alone_ms = 0;
   for (const StepForecast& s : f.step_list) {
-    if (s.op == "Hardmax") {
+    if (s.op == "CumProd") {
       EXPECT_LT(s.ms, 0.05);
       alone_ms += s.ms;
     }

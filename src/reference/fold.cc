@@ -19,6 +19,49 @@ namespace {
 // ---- Col2Im(x [N, C * block, places], image_shape, block_shape): each column of x is a block of
 // the image; blocks that overlap add up, in order of the place within the block, then of the block.
 
+// Where the blocks' places number `within` fall along one axis.
+struct BlockLine {
+  int64_t offset = 0;          // the pixel of block 0
+  int64_t first = 0, end = 0;  // blocks whose pixel is inside
+};
+
+std::vector<BlockLine> BlockLines(const FoldPlan& p, int64_t within) {
+  std::vector<BlockLine> lines(p.image.size());
+  for (size_t d = p.image.size(); d-- > 0;) {
+    BlockLine& line = lines[d];
+    line.offset = within % p.block[d] * p.dilations[d] - p.pads[d];
+    within /= p.block[d];
+    line.first = std::clamp<int64_t>(CeilDiv(-line.offset, p.strides[d]), 0, p.counts[d]);
+    line.end = std::clamp<int64_t>(CeilDiv(p.image[d] - line.offset, p.strides[d]), line.first,
+                                   p.counts[d]);
+  }
+  return lines;
+}
+
+// image += the places number `within` of all blocks.
+template <typename T>
+void AddPlaces(const FoldPlan& p, int64_t within, const T* x, T* image) {
+  const std::vector<BlockLine> lines = BlockLines(p, within);
+  const size_t last = p.image.size() - 1;
+  const BlockLine& inner = lines[last];
+  const int64_t step = p.strides[last];
+  for (int64_t row = 0; row < p.places / p.counts[last]; ++row) {
+    int64_t rest = row, at = 0, size = p.image[last];
+    bool inside = true;
+    for (size_t d = last; d-- > 0;) {
+      const int64_t block = rest % p.counts[d];
+      rest /= p.counts[d];
+      inside = inside && block >= lines[d].first && block < lines[d].end;
+      at += (block * p.strides[d] + lines[d].offset) * size;
+      size *= p.image[d];
+    }
+    if (!inside) continue;
+    const T* from = x + row * p.counts[last];
+    T* to = image + at + inner.offset;
+    for (int64_t i = inner.first; i < inner.end; ++i) to[i * step] += from[i];
+  }
+}
+
 EvalResult EvaluateCol2Im(const EvalArgs& args) {
   const Tensor& x = args.inputs[0];
   EVOQ_ASSIGN(const std::vector<int64_t> image, ToInt64s(args.inputs[1]));
@@ -28,20 +71,11 @@ EvalResult EvaluateCol2Im(const EvalArgs& args) {
   const int64_t planes = x.elements() == 0 ? 0 : x.sizes()[0] * x.sizes()[1] / p.block_size;
   return DispatchNumber(x.dtype(), [&](auto tag) -> EvalResult {
     using T = decltype(tag);
-    for (int64_t i = 0; i < planes * p.block_size * p.places; ++i) {
-      int64_t place = i % p.places, within = i / p.places % p.block_size, at = 0, step = 1;
-      bool inside = true;
-      for (size_t d = image.size(); d-- > 0;) {
-        const int64_t pixel =
-            place % p.counts[d] * p.strides[d] - p.pads[d] + within % p.block[d] * p.dilations[d];
-        inside &= pixel >= 0 && pixel < p.image[d];
-        at += pixel * step;
-        step *= p.image[d];
-        place /= p.counts[d];
-        within /= p.block[d];
-      }
-      if (inside)
-        y.mutable_data<T>()[i / p.places / p.block_size * p.image_size + at] += x.data<T>()[i];
+    const T* from = x.data<T>();
+    T* const to = y.mutable_data<T>();
+    for (int64_t plane = 0; plane < planes; ++plane) {
+      for (int64_t within = 0; within < p.block_size; ++within, from += p.places)
+        AddPlaces(p, within, from, to + plane * p.image_size);
     }
     return One(std::move(y));
   });

@@ -16,19 +16,55 @@
 namespace evoq {
 namespace {
 
+constexpr int64_t kRows = 4;  // of the left matrix that are multiplied together
+template <typename Acc>
+constexpr int64_t kWidth = 32 / sizeof(Acc);  // columns that are
+
+// sums[r * n + c] += sum_k left[r * depth + k] * panel[k * kWidth + c], in order of k.
+template <int64_t kCount, typename In, typename Acc>
+void AddTile(const In* left, const Acc* panel, int64_t depth, Acc* sums, int64_t n) {
+  constexpr int64_t kColumns = kWidth<Acc>;
+  Acc acc[kCount][kColumns];
+  for (int64_t r = 0; r < kCount; ++r) std::copy_n(sums + r * n, kColumns, acc[r]);
+  for (int64_t k = 0; k < depth; ++k) {
+    for (int64_t r = 0; r < kCount; ++r) {
+      const Acc x = static_cast<Acc>(left[r * depth + k]);
+      for (int64_t c = 0; c < kColumns; ++c) acc[r][c] += x * panel[k * kColumns + c];
+    }
+  }
+  for (int64_t r = 0; r < kCount; ++r) std::copy_n(acc[r], kColumns, sums + r * n);
+}
+
+// sums[m, n] += left[m, k] * right[k, n]; each sum is in order of k.
+template <typename In, typename Acc>
+void AddProduct(const MatMulGeometry& g, const In* left, const In* right, Acc* sums) {
+  constexpr int64_t kColumns = kWidth<Acc>;
+  const int64_t tiled_rows = g.m / kRows * kRows, tiled = tiled_rows == 0 ? 0 : g.n / kColumns;
+  std::vector<Acc> panel(static_cast<size_t>(tiled == 0 ? 0 : g.k * kColumns));
+  for (int64_t first = 0; first < tiled * kColumns; first += kColumns) {
+    for (int64_t k = 0; k < g.k; ++k) {
+      for (int64_t c = 0; c < kColumns; ++c)
+        panel[k * kColumns + c] = static_cast<Acc>(right[k * g.n + first + c]);
+    }
+    for (int64_t m = 0; m < tiled_rows; m += kRows)
+      AddTile<kRows>(left + m * g.k, panel.data(), g.k, sums + m * g.n + first, g.n);
+  }
+  for (int64_t m = 0; m < g.m; ++m) {  // what tiles leave
+    const int64_t first = m < tiled_rows ? tiled * kColumns : 0;
+    for (int64_t k = 0; first < g.n && k < g.k; ++k) {
+      const Acc x = static_cast<Acc>(left[m * g.k + k]);
+      for (int64_t n = first; n < g.n; ++n)
+        sums[m * g.n + n] += x * static_cast<Acc>(right[k * g.n + n]);
+    }
+  }
+}
+
 template <typename In, typename Acc>
 std::vector<Acc> MatMulSums(const MatMulGeometry& g, const In* a, const In* b) {
   std::vector<Acc> sums(g.batches() * g.m * g.n);
   ForEachIndex<2>(g.batch, {g.a_strides, g.b_strides}, [&](int64_t i, const auto& offset) {
-    const In* left = a + offset[0] * g.m * g.k;
-    const In* right = b + offset[1] * g.k * g.n;
-    for (int64_t m = 0; m < g.m; ++m) {
-      Acc* row = sums.data() + (i * g.m + m) * g.n;
-      for (int64_t k = 0; k < g.k; ++k) {
-        const Acc x = static_cast<Acc>(left[m * g.k + k]);
-        for (int64_t n = 0; n < g.n; ++n) row[n] += x * static_cast<Acc>(right[k * g.n + n]);
-      }
-    }
+    AddProduct<In, Acc>(g, a + offset[0] * g.m * g.k, b + offset[1] * g.k * g.n,
+                        sums.data() + i * g.m * g.n);
   });
   return sums;
 }

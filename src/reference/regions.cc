@@ -5,6 +5,7 @@
 #include <cmath>
 
 #include "base/budget_scope.h"
+#include "base/math.h"
 #include "reference/arithmetic.h"
 #include "reference/definition.h"
 #include "reference/indexing.h"
@@ -176,24 +177,30 @@ EvalResult AffineGrid(const EvalArgs& args) {
   const int64_t axes = sizes.back(), batch = sizes[0];
   const bool align = args.node.attrs.Int("align_corners") != 0;
   const int64_t places = batch == 0 || axes == 0 ? 0 : grid.elements() / batch / axes;
+  if (places == 0) return One(std::move(grid));
+  std::vector<T> coordinates[3];  // of each axis; the last axis of the grid comes first
+  for (int64_t d = 0; d < axes; ++d) {
+    const T count = static_cast<T>(sizes[axes - d]);
+    for (int64_t i = 0; i < sizes[axes - d]; ++i) {
+      const T index = static_cast<T>(i);
+      coordinates[d].push_back(align ? (count == 1 ? T{-1} : -1 + 2 * index / (count - 1))
+                                     : (2 * index + 1) / count - 1);
+    }
+  }
+  T* to = grid.mutable_data<T>();
   for (int64_t n = 0; n < batch; ++n) {
     const T* theta = args.inputs[0].data<T>() + n * axes * (axes + 1);
+    size_t index[3] = {0, 0, 0};
     for (int64_t p = 0; p < places; ++p) {
       T at[4] = {0, 0, 0, 1};
       at[axes] = 1;
-      int64_t rest = p;
-      for (int64_t d = 0; d < axes; ++d) {  // the last axis of the grid comes first
-        const int64_t size = sizes[axes - d], i = rest % size;
-        rest /= size;
-        const T count = static_cast<T>(size), index = static_cast<T>(i);
-        at[d] = align ? (size == 1 ? T{-1} : -1 + 2 * index / (count - 1))
-                      : (2 * index + 1) / count - 1;
-      }
+      for (int64_t d = 0; d < axes; ++d) at[d] = coordinates[d][index[d]];
       for (int64_t d = 0; d < axes; ++d) {
         T sum = 0;
         for (int64_t k = 0; k <= axes; ++k) sum += theta[d * (axes + 1) + k] * at[k];
-        grid.mutable_data<T>()[(n * places + p) * axes + d] = sum;
+        *to++ = sum;
       }
+      for (int64_t d = 0; d < axes && ++index[d] == coordinates[d].size(); ++d) index[d] = 0;
     }
   }
   return One(std::move(grid));
@@ -223,6 +230,39 @@ Tap<T> DeformTap(T y, T x, int64_t height, int64_t width) {
   return tap;
 }
 
+constexpr int64_t kPlaces = 8;  // whose samples serve all output channels
+constexpr int64_t kRows = 4;    // output channels that are summed together
+
+// Of tap number `tap` at the output places [first, first + count): `shift` holds the places' y
+// offsets, and `places` elements behind them the x offsets.
+template <typename T>
+void FindTaps(const DeformPlan& p, int64_t tap, const T* shift, int64_t places, int64_t columns,
+              int64_t first, int64_t count, const std::vector<int64_t>& in, Tap<T>* taps) {
+  for (int64_t j = 0; j < count; ++j) {
+    const int64_t place = first + j;
+    const T y = static_cast<T>(place / columns * p.strides[0] - p.pads[0] +
+                               tap / p.kernel[1] * p.dilations[0]) +
+                shift[j];
+    const T x = static_cast<T>(place % columns * p.strides[1] - p.pads[1] +
+                               tap % p.kernel[1] * p.dilations[1]) +
+                shift[places + j];
+    taps[j] = DeformTap(y, x, in[2], in[3]);
+  }
+}
+
+// sums[r][j] += sum_i w[r][i] * from[i][j], in order of i.
+template <typename T, int64_t kCount>
+void AddProducts(const T* w, const T* from, int64_t depth, T (*sums)[kPlaces]) {
+  T acc[kCount][kPlaces];
+  std::copy_n(sums[0], kCount * kPlaces, acc[0]);
+  for (int64_t i = 0; i < depth; ++i) {
+    for (int64_t r = 0; r < kCount; ++r) {
+      for (int64_t j = 0; j < kPlaces; ++j) acc[r][j] += w[r * depth + i] * from[i * kPlaces + j];
+    }
+  }
+  std::copy_n(acc[0], kCount * kPlaces, sums[0]);
+}
+
 template <typename T>
 EvalResult DeformConv(const EvalArgs& args) {
   const Tensor &x = args.inputs[0], &w = args.inputs[1], &offset = args.inputs[2];
@@ -240,36 +280,43 @@ EvalResult DeformConv(const EvalArgs& args) {
                         y.type().ToString());
   EVOQ_TRY(
       SpendWork({in[0], places, in[1] + 1, taps + 1, out[1] / p.group + 16}, "the convolution"));
-  std::vector<T> samples(static_cast<size_t>(in[1] * taps));
-  for (int64_t n = 0; n < in[0]; ++n) {
-    for (int64_t place = 0; place < places; ++place) {
-      for (int64_t c = 0; c < in[1]; ++c) {
-        const int64_t group = c / per_offset;
-        for (int64_t k = 0; k < taps; ++k) {
-          const T* shift =
-              offset.data<T>() + ((n * p.offset_group + group) * taps + k) * 2 * places + place;
-          const T at_y = static_cast<T>(place / out[3] * p.strides[0] - p.pads[0] +
-                                        k / p.kernel[1] * p.dilations[0]) +
-                         shift[0];
-          const T at_x = static_cast<T>(place % out[3] * p.strides[1] - p.pads[1] +
-                                        k % p.kernel[1] * p.dilations[1]) +
-                         shift[places];
-          const T v = DeformTap(at_y, at_x, in[2], in[3])
-                          .Sum(x.data<T>() + (n * in[1] + c) * in[2] * in[3]);
-          samples[c * taps + k] =
-              args.has(4)
-                  ? v * args.inputs[4]
-                            .data<T>()[((n * p.offset_group + group) * taps + k) * places + place]
-                  : v;
+  const int64_t depth = channels * taps, plane = in[2] * in[3], per_group = out[1] / p.group;
+  std::vector<T> samples(static_cast<size_t>(in[1] * taps * kPlaces));
+  for (int64_t i = 0; i < in[0] * CeilDiv(places, kPlaces); ++i) {
+    const int64_t n = i / CeilDiv(places, kPlaces), first = i % CeilDiv(places, kPlaces) * kPlaces,
+                  count = std::min(kPlaces, places - first);
+    for (int64_t k = 0; k < p.offset_group * taps; ++k) {
+      const int64_t at = (n * p.offset_group * taps + k) * places + first;  // in the mask
+      const int64_t group = k / taps, tap = k % taps;
+      Tap<T> found[kPlaces];
+      FindTaps(p, tap, offset.data<T>() + at + (n * p.offset_group * taps + k) * places, places,
+               out[3], first, count, in, found);
+      const T* mask = args.has(4) ? args.inputs[4].data<T>() + at : nullptr;
+      for (int64_t c = group * per_offset; c < (group + 1) * per_offset; ++c) {
+        const T* from = x.data<T>() + (n * in[1] + c) * plane;
+        T* to = samples.data() + (c * taps + tap) * kPlaces;
+        for (int64_t j = 0; j < count; ++j) {
+          const T v = found[j].Sum(from);
+          to[j] = mask != nullptr ? v * mask[j] : v;
         }
       }
-      for (int64_t m = 0; m < out[1]; ++m) {
-        const T* from = samples.data() + m / (out[1] / p.group) * channels * taps;
-        T sum = args.has(3) ? args.inputs[3].data<T>()[m] : T{0};
-        for (int64_t i = 0; i < channels * taps; ++i)
-          sum += w.data<T>()[m * channels * taps + i] * from[i];
-        y.mutable_data<T>()[(n * out[1] + m) * places + place] = sum;
+    }
+    for (int64_t m = 0; m < out[1];) {
+      const int64_t rows = std::min(kRows, (m / per_group + 1) * per_group - m);
+      T sums[kRows][kPlaces];
+      for (int64_t r = 0; r < rows; ++r)
+        std::fill_n(sums[r], kPlaces, args.has(3) ? args.inputs[3].data<T>()[m + r] : T{0});
+      const T* weights = w.data<T>() + m * depth;
+      const T* from = samples.data() + m / per_group * depth * kPlaces;
+      if (rows == kRows) {
+        AddProducts<T, kRows>(weights, from, depth, sums);
+      } else {
+        for (int64_t r = 0; r < rows; ++r)
+          AddProducts<T, 1>(weights + r * depth, from, depth, sums + r);
       }
+      for (int64_t r = 0; r < rows; ++r)
+        std::copy_n(sums[r], count, y.mutable_data<T>() + (n * out[1] + m + r) * places + first);
+      m += rows;
     }
   }
   return One(std::move(y));

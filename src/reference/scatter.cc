@@ -3,6 +3,9 @@
 // applied in index order.
 #include "ops/scatter.h"
 
+#include <algorithm>
+#include <type_traits>
+
 #include "ops/indexing.h"
 #include "reference/arithmetic.h"
 #include "reference/definition.h"
@@ -11,6 +14,9 @@
 
 namespace evoq {
 namespace {
+
+template <ScatterReduction kReduction>
+using Fixed = std::integral_constant<ScatterReduction, kReduction>;
 
 template <typename T>
 T Reduced(ScatterReduction reduction, T old, T update) {
@@ -30,6 +36,21 @@ T Reduced(ScatterReduction reduction, T old, T update) {
       case ScatterReduction::kMin: return MinFn()(old, update);
     }
     return update;
+  }
+}
+
+// to[i] = the reduction of to[i] and update[i].
+template <typename T>
+void ReduceInto(ScatterReduction reduction, T* to, const T* update, int64_t count) {
+  const auto each = [&](auto fixed) {
+    for (int64_t i = 0; i < count; ++i) to[i] = Reduced(decltype(fixed)::value, to[i], update[i]);
+  };
+  switch (reduction) {
+    case ScatterReduction::kNone: std::copy_n(update, count, to); break;
+    case ScatterReduction::kAdd: each(Fixed<ScatterReduction::kAdd>()); break;
+    case ScatterReduction::kMul: each(Fixed<ScatterReduction::kMul>()); break;
+    case ScatterReduction::kMax: each(Fixed<ScatterReduction::kMax>()); break;
+    case ScatterReduction::kMin: each(Fixed<ScatterReduction::kMin>()); break;
   }
 }
 
@@ -75,8 +96,7 @@ EvalResult EvaluateND(const EvalArgs& args) {
         EVOQ_ASSIGN(const int64_t index, NormalizeIndex(indices[row * depth + k], sizes[k]));
         to = to * sizes[k] + index;
       }
-      for (int64_t i = 0; i < block; ++i)
-        out[to * block + i] = Reduced(reduction, out[to * block + i], update[i]);
+      ReduceInto(reduction, out + to * block, update, block);
     }
     return One(std::move(y));
   });

@@ -29,7 +29,8 @@ std::optional<Slow> SlowStep(const Program& program, size_t i) {
     return Slow{i, "by-definition",
                 "no kernel computes it: it runs by its definition, one value "
                 "at a time",
-                "replace it by operators that have kernels (docs/operators.md)"};
+                "compute it outside the model, or replace it by operators that have kernels, where "
+                "some do the same (docs/operators.md)"};
   }
   const KernelDef* kernel = FindKernel(step.decision.kernel);
   const auto slower = kernel == nullptr ? std::nullopt : SlowerThanFloat(*kernel, args.call);

@@ -269,8 +269,9 @@ to them.
   falls to the other side of an integer); with `antialias`, and cubic, which ONNX Runtime does not
   have on integers, it rounds to nearest even and saturates (with `antialias` ONNX Runtime rounds
   after each axis, and differs by one). Of bools only nearest.
-* **kernels**: preferred ones first. An operator without a kernel, or a step that no kernel takes,
-  is computed by its definition; `evoq explain` says so.
+* **kernels**: preferred ones first. An operator without a kernel that no pass writes out in others
+  ([passes.md](passes.md)), or a step that no kernel takes, is computed by its definition; `evoq
+  explain` says so.
 * **quantized**: how it computes on integers. *integer arithmetic*: exactly, with int32 sums. *keeps
   integers*: it only moves or selects. *own scale*: each value has a scale of its own. *table*: 256
   entries. Empty: in float.

@@ -174,8 +174,8 @@ std::map<std::string, std::function<TimeLedger()>> TimeCases() {
       {"scale-is-dynamic", of(Chain(), [](Graph& g) { return QuantizeDynamic(g, {}); })},
       {"two-bytes",
        of(Chain(), [](Graph& g) { return QuantizeStaticBytes(g, EvenRanges(g), {}); })},
-      {"no-int8-kernel", of(Chain("op: %m: float32[8, 64] = Hardmax{axis=1}(%a)\n", "%m"))},
-      {"no-bf16-kernel", of(Chain("op: %m: float32[8, 64] = Hardmax{axis=1}(%a)\n", "%m"),
+      {"no-int8-kernel", of(Chain("op: %m: float32[8, 64] = LogSoftmax(%a)\n", "%m"))},
+      {"no-bf16-kernel", of(Chain("op: %m: float32[8, 64] = LogSoftmax(%a)\n", "%m"),
                             [](Graph& g) { return FindScheme("bf16")->run(g, {}, {}); })},
       {"excluded", of(Chain(), [](Graph& g) { return Static(g, Excluding("c2")); })},
       {"first-or-last", of(Chain(),
@@ -240,7 +240,7 @@ std::map<std::string, std::function<TimeLedger()>> TimeCases() {
                                   "strides=[2, 2]}(%a)\noutput %p\n"))},
       {"extra-conversion",
        [] {
-         CaseModel m = Made(Chain("op: %m: float32[8, 64] = Hardmax{axis=1}(%a)\n", "%m"));
+         CaseModel m = Made(Chain("op: %m: float32[8, 64] = LogSoftmax(%a)\n", "%m"));
          Graph& g = m.quantized;
          const NodeId op = g.FindNode("op");
          const ValueId x = g.node(op).input(0);
@@ -610,7 +610,8 @@ TEST(ExplainRules, EachHasASectionOfDocumentation) {
 TEST(TimeLedger, PlantedFaultsAreNamed) {
   const FaultModel m = Must(MakeFaultModel("pointwise", 1), "pointwise");
   for (const PlantedFault& fault :
-       {Must(ExcludedLayer(m, 3), "excluded"), Must(NoIntegerKernel(m, 4, "Hardmax"), "kernel"),
+       {Must(ExcludedLayer(m, 3), "excluded"),
+        Must(NoIntegerKernel(m, 4, "LpNormalization"), "kernel"),
         Must(DynamicScales(m, 3, 3), "dynamic"), Must(DynamicScales(m, 2, 5), "dynamic"),
         Must(ExtraQdq(m, 4), "qdq")}) {
     const TimedProgram real = Timed(fault.real), sound = Timed(fault.sound);
