@@ -147,7 +147,9 @@ constexpr Int8TileDef SparseDef(const char* name, const Int8RowTable* rows) {
           .row_step = 8,
           .wide_blocks = Set::kWide,
           .most_blocks = Set::kMostBlocks,
-          .most_blocks_winograd = Set::kMostBlocksWinograd};
+          .most_blocks_winograd = Set::kMostBlocksWinograd,
+          .long_blocks_as = Set::kLongBlocksAs,
+          .turning_depth = Set::kTurningDepth};
 }
 
 }  // namespace

@@ -12,7 +12,8 @@ struct Avx2 {
   // 8 sums, 4 halves of groups and a column's weights fit the 16 registers.
   static constexpr int kUnits = 1, kRegisters = 2;
   static constexpr bool kWide = true;
-  static constexpr int kMostBlocks = 50, kMostBlocksWinograd = 30;
+  static constexpr int kMostBlocks = 50, kMostBlocksWinograd = 30, kLongBlocksAs = 125,
+                       kTurningDepth = 3;
 
   static Vec Zero() { return _mm256_setzero_si256(); }
 

@@ -9,7 +9,8 @@ struct Avx2Vnni {
   using Vec = __m256i;
   static constexpr int kUnits = 1, kRegisters = 3;
   static constexpr bool kWide = false;
-  static constexpr int kMostBlocks = 42, kMostBlocksWinograd = 30;
+  static constexpr int kMostBlocks = 42, kMostBlocksWinograd = 30, kLongBlocksAs = 125,
+                       kTurningDepth = 3;
 
   static Vec Zero() { return _mm256_setzero_si256(); }
 

@@ -8,7 +8,8 @@ struct Avx512 {
   using Vec = __m512i;
   static constexpr int kUnits = 2, kRegisters = 3;
   static constexpr bool kWide = false;
-  static constexpr int kMostBlocks = 42, kMostBlocksWinograd = 30;
+  static constexpr int kMostBlocks = 42, kMostBlocksWinograd = 30, kLongBlocksAs = 143,
+                       kTurningDepth = 24;  // two products a cycle, as on a Zen 5
 
   static Vec Zero() { return _mm512_setzero_si512(); }
 

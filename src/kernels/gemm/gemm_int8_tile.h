@@ -179,8 +179,10 @@ struct Int8TileDef {
   // Of sparse tiles: whether they read weights as int16.
   bool wide_blocks = false;
   // Of sparse tiles: the largest share of blocks that are not zero, in hundredths, for which they
-  // are faster than dense ones, and than int8_winograd.h's (bench/pruning.py measures both).
-  int most_blocks = 0, most_blocks_winograd = 0;
+  // are faster than dense ones in deep products, and than int8_winograd.h's (bench/pruning.py
+  // measures both); as what share of blocks of 4x4 one of blocks of 1x16 counts, in hundredths; and
+  // the depth of dense products that takes what turning rows and sums around takes.
+  int most_blocks = 0, most_blocks_winograd = 0, long_blocks_as = 125, turning_depth = 0;
 };
 
 inline constexpr int64_t kInt8TaskBytes = 5 << 10;

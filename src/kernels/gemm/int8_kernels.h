@@ -52,7 +52,7 @@ struct Int8Functions {
   static std::vector<std::string> Variants(const KernelCall& call, const BindOptions& options) {
     Int8Geometry geometry;
     if (kRead(call, geometry)) return {};
-    return Int8Variants(geometry, options);
+    return Int8Variants(geometry, options, call.constants[1]);
   }
 };
 

@@ -87,24 +87,41 @@ void SumSparseColumns(const BlockWeights& blocks, std::span<int32_t> sums) {
   }
 }
 
-const Int8TileDef* SparseTilesFor(const Int8LinearSpec& spec, const BlockWeights& blocks,
-                                  const BindOptions& options) {
-  const Int8Geometry& geometry = spec.geometry;
-  const int64_t groups = blocks.sizes.panel_bytes / 64;
+namespace {
+
+// Those that can compute it.
+const Int8TileDef* SparseTiles(const Int8Geometry& geometry, int64_t groups,
+                               const BindOptions& options) {
   if (geometry.group != 1 || groups > kMaxSparseGroups || geometry.rows() < kLeastRows)
     return nullptr;
   const Int8Use use = {.rows = geometry.rows(),
                        .depth = 4 * groups,
                        .smallest = ParseInt8Variant(options.variant).smallest};
-  const Int8TileDef* tiles = TilesFor(Int8TileFor(options.isa), use).tiles->sparse;
-  if (tiles == nullptr) return nullptr;
-  const int most = options.variant == kInt8Winograd   ? 0
-                   : TakesInt8Winograd(spec, options) ? tiles->most_blocks_winograd
-                                                      : tiles->most_blocks;
+  return TilesFor(Int8TileFor(options.isa), use).tiles->sparse;
+}
+
+int64_t GroupsOf(const BlockWeights& blocks) { return blocks.sizes.panel_bytes / 64; }
+
+}  // namespace
+
+bool SkipsBlocks(const Tensor& weights, const Int8Geometry& geometry, const BindOptions& options) {
+  if (!IsBlockLayout(weights.layout())) return false;
+  const auto blocks = ReadBlocks(weights);
+  return blocks && SparseTiles(geometry, GroupsOf(*blocks), options) != nullptr;
+}
+
+const Int8TileDef* SparseTilesFor(const Int8LinearSpec& spec, const BlockWeights& blocks,
+                                  const BindOptions& options) {
+  if (options.variant == kInt8Winograd || options.variant == kInt8Dense) return nullptr;
+  const int64_t groups = GroupsOf(blocks);
+  const Int8TileDef* tiles = SparseTiles(spec.geometry, groups, options);
+  if (tiles == nullptr || options.variant == kInt8Skipping) return tiles;
+  const int most =
+      TakesInt8Winograd(spec, options) ? tiles->most_blocks_winograd : tiles->most_blocks;
   // A block of one column shares nothing between columns.
-  const double share =
-      blocks.shape == BlockShape::k1x16 ? 1.25 * StoredShare(blocks) : StoredShare(blocks);
-  return 100 * share <= most ? tiles : nullptr;
+  const double as = blocks.shape == BlockShape::k1x16 ? tiles->long_blocks_as / 100.0 : 1;
+  const double turned = 1 - tiles->turning_depth / (4.0 * static_cast<double>(groups));
+  return 100 * as * StoredShare(blocks) <= most * turned ? tiles : nullptr;
 }
 
 }  // namespace evoq

@@ -21,6 +21,10 @@ struct SparseInt8 {
   double share = 1;  // of blocks that are stored
 };
 
+// Whether there are tiles that skip blocks of these packed weights; whether they pay is
+// SparseTilesFor's to say.
+bool SkipsBlocks(const Tensor& weights, const Int8Geometry& geometry, const BindOptions& options);
+
 // The share of all blocks of these weights that is stored.
 double StoredShare(const BlockWeights& blocks);
 

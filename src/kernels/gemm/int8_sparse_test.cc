@@ -3,6 +3,7 @@
 #include "kernels/gemm/int8_sparse.h"
 
 #include "kernels/gemm/int8_test_case.h"
+#include "kernels/gemm/int8_variants.h"
 #include "kernels/gemm/int8_winograd.h"
 #include "kernels/layout.h"
 
@@ -146,7 +147,13 @@ TEST(SparseInt8, WhenItIsTaken) {
     const Int8TileDef* sparse = Int8TileFor(isa).sparse;
     if (sparse == nullptr) continue;
     const Case few = SparseMatMul(64, 256, 64, sparse->most_blocks - 15, false),
-               one = SparseMatMul(1, 256, 64, 20, false);
+               one = SparseMatMul(1, 256, 64, 20, false),
+               flat = SparseMatMul(64, 16, 64, 25, false);
+    // What is turned around costs a shallow product more than the blocks that it skips.
+    EXPECT_EQ(MethodOf("matmul_int8", flat, isa).starts_with("4x4 blocks, "),
+              4 * sparse->turning_depth < 16 * 3);
+    EXPECT_EQ(MethodOf("matmul_int8", few, isa, kInt8Dense), "");
+    EXPECT_TRUE(MethodOf("matmul_int8", flat, isa, kInt8Skipping).starts_with("4x4 blocks, "));
     EXPECT_TRUE(MethodOf("matmul_int8", few, isa).starts_with("4x4 blocks, "));
     EXPECT_EQ(MethodOf("matmul_int8", one, isa), "");  // a row would waste most of a register
     Case conv = Sparse({1, 28, 28, 64}, {64, 64, 3, 3}, 10, true);

@@ -4,6 +4,7 @@
 #include "base/text.h"
 #include "kernels/gemm/int8_block.h"
 #include "kernels/gemm/int8_linear.h"
+#include "kernels/gemm/int8_sparse.h"
 #include "kernels/gemm/int8_winograd.h"
 #include "kernels/in_place.h"
 
@@ -21,7 +22,8 @@ bool Eat(std::string_view& text, std::string_view suffix) {
 
 }  // namespace
 
-std::vector<std::string> Int8Variants(const Int8Geometry& geometry, const BindOptions& options) {
+std::vector<std::string> Int8Variants(const Int8Geometry& geometry, const BindOptions& options,
+                                      const Tensor* weights) {
   std::vector<std::string> names;
   if (UsesDirect(geometry)) return names;
   if (FitsInt8Winograd(geometry, options.isa)) names.emplace_back(kInt8Winograd);
@@ -44,6 +46,9 @@ std::vector<std::string> Int8Variants(const Int8Geometry& geometry, const BindOp
   for (const int panels : {2, 4}) {
     if (best.small != nullptr && worth(*best.small, panels))
       names.push_back(fmt::format("{} wide{}", 16 * panels, kSmallest));
+  }
+  if (weights != nullptr && SkipsBlocks(*weights, geometry, options)) {
+    for (const std::string_view way : {kInt8Skipping, kInt8Dense}) names.emplace_back(way);
   }
   return names;
 }

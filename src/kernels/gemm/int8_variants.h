@@ -13,7 +13,9 @@
 namespace evoq {
 
 // "32 wide", "64 wide rows", "32 wide columns", "64 wide large blocks", "32 wide small tiles"; or
-// kInt8Winograd, which is no Int8Variant.
+// kInt8Winograd, which is no Int8Variant, nor are the ways of weights in blocks, of which most are
+// zero: tiles that skip those, and dense ones.
+inline constexpr std::string_view kInt8Skipping = "skipping blocks", kInt8Dense = "dense";
 struct Int8Variant {
   int panels = 0;                // of 16 columns in a tile; 0: the kernel's choice
   ShareBy cut = ShareBy::kCost;  // what threads share out
@@ -21,8 +23,9 @@ struct Int8Variant {
   bool smallest = false;         // Int8Use::smallest
 };
 
-// Those worth measuring for a product of this geometry.
-std::vector<std::string> Int8Variants(const Int8Geometry& geometry, const BindOptions& options);
+// Those worth measuring for a product of this geometry by these packed weights, null for any.
+std::vector<std::string> Int8Variants(const Int8Geometry& geometry, const BindOptions& options,
+                                      const Tensor* weights = nullptr);
 
 // All defaults for a name that is none of them.
 Int8Variant ParseInt8Variant(std::string_view name);
