@@ -94,10 +94,12 @@ class Importer {
       if (domain.empty() && opset.version() > kNewestOpset)
         return Unsupported("operator set {} is newer than evoq, which reads {} to {}",
                            opset.version(), kOldestOpset, kNewestOpset);
-      if (!versions_
-               .emplace(domain, static_cast<int>(std::clamp<int64_t>(opset.version(), 0, INT_MAX)))
-               .second)
-        return InvalidInput("operator set of domain '{}' appears twice", ShownDomain(domain));
+      const int version = static_cast<int>(std::clamp<int64_t>(opset.version(), 0, INT_MAX));
+      // Some exporters write the same one twice.
+      if (const auto [row, fresh] = versions_.emplace(domain, version);
+          !fresh && row->second != version)
+        return InvalidInput("operator sets {} and {} of domain '{}'", row->second, version,
+                            ShownDomain(domain));
     }
     return {};
   }

@@ -140,7 +140,7 @@ constexpr Expected kExpected[] = {
      "27487790694"},
     {"opset_5", kUnsupported, "operator set 5, evoq reads 6 to 28"},
     {"opset_999", kUnsupported, "operator set 999 is newer than evoq, which reads 6 to 28"},
-    {"opset_twice", kInvalid, "operator set of domain 'ai.onnx' appears twice"},
+    {"opset_twice", kInvalid, "operator sets 17 and 13 of domain 'ai.onnx'"},
     {"output_is_input", kInvalid, "value 'x' is defined twice"},
     {"output_of_other_type", kInvalid,
      "output 'y' is declared as int64 but computed as float32[1, 4]"},
