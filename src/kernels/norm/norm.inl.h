@@ -158,48 +158,87 @@ void AffineRun(const float* x, float a, float b, float* y, int64_t n) {
   for (int64_t i = 0; i < n; ++i) y[i] = x[i] * a + b;
 }
 
-// kWidth channels whose values are `step` apart from pixel to pixel and `plane` from channel to
-// channel.
+// What is left of the mean where sums of values far from 0 have erred, and what values are
+// multiplied by.
+inline float InstanceFactor(float rest, float squares, float count, float scale, float epsilon,
+                            float& mean) {
+  const float off = rest / count, variance = squares / count - off * off;
+  mean = mean + off;
+  return scale / __builtin_sqrtf((variance > 0 ? variance : 0 * variance) + epsilon);
+}
+
+// kWidth channels whose values are `step` apart from pixel to pixel. A sum of many pixels is one of
+// sums of few, which err less.
 template <int kWidth>
 inline void InstanceBlock(const float* x, const float* scale, const float* bias, float* y,
-                          int64_t pixels, int64_t step, int64_t plane, float epsilon) {
+                          int64_t pixels, int64_t step, float epsilon) {
+  constexpr int64_t kPart = 256;
   float mean[kWidth] = {}, rest[kWidth] = {}, squares[kWidth] = {}, a[kWidth];
   const float count = static_cast<float>(pixels);
-  for (int64_t p = 0; p < pixels; ++p) {
-    for (int j = 0; j < kWidth; ++j) mean[j] = mean[j] + x[p * step + j * plane];
+  for (int64_t begin = 0; begin < pixels; begin += kPart) {
+    float part[kWidth] = {};
+    for (int64_t p = begin; p < pixels && p < begin + kPart; ++p) {
+      for (int j = 0; j < kWidth; ++j) part[j] = part[j] + x[p * step + j];
+    }
+    for (int j = 0; j < kWidth; ++j) mean[j] = mean[j] + part[j];
   }
   for (int j = 0; j < kWidth; ++j) mean[j] = mean[j] / count;
-  for (int64_t p = 0; p < pixels; ++p) {
+  for (int64_t begin = 0; begin < pixels; begin += kPart) {
+    float part[kWidth] = {}, part_squares[kWidth] = {};
+    for (int64_t p = begin; p < pixels && p < begin + kPart; ++p) {
+      for (int j = 0; j < kWidth; ++j) {
+        const float d = x[p * step + j] - mean[j];
+        part[j] = part[j] + d;
+        part_squares[j] = part_squares[j] + d * d;
+      }
+    }
     for (int j = 0; j < kWidth; ++j) {
-      const float d = x[p * step + j * plane] - mean[j];
-      rest[j] = rest[j] + d;
-      squares[j] = squares[j] + d * d;
+      rest[j] = rest[j] + part[j];
+      squares[j] = squares[j] + part_squares[j];
     }
   }
-  for (int j = 0; j < kWidth; ++j) {
-    const float off = rest[j] / count, variance = squares[j] / count - off * off;
-    mean[j] = mean[j] + off;
-    a[j] = scale[j] / __builtin_sqrtf((variance > 0 ? variance : 0 * variance) + epsilon);
-  }
+  for (int j = 0; j < kWidth; ++j)
+    a[j] = InstanceFactor(rest[j], squares[j], count, scale[j], epsilon, mean[j]);
   for (int64_t p = 0; p < pixels; ++p) {
-    for (int j = 0; j < kWidth; ++j)
-      y[p * step + j * plane] = (x[p * step + j * plane] - mean[j]) * a[j] + bias[j];
+    for (int j = 0; j < kWidth; ++j) y[p * step + j] = (x[p * step + j] - mean[j]) * a[j] + bias[j];
   }
+}
+
+// One channel whose values lie together, in parts for the same reason.
+void InstancePlane(const float* x, float scale, float bias, float* y, int64_t n, float epsilon) {
+  constexpr int64_t kPart = 1 << 14;
+  const float count = static_cast<float>(n);
+  float mean = 0, rest = 0, squares = 0;
+  for (int64_t i = 0; i < n; i += kPart) {
+    const float* const p = x + i;
+    mean = mean + SumTerms(n - i < kPart ? n - i : kPart, [p](int64_t k) { return p[k]; });
+  }
+  mean = mean / count;
+  for (int64_t i = 0; i < n; i += kPart) {
+    const float* const p = x + i;
+    const int64_t part = n - i < kPart ? n - i : kPart;
+    rest = rest + SumTerms(part, [p, mean](int64_t k) { return p[k] - mean; });
+    squares =
+        squares + SumTerms(part, [p, mean](int64_t k) { return (p[k] - mean) * (p[k] - mean); });
+  }
+  const float a = InstanceFactor(rest, squares, count, scale, epsilon, mean);
+  EVOQ_ELEMENTWISE
+  for (int64_t i = 0; i < n; ++i) y[i] = (x[i] - mean) * a + bias;
 }
 
 void InstanceNorm(const float* x, const float* scale, const float* bias, float* y, int64_t pixels,
                   int64_t channels, bool channels_last, int64_t begin, int64_t end, float epsilon) {
-  const int64_t step = channels_last ? channels : 1;
   int64_t c = begin;
-  if (channels_last) {
+  if (channels_last && channels > 1) {
     for (; c + 16 <= end; c += 16)
-      InstanceBlock<16>(x + c, scale + c, bias + c, y + c, pixels, step, 1, epsilon);
+      InstanceBlock<16>(x + c, scale + c, bias + c, y + c, pixels, channels, epsilon);
+    for (; c + 4 <= end; c += 4)
+      InstanceBlock<4>(x + c, scale + c, bias + c, y + c, pixels, channels, epsilon);
     for (; c < end; ++c)
-      InstanceBlock<1>(x + c, scale + c, bias + c, y + c, pixels, step, 1, epsilon);
+      InstanceBlock<1>(x + c, scale + c, bias + c, y + c, pixels, channels, epsilon);
   } else {
-    for (; c < end; ++c) {
-      InstanceBlock<1>(x + c * pixels, scale + c, bias + c, y + c * pixels, pixels, 1, 0, epsilon);
-    }
+    for (; c < end; ++c)
+      InstancePlane(x + c * pixels, scale[c], bias[c], y + c * pixels, pixels, epsilon);
   }
 }
 

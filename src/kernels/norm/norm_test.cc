@@ -160,15 +160,16 @@ TEST(Norm, BatchAndInstanceNorm) {
         for (int64_t c = 0; c < channels; ++c) {
           const float a = in(1, c) / std::sqrt(in(4, c) + 1e-5f);
           const auto count = static_cast<float>(pixels);
-          float sum = 0, rest = 0, squares = 0;
-          for (int64_t p = 0; p < pixels; ++p) sum += x[index(n, c, p)];
-          const float first = sum / count;
-          for (int64_t p = 0; p < pixels; ++p) {
-            rest += x[index(n, c, p)] - first;
-            squares += (x[index(n, c, p)] - first) * (x[index(n, c, p)] - first);
+          std::vector<float> row, less, squared;
+          for (int64_t p = 0; p < pixels; ++p) row.push_back(x[index(n, c, p)]);
+          const bool together = !last || channels == 1;
+          const float first = AxisSum(row, together) / count;
+          for (const float v : row) {
+            less.push_back(v - first);
+            squared.push_back((v - first) * (v - first));
           }
-          const float off = rest / count, mean = first + off,
-                      variance = std::max(squares / count - off * off, 0.0f),
+          const float off = AxisSum(less, together) / count, mean = first + off,
+                      variance = std::max(AxisSum(squared, together) / count - off * off, 0.0f),
                       scaled = in(1, c) / std::sqrt(variance + 1e-5f);
           for (int64_t p = 0; p < pixels; ++p) {
             batch_y.mutable_data<float>()[index(n, c, p)] =
@@ -184,6 +185,42 @@ TEST(Norm, BatchAndInstanceNorm) {
       t.inputs.resize(3);
       ExpectKernel(kInstanceNormFloat, t, {instance_y},
                    fmt::format("last {} channels {}", last, channels));
+    }
+  }
+}
+
+// Sums of hundreds of thousands of values err no more than those of a few.
+TEST(Norm, InstanceNormOfLargePlanes) {
+  const int64_t pixels = 300'000;
+  for (const bool last : {false, true}) {
+    for (const int64_t channels : {1, 2, 5, 17}) {
+      TestCall t;
+      t.op = "InstanceNormalization";
+      if (last) t.attrs.Set("channels_last", 1);
+      t.inputs = {RandomFloat(last ? Shape{1, pixels, channels} : Shape{1, channels, pixels}, 1),
+                  Tensor::FromValues<float>(Shape{channels}, std::vector<float>(channels, 1)),
+                  Tensor::FromValues<float>(Shape{channels}, std::vector<float>(channels, 0))};
+      for (int64_t i = 0; i < t.inputs[0].elements(); ++i)
+        t.inputs[0].mutable_data<float>()[i] += 3;
+      t.outputs = {t.inputs[0].type()};
+      for (const Isa isa : TestIsas()) {
+        const std::vector<Tensor> y = RunKernel(kInstanceNormFloat, t, isa);
+        const float *x = t.inputs[0].data<float>(), *out = y[0].data<float>();
+        const auto at = [&](int64_t c, int64_t p) {
+          return last ? p * channels + c : c * pixels + p;
+        };
+        for (int64_t c = 0; c < channels; ++c) {
+          double mean = 0, variance = 0;
+          for (int64_t p = 0; p < pixels; ++p) mean += x[at(c, p)];
+          mean /= static_cast<double>(pixels);
+          for (int64_t p = 0; p < pixels; ++p) variance += std::pow(x[at(c, p)] - mean, 2);
+          const double by = std::sqrt(variance / static_cast<double>(pixels) + 1e-5);
+          double worst = 0;
+          for (int64_t p = 0; p < pixels; ++p)
+            worst = std::max(worst, std::fabs(out[at(c, p)] - (x[at(c, p)] - mean) / by));
+          EXPECT_LT(worst, 3e-6) << IsaName(isa) << " last " << last << " channel " << c;
+        }
+      }
     }
   }
 }
