@@ -14,8 +14,8 @@ namespace {
 
 using nlohmann::json;
 
-constexpr Fate kShown[] = {Fate::kInteger, Fate::kMoved, Fate::kAbsorbed, Fate::kFloat,
-                           Fate::kHost};
+constexpr Fate kShown[] = {Fate::kInteger, Fate::kMoved, Fate::kAbsorbed,
+                           Fate::kFloat,   Fate::kHost,  Fate::kRefused};
 
 const char* Says(Fate fate) {
   switch (fate) {
@@ -24,6 +24,7 @@ const char* Says(Fate fate) {
     case Fate::kAbsorbed: return "become part of others";
     case Fate::kFloat: return "compute in floating point";
     case Fate::kHost: return "run on the CPU";
+    case Fate::kRefused: return "are refused: the file is not loaded";
     case Fate::kNone: break;
   }
   return "";

@@ -90,8 +90,12 @@ TEST(ForecastText, AForecastByHand) {
   const json out = ToJson(graph, Examined(graph));
   EXPECT_EQ(out["target"], "some-runtime");
   EXPECT_EQ(out["source"], "its tables, 1.0");
-  EXPECT_EQ(out["fates"],
-            (json{{"integer", 3}, {"moved", 0}, {"absorbed", 0}, {"float", 1}, {"host", 1}}));
+  EXPECT_EQ(out["fates"], (json{{"integer", 3},
+                                {"moved", 0},
+                                {"absorbed", 0},
+                                {"float", 1},
+                                {"host", 1},
+                                {"refused", 0}}));
   ASSERT_EQ(out["nodes"].size(), 5u) << "f has nothing to say";
   EXPECT_EQ(out["nodes"][4], (json{{"name", "e"}, {"op", "Exp"}, {"fate", "host"}}));
   EXPECT_EQ(out["conversions"], (json{"d", "f"}));

@@ -23,8 +23,9 @@ const TensorType* ReadQuantType(const Graph& graph, ValueId real);
 // The only reader of a real value, which is no graph output, when it is a QuantizeLinear; else
 // invalid.
 NodeId OnlyQuantizer(const Graph& graph, ValueId real);
-// The type to which a real value is quantized: by its only reader, or by the QuantizeLinear behind
-// a Relu or Clip that alone reads it.
+// The type to which a real value, which is no graph output, is quantized: by all of its readers
+// alike (a pair for each operator that reads it, as TensorRT wants them), or by the QuantizeLinear
+// behind a Relu or Clip that alone reads it.
 const TensorType* WrittenQuantType(const Graph& graph, ValueId real);
 // The per-tensor type to which one of its readers quantizes a real value, nullptr where none does.
 const TensorType* ReaderQuantType(const Graph& graph, ValueId real);

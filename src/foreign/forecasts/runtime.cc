@@ -23,6 +23,7 @@ const char* FateName(Fate fate) {
     case Fate::kAbsorbed: return "absorbed";
     case Fate::kFloat: return "float";
     case Fate::kHost: return "host";
+    case Fate::kRefused: return "refused";
   }
   return "";
 }
@@ -77,6 +78,13 @@ class Table {
     return nullptr;
   }
 
+  static const TensorType* InBytes(const TensorType* type) {
+    return type != nullptr && DTypeBits(type->dtype) == 8 ? type : nullptr;
+  }
+  bool WritesQuantized(const Node& node) const {
+    return InBytes(WrittenQuantType(graph_, node.outputs[0])) != nullptr;
+  }
+
   bool IntegerBefore(ValueId x) const {
     const NodeId producer = graph_.value(x).producer;
     if (!graph_.alive(producer)) return false;
@@ -93,7 +101,7 @@ class Table {
   // The stored type of a value that is dequantized, or was before operators that only move it.
   const TensorType* QuantTypeThrough(ValueId v) const {
     for (;;) {
-      if (const TensorType* type = ReadQuantType(graph_, v)) return type;
+      if (const TensorType* type = ReadQuantType(graph_, v)) return InBytes(type);
       const NodeId producer = graph_.value(v).producer;
       if (!graph_.alive(producer) || fates_.at(producer) != Fate::kMoved ||
           graph_.node(producer).op == "Concat")
@@ -136,17 +144,18 @@ class Table {
         if (add && AddsConstant(node)) return Fate::kAbsorbed;
         if (!ReadsQuantized(node, add)) return Fate::kFloat;
         const bool absorbed = add && !ReadsQuantized(node, false);
-        return absorbed                                               ? Fate::kAbsorbed
-               : WrittenQuantType(graph_, node.outputs[0]) != nullptr ? Fate::kInteger
-                                                                      : Fate::kFloat;
+        return absorbed ? Fate::kAbsorbed : WritesQuantized(node) ? Fate::kInteger : Fate::kFloat;
       }
       case IntegerForm::kMove: {
-        const bool reads = ReadsQuantized(node, false);
-        return reads || WrittenQuantType(graph_, node.outputs[0]) != nullptr ? Fate::kMoved
-                                                                             : Fate::kFloat;
+        if (node.op == "Resize" && node.attrs.String("mode", "nearest") != "nearest")
+          return Fate::kFloat;
+        return ReadsQuantized(node, false) || WritesQuantized(node) ? Fate::kMoved : Fate::kFloat;
       }
       case IntegerForm::kAfter:
         return IntegerBefore(node.inputs[0]) ? Fate::kAbsorbed : Fate::kFloat;
+      case IntegerForm::kAfterOrEvery:
+        if (IntegerBefore(node.inputs[0])) return Fate::kAbsorbed;
+        return ReadsQuantized(node, false) && WritesQuantized(node) ? Fate::kInteger : Fate::kFloat;
     }
     return Fate::kFloat;
   }
@@ -179,6 +188,16 @@ class Table {
 Fates FatesByTable(const Graph& graph, std::span<const IntegerOp> table,
                    bool (*takes)(const TensorType&, const TensorType&)) {
   return Table(graph, table, takes).Run();
+}
+
+std::string QlinearName(const Node& node) { return node.attrs.String("evoq.from", ""); }
+
+Fates Refuse(const Graph& graph, Fates fates,
+             bool (*refuses)(const Graph& graph, const Node& node)) {
+  for (NodeId id : graph.order()) {
+    if (refuses(graph, graph.node(id))) fates.nodes[id.index] = Fate::kRefused;
+  }
+  return fates;
 }
 
 }  // namespace evoq
