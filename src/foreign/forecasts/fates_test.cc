@@ -3,6 +3,7 @@
 
 #include "foreign/forecasts/rule.h"
 #include "foreign/forecasts/test_net.h"
+#include "quant/unfuse.h"
 #include "reference/reference.h"
 #include "tensor/test_attrs.h"
 
@@ -37,7 +38,18 @@ TEST(Fates, NamesAndCounts) {
   EXPECT_EQ(fates.Count(Fate::kHost), 0);
   EXPECT_EQ(fates.at(NodeId{1}), Fate::kInteger);
   EXPECT_EQ(fates.at(NodeId{3}), Fate::kNone) << "a node that came later";
-  EXPECT_EQ(FindRuntime("ort"), nullptr);
+}
+
+// `quantize --target` and `explain --target` take each other's names.
+TEST(Fates, NamesOfTargets) {
+  EXPECT_STREQ(FindRuntime("ort")->name, "ort-cpu");
+  EXPECT_STREQ(FindQdqTarget("ort-cpu")->name, "ort");
+  for (const QdqTarget& target : AllQdqTargets()) {
+    EXPECT_EQ(FindQdqTarget(target.name), &target);
+    if (*target.runtime) EXPECT_EQ(FindRuntime(target.name), FindRuntime(target.runtime));
+  }
+  for (const char* name : {"", "evoq", "onnxruntime"}) EXPECT_EQ(FindRuntime(name), nullptr);
+  for (const char* name : {"", "ort-cuda"}) EXPECT_EQ(FindQdqTarget(name), nullptr) << name;
 }
 
 TEST(OrtCpu, Convolutions) {

@@ -13,7 +13,13 @@ namespace evoq {
 
 std::span<const Runtime* const> AllRuntimes() { return kAllRows; }
 
-const Runtime* FindRuntime(std::string_view name) { return FindRow(AllRuntimes(), name); }
+const Runtime* FindRuntime(std::string_view name) {
+  if (const Runtime* runtime = FindRow(AllRuntimes(), name)) return runtime;
+  for (const Runtime* runtime : AllRuntimes()) {
+    if (!name.empty() && name == runtime->placement) return runtime;
+  }
+  return nullptr;
+}
 
 const char* FateName(Fate fate) {
   switch (fate) {

@@ -55,6 +55,7 @@ struct Runtime {
   Fates (*forecast)(const Graph& graph);
 };
 std::span<const Runtime* const> AllRuntimes();
+// By its name or by that of its placement: `ort` is `ort-cpu`.
 const Runtime* FindRuntime(std::string_view name);
 
 // ---- for rows
