@@ -525,6 +525,26 @@ TEST(Openvino, WhatHasNoIntegerKernelAndWhatHas) {
   }
 }
 
+// x Sigmoid(x) is taken in where nothing else reads x.
+TEST(Openvino, SwishBehindConvolutions) {
+  const auto fates = [](const char* runtime, bool read_twice) {
+    Net n;
+    const ValueId x = n.Conv(n.Pair(n.x, 0.02f, 0, DType::kInt8));
+    const ValueId y = n.Op("Mul", {x, n.Op("Sigmoid", {x})});
+    return FatesOf(read_twice ? n.Done({y, n.Op("Exp", {x})}) : n.Done({y}), runtime);
+  };
+  EXPECT_EQ(fates("openvino", false), "Conv integer, Sigmoid absorbed, Mul absorbed");
+  EXPECT_EQ(fates("openvino", true), "Conv integer, Sigmoid float, Mul float, Exp float");
+  Net n({1, 8, 8});
+  const ValueId product =
+      n.Op("MatMul", {n.Pair(n.x, 0.02f, 0, DType::kInt8), n.Stored({8, 8}, 1)});
+  const ValueId x = n.Op("Add", {product, n.Floats(Shape{8}, std::vector<float>(8, 0.5f))});
+  EXPECT_EQ(FatesOf(n.Done({n.Op("Mul", {n.Op("Sigmoid", {x}), x})}), "openvino"),
+            "MatMul integer, Add absorbed, Sigmoid absorbed, Mul absorbed")
+      << "behind its bias";
+  EXPECT_EQ(fates("tensorrt", false), "Conv integer, Sigmoid float, Mul float");
+}
+
 // Files that do not load: what they hold beside that says nothing.
 TEST(Fates, OperatorsThatAreRefused) {
   const auto named = [](const char* runtime, const char* op, int axis) {

@@ -98,6 +98,28 @@ class Table {
     return graph_.OnlyUser(x).valid() && (fate == Fate::kInteger || fate == Fate::kAbsorbed);
   }
 
+  // x Sigmoid(x) of an integer operator's result x, which nothing else reads: one activation.
+  bool IsSwish(NodeId sigmoid, NodeId mul) const {
+    if (!graph_.alive(sigmoid) || !graph_.alive(mul)) return false;
+    const IntegerForm* form = FormOf(graph_.node(sigmoid));
+    if (form == nullptr || *form != IntegerForm::kAfterOrEvery) return false;
+    if (graph_.node(sigmoid).op != "Sigmoid") return false;
+    if (graph_.node(mul).op != "Mul") return false;
+    const ValueId x = graph_.node(sigmoid).input(0), gate = graph_.node(sigmoid).outputs[0];
+    const std::vector<ValueId>& inputs = graph_.node(mul).inputs;
+    const NodeId producer = graph_.value(x).producer;
+    return graph_.OnlyUser(gate) == mul && graph_.value(x).users.size() == 2 &&
+           !graph_.IsOutput(x) && std::find(inputs.begin(), inputs.end(), x) != inputs.end() &&
+           graph_.alive(producer) &&
+           (fates_.at(producer) == Fate::kInteger || fates_.at(producer) == Fate::kAbsorbed);
+  }
+  bool IsSwish(const Node& node, NodeId id) const {
+    if (node.op == "Sigmoid") return IsSwish(id, graph_.OnlyUser(node.outputs[0]));
+    return node.op == "Mul" && std::any_of(node.inputs.begin(), node.inputs.end(), [&](ValueId v) {
+             return v.valid() && IsSwish(graph_.value(v).producer, id);
+           });
+  }
+
   // A bias behind the operator that it belongs to.
   bool AddsConstant(const Node& node) const {
     return (IsConstantLike(graph_, node.input(0)) && IntegerBefore(node.input(1))) ||
@@ -139,6 +161,7 @@ class Table {
       return Fate::kMoved;  // integers as the file has them
     const IntegerForm* form = FormOf(node);
     if (form == nullptr) return Fate::kFloat;
+    if (IsSwish(node, id)) return Fate::kAbsorbed;
     switch (*form) {
       case IntegerForm::kWeighted: {
         const TensorType *x = QuantTypeThrough(node.input(0)),

@@ -66,7 +66,7 @@ enum class IntegerForm {
   kEvery,         // every activation it reads dequantized, the result quantized
   kMove,          // integers pass when one side is quantized
   kAfter,         // part of the weighted operator before it
-  kAfterOrEvery,  // the same, else as kEvery
+  kAfterOrEvery,  // the same (of Sigmoid also x Sigmoid(x)), else as kEvery
 };
 struct IntegerOp {
   const char* op;
