@@ -111,6 +111,7 @@ Result<TargetForecast> ExplainTarget(const TargetJob& job, const Follow& follow)
   TargetForecast out;
   out.model = job.model;
   EVOQ_ASSIGN(out.graph, ImportModel(job.model));
+  FoldQuantizedConstants(out.graph);
   out.before = Examine(out.graph, *runtime);
   if (!job.fix) return out;
   RepairOptions options;

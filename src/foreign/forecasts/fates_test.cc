@@ -218,6 +218,24 @@ TEST(OrtCpu, PairsForEachReader) {
   }
 }
 
+// Weights with a pair of their own, as ONNX Runtime's AddQDQPairToWeight writes them: the runtime
+// folds the QuantizeLinear.
+TEST(Fates, QuantizedConstantsAreFolded) {
+  Net n;
+  const ValueId w = n.Floats(Shape{8, 8, 3, 3}, std::vector<float>(576, 0.26f));
+  const ValueId y = n.Conv(n.Pair(n.x, 0.02f, 128), n.Pair(w, 0.1f, 0, DType::kInt8));
+  Graph graph = n.Done({n.Pair(y, 0.05f, 128)});
+  FoldQuantizedConstants(graph);
+  ASSERT_TRUE(graph.Verify());
+  EXPECT_EQ(OnCpu(graph), "Conv integer");
+  EXPECT_TRUE(Examine(graph, *FindRuntime("ort-cpu")).findings.empty());
+  const auto convolution = std::find_if(graph.order().begin(), graph.order().end(),
+                                        [&](NodeId id) { return graph.node(id).op == "Conv"; });
+  const Tensor real = RealConstant(graph, graph.node(*convolution).input(1));
+  ASSERT_TRUE(real.defined());
+  EXPECT_NEAR(real.data<float>()[0], 0.3f, 1e-6) << "rounded";
+}
+
 // Only values that are there can be chosen from integers.
 TEST(Fates, Resizes) {
   const auto resize = [](const char* runtime, const char* mode) {

@@ -211,6 +211,20 @@ void ReplaceDequantized(Graph& graph, NodeId id, size_t i, Tensor tensor) {
                              TensorType(DType::kFloat32, shape)));
 }
 
+void FoldQuantizedConstants(Graph& graph) {
+  for (NodeId id : NodesOf(graph)) {
+    const Node& node = graph.node(id);
+    if (!IsQuantize(node)) continue;
+    const Value &x = graph.value(node.input(0)), &y = graph.value(node.outputs[0]);
+    if (!x.is_constant() || !y.type.quantized() || graph.IsOutput(node.outputs[0])) continue;
+    Result<Tensor> stored = QuantizeTensor(x.constant, y.type);
+    if (!stored) continue;
+    const ValueId old = node.outputs[0];
+    graph.ReplaceUses(old, graph.AddConstant(y.name + "_stored", std::move(*stored)));
+    graph.RemoveNode(id);
+  }
+}
+
 bool IsBiasQuantType(const TensorType& bias, const TensorType& x, const TensorType& w) {
   if (bias.dtype != DType::kInt32 || !x.quant->per_tensor() || w.quant->block != 0) return false;
   const auto &b = bias.quant->scales, &s = w.quant->scales;

@@ -65,6 +65,9 @@ void SetQuantType(Graph& graph, ValueId stored, const TensorType& type);
 bool FoldDequantized(Graph& graph, NodeId id, size_t i);
 // The constant behind input i becomes `tensor` (quantized) behind a DequantizeLinear.
 void ReplaceDequantized(Graph& graph, NodeId id, size_t i, Tensor tensor);
+// QuantizeLinear of constants (weights with a pair of their own) become stored constants, as every
+// runtime folds them; those whose type is not known, and outputs, stay.
+void FoldQuantizedConstants(Graph& graph);
 // The float32 value of a constant or dequantized constant; undefined for others.
 Tensor RealConstant(const Graph& graph, ValueId value);
 // Whether int32 biases of type `bias` are sums of products of integers of the others: scale s_x *
