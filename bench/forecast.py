@@ -37,7 +37,7 @@ TYPES = {
     "tensor(int32)": np.int32,
     "tensor(bool)": np.bool_,
 }
-INTEGER_TYPES = {"uint8", "int8"}
+INTEGER_TYPES = {"uint8", "int8", "uint16", "int16"}
 INTEGER_OPS = {
     "ConvInteger",
     "MatMulInteger",

@@ -84,7 +84,7 @@ TEST_F(CliOptions, AreTheseOfEachVerb) {
         few,
         "--signed",
         "--symmetric",
-        "--target TEXT:{evoq,ort,tensorrt,openvino}=ort",
+        "--target TEXT:{evoq,ort,ort-cpu,tensorrt,openvino}=ort",
         "--opset INT",
         "--exclude TEXT ...",
         "--ranges TEXT",

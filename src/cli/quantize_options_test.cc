@@ -494,6 +494,10 @@ TEST_F(QuantizeOptionsTest, WhatExplainRefuses) {
        "--ort-profile explains another runtime's files: it takes no MODEL"},
       {{model, "--target", "none"},
        "--target none: expected ort-cpu, ort-cuda, tensorrt, openvino"},
+      {{model, "--target", "evoq"},
+       "--target evoq: what evoq makes of a model is measured, without --target; expected "
+       "ort-cpu, ort-cuda, tensorrt, openvino"},
+      {{"m.etm", "--target", "ort"}, "m.etm: --target takes an .onnx file"},
       {{"m.etm", "--target", "ort-cpu"}, "m.etm: --target takes an .onnx file"},
       {{model, "--target", "ort-cpu", "--fix"}, "--fix and -o go together: --fix -o FIXED.onnx"},
       {{model, "--target", "ort-cpu", "-o", "o.onnx"},

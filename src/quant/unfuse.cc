@@ -86,7 +86,7 @@ std::span<const QdqTarget> AllQdqTargets() {
 
 const QdqTarget* FindQdqTarget(std::string_view name) {
   for (const QdqTarget& target : AllQdqTargets()) {
-    if (name == target.name) return &target;
+    if (name == target.name || (!name.empty() && name == target.runtime)) return &target;
   }
   return nullptr;
 }

@@ -44,6 +44,7 @@ struct QdqTarget {
                    // it prefers
 };
 std::span<const QdqTarget> AllQdqTargets();
+// By its name or by that of the runtime that tells where pairs lead: `ort` is `ort-cpu`.
 const QdqTarget* FindQdqTarget(std::string_view name);
 
 }  // namespace evoq

@@ -20,7 +20,7 @@ struct TimeCause {
   double ms = 0;
   double spread_ms = 0;  // half of the 95% interval of ms, from parts of the measured time; 0: too
                          // few runs to tell
-  std::vector<std::string> steps;
+  std::vector<std::string> steps;  // that with the largest loss first
   std::string sentence, fix;
   double gain_ms = 0;  // what the fix is predicted to win
 };
@@ -52,9 +52,10 @@ struct LedgerRun {
 // integers, measured beside the other two; without it (null) what a faulty step could take is
 // estimated from the model's healthy steps.
 //
-// Each step of the float run has an ideal: its measured time divided by what the narrower type
-// allows, the ratio of the peaks for linear operators, 4 (bfloat16: 2) for what moves bytes. An
-// operator without integer arithmetic is ideal at a quarter of its bytes at the speed of memory.
+// Each step of the float run has an ideal: its measured time, but no more than ten times its
+// roofline time and 2 microseconds (a slower kernel is no measure), divided by what the narrower
+// type allows, the ratio of the peaks for linear operators, 4 (bfloat16: 2) for what moves bytes.
+// An operator without integer arithmetic is ideal at a quarter of its bytes at the speed of memory.
 // What was measured is possible: where a step of another run takes less, that is its ideal, and
 // where the quantized run does without it, nothing. What a step takes above its ideal is lost to
 // its own cause up to what it takes in the attainable run, and to what makes the runs differ above

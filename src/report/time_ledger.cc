@@ -1,5 +1,6 @@
 #include <algorithm>
 #include <cmath>
+#include <limits>
 #include <map>
 #include <numeric>
 #include <optional>
@@ -30,10 +31,19 @@ bool HasReals(const Program& program, size_t s) {
          std::any_of(node.outputs.begin(), node.outputs.end(), real);
 }
 
+// What a step needs at most, whatever its kernel takes: ten times the roofline time, and what a
+// step costs beside it. A kernel that is slower is no measure of what narrower types allow.
+double MostNeededMs(const StepTime& step) {
+  constexpr double kTimes = 10, kFixedMs = 2e-3;
+  if (step.roofline_share <= 0) return std::numeric_limits<double>::infinity();  // not known
+  return kTimes * step.ms * step.roofline_share + kFixedMs;
+}
+
 // What narrower types allow for step `s` of the float run, from its measured time `ms`.
 double IdealMs(const LedgerRun& run, size_t s, double ms, const Limits& limits, bool bf16) {
   const StepTime& step = run.profile->steps[s];
   if (!HasReals(*run.program, s)) return ms;
+  ms = std::min(ms, MostNeededMs(step));
   const OpDef* op = OpOf(step);
   const double bytes_ratio = bf16 ? 2 : 4;
   if (op == nullptr || op->quant == QuantTrait::kFloat) {
@@ -117,15 +127,19 @@ class Account {
       cause.fix = rule != nullptr ? rule->fix : "";
     }
     cause.ms += ms;
-    if (!step.empty() &&
-        std::find(cause.steps.begin(), cause.steps.end(), step) == cause.steps.end())
+    if (step.empty()) return;
+    if (std::find(cause.steps.begin(), cause.steps.end(), step) == cause.steps.end())
       cause.steps.push_back(step);
+    step_ms_[{code, step}] += ms;
   }
 
   void Close(TimeLedger& ledger) {
     ledger.unexplained_ms = ledger.actual_ms - ledger.ideal_ms;
     ledger.attainable_ms = ledger.actual_ms;
     for (auto& [code, cause] : causes_) {
+      std::stable_sort(cause.steps.begin(), cause.steps.end(), [&](const auto& a, const auto& b) {
+        return step_ms_[{code, a}] > step_ms_[{code, b}];
+      });
       const ExplainRule* rule = FindExplainRule(code, LedgerKind::kTime);
       cause.gain_ms = rule != nullptr ? rule->recoverable * std::max(cause.ms, 0.0) : 0;
       ledger.attainable_ms -= cause.gain_ms;
@@ -141,6 +155,7 @@ class Account {
 
  private:
   std::map<std::string, TimeCause> causes_;
+  std::map<std::pair<std::string, std::string>, double> step_ms_;  // by cause and step
 };
 
 class TimeLedgerBuilder {

@@ -20,6 +20,11 @@ Result<const Runtime*> RuntimeNamed(const std::string& name) {
   std::string names;
   for (const Runtime* runtime : AllRuntimes())
     names += (names.empty() ? "" : ", ") + std::string(runtime->name);
+  if (name == "evoq")
+    return Fail(ErrorCode::kUsage,
+                "--target evoq: what evoq makes of a model is measured, without --target; expected "
+                "{}",
+                names);
   return Fail(ErrorCode::kUsage, "--target {}: expected {}", name, names);
 }
 
@@ -106,6 +111,7 @@ Result<TargetForecast> ExplainTarget(const TargetJob& job, const Follow& follow)
   TargetForecast out;
   out.model = job.model;
   EVOQ_ASSIGN(out.graph, ImportModel(job.model));
+  FoldQuantizedConstants(out.graph);
   out.before = Examine(out.graph, *runtime);
   if (!job.fix) return out;
   RepairOptions options;

@@ -67,6 +67,45 @@ TEST_F(Explains, StepsWithoutAFastKernel) {
   EXPECT_EQ(told.json["slow_steps"].size(), 2);
 }
 
+// A kernel that uses a few percent of the machine is named where it takes a visible share, and what
+// takes next to nothing has no line of its own.
+TEST_F(Explains, KernelsFarFromTheRoofline) {
+  std::string text = "graph g\ninput %x: float32[8, 16]\n";
+  for (int i = 0; i < 30; ++i)
+    text += fmt::format("h{0}: %y{0}: float32[8, 16] = Hardmax{{axis=1}}(%x)\noutput %y{0}\n", i);
+  text += "m: %z: float32[8, 16] = Relu(%x)\noutput %z\n";
+  ASSERT_TRUE(WriteEtm(*LowerAndPack(Parsed(text)), At("far.etm")));
+  ExplainJob job{.model = At("far.etm")};
+  job.threads = 1;
+  job.duration_s = 0.02;
+  auto explained = Explain(job);
+  ASSERT_TRUE(explained) << explained.error().message();
+  StepProfile& profile = explained->model.profile;
+  profile.total_ms = profile.steps_ms = 10;
+  profile.host_ms = 0;
+  for (StepTime& step : profile.steps) {
+    const bool relu = step.name == "m";
+    step.ms = relu ? 8.0 : step.name == "h7" ? 2.0 - 29 * 1e-4 : 1e-4;
+    step.roofline_share = relu ? 0.03 : 0.5;
+  }
+  const Told told = Tell(*explained);
+  const size_t at = told.text.find("steps without a fast kernel:\n");
+  ASSERT_NE(at, std::string::npos);
+  const std::string list = told.text.substr(at, told.text.find("\n\n", at) - at);
+  EXPECT_NE(list.find("\n   80.0%  m (Relu): "), std::string::npos) << list;
+  EXPECT_NE(list.find(" reaches 3.0% of the roofline; "), std::string::npos) << list;
+  EXPECT_NE(list.find("\n   20.0%  h7 (Hardmax): "), std::string::npos) << list;
+  EXPECT_NE(list.find("    0.0%  in 29 more (--json has them)"), std::string::npos) << list;
+  EXPECT_EQ(std::count(list.begin(), list.end(), '%'), 4) << list;
+  EXPECT_EQ(told.json["slow_steps"].size(), 31u);
+  for (const auto& [share, named] : {std::pair{0.0499, true}, {0.05, false}, {0.0, false}}) {
+    for (StepTime& step : profile.steps) {
+      if (step.name == "m") step.roofline_share = share;
+    }
+    EXPECT_EQ(Tell(*explained).text.find("m (Relu): ") != std::string::npos, named) << share;
+  }
+}
+
 // A product of which one block in four is not zero, beside one without zeros.
 TEST_F(Explains, WhatZerosBuy) {
   Graph graph = Parsed(

@@ -28,6 +28,7 @@
 #include "workflow/large.h"
 #include "workflow/left_float.h"
 #include "workflow/models.h"
+#include "workflow/ort_gaps.h"
 #include "workflow/output_check.h"
 #include "workflow/outside.h"
 #include "workflow/perplexity.h"
@@ -527,6 +528,9 @@ Result<Quantized> Quantize(const QuantizeJob& given, const Follow& follow) {
     if (auto kept = KeptWarning(made.graph ? *made.graph : made.model->graph, *scheme, few_bits))
       out.warnings.push_back(std::move(*kept));
   }
+  const QdqTarget* const target = FindQdqTarget(job.target);
+  if (made.graph && target != nullptr && target->runtime == std::string_view("ort-cpu"))
+    std::ranges::move(OrtGaps(*made.graph), std::back_inserter(out.warnings));
   EVOQ_TRY(follow.At("writing", 0));
   EVOQ_TRY(WriteOutside(job, outside, made.report, inputs.ranges, out.warnings));
   const bool has_ranges = notes.samples > 0 || !outside.ranges.empty();

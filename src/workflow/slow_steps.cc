@@ -40,18 +40,39 @@ std::optional<Slow> SlowStep(const Program& program, size_t i) {
               fmt::format("quantize with --exclude {}", node.name)};
 }
 
+// A kernel that takes a visible part of the run and uses a few percent of what the machine allows.
+std::optional<Slow> FarFromRoofline(const Program& program, const StepProfile& profile, size_t i) {
+  constexpr double kVisible = 0.02, kFar = 0.05, kFixedMs = 0.02;
+  const StepTime& step = profile.steps[i];
+  if (WithoutClockMs(profile, i) < std::max(kVisible * profile.total_ms, kFixedMs) ||
+      step.roofline_share <= 0 || step.roofline_share >= kFar)
+    return std::nullopt;
+  return Slow{i, "far-from-roofline",
+              fmt::format("{} reaches {:.1f}% of the roofline", program.steps[i].decision.kernel,
+                          100 * step.roofline_share),
+              "it has no fast form for this shape: --tune measures the forms that there are"};
+}
+
+// What is not worth a line each.
+constexpr double kLeastShare = 0.0005;
+constexpr size_t kMostLines = 20;
+
 }  // namespace
 
 Told SlowSteps(const Program& program, const StepProfile& profile) {
   std::vector<Slow> found;
   for (size_t i = 0; i < program.steps.size(); ++i) {
-    if (auto slow = SlowStep(program, i)) found.push_back(std::move(*slow));
+    auto slow = SlowStep(program, i);
+    if (!slow) slow = FarFromRoofline(program, profile, i);
+    if (slow) found.push_back(std::move(*slow));
   }
   const auto ms = [&](const Slow& slow) { return WithoutClockMs(profile, slow.step); };
   std::ranges::sort(found, [&](const Slow& a, const Slow& b) { return ms(a) > ms(b); });
   Told told;
   told.json = nlohmann::json::array();
   if (!found.empty()) told.text = "steps without a fast kernel:\n";
+  size_t lines = 0;
+  double rest = 0;
   for (const Slow& slow : found) {
     const Node& node = program.graph->node(program.steps[slow.step].node);
     told.json.push_back({{"name", node.name},
@@ -60,10 +81,18 @@ Told SlowSteps(const Program& program, const StepProfile& profile) {
                          {"ms", ms(slow)},
                          {"why", slow.why},
                          {"fix", slow.fix}});
-    told.text += FormatPrintable("  {:5.1f}%  {} ({}): {}; {}\n",
-                                 100 * ms(slow) / std::max(profile.total_ms, 1e-9), node.name,
-                                 node.op, slow.why, slow.fix);
+    const double share = ms(slow) / std::max(profile.total_ms, 1e-9);
+    if (lines == kMostLines || (lines > 0 && share < kLeastShare)) {
+      rest += share;
+      continue;
+    }
+    ++lines;
+    told.text += FormatPrintable("  {:5.1f}%  {} ({}): {}; {}\n", 100 * share, node.name, node.op,
+                                 slow.why, slow.fix);
   }
+  if (found.size() > lines)
+    told.text +=
+        fmt::format("  {:5.1f}%  in {} more (--json has them)\n", 100 * rest, found.size() - lines);
   return told;
 }
 

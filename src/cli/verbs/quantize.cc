@@ -109,7 +109,11 @@ VerbRun Declare(const VerbOptions& options, const CommonOptions& common) {
               "How images become inputs (default: MODEL.preprocess.json beside the model)");
   AddNumberOptions(options, *o);
   std::vector<std::string> targets;
-  for (const QdqTarget& target : AllQdqTargets()) targets.push_back(target.name);
+  for (const QdqTarget& target : AllQdqTargets()) {
+    targets.push_back(target.name);
+    // The name that `explain --target` has for it.
+    if (*target.runtime && target.runtime != targets.back()) targets.push_back(target.runtime);
+  }
   options.Add("--target", o->target, "The runtime that the Q/DQ pairs of an .onnx are placed for")
       .OneOf(targets)
       .ShowDefault();

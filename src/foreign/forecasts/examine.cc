@@ -1,6 +1,7 @@
 #include <algorithm>
 #include <map>
 
+#include "foreign/forecasts/qdq.h"
 #include "foreign/forecasts/rule.h"
 #include "reference/reference.h"
 
@@ -23,6 +24,40 @@ std::vector<Fault> FaultsWhere(
     faults.push_back(std::move(*fault));
   }
   return faults;
+}
+
+namespace {
+
+bool MayBeInteger(const PlacementCase& c, NodeId id) {
+  if (OnIntegers(c.fates.at(id))) return true;
+  const Node& node = c.graph.node(id);
+  return IsWeighted(node) && ReadQuantType(c.graph, node.input(0)) != nullptr &&
+         WeightQuantType(c.graph, node) != nullptr;
+}
+
+bool Converts(const Node& node) { return IsQuantize(node) || IsDequantize(node); }
+
+}  // namespace
+
+bool NearIntegers(const PlacementCase& c, const Node& node) {
+  for (ValueId v : node.inputs) {
+    if (!IsActivation(c.graph, v)) continue;
+    NodeId producer = c.graph.value(v).producer;
+    while (c.graph.alive(producer) && Converts(c.graph.node(producer)))
+      producer = c.graph.value(c.graph.node(producer).input(0)).producer;
+    if (c.graph.alive(producer) && MayBeInteger(c, producer)) return true;
+  }
+  std::vector<ValueId> ahead(node.outputs.begin(), node.outputs.end());
+  for (size_t i = 0; i < ahead.size(); ++i) {
+    if (!ahead[i].valid()) continue;
+    for (NodeId user : c.graph.value(ahead[i]).users) {
+      if (Converts(c.graph.node(user)))
+        ahead.push_back(c.graph.node(user).outputs[0]);
+      else if (MayBeInteger(c, user))
+        return true;
+    }
+  }
+  return false;
 }
 
 namespace {

@@ -3,6 +3,7 @@
 
 #include "foreign/forecasts/rule.h"
 #include "foreign/forecasts/test_net.h"
+#include "quant/unfuse.h"
 #include "reference/reference.h"
 #include "tensor/test_attrs.h"
 
@@ -24,7 +25,8 @@ std::string OnCpu(const Graph& graph) { return FatesOf(graph, "ort-cpu"); }
 TEST(Fates, NamesAndCounts) {
   const std::pair<Fate, const char*> names[] = {
       {Fate::kNone, "none"},         {Fate::kInteger, "integer"}, {Fate::kMoved, "moved"},
-      {Fate::kAbsorbed, "absorbed"}, {Fate::kFloat, "float"},     {Fate::kHost, "host"}};
+      {Fate::kAbsorbed, "absorbed"}, {Fate::kFloat, "float"},     {Fate::kHost, "host"},
+      {Fate::kRefused, "refused"}};
   for (const auto& [fate, name] : names) {
     EXPECT_STREQ(FateName(fate), name);
     EXPECT_EQ(OnIntegers(fate),
@@ -36,7 +38,18 @@ TEST(Fates, NamesAndCounts) {
   EXPECT_EQ(fates.Count(Fate::kHost), 0);
   EXPECT_EQ(fates.at(NodeId{1}), Fate::kInteger);
   EXPECT_EQ(fates.at(NodeId{3}), Fate::kNone) << "a node that came later";
-  EXPECT_EQ(FindRuntime("ort"), nullptr);
+}
+
+// `quantize --target` and `explain --target` take each other's names.
+TEST(Fates, NamesOfTargets) {
+  EXPECT_STREQ(FindRuntime("ort")->name, "ort-cpu");
+  EXPECT_STREQ(FindQdqTarget("ort-cpu")->name, "ort");
+  for (const QdqTarget& target : AllQdqTargets()) {
+    EXPECT_EQ(FindQdqTarget(target.name), &target);
+    if (*target.runtime) EXPECT_EQ(FindRuntime(target.name), FindRuntime(target.runtime));
+  }
+  for (const char* name : {"", "evoq", "onnxruntime"}) EXPECT_EQ(FindRuntime(name), nullptr);
+  for (const char* name : {"", "ort-cuda"}) EXPECT_EQ(FindQdqTarget(name), nullptr) << name;
 }
 
 TEST(OrtCpu, Convolutions) {
@@ -154,7 +167,88 @@ TEST(OrtCpu, MatrixProducts) {
   EXPECT_EQ(product("MatMul", stored(-1), nothing, {}, false), "MatMul integer");
   EXPECT_EQ(product("MatMul", stored(0), nothing, {}, false), "MatMul float");
   EXPECT_EQ(product("MatMul", stored(1), pair, {}, false), "MatMul float");
-  EXPECT_EQ(product("Gemm", stored(1), nothing, {}, false), "Gemm float");
+  EXPECT_EQ(product("Gemm", stored(1), nothing, {}, false), "Gemm integer");
+  for (const char* name : {"transA", "transB"}) {
+    const auto turned_twice = [&](Net& n) {
+      return std::string_view(name) == "transA" ? n.Stored({36, 10}, 1) : n.Stored({10, 8}, 1);
+    };
+    EXPECT_EQ(product("Gemm", turned_twice, nothing, With(name, int64_t{1}), false), "Gemm float");
+  }
+  EXPECT_EQ(product("Gemm", stored(1), nothing, With("alpha", 0.5f), false), "Gemm float");
+}
+
+// Pairs of 16 bits are none to matrix products and to what computes; what only moves values moves
+// such integers, but for the operators with kernels for 8 bits only.
+TEST(OrtCpu, SixteenBits) {
+  constexpr DType kWide = DType::kUint16;
+  const auto product = [](const char* op, DType before, DType behind) {
+    Net n({36, 8});
+    const ValueId y = n.Op(op, {n.Pair(n.x, 0.02f, 128, before), n.Stored({8, 10}, 1)});
+    return OnCpu(n.Done({n.Pair(y, 0.05f, 128, behind)}));
+  };
+  for (const std::string op : {"MatMul", "Gemm"}) {
+    EXPECT_EQ(product(op.c_str(), kWide, kWide), op + " integer") << "weights of 8 bits alone";
+    EXPECT_EQ(product(op.c_str(), kWide, DType::kUint8), op + " float");
+    EXPECT_EQ(product(op.c_str(), DType::kUint8, kWide), op + " float");
+  }
+  const auto between = [](const char* op, const Attrs& attrs = {}) {
+    Net n;
+    const ValueId y = n.Op(op, {n.Pair(n.Op("Exp", {n.x}), 0.1f, 0, kWide)}, attrs);
+    return OnCpu(n.Done({n.Op("Exp", {n.Pair(y, 0.1f, 0, kWide)})}));
+  };
+  EXPECT_EQ(between("Transpose"), "Exp float, Transpose moved, Exp float");
+  EXPECT_EQ(between("Sigmoid"), "Exp float, Sigmoid float, Exp float");
+  EXPECT_EQ(between("MaxPool", With("kernel_shape", std::vector<int64_t>{2, 2})),
+            "Exp float, MaxPool float, Exp float");
+}
+
+// A pair for each reader (ONNX Runtime's DedicatedQDQPair) is one pair: int8 that several read
+// stays int8, and nothing computes on it and on uint8.
+TEST(OrtCpu, PairsForEachReader) {
+  const auto silu = [](bool dedicated, DType dtype) {
+    Net n;
+    const ValueId y = n.Op("Exp", {n.x});
+    const ValueId a = n.Pair(y, 0.05f, 0, dtype), b = dedicated ? n.Pair(y, 0.05f, 0, dtype) : a;
+    const ValueId gate = n.Pair(n.Op("Sigmoid", {a}), 0.01f, 0, dtype);
+    return OnCpu(n.Done({n.Pair(n.Op("Mul", {b, gate}), 0.05f, 0, dtype)}));
+  };
+  for (const bool dedicated : {false, true}) {
+    EXPECT_EQ(silu(dedicated, DType::kInt8), "Exp float, Sigmoid float, Mul float");
+    EXPECT_EQ(silu(dedicated, DType::kUint8), "Exp float, Sigmoid integer, Mul integer");
+  }
+}
+
+// Weights with a pair of their own, as ONNX Runtime's AddQDQPairToWeight writes them: the runtime
+// folds the QuantizeLinear.
+TEST(Fates, QuantizedConstantsAreFolded) {
+  Net n;
+  const ValueId w = n.Floats(Shape{8, 8, 3, 3}, std::vector<float>(576, 0.26f));
+  const ValueId y = n.Conv(n.Pair(n.x, 0.02f, 128), n.Pair(w, 0.1f, 0, DType::kInt8));
+  Graph graph = n.Done({n.Pair(y, 0.05f, 128)});
+  FoldQuantizedConstants(graph);
+  ASSERT_TRUE(graph.Verify());
+  EXPECT_EQ(OnCpu(graph), "Conv integer");
+  EXPECT_TRUE(Examine(graph, *FindRuntime("ort-cpu")).findings.empty());
+  const auto convolution = std::find_if(graph.order().begin(), graph.order().end(),
+                                        [&](NodeId id) { return graph.node(id).op == "Conv"; });
+  const Tensor real = RealConstant(graph, graph.node(*convolution).input(1));
+  ASSERT_TRUE(real.defined());
+  EXPECT_NEAR(real.data<float>()[0], 0.3f, 1e-6) << "rounded";
+}
+
+// Only values that are there can be chosen from integers.
+TEST(Fates, Resizes) {
+  const auto resize = [](const char* runtime, const char* mode) {
+    Net n;
+    const ValueId x = n.Pair(n.Op("Exp", {n.x}), 0.1f);
+    const ValueId scales = n.Floats(Shape{4}, {1, 1, 2, 2});
+    const ValueId y = n.Op("Resize", {x, ValueId(), scales}, With("mode", std::string(mode)));
+    return FatesOf(n.Done({n.Pair(y, 0.1f)}), runtime);
+  };
+  for (const char* runtime : {"ort-cpu", "openvino"}) {
+    EXPECT_EQ(resize(runtime, "nearest"), "Exp float, Resize moved") << runtime;
+    EXPECT_EQ(resize(runtime, "linear"), "Exp float, Resize float") << runtime;
+  }
 }
 
 // Blocks along the depth, of at least 16 and a power of two.
@@ -416,6 +510,77 @@ TEST(Fates, ByTheTable) {
     EXPECT_EQ(fates([](Net& n, ValueId x) { return Values{n.Op("Erf", {x})}; }), "Erf float")
         << "no row";
   }
+}
+
+// Integers of other than 8 bits are none to OpenVINO and TensorRT.
+TEST(Fates, SixteenBitsByTheTable) {
+  for (const char* runtime : {"tensorrt", "openvino"}) {
+    for (const char* op : {"Transpose", "AveragePool", "MaxPool"}) {
+      Net n;
+      const Attrs attrs = std::string_view(op) == "Transpose"
+                              ? Attrs()
+                              : With("kernel_shape", std::vector<int64_t>{2, 2});
+      const ValueId y = n.Op(op, {n.Pair(n.x, 0.02f, 0, DType::kInt16)}, attrs);
+      EXPECT_EQ(FatesOf(n.Done({n.Pair(y, 0.02f, 0, DType::kInt16)}), runtime),
+                std::string(op) + " float")
+          << runtime;
+    }
+  }
+}
+
+TEST(Openvino, WhatHasNoIntegerKernelAndWhatHas) {
+  Net n;
+  const ValueId x = n.Pair(n.x, 0.02f, 128);
+  const ValueId y = n.Op("ConvTranspose", {x, n.Stored({8, 4, 2, 2}, 1)});
+  EXPECT_EQ(FatesOf(n.Done({n.Pair(y, 0.05f, 128)}), "openvino"), "ConvTranspose float");
+  // Functions of one value between pairs, and beside two equal ones.
+  for (const std::string op : {"Sigmoid", "LeakyRelu", "HardSwish", "Relu"}) {
+    Net m;
+    const ValueId z = m.Op(op, {m.Pair(m.Op("Exp", {m.x}), 0.05f, 128)});
+    const ValueId a = m.Pair(z, 0.02f), b = m.Pair(z, 0.02f);
+    EXPECT_EQ(FatesOf(m.Done({m.Pair(m.Op("Mul", {a, b}), 0.02f)}), "openvino"),
+              "Exp float, " + op + " integer, Mul integer");
+  }
+}
+
+// x Sigmoid(x) is taken in where nothing else reads x.
+TEST(Openvino, SwishBehindConvolutions) {
+  const auto fates = [](const char* runtime, bool read_twice) {
+    Net n;
+    const ValueId x = n.Conv(n.Pair(n.x, 0.02f, 0, DType::kInt8));
+    const ValueId y = n.Op("Mul", {x, n.Op("Sigmoid", {x})});
+    return FatesOf(read_twice ? n.Done({y, n.Op("Exp", {x})}) : n.Done({y}), runtime);
+  };
+  EXPECT_EQ(fates("openvino", false), "Conv integer, Sigmoid absorbed, Mul absorbed");
+  EXPECT_EQ(fates("openvino", true), "Conv integer, Sigmoid float, Mul float, Exp float");
+  Net n({1, 8, 8});
+  const ValueId product =
+      n.Op("MatMul", {n.Pair(n.x, 0.02f, 0, DType::kInt8), n.Stored({8, 8}, 1)});
+  const ValueId x = n.Op("Add", {product, n.Floats(Shape{8}, std::vector<float>(8, 0.5f))});
+  EXPECT_EQ(FatesOf(n.Done({n.Op("Mul", {n.Op("Sigmoid", {x}), x})}), "openvino"),
+            "MatMul integer, Add absorbed, Sigmoid absorbed, Mul absorbed")
+      << "behind its bias";
+  EXPECT_EQ(fates("tensorrt", false), "Conv integer, Sigmoid float, Mul float");
+}
+
+// Files that do not load: what they hold beside that says nothing.
+TEST(Fates, OperatorsThatAreRefused) {
+  const auto named = [](const char* runtime, const char* op, int axis) {
+    Net n({36, 8});
+    const ValueId y =
+        n.Op("MatMul", {n.Pair(n.x, 0.02f, 0, DType::kInt8), n.Stored({8, 10}, axis)});
+    n.graph.attrs(n.graph.value(y).producer).Set("evoq.from", op);
+    const Graph graph = n.Done({n.Pair(y, 0.05f, 0, DType::kInt8)});
+    const Examination e = Examine(graph, *FindRuntime(runtime));
+    const bool found =
+        !e.findings.empty() && std::string_view(e.findings[0].rule->code) == "qlinear-operators";
+    return FatesOf(graph, runtime) + (found ? ", named" : "");
+  };
+  EXPECT_EQ(named("tensorrt", "QLinearMatMul", -1), "MatMul refused, named");
+  EXPECT_EQ(named("openvino", "QLinearMatMul", -1), "MatMul integer");
+  EXPECT_EQ(named("openvino", "QLinearMatMul", 1), "MatMul refused, named") << "per column";
+  EXPECT_EQ(named("openvino", "QGemm", -1), "MatMul refused, named");
+  EXPECT_EQ(named("openvino", "QLinearGlobalAveragePool", -1), "MatMul refused, named");
 }
 
 }  // namespace

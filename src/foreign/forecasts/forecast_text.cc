@@ -14,8 +14,8 @@ namespace {
 
 using nlohmann::json;
 
-constexpr Fate kShown[] = {Fate::kInteger, Fate::kMoved, Fate::kAbsorbed, Fate::kFloat,
-                           Fate::kHost};
+constexpr Fate kShown[] = {Fate::kInteger, Fate::kMoved, Fate::kAbsorbed,
+                           Fate::kFloat,   Fate::kHost,  Fate::kRefused};
 
 const char* Says(Fate fate) {
   switch (fate) {
@@ -24,6 +24,7 @@ const char* Says(Fate fate) {
     case Fate::kAbsorbed: return "become part of others";
     case Fate::kFloat: return "compute in floating point";
     case Fate::kHost: return "run on the CPU";
+    case Fate::kRefused: return "are refused: the file is not loaded";
     case Fate::kNone: break;
   }
   return "";
@@ -109,6 +110,8 @@ std::string ToText(const Graph& graph, const Examination& e) {
       fates.Row({std::to_string(count), Says(fate), Operators(graph, e.fates, fate)});
   }
   out += fates.ToString();
+  if (e.fates.Count(Fate::kRefused) > 0)
+    out += "nothing of it runs as it is: the others are told as if the refused nodes were Q/DQ\n";
   out += fmt::format(
       "conversions between them that run: {}; weights dequantized at every inference: {}",
       e.fates.conversions.size(), e.fates.weights.size());

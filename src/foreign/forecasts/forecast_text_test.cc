@@ -90,8 +90,12 @@ TEST(ForecastText, AForecastByHand) {
   const json out = ToJson(graph, Examined(graph));
   EXPECT_EQ(out["target"], "some-runtime");
   EXPECT_EQ(out["source"], "its tables, 1.0");
-  EXPECT_EQ(out["fates"],
-            (json{{"integer", 3}, {"moved", 0}, {"absorbed", 0}, {"float", 1}, {"host", 1}}));
+  EXPECT_EQ(out["fates"], (json{{"integer", 3},
+                                {"moved", 0},
+                                {"absorbed", 0},
+                                {"float", 1},
+                                {"host", 1},
+                                {"refused", 0}}));
   ASSERT_EQ(out["nodes"].size(), 5u) << "f has nothing to say";
   EXPECT_EQ(out["nodes"][4], (json{{"name", "e"}, {"op", "Exp"}, {"fate", "host"}}));
   EXPECT_EQ(out["conversions"], (json{"d", "f"}));
@@ -118,7 +122,11 @@ TEST(ForecastText, NoFaultIsSaid) {
   const std::string text = ToText(graph, e);
   EXPECT_NE(text.find("every inference: 1\nno known fault of Q/DQ placement\n"), std::string::npos)
       << text;
+  EXPECT_EQ(text.find("nothing of it runs"), std::string::npos);
   EXPECT_EQ(ToText(Repairs(), "4 random samples"), "nothing to repair\n");
+  e.fates.nodes[graph.order()[0].index] = Fate::kRefused;
+  EXPECT_NE(ToText(graph, e).find("are refused: the file is not loaded"), std::string::npos);
+  EXPECT_NE(ToText(graph, e).find("\nnothing of it runs as it is: "), std::string::npos);
 }
 
 // One repair that keeps the outputs to the bit, one that rounds them (1e-6 of 2 is below 1e-5 of

@@ -104,6 +104,15 @@ const std::vector<Case>& Cases() {
          if (faulty) y = n.Pair(y, 0.03f, 0, DType::kInt8);
          return n.Done({n.Conv(y)});
        }},
+      {"pair-repeated", "ort-cpu",
+       [](bool faulty) {
+         Net n;
+         const ValueId y = n.Conv(n.Pair(n.x, 0.02f, 128)), a = n.Pair(y, 0.05f, 128);
+         const ValueId b = faulty ? n.Pair(y, 0.05f, 128) : a;
+         const ValueId gate = n.Pair(n.Op("Sigmoid", {a}), 0.01f);
+         return n.Done({n.Pair(n.Op("Mul", {b, gate}), 0.05f, 128)});
+       },
+       1e-6},
       {"residual-not-quantized", "ort-cpu",
        [](bool faulty) { return Residual(faulty, "ort-cpu"); }},
       {"residual-not-quantized", "tensorrt",
@@ -348,6 +357,51 @@ TEST(Placement, RepairsMakeIntegers) {
     EXPECT_TRUE(RepairPlacement(graph, runtime)) << code;
     EXPECT_EQ(Examine(graph, runtime).fates.Count(Fate::kFloat), 0) << code;
   }
+}
+
+// Integers between operators that stay float gain nothing, nor does ONNX Runtime's MaxPool of 8
+// bits without an integer convolution before it: such places are named and left as they are.
+TEST(Placement, RepairsThatGainNothingAreNotOffered) {
+  const Attrs kernel = [] {
+    Attrs attrs;
+    attrs.Set("kernel_shape", std::vector<int64_t>{2, 2});
+    return attrs;
+  }();
+  const auto offered = [](Graph graph, const char* code) {
+    const Examination e = Examine(graph, *FindRuntime("ort-cpu"));
+    const PlacementFinding* finding = FindingOf(e, code);
+    if (finding == nullptr) return std::string("no finding");
+    return std::to_string(finding->repairable) + ": " + finding->faults[0].detail;
+  };
+  const auto pool = [&](bool integers) {
+    Net n;
+    const ValueId before = integers ? Healthy(n) : n.Op("Exp", {n.x});
+    const ValueId pooled = n.Op("MaxPool", {before}, kernel);
+    n.graph.metadata["onnx.opset"] = "11";  // from 12 on the session moves the pair itself
+    const ValueId y = n.Pair(pooled, 0.02f);
+    return n.Done({integers ? n.Pair(n.Conv(y), 0.05f, 128) : n.Op("Exp", {y})});
+  };
+  EXPECT_EQ(offered(pool(true), "move-in-float"), "no finding");
+  EXPECT_EQ(offered(pool(false), "move-in-float"),
+            "0: input 0; nothing gained: its neighbours stay float");
+  const auto grid = [&](bool convolved) {
+    Net n;
+    const ValueId x = convolved ? Healthy(n) : n.Pair(n.Op("Exp", {n.x}), 0.02f);
+    const ValueId y = n.Pair(n.Op("MaxPool", {x}, kernel), 0.03f);
+    return n.Done({n.Pair(n.Conv(y), 0.05f, 128)});
+  };
+  EXPECT_EQ(offered(grid(true), "grid-change"), "1: ");
+  EXPECT_EQ(offered(grid(false), "grid-change"),
+            "0: nothing gained: no integer convolution before it");
+  const auto sum = [](bool integers) {
+    Net n;
+    const ValueId a = integers ? n.Conv(n.Pair(n.x, 0.02f, 128)) : n.Op("Exp", {n.x});
+    const ValueId b = n.Pair(n.Op("Tanh", {n.x}), 0.01f, 128);
+    return n.Done({n.Op("Exp", {n.Pair(n.Op("Add", {a, b}), 0.05f, 128)})});
+  };
+  EXPECT_EQ(offered(sum(true), "residual-not-quantized"), "1: input 0");
+  EXPECT_EQ(offered(sum(false), "residual-not-quantized"),
+            "0: input 0; nothing gained: its neighbours stay float");
 }
 
 // Twelve operators without a CUDA kernel between operators that have one: each value is carried

@@ -47,13 +47,27 @@ NodeId OnlyQuantizer(const Graph& graph, ValueId real) {
   return graph.alive(id) && IsQuantize(graph.node(id)) ? id : NodeId{};
 }
 
+namespace {
+
+const TensorType* TypeOfAllReaders(const Graph& graph, ValueId real) {
+  const TensorType* type = nullptr;
+  if (graph.IsOutput(real)) return nullptr;
+  for (NodeId user : graph.value(real).users) {
+    const TensorType* own = IsQuantize(graph.node(user)) ? QuantTypeOf(graph, user) : nullptr;
+    if (own == nullptr || (type != nullptr && !SameQuant(*type, *own))) return nullptr;
+    type = own;
+  }
+  return type;
+}
+
+}  // namespace
+
 const TensorType* WrittenQuantType(const Graph& graph, ValueId real) {
   if (!real.valid()) return nullptr;
-  if (const NodeId id = OnlyQuantizer(graph, real); id.valid()) return QuantTypeOf(graph, id);
+  if (const TensorType* type = TypeOfAllReaders(graph, real)) return type;
   const NodeId clamp = graph.OnlyUser(real);
   if (!graph.alive(clamp) || !IsClamp(graph.node(clamp))) return nullptr;
-  const NodeId id = OnlyQuantizer(graph, graph.node(clamp).outputs[0]);
-  return id.valid() ? QuantTypeOf(graph, id) : nullptr;
+  return TypeOfAllReaders(graph, graph.node(clamp).outputs[0]);
 }
 
 const TensorType* ReaderQuantType(const Graph& graph, ValueId real) {
@@ -195,6 +209,20 @@ void ReplaceDequantized(Graph& graph, NodeId id, size_t i, Tensor tensor) {
   graph.SetInput(id, i,
                  graph.Apply("DequantizeLinear", name + "_dequantize", {stored}, {},
                              TensorType(DType::kFloat32, shape)));
+}
+
+void FoldQuantizedConstants(Graph& graph) {
+  for (NodeId id : NodesOf(graph)) {
+    const Node& node = graph.node(id);
+    if (!IsQuantize(node)) continue;
+    const Value &x = graph.value(node.input(0)), &y = graph.value(node.outputs[0]);
+    if (!x.is_constant() || !y.type.quantized() || graph.IsOutput(node.outputs[0])) continue;
+    Result<Tensor> stored = QuantizeTensor(x.constant, y.type);
+    if (!stored) continue;
+    const ValueId old = node.outputs[0];
+    graph.ReplaceUses(old, graph.AddConstant(y.name + "_stored", std::move(*stored)));
+    graph.RemoveNode(id);
+  }
 }
 
 bool IsBiasQuantType(const TensorType& bias, const TensorType& x, const TensorType& w) {

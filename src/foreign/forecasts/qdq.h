@@ -23,8 +23,9 @@ const TensorType* ReadQuantType(const Graph& graph, ValueId real);
 // The only reader of a real value, which is no graph output, when it is a QuantizeLinear; else
 // invalid.
 NodeId OnlyQuantizer(const Graph& graph, ValueId real);
-// The type to which a real value is quantized: by its only reader, or by the QuantizeLinear behind
-// a Relu or Clip that alone reads it.
+// The type to which a real value, which is no graph output, is quantized: by all of its readers
+// alike (a pair for each operator that reads it, as TensorRT wants them), or by the QuantizeLinear
+// behind a Relu or Clip that alone reads it.
 const TensorType* WrittenQuantType(const Graph& graph, ValueId real);
 // The per-tensor type to which one of its readers quantizes a real value, nullptr where none does.
 const TensorType* ReaderQuantType(const Graph& graph, ValueId real);
@@ -64,6 +65,9 @@ void SetQuantType(Graph& graph, ValueId stored, const TensorType& type);
 bool FoldDequantized(Graph& graph, NodeId id, size_t i);
 // The constant behind input i becomes `tensor` (quantized) behind a DequantizeLinear.
 void ReplaceDequantized(Graph& graph, NodeId id, size_t i, Tensor tensor);
+// QuantizeLinear of constants (weights with a pair of their own) become stored constants, as every
+// runtime folds them; those whose type is not known, and outputs, stay.
+void FoldQuantizedConstants(Graph& graph);
 // The float32 value of a constant or dequantized constant; undefined for others.
 Tensor RealConstant(const Graph& graph, ValueId value);
 // Whether int32 biases of type `bias` are sums of products of integers of the others: scale s_x *

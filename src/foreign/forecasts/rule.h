@@ -33,6 +33,11 @@ struct Fault {
   bool repairable = true;   // of rules with a repair: the graph holds what the repair needs
 };
 
+// For rules: whether an operator beside the node, behind or before pairs, is on integers or would
+// be if the node were (a weighted operator of quantized data and weights). Where none is, integers
+// in the node cost the conversions around it and win nothing.
+bool NearIntegers(const PlacementCase& c, const Node& node);
+
 // For rules: a fault at each node that no rule has named and for which `find` gives one (it may
 // leave out Fault::node).
 std::vector<Fault> FaultsWhere(

@@ -333,8 +333,8 @@ TEST(Rules, AResultThatIsReadTwice) {
 TEST(Rules, AnotherQuantTypeBehindAMove) {
   const auto found = [](float scale, bool output) {
     Net n;
-    const ValueId y =
-        n.Op("MaxPool", {n.Pair(n.x, 0.02f)}, With("kernel_shape", std::vector<int64_t>{2, 2}));
+    const ValueId y = n.Op("MaxPool", {n.Pair(n.Conv(n.Pair(n.x, 0.02f)), 0.02f)},
+                           With("kernel_shape", std::vector<int64_t>{2, 2}));
     const ValueId q = n.Quantize(y, scale);
     std::vector<ValueId> outputs = {n.Pair(n.Conv(n.Dequantize(q)), 0.05f, 128)};
     if (output) outputs.push_back(q);

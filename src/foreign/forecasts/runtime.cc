@@ -13,7 +13,13 @@ namespace evoq {
 
 std::span<const Runtime* const> AllRuntimes() { return kAllRows; }
 
-const Runtime* FindRuntime(std::string_view name) { return FindRow(AllRuntimes(), name); }
+const Runtime* FindRuntime(std::string_view name) {
+  if (const Runtime* runtime = FindRow(AllRuntimes(), name)) return runtime;
+  for (const Runtime* runtime : AllRuntimes()) {
+    if (!name.empty() && name == runtime->placement) return runtime;
+  }
+  return nullptr;
+}
 
 const char* FateName(Fate fate) {
   switch (fate) {
@@ -23,6 +29,7 @@ const char* FateName(Fate fate) {
     case Fate::kAbsorbed: return "absorbed";
     case Fate::kFloat: return "float";
     case Fate::kHost: return "host";
+    case Fate::kRefused: return "refused";
   }
   return "";
 }
@@ -77,11 +84,40 @@ class Table {
     return nullptr;
   }
 
+  static const TensorType* InBytes(const TensorType* type) {
+    return type != nullptr && DTypeBits(type->dtype) == 8 ? type : nullptr;
+  }
+  bool WritesQuantized(const Node& node) const {
+    return InBytes(WrittenQuantType(graph_, node.outputs[0])) != nullptr;
+  }
+
   bool IntegerBefore(ValueId x) const {
     const NodeId producer = graph_.value(x).producer;
     if (!graph_.alive(producer)) return false;
     const Fate fate = fates_.at(producer);
     return graph_.OnlyUser(x).valid() && (fate == Fate::kInteger || fate == Fate::kAbsorbed);
+  }
+
+  // x Sigmoid(x) of an integer operator's result x, which nothing else reads: one activation.
+  bool IsSwish(NodeId sigmoid, NodeId mul) const {
+    if (!graph_.alive(sigmoid) || !graph_.alive(mul)) return false;
+    const IntegerForm* form = FormOf(graph_.node(sigmoid));
+    if (form == nullptr || *form != IntegerForm::kAfterOrEvery) return false;
+    if (graph_.node(sigmoid).op != "Sigmoid") return false;
+    if (graph_.node(mul).op != "Mul") return false;
+    const ValueId x = graph_.node(sigmoid).input(0), gate = graph_.node(sigmoid).outputs[0];
+    const std::vector<ValueId>& inputs = graph_.node(mul).inputs;
+    const NodeId producer = graph_.value(x).producer;
+    return graph_.OnlyUser(gate) == mul && graph_.value(x).users.size() == 2 &&
+           !graph_.IsOutput(x) && std::find(inputs.begin(), inputs.end(), x) != inputs.end() &&
+           graph_.alive(producer) &&
+           (fates_.at(producer) == Fate::kInteger || fates_.at(producer) == Fate::kAbsorbed);
+  }
+  bool IsSwish(const Node& node, NodeId id) const {
+    if (node.op == "Sigmoid") return IsSwish(id, graph_.OnlyUser(node.outputs[0]));
+    return node.op == "Mul" && std::any_of(node.inputs.begin(), node.inputs.end(), [&](ValueId v) {
+             return v.valid() && IsSwish(graph_.value(v).producer, id);
+           });
   }
 
   // A bias behind the operator that it belongs to.
@@ -93,7 +129,7 @@ class Table {
   // The stored type of a value that is dequantized, or was before operators that only move it.
   const TensorType* QuantTypeThrough(ValueId v) const {
     for (;;) {
-      if (const TensorType* type = ReadQuantType(graph_, v)) return type;
+      if (const TensorType* type = ReadQuantType(graph_, v)) return InBytes(type);
       const NodeId producer = graph_.value(v).producer;
       if (!graph_.alive(producer) || fates_.at(producer) != Fate::kMoved ||
           graph_.node(producer).op == "Concat")
@@ -125,6 +161,7 @@ class Table {
       return Fate::kMoved;  // integers as the file has them
     const IntegerForm* form = FormOf(node);
     if (form == nullptr) return Fate::kFloat;
+    if (IsSwish(node, id)) return Fate::kAbsorbed;
     switch (*form) {
       case IntegerForm::kWeighted: {
         const TensorType *x = QuantTypeThrough(node.input(0)),
@@ -136,17 +173,18 @@ class Table {
         if (add && AddsConstant(node)) return Fate::kAbsorbed;
         if (!ReadsQuantized(node, add)) return Fate::kFloat;
         const bool absorbed = add && !ReadsQuantized(node, false);
-        return absorbed                                               ? Fate::kAbsorbed
-               : WrittenQuantType(graph_, node.outputs[0]) != nullptr ? Fate::kInteger
-                                                                      : Fate::kFloat;
+        return absorbed ? Fate::kAbsorbed : WritesQuantized(node) ? Fate::kInteger : Fate::kFloat;
       }
       case IntegerForm::kMove: {
-        const bool reads = ReadsQuantized(node, false);
-        return reads || WrittenQuantType(graph_, node.outputs[0]) != nullptr ? Fate::kMoved
-                                                                             : Fate::kFloat;
+        if (node.op == "Resize" && node.attrs.String("mode", "nearest") != "nearest")
+          return Fate::kFloat;
+        return ReadsQuantized(node, false) || WritesQuantized(node) ? Fate::kMoved : Fate::kFloat;
       }
       case IntegerForm::kAfter:
         return IntegerBefore(node.inputs[0]) ? Fate::kAbsorbed : Fate::kFloat;
+      case IntegerForm::kAfterOrEvery:
+        if (IntegerBefore(node.inputs[0])) return Fate::kAbsorbed;
+        return ReadsQuantized(node, false) && WritesQuantized(node) ? Fate::kInteger : Fate::kFloat;
     }
     return Fate::kFloat;
   }
@@ -179,6 +217,16 @@ class Table {
 Fates FatesByTable(const Graph& graph, std::span<const IntegerOp> table,
                    bool (*takes)(const TensorType&, const TensorType&)) {
   return Table(graph, table, takes).Run();
+}
+
+std::string QlinearName(const Node& node) { return node.attrs.String("evoq.from", ""); }
+
+Fates Refuse(const Graph& graph, Fates fates,
+             bool (*refuses)(const Graph& graph, const Node& node)) {
+  for (NodeId id : graph.order()) {
+    if (refuses(graph, graph.node(id))) fates.nodes[id.index] = Fate::kRefused;
+  }
+  return fates;
 }
 
 }  // namespace evoq

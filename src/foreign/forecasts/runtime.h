@@ -20,9 +20,11 @@ enum class Fate {
   kAbsorbed,  // becomes part of another node, or has no effect
   kFloat,     // computes on floating-point numbers
   kHost,      // runs on the CPU although the runtime computes elsewhere
+  kRefused,   // not read: the runtime does not load the file
 };
-const char* FateName(Fate fate);  // "none", "integer", "moved", "absorbed", "float", "host"
-bool OnIntegers(Fate fate);       // kInteger, kMoved or kAbsorbed
+// "none", "integer", "moved", "absorbed", "float", "host", "refused"
+const char* FateName(Fate fate);
+bool OnIntegers(Fate fate);  // kInteger, kMoved or kAbsorbed
 
 // Copies of one value between the device and the host.
 struct HostCopy {
@@ -53,25 +55,35 @@ struct Runtime {
   Fates (*forecast)(const Graph& graph);
 };
 std::span<const Runtime* const> AllRuntimes();
+// By its name or by that of its placement: `ort` is `ort-cpu`.
 const Runtime* FindRuntime(std::string_view name);
 
 // ---- for rows
 
 // How an operator becomes integer arithmetic.
 enum class IntegerForm {
-  kWeighted,  // inputs 0 and 1 dequantized
-  kEvery,     // every activation it reads dequantized, the result quantized
-  kMove,      // integers pass when one side is quantized
-  kAfter,     // part of the weighted operator before it
+  kWeighted,      // inputs 0 and 1 dequantized
+  kEvery,         // every activation it reads dequantized, the result quantized
+  kMove,          // integers pass when one side is quantized
+  kAfter,         // part of the weighted operator before it
+  kAfterOrEvery,  // the same (of Sigmoid also x Sigmoid(x)), else as kEvery
 };
 struct IntegerOp {
   const char* op;
   IntegerForm form;
 };
-// The fates by such a table: what runtimes do that move Q/DQ through the graph themselves. `takes`
-// says which quantization parameters weights and activations may have.
+// The fates by such a table, in which types of other than 8 bits are no integers: what runtimes do
+// that move Q/DQ through the graph themselves. `takes` says which quantization parameters weights
+// and activations may have.
 Fates FatesByTable(const Graph& graph, std::span<const IntegerOp> table,
                    bool (*takes)(const TensorType& activation, const TensorType& weights));
+
+// Operators written as integer ones (QLinearConv, ...), which the importer reads as Q/DQ around
+// float ones: the operator's name in the file, "" of others.
+std::string QlinearName(const Node& node);
+// Nodes that `refuses` names get that fate.
+Fates Refuse(const Graph& graph, Fates fates,
+             bool (*refuses)(const Graph& graph, const Node& node));
 
 // Nodes with real values that are not Q/DQ nor constant: what has a fate.
 bool HasFate(const Graph& graph, const Node& node);

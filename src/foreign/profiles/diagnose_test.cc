@@ -182,8 +182,9 @@ TEST_F(Diagnoses, EveryRuleFindsItsFault) {
        ort({conv(), fallback, Node("QLinearConv", 9, "uint8", {1}, 0, "CUDAExecutionProvider")}),
        0.180, 2},
   };
-  std::set<std::string> found = {"int8-layer-slower",
-                                 "int8-layer-unpaired"};  // need a baseline: below
+  // Those that need a baseline: below.
+  std::set<std::string> found = {"int8-layer-slower", "int8-layer-unpaired",
+                                 "int8-elementwise-slower"};
   for (const Case& c : cases) {
     auto findings = Diagnose(c.run, nullptr).findings;
     if (c.code == "residual-not-quantized") {  // the convolution that adds it is itself in float
@@ -216,6 +217,64 @@ TEST_F(Diagnoses, EveryRuleFindsItsFault) {
   EXPECT_EQ(LostBy(Diagnose(two, &before)),
             (std::map<std::string, double>{{"int8-layer-slower", 0.5}, {"int8-layer-unpaired", 0}}))
       << "3 is more than both, 2 more than one of them";
+}
+
+// Signed activations in Q/DQ form, as ONNX Runtime leaves them: no QLinearConv, but float layers
+// beside conversions of int8 of their sizes. The model's input is quantized anyway.
+TEST_F(Diagnoses, SignedActivationsBehindPairs) {
+  const auto quantize = [](double us, const char* to) {
+    json node = Node("QuantizeLinear", us, "float");
+    node["args"]["output_type_shape"] = {{{to, {1, 8, 4, 4}}}};
+    return node;
+  };
+  const auto lost = [&](const char* type, const std::vector<int64_t>& dims) {
+    const json nodes = {quantize(5, type),
+                        Node("DequantizeLinear", 6, type, {1, 8, 4, 4}),
+                        Node("DequantizeLinear", 3, type, {8, 8, 3, 3}, 576),
+                        Node("Conv", 100, "float", dims),
+                        quantize(7, type),
+                        Node("DequantizeLinear", 9, type, {1, 8, 4, 4})};
+    return LostBy(Diagnose(*Source("onnxruntime").read(Write("ort.json", nodes)), nullptr));
+  };
+  const auto is_signed = lost("int8", {1, 8, 4, 4});
+  EXPECT_NEAR(is_signed.at("signed-activations"), 0.75 * 0.100 + 0.006 + 0.007 + 0.009, 1e-12);
+  EXPECT_NEAR(is_signed.at("input-conversion"), 0.005, 1e-12);
+  EXPECT_EQ(is_signed.count("stays-float") + is_signed.count("unfused-qdq"), 0u);
+  EXPECT_EQ(lost("uint8", {1, 8, 4, 4}).count("signed-activations"), 0u);
+  EXPECT_EQ(lost("int8", {1, 8, 2, 2}).count("signed-activations"), 0u) << "it reads another value";
+}
+
+// With a baseline, dynamic quantization is still the cause, of all that it costs.
+TEST_F(Diagnoses, ConvIntegerBesideABaseline) {
+  const auto run = [&](const char* op, double us, const char* type) {
+    json node = Node(op, us, type);
+    node["name"] = "c_kernel_time";
+    return *Source("onnxruntime").read(Write("ort.json", json::array({node})));
+  };
+  const ForeignRun before = run("Conv", 20, "float");
+  const auto lost = [&](double us) {
+    return LostBy(Diagnose(run("ConvInteger", us, "uint8"), &before));
+  };
+  EXPECT_EQ(lost(90).size(), 1u);
+  EXPECT_NEAR(lost(90).at("no-fast-convinteger"), 0.070, 1e-12);
+  EXPECT_NEAR(lost(30).at("no-fast-convinteger"), 0.015, 1e-12) << "half, where that is more";
+}
+
+// Integer activations against all elementwise layers of the baseline, by their shares.
+TEST_F(Diagnoses, SlowIntegerActivations) {
+  const auto run = [&](const std::vector<json>& nodes) {
+    return *Source("onnxruntime").read(Write("ort.json", nodes));
+  };
+  const ForeignRun slow =
+      run({Node("QLinearConv", 10, "uint8"), Node("QLinearSigmoid", 60, "uint8"),
+           Node("QLinearMul", 40, "uint8"), Node("Add", 7, "float")});
+  const ForeignRun before =
+      run({Node("Conv", 40, "float"), Node("QuickGelu", 15, "float"), Node("Add", 5, "float")});
+  const Diagnosis d = Diagnose(slow, &before);
+  EXPECT_NEAR(LostBy(d).at("int8-elementwise-slower"), 0.080, 1e-12);
+  EXPECT_EQ(d.findings[0].layers.size(), 2u);
+  EXPECT_EQ(LostBy(Diagnose(slow, nullptr)).count("int8-elementwise-slower"), 0u);
+  EXPECT_EQ(LostBy(Diagnose(slow, &slow)).count("int8-elementwise-slower"), 0u);
 }
 
 // What two rules claim is counted once, under the first of rules.inc; what is too little to report

@@ -4,6 +4,7 @@
 //   older versions leave averageMs out layer info  {"Layers": [...], "Bindings": [...]}; a layer is
 //   a string, or an object with --profilingVerbosity=detailed times       [{"latencyMs",
 //   "computeMs", "h2dMs", ...}, ...], one per run and stream, measured without the profiler
+//   log         the console's text, with --dumpProfile's table: where there is no profile file
 //   metadata    {"device_information": {...}} as saved by TensorRT's engine explorer (optional)
 #include <algorithm>
 #include <cctype>
@@ -14,6 +15,7 @@
 #include "base/json_file.h"
 #include "base/median.h"
 #include "foreign/profiles/source.h"
+#include "foreign/profiles/trtexec_log.h"
 
 namespace evoq {
 namespace {
@@ -22,7 +24,8 @@ using nlohmann::json;
 
 struct Files {
   json profile, layers, times;
-  std::string profile_path, layers_path;
+  TrtexecLog log;
+  std::string profile_path, layers_path, log_path;
   std::string device;
   int count = 0;  // of those that are JSON
 };
@@ -39,7 +42,20 @@ bool IsTimes(const json& value) {
 // it is.
 Status Take(const std::string& path, bool beside, Files& files) {
   auto read = ReadJsonFile(path);
-  if (!read && beside && LowerExtension(path) != ".json") return {};
+  if (!read && LowerExtension(path) != ".json") {
+    const auto text = ReadTextFile(path);
+    TrtexecLog log = text ? ReadTrtexecLog(*text) : TrtexecLog();
+    if (!log.profile.is_null()) {
+      files.log = std::move(log);
+      files.log_path = path;
+      return {};
+    }
+    if (beside) return {};
+    if (text)
+      return InvalidInput(
+          "{}, nor a log with the table \"=== Profile\", which trtexec writes with --dumpProfile",
+          read.error().message());
+  }
   EVOQ_ASSIGN(json value, std::move(read));
   ++files.count;
   if (IsProfile(value)) {
@@ -110,6 +126,18 @@ Conversion ConversionOf(const ForeignLayer& layer, const std::string& origin) {
   return origin == "QDQ" ? Conversion::kQuantize : Conversion::kReformat;
 }
 
+// Of the operators that a layer is made of: conversions fused into one that computes (a
+// LayerNormalization that writes int8) are no layer of their own.
+LayerGroup GroupOfOperators(const std::string& onnx_names) {
+  std::string work;
+  for (const std::string& op : OperatorsIn(onnx_names)) {
+    if (op.find("QuantizeLinear") == std::string::npos &&
+        GroupOf("", op) != LayerGroup::kReformatQdq)
+      work += (work.empty() ? "" : " + ") + op;
+  }
+  return GroupOf("", work.empty() ? onnx_names : work);
+}
+
 // The group that the layer's types tell, the more exact one first: what the kernel is, then what it
 // is for. Else that of its operators' names. TensorRT says of layers that stand for Q/DQ what they
 // come from.
@@ -118,8 +146,11 @@ LayerGroup GroupOfLayer(const ForeignLayer& layer, const std::string& parameter_
   if (origin == "QDQ") return LayerGroup::kReformatQdq;
   if (TypeTellsGroup(layer.type)) return GroupOf(layer.type, layer.name);
   if (TypeTellsGroup(parameter_type)) return GroupOf(parameter_type, "");
-  const LayerGroup by_name = GroupOf("", layer.name);
-  return by_name == LayerGroup::kOther && !onnx_names.empty() ? GroupOf("", onnx_names) : by_name;
+  // Names that TensorRT makes up itself ("__myl_CastMulMeanSub_myl0_0") hold any words.
+  const LayerGroup by_name =
+      layer.name.starts_with("__myl") ? LayerGroup::kOther : GroupOf("", layer.name);
+  return by_name == LayerGroup::kOther && !onnx_names.empty() ? GroupOfOperators(onnx_names)
+                                                              : by_name;
 }
 
 // Whether an operator's name ends in Add: "/layer1/Add", "Add_36", "model/block1/add". A bias is no
@@ -206,19 +237,24 @@ Result<ForeignRun> Read(const std::string& path) {
   const bool folder = std::filesystem::is_directory(path, code);
   if (folder) {
     EVOQ_ASSIGN(paths, ListFiles(path));
-    // Engines and logs lie beside them.
+    // Engines lie beside them.
     std::erase_if(paths, [](const std::string& p) {
       const std::string extension = LowerExtension(p);
-      return extension != ".json" && extension != ".txt" && !extension.empty();
+      return extension != ".json" && extension != ".txt" && extension != ".log" &&
+             !extension.empty();
     });
   }
   Files files;
   for (const std::string& p : paths) EVOQ_TRY(Take(p, folder, files));
+  if (files.profile.is_null()) {
+    files.profile = std::move(files.log.profile);
+    files.profile_path = files.log_path;
+    if (files.times.is_null()) files.times = std::move(files.log.times);
+  }
   if (files.profile.is_null())
     return InvalidInput(
         "{}: no profile among {} JSON file{}; expected what trtexec --exportProfile=F writes, an "
-        "array whose first "
-        "entry is {{\"count\": N}}",
+        "array whose first entry is {{\"count\": N}}, or a log of --dumpProfile",
         path, files.count, files.count == 1 ? "" : "s");
   return Build(files, path);
 }

@@ -474,6 +474,87 @@ TEST_F(Trtexec, PoolingInFloatByHand) {
   EXPECT_NEAR(pooling(&*two), 0.15 + 0.06, 1e-12);
 }
 
+// TensorRT 10 fuses the conversion of a result into the layer that computes it, and names the layer
+// after kernels: what it computes counts, not the words in its name.
+TEST_F(Trtexec, ConversionsFusedIntoWhatComputes) {
+  const auto group = [&](const std::string& metadata) {
+    Clear();
+    const std::string name = "__myl_CastMulMeanSub_myl0_0";
+    Write("profile.json", {{{"count", 10}}, {{"name", name}, {"averageMs", 0.03}}});
+    Write("layers.json",
+          {{"Layers",
+            json::array({{{"Name", name},
+                          {"LayerType", "kgen"},
+                          {"Inputs", json::array({{{"Name", "a"}, {"Format/Datatype", "Half"}}})},
+                          {"Outputs", json::array({{{"Name", "b"}, {"Format/Datatype", "Int8"}}})},
+                          {"Metadata", metadata}}})},
+           {"Bindings", json::array()}});
+    const auto run = Source("trtexec").read(folder_.string());
+    EXPECT_TRUE(run) << run.error().message();
+    return LayerGroupName(run->layers[0].group) + std::string(", ") +
+           std::to_string(Lost(*run).size());
+  };
+  EXPECT_EQ(group("[ONNX Layer: /norm1/LayerNormalization]\x1f[ONNX Layer: /attn/QuantizeLinear]"),
+            "other, 0");
+  EXPECT_EQ(group("[ONNX Layer: /act/Relu]\x1f[ONNX Layer: /QuantizeLinear]"), "elementwise, 0");
+  EXPECT_EQ(group("[ONNX Layer: /proj/QuantizeLinear]\x1f[ONNX Layer: /proj/Cast]"),
+            "reformat_qdq, 1");
+}
+
+// The console's table where there is no profile file: of newer versions, of older ones without a
+// median, and with the layer first.
+TEST_F(Trtexec, ConsoleLogs) {
+  const auto log = [](const std::string& table) {
+    return "&&&& RUNNING TensorRT.trtexec\n[I] === Profile (100 iterations ) ===\n" + table +
+           "\n[11/20/2025-10:00:00] [I] === Performance summary ===\n"
+           "[11/20/2025-10:00:00] [I] Throughput: 4900 qps\n"
+           "[11/20/2025-10:00:00] [I] Latency: min = 0.2 ms, max = 0.4 ms, mean = 0.3 ms, median = "
+           "0.25 ms, percentile(99%) = 0.4 ms\n"
+           "[11/20/2025-10:00:00] [I] H2D Latency: min = 1 ms, max = 1 ms, median = 1 ms\n";
+  };
+  const auto expect = [&](const std::string& text) {
+    Clear();
+    EXPECT_TRUE(WriteFileAtomic(At("trtexec.log"), text));
+    for (const std::string& path : {folder_.string(), At("trtexec.log")}) {
+      const auto run = Source("trtexec").read(path);
+      ASSERT_TRUE(run) << run.error().message();
+      ASSERT_EQ(run->layers.size(), 2u);
+      EXPECT_EQ(run->layers[0].name, "conv1 + relu");
+      EXPECT_EQ(run->layers[0].group, LayerGroup::kConv);
+      EXPECT_NEAR(run->layers[0].ms, 0.2, 1e-12);
+      EXPECT_NEAR(run->GroupMs(LayerGroup::kReformatQdq), 0.1, 1e-12);
+      EXPECT_NEAR(run->end_to_end_ms, 0.25, 1e-12);
+    }
+  };
+  expect(
+      log("[11/20/2025-10:00:00] [I]    Time(ms)  Avg.(ms)  Median(ms)  Time(%)   Layer\n"
+          "[11/20/2025-10:00:00] [I]      20.0     0.2000      0.1990     66.7   conv1 + relu\n"
+          "[11/20/2025-10:00:00] [I]      10.0     0.1000      0.0990     33.3   Reformatting "
+          "CopyNode for Input Tensor 0 to conv1\n"
+          "[11/20/2025-10:00:00] [I]      30.0     0.3000      0.2980    100.0   Total"));
+  expect(
+      log("[I]  Time (ms)  Avg. Time (ms)  Time %  Layer\n[I]  20.0  0.2  66.7  conv1 + relu\n"
+          "[I]  10.0  0.1  33.3  q/QuantizeLinear\n[I]  30.0  0.3  100.0  Total"));
+  expect(
+      log("[I]  Layer  Time (ms)  Avg. Time (ms)  Time %\n[I]  conv1 + relu  20.0  0.2  66.7\n"
+          "[I]  q/QuantizeLinear  10.0  0.1  33.3\n[I]  Total  30.0  0.3  100.0"));
+  // A file of its own is more exact, and a log without a table is none.
+  const auto both = [&] {
+    Clear();
+    Write("profile.json", {{{"count", 10}}, {{"name", "a"}, {"averageMs", 7}}});
+    EXPECT_TRUE(WriteFileAtomic(
+        At("a.log"), log("[I] Time(ms) Avg.(ms) Time(%) Layer\n[I] 20 0.2 100 conv1\n")));
+    return Source("trtexec").read(folder_.string());
+  }();
+  ASSERT_TRUE(both) << both.error().message();
+  EXPECT_EQ(both->layers[0].name, "a");
+  Clear();
+  EXPECT_TRUE(WriteFileAtomic(At("a.log"), std::string("[I] === Profile (9 iterations ) ===\n")));
+  const auto none = Source("trtexec").read(At("a.log"));
+  ASSERT_FALSE(none);
+  EXPECT_NE(none.error().message().find("nor a log with the table"), std::string::npos);
+}
+
 TEST_F(Trtexec, BadFiles) {
   const auto error = [](const Result<ForeignRun>& run) {
     return run ? std::string("read") : run.error().message();

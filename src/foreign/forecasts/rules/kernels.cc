@@ -11,9 +11,11 @@ namespace {
 // ---- QLinearConv and the like, as the file has them
 
 std::vector<Fault> FindQlinear(const PlacementCase& c) {
-  return FaultsWhere(c, [](NodeId, const Node& node) -> std::optional<Fault> {
-    if (!node.attrs.Has("evoq.from")) return std::nullopt;
-    return Fault{.detail = node.attrs.String("evoq.from")};
+  return FaultsWhere(c, [&](NodeId id, const Node& node) -> std::optional<Fault> {
+    const std::string name = QlinearName(node);
+    if (name.empty() || (!c.IsFor("ort-cuda") && c.fates.at(id) != Fate::kRefused))
+      return std::nullopt;
+    return Fault{.detail = name};
   });
 }
 
@@ -171,14 +173,15 @@ std::vector<Fault> FindHost(const PlacementCase& c) {
 
 extern const PlacementRule kPlaceQlinearOperators = {
     .code = "qlinear-operators",
-    .runtimes = "ort-cuda tensorrt",
+    .runtimes = "ort-cuda tensorrt openvino",
     .sentence =
         "Integer operators written as such (QLinearConv, ...): CUDA has no kernel for them, so "
-        "they run on the CPU; TensorRT does not read them.",
+        "they run on the CPU; TensorRT does not read them, OpenVINO only some of them, with "
+        "scales per tensor.",
     .fix = "Q/DQ nodes around float operators say the same.",
     .source =
         "microsoft/onnxruntime#24807; ONNX Runtime docs/OperatorKernels.md; onnx-tensorrt 10 "
-        "docs/operators.md",
+        "docs/operators.md; OpenVINO 2026.4 read_model",
     .find = FindQlinear,
     .repair = ForgetQlinear,
 };

@@ -41,6 +41,35 @@ bool IsReadAsIntegers(const PlacementCase& c, ValueId value) {
   return false;
 }
 
+// ONNX Runtime's MaxPool of 8 bits is fast in channels-last form alone, which it takes between
+// integer convolutions; elsewhere it is slower than the float one.
+bool HasFastForm(const PlacementCase& c, const Node& node) {
+  if (!c.IsFor("ort-cpu") || !Is(node, {"MaxPool"})) return true;
+  NodeId at = c.graph.value(node.input(0)).producer;
+  while (c.graph.alive(at)) {
+    const Node& before = c.graph.node(at);
+    if (before.op == "Conv") {
+      const TensorType* x = ReadQuantType(c.graph, before.input(0));
+      return c.fates.at(at) == Fate::kInteger ||
+             (x != nullptr && WeightQuantType(c.graph, before) != nullptr);
+    }
+    if (!IsQuantize(before) && !IsDequantize(before) && !OnIntegers(c.fates.at(at)) &&
+        !IsClamp(before))
+      return false;
+    at = c.graph.value(before.input(0)).producer;
+  }
+  return false;
+}
+
+// What its repair needs, and that it gains: else the fault says why not.
+void JudgeRepair(const PlacementCase& c, const Node& node, bool complete, Fault& fault) {
+  const char* vain = !NearIntegers(c, node)  ? "nothing gained: its neighbours stay float"
+                     : !HasFastForm(c, node) ? "nothing gained: no integer convolution before it"
+                                             : nullptr;
+  fault.repairable = complete && vain == nullptr;
+  if (vain != nullptr) fault.detail += (fault.detail.empty() ? "" : "; ") + std::string(vain);
+}
+
 std::vector<Fault> FindIncomplete(const PlacementCase& c,
                                   bool (*of_kind)(const Graph&, const Node&)) {
   return FaultsWhere(c, [&](NodeId id, const Node& node) -> std::optional<Fault> {
@@ -56,7 +85,7 @@ std::vector<Fault> FindIncomplete(const PlacementCase& c,
       fault.detail += (fault.detail.empty() ? "input " : ", input ") + std::to_string(i);
     if (missing.output && NeedsOutput(c))
       fault.detail += fault.detail.empty() ? "result" : ", result";
-    fault.repairable = PlanCompletion(c.graph, node, missing, NeedsOutput(c)).complete;
+    JudgeRepair(c, node, PlanCompletion(c.graph, node, missing, NeedsOutput(c)).complete, fault);
     return fault;
   });
 }
@@ -91,7 +120,9 @@ std::vector<Fault> FindQuantTypeChange(const PlacementCase& c) {
     const TensorType* to = quantize.valid() ? QuantTypeOf(c.graph, quantize) : nullptr;
     if (from == nullptr || to == nullptr || !from->quant->per_tensor() || SameQuant(*from, *to))
       return std::nullopt;
-    return Fault{.repairable = !c.graph.IsOutput(c.graph.node(quantize).outputs[0])};
+    Fault fault;
+    JudgeRepair(c, node, !c.graph.IsOutput(c.graph.node(quantize).outputs[0]), fault);
+    return fault;
   });
 }
 
@@ -111,6 +142,7 @@ std::vector<Fault> FindReadTwice(const PlacementCase& c) {
     if (!IsWeighted(node) && !IsClamp(node) &&
         !Is(node, {"Add", "Mul", "AveragePool", "GlobalAveragePool"}))
       return std::nullopt;
+    if (WrittenQuantType(c.graph, node.outputs[0]) != nullptr) return std::nullopt;
     const auto& users = c.graph.value(node.outputs[0]).users;
     const auto quantizers = std::count_if(
         users.begin(), users.end(), [&](NodeId user) { return IsQuantize(c.graph.node(user)); });

@@ -59,6 +59,33 @@ Result<bool> SkipFirstPair(Graph& graph, const PlacementCase&, const Fault& faul
   return true;
 }
 
+// ---- a pair for each reader
+
+// The first QuantizeLinear of the same value to the same type; `id` itself where it is that.
+NodeId FirstAlike(const Graph& graph, NodeId id) {
+  const TensorType* type = QuantTypeOf(graph, id);
+  if (type == nullptr) return id;
+  for (NodeId user : graph.value(graph.node(id).input(0)).users) {
+    const TensorType* other = IsQuantize(graph.node(user)) ? QuantTypeOf(graph, user) : nullptr;
+    if (other != nullptr && SameQuant(*type, *other)) return user;
+  }
+  return id;
+}
+
+std::vector<Fault> FindRepeated(const PlacementCase& c) {
+  return FaultsWhere(c, [&](NodeId id, const Node& node) -> std::optional<Fault> {
+    if (!IsQuantize(node) || FirstAlike(c.graph, id) == id) return std::nullopt;
+    return Fault{.repairable = !c.graph.IsOutput(node.outputs[0])};
+  });
+}
+
+Result<bool> UseFirst(Graph& graph, const PlacementCase&, const Fault& fault) {
+  const NodeId first = FirstAlike(graph, fault.node);
+  if (first == fault.node) return false;
+  graph.ReplaceUses(graph.node(fault.node).outputs[0], graph.node(first).outputs[0]);
+  return true;
+}
+
 // ---- a Relu or Clip that rounding could do
 
 std::vector<Fault> FindKept(const PlacementCase& c) {
@@ -177,6 +204,20 @@ extern const PlacementRule kPlaceDoublePair = {
         "(DoubleQDQPairsRemover)",
     .find = FindDouble,
     .repair = SkipFirstPair,
+};
+
+extern const PlacementRule kPlacePairRepeated = {
+    .code = "pair-repeated",
+    .runtimes = "ort-cpu",
+    .sentence =
+        "A value has a QuantizeLinear for each of its readers (DedicatedQDQPair): its operator "
+        "writes float and runs in float, unless the session can merge them.",
+    .fix = "One QuantizeLinear for all of them.",
+    .source =
+        "ONNX Runtime 1.32: common subexpressions are merged where their scales are one "
+        "initializer; NodeGroupSelector::CheckQDQNodes",
+    .find = FindRepeated,
+    .repair = UseFirst,
 };
 
 extern const PlacementRule kPlaceReluKept = {

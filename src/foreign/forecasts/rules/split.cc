@@ -37,7 +37,7 @@ std::vector<Fault> Find(const PlacementCase& c) {
       return std::nullopt;
     if (!IsActivation(c.graph, node.input(0)) || ReadQuantType(c.graph, node.input(0)) != nullptr)
       return std::nullopt;
-    if (!InputQuantType(c.graph, node).quantized()) return std::nullopt;
+    if (!InputQuantType(c.graph, node).quantized() || !NearIntegers(c, node)) return std::nullopt;
     return Fault{};
   });
 }

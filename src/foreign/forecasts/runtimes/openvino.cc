@@ -2,26 +2,45 @@
 // them.
 #include <algorithm>
 
+#include "foreign/forecasts/qdq.h"
 #include "foreign/forecasts/runtime.h"
 
 namespace evoq {
 namespace {
 
+// ConvTranspose runs in float32 whatever its inputs are. Functions of one value read and write
+// integers, too, within one generated kernel.
 constexpr IntegerOp kTable[] = {
-    {"Conv", IntegerForm::kWeighted},     {"ConvTranspose", IntegerForm::kWeighted},
-    {"MatMul", IntegerForm::kWeighted},   {"Gemm", IntegerForm::kWeighted},
-    {"AveragePool", IntegerForm::kEvery}, {"GlobalAveragePool", IntegerForm::kEvery},
-    {"Add", IntegerForm::kEvery},         {"Mul", IntegerForm::kEvery},
-    {"ReduceMean", IntegerForm::kEvery},  {"Concat", IntegerForm::kMove},
-    {"MaxPool", IntegerForm::kMove},      {"Reshape", IntegerForm::kMove},
-    {"Transpose", IntegerForm::kMove},    {"Flatten", IntegerForm::kMove},
-    {"Squeeze", IntegerForm::kMove},      {"Unsqueeze", IntegerForm::kMove},
-    {"Slice", IntegerForm::kMove},        {"Split", IntegerForm::kMove},
-    {"Gather", IntegerForm::kMove},       {"DepthToSpace", IntegerForm::kMove},
-    {"Pad", IntegerForm::kMove},          {"Relu", IntegerForm::kAfter},
-    {"Clip", IntegerForm::kAfter},        {"LeakyRelu", IntegerForm::kAfter},
-    {"Sigmoid", IntegerForm::kAfter},     {"Tanh", IntegerForm::kAfter},
-    {"HardSwish", IntegerForm::kAfter},
+    {"Conv", IntegerForm::kWeighted},
+    {"MatMul", IntegerForm::kWeighted},
+    {"Gemm", IntegerForm::kWeighted},
+    {"AveragePool", IntegerForm::kEvery},
+    {"GlobalAveragePool", IntegerForm::kEvery},
+    {"Add", IntegerForm::kEvery},
+    {"Mul", IntegerForm::kEvery},
+    {"ReduceMean", IntegerForm::kEvery},
+    {"Concat", IntegerForm::kMove},
+    {"MaxPool", IntegerForm::kMove},
+    {"Resize", IntegerForm::kMove},
+    {"Expand", IntegerForm::kMove},
+    {"Reshape", IntegerForm::kMove},
+    {"Transpose", IntegerForm::kMove},
+    {"Flatten", IntegerForm::kMove},
+    {"Squeeze", IntegerForm::kMove},
+    {"Unsqueeze", IntegerForm::kMove},
+    {"Slice", IntegerForm::kMove},
+    {"Split", IntegerForm::kMove},
+    {"Gather", IntegerForm::kMove},
+    {"DepthToSpace", IntegerForm::kMove},
+    {"Pad", IntegerForm::kMove},
+    {"Relu", IntegerForm::kAfterOrEvery},
+    {"Clip", IntegerForm::kAfterOrEvery},
+    {"LeakyRelu", IntegerForm::kAfterOrEvery},
+    {"PRelu", IntegerForm::kAfterOrEvery},
+    {"Sigmoid", IntegerForm::kAfterOrEvery},
+    {"Tanh", IntegerForm::kAfterOrEvery},
+    {"HardSwish", IntegerForm::kAfterOrEvery},
+    {"Elu", IntegerForm::kAfterOrEvery},
 };
 
 // Activations may be signed or not and have a zero point; weights are int8 with zero points of 0.
@@ -32,7 +51,17 @@ bool Takes(const TensorType& activation, const TensorType& weights) {
                      [](int32_t z) { return z == 0; });
 }
 
-Fates Run(const Graph& graph) { return FatesByTable(graph, kTable, Takes); }
+// Integer operators that its ONNX reader has no rule for, or only for weights with one scale.
+bool Refuses(const Graph& graph, const Node& node) {
+  const std::string name = QlinearName(node);
+  for (const char* op : {"QGemm", "QLinearGlobalAveragePool", "QLinearLeakyRelu"}) {
+    if (name == op) return true;
+  }
+  const TensorType* w = !name.empty() && IsWeighted(node) ? WeightQuantType(graph, node) : nullptr;
+  return w != nullptr && !w->quant->per_tensor();
+}
+
+Fates Run(const Graph& graph) { return Refuse(graph, FatesByTable(graph, kTable, Takes), Refuses); }
 
 }  // namespace
 

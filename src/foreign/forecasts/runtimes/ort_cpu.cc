@@ -111,6 +111,11 @@ class Selector {
   const TensorType* Read(const Node& node, size_t i) const {
     return node.input(i).valid() ? ReadQuantType(graph_, node.input(i)) : nullptr;
   }
+  // Matrix products take no activations of 16 bits: to them such a value is a float.
+  const TensorType* ReadBytes(const Node& node, size_t i) const {
+    const TensorType* type = Read(node, i);
+    return type != nullptr && IsByte(*type) ? type : nullptr;
+  }
   const TensorType* Written(ValueId y) const {
     const NodeId quantize = OnlyQuantizer(graph_, y);
     return quantize.valid() ? QuantTypeOf(graph_, quantize) : nullptr;
@@ -154,10 +159,13 @@ class Selector {
   }
 
   bool FitsGemm(const Node& node, ValueId result, ValueId bias) const {
-    const TensorType* x = Read(node, 0);
-    if (x == nullptr || !IsByte(*x) || node.attrs.Float("beta", 1) != 1 ||
-        node.attrs.Int("transA") != 0)
-      return false;
+    const TensorType* x = ReadBytes(node, 0);
+    if (x == nullptr) {
+      const bool plain = node.attrs.Float("alpha", 1) == 1 && node.attrs.Float("beta", 1) == 1 &&
+                         node.attrs.Int("transA") == 0 && node.attrs.Int("transB") == 0;
+      return plain && FitsMatMulNBits(node, Read(node, 1), result);
+    }
+    if (node.attrs.Float("beta", 1) != 1 || node.attrs.Int("transA") != 0) return false;
     const TensorType *w = Read(node, 1), *y = Written(result);
     if (x->dtype == DType::kInt8 && (w == nullptr || w->dtype != DType::kInt8)) return false;
     if (y == nullptr && HasQuantizer(result)) return false;
@@ -169,6 +177,14 @@ class Selector {
     const auto& users = graph_.value(y).users;
     return std::any_of(users.begin(), users.end(),
                        [&](NodeId user) { return IsQuantize(graph_.node(user)); });
+  }
+
+  bool HasByteQuantizer(ValueId y) const {
+    const auto& users = graph_.value(y).users;
+    return std::any_of(users.begin(), users.end(), [&](NodeId user) {
+      const TensorType* type = IsQuantize(graph_.node(user)) ? QuantTypeOf(graph_, user) : nullptr;
+      return type != nullptr && IsByte(*type);
+    });
   }
 
   // The Add of a constant vector behind a MatMul of a matrix, which together become a Gemm.
@@ -198,20 +214,21 @@ class Selector {
   bool FitsMatMul(const Node& node) const {
     if (const NodeId add = BiasBehind(node); add.valid()) {
       const Node& sum = graph_.node(add);
-      if (Read(node, 0) == nullptr) return FitsMatMulNBits(node, Read(node, 1), sum.outputs[0]);
+      if (ReadBytes(node, 0) == nullptr)
+        return FitsMatMulNBits(node, Read(node, 1), sum.outputs[0]);
       return FitsGemm(node, sum.outputs[0], sum.input(sum.input(0) == node.outputs[0] ? 1 : 0));
     }
-    const TensorType *a = Read(node, 0), *b = Read(node, 1), *y = Written(node.outputs[0]);
+    const TensorType *a = ReadBytes(node, 0), *b = Read(node, 1), *y = Written(node.outputs[0]);
     if (a == nullptr) return FitsMatMulNBits(node, b, node.outputs[0]);
     if (b == nullptr || a->dtype != DType::kUint8 || !IsByte(*b)) return false;
     return y == nullptr ? !HasQuantizer(node.outputs[0]) : y->dtype == a->dtype;
   }
 
-  // Float activations with weights of 2, 4 or 8 bits: in blocks along the depth, per column, or
-  // with one scale.
+  // Float activations, or ones of 16 bits, with weights of 2, 4 or 8 bits: in blocks along the
+  // depth, per column, or with one scale.
   bool FitsMatMulNBits(const Node& node, const TensorType* b, ValueId result) const {
     if (b == nullptr || b->shape.rank() != 2 || !IsConstantLike(graph_, node.input(1)) ||
-        HasQuantizer(result))
+        HasByteQuantizer(result))
       return false;
     if (b->quant->block == 0) return b->quant->per_tensor() || b->quant->axis == 1;
     return b->quant->axis == 0 && b->quant->block >= 16 &&
@@ -238,8 +255,19 @@ class Selector {
 
   bool FitsMove(const Node& node) const {
     const TensorType *x = Read(node, 0), *y = Written(node.outputs[0]);
-    return x != nullptr && y != nullptr && x->quant->per_tensor() && SameQuant(*x, *y) &&
-           node.outputs.size() == 1;
+    if (x == nullptr || y == nullptr || !x->quant->per_tensor() || !SameQuant(*x, *y) ||
+        node.outputs.size() != 1)
+      return false;
+    if (node.op == "Resize" && node.attrs.String("mode", "nearest") != "nearest") return false;
+    return !MovesBytesOnly(node) || IsByte(*x);
+  }
+
+  // Those that compare values or count them in have kernels for 8 bits only.
+  static bool MovesBytesOnly(const Node& node) {
+    for (const char* op : {"MaxPool", "Resize", "ReduceMax", "ReduceMin"}) {
+      if (node.op == op) return true;
+    }
+    return false;
   }
 
   // Remembers which conversions the operator takes in.
@@ -281,8 +309,8 @@ extern const Runtime kRuntimeOrtCpu = {
     .name = "ort-cpu",
     .doc = "ONNX Runtime's CPU provider on x86, all optimizations, default session options",
     .source =
-        "ONNX Runtime 1.31 core/optimizer/qdq_transformer (selectors, propagation, S8 to U8, "
-        "weight and bias quantization); checked against 1.31.1 by bench/fates.py",
+        "ONNX Runtime 1.32 core/optimizer/qdq_transformer (selectors, propagation, S8 to U8, "
+        "weight and bias quantization); checked against 1.32 by bench/forecast.py",
     .placement = "ort",
     .forecast = Run,
 };

@@ -17,6 +17,9 @@ class Transformer {
     const auto opset = graph_.metadata.find("onnx.opset");
     old_pools_ = opset != graph_.metadata.end() && std::atoi(opset->second.c_str()) < 12;
     for (NodeId id : NodesOf(graph_)) {
+      if (graph_.alive(id) && IsQuantize(graph_.node(id))) MergeEqual(id);
+    }
+    for (NodeId id : NodesOf(graph_)) {
       if (IsDequantize(graph_.node(id))) MakeUnique(id);
     }
     for (NodeId id : NodesOf(graph_)) {
@@ -49,6 +52,22 @@ class Transformer {
                     .inputs = {stored},
                     .outputs = {y}});
     return y;
+  }
+
+  // The other quantizers of the same value to the same type go: common subexpressions.
+  void MergeEqual(NodeId id) {
+    const TensorType* type = QuantTypeOf(graph_, id);
+    const ValueId x = graph_.node(id).input(0), stored = graph_.node(id).outputs[0];
+    if (type == nullptr) return;
+    for (NodeId other : std::vector<NodeId>(graph_.value(x).users)) {
+      const TensorType* same =
+          other != id && IsQuantize(graph_.node(other)) ? QuantTypeOf(graph_, other) : nullptr;
+      if (same == nullptr || !SameQuant(*type, *same) ||
+          graph_.IsOutput(graph_.node(other).outputs[0]))
+        continue;
+      graph_.ReplaceUses(graph_.node(other).outputs[0], stored);
+      graph_.RemoveNode(other);
+    }
   }
 
   void MakeUnique(NodeId id) {

@@ -9,7 +9,8 @@ namespace evoq {
 
 // A copy of an imported graph (nodes keep their ids; new ones get larger ids) after these steps, in
 // ONNX Runtime's order:
-//   1. every reader of a DequantizeLinear gets one of its own;
+//   1. quantizers of one value to the same type become one, and every reader of a DequantizeLinear
+//   gets one of its own;
 //   2. pairs are repeated behind (DequantizeLinear) and before (QuantizeLinear) MaxPool, Reshape,
 //   Transpose, Squeeze, Unsqueeze, Slice;
 //   3. Relu and Clip that the QuantizeLinear behind them makes superfluous go: `removed`;

@@ -35,7 +35,9 @@ bool Takes(const TensorType& activation, const TensorType& weights) {
   return zero(activation) && zero(weights) && activation.quant->per_tensor();
 }
 
-Fates Run(const Graph& graph) { return FatesByTable(graph, kTable, Takes); }
+bool Refuses(const Graph&, const Node& node) { return !QlinearName(node).empty(); }
+
+Fates Run(const Graph& graph) { return Refuse(graph, FatesByTable(graph, kTable, Takes), Refuses); }
 
 }  // namespace
 

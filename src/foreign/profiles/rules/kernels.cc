@@ -1,4 +1,7 @@
 // Layers whose kernel does not gain from fewer bits.
+#include <algorithm>
+#include <set>
+
 #include "foreign/profiles/pairing.h"
 #include "foreign/profiles/rule.h"
 
@@ -74,16 +77,69 @@ std::vector<Loss> FindWeightDequantize(const ProfileCase& c) {
 
 // The shares are what the slowest fast form of the operator would save: the figures of each rule's
 // source, rounded down.
+// Half of a ConvInteger, or what it surely takes above its counterpart.
 std::vector<Loss> FindConvInteger(const ProfileCase& c) {
-  return LossesWhere(
+  std::vector<Loss> losses = LossesWhere(
       c.run, [](const ForeignLayer& layer) { return layer.type == "ConvInteger"; }, 0.5);
+  for (const Loss& slower : FindSlowerForSure(c)) {
+    for (Loss& loss : losses) {
+      if (loss.layer == slower.layer) loss.ms = std::max(loss.ms, slower.ms);
+    }
+  }
+  return losses;
 }
+
+// What a QuantizeLinear writes or a DequantizeLinear reads, constants aside; else nullptr.
+const ForeignTensor* StoredOf(const ForeignLayer& layer) {
+  if (layer.type == "QuantizeLinear") return layer.outputs.empty() ? nullptr : &layer.outputs[0];
+  if (layer.type != "DequantizeLinear" || layer.inputs.empty() || DequantizesConstant(layer))
+    return nullptr;
+  return &layer.inputs[0];
+}
+
+// QLinearConv of signed activations, and the float layers beside pairs that the session could not
+// turn into uint8, with the conversions there (the profile names no tensors: sizes tell).
 std::vector<Loss> FindSigned(const ProfileCase& c) {
-  const auto so = [](const ForeignLayer& layer) {
-    return layer.type == "QLinearConv" && !layer.inputs.empty() && layer.inputs[0].format == "int8";
-  };
-  return LossesWhere(c.run, so, 0.5);
+  std::vector<Loss> losses;
+  std::set<std::vector<int64_t>> sizes;  // of what is stored as int8, the model's input aside
+  for (size_t i = 1; i < c.run.layers.size(); ++i) {
+    const ForeignTensor* stored = StoredOf(c.run.layers[i]);
+    if (stored != nullptr && stored->format == "int8") sizes.insert(stored->dims);
+  }
+  bool found = false;
+  for (size_t i = 0; i < c.run.layers.size(); ++i) {
+    const ForeignLayer& layer = c.run.layers[i];
+    if (layer.inputs.empty() || layer.outputs.empty()) continue;
+    if (layer.type == "QLinearConv") {
+      if (layer.inputs[0].format == "int8") losses.push_back({i, layer.ms * 0.5});
+    } else if (IsLinear(layer) && NarrowingShare(layer) > 0 &&
+               (sizes.count(layer.inputs[0].dims) || sizes.count(layer.outputs[0].dims))) {
+      losses.push_back({i, layer.ms * NarrowingShare(layer)});
+      found = true;
+    }
+  }
+  for (size_t i = 1; found && i < c.run.layers.size(); ++i) {
+    const ForeignTensor* stored = StoredOf(c.run.layers[i]);
+    if (stored != nullptr && sizes.count(stored->dims)) losses.push_back({i, c.run.layers[i].ms});
+  }
+  return losses;
 }
+
+// What the integer layers between convolutions and products take above all such layers of the
+// baseline, by their shares.
+std::vector<Loss> FindElementwise(const ProfileCase& c) {
+  if (c.baseline == nullptr) return {};
+  std::vector<Loss> losses = LossesWhere(c.run, [](const ForeignLayer& layer) {
+    return layer.group == LayerGroup::kElementwise && BitsOf(layer.precision) == 8;
+  });
+  double ms = 0;
+  for (const Loss& loss : losses) ms += loss.ms;
+  const double excess = ms - c.baseline->GroupMs(LayerGroup::kElementwise);
+  if (excess <= 0) return {};
+  for (Loss& loss : losses) loss.ms *= excess / ms;
+  return losses;
+}
+
 std::vector<Loss> FindReference(const ProfileCase& c) {
   const auto so = [&](const ForeignLayer& layer) {
     return layer.where.starts_with("ref") && layer.ms > 0.01 * c.run.layer_sum_ms;
@@ -120,6 +176,19 @@ extern const ProfileRule kRuleSlowerThanBaseline = {
         "float gains by Q/DQ right behind its activation.",
     .source = "the two measured runs",
     .find = FindSlowerForSure,
+};
+
+extern const ProfileRule kRuleElementwiseSlower = {
+    .code = "int8-elementwise-slower",
+    .tool = "onnxruntime",
+    .sentence =
+        "Integer activations and elementwise operators (QLinearSigmoid, QLinearMul, ...) take "
+        "longer than all elementwise layers of the baseline, which has fused or faster ones.",
+    .fix =
+        "Relu and Clip become part of the integer convolution; where Sigmoid, SiLU or HardSwish "
+        "must stay, this time is the price of the integer convolutions around them.",
+    .source = "the two measured runs",
+    .find = FindElementwise,
 };
 
 extern const ProfileRule kRulePerhapsSlower = {
@@ -164,10 +233,15 @@ extern const ProfileRule kRuleSignedActivations = {
     .code = "signed-activations",
     .tool = "onnxruntime",
     .sentence =
-        "Integer convolutions with signed activations run about twice as long as with unsigned "
-        "ones on x86.",
-    .fix = "Quantize activations to uint8 (QUInt8 activations, QInt8 weights).",
-    .source = "ONNX Runtime 1.30 CPU, x86 with VNNI: 2.1x in ResNet-50",
+        "Activations are signed (int8, the default of ONNX Runtime's tool): on x86 the layers "
+        "behind their Q/DQ compute in float, integer convolutions of them take about twice as "
+        "long.",
+    .fix =
+        "Quantize activations to uint8 (QUInt8 activations, QInt8 weights), or repair the file: "
+        "evoq explain MODEL.onnx --target ort-cpu --fix.",
+    .source =
+        "ONNX Runtime 1.30 CPU, x86 with VNNI: 2.1x in ResNet-50; 1.32: pairs of int8 with several "
+        "readers are not turned into uint8",
     .find = FindSigned,
 };
 
