@@ -173,7 +173,7 @@ function(evoq_isa_files list_name)
     elseif(source MATCHES "/src/serve/(connection|server|grpc_call|grpc_server|rpc)\\.cc$")
       # They wait for the network; the templates that they are made of take minutes at -O3.
       set_source_files_properties(${source} PROPERTIES COMPILE_OPTIONS -O1)
-    elseif(source MATCHES "/src/(ops|engine|compile|program|graph)/|/tensor/attrs|/reference/evaluate"
+    elseif(source MATCHES "/src/(ops|engine|compile|program|graph|tensor/attrs|reference/evaluate)[/.]"
            AND NOT source MATCHES "_test\\.cc$")
       # Files are read, types inferred, programs and engines made when a model is loaded or meets
       # new sizes; between runs an engine looks up what is there.
