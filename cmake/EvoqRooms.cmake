@@ -101,6 +101,7 @@ set(EVOQ_NEON_I8MM_FLAGS -march=armv8.2-a+dotprod+i8mm)
 set(EVOQ_NEON_BF16_FLAGS -march=armv8.2-a+bf16)
 # Definitions that libevoq_runtime has, of operators that kernels run: a loop for each element type.
 set(EVOQ_SMALL_DEFINITIONS "add|binary|cast|logic|reduce|unary")
+set(EVOQ_SMALL "ops|engine|compile|program|graph|tensor/attrs|reference/evaluate")
 
 set(EVOQ_HEADERS algorithm array atomic chrono cmath cstdint cstring filesystem functional limits
                  map memory mutex numeric optional set span string string_view thread utility
@@ -173,8 +174,7 @@ function(evoq_isa_files list_name)
     elseif(source MATCHES "/src/serve/(connection|server|grpc_call|grpc_server|rpc)\\.cc$")
       # They wait for the network; the templates that they are made of take minutes at -O3.
       set_source_files_properties(${source} PROPERTIES COMPILE_OPTIONS -O1)
-    elseif(source MATCHES "/src/(ops|engine|compile|program|graph|tensor/attrs|reference/evaluate)[/.]"
-           AND NOT source MATCHES "_test\\.cc$")
+    elseif(source MATCHES "/src/(${EVOQ_SMALL})[/.]" AND NOT source MATCHES "_test\\.cc$")
       # Files are read, types inferred, programs and engines made when a model is loaded or meets
       # new sizes; between runs an engine looks up what is there.
       set_source_files_properties(${source} PROPERTIES COMPILE_OPTIONS -Os)

@@ -35,7 +35,7 @@ def write_net(path):
     """Two convolutions of 3x3 and three of 1x1, with weights that are worth nothing equal."""
     random = np.random.default_rng(5)
     nodes, weights, value = [], [], "x"
-    layers = [(3, 32, 3), (32, 96, 1), (96, 48, 1), (48, 64, 3), (64, 128, 1)]
+    layers = [(3, 256, 3), (256, 256, 1), (256, 48, 1), (48, 256, 3), (256, 128, 1)]
     for i, (inputs, outputs, size) in enumerate(layers):
         w = random.normal(0, 1 / np.sqrt(inputs * size * size), (outputs, inputs, size, size))
         weights.append(numpy_helper.from_array(w.astype(np.float32), f"w{i}"))
