@@ -30,6 +30,8 @@ class Lowering {
   explicit Lowering(Graph& graph) : graph_(graph) {}
 
   bool Rewrite(NodeId id) {
+    // A pass before has moved the channels: nothing here looks for them there.
+    if (graph_.node(id).attrs.Int("channels_last") != 0) return false;
     return Groups(id) || GroupsWrittenOut(id) || MeanVariance(id) || LocalResponse(id);
   }
 

@@ -279,5 +279,75 @@ TEST(Lowering, ConvTransposeOfFewChannels) {
   }
 }
 
+// All passes over operators on images, of which some axes have one element: what moves such an axis
+// is a Reshape, and a pass that looks for channels must not take another axis for them.
+TEST(Lowering, AxesOfOneElement) {
+  Draw draw(9);
+  const std::vector<std::vector<int64_t>> shapes = {{1, 1, 7},    {2, 1, 4, 5}, {1, 3, 1, 1},
+                                                    {1, 4, 1, 6}, {1, 1, 1, 9}, {3, 2, 5},
+                                                    {2, 4, 3, 3}, {1, 6, 5},    {1, 4, 6, 1}};
+  for (const std::vector<int64_t>& shape : shapes) {
+    const int64_t channels = shape[1];
+    const std::string dims = fmt::format("{}", fmt::join(shape, ", "));
+    const std::string vector = fmt::format("float32[{}]", channels);
+    const std::string groups = channels % 2 == 0 ? "2" : "1";
+    std::string values = "1.5";
+    for (int64_t c = 1; c < channels; ++c) values += fmt::format(", {}.25", c);
+    const std::string scale = fmt::format("const %s: {} = [{}]\n", vector, values);
+    const size_t axes = shape.size() - 2;
+    const std::string ones(axes == 1 ? "1" : "1, 1"), window(axes == 1 ? "1" : "1, 1");
+    const std::string whole = fmt::format(
+        "const %w: float32[{0}, {0}, {1}] = [{2}]\n", channels, ones,
+        fmt::join(std::vector<float>(static_cast<size_t>(channels * channels), 0.5f), ", "));
+    for (const std::string& node :
+         {std::string("InstanceNormalization(%x, %s, %s)"),
+          std::string("InstanceNormalization(%x, %one, %zero)"),
+          "GroupNormalization{num_groups=" + groups + "}(%x, %s, %s)",
+          std::string("BatchNormalization(%x, %s, %s, %s, %s)"), std::string("LRN{size=3}(%x)"),
+          std::string("MeanVarianceNormalization{axes=[0, 2]}(%x)"),
+          std::string("LpNormalization{axis=1}(%x)"), std::string("Softmax{axis=1}(%x)"),
+          std::string("LogSoftmax{axis=-1}(%x)"), std::string("Hardmax{axis=1}(%x)"),
+          std::string("GlobalAveragePool(%x)"), std::string("GlobalMaxPool(%x)"),
+          "AveragePool{kernel_shape=[" + window + "]}(%x)", std::string("PRelu(%x, %t)"),
+          std::string("LayerNormalization{axis=-1}(%x, %l)"), std::string("Conv(%x, %w)"),
+          std::string("ConvTranspose(%x, %w)")}) {
+      for (const char* behind : {"", "Relu(%a)", "Conv(%a, %w)"}) {
+        const bool between = std::string_view(behind).starts_with("Conv");
+        std::string of = node;
+        if (between) of.replace(of.find("%x"), 2, "%b");
+        const auto each = [](int64_t count, float value) {
+          return fmt::format(
+              "{}", fmt::join(std::vector<float>(static_cast<size_t>(count), value), ", "));
+        };
+        std::string text = fmt::format("graph g\ninput %x: float32[{}]\n{}{}", dims, scale, whole);
+        text += "const %t: float32[1] = [0.25]\n";
+        text +=
+            fmt::format("const %l: float32[{}] = [{}]\n", shape.back(), each(shape.back(), 1.25f));
+        text += fmt::format("const %one: {} = [{}]\n", vector, each(channels, 1));
+        text += fmt::format("const %zero: {} = [{}]\n", vector, each(channels, 0));
+        if (between) text += "c: %b = Conv(%x, %w)\n";
+        text += fmt::format("n: %a = {}\n", of);
+        text += *behind == 0 ? "output %a\n" : fmt::format("z: %y = {}\noutput %y\n", behind);
+        SCOPED_TRACE(text);
+        const auto before = ParseGraph(text);
+        ASSERT_TRUE(before) << before.error().message();
+        Graph plain = *before;
+        ASSERT_TRUE(InferTypes(plain));
+        Graph after = plain;
+        for (const Stage stage : {Stage::kOptimize, Stage::kLower}) {
+          const Status ran = RunPasses(after, stage);
+          ASSERT_TRUE(ran) << ran.error().message();
+        }
+        const std::vector<Tensor> inputs = {
+            draw.Values(plain.value(plain.inputs()[0]).type, false)};
+        const auto want = EvaluateGraph(plain, inputs), got = EvaluateGraph(after, inputs);
+        ASSERT_TRUE(want) << want.error().message();
+        ASSERT_TRUE(got) << got.error().message();
+        ExpectSame((*want)[0], (*got)[0], 2e-5f);
+      }
+    }
+  }
+}
+
 }  // namespace
 }  // namespace evoq
