@@ -68,7 +68,7 @@ def chat(content, **more):
 def check_texts(server, work, model):
     wanted = [generated(work, model, p, "--max-tokens", "12") for p in PROMPTS]
     models = server.json("GET", "/v1/models")
-    check("models", [m["id"] for m in models["data"]] == ["lm", "narrow", "tools"], models)
+    check("models", [m["id"] for m in models["data"]] == ["lm", "narrow", "plain", "tools"], models)
     for prompt, (text, tokens) in zip(PROMPTS, wanted):
         got = server.json("POST", "/v1/completions", completion(prompt))
         choice, usage = got["choices"][0], got["usage"]
@@ -275,6 +275,11 @@ def check_logprobs(server):
     whole = ask(prompt=prompt, logprobs=3, echo=True)
     text = "".join(p["choices"][0]["text"] for p in pieces)
     check("the same in pieces", joined == whole["logprobs"] and text == whole["text"], joined)
+    # A model without a tokenizer has tokens and no text.
+    plain = ask(model="plain", prompt=prompt, logprobs=1, echo=True, max_tokens=2)
+    tokens = plain["logprobs"]["tokens"]
+    right = plain["text"] == "" and len(tokens) == 7 and tokens[0] == "token_id:1"
+    check("of a model without a tokenizer", right, plain)
     of_chat = server.json(
         "POST", "/v1/chat/completions", chat("the cat", logprobs=True, top_logprobs=2)
     )["choices"][0]
@@ -442,7 +447,9 @@ def check_openai(server, work, model):
     )
     chances = got.choices[1].logprobs.content[0].top_logprobs
     check("openai: logprobs of a chat", len(chances) == 2, got)
-    check("openai: models", [m.id for m in client.models.list()] == ["lm", "narrow", "tools"])
+    check(
+        "openai: models", [m.id for m in client.models.list()] == ["lm", "narrow", "plain", "tools"]
+    )
     try:
         client.completions.create(prompt="a", model="none")
         check("openai: errors", False)
@@ -467,6 +474,9 @@ def main():
         settings.write_text(json.dumps(config))
         agree.evoq("compile", folder, "-o", repository / "tools.etm")
         agree.evoq("zoo", "lenet", "-o", repository / "net.onnx")
+        for path in folder.glob("tokenizer*"):
+            path.unlink()
+        agree.evoq("compile", folder, "-o", repository / "plain.etm")
         with Serving(repository) as server:
             check_texts(server, work, model)
             check_narrow_caches(server, work, model, repository)

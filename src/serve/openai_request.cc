@@ -140,9 +140,9 @@ Result<TextAsked::Prompt> PromptOf(const json& prompt, const TextModel& model, b
   TextAsked::Prompt one;
   if (IsTokens(prompt)) {
     EVOQ_ASSIGN(one.tokens, ReadTokens(prompt, model.vocabulary(), at));
-    if (!echo) return one;
-    EVOQ_ASSIGN(const Tokenizer* tokenizer, TokenizerFor(model));
-    EVOQ_ASSIGN(one.text, tokenizer->Decode(one.tokens, true));
+    if (echo && model.tokenizer()) {
+      EVOQ_ASSIGN(one.text, model.tokenizer()->Decode(one.tokens, true));
+    }
     return one;
   }
   if (!prompt.is_string())
