@@ -31,9 +31,14 @@ EvalResult EvaluateConstantOfShape(const EvalArgs& args) {
   EVOQ_ASSIGN(const Tensor value, FillValue(args.node));
   EVOQ_ASSIGN(const int64_t width, ElementBytes(value));
   EVOQ_ASSIGN(Tensor y, AllocateGrown(types[0]));
-  std::byte* to = y.mutable_raw();
-  for (int64_t i = 0; i < y.elements(); ++i)
-    std::memcpy(to + i * width, value.raw(), static_cast<size_t>(width));
+  // What is filled is copied behind itself.
+  std::byte* const to = y.mutable_raw();
+  const int64_t bytes = y.elements() * width;
+  for (int64_t filled = 0; filled < bytes;) {
+    const int64_t more = filled == 0 ? width : std::min(filled, bytes - filled);
+    std::memcpy(to + filled, filled == 0 ? value.raw() : to, static_cast<size_t>(more));
+    filled += more;
+  }
   return One(std::move(y));
 }
 
@@ -45,12 +50,14 @@ EvalResult EvaluateRange(const EvalArgs& args) {
     using T = decltype(tag);
     EVOQ_ASSIGN(Tensor y, AllocateGrown(types[0]));
     const T start = args.inputs[0].data<T>()[0], delta = args.inputs[2].data<T>()[0];
-    for (int64_t i = 0; i < y.elements(); ++i) {
+    T* const to = y.mutable_data<T>();
+    const int64_t count = y.elements();
+    for (int64_t i = 0; i < count; ++i) {
       if constexpr (std::is_integral_v<T>) {
-        y.mutable_data<T>()[i] = static_cast<T>(
-            static_cast<uint64_t>(start) + static_cast<uint64_t>(i) * static_cast<uint64_t>(delta));
+        to[i] = static_cast<T>(static_cast<uint64_t>(start) +
+                               static_cast<uint64_t>(i) * static_cast<uint64_t>(delta));
       } else {
-        y.mutable_data<T>()[i] = start + static_cast<T>(i) * delta;
+        to[i] = start + static_cast<T>(i) * delta;
       }
     }
     return One(std::move(y));
