@@ -72,7 +72,7 @@ TEST_F(Explains, StepsWithoutAFastKernel) {
 TEST_F(Explains, KernelsFarFromTheRoofline) {
   std::string text = "graph g\ninput %x: float32[8, 16]\n";
   for (int i = 0; i < 30; ++i)
-    text += fmt::format("h{0}: %y{0}: float32[8, 16] = Hardmax{{axis=1}}(%x)\noutput %y{0}\n", i);
+    text += fmt::format("h{0}: %y{0}: float32[8, 16] = EyeLike(%x)\noutput %y{0}\n", i);
   text += "m: %z: float32[8, 16] = Relu(%x)\noutput %z\n";
   ASSERT_TRUE(WriteEtm(*LowerAndPack(Parsed(text)), At("far.etm")));
   ExplainJob job{.model = At("far.etm")};
@@ -94,7 +94,7 @@ TEST_F(Explains, KernelsFarFromTheRoofline) {
   const std::string list = told.text.substr(at, told.text.find("\n\n", at) - at);
   EXPECT_NE(list.find("\n   80.0%  m (Relu): "), std::string::npos) << list;
   EXPECT_NE(list.find(" reaches 3.0% of the roofline; "), std::string::npos) << list;
-  EXPECT_NE(list.find("\n   20.0%  h7 (Hardmax): "), std::string::npos) << list;
+  EXPECT_NE(list.find("\n   20.0%  h7 (EyeLike): "), std::string::npos) << list;
   EXPECT_NE(list.find("    0.0%  in 29 more (--json has them)"), std::string::npos) << list;
   EXPECT_EQ(std::count(list.begin(), list.end(), '%'), 4) << list;
   EXPECT_EQ(told.json["slow_steps"].size(), 31u);
