@@ -2,6 +2,8 @@
 // and tensors are to be read.
 #pragma once
 
+#include <algorithm>
+#include <array>
 #include <span>
 #include <string_view>
 
@@ -14,6 +16,14 @@ namespace evoq {
 struct TensorName {
   std::string_view hugging_face, gguf;
 };
+// What a row shares with others, and its own.
+template <size_t kShared, size_t kOwn>
+constexpr std::array<TensorName, kShared + kOwn> Joined(const TensorName (&shared)[kShared],
+                                                        const TensorName (&own)[kOwn]) {
+  std::array<TensorName, kShared + kOwn> all;
+  std::copy_n(own, kOwn, std::copy_n(shared, kShared, all.begin()));
+  return all;
+}
 
 // Which layers see only the last tokens, where the settings name a window and no layer types.
 enum class Windows {

@@ -3,44 +3,37 @@
 namespace evoq {
 namespace {
 
-constexpr TensorName kLlamaNames[] = {
-    {"embed_tokens", "token_embd"},
-    {"norm", "output_norm"},
-    {"lm_head", "output"},
-    {"input_layernorm", "attn_norm"},
-    {"post_attention_layernorm", "ffn_norm"},
-    {"self_attn.q_proj", "attn_q"},
-    {"self_attn.k_proj", "attn_k"},
-    {"self_attn.v_proj", "attn_v"},
-    {"self_attn.qkv_proj", "attn_qkv"},
-    {"self_attn.o_proj", "attn_output"},
-    {"self_attn.q_norm", "attn_q_norm"},
-    {"self_attn.k_norm", "attn_k_norm"},
-    {"mlp.gate_proj", "ffn_gate"},
-    {"mlp.up_proj", "ffn_up"},
-    {"mlp.gate_up_proj", "ffn_up"},
-    {"mlp.down_proj", "ffn_down"},
+// Of most decoders.
+constexpr TensorName kDecoderNames[] = {
+    {"embed_tokens", "token_embd"}, {"norm", "output_norm"},
+    {"lm_head", "output"},          {"input_layernorm", "attn_norm"},
+    {"self_attn.q_proj", "attn_q"}, {"self_attn.k_proj", "attn_k"},
+    {"self_attn.v_proj", "attn_v"}, {"self_attn.o_proj", "attn_output"},
 };
 
+constexpr auto kLlamaNames = Joined(kDecoderNames, {
+                                                       {"post_attention_layernorm", "ffn_norm"},
+                                                       {"self_attn.qkv_proj", "attn_qkv"},
+                                                       {"self_attn.q_norm", "attn_q_norm"},
+                                                       {"self_attn.k_norm", "attn_k_norm"},
+                                                       {"mlp.gate_proj", "ffn_gate"},
+                                                       {"mlp.up_proj", "ffn_up"},
+                                                       {"mlp.gate_up_proj", "ffn_up"},
+                                                       {"mlp.down_proj", "ffn_down"},
+                                                   });
+
 // Norms before and behind each block.
-constexpr TensorName kGemma2Names[] = {
-    {"embed_tokens", "token_embd"},
-    {"norm", "output_norm"},
-    {"lm_head", "output"},
-    {"input_layernorm", "attn_norm"},
-    {"post_attention_layernorm", "post_attention_norm"},
-    {"pre_feedforward_layernorm", "ffn_norm"},
-    {"post_feedforward_layernorm", "post_ffw_norm"},
-    {"self_attn.q_proj", "attn_q"},
-    {"self_attn.k_proj", "attn_k"},
-    {"self_attn.v_proj", "attn_v"},
-    {"self_attn.o_proj", "attn_output"},
-    {"self_attn.q_norm", "attn_q_norm"},
-    {"self_attn.k_norm", "attn_k_norm"},
-    {"mlp.gate_proj", "ffn_gate"},
-    {"mlp.up_proj", "ffn_up"},
-    {"mlp.down_proj", "ffn_down"},
-};
+constexpr auto kGemma2Names =
+    Joined(kDecoderNames, {
+                              {"post_attention_layernorm", "post_attention_norm"},
+                              {"pre_feedforward_layernorm", "ffn_norm"},
+                              {"post_feedforward_layernorm", "post_ffw_norm"},
+                              {"self_attn.q_norm", "attn_q_norm"},
+                              {"self_attn.k_norm", "attn_k_norm"},
+                              {"mlp.gate_proj", "ffn_gate"},
+                              {"mlp.up_proj", "ffn_up"},
+                              {"mlp.down_proj", "ffn_down"},
+                          });
 
 constexpr TensorName kGpt2Names[] = {
     {"wte", "token_embd"},          {"wpe", "position_embd"}, {"ln_f", "output_norm"},
@@ -65,35 +58,21 @@ constexpr TensorName kPhiNames[] = {
     {"mlp.fc2", "ffn_down"},
 };
 
-constexpr TensorName kStarcoder2Names[] = {
-    {"embed_tokens", "token_embd"},
-    {"norm", "output_norm"},
-    {"lm_head", "output"},
-    {"input_layernorm", "attn_norm"},
-    {"post_attention_layernorm", "ffn_norm"},
-    {"self_attn.q_proj", "attn_q"},
-    {"self_attn.k_proj", "attn_k"},
-    {"self_attn.v_proj", "attn_v"},
-    {"self_attn.o_proj", "attn_output"},
-    {"mlp.c_fc", "ffn_up"},
-    {"mlp.c_proj", "ffn_down"},
-};
+constexpr auto kStarcoder2Names =
+    Joined(kDecoderNames, {
+                              {"post_attention_layernorm", "ffn_norm"},
+                              {"mlp.c_fc", "ffn_up"},
+                              {"mlp.c_proj", "ffn_down"},
+                          });
 
-constexpr TensorName kGlm4Names[] = {
-    {"embed_tokens", "token_embd"},
-    {"norm", "output_norm"},
-    {"lm_head", "output"},
-    {"input_layernorm", "attn_norm"},
-    {"post_self_attn_layernorm", "post_attention_norm"},
-    {"post_attention_layernorm", "ffn_norm"},
-    {"post_mlp_layernorm", "post_ffw_norm"},
-    {"self_attn.q_proj", "attn_q"},
-    {"self_attn.k_proj", "attn_k"},
-    {"self_attn.v_proj", "attn_v"},
-    {"self_attn.o_proj", "attn_output"},
-    {"mlp.gate_up_proj", "ffn_up"},
-    {"mlp.down_proj", "ffn_down"},
-};
+constexpr auto kGlm4Names =
+    Joined(kDecoderNames, {
+                              {"post_self_attn_layernorm", "post_attention_norm"},
+                              {"post_attention_layernorm", "ffn_norm"},
+                              {"post_mlp_layernorm", "post_ffw_norm"},
+                              {"mlp.gate_up_proj", "ffn_up"},
+                              {"mlp.down_proj", "ffn_down"},
+                          });
 
 constexpr TensorName kNeoxNames[] = {
     {"embed_in", "token_embd"},

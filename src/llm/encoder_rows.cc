@@ -9,22 +9,6 @@ constexpr TensorName kBertNames[] = {
     {"embeddings.position_embeddings", "position_embd"},
     {"embeddings.token_type_embeddings", "token_types"},
     {"embeddings.LayerNorm", "token_embd_norm"},
-    {"attention.self.query", "attn_q"},
-    {"attention.self.key", "attn_k"},
-    {"attention.self.value", "attn_v"},
-    {"attention.output.dense", "attn_output"},
-    {"attention.output.LayerNorm", "attn_output_norm"},
-    {"intermediate.dense", "ffn_up"},
-    {"output.dense", "ffn_down"},
-    {"output.LayerNorm", "layer_output_norm"},
-    {"pooler.dense", "pooler"},
-};
-
-constexpr TensorName kElectraNames[] = {
-    {"embeddings.word_embeddings", "token_embd"},
-    {"embeddings.position_embeddings", "position_embd"},
-    {"embeddings.token_type_embeddings", "token_types"},
-    {"embeddings.LayerNorm", "token_embd_norm"},
     {"embeddings_project", "token_embd_project"},
     {"attention.self.query", "attn_q"},
     {"attention.self.key", "attn_k"},
@@ -34,6 +18,7 @@ constexpr TensorName kElectraNames[] = {
     {"intermediate.dense", "ffn_up"},
     {"output.dense", "ffn_down"},
     {"output.LayerNorm", "layer_output_norm"},
+    {"pooler.dense", "pooler"},
 };
 
 // A group of layers holds one.
@@ -98,7 +83,7 @@ extern const EncoderFamily kEncoderDistilbert = {.name = "distilbert",
                                                  .names = kDistilbertNames,
                                                  .layers = "transformer.layer."};
 extern const EncoderFamily kEncoderElectra = {
-    .name = "electra", .prefix = "electra.", .names = kElectraNames, .embedding = 128};
+    .name = "electra", .prefix = "electra.", .names = kBertNames, .embedding = 128};
 extern const EncoderFamily kEncoderAlbert = {.name = "albert",
                                              .prefix = "albert.",
                                              .names = kAlbertNames,

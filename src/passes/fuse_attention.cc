@@ -12,10 +12,6 @@ namespace {
 constexpr int64_t kManyKeys = 1024;
 constexpr int kMaxSteps = 16;  // between a product and its keys
 
-bool IsPlainFloat(const Graph& graph, ValueId value) {
-  const TensorType& type = graph.value(value).type;
-  return type.dtype == DType::kFloat32 && !type.quantized();
-}
 bool HasRank4(const Graph& graph, ValueId value) {
   const Shape& shape = graph.value(value).type.shape;
   return IsPlainFloat(graph, value) && shape.ranked() && shape.rank() == 4;
@@ -221,8 +217,8 @@ std::optional<Scores> ScoresOf(const Graph& graph, ValueId value, SizeProbes& pr
 ValueId MaskOf(Graph& graph, const Scores& scores, const std::string& name) {
   if (!scores.kept.valid()) return scores.mask;
   if (scores.keeps_true && std::isinf(scores.fill)) return scores.kept;
-  const ValueId zero = graph.AddConstant(name + "_seen", Tensor::Scalar(0.0f)),
-                fill = graph.AddConstant(name + "_hidden", Tensor::Scalar(scores.fill));
+  const ValueId zero = AddFloat(graph, name + "_seen", 0.0f),
+                fill = AddFloat(graph, name + "_hidden", scores.fill);
   return graph.Apply(
       "Where", name,
       {scores.kept, scores.keeps_true ? zero : fill, scores.keeps_true ? fill : zero}, {},

@@ -128,9 +128,7 @@ class Fuser {
   void Replace(const Tail& tail, const Tensor& weights) {
     const Node node = graph_.node(id_);
     const std::string name = graph_.value(node.input(1)).name;
-    const ValueId one = tail.x_scale.valid()
-                            ? tail.x_scale
-                            : graph_.AddConstant(name + "_one", Tensor::Scalar(1.0f));
+    const ValueId one = tail.x_scale.valid() ? tail.x_scale : AddFloat(graph_, name + "_one", 1.0f);
     Attrs attrs = node.attrs;
     const ValueId w = Constant(node.input(1), name, weights);
     graph_.RenameNode(id_, node.name + "_sums");

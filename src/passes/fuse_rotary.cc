@@ -8,10 +8,9 @@
 namespace evoq {
 namespace {
 
-bool IsPlainFloat(const Graph& graph, ValueId value, int rank) {
-  const TensorType& type = graph.value(value).type;
-  return type.dtype == DType::kFloat32 && !type.quantized() && type.shape.ranked() &&
-         type.shape.rank() == rank;
+bool IsFloatOfRank(const Graph& graph, ValueId value, int rank) {
+  const Shape& shape = graph.value(value).type.shape;
+  return IsPlainFloat(graph, value) && shape.ranked() && shape.rank() == rank;
 }
 
 bool IsLastAxis(const Graph& graph, ValueId value, int64_t axis) {
@@ -121,10 +120,10 @@ class RotaryFuser {
 };
 
 ValueId RotaryFuser::WithoutHeads(ValueId value) {
-  if (!IsPlainFloat(graph_, value, 4)) return {};
+  if (!IsFloatOfRank(graph_, value, 4)) return {};
   for (const char* op : {"Unsqueeze", "Reshape"}) {
     const NodeId id = ProducedBy(graph_, value, op);
-    if (!id.valid() || !IsPlainFloat(graph_, graph_.node(id).input(0), 3)) continue;
+    if (!id.valid() || !IsFloatOfRank(graph_, graph_.node(id).input(0), 3)) continue;
     const ValueId rows = graph_.node(id).input(0);
     const Dim& heads = graph_.value(value).type.shape[1];
     if (!heads.known() || heads.value != 1) continue;
@@ -219,10 +218,10 @@ std::optional<RotaryFuser::Angles> RotaryFuser::AnglesOf(ValueId value, ValueId 
 
 bool RotaryFuser::Fuse(NodeId id) {
   if (!IsOp(graph_, id, "Add") || HasActivation(graph_.node(id)) ||
-      !IsPlainFloat(graph_, graph_.node(id).outputs[0], 4))
+      !IsFloatOfRank(graph_, graph_.node(id).outputs[0], 4))
     return false;
   const auto rotation = RotationOf(graph_, graph_.node(id));
-  if (!rotation || !IsPlainFloat(graph_, rotation->x, 4)) return false;
+  if (!rotation || !IsFloatOfRank(graph_, rotation->x, 4)) return false;
   const auto cosines = AnglesOf(rotation->cosines, rotation->x),
              sines = AnglesOf(rotation->sines, rotation->x);
   if (!cosines || !sines || cosines->places != sines->places) return false;

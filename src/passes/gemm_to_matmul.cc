@@ -38,8 +38,7 @@ ValueId TimesScalar(Graph& graph, const std::string& name, ValueId value, float 
     for (int64_t i = 0; i < scaled.elements(); ++i) scaled.mutable_data<float>()[i] *= factor;
     return graph.AddConstant(graph.value(value).name, std::move(scaled));
   }
-  return graph.Apply("Mul", name + "_scaled",
-                     {value, graph.AddConstant(name + "_factor", Tensor::Scalar(factor))});
+  return graph.Apply("Mul", name + "_scaled", {value, AddFloat(graph, name + "_factor", factor)});
 }
 
 // C as a bias of N values, or an invalid id when it is none (a matrix, or computed with an unknown

@@ -9,8 +9,8 @@ bool Rewrite(Graph& graph, NodeId id) {
   if (!IsOp(graph, id, "ReduceLogSumExp")) return false;
   const Node node = graph.node(id);
   const ValueId x = node.input(0);
-  const TensorType &type = graph.value(x).type, &y = graph.value(node.outputs[0]).type;
-  if (type.dtype != DType::kFloat32 || type.quantized() || y.quantized() || !type.shape.ranked())
+  const TensorType& type = graph.value(x).type;
+  if (!IsPlainFloat(graph, x) || !IsPlainFloat(graph, node.outputs[0]) || !type.shape.ranked())
     return false;
   const bool keep = node.attrs.Int("keepdims", 1) != 0;
   std::vector<int64_t> axes;
@@ -32,7 +32,7 @@ bool Rewrite(Graph& graph, NodeId id) {
     return graph.Apply(op, node.name + suffix, std::move(inputs), attrs);
   };
   const auto number = [&](const char* suffix, float value) {
-    return graph.AddConstant(node.name + suffix, Tensor::Scalar(value));
+    return AddFloat(graph, node.name + suffix, value);
   };
   // From the largest element, or from 0 where that is no number or infinite.
   const ValueId largest = apply("ReduceMax", "_largest", {x, over}, kept),

@@ -9,18 +9,16 @@ bool Rewrite(Graph& graph, NodeId id) {
   if (!IsOp(graph, id, "LpNormalization")) return false;
   const Node node = graph.node(id);
   const ValueId x = node.input(0);
-  const TensorType &type = graph.value(x).type, &y = graph.value(node.outputs[0]).type;
-  if (type.dtype != DType::kFloat32 || type.quantized() || y.quantized()) return false;
+  if (!IsPlainFloat(graph, x) || !IsPlainFloat(graph, node.outputs[0])) return false;
   Attrs sums;
   sums.Set("keepdims", int64_t{1});
   const ValueId axes = AddInts(graph, node.name + "_axes", {node.attrs.Int("axis", -1)});
   const ValueId norm = graph.Apply(node.attrs.Int("p", 2) == 2 ? "ReduceL2" : "ReduceL1",
                                    node.name + "_norm", {x, axes}, sums);
   // What has no length stays at 0.
-  const ValueId zero = graph.AddConstant(node.name + "_zero", Tensor::Scalar(0.0f)),
-                infinity =
-                    graph.AddConstant(node.name + "_infinity",
-                                      Tensor::Scalar(std::numeric_limits<float>::infinity())),
+  const ValueId zero = AddFloat(graph, node.name + "_zero", 0.0f),
+                infinity = AddFloat(graph, node.name + "_infinity",
+                                    std::numeric_limits<float>::infinity()),
                 none = graph.Apply("Equal", node.name + "_none", {norm, zero}),
                 by = graph.Apply("Where", node.name + "_by", {none, infinity, norm});
   ReplaceNode(graph, id, "Div", "", {x, by});

@@ -7,14 +7,6 @@
 namespace evoq {
 namespace {
 
-bool PlainFloat(const TensorType& type) {
-  return type.dtype == DType::kFloat32 && !type.quantized();
-}
-
-ValueId FloatScalar(Graph& graph, const std::string& name, float value) {
-  return graph.AddConstant(name, Tensor::Scalar(value));
-}
-
 // The product of the sizes [first, last), when all are known.
 std::optional<int64_t> SizeOf(const Shape& shape, int first, int last) {
   int64_t size = 1;
@@ -47,7 +39,7 @@ class Lowering {
       Attrs last;
       last.Set("start", int64_t{2});
       const ValueId size = Apply(node, "Shape", "_size", {rows}, last);
-      return Apply(node, "Expand", "_ones", {FloatScalar(graph_, node.name + "_one", 1.0f), size});
+      return Apply(node, "Expand", "_ones", {AddFloat(graph_, node.name + "_one", 1.0f), size});
     }
     ValueId& ones = ones_[*columns];
     if (!ones.valid())
@@ -88,7 +80,7 @@ class Lowering {
     const Node node = graph_.node(id);
     const TensorType x = graph_.value(node.input(0)).type;
     for (ValueId value : {node.input(0), node.input(1), node.input(2), node.outputs[0]}) {
-      if (!PlainFloat(graph_.value(value).type)) return false;
+      if (!IsPlainFloat(graph_, value)) return false;
     }
     const int64_t groups = node.attrs.Int("num_groups");
     if (!x.shape.ranked() || x.shape.rank() < 2 || !x.shape[1].known() || groups < 1 ||
@@ -120,8 +112,8 @@ class Lowering {
     const Node node = graph_.node(id);
     const ValueId x = node.input(0);
     const Shape shape = graph_.value(x).type.shape;
-    if (!PlainFloat(graph_.value(x).type) || !PlainFloat(graph_.value(node.outputs[0]).type) ||
-        !shape.ranked() || shape.rank() != 3 || !ProducedBy(graph_, x, "Reshape").valid() ||
+    if (!IsPlainFloat(graph_, x) || !IsPlainFloat(graph_, node.outputs[0]) || !shape.ranked() ||
+        shape.rank() != 3 || !ProducedBy(graph_, x, "Reshape").valid() ||
         !IsOp(graph_, OnlyReader(graph_, id), "Reshape") ||
         UniformOf(graph_, node.input(1)) != 1.0f || UniformOf(graph_, node.input(2)) != 0.0f)
       return false;
@@ -139,8 +131,7 @@ class Lowering {
     if (!IsOp(graph_, id, "MeanVarianceNormalization")) return false;
     const Node node = graph_.node(id);
     const ValueId x = node.input(0);
-    if (!PlainFloat(graph_.value(x).type) || !PlainFloat(graph_.value(node.outputs[0]).type))
-      return false;
+    if (!IsPlainFloat(graph_, x) || !IsPlainFloat(graph_, node.outputs[0])) return false;
     const ValueId axes = AddInts(graph_, node.name + "_axes", node.attrs.Ints("axes", {0, 2, 3}));
     Attrs keep;
     keep.Set("keepdims", int64_t{1});
@@ -150,7 +141,7 @@ class Lowering {
                   variance = Apply(node, "ReduceMean", "_variance", {squares, axes}, keep),
                   root = Apply(node, "Sqrt", "_root", {variance}),
                   deviation = Apply(node, "Add", "_deviation",
-                                    {root, FloatScalar(graph_, node.name + "_least", 1e-9f)});
+                                    {root, AddFloat(graph_, node.name + "_least", 1e-9f)});
     ReplaceNode(graph_, id, "Div", "", {centered, deviation});
     return true;
   }
@@ -163,8 +154,8 @@ class Lowering {
     const ValueId x = node.input(0);
     const Shape shape = graph_.value(x).type.shape;
     const int64_t size = node.attrs.Int("size"), before = (size - 1) / 2;
-    if (!PlainFloat(graph_.value(x).type) || !PlainFloat(graph_.value(node.outputs[0]).type) ||
-        !shape.ranked() || shape.rank() < 2 || size < 1)
+    if (!IsPlainFloat(graph_, x) || !IsPlainFloat(graph_, node.outputs[0]) || !shape.ranked() ||
+        shape.rank() < 2 || size < 1)
       return false;
     Attrs swap, window;
     swap.Set("perm", std::vector<int64_t>{0, 2, 1});
@@ -182,14 +173,14 @@ class Lowering {
                                  : Apply(node, "Shape", "_sizes", {x}),
                   mean = Apply(node, "Reshape", "_mean", {back, sizes}),
                   scaled = Apply(node, "Mul", "_scaled",
-                                 {mean, FloatScalar(graph_, node.name + "_alpha",
-                                                    node.attrs.Float("alpha", 1e-4f))}),
+                                 {mean, AddFloat(graph_, node.name + "_alpha",
+                                                 node.attrs.Float("alpha", 1e-4f))}),
                   moved = Apply(node, "Add", "_moved",
-                                {scaled, FloatScalar(graph_, node.name + "_bias",
-                                                     node.attrs.Float("bias", 1.0f))}),
+                                {scaled, AddFloat(graph_, node.name + "_bias",
+                                                  node.attrs.Float("bias", 1.0f))}),
                   power = Apply(node, "Pow", "_power",
-                                {moved, FloatScalar(graph_, node.name + "_beta",
-                                                    node.attrs.Float("beta", 0.75f))});
+                                {moved, AddFloat(graph_, node.name + "_beta",
+                                                 node.attrs.Float("beta", 0.75f))});
     ReplaceNode(graph_, id, "Div", "", {x, power});
     return true;
   }

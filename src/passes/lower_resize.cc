@@ -35,8 +35,8 @@ bool Rewrite(Graph& graph, NodeId id) {
   ValueId y = graph.Apply("Resize", resize.name, std::move(inputs), resize.attrs);
   if (mode == "cubic" || resize.attrs.Int("antialias") != 0) {  // else a Cast does it
     y = graph.Apply("Round", resize.name + "_round", {y});
-    const ValueId low = graph.AddConstant(resize.name + "_low", Tensor::Scalar(range->first)),
-                  high = graph.AddConstant(resize.name + "_high", Tensor::Scalar(range->second));
+    const ValueId low = AddFloat(graph, resize.name + "_low", range->first),
+                  high = AddFloat(graph, resize.name + "_high", range->second);
     y = graph.Apply("Clip", resize.name + "_clip", {y, low, high});
   }
   const ValueId whole = graph.Apply("Cast", resize.name + "_whole", {y}, cast(dtype));

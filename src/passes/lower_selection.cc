@@ -9,19 +9,11 @@ namespace {
 
 constexpr float kInfinity = std::numeric_limits<float>::infinity();
 
-bool PlainFloat(const TensorType& type) {
-  return type.dtype == DType::kFloat32 && !type.quantized();
-}
-
-ValueId FloatScalar(Graph& graph, const std::string& name, float value) {
-  return graph.AddConstant(name, Tensor::Scalar(value));
-}
-
 // A NaN is not equal to itself.
 bool LowerIsNaN(Graph& graph, NodeId id) {
   const Node node = graph.node(id);
   const ValueId x = node.input(0);
-  if (!PlainFloat(graph.value(x).type)) return false;
+  if (!IsPlainFloat(graph, x)) return false;
   const ValueId same = graph.Apply("Equal", node.name + "_same", {x, x}),
                 no = graph.AddConstant(node.name + "_no", Tensor::Scalar(false));
   ReplaceNode(graph, id, "Equal", "", {same, no});
@@ -40,10 +32,10 @@ bool LowerIsInf(Graph& graph, NodeId id) {
   const bool negative = node.attrs.Int("detect_negative", 1) != 0,
              positive = node.attrs.Int("detect_positive", 1) != 0;
   ValueId x = node.input(0);
-  if (!PlainFloat(graph.value(x).type) || (!negative && !positive)) return false;
+  if (!IsPlainFloat(graph, x) || (!negative && !positive)) return false;
   if (negative && positive) x = graph.Apply("Abs", node.name + "_size", {x});
   ReplaceNode(graph, id, "Equal", "",
-              {x, FloatScalar(graph, node.name + "_infinity", positive ? kInfinity : -kInfinity)});
+              {x, AddFloat(graph, node.name + "_infinity", positive ? kInfinity : -kInfinity)});
   return true;
 }
 
@@ -53,7 +45,7 @@ bool LowerHardmax(Graph& graph, NodeId id) {
   const Node node = graph.node(id);
   const ValueId x = node.input(0);
   const TensorType type = graph.value(x).type;
-  if (!PlainFloat(type) || !PlainFloat(graph.value(node.outputs[0]).type) || !type.shape.ranked())
+  if (!IsPlainFloat(graph, x) || !IsPlainFloat(graph, node.outputs[0]) || !type.shape.ranked())
     return false;
   const auto axis = NormalizeAxis(node.attrs.Int("axis", -1), type.shape.rank());
   if (!axis || !type.shape[*axis].known() || type.shape[*axis].value == 0) return false;
@@ -69,8 +61,8 @@ bool LowerHardmax(Graph& graph, NodeId id) {
                                         Tensor::FromValues(Shape(std::move(dims)), places)),
                 is_best = graph.Apply("Equal", node.name + "_is_best", {best, all});
   ReplaceNode(graph, id, "Where", "",
-              {is_best, FloatScalar(graph, node.name + "_one", 1.0f),
-               FloatScalar(graph, node.name + "_zero", 0.0f)});
+              {is_best, AddFloat(graph, node.name + "_one", 1.0f),
+               AddFloat(graph, node.name + "_zero", 0.0f)});
   return true;
 }
 

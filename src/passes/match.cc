@@ -178,10 +178,19 @@ bool Near(double value, double expected) {
   return std::abs(value - expected) <= 1e-4 * std::abs(expected);
 }
 
+bool IsPlainFloat(const Graph& graph, ValueId value) {
+  const TensorType& type = graph.value(value).type;
+  return type.dtype == DType::kFloat32 && !type.quantized();
+}
+
 ValueId AddInts(Graph& graph, std::string name, const std::vector<int64_t>& values) {
   return graph.AddConstant(
       std::move(name),
       Tensor::FromValues<int64_t>(Shape{static_cast<int64_t>(values.size())}, values));
+}
+
+ValueId AddFloat(Graph& graph, std::string name, float value) {
+  return graph.AddConstant(std::move(name), Tensor::Scalar(value));
 }
 
 void Absorb(Graph& graph, NodeId into, NodeId tail) {

@@ -71,6 +71,9 @@ Product ProductOf(const Graph& graph, ValueId value);
 bool Near(double value,
           double expected);  // within a relative 1e-4: constants that exporters rounded
 
+// float32 and not quantized.
+bool IsPlainFloat(const Graph& graph, ValueId value);
+
 // ---- rewrites
 
 // How many changes `change(graph, id)` makes over the live nodes, in that order.
@@ -84,6 +87,7 @@ int CountChanges(Graph& graph, const Change& change) {
 }
 
 ValueId AddInts(Graph& graph, std::string name, const std::vector<int64_t>& values);
+ValueId AddFloat(Graph& graph, std::string name, float value);
 
 // `into` computes what `tail`, the only reader of into's output 0, computed: `tail` goes and its
 // output 0, with name and type, becomes into's.

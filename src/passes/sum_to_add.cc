@@ -18,8 +18,7 @@ bool Rewrite(Graph& graph, NodeId id) {
     sum = graph.Apply("Add", fmt::format("{}_{}", node.name, i), {sum, node.inputs[i]});
   if (mean) {
     const auto count = static_cast<float>(node.inputs.size());
-    ReplaceNode(graph, id, "Div", "",
-                {sum, graph.AddConstant(node.name + "_count", Tensor::Scalar(count))});
+    ReplaceNode(graph, id, "Div", "", {sum, AddFloat(graph, node.name + "_count", count)});
   } else {
     ReplaceNode(graph, id, "Add", "", {sum, node.inputs.back()});
   }

@@ -27,17 +27,12 @@ bool AllAre(const std::vector<int64_t>& values, int64_t value) {
   return std::ranges::all_of(values, [&](int64_t v) { return v == value; });
 }
 
-bool PlainFloat(const TensorType& type) {
-  return type.dtype == DType::kFloat32 && !type.quantized();
-}
-
 std::optional<Window> WindowOf(const Graph& graph, const Node& node) {
   const Tensor* w = FloatConstant(graph, node.input(1));
   if (w == nullptr || !CanPermute(*w) || (w->shape().rank() != 3 && w->shape().rank() != 4) ||
-      !PlainFloat(graph.value(node.input(0)).type) ||
-      !PlainFloat(graph.value(node.outputs[0]).type) || node.attrs.Int("channels_last") == 1 ||
-      node.attrs.Int("group", 1) != 1 || node.attrs.Has("output_shape") ||
-      node.attrs.String("auto_pad", "NOTSET") != "NOTSET")
+      !IsPlainFloat(graph, node.input(0)) || !IsPlainFloat(graph, node.outputs[0]) ||
+      node.attrs.Int("channels_last") == 1 || node.attrs.Int("group", 1) != 1 ||
+      node.attrs.Has("output_shape") || node.attrs.String("auto_pad", "NOTSET") != "NOTSET")
     return std::nullopt;
   for (size_t i = 3; i < node.inputs.size(); ++i) {
     if (node.input(i).valid()) return std::nullopt;  // a residual

@@ -7,7 +7,6 @@
 //   layerName;execStatus;layerType;execType;realTime (ms);cpuTime (ms)
 // and, beside it in the same folder, benchmark_report.json or .csv: {"execution_results":
 // {"latency_median"}, ...}; Python's and the lines' name for it is "latency (ms)".
-#include <cmath>
 #include <filesystem>
 #include <map>
 #include <sstream>
@@ -15,6 +14,7 @@
 #include "base/brief.h"
 #include "base/file.h"
 #include "base/json_file.h"
+#include "foreign/profiles/number_text.h"
 #include "foreign/profiles/source.h"
 
 namespace evoq {
@@ -43,19 +43,11 @@ constexpr const char* kMedian[] = {"latency_median", "latency (ms)"};
 constexpr const char* kDevice[] = {"target_device", "target device"};
 constexpr std::string_view kHeader = "layerName;execStatus;";
 
-// "a number", of a text that is nothing else.
-std::optional<double> NumberIn(const std::string& text) {
-  char* end = nullptr;
-  const double number = std::strtod(text.c_str(), &end);
-  if (text.empty() || *end != 0 || !std::isfinite(number)) return std::nullopt;
-  return number;
-}
-
 // A number that the report may hold as text. Errors: kInvalidInput for what is none.
 Result<double> Number(const json& object, const char* key) {
   const std::string text = JsonText(object, key);
   if (text.empty()) return JsonNumber(object, key);
-  if (const auto number = NumberIn(text)) return *number;
+  if (const auto number = NumberOf(text)) return *number;
   return InvalidInput("{} '{}', expected a number", key, Shorten(text));
 }
 
@@ -111,10 +103,10 @@ Result<Report> FromLines(const std::string& text) {
       report.runs.emplace_back();
     } else if (fields.size() == 2) {
       const bool median = std::ranges::find(kMedian, fields[0]) != std::end(kMedian);
-      if (median) report.end_to_end_ms = NumberIn(fields[1]).value_or(0);
+      if (median) report.end_to_end_ms = NumberOf(fields[1]).value_or(0);
       if (std::ranges::find(kDevice, fields[0]) != std::end(kDevice)) report.device = fields[1];
     } else if (fields.size() == 6 && !report.runs.empty()) {
-      const auto ms = NumberIn(fields[4]);
+      const auto ms = NumberOf(fields[4]);
       if (!ms)
         return InvalidInput("line {}: realTime '{}', expected a number", number,
                             Shorten(fields[4]));
@@ -168,9 +160,8 @@ Result<ForeignRun> Read(const std::string& path) {
     if (nodes > 0)
       return InvalidInput(
           "{}: none of its {} nodes was executed; Python's benchmark_app writes the first node "
-          "alone "
-          "with -json_stats -report_type average_counters: take detailed_counters, or leave out "
-          "-json_stats",
+          "alone with -json_stats -report_type average_counters: take detailed_counters, or leave "
+          "out -json_stats",
           path, nodes);
     return InvalidInput(
         "{}: no executed nodes; expected what benchmark_app -report_type average_counters or "

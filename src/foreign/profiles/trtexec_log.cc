@@ -9,10 +9,11 @@
 #include "foreign/profiles/trtexec_log.h"
 
 #include <cctype>
-#include <cmath>
 #include <optional>
 #include <sstream>
 #include <vector>
+
+#include "foreign/profiles/number_text.h"
 
 namespace evoq {
 namespace {
@@ -29,13 +30,6 @@ std::string Plain(std::string line) {
     at = line.find_first_not_of(" \t", end + 1);
   }
   return at < line.size() ? line.substr(at) : "";
-}
-
-std::optional<double> NumberOf(const std::string& word) {
-  char* end = nullptr;
-  const double number = std::strtod(word.c_str(), &end);
-  if (word.empty() || *end != 0 || !std::isfinite(number) || number < 0) return std::nullopt;
-  return number;
 }
 
 // The number behind `key` in "key = 0.21 ms"; "key (1234".
@@ -56,7 +50,7 @@ std::optional<json> RowOf(const std::string& line, size_t columns, bool name_fir
     const size_t cut = name_first ? name.find_last_of(" \t") : name.find_first_of(" \t");
     if (cut == std::string::npos) return std::nullopt;
     const auto number = NumberOf(name_first ? name.substr(cut + 1) : name.substr(0, cut));
-    if (!number) return std::nullopt;
+    if (!number || *number < 0) return std::nullopt;
     numbers.insert(name_first ? numbers.begin() : numbers.end(), *number);
     name = Plain(name_first ? name.substr(0, cut) : name.substr(cut));
   }
