@@ -12,26 +12,82 @@ import numpy as np
 
 from ._error import Error
 from ._job import text_of
+from ._verb import tool
 
-_PATHS = (str, bytes, os.PathLike)
+PATHS = (str, bytes, os.PathLike)
 
 
 def paths_of(data: Any) -> str | list[str] | None:
     """A path, or NAME=FILE of each input; None where `data` is in memory."""
-    if isinstance(data, _PATHS):
+    if isinstance(data, PATHS):
         return text_of(data)
-    if isinstance(data, Mapping) and data and all(isinstance(v, _PATHS) for v in data.values()):
+    if isinstance(data, Mapping) and data and all(isinstance(v, PATHS) for v in data.values()):
         return [f"{name}={text_of(path)}" for name, path in data.items()]
-    if isinstance(data, (list, tuple)) and data and all(isinstance(v, _PATHS) for v in data):
+    if isinstance(data, (list, tuple)) and data and all(isinstance(v, PATHS) for v in data):
         return [text_of(path) for path in data]
     return None
 
 
-def _file_of(data: Any, model: Any, folder: str) -> str:
-    from ._make import inspect, samples_of
+def samples_of(model: Any, calibration: Any) -> list[list[Any]]:
+    """Calibration data as a list of samples of the model's batch size, each a list of arrays in the
+    order of its inputs."""
+    inputs = tool("inspect", model)["inputs"]
+    names = [value["name"] for value in inputs]
+    fixed = [
+        value["shape"][0] if value["shape"] and isinstance(value["shape"][0], int) else 1
+        for value in inputs
+    ]
+    batches = (
+        [calibration]
+        if isinstance(calibration, Mapping) or hasattr(calibration, "dtype")
+        else calibration
+    )
+    samples = []
+    for batch in batches:
+        if isinstance(batch, Mapping):
+            missing = [name for name in names if name not in batch]
+            if missing:
+                raise Error(
+                    f"calibration: a sample lacks {', '.join(missing)}, the inputs are "
+                    f"{', '.join(names)}"
+                )
+            arrays = [batch[name] for name in names]
+        else:
+            arrays = list(batch) if isinstance(batch, (list, tuple)) else [batch]
+        if len(arrays) != len(names):
+            raise Error(
+                f"calibration: a sample has {len(arrays)} arrays, the model {len(names)} inputs"
+            )
+        arrays = [array if hasattr(array, "shape") else np.asarray(array) for array in arrays]
+        counts = {a.shape[0] // n for a, n in zip(arrays, fixed) if len(a.shape) > 0 and n > 0}
+        if len(counts) > 1:
+            raise Error(
+                f"calibration: the arrays hold {', '.join(map(str, sorted(counts)))} samples, "
+                "expected equal numbers"
+            )
+        for i in range(counts.pop() if counts else 1):
+            samples.append(
+                [a[i * n : (i + 1) * n] if len(a.shape) > 0 else a for a, n in zip(arrays, fixed)]
+            )
+    if not samples:
+        raise Error("calibration: there are no samples")
+    return samples
 
+
+def calibration_of(model: Any, calibration: Any) -> tuple[dict[str, Any], list[list[Any]]]:
+    """Calibration data as options of the command, or as samples in memory (`samples_of`)."""
+    if calibration is None:
+        return {}, []
+    if (paths := paths_of(calibration)) is not None:
+        return {"calib": paths}, []
+    if isinstance(calibration, int):
+        return {"calib_random": calibration}, []
+    return {}, samples_of(model, calibration)
+
+
+def _file_of(data: Any, model: Any, folder: str) -> str:
     samples = samples_of(model, data)
-    names = [value["name"] for value in inspect(model)["inputs"]]
+    names = [value["name"] for value in tool("inspect", model)["inputs"]]
     columns = [np.concatenate([np.asarray(s[i]) for s in samples]) for i in range(len(names))]
     path = os.path.join(folder, "data.npy" if len(names) == 1 else "data.npz")
     if len(names) == 1:
@@ -47,7 +103,7 @@ def as_files(
     """What the options --data and --labels take: paths as they are; arrays, as `samples_of` takes
     them, and classes in files that last as long as the stack."""
     kept = paths_of(data)
-    of_path = labels is None or isinstance(labels, _PATHS)
+    of_path = labels is None or isinstance(labels, PATHS)
     if (data is None or kept is not None) and of_path:
         return kept, None if labels is None else text_of(labels)
     folder = stack.enter_context(tempfile.TemporaryDirectory(prefix="evoq-"))

@@ -7,9 +7,8 @@ from collections.abc import Sequence
 from typing import Any
 
 from . import _evoq
-from ._data import as_files, paths_of
+from ._data import as_files, paths_of, samples_of
 from ._job import texts_of
-from ._make import samples_of
 from ._source import as_file
 from ._verb import Progress, Report, Shapes, run_verb, tool
 

@@ -6,10 +6,8 @@ import contextlib
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-import numpy as np
-
 from . import _evoq
-from ._data import as_files, paths_of
+from ._data import as_files, calibration_of
 from ._error import Error
 from ._job import fill, report_of, text_of, texts_of
 from ._source import as_file
@@ -110,63 +108,6 @@ def compile(
 
 def _gear(sizes: int | Sequence[int]) -> list[int]:
     return [int(size) for size in sizes] if isinstance(sizes, Sequence) else [int(sizes)]
-
-
-def samples_of(model: Any, calibration: Any) -> list[list[Any]]:
-    """Calibration data as a list of samples of the model's batch size, each a list of arrays in the
-    order of its inputs."""
-    inputs = inspect(model)["inputs"]
-    names = [value["name"] for value in inputs]
-    fixed = [
-        value["shape"][0] if value["shape"] and isinstance(value["shape"][0], int) else 1
-        for value in inputs
-    ]
-    batches = (
-        [calibration]
-        if isinstance(calibration, Mapping) or hasattr(calibration, "dtype")
-        else calibration
-    )
-    samples = []
-    for batch in batches:
-        if isinstance(batch, Mapping):
-            missing = [name for name in names if name not in batch]
-            if missing:
-                raise Error(
-                    f"calibration: a sample lacks {', '.join(missing)}, the inputs are "
-                    f"{', '.join(names)}"
-                )
-            arrays = [batch[name] for name in names]
-        else:
-            arrays = list(batch) if isinstance(batch, (list, tuple)) else [batch]
-        if len(arrays) != len(names):
-            raise Error(
-                f"calibration: a sample has {len(arrays)} arrays, the model {len(names)} inputs"
-            )
-        arrays = [array if hasattr(array, "shape") else np.asarray(array) for array in arrays]
-        counts = {a.shape[0] // n for a, n in zip(arrays, fixed) if len(a.shape) > 0 and n > 0}
-        if len(counts) > 1:
-            raise Error(
-                f"calibration: the arrays hold {', '.join(map(str, sorted(counts)))} samples, "
-                "expected equal numbers"
-            )
-        for i in range(counts.pop() if counts else 1):
-            samples.append(
-                [a[i * n : (i + 1) * n] if len(a.shape) > 0 else a for a, n in zip(arrays, fixed)]
-            )
-    if not samples:
-        raise Error("calibration: there are no samples")
-    return samples
-
-
-def calibration_of(model: Any, calibration: Any) -> tuple[dict[str, Any], list[list[Any]]]:
-    """Calibration data as options of the command, or as samples in memory (`samples_of`)."""
-    if calibration is None:
-        return {}, []
-    if (paths := paths_of(calibration)) is not None:
-        return {"calib": paths}, []
-    if isinstance(calibration, int):
-        return {"calib_random": calibration}, []
-    return {}, samples_of(model, calibration)
 
 
 def _scale_sets(given: int | Mapping[str, Any] | None, file: list[str]) -> list[str]:

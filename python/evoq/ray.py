@@ -29,15 +29,13 @@ from typing import Any
 
 import numpy as np
 
-from . import _judge, _make
+from . import _data, _judge, _make
 from ._error import Error
 from ._job import Progress, Report
 from ._model import load
 from ._source import to_bytes
 
 __all__ = ["batch_infer", "calibrate", "evaluate", "infer_batches", "search"]
-
-_PATHS = (str, bytes, os.PathLike)
 
 
 def _ray():
@@ -154,7 +152,7 @@ def calibrate(
     """
     cluster = _Cluster(threads, retries, target)
     count = parts or cluster.places()
-    given, samples = _make.calibration_of(model, calibration)
+    given, samples = _data.calibration_of(model, calibration)
     # In memory: tuples of arrays, which each worker sees without a copy.
     data = [tuple(sample) for sample in samples] if samples else given.get("calib", calibration)
     if isinstance(calibration, Mapping) and not samples:

@@ -134,6 +134,19 @@ TEST_F(QuantizeOptionsTest, FewBitsAndMethods) {
     EXPECT_EQ(two.json["weight_bits"], json({{"p1", 2}, {"p3", 2}})) << output;
   }
   EXPECT_TRUE(Run({"quantize", model, "--calib", samples, "-o", etm}).json["weight_bits"].empty());
+  // A promise, and several scale sets, do not cost the bits.
+  for (const Words& more : {Words{"--min-sqnr", "0.001", "--data", samples, "--measure-s", "0.1"},
+                            Words{"--scale-sets", "2"}}) {
+    Words words = with({"4"});
+    words.insert(words.end(), more.begin(), more.end());
+    const Ran ran = Run(words);
+    ASSERT_EQ(ran.code, 0) << ran.log;
+    EXPECT_EQ(ran.json["weight_bits"].size(), 5u) << more[0];
+    EXPECT_EQ(ran.json["quantized_weight_bytes"], 5 * 128) << more[0];
+    const int64_t few = ran.json["output_bytes"];
+    words[words.size() - more.size() - 1] = "8";
+    EXPECT_GT(Run(words).json["output_bytes"].get<int64_t>(), few + 5 * 100) << more[0];
+  }
   const std::string refused = Refused(with({"p1=1", "--method", "gptq"}), kUsage);
   EXPECT_NE(refused.find("--method gptq: not with weights of 1 bit"), std::string::npos) << refused;
 }

@@ -99,11 +99,13 @@ Result<ScoredToken> ScoreToken(std::span<const float> logits, int64_t token, int
   const double all = largest + std::log(sum);
   const auto logprob = [&](int64_t id) { return logits[static_cast<size_t>(id)] - all; };
   ScoredToken scored{token, logprob(token), {}};
+  if (likeliest == 0) return scored;
   std::vector<int64_t> ids(logits.size());
   std::iota(ids.begin(), ids.end(), 0);
   const auto kept = ids.begin() + std::min<int64_t>(likeliest, std::ssize(ids));
   std::partial_sort(ids.begin(), kept, ids.end(), [&](int64_t a, int64_t b) {
-    return logprob(a) != logprob(b) ? logprob(a) > logprob(b) : a < b;
+    const float x = logits[static_cast<size_t>(a)], y = logits[static_cast<size_t>(b)];
+    return x != y ? x > y : a < b;
   });
   for (auto id = ids.begin(); id != kept; ++id) scored.likeliest.push_back({*id, logprob(*id)});
   return scored;

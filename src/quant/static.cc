@@ -481,6 +481,7 @@ class StaticQuantizer {
   }
 
   void FillReport() {
+    MarkWeightBits(graph_, asked_.weight_bits);
     report_.nodes.Add(Precision::kInt8, static_cast<int>(plan_.integer.size()) + plan_.already);
     report_.nodes.Add(Precision::kFloat32, static_cast<int>(plan_.reasons.size()));
     for (const auto& [id, reason] : plan_.reasons)

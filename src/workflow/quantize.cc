@@ -162,15 +162,16 @@ void CountSteps(const QuantizeJob& job, const Model& model, const InputShapes& s
   }
 }
 
-// The layers whose weights a file holds in fewer than 8 bits, and how many; of a graph whose
-// weights are not packed.
+// The layers whose weights a file holds in fewer than 8 bits, and how many.
 std::map<std::string, int> NarrowLayers(const Graph& graph) {
   std::map<std::string, int> layers;
   for (NodeId id : graph.order()) {
     const Node& node = graph.node(id);
     const int bits = WeightBitsOf(node);
     const Tensor* const w = bits < 8 ? graph.ConstantInput(node, 1) : nullptr;
-    if (w != nullptr && NarrowWeights(*w, bits)) layers[node.name] = bits;
+    if (w != nullptr && w->dtype() == DType::kInt8 &&
+        NarrowFactor({w->raw(), w->bytes()}, bits) > 0)
+      layers[node.name] = bits;
   }
   return layers;
 }
@@ -376,8 +377,6 @@ Result<Made> Make(const QuantizeJob& job, Graph graph, const Inputs& inputs,
                                                   options, inputs.data),
                                        job.model));
   NoteLeftFloat(in_subgraphs, graph, made.report);
-  EVOQ_ASSIGN(const std::vector<LayerBits> bits, ParseWeightBits(job.weight_bits));
-  MarkWeightBits(graph, bits);
   note(graph);
   if (writes_onnx) {
     made.graph = std::move(graph);

@@ -410,7 +410,7 @@ def add(a, b):
 def taken(net, calibration):
     return [
         [np.asarray(a).tolist() for a in sample]
-        for sample in evoq._make.samples_of(net, calibration)
+        for sample in evoq._data.samples_of(net, calibration)
     ]
 
 
@@ -446,7 +446,7 @@ def test_samples_that_do_not_fit():
         ([(rows[:0], rows[:0])], "calibration: there are no samples"),
     ):
         with pytest.raises(evoq.Error) as caught:
-            evoq._make.samples_of(free, calibration)
+            evoq._data.samples_of(free, calibration)
         assert str(caught.value) == message and caught.value.code == "usage"
 
 
