@@ -191,6 +191,9 @@ def check_choices(server, work, model):
     check("usage is that of all", got["usage"] == sums, (got["usage"], sums))
     got = ask(prompt=[[1, 5, 9], [1, 7]])
     check("lists of tokens", got["usage"]["prompt_tokens"] == 5 and len(got["choices"]) == 2, got)
+    got = ask(prompt=[[1, 5, 9], [1, 7]], n=3)
+    right = got["usage"]["prompt_tokens"] == 5 and len(got["choices"]) == 6
+    check("choices do not count their prompt again", right, got["usage"])
     drawn = {"temperature": 1.5, "seed": 4}
     three = [c["text"] for c in ask(prompt=PROMPTS[:2], n=3, **drawn)["choices"]]
     alone = [
@@ -239,6 +242,10 @@ def check_logprobs(server):
         ),
         got,
     )
+    drawn = ask(prompt=prompt, logprobs=1, temperature=2, seed=1, ignore_eos=True)["logprobs"]
+    beside = list(zip(drawn["tokens"], drawn["token_logprobs"], drawn["top_logprobs"]))
+    right = all(top[token] == p for token, p, top in beside)
+    check("a token beside the likeliest", right and any(len(t) == 2 for _, _, t in beside), drawn)
     none = ask(prompt=prompt, logprobs=0)["logprobs"]
     right = none["token_logprobs"] == scores["token_logprobs"] and none["top_logprobs"] is None
     check("of the chosen ones alone", right, none)
@@ -263,6 +270,7 @@ def check_logprobs(server):
     ]
     check("of a prompt alone", len(whole["tokens"]) == 7 and all(near), (whole, scored))
     check("echo", ask(prompt="the cat", echo=True)["text"].startswith("the cat"))
+    check("echo alone", ask(prompt="the cat", echo=True, max_tokens=0)["text"] == "the cat")
     pieces, _ = events(
         server.ask(
             "POST", "/v1/completions", completion(prompt, logprobs=3, stream=True, echo=True)

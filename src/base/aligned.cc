@@ -47,6 +47,10 @@ class Spares {
     most_ = bytes;
     DropBeyond(most_);
   }
+  size_t held() {
+    const std::lock_guard lock(mutex_);
+    return held_;
+  }
   // Null where there is none of this size.
   std::byte* Take(size_t mapped) {
     const std::lock_guard lock(mutex_);
@@ -95,6 +99,7 @@ constinit Spares spares;
 }  // namespace
 
 void KeepSpareBlocks(size_t bytes) { spares.Limit(bytes); }
+size_t SpareBytes() { return spares.held(); }
 
 void AlignedBuffer::Free::operator()(std::byte* p) const {
   if (mapped > 0) {

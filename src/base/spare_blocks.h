@@ -9,5 +9,7 @@ namespace evoq {
 // for the next of the same size: pages that the system gives anew cost as much as a kernel writes
 // into them. For programs that give out fresh memory again and again; 0, as it is without: none.
 void KeepSpareBlocks(size_t bytes);
+// Of those that are kept now.
+size_t SpareBytes();
 
 }  // namespace evoq

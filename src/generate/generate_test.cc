@@ -572,26 +572,36 @@ TEST_F(GenerateTest, SequencesKeepWhatTheyHold) {
     std::vector<int64_t> longer = prompts[number];
     longer.insert(longer.end(), texts[number].tokens.begin(), texts[number].tokens.end());
     longer.push_back(7);
-    begin(10 + number, longer, 3);
+    begin(10 + number, longer, 2 + static_cast<int64_t>(number));
   }
-  begin(14, Tokens(9, 60), 3);
+  begin(14, Tokens(9, 60), 7);
   all();
   for (const size_t number : {10, 11, 13})
     EXPECT_EQ(texts[number].prompt_tokens, 2) << number << ": the last token, and one more";
   EXPECT_EQ(texts[14].prompt_tokens, 9);
+  // Conversation 10 ended first: a new prompt takes its sequence and no other.
+  begin(15, Tokens(9, 80), 3);
+  all();
+  for (const size_t number : {size_t{11}, size_t{13}, size_t{14}}) {
+    std::vector<int64_t> longer = prompts[number];
+    longer.insert(longer.end(), texts[number].tokens.begin(), texts[number].tokens.end());
+    begin(20 + number, longer, 2);
+    all();
+    EXPECT_EQ(texts[20 + number].prompt_tokens, 1) << number << ": its last token";
+  }
   // A prompt of its own runs whole where it is scored, and what fails fails for it alone.
   std::vector<int64_t> told;
   const GenerateOptions scored{.max_tokens = 0, .likeliest = 2, .score_prompt = true};
-  ASSERT_TRUE(sequences.Begin(20, prompts[0], scored, nullptr, [&](ScoredToken token) {
+  ASSERT_TRUE(sequences.Begin(40, prompts[0], scored, nullptr, [&](ScoredToken token) {
     told.push_back(token.token);
     EXPECT_EQ(token.likeliest.size(), token.logprob ? 2u : 0u);
   }));
-  EXPECT_EQ(sequences.Begin(21, Tokens(65), {}).error().message(),
+  EXPECT_EQ(sequences.Begin(41, Tokens(65), {}).error().message(),
             "the context is full: a prompt of 65 tokens, expected at most 64");
   all();
   EXPECT_EQ(told, prompts[0]);
-  EXPECT_EQ(texts[20].prompt_tokens, 8);
-  EXPECT_TRUE(texts[20].tokens.empty());
+  EXPECT_EQ(texts[40].prompt_tokens, 8);
+  EXPECT_TRUE(texts[40].tokens.empty());
   for (const auto& [number, prompt] : prompts) {
     single->Truncate(0, 0);
     Writer alone(*single, std::nullopt, {});
@@ -682,6 +692,14 @@ TEST_F(GenerateTest, TokensThatEndAText) {
   ASSERT_TRUE(stopped);
   EXPECT_TRUE(stopped->tokens.empty());
   EXPECT_EQ(stopped->ended, Ended::kEndToken);
+  // It is not told either.
+  size_t told = 0;
+  auto text = plain.Begin(Tokens(5), {.max_tokens = 8, .stop_tokens = {tokens[0]}}, nullptr,
+                          [&](const ScoredToken&) { ++told; });
+  ASSERT_TRUE(text);
+  while (text->Advance().value()) {
+  }
+  EXPECT_EQ(told, 0u);
   // Neither comes before the least number of tokens.
   Writer ending(*model, std::nullopt, {tokens[0]});
   const auto later = ending.Write(Tokens(5), {.max_tokens = 8, .min_tokens = 3});

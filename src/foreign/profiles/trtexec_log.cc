@@ -50,7 +50,7 @@ std::optional<json> RowOf(const std::string& line, size_t columns, bool name_fir
     const size_t cut = name_first ? name.find_last_of(" \t") : name.find_first_of(" \t");
     if (cut == std::string::npos) return std::nullopt;
     const auto number = NumberOf(name_first ? name.substr(cut + 1) : name.substr(0, cut));
-    if (!number || *number < 0) return std::nullopt;
+    if (!number) return std::nullopt;
     numbers.insert(name_first ? numbers.begin() : numbers.end(), *number);
     name = Plain(name_first ? name.substr(0, cut) : name.substr(cut));
   }

@@ -553,6 +553,13 @@ TEST_F(Trtexec, ConsoleLogs) {
   const auto none = Source("trtexec").read(At("a.log"));
   ASSERT_FALSE(none);
   EXPECT_NE(none.error().message().find("nor a log with the table"), std::string::npos);
+  const std::string negative =
+      log("[I]  Time(ms)  Avg.(ms)  Time(%)  Layer\n"
+          "[I]  20.0  -0.2  66.7  conv1\n[I]  20.0  0.2  100.0  Total");
+  EXPECT_TRUE(WriteFileAtomic(At("a.log"), negative));
+  const auto refused = Source("trtexec").read(At("a.log"));
+  ASSERT_FALSE(refused);
+  EXPECT_NE(refused.error().message().find("averageMs is missing or negative"), std::string::npos);
 }
 
 TEST_F(Trtexec, BadFiles) {

@@ -145,6 +145,13 @@ TEST(SparseInt8, WhenItIsTaken) {
   for (const Isa isa : SupportedIsas()) {
     SCOPED_TRACE(IsaName(isa));
     const Int8TileDef* sparse = Int8TileFor(isa).sparse;
+    Problem packed = Build(SparseMatMul(64, 256, 64, 25, false));
+    packed.data[1] = *FindKernel("matmul_int8")->pack(packed.call(), 1);
+    packed.constants[1] = &packed.data[1];
+    const std::vector<std::string> names =
+        FindKernel("matmul_int8")->variants(packed.call(), BindOptions{isa, 1, {}});
+    for (const std::string_view way : {kInt8Skipping, kInt8Dense})
+      EXPECT_EQ(std::ranges::count(names, way), sparse != nullptr) << way;
     if (sparse == nullptr) continue;
     const Case few = SparseMatMul(64, 256, 64, sparse->most_blocks - 15, false),
                one = SparseMatMul(1, 256, 64, 20, false),
