@@ -18,6 +18,36 @@ const Architecture* FindArchitecture(std::string_view model_type) {
   return FindRow(AllArchitectures(), model_type);
 }
 
+std::string_view WithoutPrefix(std::string_view text, std::string_view prefix) {
+  return text.starts_with(prefix) ? text.substr(prefix.size()) : text;
+}
+
+std::string NameInGraph(const FolderNames& family, std::string_view name) {
+  name = WithoutPrefix(name, family.prefix);
+  std::string block;
+  if (const std::string_view layers = family.layers; name.starts_with(layers)) {
+    const size_t end = name.find('.', layers.size());
+    if (end == name.npos) return "";
+    const std::string_view number = name.substr(layers.size(), end - layers.size());
+    if (number.empty() || number.size() > 4 ||
+        number.find_first_not_of("0123456789") != number.npos ||
+        (number.size() > 1 && number[0] == '0'))
+      return "";
+    block = fmt::format("blk.{}.", number);
+    name = name.substr(end + 1);
+  }
+  constexpr std::pair<std::string_view, std::string_view> kSuffixes[] = {
+      {".weight", ".weight"}, {".bias", ".bias"}, {".gamma", ".weight"}, {".beta", ".bias"}};
+  for (const auto& [suffix, ours] : kSuffixes) {
+    if (!name.ends_with(suffix)) continue;
+    const std::string_view stem = name.substr(0, name.size() - suffix.size());
+    for (const TensorName& row : family.names) {
+      if (row.hugging_face == stem) return block + std::string(row.gguf) + std::string(ours);
+    }
+  }
+  return "";
+}
+
 const Architecture* FindGgufArchitecture(std::string_view name) {
   for (const Architecture* row : AllArchitectures()) {
     if (!name.empty() && name == row->gguf) return row;

@@ -25,6 +25,16 @@ constexpr std::array<TensorName, kShared + kOwn> Joined(const TensorName (&share
   return all;
 }
 
+// How the names of a family's folders become those of the graph, GGUF's.
+struct FolderNames {
+  std::span<const TensorName> names;
+  std::string_view prefix, layers;  // of all names, where they have it; of layers, behind it
+};
+// "" for a name that the family does not know. Old checkpoints call a norm's weight gamma and its
+// bias beta.
+std::string NameInGraph(const FolderNames& family, std::string_view name);
+std::string_view WithoutPrefix(std::string_view text, std::string_view prefix);
+
 // Which layers see only the last tokens, where the settings name a window and no layer types.
 enum class Windows {
   kNone,

@@ -19,45 +19,13 @@ Attrs With(const char* name, AttrValue value) {
   return attrs;
 }
 
-std::string_view WithoutPrefix(std::string_view text, std::string_view prefix) {
-  return text.starts_with(prefix) ? text.substr(prefix.size()) : text;
-}
-
-// The tensor's name in the graph; "" for one that the family does not know.
-std::string NameOf(const EncoderFamily& family, std::string_view name) {
-  name = WithoutPrefix(name, family.prefix);
-  std::string block;
-  if (const std::string_view layers = family.layers; name.starts_with(layers)) {
-    const size_t end = name.find('.', layers.size());
-    if (end == name.npos) return "";
-    const std::string_view number = name.substr(layers.size(), end - layers.size());
-    if (number.empty() || number.size() > 4 ||
-        number.find_first_not_of("0123456789") != number.npos ||
-        (number.size() > 1 && number[0] == '0'))
-      return "";
-    block = fmt::format("blk.{}.", number);
-    name = name.substr(end + 1);
-  }
-  // Old checkpoints call a norm's weight gamma and its bias beta.
-  constexpr std::pair<std::string_view, std::string_view> kSuffixes[] = {
-      {".weight", ".weight"}, {".bias", ".bias"}, {".gamma", ".weight"}, {".beta", ".bias"}};
-  for (const auto& [suffix, ours] : kSuffixes) {
-    if (!name.ends_with(suffix)) continue;
-    const std::string_view stem = name.substr(0, name.size() - suffix.size());
-    for (const TensorName& row : family.names) {
-      if (row.hugging_face == stem) return block + std::string(row.gguf) + std::string(ours);
-    }
-  }
-  return "";
-}
-
 // Layers and embeddings that no name stands for are an error; what a task's head has is left out.
 StoredTensors Renamed(const EncoderFamily& family, StoredTensors tensors,
                       std::vector<std::string>& notes) {
   StoredTensors renamed;
   std::set<std::string> heads;
   for (auto& [name, tensor] : tensors) {
-    const std::string known = NameOf(family, name);
+    const std::string known = NameInGraph({family.names, family.prefix, family.layers}, name);
     const std::string_view stem = WithoutPrefix(name, family.prefix);
     const bool of_body = stem.starts_with("encoder.") || stem.starts_with("transformer.") ||
                          stem.starts_with("embeddings.") || stem.starts_with("pooler.");

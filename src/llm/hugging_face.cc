@@ -144,36 +144,6 @@ Status ReadScales(const Architecture& row, const json& config, LanguageModel& m)
   return {};
 }
 
-std::string_view WithoutPrefix(std::string_view text, std::string_view prefix) {
-  return text.starts_with(prefix) ? text.substr(prefix.size()) : text;
-}
-
-// "" for a name that the row does not know.
-std::string GgufName(const Architecture& row, std::string_view name) {
-  name = WithoutPrefix(name, row.prefix);
-  std::string block;
-  if (const std::string_view prefix = row.layers; name.starts_with(prefix)) {
-    const size_t end = name.find('.', prefix.size());
-    if (end == name.npos) return "";
-    const std::string_view number = name.substr(prefix.size(), end - prefix.size());
-    if (number.empty() || number.size() > 4 ||
-        number.find_first_not_of("0123456789") != number.npos ||
-        (number.size() > 1 && number[0] == '0'))
-      return "";
-    block = fmt::format("blk.{}.", number);
-    name = name.substr(end + 1);
-  }
-  for (std::string_view suffix : {".weight", ".bias"}) {
-    if (!name.ends_with(suffix)) continue;
-    const std::string_view stem = name.substr(0, name.size() - suffix.size());
-    for (const TensorName& row_name : row.names) {
-      if (row_name.hugging_face == stem)
-        return block + std::string(row_name.gguf) + std::string(suffix);
-    }
-  }
-  return "";
-}
-
 }  // namespace
 
 Result<LanguageModel> ReadConfig(const json& config) {
@@ -271,7 +241,7 @@ StoredTensors RenamedTensors(const LanguageModel& model, StoredTensors tensors,
     } else if (model.bidirectional) {  // what is behind the layers is a task's head
       part = WithoutPrefix(inner, row.prefix).starts_with(row.layers);
     }
-    const std::string known = GgufName(row, inner);
+    const std::string known = NameInGraph({row.names, row.prefix, row.layers}, inner);
     if (known.empty() && !part) {
       const std::string_view other = WithoutPrefix(name, "model.");
       others.insert(std::string(other.substr(0, std::min(other.find('.'), size_t{100}))));
