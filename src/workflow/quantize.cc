@@ -8,7 +8,6 @@
 #include "base/work_threads.h"
 #include "foreign/forecasts/rule.h"
 #include "graph/float_reason.h"
-#include "graph/weight_bits.h"
 #include "llm/cache_type.h"
 #include "llm/phase.h"
 #include "llm/rounding_note.h"
@@ -18,7 +17,6 @@
 #include "passes/widen.h"
 #include "program/etm.h"
 #include "program/etm_size.h"
-#include "quant/layer_bits.h"
 #include "quant/method.h"
 #include "quant/suspect.h"
 #include "quant/unfuse.h"
@@ -160,42 +158,6 @@ void CountSteps(const QuantizeJob& job, const Model& model, const InputShapes& s
         "nodes are counted, because the steps of a run are not known: " + ran.error().message();
     out.steps = report.nodes;
   }
-}
-
-// The layers whose weights a file holds in fewer than 8 bits, and how many.
-std::map<std::string, int> NarrowLayers(const Graph& graph) {
-  std::map<std::string, int> layers;
-  for (NodeId id : graph.order()) {
-    const Node& node = graph.node(id);
-    const int bits = WeightBitsOf(node);
-    const Tensor* const w = bits < 8 ? graph.ConstantInput(node, 1) : nullptr;
-    if (w != nullptr && w->dtype() == DType::kInt8 &&
-        NarrowFactor({w->raw(), w->bytes()}, bits) > 0)
-      layers[node.name] = bits;
-  }
-  return layers;
-}
-
-// `narrow`: NarrowLayers.
-int64_t QuantizedWeightBytes(const Graph& graph, const std::map<std::string, int>& narrow) {
-  std::map<ValueId, int> bits;
-  for (NodeId id : graph.order()) {
-    if (const auto found = narrow.find(graph.node(id).name); found != narrow.end())
-      bits[graph.node(id).input(1)] = found->second;
-  }
-  int64_t bytes = 0;
-  for (int i = 0; i < graph.value_count(); ++i) {
-    const Value& v = graph.value(ValueId{i});
-    if (const auto found = bits.find(ValueId{i}); found != bits.end()) {
-      bytes += (v.constant.elements() * found->second + 7) / 8;
-      continue;
-    }
-    const bool bytes_of_weights =
-        DTypeBits(v.type.dtype) <= 8 && v.type.dtype != DType::kBool && v.type.shape.rank() >= 2;
-    const bool smaller = v.type.quantized() || v.type.dtype == DType::kBfloat16 || bytes_of_weights;
-    if (v.is_constant() && smaller) bytes += v.type.bytes().value_or(0);
-  }
-  return bytes;
 }
 
 // What is written, and the steps of it.

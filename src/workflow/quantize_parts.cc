@@ -109,4 +109,38 @@ void ForgetEmptyCaches(const Graph& graph, std::vector<std::string>& warnings) {
   }
 }
 
+std::map<std::string, int> NarrowLayers(const Graph& graph) {
+  std::map<std::string, int> layers;
+  for (NodeId id : graph.order()) {
+    const Node& node = graph.node(id);
+    const int bits = WeightBitsOf(node);
+    const Tensor* const w = bits < 8 ? graph.ConstantInput(node, 1) : nullptr;
+    if (w != nullptr && w->dtype() == DType::kInt8 &&
+        NarrowFactor({w->raw(), w->bytes()}, bits) > 0)
+      layers[node.name] = bits;
+  }
+  return layers;
+}
+
+int64_t QuantizedWeightBytes(const Graph& graph, const std::map<std::string, int>& narrow) {
+  std::map<ValueId, int> bits;
+  for (NodeId id : graph.order()) {
+    if (const auto found = narrow.find(graph.node(id).name); found != narrow.end())
+      bits[graph.node(id).input(1)] = found->second;
+  }
+  int64_t bytes = 0;
+  for (int i = 0; i < graph.value_count(); ++i) {
+    const Value& v = graph.value(ValueId{i});
+    if (const auto found = bits.find(ValueId{i}); found != bits.end()) {
+      bytes += (v.constant.elements() * found->second + 7) / 8;
+      continue;
+    }
+    const bool bytes_of_weights =
+        DTypeBits(v.type.dtype) <= 8 && v.type.dtype != DType::kBool && v.type.shape.rank() >= 2;
+    const bool smaller = v.type.quantized() || v.type.dtype == DType::kBfloat16 || bytes_of_weights;
+    if (v.is_constant() && smaller) bytes += v.type.bytes().value_or(0);
+  }
+  return bytes;
+}
+
 }  // namespace evoq

@@ -18,4 +18,9 @@ QuantizeOptions OptionsOf(const QuantizeJob& job);
 // of them.
 void ForgetEmptyCaches(const Graph& graph, std::vector<std::string>& warnings);
 
+// The layers whose weights a file holds in fewer than 8 bits, and how many.
+std::map<std::string, int> NarrowLayers(const Graph& graph);
+// Of all constants that are narrower than float32, as a file holds them. `narrow`: NarrowLayers.
+int64_t QuantizedWeightBytes(const Graph& graph, const std::map<std::string, int>& narrow);
+
 }  // namespace evoq
