@@ -13,6 +13,7 @@
 
 #include "base/file.h"
 #include "base/median.h"
+#include "base/printable.h"
 #include "bench/fault_models.h"
 #include "cli/common.h"
 #include "models/models.h"
@@ -255,7 +256,7 @@ Result<int> Run(const Settings& s) {
     failed += !Summarize(repeated, table);
     for (const Outcome& o : repeated) rows.push_back(ToJson(o));
   }
-  Out("{}", table.ToString());
+  Out("{}", Lines{table.ToString()});
   if (!s.json_path.empty()) EVOQ_TRY(WriteFileAtomic(s.json_path, rows.dump(1) + "\n"));
   return failed > 0 ? 1 : 0;
 }
