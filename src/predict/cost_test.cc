@@ -350,7 +350,10 @@ TEST(CostTerms, DepthwiseWithoutCodeOfItsOwn) {
         .terms[kTiles];
   };
   for (const bool bytes : {false, true}) {
-    for (const int64_t k : {3, 5, 7}) EXPECT_EQ(tiles(k, k, "", bytes), 0) << k;
+    EXPECT_EQ(tiles(3, 3, "", bytes), 0);
+#ifndef EVOQ_FEW_VARIANTS
+    for (const int64_t k : {5, 7}) EXPECT_EQ(tiles(k, k, "", bytes), 0) << k;
+#endif
   }
   EXPECT_EQ(tiles(1, 1, "", false), 0);
   EXPECT_NEAR(tiles(1, 1, "", true), 4 * (0.67 + 0.34 + 0.13) * 0.5, 1e-9);

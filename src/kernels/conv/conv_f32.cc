@@ -4,6 +4,7 @@
 
 #include "base/math.h"
 #include "kernels/conv/conv_rows_f32.h"
+#include "kernels/conv/conv_taps_f32.h"
 #include "kernels/conv/winograd_f32.h"
 #include "kernels/gemm/pack_f32.h"
 #include "kernels/ways.h"
@@ -18,6 +19,7 @@ struct ConvF32 {
   const float* weights;
   std::shared_ptr<const AlignedBuffer> owned;
   bool has_bias, has_residual;
+  std::optional<ConvShapeF32> unpadded;  // whose input is copied into scratch, where it is padded
 
   // Narrow groups that share a panel are computed together.
   int64_t groups_of_job() const { return plan.lanes.empty() ? 1 : kPanelF32 / shape.columns(); }
@@ -25,6 +27,11 @@ struct ConvF32 {
 
   void Run(const void* const* in, void* const* out, const RunContext& context) const {
     const float* x = static_cast<const float*>(in[0]);
+    if (unpadded) {
+      auto* const padded = reinterpret_cast<float*>(context.scratch);
+      PadInput(*unpadded, x, padded, context.pool);
+      x = padded;
+    }
     const int64_t tasks = plan.tasks();
     context.pool.ParallelFor(jobs() * tasks, plan.grain, [&](int64_t begin, int64_t end) {
       for (int64_t i = begin; i < end; ++i) {
@@ -60,17 +67,27 @@ Result<Tensor> PackConv(const KernelCall& call, size_t input) {
 constexpr const char* kWinograd2 = "winograd 2x2";
 constexpr const char* kWinograd4 = "winograd 4x4";
 
-std::vector<std::string> ConvVariants(const KernelCall& call, const BindOptions&) {
-  ConvShapeF32 shape;
-  if (ReadConvShape(call, false, shape) || !FitsWinogradF32(shape)) return {};
-  return {std::string(kDirectWay), kWinograd2, kWinograd4};
-}
-
 // The m of Winograd's F(m x m, 3 x 3), 0 for the plain sum over taps.
 int WinogradFor(const ConvShapeF32& shape, std::string_view variant) {
   if (!FitsWinogradF32(shape) || ParseWay(variant).direct) return 0;
   if (variant == kWinograd2) return 2;
   return variant == kWinograd4 ? 4 : ChooseWinogradF32(shape);
+}
+
+bool ChoosesTaps(const ConvShapeF32& shape, std::string_view variant) {
+  return ChooseTapsF32(shape, false, variant, WinogradFor(shape, "") > 0);
+}
+
+std::vector<std::string> ConvVariants(const KernelCall& call, const BindOptions&) {
+  ConvShapeF32 shape;
+  std::vector<std::string> variants;
+  if (ReadConvShape(call, false, shape)) return variants;
+  if (FitsWinogradF32(shape)) variants = {std::string(kDirectWay), kWinograd2, kWinograd4};
+  if (ChoosesTaps(shape, "")) {
+    if (variants.empty()) variants = {std::string(kDirectWay)};
+    variants.emplace_back(kTapsBeside);
+  }
+  return variants;
 }
 
 // The pixels of a 1 x 1 convolution of stride 1 may lie on one line, which has no ends within.
@@ -89,11 +106,21 @@ Result<BoundKernel> BindConv(const KernelCall& call, const BindOptions& options)
   EVOQ_ASSIGN(const Activation activation, ActivationFromAttrs(call.attrs));
   std::shared_ptr<const AlignedBuffer> owned;
   EVOQ_ASSIGN(const float* weights, PanelsOfConstant(*call.constant(1), kConvLayoutF32, owned));
+  if (ChoosesTaps(shape, options.variant)) {
+    return BindTapsF32(shape, false, weights, activation, call.has_input(2), call.has_input(3),
+                       options);
+  }
   if (const int m = WinogradFor(shape, options.variant); m > 0) {
     BoundKernel bound = BindWinogradF32(shape, m, *call.constant(1), weights, activation,
                                         call.has_input(2), call.has_input(3), options);
     bound.plan.widened = owned != nullptr;
     return bound;
+  }
+  std::optional<ConvShapeF32> unpadded;
+  int64_t padded_floats = 0;
+  if (PadsInput(shape)) {
+    unpadded = std::exchange(shape, OverPadded(shape));
+    padded_floats = shape.batch * shape.in[0] * shape.in[1] * shape.in[2] * shape.channels_in;
   }
   ConvRowsF32 map(shape, ConvAxes(shape), shape.depth() * kPanelF32);
   GemmSizes sizes;
@@ -115,8 +142,8 @@ Result<BoundKernel> BindConv(const KernelCall& call, const BindOptions& options)
   if (const int64_t rows = ParseWay(options.variant).block_rows; rows > 0 && plan.lanes.empty())
     described.method = Way{.block_rows = rows}.ToString();
   return BoundKernel::Of(ConvF32{shape, std::move(map), std::move(plan), weights, std::move(owned),
-                                 call.has_input(2), call.has_input(3)},
-                         0, std::move(described));
+                                 call.has_input(2), call.has_input(3), std::move(unpadded)},
+                         padded_floats * sizeof(float), std::move(described));
 }
 
 }  // namespace

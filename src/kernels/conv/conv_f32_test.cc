@@ -1,3 +1,5 @@
+#include "kernels/conv/conv_rows_f32.h"
+#include "kernels/conv/conv_taps_f32.h"
 #include "kernels/gemm/linear_f32_testing.h"
 #include "kernels/layout.h"
 
@@ -212,6 +214,101 @@ TEST(ConvF32, TileHeightsAndSegments) {
         Image(4, 2048, 50, 1, 2), Image(9, 600, 130, 1, 1), Image(6, 1024, 300, 1, 1)}) {
     CheckLinearF32(MakeCase(s, random));
   }
+}
+
+// Inputs of few channels are copied with their border: one that ends outside the taps of the last
+// output, one whose only output lies in the border, and axes of one to three dimensions.
+TEST(ConvF32, PaddedInputs) {
+  std::mt19937 random(9);
+  Sizes cut = Image(8, 2, 24, 3, 3), beside = Image(5, 1, 16, 3, 1), after = Image(9, 3, 20, 4, 2);
+  cut.batch = 2;
+  beside.in = {5, 1}, beside.kernel = {3, 1}, beside.stride = {1, 3};
+  beside.begin = {1, 2}, beside.end = {1, 0};
+  after.begin = {0, 0}, after.end = {1, 1};
+  for (const Sizes& s : {Image(28, 1, 8, 5, 1), cut, beside, after})
+    CheckLinearF32(MakeCase(s, random));
+  for (int i = 0; i < 120 && !testing::Test::HasFatalFailure(); ++i) {
+    Sizes s = RandomSizes(false, random);
+    s.group = 1;
+    s.channels_in = 1 + static_cast<int64_t>(random() % 4), s.channels_out = 16 + i;
+    CheckLinearF32(MakeCase(s, random));
+  }
+}
+
+// All taps beside one another: lines in one band and in several, a lone line that is cut, every
+// number of channels that is added up at once and more.
+TEST(ConvF32, TapsBeside) {
+  std::mt19937 random(10);
+  for (bool transposed : {false, true}) {
+    Sizes line = Image(1, 2, 1, 3, 1), bands = Image(61, 3, 3, 3, 2), wide = bands,
+          beyond = Image(2, 4, 2, 5, 3), many = Image(20, 3, 1, 17, 1);
+    line.in = {20000}, line.kernel = {3}, line.stride = line.dilation = {1};
+    line.begin = {2}, line.end = {0}, line.output_padding = {0};
+    bands.in[1] = 120, wide.in = {9, 700}, wide.dilation = {1, 2};
+    std::vector<Sizes> all = {line, bands, wide, beyond, many};
+    while (all.size() < 150) {
+      Sizes s = RandomSizes(transposed, random);
+      if (s.in.size() > 2) continue;
+      s.group = 1;
+      s.channels_in = 1 + static_cast<int64_t>(random() % 40);
+      s.channels_out = 1 + static_cast<int64_t>(random() % 6);
+      all.push_back(s);
+    }
+    for (Sizes& s : all) {
+      s.transposed = transposed;
+      LinearCaseF32 c = MakeCase(s, random);
+      c.variant = kTapsBeside;
+      CheckLinearF32(c);
+      if (testing::Test::HasFatalFailure()) return;
+    }
+  }
+}
+
+TEST(ConvF32, ChoosesTapsBesideForFewOutputs) {
+  ConvShapeF32 s;
+  s.channels_in = 64, s.channels_out = 1;
+  s.in = s.out = {1, 224, 224}, s.kernel = {1, 3, 3}, s.pad = {0, 1, 1};
+  EXPECT_TRUE(ChooseTapsF32(s, false, ""));
+  EXPECT_TRUE(ChooseTapsF32(s, false, kTapsBeside));
+  EXPECT_FALSE(ChooseTapsF32(s, false, "direct"));
+  // Where a product for each tap is slower and Winograd's method is not.
+  s.channels_out = 4;
+  EXPECT_TRUE(ChooseTapsF32(s, false, ""));
+  EXPECT_FALSE(ChooseTapsF32(s, false, "", true));
+  s.channels_out = 1;
+  const auto chooses = [&](bool transposed, auto change) {
+    ConvShapeF32 changed = s;
+    change(changed);
+    return ChooseTapsF32(changed, transposed, "");
+  };
+  EXPECT_TRUE(chooses(true, [](ConvShapeF32& c) { c.stride = {1, 2, 2}, c.kernel = {1, 9, 9}; }));
+  EXPECT_FALSE(chooses(false, [](ConvShapeF32& c) { c.channels_out = 16; }));
+  EXPECT_FALSE(chooses(false, [](ConvShapeF32& c) { c.kernel = {1, 1, 1}; }));
+  EXPECT_FALSE(chooses(false, [](ConvShapeF32& c) { c.group = 2; }));
+  EXPECT_FALSE(chooses(false, [](ConvShapeF32& c) { c.kernel = {2, 3, 3}; }));
+  EXPECT_FALSE(chooses(false, [](ConvShapeF32& c) { c.stride = {1, 4, 4}, c.out = {1, 56, 56}; }));
+  // As few multiply-adds one way as the other: one tap of a phase reaches each pixel.
+  EXPECT_FALSE(chooses(true, [](ConvShapeF32& c) { c.channels_out = 128; }));
+}
+
+TEST(ConvF32, PadsInputsOfFewChannelsOnly) {
+  ConvShapeF32 s;
+  s.channels_in = 1, s.channels_out = 8;
+  s.in = s.out = {1, 28, 28}, s.kernel = {1, 3, 3}, s.pad = {0, 1, 1};
+  EXPECT_TRUE(PadsInput(s));
+  EXPECT_EQ(OverPadded(s).in, (std::array<int64_t, 3>{1, 30, 30}));
+  const auto pads = [&](auto change) {
+    ConvShapeF32 changed = s;
+    change(changed);
+    return PadsInput(changed);
+  };
+  EXPECT_TRUE(pads([](ConvShapeF32& c) { c.pad = {0, 0, 0}; }));  // all of it at the end
+  EXPECT_FALSE(pads([](ConvShapeF32& c) { c.pad = {0, 0, 0}, c.out = {1, 26, 26}; }));
+  EXPECT_FALSE(pads([](ConvShapeF32& c) { c.pad = {0, -1, 1}; }));
+  EXPECT_FALSE(pads([](ConvShapeF32& c) { c.out = {1, 0, 28}; }));
+  EXPECT_FALSE(pads([](ConvShapeF32& c) { c.group = 2; }));
+  EXPECT_FALSE(pads([](ConvShapeF32& c) { c.channels_in = 9, c.channels_out = 64; }));
+  EXPECT_FALSE(pads([](ConvShapeF32& c) { c.channels_in = 3, c.channels_out = 6; }));
 }
 
 // Narrow groups share a panel of 16 columns; the last panel is not full, and 9 x 9 taps make two

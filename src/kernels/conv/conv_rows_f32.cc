@@ -75,6 +75,48 @@ ConvRowsF32::ConvRowsF32(const ConvShapeF32& shape, std::array<ConvAxisF32, 3> a
   zeros.assign(static_cast<size_t>(std::max<int64_t>(shape.depth(), kPanelF32)), 0.0f);
 }
 
+bool PadsInput(const ConvShapeF32& s) {
+  constexpr int64_t kFewChannels = 8, kShareOfOutput = 2;
+  if (s.group != 1 || s.taps() == 1 || s.channels_in > kFewChannels) return false;
+  const ConvShapeF32 padded = OverPadded(s);
+  bool border = false;
+  for (int i = 0; i < 3; ++i) {
+    if (s.pad[i] < 0 || s.out[i] < 1) return false;
+    border = border || s.pad[i] > 0 || padded.in[i] > s.in[i];
+  }
+  return border && kShareOfOutput * s.channels_in * padded.in[0] * padded.in[1] * padded.in[2] <=
+                       s.channels_out * s.out[0] * s.out[1] * s.out[2];
+}
+
+ConvShapeF32 OverPadded(const ConvShapeF32& s) {
+  ConvShapeF32 padded = s;
+  padded.pad = {0, 0, 0};
+  for (int i = 0; i < 3; ++i)
+    padded.in[i] = (s.out[i] - 1) * s.stride[i] + (s.kernel[i] - 1) * s.dilation[i] + 1;
+  return padded;
+}
+
+void PadInput(const ConvShapeF32& s, const float* x, float* y, ThreadPool& pool) {
+  const std::array<int64_t, 3> to = OverPadded(s).in;
+  const int64_t line = to[2] * s.channels_in, before = std::min(s.pad[2], to[2]) * s.channels_in,
+                count = std::min(s.in[2] * s.channels_in, line - before);
+  pool.ParallelFor(s.batch * to[0] * to[1], PackGrain(line), [&](int64_t begin, int64_t end) {
+    for (int64_t i = begin; i < end; ++i) {
+      const int64_t iy = i % to[1] - s.pad[1], iz = i / to[1] % to[0] - s.pad[0],
+                    n = i / to[1] / to[0];
+      float* const at = y + i * line;
+      if (iy < 0 || iy >= s.in[1] || iz < 0 || iz >= s.in[0]) {
+        std::fill_n(at, line, 0.0f);
+        continue;
+      }
+      std::fill_n(at, before, 0.0f);
+      std::copy_n(x + ((n * s.in[0] + iz) * s.in[1] + iy) * s.in[2] * s.channels_in, count,
+                  at + before);
+      std::fill(at + before + count, at + line, 0.0f);
+    }
+  });
+}
+
 namespace {
 
 // Consecutive rows of a tile whose outputs lie on one line.

@@ -8,6 +8,7 @@
 
 #include "kernels/conv/conv_shape_f32.h"
 #include "kernels/gemm/gemm_float.h"
+#include "kernels/parallel.h"
 
 namespace evoq {
 
@@ -54,6 +55,15 @@ struct ConvRowsF32 {
   std::vector<float>
       zeros;  // what taps outside the input read: `depth` floats, and what a lane tile reads
 };
+
+// An input of few channels is worth a copy with its border of zeros around it: tiles whose taps all
+// lie inside it name each row once, others every tap of it.
+bool PadsInput(const ConvShapeF32& shape);
+// The convolution without pads over such a copy.
+ConvShapeF32 OverPadded(const ConvShapeF32& shape);
+// Writes the copy of x, the input of `shape`, that OverPadded(shape) reads: to `y`, of
+// batch * in[0] * in[1] * in[2] * channels_in floats.
+void PadInput(const ConvShapeF32& shape, const float* x, float* y, ThreadPool& pool);
 
 struct ConvRowsSourceF32 {
   const ConvRowsF32* map;

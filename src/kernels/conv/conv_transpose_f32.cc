@@ -7,7 +7,9 @@
 // pixel.
 #include "base/math.h"
 #include "kernels/conv/conv_rows_f32.h"
+#include "kernels/conv/conv_taps_f32.h"
 #include "kernels/gemm/pack_f32.h"
+#include "kernels/ways.h"
 
 namespace evoq {
 namespace {
@@ -62,6 +64,12 @@ Result<Tensor> PackConvTranspose(const KernelCall& call, size_t input) {
   return PackWeightF32(kConvTransposeLayoutF32, call.constant(input));
 }
 
+std::vector<std::string> ConvTransposeVariants(const KernelCall& call, const BindOptions&) {
+  ConvShapeF32 shape;
+  if (ReadConvShape(call, true, shape) || !ChooseTapsF32(shape, true, "")) return {};
+  return {std::string(kDirectWay), kTapsBeside};
+}
+
 Result<BoundKernel> BindConvTranspose(const KernelCall& call, const BindOptions& options) {
   ConvShapeF32 shape;
   if (const auto why = ReadConvShape(call, true, shape)) return Unsupported("{}", why->sentence);
@@ -69,6 +77,10 @@ Result<BoundKernel> BindConvTranspose(const KernelCall& call, const BindOptions&
   ConvTransposeF32 state;
   EVOQ_ASSIGN(state.weights,
               PanelsOfConstant(*call.constant(1), kConvTransposeLayoutF32, state.owned));
+  if (ChooseTapsF32(shape, true, options.variant)) {
+    return BindTapsF32(shape, true, state.weights, activation, call.has_input(2), call.has_input(3),
+                       options);
+  }
   state.shape = shape;
   state.has_bias = call.has_input(2);
   state.has_residual = call.has_input(3);
@@ -104,6 +116,7 @@ const KernelDef kConvTransposeF32 = {
     .reject = RejectConvTranspose,
     .pack = PackConvTranspose,
     .bind = BindConvTranspose,
+    .variants = ConvTransposeVariants,
 };
 
 }  // namespace evoq

@@ -81,20 +81,26 @@ struct RunsState {
   void Run(const void* const* in, void* const* out, const RunContext& context) const {
     const int64_t last = static_cast<int64_t>(merged.sizes.size()) - 1;
     const int64_t run = merged.sizes[last] * element;
-    const int64_t beside = last > 0 ? merged.sizes[last - 1] : 1,
-                  step = last > 0 ? merged.strides[last - 1] * element : 0;
+    // The two axes before the last one are walked without a division.
+    const auto size = [&](int64_t axis) { return axis >= 0 ? merged.sizes[axis] : 1; };
+    const auto step = [&](int64_t axis) { return axis >= 0 ? merged.strides[axis] * element : 0; };
+    const int64_t middle = size(last - 2), beside = size(last - 1), middle_step = step(last - 2),
+                  beside_step = step(last - 1);
     context.pool.ParallelFor(rows, grain, [&](int64_t begin, int64_t end) {
       auto* y = static_cast<std::byte*>(out[0]) + begin * run;
       while (begin < end) {
-        int64_t rest = begin / beside, at = begin % beside * step;
-        const int64_t n = std::min(end - begin, beside - begin % beside);
-        for (int64_t i = last - 2; i >= 0; --i) {
-          at += rest % merged.sizes[i] * merged.strides[i] * element;
-          rest /= merged.sizes[i];
+        int64_t j = begin % beside, i = begin / beside % middle, rest = begin / beside / middle;
+        const auto* from = static_cast<const std::byte*>(in[0]) + i * middle_step;
+        for (int64_t axis = last - 3; axis >= 0; --axis) {
+          from += rest % merged.sizes[axis] * step(axis);
+          rest /= merged.sizes[axis];
         }
-        const auto* x = static_cast<const std::byte*>(in[0]) + at;
-        for (int64_t i = 0; i < n; ++i, x += step, y += run) CopyRun(y, x, run);
-        begin += n;
+        for (; i < middle && begin < end; ++i, from += middle_step, j = 0) {
+          const int64_t n = std::min(end - begin, beside - j);
+          const std::byte* x = from + j * beside_step;
+          for (int64_t k = 0; k < n; ++k, x += beside_step, y += run) CopyRun(y, x, run);
+          begin += n;
+        }
       }
     });
   }

@@ -38,20 +38,21 @@ inline int RowsTogether(int64_t rows, int64_t n) {
   return static_cast<int>(rows < kRowsTogether || n > 1024 ? 1 : kRowsTogether);
 }
 
-// y = e^(x - max); returns SumF(y).
+// y = e^(x - max), unless kSumOnly; returns SumF(y).
+template <bool kSumOnly>
 inline float ExpRow(const float* x, float* y, int64_t n, float largest) {
   const __m512 max = _mm512_set1_ps(largest);
   __m512 sums = _mm512_setzero_ps();
   int64_t i = 0;
   for (; i + 16 <= n; i += 16) {
     const __m512 e = ExpInline(Floats16(_mm512_sub_ps(_mm512_loadu_ps(x + i), max)));
-    _mm512_storeu_ps(y + i, e);
+    if constexpr (!kSumOnly) _mm512_storeu_ps(y + i, e);
     sums = _mm512_add_ps(sums, e);
   }
   if (i < n) {
     const __mmask16 rest = FirstFloats(n - i);
     const __m512 e = ExpInline(Floats16(_mm512_sub_ps(_mm512_maskz_loadu_ps(rest, x + i), max)));
-    _mm512_mask_storeu_ps(y + i, rest, e);
+    if constexpr (!kSumOnly) _mm512_mask_storeu_ps(y + i, rest, e);
     sums = _mm512_mask_add_ps(sums, rest, sums, e);
   }
   return Tree16(sums);
@@ -66,13 +67,29 @@ inline void ScaleRow(float* y, int64_t n, float factor) {
   _mm512_mask_storeu_ps(y + i, rest, _mm512_mul_ps(_mm512_maskz_loadu_ps(rest, y + i), all));
 }
 
+// y = (x - max) - log_sum.
+inline void SubtractRow(const float* x, float* y, int64_t n, float max, float log_sum) {
+  const __m512 first = _mm512_set1_ps(max), second = _mm512_set1_ps(log_sum);
+  for (int64_t i = 0; i < n; i += 16) {
+    const __mmask16 part = FirstFloats(n - i);
+    const __m512 v = _mm512_sub_ps(_mm512_maskz_loadu_ps(part, x + i), first);
+    _mm512_mask_storeu_ps(y + i, part, _mm512_sub_ps(v, second));
+  }
+}
+
 void SoftmaxRows512(const float* x, float* y, int64_t rows, int64_t n, bool log) {
-  if (log || (n <= kSmallRow && rows >= kFewRows)) return SoftmaxRows(x, y, rows, n, log);
-  float value[kRowsTogether];
+  if (n <= kSmallRow && rows >= kFewRows) return SoftmaxRows(x, y, rows, n, log);
+  float max[kRowsTogether], value[kRowsTogether];
   for (int step; rows > 0; rows -= step, x += step * n, y += step * n) {
     step = RowsTogether(rows, n);
-    for (int r = 0; r < step; ++r) value[r] = Max512(x + r * n, n);
-    for (int r = 0; r < step; ++r) value[r] = ExpRow(x + r * n, y + r * n, n, value[r]);
+    for (int r = 0; r < step; ++r) max[r] = Max512(x + r * n, n);
+    if (log) {
+      for (int r = 0; r < step; ++r) value[r] = ExpRow<true>(x + r * n, y + r * n, n, max[r]);
+      for (int r = 0; r < step; ++r) value[r] = LogInline(value[r]);
+      for (int r = 0; r < step; ++r) SubtractRow(x + r * n, y + r * n, n, max[r], value[r]);
+      continue;
+    }
+    for (int r = 0; r < step; ++r) value[r] = ExpRow<false>(x + r * n, y + r * n, n, max[r]);
     for (int r = 0; r < step; ++r) ScaleRow(y + r * n, n, 1.0f / value[r]);
   }
 }
