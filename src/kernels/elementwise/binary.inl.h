@@ -96,16 +96,28 @@ void MulBytes(const BinaryByteArgs& args, const uint8_t* a, const uint8_t* b, ui
   });
 }
 
-template <BinaryKind kKind>
+// By way of real numbers, a piece of a row at a time.
 void RealBytes(const BinaryByteArgs& args, const uint8_t* a, const uint8_t* b, uint8_t* y,
                const BinaryRows& rows) {
-  const BinaryByteArgs local = args;
-  RowSteps(a, b, y, rows, [=](uint8_t p, uint8_t q) {
-    const float x = static_cast<float>(p - local.zero_a) * local.scale_a;
-    const float z = static_cast<float>(q - local.zero_b) * local.scale_b;
-    const float v = BinaryFn<kKind>::Compute(x, z) / local.scale_y;
-    return ToByte(v == v ? v : 0.0f, local.bounds.low, local.bounds.high, local.bounds.zero);
-  });
+  constexpr int64_t kPiece = 256;
+  float x[kPiece], z[kPiece];
+  const auto real = [](const uint8_t* from, int64_t n, int32_t zero, float scale, float* to) {
+    for (int64_t i = 0; i < n; ++i) to[i] = static_cast<float>(from[i] - zero) * scale;
+  };
+  for (int64_t r = 0; r < rows.rows; ++r, a += rows.a_row, b += rows.b_row, y += rows.n) {
+    for (int64_t first = 0; first < rows.n; first += kPiece) {
+      const int64_t n = rows.n - first < kPiece ? rows.n - first : kPiece;
+      real(a + first * rows.a_step, rows.a_step != 0 ? n : 1, args.zero_a, args.scale_a, x);
+      real(b + first * rows.b_step, rows.b_step != 0 ? n : 1, args.zero_b, args.scale_b, z);
+      float v[kPiece];
+      Float(args.kind, x, z, v, n, rows.a_step, rows.b_step);
+      for (int64_t i = 0; i < n; ++i) {
+        const float scaled = v[i] / args.scale_y;
+        y[first + i] = ToByte(scaled == scaled ? scaled : 0.0f, args.bounds.low, args.bounds.high,
+                              args.bounds.zero);
+      }
+    }
+  }
 }
 
 void Bytes(const BinaryByteArgs& args, const uint8_t* a, const uint8_t* b, uint8_t* y,
@@ -117,11 +129,7 @@ void Bytes(const BinaryByteArgs& args, const uint8_t* a, const uint8_t* b, uint8
       return args.bounds.leaky ? AddBytes<true>(args, a, b, y, rows)
                                : AddBytes<false>(args, a, b, y, rows);
     case BinaryKind::kMul: return MulBytes(args, a, b, y, rows);
-#define EVOQ_BYTES(op) \
-  case BinaryKind::k##op: return RealBytes<BinaryKind::k##op>(args, a, b, y, rows);
-      EVOQ_BYTES(Sub)
-      EVOQ_BYTES(Div) EVOQ_BYTES(Max) EVOQ_BYTES(Min) EVOQ_BYTES(Pow) EVOQ_BYTES(PRelu)
-#undef EVOQ_BYTES
+    default: return RealBytes(args, a, b, y, rows);
   }
 }
 
