@@ -29,6 +29,7 @@ struct TestCall {
   std::vector<Tensor> inputs;
   std::vector<bool> is_constant;
   std::vector<TensorType> outputs;
+  std::string variant;  // BindOptions'
 
   std::vector<TensorType> InputTypes() const {
     std::vector<TensorType> types;
@@ -75,7 +76,7 @@ inline BoundTest Bind(const KernelDef& kernel, const TestCall& test, Isa isa, in
   }
   const auto packed = test.Constants(out.inputs);
   auto bound = kernel.bind(KernelCall{test.op, test.attrs, types, test.outputs, packed},
-                           BindOptions{isa, threads});
+                           BindOptions{isa, threads, test.variant});
   EVOQ_CHECK(bound.has_value(), "{}: {}", kernel.name, bound ? "" : bound.error().message());
   out.bound = *bound;
   out.scratch_memory.resize(out.bound.scratch_bytes + 64);

@@ -236,6 +236,31 @@ TEST(CostTerms, IntegerConvolution) {
 }
 
 // Long lines: of 30 pixels, a tile of 14 reaches over the end of about every second one.
+// 8 x 8 pixels of 20 channels by 9 taps of 2 columns: 18 columns, and a sum for each tap and
+// output.
+TEST(CostTerms, TapsBeside) {
+  const KernelPlan plan = {
+      .code = "", .tile_rows = 14, .tile_columns = 32, .method = "taps beside"};
+  const std::map<Term, double> rest = {{kFeed, 20 * (64 * 1 + 5 * 2) * 0.5},
+                                       {kRows, 64 * 0.5},
+                                       {kOutputs, 64 * 2 * 0.5},
+                                       {kTiles, 10 * 5 * 0.5}};
+  std::map<Term, double> expected = rest;
+  expected[kArithmetic] = 64 * 32 * 20 * 0.02;
+  expected[kCopies] = 36 * 9 * 2 * 0.8 * 0.5;
+  expected[kStream] = (64 * 20 + 36 * 2) * 4 * 0.01;
+  expected[kWeights] = 2 * 20 * 9 * 4 * 0.01;
+  ExpectTerms({Conv(20, "float32", "float32", 8, 2), "conv_f32", plan, 36 * 9 * 2 * 20},
+              "product_f32", expected);
+  // Of a transposed one, each input pixel is added to an output for each tap.
+  expected[kCopies] = 64 * 9 * 2 * 0.8 * 0.5;
+  expected[kStream] = (64 * 20 + 256 * 2) * 4 * 0.01;
+  ExpectTerms({"input %x: float32[1, 8, 8, 20]\nconst %w: float32[20, 2, 3, 3]\nn: %y: float32[1, "
+               "16, 16, 2] = ConvTranspose{strides=[2, 2]}(%x, %w)\noutput %y\n",
+               "conv_transpose_f32", plan, 64 * 9 * 2 * 20},
+              "transposed_f32", expected);
+}
+
 TEST(CostTerms, EdgesOfLongLines) {
   EXPECT_NEAR(Counted(Conv(20, "uint8", "int8", 32), "conv_int8", Tiled(14, 32), 900 * 32 * 180)
                   .terms[kEdges],

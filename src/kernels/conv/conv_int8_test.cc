@@ -1,3 +1,4 @@
+#include "kernels/conv/conv_taps_int8.h"
 #include "kernels/gemm/int8_geometry.h"
 #include "kernels/gemm/int8_test_case.h"
 
@@ -49,6 +50,31 @@ TEST(ConvInt8, Dimensions) {
   Check("conv_int8",
         Conv2D({1, 5, 6, 7, 8}, {17, 8, 3, 2, 3}, {1, 2, 1}, {1, 0, 1, 1, 1, 0}, 1, {1, 1, 2}));
   Check("conv_int8", Conv2D({1, 4, 5, 6, 3}, {5, 3, 2, 2, 2}, {1, 1, 2}, {1, 1, 1, 0, 0, 0}));
+}
+
+// All taps beside one another: in several bands of lines and of a lone line, in pieces of a line.
+TEST(ConvInt8, TapsBeside) {
+  Check("conv_int8", Conv2D({2, 9, 11, 64}, {1, 64, 3, 3}, {}, {1, 1, 1, 1}));
+  Check("conv_int8", Conv2D({1, 180, 170, 16}, {1, 16, 3, 3}, {}, {1, 1, 1, 1}));
+  Check("conv_int8", Conv2D({1, 38000, 4}, {1, 4, 7}, {}, {3, 3}));
+  Case c = Conv2D({1, 7, 720, 20}, {3, 20, 3, 5}, {1, 2}, {0, 2, 1, 1}, 1, {2, 1});
+  c.table = true;
+  Check("conv_int8", c);
+}
+
+TEST(ConvInt8, ChoosesTapsBesideForFewOutputs) {
+  ConvShapeF32 s;
+  s.channels_in = 64, s.channels_out = 1;
+  s.in = s.out = {1, 224, 224}, s.kernel = {1, 3, 3}, s.pad = {0, 1, 1};
+  EXPECT_TRUE(ChooseTapsInt8(s, false, ""));
+  EXPECT_TRUE(ChooseTapsInt8(s, false, kTapsBeside));
+  EXPECT_FALSE(ChooseTapsInt8(s, false, "32 wide"));
+  s.channels_out = 8;
+  EXPECT_FALSE(ChooseTapsInt8(s, false, ""));
+  s.channels_out = 3, s.stride = {1, 2, 2}, s.kernel = {1, 4, 4}, s.out = {1, 448, 448};
+  EXPECT_TRUE(ChooseTapsInt8(s, true, ""));
+  s.group = 3;
+  EXPECT_FALSE(ChooseTapsInt8(s, true, kTapsBeside));
 }
 
 TEST(ConvInt8, EmptyInputsAndOutputs) {

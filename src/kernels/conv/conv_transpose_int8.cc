@@ -9,11 +9,13 @@
 
 #include "base/math.h"
 #include "kernels/conv/conv_rows_f32.h"
+#include "kernels/conv/conv_taps_int8.h"
 #include "kernels/gemm/int8_groups.h"
 #include "kernels/gemm/layout_k4n16.h"
 #include "kernels/parallel.h"
 #include "kernels/quantize/axis.h"
 #include "kernels/quantize/table.h"
+#include "kernels/ways.h"
 
 namespace evoq {
 namespace {
@@ -206,11 +208,19 @@ Result<Int8LinearSpec> CommonSpec(const KernelCall& call, const ConvShapeF32& sh
   return spec;
 }
 
+std::vector<std::string> Variants(const KernelCall& call, const BindOptions&) {
+  ConvShapeF32 shape;
+  if (ReadConvSizes(call, true, shape) || !ChooseTapsInt8(shape, true, "")) return {};
+  return {std::string(kDirectWay), kTapsBeside};
+}
+
 Result<BoundKernel> BindConvTranspose(const KernelCall& call, const BindOptions& options) {
   ConvTransposeInt8 state;
   ConvShapeF32& s = state.shape;
   if (const auto why = ReadConvSizes(call, true, s)) return Unsupported("{}", why->sentence);
-  EVOQ_ASSIGN(const Int8LinearSpec common, CommonSpec(call, s, options));
+  EVOQ_ASSIGN(Int8LinearSpec common, CommonSpec(call, s, options));
+  if (ChooseTapsInt8(s, true, options.variant))
+    return BindTapsInt8(s, true, std::move(common), *call.constant(1), options);
   state.y_pixel = s.channels_out * common.epilogue.y_bytes();
   if (call.has_input(3)) state.r_pixel = s.channels_out * (PlainFloat(call.inputs[3]) ? 4 : 1);
   size_t inner = 0;
@@ -261,6 +271,7 @@ const KernelDef kConvTransposeInt8 = {
     .peak = Peak::kInt8,
     .reject = RejectConvTranspose,
     .bind = BindConvTranspose,
+    .variants = Variants,
 };
 
 }  // namespace evoq

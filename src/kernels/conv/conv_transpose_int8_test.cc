@@ -1,3 +1,4 @@
+#include "kernels/conv/tap_sums.h"
 #include "kernels/requant.h"
 #include "kernels/test_util.h"
 
@@ -110,11 +111,15 @@ Tensor Expected(const TransposeCase& c, const TestCall& t) {
 }
 
 void Check(const TransposeCase& c, uint32_t seed) {
-  const TestCall t = CallOf(c, seed);
-  ExpectKernel(
-      *FindKernel("conv_transpose_int8"), t, {Expected(c, t)},
-      fmt::format("{} {} -> {} strides {} seed {}", t.inputs[0].type().ToString(),
-                  t.inputs[1].type().ToString(), t.outputs[0].ToString(), c.strides[0], seed));
+  TestCall t = CallOf(c, seed);
+  const Tensor expected = Expected(c, t);
+  for (const char* variant : {"", "direct", kTapsBeside}) {
+    t.variant = variant;
+    ExpectKernel(*FindKernel("conv_transpose_int8"), t, {expected},
+                 fmt::format("{} {} -> {} strides {} seed {} variant '{}'",
+                             t.inputs[0].type().ToString(), t.inputs[1].type().ToString(),
+                             t.outputs[0].ToString(), c.strides[0], seed, variant));
+  }
 }
 
 TEST(ConvTransposeInt8, ShapesOfRealNetworks) {

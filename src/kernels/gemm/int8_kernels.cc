@@ -105,8 +105,8 @@ std::optional<Reason> RejectQuantizedLinear(const KernelCall& call, const Int8Ge
   return RejectExtras(call, geometry);
 }
 
-Result<BoundKernel> BindQuantizedLinear(const KernelCall& call, const Int8Geometry& geometry,
-                                        const BindOptions& options) {
+Result<Int8LinearSpec> QuantizedLinearSpec(const KernelCall& call, const Int8Geometry& geometry,
+                                           const BindOptions& options) {
   Int8LinearSpec spec;
   spec.geometry = geometry;
   spec.x_signed = call.inputs[0].dtype == DType::kInt8;
@@ -117,6 +117,12 @@ Result<BoundKernel> BindQuantizedLinear(const KernelCall& call, const Int8Geomet
   EVOQ_ASSIGN(spec.epilogue, QuantizedEpilogue(before.call, geometry.out_channels));
   spec.finish.isa = options.isa;
   spec.finish.table = std::move(before.table);
+  return spec;
+}
+
+Result<BoundKernel> BindQuantizedLinear(const KernelCall& call, const Int8Geometry& geometry,
+                                        const BindOptions& options) {
+  EVOQ_ASSIGN(Int8LinearSpec spec, QuantizedLinearSpec(call, geometry, options));
   return BindInt8Either(call, std::move(spec), options);
 }
 

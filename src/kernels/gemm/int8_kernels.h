@@ -11,6 +11,9 @@ namespace evoq {
 // may have scales.
 std::optional<Reason> RejectQuantizedLinear(const KernelCall& call, const Int8Geometry& geometry,
                                             int w_axis);
+// What it computes, but for its weights.
+Result<Int8LinearSpec> QuantizedLinearSpec(const KernelCall& call, const Int8Geometry& geometry,
+                                           const BindOptions& options);
 Result<BoundKernel> BindQuantizedLinear(const KernelCall& call, const Int8Geometry& geometry,
                                         const BindOptions& options);
 

@@ -9,6 +9,7 @@
 #include <cstring>
 
 #include "base/aligned.h"
+#include "kernels/conv/tap_sums.h"
 #include "kernels/gemm/int8_problem.h"
 #include "kernels/layout.h"
 #include "kernels/requant.h"
@@ -215,7 +216,7 @@ inline void CheckProblem(const char* kernel_name, const Problem& p) {
     for (int threads : {1, 2, 3}) {
       SCOPED_TRACE(fmt::format("{} {} threads", IsaName(isa), threads));
       // The kernel's own choice, then each way that may be measured.
-      std::vector<std::string> variants = {"", "no such variant"};
+      std::vector<std::string> variants = {"", "no such variant", kTapsBeside};
       if (kernel->variants != nullptr) {
         for (std::string& name : kernel->variants(packed.call(), BindOptions{isa, threads, {}}))
           variants.push_back(std::move(name));

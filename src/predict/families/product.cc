@@ -1,7 +1,9 @@
 // Matrix products and convolutions as matrix products: [rows, depth] by [depth, columns] for each
 // of `groups`, by tiles of a register block.
 #include <algorithm>
+#include <utility>
 
+#include "kernels/conv/tap_sums.h"
 #include "kernels/gemm/blocks/block_data.h"
 #include "kernels/gemm/blocks/weights.h"
 #include "kernels/gemm/gemm_float.h"
@@ -140,10 +142,30 @@ int64_t SumsOf(const CostInput& input) {
   return cut ? cut->blocks() : 1;
 }
 
+// All taps are columns of one product of the input's pixels, whose results are added up: most of a
+// cycle each, as measured.
+void CountTapsBeside(const CostInput& input, const Rates& rates, Product& p, Terms& terms) {
+  constexpr double kAdditionCycles = 0.8;
+  const std::vector<int64_t> w = input.args.inputs[1].shape.sizes();
+  const bool transposed = input.node.op == "ConvTranspose";
+  const int64_t outputs = p.rows;
+  p.taps = 1;
+  for (size_t i = 2; i < w.size(); ++i) p.taps *= w[i];
+  p.depth = transposed ? w[0] : w[1];
+  p.rows = input.Elements(input.args.inputs[0]) / std::max<int64_t>(p.depth, 1);
+  terms[kCopies] = static_cast<double>((transposed ? p.rows : outputs) * p.taps * p.columns) *
+                   kAdditionCycles * rates.cycle_ns;
+  p.columns *= std::exchange(p.taps, 1);
+}
+
 template <int64_t kLane, Peak kPeak>
 void Count(const CostInput& input, const Rates& rates, Terms& terms) {
   Product p = ProductOf(input);
-  if (kPeak == Peak::kInt8) MergeLines(input, rates, p, terms);
+  if (input.plan.method == kTapsBeside) {
+    CountTapsBeside(input, rates, p, terms);
+  } else if (kPeak == Peak::kInt8) {
+    MergeLines(input, rates, p, terms);
+  }
   if (kPeak == Peak::kBf16) CopyWindows(input, rates, p, terms);
   // Float32 kernels with a plan of their own only: others go about it as PlanGemm does.
   const bool known = kPeak == Peak::kInt8 || input.plan.tile_rows > 0;
