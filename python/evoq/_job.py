@@ -52,6 +52,20 @@ def _sizes(value: Any) -> dict[str, list[int]]:
     }
 
 
+def _biases(value: Any) -> list[tuple[int, float]]:
+    """A mapping, or TOKEN=NUMBER as the command takes them."""
+    if isinstance(value, Mapping):
+        return [(_number(token), float(bias)) for token, bias in value.items()]
+    split = [text.partition("=") for text in texts_of(value)]
+    return [(int(token), float(bias)) for token, _, bias in split]
+
+
+# Of options whose values have a form of their own, and of others by their default.
+_NAMED = {
+    "input": _files,
+    "logit_bias": _biases,
+    "stop_tokens": lambda value: [_number(token) for token in value],
+}
 _FORMS = {bool: bool, int: _number, float: float, type(None): float, str: text_of, list: texts_of}
 
 
@@ -64,7 +78,7 @@ def fill(job: Any, verb: str, options: Mapping[str, Any]) -> Any:
         if name.startswith("_") or not isinstance(getattr(type(job), name, None), property):
             raise Error(f"{verb}: there is no option '{name}' here")
         default = getattr(job, name)
-        form = _FORMS.get(type(default), _files if name == "input" else _sizes)
+        form = _NAMED.get(name) or _FORMS.get(type(default), _sizes)
         try:
             setattr(job, name, form(value))
         except (AttributeError, OverflowError, TypeError, ValueError):

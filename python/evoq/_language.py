@@ -212,8 +212,13 @@ class LanguageModel:
         top_p: float | None = None,
         min_p: float | None = None,
         repeat_penalty: float | None = None,
+        presence_penalty: float | None = None,
+        frequency_penalty: float | None = None,
+        logit_bias: Mapping[int, float] | None = None,
         seed: int | None = None,
+        min_tokens: int | None = None,
         stop: Sequence[str] = (),
+        stop_tokens: Sequence[int] = (),
         ignore_end: bool = False,
         add_special: bool = True,
     ) -> Generator[str, None, Generated]:
@@ -233,8 +238,13 @@ class LanguageModel:
                 "top_p": top_p,
                 "min_p": min_p,
                 "repeat_penalty": repeat_penalty,
+                "presence_penalty": presence_penalty,
+                "frequency_penalty": frequency_penalty,
+                "logit_bias": logit_bias,
                 "seed": seed,
+                "min_tokens": min_tokens,
                 "stop": stop,
+                "stop_tokens": stop_tokens,
                 "ignore_end": ignore_end,
             },
         )
@@ -268,8 +278,13 @@ class LanguageModel:
         top_p: float | None = None,
         min_p: float | None = None,
         repeat_penalty: float | None = None,
+        presence_penalty: float | None = None,
+        frequency_penalty: float | None = None,
+        logit_bias: Mapping[int, float] | None = None,
         seed: int | None = None,
+        min_tokens: int | None = None,
         stop: Sequence[str] = (),
+        stop_tokens: Sequence[int] = (),
         ignore_end: bool = False,
         add_special: bool = True,
         on_text: OnText | None = None,
@@ -283,8 +298,10 @@ class LanguageModel:
         for the same seed: from the top_k likeliest, from the likeliest that together have the
         share top_p, from those of at least min_p times the likeliest one's.
         repeat_penalty: above 1 makes tokens less likely that are among the last 64.
-        stop: texts that end it; they are not part of it. ignore_end: goes on behind the model's
-        end tokens.
+        presence_penalty, frequency_penalty: taken off the logits of tokens that the text has,
+        once or for each time; logit_bias: added to those of tokens.
+        stop, stop_tokens: texts and tokens that end it; they are not part of it. min_tokens: before
+        so many, none comes that would. ignore_end: goes on behind the model's end tokens.
         on_text: called with each piece of text as it comes; False ends the text.
 
         Raises evoq.Error: 'usage' for options out of range, for a prompt that the context does not
@@ -299,8 +316,13 @@ class LanguageModel:
                 "top_p": top_p,
                 "min_p": min_p,
                 "repeat_penalty": repeat_penalty,
+                "presence_penalty": presence_penalty,
+                "frequency_penalty": frequency_penalty,
+                "logit_bias": logit_bias,
                 "seed": seed,
+                "min_tokens": min_tokens,
                 "stop": stop,
+                "stop_tokens": stop_tokens,
                 "ignore_end": ignore_end,
             },
         )

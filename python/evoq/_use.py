@@ -66,7 +66,8 @@ def generate(
     chat: a text is a user's message, system one before it. tokenizer: its file or folder, where the
     model carries none. draft: a smaller model of the same tokens. prompt_cache: a file that keeps
     the keys and values of one prompt. Further options as `evoq generate` has: top_k, top_p, min_p,
-    repeat_penalty, ignore_end, plain.
+    repeat_penalty, presence_penalty, frequency_penalty, logit_bias, min_tokens, stop_tokens,
+    ignore_end, plain.
     Returns ``texts`` by prompt with ``text``, ``tokens``, ``ended``, ``prompt_tokens_per_s``,
     ``tokens_per_s``, ...
     """

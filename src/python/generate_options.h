@@ -2,6 +2,7 @@
 #pragma once
 
 #include <nanobind/nanobind.h>
+#include <nanobind/stl/pair.h>
 #include <nanobind/stl/string.h>
 #include <nanobind/stl/vector.h>
 
@@ -24,6 +25,12 @@ void BindGenerateOptions(nanobind::class_<Class>& of, Options options) {
   add("top_p", [](GenerateOptions& o) -> auto& { return o.sampling.top_p; });
   add("min_p", [](GenerateOptions& o) -> auto& { return o.sampling.min_p; });
   add("repeat_penalty", [](GenerateOptions& o) -> auto& { return o.sampling.repeat_penalty; });
+  add("presence_penalty", [](GenerateOptions& o) -> auto& { return o.sampling.presence_penalty; });
+  add("frequency_penalty",
+      [](GenerateOptions& o) -> auto& { return o.sampling.frequency_penalty; });
+  add("logit_bias", [](GenerateOptions& o) -> auto& { return o.sampling.logit_bias; });
+  add("min_tokens", [](GenerateOptions& o) -> auto& { return o.min_tokens; });
+  add("stop_tokens", [](GenerateOptions& o) -> auto& { return o.stop_tokens; });
   add("seed", [](GenerateOptions& o) -> auto& { return o.sampling.seed; });
   add("stop", [](GenerateOptions& o) -> auto& { return o.stop; });
   add("ignore_end", [](GenerateOptions& o) -> auto& { return o.ignore_end; });

@@ -80,6 +80,43 @@ def test_generate_is_the_command(folder, model, tmp_path):
         assert report["texts"][0]["tokens"] == mine.tokens and report.text == mine.text + "\n"
 
 
+def test_penalties_biases_and_what_ends_a_text(folder, model, tmp_path):
+    plain = model.generate("the hat", **most(9))
+    first = plain.tokens[0]
+    path = tmp_path / "told.json"
+
+    def both(*words, **options):
+        """What the class writes and what the command does, which are the same."""
+        command = [EVOQ, "generate", folder, "--prompt", "the hat", "--max-tokens", "9", *words]
+        subprocess.run(
+            [*command, "--threads", "1", "--json", path], check=True, capture_output=True
+        )
+        [theirs] = json.loads(path.read_text())["texts"]
+        mine = model.generate("the hat", max_tokens=9, **options)
+        assert (mine.tokens, mine.ended) == (theirs["tokens"], theirs["ended"])
+        report = evoq.generate(folder, "the hat", max_tokens=9, **options, threads=1)
+        assert report["texts"][0]["tokens"] == mine.tokens
+        assert "".join(model.stream("the hat", max_tokens=9, **options)) == mine.text
+        return mine
+
+    ignored = {"ignore_end": True}
+    banned = both("--ignore-end", f"--logit-bias={first}=-100", logit_bias={first: -100}, **ignored)
+    assert first not in banned.tokens
+    once = both("--ignore-end", "--presence-penalty=100", presence_penalty=100, **ignored)
+    assert len(set(once.tokens)) == 9
+    often = both("--ignore-end", "--frequency-penalty=100", frequency_penalty=100, **ignored)
+    assert often.tokens == once.tokens
+    ended = both(f"--stop-tokens={first}", stop_tokens=[first])
+    assert ended.tokens == [] and ended.ended == "end"
+    later = both(f"--stop-tokens={first}", "--min-tokens=3", stop_tokens=[first], min_tokens=3)
+    assert len(later.tokens) >= 3 and first not in later.tokens
+    wrong = [EVOQ, "generate", folder, "--prompt", "a", "--logit-bias=7:2"]
+    failed = subprocess.run(wrong, capture_output=True, text=True)
+    assert failed.returncode == 2 and "--logit-bias 7:2, expected TOKEN=NUMBER" in failed.stderr
+    with pytest.raises(evoq.Error, match="logit_bias"):
+        model.generate("a", logit_bias={"x": 1})
+
+
 def test_generate_the_verb(folder, model):
     many = evoq.generate(folder, ["a hen", "the cat"], **most(4), parallel=2, threads=1)
     assert [text["ended"] for text in many["texts"]] == ["length"] * 2

@@ -2,6 +2,8 @@
 
 #include <fmt/ranges.h>
 
+#include <charconv>
+
 #include "base/file.h"
 #include "cli/common.h"
 #include "cli/verb.h"
@@ -11,10 +13,23 @@ namespace {
 
 using nlohmann::json;
 
+// "15043=-100". Errors: kUsage.
+Result<std::pair<int64_t, double>> BiasOf(const std::string& text) {
+  std::pair<int64_t, double> bias;
+  const char* const end = text.data() + text.size();
+  const auto token = std::from_chars(text.data(), end, bias.first);
+  if (token.ec == std::errc() && token.ptr != end && *token.ptr == '=') {
+    const auto number = std::from_chars(token.ptr + 1, end, bias.second);
+    if (number.ec == std::errc() && number.ptr == end) return bias;
+  }
+  return Fail(ErrorCode::kUsage, "--logit-bias {}, expected TOKEN=NUMBER", text);
+}
+
 VerbRun Declare(const VerbOptions& options, const CommonOptions& common) {
   auto o = std::make_shared<GenerateJob>();
   auto file = std::make_shared<std::string>();
   auto numbers = std::make_shared<std::vector<int64_t>>();
+  auto bias = std::make_shared<std::vector<std::string>>();
   options
       .Add("model", o->model,
            "A language model: MODEL.etm, a Hugging Face folder, a GGUF file, llama2.c's .bin")
@@ -49,8 +64,23 @@ VerbRun Declare(const VerbOptions& options, const CommonOptions& common) {
       .Add("--repeat-penalty", g.sampling.repeat_penalty,
            "Above 1: makes tokens less likely that are among the last 64")
       .ShowDefault();
+  options
+      .Add("--presence-penalty", g.sampling.presence_penalty,
+           "Taken off the logits of tokens that the text has")
+      .ShowDefault();
+  options
+      .Add("--frequency-penalty", g.sampling.frequency_penalty,
+           "The same, for each time that it has them")
+      .ShowDefault();
+  options.Add("--logit-bias", *bias, "Added to the logits of tokens: 15043=-100,29892=2.5")
+      .SplitAt(',');
   options.Add("--seed", g.sampling.seed, "Seed of the draws").ShowDefault();
+  options
+      .Add("--min-tokens", g.min_tokens, "Before so many, no token comes that would end the text")
+      .InRange(int64_t{0}, int64_t{1} << 30)
+      .ShowDefault();
   options.Add("--stop", g.stop, "A text that ends the output; may be repeated").OneEachTime();
+  options.Add("--stop-tokens", g.stop_tokens, "Tokens that end the output: 13,29889").SplitAt(',');
   options.AddFlag("--ignore-end", g.ignore_end, "Continue past the model's end token");
   options.Add("--context", o->context,
               "Tokens that a sequence may have (default: the model's own limit, at most 4096)");
@@ -62,12 +92,15 @@ VerbRun Declare(const VerbOptions& options, const CommonOptions& common) {
   options.Add("--prompt-cache", o->cache,
               "A file that keeps the prompt's KV cache: what a prompt has in common with it is not "
               "run again");
-  return [o, file, numbers, &common]() -> Result<json> {
+  return [o, file, numbers, bias, &common]() -> Result<json> {
     if (!file->empty()) {
       EVOQ_ASSIGN(std::string text, ReadTextFile(*file));
       o->prompts = {std::move(text)};
     }
     if (!numbers->empty()) o->prompt_tokens = {*numbers};
+    for (const std::string& one : *bias) {
+      EVOQ_ASSIGN(o->options.sampling.logit_bias.emplace_back(), BiasOf(one));
+    }
     o->threads = common.threads;
     // One text is shown as it comes, several each when all are there.
     const bool streams = o->prompts.size() + o->prompt_tokens.size() == 1;
