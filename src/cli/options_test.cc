@@ -19,8 +19,9 @@ class CliOptions : public TinyModels {
     for (std::string line; std::getline(lines, line);) {
       if (line.substr(0, 2) != "  " || line[2] == ' ') continue;
       line = line.substr(2, line.find("  ", 2) - 2);  // to the gap, or the end of the line
-      for (const char* near : {" Write the text's", " Calibrate on N", " Epochs in which",
-                               " The temperature", " Values of the"}) {  // a gap of one space
+      for (const char* near :
+           {" Write the text's", " Calibrate on N", " Epochs in which", " The temperature",
+            " The same, for", " Values of the"}) {  // a gap of one space
         if (const size_t at = line.find(near); at != std::string::npos) line.resize(at);
       }
       listed.push_back(line);
