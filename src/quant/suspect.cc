@@ -147,12 +147,36 @@ std::vector<std::string> LoneSampleWarnings(
   return warnings;
 }
 
+namespace {
+
+// By value: whether it depends on what the graph's inputs hold, and not on their sizes alone, as
+// the state does that a recurrent layer begins with.
+std::vector<bool> DependsOnData(const Graph& graph) {
+  std::vector<bool> depends(static_cast<size_t>(graph.value_count()), false);
+  for (const ValueId id : graph.inputs()) depends[static_cast<size_t>(id.index)] = true;
+  for (const NodeId id : graph.order()) {
+    const Node& node = graph.node(id);
+    if (node.op == "Shape" || node.op == "Size") continue;
+    const bool any = std::ranges::any_of(node.inputs, [&](ValueId input) {
+      return input.valid() && depends[static_cast<size_t>(input.index)];
+    });
+    for (const ValueId output : node.outputs) {
+      if (output.valid()) depends[static_cast<size_t>(output.index)] = any;
+    }
+  }
+  return depends;
+}
+
+}  // namespace
+
 std::vector<std::string> RangeWarnings(const Graph& graph, const Ranges& ranges) {
+  const std::vector<bool> depends = DependsOnData(graph);
   std::vector<std::string> dead, constant;
   int activations = 0;
   for (const auto& [name, range] : ranges) {
     const ValueId id = graph.FindValue(name);
-    if (!id.valid() || graph.IsInput(id) || graph.value(id).type.shape.elements().value_or(2) <= 1)
+    if (!id.valid() || graph.IsInput(id) || !depends[static_cast<size_t>(id.index)] ||
+        graph.value(id).type.shape.elements().value_or(2) <= 1)
       continue;
     ++activations;
     if (range.min != range.max) continue;

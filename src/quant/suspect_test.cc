@@ -198,6 +198,17 @@ TEST(RangeWarnings, SizesThatAreNotKnown) {
             "calibration: 2 of 2 activations are dead, 0 in all samples (a, b): ", "");
 }
 
+// A recurrent layer's first state is zeros of a size that the input gives: that is no defect.
+TEST(RangeWarnings, WhatDependsOnSizesOnly) {
+  const Graph graph = MakeNet(
+      "graph g\ninput %x: float32[N, 3]\nconst %zero: float32[1] = [0]\ns: %s = Shape(%x)\nh: %h = "
+      "Expand(%zero, %s)\nr: %r = Relu(%h)\na: %a = Relu(%x)\nb: %b = Add(%r, %a)\noutput %b\n");
+  const auto of = [&](const Ranges& ranges) { return RangeWarnings(graph, ranges); };
+  EXPECT_TRUE(of({{"h", {0, 0}}, {"r", {0, 0}}, {"b", {0, 1}}}).empty());
+  ExpectOne(of({{"h", {0, 0}}, {"a", {0, 0}}, {"b", {0, 1}}}),
+            "calibration: 1 of 2 activations are dead, 0 in all samples (a): ", "");
+}
+
 // The data of the finding: zeros, a constant, one sample repeated.
 TEST(RangeWarnings, CalibratingOnZerosWarns) {
   Graph net = MakeNet(kConvNet);
