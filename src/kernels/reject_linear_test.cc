@@ -222,7 +222,12 @@ TEST(Reject, FloatConvolutions) {
        {"", Input(1, Q({6, 4, 3, 3}))},
        {"", Input(1, TensorType(DType::kFloat16, Shape{6, 4, 3, 3}))},
        {"", Input(1, B({6, 4, 3, 3}))},
-       {"not-constant: the weight is computed", Computed(1)},
+       {"", Computed(1)},
+       {"not-constant: the weight, float16[6, 4, 3, 3], is computed",
+        [](Call& c) {
+          Computed(1)(c);
+          c.inputs[1] = TensorType(DType::kFloat16, Shape{6, 4, 3, 3});
+        }},
        {"layout: the values are not channels-last",
         [](Call& c) { c.attrs.Erase("channels_last"); }},
        {"shape: ranks 5, 4 and 4, expected 3 to 5", Reshaped(0, {1, 8, 8, 1, 4})},

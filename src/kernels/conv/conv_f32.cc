@@ -1,5 +1,4 @@
-// conv_f32: y = activation(conv(x, w) + bias + residual) in float32, channels-last, any group,
-// weights constant.
+// conv_f32: y = activation(conv(x, w) + bias + residual) in float32, channels-last, any group.
 #include <algorithm>
 
 #include "base/math.h"
@@ -16,11 +15,17 @@ struct ConvF32 {
   ConvShapeF32 shape;
   ConvRowsF32 map;
   GemmPlan plan;
-  const float* weights;
-  std::shared_ptr<const AlignedBuffer> owned;
+  WeightPanelsF32 panels;
   bool has_bias, has_residual;
   std::optional<ConvShapeF32> unpadded;  // whose input is copied into scratch, where it is padded
 
+  // Of scratch, before the weights'.
+  size_t padded_bytes() const {
+    return unpadded ? static_cast<size_t>(RoundUp(4 * shape.batch * shape.in[0] * shape.in[1] *
+                                                      shape.in[2] * shape.channels_in,
+                                                  64))
+                    : 0;
+  }
   // Narrow groups that share a panel are computed together.
   int64_t groups_of_job() const { return plan.lanes.empty() ? 1 : kPanelF32 / shape.columns(); }
   int64_t jobs() const { return CeilDiv(shape.group, groups_of_job()); }
@@ -32,6 +37,7 @@ struct ConvF32 {
       PadInput(*unpadded, x, padded, context.pool);
       x = padded;
     }
+    const float* const weights = panels.Get(in[1], context.scratch + padded_bytes(), context.pool);
     const int64_t tasks = plan.tasks();
     context.pool.ParallelFor(jobs() * tasks, plan.grain, [&](int64_t begin, int64_t end) {
       for (int64_t i = begin; i < end; ++i) {
@@ -81,7 +87,7 @@ bool ChoosesTaps(const ConvShapeF32& shape, std::string_view variant) {
 std::vector<std::string> ConvVariants(const KernelCall& call, const BindOptions&) {
   ConvShapeF32 shape;
   std::vector<std::string> variants;
-  if (ReadConvShape(call, false, shape)) return variants;
+  if (call.constant(1) == nullptr || ReadConvShape(call, false, shape)) return variants;
   if (FitsWinogradF32(shape)) variants = {std::string(kDirectWay), kWinograd2, kWinograd4};
   if (ChoosesTaps(shape, "")) {
     if (variants.empty()) variants = {std::string(kDirectWay)};
@@ -104,24 +110,21 @@ Result<BoundKernel> BindConv(const KernelCall& call, const BindOptions& options)
   if (const auto why = ReadConvShape(call, false, shape)) return Unsupported("{}", why->sentence);
   shape = OnOneLine(shape);
   EVOQ_ASSIGN(const Activation activation, ActivationFromAttrs(call.attrs));
-  std::shared_ptr<const AlignedBuffer> owned;
-  EVOQ_ASSIGN(const float* weights, PanelsOfConstant(*call.constant(1), kConvLayoutF32, owned));
-  if (ChoosesTaps(shape, options.variant)) {
+  EVOQ_ASSIGN(WeightPanelsF32 panels, WeightPanelsF32::Of(call, 1, kConvLayoutF32));
+  const float* const weights = panels.constant();
+  if (weights != nullptr && ChoosesTaps(shape, options.variant)) {
     return BindTapsF32(shape, false, weights, activation, call.has_input(2), call.has_input(3),
                        options);
   }
-  if (const int m = WinogradFor(shape, options.variant); m > 0) {
+  const int m = weights != nullptr ? WinogradFor(shape, options.variant) : 0;
+  if (m > 0) {
     BoundKernel bound = BindWinogradF32(shape, m, *call.constant(1), weights, activation,
                                         call.has_input(2), call.has_input(3), options);
-    bound.plan.widened = owned != nullptr;
+    bound.plan.widened = panels.widened();
     return bound;
   }
   std::optional<ConvShapeF32> unpadded;
-  int64_t padded_floats = 0;
-  if (PadsInput(shape)) {
-    unpadded = std::exchange(shape, OverPadded(shape));
-    padded_floats = shape.batch * shape.in[0] * shape.in[1] * shape.in[2] * shape.channels_in;
-  }
+  if (PadsInput(shape)) unpadded = std::exchange(shape, OverPadded(shape));
   ConvRowsF32 map(shape, ConvAxes(shape), shape.depth() * kPanelF32);
   GemmSizes sizes;
   sizes.rows = map.rows();
@@ -138,12 +141,18 @@ Result<BoundKernel> BindConv(const KernelCall& call, const BindOptions& options)
   }
   GemmPlan plan = PlanGemm(sizes, GemmTypesF32(options.isa), activation, options);
   KernelPlan described = plan.Describe();
-  described.widened = owned != nullptr;
+  described.widened = panels.widened();
   if (const int64_t rows = ParseWay(options.variant).block_rows; rows > 0 && plan.lanes.empty())
     described.method = Way{.block_rows = rows}.ToString();
-  return BoundKernel::Of(ConvF32{shape, std::move(map), std::move(plan), weights, std::move(owned),
-                                 call.has_input(2), call.has_input(3), std::move(unpadded)},
-                         padded_floats * sizeof(float), std::move(described));
+  ConvF32 conv{shape,
+               std::move(map),
+               std::move(plan),
+               std::move(panels),
+               call.has_input(2),
+               call.has_input(3),
+               std::move(unpadded)};
+  const size_t scratch = conv.padded_bytes() + conv.panels.scratch_bytes();
+  return BoundKernel::Of(std::move(conv), scratch, std::move(described));
 }
 
 }  // namespace

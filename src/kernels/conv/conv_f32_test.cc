@@ -174,16 +174,25 @@ Sizes RandomSizes(bool transposed, std::mt19937& random) {
   }
 }
 
+// Some with a weight that is computed.
+LinearCaseF32 MakeRandomCase(bool transposed, std::mt19937& random) {
+  const Sizes sizes = RandomSizes(transposed, random);
+  LinearCaseF32 c = MakeCase(sizes, random);
+  c.constant[1] = sizes.weight != DType::kFloat32 || random() % 3 != 0;
+  if (!c.constant[1]) c.name += ", computed weight";
+  return c;
+}
+
 TEST(ConvF32, RandomShapes) {
   std::mt19937 random(1);
   for (int i = 0; i < 220 && !testing::Test::HasFatalFailure(); ++i)
-    CheckLinearF32(MakeCase(RandomSizes(false, random), random));
+    CheckLinearF32(MakeRandomCase(false, random));
 }
 
 TEST(ConvTransposeF32, RandomShapes) {
   std::mt19937 random(2);
   for (int i = 0; i < 120 && !testing::Test::HasFatalFailure(); ++i)
-    CheckLinearF32(MakeCase(RandomSizes(true, random), random));
+    CheckLinearF32(MakeRandomCase(true, random));
 }
 
 Sizes Image(int64_t size, int64_t channels_in, int64_t channels_out, int64_t kernel,
@@ -367,7 +376,10 @@ TEST(ConvF32, RejectsWithAReason) {
   };
   EXPECT_EQ(code(), "");
   constants[1] = nullptr;
+  EXPECT_EQ(code(), "");
+  types[1].dtype = DType::kFloat16;
   EXPECT_EQ(code(), "not-constant");
+  types[1].dtype = DType::kFloat32;
   constants[1] = &c.inputs[1];
   c.attrs.Set("channels_last", 0);
   EXPECT_EQ(code(), "layout");

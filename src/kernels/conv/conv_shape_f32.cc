@@ -17,7 +17,8 @@ std::optional<Reason> RejectTypes(const KernelCall& call) {
   if (!w.quantized() && w.dtype != DType::kFloat32 && w.dtype != DType::kFloat16 &&
       w.dtype != DType::kBfloat16)
     return Reject("types", "weight {}", w.ToString());
-  if (call.constant(1) == nullptr) return Reject("not-constant", "the weight is computed");
+  if (call.constant(1) == nullptr && !PlainFloat(w))
+    return Reject("not-constant", "the weight, {}, is computed", w.ToString());
   return std::nullopt;
 }
 

@@ -1,5 +1,5 @@
 // conv_transpose_f32: y = activation(conv_transpose(x, w) + bias + residual) in float32,
-// channels-last, weights constant.
+// channels-last.
 //
 // Output pixel o reads input pixel i for tap k where o + pad = i * stride + k * dilation. All
 // pixels with the same (o + pad) mod stride on each axis (a phase) read the same taps at the same
@@ -22,23 +22,23 @@ struct Phase {
 struct ConvTransposeF32 {
   ConvShapeF32 shape;
   std::vector<Phase> phases;
-  const float* weights;
-  std::shared_ptr<const AlignedBuffer> owned;
+  WeightPanelsF32 panels;
   bool has_bias, has_residual;
 
   void Run(const void* const* in, void* const* out, const RunContext& context) const {
+    const float* const weights = panels.Get(in[1], context.scratch, context.pool);
     for (const Phase& phase : phases) {
       const int64_t tasks = phase.plan.tasks();
       context.pool.ParallelFor(shape.group * tasks, phase.plan.grain,
                                [&](int64_t begin, int64_t end) {
                                  for (int64_t i = begin; i < end; ++i)
-                                   RunTask(phase, i / tasks, i % tasks, in, out);
+                                   RunTask(phase, weights, i / tasks, i % tasks, in, out);
                                });
     }
   }
 
-  void RunTask(const Phase& phase, int64_t group, int64_t task, const void* const* in,
-               void* const* out) const {
+  void RunTask(const Phase& phase, const float* weights, int64_t group, int64_t task,
+               const void* const* in, void* const* out) const {
     const int64_t column = group * shape.columns();
     const ConvRowsSourceF32 source = {&phase.map,
                                       static_cast<const float*>(in[0]) + group * shape.depth()};
@@ -66,7 +66,9 @@ Result<Tensor> PackConvTranspose(const KernelCall& call, size_t input) {
 
 std::vector<std::string> ConvTransposeVariants(const KernelCall& call, const BindOptions&) {
   ConvShapeF32 shape;
-  if (ReadConvShape(call, true, shape) || !ChooseTapsF32(shape, true, "")) return {};
+  if (call.constant(1) == nullptr || ReadConvShape(call, true, shape) ||
+      !ChooseTapsF32(shape, true, ""))
+    return {};
   return {std::string(kDirectWay), kTapsBeside};
 }
 
@@ -75,11 +77,10 @@ Result<BoundKernel> BindConvTranspose(const KernelCall& call, const BindOptions&
   if (const auto why = ReadConvShape(call, true, shape)) return Unsupported("{}", why->sentence);
   EVOQ_ASSIGN(const Activation activation, ActivationFromAttrs(call.attrs));
   ConvTransposeF32 state;
-  EVOQ_ASSIGN(state.weights,
-              PanelsOfConstant(*call.constant(1), kConvTransposeLayoutF32, state.owned));
-  if (ChooseTapsF32(shape, true, options.variant)) {
-    return BindTapsF32(shape, true, state.weights, activation, call.has_input(2), call.has_input(3),
-                       options);
+  EVOQ_ASSIGN(state.panels, WeightPanelsF32::Of(call, 1, kConvTransposeLayoutF32));
+  if (state.panels.constant() != nullptr && ChooseTapsF32(shape, true, options.variant)) {
+    return BindTapsF32(shape, true, state.panels.constant(), activation, call.has_input(2),
+                       call.has_input(3), options);
   }
   state.shape = shape;
   state.has_bias = call.has_input(2);
@@ -101,8 +102,9 @@ Result<BoundKernel> BindConvTranspose(const KernelCall& call, const BindOptions&
   }
   KernelPlan plan;
   if (!state.phases.empty()) plan = state.phases[0].plan.Describe();
-  plan.widened = state.owned != nullptr;
-  return BoundKernel::Of(std::move(state), 0, std::move(plan));
+  plan.widened = state.panels.widened();
+  const size_t scratch = state.panels.scratch_bytes();
+  return BoundKernel::Of(std::move(state), scratch, std::move(plan));
 }
 
 }  // namespace

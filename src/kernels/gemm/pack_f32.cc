@@ -5,6 +5,7 @@
 
 #include "base/math.h"
 #include "kernels/derived.h"
+#include "kernels/gemm/gemm_float.h"
 #include "kernels/layout.h"
 
 namespace evoq {
@@ -118,6 +119,27 @@ Result<const float*> PanelsOfConstant(const Tensor& constant, const char* layout
   if (!*made) return tl::unexpected(made->error());
   owned = {made, &**made};
   return reinterpret_cast<const float*>(owned->data());
+}
+
+Result<WeightPanelsF32> WeightPanelsF32::Of(const KernelCall& call, size_t input,
+                                            const char* layout) {
+  WeightPanelsF32 panels;
+  if (const Tensor* const constant = call.constant(input)) {
+    EVOQ_ASSIGN(panels.constant_, PanelsOfConstant(*constant, layout, panels.owned_));
+  } else {
+    EVOQ_ASSIGN(panels.shape_, PanelShapeOf(layout, call.inputs[input]));
+  }
+  return panels;
+}
+
+const float* WeightPanelsF32::Get(const void* weight, std::byte* scratch, ThreadPool& pool) const {
+  if (constant_ != nullptr) return constant_;
+  auto* const packed = reinterpret_cast<float*>(scratch);
+  pool.ParallelFor(shape_.panels(), PackGrain(shape_.panel_stride()),
+                   [&](int64_t begin, int64_t end) {
+                     PackPanelsF32(shape_, static_cast<const float*>(weight), begin, end, packed);
+                   });
+  return packed;
 }
 
 Result<Tensor> PackWeightF32(const char* layout, const Tensor* weight) {

@@ -11,6 +11,7 @@
 
 #include "base/aligned.h"
 #include "kernels/gemm/gemm_float_tile.h"
+#include "kernels/kernel.h"
 #include "tensor/tensor.h"
 
 namespace evoq {
@@ -43,6 +44,26 @@ void PackPanelsF32(const PanelShapeF32& shape, const float* plain, int64_t begin
 // long as the constant and `owned`.
 Result<const float*> PanelsOfConstant(const Tensor& constant, const char* layout,
                                       std::shared_ptr<const AlignedBuffer>& owned);
+
+// The panels of a kernel's weight: a constant's, or those of one that is computed, which is plain
+// float32 and packed into scratch at each run.
+class WeightPanelsF32 {
+ public:
+  // Errors: as PanelsOfConstant's.
+  static Result<WeightPanelsF32> Of(const KernelCall& call, size_t input, const char* layout);
+
+  const float* constant() const { return constant_; }  // null: computed
+  bool widened() const { return owned_ != nullptr; }   // from fewer bits
+  size_t scratch_bytes() const {
+    return constant_ != nullptr ? 0 : static_cast<size_t>(shape_.floats()) * sizeof(float);
+  }
+  const float* Get(const void* weight, std::byte* scratch, ThreadPool& pool) const;
+
+ private:
+  const float* constant_ = nullptr;
+  std::shared_ptr<const AlignedBuffer> owned_;
+  PanelShapeF32 shape_;
+};
 
 // KernelDef::pack of these kernels: the weight packed when it is plain float32, an undefined tensor
 // when it is stored in fewer bits, which then stays small in the file and is dequantized at bind.
