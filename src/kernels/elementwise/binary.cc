@@ -62,18 +62,36 @@ std::optional<Reason> RejectBytes(const KernelCall& call) {
   return std::nullopt;
 }
 
-constexpr int64_t kShortRow = 32;  // elements; as many rows as fit into kWrittenOut go together
-constexpr int64_t kWrittenOut = 1024;
+// Rows of few elements go together, as many as fit into kWrittenOut. Longer ones do so where
+// nothing has to be written out for each.
+constexpr int64_t kShortRow = 32, kMiddleRow = 256, kWrittenOut = 1024;
 
-// Rows of n elements, `row` behind each other, behind each other: in `to` unless they lie so.
-const float* WriteOut(const float* x, int64_t n, int64_t rows, int64_t step, int64_t row,
-                      float* to) {
-  if (step == 1 && row == n) return x;
-  for (int64_t r = 0; r < rows; ++r) {
-    for (int64_t i = 0; i < n; ++i) to[r * n + i] = x[r * row + i * step];
+// An operand's rows of n elements behind each other: as they lie, or written out.
+template <typename T>
+class RowsBehind {
+ public:
+  RowsBehind(const T* x, int64_t n, int64_t step, int64_t distance, T* room)
+      : x_(x), n_(n), step_(step), distance_(distance), room_(room) {}
+  bool lies() const { return step_ == 1 && distance_ == n_; }
+  bool repeats() const { return distance_ == 0; }
+
+  // Rows [r, r + rows), at most as many as the first time.
+  const T* At(int64_t r, int64_t rows) {
+    if (lies()) return x_ + r * n_;
+    if (repeats() && written_) return room_;
+    written_ = true;
+    for (int64_t i = 0; i < rows; ++i) {
+      for (int64_t j = 0; j < n_; ++j) room_[i * n_ + j] = x_[(r + i) * distance_ + j * step_];
+    }
+    return room_;
   }
-  return to;
-}
+
+ private:
+  const T* x_;
+  int64_t n_, step_, distance_;
+  T* room_;
+  bool written_ = false;
+};
 
 struct FloatState {
   BinaryKind kind;
@@ -93,7 +111,7 @@ struct FloatState {
       if (activation) apply(*activation, to, to, n);
     };
     context.pool.ParallelFor(plan.elements, grain, [&](int64_t begin, int64_t end) {
-      if (plan.inner >= kShortRow || plan.outer_rank == 0) {
+      if (plan.inner >= kMiddleRow || plan.outer_rank == 0) {
         return plan.ForRows(begin, end, [&](int64_t at, const PerInput<2>& from, int64_t n) {
           row(a + from[0], b + from[1], y + at, n, plan.step[0], plan.step[1]);
         });
@@ -102,13 +120,19 @@ struct FloatState {
       plan.ForGroups(begin, end,
                      [&](int64_t at, const PerInput<2>& from, int64_t n, int64_t count,
                          const PerInput<2>& distance) {
+                       RowsBehind<float> p(a + from[0], n, plan.step[0], distance[0], a_rows),
+                           q(b + from[1], n, plan.step[1], distance[1], b_rows);
+                       const bool together = n < kShortRow || ((p.lies() || p.repeats()) &&
+                                                               (q.lies() || q.repeats()));
+                       if (!together) {
+                         for (int64_t r = 0; r < count; ++r)
+                           row(a + from[0] + r * distance[0], b + from[1] + r * distance[1],
+                               y + at + r * n, n, plan.step[0], plan.step[1]);
+                         return;
+                       }
                        for (int64_t r = 0, rows; r < count; r += rows) {
                          rows = std::min(kWrittenOut / n, count - r);
-                         const float* p = WriteOut(a + from[0] + r * distance[0], n, rows,
-                                                   plan.step[0], distance[0], a_rows);
-                         const float* q = WriteOut(b + from[1] + r * distance[1], n, rows,
-                                                   plan.step[1], distance[1], b_rows);
-                         row(p, q, y + at + r * n, rows * n, 1, 1);
+                         row(p.At(r, rows), q.At(r, rows), y + at + r * n, rows * n, 1, 1);
                        }
                      });
     });
@@ -133,16 +157,41 @@ struct ByteState {
   Isa isa;
   int64_t grain;
 
+  // How many rows to take as one: those of one operand follow one another, the other repeats one
+  // that is no multiple of a vector.
+  int64_t RowsTogether(int64_t n, int64_t count, const PerInput<2>& distance) const {
+    const bool fits =
+        (distance[0] == n && distance[1] == 0) || (distance[0] == 0 && distance[1] == n);
+    const bool whole = plan.step[0] == 1 && plan.step[1] == 1;
+    if (!fits || !whole || n >= kMiddleRow || n % 64 == 0) return 1;
+    return std::min(kWrittenOut / n, count);
+  }
+
   void Run(const void* const* in, void* const* out, const RunContext& context) const {
     const auto *a = static_cast<const uint8_t*>(in[0]), *b = static_cast<const uint8_t*>(in[1]);
     auto* y = static_cast<uint8_t*>(out[0]);
     const auto loop = BinaryTableFor(isa).u8;
     context.pool.ParallelFor(plan.elements, grain, [&](int64_t begin, int64_t end) {
+      alignas(64) uint8_t rows[kWrittenOut];
       plan.ForGroups(begin, end,
                      [&](int64_t at, const PerInput<2>& from, int64_t n, int64_t count,
                          const PerInput<2>& distance) {
-                       loop(args, a + from[0], b + from[1], y + at,
-                            {n, count, plan.step[0], plan.step[1], distance[0], distance[1]});
+                       const int64_t together = RowsTogether(n, count, distance);
+                       int64_t r = 0;
+                       if (together > 1) {
+                         RowsBehind<uint8_t> p(a + from[0], n, 1, distance[0], rows),
+                             q(b + from[1], n, 1, distance[1], rows);
+                         r = count / together * together;
+                         loop(args, p.At(0, together), q.At(0, together), y + at,
+                              {.n = together * n,
+                               .rows = count / together,
+                               .a_row = p.repeats() ? 0 : together * n,
+                               .b_row = q.repeats() ? 0 : together * n});
+                       }
+                       if (r < count)
+                         loop(args, a + from[0] + r * distance[0], b + from[1] + r * distance[1],
+                              y + at + r * n,
+                              {n, count - r, plan.step[0], plan.step[1], distance[0], distance[1]});
                      });
     });
   }
