@@ -9,6 +9,7 @@ status 77) where numpy is missing."""
 import importlib.util
 import json
 import os
+import re
 import subprocess
 import sys
 import tempfile
@@ -121,7 +122,61 @@ GGUF = {
     "arcee": ("arcee", True),
     "nemotron": ("nemotron", False),
     "ernie4_5": ("ernie4_5", False),
+    "mixtral": ("llama", True),
+    "qwen2_moe": ("qwen2moe", False),
+    "qwen3_moe": ("qwen3moe", False),
+    "olmoe": ("olmoe", False),
+    "granitemoe": ("granitemoe", True),
 }
+
+
+EXPERT = re.compile(r"(.*)\.experts\.(\d+)\.(?:w(\d)|(\w+)_proj)\.weight")
+PARTS = {"1": "gate", "2": "down", "3": "up"}
+
+
+def experts_of(tensors):
+    """Matrices of experts, by their layer's prefix and part, in the experts' order; the others."""
+    stacks, others = {}, {}
+    for name, x in tensors.items():
+        found = EXPERT.fullmatch(name)
+        if found:
+            before, number, w, part = found.groups()
+            stacks.setdefault((before, PARTS.get(w, part)), {})[int(number)] = x
+        else:
+            others[name] = x
+    return {k: np.stack([v[i] for i in range(len(v))]) for k, v in stacks.items()}, others
+
+
+def stacked(tensors):
+    """As transformers has them in memory, under its names."""
+    stacks, out = experts_of(tensors)
+    for (before, part), x in stacks.items():
+        prefix = before.replace("block_sparse_moe", "mlp") + ".experts."
+        if part == "down":
+            out[prefix + "down_proj"] = x
+        elif part == "gate":
+            out[prefix + "gate_up_proj"] = np.concatenate([x, stacks[before, "up"]], 1)
+    return {k.replace("block_sparse_moe.gate", "mlp.gate"): x for k, x in out.items()}
+
+
+def stacked_for_gguf(config, tensors):
+    """As the converter stacks them, under GGUF's names."""
+    stacks, out = experts_of(tensors)
+    for (before, part), x in stacks.items():
+        out[f"blk.{before.split('.')[2]}.ffn_{part}_exps.weight"] = x
+    for name in [n for n in out if "block_sparse_moe" in n]:  # of Granite: stacked in the folder
+        layer, kind = name.split(".")[2], name.split(".")[-2]
+        if kind == "gate":
+            out[f"blk.{layer}.ffn_gate_inp.weight"] = out.pop(name)
+        if kind == "layer":
+            out[f"blk.{layer}.ffn_gate_inp.weight"] = out.pop(name)
+        if kind == "output_linear":
+            out[f"blk.{layer}.ffn_down_exps.weight"] = out.pop(name)
+        if kind == "input_linear":
+            x, inner = out.pop(name), config["intermediate_size"]
+            out[f"blk.{layer}.ffn_gate_exps.weight"] = x[:, :inner]
+            out[f"blk.{layer}.ffn_up_exps.weight"] = x[:, inner:]
+    return out
 
 
 WINDOWED = {"phi3", "olmo3", "starcoder2", "cohere2"}
@@ -188,6 +243,14 @@ def add_facts(writer, config):
         writer.add_logit_scale(config["logits_scaling"])
     if "logit_scale" in config:
         writer.add_logit_scale(config["logit_scale"])
+    if "num_experts_per_tok" in config:
+        writer.add_expert_count(config.get("num_local_experts", config.get("num_experts")))
+        writer.add_expert_used_count(config["num_experts_per_tok"])
+        if "moe_intermediate_size" in config:
+            writer.add_expert_feed_forward_length(config["moe_intermediate_size"])
+        if "shared_expert_intermediate_size" in config:
+            shared = config["shared_expert_intermediate_size"]
+            writer.add_expert_shared_feed_forward_length(shared)
     add_rope(writer, config, config["rope_parameters"], head)
 
 
@@ -199,17 +262,34 @@ def write_gguf(path, config, tensors):
     add_facts(writer, config)
     number = next(n for n, text in gguf.MODEL_ARCH_NAMES.items() if text == arch)
     names = gguf.get_tensor_name_map(number, config["num_hidden_layers"])
-    for name, x in tensors.items():
+    plain = gguf.get_tensor_name_map(gguf.MODEL_ARCH.LLAMA, config["num_hidden_layers"])
+    for name, x in stacked_for_gguf(config, tensors).items():
         if name == "lm_head.weight" and config["tie_word_embeddings"]:
             continue
-        known = names.get_name(name, (".weight", ".bias"))
+        known = names.get_name(name, (".weight", ".bias")) or plain.get_name(name, (".weight",))
+        if name.startswith("blk."):
+            known = name
         if known is None:
             raise RuntimeError(f"{arch}: gguf has no name for {name}")
+        if "shared_expert_gate" in name:
+            x = x[0]  # a vector
         writer.add_tensor(known, np.ascontiguousarray(gguf_tensor(config, name, x)))
     writer.write_header_to_file()
     writer.write_kv_data_to_file()
     writer.write_tensors_to_file()
     writer.close()
+
+
+def check_stacked(name, golden, tensors, folder):
+    """A folder with the stacks that transformers has in memory."""
+    lms.write_folder(folder, golden["config"], stacked(tensors))
+    config = sized(golden["config"])
+    ids = [int(i) for i in random_weights.tokens("ids", 12, 3, 40)]
+    whole, parts = prompts.evoq_logits(f"{folder}.run", folder, config, ids)
+    worst = max(
+        prompts.apart(np.array(golden["logits"]), x[EVERY - 1 :: EVERY]) for x in (whole, parts)
+    )
+    check(f"{name}, stacked", worst, NEAR)
 
 
 def check_gguf(name, golden, tensors, path):
@@ -225,6 +305,7 @@ def check_gguf(name, golden, tensors, path):
 
 # What GGUF does not say: windows, other rules of mixing, another base for windows, norms.
 NO_GGUF = {"smollm3-windows", "qwen2-yarn", "olmo3-two-bases", "phi-norms"}
+NO_GGUF |= {"mixtral-windows", "qwen3_moe-shares-of-all"}
 
 
 def refused(folder, config, sentence):
@@ -248,10 +329,14 @@ def main():
                 name, goldens[name], folder
             )
             kind = goldens[name]["config"]["model_type"]
+            if any(EXPERT.fullmatch(n) for n in tensors):
+                check_stacked(name, goldens[name], tensors, folder + ".stacked")
             if with_gguf and kind in GGUF and name not in NO_GGUF:
                 check_gguf(name, goldens[name], tensors, folder + ".gguf")
-        experts = {**lms.BASE, "model_type": "mixtral", "num_local_experts": 8}
-        refused(f"{work}/experts", experts, "num_local_experts is 8, expected none: mixtures of")
+        experts = {**lms.BASE, "model_type": "llama", "num_local_experts": 8}
+        refused(
+            f"{work}/experts", experts, "num_local_experts is 8: mixtures of experts are read of"
+        )
     print(f"{len(failures)} failures")
     return 1 if failures else 0
 

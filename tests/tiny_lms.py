@@ -105,7 +105,7 @@ def sizes(config):
         width,
         heads,
         config["num_key_value_heads"],
-        config.get("head_dim", width // heads),
+        config.get("head_dim") or width // heads,
         config["intermediate_size"],
     )
 

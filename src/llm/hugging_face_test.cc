@@ -78,9 +78,11 @@ TEST(Config, ThatIsWrong) {
       {{{"model_type", "granite"}, {"logits_scaling", 0}}, "logits_scaling is 0, expected more"},
       {{{"model_type", "gpt_neox"}, {"use_parallel_residual", "no"}},
        "use_parallel_residual is \"no\", expected true or false"},
-      {{{"model_type", "mixtral"}, {"num_local_experts", 8}},
-       "num_local_experts is 8, expected none: mixtures of experts cannot be read"},
-      {{{"model_type", "qwen3_moe"}, {"num_experts", 128}}, "num_experts is 128, expected none"},
+      {{{"num_local_experts", 8}},
+       "num_local_experts is 8: mixtures of experts are read of mixtral,"},
+      {{{"model_type", "qwen3"}, {"num_experts", 128}}, "granitemoe, not of qwen3"},
+      {{{"model_type", "deepseek_v3"}, {"n_routed_experts", 256}},
+       "model_type is 'deepseek_v3', expected one of"},
       {{{"model_type", "gemma3"}, {"text_config", {{"model_type", "gemma3_text"}}}},
        "hidden_size is missing"},
       {{{"rope_scaling", {{"rope_type", "llama3"}, {"high_freq_factor", 0.5}}}},
@@ -324,6 +326,55 @@ TEST_F(Folders, RandomShards) {
     const ValueId id = graph->FindValue(whole.value(ValueId{i}).name);
     ASSERT_TRUE(id.valid());
     EXPECT_TRUE(BitEqual(graph->value(id).constant, whole.value(ValueId{i}).constant));
+  }
+}
+
+json TinyMixture() {
+  json config = Tiny();
+  config.update({{"model_type", "qwen2_moe"},
+                 {"num_experts", 3},
+                 {"num_experts_per_tok", 2},
+                 {"moe_intermediate_size", 6},
+                 {"shared_expert_intermediate_size", 10},
+                 {"mlp_only_layers", {0}}});
+  return config;
+}
+
+TEST_F(Folders, MixturesOfExperts) {
+  const std::string folder = folder_ + "/mixture";
+  ASSERT_TRUE(WriteRandomFolder(TinyMixture(), {.biased = true}, 1, folder));
+  const auto error = [&](const json& change) {
+    json config = TinyMixture();
+    config.update(change);
+    EXPECT_TRUE(WriteFileAtomic(folder + "/config.json", config.dump()));
+    const auto graph = ImportLanguageModel(folder);
+    return graph ? "" : graph.error().message();
+  };
+  EXPECT_EQ(error(json::object()), "");
+  const struct {
+    json change;
+    const char* wanted;
+  } cases[] = {
+      {{{"num_experts", 4}}, "tensor mlp.gate.weight of layer 1 is bfloat16[3, 8], expected sizes"},
+      {{{"num_experts", 2}}, "expected sizes [2, 8]"},
+      {{{"num_experts", -3}}, "num_experts is -3, expected a whole number"},
+      {{{"num_experts", 100000}}, "100000 experts in each of 2 layers, expected at most 1024"},
+      {{{"num_experts_per_tok", 4}}, "4 of 3 experts are used, expected 1 to 3"},
+      {{{"num_experts_per_tok", 0}}, "0 of 3 experts are used"},
+      {{{"moe_intermediate_size", 0}}, "inner width of experts is 0"},
+      {{{"moe_intermediate_size", 7}}, "tensor mlp.experts.0.gate_proj.weight of layer 1 is"},
+      {{{"decoder_sparse_step", 0}}, "decoder_sparse_step is 0, expected 1 or more"},
+      {{{"mlp_only_layers", {2}}}, "mlp_only_layers holds 2, expected layers of 2"},
+      {{{"mlp_only_layers", json::array()}}, "tensor mlp.gate.weight of layer 0 is missing"},
+      {{{"norm_topk_prob", 3}}, "norm_topk_prob is 3, expected true or false"},
+      {{{"clip_qkv", 8.0}}, "clip_qkv"},
+      {{{"model_type", "llama"}},
+       "num_experts is 3: mixtures of experts are read of mixtral, qwen2_moe, qwen3_moe, olmoe, "
+       "granitemoe, not of llama"},
+  };
+  for (const auto& c : cases) {
+    SCOPED_TRACE(c.wanted);
+    EXPECT_NE(error(c.change).find(c.wanted), std::string::npos) << error(c.change);
   }
 }
 

@@ -60,9 +60,10 @@ constexpr const char* kRows =
     "ThresholdedRelu 1 1 1 e; Tile 2 2 1; TopK 2 2 2; Transpose 1 1 1; Trilu 1 2 1; "
     "Unique 1 1 4; Unsqueeze 2 2 1 v; Where 3 3 1 e; Xor 2 2 1 e; "
     "com.microsoft::UnfoldTensor 1 1 1; "
-    "evoq::DequantizeTranspose 1 1 1; evoq::DynamicConv 2 6 2 s; "
+    "evoq::ChooseExpert 2 -1 1; evoq::DequantizeTranspose 1 1 1; evoq::DynamicConv 2 6 2 s; "
     "evoq::DynamicMatMul 2 6 2; evoq::DynamicQuantizeBlocks 1 1 2; "
-    "evoq::DynamicQuantizeBytes 1 2 5; evoq::GatherColumns 2 2 1; evoq::Lookup 2 2 1; "
+    "evoq::DynamicQuantizeBytes 1 2 5; evoq::ExpertMatMul 3 -1 1; evoq::GatherColumns 2 2 1; "
+    "evoq::Lookup 2 2 1; "
     "evoq::QuantizeBytes 3 3 2; evoq::Silu 1 1 1 e; "
     "finn.custom_op.general::Quant 4 4 1; onnx.brevitas::Quant 4 4 1; "
     "qonnx.custom_op.general::Quant 4 4 1; ";

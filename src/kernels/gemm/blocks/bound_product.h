@@ -18,6 +18,9 @@ class BoundProduct {
   // Of a matrix that passed RejectBlocks. Errors: those of BindBlocks; kTooLarge.
   static Result<BoundProduct> Bind(const Tensor& weights, int64_t data_block, int64_t rows,
                                    const BindOptions& options);
+  // The same weights with other rows. False where its sizes are too large to be computed; of fewer
+  // rows it is not, nor is more scratch needed.
+  bool SetRows(int64_t rows, const CpuModel& cpu, int threads);
 
   int64_t depth() const { return weights_.stream.cut.depth; }
   int64_t columns() const { return weights_.stream.columns; }
@@ -49,7 +52,7 @@ class BoundProduct {
   // Sets tile_rows_ and unpacks_. tall: CpuModel::one_set_of_ports.
   void CutRows(bool tall);
   // Sets groups_: of as many units as the L2 cache keeps unpacked.
-  void GroupUnits(const BindOptions& options);
+  void GroupUnits(const CpuModel& cpu, int threads);
   // Of tiles nearly equal in height; parts are of whole tiles.
   int64_t tiles() const { return CeilDiv(rows_, tile_rows_); }
   int64_t RowOfTile(int64_t i) const { return rows_ == 0 ? 0 : PartBegin(rows_, tiles(), i); }
