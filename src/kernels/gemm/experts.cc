@@ -22,7 +22,7 @@ extern const KernelDef kMatMulW8, kMatMulF32;
 namespace {
 
 constexpr size_t kData = 0, kIds = 1, kFirst = 2;
-constexpr int64_t kMostRows = 256;  // that are multiplied at once: more bring nothing
+constexpr int64_t kMostRows = 128;  // that are multiplied at once: more bring nothing
 
 // Numbers of rows that float products are bound to.
 constexpr int64_t kBuckets[] = {1, 4, 16, 64, kMostRows};
@@ -178,16 +178,15 @@ struct BlocksState {
                     scratch, context.pool);
         return;
       }
-      auto* const data = reinterpret_cast<float*>(context.scratch + staging.data);
       auto* const results = reinterpret_cast<float*>(context.scratch + staging.results);
-      GatherRows(x, shape.share, shape.depth, rows, count, data, context.pool);
-      product.Run(data, bias, nullptr, results, scratch, context.pool,
+      product.Run(x, bias, nullptr, results, scratch, context.pool,
                   [&](int64_t column, int64_t columns, int64_t first, int64_t last) {
                     for (int64_t r = first; r < last; ++r)
                       std::memcpy(y + rows[r] * shape.columns + column,
                                   results + r * shape.columns + column,
                                   static_cast<size_t>(columns) * sizeof(float));
-                  });
+                  },
+                  {rows, shape.share});
     });
   }
 };

@@ -81,8 +81,9 @@ int32_t BoundProduct::factor() const {
   return weights_.factor + (from_signed && !weights_.stream.has_zeros ? 128 : 0);
 }
 
-BlockRows BoundProduct::Round(const float* a, const float* bias, const float* residual, float* y,
-                              std::byte* scratch, ThreadPool& pool) const {
+BlockRows BoundProduct::Round(const float* a, const TakenRows& taken, const float* bias,
+                              const float* residual, float* y, std::byte* scratch,
+                              ThreadPool& pool) const {
   const BlockCut& cut = weights_.stream.cut;
   auto* q = reinterpret_cast<int8_t*>(scratch);
   auto* scales = reinterpret_cast<float*>(scratch + q_bytes());
@@ -91,7 +92,7 @@ BlockRows BoundProduct::Round(const float* a, const float* bias, const float* re
   pool.ParallelFor(rows_, quantize_grain_, [&](int64_t begin, int64_t end) {
     for (int64_t m = begin; m < end; ++m) {
       const int64_t tile = TileOfRow(m), row = RowOfTile(tile);
-      table_->quantize(a + m * cut.depth, cut, factor(), RowOfTile(tile + 1) - row, stride(),
+      table_->quantize(a + taken[m] * cut.depth, cut, factor(), RowOfTile(tile + 1) - row, stride(),
                        q + m * stride(), scales + row * data_blocks + (m - row),
                        corrections + row * blocks + (m - row));
     }
