@@ -40,6 +40,8 @@ def write_folder(folder, golden):
     tensors = {}
     for name, (shape, around, *inside) in golden["tensors"].items():
         tensors[name] = random_weights.weight(inside[0] if inside else name, shape, around)
+        if golden["config"]["model_type"] == "gpt_oss" and len(shape) == 3:
+            tensors[name] = random_weights.stacked_e2m1(name, shape)[2]
     kept = {}
     if golden["config"]["model_type"] == "gpt_neox":  # masks that old checkpoints keep
         kept = {
@@ -127,6 +129,7 @@ GGUF = {
     "qwen3_moe": ("qwen3moe", False),
     "olmoe": ("olmoe", False),
     "granitemoe": ("granitemoe", True),
+    "gpt_oss": ("gpt-oss", False),
 }
 
 
@@ -179,7 +182,7 @@ def stacked_for_gguf(config, tensors):
     return out
 
 
-WINDOWED = {"phi3", "olmo3", "starcoder2", "cohere2"}
+WINDOWED = {"gpt_oss", "phi3", "olmo3", "starcoder2", "cohere2"}
 
 
 def gguf_tensor(config, name, x):
@@ -263,6 +266,11 @@ def write_gguf(path, config, tensors):
     number = next(n for n, text in gguf.MODEL_ARCH_NAMES.items() if text == arch)
     names = gguf.get_tensor_name_map(number, config["num_hidden_layers"])
     plain = gguf.get_tensor_name_map(gguf.MODEL_ARCH.LLAMA, config["num_hidden_layers"])
+    blocks = {}
+    if config["model_type"] == "gpt_oss":
+        tensors, blocks = blocks_for_gguf(tensors)
+    for name, x in blocks.items():
+        writer.add_tensor(name, np.ascontiguousarray(x), raw_dtype=gguf.GGMLQuantizationType.MXFP4)
     for name, x in stacked_for_gguf(config, tensors).items():
         if name == "lm_head.weight" and config["tie_word_embeddings"]:
             continue
@@ -280,9 +288,57 @@ def write_gguf(path, config, tensors):
     writer.close()
 
 
+def mxfp4(tensors):
+    """gpt-oss's experts as its folders have them: 32 numbers in 16 bytes, scales beside them."""
+    out = {}
+    for name, x in tensors.items():
+        if x.ndim != 3:
+            out[name] = x
+            continue
+        codes, scales, _ = random_weights.stacked_e2m1(name, x.shape)
+        pairs = codes.reshape(*codes.shape[:2], -1, 16, 2)
+        out[name + "_blocks"] = pairs[..., 0] | pairs[..., 1] << 4
+        out[name + "_scales"] = scales
+    return out
+
+
+def blocks_for_gguf(tensors):
+    """The same as the converter writes them: gates apart from ups, blocks of 17 bytes."""
+    out, blocks = {}, {}
+    for name, x in tensors.items():
+        layer = name.split(".")[2] if ".layers." in name else ""
+        if name.endswith(".sinks"):
+            out[f"blk.{layer}.attn_sinks.weight"] = x
+        elif "post_attention_layernorm" in name:
+            out[f"blk.{layer}.post_attention_norm.weight"] = x
+        elif ".mlp.router." in name:
+            out[f"blk.{layer}.ffn_gate_inp.{name.split('.')[-1]}"] = x
+        elif name.endswith("gate_up_proj_bias"):
+            for i, part in enumerate(("gate", "up")):
+                out[f"blk.{layer}.ffn_{part}_exps.bias"] = x[:, i::2]
+        elif name.endswith("down_proj_bias"):
+            out[f"blk.{layer}.ffn_down_exps.bias"] = x
+        elif x.ndim == 3:
+            codes, scales, _ = random_weights.stacked_e2m1(name, x.shape)
+            codes = codes.reshape(*codes.shape[:2], -1, 32)
+            bits = codes[..., :16] | codes[..., 16:] << 4
+            bits = np.concatenate([scales[..., None], bits], -1)
+            parts = ("gate", "up") if "gate_up" in name else ("down",)
+            for i, part in enumerate(parts):
+                rows = bits[:, i :: len(parts)]
+                blocks[f"blk.{layer}.ffn_{part}_exps.weight"] = rows.reshape(*rows.shape[:2], -1)
+        else:
+            out[name] = x
+    return out, blocks
+
+
 def check_stacked(name, golden, tensors, folder):
-    """A folder with the stacks that transformers has in memory."""
-    lms.write_folder(folder, golden["config"], stacked(tensors))
+    """A folder with the stacks that transformers has in memory, or in MXFP4."""
+    if golden["config"]["model_type"] == "gpt_oss":
+        quantized = {"quantization_config": {"quant_method": "mxfp4"}}
+        lms.write_folder(folder, golden["config"] | quantized, mxfp4(tensors))
+    else:
+        lms.write_folder(folder, golden["config"], stacked(tensors))
     config = sized(golden["config"])
     ids = [int(i) for i in random_weights.tokens("ids", 12, 3, 40)]
     whole, parts = prompts.evoq_logits(f"{folder}.run", folder, config, ids)
@@ -305,7 +361,7 @@ def check_gguf(name, golden, tensors, path):
 
 # What GGUF does not say: windows, other rules of mixing, another base for windows, norms.
 NO_GGUF = {"smollm3-windows", "qwen2-yarn", "olmo3-two-bases", "phi-norms"}
-NO_GGUF |= {"mixtral-windows", "qwen3_moe-shares-of-all"}
+NO_GGUF |= {"mixtral-windows", "qwen3_moe-shares-of-all", "gpt_oss"}
 
 
 def refused(folder, config, sentence):
@@ -329,7 +385,7 @@ def main():
                 name, goldens[name], folder
             )
             kind = goldens[name]["config"]["model_type"]
-            if any(EXPERT.fullmatch(n) for n in tensors):
+            if any(EXPERT.fullmatch(n) for n in tensors) or kind == "gpt_oss":
                 check_stacked(name, goldens[name], tensors, folder + ".stacked")
             if with_gguf and kind in GGUF and name not in NO_GGUF:
                 check_gguf(name, goldens[name], tensors, folder + ".gguf")

@@ -65,7 +65,8 @@ struct MissingSettings {
   int64_t experts = 0;         // num_experts, num_local_experts
   int64_t used_experts = 0;    // num_experts_per_tok
   int64_t expert_inner = 0;    // moe_intermediate_size; 0: intermediate_size is that of experts
-  int64_t shared_expert = 0;   // shared_expert_intermediate_size
+  double gate_limit = 0, gate_alpha = 1;  // swiglu_limit, swiglu_alpha
+  int64_t shared_expert = 0;              // shared_expert_intermediate_size
 };
 
 struct Architecture {

@@ -63,6 +63,22 @@ constexpr auto kGraniteMoeNames =
                               {"block_sparse_moe.output_linear", "ffn_down_exps"},
                           });
 
+// Experts' gates and ups are one stack, in turn (llm/experts_in_turn.h).
+constexpr auto kGptOssNames =
+    Joined(kDecoderNames, {
+                              {"post_attention_layernorm", "ffn_norm"},
+                              {"self_attn.sinks", "attn_sinks"},
+                              {"mlp.router", "ffn_gate_inp"},
+                              {"mlp.experts.gate_up_proj", "ffn_pair_exps"},
+                              {"mlp.experts.gate_up_proj_bias", "ffn_pair_bias"},
+                              {"mlp.experts.gate_up_proj_blocks", "ffn_pair_blocks"},
+                              {"mlp.experts.gate_up_proj_scales", "ffn_pair_scales"},
+                              {"mlp.experts.down_proj", "ffn_last_exps"},
+                              {"mlp.experts.down_proj_bias", "ffn_last_bias"},
+                              {"mlp.experts.down_proj_blocks", "ffn_last_blocks"},
+                              {"mlp.experts.down_proj_scales", "ffn_last_scales"},
+                          });
+
 // Norms before and behind each block.
 constexpr auto kGemma2Names =
     Joined(kDecoderNames, {
@@ -485,5 +501,24 @@ extern const Architecture kArchitectureGraniteMoe = {
     .gguf_normalizes_experts = true,
     .missing = {
         .context = 2048, .inner = 11008, .attention_scale = 1, .experts = 8, .used_experts = 2}};
+extern const Architecture kArchitectureGptOss = {.name = "gpt_oss",
+                                                 .gguf = "gpt-oss",
+                                                 .names = kGptOssNames,
+                                                 .windows = Windows::kAllButEveryNth,
+                                                 .window_period = 2,
+                                                 .experts = true,
+                                                 .normalizes_experts = true,
+                                                 .gguf_normalizes_experts = true,
+                                                 .missing = {.context = 131072,
+                                                             .inner = 2880,
+                                                             .kv_heads = 8,
+                                                             .head_size = 64,
+                                                             .epsilon = 1e-5,
+                                                             .theta = 150000,
+                                                             .window = 128,
+                                                             .experts = 128,
+                                                             .used_experts = 4,
+                                                             .gate_limit = 7,
+                                                             .gate_alpha = 1.702}};
 
 }  // namespace evoq

@@ -60,6 +60,9 @@ Status CheckExperts(const LanguageModel& m) {
   if (e.inner < 1 || e.inner > kMostInner || e.shared < 0 || e.shared > kMostInner)
     return InvalidInput("inner width of experts is {} and of the shared one {}, expected 1 to {}",
                         e.inner, e.shared, kMostInner);
+  if (!std::isfinite(e.limit) || e.limit < 0 || !std::isfinite(e.gate_alpha))
+    return InvalidInput("gates of experts have the limit {} and the factor {}", e.limit,
+                        e.gate_alpha);
   if (!std::isfinite(e.scale) || e.scale <= 0)
     return InvalidInput("the scale of experts is {}, expected a positive number", e.scale);
   if (!e.layers.empty() && static_cast<int64_t>(e.layers.size()) != m.layers)

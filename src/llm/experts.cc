@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "llm/experts_in_turn.h"
+
 namespace evoq {
 namespace {
 
@@ -59,6 +61,7 @@ Result<StoredTensors> SingleExperts(const LanguageModel& model, const StoredTens
         return InvalidInput("tensor {} is there beside the stack {}", part, name);
     }
   }
+  EVOQ_TRY(TakeExpertsInTurn(model, all));
   return all;
 }
 

@@ -9,8 +9,10 @@ namespace evoq {
 // blk.N.ffn_gate_exps.weight [experts, outputs, inputs] the matrices blk.N.ffn_gate.E.weight; of
 // ffn_gate_up_exps, [experts, 2
 // * inner, inputs], ffn_gate.E, whose rows stand first, and ffn_up.E; of a bias [experts, outputs]
-// vectors. What GGUF has as a vector, the shared expert's own share, is a matrix of one row. Views
-// of the same bytes. Errors: kInvalidInput for a stack of another number of experts.
+// vectors. Of folders of gpt-oss
+// see llm/experts_in_turn.h. What GGUF has as a vector, the shared expert's own share, is a matrix
+// of one row. Views of the same bytes. Errors: kInvalidInput for a stack of another number of
+// experts.
 Result<StoredTensors> SingleExperts(const LanguageModel& model, const StoredTensors& tensors);
 
 }  // namespace evoq

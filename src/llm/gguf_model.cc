@@ -105,9 +105,13 @@ Status ReadExperts(const GgufFile& file, const Architecture& row, const Facts& f
       e.shared = tensor.sizes[0];
   }
   EVOQ_ASSIGN(const int64_t gating, facts.Int("expert_gating_func", 1));
-  if (gating != 0 && gating != 1)
+  constexpr int64_t kSoftmax = 1, kSoftmaxOfChosen = 3;
+  if (gating != 0 && gating != kSoftmax && gating != kSoftmaxOfChosen)
     return Unsupported("{}.expert_gating_func is {}, expected 1, softmax", row.gguf, gating);
-  e.normalized = facts.Truth("expert_weights_norm", row.gguf_normalizes_experts || !row.experts);
+  e.limit = static_cast<float>(row.missing.gate_limit);
+  e.gate_alpha = static_cast<float>(row.missing.gate_alpha);
+  e.normalized = facts.Truth("expert_weights_norm", row.gguf_normalizes_experts || !row.experts ||
+                                                        gating == kSoftmaxOfChosen);
   EVOQ_ASSIGN(e.scale, facts.Real("expert_weights_scale", 1));
   if (e.scale == 0) e.scale = 1;
   for (int64_t i = 0; i < m.layers; ++i)

@@ -147,6 +147,11 @@ Status ReadExperts(const Architecture& row, const json& config, LanguageModel& m
   if (missing.shared_expert > 0) {
     EVOQ_ASSIGN(e.shared, Int(config, {"shared_expert_intermediate_size"}, missing.shared_expert));
   }
+  if (missing.gate_limit != 0) {
+    EVOQ_ASSIGN(const double limit, Real(config, {"swiglu_limit"}, missing.gate_limit));
+    EVOQ_ASSIGN(const double alpha, Real(config, {"swiglu_alpha"}, missing.gate_alpha));
+    e.limit = static_cast<float>(limit), e.gate_alpha = static_cast<float>(alpha);
+  }
   EVOQ_ASSIGN(e.normalized, Truth(config, "norm_topk_prob", row.normalizes_experts));
   return ReadExpertLayers(config, m);
 }

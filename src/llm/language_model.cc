@@ -4,6 +4,7 @@
 #include <cmath>
 
 #include "base/budget_scope.h"
+#include "kernels/attention/attention_inputs.h"
 #include "llm/experts.h"
 #include "llm/facts.h"
 #include "llm/weights.h"
@@ -97,6 +98,8 @@ class Builder {
   // [batch, sequence, used, outputs], of experts' matrices NAME.E.
   Result<ValueId> ChosenLinear(const std::string& name, ValueId ids, ValueId x, int64_t inputs,
                                int64_t outputs);
+  // What ffn_down reads of experts' gates and ups.
+  ValueId Gated(const std::string& name, ValueId gate, ValueId up);
   Result<ValueId> FeedExperts(int64_t layer, ValueId x);
   Result<ValueId> Layer(int64_t layer, ValueId x);
   // x + f(x), f's result normalized where the file has NORM.weight.
@@ -368,6 +371,10 @@ Result<ValueId> Builder::Attention(int64_t layer, ValueId x) {
   if (Windowed(layer) && m_.bidirectional) attrs.Set("right_window_size", m_.window - 1);
   const ValueId none;
   std::vector<ValueId> inputs = {q, keys, values, none, none, none, lengths_};
+  if (const std::string sinks = Block(layer, "attn_sinks.weight"); weights_.Has(sinks)) {
+    inputs.resize(kSinks, none);
+    EVOQ_ASSIGN(inputs.emplace_back(), weights_.Vector(sinks, m_.heads));
+  }
   if (m_.bidirectional) inputs = {q, keys, values, seen_};
   ValueId y = Apply("Attention", Block(layer, "attention"), std::move(inputs), std::move(attrs));
   y = Apply("Transpose", Block(layer, "attention.by_token"), {y},
@@ -428,6 +435,19 @@ Result<ValueId> Builder::ChosenLinear(const std::string& name, ValueId ids, Valu
   return y;
 }
 
+ValueId Builder::Gated(const std::string& name, ValueId gate, ValueId up) {
+  const float limit = m_.experts.limit;
+  if (limit == 0) {
+    const ValueId y = AddFunction(graph_, m_.function, name + ".activated", gate);
+    return Apply("Mul", name + ".gated", {y, up});
+  }
+  const ValueId most = Scalar(name + ".limit", limit);
+  gate = Apply("Clip", name + ".limited", {gate, ValueId(), most});
+  up = Apply("Clip", name + ".up_limited", {up, Scalar(name + ".least", -limit), most});
+  up = Apply("Add", name + ".up_moved", {up, Scalar(name + ".one", 1)});
+  return Apply("SwiGLU", name + ".gated", {gate, up}, With("alpha", m_.experts.gate_alpha));
+}
+
 Result<ValueId> Builder::FeedExperts(int64_t layer, ValueId x) {
   const Experts& e = m_.experts;
   EVOQ_ASSIGN(const Route route, Router(layer, x));
@@ -437,9 +457,8 @@ Result<ValueId> Builder::FeedExperts(int64_t layer, ValueId x) {
   EVOQ_ASSIGN(const ValueId g, ChosenLinear(gate, route.ids, row, m_.width, e.inner));
   EVOQ_ASSIGN(const ValueId u,
               ChosenLinear(Block(layer, "ffn_up"), route.ids, row, m_.width, e.inner));
-  const ValueId gated =
-      Apply("Mul", gate + ".gated", {AddFunction(graph_, m_.function, gate + ".activated", g), u});
-  EVOQ_ASSIGN(const ValueId all, ChosenLinear(down, route.ids, gated, e.inner, m_.width));
+  EVOQ_ASSIGN(const ValueId all,
+              ChosenLinear(down, route.ids, Gated(gate, g, u), e.inner, m_.width));
   const ValueId shares = Apply("Unsqueeze", down + ".shares", {route.shares, axis});
   ValueId y = Apply("MatMul", down + ".sum", {shares, all});
   y = Apply("Squeeze", down + ".token", {y, axis});
@@ -463,12 +482,17 @@ Result<ValueId> Builder::Joined(int64_t layer, const std::string& name, const st
 
 Result<ValueId> Builder::Layer(int64_t layer, ValueId x) {
   ValueId before = x, between = x;
-  const std::string first = Block(layer, "attn_norm"), second = Block(layer, "ffn_norm");
+  const std::string first = Block(layer, "attn_norm");
+  std::string second = Block(layer, "ffn_norm"), behind = "post_attention_norm";
+  // GGUF's name of what is one norm for both, behind attention and before the feed-forward part.
+  if (m_.norms_before && !m_.parallel && !weights_.Has(second + ".weight") &&
+      weights_.Has(Block(layer, behind) + ".weight"))
+    second = Block(layer, std::exchange(behind, ""));
   if (m_.norms_before && !(layer == 0 && m_.embedding_norm)) {
     EVOQ_ASSIGN(before, Norm(first, x, m_.width));
   }
   EVOQ_ASSIGN(const ValueId attended, Attention(layer, before));
-  EVOQ_ASSIGN(const ValueId y, Joined(layer, "attended", "post_attention_norm", x, attended));
+  EVOQ_ASSIGN(const ValueId y, Joined(layer, "attended", behind, x, attended));
   if (m_.parallel && !weights_.Has(second + ".weight")) {
     between = before;
   } else if (m_.norms_before) {

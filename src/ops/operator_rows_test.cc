@@ -15,7 +15,7 @@ namespace {
 constexpr const char* kRows =
     "Abs 1 1 1 e; Acos 1 1 1 e; Acosh 1 1 1 e; Add 2 2 1 e; AffineGrid 2 2 1; And 2 2 1 e; "
     "ArgMax 1 1 1; ArgMin 1 1 1; Asin 1 1 1 e; Asinh 1 1 1 e; Atan 1 1 1 e; Atanh 1 1 1 e; "
-    "Attention 3 9 4; AveragePool 1 1 1 s; BatchNormalization 5 5 1 s; Bernoulli 1 1 1 r; "
+    "Attention 3 10 4; AveragePool 1 1 1 s; BatchNormalization 5 5 1 s; Bernoulli 1 1 1 r; "
     "BitCast 1 1 1; BitShift 2 2 1 e; BitwiseAnd 2 2 1 e; BitwiseNot 1 1 1 e; "
     "BitwiseOr 2 2 1 e; BitwiseXor 2 2 1 e; BlackmanWindow 1 1 1; Cast 1 1 1 e; "
     "CastLike 2 2 1 e; CausalConvWithState 2 4 2; Ceil 1 1 1 e; Celu 1 1 1 e; "

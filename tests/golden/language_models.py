@@ -121,6 +121,17 @@ MIXTURES = {
         {**EXPERTS, "moe_intermediate_size": 24, "head_dim": 8},
     ),
     "olmoe": ("olmoe", {**EXPERTS}),
+    "gpt_oss": (
+        "gpt_oss",
+        {**EXPERTS, "head_dim": 8, "sliding_window": 4, "intermediate_size": 64}
+        | {"swiglu_limit": 0.5}
+        | {"rope_parameters": {**YARN, "rope_theta": 150000.0, "truncate": False}},
+    ),
+    "gpt_oss-plain": (
+        "gpt_oss",
+        {**EXPERTS, "head_dim": 8, "sliding_window": 4, "intermediate_size": 64}
+        | {"rope_parameters": {"rope_type": "default", "rope_theta": 150000.0}},
+    ),
     "granitemoe": (
         "granitemoe",
         {**EXPERTS, "num_experts_per_tok": 2, "embedding_multiplier": 3.0}
@@ -258,6 +269,8 @@ def mixture(kind, settings):
         for name, x in load_file(file).items():
             sizes[name] = [list(x.shape), float(x.flat[0].round()) if x.ndim == 1 else 0.0]
             values[name] = random_weights.weight(name, x.shape, sizes[name][1])
+            if kind == "gpt_oss" and x.ndim == 3:
+                values[name] = random_weights.stacked_e2m1(name, x.shape)[2]
         save_file(values, file, metadata={"format": "pt"})
         model = AutoModelForCausalLM.from_pretrained(folder, attn_implementation="eager")
         written = json.loads((pathlib.Path(folder) / "config.json").read_text())
