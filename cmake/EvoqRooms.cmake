@@ -101,7 +101,12 @@ set(EVOQ_NEON_I8MM_FLAGS -march=armv8.2-a+dotprod+i8mm)
 set(EVOQ_NEON_BF16_FLAGS -march=armv8.2-a+bf16)
 # Definitions that libevoq_runtime has, of operators that kernels run: a loop for each element type.
 set(EVOQ_SMALL_DEFINITIONS "add|binary|cast|logic|reduce|unary")
-set(EVOQ_SMALL "ops|engine|compile|program|graph|tensor/attrs|reference/evaluate")
+set(EVOQ_SMALL ops engine compile program graph tensor/attrs reference/evaluate
+    "kernels/(activation|backend|cpu_model|derived|layout|slower|ways|window)"
+    "kernels/gemm/(experts|int8_geometry|int8_kernels|int8_variants)"
+    "kernels/norm/topk" "kernels/recurrent/(sequence|weights)" "kernels/conv/conv_shape_f32"
+    "kernels/attention/attention_call")
+list(JOIN EVOQ_SMALL "|" EVOQ_SMALL)
 
 set(EVOQ_HEADERS algorithm array atomic chrono cmath cstdint cstring filesystem functional limits
                  map memory mutex numeric optional set span string string_view thread utility
@@ -181,7 +186,8 @@ function(evoq_isa_files list_name)
       set_source_files_properties(${source} PROPERTIES COMPILE_OPTIONS -O1)
     elseif(source MATCHES "/src/(${EVOQ_SMALL})[/.]" AND NOT source MATCHES "_test\\.cc$")
       # Files are read, types inferred, programs and engines made when a model is loaded or meets
-      # new sizes; between runs an engine looks up what is there.
+      # new sizes; between runs an engine looks up what is there. Of kernels what reads a call and
+      # binds it, products of experts, which are those of other kernels, and the few of many.
       set_source_files_properties(${source} PROPERTIES COMPILE_OPTIONS -Os)
     endif()
     list(APPEND kept ${source})

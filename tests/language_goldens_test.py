@@ -9,6 +9,7 @@ status 77) where numpy is missing."""
 import importlib.util
 import json
 import os
+import re
 import subprocess
 import sys
 import tempfile
@@ -39,6 +40,8 @@ def write_folder(folder, golden):
     tensors = {}
     for name, (shape, around, *inside) in golden["tensors"].items():
         tensors[name] = random_weights.weight(inside[0] if inside else name, shape, around)
+        if golden["config"]["model_type"] == "gpt_oss" and len(shape) == 3:
+            tensors[name] = random_weights.stacked_e2m1(name, shape)[2]
     kept = {}
     if golden["config"]["model_type"] == "gpt_neox":  # masks that old checkpoints keep
         kept = {
@@ -121,10 +124,65 @@ GGUF = {
     "arcee": ("arcee", True),
     "nemotron": ("nemotron", False),
     "ernie4_5": ("ernie4_5", False),
+    "mixtral": ("llama", True),
+    "qwen2_moe": ("qwen2moe", False),
+    "qwen3_moe": ("qwen3moe", False),
+    "olmoe": ("olmoe", False),
+    "granitemoe": ("granitemoe", True),
+    "gpt_oss": ("gpt-oss", False),
 }
 
 
-WINDOWED = {"phi3", "olmo3", "starcoder2", "cohere2"}
+EXPERT = re.compile(r"(.*)\.experts\.(\d+)\.(?:w(\d)|(\w+)_proj)\.weight")
+PARTS = {"1": "gate", "2": "down", "3": "up"}
+
+
+def experts_of(tensors):
+    """Matrices of experts, by their layer's prefix and part, in the experts' order; the others."""
+    stacks, others = {}, {}
+    for name, x in tensors.items():
+        found = EXPERT.fullmatch(name)
+        if found:
+            before, number, w, part = found.groups()
+            stacks.setdefault((before, PARTS.get(w, part)), {})[int(number)] = x
+        else:
+            others[name] = x
+    return {k: np.stack([v[i] for i in range(len(v))]) for k, v in stacks.items()}, others
+
+
+def stacked(tensors):
+    """As transformers has them in memory, under its names."""
+    stacks, out = experts_of(tensors)
+    for (before, part), x in stacks.items():
+        prefix = before.replace("block_sparse_moe", "mlp") + ".experts."
+        if part == "down":
+            out[prefix + "down_proj"] = x
+        elif part == "gate":
+            out[prefix + "gate_up_proj"] = np.concatenate([x, stacks[before, "up"]], 1)
+    return {k.replace("block_sparse_moe.gate", "mlp.gate"): x for k, x in out.items()}
+
+
+def stacked_for_gguf(config, tensors):
+    """As the converter stacks them, under GGUF's names."""
+    stacks, out = experts_of(tensors)
+    for (before, part), x in stacks.items():
+        out[f"blk.{before.split('.')[2]}.ffn_{part}_exps.weight"] = x
+    for name in [n for n in out if "block_sparse_moe" in n]:  # of Granite: stacked in the folder
+        layer, kind = name.split(".")[2], name.split(".")[-2]
+        if kind == "gate":
+            out[f"blk.{layer}.ffn_gate_inp.weight"] = out.pop(name)
+        if kind == "layer":
+            out[f"blk.{layer}.ffn_gate_inp.weight"] = out.pop(name)
+        if kind == "output_linear":
+            out[f"blk.{layer}.ffn_down_exps.weight"] = out.pop(name)
+        if kind == "input_linear":
+            x, inner = out.pop(name), config["intermediate_size"]
+            out[f"blk.{layer}.ffn_gate_exps.weight"] = x[:, :inner]
+            out[f"blk.{layer}.ffn_up_exps.weight"] = x[:, inner:]
+    return out
+
+
+WINDOWED = {"gpt_oss", "phi3", "olmo3", "starcoder2", "cohere2"}
 
 
 def gguf_tensor(config, name, x):
@@ -188,6 +246,14 @@ def add_facts(writer, config):
         writer.add_logit_scale(config["logits_scaling"])
     if "logit_scale" in config:
         writer.add_logit_scale(config["logit_scale"])
+    if "num_experts_per_tok" in config:
+        writer.add_expert_count(config.get("num_local_experts", config.get("num_experts")))
+        writer.add_expert_used_count(config["num_experts_per_tok"])
+        if "moe_intermediate_size" in config:
+            writer.add_expert_feed_forward_length(config["moe_intermediate_size"])
+        if "shared_expert_intermediate_size" in config:
+            shared = config["shared_expert_intermediate_size"]
+            writer.add_expert_shared_feed_forward_length(shared)
     add_rope(writer, config, config["rope_parameters"], head)
 
 
@@ -199,17 +265,87 @@ def write_gguf(path, config, tensors):
     add_facts(writer, config)
     number = next(n for n, text in gguf.MODEL_ARCH_NAMES.items() if text == arch)
     names = gguf.get_tensor_name_map(number, config["num_hidden_layers"])
-    for name, x in tensors.items():
+    plain = gguf.get_tensor_name_map(gguf.MODEL_ARCH.LLAMA, config["num_hidden_layers"])
+    blocks = {}
+    if config["model_type"] == "gpt_oss":
+        tensors, blocks = blocks_for_gguf(tensors)
+    for name, x in blocks.items():
+        writer.add_tensor(name, np.ascontiguousarray(x), raw_dtype=gguf.GGMLQuantizationType.MXFP4)
+    for name, x in stacked_for_gguf(config, tensors).items():
         if name == "lm_head.weight" and config["tie_word_embeddings"]:
             continue
-        known = names.get_name(name, (".weight", ".bias"))
+        known = names.get_name(name, (".weight", ".bias")) or plain.get_name(name, (".weight",))
+        if name.startswith("blk."):
+            known = name
         if known is None:
             raise RuntimeError(f"{arch}: gguf has no name for {name}")
+        if "shared_expert_gate" in name:
+            x = x[0]  # a vector
         writer.add_tensor(known, np.ascontiguousarray(gguf_tensor(config, name, x)))
     writer.write_header_to_file()
     writer.write_kv_data_to_file()
     writer.write_tensors_to_file()
     writer.close()
+
+
+def mxfp4(tensors):
+    """gpt-oss's experts as its folders have them: 32 numbers in 16 bytes, scales beside them."""
+    out = {}
+    for name, x in tensors.items():
+        if x.ndim != 3:
+            out[name] = x
+            continue
+        codes, scales, _ = random_weights.stacked_e2m1(name, x.shape)
+        pairs = codes.reshape(*codes.shape[:2], -1, 16, 2)
+        out[name + "_blocks"] = pairs[..., 0] | pairs[..., 1] << 4
+        out[name + "_scales"] = scales
+    return out
+
+
+def blocks_for_gguf(tensors):
+    """The same as the converter writes them: gates apart from ups, blocks of 17 bytes."""
+    out, blocks = {}, {}
+    for name, x in tensors.items():
+        layer = name.split(".")[2] if ".layers." in name else ""
+        if name.endswith(".sinks"):
+            out[f"blk.{layer}.attn_sinks.weight"] = x
+        elif "post_attention_layernorm" in name:
+            out[f"blk.{layer}.post_attention_norm.weight"] = x
+        elif ".mlp.router." in name:
+            out[f"blk.{layer}.ffn_gate_inp.{name.split('.')[-1]}"] = x
+        elif name.endswith("gate_up_proj_bias"):
+            for i, part in enumerate(("gate", "up")):
+                out[f"blk.{layer}.ffn_{part}_exps.bias"] = x[:, i::2]
+        elif name.endswith("down_proj_bias"):
+            out[f"blk.{layer}.ffn_down_exps.bias"] = x
+        elif x.ndim == 3:
+            codes, scales, _ = random_weights.stacked_e2m1(name, x.shape)
+            codes = codes.reshape(*codes.shape[:2], -1, 32)
+            bits = codes[..., :16] | codes[..., 16:] << 4
+            bits = np.concatenate([scales[..., None], bits], -1)
+            parts = ("gate", "up") if "gate_up" in name else ("down",)
+            for i, part in enumerate(parts):
+                rows = bits[:, i :: len(parts)]
+                blocks[f"blk.{layer}.ffn_{part}_exps.weight"] = rows.reshape(*rows.shape[:2], -1)
+        else:
+            out[name] = x
+    return out, blocks
+
+
+def check_stacked(name, golden, tensors, folder):
+    """A folder with the stacks that transformers has in memory, or in MXFP4."""
+    if golden["config"]["model_type"] == "gpt_oss":
+        quantized = {"quantization_config": {"quant_method": "mxfp4"}}
+        lms.write_folder(folder, golden["config"] | quantized, mxfp4(tensors))
+    else:
+        lms.write_folder(folder, golden["config"], stacked(tensors))
+    config = sized(golden["config"])
+    ids = [int(i) for i in random_weights.tokens("ids", 12, 3, 40)]
+    whole, parts = prompts.evoq_logits(f"{folder}.run", folder, config, ids)
+    worst = max(
+        prompts.apart(np.array(golden["logits"]), x[EVERY - 1 :: EVERY]) for x in (whole, parts)
+    )
+    check(f"{name}, stacked", worst, NEAR)
 
 
 def check_gguf(name, golden, tensors, path):
@@ -225,6 +361,7 @@ def check_gguf(name, golden, tensors, path):
 
 # What GGUF does not say: windows, other rules of mixing, another base for windows, norms.
 NO_GGUF = {"smollm3-windows", "qwen2-yarn", "olmo3-two-bases", "phi-norms"}
+NO_GGUF |= {"mixtral-windows", "qwen3_moe-shares-of-all", "gpt_oss"}
 
 
 def refused(folder, config, sentence):
@@ -248,10 +385,14 @@ def main():
                 name, goldens[name], folder
             )
             kind = goldens[name]["config"]["model_type"]
+            if any(EXPERT.fullmatch(n) for n in tensors) or kind == "gpt_oss":
+                check_stacked(name, goldens[name], tensors, folder + ".stacked")
             if with_gguf and kind in GGUF and name not in NO_GGUF:
                 check_gguf(name, goldens[name], tensors, folder + ".gguf")
-        experts = {**lms.BASE, "model_type": "mixtral", "num_local_experts": 8}
-        refused(f"{work}/experts", experts, "num_local_experts is 8, expected none: mixtures of")
+        experts = {**lms.BASE, "model_type": "llama", "num_local_experts": 8}
+        refused(
+            f"{work}/experts", experts, "num_local_experts is 8: mixtures of experts are read of"
+        )
     print(f"{len(failures)} failures")
     return 1 if failures else 0
 

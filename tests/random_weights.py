@@ -23,6 +23,26 @@ def weight(name, shape, around=0.0):
     return (around + x * scale).astype(np.float32)
 
 
+E2M1 = np.array([0, 0.5, 1, 1.5, 2, 3, 4, 6] + [-0.0, -0.5, -1, -1.5, -2, -3, -4, -6], np.float32)
+
+
+def e2m1(name, count, outputs, inputs):
+    """`count` matrices in MXFP4: numbers [count, outputs, inputs], scales' exponents for each 32
+    inputs, and what they stand for, as [count, inputs, outputs]."""
+    codes = ((uniform(name, count * outputs * inputs) + 1) * 8).astype(np.uint8)
+    codes = codes.reshape(count, outputs, inputs)
+    shape = (count, outputs, inputs // 32)
+    exponents = (uniform(name + ".scales", int(np.prod(shape))) * 1.49 - 4).astype(np.int64)
+    exponents = exponents.reshape(shape)
+    values = E2M1[codes] * np.exp2(np.repeat(exponents, 32, -1)).astype(np.float32)
+    return codes, (exponents + 127).astype(np.uint8), values.swapaxes(1, 2).copy()
+
+
+def stacked_e2m1(name, shape):
+    """Of a stack of experts [count, inputs, outputs]."""
+    return e2m1(name, shape[0], shape[2], shape[1])
+
+
 def tokens(name, count, least, most):
     """Tokens from `least` to below `most`."""
     return (least + (uniform(name, count) + 1) / 2 * (most - least)).astype(np.int64)

@@ -105,7 +105,7 @@ def sizes(config):
         width,
         heads,
         config["num_key_value_heads"],
-        config.get("head_dim", width // heads),
+        config.get("head_dim") or width // heads,
         config["intermediate_size"],
     )
 
@@ -343,12 +343,13 @@ def stored(x, kind):
 
 
 def write_safetensors(path, tensors, kind="F32"):
-    """tensors: name -> float32 array. What they stand for as stored."""
+    """tensors: name -> float32 array, or bytes. What they stand for as stored."""
     header, data, values, at = {}, b"", {}, 0
     for name, x in tensors.items():
-        bits, values[name] = stored(x, kind)
+        raw = x.dtype == np.uint8
+        bits, values[name] = (x, x) if raw else stored(x, kind)
         header[name] = {
-            "dtype": kind,
+            "dtype": "U8" if raw else kind,
             "shape": list(x.shape),
             "data_offsets": [at, at + bits.nbytes],
         }

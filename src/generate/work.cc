@@ -8,6 +8,7 @@
 #include "kernels/attention/attention_inputs.h"
 #include "llm/part_weights.h"
 #include "llm/parts.h"
+#include "ops/experts.h"
 #include "ops/index_range.h"
 #include "ops/op.h"
 
@@ -86,17 +87,27 @@ std::vector<PartWork> WorkOf(const Program& program, const Phase& phase) {
     } else {
       work.macs[static_cast<size_t>(peak)] += step.macs;
     }
+    const bool chooses = op != nullptr && op->alternatives >= 0;
+    int64_t alternatives = 0;  // bytes
     for (size_t i = 0; i < node.inputs.size(); ++i) {
       const ValueId id = node.inputs[i];
       if (!id.valid() || !graph.value(id).is_constant()) continue;
       const Value& constant = graph.value(id);
       // Of what comes before an operator's indices, those rows that they name.
-      if (op != nullptr && static_cast<int>(i) < op->indices) {
+      if (chooses && static_cast<int>(i) >= op->alternatives) {
+        alternatives += BytesWithScales(constant.constant);
+      } else if (op != nullptr && static_cast<int>(i) < op->indices) {
         work.weight_bytes += LookedUpBytes(graph, node, op->indices, constant);
       } else if (counted.insert(id.index).second) {
         work.weight_bytes += BytesWithScales(constant.constant);
       }
     }
+    if (!chooses) continue;
+    std::vector<TensorType> types;
+    for (ValueId in : node.inputs)
+      types.push_back(in.valid() ? graph.value(in).type : TensorType());
+    const ReadShare share = ReadShareOf(node, types);
+    work.weight_bytes += alternatives / share.of * share.read;
   }
   std::vector<PartWork> parts;
   for (const char* const part : ModelParts()) {

@@ -17,7 +17,7 @@ struct Work {
   // tokens, of attention only what each token sees.
   std::array<int64_t, 4> macs = {};
   int64_t weight_bytes = 0;  // constants, read once, as stored and with their scales; of tables the
-                             // rows that are looked up
+                             // rows that are looked up, of experts the most that tokens can choose
   int64_t cache_bytes = 0;   // keys and values that tokens see, read once, and what is added
 
   int64_t all_macs() const;

@@ -72,6 +72,26 @@ TEST_F(PhaseTest, AllInputsFollowFromThePhase) {
   EXPECT_EQ(tokens.size(), 6u);
 }
 
+// Of experts what one token's, or all, can choose.
+TEST_F(PhaseTest, OnlyExpertsInUseAreRead) {
+  nlohmann::json config = TinyLlamaConfig();
+  config.update({{"model_type", "mixtral"}, {"num_local_experts", 16}, {"num_experts_per_tok", 2}});
+  const auto engine = Load(config);
+  const int64_t width = config["hidden_size"], inner = config["intermediate_size"],
+                layers = config["num_hidden_layers"], matrices = 3 * width * inner * layers;
+  const auto bytes = [&](int64_t tokens) {
+    return WorkAt(*engine, {1, 4, tokens})["feed-forward"];
+  };
+  const int64_t router = 16 * width * layers;
+  const Work one = bytes(1), three = bytes(3), all = bytes(9);
+  // Sizes of Reshapes and axes, a few bytes each, count too.
+  EXPECT_NEAR(one.weight_bytes, 4 * (2 * matrices + router), 100 * layers);
+  EXPECT_NEAR(three.weight_bytes, 4 * (6 * matrices + router), 100 * layers);
+  EXPECT_NEAR(all.weight_bytes, 4 * (16 * matrices + router), 100 * layers);
+  EXPECT_EQ(one.all_macs(), 2 * matrices + router + 2 * width * layers);
+  EXPECT_EQ(three.all_macs(), 3 * one.all_macs());
+}
+
 TEST_F(PhaseTest, WhatAModelDoesNotHoldIsRefused) {
   const auto engine = Load(TinyLlamaConfig());
   const Graph& graph = engine->model().graph;

@@ -37,12 +37,18 @@ std::string NameInGraph(const FolderNames& family, std::string_view name) {
     name = name.substr(end + 1);
   }
   constexpr std::pair<std::string_view, std::string_view> kSuffixes[] = {
-      {".weight", ".weight"}, {".bias", ".bias"}, {".gamma", ".weight"}, {".beta", ".bias"}};
+      {".weight", ".weight"},
+      {".bias", ".bias"},
+      {".gamma", ".weight"},
+      {".beta", ".bias"},
+      {"", ".weight"}};  // stacked experts
   for (const auto& [suffix, ours] : kSuffixes) {
     if (!name.ends_with(suffix)) continue;
     const std::string_view stem = name.substr(0, name.size() - suffix.size());
     for (const TensorName& row : family.names) {
       if (row.hugging_face == stem) return block + std::string(row.gguf) + std::string(ours);
+      if (const auto number = NumberIn(row.hugging_face, stem))
+        return block + WithNumber(row.gguf, *number) + std::string(ours);
     }
   }
   return "";
@@ -55,9 +61,33 @@ const Architecture* FindGgufArchitecture(std::string_view name) {
   return nullptr;
 }
 
-Status CheckExperts(std::string_view what, int64_t experts) {
-  if (experts <= 1) return {};
-  return Unsupported("{} is {}, expected none: mixtures of experts cannot be read", what, experts);
+Status NoExperts(std::string_view what, int64_t experts, std::string_view architecture) {
+  std::string names;
+  for (const Architecture* row : AllArchitectures()) {
+    if (row->experts) names += (names.empty() ? "" : ", ") + std::string(row->name);
+  }
+  return Unsupported("{} is {}: mixtures of experts are read of {}, not of {}", what, experts,
+                     names, architecture);
+}
+
+std::optional<std::string_view> NumberIn(std::string_view pattern, std::string_view text) {
+  const size_t star = pattern.find('*');
+  if (star == pattern.npos) return std::nullopt;
+  const std::string_view before = pattern.substr(0, star), behind = pattern.substr(star + 1);
+  if (!text.starts_with(before)) return std::nullopt;
+  text.remove_prefix(before.size());
+  if (!text.ends_with(behind)) return std::nullopt;
+  text.remove_suffix(behind.size());
+  const bool number = !text.empty() && text.size() <= 4 &&
+                      text.find_first_not_of("0123456789") == text.npos &&
+                      (text.size() == 1 || text[0] != '0');
+  return number ? std::optional(text) : std::nullopt;
+}
+
+std::string WithNumber(std::string_view pattern, std::string_view number) {
+  std::string text(pattern);
+  if (const size_t star = text.find('*'); star != text.npos) text.replace(star, 1, number);
+  return text;
 }
 
 Status UnknownArchitecture(std::string_view what, std::string_view name) {

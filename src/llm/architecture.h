@@ -12,7 +12,7 @@
 namespace evoq {
 
 // A tensor's name in a Hugging Face folder, without the row's prefix, the layer and ".weight", and
-// in GGUF files.
+// in GGUF files. A `*` in both is the number of an expert.
 struct TensorName {
   std::string_view hugging_face, gguf;
 };
@@ -62,6 +62,11 @@ struct MissingSettings {
   double attention_softcap = 0, logit_softcap = 0;
   double attention_scale = 0;  // attention_multiplier; 0: 1 / sqrt(head size)
   double logit_scale = 1;      // what logits are multiplied by
+  int64_t experts = 0;         // num_experts, num_local_experts
+  int64_t used_experts = 0;    // num_experts_per_tok
+  int64_t expert_inner = 0;    // moe_intermediate_size; 0: intermediate_size is that of experts
+  double gate_limit = 0, gate_alpha = 1;  // swiglu_limit, swiglu_alpha
+  int64_t shared_expert = 0;              // shared_expert_intermediate_size
 };
 
 struct Architecture {
@@ -95,7 +100,10 @@ struct Architecture {
   int64_t unturned_period = 0;      // layers N - 1, 2 N - 1, ... are not turned; 0: all are
   bool unturned_if_global = false;  // where some layers have a window, the others are not turned
   double local_theta = 0;           // of layers with a window; 0: as the others
-  bool scales_local_rope = true;    // where local_theta is 0: scalings are of all layers
+  bool experts = false;             // feed-forward parts are mixtures of experts; else only in GGUF
+  bool normalizes_experts = false;  // Experts::normalized, where the settings do not say
+  bool gguf_normalizes_experts = false;
+  bool scales_local_rope = true;  // where local_theta is 0: scalings are of all layers
   MissingSettings missing;
 };
 
@@ -113,8 +121,14 @@ std::vector<bool> WindowedLayers(const Architecture& row, int64_t layers, int64_
 // with a window.
 void Complete(const Architecture& row, LanguageModel& model);
 
-// Errors: kUnsupported: experts are more than one.
-Status CheckExperts(std::string_view what, int64_t experts);
+// Errors: kUnsupported: the architecture has no mixtures of experts.
+Status NoExperts(std::string_view what, int64_t experts, std::string_view architecture);
+
+// The number that the pattern's `*` stands for in `text`, at most four digits; nothing where they
+// do not fit.
+std::optional<std::string_view> NumberIn(std::string_view pattern, std::string_view text);
+// `pattern` with a number in place of its `*`.
+std::string WithNumber(std::string_view pattern, std::string_view number);
 
 // Errors: kUnsupported with the names that there are.
 Status UnknownArchitecture(std::string_view what, std::string_view name);

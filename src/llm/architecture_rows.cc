@@ -22,6 +22,63 @@ constexpr auto kLlamaNames = Joined(kDecoderNames, {
                                                        {"mlp.down_proj", "ffn_down"},
                                                    });
 
+// Of experts, one by one or stacked as transformers has them in memory, and the shared one.
+constexpr auto kQwenMoeNames =
+    Joined(kDecoderNames, {
+                              {"post_attention_layernorm", "ffn_norm"},
+                              {"self_attn.q_norm", "attn_q_norm"},
+                              {"self_attn.k_norm", "attn_k_norm"},
+                              {"mlp.gate_proj", "ffn_gate"},
+                              {"mlp.up_proj", "ffn_up"},
+                              {"mlp.down_proj", "ffn_down"},
+                              {"mlp.gate", "ffn_gate_inp"},
+                              {"mlp.experts.*.gate_proj", "ffn_gate.*"},
+                              {"mlp.experts.*.up_proj", "ffn_up.*"},
+                              {"mlp.experts.*.down_proj", "ffn_down.*"},
+                              {"mlp.experts.gate_up_proj", "ffn_gate_up_exps"},
+                              {"mlp.experts.down_proj", "ffn_down_exps"},
+                              {"mlp.shared_expert_gate", "ffn_gate_inp_shexp"},
+                              {"mlp.shared_expert.gate_proj", "ffn_gate_shexp"},
+                              {"mlp.shared_expert.up_proj", "ffn_up_shexp"},
+                              {"mlp.shared_expert.down_proj", "ffn_down_shexp"},
+                          });
+
+constexpr auto kMixtralNames =
+    Joined(kDecoderNames, {
+                              {"post_attention_layernorm", "ffn_norm"},
+                              {"block_sparse_moe.gate", "ffn_gate_inp"},
+                              {"block_sparse_moe.experts.*.w1", "ffn_gate.*"},
+                              {"block_sparse_moe.experts.*.w3", "ffn_up.*"},
+                              {"block_sparse_moe.experts.*.w2", "ffn_down.*"},
+                              {"mlp.gate", "ffn_gate_inp"},
+                              {"mlp.experts.gate_up_proj", "ffn_gate_up_exps"},
+                              {"mlp.experts.down_proj", "ffn_down_exps"},
+                          });
+
+constexpr auto kGraniteMoeNames =
+    Joined(kDecoderNames, {
+                              {"post_attention_layernorm", "ffn_norm"},
+                              {"block_sparse_moe.router.layer", "ffn_gate_inp"},
+                              {"block_sparse_moe.input_linear", "ffn_gate_up_exps"},
+                              {"block_sparse_moe.output_linear", "ffn_down_exps"},
+                          });
+
+// Experts' gates and ups are one stack, in turn (llm/experts_in_turn.h).
+constexpr auto kGptOssNames =
+    Joined(kDecoderNames, {
+                              {"post_attention_layernorm", "ffn_norm"},
+                              {"self_attn.sinks", "attn_sinks"},
+                              {"mlp.router", "ffn_gate_inp"},
+                              {"mlp.experts.gate_up_proj", "ffn_pair_exps"},
+                              {"mlp.experts.gate_up_proj_bias", "ffn_pair_bias"},
+                              {"mlp.experts.gate_up_proj_blocks", "ffn_pair_blocks"},
+                              {"mlp.experts.gate_up_proj_scales", "ffn_pair_scales"},
+                              {"mlp.experts.down_proj", "ffn_last_exps"},
+                              {"mlp.experts.down_proj_bias", "ffn_last_bias"},
+                              {"mlp.experts.down_proj_blocks", "ffn_last_blocks"},
+                              {"mlp.experts.down_proj_scales", "ffn_last_scales"},
+                          });
+
 // Norms before and behind each block.
 constexpr auto kGemma2Names =
     Joined(kDecoderNames, {
@@ -385,5 +442,83 @@ extern const Architecture kArchitectureQwen3Vl = {
     .names = kLlamaNames,
     .missing = {
         .context = 128000, .inner = 22016, .kv_heads = 32, .head_size = 128, .theta = 500000}};
+
+extern const Architecture kArchitectureMixtral = {.name = "mixtral",
+                                                  .gguf = "",
+                                                  .names = kMixtralNames,
+                                                  .windows = Windows::kAll,
+                                                  .experts = true,
+                                                  .normalizes_experts = true,
+                                                  .missing = {.context = 131072,
+                                                              .inner = 14336,
+                                                              .kv_heads = 8,
+                                                              .epsilon = 1e-5,
+                                                              .theta = 1e6,
+                                                              .experts = 8,
+                                                              .used_experts = 2}};
+extern const Architecture kArchitectureQwen2Moe = {.name = "qwen2_moe",
+                                                   .gguf = "qwen2moe",
+                                                   .names = kQwenMoeNames,
+                                                   .windows = Windows::kIfAsked,
+                                                   .experts = true,
+                                                   .missing = {.context = 32768,
+                                                               .inner = 5632,
+                                                               .kv_heads = 16,
+                                                               .window = 4096,
+                                                               .first_windowed = 28,
+                                                               .experts = 60,
+                                                               .used_experts = 4,
+                                                               .expert_inner = 1408,
+                                                               .shared_expert = 5632}};
+extern const Architecture kArchitectureQwen3Moe = {.name = "qwen3_moe",
+                                                   .gguf = "qwen3moe",
+                                                   .names = kQwenMoeNames,
+                                                   .windows = Windows::kIfAsked,
+                                                   .experts = true,
+                                                   .gguf_normalizes_experts = true,
+                                                   .missing = {.context = 32768,
+                                                               .inner = 6144,
+                                                               .kv_heads = 4,
+                                                               .window = 4096,
+                                                               .experts = 128,
+                                                               .used_experts = 8,
+                                                               .expert_inner = 768}};
+extern const Architecture kArchitectureOlmoe = {
+    .name = "olmoe",
+    .gguf = "olmoe",
+    .names = kQwenMoeNames,
+    .whole_norms = true,
+    .experts = true,
+    .missing = {.context = 4096, .inner = 2048, .epsilon = 1e-5, .experts = 64, .used_experts = 8}};
+extern const Architecture kArchitectureGraniteMoe = {
+    .name = "granitemoe",
+    .gguf = "granitemoe",
+    .names = kGraniteMoeNames,
+    .gguf_interleaved = true,
+    .gguf_divides_logits = true,
+    .experts = true,
+    .normalizes_experts = true,
+    .gguf_normalizes_experts = true,
+    .missing = {
+        .context = 2048, .inner = 11008, .attention_scale = 1, .experts = 8, .used_experts = 2}};
+extern const Architecture kArchitectureGptOss = {.name = "gpt_oss",
+                                                 .gguf = "gpt-oss",
+                                                 .names = kGptOssNames,
+                                                 .windows = Windows::kAllButEveryNth,
+                                                 .window_period = 2,
+                                                 .experts = true,
+                                                 .normalizes_experts = true,
+                                                 .gguf_normalizes_experts = true,
+                                                 .missing = {.context = 131072,
+                                                             .inner = 2880,
+                                                             .kv_heads = 8,
+                                                             .head_size = 64,
+                                                             .epsilon = 1e-5,
+                                                             .theta = 150000,
+                                                             .window = 128,
+                                                             .experts = 128,
+                                                             .used_experts = 4,
+                                                             .gate_limit = 7,
+                                                             .gate_alpha = 1.702}};
 
 }  // namespace evoq

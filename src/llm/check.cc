@@ -45,6 +45,34 @@ Status CheckRope(const Rope& rope, int64_t rotated) {
   return {};
 }
 
+namespace {
+
+Status CheckExperts(const LanguageModel& m) {
+  const Experts& e = m.experts;
+  constexpr int64_t kMostExperts = 1024, kMostMatrices = 1 << 17;
+  if (e.count < 0 || e.count > kMostExperts || e.count * m.layers > kMostMatrices)
+    return InvalidInput("{} experts in each of {} layers, expected at most {}, and {} in all",
+                        e.count, m.layers, kMostExperts, kMostMatrices);
+  if (e.count == 0) return {};
+  if (e.used < 1 || e.used > e.count)
+    return InvalidInput("{} of {} experts are used, expected 1 to {}", e.used, e.count, e.count);
+  constexpr int64_t kMostInner = 1 << 22;
+  if (e.inner < 1 || e.inner > kMostInner || e.shared < 0 || e.shared > kMostInner)
+    return InvalidInput("inner width of experts is {} and of the shared one {}, expected 1 to {}",
+                        e.inner, e.shared, kMostInner);
+  if (!std::isfinite(e.limit) || e.limit < 0 || !std::isfinite(e.gate_alpha))
+    return InvalidInput("gates of experts have the limit {} and the factor {}", e.limit,
+                        e.gate_alpha);
+  if (!std::isfinite(e.scale) || e.scale <= 0)
+    return InvalidInput("the scale of experts is {}, expected a positive number", e.scale);
+  if (!e.layers.empty() && static_cast<int64_t>(e.layers.size()) != m.layers)
+    return InvalidInput("experts of {} layers, expected {}", e.layers.size(), m.layers);
+  if (!m.gated) return Unsupported("experts without gates");
+  return {};
+}
+
+}  // namespace
+
 Status CheckLanguageModel(const LanguageModel& m) {
   EVOQ_TRY(CheckSizes(m));
   if (m.heads % m.kv_heads != 0)
@@ -60,6 +88,7 @@ Status CheckLanguageModel(const LanguageModel& m) {
                   m.residual_scale, m.logit_scale}) {
     if (!std::isfinite(x) || x < 0) return InvalidInput("a scale or cap is {}", x);
   }
+  EVOQ_TRY(CheckExperts(m));
   if (!m.unturned.empty() && static_cast<int64_t>(m.unturned.size()) != m.layers)
     return InvalidInput("rotary embeddings of {} layers, expected {}", m.unturned.size(), m.layers);
   if (!m.windowed.empty() && static_cast<int64_t>(m.windowed.size()) != m.layers)

@@ -81,6 +81,44 @@ Status ReadScales(const Architecture& row, const Facts& facts, LanguageModel& m)
   return {};
 }
 
+// As llama.cpp reads them. Layers with a router have experts.
+Status ReadExperts(const GgufFile& file, const Architecture& row, const Facts& facts,
+                   LanguageModel& m) {
+  Experts& e = m.experts;
+  EVOQ_ASSIGN(e.count, facts.Int("expert_count", 0));
+  if (e.count <= 1 && !row.experts) {
+    e.count = 0;
+    return {};
+  }
+  if (e.count > 1 && !row.experts && std::string_view(row.name) != "llama")
+    return NoExperts(fmt::format("{}.expert_count", row.gguf), e.count, row.name);
+  EVOQ_ASSIGN(e.used, facts.Int("expert_used_count", 0));
+  EVOQ_ASSIGN(e.inner, facts.Int("expert_feed_forward_length", 0));
+  EVOQ_ASSIGN(e.shared, facts.Int("expert_shared_feed_forward_length", 0));
+  const bool given = e.inner != 0;
+  if (!given) e.inner = m.inner;
+  // Files of Qwen2's mixtures from before those facts have the sizes in their tensors alone.
+  for (const auto& [name, tensor] : file.tensors) {
+    if (!given && name.ends_with(".ffn_gate_exps.weight") && tensor.sizes.size() == 3)
+      e.inner = tensor.sizes[1];
+    if (name.ends_with(".ffn_gate_shexp.weight") && !tensor.sizes.empty())
+      e.shared = tensor.sizes[0];
+  }
+  EVOQ_ASSIGN(const int64_t gating, facts.Int("expert_gating_func", 1));
+  constexpr int64_t kSoftmax = 1, kSoftmaxOfChosen = 3;
+  if (gating != 0 && gating != kSoftmax && gating != kSoftmaxOfChosen)
+    return Unsupported("{}.expert_gating_func is {}, expected 1, softmax", row.gguf, gating);
+  e.limit = static_cast<float>(row.missing.gate_limit);
+  e.gate_alpha = static_cast<float>(row.missing.gate_alpha);
+  e.normalized = facts.Truth("expert_weights_norm", row.gguf_normalizes_experts || !row.experts ||
+                                                        gating == kSoftmaxOfChosen);
+  EVOQ_ASSIGN(e.scale, facts.Real("expert_weights_scale", 1));
+  if (e.scale == 0) e.scale = 1;
+  for (int64_t i = 0; i < m.layers; ++i)
+    e.layers.push_back(file.tensors.contains(fmt::format("blk.{}.ffn_gate_inp.weight", i)));
+  return {};
+}
+
 void ReadTokenizer(const GgufFile& file, LanguageModel& m) {
   const auto id = [&](const char* key, std::vector<int64_t>& ids) {
     const auto value = file.Int(key);
@@ -103,8 +141,6 @@ Result<LanguageModel> ReadGgufModel(const GgufFile& file) {
   if (row == nullptr)
     return tl::unexpected(UnknownArchitecture("general.architecture", name).error());
   const Facts facts(file, name);
-  EVOQ_ASSIGN(const int64_t experts, facts.Int("expert_count", 0));
-  EVOQ_TRY(CheckExperts(name + ".expert_count", experts));
   LanguageModel m = StartOf(*row);
   m.parallel = facts.Truth("use_parallel_residual", row->parallel);
   m.interleaved = row->gguf_interleaved;
@@ -140,6 +176,7 @@ Result<LanguageModel> ReadGgufModel(const GgufFile& file) {
   const int64_t largest = row->local_theta == 0 ? 46 : 62;
   if (row->settings_scale_attention && m.layers == largest)
     m.attention_scale = 1 / std::sqrt(static_cast<float>(m.width / m.heads));
+  EVOQ_TRY(ReadExperts(file, *row, facts, m));
   ReadTokenizer(file, m);
   Complete(*row, m);
   EVOQ_TRY(CheckLanguageModel(m));

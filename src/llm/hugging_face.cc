@@ -106,12 +106,54 @@ Status CheckSettings(const json& config) {
   }
   if (Given(config, "scale_attn_weights") && config["scale_attn_weights"] != true)
     return Unsupported("scale_attn_weights false");
-  for (const char* key :
-       {"num_local_experts", "num_experts", "n_routed_experts", "moe_num_experts"}) {
-    EVOQ_ASSIGN(const int64_t experts, Int(config, {key}, 0));
-    EVOQ_TRY(CheckExperts(key, experts));
+  if (Given(config, "clip_qkv")) return Unsupported("clip_qkv");
+  return {};
+}
+
+// Which layers have experts.
+Status ReadExpertLayers(const json& config, LanguageModel& m) {
+  EVOQ_ASSIGN(const int64_t step, Int(config, {"decoder_sparse_step"}, 1));
+  if (step < 1) return InvalidInput("decoder_sparse_step is {}, expected 1 or more", step);
+  const json& plain = JsonArray(config, "mlp_only_layers");
+  if (step == 1 && plain.empty()) return {};
+  for (int64_t i = 0; i < m.layers; ++i) m.experts.layers.push_back((i + 1) % step == 0);
+  for (const json& layer : plain) {
+    if (!layer.is_number_integer() || layer < 0 || layer >= m.layers)
+      return InvalidInput("mlp_only_layers holds {}, expected layers of {}",
+                          layer.dump().substr(0, 60), m.layers);
+    m.experts.layers[layer.get<size_t>()] = false;
   }
   return {};
+}
+
+Status ReadExperts(const Architecture& row, const json& config, LanguageModel& m) {
+  Experts& e = m.experts;
+  if (!row.experts) {
+    for (const char* key :
+         {"num_local_experts", "num_experts", "n_routed_experts", "moe_num_experts"}) {
+      EVOQ_ASSIGN(const int64_t experts, Int(config, {key}, 0));
+      if (experts > 1) return NoExperts(key, experts, row.name);
+    }
+    return {};
+  }
+  const MissingSettings& missing = row.missing;
+  const char* const count = Given(config, "num_experts") ? "num_experts" : "num_local_experts";
+  EVOQ_ASSIGN(e.count, Int(config, {count}, missing.experts));
+  EVOQ_ASSIGN(e.used, Int(config, {"num_experts_per_tok"}, missing.used_experts));
+  e.inner = m.inner;
+  if (missing.expert_inner > 0) {
+    EVOQ_ASSIGN(e.inner, Int(config, {"moe_intermediate_size"}, missing.expert_inner));
+  }
+  if (missing.shared_expert > 0) {
+    EVOQ_ASSIGN(e.shared, Int(config, {"shared_expert_intermediate_size"}, missing.shared_expert));
+  }
+  if (missing.gate_limit != 0) {
+    EVOQ_ASSIGN(const double limit, Real(config, {"swiglu_limit"}, missing.gate_limit));
+    EVOQ_ASSIGN(const double alpha, Real(config, {"swiglu_alpha"}, missing.gate_alpha));
+    e.limit = static_cast<float>(limit), e.gate_alpha = static_cast<float>(alpha);
+  }
+  EVOQ_ASSIGN(e.normalized, Truth(config, "norm_topk_prob", row.normalizes_experts));
+  return ReadExpertLayers(config, m);
 }
 
 // Where a larger model has a language model for a part, the part's settings; what they leave out
@@ -210,6 +252,7 @@ Result<LanguageModel> ReadConfig(const json& config) {
     if (!(size > 0)) return InvalidInput("query_pre_attn_scalar is {}", size);
     m.attention_scale = static_cast<float>(1 / std::sqrt(size));
   }
+  EVOQ_TRY(ReadExperts(*row, config, m));
   EVOQ_ASSIGN(m.begin, Ids(config, "bos_token_id"));
   EVOQ_ASSIGN(m.end, Ids(config, "eos_token_id"));
   Complete(*row, m);
@@ -266,6 +309,8 @@ std::string HuggingFaceName(const Architecture& row, std::string_view gguf) {
   if (gguf == "output") prefix.clear();
   for (const TensorName& name : row.names) {
     if (name.gguf == gguf) return prefix + std::string(name.hugging_face);
+    if (const auto number = NumberIn(name.gguf, gguf))
+      return prefix + WithNumber(name.hugging_face, *number);
   }
   return "";
 }

@@ -7,11 +7,14 @@
 #include <algorithm>
 #include <cmath>
 #include <filesystem>
+#include <functional>
+#include <map>
 
 #include "base/file.h"
 #include "llm/facts.h"
 #include "llm/import.h"
 #include "llm/random_folder.h"
+#include "llm/test_files.h"
 
 namespace evoq {
 namespace {
@@ -78,9 +81,11 @@ TEST(Config, ThatIsWrong) {
       {{{"model_type", "granite"}, {"logits_scaling", 0}}, "logits_scaling is 0, expected more"},
       {{{"model_type", "gpt_neox"}, {"use_parallel_residual", "no"}},
        "use_parallel_residual is \"no\", expected true or false"},
-      {{{"model_type", "mixtral"}, {"num_local_experts", 8}},
-       "num_local_experts is 8, expected none: mixtures of experts cannot be read"},
-      {{{"model_type", "qwen3_moe"}, {"num_experts", 128}}, "num_experts is 128, expected none"},
+      {{{"num_local_experts", 8}},
+       "num_local_experts is 8: mixtures of experts are read of mixtral,"},
+      {{{"model_type", "qwen3"}, {"num_experts", 128}}, "gpt_oss, not of qwen3"},
+      {{{"model_type", "deepseek_v3"}, {"n_routed_experts", 256}},
+       "model_type is 'deepseek_v3', expected one of"},
       {{{"model_type", "gemma3"}, {"text_config", {{"model_type", "gemma3_text"}}}},
        "hidden_size is missing"},
       {{{"rope_scaling", {{"rope_type", "llama3"}, {"high_freq_factor", 0.5}}}},
@@ -325,6 +330,166 @@ TEST_F(Folders, RandomShards) {
     ASSERT_TRUE(id.valid());
     EXPECT_TRUE(BitEqual(graph->value(id).constant, whole.value(ValueId{i}).constant));
   }
+}
+
+json TinyMixture() {
+  json config = Tiny();
+  config.update({{"model_type", "qwen2_moe"},
+                 {"num_experts", 3},
+                 {"num_experts_per_tok", 2},
+                 {"moe_intermediate_size", 6},
+                 {"shared_expert_intermediate_size", 10},
+                 {"mlp_only_layers", {0}}});
+  return config;
+}
+
+TEST_F(Folders, MixturesOfExperts) {
+  const std::string folder = folder_ + "/mixture";
+  ASSERT_TRUE(WriteRandomFolder(TinyMixture(), {.biased = true}, 1, folder));
+  const auto error = [&](const json& change) {
+    json config = TinyMixture();
+    config.update(change);
+    EXPECT_TRUE(WriteFileAtomic(folder + "/config.json", config.dump()));
+    const auto graph = ImportLanguageModel(folder);
+    return graph ? "" : graph.error().message();
+  };
+  EXPECT_EQ(error(json::object()), "");
+  const struct {
+    json change;
+    const char* wanted;
+  } cases[] = {
+      {{{"num_experts", 4}}, "tensor mlp.gate.weight of layer 1 is bfloat16[3, 8], expected sizes"},
+      {{{"num_experts", 2}}, "expected sizes [2, 8]"},
+      {{{"num_experts", -3}}, "num_experts is -3, expected a whole number"},
+      {{{"num_experts", 100000}}, "100000 experts in each of 2 layers, expected at most 1024"},
+      {{{"num_experts_per_tok", 4}}, "4 of 3 experts are used, expected 1 to 3"},
+      {{{"num_experts_per_tok", 0}}, "0 of 3 experts are used"},
+      {{{"moe_intermediate_size", 0}}, "inner width of experts is 0"},
+      {{{"moe_intermediate_size", 7}}, "tensor mlp.experts.0.gate_proj.weight of layer 1 is"},
+      {{{"decoder_sparse_step", 0}}, "decoder_sparse_step is 0, expected 1 or more"},
+      {{{"mlp_only_layers", {2}}}, "mlp_only_layers holds 2, expected layers of 2"},
+      {{{"mlp_only_layers", json::array()}}, "tensor mlp.gate.weight of layer 0 is missing"},
+      {{{"norm_topk_prob", 3}}, "norm_topk_prob is 3, expected true or false"},
+      {{{"clip_qkv", 8.0}}, "clip_qkv"},
+      {{{"model_type", "llama"}},
+       "num_experts is 3: mixtures of experts are read of mixtral, qwen2_moe, qwen3_moe, olmoe, "
+       "granitemoe, gpt_oss, not of llama"},
+  };
+  for (const auto& c : cases) {
+    SCOPED_TRACE(c.wanted);
+    EXPECT_NE(error(c.change).find(c.wanted), std::string::npos) << error(c.change);
+  }
+}
+
+// gpt-oss's stacks of gates and ups in turn, plain and in MXFP4.
+TEST_F(Folders, ExpertsInTurn) {
+  json config = Tiny();
+  config.update({{"model_type", "gpt_oss"},
+                 {"hidden_size", 32},
+                 {"head_dim", 16},
+                 {"intermediate_size", 64},
+                 {"num_hidden_layers", 1},
+                 {"tie_word_embeddings", true},
+                 {"num_local_experts", 2},
+                 {"num_experts_per_tok", 1}});
+  using Sizes = std::vector<int64_t>;
+  const std::string experts = "model.layers.0.mlp.experts.";
+  const std::map<std::string, Sizes> others = {
+      {"model.embed_tokens.weight", {10, 32}},
+      {"model.norm.weight", {32}},
+      {"model.layers.0.input_layernorm.weight", {32}},
+      {"model.layers.0.post_attention_layernorm.weight", {32}},
+      {"model.layers.0.self_attn.q_proj.weight", {32, 32}},
+      {"model.layers.0.self_attn.k_proj.weight", {16, 32}},
+      {"model.layers.0.self_attn.v_proj.weight", {16, 32}},
+      {"model.layers.0.self_attn.o_proj.weight", {32, 32}},
+      {"model.layers.0.self_attn.sinks", {2}},
+      {"model.layers.0.mlp.router.weight", {2, 32}},
+      {experts + "gate_up_proj_bias", {2, 128}},
+      {experts + "down_proj_bias", {2, 32}}};
+  const std::map<std::string, Sizes> plain = {{experts + "gate_up_proj", {2, 32, 128}},
+                                              {experts + "down_proj", {2, 64, 32}}},
+                                     blocks = {{experts + "gate_up_proj_blocks", {2, 128, 1, 16}},
+                                               {experts + "gate_up_proj_scales", {2, 128, 1}},
+                                               {experts + "down_proj_blocks", {2, 32, 2, 16}},
+                                               {experts + "down_proj_scales", {2, 32, 2}}};
+  // Bytes count up; floats are 1, 2, ...
+  const auto read = [&](std::map<std::string, Sizes> tensors,
+                        const std::function<void(std::map<std::string, Sizes>&)>& change) {
+    tensors.insert(others.begin(), others.end());
+    change(tensors);
+    json header = json::object();
+    std::string data;
+    for (const auto& [name, sizes] : tensors) {
+      const bool bytes = name.ends_with("_blocks") || name.ends_with("_scales");
+      const size_t begin = data.size();
+      int64_t count = 1;
+      for (const int64_t size : sizes) count *= size;
+      for (int64_t i = 0; i < count; ++i) {
+        if (bytes) {
+          data += static_cast<char>(i % 250);
+          continue;
+        }
+        const float value = static_cast<float>(i + 1);
+        data.append(reinterpret_cast<const char*>(&value), sizeof(value));
+      }
+      header[name] = {{"dtype", bytes ? "U8" : "F32"},
+                      {"shape", sizes},
+                      {"data_offsets", {begin, data.size()}}};
+    }
+    const std::string folder = folder_ + "/turn";
+    EXPECT_TRUE(MakeDirectories(folder));
+    json settings = config;
+    if (tensors.contains(experts + "gate_up_proj_blocks"))
+      settings["quantization_config"] = {{"quant_method", "mxfp4"}};
+    EXPECT_TRUE(WriteFileAtomic(folder + "/config.json", settings.dump()));
+    EXPECT_TRUE(
+        WriteFileAtomic(folder + "/model.safetensors", SafetensorsBytes(header.dump(), data)));
+    return ImportLanguageModel(folder);
+  };
+  const auto same = [](std::map<std::string, Sizes>&) {};
+  const auto constant = [](const Graph& graph, const char* name) {
+    const ValueId id = graph.FindValue(name);
+    EXPECT_TRUE(id.valid()) << name;
+    return id.valid() ? graph.value(id).constant : Tensor();
+  };
+  const auto real = read(plain, same);
+  ASSERT_TRUE(real) << real.error().message();
+  // Expert 1, input 3, up 5: element 1 * 32 * 128 + 3 * 128 + 11.
+  const Tensor up = constant(*real, "blk.0.ffn_up.1.weight");
+  ASSERT_EQ(up.type(), TensorType(DType::kFloat32, Shape{32, 64}));
+  EXPECT_EQ(up.data<float>()[3 * 64 + 5], 4096 + 384 + 11 + 1);
+  EXPECT_EQ(constant(*real, "blk.0.ffn_gate.1.bias").data<float>()[5], 128 + 10 + 1);
+  EXPECT_EQ(constant(*real, "blk.0.ffn_down.1.weight").data<float>()[3 * 32 + 5], 2048 + 96 + 6);
+  const auto packed = read(blocks, same);
+  ASSERT_TRUE(packed) << packed.error().message();
+  // Expert 1, up 5 is row 1 * 128 + 11; input 3 the upper half of its byte 1.
+  const Tensor few = constant(*packed, "blk.0.ffn_up.1.weight");
+  ASSERT_EQ(few.dtype(), DType::kFloat4E2M1);
+  const int byte = (139 * 16 + 1) % 250;
+  const float value = ToFloat32(few)->data<float>()[3 * 64 + 5];
+  EXPECT_EQ(value, std::ldexp(TinyFloatToFloat(DType::kFloat4E2M1, static_cast<uint8_t>(byte >> 4)),
+                              139 - 127));
+  const auto error = [&](const std::map<std::string, Sizes>& tensors, const auto& change) {
+    const auto graph = read(tensors, change);
+    return graph ? std::string() : graph.error().message();
+  };
+  const auto expect = [&](const std::string& message, const char* wanted) {
+    EXPECT_NE(message.find(wanted), std::string::npos) << message;
+  };
+  expect(
+      error(plain, [&](auto& t) { t[experts + "gate_up_proj"] = {2, 32, 127}; }),
+      "ffn_pair_exps.weight is float32[2, 32, 127], expected real elements of sizes [2, 32, 128]");
+  expect(error(plain, [&](auto& t) { t[experts + "down_proj_bias"] = {3, 32}; }),
+         "ffn_last_bias.weight is float32[3, 32]");
+  expect(error(plain, [&](auto& t) { t.erase(experts + "down_proj"); }),
+         "tensor blk.0.ffn_down.0.weight is missing");
+  expect(error(blocks, [&](auto& t) { t.erase(experts + "down_proj_scales"); }),
+         "tensors blk.0.ffn_last_*: blocks of 32 inputs with their scales");
+  expect(error(blocks, [&](auto& t) { t[experts + "gate_up_proj"] = {2, 32, 128}; }),
+         "tensors blk.0.ffn_pair_*: blocks of 32 inputs");
+  expect(error(blocks, [&](auto& t) { t[experts + "gate_up_proj_blocks"] = {2, 128, 1, 15}; }),
+         "expected uint8 elements of sizes [2, 128, 1, 16]");
 }
 
 TEST_F(Folders, TensorsThatDoNotFit) {

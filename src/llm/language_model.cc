@@ -4,6 +4,8 @@
 #include <cmath>
 
 #include "base/budget_scope.h"
+#include "kernels/attention/attention_inputs.h"
+#include "llm/experts.h"
 #include "llm/facts.h"
 #include "llm/weights.h"
 
@@ -86,7 +88,19 @@ class Builder {
   // [batch, sequence, outputs] in parts along the last axis.
   std::vector<ValueId> Split(const std::string& name, ValueId x, const std::vector<int64_t>& sizes);
   Result<ValueId> Attention(int64_t layer, ValueId x);
-  Result<ValueId> Feed(int64_t layer, ValueId x);
+  // A gated feed-forward part of matrices ffn_gate + SUFFIX, ffn_up + SUFFIX, ffn_down + SUFFIX.
+  Result<ValueId> Feed(int64_t layer, ValueId x, int64_t inner, const std::string& suffix = "");
+  // For each token which experts count, and how much: [batch, sequence, used].
+  struct Route {
+    ValueId ids, shares;
+  };
+  Result<Route> Router(int64_t layer, ValueId x);
+  // [batch, sequence, used, outputs], of experts' matrices NAME.E.
+  Result<ValueId> ChosenLinear(const std::string& name, ValueId ids, ValueId x, int64_t inputs,
+                               int64_t outputs);
+  // What ffn_down reads of experts' gates and ups.
+  ValueId Gated(const std::string& name, ValueId gate, ValueId up);
+  Result<ValueId> FeedExperts(int64_t layer, ValueId x);
   Result<ValueId> Layer(int64_t layer, ValueId x);
   // x + f(x), f's result normalized where the file has NORM.weight.
   Result<ValueId> Joined(int64_t layer, const std::string& name, const std::string& norm, ValueId x,
@@ -94,6 +108,10 @@ class Builder {
   // What the model gives: the logits, or what they would be made of.
   Result<ValueId> Output(ValueId x);
 
+  bool HasExperts(int64_t layer) const {
+    return m_.experts.count > 0 &&
+           (m_.experts.layers.empty() || m_.experts.layers[static_cast<size_t>(layer)]);
+  }
   bool Windowed(int64_t layer) const {
     return !m_.windowed.empty() && m_.windowed[static_cast<size_t>(layer)];
   }
@@ -353,6 +371,10 @@ Result<ValueId> Builder::Attention(int64_t layer, ValueId x) {
   if (Windowed(layer) && m_.bidirectional) attrs.Set("right_window_size", m_.window - 1);
   const ValueId none;
   std::vector<ValueId> inputs = {q, keys, values, none, none, none, lengths_};
+  if (const std::string sinks = Block(layer, "attn_sinks.weight"); weights_.Has(sinks)) {
+    inputs.resize(kSinks, none);
+    EVOQ_ASSIGN(inputs.emplace_back(), weights_.Vector(sinks, m_.heads));
+  }
   if (m_.bidirectional) inputs = {q, keys, values, seen_};
   ValueId y = Apply("Attention", Block(layer, "attention"), std::move(inputs), std::move(attrs));
   y = Apply("Transpose", Block(layer, "attention.by_token"), {y},
@@ -362,26 +384,91 @@ Result<ValueId> Builder::Attention(int64_t layer, ValueId x) {
   return Linear(Block(layer, "attn_output"), y, q_size, m_.width);
 }
 
-Result<ValueId> Builder::Feed(int64_t layer, ValueId x) {
-  const std::string gate = Block(layer, "ffn_gate"), up = Block(layer, "ffn_up");
+Result<ValueId> Builder::Feed(int64_t layer, ValueId x, int64_t inner, const std::string& suffix) {
+  const std::string gate = Block(layer, "ffn_gate" + suffix), up = Block(layer, "ffn_up" + suffix);
   ValueId y;
   if (!m_.gated) {
-    EVOQ_ASSIGN(y, Linear(up, x, m_.width, m_.inner));
+    EVOQ_ASSIGN(y, Linear(up, x, m_.width, inner));
     y = AddFunction(graph_, m_.function, up + ".activated", y);
   } else {
     ValueId g, u;
     if (weights_.Has(gate + ".weight")) {
-      EVOQ_ASSIGN(g, Linear(gate, x, m_.width, m_.inner));
-      EVOQ_ASSIGN(u, Linear(up, x, m_.width, m_.inner));
+      EVOQ_ASSIGN(g, Linear(gate, x, m_.width, inner));
+      EVOQ_ASSIGN(u, Linear(up, x, m_.width, inner));
     } else {
-      EVOQ_ASSIGN(const ValueId both, Linear(up, x, m_.width, 2 * m_.inner));
-      const std::vector<ValueId> parts = Split(up, both, {m_.inner, m_.inner});
+      EVOQ_ASSIGN(const ValueId both, Linear(up, x, m_.width, 2 * inner));
+      const std::vector<ValueId> parts = Split(up, both, {inner, inner});
       g = parts[0], u = parts[1];
     }
     y = Apply("Mul", gate + ".gated",
               {AddFunction(graph_, m_.function, gate + ".activated", g), u});
   }
-  return Linear(Block(layer, "ffn_down"), y, m_.inner, m_.width);
+  return Linear(Block(layer, "ffn_down" + suffix), y, inner, m_.width);
+}
+
+Result<Builder::Route> Builder::Router(int64_t layer, ValueId x) {
+  const Experts& e = m_.experts;
+  const std::string name = Block(layer, "ffn_gate_inp");
+  EVOQ_ASSIGN(ValueId scores, Linear(name, x, m_.width, e.count));
+  // exp grows with its argument: shares of those that are used need no others.
+  const auto softmax = [&](ValueId y) {
+    return Apply("Softmax", name + ".shares", {y}, With("axis", int64_t{-1}));
+  };
+  if (!e.normalized) scores = softmax(scores);
+  Node top{.op = "TopK", .name = name + ".chosen"};
+  top.inputs = {scores, Ints(name + ".used", {e.used})};
+  top.outputs = {graph_.AddValue(name + ".largest"), graph_.AddValue(name + ".experts")};
+  const std::vector<ValueId> outputs = top.outputs;
+  graph_.AddNode(std::move(top));
+  const ValueId shares = e.normalized ? softmax(outputs[0]) : outputs[0];
+  return Route{outputs[1], Times(name + ".scaled", shares, e.scale)};
+}
+
+Result<ValueId> Builder::ChosenLinear(const std::string& name, ValueId ids, ValueId x,
+                                      int64_t inputs, int64_t outputs) {
+  std::vector<ValueId> all = {ids};
+  for (int64_t i = 0; i < m_.experts.count; ++i) {
+    EVOQ_ASSIGN(all.emplace_back(), Linear(fmt::format("{}.{}", name, i), x, inputs, outputs));
+  }
+  const ValueId y = Apply("ChooseExpert", name + ".chosen", std::move(all));
+  graph_.SetOp(graph_.value(y).producer, "ChooseExpert", "evoq");
+  return y;
+}
+
+ValueId Builder::Gated(const std::string& name, ValueId gate, ValueId up) {
+  const float limit = m_.experts.limit;
+  if (limit == 0) {
+    const ValueId y = AddFunction(graph_, m_.function, name + ".activated", gate);
+    return Apply("Mul", name + ".gated", {y, up});
+  }
+  const ValueId most = Scalar(name + ".limit", limit);
+  gate = Apply("Clip", name + ".limited", {gate, ValueId(), most});
+  up = Apply("Clip", name + ".up_limited", {up, Scalar(name + ".least", -limit), most});
+  up = Apply("Add", name + ".up_moved", {up, Scalar(name + ".one", 1)});
+  return Apply("SwiGLU", name + ".gated", {gate, up}, With("alpha", m_.experts.gate_alpha));
+}
+
+Result<ValueId> Builder::FeedExperts(int64_t layer, ValueId x) {
+  const Experts& e = m_.experts;
+  EVOQ_ASSIGN(const Route route, Router(layer, x));
+  const std::string gate = Block(layer, "ffn_gate"), down = Block(layer, "ffn_down");
+  const ValueId axis = Ints("axis.2", {2});
+  const ValueId row = Apply("Unsqueeze", Block(layer, "ffn.by_expert"), {x, axis});
+  EVOQ_ASSIGN(const ValueId g, ChosenLinear(gate, route.ids, row, m_.width, e.inner));
+  EVOQ_ASSIGN(const ValueId u,
+              ChosenLinear(Block(layer, "ffn_up"), route.ids, row, m_.width, e.inner));
+  EVOQ_ASSIGN(const ValueId all,
+              ChosenLinear(down, route.ids, Gated(gate, g, u), e.inner, m_.width));
+  const ValueId shares = Apply("Unsqueeze", down + ".shares", {route.shares, axis});
+  ValueId y = Apply("MatMul", down + ".sum", {shares, all});
+  y = Apply("Squeeze", down + ".token", {y, axis});
+  if (e.shared == 0) return y;
+  EVOQ_ASSIGN(ValueId shared, Feed(layer, x, e.shared, "_shexp"));
+  if (const std::string own = Block(layer, "ffn_gate_inp_shexp"); weights_.Has(own + ".weight")) {
+    EVOQ_ASSIGN(const ValueId score, Linear(own, x, m_.width, 1));
+    shared = Apply("Mul", own + ".scaled", {shared, Apply("Sigmoid", own + ".share", {score})});
+  }
+  return Apply("Add", Block(layer, "ffn.with_shared"), {y, shared});
 }
 
 Result<ValueId> Builder::Joined(int64_t layer, const std::string& name, const std::string& norm,
@@ -395,12 +482,17 @@ Result<ValueId> Builder::Joined(int64_t layer, const std::string& name, const st
 
 Result<ValueId> Builder::Layer(int64_t layer, ValueId x) {
   ValueId before = x, between = x;
-  const std::string first = Block(layer, "attn_norm"), second = Block(layer, "ffn_norm");
+  const std::string first = Block(layer, "attn_norm");
+  std::string second = Block(layer, "ffn_norm"), behind = "post_attention_norm";
+  // GGUF's name of what is one norm for both, behind attention and before the feed-forward part.
+  if (m_.norms_before && !m_.parallel && !weights_.Has(second + ".weight") &&
+      weights_.Has(Block(layer, behind) + ".weight"))
+    second = Block(layer, std::exchange(behind, ""));
   if (m_.norms_before && !(layer == 0 && m_.embedding_norm)) {
     EVOQ_ASSIGN(before, Norm(first, x, m_.width));
   }
   EVOQ_ASSIGN(const ValueId attended, Attention(layer, before));
-  EVOQ_ASSIGN(const ValueId y, Joined(layer, "attended", "post_attention_norm", x, attended));
+  EVOQ_ASSIGN(const ValueId y, Joined(layer, "attended", behind, x, attended));
   if (m_.parallel && !weights_.Has(second + ".weight")) {
     between = before;
   } else if (m_.norms_before) {
@@ -408,7 +500,8 @@ Result<ValueId> Builder::Layer(int64_t layer, ValueId x) {
   } else {
     between = m_.parallel ? x : y;
   }
-  EVOQ_ASSIGN(const ValueId fed, Feed(layer, between));
+  EVOQ_ASSIGN(const ValueId fed,
+              HasExperts(layer) ? FeedExperts(layer, between) : Feed(layer, between, m_.inner));
   return Joined(layer, "fed", "post_ffw_norm", y, fed);
 }
 
@@ -462,7 +555,8 @@ Result<Graph> BuildLanguageModel(const LanguageModel& model, const StoredTensors
   if (model.bidirectional && form != LanguageForm::kStates)
     return Unsupported("{}: its tokens see those behind them, so it writes no text",
                        model.architecture);
-  EVOQ_ASSIGN(Graph graph, Builder(model, tensors, notes, form).Build());
+  EVOQ_ASSIGN(const StoredTensors single, SingleExperts(model, tensors));
+  EVOQ_ASSIGN(Graph graph, Builder(model, single, notes, form).Build());
   if (form == LanguageForm::kCached) return graph;
   graph.metadata[kNamesFact] = model.architecture;
   graph.metadata.erase("llm.architecture");

@@ -28,6 +28,21 @@ struct Rope {
   bool operator==(const Rope&) const = default;
 };
 
+// The feed-forward parts of a mixture of experts. A token's router, a matrix, says of each expert
+// how much it counts; the `used` ones that count most are computed and summed by it.
+struct Experts {
+  int64_t count = 0;  // 0: none
+  int64_t used = 0, inner = 0;
+  int64_t shared = 0;  // inner width of the expert that all tokens have beside; 0: none
+  // Gates are cut off above the limit, the others beyond it on both sides, and the part is
+  // down(gate * sigmoid(gate_alpha * gate) * (up + 1)); 0: down(f(gate) * up).
+  float limit = 0;
+  float gate_alpha = 1;
+  bool normalized = false;   // the shares of those that are used add up to 1, else those of all do
+  float scale = 1;           // of the shares
+  std::vector<bool> layers;  // that have experts; empty: all
+};
+
 // Tables of angles hold no more positions, and neither does the model then.
 inline constexpr int64_t kMostPositions = 32768;
 
@@ -68,6 +83,8 @@ struct LanguageModel {
   int64_t window = 0;
   std::vector<bool> windowed;  // per layer; empty: none
 
+  Experts experts;
+
   // For who generates text.
   std::vector<int64_t> begin, end;  // token ids; empty: unknown
   std::string chat_template;
@@ -85,7 +102,11 @@ Status CheckRope(const Rope& rope, int64_t rotated);
 
 // Tensors have GGUF's names: token_embd.weight, blk.0.attn_q.weight, ..., output.weight. A bias, a
 // norm of queries and keys, a norm behind a block and joined matrices (attn_qkv; gate and up in one
-// ffn_up) are used where they are there.
+// ffn_up) are used where they are there, and so are sinks of attention, blk.N.attn_sinks.weight. Of
+// experts the router is blk.N.ffn_gate_inp, matrices are blk.N.ffn_gate.E, ffn_up.E and ffn_down.E,
+// or stacked ones of three axes, ffn_gate_exps, ffn_up_exps and ffn_down_exps (gate and up in one
+// ffn_gate_up_exps, the gate's rows first); the shared one's ffn_gate_shexp, ffn_up_shexp,
+// ffn_down_shexp and, where it has a share of its own, ffn_gate_inp_shexp.
 //
 // Inputs: input_ids int64[batch, sequence]; position int64[batch], the tokens that are in the cache
 // already; logits_at int64[batch, wanted], places of this sequence; past_key.N, past_value.N

@@ -21,7 +21,28 @@ struct Shaped {
   bool bias = false;
 };
 
-std::vector<Shaped> TensorsOf(const LanguageModel& m, const RandomParts& parts) {
+// A layer's router and experts, stacked where the architecture's folders know no other form.
+void AddExperts(const Architecture& row, const LanguageModel& m, int64_t layer,
+                std::vector<Shaped>& list) {
+  const Experts& e = m.experts;
+  const auto add = [&](const std::string& name, std::vector<int64_t> sizes) {
+    list.push_back({fmt::format("blk.{}.{}", layer, name), std::move(sizes)});
+  };
+  add("ffn_gate_inp", {e.count, m.width});
+  if (HuggingFaceName(row, "blk.0.ffn_gate.0").empty()) {
+    add("ffn_gate_up_exps", {e.count, 2 * e.inner, m.width});
+    add("ffn_down_exps", {e.count, m.width, e.inner});
+    return;
+  }
+  for (int64_t i = 0; i < e.count; ++i) {
+    add(fmt::format("ffn_gate.{}", i), {e.inner, m.width});
+    add(fmt::format("ffn_up.{}", i), {e.inner, m.width});
+    add(fmt::format("ffn_down.{}", i), {m.width, e.inner});
+  }
+}
+
+std::vector<Shaped> TensorsOf(const Architecture& row, const LanguageModel& m,
+                              const RandomParts& parts) {
   const int64_t q = m.heads * m.head_size, kv = m.kv_heads * m.head_size;
   std::vector<Shaped> list = {{"token_embd", {m.vocabulary, m.width}}, {"output_norm", {m.width}}};
   if (!m.tied) list.push_back({"output", {m.vocabulary, m.width}});
@@ -40,9 +61,14 @@ std::vector<Shaped> TensorsOf(const LanguageModel& m, const RandomParts& parts) 
     }
     add("attn_output", {m.width, q});
     add("ffn_norm", {m.width});
-    add("ffn_gate", {m.inner, m.width});
-    add("ffn_up", {m.inner, m.width});
-    add("ffn_down", {m.width, m.inner});
+    const bool mixed = m.experts.count > 0 && (m.experts.layers.empty() || m.experts.layers[i]);
+    if (mixed) AddExperts(row, m, i, list);
+    if (mixed && m.experts.shared == 0) continue;
+    const int64_t inner = mixed ? m.experts.shared : m.inner;
+    add(mixed ? "ffn_gate_shexp" : "ffn_gate", {inner, m.width});
+    add(mixed ? "ffn_up_shexp" : "ffn_up", {inner, m.width});
+    add(mixed ? "ffn_down_shexp" : "ffn_down", {m.width, inner});
+    if (mixed) add("ffn_gate_inp_shexp", {1, m.width});
   }
   return list;
 }
@@ -122,7 +148,7 @@ Status WriteRandomFolder(const json& config, const RandomParts& parts, uint32_t 
                          const std::string& folder) {
   EVOQ_ASSIGN(const LanguageModel model, ReadConfig(config));
   const Architecture& row = *FindArchitecture(model.architecture);
-  const std::vector<Shaped> tensors = TensorsOf(model, parts);
+  const std::vector<Shaped> tensors = TensorsOf(row, model, parts);
   const std::vector<size_t> ends = ShardsOf(tensors, parts);
   EVOQ_TRY(MakeDirectories(folder));
   XorShift random(seed * 2654435761u + 1);

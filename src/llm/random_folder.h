@@ -17,7 +17,8 @@ struct RandomParts {
 };
 
 // Writes `folder`/config.json and `folder`/model.safetensors, or shards with their index: the
-// tensors of an architecture whose joined matrices are stored apart (Llama's and Qwen2's kin),
+// tensors of an architecture whose joined matrices are stored apart (Llama's and Qwen2's kin,
+// mixtures of experts too),
 // bfloat16, uniform with variance 1 / inputs, norms 1. Equal for equal seeds on every machine. In
 // memory is a piece of a tensor at a time. Errors: those of ReadConfig; kIo.
 Status WriteRandomFolder(const nlohmann::json& config, const RandomParts& parts, uint32_t seed,

@@ -266,6 +266,78 @@ TEST_F(Readers, GgufModelsThatAreWrong) {
   }
 }
 
+// A mixture of experts as llama.cpp's converter writes it: two of three, 6 wide.
+GgufBytes MixtureFacts(const std::string& architecture = "llama") {
+  GgufBytes file;
+  const std::string a = architecture + ".";
+  file.Fact("general.architecture", architecture)
+      .Fact(a + "embedding_length", 8)
+      .Fact(a + "block_count", 1)
+      .Fact(a + "attention.head_count", 2)
+      .Fact(a + "attention.head_count_kv", 1)
+      .Fact(a + "feed_forward_length", 6)
+      .Fact(a + "context_length", 16)
+      .Fact(a + "expert_used_count", 2);
+  file.Floats("token_embd.weight", {8, 5}).Floats("output_norm.weight", {8});
+  const std::pair<const char*, std::vector<uint64_t>> tensors[] = {
+      {"attn_norm", {8}},      {"attn_q", {8, 8}}, {"attn_k", {8, 4}},      {"attn_v", {8, 4}},
+      {"attn_output", {8, 8}}, {"ffn_norm", {8}},  {"ffn_gate_inp", {8, 3}}};
+  for (const auto& [name, sizes] : tensors)
+    file.Floats(std::string("blk.0.") + name + ".weight", sizes);
+  return file;
+}
+GgufBytes Stacks(GgufBytes file, uint64_t experts = 3) {
+  return file.Floats("blk.0.ffn_gate_exps.weight", {8, 6, experts})
+      .Floats("blk.0.ffn_up_exps.weight", {8, 6, experts})
+      .Floats("blk.0.ffn_down_exps.weight", {6, 8, experts});
+}
+
+TEST_F(Readers, GgufMixturesOfExperts) {
+  const auto count = [](GgufBytes file, uint32_t experts) {
+    return file.Fact("llama.expert_count", experts);
+  };
+  const auto graph = ImportLanguageModel(Write("x.gguf", count(Stacks(MixtureFacts()), 3).Bytes()));
+  ASSERT_TRUE(graph) << graph.error().message();
+  // The second expert's matrix, a view of the stack's second third.
+  const ValueId first = graph->FindValue("blk.0.ffn_down.0.weight"),
+                second = graph->FindValue("blk.0.ffn_down.1.weight");
+  ASSERT_TRUE(first.valid() && second.valid());
+  EXPECT_EQ(graph->value(second).constant.raw() - graph->value(first).constant.raw(), 8 * 6 * 4);
+  // Each by itself, as files until 2024.
+  GgufBytes old = count(MixtureFacts(), 3);
+  for (int e = 0; e < 3; ++e) {
+    old.Floats(fmt::format("blk.0.ffn_gate.{}.weight", e), {8, 6})
+        .Floats(fmt::format("blk.0.ffn_up.{}.weight", e), {8, 6})
+        .Floats(fmt::format("blk.0.ffn_down.{}.weight", e), {6, 8});
+  }
+  EXPECT_TRUE(ImportLanguageModel(Write("x.gguf", old.Bytes())));
+  const struct {
+    GgufBytes bytes;
+    const char* wanted;
+  } cases[] = {
+      {count(Stacks(MixtureFacts(), 2), 3),
+       "tensor blk.0.ffn_down_exps.weight is float32[2, 8, 6], expected a stack of 3 experts"},
+      {count(MixtureFacts(), 3), "tensor blk.0.ffn_gate.0.weight is missing"},
+      {count(Stacks(MixtureFacts()), 1), "tensor blk.0.ffn_"},
+      {count(Stacks(MixtureFacts()), 100000),
+       "100000 experts in each of 1 layers, expected at most"},
+      {count(Stacks(MixtureFacts()), UINT32_MAX), "4294967295 experts in each of 1 layers"},
+      {count(Stacks(MixtureFacts()), 3).Fact("llama.expert_gating_func", 2),
+       "llama.expert_gating_func is 2, expected 1, softmax"},
+      {count(Stacks(MixtureFacts()), 3).Floats("blk.0.ffn_up.1.weight", {8, 6}),
+       "tensor blk.0.ffn_up.1.weight is there beside the stack blk.0.ffn_up_exps.weight"},
+      {count(Stacks(MixtureFacts()), 3).Fact("llama.expert_feed_forward_length", 1 << 23),
+       "inner width of experts is 8388608"},
+      {Stacks(MixtureFacts()), "tensor blk.0.ffn_"},  // without a count
+      {Stacks(MixtureFacts("gemma")).Fact("gemma.expert_count", 3),
+       "gemma.expert_count is 3: mixtures of experts are read of mixtral, qwen2_moe"},
+  };
+  for (const auto& c : cases) {
+    SCOPED_TRACE(c.wanted);
+    ExpectError(ImportLanguageModel(Write("y.gguf", c.bytes.Bytes())), c.wanted);
+  }
+}
+
 // As llama.cpp reads it: what names no type is linear, also by the factor's old name; 0 is none.
 TEST_F(Readers, GgufScalingOfPositions) {
   const auto divisor = [&](auto change) {

@@ -38,9 +38,10 @@ std::string WeightReader::Shown(std::string_view name) const {
   }
   const size_t kind = std::min(stem.rfind('.'), stem.size());  // ".weight", ".bias"
   for (const TensorName& row : names_) {
-    if (row.gguf != stem.substr(0, kind)) continue;
-    return fmt::format("{}{}{}", row.hugging_face, stem.substr(kind),
-                       layer.empty() ? "" : fmt::format(" of layer {}", layer));
+    const auto number = NumberIn(row.gguf, stem.substr(0, kind));
+    if (!number && row.gguf != stem.substr(0, kind)) continue;
+    return fmt::format("{}{}{}", WithNumber(row.hugging_face, number.value_or("")),
+                       stem.substr(kind), layer.empty() ? "" : fmt::format(" of layer {}", layer));
   }
   return std::string(name);
 }

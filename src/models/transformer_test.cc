@@ -258,6 +258,7 @@ struct Shapes {
   int mask;                       // 0: none; 1: bools; 2: a bias
   DType cache = DType::kFloat32;  // of keys and values
   int64_t block = 0;              // of int8 ones
+  bool sinks = false;
 
   std::string ToString() const {
     return fmt::format(
@@ -265,9 +266,9 @@ struct Shapes {
         "lengths "
         "{} present {} causal {} left {} right {} softcap {} scale {} mask {} cache {} in blocks "
         "of "
-        "{}",
+        "{} sinks {}",
         batch, group, kv_heads, queries, keys, past, size, value_size, flat, lengths, present,
-        causal, left, right, softcap, scale, mask, DTypeName(cache), block);
+        causal, left, right, softcap, scale, mask, DTypeName(cache), block, sinks);
   }
 };
 
@@ -296,6 +297,7 @@ Shapes RandomShapes(Random& random) {
   s.softcap = Chance(random, 4) ? 2.0f : 0;
   s.scale = Chance(random, 4) ? 0.7f : 0;
   s.mask = static_cast<int>(random() % 3);
+  s.sinks = Chance(random, 3);
   return s;
 }
 
@@ -347,6 +349,10 @@ NodeCase CaseOf(const Shapes& s, Random& random) {
       c.inputs.push_back(As(RandomFloats(blocks, random, 2.0f / 127), DType::kFloat16));
     }
     c.attrs.Set("cache_block_size", s.block);
+  }
+  if (s.sinks) {
+    c.inputs.resize(9);
+    c.inputs.push_back(RandomFloats({heads}, random, 4));
   }
   if (s.flat) c.attrs.Set("q_num_heads", heads);
   if (s.flat) c.attrs.Set("kv_num_heads", s.kv_heads);

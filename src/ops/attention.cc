@@ -1,5 +1,5 @@
-// Attention(q, k, v, mask?, past_key?, past_value?, nonpad_kv_seqlen?, key_scale?, value_scale?) ->
-// y, present_key, present_value, scores.
+// Attention(q, k, v, mask?, past_key?, past_value?, nonpad_kv_seqlen?, key_scale?, value_scale?,
+// sinks?) -> y, present_key, present_value, scores.
 #include "base/math.h"
 #include "kernels/attention/attention_inputs.h"
 #include "ops/symbolic_sizes.h"
@@ -87,6 +87,8 @@ InferResult Infer(const InferArgs& args) {
   EVOQ_TRY(CheckScales(args, kK, kKeyScale));
   EVOQ_TRY(CheckScales(args, kV, kValueScale));
   EVOQ_TRY(CheckAttributes(args));
+  EVOQ_TRY(CheckFloat(args, kSinks));
+  EVOQ_TRY(CheckRank(args, kSinks, 1));
   EVOQ_TRY(CheckDType(args, kLengths, std::array{DType::kInt64, DType::kInt32}));
   // Keys and values may be float16 or int8 beside float32 queries: a cache that is stored narrower.
   const DType dtype = args.inputs[kQ].dtype, k_dtype = args.inputs[kK].dtype,
@@ -106,6 +108,8 @@ InferResult Infer(const InferArgs& args) {
   if (q[1].known() && k[1].known() && (k[1].value == 0 || q[1].value % k[1].value != 0))
     return InvalidInput("{} query heads and {} key heads, expected a multiple", q[1].value,
                         k[1].value);
+  if (args.has(kSinks) && args.inputs[kSinks].shape.ranked())
+    EVOQ_TRY(CheckEqual(args.inputs[kSinks].shape[0], q[1], "sinks and query heads"));
   EVOQ_TRY(CheckPast(args, kPastKey, k));
   EVOQ_TRY(CheckPast(args, kPastValue, v));
   Dim total = k[2];
@@ -138,7 +142,7 @@ int64_t Macs(const Node&, std::span<const TensorType> inputs, std::span<const Te
 
 extern const OpDef kAttention = {.name = "Attention",
                                  .min_inputs = 3,
-                                 .max_inputs = 9,
+                                 .max_inputs = 10,
                                  .outputs = 4,
                                  .infer = Infer,
                                  .macs = Macs,

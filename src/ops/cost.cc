@@ -1,5 +1,6 @@
 #include "base/math.h"
 #include "ops/driver.h"
+#include "ops/experts.h"
 
 namespace evoq {
 
@@ -8,21 +9,25 @@ Cost NodeCost(const Graph& graph, const Node& node) {
   Cost cost;
   if (op == nullptr) return cost;
   std::vector<TensorType> inputs, outputs;
-  const auto count = [&](const TensorType& type) {
-    cost.bytes = CheckedAdd(cost.bytes, type.bytes().value_or(0)).value_or(cost.bytes);
+  int64_t alternatives = 0;  // bytes
+  const auto add = [](const TensorType& type, int64_t& bytes) {
+    bytes = CheckedAdd(bytes, type.bytes().value_or(0)).value_or(bytes);
   };
   for (size_t i = 0; i < node.inputs.size(); ++i) {
     const TensorType type =
         node.inputs[i].valid() ? graph.value(node.inputs[i]).type : TensorType();
-    count(type);
+    const bool one_of = op->alternatives >= 0 && i >= static_cast<size_t>(op->alternatives);
+    add(type, one_of ? alternatives : cost.bytes);
     inputs.push_back(InputIsChannelsLast(*op, node, i) ? ToChannelsFirst(type) : type);
   }
   for (size_t i = 0; i < node.outputs.size(); ++i) {
     const TensorType type =
         node.outputs[i].valid() ? graph.value(node.outputs[i]).type : TensorType();
-    count(type);
+    add(type, cost.bytes);
     outputs.push_back(i == 0 && IsChannelsLast(*op, node) ? ToChannelsFirst(type) : type);
   }
+  const ReadShare share = ReadShareOf(node, inputs);
+  cost.bytes = CheckedAdd(cost.bytes, alternatives / share.of * share.read).value_or(cost.bytes);
   bool is_static = !inputs.empty() && !outputs.empty();
   for (const TensorType& type : inputs) is_static &= type.shape.is_static();
   for (const TensorType& type : outputs) is_static &= type.shape.is_static();

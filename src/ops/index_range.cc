@@ -2,6 +2,7 @@
 
 #include "base/check.h"
 #include "kernels/attention/attention_inputs.h"
+#include "ops/experts.h"
 #include "ops/fold.h"
 #include "ops/op.h"
 #include "ops/util.h"
@@ -56,6 +57,14 @@ std::optional<IndexRange> OfAttention(const Node&, Types inputs) {
   return IndexRange{kLengths, 0, keys[keys.rank() - 2].value + 1};
 }
 
+std::optional<IndexRange> OfChooseExpert(const Node&, Types inputs) {
+  return IndexRange{0, 0, static_cast<int64_t>(inputs.size()) - 1};
+}
+
+std::optional<IndexRange> OfExpertMatMul(const Node& node, Types) {
+  return IndexRange{kExpertIds, 0, node.attrs.Int(kExperts)};
+}
+
 struct Rule {
   const char* op;
   const char* domain;
@@ -65,6 +74,8 @@ constexpr Rule kRules[] = {{"GatherND", "", OfGatherNd},
                            {"GatherElements", "", OfElements},
                            {"ScatterElements", "", OfElements},
                            {"GatherColumns", "evoq", OfGatherColumns},
+                           {"ChooseExpert", "evoq", OfChooseExpert},
+                           {"ExpertMatMul", "evoq", OfExpertMatMul},
                            {"RotaryEmbedding", "", OfRotaryEmbedding},
                            {"TensorScatter", "", OfTensorScatter},
                            {"Attention", "", OfAttention}};

@@ -77,9 +77,11 @@ struct OpDef {
   std::array<Role, 6> roles = {};      // of the first inputs; all further ones are data
   const LinearForm* linear = nullptr;  // of a product
   AxisUse axes = AxisUse::kByPosition;
-  int default_axis = 0;  // of attribute `axis`, where it may be left out
-  int indices = -1;      // the input whose values choose what is read or written of another value:
-                         // one that is out of range is an error of the run
+  int default_axis = 0;   // of attribute `axis`, where it may be left out
+  int indices = -1;       // the input whose values choose what is read or written of another value:
+                          // one that is out of range is an error of the run
+  int alternatives = -1;  // from this input on constants of which a run reads those that `indices`
+                          // choose (ops/experts.h)
   PrecisionChange conversion = PrecisionChange::kNone;
   bool ranges_at_run_time = false;   // quantizes by a range that it finds over all of its input
   bool quantizes_constants = false;  // constant operands are quantized like computed ones

@@ -15,7 +15,7 @@ namespace {
 constexpr const char* kRows =
     "Abs 1 1 1 e; Acos 1 1 1 e; Acosh 1 1 1 e; Add 2 2 1 e; AffineGrid 2 2 1; And 2 2 1 e; "
     "ArgMax 1 1 1; ArgMin 1 1 1; Asin 1 1 1 e; Asinh 1 1 1 e; Atan 1 1 1 e; Atanh 1 1 1 e; "
-    "Attention 3 9 4; AveragePool 1 1 1 s; BatchNormalization 5 5 1 s; Bernoulli 1 1 1 r; "
+    "Attention 3 10 4; AveragePool 1 1 1 s; BatchNormalization 5 5 1 s; Bernoulli 1 1 1 r; "
     "BitCast 1 1 1; BitShift 2 2 1 e; BitwiseAnd 2 2 1 e; BitwiseNot 1 1 1 e; "
     "BitwiseOr 2 2 1 e; BitwiseXor 2 2 1 e; BlackmanWindow 1 1 1; Cast 1 1 1 e; "
     "CastLike 2 2 1 e; CausalConvWithState 2 4 2; Ceil 1 1 1 e; Celu 1 1 1 e; "
@@ -60,9 +60,10 @@ constexpr const char* kRows =
     "ThresholdedRelu 1 1 1 e; Tile 2 2 1; TopK 2 2 2; Transpose 1 1 1; Trilu 1 2 1; "
     "Unique 1 1 4; Unsqueeze 2 2 1 v; Where 3 3 1 e; Xor 2 2 1 e; "
     "com.microsoft::UnfoldTensor 1 1 1; "
-    "evoq::DequantizeTranspose 1 1 1; evoq::DynamicConv 2 6 2 s; "
+    "evoq::ChooseExpert 2 -1 1; evoq::DequantizeTranspose 1 1 1; evoq::DynamicConv 2 6 2 s; "
     "evoq::DynamicMatMul 2 6 2; evoq::DynamicQuantizeBlocks 1 1 2; "
-    "evoq::DynamicQuantizeBytes 1 2 5; evoq::GatherColumns 2 2 1; evoq::Lookup 2 2 1; "
+    "evoq::DynamicQuantizeBytes 1 2 5; evoq::ExpertMatMul 3 -1 1; evoq::GatherColumns 2 2 1; "
+    "evoq::Lookup 2 2 1; "
     "evoq::QuantizeBytes 3 3 2; evoq::Silu 1 1 1 e; "
     "finn.custom_op.general::Quant 4 4 1; onnx.brevitas::Quant 4 4 1; "
     "qonnx.custom_op.general::Quant 4 4 1; ";

@@ -5,6 +5,7 @@
 #include "base/core_kind.h"
 #include "base/text.h"
 #include "kernels/activation.h"
+#include "ops/experts.h"
 
 namespace evoq {
 
@@ -136,17 +137,22 @@ int64_t CostInput::activation_bytes() const {
 }
 
 int64_t CostInput::weight_bytes() const {
-  int64_t sum = 0;
+  const OpDef* op = FindOp(node);
+  const size_t alternatives = op != nullptr && op->alternatives >= 0
+                                  ? static_cast<size_t>(op->alternatives)
+                                  : args.constants.size();
+  int64_t sum = 0, chosen = 0;
   for (size_t i = 0; i < args.constants.size(); ++i) {
     const Tensor* constant = args.constants[i];
     if (constant == nullptr) continue;
+    int64_t& to = i < alternatives ? sum : chosen;
     const auto stored = static_cast<int64_t>(constant->bytes());
     const bool narrow = constant->type().quantized() || constant->dtype() == DType::kFloat16 ||
                         constant->dtype() == DType::kBfloat16;
-    sum +=
-        plan.widened && narrow ? std::max<int64_t>(stored, 4 * Elements(args.inputs[i])) : stored;
+    to += plan.widened && narrow ? std::max<int64_t>(stored, 4 * Elements(args.inputs[i])) : stored;
   }
-  return sum;
+  const ReadShare share = ReadShareOf(node, args.inputs);
+  return sum + chosen / share.of * share.read;
 }
 
 bool CostInput::has_curve() const {

@@ -122,6 +122,19 @@ std::vector<NodeId> OrderOf(const Graph& graph, const std::map<NodeId, Tie>& tie
   return nodes;
 }
 
+// Whether the value says which experts count, by at most so many nodes between (a Softmax, the
+// search for the largest): an error there changes whole experts, and the weight is small beside
+// theirs.
+bool ChoosesExperts(const Graph& graph, ValueId scores, int between = 2) {
+  return std::ranges::any_of(graph.value(scores).users, [&](NodeId id) {
+    const Node& reader = graph.node(id);
+    if (IsOp(graph, id, "ChooseExpert", "evoq") && reader.input(0) == scores) return true;
+    return between > 0 && std::ranges::any_of(reader.outputs, [&](ValueId y) {
+             return y.valid() && ChoosesExperts(graph, y, between - 1);
+           });
+  });
+}
+
 class WeightsQuantizer {
  public:
   WeightsQuantizer(Graph& graph, const QuantizeOptions& options, WeightsAs as)
@@ -146,6 +159,8 @@ class WeightsQuantizer {
     const Node& node = graph_.node(id);
     if (IsRecurrent(node)) return VisitRecurrent(id);
     if (!as_.products && IsLinear(node)) return {};
+    if (IsLinear(node) && ChoosesExperts(graph_, node.outputs[0]))
+      return Keep(id, {"router", "it chooses experts: an error there would change whole experts"});
     if (HasMoreBits(node)) EVOQ_TRY(WidenBits(id));
     if (HasFewBits(node)) return TakeFewBits(id);
     const auto tie = ties_.find(id);

@@ -1,11 +1,12 @@
-// Attention(q, k, v, mask?, past_key?, past_value?, nonpad_kv_seqlen?, key_scale?, value_scale?) ->
-// y, present_key, present_value, scores. Per batch b, query head h and query i over keys j of the
-// head's group:
+// Attention(q, k, v, mask?, past_key?, past_value?, nonpad_kv_seqlen?, key_scale?, value_scale?,
+// sinks?) -> y, present_key, present_value, scores. Per batch b, query head h and query i over keys
+// j of the head's group:
 //   s[j] = softcap(scale * q[i] . k[j]) + bias[i, j];  p = softmax(s);  y[i] = sum_j p[j] v[j]
 // where bias is the mask (false: -infinity), and -infinity for keys that the causal rule, the
 // window or the padding excludes. Query i of S stands at place i behind the past, or, with
 // nonpad_kv_seqlen, at nonpad_kv_seqlen - S + i. A row whose bias is -infinity everywhere gives
-// zeros. Products are summed in float64 and rounded to the element type once.
+// zeros. With sinks, p = softmax(s and the head's sink) without the sink's own. Products are summed
+// in float64 and rounded to the element type once.
 #include <algorithm>
 #include <cmath>
 #include <limits>
@@ -149,12 +150,14 @@ T Dot(const T* a, const T* b, int64_t n) {
   return static_cast<T>(sum);
 }
 
+// `sink`: a score beside those of the row; null: none.
 template <typename T>
-void Softmax(std::vector<T>& row) {
+void Softmax(std::vector<T>& row, const T* sink) {
   const auto n = static_cast<int64_t>(row.size());
-  const T max = LargestOf(row.data(), n);
+  T max = LargestOf(row.data(), n);
+  if (sink != nullptr) max = std::max(max, *sink);
   for (T& v : row) v = max == kMinusInfinity<T> ? T{0} : ExpOf(v - max);
-  const T sum = SumOf(row.data(), n);
+  const T sum = SumOf(row.data(), n) + (sink == nullptr ? T{0} : ExpOf(*sink - max));
   for (T& v : row) v = sum == 0 ? T{0} : v / sum;
 }
 
@@ -205,7 +208,7 @@ EvalResult Attention(const EvalArgs& args) {
         const bool any = bias.Fill(b, h, i, biases);
         for (int64_t j = 0; j < total; ++j) row[j] += biases[j];
         keep(kBiased);
-        Softmax(row);
+        Softmax(row, args.has(kSinks) ? args.inputs[kSinks].data<T>() + h : nullptr);
         if (!any) std::fill(row.begin(), row.end(), T{0});
         keep(kProbabilities);
         for (int64_t d = 0; d < v_size; ++d) {
@@ -253,7 +256,9 @@ EvalResult Evaluate(const EvalArgs& args) {
       EVOQ_ASSIGN(inputs[i], ToFloat32(inputs[i]));
     }
   }
-  inputs.resize(std::min<size_t>(inputs.size(), kKeyScale));
+  for (size_t i : {kKeyScale, kValueScale}) {
+    if (i < inputs.size()) inputs[i] = Tensor();
+  }
   EvalArgs widened = args;
   widened.inputs = inputs;
   EVOQ_ASSIGN(std::vector<Tensor> outputs, EvaluateAlike(widened));

@@ -163,6 +163,12 @@ TEST(Roles, OfIndices) {
       {"ScatterND", 1, {x, at, Zeros({1, 4})}, {}},
       {"SoftmaxCrossEntropyLoss", 1, {x, Tensor::FromValues<int64_t>(Shape{4}, {9, 0, 0, 0})}, {}},
       {"TensorScatter", 2, {Zeros({1, 1, 4, 2}), Zeros({1, 1, 2, 2}), place}, {}},
+      {"ChooseExpert", 0, {place, Zeros({1, 4}), Zeros({1, 4})}, {}, "evoq"},
+      {"ExpertMatMul",
+       1,
+       {Zeros({1, 4}), place, x},
+       With("experts", AttrValue(int64_t{1})),
+       "evoq"},
       {"GatherColumns", 1, {x, place}, {}, "evoq"},
   };
   std::string named, found;

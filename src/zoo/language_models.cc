@@ -79,6 +79,31 @@ Status WriteQwen3(const ZooOptions& options, const std::string& folder) {
   return WriteRandomFolder(config, {.head_norms = true}, options.seed, folder);
 }
 
+// IBM's "Granite 3.0 Language Models" (2024): 32 experts in each layer, of which a token has 8.
+Status WriteGraniteMoe(const ZooOptions& options, const std::string& folder) {
+  const json config = {{"model_type", "granitemoe"},
+                       {"hidden_size", 1024},
+                       {"intermediate_size", 512},
+                       {"num_hidden_layers", 24},
+                       {"num_attention_heads", 16},
+                       {"num_key_value_heads", 8},
+                       {"num_local_experts", 32},
+                       {"num_experts_per_tok", 8},
+                       {"vocab_size", 49155},
+                       {"max_position_embeddings", 4096},
+                       {"rms_norm_eps", 1e-6},
+                       {"rope_theta", 10000.0},
+                       {"attention_multiplier", 0.015625},
+                       {"embedding_multiplier", 12.0},
+                       {"residual_multiplier", 0.22},
+                       {"logits_scaling", 6.0},
+                       {"hidden_act", "silu"},
+                       {"tie_word_embeddings", true},
+                       {"bos_token_id", 0},
+                       {"eos_token_id", 0}};
+  return WriteRandomFolder(config, {}, options.seed, folder);
+}
+
 }  // namespace
 
 extern const ZooModel kZooTinyLlama = {
@@ -95,6 +120,13 @@ extern const ZooModel kZooLlama32 = {
     .name = "llama-3.2-1b",
     .doc = "Llama 3.2, 16 layers, 2048 wide: a folder of bfloat16 weights, 2.5 GB",
     .write = WriteLlama32,
+};
+
+extern const ZooModel kZooGraniteMoe = {
+    .name = "granite-3.0-1b-a400m",
+    .doc =
+        "Granite 3.0, 24 layers, 1024 wide, 8 of 32 experts: a folder of bfloat16 weights, 2.7 GB",
+    .write = WriteGraniteMoe,
 };
 
 extern const ZooModel kZooQwen3 = {

@@ -102,6 +102,42 @@ DECODERS = {
     "exaone4": ("exaone4", {"sliding_window": 4}),
     "glm4": ("glm4", {"head_dim": 8}),
 }
+EXPERTS = {"num_experts_per_tok": 3, "num_experts": 8, "num_local_experts": 8}
+# Mixtures of experts: in memory transformers has several of a folder's tensors as one.
+MIXTURES = {
+    "mixtral": ("mixtral", EXPERTS),
+    "mixtral-windows": ("mixtral", {**EXPERTS, "sliding_window": 5}),
+    "qwen2_moe": (
+        "qwen2_moe",
+        {**EXPERTS, "moe_intermediate_size": 24, "shared_expert_intermediate_size": 36},
+    ),
+    "qwen3_moe": (
+        "qwen3_moe",
+        {**EXPERTS, "moe_intermediate_size": 24, "norm_topk_prob": True, "head_dim": 8}
+        | {"decoder_sparse_step": 2, "mlp_only_layers": [3]},
+    ),
+    "qwen3_moe-shares-of-all": (
+        "qwen3_moe",
+        {**EXPERTS, "moe_intermediate_size": 24, "head_dim": 8},
+    ),
+    "olmoe": ("olmoe", {**EXPERTS}),
+    "gpt_oss": (
+        "gpt_oss",
+        {**EXPERTS, "head_dim": 8, "sliding_window": 4, "intermediate_size": 64}
+        | {"swiglu_limit": 0.5}
+        | {"rope_parameters": {**YARN, "rope_theta": 150000.0, "truncate": False}},
+    ),
+    "gpt_oss-plain": (
+        "gpt_oss",
+        {**EXPERTS, "head_dim": 8, "sliding_window": 4, "intermediate_size": 64}
+        | {"rope_parameters": {"rope_type": "default", "rope_theta": 150000.0}},
+    ),
+    "granitemoe": (
+        "granitemoe",
+        {**EXPERTS, "num_experts_per_tok": 2, "embedding_multiplier": 3.0}
+        | {"attention_multiplier": 0.2, "residual_multiplier": 0.3, "logits_scaling": 4.0},
+    ),
+}
 # name: the class, model_type, the language model's model_type and settings, those of the pictures.
 WRAPPED = {
     "gemma3": (
@@ -211,9 +247,34 @@ def saved(model, config):
                 x = file.get_tensor(name)
                 same = [n for n in inside if np.array_equal(values[n], x)]
                 tensors[name] = inside[same[0]] + ([same[0]] if same[0] != name else [])
+    return plain(written), tensors
+
+
+def plain(written):
     for key in ("transformers_version", "dtype", "architectures", "use_cache"):
         written.pop(key, None)
-    return written, tensors
+    return written
+
+
+def mixture(kind, settings):
+    """Weights by the names of the folder, which is read back."""
+    from safetensors.numpy import load_file, save_file
+
+    config = AutoConfig.for_model(kind, **copy.deepcopy({**BASE, **settings}))
+    model = AutoModelForCausalLM.from_config(config, attn_implementation="eager")
+    with tempfile.TemporaryDirectory() as folder:
+        model.save_pretrained(folder)
+        file = f"{folder}/model.safetensors"
+        sizes, values = {}, {}
+        for name, x in load_file(file).items():
+            sizes[name] = [list(x.shape), float(x.flat[0].round()) if x.ndim == 1 else 0.0]
+            values[name] = random_weights.weight(name, x.shape, sizes[name][1])
+            if kind == "gpt_oss" and x.ndim == 3:
+                values[name] = random_weights.stacked_e2m1(name, x.shape)[2]
+        save_file(values, file, metadata={"format": "pt"})
+        model = AutoModelForCausalLM.from_pretrained(folder, attn_implementation="eager")
+        written = json.loads((pathlib.Path(folder) / "config.json").read_text())
+    return golden_of(model.eval().float(), plain(written), sizes)
 
 
 def rounded(x):
@@ -222,7 +283,10 @@ def rounded(x):
 
 def decoder(model, config):
     model = model.eval().float()
-    written, tensors = saved(model, config)
+    return golden_of(model, *saved(model, config))
+
+
+def golden_of(model, written, tensors):
     ids = random_weights.tokens("ids", 12, 3, BASE["vocab_size"])
     with torch.no_grad():
         logits = model(input_ids=torch.tensor(ids[None])).logits[0]
@@ -259,6 +323,9 @@ def main():
             config = AutoConfig.for_model(kind, **copy.deepcopy({**base, **settings}))
             model = AutoModelForCausalLM.from_config(config, attn_implementation="eager")
             made[name] = decoder(model, config)
+    for name, (kind, settings) in MIXTURES.items():
+        if not asked or name in asked:
+            made[name] = mixture(kind, settings)
     for name, (cls, kind, text, vision) in WRAPPED.items():
         if not asked or name in asked:
             parts = {"text_config": {**BASE, **text}, "vision_config": vision}

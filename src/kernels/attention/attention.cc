@@ -358,7 +358,7 @@ struct AttentionState {
     }
     if (parts == 1 || end <= part_keys) {
       for (int64_t r = 0; r < t.count; ++r)
-        Finish(w.sums + r * value_floats, w.states[r].sum, to(r));
+        Finish(in, HeadOf(t, first + r), w.sums + r * value_floats, w.states[r], to(r));
       return;
     }
     const auto joined = [&](int64_t r) { return w.joined + r * sum_floats(); };
@@ -367,7 +367,8 @@ struct AttentionState {
       AddPart(t, p, in, w);
       for (int64_t r = 0; r < t.count; ++r) Join(joined(r), w.sums + r * value_floats, w.states[r]);
     }
-    for (int64_t r = 0; r < t.count; ++r) Finish(joined(r), joined(r)[value_floats + 1], to(r));
+    for (int64_t r = 0; r < t.count; ++r)
+      Finish(in, HeadOf(t, first + r), joined(r), StateOf(joined(r)), to(r));
   }
 
   // Adds a later part's sums to those of earlier ones, by their common maximum.
@@ -382,19 +383,27 @@ struct AttentionState {
     max = largest;
   }
 
+  SoftmaxState StateOf(const float* joined) const {
+    return {joined[value_floats], joined[value_floats + 1]};
+  }
+
   // A row that sees no key gives zeros.
-  void Finish(const float* sums, float sum, float* y) const {
+  void Finish(const void* const* in, int64_t head, const float* sums, SoftmaxState state,
+              float* y) const {
+    float sum = state.sum;
+    if (a.has_sinks && sum != 0)
+      sum += ExpF(static_cast<const float*>(in[kSinks])[head] - state.max);
     for (int64_t d = 0; d < a.y.size; ++d) y[d] = sum == 0 ? 0.0f : sums[d] / sum;
   }
 
-  void JoinParts(int64_t row, std::byte* scratch, void* const* out) const {
+  void JoinParts(int64_t row, const void* const* in, std::byte* scratch, void* const* out) const {
     float* const joined = PartSums(scratch, 0, row);
     for (int64_t p = 1; p < parts; ++p) {
       const float* const part = PartSums(scratch, p, row);
-      Join(joined, part, {part[value_floats], part[value_floats + 1]});
+      Join(joined, part, StateOf(part));
     }
     const int64_t query = row % a.q.length, head = row / a.q.length;
-    Finish(joined, joined[value_floats + 1],
+    Finish(in, head % a.q.heads, joined, StateOf(joined),
            static_cast<float*>(out[0]) + a.y.At(head / a.q.heads, head % a.q.heads, query));
   }
 
@@ -428,7 +437,7 @@ struct AttentionState {
     const int64_t join_grain =
         Grain(all_rows(), static_cast<double>(parts * value_floats) * 0.1, context.pool.threads());
     context.pool.ParallelFor(all_rows(), join_grain, [&](int64_t begin, int64_t end) {
-      for (int64_t row = begin; row < end; ++row) JoinParts(row, context.scratch, out);
+      for (int64_t row = begin; row < end; ++row) JoinParts(row, in, context.scratch, out);
     });
   }
 };

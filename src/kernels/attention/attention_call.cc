@@ -31,6 +31,9 @@ std::optional<Reason> RejectTypes(const KernelCall& call) {
       !PlainFloat(call.inputs[kMask]))
     return Reject("types", "input {} is {}, expected bool or float32", size_t{kMask},
                   call.inputs[kMask].ToString());
+  if (call.has_input(kSinks) && !PlainFloat(call.inputs[kSinks]))
+    return Reject("types", "input {} is {}, expected float32", size_t{kSinks},
+                  call.inputs[kSinks].ToString());
   if (Given(call, 3)) return Reject("attribute", "output 3 (scores) is read");
   for (size_t i : {1, 2}) {
     if (Given(call, i) && call.outputs[i].dtype != call.inputs[i].dtype)
@@ -104,6 +107,9 @@ std::optional<Reason> ReadHeads(const KernelCall& call, AttentionCall& read) {
   if (!fits)
     return Reject("shape", "queries {}, keys {}, values {}", call.inputs[kQ].ToString(),
                   call.inputs[kK].ToString(), call.inputs[kV].ToString());
+  read.has_sinks = call.has_input(kSinks);
+  if (read.has_sinks && call.inputs[kSinks].shape != Shape{q->heads})
+    return Reject("shape", "sinks {} of {} heads", call.inputs[kSinks].ToString(), q->heads);
   read.group = q->heads / k.heads;
   read.y = *q;
   read.y.size = v.size;

@@ -26,7 +26,7 @@ struct AttentionCall {
   float scale = 1, softcap = 0;
   bool causal = false;
   int64_t left = -1, right = -1;  // of the window; -1: no bound
-  bool has_lengths = false, wide_lengths = true;
+  bool has_lengths = false, wide_lengths = true, has_sinks = false;
   // The mask: a bias, or bools; strides of batch, heads and queries, 0 where it is broadcast.
   bool has_mask = false, bools = false;
   int64_t mask_strides[3] = {0, 0, 0}, mask_keys = 0;

@@ -16,7 +16,9 @@ enum AttentionInput : size_t {
   kLengths,
   // Of the dialect: of int8 keys and values, a float16 scale for each block of a row.
   kKeyScale,
-  kValueScale
+  kValueScale,
+  // Of the dialect: of each query head a score that takes part in the softmax and has no value.
+  kSinks
 };
 
 // The attribute that says how many elements of a row have one scale, and what it is without it.

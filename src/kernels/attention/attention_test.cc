@@ -60,6 +60,16 @@ TEST(Attention, Rejects) {
           c.inputs.resize(7);
           c.inputs[6] = F({2});
         }},
+       {"shape: sinks float32[5] of 6 heads",
+        [](Call& c) {
+          c.inputs.resize(10);
+          c.inputs[9] = F({5});
+        }},
+       {"types: input 9 is float16[6], expected float32",
+        [](Call& c) {
+          c.inputs.resize(10);
+          c.inputs[9] = Half({6});
+        }},
        {"attribute: output 3 (scores) is read",
         [](Call& c) {
           c.outputs.resize(4);

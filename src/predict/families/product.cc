@@ -8,10 +8,17 @@
 #include "kernels/gemm/blocks/weights.h"
 #include "kernels/gemm/gemm_float.h"
 #include "kernels/gemm/int8_sparse.h"
+#include "ops/op.h"
 #include "predict/families/count.h"
 
 namespace evoq {
 namespace {
+
+const TensorType& WeightOf(const CostInput& input) {
+  const OpDef* op = FindOp(input.node);
+  const bool chosen = op != nullptr && op->alternatives >= 0;
+  return input.args.inputs[chosen ? static_cast<size_t>(op->alternatives) : 1];
+}
 
 struct Product {
   int64_t rows = 1, columns = 1, depth = 1, groups = 1;
@@ -24,13 +31,13 @@ Product ProductOf(const CostInput& input) {
   Product p;
   const int64_t outputs = std::max<int64_t>(input.Elements(input.args.outputs[0]), 1);
   const std::vector<int64_t> y = input.args.outputs[0].shape.sizes(),
-                             w = input.args.inputs[1].shape.sizes();
+                             w = WeightOf(input).shape.sizes();
   const int64_t last = y.empty() ? 1 : std::max<int64_t>(y.back(), 1);
   if (input.node.op.find("MatMul") != std::string::npos) {
     p.columns = last;
     p.depth = std::max<int64_t>(input.args.inputs[0].shape.sizes().back(), 1);
     if (w.size() > 2)
-      p.groups = std::max<int64_t>(input.Elements(input.args.inputs[1]) / (p.depth * last), 1);
+      p.groups = std::max<int64_t>(input.Elements(WeightOf(input)) / (p.depth * last), 1);
     p.rows = std::max<int64_t>(outputs / last / p.groups, 1);
     return p;
   }
@@ -138,7 +145,7 @@ void CopyWindows(const CostInput& input, const Rates& rates, Product& p, Terms& 
 int64_t SumsOf(const CostInput& input) {
   const int64_t data_block = input.node.attrs.Int(kDataBlock, 0);
   if (data_block <= 0) return 1;
-  const auto cut = BlockCutOf(input.args.inputs[1], data_block);
+  const auto cut = BlockCutOf(WeightOf(input), data_block);
   return cut ? cut->blocks() : 1;
 }
 
@@ -254,7 +261,7 @@ const CostFamily kFamilyDirectInt8 = {
 };
 const CostFamily kFamilyProductInt8 = {
     .name = "product_int8",
-    .kernels = "conv_int8 matmul_int8 matmul_blocks",
+    .kernels = "conv_int8 matmul_int8 matmul_blocks expert_matmul_blocks",
     .count = Count<4, Peak::kInt8>,
 };
 const CostFamily kFamilyProductDynamic = {
@@ -269,7 +276,7 @@ const CostFamily kFamilyProductPair = {
 };
 const CostFamily kFamilyProductWeights8 = {
     .name = "product_w8",
-    .kernels = "matmul_w8",
+    .kernels = "matmul_w8 expert_matmul_w8",
     .count = Count<1, Peak::kFloat32>,
 };
 const CostFamily kFamilyProductBf16 = {
@@ -279,7 +286,7 @@ const CostFamily kFamilyProductBf16 = {
 };
 const CostFamily kFamilyProductFloat = {
     .name = "product_f32",
-    .kernels = "conv_f32 matmul_f32",
+    .kernels = "conv_f32 matmul_f32 expert_matmul_f32",
     .count = Count<1, Peak::kFloat32>,
 };
 const CostFamily kFamilyTransposedInt8 = {

@@ -294,7 +294,7 @@ const CostFamily kFamilySoftmax = {
 };
 const CostFamily kFamilyReduce = {
     .name = "reduce",
-    .kernels = "Reduce* reduce_* argmax_* argmin_*",
+    .kernels = "Reduce* reduce_* argmax_* argmin_* topk_*",
     .count = CountReduce,
 };
 const CostFamily kFamilyBinaryByte = {

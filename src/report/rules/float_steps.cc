@@ -187,6 +187,12 @@ extern const ExplainRule kCauseSmall = {
     .sentence = "The weights of these operators are too few to be worth scales.",
     .fix = "",
 };
+extern const ExplainRule kCauseRouter = {
+    .code = "router",
+    .ledger = LedgerKind::kTime,
+    .sentence = "These operators choose experts, where an error would change whole experts.",
+    .fix = "None needed: they are small beside the experts.",
+};
 extern const ExplainRule kCauseSlowerWhenMeasured = {
     .code = "slower-when-measured",
     .ledger = LedgerKind::kTime,

@@ -8,34 +8,37 @@ Result<BoundProduct> BoundProduct::Bind(const Tensor& weights, int64_t data_bloc
                                         const BindOptions& options) {
   BoundProduct product;
   product.table_ = RowFor(kBlockRows, options.isa).table;
-  product.rows_ = rows;
   product.asks_ahead_ = options.cpu->asks_ahead;
   EVOQ_ASSIGN(product.weights_, BindBlocks(weights, data_block));
-  product.CutRows(options.cpu->one_set_of_ports);
-  const double depth = static_cast<double>(product.depth());
-  product.quantize_grain_ = Grain(rows, depth * 0.1, options.threads);
-  product.GroupUnits(options);
-  const int64_t groups = product.groups_, tiles = product.tiles();
-  product.row_parts_ =
-      std::clamp<int64_t>(groups == 0 ? 1 : CeilDiv(int64_t{4} * options.threads, groups), 1,
-                          options.threads > 1 ? std::max<int64_t>(tiles, 1) : 1);
-  const double parts = static_cast<double>(product.row_parts_);
-  const double group_ns = static_cast<double>(product.most_units()) * depth *
-                          (0.2 + 0.1 * static_cast<double>(rows) / parts);
-  product.grain_ = Grain(groups * product.row_parts_, group_ns, options.threads);
-  const auto products = {CheckedMul(rows, product.stride()),
-                         CheckedMul(rows, product.weights_.stream.cut.blocks() * 8),
-                         CheckedMul(options.threads, product.unpacked_bytes())};
+  if (!product.SetRows(rows, *options.cpu, options.threads))
+    return Fail(ErrorCode::kTooLarge, "a product of {} rows", rows);
+  return product;
+}
+
+bool BoundProduct::SetRows(int64_t rows, const CpuModel& cpu, int threads) {
+  rows_ = rows;
+  CutRows(cpu.one_set_of_ports);
+  const double depth_ns = static_cast<double>(depth());
+  quantize_grain_ = Grain(rows, depth_ns * 0.1, threads);
+  GroupUnits(cpu, threads);
+  row_parts_ = std::clamp<int64_t>(groups_ == 0 ? 1 : CeilDiv(int64_t{4} * threads, groups_), 1,
+                                   threads > 1 ? std::max<int64_t>(tiles(), 1) : 1);
+  const double group_ns = static_cast<double>(most_units()) * depth_ns *
+                          (0.2 + 0.1 * static_cast<double>(rows) / static_cast<double>(row_parts_));
+  grain_ = Grain(groups_ * row_parts_, group_ns, threads);
+  const auto products = {CheckedMul(rows, stride()),
+                         CheckedMul(rows, weights_.stream.cut.blocks() * 8),
+                         CheckedMul(threads, unpacked_bytes())};
   int64_t scratch = 256;
   for (const auto& bytes : products) {
     const auto sum = bytes ? CheckedAdd(scratch, *bytes) : std::nullopt;
-    if (!sum) return Fail(ErrorCode::kTooLarge, "a product of {} rows", rows);
+    if (!sum) return false;
     scratch = *sum;
   }
   const auto rounded = CheckedAdd(scratch, 63);
-  if (!rounded) return Fail(ErrorCode::kTooLarge, "a product of {} rows", rows);
-  product.scratch_bytes_ = *rounded / 64 * 64;
-  return product;
+  if (!rounded) return false;
+  scratch_bytes_ = *rounded / 64 * 64;
+  return true;
 }
 
 void BoundProduct::CutRows(bool tall) {
@@ -52,17 +55,16 @@ void BoundProduct::CutRows(bool tall) {
   }
 }
 
-void BoundProduct::GroupUnits(const BindOptions& options) {
+void BoundProduct::GroupUnits(const CpuModel& cpu, int threads) {
   constexpr int64_t kMostUnits = 8;  // 1 KiB of a row of y
   constexpr int64_t kFewTiles = 4;   // which write little of y, and wait for weights
   groups_ = units();
   if (!unpacks_ && tiles() <= kFewTiles) return;
   const int64_t unit_bytes = unpacks_ ? unpacked_unit_bytes() : weights_.unit_bytes;
-  const int64_t fit = options.cpu->l2_bytes / 2 / std::max<int64_t>(unit_bytes, 1);
+  const int64_t fit = cpu.l2_bytes / 2 / std::max<int64_t>(unit_bytes, 1);
   groups_ = CeilDiv(units(), std::clamp<int64_t>(fit, 1, kMostUnits));
   // Threads take pieces of equal size (Grain).
-  if (options.threads > 1)
-    groups_ = std::min(RoundUp(groups_, int64_t{2} * options.threads), units());
+  if (threads > 1) groups_ = std::min(RoundUp(groups_, int64_t{2} * threads), units());
 }
 
 KernelPlan BoundProduct::Describe() const {
@@ -79,8 +81,9 @@ int32_t BoundProduct::factor() const {
   return weights_.factor + (from_signed && !weights_.stream.has_zeros ? 128 : 0);
 }
 
-BlockRows BoundProduct::Round(const float* a, const float* bias, const float* residual, float* y,
-                              std::byte* scratch, ThreadPool& pool) const {
+BlockRows BoundProduct::Round(const float* a, const TakenRows& taken, const float* bias,
+                              const float* residual, float* y, std::byte* scratch,
+                              ThreadPool& pool) const {
   const BlockCut& cut = weights_.stream.cut;
   auto* q = reinterpret_cast<int8_t*>(scratch);
   auto* scales = reinterpret_cast<float*>(scratch + q_bytes());
@@ -89,7 +92,7 @@ BlockRows BoundProduct::Round(const float* a, const float* bias, const float* re
   pool.ParallelFor(rows_, quantize_grain_, [&](int64_t begin, int64_t end) {
     for (int64_t m = begin; m < end; ++m) {
       const int64_t tile = TileOfRow(m), row = RowOfTile(tile);
-      table_->quantize(a + m * cut.depth, cut, factor(), RowOfTile(tile + 1) - row, stride(),
+      table_->quantize(a + taken[m] * cut.depth, cut, factor(), RowOfTile(tile + 1) - row, stride(),
                        q + m * stride(), scales + row * data_blocks + (m - row),
                        corrections + row * blocks + (m - row));
     }

@@ -12,12 +12,23 @@
 
 namespace evoq {
 
+// Which rows of the data a product takes: row i is rows[i] / share; null: all in order.
+struct TakenRows {
+  const int32_t* rows = nullptr;
+  int64_t share = 1;
+
+  int64_t operator[](int64_t i) const { return rows == nullptr ? i : rows[i] / share; }
+};
+
 class BoundProduct {
  public:
   BoundProduct() = default;
   // Of a matrix that passed RejectBlocks. Errors: those of BindBlocks; kTooLarge.
   static Result<BoundProduct> Bind(const Tensor& weights, int64_t data_block, int64_t rows,
                                    const BindOptions& options);
+  // The same weights with other rows. False where its sizes are too large to be computed; of fewer
+  // rows it is not, nor is more scratch needed.
+  bool SetRows(int64_t rows, const CpuModel& cpu, int threads);
 
   int64_t depth() const { return weights_.stream.cut.depth; }
   int64_t columns() const { return weights_.stream.columns; }
@@ -30,8 +41,8 @@ class BoundProduct {
   // it.
   template <typename Finish>
   void Run(const float* a, const float* bias, const float* residual, float* y, std::byte* scratch,
-           ThreadPool& pool, const Finish& finish) const {
-    const BlockRows operands = Round(a, bias, residual, y, scratch, pool);
+           ThreadPool& pool, const Finish& finish, const TakenRows& taken = {}) const {
+    const BlockRows operands = Round(a, taken, bias, residual, y, scratch, pool);
     auto* unpacked =
         reinterpret_cast<uint8_t*>(scratch) + q_bytes() + scale_bytes() + correction_bytes();
     pool.ParallelFor(groups_ * row_parts_, grain_, [&](int64_t begin, int64_t end, int thread) {
@@ -49,7 +60,7 @@ class BoundProduct {
   // Sets tile_rows_ and unpacks_. tall: CpuModel::one_set_of_ports.
   void CutRows(bool tall);
   // Sets groups_: of as many units as the L2 cache keeps unpacked.
-  void GroupUnits(const BindOptions& options);
+  void GroupUnits(const CpuModel& cpu, int threads);
   // Of tiles nearly equal in height; parts are of whole tiles.
   int64_t tiles() const { return CeilDiv(rows_, tile_rows_); }
   int64_t RowOfTile(int64_t i) const { return rows_ == 0 ? 0 : PartBegin(rows_, tiles(), i); }
@@ -75,8 +86,8 @@ class BoundProduct {
   int64_t scale_bytes() const { return RoundUp(rows_ * weights_.stream.cut.data_blocks() * 4, 64); }
   int64_t correction_bytes() const { return RoundUp(rows_ * weights_.stream.cut.blocks() * 4, 64); }
 
-  BlockRows Round(const float* a, const float* bias, const float* residual, float* y,
-                  std::byte* scratch, ThreadPool& pool) const;
+  BlockRows Round(const float* a, const TakenRows& taken, const float* bias, const float* residual,
+                  float* y, std::byte* scratch, ThreadPool& pool) const;
   // Units of a group, and how their lines lie from `bytes` on, so many bytes from one to the next.
   struct Group {
     int64_t first, last;

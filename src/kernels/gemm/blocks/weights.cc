@@ -80,22 +80,23 @@ bool ReadsBlocks(const TensorType& weights, std::string_view layout) {
 }
 
 const uint8_t* BoundBlocks::bytes() const {
-  return reinterpret_cast<const uint8_t*>(weights.raw());
+  return reinterpret_cast<const uint8_t*>(weights->raw());
 }
 
 Result<BoundBlocks> BindBlocks(const Tensor& weights, int64_t data_block) {
   if (const auto why = RejectBlocks(weights.type(), data_block))
     return InvalidInput("{}", why->sentence);
   BoundBlocks bound;
-  bound.weights = weights;
+  Tensor packed = weights;
   if (!ReadsBlocks(weights.type(), weights.layout())) {
     EVOQ_ASSIGN(const Tensor plain, ToPlain(weights));
-    EVOQ_ASSIGN(bound.weights, PackStream(plain));
+    EVOQ_ASSIGN(packed, PackStream(plain));
   }
-  EVOQ_ASSIGN(const StreamShape shape, StreamShapeOf(bound.weights.type()));
-  if (static_cast<int64_t>(bound.weights.bytes()) != shape.bytes)
+  EVOQ_ASSIGN(const StreamShape shape, StreamShapeOf(packed.type()));
+  if (static_cast<int64_t>(packed.bytes()) != shape.bytes)
     return InvalidInput("{} with layout '{}' has {} bytes, expected {}", weights.type().ToString(),
-                        shape.stored->layout, bound.weights.bytes(), shape.bytes);
+                        shape.stored->layout, packed.bytes(), shape.bytes);
+  bound.weights = std::make_shared<const Tensor>(std::move(packed));
   bound.kind = shape.stored->kind;
   bound.groups = shape.stored->groups;
   bound.unit_bytes = shape.unit_bytes;

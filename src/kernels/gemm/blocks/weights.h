@@ -1,6 +1,7 @@
 // Constant weights of a MatMul with data_block, as the products of product.h read them.
 #pragma once
 
+#include <memory>
 #include <optional>
 #include <string_view>
 #include <vector>
@@ -38,8 +39,8 @@ struct BoundBlocks {
   int groups = 1;  // numbers in a byte of a line
   BlockStream stream = {};
   int64_t unit_bytes = 0;
-  int32_t factor = 0;  // of BlockTable::quantize
-  Tensor weights;      // the stream
+  int32_t factor = 0;                     // of BlockTable::quantize
+  std::shared_ptr<const Tensor> weights;  // the stream; shared: copies of these cost little
 
   const uint8_t* bytes() const;
 };
