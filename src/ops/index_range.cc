@@ -56,6 +56,11 @@ std::optional<IndexRange> OfAttention(const Node&, Types inputs) {
   return IndexRange{kLengths, 0, keys[keys.rank() - 2].value + 1};
 }
 
+// Lengths of an RNN, GRU or LSTM, in steps.
+std::optional<IndexRange> OfRecurrent(const Node& node, Types inputs) {
+  return IndexRange{4, 0, inputs[0].shape[node.attrs.Int("layout", 0) != 0 ? 1 : 0].value + 1};
+}
+
 struct Rule {
   const char* op;
   const char* domain;
@@ -67,7 +72,10 @@ constexpr Rule kRules[] = {{"GatherND", "", OfGatherNd},
                            {"GatherColumns", "evoq", OfGatherColumns},
                            {"RotaryEmbedding", "", OfRotaryEmbedding},
                            {"TensorScatter", "", OfTensorScatter},
-                           {"Attention", "", OfAttention}};
+                           {"Attention", "", OfAttention},
+                           {"RNN", "", OfRecurrent},
+                           {"GRU", "", OfRecurrent},
+                           {"LSTM", "", OfRecurrent}};
 
 }  // namespace
 
