@@ -175,4 +175,12 @@ std::vector<std::string> RangeWarnings(const Graph& graph, const Ranges& ranges)
   return warnings;
 }
 
+std::vector<std::string> InfinityWarnings(const std::vector<std::string>& names) {
+  if (names.empty()) return {};
+  return {fmt::format(
+      "calibration: {} activation{} infinities ({}), as scores behind a mask of -infinity do: no "
+      "range holds them, so that they and what reads them stay in float32",
+      names.size(), names.size() == 1 ? " holds" : "s hold", FirstNames(names))};
+}
+
 }  // namespace evoq

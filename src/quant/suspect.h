@@ -57,4 +57,7 @@ std::vector<std::string> LoneSampleWarnings(
 // and values that have one element only, are left out.
 std::vector<std::string> RangeWarnings(const Graph& graph, const Ranges& ranges);
 
+// What it means for values to hold infinities: one sentence, or none.
+std::vector<std::string> InfinityWarnings(const std::vector<std::string>& names);
+
 }  // namespace evoq
