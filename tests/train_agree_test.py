@@ -171,6 +171,15 @@ def check_refusals(folder):
     refused(folder, ["net.etm", *data, *out], "net.etm is compiled already; give the .onnx")
     training_mode(folder / "net.onnx", folder / "mode.onnx")
     refused(folder, ["mode.onnx", *data, *out], "trains when it is exported in evaluation mode")
+    for option, needs in (
+        (["--distill", "3"], "--distill changes nothing: expected --teacher"),
+        (["--distill-share", "0.5"], "--distill-share changes nothing: expected --teacher"),
+        (["--distill-features-weight", "2"], "changes nothing: expected --distill-features"),
+        (["--scheme", "int8", "--block", "64"], "--block changes nothing: expected --scheme of"),
+        (["--scheme", "int8", "--exclude", "cov"], "--exclude cov: no node of the optimized"),
+        (["--scheme", "int8", "--weight-bits", "z*=4"], "--weight-bits z*: no node of"),
+    ):
+        refused(folder, ["net.onnx", *data, *out, *option], needs, 2)
     refused(folder, ["net.onnx", *data, *out, "--resume", "net.onnx", "--batch", "8"], "net.onnx")
     assert not (folder / "refused.onnx").exists()
 
