@@ -171,6 +171,17 @@ def check_refusals(folder):
     refused(folder, ["net.etm", *data, *out], "net.etm is compiled already; give the .onnx")
     training_mode(folder / "net.onnx", folder / "mode.onnx")
     refused(folder, ["mode.onnx", *data, *out], "trains when it is exported in evaluation mode")
+    for verb in (["compile"], ["quantize", "--scheme", "int8-dynamic"]):
+        told = subprocess.run(
+            [agree.EVOQ, *verb, "mode.onnx", "-o", "mode.etm"],
+            capture_output=True,
+            text=True,
+            cwd=folder,
+        )
+        assert told.returncode == 0, told.stderr
+        assert ") is in training mode: a sample's result depends on the others" in told.stderr, (
+            told.stderr
+        )
     for option, needs in (
         (["--distill", "3"], "--distill changes nothing: expected --teacher"),
         (["--distill-share", "0.5"], "--distill-share changes nothing: expected --teacher"),
