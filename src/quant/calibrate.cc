@@ -53,7 +53,7 @@ Result<Ranges> Calibrate(const Graph& graph, const PrepareFn& prepare, const Sam
       notes->warnings.push_back(std::move(warning));
     for (std::string& warning : RangeWarnings(graph, ranges))
       notes->warnings.push_back(std::move(warning));
-    for (std::string& warning : InfinityWarnings(calibrator.InfiniteValues()))
+    for (std::string& warning : InfinityWarnings(graph, calibrator.InfiniteValues()))
       notes->warnings.push_back(std::move(warning));
   }
   return ranges;

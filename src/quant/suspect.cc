@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <map>
 
+#include "passes/match.h"
+
 namespace evoq {
 namespace {
 
@@ -175,12 +177,20 @@ std::vector<std::string> RangeWarnings(const Graph& graph, const Ranges& ranges)
   return warnings;
 }
 
-std::vector<std::string> InfinityWarnings(const std::vector<std::string>& names) {
+std::vector<std::string> InfinityWarnings(const Graph& graph, std::vector<std::string> names) {
+  std::erase_if(names, [&](const std::string& name) {
+    const ValueId id = graph.FindValue(name);
+    if (!id.valid()) return true;
+    const Value& value = graph.value(id);
+    const auto linear = [&](NodeId at) { return at.valid() && IsLinear(graph.node(at)); };
+    return !linear(value.producer) && std::ranges::none_of(value.users, linear);
+  });
   if (names.empty()) return {};
-  return {fmt::format(
-      "calibration: {} activation{} infinities ({}), as scores behind a mask of -infinity do: no "
-      "range holds them, so that they and what reads them stay in float32",
-      names.size(), names.size() == 1 ? " holds" : "s hold", FirstNames(names))};
+  return {
+      fmt::format("calibration: {} activation{} infinities ({}): no range holds them, so that the "
+                  "products that "
+                  "read or write them stay in float32",
+                  names.size(), names.size() == 1 ? " holds" : "s hold", FirstNames(names))};
 }
 
 }  // namespace evoq
