@@ -180,7 +180,8 @@ def small_networks(folder):
     channels = np.array([0.25, 0.5, 1], np.float32).reshape(1, 3, 1, 1)
     count = 0
     for mode in ROUNDINGS:
-        for signed, narrow, bits in ((1, 0, 3), (1, 1, 8), (0, 0, 4), (1, 0, 1), (0, 0, 1)):
+        for signed, narrow, bits in ((1, 0, 3), (1, 1, 8), (0, 0, 4), (1, 0, 1), (0, 0, 1),
+                                     (1, 0, 24), (0, 1, 32)):  # fmt: skip
             for scale in (np.float32(0.25), channels):
                 node = helper.make_node("Quant", ["x", "s", "z", "b"], ["q"], domain=GENERAL,
                                         signed=signed, narrow=narrow,

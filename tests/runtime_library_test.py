@@ -192,6 +192,9 @@ def check_small_models(program, folder):
     agree.evoq("compile", at("defined.onnx"), "-o", at("defined.etm"), "--no-tune")
     check_refused(program, "no kernel", at("defined.etm"), 4, "(Det)")
     check_refused(program, "an .onnx file", at("free.onnx"), 1, "libevoq_runtime reads only .etm")
+    check_refused(program, "no file", at("none.etm"), 1, "none.etm: cannot open: No such file")
+    os.mkdir(at("folder"))
+    check_refused(program, "a folder", at("folder"), 1, "folder: not a regular file")
     for elements in (23, 25):
         check_refused(program, "a wrong length", at("free.etm"), elements, "of 96 bytes", 1, 4, 6)
     for size in (0, -4, 1 << 62):

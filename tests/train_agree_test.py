@@ -144,6 +144,16 @@ def refused(folder, arguments, message, status=3):
     assert message in done.stderr, f"{arguments}: {done.stderr}"
 
 
+def training_mode(path, to):
+    """The network as torch exports it while it trains."""
+    model = onnx.load(path)
+    for node in model.graph.node:
+        if node.op_type == "BatchNormalization":
+            node.attribute.append(helper.make_attribute("training_mode", 1))
+            node.output.extend(["moved_mean", "moved_variance"])
+    onnx.save(model, to)
+
+
 def check_refusals(folder):
     out = ["-o", "refused.onnx"]
     data = ["--data", "data.npz"]
@@ -152,6 +162,35 @@ def check_refusals(folder):
     refused(folder, ["net.onnx", *data, *out, "--optimizer", "sdg"], "expected one of sgd", 2)
     np.savez(folder / "plain.npz", x=np.zeros((8, 2, SIDE, SIDE), np.float32))
     refused(folder, ["net.onnx", "--data", "plain.npz", *out], "no label; training takes labelled")
+    bad = np.zeros((8, 2, SIDE, SIDE), np.float32)
+    bad[5, 0, 0, 1] = np.nan
+    np.savez(folder / "bad.npz", x=bad, y=np.zeros(8, np.int64))
+    refused(folder, ["net.onnx", "--data", "bad.npz", *out],
+            "bad.npz[5]: element 1 is nan, expected a finite number")  # fmt: skip
+    agree.evoq("compile", folder / "net.onnx", "-o", folder / "net.etm", "--no-tune")
+    refused(folder, ["net.etm", *data, *out], "net.etm is compiled already; give the .onnx")
+    training_mode(folder / "net.onnx", folder / "mode.onnx")
+    refused(folder, ["mode.onnx", *data, *out], "trains when it is exported in evaluation mode")
+    for verb in (["compile"], ["quantize", "--scheme", "int8-dynamic"]):
+        told = subprocess.run(
+            [agree.EVOQ, *verb, "mode.onnx", "-o", "mode.etm"],
+            capture_output=True,
+            text=True,
+            cwd=folder,
+        )
+        assert told.returncode == 0, told.stderr
+        assert ") is in training mode: a sample's result depends on the others" in told.stderr, (
+            told.stderr
+        )
+    for option, needs in (
+        (["--distill", "3"], "--distill changes nothing: expected --teacher"),
+        (["--distill-share", "0.5"], "--distill-share changes nothing: expected --teacher"),
+        (["--distill-features-weight", "2"], "changes nothing: expected --distill-features"),
+        (["--scheme", "int8", "--block", "64"], "--block changes nothing: expected --scheme of"),
+        (["--scheme", "int8", "--exclude", "cov"], "--exclude cov: no node of the optimized"),
+        (["--scheme", "int8", "--weight-bits", "z*=4"], "--weight-bits z*: no node of"),
+    ):
+        refused(folder, ["net.onnx", *data, *out, *option], needs, 2)
     refused(folder, ["net.onnx", *data, *out, "--resume", "net.onnx", "--batch", "8"], "net.onnx")
     assert not (folder / "refused.onnx").exists()
 

@@ -28,15 +28,38 @@ def paths_of(data: Any) -> str | list[str] | None:
     return None
 
 
+class _Input:
+    """An input, which arrays of its rank hold in rows of its first axis, arrays of one rank more
+    whole, one behind the other."""
+
+    def __init__(self, told: Mapping[str, Any]):
+        self.name = told["name"]
+        shape = told["shape"]
+        self.rank = None if shape is None else len(shape)
+        self.rows = shape[0] if shape and isinstance(shape[0], int) else 1
+
+    def whole(self, array: Any) -> bool:
+        return self.rank is not None and len(array.shape) == self.rank + 1
+
+    def count(self, array: Any) -> int | None:
+        """How many samples the array holds; None: any number, always the same."""
+        if len(array.shape) == 0 or self.rows == 0:
+            return None
+        return array.shape[0] if self.whole(array) else array.shape[0] // self.rows
+
+    def at(self, array: Any, index: int) -> Any:
+        if len(array.shape) == 0:
+            return array
+        if self.whole(array):
+            return array[index]
+        return array[index * self.rows : (index + 1) * self.rows]
+
+
 def samples_of(model: Any, calibration: Any) -> list[list[Any]]:
     """Calibration data as a list of samples of the model's batch size, each a list of arrays in the
     order of its inputs."""
-    inputs = tool("inspect", model)["inputs"]
-    names = [value["name"] for value in inputs]
-    fixed = [
-        value["shape"][0] if value["shape"] and isinstance(value["shape"][0], int) else 1
-        for value in inputs
-    ]
+    inputs = [_Input(value) for value in tool("inspect", model)["inputs"]]
+    names = [value.name for value in inputs]
     batches = (
         [calibration]
         if isinstance(calibration, Mapping) or hasattr(calibration, "dtype")
@@ -59,16 +82,16 @@ def samples_of(model: Any, calibration: Any) -> list[list[Any]]:
                 f"calibration: a sample has {len(arrays)} arrays, the model {len(names)} inputs"
             )
         arrays = [array if hasattr(array, "shape") else np.asarray(array) for array in arrays]
-        counts = {a.shape[0] // n for a, n in zip(arrays, fixed) if len(a.shape) > 0 and n > 0}
+        counts = {x.count(a) for x, a in zip(inputs, arrays)} - {None}
         if len(counts) > 1:
+            held = ", ".join(f"{x.name} {x.count(a)}" for x, a in zip(inputs, arrays))
             raise Error(
-                f"calibration: the arrays hold {', '.join(map(str, sorted(counts)))} samples, "
-                "expected equal numbers"
+                f"calibration: the arrays hold different numbers of samples ({held}); an input "
+                "whose first axis counts no samples takes arrays of one more, array[None] for one "
+                "sample"
             )
         for i in range(counts.pop() if counts else 1):
-            samples.append(
-                [a[i * n : (i + 1) * n] if len(a.shape) > 0 else a for a, n in zip(arrays, fixed)]
-            )
+            samples.append([x.at(a, i) for x, a in zip(inputs, arrays)])
     if not samples:
         raise Error("calibration: there are no samples")
     return samples

@@ -100,8 +100,9 @@ class Records : public Dataset {
   DatasetOptions options_;
 };
 
-// Samples of arrays: an array with the model's rank holds one sample per index of its first axis;
-// one rank less is one sample without its batch axis.
+// Samples of arrays: an array with the model's rank holds one sample per index of its first axis,
+// which keeps that axis; one rank more, one that has the input's own shape; one rank less is one
+// sample without its batch axis.
 class Arrays : public Dataset {
  public:
   Arrays(Labels labels, DatasetOptions options)
@@ -110,16 +111,16 @@ class Arrays : public Dataset {
   Status Add(const std::string& name, Tensor array) {
     const int rank = array.shape().rank();
     const int wanted = static_cast<int>(options_.input_sizes.size());
-    const bool single = wanted > 0 && rank == wanted - 1;
-    if (!single && (rank == 0 || (wanted > 0 && rank != wanted))) {
-      return InvalidInput("{}: {}, expected rank {} (or {} for one sample)", name,
-                          array.type().ToString(), wanted, wanted - 1);
+    const bool single = wanted > 0 && rank == wanted - 1, whole = wanted > 0 && rank == wanted + 1;
+    if (!single && !whole && (rank == 0 || (wanted > 0 && rank != wanted))) {
+      return InvalidInput("{}: {}, expected rank {} ({} for one sample, {} for whole inputs)", name,
+                          array.type().ToString(), wanted, wanted - 1, wanted + 1);
     }
     const int64_t count = single ? 1 : array.sizes()[0];
     if (count > 0 && array.elements() == 0)
       return InvalidInput("{}: {}, samples of no elements", name, array.type().ToString());
     if (count == 0) return {};
-    arrays_.push_back({name, std::move(array), single, size_});
+    arrays_.push_back({name, std::move(array), single, whole, size_});
     size_ += count;
     return {};
   }
@@ -135,6 +136,8 @@ class Arrays : public Dataset {
     std::vector<int64_t> sizes = source.values.sizes();
     if (source.single) {
       sizes.insert(sizes.begin(), 1);
+    } else if (source.whole) {
+      sizes.erase(sizes.begin());
     } else {
       sizes[0] = 1;
     }
@@ -149,7 +152,7 @@ class Arrays : public Dataset {
   struct Array {
     std::string name;
     Tensor values;
-    bool single;
+    bool single, whole;
     int64_t first;  // of its samples
   };
 

@@ -189,6 +189,19 @@ TEST(Dataset, FolderOfNpyIsSortedAndBatched) {
   ExpectError((*wrong)->At(0), "expected [1, 3]");
 }
 
+// Arrays of one axis more hold inputs in their own shape: the first axis need not count samples.
+TEST(Dataset, WholeInputs) {
+  const std::string path = TempFolder("whole") + "/whole.npy";
+  ASSERT_TRUE(WriteNpy(Tensor::FromValues<float>(Shape{2, 3, 1}, {1, 2, 3, 4, 5, 6}), path));
+  auto data = OpenDataset(path, {.input_sizes = {-1, 1}});
+  ASSERT_TRUE(data) << data.error().message();
+  ASSERT_EQ((*data)->size(), 2);
+  const auto sample = (*data)->At(1);
+  ASSERT_TRUE(sample) << sample.error().message();
+  EXPECT_EQ(sample->name, "whole.npy[1]");
+  EXPECT_TRUE(BitEqual(sample->inputs[0], Tensor::FromValues<float>(Shape{3, 1}, {4, 5, 6})));
+}
+
 TEST(Dataset, SamplesTakeTheModelsFloatType) {
   const std::string path = TempFolder("half") + "/a.npy";
   ASSERT_TRUE(WriteNpy(Tensor::FromValues<float>(Shape{1, 2}, {1.5f, -2}), path));

@@ -46,6 +46,7 @@ Result<std::unique_ptr<Engine>> Engine::Load(const std::string& path, const Engi
   } else if (parts.import != nullptr) {
     EVOQ_ASSIGN(loaded, parts.import(path, options.shapes));
   } else {
+    EVOQ_TRY(MappedFile::Open(path));
     return Unsupported(
         "{}: not an .etm file; libevoq_runtime reads only .etm, libevoq reads other formats", path);
   }

@@ -11,6 +11,7 @@
 #include "models/engine_regions.h"
 #include "onnx/model_bytes.h"
 #include "onnx/onnx.h"
+#include "program/etm.h"
 #include "reference/reference.h"
 #include "tflite/import.h"
 
@@ -95,6 +96,8 @@ Result<Graph> ImportModel(const std::string& path) {
   if (IsAdapterFolder(path)) return ImportAdapters(path);
   if (IsLanguageModelPath(path)) return ImportLanguageModel(path);
   if (IsTflitePath(path)) return ImportTflite(path);
+  if (IsEtmFile(path))
+    return Unsupported("{} is compiled already; give the .onnx that it was made of", path);
   EVOQ_ASSIGN(Graph graph, ImportOnnx(path));
   if (const CacheNames* names = FindCacheNames(graph))
     EVOQ_TRY(AddFactsBeside(path, *names, graph));

@@ -23,6 +23,7 @@ struct Case {
   // scale for all), blocks of the data (0: float32 data).
   DType dtype = DType::kFloat32;
   int64_t weight_block = 0, data_block = 0;
+  bool lengths_given = false;  // by the run, where there are any
 
   std::string ToString() const {
     return fmt::format(
@@ -61,6 +62,7 @@ Case RandomCase(std::mt19937& random) {
   c.clip = random() % 4 == 0 ? 0.5f : 0;
   c.peepholes = c.op == "LSTM" && random() % 4 == 0;
   c.coupled = c.op == "LSTM" && random() % 5 == 0;
+  c.lengths_given = random() % 2 == 0;
   return c;
 }
 
@@ -101,6 +103,13 @@ Tensor Quantized(const Case& c, const Tensor& real, std::mt19937& random) {
   return *q;
 }
 
+Tensor RandomLengths(const Case& c, std::mt19937& random) {
+  std::vector<int32_t> lengths;
+  for (int64_t b = 0; b < c.batch; ++b)
+    lengths.push_back(static_cast<int32_t>(random() % static_cast<uint32_t>(c.steps + 1)));
+  return Tensor::FromValues<int32_t>(Shape{c.batch}, lengths);
+}
+
 Graph GraphOf(const Case& c, std::mt19937& random) {
   Graph graph;
   Node node;
@@ -121,12 +130,12 @@ Graph GraphOf(const Case& c, std::mt19937& random) {
                  graph.AddConstant("r", weights(c.hidden, 0.5f))};
   node.inputs.push_back(
       c.bias ? graph.AddConstant("b", Random({c.directions, 2 * rows}, random, 0.5f)) : ValueId{});
-  std::vector<int32_t> lengths;
-  for (int64_t b = 0; b < c.batch; ++b)
-    lengths.push_back(static_cast<int32_t>(random() % static_cast<uint32_t>(c.steps + 1)));
-  node.inputs.push_back(
-      c.lengths ? graph.AddConstant("lengths", Tensor::FromValues<int32_t>(Shape{c.batch}, lengths))
-                : ValueId{});
+  const auto lengths = [&] {
+    if (c.lengths_given)
+      return graph.AddInput("lengths", TensorType(DType::kInt32, Shape{c.batch}));
+    return graph.AddConstant("lengths", RandomLengths(c, random));
+  };
+  node.inputs.push_back(c.lengths ? lengths() : ValueId{});
   if (c.initial)
     node.inputs.push_back(graph.AddInput("h", TensorType(DType::kFloat32, Shape(state))));
   if (c.initial && c.op == "LSTM")
@@ -164,10 +173,13 @@ Graph GraphOf(const Case& c, std::mt19937& random) {
   return graph;
 }
 
-std::vector<Tensor> RandomInputs(const Graph& graph, std::mt19937& random) {
+std::vector<Tensor> RandomInputs(const Graph& graph, const Case& c, std::mt19937& random) {
   std::vector<Tensor> inputs;
-  for (ValueId id : graph.inputs())
-    inputs.push_back(Random(graph.value(id).type.shape.sizes(), random, 1.0f));
+  for (ValueId id : graph.inputs()) {
+    const TensorType& type = graph.value(id).type;
+    inputs.push_back(type.dtype == DType::kInt32 ? RandomLengths(c, random)
+                                                 : Random(type.shape.sizes(), random, 1.0f));
+  }
   return inputs;
 }
 
@@ -192,7 +204,7 @@ std::vector<Tensor> Computed(const Graph& graph, std::span<const Tensor> inputs,
 }
 
 void ExpectClose(const Graph& graph, const Case& c, Isa isa, int threads, std::mt19937& random) {
-  const std::vector<Tensor> inputs = RandomInputs(graph, random);
+  const std::vector<Tensor> inputs = RandomInputs(graph, c, random);
   const auto wanted = EvaluateGraph(graph, inputs);
   ASSERT_TRUE(wanted) << wanted.error().message();
   const std::vector<Tensor> outputs = Computed(graph, inputs, isa, threads, "_f32");
@@ -211,8 +223,8 @@ void ExpectClose(const Graph& graph, const Case& c, Isa isa, int threads, std::m
   }
 }
 
-void ExpectEqual(const Graph& graph, Isa isa, int threads, std::mt19937& random) {
-  const std::vector<Tensor> inputs = RandomInputs(graph, random);
+void ExpectEqual(const Graph& graph, const Case& c, Isa isa, int threads, std::mt19937& random) {
+  const std::vector<Tensor> inputs = RandomInputs(graph, c, random);
   const auto wanted = EvaluateGraph(graph, inputs);
   ASSERT_TRUE(wanted) << wanted.error().message();
   const std::vector<Tensor> outputs = Computed(graph, inputs, isa, threads, "_int8");
@@ -234,6 +246,36 @@ TEST(Recurrent, RandomCells) {
   }
 }
 
+// Lengths that a run gives are looked at before the kernel reads them.
+TEST(Recurrent, LengthsOfARunAreChecked) {
+  for (const bool layout : {false, true}) {
+    Case c{.op = "GRU", .gates = 3, .steps = 4, .batch = 2, .input = 3, .hidden = 5};
+    c.directions = 1, c.layout = layout, c.lengths = c.lengths_given = true;
+    std::mt19937 random(17);
+    const Graph graph = GraphOf(c, random);
+    const auto model = PackModel(graph, kReference);
+    ASSERT_TRUE(model) << model.error().message();
+    auto program = Compile(*model, kReference);
+    ASSERT_TRUE(program) << program.error().message();
+    const auto executor = Executor::Create(std::make_shared<const Program>(std::move(*program)),
+                                           {.threads = 1, .isa = SelectIsa().value()});
+    ASSERT_TRUE(executor) << executor.error().message();
+    std::vector<Tensor> inputs = RandomInputs(graph, c, random), outputs;
+    for (const TensorType& type : (*executor)->output_types())
+      outputs.push_back(Tensor::Allocate(type));
+    const auto run = [&](int32_t a, int32_t b) -> std::string {
+      inputs[1] = Tensor::FromValues<int32_t>(Shape{2}, {a, b});
+      const Status status = (*executor)->Run(inputs, outputs);
+      return status ? "" : status.error().message();
+    };
+    EXPECT_EQ(run(0, 4), "");
+    const std::string says = "node cell (GRU): input 4 (indices): index {} is outside [0, 5)";
+    EXPECT_EQ(run(5, 4), fmt::format(fmt::runtime(says), 5));
+    EXPECT_EQ(run(4, -1), fmt::format(fmt::runtime(says), -1));
+    EXPECT_EQ(run(4, 4), "");
+  }
+}
+
 // The integer kernels give the bits of the definition, on every instruction set.
 TEST(RecurrentRounded, RandomCells) {
   std::mt19937 random(12);
@@ -242,7 +284,7 @@ TEST(RecurrentRounded, RandomCells) {
     SCOPED_TRACE(c.ToString());
     const Graph graph = GraphOf(c, random);
     for (Isa isa : AllIsas()) {
-      if (IsaSupported(isa)) ExpectEqual(graph, isa, 1 + static_cast<int>(random() % 2), random);
+      if (IsaSupported(isa)) ExpectEqual(graph, c, isa, 1 + static_cast<int>(random() % 2), random);
     }
   }
 }
@@ -256,7 +298,7 @@ TEST(RecurrentRounded, Threads) {
     c.dtype = DType::kInt8, c.weight_block = 0, c.data_block = 300;
     c.peepholes = c.coupled = c.lengths = false;
     const Graph graph = GraphOf(c, random);
-    for (int threads : {1, 2, 3}) ExpectEqual(graph, SelectIsa().value(), threads, random);
+    for (int threads : {1, 2, 3}) ExpectEqual(graph, c, SelectIsa().value(), threads, random);
   }
 }
 
@@ -296,7 +338,7 @@ TEST(RecurrentRounded, CloseToFloat) {
     c.directions = 2, c.bias = true;
     std::mt19937 random(15);
     Graph graph = GraphOf(c, random);
-    const std::vector<Tensor> inputs = RandomInputs(graph, random);
+    const std::vector<Tensor> inputs = RandomInputs(graph, c, random);
     const auto wanted = EvaluateGraph(graph, inputs);
     ASSERT_TRUE(wanted);
     c.dtype = DType::kInt8, c.data_block = 48;

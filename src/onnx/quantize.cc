@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <array>
+#include <cmath>
 #include <map>
 #include <string_view>
 
@@ -124,6 +125,68 @@ Tensor WithoutZeroScales(const Tensor& integers, QuantParams& q) {
   std::replace(q.scales.begin(), q.scales.end(), 0.0f, 1.0f);
   return clean;
 }
+
+// A Clip between integers that a QuantizeLinear makes, as networks of fewer than 8 bits are written
+// (Brevitas' QCDQ): the same bounds as real numbers, in front of it. Nothing where they do not give
+// the same integers for every x: bounds that cross or leave out the zero point (NaN becomes it),
+// several scales, other readers.
+class ClipsInFront {
+ public:
+  explicit ClipsInFront(Graph& graph) : graph_(graph) {}
+
+  Status Run() {
+    const std::vector<NodeId> order = graph_.order();
+    for (NodeId id : order) {
+      if (IsQuantize(graph_.node(id))) Move(id);
+    }
+    return graph_.Sort();
+  }
+
+ private:
+  // The bound of a Clip; `fallback` where it has none.
+  std::optional<int64_t> Bound(const Node& clip, size_t i, int64_t fallback) const {
+    if (!clip.input(i).valid()) return fallback;
+    const Tensor* bound = graph_.ConstantInput(clip, i);
+    if (bound == nullptr || bound->elements() != 1) return {};
+    const auto value = ToInt64s(*bound);
+    return value ? std::optional((*value)[0]) : std::nullopt;
+  }
+
+  void Move(NodeId id) {
+    const auto type = ConstantQuantType(graph_, graph_.node(id));
+    const ValueId integers =
+        graph_.node(id).outputs.empty() ? ValueId{} : graph_.node(id).outputs[0];
+    const NodeId at = integers.valid() ? graph_.OnlyUser(integers) : NodeId{};
+    if (!type || !type->quant->per_tensor() || DTypeBits(type->dtype) > 16 || !at.valid()) return;
+    const Node clip = graph_.node(at);
+    if (clip.op != "Clip" || !clip.domain.empty() || clip.input(0) != integers) return;
+    const int64_t limits[] = {IntegerMin(type->dtype), IntegerMax(type->dtype)};
+    const int64_t zero = type->quant->zero_points[0];
+    std::optional<float> bounds[2];
+    for (size_t i : {1, 2}) {
+      const auto bound = Bound(clip, i, limits[i - 1]);
+      if (!bound || (i == 1 ? *bound > zero : *bound < zero)) return;
+      const float scale = type->quant->scales[0], real = static_cast<float>(*bound - zero) * scale;
+      if (std::nearbyint(real / scale) != static_cast<float>(*bound - zero)) return;
+      bounds[i - 1] = *bound == limits[i - 1] ? std::nullopt : std::optional(real);
+    }
+    if (bounds[0] || bounds[1]) {
+      const ValueId x = graph_.node(id).input(0);
+      std::vector<ValueId> inputs = {x};
+      for (const auto& bound : bounds) {
+        inputs.push_back(bound ? graph_.AddConstant(clip.name + "_bound", Tensor::Scalar(*bound))
+                               : ValueId{});
+      }
+      graph_.SetInput(
+          id, 0,
+          graph_.Apply("Clip", clip.name + "_real", std::move(inputs), {}, graph_.value(x).type));
+    }
+    graph_.ReplaceUses(clip.outputs[0], integers);
+    graph_.RemoveNode(at);
+  }
+
+  Graph& graph_;
+};
 
 class Typer {
  public:
@@ -320,6 +383,9 @@ std::optional<TensorType> ConstantQuantType(const Graph& graph, const Node& node
   return type;
 }
 
-Status TypeQuantizedValues(Graph& graph) { return Typer(graph).Run(); }
+Status TypeQuantizedValues(Graph& graph) {
+  EVOQ_TRY(ClipsInFront(graph).Run());
+  return Typer(graph).Run();
+}
 
 }  // namespace evoq

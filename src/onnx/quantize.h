@@ -12,7 +12,8 @@ namespace evoq {
 // parameters a quantized type, and those nodes their one-input form (docs/graph.md). A value gets
 // the type only when everyone who writes or reads it agrees on the parameters; operators that
 // merely move integers (Reshape, Transpose, Concat, ...) pass it on. Where that is not so, the
-// nodes keep ONNX's inputs and plain integers. Constants are typed per reader.
+// nodes keep ONNX's inputs and plain integers. Constants are typed per reader. A Clip of the
+// integers goes in front of their QuantizeLinear first.
 Status TypeQuantizedValues(Graph& graph);
 
 // The quantized type that a QuantizeLinear or DequantizeLinear node in ONNX form gives its integers

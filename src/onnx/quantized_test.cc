@@ -1,6 +1,7 @@
 // Quantization parameters on the way in and out: axes, columns, zero points. Values by hand.
 #include <gtest/gtest.h>
 
+#include <limits>
 #include <map>
 
 #include "onnx/onnx.h"
@@ -149,6 +150,47 @@ TEST(Types, ReachTheInputThroughMoves) {
   const auto made = ImportOnnxBytes(std::as_bytes(std::span(bytes)), "test.onnx");
   ASSERT_TRUE(made) << made.error().message();
   EXPECT_EQ(made->value(made->inputs()[0]).type.ToString(), "uint8[1, 2](scale 0.5, zero 7)");
+}
+
+// x -> QuantizeLinear -> Clip of the integers -> DequantizeLinear.
+Result<Graph> Clipped(const std::string& low, const std::string& high, int zero) {
+  const auto constant = [](const char* name, const std::string& value) {
+    return fmt::format("initializer {{ name: '{}' data_type: 2 int32_data: {} }} ", name, value);
+  };
+  return text::Import(
+      13, "initializer { name: 's' data_type: 1 float_data: 0.3 } " +
+              constant("z", std::to_string(zero)) + constant("low", low) + constant("high", high) +
+              "input { name: 'x' type { tensor_type { elem_type: 1 shape { dim { dim_value: 6 } } "
+              "} } } node { op_type: 'QuantizeLinear' input: 'x' input: 's' input: 'z' output: 'q' "
+              "} node { name: 'clip' op_type: 'Clip' input: 'q' input: 'low' input: 'high' output: "
+              "'c' } node { op_type: 'DequantizeLinear' input: 'c' input: 's' input: 'z' output: "
+              "'y' } " +
+              kOutput);
+}
+
+TEST(Types, ClipsOfIntegersGoInFront) {
+  const auto all = Clipped("0", "255", 2), some = Clipped("1", "15", 2),
+             left = Clipped("3", "15", 2), crossed = Clipped("2", "1", 2);
+  ASSERT_TRUE(all && some && left && crossed);
+  const auto type = [](const Graph& graph) {
+    return graph.value(graph.FindValue("q")).type.ToString();
+  };
+  EXPECT_EQ(type(*all), "uint8[6](scale 0.3, zero 2)");
+  EXPECT_EQ(type(*some), "uint8[6](scale 0.3, zero 2)");
+  EXPECT_EQ(type(*left), "uint8[6]") << "NaN becomes the zero point, then 3";
+  EXPECT_EQ(type(*crossed), "uint8[6]");
+  EXPECT_EQ(all->order().size(), 2u) << Print(*all);
+  EXPECT_TRUE(some->FindNode("clip_real").valid()) << Print(*some);
+  const float nan = std::numeric_limits<float>::quiet_NaN();
+  const std::vector<Tensor> x = {
+      Tensor::FromValues<float>(Shape{6}, {-100, -0.2f, nan, 3.7f, 3.8f, 100})};
+  const auto real = [](int q) { return static_cast<float>(q - 2) * 0.3f; };
+  EXPECT_EQ(Values(some, x),
+            (std::vector<float>{real(1), real(1), real(2), real(14), real(15), real(15)}));
+  EXPECT_EQ(Values(all, x),
+            (std::vector<float>{real(0), real(1), real(2), real(14), real(15), real(255)}));
+  EXPECT_EQ(Values(left, x),
+            (std::vector<float>{real(3), real(3), real(3), real(14), real(15), real(15)}));
 }
 
 // Two readers of one Concat that see other parameters: no value of the group gets a type, and the

@@ -152,17 +152,30 @@ ValueId Sign(Upgrade& u, ValueId y) {
   return u.Apply("Where", "sign", {positive, Number(u, "one", 1), Number(u, "minus_one", -1)});
 }
 
+// (f(clamp(x / scale + zero, low, high)) - zero) * scale, f the operator `rounding`.
+ValueId Rounded(Upgrade& u, const Integers& grid, const char* rounding) {
+  const ValueId low = Number(u, "low", static_cast<float>(grid.low)),
+                high = Number(u, "high", static_cast<float>(grid.high));
+  const ValueId y = u.Apply("Clip", "range", {Scaled(u, grid.zero), low, high});
+  return Real(u, u.Apply(rounding, "rounded", {y}), grid.zero, u.node().input(1));
+}
+
 // Quant(x, scale, zero, bits): y = (round(clamp(x / scale + zero, low, high)) - zero) * scale; of
 // one bit with a sign the integers are -1 and 1. Where it rounds as QuantizeLinear, a range
 // narrower than the storage type is clipped on the real values, whose bounds the division by the
 // scale gives back exactly; else the pair behind what was rounded finds the same integers again.
+// More than 16 bits, as Brevitas gives biases, are real numbers: import-qdq makes a bias int32.
 Status Quant(Upgrade& u) {
   EVOQ_TRY(NeedInputs(u, 4));
   EVOQ_ASSIGN(const char* rounding, RoundingOf(u, "ROUND"));
-  EVOQ_ASSIGN(const int bits, ConstantBits(u, 3, 16));
+  EVOQ_ASSIGN(const int bits, ConstantBits(u, 3, 32));
   Integers grid;
   EVOQ_TRY(SetZero(u, grid));
   SetBits(u, bits, grid);
+  if (bits > 16) {
+    u.ReplaceBy(Rounded(u, grid, rounding));
+    return {};
+  }
   EVOQ_TRY(SetScale(u, u.Constant(1), grid));
   const DType dtype = StorageType(grid, u.Constant(0) != nullptr);
   if (!Holds(dtype, grid.zero))
@@ -171,10 +184,7 @@ Status Quant(Upgrade& u) {
   if (bits == 1 && grid.is_signed) {
     x = Real(u, Sign(u, Scaled(u, grid.zero)), grid.zero, u.node().input(1));
   } else if (rounding != std::string_view("Round")) {
-    const ValueId low = Number(u, "low", static_cast<float>(grid.low)),
-                  high = Number(u, "high", static_cast<float>(grid.high));
-    const ValueId y = u.Apply("Clip", "range", {Scaled(u, grid.zero), low, high});
-    x = Real(u, u.Apply(rounding, "rounded", {y}), grid.zero, u.node().input(1));
+    x = Rounded(u, grid, rounding);
   } else if (grid.low != IntegerMin(dtype) || grid.high != IntegerMax(dtype)) {
     const ValueId low = u.AddConstant("low", RealBound(u, grid, grid.low)),
                   high = u.AddConstant("high", RealBound(u, grid, grid.high));

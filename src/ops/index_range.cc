@@ -65,6 +65,11 @@ std::optional<IndexRange> OfExpertMatMul(const Node& node, Types) {
   return IndexRange{kExpertIds, 0, node.attrs.Int(kExperts)};
 }
 
+// Lengths of an RNN, GRU or LSTM, in steps.
+std::optional<IndexRange> OfRecurrent(const Node& node, Types inputs) {
+  return IndexRange{4, 0, inputs[0].shape[node.attrs.Int("layout", 0) != 0 ? 1 : 0].value + 1};
+}
+
 struct Rule {
   const char* op;
   const char* domain;
@@ -78,7 +83,10 @@ constexpr Rule kRules[] = {{"GatherND", "", OfGatherNd},
                            {"ExpertMatMul", "evoq", OfExpertMatMul},
                            {"RotaryEmbedding", "", OfRotaryEmbedding},
                            {"TensorScatter", "", OfTensorScatter},
-                           {"Attention", "", OfAttention}};
+                           {"Attention", "", OfAttention},
+                           {"RNN", "", OfRecurrent},
+                           {"GRU", "", OfRecurrent},
+                           {"LSTM", "", OfRecurrent}};
 
 }  // namespace
 

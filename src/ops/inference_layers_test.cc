@@ -417,7 +417,19 @@ TEST(InferLayers, Windows) {
       {{"ConvTranspose{auto_pad=\"SAME_UPPER\", strides=[2]}", {x, w}}, "float32[1, 1, 10]"},
       {{"ConvTranspose{pads=[4, 4]}", {x, w}}, "pads 4 and 4 exceed the size 7 on spatial axis 0"},
       {{"ConvTranspose{pads=[4, 3]}", {x, w}}, "float32[1, 1, 0]"},
-      {{"ConvTranspose", {"float32[1, 1, L]", w}}, "float32[1, 1, ?]"},
+      {{"ConvTranspose", {"float32[1, 1, L]", w}}, "float32[1, 1, L*1+2]"},
+      {{"ConvTranspose{pads=[1, 1]}", {"float32[1, 1, L]", w}}, "float32[1, 1, L]"},
+      {{"ConvTranspose{strides=[3]}", {"float32[1, 1, L]", w}}, "float32[1, 1, L*3]"},
+      {{"ConvTranspose{dilations=[2], output_padding=[1], pads=[2, 0], strides=[4]}",
+        {"float32[1, 1, L]", w}},
+       "float32[1, 1, L*4]"},
+      {{"ConvTranspose{pads=[2, 1], strides=[2]}", {"float32[1, 1, L]", w}},
+       "float32[1, 1, L*2-2]"},
+      {{"ConvTranspose{auto_pad=\"SAME_LOWER\", strides=[2]}", {"float32[1, 1, L]", w}},
+       "float32[1, 1, L*2]"},
+      {{"ConvTranspose", {"float32[1, 1, ?]", w}}, "float32[1, 1, ?]"},
+      {{"ConvTranspose{strides=[2]}", {"float32[1, 1, " + std::string(65, 'L') + "]", w}},
+       "float32[1, 1, ?]"},
   });
 }
 

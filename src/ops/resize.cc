@@ -153,6 +153,14 @@ namespace {
 
 // ---- the operator
 
+// The name of floor(in * scale), "height*2r", so that sizes that are computed alike are known to be
+// equal; no name without one or when it grows long.
+Dim ScaledSize(const Dim& in, const ResizeAxis& plan) {
+  constexpr size_t kLongestName = 64;
+  if (in.symbol.empty() || in.symbol.size() > kLongestName) return Dim();
+  return Dim::Symbolic(fmt::format("{}*{}r", in.symbol, plan.scale));
+}
+
 InferResult Infer(const InferArgs& args) {
   const TensorType& x = args.inputs[0];
   EVOQ_ASSIGN(const ResizeInterpolation how, ResizeInterpolationOf(args.node));
@@ -179,7 +187,7 @@ InferResult Infer(const InferArgs& args) {
     if (fixed || all_known || (shape[axis].known() && !IsEmptyCrop(args.constant(2)))) {
       shape[axis] = plans[axis].out;
     } else if (!(plans[axis].scale == 1 && !IsEmptyCrop(args.constant(2)))) {
-      shape[axis] = Dim();
+      shape[axis] = IsEmptyCrop(args.constant(2)) ? Dim() : ScaledSize(shape[axis], plans[axis]);
     }
   }
   return std::vector<TensorType>{TensorType(x.dtype, std::move(shape))};

@@ -12,6 +12,8 @@ namespace {
 
 // Values and sizes beyond this are refused, so that sums and products of two cannot overflow.
 constexpr int64_t kMaxValue = int64_t{1} << 31;
+// Symbols longer than this are not made longer.
+constexpr size_t kLongestName = 64;
 
 // An attribute of `count` integers in [low, kMaxValue]; `fallback` for each when it is missing.
 Result<std::vector<int64_t>> Integers(const Node& node, const char* name, size_t count, int64_t low,
@@ -71,10 +73,17 @@ int64_t Extent(const Window& w, size_t d) { return (w.kernel[d] - 1) * w.dilatio
 // be equal: the input's own name when that is its size, else "height:-1/2"; no name without one or
 // when it grows long.
 Dim SymbolicOutput(const Dim& in, int64_t offset, int64_t stride, bool ceil_mode) {
-  constexpr size_t kLongestName = 64;
   if (in.symbol.empty() || in.symbol.size() > kLongestName) return Dim();
   if (stride == 1 && offset == -1 && !ceil_mode) return in;
   return Dim::Symbolic(fmt::format("{}:{}/{}{}", in.symbol, offset, stride, ceil_mode ? "c" : ""));
+}
+
+// The same of in * stride + offset: "height*2", "height*2+1".
+Dim SymbolicTransposedOutput(const Dim& in, int64_t offset, int64_t stride) {
+  if (in.symbol.empty() || in.symbol.size() > kLongestName) return Dim();
+  if (stride == 1 && offset == 0) return in;
+  return Dim::Symbolic(offset == 0 ? fmt::format("{}*{}", in.symbol, stride)
+                                   : fmt::format("{}*{}{:+}", in.symbol, stride, offset));
 }
 
 }  // namespace
@@ -128,8 +137,16 @@ Result<Window> ResolveTransposedWindow(const Node& node, std::span<const Dim> ke
               Integers(node, "output_shape", node.attrs.Has("output_shape") ? rank : 0, 0, 0));
   for (size_t d = 0; d < rank; ++d) {
     if (!output_shape.empty()) w.output[d] = output_shape[d];
-    if (!kernel[d].known() || !input[d].known()) continue;
+    if (!kernel[d].known()) continue;
     const bool same = auto_pad == AutoPad::kSameUpper || auto_pad == AutoPad::kSameLower;
+    if (!input[d].known()) {
+      const int64_t offset =
+          same ? 0
+               : Extent(w, d) + output_padding[d] - w.strides[d] - w.pad_begin[d] - w.pad_end[d];
+      if (output_shape.empty())
+        w.output[d] = SymbolicTransposedOutput(input[d], offset, w.strides[d]);
+      continue;
+    }
     const int64_t full = (input[d].value - 1) * w.strides[d] + Extent(w, d) + output_padding[d];
     if (output_shape.empty() && !same) {
       w.output[d] = full - w.pad_begin[d] - w.pad_end[d];

@@ -18,29 +18,29 @@ std::optional<std::vector<float>> OffsetOf(const Graph& graph, const Node& node,
 }
 
 Result<int> Run(Graph& graph) {
-  int changes = 0;
-  for (NodeId id : NodesOf(graph)) {
-    if (!TakesBias(graph, graph.node(id))) continue;
-    const NodeId next = OnlyReader(graph, id);
-    if (!IsOp(graph, next, "Add") && !IsOp(graph, next, "Sub")) continue;
-    if (graph.value(graph.node(next).outputs[0]).type.quantized()) continue;
-    const auto offset =
-        OffsetOf(graph, graph.node(next), graph.node(id).outputs[0], graph.node(id));
-    if (!offset) continue;
-    OffsetChannels(graph, id, *offset);
-    for (const char* name : {"activation", "activation_alpha", "activation_beta"}) {
-      const Attrs& attrs = graph.node(next).attrs;
-      for (const auto& [key, value] : attrs) {
-        if (key == name) graph.attrs(id).Set(name, value);
-      }
-    }
-    Absorb(graph, id, next);
-    ++changes;
-  }
-  return changes;
+  return CountChanges(graph, [](Graph& g, NodeId id) { return FoldOffset(g, id); });
 }
 
 }  // namespace
+
+bool FoldOffset(Graph& graph, NodeId linear) {
+  if (!TakesBias(graph, graph.node(linear))) return false;
+  const NodeId next = OnlyReader(graph, linear);
+  if (!IsOp(graph, next, "Add") && !IsOp(graph, next, "Sub")) return false;
+  if (graph.value(graph.node(next).outputs[0]).type.quantized()) return false;
+  const auto offset =
+      OffsetOf(graph, graph.node(next), graph.node(linear).outputs[0], graph.node(linear));
+  if (!offset) return false;
+  OffsetChannels(graph, linear, *offset);
+  for (const char* name : {"activation", "activation_alpha", "activation_beta"}) {
+    const Attrs& attrs = graph.node(next).attrs;
+    for (const auto& [key, value] : attrs) {
+      if (key == name) graph.attrs(linear).Set(name, value);
+    }
+  }
+  Absorb(graph, linear, next);
+  return true;
+}
 
 extern const PassDef kFoldBias = {
     .name = "fold-bias",

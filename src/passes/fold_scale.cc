@@ -20,21 +20,32 @@ std::optional<std::vector<float>> FactorOf(const Graph& graph, const Node& node,
   return factor;
 }
 
+bool IsFactor(const Graph& graph, NodeId id) {
+  return IsOp(graph, id, "Mul") || IsOp(graph, id, "Div");
+}
+
+bool FoldFactor(Graph& graph, NodeId id) {
+  if (!TakesBias(graph, graph.node(id))) return false;
+  const NodeId next = OnlyReader(graph, id);
+  // A factor behind an addition, as batch normalization leaves behind what undoes a scale, waits
+  // for no other round: import-qdq would come first.
+  if ((IsOp(graph, next, "Add") || IsOp(graph, next, "Sub")) && !HasActivation(graph.node(next)) &&
+      IsFactor(graph, OnlyReader(graph, next)))
+    return FoldOffset(graph, id);
+  if (!IsFactor(graph, next) || graph.value(graph.node(next).outputs[0]).type.quantized() ||
+      HasActivation(graph.node(next)))
+    return false;
+  const auto factor = FactorOf(graph, graph.node(next), graph.node(id).outputs[0], graph.node(id));
+  if (!factor || !TakesFactor(graph, graph.node(id), *factor)) return false;
+  ScaleChannels(graph, id, *factor);
+  Absorb(graph, id, next);
+  return true;
+}
+
 Result<int> Run(Graph& graph) {
   int changes = 0;
   for (NodeId id : NodesOf(graph)) {
-    if (!TakesBias(graph, graph.node(id))) continue;
-    const NodeId next = OnlyReader(graph, id);
-    if (!IsOp(graph, next, "Mul") && !IsOp(graph, next, "Div")) continue;
-    if (graph.value(graph.node(next).outputs[0]).type.quantized() ||
-        HasActivation(graph.node(next)))
-      continue;
-    const auto factor =
-        FactorOf(graph, graph.node(next), graph.node(id).outputs[0], graph.node(id));
-    if (!factor || !TakesFactor(graph, graph.node(id), *factor)) continue;
-    ScaleChannels(graph, id, *factor);
-    Absorb(graph, id, next);
-    ++changes;
+    while (graph.alive(id) && FoldFactor(graph, id)) ++changes;
   }
   return changes;
 }

@@ -179,8 +179,8 @@ void ScaleChannels(Graph& graph, NodeId linear, const std::vector<float>& factor
   } else {
     const Value& w = graph.value(QuantizedWeights(graph, node));
     const ValueId scaled = graph.AddConstant(w.name, ScaledIntegers(node, w.constant, factor));
-    graph.SetInput(linear, 1,
-                   graph.Apply("DequantizeLinear", graph.value(node.input(1)).name, {scaled}));
+    const Value& real = graph.value(node.input(1));
+    graph.SetInput(linear, 1, graph.Apply("DequantizeLinear", real.name, {scaled}, {}, real.type));
   }
   if (const Tensor* bias = FloatConstant(graph, node.input(2))) {
     Tensor scaled = bias->Clone();

@@ -31,6 +31,9 @@ bool TakesFactor(const Graph& graph, const Node& linear, const std::vector<float
 void ScaleChannels(Graph& graph, NodeId linear, const std::vector<float>& factor);
 // y[c] += offset[c], through the bias. Needs TakesBias.
 void OffsetChannels(Graph& graph, NodeId linear, const std::vector<float>& offset);
+// Pass fold-bias at one node: whether a constant per channel that is added behind it moved into its
+// bias.
+bool FoldOffset(Graph& graph, NodeId linear);
 
 // The PRelu that alone reads what a Conv or MatMul computes, with a constant slope for each output
 // channel: {node, slopes}; else nothing.

@@ -63,7 +63,7 @@ int32_t FinerFactor(int64_t low, int64_t high, DType wide) {
 
 std::optional<Tensor> FinerWeights(const Tensor& weights) {
   const TensorType& type = weights.type();
-  if (!type.quantized() || !IsInteger(type.dtype) || DTypeBits(type.dtype) >= 8 ||
+  if (!type.quantized() || !IsInteger(type.dtype) || DTypeBits(type.dtype) > 8 ||
       !weights.layout().empty())
     return std::nullopt;
   const auto ints = ToInt64s(weights.WithType(TensorType(type.dtype, type.shape)));

@@ -22,9 +22,9 @@ std::optional<Tensor> WeightsForBias(const Tensor& weights, const Tensor& bias,
 inline constexpr int32_t kMostFinerFactor = 64;
 int32_t FinerFactor(int64_t low, int64_t high, DType wide);
 
-// Weights of fewer than 8 bits as the same real numbers in 8 bits: integers and zero points times
-// their FinerFactor, scales divided by it. The steps of the sums, to which a bias is rounded, are
-// finer by as much. Nothing where they have 8 bits or leave no room.
+// Weights of fewer than 8 bits, also those that lie in bytes, as the same real numbers in 8 bits:
+// integers and zero points times their FinerFactor, scales divided by it. The steps of the sums, to
+// which a bias is rounded, are finer by as much. Nothing where they leave no room.
 std::optional<Tensor> FinerWeights(const Tensor& weights);
 
 }  // namespace evoq

@@ -48,6 +48,12 @@ TEST(FinerWeights, AreTheSameNumbers) {
   EXPECT_EQ(finer->type().quant->zero_points, (std::vector<int32_t>{0, 16}));
   EXPECT_TRUE(BitEqual(ToFloat32(*finer).value(), ToFloat32(weights).value()));
   EXPECT_FALSE(FinerWeights(*finer)) << "8 bits";
+  const Tensor bytes = Tensor::FromValues<int8_t>(Shape{3}, {-1, 0, 1});
+  const auto ternary = FinerWeights(
+      bytes.WithType(TensorType(DType::kInt8, Shape{3}, QuantParams::PerTensor(2, 0))));
+  ASSERT_TRUE(ternary) << "fewer bits in bytes";
+  EXPECT_EQ(ternary->type().ToString(), "int8[3](scale 0.03125, zero 0)");
+  EXPECT_EQ(ToFloat32(*ternary)->data<float>()[0], -2);
   const Tensor unsigned_full =
       QuantizeTensor(Tensor::FromValues<float>(Shape{2}, {0, 15}),
                      TensorType(DType::kUint4, Shape{2}, QuantParams::PerTensor(1, 8)))

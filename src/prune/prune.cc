@@ -20,12 +20,17 @@ namespace evoq {
 namespace {
 
 template <typename Row>
-Result<const Row*> RowOf(const char* option, std::span<const Row* const> rows,
+Result<const Row*> RowOf(const std::string& option, std::span<const Row* const> rows,
                          const std::string& name) {
   if (const Row* row = FindRow(rows, name)) return row;
   std::string names;
   for (const Row* row : rows) names += (names.empty() ? "" : ", ") + std::string(row->name);
   return Fail(ErrorCode::kUsage, "{} {}: expected one of {}", option, name, names);
+}
+
+// What the user calls it.
+std::string PatternOption(const PruneOptions& options) {
+  return options.trains ? "--prune" : "--pattern";
 }
 
 // Why the pattern does not fit this constant as the weight of the node; "" where it does.
@@ -147,16 +152,18 @@ int64_t Zeros(std::span<const float> weights) {
 
 Result<PruneRows> CheckPruneOptions(const PruneOptions& options) {
   PruneRows rows = {};
-  EVOQ_ASSIGN(rows.pattern, RowOf("--pattern", AllPrunePatterns(), options.pattern));
-  EVOQ_ASSIGN(rows.score, RowOf("--score", AllPruneScores(), options.score));
+  const std::string dashes = options.trains ? "--prune-" : "--";
+  EVOQ_ASSIGN(rows.pattern, RowOf(PatternOption(options), AllPrunePatterns(), options.pattern));
+  EVOQ_ASSIGN(rows.score, RowOf(dashes + "score", AllPruneScores(), options.score));
   if (rows.score->observe != nullptr && !options.trains)
     return Fail(ErrorCode::kUsage,
                 "--score {}: its gradients come from training: evoq train --prune {} "
                 "--prune-score {}",
                 options.score, options.pattern, options.score);
   if (options.multiple < 1 || (options.multiple > 1 && !rows.pattern->channels))
-    return Fail(ErrorCode::kUsage, "--multiple {}: expected {}", options.multiple,
-                rows.pattern->channels ? "a number of channels from 1 on" : "--pattern channel");
+    return Fail(ErrorCode::kUsage, "{}multiple {}: expected {}", dashes, options.multiple,
+                rows.pattern->channels ? "a number of channels from 1 on"
+                                       : PatternOption(options) + " channel");
   const PrunePattern& pattern = *rows.pattern;
   const double own =
       pattern.of > 0 ? 1 - double(pattern.keep) / double(pattern.of) : pattern.sparsity;
@@ -168,7 +175,7 @@ Result<PruneRows> CheckPruneOptions(const PruneOptions& options) {
     return Fail(ErrorCode::kUsage, "--sparsity {}: expected {}, the share of {}", rows.sparsity,
                 own, pattern.name);
   if (options.scope != "layer" && options.scope != "global")
-    return Fail(ErrorCode::kUsage, "--scope {}: expected layer or global", options.scope);
+    return Fail(ErrorCode::kUsage, "{}scope {}: expected layer or global", dashes, options.scope);
   return rows;
 }
 
@@ -246,7 +253,7 @@ Result<PruneReport> PruneGraph(Graph& graph, const PruneOptions& options) {
   if (rows.pattern->channels) return PruneChannels(graph, options, rows);
   EVOQ_ASSIGN(Prunables found, FindPrunables(graph, options));
   if (found.weights.empty())
-    return Unsupported("--pattern {}: no product fits{}{}", options.pattern,
+    return Unsupported("{} {}: no product fits{}{}", PatternOption(options), options.pattern,
                        found.left.empty() ? "" : ": ",
                        found.left.empty() ? "" : found.left[0].first + ": " + found.left[0].second);
   PruneReport report;

@@ -213,6 +213,10 @@ TEST(Prune, Refuses) {
             "--score obd: its gradients come from training: evoq train --prune block-4x4 "
             "--prune-score obd");
   EXPECT_EQ(why({.multiple = 4}), "--multiple 4: expected --pattern channel");
+  EXPECT_EQ(why({.multiple = 4, .trains = true}), "--prune-multiple 4: expected --prune channel");
+  EXPECT_EQ(why({.scope = "all", .trains = true}), "--prune-scope all: expected layer or global");
+  EXPECT_EQ(why({.pattern = "8x8", .trains = true}),
+            "--prune 8x8: expected one of block-4x4, block-1x16, 2:4, unstructured, channel");
   for (const double sparsity : {0.0, 1.0, -1.0, std::nan("")})
     EXPECT_NE(why({.sparsity = sparsity}).find("expected a share between 0 and 1"),
               std::string::npos);

@@ -10,6 +10,7 @@ Result<Ranges> Calibrate(const Graph& graph, const PrepareFn& prepare, const Sam
   EVOQ_TRY(CheckOptions(options));
   EVOQ_CHECK(options.batch >= 1);
   Calibrator calibrator(options);
+  calibrator.LetInfinitiesPass();
   EVOQ_ASSIGN(const Graph instrumented, calibrator.Instrument(graph));
   EVOQ_ASSIGN(const RunFn run, prepare(instrumented));
   SampleCheck check(graph);
@@ -51,6 +52,8 @@ Result<Ranges> Calibrate(const Graph& graph, const PrepareFn& prepare, const Sam
     for (std::string& warning : LoneSampleWarnings(calibrator.LoneSamples(), ranges, count))
       notes->warnings.push_back(std::move(warning));
     for (std::string& warning : RangeWarnings(graph, ranges))
+      notes->warnings.push_back(std::move(warning));
+    for (std::string& warning : InfinityWarnings(graph, calibrator.InfiniteValues()))
       notes->warnings.push_back(std::move(warning));
   }
   return ranges;

@@ -46,6 +46,11 @@ std::vector<ValueId> ValuesToWatch(const Graph& graph) {
   return values;
 }
 
+bool HoldsNan(const Tensor& tensor) {
+  const auto values = tensor.values<float>();
+  return std::any_of(values.begin(), values.end(), [](float v) { return std::isnan(v); });
+}
+
 // The values whose channels lie last in memory once the graph is compiled: of the operators that
 // have such a form, and what is element by element between them.
 std::vector<bool> ChannelsLastValues(const Graph& graph) {
@@ -168,25 +173,40 @@ Status Calibrator::ObserveRange(std::span<const Tensor> inputs, std::span<const 
           : std::span<const int>();
   for (Watched& w : watched_) {
     const Tensor& tensor = w.input >= 0 ? inputs[w.input] : outputs[w.output];
-    if (!w.seen.Add(tensor, options_.batch, groups))
+    if (w.infinite || w.seen.Add(tensor, options_.batch, groups)) continue;
+    if (!infinities_ || w.input >= 0 || HoldsNan(tensor))
       return InvalidInput("calibration: value {} holds a NaN or an infinity in sample {}", w.name,
                           first / options_.batch);
+    w.infinite = true;
+    w.seen = ValueStatistics(-1, false);
   }
   return {};
 }
 
 void Calibrator::StartHistograms() {
   if (intervals() && groups_.empty()) groups_ = GroupsByContent(hashes_);
-  for (Watched& w : watched_)
-    w.seen.StartHistograms(def_.histogram, options_.bins, intervals() ? kIntervalGroups : 1);
+  for (Watched& w : watched_) {
+    if (!w.infinite)
+      w.seen.StartHistograms(def_.histogram, options_.bins, intervals() ? kIntervalGroups : 1);
+  }
+}
+
+std::vector<std::string> Calibrator::InfiniteValues() const {
+  std::vector<std::string> names;
+  for (const Watched& w : watched_) {
+    if (w.infinite) names.push_back(w.name);
+  }
+  return names;
 }
 
 void Calibrator::CountBins(std::span<const Tensor> inputs, std::span<const Tensor> outputs,
                            int64_t first) {
   const std::span<const int> groups =
       intervals() ? std::span<const int>(groups_).subspan(first) : std::span<const int>();
-  for (Watched& w : watched_)
+  for (Watched& w : watched_) {
+    if (w.infinite) continue;
     w.seen.Count(w.input >= 0 ? inputs[w.input] : outputs[w.output], options_.batch, groups);
+  }
 }
 
 Ranges Calibrator::Choose() {

@@ -29,8 +29,13 @@ class Calibrator {
 
   // Whether the samples so far tell the ranges well enough, asked of after ever more of them.
   bool IsEnough();
-  // The first pass over one run. Errors: kInvalidInput for a NaN or an infinity.
+  // The first pass over one run. Errors: kInvalidInput for a NaN or an infinity; where infinities
+  // are let pass, only for those of inputs.
   Status ObserveRange(std::span<const Tensor> inputs, std::span<const Tensor> outputs);
+
+  // Values that hold infinities, as scores behind a mask of -infinity, get no range.
+  void LetInfinitiesPass() { infinities_ = true; }
+  std::vector<std::string> InfiniteValues() const;
 
   void StartHistograms();
   // The second pass over the run whose first sample is number `first`.
@@ -54,6 +59,7 @@ class Calibrator {
     std::string name;
     int input = -1;   // position among the graph's inputs,
     int output = -1;  // or among the outputs
+    bool infinite = false;
     ValueStatistics seen{-1, false};
   };
   template <typename Without>
@@ -66,7 +72,7 @@ class Calibrator {
   std::vector<int> groups_;  // of each sample, where intervals are asked for
   int64_t next_question_ = kFewestSamples;
   Known known_;
-  bool enough_ = false;
+  bool enough_ = false, infinities_ = false;
 };
 
 }  // namespace evoq

@@ -263,6 +263,47 @@ TEST(Calibrate, BadDataIsNamed) {
   }
 }
 
+// Scores behind a mask of -infinity have no range; what else the network computes has.
+TEST(Calibrate, InfinitiesOfAMaskHaveNoRange) {
+  const Graph net = MakeNet(
+      "graph net\ninput %x: float32[2, 8]\nconst %w: float32[8, 4]\nconst %v: float32[4, 4]\n"
+      "const %m: bool[4] = [1, 1, 0, 1]\nconst %f: float32[] = [-inf]\n"
+      "p: %p: float32[2, 4] = MatMul(%x, %w)\n"
+      "fill: %s: float32[2, 4] = Where(%m, %p, %f)\n"
+      "soft: %a: float32[2, 4] = Softmax(%s)\n"
+      "last: %y: float32[2, 4] = MatMul(%a, %v)\noutput %y\n");
+  for (const char* observer : {"minmax", "sqnr", "entropy"}) {
+    CalibrationNotes notes;
+    const auto ranges = Calibrate(net, Reference(), RandomSamples(net, 4),
+                                  {.observer = FindObserver(observer)}, &notes);
+    ASSERT_TRUE(ranges) << ranges.error().message();
+    EXPECT_FALSE(ranges->contains("s")) << observer;
+    EXPECT_TRUE(ranges->contains("p") && ranges->contains("a") && ranges->contains("y"));
+    EXPECT_EQ(notes.warnings, std::vector<std::string>()) << "a mask";
+    Graph quantized = net;
+    const auto report = QuantizeStatic(quantized, *ranges, {});
+    ASSERT_TRUE(report) << report.error().message();
+    EXPECT_FALSE(report->float_reasons.contains("last"));
+    EXPECT_GT(Sqnr(net, quantized), 20);
+  }
+}
+
+TEST(Calibrate, InfinitiesThatProductsReadAreNamed) {
+  const Graph net = MakeNet(
+      "graph net\ninput %x: float32[2, 4]\nconst %v: float32[4, 4]\n"
+      "const %m: bool[4] = [1, 1, 0, 1]\nconst %f: float32[] = [-inf]\n"
+      "fill: %s: float32[2, 4] = Where(%m, %x, %f)\n"
+      "last: %y: float32[2, 4] = MatMul(%s, %v)\noutput %y\n");
+  CalibrationNotes notes;
+  const auto ranges = Calibrate(net, Reference(), RandomSamples(net, 4),
+                                {.observer = FindObserver("minmax")}, &notes);
+  ASSERT_TRUE(ranges) << ranges.error().message();
+  EXPECT_EQ(notes.warnings,
+            (std::vector<std::string>{
+                "calibration: 2 activations hold infinities (s, y): no range holds them, so that "
+                "the products that read or write them stay in float32"}));
+}
+
 TEST(RangesFile, RoundTripAndErrors) {
   const std::string path = testing::TempDir() + "/evoq_ranges.json";
   const Ranges ranges = {{"a\"b", {-0.1f, 1e-30f}}, {"conv/1", {0, 3.4e38f, {0.1f, -2}}}};

@@ -414,7 +414,7 @@ class StaticQuantizer {
     if (given != nullptr) {
       EVOQ_ASSIGN(q, WithContext(QuantizeGiven(weight, *given), graph_.value(w).name));
       report_.used[graph_.value(w).name] = q.type();
-      if (b.valid()) q = FinerWeights(q).value_or(q);
+      if (b.valid() && DTypeBits(q.dtype()) < 8) q = FinerWeights(q).value_or(q);
     } else {
       q = Rounded(options_, {.node = node.name,
                              .weight = graph_.value(w).name,

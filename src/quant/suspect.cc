@@ -4,6 +4,7 @@
 #include <map>
 
 #include "ops/op.h"
+#include "passes/match.h"
 
 namespace evoq {
 namespace {
@@ -200,6 +201,22 @@ std::vector<std::string> RangeWarnings(const Graph& graph, const Ranges& ranges)
   tell(constant, "have one value",
        "the range ends at that value, and what lies beyond it is cut off");
   return warnings;
+}
+
+std::vector<std::string> InfinityWarnings(const Graph& graph, std::vector<std::string> names) {
+  std::erase_if(names, [&](const std::string& name) {
+    const ValueId id = graph.FindValue(name);
+    if (!id.valid()) return true;
+    const Value& value = graph.value(id);
+    const auto linear = [&](NodeId at) { return at.valid() && IsLinear(graph.node(at)); };
+    return !linear(value.producer) && std::ranges::none_of(value.users, linear);
+  });
+  if (names.empty()) return {};
+  return {
+      fmt::format("calibration: {} activation{} infinities ({}): no range holds them, so that the "
+                  "products that "
+                  "read or write them stay in float32",
+                  names.size(), names.size() == 1 ? " holds" : "s hold", FirstNames(names))};
 }
 
 }  // namespace evoq

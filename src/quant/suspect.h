@@ -57,4 +57,8 @@ std::vector<std::string> LoneSampleWarnings(
 // and values that have one element only, are left out.
 std::vector<std::string> RangeWarnings(const Graph& graph, const Ranges& ranges);
 
+// Values with infinities, of those named, that a product reads or writes: one sentence, or none. A
+// mask in front of a Softmax, which no integers compute, is as it should be.
+std::vector<std::string> InfinityWarnings(const Graph& graph, std::vector<std::string> names);
+
 }  // namespace evoq

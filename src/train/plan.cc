@@ -310,7 +310,11 @@ class Planner {
       step.differentiated |= step.x.back().gradient >= 0;
       if (step.node.domain.empty() && step.x.back().gradient >= 0 &&
           (i > 31 || (row.differentiable >> i & 1) == 0))
-        return Unsupported("{}: input {} depends on parameters", NodeLabel(step.node), i);
+        return Unsupported("{}: input {} depends on parameters{}", NodeLabel(step.node), i,
+                           step.node.op == "BatchNormalization"
+                               ? "; a network that was exported in training mode (training_mode=1) "
+                                 "trains when it is exported in evaluation mode"
+                               : "");
     }
     for (size_t i : step.bound.averages) {
       if (step.x[i].kind != TrainingPlace::Kind::kAverage)

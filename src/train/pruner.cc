@@ -37,8 +37,16 @@ double SparsityAt(double last, int64_t step, int64_t all) {
 
 Status CheckPruning(const TrainingRecipe& recipe) {
   if (recipe.prune.empty()) {
+    const TrainingRecipe plain;
     if (recipe.sparsity != 0)
       return Fail(ErrorCode::kUsage, "--sparsity {}: expected --prune", recipe.sparsity);
+    if (recipe.prune_score != plain.prune_score)
+      return Fail(ErrorCode::kUsage, "--prune-score {}: expected --prune", recipe.prune_score);
+    if (recipe.prune_scope != plain.prune_scope)
+      return Fail(ErrorCode::kUsage, "--prune-scope {}: expected --prune", recipe.prune_scope);
+    if (recipe.prune_multiple != plain.prune_multiple)
+      return Fail(ErrorCode::kUsage, "--prune-multiple {}: expected --prune",
+                  recipe.prune_multiple);
     return {};
   }
   if (recipe.prune == kHoldZeros && recipe.sparsity != 0)

@@ -1,8 +1,11 @@
 #include "train/quantized.h"
 
 #include <algorithm>
+#include <cmath>
 
 #include "graph/float_reason.h"
+#include "passes/qdq_bias.h"
+#include "quant/params.h"
 #include "quant/plan.h"
 #include "reference/reference.h"
 #include "train/simulate.h"
@@ -12,6 +15,11 @@ namespace evoq {
 namespace {
 
 const Reason kNotSimulated{"excluded", "training does not simulate its integer arithmetic"};
+
+// A channel that was pruned has next to no weights, and so a scale next to 0, beside which its bias
+// would not fit int32. More steps than these become so many, which leaves room to train; what the
+// weights lose is below 2^-17 of the bias.
+constexpr double kMostSteps = 1 << 28, kThenSteps = 1 << 26;
 
 Status CheckReal(const Graph& graph) {
   for (NodeId id : graph.order()) {
@@ -87,7 +95,29 @@ Status QuantizedModel::ChooseScales() {
     weight->second.binary = bits == 1;
     weight->second.params = *q.type().quant;
   }
+  FitBiases();
   return {};
+}
+
+void QuantizedModel::FitBiases() {
+  for (NodeId id : graph_.order()) {
+    const Node& node = graph_.node(id);
+    if (!IsLinear(node)) continue;
+    const Tensor* bias = graph_.ConstantInput(node, 2);
+    const auto x = given_.find(graph_.value(node.input(0)).name),
+               w = given_.find(graph_.value(node.input(1)).name);
+    if (bias == nullptr || bias->dtype() != DType::kFloat32 || x == given_.end() ||
+        w == given_.end())
+      continue;
+    const double finer = DTypeBits(w->second.dtype) < 8 ? kMostFinerFactor : 1;
+    std::vector<float>& scales = w->second.params.scales;
+    for (int64_t c = 0; c < bias->elements(); ++c) {
+      float& scale = scales[w->second.params.per_tensor() ? 0 : static_cast<size_t>(c)];
+      const double size = std::abs(static_cast<double>(bias->data<float>()[c])) * finer /
+                          x->second.params.scales[0];
+      if (size > kMostSteps * scale) scale = ShortScale(size / kThenSteps);
+    }
+  }
 }
 
 Result<Graph> QuantizedModel::Quantize(const Graph& graph, const GivenTypes& given) const {
@@ -135,6 +165,7 @@ void QuantizedModel::Absorb() {
     for (size_t i = 0; i < entry->second.params.scales.size(); ++i)
       entry->second.params.scales[i] = StepOf(logs.values<float>()[i]);
   }
+  FitBiases();
 }
 
 }  // namespace evoq

@@ -51,6 +51,8 @@ class QuantizedModel {
         options_(std::move(options)),
         bits_(std::move(bits)) {}
   Status ChooseScales();
+  // Raises scales of weights where a bias is near the end of int32 in steps of its sums.
+  void FitBiases();
   Result<Graph> Quantize(const Graph& graph, const GivenTypes& given) const;
 
   Graph graph_;  // float32

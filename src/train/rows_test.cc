@@ -357,6 +357,12 @@ TEST(Recipes, AreCheckedOptionByOption) {
             "--exclude: of training with integers: --scheme int8");
   EXPECT_EQ(error([](TrainingRecipe& r) { r.distill = 0; }),
             "--distill 0: expected a number from 0.01 to 1000");
+  EXPECT_EQ(error([](TrainingRecipe& r) { r.prune_score = "movement"; }),
+            "--prune-score movement: expected --prune");
+  EXPECT_EQ(error([](TrainingRecipe& r) { r.prune_scope = "global"; }),
+            "--prune-scope global: expected --prune");
+  EXPECT_EQ(error([](TrainingRecipe& r) { r.prune_multiple = 4; }),
+            "--prune-multiple 4: expected --prune");
 }
 
 // A checkpoint from before an option was there has its default; what the first version had must be

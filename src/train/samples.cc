@@ -1,6 +1,7 @@
 #include "train/samples.h"
 
 #include <algorithm>
+#include <cmath>
 #include <filesystem>
 #include <numeric>
 
@@ -34,6 +35,11 @@ Status Append(const Sample& sample, LabelledSamples& all) {
       return InvalidInput("{}: a sample of {}, expected {} as the first", sample.name,
                           Shape(sizes).ToString(), Shape(all.sizes[i]).ToString());
     const float* const values = real.data<float>();
+    const float* const wrong = std::find_if_not(values, values + real.elements(),
+                                                [](float v) { return std::isfinite(v); });
+    if (wrong != values + real.elements())
+      return InvalidInput("{}: element {} is {}, expected a finite number", sample.name,
+                          wrong - values, *wrong);
     all.inputs[i].insert(all.inputs[i].end(), values, values + real.elements());
   }
   all.labels.push_back(*sample.label);

@@ -17,6 +17,7 @@
 #include "workflow/deployment.h"
 #include "workflow/large.h"
 #include "workflow/models.h"
+#include "workflow/training_mode.h"
 #include "workflow/tuning.h"
 
 namespace evoq {
@@ -174,6 +175,7 @@ Result<Compiled> Compile(const CompileJob& job, const Follow& follow) {
     EVOQ_ASSIGN(Graph graph, Load(job));
     out.float_weight_bytes = FloatWeightBytes(graph);
     out.rounded = RoundedSentence(graph);
+    out.trains = TrainingModeSentence(graph);
     EVOQ_TRY(WithContext(NarrowAsChosen(graph), job.model));
     EVOQ_ASSIGN(model, WithContext(CompileGraph(std::move(graph), job, follow, out), job.model));
   }
@@ -196,6 +198,7 @@ Told Tell(const Compiled& compiled) {
   Told told;
   if (compiled.tuning) told = Tell(*compiled.tuning);
   if (compiled.rounded) told.log.push_back("note: " + *compiled.rounded);
+  if (compiled.trains) told.log.push_back("warning: " + *compiled.trains);
   const nlohmann::json tuned = std::move(told.json);
   nlohmann::json suggested;
   if (compiled.suggested) {

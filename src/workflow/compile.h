@@ -35,6 +35,7 @@ struct Compiled {
   size_t plans = 0;                    // sets of sizes
   std::string why_no_plan;             // "": there is one
   std::optional<std::string> rounded;  // what of the weights are not the file's very ones
+  std::optional<std::string> trains;   // TrainingModeSentence
   std::optional<TuneReport> tuning;
   std::optional<SuggestedGears> suggested;
 };

@@ -32,6 +32,7 @@
 #include "workflow/perplexity.h"
 #include "workflow/quantize_parts.h"
 #include "workflow/scale_sets.h"
+#include "workflow/training_mode.h"
 #include "workflow/tuning.h"
 #include "workflow/unmatched.h"
 
@@ -437,7 +438,8 @@ Result<Quantized> Quantize(const QuantizeJob& given, const Follow& follow) {
     inputs.shapes = SizesOf(graph, text.timed[0].inputs);
   }
   out.float_weight_bytes = FloatWeightBytes(graph);
-  const std::optional<std::string> rounded = RoundedSentence(graph);
+  const std::optional<std::string> rounded = RoundedSentence(graph),
+                                   trains = TrainingModeSentence(graph);
   const std::map<std::string, TensorType> few_bits = FewBitsOf(graph);
   EVOQ_ASSIGN(Outside outside, ReadOutside(job, graph));
   CalibrationNotes notes;
@@ -472,6 +474,7 @@ Result<Quantized> Quantize(const QuantizeJob& given, const Follow& follow) {
     KeepWarningsOfUsed(*observed, inputs.ranges, made.report.used, notes.warnings);
   out.warnings = std::move(notes.warnings);
   if (rounded) out.warnings.push_back(*rounded);
+  if (trains) out.warnings.push_back(*trains);
   out.warnings.insert(out.warnings.end(), outside.warnings.begin(), outside.warnings.end());
   out.warnings.insert(out.warnings.end(), made.report.warnings.begin(), made.report.warnings.end());
   std::ranges::move(IdleWarnings(given, made.report.already), std::back_inserter(out.warnings));

@@ -6,6 +6,7 @@
 #include <chrono>
 #include <cmath>
 #include <filesystem>
+#include <tuple>
 
 #include "base/file.h"
 #include "base/json_file.h"
@@ -175,7 +176,23 @@ Status CheckPaths(const TrainJob& job) {
     return Fail(ErrorCode::kUsage,
                 "--distill-features {}: expected the model that has them as --teacher",
                 job.recipe.distill_features[0]);
-  return CheckRecipe(job.recipe);
+  const TrainingRecipe& r = job.recipe;
+  const TrainingRecipe plain;
+  for (const auto& [option, given, lacks, needs] :
+       {std::tuple("--distill", r.distill != plain.distill, job.teacher.empty(), "--teacher"),
+        std::tuple("--distill-share", r.distill_share != plain.distill_share, job.teacher.empty(),
+                   "--teacher"),
+        std::tuple("--distill-features-weight",
+                   r.distill_features_weight != plain.distill_features_weight,
+                   r.distill_features.empty(), "--distill-features"),
+        std::tuple("--block", r.block != plain.block, WeightScheme(r) == nullptr,
+                   "--scheme of weights in few bits"),
+        std::tuple("--test-labels", !job.files.test_labels.empty(), job.files.test.empty(),
+                   "--test")}) {
+    if (given && lacks)
+      return Fail(ErrorCode::kUsage, "{} changes nothing: expected {}", option, needs);
+  }
+  return CheckRecipe(r);
 }
 
 // Adds a line to the end of a file.

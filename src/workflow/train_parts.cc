@@ -15,6 +15,7 @@
 #include "train/lora.h"
 #include "workflow/calibrate.h"
 #include "workflow/models.h"
+#include "workflow/unmatched.h"
 
 namespace evoq {
 namespace {
@@ -38,6 +39,11 @@ Result<std::unique_ptr<QuantizedModel>> IntegersOf(const TrainJob& job, Graph gr
   options.exclude = job.recipe.exclude;
   EVOQ_ASSIGN(std::vector<LayerBits> bits, ParseWeightBits(job.recipe.weight_bits));
   EVOQ_ASSIGN(options.activation_bits, ParseActivationBits(job.recipe.activation_bits));
+  QuantizeOptions asked = options;
+  asked.weight_bits = bits;
+  // As --freeze and --decay: what names nothing is refused.
+  if (const auto idle = UnmatchedWarnings(asked, NodeNames(graph), {}); !idle.empty())
+    return Fail(ErrorCode::kUsage, "{}", idle[0]);
   options.equal_blocks = LowerExtension(job.output) == ".onnx";
   if (options.equal_blocks) options.target = FindQdqTarget("ort");
   const int64_t count = std::min(samples.count(), kCalibrationSamples);

@@ -429,6 +429,11 @@ def test_samples_are_cut_to_the_models_batch():
     assert taken(add((), ()), [(1.5, 2)]) == [[1.5, 2]]
     # An input of no rows is taken whole.
     assert taken(add((0, 1), ("N", 1)), [(rows[:0], rows[:2])]) == [[[], [[0]]], [[], [[1]]]]
+    # Arrays of one axis more hold whole inputs, one behind the other.
+    assert taken(add(("T", 1), (1, 1)), [(rows[None], rows[:1]), (rows[None, :2], rows[1:2])]) == [
+        [rows.tolist(), [[0]]],
+        [[[0], [1]], [[1]]],
+    ]
     # A single array, and a sample of one input that is no tuple.
     assert taken(unary("Neg", ("N", 1)), rows[:2]) == [[[[0]]], [[[1]]]]
     assert taken(unary("Neg", ("N", 1)), iter([rows[:1], rows[1:2]])) == [[[[0]]], [[[1]]]]
@@ -441,7 +446,11 @@ def test_samples_that_do_not_fit():
         ([{"b": rows}], "calibration: a sample lacks a, the inputs are a, b"),
         ([{}], "calibration: a sample lacks a, b, the inputs are a, b"),
         ([(rows,)], "calibration: a sample has 1 arrays, the model 2 inputs"),
-        ([(rows, rows[:2])], "calibration: the arrays hold 2, 3 samples, expected equal numbers"),
+        (
+            [(rows, rows[:2])],
+            "calibration: the arrays hold different numbers of samples (a 3, b 2); an input whose "
+            "first axis counts no samples takes arrays of one more, array[None] for one sample",
+        ),
         ([], "calibration: there are no samples"),
         ([(rows[:0], rows[:0])], "calibration: there are no samples"),
     ):

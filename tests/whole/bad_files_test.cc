@@ -402,7 +402,7 @@ TEST_F(BadFiles, Calibration) {
   }
   SaveArray("rank.npy", Shape{8, 8}, 0);
   Expect(quantize + "@rank.npy", 3,
-         "rank.npy: float32[8, 8], expected rank 4 (or 3 for one sample)");
+         "rank.npy: float32[8, 8], expected rank 4 (3 for one sample, 5 for whole inputs)");
   SaveArray("channels.npy", Shape{1, 4, 8, 8}, 0);
   Expect(
       quantize + "@channels.npy", 3,

@@ -23,13 +23,16 @@ std::vector<float> Some(const Tensor& from, int64_t first, int64_t n) {
 
 std::optional<Reason> RejectTypes(const KernelCall& call) {
   for (size_t i = 0; i < call.inputs.size(); ++i) {
-    const bool weight =
-        i == kRecurrentW || i == kRecurrentR || i == kRecurrentB || i == kRecurrentLengths;
+    if (i == kRecurrentLengths) continue;
+    const bool weight = i == kRecurrentW || i == kRecurrentR || i == kRecurrentB;
     if (weight && call.has_input(i) && call.constant(i) == nullptr)
       return Reject("not-constant", "input {} is computed", i);
     if (call.has_input(i) && !weight && !PlainFloat(call.inputs[i]))
       return Reject("types", "input {} is {}, expected float32", i, call.inputs[i].ToString());
   }
+  if (call.has_input(kRecurrentLengths) && call.inputs[kRecurrentLengths].dtype != DType::kInt32)
+    return Reject("types", "input {} is {}, expected int32", +kRecurrentLengths,
+                  call.inputs[kRecurrentLengths].ToString());
   for (const TensorType& type : call.outputs) {
     if (type.dtype != DType::kUndefined && !PlainFloat(type))
       return Reject("types", "output {}, expected float32", type.ToString());
@@ -49,7 +52,7 @@ std::optional<Reason> RejectRecurrent(const KernelCall& call, Cell cell) {
   const auto functions =
       GateFnsOf(call.attrs, DefaultsOf(cell), call.inputs[kRecurrentW].shape[0].value);
   if (!functions) return Reject("attribute", "{}", functions.error().message());
-  if (!call.has_input(kRecurrentLengths)) return std::nullopt;
+  if (call.constant(kRecurrentLengths) == nullptr) return std::nullopt;
   const auto lengths = ToInt64s(*call.constant(kRecurrentLengths));
   const int64_t steps = call.inputs[kRecurrentX].shape[call.attrs.Int("layout") != 0 ? 1 : 0].value;
   for (int64_t n : lengths.value_or(std::vector<int64_t>{-1})) {
@@ -75,17 +78,14 @@ Result<RecurrentShape> RecurrentShapeOf(const KernelCall& call, Cell cell) {
                    .input_forget = call.attrs.Int("input_forget") != 0,
                    .reverse = call.attrs.String("direction", "forward") == "reverse",
                    .clip = call.attrs.Float("clip", 0),
+                   .has_lengths = call.has_input(kRecurrentLengths),
                    .has_h = call.has_input(kRecurrentH),
                    .has_c = call.has_input(kRecurrentC),
                    .has_peepholes = call.has_input(kRecurrentPeepholes),
                    .gives = {},
-                   .lengths = {},
                    .functions = {}};
   for (size_t i = 0; i < std::size(s.gives) && i < call.outputs.size(); ++i)
     s.gives[i] = call.outputs[i].dtype != DType::kUndefined;
-  if (call.has_input(kRecurrentLengths)) {
-    EVOQ_ASSIGN(s.lengths, ToInt64s(*call.constant(kRecurrentLengths)));
-  }
   EVOQ_ASSIGN(s.functions, GateFnsOf(call.attrs, DefaultsOf(cell), s.directions));
   const int64_t sizes[] = {s.steps * s.batch + s.batch, s.gates + 3, s.hidden,
                            static_cast<int64_t>(sizeof(float))};

@@ -9,7 +9,9 @@
 //          g(pre_h + r * (R_h h + Rb_h))
 //   LSTM:  i, o, f = f(...); c = f * c + i * g(...); h = o * h(c)
 // The sum of a gate is (R h) + pre, then + P * c where an LSTM has peepholes, then clipped. Wb + Rb
-// are added first and belong to pre, but for the gate that linear_before_reset multiplies.
+// are added first and belong to pre, but for the gate that linear_before_reset multiplies. A kernel
+// cannot fail: the executor refuses a run with a length outside [0, steps] (runtime/guard.h), and
+// here it is clamped.
 #pragma once
 
 #include <algorithm>
@@ -41,9 +43,8 @@ struct RecurrentShape {
   int64_t steps, batch, input, hidden, gates, directions;
   bool batch_first, linear_before_reset, input_forget, reverse;
   float clip;
-  bool has_h, has_c, has_peepholes;
-  bool gives[3];                 // outputs that are read: all states, the last h, the last c
-  std::vector<int64_t> lengths;  // empty: all are `steps`
+  bool has_lengths, has_h, has_c, has_peepholes;
+  bool gives[3];  // outputs that are read: all states, the last h, the last c
   std::vector<GateFn> functions;
 
   int64_t columns() const { return gates * hidden; }
@@ -76,7 +77,7 @@ struct GateCurve {
 };
 
 // Why the call is none that these kernels take, whatever the types of its weights: those of the
-// other operands, what is not constant, ranks, lengths, activations.
+// other operands, what is not constant, ranks, constant lengths, activations.
 std::optional<Reason> RejectRecurrent(const KernelCall& call, Cell cell);
 // Of a call that passed. Errors: kTooLarge.
 Result<RecurrentShape> RecurrentShapeOf(const KernelCall& call, Cell cell);
@@ -120,14 +121,16 @@ class Recurrent : public RecurrentShape {
     float* pre = reinterpret_cast<float*>(context.scratch);
     float* gate = pre + pre_floats();
     float* h = gate + batch * columns();
-    State state = {.gate = gate,
-                   .h = h,
-                   .c = h + batch * hidden,
-                   .reset = h + 2 * batch * hidden,
-                   .y = gives[0] ? static_cast<float*>(out[0]) : nullptr,
-                   .scratch = context.scratch + float_bytes(),
-                   .pool = context.pool};
-    if (state.y != nullptr && !lengths.empty())
+    State state = {
+        .gate = gate,
+        .h = h,
+        .c = h + batch * hidden,
+        .reset = h + 2 * batch * hidden,
+        .y = gives[0] ? static_cast<float*>(out[0]) : nullptr,
+        .lengths = has_lengths ? static_cast<const int32_t*>(in[kRecurrentLengths]) : nullptr,
+        .scratch = context.scratch + float_bytes(),
+        .pool = context.pool};
+    if (state.y != nullptr && has_lengths)
       std::memset(state.y, 0,
                   static_cast<size_t>(steps * directions * batch * hidden) * sizeof(float));
     const auto* peepholes =
@@ -150,6 +153,7 @@ class Recurrent : public RecurrentShape {
   struct State {
     const float *pre = nullptr, *peepholes = nullptr;
     float *gate, *h, *c, *reset, *y;
+    const int32_t* lengths;  // null: all are `steps`
     std::byte* scratch;
     ThreadPool& pool;
   };
@@ -169,7 +173,8 @@ class Recurrent : public RecurrentShape {
     const int64_t width = d.state.columns();
     const auto each = [&](const auto& row) {
       for (int64_t b = 0; b < batch; ++b) {
-        const int64_t length = lengths.empty() ? steps : lengths[static_cast<size_t>(b)];
+        const int64_t length =
+            s.lengths == nullptr ? steps : std::min<int64_t>(s.lengths[b], steps);
         if (i >= length) continue;
         const int64_t t = d.backwards ? length - 1 - i : i;
         row(b, s.pre + Row(t, b) * columns(), s.gate + b * width, s.h + b * hidden, t);
