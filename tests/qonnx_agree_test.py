@@ -21,7 +21,15 @@ from onnx.reference.op_run import OpRun
 
 GENERAL = "qonnx.custom_op.general"
 DOMAINS = ["onnx.brevitas", GENERAL, "finn.custom_op.general"]
-ROUNDINGS = {"ROUND": np.round, "CEIL": np.ceil, "FLOOR": np.floor}
+ROUNDINGS = {
+    "ROUND": np.round,
+    "ceil": np.ceil,  # as Brevitas writes them
+    "FLOOR": np.floor,
+    "UP": lambda y: np.sign(y) * np.ceil(np.abs(y)),
+    "DOWN": np.fix,
+    "HALF_UP": lambda y: np.sign(y) * np.floor(np.abs(y) + 0.5),
+    "HALF_DOWN": lambda y: np.sign(y) * np.ceil(np.abs(y) - 0.5),
+}
 
 
 def bounds(signed, narrow, bits):
@@ -49,7 +57,7 @@ def trunc(x, scale, zero, bits, *rest, signed=1, narrow=0, rounding_mode="FLOOR"
     if len(rest) == 1:
         y = ROUNDINGS[rounding_mode](y / 2.0 ** (bits - rest[0]))
         return ((y - zero) * scale).astype(np.float32)
-    out_scale, _, out_bits = rest
+    out_scale, out_bits = rest[0], rest[-1]
     power = 2.0 ** np.round(np.log2(out_scale / scale))
     y = np.clip(y / power, *bounds(signed, narrow, int(out_bits)))
     return ((ROUNDINGS[rounding_mode](y) - zero / power) * out_scale).astype(np.float32)
@@ -191,6 +199,7 @@ def small_networks(folder):
         for inputs, constants in (
             (["x", "s", "z", "b", "o"], {"b": 8, "o": 5}),
             (["x", "s", "z", "b", "t", "u", "o"], {"b": 8, "t": 1.0, "u": 0, "o": 3}),
+            (["x", "s", "z", "b", "t", "o"], {"b": 8, "t": 0.5, "o": 4}),
         ):
             node = helper.make_node("Trunc", inputs, ["q"], domain=GENERAL, rounding_mode=mode)
             scales = {"s": 0.125, "z": 0, **constants}

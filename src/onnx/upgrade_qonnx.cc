@@ -1,6 +1,8 @@
 // QONNX's operators, which Brevitas and FINN write: what they compute as ONNX's operators, and a
 // pair of QuantizeLinear and DequantizeLinear behind that, so that their values become quantized
 // types. Quant and IntQuant, BipolarQuant, Trunc, and FINN's MultiThreshold.
+#include <algorithm>
+#include <cctype>
 #include <cmath>
 
 #include "onnx/upgrade.h"
@@ -31,13 +33,30 @@ Status NeedInputs(Upgrade& u, size_t count) {
   return {};
 }
 
-// ONNX's operator of a rounding mode.
-Result<const char*> RoundingOf(Upgrade& u, const char* fallback) {
-  const std::string mode = u.attrs().String("rounding_mode", fallback);
-  if (mode == "ROUND" || mode == "HALF_EVEN") return "Round";
-  if (mode == "CEIL") return "Ceil";
-  if (mode == "FLOOR") return "Floor";
-  return Unsupported("rounding_mode {}, expected ROUND, HALF_EVEN, CEIL or FLOOR", mode);
+// A rounding mode by ONNX's operators: of the number, or of its magnitude plus `shift`.
+struct Rounding {
+  const char* op = "Round";
+  bool magnitude = false;
+  float shift = 0;
+
+  // As QuantizeLinear does.
+  bool is_quantize() const { return op == std::string_view("Round"); }
+};
+
+Result<Rounding> RoundingOf(Upgrade& u, const char* fallback) {
+  const std::string written = u.attrs().String("rounding_mode", fallback);
+  std::string mode = written;
+  std::ranges::transform(mode, mode.begin(), [](unsigned char c) { return std::toupper(c); });
+  if (mode == "ROUND" || mode == "HALF_EVEN") return Rounding{"Round"};
+  if (mode == "CEIL") return Rounding{"Ceil"};
+  if (mode == "FLOOR") return Rounding{"Floor"};
+  if (mode == "UP") return Rounding{"Ceil", true};
+  if (mode == "DOWN" || mode == "ROUND_TO_ZERO") return Rounding{"Floor", true};
+  if (mode == "HALF_UP") return Rounding{"Floor", true, 0.5f};
+  if (mode == "HALF_DOWN") return Rounding{"Ceil", true, -0.5f};
+  return Unsupported(
+      "rounding_mode {}, expected ROUND, HALF_EVEN, CEIL, FLOOR, UP, DOWN, HALF_UP or HALF_DOWN",
+      written);
 }
 
 // Integers from low to high, (q - zero) * scale.
@@ -152,12 +171,21 @@ ValueId Sign(Upgrade& u, ValueId y) {
   return u.Apply("Where", "sign", {positive, Number(u, "one", 1), Number(u, "minus_one", -1)});
 }
 
-// (f(clamp(x / scale + zero, low, high)) - zero) * scale, f the operator `rounding`.
-ValueId Rounded(Upgrade& u, const Integers& grid, const char* rounding) {
+ValueId RoundBy(Upgrade& u, const Rounding& rounding, ValueId y) {
+  if (!rounding.magnitude) return u.Apply(rounding.op, "rounded", {y});
+  ValueId size = u.Apply("Abs", "magnitude", {y});
+  if (rounding.shift != 0)
+    size = u.Apply("Add", "moved", {size, Number(u, "half", rounding.shift)});
+  size = u.Apply(rounding.op, "whole", {size});
+  return u.Apply("Mul", "rounded", {size, u.Apply("Sign", "direction", {y})});
+}
+
+// (f(clamp(x / scale + zero, low, high)) - zero) * scale, f the rounding.
+ValueId Rounded(Upgrade& u, const Integers& grid, const Rounding& rounding) {
   const ValueId low = Number(u, "low", static_cast<float>(grid.low)),
                 high = Number(u, "high", static_cast<float>(grid.high));
   const ValueId y = u.Apply("Clip", "range", {Scaled(u, grid.zero), low, high});
-  return Real(u, u.Apply(rounding, "rounded", {y}), grid.zero, u.node().input(1));
+  return Real(u, RoundBy(u, rounding, y), grid.zero, u.node().input(1));
 }
 
 // Quant(x, scale, zero, bits): y = (round(clamp(x / scale + zero, low, high)) - zero) * scale; of
@@ -167,7 +195,7 @@ ValueId Rounded(Upgrade& u, const Integers& grid, const char* rounding) {
 // More than 16 bits, as Brevitas gives biases, are real numbers: import-qdq makes a bias int32.
 Status Quant(Upgrade& u) {
   EVOQ_TRY(NeedInputs(u, 4));
-  EVOQ_ASSIGN(const char* rounding, RoundingOf(u, "ROUND"));
+  EVOQ_ASSIGN(const Rounding rounding, RoundingOf(u, "ROUND"));
   EVOQ_ASSIGN(const int bits, ConstantBits(u, 3, 32));
   Integers grid;
   EVOQ_TRY(SetZero(u, grid));
@@ -183,7 +211,7 @@ Status Quant(Upgrade& u) {
   ValueId x = u.node().input(0);
   if (bits == 1 && grid.is_signed) {
     x = Real(u, Sign(u, Scaled(u, grid.zero)), grid.zero, u.node().input(1));
-  } else if (rounding != std::string_view("Round")) {
+  } else if (!rounding.is_quantize()) {
     x = Rounded(u, grid, rounding);
   } else if (grid.low != IntegerMin(dtype) || grid.high != IntegerMax(dtype)) {
     const ValueId low = u.AddConstant("low", RealBound(u, grid, grid.low)),
@@ -215,19 +243,21 @@ Status Bipolar(Upgrade& u) {
 
 // Trunc(x, scale, zero, bits, out_bits): q = round(x / scale + zero), the lowest bits - out_bits of
 // which are cut off: y = (f(q / 2^(bits - out_bits)) - zero) * scale.
-// Since 2025 Trunc(x, scale, zero, bits, out_scale, out_zero, out_bits), t = out_scale / scale
-// rounded to a power of two: y = (f(clamp(q / t)) - zero / t) * out_scale.
+// Since 2025 Trunc(x, scale, zero, bits, out_scale, out_bits), or out_zero in front of out_bits,
+// with t = out_scale / scale rounded to a power of two: y = (f(clamp(q / t)) - zero / t) *
+// out_scale.
 Status Trunc(Upgrade& u) {
-  const bool rescales = u.node().inputs.size() > 5;
-  EVOQ_TRY(NeedInputs(u, rescales ? 7 : 5));
-  EVOQ_ASSIGN(const char* rounding, RoundingOf(u, "FLOOR"));
+  const size_t count = std::clamp<size_t>(u.node().inputs.size(), 5, 7);
+  const bool rescales = count > 5;
+  EVOQ_TRY(NeedInputs(u, count));
+  EVOQ_ASSIGN(const Rounding rounding, RoundingOf(u, "FLOOR"));
   EVOQ_ASSIGN(const int bits, ConstantBits(u, 3, 32));
-  EVOQ_ASSIGN(const int out_bits, ConstantBits(u, rescales ? 6 : 4, rescales ? 16 : 32));
+  EVOQ_ASSIGN(const int out_bits, ConstantBits(u, count - 1, rescales ? 16 : 32));
   EVOQ_ASSIGN(const float zero, ConstantScalar(u, 2, "the zero point"));
   ValueId y = u.Apply("Round", "integers", {Scaled(u, zero)});
   if (!rescales) {
     y = u.Apply("Div", "cut", {y, Number(u, "power", std::ldexp(1.0f, bits - out_bits))});
-    u.ReplaceBy(Real(u, u.Apply(rounding, "rounded", {y}), zero, u.node().input(1)));
+    u.ReplaceBy(Real(u, RoundBy(u, rounding, y), zero, u.node().input(1)));
     return {};
   }
   EVOQ_ASSIGN(const float scale, ConstantScalar(u, 1, "the scale"));
@@ -243,7 +273,7 @@ Status Trunc(Upgrade& u) {
   y = u.Apply("Clip", "range",
               {y, Number(u, "low", static_cast<float>(grid.low)),
                Number(u, "high", static_cast<float>(grid.high))});
-  y = Real(u, u.Apply(rounding, "rounded", {y}), grid.zero, u.node().input(4));
+  y = Real(u, RoundBy(u, rounding, y), grid.zero, u.node().input(4));
   const DType dtype = StorageType(grid, u.Constant(0) != nullptr);
   if (grid.zero == std::floor(grid.zero) && Holds(dtype, grid.zero))
     return ReplaceByPair(u, y, grid, dtype);

@@ -408,8 +408,11 @@ std::vector<OnnxCase> QuantizedCases() {
        "the zero point must be a constant number"},
       {"good, rounding down", quant([](G g) { g.attributes = Text("rounding_mode", "FLOOR"); }),
        ""},
-      {"another rounding", quant([](G g) { g.attributes = Text("rounding_mode", "UP"); }),
-       "rounding_mode UP, expected ROUND, HALF_EVEN, CEIL or FLOOR"},
+      {"good, rounding away from 0", quant([](G g) { g.attributes = Text("rounding_mode", "UP"); }),
+       ""},
+      {"another rounding", quant([](G g) { g.attributes = Text("rounding_mode", "NEAR"); }),
+       "rounding_mode NEAR, expected ROUND, HALF_EVEN, CEIL, FLOOR, UP, DOWN, HALF_UP or "
+       "HALF_DOWN"},
       {"good, 32 bits", quant([](G g) { g.bits = 32; }), ""},
       {"0 bits", quant([](G g) { g.bits = 0; }), "bit width 0, expected 1 to 32"},
       {"33 bits", quant([](G g) { g.bits = 33; }), "bit width 33, expected 1 to 32"},
