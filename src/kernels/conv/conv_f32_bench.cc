@@ -56,6 +56,11 @@ constexpr Shape2d kShapes[] = {
     {"squeezenet/3x3_c32_128_27", 27, 32, 128, 3, 1},
     {"squeezenet/3x3_c64_256_13", 13, 64, 256, 3, 1},
     {"squeezenet/1x1_c512_1000_13", 13, 512, 1000, 1, 1},
+    // Few channels at the ends of networks
+    {"first/5x5_c1_8_28", 28, 1, 8, 5, 1},
+    {"first/3x3_c3_16_224", 224, 3, 16, 3, 1},
+    {"last/3x3_c64_1_224", 224, 64, 1, 3, 1},
+    {"last/3x3_c32_3_256", 256, 32, 3, 3, 1},
 };
 
 void Conv(benchmark::State& state, const Shape2d& s, int threads) {
@@ -79,17 +84,27 @@ void Conv(benchmark::State& state, const Shape2d& s, int threads) {
                  threads);
 }
 
-void ConvTranspose(benchmark::State& state, int64_t size, int64_t channels, int threads) {
+// To twice the size.
+struct Upsampling {
+  const char* name;
+  int64_t size, channels_in, channels_out, kernel;
+};
+constexpr Upsampling kUpsamplings[] = {{"4x4s2_c64_28", 28, 64, 64, 4},
+                                       {"last/9x9s2_c56_1_64", 64, 56, 1, 9}};
+
+void ConvTranspose(benchmark::State& state, const Upsampling& s, int threads) {
   Attrs attrs;
   attrs.Set("channels_last", 1);
   attrs.Set("strides", std::vector<int64_t>{2, 2});
-  attrs.Set("pads", std::vector<int64_t>{1, 1, 1, 1});
-  const TensorType y(DType::kFloat32, Shape{1, 2 * size, 2 * size, channels});
+  const int64_t pad = (s.kernel - 1) / 2, end = s.kernel - 2 - pad;
+  attrs.Set("pads", std::vector<int64_t>{pad, pad, end, end});
+  const TensorType y(DType::kFloat32, Shape{1, 2 * s.size, 2 * s.size, s.channels_out});
   const std::vector<TensorType> inputs = {
-      TensorType(DType::kFloat32, Shape{1, size, size, channels}),
-      TensorType(DType::kFloat32, Shape{channels, channels, 4, 4})};
+      TensorType(DType::kFloat32, Shape{1, s.size, s.size, s.channels_in}),
+      TensorType(DType::kFloat32, Shape{s.channels_in, s.channels_out, s.kernel, s.kernel})};
   BenchLinearF32(state, *FindKernel("conv_transpose_f32"), attrs, inputs, {false, true}, y,
-                 16.0 * size * size * channels * channels, threads);
+                 1.0 * s.kernel * s.kernel * s.size * s.size * s.channels_in * s.channels_out,
+                 threads);
 }
 
 const int kRegistered = [] {
@@ -100,10 +115,12 @@ const int kRegistered = [] {
           [&shape, threads](benchmark::State& state) { Conv(state, shape, threads); })
           ->UseRealTime();
     }
-    benchmark::RegisterBenchmark(
-        fmt::format("conv_transpose_f32/4x4s2_c64_28/threads:{}", threads).c_str(),
-        [threads](benchmark::State& state) { ConvTranspose(state, 28, 64, threads); })
-        ->UseRealTime();
+    for (const Upsampling& shape : kUpsamplings) {
+      benchmark::RegisterBenchmark(
+          fmt::format("conv_transpose_f32/{}/threads:{}", shape.name, threads).c_str(),
+          [&shape, threads](benchmark::State& state) { ConvTranspose(state, shape, threads); })
+          ->UseRealTime();
+    }
   }
   return 0;
 }();

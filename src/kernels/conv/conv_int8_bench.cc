@@ -119,6 +119,7 @@ const bool kRegistered = [] {
   const ConvShape others[] = {{1, 256, 256, 14, 1, 1},  {3, 128, 128, 56, 1, 32},
                               {3, 256, 256, 28, 1, 32}, {3, 16, 16, 112, 1, 1},
                               {3, 8, 8, 112, 1, 1},     {3, 3, 16, 224, 1, 1}};
+  const ConvShape last[] = {{3, 64, 1, 224, 1, 1}, {3, 32, 3, 256, 1, 1}};
   const auto conv = [](const char* net, const ConvShape& s, bool residual) {
     Register(fmt::format("{}/{}x{}_c{}_m{}_{}_s{}{}{}", net, s.kernel, s.kernel, s.in, s.out,
                          s.size, s.stride, s.group > 1 ? fmt::format("_g{}", s.group) : "",
@@ -130,6 +131,7 @@ const bool kRegistered = [] {
   conv("resnet50", {1, 256, 1024, 14, 1, 1}, true);
   for (const ConvShape& s : mobilenetv2) conv("mobilenetv2", s, false);
   for (const ConvShape& s : others) conv("other", s, false);
+  for (const ConvShape& s : last) conv("last", s, false);
   Register("cold/3x3_c512_m512_7_s1", MakeConv({3, 512, 512, 7, 1, 1}, false), true);
   Register("cold/1x1_c512_m2048_7_s1", MakeConv({1, 512, 2048, 7, 1, 1}, false), true);
   Register("cold/128x768x3072", MakeProduct(128, 768, 3072, false), true);
