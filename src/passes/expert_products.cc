@@ -1,3 +1,4 @@
+#include "graph/float_reason.h"
 #include "kernels/gemm/blocks/block_data.h"
 #include "ops/experts.h"
 #include "passes/match.h"
@@ -46,6 +47,7 @@ bool Fuse(Graph& graph, NodeId id) {
   }
   Attrs attrs;
   attrs.Set(kExperts, static_cast<int64_t>(matrices.size()));
+  if (const Reason why = FloatReasonOf(first->attrs); !why.empty()) SetFloatReason(attrs, why);
   for (const char* name : {kDataBlock, "output_dtype"}) {
     if (const int64_t value = first->attrs.Int(name, 0); value > 0) attrs.Set(name, value);
   }

@@ -62,6 +62,7 @@ std::optional<Reason> ReadExperts(const KernelCall& call, ExpertShape& s) {
       x.shape.rank() != rank + 1 || call.inputs[kFirst].shape.rank() != 2)
     return Reject("shape", "{} experts of {} inputs", s.experts, given);
   s.rows = ElementsOf(ids);
+  if (s.rows > INT32_MAX) return Reject("shape", "{} experts of {} inputs", s.experts, s.rows);
   s.depth = x.shape[rank].value;
   s.columns = call.inputs[kFirst].shape[1].value;
   const int64_t chosen = ids.shape[rank - 1].value;
