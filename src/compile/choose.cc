@@ -16,15 +16,18 @@ bool AnyQuantized(std::span<const TensorType> types) {
 // Why a step that could compute on integers does not, for `explain`.
 void ExplainFloat(const Node& node, const NodeCall& args, Decision& decision) {
   const OpDef* op = FindOp(node);
-  if (op == nullptr || op->quant == QuantTrait::kFloat || decision.precision == Precision::kInt8 ||
-      decision.precision == Precision::kBf16)
+  const bool chooses = op != nullptr && op->alternatives >= 0;
+  if (op == nullptr || (op->quant == QuantTrait::kFloat && !chooses) ||
+      decision.precision == Precision::kInt8 || decision.precision == Precision::kBf16)
     return;
   if (const Reason noted = FloatReasonOf(node.attrs); !noted.empty()) {
     decision.float_reason = noted;
     return;
   }
+  const size_t weight = chooses ? static_cast<size_t>(op->alternatives) : 1;
+  const bool product = op->quant == QuantTrait::kLinear || chooses;
   const bool weights_only =
-      op->quant == QuantTrait::kLinear && args.inputs.size() > 1 && args.inputs[1].quantized();
+      product && args.inputs.size() > weight && args.inputs[weight].quantized();
   if (weights_only && !args.inputs[0].quantized()) {
     decision.float_reason = {
         "weights-only",
@@ -37,7 +40,7 @@ void ExplainFloat(const Node& node, const NodeCall& args, Decision& decision) {
         fmt::format(
             "no integer kernel takes {} with these types; it runs in {}", node.op,
             decision.kernel == kReferenceKernel ? "the reference evaluator" : decision.kernel)};
-  } else if (op->quant == QuantTrait::kLinear) {
+  } else if (product) {
     decision.float_reason = {"not-quantized", "its inputs are float32 in the model"};
   }
 }

@@ -66,7 +66,7 @@ struct MissingSettings {
   int64_t used_experts = 0;    // num_experts_per_tok
   int64_t expert_inner = 0;    // moe_intermediate_size; 0: intermediate_size is that of experts
   double gate_limit = 0, gate_alpha = 1;  // swiglu_limit, swiglu_alpha
-  int64_t shared_expert = 0;              // shared_expert_intermediate_size
+  int64_t shared_expert = 0;  // shared_expert_intermediate_size, shared_intermediate_size
 };
 
 struct Architecture {

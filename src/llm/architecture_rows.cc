@@ -61,6 +61,8 @@ constexpr auto kGraniteMoeNames =
                               {"block_sparse_moe.router.layer", "ffn_gate_inp"},
                               {"block_sparse_moe.input_linear", "ffn_gate_up_exps"},
                               {"block_sparse_moe.output_linear", "ffn_down_exps"},
+                              {"shared_mlp.input_linear", "ffn_up_shexp"},
+                              {"shared_mlp.output_linear", "ffn_down_shexp"},
                           });
 
 // Experts' gates and ups are one stack, in turn (llm/experts_in_turn.h).
@@ -501,6 +503,18 @@ extern const Architecture kArchitectureGraniteMoe = {
     .gguf_normalizes_experts = true,
     .missing = {
         .context = 2048, .inner = 11008, .attention_scale = 1, .experts = 8, .used_experts = 2}};
+// GGUF's granitemoe is this one too.
+extern const Architecture kArchitectureGraniteMoeShared = {.name = "granitemoeshared",
+                                                           .gguf = "",
+                                                           .names = kGraniteMoeNames,
+                                                           .experts = true,
+                                                           .normalizes_experts = true,
+                                                           .missing = {.context = 2048,
+                                                                       .inner = 11008,
+                                                                       .attention_scale = 1,
+                                                                       .experts = 8,
+                                                                       .used_experts = 2,
+                                                                       .shared_expert = 1024}};
 extern const Architecture kArchitectureGptOss = {.name = "gpt_oss",
                                                  .gguf = "gpt-oss",
                                                  .names = kGptOssNames,

@@ -145,7 +145,9 @@ Status ReadExperts(const Architecture& row, const json& config, LanguageModel& m
     EVOQ_ASSIGN(e.inner, Int(config, {"moe_intermediate_size"}, missing.expert_inner));
   }
   if (missing.shared_expert > 0) {
-    EVOQ_ASSIGN(e.shared, Int(config, {"shared_expert_intermediate_size"}, missing.shared_expert));
+    EVOQ_ASSIGN(e.shared,
+                Int(config, {"shared_expert_intermediate_size", "shared_intermediate_size"},
+                    missing.shared_expert));
   }
   if (missing.gate_limit != 0) {
     EVOQ_ASSIGN(const double limit, Real(config, {"swiglu_limit"}, missing.gate_limit));

@@ -373,7 +373,7 @@ TEST_F(Folders, MixturesOfExperts) {
       {{{"clip_qkv", 8.0}}, "clip_qkv"},
       {{{"model_type", "llama"}},
        "num_experts is 3: mixtures of experts are read of mixtral, qwen2_moe, qwen3_moe, olmoe, "
-       "granitemoe, gpt_oss, not of llama"},
+       "granitemoe, granitemoeshared, gpt_oss, not of llama"},
   };
   for (const auto& c : cases) {
     SCOPED_TRACE(c.wanted);

@@ -4,6 +4,7 @@
 
 #include "kernels/gemm/blocks/block_data.h"
 #include "ops/indexing.h"
+#include "ops/linear.h"
 #include "ops/util.h"
 
 namespace evoq {
@@ -62,7 +63,9 @@ InferResult InferExperts(const InferArgs& args) {
   const Shape& w = args.inputs[kFirstExpert].shape;
   for (size_t i = kFirstExpert; i < args.inputs.size(); ++i) {
     const bool bias = static_cast<int64_t>(i - kFirstExpert) >= experts;
-    if (!args.has(i) || args.inputs[i].dtype != args.inputs[kExpertData].dtype)
+    // Biases of products that are summed in float32 are float32.
+    const bool float32 = args.has(i) && bias && args.inputs[i].dtype == DType::kFloat32;
+    if (!float32 && (!args.has(i) || args.inputs[i].dtype != args.inputs[kExpertData].dtype))
       return InvalidInput("input {} is {}, expected {} as input 0", i, args.inputs[i].ToString(),
                           DTypeName(args.inputs[kExpertData].dtype));
     EVOQ_TRY(CheckRank(args, i, bias ? 1 : 2));
@@ -82,7 +85,8 @@ InferResult InferExperts(const InferArgs& args) {
   if (data_block < 0)
     return InvalidInput("attribute {} is {}, expected 0 or more", kDataBlock, data_block);
   EVOQ_ASSIGN(Shape y, RowsShape(x, args.inputs[kExpertIds].shape, w.ranked() ? w[1] : Dim()));
-  return std::vector<TensorType>{TensorType(args.inputs[kExpertData].dtype, std::move(y))};
+  EVOQ_ASSIGN(const DType dtype, LinearOutputDType(args));
+  return std::vector<TensorType>{TensorType(dtype, std::move(y))};
 }
 
 int64_t Macs(const Node&, std::span<const TensorType> inputs, std::span<const TensorType> outputs) {

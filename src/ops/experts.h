@@ -9,8 +9,8 @@ namespace evoq {
 // evoq::ExpertMatMul(x, ids, w_0, ..., w_E-1, bias_0, ..., bias_E-1), E = attribute `experts`, the
 // biases all or none: x float[.., 1 or J, K], ids integer[.., J] of [0, E), w_e [K, N], bias_e [N];
 //   y[.., j, :] = x[.., j or 0, :] w_e + bias_e, e = ids[.., j]
-// with the attribute data_block as MatMul has it. Matrices that no element of ids names are not
-// read.
+// with the attributes data_block and output_dtype as MatMul has them. Matrices that no element of
+// ids names are not read.
 inline constexpr char kExperts[] = "experts";
 inline constexpr size_t kExpertData = 0, kExpertIds = 1, kFirstExpert = 2;
 

@@ -1,3 +1,4 @@
+#include "graph/float_reason.h"
 #include "kernels/gemm/blocks/block_data.h"
 #include "ops/experts.h"
 #include "passes/match.h"
@@ -5,8 +6,12 @@
 namespace evoq {
 namespace {
 
-// A product with constant weights of float32 data, read by nothing but `reader`; nothing for
-// another.
+bool IsReal(const TensorType& type) {
+  return !type.quantized() && (type.dtype == DType::kFloat32 || type.dtype == DType::kBfloat16);
+}
+
+// A product with constant weights of float32 or bfloat16 data, read by nothing but `reader`;
+// nothing for another.
 const Node* ProductOf(const Graph& graph, ValueId value, NodeId reader) {
   const NodeId id = ProducedBy(graph, value, "MatMul");
   if (!id.valid() || OnlyReader(graph, id) != reader) return nullptr;
@@ -14,7 +19,7 @@ const Node* ProductOf(const Graph& graph, ValueId value, NodeId reader) {
   const Tensor* w = graph.ConstantInput(node, 1);
   const bool fits = w != nullptr && w->layout().empty() && w->shape().rank() == 2 &&
                     !node.input(3).valid() && !node.input(4).valid() && !HasActivation(node) &&
-                    IsPlainFloat(graph, node.input(0)) && IsPlainFloat(graph, value);
+                    IsReal(graph.value(node.input(0)).type) && IsReal(graph.value(value).type);
   return fits ? &node : nullptr;
 }
 
@@ -22,6 +27,7 @@ const Node* ProductOf(const Graph& graph, ValueId value, NodeId reader) {
 bool Alike(const Graph& graph, const Node& a, const Node& b) {
   const TensorType &w = graph.value(a.input(1)).type, &v = graph.value(b.input(1)).type;
   return a.input(0) == b.input(0) && w.shape == v.shape &&
+         a.attrs.Int("output_dtype") == b.attrs.Int("output_dtype") &&
          a.attrs.Int(kDataBlock, 0) == b.attrs.Int(kDataBlock, 0) &&
          a.input(2).valid() == b.input(2).valid();
 }
@@ -41,8 +47,10 @@ bool Fuse(Graph& graph, NodeId id) {
   }
   Attrs attrs;
   attrs.Set(kExperts, static_cast<int64_t>(matrices.size()));
-  if (const int64_t block = first->attrs.Int(kDataBlock, 0); block > 0)
-    attrs.Set(kDataBlock, block);
+  if (const Reason why = FloatReasonOf(first->attrs); !why.empty()) SetFloatReason(attrs, why);
+  for (const char* name : {kDataBlock, "output_dtype"}) {
+    if (const int64_t value = first->attrs.Int(name, 0); value > 0) attrs.Set(name, value);
+  }
   std::vector<ValueId> inputs = {first->input(0), choose.input(0)};
   inputs.insert(inputs.end(), matrices.begin(), matrices.end());
   inputs.insert(inputs.end(), biases.begin(), biases.end());

@@ -733,5 +733,24 @@ TEST(CutOf, StepsOfOneThread) {
   EXPECT_EQ(loops(two), 0);
 }
 
+// Of four experts of 1 KiB one token reads two, three tokens all.
+TEST(Cost, OfExpertsThoseInUse) {
+  const auto weights = [](int tokens) {
+    std::string text =
+        fmt::format("input %x: float32[{0}, 1, 16]\ninput %ids: int64[{0}, 2]\n", tokens);
+    for (const char* w : {"a", "b", "c", "d"})
+      text += fmt::format("const %{}: float32[16, 16]\n", w);
+    text += fmt::format(
+        "n: %y: float32[{}, 2, 16] = evoq::ExpertMatMul{{experts=4}}(%x, %ids, %a, %b, %c, %d)\n"
+        "output %y\n",
+        tokens);
+    const Counted counted(text, "expert_matmul_f32", Tiled(14, 32), tokens * 2 * 16 * 16);
+    EXPECT_EQ(counted.family, "product_f32");
+    return counted.terms[kWeights];
+  };
+  EXPECT_NEAR(weights(1), 2048 * 0.01, 1e-9);
+  EXPECT_NEAR(weights(3), 4096 * 0.01, 1e-9);
+}
+
 }  // namespace
 }  // namespace evoq

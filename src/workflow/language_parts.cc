@@ -35,7 +35,7 @@ Result<double> MedianMs(const std::function<Status(int64_t i)>& once) {
 // The weights of a step that stay in float, if they are a matrix.
 int64_t FloatWeightsOf(const Graph& graph, const Node& node) {
   const OpDef* const op = FindOp(node);
-  if (op == nullptr || op->linear == nullptr) return 0;
+  if (op == nullptr || (op->linear == nullptr && op->alternatives < 0)) return 0;
   int64_t bytes = 0;
   for (const ValueId id : node.inputs) {
     if (!id.valid() || !graph.value(id).is_constant()) continue;

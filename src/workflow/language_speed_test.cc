@@ -3,6 +3,7 @@
 
 #include <gtest/gtest.h>
 
+#include "base/math.h"
 #include "llm/random_folder.h"
 #include "llm/tiny_llama.h"
 #include "workflow/compare.h"
@@ -142,6 +143,29 @@ TEST_F(LanguageSpeed, ExplainAddsUpByPart) {
   }
   EXPECT_EQ(by_part, by_cause);
   EXPECT_GT(by_part, 10'000);
+}
+
+// A layer's experts are one step, whose weights are those of all.
+TEST_F(LanguageSpeed, ExplainNamesExpertsThatStayedFloat) {
+  nlohmann::json config = TinyLlamaConfig();
+  config.update({{"model_type", "mixtral"}, {"num_local_experts", 4}, {"num_experts_per_tok", 2}});
+  ASSERT_TRUE(WriteRandomFolder(config, {}, 1, At("mixture")));
+  ExplainJob job;
+  job.model = At("mixture");
+  job.threads = 1;
+  job.duration_s = 0.01;
+  job.phase.name = "prompt";
+  const auto e = Explain(job);
+  ASSERT_TRUE(e) << e.error().message();
+  const std::vector<FloatMatrix>& matrices = e->language->float_matrices;
+  // Of each layer four of attention, the router, three of experts; and the head.
+  ASSERT_EQ(matrices.size(), static_cast<size_t>(8 * config["num_hidden_layers"].get<int>() + 1));
+  const auto experts = std::ranges::find(matrices, "blk.0.ffn_up.chosen", &FloatMatrix::step);
+  ASSERT_NE(experts, matrices.end());
+  const int64_t matrix = config["hidden_size"].get<int64_t>() *
+                         RoundUp(config["intermediate_size"].get<int64_t>(), int64_t{16});
+  EXPECT_EQ(experts->bytes, 4 * matrix * 4);
+  EXPECT_EQ(experts->why.code, "not-quantized");
 }
 
 TEST_F(LanguageSpeed, ExplainNamesMatricesThatStayedFloat) {

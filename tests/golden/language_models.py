@@ -121,6 +121,10 @@ MIXTURES = {
         {**EXPERTS, "moe_intermediate_size": 24, "head_dim": 8},
     ),
     "olmoe": ("olmoe", {**EXPERTS}),
+    "granitemoeshared": (
+        "granitemoeshared",
+        {**EXPERTS, "shared_intermediate_size": 24, "logits_scaling": 2.0},
+    ),
     "gpt_oss": (
         "gpt_oss",
         {**EXPERTS, "head_dim": 8, "sliding_window": 4, "intermediate_size": 64}

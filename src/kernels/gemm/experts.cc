@@ -5,19 +5,22 @@
 // (runtime/guard.h), and here it is clamped.
 //   expert_matmul_blocks  data rounded by blocks (matmul_blocks)
 //   expert_matmul_w8      weights that stay in their format (matmul_w8)
+//   expert_matmul_bf16    data and weights in bfloat16 (matmul_bf16)
 //   expert_matmul_f32     any others
 #include <algorithm>
 #include <cstring>
 
+#include "kernels/bf16/bf16.h"
 #include "kernels/call_util.h"
 #include "kernels/gemm/blocks/block_data.h"
 #include "kernels/gemm/blocks/bound_product.h"
 #include "kernels/gemm/float_rows.h"
+#include "kernels/gemm/pack_bf16.h"
 #include "kernels/parallel.h"
 
 namespace evoq {
 
-extern const KernelDef kMatMulW8, kMatMulF32;
+extern const KernelDef kMatMulW8, kMatMulF32, kMatMulBf16;
 
 namespace {
 
@@ -31,7 +34,11 @@ constexpr size_t kBucketCount = std::size(kBuckets);
 struct ExpertShape {
   int64_t experts = 0, rows = 0, share = 1;  // row r reads row r / share of the data
   int64_t depth = 0, columns = 0;
+  int64_t x_bytes = 4, y_bytes = 4;  // of an element: float32, or bfloat16
   bool biased = false, wide = true;  // wide: indices of 64 bits
+
+  int64_t in_bytes() const { return depth * x_bytes; }  // of a row
+  int64_t out_bytes() const { return columns * y_bytes; }
 
   // The most rows of one expert where the indices of a token differ.
   int64_t most() const { return std::min(kMostRows, rows); }
@@ -40,8 +47,10 @@ struct ExpertShape {
 std::optional<Reason> ReadExperts(const KernelCall& call, ExpertShape& s) {
   if (auto unknown = RejectUnknownShapes(call)) return unknown;
   const TensorType &x = call.inputs[kData], &ids = call.inputs[kIds], &y = call.outputs[0];
-  if (!PlainFloat(x) || !PlainFloat(y))
-    return Reject("types", "{} to {}, expected float32", x.ToString(), y.ToString());
+  const bool narrow = PlainBf16(x), narrow_y = narrow && PlainBf16(y);
+  if ((!narrow && !PlainFloat(x)) || (!narrow_y && !PlainFloat(y)))
+    return Reject("types", "{} to {}, expected float32 or bfloat16", x.ToString(), y.ToString());
+  s.x_bytes = narrow ? 2 : 4, s.y_bytes = narrow_y ? 2 : 4;
   if (ids.dtype != DType::kInt64 && ids.dtype != DType::kInt32)
     return Reject("types", "indices are {}, expected int64 or int32", ids.ToString());
   s.wide = ids.dtype == DType::kInt64;
@@ -53,6 +62,7 @@ std::optional<Reason> ReadExperts(const KernelCall& call, ExpertShape& s) {
       x.shape.rank() != rank + 1 || call.inputs[kFirst].shape.rank() != 2)
     return Reject("shape", "{} experts of {} inputs", s.experts, given);
   s.rows = ElementsOf(ids);
+  if (s.rows > INT32_MAX) return Reject("shape", "{} experts of {} inputs", s.experts, s.rows);
   s.depth = x.shape[rank].value;
   s.columns = call.inputs[kFirst].shape[1].value;
   const int64_t chosen = ids.shape[rank - 1].value;
@@ -71,7 +81,9 @@ std::optional<Reason> ReadExperts(const KernelCall& call, ExpertShape& s) {
   return std::nullopt;
 }
 
-TensorType Floats(std::vector<int64_t> sizes) { return TensorType(DType::kFloat32, Shape(sizes)); }
+TensorType Floats(std::vector<int64_t> sizes, int64_t bytes = 4) {
+  return TensorType(bytes == 2 ? DType::kBfloat16 : DType::kFloat32, Shape(sizes));
+}
 
 // The MatMul of `rows` rows by one expert's matrix.
 struct OneExpert {
@@ -81,9 +93,9 @@ struct OneExpert {
   KernelCall call;
 
   OneExpert(const KernelCall& all, const ExpertShape& s, int64_t expert, int64_t rows)
-      : output(Floats({rows, s.columns})),
+      : output(Floats({rows, s.columns}, s.y_bytes)),
         call{"MatMul", all.attrs, inputs, {&output, 1}, constants} {
-    inputs[0] = Floats({rows, s.depth});
+    inputs[0] = Floats({rows, s.depth}, s.x_bytes);
     inputs[1] = all.inputs[kFirst + static_cast<size_t>(expert)];
     constants[1] = all.constant(kFirst + static_cast<size_t>(expert));
     if (s.biased) inputs[2] = Floats({s.columns});
@@ -126,17 +138,13 @@ void ForEachExpert(const ExpertShape& s, const Order& sorted, const Product& pro
   }
 }
 
-int64_t RowsGrain(int64_t count, int64_t floats, ThreadPool& pool) {
-  return Grain(count, static_cast<double>(floats) * 0.1, pool.threads());
-}
-
-// Row i of `to` is row rows[i] / share of x.
-void GatherRows(const float* x, int64_t share, int64_t floats, const int32_t* rows, int64_t count,
-                float* to, ThreadPool& pool) {
-  pool.ParallelFor(count, RowsGrain(count, floats, pool), [&](int64_t begin, int64_t end) {
+// Row i of `to`, of so many bytes, is row rows[i] / share of x.
+void GatherRows(const std::byte* x, int64_t share, int64_t bytes, const int32_t* rows,
+                int64_t count, std::byte* to, ThreadPool& pool) {
+  const int64_t grain = Grain(count, static_cast<double>(bytes) * 0.025, pool.threads());
+  pool.ParallelFor(count, grain, [&](int64_t begin, int64_t end) {
     for (int64_t i = begin; i < end; ++i)
-      std::memcpy(to + i * floats, x + rows[i] / share * floats,
-                  static_cast<size_t>(floats) * sizeof(float));
+      std::memcpy(to + i * bytes, x + rows[i] / share * bytes, static_cast<size_t>(bytes));
   });
 }
 
@@ -214,11 +222,12 @@ struct FloatState {
 
   void Run(const void* const* in, void* const* out, const RunContext& context) const {
     const Order sorted(shape, in[kIds], context.scratch);
-    auto* const data = reinterpret_cast<float*>(context.scratch + staging.data);
-    auto* const results = reinterpret_cast<float*>(context.scratch + staging.results);
+    std::byte *const data = context.scratch + staging.data, *const results =
+                                                                context.scratch + staging.results;
+    const int64_t in_bytes = shape.in_bytes(), out_bytes = shape.out_bytes();
     const RunContext inner = {context.pool, context.scratch + staging.product, context.stream};
-    const auto* x = static_cast<const float*>(in[kData]);
-    auto* const y = static_cast<float*>(out[0]);
+    const auto* x = static_cast<const std::byte*>(in[kData]);
+    auto* const y = static_cast<std::byte*>(out[0]);
     ForEachExpert(shape, sorted, [&](int64_t e, const int32_t* rows, int64_t all) {
       const Product* const bound = &products[static_cast<size_t>(e) * kBucketCount];
       const void* operands[] = {data, in[kFirst + e],
@@ -227,19 +236,19 @@ struct FloatState {
         const size_t b = Next(bound, all - at);
         count = std::min(kBuckets[b], all - at);
         if (count == 1 && b == 0) {
-          operands[0] = x + rows[0] / shape.share * shape.depth;
-          void* const result = y + rows[0] * shape.columns;
+          operands[0] = x + rows[0] / shape.share * in_bytes;
+          void* const result = y + rows[0] * out_bytes;
           bound[b].run(bound[b].state.get(), operands, &result, inner);
           continue;
         }
-        GatherRows(x, shape.share, shape.depth, rows, count, data, context.pool);
-        std::fill_n(data + count * shape.depth, (kBuckets[b] - count) * shape.depth, 0.0f);
+        GatherRows(x, shape.share, in_bytes, rows, count, data, context.pool);
+        std::fill_n(data + count * in_bytes, (kBuckets[b] - count) * in_bytes, std::byte{0});
         operands[0] = data;
         void* const result = results;
         bound[b].run(bound[b].state.get(), operands, &result, inner);
         for (int64_t i = 0; i < count; ++i)
-          std::memcpy(y + rows[i] * shape.columns, results + i * shape.columns,
-                      static_cast<size_t>(shape.columns) * sizeof(float));
+          std::memcpy(y + rows[i] * out_bytes, results + i * out_bytes,
+                      static_cast<size_t>(out_bytes));
       }
     });
   }
@@ -251,6 +260,7 @@ std::optional<Reason> RejectBlocksCall(const KernelCall& call, ExpertShape& s) {
   const int64_t data_block = call.attrs.Int(kDataBlock, 0);
   if (data_block < 1) return Reject("attribute", "no data_block: the data is not rounded");
   if (auto why = ReadExperts(call, s)) return why;
+  if (s.x_bytes != 4) return Reject("types", "data {}", call.inputs[kData].ToString());
   for (int64_t e = 0; e < s.experts; ++e) {
     if (auto why = RejectBlocks(call.inputs[kFirst + static_cast<size_t>(e)], data_block))
       return why;
@@ -302,28 +312,32 @@ Result<BoundKernel> BindBlocksOfExperts(const KernelCall& call, const BindOption
 // Each expert by the kernel that takes few rows of it.
 const KernelDef& FloatKernelOf(const KernelCall& call, const ExpertShape& s, int64_t expert) {
   const OneExpert one(call, s, expert, 1);
+  if (s.x_bytes == 2) return kMatMulBf16;
   return kMatMulW8.reject(one.call) ? kMatMulF32 : kMatMulW8;
 }
 
-std::optional<Reason> RejectFloatOfExperts(const KernelCall& call, bool in_format) {
+std::optional<Reason> RejectFloatOfExperts(const KernelCall& call, const KernelDef& kernel) {
   ExpertShape s;
   if (auto why = ReadExperts(call, s)) return why;
   for (int64_t e = 0; e < s.experts; ++e) {
     const OneExpert one(call, s, e, 1);
-    if (auto why = (in_format ? kMatMulW8 : kMatMulF32).reject(one.call)) return why;
+    if (auto why = kernel.reject(one.call)) return why;
   }
   constexpr int64_t kFewTokens = 16;
   const int64_t tokens = s.rows / std::max<int64_t>(call.inputs[kIds].shape.dims().back().value, 1);
-  if (in_format && tokens > kFewTokens)
+  if (&kernel == &kMatMulW8 && tokens > kFewTokens)
     return Reject("shape", "{} tokens, expected 1 to {}", tokens, kFewTokens);
   return std::nullopt;
 }
 
 std::optional<Reason> RejectW8OfExperts(const KernelCall& call) {
-  return RejectFloatOfExperts(call, true);
+  return RejectFloatOfExperts(call, kMatMulW8);
 }
 std::optional<Reason> RejectF32OfExperts(const KernelCall& call) {
-  return RejectFloatOfExperts(call, false);
+  return RejectFloatOfExperts(call, kMatMulF32);
+}
+std::optional<Reason> RejectBf16OfExperts(const KernelCall& call) {
+  return RejectFloatOfExperts(call, kMatMulBf16);
 }
 
 Result<Tensor> PackFloatOfExperts(const KernelCall& call, size_t input) {
@@ -337,6 +351,7 @@ Result<Tensor> PackFloatOfExperts(const KernelCall& call, size_t input) {
 bool ReadsFloatOfExperts(const KernelCall& call, size_t input, std::string_view layout) {
   ExpertShape s;
   if (!IsMatrix(call, input) || ReadExperts(call, s)) return false;
+  if (s.x_bytes == 2) return layout == kMatMulLayoutBf16;
   const OneExpert one(call, s, static_cast<int64_t>(input - kFirst), 1);
   return kMatMulF32.reads(one.call, 1, layout);
 }
@@ -383,6 +398,16 @@ extern const KernelDef kExpertW8 = {
     .precision = Precision::kFloat32,
     .peak = Peak::kMemory,
     .reject = RejectW8OfExperts,
+    .pack = PackFloatOfExperts,
+    .reads = ReadsFloatOfExperts,
+    .bind = BindFloatOfExperts,
+};
+extern const KernelDef kExpertBf16 = {
+    .name = "expert_matmul_bf16",
+    .op = "ExpertMatMul",
+    .precision = Precision::kBf16,
+    .peak = Peak::kBf16,
+    .reject = RejectBf16OfExperts,
     .pack = PackFloatOfExperts,
     .reads = ReadsFloatOfExperts,
     .bind = BindFloatOfExperts,

@@ -4,7 +4,8 @@
 #include "kernels/test_util.h"
 
 namespace evoq {
-extern const KernelDef kExpertBlocks, kExpertW8, kExpertF32, kMatMulBlocks, kMatMulW8, kMatMulF32;
+extern const KernelDef kExpertBlocks, kExpertW8, kExpertF32, kExpertBf16, kMatMulBlocks, kMatMulW8,
+    kMatMulF32, kMatMulBf16;
 namespace {
 
 constexpr int64_t kDepth = 64, kColumns = 45;
@@ -55,13 +56,14 @@ Tensor Expected(const KernelDef& product, const TestCall& t, Isa isa) {
     TestCall one;
     one.op = "MatMul";
     one.attrs = t.attrs;
-    Tensor x = Tensor::Allocate(TensorType(DType::kFloat32, Shape{1, kDepth}));
-    std::memcpy(x.mutable_raw(), t.inputs[0].data<float>() + r / share * kDepth, x.bytes());
+    Tensor x = Tensor::Allocate(TensorType(t.inputs[0].dtype(), Shape{1, kDepth}));
+    std::memcpy(x.mutable_raw(), t.inputs[0].raw() + static_cast<size_t>(r / share) * x.bytes(),
+                x.bytes());
     one.inputs = {x, t.inputs[2 + e]};
     if (t.inputs.size() > 2 + static_cast<size_t>(experts))
       one.inputs.push_back(t.inputs[2 + static_cast<size_t>(experts) + e]);
     one.is_constant = {false, true, false};
-    one.outputs = {TensorType(DType::kFloat32, Shape{1, kColumns})};
+    one.outputs = {TensorType(t.outputs[0].dtype, Shape{1, kColumns})};
     const Tensor row = RunKernel(product, one, isa)[0];
     std::memcpy(y.mutable_raw() + static_cast<size_t>(r) * row.bytes(), row.raw(), row.bytes());
   }
@@ -84,8 +86,10 @@ void Check(const KernelDef& kernel, const KernelDef& product, const TestCall& t,
         EXPECT_EQ(FirstDifference(y, expected), "") << at;
         continue;
       }
+      const Tensor got = ToFloat32(y).value(), want = ToFloat32(expected).value();
+      const double near = y.dtype() == DType::kBfloat16 ? 0.04 : 1e-5;
       for (int64_t i = 0; i < y.elements(); ++i)
-        ASSERT_NEAR(y.data<float>()[i], expected.data<float>()[i], 1e-5) << at << ", " << i;
+        ASSERT_NEAR(got.data<float>()[i], want.data<float>()[i], near) << at << ", " << i;
     }
   }
 }
@@ -138,6 +142,28 @@ TEST(ExpertMatMul, OfWeightsInFormatsIsMatMul) {
     EXPECT_EQ(RejectOf(kExpertW8, t).has_value(), s.tokens > 16);
     const std::string what = fmt::format("{} tokens of {}, {}", s.tokens, s.experts, kind.Name());
     Check(s.tokens > 16 ? kExpertF32 : kExpertW8, kMatMulW8, t, what, false);
+  }
+}
+
+TEST(ExpertMatMul, OfBfloat16IsMatMul) {
+  std::mt19937 random(6);
+  const auto narrow = [](const Tensor& x) {
+    Tensor y = Tensor::Allocate(TensorType(DType::kBfloat16, x.shape()));
+    for (int64_t i = 0; i < x.elements(); ++i)
+      y.mutable_data<uint16_t>()[i] = FloatToBfloat16(x.data<float>()[i]);
+    return y;
+  };
+  for (const Sizes& s : kSizes) {
+    for (const bool wide : {false, true}) {  // the results
+      TestCall t =
+          CallOf(s, [&] { return narrow(Random(Shape{kDepth, kColumns}, random)); }, random);
+      t.inputs[0] = narrow(t.inputs[0]);
+      if (wide) t.attrs.Set("output_dtype", static_cast<int64_t>(DType::kFloat32));
+      if (!wide) t.outputs[0].dtype = DType::kBfloat16;
+      EXPECT_TRUE(RejectOf(kExpertF32, t) && RejectOf(kExpertBlocks, t));
+      Check(kExpertBf16, kMatMulBf16, t, fmt::format("{} tokens of {}", s.tokens, s.experts),
+            false);
+    }
   }
 }
 

@@ -28,10 +28,9 @@ std::vector<Tensor> Expected(const TestCall& t) {
     const float* row = x.data<float>() + r * size;
     std::vector<int64_t> order(static_cast<size_t>(size));
     std::iota(order.begin(), order.end(), 0);
-    std::stable_sort(order.begin(), order.end(), [&](int64_t a, int64_t b) {
-      if (std::isnan(row[a]) || std::isnan(row[b]))
-        return std::isnan(row[a]) && !std::isnan(row[b]);
-      return row[a] > row[b];
+    std::sort(order.begin(), order.end(), [&](int64_t a, int64_t b) {
+      if (std::isnan(row[a]) != std::isnan(row[b])) return std::isnan(row[a]);
+      return std::isnan(row[a]) || row[a] == row[b] ? a < b : row[a] > row[b];
     });
     for (int64_t i = 0; i < k; ++i) {
       values.mutable_data<float>()[r * k + i] = row[order[static_cast<size_t>(i)]];

@@ -281,7 +281,7 @@ const CostFamily kFamilyProductWeights8 = {
 };
 const CostFamily kFamilyProductBf16 = {
     .name = "product_bf16",
-    .kernels = "conv_bf16 matmul_bf16",
+    .kernels = "conv_bf16 matmul_bf16 expert_matmul_bf16",
     .count = Count<2, Peak::kBf16>,
 };
 const CostFamily kFamilyProductFloat = {
