@@ -187,6 +187,8 @@ def check_refusals(folder):
         (["--distill-share", "0.5"], "--distill-share changes nothing: expected --teacher"),
         (["--distill-features-weight", "2"], "changes nothing: expected --distill-features"),
         (["--scheme", "int8", "--block", "64"], "--block changes nothing: expected --scheme of"),
+        (["--optimizer", "sgd", "--beta2", "0.9"], "--beta2 changes nothing: expected --optimizer"),
+        (["--freeze", "w3"], "--freeze w3: no parameter of that name; the nearest is w1"),
         (["--scheme", "int8", "--exclude", "cov"], "--exclude cov: no node of the optimized"),
         (["--scheme", "int8", "--weight-bits", "z*=4"], "--weight-bits z*: no node of"),
     ):

@@ -104,6 +104,8 @@ struct SessionOptions {
   // Sizes that the file declares (`evoq compile --gears`) are prepared from now on, beside the
   // runs, and serve other batches exactly while those are prepared: docs/dynamic.md.
   bool gears = true;
+  // Of LoadMemory: the session has a copy of the bytes.
+  bool copy_memory = false;
 };
 
 // What served the runs of a session so far, by the sizes of their inputs.
@@ -146,6 +148,14 @@ class Session {
  public:
   static std::optional<Session> Load(const std::string& path, const SessionOptions& options = {},
                                      std::string* error = nullptr);
+  // The same of the `size` bytes of an .etm in memory, which are checked as a file's are (their
+  // sizes, offsets and checksums). They begin at a multiple of 64 bytes (else they are refused),
+  // are read where they lie, never written to, and stay as they are until the session is gone; any
+  // number of sessions may share them. With copy_memory they begin anywhere, are copied, and may go
+  // when this returns. Messages call the model "model".
+  static std::optional<Session> LoadMemory(const void* data, std::size_t size,
+                                           const SessionOptions& options = {},
+                                           std::string* error = nullptr);
   Session(Session&&) noexcept;
   Session& operator=(Session&&) noexcept;
   ~Session();

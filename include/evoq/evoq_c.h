@@ -24,6 +24,12 @@ typedef struct {
 /* NULL on failure, with the reason in error[0 .. error_size), cut to fit and terminated. threads 0:
  * all physical cores. */
 evoq_session* evoq_session_load(const char* path, int threads, char* error, size_t error_size);
+/* As evoq_session_load, of the `size` bytes of an .etm in memory. With copy 0 they begin at a
+   multiple of 64 bytes (else they are refused), are read where they lie, never written to, and stay
+   as they are until the session is freed; any number of sessions may share them. Else they begin
+   anywhere, are copied, and may go when this returns. */
+evoq_session* evoq_session_load_memory(const void* data, size_t size, int copy, int threads,
+                                       char* error, size_t error_size);
 void evoq_session_free(evoq_session* session);
 
 /* How scale sets follow the input: evoq.h's AdaptiveSettings. What is 0 or NULL takes its default

@@ -19,7 +19,8 @@ def load(
 ) -> _evoq.Model:
     """Loads a model to be run.
 
-    model: the path of an .etm or .onnx file, the bytes of an ONNX file, or an onnx.ModelProto.
+    model: the path of an .etm or .onnx file, the bytes of either (which are copied), or an
+    onnx.ModelProto.
     threads: of each run; 0: one per physical core.
     shapes: sizes of the inputs, by name, to prepare the model for at once. Other shapes are
     prepared when they come.

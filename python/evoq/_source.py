@@ -1,4 +1,4 @@
-"""A model as the user has it: a path, the bytes of an ONNX file, or an onnx.ModelProto."""
+"""A model as the user has it: a path, the bytes of a file, or an onnx.ModelProto."""
 
 from __future__ import annotations
 
@@ -37,7 +37,8 @@ def as_file(model: Any) -> Iterator[str]:
         yield to_path(model)
         return
     with tempfile.TemporaryDirectory(prefix="evoq-") as folder:
-        path = os.path.join(folder, "model.onnx")
+        name = "model.etm" if data.startswith(b"EvoTiny\n") else "model.onnx"
+        path = os.path.join(folder, name)
         with open(path, "wb") as file:
             file.write(data)
         yield path

@@ -1,3 +1,4 @@
+#include <functional>
 #include <utility>
 
 #include "api/model_session.h"
@@ -47,6 +48,17 @@ struct Session::Impl {
   std::vector<OutputMemory> memory;
   std::vector<Array> results;  // of Compute
 
+  // Null, and why, where the model cannot be loaded.
+  static std::unique_ptr<Impl> Of(const std::function<ModelSource()>& source,
+                                  const SessionOptions& options, std::string* error) {
+    auto impl = Guarded([&]() -> Result<std::unique_ptr<Impl>> {
+      EVOQ_ASSIGN(ModelSession session, ModelSession::Load(source(), options));
+      return std::unique_ptr<Impl>(new Impl{std::move(session), {}, {}, {}});
+    });
+    if (impl) return std::move(*impl);
+    Say(error, impl.error());
+    return nullptr;
+  }
   Status Run(const std::vector<Array>& inputs, std::vector<Array>* outputs) {
     if (&inputs == outputs)
       return Fail(ErrorCode::kUsage, "the outputs are the inputs, expected arrays of their own");
@@ -87,13 +99,16 @@ Session::~Session() = default;
 
 std::optional<Session> Session::Load(const std::string& path, const SessionOptions& options,
                                      std::string* error) {
-  auto impl = Guarded([&]() -> Result<std::unique_ptr<Impl>> {
-    EVOQ_ASSIGN(ModelSession session, ModelSession::Load(path, options));
-    return std::unique_ptr<Impl>(new Impl{std::move(session), {}, {}, {}});
-  });
-  if (impl) return Session(std::move(*impl));
-  Say(error, impl.error());
-  return std::nullopt;
+  auto impl = Impl::Of([&] { return ModelSource(path); }, options, error);
+  if (impl == nullptr) return std::nullopt;
+  return Session(std::move(impl));
+}
+
+std::optional<Session> Session::LoadMemory(const void* data, std::size_t size,
+                                           const SessionOptions& options, std::string* error) {
+  auto impl = Impl::Of([&] { return ModelSource(data, size); }, options, error);
+  if (impl == nullptr) return std::nullopt;
+  return Session(std::move(impl));
 }
 
 const std::vector<ArrayInfo>& Session::inputs() const { return impl_->session.inputs(); }

@@ -147,12 +147,14 @@ Status Give(const evoq_session& s, const evoq_array* outputs, int output_count) 
 
 namespace {
 
-evoq_session* Load(const char* path, int threads,
-                   const std::optional<evoq::AdaptiveSettings>& adaptive, char* error,
-                   size_t error_size) {
+// A model's file, or its bytes where `size` is given.
+evoq_session* Load(const void* from, std::optional<size_t> size,
+                   const evoq::SessionOptions& options, char* error, size_t error_size) {
   const auto session = evoq::Guarded([&]() -> evoq::Result<evoq_session*> {
-    if (path == nullptr) return Fail(ErrorCode::kUsage, "the path is NULL");
-    EVOQ_ASSIGN(evoq::ModelSession loaded, evoq::ModelSession::Load(path, {threads, adaptive}));
+    if (from == nullptr && !size) return Fail(ErrorCode::kUsage, "the path is NULL");
+    const evoq::ModelSource source =
+        size ? evoq::ModelSource(from, *size) : evoq::ModelSource(static_cast<const char*>(from));
+    EVOQ_ASSIGN(evoq::ModelSession loaded, evoq::ModelSession::Load(source, options));
     return new evoq_session{std::move(loaded), {}, {}, {}, {}};
   });
   if (session) return *session;
@@ -187,7 +189,14 @@ const evoq::WatchedTensor* WatchedOf(const evoq_session* s, int index) {
 extern "C" {
 
 evoq_session* evoq_session_load(const char* path, int threads, char* error, size_t error_size) {
-  return Load(path, threads, std::nullopt, error, error_size);
+  return Load(path, {}, {threads}, error, error_size);
+}
+
+evoq_session* evoq_session_load_memory(const void* data, size_t size, int copy, int threads,
+                                       char* error, size_t error_size) {
+  evoq::SessionOptions options{threads};
+  options.copy_memory = copy != 0;
+  return Load(data, size, options, error, error_size);
 }
 
 evoq_session* evoq_session_load_adaptive(const char* path, int threads,
@@ -196,7 +205,7 @@ evoq_session* evoq_session_load_adaptive(const char* path, int threads,
   const auto adaptive = evoq::Guarded([&]() -> evoq::Result<std::optional<evoq::AdaptiveSettings>> {
     return settings == nullptr ? evoq::AdaptiveSettings() : SettingsFrom(*settings);
   });
-  if (adaptive) return Load(path, threads, *adaptive, error, error_size);
+  if (adaptive) return Load(path, {}, {threads, *adaptive}, error, error_size);
   evoq::TellInC(adaptive.error(), error, error_size);
   return nullptr;
 }
@@ -241,7 +250,7 @@ evoq_session* evoq_session_load_watched(const char* path, int threads, char* err
                                         size_t error_size) {
   evoq::AdaptiveSettings settings;
   settings.watch = true;
-  return Load(path, threads, settings, error, error_size);
+  return Load(path, {}, {threads, settings}, error, error_size);
 }
 
 int evoq_session_sizes(const evoq_session* s, evoq_sizes* to, char* error, size_t error_size) {

@@ -117,6 +117,76 @@ TEST(CApi, RefusalsNameWhatIsWrong) {
   EXPECT_EQ(evoq_session_compute(nullptr, &good, 1, nullptr, sizeof(error)), 1);
 }
 
+CSession FromMemory(InMemory& bytes, bool copy, std::string* why = nullptr) {
+  char error[300] = "";
+  CSession s(evoq_session_load_memory(bytes.data(), bytes.size(), copy, 1, error, sizeof(error)),
+             &evoq_session_free);
+  if (why != nullptr) *why = error;
+  return s;
+}
+
+// [2, 3] and [1, -1].
+void ExpectAdds(const CSession& s) {
+  float x[] = {2, 3}, y[2] = {};
+  const int64_t row[] = {1, 2};
+  const evoq_array in = {1, 2, row, x}, out = {1, 2, row, y};
+  ASSERT_NE(s, nullptr);
+  ASSERT_EQ(evoq_session_run(s.get(), &in, 1, &out, 1, nullptr, 0), 0);
+  EXPECT_EQ(y[0], 3);
+  EXPECT_EQ(y[1], 2);
+}
+
+TEST(CApi, LoadsFromMemory) {
+  const std::string file = ReadTextFile(ModelFile(kAdd).path()).value();
+  InMemory aligned(file);
+  CSession one = FromMemory(aligned, false);
+  const CSession two = FromMemory(aligned, false);
+  ExpectAdds(one);
+  ExpectAdds(two);
+  one.reset();
+  ExpectAdds(two);
+  EXPECT_EQ(std::memcmp(aligned.data(), file.data(), file.size()), 0) << "written to";
+  std::string why;
+  for (const size_t behind : {1, 8, 32, 63}) {
+    InMemory misaligned(file, behind);
+    EXPECT_EQ(FromMemory(misaligned, false, &why), nullptr);
+    EXPECT_EQ(why,
+              "the model's bytes begin at no multiple of 64, as those must that are not copied");
+    const CSession copied = FromMemory(misaligned, true);
+    std::fill_n(misaligned.data(), misaligned.size(), std::byte{0xff});
+    ExpectAdds(copied);
+  }
+  EXPECT_EQ(evoq_session_load_memory(nullptr, 5, 1, 1, nullptr, 0), nullptr);
+  EXPECT_EQ(evoq_session_load_memory(aligned.data(), file.size(), 0, -1, nullptr, 0), nullptr);
+}
+
+// What is cut off, and each byte that is another.
+TEST(CApi, DamagedMemoryIsRefused) {
+  const std::string file = ReadTextFile(ModelFile(kAdd).path()).value();
+  std::string why;
+  for (size_t size = 0; size < file.size(); ++size) {
+    InMemory cut(std::string_view(file).substr(0, size));
+    EXPECT_EQ(FromMemory(cut, false, &why), nullptr) << size;
+    EXPECT_TRUE(why.starts_with("model: ")) << why;
+    EXPECT_EQ(FromMemory(cut, true, &why), nullptr) << size;
+  }
+  InMemory longer(file + '\0');
+  EXPECT_EQ(FromMemory(longer, false, &why), nullptr);
+  EXPECT_NE(why.find("the file is truncated or has a tail"), std::string::npos) << why;
+  size_t refused = 0;
+  for (size_t at = 0; at < file.size(); ++at) {
+    InMemory bytes(file);
+    bytes.data()[at] ^= std::byte{0x55};
+    if (const CSession s = FromMemory(bytes, false, &why); s != nullptr) {
+      ExpectAdds(s);  // a byte between two parts
+    } else {
+      EXPECT_TRUE(why.starts_with("model: ")) << why;
+      ++refused;
+    }
+  }
+  EXPECT_GE(refused, file.size() - 128);
+}
+
 TEST(CApi, OutputsThatDoNotFit) {
   const ModelFile file(kAdd);
   const CSession s = Loaded(file);

@@ -9,6 +9,7 @@
 #include "base/check.h"
 #include "base/math.h"
 #include "ops/op.h"
+#include "program/etm.h"
 
 namespace evoq {
 namespace {
@@ -57,14 +58,21 @@ SizesReport ReportOf(const GearReport& gears, const std::vector<ArrayInfo>& inpu
   return report;
 }
 
-Result<ModelSession> ModelSession::Load(const std::string& path, const SessionOptions& chosen) {
+Result<ModelSession> ModelSession::Load(const ModelSource& source, const SessionOptions& chosen) {
   if (chosen.threads < 0 || chosen.threads > kMaxThreads)
     return Fail(ErrorCode::kUsage, "{} threads, expected 0 to {}", chosen.threads, kMaxThreads);
   ModelSession session;
   EngineOptions options{.threads = chosen.threads, .gears = chosen.gears};
   if (chosen.adaptive) options.adaptive = OptionsOf(*chosen.adaptive);
-  EVOQ_ASSIGN(session.engine_, Engine::Load(path, options, LibraryParts()));
-  EVOQ_ASSIGN(session.interface_, ModelInterface::Of(session.engine_->model().graph, path));
+  if (source.bytes) {
+    Loaded loaded;
+    EVOQ_ASSIGN(loaded.model, ReadEtm(*source.bytes, chosen.copy_memory, source.name));
+    EVOQ_ASSIGN(session.engine_,
+                Engine::Of(std::move(loaded), options, LibraryParts(), source.name));
+  } else {
+    EVOQ_ASSIGN(session.engine_, Engine::Load(source.name, options, LibraryParts()));
+  }
+  EVOQ_ASSIGN(session.interface_, ModelInterface::Of(session.engine_->model().graph, source.name));
   return session;
 }
 

@@ -7,6 +7,7 @@
 #include <optional>
 #include <span>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "api/model_interface.h"
@@ -27,12 +28,21 @@ AdaptiveReport ReportOf(const AdaptiveState& state);
 // Of the model's inputs, in their order.
 SizesReport ReportOf(const GearReport& gears, const std::vector<ArrayInfo>& inputs);
 
+// A model's file, or an .etm in memory (Session::LoadMemory), which messages call "model".
+struct ModelSource {
+  explicit ModelSource(std::string path) : name(std::move(path)) {}
+  ModelSource(const void* data, size_t size)
+      : name("model"), bytes(std::in_place, static_cast<const std::byte*>(data), size) {}
+  std::string name;
+  std::optional<std::span<const std::byte>> bytes;
+};
+
 // One run at a time. Whatever fails leaves it as it was: only shapes that were prepared are kept.
 class ModelSession {
  public:
   // Errors: kUsage for threads beyond 0 to 1024; those of Engine::Load with LibraryParts();
-  // kUnsupported where an input or output is no array.
-  static Result<ModelSession> Load(const std::string& path, const SessionOptions& options);
+  // those of ReadEtm for bytes; kUnsupported where an input or output is no array.
+  static Result<ModelSession> Load(const ModelSource& source, const SessionOptions& options);
   // As the engine's.
   const AdaptiveState* adaptive() const { return engine_->adaptive(); }
   Status PinScaleSet(const std::string& name) { return engine_->PinScaleSet(name); }

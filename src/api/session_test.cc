@@ -1,6 +1,7 @@
 // Sessions of the C++ interface: what they describe, and what they keep from run to run.
 #include <gtest/gtest.h>
 
+#include <cstring>
 #include <fstream>
 #include <numeric>
 
@@ -195,6 +196,41 @@ TEST(Session, AFileThatIsReplacedByRenamingIsNotNoticed) {
       EXPECT_EQ(ValuesOf<float>(outputs[0]), std::vector<float>(rows * 32768, value));
     }
   }
+}
+
+// In memory that the session reads where it is, and of which it has a copy: long constants tell.
+TEST(Session, LoadsFromMemory) {
+  const std::string file = ReadTextFile(ModelFile(SumWith(1)).path()).value();
+  const std::vector<Array> x = {Array::Zeros(ElementType::kFloat32, {1, 32768})};
+  const auto first = [&](Session& session) {
+    std::vector<Array> outputs;
+    std::string error;
+    EXPECT_TRUE(session.Run(x, &outputs, &error)) << error;
+    return outputs.empty() ? 0.f : outputs[0].data<float>()[0];
+  };
+  const float ones[] = {1, 1, 1, 1};
+  const size_t at = file.find(std::string_view(reinterpret_cast<const char*>(ones), sizeof(ones)));
+  ASSERT_NE(at, std::string::npos);
+  std::string error;
+  for (const bool copy : {false, true}) {
+    InMemory bytes(file);
+    SessionOptions options{1};
+    options.copy_memory = copy;
+    auto one = Session::LoadMemory(bytes.data(), bytes.size(), options, &error);
+    auto two = Session::LoadMemory(bytes.data(), bytes.size(), options, &error);
+    ASSERT_TRUE(one && two) << error;
+    EXPECT_EQ(first(*one), 1);
+    EXPECT_EQ(first(*two), 1);
+    const float four = 4;
+    std::memcpy(bytes.data() + at, &four, sizeof(four));
+    EXPECT_EQ(first(*one), copy ? 1 : 4);
+    EXPECT_EQ(first(*two), copy ? 1 : 4);
+    EXPECT_FALSE(Session::LoadMemory(bytes.data(), bytes.size(), options, &error));
+    EXPECT_EQ(error, "model: blob 'weights': the checksum does not match: the file is damaged");
+  }
+  InMemory other("an .onnx, say");
+  EXPECT_FALSE(Session::LoadMemory(other.data(), other.size(), {}, &error));
+  EXPECT_TRUE(error.starts_with("model: ")) << error;
 }
 
 // A picture of two pixels, taken as it is: pixel by pixel and by planes.

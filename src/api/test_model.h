@@ -4,10 +4,14 @@
 #include <gtest/gtest.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <filesystem>
 #include <string>
+#include <string_view>
 #include <utility>
 
+#include "base/aligned.h"
+#include "base/file.h"
 #include "compile/plan.h"
 #include "graph/run_choices.h"
 #include "models/models.h"
@@ -48,6 +52,22 @@ class ModelFile {
 
  private:
   std::string path_;
+};
+
+// A file's bytes in memory of exactly their size, which begins so many bytes behind a multiple of
+// kAlignment.
+class InMemory {
+ public:
+  explicit InMemory(std::string_view bytes, size_t misaligned = 0)
+      : buffer_(bytes.size() + misaligned), begin_(misaligned) {
+    std::copy(bytes.begin(), bytes.end(), reinterpret_cast<char*>(data()));
+  }
+  std::byte* data() { return buffer_.data() + begin_; }
+  size_t size() const { return buffer_.size() - begin_; }
+
+ private:
+  AlignedBuffer buffer_;
+  size_t begin_;
 };
 
 }  // namespace evoq

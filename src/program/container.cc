@@ -211,16 +211,37 @@ Status WriteContainer(const std::string& path, std::span<const BlobSource> sourc
   return WriteFileAtomic(path, pieces);
 }
 
+bool IsEtm(std::span<const std::byte> bytes) {
+  return bytes.size() >= sizeof(kEtmMagic) &&
+         std::memcmp(bytes.data(), kEtmMagic, sizeof(kEtmMagic)) == 0;
+}
+
 Result<Container> Container::Open(const std::string& path) {
   EVOQ_ASSIGN(auto file, MappedFile::Open(path));
+  if (IsEtm(file->bytes())) file->ReadsAll();
   const auto bytes = file->bytes();
+  return Of(bytes, std::move(file), path);
+}
+
+Result<Container> Container::Of(std::span<const std::byte> bytes, std::shared_ptr<const void> owner,
+                                const std::string& name) {
+  Container container;
+  container.bytes_ = bytes;
+  container.owner_ = std::move(owner);
+  container.path_ = name;
+  EVOQ_TRY(container.Check());
+  return container;
+}
+
+// The header, the directory and the checksums.
+Status Container::Check() {
+  const auto bytes = bytes_;
   const int64_t size = static_cast<int64_t>(bytes.size());
-  const auto bad = [&](std::string what) { return InvalidInput("{}: {}", path, what); };
+  const auto bad = [&](std::string what) { return InvalidInput("{}: {}", path_, what); };
   if (size < kEtmHeaderBytes)
     return bad(
         fmt::format("{} bytes, expected at least the {} of an .etm header", size, kEtmHeaderBytes));
-  if (std::memcmp(bytes.data(), kEtmMagic, sizeof(kEtmMagic)) != 0)
-    return bad("no .etm file: the first 8 bytes are not its magic");
+  if (!IsEtm(bytes)) return bad("no .etm file: the first 8 bytes are not its magic");
   const uint32_t header_crc = Get<uint32_t>(bytes.data() + 28);
   if (Crc32c(bytes.first(28)) != header_crc)
     return bad("the header's checksum does not match: the file is damaged");
@@ -237,28 +258,24 @@ Result<Container> Container::Open(const std::string& path) {
       bytes.subspan(kEtmHeaderBytes, static_cast<size_t>(count * kEtmEntryBytes));
   if (Crc32c(directory) != Get<uint32_t>(bytes.data() + 24))
     return bad("the directory's checksum does not match: the file is damaged");
-  file->ReadsAll();
-  Container container;
-  container.file_ = file;
   int64_t end = kEtmHeaderBytes + count * kEtmEntryBytes;
   for (int64_t i = 0; i < count; ++i) {
     EVOQ_ASSIGN(BlobInfo blob, WithContext(GetEntry(directory.data() + i * kEtmEntryBytes, size,
                                                     static_cast<int>(i)),
-                                           path));
+                                           path_));
     if (blob.offset < end)
       return bad(fmt::format("blob '{}' overlaps what stands before it", blob.name));
     end = blob.offset + blob.stored_bytes;
-    if (container.Find(blob.name) != nullptr)
-      return bad(fmt::format("blob '{}' appears twice", blob.name));
+    if (Find(blob.name) != nullptr) return bad(fmt::format("blob '{}' appears twice", blob.name));
     const auto stored =
         bytes.subspan(static_cast<size_t>(blob.offset), static_cast<size_t>(blob.stored_bytes));
     if (Crc32c(stored) != blob.crc)
       return bad(
           fmt::format("blob '{}': the checksum does not match: the file is damaged", blob.name));
-    container.blobs_.push_back(std::move(blob));
+    blobs_.push_back(std::move(blob));
   }
   if (end != size) return bad(fmt::format("{} bytes after the last blob", size - end));
-  return container;
+  return {};
 }
 
 const BlobInfo* Container::Find(std::string_view name) const {
@@ -268,15 +285,15 @@ const BlobInfo* Container::Find(std::string_view name) const {
 }
 
 Result<Container::Bytes> Container::Read(const BlobInfo& blob, Budget& budget) const {
-  const auto stored = file_->bytes().subspan(static_cast<size_t>(blob.offset),
-                                             static_cast<size_t>(blob.stored_bytes));
-  if (blob.codec == Codec::kRaw) return Bytes{stored, file_};
-  EVOQ_TRY(WithContext(budget.TakeMemory(blob.raw_bytes, fmt::format("blob '{}'", blob.name)),
-                       file_->path()));
+  const auto stored =
+      bytes_.subspan(static_cast<size_t>(blob.offset), static_cast<size_t>(blob.stored_bytes));
+  if (blob.codec == Codec::kRaw) return Bytes{stored, owner_};
+  EVOQ_TRY(
+      WithContext(budget.TakeMemory(blob.raw_bytes, fmt::format("blob '{}'", blob.name)), path_));
   auto buffer = std::make_shared<AlignedBuffer>(static_cast<size_t>(blob.raw_bytes));
   const size_t n = ZSTD_decompress(buffer->data(), buffer->size(), stored.data(), stored.size());
   if (ZSTD_isError(n) || n != static_cast<size_t>(blob.raw_bytes))
-    return InvalidInput("{}: blob '{}' does not decode to {} bytes{}{}", file_->path(), blob.name,
+    return InvalidInput("{}: blob '{}' does not decode to {} bytes{}{}", path_, blob.name,
                         blob.raw_bytes, ZSTD_isError(n) ? ": " : "",
                         ZSTD_isError(n) ? ZSTD_getErrorName(n) : "");
   const std::span<const std::byte> data(buffer->data(), n);

@@ -20,6 +20,9 @@ inline constexpr uint32_t kEtmVersion = 1;
 inline constexpr int64_t kEtmHeaderBytes = 32;
 inline constexpr int64_t kEtmEntryBytes = 48;
 
+// Whether they begin with the magic.
+bool IsEtm(std::span<const std::byte> bytes);
+
 enum class Codec : uint8_t { kRaw = 0, kZstd = 1 };
 
 struct BlobInfo {
@@ -50,6 +53,10 @@ class Container {
  public:
   // Maps the file and checks header, directory and every blob's range and checksum.
   static Result<Container> Open(const std::string& path);
+  // The same of bytes in memory that begin at a multiple of kAlignment; `owner` keeps them alive
+  // and as they are, `name` stands for the path in messages.
+  static Result<Container> Of(std::span<const std::byte> bytes, std::shared_ptr<const void> owner,
+                              const std::string& name);
 
   const std::vector<BlobInfo>& blobs() const { return blobs_; }
   const BlobInfo* Find(std::string_view name) const;
@@ -60,10 +67,13 @@ class Container {
     std::shared_ptr<const void> owner;
   };
   Result<Bytes> Read(const BlobInfo& blob, Budget& budget) const;
-  int64_t file_bytes() const { return static_cast<int64_t>(file_->bytes().size()); }
+  int64_t file_bytes() const { return static_cast<int64_t>(bytes_.size()); }
 
  private:
-  std::shared_ptr<const MappedFile> file_;
+  Status Check();
+  std::span<const std::byte> bytes_;
+  std::shared_ptr<const void> owner_;
+  std::string path_;
   std::vector<BlobInfo> blobs_;
 };
 

@@ -1,6 +1,8 @@
 // Evo Tiny Model files. docs/etm.md documents them byte for byte.
 #pragma once
 
+#include <cstddef>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -29,6 +31,10 @@ Status WriteEtm(const Model& model, const std::string& path);
 // product, enumeration and checksum is checked first. Errors: kInvalidInput naming the file, the
 // place, what was found and what was expected.
 Result<Model> ReadEtm(const std::string& path);
+// The same of a file in memory, or of a copy of it; what is not copied begins at a multiple of
+// kAlignment, and stays as it is while the constants are used. `name` stands for the path in
+// messages. Errors: also kUsage for bytes that are null or not aligned.
+Result<Model> ReadEtm(std::span<const std::byte> bytes, bool copy, const std::string& name);
 
 // The file's sections in order; their bytes add up to the file's size.
 Result<std::vector<EtmSection>> EtmSections(const std::string& path);

@@ -440,10 +440,7 @@ Result<std::vector<ScaleSet>> GraphReader::Read(const fb::ScaleSets& from,
   return sets;
 }
 
-}  // namespace
-
-Result<Model> ReadEtm(const std::string& path) {
-  EVOQ_ASSIGN(const Container container, Container::Open(path));
+Result<Model> ReadFrom(const Container& container, const std::string& path) {
   Budget budget = Budget::ForFile(container.file_bytes());
   const auto read = [&](const char* name) -> Result<Container::Bytes> {
     const BlobInfo* blob = container.Find(name);
@@ -483,10 +480,33 @@ Result<Model> ReadEtm(const std::string& path) {
   return model;
 }
 
+}  // namespace
+
+Result<Model> ReadEtm(const std::string& path) {
+  EVOQ_ASSIGN(const Container container, Container::Open(path));
+  return ReadFrom(container, path);
+}
+
+Result<Model> ReadEtm(std::span<const std::byte> bytes, bool copy, const std::string& name) {
+  if (bytes.data() == nullptr) return Fail(ErrorCode::kUsage, "the model's bytes are null");
+  std::shared_ptr<const void> owner(std::shared_ptr<const void>(), bytes.data());  // the caller
+  if (copy) {
+    auto copied = std::make_shared<AlignedBuffer>(bytes.size());
+    std::memcpy(copied->data(), bytes.data(), bytes.size());
+    bytes = {copied->data(), bytes.size()};
+    owner = std::move(copied);
+  } else if (reinterpret_cast<uintptr_t>(bytes.data()) % kAlignment != 0) {
+    return Fail(ErrorCode::kUsage,
+                "the model's bytes begin at no multiple of {}, as those must that are not copied",
+                kAlignment);
+  }
+  EVOQ_ASSIGN(const Container container, Container::Of(bytes, std::move(owner), name));
+  return ReadFrom(container, name);
+}
+
 bool IsEtmFile(const std::string& path) {
   const auto file = MappedFile::Open(path);
-  return file && (*file)->bytes().size() >= sizeof(kEtmMagic) &&
-         std::memcmp((*file)->bytes().data(), kEtmMagic, sizeof(kEtmMagic)) == 0;
+  return file && IsEtm((*file)->bytes());
 }
 
 }  // namespace evoq

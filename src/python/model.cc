@@ -224,7 +224,7 @@ void BindModel(nb::module_& m) {
         nb::sig("def load(source: str | bytes, threads: int = 0, shapes: dict[str, list[int]] = "
                 "{}, streams: int = 1, tuned: bool = True, adaptive: dict[str, typing.Any] | None "
                 "= None, gears: bool = False) -> Model"),
-        "Loads a file, or the bytes of an ONNX model. evoq.load is the way in.");
+        "Loads a file, or the bytes of one. evoq.load is the way in.");
 }
 
 }  // namespace evoq

@@ -8,6 +8,8 @@
 #include "base/guarded.h"
 #include "models/models.h"
 #include "onnx/onnx.h"
+#include "program/container.h"
+#include "program/etm.h"
 #include "python/error.h"
 #include "reference/reference.h"
 
@@ -44,11 +46,16 @@ std::vector<ValueInfo> Describe(const Graph& graph, const std::vector<ValueId>& 
   return infos;
 }
 
-Result<std::unique_ptr<Engine>> FromBytes(const nb::bytes& onnx, const std::string& label,
+Result<std::unique_ptr<Engine>> FromBytes(const nb::bytes& model, const std::string& label,
                                           const EngineOptions& options) {
-  const auto bytes = std::as_bytes(std::span(onnx.c_str(), onnx.size()));
+  const auto bytes = std::as_bytes(std::span(model.c_str(), model.size()));
   const nb::gil_scoped_release release;
   return Guarded([&]() -> Result<std::unique_ptr<Engine>> {
+    if (IsEtm(bytes)) {
+      Loaded loaded;
+      EVOQ_ASSIGN(loaded.model, ReadEtm(bytes, /*copy=*/true, label));
+      return Engine::Of(std::move(loaded), options, AllParts(), label);
+    }
     EVOQ_ASSIGN(Graph graph, ImportOnnxBytes(bytes, label));
     EVOQ_TRY(WithContext(RunPasses(graph, Stage::kOptimize), label));
     return WithContext(EngineFromGraph(std::move(graph), options), label);

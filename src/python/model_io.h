@@ -49,7 +49,8 @@ struct ModelIo {
 // What served the runs of a model, as Model.gears has it.
 nanobind::dict Described(const GearReport& report);
 
-// A model's engine, from a file or from the bytes of an ONNX file. Raises evoq.Error.
+// A model's engine, from a file or from the bytes of either, which are not needed afterwards.
+// Raises evoq.Error.
 std::unique_ptr<Engine> EngineFrom(const nanobind::object& source, const EngineOptions& options);
 
 }  // namespace evoq

@@ -25,6 +25,7 @@ struct OptimizerDef {
   const char* name;
   const char* doc;  // one sentence
   int slots;
+  bool second_moment;  // whether it has one: `beta2` and `epsilon` count
   void (*update)(const OptimizerStep& step);
 };
 

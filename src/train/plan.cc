@@ -5,6 +5,7 @@
 #include <set>
 
 #include "base/math.h"
+#include "base/nearest.h"
 #include "base/text.h"
 #include "reference/reference.h"
 #include "train/plan_memory.h"
@@ -180,7 +181,10 @@ class Planner {
         any = true;
         frozen_.insert(name);
       }
-      if (!any) return Fail(ErrorCode::kUsage, "--freeze {}: no parameter of that name", pattern);
+      if (!any)
+        return Fail(
+            ErrorCode::kUsage, "--freeze {}: no parameter of that name{}", pattern,
+            NearestHint(pattern, std::vector<std::string_view>(names.begin(), names.end())));
     }
     return {};
   }

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 
+#include "base/nearest.h"
 #include "base/rows.h"
 #include "base/stopwatch.h"
 #include "base/text.h"
@@ -220,12 +221,16 @@ Status SetDecay(TrainingPlan& plan, const std::vector<std::string>& options) {
   EVOQ_ASSIGN(const std::vector<DecayGroup> groups, ParseDecay(options));
   for (size_t i = 0; i < groups.size(); ++i) {
     bool any = false;
+    std::vector<std::string_view> names;
     for (TrainedConstant& c : plan.parameters) {
+      names.push_back(c.name);
       if (!GlobMatch(groups[i].pattern, c.name)) continue;
       c.decay = groups[i].decay;
       any = true;
     }
-    if (!any) return Fail(ErrorCode::kUsage, "--decay {}: no parameter of that name", options[i]);
+    if (!any)
+      return Fail(ErrorCode::kUsage, "--decay {}: no parameter of that name{}", options[i],
+                  NearestHint(groups[i].pattern, names));
   }
   return {};
 }

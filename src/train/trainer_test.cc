@@ -199,6 +199,13 @@ TEST(Training, SaysWhatIsWrong) {
             "a sample is [1, 4, 16], the model takes [1, 8, 8]");
   recipe.freeze = {"conv_9*"};
   EXPECT_EQ(ErrorOf(SmallNet(1), bars, recipe), "--freeze conv_9*: no parameter of that name");
+  recipe.freeze = {"conv_1.wieght"};
+  EXPECT_EQ(ErrorOf(SmallNet(1), bars, recipe),
+            "--freeze conv_1.wieght: no parameter of that name; the nearest is conv_1.weight");
+  recipe.freeze.clear();
+  recipe.decay = {"conv_1.wieght=0"};
+  EXPECT_EQ(ErrorOf(SmallNet(1), bars, recipe),
+            "--decay conv_1.wieght=0: no parameter of that name; the nearest is conv_1.weight");
   recipe = Small();
   recipe.lr = 1000;
   recipe.optimizer = "sgd";

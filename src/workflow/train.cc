@@ -24,6 +24,7 @@
 #include "train/lora.h"
 #include "train/loss.h"
 #include "train/network.h"
+#include "train/optimizer.h"
 #include "train/plan.h"
 #include "workflow/event_file.h"
 #include "workflow/models.h"
@@ -178,6 +179,7 @@ Status CheckPaths(const TrainJob& job) {
                 job.recipe.distill_features[0]);
   const TrainingRecipe& r = job.recipe;
   const TrainingRecipe plain;
+  const OptimizerDef* const optimizer = FindRow(AllOptimizers(), r.optimizer);
   for (const auto& [option, given, lacks, needs] :
        {std::tuple("--distill", r.distill != plain.distill, job.teacher.empty(), "--teacher"),
         std::tuple("--distill-share", r.distill_share != plain.distill_share, job.teacher.empty(),
@@ -187,6 +189,10 @@ Status CheckPaths(const TrainJob& job) {
                    r.distill_features.empty(), "--distill-features"),
         std::tuple("--block", r.block != plain.block, WeightScheme(r) == nullptr,
                    "--scheme of weights in few bits"),
+        // Of a network's own recipe it is idle where another optimizer is asked for.
+        std::tuple("--beta2", r.beta2 != plain.beta2 && r.beta2 != RecipeFor(job.model).beta2,
+                   optimizer != nullptr && !optimizer->second_moment,
+                   "--optimizer adam, adamw or lamb"),
         std::tuple("--test-labels", !job.files.test_labels.empty(), job.files.test.empty(),
                    "--test")}) {
     if (given && lacks)

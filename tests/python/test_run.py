@@ -53,6 +53,36 @@ def test_from_bytes_and_proto_as_from_file(net):
         np.testing.assert_array_equal(evoq.load(source, threads=1)(x), net(x))
 
 
+def test_from_the_bytes_of_an_etm(net, tmp_path):
+    evoq.compile(DIGITS, tmp_path / "digits.etm")
+    x = digits(2)
+    expected = evoq.load(tmp_path / "digits.etm", threads=1)(x)
+    data = bytearray((tmp_path / "digits.etm").read_bytes())
+    first, second = (evoq.load(data, threads=1) for _ in range(2))
+    odd = evoq.load(memoryview(b"x" + data)[1:], threads=1)
+    data[:] = bytes(len(data))  # they have copies
+    del first
+    gc.collect()
+    for other in (second, odd):
+        np.testing.assert_array_equal(other(x), expected)
+    with evoq.Streams((tmp_path / "digits.etm").read_bytes(), threads=1) as streams:
+        told = streams.submit(x).result()
+        np.testing.assert_array_equal(told[second.outputs[0].name], expected)
+
+
+def test_damaged_bytes_of_an_etm_are_refused(tmp_path):
+    evoq.compile(DIGITS, tmp_path / "digits.etm")
+    data = (tmp_path / "digits.etm").read_bytes()
+    for size in (8, 31, 32, 33, 1000, len(data) - 1):
+        with pytest.raises(evoq.Error, match="^model: ") as caught:
+            evoq.load(data[:size])
+        assert caught.value.code == "invalid input"
+    damaged = bytearray(data)
+    damaged[len(data) // 2] ^= 1
+    with pytest.raises(evoq.Error, match="^model: .*checksum"):
+        evoq.load(damaged)
+
+
 def test_any_batch(net):
     x = digits(9)
     whole = net(x)

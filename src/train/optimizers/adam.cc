@@ -35,12 +35,14 @@ const OptimizerDef kOptimizerAdam = {
     .name = "adam",
     .doc = "Adaptive moments; weight decay through the gradient.",
     .slots = 2,
+    .second_moment = true,
     .update = Update<false>,
 };
 const OptimizerDef kOptimizerAdamW = {
     .name = "adamw",
     .doc = "Adaptive moments; weight decay beside the gradient.",
     .slots = 2,
+    .second_moment = true,
     .update = Update<true>,
 };
 

@@ -39,6 +39,7 @@ extern const OptimizerDef kOptimizerLamb = {
     .name = "lamb",
     .doc = "AdamW's step in the length of each parameter, for large batches.",
     .slots = 2,
+    .second_moment = true,
     .update = Update,
 };
 

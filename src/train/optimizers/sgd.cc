@@ -24,12 +24,14 @@ const OptimizerDef kOptimizerSgd = {
     .name = "sgd",
     .doc = "Stochastic gradient descent with momentum.",
     .slots = 1,
+    .second_moment = false,
     .update = Update<false>,
 };
 const OptimizerDef kOptimizerNesterov = {
     .name = "nesterov",
     .doc = "Stochastic gradient descent with Nesterov's momentum.",
     .slots = 1,
+    .second_moment = false,
     .update = Update<true>,
 };
 
