@@ -174,7 +174,7 @@ TEST_F(CliTest, CertificateFromQuantizeToVerify) {
 TEST_F(CliTest, Lists) {
   for (const char* what : {"ops", "kernels", "passes", "schemes", "methods", "observers", "verbs"})
     EXPECT_GT(Run({"list", what}).size(), 2u) << what;
-  EXPECT_EQ(Run({"zoo"}).size(), 12u);
+  EXPECT_EQ(Run({"zoo"}).size(), 13u);
   std::set<std::pair<std::string, std::string>> listed;
   for (const auto& rule : Run({"list", "rules"})) {
     if (rule["tool"] == "evoq")

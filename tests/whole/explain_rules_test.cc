@@ -226,6 +226,7 @@ std::map<std::string, std::function<TimeLedger()>> TimeCases() {
        of(Chain(),
           [](Graph& g) { return Static(g, Keeping("c2", "layer-kept-float-by-budget")); })},
       {"plan", of(Chain(), [](Graph& g) { return Static(g, Keeping("c2", "plan")); })},
+      {"router", of(Chain(), [](Graph& g) { return Static(g, Keeping("c2", "router")); })},
       {"table",
        of("graph g\ninput %x: int64[8]\nconst %t: float32[100, 64]\nconst %w1: float32[64, 64]\n"
           "look: %y: float32[8, 64] = Gather(%t, %x)\nc1: %a: float32[8, 64] = MatMul(%y, "
@@ -318,6 +319,7 @@ std::map<std::string, double> CostsByHand() {
       {"slower-when-measured", product + quantize},
       {"layer-kept-float-by-budget", product + quantize},
       {"plan", product + quantize},
+      {"router", product + quantize},
       {"table", other + quantize},
       {"activation-not-quantized", product + quantize},
       {"float-inputs", other},
