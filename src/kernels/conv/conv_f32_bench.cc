@@ -8,6 +8,7 @@ struct Shape2d {
   int64_t size, channels_in, channels_out, kernel, stride;
   bool residual = false;
   int64_t group = 1;
+  bool line = false;  // one line of so many pixels, and a kernel of one line
 };
 
 constexpr Shape2d kShapes[] = {
@@ -56,32 +57,38 @@ constexpr Shape2d kShapes[] = {
     {"squeezenet/3x3_c32_128_27", 27, 32, 128, 3, 1},
     {"squeezenet/3x3_c64_256_13", 13, 64, 256, 3, 1},
     {"squeezenet/1x1_c512_1000_13", 13, 512, 1000, 1, 1},
-    // Few channels at the ends of networks
     {"first/5x5_c1_8_28", 28, 1, 8, 5, 1},
     {"first/3x3_c3_16_224", 224, 3, 16, 3, 1},
+};
+// Also by a product for each tap. The last one is a vocoder's, of one axis.
+constexpr Shape2d kLast[] = {
     {"last/3x3_c64_1_224", 224, 64, 1, 3, 1},
     {"last/3x3_c32_3_256", 256, 32, 3, 3, 1},
+    {"last/1x7_c32_1_40000", 40000, 32, 1, 7, 1, false, 1, true},
 };
+constexpr const char* kBothWays[] = {"", "direct"};
 
-void Conv(benchmark::State& state, const Shape2d& s, int threads) {
-  const int64_t pad = s.kernel / 2, out = (s.size + 2 * pad - s.kernel) / s.stride + 1;
+void Conv(benchmark::State& state, const Shape2d& s, int threads, const char* variant = "") {
+  const int64_t pad = s.kernel / 2, out = (s.size + 2 * pad - s.kernel) / s.stride + 1,
+                pad_down = s.line ? 0 : pad, kernel_down = s.line ? 1 : s.kernel,
+                size_down = s.line ? 1 : s.size, out_down = s.line ? 1 : out;
   Attrs attrs;
   attrs.Set("channels_last", 1);
   attrs.Set("group", AttrValue(s.group));
   attrs.Set("strides", std::vector<int64_t>{s.stride, s.stride});
-  attrs.Set("pads", std::vector<int64_t>{pad, pad, pad, pad});
+  attrs.Set("pads", std::vector<int64_t>{pad_down, pad, pad_down, pad});
   attrs.Set("activation", "Relu");
-  const TensorType y(DType::kFloat32, Shape{1, out, out, s.channels_out});
+  const TensorType y(DType::kFloat32, Shape{1, out_down, out, s.channels_out});
   std::vector<TensorType> inputs = {
-      TensorType(DType::kFloat32, Shape{1, s.size, s.size, s.channels_in}),
+      TensorType(DType::kFloat32, Shape{1, size_down, s.size, s.channels_in}),
       TensorType(DType::kFloat32,
-                 Shape{s.channels_out, s.channels_in / s.group, s.kernel, s.kernel}),
+                 Shape{s.channels_out, s.channels_in / s.group, kernel_down, s.kernel}),
       TensorType(DType::kFloat32, Shape{s.channels_out}), TensorType()};
   if (s.residual) inputs[3] = y;
   const double macs =
-      1.0 * out * out * s.channels_out * s.channels_in / s.group * s.kernel * s.kernel;
+      1.0 * out_down * out * s.channels_out * s.channels_in / s.group * kernel_down * s.kernel;
   BenchLinearF32(state, *FindKernel("conv_f32"), attrs, inputs, {false, true, true, false}, y, macs,
-                 threads);
+                 threads, variant);
 }
 
 // To twice the size.
@@ -92,7 +99,7 @@ struct Upsampling {
 constexpr Upsampling kUpsamplings[] = {{"4x4s2_c64_28", 28, 64, 64, 4},
                                        {"last/9x9s2_c56_1_64", 64, 56, 1, 9}};
 
-void ConvTranspose(benchmark::State& state, const Upsampling& s, int threads) {
+void ConvTranspose(benchmark::State& state, const Upsampling& s, int threads, const char* variant) {
   Attrs attrs;
   attrs.Set("channels_last", 1);
   attrs.Set("strides", std::vector<int64_t>{2, 2});
@@ -104,7 +111,7 @@ void ConvTranspose(benchmark::State& state, const Upsampling& s, int threads) {
       TensorType(DType::kFloat32, Shape{s.channels_in, s.channels_out, s.kernel, s.kernel})};
   BenchLinearF32(state, *FindKernel("conv_transpose_f32"), attrs, inputs, {false, true}, y,
                  1.0 * s.kernel * s.kernel * s.size * s.size * s.channels_in * s.channels_out,
-                 threads);
+                 threads, variant);
 }
 
 const int kRegistered = [] {
@@ -115,11 +122,22 @@ const int kRegistered = [] {
           [&shape, threads](benchmark::State& state) { Conv(state, shape, threads); })
           ->UseRealTime();
     }
-    for (const Upsampling& shape : kUpsamplings) {
-      benchmark::RegisterBenchmark(
-          fmt::format("conv_transpose_f32/{}/threads:{}", shape.name, threads).c_str(),
-          [&shape, threads](benchmark::State& state) { ConvTranspose(state, shape, threads); })
-          ->UseRealTime();
+    for (const char* way : kBothWays) {
+      const std::string end = fmt::format("{}{}/threads:{}", *way != 0 ? "/" : "", way, threads);
+      for (const Shape2d& shape : kLast) {
+        benchmark::RegisterBenchmark(
+            fmt::format("conv_f32/{}{}", shape.name, end).c_str(),
+            [&shape, threads, way](benchmark::State& state) { Conv(state, shape, threads, way); })
+            ->UseRealTime();
+      }
+      for (const Upsampling& shape : kUpsamplings) {
+        benchmark::RegisterBenchmark(
+            fmt::format("conv_transpose_f32/{}{}", shape.name, end).c_str(),
+            [&shape, threads, way](benchmark::State& state) {
+              ConvTranspose(state, shape, threads, way);
+            })
+            ->UseRealTime();
+      }
     }
   }
   return 0;

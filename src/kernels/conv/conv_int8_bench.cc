@@ -17,7 +17,7 @@ namespace evoq::int8_test {
 namespace {
 
 // `cold`: the weights of each run come from memory, as in a network larger than the caches.
-void Run(benchmark::State& state, const Case& c, int threads, bool cold) {
+void Run(benchmark::State& state, const Case& c, int threads, bool cold, const char* variant) {
   Problem p = Build(c);
   const KernelDef* kernel = FindKernel(c.conv() ? (c.integer() ? "conv_integer" : "conv_int8")
                                                 : (c.integer() ? "matmul_integer" : "matmul_int8"));
@@ -28,7 +28,7 @@ void Run(benchmark::State& state, const Case& c, int threads, bool cold) {
   for (size_t i = 0; i < copies; ++i) {
     weights.push_back(packed.defined() ? packed.Clone() : p.data[1]);
     p.constants[1] = &weights.back();
-    auto bound = kernel->bind(p.call(), BindOptions{*SelectIsa(), threads});
+    auto bound = kernel->bind(p.call(), BindOptions{*SelectIsa(), threads, variant});
     EVOQ_CHECK(bound.has_value(), "{}: {}", c.ToString(), bound.error().message());
     kernels.push_back(*std::move(bound));
   }
@@ -88,11 +88,11 @@ Case MakeProduct(int64_t m, int64_t k, int64_t n, bool integer) {
   return c;
 }
 
-void Register(const std::string& name, const Case& c, bool cold = false) {
+void Register(const std::string& name, const Case& c, bool cold = false, const char* variant = "") {
   for (int threads : {1, 2}) {
     benchmark::RegisterBenchmark(
         fmt::format("{}/t{}", name, threads).c_str(),
-        [c, threads, cold](benchmark::State& state) { Run(state, c, threads, cold); })
+        [=](benchmark::State& state) { Run(state, c, threads, cold, variant); })
         ->UseRealTime()
         ->Unit(benchmark::kMicrosecond);
   }
@@ -119,7 +119,6 @@ const bool kRegistered = [] {
   const ConvShape others[] = {{1, 256, 256, 14, 1, 1},  {3, 128, 128, 56, 1, 32},
                               {3, 256, 256, 28, 1, 32}, {3, 16, 16, 112, 1, 1},
                               {3, 8, 8, 112, 1, 1},     {3, 3, 16, 224, 1, 1}};
-  const ConvShape last[] = {{3, 64, 1, 224, 1, 1}, {3, 32, 3, 256, 1, 1}};
   const auto conv = [](const char* net, const ConvShape& s, bool residual) {
     Register(fmt::format("{}/{}x{}_c{}_m{}_{}_s{}{}{}", net, s.kernel, s.kernel, s.in, s.out,
                          s.size, s.stride, s.group > 1 ? fmt::format("_g{}", s.group) : "",
@@ -131,7 +130,17 @@ const bool kRegistered = [] {
   conv("resnet50", {1, 256, 1024, 14, 1, 1}, true);
   for (const ConvShape& s : mobilenetv2) conv("mobilenetv2", s, false);
   for (const ConvShape& s : others) conv("other", s, false);
-  for (const ConvShape& s : last) conv("last", s, false);
+  // Few output channels, also by a product for each tap. The last one is a vocoder's, of one axis.
+  Case line = MakeConv({7, 32, 1, 40000, 1, 1}, false);
+  line.x = {1, 40000, 32}, line.w = {1, 32, 7}, line.strides = {1}, line.pads = {3, 3};
+  const std::pair<const char*, Case> last[] = {
+      {"last/3x3_c64_m1_224", MakeConv({3, 64, 1, 224, 1, 1}, false)},
+      {"last/3x3_c32_m3_256", MakeConv({3, 32, 3, 256, 1, 1}, false)},
+      {"last/7_c32_m1_40000", line}};
+  for (const auto& [name, c] : last) {
+    Register(name, c);
+    Register(fmt::format("{}/direct", name), c, false, "direct");
+  }
   Register("cold/3x3_c512_m512_7_s1", MakeConv({3, 512, 512, 7, 1, 1}, false), true);
   Register("cold/1x1_c512_m2048_7_s1", MakeConv({1, 512, 2048, 7, 1, 1}, false), true);
   Register("cold/128x768x3072", MakeProduct(128, 768, 3072, false), true);

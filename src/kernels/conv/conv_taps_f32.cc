@@ -52,10 +52,22 @@ struct ConvTapsF32 {
     if (residual != nullptr) {
       for (int64_t i = 0; i < n; ++i) row[i] += residual[i];
     }
-    if (curve != nullptr) {
-      curve(row, n);
-    } else if (activation.kind != ActivationKind::kNone) {
-      for (int64_t i = 0; i < n; ++i) row[i] = Apply(activation, row[i]);
+    const float low = activation.alpha, high = activation.beta;
+    switch (activation.kind) {
+      case ActivationKind::kNone: break;
+      case ActivationKind::kRelu:
+        for (int64_t i = 0; i < n; ++i) row[i] = row[i] < 0 ? 0 : row[i];
+        break;
+      case ActivationKind::kClip:
+        for (int64_t i = 0; i < n; ++i) {
+          const float v = row[i] < low ? low : row[i];
+          row[i] = v > high ? high : v;
+        }
+        break;
+      case ActivationKind::kLeakyRelu:
+        for (int64_t i = 0; i < n; ++i) row[i] = row[i] < 0 ? row[i] * low : row[i];
+        break;
+      default: curve(row, n);
     }
   }
 };

@@ -32,10 +32,11 @@ inline double PeakGflopsF32(Isa isa, int threads) {
 }
 
 // Runs `kernel` on random float32 inputs of these types; the inputs marked constant are packed.
-// `macs`: of one run.
+// `macs`: of one run; `variant`: BindOptions'.
 inline void BenchLinearF32(benchmark::State& state, const KernelDef& kernel, const Attrs& attrs,
                            const std::vector<TensorType>& inputs, const std::vector<bool>& constant,
-                           const TensorType& output, double macs, int threads) {
+                           const TensorType& output, double macs, int threads,
+                           std::string_view variant = "") {
   const Isa isa = *SelectIsa();
   std::mt19937 random(1);
   std::uniform_real_distribution<float> uniform(-1, 1);
@@ -59,8 +60,8 @@ inline void BenchLinearF32(benchmark::State& state, const KernelDef& kernel, con
     packed[i] = *kernel.pack(plain, i);
     if (packed[i].defined()) constants[i] = &packed[i];
   }
-  const BoundKernel bound =
-      *kernel.bind(KernelCall{kernel.op, attrs, inputs, {&output, 1}, constants}, {isa, threads});
+  const BoundKernel bound = *kernel.bind(
+      KernelCall{kernel.op, attrs, inputs, {&output, 1}, constants}, {isa, threads, variant});
   AlignedBuffer scratch(bound.scratch_bytes + 64), y(static_cast<size_t>(*output.bytes()));
   void* out = y.data();
   ThreadPool pool(threads);
