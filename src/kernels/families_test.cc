@@ -8,7 +8,7 @@
 #include <sstream>
 
 #include "base/core_kind.h"
-#include "kernels/attention/attention.h"
+#include "kernels/attention/attention_int8.h"
 #include "kernels/bf16/bf16.h"
 #include "kernels/conv/winograd_f32_tile.h"
 #include "kernels/dwconv/dwconv.h"
@@ -68,17 +68,29 @@ Family Of(const char* name, const IsaRow<Table> (&rows)[kCount]) {
 
 std::vector<Family> Families() {
 #define EVOQ_FAMILY(rows) Of(#rows, rows)
-  std::vector<Family> families = {EVOQ_FAMILY(HalfTableRows),     EVOQ_FAMILY(QuantizeTableRows),
-                                  EVOQ_FAMILY(UnaryTableRows),    EVOQ_FAMILY(ResizeTableRows),
-                                  EVOQ_FAMILY(CurveTableRows),    EVOQ_FAMILY(PairTableRows),
-                                  EVOQ_FAMILY(DwTableRows),       EVOQ_FAMILY(DwBf16TableRows),
-                                  EVOQ_FAMILY(NormTableRows),     EVOQ_FAMILY(Bf16TableRows),
-                                  EVOQ_FAMILY(WinogradTableRows), EVOQ_FAMILY(MoveTableRows),
-                                  EVOQ_FAMILY(PoolTableRows),     EVOQ_FAMILY(BinaryTableRows),
-                                  EVOQ_FAMILY(LogicTableRows),    EVOQ_FAMILY(kInt8TileRows),
-                                  EVOQ_FAMILY(kGemmRowsF32),      EVOQ_FAMILY(kGemmRowsBf16),
-                                  EVOQ_FAMILY(kPairLayoutRows),   EVOQ_FAMILY(kInt8WinogradRows),
-                                  EVOQ_FAMILY(GemmTableF64Rows),  EVOQ_FAMILY(AttentionTableRows),
+  std::vector<Family> families = {EVOQ_FAMILY(HalfTableRows),
+                                  EVOQ_FAMILY(QuantizeTableRows),
+                                  EVOQ_FAMILY(UnaryTableRows),
+                                  EVOQ_FAMILY(ResizeTableRows),
+                                  EVOQ_FAMILY(CurveTableRows),
+                                  EVOQ_FAMILY(PairTableRows),
+                                  EVOQ_FAMILY(DwTableRows),
+                                  EVOQ_FAMILY(DwBf16TableRows),
+                                  EVOQ_FAMILY(NormTableRows),
+                                  EVOQ_FAMILY(Bf16TableRows),
+                                  EVOQ_FAMILY(WinogradTableRows),
+                                  EVOQ_FAMILY(MoveTableRows),
+                                  EVOQ_FAMILY(PoolTableRows),
+                                  EVOQ_FAMILY(BinaryTableRows),
+                                  EVOQ_FAMILY(LogicTableRows),
+                                  EVOQ_FAMILY(kInt8TileRows),
+                                  EVOQ_FAMILY(kGemmRowsF32),
+                                  EVOQ_FAMILY(kGemmRowsBf16),
+                                  EVOQ_FAMILY(kPairLayoutRows),
+                                  EVOQ_FAMILY(kInt8WinogradRows),
+                                  EVOQ_FAMILY(GemmTableF64Rows),
+                                  EVOQ_FAMILY(AttentionTableRows),
+                                  EVOQ_FAMILY(AttentionInt8TableRows),
                                   EVOQ_FAMILY(kBlockRows)};
 #undef EVOQ_FAMILY
   for (WeightFormatRows rows : AllWeightFormats()) {

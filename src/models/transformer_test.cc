@@ -281,7 +281,7 @@ Shapes RandomShapes(Random& random) {
   s.keys = Pick(random, {1, 3, 63, 64, 65, 130, 600, 1100});
   if (s.queries > 33) s.keys = std::min<int64_t>(s.keys, 130);
   s.past = Chance(random, 3) ? Pick(random, {1, 40, 64, 600}) : 0;
-  s.size = Pick(random, {1, 4, 8, 20, 64, 80});
+  s.size = Pick(random, {1, 4, 8, 20, 64, 80, 128});
   s.value_size = Chance(random, 3) ? Pick(random, {3, 16, 72}) : s.size;
   s.flat = Chance(random, 3);
   s.cache = Pick(random, {0, 0, 1}) == 0 ? DType::kFloat32 : DType::kFloat16;
@@ -301,9 +301,17 @@ Shapes RandomShapes(Random& random) {
   return s;
 }
 
+// Whether integers are multiplied: rows and blocks of multiples of 16.
+bool InIntegers(const Shapes& s) {
+  const auto fits = [&](int64_t size) {
+    return size % 16 == 0 && std::min(s.block, size) % 16 == 0;
+  };
+  return s.cache == DType::kInt8 && fits(s.size) && fits(s.value_size);
+}
+
 NodeCase CaseOf(const Shapes& s, Random& random) {
   using Sizes = std::vector<int64_t>;
-  NodeCase c{.op = "Attention", .kernel = "attention_f32"};
+  NodeCase c{.op = "Attention", .kernel = InIntegers(s) ? "attention_int8" : "attention_f32"};
   const int64_t heads = s.group * s.kv_heads, total = s.past + s.keys;
   const auto rows = [&](int64_t count, int64_t length, int64_t size) {
     return s.flat ? Sizes{s.batch, length, count * size} : Sizes{s.batch, count, length, size};
@@ -367,13 +375,24 @@ NodeCase CaseOf(const Shapes& s, Random& random) {
 
 // With u = 2^-24, a score errs by at most (size + 8) u times its largest value, |q| |k| scale
 // summed, with its bias; a weight, relatively, by twice that; the sum of weights and the weighed
-// sum by as many roundings as there are keys in a block and blocks.
+// sum by as many roundings as there are keys in a block and blocks. Where integers are multiplied,
+// an element of a query errs by half a step, of 32767 to the largest one, and so does each weight
+// of a block, the largest of which is 1.
 double BoundOf(const Shapes& s) {
   constexpr double kUnit = 0x1p-24, kLargest = 2;
   const double scale = s.scale > 0 ? s.scale : 1 / std::sqrt(static_cast<double>(s.size));
   const double score = scale * kLargest * kLargest * static_cast<double>(s.size) + 3;
   const double keys = static_cast<double>(s.past + s.keys);
-  return (2 * static_cast<double>(s.size + 8) * score + 80 + 3 * keys / 64) * kUnit * kLargest;
+  const double floats =
+      (2 * static_cast<double>(s.size + 8) * score + 80 + 3 * keys / 64) * kUnit * kLargest;
+  return floats + (InIntegers(s) ? (2 * score + 64) / (2 * 32767.0) * kLargest : 0);
+}
+
+double RootMeanSquare(const Tensor& got, const Tensor& wanted) {
+  double sum = 0;
+  for (int64_t i = 0; i < got.elements(); ++i)
+    sum += std::pow(double{got.data<float>()[i]} - double{wanted.data<float>()[i]}, 2);
+  return std::sqrt(sum / static_cast<double>(std::max<int64_t>(got.elements(), 1)));
 }
 
 TEST(Transformer, AttentionIsItsDefinitionWithinABound) {
@@ -389,6 +408,7 @@ TEST(Transformer, AttentionIsItsDefinitionWithinABound) {
       const std::vector<Tensor> got = RunOn(c, isa, threads);
       for (int64_t k = 0; k < got[0].elements(); ++k)
         ASSERT_NEAR(got[0].data<float>()[k], wanted[0].data<float>()[k], bound) << k;
+      if (InIntegers(s)) EXPECT_LT(RootMeanSquare(got[0], wanted[0]), 1e-4);
       for (size_t o = 1; o < got.size(); ++o) ASSERT_TRUE(BitEqual(got[o], wanted[o])) << o;
       if (threads > 1) ASSERT_TRUE(BitEqual(got[0], alone));
       alone = got[0];
@@ -455,37 +475,114 @@ TEST(Transformer, QuantizedRowsErrByHalfAStep) {
 // its length, changes nothing.
 TEST(Transformer, AttentionOfASequenceIsItsOwn) {
   Random random(9);
-  for (int64_t queries : {1, 3, 150}) {
-    const int64_t heads = 4, kv_heads = 2, keys = 1100, size = 16;
-    const auto sequence = [&](int64_t batch) {
-      NodeCase c{.op = "Attention", .kernel = "attention_f32"};
-      c.inputs = {RandomFloats({batch, heads, queries, size}, random),
-                  RandomFloats({batch, kv_heads, keys, size}, random),
-                  RandomFloats({batch, kv_heads, keys, size}, random),
-                  {},
-                  {},
-                  {},
-                  RandomInts({batch}, keys, DType::kInt64, random)};
-      c.attrs.Set("is_causal", 1);
-      return c;
-    };
-    NodeCase two = sequence(2), one = sequence(1);
-    for (size_t i : {0, 1, 2})
-      std::memcpy(two.inputs[i].mutable_raw() + one.inputs[i].bytes(), one.inputs[i].raw(),
-                  one.inputs[i].bytes());
-    const int64_t length = 700;
-    one.inputs[6].mutable_data<int64_t>()[0] = two.inputs[6].mutable_data<int64_t>()[1] = length;
-    for (size_t i : {1, 2}) {  // garbage behind its length
-      for (int64_t h = 0; h < kv_heads; ++h)
-        std::fill_n(two.inputs[i].mutable_data<float>() + ((kv_heads + h) * keys + length) * size,
-                    (keys - length) * size, NAN);
+  const int64_t heads = 4, kv_heads = 2, keys = 1100, size = 16, length = 700;
+  for (const auto& [queries, cache] : {std::pair<int64_t, DType>{1, DType::kFloat32},
+                                       {3, DType::kFloat32},
+                                       {150, DType::kFloat32},
+                                       {1, DType::kInt8},
+                                       {3, DType::kInt8},
+                                       {150, DType::kInt8}}) {
+    Shapes shapes{.batch = 1,
+                  .group = heads / kv_heads,
+                  .kv_heads = kv_heads,
+                  .queries = queries,
+                  .keys = keys,
+                  .past = 0,
+                  .size = size,
+                  .value_size = size,
+                  .flat = false,
+                  .lengths = true,
+                  .present = false,
+                  .causal = true,
+                  .left = -1,
+                  .right = -1,
+                  .softcap = 0,
+                  .scale = 0,
+                  .mask = 0,
+                  .cache = cache,
+                  .block = cache == DType::kInt8 ? 16 : 0};
+    NodeCase one = CaseOf(shapes, random);
+    shapes.batch = 2;
+    NodeCase two = CaseOf(shapes, random);
+    one.inputs[kLengths].mutable_data<int64_t>()[0] = length;
+    for (size_t i = 0; i < one.inputs.size(); ++i) {
+      if (one.inputs[i].defined())
+        std::memcpy(two.inputs[i].mutable_raw() + one.inputs[i].bytes(), one.inputs[i].raw(),
+                    one.inputs[i].bytes());
+    }
+    // Garbage behind its length, NaN where that is a number.
+    for (const size_t i : {kK, kV, kKeyScale, kValueScale}) {
+      if (i >= two.inputs.size() || !two.inputs[i].defined()) continue;
+      Tensor& t = two.inputs[i];
+      const int64_t row = static_cast<int64_t>(t.bytes()) / (2 * kv_heads * keys);
+      for (int64_t h = kv_heads; h < 2 * kv_heads; ++h)
+        std::memset(t.mutable_raw() + (h * keys + length) * row, 0xff,
+                    static_cast<size_t>((keys - length) * row));
     }
     OnEachIsa([&](Isa isa, int threads) {
       const Tensor in_batch = RunOn(two, isa, threads)[0], alone = RunOn(one, isa, threads)[0];
       EXPECT_EQ(std::memcmp(in_batch.raw() + alone.bytes(), alone.raw(), alone.bytes()), 0)
-          << queries;
+          << queries << " " << DTypeName(cache);
     });
   }
+}
+
+// What is not a number in a query or a scale stays in the rows and elements that meet it; a query
+// of zeros weighs all keys alike.
+TEST(Transformer, AttentionInIntegersOfWhatIsNoNumber) {
+  Random random(10);
+  const Shapes shapes{.batch = 1,
+                      .group = 3,
+                      .kv_heads = 1,
+                      .queries = 2,
+                      .keys = 70,
+                      .past = 0,
+                      .size = 32,
+                      .value_size = 32,
+                      .flat = false,
+                      .lengths = false,
+                      .present = false,
+                      .causal = false,
+                      .left = -1,
+                      .right = -1,
+                      .softcap = 0,
+                      .scale = 0,
+                      .mask = 0,
+                      .cache = DType::kInt8,
+                      .block = 16};
+  const NodeCase plain = CaseOf(shapes, random);
+  const auto finite = [](const Tensor& y) {
+    std::vector<bool> of(static_cast<size_t>(y.elements()));
+    for (size_t i = 0; i < of.size(); ++i) of[i] = std::isfinite(y.data<float>()[i]);
+    return of;
+  };
+  OnEachIsa([&](Isa isa, int threads) {
+    const Tensor y = RunOn(plain, isa, threads)[0];
+    for (const float bad : {NAN, INFINITY, -INFINITY}) {
+      NodeCase c = plain;
+      c.inputs[kQ] = plain.inputs[kQ].Clone();
+      c.inputs[kQ].mutable_data<float>()[32 + 5] = bad;  // of row 1
+      const Tensor got = RunOn(c, isa, threads)[0];
+      for (int64_t i = 0; i < got.elements(); ++i) {
+        if (i / 32 == 1) {
+          EXPECT_TRUE(std::isnan(got.data<float>()[i])) << bad;
+        } else {
+          EXPECT_EQ(got.data<float>()[i], y.data<float>()[i]) << i;
+        }
+      }
+      c = plain;
+      c.inputs[kValueScale] = plain.inputs[kValueScale].Clone();
+      c.inputs[kValueScale].mutable_data<uint16_t>()[2 * 40 + 1] = FloatToHalf(bad);
+      const std::vector<bool> left = finite(RunOn(c, isa, threads)[0]);
+      for (size_t i = 0; i < left.size(); ++i) EXPECT_EQ(left[i], i % 32 < 16) << bad << " " << i;
+    }
+    NodeCase zeros = plain;
+    zeros.inputs[kQ] = Tensor::Allocate(plain.inputs[kQ].type());
+    std::memset(zeros.inputs[kQ].mutable_raw(), 0, zeros.inputs[kQ].bytes());
+    const Tensor got = RunOn(zeros, isa, threads)[0], wanted = Defined(zeros)[0];
+    for (int64_t i = 0; i < got.elements(); ++i)
+      EXPECT_NEAR(got.data<float>()[i], wanted.data<float>()[i], 1e-4) << i;
+  });
 }
 
 // A query over a cache gives the same bits whether others come with it or not: alone, in a piece of
@@ -500,7 +597,8 @@ TEST(Transformer, AttentionOverACacheIsThatOfItsPieces) {
     float softcap;
   };
   for (const Case& s : {Case{7, 64, DType::kFloat32, -1, 0}, Case{2, 80, DType::kFloat16, -1, 0},
-                        Case{1, 32, DType::kInt8, -1, 3}, Case{4, 20, DType::kFloat32, -1, 0},
+                        Case{1, 32, DType::kInt8, -1, 3}, Case{7, 64, DType::kInt8, -1, 0},
+                        Case{4, 128, DType::kInt8, 400, 0}, Case{4, 20, DType::kFloat32, -1, 0},
                         Case{3, 16, DType::kFloat16, 400, 0}}) {
     const Shapes shapes{.batch = 1,
                         .group = s.group,

@@ -496,6 +496,23 @@ TEST(CostTerms, Attention) {
   }
 }
 
+// Of int8 keys and values, two products in the time of one.
+TEST(CostTerms, AttentionInIntegers) {
+  ExpectTerms({"input %q: float32[1, 2, 4, 32]\ninput %k: int8[1, 1, 16, 32]\n"
+               "input %v: int8[1, 1, 16, 32]\ninput %ks: float16[1, 1, 16, 1]\n"
+               "input %vs: float16[1, 1, 16, 1]\n"
+               "n: %y: float32[1, 2, 4, 32] = Attention(%q, %k, %v, _, _, _, _, %ks, %vs)\n"
+               "output %y\n",
+               "attention_int8",
+               {},
+               8192},
+              "attention",
+              {{kArithmetic, 8192 * 0.02 / 2},
+               {kFeed, (256 + 2 * 512 + 2 * 16) / 16 * 0.5},
+               {kCurve, 128.0 / 16 * 0.5},
+               {kStream, (2 * 256 * 4 + 2 * 512 + 2 * 32) * 0.01}});
+}
+
 // 4 x 4 windows of 3 x 3 over 20 channels: two vectors, and four channels one by one.
 TEST(CostTerms, Pooling) {
   ExpectTerms({"input %x: float32[1, 6, 6, 20]\nn: %y: float32[1, 4, 4, 20] = "

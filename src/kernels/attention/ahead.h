@@ -15,7 +15,7 @@ namespace evoq {
 
 class Ahead {
  public:
-  // Rows of memory, step_bytes apart. Twice at most.
+  // Rows of memory, step_bytes apart. kMost times at most.
   void Add(const std::byte* rows, int64_t count, int64_t row_bytes, int64_t step_bytes) {
     if (step_bytes == row_bytes) row_bytes *= std::exchange(count, 1);
     areas_[used_++] = {rows, count, row_bytes, step_bytes};
@@ -48,13 +48,14 @@ class Ahead {
 
  private:
   static constexpr int64_t kLine = 64;
+  static constexpr size_t kMost = 4;
   struct Area {
     const std::byte* rows;
     int64_t count, row_bytes, step_bytes;
   };
   const std::byte *at_ = nullptr, *end_ = nullptr;  // of the row that is asked for
   int64_t beat_ = 0;
-  Area areas_[2] = {};
+  Area areas_[kMost] = {};
   size_t used_ = 0, area_ = 0;
   int64_t lines_ = 0;
 };

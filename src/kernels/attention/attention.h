@@ -71,7 +71,10 @@ struct SoftenRows {
   float* scores;        // [count][kKeyBlock]
   SoftmaxState* states;
   float* earlier;  // [count]
-  Ahead* ahead;    // a few beats for each row
+  // Given: weights are exp(score - the block's own max), those of the block are to be multiplied by
+  // `now`, and the sums of weights are.
+  float* now = nullptr;
+  Ahead* ahead;  // a few beats for each row
 };
 
 // Rows of `size` int8 elements, one behind the other, each with a float16 scale for every `block`

@@ -1,11 +1,16 @@
 // Attention's inputs and sizes, read once from a call.
 #pragma once
 
+#include <algorithm>
+
 #include "base/math.h"
 #include "kernels/attention/attention_inputs.h"
 #include "kernels/attention/heads.h"
 
 namespace evoq {
+
+inline constexpr int kInt8RowsStep = 16;    // that the sizes of rows are multiples of
+inline constexpr int kInt8MostBlock = 512;  // elements with one scale whose sums fit an int32
 
 // Keys or values, of [batch, kv heads, length, size]: those of the past, then the new ones.
 struct AttentionCache {
@@ -17,6 +22,13 @@ struct AttentionCache {
   int64_t length() const { return past.length + now.length; }
   int64_t element_bytes() const { return DTypeBits(dtype) / 8; }
   int64_t blocks() const { return CeilDiv(now.size, block); }  // of a row
+  // Rows whose pairs of integers fill vectors and blocks, and whose sums of products fit an int32
+  // (attention_int8.h).
+  bool in_integers() const {
+    const int64_t least = std::min(block, now.size);
+    return dtype == DType::kInt8 && now.size > 0 && now.size % kInt8RowsStep == 0 &&
+           least % kInt8RowsStep == 0 && least <= kInt8MostBlock;
+  }
 };
 
 struct AttentionCall {
@@ -33,6 +45,7 @@ struct AttentionCall {
 
   int64_t keys() const { return k.length(); }
   int64_t past() const { return k.past.length; }
+  bool in_integers() const { return k.in_integers() && v.in_integers(); }
 };
 
 // Why the kernel does not take the call; fills `read` where it does.

@@ -417,6 +417,31 @@ void Dots(const KeyDots& p) {
   return max == -kInfinity ? 0.0f : max;
 }
 
+// e^x of x <= 0, or NaN: ExpInline without what larger numbers need, and 1 + r + r^2 P(r) fit to
+// 3e-9.
+template <typename F>
+EVOQ_ALWAYS_INLINE F WeightOf(F x) {
+  const auto times_e_to = [](F n, F of) __attribute__((always_inline)) {
+    const F r = Fma(n, Splat<F>(-kLn2Low), Fma(n, Splat<F>(-kLn2High), of));
+    F p = Splat<F>(0.00138145988f);
+    p = Step(p, r, 0.00836871658f);
+    p = Step(p, r, 0.041668389f);
+    p = Step(p, r, 0.166665211f);
+    p = Step(p, r, 0.49999994f);
+    return Step(Step(p, r, 1.0f), r, 1.0f);
+  };
+#if defined(__AVX512F__)
+  if constexpr (sizeof(F) == 64) {
+    const F n =
+        _mm512_roundscale_ps(x * 1.44269504f, _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC);
+    return _mm512_maskz_scalef_ps(_mm512_cmp_ps_mask(x, _mm512_set1_ps(kLeastExp), _CMP_NLT_UQ),
+                                  times_e_to(n, x), n);
+  }
+#endif
+  const F c = x < kLeastExp ? Splat<F>(kLeastExp) : x, shifted = c * 1.44269504f + kRoundMagic;
+  return x < kLeastExp ? F{} : ScaleByPower(times_e_to(shifted - kRoundMagic, c), shifted);
+}
+
 // The scores of a row, minus infinity where a key does not count; their largest in each lane.
 #if defined(__AVX512F__)
 EVOQ_ALWAYS_INLINE Sixteen Bias(float* s, const ScoreRow& row) {
@@ -462,6 +487,11 @@ EVOQ_ALWAYS_INLINE Sixteen EachAcross(const Sixteen (&v)[8], const Combine& comb
 }
 static_assert(kMaxAttentionRows == 8 && sizeof(SoftmaxState) == 2 * sizeof(float));
 
+// BaseOf of each.
+EVOQ_ALWAYS_INLINE Sixteen BasesOf(Sixteen max) {
+  return _mm512_maskz_mov_ps(_mm512_cmp_ps_mask(max, Splat<Sixteen>(-kInfinity), _CMP_NEQ_UQ), max);
+}
+
 // Each step for all rows: one alone waits for its largest score, then for its exponentials, then
 // for their sum. States lie as EachAcross leaves what is added to them.
 void Soften(const SoftenRows& rows) {
@@ -470,11 +500,11 @@ void Soften(const SoftenRows& rows) {
   Sixteen each[kMaxAttentionRows] = {};
   for (int r = 0; r < rows.count; ++r) each[r] = Bias(rows.scores + r * kKeyBlock, rows.row[r]);
   const Sixteen states = _mm512_maskz_loadu_ps(lanes, rows.states),
-                before = _mm512_moveldup_ps(states), max = Larger(before, EachAcross(each, Larger)),
-                none = Splat<Sixteen>(-kInfinity);
-  // BaseOf of each.
-  const Sixteen base = _mm512_maskz_mov_ps(_mm512_cmp_ps_mask(max, none, _CMP_NEQ_UQ), max);
-  const Sixteen earlier = ExpInline(before - base);
+                before = _mm512_moveldup_ps(states), block = EachAcross(each, Larger),
+                max = Larger(before, block);
+  const bool own = rows.now != nullptr;
+  const Sixteen base_of_all = BasesOf(max), base = own ? BasesOf(block) : base_of_all;
+  const Sixteen earlier = WeightOf(before - base_of_all);
   float bases[16];
   StoreVec<float, 16>(bases, base);
   for (int r = 0; r < rows.count; ++r) {
@@ -483,14 +513,21 @@ void Soften(const SoftenRows& rows) {
 #pragma GCC unroll 4
     for (int i = 0; i < kKeyBlock; i += 16) {
       if (i % 32 == 0) rows.ahead->Beat();
-      const Sixteen x = ExpInline(LoadVec<float, 16>(s + i) - bases[2 * r]);
+      const Sixteen x = WeightOf(LoadVec<float, 16>(s + i) - bases[2 * r]);
       StoreVec<float, 16>(s + i, x);
       each[r] = each[r] + x;
     }
   }
-  const Sixteen sums = states * earlier + EachAcross(each, Sum);
+  Sixteen added = EachAcross(each, Sum);
+  const auto firsts = static_cast<__mmask16>(lanes & ~kSums);
+  if (own) {
+    const Sixteen now = WeightOf(block - base_of_all);
+    added = added * now;
+    _mm512_mask_compressstoreu_ps(rows.now, firsts, now);
+  }
+  const Sixteen sums = states * earlier + added;
   _mm512_mask_storeu_ps(rows.states, lanes, _mm512_mask_mov_ps(max, kSums, sums));
-  _mm512_mask_compressstoreu_ps(rows.earlier, static_cast<__mmask16>(lanes & ~kSums), earlier);
+  _mm512_mask_compressstoreu_ps(rows.earlier, firsts, earlier);
 }
 #else
 void Soften(const SoftenRows& rows) {
@@ -515,11 +552,15 @@ void Soften(const SoftenRows& rows) {
     SoftmaxState& state = rows.states[r];
     const float block = Across(largest, Larger), before = state.max;
     state.max = block > before ? block : before;
-    const float base = BaseOf(state.max), earlier = ExpInline(before - base);
-    for (int j = 0; j < kKeyBlock; ++j) s[j] = ExpInline(s[j] - base);
+    const bool own = rows.now != nullptr;
+    const float base_of_all = BaseOf(state.max), base = own ? BaseOf(block) : base_of_all,
+                earlier = WeightOf(before - base_of_all);
+    for (int j = 0; j < kKeyBlock; ++j) s[j] = WeightOf(s[j] - base);
     Sixteen sum = {};
     for (int i = 0; i < kSixteens; ++i) sum = sum + LoadVec<float, 16>(s + 16 * i);
-    state.sum = state.sum * earlier + Across(sum, Sum);
+    float added = Across(sum, Sum);
+    if (own) added *= rows.now[r] = WeightOf(block - base_of_all);
+    state.sum = state.sum * earlier + added;
     rows.earlier[r] = earlier;
   }
 }

@@ -100,6 +100,31 @@ TEST(Attention, RejectsScales) {
            With("cache_block_size", int64_t{0})}});
 }
 
+TEST(Attention, RejectsWhatAreNoIntegers) {
+  const auto bytes = [](int64_t size) { return TensorType(DType::kInt8, Shape{2, 3, 9, size}); };
+  const auto call = [&](int64_t size, int64_t block) {
+    const TensorType scales = Half({2, 3, 9, (size + block - 1) / block});
+    return Call{"Attention",
+                {},
+                {F({2, 6, 5, size}), bytes(size), bytes(size), {}, {}, {}, {}, scales, scales},
+                {F({2, 6, 5, size})},
+                {}}
+        .Attr("cache_block_size", block);
+  };
+  const auto other = [](const Call& given) { return [given](Call& c) { c = given; }; };
+  Call floats = call(64, 32);
+  floats.inputs = {F({2, 6, 5, 64}), F({2, 3, 9, 64}), F({2, 3, 9, 64})};
+#define EVOQ_NO_INTEGERS(rows)            \
+  "types: keys " rows " and values " rows \
+  ", expected int8 in rows and blocks of multiples of 16 and blocks of up to 512"
+  Expect("attention_int8", call(64, 32),
+         {{EVOQ_NO_INTEGERS("int8[2, 3, 9, 40]"), other(call(40, 32))},
+          {EVOQ_NO_INTEGERS("int8[2, 3, 9, 64]"), other(call(64, 8))},
+          {EVOQ_NO_INTEGERS("int8[2, 3, 9, 1024]"), other(call(1024, 1024))},
+          {EVOQ_NO_INTEGERS("float32[2, 3, 9, 64]"), other(floats)}});
+#undef EVOQ_NO_INTEGERS
+}
+
 TEST(DynamicQuantizeBlocks, Rejects) {
   const TensorType bytes(DType::kInt8, Shape{3, 40});
   Expect("quantize_blocks",

@@ -119,7 +119,8 @@ void CountUnary(const CostInput& input, const Rates& rates, Terms& terms) {
 }
 
 // Scores and weighed values, of causal ones those that count; each key and value laid out for them;
-// a curve for each score. All keys that there is room for.
+// a curve for each score. All keys that there is room for. Of integers, two products take the time
+// of one.
 void CountAttention(const CostInput& input, const Rates& rates, Terms& terms) {
   AttentionCall call;
   if (ReadAttention(input.args.call, call)) return Count(input, rates, terms);
@@ -127,7 +128,8 @@ void CountAttention(const CostInput& input, const Rates& rates, Terms& terms) {
              keys = static_cast<double>(std::max<int64_t>(call.keys(), 1)),
              scores = static_cast<double>(call.q.batch * call.q.heads) * queries * keys;
   const double seen = call.causal ? std::max(1 - (queries - 1) / (2 * keys), 0.5) : 1;
-  terms[kArithmetic] = seen * static_cast<double>(input.step.macs) * rates.mac_ns(Peak::kFloat32);
+  const double macs = static_cast<double>(input.step.macs) * (call.in_integers() ? 0.5 : 1);
+  terms[kArithmetic] = seen * macs * rates.mac_ns(Peak::kFloat32);
   terms[kFeed] = Vectors(input.in_elements()) * rates.cycle_ns;
   terms[kCurve] = seen * scores / 16 * rates.cycle_ns;
   CountBytes(input, rates, terms);
