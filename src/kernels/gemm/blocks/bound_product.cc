@@ -134,6 +134,9 @@ void BoundProduct::Multiply(const BlockRows& operands, const Group& group, int64
     const int64_t y_row = same ? row : RowOfTile(next), y_end = same ? end : RowOfTile(next + 1);
     ahead.y = after < units() ? operands.y + y_row * columns() + after * kUnitColumns : nullptr;
     ahead.rows = y_end - y_row;
+    // Memory rests while the last of several tiles walks through a unit that lies in the caches.
+    const bool rests = next < tile && group.last - group.first == 1 && unit + 1 < units();
+    ahead.distance = rests ? group.unit_bytes : BlockAhead::kNear;
     const BlockUnit b = {weights_.stream, group.bytes + (unit - group.first) * group.unit_bytes};
     const int64_t panel = unit * kUnitPanels, panels = std::min<int64_t>(kUnitPanels, all - panel);
     for (int p = 0; p < panels; p += table_->panels(end - row))

@@ -65,9 +65,15 @@ struct BlockUnit {
   const uint8_t* bytes;
 };
 
-// What comes behind a tile, and what tall tiles ask for while they multiply: a few lines beside
-// each block, so that products never wait for all of them at once.
+// What comes behind a tile, and is asked for while it multiplies.
 struct BlockAhead {
+  // From a line to that which a tile of both panels and 3 rows or more asks for beside it, in
+  // bytes.
+  static constexpr int64_t kNear = 8192;
+  int64_t distance = kNear;
+
+  // Tall tiles ask for a few lines beside each block, so that products never wait for all of them
+  // at once.
   // Weights as they lie, until `end`; each tile moves `at` on.
   const uint8_t* at = nullptr;
   const uint8_t* end = nullptr;

@@ -59,16 +59,17 @@ struct Place {
   const int8_t* q[kRows];
 };
 
-// Tiles of both panels ask for lines of fewer than 8 bits so far ahead: with AVX2, where those are
-// of one row, a Zen 3 reads a third more from memory beside these products then; with AVX-512 a Zen
-// 4 reads less in tiles of one or two rows, so that these ask only where BlockRows says so, as all
-// do for lines of 8 bits, and tiles of more rows compute while it reads, 8 rows in a sixth less
-// time.
+// Tiles of both panels ask for lines of fewer than 8 bits so far ahead, those of kFarRows or more
+// as BlockAhead says: with AVX2, where those are of one row, a Zen 3 reads a third more from memory
+// beside these products then; with AVX-512 a Zen 4 reads less in tiles of one or two rows, so that
+// these ask only where BlockRows says so, as all do for lines of 8 bits, and tiles of more rows
+// compute while it reads, 8 rows in a sixth less time.
 #if defined(__AVX512BW__)
 constexpr int kLinesAhead = 128, kLeastRowsAsking = 3;
 #else
 constexpr int kLinesAhead = 64, kLeastRowsAsking = 1;
 #endif
+constexpr int kFarRows = 3;
 template <typename L, int kRows, bool kAsked>
 constexpr bool kAsks =
     (kAsked || (L::kGroups > 1 && kRows >= kLeastRowsAsking)) && (kPanels<kRows> == kUnitPanels);
@@ -152,6 +153,7 @@ template <typename L, int kRows>
 // Adds the products of a block to the sums; the place moves behind it.
 template <typename L, bool kAsked, int kRows>
 EVOQ_ALWAYS_INLINE void AddBlock(Place<kRows>& place, int64_t lines, int64_t side,
+                                 [[maybe_unused]] int64_t distance,
                                  Ints (&sums)[kRows][kPanels<kRows>]) {
 #if defined(EVOQ_FOLDS_PAIRS)
   if constexpr (kSmall<L>) {
@@ -176,7 +178,8 @@ EVOQ_ALWAYS_INLINE void AddBlock(Place<kRows>& place, int64_t lines, int64_t sid
 #pragma GCC unroll 2
     for (int p = 0; p < kPanels<kRows>; ++p) {
       const uint8_t* const at = place.at + 64 * (side + p);
-      if constexpr (kAsks<L, kRows, kAsked>) __builtin_prefetch(at + 64 * kLinesAhead);
+      if constexpr (kAsks<L, kRows, kAsked>)
+        __builtin_prefetch(at + (kRows >= kFarRows ? distance : 64 * kLinesAhead));
       line[p] = LoadBytes(at);
     }
 #pragma GCC unroll 4
@@ -249,7 +252,9 @@ constexpr bool kLeavesY =
     kNested && 3 * kRows * kPanels<kRows> * kRegistersOfFloats > kRegisters - 4;
 
 template <typename L, int kRows, bool kNested, bool kAsked>
-void Tile(const BlockUnit& unit, const BlockRows& x, int64_t row, int64_t panel, BlockAhead&) {
+void Tile(const BlockUnit& unit, const BlockRows& x, int64_t row, int64_t panel,
+          BlockAhead& ahead) {
+  const int64_t distance = ahead.distance;
   const BlockStream& w = unit.stream;
   const BlockCut& cut = w.cut;
   const int64_t blocks = x.blocks;
@@ -293,7 +298,7 @@ void Tile(const BlockUnit& unit, const BlockRows& x, int64_t row, int64_t panel,
         sums[r][p] = block.template Start<kZeroLess>(r, kBlockColumns * (side + p));
     }
     const int64_t left = cut.depth - b++ * cut.block, k = left < cut.block ? left : cut.block;
-    AddBlock<L, kAsked>(place, LinesOf<L>(k), side, sums);
+    AddBlock<L, kAsked>(place, LinesOf<L>(k), side, distance, sums);
   };
   while (b < blocks) {
     Ints sums[kRows][kPanels<kRows>];
