@@ -324,6 +324,25 @@ TEST(DynamicConv, RandomShapes) {
     Check("dynamic_conv", RandomDynamic(seed));
 }
 
+// Scales and zero points of the run, in several bands and pieces.
+TEST(DynamicConv, TapsBeside) {
+  uint32_t seed = 4000;
+  for (const Case& shape : {Conv2D({2, 9, 11, 64}, {1, 64, 3, 3}, {}, {1, 1, 1, 1}),
+                            Conv2D({1, 180, 170, 16}, {1, 16, 3, 3}, {}, {1, 1, 1, 1}),
+                            Conv2D({1, 38000, 4}, {1, 4, 7}, {}, {3, 3}),
+                            Conv2D({1, 40, 40, 32}, {3, 32, 3, 3}, {}, {1, 1, 1, 1})}) {
+    for (const DType type : {DType::kUint8, DType::kInt8}) {
+      Case c = RandomDynamic(++seed);
+      c.x = shape.x, c.w = shape.w, c.group = shape.group;
+      c.strides = shape.strides, c.dilations = shape.dilations, c.pads = shape.pads;
+      c.x_type = type;
+      c.x_zero = type == DType::kUint8 ? 117 : -9;
+      c.seed = seed;
+      Check("dynamic_conv", c);
+    }
+  }
+}
+
 TEST(DynamicConv, Depthwise) {
   uint32_t seed = 1;
   for (int64_t channels : {2, 16, 21, 37, 64, 70, 144}) {

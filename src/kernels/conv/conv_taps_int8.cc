@@ -12,6 +12,7 @@ namespace {
 
 constexpr int64_t kBandBytes = 1 << 20;  // of p, which all threads compute
 constexpr int64_t kPieceNumbers = 2048;  // of a line, that stay in the L1 cache
+constexpr int kMostInputs = 8;           // of a product
 
 struct ConvTapsInt8 {
   TapSums sums;
@@ -20,35 +21,61 @@ struct ConvTapsInt8 {
   int64_t depth;
   int threads;
   int64_t piece = 1;  // pixels
-  // For each number of a piece; slopes may be empty.
+  // For each number of a piece; slopes and offsets may be empty.
   std::vector<int32_t> bias;
-  std::vector<float> multiplier, slopes;
+  std::vector<float> multiplier, slopes, offset;
   int64_t grain = 1;
 
   int64_t band_bytes() const { return RoundUp(4 * sums.rows() * sums.columns(), int64_t{64}); }
   // A thread's sums and, behind them, real numbers.
   int64_t piece_bytes() const { return RoundUp(4 * piece * sums.channels(), int64_t{64}); }
+  // Behind those of all threads: multipliers of this run, and what range each thread found.
+  int64_t run_bytes() const {
+    return (spec.x_scale_input >= 0 ? piece_bytes() : 0) + threads * kRangeBytes;
+  }
+  size_t scratch_bytes() const {
+    return static_cast<size_t>(band_bytes() + 2 * threads * piece_bytes() + run_bytes()) +
+           product.scratch_bytes;
+  }
+
+  // The multipliers of one run.
+  const float* Multipliers(const void* const* in, std::byte* scratch) const {
+    if (spec.x_scale_input < 0) return multiplier.data();
+    const float scale = *static_cast<const float*>(in[spec.x_scale_input]);
+    auto* const scaled = reinterpret_cast<float*>(scratch);
+    for (size_t i = 0; i < multiplier.size(); ++i) scaled[i] = scale * multiplier[i];
+    return scaled;
+  }
 
   void Run(const void* const* in, void* const* out, const RunContext& context) const {
     std::byte* const p = context.scratch;
     std::byte* const pieces = p + band_bytes();
-    const RunContext inner{context.pool, pieces + 2 * threads * piece_bytes()};
+    std::byte* const of_run = pieces + 2 * threads * piece_bytes();
+    const RunContext inner{context.pool, of_run + run_bytes()};
+    const float* const multipliers = Multipliers(in, of_run);
+    std::byte* const ranges = of_run + run_bytes() - threads * kRangeBytes;
+    std::memset(ranges, 0, static_cast<size_t>(threads * kRangeBytes));
+    const void* x[kMostInputs] = {};
+    if (spec.x_zero_input >= 0) x[spec.x_zero_input] = in[spec.x_zero_input];
     for (int64_t i = 0; i < sums.bands(); ++i) {
       const TapSums::Band band = sums.BandOf(i);
-      const void* x[] = {static_cast<const std::byte*>(in[0]) + band.first_row * depth};
+      x[0] = static_cast<const std::byte*>(in[0]) + band.first_row * depth;
       void* y[] = {p};
       product.run(product.state.get(), x, y, inner);
       const int64_t per_line = CeilDiv(band.pixels.size(), piece);
       context.pool.ParallelFor(
           band.lines.size() * per_line, grain, [&](int64_t begin, int64_t end, int thread) {
             for (int64_t at = begin; at < end; ++at)
-              RunPiece(band, at, p, pieces + 2 * thread * piece_bytes(), in, out);
+              RunPiece(band, at, p, pieces + 2 * thread * piece_bytes(), multipliers,
+                       reinterpret_cast<float*>(ranges + thread * kRangeBytes), in, out);
           });
     }
+    if (spec.finish.range) JoinRanges(ranges, kRangeBytes, threads, static_cast<float*>(out[1]));
   }
 
   void RunPiece(const TapSums::Band& band, int64_t at, const std::byte* p, std::byte* scratch,
-                const void* const* in, void* const* out) const {
+                const float* multipliers, float* range, const void* const* in,
+                void* const* out) const {
     const int64_t per_line = CeilDiv(band.pixels.size(), piece),
                   line = band.lines.begin + at / per_line,
                   first = band.pixels.begin + at % per_line * piece;
@@ -59,11 +86,14 @@ struct ConvTapsInt8 {
     for (int64_t i = 0; i < n; ++i) acc[i] = static_cast<uint32_t>(bias[i]);
     sums.Add(band, reinterpret_cast<const uint32_t*>(p), line, pixels, acc);
     for (int64_t i = 0; i < n; ++i)
-      real[i] = static_cast<float>(static_cast<int32_t>(acc[i])) * multiplier[i];
+      real[i] = static_cast<float>(static_cast<int32_t>(acc[i])) * multipliers[i];
+    if (!offset.empty()) {
+      for (int64_t i = 0; i < n; ++i) real[i] += offset[i];
+    }
     AddResidual(in, place, n, real);
     auto* const y = static_cast<uint8_t*>(out[0]) + place * spec.epilogue.y_bytes();
     Finish(real, n, y);
-    if (spec.finish.any()) spec.finish.Rows(y, 1, n, n * spec.epilogue.y_bytes(), nullptr);
+    if (spec.finish.any()) spec.finish.Rows(y, 1, n, n * spec.epilogue.y_bytes(), range);
   }
 
   void AddResidual(const void* const* in, int64_t place, int64_t n, float* real) const {
@@ -146,6 +176,7 @@ Result<BoundKernel> BindTapsInt8(const ConvShapeF32& shape, bool transposed, Int
   product.geometry.out_channels = c.sums.columns();
   product.x_signed = spec.x_signed;
   product.x_zero = spec.x_zero;
+  product.x_zero_input = spec.x_zero_input;
   product.w_zero = spec.w_zero.size() > 1 ? Repeated(spec.w_zero, shape.taps()) : spec.w_zero;
   EVOQ_ASSIGN(const Tensor plain, ToPlain(weight));
   product.weights = TapsBeside(shape, transposed, plain);
@@ -159,15 +190,14 @@ Result<BoundKernel> BindTapsInt8(const ConvShapeF32& shape, bool transposed, Int
   c.bias = Repeated(spec.bias, c.piece);
   c.multiplier = Repeated(spec.epilogue.multiplier, c.piece);
   c.slopes = Repeated(spec.epilogue.slopes, c.piece);
+  c.offset = Repeated(spec.offset, c.piece);
   c.spec = std::move(spec);
   c.grain = Grain(shape.batch * shape.out[1] * CeilDiv(shape.out[2], c.piece),
                   static_cast<double>(std::min(c.piece, shape.out[2]) * c.sums.columns()) * 0.2,
                   options.threads);
   KernelPlan described = c.product.plan;
   described.method = kTapsBeside;
-  const size_t scratch =
-      static_cast<size_t>(c.band_bytes() + 2 * options.threads * c.piece_bytes()) +
-      c.product.scratch_bytes;
+  const size_t scratch = c.scratch_bytes();
   return BoundKernel::Of(std::move(c), scratch, std::move(described));
 }
 

@@ -2,6 +2,7 @@
 // come at run time, with float32 outputs (formula: ops/dynamic.cc).
 #include "kernels/gemm/dynamic_int8.h"
 
+#include "kernels/conv/conv_taps_int8.h"
 #include "kernels/gemm/int8_geometry.h"
 #include "kernels/gemm/int8_kernels.h"
 
@@ -76,7 +77,7 @@ bool Reads(const KernelCall& call, size_t input, std::string_view layout) {
 }
 
 template <ReadGeometry kRead>
-Result<BoundKernel> Bind(const KernelCall& call, const BindOptions& options) {
+Result<Int8LinearSpec> SpecOf(const KernelCall& call, const BindOptions& options) {
   Int8LinearSpec spec;
   if (auto rejection = kRead(call, spec.geometry)) return Unsupported("{}", rejection->sentence);
   const QuantParams& w = *call.inputs[1].quant;
@@ -97,6 +98,18 @@ Result<BoundKernel> Bind(const KernelCall& call, const BindOptions& options) {
     spec.epilogue.residual_type = Int8Residual::kFloat32;
   }
   spec.finish = DynamicFinish(call, activation, options.isa);
+  return spec;
+}
+
+Result<BoundKernel> BindConv(const KernelCall& call, const BindOptions& options) {
+  EVOQ_ASSIGN(Int8LinearSpec spec, SpecOf<ReadConvGeometry>(call, options));
+  ConvShapeF32 shape;
+  if (!ReadConvSizes(call, false, shape) && ChooseTapsInt8(shape, false, options.variant))
+    return BindTapsInt8(shape, false, std::move(spec), *call.constant(1), options);
+  return BindInt8Either(call, std::move(spec), options);
+}
+Result<BoundKernel> BindMatMul(const KernelCall& call, const BindOptions& options) {
+  EVOQ_ASSIGN(Int8LinearSpec spec, SpecOf<ReadMatMulGeometry>(call, options));
   return BindInt8Either(call, std::move(spec), options);
 }
 
@@ -110,7 +123,7 @@ extern const KernelDef kDynamicConvInt8 = {
     .reject = RejectCall<ReadConvGeometry, 0>,
     .pack = Pack<ReadConvGeometry>,
     .reads = Reads<ReadConvGeometry>,
-    .bind = Bind<ReadConvGeometry>,
+    .bind = BindConv,
 };
 extern const KernelDef kDynamicMatMulInt8 = {
     .name = "dynamic_matmul",
@@ -120,7 +133,7 @@ extern const KernelDef kDynamicMatMulInt8 = {
     .reject = RejectCall<ReadMatMulGeometry, 1>,
     .pack = Pack<ReadMatMulGeometry>,
     .reads = Reads<ReadMatMulGeometry>,
-    .bind = Bind<ReadMatMulGeometry>,
+    .bind = BindMatMul,
 };
 
 }  // namespace evoq
