@@ -527,6 +527,44 @@ TEST(Transformer, AttentionOfASequenceIsItsOwn) {
   }
 }
 
+TEST(Transformer, AttentionInIntegersOfAnyNumberOfBlocks) {
+  Random random(11);
+  for (const auto& [size, block] : {std::pair<int64_t, int64_t>{16, 32},
+                                    {64, 64},
+                                    {64, 32},
+                                    {80, 32},
+                                    {96, 32},
+                                    {80, 16},
+                                    {160, 32},
+                                    {256, 32}}) {
+    const Shapes shapes{.batch = 1,
+                        .group = 2,
+                        .kv_heads = 2,
+                        .queries = 3,
+                        .keys = 90,
+                        .past = 0,
+                        .size = size,
+                        .value_size = size,
+                        .flat = false,
+                        .lengths = true,
+                        .present = false,
+                        .causal = true,
+                        .left = -1,
+                        .right = -1,
+                        .softcap = 0,
+                        .scale = 0,
+                        .mask = 0,
+                        .cache = DType::kInt8,
+                        .block = block};
+    NodeCase c = CaseOf(shapes, random);
+    c.inputs[kLengths].mutable_data<int64_t>()[0] = 89;
+    const Tensor wanted = Defined(c)[0];
+    OnEachIsa([&](Isa isa, int threads) {
+      EXPECT_LT(RootMeanSquare(RunOn(c, isa, threads)[0], wanted), 1e-4) << size << " " << block;
+    });
+  }
+}
+
 // What is not a number in a query or a scale stays in the rows and elements that meet it; a query
 // of zeros weighs all keys alike.
 TEST(Transformer, AttentionInIntegersOfWhatIsNoNumber) {

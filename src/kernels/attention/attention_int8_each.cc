@@ -2,8 +2,8 @@
 #include <immintrin.h>
 #endif
 
-#include <array>
 #include <cstring>
+#include <utility>
 
 #include "kernels/attention/attention_int8.h"
 #include "kernels/math/math.inl.h"
@@ -249,33 +249,67 @@ EVOQ_ALWAYS_INLINE Floats16 Odd(Floats16 a, Floats16 b) {
   return __builtin_shufflevector(a, b, 1, 3, 5, 7, 9, 11, 13, 15, 17, 19, 21, 23, 25, 27, 29, 31);
 }
 
-// kBlocks scales of each of 16 rows.
+// Of kBlocks vectors whose elements are of blocks 0, 1, ..., kBlocks - 1 in turn, those of each
+// block, `step` apart.
 template <int kBlocks>
-EVOQ_ALWAYS_INLINE void LayScales16(const uint16_t* scales, float* to) {
-  Floats16 v[kBlocks];
-#pragma GCC unroll 4
-  for (int b = 0; b < kBlocks; ++b) v[b] = Widened(scales + 16 * b);
-  if constexpr (kBlocks == 2) {
-    StoreVec<float, 16>(to, Even(v[0], v[1]));
-    StoreVec<float, 16>(to + kKeyBlock, Odd(v[0], v[1]));
-  } else if constexpr (kBlocks == 4) {
-    const Floats16 even = Even(v[0], v[1]), odd = Odd(v[0], v[1]), even2 = Even(v[2], v[3]),
-                   odd2 = Odd(v[2], v[3]);
-    StoreVec<float, 16>(to, Even(even, even2));
-    StoreVec<float, 16>(to + kKeyBlock, Even(odd, odd2));
-    StoreVec<float, 16>(to + 2 * kKeyBlock, Odd(even, even2));
-    StoreVec<float, 16>(to + 3 * kKeyBlock, Odd(odd, odd2));
-  } else {
+EVOQ_ALWAYS_INLINE void SplitBlocks(const Floats16* v, float* to, int64_t step) {
+  if constexpr (kBlocks == 1) {
     StoreVec<float, 16>(to, v[0]);
+  } else {
+    Floats16 even[kBlocks / 2], odd[kBlocks / 2];
+#pragma GCC unroll 4
+    for (int i = 0; i < kBlocks / 2; ++i) {
+      even[i] = Even(v[2 * i], v[2 * i + 1]);
+      odd[i] = Odd(v[2 * i], v[2 * i + 1]);
+    }
+    SplitBlocks<kBlocks / 2>(even, to, 2 * step);
+    SplitBlocks<kBlocks / 2>(odd, to + step, 2 * step);
+  }
+}
+// Those of block kBlock of three.
+template <int kBlock, int... kRow>
+EVOQ_ALWAYS_INLINE Floats16 Third(const Floats16 (&v)[3], std::integer_sequence<int, kRow...>) {
+  const Floats16 of_two =
+      __builtin_shufflevector(v[0], v[1], (3 * kRow + kBlock < 32 ? 3 * kRow + kBlock : 0)...);
+  return __builtin_shufflevector(of_two, v[2],
+                                 (3 * kRow + kBlock < 32 ? kRow : 3 * kRow + kBlock - 16)...);
+}
+template <>
+EVOQ_ALWAYS_INLINE void SplitBlocks<3>(const Floats16* v, float* to, int64_t step) {
+  const Floats16 three[3] = {v[0], v[1], v[2]};
+  constexpr auto kRows = std::make_integer_sequence<int, 16>();
+  StoreVec<float, 16>(to, Third<0>(three, kRows));
+  StoreVec<float, 16>(to + step, Third<1>(three, kRows));
+  StoreVec<float, 16>(to + 2 * step, Third<2>(three, kRows));
+}
+// The scales of 16 rows.
+template <int kBlocks>
+void LayScales16(const uint16_t* scales, int64_t, float* to) {
+  Floats16 v[kBlocks];
+#pragma GCC unroll 8
+  for (int b = 0; b < kBlocks; ++b) v[b] = Widened(scales + 16 * b);
+  SplitBlocks<kBlocks>(v, to, kKeyBlock);
+}
+void LayAnyScales16(const uint16_t* scales, int64_t blocks, float* to) {
+  for (int64_t i = 0; i < 16 * blocks; i += 16) {
+    const Floats16 v = Widened(scales + i);
+    int64_t row = i / blocks, b = i % blocks;
+    for (int k = 0; k < 16; ++k) {
+      to[b * kKeyBlock + row] = v[k];
+      if (++b == blocks) b = 0, ++row;
+    }
   }
 }
 
 void LayScales(const uint16_t* scales, int64_t blocks, int64_t n, float* to) {
+  const auto lay = blocks == 1   ? LayScales16<1>
+                   : blocks == 2 ? LayScales16<2>
+                   : blocks == 3 ? LayScales16<3>
+                   : blocks == 4 ? LayScales16<4>
+                   : blocks == 8 ? LayScales16<8>
+                                 : LayAnyScales16;
   int64_t j = 0;
-  for (; j + 16 <= n && (blocks == 1 || blocks == 2 || blocks == 4); j += 16) {
-    const auto lay = blocks == 1 ? LayScales16<1> : blocks == 2 ? LayScales16<2> : LayScales16<4>;
-    lay(scales + j * blocks, to + j);
-  }
+  for (; j + 16 <= n; j += 16) lay(scales + j * blocks, blocks, to + j);
   for (; j < kKeyBlock; ++j) {
     for (int64_t b = 0; b < blocks; ++b) {
       uint16_t one[16] = {};

@@ -30,7 +30,6 @@ Workspace AttentionPlan::Of(std::byte* scratch, int thread) const {
   return w;
 }
 
-// The block's keys that the row sees, with its mask.
 ScoreRow AttentionPlan::RowOf(const Task& t, const void* const* in, int64_t row,
                               Range block) const {
   const Range seen = t.seen[row - t.first];
@@ -62,13 +61,11 @@ void AttentionPlan::AddRows(const AttentionCache& cache, const void* elements, c
   ahead.Add(static_cast<const std::byte*>(elements) + at * bytes, rows, h.size * bytes,
             h.step() * bytes);
   if (scales == nullptr) return;
-  const int64_t scale_bytes = cache.blocks() * DTypeBits(DType::kFloat16) / 8;
+  const int64_t scale_bytes = cache.blocks() * int64_t{sizeof(uint16_t)};
   ahead.Add(static_cast<const std::byte*>(scales) + at / h.size * scale_bytes, rows, scale_bytes,
             scale_bytes);
 }
 
-// Those behind a block, to be asked for while it is computed with: also those of the next part,
-// which mostly is this thread's next task, and of a cache those that the next head begins with.
 void AttentionPlan::AddAhead(const Task& t, const AttentionCache& cache, const void* elements,
                              const void* scales, bool past, const Block& block,
                              Ahead& ahead) const {
