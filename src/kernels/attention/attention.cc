@@ -195,8 +195,8 @@ std::optional<Reason> RejectInt8(const KernelCall& call) {
   return std::nullopt;
 }
 
-template <bool kIntegers>
-Result<BoundKernel> BindAttention(const KernelCall& call, const BindOptions& options) {
+Result<BoundKernel> BindAttention(const KernelCall& call, const BindOptions& options,
+                                  bool integers) {
   AttentionState state;
   AttentionCall& a = state.a;
   if (const auto why = ReadAttention(call, a)) return Unsupported("{}", why->sentence);
@@ -211,7 +211,7 @@ Result<BoundKernel> BindAttention(const KernelCall& call, const BindOptions& opt
   state.part_keys = cached || in_parts ? kPartKeys : std::max<int64_t>(a.keys(), 1);
   state.parts = std::max<int64_t>(CeilDiv(a.keys(), state.part_keys), 1);
   state.part_tasks = in_parts && state.parts > 1;
-  state.integers = kIntegers;
+  state.integers = integers;
   state.by_rows = !state.integers && (cached || state.rows <= kRowsByRows) && a.q.size % 16 == 0;
   const double pairs = static_cast<double>(state.task_rows) *
                        static_cast<double>(state.part_tasks ? state.part_keys : a.keys());
@@ -222,6 +222,13 @@ Result<BoundKernel> BindAttention(const KernelCall& call, const BindOptions& opt
   return BoundKernel::Of(std::move(state), scratch);
 }
 
+Result<BoundKernel> BindFloat(const KernelCall& call, const BindOptions& options) {
+  return BindAttention(call, options, false);
+}
+Result<BoundKernel> BindInt8(const KernelCall& call, const BindOptions& options) {
+  return BindAttention(call, options, true);
+}
+
 }  // namespace
 
 extern const KernelDef kAttentionFloat = {
@@ -230,7 +237,7 @@ extern const KernelDef kAttentionFloat = {
     .precision = Precision::kFloat32,
     .peak = Peak::kFloat32,
     .reject = RejectFloat,
-    .bind = BindAttention<false>,
+    .bind = BindFloat,
 };
 // Of 16 bits: int8's peak is what rounding queries and weights further would reach.
 extern const KernelDef kAttentionInt8 = {
@@ -239,7 +246,7 @@ extern const KernelDef kAttentionInt8 = {
     .precision = Precision::kInt8,
     .peak = Peak::kInt8,
     .reject = RejectInt8,
-    .bind = BindAttention<true>,
+    .bind = BindInt8,
 };
 
 }  // namespace evoq

@@ -80,6 +80,12 @@ EVOQ_ALWAYS_INLINE int32_t PairOf(int low, int high) {
 EVOQ_ALWAYS_INLINE Floats16 Widened(const uint16_t* p) {
 #if defined(__AVX512F__)
   return _mm512_cvtph_ps(_mm256_loadu_si256(reinterpret_cast<const __m256i*>(p)));
+#elif defined(__AVX2__)
+  const auto half = [](const uint16_t* x) __attribute__((always_inline)) {
+    return _mm256_cvtph_ps(_mm_loadu_si128(reinterpret_cast<const __m128i*>(x)));
+  };
+  const __m256 halves[2] = {half(p), half(p + 8)};
+  return __builtin_bit_cast(Floats16, halves);
 #else
   const auto bits = Convert<uint32_t, 16>(LoadVec<uint16_t, 16>(p));
   const auto sign = (bits & 0x8000) << 16, magnitude = bits & 0x7fff;
@@ -242,6 +248,7 @@ void LayValues(const int8_t* rows, int64_t size, int64_t n, int32_t* pairs) {
   }
 }
 
+#if defined(__AVX2__)
 EVOQ_ALWAYS_INLINE Floats16 Even(Floats16 a, Floats16 b) {
   return __builtin_shufflevector(a, b, 0, 2, 4, 6, 8, 10, 12, 14, 16, 18, 20, 22, 24, 26, 28, 30);
 }
@@ -290,6 +297,7 @@ void LayScales16(const uint16_t* scales, int64_t, float* to) {
   for (int b = 0; b < kBlocks; ++b) v[b] = Widened(scales + 16 * b);
   SplitBlocks<kBlocks>(v, to, kKeyBlock);
 }
+#endif
 void LayAnyScales16(const uint16_t* scales, int64_t blocks, float* to) {
   for (int64_t i = 0; i < 16 * blocks; i += 16) {
     const Floats16 v = Widened(scales + i);
@@ -302,12 +310,16 @@ void LayAnyScales16(const uint16_t* scales, int64_t blocks, float* to) {
 }
 
 void LayScales(const uint16_t* scales, int64_t blocks, int64_t n, float* to) {
+#if defined(__AVX2__)
   const auto lay = blocks == 1   ? LayScales16<1>
                    : blocks == 2 ? LayScales16<2>
                    : blocks == 3 ? LayScales16<3>
                    : blocks == 4 ? LayScales16<4>
                    : blocks == 8 ? LayScales16<8>
                                  : LayAnyScales16;
+#else
+  const auto lay = LayAnyScales16;
+#endif
   int64_t j = 0;
   for (; j + 16 <= n; j += 16) lay(scales + j * blocks, blocks, to + j);
   for (; j < kKeyBlock; ++j) {
