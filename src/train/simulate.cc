@@ -174,12 +174,6 @@ class Simulator {
     out_.graph.AddNode(std::move(node));
   }
 
-  // Of a value's type alone.
-  static bool GivesSizes(const Node& node) {
-    const OpDef* const op = FindOp(node);
-    return op != nullptr && (op->axes == AxisUse::kShapeOf || op->axes == AxisUse::kSizeOf);
-  }
-
   Status AddNode(const Node& node) {
     const bool from_integers = node.input(0).valid() && TypeOf(node.input(0)).quantized();
     const ValueId y = node.outputs[0];
