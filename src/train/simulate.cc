@@ -257,9 +257,8 @@ class Simulator {
     if (!fresh) return it->second;
     std::vector<float> logs;
     for (const float scale : params.scales) logs.push_back(LogOf(scale));
-    it->second = out_.graph.AddConstant(
-        weight + std::string(kStepSuffix),
-        Tensor::FromValues<float>(Shape{static_cast<int64_t>(logs.size())}, logs));
+    it->second =
+        out_.graph.AddConstant(weight + std::string(kStepSuffix), Tensor::FromValues(logs));
     out_.steps[weight] = out_.graph.value(it->second).name;
     return it->second;
   }
