@@ -56,13 +56,13 @@ def evoq(*words):
         raise RuntimeError(f"evoq {' '.join(map(str, words))}: {done.stderr.strip()}")
 
 
-def forecast(model, folder, fixed=None):
+def forecast(model, folder, fixed=None, target="ort-cpu"):
     path = os.path.join(folder, "forecast.json")
     evoq(
         "explain",
         model,
         "--target",
-        "ort-cpu",
+        target,
         "--json",
         path,
         *(["--fix", "--accept-changes", "-o", fixed] if fixed else []),

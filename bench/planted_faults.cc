@@ -12,7 +12,6 @@
 #include <filesystem>
 
 #include "base/file.h"
-#include "base/median.h"
 #include "base/printable.h"
 #include "bench/fault_models.h"
 #include "cli/common.h"

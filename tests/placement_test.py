@@ -8,7 +8,6 @@ under them in src/foreign/forecasts/placement_test.cc. Skips (exit status 77) wh
 onnxruntime from PyPI is missing.
 """
 
-import json
 import os
 import sys
 import tempfile
@@ -32,21 +31,6 @@ if agree.SANITIZED:
 # The largest difference of outputs that a repair may make, as a share of the largest output. Random
 # weights and data: rounding once more where nothing was rounded shows fully.
 TOLERANCE = 0.25
-
-
-def explain(model, target, folder, fixed=None):
-    path = os.path.join(folder, "explain.json")
-    forecast.evoq(
-        "explain",
-        model,
-        "--target",
-        target,
-        "--json",
-        path,
-        *(["--fix", "--accept-changes", "-o", fixed] if fixed else []),
-    )
-    with open(path) as f:
-        return json.load(f)
 
 
 def main():
@@ -75,7 +59,7 @@ def main():
                     "--calib-random",
                     1,
                 )
-                told = explain(quantized, RUNTIMES[target], folder)
+                told = forecast.forecast(quantized, folder, target=RUNTIMES[target])
                 found = [f["code"] for f in told["findings"] if f["code"] != "no-integer-kernel"]
                 check(
                     not found and told["fates"]["integer"] > 0,
@@ -89,7 +73,7 @@ def main():
             planted = os.path.join(folder, "planted.onnx")
             if not faults.plant(fault, good, planted):
                 continue
-            told = explain(planted, "ort-cpu", folder, fixed)
+            told = forecast.forecast(planted, folder, fixed)
             count, _, wrong = forecast.compare(told, forecast.executed(planted, folder))
             check(
                 not wrong and count[True][0] + count[False][0] > 50,

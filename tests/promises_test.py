@@ -63,21 +63,29 @@ def page(name):
     return (ROOT / name).read_text(encoding="utf-8")
 
 
-def examples_work():
-    """docs/cli.md: --help shows an example that works. README: every verb has --json, --threads."""
+DIGITS = {"color": "GRAY", "resize": [28, 28]}  # how they become lenet's input
+
+
+def make_images():
+    """A folder of images, and their labels."""
     pathlib.Path("images").mkdir()
     rng = np.random.default_rng(0)
     for i in range(4):
         pixels = rng.integers(0, 256, 28 * 28, dtype=np.uint8).tobytes()
         pathlib.Path(f"images/{i}.pgm").write_bytes(b"P5 28 28 255\n" + pixels)
-    shutil.copy("images/0.pgm", "cat.jpg")  # read by what it is, whatever its name
     labels = [f"{i}.pgm\t{i % 10}" for i in range(4)]
     pathlib.Path("labels.tsv").write_text("\n".join(["file\tclass_index", *labels, ""]))
+
+
+def examples_work():
+    """docs/cli.md: --help shows an example that works. README: every verb has --json, --threads."""
+    make_images()
+    shutil.copy("images/0.pgm", "cat.jpg")  # read by what it is, whatever its name
     shutil.copy("lenet.onnx", "mobilenetv2.onnx")
     shutil.copy("lenet.onnx", "resnet.onnx")
     shutil.copy("lenet.onnx", "kept.onnx")  # `train` writes over it
-    how = {"color": "GRAY", "resize": [28, 28]}
-    pathlib.Path("mobilenetv2.preprocess.json").write_text(json.dumps(how))
+    pathlib.Path("mobilenetv2.preprocess.json").write_text(json.dumps(DIGITS))
+    rng = np.random.default_rng(0)
     pathlib.Path("mnist").mkdir()
     for part, count in (("train", 64), ("t10k", 8)):
         pixels = rng.integers(0, 256, count * 28 * 28, dtype=np.uint8).tobytes()
@@ -117,6 +125,34 @@ def examples_work():
     rows = re.search(r"\| verb \| what it does \|\n\|[-|]*\n((?:\|.*\n)+)", page("README.md"))[1]
     told = {name for row in rows.splitlines() for name in row.split("|")[1].strip().split(", ")}
     check("README's verbs", told == set(known), told ^ set(known))
+
+
+def migration_works():
+    """docs/migration.md: what is typed here instead of elsewhere runs."""
+    os.chdir(tempfile.mkdtemp(dir="."))
+    run("zoo", "lenet", "-o", "model.onnx")
+    make_images()
+    pathlib.Path("model.preprocess.json").write_text(json.dumps(DIGITS))
+    pathlib.Path("calibration.json").write_text(json.dumps({"relu_1": [0, 1]}))
+    pathlib.Path("F").write_text(
+        json.dumps({"version": "0.6.1", "activation_encodings": {}, "param_encodings": {}})
+    )
+    tiny_lms.write_with_tokenizer("FOLDER", max_position_embeddings=512, intermediate_size=128)
+    pathlib.Path("FILE").write_text("the hen and the cat ate a hat on the hill " * 80)
+    cells = re.findall(r"^\| .* \| (.*) \|$", page("docs/migration.md"), re.MULTILINE)
+    told = [text for cell in cells for text in re.findall("`([^`]+)`", cell)]
+    commands = [shlex.split(text)[1:] for text in told if text.startswith("evoq quantize ")]
+    for text in told:  # options alone are of static quantization
+        if text.startswith("--") and len(words := shlex.split(text)) > 1:
+            data = [] if "--data" in words else ["--calib", "images/"]
+            of_weights = {"awq", "gptq", "clip"} & set(words) and "--scheme" not in words
+            scheme = ["--scheme", "int4-weights"] if of_weights else []
+            commands.append(["quantize", "model.onnx", *scheme, *words, *data, "-o", "model.etm"])
+    check("commands", len(commands) > 40, len(commands))
+    # What one of them writes another one reads.
+    for words in sorted(commands, key=lambda words: not any("-out" in word for word in words)):
+        run(*words, *(["--measure-s", 0.05, "--search-s", 1] if "auto" in words else []))
+    os.chdir("..")
 
 
 def streams_and_failures():
@@ -610,6 +646,7 @@ def header_of_the_file():
 
 PROMISES = (
     examples_work,
+    migration_works,
     streams_and_failures,
     conditions_write_nothing,
     verify_measures_again,

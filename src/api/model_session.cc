@@ -6,7 +6,6 @@
 
 #include "api/parts.h"
 #include "base/brief.h"
-#include "base/check.h"
 #include "base/math.h"
 #include "ops/op.h"
 #include "program/etm.h"

@@ -11,7 +11,6 @@
 #include <vector>
 
 #include "base/file.h"
-#include "base/pages.h"
 #include "base/test_child.h"
 
 namespace evoq {

@@ -1,5 +1,8 @@
 #include "base/json_file.h"
 
+#include <algorithm>
+
+#include "base/brief.h"
 #include "base/file.h"
 
 namespace evoq {
@@ -32,18 +35,56 @@ bool TooDeep(std::string_view text) {
   return false;
 }
 
+// Where text stops being JSON: "line 2, column 7", bytes counted from 1.
+struct FirstFault : nlohmann::json_sax<json> {
+  explicit FirstFault(std::string_view text) : text_(text) {
+    json::sax_parse(text.begin(), text.end(), this);
+  }
+
+  bool null() override { return true; }
+  bool boolean(bool) override { return true; }
+  bool number_integer(number_integer_t) override { return true; }
+  bool number_unsigned(number_unsigned_t) override { return true; }
+  bool number_float(number_float_t, const string_t&) override { return true; }
+  bool string(string_t&) override { return true; }
+  bool binary(binary_t&) override { return true; }
+  bool start_object(size_t) override { return true; }
+  bool key(string_t&) override { return true; }
+  bool end_object() override { return true; }
+  bool start_array(size_t) override { return true; }
+  bool end_array() override { return true; }
+  bool parse_error(size_t bytes_read, const std::string&, const json::exception&) override {
+    const std::string_view before = text_.substr(0, bytes_read == 0 ? 0 : bytes_read - 1);
+    const size_t line_end = before.rfind('\n');
+    where = fmt::format(
+        "line {}, column {}", 1 + std::ranges::count(before, '\n'),
+        line_end == std::string_view::npos ? before.size() + 1 : before.size() - line_end);
+    return false;
+  }
+
+  std::string where;
+
+ private:
+  std::string_view text_;
+};
+
 }  // namespace
 
 Result<json> ParseJson(std::string_view text) {
   if (TooDeep(text)) return InvalidInput("nested deeper than {} levels", kMaxDepth);
   json value = json::parse(text, nullptr, /*allow_exceptions=*/false);
-  if (value.is_discarded()) return InvalidInput("not JSON ({} bytes)", text.size());
+  if (value.is_discarded())
+    return InvalidInput("not JSON ({} bytes): {}", text.size(), FirstFault(text).where);
   return value;
 }
 
 Result<json> ReadJsonFile(const std::string& path, size_t max_bytes) {
   EVOQ_ASSIGN(const std::string text, ReadTextFile(path, max_bytes));
   return WithContext(ParseJson(text), path);
+}
+
+std::string JsonBriefly(const json& value) {
+  return Shorten(value.dump(-1, ' ', false, json::error_handler_t::replace));
 }
 
 double JsonNumber(const json& object, const char* key, double fallback) {

@@ -14,6 +14,9 @@ Result<nlohmann::json> ParseJson(std::string_view text);
 // Errors: those of ReadTextFile and ParseJson, with the path before them.
 Result<nlohmann::json> ReadJsonFile(const std::string& path, size_t max_bytes = size_t{1} << 30);
 
+// What a message shows of a value: its text, of a long one the beginning (base/brief.h).
+std::string JsonBriefly(const nlohmann::json& value);
+
 // The member of an object when it has the type asked for, else the fallback.
 double JsonNumber(const nlohmann::json& object, const char* key, double fallback = 0);
 std::string JsonText(const nlohmann::json& object, const char* key);

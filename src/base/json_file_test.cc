@@ -37,11 +37,12 @@ TEST(ParseJson, OnlyOpenBracketsCount) {
 }
 
 TEST(ParseJson, ErrorsOfText) {
-  EXPECT_EQ(Message(""), "not JSON (0 bytes)");
-  EXPECT_EQ(Message("{{{"), "not JSON (3 bytes)");
-  EXPECT_EQ(Message("[1] 2"), "not JSON (5 bytes)");
-  EXPECT_EQ(Message("[1e999]"), "not JSON (7 bytes)");
-  EXPECT_EQ(Message("\"\xff\""), "not JSON (3 bytes)");
+  EXPECT_EQ(Message(""), "not JSON (0 bytes): line 1, column 1");
+  EXPECT_EQ(Message("{{{"), "not JSON (3 bytes): line 1, column 2");
+  EXPECT_EQ(Message("[1] 2"), "not JSON (5 bytes): line 1, column 5");
+  EXPECT_EQ(Message("[1e999]"), "not JSON (7 bytes): line 1, column 6");
+  EXPECT_EQ(Message("\"\xff\""), "not JSON (3 bytes): line 1, column 2");
+  EXPECT_EQ(Message("{\"a\": 1,\n\n  \"b\": [1 2]}"), "not JSON (23 bytes): line 3, column 11");
 }
 
 // A megabyte of siblings takes milliseconds; it took minutes when each looked at all others.
@@ -51,6 +52,12 @@ TEST(ParseJson, ManySiblings) {
   const auto value = ParseJson(text + "]");
   ASSERT_TRUE(value);
   EXPECT_EQ(value->size(), 300001);
+}
+
+TEST(Json, ValuesInMessages) {
+  EXPECT_EQ(JsonBriefly(nlohmann::json::parse(R"({"a": [1, "b"]})")), R"({"a":[1,"b"]})");
+  EXPECT_EQ(JsonBriefly(std::string(200, 'x')), '"' + std::string(99, 'x') + "...");
+  EXPECT_EQ(JsonBriefly("\xff"), "\"\xef\xbf\xbd\"");
 }
 
 TEST(Json, MembersOfTheTypeAskedFor) {

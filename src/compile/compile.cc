@@ -230,10 +230,7 @@ Status BindOrPlanned(const Model& model, const InputShapes& shapes, const Evalua
 // Sizes that the graph computes are known once its inputs' are: they become constants, which more
 // kernels take, and take no steps.
 Status FoldSizes(Graph& bound, const Evaluator& evaluator) {
-  const auto asks = [&](NodeId id) {
-    const OpDef* op = FindOp(bound.node(id));
-    return op != nullptr && (op->axes == AxisUse::kShapeOf || op->axes == AxisUse::kSizeOf);
-  };
+  const auto asks = [&](NodeId id) { return GivesSizes(bound.node(id)); };
   return std::any_of(bound.order().begin(), bound.order().end(), asks) ? FoldKnown(bound, evaluator)
                                                                        : Status();
 }

@@ -36,9 +36,7 @@ bool Roots::IsCopy(const Graph& graph, const Node& node) {
 }
 
 ValueId AddCopy(Graph& graph, ValueId value, const std::string& name) {
-  Attrs attrs;
-  attrs.Set(kCopies, 1);
-  return graph.Apply("Identity", name, {value}, attrs, graph.value(value).type);
+  return graph.Apply("Identity", name, {value}, Attrs::Of(kCopies, 1), graph.value(value).type);
 }
 
 Status SeparateOutputs(Graph& graph) {

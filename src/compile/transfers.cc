@@ -73,9 +73,7 @@ class Transfers {
     const std::string name = fmt::format("{}_in_{}", graph_.value(of).name, space->name);
     const ValueId shape = graph_.AddConstant(
         name + "_shape", Tensor::FromValues<int64_t>(Shape{type.shape.rank()}, type.shape.sizes()));
-    Attrs attrs;
-    attrs.Set("allowzero", 1);
-    return graph_.Apply("Reshape", name, {copy, shape}, attrs, type);
+    return graph_.Apply("Reshape", name, {copy, shape}, Attrs::Of("allowzero", 1), type);
   }
 
   Graph& graph_;

@@ -17,7 +17,7 @@ using Json = nlohmann::json;
 constexpr int kMaxSide = 1 << 16;
 
 Status BadField(const std::string& name, const Json& value, const char* wanted) {
-  return InvalidInput("field \"{}\" is {}, expected {}", name, Shorten(value.dump()), wanted);
+  return InvalidInput("field \"{}\" is {}, expected {}", name, JsonBriefly(value), wanted);
 }
 
 // A whole number within [low, high], both small. Unsigned ones are compared as such: the library
@@ -58,7 +58,7 @@ Status ReadWord(const std::string& name, const Json& v, std::initializer_list<co
       return {};
     }
   }
-  return InvalidInput("field \"{}\" is {}, expected one of {}", name, Shorten(v.dump()),
+  return InvalidInput("field \"{}\" is {}, expected one of {}", name, JsonBriefly(v),
                       fmt::join(words, ", "));
 }
 

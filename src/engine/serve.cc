@@ -31,16 +31,6 @@ int64_t SamplesOf(const InputShapes& shapes, const InputShapes& gear, int64_t ba
   return samples;
 }
 
-double Elements(const InputShapes& shapes) {
-  double elements = 0;
-  for (const auto& [name, sizes] : shapes) {
-    double product = 1;
-    for (const int64_t size : sizes) product *= static_cast<double>(size);
-    elements += product;
-  }
-  return elements;
-}
-
 }  // namespace
 
 bool Engine::IsGear(const InputShapes& shapes) const {
@@ -60,7 +50,7 @@ void Engine::AskForGears() {
   while (!left.empty()) {
     size_t largest = 0;
     for (size_t i = 1; i < left.size(); ++i) {
-      if (Elements(*left[i]) > Elements(*left[largest])) largest = i;
+      if (ElementsOf(*left[i]) > ElementsOf(*left[largest])) largest = i;
     }
     counts_.Of(*left[largest]).gear = true;
     preparer_->Ask(*left[largest]);

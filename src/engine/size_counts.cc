@@ -4,6 +4,16 @@
 
 namespace evoq {
 
+double ElementsOf(const InputShapes& shapes) {
+  double elements = 0;
+  for (const auto& [name, sizes] : shapes) {
+    double product = 1;
+    for (const int64_t size : sizes) product *= static_cast<double>(size);
+    elements += product;
+  }
+  return elements;
+}
+
 SizeCount& SizeCounts::Of(const InputShapes& shapes) {
   const auto found = known_.find(shapes);
   if (found != known_.end()) return found->second;

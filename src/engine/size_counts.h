@@ -12,6 +12,9 @@
 
 namespace evoq {
 
+// Elements of all inputs together.
+double ElementsOf(const InputShapes& shapes);
+
 // Of one set of input sizes.
 struct SizeCount {
   InputShapes shapes;

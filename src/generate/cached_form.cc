@@ -26,12 +26,6 @@ struct Run {
 };
 constexpr Run kRuns[] = {{2, 5}, {4, 7}, {5, 1}};
 
-Attrs With(const char* name, AttrValue value) {
-  Attrs attrs;
-  attrs.Set(name, std::move(value));
-  return attrs;
-}
-
 struct Layer {
   std::array<ValueId, 2> past, present;  // keys, values
   std::array<ValueId, 2> cache;          // inputs of the new form
@@ -199,7 +193,7 @@ void Converter::AddInputs() {
                                                         Dim::Symbolic("context"), type.shape[3]})));
     }
   }
-  const ValueId shape = graph_.Apply("Shape", "sequence.shape", {ids_}, With("start", 1));
+  const ValueId shape = graph_.Apply("Shape", "sequence.shape", {ids_}, Attrs::Of("start", 1));
   const ValueId zero = graph_.AddConstant("zero", Tensor::Scalar<int64_t>(0)),
                 one = graph_.AddConstant("one", Tensor::Scalar<int64_t>(1));
   const ValueId length = graph_.Apply("Squeeze", "sequence.length", {shape});
@@ -299,13 +293,13 @@ ValueId Converter::ByHead(const Node& node, ValueId x) {
       graph_.Apply("Reshape", name + ".heads",
                    {x, Ints(name + ".heads_shape", {0, 0, node.attrs.Int("kv_num_heads"), -1})});
   return graph_.Apply("Transpose", name + ".by_head", {split},
-                      With("perm", std::vector<int64_t>{0, 2, 1, 3}));
+                      Attrs::Of("perm", std::vector<int64_t>{0, 2, 1, 3}));
 }
 
 // The cache with the update behind each item's tokens, as what was `present`.
 ValueId Converter::Extended(const std::string& name, ValueId cache, ValueId update,
                             ValueId present) {
-  Node scatter{.op = "TensorScatter", .name = name, .attrs = With("axis", 2)};
+  Node scatter{.op = "TensorScatter", .name = name, .attrs = Attrs::Of("axis", 2)};
   scatter.inputs = {cache, update, position_};
   scatter.outputs = {present};
   graph_.AddNode(std::move(scatter));
@@ -393,7 +387,7 @@ void Converter::TakeRows() {
     id = graph_.value(x).producer;
   }
   const ValueId at = graph_.Apply("Unsqueeze", "logits.at", {logits_at_, Ints("axis.2", {2})});
-  const ValueId rows = graph_.Apply("GatherND", "logits.rows", {x, at}, With("batch_dims", 1));
+  const ValueId rows = graph_.Apply("GatherND", "logits.rows", {x, at}, Attrs::Of("batch_dims", 1));
   if (reader.valid()) {
     graph_.SetInput(reader, 0, rows);
     return;

@@ -5,7 +5,6 @@
 #include <string>
 #include <vector>
 
-#include "kernels/kernel.h"
 #include "llm/phase.h"
 #include "program/model.h"
 

@@ -38,6 +38,13 @@ inline int32_t ZeroOf(const TensorType& type) { return type.quant->zero_points[0
 // Elements of a static type.
 inline int64_t ElementsOf(const TensorType& type) { return type.shape.elements().value(); }
 
+// Nothing when input 0 and output 0 are plain float32.
+inline std::optional<Reason> RejectUnlessFloat(const KernelCall& call) {
+  if (PlainFloat(call.inputs[0]) && PlainFloat(call.outputs[0])) return std::nullopt;
+  return Reject("types", "{} -> {}, expected float32", call.inputs[0].ToString(),
+                call.outputs[0].ToString());
+}
+
 // The spatial sizes of N,spatial...,C or N,C,spatial...
 inline std::vector<int64_t> SpatialSizes(const TensorType& type, bool channels_last) {
   const auto sizes = type.shape.sizes();

@@ -21,9 +21,7 @@ TensorType PerAxis(DType dtype, Shape shape, int axis) {
   }
   return TensorType(dtype, std::move(shape), q);
 }
-Tensor Ints(const std::vector<int64_t>& v) {
-  return Tensor::FromValues<int64_t>(Shape{static_cast<int64_t>(v.size())}, v);
-}
+Tensor Ints(const std::vector<int64_t>& v) { return Tensor::FromValues(v); }
 
 struct Case {
   const char* kernel;

@@ -1,7 +1,6 @@
 #include "kernels/window.h"
 
 #include "base/brief.h"
-#include "base/text.h"
 
 namespace evoq {
 namespace {

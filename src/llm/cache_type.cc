@@ -63,16 +63,10 @@ Result<CacheUse> UseOf(const Graph& graph, ValueId past) {
   return use;
 }
 
-Attrs With(const char* name, int64_t value) {
-  Attrs attrs;
-  attrs.Set(name, value);
-  return attrs;
-}
-
 void ToHalf(Graph& graph, const CacheUse& use) {
   const std::string name = graph.node(use.scatter).name;
   const ValueId narrow = graph.Apply("Cast", name + ".float16", {graph.node(use.scatter).inputs[1]},
-                                     With("to", static_cast<int64_t>(DType::kFloat16)));
+                                     Attrs::Of("to", static_cast<int64_t>(DType::kFloat16)));
   graph.SetInput(use.scatter, 1, narrow);
 }
 

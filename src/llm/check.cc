@@ -1,7 +1,6 @@
 #include <algorithm>
 #include <cmath>
 
-#include "base/math.h"
 #include "llm/language_model.h"
 
 namespace evoq {

@@ -13,12 +13,6 @@ namespace {
 
 using nlohmann::json;
 
-Attrs With(const char* name, AttrValue value) {
-  Attrs attrs;
-  attrs.Set(name, std::move(value));
-  return attrs;
-}
-
 // Layers and embeddings that no name stands for are an error; what a task's head has is left out.
 StoredTensors Renamed(const EncoderFamily& family, StoredTensors tensors,
                       std::vector<std::string>& notes) {
@@ -78,8 +72,7 @@ class Builder {
     return graph_.Apply(op, name, std::move(inputs), std::move(attrs));
   }
   ValueId Ints(const std::string& name, const std::vector<int64_t>& values) {
-    return graph_.AddConstant(
-        name, Tensor::FromValues<int64_t>(Shape{static_cast<int64_t>(values.size())}, values));
+    return graph_.AddConstant(name, Tensor::FromValues(values));
   }
   ValueId Int(const std::string& name, int64_t value) {
     return graph_.AddConstant(name, Tensor::Scalar<int64_t>(value));
@@ -119,9 +112,9 @@ std::string Builder::Stored(const std::string& name) const {
 Result<ValueId> Builder::Rows(const std::string& name, int64_t rows, ValueId ids) {
   EVOQ_ASSIGN(const ValueId table, weights_.Table(name + ".weight", rows, e_.embedding));
   const bool narrow = graph_.value(table).type.dtype != DType::kFloat32;
-  const ValueId x = Apply("Gather", name, {table, ids}, With("axis", int64_t{0}));
+  const ValueId x = Apply("Gather", name, {table, ids}, Attrs::Of("axis", int64_t{0}));
   return narrow ? Apply("Cast", name + ".float32", {x},
-                        With("to", static_cast<int64_t>(DType::kFloat32)))
+                        Attrs::Of("to", static_cast<int64_t>(DType::kFloat32)))
                 : x;
 }
 
@@ -137,21 +130,21 @@ Result<ValueId> Builder::Norm(const std::string& name, ValueId x, int64_t size) 
   const std::string stored = Stored(name);
   EVOQ_ASSIGN(const ValueId scale, weights_.Vector(stored + ".weight", size));
   EVOQ_ASSIGN(const ValueId bias, weights_.Vector(stored + ".bias", size));
-  Attrs attrs = With("axis", int64_t{-1});
+  Attrs attrs = Attrs::Of("axis", int64_t{-1});
   attrs.Set("epsilon", e_.epsilon);
   return Apply("LayerNormalization", name, {x, scale, bias}, std::move(attrs));
 }
 
 ValueId Builder::Places() {
   if (e_.padding < 0) {
-    const ValueId shape = Apply("Shape", "sequence.shape", {ids_}, With("start", int64_t{1}));
+    const ValueId shape = Apply("Shape", "sequence.shape", {ids_}, Attrs::Of("start", int64_t{1}));
     const ValueId length = Apply("Squeeze", "sequence.length", {shape});
     return Apply("Range", "places", {Int("zero", 0), length, Int("one", 1)});
   }
   const ValueId padding = Int("padding", e_.padding);
   const ValueId pads = Apply("Equal", "is_padding", {ids_, padding});
   const ValueId tokens = Apply("Cast", "is_token", {Apply("Not", "no_padding", {pads})},
-                               With("to", static_cast<int64_t>(DType::kInt64)));
+                               Attrs::Of("to", static_cast<int64_t>(DType::kInt64)));
   const ValueId counted = Apply("CumSum", "counted", {tokens, Int("axis", 1)});
   return Apply("Add", "places", {Apply("Mul", "counted.tokens", {counted, tokens}), padding});
 }
@@ -185,7 +178,7 @@ int64_t BucketOf(int64_t distance) {
 
 Result<ValueId> Builder::Seen(ValueId mask) {
   const ValueId bools =
-      Apply("Cast", "seen", {mask}, With("to", static_cast<int64_t>(DType::kBool)));
+      Apply("Cast", "seen", {mask}, Attrs::Of("to", static_cast<int64_t>(DType::kBool)));
   const ValueId seen = Apply("Unsqueeze", "seen.by_key", {bools, Ints("seen.axes", {1, 2})});
   if (!weights_.Has("distance_bias.weight")) return seen;
   constexpr int64_t kBuckets = 32;
@@ -200,7 +193,7 @@ Result<ValueId> Builder::Seen(ValueId mask) {
       table.mutable_data<float>()[i * e_.heads + h] =
           static_cast<float>(bias[static_cast<size_t>(bucket * e_.heads + h)]);
   }
-  const ValueId shape = Apply("Shape", "distance.shape", {ids_}, With("start", int64_t{1}));
+  const ValueId shape = Apply("Shape", "distance.shape", {ids_}, Attrs::Of("start", int64_t{1}));
   const ValueId length = Apply("Squeeze", "distance.length", {shape});
   const ValueId places = Apply("Range", "distance.places",
                                {Int("distance.begin", 0), length, Int("distance.step", 1)});
@@ -208,11 +201,11 @@ Result<ValueId> Builder::Seen(ValueId mask) {
       Apply("Unsqueeze", "distance.queries", {places, Ints("distance.axis", {1})});
   const ValueId apart = Apply("Sub", "distance.apart", {places, queries});
   const ValueId at = Apply("Add", "distance.rows", {apart, Int("distance.first", e_.context - 1)});
-  const ValueId biases =
-      Apply("Gather", "distance.biases",
-            {graph_.AddConstant("distance_bias", std::move(table)), at}, With("axis", int64_t{0}));
-  const ValueId by_head =
-      Apply("Transpose", "distance.by_head", {biases}, With("perm", std::vector<int64_t>{2, 0, 1}));
+  const ValueId biases = Apply("Gather", "distance.biases",
+                               {graph_.AddConstant("distance_bias", std::move(table)), at},
+                               Attrs::Of("axis", int64_t{0}));
+  const ValueId by_head = Apply("Transpose", "distance.by_head", {biases},
+                                Attrs::Of("perm", std::vector<int64_t>{2, 0, 1}));
   const ValueId hidden = graph_.AddConstant("distance.hidden", Tensor::Scalar(-1e9f));
   return Apply("Where", "distance.seen", {seen, by_head, hidden});
 }
@@ -222,7 +215,7 @@ Result<ValueId> Builder::Layer(int64_t layer, ValueId x) {
   EVOQ_ASSIGN(const ValueId q, Linear(block + "attn_q", x, e_.width, e_.width));
   EVOQ_ASSIGN(const ValueId k, Linear(block + "attn_k", x, e_.width, e_.width));
   EVOQ_ASSIGN(const ValueId v, Linear(block + "attn_v", x, e_.width, e_.width));
-  Attrs heads = With("q_num_heads", e_.heads);
+  Attrs heads = Attrs::Of("q_num_heads", e_.heads);
   heads.Set("kv_num_heads", e_.heads);
   ValueId y = Apply("Attention", block + "attention", {q, k, v, seen_}, std::move(heads));
   EVOQ_ASSIGN(y, Linear(block + "attn_output", y, e_.width, e_.width));
@@ -238,7 +231,7 @@ Result<ValueId> Builder::Layer(int64_t layer, ValueId x) {
 Status Builder::Pool(ValueId x) {
   if (!weights_.Has("pooler.weight")) return {};
   const ValueId first =
-      Apply("Gather", "pooler.first", {x, Int("pooler.place", 0)}, With("axis", int64_t{1}));
+      Apply("Gather", "pooler.first", {x, Int("pooler.place", 0)}, Attrs::Of("axis", int64_t{1}));
   EVOQ_ASSIGN(const ValueId y, Linear("pooler", first, e_.width, e_.width));
   const ValueId pooled = Apply("Tanh", "pooler.tanh", {y});
   graph_.Rename(pooled, "pooler_output");

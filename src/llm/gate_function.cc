@@ -41,9 +41,9 @@ ValueId AddFunction(Graph& graph, GateFunction function, const std::string& name
     const ValueId y = graph.Apply("Relu", name + ".root", {x});
     return graph.Apply("Mul", name, {y, y});
   }
-  Attrs form;
-  form.Set("approximate", std::string(function == GateFunction::kGeluTanh ? "tanh" : "none"));
-  return graph.Apply("Gelu", name, {x}, std::move(form));
+  return graph.Apply(
+      "Gelu", name, {x},
+      Attrs::Of("approximate", std::string(function == GateFunction::kGeluTanh ? "tanh" : "none")));
 }
 
 }  // namespace evoq

@@ -12,12 +12,6 @@
 namespace evoq {
 namespace {
 
-Attrs With(const char* name, AttrValue value) {
-  Attrs attrs;
-  attrs.Set(name, std::move(value));
-  return attrs;
-}
-
 std::string Block(int64_t layer, const std::string& rest) {
   return fmt::format("blk.{}.{}", layer, rest);
 }
@@ -50,8 +44,7 @@ class Builder {
     return graph_.Apply(op, name, std::move(inputs), std::move(attrs));
   }
   ValueId Ints(const std::string& name, const std::vector<int64_t>& values) {
-    return graph_.AddConstant(
-        name, Tensor::FromValues<int64_t>(Shape{static_cast<int64_t>(values.size())}, values));
+    return graph_.AddConstant(name, Tensor::FromValues(values));
   }
   ValueId Scalar(const std::string& name, float value) {
     return graph_.AddConstant(name, Tensor::Scalar(value));
@@ -140,11 +133,11 @@ void Builder::AddInputs() {
     logits_at_ = graph_.AddInput("logits_at", ints({batch, Dim::Symbolic("wanted")}));
     AddCaches(batch);
   } else {
-    Attrs zeros = With("value", Tensor::FromValues<int64_t>(Shape{1}, {0}));
-    const ValueId samples = Apply("Shape", "batch.shape", {ids_}, With("end", int64_t{1}));
+    Attrs zeros = Attrs::Of("value", Tensor::FromValues<int64_t>(Shape{1}, {0}));
+    const ValueId samples = Apply("Shape", "batch.shape", {ids_}, Attrs::Of("end", int64_t{1}));
     position_ = Apply("ConstantOfShape", "position", {samples}, std::move(zeros));
   }
-  const ValueId shape = Apply("Shape", "sequence.shape", {ids_}, With("start", int64_t{1}));
+  const ValueId shape = Apply("Shape", "sequence.shape", {ids_}, Attrs::Of("start", int64_t{1}));
   const ValueId zero = graph_.AddConstant("zero", Tensor::Scalar<int64_t>(0)),
                 one = graph_.AddConstant("one", Tensor::Scalar<int64_t>(1));
   const ValueId length = Apply("Squeeze", "sequence.length", {shape});
@@ -154,13 +147,13 @@ void Builder::AddInputs() {
   lengths_ = Apply("Add", "lengths", {position_, shape});
   room_ = shape;
   if (caches_) {
-    Attrs third = With("start", int64_t{2});
+    Attrs third = Attrs::Of("start", int64_t{2});
     third.Set("end", int64_t{3});
     room_ = Apply("Shape", "cache.places", {graph_.FindValue("past_key.0")}, std::move(third));
   }
   if (!m_.bidirectional) return;
   const ValueId bools =
-      Apply("Cast", "seen", {mask}, With("to", static_cast<int64_t>(DType::kBool)));
+      Apply("Cast", "seen", {mask}, Attrs::Of("to", static_cast<int64_t>(DType::kBool)));
   seen_ = Apply("Unsqueeze", "seen.by_key", {bools, Ints("seen.axes", {1, 2})});
 }
 
@@ -179,9 +172,10 @@ Result<ValueId> Builder::Embedded() {
   const bool narrow =
       !graph_.value(table).type.quantized() && graph_.value(table).type.dtype != DType::kFloat32;
   const auto widened = [&](const std::string& name, ValueId x, bool needed) {
-    return needed ? Apply("Cast", name, {x}, With("to", static_cast<int64_t>(DType::kFloat32))) : x;
+    return needed ? Apply("Cast", name, {x}, Attrs::Of("to", static_cast<int64_t>(DType::kFloat32)))
+                  : x;
   };
-  ValueId x = Apply("Gather", "token_embd", {table, ids_}, With("axis", int64_t{0}));
+  ValueId x = Apply("Gather", "token_embd", {table, ids_}, Attrs::Of("axis", int64_t{0}));
   x = Times("token_embd.scaled", widened("token_embd.float32", x, narrow), m_.embedding_scale);
   if (m_.embedding_norm) return Norm("token_embd_norm", x, m_.width);
   if (!m_.learned_positions) return x;
@@ -189,7 +183,7 @@ Result<ValueId> Builder::Embedded() {
   const bool narrow_places =
       !graph_.value(places).type.quantized() && graph_.value(places).type.dtype != DType::kFloat32;
   const ValueId p =
-      Apply("Gather", "position_embd", {places, positions_}, With("axis", int64_t{0}));
+      Apply("Gather", "position_embd", {places, positions_}, Attrs::Of("axis", int64_t{0}));
   return Apply("Add", "embedded", {x, widened("position_embd.float32", p, narrow_places)});
 }
 
@@ -237,8 +231,8 @@ ValueId Builder::GrowthOf(const Rope& rope, const std::string& name) {
     growth.mutable_data<float>()[p] = static_cast<float>(1 + rope.growth * std::log1p(times));
   }
   const ValueId table = graph_.AddConstant(name + ".growth", std::move(growth));
-  const ValueId of_tokens =
-      Apply("Gather", name + ".growth.of_tokens", {table, positions_}, With("axis", int64_t{0}));
+  const ValueId of_tokens = Apply("Gather", name + ".growth.of_tokens", {table, positions_},
+                                  Attrs::Of("axis", int64_t{0}));
   return Apply("Unsqueeze", name + ".growth.by_head", {of_tokens, Ints(name + ".axes", {1, 3})});
 }
 
@@ -269,7 +263,7 @@ Status Builder::Turn() {
 Result<ValueId> Builder::Norm(const std::string& name, ValueId x, int64_t size) {
   EVOQ_ASSIGN(const ValueId scale,
               weights_.Vector(name + ".weight", size, m_.norm_plus_one ? 1.0f : 0.0f));
-  Attrs attrs = With("axis", int64_t{-1});
+  Attrs attrs = Attrs::Of("axis", int64_t{-1});
   attrs.Set("epsilon", m_.epsilon);
   if (!m_.layer_norm) return Apply("RMSNormalization", name, {x, scale}, std::move(attrs));
   std::vector<ValueId> inputs = {x, scale};
@@ -282,7 +276,7 @@ Result<ValueId> Builder::Norm(const std::string& name, ValueId x, int64_t size) 
 ValueId Builder::Ordered(const std::string& name, ValueId x) {
   const ValueId order = weights_.Order(name + ".weight");
   if (!order.valid()) return x;
-  return Apply("Gather", name + ".ordered", {x, order}, With("axis", int64_t{-1}));
+  return Apply("Gather", name + ".ordered", {x, order}, Attrs::Of("axis", int64_t{-1}));
 }
 
 Result<ValueId> Builder::Linear(const std::string& name, ValueId x, int64_t inputs,
@@ -299,7 +293,7 @@ ValueId Builder::Turned(int64_t layer, const std::string& name, ValueId x) {
   if (m_.learned_positions || (!m_.unturned.empty() && m_.unturned[static_cast<size_t>(layer)]))
     return x;
   const Angles& angles = Windowed(layer) ? local_angles_ : angles_;
-  Attrs attrs = With("interleaved", int64_t{m_.interleaved});
+  Attrs attrs = Attrs::Of("interleaved", int64_t{m_.interleaved});
   attrs.Set("rotary_embedding_dim", m_.rotated);
   x = Apply("RotaryEmbedding", name + ".turned", {x, angles.cosines, angles.sines, angles.places},
             std::move(attrs));
@@ -318,13 +312,14 @@ Result<ValueId> Builder::Heads(int64_t layer, const std::string& name, ValueId x
   if (normal && !m_.whole_norms) {
     EVOQ_ASSIGN(y, Norm(node + "_norm", y, m_.head_size));
   }
-  y = Apply("Transpose", node + ".by_head", {y}, With("perm", std::vector<int64_t>{0, 2, 1, 3}));
+  y = Apply("Transpose", node + ".by_head", {y},
+            Attrs::Of("perm", std::vector<int64_t>{0, 2, 1, 3}));
   return name == "attn_v" ? y : Turned(layer, node, y);
 }
 
 std::vector<ValueId> Builder::Split(const std::string& name, ValueId x,
                                     const std::vector<int64_t>& sizes) {
-  Node split{.op = "Split", .name = name + ".split", .attrs = With("axis", int64_t{-1})};
+  Node split{.op = "Split", .name = name + ".split", .attrs = Attrs::Of("axis", int64_t{-1})};
   split.inputs = {x, Ints(name + ".sizes", sizes)};
   for (size_t i = 0; i < sizes.size(); ++i)
     split.outputs.push_back(graph_.AddValue(name + ".part"));
@@ -337,7 +332,7 @@ ValueId Builder::Cached(int64_t layer, const std::string& which, ValueId update)
   if (!caches_) return update;
   const ValueId past = graph_.FindValue(fmt::format("past_{}.{}", which, layer));
   const ValueId present = Apply("TensorScatter", Block(layer, "cache_" + which),
-                                {past, update, position_}, With("axis", int64_t{2}));
+                                {past, update, position_}, Attrs::Of("axis", int64_t{2}));
   present_.push_back(present);
   return present;
 }
@@ -364,7 +359,7 @@ Result<ValueId> Builder::Attention(int64_t layer, ValueId x) {
   EVOQ_ASSIGN(k, Heads(layer, "attn_k", k, m_.kv_heads));
   EVOQ_ASSIGN(v, Heads(layer, "attn_v", v, m_.kv_heads));
   const ValueId keys = Cached(layer, "key", k), values = Cached(layer, "value", v);
-  Attrs attrs = With("is_causal", int64_t{!m_.bidirectional});
+  Attrs attrs = Attrs::Of("is_causal", int64_t{!m_.bidirectional});
   if (m_.attention_scale != 0) attrs.Set("scale", m_.attention_scale);
   if (m_.attention_softcap != 0) attrs.Set("softcap", m_.attention_softcap);
   if (Windowed(layer)) attrs.Set("left_window_size", m_.window - 1);
@@ -378,7 +373,7 @@ Result<ValueId> Builder::Attention(int64_t layer, ValueId x) {
   if (m_.bidirectional) inputs = {q, keys, values, seen_};
   ValueId y = Apply("Attention", Block(layer, "attention"), std::move(inputs), std::move(attrs));
   y = Apply("Transpose", Block(layer, "attention.by_token"), {y},
-            With("perm", std::vector<int64_t>{0, 2, 1, 3}));
+            Attrs::Of("perm", std::vector<int64_t>{0, 2, 1, 3}));
   y = Apply("Reshape", Block(layer, "attention.joined"),
             {y, Ints(Block(layer, "attention.shape"), {0, 0, q_size})});
   return Linear(Block(layer, "attn_output"), y, q_size, m_.width);
@@ -412,7 +407,7 @@ Result<Builder::Route> Builder::Router(int64_t layer, ValueId x) {
   EVOQ_ASSIGN(ValueId scores, Linear(name, x, m_.width, e.count));
   // exp grows with its argument: shares of those that are used need no others.
   const auto softmax = [&](ValueId y) {
-    return Apply("Softmax", name + ".shares", {y}, With("axis", int64_t{-1}));
+    return Apply("Softmax", name + ".shares", {y}, Attrs::Of("axis", int64_t{-1}));
   };
   if (!e.normalized) scores = softmax(scores);
   Node top{.op = "TopK", .name = name + ".chosen"};
@@ -445,7 +440,7 @@ ValueId Builder::Gated(const std::string& name, ValueId gate, ValueId up) {
   gate = Apply("Clip", name + ".limited", {gate, ValueId(), most});
   up = Apply("Clip", name + ".up_limited", {up, Scalar(name + ".least", -limit), most});
   up = Apply("Add", name + ".up_moved", {up, Scalar(name + ".one", 1)});
-  return Apply("SwiGLU", name + ".gated", {gate, up}, With("alpha", m_.experts.gate_alpha));
+  return Apply("SwiGLU", name + ".gated", {gate, up}, Attrs::Of("alpha", m_.experts.gate_alpha));
 }
 
 Result<ValueId> Builder::FeedExperts(int64_t layer, ValueId x) {
@@ -508,7 +503,7 @@ Result<ValueId> Builder::Layer(int64_t layer, ValueId x) {
 Result<ValueId> Builder::Output(ValueId x) {
   if (caches_) {
     const ValueId at = Apply("Unsqueeze", "logits.at", {logits_at_, Ints("axis.2", {2})});
-    x = Apply("GatherND", "logits.rows", {x, at}, With("batch_dims", int64_t{1}));
+    x = Apply("GatherND", "logits.rows", {x, at}, Attrs::Of("batch_dims", int64_t{1}));
   }
   EVOQ_ASSIGN(x, Norm("output_norm", x, m_.width));
   if (form_ == LanguageForm::kStates) return x;

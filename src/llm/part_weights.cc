@@ -7,6 +7,22 @@
 #include "llm/parts.h"
 
 namespace evoq {
+namespace {
+
+// Bytes of scales as files hold them: two each where float16 holds all, else four. One scale counts
+// for nothing.
+int64_t ScaleBytes(const TensorType& type) {
+  if (!type.quantized()) return 0;
+  if (const auto& inside = type.quant->inside)
+    return ScaleCount(type) * (inside->half_scales ? 2 : 4);
+  if (type.quant->scales.size() < 2) return 0;
+  const std::vector<float>& scales = type.quant->scales;
+  const bool halves = std::ranges::all_of(
+      scales, [](float scale) { return HalfToFloat(FloatToHalf(scale)) == scale; });
+  return static_cast<int64_t>(scales.size()) * (halves ? 2 : 4);
+}
+
+}  // namespace
 
 std::vector<PartWeights> WeightsByPart(const Graph& graph) {
   std::vector<PartWeights> all;
@@ -44,17 +60,6 @@ int64_t BytesWithScales(const Tensor& constant) {
   const TensorType& type = constant.type();
   const auto bytes = static_cast<int64_t>(constant.bytes());
   return type.quantized() && type.quant->inside ? bytes : bytes + ScaleBytes(type);
-}
-
-int64_t ScaleBytes(const TensorType& type) {
-  if (!type.quantized()) return 0;
-  if (const auto& inside = type.quant->inside)
-    return ScaleCount(type) * (inside->half_scales ? 2 : 4);
-  if (type.quant->scales.size() < 2) return 0;
-  const std::vector<float>& scales = type.quant->scales;
-  const bool halves = std::ranges::all_of(
-      scales, [](float scale) { return HalfToFloat(FloatToHalf(scale)) == scale; });
-  return static_cast<int64_t>(scales.size()) * (halves ? 2 : 4);
 }
 
 }  // namespace evoq

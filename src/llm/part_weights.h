@@ -26,10 +26,6 @@ std::vector<PartWeights> WeightsByPart(const Graph& graph);
 // more, until the two are one constant.
 bool IsTiedHead(const Graph& graph, ValueId constant);
 
-// Bytes of scales as files hold them: two each where float16 holds all, else four. One scale counts
-// for nothing.
-int64_t ScaleBytes(const TensorType& type);
-
 // Of a constant as stored with its scales, which its own bytes may hold.
 int64_t BytesWithScales(const Tensor& constant);
 

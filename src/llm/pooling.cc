@@ -20,12 +20,6 @@ bool Exists(const std::string& path) {
   return std::filesystem::exists(path, error);
 }
 
-Attrs With(const char* name, AttrValue value) {
-  Attrs attrs;
-  attrs.Set(name, std::move(value));
-  return attrs;
-}
-
 // The nodes behind the states of the tokens.
 class Pooler {
  public:
@@ -34,11 +28,11 @@ class Pooler {
 
   ValueId Cls() {
     return Apply("Gather", "pooling.cls", {states_, Int("pooling.first", 0)},
-                 With("axis", int64_t{1}));
+                 Attrs::Of("axis", int64_t{1}));
   }
   ValueId Max() {
     const ValueId seen = Apply("Cast", "pooling.seen", {By("pooling.mask", Mask())},
-                               With("to", static_cast<int64_t>(DType::kBool)));
+                               Attrs::Of("to", static_cast<int64_t>(DType::kBool)));
     const ValueId x =
         Apply("Where", "pooling.of_seen", {seen, states_, Float("pooling.least", -1e9f)});
     return Over("ReduceMax", "pooling.max", x);
@@ -62,8 +56,8 @@ class Pooler {
                                 {Apply("Sub", "pooling.before", {last, Float("pooling.one", 1)}),
                                  Float("pooling.first_place", 0)});
     const ValueId place = Apply("Cast", "pooling.last_index", {index},
-                                With("to", static_cast<int64_t>(DType::kInt64)));
-    return Apply("GatherND", "pooling.last", {states_, place}, With("batch_dims", int64_t{1}));
+                                Attrs::Of("to", static_cast<int64_t>(DType::kInt64)));
+    return Apply("GatherND", "pooling.last", {states_, place}, Attrs::Of("batch_dims", int64_t{1}));
   }
 
   // What the Dense of that folder makes of x.
@@ -71,7 +65,7 @@ class Pooler {
                         std::vector<std::string>& notes);
   ValueId Normalize(const std::string& name, ValueId x) {
     const ValueId length = Apply("ReduceL2", name + ".length", {x, Ints(name + ".axis", {-1})},
-                                 With("keepdims", int64_t{1}));
+                                 Attrs::Of("keepdims", int64_t{1}));
     return Apply("Div", name,
                  {x, Apply("Max", name + ".by", {length, Float(name + ".least", 1e-12f)})});
   }
@@ -85,8 +79,7 @@ class Pooler {
 
  private:
   ValueId Ints(const std::string& name, const std::vector<int64_t>& values) {
-    return graph_.AddConstant(
-        name, Tensor::FromValues<int64_t>(Shape{static_cast<int64_t>(values.size())}, values));
+    return graph_.AddConstant(name, Tensor::FromValues(values));
   }
   ValueId Int(const std::string& name, int64_t value) {
     return graph_.AddConstant(name, Tensor::Scalar<int64_t>(value));
@@ -98,19 +91,19 @@ class Pooler {
   ValueId Mask() {
     if (!float_mask_.valid())
       float_mask_ = Apply("Cast", "pooling.of_tokens", {mask_},
-                          With("to", static_cast<int64_t>(DType::kFloat32)));
+                          Attrs::Of("to", static_cast<int64_t>(DType::kFloat32)));
     return float_mask_;
   }
   // 1, 2, ...: float32[tokens].
   ValueId Numbers() {
     if (numbers_.valid()) return numbers_;
-    const ValueId shape = Apply("Shape", "pooling.shape", {mask_}, With("start", int64_t{1}));
+    const ValueId shape = Apply("Shape", "pooling.shape", {mask_}, Attrs::Of("start", int64_t{1}));
     const ValueId one = Int("pooling.begin", 1);
     const ValueId end =
         Apply("Add", "pooling.end", {Apply("Squeeze", "pooling.tokens", {shape}), one});
     const ValueId places = Apply("Range", "pooling.places", {one, end, one});
     numbers_ = Apply("Cast", "pooling.numbers", {places},
-                     With("to", static_cast<int64_t>(DType::kFloat32)));
+                     Attrs::Of("to", static_cast<int64_t>(DType::kFloat32)));
     return numbers_;
   }
   // float32[batch, tokens] -> [batch, tokens, 1].
@@ -119,7 +112,7 @@ class Pooler {
   }
   // Over the tokens.
   ValueId Over(const char* op, const std::string& name, ValueId x, bool keep = false) {
-    return Apply(op, name, {x, Ints(name + ".axis", {1})}, With("keepdims", int64_t{keep}));
+    return Apply(op, name, {x, Ints(name + ".axis", {1})}, Attrs::Of("keepdims", int64_t{keep}));
   }
   ValueId Sum(const std::string& name, ValueId weights) {
     const ValueId terms = Apply("Mul", name + ".terms", {states_, By(name, weights)});
@@ -290,7 +283,7 @@ Status AddSentenceEmbedding(const std::string& folder, Graph& graph,
       pooler.set_width(pooler.width() * static_cast<int64_t>(parts.size()));
       vector = parts.size() == 1
                    ? parts[0]
-                   : pooler.Apply("Concat", "pooling", parts, With("axis", int64_t{-1}));
+                   : pooler.Apply("Concat", "pooling", parts, Attrs::Of("axis", int64_t{-1}));
     } else if (kind == "Dense") {
       EVOQ_ASSIGN(const std::string path, FolderOf(module, modules, folder));
       EVOQ_ASSIGN(vector, pooler.Dense("dense", path, vector, notes));

@@ -16,11 +16,7 @@ constexpr std::string_view kIgnored[] = {
     ".rotary_emb.inv_freq",   ".attn.bias", ".attn.masked_bias", ".attention.bias",
     ".attention.masked_bias", ".k_scale",   ".v_scale"};
 
-Attrs CastTo(DType dtype) {
-  Attrs attrs;
-  attrs.Set("to", static_cast<int64_t>(dtype));
-  return attrs;
-}
+Attrs CastTo(DType dtype) { return Attrs::Of("to", static_cast<int64_t>(dtype)); }
 
 bool IsReal(DType dtype) {
   return dtype == DType::kFloat32 || dtype == DType::kFloat16 || dtype == DType::kBfloat16;
@@ -100,9 +96,8 @@ Result<ValueId> WeightReader::NewMatrix(const std::string& name, int64_t inputs,
   if (stored->dtype != DType::kFloat32)
     w = graph_.Apply("Cast", name + ".float32", {w}, CastTo(DType::kFloat32));
   if (by_input) return w;
-  Attrs swap;
-  swap.Set("perm", std::vector<int64_t>{1, 0});
-  return graph_.Apply("Transpose", name + ".transposed", {w}, std::move(swap));
+  return graph_.Apply("Transpose", name + ".transposed", {w},
+                      Attrs::Of("perm", std::vector<int64_t>{1, 0}));
 }
 
 ValueId WeightReader::Order(const std::string& name) {

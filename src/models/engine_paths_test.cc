@@ -7,7 +7,6 @@
 #include <filesystem>
 
 #include "base/isa.h"
-#include "engine/tuning_cache.h"
 #include "models/models.h"
 #include "program/etm.h"
 #include "reference/test_graph.h"

@@ -4,7 +4,6 @@
 #include <cmath>
 
 #include "llm/facts.h"
-#include "llm/import.h"
 #include "models/models.h"
 #include "onnx/test_data.h"
 

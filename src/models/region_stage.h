@@ -37,6 +37,11 @@ struct RegionStage {
   std::unique_ptr<Region> rest;  // null: nothing is left
   std::vector<int> rest_inputs, rest_outputs;
 
+  // Of the region's graph, for inputs of these types.
+  static Result<std::unique_ptr<RegionStage>> Make(const Graph& graph, Region::Form form,
+                                                   const std::shared_ptr<RegionContext>& context,
+                                                   std::span<const Tensor> inputs);
+
   Status RunProgram();
   Status RunOpen(Open& step);
   Status RunRest();

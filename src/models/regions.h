@@ -102,7 +102,6 @@ class Region {
   std::map<Key, Seen>::iterator Oldest(bool with_stage);
   bool IsWorthAStage(bool again, int64_t unused) const;
   void MakeRoom();
-  Result<std::unique_ptr<RegionStage>> Prepare(std::span<const Tensor> inputs) const;
 
   std::shared_ptr<const Graph> graph_;
   Form form_;

@@ -8,9 +8,7 @@
 namespace evoq {
 namespace {
 
-Tensor Ints(std::vector<int64_t> values) {
-  return Tensor::FromValues<int64_t>(Shape{static_cast<int64_t>(values.size())}, values);
-}
+Tensor Ints(std::vector<int64_t> values) { return Tensor::FromValues(values); }
 Tensor Ints(Shape shape, std::vector<int64_t> values) {
   return Tensor::FromValues<int64_t>(std::move(shape), values);
 }

@@ -37,7 +37,7 @@ Result<ValueId> AddLayer(Layers& layers, const json& layer, ValueId x) {
   if (row == nullptr)
     return InvalidInput(
         "\"layer\" is {}, expected a name of `evoq list layers`{}",
-        layer.is_object() && layer.contains("layer") ? layer["layer"].dump() : "missing",
+        layer.is_object() && layer.contains("layer") ? JsonBriefly(layer["layer"]) : "missing",
         NearestHint(name, AllLayers()));
   const auto add = [&]() -> Result<ValueId> {
     EVOQ_TRY(CheckOptions(*row, layer));
@@ -60,22 +60,22 @@ Result<int64_t> LayerOptions::Int(const char* name, int64_t low) const {
   const bool fits = value.is_number_integer() && value.get<double>() >= static_cast<double>(low) &&
                     value.get<double>() <= static_cast<double>(kMost);
   if (!fits)
-    return InvalidInput("{} is {}, expected an integer from {} to {}", name, value.dump(), low,
-                        kMost);
+    return InvalidInput("{} is {}, expected an integer from {} to {}", name, JsonBriefly(value),
+                        low, kMost);
   return value.get<int64_t>();
 }
 
 Result<bool> LayerOptions::Flag(const char* name, bool otherwise) const {
   if (!layer_.contains(name)) return otherwise;
   if (!layer_[name].is_boolean())
-    return InvalidInput("{} is {}, expected true or false", name, layer_[name].dump());
+    return InvalidInput("{} is {}, expected true or false", name, JsonBriefly(layer_[name]));
   return layer_[name].get<bool>();
 }
 
 Result<std::string> LayerOptions::Text(const char* name, const char* otherwise) const {
   if (!layer_.contains(name)) return std::string(otherwise);
   if (!layer_[name].is_string())
-    return InvalidInput("{} is {}, expected a text", name, layer_[name].dump());
+    return InvalidInput("{} is {}, expected a text", name, JsonBriefly(layer_[name]));
   return layer_[name].get<std::string>();
 }
 
@@ -123,8 +123,8 @@ Result<Graph> BuildNetwork(const json& network, uint64_t seed) {
         sizes.push_back(size.get<int64_t>());
     }
     if (!input.is_array() || sizes.empty() || sizes.size() != input.size())
-      return InvalidInput("input is {}, expected sizes from 1 to {}, or \"tokens\"", input.dump(),
-                          kMost);
+      return InvalidInput("input is {}, expected sizes from 1 to {}, or \"tokens\"",
+                          JsonBriefly(input), kMost);
     x = layers.Input(sizes);
   }
   EVOQ_ASSIGN(const auto list, LayerOptions(network).Layers("layers"));

@@ -91,8 +91,7 @@ ValueId Layers::BatchNorm(ValueId x, int64_t channels) {
 
 ValueId Layers::GroupNorm(ValueId x, int64_t channels, int64_t groups) {
   const std::string name = Name("norm");
-  Attrs attrs;
-  attrs.Set("num_groups", groups);
+  Attrs attrs = Attrs::Of("num_groups", groups);
   const ValueId scale = Filled(name + ".weight", channels, 1);
   return graph_.Apply("GroupNormalization", name, {x, scale, Filled(name + ".bias", channels, 0)},
                       std::move(attrs));
@@ -130,15 +129,12 @@ ValueId Layers::Pool(const char* op, ValueId x, int64_t size, int64_t stride, in
 }
 
 ValueId Layers::Flatten(ValueId x) {
-  Attrs attrs;
-  attrs.Set("axis", 1);
-  return graph_.Apply("Flatten", Name("flatten"), {x}, std::move(attrs));
+  return graph_.Apply("Flatten", Name("flatten"), {x}, Attrs::Of("axis", 1));
 }
 
 ValueId Layers::Linear(ValueId x, int64_t in, int64_t out) {
   const std::string name = Name("linear");
-  Attrs attrs;
-  attrs.Set("transB", 1);
+  Attrs attrs = Attrs::Of("transB", 1);
   const ValueId weight = Normal(name + ".weight", {out, in}, in);
   return graph_.Apply("Gemm", name, {x, weight, Filled(name + ".bias", out, 0)}, std::move(attrs));
 }
@@ -152,8 +148,7 @@ ValueId Layers::Project(ValueId x, int64_t in, int64_t out, bool bias) {
 }
 
 ValueId Layers::Ints(const std::string& name, std::vector<int64_t> values) {
-  return graph_.AddConstant(
-      name, Tensor::FromValues<int64_t>(Shape{static_cast<int64_t>(values.size())}, values));
+  return graph_.AddConstant(name, Tensor::FromValues(values));
 }
 
 ValueId Layers::Number(const std::string& name, float value) {
@@ -187,8 +182,7 @@ ValueId Layers::Positions(ValueId x, int64_t length, int64_t width) {
 // [N, T, width] -> [N, heads, T, width / heads]
 ValueId Layers::SplitHeads(const std::string& name, ValueId x, int64_t width, int64_t heads) {
   const ValueId shape = Ints(name + ".shape", {0, 0, heads, width / heads});
-  Attrs attrs;
-  attrs.Set("perm", std::vector<int64_t>{0, 2, 1, 3});
+  Attrs attrs = Attrs::Of("perm", std::vector<int64_t>{0, 2, 1, 3});
   const ValueId split = graph_.Apply("Reshape", name + ".reshape", {x, shape});
   return graph_.Apply("Transpose", name + ".heads", {split}, std::move(attrs));
 }
@@ -235,9 +229,7 @@ ValueId Layers::Attention(ValueId x, int64_t width, int64_t heads, bool causal) 
 }
 
 ValueId Layers::Concat(std::vector<ValueId> parts, int64_t axis) {
-  Attrs attrs;
-  attrs.Set("axis", axis);
-  return graph_.Apply("Concat", Name("concat"), std::move(parts), std::move(attrs));
+  return graph_.Apply("Concat", Name("concat"), std::move(parts), Attrs::Of("axis", axis));
 }
 
 Result<TensorType> Layers::TypeOf(ValueId value) {

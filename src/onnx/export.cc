@@ -281,9 +281,8 @@ class Exporter {
   Result<std::string> ReadAsBf16(ValueId id) {
     EVOQ_ASSIGN(const std::string name, Read(id));
     if (!id.valid() || graph_.value(id).type.dtype != DType::kFloat32) return name;
-    Attrs attrs;
-    attrs.Set("to", static_cast<int64_t>(DType::kBfloat16));
-    return Emit("Cast", Fresh(name + "/cast"), {name}, Fresh(name + "/bfloat16"), attrs);
+    return Emit("Cast", Fresh(name + "/cast"), {name}, Fresh(name + "/bfloat16"),
+                Attrs::Of("to", static_cast<int64_t>(DType::kBfloat16)));
   }
 
   bool ReadsBf16(const Node& node) const {

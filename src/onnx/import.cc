@@ -279,9 +279,7 @@ class Importer {
 
   Result<Tensor> ConstantValue(const onnx::NodeProto& node) {
     EVOQ_ASSIGN(const Attrs attrs, AttrsFromProto(node, external_));
-    const auto list = [](const auto& values) {
-      return Tensor::FromValues(Shape{static_cast<int64_t>(values.size())}, values);
-    };
+    const auto list = [](const auto& values) { return Tensor::FromValues(values); };
     for (const auto& [name, value] : attrs) {
       if (const auto* t = std::get_if<Tensor>(&value); t && name == "value") return *t;
       if (const auto* f = std::get_if<float>(&value); f && name == "value_float")
@@ -307,8 +305,7 @@ class Importer {
     for (ValueId in : graph_.inputs()) {
       const Value& value = graph_.value(in);
       if (ComputeType(value.type.dtype) == value.type.dtype || !value.type.is_tensor()) continue;
-      Attrs attrs;
-      attrs.Set("to", static_cast<int>(DType::kFloat32));
+      Attrs attrs = Attrs::Of("to", static_cast<int>(DType::kFloat32));
       const std::string name = value.name;
       values_[name] = graph_.Apply("Cast", name + "_float32", {in}, std::move(attrs));
     }
@@ -486,8 +483,7 @@ class Importer {
       const int elem_type = output.type().tensor_type().elem_type();
       const auto declared = DTypeFromOnnx(elem_type);
       if (declared && ComputeType(*declared) != *declared) {
-        Attrs attrs;
-        attrs.Set("to", elem_type);
+        Attrs attrs = Attrs::Of("to", elem_type);
         const std::string name = output.name();
         const bool renamed = !graph_.IsInput(id) && graph_.value(id).name == name;
         if (renamed) graph_.Rename(id, name + "_float32");

@@ -120,8 +120,7 @@ Status UpsampleToResize(Upgrade& u) {
     if (!u.attrs().KindIs<std::vector<float>>("scales"))
       return InvalidInput("attribute scales is missing");
     const std::vector<float> values = u.attrs().Floats("scales");
-    scales = u.AddConstant(
-        "scales", Tensor::FromValues<float>(Shape{static_cast<int64_t>(values.size())}, values));
+    scales = u.AddConstant("scales", Tensor::FromValues(values));
     u.attrs().Erase("scales");
   }
   u.graph().SetOp(u.id(), "Resize");
@@ -185,9 +184,8 @@ Status DropDropout(Upgrade& u) {
     return TrainingDropout(u);
   if (u.OutputUsed(1)) {
     const ValueId shape = u.Apply("Shape", "shape", {u.node().input(0)});
-    Attrs fill;
-    fill.Set("value", Tensor::FromValues<bool>(Shape{1}, {true}));
-    const ValueId mask = u.Apply("ConstantOfShape", "mask", {shape}, std::move(fill));
+    const ValueId mask = u.Apply("ConstantOfShape", "mask", {shape},
+                                 Attrs::Of("value", Tensor::FromValues<bool>(Shape{1}, {true})));
     u.graph().ReplaceUses(u.node().outputs[1], mask);
   }
   const ValueId x = u.node().input(0);
@@ -210,12 +208,9 @@ Status TrainingBatchNormalization(Upgrade& u) {
     if (d != 1) axes.push_back(d);
   }
   const ValueId input = u.node().input(0);
-  const ValueId list = u.AddConstant(
-      "axes", Tensor::FromValues<int64_t>(Shape{static_cast<int64_t>(axes.size())}, axes));
+  const ValueId list = u.AddConstant("axes", Tensor::FromValues(axes));
   const auto mean_of = [&](const char* name, ValueId v, bool keep) {
-    Attrs attrs;
-    attrs.Set("keepdims", keep ? 1 : 0);
-    return u.Apply("ReduceMean", name, {v, list}, std::move(attrs));
+    return u.Apply("ReduceMean", name, {v, list}, Attrs::Of("keepdims", keep ? 1 : 0));
   };
   const ValueId mean = mean_of("mean", input, false);
   const ValueId centred = u.Apply("Sub", "centred", {input, mean_of("mean_kept", input, true)});
@@ -274,14 +269,11 @@ Status FlatSoftmax(Upgrade& u) {
       return {};
     }
   }
-  Attrs flatten;
-  flatten.Set("axis", AttrValue(axis));
+  Attrs flatten = Attrs::Of("axis", AttrValue(axis));
   const ValueId input = u.node().input(0);
   if (!input.valid()) return InvalidInput("input 0 is missing");
   const ValueId flat = u.Apply("Flatten", "flatten", {input}, std::move(flatten));
-  Attrs last;
-  last.Set("axis", 1);
-  const ValueId y = u.Apply(u.node().op, "flat", {flat}, std::move(last));
+  const ValueId y = u.Apply(u.node().op, "flat", {flat}, Attrs::Of("axis", 1));
   const ValueId shape = u.Apply("Shape", "shape", {input});
   u.ReplaceBy(u.Apply("Reshape", "reshape", {y, shape}));
   return {};
@@ -323,8 +315,7 @@ Status GroupNormalizationPerChannel(Upgrade& u) {
   for (size_t i = 1; i <= 2; ++i) {
     const std::string tag = i == 1 ? "scale" : "bias";
     const auto ints = [&](const char* what, std::vector<int64_t> v) {
-      return u.AddConstant(tag + what,
-                           Tensor::FromValues<int64_t>(Shape{static_cast<int64_t>(v.size())}, v));
+      return u.AddConstant(tag + what, Tensor::FromValues(v));
     };
     const ValueId column =
         u.Apply("Reshape", tag + "_column", {u.node().input(i), ints("_shape", {groups, 1})});

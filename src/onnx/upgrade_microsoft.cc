@@ -12,18 +12,11 @@ namespace {
 // ---- helpers. Suffixes name the nodes that are added.
 
 ValueId Ints(Upgrade& u, std::string_view suffix, std::vector<int64_t> values) {
-  const Shape shape{static_cast<int64_t>(values.size())};
-  return u.AddConstant(suffix, Tensor::FromValues<int64_t>(shape, values));
-}
-
-Attrs With(const char* name, AttrValue value) {
-  Attrs attrs;
-  attrs.Set(name, std::move(value));
-  return attrs;
+  return u.AddConstant(suffix, Tensor::FromValues(values));
 }
 
 ValueId Cast(Upgrade& u, std::string_view suffix, ValueId x, DType to) {
-  return u.Apply("Cast", suffix, {x}, With("to", AttrValue(static_cast<int64_t>(to))));
+  return u.Apply("Cast", suffix, {x}, Attrs::Of("to", static_cast<int64_t>(to)));
 }
 
 ValueId Reshaped(Upgrade& u, std::string_view suffix, ValueId x, std::vector<int64_t> sizes) {
@@ -68,7 +61,7 @@ Status SameInOnnx(Upgrade& u) {
 Status FastGelu(Upgrade& u) {
   EVOQ_TRY(NeedInputs(u, {0}));
   const ValueId x = Added(u, "bias", u.node().input(0), u.node().input(1));
-  u.ReplaceBy(u.Apply("Gelu", "", {x}, With("approximate", AttrValue(std::string("tanh")))));
+  u.ReplaceBy(u.Apply("Gelu", "", {x}, Attrs::Of("approximate", std::string("tanh"))));
   return {};
 }
 
@@ -81,7 +74,7 @@ Status BiasGelu(Upgrade& u) {
 Status QuickGelu(Upgrade& u) {
   EVOQ_TRY(NeedInputs(u, {0}));
   u.ReplaceBy(u.Apply("Swish", "", {u.node().input(0)},
-                      With("alpha", AttrValue(u.attrs().Float("alpha", 1.702f)))));
+                      Attrs::Of("alpha", u.attrs().Float("alpha", 1.702f))));
   return {};
 }
 
@@ -105,9 +98,9 @@ Status FusedConv(Upgrade& u) {
                 {y, u.AddConstant("low", Tensor::Scalar(param(0, -INFINITY))),
                  u.AddConstant("high", Tensor::Scalar(param(1, INFINITY)))});
   } else if (activation == "LeakyRelu") {
-    y = u.Apply("LeakyRelu", "activation", {y}, With("alpha", AttrValue(param(0, 0.01f))));
+    y = u.Apply("LeakyRelu", "activation", {y}, Attrs::Of("alpha", param(0, 0.01f)));
   } else if (activation == "HardSigmoid") {
-    Attrs slope = With("alpha", AttrValue(param(0, 0.2f)));
+    Attrs slope = Attrs::Of("alpha", param(0, 0.2f));
     slope.Set("beta", param(1, 0.5f));
     y = u.Apply("HardSigmoid", "activation", {y}, std::move(slope));
   } else if (activation == "Relu" || activation == "Tanh" || activation == "Sigmoid") {
@@ -140,7 +133,7 @@ Status FusedMatMul(Upgrade& u) {
       perm.insert(perm.end() - 1, 0);
     }
     if (swap) std::swap(perm[rank - 1], perm[rank - 2]);
-    sides[i] = u.Apply("Transpose", i == 0 ? "a" : "b", {sides[i]}, With("perm", AttrValue(perm)));
+    sides[i] = u.Apply("Transpose", i == 0 ? "a" : "b", {sides[i]}, Attrs::Of("perm", perm));
   }
   ValueId y = u.Apply("MatMul", "product", {sides[0], sides[1]});
   const float alpha = u.attrs().Float("alpha", 1);
@@ -153,7 +146,7 @@ Status FusedMatMul(Upgrade& u) {
 
 Status SimplifiedLayerNorm(Upgrade& u) {
   EVOQ_TRY(RefuseOutput(u, 1, "the inverse deviation"));
-  Attrs attrs = With("epsilon", AttrValue(u.attrs().Float("epsilon", 1e-5f)));
+  Attrs attrs = Attrs::Of("epsilon", u.attrs().Float("epsilon", 1e-5f));
   attrs.Set("axis", u.attrs().Int("axis", -1));
   EVOQ_TRY(NeedInputs(u, {0, 1}));
   u.ReplaceBy(
@@ -170,7 +163,7 @@ Status SkipLayerNorm(Upgrade& u) {
                 beta = simple ? ValueId{} : u.node().input(3);
   const ValueId sum =
       Added(u, "sum", u.Apply("Add", "skip", {u.node().input(0), u.node().input(1)}), bias);
-  Attrs attrs = With("epsilon", AttrValue(u.attrs().Float("epsilon", 1e-12f)));
+  Attrs attrs = Attrs::Of("epsilon", u.attrs().Float("epsilon", 1e-12f));
   attrs.Set("axis", -1);
   std::vector<ValueId> inputs = {sum, u.node().input(2)};
   if (beta.valid()) inputs.push_back(beta);
@@ -199,7 +192,7 @@ Status EmbedLayerNorm(Upgrade& u) {
   ValueId sum = u.Apply("Add", "placed", {u.Apply("Gather", "words", {in[2], in[0]}), positions});
   if (u.HasInput(1) && u.HasInput(4))
     sum = u.Apply("Add", "sum", {sum, u.Apply("Gather", "segments", {in[4], in[1]})});
-  Attrs attrs = With("epsilon", AttrValue(u.attrs().Float("epsilon", 1e-12f)));
+  Attrs attrs = Attrs::Of("epsilon", u.attrs().Float("epsilon", 1e-12f));
   attrs.Set("axis", -1);
   const ValueId y = u.Apply("LayerNormalization", "norm", {sum, in[5], in[6]}, std::move(attrs));
   if (u.OutputUsed(1)) {
@@ -207,7 +200,7 @@ Status EmbedLayerNorm(Upgrade& u) {
       return Unsupported("output 1 (the mask's sums) is read, but there is no mask");
     GiveOutput(u, 1,
                u.Apply("ReduceSum", "mask_sums", {in[7], Ints(u, "mask_axis", {1})},
-                       With("keepdims", AttrValue(int64_t{0}))));
+                       Attrs::Of("keepdims", int64_t{0})));
   }
   GiveOutput(u, 2, sum);
   u.ReplaceBy(y);
@@ -220,7 +213,7 @@ ValueId Dequantize(Upgrade& u, std::string_view suffix, ValueId x, ValueId scale
                    int64_t axis) {
   std::vector<ValueId> inputs = {x, scale};
   if (zero.valid()) inputs.push_back(zero);
-  return u.Apply("DequantizeLinear", suffix, std::move(inputs), With("axis", AttrValue(axis)));
+  return u.Apply("DequantizeLinear", suffix, std::move(inputs), Attrs::Of("axis", axis));
 }
 
 // MatMulIntegerToFloat(a, b, s_a, s_b, z_a?, z_b?, bias?)
@@ -318,7 +311,7 @@ Status MatMulNBits(Upgrade& u) {
           zeros == nullptr ? static_cast<uint8_t>(1 << (width - 1))
                            : Packed(*zeros, row * (zero_bytes * 8 / width) + at, width));
     }
-    Attrs attrs = With("axis", AttrValue(int64_t{0}));
+    Attrs attrs = Attrs::Of("axis", int64_t{0});
     attrs.Set("block_size", block);
     b = u.Apply("DequantizeLinear", "real",
                 {u.AddConstant("weights", std::move(q)), u.AddConstant("scale", std::move(scale)),
@@ -435,8 +428,7 @@ Status FinishAttention(Upgrade& u, ValueId projected, ValueId mask, ValueId past
     const ValueId axis = Ints(u, "present_axis", {0});
     const ValueId keys = u.Apply("Unsqueeze", "present_keys", {out[1], axis}),
                   values = u.Apply("Unsqueeze", "present_values", {out[2], axis});
-    GiveOutput(u, 1,
-               u.Apply("Concat", "present", {keys, values}, With("axis", AttrValue(int64_t{0}))));
+    GiveOutput(u, 1, u.Apply("Concat", "present", {keys, values}, Attrs::Of("axis", int64_t{0})));
   }
   u.ReplaceBy(out[0]);
   return {};
@@ -486,7 +478,7 @@ Status TakeHeads(Upgrade& u, AttentionParts& p) {
   } else if (rank(0) == 3 && rank(1) == 4 && rank(2) == 4) {
     const auto flat = [&](const std::string& name, ValueId x) {
       const ValueId rows = u.Apply("Transpose", name + "_rows", {x},
-                                   With("perm", AttrValue(std::vector<int64_t>{0, 2, 1, 3})));
+                                   Attrs::Of("perm", std::vector<int64_t>{0, 2, 1, 3}));
       return Reshaped(u, name, rows, {0, 0, -1});
     };
     p.q = q;
@@ -577,7 +569,7 @@ Ragged RaggedPlaces(Upgrade& u) {
 ValueId SplitHeads(Upgrade& u, const std::string& name, ValueId x, int64_t heads) {
   const ValueId split = Reshaped(u, name + "_split", x, {0, 0, heads, -1});
   return u.Apply("Transpose", name + "_heads", {split},
-                 With("perm", AttrValue(std::vector<int64_t>{0, 2, 1, 3})));
+                 Attrs::Of("perm", std::vector<int64_t>{0, 2, 1, 3}));
 }
 
 // The past with this run's keys or values [batch, heads, S, size] at each item's place, as long as
@@ -592,7 +584,7 @@ ValueId Present(Upgrade& u, const std::string& name, ValueId past, ValueId x, Va
   const ValueId pads = u.Apply("Concat", name + "_pads",
                                {Ints(u, name + "_pads_before", {0, 0, 0, 0, 0, 0}), more,
                                 Ints(u, name + "_pads_after", {0})},
-                               With("axis", AttrValue(int64_t{0})));
+                               Attrs::Of("axis", int64_t{0}));
   return u.Apply("TensorScatter", name + "_present",
                  {u.Apply("Pad", name + "_longer", {past, pads}), x, ragged.before});
 }
@@ -627,7 +619,7 @@ Status GroupQueryAttention(Upgrade& u) {
   if (u.attrs().Int("do_rotary") != 0) {
     EVOQ_TRY(NeedInputs(u, {7, 8}));
     const auto turned = [&](const char* name, ValueId x, int64_t count) {
-      Attrs attrs = With("num_heads", AttrValue(count));
+      Attrs attrs = Attrs::Of("num_heads", count);
       attrs.Set("interleaved", u.attrs().Int("rotary_interleaved"));
       return u.Apply("RotaryEmbedding", name,
                      {x, u.node().input(7), u.node().input(8), ragged.places}, std::move(attrs));
@@ -651,7 +643,7 @@ Status GroupQueryAttention(Upgrade& u) {
   GiveOutput(u, 1, p.k);
   GiveOutput(u, 2, p.v);
   const ValueId y = u.Apply("Transpose", "y_rows", {ApplyAttention(u, p)[0]},
-                            With("perm", AttrValue(std::vector<int64_t>{0, 2, 1, 3})));
+                            Attrs::Of("perm", std::vector<int64_t>{0, 2, 1, 3}));
   u.ReplaceBy(Reshaped(u, "", y, {0, 0, -1}));
   return {};
 }
@@ -668,7 +660,7 @@ Status MicrosoftRotary(Upgrade& u) {
     if (x.rank() != 3) return Unsupported("one place for an input of {}", x.ToString());
     at = Places(u, u.node().input(0), Reshaped(u, "first", at, {}));
   }
-  Attrs attrs = With("interleaved", AttrValue(u.attrs().Int("interleaved")));
+  Attrs attrs = Attrs::Of("interleaved", u.attrs().Int("interleaved"));
   int64_t heads = u.attrs().Int("num_heads");
   const int64_t rotated = u.attrs().Int("rotary_embedding_dim");
   if (x.rank() == 3 && heads == 0) {

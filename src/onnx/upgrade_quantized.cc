@@ -10,8 +10,7 @@ namespace {
 
 ValueId Dequantize(Upgrade& u, std::string_view suffix, ValueId x, ValueId scale, ValueId zero,
                    int64_t axis) {
-  Attrs attrs;
-  attrs.Set("axis", AttrValue(axis));
+  Attrs attrs = Attrs::Of("axis", AttrValue(axis));
   std::vector<ValueId> inputs = {x, scale};
   if (zero.valid()) inputs.push_back(zero);
   return u.Apply("DequantizeLinear", suffix, std::move(inputs), std::move(attrs));
@@ -43,9 +42,8 @@ ValueId DequantizeBias(Upgrade& u, ValueId bias, ValueId scale_x, ValueId scale_
       scale.mutable_data<float>()[i] = sx->data<float>()[0] * sw->data<float>()[i];
     return Dequantize(u, "bias", bias, u.AddConstant("bias_scale", std::move(scale)), ValueId{}, 0);
   }
-  Attrs to_float;
-  to_float.Set("to", static_cast<int>(DType::kFloat32));
-  const ValueId real = u.Apply("Cast", "bias_float", {bias}, std::move(to_float));
+  const ValueId real =
+      u.Apply("Cast", "bias_float", {bias}, Attrs::Of("to", static_cast<int>(DType::kFloat32)));
   const ValueId scale = u.Apply("Mul", "bias_scale", {scale_x, scale_w});
   return u.Apply("Mul", "bias", {real, scale});
 }

@@ -1,7 +1,7 @@
 // What inference and evaluation of DynamicConv and DynamicMatMul share.
 #pragma once
 
-#include "ops/util.h"
+#include <cstddef>
 
 namespace evoq {
 

@@ -104,7 +104,7 @@ std::optional<Tensor> SizesValue(const Node& node, const TensorType& type) {
     if (!type.shape[i].known()) return std::nullopt;
     sizes.push_back(type.shape[i].value);
   }
-  return Tensor::FromValues<int64_t>(Shape{static_cast<int64_t>(sizes.size())}, sizes);
+  return Tensor::FromValues(sizes);
 }
 
 bool IsSmall(const TensorType& type) {

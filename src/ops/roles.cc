@@ -89,6 +89,11 @@ int IndexInput(const Node& node) {
   return op == nullptr ? -1 : op->indices;
 }
 
+bool GivesSizes(const Node& node) {
+  const OpDef* op = FindOp(node);
+  return op != nullptr && (op->axes == AxisUse::kShapeOf || op->axes == AxisUse::kSizeOf);
+}
+
 bool Gathers(const Node& node) {
   const OpDef* op = FindOp(node);
   return op != nullptr && op->axes == AxisUse::kGathered;

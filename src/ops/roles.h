@@ -97,6 +97,9 @@ bool QuantizesOrDequantizes(const OpDef* op);
 
 // The input that holds indices (OpDef::indices), -1 where the operator has none.
 int IndexInput(const Node& node);
+// Whether the output tells the sizes of input 0, whose elements are not read: AxisUse::kShapeOf and
+// kSizeOf.
+bool GivesSizes(const Node& node);
 // Whether the operator reads or writes at indices that an input holds.
 bool ReadsByIndex(const Node& node);
 // Whether indices pick along one axis of input 0: AxisUse::kGathered.

@@ -1,7 +1,7 @@
 // What inference and evaluation of optional values share.
 #pragma once
 
-#include "ops/util.h"
+#include "tensor/type.h"
 
 namespace evoq {
 

@@ -6,7 +6,6 @@
 
 #include <algorithm>
 
-#include "base/math.h"
 #include "ops/indexing.h"
 #include "ops/util.h"
 

@@ -1,6 +1,5 @@
 #include "parity/sensitivity.h"
 
-#include "graph/float_reason.h"
 #include "quant/test_net.h"
 
 namespace evoq {

@@ -64,6 +64,28 @@ Tensor Shaped(const Tensor& x, const std::vector<int64_t>& sizes) {
   return x.WithType(TensorType(DType::kFloat32, Shape(sizes)));
 }
 
+// The orders in which B's elements may lie, for tensors of these sizes: A's own; where `permuted`,
+// also every permutation of A's axes (of at most five) that gives B's sizes. Nothing for different
+// numbers of elements.
+std::vector<ValueForm> PossibleForms(const std::vector<int64_t>& a_sizes,
+                                     const std::vector<int64_t>& b_sizes, bool permuted) {
+  std::vector<ValueForm> forms;
+  const auto elements = CheckedProduct(a_sizes);
+  if (!elements || elements != CheckedProduct(b_sizes)) return forms;
+  std::vector<int64_t> order(a_sizes.size());
+  std::iota(order.begin(), order.end(), int64_t{0});
+  if (permuted && a_sizes.size() == b_sizes.size() && order.size() <= kMostAxes) {
+    do {
+      bool fits = !std::is_sorted(order.begin(), order.end());
+      for (size_t k = 0; k < order.size() && fits; ++k)
+        fits = a_sizes[static_cast<size_t>(order[k])] == b_sizes[k];
+      if (fits) forms.push_back({.a_sizes = a_sizes, .perm = order});
+    } while (std::next_permutation(order.begin(), order.end()));
+  }
+  forms.insert(forms.begin(), {.a_sizes = a_sizes, .perm = {}});
+  return forms;
+}
+
 }  // namespace
 
 Result<Tensor> ValueForm::ToA(const Tensor& b) const {
@@ -110,25 +132,6 @@ Result<Tensor> InType(const Tensor& real, const TensorType& type) {
     case DType::kBool: return Cast<uint8_t>(real, type);
     default: return ToInputType(real, type.dtype);
   }
-}
-
-std::vector<ValueForm> PossibleForms(const std::vector<int64_t>& a_sizes,
-                                     const std::vector<int64_t>& b_sizes, bool permuted) {
-  std::vector<ValueForm> forms;
-  const auto elements = CheckedProduct(a_sizes);
-  if (!elements || elements != CheckedProduct(b_sizes)) return forms;
-  std::vector<int64_t> order(a_sizes.size());
-  std::iota(order.begin(), order.end(), int64_t{0});
-  if (permuted && a_sizes.size() == b_sizes.size() && order.size() <= kMostAxes) {
-    do {
-      bool fits = !std::is_sorted(order.begin(), order.end());
-      for (size_t k = 0; k < order.size() && fits; ++k)
-        fits = a_sizes[static_cast<size_t>(order[k])] == b_sizes[k];
-      if (fits) forms.push_back({.a_sizes = a_sizes, .perm = order});
-    } while (std::next_permutation(order.begin(), order.end()));
-  }
-  forms.insert(forms.begin(), {.a_sizes = a_sizes, .perm = {}});
-  return forms;
 }
 
 Result<std::optional<ValueForm>> NearestForm(const Tensor& a, const Tensor& b, bool permuted) {

@@ -27,12 +27,6 @@ struct ValueForm {
 // that float32 came from.
 Result<Tensor> InType(const Tensor& real, const TensorType& type);
 
-// The orders in which B's elements may lie, for tensors of these sizes: A's own; where `permuted`,
-// also every permutation of A's axes (of at most five) that gives B's sizes. Nothing for different
-// numbers of elements.
-std::vector<ValueForm> PossibleForms(const std::vector<int64_t>& a_sizes,
-                                     const std::vector<int64_t>& b_sizes, bool permuted);
-
 // The one of them in which `b` is nearest to `a`. Errors: those of ToA.
 Result<std::optional<ValueForm>> NearestForm(const Tensor& a, const Tensor& b, bool permuted);
 

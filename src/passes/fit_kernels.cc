@@ -190,11 +190,7 @@ class Fitter {
     return true;
   }
 
-  static Attrs CastTo(DType dtype) {
-    Attrs attrs;
-    attrs.Set("to", static_cast<int64_t>(dtype));
-    return attrs;
-  }
+  static Attrs CastTo(DType dtype) { return Attrs::Of("to", static_cast<int64_t>(dtype)); }
 
   ValueId Widened(ValueId in) {
     const auto [it, fresh] = widened_.emplace(in, ValueId{});

@@ -137,8 +137,7 @@ Side SideOf(const Graph& graph, ValueId value, Permutation perm, SizeProbes& pro
 // The keys of a side as Attention wants them.
 ValueId Laid(Graph& graph, const Side& side, const std::string& name) {
   if (IsIdentity(side.perm)) return side.x;
-  Attrs attrs;
-  attrs.Set("perm", side.perm);
+  Attrs attrs = Attrs::Of("perm", side.perm);
   const TensorType type = Permuted(graph.value(side.x).type, side.perm);
   return graph.Apply("Transpose", name, {side.x}, std::move(attrs), type);
 }
@@ -317,9 +316,8 @@ bool Fuse(Graph& graph, NodeId id, SizeProbes& probes) {
                                  Laid(graph, values, name + "_values")};
   if (const ValueId mask = MaskOf(graph, *scores, name + "_mask"); mask.valid())
     inputs.push_back(mask);
-  Attrs attrs;
-  attrs.Set("scale", scores->scale * keys.factor);
-  ReplaceNode(graph, id, "Attention", "", std::move(inputs), std::move(attrs));
+  ReplaceNode(graph, id, "Attention", "", std::move(inputs),
+              Attrs::Of("scale", scores->scale * keys.factor));
   return true;
 }
 

@@ -59,9 +59,7 @@ std::optional<Replacement> Match(const Graph& graph, const Product& product) {
   const ValueId x = GatedBy(
       product, [&](ValueId f, ValueId candidate) { return IsTanhGate(graph, f, candidate); });
   if (!x.valid()) return std::nullopt;
-  Attrs attrs;
-  attrs.Set("approximate", "tanh");
-  return Replacement{x, "Gelu", "", std::move(attrs)};
+  return Replacement{x, "Gelu", "", Attrs::Of("approximate", "tanh")};
 }
 
 Result<int> Run(Graph& graph) { return ReplaceProducts(graph, Match); }

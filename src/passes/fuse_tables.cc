@@ -115,9 +115,8 @@ class Tabulator {
         function->nodes == 1 && node.inputs.size() == 1 && !Absorbs(function->root, id);
     if (is_lookup || has_table) return false;
     const ValueId table = graph_.AddConstant(node.name + "_table", TableOf(*function));
-    Attrs attrs;
-    attrs.Set("evoq.function", function->names);
-    ReplaceNode(graph_, id, "Lookup", "evoq", {function->root, table}, attrs);
+    ReplaceNode(graph_, id, "Lookup", "evoq", {function->root, table},
+                Attrs::Of("evoq.function", function->names));
     return true;
   }
 

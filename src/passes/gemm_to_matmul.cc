@@ -25,9 +25,8 @@ ValueId Transposed(Graph& graph, const std::string& name, ValueId operand) {
     if (constant == operand) return to;
     return graph.Apply("DequantizeLinear", graph.value(operand).name + "_transposed", {to});
   }
-  Attrs attrs;
-  attrs.Set("perm", std::vector<int64_t>{1, 0});
-  return graph.Apply("Transpose", name + "_transpose", {operand}, attrs,
+  return graph.Apply("Transpose", name + "_transpose", {operand},
+                     Attrs::Of("perm", std::vector<int64_t>{1, 0}),
                      Permuted(graph.value(operand).type, swap));
 }
 

@@ -85,9 +85,7 @@ void LayoutWalk::VisitTranspose(NodeId id) {
 
 ValueId LayoutWalk::AddTranspose(ValueId x, const Permutation& perm) {
   const std::string name = graph_.value(x).name + "_t";
-  Attrs attrs;
-  attrs.Set("perm", perm);
-  return graph_.Apply("Transpose", name, {x}, std::move(attrs),
+  return graph_.Apply("Transpose", name, {x}, Attrs::Of("perm", perm),
                       Permuted(graph_.value(x).type, perm));
 }
 
@@ -120,8 +118,7 @@ void LayoutWalk::SetPermuted(NodeId id, size_t i, const Permutation& perm) {
   const std::string name = graph_.value(plain).name;
   const ValueId permuted = graph_.AddValue(name + "_t", Permuted(graph_.value(plain).type, perm));
   graph_.SetOutput(id, i, permuted);
-  Attrs attrs;
-  attrs.Set("perm", Inverse(perm));
+  const Attrs attrs = Attrs::Of("perm", Inverse(perm));
   graph_.AddNode({.op = "Transpose",
                   .name = name + "_plain",
                   .attrs = attrs,
@@ -310,8 +307,7 @@ void LayoutWalk::VisitExpand(NodeId id, const Permutation& perm) {
   const Node node = graph_.node(id);
   const int64_t rank = static_cast<int64_t>(perm.size());
   if (ShapeOf(node.input(0)).rank() != rank || ShapeOf(node.input(1)).elements() != rank) return;
-  Attrs attrs;
-  attrs.Set("axis", 0);
+  const Attrs attrs = Attrs::Of("axis", 0);
   const ValueId order = AddInts(graph_, node.name + "_order", perm);
   graph_.SetInput(id, 0, Get(node.input(0), perm));
   graph_.SetInput(id, 1,
@@ -329,9 +325,7 @@ void LayoutWalk::VisitShape(NodeId id, const Form& form) {
   for (int64_t axis = begin; axis < end; ++axis) picks.push_back(Inverse(form.perm)[axis]);
   const ValueId sizes = graph_.Apply("Shape", node.name + "_permuted", {form.value});
   const ValueId indices = AddInts(graph_, node.name + "_order", picks);
-  Attrs attrs;
-  attrs.Set("axis", 0);
-  ReplaceNode(graph_, id, "Gather", "", {sizes, indices}, attrs);
+  ReplaceNode(graph_, id, "Gather", "", {sizes, indices}, Attrs::Of("axis", 0));
 }
 
 void LayoutWalk::VisitReshape(NodeId id, const Form& form) {

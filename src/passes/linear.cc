@@ -191,7 +191,7 @@ void ScaleChannels(Graph& graph, NodeId linear, const std::vector<float>& factor
 
 void OffsetChannels(Graph& graph, NodeId linear, const std::vector<float>& offset) {
   const ValueId old = graph.node(linear).input(2);
-  Tensor bias = Tensor::FromValues<float>(Shape{static_cast<int64_t>(offset.size())}, offset);
+  Tensor bias = Tensor::FromValues(offset);
   if (const Tensor* before = FloatConstant(graph, old)) {
     for (size_t c = 0; c < offset.size(); ++c)
       bias.mutable_data<float>()[c] += before->data<float>()[c];

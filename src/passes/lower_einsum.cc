@@ -147,9 +147,8 @@ class Lowering {
       dims.push_back(term.dim(label));
     }
     if (IsIdentity(perm)) return term;
-    Attrs attrs;
-    attrs.Set("perm", perm);
-    return {Apply("Transpose", "_transpose", {term.value}, attrs), order, std::move(dims)};
+    return {Apply("Transpose", "_transpose", {term.value}, Attrs::Of("perm", perm)), order,
+            std::move(dims)};
   }
 
   // Without the axes that `needed` lacks: their sums.
@@ -173,9 +172,8 @@ class Lowering {
     }
     axes.insert(axes.end(), ones.begin(), ones.end());
     std::sort(axes.begin(), axes.end());
-    Attrs attrs;
-    attrs.Set("keepdims", int64_t{0});
-    rest.value = Apply("ReduceSum", "_sum", {term.value, Ints("_axes", axes)}, attrs);
+    rest.value = Apply("ReduceSum", "_sum", {term.value, Ints("_axes", axes)},
+                       Attrs::Of("keepdims", int64_t{0}));
     return rest;
   }
 
@@ -306,9 +304,9 @@ class Lowering {
     axes.resize(rank);
     const ValueId weights =
         Shaped(Ordered(b, {columns[0], summed[0]}).value, Single({columns[0], summed[0]}), axes);
-    Attrs attrs;
-    attrs.Set("kernel_shape", std::vector<int64_t>(rank - 2, 1));
-    return Made(Apply("Conv", "", {a.value, weights}, attrs), labels);
+    return Made(Apply("Conv", "", {a.value, weights},
+                      Attrs::Of("kernel_shape", std::vector<int64_t>(rank - 2, 1))),
+                labels);
   }
 
   // sum_k a[batch, rows, k] * b[batch, k, columns]

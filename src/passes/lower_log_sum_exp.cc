@@ -25,8 +25,7 @@ bool Rewrite(Graph& graph, NodeId id) {
   }
   if (axes.empty()) return false;  // of a scalar
   const ValueId over = AddInts(graph, node.name + "_axes", axes);
-  Attrs kept;
-  kept.Set("keepdims", int64_t{1});
+  const Attrs kept = Attrs::Of("keepdims", int64_t{1});
   const auto apply = [&](const char* op, const char* suffix, std::vector<ValueId> inputs,
                          const Attrs& attrs = {}) {
     return graph.Apply(op, node.name + suffix, std::move(inputs), attrs);

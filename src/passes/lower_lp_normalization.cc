@@ -10,8 +10,7 @@ bool Rewrite(Graph& graph, NodeId id) {
   const Node node = graph.node(id);
   const ValueId x = node.input(0);
   if (!IsPlainFloat(graph, x) || !IsPlainFloat(graph, node.outputs[0])) return false;
-  Attrs sums;
-  sums.Set("keepdims", int64_t{1});
+  const Attrs sums = Attrs::Of("keepdims", int64_t{1});
   const ValueId axes = AddInts(graph, node.name + "_axes", {node.attrs.Int("axis", -1)});
   const ValueId norm = graph.Apply(node.attrs.Int("p", 2) == 2 ? "ReduceL2" : "ReduceL1",
                                    node.name + "_norm", {x, axes}, sums);

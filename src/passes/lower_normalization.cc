@@ -36,9 +36,7 @@ class Lowering {
   // As many as `rows`, a value [N, G, L], has columns: one constant for all rows of a size.
   ValueId Ones(const Node& node, ValueId rows, std::optional<int64_t> columns) {
     if (!columns) {
-      Attrs last;
-      last.Set("start", int64_t{2});
-      const ValueId size = Apply(node, "Shape", "_size", {rows}, last);
+      const ValueId size = Apply(node, "Shape", "_size", {rows}, Attrs::Of("start", int64_t{2}));
       return Apply(node, "Expand", "_ones", {AddFloat(graph_, node.name + "_one", 1.0f), size});
     }
     ValueId& ones = ones_[*columns];
@@ -133,8 +131,7 @@ class Lowering {
     const ValueId x = node.input(0);
     if (!IsPlainFloat(graph_, x) || !IsPlainFloat(graph_, node.outputs[0])) return false;
     const ValueId axes = AddInts(graph_, node.name + "_axes", node.attrs.Ints("axes", {0, 2, 3}));
-    Attrs keep;
-    keep.Set("keepdims", int64_t{1});
+    const Attrs keep = Attrs::Of("keepdims", int64_t{1});
     const ValueId mean = Apply(node, "ReduceMean", "_mean", {x, axes}, keep),
                   centered = Apply(node, "Sub", "_centered", {x, mean}),
                   squares = Apply(node, "Mul", "_squares", {centered, centered}),

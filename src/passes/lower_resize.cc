@@ -23,11 +23,7 @@ bool Rewrite(Graph& graph, NodeId id) {
   if (!range || type.quantized() || mode == "nearest" ||
       resize.attrs.String("coordinate_transformation_mode", "half_pixel") == "tf_crop_and_resize")
     return false;
-  const auto cast = [](DType to) {
-    Attrs attrs;
-    attrs.Set("to", static_cast<int64_t>(to));
-    return attrs;
-  };
+  const auto cast = [](DType to) { return Attrs::Of("to", static_cast<int64_t>(to)); };
   const DType dtype = type.dtype;
   graph.RemoveNode(id);
   std::vector<ValueId> inputs = resize.inputs;

@@ -184,9 +184,7 @@ bool IsPlainFloat(const Graph& graph, ValueId value) {
 }
 
 ValueId AddInts(Graph& graph, std::string name, const std::vector<int64_t>& values) {
-  return graph.AddConstant(
-      std::move(name),
-      Tensor::FromValues<int64_t>(Shape{static_cast<int64_t>(values.size())}, values));
+  return graph.AddConstant(std::move(name), Tensor::FromValues(values));
 }
 
 ValueId AddFloat(Graph& graph, std::string name, float value) {

@@ -97,9 +97,8 @@ void Merge(Graph& graph, const std::vector<Product>& products) {
       const auto values = p.bias.values<float>();
       bias.insert(bias.end(), values.begin(), values.end());
     }
-    merged.inputs[2] = graph.AddConstant(
-        graph.value(merged.inputs[2]).name + "_joined",
-        Tensor::FromValues<float>(Shape{static_cast<int64_t>(bias.size())}, bias));
+    merged.inputs[2] =
+        graph.AddConstant(graph.value(merged.inputs[2]).name + "_joined", Tensor::FromValues(bias));
   }
   Node split{.op = "Split", .name = name + "_parts"};
   split.attrs.Set("axis", -1);

@@ -21,8 +21,7 @@ std::vector<int32_t> Ints(const std::optional<Tensor>& tensor) {
 }
 
 Tensor Quantized(std::vector<int32_t> values, QuantParams quant) {
-  const Tensor plain =
-      Tensor::FromValues<int32_t>(Shape{static_cast<int64_t>(values.size())}, values);
+  const Tensor plain = Tensor::FromValues(values);
   return plain.WithType(TensorType(DType::kInt32, plain.shape(), std::move(quant)));
 }
 

@@ -107,8 +107,7 @@ bool Rewrite(Graph& graph, NodeId id) {
   const Tensor weights = PhaseWeights(*graph.ConstantInput(node, 1), *window);
   TensorType wide = graph.value(node.input(0)).type;  // with its scale
   wide.shape = Shape::UnknownRank();
-  Attrs channels;
-  channels.Set("axis", 1);
+  const Attrs channels = Attrs::Of("axis", 1);
   const ValueId x =
       graph.Apply("Concat", node.name + "_repeated",
                   std::vector<ValueId>(static_cast<size_t>(s * s), node.input(0)), channels, wide);

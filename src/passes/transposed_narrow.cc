@@ -92,13 +92,12 @@ Tensor Repeated(const Tensor& vector, int64_t times) {
   std::vector<float> values;
   for (int64_t i = 0; i < times; ++i)
     values.insert(values.end(), vector.data<float>(), vector.data<float>() + vector.elements());
-  return Tensor::FromValues(Shape{static_cast<int64_t>(values.size())}, values);
+  return Tensor::FromValues(values);
 }
 
 // [N, s * out, L] with the place within a stride before the channel -> [N, out, L * s].
 ValueId OnOneAxis(Graph& graph, const Node& node, const Window& window, ValueId phases) {
-  Attrs swap;
-  swap.Set("perm", std::vector<int64_t>{0, 2, 1});
+  const Attrs swap = Attrs::Of("perm", std::vector<int64_t>{0, 2, 1});
   const ValueId last = graph.Apply("Transpose", node.name + "_last", {phases}, swap),
                 target = AddInts(graph, node.name + "_target", {0, -1, window.out}),
                 places = graph.Apply("Reshape", node.name + "_places", {last, target});

@@ -109,9 +109,7 @@ std::set<int> ExtendedInPlace(const Runnable& executor) {
 // it up to some hundred nanoseconds. What only asks for a shape reads no values.
 bool MayCount(const CostInput& input, double run_ns) {
   constexpr double kMostNs = 100, kShare = 0.05;
-  const OpDef* op = FindOp(input.node);
-  if (op == nullptr || op->axes == AxisUse::kShapeOf || op->axes == AxisUse::kSizeOf ||
-      !input.node.bodies.empty())
+  if (FindOp(input.node) == nullptr || GivesSizes(input.node) || !input.node.bodies.empty())
     return false;
   return kMostNs * static_cast<double>(input.in_elements() + input.out_elements()) >
          kShare * run_ns;

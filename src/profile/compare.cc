@@ -56,6 +56,16 @@ double BlockMedian(std::span<const double> runs, std::mt19937_64& random,
   return Median(drawn);
 }
 
+Contestant ContestantOf(const Runnable& executor) {
+  return {executor.threads(),
+          [&executor](const std::shared_ptr<ThreadPool>& pool) -> Result<std::function<Status()>> {
+            EVOQ_ASSIGN(std::shared_ptr<Runnable> fresh, executor.Fresh(pool));
+            const auto buffers = std::make_shared<RunBuffers>(MakeBuffers(*fresh));
+            return std::function<Status()>(
+                [fresh, buffers] { return fresh->Run(buffers->inputs, buffers->outputs); });
+          }};
+}
+
 }  // namespace
 
 std::vector<StepChange> ChangedSteps(const StepProfile& a, const StepProfile& b) {
@@ -169,16 +179,6 @@ Comparison CompareSamples(std::span<const double> a_ms, std::span<const double> 
   c.a_ms = a;
   c.b_ms = a / speedup;
   return c;
-}
-
-Contestant ContestantOf(const Runnable& executor) {
-  return {executor.threads(),
-          [&executor](const std::shared_ptr<ThreadPool>& pool) -> Result<std::function<Status()>> {
-            EVOQ_ASSIGN(std::shared_ptr<Runnable> fresh, executor.Fresh(pool));
-            const auto buffers = std::make_shared<RunBuffers>(MakeBuffers(*fresh));
-            return std::function<Status()>(
-                [fresh, buffers] { return fresh->Run(buffers->inputs, buffers->outputs); });
-          }};
 }
 
 Result<CompareRuns> CompareContestants(const Contestant& a, const Contestant& b,

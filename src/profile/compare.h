@@ -56,7 +56,6 @@ struct Contestant {
   // no longer than what it was made from.
   std::function<Result<std::function<Status()>>(const std::shared_ptr<ThreadPool>& pool)> fresh;
 };
-Contestant ContestantOf(const Runnable& executor);
 
 // Makes both anew in each round, so that the luck of where memory lies is part of what varies, and
 // runs them in turn, A first in even rounds. A round gives one time of each (RunTimes::CalmMs); see

@@ -38,7 +38,7 @@ constexpr SizeField kSizes[] = {{"l2_bytes", &MachineLimits::l2_bytes},
 
 Result<Isa> ParseIsa(const json& name) {
   const auto isa = name.is_string() ? IsaFromName(name.get<std::string>()) : std::nullopt;
-  if (!isa) return InvalidInput("isa is {}, expected {}", name.dump(), IsaNames());
+  if (!isa) return InvalidInput("isa is {}, expected {}", JsonBriefly(name), IsaNames());
   return *isa;
 }
 
@@ -47,26 +47,28 @@ Result<MachineLimits> FromJson(const json& from) {
     return InvalidInput("no limits: expected what `evoq limits --json F` writes");
   MachineLimits limits;
   const json cpu = from.value("cpu", json()), threads = from.value("threads", json());
-  if (!cpu.is_string()) return InvalidInput("cpu is {}, expected a name", cpu.dump());
+  if (!cpu.is_string()) return InvalidInput("cpu is {}, expected a name", JsonBriefly(cpu));
   limits.cpu = cpu.get<std::string>();
   const json core = from.value("core", json(limits.cpu));
-  if (!core.is_string()) return InvalidInput("core is {}, expected a kind of cores", core.dump());
+  if (!core.is_string())
+    return InvalidInput("core is {}, expected a kind of cores", JsonBriefly(core));
   limits.core = core.get<std::string>();
   EVOQ_ASSIGN(limits.isa, ParseIsa(from.value("isa", json())));
   if (!threads.is_number_integer() || threads < 1 || threads > 4096)
-    return InvalidInput("threads is {}, expected 1 to 4096", threads.dump());
+    return InvalidInput("threads is {}, expected 1 to 4096", JsonBriefly(threads));
   limits.threads = threads.get<int>();
   for (const RateField& field : kRates) {
     const json value = from.value(field.name, json());
     const double rate = value.is_number() ? value.get<double>() : NAN;
     if (!(rate < 1e9 && (rate > 1e-6 || (field.may_be_zero && rate == 0))))
-      return InvalidInput("{} is {}, expected a positive number", field.name, value.dump());
+      return InvalidInput("{} is {}, expected a positive number", field.name, JsonBriefly(value));
     limits.*field.value = rate;
   }
   for (const SizeField& field : kSizes) {
     const json value = from.value(field.name, json());
     if (!value.is_number_integer() || value < 1024 || value > (int64_t{1} << 40))
-      return InvalidInput("{} is {}, expected the bytes of a cache", field.name, value.dump());
+      return InvalidInput("{} is {}, expected the bytes of a cache", field.name,
+                          JsonBriefly(value));
     limits.*field.value = value.get<int64_t>();
   }
   return limits;

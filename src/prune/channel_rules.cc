@@ -49,7 +49,7 @@ void ChannelWalk::Visit(const Node& node) {
   if (!any) return;
   if (op == nullptr || !node.bodies.empty()) return Stop(node, "is not followed");
   if (QuantizesOrDequantizes(op)) return Stop(node, "quantizes: prune the float32 model");
-  if (op->axes == AxisUse::kShapeOf || op->axes == AxisUse::kSizeOf) return;
+  if (GivesSizes(node)) return;
   if (op->view && !op->elementwise) return VisitView(node);
   if (op->elementwise) return VisitElementwise(node);
   if (op->spatial) return VisitSpatial(node);

@@ -50,8 +50,7 @@ class Converter {
     }
     for (const auto& [wide, narrow] : produced_) {
       if (graph_.value(wide).users.empty() && !graph_.IsOutput(wide)) continue;
-      Attrs attrs;
-      attrs.Set("to", static_cast<int64_t>(DType::kFloat32));
+      const Attrs attrs = Attrs::Of("to", static_cast<int64_t>(DType::kFloat32));
       graph_.AddNode({.op = "Cast",
                       .name = graph_.value(wide).name + "_float32",
                       .attrs = attrs,
@@ -186,8 +185,7 @@ class Converter {
       ReleasePages(value.constant);
       return it->second = graph_.AddConstant(value.name + ".bf16", Spilled(*rounded));
     }
-    Attrs attrs;
-    attrs.Set("to", static_cast<int64_t>(DType::kBfloat16));
+    const Attrs attrs = Attrs::Of("to", static_cast<int64_t>(DType::kBfloat16));
     const TensorType type(DType::kBfloat16, value.type.shape);
     return it->second = graph_.Apply("Cast", value.name + "_bf16", {id}, attrs, type);
   }

@@ -103,9 +103,8 @@ Result<Graph> Calibrator::Instrument(const Graph& source) {
     // In the order in which it lies in memory: no order changes what is counted.
     if (last[v.index] && shape.ranked() && shape.rank() > 2 && !graph.IsOutput(v) &&
         !graph.IsInput(v)) {
-      Attrs attrs;
-      attrs.Set("perm", ChannelsLast(shape.rank()));
-      v = graph.Apply("Transpose", watched.name + "_watched", {v}, std::move(attrs));
+      v = graph.Apply("Transpose", watched.name + "_watched", {v},
+                      Attrs::Of("perm", ChannelsLast(shape.rank())));
       if (channel_axis > 0) channel_axis = channel_axis == 1 ? shape.rank() - 1 : channel_axis - 1;
     }
     watched.seen = ValueStatistics(channel_axis, intervals());

@@ -102,8 +102,7 @@ class Dynamic {
 
   ValueId Product(const LinearForm& form, const std::string& name, const Input& x,
                   const Weights& weights, const Attrs& attrs) {
-    Attrs to_float;
-    to_float.Set("to", static_cast<int>(DType::kFloat32));
+    Attrs to_float = Attrs::Of("to", static_cast<int>(DType::kFloat32));
     ValueId y = graph_.Apply(form.integer_form, name, {x.values, weights.values, x.zero}, attrs);
     y = graph_.Apply("Cast", name + "_cast", {y}, std::move(to_float));
     const ValueId scale = graph_.Apply("Mul", name + "_scales", {x.scale, weights.scales});

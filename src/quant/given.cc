@@ -14,6 +14,13 @@
 namespace evoq {
 namespace {
 
+// Whether integer arithmetic takes a value of this type: int8 or uint8 with one scale.
+bool IsGivenByte(const GivenType& given) {
+  return !given.real && given.params.per_tensor() &&
+         (given.dtype == DType::kUint8 || given.dtype == DType::kInt8) &&
+         (given.bits == 0 || given.bits == 8 || given.held);
+}
+
 constexpr double kMaxBias = 0x1p30;
 
 TensorType TypeOf(const GivenType& given, const Shape& shape) {
@@ -165,12 +172,6 @@ class Placer {
 const GivenType* GivenFor(const QuantizeOptions& options, const std::string& value) {
   const auto given = options.given.find(value);
   return given == options.given.end() ? nullptr : &given->second;
-}
-
-bool IsGivenByte(const GivenType& given) {
-  return !given.real && given.params.per_tensor() &&
-         (given.dtype == DType::kUint8 || given.dtype == DType::kInt8) &&
-         (given.bits == 0 || given.bits == 8 || given.held);
 }
 
 std::optional<Reason> GivenAsOther(const std::string& value, const QuantizeOptions& options) {

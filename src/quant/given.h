@@ -13,9 +13,6 @@ inline const Reason kGivenAsFloat{"excluded", "its weights were given as floatin
 // The given type of a value, or nullptr.
 const GivenType* GivenFor(const QuantizeOptions& options, const std::string& value);
 
-// Whether integer arithmetic takes a value of this type: int8 or uint8 with one scale.
-bool IsGivenByte(const GivenType& given);
-
 // Why a value is no integer operand: it was given as floating point or in a type that integer
 // kernels do not take. Nothing for what was not given or is one.
 std::optional<Reason> GivenAsOther(const std::string& value, const QuantizeOptions& options);

@@ -56,8 +56,7 @@ TEST(Outliers, SamplesAddUp) {
   parts.Add(b, 1);
   std::vector<float> all(a.values<float>().begin(), a.values<float>().end());
   all.insert(all.end(), b.values<float>().begin(), b.values<float>().end());
-  const OutlierStatistics whole =
-      Of(Tensor::FromValues<float>(Shape{static_cast<int64_t>(all.size())}, all));
+  const OutlierStatistics whole = Of(Tensor::FromValues(all));
   EXPECT_EQ(parts.elements(), whole.elements());
   EXPECT_EQ(parts.largest(), whole.largest());
   EXPECT_EQ(parts.p999(), whole.p999());

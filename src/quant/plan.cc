@@ -4,7 +4,6 @@
 #include <optional>
 
 #include "graph/float_reason.h"
-#include "kernels/activation.h"
 #include "quant/given.h"
 #include "quant/integer_kernels.h"
 #include "quant/recurrent_weights.h"

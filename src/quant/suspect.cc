@@ -159,8 +159,7 @@ std::vector<bool> DependsOnData(const Graph& graph) {
   for (const ValueId id : graph.inputs()) depends[static_cast<size_t>(id.index)] = true;
   for (const NodeId id : graph.order()) {
     const Node& node = graph.node(id);
-    const OpDef* const op = FindOp(node);
-    if (op != nullptr && (op->axes == AxisUse::kShapeOf || op->axes == AxisUse::kSizeOf)) continue;
+    if (GivesSizes(node)) continue;
     const bool any = std::ranges::any_of(node.inputs, [&](ValueId input) {
       return input.valid() && depends[static_cast<size_t>(input.index)];
     });

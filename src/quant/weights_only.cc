@@ -407,8 +407,7 @@ class WeightsQuantizer {
   // The node looks up rows of the transposed `weight`, which stays one constant: pass share-tables.
   void LookUpTransposed(NodeId id, ValueId weight) {
     const ValueId table = graph_.node(id).input(0);
-    Attrs swap;
-    swap.Set("perm", std::vector<int64_t>{1, 0});
+    Attrs swap = Attrs::Of("perm", std::vector<int64_t>{1, 0});
     const Shape& shape = graph_.value(weight).type.shape;
     const ValueId rows =
         graph_.Apply("Transpose", graph_.node(id).name + "_rows", {weight}, std::move(swap),

@@ -89,13 +89,8 @@ EvalResult EvaluateConvInteger(const EvalArgs& args) {
 // bias?)
 
 EvalResult EvaluateQLinearConv(const EvalArgs& args) {
-  const auto typed = [&](const Tensor& t, size_t scale, int axis) -> Result<Tensor> {
-    EVOQ_ASSIGN(TensorType type, QuantizedType(t.dtype(), t.shape(), args.inputs[scale],
-                                               &args.inputs[scale + 1], axis));
-    return t.WithType(std::move(type));
-  };
-  EVOQ_ASSIGN(const Tensor x, typed(args.inputs[0], 1, -1));
-  EVOQ_ASSIGN(const Tensor w, typed(args.inputs[3], 4, 0));
+  EVOQ_ASSIGN(const Tensor x, QuantizedInput(args, 0, -1));
+  EVOQ_ASSIGN(const Tensor w, QuantizedInput(args, 3, 0));
   const TensorType& plain = args.output_types[0];
   EVOQ_ASSIGN(const TensorType y_type,
               QuantizedType(plain.dtype, plain.shape, args.inputs[6], &args.inputs[7], -1));

@@ -17,7 +17,7 @@ EvalResult EvaluateShape(const EvalArgs& args) {
   const std::vector<int64_t> sizes = args.inputs[0].sizes();
   const AxisRange range = ShapeRange(args.node, static_cast<int64_t>(sizes.size()));
   const std::vector<int64_t> part(sizes.begin() + range.start, sizes.begin() + range.end);
-  return One(Tensor::FromValues<int64_t>(Shape{static_cast<int64_t>(part.size())}, part));
+  return One(Tensor::FromValues(part));
 }
 
 EvalResult EvaluateSize(const EvalArgs& args) {

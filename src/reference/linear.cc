@@ -212,4 +212,12 @@ Result<TensorType> QuantizedType(DType dtype, const Shape& shape, const Tensor& 
   EVOQ_TRY(ValidateQuant(type));
   return type;
 }
+
+Result<Tensor> QuantizedInput(const EvalArgs& args, size_t i, int axis) {
+  const Tensor& x = args.inputs[i];
+  EVOQ_ASSIGN(TensorType type,
+              QuantizedType(x.dtype(), x.shape(), args.inputs[i + 1], &args.inputs[i + 2], axis));
+  return x.WithType(std::move(type));
+}
+
 }  // namespace evoq

@@ -55,5 +55,7 @@ Tensor FromInt32s(const TensorType& type, std::span<const int32_t> values);
 // agree.
 Result<TensorType> QuantizedType(DType dtype, const Shape& shape, const Tensor& scale,
                                  const Tensor* zero_point, int axis);
+// Input i with those that the next two inputs hold, its scales and its zero points.
+Result<Tensor> QuantizedInput(const EvalArgs& args, size_t i, int axis);
 
 }  // namespace evoq

@@ -230,13 +230,8 @@ EvalResult EvaluateMatMulInteger(const EvalArgs& args) {
 // ---- QLinearMatMul(a, a_scale, a_zero_point, b, b_scale, b_zero_point, y_scale, y_zero_point)
 
 EvalResult EvaluateQLinearMatMul(const EvalArgs& args) {
-  const auto typed = [&](const Tensor& t, size_t scale, int axis) -> Result<Tensor> {
-    EVOQ_ASSIGN(TensorType type, QuantizedType(t.dtype(), t.shape(), args.inputs[scale],
-                                               &args.inputs[scale + 1], axis));
-    return t.WithType(std::move(type));
-  };
-  EVOQ_ASSIGN(const Tensor a, typed(args.inputs[0], 1, args.inputs[0].shape().rank() - 2));
-  EVOQ_ASSIGN(const Tensor b, typed(args.inputs[3], 4, args.inputs[3].shape().rank() - 1));
+  EVOQ_ASSIGN(const Tensor a, QuantizedInput(args, 0, args.inputs[0].shape().rank() - 2));
+  EVOQ_ASSIGN(const Tensor b, QuantizedInput(args, 3, args.inputs[3].shape().rank() - 1));
   const TensorType& plain = args.output_types[0];
   EVOQ_ASSIGN(const TensorType y,
               QuantizedType(plain.dtype, plain.shape, args.inputs[6], &args.inputs[7], -1));

@@ -174,6 +174,17 @@ TEST(ByteLedger, BiasOfARecurrentLayer) {
   EXPECT_EQ(ledger.causes[0].parts[1].why, "cell: LSTM computes in float32");
 }
 
+TEST(ByteLedger, WhatPruningLeft) {
+  ByteLedger ledger = BuildByteLedger(kSections, 10000, 40000, MadeModel());
+  EXPECT_EQ(ToText(ledger).find("pruned"), std::string::npos);
+  ledger.unpruned_weights = 160000;
+  EXPECT_NE(ToText(ledger).find(
+                "pruned channels: of 160.0 kB of float32 weights 40.0 kB were left, 0.250\n"),
+            std::string::npos)
+      << ToText(ledger);
+  EXPECT_EQ(ToJson(ledger)["unpruned_float_file"], 160000);
+}
+
 TEST(ByteLedger, TextAndJsonSayTheSame) {
   const ByteLedger ledger = BuildByteLedger(kSections, 10000, 40000, MadeModel());
   const std::string text = ToText(ledger);

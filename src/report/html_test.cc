@@ -3,6 +3,7 @@
 
 #include <gtest/gtest.h>
 
+#include "base/ms_text.h"
 #include "report/table.h"
 #include "report/test_program.h"
 

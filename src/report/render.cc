@@ -1,5 +1,6 @@
 #include <algorithm>
 
+#include "base/ms_text.h"
 #include "base/printable.h"
 #include "base/text.h"
 #include "report/known.h"

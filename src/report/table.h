@@ -1,10 +1,8 @@
-// Plain text tables with aligned columns, and figures in them.
+// Plain text tables with aligned columns.
 #pragma once
 
 #include <string>
 #include <vector>
-
-#include "base/ms_text.h"
 
 namespace evoq {
 

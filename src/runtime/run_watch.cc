@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <cmath>
 
-#include "base/check.h"
 #include "kernels/activation.h"
 #include "ops/op.h"
 

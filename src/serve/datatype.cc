@@ -32,11 +32,4 @@ const char* DatatypeOf(DType dtype) {
   return nullptr;
 }
 
-std::optional<DType> DTypeOfDatatype(std::string_view datatype) {
-  for (const Row& row : kRows) {
-    if (row.name == datatype) return row.dtype;
-  }
-  return std::nullopt;
-}
-
 }  // namespace evoq::serve

@@ -1,9 +1,6 @@
 // Element types as the Open Inference Protocol names them.
 #pragma once
 
-#include <optional>
-#include <string_view>
-
 #include "tensor/dtype.h"
 
 namespace evoq::serve {
@@ -11,6 +8,5 @@ namespace evoq::serve {
 // "FP32", "INT8", "BOOL", ...; null for types that the protocol does not carry here: strings, and
 // those without a name in it.
 const char* DatatypeOf(DType dtype);
-std::optional<DType> DTypeOfDatatype(std::string_view datatype);
 
 }  // namespace evoq::serve

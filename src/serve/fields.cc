@@ -4,6 +4,7 @@
 #include <optional>
 
 #include "base/brief.h"
+#include "base/json_file.h"
 #include "base/nearest.h"
 
 namespace evoq::serve {
@@ -32,7 +33,7 @@ std::string Brief(const json& value) {
   // An array or an object may be as large as the request.
   if (value.is_array()) return fmt::format("a list of {}", value.size());
   if (value.is_object()) return "an object";
-  return Shorten(value.dump(-1, ' ', false, json::error_handler_t::replace));
+  return JsonBriefly(value);
 }
 
 Fields::Fields(const json& object, std::string where) : object_(object), where_(std::move(where)) {

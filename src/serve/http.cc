@@ -5,13 +5,9 @@
 #include <charconv>
 
 namespace evoq::serve {
+namespace {
 
-const std::string& HttpRequest::header(const std::string& lower_case_name) const {
-  static const std::string kNone;
-  const auto found = headers.find(lower_case_name);
-  return found != headers.end() ? found->second : kNone;
-}
-
+// "%20" becomes " "; nothing for an escape that is none.
 bool PercentDecode(std::string_view text, std::string& to) {
   to.clear();
   for (size_t i = 0; i < text.size(); ++i) {
@@ -28,6 +24,14 @@ bool PercentDecode(std::string_view text, std::string& to) {
     i += 2;
   }
   return true;
+}
+
+}  // namespace
+
+const std::string& HttpRequest::header(const std::string& lower_case_name) const {
+  static const std::string kNone;
+  const auto found = headers.find(lower_case_name);
+  return found != headers.end() ? found->second : kNone;
 }
 
 bool SplitTarget(std::string_view target, std::vector<std::string>& parts) {

@@ -46,8 +46,6 @@ class Reply {
   virtual void End() = 0;
 };
 
-// "%20" becomes " "; nothing for an escape that is none.
-bool PercentDecode(std::string_view text, std::string& to);
 // The decoded parts of a path without its query: "/v2/models/a%2Fb" is v2, models, a/b. False for a
 // target that is none.
 bool SplitTarget(std::string_view target, std::vector<std::string>& parts);

@@ -79,7 +79,7 @@ TEST_F(InferenceRequestTest, RefusalsNamePlaceFoundAndExpected) {
   const auto x = [&](const std::string& rest) {
     return Refused(Parse(One(R"({"name":"x",)" + rest + "}")));
   };
-  EXPECT_EQ(Refused(Parse("{")), "not JSON (1 bytes)");
+  EXPECT_EQ(Refused(Parse("{")), "not JSON (1 bytes): line 1, column 2");
   EXPECT_EQ(Refused(Parse("[]")), ": a list of 0, expected an object");
   EXPECT_EQ(Refused(Parse("{}")), "inputs: null, expected a list");
   EXPECT_EQ(Refused(Parse(R"({"inputs":[]})")), "input x is missing");

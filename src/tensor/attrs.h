@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <map>
 #include <string>
+#include <utility>
 #include <variant>
 #include <vector>
 
@@ -19,6 +20,14 @@ using AttrValue = std::variant<int64_t, float, std::string, std::vector<int64_t>
 // inference, with Has and KindIs.
 class Attrs {
  public:
+  // That one alone.
+  template <typename T>
+  static Attrs Of(const std::string& name, T value) {
+    Attrs attrs;
+    attrs.Set(name, std::move(value));
+    return attrs;
+  }
+
   bool Has(const std::string& name) const { return map_.count(name) > 0; }
   template <typename T>
   bool KindIs(const std::string& name) const {

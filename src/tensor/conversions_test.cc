@@ -126,7 +126,7 @@ TEST(DTypeValues, TheUndefinedType) {
 
 template <typename T>
 void ExpectNumbers(const std::vector<T>& values, const std::vector<double>& numbers) {
-  const Tensor t = Tensor::FromValues<T>(Shape{static_cast<int64_t>(values.size())}, values);
+  const Tensor t = Tensor::FromValues(values);
   const std::vector<float> floats = Floats(t);
   for (size_t i = 0; i < numbers.size(); ++i)
     EXPECT_EQ(floats[i], static_cast<float>(numbers[i])) << t.type().ToString();

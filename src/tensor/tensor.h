@@ -40,6 +40,11 @@ class Tensor {
     for (size_t i = 0; i < values.size(); ++i) t.mutable_data<T>()[i] = values[i];
     return t;
   }
+  // Of one axis.
+  template <typename T>
+  static Tensor FromValues(const std::vector<T>& values) {
+    return FromValues(Shape{static_cast<int64_t>(values.size())}, values);
+  }
   template <typename T>
   static Tensor Scalar(T value) {
     return FromValues<T>(Shape{}, {value});

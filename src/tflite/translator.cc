@@ -221,10 +221,9 @@ ValueId Translator::Plain(size_t tensor) {
   Forms& forms = forms_[tensor];
   if (!forms.plain.valid()) {
     const TensorFacts& facts = facts_[tensor];
-    Attrs attrs;
-    attrs.Set("perm", kToPlain);
-    forms.plain = graph_.Apply("Transpose", facts.name + "_plain", {forms.planar}, std::move(attrs),
-                               facts.quant ? QuantType(tensor) : TensorType());
+    forms.plain =
+        graph_.Apply("Transpose", facts.name + "_plain", {forms.planar},
+                     Attrs::Of("perm", kToPlain), facts.quant ? QuantType(tensor) : TensorType());
     graph_.Rename(forms.plain, facts.name);
   }
   return forms.plain;
@@ -234,10 +233,9 @@ ValueId Translator::PlanarOf(size_t tensor) {
   Forms& forms = forms_[tensor];
   if (!forms.planar.valid()) {
     const TensorFacts& facts = facts_[tensor];
-    Attrs attrs;
-    attrs.Set("perm", kToPlanar);
-    forms.planar = graph_.Apply("Transpose", facts.name + "_planar", {forms.plain},
-                                std::move(attrs), facts.quant ? QuantType(tensor) : TensorType());
+    forms.planar =
+        graph_.Apply("Transpose", facts.name + "_planar", {forms.plain},
+                     Attrs::Of("perm", kToPlanar), facts.quant ? QuantType(tensor) : TensorType());
   }
   return forms.planar;
 }
@@ -254,9 +252,7 @@ ValueId Translator::Real(size_t i) {
 }
 
 ValueId Translator::Part(size_t i, int64_t part) {
-  Attrs attrs;
-  attrs.Set("axis", -1);
-  return Apply("Gather", {Real(i), Constant(Tensor::Scalar(part))}, std::move(attrs));
+  return Apply("Gather", {Real(i), Constant(Tensor::Scalar(part))}, Attrs::Of("axis", -1));
 }
 
 ValueId Translator::Planar(size_t i) {
@@ -276,9 +272,7 @@ ValueId Translator::Int64s(size_t i) {
     }
   }
   if (input(i).dtype == DType::kInt64) return value;
-  Attrs attrs;
-  attrs.Set("to", static_cast<int>(DType::kInt64));
-  return Apply("Cast", {value}, std::move(attrs));
+  return Apply("Cast", {value}, Attrs::Of("to", static_cast<int>(DType::kInt64)));
 }
 
 Result<ValueId> Translator::Weight(size_t i, const std::vector<int64_t>& perm) {

@@ -62,15 +62,13 @@ ValueId Translator::Constant(Tensor tensor) {
 }
 
 ValueId Translator::Int64Constant(const std::vector<int64_t>& values) {
-  return Constant(Tensor::FromValues<int64_t>(Shape{static_cast<int64_t>(values.size())}, values));
+  return Constant(Tensor::FromValues(values));
 }
 
 ValueId Translator::FloatConstant(float value) { return Constant(Tensor::Scalar(value)); }
 
 ValueId Translator::Transposed(ValueId value, const std::vector<int64_t>& perm) {
-  Attrs attrs;
-  attrs.Set("perm", perm);
-  return Apply("Transpose", {value}, std::move(attrs));
+  return Apply("Transpose", {value}, Attrs::Of("perm", perm));
 }
 
 void Translator::Note(const std::string& text) { AddNote(output(0).name, text); }

@@ -145,7 +145,6 @@ bool Tokenizer::IsSpecial(int64_t id) const {
 }
 
 int64_t Tokenizer::begin() const { return core_->parts.begin; }
-int64_t Tokenizer::unknown() const { return core_->parts.unknown; }
 int64_t Tokenizer::padding() const { return core_->parts.padding; }
 const std::vector<int64_t>& Tokenizer::ends() const { return core_->parts.ends; }
 const std::string& Tokenizer::chat_template() const { return core_->parts.chat_template; }

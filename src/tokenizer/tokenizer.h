@@ -62,7 +62,6 @@ class Tokenizer {
 
   // The pieces of these meanings; -1: none.
   int64_t begin() const;
-  int64_t unknown() const;
   int64_t padding() const;
   const std::vector<int64_t>& ends() const;  // a model that gives one of them has finished
   const std::string& chat_template() const;  // "": none

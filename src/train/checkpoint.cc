@@ -71,9 +71,7 @@ Status WriteCheckpoint(Learner& learner, const TrainingState& state, int slots,
     }
   }
   const std::string text = ToJson(state).dump();
-  arrays.emplace_back("state",
-                      Tensor::FromValues<uint8_t>(Shape{static_cast<int64_t>(text.size())},
-                                                  std::vector<uint8_t>(text.begin(), text.end())));
+  arrays.emplace_back("state", Tensor::FromValues(std::vector<uint8_t>(text.begin(), text.end())));
   return WriteNpz(arrays, path);
 }
 

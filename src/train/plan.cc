@@ -113,10 +113,7 @@ class Planner {
   // Whether the node's outputs are known and nobody trains them: they are computed then. Of sizes,
   // the input need not be known.
   Result<bool> Evaluated(const Node& node) {
-    const OpDef* const op = FindOp(node);
-    const bool sizes = op != nullptr &&
-                       (op->axes == AxisUse::kShapeOf || op->axes == AxisUse::kSizeOf) &&
-                       value(node.inputs[0]).type.shape.is_static();
+    const bool sizes = GivesSizes(node) && value(node.inputs[0]).type.shape.is_static();
     std::vector<Tensor> inputs;
     for (size_t i = 0; i < node.inputs.size(); ++i) {
       const Tensor* const known = KnownInput(node, i);

@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <cmath>
 
-#include "graph/float_reason.h"
 #include "passes/qdq_bias.h"
 #include "quant/params.h"
 #include "quant/plan.h"

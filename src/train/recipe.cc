@@ -3,6 +3,7 @@
 #include <charconv>
 #include <cmath>
 
+#include "base/json_file.h"
 #include "base/nearest.h"
 #include "base/rows.h"
 #include "quant/layer_bits.h"
@@ -186,7 +187,7 @@ std::string DifferenceOf(const nlohmann::json& wanted, const nlohmann::json& fou
   for (const auto& [name, value] : wanted.items()) {
     if (!found.is_object() || !found.contains(name)) return fmt::format("{} is missing", name);
     if (found[name] != value)
-      return fmt::format("{} is {}, not {}", name, found[name].dump(), value.dump());
+      return fmt::format("{} is {}, not {}", name, JsonBriefly(found[name]), JsonBriefly(value));
   }
   return "";
 }

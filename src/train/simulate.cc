@@ -174,12 +174,6 @@ class Simulator {
     out_.graph.AddNode(std::move(node));
   }
 
-  // Of a value's type alone.
-  static bool GivesSizes(const Node& node) {
-    const OpDef* const op = FindOp(node);
-    return op != nullptr && (op->axes == AxisUse::kShapeOf || op->axes == AxisUse::kSizeOf);
-  }
-
   Status AddNode(const Node& node) {
     const bool from_integers = node.input(0).valid() && TypeOf(node.input(0)).quantized();
     const ValueId y = node.outputs[0];
@@ -263,9 +257,8 @@ class Simulator {
     if (!fresh) return it->second;
     std::vector<float> logs;
     for (const float scale : params.scales) logs.push_back(LogOf(scale));
-    it->second = out_.graph.AddConstant(
-        weight + std::string(kStepSuffix),
-        Tensor::FromValues<float>(Shape{static_cast<int64_t>(logs.size())}, logs));
+    it->second =
+        out_.graph.AddConstant(weight + std::string(kStepSuffix), Tensor::FromValues(logs));
     out_.steps[weight] = out_.graph.value(it->second).name;
     return it->second;
   }

@@ -1,6 +1,5 @@
 #include "train/simulation.h"
 
-#include "base/rows.h"
 #include "quant/params.h"
 
 namespace evoq {

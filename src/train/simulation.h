@@ -20,7 +20,6 @@
 #include <cmath>
 #include <string>
 
-#include "ops/op.h"
 #include "train/gradient.h"
 
 namespace evoq {

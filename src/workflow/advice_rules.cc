@@ -1,7 +1,6 @@
 // What users see of a deployment that disappoints, and what it comes of.
 #include <algorithm>
 
-#include "engine/tuning_cache.h"
 #include "graph/run_choices.h"
 #include "report/html.h"
 #include "workflow/advice.h"

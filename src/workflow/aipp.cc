@@ -249,9 +249,8 @@ Status InsertAipp(const Aipp& a, Graph& graph, std::vector<InputShapes>& sets) {
   }
   ValueId x = in;
   if (cut) x = Cropped(a, height, width, x, name, graph);
-  Attrs cast;
-  cast.Set("to", static_cast<int64_t>(DType::kFloat32));
-  x = graph.Apply("Cast", name + "_float", {x}, cast);
+  x = graph.Apply("Cast", name + "_float", {x},
+                  Attrs::Of("to", static_cast<int64_t>(DType::kFloat32)));
   if (a.swap && a.channels == 3) {
     const ValueId order = graph.AddConstant(
         name + "_order", Tensor::FromValues(Shape{3}, std::vector<int64_t>{2, 1, 0}));

@@ -1,7 +1,6 @@
 #include "workflow/compile.h"
 
 #include "base/file.h"
-#include "base/output_file.h"
 #include "base/printable.h"
 #include "base/text.h"
 #include "base/work_threads.h"

@@ -3,7 +3,9 @@
 #include <algorithm>
 #include <type_traits>
 
+#include "base/brief.h"
 #include "base/json_file.h"
+#include "base/nearest.h"
 
 namespace evoq {
 
@@ -85,6 +87,20 @@ bool Set(std::vector<std::string>* to, const json& value) {
   return true;
 }
 
+// What Set asks for.
+const char* Expected(std::string*) { return "a text"; }
+const char* Expected(bool*) { return "true or false"; }
+const char* Expected(int*) { return "a whole number from 0 to 1000000000"; }
+const char* Expected(double*) { return "a number"; }
+const char* Expected(std::optional<double>*) { return "a number"; }
+const char* Expected(std::vector<std::string>*) { return "a list of texts"; }
+
+std::string KeyHint(const std::string& key) {
+  std::vector<std::string_view> keys;
+  for (const ConfigField& field : kFields) keys.push_back(field.key);
+  return NearestHint(key, keys);
+}
+
 }  // namespace
 
 std::span<const ConfigField> QuantizeFields() { return kFields; }
@@ -94,9 +110,15 @@ Status ReadConfig(const std::string& path, QuantizeJob& job) {
   if (!config.is_object()) return InvalidInput("{}: expected a JSON object", path);
   for (const auto& [key, value] : config.items()) {
     const auto field = std::ranges::find(kFields, key, &ConfigField::key);
-    const bool set = field != std::end(kFields) && (!field->adds || value.is_array()) &&
-                     std::visit([&](auto* to) { return Set(to, value); }, field->value(job));
-    if (!set) return InvalidInput("{}: unknown field '{}' or a value of the wrong kind", path, key);
+    if (field == std::end(kFields))
+      return InvalidInput("{}: there is no field '{}'{}", path, Shorten(key),
+                          KeyHint(Shorten(key)));
+    const ConfigValue to = field->value(job);
+    if ((field->adds && !value.is_array()) ||
+        !std::visit([&](auto* at) { return Set(at, value); }, to))
+      return InvalidInput("{}: {}: expected {}, found {}", path, key,
+                          std::visit([](auto* at) { return Expected(at); }, to),
+                          JsonBriefly(value));
   }
   return {};
 }

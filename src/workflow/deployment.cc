@@ -171,7 +171,7 @@ std::string SetIgnored(const json& value, Deployment& d, const char (&name)[kSiz
   d.notes.push_back(fmt::format(
       "{} {}: changes nothing: evoq compiles for the processors that it has kernels for, and "
       "chooses among them when the model is loaded",
-      name, value.is_string() ? value.get<std::string>() : value.dump()));
+      name, value.is_string() ? value.get<std::string>() : JsonBriefly(value)));
   return "";
 }
 
@@ -180,8 +180,9 @@ const std::vector<Key>& Keys() {
       {"optimization_version",
        [](const json& v, Deployment& d) {
          if (v != "2.0")
-           d.notes.push_back(fmt::format(
-               "optimization_version {}: read as 2.0, the version that evoq knows", v.dump()));
+           d.notes.push_back(
+               fmt::format("optimization_version {}: read as 2.0, the version that evoq knows",
+                           JsonBriefly(v)));
          return std::string(v.is_string() ? "" : "a text");
        }},
       {"model_info.input_model",
@@ -221,12 +222,6 @@ const std::vector<Key>& Keys() {
   return kKeys;
 }
 
-std::string Short(const json& value) {
-  std::string text = value.dump(-1, ' ', false, json::error_handler_t::replace);
-  if (text.size() > 60) text = text.substr(0, 57) + "...";
-  return text;
-}
-
 // The keys of an object at `at` ("operator_tuning.", "" at the top).
 Status Read(const json& object, const std::string& at, const std::string& path, Deployment& d) {
   for (const auto& [name, value] : object.items()) {
@@ -235,7 +230,8 @@ Status Read(const json& object, const std::string& at, const std::string& path, 
         std::ranges::find(Keys(), full, [](const Key& k) { return std::string(k.path); });
     if (key != Keys().end()) {
       if (const std::string wanted = key->set(value, d); !wanted.empty())
-        return InvalidInput("{}: {}: expected {}, found {}", path, full, wanted, Short(value));
+        return InvalidInput("{}: {}: expected {}, found {}", path, full, wanted,
+                            JsonBriefly(value));
       continue;
     }
     const bool section = std::ranges::any_of(
@@ -245,7 +241,7 @@ Status Read(const json& object, const std::string& at, const std::string& path, 
       continue;
     }
     if (section)
-      return InvalidInput("{}: {}: expected an object, found {}", path, full, Short(value));
+      return InvalidInput("{}: {}: expected an object, found {}", path, full, JsonBriefly(value));
     std::set<std::string_view> names;  // of keys and of sections
     for (const Key& k : Keys()) {
       const std::string_view whole = k.path;

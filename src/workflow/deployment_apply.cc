@@ -71,10 +71,9 @@ void GiveOutputs(DType type, Graph& graph) {
     const TensorType from = graph.value(out).type;
     if (!from.is_tensor() || !IsFloat(from.dtype) || from.quantized() || from.dtype == type)
       continue;
-    Attrs attrs;
-    attrs.Set("to", static_cast<int64_t>(type));
-    const ValueId to = graph.Apply("Cast", graph.value(out).name + "_cast", {out}, attrs,
-                                   TensorType(type, from.shape));
+    const ValueId to =
+        graph.Apply("Cast", graph.value(out).name + "_cast", {out},
+                    Attrs::Of("to", static_cast<int64_t>(type)), TensorType(type, from.shape));
     graph.ReplaceOutput(i, to);
   }
 }

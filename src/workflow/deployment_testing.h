@@ -5,7 +5,6 @@
 #include <random>
 #include <set>
 
-#include "base/json_file.h"
 #include "models/models.h"
 #include "program/etm.h"
 #include "workflow/compile.h"

@@ -80,6 +80,11 @@ TEST_F(DiffTest, TellsAllInJson) {
   EXPECT_NE(told.text.find("first bad step: "), std::string::npos) << told.text;
   EXPECT_NE(told.text.find("worst sample: x.npy[4]"), std::string::npos) << told.text;
   ASSERT_EQ(told.json["values"].size(), diffed->values.size());
+  const DiffedValue& first = diffed->values[0];
+  EXPECT_NE(told.text.find(
+                fmt::format(" {:>6.1f} {:>9.6f} ", 100 * first.own_share(), first.whole.cosine())),
+            std::string::npos)
+      << told.text;
   EXPECT_EQ(told.json["first_bad"]["step"],
             diffed->values[static_cast<size_t>(diffed->first_bad)].step);
   for (const auto& value : told.json["values"]) {
@@ -161,7 +166,7 @@ class OtherOutputs : public TinyFolder {
                                      "const %k: float32[1, 4] = [1, 0, 0, 9]\n"
                                      "r: %y: float32[1, 4] = Add(%x, %k)\n") +
                              rest);
-    data_ = Values("x.npy", Shape{2, 4}, {0, 1, 5, 3, 0, 0, 2, -20});
+    data_ = Values("x.npy", Shape{4, 4}, {0, 1, 5, 3, 0, 0, 2, -20, 0, 0, 3, -20, 0, 0, 4, -20});
   }
   std::string a_, b_, data_;
 };
@@ -178,9 +183,9 @@ TEST_F(OtherOutputs, AreSetAsideOrCountedByElements) {
   };
   EXPECT_TRUE(value("y").real);
   EXPECT_FALSE(value("c").real);
-  EXPECT_NEAR(value("c").whole.sqnr_db(), 10 * std::log10(2.0), 1e-9);  // one of two is another
+  EXPECT_NEAR(value("c").whole.sqnr_db(), 10 * std::log10(4.0), 1e-9);  // one of four is another
   const Told told = Tell(*diffed);
-  EXPECT_NE(told.text.find("50.00% equal"), std::string::npos) << told.text;
+  EXPECT_NE(told.text.find("75.00% equal"), std::string::npos) << told.text;
   ASSERT_FALSE(told.log.empty());
   EXPECT_NE(told.log[0].find("note: 1 value (n) of sizes that depend on the data"),
             std::string::npos);
@@ -189,12 +194,12 @@ TEST_F(OtherOutputs, AreSetAsideOrCountedByElements) {
   eval.threads = 1;
   const auto result = Evaluate(eval);
   ASSERT_TRUE(result) << result.error().message();
-  EXPECT_NEAR(result->sqnr_db, 10 * std::log10(2.0), 1e-9);  // the same figure
+  EXPECT_NEAR(result->sqnr_db, 10 * std::log10(4.0), 1e-9);  // the same figure
   EXPECT_EQ(result->judged, (std::vector{Judged::kSize, Judged::kElements}));
   EXPECT_FALSE(result->tells_classes());
   const Told said = Tell(*result);
   EXPECT_EQ(said.text.find("top-1"), std::string::npos) << said.text;
-  EXPECT_NE(said.text.find("50.00% of elements equal  c"), std::string::npos) << said.text;
+  EXPECT_NE(said.text.find("75.00% of elements equal  c"), std::string::npos) << said.text;
   EXPECT_NE(said.text.find("0.00% of samples have its size"), std::string::npos) << said.text;
   EXPECT_TRUE(said.json["agreement"].is_null());
   EXPECT_TRUE(said.json["outputs"][0]["sqnr_db"].is_null());

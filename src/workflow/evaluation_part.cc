@@ -65,16 +65,16 @@ Result<EvaluationPart> Parse(const json& given) {
                         kFormat);
   if (given.value("version", json()) != kVersion)
     return Unsupported("an evaluation of version {}, expected {}",
-                       given.value("version", json()).dump(), kVersion);
+                       JsonBriefly(given.value("version", json())), kVersion);
   const auto field = [&](const char* key) { return given.value(key, json()); };
   EvaluationPart part;
   const json parts = field("parts"), index = field("part"), size = field("size");
   if (!IsWhole(parts, 1, PartNumber::kMost) || !IsWhole(index, 1, parts.get<int64_t>()))
-    return InvalidInput("\"part\" is {} of \"parts\" {}, expected whole numbers", index.dump(),
-                        parts.dump());
+    return InvalidInput("\"part\" is {} of \"parts\" {}, expected whole numbers",
+                        JsonBriefly(index), JsonBriefly(parts));
   part.part = {index.get<int64_t>(), parts.get<int64_t>()};
   if (!IsWhole(size, 0, int64_t{1} << 40))
-    return InvalidInput("\"size\" is {}, expected a whole number", size.dump());
+    return InvalidInput("\"size\" is {}, expected a whole number", JsonBriefly(size));
   part.size = size.get<int64_t>();
   if (!field("ms").is_number()) return InvalidInput("\"ms\" is no number");
   part.ms = field("ms").get<double>();
@@ -88,7 +88,7 @@ Result<EvaluationPart> Parse(const json& given) {
   part.outputs = outputs.get<std::vector<std::string>>();
   for (const json& name : JsonArray(given, "judged")) {
     const auto at = std::ranges::find(kJudged, name.is_string() ? name.get<std::string>() : "");
-    if (at == std::end(kJudged)) return InvalidInput("\"judged\" holds {}", name.dump());
+    if (at == std::end(kJudged)) return InvalidInput("\"judged\" holds {}", JsonBriefly(name));
     part.judged.push_back(static_cast<Judged>(at - std::begin(kJudged)));
   }
   if (!part.judged.empty() && part.judged.size() != part.outputs.size())

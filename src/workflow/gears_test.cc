@@ -130,6 +130,9 @@ TEST_F(Gears, AreSuggestedAndMeasured) {
   ASSERT_EQ(s.expected_ms.size(), 3u);
   EXPECT_GE(s.expected_ms[0], s.expected_ms[1]);
   EXPECT_GE(s.expected_ms[1], s.expected_ms[2]);
+  // Of a run too; a larger batch may have been measured faster than a smaller one.
+  EXPECT_GT(s.expected_ms[2], s.least_ms / 10);
+  EXPECT_GT(s.least_ms, 0);
   const Told told = Tell(*done);
   EXPECT_EQ(told.json["suggested"]["gears"].size(), s.gears.size());
   EXPECT_NE(told.text.find("gears for 201 runs of 3 different sizes"), std::string::npos);
@@ -161,6 +164,25 @@ TEST_F(Gears, OfSizesThatAreNoBatchThoseThatComeMostOftenAreSuggested) {
   EXPECT_EQ(s.gears[1].shapes, (InputShapes{{"x", {1, 9}}}));
   EXPECT_EQ(s.waiting, 1);
   EXPECT_NE(s.why_exact, "");
+}
+
+// Of 17 sizes 16 are measured, the first and the last among them; the other's time is between its
+// neighbours', by elements.
+TEST_F(Gears, TimesBetweenMeasuredSizesFollowTheElements) {
+  CompileJob job{
+      .model = Model(
+          "sum.onnx",
+          "input %x: float32[1, T]\na: %y: float32[1, 1] = ReduceSum{keepdims=1}(%x)\noutput %y\n"),
+      .output = At("sum.etm")};
+  std::string sizes;
+  for (int i = 1; i <= 17; ++i) sizes += fmt::format("1 x=1x{}\n", 1000 * i);
+  job.suggest = SuggestJob{.most = 17, .file = Lines(sizes), .seconds = 0.05};
+  const auto done = Compile(job);
+  ASSERT_TRUE(done) << done.error().message();
+  const SuggestedGears& s = *done->suggested;
+  EXPECT_EQ(s.measured, 16u);
+  ASSERT_EQ(s.gears.size(), 17u);  // by shapes
+  EXPECT_NEAR(s.gears[15].ms, (s.gears[14].ms + s.gears[16].ms) / 2, 1e-9);
 }
 
 }  // namespace

@@ -1,6 +1,7 @@
 // Promises about language models: perplexity of a text, speed in decode and of a prompt.
 #include <gtest/gtest.h>
 
+#include "base/stopwatch.h"
 #include "certify/certify.h"
 #include "llm/random_folder.h"
 #include "llm/tiny_llama.h"
@@ -71,8 +72,11 @@ TEST_F(LanguageCertificate, SaysWhatEvalMeasures) {
     measure.tokenizer = job.tokenizer;
     measure.window = 32;
     measure.threads = 1;
+    const Stopwatch watch;
     const auto perplexity = EvaluatePerplexity(measure);
     ASSERT_TRUE(perplexity) << perplexity.error().message();
+    EXPECT_GT(perplexity->ms_per_token, 0);
+    EXPECT_LE(perplexity->ms_per_token * static_cast<double>(perplexity->tokens), watch.ms());
     const double told = quantized ? c.accuracy.model.value : c.accuracy.reference.value;
     EXPECT_NEAR(perplexity->perplexity(), told, 1e-4 * told);
     EXPECT_EQ(perplexity->windows, c.accuracy.samples);

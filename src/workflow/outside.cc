@@ -69,14 +69,15 @@ Status CheckMethodsBeside(const QuantizeJob& job) {
   return {};
 }
 
-}  // namespace
-
+// Whether the job names such files. --ranges counts where it is another tool's table.
 Result<bool> UsesOutside(const QuantizeJob& job) {
   if (!job.encodings.empty() || !job.encodings_out.empty() || !job.calib_cache.empty() ||
       !job.calib_cache_out.empty())
     return true;
   return job.ranges_in.empty() ? Result<bool>(false) : IsTable(job.ranges_in);
 }
+
+}  // namespace
 
 Status CheckOutside(const QuantizeJob& job) {
   if (FindEncodingsVersion(job.encodings_version) == nullptr) {

@@ -22,8 +22,6 @@ struct Outside {
   std::optional<Lineage> lineage;              // where the job reads or writes such files
 };
 
-// Whether the job names such files. --ranges counts where it is another tool's table.
-Result<bool> UsesOutside(const QuantizeJob& job);
 // Options that do not fit. Errors: kUsage.
 Status CheckOutside(const QuantizeJob& job);
 // Reads the files; `optimized` is the graph that is quantized. Errors: those of the readers.

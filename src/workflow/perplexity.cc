@@ -149,10 +149,7 @@ Result<PerplexityResult> EvaluatePerplexity(const PerplexityJob& job, const Foll
     ++result.windows;
     EVOQ_TRY(follow.At("evaluating", static_cast<double>(w + 1) / static_cast<double>(windows)));
   }
-  if (!job.tokens.empty())
-    EVOQ_TRY(
-        WriteNpy(Tensor::FromValues<int64_t>(Shape{static_cast<int64_t>(tokens.size())}, tokens),
-                 job.tokens));
+  if (!job.tokens.empty()) EVOQ_TRY(WriteNpy(Tensor::FromValues(tokens), job.tokens));
   result.nll /= static_cast<double>(result.tokens);
   result.ms_per_token = ms / static_cast<double>(result.tokens);
   return result;

@@ -166,6 +166,8 @@ struct Made {
   std::optional<Graph> graph;  // of an .onnx
   std::optional<Model> model;  // of an .etm
   QuantizeReport report;
+
+  const Graph& written() const { return graph ? *graph : model->graph; }
 };
 
 // The graph of an .onnx as its runtime reads it, without pairs of static int8 that lead nowhere
@@ -411,6 +413,66 @@ Status FindMethods(QuantizeJob& job, Graph& graph, const GivenTypes& given, cons
   return {};
 }
 
+// What is worth a warning of a graph as it is read, and is not to be seen of it later.
+struct AsRead {
+  explicit AsRead(const Graph& graph)
+      : rounded(RoundedSentence(graph)),
+        trains(TrainingModeSentence(graph)),
+        few_bits(FewBitsOf(graph)) {}
+
+  std::optional<std::string> rounded, trains;
+  std::map<std::string, TensorType> few_bits;
+};
+
+// The steps of what was made, and what its weights and values became.
+void NoteMade(const QuantizeJob& job, const InputShapes& shapes, const Made& made, Quantized& out) {
+  if (made.graph) {
+    out.steps = made.report.nodes;
+    out.steps_why = "nodes are counted: the runtime that reads the .onnx makes its own steps";
+    out.float_reasons = made.report.float_reasons;
+  } else {
+    CountSteps(job, *made.model, shapes, made.report, out);
+  }
+  out.int8_weights = made.report.int8_weights;
+  out.low_bit_weights = made.report.low_bit_weights;
+  out.activation_bits = made.report.activation_bits;
+}
+
+// Behind those of calibration. `given`: the job without defaults and found methods; `nodes`: names
+// before quantization.
+std::vector<std::string> WarningsOf(const QuantizeJob& given, const QuantizeJob& job,
+                                    const AsRead& read, const std::vector<std::string>& nodes,
+                                    const Outside& outside, const Made& made,
+                                    const Quantized& out) {
+  std::vector<std::string> warnings;
+  const auto add = [&](const std::vector<std::string>& more) {
+    warnings.insert(warnings.end(), more.begin(), more.end());
+  };
+  for (const auto& sentence : {read.rounded, read.trains}) {
+    if (sentence) warnings.push_back(*sentence);
+  }
+  add(outside.warnings);
+  add(made.report.warnings);
+  add(IdleWarnings(given, made.report.already));
+  add(UnmatchedWarnings(OptionsOf(job), nodes, made.report.float_reasons));
+  if (!job.activation_bits.empty() && out.activation_bits.empty())
+    warnings.push_back(
+        "--activation-bits: no value uses fewer than 8 bits (docs/quantization.md says which may)");
+  // --scheme auto and float32 promise no fewer bytes.
+  if (const QuantScheme* scheme = FindScheme(job.scheme);
+      scheme != nullptr && scheme->precision != Precision::kFloat32 && !job.certified()) {
+    for (const auto& sentence :
+         {LeftFloatWarning(made.written(), out.float_weight_bytes, out.float_reasons),
+          KeptWarning(made.written(), *scheme, read.few_bits)}) {
+      if (sentence) warnings.push_back(*sentence);
+    }
+  }
+  const QdqTarget* const target = FindQdqTarget(job.target);
+  if (made.graph && target != nullptr && target->runtime == std::string_view("ort-cpu"))
+    add(OrtGaps(*made.graph));
+  return warnings;
+}
+
 }  // namespace
 
 Result<Quantized> Quantize(const QuantizeJob& given, const Follow& follow) {
@@ -438,9 +500,7 @@ Result<Quantized> Quantize(const QuantizeJob& given, const Follow& follow) {
     inputs.shapes = SizesOf(graph, text.timed[0].inputs);
   }
   out.float_weight_bytes = FloatWeightBytes(graph);
-  const std::optional<std::string> rounded = RoundedSentence(graph),
-                                   trains = TrainingModeSentence(graph);
-  const std::map<std::string, TensorType> few_bits = FewBitsOf(graph);
+  const AsRead read(graph);
   EVOQ_ASSIGN(Outside outside, ReadOutside(job, graph));
   CalibrationNotes notes;
   if (const QuantScheme* scheme = FindScheme(job.scheme);
@@ -458,43 +518,14 @@ Result<Quantized> Quantize(const QuantizeJob& given, const Follow& follow) {
   const std::optional<Graph> observed =
       notes.warnings.empty() ? std::nullopt : std::optional<Graph>(graph);
   EVOQ_ASSIGN(const Made made, Make(job, std::move(graph), inputs, outside.given, follow, out));
-  if (made.graph) {
-    out.steps = made.report.nodes;
-    out.steps_why = "nodes are counted: the runtime that reads the .onnx makes its own steps";
-    out.float_reasons = made.report.float_reasons;
-  } else {
-    CountSteps(job, *made.model, inputs.shapes, made.report, out);
-  }
-  out.int8_weights = made.report.int8_weights;
-  out.low_bit_weights = made.report.low_bit_weights;
-  out.activation_bits = made.report.activation_bits;
+  NoteMade(job, inputs.shapes, made, out);
   NoteUse(made.report, outside);
   out.encodings = outside.use;
   if (observed && !made.report.used.empty())
     KeepWarningsOfUsed(*observed, inputs.ranges, made.report.used, notes.warnings);
   out.warnings = std::move(notes.warnings);
-  if (rounded) out.warnings.push_back(*rounded);
-  if (trains) out.warnings.push_back(*trains);
-  out.warnings.insert(out.warnings.end(), outside.warnings.begin(), outside.warnings.end());
-  out.warnings.insert(out.warnings.end(), made.report.warnings.begin(), made.report.warnings.end());
-  std::ranges::move(IdleWarnings(given, made.report.already), std::back_inserter(out.warnings));
-  std::ranges::move(UnmatchedWarnings(OptionsOf(job), nodes, made.report.float_reasons),
+  std::ranges::move(WarningsOf(given, job, read, nodes, outside, made, out),
                     std::back_inserter(out.warnings));
-  if (!job.activation_bits.empty() && out.activation_bits.empty())
-    out.warnings.push_back(
-        "--activation-bits: no value uses fewer than 8 bits (docs/quantization.md says which may)");
-  // --scheme auto and float32 promise no fewer bytes.
-  if (const QuantScheme* scheme = FindScheme(job.scheme);
-      scheme != nullptr && scheme->precision != Precision::kFloat32 && !job.certified()) {
-    if (auto left = LeftFloatWarning(made.graph ? *made.graph : made.model->graph,
-                                     out.float_weight_bytes, out.float_reasons))
-      out.warnings.push_back(std::move(*left));
-    if (auto kept = KeptWarning(made.graph ? *made.graph : made.model->graph, *scheme, few_bits))
-      out.warnings.push_back(std::move(*kept));
-  }
-  const QdqTarget* const target = FindQdqTarget(job.target);
-  if (made.graph && target != nullptr && target->runtime == std::string_view("ort-cpu"))
-    std::ranges::move(OrtGaps(*made.graph), std::back_inserter(out.warnings));
   EVOQ_TRY(follow.At("writing", 0));
   EVOQ_TRY(WriteOutside(job, outside, made.report, inputs.ranges, out.warnings));
   const bool has_ranges = notes.samples > 0 || !outside.ranges.empty();

@@ -6,8 +6,10 @@
 #include <random>
 
 #include "program/etm.h"
+#include "workflow/adaptive_cost.h"
 #include "workflow/evaluate.h"
 #include "workflow/tiny_testing.h"
+#include "workflow/to_measure.h"
 
 namespace evoq {
 namespace {
@@ -117,6 +119,35 @@ TEST_F(ScaleSetJobs, AdaptiveEvaluationKeepsQuietFramesAccurate) {
   EXPECT_GT(adaptive->sample_sqnr_db, plain->sample_sqnr_db + 8);
   EXPECT_NEAR(first->sample_sqnr_db, plain->sample_sqnr_db, 1.5);
   EXPECT_FALSE(first->adaptive);
+}
+
+TEST_F(ScaleSetJobs, WhatAdaptingCostsIsToldByTheRun) {
+  QuantizeJob job = Job({"2"});
+  job.calib = {Frames("calib.npy", Levels(6, 4))};
+  ASSERT_TRUE(Quantize(job));
+  AdaptiveOptions looks;
+  looks.every = 64;
+  const auto measured = [&](std::optional<AdaptiveOptions> adaptive) {
+    auto engine = LoadEngine(job.output, {.threads = 1, .adaptive = adaptive});
+    EXPECT_TRUE(engine);
+    auto m = ToMeasure(std::move(*engine), {});
+    EXPECT_TRUE(m);
+    return std::move(*m);
+  };
+  const ModelToMeasure plain = measured({}), adaptive = measured(looks);
+  auto first = RunFirst(plain), second = RunFirst(adaptive);
+  ASSERT_TRUE(first && second);
+  const auto executor = adaptive.engine->At(adaptive.shapes);
+  ASSERT_TRUE(executor);
+  const auto cost = MeasureAdaptiveCost(*first->runnable, first->buffers, **executor,
+                                        second->buffers, {.warmup_ms = 0, .duration_s = 0.02});
+  ASSERT_TRUE(cost) << cost.error().message();
+  EXPECT_EQ(cost->look_every, 64);
+  EXPECT_EQ(cost->runs % 64, 0);
+  EXPECT_GT(cost->plain_ms, 0);
+  // Not by turns of 64 runs.
+  EXPECT_LT(cost->adaptive_ms, 10 * cost->plain_ms);
+  EXPECT_GT(cost->adaptive_ms, cost->plain_ms / 10);
 }
 
 TEST_F(ScaleSetJobs, NamedSetsHaveSamplesOfTheirOwn) {

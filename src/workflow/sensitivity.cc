@@ -4,7 +4,6 @@
 #include <cmath>
 
 #include "base/file.h"
-#include "base/output_file.h"
 #include "passes/widen.h"
 #include "report/page.h"
 #include "workflow/calibrate.h"

@@ -16,16 +16,6 @@ namespace {
 
 constexpr size_t kMostMeasured = 16;
 
-double ElementsOf(const InputShapes& shapes) {
-  double elements = 0;
-  for (const auto& [name, sizes] : shapes) {
-    double product = 1;
-    for (const int64_t size : sizes) product *= static_cast<double>(size);
-    elements += product;
-  }
-  return elements;
-}
-
 // Dimension 0, where all inputs have the same; else 0.
 int64_t SamplesOf(const InputShapes& shapes) {
   int64_t samples = 0;

@@ -201,6 +201,19 @@ Status CheckPaths(const TrainJob& job) {
   return CheckRecipe(r);
 }
 
+// A file's graph, before its data is read, which may be large: whether it can be trained.
+Status CheckTrainable(const TrainJob& job, const Graph& graph) {
+  const LossDef* const loss = FindRow(AllLosses(), job.recipe.loss);
+  EVOQ_ASSIGN(const DType numbers, IntegersOfInputs(graph));
+  const int64_t length = numbers == DType::kUndefined ? 0 : job.recipe.context;
+  EVOQ_TRY(MakeTrainingPlan(graph, {.samples = job.recipe.shard,
+                                    .freeze = job.recipe.freeze,
+                                    .only = OnlyTrained(job.recipe),
+                                    .logits = loss->logits,
+                                    .length = length}));
+  return {};
+}
+
 // Adds a line to the end of a file.
 Status AppendLine(const std::string& path, const nlohmann::json& line) {
   const std::string text = line.dump() + "\n";
@@ -235,6 +248,42 @@ Result<std::string> WriteBeside(const std::string& output, const char* ending,
   const std::string path = beside.replace_extension(ending).string();
   EVOQ_TRY(WriteFileAtomic(path, text));
   return path;
+}
+
+// What is told while a model is trained; refers to the job, `test` and `events`, and does nothing
+// in the processes that tell nothing.
+TrainingHooks HooksOf(const TrainJob& job, const Follow& follow, const LabelledSamples& test,
+                      std::optional<EventFile>& events, bool tells) {
+  TrainingHooks hooks;
+  hooks.progress = follow.Stage("training");
+  if (test.count() > 0 && tells)
+    hooks.test = [&](const Graph& graph) { return MeasureAccuracy(graph, test, job.threads); };
+  hooks.epoch = [&, tells](const EpochReport& report) -> Status {
+    if (!tells) return {};
+    if (job.epoch) job.epoch(report);
+    if (events) EVOQ_TRY(events->Add(SecondsNow(), report.epoch, EventsOf(report)));
+    return job.log.empty() ? Status() : AppendLine(job.log, ToJson(report));
+  };
+  return hooks;
+}
+
+// The model, and beside it what its inputs are made by.
+Status WriteTrained(const TrainJob& job, Start start, const Data& data, bool integers,
+                    Trained& out) {
+  if (job.recipe.lora.empty()) {
+    EVOQ_TRY(WriteModel(start.graph, integers, job.output));
+  } else {
+    EVOQ_TRY(WriteAdapted(job, std::move(start.graph)));
+  }
+  out.output_bytes =
+      LowerExtension(job.output).empty() ? 4 * out.adapter_numbers : WrittenBytes(job.output);
+  if (!start.preprocess.empty()) {
+    EVOQ_ASSIGN(out.preprocess, WriteBeside(job.output, ".preprocess.json", start.preprocess));
+  }
+  if (!data.tokenizer.empty()) {
+    EVOQ_ASSIGN(out.tokenizer, WriteBeside(job.output, ".tokenizer.json", data.tokenizer));
+  }
+  return {};
 }
 
 }  // namespace
@@ -276,34 +325,15 @@ Result<Trained> Train(const TrainJob& job, const Follow& follow) {
   if (weights) {
     EVOQ_ASSIGN(rounder, WithContext(PrepareWeights(job, start.graph), job.model));
   }
-  if (start.network == nullptr && !integers) {  // before the data, which may be large
-    const LossDef* const loss = FindRow(AllLosses(), job.recipe.loss);
-    EVOQ_ASSIGN(const DType numbers, WithContext(IntegersOfInputs(start.graph), job.model));
-    const int64_t length = numbers == DType::kUndefined ? 0 : job.recipe.context;
-    EVOQ_TRY(WithContext(MakeTrainingPlan(start.graph, {.samples = job.recipe.shard,
-                                                        .freeze = job.recipe.freeze,
-                                                        .only = OnlyTrained(job.recipe),
-                                                        .logits = loss->logits,
-                                                        .length = length}),
-                         job.model));
-  }
+  if (start.network == nullptr && !integers)
+    EVOQ_TRY(WithContext(CheckTrainable(job, start.graph), job.model));
   EVOQ_ASSIGN(Data data, ReadData(job, files, start, follow));
   const LabelledSamples &samples = data.samples, &test = data.test;
-  TrainingHooks hooks;
-  hooks.progress = follow.Stage("training");
-  if (test.count() > 0 && out.told) {
-    hooks.test = [&](const Graph& graph) { return MeasureAccuracy(graph, test, job.threads); };
-  }
   std::optional<EventFile> events;
   if (!job.tensorboard.empty() && out.told) {
     EVOQ_ASSIGN(events, EventFile::Create(job.tensorboard, SecondsNow()));
   }
-  hooks.epoch = [&](const EpochReport& report) -> Status {
-    if (!out.told) return {};
-    if (job.epoch) job.epoch(report);
-    if (events) EVOQ_TRY(events->Add(SecondsNow(), report.epoch, EventsOf(report)));
-    return job.log.empty() ? Status() : AppendLine(job.log, ToJson(report));
-  };
+  TrainingHooks hooks = HooksOf(job, follow, test, events, out.told);
   std::unique_ptr<QuantizedModel> quantized;
   if (integers) {
     EVOQ_ASSIGN(quantized,
@@ -342,19 +372,7 @@ Result<Trained> Train(const TrainJob& job, const Follow& follow) {
   }
   if (weights) EVOQ_TRY(WithContext(QuantizeTrained(job, test, start.graph, out), job.model));
   EVOQ_TRY(follow.At("writing", 0));
-  if (adapts) {
-    EVOQ_TRY(WriteAdapted(job, std::move(start.graph)));
-  } else {
-    EVOQ_TRY(WriteModel(start.graph, integers, job.output));
-  }
-  out.output_bytes =
-      LowerExtension(job.output).empty() ? 4 * out.adapter_numbers : WrittenBytes(job.output);
-  if (!start.preprocess.empty()) {
-    EVOQ_ASSIGN(out.preprocess, WriteBeside(job.output, ".preprocess.json", start.preprocess));
-  }
-  if (!data.tokenizer.empty()) {
-    EVOQ_ASSIGN(out.tokenizer, WriteBeside(job.output, ".tokenizer.json", data.tokenizer));
-  }
+  EVOQ_TRY(WriteTrained(job, std::move(start), data, integers, out));
   if (ranks != nullptr) ranks->Finish();
   return out;
 }

@@ -14,9 +14,7 @@ constexpr int64_t kWidth = 768, kHeads = 12, kHead = kWidth / kHeads, kInner = 3
 ValueId Heads(NetBuilder& b, ValueId x, int64_t length, std::vector<int64_t> perm) {
   const ValueId split =
       b.Apply("Reshape", {x, b.Int64s("heads_shape", {0, length, kHeads, kHead})});
-  Attrs attrs;
-  attrs.Set("perm", std::move(perm));
-  return b.Apply("Transpose", {split}, std::move(attrs));
+  return b.Apply("Transpose", {split}, Attrs::Of("perm", std::move(perm)));
 }
 
 ValueId Attention(NetBuilder& b, ValueId x, int64_t length) {
@@ -24,9 +22,7 @@ ValueId Attention(NetBuilder& b, ValueId x, int64_t length) {
   const ValueId k = Heads(b, b.MatMul(x, kWidth, kWidth), length, {0, 2, 3, 1});
   const ValueId v = Heads(b, b.MatMul(x, kWidth, kWidth), length, {0, 2, 1, 3});
   const ValueId scores = b.Apply("Div", {b.Apply("MatMul", {q, k}), b.Scalar(8.0f)});
-  Attrs last;
-  last.Set("axis", -1);
-  const ValueId mixed = b.Apply("MatMul", {b.Apply("Softmax", {scores}, last), v});
+  const ValueId mixed = b.Apply("MatMul", {b.Apply("Softmax", {scores}, Attrs::Of("axis", -1)), v});
   Attrs perm;
   perm.Set("perm", std::vector<int64_t>{0, 2, 1, 3});
   const ValueId joined = b.Apply("Reshape", {b.Apply("Transpose", {mixed}, perm),

@@ -33,8 +33,7 @@ ValueId NetBuilder::Weights(const std::string& name, std::vector<int64_t> sizes,
 }
 
 ValueId NetBuilder::Int64s(const std::string& name, std::vector<int64_t> values) {
-  return graph_.AddConstant(
-      name, Tensor::FromValues<int64_t>(Shape{static_cast<int64_t>(values.size())}, values));
+  return graph_.AddConstant(name, Tensor::FromValues(values));
 }
 
 ValueId NetBuilder::Scalar(float value) {
@@ -59,8 +58,7 @@ ValueId NetBuilder::Conv(ValueId x, int64_t in, int64_t out, const ConvOptions& 
 
 ValueId NetBuilder::BatchNorm(ValueId x, int64_t channels) {
   const std::string name = Name("bn");
-  Attrs attrs;
-  attrs.Set("epsilon", 1e-5f);
+  Attrs attrs = Attrs::Of("epsilon", 1e-5f);
   const ValueId scale = Weights(name + ".weight", {channels}, 0.05f, 1.0f),
                 bias = Weights(name + ".bias", {channels}, 0.05f);
   const ValueId mean = Weights(name + ".running_mean", {channels}, 0.1f);
@@ -81,15 +79,12 @@ ValueId NetBuilder::MaxPool(ValueId x, int64_t kernel, int64_t stride, int64_t p
 }
 
 ValueId NetBuilder::Flatten(ValueId x) {
-  Attrs attrs;
-  attrs.Set("axis", 1);
-  return graph_.Apply("Flatten", Name("flatten"), {x}, std::move(attrs));
+  return graph_.Apply("Flatten", Name("flatten"), {x}, Attrs::Of("axis", 1));
 }
 
 ValueId NetBuilder::Dense(ValueId x, int64_t in, int64_t out) {
   const std::string name = Name("fc");
-  Attrs attrs;
-  attrs.Set("transB", 1);
+  Attrs attrs = Attrs::Of("transB", 1);
   const ValueId w = Weights(name + ".weight", {out, in}, std::sqrt(1.0f / static_cast<float>(in)));
   const ValueId b = Weights(name + ".bias", {out}, 0.02f);
   return graph_.Apply("Gemm", name, {x, w, b}, std::move(attrs));

@@ -50,9 +50,7 @@ ValueId Fire(NetBuilder& b, ValueId x, int64_t in, int64_t squeeze, int64_t expa
   const ValueId s = b.Relu(b.Conv(x, in, squeeze, {}));
   const ValueId left = b.Relu(b.Conv(s, squeeze, expand, {}));
   const ValueId right = b.Relu(b.Conv(s, squeeze, expand, {.kernel = 3, .pad = 1}));
-  Attrs attrs;
-  attrs.Set("axis", 1);
-  return b.Apply("Concat", {left, right}, std::move(attrs));
+  return b.Apply("Concat", {left, right}, Attrs::Of("axis", 1));
 }
 
 // Iandola et al., "SqueezeNet" (2016), version 1.1.

@@ -561,7 +561,7 @@ TEST_F(BadFiles, Usage) {
 TEST_F(BadFiles, Configurations) {
   SaveText("bad.json", R"({"scheme": 8})");
   Expect("quantize @net.onnx -o @out/q.etm --calib-random 1 --config @bad.json", 3,
-         "bad.json: unknown field 'scheme' or a value of the wrong kind");
+         "bad.json: scheme: expected a text, found 8");
   SaveText("bad.json", R"({"percentile": 150})");
   Expect("quantize @net.onnx -o @out/q.etm --calib-random 1 --config @bad.json", 2,
          "percentile 150, expected");

@@ -40,6 +40,15 @@ ForeignRun RunOf(std::vector<ForeignLayer> layers) {
   return run;
 }
 
+// Convolutions of one kind, each behind the one before.
+ForeignRun Chain(const char* precision, const std::vector<double>& ms) {
+  std::vector<ForeignLayer> layers;
+  for (size_t i = 0; i < ms.size(); ++i)
+    layers.push_back(Conv(fmt::format("Conv_{}", i), ms[i], precision, kOut, k3x3, 589824,
+                          fmt::format("t{}", i), fmt::format("t{}", i + 1)));
+  return RunOf(layers);
+}
+
 std::map<std::string, Finding> Found(const ForeignRun& run, const ForeignRun& baseline) {
   std::map<std::string, Finding> found;
   for (const Finding& f : Diagnose(run, &baseline).findings) found[f.rule->code] = f;
@@ -107,21 +116,14 @@ TEST(Pairing, AnotherLayerWithTheSameOutputIsADoubt) {
 
 // Three layers of one kind, each behind the one before: the n-th is the n-th.
 TEST(Pairing, AChainIsPairedInOrder) {
-  const auto chain = [](const char* precision, std::vector<double> ms) {
-    std::vector<ForeignLayer> layers;
-    for (size_t i = 0; i < ms.size(); ++i)
-      layers.push_back(Conv(fmt::format("Conv_{}", i), ms[i], precision, kOut, k3x3, 589824,
-                            fmt::format("t{}", i), fmt::format("t{}", i + 1)));
-    return RunOf(layers);
-  };
-  const auto found = Found(chain("int8", {0.02, 0.06, 0.03}), chain("fp16", {0.04, 0.05, 0.03}));
+  const auto found = Found(Chain("int8", {0.02, 0.06, 0.03}), Chain("fp16", {0.04, 0.05, 0.03}));
   EXPECT_EQ(LayersOf(found, "int8-layer-slower"), std::vector<std::string>{"Conv_1"})
       << "and not Conv_2, which takes as long";
   EXPECT_NEAR(found.at("int8-layer-slower").ms, 0.01, 1e-12);
   EXPECT_EQ(found.size(), 1u);
   // One of the baseline's is missing, and 0.06 ms is more than any of the others takes: 0.06 -
   // 0.05. 0.045 may be slower or not.
-  const auto fewer = Found(chain("int8", {0.045, 0.06, 0.03}), chain("fp16", {0.04, 0.05}));
+  const auto fewer = Found(Chain("int8", {0.045, 0.06, 0.03}), Chain("fp16", {0.04, 0.05}));
   EXPECT_EQ(LayersOf(fewer, "int8-layer-slower"), std::vector<std::string>{"Conv_1"});
   EXPECT_NEAR(fewer.at("int8-layer-slower").ms, 0.01, 1e-12);
   EXPECT_EQ(LayersOf(fewer, "int8-layer-unpaired"), std::vector<std::string>{"Conv_0"});
@@ -287,19 +289,12 @@ TEST(Pairing, LayersOfOtherKinds) {
 
 // Two of a kind, three in the baseline: an order proves nothing.
 TEST(Pairing, MoreInTheBaselineProveNoOrder) {
-  const auto chain = [](const char* precision, std::vector<double> ms) {
-    std::vector<ForeignLayer> layers;
-    for (size_t i = 0; i < ms.size(); ++i)
-      layers.push_back(Conv(fmt::format("Conv_{}", i), ms[i], precision, kOut, k3x3, 589824,
-                            fmt::format("t{}", i), fmt::format("t{}", i + 1)));
-    return RunOf(layers);
-  };
-  const auto found = Found(chain("int8", {0.03, 0.01}), chain("fp16", {0.02, 0.04, 0.02}));
+  const auto found = Found(Chain("int8", {0.03, 0.01}), Chain("fp16", {0.02, 0.04, 0.02}));
   EXPECT_EQ(LayersOf(found, "int8-layer-unpaired"), std::vector<std::string>{"Conv_0"});
   EXPECT_EQ(found.size(), 1u);
   // Where one of those that it may be leaves the sum to others, more time than all of them take
   // proves nothing either.
-  ForeignRun adds = chain("int8", {0.05, 0.01}), before = chain("fp16", {0.02, 0.04, 0.02});
+  ForeignRun adds = Chain("int8", {0.05, 0.01}), before = Chain("fp16", {0.02, 0.04, 0.02});
   adds.layers[0].has_residual = true;
   before.layers[0].has_residual = before.layers[1].has_residual = true;
   EXPECT_EQ(LayersOf(Found(adds, before), "int8-layer-unpaired"),

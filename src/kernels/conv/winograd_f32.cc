@@ -2,7 +2,9 @@
 
 #include <algorithm>
 
+#include "base/aligned.h"
 #include "base/math.h"
+#include "kernels/conv/winograd_f32_tile.h"
 #include "kernels/derived.h"
 #include "kernels/gemm/gemm_float.h"
 #include "kernels/gemm/winograd_tiles.h"

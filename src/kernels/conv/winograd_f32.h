@@ -6,10 +6,8 @@
 
 #include <memory>
 
-#include "base/aligned.h"
 #include "kernels/activation.h"
 #include "kernels/conv/conv_shape_f32.h"
-#include "kernels/conv/winograd_f32_tile.h"
 #include "kernels/gemm/gemm_float_tile.h"
 #include "kernels/kernel.h"
 

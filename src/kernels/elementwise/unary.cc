@@ -37,10 +37,7 @@ std::optional<Reason> RejectUnaryShapes(const KernelCall& call, DType bounds) {
 namespace {
 
 std::optional<Reason> RejectFloat(const KernelCall& call) {
-  if (!PlainFloat(call.inputs[0]) || !PlainFloat(call.outputs[0])) {
-    return Reject("types", "{} -> {}, expected float32", call.inputs[0].ToString(),
-                  call.outputs[0].ToString());
-  }
+  if (auto why = RejectUnlessFloat(call)) return why;
   return RejectUnaryShapes(call, DType::kFloat32);
 }
 

@@ -118,8 +118,7 @@ Result<Tensor> Pack(const Tensor& plain) {
   return PackBlocks(dense, layout);
 }
 
-}  // namespace
-
+// Of packed k4n16 bytes.
 BlockCount CountBlocks(const int8_t* packed, const K4N16& sizes, BlockShape shape) {
   BlockCount count;
   int8_t block[kBlockBytes];
@@ -129,6 +128,8 @@ BlockCount CountBlocks(const int8_t* packed, const K4N16& sizes, BlockShape shap
   });
   return count;
 }
+
+}  // namespace
 
 bool IsBlockLayout(std::string_view layout) { return FindBlockLayout(layout) != nullptr; }
 

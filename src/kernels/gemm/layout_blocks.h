@@ -31,8 +31,6 @@ struct BlockCount {
     return all == 0 ? 1 : static_cast<double>(used) / static_cast<double>(all);
   }
 };
-// Of packed k4n16 bytes.
-BlockCount CountBlocks(const int8_t* packed, const K4N16& sizes, BlockShape shape);
 
 // Weights with fewer blocks than one in so many are stored in full: a file's constants are no
 // smaller than a fixed share of what they unpack to.

@@ -25,9 +25,7 @@ Tensor Picked(const Tensor& x, const TensorType& type, const Source& source,
   return y;
 }
 
-Tensor Ints(const std::vector<int64_t>& v) {
-  return Tensor::FromValues<int64_t>(Shape{static_cast<int64_t>(v.size())}, v);
-}
+Tensor Ints(const std::vector<int64_t>& v) { return Tensor::FromValues(v); }
 
 const DType kTypes[] = {DType::kUint8, DType::kInt16, DType::kFloat32, DType::kInt64};
 

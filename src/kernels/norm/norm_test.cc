@@ -305,9 +305,7 @@ TEST(Norm, ReduceOverAnyAxes) {
           x.mutable_data<float>()[i] = std::abs(x.data<float>()[i]) + 0.1f;
       }
       t.inputs = {x};
-      if (!s.axes.empty())
-        t.inputs.push_back(
-            Tensor::FromValues<int64_t>(Shape{static_cast<int64_t>(s.axes.size())}, s.axes));
+      if (!s.axes.empty()) t.inputs.push_back(Tensor::FromValues(s.axes));
       t.is_constant = {false, true};
       t.outputs = {TensorType(DType::kFloat32, Shape(s.out))};
       ExpectKernel(*FindKernel(std::string(op) + "_f32"), t, {ReduceReference(op, x, s)},
@@ -377,9 +375,7 @@ TEST(Norm, QuantizedMean) {
     t.op = "ReduceMean";
     t.inputs = {RandomTensor(
         TensorType(DType::kUint8, Shape(s.sizes), QuantParams::PerTensor(0.1f, 127)), 1)};
-    if (!s.axes.empty())
-      t.inputs.push_back(
-          Tensor::FromValues<int64_t>(Shape{static_cast<int64_t>(s.axes.size())}, s.axes));
+    if (!s.axes.empty()) t.inputs.push_back(Tensor::FromValues(s.axes));
     t.is_constant = {false, true};
     t.outputs = {TensorType(DType::kUint8, Shape(s.out), QuantParams::PerTensor(0.03f, 120))};
     Tensor want = Tensor::Allocate(t.outputs[0]);

@@ -4,7 +4,6 @@
 
 #include <optional>
 
-#include "base/reason.h"
 #include "tensor/tensor.h"
 
 namespace evoq {

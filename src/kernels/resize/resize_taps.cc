@@ -11,9 +11,7 @@ namespace {
 
 std::optional<Reason> RejectTaps(const KernelCall& call) {
   if (auto unknown = RejectUnknownShapes(call)) return unknown;
-  const TensorType &x = call.inputs[0], &y = call.outputs[0];
-  if (!PlainFloat(x) || !PlainFloat(y))
-    return Reject("types", "{} -> {}, expected float32", x.ToString(), y.ToString());
+  if (auto why = RejectUnlessFloat(call)) return why;
   if (auto fits = CheckResize(call, ResizeTaps::kAny); !fits)
     return Reject("attribute", "{}", fits.error().message());
   return std::nullopt;

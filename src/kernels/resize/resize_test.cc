@@ -99,8 +99,7 @@ TestCall MakeCall(const Case& s, TensorType x, TensorType y, const std::string& 
     sizes.insert(sizes.begin() + 1, sizes.back());
     sizes.pop_back();
   }
-  t.inputs = {RandomTensor(x, 1), Tensor(), Tensor(),
-              Tensor::FromValues<int64_t>(Shape{static_cast<int64_t>(sizes.size())}, sizes)};
+  t.inputs = {RandomTensor(x, 1), Tensor(), Tensor(), Tensor::FromValues(sizes)};
   t.is_constant = {false, false, false, true};
   t.outputs = {y};
   return t;

@@ -1,7 +1,6 @@
 // What families count alike.
 #pragma once
 
-#include "base/math.h"
 #include "predict/cost.h"
 
 namespace evoq {

@@ -1,6 +1,7 @@
 // Depthwise convolutions: each output is a sum over taps, vectors run over channels.
 #include <algorithm>
 
+#include "base/math.h"
 #include "kernels/dwconv/dwconv_call.h"
 #include "predict/families/count.h"
 

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "base/math.h"
 #include "kernels/conv/tap_sums.h"
 #include "kernels/gemm/blocks/block_data.h"
 #include "kernels/gemm/blocks/weights.h"

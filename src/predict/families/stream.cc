@@ -2,6 +2,7 @@
 // moves of bytes.
 #include <algorithm>
 
+#include "base/math.h"
 #include "kernels/attention/attention_call.h"
 #include "kernels/elementwise/broadcast.h"
 #include "ops/op.h"

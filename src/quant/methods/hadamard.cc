@@ -114,9 +114,7 @@ class StreamFinder {
 
   bool VisitReader(NodeId id, ValueId value) {
     const Node& node = graph_.node(id);
-    if (const OpDef* op = FindOp(node);
-        op != nullptr && (op->axes == AxisUse::kShapeOf || op->axes == AxisUse::kSizeOf))
-      return true;
+    if (GivesSizes(node)) return true;
     if (IsRmsNormalization(node)) return VisitNorm(id);
     if (IsSum(node) || (PicksRows(node) && node.input(0) == value)) {
       Push(node.outputs[0]);

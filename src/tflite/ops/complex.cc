@@ -12,12 +12,10 @@ Status CheckInput(Translator& to, Elements elements) {
 }
 
 ValueId Transformed(Translator& to, ValueId x, int64_t length, int64_t axis, bool onesided) {
-  Attrs attrs;
-  attrs.Set("onesided", onesided ? 1 : 0);
   return to.Apply(
       "DFT",
       {x, to.Constant(Tensor::Scalar<int64_t>(length)), to.Constant(Tensor::Scalar<int64_t>(axis))},
-      std::move(attrs));
+      Attrs::Of("onesided", onesided ? 1 : 0));
 }
 
 // Of the last two axes, cut or filled with zeros to the lengths in input 1; of the last axis the
@@ -50,9 +48,8 @@ Status Imag(Translator& to) {
 
 Status ComplexAbs(Translator& to) {
   EVOQ_TRY(CheckInput(to, Elements::kComplex));
-  Attrs attrs;
-  attrs.Set("keepdims", 0);
-  return to.Set(0, to.Apply("ReduceL2", {to.Real(0), to.Int64Constant({-1})}, std::move(attrs)));
+  return to.Set(
+      0, to.Apply("ReduceL2", {to.Real(0), to.Int64Constant({-1})}, Attrs::Of("keepdims", 0)));
 }
 
 constexpr OpRow Row(const char* name, int number, Status (*translate)(Translator&)) {

@@ -24,8 +24,7 @@ Status Cast(Translator& to) {
   if (to.output(0).elements != Elements::kReal) return Unsupported("a cast to complex numbers");
   // Of complex numbers the real part.
   const bool complex = to.input(0).elements == Elements::kComplex;
-  Attrs attrs;
-  attrs.Set("to", static_cast<int>(to.output(0).dtype));
+  Attrs attrs = Attrs::Of("to", static_cast<int>(to.output(0).dtype));
   const ValueId x = complex ? to.Part(0, 0) : to.Real(0);
   return to.Set(0, to.Apply("Cast", {x}, std::move(attrs)));
 }

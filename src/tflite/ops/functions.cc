@@ -31,9 +31,7 @@ Status Relu0To1(Translator& to) { return Clipped(to, 0, 1); }
 
 Status LeakyRelu(Translator& to) {
   EVOQ_ASSIGN(const auto* o, to.Options<fb::LeakyReluOptions>());
-  Attrs attrs;
-  attrs.Set("alpha", o->alpha());
-  return SetApplied(to, "LeakyRelu", std::move(attrs));
+  return SetApplied(to, "LeakyRelu", Attrs::Of("alpha", o->alpha()));
 }
 
 Status Gelu(Translator& to) {

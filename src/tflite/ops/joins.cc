@@ -7,11 +7,7 @@ namespace {
 // Of axes 0 to 3 of the file's order, those of N, C, H, W.
 constexpr int64_t kPlanarAxis[] = {0, 2, 3, 1};
 
-Attrs AxisAttr(int64_t axis) {
-  Attrs attrs;
-  attrs.Set("axis", axis);
-  return attrs;
-}
+Attrs AxisAttr(int64_t axis) { return Attrs::Of("axis", axis); }
 
 Status Concatenation(Translator& to) {
   EVOQ_ASSIGN(const auto* o, to.Options<fb::ConcatenationOptions>());

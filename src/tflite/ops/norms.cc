@@ -4,11 +4,7 @@
 namespace evoq::tflite {
 namespace {
 
-Attrs LastAxis() {
-  Attrs attrs;
-  attrs.Set("axis", -1);
-  return attrs;
-}
+Attrs LastAxis() { return Attrs::Of("axis", -1); }
 
 Status Softmax(Translator& to) {
   EVOQ_ASSIGN(const auto* o, to.Options<fb::SoftmaxOptions>());

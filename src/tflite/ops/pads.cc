@@ -31,9 +31,7 @@ Status SetPadded(Translator& to, const char* mode, bool valued) {
   EVOQ_ASSIGN(const ValueId pads, Pads(to, planar));
   std::vector<ValueId> inputs = {planar ? to.Planar(0) : to.Real(0), pads};
   if (valued) inputs.push_back(to.Apply("Reshape", {to.Real(2), to.Int64Constant({})}));
-  Attrs attrs;
-  attrs.Set("mode", mode);
-  const ValueId y = to.Apply("Pad", std::move(inputs), std::move(attrs));
+  const ValueId y = to.Apply("Pad", std::move(inputs), Attrs::Of("mode", mode));
   return planar ? to.SetPlanar(0, y) : to.Set(0, y);
 }
 

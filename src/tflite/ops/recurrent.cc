@@ -16,16 +16,13 @@ constexpr size_t kGates[] = {0, 3, 1, 2};
 ValueId Gates(Translator& to, size_t first) {
   std::vector<ValueId> parts;
   for (const size_t gate : kGates) parts.push_back(to.Real(first + gate));
-  Attrs attrs;
-  attrs.Set("axis", 0);
-  return to.Apply("Unsqueeze",
-                  {to.Apply("Concat", std::move(parts), std::move(attrs)), to.Int64Constant({0})});
+  return to.Apply("Unsqueeze", {to.Apply("Concat", std::move(parts), Attrs::Of("axis", 0)),
+                                to.Int64Constant({0})});
 }
 
 // W b are added as ONNX has them: biases of the input, then those of the recurrence, which are 0.
 ValueId Biases(Translator& to, int64_t hidden) {
-  Attrs attrs;
-  attrs.Set("axis", 1);
+  Attrs attrs = Attrs::Of("axis", 1);
   const ValueId zeros =
       to.Constant(Tensor::Allocate(TensorType(DType::kFloat32, Shape{int64_t{1}, 4 * hidden})));
   return to.Apply("Concat", {Gates(to, kBiases), zeros}, std::move(attrs));

@@ -12,9 +12,7 @@ std::vector<int64_t> Ints32(const flatbuffers::Vector<int32_t>* from) {
 }
 
 ValueId CastTo(Translator& to, ValueId value, DType dtype) {
-  Attrs attrs;
-  attrs.Set("to", static_cast<int>(dtype));
-  return to.Apply("Cast", {value}, std::move(attrs));
+  return to.Apply("Cast", {value}, Attrs::Of("to", static_cast<int>(dtype)));
 }
 
 // The shape of input 1, or of the options where there is none. A size of 0 is none here.
@@ -29,13 +27,9 @@ Status Reshape(Translator& to) {
     shape = to.Int64Constant(Ints32(o->new_shape()));
   }
   if (to.input(0).elements == Elements::kComplex) {
-    Attrs along;
-    along.Set("axis", 0);
-    shape = to.Apply("Concat", {shape, to.Int64Constant({2})}, std::move(along));
+    shape = to.Apply("Concat", {shape, to.Int64Constant({2})}, Attrs::Of("axis", 0));
   }
-  Attrs attrs;
-  attrs.Set("allowzero", 1);
-  return to.Set(0, to.Apply("Reshape", {to.Real(0), shape}, std::move(attrs)));
+  return to.Set(0, to.Apply("Reshape", {to.Real(0), shape}, Attrs::Of("allowzero", 1)));
 }
 
 Status Squeeze(Translator& to) {

@@ -131,16 +131,12 @@ Status Gather(Translator& to) {
   EVOQ_ASSIGN(const auto* o, to.Options<fb::GatherOptions>());
   if (o->batch_dims() != 0) return Unsupported("batch dimensions {}", o->batch_dims());
   EVOQ_ASSIGN(const int64_t axis, to.AxisOf(o->axis(), to.input(0).rank()));
-  Attrs attrs;
-  attrs.Set("axis", axis);
-  return to.Set(0, to.Apply("Gather", {to.Real(0), to.Int64s(1)}, std::move(attrs)));
+  return to.Set(0, to.Apply("Gather", {to.Real(0), to.Int64s(1)}, Attrs::Of("axis", axis)));
 }
 
 // Rows of a table (input 1) by number.
 Status EmbeddingLookup(Translator& to) {
-  Attrs attrs;
-  attrs.Set("axis", 0);
-  return to.Set(0, to.Apply("Gather", {to.Real(1), to.Int64s(0)}, std::move(attrs)));
+  return to.Set(0, to.Apply("Gather", {to.Real(1), to.Int64s(0)}, Attrs::Of("axis", 0)));
 }
 
 Status GatherNd(Translator& to) {
@@ -151,9 +147,7 @@ Status TopK(Translator& to) {
   const ValueId k = to.Apply("Reshape", {to.Int64s(1), to.Int64Constant({1})});
   const std::vector<ValueId> y = to.ApplyMany("TopK", {to.Real(0), k}, 2);
   EVOQ_TRY(to.Set(0, y[0]));
-  Attrs attrs;
-  attrs.Set("to", static_cast<int>(to.output(1).dtype));
-  return to.Set(1, to.Apply("Cast", {y[1]}, std::move(attrs)));
+  return to.Set(1, to.Apply("Cast", {y[1]}, Attrs::Of("to", static_cast<int>(to.output(1).dtype))));
 }
 
 constexpr OpRow Row(const char* name, int number, int inputs, Status (*translate)(Translator&),

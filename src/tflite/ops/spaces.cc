@@ -7,9 +7,7 @@ namespace {
 Status MoveSpace(Translator& to, const char* op, int block) {
   EVOQ_TRY(to.CheckRank(0, 4));
   if (block < 1) return InvalidInput("blocks of size {}", block);
-  Attrs attrs;
-  attrs.Set("blocksize", block);
-  return to.SetPlanar(0, to.Apply(op, {to.Planar(0)}, std::move(attrs)));
+  return to.SetPlanar(0, to.Apply(op, {to.Planar(0)}, Attrs::Of("blocksize", block)));
 }
 
 Status SpaceToDepth(Translator& to) {

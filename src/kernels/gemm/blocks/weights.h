@@ -7,8 +7,9 @@
 #include <vector>
 
 #include "base/reason.h"
+#include "base/result.h"
 #include "kernels/gemm/blocks/product.h"
-#include "kernels/layout.h"
+#include "tensor/tensor.h"
 
 namespace evoq {
 
