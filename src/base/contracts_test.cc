@@ -155,6 +155,11 @@ TEST(File, NamesAndFolders) {
             (std::vector<std::string>{(dir / "a").string(), (dir / "m.txt").string(),
                                       (dir / "z").string()}));
   EXPECT_EQ(ListFiles((dir / "none").string()).error().code(), ErrorCode::kNotFound);
+  EXPECT_EQ(ListFolders(dir.string()).value(), (std::vector<std::string>{"b"}));
+  EXPECT_EQ(ListFilesBelow(dir.string()).value(),
+            (std::vector<std::string>{"a", "b/inside", "m.txt", "z"}));
+  EXPECT_EQ(ListFolders((dir / "a").string()).error().code(), ErrorCode::kNotFound);
+  EXPECT_EQ(ListFilesBelow((dir / "none").string()).error().code(), ErrorCode::kNotFound);
   EXPECT_EQ(MakeDirectories((dir / "a" / "x").string()).error().code(), ErrorCode::kIo);
   ASSERT_TRUE(MakeParentOf((dir / "p" / "q" / "file").string()));
   EXPECT_TRUE(std::filesystem::is_directory(dir / "p" / "q"));

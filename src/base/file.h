@@ -84,6 +84,11 @@ std::string CachePath(const char* variable, const std::string& name);
 // The regular files below `directory` (not below its subdirectories) as full paths, sorted by name.
 // Errors: kNotFound when it is not a directory.
 Result<std::vector<std::string>> ListFiles(const std::string& directory);
+// The names of its subdirectories, sorted. Errors: kNotFound when it is not a directory.
+Result<std::vector<std::string>> ListFolders(const std::string& directory);
+// The regular files in it and in its subdirectories at any depth, not behind links, as sorted paths
+// from there ("a/b.png"). Errors: kNotFound when a directory cannot be listed.
+Result<std::vector<std::string>> ListFilesBelow(const std::string& directory);
 
 // "a/b/c.txt" -> "c.txt"; lower-cased extension with its dot: ".txt".
 std::string BaseName(const std::string& path);

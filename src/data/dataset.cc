@@ -42,19 +42,26 @@ Result<Sample> MakeSample(std::string name, Tensor input, std::optional<int64_t>
   return sample;
 }
 
+// A file with samples: their name, and their class where its folder tells it.
+struct SampleFile {
+  explicit SampleFile(std::string at) : path(std::move(at)), name(BaseName(path)) {}
+  std::string path, name;
+  std::optional<int64_t> label;
+};
+
 class ImageFiles : public Dataset {
  public:
-  ImageFiles(std::vector<std::string> paths, Labels labels, DatasetOptions options)
-      : paths_(std::move(paths)), labels_(std::move(labels)), options_(std::move(options)) {}
-  int64_t size() const override { return static_cast<int64_t>(paths_.size()); }
+  ImageFiles(std::vector<SampleFile> files, Labels labels, DatasetOptions options)
+      : files_(std::move(files)), labels_(std::move(labels)), options_(std::move(options)) {}
+  int64_t size() const override { return static_cast<int64_t>(files_.size()); }
   Result<Sample> At(int64_t index) const override {
-    const std::string& path = paths_[index];
-    EVOQ_ASSIGN(Tensor input, LoadInput(path, *options_.preprocess));
-    return MakeSample(BaseName(path), std::move(input), std::nullopt, index, labels_, options_);
+    const SampleFile& file = files_[index];
+    EVOQ_ASSIGN(Tensor input, LoadInput(file.path, *options_.preprocess));
+    return MakeSample(file.name, std::move(input), file.label, index, labels_, options_);
   }
 
  private:
-  std::vector<std::string> paths_;
+  std::vector<SampleFile> files_;
   Labels labels_;
   DatasetOptions options_;
 };
@@ -108,7 +115,7 @@ class Arrays : public Dataset {
   Arrays(Labels labels, DatasetOptions options)
       : labels_(std::move(labels)), options_(std::move(options)) {}
 
-  Status Add(const std::string& name, Tensor array) {
+  Status Add(const std::string& name, Tensor array, std::optional<int64_t> label = {}) {
     const int rank = array.shape().rank();
     const int wanted = static_cast<int>(options_.input_sizes.size());
     const bool single = wanted > 0 && rank == wanted - 1, whole = wanted > 0 && rank == wanted + 1;
@@ -120,7 +127,7 @@ class Arrays : public Dataset {
     if (count > 0 && array.elements() == 0)
       return InvalidInput("{}: {}, samples of no elements", name, array.type().ToString());
     if (count == 0) return {};
-    arrays_.push_back({name, std::move(array), single, whole, size_});
+    arrays_.push_back({name, std::move(array), single, whole, size_, label});
     size_ += count;
     return {};
   }
@@ -145,7 +152,7 @@ class Arrays : public Dataset {
     std::memcpy(input.mutable_raw(), source.values.raw() + row * input.bytes(), input.bytes());
     NormalizeBools(input);
     const std::string name = only ? source.name : fmt::format("{}[{}]", source.name, row);
-    return MakeSample(name, std::move(input), std::nullopt, index, labels_, options_);
+    return MakeSample(name, std::move(input), source.label, index, labels_, options_);
   }
 
  private:
@@ -154,6 +161,7 @@ class Arrays : public Dataset {
     Tensor values;
     bool single, whole;
     int64_t first;  // of its samples
+    std::optional<int64_t> label;
   };
 
   std::vector<Array> arrays_;  // none without samples
@@ -171,10 +179,10 @@ Status NeedPreprocess(const std::string& path, const DatasetOptions& options) {
               path);
 }
 
-Result<DatasetPtr> OpenNpy(const std::vector<std::string>& paths, Labels labels,
+Result<DatasetPtr> OpenNpy(const std::vector<SampleFile>& files, Labels labels,
                            const DatasetOptions& options) {
   auto arrays = std::make_unique<Arrays>(std::move(labels), options);
-  for (const std::string& path : paths) {
+  for (const auto& [path, name, label] : files) {
     EVOQ_ASSIGN(auto file, MappedFile::Open(path));
     EVOQ_ASSIGN(const NpyHeader header, WithContext(ParseNpyHeader(file->bytes()), path));
     // In place unless the order of the elements must change; a sample's bools are normalized when
@@ -183,7 +191,7 @@ Result<DatasetPtr> OpenNpy(const std::vector<std::string>& paths, Labels labels,
     if (header.fortran_order) {
       EVOQ_ASSIGN(array, WithContext(ParseNpy(file->bytes()), path));
     }
-    EVOQ_TRY(arrays->Add(BaseName(path), std::move(array)));
+    EVOQ_TRY(arrays->Add(name, std::move(array), label));
   }
   return arrays;
 }
@@ -257,33 +265,72 @@ Result<DatasetPtr> OpenCifar(const std::string& path, Labels labels,
                                    std::move(labels), options);
 }
 
+// Of a folder's files those that hold samples, by kind.
+struct FoundFiles {
+  std::vector<SampleFile> images, arrays;
+
+  void Add(SampleFile file) {
+    if (IsImageName(file.path))
+      images.push_back(std::move(file));
+    else if (LowerExtension(file.path) == ".npy")
+      arrays.push_back(std::move(file));
+  }
+  bool empty() const { return images.empty() && arrays.empty(); }
+};
+
+// The folders in `path` in the order of their names, which are their classes.
+Result<std::vector<std::string>> ClassesOf(const std::string& path) {
+  EVOQ_ASSIGN(std::vector<std::string> names, ListFolders(path));
+  std::erase_if(names, [](const std::string& name) { return name.starts_with('.'); });
+  return names;
+}
+
+// The files in the folders of `path`, at any depth.
+Status FindBelow(const std::string& path, bool labelled, FoundFiles& found) {
+  EVOQ_ASSIGN(const std::vector<std::string> classes, ClassesOf(path));
+  for (size_t i = 0; i < classes.size(); ++i) {
+    EVOQ_ASSIGN(const std::vector<std::string> files, ListFilesBelow(path + "/" + classes[i]));
+    for (const std::string& name : files) {
+      SampleFile file(path + "/" + classes[i] + "/" + name);
+      file.name = classes[i] + "/" + name;
+      if (labelled) file.label = static_cast<int64_t>(i);
+      found.Add(std::move(file));
+    }
+  }
+  return {};
+}
+
 Result<DatasetPtr> OpenFolder(const std::string& path, Labels labels,
                               const DatasetOptions& options) {
   EVOQ_ASSIGN(const std::vector<std::string> files, ListFiles(path));
-  std::vector<std::string> images, arrays;
-  for (const std::string& file : files) {
-    if (IsImageName(file)) images.push_back(file);
-    if (LowerExtension(file) == ".npy") arrays.push_back(file);
+  const bool labelled = options.labels == kLabelsByFolder;
+  FoundFiles found;
+  for (const std::string& file : files) found.Add(SampleFile(file));
+  if (labelled && !found.empty())
+    return InvalidInput(
+        "{}: labels \"{}\" need a folder for each class, but there are samples "
+        "beside them, such as {}",
+        path, kLabelsByFolder, (found.images.empty() ? found.arrays : found.images)[0].name);
+  if (found.empty()) EVOQ_TRY(FindBelow(path, labelled, found));
+  if (!found.images.empty() && !found.arrays.empty()) {
+    return InvalidInput("{}: {} images and {} .npy files, expected one kind", path,
+                        found.images.size(), found.arrays.size());
   }
-  if (!images.empty() && !arrays.empty()) {
-    return InvalidInput("{}: {} images and {} .npy files, expected one kind", path, images.size(),
-                        arrays.size());
-  }
-  if (!arrays.empty()) return OpenNpy(arrays, std::move(labels), options);
-  if (images.empty())
-    return InvalidInput("{}: no sample found, looked for *{} and *.npy", path,
+  if (!found.arrays.empty()) return OpenNpy(found.arrays, std::move(labels), options);
+  if (found.empty())
+    return InvalidInput("{}: no sample found, looked for *{} and *.npy, in its folders too", path,
                         fmt::join(kImageExtensions, ", *"));
   EVOQ_TRY(NeedPreprocess(path, options));
-  return std::make_unique<ImageFiles>(std::move(images), std::move(labels), options);
+  return std::make_unique<ImageFiles>(std::move(found.images), std::move(labels), options);
 }
 
 Result<DatasetPtr> OpenFile(const std::string& path, Labels labels, const DatasetOptions& options) {
   const std::string extension = LowerExtension(path);
   if (IsImageName(path)) {
     EVOQ_TRY(NeedPreprocess(path, options));
-    return std::make_unique<ImageFiles>(std::vector<std::string>{path}, std::move(labels), options);
+    return std::make_unique<ImageFiles>(std::vector{SampleFile(path)}, std::move(labels), options);
   }
-  if (extension == ".npy") return OpenNpy({path}, std::move(labels), options);
+  if (extension == ".npy") return OpenNpy({SampleFile(path)}, std::move(labels), options);
   if (extension == ".npz") return OpenNpz(path, std::move(labels), options);
   if (BaseName(path).find("idx") != std::string::npos)
     return OpenIdx(path, std::move(labels), options);
@@ -301,7 +348,12 @@ Result<std::unique_ptr<Dataset>> OpenDataset(const std::string& path,
   std::error_code error;
   if (!std::filesystem::exists(path, error))
     return Fail(ErrorCode::kNotFound, "{}: no such file or folder", path);
-  EVOQ_ASSIGN(Labels labels, LoadLabels(options.labels));
+  const bool folder = std::filesystem::is_directory(path, error),
+             by_folder = options.labels == kLabelsByFolder;
+  if (by_folder && !folder)
+    return Fail(ErrorCode::kUsage, "{}: labels \"{}\" need data in a folder for each class", path,
+                kLabelsByFolder);
+  EVOQ_ASSIGN(Labels labels, LoadLabels(by_folder ? "" : options.labels));
   DatasetOptions used = options;
   // A model that takes integers gets pixels as integers.
   if (used.preprocess && IsInteger(used.input_dtype)) used.preprocess->dtype = used.input_dtype;
@@ -309,9 +361,8 @@ Result<std::unique_ptr<Dataset>> OpenDataset(const std::string& path,
     return Fail(ErrorCode::kUsage, "{}: preprocessing gives {}, but the model's input is {}", path,
                 DTypeName(used.preprocess->dtype), DTypeName(used.input_dtype));
   }
-  EVOQ_ASSIGN(DatasetPtr dataset, std::filesystem::is_directory(path, error)
-                                      ? OpenFolder(path, std::move(labels), used)
-                                      : OpenFile(path, std::move(labels), used));
+  EVOQ_ASSIGN(DatasetPtr dataset, folder ? OpenFolder(path, std::move(labels), used)
+                                         : OpenFile(path, std::move(labels), used));
   if (dataset->size() == 0) return InvalidInput("{}: no sample found: the data is empty", path);
   return dataset;
 }

@@ -71,9 +71,13 @@ class Dataset {
   virtual Result<Sample> At(int64_t index) const = 0;
 };
 
+// The DatasetOptions::labels of data in folders that are its classes.
+inline constexpr std::string_view kLabelsByFolder = "folders";
+
 struct DatasetOptions {
   std::optional<Preprocess> preprocess;  // needed for images, MNIST and CIFAR
   // A .tsv with columns `file` and `class_index` (or `label`), an idx file or a .npy; "": none.
+  // kLabelsByFolder: the folder of a sample, counted from 0 in the order of their names.
   std::string labels;
   std::vector<int64_t>
       input_sizes;  // the model's input shape, -1 where free: checks and batches .npy
@@ -81,7 +85,8 @@ struct DatasetOptions {
   std::string input_name;  // of an .npz: the array of this name is taken before the usual ones
 };
 
-// `path`: a folder of images or .npy, one image, .npy or .npz (first axis = samples), MNIST idx
+// `path`: a folder of images or .npy, or where it has none of its own, of folders with some, whose
+// samples are called "folder/file"; one image, .npy or .npz (first axis = samples), MNIST idx
 // (*-images*idx3*, also .gz), CIFAR-10 .bin. Errors: kInvalidInput when it holds no sample, naming
 // what was looked for, or when a label is missing.
 Result<std::unique_ptr<Dataset>> OpenDataset(const std::string& path,

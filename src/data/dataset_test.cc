@@ -189,6 +189,39 @@ TEST(Dataset, FolderOfNpyIsSortedAndBatched) {
   ExpectError((*wrong)->At(0), "expected [1, 3]");
 }
 
+// A folder for each class, as data sets of images come: read without being asked for, and labels
+// only when asked for.
+TEST(Dataset, FoldersOfClasses) {
+  const std::string folder = TempFolder("classes");
+  for (const char* name : {"/cat", "/dog/more", "/empty", "/.hidden"})
+    std::filesystem::create_directories(folder + name);
+  const auto write = [&](const std::string& name, std::vector<float> values) {
+    const Shape shape{static_cast<int64_t>(values.size()) / 2, 2};
+    ASSERT_TRUE(WriteNpy(Tensor::FromValues<float>(shape, values), folder + name));
+  };
+  write("/dog/more/a.npy", {1, 2});
+  write("/cat/a.npy", {3, 4, 5, 6});
+  write("/empty/b.npy", {7, 8});
+  write("/.hidden/c.npy", {9, 10});
+  auto plain = OpenDataset(folder, {.input_sizes = {-1, 2}});
+  ASSERT_TRUE(plain) << plain.error().message();
+  ASSERT_EQ((*plain)->size(), 4);
+  EXPECT_EQ((*plain)->At(2)->name, "dog/more/a.npy");
+  EXPECT_EQ((*plain)->At(2)->label, std::nullopt);
+  std::filesystem::remove(folder + "/empty/b.npy");
+  const DatasetOptions labelled{.labels = "folders", .input_sizes = {-1, 2}};
+  auto data = OpenDataset(folder, labelled);
+  ASSERT_TRUE(data) << data.error().message();
+  ASSERT_EQ((*data)->size(), 3);
+  EXPECT_EQ((*data)->At(1)->name, "cat/a.npy[1]");
+  EXPECT_EQ((*data)->At(1)->label, 0);
+  EXPECT_EQ((*data)->At(2)->label, 1);
+  ExpectError(OpenDataset(folder + "/cat", labelled), "there are samples beside them, such as a");
+  ExpectError(OpenDataset(folder + "/cat/a.npy", labelled),
+              "labels \"folders\" need data in a folder for each class");
+  ExpectError(OpenDataset(folder + "/empty", labelled), "in its folders too");
+}
+
 // Arrays of one axis more hold inputs in their own shape: the first axis need not count samples.
 TEST(Dataset, WholeInputs) {
   const std::string path = TempFolder("whole") + "/whole.npy";

@@ -4,10 +4,10 @@
 // cuts off.
 #include <algorithm>
 #include <cstring>
-#include <limits>
 
 #include "base/math.h"
 #include "passes/match.h"
+#include "passes/transposed.h"
 
 namespace evoq {
 namespace {
@@ -87,17 +87,6 @@ Tensor PhaseWeights(const Tensor& w, const Window& window) {
   return to;
 }
 
-// `times` copies of all elements.
-Tensor Repeated(const Tensor& vector, int64_t times) {
-  TensorType type = vector.type();
-  type.shape = Shape{vector.elements() * times};
-  Tensor to = Tensor::Allocate(type);
-  for (int64_t i = 0; i < times; ++i)
-    std::memcpy(to.mutable_raw() + static_cast<size_t>(i) * vector.bytes(), vector.raw(),
-                vector.bytes());
-  return to;
-}
-
 bool Rewrite(Graph& graph, NodeId id) {
   if (!IsOp(graph, id, "ConvTranspose")) return false;
   const Node node = graph.node(id);
@@ -130,18 +119,7 @@ bool Rewrite(Graph& graph, NodeId id) {
   places.Set("blocksize", s);
   places.Set("mode", "DCR");
   ValueId y = graph.Apply("DepthToSpace", node.name + "_places", {phases}, places, type);
-  std::vector<int64_t> ends;
-  bool whole = true;
-  for (size_t a = 0; a < 2; ++a) {
-    whole = whole && window->first[a] == 0 && window->cut[a] == 0;
-    ends.push_back(window->cut[a] == 0 ? std::numeric_limits<int64_t>::max() : -window->cut[a]);
-  }
-  if (!whole)
-    y = graph.Apply(
-        "Slice", node.name + "_inner",
-        {y, AddInts(graph, node.name + "_first", window->first),
-         AddInts(graph, node.name + "_ends", ends), AddInts(graph, node.name + "_axes", {2, 3})},
-        {}, type);
+  y = WithoutEdges(graph, node.name, y, window->first, window->cut);
   graph.SetOutput(graph.value(y).producer, 0, node.outputs[0]);
   return true;
 }

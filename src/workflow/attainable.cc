@@ -19,8 +19,15 @@ bool IsQuantized(const Graph& graph) {
   return false;
 }
 
-// Lets the readers of these nodes read their input instead, where types allow it.
-Status LeaveOut(Graph& graph, const std::set<std::string>& names) {
+// Lets the readers of these nodes read their input instead, where its type at the sample's sizes is
+// theirs: sizes that are not known before may differ.
+Status LeaveOut(Graph& graph, const std::set<std::string>& names,
+                const std::vector<Tensor>& sample) {
+  Graph sized = graph;
+  InputShapes shapes;
+  for (size_t i = 0; i < sample.size(); ++i)
+    shapes[graph.value(graph.inputs()[i]).name] = sample[i].sizes();
+  EVOQ_TRY(BindShapes(sized, shapes));
   const std::vector<NodeId> nodes = graph.order();
   for (NodeId id : nodes) {
     const Node& node = graph.node(id);
@@ -28,9 +35,10 @@ Status LeaveOut(Graph& graph, const std::set<std::string>& names) {
         !node.input(0).valid())
       continue;
     const ValueId x = node.input(0), y = node.outputs[0];
-    const TensorType& type = graph.value(x).type;
+    const TensorType& type = sized.value(x).type;
     const bool inside = graph.value(x).producer.valid() && !graph.IsOutput(y);
-    if (inside && type.dtype == DType::kFloat32 && type == graph.value(y).type)
+    if (inside && type.dtype == DType::kFloat32 && type.shape.is_static() &&
+        type == sized.value(y).type)
       graph.ReplaceUses(y, x);
   }
   graph.RemoveDeadNodes();
@@ -54,7 +62,7 @@ Result<std::unique_ptr<Engine>> LoadAttainable(const std::string& path, const st
   if (row->needs_calibration) {
     EVOQ_ASSIGN(ranges, RangesOf(graph, sample, options.threads));
   }
-  EVOQ_TRY(LeaveOut(graph, leave_out));
+  EVOQ_TRY(LeaveOut(graph, leave_out, sample));
   const auto report = row->run(graph, ranges, {});
   if (!report) return tl::unexpected(report.error());
   return EngineFromGraph(std::move(graph), options);

@@ -6,6 +6,7 @@
 #include "program/etm.h"
 #include "quant/mixed.h"
 #include "quant/unfuse.h"
+#include "workflow/attainable.h"
 #include "workflow/tiny_testing.h"
 
 namespace evoq {
@@ -65,6 +66,28 @@ TEST_F(Explains, StepsWithoutAFastKernel) {
   EXPECT_NE(told.text.find("quantize with --exclude d"), std::string::npos) << told.text;
   EXPECT_NE(told.text.find("l (CumProd): no kernel computes it"), std::string::npos);
   EXPECT_EQ(told.json["slow_steps"].size(), 2);
+}
+
+// A Resize of free sizes is no step that could be left out, though its size is not known before.
+TEST_F(Explains, AttainableOfFreeSizes) {
+  const std::string path =
+      Model("free.onnx",
+            "graph g\ninput %x: float32[1, 4, H, W]\nconst %w: float32[4, 4, 3, 3]\n"
+            "const %v: float32[4, 4, 1, 1]\n"
+            "c: %c = Conv{pads=[1, 1, 1, 1], strides=[2, 2]}(%x, %w)\n"
+            "d: %d = Conv{pads=[1, 1, 1, 1], strides=[2, 2]}(%c, %w)\n"
+            "const %s: float32[4] = [1, 1, 2, 2]\nr: %r = Resize(%d, _, %s)\n"
+            "a: %a = Add(%r, %c)\nr2: %r2 = Resize(%a, _, %s)\ne: %e = Conv(%x, %v)\n"
+            "j: %j = Concat{axis=1}(%r2, %e)\nconst %u: float32[4, 8, 1, 1]\n"
+            "f: %y = Conv(%j, %u)\noutput %y\n");
+  const auto sample = [] {
+    return std::vector<Tensor>{
+        Tensor::FromValues(Shape{1, 4, 8, 8}, std::vector<float>(4 * 8 * 8, 0.5f))};
+  };
+  const auto best = LoadAttainable(path, "int8", {"r2"}, sample(), {.threads = 1});
+  ASSERT_TRUE(best) << best.error().message();
+  const auto runnable = (*best)->RunnableFor(sample());
+  EXPECT_TRUE(runnable) << runnable.error().message();
 }
 
 // A kernel that uses a few percent of the machine is named where it takes a visible share, and what

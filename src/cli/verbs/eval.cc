@@ -14,7 +14,8 @@ VerbRun Declare(const VerbOptions& options, const CommonOptions& common) {
   options.Add("model", o->model, "MODEL.onnx or MODEL.etm").Required();
   const VerbOption data = AddDataOption(options, "--data", o->data, "The samples");
   options.Add("--labels", o->labels,
-              "A .tsv with the columns file and class_index, an idx label file or a .npy");
+              "A .tsv with the columns file and class_index, an idx label file or a .npy; "
+              "`folders`: the folders of --data, sorted by name, are the classes");
   options.Add("--preprocess", o->preprocess,
               "How images become inputs (default: MODEL.preprocess.json beside the model)");
   options.Add("--reference", o->reference, "Another model, to measure agreement with");

@@ -40,7 +40,8 @@ void AddPromise(const VerbOptions& options, QuantizeJob& job) {
   AddDataOption(options, "--data", job.data,
                 "What accuracy is measured on; also calibrates when --calib is not given");
   options.Add("--labels", job.labels,
-              "A .tsv with the columns file and class_index, an idx label file or a .npy");
+              "A .tsv with the columns file and class_index, an idx label file or a .npy; "
+              "`folders`: the folders of --data, sorted by name, are the classes");
   options
       .Add("--data-limit", job.data_limit, "Measure on at most N samples, evenly spread (0: all)")
       .NonNegative()

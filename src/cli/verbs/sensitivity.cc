@@ -33,7 +33,8 @@ VerbRun Declare(const VerbOptions& options, const CommonOptions& common) {
   options.Add("model", quantize.model, "MODEL.onnx, or a language model").Required();
   AddProbeOptions(options, o->job.probe, o->shapes);
   options.Add("--labels", o->job.probe.labels,
-              "A .tsv with the columns file and class_index, an idx label file or a .npy");
+              "A .tsv with the columns file and class_index, an idx label file or a .npy; "
+              "`folders`: the folders of --data, sorted by name, are the classes");
   AddSchemeOptions(options, quantize);
   AddDataOption(options, "--calib", quantize.calib,
                 "Calibration data (default: that of --data, --random or --text)");

@@ -111,7 +111,8 @@ VerbRun Declare(const VerbOptions& options, const CommonOptions& common) {
            "Of --text: a tokenizer's file or folder (default: the one that the model carries)")
       .Needs(text);
   options.Add("--labels", o->labels,
-              "A .tsv with the columns file and class_index, an idx label file or a .npy");
+              "A .tsv with the columns file and class_index, an idx label file or a .npy; "
+              "`folders`: the folders of --data, sorted by name, are the classes");
   options.Add("--preprocess", o->preprocess,
               "How images become inputs (default: as the certificate's did)");
   options.Add("--baseline", o->job.baseline,

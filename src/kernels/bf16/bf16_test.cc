@@ -84,6 +84,20 @@ TEST(Bf16Elementwise, Binary) {
   }
 }
 
+// Rows that go together, one behind the other: beside one row for all, a number for each and both.
+TEST(Bf16Elementwise, ShortRows) {
+  std::mt19937 random(2);
+  for (int64_t n : {2, 31, 32, 255, 256}) {
+    const Shape y{3, 70, n};
+    for (const Shape& b : {Shape{n}, Shape{70, 1}, Shape{3, 1, n}, Shape{3, 1, 1}}) {
+      TestCall call = Call("Mul", {RandomBf16(y, random), RandomBf16(b, random)}, y);
+      CheckRounded("mul_bf16", "mul_f32", call, fmt::format("{} {}", n, b.ToString()));
+      std::swap(call.inputs[0], call.inputs[1]);
+      CheckRounded("mul_bf16", "mul_f32", call, fmt::format("{} {} first", n, b.ToString()));
+    }
+  }
+}
+
 TEST(Bf16Elementwise, Unary) {
   std::mt19937 random(2);
   for (const char* op : {"Relu", "Sigmoid", "Tanh", "Exp", "Sqrt", "Gelu", "HardSwish", "Silu",

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "base/math.h"
+#include "kernels/cpu_model.h"
 
 namespace evoq {
 
@@ -84,8 +85,10 @@ bool PadsInput(const ConvShapeF32& s) {
     if (s.pad[i] < 0 || s.out[i] < 1) return false;
     border = border || s.pad[i] > 0 || padded.in[i] > s.in[i];
   }
-  return border && kShareOfOutput * s.channels_in * padded.in[0] * padded.in[1] * padded.in[2] <=
-                       s.channels_out * s.out[0] * s.out[1] * s.out[2];
+  const int64_t copy = s.channels_in * padded.in[0] * padded.in[1] * padded.in[2];
+  const bool stays = 4 * s.batch * copy <= kCpuModel.l2_bytes;
+  return border &&
+         (stays || kShareOfOutput * copy <= s.channels_out * s.out[0] * s.out[1] * s.out[2]);
 }
 
 ConvShapeF32 OverPadded(const ConvShapeF32& s) {

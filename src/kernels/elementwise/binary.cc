@@ -62,37 +62,6 @@ std::optional<Reason> RejectBytes(const KernelCall& call) {
   return std::nullopt;
 }
 
-// Rows of few elements go together, as many as fit into kWrittenOut. Longer ones do so where
-// nothing has to be written out for each.
-constexpr int64_t kShortRow = 32, kMiddleRow = 256, kWrittenOut = 1024;
-
-// An operand's rows of n elements behind each other: as they lie, or written out.
-template <typename T>
-class RowsBehind {
- public:
-  RowsBehind(const T* x, int64_t n, int64_t step, int64_t distance, T* room)
-      : x_(x), n_(n), step_(step), distance_(distance), room_(room) {}
-  bool lies() const { return step_ == 1 && distance_ == n_; }
-  bool repeats() const { return distance_ == 0; }
-
-  // Rows [r, r + rows), at most as many as the first time.
-  const T* At(int64_t r, int64_t rows) {
-    if (lies()) return x_ + r * n_;
-    if (repeats() && written_) return room_;
-    written_ = true;
-    for (int64_t i = 0; i < rows; ++i) {
-      for (int64_t j = 0; j < n_; ++j) room_[i * n_ + j] = x_[(r + i) * distance_ + j * step_];
-    }
-    return room_;
-  }
-
- private:
-  const T* x_;
-  int64_t n_, step_, distance_;
-  T* room_;
-  bool written_ = false;
-};
-
 struct FloatState {
   BinaryKind kind;
   BroadcastPlan plan;
@@ -122,9 +91,7 @@ struct FloatState {
                          const PerInput<2>& distance) {
                        RowsBehind<float> p(a + from[0], n, plan.step[0], distance[0], a_rows),
                            q(b + from[1], n, plan.step[1], distance[1], b_rows);
-                       const bool together = n < kShortRow || ((p.lies() || p.repeats()) &&
-                                                               (q.lies() || q.repeats()));
-                       if (!together) {
+                       if (!GoTogether(n, p, q)) {
                          for (int64_t r = 0; r < count; ++r)
                            row(a + from[0] + r * distance[0], b + from[1] + r * distance[1],
                                y + at + r * n, n, plan.step[0], plan.step[1]);

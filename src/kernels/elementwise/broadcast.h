@@ -85,6 +85,43 @@ struct BroadcastPlanOf {
 };
 using BroadcastPlan = BroadcastPlanOf<2>;
 
+// Rows of few elements go together, as many as fit into kWrittenOut. Longer ones do so where
+// nothing has to be written out for each.
+inline constexpr int64_t kShortRow = 32, kMiddleRow = 256, kWrittenOut = 1024;
+
+// An operand's rows of n elements behind each other: as they lie, or written out.
+template <typename T>
+class RowsBehind {
+ public:
+  RowsBehind(const T* x, int64_t n, int64_t step, int64_t distance, T* room)
+      : x_(x), n_(n), step_(step), distance_(distance), room_(room) {}
+  bool lies() const { return step_ == 1 && distance_ == n_; }
+  bool repeats() const { return distance_ == 0; }
+
+  // Rows [r, r + rows), at most as many as the first time.
+  const T* At(int64_t r, int64_t rows) {
+    if (lies()) return x_ + r * n_;
+    if (repeats() && written_) return room_;
+    written_ = true;
+    for (int64_t i = 0; i < rows; ++i) {
+      for (int64_t j = 0; j < n_; ++j) room_[i * n_ + j] = x_[(r + i) * distance_ + j * step_];
+    }
+    return room_;
+  }
+
+ private:
+  const T* x_;
+  int64_t n_, step_, distance_;
+  T* room_;
+  bool written_ = false;
+};
+
+// Whether rows of n elements, fewer than kMiddleRow, of two operands go together.
+template <typename T>
+bool GoTogether(int64_t n, const RowsBehind<T>& a, const RowsBehind<T>& b) {
+  return n < kShortRow || ((a.lies() || a.repeats()) && (b.lies() || b.repeats()));
+}
+
 // Nothing when the shapes do not broadcast to `y` or need more than 6 dimensions around a row. For
 // two and three inputs.
 template <size_t kInputs>

@@ -31,20 +31,45 @@ struct BinaryState {
     const auto *a = static_cast<const uint16_t*>(in[0]), *b = static_cast<const uint16_t*>(in[1]);
     auto* y = static_cast<uint16_t*>(out[0]);
     context.pool.ParallelFor(plan.elements, grain, [&](int64_t begin, int64_t end) {
-      plan.ForRows(begin, end, [&](int64_t at, const PerInput<2>& from, int64_t n) {
-        for (int64_t i = 0; i < n; i += kChunk)
-          Chunk(a + from[0] + i * plan.step[0], b + from[1] + i * plan.step[1], y + at + i,
-                std::min(kChunk, n - i));
-      });
+      if (plan.inner >= kMiddleRow || plan.outer_rank == 0) {
+        return plan.ForRows(begin, end, [&](int64_t at, const PerInput<2>& from, int64_t n) {
+          Row(a + from[0], b + from[1], y + at, n, plan.step);
+        });
+      }
+      uint16_t a_rows[kWrittenOut], b_rows[kWrittenOut];
+      plan.ForGroups(begin, end,
+                     [&](int64_t at, const PerInput<2>& from, int64_t n, int64_t count,
+                         const PerInput<2>& distance) {
+                       RowsBehind<uint16_t> p(a + from[0], n, plan.step[0], distance[0], a_rows),
+                           q(b + from[1], n, plan.step[1], distance[1], b_rows);
+                       const bool together = GoTogether(n, p, q);
+                       const int64_t most = together ? kWrittenOut / n : 1;
+                       for (int64_t r = 0, rows; r < count; r += rows) {
+                         rows = std::min(most, count - r);
+                         if (together) {
+                           Row(p.At(r, rows), q.At(r, rows), y + at + r * n, rows * n, {1, 1});
+                         } else {
+                           Row(a + from[0] + r * distance[0], b + from[1] + r * distance[1],
+                               y + at + r * n, n, plan.step);
+                         }
+                       }
+                     });
     });
   }
 
-  void Chunk(const uint16_t* a, const uint16_t* b, uint16_t* y, int64_t n) const {
+  void Row(const uint16_t* a, const uint16_t* b, uint16_t* y, int64_t n,
+           const PerInput<2>& step) const {
+    for (int64_t i = 0; i < n; i += kChunk)
+      Chunk(a + i * step[0], b + i * step[1], y + i, std::min(kChunk, n - i), step);
+  }
+
+  void Chunk(const uint16_t* a, const uint16_t* b, uint16_t* y, int64_t n,
+             const PerInput<2>& step) const {
     alignas(64) float wide_a[kChunk], wide_b[kChunk], v[kChunk];
     const Bf16Table& rows = Bf16TableFor(isa);
-    rows.widen(a, wide_a, plan.step[0] == 0 ? 1 : n);
-    rows.widen(b, wide_b, plan.step[1] == 0 ? 1 : n);
-    BinaryTableFor(isa).f32(kind, wide_a, wide_b, v, n, plan.step[0], plan.step[1]);
+    rows.widen(a, wide_a, step[0] == 0 ? 1 : n);
+    rows.widen(b, wide_b, step[1] == 0 ? 1 : n);
+    BinaryTableFor(isa).f32(kind, wide_a, wide_b, v, n, step[0], step[1]);
     if (activation) UnaryTableFor(isa).apply(*activation, v, v, n);
     rows.narrow(v, y, n);
   }

@@ -52,9 +52,10 @@ Table TableBetween(const TensorType& x, const TensorType& y) {
   return table;
 }
 
-constexpr int64_t kShortPart =
-    16;  // bytes: parts of so few go row by row for each input, not input by input for each row
-constexpr int64_t kRowsAtOnce = 256;
+// Bytes: parts of so few go row by row for each input, not input by input for each row. The rows
+// that are written at a time stay in the L1 cache until they are whole.
+constexpr int64_t kShortPart = 512;
+constexpr int64_t kBytesAtOnce = 16 << 10;
 
 // y[r] = x[r] for `rows` elements, those of y `stride` bytes apart.
 template <typename T>
@@ -73,9 +74,10 @@ struct ConcatState {
 
   // Rows [begin, end) where all parts are short.
   void ShortParts(const void* const* in, uint8_t* y, int64_t begin, int64_t end) const {
-    alignas(64) uint8_t mapped[kRowsAtOnce * kShortPart];
+    alignas(64) uint8_t mapped[kBytesAtOnce];
+    const int64_t most = std::max<int64_t>(kBytesAtOnce / std::max<int64_t>(row_bytes, 1), 1);
     for (int64_t row = begin, rows; row < end; row += rows) {
-      rows = std::min(kRowsAtOnce, end - row);
+      rows = std::min(most, end - row);
       for (size_t i = 0; i < parts.size(); ++i) {
         const Part& part = parts[i];
         const auto* x = static_cast<const uint8_t*>(in[i]) + row * part.bytes;

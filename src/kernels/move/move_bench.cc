@@ -28,6 +28,20 @@ void Concat(benchmark::State& state, float second_scale) {
   RunBenchmark(state, kConcatKernel, t);
 }
 
+// Pixels of few channels, as the skips of a U-Net.
+void ConcatPixels(benchmark::State& state, std::vector<int64_t> channels) {
+  TestCall t;
+  t.op = "Concat";
+  t.attrs.Set("axis", 3);
+  int64_t all = 0;
+  for (int64_t c : channels) {
+    t.inputs.push_back(RandomTensor(TensorType(DType::kFloat32, Shape{1, 64, 64, c}), 1));
+    all += c;
+  }
+  t.outputs = {TensorType(DType::kFloat32, Shape{1, 64, 64, all})};
+  RunBenchmark(state, kConcatKernel, t);
+}
+
 // A shuffle of channels.
 void Gather(benchmark::State& state, DType dtype) {
   TestCall t;
@@ -70,6 +84,9 @@ EVOQ_CASE(Transpose, heads_12x128x64_f32, DType::kFloat32, {1, 128, 12, 64}, {0,
 EVOQ_CASE(Transpose, keys_12x128x64_f32, DType::kFloat32, {1, 128, 12, 64}, {0, 2, 3, 1});
 EVOQ_CASE(Concat, same, 0.05f);
 EVOQ_CASE(Concat, requantized, 0.03f);
+EVOQ_CASE(ConcatPixels, c8_8_f32, {8, 8});
+EVOQ_CASE(ConcatPixels, c32_16_f32, {32, 16});
+EVOQ_CASE(ConcatPixels, c64_64_f32, {64, 64});
 EVOQ_CASE(Gather, shuffle_u8, DType::kUint8);
 EVOQ_CASE(Gather, shuffle_f32, DType::kFloat32);
 EVOQ_CASE(Pad, channels_u8, DType::kUint8);
