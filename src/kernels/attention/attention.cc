@@ -26,7 +26,7 @@ constexpr float kMinusInfinity = -std::numeric_limits<float>::infinity();
 
 struct AttentionState : AttentionPlan {
   // All blocks of the past or of the new keys that any of the task's rows sees.
-  void AddKeys(const Task& t, const void* const* in, bool past, const Workspace& w) const {
+  void AddKeys(const Task& t, const void* const* in, bool past, const AttentionWorkspace& w) const {
     const int64_t before = past ? 0 : a.past(), end = past ? a.past() : a.keys();
     const Range first = t.seen[0], last = t.seen[t.count - 1];
     const int64_t from = std::max({t.keys.begin, before, first.begin}),
@@ -46,13 +46,13 @@ struct AttentionState : AttentionPlan {
   }
 
   // A part's sums of the task's rows, in w.sums and w.states.
-  void AddPart(Task& t, int64_t part, const void* const* in, const Workspace& w) const {
+  void AddPart(Task& t, int64_t part, const void* const* in, const AttentionWorkspace& w) const {
     t.keys = {part * part_keys, std::min((part + 1) * part_keys, a.keys())};
     std::fill_n(w.states, t.count, SoftmaxState{kMinusInfinity, 0});
     std::fill_n(w.sums, t.count * value_floats, 0.0f);
     for (bool past : {true, false}) AddKeys(t, in, past, w);
   }
-  void KeepPart(int64_t r, const Workspace& w, float* kept) const {
+  void KeepPart(int64_t r, const AttentionWorkspace& w, float* kept) const {
     std::copy_n(w.sums + r * value_floats, value_floats, kept);
     kept[value_floats] = w.states[r].max;
     kept[value_floats + 1] = w.states[r].sum;
@@ -73,7 +73,7 @@ struct AttentionState : AttentionPlan {
       t.seen[r] = SeenBy(QueryOf(first + r), t.length);
       end = std::max(end, t.seen[r].end);
     }
-    const Workspace w = Of(scratch, thread);
+    const AttentionWorkspace w = Of(scratch, thread);
     const auto* const q = static_cast<const float*>(in[kQ]);
     if (integers) {
       TakeInt8Queries(t, q, w);

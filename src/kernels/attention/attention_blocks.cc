@@ -5,7 +5,7 @@
 namespace evoq {
 
 // Queries row by row.
-void AttentionPlan::TakeQueries(const Task& t, const float* q, const Workspace& w) const {
+void AttentionPlan::TakeQueries(const Task& t, const float* q, const AttentionWorkspace& w) const {
   for (int64_t r = 0; r < t.count; ++r) {
     const int64_t row = t.first + r;
     std::copy_n(q + a.q.At(t.b, HeadOf(t, row), QueryOf(row)), a.q.size, w.q + r * a.q.size);
@@ -26,7 +26,7 @@ void AttentionPlan::Dequantize(const void* rows, const void* scales, const Atten
 
 // n keys from element `at` on: in float32, or as few rows read them.
 AttentionPlan::Keys AttentionPlan::Widened(const void* const* in, bool past, int64_t at, int64_t n,
-                                           const Workspace& w) const {
+                                           const AttentionWorkspace& w) const {
   const Heads& h = past ? a.k.past : a.k.now;
   const void* const keys = in[past ? kPastKey : kK];
   if (a.k.dtype == DType::kFloat32) return {static_cast<const float*>(keys) + at, h.step()};
@@ -47,7 +47,7 @@ AttentionPlan::Keys AttentionPlan::Widened(const void* const* in, bool past, int
 
 // Products q k of `rows` rows from r on with the block's n keys as they lie.
 void AttentionPlan::ProductsByRows(const Keys& keys, int64_t r, int64_t rows, int64_t n,
-                                   Ahead& ahead, const Workspace& w) const {
+                                   Ahead& ahead, const AttentionWorkspace& w) const {
   const AttentionTable& table = AttentionTableFor(isa);
   const auto dots = a.k.dtype == DType::kFloat16 ? table.dots_half : table.dots;
   dots({.q = w.q + r * a.q.size,
@@ -62,7 +62,8 @@ void AttentionPlan::ProductsByRows(const Keys& keys, int64_t r, int64_t rows, in
 }
 
 // Those of `count` rows from r on with the n keys that are laid out in w.keys[d, j].
-void AttentionPlan::Products(int64_t r, int64_t count, int64_t n, const Workspace& w) const {
+void AttentionPlan::Products(int64_t r, int64_t count, int64_t n,
+                             const AttentionWorkspace& w) const {
   AttentionTableFor(isa).product({.a = w.q + r * a.q.size,
                                   .a_step = a.q.size,
                                   .b = w.keys,
@@ -76,7 +77,7 @@ void AttentionPlan::Products(int64_t r, int64_t count, int64_t n, const Workspac
 }
 
 void AttentionPlan::AddBlock(const Task& t, const void* const* in, bool past, const Block& block,
-                             const Workspace& w) const {
+                             const AttentionWorkspace& w) const {
   const AttentionTable& table = AttentionTableFor(isa);
   const Heads &k = past ? a.k.past : a.k.now, &v = past ? a.v.past : a.v.now;
   const int64_t n = block.size(), at = block.at;

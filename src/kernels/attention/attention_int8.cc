@@ -5,18 +5,19 @@
 
 namespace evoq {
 
-void AttentionPlan::TakeInt8Queries(const Task& t, const float* q, const Workspace& w) const {
+void AttentionPlan::TakeInt8Queries(const Task& t, const float* q,
+                                    const AttentionWorkspace& w) const {
   const AttentionInt8Table& table = AttentionInt8TableFor(isa);
   for (int64_t r = 0; r < t.count; ++r) {
     const int64_t row = t.first + r;
     w.factors[r] = table.round_row(q + a.q.At(t.b, HeadOf(t, row), QueryOf(row)), a.q.size,
-                                   Workspace::Pairs(w.q) + r * a.q.size / 2);
+                                   AttentionWorkspace::Pairs(w.q) + r * a.q.size / 2);
   }
 }
 
 // Pairs of the block's keys and values, with their scales.
 void AttentionPlan::LayInt8(const Task& t, const void* const* in, const Block& block,
-                            const Workspace& w) const {
+                            const AttentionWorkspace& w) const {
   const AttentionInt8Table& table = AttentionInt8TableFor(isa);
   const auto rows_of = [&](size_t input, const Heads& h) {
     return static_cast<const int8_t*>(in[input]) + h.At(t.b, t.head, block.at);
@@ -26,14 +27,14 @@ void AttentionPlan::LayInt8(const Task& t, const void* const* in, const Block& b
            cache.now.At(t.b, t.head, block.at) / cache.now.size * cache.blocks();
   };
   const int64_t n = block.size();
-  table.lay_keys(rows_of(kK, a.k.now), a.k.now.size, n, Workspace::Pairs(w.keys));
-  table.lay_values(rows_of(kV, a.v.now), a.v.now.size, n, Workspace::Pairs(w.values));
+  table.lay_keys(rows_of(kK, a.k.now), a.k.now.size, n, AttentionWorkspace::Pairs(w.keys));
+  table.lay_values(rows_of(kV, a.v.now), a.v.now.size, n, AttentionWorkspace::Pairs(w.values));
   table.lay_scales(scales_of(kKeyScale, a.k), a.k.blocks(), n, w.key_scales);
   table.lay_scales(scales_of(kValueScale, a.v), a.v.blocks(), n, w.value_scales);
 }
 
 void AttentionPlan::AddInt8Block(const Task& t, const void* const* in, const Block& block,
-                                 const Workspace& w) const {
+                                 const AttentionWorkspace& w) const {
   const AttentionInt8Table& table = AttentionInt8TableFor(isa);
   const int64_t size = a.k.now.size, value_size = a.v.now.size;
   LayInt8(t, in, block, w);
@@ -45,9 +46,9 @@ void AttentionPlan::AddInt8Block(const Task& t, const void* const* in, const Blo
     ahead = {};
     if (r == 0) AddAhead(t, a.k, in[kK], in[kKeyScale], false, block, ahead);
     ahead.CutInto(size / (2 * table.beat) * (kKeyBlock / table.columns));
-    table.dots({.q = Workspace::Pairs(w.q) + r * size / 2,
+    table.dots({.q = AttentionWorkspace::Pairs(w.q) + r * size / 2,
                 .rows = static_cast<int>(count),
-                .keys = Workspace::Pairs(w.keys),
+                .keys = AttentionWorkspace::Pairs(w.keys),
                 .scales = w.key_scales,
                 .size = size,
                 .block = a.k.block,
@@ -77,7 +78,7 @@ void AttentionPlan::AddInt8Block(const Task& t, const void* const* in, const Blo
         table.value_factors(w.value_scales, a.v.blocks(), end, w.value_factors, w.largest);
       table.add({.weights = w.scores + i * kKeyBlock,
                  .rows = static_cast<int>(added),
-                 .values = Workspace::Pairs(w.values),
+                 .values = AttentionWorkspace::Pairs(w.values),
                  .factors = w.value_factors,
                  .largest = w.largest,
                  .size = value_size,

@@ -7,11 +7,11 @@ constexpr int64_t kAheadBytes = 16384;  // how far behind what few rows read the
 
 }  // namespace
 
-Workspace AttentionPlan::Of(std::byte* scratch, int thread) const {
+AttentionWorkspace AttentionPlan::Of(std::byte* scratch, int thread) const {
   float* at = reinterpret_cast<float*>(scratch) + RoundUp(part_floats(), int64_t{16}) +
               thread * RoundUp(thread_floats(), int64_t{16});
   const auto take = [&](int64_t floats) { return std::exchange(at, at + floats); };
-  Workspace w = {};
+  AttentionWorkspace w = {};
   w.keys = take(kKeyBlock * RoundedTo16(a.q.size));
   w.wide = take(kKeyBlock * RoundedTo16(a.q.size));
   w.values = take(kKeyBlock * wide_value_floats());

@@ -18,7 +18,7 @@ inline constexpr int64_t kRowsByRows = kMaxAttentionRows;  // so many take keys 
 inline int64_t RoundedTo16(int64_t n) { return RoundUp(n, int64_t{16}); }
 
 // A thread's working memory, in floats from its scratch on.
-struct Workspace {
+struct AttentionWorkspace {
   float *q, *sums, *joined, *keys, *wide, *values, *scores;
   SoftmaxState* states;
   // Of integers: factors of the queries, scales of keys and of values.
@@ -69,7 +69,7 @@ struct AttentionPlan {
   float* PartSums(std::byte* scratch, int64_t part, int64_t row) const {
     return reinterpret_cast<float*>(scratch) + (part * all_rows() + row) * sum_floats();
   }
-  Workspace Of(std::byte* scratch, int thread) const;
+  AttentionWorkspace Of(std::byte* scratch, int thread) const;
 
   // ---- which keys a query sees
 
@@ -120,17 +120,18 @@ struct AttentionPlan {
 
   // ---- one block: its values, weighed, are added to the sums of all rows of the task
 
-  void TakeQueries(const Task& t, const float* q, const Workspace& w) const;
+  void TakeQueries(const Task& t, const float* q, const AttentionWorkspace& w) const;
   void AddBlock(const Task& t, const void* const* in, bool past, const Block& block,
-                const Workspace& w) const;
-  void TakeInt8Queries(const Task& t, const float* q, const Workspace& w) const;
+                const AttentionWorkspace& w) const;
+  void TakeInt8Queries(const Task& t, const float* q, const AttentionWorkspace& w) const;
   void AddInt8Block(const Task& t, const void* const* in, const Block& block,
-                    const Workspace& w) const;
+                    const AttentionWorkspace& w) const;
 
  private:
   void AddRows(const AttentionCache& cache, const void* elements, const void* scales, bool past,
                int64_t b, int64_t head, int64_t from, int64_t rows, Ahead& ahead) const;
-  void LayInt8(const Task& t, const void* const* in, const Block& block, const Workspace& w) const;
+  void LayInt8(const Task& t, const void* const* in, const Block& block,
+               const AttentionWorkspace& w) const;
   void Dequantize(const void* rows, const void* scales, const AttentionCache& cache, int64_t at,
                   int64_t n, float* to) const;
   // Rows `step` apart.
@@ -138,10 +139,11 @@ struct AttentionPlan {
     const void* rows;
     int64_t step;
   };
-  Keys Widened(const void* const* in, bool past, int64_t at, int64_t n, const Workspace& w) const;
+  Keys Widened(const void* const* in, bool past, int64_t at, int64_t n,
+               const AttentionWorkspace& w) const;
   void ProductsByRows(const Keys& keys, int64_t r, int64_t rows, int64_t n, Ahead& ahead,
-                      const Workspace& w) const;
-  void Products(int64_t r, int64_t count, int64_t n, const Workspace& w) const;
+                      const AttentionWorkspace& w) const;
+  void Products(int64_t r, int64_t count, int64_t n, const AttentionWorkspace& w) const;
 };
 
 }  // namespace evoq
