@@ -31,7 +31,7 @@ MOST = {
     "fp8-weights": 1.02,
     "fp8-e5m2-weights": 1.07,
     "int4-weights": 1.12,
-    "int4-dynamic": 1.125,
+    "int4-dynamic": 1.12,
     "uint4-weights": 1.11,
     "uint4-dynamic": 1.11,
     "nf4-weights": 1.12,

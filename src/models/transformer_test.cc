@@ -251,11 +251,12 @@ TEST(Transformer, SwiGluIsItsDefinition) {
 // ---- Attention
 
 struct Shapes {
-  int64_t batch, group, kv_heads, queries, keys, past, size, value_size;
-  bool flat, lengths, present, causal;
-  int64_t left, right;
-  float softcap, scale;
-  int mask;                       // 0: none; 1: bools; 2: a bias
+  int64_t batch = 1, group = 1, kv_heads = 1, queries = 1, keys = 1, past = 0, size = 1,
+          value_size = 1;
+  bool flat = false, lengths = false, present = false, causal = false;
+  int64_t left = -1, right = -1;
+  float softcap = 0, scale = 0;
+  int mask = 0;                   // 0: none; 1: bools; 2: a bias
   DType cache = DType::kFloat32;  // of keys and values
   int64_t block = 0;              // of int8 ones
   bool sinks = false;
@@ -482,23 +483,14 @@ TEST(Transformer, AttentionOfASequenceIsItsOwn) {
                                        {1, DType::kInt8},
                                        {3, DType::kInt8},
                                        {150, DType::kInt8}}) {
-    Shapes shapes{.batch = 1,
-                  .group = heads / kv_heads,
+    Shapes shapes{.group = heads / kv_heads,
                   .kv_heads = kv_heads,
                   .queries = queries,
                   .keys = keys,
-                  .past = 0,
                   .size = size,
                   .value_size = size,
-                  .flat = false,
                   .lengths = true,
-                  .present = false,
                   .causal = true,
-                  .left = -1,
-                  .right = -1,
-                  .softcap = 0,
-                  .scale = 0,
-                  .mask = 0,
                   .cache = cache,
                   .block = cache == DType::kInt8 ? 16 : 0};
     NodeCase one = CaseOf(shapes, random);
@@ -537,23 +529,14 @@ TEST(Transformer, AttentionInIntegersOfAnyNumberOfBlocks) {
                                     {80, 16},
                                     {160, 32},
                                     {256, 32}}) {
-    const Shapes shapes{.batch = 1,
-                        .group = 2,
+    const Shapes shapes{.group = 2,
                         .kv_heads = 2,
                         .queries = 3,
                         .keys = 90,
-                        .past = 0,
                         .size = size,
                         .value_size = size,
-                        .flat = false,
                         .lengths = true,
-                        .present = false,
                         .causal = true,
-                        .left = -1,
-                        .right = -1,
-                        .softcap = 0,
-                        .scale = 0,
-                        .mask = 0,
                         .cache = DType::kInt8,
                         .block = block};
     NodeCase c = CaseOf(shapes, random);
@@ -569,23 +552,11 @@ TEST(Transformer, AttentionInIntegersOfAnyNumberOfBlocks) {
 // of zeros weighs all keys alike.
 TEST(Transformer, AttentionInIntegersOfWhatIsNoNumber) {
   Random random(10);
-  const Shapes shapes{.batch = 1,
-                      .group = 3,
-                      .kv_heads = 1,
+  const Shapes shapes{.group = 3,
                       .queries = 2,
                       .keys = 70,
-                      .past = 0,
                       .size = 32,
                       .value_size = 32,
-                      .flat = false,
-                      .lengths = false,
-                      .present = false,
-                      .causal = false,
-                      .left = -1,
-                      .right = -1,
-                      .softcap = 0,
-                      .scale = 0,
-                      .mask = 0,
                       .cache = DType::kInt8,
                       .block = 16};
   const NodeCase plain = CaseOf(shapes, random);
@@ -638,23 +609,16 @@ TEST(Transformer, AttentionOverACacheIsThatOfItsPieces) {
                         Case{1, 32, DType::kInt8, -1, 3}, Case{7, 64, DType::kInt8, -1, 0},
                         Case{4, 128, DType::kInt8, 400, 0}, Case{4, 20, DType::kFloat32, -1, 0},
                         Case{3, 16, DType::kFloat16, 400, 0}}) {
-    const Shapes shapes{.batch = 1,
-                        .group = s.group,
+    const Shapes shapes{.group = s.group,
                         .kv_heads = kKvHeads,
                         .queries = kQueries,
                         .keys = kKeys,
-                        .past = 0,
                         .size = s.size,
                         .value_size = s.size,
-                        .flat = false,
                         .lengths = true,
-                        .present = false,
                         .causal = true,
                         .left = s.left,
-                        .right = -1,
                         .softcap = s.softcap,
-                        .scale = 0,
-                        .mask = 0,
                         .cache = s.cache,
                         .block = s.cache == DType::kInt8 ? 32 : 0};
     SCOPED_TRACE(shapes.ToString());
