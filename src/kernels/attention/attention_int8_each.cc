@@ -99,11 +99,11 @@ EVOQ_ALWAYS_INLINE Floats16 Widened(const uint16_t* p) {
 
 // ---- queries
 
-// The largest magnitude of n elements, NaN where one is not finite.
 struct Magnitude {
   float value;
   bool finite;
 };
+// The largest of n elements, NaN where one is not finite.
 EVOQ_ALWAYS_INLINE Magnitude LargestOf(const float* x, int64_t n) {
   // The bits of magnitudes are in the order of the numbers, those of what is not finite behind.
   Bits16 most = {};
@@ -201,17 +201,11 @@ EVOQ_ALWAYS_INLINE Sixteen TakeSixteen(const int8_t* const (&keys)[kLanes], int6
   return taken;
 }
 
-// kLanes keys from `first` on. Behind the last key stands the last one again, whose scores count
-// for nothing.
-EVOQ_ALWAYS_INLINE void KeysFrom(const int8_t* rows, int64_t size, int64_t first, int64_t n,
-                                 const int8_t* (&keys)[kLanes]) {
-  for (int i = 0; i < kLanes; ++i) keys[i] = rows + (first + i < n ? first + i : n - 1) * size;
-}
-
+// Behind the last key stands the last one again, whose scores count for nothing.
 void LayKeys(const int8_t* rows, int64_t size, int64_t n, int32_t* pairs) {
   for (int64_t first = 0; first < kKeyBlock; first += kLanes) {
     const int8_t* keys[kLanes];
-    KeysFrom(rows, size, first, n, keys);
+    for (int i = 0; i < kLanes; ++i) keys[i] = rows + (first + i < n ? first + i : n - 1) * size;
     int32_t* to = pairs + first;
     for (int64_t d = 0; d < size; d += 16, to += 8 * kKeyBlock) {
       const Sixteen taken = TakeSixteen(keys, d);
@@ -298,6 +292,8 @@ void LayScales16(const uint16_t* scales, int64_t, float* to) {
   SplitBlocks<kBlocks>(v, to, kKeyBlock);
 }
 #endif
+
+// The same of any number of blocks.
 void LayAnyScales16(const uint16_t* scales, int64_t blocks, float* to) {
   for (int64_t i = 0; i < 16 * blocks; i += 16) {
     const Floats16 v = Widened(scales + i);
