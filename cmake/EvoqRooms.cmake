@@ -103,9 +103,10 @@ set(EVOQ_NEON_BF16_FLAGS -march=armv8.2-a+bf16)
 set(EVOQ_SMALL_DEFINITIONS "add|binary|cast|logic|reduce|unary")
 set(EVOQ_SMALL ops engine compile program graph tensor/attrs reference/evaluate
     "kernels/(activation|backend|cpu_model|derived|layout|slower|ways|window)"
-    "kernels/gemm/(experts|int8_geometry|int8_kernels|int8_variants)"
-    "kernels/norm/topk" "kernels/recurrent/(sequence|weights)" "kernels/conv/conv_shape_f32"
-    "kernels/attention/attention_call")
+    "kernels/gemm/(experts|int8_geometry|int8_kernels|int8_variants|layout_blocks|layout_k4n16)"
+    "kernels/gemm/blocks/(layout_low_bits|scale_steps|weights)"
+    "kernels/norm/topk" "kernels/recurrent/(sequence|weights)"
+    "kernels/conv/conv_shape_f32" "kernels/attention/attention_call")
 list(JOIN EVOQ_SMALL "|" EVOQ_SMALL)
 
 set(EVOQ_HEADERS algorithm array atomic chrono cmath cstdint cstring filesystem functional limits

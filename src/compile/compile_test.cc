@@ -257,7 +257,7 @@ TEST(PackModel, TiedTables) {
     const ValueId table = g.node(g.FindNode("look")).inputs[0];
     EXPECT_EQ(table, g.node(g.FindNode("head")).inputs[1]);
     EXPECT_EQ(g.value(table).constant.layout(),
-              *attrs != 0 ? "stream-matmul-w4" : "k2n16-matmul-w4");
+              *attrs != 0 ? "stream-matmul-w4-steps" : "k2n16-matmul-w4");
     EXPECT_EQ(model.plans[0].decisions.at("look").kernel, "gather_columns");
     const Program program = Compile(model, kNoEvaluator).value();
     for (const Step& step : program.steps) {
@@ -286,7 +286,7 @@ TEST(PackForAnySizes, WhatProductsRead) {
   const auto layout = [&](const char* node) {
     return graph->ConstantInput(graph->node(graph->FindNode(node)), 1)->layout();
   };
-  EXPECT_EQ(layout("p"), "stream-matmul-w4");
+  EXPECT_EQ(layout("p"), "stream-matmul-w4-steps") << "all scales are equal";
   EXPECT_EQ(layout("q"), "k2n16-matmul-w4");
   EXPECT_EQ(layout("r"), "k1n16-matmul-f32");
   EXPECT_EQ(layout("t"), "k4n16-matmul");
@@ -307,7 +307,7 @@ TEST(Compile, OlderLayouts) {
   const Program program = Compile(model, kNoEvaluator).value();
   const Tensor* read = program.graph->ConstantInput(program.graph->node(program.steps[0].node), 1);
   ASSERT_NE(read, nullptr);
-  EXPECT_EQ(read->layout(), "stream-matmul-w4");
+  EXPECT_EQ(read->layout(), "stream-matmul-w4-steps");
   EXPECT_TRUE(BitEqual(ToPlain(*read).value(), plain));
 }
 

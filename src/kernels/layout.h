@@ -9,6 +9,10 @@
 
 namespace evoq {
 
+struct LayoutScales {
+  int64_t scales = 0, zero_points = 0;  // bytes
+};
+
 struct LayoutDef {
   const char* name;
   const char* formula;  // index formula for the documentation
@@ -21,9 +25,12 @@ struct LayoutDef {
   // What of the bytes of a packed tensor may be wrong, where something may: its type and number of
   // bytes were checked. Errors: kInvalidInput.
   Status (*check)(const Tensor& packed) = nullptr;
-  // Scales and zero points that are not one for all lie among the bytes (QuantParams::inside);
-  // `pack` takes a type that lists them and gives one that does not, `unpack` the reverse.
-  bool holds_scales = false;
+  // Where scales and zero points that are not one for all lie among the bytes
+  // (QuantParams::inside): how many bytes, of a type and this layout. `pack` takes a type that
+  // lists them and gives one that does not, `unpack` the reverse. Null: they never lie there.
+  LayoutScales (*scale_bytes)(const TensorType& type, std::string_view layout) = nullptr;
+
+  bool holds_scales() const { return scale_bytes != nullptr; }
 };
 
 std::span<const LayoutDef* const> AllLayouts();

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <set>
 
+#include "kernels/layout.h"
 #include "llm/language_model.h"
 #include "llm/parts.h"
 
@@ -11,10 +12,11 @@ namespace {
 
 // Bytes of scales as files hold them: two each where float16 holds all, else four. One scale counts
 // for nothing.
-int64_t ScaleBytes(const TensorType& type) {
+int64_t ScaleBytes(const Tensor& constant) {
+  const TensorType& type = constant.type();
   if (!type.quantized()) return 0;
-  if (const auto& inside = type.quant->inside)
-    return ScaleCount(type) * (inside->half_scales ? 2 : 4);
+  if (type.quant->inside)
+    return FindLayout(constant.layout())->scale_bytes(type, constant.layout()).scales;
   if (type.quant->scales.size() < 2) return 0;
   const std::vector<float>& scales = type.quant->scales;
   const bool halves = std::ranges::all_of(
@@ -39,8 +41,8 @@ std::vector<PartWeights> WeightsByPart(const Graph& graph) {
     found->parameters += elements;
     // Two constants may be views of the same bytes of a file.
     if (seen.insert(v.constant.raw()).second)
-      found->bytes += BytesWithScales(v.constant) - ScaleBytes(v.type);
-    found->scale_bytes += ScaleBytes(v.type);
+      found->bytes += BytesWithScales(v.constant) - ScaleBytes(v.constant);
+    found->scale_bytes += ScaleBytes(v.constant);
     found->precisions[DTypeName(v.type.dtype)] += elements;
   }
   const auto place = [](const PartWeights& w) {
@@ -59,7 +61,7 @@ bool IsTiedHead(const Graph& graph, ValueId constant) {
 int64_t BytesWithScales(const Tensor& constant) {
   const TensorType& type = constant.type();
   const auto bytes = static_cast<int64_t>(constant.bytes());
-  return type.quantized() && type.quant->inside ? bytes : bytes + ScaleBytes(type);
+  return type.quantized() && type.quant->inside ? bytes : bytes + ScaleBytes(constant);
 }
 
 }  // namespace evoq

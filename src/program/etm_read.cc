@@ -223,12 +223,12 @@ Result<Tensor> GraphReader::Read(const TensorType& type, const fb::Constant& fro
     if (def == nullptr) return InvalidInput("unknown tensor layout '{}'", layout);
     EVOQ_ASSIGN(expected, def->bytes(type));
   }
-  if (HasScalesInside(type) && (def == nullptr || !def->holds_scales))
+  if (HasScalesInside(type) && (def == nullptr || !def->holds_scales()))
     return InvalidInput("scales inside of {}, which holds none",
                         layout.empty() ? "a plain constant" : layout);
   if (from.bits() != 0) return ReadNarrow(type, layout, expected, bytes, from);
   // Of a layout whose `check` looks at more than scales, `bytes` is the most that it takes.
-  const bool fits = def != nullptr && def->check != nullptr && !def->holds_scales
+  const bool fits = def != nullptr && def->check != nullptr && !def->holds_scales()
                         ? static_cast<int64_t>(bytes.size()) <= expected
                         : static_cast<int64_t>(bytes.size()) == expected;
   if (!fits)

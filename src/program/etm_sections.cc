@@ -151,25 +151,25 @@ class WeightCollector {
     add("block indices", indices);
     add(category, payload);
     if (type.quant() != nullptr && type.quant()->inside() != 0) {
-      const int64_t count = InsideCount(type);
-      add("scales", count * (type.quant()->inside() == 1 ? 2 : 4));
-      if (type.quant()->inside_zeros()) add("zero points", count);
+      const LayoutScales inside = InsideBytes(type, EtmText(constant->layout()));
+      add("scales", inside.scales);
+      add("zero points", inside.zero_points);
     }
     add("packing padding", offset + total - at);
   }
 
   // Scales inside of a constant, which ReadEtm validated.
-  static int64_t InsideCount(const fb::Type& type) {
-    int64_t count = 1;
-    for (uint32_t i = 0; i < EtmCount(type.dims()); ++i) {
-      const int64_t size = type.dims()->Get(i), block = type.quant()->block();
-      if (static_cast<int>(i) != type.quant()->axis()) {
-        count *= block == 0 ? 1 : size;
-      } else {
-        count *= block == 0 ? size : CeilDiv(size, block);
-      }
-    }
-    return count;
+  static LayoutScales InsideBytes(const fb::Type& type, const std::string& layout) {
+    const fb::Quant& from = *type.quant();
+    QuantParams quant;
+    quant.axis = from.axis();
+    quant.block = from.block();
+    quant.inside = QuantParams::Inside{from.inside() == 1, from.inside_zeros(), from.zero()};
+    std::vector<Dim> dims;
+    for (uint32_t i = 0; i < EtmCount(type.dims()); ++i) dims.push_back(type.dims()->Get(i));
+    const DType dtype = DTypeFromEtm(type.dtype()).value_or(DType::kUint8);
+    return FindLayout(layout)->scale_bytes(TensorType(dtype, Shape(dims), std::move(quant)),
+                                           layout);
   }
 
   void AddQuant(const std::string& name, const fb::Type& type, const fb::Quant& quant,

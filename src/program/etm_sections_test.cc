@@ -150,6 +150,36 @@ TEST_F(SectionsTest, PackedConstants) {
   }
 }
 
+// What heads of streams hold beside the lines: float16 scales and zero points, a byte each, of 40
+// columns; steps and their multiples, two bytes each for 128 k. The rest of 64 columns is padding.
+TEST_F(SectionsTest, ScalesInsideOfConstants) {
+  QuantParams q{std::vector<float>(10 * 40, 0.375f), std::vector<int32_t>(10 * 40, 0), 0, 32};
+  const auto lines = [&](const char* layout) {
+    const Tensor plain = Tensor::Allocate(TensorType(DType::kInt4, Shape{300, 40}, q));
+    Graph g;
+    g.AddInput("x", TensorType(DType::kFloat32, Shape{1}));
+    Keep(g, "pad", Ramp(16000, 0));
+    Keep(g, "w", FindLayout(layout)->pack(plain).value());
+    Model model;
+    model.graph = std::move(g);
+    std::vector<std::string> all = OfWeights(SectionsOf(model));
+    return std::vector(all.begin() + 1, all.end());
+  };
+  const auto padding = [](int64_t head) {
+    return fmt::format("weights/w: packing padding, {}", 2 * (head + 38 * 128) - 300 * 40 / 2);
+  };
+  EXPECT_EQ(lines("stream-matmul-w4"),
+            (std::vector<std::string>{"weights/w: int4 weights, 6000", "weights/w: scales, 800",
+                                      padding(640 - 400)}));
+  EXPECT_EQ(lines("stream-matmul-w4-steps"),
+            (std::vector<std::string>{"weights/w: int4 weights, 6000", "weights/w: scales, 480",
+                                      padding(384 - 240)}));
+  q.zero_points[5] = 1;
+  EXPECT_EQ(lines("stream-matmul-w4"),
+            (std::vector<std::string>{"weights/w: int4 weights, 6000", "weights/w: scales, 800",
+                                      "weights/w: zero points, 400", padding(1280 - 600)}));
+}
+
 // Texts take 4 bytes for their length, their characters, a 0 and what fills up to 4 bytes, each
 // once; zero points that differ a length and 4 bytes each. The blob is compressed, and its parts
 // with it.

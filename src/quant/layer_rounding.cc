@@ -66,6 +66,7 @@ void ChooseScales(const WeightGrid& grid, int64_t group, const float* w, const f
     grid.Choose(group, b, w + k * m.columns, importance != nullptr ? importance + k : nullptr,
                 &rounded.scales[b * m.columns], &rounded.zeros[b * m.columns]);
   }
+  grid.Share(w, rounded.scales);
 }
 
 }  // namespace
@@ -297,7 +298,8 @@ class Descent {
       if (!(square[n] > 0)) continue;
       const double wanted = scale + linear[n] / square[n];
       if (!(wanted > 0)) continue;
-      const float stored = grid_.Storable(group_, n, static_cast<float>(wanted));
+      const float stored =
+          grid_.Storable(group_, b, n, rounded_.scales, static_cast<float>(wanted));
       const double d = static_cast<double>(stored) - scale;
       if (!(d * d * square[n] < 2 * d * linear[n])) continue;
       scale = stored;

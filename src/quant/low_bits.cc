@@ -7,6 +7,7 @@
 #include "base/math.h"
 #include "base/rows.h"
 #include "base/thread_pool.h"
+#include "kernels/gemm/blocks/scale_steps.h"
 
 namespace evoq {
 
@@ -44,15 +45,17 @@ constexpr int64_t kTaskColumns = 2 * kColumns, kTaskDepth = 256;
 // LowBits::Quantize, a few columns of a block at a time.
 class Quantizer {
  public:
-  Quantizer(const StoredMatrix& weight, int64_t block, const LowBitsLoops& loops,
-            const StoredLoops& stored)
-      : weight_(weight),
+  Quantizer(const LowBits& low, const StoredMatrix& weight, int64_t block,
+            const LowBitsLoops& loops, const StoredLoops& stored)
+      : low_(low),
+        weight_(weight),
         loops_(loops),
         stored_(stored),
         depth_(weight.depth()),
         columns_(weight.columns()),
         step_(std::max<int64_t>(block == 0 ? depth_ : std::min(block, depth_), 1)),
         blocks_(CeilDiv(depth_, step_)),
+        shared_(low.SharedBlocks(block)),
         in_place_(weight.stored.dtype() == DType::kFloat32 && !weight.transposed) {
     params.axis = block == 0 ? 1 : 0;
     params.block = block;
@@ -63,10 +66,11 @@ class Quantizer {
   // Writes the numbers, of so many bits, to zeroed memory. Whether the weight is finite.
   bool Run(int threads, int bits, std::byte* to) {
     const int64_t wide = CeilDiv(columns_, kTaskColumns),
-                  many = std::max(kTaskDepth / step_, int64_t{1}), deep = CeilDiv(blocks_, many);
+                  many = RoundUp(std::max(kTaskDepth / step_, int64_t{1}), shared_),
+                  deep = CeilDiv(blocks_, many);
     // Threads take parts of rows, which must not share bytes.
     ThreadPool pool(columns_ * bits % 8 == 0 ? threads : 1);
-    const int64_t tile = step_ * kColumns;
+    const int64_t tile = shared_ * step_ * kColumns;
     std::vector<float> tiles(in_place_ ? 0 : static_cast<size_t>(pool.threads() * tile));
     pool.ParallelFor(wide * deep, 1, [&](int64_t begin, int64_t end, int thread) {
       for (int64_t task = begin; task < end; ++task) {
@@ -84,15 +88,16 @@ class Quantizer {
 
  private:
   void Task(int64_t first, int64_t begin, int64_t end, float* tile, std::byte* to) {
-    for (int64_t b = begin; b < end; ++b) {
+    for (int64_t b = begin; b < end; b += shared_) {
       const int64_t last = std::min(columns_, first + kTaskColumns);
       for (int64_t n = first; n < last; n += kColumns)
-        Block(b, n, std::min(kColumns, last - n), tile, to);
+        Blocks(b, std::min(shared_, end - b), n, std::min(kColumns, last - n), tile, to);
     }
   }
 
-  void Block(int64_t b, int64_t n, int64_t count, float* tile, std::byte* to) {
-    const int64_t k = b * step_, depth = std::min(step_, depth_ - k);
+  // Blocks that share a step, or one.
+  void Blocks(int64_t b, int64_t blocks, int64_t n, int64_t count, float* tile, std::byte* to) {
+    const int64_t k = b * step_, depth = std::min(blocks * step_, depth_ - k);
     const float* w = tile;
     int64_t stride = kColumns;
     if (in_place_) {
@@ -102,28 +107,72 @@ class Quantizer {
       finite_ = false;
       return;
     }
-    weight_.Ask(k + step_, step_, n, count);  // of the same task's next block
-    float* const scale = params.scales.data() + b * columns_ + n;
-    float zero[kColumns];
-    loops_.choose(w, stride, depth, count, nullptr, scale, zero);
-    for (int64_t i = 0; i < count; ++i)
-      params.zero_points[b * columns_ + n + i] = static_cast<int32_t>(zero[i]);
-    loops_.store(w, stride, depth, count, scale, zero, k * columns_ + n, columns_, to);
+    weight_.Ask(k + shared_ * step_, shared_ * step_, n, count);  // what the task comes to next
+    float* const scales = params.scales.data() + b * columns_ + n;
+    float zero[kStepBlocks][kColumns];
+    const auto each = [&](const auto& f) {
+      for (int64_t i = 0; i < blocks; ++i)
+        f(w + i * step_ * stride, std::min(step_, depth - i * step_), scales + i * columns_,
+          zero[i], i);
+    };
+    each([&](const float* part, int64_t rows, float* scale, float* zeros, int64_t) {
+      loops_.choose(part, stride, rows, count, nullptr, scale, zeros);
+    });
+    if (shared_ > 1) low_.Share({w, stride, step_, depth}, {scales, columns_}, count, loops_);
+    each([&](const float* part, int64_t rows, float* scale, float* zeros, int64_t i) {
+      for (int64_t c = 0; c < count; ++c)
+        params.zero_points[(b + i) * columns_ + n + c] = static_cast<int32_t>(zeros[c]);
+      loops_.store(part, stride, rows, count, scale, zeros, (k + i * step_) * columns_ + n,
+                   columns_, to);
+    });
   }
 
+  const LowBits& low_;
   const StoredMatrix& weight_;
   const LowBitsLoops& loops_;
   const StoredLoops& stored_;
-  const int64_t depth_, columns_, step_, blocks_;
+  const int64_t depth_, columns_, step_, blocks_, shared_;
   const bool in_place_;
   std::atomic<bool> finite_ = true;
 };
 
 }  // namespace
 
+int64_t LowBits::SharedBlocks(int64_t block) const {
+  return steps && block == kStepBlock ? kStepBlocks : 1;
+}
+
+void LowBits::Share(const SharedWeights& w, const SharedBlockScales& to, int64_t columns,
+                    const LowBitsLoops& loops) {
+  const int64_t blocks = CeilDiv(w.depth, w.block);
+  const auto rows = [&](int64_t b) { return std::min(w.block, w.depth - b * w.block); };
+  const auto zeros = [&](int64_t b, int64_t n) {
+    for (int64_t k = 0; k < rows(b); ++k) {
+      if (w.w[(b * w.block + k) * w.stride + n] != 0) return false;
+    }
+    return true;
+  };
+  for (int64_t first = 0; first < columns; first += kColumns) {
+    const int64_t count = std::min(kColumns, columns - first);
+    const auto scales = [&](int64_t b) { return to.scales + b * to.stride + first; };
+    for (int64_t b = 0; b < blocks; ++b) {
+      for (int64_t n = 0; n < count; ++n) {
+        // Blocks of zeros have 1, which others may have too.
+        if (scales(b)[n] == 1 && zeros(b, first + n)) scales(b)[n] = 0;
+      }
+    }
+    loops.share(scales(0), to.stride, blocks, count);
+    for (int64_t b = 0; b < blocks; ++b) {
+      for (int64_t n = 0; n < count; ++n) {
+        if (scales(b)[n] == 0) scales(b)[n] = 1;
+      }
+    }
+  }
+}
+
 Result<Tensor> LowBits::Quantize(const StoredMatrix& weight, int64_t block, int threads) const {
   const Isa isa = SelectIsa().value_or(Isa::kScalar);
-  Quantizer quantizer(weight, block, loops(isa), StoredLoopsFor(isa));
+  Quantizer quantizer(*this, weight, block, loops(isa), StoredLoopsFor(isa));
   Tensor q = Tensor::Allocate(TensorType(dtype, weight.shape()));
   if (!quantizer.Run(threads, DTypeBits(dtype), q.mutable_raw())) return NotFinite(weight.shape());
   return q.WithType(TensorType(dtype, weight.shape(), std::move(quantizer.params)));

@@ -12,20 +12,42 @@
 
 namespace evoq {
 
+// Weights w[k * stride + n] of k < depth, in blocks of so many k, and their scales
+// scales[k / block * stride + n].
+struct SharedWeights {
+  const float* w;
+  int64_t stride, block, depth;
+};
+struct SharedBlockScales {
+  float* scales;
+  int64_t stride;
+};
+
 struct LowBits {
   const char* name;  // "int4", of names and reports
   DType dtype;
   // The integers that products of rounded data multiply; false: the numbers are none.
   bool integers;
+  // Scales become multiples of steps (kernels/gemm/blocks/scale_steps.h) where --block is one that
+  // shares them.
+  bool steps = false;
   // For methods that choose numbers themselves (quant/weight_grid.h), those of any instruction set.
   const LowBitsLoops& (*loops)(Isa isa);
 
   // A matrix [K, N] in blocks of `block` along K (0: one), each column of a block with a scale, and
   // a zero point where the row has them, as LowBitsLoops::choose finds them: of a few candidates,
   // the first of which reaches both ends of the block. Scales are float16 numbers where one is
-  // large enough. The result does not depend on `threads`. Errors: kInvalidInput for a NaN or an
-  // infinity; plain float32, which is read where it lies, must be finite.
+  // large enough, and with `steps` near multiples of one. The result does not depend on `threads`.
+  // Errors: kInvalidInput for a NaN or an infinity; plain float32, which is read where it lies,
+  // must be finite.
   Result<Tensor> Quantize(const StoredMatrix& weight, int64_t block, int threads) const;
+
+  // How many blocks share a step; 1: none.
+  int64_t SharedBlocks(int64_t block) const;
+  // The scales of blocks that share one, of `columns` columns, become near multiples of it; blocks
+  // of zeros take what others leave.
+  static void Share(const SharedWeights& w, const SharedBlockScales& to, int64_t columns,
+                    const LowBitsLoops& loops);
 };
 
 std::span<const LowBits* const> AllLowBits();

@@ -10,6 +10,7 @@
 #include <tuple>
 
 #include "base/rows.h"
+#include "kernels/gemm/blocks/scale_steps.h"
 #include "quant/low_bits/rounding.h"
 #include "quant/params.h"
 #include "quant/quant.h"
@@ -46,10 +47,10 @@ std::vector<int64_t> IntegersOf(const Tensor& q) {
   return ToInt64s(q.WithType(TensorType(q.dtype(), q.shape()))).value();
 }
 
-// Columns of a block: 7 and -4 give 1, -16 gives 2, zeros 1; of the next: 1 gives 1/7 as a float16
-// number, 0x1p-30 the least one, 7e5 more than the largest.
+// Columns of a block: 7 and -4 give 1, 4 and -16 give 2, zeros 1; of the next: 1 gives 1/7 as a
+// float16 number, 0x1p-30 the least one, 7e5 more than the largest.
 TEST(LowBits, Int4ScalesOfEverySize) {
-  const Tensor w = Tensor::FromValues<float>(Shape{3, 3}, {7, 3, 0, -4, -16, 0, 1, 0x1p-30f, 7e5f});
+  const Tensor w = Tensor::FromValues<float>(Shape{3, 3}, {7, 4, 0, -4, -16, 0, 1, 0x1p-30f, 7e5f});
   for (int threads : {1, 3}) {
     const Tensor q = Row("int4").Quantize({w}, 2, threads).value();
     const QuantParams& params = *q.type().quant;
@@ -58,7 +59,6 @@ TEST(LowBits, Int4ScalesOfEverySize) {
     EXPECT_EQ(params.scales,
               (std::vector<float>{1, 2, 1, HalfToFloat(FloatToHalf(1 / 7.0f)), 0x1p-24f, 1e5f}));
     EXPECT_TRUE(ValidateQuant(q.type()));
-    // 3 / 2 to even.
     EXPECT_EQ(IntegersOf(q), (std::vector<int64_t>{7, 2, 0, -4, -8, 0, 7, 0, 7}));
   }
   const Tensor columns = Row("int4").Quantize({w}, 0, 1).value();
@@ -164,10 +164,81 @@ TEST(LowBits, Int4BeatsItsRange) {
   EXPECT_GT(better, 100);
 }
 
+// Beside rounded data, int4's scales are near multiples of steps, which cost little: at most half a
+// step each, and of the errors of weights a few hundredths. Blocks of zeros, and scales that are 1
+// beside smaller ones, spoil none of them.
+TEST(LowBits, StepsAreNearTheScales) {
+  std::mt19937 random(12);
+  const LowBits& shared = *FindScheme("int4-dynamic")->low_bits;
+  EXPECT_EQ(shared.SharedBlocks(32), 4);
+  EXPECT_EQ(shared.SharedBlocks(64), 1);
+  EXPECT_EQ(shared.SharedBlocks(128), 1);
+  EXPECT_EQ(shared.SharedBlocks(0), 1);
+  EXPECT_EQ(Row("int4").SharedBlocks(32), 1);
+  {
+    constexpr int64_t block = kStepBlock;
+    const int64_t depth = 300, columns = 150;
+    Tensor w = Normal(depth, columns, random);
+    float* const v = w.mutable_data<float>();
+    for (int64_t k = 0; k < depth; ++k) {
+      for (int64_t n = 0; n < columns; ++n) {
+        float& x = v[k * columns + n];
+        if (n == 3 && k < block) x = 0;
+        if (n == 4) x = 0;
+        if (n == 5) x *= k < block ? 1.0f : 0.01f;
+        if (n == 6) x = k == 0 ? 7.0f : 0.02f * x;  // whose scale may be 1
+        if (n == 7) x *= 1e-9f;                     // no float16 step
+        if (n == 8) x *= 30;
+      }
+    }
+    const Tensor q = shared.Quantize({w}, block, 1).value(),
+                 each = Row("int4").Quantize({w}, block, 1).value();
+    ASSERT_TRUE(ValidateQuant(q.type()));
+    EXPECT_TRUE(BitEqual(q, shared.Quantize({w}, block, 3).value()));
+    EXPECT_TRUE(BitEqual(q, QuantizeTensor(w, q.type()).value()));
+    const std::vector<float>&scales = q.type().quant->scales, &wanted = each.type().quant->scales;
+    double of_shared = 0, of_each = 0;
+    for (int64_t b = 0; b * block < depth; b += kStepDepth / block) {
+      for (int64_t n = 0; n < columns; ++n) {
+        std::vector<float> group;
+        for (int64_t i = b; i < b + kStepDepth / block && i * block < depth; ++i)
+          group.push_back(scales[i * columns + n]);
+        const auto steps = StepsOf(group);
+        if (n == 7) continue;
+        ASSERT_TRUE(steps) << n;
+        for (size_t i = 0; i < group.size(); ++i) {
+          const float from = wanted[(b + i) * columns + n];
+          const bool zeros = n == 4 || (n == 3 && b + i == 0);
+          if (zeros || from < steps->step) continue;  // at least one step
+          // The largest is at least 8 steps before, which a step found may halve or quarter.
+          EXPECT_LE(std::fabs(group[i] - from), *std::ranges::max_element(group) / 14) << n;
+        }
+      }
+    }
+    for (int64_t n = 9; n < columns; ++n) {
+      for (int64_t k = 0; k < depth; k += block) {
+        const int64_t end = std::min(depth, k + block);
+        of_shared += Error(w, q, k, end, n);
+        of_each += Error(w, each, k, end, n);
+      }
+    }
+    EXPECT_LT(of_shared, 1.08 * of_each);
+    EXPECT_GT(of_shared, of_each);
+    // What no step fits keeps the scales that it has.
+    for (int64_t b = 0; b * block < depth; ++b)
+      EXPECT_EQ(scales[b * columns + 7], wanted[b * columns + 7]);
+  }
+  // In blocks of 128 nothing changes, nor for the scheme without rounded data.
+  const Tensor w = Normal(256, 40, random);
+  EXPECT_TRUE(
+      BitEqual(shared.Quantize({w}, 128, 1).value(), Row("int4").Quantize({w}, 128, 1).value()));
+}
+
 // Of the shares of its range that int4 tries, the first with the least sum of cubes, whatever the
 // weights are: most shares are left alone because an end is clipped too far.
 TEST(LowBits, Int4TakesTheBestOfItsShares) {
-  constexpr float kShares[] = {1, 1.05f, 0.95f, 0.9f, 0.85f, 0.8f, 0.75f, 0.7f};
+  constexpr float kShares[] = {1,     1.05f,  0.975f, 0.95f,  0.925f, 0.9f,   0.875f,
+                               0.85f, 0.825f, 0.8f,   0.775f, 0.75f,  0.725f, 0.7f};
   constexpr int64_t kCount = 48;
   std::mt19937 random(11);
   std::map<size_t, int> taken;

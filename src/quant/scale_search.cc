@@ -39,7 +39,8 @@ class ScaleSearch {
     for (const float share : kScaleShares) {
       if (share == 1) continue;
       for (int64_t n = 0; n < columns_; ++n) {
-        next.scales[n] = grid_.Storable(group_, n, share * rounded_.scales[b * columns_ + n]);
+        next.scales[n] = grid_.Storable(group_, b, n, rounded_.scales,
+                                        share * rounded_.scales[b * columns_ + n]);
       }
       RoundBy(b, next);
       next.errors = Errors(next, others);

@@ -90,7 +90,8 @@ TEST(ScaleSearch, FindsTheLeastErrorOfTheResults) {
           float best = nearest.scales[b * kColumns + n];
           double least = layer.Error(grid, tried, n, first, end);
           for (const float share : kScaleShares) {
-            const float scale = grid.Storable(0, n, share * nearest.scales[b * kColumns + n]);
+            const float scale =
+                grid.Storable(0, b, n, nearest.scales, share * nearest.scales[b * kColumns + n]);
             Rescale(grid, layer.w, b, n, scale, tried);
             const double error = layer.Error(grid, tried, n, first, end);
             if (error < least * (1 - 1e-9)) {

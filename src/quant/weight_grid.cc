@@ -4,6 +4,7 @@
 #include <cmath>
 
 #include "base/math.h"
+#include "kernels/gemm/blocks/scale_steps.h"
 #include "ops/roles.h"
 #include "quant/layer_bits.h"
 #include "quant/low_bits.h"
@@ -31,6 +32,7 @@ WeightGrid::WeightGrid(const WeightRounding& rounding, const LayerMatrices& matr
       m_(matrices),
       block_(rounding.low_bits != nullptr && rounding.block > 0 ? rounding.block : matrices.depth),
       blocks_(CeilDiv(matrices.depth, block_)),
+      shared_(rounding.low_bits == nullptr ? 1 : rounding.low_bits->SharedBlocks(rounding.block)),
       one_scale_(rounding.low_bits == nullptr && rounding.axis < 0),
       loops_(rounding.low_bits == nullptr
                  ? nullptr
@@ -97,6 +99,26 @@ void WeightGrid::Nearest(const float* v, const float* scale, const float* zero, 
   if (loops_ != nullptr) return loops_->nearest(v, scale, zero, count, number);
   for (int64_t n = 0; n < count; ++n)
     number[n] = RoundEven(std::clamp(v[n] / scale[n], low_, high_));
+}
+
+void WeightGrid::Share(const float* w, std::vector<float>& scales) const {
+  for (int64_t b = 0; shared_ > 1 && b < blocks_; b += shared_) {
+    const int64_t k = b * block_, depth = std::min(shared_ * block_, m_.depth - k);
+    LowBits::Share({w + k * m_.columns, m_.columns, block_, depth},
+                   {&scales[b * m_.columns], m_.columns}, m_.columns, *loops_);
+  }
+}
+
+float WeightGrid::Storable(int64_t g, int64_t b, int64_t n, std::span<const float> scales,
+                           float wanted) const {
+  if (shared_ == 1) return Storable(g, n, wanted);
+  std::vector<float> together;
+  const int64_t first = b / shared_ * shared_;
+  for (int64_t i = first; i < std::min(first + shared_, blocks_); ++i)
+    together.push_back(scales[i * m_.columns + n]);
+  const auto steps = StepsOf(together);
+  if (!steps) return Storable(g, n, wanted);
+  return std::clamp(std::nearbyint(wanted / steps->step), 1.0f, float{kMostMultiple}) * steps->step;
 }
 
 float WeightGrid::Storable(int64_t g, int64_t n, float wanted) const {

@@ -54,8 +54,12 @@ class WeightGrid {
   // The numbers nearest to `count` values.
   void Nearest(const float* v, const float* scale, const float* zero, int64_t count,
                float* number) const;
-  // The scale nearest to `wanted` that can be stored and that column n of group g may have.
-  float Storable(int64_t g, int64_t n, float wanted) const;
+  // Of all blocks' scales, those that share steps (LowBits::Share); nothing where none do.
+  void Share(const float* w, std::vector<float>& scales) const;
+  // The scale nearest to `wanted` that can be stored and that block b of column n of group g may
+  // have beside the others of `scales`.
+  float Storable(int64_t g, int64_t b, int64_t n, std::span<const float> scales,
+                 float wanted) const;
   // The scales of a form that was chosen before, for group g. `numbers` are its numbers.
   RoundedMatrix Read(int64_t g, const Tensor& quantized) const;
   // One matrix of each group, as the scheme takes it.
@@ -66,10 +70,12 @@ class WeightGrid {
   float FinerBy(const Tensor& quantized) const;
   int64_t ScaleIndex(int64_t g, int64_t b, int64_t n) const;
   float Least(int64_t g, int64_t n) const;
+  float Storable(int64_t g, int64_t n, float wanted) const;
 
   const WeightRounding& r_;
   LayerMatrices m_;
   int64_t block_, blocks_;
+  int64_t shared_;  // blocks that share a step, or 1
   bool one_scale_;
   const LowBitsLoops* loops_;  // null: int8, or fewer bits of it
   float low_, high_;           // the numbers of these

@@ -6,6 +6,7 @@
 #include <cstring>
 
 #include "base/math.h"
+#include "base/small_code.h"
 #include "kernels/call_util.h"
 #include "kernels/conv/conv_rows_f32.h"
 #include "kernels/gemm/gemm_bf16.h"
@@ -216,7 +217,7 @@ void AddPhase(const KernelCall& call, const BindOptions& options, const Activati
 }
 
 template <bool kTransposed>
-Result<BoundKernel> BindConv(const KernelCall& call, const BindOptions& options) {
+EVOQ_SMALL_CODE Result<BoundKernel> BindConv(const KernelCall& call, const BindOptions& options) {
   ConvBf16 state;
   if (const auto why = ReadShape(call, kTransposed, state.shape))
     return Unsupported("{}", why->sentence);

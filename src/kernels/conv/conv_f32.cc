@@ -2,6 +2,7 @@
 #include <algorithm>
 
 #include "base/math.h"
+#include "base/small_code.h"
 #include "kernels/conv/conv_rows_f32.h"
 #include "kernels/conv/conv_taps_f32.h"
 #include "kernels/conv/winograd_f32.h"
@@ -105,7 +106,7 @@ ConvShapeF32 OnOneLine(ConvShapeF32 s) {
   return s;
 }
 
-Result<BoundKernel> BindConv(const KernelCall& call, const BindOptions& options) {
+EVOQ_SMALL_CODE Result<BoundKernel> BindConv(const KernelCall& call, const BindOptions& options) {
   ConvShapeF32 shape;
   if (const auto why = ReadConvShape(call, false, shape)) return Unsupported("{}", why->sentence);
   shape = OnOneLine(shape);

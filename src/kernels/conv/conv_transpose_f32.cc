@@ -6,6 +6,7 @@
 // distances: each phase is an ordinary convolution of stride 1 that computes every stride-th output
 // pixel.
 #include "base/math.h"
+#include "base/small_code.h"
 #include "kernels/conv/conv_rows_f32.h"
 #include "kernels/conv/conv_taps_f32.h"
 #include "kernels/gemm/pack_f32.h"
@@ -72,7 +73,8 @@ std::vector<std::string> ConvTransposeVariants(const KernelCall& call, const Bin
   return {std::string(kDirectWay), kTapsBeside};
 }
 
-Result<BoundKernel> BindConvTranspose(const KernelCall& call, const BindOptions& options) {
+EVOQ_SMALL_CODE Result<BoundKernel> BindConvTranspose(const KernelCall& call,
+                                                      const BindOptions& options) {
   ConvShapeF32 shape;
   if (const auto why = ReadConvShape(call, true, shape)) return Unsupported("{}", why->sentence);
   EVOQ_ASSIGN(const Activation activation, ActivationFromAttrs(call.attrs));

@@ -8,6 +8,7 @@
 #include <numeric>
 
 #include "base/math.h"
+#include "base/small_code.h"
 #include "kernels/conv/conv_rows_f32.h"
 #include "kernels/conv/conv_taps_int8.h"
 #include "kernels/gemm/int8_groups.h"
@@ -214,7 +215,8 @@ std::vector<std::string> Variants(const KernelCall& call, const BindOptions&) {
   return {std::string(kDirectWay), kTapsBeside};
 }
 
-Result<BoundKernel> BindConvTranspose(const KernelCall& call, const BindOptions& options) {
+EVOQ_SMALL_CODE Result<BoundKernel> BindConvTranspose(const KernelCall& call,
+                                                      const BindOptions& options) {
   ConvTransposeInt8 state;
   ConvShapeF32& s = state.shape;
   if (const auto why = ReadConvSizes(call, true, s)) return Unsupported("{}", why->sentence);

@@ -5,8 +5,10 @@
 #include <algorithm>
 
 #include "base/math.h"
+#include "base/small_code.h"
 #include "kernels/call_util.h"
 #include "kernels/gemm/blocks/stream.h"
+#include "kernels/gemm/blocks/weights.h"
 #include "kernels/gemm/weights/formats.h"
 #include "kernels/parallel.h"
 
@@ -25,7 +27,7 @@ struct StreamColumns {
     if (x.layout().empty()) {
       EVOQ_ASSIGN(columns.weights, PackStream(x));
     }
-    EVOQ_ASSIGN(columns.shape, StreamShapeOf(columns.weights.type()));
+    EVOQ_ASSIGN(columns.shape, StreamShapeOf(columns.weights.type(), columns.weights.layout()));
     if (static_cast<int64_t>(columns.weights.bytes()) != columns.shape.bytes)
       return InvalidInput("{} with {} bytes, expected {}", x.type().ToString(),
                           columns.weights.bytes(), columns.shape.bytes);
@@ -108,11 +110,9 @@ Result<BoundKernel> BindColumns(Columns columns, const KernelCall& call,
   return BoundKernel::Of(std::move(state), static_cast<size_t>(*scratch));
 }
 
-Result<BoundKernel> BindGather(const KernelCall& call, const BindOptions& options) {
+EVOQ_SMALL_CODE Result<BoundKernel> BindGather(const KernelCall& call, const BindOptions& options) {
   const Tensor& x = *call.constant(0);
-  const bool stream = x.layout().empty() ? HasStream(x.type())
-                                         : FindStored(x.dtype()) != nullptr &&
-                                               x.layout() == FindStored(x.dtype())->layout;
+  const bool stream = x.layout().empty() ? HasStream(x.type()) : ReadsBlocks(x.type(), x.layout());
   if (stream) {
     EVOQ_ASSIGN(StreamColumns columns, StreamColumns::Of(x));
     return BindColumns(std::move(columns), call, options);
@@ -122,9 +122,8 @@ Result<BoundKernel> BindGather(const KernelCall& call, const BindOptions& option
 }
 
 bool ReadsPacked(const KernelCall& call, size_t input, std::string_view layout) {
-  const StoredLines* stored = FindStored(call.inputs[0].dtype);
   return input == 0 &&
-         ((stored != nullptr && stored->layout == layout) || ReadsWeights(call.inputs[0], layout));
+         (ReadsBlocks(call.inputs[0], layout) || ReadsWeights(call.inputs[0], layout));
 }
 
 }  // namespace

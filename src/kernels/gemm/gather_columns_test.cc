@@ -1,5 +1,6 @@
 // gather_columns: the columns of a weight in each layout in which products read it, as ToFloat32
 // gives them.
+#include "kernels/gemm/blocks/scale_steps_testing.h"
 #include "kernels/gemm/blocks/stream.h"
 #include "kernels/gemm/weights/format_testing.h"
 #include "kernels/test_util.h"
@@ -37,7 +38,9 @@ TEST(GatherColumns, EveryKindOfWeightsInEachLayout) {
   std::mt19937 random(1);
   for (const WeightKind& kind : AllWeightKinds()) {
     for (const auto& [k, n] : {std::pair<int64_t, int64_t>{1, 1}, {64, 32}, {77, 45}}) {
-      const Tensor plain = WeightsOf(kind.Type(k, n, random), Elements::kRandom, random);
+      const bool steps = kind.dtype == DType::kInt4 && !kind.zeros && kind.block == 32;
+      const TensorType type = steps ? TypeWithSteps(k, n, random) : kind.Type(k, n, random);
+      const Tensor plain = WeightsOf(type, Elements::kRandom, random);
       const Tensor expected = Expected(plain);
       std::vector<Tensor> forms = {plain, PackWeights(plain).value()};
       if (const auto stream = PackStream(plain)) forms.push_back(*stream);

@@ -4,6 +4,7 @@
 #include <cstring>
 
 #include "base/math.h"
+#include "base/small_code.h"
 #include "kernels/derived.h"
 #include "kernels/gemm/int8_block.h"
 #include "kernels/gemm/int8_excess.h"
@@ -452,7 +453,8 @@ Result<K4N16> CheckPackedWeights(const Tensor& weights) {
   return packed;
 }
 
-Result<BoundKernel> BindInt8Linear(Int8LinearSpec spec, const BindOptions& options) {
+EVOQ_SMALL_CODE Result<BoundKernel> BindInt8Linear(Int8LinearSpec spec,
+                                                   const BindOptions& options) {
   K4N16 weights;
   std::shared_ptr<const SparseInt8> sparse;
   const Int8TileDef* sparse_tiles = nullptr;

@@ -1,4 +1,5 @@
 #include "kernels/gemm/blocks/block_data.h"
+#include "kernels/gemm/blocks/scale_steps_testing.h"
 #include "kernels/gemm/blocks/weights.h"
 #include "kernels/gemm/linear_f32_testing.h"
 #include "kernels/gemm/weights/format_testing.h"
@@ -176,6 +177,32 @@ TEST(MatMulBlocks, ManyRows) {
   }
 }
 
+// Scales that are multiples of steps: sums of integers over all blocks that share one, and products
+// of bytes that multiples are in, are the bits of the definition. K ends within a block, a line,
+// and a step's blocks; data in blocks of one step, of a part of it, and of several.
+TEST(MatMulBlocks, Steps) {
+  std::mt19937 random(12);
+  int round = 0;
+  for (const int64_t data_block : {128, 32, 64, 96, 256, 16}) {
+    for (const int64_t rows : {1, 2, 3, 6, 7, 12, 13, 25, 33, 65, 131}) {
+      for (const int64_t depth : {30, 77, 128, 301, 512}) {
+        if (data_block != 128 && depth == 512) continue;
+        const auto elements = ++round % 5 == 0 ? Elements::kLowest
+                              : round % 5 == 1 ? Elements::kHighest
+                                               : Elements::kRandom;
+        const TensorType type = TypeWithSteps(depth, std::array{17, 50, 300}[round % 3], random);
+        LinearCaseF32 c = MakeCase(rows, WeightsOf(type, elements, random), data_block, random);
+        if (elements != Elements::kRandom) {
+          for (int64_t i = 0; i < rows * depth; ++i)
+            c.inputs[0].mutable_data<float>()[i] = i % depth % 3 == 0 && i > depth ? -1.0f : 1.0f;
+        }
+        Check(c);
+        if (HasFatalFailure()) return;
+      }
+    }
+  }
+}
+
 // Units that are multiplied in groups, of as many as there may be, with a last one of fewer
 // columns: rows of tiles and of parts for several threads meet each of them once.
 TEST(MatMulBlocks, GroupsOfUnits) {
@@ -234,6 +261,35 @@ TEST(MatMulBlocks, CutsRowsBySizeAndCores) {
     EXPECT_EQ(plan(2 * direct + 1, true), tiles(table.tall_rows, true));
     EXPECT_EQ(plan(2 * direct + 1, true, 64), tiles(table.nested_rows, true));
     EXPECT_EQ(plan(table.max_rows + 1, false), tiles(table.max_rows));
+  }
+}
+
+// Multiples are in the bytes that many rows unpack, where blocks of the data are those of steps.
+TEST(MatMulBlocks, UnpacksSteps) {
+  std::mt19937 random(13);
+  const Tensor w = WeightsOf(TypeWithSteps(256, 40, random), Elements::kRandom, random);
+  for (const Isa isa : AllIsas()) {
+    if (!IsaSupported(isa)) continue;
+    const BlockTable& table = *RowFor(kBlockRows, isa).table;
+    const auto method = [&](int64_t rows, int64_t data_block, bool one_set_of_ports) {
+      CpuModel cpu = CpuModelHere();
+      cpu.one_set_of_ports = one_set_of_ports;
+      const LinearCaseF32 c = MakeCase(rows, w, data_block, random);
+      const std::vector<TensorType> types = {c.inputs[0].type(), w.type(), TensorType(),
+                                             TensorType()};
+      const std::vector<const Tensor*> constants = {nullptr, &w, nullptr, nullptr};
+      const KernelCall call{"MatMul", c.attrs, types, {&c.output, 1}, constants};
+      return kMatMulBlocks.bind(call, {isa, 1, "", &cpu})->plan.method;
+    };
+    const bool can = table.unpack_steps != nullptr;
+    EXPECT_EQ(can, isa != Isa::kAvx2) << IsaName(isa);
+    EXPECT_EQ(method(200, 128, false), can ? "steps" : "") << IsaName(isa);
+    EXPECT_NE(method(200, 32, false), "steps");
+    EXPECT_NE(method(200, 256, false), "steps");
+    EXPECT_NE(method(table.max_rows, 128, false), "steps");
+    if (table.tall_rows == 0) continue;
+    EXPECT_EQ(method(2 * table.tall_direct_rows + 1, 128, true), "steps");
+    EXPECT_NE(method(2 * table.tall_direct_rows, 128, true), "steps");
   }
 }
 

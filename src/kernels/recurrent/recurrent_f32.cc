@@ -1,6 +1,7 @@
 // lstm_f32, gru_f32 and rnn_f32: ONNX's recurrent operators in float32 (sequence.h).
 #include "base/aligned.h"
 #include "base/math.h"
+#include "base/small_code.h"
 #include "kernels/call_util.h"
 #include "kernels/gemm/blocks/block_data.h"
 #include "kernels/gemm/gemm_float.h"
@@ -81,7 +82,7 @@ std::optional<Reason> RejectCell(const KernelCall& call) {
 }
 
 template <Cell kCell>
-Result<BoundKernel> BindCell(const KernelCall& call, const BindOptions& options) {
+EVOQ_SMALL_CODE Result<BoundKernel> BindCell(const KernelCall& call, const BindOptions& options) {
   EVOQ_ASSIGN(const Tensor w, ToFloat32(*call.constant(kRecurrentW)));
   EVOQ_ASSIGN(const Tensor r, ToFloat32(*call.constant(kRecurrentR)));
   const auto make = [&](const RecurrentRows& rows, int64_t count,

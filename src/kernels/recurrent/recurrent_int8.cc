@@ -4,6 +4,7 @@
 // rounded to int8 and multiplied with integers. Gates and states are float32, by the definitions of
 // kernels/math, so that results are the same on every machine, for every number of threads and
 // beside any other samples.
+#include "base/small_code.h"
 #include "kernels/call_util.h"
 #include "kernels/gemm/blocks/block_data.h"
 #include "kernels/gemm/blocks/bound_product.h"
@@ -51,7 +52,7 @@ std::optional<Reason> RejectCell(const KernelCall& call) {
 }
 
 template <Cell kCell>
-Result<BoundKernel> BindCell(const KernelCall& call, const BindOptions& options) {
+EVOQ_SMALL_CODE Result<BoundKernel> BindCell(const KernelCall& call, const BindOptions& options) {
   const int64_t data_block = call.attrs.Int(kDataBlock, 0);
   const auto make = [&](const RecurrentRows& rows, int64_t count,
                         std::vector<float> bias) -> Result<Product> {

@@ -27,6 +27,10 @@ struct LowBitsLoops {
   int zero_count;
   uint8_t (*bits)(float number, float zero);  // how it is stored
   float (*scale)(float wanted);  // the scale nearest to `wanted` > 0 that can be stored
+  // scale[b * stride + n] of up to 4 blocks b and columns n < count become the multiples of a step
+  // (kernels/gemm/blocks/scale_steps.h) of the least sum of squared distances, the least step of
+  // equals; one of 0 becomes any. Columns that no float16 step fits stay. Null: not of this type.
+  void (*share)(float* scale, int64_t stride, int64_t blocks, int64_t count) = nullptr;
 };
 
 using Int4Loops = LowBitsLoops;

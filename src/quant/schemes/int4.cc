@@ -11,6 +11,19 @@ extern const LowBits kInt4Bits = {
     .loops = Int4LoopsFor,
 };
 
+namespace {
+
+// Beside rounded data, whose products sum integers over blocks that share a step.
+const LowBits kInt4StepBits = {
+    .name = "int4",
+    .dtype = DType::kInt4,
+    .integers = true,
+    .steps = true,
+    .loops = Int4LoopsFor,
+};
+
+}  // namespace
+
 extern const QuantScheme kSchemeInt4Weights = {
     .name = "int4-weights",
     .doc =
@@ -37,10 +50,11 @@ extern const QuantScheme kSchemeInt4Dynamic = {
     .needs_calibration = false,
     .values = DType::kFloat32,
     .widens = true,
-    .low_bits = &kInt4Bits,
+    .low_bits = &kInt4StepBits,
     .run =
         [](Graph& graph, const Ranges&, const QuantizeOptions& options) {
-          return QuantizeWeights(graph, options, {.low_bits = &kInt4Bits, .rounding = true});
+          const LowBits& bits = options.equal_blocks ? kInt4Bits : kInt4StepBits;
+          return QuantizeWeights(graph, options, {.low_bits = &bits, .rounding = true});
         },
 };
 

@@ -45,12 +45,15 @@ void BoundProduct::CutRows(bool tall) {
   const BlockTable& t = *table_;
   const BlockStream& w = weights_.stream;
   const bool fits = !w.has_zeros || w.cut.block <= kMostTallBlock;
+  steps_ = false;
   if (tall && fits && t.tall_rows > 0 && rows_ > t.max_rows) {
     unpacks_ = rows_ > 2 * t.tall_direct_rows;
-    const bool nested = w.cut.pieces > 1;
+    steps_ = unpacks_ && weights_.unpacked && t.unpack_steps != nullptr;
+    const bool nested = stream().cut.pieces > 1;
     tile_rows_ = !unpacks_ ? t.tall_direct_rows : nested ? t.nested_rows : t.tall_rows;
   } else {
-    unpacks_ = weights_.groups > 1 && rows_ > t.direct_rows;
+    steps_ = weights_.unpacked && rows_ > t.step_rows;
+    unpacks_ = steps_ || (weights_.groups > 1 && rows_ > t.direct_rows);
     tile_rows_ = t.max_rows;
   }
 }
@@ -72,11 +75,12 @@ KernelPlan BoundProduct::Describe() const {
   plan.code = table_->name;
   plan.tile_rows = static_cast<int>(tile_rows_);
   plan.tile_columns = table_->panels(plan.tile_rows) * kBlockColumns;
-  plan.method = unpacks_ ? "unpacking" : "";
+  plan.method = steps_ ? "steps" : unpacks_ ? "unpacking" : "";
   return plan;
 }
 
 int32_t BoundProduct::factor() const {
+  if (steps_) return -128;
   const bool from_signed = weights_.kind == BlockLines::kFlippedBytes && table_->signed_bytes;
   return weights_.factor + (from_signed && !weights_.stream.has_zeros ? 128 : 0);
 }
@@ -84,7 +88,7 @@ int32_t BoundProduct::factor() const {
 BlockRows BoundProduct::Round(const float* a, const TakenRows& taken, const float* bias,
                               const float* residual, float* y, std::byte* scratch,
                               ThreadPool& pool) const {
-  const BlockCut& cut = weights_.stream.cut;
+  const BlockCut& cut = stream().cut;
   auto* q = reinterpret_cast<int8_t*>(scratch);
   auto* scales = reinterpret_cast<float*>(scratch + q_bytes());
   auto* corrections = reinterpret_cast<int32_t*>(scratch + q_bytes() + scale_bytes());
@@ -104,14 +108,20 @@ BoundProduct::Group BoundProduct::Take(int64_t index, uint8_t* unpacked) const {
   Group group = {.first = FirstUnit(index),
                  .last = FirstUnit(index + 1),
                  .kind = weights_.kind,
+                 .stream = &stream(),
                  .bytes = GroupBytes(index),
                  .unit_bytes = weights_.unit_bytes};
   if (!unpacks_) return group;
   for (int64_t i = 0; i < group.last - group.first; ++i) {
-    table_->unpack(group.kind, {weights_.stream, group.bytes + i * group.unit_bytes},
-                   unpacked + i * unpacked_unit_bytes());
+    const BlockUnit unit = {weights_.stream, group.bytes + i * group.unit_bytes};
+    uint8_t* const to = unpacked + i * unpacked_unit_bytes();
+    if (steps_) {
+      table_->unpack_steps(group.kind, unit, weights_.offset, to);
+    } else {
+      table_->unpack(group.kind, unit, to);
+    }
   }
-  group.kind = BlockLines::kSmallBytes;
+  group.kind = steps_ ? BlockLines::kStepBytes : BlockLines::kSmallBytes;
   group.bytes = unpacked;
   group.unit_bytes = unpacked_unit_bytes();
   return group;
@@ -137,7 +147,7 @@ void BoundProduct::Multiply(const BlockRows& operands, const Group& group, int64
     // Memory rests while the last of several tiles walks through a unit that lies in the caches.
     const bool rests = next < tile && group.last - group.first == 1 && unit + 1 < units();
     ahead.distance = rests ? group.unit_bytes : BlockAhead::kNear;
-    const BlockUnit b = {weights_.stream, group.bytes + (unit - group.first) * group.unit_bytes};
+    const BlockUnit b = {*group.stream, group.bytes + (unit - group.first) * group.unit_bytes};
     const int64_t panel = unit * kUnitPanels, panels = std::min<int64_t>(kUnitPanels, all - panel);
     for (int p = 0; p < panels; p += table_->panels(end - row))
       table_->tile(group.kind, b, operands, row, static_cast<int>(end - row), panel + p, ahead);

@@ -57,7 +57,7 @@ class BoundProduct {
   }
 
  private:
-  // Sets tile_rows_ and unpacks_. tall: CpuModel::one_set_of_ports.
+  // Sets tile_rows_, unpacks_ and steps_. tall: CpuModel::one_set_of_ports.
   void CutRows(bool tall);
   // Sets groups_: of as many units as the L2 cache keeps unpacked.
   void GroupUnits(const CpuModel& cpu, int threads);
@@ -66,6 +66,8 @@ class BoundProduct {
   int64_t RowOfTile(int64_t i) const { return rows_ == 0 ? 0 : PartBegin(rows_, tiles(), i); }
   int64_t TileOfRow(int64_t row) const { return PartOf(rows_, tiles(), row); }
   int32_t factor() const;
+  // What is multiplied: the stream, or what it is unpacked to.
+  const BlockStream& stream() const { return steps_ ? *weights_.unpacked : weights_.stream; }
   // An odd number of cache lines: rows of q a multiple of 4 KiB apart would evict one another from
   // the L1 cache.
   int64_t stride() const { return RoundUp(depth(), 64) | 64; }
@@ -83,8 +85,8 @@ class BoundProduct {
 
   // Scratch: q, its scales, the corrections, the groups of the threads.
   int64_t q_bytes() const { return rows_ * stride(); }
-  int64_t scale_bytes() const { return RoundUp(rows_ * weights_.stream.cut.data_blocks() * 4, 64); }
-  int64_t correction_bytes() const { return RoundUp(rows_ * weights_.stream.cut.blocks() * 4, 64); }
+  int64_t scale_bytes() const { return RoundUp(rows_ * stream().cut.data_blocks() * 4, 64); }
+  int64_t correction_bytes() const { return RoundUp(rows_ * stream().cut.blocks() * 4, 64); }
 
   BlockRows Round(const float* a, const TakenRows& taken, const float* bias, const float* residual,
                   float* y, std::byte* scratch, ThreadPool& pool) const;
@@ -92,6 +94,7 @@ class BoundProduct {
   struct Group {
     int64_t first, last;
     BlockLines kind;
+    const BlockStream* stream;
     const uint8_t* bytes;
     int64_t unit_bytes;
   };
@@ -122,6 +125,7 @@ class BoundProduct {
   BoundBlocks weights_;
   const BlockTable* table_ = nullptr;
   bool asks_ahead_ = false, unpacks_ = false;
+  bool steps_ = false;  // unpacks by BlockTable::unpack_steps
   int64_t rows_ = 0, tile_rows_ = 1, groups_ = 0, row_parts_ = 1, quantize_grain_ = 1, grain_ = 1,
           scratch_bytes_ = 0;
 };

@@ -18,14 +18,20 @@ inline constexpr int kUnitPanels = 2, kUnitColumns = kUnitPanels * kBlockColumns
 // elements of 8 / G bits holds 4 G of them for a column: byte (n, i) of line l has the bits of k =
 // 4 G l + i lowest, those of k + 4 next.
 enum class BlockLines {
-  kNibbles,      // u[k, n], 4 bits
-  kPairs,        // u[k, n], 2 bits
-  kE2m1,         // float4e2m1, 4 bits: u is twice its value, plus kE2m1Offset
-  kSmallBytes,   // u[k, n] < 32, 8 bits: what lines of fewer bits are unpacked to; any u for tall
-                 // tiles, which lines of 8 bits are unpacked for too
-  kFlippedBytes  // u[k, n] less 128, 8 bits: layout k4n16-matmul
+  kNibbles,       // u[k, n], 4 bits
+  kPairs,         // u[k, n], 2 bits
+  kE2m1,          // float4e2m1, 4 bits: u is twice its value, plus kE2m1Offset
+  kSmallBytes,    // u[k, n] < 32, 8 bits: what lines of fewer bits are unpacked to; any u for tall
+                  // tiles, which lines of 8 bits are unpacked for too
+  kFlippedBytes,  // u[k, n] less 128, 8 bits: layout k4n16-matmul
+  kStepBytes      // 8 bits, in blocks of kStepDepth with a float16 scale: what unpack_steps makes
 };
 inline constexpr int kE2m1Offset = 12;
+
+// Blocks of kStepBlock may have scales that are small multiples of one number, their step, which
+// kStepBlocks of them share (scale_steps.h). A head holds them so, and lines become bytes that
+// these were multiplied into (BlockTable::unpack_steps): sums of kStepDepth k need no scales then.
+inline constexpr int64_t kStepBlock = 32, kStepBlocks = 4, kStepDepth = kStepBlocks * kStepBlock;
 
 // Tall tiles with zero points multiply blocks of at most so many k.
 inline constexpr int64_t kMostTallBlock = 256;
@@ -50,12 +56,16 @@ struct BlockCut {
 //   32 scales, float16 or float32;
 //   where zero points differ, 32 of them, those of u, a byte each, and 32 bytes of nothing;
 //   of each line of k that they belong to that of columns 0 to 15, then that of columns 16 to 31.
+// With `steps`, of blocks of kStepBlock, a head stands before kStepBlocks scales' lines: 32 steps,
+// float16, and 32 words of 16 bits, of which bits [4 i, 4 i + 4) are the multiple of scale i. The
+// data's blocks are those of the steps then.
 struct BlockStream {
   BlockCut cut;
   int64_t columns;
   bool half_scales, has_zeros;  // without zero points `corrections` are whole
+  bool steps = false;
 
-  EVOQ_ALWAYS_INLINE int64_t scale_bytes() const { return half_scales ? 64 : 128; }
+  EVOQ_ALWAYS_INLINE int64_t scale_bytes() const { return half_scales && !steps ? 64 : 128; }
   EVOQ_ALWAYS_INLINE int64_t head_bytes() const { return scale_bytes() + (has_zeros ? 64 : 0); }
 };
 
@@ -106,7 +116,8 @@ struct BlockTable {
   // share a scale of the data, those of unpacked units have nested_rows instead.
   int tall_direct_rows, tall_rows, nested_rows;
   // So many multiply lines of fewer than 8 bits as they lie; of more the lines are unpacked first.
-  int64_t direct_rows;
+  // step_rows: as many where unpack_steps may do it.
+  int64_t direct_rows, step_rows;
   // Whether lines of kFlippedBytes are multiplied as the signed numbers that they hold, u - 128:
   // their corrections are those of zero points that are 128 less.
   bool signed_bytes;
@@ -117,6 +128,9 @@ struct BlockTable {
   // The unit with its lines of G numbers to a byte as G times as many of kSmallBytes. Null where
   // lines are never unpacked.
   void (*unpack)(BlockLines kind, const BlockUnit& unit, uint8_t* bytes);
+  // The unit, with `steps` and u less than 16, as one in blocks of kStepDepth whose scales
+  // are the steps, float16: of lines of kStepBytes that hold (u - `offset`) * multiple + 128.
+  void (*unpack_steps)(BlockLines kind, const BlockUnit& unit, int32_t offset, uint8_t* bytes);
   // y without activation, for the tile of rows [row, row + row_count) and panels(row_count) panels
   // from `panel` on, which are in one unit; there may be no columns in the last one.
   void (*tile)(BlockLines kind, const BlockUnit& unit, const BlockRows& rows, int64_t row,

@@ -41,8 +41,16 @@ struct FlippedBytes {
     return Flip(line);
   }
 };
+struct StepBytes : SmallBytes {
+  static constexpr int kLargest = 255;
+};
 template <typename L>
 constexpr bool kSmall = L::kLargest < 128;
+template <typename L>
+constexpr bool kIsSteps = std::is_same_v<L, StepBytes>;
+// Whether heads of such lines may hold steps and multiples.
+template <typename L>
+constexpr bool kMayHaveSteps = std::is_same_v<L, Nibbles>;
 
 // What sums of products by scales begin with: a product that is added to it keeps its sign if it is
 // 0.
@@ -215,29 +223,44 @@ struct InBlock {
   const float* data_scales;
   const uint8_t* head = nullptr;
   int64_t scale_blocks = 0;
+  int shift = 12;  // of a scale's multiple
 
   EVOQ_ALWAYS_INLINE InBlock(const BlockStream& stream, const BlockRows& x, int64_t row)
       : w(stream),
         corrections(x.corrections + row * x.blocks),
         data_scales(x.scales + row * x.data_blocks) {}
   // `at`, where the weights stand: moves behind a head.
+  template <typename L>
   EVOQ_ALWAYS_INLINE void Enter(const uint8_t*& at) {
-    if (scale_blocks == 0) {
-      head = at;
-      at += w.head_bytes();
-      scale_blocks = w.cut.blocks_per_scale;
+    if (kMayHaveSteps<L> && w.steps) {
+      shift = (shift + 4) % 16;
+      if (shift != 0) return;
+    } else if (scale_blocks != 0) {
+      --scale_blocks;
+      return;
     }
-    --scale_blocks;
+    head = at;
+    at += w.head_bytes();
+    scale_blocks = w.cut.blocks_per_scale - 1;
   }
   // Columns from `i` of the unit on.
-  template <int32_t kZeroLess>
+  template <int32_t kZeroLess, bool kSteps>
   EVOQ_ALWAYS_INLINE Ints Start(int r, int64_t i) const {
+    if constexpr (kSteps) return All(corrections[r]);
     return w.has_zeros ? Times(head + w.scale_bytes() + i, kZeroLess, corrections[r])
                        : All(corrections[r]);
   }
+  EVOQ_ALWAYS_INLINE Floats Steps(int64_t i) const {
+    return LoadHalf(reinterpret_cast<const uint16_t*>(head) + i);
+  }
+  EVOQ_ALWAYS_INLINE Ints StepMultiples(int64_t i) const {
+    return Multiples(reinterpret_cast<const uint16_t*>(head) + kUnitColumns + i, shift);
+  }
+  template <typename L>
   EVOQ_ALWAYS_INLINE Floats Scales(int64_t i) const {
-    return w.half_scales ? LoadHalf(reinterpret_cast<const uint16_t*>(head) + i)
-                         : LoadF(reinterpret_cast<const float*>(head) + i);
+    if constexpr (kIsSteps<L>) return Steps(i);
+    if (kMayHaveSteps<L> && w.steps) return Mul(ToFloats(StepMultiples(i)), Steps(i));
+    return w.half_scales ? Steps(i) : LoadF(reinterpret_cast<const float*>(head) + i);
   }
   EVOQ_ALWAYS_INLINE void Leave() { corrections += kRows; }
   EVOQ_ALWAYS_INLINE void LeaveData() { data_scales += kRows; }
@@ -260,6 +283,8 @@ void Tile(const BlockUnit& unit, const BlockRows& x, int64_t row, int64_t panel,
   const int64_t blocks = x.blocks;
   const int64_t column = panel * kBlockColumns,
                 side = kPanels<kRows> == kUnitPanels ? 0 : panel % kUnitPanels;
+  // Sums of blocks of 32 fit int16: t is a sum of integers that the scales' multiples are in.
+  const bool steps = kNested && kMayHaveSteps<L> && w.steps;
   constexpr int32_t kZeroLess = kSmall<L> || !kSignedBytes ? 0 : 128;
   Place<kRows> place;
   place.at = unit.bytes;
@@ -288,38 +313,55 @@ void Tile(const BlockUnit& unit, const BlockRows& x, int64_t row, int64_t panel,
     }
   }
   InBlock<kRows> block(w, x, row);
-  int64_t b = 0;
+  int64_t b = 0, left = cut.depth;
   const auto multiply = [&](Ints(&sums)[kRows][kPanels<kRows>]) __attribute__((always_inline)) {
-    block.Enter(place.at);
+    block.template Enter<L>(place.at);
 #pragma GCC unroll 8
     for (int r = 0; r < kRows; ++r) {
 #pragma GCC unroll 2
       for (int p = 0; p < kPanels<kRows>; ++p)
-        sums[r][p] = block.template Start<kZeroLess>(r, kBlockColumns * (side + p));
+        sums[r][p] = block.template Start<kZeroLess, kIsSteps<L>>(r, kBlockColumns * (side + p));
     }
-    const int64_t left = cut.depth - b++ * cut.block, k = left < cut.block ? left : cut.block;
+    const int64_t k = left < cut.block ? left : cut.block;
+    left -= cut.block;
+    ++b;
     AddBlock<L, kAsked>(place, LinesOf<L>(k), side, distance, sums);
   };
   while (b < blocks) {
     Ints sums[kRows][kPanels<kRows>];
     if constexpr (kNested) {
       Floats t[kRows][kPanels<kRows>];
+      const Floats nothing = AllF(steps ? 0.0f : kNothing);
 #pragma GCC unroll 8
       for (int r = 0; r < kRows; ++r) {
 #pragma GCC unroll 2
-        for (int p = 0; p < kPanels<kRows>; ++p) t[r][p] = AllF(kNothing);
+        for (int p = 0; p < kPanels<kRows>; ++p) t[r][p] = nothing;
       }
       const int64_t end = blocks - b < cut.pieces ? blocks : b + cut.pieces;
       while (true) {
         multiply(sums);
 #pragma GCC unroll 2
         for (int p = 0; p < kPanels<kRows>; ++p) {
-          const Floats s = block.Scales(kBlockColumns * (side + p));
+          if (steps) {
+            const Ints m = block.StepMultiples(kBlockColumns * (side + p));
 #pragma GCC unroll 8
-          for (int r = 0; r < kRows; ++r) t[r][p] = MulAdd(ToFloats(sums[r][p]), s, t[r][p]);
+            for (int r = 0; r < kRows; ++r) t[r][p] = AddShortProducts(t[r][p], sums[r][p], m);
+          } else {
+            const Floats s = block.template Scales<L>(kBlockColumns * (side + p));
+#pragma GCC unroll 8
+            for (int r = 0; r < kRows; ++r) t[r][p] = MulAdd(ToFloats(sums[r][p]), s, t[r][p]);
+          }
         }
         block.Leave();
         if (b == end) break;
+      }
+      if (steps) {
+#pragma GCC unroll 2
+        for (int p = 0; p < kPanels<kRows>; ++p) {
+          const Floats s = block.Steps(kBlockColumns * (side + p));
+#pragma GCC unroll 8
+          for (int r = 0; r < kRows; ++r) t[r][p] = Mul(ToFloats(AsInts(t[r][p])), s);
+        }
       }
 #pragma GCC unroll 8
       for (int r = 0; r < kRows; ++r) {
@@ -329,10 +371,14 @@ void Tile(const BlockUnit& unit, const BlockRows& x, int64_t row, int64_t panel,
       }
       if constexpr (kLeavesY<kRows, kNested>) asm("" : : : "memory");
     } else {
+      if constexpr (kIsSteps<L>) {
+        __builtin_prefetch(ahead.at, 0, 2);
+        ahead.at += ahead.at < ahead.end ? 64 : 0;
+      }
       multiply(sums);
 #pragma GCC unroll 2
       for (int p = 0; p < kPanels<kRows>; ++p) {
-        const Floats s = block.Scales(kBlockColumns * (side + p));
+        const Floats s = block.template Scales<L>(kBlockColumns * (side + p));
 #pragma GCC unroll 8
         for (int r = 0; r < kRows; ++r)
           y[r][p] = MulAdd(AllF(block.data_scales[r]), Mul(ToFloats(sums[r][p]), s), y[r][p]);
@@ -399,6 +445,36 @@ void UnpackUnit(const BlockUnit& unit, uint8_t* to) {
   }
 }
 
+// A multiple is below 16 and u too: no product of a byte reaches the next one.
+template <typename L>
+void UnpackSteps(const BlockUnit& unit, int32_t offset, uint8_t* to) {
+  const BlockCut& cut = unit.stream.cut;
+  const uint8_t* from = unit.bytes;
+  for (int64_t k = 0; k < cut.depth;) {
+    const auto* const words = reinterpret_cast<const uint16_t*>(from + 64);
+    StoreBytes(to, LoadBytes(from));  // the steps
+    from += 128, to += 64;
+    for (int i = 0; i < kStepBlocks && k < cut.depth; ++i, k += kStepBlock) {
+      Ints multiples[kUnitPanels], added[kUnitPanels];
+      for (int p = 0; p < kUnitPanels; ++p) {
+        const Ints multiple = Multiples(words + kBlockColumns * p, 4 * i);
+        multiples[p] = InPairs(multiple);
+        added[p] = InBytes(AddInts(All(128), TimesInts(multiple, -offset)));
+      }
+      const int64_t left = cut.depth - k;
+      for (int64_t l = LinesOf<L>(left < kStepBlock ? left : kStepBlock); l > 0; --l) {
+        for (int p = 0; p < kUnitPanels; ++p, from += 64) {
+          const Bytes line = LoadBytes(from);
+          for (int g = 0; g < L::kGroups; ++g)
+            StoreBytes(to + 64 * (g * kUnitPanels + p),
+                       TimesPairsPlus(L::Group(line, g), multiples[p], added[p]));
+        }
+        to += 64 * kUnitPanels * L::kGroups;
+      }
+    }
+  }
+}
+
 }  // namespace
 }  // namespace evoq::EVOQ_ISA
 
@@ -422,17 +498,31 @@ struct LinesCode {
   TileFn (*tile)(int row_count, bool nested, bool asks_ahead) = nullptr;
   TileFn (*tall_tile)(int row_count, bool nested) = nullptr;
   void (*unpack)(const BlockUnit& unit, uint8_t* bytes) = nullptr;
+  void (*unpack_steps)(const BlockUnit& unit, int32_t offset, uint8_t* bytes) = nullptr;
 };
 template <typename L>
 constexpr LinesCode CodeOf() {
   LinesCode code;
-  if constexpr (kUnpacks || !std::is_same_v<L, SmallBytes>) code.tile = TileFor<L>;
+  if constexpr (kUnpacks || !std::is_same_v<L, SmallBytes>) {
+    code.tile = TileFor<L>;
+  }
+  if constexpr (kStepRows < INT64_MAX && L::kGroups > 1 && L::kLargest < 16)
+    code.unpack_steps = UnpackSteps<L>;
   if constexpr (kTallRows > 0 || (kUnpacks && L::kGroups > 1)) code.unpack = UnpackUnit<L>;
   if constexpr (kTallRows > 0) code.tall_tile = TallTileFor<L>;
   return code;
 }
-constexpr LinesCode kCode[] = {CodeOf<Nibbles>(), CodeOf<Pairs>(), CodeOf<E2m1>(),
-                               CodeOf<SmallBytes>(), CodeOf<FlippedBytes>()};
+constexpr LinesCode StepCode() {
+  LinesCode code;
+  if constexpr (kStepRows < INT64_MAX)
+    code.tile = [](int row_count, bool, bool) {
+      return kTiles<StepBytes, false, false>[row_count - 1];
+    };
+  if constexpr (kTallRows > 0) code.tall_tile = TallTileFor<SmallBytes>;
+  return code;
+}
+constexpr LinesCode kCode[] = {CodeOf<Nibbles>(),    CodeOf<Pairs>(),        CodeOf<E2m1>(),
+                               CodeOf<SmallBytes>(), CodeOf<FlippedBytes>(), StepCode()};
 
 void RunTile(BlockLines kind, const BlockUnit& unit, const BlockRows& rows, int64_t row,
              int row_count, int64_t panel, BlockAhead& ahead) {
@@ -446,6 +536,10 @@ void RunTile(BlockLines kind, const BlockUnit& unit, const BlockRows& rows, int6
 
 [[maybe_unused]] void Unpack(BlockLines kind, const BlockUnit& unit, uint8_t* bytes) {
   kCode[static_cast<size_t>(kind)].unpack(unit, bytes);
+}
+[[maybe_unused]] void UnpackStepsOf(BlockLines kind, const BlockUnit& unit, int32_t offset,
+                                    uint8_t* bytes) {
+  kCode[static_cast<size_t>(kind)].unpack_steps(unit, offset, bytes);
 }
 
 // `part(at, n)` for each 16 elements of a block, or the n that are left.
@@ -537,9 +631,11 @@ const BlockTable kBlockDot = {
     .tall_rows = kTallRows,
     .nested_rows = kNestedRows,
     .direct_rows = kDirectRows,
+    .step_rows = kStepRows,
     .signed_bytes = kSignedBytes,
     .quantize = Quantize,
     .unpack = kUnpacks || kTallRows > 0 ? Unpack : nullptr,
+    .unpack_steps = kStepRows < INT64_MAX ? UnpackStepsOf : nullptr,
     .tile = RunTile,
 };
 

@@ -1,6 +1,7 @@
 #include "kernels/gemm/blocks/stream.h"
 
 #include <algorithm>
+#include <atomic>
 #include <bit>
 #include <cmath>
 #include <cstring>
@@ -9,6 +10,7 @@
 #include "base/math.h"
 #include "base/thread_pool.h"
 #include "base/work_threads.h"
+#include "kernels/gemm/blocks/scale_steps.h"
 #include "kernels/interleave.h"
 
 namespace evoq {
@@ -16,15 +18,16 @@ namespace {
 
 constexpr int64_t kLineBytes = 64;
 constexpr int64_t kBytesForThreads = int64_t{1} << 20;  // packed alone below
+constexpr int64_t kScalesForThreads = kBytesForThreads / 16;
 
 constexpr StoredLines kStored[] = {
-    {DType::kInt4, BlockLines::kNibbles, kStreamW4, 2, 8, 1, 8},
-    {DType::kUint4, BlockLines::kNibbles, kStreamW4, 2, 0, 1, 0},
-    {DType::kInt2, BlockLines::kPairs, kStreamW2, 4, 2, 1, 2},
-    {DType::kUint2, BlockLines::kPairs, kStreamW2, 4, 0, 1, 0},
-    {DType::kFloat4E2M1, BlockLines::kE2m1, kStreamW4, 2, kE2m1Offset, 0.5f, 0},
-    {DType::kInt8, BlockLines::kFlippedBytes, kStreamW8, 1, 128, 1, 0},
-    {DType::kUint8, BlockLines::kFlippedBytes, kStreamW8, 1, 0, 1, 128},
+    {DType::kInt4, BlockLines::kNibbles, kStreamW4, kStreamW4Steps, 2, 8, 1, 8},
+    {DType::kUint4, BlockLines::kNibbles, kStreamW4, nullptr, 2, 0, 1, 0},
+    {DType::kInt2, BlockLines::kPairs, kStreamW2, nullptr, 4, 2, 1, 2},
+    {DType::kUint2, BlockLines::kPairs, kStreamW2, nullptr, 4, 0, 1, 0},
+    {DType::kFloat4E2M1, BlockLines::kE2m1, kStreamW4, nullptr, 2, kE2m1Offset, 0.5f, 0},
+    {DType::kInt8, BlockLines::kFlippedBytes, kStreamW8, nullptr, 1, 128, 1, 0},
+    {DType::kUint8, BlockLines::kFlippedBytes, kStreamW8, nullptr, 1, 0, 1, 128},
 };
 
 bool IsHalf(float x) {
@@ -44,6 +47,35 @@ struct Listed {
   }
 };
 
+// The scales that a head holds, from block `b` on.
+std::optional<ScaleSteps> HeadSteps(const StreamShape& shape, const Listed& listed, int64_t b,
+                                    int64_t n) {
+  float scales[kStepBlocks];
+  const int64_t count = std::min(kStepBlocks, shape.scales - b);
+  for (int64_t i = 0; i < count; ++i) scales[i] = listed.quant.scales[listed.At(b + i, n)];
+  return StepsOf({scales, static_cast<size_t>(count)});
+}
+
+bool BlocksMayHaveSteps(const QuantParams& quant, int64_t depth) {
+  return quant.block == kStepBlock && depth > kStepBlock;
+}
+
+// Whether all scales are such multiples.
+bool HaveSteps(const StreamShape& shape, const Listed& listed) {
+  std::atomic<bool> all = true;
+  ThreadPool pool(shape.scales * shape.columns < kScalesForThreads ? 1 : WorkThreads::Get());
+  pool.ParallelFor(CeilDiv(shape.scales, kStepBlocks), 1, [&](int64_t head, int64_t end) {
+    for (; head < end && all; ++head) {
+      for (int64_t n = 0; n < shape.columns; ++n) {
+        if (HeadSteps(shape, listed, head * kStepBlocks, n)) continue;
+        all = false;
+        return;
+      }
+    }
+  });
+  return all;
+}
+
 Status ReadLists(const QuantParams& quant, StreamShape& shape) {
   const int64_t wanted = quant.per_tensor() ? 1
                          : quant.block != 0 ? shape.scales * shape.columns
@@ -57,6 +89,8 @@ Status ReadLists(const QuantParams& quant, StreamShape& shape) {
   const auto& zeros = quant.zero_points;
   shape.has_zeros = std::ranges::any_of(zeros, [&](int32_t zero) { return zero != zeros.front(); });
   shape.zero = shape.has_zeros || zeros.empty() ? 0 : zeros.front();
+  if (shape.stored->steps_layout == nullptr || shape.has_zeros || shape.zero != 0) return {};
+  shape.steps = BlocksMayHaveSteps(quant, shape.depth) && HaveSteps(shape, {quant, shape.columns});
   return {};
 }
 
@@ -80,18 +114,30 @@ Status ReadSizes(const TensorType& type, StreamShape& shape) {
   return {};
 }
 
-// Calls f(first k, end of it, head) for each block of a unit, whose lines follow its head.
+// Calls f(block, first k, end of it, head, lines) for each block of a unit.
 template <typename Byte, typename F>
 void ForEachBlock(const StreamShape& shape, Byte* unit, const F& f) {
   const int64_t line_depth = shape.stored->depth();
+  Byte* head = unit;
   for (int64_t b = 0; b < shape.scales; ++b) {
     const int64_t k = b * shape.block, end = std::min(shape.depth, k + shape.block);
-    f(b, k, end, unit);
-    unit += shape.head_bytes() + CeilDiv(end - k, line_depth) * kUnitPanels * kLineBytes;
+    if (b % shape.in_head() == 0) {
+      head = unit;
+      unit += shape.head_bytes();
+    }
+    f(b, k, end, head, unit);
+    unit += CeilDiv(end - k, line_depth) * kUnitPanels * kLineBytes;
   }
 }
 
-float ScaleAt(const StreamShape& shape, const uint8_t* head, int64_t i) {
+// Of a head with steps, the multiples of column i.
+uint16_t MultiplesAt(const uint8_t* head, int64_t i) {
+  uint16_t word;
+  std::memcpy(&word, head + 64 + 2 * i, 2);
+  return word;
+}
+
+float ScaleAt(const StreamShape& shape, const uint8_t* head, int64_t b, int64_t i) {
   if (!shape.half_scales) {
     float scale;
     std::memcpy(&scale, head + 4 * i, 4);
@@ -99,18 +145,29 @@ float ScaleAt(const StreamShape& shape, const uint8_t* head, int64_t i) {
   }
   uint16_t half;
   std::memcpy(&half, head + 2 * i, 2);
-  return HalfToFloat(half);
+  if (!shape.steps) return HalfToFloat(half);
+  const int multiple = MultiplesAt(head, i) >> (4 * (b % shape.in_head())) & 15;
+  return HalfToFloat(half) * static_cast<float>(multiple);
 }
 
 int32_t ZeroAt(const StreamShape& shape, const uint8_t* head, int64_t i) {
-  return shape.has_zeros ? head[(shape.half_scales ? 64 : 128) + i] - shape.stored->offset
-                         : shape.zero;
+  return shape.has_zeros ? head[shape.scale_bytes() + i] - shape.stored->offset : shape.zero;
 }
 
 void WriteHead(const StreamShape& shape, const Listed& listed, int64_t b, int64_t column,
                int64_t count, uint8_t* head) {
   std::memset(head, 0, static_cast<size_t>(shape.head_bytes()));
   for (int64_t n = 0; n < count; ++n) {
+    if (shape.steps) {
+      const ScaleSteps steps = *HeadSteps(shape, listed, b, column + n);
+      const uint16_t step = FloatToHalf(steps.step);
+      uint16_t word = 0;
+      for (int i = 0; i < kStepBlocks; ++i)
+        word = static_cast<uint16_t>(word | steps.multiples[i] << 4 * i);
+      std::memcpy(head + 2 * n, &step, 2);
+      std::memcpy(head + 64 + 2 * n, &word, 2);
+      continue;
+    }
     const size_t i = listed.At(b, column + n);
     const float scale = listed.quant.scales[i] * shape.stored->unit;
     const uint16_t half = FloatToHalf(scale);
@@ -120,7 +177,7 @@ void WriteHead(const StreamShape& shape, const Listed& listed, int64_t b, int64_
       std::memcpy(head + 4 * n, &scale, 4);
     }
     if (shape.has_zeros)
-      head[(shape.half_scales ? 64 : 128) + n] =
+      head[shape.scale_bytes() + n] =
           static_cast<uint8_t>(listed.quant.zero_points[i] + shape.stored->offset);
   }
 }
@@ -169,9 +226,8 @@ void PackUnit(const StreamShape& shape, const Tensor& plain, int64_t column, uin
   constexpr int kGroups = 8 / kBits, kDepth = 4 * kGroups;
   const Listed listed{*plain.type().quant, shape.columns};
   const int64_t count = std::min<int64_t>(kUnitColumns, shape.columns - column);
-  ForEachBlock(shape, unit, [&](int64_t b, int64_t k, int64_t end, uint8_t* to) {
-    WriteHead(shape, listed, b, column, count, to);
-    to += shape.head_bytes();
+  ForEachBlock(shape, unit, [&](int64_t b, int64_t k, int64_t end, uint8_t* head, uint8_t* to) {
+    if (b % shape.in_head() == 0) WriteHead(shape, listed, b, column, count, head);
     for (; k < end; k += kDepth, to += kUnitPanels * kLineBytes) {
       const int64_t first = k * shape.columns + column;
       if (kBits == 4 && count == kUnitColumns && k + kDepth <= end && shape.columns % 2 == 0) {
@@ -201,8 +257,7 @@ template <int kBits>
 void UnpackUnit(const StreamShape& shape, const uint8_t* unit, int64_t column, Tensor& plain) {
   constexpr int kDepth = 4 * (8 / kBits);
   const int64_t count = std::min<int64_t>(kUnitColumns, shape.columns - column);
-  ForEachBlock(shape, unit, [&](int64_t, int64_t k, int64_t end, const uint8_t* from) {
-    from += shape.head_bytes();
+  ForEachBlock(shape, unit, [&](int64_t, int64_t k, int64_t end, auto, const uint8_t* from) {
     for (; k < end; k += kDepth, from += kUnitPanels * kLineBytes) {
       for (int64_t i = 0; i < std::min<int64_t>(kDepth, end - k); ++i) {
         for (int64_t n = 0; n < count; ++n) {
@@ -238,10 +293,10 @@ TensorType ListedType(const StreamShape& shape, const Tensor& packed) {
   const auto* unit = reinterpret_cast<const uint8_t*>(packed.raw());
   for (int64_t column = 0; column < columns; column += kUnitColumns, unit += shape.unit_bytes) {
     const int64_t count = std::min<int64_t>(kUnitColumns, columns - column);
-    ForEachBlock(shape, unit, [&](int64_t b, int64_t, int64_t, const uint8_t* head) {
+    ForEachBlock(shape, unit, [&](int64_t b, int64_t, int64_t, const uint8_t* head, auto) {
       for (int64_t n = 0; n < count; ++n) {
         const auto at = static_cast<size_t>(b * columns + column + n);
-        quant.scales[at] = ScaleAt(shape, head, n) / shape.stored->unit;
+        quant.scales[at] = ScaleAt(shape, head, b, n) / shape.stored->unit;
         quant.zero_points[at] = ZeroAt(shape, head, n);
       }
     });
@@ -250,8 +305,8 @@ TensorType ListedType(const StreamShape& shape, const Tensor& packed) {
 }
 
 Result<StreamShape> PackedShapeOf(const TensorType& type, const char* layout) {
-  EVOQ_ASSIGN(const StreamShape shape, StreamShapeOf(type));
-  if (std::string_view(shape.stored->layout) != layout)
+  EVOQ_ASSIGN(const StreamShape shape, StreamShapeOf(type, layout));
+  if (std::string_view(shape.layout()) != layout)
     return InvalidInput("layout {} of {}: expected {} bits", layout, type.ToString(),
                         layout == std::string_view(kStreamW2)   ? 2
                         : layout == std::string_view(kStreamW4) ? 4
@@ -262,6 +317,14 @@ Result<StreamShape> PackedShapeOf(const TensorType& type, const char* layout) {
   return shape;
 }
 
+// Scales and zero points, of a type that passed Bytes.
+LayoutScales BytesOfScales(const TensorType& type, std::string_view layout) {
+  const Result<StreamShape> shape = StreamShapeOf(type, layout);
+  if (!shape || !type.quant->inside) return {};
+  const int64_t columns = shape->columns, bytes = shape->scale_bytes() / kUnitColumns;
+  return {shape->heads() * columns * bytes, shape->has_zeros ? shape->scales * columns : 0};
+}
+
 template <const char* const& kName>
 Result<int64_t> Bytes(const TensorType& type) {
   if (FindStored(type.dtype) == nullptr)
@@ -270,13 +333,17 @@ Result<int64_t> Bytes(const TensorType& type) {
   return shape.bytes;
 }
 
+template <const char* const& kName>
+Result<Tensor> Pack(const Tensor& plain) {
+  return PackStream(plain, kName);
+}
+
 Result<Tensor> UnpackStream(const Tensor& packed) {
-  EVOQ_ASSIGN(const StreamShape shape, StreamShapeOf(packed.type()));
-  if (packed.layout() != shape.stored->layout ||
-      static_cast<int64_t>(packed.bytes()) != shape.bytes)
+  EVOQ_ASSIGN(const StreamShape shape, StreamShapeOf(packed.type(), packed.layout()));
+  if (packed.layout() != shape.layout() || static_cast<int64_t>(packed.bytes()) != shape.bytes)
     return InvalidInput("{} with layout '{}' and {} bytes is not {}: expected {} bytes",
-                        packed.type().ToString(), packed.layout(), packed.bytes(),
-                        shape.stored->layout, shape.bytes);
+                        packed.type().ToString(), packed.layout(), packed.bytes(), shape.layout(),
+                        shape.bytes);
   Tensor plain = Tensor::Allocate(ListedType(shape, packed));
   const auto* unit = reinterpret_cast<const uint8_t*>(packed.raw());
   for (int64_t column = 0; column < shape.columns; column += kUnitColumns) {
@@ -289,22 +356,26 @@ Result<Tensor> UnpackStream(const Tensor& packed) {
 
 // Scales are numbers > 0, and zero points of the type.
 Status CheckStream(const Tensor& packed) {
-  EVOQ_ASSIGN(const StreamShape shape, StreamShapeOf(packed.type()));
+  EVOQ_ASSIGN(const StreamShape shape, StreamShapeOf(packed.type(), packed.layout()));
   const int64_t most = (int64_t{1} << DTypeBits(packed.dtype())) - 1;
-  bool bad_scale = false, bad_zero = false;
+  bool bad_scale = false, bad_step = false, bad_zero = false;
   const auto* unit = reinterpret_cast<const uint8_t*>(packed.raw());
   for (int64_t column = 0; column < shape.columns; column += kUnitColumns) {
     const int64_t count = std::min<int64_t>(kUnitColumns, shape.columns - column);
-    ForEachBlock(shape, unit, [&](int64_t, int64_t, int64_t, const uint8_t* head) {
+    ForEachBlock(shape, unit, [&](int64_t b, int64_t, int64_t, const uint8_t* head, auto) {
       for (int64_t n = 0; n < count; ++n) {
-        const float scale = ScaleAt(shape, head, n);
+        const float scale = ScaleAt(shape, head, b, n);
         bad_scale |= !(scale > 0) || !std::isfinite(scale);
-        bad_zero |= shape.has_zeros && head[(shape.half_scales ? 64 : 128) + n] > most;
+        bad_step |= shape.steps &&
+                    !IsStep(scale / static_cast<float>(
+                                        MultiplesAt(head, n) >> (4 * (b % shape.in_head())) & 15));
+        bad_zero |= shape.has_zeros && head[shape.scale_bytes() + n] > most;
       }
     });
     unit += shape.unit_bytes;
   }
   if (bad_scale) return InvalidInput("a scale inside that is no finite number > 0");
+  if (bad_step) return InvalidInput("a step inside that is not 4, 5, 6 or 7 times a power of two");
   if (bad_zero)
     return InvalidInput("a zero point inside that {} has not", DTypeName(packed.dtype()));
   return {};
@@ -319,7 +390,7 @@ const StoredLines* FindStored(DType dtype) {
   return nullptr;
 }
 
-Result<StreamShape> StreamShapeOf(const TensorType& type) {
+Result<StreamShape> StreamShapeOf(const TensorType& type, std::string_view layout) {
   StreamShape shape;
   shape.stored = FindStored(type.dtype);
   if (shape.stored == nullptr)
@@ -330,11 +401,24 @@ Result<StreamShape> StreamShapeOf(const TensorType& type) {
     shape.half_scales = inside->half_scales;
     shape.has_zeros = inside->zeros;
     shape.zero = inside->zero;
+    const char* const steps = shape.stored->steps_layout;
+    if (steps != nullptr && layout == steps) {
+      shape.steps = true;
+      if (!BlocksMayHaveSteps(*type.quant, shape.depth) || !shape.half_scales || shape.has_zeros ||
+          shape.zero != 0)
+        return InvalidInput(
+            "layout {} of {}: expected several blocks of 32, float16 steps and no zero points",
+            steps, type.ToString());
+    }
   } else {
     EVOQ_TRY(ReadLists(*type.quant, shape));
+    if (layout == shape.stored->layout) shape.steps = false;
+    if (!layout.empty() && layout != shape.layout())
+      return InvalidInput("layout {} of {}: its scales are no multiples of steps", layout,
+                          type.ToString());
   }
   const int64_t lines = CeilDiv(shape.depth, shape.stored->depth());
-  const auto heads = CheckedMul(shape.scales, shape.head_bytes()),
+  const auto heads = CheckedMul(shape.heads(), shape.head_bytes()),
              in_lines = CheckedMul(lines, kUnitPanels * kLineBytes),
              unit = heads && in_lines ? CheckedAdd(*heads, *in_lines) : std::nullopt,
              all = unit ? CheckedMul(CeilDiv(shape.columns, int64_t{kUnitColumns}), *unit)
@@ -346,10 +430,10 @@ Result<StreamShape> StreamShapeOf(const TensorType& type) {
   return shape;
 }
 
-Result<Tensor> PackStream(const Tensor& plain) {
+Result<Tensor> PackStream(const Tensor& plain, std::string_view layout) {
   if (!plain.layout().empty())
     return InvalidInput("cannot pack a tensor of layout '{}'", plain.layout());
-  EVOQ_ASSIGN(const StreamShape shape, StreamShapeOf(plain.type()));
+  EVOQ_ASSIGN(const StreamShape shape, StreamShapeOf(plain.type(), layout));
   auto memory = std::make_shared<AlignedBuffer>(static_cast<size_t>(shape.bytes));
   auto* const units = reinterpret_cast<uint8_t*>(memory->data());
   ThreadPool pool(shape.bytes < kBytesForThreads ? 1 : WorkThreads::Get());
@@ -370,7 +454,7 @@ Result<Tensor> PackStream(const Tensor& plain) {
     type = TensorType(type.dtype, type.shape, std::move(quant));
   }
   const std::span<const std::byte> bytes(memory->data(), static_cast<size_t>(shape.bytes));
-  return Tensor::PackedView(std::move(type), shape.stored->layout, bytes, std::move(memory));
+  return Tensor::PackedView(std::move(type), shape.layout(), bytes, std::move(memory));
 }
 
 std::array<float, 256> StreamNumbers(const StoredLines& stored) {
@@ -395,10 +479,10 @@ void ReadStreamColumn(const StreamShape& shape, const uint8_t* bytes,
   const int bits = shape.stored->bits(), groups = shape.stored->groups, mask = (1 << bits) - 1;
   const int64_t line_depth = shape.stored->depth(), i = n % kUnitColumns;
   ForEachBlock(shape, bytes + n / kUnitColumns * shape.unit_bytes,
-               [&](int64_t, int64_t k, int64_t end, const uint8_t* head) {
-                 const float scale = ScaleAt(shape, head, i) / shape.stored->unit;
+               [&](int64_t b, int64_t k, int64_t end, const uint8_t* head, const uint8_t* lines) {
+                 const float scale = ScaleAt(shape, head, b, i) / shape.stored->unit;
                  const auto zero = static_cast<float>(ZeroAt(shape, head, i));
-                 const uint8_t* four = head + shape.head_bytes() + 4 * i;
+                 const uint8_t* four = lines + 4 * i;
                  for (; k < end; k += line_depth, four += kUnitPanels * kLineBytes) {
                    for (int g = 0; g < groups; ++g) {
                      for (int j = 0; j < 4 && k + 4 * g + j < end; ++j)
@@ -415,10 +499,10 @@ extern const LayoutDef kLayoutStreamW2 = {
         "scales are not blocked): a head, then for each 16 k the lines [16][k % 4] of columns 0 to "
         "15 and 16 to 31, as of k16n16-matmul-w2",
     .bytes = Bytes<kStreamW2>,
-    .pack = PackStream,
+    .pack = Pack<kStreamW2>,
     .unpack = UnpackStream,
     .check = CheckStream,
-    .holds_scales = true,
+    .scale_bytes = BytesOfScales,
 };
 extern const LayoutDef kLayoutStreamW4 = {
     .name = kStreamW4,
@@ -427,10 +511,21 @@ extern const LayoutDef kLayoutStreamW4 = {
         "scales are not blocked): a head, then for each 8 k the lines [16][k % 4] of columns 0 to "
         "15 and 16 to 31, as of k8n16-matmul-w4",
     .bytes = Bytes<kStreamW4>,
-    .pack = PackStream,
+    .pack = Pack<kStreamW4>,
     .unpack = UnpackStream,
     .check = CheckStream,
-    .holds_scales = true,
+    .scale_bytes = BytesOfScales,
+};
+extern const LayoutDef kLayoutStreamW4Steps = {
+    .name = kStreamW4Steps,
+    .formula =
+        "as stream-matmul-w4, of int4 in blocks of 32 whose scales are multiples of steps: a "
+        "head for each 128 k, of 32 steps and 32 words of multiples",
+    .bytes = Bytes<kStreamW4Steps>,
+    .pack = Pack<kStreamW4Steps>,
+    .unpack = UnpackStream,
+    .check = CheckStream,
+    .scale_bytes = BytesOfScales,
 };
 extern const LayoutDef kLayoutStreamW8 = {
     .name = kStreamW8,
@@ -439,10 +534,10 @@ extern const LayoutDef kLayoutStreamW8 = {
         "scales are not blocked): a head, then for each 4 k the lines [16][k % 4] of columns 0 to "
         "15 and 16 to 31, as of k4n16-matmul",
     .bytes = Bytes<kStreamW8>,
-    .pack = PackStream,
+    .pack = Pack<kStreamW8>,
     .unpack = UnpackStream,
     .check = CheckStream,
-    .holds_scales = true,
+    .scale_bytes = BytesOfScales,
 };
 
 }  // namespace evoq

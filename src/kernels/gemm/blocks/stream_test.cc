@@ -4,6 +4,7 @@
 #include <bit>
 
 #include "base/work_threads.h"
+#include "kernels/gemm/blocks/scale_steps_testing.h"
 #include "kernels/gemm/linear_f32_testing.h"
 #include "kernels/gemm/weights/format_testing.h"
 
@@ -64,6 +65,52 @@ TEST(Stream, GivesBackWhatWasPacked) {
   }
 }
 
+// Scales that are multiples of steps lie so where all are.
+TEST(Stream, StepsAndMultiples) {
+  std::mt19937 random(6);
+  for (const auto& [k, n] : {std::pair<int64_t, int64_t>{33, 1}, {77, 33}, {256, 32}, {300, 50}}) {
+    SCOPED_TRACE(fmt::format("{}x{}", k, n));
+    const Tensor plain = WeightsOf(TypeWithSteps(k, n, random), Elements::kRandom, random);
+    const Tensor packed = PackStream(plain).value();
+    EXPECT_EQ(packed.layout(), kStreamW4Steps);
+    EXPECT_EQ(
+        static_cast<int64_t>(packed.bytes()),
+        CeilDiv(n, int64_t{32}) * (CeilDiv(k, kStepDepth) * 128 + CeilDiv(k, int64_t{8}) * 128));
+    const LayoutDef* layout = FindLayout(packed.layout());
+    EXPECT_EQ(layout->bytes(packed.type()), static_cast<int64_t>(packed.bytes()));
+    EXPECT_TRUE(layout->check(packed));
+    EXPECT_EQ(layout->scale_bytes(packed.type(), packed.layout()).scales,
+              CeilDiv(k, kStepDepth) * n * 4);
+    EXPECT_TRUE(BitEqual(ToPlain(packed).value(), plain));
+    EXPECT_TRUE(BitEqual(layout->pack(plain).value(), packed));
+    // The other layout holds them as they are.
+    const Tensor each = FindLayout(kStreamW4)->pack(plain).value();
+    EXPECT_EQ(each.layout(), kStreamW4);
+    EXPECT_TRUE(BitEqual(ToPlain(each).value(), plain));
+    // One scale of another kind, the last, and none lie so.
+    QuantParams quant = *plain.type().quant;
+    quant.scales.back() = std::nextafter(quant.scales.back(), 1.0f);
+    const Tensor other = plain.WithType(TensorType(DType::kInt4, Shape{k, n}, quant));
+    EXPECT_EQ(PackStream(other).value().layout(), kStreamW4);
+    EXPECT_FALSE(layout->pack(other));
+    quant = *plain.type().quant;
+    quant.zero_points.assign(quant.zero_points.size(), 1);
+    EXPECT_EQ(
+        PackStream(plain.WithType(TensorType(DType::kInt4, Shape{k, n}, quant))).value().layout(),
+        kStreamW4);
+  }
+  // Many, which threads look at.
+  Tensor plain = WeightsOf(TypeWithSteps(1056, 2100, random), Elements::kRandom, random);
+  const Tensor alone = PackStream(plain).value();
+  const WorkThreads scope(3);
+  EXPECT_TRUE(BitEqual(PackStream(plain).value(), alone));
+  EXPECT_EQ(alone.layout(), kStreamW4Steps);
+  QuantParams quant = *plain.type().quant;
+  quant.scales[quant.scales.size() / 2] = 0.3f;
+  plain = plain.WithType(TensorType(DType::kInt4, plain.shape(), quant));
+  EXPECT_EQ(PackStream(plain).value().layout(), kStreamW4);
+}
+
 TEST(Stream, TheSameInAnyNumberOfThreads) {
   std::mt19937 random(4);
   const WeightFormat* int4 = AllWeightFormats()[1].back().table;
@@ -105,9 +152,11 @@ TEST(Stream, ColumnsAreTheirNumbers) {
   std::mt19937 random(2);
   for (const WeightKind& kind : Kinds()) {
     const int64_t k = 77, n = 45;
-    const Tensor plain = Weights(kind, k, n, random() % 2 == 0, random),
-                 real = ToFloat32(plain).value(), packed = PackStream(plain).value();
-    const StreamShape shape = StreamShapeOf(packed.type()).value();
+    Tensor plain = Weights(kind, k, n, random() % 2 == 0, random);
+    if (kind.dtype == DType::kInt4 && !kind.zeros && kind.block == 32)
+      plain = WeightsOf(TypeWithSteps(k, n, random), Elements::kRandom, random);
+    const Tensor real = ToFloat32(plain).value(), packed = PackStream(plain).value();
+    const StreamShape shape = StreamShapeOf(packed.type(), packed.layout()).value();
     const auto numbers = StreamNumbers(*shape.stored);
     for (int64_t column = 0; column < n; ++column) {
       std::vector<float> y(k + 1, -1);
@@ -153,6 +202,33 @@ TEST(Stream, BadBytes) {
   }
 }
 
+TEST(Stream, BadSteps) {
+  std::mt19937 random(7);
+  const Tensor packed =
+      PackStream(WeightsOf(TypeWithSteps(150, 40, random), Elements::kRandom, random)).value();
+  const auto with = [&](size_t at, uint16_t half) {
+    std::vector<std::byte> all(packed.raw(), packed.raw() + packed.bytes());
+    std::memcpy(all.data() + at, &half, 2);
+    const Status status =
+        FindLayout(packed.layout())
+            ->check(Tensor::Packed(packed.type(), packed.layout(), std::move(all)));
+    return status ? std::string() : status.error().message();
+  };
+  const std::string scale = "a scale inside that is no finite number > 0",
+                    step = "a step inside that is not 4, 5, 6 or 7 times a power of two";
+  EXPECT_EQ(with(2, FloatToHalf(0.625f)), "");
+  EXPECT_EQ(with(2, FloatToHalf(0.5625f)), step);
+  EXPECT_EQ(with(2, 0), scale);
+  EXPECT_EQ(with(2, 0x8000 | FloatToHalf(0.5f)), scale);
+  EXPECT_EQ(with(2, 0x7c00), scale);
+  EXPECT_EQ(with(64 + 2, 0x1234), "");
+  EXPECT_EQ(with(64 + 2, 0x1034), scale);  // no multiple for the third block
+  // K = 150 ends within the first block of the second head.
+  const size_t head = 128 + 128 * 16;
+  EXPECT_EQ(with(head + 64, 0x0001), "");
+  EXPECT_EQ(with(head + 64, 0x1110), scale);
+}
+
 // Types that have no stream, and sizes that no memory holds.
 TEST(Stream, RefusesTypes) {
   const auto bytes = [](const char* layout, const TensorType& type) {
@@ -183,6 +259,14 @@ TEST(Stream, RefusesTypes) {
             std::string::npos);
   EXPECT_NE(bytes(kStreamW4, TensorType(DType::kFloat32, Shape{64, 32})).find("quantized matrix"),
             std::string::npos);
+  EXPECT_EQ(bytes(kStreamW4Steps, type(DType::kInt4, Shape{64, 32}, 0, 32)), "1152");
+  EXPECT_EQ(bytes(kStreamW4Steps, type(DType::kInt4, Shape{129, 33}, 0, 32)), "4864");
+  for (const TensorType& wrong :
+       {type(DType::kInt4, Shape{128, 32}, 0, 64), type(DType::kInt4, Shape{64, 32}, 1, 0),
+        type(DType::kInt4, Shape{32, 32}, 0, 32)})
+    EXPECT_NE(bytes(kStreamW4Steps, wrong).find("expected several blocks of 32"),
+              std::string::npos);
+  EXPECT_NE(bytes(kStreamW4Steps, type(DType::kUint4, Shape{64, 32}, 0, 32)), "1152");
   const int64_t large = int64_t{1} << 61;
   EXPECT_FALSE(FindLayout(kStreamW4)->bytes(type(DType::kInt4, Shape{32, large}, 0, 32)));
   EXPECT_FALSE(FindLayout(kStreamW4)->bytes(type(DType::kInt4, Shape{large, 32}, 0, 32)));

@@ -156,7 +156,7 @@ void TallTile(const BlockUnit& unit, const BlockRows& x, int64_t row, int64_t pa
   AskingAhead asking(ahead, w.columns, blocks);
   Ints sums[kRows][kUnitPanels];
   const auto multiply = [&](int64_t b) __attribute__((always_inline)) {
-    block.Enter(at);
+    block.template Enter<L>(at);
 #pragma GCC unroll 16
     for (int r = 0; r < kRows; ++r) {
 #pragma GCC unroll 2
@@ -206,7 +206,7 @@ void TallTile(const BlockUnit& unit, const BlockRows& x, int64_t row, int64_t pa
         multiply(b);
 #pragma GCC unroll 2
         for (int p = 0; p < kUnitPanels; ++p) {
-          const Floats s = block.Scales(kBlockColumns * p);
+          const Floats s = block.template Scales<L>(kBlockColumns * p);
 #pragma GCC unroll 16
           for (int r = 0; r < kRows; ++r) sum[r][p] = MulAdd(ToFloats(sums[r][p]), s, sum[r][p]);
         }
@@ -227,7 +227,7 @@ void TallTile(const BlockUnit& unit, const BlockRows& x, int64_t row, int64_t pa
       multiply(b);
 #pragma GCC unroll 2
       for (int p = 0; p < kUnitPanels; ++p) {
-        const Floats s = block.Scales(kBlockColumns * p);
+        const Floats s = block.template Scales<L>(kBlockColumns * p);
 #pragma GCC unroll 16
         for (int r = 0; r < kRows; ++r)
           y[r][p] = MulAdd(AllF(block.data_scales[r]), Mul(ToFloats(sums[r][p]), s), y[r][p]);
@@ -244,7 +244,7 @@ void TallTile(const BlockUnit& unit, const BlockRows& x, int64_t row, int64_t pa
       const bool last = ++piece == cut.pieces || b + 1 == blocks;
 #pragma GCC unroll 2
       for (int p = 0; p < kUnitPanels; ++p) {
-        const Floats s = block.Scales(kBlockColumns * p);
+        const Floats s = block.template Scales<L>(kBlockColumns * p);
         if (last) {
 #pragma GCC unroll 16
           for (int r = 0; r < kRows; ++r) {

@@ -39,6 +39,7 @@ constexpr int kMaxRows = kFewVariants ? 2 : 6, kWideRows = kMaxRows;
 constexpr int kRegisters = 32, kRegistersOfFloats = 1;
 constexpr bool kSignedBytes = false;        // whether bytes of 8 bits are multiplied as signed ones
 constexpr int64_t kDirectRows = INT64_MAX;  // unpacking hides beside so many products
+constexpr int64_t kStepRows = kFewVariants ? 4 : 64;  // of more, unpacking costs less than it saves
 // Where it does not (CpuModel::one_set_of_ports): rows of the tallest tiles, of unpacked lines and
 // of those that are taken apart in registers.
 #define EVOQ_TALL_TILES
@@ -80,6 +81,25 @@ inline Ints TimesSmall(const uint8_t* p, int32_t x) {
   return _mm512_madd_epi16(
       _mm512_cvtepu8_epi32(_mm_loadu_si128(reinterpret_cast<const __m128i*>(p))),
       _mm512_set1_epi32(x));
+}
+// Of ScaleSteps: bits [shift, shift + 4) of words; a number in both halves of its lane, and in its
+// four bytes; u * pairs + added, of products below 256.
+inline Ints Multiples(const uint16_t* words, int shift) {
+  const __m512i all =
+      _mm512_cvtepu16_epi32(_mm256_loadu_si256(reinterpret_cast<const __m256i*>(words)));
+  return _mm512_and_si512(_mm512_srl_epi32(all, _mm_cvtsi32_si128(shift)), _mm512_set1_epi32(15));
+}
+inline Ints TimesInts(Ints x, int32_t by) { return _mm512_mullo_epi32(x, _mm512_set1_epi32(by)); }
+// The bits of integers that are kept where floats are; plus products of numbers that fit int16, of
+// which m is none below 0.
+inline Ints AsInts(Floats x) { return _mm512_castps_si512(x); }
+inline Floats AddShortProducts(Floats ints, Ints x, Ints m) {
+  return _mm512_castsi512_ps(_mm512_dpwssd_epi32(AsInts(ints), x, m));
+}
+inline Ints InPairs(Ints x) { return TimesInts(x, 0x10001); }
+inline Ints InBytes(Ints x) { return TimesInts(x, 0x1010101); }
+inline Bytes TimesPairsPlus(Bytes u, Ints pairs, Ints added) {
+  return _mm512_add_epi8(_mm512_mullo_epi16(u, pairs), added);
 }
 inline Floats ToFloats(Ints x) { return _mm512_cvtepi32_ps(x); }
 inline Floats AllF(float x) { return _mm512_set1_ps(x); }
@@ -135,8 +155,9 @@ constexpr int kMaxRows = kFewVariants ? 2 : 4, kWideRows = 1;
 constexpr int kRegisters = 16, kRegistersOfFloats = 2;
 #if defined(EVOQ_DPBUSD)
 constexpr bool kSignedBytes = false;
-constexpr int64_t kDirectRows = 32;
+constexpr int64_t kDirectRows = 32, kStepRows = kFewVariants ? 4 : 32;
 #else
+constexpr int64_t kStepRows = INT64_MAX;  // whose bytes are too large for sums of int16
 constexpr bool kSignedBytes = true;
 constexpr int64_t kDirectRows = INT64_MAX;  // a line taken apart for four rows costs as much
 #endif
@@ -217,6 +238,31 @@ inline Ints Times(const uint8_t* p, int32_t less, int32_t x) {
                               _mm256_set1_epi32(x));
   };
   return {half(p), half(p + 8)};
+}
+inline Ints Multiples(const uint16_t* words, int shift) {
+  const auto half = [&](const uint16_t* at) {
+    const __m256i all =
+        _mm256_cvtepu16_epi32(_mm_loadu_si128(reinterpret_cast<const __m128i*>(at)));
+    return _mm256_and_si256(_mm256_srl_epi32(all, _mm_cvtsi32_si128(shift)), _mm256_set1_epi32(15));
+  };
+  return {half(words), half(words + 8)};
+}
+inline Ints TimesInts(Ints x, int32_t by) {
+  return {_mm256_mullo_epi32(x.low, _mm256_set1_epi32(by)),
+          _mm256_mullo_epi32(x.high, _mm256_set1_epi32(by))};
+}
+inline Ints AsInts(Floats x) { return {_mm256_castps_si256(x.low), _mm256_castps_si256(x.high)}; }
+inline Floats AddShortProducts(Floats ints, Ints x, Ints m) {
+  const auto half = [](__m256 sum, __m256i a, __m256i b) {
+    return _mm256_castsi256_ps(_mm256_add_epi32(_mm256_castps_si256(sum), _mm256_madd_epi16(a, b)));
+  };
+  return {half(ints.low, x.low, m.low), half(ints.high, x.high, m.high)};
+}
+inline Ints InPairs(Ints x) { return TimesInts(x, 0x10001); }
+inline Ints InBytes(Ints x) { return TimesInts(x, 0x1010101); }
+inline Bytes TimesPairsPlus(Bytes u, Ints pairs, Ints added) {
+  return {_mm256_add_epi8(_mm256_mullo_epi16(u.low, pairs.low), added.low),
+          _mm256_add_epi8(_mm256_mullo_epi16(u.high, pairs.high), added.high)};
 }
 inline Floats ToFloats(Ints x) { return {_mm256_cvtepi32_ps(x.low), _mm256_cvtepi32_ps(x.high)}; }
 inline Floats AllF(float x) { return {_mm256_set1_ps(x), _mm256_set1_ps(x)}; }
@@ -313,7 +359,7 @@ inline BlockSum Round32(const float* x, float inverse, int8_t* q) {
 constexpr int kMaxRows = 1, kWideRows = 0;
 constexpr int kRegisters = 16, kRegistersOfFloats = 4;
 constexpr bool kSignedBytes = false;
-constexpr int64_t kDirectRows = 32;
+constexpr int64_t kDirectRows = 32, kStepRows = kFewVariants ? 4 : 32;
 struct Bytes {
   uint8_t v[64];
 };
@@ -360,6 +406,27 @@ inline Ints All(int32_t x) {
 }
 inline Ints Times(const uint8_t* p, int32_t less, int32_t x) {
   return Each<Ints>([&](size_t n) { return (p[n] - less) * x; });
+}
+inline Ints Multiples(const uint16_t* words, int shift) {
+  return Each<Ints>([&](size_t n) { return words[n] >> shift & 15; });
+}
+inline Ints TimesInts(const Ints& x, int32_t by) {
+  return Each<Ints>([&](size_t n) { return x.v[n] * by; });
+}
+inline Ints AsInts(const Floats& x) {
+  return Each<Ints>([&](size_t n) { return std::bit_cast<int32_t>(x.v[n]); });
+}
+inline Floats AddShortProducts(const Floats& ints, const Ints& x, const Ints& m) {
+  return Each<Floats>([&](size_t n) {
+    return std::bit_cast<float>(std::bit_cast<int32_t>(ints.v[n]) + x.v[n] * m.v[n]);
+  });
+}
+// The multiple alone: TimesPairsPlus takes it from its lane.
+inline Ints InPairs(const Ints& x) { return x; }
+inline Ints InBytes(const Ints& x) { return x; }
+inline Bytes TimesPairsPlus(const Bytes& u, const Ints& by, const Ints& added) {
+  return Each<Bytes>(
+      [&](size_t i) { return static_cast<uint8_t>(u.v[i] * by.v[i / 4] + added.v[i / 4]); });
 }
 inline Floats ToFloats(const Ints& x) {
   return Each<Floats>([&](size_t n) { return static_cast<float>(x.v[n]); });

@@ -11,6 +11,13 @@ namespace {
 
 constexpr int64_t kLargestBlock = 65536;  // 127 * 255 of them stay below 2^31
 
+// Whether each block of the data is multiplied with weights of one step for each column.
+bool IsOfSteps(const BlockCut& cut) {
+  return cut.block == kStepBlock && cut.blocks_per_scale == 1 && cut.pieces > 1 &&
+         (cut.pieces == kStepBlocks ||
+          (cut.pieces < kStepBlocks && cut.pieces * cut.block >= cut.depth));
+}
+
 }  // namespace
 
 std::optional<BlockCut> BlockCutOf(const TensorType& weights, int64_t data_block) {
@@ -76,7 +83,8 @@ Result<Tensor> PackBlocks(const Tensor& weights) {
 
 bool ReadsBlocks(const TensorType& weights, std::string_view layout) {
   const StoredLines* stored = FindStored(weights.dtype);
-  return stored != nullptr && stored->layout == layout;
+  return stored != nullptr && (stored->layout == layout ||
+                               (stored->steps_layout != nullptr && stored->steps_layout == layout));
 }
 
 const uint8_t* BoundBlocks::bytes() const {
@@ -92,17 +100,26 @@ Result<BoundBlocks> BindBlocks(const Tensor& weights, int64_t data_block) {
     EVOQ_ASSIGN(const Tensor plain, ToPlain(weights));
     EVOQ_ASSIGN(packed, PackStream(plain));
   }
-  EVOQ_ASSIGN(const StreamShape shape, StreamShapeOf(packed.type()));
+  const StoredLines& stored = *FindStored(weights.dtype());
+  if (packed.layout() != stored.layout && !IsOfSteps(*BlockCutOf(weights.type(), data_block))) {
+    EVOQ_ASSIGN(const Tensor plain, ToPlain(packed));
+    EVOQ_ASSIGN(packed, PackStream(plain, stored.layout));
+  }
+  EVOQ_ASSIGN(const StreamShape shape, StreamShapeOf(packed.type(), packed.layout()));
   if (static_cast<int64_t>(packed.bytes()) != shape.bytes)
     return InvalidInput("{} with layout '{}' has {} bytes, expected {}", weights.type().ToString(),
-                        shape.stored->layout, packed.bytes(), shape.bytes);
+                        shape.layout(), packed.bytes(), shape.bytes);
   bound.weights = std::make_shared<const Tensor>(std::move(packed));
   bound.kind = shape.stored->kind;
   bound.groups = shape.stored->groups;
   bound.unit_bytes = shape.unit_bytes;
   bound.factor = shape.has_zeros ? -1 : -(shape.zero + shape.stored->offset);
   bound.stream = {*BlockCutOf(weights.type(), data_block), shape.columns, shape.half_scales,
-                  shape.has_zeros};
+                  shape.has_zeros, shape.steps};
+  if (shape.steps) {
+    bound.offset = shape.stored->offset;
+    bound.unpacked = {{bound.stream.cut.depth, kStepDepth, 1, 1}, shape.columns, true, false};
+  }
   return bound;
 }
 

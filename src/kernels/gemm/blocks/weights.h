@@ -41,6 +41,8 @@ struct BoundBlocks {
   BlockStream stream = {};
   int64_t unit_bytes = 0;
   int32_t factor = 0;                     // of BlockTable::quantize
+  std::optional<BlockStream> unpacked;    // what BlockTable::unpack_steps makes of one with steps
+  int32_t offset = 0;                     // of u
   std::shared_ptr<const Tensor> weights;  // the stream; shared: copies of these cost little
 
   const uint8_t* bytes() const;
