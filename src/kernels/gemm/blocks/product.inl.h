@@ -253,6 +253,13 @@ struct InBlock {
   EVOQ_ALWAYS_INLINE Floats Steps(int64_t i) const {
     return LoadHalf(reinterpret_cast<const uint16_t*>(head) + i);
   }
+  EVOQ_ALWAYS_INLINE void EnterSteps(const uint8_t*& at) {
+    head = at;
+    at += w.head_bytes();
+  }
+  EVOQ_ALWAYS_INLINE Ints StepWords(int64_t i) const {
+    return LoadWords(reinterpret_cast<const uint16_t*>(head) + kUnitColumns + i);
+  }
   EVOQ_ALWAYS_INLINE Ints StepMultiples(int64_t i) const {
     return Multiples(reinterpret_cast<const uint16_t*>(head) + kUnitColumns + i, shift);
   }
@@ -315,7 +322,7 @@ void Tile(const BlockUnit& unit, const BlockRows& x, int64_t row, int64_t panel,
   InBlock<kRows> block(w, x, row);
   int64_t b = 0, left = cut.depth;
   const auto multiply = [&](Ints(&sums)[kRows][kPanels<kRows>]) __attribute__((always_inline)) {
-    block.template Enter<L>(place.at);
+    if (!steps) block.template Enter<L>(place.at);
 #pragma GCC unroll 8
     for (int r = 0; r < kRows; ++r) {
 #pragma GCC unroll 2
@@ -338,12 +345,20 @@ void Tile(const BlockUnit& unit, const BlockRows& x, int64_t row, int64_t panel,
         for (int p = 0; p < kPanels<kRows>; ++p) t[r][p] = nothing;
       }
       const int64_t end = blocks - b < cut.pieces ? blocks : b + cut.pieces;
+      Ints words[kPanels<kRows>];
+      if (steps) {
+        block.EnterSteps(place.at);
+#pragma GCC unroll 2
+        for (int p = 0; p < kPanels<kRows>; ++p)
+          words[p] = block.StepWords(kBlockColumns * (side + p));
+      }
       while (true) {
         multiply(sums);
 #pragma GCC unroll 2
         for (int p = 0; p < kPanels<kRows>; ++p) {
           if (steps) {
-            const Ints m = block.StepMultiples(kBlockColumns * (side + p));
+            const Ints m = LowNibbles(words[p]);
+            words[p] = NextNibbles(words[p]);
 #pragma GCC unroll 8
             for (int r = 0; r < kRows; ++r) t[r][p] = AddShortProducts(t[r][p], sums[r][p], m);
           } else {

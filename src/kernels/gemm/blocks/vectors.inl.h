@@ -84,10 +84,13 @@ inline Ints TimesSmall(const uint8_t* p, int32_t x) {
 }
 // Of ScaleSteps: bits [shift, shift + 4) of words; a number in both halves of its lane, and in its
 // four bytes; u * pairs + added, of products below 256.
+inline Ints LoadWords(const uint16_t* words) {
+  return _mm512_cvtepu16_epi32(_mm256_loadu_si256(reinterpret_cast<const __m256i*>(words)));
+}
+inline Ints LowNibbles(Ints x) { return _mm512_and_si512(x, _mm512_set1_epi32(15)); }
+inline Ints NextNibbles(Ints x) { return _mm512_srli_epi32(x, 4); }
 inline Ints Multiples(const uint16_t* words, int shift) {
-  const __m512i all =
-      _mm512_cvtepu16_epi32(_mm256_loadu_si256(reinterpret_cast<const __m256i*>(words)));
-  return _mm512_and_si512(_mm512_srl_epi32(all, _mm_cvtsi32_si128(shift)), _mm512_set1_epi32(15));
+  return LowNibbles(_mm512_srl_epi32(LoadWords(words), _mm_cvtsi32_si128(shift)));
 }
 inline Ints TimesInts(Ints x, int32_t by) { return _mm512_mullo_epi32(x, _mm512_set1_epi32(by)); }
 // The bits of integers that are kept where floats are; plus products of numbers that fit int16, of
@@ -239,13 +242,23 @@ inline Ints Times(const uint8_t* p, int32_t less, int32_t x) {
   };
   return {half(p), half(p + 8)};
 }
-inline Ints Multiples(const uint16_t* words, int shift) {
-  const auto half = [&](const uint16_t* at) {
-    const __m256i all =
-        _mm256_cvtepu16_epi32(_mm_loadu_si128(reinterpret_cast<const __m128i*>(at)));
-    return _mm256_and_si256(_mm256_srl_epi32(all, _mm_cvtsi32_si128(shift)), _mm256_set1_epi32(15));
+inline Ints LoadWords(const uint16_t* words) {
+  const auto half = [](const uint16_t* at) {
+    return _mm256_cvtepu16_epi32(_mm_loadu_si128(reinterpret_cast<const __m128i*>(at)));
   };
   return {half(words), half(words + 8)};
+}
+inline Ints LowNibbles(Ints x) {
+  const __m256i mask = _mm256_set1_epi32(15);
+  return {_mm256_and_si256(x.low, mask), _mm256_and_si256(x.high, mask)};
+}
+inline Ints NextNibbles(Ints x) {
+  return {_mm256_srli_epi32(x.low, 4), _mm256_srli_epi32(x.high, 4)};
+}
+inline Ints Multiples(const uint16_t* words, int shift) {
+  const Ints all = LoadWords(words);
+  const __m128i by = _mm_cvtsi32_si128(shift);
+  return LowNibbles({_mm256_srl_epi32(all.low, by), _mm256_srl_epi32(all.high, by)});
 }
 inline Ints TimesInts(Ints x, int32_t by) {
   return {_mm256_mullo_epi32(x.low, _mm256_set1_epi32(by)),
@@ -406,6 +419,15 @@ inline Ints All(int32_t x) {
 }
 inline Ints Times(const uint8_t* p, int32_t less, int32_t x) {
   return Each<Ints>([&](size_t n) { return (p[n] - less) * x; });
+}
+inline Ints LoadWords(const uint16_t* words) {
+  return Each<Ints>([&](size_t n) { return int32_t{words[n]}; });
+}
+inline Ints LowNibbles(const Ints& x) {
+  return Each<Ints>([&](size_t n) { return x.v[n] & 15; });
+}
+inline Ints NextNibbles(const Ints& x) {
+  return Each<Ints>([&](size_t n) { return x.v[n] >> 4; });
 }
 inline Ints Multiples(const uint16_t* words, int shift) {
   return Each<Ints>([&](size_t n) { return words[n] >> shift & 15; });
