@@ -39,7 +39,8 @@ void OpenAi::Write(const std::shared_ptr<Exchange>& ask, bool chat) const {
   TextModel* const text = (*model)->text();
   if (text == nullptr)
     return ask->Refuse({Why::kBadRequest, name + " is no language model with caches", 0});
-  auto asked = ReadTextAsked(*root, *text, chat);
+  const auto ordered = nlohmann::ordered_json::parse(ask->request().body);
+  auto asked = ReadTextAsked(*root, ordered, *text, chat);
   if (!asked) {
     (*model)->statistics().Failed(Why::kBadRequest, 0);
     return ask->Refuse({Why::kBadRequest, asked.error().message(), 0});
