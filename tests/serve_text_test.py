@@ -538,6 +538,35 @@ def check_forms(server):
     check("text", plain["text"] == text()["text"], plain)
 
 
+def check_habits(server, work):
+    """What clients of llama.cpp and OpenAI do by habit."""
+    got = server.json("GET", "/v1/models/lm")
+    check(
+        "one model", got == {"id": "lm", "object": "model", "created": 0, "owned_by": "evoq"}, got
+    )
+    for name in ("none", "net"):
+        got = server.json("GET", f"/v1/models/{name}", None, 404)
+        check(f"no language model {name}", name in got["error"]["message"], got)
+    check("health", server.json("GET", "/health") == {"status": "ok"})
+    for name in ("max_tokens", "n_predict"):
+        got = server.json(
+            "POST", "/v1/completions", completion("the cat", ignore_eos=True, **{name: -1})
+        )
+        usage = got["usage"]
+        check(f"{name} -1: what the context holds", usage["total_tokens"] > 60, usage)
+    got = server.json("POST", "/v1/completions", json.dumps({"prompt": "a"}), 400)
+    check("no name", "model is missing" in got["error"]["message"], got)
+    got = server.json("POST", "/v1/completions", json.dumps("a"), 400)
+    check("no object", 'is "a", expected an object' in got["error"]["message"], got)
+    alone = work / "alone"
+    alone.mkdir()
+    shutil.copy(work / "models/lm/1/model.etm", alone / "lm.etm")
+    agree.evoq("zoo", "lenet", "-o", alone / "net.onnx")
+    with Serving(alone) as other:
+        got = other.json("POST", "/v1/completions", json.dumps({"prompt": "a", "max_tokens": 2}))
+        check("the only model needs no name", got["model"] == "lm", got)
+
+
 def check_leaving(server):
     """A client that leaves ends its text: its place is free again."""
     for _ in range(8):
@@ -630,6 +659,7 @@ def main():
             check_other_names(server, work, model)
             check_refusals(server)
             check_forms(server)
+            check_habits(server, work)
             check_leaving(server)
             check_openai(server, work, model)
             server.json("POST", "/v2/repository/models/lm/load", "{}")

@@ -395,8 +395,13 @@ Result<TextAsked> ReadTextAsked(const json& root, const ordered_json& ordered,
   if (asked.prompts.size() * static_cast<size_t>(asked.choices) > kMaxTexts)
     return InvalidInput("n: {} for each of {} prompts, expected at most {} texts", asked.choices,
                         asked.prompts.size(), kMaxTexts);
-  for (const char* most : {"max_tokens", "max_completion_tokens", "n_predict"})
-    fields.Read(most, o.max_tokens, asked.echo ? 0 : 1, int64_t{1} << 30);
+  for (const char* most : {"max_tokens", "max_completion_tokens", "n_predict"}) {
+    if (fields.Member(most) == -1) {  // llama.cpp's: what the context holds
+      o.max_tokens = int64_t{1} << 30;
+    } else {
+      fields.Read(most, o.max_tokens, asked.echo ? 0 : 1, int64_t{1} << 30);
+    }
+  }
   o.score_prompt = asked.echo && (asked.logprobs || o.max_tokens == 0);
   EVOQ_TRY(fields.Done(/*others=*/true));
   for (const std::string& other : fields.Others()) asked.ignored.push_back(Shorten(other));
