@@ -123,7 +123,9 @@ Status ReadWindows(const Architecture& row, const json& config, LanguageModel& m
   if (Given(config, "layer_types")) {
     for (const json& type : JsonArray(config, "layer_types")) {
       if (type != "sliding_attention" && type != "full_attention")
-        return Unsupported("layer_types holds {}", type.dump().substr(0, 60));
+        return Unsupported(
+            "layer_types holds {}, expected \"full_attention\" or \"sliding_attention\"",
+            type.dump().substr(0, 60));
       model.windowed.push_back(type == "sliding_attention");
     }
     return {};

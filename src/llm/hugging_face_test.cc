@@ -56,7 +56,8 @@ TEST(Config, ThatIsWrong) {
        "rope_scaling of type \"xpos\", expected one of default, linear, dynamic"},
       {{{"rope_scaling", {{"type", "linear"}, {"factor", 0}}}}, "rope factor is 0"},
       {{{"rope_scaling", {{"type", "linear"}}}}, "rope_scaling has no factor"},
-      {{{"rope_scaling", {{"type", "dynamic"}, {"alpha", 1000}}}}, "dynamic with alpha 1000"},
+      {{{"rope_scaling", {{"type", "dynamic"}, {"alpha", 1000}}}},
+       "dynamic with alpha 1000, expected none"},
       {{{"rope_scaling", {{"type", "yarn"}, {"factor", 0}}}}, "yarn of factor 0"},
       {{{"rope_scaling", {{"type", "yarn"}, {"factor", 1e30}}}}, "yarn of factor 1e+30"},
       {{{"rope_scaling", {{"type", "yarn"}, {"factor", 2}, {"beta_slow", -1}}}}, "beta_slow -1"},
@@ -122,7 +123,7 @@ TEST(Config, ThatIsWrong) {
       {{{"model_type", "granitemoehybrid"}, {"layer_types", {"attention", "mamba"}}},
        "layer_types holds \"mamba\", expected \"attention\" alone"},
       {{{"model_type", "gemma2"}, {"sliding_window", 4}, {"layer_types", {"chunked", "x"}}},
-       "layer_types holds \"chunked\""},
+       "layer_types holds \"chunked\", expected \"full_attention\" or \"sliding_attention\""},
   };
   for (const auto& c : cases) {
     json config = Tiny();
