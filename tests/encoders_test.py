@@ -252,8 +252,12 @@ def check_refusals(work):
     more = {**tensors, "encoder.layer.0.adapter.weight": np.zeros((2, 2), np.float32)}
     for i, (settings, held, sentence) in enumerate(
         (
-            ({"position_embedding_type": "relative_key"}, tensors, "position_embedding_type"),
-            ({"is_decoder": True}, tensors, "is_decoder"),
+            (
+                {"position_embedding_type": "relative_key"},
+                tensors,
+                'is "relative_key", expected "absolute"',
+            ),
+            ({"is_decoder": True}, tensors, "is_decoder is true, expected false"),
             ({"num_attention_heads": 5}, tensors, "width 32 of 5 heads, expected a multiple"),
             ({"hidden_act": "selu"}, tensors, 'hidden_act is "selu", expected one of silu'),
             ({"vocab_size": 0}, tensors, "vocabulary is 0, expected 1 to"),

@@ -336,7 +336,12 @@ def check_folders(folder):
         ("no pooling", modules, known[:1], "modules.json: no module Pooling"),
         ("two poolings", modules, [*known, known[1]], "a module Pooling behind the pooling"),
         ("a layer first", modules, known[2:], "a module Dense before the pooling"),
-        ("another module", modules, [*known, {"type": "a.b.CNN"}], "a module of type CNN"),
+        (
+            "another module",
+            modules,
+            [*known, {"type": "a.b.CNN"}],
+            "a module of type CNN, expected Transformer",
+        ),
         ("a module elsewhere", modules, [{**known[1], "path": "../x"}], "path is '../x'"),
         ("no pooling that is on", pooling, {FLAG + "cls_token": False}, "is true"),
         ("another pooling", pooling, {"pooling_mode": "median"}, "pooling median, expected"),

@@ -58,6 +58,26 @@ def check_narrow_caches(server, work, model, repository):
     shutil.rmtree(repository / "broken")
 
 
+def write_bytes_model(folder):
+    """A model whose tokens are all bytes, and </s>."""
+    config = lms.config_of("llama") | {"vocab_size": 257, "eos_token_id": 256}
+    config |= {"bos_token_id": None, "max_position_embeddings": 1024}
+    lms.write_folder(str(folder), config, lms.tensors_of(config))
+    shown, more = {}, 256  # GPT-2's characters
+    for byte in range(256):
+        plain = 33 <= byte <= 126 or 161 <= byte <= 172 or byte >= 174
+        shown[chr(byte if plain else more)] = byte
+        more += not plain
+    file = json.loads(lms.tokenizer_files()["tokenizer.json"])
+    end = {**file["added_tokens"][0], "id": 256, "content": "</s>"}
+    file["added_tokens"] = [end]
+    file["model"] = {"type": "BPE", "vocab": shown, "merges": []}
+    (folder / "tokenizer.json").write_text(json.dumps(file))
+    template = "{% for m in messages %}{{ m.role }} {{ m.content }}{% endfor %}"
+    settings = {"eos_token": "</s>", "chat_template": template}
+    (folder / "tokenizer_config.json").write_text(json.dumps(settings))
+
+
 def chat(content, **more):
     messages = [{"role": "user", "content": content}]
     return json.dumps(
@@ -68,7 +88,11 @@ def chat(content, **more):
 def check_texts(server, work, model):
     wanted = [generated(work, model, p, "--max-tokens", "12") for p in PROMPTS]
     models = server.json("GET", "/v1/models")
-    check("models", [m["id"] for m in models["data"]] == ["lm", "narrow", "plain", "tools"], models)
+    check(
+        "models",
+        [m["id"] for m in models["data"]] == ["bytes", "lm", "narrow", "plain", "tools"],
+        models,
+    )
     for prompt, (text, tokens) in zip(PROMPTS, wanted):
         got = server.json("POST", "/v1/completions", completion(prompt))
         choice, usage = got["choices"][0], got["usage"]
@@ -385,8 +409,62 @@ def check_refusals(server):
         ("a bias", "completions", completion("a", logit_bias={"x": 1}), 400, "logit_bias: x: 1"),
         ("no tokens", "completions", completion("a", max_tokens=0), 400, "max_tokens: 0"),
         ("typical_p", "completions", completion("a", typical_p=0.5), 400, "typical_p: 0.5, not"),
-        ("a grammar", "completions", completion("a", grammar="root"), 400, 'grammar: "root", not'),
-        ("a choice", "completions", completion("a", guided_choice=["a"]), 400, "guided_choice: a"),
+        (
+            "a grammar",
+            "completions",
+            completion("a", grammar="root"),
+            400,
+            "grammar: grammar, line",
+        ),
+        (
+            "a choice",
+            "completions",
+            completion("a", guided_choice=[1]),
+            400,
+            "expected a list of texts",
+        ),
+        (
+            "a regex",
+            "completions",
+            completion("a", guided_regex="a"),
+            400,
+            'guided_regex: "a", not',
+        ),
+        (
+            "two forms",
+            "completions",
+            completion("a", guided_choice=["a"], json_schema={}, grammar='root ::= "a"'),
+            400,
+            "json_schema: grammar says the text's form already",
+        ),
+        (
+            "a format",
+            "completions",
+            completion("a", response_format={"type": "xml"}),
+            400,
+            "expected the type text, json_object or json_schema",
+        ),
+        (
+            "a schema",
+            "chat/completions",
+            chat("a", response_format=schema_format({"type": "string", "pattern": "a"})),
+            400,
+            'response_format: schema #: pattern is "a", which is not supported',
+        ),
+        (
+            "structured",
+            "completions",
+            completion("a", structured_outputs={"regex": "a"}),
+            400,
+            "structured_outputs: regex, expected json, json_object, choice or grammar",
+        ),
+        (
+            "a form that its tokens cannot write",
+            "completions",
+            completion("a", guided_json={}),
+            400,
+            "no token of the model goes on",
+        ),
         (
             "stop tokens",
             "completions",
@@ -405,6 +483,88 @@ def check_refusals(server):
             check(f"{what}: {status}", message in got["error"]["message"], got)
     got = server.json("POST", "/v2/models/lm/infer", '{"inputs": []}', 400)
     check("no tensors", "/v1/completions" in got["error"], got)
+
+
+def schema_format(schema):
+    return {"type": "json_schema", "json_schema": {"name": "x", "schema": schema, "strict": True}}
+
+
+def check_forms(server):
+    """Grammars, schemas and choices, in OpenAI's words, vLLM's and llama.cpp's."""
+
+    def text(**more):
+        body = json.dumps(
+            {**json.loads(completion("the cat", model="bytes", max_tokens=500)), **more}
+        )
+        return server.json("POST", "/v1/completions", body)["choices"][0]
+
+    got = text(grammar='root ::= "a hen" | "an owl"')
+    right = got["text"] in ("a hen", "an owl") and got["finish_reason"] == "stop"
+    check("a grammar", right, got)
+    for more in ({"guided_choice": ["up", "down"]}, {"structured_outputs": {"choice": ["up"]}}):
+        check(f"{more}", text(**more)["text"] in ("up", "down"), more)
+    schema = {
+        "type": "object",
+        "properties": {
+            "zoo": {"enum": ["small", "large"]},
+            "animals": {"type": "integer", "minimum": 1, "maximum": 20},
+        },
+        "required": ["zoo", "animals"],
+        "additionalProperties": False,
+    }
+    for seed in range(4):
+        for more in (
+            {"response_format": schema_format(schema)},
+            {"json_schema": schema},
+            {"guided_json": json.dumps(schema)},
+            {"structured_outputs": {"json": schema}},
+        ):
+            got = text(temperature=1.5, seed=seed, **more)
+            value = json.loads(got["text"])
+            right = list(value) == ["zoo", "animals"] and value["zoo"] in ("small", "large")
+            check(f"{list(more)[0]}, {seed}", right and 1 <= value["animals"] <= 20, got)
+    messages = [{"role": "user", "content": "hi"}]
+    body = {"model": "bytes", "messages": messages, "stream": True, "n": 2}
+    body["response_format"] = schema_format({"type": "array", "maxItems": 1, "items": schema})
+    status, _, raw = server.ask("POST", "/v1/chat/completions", json.dumps(body))
+    pieces, ended = events(raw)
+    for index in range(2):
+        chunks = [p["choices"][0] for p in pieces if p["choices"][0]["index"] == index]
+        joined = "".join(c["delta"].get("content", "") for c in chunks)
+        check("a schema in pieces", ended and isinstance(json.loads(joined), list), joined)
+    got = text(response_format={"type": "json_object"})
+    check("an object", got["text"].startswith("{"), got)
+    plain = text(response_format={"type": "text"})
+    check("text", plain["text"] == text()["text"], plain)
+
+
+def check_habits(server, work):
+    """What clients of llama.cpp and OpenAI do by habit."""
+    got = server.json("GET", "/v1/models/lm")
+    check(
+        "one model", got == {"id": "lm", "object": "model", "created": 0, "owned_by": "evoq"}, got
+    )
+    for name in ("none", "net"):
+        got = server.json("GET", f"/v1/models/{name}", None, 404)
+        check(f"no language model {name}", name in got["error"]["message"], got)
+    check("health", server.json("GET", "/health") == {"status": "ok"})
+    for name in ("max_tokens", "n_predict"):
+        got = server.json(
+            "POST", "/v1/completions", completion("the cat", ignore_eos=True, **{name: -1})
+        )
+        usage = got["usage"]
+        check(f"{name} -1: what the context holds", usage["total_tokens"] > 60, usage)
+    got = server.json("POST", "/v1/completions", json.dumps({"prompt": "a"}), 400)
+    check("no name", "model is missing" in got["error"]["message"], got)
+    got = server.json("POST", "/v1/completions", json.dumps("a"), 400)
+    check("no object", 'is "a", expected an object' in got["error"]["message"], got)
+    alone = work / "alone"
+    alone.mkdir()
+    shutil.copy(work / "models/lm/1/model.etm", alone / "lm.etm")
+    agree.evoq("zoo", "lenet", "-o", alone / "net.onnx")
+    with Serving(alone) as other:
+        got = other.json("POST", "/v1/completions", json.dumps({"prompt": "a", "max_tokens": 2}))
+        check("the only model needs no name", got["model"] == "lm", got)
 
 
 def check_leaving(server):
@@ -456,7 +616,8 @@ def check_openai(server, work, model):
     chances = got.choices[1].logprobs.content[0].top_logprobs
     check("openai: logprobs of a chat", len(chances) == 2, got)
     check(
-        "openai: models", [m.id for m in client.models.list()] == ["lm", "narrow", "plain", "tools"]
+        "openai: models",
+        [m.id for m in client.models.list()] == ["bytes", "lm", "narrow", "plain", "tools"],
     )
     try:
         client.completions.create(prompt="a", model="none")
@@ -476,6 +637,8 @@ def main():
         agree.evoq("compile", folder, "-o", model)
         (repository / "lm/config.json").write_text('{"sequences": 2}')
         copy_with(repository, "narrow", model, "int8")
+        write_bytes_model(work / "bytes")
+        agree.evoq("compile", work / "bytes", "-o", repository / "bytes.etm")
         settings = folder / "tokenizer_config.json"
         config = json.loads(settings.read_text())
         config["chat_template"] += "{% for t in tools or [] %}{{ t.name }}{% endfor %}{{ m or '' }}"
@@ -495,6 +658,8 @@ def main():
             check_weights(server)
             check_other_names(server, work, model)
             check_refusals(server)
+            check_forms(server)
+            check_habits(server, work)
             check_leaving(server)
             check_openai(server, work, model)
             server.json("POST", "/v2/repository/models/lm/load", "{}")

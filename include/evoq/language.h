@@ -86,6 +86,8 @@ struct GenerateOptions {
   std::uint64_t seed = 0;         // of the draws
   std::vector<std::string> stop;  // texts that end it; they are not part of it
   bool ignore_end = false;        // goes on behind the model's end tokens
+  // What the text is of, one or none: a grammar in llama.cpp's GBNF; a JSON schema.
+  std::string grammar, json_schema;
 };
 
 enum class Ended { kEndToken, kStopText, kMaxTokens, kContext, kCaller };

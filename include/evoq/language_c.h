@@ -76,8 +76,10 @@ typedef struct {
   uint64_t seed;
   const char* const* stop; /* texts that end it */
   size_t stop_count;
-  int ignore_end; /* 1: goes on behind the model's end tokens */
-  int plain;      /* 1: without what the tokenizer puts around a prompt: for a chat's */
+  int ignore_end;          /* 1: goes on behind the model's end tokens */
+  int plain;               /* 1: without what the tokenizer puts around a prompt: for a chat's */
+  const char* grammar;     /* what the text is of, llama.cpp's GBNF; NULL: anything */
+  const char* json_schema; /* the same of a JSON text, in place of a grammar */
 } evoq_generate_options;
 
 /* What a text took. Set `size` before the call. */

@@ -63,6 +63,7 @@ def _biases(value: Any) -> list[tuple[int, float]]:
 # Of options whose values have a form of their own, and of others by their default.
 _NAMED = {
     "input": _files,
+    "json_schema": lambda value: value if isinstance(value, str) else json.dumps(value),
     "logit_bias": _biases,
     "stop_tokens": lambda value: [_number(token) for token in value],
 }

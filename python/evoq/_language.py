@@ -219,6 +219,8 @@ class LanguageModel:
         min_tokens: int | None = None,
         stop: Sequence[str] = (),
         stop_tokens: Sequence[int] = (),
+        grammar: str | None = None,
+        json_schema: Any = None,
         ignore_end: bool = False,
         add_special: bool = True,
     ) -> Generator[str, None, Generated]:
@@ -245,6 +247,8 @@ class LanguageModel:
                 "min_tokens": min_tokens,
                 "stop": stop,
                 "stop_tokens": stop_tokens,
+                "grammar": grammar,
+                "json_schema": json_schema,
                 "ignore_end": ignore_end,
             },
         )
@@ -285,6 +289,8 @@ class LanguageModel:
         min_tokens: int | None = None,
         stop: Sequence[str] = (),
         stop_tokens: Sequence[int] = (),
+        grammar: str | None = None,
+        json_schema: Any = None,
         ignore_end: bool = False,
         add_special: bool = True,
         on_text: OnText | None = None,
@@ -302,6 +308,8 @@ class LanguageModel:
         once or for each time; logit_bias: added to those of tokens.
         stop, stop_tokens: texts and tokens that end it; they are not part of it. min_tokens: before
         so many, none comes that would. ignore_end: goes on behind the model's end tokens.
+        grammar: in llama.cpp's GBNF; the text is of it. json_schema: of a JSON text, a dict or a
+        str (docs/generate.md).
         on_text: called with each piece of text as it comes; False ends the text.
 
         Raises evoq.Error: 'usage' for options out of range, for a prompt that the context does not
@@ -323,6 +331,8 @@ class LanguageModel:
                 "min_tokens": min_tokens,
                 "stop": stop,
                 "stop_tokens": stop_tokens,
+                "grammar": grammar,
+                "json_schema": json_schema,
                 "ignore_end": ignore_end,
             },
         )

@@ -149,14 +149,42 @@ Result<bool> Writing::Run::Choose(std::span<const float> logits) {
   const std::span<const int64_t> all(history_), written = all.subspan(prompt_);
   PiecesBefore before{.recent = Recent(all), .written = written};
   if (std::ssize(written) < options_.min_tokens) before.banned = progress_.ends();
+  if (matcher_) {
+    EVOQ_ASSIGN(const bool some, Allow());
+    if (!some) {
+      progress_.End(Ended::kEndToken);
+      return false;
+    }
+    before.allowed = allowed_;
+  }
   EVOQ_ASSIGN(const int64_t token, sampler_.Next(logits, before));
   if (on_token_ && !progress_.EndsWith(token)) {
     EVOQ_ASSIGN(ScoredToken scored, ScoreToken(logits, token, options_.likeliest));
     on_token_(std::move(scored));
   }
-  EVOQ_ASSIGN(const bool more, progress_.Take(token));
+  if (matcher_ && !progress_.EndsWith(token)) EVOQ_TRY(matcher_->Take(token));
+  EVOQ_ASSIGN(bool more, progress_.Take(token));
   history_.push_back(token);
+  if (more && matcher_ && matcher_->ended()) {
+    progress_.End(Ended::kEndToken);
+    more = false;
+  }
   return more;
+}
+
+Result<bool> Writing::Run::Allow() {
+  constexpr int64_t kBits = 64;
+  EVOQ_ASSIGN(const std::span<const uint64_t> mask, matcher_->Allowed());
+  allowed_.assign(mask.begin(), mask.end());
+  const int64_t vocabulary = w_.model_.vocabulary();
+  allowed_.resize(static_cast<size_t>((vocabulary + kBits - 1) / kBits));
+  for (const int64_t end : progress_.ends()) {
+    if (end < 0 || end >= vocabulary) continue;
+    const uint64_t bit = uint64_t{1} << (end % kBits);
+    uint64_t& bits = allowed_[static_cast<size_t>(end / kBits)];
+    bits = matcher_->whole() ? bits | bit : bits & ~bit;
+  }
+  return std::ranges::any_of(allowed_, [](uint64_t bits) { return bits != 0; });
 }
 
 size_t Writing::Run::piece() const {
@@ -314,10 +342,18 @@ Result<std::unique_ptr<Writing::Run>> Writer::NewRun(std::span<const int64_t> pr
     return Fail(ErrorCode::kUsage, "a draft model needs greedy choices: temperature 0");
   if (draft_ != nullptr) EVOQ_TRY(CheckDraft(model_, *draft_));
   EVOQ_ASSIGN(Sampler sampler, Sampler::Make(options.sampling));
+  std::optional<GrammarMatcher> matcher;
+  if (options.grammar != nullptr) {
+    if (!tokenizer_) return Fail(ErrorCode::kUsage, "a grammar needs the model's tokenizer");
+    EVOQ_ASSIGN(auto tree, tokenizer_->Tree());
+    matcher.emplace(options.grammar, std::move(tree));
+  }
   // Logits are those of a token that is run.
   Keep(prompt, options.score_prompt ? std::ssize(prompt) : 1);
-  return std::make_unique<Writing::Run>(*this, std::move(sampler), options, std::move(on_text),
-                                        std::move(on_token), prompt);
+  auto run = std::make_unique<Writing::Run>(*this, std::move(sampler), options, std::move(on_text),
+                                            std::move(on_token), prompt);
+  if (matcher) run->Follow(std::move(*matcher));
+  return run;
 }
 
 Result<Writing> Writer::Begin(std::span<const int64_t> prompt, const GenerateOptions& options,

@@ -15,17 +15,20 @@
 
 namespace evoq {
 
+struct Grammar;  // tokenizer/grammar/grammar.h
+
 inline constexpr size_t kRecentTokens = 64;  // that a repeat penalty looks at
 
 struct GenerateOptions {
-  int64_t max_tokens = 128;          // 0: only the prompt is run, where it is scored
-  int64_t min_tokens = 0;            // before so many, none comes that would end the text
-  SamplingOptions sampling;          // repeat_penalty: of the last kRecentTokens
-  std::vector<std::string> stop;     // texts that end it; they are not part of what is given
-  std::vector<int64_t> stop_tokens;  // the same, beside the model's end tokens
-  bool ignore_end = false;           // goes on behind the model's end tokens: for measurements
-  int64_t likeliest = 0;             // of ScoredToken, at most kMostLikeliest
-  bool score_prompt = false;         // its tokens are told too; all of them are run
+  int64_t max_tokens = 128;                // 0: only the prompt is run, where it is scored
+  int64_t min_tokens = 0;                  // before so many, none comes that would end the text
+  SamplingOptions sampling;                // repeat_penalty: of the last kRecentTokens
+  std::vector<std::string> stop;           // texts that end it; they are not part of what is given
+  std::vector<int64_t> stop_tokens;        // the same, beside the model's end tokens
+  std::shared_ptr<const Grammar> grammar;  // that the text is of; null: it may be anything
+  bool ignore_end = false;    // goes on behind the model's end tokens: for measurements
+  int64_t likeliest = 0;      // of ScoredToken, at most kMostLikeliest
+  bool score_prompt = false;  // its tokens are told too; all of them are run
 };
 inline constexpr int64_t kMostLikeliest = 1024;
 

@@ -8,6 +8,7 @@
 
 #include "generate/generate.h"
 #include "generate/text_under_way.h"
+#include "tokenizer/grammar/matcher.h"
 
 namespace evoq {
 
@@ -22,6 +23,9 @@ class Writing::Run {
 
   Result<bool> Advance();
   Result<Generated> Finish();
+
+  // All tokens that are chosen from now on are of the grammar.
+  void Follow(GrammarMatcher matcher) { matcher_.emplace(std::move(matcher)); }
 
   // What Advance does, by its parts.
   bool decoding() const { return decoding_; }
@@ -40,6 +44,8 @@ class Writing::Run {
   friend class evoq::Sequences;
   // Chooses the next token behind history_ and takes it. False: the text has ended.
   Result<bool> Choose(std::span<const float> logits);
+  // Fills allowed_. False: nothing may follow.
+  Result<bool> Allow();
   Result<bool> RunPrompt();
   Result<bool> OneToken();
   Result<bool> WithDrafts();
@@ -57,6 +63,8 @@ class Writing::Run {
   std::vector<int64_t> history_;  // the prompt and what was chosen
   bool decoding_ = false;
   int64_t drafts_;  // of the next round
+  std::optional<GrammarMatcher> matcher_;
+  std::vector<uint64_t> allowed_;  // tokens, with those that end the text
 };
 
 }  // namespace evoq

@@ -83,6 +83,8 @@ Result<evoq::GenerateOptions> Inner(const evoq_generate_options& o) {
     options.stop.push_back(text);
   }
   options.ignore_end = o.ignore_end != 0;
+  const auto text = [](const char* given) { return std::string_view(given ? given : ""); };
+  EVOQ_ASSIGN(options.grammar, evoq::FormOf(text(o.grammar), text(o.json_schema)));
   return options;
 }
 

@@ -40,6 +40,28 @@ class LanguageInC : public TinyLanguageFolder {
   char error_[300] = "";
 };
 
+TEST_F(LanguageInC, FormsOfTexts) {
+  const CModel model = Load();
+  evoq_generate_options options = {};
+  options.size = sizeof(options);
+  options.grammar = "root ::= \"yes\" | \"no\"";
+  std::string text;
+  const evoq_on_text add = [](const char* piece, size_t bytes, void* to) {
+    static_cast<std::string*>(to)->append(piece, bytes);
+    return 0;
+  };
+  ASSERT_EQ(evoq_language_generate(model.get(), "hi", &options, add, &text, nullptr, error_,
+                                   sizeof(error_)),
+            0)
+      << error_;
+  EXPECT_TRUE(text == "yes" || text == "no") << text;
+  options.json_schema = "{}";
+  EXPECT_NE(evoq_language_generate(model.get(), "hi", &options, add, &text, nullptr, error_,
+                                   sizeof(error_)),
+            0);
+  EXPECT_STREQ(error_, "a grammar and a JSON schema, expected one of them");
+}
+
 TEST_F(LanguageInC, Facts) {
   evoq_language_options options = {};
   options.context = 40;

@@ -23,11 +23,14 @@ bool Done(std::string* error, const std::function<Status()>& task) {
   return status.has_value();
 }
 
-evoq::GenerateOptions Inner(const GenerateOptions& o) {
-  return {.max_tokens = o.max_tokens,
-          .sampling = {o.temperature, o.top_k, o.top_p, o.min_p, o.repeat_penalty, o.seed},
-          .stop = o.stop,
-          .ignore_end = o.ignore_end};
+Result<evoq::GenerateOptions> Inner(const GenerateOptions& o) {
+  EVOQ_ASSIGN(auto grammar, FormOf(o.grammar, o.json_schema));
+  return evoq::GenerateOptions{
+      .max_tokens = o.max_tokens,
+      .sampling = {o.temperature, o.top_k, o.top_p, o.min_p, o.repeat_penalty, o.seed},
+      .stop = o.stop,
+      .grammar = std::move(grammar),
+      .ignore_end = o.ignore_end};
 }
 
 Generated Outer(evoq::Generated g) {
@@ -120,8 +123,8 @@ std::optional<Generated> Model::Generate(const Prompt& prompt, const GenerateOpt
                                          const OnText& on_text, std::string* error) {
   return Enter(error, [&]() -> Result<Generated> {
     EVOQ_ASSIGN(const std::vector<int64_t> tokens, TokensOf(*impl_->session, prompt));
-    EVOQ_ASSIGN(evoq::Generated text,
-                impl_->session->writer().Write(tokens, Inner(options), on_text));
+    EVOQ_ASSIGN(const evoq::GenerateOptions inner, Inner(options));
+    EVOQ_ASSIGN(evoq::Generated text, impl_->session->writer().Write(tokens, inner, on_text));
     return Outer(std::move(text));
   });
 }
@@ -135,7 +138,9 @@ std::optional<std::vector<Generated>> Model::GenerateMany(const std::vector<Requ
       EVOQ_ASSIGN(std::vector<int64_t> tokens,
                   WithContext(TokensOf(*impl_->session, request.prompt),
                               fmt::format("request {}", inner.size())));
-      inner.push_back({std::move(tokens), Inner(request.options)});
+      EVOQ_ASSIGN(evoq::GenerateOptions asked,
+                  WithContext(Inner(request.options), fmt::format("request {}", inner.size())));
+      inner.push_back({std::move(tokens), std::move(asked)});
     }
     EVOQ_ASSIGN(std::vector<evoq::Generated> texts, impl_->session->GenerateMany(inner, on_text));
     std::vector<Generated> outer;

@@ -8,6 +8,8 @@
 #include <cmath>
 #include <filesystem>
 #include <fstream>
+#include <regex>
+#include <set>
 #include <thread>
 
 #include "language/tiny_testing.h"
@@ -53,6 +55,67 @@ TEST_F(LanguageTest, Facts) {
   options.kv_cache = "";
   options.draft = Folder(2);
   EXPECT_EQ(Load(options).facts().cache_bytes, (3 * 40 + kTinyContext) * 2 * 2 * 2 * 8 * 4);
+}
+
+TEST_F(LanguageTest, FormsOfTexts) {
+  lm::ModelOptions two;
+  two.sequences = 2;
+  two.draft = Folder(2);
+  lm::Model drafted = Load(two);
+  two.draft = "";
+  lm::Model model = Load(two);
+  lm::GenerateOptions options;
+  options.max_tokens = 30;
+  options.grammar = "root ::= (\"the \" | \"a \") [h-k]{3} \" \" (\"sat\" | \"ran\")";
+  const auto text = model.Generate("hi", options, {}, &error_);
+  ASSERT_TRUE(text) << error_;
+  EXPECT_TRUE(std::regex_match(text->text, std::regex("(the|a) [h-k]{3} (sat|ran)"))) << text->text;
+  EXPECT_EQ(text->ended, lm::Ended::kEndToken);
+  EXPECT_EQ(drafted.Generate("hi", options, {}, &error_)->text, text->text) << error_;
+  lm::GenerateOptions other = options;
+  other.grammar = "root ::= [x-z]{5} | \"q\"";
+  const auto both = model.GenerateMany({{"hi", options}, {"hi", other}}, {}, &error_);
+  ASSERT_TRUE(both) << error_;
+  EXPECT_EQ((*both)[0].text, text->text);
+  EXPECT_TRUE(std::regex_match((*both)[1].text, std::regex("[x-z]{5}|q"))) << (*both)[1].text;
+  options.temperature = 2;
+  std::set<std::string> drawn;
+  for (options.seed = 0; options.seed < 8; ++options.seed) {
+    const auto one = model.Generate("hi", options, {}, &error_);
+    ASSERT_TRUE(one) << error_;
+    EXPECT_TRUE(std::regex_match(one->text, std::regex("(the|a) [h-k]{3} (sat|ran)"))) << one->text;
+    drawn.insert(one->text);
+  }
+  EXPECT_GT(drawn.size(), 4);
+  // No end token comes where the text is not whole, and where it may go on both may come.
+  options.grammar = "root ::= \"a\"+";
+  options.temperature = 0;
+  options.max_tokens = 5;
+  const auto open = model.Generate("hi", options, {}, &error_);
+  ASSERT_TRUE(open) << error_;
+  EXPECT_EQ(open->text, std::string(open->text.size(), 'a'));
+  EXPECT_FALSE(open->text.empty());
+}
+
+TEST_F(LanguageTest, FormsThatAreRefused) {
+  lm::Model model = Load();
+  const auto refused = [&](const char* grammar, const char* schema) {
+    lm::GenerateOptions options;
+    options.grammar = grammar;
+    options.json_schema = schema;
+    error_.clear();
+    EXPECT_FALSE(model.Generate("hi", options, {}, &error_));
+    return error_;
+  };
+  EXPECT_EQ(refused("root = 1", ""),
+            "grammar: grammar, line 1, column 6: found '= 1', expected ::=");
+  EXPECT_EQ(refused("", "{\"type\": 3}"),
+            "json_schema: schema #: type is 3, which is not supported");
+  EXPECT_EQ(refused("root ::= \"a\"", "{}"), "a grammar and a JSON schema, expected one of them");
+  EXPECT_EQ(refused("", "{}"),  // there is no "{" among its tokens
+            "no token of the model goes on with a text of this grammar");
+  // The model works on.
+  EXPECT_TRUE(model.Generate("hi", Most(3), {}, &error_)) << error_;
 }
 
 TEST_F(LanguageTest, TextAndTokens) {

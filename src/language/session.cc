@@ -3,6 +3,7 @@
 #include "base/file.h"
 #include "base/json_file.h"
 #include "tokenizer/chat_template.h"
+#include "tokenizer/grammar/grammar.h"
 
 namespace evoq {
 
@@ -74,6 +75,14 @@ Result<std::vector<Generated>> LanguageSession::GenerateMany(
       evoq::GenerateMany(*model_, text_.tokenizer, text_.ends, requests, on_text, cancelled);
   for (int64_t slot = 0; slot < model_->slots(); ++slot) model_->Truncate(slot, 0);
   return texts;
+}
+
+Result<std::shared_ptr<const Grammar>> FormOf(std::string_view grammar, std::string_view schema) {
+  if (!grammar.empty() && !schema.empty())
+    return Fail(ErrorCode::kUsage, "a grammar and a JSON schema, expected one of them");
+  if (!grammar.empty()) return WithContext(ParseGrammar(grammar), "grammar");
+  if (!schema.empty()) return WithContext(GrammarOfSchema(schema), "json_schema");
+  return nullptr;
 }
 
 Result<nlohmann::ordered_json> JsonOf(std::string_view text, const char* what) {

@@ -58,6 +58,10 @@ class LanguageSession {
   std::unique_ptr<Writer> writer_;
 };
 
+// Of a grammar or a JSON schema; "": none. Errors: kUsage where both are given; those of the
+// grammar.
+Result<std::shared_ptr<const Grammar>> FormOf(std::string_view grammar, std::string_view schema);
+
 // JSON text of the caller, "" for null; `what` stands before messages. Errors: kUsage for text that
 // is no JSON.
 Result<nlohmann::ordered_json> JsonOf(std::string_view text, const char* what);

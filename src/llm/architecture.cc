@@ -46,6 +46,8 @@ std::string NameInGraph(const FolderNames& family, std::string_view name) {
     if (!name.ends_with(suffix)) continue;
     const std::string_view stem = name.substr(0, name.size() - suffix.size());
     for (const TensorName& row : family.names) {
+      // A layer's may be called as the one behind all layers.
+      if (!block.empty() && row.gguf == "output_norm") continue;
       if (row.hugging_face == stem) return block + std::string(row.gguf) + std::string(ours);
       if (const auto number = NumberIn(row.hugging_face, stem))
         return block + WithNumber(row.gguf, *number) + std::string(ours);
@@ -104,7 +106,9 @@ LanguageModel StartOf(const Architecture& row) {
   model.function = row.function;
   model.gated = row.gated;
   model.layer_norm = row.layer_norm;
+  model.plain_norms = row.plain_norms;
   model.learned_positions = row.learned_positions;
+  model.first_position = row.first_position;
   model.parallel = row.parallel;
   model.norms_before = row.norms_before;
   model.embedding_norm = row.embedding_norm;

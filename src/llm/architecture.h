@@ -79,7 +79,9 @@ struct Architecture {
   bool function_is_fixed = false;               // whatever the settings say
   bool gated = true;
   bool layer_norm = false;
+  bool plain_norms = false;
   bool learned_positions = false;
+  int64_t first_position = 0;
   // What LanguageModel says of them.
   bool parallel = false;  // where the settings do not say
   bool norms_before = true;
@@ -103,6 +105,8 @@ struct Architecture {
   bool experts = false;             // feed-forward parts are mixtures of experts; else only in GGUF
   bool normalizes_experts = false;  // Experts::normalized, where the settings do not say
   bool gguf_normalizes_experts = false;
+  bool one_key_head = false;      // where the settings do not say: multi_query
+  bool hybrid = false;            // settings say of each layer whether it is attention
   bool scales_local_rope = true;  // where local_theta is 0: scalings are of all layers
   MissingSettings missing;
 };

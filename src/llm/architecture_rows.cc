@@ -158,6 +158,70 @@ constexpr TensorName kModernBertNames[] = {
     {"mlp.Wo", "ffn_down"},
 };
 
+// Norms of queries and keys by head.
+constexpr auto kStableLmNames =
+    Joined(kDecoderNames, {
+                              {"post_attention_layernorm", "ffn_norm"},
+                              {"self_attn.q_layernorm.norms.*", "attn_q_norm.*"},
+                              {"self_attn.k_layernorm.norms.*", "attn_k_norm.*"},
+                              {"self_attn.q_layernorm", "attn_q_norm"},
+                              {"self_attn.k_layernorm", "attn_k_norm"},
+                              {"mlp.gate_proj", "ffn_gate"},
+                              {"mlp.up_proj", "ffn_up"},
+                              {"mlp.down_proj", "ffn_down"},
+                          });
+
+constexpr TensorName kOptNames[] = {
+    {"embed_tokens", "token_embd"},
+    {"embed_positions", "position_embd"},
+    {"final_layer_norm", "output_norm"},
+    {"lm_head", "output"},
+    {"self_attn_layer_norm", "attn_norm"},
+    {"self_attn.q_proj", "attn_q"},
+    {"self_attn.k_proj", "attn_k"},
+    {"self_attn.v_proj", "attn_v"},
+    {"self_attn.out_proj", "attn_output"},
+    {"final_layer_norm", "ffn_norm"},
+    {"fc1", "ffn_up"},
+    {"fc2", "ffn_down"},
+};
+
+constexpr TensorName kGptJNames[] = {
+    {"wte", "token_embd"},      {"ln_f", "output_norm"},          {"lm_head", "output"},
+    {"ln_1", "attn_norm"},      {"attn.q_proj", "attn_q"},        {"attn.k_proj", "attn_k"},
+    {"attn.v_proj", "attn_v"},  {"attn.out_proj", "attn_output"}, {"mlp.fc_in", "ffn_up"},
+    {"mlp.fc_out", "ffn_down"},
+};
+
+constexpr TensorName kGptNeoNames[] = {
+    {"wte", "token_embd"},
+    {"wpe", "position_embd"},
+    {"ln_f", "output_norm"},
+    {"lm_head", "output"},
+    {"ln_1", "attn_norm"},
+    {"attn.attention.q_proj", "attn_q"},
+    {"attn.attention.k_proj", "attn_k"},
+    {"attn.attention.v_proj", "attn_v"},
+    {"attn.attention.out_proj", "attn_output"},
+    {"ln_2", "ffn_norm"},
+    {"mlp.c_fc", "ffn_up"},
+    {"mlp.c_proj", "ffn_down"},
+};
+
+constexpr TensorName kFalconNames[] = {
+    {"word_embeddings", "token_embd"},
+    {"ln_f", "output_norm"},
+    {"lm_head", "output"},
+    {"input_layernorm", "attn_norm"},
+    {"ln_attn", "attn_norm"},
+    {"ln_mlp", "ffn_norm"},
+    {"post_attention_layernorm", "ffn_norm"},
+    {"self_attention.query_key_value", "attn_qkv"},
+    {"self_attention.dense", "attn_output"},
+    {"mlp.dense_h_to_4h", "ffn_up"},
+    {"mlp.dense_4h_to_h", "ffn_down"},
+};
+
 }  // namespace
 
 extern const Architecture kArchitectureLlama = {.name = "llama",
@@ -286,7 +350,7 @@ extern const Architecture kArchitectureNeox = {
 extern const Architecture kArchitectureStableLm = {
     .name = "stablelm",
     .gguf = "stablelm",
-    .names = kLlamaNames,
+    .names = kStableLmNames,
     .layer_norm = true,
     .missing = {.context = 4096, .inner = 6912, .kv_heads = 32, .epsilon = 1e-5, .rotated = 0.25}};
 extern const Architecture kArchitectureGranite = {
@@ -534,5 +598,126 @@ extern const Architecture kArchitectureGptOss = {.name = "gpt_oss",
                                                              .used_experts = 4,
                                                              .gate_limit = 7,
                                                              .gate_alpha = 1.702}};
+
+// Tables of positions begin with two rows of padding.
+extern const Architecture kArchitectureOpt = {
+    .name = "opt",
+    .gguf = "",
+    .names = kOptNames,
+    .prefix = "model.decoder.",
+    .function = GateFunction::kRelu,
+    .gated = false,
+    .layer_norm = true,
+    .learned_positions = true,
+    .first_position = 2,
+    .tied = true,
+    .missing = {.context = 2048, .inner = 3072, .epsilon = 1e-5}};
+extern const Architecture kArchitectureGptJ = {.name = "gptj",
+                                               .gguf = "",
+                                               .names = kGptJNames,
+                                               .prefix = "transformer.",
+                                               .layers = "h.",
+                                               .function = GateFunction::kGeluTanh,
+                                               .gated = false,
+                                               .layer_norm = true,
+                                               .parallel = true,
+                                               .interleaved = true,
+                                               .missing = {.context = 2048, .epsilon = 1e-5}};
+// TinyStories' models are of this family.
+extern const Architecture kArchitectureGptNeo = {
+    .name = "gpt_neo",
+    .gguf = "",
+    .names = kGptNeoNames,
+    .prefix = "transformer.",
+    .layers = "h.",
+    .function = GateFunction::kGeluTanh,
+    .gated = false,
+    .layer_norm = true,
+    .learned_positions = true,
+    .tied = true,
+    .windows = Windows::kAllButFirstOfN,
+    .window_period = 2,
+    .missing = {.context = 2048, .epsilon = 1e-5, .window = 256, .attention_scale = 1}};
+// The first StarCoder.
+extern const Architecture kArchitectureGptBigCode = {.name = "gpt_bigcode",
+                                                     .gguf = "",
+                                                     .names = kGpt2Names,
+                                                     .prefix = "transformer.",
+                                                     .layers = "h.",
+                                                     .function = GateFunction::kGeluTanh,
+                                                     .gated = false,
+                                                     .layer_norm = true,
+                                                     .learned_positions = true,
+                                                     .joined_by_head = true,
+                                                     .tied = true,
+                                                     .one_key_head = true,
+                                                     .missing = {.context = 1024, .epsilon = 1e-5}};
+extern const Architecture kArchitectureFalcon = {.name = "falcon",
+                                                 .gguf = "",
+                                                 .names = kFalconNames,
+                                                 .prefix = "transformer.",
+                                                 .layers = "h.",
+                                                 .function = GateFunction::kGelu,
+                                                 .gated = false,
+                                                 .layer_norm = true,
+                                                 .parallel = true,
+                                                 .joined_by_head = true,
+                                                 .tied = true,
+                                                 .one_key_head = true,
+                                                 .missing = {.context = 2048, .epsilon = 1e-5}};
+extern const Architecture kArchitectureOlmo = {
+    .name = "olmo",
+    .gguf = "",
+    .names = kLlamaNames,
+    .layer_norm = true,
+    .plain_norms = true,
+    .missing = {.context = 2048, .inner = 11008, .epsilon = 1e-5}};
+extern const Architecture kArchitectureGlm = {.name = "glm",
+                                              .gguf = "",
+                                              .names = kLlamaNames,
+                                              .interleaved = true,
+                                              .missing = {.context = 131072,
+                                                          .inner = 13696,
+                                                          .kv_heads = 2,
+                                                          .head_size = 128,
+                                                          .epsilon = 1.5625e-7,
+                                                          .rotated = 0.5}};
+extern const Architecture kArchitectureHelium = {
+    .name = "helium",
+    .gguf = "",
+    .names = kLlamaNames,
+    .interleaved = true,
+    .missing = {.context = 4096, .inner = 7040, .kv_heads = 20, .head_size = 128, .epsilon = 1e-8}};
+// Gemma 2 without norms behind blocks.
+extern const Architecture kArchitectureVaultGemma = {.name = "vaultgemma",
+                                                     .gguf = "",
+                                                     .names = kGemma2Names,
+                                                     .function = GateFunction::kGeluTanh,
+                                                     .embedding_times_root = true,
+                                                     .norm_plus_one = true,
+                                                     .tied = true,
+                                                     .settings_scale_attention = true,
+                                                     .windows = Windows::kAllButEveryNth,
+                                                     .window_period = 2,
+                                                     .missing = {.context = 8192,
+                                                                 .inner = 9216,
+                                                                 .kv_heads = 4,
+                                                                 .head_size = 256,
+                                                                 .window = 4096,
+                                                                 .attention_softcap = 50,
+                                                                 .logit_softcap = 30}};
+// Granite 4, where all layers are attention.
+extern const Architecture kArchitectureGraniteMoeHybrid = {.name = "granitemoehybrid",
+                                                           .gguf = "",
+                                                           .names = kGraniteMoeNames,
+                                                           .experts = true,
+                                                           .normalizes_experts = true,
+                                                           .hybrid = true,
+                                                           .missing = {.context = 2048,
+                                                                       .inner = 11008,
+                                                                       .attention_scale = 1,
+                                                                       .experts = 8,
+                                                                       .used_experts = 2,
+                                                                       .shared_expert = 1024}};
 
 }  // namespace evoq

@@ -52,13 +52,15 @@ Status CheckExperts(const LanguageModel& m) {
   if (e.count < 0 || e.count > kMostExperts || e.count * m.layers > kMostMatrices)
     return InvalidInput("{} experts in each of {} layers, expected at most {}, and {} in all",
                         e.count, m.layers, kMostExperts, kMostMatrices);
+  constexpr int64_t kMostInner = 1 << 22;
+  if (e.shared < 0 || e.shared > kMostInner)
+    return InvalidInput("inner width of the shared expert is {}, expected 1 to {}", e.shared,
+                        kMostInner);
   if (e.count == 0) return {};
   if (e.used < 1 || e.used > e.count)
     return InvalidInput("{} of {} experts are used, expected 1 to {}", e.used, e.count, e.count);
-  constexpr int64_t kMostInner = 1 << 22;
-  if (e.inner < 1 || e.inner > kMostInner || e.shared < 0 || e.shared > kMostInner)
-    return InvalidInput("inner width of experts is {} and of the shared one {}, expected 1 to {}",
-                        e.inner, e.shared, kMostInner);
+  if (e.inner < 1 || e.inner > kMostInner)
+    return InvalidInput("inner width of experts is {}, expected 1 to {}", e.inner, kMostInner);
   if (!std::isfinite(e.limit) || e.limit < 0 || !std::isfinite(e.gate_alpha))
     return InvalidInput("gates of experts have the limit {} and the factor {}", e.limit,
                         e.gate_alpha);
@@ -81,10 +83,12 @@ Status CheckLanguageModel(const LanguageModel& m) {
                         m.rotated, m.head_size);
   EVOQ_TRY(CheckRope(m.rope, m.rotated));
   if (m.local_rope) EVOQ_TRY(CheckRope(*m.local_rope, m.rotated));
+  if (m.first_position < 0 || m.first_position > 64)
+    return InvalidInput("the first position is {}, expected 0 to 64", m.first_position);
   if (!(m.epsilon > 0 && m.epsilon < 1))
     return InvalidInput("epsilon of norms is {}, expected a small positive number", m.epsilon);
   for (float x : {m.embedding_scale, m.attention_scale, m.attention_softcap, m.logit_softcap,
-                  m.residual_scale, m.logit_scale}) {
+                  m.residual_scale, m.logit_scale, m.clip}) {
     if (!std::isfinite(x) || x < 0) return InvalidInput("a scale or cap is {}", x);
   }
   EVOQ_TRY(CheckExperts(m));

@@ -266,12 +266,14 @@ Result<Encoder> ReadEncoderConfig(const EncoderFamily& family, const json& confi
   e.family = family.name;
   for (const char* key : {"is_decoder", "add_cross_attention", "sinusoidal_pos_embds"}) {
     EVOQ_ASSIGN(const bool asked, Truth(config, key, false));
-    if (asked) return Unsupported("{}", key);
+    if (asked) return Unsupported("{} is true, expected false", key);
   }
   if (Given(config, "quantization_config"))
-    return Unsupported("quantization_config: weights that another tool quantized");
+    return Unsupported(
+        "quantization_config is there: encoders that another tool quantized are "
+        "not read");
   if (Given(config, "position_embedding_type") && config["position_embedding_type"] != "absolute")
-    return Unsupported("position_embedding_type {}",
+    return Unsupported("position_embedding_type is {}, expected \"absolute\"",
                        config["position_embedding_type"].dump().substr(0, 60));
   const bool has_types = std::ranges::any_of(
       family.names, [](const TensorName& name) { return name.gguf == "token_types"; });

@@ -163,7 +163,7 @@ Result<uint64_t> BytesOf(StoredTensor& tensor, uint32_t type) {
   }
   tensor.blocks = FindBlockFormat(type);
   if (tensor.dtype == DType::kUndefined && tensor.blocks == nullptr)
-    return Unsupported("ggml's tensor type {}", type);
+    return Unsupported("ggml's tensor type {} is not supported", type);
   const auto elements = CheckedProduct(tensor.sizes);
   const int64_t width =
       tensor.blocks != nullptr ? tensor.blocks->bytes : DTypeBits(tensor.dtype) / 8;

@@ -153,7 +153,8 @@ Result<LanguageModel> ReadGgufModel(const GgufFile& file) {
               facts.Int("attention.key_length", std::max<int64_t>(m.width, 0) / m.heads));
   EVOQ_ASSIGN(const int64_t value_size, facts.Int("attention.value_length", m.head_size));
   if (value_size != m.head_size)
-    return Unsupported("heads of {} keys and {} values", m.head_size, value_size);
+    return Unsupported("keys of {} elements and values of {}, expected as many", m.head_size,
+                       value_size);
   EVOQ_ASSIGN(m.inner, facts.Int("feed_forward_length"));
   EVOQ_ASSIGN(m.context, facts.Int("context_length"));
   EVOQ_ASSIGN(m.rotated, facts.Int("rope.dimension_count", m.head_size));

@@ -50,8 +50,25 @@ Status ReadRopes(const Architecture& row, const json& config, LanguageModel& mod
   return ReadRope(*sliding, sizes, *model.local_rope);
 }
 
+// Granite 4's: no layer is turned but where the settings say so, and none is another kind of layer.
+Status ReadHybrid(const json& config, LanguageModel& model) {
+  if (JsonText(config, "position_embedding_type") != "rope")
+    model.unturned.assign(static_cast<size_t>(model.layers), true);
+  const json& types = JsonArray(config, "layer_types");
+  const json& kinds = types.empty() ? JsonArray(config, "layers_block_type") : types;
+  for (const json& type : kinds) {
+    if (type != "attention" && type != "full_attention")
+      return Unsupported("layer_types holds {}, expected \"attention\" alone",
+                         type.dump().substr(0, 60));
+  }
+  if (kinds.empty())
+    return Unsupported("layer_types is missing, expected \"attention\" of each layer");
+  return {};
+}
+
 // Which layers are not turned.
 Status ReadUnturned(const Architecture& row, const json& config, LanguageModel& model) {
+  if (row.hybrid) return ReadHybrid(config, model);
   if (row.unturned_period == 0) return {};
   for (const json& turned : JsonArray(config, "no_rope_layers")) {
     if (turned != 0 && turned != 1)
@@ -65,8 +82,33 @@ Status ReadUnturned(const Architecture& row, const json& config, LanguageModel& 
   return {};
 }
 
+// GPT-Neo's: a list of types, or lists of types and how often they come.
+Result<std::vector<bool>> LocalLayers(const json& config, int64_t layers) {
+  const auto is_local = [](const json& type) -> Result<bool> {
+    if (type == "local" || type == "global") return type == "local";
+    return Unsupported("attention_types holds {}, expected \"global\" and \"local\"",
+                       type.dump().substr(0, 60));
+  };
+  std::vector<bool> local;
+  for (const json& part : JsonArray(config, "attention_types")) {
+    const bool fits = part.is_array() && part.size() == 2 && part[0].is_array() &&
+                      part[1].is_number_integer() && part[1] >= 0 && part[1] <= layers;
+    if (!fits)
+      return InvalidInput("attention_types holds {}, expected types and how often they come",
+                          part.dump().substr(0, 60));
+    for (int64_t i = 0; i < part[1].get<int64_t>(); ++i) {
+      for (const json& type : part[0]) {
+        EVOQ_ASSIGN(const bool is, is_local(type));
+        local.push_back(is);
+        if (std::ssize(local) > layers) break;
+      }
+    }
+  }
+  return local;
+}
+
 Status ReadWindows(const Architecture& row, const json& config, LanguageModel& model) {
-  EVOQ_ASSIGN(model.window, Int(config, {"sliding_window", "local_attention"},
+  EVOQ_ASSIGN(model.window, Int(config, {"sliding_window", "local_attention", "window_size"},
                                 Missing<int64_t>(config, "sliding_window", row.missing.window, 0)));
   // Half of it lies on either side.
   if (model.bidirectional && model.window > 0) model.window = model.window / 2 + 1;
@@ -74,10 +116,16 @@ Status ReadWindows(const Architecture& row, const json& config, LanguageModel& m
               Truth(config, "use_sliding_window", row.windows != Windows::kIfAsked));
   if (row.windows == Windows::kNone || !used) model.window = 0;
   if (model.window == 0) return {};
+  if (Given(config, "attention_types")) {
+    EVOQ_ASSIGN(model.windowed, LocalLayers(config, model.layers));
+    return {};
+  }
   if (Given(config, "layer_types")) {
     for (const json& type : JsonArray(config, "layer_types")) {
       if (type != "sliding_attention" && type != "full_attention")
-        return Unsupported("layer_types holds {}", type.dump().substr(0, 60));
+        return Unsupported(
+            "layer_types holds {}, expected \"full_attention\" or \"sliding_attention\"",
+            type.dump().substr(0, 60));
       model.windowed.push_back(type == "sliding_attention");
     }
     return {};
@@ -100,14 +148,28 @@ Status ReadWindows(const Architecture& row, const json& config, LanguageModel& m
 }
 
 Status CheckSettings(const json& config) {
-  for (const char* key :
-       {"scale_attn_by_inverse_layer_idx", "add_cross_attention", "alt_window_attention"}) {
-    if (Given(config, key) && config[key] != false) return Unsupported("{}", key);
+  // What would make another graph, and the only value that is read.
+  constexpr std::pair<const char*, bool> kOnly[] = {{"scale_attn_by_inverse_layer_idx", false},
+                                                    {"add_cross_attention", false},
+                                                    {"alt_window_attention", false},
+                                                    {"alibi", false},
+                                                    {"do_layer_norm_before", true},
+                                                    {"_remove_final_layer_norm", false},
+                                                    {"scale_attn_weights", true}};
+  for (const auto& [key, only] : kOnly) {
+    if (Given(config, key) && config[key] != only)
+      return Unsupported("{} is {}, expected {}", key, config[key].dump().substr(0, 60), only);
   }
-  if (Given(config, "scale_attn_weights") && config["scale_attn_weights"] != true)
-    return Unsupported("scale_attn_weights false");
-  if (Given(config, "clip_qkv")) return Unsupported("clip_qkv");
   return {};
+}
+
+// Heads of keys, where other settings than num_key_value_heads say them.
+Result<int64_t> KeyHeads(const Architecture& row, const json& config, int64_t heads) {
+  EVOQ_ASSIGN(const bool grouped, Truth(config, "new_decoder_architecture", false));
+  EVOQ_ASSIGN(const bool one, Truth(config, "multi_query", row.one_key_head));
+  if (one && !grouped) return 1;
+  return Int(config, {"num_key_value_heads", "num_kv_heads"},
+             Missing(config, "num_key_value_heads", row.missing.kv_heads, heads));
 }
 
 // Which layers have experts.
@@ -182,6 +244,7 @@ Status ReadScales(const Architecture& row, const json& config, LanguageModel& m)
   EVOQ_TRY(read("attention_multiplier", row.missing.attention_scale, m.attention_scale));
   EVOQ_TRY(read("residual_multiplier", 1, m.residual_scale));
   EVOQ_TRY(read("logit_scale", row.missing.logit_scale, m.logit_scale));
+  EVOQ_TRY(read("clip_qkv", 0, m.clip));
   EVOQ_ASSIGN(const double divisor, Real(config, {"logits_scaling"}, 1));
   if (!(divisor > 0)) return InvalidInput("logits_scaling is {}, expected more than 0", divisor);
   m.logit_scale /= static_cast<float>(divisor);
@@ -209,14 +272,14 @@ Result<LanguageModel> ReadConfig(const json& config) {
   const auto size_of = [](int64_t known) { return known > 0 ? known : -1; };
   EVOQ_ASSIGN(m.vocabulary, Int(config, {"vocab_size"}, size_of(missing.vocabulary)));
   EVOQ_ASSIGN(m.width, Int(config, {"hidden_size", "n_embd"}));
-  EVOQ_ASSIGN(m.layers, Int(config, {"num_hidden_layers", "n_layer"}));
-  EVOQ_ASSIGN(m.heads, Int(config, {"num_attention_heads", "n_head"}, size_of(missing.heads)));
+  EVOQ_ASSIGN(m.layers, Int(config, {"num_hidden_layers", "n_layer", "num_layers"}));
+  EVOQ_ASSIGN(m.heads,
+              Int(config, {"num_attention_heads", "n_head", "num_heads"}, size_of(missing.heads)));
   if (m.heads == 0) return InvalidInput("num_attention_heads is 0");
-  EVOQ_ASSIGN(m.kv_heads, Int(config, {"num_key_value_heads"},
-                              Missing(config, "num_key_value_heads", missing.kv_heads, m.heads)));
+  EVOQ_ASSIGN(m.kv_heads, KeyHeads(*row, config, m.heads));
   EVOQ_ASSIGN(m.head_size, Int(config, {"head_dim"},
                                Missing(config, "head_dim", missing.head_size, m.width / m.heads)));
-  EVOQ_ASSIGN(m.inner, Int(config, {"intermediate_size", "n_inner"},
+  EVOQ_ASSIGN(m.inner, Int(config, {"intermediate_size", "n_inner", "ffn_dim", "ffn_hidden_size"},
                            missing.inner > 0 ? missing.inner : 4 * m.width));
   EVOQ_ASSIGN(m.context, Int(config, {"max_position_embeddings", "n_positions"}, missing.context));
   EVOQ_TRY(CheckSizes(m));
@@ -227,6 +290,7 @@ Result<LanguageModel> ReadConfig(const json& config) {
   m.epsilon = static_cast<float>(epsilon);
   EVOQ_ASSIGN(m.tied, Truth(config, "tie_word_embeddings", row->tied));
   EVOQ_ASSIGN(m.parallel, Truth(config, "use_parallel_residual", row->parallel));
+  EVOQ_ASSIGN(m.parallel, Truth(config, "parallel_attn", m.parallel));
   if (!row->function_is_fixed) {
     EVOQ_ASSIGN(m.function, Function(config, row->function));
   }
@@ -235,7 +299,8 @@ Result<LanguageModel> ReadConfig(const json& config) {
               Real(config, {"partial_rotary_factor", "rotary_pct"}, missing.rotated));
   EVOQ_ASSIGN(const double share, Real(rope, {"partial_rotary_factor"}, top));
   if (!(share > 0 && share <= 1)) return InvalidInput("partial_rotary_factor is {}", share);
-  m.rotated = static_cast<int64_t>(static_cast<double>(m.head_size) * share);
+  EVOQ_ASSIGN(m.rotated, Int(config, {"rotary_dim"},
+                             static_cast<int64_t>(static_cast<double>(m.head_size) * share)));
   if (!m.learned_positions) EVOQ_TRY(ReadRopes(*row, config, m));
   EVOQ_ASSIGN(m.bidirectional, Truth(config, "use_bidirectional_attention", m.bidirectional));
   EVOQ_TRY(ReadUnturned(*row, config, m));

@@ -56,7 +56,8 @@ TEST(Config, ThatIsWrong) {
        "rope_scaling of type \"xpos\", expected one of default, linear, dynamic"},
       {{{"rope_scaling", {{"type", "linear"}, {"factor", 0}}}}, "rope factor is 0"},
       {{{"rope_scaling", {{"type", "linear"}}}}, "rope_scaling has no factor"},
-      {{{"rope_scaling", {{"type", "dynamic"}, {"alpha", 1000}}}}, "dynamic with alpha 1000"},
+      {{{"rope_scaling", {{"type", "dynamic"}, {"alpha", 1000}}}},
+       "dynamic with alpha 1000, expected none"},
       {{{"rope_scaling", {{"type", "yarn"}, {"factor", 0}}}}, "yarn of factor 0"},
       {{{"rope_scaling", {{"type", "yarn"}, {"factor", 1e30}}}}, "yarn of factor 1e+30"},
       {{{"rope_scaling", {{"type", "yarn"}, {"factor", 2}, {"beta_slow", -1}}}}, "beta_slow -1"},
@@ -83,7 +84,7 @@ TEST(Config, ThatIsWrong) {
        "use_parallel_residual is \"no\", expected true or false"},
       {{{"num_local_experts", 8}},
        "num_local_experts is 8: mixtures of experts are read of mixtral,"},
-      {{{"model_type", "qwen3"}, {"num_experts", 128}}, "gpt_oss, not of qwen3"},
+      {{{"model_type", "qwen3"}, {"num_experts", 128}}, "granitemoehybrid, not of qwen3"},
       {{{"model_type", "deepseek_v3"}, {"n_routed_experts", 256}},
        "model_type is 'deepseek_v3', expected one of"},
       {{{"model_type", "gemma3"}, {"text_config", {{"model_type", "gemma3_text"}}}},
@@ -105,8 +106,24 @@ TEST(Config, ThatIsWrong) {
       {{{"model_type", "gemma2"}, {"query_pre_attn_scalar", 0}}, "query_pre_attn_scalar is 0"},
       {{{"model_type", "gemma2"}, {"sliding_window", 4}, {"layer_types", {"full_attention"}}},
        "windows of 1 layers, expected 2"},
+      {{{"model_type", "gpt2"}, {"scale_attn_by_inverse_layer_idx", true}},
+       "scale_attn_by_inverse_layer_idx is true, expected false"},
+      {{{"model_type", "falcon"}, {"alibi", true}}, "alibi is true, expected false"},
+      {{{"model_type", "falcon"}, {"multi_query", 1}}, "multi_query is 1, expected true or false"},
+      {{{"model_type", "opt"}, {"do_layer_norm_before", false}},
+       "do_layer_norm_before is false, expected true"},
+      {{{"model_type", "gptj"}, {"rotary_dim", 3}}, "3 rotated values of heads of 4"},
+      {{{"model_type", "gpt_neo"}, {"attention_types", {{{"local", "x"}, 1}}}},
+       "attention_types holds \"x\", expected \"global\" and \"local\""},
+      {{{"model_type", "gpt_neo"}, {"attention_types", {{{"local"}, 1000000}}}},
+       "attention_types holds [[\"local\"],1000000], expected types and how often they come"},
+      {{{"model_type", "gpt_neo"}, {"attention_types", {{{"local"}, 1}}}},
+       "windows of 1 layers, expected 2"},
+      {{{"model_type", "granitemoehybrid"}}, "layer_types is missing, expected \"attention\""},
+      {{{"model_type", "granitemoehybrid"}, {"layer_types", {"attention", "mamba"}}},
+       "layer_types holds \"mamba\", expected \"attention\" alone"},
       {{{"model_type", "gemma2"}, {"sliding_window", 4}, {"layer_types", {"chunked", "x"}}},
-       "layer_types holds \"chunked\""},
+       "layer_types holds \"chunked\", expected \"full_attention\" or \"sliding_attention\""},
   };
   for (const auto& c : cases) {
     json config = Tiny();
@@ -370,10 +387,10 @@ TEST_F(Folders, MixturesOfExperts) {
       {{{"mlp_only_layers", {2}}}, "mlp_only_layers holds 2, expected layers of 2"},
       {{{"mlp_only_layers", json::array()}}, "tensor mlp.gate.weight of layer 0 is missing"},
       {{{"norm_topk_prob", 3}}, "norm_topk_prob is 3, expected true or false"},
-      {{{"clip_qkv", 8.0}}, "clip_qkv"},
+      {{{"clip_qkv", -8.0}}, "a scale or cap is -8"},
       {{{"model_type", "llama"}},
        "num_experts is 3: mixtures of experts are read of mixtral, qwen2_moe, qwen3_moe, olmoe, "
-       "granitemoe, granitemoeshared, gpt_oss, not of llama"},
+       "granitemoe, granitemoeshared, gpt_oss, granitemoehybrid, not of llama"},
   };
   for (const auto& c : cases) {
     SCOPED_TRACE(c.wanted);

@@ -70,6 +70,14 @@ class Builder {
   // Rotary factors of a GGUF file's tensor, where it has one.
   Status ReadFactors(const std::string& name, std::vector<double>& slow);
   Result<ValueId> Norm(const std::string& name, ValueId x, int64_t size);
+  // Of x, scales and perhaps biases.
+  ValueId Normalized(const std::string& name, std::vector<ValueId> inputs);
+  // x [batch, sequence, heads, head size] as it is where the file has no norm of this name.
+  Result<ValueId> NormByHead(const std::string& name, ValueId x, int64_t heads);
+  ValueId Ones(const std::string& name, int64_t size) {
+    return graph_.AddConstant(
+        name, Tensor::FromValues(std::vector<float>(static_cast<size_t>(size), 1.0f)));
+  }
   // x times the matrix NAME.weight, plus NAME.bias where there is one.
   Result<ValueId> Linear(const std::string& name, ValueId x, int64_t inputs, int64_t outputs);
   // x as the matrix NAME.weight takes its inputs.
@@ -179,11 +187,15 @@ Result<ValueId> Builder::Embedded() {
   x = Times("token_embd.scaled", widened("token_embd.float32", x, narrow), m_.embedding_scale);
   if (m_.embedding_norm) return Norm("token_embd_norm", x, m_.width);
   if (!m_.learned_positions) return x;
-  EVOQ_ASSIGN(const ValueId places, weights_.Table("position_embd.weight", m_.context, m_.width));
+  EVOQ_ASSIGN(const ValueId places,
+              weights_.Table("position_embd.weight", m_.first_position + m_.context, m_.width));
   const bool narrow_places =
       !graph_.value(places).type.quantized() && graph_.value(places).type.dtype != DType::kFloat32;
-  const ValueId p =
-      Apply("Gather", "position_embd", {places, positions_}, Attrs::Of("axis", int64_t{0}));
+  ValueId rows = positions_;
+  if (m_.first_position > 0)
+    rows = Apply("Add", "position_embd.rows",
+                 {rows, Ints("position_embd.first", {m_.first_position})});
+  const ValueId p = Apply("Gather", "position_embd", {places, rows}, Attrs::Of("axis", int64_t{0}));
   return Apply("Add", "embedded", {x, widened("position_embd.float32", p, narrow_places)});
 }
 
@@ -261,16 +273,47 @@ Status Builder::Turn() {
 }
 
 Result<ValueId> Builder::Norm(const std::string& name, ValueId x, int64_t size) {
-  EVOQ_ASSIGN(const ValueId scale,
-              weights_.Vector(name + ".weight", size, m_.norm_plus_one ? 1.0f : 0.0f));
-  Attrs attrs = Attrs::Of("axis", int64_t{-1});
-  attrs.Set("epsilon", m_.epsilon);
-  if (!m_.layer_norm) return Apply("RMSNormalization", name, {x, scale}, std::move(attrs));
+  ValueId scale;
+  if (m_.plain_norms) {
+    scale = Ones(name + ".weight", size);
+  } else {
+    EVOQ_ASSIGN(scale, weights_.Vector(name + ".weight", size, m_.norm_plus_one ? 1.0f : 0.0f));
+  }
   std::vector<ValueId> inputs = {x, scale};
-  if (weights_.Has(name + ".bias")) {
+  if (m_.layer_norm && weights_.Has(name + ".bias")) {
     EVOQ_ASSIGN(inputs.emplace_back(), weights_.Vector(name + ".bias", size));
   }
+  return Normalized(name, std::move(inputs));
+}
+
+ValueId Builder::Normalized(const std::string& name, std::vector<ValueId> inputs) {
+  Attrs attrs = Attrs::Of("axis", int64_t{-1});
+  attrs.Set("epsilon", m_.epsilon);
+  if (!m_.layer_norm) return Apply("RMSNormalization", name, std::move(inputs), std::move(attrs));
   return Apply("LayerNormalization", name, std::move(inputs), std::move(attrs));
+}
+
+Result<ValueId> Builder::NormByHead(const std::string& name, ValueId x, int64_t heads) {
+  const std::string first = name + ".0.weight", whole = name + ".weight";
+  Tensor scales = Tensor::Allocate(TensorType(DType::kFloat32, Shape{heads, m_.head_size}));
+  const auto read = [&](const std::string& from, std::vector<int64_t> sizes, int64_t at) -> Status {
+    EVOQ_ASSIGN(const std::vector<double> row, weights_.Numbers(from, sizes));
+    for (const double scale : row)
+      scales.mutable_data<float>()[at++] = static_cast<float>(scale) + (m_.norm_plus_one ? 1 : 0);
+    return {};
+  };
+  if (weights_.Has(first)) {
+    for (int64_t h = 0; h < heads; ++h)
+      EVOQ_TRY(read(fmt::format("{}.{}.weight", name, h), {m_.head_size}, h * m_.head_size));
+  } else if (weights_.Has(whole) && weights_.Rank(whole) == 2) {
+    EVOQ_TRY(read(whole, {heads, m_.head_size}, 0));
+  } else if (weights_.Has(whole)) {
+    return Norm(name, x, m_.head_size);
+  } else {
+    return x;
+  }
+  const ValueId y = Normalized(name, {x, Ones(name + ".ones", m_.head_size)});
+  return Apply("Mul", name + ".scaled", {y, graph_.AddConstant(whole, std::move(scales))});
 }
 
 ValueId Builder::Ordered(const std::string& name, ValueId x) {
@@ -303,14 +346,16 @@ ValueId Builder::Turned(int64_t layer, const std::string& name, ValueId x) {
 
 Result<ValueId> Builder::Heads(int64_t layer, const std::string& name, ValueId x, int64_t heads) {
   const std::string node = Block(layer, name);
-  const bool normal = weights_.Has(node + "_norm.weight");
-  if (normal && m_.whole_norms) {
+  if (m_.whole_norms && weights_.Has(node + "_norm.weight")) {
     EVOQ_ASSIGN(x, Norm(node + "_norm", x, heads * m_.head_size));
   }
+  if (m_.clip != 0)
+    x = Apply("Clip", node + ".clipped",
+              {x, Scalar(node + ".least", -m_.clip), Scalar(node + ".most", m_.clip)});
   ValueId y =
       Apply("Reshape", node + ".heads", {x, Ints(node + ".shape", {0, 0, heads, m_.head_size})});
-  if (normal && !m_.whole_norms) {
-    EVOQ_ASSIGN(y, Norm(node + "_norm", y, m_.head_size));
+  if (!m_.whole_norms) {
+    EVOQ_ASSIGN(y, NormByHead(node + "_norm", y, heads));
   }
   y = Apply("Transpose", node + ".by_head", {y},
             Attrs::Of("perm", std::vector<int64_t>{0, 2, 1, 3}));
@@ -344,8 +389,10 @@ Result<ValueId> Builder::Attention(int64_t layer, ValueId x) {
     EVOQ_ASSIGN(ValueId all, Linear(joined, x, m_.width, q_size + 2 * kv_size));
     std::vector<int64_t> sizes = {q_size, kv_size, kv_size};
     if (m_.joined_by_head) {
-      sizes.assign(3, m_.head_size);
-      const ValueId shape = Ints(joined + ".shape", {0, 0, m_.heads, 3 * m_.head_size});
+      const int64_t queries = m_.heads / m_.kv_heads;
+      sizes = {queries * m_.head_size, m_.head_size, m_.head_size};
+      const ValueId shape =
+          Ints(joined + ".shape", {0, 0, m_.kv_heads, (queries + 2) * m_.head_size});
       all = Apply("Reshape", joined + ".heads", {all, shape});
     }
     const std::vector<ValueId> parts = Split(joined, all, sizes);
@@ -495,8 +542,10 @@ Result<ValueId> Builder::Layer(int64_t layer, ValueId x) {
   } else {
     between = m_.parallel ? x : y;
   }
-  EVOQ_ASSIGN(const ValueId fed,
-              HasExperts(layer) ? FeedExperts(layer, between) : Feed(layer, between, m_.inner));
+  const bool alone = m_.experts.count == 0 && m_.experts.shared > 0;
+  EVOQ_ASSIGN(const ValueId fed, HasExperts(layer) ? FeedExperts(layer, between)
+                                 : alone ? Feed(layer, between, m_.experts.shared, "_shexp")
+                                         : Feed(layer, between, m_.inner));
   return Joined(layer, "fed", "post_ffw_norm", y, fed);
 }
 

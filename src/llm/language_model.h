@@ -33,7 +33,9 @@ struct Rope {
 struct Experts {
   int64_t count = 0;  // 0: none
   int64_t used = 0, inner = 0;
-  int64_t shared = 0;  // inner width of the expert that all tokens have beside; 0: none
+  // Inner width of the expert that all tokens have beside; 0: none. With a count of 0 it is the
+  // only one.
+  int64_t shared = 0;
   // Gates are cut off above the limit, the others beyond it on both sides, and the part is
   // down(gate * sigmoid(gate_alpha * gate) * (up + 1)); 0: down(f(gate) * up).
   float limit = 0;
@@ -53,7 +55,9 @@ struct LanguageModel {
   float epsilon = 1e-6f;
   bool layer_norm = false;         // LayerNormalization instead of RMSNormalization
   bool norm_plus_one = false;      // scales of norms are stored without the 1
+  bool plain_norms = false;        // norms have no scales
   bool learned_positions = false;  // instead of rotary ones
+  int64_t first_position = 0;      // the row of the learned positions' table that is the first's
   bool weights_by_input = false;   // matrices are stored [inputs, outputs]
   bool interleaved = false;        // rotary pairs are neighbours, not halves apart
   bool gated = true;               // down(f(gate x) * up x), else down(f(up x))
@@ -61,7 +65,7 @@ struct LanguageModel {
   bool norms_before = true;        // of each block: feed(norm(x)); norms behind are where they are
   bool embedding_norm = false;     // and none before layer 0's attention
   bool whole_norms = false;        // of queries and keys: over all heads together
-  bool joined_by_head = false;     // attn_qkv has the query, key and value of one head behind the
+  bool joined_by_head = false;     // attn_qkv has one key head's queries, key and value behind the
                                    // other's, else those of all heads
   bool bidirectional = false;      // tokens see those behind them too: no caches and no head
   bool tied = false;               // the head is the embedding
@@ -74,6 +78,7 @@ struct LanguageModel {
   float attention_scale = 0;    // 0: 1 / sqrt(head_size)
   float attention_softcap = 0;  // 0: none
   float logit_softcap = 0;
+  float clip = 0;       // queries, keys and values are cut off beyond it; 0: none are
   int64_t rotated = 0;  // values of a head that turn
   Rope rope;
   std::optional<Rope> local_rope;  // of layers with a window; none: as the others
@@ -106,7 +111,9 @@ Status CheckRope(const Rope& rope, int64_t rotated);
 // experts the router is blk.N.ffn_gate_inp, matrices are blk.N.ffn_gate.E, ffn_up.E and ffn_down.E,
 // or stacked ones of three axes, ffn_gate_exps, ffn_up_exps and ffn_down_exps (gate and up in one
 // ffn_gate_up_exps, the gate's rows first); the shared one's ffn_gate_shexp, ffn_up_shexp,
-// ffn_down_shexp and, where it has a share of its own, ffn_gate_inp_shexp.
+// ffn_down_shexp and, where it has a share of its own, ffn_gate_inp_shexp. Norms of queries and
+// keys may have a row of scales for each head, in one tensor or in one for each,
+// attn_q_norm.H.weight.
 //
 // Inputs: input_ids int64[batch, sequence]; position int64[batch], the tokens that are in the cache
 // already; logits_at int64[batch, wanted], places of this sequence; past_key.N, past_value.N

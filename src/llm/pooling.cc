@@ -190,7 +190,8 @@ Result<ValueId> Pooler::Dense(const std::string& name, const std::string& folder
   const auto* known = std::ranges::find_if(
       kActivations, [&](const Activation& a) { return function.empty() || function == a.name; });
   if (known == std::end(kActivations))
-    return Unsupported("{}: activation_function {}", path, function.substr(0, 100));
+    return Unsupported("{}: activation_function {}, expected one of {}", path,
+                       function.substr(0, 100), "Identity, Tanh, ReLU, GELU, Sigmoid");
   EVOQ_ASSIGN(const StoredTensors tensors, ReadSafetensorsFolder(folder));
   StoredTensors renamed;
   for (const auto& [key, tensor] : tensors) {
@@ -290,7 +291,9 @@ Status AddSentenceEmbedding(const std::string& folder, Graph& graph,
     } else if (kind == "Normalize") {
       vector = pooler.Normalize("normalized", vector);
     } else {
-      return Unsupported("{}: a module of type {}", modules, kind.substr(0, 100));
+      return Unsupported(
+          "{}: a module of type {}, expected Transformer, Pooling, Dense or Normalize", modules,
+          kind.substr(0, 100));
     }
     normalized = kind == "Normalize";
   }

@@ -59,7 +59,8 @@ TEST_F(Readers, SafetensorsThatAreWrong) {
       {SafetensorsBytes("[]", ""), "the header is not a JSON object"},
       {SafetensorsBytes(std::string(200, '['), ""), "nested deeper than 64 levels"},
       {SafetensorsBytes(R"({"a": 3})", ""), "tensor a: not an object"},
-      {SafetensorsBytes(One("F33", "[1]", "[0, 4]"), "1234"), "tensor a: dtype 'F33'"},
+      {SafetensorsBytes(One("F33", "[1]", "[0, 4]"), "1234"),
+       "tensor a: dtype 'F33', expected one of F32 F16 BF16"},
       {SafetensorsBytes(One("F32", "7", "[0, 4]"), "1234"), "tensor a: shape is not a list"},
       {SafetensorsBytes(One("F32", "[-1]", "[0, 4]"), "1234"), "tensor a: shape holds -1"},
       {SafetensorsBytes(One("F32", "[1.5]", "[0, 4]"), "1234"), "tensor a: shape holds 1.5"},
@@ -174,7 +175,7 @@ TEST_F(Readers, GgufThatIsWrong) {
       {tensor({UINT64_MAX}, 0, 0), "tensor t: size 18446744073709551615"},
       {tensor({uint64_t{1} << 62, 4}, 0, 0),
        "tensor t: float32[4, 4611686018427387904] is too large"},
-      {tensor({4}, 9, 0), "tensor t: ggml's tensor type 9"},
+      {tensor({4}, 9, 0), "tensor t: ggml's tensor type 9 is not supported"},
       {tensor({33}, 2, 0), "tensor t: Q4_0[33]: rows are no multiple of 32"},
       {tensor({4}, 0, 8), "tensor t: offset 8 is no multiple of 32"},
       {tensor({4}, 0, 64), "tensor t: 16 bytes at 64 of data that has 64"},
@@ -247,7 +248,7 @@ TEST_F(Readers, GgufModelsThatAreWrong) {
       {with([](GgufBytes& f) { f.Fact("llama.rope.scaling.type", std::string("xpos")); }),
        "rope.scaling.type is 'xpos', expected linear, yarn, longrope or none"},
       {with([](GgufBytes& f) { f.Fact("llama.attention.value_length", 2); }),
-       "heads of 4 keys and 2 values"},
+       "keys of 4 elements and values of 2, expected as many"},
       {with([](GgufBytes& f) { f.Fact("llama.rope.dimension_count", 3); }), "3 rotated values"},
       {with([](GgufBytes& f) {
          f.Tensor("rope_freqs.weight", {2}, 30, f.DataBytes()).Data(std::string(32, '\0'));

@@ -39,7 +39,8 @@ Status ReadLinear(const json& settings, const RopeSizes&, Rope& rope) {
 // The base grows with texts that are longer than the context; those that fit have it as it is.
 Status ReadDynamic(const json& settings, const RopeSizes&, Rope&) {
   if (Given(settings, "alpha") && settings["alpha"] != 0)
-    return Unsupported("rope_scaling dynamic with alpha {}", settings["alpha"].dump());
+    return Unsupported("rope_scaling dynamic with alpha {}, expected none",
+                       settings["alpha"].dump());
   return {};
 }
 

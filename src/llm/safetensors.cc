@@ -52,7 +52,11 @@ Result<StoredTensor> Entry(const json& entry, std::span<const std::byte> data) {
   for (const auto& [name, type] : kTypes) {
     if (name == dtype) tensor.dtype = type;
   }
-  if (tensor.dtype == DType::kUndefined) return Unsupported("dtype '{}'", dtype);
+  if (tensor.dtype == DType::kUndefined) {
+    std::string names;
+    for (const auto& [name, type] : kTypes) names += fmt::format(" {}", name);
+    return Unsupported("dtype '{}', expected one of{}", dtype.substr(0, 100), names);
+  }
   const json& shape = JsonArray(entry, "shape");
   if (!entry.contains("shape") || !entry["shape"].is_array() || shape.size() > kMaxRank)
     return InvalidInput("shape is not a list of at most {} sizes", kMaxRank);

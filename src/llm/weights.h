@@ -20,6 +20,8 @@ class WeightReader {
       : graph_(graph), tensors_(tensors), notes_(notes), names_(names) {}
 
   bool Has(const std::string& name) const { return tensors_.contains(name); }
+  // Of a tensor that there is.
+  size_t Rank(const std::string& name) const { return tensors_.at(name).sizes.size(); }
 
   // What is asked for twice is one constant.
   //

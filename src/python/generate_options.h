@@ -7,6 +7,8 @@
 #include <nanobind/stl/vector.h>
 
 #include "generate/generate.h"
+#include "python/error.h"
+#include "tokenizer/grammar/grammar.h"
 
 namespace evoq {
 
@@ -33,6 +35,17 @@ void BindGenerateOptions(nanobind::class_<Class>& of, Options options) {
   add("stop_tokens", [](GenerateOptions& o) -> auto& { return o.stop_tokens; });
   add("seed", [](GenerateOptions& o) -> auto& { return o.sampling.seed; });
   add("stop", [](GenerateOptions& o) -> auto& { return o.stop; });
+  // What is given is read at once; it cannot be read back.
+  const auto add_form = [&](const char* name, auto read) {
+    of.def_prop_rw(
+        name, [](Class&) { return std::string(); },
+        [=](Class& self, const std::string& text) { options(self).grammar = Unwrap(read(text)); });
+  };
+  add_form("grammar",
+           [](const std::string& text) { return WithContext(ParseGrammar(text), "grammar"); });
+  add_form("json_schema", [](const std::string& text) {
+    return WithContext(GrammarOfSchema(text), "json_schema");
+  });
   add("ignore_end", [](GenerateOptions& o) -> auto& { return o.ignore_end; });
 }
 

@@ -16,12 +16,15 @@ class OpenAi {
   explicit OpenAi(const Repository& repository) : repository_(repository) {}
 
   void Models(const std::shared_ptr<Exchange>& ask) const;
+  void Model(const std::shared_ptr<Exchange>& ask, const std::string& name) const;
   void Completions(const std::shared_ptr<Exchange>& ask) const;
   void Embeddings(const std::shared_ptr<Exchange>& ask) const;
   void Chat(const std::shared_ptr<Exchange>& ask) const;
 
  private:
   void Write(const std::shared_ptr<Exchange>& ask, bool chat) const;
+  // The model that a request names; of one that names none the only language model.
+  Served<std::shared_ptr<ServedModel>> Named(const nlohmann::json& root) const;
   const Repository& repository_;
 };
 

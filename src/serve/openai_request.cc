@@ -8,11 +8,12 @@
 #include "base/json_file.h"
 #include "serve/fields.h"
 #include "tokenizer/chat_template.h"
+#include "tokenizer/grammar/grammar.h"
 
 namespace evoq::serve {
 namespace {
 
-using nlohmann::json;
+using nlohmann::json, nlohmann::ordered_json;
 
 constexpr size_t kMaxStops = 16, kMaxTexts = 1024;  // of a request
 constexpr int64_t kMaxLogprobs = 20;                // of a token's place
@@ -27,7 +28,6 @@ struct NotHere {
 constexpr NotHere kNotHere[] = {
     // OpenAI
     {"suffix"},
-    {"response_format", R"({"type": "text"})"},
     {"functions"},
     {"function_call", R"("auto")"},
     {"modalities", R"(["text"])"},
@@ -51,11 +51,7 @@ constexpr NotHere kNotHere[] = {
     {"continue_final_message"},
     {"chat_template"},
     {"documents"},
-    {"guided_json"},
     {"guided_regex"},
-    {"guided_choice"},
-    {"guided_grammar"},
-    {"structured_outputs"},
     // llama.cpp
     {"n_probs", "0"},
     {"typical_p", "1"},
@@ -66,8 +62,6 @@ constexpr NotHere kNotHere[] = {
     {"xtc_probability", "0"},
     {"top_n_sigma", "-1"},
     {"repeat_last_n", "64"},
-    {"grammar"},
-    {"json_schema"},
     {"samplers"},
     {"n_keep", "0"},
     {"lora"},
@@ -172,13 +166,14 @@ Result<std::vector<TextAsked::Prompt>> PromptsOf(const json& prompt, const TextM
 }
 
 // Content in parts, which are texts, as one text.
-Result<json> PlainMessage(const json& message, size_t index) {
+Result<ordered_json> PlainMessage(const ordered_json& message, size_t index) {
   if (!message.is_object() || !message.contains("role") || !message["role"].is_string())
-    return InvalidInput("messages[{}]: {}, expected an object with a role", index, Brief(message));
-  json plain = message;
+    return InvalidInput("messages[{}]: {}, expected an object with a role", index,
+                        Brief(json(message)));
+  ordered_json plain = message;
   if (!plain.contains("content") || !plain["content"].is_array()) return plain;
   std::string text;
-  for (const json& part : message["content"]) {
+  for (const json part : message["content"]) {
     if (JsonText(part, "type") != "text")
       return Unsupported("messages[{}]: content of type {}, expected text", index,
                          Shorten(JsonText(part, "type")));
@@ -189,21 +184,20 @@ Result<json> PlainMessage(const json& message, size_t index) {
 }
 
 // The text of a chat. Where the template takes no tools, they are ignored.
-Result<std::vector<int64_t>> ChatPrompt(Fields& fields, const TextModel& model,
-                                        std::vector<std::string>& ignored) {
+Result<std::vector<int64_t>> ChatPrompt(Fields& fields, const ordered_json& ordered,
+                                        const TextModel& model, std::vector<std::string>& ignored) {
   const json& messages = fields.Member("messages");
   if (!messages.is_array() || messages.empty())
     return InvalidInput("messages: {}, expected a list of messages", Brief(messages));
-  nlohmann::ordered_json variables = {{"messages", nlohmann::ordered_json::array()},
-                                      {"add_generation_prompt", true}};
+  ordered_json variables = {{"messages", ordered_json::array()}, {"add_generation_prompt", true}};
   const json& more = fields.Member("chat_template_kwargs");
   if (!more.is_null() && !more.is_object())
     return InvalidInput("chat_template_kwargs: {}, expected an object", Brief(more));
-  for (const auto& [name, value] : more.items()) variables[name] = nlohmann::ordered_json(value);
-  variables["messages"] = nlohmann::ordered_json::array();
+  if (!more.empty()) variables.update(ordered["chat_template_kwargs"]);
+  variables["messages"] = ordered_json::array();
   for (size_t i = 0; i < messages.size(); ++i) {
-    EVOQ_ASSIGN(const json plain, PlainMessage(messages[i], i));
-    variables["messages"].push_back(nlohmann::ordered_json(plain));
+    EVOQ_ASSIGN(ordered_json plain, PlainMessage(ordered["messages"][i], i));
+    variables["messages"].push_back(std::move(plain));
   }
   const json& choice = fields.Member("tool_choice");
   if (!choice.is_null() && choice != "auto" && choice != "none")
@@ -212,12 +206,91 @@ Result<std::vector<int64_t>> ChatPrompt(Fields& fields, const TextModel& model,
   EVOQ_ASSIGN(const Tokenizer* tokenizer, TokenizerFor(model));
   EVOQ_ASSIGN(std::string text, RenderChat(*tokenizer, variables));
   if (const json& tools = fields.Member("tools"); !tools.empty() && choice != "none") {
-    variables["tools"] = nlohmann::ordered_json(tools);
+    variables["tools"] = ordered["tools"];
     EVOQ_ASSIGN(std::string with_tools, RenderChat(*tokenizer, std::move(variables)));
     if (with_tools == text) ignored.push_back("tools");
     text = std::move(with_tools);
   }
   return tokenizer->Encode(text, {.add_special = false});
+}
+
+// A schema, which vLLM takes as a text too.
+Result<std::shared_ptr<const Grammar>> SchemaOf(const ordered_json& schema) {
+  return GrammarOfSchema(schema.is_string() ? schema.get<std::string>() : schema.dump());
+}
+
+Result<std::shared_ptr<const Grammar>> AnyObject() { return GrammarOfSchema("{}"); }
+
+Result<std::shared_ptr<const Grammar>> FormatOf(const ordered_json& format) {
+  const std::string type = JsonText(json(format), "type");
+  if (type == "text") return nullptr;
+  if (type == "json_object")  // llama.cpp takes a schema here
+    return format.contains("schema") ? SchemaOf(format["schema"]) : AnyObject();
+  if (type != "json_schema")
+    return Unsupported("{}, expected the type text, json_object or json_schema",
+                       Brief(json(format)));
+  if (!format.contains("json_schema") || !format["json_schema"].is_object() ||
+      !format["json_schema"].contains("schema"))
+    return InvalidInput("{}, expected an object json_schema with a schema", Brief(json(format)));
+  return SchemaOf(format["json_schema"]["schema"]);
+}
+
+Result<std::shared_ptr<const Grammar>> ChoiceOf(const ordered_json& choice) {
+  const auto is_text = [](const ordered_json& one) { return one.is_string(); };
+  if (!choice.is_array() || choice.empty() || !std::ranges::all_of(choice, is_text))
+    return InvalidInput("{}, expected a list of texts", Brief(json(choice)));
+  return GrammarOfTexts(choice.get<std::vector<std::string>>());
+}
+
+Result<std::shared_ptr<const Grammar>> GrammarOf(const ordered_json& grammar) {
+  if (grammar.is_string()) return ParseGrammar(grammar.get<std::string>());
+  return InvalidInput("{}, expected a text", Brief(json(grammar)));
+}
+
+Result<std::shared_ptr<const Grammar>> StructuredOf(const ordered_json& of);
+
+// What says of which form the text is.
+struct FormMember {
+  const char* name;
+  Result<std::shared_ptr<const Grammar>> (*grammar)(const ordered_json& value);
+};
+constexpr FormMember kForms[] = {{"response_format", FormatOf},  // OpenAI's
+                                 {"grammar", GrammarOf},         // llama.cpp's
+                                 {"json_schema", SchemaOf},
+                                 {"guided_json", SchemaOf},  // vLLM's
+                                 {"guided_choice", ChoiceOf},
+                                 {"guided_grammar", GrammarOf},
+                                 {"structured_outputs", StructuredOf}};
+constexpr FormMember kStructured[] = {
+    {"json", SchemaOf}, {"choice", ChoiceOf}, {"grammar", GrammarOf}};
+
+Result<std::shared_ptr<const Grammar>> StructuredOf(const ordered_json& of) {
+  for (const auto& [key, value] : of.items()) {
+    if (value.is_null() || value == false) continue;
+    if (key == "json_object") return AnyObject();
+    const auto* const row =
+        std::ranges::find_if(kStructured, [&](const FormMember& r) { return key == r.name; });
+    if (row == std::end(kStructured))
+      return Unsupported("{}, expected json, json_object, choice or grammar", Shorten(key));
+    return WithContext(row->grammar(value), key);
+  }
+  return nullptr;
+}
+
+// At most one of them may be there.
+Status ReadForm(Fields& fields, const ordered_json& ordered, GenerateOptions& options) {
+  const char* first = nullptr;
+  for (const FormMember& row : kForms) {
+    const json& value = fields.Member(row.name);
+    if (value.is_null() || value == "") continue;
+    EVOQ_ASSIGN(auto grammar, WithContext(row.grammar(ordered[row.name]), row.name));
+    if (grammar == nullptr) continue;
+    if (options.grammar != nullptr)
+      return InvalidInput("{}: {} says the text's form already", row.name, first);
+    options.grammar = std::move(grammar);
+    first = row.name;
+  }
+  return {};
 }
 
 // Of a request that names none: another one each time.
@@ -289,7 +362,8 @@ void ReadSampling(Fields& fields, int64_t vocabulary, GenerateOptions& o) {
 
 }  // namespace
 
-Result<TextAsked> ReadTextAsked(const json& root, const TextModel& model, bool chat) {
+Result<TextAsked> ReadTextAsked(const json& root, const ordered_json& ordered,
+                                const TextModel& model, bool chat) {
   TextAsked asked;
   Fields fields(root, "");
   std::string name;
@@ -304,11 +378,14 @@ Result<TextAsked> ReadTextAsked(const json& root, const TextModel& model, bool c
     fields.Keep(of_stream.Done(/*others=*/true));
   }
   EVOQ_ASSIGN(o.stop, ReadStops(fields.Member("stop")));
+  EVOQ_TRY(ReadForm(fields, ordered, o));
+  if (o.grammar != nullptr && !model.tokenizer())
+    return Unsupported("a form of the text: the model carries no tokenizer");
   fields.Keep(RefuseOthers(fields));
   EVOQ_TRY(fields.Done(/*others=*/true));
   if (chat) {
     asked.prompts.emplace_back();
-    EVOQ_ASSIGN(asked.prompts[0].tokens, ChatPrompt(fields, model, asked.ignored));
+    EVOQ_ASSIGN(asked.prompts[0].tokens, ChatPrompt(fields, ordered, model, asked.ignored));
     const int64_t room = model.context() - std::ssize(asked.prompts[0].tokens);
     o.max_tokens = std::max<int64_t>(1, room);
   } else {
@@ -318,8 +395,13 @@ Result<TextAsked> ReadTextAsked(const json& root, const TextModel& model, bool c
   if (asked.prompts.size() * static_cast<size_t>(asked.choices) > kMaxTexts)
     return InvalidInput("n: {} for each of {} prompts, expected at most {} texts", asked.choices,
                         asked.prompts.size(), kMaxTexts);
-  for (const char* most : {"max_tokens", "max_completion_tokens", "n_predict"})
-    fields.Read(most, o.max_tokens, asked.echo ? 0 : 1, int64_t{1} << 30);
+  for (const char* most : {"max_tokens", "max_completion_tokens", "n_predict"}) {
+    if (fields.Member(most) == -1) {  // llama.cpp's: what the context holds
+      o.max_tokens = int64_t{1} << 30;
+    } else {
+      fields.Read(most, o.max_tokens, asked.echo ? 0 : 1, int64_t{1} << 30);
+    }
+  }
   o.score_prompt = asked.echo && (asked.logprobs || o.max_tokens == 0);
   EVOQ_TRY(fields.Done(/*others=*/true));
   for (const std::string& other : fields.Others()) asked.ignored.push_back(Shorten(other));

@@ -24,6 +24,9 @@ struct TextAsked {
 // Members that ask for another text than this server would write are refused by their names;
 // others that it does not know are ignored. Errors: kInvalidInput and kUnsupported, naming the
 // member; those of the model's tokenizer and template.
-Result<TextAsked> ReadTextAsked(const nlohmann::json& root, const TextModel& model, bool chat);
+// `ordered`: the same as `root`, with the members of objects in their order, which templates and
+// schemas show.
+Result<TextAsked> ReadTextAsked(const nlohmann::json& root, const nlohmann::ordered_json& ordered,
+                                const TextModel& model, bool chat);
 
 }  // namespace evoq::serve

@@ -68,6 +68,7 @@ std::span<const Service::Route> Service::Routes() {
   static const Route kRoutes[] = {
       {"GET", {"v2", "health", "live"}, &Service::Live, true},
       {"GET", {"v2", "health", "ready"}, &Service::Ready, true},
+      {"GET", {"health"}, &Service::Health, true},  // llama.cpp's and vLLM's
       {"GET", {}, &Service::StatusPage, true},
       {"GET", {"status"}, &Service::StatusPage, true},
       {"GET", {"status.json"}, &Service::StatusData},
@@ -85,6 +86,7 @@ std::span<const Service::Route> Service::Routes() {
       {"POST", {"v2", "models", "*", "infer"}, &Service::InferJson},
       {"POST", {"v2", "models", "*", "versions", "*", "infer"}, &Service::InferJson},
       {"GET", {"v1", "models"}, &Service::OpenAiModels},
+      {"GET", {"v1", "models", "*"}, &Service::OpenAiModel},
       {"POST", {"v1", "completions"}, &Service::OpenAiCompletions},
       {"POST", {"v1", "chat", "completions"}, &Service::OpenAiChat},
       {"POST", {"v1", "embeddings"}, &Service::OpenAiEmbeddings},
@@ -172,6 +174,11 @@ void Service::Live(const Ask& ask, const Parts&) { ask->AnswerJson({{"live", tru
 void Service::Ready(const Ask& ask, const Parts&) {
   if (ready_) return ask->AnswerJson({{"ready", true}});
   ask->Refuse({Why::kUnavailable, "the server is starting or draining", 1});
+}
+
+void Service::Health(const Ask& ask, const Parts& parts) {
+  if (!ready_) return Ready(ask, parts);
+  ask->AnswerJson({{"status", "ok"}});
 }
 
 void Service::About(const Ask& ask, const Parts&) {

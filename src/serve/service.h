@@ -72,6 +72,7 @@ class Service {
   void StatusData(const Ask& ask, const Parts&) { ask->AnswerJson(StatusNow()); }
   void Live(const Ask& ask, const Parts& parts);
   void Ready(const Ask& ask, const Parts& parts);
+  void Health(const Ask& ask, const Parts& parts);
   void About(const Ask& ask, const Parts& parts);
   void Metrics(const Ask& ask, const Parts& parts);
   void ModelReady(const Ask& ask, const Parts& parts);
@@ -85,6 +86,7 @@ class Service {
   void Load(const Ask& ask, const Parts& parts);
   void Unload(const Ask& ask, const Parts& parts);
   void OpenAiModels(const Ask& ask, const Parts&) { openai_.Models(ask); }
+  void OpenAiModel(const Ask& ask, const Parts& parts) { openai_.Model(ask, parts[2]); }
   void OpenAiCompletions(const Ask& ask, const Parts&) { openai_.Completions(ask); }
   void OpenAiEmbeddings(const Ask& ask, const Parts&) { openai_.Embeddings(ask); }
   void OpenAiChat(const Ask& ask, const Parts&) { openai_.Chat(ask); }

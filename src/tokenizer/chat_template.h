@@ -20,7 +20,8 @@ class ChatTemplate {
   // `variables` is what transformers passes: messages ([{"role": ..., "content": ...}, ...]),
   // add_generation_prompt, bos_token, eos_token, tools and what else the template asks for. The
   // text has its special pieces written out. Work and memory are bounded, and nothing but the
-  // variables has an effect: the time of day is not known (strftime_now is not defined).
+  // variables has an effect, but for strftime_now: it counts as undefined, so that templates take
+  // the date that they have, and gives the machine's to one that calls it all the same.
   // Errors: as Parse; kConditionFailed with the sentence of a template that refuses the messages.
   Result<std::string> Render(const nlohmann::ordered_json& variables) const;
 

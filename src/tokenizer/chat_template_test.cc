@@ -4,6 +4,8 @@
 
 #include <gtest/gtest.h>
 
+#include <ctime>
+
 #include "tokenizer/gguf.h"
 
 namespace evoq {
@@ -48,6 +50,36 @@ TEST(ChatTemplate, TakesItsPiecesFromTheTokenizer) {
   EXPECT_EQ(text(Json::array()), "a chat: expected an object with messages");
   gguf.chat_template = "";
   EXPECT_EQ(text({{"x", 1}}), "a chat: the tokenizer has no chat template");
+}
+
+// gpt-oss, SmolLM3 and Granite 3.3 write the day in any case, Llama 3.1 where it is defined.
+TEST(ChatTemplate, TheDay) {
+  const auto year = [] {
+    const std::time_t now = std::time(nullptr);
+    return 1900 + std::localtime(&now)->tm_year;
+  };
+  const int before = year();
+  const std::string text = Rendered("{{ strftime_now('%Y-%m-%d')[:4] }}");
+  EXPECT_TRUE(text == std::to_string(before) || text == std::to_string(year())) << text;
+  EXPECT_EQ(Rendered("{{ strftime_now is defined }}{{ strftime_now('') }}"), "False");
+  EXPECT_EQ(Rendered("{{ strftime_now(format='x') }}{{ strftime_now('%%') }}"), "x%");
+  EXPECT_EQ(Rendered("{{ strftime_now('a' * 1000) }}"),
+            "chat template: line 1: strftime_now: a text of more than 1000 bytes");
+  EXPECT_EQ(Rendered("{{ strftime_now('x') }}", {{"strftime_now", "own"}}),
+            "chat template: line 1: a value of the type str cannot be called");
+}
+
+TEST(ChatTemplate, ArgumentsByName) {
+  EXPECT_EQ(Rendered("{{ {'b': ['\u00e9'], 'a': 1} | tojson(separators=(',', ':')) }}"),
+            "{\"b\":[\"\u00e9\"],\"a\":1}");
+  EXPECT_EQ(Rendered("{{ {'b': 2, 'a': '\u00e9'} | tojson(sort_keys=true, ensure_ascii=true) }}"),
+            "{\"a\": \"\\u00e9\", \"b\": 2}");
+  EXPECT_EQ(Rendered("{{ [1, 2] | tojson(separators=('x' * 17, ':')) }}").substr(0, 49),
+            "chat template: line 1: tojson: separators ['xxxxx");
+  EXPECT_EQ(Rendered("{{ 1 | tojson(skipkeys=true) }}"),
+            "chat template: line 1: the filter tojson with skipkeys=");
+  EXPECT_EQ(Rendered("{{ ' a'.strip(character=' ') }}"),
+            "chat template: line 1: the method strip with character=");
 }
 
 TEST(ChatTemplate, ReportsTheLine) {

@@ -115,6 +115,13 @@ void Sampler::Weigh(const PiecesBefore& before) {
   for (const int64_t id : before.banned) {
     if (double* const logit = LogitOf(id)) *logit = -INFINITY;
   }
+  if (before.allowed.empty()) return;
+  constexpr size_t kBits = 64;
+  for (size_t i = 0; i < heap_.size(); ++i) {
+    const bool allowed =
+        i / kBits < before.allowed.size() && (before.allowed[i / kBits] >> (i % kBits) & 1) != 0;
+    if (!allowed) heap_[i].logit = -INFINITY;
+  }
 }
 
 // The candidates leave the heap by falling probability: to its end, the likeliest last.

@@ -28,6 +28,8 @@ struct PiecesBefore {
   std::span<const int64_t> recent;   // of the prompt and the text, the last ones
   std::span<const int64_t> written;  // of the text, all
   std::span<const int64_t> banned;   // that must not come now
+  // A bit for each piece that may come, 64 in a number, none for those behind; empty: all may.
+  std::span<const uint64_t> allowed;
 };
 
 // The i-th number of a seed, from 0 on: SplitMix64 (Steele, Lea, Flood 2014).
@@ -38,9 +40,9 @@ uint64_t RandomBits(uint64_t seed, uint64_t i);
 // allocates once the first has.
 //
 // In this order: logit_bias; repeat_penalty; the penalties of presence and frequency; what is
-// banned has no probability; logits / temperature; top_k; of what is left, top_p; min_p; then the
-// pieces are laid out by falling probability, equals by number, and the piece is taken at which
-// they reach u times their sum, u = (RandomBits >> 11) / 2^53.
+// banned or not allowed has no probability; logits / temperature; top_k; of what is left, top_p;
+// min_p; then the pieces are laid out by falling probability, equals by number, and the piece is
+// taken at which they reach u times their sum, u = (RandomBits >> 11) / 2^53.
 class Sampler {
  public:
   // Errors: kUsage naming the option that is out of range.

@@ -46,6 +46,22 @@ TEST(Sampling, GreedyIsTheFirstLargest) {
             (std::map<int64_t, int>{{1, 50}}));
 }
 
+TEST(Sampling, OnlyWhatIsAllowed) {
+  std::vector<float> logits(130, 1);
+  logits[0] = 9, logits[129] = 8;
+  const std::vector<uint64_t> allowed = {uint64_t{1} << 63, 0b10, 0};
+  Sampler greedy = Made({});
+  EXPECT_EQ(*greedy.Next(logits, {.allowed = allowed}), 63);
+  EXPECT_EQ(*greedy.Next(logits, {.allowed = std::vector<uint64_t>{0, 0, 0b10}}), 129);
+  Sampler sampler = Made({.temperature = 5});
+  std::map<int64_t, int> counts;
+  for (int i = 0; i < 100; ++i) ++counts[*sampler.Next(logits, {.allowed = allowed})];
+  EXPECT_EQ(counts.size(), 2);
+  EXPECT_EQ(counts[63] + counts[65], 100);
+  // Pieces behind the last bit are not allowed.
+  EXPECT_FALSE(greedy.Next(logits, {.allowed = std::vector<uint64_t>{0}}));
+}
+
 // Weights are made several at a time: none of the last few is left out or counts twice.
 TEST(Sampling, DrawsFromAnyNumberOfPieces) {
   for (const size_t pieces : {1, 7, 8, 9, 19}) {

@@ -2,8 +2,10 @@
 
 #include <filesystem>
 #include <map>
+#include <mutex>
 
 #include "base/file.h"
+#include "tokenizer/grammar/matcher.h"
 #include "tokenizer/kinds.h"
 #include "tokenizer/parts.h"
 #include "tokenizer/unicode.h"
@@ -20,6 +22,8 @@ struct TokenizerCore {
   TokenizerParts parts;
   AddedPieces before, after;              // found before and after the normalizer
   std::map<int64_t, std::string> normal;  // texts of pieces that are found after it
+  mutable std::mutex mutex;               // of what follows
+  mutable std::shared_ptr<const TokenTree> tree;
 };
 
 namespace {
@@ -124,6 +128,14 @@ Result<std::string> Tokenizer::Continuation(int64_t id) const {
   stream.stripped_ = core_->parts.decode.strip_count;
   EVOQ_TRY(stream.Append(id));
   return std::move(stream.waiting_);
+}
+
+Result<std::shared_ptr<const TokenTree>> Tokenizer::Tree() const {
+  const std::lock_guard lock(core_->mutex);
+  if (core_->tree == nullptr) {
+    EVOQ_ASSIGN(core_->tree, TokenTree::Of(*this));
+  }
+  return core_->tree;
 }
 
 int64_t Tokenizer::size() const { return core_->parts.vocabulary->size(); }

@@ -16,6 +16,7 @@ namespace evoq {
 
 struct TokenizerParts;  // parts.h
 struct TokenizerCore;
+class TokenTree;  // grammar/matcher.h
 
 struct EncodeOptions {
   bool add_special = true;    // with what the file puts around a text: the begin piece, [CLS], ...
@@ -59,6 +60,9 @@ class Tokenizer {
   Result<std::string> Piece(int64_t id) const;
   std::optional<int64_t> Find(std::string_view piece) const;
   bool IsSpecial(int64_t id) const;
+
+  // Of the pieces' bytes, made once for all copies. Errors: as Continuation's.
+  Result<std::shared_ptr<const TokenTree>> Tree() const;
 
   // The pieces of these meanings; -1: none.
   int64_t begin() const;

@@ -41,6 +41,9 @@ ENCODER = {key: value for key, value in NO_GROUPS.items() if "s_token" not in ke
     "num_hidden_layers": 3,
     "max_position_embeddings": 160,
 }
+GPT = {"n_embd": 32, "n_layer": 3, "n_head": 4, "n_positions": 64, "n_inner": 40}
+FALCON = {"ffn_hidden_size": 40}
+NEO = {"num_layers": 4, "num_heads": 4, "window_size": 4, "intermediate_size": 40}
 YARN = {"rope_type": "yarn", "factor": 4.0, "original_max_position_embeddings": 16}
 OWN_YARN = {"beta_fast": 4.0, "beta_slow": 0.5, "mscale": 0.7, "mscale_all_dim": 1.3}
 LONG = {
@@ -56,6 +59,8 @@ VISION = {
     "image_size": 28,
     "patch_size": 14,
 }
+# Families whose settings say the heads of keys in another way.
+ONE_KIND = {"gpt_neox", "opt", "gptj", "gpt_neo", "gpt_bigcode", "falcon"}
 # name: model_type, the settings beside BASE.
 DECODERS = {
     "llama-dynamic": ("llama", {"rope_scaling": {"rope_type": "dynamic", "factor": 4.0}}),
@@ -101,6 +106,35 @@ DECODERS = {
     "seed_oss": ("seed_oss", {"head_dim": 8}),
     "exaone4": ("exaone4", {"sliding_window": 4}),
     "glm4": ("glm4", {"head_dim": 8}),
+    "glm": ("glm", {"head_dim": 8}),
+    "helium": ("helium", {"head_dim": 8}),
+    "stablelm-norms": ("stablelm", {"qk_layernorm": True}),
+    "cohere-norms": ("cohere", {"use_qk_norm": True}),
+    "olmo": ("olmo", {}),
+    "olmo-clip": ("olmo", {"clip_qkv": 0.3}),
+    "opt": ("opt", {"ffn_dim": 40}),
+    "gptj": ("gptj", {**GPT, "rotary_dim": 4}),
+    "gpt_neo": ("gpt_neo", {**NEO, "attention_types": [[["global", "local"], 2]]}),
+    "gpt_bigcode": ("gpt_bigcode", GPT),
+    "gpt_bigcode-heads": ("gpt_bigcode", {**GPT, "multi_query": False}),
+    "falcon": ("falcon", FALCON),
+    "falcon-groups": ("falcon", {**FALCON, "new_decoder_architecture": True, "num_kv_heads": 2}),
+    "falcon-in-turn": (
+        "falcon",
+        {**FALCON, "multi_query": False, "parallel_attn": False, "bias": True},
+    ),
+    "vaultgemma": ("vaultgemma", {"head_dim": 8, "sliding_window": 4}),
+    "granitemoehybrid": (
+        "granitemoehybrid",
+        {
+            "layer_types": ["attention"] * 4,
+            "num_local_experts": 0,
+            "num_experts_per_tok": 0,
+            "shared_intermediate_size": 48,
+            "position_embedding_type": "rope",
+            "mamba_n_heads": 4,
+        },
+    ),
 }
 EXPERTS = {"num_experts_per_tok": 3, "num_experts": 8, "num_local_experts": 8}
 # Mixtures of experts: in memory transformers has several of a folder's tensors as one.
@@ -121,6 +155,12 @@ MIXTURES = {
         {**EXPERTS, "moe_intermediate_size": 24, "head_dim": 8},
     ),
     "olmoe": ("olmoe", {**EXPERTS}),
+    "olmoe-clip": ("olmoe", {**EXPERTS, "num_experts_per_tok": 2, "clip_qkv": 1.0}),
+    "granitemoehybrid-experts": (
+        "granitemoehybrid",
+        {**EXPERTS, "layer_types": ["attention"] * 4, "shared_intermediate_size": 40}
+        | {"mamba_n_heads": 4, "num_experts_per_tok": 2},
+    ),
     "granitemoeshared": (
         "granitemoeshared",
         {**EXPERTS, "shared_intermediate_size": 24, "logits_scaling": 2.0},
@@ -323,7 +363,7 @@ def main():
     asked = sys.argv[1:]
     for name, (kind, settings) in DECODERS.items():
         if not asked or name in asked:
-            base = NO_GROUPS if kind == "gpt_neox" else BASE
+            base = NO_GROUPS if kind in ONE_KIND else BASE
             config = AutoConfig.for_model(kind, **copy.deepcopy({**base, **settings}))
             model = AutoModelForCausalLM.from_config(config, attn_implementation="eager")
             made[name] = decoder(model, config)

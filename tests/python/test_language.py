@@ -45,6 +45,18 @@ def test_perplexity_of_a_text(folder, tmp_path):
     assert 0 < abs(narrow["perplexity"] / plain["perplexity"] - 1) < 0.02
 
 
+def test_forms_of_texts(model, folder):
+    grammar = 'root ::= ("the " | "a ") ("hen" | "cat")'
+    texts = {f"{a} {b}" for a in ("the", "a") for b in ("hen", "cat")}
+    assert model.generate("oh", grammar=grammar).text in texts
+    assert "".join(model.stream("oh", grammar=grammar, temperature=2)) in texts
+    assert {t.text for t in model.generate_many(["oh", "what"], grammar=grammar)} <= texts
+    assert evoq.generate(folder, "oh", grammar=grammar, threads=1)["texts"][0]["text"] in texts
+    for option in ({"grammar": "root ="}, {"json_schema": {"type": "x"}}, {"json_schema": "{"}):
+        with pytest.raises(evoq.Error, match="grammar|schema"):
+            model.generate("oh", **option)
+
+
 def test_facts(folder):
     model = evoq.LanguageModel(folder, threads=1, context=40, sequences=3)
     assert (model.threads, model.vocabulary, model.context, model.sequences) == (1, 48, 40, 3)

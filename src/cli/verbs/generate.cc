@@ -2,11 +2,13 @@
 
 #include <fmt/ranges.h>
 
+#include <algorithm>
 #include <charconv>
 
 #include "base/file.h"
 #include "cli/common.h"
 #include "cli/verb.h"
+#include "tokenizer/grammar/grammar.h"
 
 namespace evoq {
 namespace {
@@ -24,6 +26,36 @@ Result<std::pair<int64_t, double>> BiasOf(const std::string& text) {
   }
   return Fail(ErrorCode::kUsage, "--logit-bias {}, expected TOKEN=NUMBER", text);
 }
+
+// Of what form the text is: one of these.
+struct FormOptions {
+  std::string grammar, grammar_file, schema, schema_file;
+
+  void Add(const VerbOptions& options) {
+    options.Add("--grammar", grammar, "The grammar that the text is of, in llama.cpp's GBNF");
+    options.Add("--grammar-file", grammar_file, "A file with the grammar");
+    options.Add("-j,--json-schema", schema,
+                "The JSON schema that the text, which is JSON, is of; {}: any object");
+    options.Add("--json-schema-file", schema_file, "A file with the schema");
+  }
+
+  Result<std::shared_ptr<const Grammar>> Read() const {
+    const std::string* const given[] = {&grammar, &grammar_file, &schema, &schema_file};
+    if (std::ranges::count_if(given, [](const std::string* g) { return !g->empty(); }) > 1)
+      return Fail(ErrorCode::kUsage,
+                  "one of --grammar, --grammar-file, --json-schema and --json-schema-file");
+    if (!grammar.empty()) return WithContext(ParseGrammar(grammar), "--grammar");
+    if (!schema.empty()) return WithContext(GrammarOfSchema(schema), "--json-schema");
+    constexpr size_t kMaxBytes = size_t{4} << 20;
+    if (!grammar_file.empty()) {
+      EVOQ_ASSIGN(const std::string text, ReadTextFile(grammar_file, kMaxBytes));
+      return WithContext(ParseGrammar(text), grammar_file);
+    }
+    if (schema_file.empty()) return nullptr;
+    EVOQ_ASSIGN(const std::string text, ReadTextFile(schema_file, kMaxBytes));
+    return WithContext(GrammarOfSchema(text), schema_file);
+  }
+};
 
 VerbRun Declare(const VerbOptions& options, const CommonOptions& common) {
   auto o = std::make_shared<GenerateJob>();
@@ -81,6 +113,8 @@ VerbRun Declare(const VerbOptions& options, const CommonOptions& common) {
       .ShowDefault();
   options.Add("--stop", g.stop, "A text that ends the output; may be repeated").OneEachTime();
   options.Add("--stop-tokens", g.stop_tokens, "Tokens that end the output: 13,29889").SplitAt(',');
+  auto form = std::make_shared<FormOptions>();
+  form->Add(options);
   options.AddFlag("--ignore-end", g.ignore_end, "Continue past the model's end token");
   options.Add("--context", o->context,
               "Tokens that a sequence may have (default: the model's own limit, at most 4096)");
@@ -92,7 +126,8 @@ VerbRun Declare(const VerbOptions& options, const CommonOptions& common) {
   options.Add("--prompt-cache", o->cache,
               "A file that keeps the prompt's KV cache: what a prompt has in common with it is not "
               "run again");
-  return [o, file, numbers, bias, &common]() -> Result<json> {
+  return [o, file, numbers, bias, form, &common]() -> Result<json> {
+    EVOQ_ASSIGN(o->options.grammar, form->Read());
     if (!file->empty()) {
       EVOQ_ASSIGN(std::string text, ReadTextFile(*file));
       o->prompts = {std::move(text)};

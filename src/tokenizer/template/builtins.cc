@@ -1,8 +1,10 @@
 #include "tokenizer/template/builtins.h"
 
 #include <algorithm>
+#include <array>
 #include <charconv>
 #include <cmath>
+#include <ctime>
 #include <optional>
 
 #include "tokenizer/unicode.h"
@@ -348,7 +350,22 @@ Result<Value> Json(const Call& c) {
     const auto items = static_cast<size_t>(c.of.weight()) / sizeof(Value) + 1;
     EVOQ_TRY(c.limits.Make(items * static_cast<size_t>(spaces * c.of.depth())));
   }
-  return c.limits.Made(ToJson(c.of, static_cast<int>(std::max<int64_t>(spaces, -1))));
+  JsonStyle style{.indent = static_cast<int>(std::max<int64_t>(spaces, -1)),
+                  .sorted = c.Get(9, "sort_keys", false).truth(),
+                  .ascii = c.Get(9, "ensure_ascii", false).truth()};
+  if (spaces >= 0) style.comma = ",";
+  if (const Value given = c.Get(9, "separators"); given.list() != nullptr) {
+    const List& both = *given.list();
+    constexpr size_t kMostBytes = 16;
+    for (const Value& one : both) {
+      if (one.string() == nullptr || one.string()->size() > kMostBytes || both.size() != 2)
+        return InvalidInput("tojson: separators {}, expected two short texts", Repr(given));
+    }
+    if (both.size() == 2) style.comma = *both[0].string(), style.colon = *both[1].string();
+    const auto items = static_cast<size_t>(c.of.weight()) / sizeof(Value) + 1;
+    EVOQ_TRY(c.limits.Make(items * 2 * kMostBytes));
+  }
+  return c.limits.Made(ToJson(c.of, style));
 }
 
 Result<Value> ToText(const Call& c) { return c.limits.Made(Text(c.of)); }
@@ -491,34 +508,47 @@ Result<Value> Raise(const Call& c) {
   return Fail(ErrorCode::kConditionFailed, "the template says: {}", Text(c.Get(0, "message")));
 }
 
+// The day and the time, in the machine's zone.
+Result<Value> Now(const Call& c) {
+  EVOQ_ASSIGN(const std::string format, NeedText(c.Get(0, "format")));
+  if (format.empty()) return Value("");
+  const std::time_t now = std::time(nullptr);
+  std::tm parts = {};
+  localtime_r(&now, &parts);
+  std::array<char, 1000> text;
+  const size_t bytes = std::strftime(text.data(), text.size(), format.c_str(), &parts);
+  if (bytes == 0) return InvalidInput("strftime_now: a text of more than {} bytes", text.size());
+  return c.limits.Made(std::string(text.data(), bytes));
+}
+
 constexpr Builtin kFilters[] = {
-    {"trim", 1, Trim},
+    {"trim", 1, Trim, "chars"},
     {"upper", 0, Upper},
     {"lower", 0, Lower},
     {"capitalize", 0, Capitalize},
     {"title", 0, Title},
-    {"replace", 3, Replace},
-    {"indent", 3, Indent},
+    {"replace", 3, Replace, "old new count"},
+    {"indent", 3, Indent, "width first blank"},
     {"length", 0, Length},
     {"count", 0, Length},
-    {"join", 2, Join},
+    {"join", 2, Join, "d attribute"},
     {"first", 0, First},
     {"last", 0, Last},
     {"list", 0, ToList},
     {"reverse", 0, Reverse},
     {"items", 0, DictItems},
     {"dictsort", 0, DictSort},
-    {"map", 9, Map},
+    {"map", 9, Map, "attribute default"},
     {"select", 9, Select<false, true>},
     {"reject", 9, Select<false, false>},
     {"selectattr", 9, Select<true, true>},
     {"rejectattr", 9, Select<true, false>},
-    {"default", 2, Default},
-    {"d", 2, Default},
-    {"tojson", 1, Json},
+    {"default", 2, Default, "default_value boolean"},
+    {"d", 2, Default, "default_value boolean"},
+    {"tojson", 1, Json, "indent ensure_ascii separators sort_keys"},
     {"string", 0, ToText},
-    {"int", 1, ToInteger},
-    {"float", 1, ToFloat},
+    {"int", 1, ToInteger, "default"},
+    {"float", 1, ToFloat, "default"},
     {"abs", 0, Absolute},
     {"safe", 0, Same},
 };
@@ -552,14 +582,14 @@ constexpr Builtin kTests[] = {
 };
 
 constexpr Builtin kMethods[] = {
-    {"strip", 1, StripBoth},
-    {"lstrip", 1, StripLeft},
-    {"rstrip", 1, StripRight},
+    {"strip", 1, StripBoth, "chars"},
+    {"lstrip", 1, StripLeft, "chars"},
+    {"rstrip", 1, StripRight, "chars"},
     {"startswith", 1, HasEnd<true>},
     {"endswith", 1, HasEnd<false>},
-    {"split", 2, Split},
+    {"split", 2, Split, "sep maxsplit"},
     {"splitlines", 0, SplitLines},
-    {"replace", 3, Replace},
+    {"replace", 3, Replace, "old new count"},
     {"upper", 0, Upper},
     {"lower", 0, Lower},
     {"capitalize", 0, Capitalize},
@@ -567,7 +597,7 @@ constexpr Builtin kMethods[] = {
     {"find", 1, Find},
     {"count", 1, Count},
     {"join", 1, JoinBy},
-    {"get", 2, DictGet},
+    {"get", 2, DictGet, "default"},
     {"items", 0, DictItems},
     {"keys", 0, DictPart<0>},
     {"values", 0, DictPart<1>},
@@ -575,9 +605,13 @@ constexpr Builtin kMethods[] = {
 
 constexpr Builtin kFunctions[] = {
     {"range", 3, Range},
-    {"namespace", 1, MakeNamespace},
-    {"dict", 1, MakeDict},
-    {"raise_exception", 1, Raise},
+    {"namespace", 1, MakeNamespace, "*"},
+    {"dict", 1, MakeDict, "*"},
+    {"raise_exception", 1, Raise, "message"},
+};
+
+constexpr Builtin kHiddenFunctions[] = {
+    {"strftime_now", 1, Now, "format"},
 };
 
 }  // namespace
@@ -586,6 +620,7 @@ std::span<const Builtin> Filters() { return kFilters; }
 std::span<const Builtin> Tests() { return kTests; }
 std::span<const Builtin> Methods() { return kMethods; }
 std::span<const Builtin> Functions() { return kFunctions; }
+std::span<const Builtin> HiddenFunctions() { return kHiddenFunctions; }
 
 bool Has(std::span<const Builtin> rows, std::string_view name) {
   return std::any_of(rows.begin(), rows.end(),
@@ -599,6 +634,11 @@ Result<Value> Run(std::span<const Builtin> rows, const char* what, std::string_v
     if (call.args.size() > row.most)
       return InvalidInput("the {} {} has {} arguments, expected at most {}", what, name,
                           call.args.size(), row.most);
+    for (const auto& [given, value] : call.named) {
+      const std::string names = fmt::format(" {} ", row.named);
+      if (names != " * " && names.find(fmt::format(" {} ", given)) == std::string::npos)
+        return Unsupported("the {} {} with {}=", what, name, given);
+    }
     return row.run(call);
   }
   return Unsupported("the {} {}", what, name);

@@ -48,14 +48,18 @@ struct Builtin {
   const char* name;
   size_t most;  // arguments
   Result<Value> (*run)(const Call& call);
+  const char* named = "";  // those that may be given by name, with spaces between; "*": any
 };
 
 std::span<const Builtin> Filters();    // value | name(...)
 std::span<const Builtin> Tests();      // value is name(...): a bool
 std::span<const Builtin> Methods();    // of texts and dicts: value.name(...)
 std::span<const Builtin> Functions();  // name(...)
+// The same, of names that count as undefined until they are called.
+std::span<const Builtin> HiddenFunctions();
 
-// Errors: kUnsupported for a name that no row has, kInvalidInput for too many arguments.
+// Errors: kUnsupported for a name that no row has and for an argument's name that it does not know,
+// kInvalidInput for too many arguments.
 Result<Value> Run(std::span<const Builtin> rows, const char* what, std::string_view name,
                   const Call& call);
 bool Has(std::span<const Builtin> rows, std::string_view name);

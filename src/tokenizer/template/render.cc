@@ -423,6 +423,8 @@ class Renderer {
     EVOQ_ASSIGN(const Value value, Evaluate(&callee));
     const Function* function = value.As<Function>();
     if (function == nullptr) {
+      if (value.undefined() && callee.op == Op::kName && Has(HiddenFunctions(), callee.text))
+        return RunHidden(value, e);
       if (value.undefined())
         return Unsupported("{} is undefined, so it cannot be called", value.As<Undefined>()->name);
       return InvalidInput("a value of the type {} cannot be called", value.type());
@@ -430,6 +432,12 @@ class Renderer {
     EVOQ_ASSIGN(Arguments arguments, EvaluateArguments(e));
     if (function->macro != nullptr) return CallMacro(*function->macro, std::move(arguments));
     return chat::Run(Functions(), "function", function->name,
+                     {value, std::move(arguments.args), std::move(arguments.named), limits_});
+  }
+
+  Result<Value> RunHidden(const Value& value, const Expression& e) {
+    EVOQ_ASSIGN(Arguments arguments, EvaluateArguments(e));
+    return chat::Run(HiddenFunctions(), "function", e.args[0]->text,
                      {value, std::move(arguments.args), std::move(arguments.named), limits_});
   }
 

@@ -21,8 +21,8 @@ std::string FloatText(double value) {
   return text;
 }
 
-std::string QuotedJson(const std::string& text) {
-  return nlohmann::json(text).dump(-1, ' ', false, nlohmann::json::error_handler_t::replace);
+std::string QuotedJson(const std::string& text, bool ascii) {
+  return nlohmann::json(text).dump(-1, ' ', ascii, nlohmann::json::error_handler_t::replace);
 }
 
 std::string QuotedRepr(const std::string& text) {
@@ -195,35 +195,39 @@ std::string Repr(const Value& value) {
 
 namespace {
 
-void AppendJson(const Value& value, int indent, int depth, std::string& out) {
+void AppendJson(const Value& value, const JsonStyle& style, int depth, std::string& out) {
   const auto line = [&](int levels) {
-    if (indent < 0) return;
+    if (style.indent < 0) return;
     out += '\n';
-    out.append(static_cast<size_t>(indent) * static_cast<size_t>(levels), ' ');
+    out.append(static_cast<size_t>(style.indent) * static_cast<size_t>(levels), ' ');
   };
-  const char* comma = indent < 0 ? ", " : ",";
   if (const auto* s = value.string()) {
-    out += QuotedJson(*s);
+    out += QuotedJson(*s, style.ascii);
   } else if (const auto* b = value.As<bool>()) {
     out += *b ? "true" : "false";
   } else if (const auto* list = value.list()) {
     out += '[';
     for (size_t i = 0; i < list->size(); ++i) {
-      if (i > 0) out += comma;
+      if (i > 0) out += style.comma;
       line(depth + 1);
-      AppendJson((*list)[i], indent, depth + 1, out);
+      AppendJson((*list)[i], style, depth + 1, out);
     }
     if (!list->empty()) line(depth);
     out += ']';
   } else if (const auto* dict = value.dict(); dict != nullptr && value.space() == nullptr) {
     out += '{';
     bool first = true;
-    for (const auto& [key, item] : *dict) {
-      if (!first) out += comma;
+    Dict sorted;
+    if (style.sorted) {
+      sorted = *dict;
+      std::ranges::stable_sort(sorted, {}, [](const auto& member) { return member.first; });
+    }
+    for (const auto& [key, item] : style.sorted ? sorted : *dict) {
+      if (!first) out += style.comma;
       first = false;
       line(depth + 1);
-      out += QuotedJson(key) + ": ";
-      AppendJson(item, indent, depth + 1, out);
+      out += QuotedJson(key, style.ascii) + style.colon;
+      AppendJson(item, style, depth + 1, out);
     }
     if (!dict->empty()) line(depth);
     out += '}';
@@ -236,9 +240,9 @@ void AppendJson(const Value& value, int indent, int depth, std::string& out) {
 
 }  // namespace
 
-std::string ToJson(const Value& value, int indent) {
+std::string ToJson(const Value& value, const JsonStyle& style) {
   std::string out;
-  AppendJson(value, indent, 0, out);
+  AppendJson(value, style, 0, out);
   return out;
 }
 

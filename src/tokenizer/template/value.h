@@ -95,8 +95,14 @@ std::optional<int> Compare(const Value& a, const Value& b);
 // Python's str() and repr().
 std::string Text(const Value& value);
 std::string Repr(const Value& value);
-// json.dumps without ensure_ascii; `indent` below 0: on one line.
-std::string ToJson(const Value& value, int indent = -1);
+// json.dumps.
+struct JsonStyle {
+  int indent = -1;  // below 0: on one line
+  std::string comma = ", ", colon = ": ";
+  bool sorted = false;  // members by their names
+  bool ascii = false;   // other characters are escaped
+};
+std::string ToJson(const Value& value, const JsonStyle& style = {});
 Value FromJson(const nlohmann::ordered_json& json);
 
 }  // namespace evoq::chat
