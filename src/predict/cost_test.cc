@@ -619,6 +619,9 @@ TEST(FamilyOf, ByKernelAndMethod) {
   EXPECT_EQ(family(kReferenceKernel, "LpNormalization", ""), "reference");
   EXPECT_EQ(family("conv_f32", "Conv", "winograd 4x4"), "winograd_f32");
   EXPECT_EQ(family("conv_f32", "Conv", ""), "product_f32");
+  EXPECT_EQ(family("conv_bf16", "Conv", "winograd 2x2"), "winograd_f32");
+  EXPECT_EQ(family("conv_bf16", "Conv", "in float32"), "product_f32");
+  EXPECT_EQ(family("conv_bf16", "Conv", "taps beside"), "product_bf16");
   EXPECT_EQ(family("of_tomorrow", "Conv", ""), "other");
   EXPECT_EQ(family("", "", ""), "other");
 }

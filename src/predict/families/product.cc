@@ -188,6 +188,12 @@ void Count(const CostInput& input, const Rates& rates, Terms& terms) {
   CountBytes(input, rates, terms);
 }
 
+// The input is widened as a whole.
+void CountInFloat(const CostInput& input, const Rates& rates, Terms& terms) {
+  Count<1, Peak::kFloat32>(input, rates, terms);
+  terms[kCopies] += 2 * Vectors(input.in_elements()) * rates.cycle_ns;
+}
+
 // A product of all steps' inputs, then one of the state for each step, whose weights are read
 // again, and the gates' functions.
 void CountRecurrent(const CostInput& input, const Rates& rates, Terms& terms) {
@@ -244,15 +250,21 @@ void CountWinograd(const CostInput& input, const Rates& rates, Terms& terms) {
 
 }  // namespace
 
-extern const CostFamily kFamilyWinograd, kFamilyDirectInt8, kFamilyProductInt8,
+extern const CostFamily kFamilyWinograd, kFamilyBf16InFloat, kFamilyDirectInt8, kFamilyProductInt8,
     kFamilyProductDynamic, kFamilyProductPair, kFamilyProductWeights8, kFamilyProductBf16,
     kFamilyProductFloat, kFamilyTransposedInt8, kFamilyTransposedBf16, kFamilyTransposedFloat,
     kFamilyRecurrent;
 const CostFamily kFamilyWinograd = {
     .name = "winograd_f32",
-    .kernels = "conv_f32",
+    .kernels = "conv_f32 conv_bf16",
     .method = "*winograd*",
     .count = CountWinograd,
+};
+const CostFamily kFamilyBf16InFloat = {
+    .name = "product_f32",
+    .kernels = "conv_bf16",
+    .method = "*in float32",
+    .count = CountInFloat,
 };
 const CostFamily kFamilyDirectInt8 = {
     .name = "direct_int8",
