@@ -308,6 +308,17 @@ TEST(CostTerms, TransposedConvolutions) {
               64 * 32 * 8 * 0.005, 1e-9);
 }
 
+// Pixels of 24 channels are whole quads, though one of the four taps reaches each output.
+TEST(CostTerms, TransposedPixelsOfWholeQuads) {
+  const Counted counted(
+      "input %x: uint8[1, 8, 8, 24](scale 0.1, zero 0)\n"
+      "const %w: int8[24, 32, 2, 2](scale 0.1, zero 0)\n"
+      "n: %y: uint8[1, 16, 16, 32](scale 0.1, zero 0) = ConvTranspose{strides=[2, 2]}(%x, %w)\n"
+      "output %y\n",
+      "conv_transpose_int8", Tiled(14, 32), 256 * 32 * 24);
+  EXPECT_NEAR(counted.terms[kCopies], 8 * 8 * 24 / 16 * 0.5, 1e-9);
+}
+
 // 4 x 4 outputs from 6 x 6 inputs: 36 products of the 4 tiles of an 8 x 8 image, 16 channels deep.
 TEST(CostTerms, Winograd) {
   const std::string text =
@@ -580,6 +591,14 @@ TEST(CostTerms, Moves) {
       {{kRows, 8 * 0.5}, {kStream, (8 * 8 + 8 * 64 * 4) * 0.01}, {kWeights, 8 * 64 * 4 * 0.01}});
 }
 
+// Blocks of 2 x 2 of two channels lie in runs of four elements.
+TEST(CostTerms, BlocksOfPixels) {
+  ExpectTerms({"input %x: float32[1, 3, 5, 8]\nn: %y: float32[1, 6, 10, 2] = "
+               "DepthToSpace{blocksize=2, channels_last=1}(%x)\noutput %y\n",
+               "depth_to_space"},
+              "transpose", {{kRows, 120 / 4 * 0.5}, {kStream, 2 * 120 * 4 * 0.01}});
+}
+
 TEST(CostTerms, Transposes) {
   const auto text = [](const char* from, const char* to, const char* perm) {
     return fmt::format(
@@ -619,6 +638,9 @@ TEST(FamilyOf, ByKernelAndMethod) {
   EXPECT_EQ(family(kReferenceKernel, "LpNormalization", ""), "reference");
   EXPECT_EQ(family("conv_f32", "Conv", "winograd 4x4"), "winograd_f32");
   EXPECT_EQ(family("conv_f32", "Conv", ""), "product_f32");
+  EXPECT_EQ(family("conv_bf16", "Conv", "winograd 2x2"), "winograd_f32");
+  EXPECT_EQ(family("conv_bf16", "Conv", "in float32"), "product_f32");
+  EXPECT_EQ(family("conv_bf16", "Conv", "taps beside"), "product_bf16");
   EXPECT_EQ(family("of_tomorrow", "Conv", ""), "other");
   EXPECT_EQ(family("", "", ""), "other");
 }

@@ -3,6 +3,7 @@
 #include <map>
 #include <numeric>
 
+#include "kernels/conv/conv_ways.h"
 #include "ops/op.h"
 #include "predict/predict.h"
 
@@ -65,6 +66,17 @@ constexpr Cause kCauses[] = {
         .code = "same-kernel",
         .holds = [](const Pair& p) { return p.now.kernel == p.float32->kernel; },
         .sentence = "they take the kernels that float32 takes, on values of the same width",
+    },
+    {
+        .code = "float32-products",
+        .holds =
+            [](const Pair& p) {
+              const std::string& method = p.now.plan.method;
+              return method.find("winograd") != std::string::npos || method == kInFloat32;
+            },
+        .sentence =
+            "they multiply in float32, as float32 does: by Winograd's convolution, or where "
+            "few channels would take longer to lay out than to multiply",
     },
     {
         .code = "winograd",

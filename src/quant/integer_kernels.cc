@@ -126,8 +126,7 @@ class Form {
   std::list<Tensor> made_;
 };
 
-std::optional<Reason> Slower(const KernelDef& kernel, const KernelCall& call) {
-  const auto why = SlowerThanFloat(kernel, call);
+std::optional<Reason> Slower(const KernelDef& kernel, const std::optional<Reason>& why) {
   if (!why) return std::nullopt;
   return Reason{kNoInt8Kernel,
                 fmt::format("{} is slower than float32 here: {}", kernel.name, why->sentence)};
@@ -150,7 +149,8 @@ std::optional<Reason> IntegerKernels::Refusal(const Node& node) const {
   if (!real.is_static()) return std::nullopt;
   Form integer(*example_, node);
   integer.BecomeInteger(node, per_channel_);
-  if (const KernelDef* kernel = integer.FirstKernel()) return Slower(*kernel, integer.call());
+  if (const KernelDef* kernel = integer.FirstKernel())
+    return Slower(*kernel, SlowerThanFloat(*kernel, integer.call()));
   if (FindOp(node)->quant == QuantTrait::kMove && real.FirstKernel() == nullptr)
     return std::nullopt;
   return Reason{kNoInt8Kernel,
@@ -169,7 +169,14 @@ std::optional<Reason> IntegerKernels::DynamicRefusal(const Node& node) const {
   if (!integer.is_static()) return std::nullopt;
   integer.BecomeDynamic(node, dynamic, per_channel_);
   const KernelDef* kernel = integer.FirstKernel();
-  return kernel == nullptr ? std::nullopt : Slower(*kernel, integer.call());
+  if (kernel == nullptr) return std::nullopt;
+  if (auto slower = Slower(*kernel, SlowerThanFloat(*kernel, integer.call()))) return slower;
+  auto beside_floats = Slower(*kernel, SlowerBesideFloats(*kernel, integer.call()));
+  if (!beside_floats) return std::nullopt;
+  const NodeId producer = graph_.value(node.input(0)).producer;
+  const bool integer_data =
+      producer.valid() && IsLinear(graph_.node(producer)) && !DynamicRefusal(graph_.node(producer));
+  return integer_data ? std::nullopt : std::move(beside_floats);
 }
 
 }  // namespace evoq

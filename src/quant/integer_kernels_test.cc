@@ -84,6 +84,24 @@ TEST(IntegerKernels, DynamicSchemesAskToo) {
     return report->float_reasons;
   };
   EXPECT_TRUE(reasons(Depthwise(1, 31)).empty());
+  EXPECT_TRUE(reasons(Depthwise(5, 5)).empty());
+  const Reasons few = reasons(Depthwise(3, 3));
+  ASSERT_TRUE(few.contains("c"));
+  EXPECT_NE(few.at("c").sentence.find("sums 9 products"), std::string::npos);
+  // Behind another depthwise convolution, which stays in float32, and behind a product.
+  const auto chain = [](const char* weight, const char* attributes) {
+    return fmt::format(R"(
+      input %x: float32[1, 16, 8, 8]
+      const %w1: float32{}
+      const %w2: float32[16, 1, 3, 3]
+      a: %a: float32[1, 16, 8, 8] = Conv{{pads=[1, 1, 1, 1]{}}}(%x, %w1)
+      c: %y: float32[1, 16, 8, 8] = Conv{{pads=[1, 1, 1, 1], group=16}}(%a, %w2)
+      output %y
+    )",
+                       weight, attributes);
+  };
+  EXPECT_EQ(reasons(chain("[16, 1, 3, 3]", ", group=16")).size(), 2u);
+  EXPECT_TRUE(reasons(chain("[16, 16, 3, 3]", "")).empty());
   const Reasons one = reasons(Volume(16));
   ASSERT_TRUE(one.contains("c"));
   EXPECT_TRUE(NamesNoKernel(one.at("c").ToString()));

@@ -226,7 +226,8 @@ TEST(RecurrentQuant, SmallStatesAreNarrowedOnly) {
   EXPECT_TRUE(report->warnings.empty());
 }
 
-// A branch's layer is quantized like one outside; a product stays as it is.
+// A branch's layer is quantized like one outside; a product where weights are stored
+// without calibration.
 TEST(RecurrentQuant, InSubgraphs) {
   const char* const text =
       "graph g\ninput %x: float32[3, 1, 20]\ninput %c: bool[]\n"
@@ -250,10 +251,11 @@ TEST(RecurrentQuant, InSubgraphs) {
     const auto report = scheme(q);
     ASSERT_TRUE(report) << report.error().message();
     EXPECT_EQ(weight(q, 0, "cell").dtype, DType::kInt8) << i;
-    EXPECT_EQ(weight(q, 1, "product").dtype, DType::kFloat32) << i;
+    EXPECT_EQ(weight(q, 1, "product").dtype, i == 1 ? DType::kFloat32 : DType::kInt8) << i;
     EXPECT_EQ(report->nodes[Precision::kInt8], i == 2 ? 0 : 1) << i;
-    EXPECT_EQ(report->int8_weights, i == 2 ? 1 : 0) << i;
+    EXPECT_EQ(report->int8_weights, (std::array{1, 0, 2}[i])) << i;
     EXPECT_TRUE(report->used.contains("w")) << i;
+    EXPECT_EQ(report->used.contains("v"), i != 1) << i;
     EXPECT_TRUE(report->warnings.empty()) << report->warnings[0];
     ++i;
   }

@@ -36,9 +36,9 @@ Result<Tensor> QuantizeRecurrent(const Tensor& weight, const LowBits* low, int64
 int64_t RecurrentDataBlock(const Graph& graph, const Node& node, const LowBits* low,
                            const QuantizeOptions& options);
 
-// Recurrent operators and tables in the subgraphs of a graph, and in theirs, as QuantizeWeights
-// does them in a graph (weights_only.cc). The report counts what was quantized, and has the reasons
-// of what was not, under names like "If_0/cell".
+// The weights of the subgraphs of a graph, and of theirs, as QuantizeWeights does them in a graph
+// (weights_only.cc), by rounding to nearest whatever the options' method. The report counts what
+// was quantized, and has the reasons of what was not, under names like "If_0/cell".
 Result<QuantizeReport> QuantizeBodies(Graph& graph, const QuantizeOptions& options, WeightsAs as);
 
 }  // namespace evoq

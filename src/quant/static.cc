@@ -518,7 +518,8 @@ class StaticQuantizer {
 Status QuantizeRest(Graph& graph, const QuantizeOptions& options, QuantizeReport& report) {
   EVOQ_ASSIGN(QuantizeReport rest,
               QuantizeWeights(graph, options, {.rounding = true, .products = false}));
-  EVOQ_ASSIGN(const QuantizeReport bodies, QuantizeBodies(graph, options, {.rounding = true}));
+  EVOQ_ASSIGN(const QuantizeReport bodies,
+              QuantizeBodies(graph, options, {.rounding = true, .products = false}));
   for (const auto& [name, reason] : rest.float_reasons) report.float_reasons[name] = reason;
   for (NodeId id : graph.order()) {
     const Node& node = graph.node(id);

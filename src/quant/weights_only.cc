@@ -466,15 +466,16 @@ bool HasCaches(const Graph& graph) {
 }
 
 Result<QuantizeReport> QuantizeBodies(Graph& graph, const QuantizeOptions& options, WeightsAs as) {
-  as.products = false;
+  QuantizeOptions nearest = options;
+  nearest.round = nullptr;  // methods know the layers of the model by names, which a body may share
   QuantizeReport report;
   const std::vector<NodeId> nodes = graph.order();
   for (NodeId id : nodes) {
     for (size_t i = 0; i < graph.node(id).bodies.size(); ++i) {
       Graph body = *graph.node(id).bodies[i];
-      WeightsQuantizer quantizer(body, options, as);
+      WeightsQuantizer quantizer(body, nearest, as);
       EVOQ_TRY(WithContext(quantizer.Run(), graph.node(id).name));
-      EVOQ_ASSIGN(const QuantizeReport inner, QuantizeBodies(body, options, as));
+      EVOQ_ASSIGN(const QuantizeReport inner, QuantizeBodies(body, nearest, as));
       const std::string prefix = graph.node(id).name + "/";
       Join(quantizer.report, prefix, report);
       Join(inner, prefix, report);

@@ -70,7 +70,7 @@ Result<InputShapes> ShapesToPlanFor(const QuantizeJob& job, const Graph& graph) 
   return shapes;
 }
 
-// The layers of subgraphs, named after the nodes that run them: schemes leave them as they are.
+// The layers of subgraphs, named after the nodes that run them, whose weights some schemes leave.
 std::vector<std::string> LayersInSubgraphs(const Graph& graph, const std::string& prefix = "") {
   std::vector<std::string> names;
   for (NodeId id : graph.order()) {
@@ -100,13 +100,14 @@ bool IsNarrowed(const Graph& graph, const std::string& name) {
   return false;
 }
 
-// Of the layers `in_subgraphs`, recurrent ones may have been quantized.
+// Of the layers `in_subgraphs`, some may have been quantized.
 void NoteLeftFloat(const std::vector<std::string>& in_subgraphs, const Graph& quantized,
                    QuantizeReport& report) {
   for (const std::string& name : in_subgraphs) {
     if (IsNarrowed(quantized, name)) continue;
     report.float_reasons.emplace(
-        name, Reason{"in-subgraph", "quantization leaves subgraphs as they are"});
+        name, Reason{"in-subgraph",
+                     "the scheme leaves the weights of such layers in subgraphs as they are"});
     report.nodes.Add(Precision::kFloat32);
   }
 }

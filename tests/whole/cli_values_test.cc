@@ -200,7 +200,7 @@ TEST_F(CliValues, StepsOfModelsWithoutAPlan) {
   for (const char* field : {"steps_total", "steps_int8", "steps_bf16", "steps_float", "steps_why"})
     EXPECT_EQ(nowhere.value(field, json()), ran.value(field, json())) << field;
 
-  // Sizes that nobody names: the nodes are counted, those of branches as float, and the reason
+  // Sizes that nobody names: the nodes are counted, those of branches too, and the reason
   // names the option.
   auto picks = ParseGraph(R"(graph g
 input %x: float32[2, N, 16]
@@ -226,11 +226,13 @@ output %z
   EXPECT_EQ(nodes["steps_total"], 3) << nodes;
   EXPECT_EQ(nodes["steps_int8"], 0) << nodes;
   EXPECT_EQ(nodes["steps_float"], 3) << nodes;
-  EXPECT_EQ(nodes["int8_weights"], 1) << nodes;
+  EXPECT_EQ(nodes["int8_weights"], 3) << nodes;
   EXPECT_NE(nodes["steps_why"].get<std::string>().find("--shape x="), std::string::npos) << nodes;
+  EXPECT_TRUE(nodes["float_reasons"].empty()) << nodes;
+  const json kept = Json({"quantize", branches, "--scheme", "bf16", "-o", At("if.etm")});
   for (const char* name : {"if/t", "if/e"})
-    EXPECT_EQ(nodes["float_reasons"][name],
-              "in-subgraph: quantization leaves subgraphs as they are");
+    EXPECT_EQ(kept["float_reasons"][name],
+              "in-subgraph: the scheme leaves the weights of such layers in subgraphs as they are");
   const json sized = Json({"quantize", branches, "--scheme", "int8-weights", "--shape", "x=2x3x16",
                            "-o", At("if.etm")});
   EXPECT_FALSE(sized.contains("steps_why")) << sized;

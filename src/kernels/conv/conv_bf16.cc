@@ -1,7 +1,7 @@
 // conv_bf16 and conv_transpose_bf16: y = activation(conv(x, w) + bias + residual) of bfloat16
 // values, channels-last, any group, weights constant. Pixels are read in place as pairs of channels
 // where a group has an even number of them; else the rows of a tile are copied, taps beside each
-// other as the packed weights are.
+// other as the packed weights are, or the input is widened as a whole and multiplied in float32.
 #include <algorithm>
 #include <cstring>
 
@@ -9,8 +9,12 @@
 #include "base/small_code.h"
 #include "kernels/call_util.h"
 #include "kernels/conv/conv_rows_f32.h"
+#include "kernels/conv/conv_taps_f32.h"
+#include "kernels/conv/conv_ways.h"
+#include "kernels/conv/winograd_f32.h"
 #include "kernels/gemm/gemm_bf16.h"
 #include "kernels/gemm/pack_bf16.h"
+#include "kernels/gemm/pack_f32.h"
 
 namespace evoq {
 namespace {
@@ -133,30 +137,48 @@ struct ConvBf16 {
   std::vector<Phase> phases;
   const PairLayout* layout = nullptr;
   const float* weights = nullptr;
+  std::shared_ptr<const AlignedBuffer> float_weights;  // not null: the products are of float32
+  ConvShapeF32 narrow;                                 // whose input is widened into scratch then
+  void (*widen)(const uint16_t* x, float* y, int64_t n) = nullptr;
   bool has_bias = false, has_residual = false;
 
+  bool in_float32() const { return float_weights != nullptr; }
+  size_t scratch_bytes() const {
+    const ConvShapeF32& s = shape;
+    return in_float32() ? sizeof(float) * static_cast<size_t>(s.batch * s.in[0] * s.in[1] *
+                                                              s.in[2] * s.channels_in)
+                        : 0;
+  }
+
   void Run(const void* const* in, void* const* out, const RunContext& context) const {
+    const void* x = in[0];
+    if (in_float32()) {
+      auto* const wide = reinterpret_cast<float*>(context.scratch);
+      PadInput(narrow, x, wide, context.pool, widen);
+      x = wide;
+    }
     for (const Phase& phase : phases) {
       const int64_t tasks = phase.plan.tasks();
       context.pool.ParallelFor(shape.group * tasks, phase.plan.grain,
                                [&](int64_t begin, int64_t end) {
                                  for (int64_t i = begin; i < end; ++i)
-                                   RunTask(phase, i / tasks, i % tasks, in, out);
+                                   RunTask(phase, i / tasks, i % tasks, x, in, out);
                                });
     }
   }
 
   // Groups share panels of Conv's weights; those of ConvTranspose lie behind each other along K.
-  void RunTask(const Phase& phase, int64_t group, int64_t task, const void* const* in,
-               void* const* out) const {
+  void RunTask(const Phase& phase, int64_t group, int64_t task, const void* x,
+               const void* const* in, void* const* out) const {
     const GemmPlan& plan = phase.plan;
-    const uint16_t* x = static_cast<const uint16_t*>(in[0]) + group * shape.depth();
-    const ConvRowsSourceF32 pairs = {&phase.map, reinterpret_cast<const float*>(x)};
-    const CopySource copies = {&shape, layout->copy_runs, x};
+    const void* const first_channel = OffsetBf16(x, !in_float32(), group * shape.depth());
+    const ConvRowsSourceF32 units = {&phase.map, static_cast<const float*>(first_channel)};
+    const CopySource copies = {&shape, layout->copy_runs,
+                               static_cast<const uint16_t*>(first_channel)};
     const int64_t column = group * shape.columns(), first = transposed ? 0 : column,
                   moved = transposed ? column : 0;
     const GemmJob job = {
-        copied ? static_cast<const void*>(&copies) : &pairs,
+        copied ? static_cast<const void*>(&copies) : &units,
         copied ? FillCopies : FillConvRows,
         weights + (transposed ? group * shape.depth() / 2 * kPanelF32 : 0),
         first,
@@ -197,39 +219,113 @@ Result<Tensor> PackConv(const KernelCall& call, size_t input) {
 void AddPhase(const KernelCall& call, const BindOptions& options, const Activation& activation,
               std::array<ConvAxisF32, 3> axes, ConvBf16& state) {
   const ConvShapeF32& s = state.shape;
-  const ConvShapeF32 pairs = state.copied ? s : InPairs(s);
+  const int64_t unit = state.in_float32() ? 1 : 2;
+  const ConvShapeF32 units = state.copied || state.in_float32() ? s : InPairs(s);
   // Channels that the weights of a tap have in memory: of all groups in a ConvTranspose.
   const int64_t tap_channels = state.transposed ? s.channels_in : s.depth();
-  ConvRowsF32 map(pairs, std::move(axes), tap_channels / 2 * kPanelF32);
+  ConvRowsF32 map(units, std::move(axes), tap_channels / unit * kPanelF32);
   if (map.rows() == 0) return;
   GemmSizes sizes;
   sizes.rows = map.rows();
   sizes.columns = s.columns();
   sizes.taps = state.copied ? 1 : map.taps();
-  sizes.depth = state.copied ? CeilDiv(s.taps() * s.depth(), 2) : pairs.depth();
-  sizes.panel_stride = PairPanelStride(s.taps() * tap_channels);
-  sizes.row_bytes = s.channels_in * (state.transposed ? 1 : s.stride[2]) * 2;
+  sizes.depth = state.copied ? CeilDiv(s.taps() * s.depth(), unit) : units.depth();
+  sizes.panel_stride = state.in_float32() ? s.taps() * tap_channels * kPanelF32
+                                          : PairPanelStride(s.taps() * tap_channels);
+  sizes.row_bytes = s.channels_in * (state.transposed ? 1 : s.stride[2]) * 4 / unit;
   sizes.jobs = s.group;
   sizes.taps_in_order = !state.transposed;
-  GemmPlan plan =
-      PlanGemm(sizes, GemmTypesBf16(call, state.copied, options.isa), activation, options);
+  GemmTypes types = GemmTypesBf16(call, state.copied, options.isa);
+  if (state.in_float32()) {
+    types.kernels = GemmTypesF32(options.isa).kernels;
+    types.writes_bf16 = false;
+  }
+  GemmPlan plan = PlanGemm(sizes, types, activation, options);
   state.phases.push_back({std::move(map), std::move(plan)});
 }
 
-template <bool kTransposed>
-EVOQ_SMALL_CODE Result<BoundKernel> BindConv(const KernelCall& call, const BindOptions& options) {
+const GemmKernels& KernelsFor(Isa isa) { return *RowFor(kGemmRowsBf16, isa).table; }
+
+int64_t Pixels(const std::array<int64_t, 3>& sizes) { return sizes[0] * sizes[1] * sizes[2]; }
+
+// Whether windows that would be copied are multiplied in float32 sooner.
+bool SoonerInFloat32(const ConvShapeF32& s, const GemmKernels& kernels) {
+  // The input has a copy with its border, which is to be no larger than what is read and written.
+  const std::array<int64_t, 3> padded = OverPadded(s).in;
+  const double copy = static_cast<double>(padded[0]) * static_cast<double>(padded[1]) *
+                      static_cast<double>(padded[2] * s.channels_in);
+  if (std::ranges::min(s.pad) < 0 || std::ranges::min(s.out) < 1 ||
+      copy > 2.0 * static_cast<double>(Pixels(s.in) * s.channels_in) +
+                 static_cast<double>(Pixels(s.out) * s.channels_out))
+    return false;
+  // Cycles. Two register tiles of 16 multiply-adds of float32 begin in each; what a window's copy
+  // takes beside each of its lines.
+  constexpr double kProductsOfCycle = 32, kWindow = 15, kLine = 8;
+  const double products =
+      static_cast<double>(s.taps() * s.depth() * RoundUp(s.columns(), int64_t{kPanelF32}));
+  const double saved = products / kProductsOfCycle * (1 - 1.0 / kernels.speed);
+  return saved < kWindow + kLine * static_cast<double>(s.kernel[0] * s.kernel[1]);
+}
+
+// What float32's kernels compute of bfloat16 values as they do of their own, if they do.
+Result<std::optional<BoundKernel>> BindByFloat32(const KernelCall& call, bool transposed,
+                                                 const Activation& activation,
+                                                 const BindOptions& options,
+                                                 const ConvShapeF32& shape) {
+  const double speed = KernelsFor(options.isa).speed;
+  ConvWay way;
+  if (!transposed) {
+    way = ConvWayOf(shape, options.variant, speed);
+  } else {
+    way.taps_beside = ChooseTapsF32(shape, true, options.variant, false, speed);
+  }
+  way.taps_beside = way.taps_beside && shape.depth() % 2 == 0;
+  if (!way.taps_beside && way.winograd == 0) return std::nullopt;
+  const ConvEnds ends = ConvEnds::OfBf16(call, options.isa);
+  std::shared_ptr<const AlignedBuffer> owned;
+  EVOQ_ASSIGN(const float* const weights,
+              PanelsOfConstant(*call.constant(1),
+                               transposed ? kConvTransposeLayoutF32 : kConvLayoutF32, owned));
+  if (way.taps_beside)
+    return BindTapsF32(shape, transposed, weights, activation, call.has_input(2), call.has_input(3),
+                       options, ends);
+  BoundKernel bound = BindWinogradF32(shape, way.winograd, *call.constant(1), weights, activation,
+                                      call.has_input(2), call.has_input(3), options, ends);
+  bound.plan.widened = true;
+  return bound;
+}
+
+std::vector<std::string> ConvVariants(const KernelCall& call, const BindOptions& options) {
+  ConvShapeF32 shape;
+  if (ReadShape(call, false, shape)) return {};
+  return ConvVariantsOf(shape, KernelsFor(options.isa).speed);
+}
+
+Result<BoundKernel> BindEither(const KernelCall& call, bool transposed,
+                               const BindOptions& options) {
   ConvBf16 state;
-  if (const auto why = ReadShape(call, kTransposed, state.shape))
+  if (const auto why = ReadShape(call, transposed, state.shape))
     return Unsupported("{}", why->sentence);
   const ConvShapeF32& s = state.shape;
   EVOQ_ASSIGN(const Activation activation, ActivationFromAttrs(call.attrs));
-  EVOQ_ASSIGN(state.weights, PairPanelsOf(*call.constant(1), kTransposed ? kConvTransposeLayoutBf16
-                                                                         : kConvLayoutBf16));
-  state.transposed = kTransposed;
+  EVOQ_ASSIGN(std::optional<BoundKernel> by_float32,
+              BindByFloat32(call, transposed, activation, options, s));
+  if (by_float32) return *std::move(by_float32);
+  EVOQ_ASSIGN(state.weights, PairPanelsOf(*call.constant(1),
+                                          transposed ? kConvTransposeLayoutBf16 : kConvLayoutBf16));
+  state.transposed = transposed;
   state.copied = s.depth() % 2 != 0;
+  if (state.copied && SoonerInFloat32(s, KernelsFor(options.isa))) {
+    state.copied = false;
+    EVOQ_ASSIGN(state.weights,
+                PanelsOfConstant(*call.constant(1), kConvLayoutF32, state.float_weights));
+    state.widen = Bf16TableFor(options.isa).widen;
+    state.narrow = s;
+    state.shape = OverPadded(s);
+  }
   state.has_bias = call.has_input(2);
   state.has_residual = call.has_input(3);
-  if (kTransposed) {
+  if (transposed) {
     for (int64_t i = 0; i < s.phases(); ++i)
       AddPhase(call, options, activation, ConvPhaseAxes(s, i), state);
   } else {
@@ -238,7 +334,15 @@ EVOQ_SMALL_CODE Result<BoundKernel> BindConv(const KernelCall& call, const BindO
   state.layout = &PairLayoutFor(options.isa);
   KernelPlan plan;
   if (!state.phases.empty()) plan = state.phases[0].plan.Describe();
-  return BoundKernel::Of(std::move(state), 0, std::move(plan));
+  plan.widened = state.in_float32();
+  if (plan.widened) plan.method = kInFloat32;
+  const size_t scratch = state.scratch_bytes();
+  return BoundKernel::Of(std::move(state), scratch, std::move(plan));
+}
+
+template <bool kTransposed>
+Result<BoundKernel> BindConv(const KernelCall& call, const BindOptions& options) {
+  return BindEither(call, kTransposed, options);
 }
 
 }  // namespace
@@ -252,6 +356,7 @@ const KernelDef kConvBf16 = {
     .reject = RejectConv<false>,
     .pack = PackConv<false>,
     .bind = BindConv<false>,
+    .variants = ConvVariants,
 };
 extern const KernelDef kConvTransposeBf16;
 const KernelDef kConvTransposeBf16 = {

@@ -5,6 +5,7 @@
 #include "base/small_code.h"
 #include "kernels/conv/conv_rows_f32.h"
 #include "kernels/conv/conv_taps_f32.h"
+#include "kernels/conv/conv_ways.h"
 #include "kernels/conv/winograd_f32.h"
 #include "kernels/gemm/pack_f32.h"
 #include "kernels/ways.h"
@@ -71,30 +72,10 @@ Result<Tensor> PackConv(const KernelCall& call, size_t input) {
   return PackWeightF32(kConvLayoutF32, call.constant(input));
 }
 
-constexpr const char* kWinograd2 = "winograd 2x2";
-constexpr const char* kWinograd4 = "winograd 4x4";
-
-// The m of Winograd's F(m x m, 3 x 3), 0 for the plain sum over taps.
-int WinogradFor(const ConvShapeF32& shape, std::string_view variant) {
-  if (!FitsWinogradF32(shape) || ParseWay(variant).direct) return 0;
-  if (variant == kWinograd2) return 2;
-  return variant == kWinograd4 ? 4 : ChooseWinogradF32(shape);
-}
-
-bool ChoosesTaps(const ConvShapeF32& shape, std::string_view variant) {
-  return ChooseTapsF32(shape, false, variant, WinogradFor(shape, "") > 0);
-}
-
 std::vector<std::string> ConvVariants(const KernelCall& call, const BindOptions&) {
   ConvShapeF32 shape;
-  std::vector<std::string> variants;
-  if (call.constant(1) == nullptr || ReadConvShape(call, false, shape)) return variants;
-  if (FitsWinogradF32(shape)) variants = {std::string(kDirectWay), kWinograd2, kWinograd4};
-  if (ChoosesTaps(shape, "")) {
-    if (variants.empty()) variants = {std::string(kDirectWay)};
-    variants.emplace_back(kTapsBeside);
-  }
-  return variants;
+  if (call.constant(1) == nullptr || ReadConvShape(call, false, shape)) return {};
+  return ConvVariantsOf(shape, 1);
 }
 
 // The pixels of a 1 x 1 convolution of stride 1 may lie on one line, which has no ends within.
@@ -113,13 +94,13 @@ EVOQ_SMALL_CODE Result<BoundKernel> BindConv(const KernelCall& call, const BindO
   EVOQ_ASSIGN(const Activation activation, ActivationFromAttrs(call.attrs));
   EVOQ_ASSIGN(WeightPanelsF32 panels, WeightPanelsF32::Of(call, 1, kConvLayoutF32));
   const float* const weights = panels.constant();
-  if (weights != nullptr && ChoosesTaps(shape, options.variant)) {
+  const ConvWay way = weights != nullptr ? ConvWayOf(shape, options.variant, 1) : ConvWay();
+  if (way.taps_beside) {
     return BindTapsF32(shape, false, weights, activation, call.has_input(2), call.has_input(3),
                        options);
   }
-  const int m = weights != nullptr ? WinogradFor(shape, options.variant) : 0;
-  if (m > 0) {
-    BoundKernel bound = BindWinogradF32(shape, m, *call.constant(1), weights, activation,
+  if (way.winograd > 0) {
+    BoundKernel bound = BindWinogradF32(shape, way.winograd, *call.constant(1), weights, activation,
                                         call.has_input(2), call.has_input(3), options);
     bound.plan.widened = panels.widened();
     return bound;

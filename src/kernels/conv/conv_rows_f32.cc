@@ -99,7 +99,8 @@ ConvShapeF32 OverPadded(const ConvShapeF32& s) {
   return padded;
 }
 
-void PadInput(const ConvShapeF32& s, const float* x, float* y, ThreadPool& pool) {
+void PadInput(const ConvShapeF32& s, const void* x, float* y, ThreadPool& pool,
+              void (*widen)(const uint16_t* x, float* y, int64_t n)) {
   const std::array<int64_t, 3> to = OverPadded(s).in;
   const int64_t line = to[2] * s.channels_in, before = std::min(s.pad[2], to[2]) * s.channels_in,
                 count = std::min(s.in[2] * s.channels_in, line - before);
@@ -113,8 +114,12 @@ void PadInput(const ConvShapeF32& s, const float* x, float* y, ThreadPool& pool)
         continue;
       }
       std::fill_n(at, before, 0.0f);
-      std::copy_n(x + ((n * s.in[0] + iz) * s.in[1] + iy) * s.in[2] * s.channels_in, count,
-                  at + before);
+      const int64_t from = ((n * s.in[0] + iz) * s.in[1] + iy) * s.in[2] * s.channels_in;
+      if (widen != nullptr) {
+        widen(static_cast<const uint16_t*>(x) + from, at + before, count);
+      } else {
+        std::copy_n(static_cast<const float*>(x) + from, count, at + before);
+      }
       std::fill(at + before + count, at + line, 0.0f);
     }
   });

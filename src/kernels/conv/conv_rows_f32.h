@@ -62,8 +62,9 @@ bool PadsInput(const ConvShapeF32& shape);
 // The convolution without pads over such a copy.
 ConvShapeF32 OverPadded(const ConvShapeF32& shape);
 // Writes the copy of x, the input of `shape`, that OverPadded(shape) reads: to `y`, of
-// batch * in[0] * in[1] * in[2] * channels_in floats.
-void PadInput(const ConvShapeF32& shape, const float* x, float* y, ThreadPool& pool);
+// batch * in[0] * in[1] * in[2] * channels_in floats. `widen`: null, or x is bfloat16.
+void PadInput(const ConvShapeF32& shape, const void* x, float* y, ThreadPool& pool,
+              void (*widen)(const uint16_t* x, float* y, int64_t n) = nullptr);
 
 struct ConvRowsSourceF32 {
   const ConvRowsF32* map;

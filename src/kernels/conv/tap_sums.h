@@ -48,6 +48,7 @@ class TapSums {
   int64_t rows() const { return band_in_ * line_in(); }
   int64_t bands() const { return batch_ * bands_; }
   int64_t channels() const { return channels_; }
+  int64_t line() const { return x_.out; }  // pixels of a line of y
   Band BandOf(int64_t i) const;
   // The first channel of a pixel of y, of all.
   int64_t Place(const Band& band, int64_t line, int64_t pixel) const {

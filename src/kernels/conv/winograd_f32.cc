@@ -6,7 +6,7 @@
 #include "base/math.h"
 #include "kernels/conv/winograd_f32_tile.h"
 #include "kernels/derived.h"
-#include "kernels/gemm/gemm_float.h"
+#include "kernels/gemm/gemm_bf16.h"
 #include "kernels/gemm/winograd_tiles.h"
 
 namespace evoq {
@@ -17,7 +17,8 @@ constexpr int64_t kChunkBytes =
 constexpr int64_t kLeastChunkTiles =
     28;  // two register tiles: each panel of weights is used twice at least
 constexpr int64_t kProductBytes =
-    kCpuModel.l2_share();  // of products that wait for their transform
+    kCpuModel.l2_share();               // of products that wait for their transform
+constexpr int64_t kWideChannels = 128;  // of a tile's pixels that are widened at once
 
 // A chunk of tiles is transformed into `v`, [position][tile][C], multiplied by
 // the weights, [M / 16][position][C][16], a group of panels at a time, into `product`,
@@ -28,7 +29,8 @@ struct WinogradF32 : WinogradTiles {
   int64_t v_row = 0, v_position = 0;  // strides, floats
   int64_t panels = 0, group_panels = 0;
   int64_t product_row = 0, product_position = 0;
-  int64_t slot_floats = 0;  // scratch of one thread: v, then product
+  int64_t slot_floats = 0;  // scratch of one thread: v, product, then what widens and narrows
+  ConvEnds ends;
   const GemmKernels* kernels = nullptr;
   const WinogradFnsF32* fns = nullptr;
   std::shared_ptr<const AlignedBuffer> weights;
@@ -48,22 +50,73 @@ struct WinogradF32 : WinogradTiles {
     return {image, (line - image * tiles_y) * m, x * m};
   }
 
-  void TransformTile(const float* x, int64_t tile, float* v) const {
+  // Of a bfloat16 tile, what is widened of the input, and what of the output is not yet narrowed,
+  // before the residual.
+  int64_t wide_channels() const { return std::min(shape.channels_in, kWideChannels); }
+  int64_t wide_floats() const {
+    if (ends.bf16 == nullptr) return 0;
+    return RoundUp(std::max(positions() * wide_channels(), 2 * int64_t{m} * m * product_row),
+                   kPanelF32);
+  }
+
+  [[gnu::noinline]] void TransformTile(const void* x, int64_t tile, float* v, float* room) const {
+    if (ends.bf16 == nullptr) {
+      TransformPixels(static_cast<const float*>(x), tile, fns->input, v);
+    } else if (fns->input_bf16 != nullptr) {
+      TransformPixels(static_cast<const uint16_t*>(x), tile, fns->input_bf16, v);
+    } else {
+      for (int64_t c = 0; c < shape.channels_in; c += kWideChannels)
+        TransformWide(static_cast<const uint16_t*>(x) + c, tile,
+                      std::min(shape.channels_in - c, kWideChannels), v + c, room);
+    }
+  }
+
+  // `channels` of all pixels of a tile; x is at the first of them.
+  void TransformWide(const uint16_t* x, int64_t tile, int64_t channels, float* v,
+                     float* room) const {
     const Place place = PlaceOf(tile);
     const float* pixels[kMaxWinogradSize * kMaxWinogradSize];
     const auto* zero = reinterpret_cast<const float*>(zeros->data());
     const int64_t height = shape.in[1], width = shape.in[2], top = place.y - shape.pad[1],
                   left = place.x - shape.pad[2];
+    const int64_t begin = std::clamp<int64_t>(-left, 0, n),
+                  end = std::clamp<int64_t>(width - left, begin, n);
+    const bool whole = channels == shape.channels_in;  // the pixels of a line follow each other
+    for (int64_t i = 0; i < n; ++i) {
+      const int64_t iy = top + i;
+      const bool line = iy >= 0 && iy < height;
+      const int64_t row = ((place.image * height + iy) * width + left) * shape.channels_in;
+      float* const to = room + i * n * channels;
+      for (int64_t j = 0; j < n; ++j) {
+        const bool inside = line && j >= begin && j < end;
+        pixels[i * n + j] = inside ? to + j * channels : zero;
+        if (inside && !whole)
+          ends.bf16->widen(x + row + j * shape.channels_in, to + j * channels, channels);
+      }
+      if (line && whole && begin < end)
+        ends.bf16->widen(x + row + begin * channels, to + begin * channels,
+                         (end - begin) * channels);
+    }
+    fns->input(pixels, channels, v_position, v);
+  }
+
+  template <typename T, typename Input>
+  void TransformPixels(const T* x, int64_t tile, Input input, float* v) const {
+    const Place place = PlaceOf(tile);
+    const T* pixels[kMaxWinogradSize * kMaxWinogradSize];
+    const auto* zero = reinterpret_cast<const T*>(zeros->data());
+    const int64_t height = shape.in[1], width = shape.in[2], top = place.y - shape.pad[1],
+                  left = place.x - shape.pad[2];
     for (int i = 0; i < n; ++i) {
       const int64_t iy = top + i;
       const bool line = iy >= 0 && iy < height;
-      const float* row = x + ((place.image * height + iy) * width + left) * shape.channels_in;
+      const T* row = x + ((place.image * height + iy) * width + left) * shape.channels_in;
       for (int j = 0; j < n; ++j) {
         const bool inside = line && left + j >= 0 && left + j < width;
         pixels[i * n + j] = inside ? row + j * shape.channels_in : zero;
       }
     }
-    fns->input(pixels, shape.channels_in, v_position, v);
+    input(pixels, shape.channels_in, v_position, v);
   }
 
   // The register tile for the products of so many tiles.
@@ -119,60 +172,110 @@ struct WinogradF32 : WinogradTiles {
 
   // Columns [column, column_end) of the tiles [first, first + count).
   void TransformOutput(const float* product, int64_t first, int64_t count, int64_t column,
-                       int64_t column_end, const float* bias, const float* residual,
-                       float* y) const {
+                       int64_t column_end, const float* bias, const void* residual, void* y,
+                       float* room) const {
     WinogradOutputF32 o;
     o.position_stride = product_position;
     o.columns = column_end - column;
-    o.pixel_stride = shape.channels_out;
-    o.line_stride = shape.out[2] * shape.channels_out;
     o.bias = bias == nullptr ? nullptr : bias + column;
     o.bounds = bounds;
+    const int64_t pixel_stride = shape.channels_out, line_stride = shape.out[2] * pixel_stride;
+    // Whether the tile is not written to y, and the residual not read, as it is.
+    const bool roomy =
+        (ends.y_bf16 || ends.residual_bf16) && (curve != nullptr || fns->input_bf16 == nullptr);
     for (int64_t i = 0; i < count; ++i) {
       const Place place = PlaceOf(first + i);
       o.product = product + i * product_row;
       o.lines = static_cast<int>(std::min<int64_t>(m, shape.out[1] - place.y));
       o.pixels = static_cast<int>(std::min<int64_t>(m, shape.out[2] - place.x));
-      const int64_t at = (place.image * shape.out[1] + place.y) * o.line_stride +
-                         place.x * o.pixel_stride + column;
-      o.y = y + at;
-      o.residual = residual == nullptr ? nullptr : residual + at;
-      fns->output(o);
-      if (curve == nullptr) continue;
-      for (int line = 0; line < o.lines; ++line) {
-        const int64_t runs = o.columns == o.pixel_stride ? 1 : o.pixels;
-        for (int64_t run = 0; run < runs; ++run) {
-          curve(o.y + line * o.line_stride + run * o.pixel_stride, o.columns * (o.pixels / runs));
-        }
+      const int64_t at =
+          (place.image * shape.out[1] + place.y) * line_stride + place.x * pixel_stride + column;
+      if (roomy) {
+        o.pixel_stride = o.columns, o.line_stride = m * o.columns;
+        o.y = room;
+        o.residual = residual == nullptr ? nullptr : WideResidual(o, residual, at, room);
+      } else {
+        o.pixel_stride = pixel_stride, o.line_stride = line_stride;
+        o.y_bf16 = ends.y_bf16, o.residual_bf16 = ends.residual_bf16;
+        o.y = OffsetBf16(y, ends.y_bf16, at);
+        o.residual = residual == nullptr ? nullptr : OffsetBf16(residual, ends.residual_bf16, at);
       }
+      fns->output(o);
+      if (curve != nullptr) Activate(o);
+      if (roomy) StoreTile(o, y, at);
     }
   }
 
+  void Activate(const WinogradOutputF32& o) const {
+    auto* const y = static_cast<float*>(o.y);
+    for (int line = 0; line < o.lines; ++line) {
+      const int64_t runs = o.columns == o.pixel_stride ? 1 : o.pixels;
+      for (int64_t run = 0; run < runs; ++run)
+        curve(y + line * o.line_stride + run * o.pixel_stride, o.columns * (o.pixels / runs));
+    }
+  }
+
+  // Calls copy(place in y, place in the room, elements) for each run of the tile's outputs that
+  // lies in one piece in both.
+  template <typename Copy>
+  void EachRun(const WinogradOutputF32& o, int64_t at, const Copy& copy) const {
+    const bool whole = o.columns == shape.channels_out;
+    for (int64_t line = 0; line < o.lines; ++line) {
+      for (int64_t pixel = 0; pixel < (whole ? 1 : o.pixels); ++pixel)
+        copy(at + (line * shape.out[2] + pixel) * shape.channels_out,
+             line * o.line_stride + pixel * o.columns, whole ? o.pixels * o.columns : o.columns);
+    }
+  }
+
+  // The tile's residual as float32, behind its outputs.
+  const float* WideResidual(const WinogradOutputF32& o, const void* residual, int64_t at,
+                            float* room) const {
+    float* const wide = room + m * o.line_stride;
+    EachRun(o, at, [&](int64_t from, int64_t to, int64_t count) {
+      if (ends.residual_bf16) {
+        ends.bf16->widen(static_cast<const uint16_t*>(residual) + from, wide + to, count);
+      } else {
+        std::copy_n(static_cast<const float*>(residual) + from, count, wide + to);
+      }
+    });
+    return wide;
+  }
+
+  void StoreTile(const WinogradOutputF32& o, void* y, int64_t at) const {
+    const auto* const tile = static_cast<const float*>(o.y);
+    EachRun(o, at, [&](int64_t to, int64_t from, int64_t count) {
+      if (ends.y_bf16) {
+        ends.bf16->narrow(tile + from, static_cast<uint16_t*>(y) + to, count);
+      } else {
+        std::copy_n(tile + from, count, static_cast<float*>(y) + to);
+      }
+    });
+  }
+
   // Group `group` of the chunk's columns; v is transformed.
-  void RunGroup(int64_t chunk, int64_t group, const float* v, float* product, const void* const* in,
-                float* y) const {
+  [[gnu::noinline]] void RunGroup(int64_t chunk, int64_t group, const float* v, float* product,
+                                  const void* const* in, void* y) const {
     const int64_t begin = ChunkBegin(chunk), count = ChunkBegin(chunk + 1) - begin;
     const int64_t panel = group * group_panels, panel_end = std::min(panels, panel + group_panels);
     Multiply(v, count, panel, panel_end, product);
     TransformOutput(product, begin, count, panel * kPanelF32,
                     std::min(shape.channels_out, panel_end * kPanelF32),
                     has_bias ? static_cast<const float*>(in[2]) : nullptr,
-                    has_residual ? static_cast<const float*>(in[3]) : nullptr, y);
+                    has_residual ? in[3] : nullptr, y, product + positions() * product_position);
   }
 
   void Run(const void* const* in, void* const* out, const RunContext& context) const {
-    const auto* x = static_cast<const float*>(in[0]);
-    auto* y = static_cast<float*>(out[0]);
     auto* scratch = reinterpret_cast<float*>(context.scratch);
     const auto v_of = [&](int64_t slot) { return scratch + slot * slot_floats; };
     const auto product_of = [&](int64_t slot) { return v_of(slot) + positions() * v_position; };
     ForAll(
         context.pool,
-        [&](int64_t tile, int64_t slot, int64_t i) {
-          TransformTile(x, tile, v_of(slot) + i * v_row);
+        [&](int64_t tile, int64_t slot, int64_t i, int64_t thread) {
+          TransformTile(in[0], tile, v_of(slot) + i * v_row,
+                        product_of(thread) + positions() * product_position);
         },
         [&](int64_t chunk, int64_t group, int64_t from, int64_t to) {
-          RunGroup(chunk, group, v_of(from), product_of(to), in, y);
+          RunGroup(chunk, group, v_of(from), product_of(to), in, out[0]);
         });
   }
 
@@ -210,7 +313,7 @@ void PlanChunks(WinogradF32& w) {
   w.v_position = SpreadFloats(w.chunk_tiles * w.v_row);
   w.product_row = w.group_panels * kPanelF32;
   w.product_position = SpreadFloats(w.chunk_tiles * w.product_row);
-  w.slot_floats = w.positions() * (w.v_position + w.product_position);
+  w.slot_floats = w.positions() * (w.v_position + w.product_position) + w.wide_floats();
 }
 
 }  // namespace
@@ -222,7 +325,7 @@ bool FitsWinogradF32(const ConvShapeF32& s) {
          s.pad[0] == 0 && s.channels_in > 0 && s.channels_out > 0;
 }
 
-int ChooseWinogradF32(const ConvShapeF32& s) {
+int ChooseWinogradF32(const ConvShapeF32& s, double direct) {
   if (!FitsWinogradF32(s)) return 0;
   // In multiply-adds. Fetching a weight costs as much as kWeight of them, and the transforms of one
   // value of a tile, in or out, as much as kTransform.
@@ -231,7 +334,7 @@ int ChooseWinogradF32(const ConvShapeF32& s) {
   const double values =
       static_cast<double>(RoundUp(s.channels_in, kPanelF32) + RoundUp(s.channels_out, kPanelF32));
   const double pixels = static_cast<double>(s.batch * s.out[1] * s.out[2]);
-  double best = 9 * channels * std::max(pixels, kWeight);
+  double best = 9 * channels * std::max(pixels, kWeight) / direct;
   int choice = 0;
   for (int m : {2, 4}) {
     const double tiles = static_cast<double>(s.batch * CeilDiv(s.out[1], m) * CeilDiv(s.out[2], m));
@@ -244,9 +347,10 @@ int ChooseWinogradF32(const ConvShapeF32& s) {
 
 BoundKernel BindWinogradF32(const ConvShapeF32& shape, int m, const Tensor& constant,
                             const float* weights, const Activation& activation, bool has_bias,
-                            bool has_residual, const BindOptions& options) {
+                            bool has_residual, const BindOptions& options, const ConvEnds& ends) {
   WinogradF32 w;
   w.shape = shape;
+  w.ends = ends;
   w.m = m, w.n = m + 2;
   w.SetTiles(shape.batch, shape.out[1], shape.out[2], m);
   w.panels = CeilDiv(shape.channels_out, kPanelF32);

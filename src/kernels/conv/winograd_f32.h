@@ -7,6 +7,7 @@
 #include <memory>
 
 #include "kernels/activation.h"
+#include "kernels/conv/conv_ends.h"
 #include "kernels/conv/conv_shape_f32.h"
 #include "kernels/gemm/gemm_float_tile.h"
 #include "kernels/kernel.h"
@@ -16,14 +17,15 @@ namespace evoq {
 // Whether F(m x m, 3 x 3) computes this convolution.
 bool FitsWinogradF32(const ConvShapeF32& shape);
 
-// The faster way for this shape, by a rule on sizes alone: 0 for the sum over all taps, 2 or 4 for
-// m.
-int ChooseWinogradF32(const ConvShapeF32& shape);
+// The faster way for this shape, by a rule on sizes alone: 0 for the sum over all taps, which
+// multiplies `direct` times as fast as float32 does, 2 or 4 for m.
+int ChooseWinogradF32(const ConvShapeF32& shape, double direct = 1);
 
 // weights: in layout k1n16-conv-f32, those of `constant`; read here only. Requires FitsWinogradF32.
 // m is 2 or 4.
 BoundKernel BindWinogradF32(const ConvShapeF32& shape, int m, const Tensor& constant,
                             const float* weights, const Activation& activation, bool has_bias,
-                            bool has_residual, const BindOptions& options);
+                            bool has_residual, const BindOptions& options,
+                            const ConvEnds& ends = {});
 
 }  // namespace evoq

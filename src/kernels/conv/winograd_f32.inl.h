@@ -47,13 +47,22 @@ inline Vec LoadSome(const float* p, int64_t n) {
   return v;
 #endif
 }
-inline void StoreSome(float* p, Vec v, int64_t n) {
-#if defined(__AVX512F__)
-  _mm512_mask_storeu_ps(p, static_cast<__mmask16>((1u << n) - 1), v);
-#else
+[[maybe_unused]] inline void StoreSome(float* p, Vec v, int64_t n) {
   std::memcpy(p, &v, static_cast<size_t>(n) * sizeof(float));
-#endif
 }
+
+#if defined(__AVX512F__)
+// Of bfloat16.
+inline Vec Widened(__m256i bits) {
+  return _mm512_castsi512_ps(_mm512_slli_epi32(_mm512_cvtepu16_epi32(bits), 16));
+}
+inline Vec Load(const uint16_t* p) {
+  return Widened(_mm256_loadu_si256(reinterpret_cast<const __m256i*>(p)));
+}
+inline Vec LoadSome(const uint16_t* p, int64_t n) {
+  return Widened(_mm256_maskz_loadu_epi16(static_cast<__mmask16>((1u << n) - 1), p));
+}
+#endif
 
 template <int kM>
 struct Points;
@@ -96,9 +105,8 @@ struct Points<4> {
   static constexpr double kPoint[5] = {0, a, -a, b, -b};
 };
 
-template <int kM>
-void TransformInput(const float* const* pixels, int64_t channels, int64_t position_stride,
-                    float* v) {
+template <int kM, typename T>
+void TransformInput(const T* const* pixels, int64_t channels, int64_t position_stride, float* v) {
   constexpr int kN = kM + 2;
   for (int64_t c = 0; c < channels; c += kLanes) {
     Vec half[kN][kN];  // B^T d
@@ -138,6 +146,40 @@ inline Vec Finish(const WinogradOutputF32& o, Vec v) {
              Max(Set(o.bounds.low), v));  // both keep a NaN in their second operand
 }
 
+// At column `at` of the tile's, of which `left` are there.
+#if defined(__AVX512F__)
+inline __mmask16 Lanes(int64_t left) {
+  return static_cast<__mmask16>(left >= kLanes ? 0xffff : (1u << left) - 1);
+}
+inline Vec LoadResidual(const WinogradOutputF32& o, int64_t at, int64_t left) {
+  if (!o.residual_bf16)
+    return _mm512_maskz_loadu_ps(Lanes(left), static_cast<const float*>(o.residual) + at);
+  return Widened(
+      _mm256_maskz_loadu_epi16(Lanes(left), static_cast<const uint16_t*>(o.residual) + at));
+}
+// bfloat16 as FloatToBfloat16 of tensor/dtype.h.
+inline void StoreOutput(const WinogradOutputF32& o, int64_t at, int64_t left, Vec v) {
+  if (!o.y_bf16) return _mm512_mask_storeu_ps(static_cast<float*>(o.y) + at, Lanes(left), v);
+  const __m512i bits = _mm512_castps_si512(v), half = _mm512_srli_epi32(bits, 16);
+  const __m512i rounded = _mm512_add_epi32(_mm512_add_epi32(bits, _mm512_set1_epi32(0x7fff)),
+                                           _mm512_and_si512(half, _mm512_set1_epi32(1)));
+  const __m512i narrow =
+      _mm512_mask_or_epi32(_mm512_srli_epi32(rounded, 16), _mm512_cmp_ps_mask(v, v, _CMP_UNORD_Q),
+                           half, _mm512_set1_epi32(0x40));
+  _mm256_mask_storeu_epi16(static_cast<uint16_t*>(o.y) + at, Lanes(left),
+                           _mm512_cvtepi32_epi16(narrow));
+}
+#else
+inline Vec LoadResidual(const WinogradOutputF32& o, int64_t at, int64_t left) {
+  const float* p = static_cast<const float*>(o.residual) + at;
+  return left >= kLanes ? Load(p) : LoadSome(p, left);
+}
+inline void StoreOutput(const WinogradOutputF32& o, int64_t at, int64_t left, Vec v) {
+  float* p = static_cast<float*>(o.y) + at;
+  left >= kLanes ? Store(p, v) : StoreSome(p, v, left);
+}
+#endif
+
 template <int kM>
 void TransformOutput(const WinogradOutputF32& o) {
   constexpr int kN = kM + 2;
@@ -165,13 +207,8 @@ void TransformOutput(const WinogradOutputF32& o) {
         if (j >= o.pixels) break;
         const int64_t at = i * o.line_stride + j * o.pixel_stride + c;
         Vec v = t[j] + bias;
-        if (left >= kLanes) {
-          if (o.residual != nullptr) v = v + Load(o.residual + at);
-          Store(o.y + at, Finish(o, v));
-        } else {
-          if (o.residual != nullptr) v = v + LoadSome(o.residual + at, left);
-          StoreSome(o.y + at, Finish(o, v), left);
-        }
+        if (o.residual != nullptr) v = v + LoadResidual(o, at, left);
+        StoreOutput(o, at, left, Finish(o, v));
       }
     }
   }
@@ -210,12 +247,20 @@ void TransformWeights(const float* g, int64_t tap_stride, int64_t position_strid
   }
 }
 
+template <int kM>
+constexpr decltype(WinogradFnsF32::input_bf16) kInputBf16 =
+#if defined(__AVX512F__)
+    TransformInput<kM, uint16_t>;
+#else
+    nullptr;
+#endif
+
 }  // namespace
 
 extern const WinogradTable kWinogradTable;
 const WinogradTable kWinogradTable = {
-    .two = {TransformInput<2>, TransformOutput<2>, TransformWeights<2>},
-    .four = {TransformInput<4>, TransformOutput<4>, TransformWeights<4>},
+    .two = {TransformInput<2, float>, kInputBf16<2>, TransformOutput<2>, TransformWeights<2>},
+    .four = {TransformInput<4, float>, kInputBf16<4>, TransformOutput<4>, TransformWeights<4>},
 };
 
 }  // namespace evoq::EVOQ_ISA

@@ -1,6 +1,6 @@
 #include "kernels/conv/winograd_f32.h"
 
-#include "kernels/gemm/linear_f32_testing.h"
+#include "kernels/gemm/linear_bf16_testing.h"
 
 namespace evoq {
 namespace {
@@ -90,8 +90,18 @@ double Exact(const Sizes& s, const float* x, const float* w, int64_t image, int6
   return sum;
 }
 
+// Of float32, or with `bf16` of values that bfloat16 has.
+Tensor Values(const Shape& shape, bool bf16, std::mt19937& random) {
+  Tensor values = RandomF32(shape, random);
+  for (int64_t i = 0; bf16 && i < values.elements(); ++i) {
+    float& v = values.mutable_data<float>()[i];
+    v = Bfloat16ToFloat(FloatToBfloat16(v));
+  }
+  return values;
+}
+
 LinearCaseF32 MakeCase(const Sizes& s, int m, bool bias, bool residual,
-                       const Activation& activation, std::mt19937& random) {
+                       const Activation& activation, std::mt19937& random, bool bf16 = false) {
   LinearCaseF32 c;
   c.name = fmt::format("m {} n{} {}x{} c{} k{} pads {} {} {} {} bias {} residual {} '{}'", m,
                        s.batch, s.height, s.width, s.channels_in, s.channels_out, s.top, s.left,
@@ -103,10 +113,11 @@ LinearCaseF32 MakeCase(const Sizes& s, int m, bool bias, bool residual,
   ActivationToAttrs(activation, c.attrs);
   const Shape y({s.batch, s.out_height(), s.out_width(), s.channels_out});
   c.output = TensorType(DType::kFloat32, y);
-  c.inputs = {RandomF32(Shape({s.batch, s.height, s.width, s.channels_in}), random),
-              RandomF32(Shape({s.channels_out, s.channels_in, 3, 3}), random), Tensor(), Tensor()};
+  c.inputs = {Values(Shape({s.batch, s.height, s.width, s.channels_in}), bf16, random),
+              Values(Shape({s.channels_out, s.channels_in, 3, 3}), bf16, random), Tensor(),
+              Tensor()};
   if (bias) c.inputs[2] = RandomF32(Shape({s.channels_out}), random);
-  if (residual) c.inputs[3] = RandomF32(y, random);
+  if (residual) c.inputs[3] = Values(y, bf16, random);
   c.constant = {false, true, true, false};
   const Matrices f(m);
   const float *x = c.inputs[0].data<float>(), *w = c.inputs[1].data<float>();
@@ -176,14 +187,74 @@ TEST(WinogradF32, ChunksAndGroups) {
   }
 }
 
+Tensor Narrowed(const Tensor& values) {
+  Tensor narrow = Tensor::Allocate(TensorType(DType::kBfloat16, values.shape()));
+  for (int64_t i = 0; i < values.elements(); ++i)
+    narrow.mutable_data<uint16_t>()[i] = FloatToBfloat16(values.data<float>()[i]);
+  return narrow;
+}
+
+// The call with x and w in bfloat16, the residual and y in either.
+LinearCaseBf16 InBf16(LinearCaseF32 c, std::mt19937& random) {
+  LinearCaseBf16 narrow;
+  TestCall& call = narrow.call;
+  call = {.op = "Conv", .attrs = c.attrs, .inputs = c.inputs, .is_constant = c.constant};
+  call.variant = c.variant;
+  for (size_t i : {0, 1, 3}) {
+    if (call.inputs[i].defined() && (i < 3 || random() % 2 == 0))
+      call.inputs[i] = Narrowed(call.inputs[i]);
+  }
+  call.outputs = {BfloatOrFloat(c.output.shape, random)};
+  // Rounding to 8 significant bits, of a value that may be off by the bound.
+  for (size_t i = 0; i < c.bound.size() && call.outputs[0].dtype == DType::kBfloat16; ++i)
+    c.bound[i] += 0x1p-8 * (std::fabs(c.expected[i]) + c.bound[i]) + 0x1p-126;
+  narrow.exact = std::move(c);
+  return narrow;
+}
+
+// The same sums of bfloat16 values: channels in one block and in two, some of a vector.
+TEST(WinogradBf16, RandomShapes) {
+  std::mt19937 random(3);
+  const KernelDef& kernel = *FindKernel("conv_bf16");
+  for (int i = 0; i < 60 && !testing::Test::HasFatalFailure();) {
+    const auto pad = [&] { return static_cast<int64_t>(random() % 3); };
+    const Sizes s = {Pick<int64_t>(random, {1, 1, 2, 0}),
+                     1 + static_cast<int64_t>(random() % 14),
+                     1 + static_cast<int64_t>(random() % 14),
+                     Pick<int64_t>(random, {1, 2, 3, 15, 16, 17, 34, 128, 150}),
+                     Pick<int64_t>(random, {1, 8, 16, 17, 33, 50}),
+                     pad(),
+                     pad(),
+                     pad(),
+                     pad()};
+    if (s.out_height() < 1 || s.out_width() < 1) continue;
+    const bool bias = random() % 2 == 0, residual = random() % 3 == 0;
+    const Activation activation = RandomActivation(random);
+    for (int m : {2, 4}) {
+      const LinearCaseBf16 c =
+          InBf16(MakeCase(s, m, bias, residual, activation, random, true), random);
+      EXPECT_EQ(Bind(kernel, c.call, Isa::kScalar, 1).bound.plan.method, c.call.variant);
+      CheckLinearBf16(kernel, c, c.exact.name);
+    }
+    ++i;
+  }
+  // Several groups of columns, whose tiles are not whole lines of y.
+  for (int m : {2, 4})
+    CheckLinearBf16(kernel,
+                    InBf16(MakeCase({1, 5, 6, 4, 330, 1, 1, 1, 1}, m, true, true,
+                                    {ActivationKind::kRelu, 0, 0}, random, true),
+                           random),
+                    "groups");
+}
+
 TEST(WinogradF32, TheRuleFollowsSizes) {
   const auto choice = [](int64_t batch, int64_t size, int64_t channels_in, int64_t channels_out,
-                         int64_t stride = 1) {
+                         int64_t stride = 1, double direct = 1) {
     ConvShapeF32 s;
     s.batch = batch, s.channels_in = channels_in, s.channels_out = channels_out;
     s.in = s.out = {1, size, size}, s.kernel = {1, 3, 3}, s.pad = {0, 1, 1},
     s.stride = {1, stride, stride};
-    return ChooseWinogradF32(s);
+    return ChooseWinogradF32(s, direct);
   };
   EXPECT_EQ(choice(1, 56, 64, 64), 4);
   EXPECT_EQ(choice(1, 14, 256, 256), 4);
@@ -193,6 +264,10 @@ TEST(WinogradF32, TheRuleFollowsSizes) {
   EXPECT_EQ(choice(1, 2, 512, 512), 0);  // one tile
   EXPECT_EQ(choice(1, 112, 1, 1), 0);    // the transforms would take longer than the sum
   EXPECT_EQ(choice(1, 56, 64, 64, 2), 0);
+  // Beside products that are faster than float32's.
+  EXPECT_EQ(choice(1, 56, 64, 64, 1, 2), 4);
+  EXPECT_EQ(choice(1, 7, 512, 512, 1, 2), 0);
+  EXPECT_EQ(choice(1, 56, 64, 64, 1, 16), 0);
 }
 
 }  // namespace

@@ -25,10 +25,11 @@ struct WinogradOutputF32 {
   int64_t position_stride;
   int64_t columns;
   int lines, pixels;  // at most m each
-  float* y;           // the tile's first pixel, column 0
+  void* y;            // the tile's first pixel, column 0
   int64_t pixel_stride, line_stride;
-  const float* bias;      // may be null
-  const float* residual;  // may be null; strides of y
+  const float* bias;                           // may be null
+  const void* residual;                        // may be null; strides of y
+  bool y_bf16 = false, residual_bf16 = false;  // else float32; of functions that take bfloat16
   OutputBounds bounds;
 };
 
@@ -36,6 +37,9 @@ struct WinogradFnsF32 {
   // v[position * position_stride + c] = (B^T d_c B)[position], pixels: n x n addresses of
   // `channels` floats. Writes whole groups of 16 channels.
   void (*input)(const float* const* pixels, int64_t channels, int64_t position_stride, float* v);
+  // The same of bfloat16; null where no function takes it.
+  void (*input_bf16)(const uint16_t* const* pixels, int64_t channels, int64_t position_stride,
+                     float* v);
   // y[i, j, column] = activation((A^T product A)[i, j] + bias[column] + residual).
   void (*output)(const WinogradOutputF32& output);
   // u[position * position_stride + i] = (G g G^T)[position], for 16 columns i; g[tap * tap_stride +

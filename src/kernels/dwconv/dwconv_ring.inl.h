@@ -31,6 +31,7 @@ struct Ring {
   const int32_t* bias;
   const int8_t* weights;
   const int64_t part_bytes;
+  const float *const multiplier, *const offsets;  // of the block
   const bool has_offset, has_residual, wide;
   float* const range;
   mutable __m512 least = _mm512_setzero_ps(), most = _mm512_setzero_ps();  // of what was stored
@@ -42,6 +43,8 @@ struct Ring {
         bias(a.ring_bias + walk.index * 64),
         weights(static_cast<const int8_t*>(a.ring) + walk.index * (K * kGroups * 256)),
         part_bytes((a.shape.channels + 63) / 64 * (K * kGroups * 256)),
+        multiplier(a.multiplier + walk.block.channel),
+        offsets(a.offset == nullptr ? nullptr : a.offset + walk.block.channel),
         has_offset(a.offset != nullptr),
         has_residual(a.has_residual),
         wide(walk.block.wide),
@@ -186,9 +189,9 @@ struct Ring {
   void StoreReal(const RingWalk& walk, const __m512i* acc, int64_t offset, const float* residual,
                  float* y) const {
     By16(walk, acc, [&](__m512i sums, int piece, int channel, __mmask16 some) {
-      const int64_t c = walk.block.channel + channel, at = walk.y[piece] + offset + channel;
-      __m512 v = _mm512_mul_ps(_mm512_cvtepi32_ps(sums), _mm512_loadu_ps(args.multiplier + c));
-      if (has_offset) v = _mm512_add_ps(v, _mm512_loadu_ps(args.offset + c));
+      const int64_t at = walk.y[piece] + offset + channel;
+      __m512 v = _mm512_mul_ps(_mm512_cvtepi32_ps(sums), _mm512_loadu_ps(multiplier + channel));
+      if (has_offset) v = _mm512_add_ps(v, _mm512_loadu_ps(offsets + channel));
       if (has_residual)
         v = _mm512_add_ps(v, kMasked ? _mm512_maskz_loadu_ps(some, residual + at)
                                      : _mm512_loadu_ps(residual + at));

@@ -197,6 +197,7 @@ constexpr GemmKernels KernelsOf(const char* name, const GemmKernels* small) {
                          .row_step = kAmxRows,
                          .begin = BeginTask<Unit>,
                          .end = EndTask<Unit>,
+                         .speed = 16,
                          .small = small,
                          .least_rows = 5,
                          .least_depth = 8};

@@ -139,7 +139,7 @@ TEST(GemmBf16Amx, Products) {
 TEST(GemmBf16Amx, Convolutions) {
   if (!IsaSupported(Isa::kAmxSoftware)) GTEST_SKIP() << "no AVX-512";
   std::mt19937 random(3);
-  for (const int64_t channels : {3, 32, 40}) {
+  for (const int64_t channels : {7, 32, 40}) {
     TestCall call;
     call.op = "Conv";
     call.attrs.Set("channels_last", 1);
@@ -148,9 +148,9 @@ TEST(GemmBf16Amx, Convolutions) {
                    RandomBf16(Shape{20, channels, 3, 3}, random)};
     call.is_constant = {false, true};
     call.outputs = {TensorType(DType::kBfloat16, Shape{1, 9, 9, 20})};
-    // 81 pixels are 6 registers of rows, 20 channels two panels. Of three channels, 27 elements are
-    // one row of 14 pairs; else each tap of 16 or 20 pairs has its steps.
-    const int64_t steps = channels == 3 ? 1 : channels == 32 ? 9 : 18;
+    // 81 pixels are 6 registers of rows, 20 channels two panels. Of seven channels, 63 elements are
+    // one row of 32 pairs; else each tap of 16 or 20 pairs has its steps.
+    const int64_t steps = channels == 7 ? 2 : channels == 32 ? 9 : 18;
     EXPECT_EQ(RunBoth(kConvBf16, call).counts.products, 6 * 2 * steps) << channels;
   }
 }

@@ -83,7 +83,8 @@ const GemmKernels kGemmKernelsBf16Avx512 = {.name = "avx512bf16",
                                             .one_panel_rows = 28,
                                             .tile = EVOQ_GEMM_TILES(Tile),
                                             .lane_rows = 0,
-                                            .lane_tile = {}};
+                                            .lane_tile = {},
+                                            .speed = 2};
 const PairLayout kPairLayoutAvx512 = {.pair_rows = PairRows, .copy_runs = CopyRuns};
 
 }  // namespace evoq

@@ -21,6 +21,6 @@ struct Pairs {
 
 }  // namespace
 
-const GemmKernels kGemmKernelsBf16Neon = NeonKernels<Pairs>("neon_bf16", 5);
+const GemmKernels kGemmKernelsBf16Neon = NeonKernels<Pairs>("neon_bf16", 5, 2);
 
 }  // namespace evoq

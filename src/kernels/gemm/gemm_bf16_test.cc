@@ -1,5 +1,7 @@
 #include "kernels/gemm/gemm_bf16.h"
 
+#include "kernels/conv/conv_ways.h"
+#include "kernels/conv/tap_sums.h"
 #include "kernels/gemm/linear_bf16_testing.h"
 #include "kernels/layout.h"
 
@@ -221,6 +223,47 @@ TEST(ConvBf16, TileHeightsAndSegments) {
   s.in = {2, 5, 4};
   s.kernel = {3, 3, 3}, s.stride = {1, 1, 1}, s.dilation = {1, 1, 1}, s.pad = {1, 1, 1};
   CheckLinearBf16(kConvBf16, MakeConv(s, random), Label(s));
+}
+
+// All taps beside one another, also of transposed convolutions, in one band and in several.
+TEST(ConvBf16, TapsBeside) {
+  std::mt19937 random(11);
+  for (int i = 0; i < 100 && !testing::Test::HasFatalFailure();) {
+    ConvSizes s = RandomConv(i % 2 == 1, random);
+    if (s.in.size() > 2) continue;
+    s.group = 1;
+    s.channels_in = 2 * (1 + static_cast<int64_t>(random() % 20));
+    s.channels_out = 1 + static_cast<int64_t>(random() % 6);
+    if (i % 10 == 0) s.in[0] = 300;
+    const KernelDef& kernel = s.transposed ? kConvTransposeBf16 : kConvBf16;
+    LinearCaseBf16 c = MakeConv(s, random);
+    c.call.variant = kTapsBeside;
+    CheckLinearBf16(kernel, c, Label(s));
+    ++i;
+  }
+}
+
+// Where float32 is faster by another way than summing all taps, so is bfloat16.
+TEST(ConvBf16, TakesTheWaysOfFloat32) {
+  std::mt19937 random(12);
+  const auto method = [&](ConvSizes s, Isa isa) {
+    const KernelDef& kernel = s.transposed ? kConvTransposeBf16 : kConvBf16;
+    s.in = {24, 24};
+    return Bind(kernel, MakeConv(s, random).call, isa, 1).bound.plan.method;
+  };
+  ConvSizes last = Image(24, 64, 1, 3, 1), up = Image(24, 64, 1, 9, 2);
+  up.transposed = true;
+  for (Isa isa : TestIsas()) {
+    const int speed = RowFor(kGemmRowsBf16, isa).table->speed;
+    SCOPED_TRACE(IsaName(isa));
+    EXPECT_EQ(method(Image(24, 3, 16, 3, 2), isa), kInFloat32);
+    if (speed > 2) continue;
+    EXPECT_EQ(method(Image(24, 64, 64, 3, 1), isa), "winograd 4x4");
+    EXPECT_EQ(method(Image(24, 64, 64, 3, 2), isa), "");
+    EXPECT_EQ(method(Image(24, 3, 64, 7, 2), isa), speed == 1 ? kInFloat32 : "");
+    EXPECT_EQ(method(last, isa), kTapsBeside);
+    EXPECT_EQ(method(up, isa), kTapsBeside);
+  }
 }
 
 #if defined(__x86_64__)

@@ -107,7 +107,7 @@ class Task {
       if (plan_.kernels().widens) WidenRows(count);
       float* sums = sums_ + (split ? (row - block_row) * width : 0);
       RunPanels(count, group, group_end, sums, AheadOf(s, group, next, i - first_tile_));
-      if (tile_.last && plan_.curve != nullptr) {
+      if (tile_.last && (plan_.late() || plan_.curve != nullptr)) {
         const int64_t from = std::max(job_.column_begin, group * kPanelF32);
         const int64_t to = std::min(job_.column_end, group_end * kPanelF32);
         if (plan_.late()) {
@@ -209,10 +209,11 @@ class Task {
     }
   }
 
-  // The same on sums, rows `step` apart, before they are rounded to `columns` of y from `column`.
+  // The same, where there is one, on sums, rows `step` apart, before they are rounded to `columns`
+  // of y from `column`.
   void RoundRows(int count, int64_t step, int64_t column, int64_t columns, float* sums) const {
     const bool whole = columns == step;
-    for (int r = 0; r < (whole ? 1 : count); ++r)
+    for (int r = 0; plan_.curve != nullptr && r < (whole ? 1 : count); ++r)
       plan_.curve(sums + r * step, whole ? columns * count : columns);
     auto* y = static_cast<uint16_t*>(job_.y) + column;
     for (int r = 0; r < count; ++r)

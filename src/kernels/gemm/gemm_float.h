@@ -97,10 +97,13 @@ struct GemmTypes {
   IsaRow<GemmKernels> kernels;  // by kind of unit and instruction set
   bool y_bf16 = false, residual_bf16 = false;
   bool copied = false;  // the source copies its rows, so that no segment is longer than the copy
+  bool writes_bf16 = true;                                           // what the tiles can do
   void (*narrow)(const float* x, uint16_t* y, int64_t n) = nullptr;  // to bfloat16; with y_bf16
   void (*widen)(const uint16_t* x, float* y, int64_t n) = nullptr;   // with GemmKernels::widens
 };
-inline GemmTypes GemmTypesF32(Isa isa) { return {.kernels = RowFor(kGemmRowsF32, isa)}; }
+inline GemmTypes GemmTypesF32(Isa isa) {
+  return {.kernels = RowFor(kGemmRowsF32, isa), .writes_bf16 = false};
+}
 
 // What stays the same from run to run.
 struct GemmPlan {
@@ -127,8 +130,9 @@ struct GemmPlan {
   const GemmKernels& kernels() const { return *types.kernels.table; }
   // Tasks of one job.
   int64_t tasks() const { return row_blocks * column_blocks; }
-  // Sums wait for a function that bfloat16 results would be too coarse for.
-  bool late() const { return curve != nullptr && types.y_bf16; }
+  // Sums wait to be rounded: for a function that bfloat16 results would be too coarse for, or
+  // because tiles do not round.
+  bool late() const { return types.y_bf16 && (curve != nullptr || !types.writes_bf16); }
   KernelPlan Describe() const;
 };
 

@@ -43,7 +43,7 @@ void Tile(const GemmTile& t) {
 
 // Tiles of 1 to 6 rows, of which `rows` is the height for many.
 template <typename Unit>
-constexpr GemmKernels NeonKernels(const char* name, int rows) {
+constexpr GemmKernels NeonKernels(const char* name, int rows, int speed = 1) {
   return {.name = name,
           .rows = rows,
           .panels = 1,
@@ -54,7 +54,8 @@ constexpr GemmKernels NeonKernels(const char* name, int rows) {
                    {nullptr, Tile<Unit, 1>, Tile<Unit, 2>, Tile<Unit, 3>, Tile<Unit, 4>,
                     Tile<Unit, 5>, Tile<Unit, 6>}},
           .lane_rows = 0,
-          .lane_tile = {}};
+          .lane_tile = {},
+          .speed = speed};
 }
 
 }  // namespace

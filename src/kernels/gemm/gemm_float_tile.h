@@ -101,6 +101,8 @@ struct GemmKernels {
   void (*end)() = nullptr;
   // Pairs only: tiles read rows as float32, which the driver widens once for all panels.
   bool widens = false;
+  // Pairs only: multiply-adds in the time of one of float32.
+  int speed = 1;
   // Not null: the kernels of products of fewer rows, or of fewer units along K.
   const GemmKernels* small = nullptr;
   int64_t least_rows = 1, least_depth = 1;

@@ -188,7 +188,7 @@ void Winograd::Run(const void* const* in, void* const* out, const RunContext& co
   };
   ForAll(
       context.pool,
-      [&](int64_t tile, int64_t slot, int64_t i) {
+      [&](int64_t tile, int64_t slot, int64_t i, int) {
         TransformTile(x, tile, v_of(slot) + i * v_row);
       },
       [&](int64_t chunk, int64_t group, int64_t from, int64_t to) {

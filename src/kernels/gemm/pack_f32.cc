@@ -108,7 +108,8 @@ Result<const float*> PanelsOfConstant(const Tensor& constant, const char* layout
     return reinterpret_cast<const float*>(constant.raw());
   }
   const auto pack = [&]() -> Result<AlignedBuffer> {
-    EVOQ_ASSIGN(const Tensor plain, ToFloat32(constant));
+    EVOQ_ASSIGN(const Tensor stored, ToPlain(constant));
+    EVOQ_ASSIGN(const Tensor plain, ToFloat32(stored));
     EVOQ_ASSIGN(const PanelShapeF32 shape, PanelShapeOf(layout, plain.type()));
     AlignedBuffer packed(static_cast<size_t>(shape.floats()) * sizeof(float));
     PackPanelsF32(shape, plain.data<float>(), 0, shape.panels(),

@@ -44,7 +44,7 @@ struct WinogradTiles {
     return tiles / chunks * chunk + std::min(chunk, tiles % chunks);
   }
 
-  // transform(tile, slot, i): tile becomes the i-th of the transformed ones in slot.
+  // transform(tile, slot, i, thread): tile becomes the i-th of the transformed ones in slot.
   // multiply(chunk, group, from, to): a group of the chunk that lies transformed in slot `from`,
   // with products in slot `to`. There are as many slots as threads.
   template <typename Transform, typename Multiply>
@@ -55,20 +55,22 @@ struct WinogradTiles {
       pool.ParallelFor(chunks, 1, [&](int64_t begin, int64_t end, int thread) {
         for (int64_t chunk = begin; chunk < end; ++chunk) {
           const int64_t first = ChunkBegin(chunk), last = ChunkBegin(chunk + 1);
-          for (int64_t tile = first; tile < last; ++tile) transform(tile, thread, tile - first);
+          for (int64_t tile = first; tile < last; ++tile)
+            transform(tile, thread, tile - first, thread);
           for (int64_t group = 0; group < groups; ++group) multiply(chunk, group, thread, thread);
         }
       });
       return;
     }
     // At most as many chunks as threads: each has a slot.
-    pool.ParallelFor(tiles, CeilDiv(tiles, int64_t{4} * threads), [&](int64_t begin, int64_t end) {
-      int64_t chunk = 0;
-      for (int64_t tile = begin; tile < end; ++tile) {
-        while (tile >= ChunkBegin(chunk + 1)) ++chunk;
-        transform(tile, chunk, tile - ChunkBegin(chunk));
-      }
-    });
+    pool.ParallelFor(tiles, CeilDiv(tiles, int64_t{4} * threads),
+                     [&](int64_t begin, int64_t end, int thread) {
+                       int64_t chunk = 0;
+                       for (int64_t tile = begin; tile < end; ++tile) {
+                         while (tile >= ChunkBegin(chunk + 1)) ++chunk;
+                         transform(tile, chunk, tile - ChunkBegin(chunk), thread);
+                       }
+                     });
     pool.ParallelFor(chunks * groups, 1, [&](int64_t begin, int64_t end, int thread) {
       for (int64_t i = begin; i < end; ++i) multiply(i / groups, i % groups, i / groups, thread);
     });

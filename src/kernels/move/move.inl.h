@@ -135,8 +135,8 @@ void Tiled(const T* x, T* y, int64_t rows, int64_t columns, int64_t x_stride, in
 }
 
 template <typename T>
-void TiledPlain(const T* x, T* y, int64_t rows, int64_t columns, int64_t x_stride,
-                int64_t y_stride) {
+[[gnu::noinline]] void TiledPlain(const T* x, T* y, int64_t rows, int64_t columns, int64_t x_stride,
+                                  int64_t y_stride) {
   Tiled<T, 8>(
       x, y, rows, columns, x_stride, y_stride,
       [=](const T* p, T* q) {
@@ -282,44 +282,73 @@ void Bytes(const uint8_t* x, uint8_t* y, int64_t rows, int64_t columns, int64_t 
   TiledPlain(x, y, rows, columns, x_stride, y_stride);
 }
 
-template <typename T>
-using Vec16 = Vec<T, 16>;
+#if defined(__AVX2__)
+[[gnu::noinline]] void HalfBlock(const uint16_t* x, uint16_t* y, int64_t x_stride,
+                                 int64_t y_stride) {
+  Block16<uint16_t>(x, y, x_stride, y_stride);
+}
+#endif
 
-template <typename T>
+void Halves(const uint16_t* x, uint16_t* y, int64_t rows, int64_t columns, int64_t x_stride,
+            int64_t y_stride) {
+#if defined(__AVX2__)
+  if (rows >= 16 && columns >= 16) {  // the last block beside and below overlaps the one before it
+    constexpr int64_t kBand = 64;     // whole lines of y's rows
+    for (int64_t i0 = 0; i0 < rows; i0 += kBand) {
+      const int64_t i1 = i0 + kBand < rows ? i0 + kBand : rows;
+      for (int64_t j0 = 0; j0 < columns; j0 += 16) {
+        const int64_t j = j0 + 16 < columns ? j0 : columns - 16;
+        for (int64_t i2 = i0; i2 < i1; i2 += 16) {
+          const int64_t i = i2 + 16 < rows ? i2 : rows - 16;
+          HalfBlock(x + i * x_stride + j, y + j * y_stride + i, x_stride, y_stride);
+        }
+      }
+    }
+    return;
+  }
+#endif
+  TiledPlain(x, y, rows, columns, x_stride, y_stride);
+}
+
+using Bytes16 = Vec<uint8_t, 16>;
+
+// Signed bytes become unsigned ones of another zero point as they are read.
 struct Dequantizer {
   float scale;
   int32_t zero;
+  uint8_t flipped;  // 0x80 of signed bytes, else 0
 
-  float Real(T q) const { return static_cast<float>(q - zero) * scale; }
-  void Store(float* to, Vec<T, 16> q) const {
+  float Real(uint8_t q) const { return static_cast<float>((q ^ flipped) - zero) * scale; }
+  Bytes16 Load(const uint8_t* from) const { return LoadVec<uint8_t, 16>(from) ^ flipped; }
+  void Store(float* to, Bytes16 q) const {
     StoreVec<float, 16>(to, Convert<float, 16>(Convert<int32_t, 16>(q) - zero) * scale);
   }
 };
 
 // 16 rows, some of 16 columns.
-template <typename T>
-inline void RealBlock16(const Dequantizer<T>& by, const T* x, float* y, int64_t x_stride,
+inline void RealBlock16(const Dequantizer& by, const uint8_t* x, float* y, int64_t x_stride,
                         int64_t y_stride, int64_t columns) {
-  Vec<T, 16> a[16];
+  Bytes16 a[16];
 #pragma GCC unroll 16
-  for (int i = 0; i < 16; ++i) a[i] = LoadVec<T, 16>(x + i * x_stride);
-  Turn16<InterleaveVec<T>>(a);
+  for (int i = 0; i < 16; ++i) a[i] = by.Load(x + i * x_stride);
+  Turn16<InterleaveVec<uint8_t>>(a);
   for (int64_t i = 0; i < columns; ++i) by.Store(y + i * y_stride, a[i]);
 }
 
 #if defined(__AVX512BW__)
 // The lines of y that are written next but one are fetched.
-template <typename T>
-inline void RealBlock64(const Dequantizer<T>& by, const T* x, float* y, int64_t x_stride,
+inline void RealBlock64(const Dequantizer& by, const uint8_t* x, float* y, int64_t x_stride,
                         int64_t y_stride) {
+  const __m512i flipped = _mm512_set1_epi8(static_cast<char>(by.flipped));
   __m512i a[16];
 #pragma GCC unroll 16
-  for (int i = 0; i < 16; ++i) a[i] = _mm512_loadu_si512(x + i * x_stride);
+  for (int i = 0; i < 16; ++i)
+    a[i] = _mm512_xor_si512(_mm512_loadu_si512(x + i * x_stride), flipped);
   Turn16<InterleaveLanes>(a);
   const auto store = [&](int column, __m128i q) {
     float* to = y + column * y_stride;
     __builtin_prefetch(to + 32, 1);
-    by.Store(to, __builtin_bit_cast(Vec16<T>, q));
+    by.Store(to, __builtin_bit_cast(Bytes16, q));
   };
 #pragma GCC unroll 16
   for (int i = 0; i < 16; ++i) {
@@ -330,13 +359,13 @@ inline void RealBlock64(const Dequantizer<T>& by, const T* x, float* y, int64_t 
   }
 }
 #else
-template <typename T>
-inline void RealBlock64(const Dequantizer<T>&, const T*, float*, int64_t, int64_t) {}
+inline void RealBlock64(const Dequantizer&, const uint8_t*, float*, int64_t, int64_t) {}
 #endif
 
-template <typename T>
-void DequantizeBytes(const Dequantizer<T>& by, const T* x, float* y, int64_t rows, int64_t columns,
-                     int64_t x_stride, int64_t y_stride) {
+void Dequantize(const ByteScale& scale, const uint8_t* x, float* y, int64_t rows, int64_t columns,
+                int64_t x_stride, int64_t y_stride) {
+  const Dequantizer by = {scale.scale, scale.zero + (scale.is_signed ? 128 : 0),
+                          static_cast<uint8_t>(scale.is_signed ? 0x80 : 0)};
   int64_t done = 0;
   if (rows >= 16 && columns >= 16) {  // the last blocks overlap those before
     const int64_t step = columns >= kBlockColumns ? kBlockColumns : 16;
@@ -344,7 +373,7 @@ void DequantizeBytes(const Dequantizer<T>& by, const T* x, float* y, int64_t row
       const int64_t j = j0 + step < columns ? j0 : columns - step;
       for (int64_t i0 = 0; i0 < rows; i0 += 16) {
         const int64_t i = i0 + 16 < rows ? i0 : rows - 16;
-        const T* from = x + i * x_stride + j;
+        const uint8_t* from = x + i * x_stride + j;
         float* to = y + j * y_stride + i;
         step == 64 ? RealBlock64(by, from, to, x_stride, y_stride)
                    : RealBlock16(by, from, to, x_stride, y_stride, 16);
@@ -362,14 +391,6 @@ void DequantizeBytes(const Dequantizer<T>& by, const T* x, float* y, int64_t row
   }
 }
 
-void Dequantize(const ByteScale& by, const uint8_t* x, float* y, int64_t rows, int64_t columns,
-                int64_t x_stride, int64_t y_stride) {
-  if (!by.is_signed)
-    return DequantizeBytes<uint8_t>({by.scale, by.zero}, x, y, rows, columns, x_stride, y_stride);
-  DequantizeBytes<int8_t>({by.scale, by.zero}, reinterpret_cast<const int8_t*>(x), y, rows, columns,
-                          x_stride, y_stride);
-}
-
 void Transpose(const void* x, void* y, int64_t rows, int64_t columns, int64_t x_stride,
                int64_t y_stride, int size) {
   switch (size) {
@@ -377,8 +398,8 @@ void Transpose(const void* x, void* y, int64_t rows, int64_t columns, int64_t x_
       return Bytes(static_cast<const uint8_t*>(x), static_cast<uint8_t*>(y), rows, columns,
                    x_stride, y_stride);
     case 2:
-      return TiledPlain(static_cast<const uint16_t*>(x), static_cast<uint16_t*>(y), rows, columns,
-                        x_stride, y_stride);
+      return Halves(static_cast<const uint16_t*>(x), static_cast<uint16_t*>(y), rows, columns,
+                    x_stride, y_stride);
     case 4:
       return Words(static_cast<const uint32_t*>(x), static_cast<uint32_t*>(y), rows, columns,
                    x_stride, y_stride);

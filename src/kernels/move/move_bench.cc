@@ -76,6 +76,10 @@ EVOQ_CASE(Transpose, c64_56_u8_to_last, DType::kUint8, {1, 64, 56, 56}, kToLast)
 EVOQ_CASE(Transpose, c64_56_u8_to_first, DType::kUint8, {1, 56, 56, 64}, kToFirst);
 EVOQ_CASE(Transpose, c64_56_f32_to_last, DType::kFloat32, {1, 64, 56, 56}, kToLast);
 EVOQ_CASE(Transpose, c64_56_f32_to_first, DType::kFloat32, {1, 56, 56, 64}, kToFirst);
+EVOQ_CASE(Transpose, c64_56_bf16_to_last, DType::kBfloat16, {1, 64, 56, 56}, kToLast);
+EVOQ_CASE(Transpose, c64_56_bf16_to_first, DType::kBfloat16, {1, 56, 56, 64}, kToFirst);
+EVOQ_CASE(Transpose, c64_224_bf16_to_last, DType::kBfloat16, {1, 64, 224, 224}, kToLast);
+EVOQ_CASE(Transpose, image_bf16_to_last, DType::kBfloat16, {1, 3, 224, 224}, kToLast);
 EVOQ_CASE(Transpose, c144_56_f32_to_last, DType::kFloat32, {1, 144, 56, 56}, kToLast);
 EVOQ_CASE(Transpose, c144_56_f32_to_first, DType::kFloat32, {1, 56, 56, 144}, kToFirst);
 EVOQ_CASE(Transpose, c21_129_f32_to_first, DType::kFloat32, {1, 129, 129, 21}, kToFirst);

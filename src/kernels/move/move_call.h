@@ -59,6 +59,13 @@ inline std::optional<std::vector<int64_t>> ConstantInts(const KernelCall& call, 
   return *values;
 }
 
+// What DepthToSpace and SpaceToDepth do, of a call that their kernels take: x with its blocks as
+// axes of their own, permuted.
+struct Rearrangement {
+  std::vector<int64_t> split, perm;
+};
+Rearrangement RearrangementOf(const KernelCall& call);
+
 // y = x of `sizes` with its axes permuted: axis i of y is axis perm[i] of x.
 BoundKernel BindPermutation(const std::vector<int64_t>& sizes, const std::vector<int64_t>& perm,
                             int64_t element, const BindOptions& options);

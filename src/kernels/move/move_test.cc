@@ -208,7 +208,7 @@ TEST(Move, TransposeRandomShapes) {
     TestCall t;
     t.op = "Transpose";
     t.attrs.Set("perm", perm);
-    const DType dtype = round % 2 == 0 ? DType::kUint8 : DType::kFloat32;
+    const DType dtype = std::array{DType::kUint8, DType::kFloat32, DType::kInt16}[round / 2 % 3];
     t.inputs = {RandomTensor(TensorType(dtype, Shape(sizes)), round)};
     t.outputs = {TensorType(dtype, Shape{sizes[perm[0]], sizes[perm[1]], sizes[perm[2]]})};
     ExpectKernel(kTransposeKernel, t, {TransposeReference(t.inputs[0], perm, t.outputs[0])},

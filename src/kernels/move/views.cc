@@ -167,11 +167,9 @@ Result<BoundKernel> BindSplit(const KernelCall& call, const BindOptions& options
   return BoundKernel::Of(std::move(state));
 }
 
-// ---- DepthToSpace, SpaceToDepth: x seen with its blocks split off, permuted
+}  // namespace
 
-struct Rearrangement {
-  std::vector<int64_t> split, perm;
-};
+// ---- DepthToSpace, SpaceToDepth
 
 Rearrangement RearrangementOf(const KernelCall& call) {
   const auto s = call.inputs[0].shape.sizes();
@@ -192,6 +190,8 @@ Rearrangement RearrangementOf(const KernelCall& call) {
   if (crd) return {{s[0], c, b, b, s[2], s[3]}, {0, 1, 4, 2, 5, 3}};
   return {{s[0], b, b, c, s[2], s[3]}, {0, 3, 4, 1, 5, 2}};
 }
+
+namespace {
 
 std::optional<Reason> RejectBlocks(const KernelCall& call) {
   if (auto rejection = RejectCommon(call)) return rejection;

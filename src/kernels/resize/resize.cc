@@ -46,9 +46,10 @@ void PickElements(const void* x, void* y, const std::vector<int64_t>& index) {
     static_cast<T*>(y)[o] = static_cast<const T*>(x)[index[o]];
 }
 
-// Each of n elements twice, 16 bytes at a time; the last 16 overlap those before.
+// Each of n elements twice, 16 bytes at a time; the last 16 overlap those before. The same `again`
+// bytes behind y, unless that is 0.
 template <typename T>
-void DoubleElements(const std::byte* x, std::byte* y, int64_t n) {
+void DoubleElements(const std::byte* x, std::byte* y, int64_t n, int64_t again) {
   constexpr int kStep = 16 / sizeof(T);
   typedef T V __attribute__((vector_size(16)));
   const auto step = [&](int64_t i) {
@@ -62,12 +63,17 @@ void DoubleElements(const std::byte* x, std::byte* y, int64_t n) {
       high =
           __builtin_shufflevector(v, v, 8, 8, 9, 9, 10, 10, 11, 11, 12, 12, 13, 13, 14, 14, 15, 15);
     }
-    std::memcpy(y + 2 * i * static_cast<int64_t>(sizeof(T)), &low, 16);
-    std::memcpy(y + 2 * i * static_cast<int64_t>(sizeof(T)) + 16, &high, 16);
+    std::byte* const to = y + 2 * i * static_cast<int64_t>(sizeof(T));
+    std::memcpy(to, &low, 16);
+    std::memcpy(to + 16, &high, 16);
+    std::memcpy(to + again, &low, 16);
+    std::memcpy(to + again + 16, &high, 16);
   };
   if (n < kStep) {
-    for (int64_t i = 0; i < 2 * n; ++i)
-      reinterpret_cast<T*>(y)[i] = reinterpret_cast<const T*>(x)[i / 2];
+    for (int64_t i = 0; i < 2 * n; ++i) {
+      const T v = reinterpret_cast<const T*>(x)[i / 2];
+      reinterpret_cast<T*>(y)[i] = v, reinterpret_cast<T*>(y + again)[i] = v;
+    }
     return;
   }
   for (int64_t i = 0; i + kStep < n; i += kStep) step(i);
@@ -76,17 +82,18 @@ void DoubleElements(const std::byte* x, std::byte* y, int64_t n) {
 
 struct NearestState {
   ResizePlan plan;
-  int64_t pixel, element, grain = 1;  // pixel: bytes of its channels
-  bool doubling = false;              // along w
+  int64_t pixel, element, grain = 1;             // pixel: bytes of its channels
+  bool doubling = false, doubling_rows = false;  // along w of single elements, and along h too
 
-  void Row(const std::byte* x, std::byte* y) const {
+  // To y, and where rows are doubled to `again` bytes behind it.
+  void Row(const std::byte* x, std::byte* y, int64_t again = 0) const {
     if (plan.w.keep) {
       std::memcpy(y, x, static_cast<size_t>(plan.w.in * pixel));
     } else if (plan.channels == 1 && element == 1) {
-      doubling ? DoubleElements<uint8_t>(x, y, plan.w.in)
+      doubling ? DoubleElements<uint8_t>(x, y, plan.w.in, again)
                : PickElements<uint8_t>(x, y, plan.w.index);
     } else if (plan.channels == 1 && element == 4) {
-      doubling ? DoubleElements<uint32_t>(x, y, plan.w.in)
+      doubling ? DoubleElements<uint32_t>(x, y, plan.w.in, again)
                : PickElements<uint32_t>(x, y, plan.w.index);
     } else {
       for (int64_t o = 0; o < plan.w.out; ++o)
@@ -105,7 +112,10 @@ struct NearestState {
         const int64_t ih = plan.h.keep ? oh : plan.h.index[oh],
                       id = plan.d.keep ? od : plan.d.index[od];
         const int64_t from = (image * plan.d.in + id) * plan.h.in + ih;
-        if (from == previous) {
+        if (doubling_rows && oh % 2 == 0 && row + 1 < end) {
+          Row(static_cast<const std::byte*>(in[0]) + from * x_row, y + row * y_row, y_row);
+          ++row, ++oh;
+        } else if (from == previous) {
           std::memcpy(y + row * y_row, y + (row - 1) * y_row, static_cast<size_t>(y_row));
         } else {
           Row(static_cast<const std::byte*>(in[0]) + from * x_row, y + row * y_row);
@@ -126,6 +136,8 @@ Result<BoundKernel> BindNearest(const KernelCall& call, const BindOptions& optio
   state.element = DTypeBits(call.inputs[0].dtype) / 8;
   state.pixel = state.plan.channels * state.element;
   state.doubling = IsDoubling(state.plan.w);
+  state.doubling_rows = state.doubling && state.plan.channels == 1 &&
+                        (state.element == 1 || state.element == 4) && IsDoubling(state.plan.h);
   const int64_t rows = state.plan.images * state.plan.d.out * state.plan.h.out;
   if (state.pixel == 0) state.plan.images = 0;
   state.grain = Grain(

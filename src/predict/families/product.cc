@@ -110,10 +110,14 @@ bool Dilated(const CostInput& input) {
 // window of few channels as one tap.
 void MergeLines(const CostInput& input, const Rates& rates, Product& p, Terms& terms) {
   constexpr int64_t kThinChannels = 16;
-  const int64_t across = LastKernelSize(input), channels = p.channels(),
+  // Some taps reach an output of a transposed convolution, and p.channels() are those of all.
+  const int64_t across = LastKernelSize(input),
+                channels = input.node.op == "ConvTranspose"
+                               ? input.args.inputs[1].shape[0].value / p.groups
+                               : p.channels(),
                 pixels = input.in_elements() / std::max<int64_t>(channels * p.groups, 1);
-  const bool whole = channels % 4 == 0,
-             merges = p.groups == 1 && across > 1 && channels <= kThinChannels && !Dilated(input);
+  const bool whole = channels % 4 == 0, merges = p.groups == 1 && across > 1 &&
+                                                 p.channels() <= kThinChannels && !Dilated(input);
   if (!whole) {
     // One to three channels expand by a shuffle of vectors.
     terms[kCopies] =
@@ -122,7 +126,7 @@ void MergeLines(const CostInput& input, const Rates& rates, Product& p, Terms& t
     terms[kCopies] = Vectors(input.in_elements()) * rates.cycle_ns;
   }
   if (!merges) return;
-  p.depth = p.taps * RoundUp(channels, 4);
+  p.depth = p.depth * RoundUp(channels, 4) / std::max<int64_t>(channels, 1);
   p.taps /= across;
 }
 
@@ -188,6 +192,12 @@ void Count(const CostInput& input, const Rates& rates, Terms& terms) {
   CountBytes(input, rates, terms);
 }
 
+// The input is widened as a whole.
+void CountInFloat(const CostInput& input, const Rates& rates, Terms& terms) {
+  Count<1, Peak::kFloat32>(input, rates, terms);
+  terms[kCopies] += 2 * Vectors(input.in_elements()) * rates.cycle_ns;
+}
+
 // A product of all steps' inputs, then one of the state for each step, whose weights are read
 // again, and the gates' functions.
 void CountRecurrent(const CostInput& input, const Rates& rates, Terms& terms) {
@@ -244,15 +254,21 @@ void CountWinograd(const CostInput& input, const Rates& rates, Terms& terms) {
 
 }  // namespace
 
-extern const CostFamily kFamilyWinograd, kFamilyDirectInt8, kFamilyProductInt8,
+extern const CostFamily kFamilyWinograd, kFamilyBf16InFloat, kFamilyDirectInt8, kFamilyProductInt8,
     kFamilyProductDynamic, kFamilyProductPair, kFamilyProductWeights8, kFamilyProductBf16,
     kFamilyProductFloat, kFamilyTransposedInt8, kFamilyTransposedBf16, kFamilyTransposedFloat,
     kFamilyRecurrent;
 const CostFamily kFamilyWinograd = {
     .name = "winograd_f32",
-    .kernels = "conv_f32",
+    .kernels = "conv_f32 conv_bf16",
     .method = "*winograd*",
     .count = CountWinograd,
+};
+const CostFamily kFamilyBf16InFloat = {
+    .name = "product_f32",
+    .kernels = "conv_bf16",
+    .method = "*in float32",
+    .count = CountInFloat,
 };
 const CostFamily kFamilyDirectInt8 = {
     .name = "direct_int8",

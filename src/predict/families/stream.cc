@@ -5,6 +5,7 @@
 #include "base/math.h"
 #include "kernels/attention/attention_call.h"
 #include "kernels/elementwise/broadcast.h"
+#include "kernels/move/move_call.h"
 #include "ops/op.h"
 #include "predict/families/count.h"
 
@@ -166,10 +167,9 @@ void CountReduce(const CostInput& input, const Rates& rates, Terms& terms) {
 
 // Axes that stay together are one. Runs of the last one where it stays last or, where it moves,
 // blocks of 16 x 16 of the planes that are turned.
-void CountTranspose(const CostInput& input, const Rates& rates, Terms& terms) {
+void CountPermutation(const CostInput& input, const std::vector<int64_t>& x,
+                      const std::vector<int64_t>& perm, const Rates& rates, Terms& terms) {
   CountBytes(input, rates, terms);
-  const std::vector<int64_t> perm = input.node.attrs.Ints("perm", {}),
-                             x = input.args.inputs[0].shape.sizes();
   struct Axis {
     int64_t size, last;  // the axis of x at its end
   };
@@ -206,6 +206,16 @@ void CountTranspose(const CostInput& input, const Rates& rates, Terms& terms) {
     if (to.size < 16 && to.size != 3)
       terms[kOutputs] = static_cast<double>(4 * elements / to.size) * rates.cycle_ns;
   }
+}
+
+void CountTranspose(const CostInput& input, const Rates& rates, Terms& terms) {
+  CountPermutation(input, input.args.inputs[0].shape.sizes(), input.node.attrs.Ints("perm", {}),
+                   rates, terms);
+}
+
+void CountBlocks(const CostInput& input, const Rates& rates, Terms& terms) {
+  const Rearrangement moved = RearrangementOf(input.args.call);
+  CountPermutation(input, moved.split, moved.perm, rates, terms);
 }
 
 // Multiply-adds of the nodes of a subgraph, and how many nodes there are.
@@ -248,8 +258,8 @@ extern const CostFamily kFamilyPoolInt8, kFamilyPoolBf16, kFamilyPoolFloat, kFam
     kFamilyReduce, kFamilyBinaryByte, kFamilyBinaryBf16, kFamilyBinaryFloat, kFamilyCheapUnary,
     kFamilyUnaryByte, kFamilyUnaryBf16, kFamilyErf, kFamilyTanh, kFamilyCurve, kFamilyUnaryFloat,
     kFamilyQuantize, kFamilyDequantize, kFamilyDynamicQuantize, kFamilyCast, kFamilyTranspose,
-    kFamilyCopy, kFamilyGather, kFamilyMove, kFamilyPad, kFamilyCompare, kFamilyReference,
-    kFamilyOther;
+    kFamilyBlocks, kFamilyCopy, kFamilyGather, kFamilyMove, kFamilyPad, kFamilyCompare,
+    kFamilyReference, kFamilyOther;
 const CostFamily kFamilyPoolInt8 = {
     .name = "pool_int8",
     .kernels = "*maxpool_u8 *avgpool_u8",
@@ -381,6 +391,11 @@ const CostFamily kFamilyTranspose = {
     .kernels = "transpose",
     .count = CountTranspose,
 };
+const CostFamily kFamilyBlocks = {
+    .name = "transpose",
+    .kernels = "depth_to_space space_to_depth",
+    .count = CountBlocks,
+};
 const CostFamily kFamilyCopy = {
     .name = "copy",
     .kernels = "copy* concat split",
@@ -393,7 +408,7 @@ const CostFamily kFamilyGather = {
 };
 const CostFamily kFamilyMove = {
     .name = "move",
-    .kernels = "slice expand tile *space* tensor_scatter unfold_tensor cum_sum",
+    .kernels = "slice expand tile tensor_scatter unfold_tensor cum_sum",
     .count = CountView,
 };
 const CostFamily kFamilyPad = {
