@@ -301,8 +301,8 @@ std::vector<std::string> ConvVariants(const KernelCall& call, const BindOptions&
   return ConvVariantsOf(shape, KernelsFor(options.isa).speed);
 }
 
-Result<BoundKernel> BindEither(const KernelCall& call, bool transposed,
-                               const BindOptions& options) {
+EVOQ_SMALL_CODE Result<BoundKernel> BindEither(const KernelCall& call, bool transposed,
+                                               const BindOptions& options) {
   ConvBf16 state;
   if (const auto why = ReadShape(call, transposed, state.shape))
     return Unsupported("{}", why->sentence);
