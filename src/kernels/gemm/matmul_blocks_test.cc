@@ -228,6 +228,19 @@ TEST(MatMulBlocks, GroupsOfUnits) {
   }
 }
 
+// How a product of so many rows of the data is bound.
+KernelPlan PlanOf(const Tensor& w, int64_t rows, int64_t data_block, Isa isa,
+                  bool one_set_of_ports) {
+  std::mt19937 random(8);
+  CpuModel cpu = CpuModelHere();
+  cpu.one_set_of_ports = one_set_of_ports;
+  const LinearCaseF32 c = MakeCase(rows, w, data_block, random);
+  const std::vector<TensorType> types = {c.inputs[0].type(), w.type(), TensorType(), TensorType()};
+  const std::vector<const Tensor*> constants = {nullptr, &w, nullptr, nullptr};
+  const KernelCall call{"MatMul", c.attrs, types, {&c.output, 1}, constants};
+  return kMatMulBlocks.bind(call, {isa, 1, "", &cpu})->plan;
+}
+
 // Where everything waits for the same ports (CpuModel::one_set_of_ports) more rows than a tile has
 // take tall ones, and more than two of these unpack.
 TEST(MatMulBlocks, CutsRowsBySizeAndCores) {
@@ -239,14 +252,7 @@ TEST(MatMulBlocks, CutsRowsBySizeAndCores) {
     if (!IsaSupported(isa)) continue;
     const BlockTable& table = *RowFor(kBlockRows, isa).table;
     const auto plan = [&](int64_t rows, bool one_set_of_ports, int64_t data_block = 32) {
-      CpuModel cpu = CpuModelHere();
-      cpu.one_set_of_ports = one_set_of_ports;
-      const LinearCaseF32 c = MakeCase(rows, w, data_block, random);
-      const std::vector<TensorType> types = {c.inputs[0].type(), w.type(), TensorType(),
-                                             TensorType()};
-      const std::vector<const Tensor*> constants = {nullptr, &w, nullptr, nullptr};
-      const KernelCall call{"MatMul", c.attrs, types, {&c.output, 1}, constants};
-      const KernelPlan bound = kMatMulBlocks.bind(call, {isa, 1, "", &cpu})->plan;
+      const KernelPlan bound = PlanOf(w, rows, data_block, isa, one_set_of_ports);
       return fmt::format("{} {}", bound.tile_rows, bound.method);
     };
     const auto tiles = [](int rows, bool unpacks = false) {
@@ -272,14 +278,7 @@ TEST(MatMulBlocks, UnpacksSteps) {
     if (!IsaSupported(isa)) continue;
     const BlockTable& table = *RowFor(kBlockRows, isa).table;
     const auto method = [&](int64_t rows, int64_t data_block, bool one_set_of_ports) {
-      CpuModel cpu = CpuModelHere();
-      cpu.one_set_of_ports = one_set_of_ports;
-      const LinearCaseF32 c = MakeCase(rows, w, data_block, random);
-      const std::vector<TensorType> types = {c.inputs[0].type(), w.type(), TensorType(),
-                                             TensorType()};
-      const std::vector<const Tensor*> constants = {nullptr, &w, nullptr, nullptr};
-      const KernelCall call{"MatMul", c.attrs, types, {&c.output, 1}, constants};
-      return kMatMulBlocks.bind(call, {isa, 1, "", &cpu})->plan.method;
+      return PlanOf(w, rows, data_block, isa, one_set_of_ports).method;
     };
     const bool can = table.unpack_steps != nullptr;
     EXPECT_EQ(can, isa != Isa::kAvx2) << IsaName(isa);
