@@ -154,15 +154,16 @@ void Words4(const uint32_t* x, uint32_t* y, int64_t rows, int64_t columns, int64
       [=](const uint32_t* p, uint32_t* q) { Block4(p, q, x_stride, y_stride); }, Plain<uint32_t>);
 }
 
-#if defined(__AVX512F__)
-[[gnu::noinline]] void WordBlock(const uint32_t* x, uint32_t* y, int64_t x_stride,
-                                 int64_t y_stride) {
-  Block16<uint32_t>(x, y, x_stride, y_stride);
+#if defined(__AVX2__)
+template <typename T>
+[[gnu::noinline]] void BlockOf16(const T* x, T* y, int64_t x_stride, int64_t y_stride) {
+  Block16<T>(x, y, x_stride, y_stride);
 }
 
 // Pixels to planes, at least 16 of each: whole lines of 16 planes at once, some of a plane before
 // the next planes. The last block beside and below overlaps the one before it.
-void WordBlocks(const uint32_t* x, uint32_t* y, int64_t rows, int64_t columns, int64_t x_stride,
+template <typename T>
+void BlocksOf16(const T* x, T* y, int64_t rows, int64_t columns, int64_t x_stride,
                 int64_t y_stride) {
   constexpr int64_t kBand = 64;
   for (int64_t i0 = 0; i0 < rows; i0 += kBand) {
@@ -171,7 +172,7 @@ void WordBlocks(const uint32_t* x, uint32_t* y, int64_t rows, int64_t columns, i
       const int64_t j = j0 + 16 < columns ? j0 : columns - 16;
       for (int64_t i2 = i0; i2 < i1; i2 += 16) {
         const int64_t i = i2 + 16 < rows ? i2 : rows - 16;
-        WordBlock(x + i * x_stride + j, y + j * y_stride + i, x_stride, y_stride);
+        BlockOf16(x + i * x_stride + j, y + j * y_stride + i, x_stride, y_stride);
       }
     }
   }
@@ -186,11 +187,11 @@ void Words(const uint32_t* x, uint32_t* y, int64_t rows, int64_t columns, int64_
   const auto block = [=](const uint32_t* p, uint32_t* q) {
     for (int i = 0; i < 16; ++i) __builtin_prefetch(p + i * x_stride + 32);
     for (int i = 16; i < 32; ++i) __builtin_prefetch(q + i * y_stride, 1);
-    WordBlock(p, q, x_stride, y_stride);
+    BlockOf16(p, q, x_stride, y_stride);
   };
   if (x_stride > y_stride)
     return Tiled<uint32_t, 16>(x, y, rows, columns, x_stride, y_stride, block, Words4);
-  if (rows >= 16 && columns >= 16) return WordBlocks(x, y, rows, columns, x_stride, y_stride);
+  if (rows >= 16 && columns >= 16) return BlocksOf16(x, y, rows, columns, x_stride, y_stride);
 #endif
   Words4(x, y, rows, columns, x_stride, y_stride);
 }
@@ -282,30 +283,10 @@ void Bytes(const uint8_t* x, uint8_t* y, int64_t rows, int64_t columns, int64_t 
   TiledPlain(x, y, rows, columns, x_stride, y_stride);
 }
 
-#if defined(__AVX2__)
-[[gnu::noinline]] void HalfBlock(const uint16_t* x, uint16_t* y, int64_t x_stride,
-                                 int64_t y_stride) {
-  Block16<uint16_t>(x, y, x_stride, y_stride);
-}
-#endif
-
 void Halves(const uint16_t* x, uint16_t* y, int64_t rows, int64_t columns, int64_t x_stride,
             int64_t y_stride) {
 #if defined(__AVX2__)
-  if (rows >= 16 && columns >= 16) {  // the last block beside and below overlaps the one before it
-    constexpr int64_t kBand = 64;     // whole lines of y's rows
-    for (int64_t i0 = 0; i0 < rows; i0 += kBand) {
-      const int64_t i1 = i0 + kBand < rows ? i0 + kBand : rows;
-      for (int64_t j0 = 0; j0 < columns; j0 += 16) {
-        const int64_t j = j0 + 16 < columns ? j0 : columns - 16;
-        for (int64_t i2 = i0; i2 < i1; i2 += 16) {
-          const int64_t i = i2 + 16 < rows ? i2 : rows - 16;
-          HalfBlock(x + i * x_stride + j, y + j * y_stride + i, x_stride, y_stride);
-        }
-      }
-    }
-    return;
-  }
+  if (rows >= 16 && columns >= 16) return BlocksOf16(x, y, rows, columns, x_stride, y_stride);
 #endif
   TiledPlain(x, y, rows, columns, x_stride, y_stride);
 }
