@@ -77,7 +77,10 @@ struct GatherColumns {
   }
 };
 
-bool HasStream(const TensorType& type) { return StreamShapeOf(type).has_value(); }
+bool HasStream(const TensorType& type) {
+  const StoredLines* stored = FindStored(type.dtype);
+  return stored != nullptr && StreamShapeOf(type, stored->layout).has_value();
+}
 
 std::optional<Reason> RejectGather(const KernelCall& call) {
   if (auto unknown = RejectUnknownShapes(call)) return unknown;

@@ -76,7 +76,7 @@ bool HaveSteps(const StreamShape& shape, const Listed& listed) {
   return all;
 }
 
-Status ReadLists(const QuantParams& quant, StreamShape& shape) {
+Status ReadLists(const QuantParams& quant, std::string_view layout, StreamShape& shape) {
   const int64_t wanted = quant.per_tensor() ? 1
                          : quant.block != 0 ? shape.scales * shape.columns
                                             : shape.columns;
@@ -89,7 +89,10 @@ Status ReadLists(const QuantParams& quant, StreamShape& shape) {
   const auto& zeros = quant.zero_points;
   shape.has_zeros = std::ranges::any_of(zeros, [&](int32_t zero) { return zero != zeros.front(); });
   shape.zero = shape.has_zeros || zeros.empty() ? 0 : zeros.front();
-  if (shape.stored->steps_layout == nullptr || shape.has_zeros || shape.zero != 0) return {};
+  // To look at all scales takes time: only where they may lie so.
+  if (shape.stored->steps_layout == nullptr || layout == shape.stored->layout || shape.has_zeros ||
+      shape.zero != 0)
+    return {};
   shape.steps = BlocksMayHaveSteps(quant, shape.depth) && HaveSteps(shape, {quant, shape.columns});
   return {};
 }
@@ -411,8 +414,7 @@ Result<StreamShape> StreamShapeOf(const TensorType& type, std::string_view layou
             steps, type.ToString());
     }
   } else {
-    EVOQ_TRY(ReadLists(*type.quant, shape));
-    if (layout == shape.stored->layout) shape.steps = false;
+    EVOQ_TRY(ReadLists(*type.quant, layout, shape));
     if (!layout.empty() && layout != shape.layout())
       return InvalidInput("layout {} of {}: its scales are no multiples of steps", layout,
                           type.ToString());
