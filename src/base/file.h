@@ -12,7 +12,8 @@
 namespace evoq {
 
 // A file mapped read-only, shared by whoever points into it. The bytes stay valid as long as the
-// object lives, also when the file is renamed over meanwhile. When it is cut short in place, what
+// object lives, also when the file is renamed over meanwhile. Opened again while it is mapped and
+// unchanged since, its bytes lie at the same place. When it is cut short in place, what
 // is missing reads as zeros and counts as damage below; the process goes on. (The first file mapped
 // installs a handler for SIGBUS, which passes on what is not evoq's.)
 class MappedFile {
@@ -35,7 +36,6 @@ class MappedFile {
 
  private:
   explicit MappedFile(std::string path) : path_(std::move(path)) {}
-  static Range* Register(const std::string& path, const std::byte* data, size_t size);
   std::string path_;
   const std::byte* data_ = nullptr;
   size_t size_ = 0;

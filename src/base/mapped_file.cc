@@ -1,7 +1,7 @@
-// Mapped files, and what happens when somebody cuts one short while it is mapped: touching a page
-// beyond the file's end raises SIGBUS, which would end the process. A handler puts a page of zeros
-// there instead and marks the file as damaged; whoever reads the file asks for that mark before
-// results leave evoq (docs/bad-input.md).
+// Mapped files, each once however often it is opened, and what happens when somebody cuts one short
+// while it is mapped: touching a page beyond the file's end raises SIGBUS, which would end the
+// process. A handler puts a page of zeros there instead and marks the file as damaged; whoever
+// reads the file asks for that mark before results leave evoq (docs/bad-input.md).
 #include <fcntl.h>
 #include <signal.h>
 #include <sys/mman.h>
@@ -18,6 +18,27 @@
 #include "base/pages.h"
 
 namespace evoq {
+namespace {
+
+// Which bytes a mapping shows: a file that is written to gets another time.
+struct FileState {
+  dev_t device;
+  ino_t inode;
+  off_t size;
+  int64_t written_s, written_ns, changed_s, changed_ns;
+
+  explicit FileState(const struct stat& info = {})
+      : device(info.st_dev),
+        inode(info.st_ino),
+        size(info.st_size),
+        written_s(info.st_mtim.tv_sec),
+        written_ns(info.st_mtim.tv_nsec),
+        changed_s(info.st_ctim.tv_sec),
+        changed_ns(info.st_ctim.tv_nsec) {}
+  bool operator==(const FileState&) const = default;
+};
+
+}  // namespace
 
 // A mapping that the handler knows. Entries are used again and never freed: the handler may look at
 // one at any time.
@@ -25,7 +46,10 @@ struct MappedFile::Range {
   std::atomic<uintptr_t> begin{0}, end{0};  // `begin` 0: free
   std::atomic<int64_t> damaged{0};          // the number of its last damage, from 1 on; 0: whole
   Range* next = nullptr;
-  std::string path;  // not for the handler
+  // Not for the handler, under Mutex().
+  std::string path;  // by which it was opened first
+  FileState state;
+  int64_t files = 0;  // that are in use
 };
 
 namespace {
@@ -94,33 +118,11 @@ std::mutex& Mutex() {
   return mutex;
 }
 
-}  // namespace
-
-MappedFile::Range* MappedFile::Register(const std::string& path, const std::byte* data,
-                                        size_t size) {
-  const std::lock_guard lock(Mutex());
-  static const bool installed = (Install(), true);
-  (void)installed;
-  Range* range = first.load();
-  while (range != nullptr && range->begin.load() != 0) range = range->next;
-  if (range == nullptr) {
-    range = new Range;
-    range->next = first.load();
-    first.store(range);
-  }
-  range->path = path;
-  range->damaged.store(0);
-  range->end.store(reinterpret_cast<uintptr_t>(data) + size);
-  range->begin.store(reinterpret_cast<uintptr_t>(data));
-  return range;
-}
-
-namespace {
-
 struct OpenFile {
   Descriptor fd;
   size_t size;
   bool pipe;
+  FileState state;
 };
 
 Result<OpenFile> Open(const std::string& path) {
@@ -131,13 +133,34 @@ Result<OpenFile> Open(const std::string& path) {
   if (::fstat(fd.get(), &info) != 0) return SystemError(path, "stat");
   const bool pipe = S_ISFIFO(info.st_mode);
   if (!pipe && !S_ISREG(info.st_mode)) return InvalidInput("{}: not a regular file", path);
-  return OpenFile{std::move(fd), static_cast<size_t>(info.st_size), pipe};
+  return OpenFile{std::move(fd), static_cast<size_t>(info.st_size), pipe, FileState(info)};
 }
 
 Result<OpenFile> OpenRegular(const std::string& path) {
   EVOQ_ASSIGN(OpenFile open, Open(path));
   if (open.pipe) return InvalidInput("{}: not a regular file", path);
   return open;
+}
+
+// What is mapped already in this state and whole. Under Mutex().
+MappedFile::Range* FindMapped(const FileState& state) {
+  for (MappedFile::Range* range = first.load(); range != nullptr; range = range->next) {
+    if (range->files > 0 && range->state == state && range->damaged.load() == 0) return range;
+  }
+  return nullptr;
+}
+
+// One that is free, not yet in use. Under Mutex().
+MappedFile::Range* FreeRange() {
+  static const bool installed = (Install(), true);
+  (void)installed;
+  for (MappedFile::Range* range = first.load(); range != nullptr; range = range->next) {
+    if (range->files == 0) return range;
+  }
+  auto* const range = new MappedFile::Range;
+  range->next = first.load();
+  first.store(range);
+  return range;
 }
 
 }  // namespace
@@ -147,21 +170,33 @@ Result<std::shared_ptr<const MappedFile>> MappedFile::Open(const std::string& pa
   // The owner first: whatever throws from here on, nothing stays mapped.
   std::shared_ptr<MappedFile> file(new MappedFile(path));
   if (open.size == 0) return file;
-  void* const mapped = ::mmap(nullptr, open.size, PROT_READ, MAP_PRIVATE, open.fd.get(), 0);
-  if (mapped == MAP_FAILED) return SystemError(path, "map");
-  file->data_ = static_cast<const std::byte*>(mapped);
+  const std::lock_guard lock(Mutex());
+  Range* range = FindMapped(open.state);
+  if (range == nullptr) {
+    range = FreeRange();
+    range->path = path;
+    void* const mapped = ::mmap(nullptr, open.size, PROT_READ, MAP_PRIVATE, open.fd.get(), 0);
+    if (mapped == MAP_FAILED) return SystemError(path, "map");
+    range->state = open.state;
+    range->damaged.store(0);
+    range->end.store(reinterpret_cast<uintptr_t>(mapped) + open.size);
+    range->begin.store(reinterpret_cast<uintptr_t>(mapped));
+  }
+  ++range->files;
+  file->data_ = reinterpret_cast<const std::byte*>(range->begin.load());
   file->size_ = open.size;
-  file->range_ = Register(path, file->data_, open.size);
+  file->range_ = range;
   return file;
 }
 
 MappedFile::~MappedFile() {
-  if (range_ != nullptr) {
-    // Before its addresses are another file's; `begin` last, which lets Register take the entry.
-    range_->end.store(0);
-    range_->begin.store(0);
-  }
-  if (data_ != nullptr) ::munmap(const_cast<std::byte*>(data_), size_);
+  if (range_ == nullptr) return;
+  const std::lock_guard lock(Mutex());
+  if (--range_->files > 0) return;
+  // Before its addresses are another file's.
+  range_->end.store(0);
+  range_->begin.store(0);
+  ::munmap(const_cast<std::byte*>(data_), size_);
 }
 
 int64_t DamagesSoFar() { return damages.load(std::memory_order_relaxed); }

@@ -1,9 +1,18 @@
 #include "kernels/derived.h"
 
+#include "base/pages.h"
+
 namespace evoq {
 namespace {
 
 thread_local DerivedWeights* current = nullptr;
+
+// Of constants that lie in mapped files, which all models of a file read at the same place. Never
+// freed: models may live as long as the process.
+DerivedWeights& OfFiles() {
+  static auto* const weights = new DerivedWeights;
+  return *weights;
+}
 
 }  // namespace
 
@@ -38,7 +47,8 @@ std::shared_ptr<const void> DerivedWeights::Get(
 
 std::shared_ptr<const void> DeriveAny(const Tensor& constant, const std::string& form,
                                       const std::function<std::shared_ptr<const void>()>& make) {
-  return current != nullptr ? current->Get(constant, form, make) : make();
+  if (current == nullptr) return make();
+  return (LiesInMappedFile(constant.raw()) ? OfFiles() : *current).Get(constant, form, make);
 }
 
 }  // namespace evoq

@@ -1,5 +1,6 @@
 // What kernels derive from constant weights when they are bound (Winograd's weights, sums, wider
-// copies): made once for all bound kernels of a model that read it.
+// copies): made once for all bound kernels that read it, of a model, and where the constant lies in
+// a file, of all models of that file in this process.
 #pragma once
 
 #include <functional>
@@ -39,7 +40,8 @@ class DerivedWeights {
   std::map<Key, std::weak_ptr<const void>> known_;
 };
 
-// While it lives, what this thread binds shares its derived weights in `weights`.
+// While it lives, what this thread binds shares its derived weights: in `weights`, and those of
+// constants in mapped files with all others.
 class DerivedScope {
  public:
   explicit DerivedScope(DerivedWeights* weights);
@@ -53,7 +55,8 @@ class DerivedScope {
   DerivedWeights* outer_;
 };
 
-// As Get of the current scope's weights; outside of any, for this caller alone.
+// As Get of the current scope's weights or of all files'; outside of any scope, for this caller
+// alone.
 std::shared_ptr<const void> DeriveAny(const Tensor& constant, const std::string& form,
                                       const std::function<std::shared_ptr<const void>()>& make);
 template <typename T>

@@ -1,6 +1,11 @@
 #include "kernels/derived.h"
 
 #include <gtest/gtest.h>
+#include <unistd.h>
+
+#include <filesystem>
+
+#include "base/file.h"
 
 namespace evoq {
 namespace {
@@ -48,6 +53,43 @@ TEST(DerivedWeights, AreSharedInAScopeAlone) {
     EXPECT_NE(Derive<int>(w, "form", make), first);
   }
   EXPECT_EQ(Derive<int>(w, "form", make), first);
+}
+
+// Models of a file have scopes of their own, and what is derived from the file's constants
+// together, unless the file changed between them.
+TEST(DerivedWeights, OfAFileAreSharedByItsModels) {
+  const std::string path =
+      (std::filesystem::temp_directory_path() / fmt::format("evoq_derived_{}", ::getpid()))
+          .string();
+  ASSERT_TRUE(WriteFileAtomic(path, std::string(64, 'a')));
+  int made = 0;
+  struct Model {
+    DerivedWeights own;
+    Tensor constant;
+    std::shared_ptr<const int> derived;
+  };
+  const auto load = [&](Model& model) {
+    const auto file = MappedFile::Open(path).value();
+    model.constant = Tensor::View(TensorType(DType::kInt8, Shape{64}), file->bytes().data(), file);
+    const DerivedScope scope(&model.own);
+    model.derived = Derive<int>(model.constant, "form", [&] { return ++made; });
+  };
+  Model first, second, changed, last;
+  load(first), load(second);
+  EXPECT_EQ(first.derived, second.derived);
+  EXPECT_EQ(made, 1);
+  {
+    const DerivedScope apart(nullptr);
+    EXPECT_NE(Derive<int>(first.constant, "form", [&] { return ++made; }), first.derived);
+  }
+  ASSERT_TRUE(WriteFileAtomic(path, std::string(64, 'b')));
+  load(changed);
+  EXPECT_NE(changed.derived, first.derived);
+  EXPECT_EQ(made, 3);
+  for (Model* model : {&first, &second, &changed}) model->derived.reset();
+  load(last);
+  EXPECT_EQ(made, 4) << "nobody held it";
+  std::filesystem::remove(path);
 }
 
 }  // namespace

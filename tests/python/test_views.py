@@ -8,7 +8,7 @@ import sys
 import evoq
 import numpy as np
 import pytest
-from models import cpu_flags, unary
+from models import unary
 
 # Prints how much more memory was resident at most during a run on 64 MB, in bytes. The input is
 # pages of zeros that nobody wrote: only the output's pages come to be.
@@ -75,11 +75,9 @@ print(own() - before)
 """
 
 
-@pytest.mark.parametrize("scheme", ["bf16", "int8"])
+# float32 has Winograd's weights, AVX2 what it splits off integers: once for all models of a file.
+@pytest.mark.parametrize("scheme", ["float32", "bf16", "int8"])
 def test_weights_are_shared(scheme, tmp_path):
-    flags = cpu_flags()
-    if scheme == "int8" and "avx2" in flags and "avx512_vnni" not in flags:
-        pytest.skip("AVX2 splits integer weights: docs/int8-kernels.md")
     net, file = str(tmp_path / "net.onnx"), str(tmp_path / "net.etm")
     evoq.tool("zoo", "resnet18", output=net)
     evoq.quantize(net, file, scheme=scheme, **({"calib_random": 2} if scheme == "int8" else {}))
