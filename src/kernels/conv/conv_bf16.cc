@@ -267,14 +267,6 @@ bool SoonerInFloat32(const ConvShapeF32& s, const GemmKernels& kernels) {
   return saved < kWindow + kLine * static_cast<double>(s.kernel[0] * s.kernel[1]);
 }
 
-// Each model that is loaded holds Winograd's weights for itself, 8 times the bytes of bfloat16
-// ones, which are read where the file is mapped: larger ones only where a variant asks for them.
-constexpr int64_t kMostWinogradBytes = 1 << 20;
-int64_t WinogradBytes(const ConvShapeF32& s, int tile) {
-  const int64_t points = int64_t{tile + 2} * (tile + 2);
-  return points * s.depth() * RoundUp(s.columns(), int64_t{kPanelF32}) * int64_t{sizeof(float)};
-}
-
 // What float32's kernels compute of bfloat16 values as they do of their own, if they do.
 Result<std::optional<BoundKernel>> BindByFloat32(const KernelCall& call, bool transposed,
                                                  const Activation& activation,
@@ -288,8 +280,6 @@ Result<std::optional<BoundKernel>> BindByFloat32(const KernelCall& call, bool tr
     way.taps_beside = ChooseTapsF32(shape, true, options.variant, false, speed);
   }
   way.taps_beside = way.taps_beside && shape.depth() % 2 == 0;
-  if (options.variant.empty() && WinogradBytes(shape, way.winograd) > kMostWinogradBytes)
-    way.winograd = 0;
   if (!way.taps_beside && way.winograd == 0) return std::nullopt;
   const ConvEnds ends = ConvEnds::OfBf16(call, options.isa);
   std::shared_ptr<const AlignedBuffer> owned;
