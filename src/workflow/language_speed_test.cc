@@ -25,6 +25,8 @@ class LanguageSpeed : public TinyFolder {
     QuantizeJob job{.model = Llama(), .output = At(scheme + ".etm"), .scheme = scheme};
     const auto done = Quantize(job);
     EXPECT_TRUE(done) << done.error().message();
+    EXPECT_NE(done->steps_why.find("those of a prompt or of a token"), std::string::npos)
+        << "no shape is asked for: " << done->steps_why;
     return job.output;
   }
   static Result<LanguageBench> Bench(const std::string& model, LanguageBenchJob job) {

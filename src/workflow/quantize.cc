@@ -123,7 +123,8 @@ Reason WhyFloat(const Node& node, const Decision& decision) {
 
 // The steps that a run of the model takes by precision, with a reason for each that is in float32
 // among integers: those of its plan. Without one, those of a run on the first sample, else on
-// made-up inputs of `shapes`; where that cannot run, the nodes that were quantized or not, and why.
+// made-up inputs of `shapes`; where that cannot run, and of a language model, whose weights would
+// all be read once more, the nodes that were quantized or not, and why.
 void CountSteps(const QuantizeJob& job, const Model& model, const InputShapes& shapes,
                 const QuantizeReport& report, Quantized& out) {
   out.float_reasons = report.float_reasons;
@@ -138,6 +139,11 @@ void CountSteps(const QuantizeJob& job, const Model& model, const InputShapes& s
   if (!model.plans.empty()) {
     for (const auto& [node, decision] : model.plans[0].decisions)
       count(model.graph.node(model.graph.FindNode(node)), decision);
+    return;
+  }
+  if (FindCacheInputs(model.graph)) {
+    out.steps_why = "nodes are counted: steps are those of a prompt or of a token (`evoq profile`)";
+    out.steps = report.nodes;
     return;
   }
   const auto run = [&]() -> Result<std::unique_ptr<RegionRun>> {

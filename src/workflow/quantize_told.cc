@@ -107,16 +107,18 @@ std::string StepsText(const Quantized& done) {
   for (const auto& [type, count] : weights) {
     if (count > 0)
       parts.push_back(
-          fmt::format("{} layers with {} weights (they compute in float32)", count, type));
+          count == 1
+              ? fmt::format("1 layer with {} weights (it computes in float32)", type)
+              : fmt::format("{} layers with {} weights (they compute in float32)", count, type));
   }
   const auto by_bits = [&](const std::map<std::string, int>& bits_of, const char* what) {
     std::map<int, int> counts;
     for (const auto& [name, bits] : bits_of) ++counts[bits];
     for (const auto& [bits, count] : counts)
-      parts.push_back(fmt::format(fmt::runtime(what), count, bits));
+      parts.push_back(fmt::format(fmt::runtime(what), count, count == 1 ? "" : "s", bits));
   };
-  by_bits(done.weight_bits, "{} layers with weights of {} bits");
-  by_bits(done.activation_bits, "{} values of {} bits (in bytes)");
+  by_bits(done.weight_bits, "{} layer{} with weights of {} bits");
+  by_bits(done.activation_bits, "{} value{} of {} bits (in bytes)");
   return Joined(parts, ", ");
 }
 

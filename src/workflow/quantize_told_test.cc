@@ -11,13 +11,15 @@ TEST(QuantizeTold, EachPrecisionThatThereIs) {
     int int8, bf16, floats, moves, weights;
     std::string why, text;
   };
-  const Row rows[] = {{55, 0, 0, 1, 0, "", "55 of 56 steps int8, 0 float"},
-                      {50, 1, 3, 0, 0, "", "50 of 54 steps int8, 1 bf16, 3 float"},
-                      {0, 4, 2, 0, 0, "", "4 of 6 steps bf16, 2 float"},
-                      {0, 0, 7, 0, 5, "",
-                       "7 of 7 steps float, 5 layers with int8 weights (they compute in float32)"},
-                      {0, 0, 6, 0, 0, "because", "6 of 6 nodes float"},
-                      {0, 0, 0, 2, 0, "", "2 steps"}};
+  const Row rows[] = {
+      {55, 0, 0, 1, 0, "", "55 of 56 steps int8, 0 float"},
+      {50, 1, 3, 0, 0, "", "50 of 54 steps int8, 1 bf16, 3 float"},
+      {0, 4, 2, 0, 0, "", "4 of 6 steps bf16, 2 float"},
+      {0, 0, 7, 0, 5, "",
+       "7 of 7 steps float, 5 layers with int8 weights (they compute in float32)"},
+      {0, 0, 7, 0, 1, "", "7 of 7 steps float, 1 layer with int8 weights (it computes in float32)"},
+      {0, 0, 6, 0, 0, "because", "6 of 6 nodes float"},
+      {0, 0, 0, 2, 0, "", "2 steps"}};
   for (const Row& row : rows) {
     Quantized done{.model = "m.onnx", .output = "m.etm"};
     done.steps.Add(Precision::kInt8, row.int8);
@@ -38,14 +40,14 @@ TEST(QuantizeTold, EachPrecisionThatThereIs) {
     EXPECT_EQ(Tell(done).json["low_bit_weights"]["int4"], 3);
     done.low_bit_weights.clear();
     done.weight_bits = {{"x", 4}, {"y", 2}, {"z", 4}};
-    EXPECT_NE(Tell(done).text.find(
-                  ", 1 layers with weights of 2 bits, 2 layers with weights of 4 bits, "),
-              std::string::npos);
+    EXPECT_NE(
+        Tell(done).text.find(", 1 layer with weights of 2 bits, 2 layers with weights of 4 bits, "),
+        std::string::npos);
     EXPECT_EQ(Tell(done).json["weight_bits"]["y"], 2);
     done.weight_bits.clear();
     done.activation_bits = {{"a", 4}, {"b", 2}, {"c", 4}};
     EXPECT_NE(
-        Tell(done).text.find(", 1 values of 2 bits (in bytes), 2 values of 4 bits (in bytes), "),
+        Tell(done).text.find(", 1 value of 2 bits (in bytes), 2 values of 4 bits (in bytes), "),
         std::string::npos);
     EXPECT_EQ(Tell(done).json["activation_bits"]["b"], 2);
   }
