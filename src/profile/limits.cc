@@ -251,12 +251,17 @@ double PeakGops(const Limits& limits, Peak peak) {
   return 0;
 }
 
-double RooflineNs(const Limits& limits, Peak peak, int64_t macs, int64_t bytes) {
+double RooflineNs(const Limits& limits, Peak peak, int64_t macs, int64_t bytes,
+                  int64_t memory_bytes) {
   const double gops = PeakGops(limits, peak);
-  const double gbps = bytes <= 2 * kL3Bytes ? limits.l3_read_gbps : limits.dram_read_gbps;
   const double compute = gops <= 0 ? 0 : 2.0 * static_cast<double>(macs) / gops;
-  const double memory = gbps <= 0 ? 0 : static_cast<double>(bytes) / gbps;
-  return std::max(compute, memory);
+  const auto read = [](int64_t of, double gbps) {
+    return gbps <= 0 ? 0 : static_cast<double>(of) / gbps;
+  };
+  const int64_t others = bytes - memory_bytes;
+  const bool fit = others <= 2 * kL3Bytes;
+  return std::max(compute, read(memory_bytes, limits.dram_read_gbps) +
+                               read(others, fit ? limits.l3_read_gbps : limits.dram_read_gbps));
 }
 
 }  // namespace evoq

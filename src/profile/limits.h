@@ -41,7 +41,9 @@ std::vector<SetPeaks> MeasureSets(int threads);
 double PeakGops(const Limits& limits, Peak peak);
 
 // The time, in nanoseconds, that the roofline allows for a step: the larger of its arithmetic at
-// peak and its bytes at memory speed (L3 for steps whose bytes fit there, else DRAM).
-double RooflineNs(const Limits& limits, Peak peak, int64_t macs, int64_t bytes);
+// peak and its bytes at the speed of what they are read from: `memory_bytes` of them from DRAM, the
+// others from the L3 where they fit there, else from DRAM too.
+double RooflineNs(const Limits& limits, Peak peak, int64_t macs, int64_t bytes,
+                  int64_t memory_bytes = 0);
 
 }  // namespace evoq

@@ -9,6 +9,7 @@
 #include <numeric>
 #include <string>
 
+#include "base/isa.h"
 #include "base/median.h"
 
 namespace evoq {
@@ -67,7 +68,25 @@ StepTime Describe(const Runnable& executor, size_t s) {
   return t;
 }
 
+// Of what the step reads, the bytes that outlive a run: constants, and inputs such as caches.
+int64_t LastingBytes(const Program& program, const Step& step) {
+  int64_t bytes = 0;
+  for (const ValueId id : program.graph->node(step.node).inputs) {
+    if (!id.valid() || program.graph->value(id).producer.valid()) continue;
+    bytes += program.graph->value(id).type.bytes().value_or(0);
+  }
+  return std::min(bytes, step.bytes);
+}
+
 }  // namespace
+
+std::vector<int64_t> MemoryBytes(const Program& program, int64_t cache_bytes) {
+  std::vector<int64_t> bytes;
+  for (const Step& step : program.steps) bytes.push_back(LastingBytes(program, step));
+  if (std::accumulate(bytes.begin(), bytes.end(), int64_t{0}) <= cache_bytes)
+    std::ranges::fill(bytes, 0);
+  return bytes;
+}
 
 double RunTimes::mean() const {
   double sum = 0;
@@ -195,8 +214,11 @@ class StepSamples {
     StepProfile profile;
     profile.recorded = std::move(recorded_);
     profile.runs = runs();
+    const std::vector<int64_t> memory_bytes =
+        MemoryBytes(executor_->program(), LargestCacheBytes());
     for (size_t s = 0; s < ns_.size(); ++s) {
       StepTime t = Describe(*executor_, s);
+      t.memory_bytes = memory_bytes[s];
       for (double ms : all_steps_[s]) t.mean_ms += ms / static_cast<double>(all_steps_[s].size());
       t.median_ms = Median(all_steps_[s]);
       profile.steps.push_back(std::move(t));
@@ -349,7 +371,8 @@ Result<std::vector<StepProfile>> MeasureBlocks(std::vector<StepSamples>& samples
 
 void SetRates(StepTime& t, const Limits& limits) {
   const double ns = t.ms * 1e6;
-  const double share = t.ms > 0 ? RooflineNs(limits, t.peak, t.macs, t.bytes) / ns : 0;
+  const double share =
+      t.ms > 0 ? RooflineNs(limits, t.peak, t.macs, t.bytes, t.memory_bytes) / ns : 0;
   t.gops = t.ms > 0 ? 2.0 * static_cast<double>(t.macs) / ns : 0;
   t.roofline_share = std::min(1.0, share);
   t.beyond_roofline = std::max(1.0, share);

@@ -79,6 +79,7 @@ struct StepTime {
   double ms = 0, median_ms = 0, mean_ms = 0;  // the latter two over all runs
   double share = 0;                           // of the sum of all steps
   int64_t macs = 0, bytes = 0;
+  int64_t memory_bytes = 0;   // of `bytes`, those that no cache holds from one run to the next
   double gops = 0;            // 2 * macs / time
   double roofline_share = 0;  // roofline time / measured time, at most 1
   // Faster than the measured limits allow, by so many times: what it reads lies nearer than the L3,
@@ -122,6 +123,10 @@ struct StepProfile {
     return steps_ms + host_ms - total_ms;
   }  // what timing the steps adds to a run
 };
+// Of the bytes that each step reads, those that come from memory: constants and inputs of the
+// model, where a run reads more of these than a cache of `cache_bytes` keeps until the next; else
+// none.
+std::vector<int64_t> MemoryBytes(const Program& program, int64_t cache_bytes);
 // gops, roofline_share and beyond_roofline of a step whose time, macs and bytes are known.
 void SetRates(StepTime& step, const Limits& limits);
 // What step `s` takes without its even share of what reading the clock between steps adds: the sum

@@ -283,6 +283,9 @@ TEST(Roofline, BytesBeyondTheL3ComeFromMemory) {
                    static_cast<double>(most) / 40);
   EXPECT_DOUBLE_EQ(RooflineNs(MadeUpLimits(), Peak::kMemory, 0, most + 40),
                    static_cast<double>(most + 40) / 4);
+  EXPECT_DOUBLE_EQ(RooflineNs(MadeUpLimits(), Peak::kMemory, 0, 1000, 600), 600.0 / 4 + 400.0 / 40)
+      << "those that no cache holds";
+  EXPECT_DOUBLE_EQ(RooflineNs(MadeUpLimits(), Peak::kInt8, 10000, 1000, 600), 200);
   Limits none = MadeUpLimits();
   none.bf16_gflops = 0;
   EXPECT_DOUBLE_EQ(RooflineNs(none, Peak::kBf16, 1'000'000, 40),
@@ -292,6 +295,33 @@ TEST(Roofline, BytesBeyondTheL3ComeFromMemory) {
   EXPECT_DOUBLE_EQ(RooflineNs(none, Peak::kInt8, 1'000'000, 40), 1)
       << "no peak is known: only memory limits";
   EXPECT_EQ(RooflineNs(Limits(), Peak::kMemory, 0, 1000), 0);
+}
+
+// Weights and caches that a run reads come from memory if the cache does not hold them all; what
+// steps hand on does not.
+TEST(Roofline, WhatNoCacheHoldsFromRunToRunComesFromMemory) {
+  auto graph = ParseGraph(R"(graph g
+input %x: float32[4]
+const %w: float32[4] = [1, 2, 3, 4]
+one: %a: float32[4] = Relu(%x)
+two: %y: float32[4] = Mul(%a, %w)
+output %y
+)");
+  ASSERT_TRUE(graph) << graph.error().message();
+  Program program;
+  for (const char* name : {"one", "two"}) {
+    Step& step = program.steps.emplace_back();
+    step.node = graph->FindNode(name);
+    step.bytes = 64;
+  }
+  program.graph = std::make_shared<const Graph>(std::move(*graph));
+  EXPECT_EQ(MemoryBytes(program, 31), (std::vector<int64_t>{16, 16}));
+  EXPECT_EQ(MemoryBytes(program, 32), (std::vector<int64_t>{0, 0}));
+  program.steps[1].bytes = 4;
+  EXPECT_EQ(MemoryBytes(program, 0), (std::vector<int64_t>{16, 4})) << "a part alone is looked up";
+  StepTime t{.ms = 1, .peak = Peak::kMemory, .bytes = 40000, .memory_bytes = 4000};
+  SetRates(t, MadeUpLimits());
+  EXPECT_DOUBLE_EQ(t.roofline_share, (4000.0 / 4 + 36000.0 / 40) / 1e6);
 }
 
 StepProfile TwoSteps() {
