@@ -4,14 +4,26 @@
 #include <array>
 #include <bit>
 #include <cmath>
+#include <functional>
+#include <limits>
+#include <utility>
 
 namespace evoq {
 namespace {
 
 constexpr size_t kLanes = 8;
 
-// e^x for each x <= 0, from IEEE additions, products and quotients only; below -700 it is 0.
-// Relative error under 1e-15. Several at a time: one alone waits for its 14 quotients.
+// 1 / n!, of e^x's series.
+constexpr int kTerms = 15;
+constexpr std::array<double, kTerms> kInverseFactorials = [] {
+  std::array<double, kTerms> of = {1};
+  double factorial = 1;
+  for (int n = 1; n < kTerms; ++n) of[static_cast<size_t>(n)] = 1 / (factorial *= n);
+  return of;
+}();
+
+// e^x for each x <= 0, from IEEE additions and products only; below -700 it is 0. Relative error
+// under 1e-15. Several at a time: one alone waits for each of its products.
 void Exp(std::array<double, kLanes>& x) {
   constexpr double kLeast = -700, kLog2e = 1.4426950408889634, kLn2High = 0.693147180369123816490,
                    kLn2Low = 1.90821492927058770002e-10;  // fdlibm's split of ln 2
@@ -23,10 +35,10 @@ void Exp(std::array<double, kLanes>& x) {
     if (k > place) k -= 1;                                                   // the floor
     rest[i] = (held - k * kLn2High) - k * kLn2Low;                           // |rest| <= ln 2 / 2
     power[i] = std::bit_cast<double>(static_cast<int64_t>(k + 1023) << 52);  // 2^k
-    sum[i] = 1;
+    sum[i] = kInverseFactorials[kTerms - 1];
   }
-  for (int n = 14; n > 0; --n) {
-    for (size_t i = 0; i < kLanes; ++i) sum[i] = 1 + sum[i] * rest[i] / n;
+  for (size_t n = kTerms - 1; n-- > 0;) {
+    for (size_t i = 0; i < kLanes; ++i) sum[i] = kInverseFactorials[n] + sum[i] * rest[i];
   }
   for (size_t i = 0; i < kLanes; ++i) x[i] = x[i] > kLeast ? sum[i] * power[i] : 0;
 }
@@ -35,6 +47,44 @@ double ExpOf(double x) {
   std::array<double, kLanes> values{x};
   Exp(values);
   return values[0];
+}
+
+// Weights down to e^-64 have buckets, one for about 16 pieces; what is less likely is in the last.
+constexpr double kUnits = 64;
+constexpr size_t kMostBuckets = 4096;
+
+// The largest of the logits, minus infinity of none. Errors: kInvalidInput for what is no number.
+Result<float> LargestOf(std::span<const float> logits) {
+  constexpr size_t kAtOnce = 16;
+  std::array<float, kAtOnce> most;
+  std::array<int32_t, kAtOnce> wrong = {};
+  most.fill(-INFINITY);
+  const auto look = [&](size_t at, size_t count) {
+    for (size_t i = 0; i < count; ++i) {
+      const float x = logits[at + i];
+      most[i] = x > most[i] ? x : most[i];
+      wrong[i] |= !(x < INFINITY);
+    }
+  };
+  size_t at = 0;
+  for (; at + kAtOnce <= logits.size(); at += kAtOnce) look(at, kAtOnce);
+  look(at, logits.size() - at);
+  if (std::ranges::find(wrong, 1) != wrong.end()) {
+    const auto found = std::ranges::find_if(logits, [](float x) { return !(x < INFINITY); });
+    return InvalidInput("logit {} is {}, expected a number", found - logits.begin(), *found);
+  }
+  return std::ranges::max(most);
+}
+
+// Calls f(first, count) for neighbours of up to kLanes logits of which one is at least `least`.
+template <typename F>
+void EachAtLeast(std::span<const float> logits, const float& least, const F& f) {
+  for (size_t at = 0; at < logits.size(); at += kLanes) {
+    const size_t count = std::min(kLanes, logits.size() - at);
+    bool some = false;
+    for (size_t i = 0; i < count; ++i) some |= logits[at + i] >= least;
+    if (some) f(at, count);
+  }
 }
 
 }  // namespace
@@ -65,106 +115,216 @@ Result<Sampler> Sampler::Make(const SamplingOptions& o) {
 }
 
 Result<int64_t> Sampler::Next(std::span<const float> logits, const PiecesBefore& before) {
-  heap_.clear();
-  for (size_t i = 0; i < logits.size(); ++i) {
-    if (std::isnan(logits[i]) || logits[i] == INFINITY)
-      return InvalidInput("logit {} is {}, expected a number", i, logits[i]);
-    heap_.push_back({logits[i], static_cast<int64_t>(i)});
+  EVOQ_ASSIGN(largest_, LargestOf(logits));
+  logits_ = Weigh(logits, before);
+  if (logits_.data() != logits.data()) {
+    EVOQ_ASSIGN(largest_, LargestOf(logits_));
   }
-  Weigh(before);
-  const auto best = std::max_element(heap_.begin(), heap_.end());
-  if (best == heap_.end() || best->logit == -INFINITY)
+  if (largest_ == -INFINITY)
     return InvalidInput("none of {} logits is a finite number", logits.size());
-  if (options_.temperature == 0) return best->id;
-  const double largest = best->logit;
-  for (Candidate& c : heap_) c.logit = (c.logit - largest) / options_.temperature;
-  std::make_heap(heap_.begin(), heap_.end());
-  return Draw();
+  if (options_.temperature > 0) return Draw();
+  return std::ranges::find(logits_, largest_) - logits_.begin();
 }
 
-double* Sampler::LogitOf(int64_t id) {
-  if (id < 0 || id >= static_cast<int64_t>(heap_.size())) return nullptr;
-  return &heap_[static_cast<size_t>(id)].logit;
-}
-
-void Sampler::Weigh(const PiecesBefore& before) {
+std::span<const float> Sampler::Weigh(std::span<const float> logits, const PiecesBefore& before) {
+  changed_.reserve(logits.size());
   const SamplingOptions& o = options_;
-  for (const auto& [id, bias] : o.logit_bias) {
-    if (double* const logit = LogitOf(id)) *logit += bias;
-  }
+  const bool repeated = o.repeat_penalty != 1 && !before.recent.empty(),
+             counted =
+                 (o.presence_penalty != 0 || o.frequency_penalty != 0) && !before.written.empty();
+  if (o.logit_bias.empty() && !repeated && !counted && before.banned.empty() &&
+      before.allowed.empty())
+    return logits;
+  changed_.assign(logits.begin(), logits.end());
+  constexpr double kMost = std::numeric_limits<float>::max();
+  const auto known = [&](int64_t id) {
+    return id >= 0 && id < static_cast<int64_t>(changed_.size());
+  };
+  const auto set = [&](int64_t id, const auto& change) {
+    if (!known(id)) return;
+    float& logit = changed_[static_cast<size_t>(id)];
+    if (logit != -INFINITY)
+      logit = static_cast<float>(std::clamp(change(double{logit}), -kMost, kMost));
+  };
   // Calls `change` with the logit of each piece, and whether it is the first time.
   const auto each = [&](std::span<const int64_t> ids, const auto& change) {
-    seen_.assign(heap_.size(), false);
+    seen_.assign(changed_.size(), false);
     for (const int64_t id : ids) {
-      double* const logit = LogitOf(id);
-      if (logit == nullptr) continue;
-      change(*logit, !seen_[static_cast<size_t>(id)]);
+      if (!known(id)) continue;
+      const bool first = !seen_[static_cast<size_t>(id)];
+      set(id, [&](double logit) { return change(logit, first); });
       seen_[static_cast<size_t>(id)] = true;
     }
   };
-  if (o.repeat_penalty != 1) {
-    each(before.recent, [&](double& logit, bool first) {
-      if (first) logit = logit > 0 ? logit / o.repeat_penalty : logit * o.repeat_penalty;
+  for (const auto& [id, bias] : o.logit_bias)
+    set(id, [bias = bias](double logit) { return logit + bias; });
+  if (repeated) {
+    each(before.recent, [&](double logit, bool first) {
+      if (!first) return logit;
+      return logit > 0 ? logit / o.repeat_penalty : logit * o.repeat_penalty;
     });
   }
-  if (o.presence_penalty != 0 || o.frequency_penalty != 0) {
-    each(before.written, [&](double& logit, bool first) {
-      logit -= o.frequency_penalty + (first ? o.presence_penalty : 0);
+  if (counted) {
+    each(before.written, [&](double logit, bool first) {
+      return logit - o.frequency_penalty - (first ? o.presence_penalty : 0);
     });
   }
   for (const int64_t id : before.banned) {
-    if (double* const logit = LogitOf(id)) *logit = -INFINITY;
+    if (known(id)) changed_[static_cast<size_t>(id)] = -INFINITY;
   }
-  if (before.allowed.empty()) return;
+  if (before.allowed.empty()) return changed_;
   constexpr size_t kBits = 64;
-  for (size_t i = 0; i < heap_.size(); ++i) {
+  for (size_t i = 0; i < changed_.size(); ++i) {
     const bool allowed =
         i / kBits < before.allowed.size() && (before.allowed[i / kBits] >> (i % kBits) & 1) != 0;
-    if (!allowed) heap_[i].logit = -INFINITY;
+    if (!allowed) changed_[i] = -INFINITY;
+  }
+  return changed_;
+}
+
+float Sampler::Least(std::span<const float> logits, float largest) {
+  constexpr int64_t kMostOrdered = 1024;
+  const SamplingOptions& o = options_;
+  if (o.top_k > 0 && o.top_k <= kMostOrdered && o.top_k < std::ssize(logits)) {
+    // A heap of the likeliest so far, the least of them first.
+    const auto k = static_cast<size_t>(o.top_k);
+    likeliest_.assign(k, -INFINITY);
+    EachAtLeast(logits, likeliest_[0], [&](size_t at, size_t count) {
+      for (const float logit : logits.subspan(at, count)) {
+        if (!(logit > likeliest_[0])) continue;
+        std::ranges::pop_heap(likeliest_, std::greater());
+        likeliest_.back() = logit;
+        std::ranges::push_heap(likeliest_, std::greater());
+      }
+    });
+    return likeliest_[0];
+  }
+  if (o.top_p < 1 || o.min_p == 0) return -INFINITY;
+  // A little less than the last that min_p keeps: weights are compared with it.
+  const double least = largest + o.temperature * std::log(o.min_p);
+  return static_cast<float>(least - 1e-5 * (std::abs(least) + o.temperature));
+}
+
+double Sampler::per_unit() const { return static_cast<double>(counts_.size()) / kUnits; }
+
+void Sampler::Spread(std::span<const float> logits, float largest) {
+  const size_t buckets = std::clamp<size_t>(std::bit_ceil(logits.size() / 16), 1, kMostBuckets);
+  opened_ = buckets;
+  counts_.assign(buckets, 0);
+  sums_.assign(buckets, 0);
+  kept_.clear();
+  kept_.reserve(logits.size());
+  pieces_.reserve(logits.size());
+  const double temperature = options_.temperature;
+  const float least = Least(logits, largest);
+  EachAtLeast(logits, least, [&](size_t at, size_t count) {
+    std::array<double, kLanes> weights{}, places{};
+    for (size_t i = 0; i < count; ++i)
+      weights[i] = (static_cast<double>(logits[at + i]) - largest) / temperature;
+    for (size_t i = 0; i < kLanes; ++i)
+      places[i] = std::min(-weights[i] * per_unit(), static_cast<double>(buckets - 1));
+    Exp(weights);
+    for (size_t i = 0; i < count; ++i) {
+      if (!(logits[at + i] >= least)) continue;
+      const auto bucket = static_cast<uint32_t>(places[i]);
+      kept_.push_back({static_cast<uint32_t>(at + i), bucket});
+      ++counts_[bucket];
+      sums_[bucket] += weights[i];
+    }
+  });
+}
+
+const std::vector<Sampler::Piece>& Sampler::Opened(size_t bucket) {
+  if (opened_ == bucket) return pieces_;
+  opened_ = bucket;
+  pieces_.clear();
+  for (const InBucket& piece : kept_) {
+    if (piece.bucket != bucket) continue;
+    const float logit = logits_[piece.id];
+    const double x = (static_cast<double>(logit) - largest_) / options_.temperature;
+    pieces_.push_back({logit, ExpOf(x), piece.id});
+  }
+  std::ranges::sort(pieces_, [](const Piece& a, const Piece& b) {
+    return a.logit != b.logit ? a.logit > b.logit : a.id < b.id;
+  });
+  return pieces_;
+}
+
+template <typename Whole, typename One>
+void Sampler::Walk(const Whole& whole, const One& one) {
+  for (size_t bucket = 0; bucket < counts_.size(); ++bucket) {
+    if (counts_[bucket] == 0) continue;
+    const Take take = whole(bucket);
+    if (take == Take::kStop) return;
+    if (take == Take::kWhole) continue;
+    for (const Piece& piece : Opened(bucket)) {
+      if (!one(piece)) return;
+    }
   }
 }
 
-// The candidates leave the heap by falling probability: to its end, the likeliest last.
 int64_t Sampler::Draw() {
-  const auto n = static_cast<int64_t>(heap_.size());
-  const int64_t most = options_.top_k > 0 ? std::min(options_.top_k, n) : n;
-  int64_t out = 0;  // that have left
-  const auto weight = [&](int64_t i) {
-    for (; out <= i; ++out) std::pop_heap(heap_.begin(), heap_.end() - out);
-    return ExpOf(heap_[static_cast<size_t>(n - 1 - i)].logit);
-  };
+  Spread(logits_, largest_);
+  const SamplingOptions& o = options_;
+  const int64_t most = o.top_k > 0 ? o.top_k : std::ssize(logits_);
+  int64_t left = most;
   double total = 0;
-  if (most < n) {
-    for (int64_t i = 0; i < most; ++i) total += weight(i);
-  } else {
-    for (size_t at = 0; at < heap_.size(); at += kLanes) {
-      std::array<double, kLanes> weights{};
-      const size_t count = std::min(kLanes, heap_.size() - at);
-      for (size_t i = 0; i < count; ++i) weights[i] = heap_[at + i].logit;
-      Exp(weights);
-      for (size_t i = 0; i < count; ++i) total += weights[i];
-    }
-  }
+  Walk(
+      [&](size_t bucket) {
+        if (left == 0) return Take::kStop;
+        if (counts_[bucket] > left) return Take::kOpen;
+        left -= counts_[bucket];
+        total += sums_[bucket];
+        return Take::kWhole;
+      },
+      [&](const Piece& piece) {
+        total += piece.weight;
+        return --left > 0;
+      });
   // What is kept, and its sum.
-  int64_t kept = most;
+  int64_t kept = most - left;
   double sum = total;
-  if (options_.top_p < 1 || options_.min_p > 0) {
+  if (o.top_p < 1 || o.min_p > 0) {
+    const int64_t all = std::exchange(kept, 0);
     sum = 0;
-    for (kept = 0; kept < most; ++kept) {
-      const double w = weight(kept);
-      const bool reached = kept > 0 && sum >= options_.top_p * total;
-      if (reached || w < options_.min_p) break;  // the largest weight is 1
-      sum += w;
-    }
+    Walk(
+        [&](size_t bucket) {
+          if (kept == all) return Take::kStop;
+          const double least = o.min_p == 0 || bucket + 1 == counts_.size()
+                                   ? 0
+                                   : ExpOf(-static_cast<double>(bucket + 1) / per_unit());
+          if (kept + counts_[bucket] > all || !(sum + sums_[bucket] < o.top_p * total) ||
+              least < o.min_p)
+            return Take::kOpen;
+          kept += counts_[bucket];
+          sum += sums_[bucket];
+          return Take::kWhole;
+        },
+        [&](const Piece& piece) {  // the largest weight is 1
+          if (kept == all || (kept > 0 && sum >= o.top_p * total) || piece.weight < o.min_p)
+            return false;
+          sum += piece.weight;
+          ++kept;
+          return true;
+        });
   }
-  const double u = static_cast<double>(RandomBits(options_.seed, drawn_++) >> 11) * 0x1p-53;
+  const double u = static_cast<double>(RandomBits(o.seed, drawn_++) >> 11) * 0x1p-53;
   double reached = 0;
-  int64_t i = 0;
-  for (; i < kept; ++i) {
-    reached += weight(i);
-    if (reached > u * sum) break;
-  }
-  return heap_[static_cast<size_t>(n - 1 - std::min(i, kept - 1))].id;
+  int64_t drawn = std::ranges::find(logits_, largest_) - logits_.begin();
+  Walk(
+      [&](size_t bucket) {
+        if (kept == 0) return Take::kStop;
+        if (counts_[bucket] >= kept || reached + sums_[bucket] > u * sum) return Take::kOpen;
+        kept -= counts_[bucket];
+        reached += sums_[bucket];
+        return Take::kWhole;
+      },
+      [&](const Piece& piece) {
+        if (piece.weight > 0) drawn = piece.id;
+        reached += piece.weight;
+        return --kept > 0 && !(reached > u * sum);
+      });
+  return drawn;
 }
 
 }  // namespace evoq

@@ -52,21 +52,44 @@ class Sampler {
   Result<int64_t> Next(std::span<const float> logits, const PiecesBefore& before = {});
 
  private:
-  struct Candidate {
-    double logit;
+  // Pieces are laid out by falling logit in buckets of which most are skipped as a whole, and few
+  // are put in order.
+  struct Piece {
+    float logit;
+    double weight;  // e^((logit - the largest) / temperature)
     int64_t id;
-    bool operator<(const Candidate& other) const {  // comes later
-      return logit != other.logit ? logit < other.logit : id > other.id;
-    }
   };
-  // The logit of a piece; null for a number that there is not.
-  double* LogitOf(int64_t id);
-  void Weigh(const PiecesBefore& before);
+  struct InBucket {
+    uint32_t id, bucket;
+  };
+  enum class Take { kWhole, kOpen, kStop };
+
+  // The logits with the options' and the pieces' changes: as they come where there are none.
+  std::span<const float> Weigh(std::span<const float> logits, const PiecesBefore& before);
+  // What no piece that is kept lies below.
+  float Least(std::span<const float> logits, float largest);
+  void Spread(std::span<const float> logits, float largest);
+  double per_unit() const;  // buckets for each factor of e
+  const std::vector<Piece>& Opened(size_t bucket);
+  // From the likeliest on: what `whole` says of each bucket, `one` of each piece of those that are
+  // opened, until one of them has enough.
+  template <typename Whole, typename One>
+  void Walk(const Whole& whole, const One& one);
   int64_t Draw();
+
   SamplingOptions options_;
   uint64_t drawn_ = 0;
-  std::vector<Candidate> heap_;
+  std::vector<float> changed_;
   std::vector<bool> seen_;
+  std::vector<float> likeliest_;  // top_k logits
+  // Of the present call. By bucket: how many pieces, and the sum of their weights.
+  std::span<const float> logits_;
+  float largest_ = 0;
+  std::vector<InBucket> kept_;  // all that are not below Least
+  std::vector<int64_t> counts_;
+  std::vector<double> sums_;
+  size_t opened_ = 0;
+  std::vector<Piece> pieces_;  // of the bucket that is opened, in order
 };
 
 }  // namespace evoq

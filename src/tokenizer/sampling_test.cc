@@ -144,14 +144,18 @@ TEST(Sampling, OtherWeights) {
 TEST(Sampling, IsItsDefinition) {
   std::mt19937 random(5);
   std::normal_distribution<float> normal(0, 3);
-  for (int round = 0; round < 300; ++round) {
-    std::vector<float> logits(1 + random() % 40);
-    for (float& logit : logits) logit = normal(random);
-    const SamplingOptions o = {.temperature = 0.3 + 0.1 * (round % 20),
-                               .top_k = static_cast<int64_t>(random() % 12),
-                               .top_p = 0.5 + 0.05 * (round % 11),
-                               .min_p = 0.02 * (round % 5),
-                               .seed = random()};
+  for (int round = 0; round < 400; ++round) {
+    // Few pieces, many of which few count, and many of equal ones.
+    const bool many = round >= 300, flat = round >= 350;
+    std::vector<float> logits(1 + random() % (many ? 3000 : 40));
+    for (float& logit : logits)
+      logit = flat ? std::round(normal(random)) / 4 : normal(random) * (many ? 5 : 1);
+    const SamplingOptions o = {
+        .temperature = 0.3 + 0.1 * (round % 20),
+        .top_k = static_cast<int64_t>(random() % (many ? 2 : 1) * 1500 + random() % 12),
+        .top_p = round % 7 == 0 ? 1 : 0.5 + 0.05 * (round % 11),
+        .min_p = (many ? 0.0002 : 0.02) * (round % 5),
+        .seed = random()};
     std::vector<std::pair<long double, int64_t>> order;
     for (size_t i = 0; i < logits.size(); ++i)
       order.emplace_back(-static_cast<long double>(logits[i]), i);
