@@ -588,8 +588,8 @@ def library_has_what_headers_declare():
     known = {
         "evoq::Session::Run",
         "evoq::toolchain::v1::Quantize",
-        "evoq::language::v1::Model::~Model",
-        "evoq::language::v1::EndedName",
+        "evoq::language::v2::Model::~Model",
+        "evoq::language::v2::EndedName",
     }
     check("the C++ headers are read", known <= methods and len(methods) == 84, sorted(methods))
     check("the C headers are read", len(functions) == 66, sorted(functions))

@@ -28,15 +28,15 @@
 #include <utility>
 #include <vector>
 
-#define EVOQ_LANGUAGE_VERSION 1
+#define EVOQ_LANGUAGE_VERSION 2
 
 namespace evoq::language {
-inline namespace v1 {
+inline namespace v2 {
 
 struct ModelOptions {
   int threads = 0;             // 0: one per physical core; at most 1024
   std::int64_t context = 0;    // tokens of a sequence; 0: what the model was made for, at most 4096
-  std::int64_t sequences = 1;  // that GenerateMany runs at the same time; at most 256
+  std::int64_t sequences = 1;  // that GenerateMany runs at the same time, or beams; at most 256
   std::string tokenizer;       // its file or folder; "": the one that the model carries
   std::string draft;           // a smaller model of the same tokens, for Generate; "": none
   std::string kv_cache;        // what caches hold: "float32", "float16", "int8"; "": as the model
@@ -88,6 +88,14 @@ struct GenerateOptions {
   bool ignore_end = false;        // goes on behind the model's end tokens
   // What the text is of, one or none: a grammar in llama.cpp's GBNF; a JSON schema.
   std::string grammar, json_schema;
+  // Beam search: so many texts are followed, and the likeliest is taken; at most facts().sequences,
+  // and not of GenerateMany. Scores are divided by the length to the power of length_penalty (none:
+  // what the model says, or 1).
+  std::int64_t beams = 1;
+  std::optional<double> length_penalty;
+  // Of models that read one text and write another: "fra_Latn", "fr_XX", "fr"; "": what the model
+  // takes by itself.
+  std::string source_language, target_language;
 };
 
 enum class Ended { kEndToken, kStopText, kMaxTokens, kContext, kCaller };
@@ -168,5 +176,5 @@ class Model {
   std::unique_ptr<Impl> impl_;
 };
 
-}  // namespace v1
+}  // namespace v2
 }  // namespace evoq::language

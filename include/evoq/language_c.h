@@ -38,6 +38,7 @@ typedef struct {
   const char* tokenizer; /* its file or folder; NULL: the one that the model carries */
   const char* draft;     /* a smaller model of the same tokens; NULL: none */
   const char* kv_cache;  /* what caches hold: "float32", "float16", "int8"; NULL: as the model */
+  int64_t sequences;     /* the most beams of a text; 0: 1 */
 } evoq_language_options;
 
 /* options may be NULL. */
@@ -80,6 +81,12 @@ typedef struct {
   int plain;               /* 1: without what the tokenizer puts around a prompt: for a chat's */
   const char* grammar;     /* what the text is of, llama.cpp's GBNF; NULL: anything */
   const char* json_schema; /* the same of a JSON text, in place of a grammar */
+  int64_t beams;           /* beam search: so many texts are followed; 0: 1 */
+  double length_penalty; /* of beams, whose scores are divided by the length to this power; 0: what
+                          * the model says, or 1 */
+  /* Of models that read one text and write another: "fra_Latn", "fr_XX", "fr"; NULL: what the model
+   * takes by itself. */
+  const char *source_language, *target_language;
 } evoq_generate_options;
 
 /* What a text took. Set `size` before the call. */

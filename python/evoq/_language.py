@@ -70,7 +70,7 @@ class LanguageModel:
     path: an .etm, a folder of Hugging Face's, a GGUF file, llama2.c's .bin.
     threads: of each run; 0: one per physical core.
     context: tokens that a sequence may have; 0: what the model was made for, at most 4096.
-    sequences: how many ``generate_many`` runs at the same time.
+    sequences: how many ``generate_many`` runs at the same time, and the most beams.
     tokenizer: its file or folder, where the model carries none.
     draft: a smaller model of the same tokens: it drafts several, which the model checks at once.
     Greedy text stays the same.
@@ -202,6 +202,22 @@ class LanguageModel:
             return tokens_of(prompt)
         raise Error(f"{prompt!r:.100} is no prompt: expected str, tokens or messages")
 
+    def _source(
+        self,
+        prompt: Prompt,
+        languages: tuple[str | None, str | None],
+        options: _evoq.GenerateOptions,
+        add_special: bool,
+    ) -> list[int]:
+        """What is read of a prompt in a language, and what the text begins with."""
+        if not any(languages):
+            return self._tokens(prompt, add_special)
+        if not isinstance(prompt, str):
+            raise Error(f"{prompt!r:.100} in a language: expected str")
+        source, target = (name or "" for name in languages)
+        tokens, options.begin = self._model.encode_source(prompt, source, target, add_special)
+        return tokens
+
     def stream(
         self,
         prompt: Prompt,
@@ -222,6 +238,10 @@ class LanguageModel:
         grammar: str | None = None,
         json_schema: Any = None,
         ignore_end: bool = False,
+        beams: int | None = None,
+        length_penalty: float | None = None,
+        source_language: str | None = None,
+        target_language: str | None = None,
         add_special: bool = True,
     ) -> Generator[str, None, Generated]:
         """Pieces of text as their characters are complete: ``for text in model.stream(...)``. Its
@@ -250,9 +270,12 @@ class LanguageModel:
                 "grammar": grammar,
                 "json_schema": json_schema,
                 "ignore_end": ignore_end,
+                "beams": beams,
+                "length_penalty": length_penalty,
             },
         )
-        return self._pieces(self._tokens(prompt, add_special), options)
+        languages = source_language, target_language
+        return self._pieces(self._source(prompt, languages, options, add_special), options)
 
     def _pieces(
         self, tokens: list[int], options: _evoq.GenerateOptions
@@ -292,6 +315,10 @@ class LanguageModel:
         grammar: str | None = None,
         json_schema: Any = None,
         ignore_end: bool = False,
+        beams: int | None = None,
+        length_penalty: float | None = None,
+        source_language: str | None = None,
+        target_language: str | None = None,
         add_special: bool = True,
         on_text: OnText | None = None,
     ) -> Generated:
@@ -310,6 +337,11 @@ class LanguageModel:
         so many, none comes that would. ignore_end: goes on behind the model's end tokens.
         grammar: in llama.cpp's GBNF; the text is of it. json_schema: of a JSON text, a dict or a
         str (docs/generate.md).
+        beams: beam search, by which so many texts are followed and the likeliest is taken; at most
+        ``sequences``, and not of ``generate_many``. length_penalty: the power of the length that
+        scores of beams are divided by.
+        source_language, target_language: of models that translate, by their names: "fra_Latn",
+        "fr_XX", "fr".
         on_text: called with each piece of text as it comes; False ends the text.
 
         Raises evoq.Error: 'usage' for options out of range, for a prompt that the context does not
@@ -334,9 +366,12 @@ class LanguageModel:
                 "grammar": grammar,
                 "json_schema": json_schema,
                 "ignore_end": ignore_end,
+                "beams": beams,
+                "length_penalty": length_penalty,
             },
         )
-        tokens = self._tokens(prompt, add_special)
+        languages = source_language, target_language
+        tokens = self._source(prompt, languages, options, add_special)
         hear = on_text or (lambda piece: None)
         with self._lock:
             text = self._model.begin(tokens, options)

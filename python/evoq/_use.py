@@ -67,7 +67,8 @@ def generate(
     model carries none. draft: a smaller model of the same tokens. prompt_cache: a file that keeps
     the keys and values of one prompt. Further options as `evoq generate` has: top_k, top_p, min_p,
     repeat_penalty, presence_penalty, frequency_penalty, logit_bias, min_tokens, stop_tokens,
-    grammar, json_schema, ignore_end, plain.
+    grammar, json_schema, ignore_end, plain, beams, length_penalty; of a model that reads one text
+    and writes another source_language and target_language.
     Returns ``texts`` by prompt with ``text``, ``tokens``, ``ended``, ``prompt_tokens_per_s``,
     ``tokens_per_s``, ...
     """

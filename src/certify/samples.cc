@@ -81,6 +81,9 @@ Result<Samples> TextWindows(const Graph& graph, std::span<const int64_t> tokens,
   const std::optional<CacheInputs> roles = FindCacheInputs(graph);
   if (!roles)
     return Fail(ErrorCode::kUsage, "a text is measured with a language model with caches");
+  if (roles->reads())
+    return Fail(ErrorCode::kUsage,
+                "a model that reads one text and writes another is not measured with one text");
   if (tokens.size() < 2 || window < 1)
     return Fail(ErrorCode::kUsage, "{} tokens in windows of {}: expected at least 2, and 1",
                 tokens.size(), window);

@@ -17,9 +17,15 @@ std::span<const std::byte> BytesOf(const T* data, size_t count) {
   return std::as_bytes(std::span(data, count));
 }
 
+Status CheckKept(const CachedModel& model, const std::string& path) {
+  if (!model.reads()) return {};
+  return Fail(ErrorCode::kUsage, "{}: no prompt is kept of a model that reads it as a text", path);
+}
+
 }  // namespace
 
 Status Writer::Save(const std::string& path) const {
+  EVOQ_TRY(CheckKept(model_, path));
   const uint32_t mark = model_.mark();
   const std::vector<Tensor> caches = model_.Take(slot_);
   std::vector<BlobSource> blobs = {
@@ -33,6 +39,7 @@ Status Writer::Save(const std::string& path) const {
 }
 
 Status Writer::Restore(const std::string& path) {
+  EVOQ_TRY(CheckKept(model_, path));
   EVOQ_ASSIGN(const Container file, Container::Open(path));
   Budget budget = Budget::ForFile(file.file_bytes());
   const auto read = [&](const std::string& name) -> Result<Container::Bytes> {

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <bit>
 #include <cstring>
+#include <set>
 
 #include "base/crc32c.h"
 #include "base/math.h"
@@ -18,7 +19,9 @@ namespace evoq {
 namespace {
 
 constexpr char kTokens[] = "input_ids", kPlace[] = "position", kWanted[] = "logits_at",
-               kLogits[] = "logits", kPast[] = "past_", kPresent[] = "present_";
+               kLogits[] = "logits", kPast[] = "past_", kPresent[] = "present_",
+               kSource[] = "source_ids", kSourceLength[] = "source_length",
+               kPastCross[] = "past_cross_";
 
 std::optional<size_t> IndexOf(const Graph& graph, const std::vector<ValueId>& values,
                               std::string_view name) {
@@ -54,6 +57,14 @@ int64_t ChunkFor(int64_t tokens, int64_t room) {
   if (tokens >= CachedModel::kMaxChunk) return CachedModel::kMaxChunk;
   const int64_t up = RoundedUp(tokens), down = RoundedDown(tokens);
   return up == down || (up <= room && up + kRowsOfARun == RowsFor(tokens)) ? up : down;
+}
+
+// The length of a run over a source of so many tokens, which must come whole: one of few sizes, the
+// rest is padding.
+int64_t SourceRun(int64_t tokens, int64_t room) {
+  constexpr int64_t kLeastStep = 4, kStepsOfARange = 8;
+  const int64_t step = std::max(kLeastStep, RoundedUp(tokens) / kStepsOfARange);
+  return std::min(RoundUp(tokens, step), room);
 }
 
 // Of the inputs' types and the beginning of every constant.
@@ -126,13 +137,20 @@ Status CachedModel::FindValues() {
     EVOQ_ASSIGN(const LanguageModelFacts facts, WithContext(ReadFacts(graph), path_));
     vocabulary_ = facts.vocabulary;
     made_for_ = facts.context;
+    EVOQ_ASSIGN(target_, WithContext(ReadTargetFacts(graph, vocabulary_), path_));
   } else if (const TensorType& type = graph.value(graph.outputs()[logits_output_]).type;
              type.shape.ranked() && type.shape.rank() == 3 && type.shape[2].known()) {
     vocabulary_ = type.shape[2].value;
   }
   if (vocabulary_ < 1) return Unsupported("{}: how many tokens it knows is not known", path_);
+  std::set<size_t> known = {tokens_input_, place_input_, wanted_input_};
+  if (reads()) {
+    EVOQ_TRY(find(graph.inputs(), "input", kSource, DType::kInt64, 2, source_input_));
+    EVOQ_TRY(find(graph.inputs(), "input", kSourceLength, DType::kInt64, 1, source_length_input_));
+    known.insert({source_input_, source_length_input_});
+  }
   for (size_t i = 0; i < graph.inputs().size(); ++i) {
-    if (i == tokens_input_ || i == place_input_ || i == wanted_input_) continue;
+    if (known.contains(i)) continue;
     const Value& input = graph.value(graph.inputs()[i]);
     if (!input.name.starts_with(kPast) || input.type.quantized() || !input.type.shape.ranked() ||
         input.type.shape.rank() != 4 || !input.type.shape[1].known() ||
@@ -145,7 +163,7 @@ Status CachedModel::FindValues() {
     const auto output = IndexOf(graph, graph.outputs(), name);
     if (!output)
       return Unsupported("{}: no language model with caches: it has no output '{}'", path_, name);
-    caches_.push_back({i, *output, Tensor()});
+    caches_.push_back({i, *output, Tensor(), reads() && input.name.starts_with(kPastCross)});
   }
   if (caches_.size() + 1 != graph.outputs().size())
     return Unsupported("{}: {} outputs, expected logits and {} caches", path_,
@@ -158,21 +176,25 @@ Status CachedModel::AllocateCaches(const CacheOptions& options) {
   if (options.slots < 1 || options.slots > kMaxSlots)
     return Fail(ErrorCode::kUsage, "{} sequences, expected 1 to {}", options.slots, kMaxSlots);
   const int64_t most = made_for_ > 0 ? std::min(kMaxContext, made_for_) : kMaxContext;
-  context_ = options.context > 0 ? options.context : std::min<int64_t>(most, 4096);
+  constexpr int64_t kUsual = 4096, kUsualOfReaders = 1024;
+  const int64_t usual = reads() ? kUsualOfReaders : kUsual;
+  context_ = options.context > 0 ? options.context : std::min(most, usual);
   if (context_ > most)
     return Fail(ErrorCode::kUsage, "{}: a context of {} tokens, expected at most {}", path_,
                 context_, most);
+  source_context_ = std::min(target_.source_context, options.context > 0 ? options.context : usual);
   std::vector<TensorType> types;
   int64_t all = 0;
   for (const Cache& cache : caches_) {
     const TensorType& type = graph.value(graph.inputs()[cache.input]).type;
     const Dim& fixed = type.shape[2];
-    if (fixed.known() && options.context > 0 && fixed.value != options.context)
+    int64_t& room = cache.of_source ? source_context_ : context_;
+    if (fixed.known() && options.context > 0 && fixed.value != room)
       return Fail(ErrorCode::kUsage, "{}: its caches hold {} tokens, not {}", path_, fixed.value,
-                  options.context);
-    if (fixed.known()) context_ = fixed.value;
+                  room);
+    if (fixed.known()) room = fixed.value;
     types.emplace_back(type.dtype,
-                       Shape{options.slots, type.shape[1].value, context_, type.shape[3].value});
+                       Shape{options.slots, type.shape[1].value, room, type.shape[3].value});
     const auto bytes = types.back().bytes();
     if (!bytes || *bytes < 1 || *bytes > INT64_MAX - all)
       return Fail(ErrorCode::kTooLarge, "{}: a cache of {}", path_, types.back().ToString());
@@ -186,6 +208,8 @@ Status CachedModel::AllocateCaches(const CacheOptions& options) {
   std::vector<Tensor> memory = Tensor::AllocateTogether(types);
   for (size_t i = 0; i < caches_.size(); ++i) caches_[i].memory = std::move(memory[i]);
   lengths_.assign(static_cast<size_t>(options.slots), 0);
+  source_lengths_ = lengths_;
+  source_.reserve(1);
   return {};
 }
 
@@ -201,8 +225,9 @@ void CachedModel::Truncate(int64_t slot, int64_t length) {
 }
 
 template <typename Move>
-void CachedModel::EachHead(int64_t a, int64_t b, int64_t length, const Move& move) {
+void CachedModel::EachHead(bool of_source, int64_t a, int64_t b, int64_t length, const Move& move) {
   for (Cache& cache : caches_) {
+    if (cache.of_source != of_source) continue;
     const std::vector<int64_t> sizes = cache.memory.sizes();
     const int64_t head = static_cast<int64_t>(cache.memory.bytes()) / sizes[0] / sizes[1];
     const auto bytes = static_cast<size_t>(head / sizes[2] * length);
@@ -212,32 +237,86 @@ void CachedModel::EachHead(int64_t a, int64_t b, int64_t length, const Move& mov
   }
 }
 
-void CachedModel::Exchange(int64_t a, int64_t b) {
-  if (a == b) return;
-  EachHead(a, b, std::max(length(a), length(b)),
+void CachedModel::ExchangeTokens(int64_t a, int64_t b) {
+  EachHead(false, a, b, std::max(length(a), length(b)),
            [](auto one, auto other) { std::ranges::swap_ranges(one, other); });
   std::swap(lengths_[static_cast<size_t>(a)], lengths_[static_cast<size_t>(b)]);
 }
 
+void CachedModel::Exchange(int64_t a, int64_t b) {
+  if (a == b) return;
+  ExchangeTokens(a, b);
+  int64_t &one = source_lengths_[static_cast<size_t>(a)],
+          &other = source_lengths_[static_cast<size_t>(b)];
+  EachHead(true, a, b, std::max(one, other),
+           [](auto x, auto y) { std::ranges::swap_ranges(x, y); });
+  std::swap(one, other);
+}
+
 void CachedModel::Copy(int64_t from, int64_t to, int64_t length) {
   EVOQ_CHECK(from != to && length <= this->length(from), "{} of {}", length, this->length(from));
-  EachHead(from, to, length, [](auto one, auto other) { std::ranges::copy(one, other.begin()); });
+  EachHead(false, from, to, length,
+           [](auto one, auto other) { std::ranges::copy(one, other.begin()); });
   lengths_[static_cast<size_t>(to)] = length;
 }
 
-Result<CachedModel::Prepared*> CachedModel::For(int64_t count, int64_t length, int64_t wanted) {
+void CachedModel::CopySource(int64_t from, int64_t to) {
+  const int64_t source = source_lengths_[static_cast<size_t>(from)];
+  EachHead(true, from, to, source,
+           [](auto one, auto other) { std::ranges::copy(one, other.begin()); });
+  source_lengths_[static_cast<size_t>(to)] = source;
+  lengths_[static_cast<size_t>(to)] = 0;
+}
+
+void CachedModel::Reorder(std::span<const int64_t> parents) {
+  std::vector<int64_t> from(parents.begin(), parents.end());
+  const auto count = std::ssize(from);
+  std::vector<int64_t> readers(from.size(), 0);  // of what a slot holds, other slots
+  for (int64_t i = 0; i < count; ++i) {
+    EVOQ_CHECK(from[i] >= 0 && from[i] < count, "slot {} of {}", from[i], count);
+    if (from[i] != i) ++readers[static_cast<size_t>(from[i])];
+  }
+  std::vector<int64_t> free;  // slots that nobody reads and that are to be written
+  for (int64_t i = 0; i < count; ++i) {
+    if (from[i] != i && readers[static_cast<size_t>(i)] == 0) free.push_back(i);
+  }
+  while (!free.empty()) {
+    const int64_t to = free.back(), source = from[to];
+    free.pop_back();
+    Copy(source, to, length(source));
+    from[to] = to;
+    if (--readers[static_cast<size_t>(source)] == 0 && from[source] != source)
+      free.push_back(source);
+  }
+  // What is left are rings.
+  for (int64_t i = 0; i < count; ++i) {
+    const int64_t other = from[i];
+    if (other == i) continue;
+    ExchangeTokens(i, other);
+    // i holds what it was to get, and the other slot what i held.
+    from[i] = i;
+    std::ranges::replace(from.begin() + i + 1, from.end(), i, other);
+  }
+}
+
+Result<CachedModel::Prepared*> CachedModel::For(const Sizes& sizes) {
+  const auto& [count, length, wanted, source] = sizes;
   for (const auto& p : prepared_) {
-    if (p->count == count && p->length == length && p->wanted == wanted) return p.get();
+    if (p->sizes == sizes) return p.get();
   }
   const Graph& graph = this->graph();
   const auto name = [&](size_t input) { return graph.value(graph.inputs()[input]).name; };
   InputShapes shapes = {{name(tokens_input_), {count, length}},
                         {name(place_input_), {count}},
                         {name(wanted_input_), {count, wanted}}};
+  if (reads()) {
+    shapes[name(source_input_)] = {count, source};
+    shapes[name(source_length_input_)] = {count};
+  }
   for (const Cache& cache : caches_) {
-    std::vector<int64_t> sizes = cache.memory.sizes();
-    sizes[0] = count;
-    shapes[name(cache.input)] = std::move(sizes);
+    std::vector<int64_t> memory = cache.memory.sizes();
+    memory[0] = count;
+    shapes[name(cache.input)] = std::move(memory);
   }
   EVOQ_ASSIGN(std::shared_ptr<Executor> executor, engine_->At(shapes));
   const TensorType logits(DType::kFloat32, Shape{count, wanted, vocabulary_});
@@ -252,9 +331,7 @@ Result<CachedModel::Prepared*> CachedModel::For(int64_t count, int64_t length, i
   }
   if (prepared_.size() == Engine::kMaxExecutors) prepared_.erase(prepared_.begin());
   auto prepared = std::make_unique<Prepared>();
-  prepared->count = count;
-  prepared->length = length;
-  prepared->wanted = wanted;
+  prepared->sizes = sizes;
   prepared->executor = std::move(executor);
   prepared->inputs.resize(graph.inputs().size());
   prepared->outputs.resize(graph.outputs().size());
@@ -271,13 +348,18 @@ Status CachedModel::CheckTokens(std::span<const int64_t> tokens) const {
   return {};
 }
 
-Status CachedModel::Run(int64_t first, int64_t count, int64_t length, int64_t wanted, int64_t row) {
+Status CachedModel::Run(int64_t first, const Sizes& sizes, int64_t row) {
   const Stopwatch watch;
-  EVOQ_ASSIGN(Prepared* const run, For(count, length, wanted));
+  EVOQ_ASSIGN(Prepared* const run, For(sizes));
   const auto bytes = [](auto& values) { return reinterpret_cast<std::byte*>(values.data()); };
   run->inputs[tokens_input_] = bytes(tokens_);
   run->inputs[place_input_] = bytes(places_);
   run->inputs[wanted_input_] = bytes(wanted_);
+  if (reads()) {
+    run->inputs[source_input_] = bytes(source_);
+    run->inputs[source_length_input_] =
+        reinterpret_cast<const std::byte*>(source_lengths_.data() + first);
+  }
   run->outputs[logits_output_] = reinterpret_cast<std::byte*>(logits_.data() + row * vocabulary_);
   for (Cache& cache : caches_) {
     std::byte* const memory = SlotOf(cache.memory, first);
@@ -312,7 +394,7 @@ Result<std::span<const float>> CachedModel::Append(int64_t slot, std::span<const
     places_.assign(1, at);
     wanted_.resize(static_cast<size_t>(rows));
     for (int64_t i = 0; i < rows; ++i) wanted_[static_cast<size_t>(i)] = real - rows + i;
-    if (Status ran = Run(slot, 1, chunk, rows, row); !ran) {
+    if (Status ran = Run(slot, {1, chunk, rows}, row); !ran) {
       at = before;
       return tl::unexpected(ran.error());
     }
@@ -320,6 +402,40 @@ Result<std::span<const float>> CachedModel::Append(int64_t slot, std::span<const
     at += real;
   }
   return std::span<const float>(logits_);
+}
+
+Status CachedModel::CheckSource(std::span<const int64_t> source) const {
+  if (!reads()) return Fail(ErrorCode::kUsage, "{}: it reads no other text", path_);
+  if (source.empty()) return Fail(ErrorCode::kUsage, "a text of no tokens");
+  if (std::ssize(source) > source_context_)
+    return Fail(ErrorCode::kUsage, "a text of {} tokens to read, expected at most {}",
+                source.size(), source_context_);
+  for (const int64_t token : source) {
+    if (token < 0 || token >= target_.source_vocabulary)
+      return Fail(ErrorCode::kUsage, "token {}, expected 0 to {}", token,
+                  target_.source_vocabulary - 1);
+  }
+  return {};
+}
+
+Status CachedModel::Encode(int64_t slot, std::span<const int64_t> source) {
+  EVOQ_TRY(CheckSource(source));
+  int64_t& held = source_lengths_[static_cast<size_t>(slot)];
+  lengths_[static_cast<size_t>(slot)] = held = 0;
+  const Sizes sizes{.source = SourceRun(std::ssize(source), source_context_)};
+  source_.assign(source.begin(), source.end());
+  source_.resize(static_cast<size_t>(sizes.source), source.back());
+  // Of no tokens, but somewhere.
+  tokens_.assign(1, 0);
+  wanted_.assign(1, 0);
+  places_.assign(1, 0);
+  logits_.resize(static_cast<size_t>(vocabulary_));
+  held = std::ssize(source);
+  if (Status ran = Run(slot, sizes, 0); !ran) {
+    held = 0;
+    return tl::unexpected(ran.error());
+  }
+  return {};
 }
 
 // Few sizes of batches are prepared: others are filled with slots behind, whose sequences get a
@@ -348,32 +464,38 @@ Result<std::span<const float>> CachedModel::Step(int64_t first, std::span<const 
   tokens_.resize(static_cast<size_t>(filled), 0);
   places_.assign(lengths_.begin() + first, lengths_.begin() + first + filled);
   wanted_.assign(tokens_.size(), 0);
-  EVOQ_TRY(Run(first, filled, 1, 1, 0));
+  EVOQ_TRY(Run(first, {filled, 1, 1}, 0));
   for (int64_t i = 0; i < count; ++i) ++lengths_[static_cast<size_t>(first + i)];
   return std::span<const float>(logits_).first(static_cast<size_t>(count * vocabulary_));
 }
 
 Status CachedModel::Prepare(int64_t prompt_tokens, int64_t slots) {
-  const int64_t all = std::min(prompt_tokens, context_);
+  int64_t all = std::min(prompt_tokens, context_);
+  if (reads()) {
+    const int64_t source = std::min(prompt_tokens, source_context_);
+    if (source > 0) EVOQ_TRY(For({.source = SourceRun(source, source_context_)}));
+    all = std::min(std::ssize(target_.start), context_);
+  }
   for (int64_t done = 0; done < all;) {
     const int64_t chunk = ChunkFor(all - done, context_ - done);
-    EVOQ_TRY(For(1, chunk, 1));
+    EVOQ_TRY(For({1, chunk, 1}));
     done += chunk;
   }
   for (int64_t count = std::min(slots, this->slots()); count > 0; --count)
-    EVOQ_TRY(For(Filled(0, count), 1, 1));
+    EVOQ_TRY(For({Filled(0, count), 1, 1}));
   return {};
 }
 
 Status CachedModel::PrepareChecks(int64_t tokens) {
   const int64_t chunk = ChunkFor(tokens, context_);
-  EVOQ_TRY(For(1, chunk, std::min(chunk, tokens)));
+  EVOQ_TRY(For({1, chunk, std::min(chunk, tokens)}));
   return {};
 }
 
 std::vector<TensorType> CachedModel::CacheTypes(int64_t tokens) const {
   std::vector<TensorType> types;
   for (const Cache& cache : caches_) {
+    if (cache.of_source) continue;
     const std::vector<int64_t> sizes = cache.memory.sizes();
     types.emplace_back(cache.memory.dtype(), Shape{1, sizes[1], tokens, sizes[3]});
   }
@@ -383,6 +505,7 @@ std::vector<TensorType> CachedModel::CacheTypes(int64_t tokens) const {
 std::vector<Tensor> CachedModel::Take(int64_t slot) const {
   std::vector<Tensor> taken;
   for (const Cache& cache : caches_) {
+    if (cache.of_source) continue;
     const std::vector<int64_t> sizes = cache.memory.sizes();
     const auto slot_bytes = static_cast<int64_t>(cache.memory.bytes()) / sizes[0];
     const int64_t head_bytes = slot_bytes / sizes[1], row_bytes = head_bytes / sizes[2];
@@ -397,8 +520,12 @@ std::vector<Tensor> CachedModel::Take(int64_t slot) const {
 }
 
 Status CachedModel::Give(int64_t slot, std::span<const Tensor> caches) {
-  if (caches.size() != caches_.size())
-    return InvalidInput("{} caches, expected {}", caches.size(), caches_.size());
+  std::vector<Cache*> own;
+  for (Cache& cache : caches_) {
+    if (!cache.of_source) own.push_back(&cache);
+  }
+  if (caches.size() != own.size())
+    return InvalidInput("{} caches, expected {}", caches.size(), own.size());
   const int64_t tokens = caches.empty() || caches[0].shape().rank() != 4 ? 0 : caches[0].sizes()[2];
   const std::vector<TensorType> wanted = CacheTypes(tokens);
   for (size_t i = 0; i < caches.size(); ++i) {
@@ -407,7 +534,7 @@ Status CachedModel::Give(int64_t slot, std::span<const Tensor> caches) {
                           caches[i].type().ToString(), wanted[i].ToString(), context_);
   }
   for (size_t i = 0; i < caches.size(); ++i) {
-    Tensor& memory = caches_[i].memory;
+    Tensor& memory = own[i]->memory;
     const std::vector<int64_t> sizes = memory.sizes();
     const auto head_bytes = static_cast<int64_t>(memory.bytes()) / sizes[0] / sizes[1];
     const int64_t given = head_bytes / sizes[2] * tokens;

@@ -1,5 +1,6 @@
 // A language model with its key and value caches: runs of a graph that reads tokens, appends their
 // keys and values to caches in place, and gives logits (docs/generate.md has the graph's contract).
+// One that reads a text and writes another has caches of the text that it reads too, its source.
 #pragma once
 
 #include <cstdint>
@@ -9,6 +10,7 @@
 #include <vector>
 
 #include "engine/engine.h"
+#include "llm/target_facts.h"
 #include "tensor/tensor.h"
 
 namespace evoq {
@@ -16,7 +18,8 @@ namespace evoq {
 struct CacheOptions {
   int threads = 0;      // 0: all physical cores
   int64_t slots = 1;    // sequences that have a cache at the same time
-  int64_t context = 0;  // tokens that a sequence may have; 0: what the model was made for
+  int64_t context = 0;  // tokens that a sequence may have, and a source; 0: what the model was made
+                        // for, at most 4096, of sources 1024
   std::string type;     // of the caches: ParseCacheType's; "": as the model has them
 };
 
@@ -52,12 +55,27 @@ class CachedModel {
 
   // Tokens that the slot's sequence has.
   int64_t length(int64_t slot) const { return lengths_[static_cast<size_t>(slot)]; }
+  // Whether sequences are written by a text that is read before: Encode comes first then.
+  bool reads() const { return target_.reads(); }
+  const TargetFacts& target() const { return target_; }
+  int64_t source_context() const { return source_context_; }  // the most tokens of a source
+  // Errors: kUsage for no tokens, too many, and one that is not in the source's vocabulary.
+  Status CheckSource(std::span<const int64_t> source) const;
+  // The slot's sequence becomes an empty one that these tokens are the source of. Errors: those of
+  // CheckSource; the slot has no source then.
+  Status Encode(int64_t slot, std::span<const int64_t> source);
+
   // Forgets the tokens from `length` on, which must not be more than it has.
   void Truncate(int64_t slot, int64_t length);
-  // Each of two slots gets the other's sequence.
+  // Each of two slots gets the other's sequence, with its source.
   void Exchange(int64_t a, int64_t b);
   // The first `length` tokens of another slot, which must have so many, become the slot's sequence.
   void Copy(int64_t from, int64_t to, int64_t length);
+  // The source of another slot, whose sequence has no tokens yet.
+  void CopySource(int64_t from, int64_t to);
+  // Slot i, of the first ones, gets the tokens that slot parents[i], one of them, had before.
+  // Sources stay.
+  void Reorder(std::span<const int64_t> parents);
 
   // Errors: kUsage for no tokens, and for one that is not in the vocabulary.
   Status CheckTokens(std::span<const int64_t> tokens) const;
@@ -82,7 +100,8 @@ class CachedModel {
   // What runs have taken since loading, and what it took to prepare them for new sizes.
   double run_ms() const { return run_ms_; }
 
-  // Types of the caches of a sequence of `tokens`, by cache: [1, heads, tokens, head size].
+  // Types of the caches of a sequence of `tokens`, by cache: [1, heads, tokens, head size]; those
+  // of its source are left out.
   std::vector<TensorType> CacheTypes(int64_t tokens) const;
   // The caches' part of a slot's sequence, of CacheTypes.
   std::vector<Tensor> Take(int64_t slot) const;
@@ -93,10 +112,16 @@ class CachedModel {
   struct Cache {
     size_t input, output;  // of the graph
     Tensor memory;         // [slots, heads, context, head size]
+    bool of_source = false;
   };
-  // What runs `count` slots by `length` tokens and gives `wanted` logits of each.
+  // A run of `count` slots by `length` tokens and so many of a source, with `wanted` logits of
+  // each.
+  struct Sizes {
+    int64_t count = 1, length = 0, wanted = 0, source = 0;
+    bool operator==(const Sizes&) const = default;
+  };
   struct Prepared {
-    int64_t count, length, wanted;
+    Sizes sizes;
     std::shared_ptr<Executor> executor;
     std::vector<const std::byte*> inputs;
     std::vector<std::byte*> outputs;
@@ -104,26 +129,30 @@ class CachedModel {
   // The rows of tokens [0, length) of a slot, a span for each head of each cache, and those of
   // another slot beside them, to `move`.
   template <typename Move>
-  void EachHead(int64_t a, int64_t b, int64_t length, const Move& move);
+  void EachHead(bool of_source, int64_t a, int64_t b, int64_t length, const Move& move);
   CachedModel(std::unique_ptr<Engine> engine, std::string path)
       : engine_(std::move(engine)), path_(std::move(path)) {}
   Status FindValues();
   Status AllocateCaches(const CacheOptions& options);
-  Result<Prepared*> For(int64_t count, int64_t length, int64_t wanted);
+  Result<Prepared*> For(const Sizes& sizes);
   // Of how many slots a step of `count` from `first` on is made.
   int64_t Filled(int64_t first, int64_t count) const;
-  // A run over tokens_, places_ and wanted_, of slots [first, first + count). Its logits go to
+  // A run over tokens_, places_, wanted_ and source_, of slots from `first` on. Its logits go to
   // logits_ from row `row` on.
-  Status Run(int64_t first, int64_t count, int64_t length, int64_t wanted, int64_t row);
+  Status Run(int64_t first, const Sizes& sizes, int64_t row);
+  void ExchangeTokens(int64_t a, int64_t b);
 
   std::unique_ptr<Engine> engine_;
   std::string path_;
   uint32_t mark_ = 0;
   size_t tokens_input_ = 0, place_input_ = 0, wanted_input_ = 0, logits_output_ = 0;
+  size_t source_input_ = 0, source_length_input_ = 0;  // where it reads
+  TargetFacts target_;
+  int64_t source_context_ = 0;
   std::vector<Cache> caches_;
-  int64_t context_ = 0, vocabulary_ = 0, made_for_ = 0;  // made_for_: 0: unknown
-  std::vector<int64_t> lengths_;                         // by slot
-  std::vector<int64_t> tokens_, places_, wanted_;        // of a run: its inputs
+  int64_t context_ = 0, vocabulary_ = 0, made_for_ = 0;     // made_for_: 0: unknown
+  std::vector<int64_t> lengths_, source_lengths_;           // by slot
+  std::vector<int64_t> tokens_, places_, wanted_, source_;  // of a run: its inputs
   std::vector<float> logits_;
   double run_ms_ = 0;
   std::vector<std::unique_ptr<Prepared>> prepared_;

@@ -6,6 +6,8 @@
 #include <numeric>
 
 #include "base/stopwatch.h"
+#include "generate/beams.h"
+#include "generate/text_rules.h"
 #include "generate/writing_run.h"
 
 namespace evoq {
@@ -55,7 +57,16 @@ double PerSecond(double count, double ms) { return ms > 0 && count > 0 ? 1e3 * c
 Status CheckText(const CachedModel& model, std::span<const int64_t> prompt,
                  const GenerateOptions& options) {
   EVOQ_TRY(CheckOptions(options));
-  return CheckPrompt(model, prompt);
+  if (!model.reads()) {
+    if (!options.begin.empty())
+      return Fail(ErrorCode::kUsage, "a language of the text: the model goes on in its prompt's");
+    return CheckPrompt(model, prompt);
+  }
+  EVOQ_TRY(model.CheckSource(prompt));
+  if (options.score_prompt)
+    return Fail(ErrorCode::kUsage, "the model reads its prompt, and says nothing of its tokens");
+  if (!options.begin.empty()) EVOQ_TRY(model.CheckTokens(options.begin));
+  return CheckPrompt(model, BeforeText(model, prompt));
 }
 
 const char* EndedName(Ended why) {
@@ -72,6 +83,8 @@ double Generated::tokens_per_s() const {
 }
 
 Status CheckDraft(const CachedModel& model, const CachedModel& draft) {
+  if (model.reads() || draft.reads())
+    return Fail(ErrorCode::kUsage, "no model that reads one text and writes another takes a draft");
   if (draft.vocabulary() != model.vocabulary())
     return Fail(ErrorCode::kUsage, "the draft model knows {} tokens, the model {}",
                 draft.vocabulary(), model.vocabulary());
@@ -117,11 +130,16 @@ Writing::Run::Run(Writer& writer, Sampler sampler, const GenerateOptions& option
       change_(writer.changes_),
       sampler_(std::move(sampler)),
       options_(options),
-      progress_(writer.tokenizer_, prompt, writer.ends_, options_, std::move(on_text)),
+      progress_(writer.tokenizer_, BeforeText(writer.model_, prompt), writer.ends_, options_,
+                std::move(on_text)),
       on_token_(std::move(on_token)),
-      prompt_(prompt.size()),
-      history_(prompt.begin(), prompt.end()),
-      drafts_(kFewDrafts) {}
+      rules_(writer.model_, options_, progress_.ends()),
+      drafts_(kFewDrafts) {
+  const std::span<const int64_t> before = BeforeText(writer.model_, prompt);
+  history_.assign(before.begin(), before.end());
+  prompt_ = history_.size();
+  if (writer.model_.reads() && writer.source_.empty()) source_.assign(prompt.begin(), prompt.end());
+}
 
 Result<bool> Writing::Run::Advance() {
   if (change_ != w_.changes_)
@@ -145,24 +163,31 @@ Result<Generated> Writing::Run::Finish() {
   return progress_.Finish();
 }
 
-Result<bool> Writing::Run::Choose(std::span<const float> logits) {
+Result<int64_t> Writing::Run::Sample(std::span<const float> logits) {
   const std::span<const int64_t> all(history_), written = all.subspan(prompt_);
-  PiecesBefore before{.recent = Recent(all), .written = written};
-  if (std::ssize(written) < options_.min_tokens) before.banned = progress_.ends();
-  if (matcher_) {
+  banned_.clear();
+  rules_.Ban(all, std::ssize(written), banned_);
+  PiecesBefore before{.recent = Recent(all), .written = written, .banned = banned_};
+  if (matcher_) before.allowed = allowed_;
+  return sampler_.Next(logits, before);
+}
+
+Result<bool> Writing::Run::Choose(std::span<const float> logits) {
+  const std::optional<int64_t> forced =
+      rules_.Forced(static_cast<int64_t>(history_.size() - prompt_));
+  if (matcher_ && !forced) {
     EVOQ_ASSIGN(const bool some, Allow());
     if (!some) {
       progress_.End(Ended::kEndToken);
       return false;
     }
-    before.allowed = allowed_;
   }
-  EVOQ_ASSIGN(const int64_t token, sampler_.Next(logits, before));
+  EVOQ_ASSIGN(const int64_t token, forced ? Result<int64_t>(*forced) : Sample(logits));
   if (on_token_ && !progress_.EndsWith(token)) {
     EVOQ_ASSIGN(ScoredToken scored, ScoreToken(logits, token, options_.likeliest));
     on_token_(std::move(scored));
   }
-  if (matcher_ && !progress_.EndsWith(token)) EVOQ_TRY(matcher_->Take(token));
+  if (matcher_ && !forced && !progress_.EndsWith(token)) EVOQ_TRY(matcher_->Take(token));
   EVOQ_ASSIGN(bool more, progress_.Take(token));
   history_.push_back(token);
   if (more && matcher_ && matcher_->ended()) {
@@ -188,6 +213,7 @@ Result<bool> Writing::Run::Allow() {
 }
 
 size_t Writing::Run::piece() const {
+  if (!source_.empty()) return std::min(source_.size(), kMaxPiece);
   return std::min(prompt_ - w_.tokens_.size(), options_.score_prompt ? kScoredPiece : kMaxPiece);
 }
 
@@ -210,11 +236,18 @@ Status Writing::Run::TellPrompt(size_t first, std::span<const float> logits) {
 }
 
 Result<bool> Writing::Run::RunPrompt() {
+  if (!source_.empty()) {
+    std::vector<int64_t> source = source_;  // nothing may fail once the model has run
+    EVOQ_TRY(w_.model_.Encode(w_.slot_, source));
+    progress_.out().prompt_tokens += std::ssize(source);
+    w_.source_ = std::move(source);
+    source_.clear();
+  }
   const size_t at = w_.tokens_.size(), count = piece();
   const size_t wanted = options_.score_prompt ? count : 1;
   EVOQ_ASSIGN(const std::span<const float> logits,
               w_.Append(std::span(history_).subspan(at, count), static_cast<int64_t>(wanted)));
-  progress_.out().prompt_tokens += static_cast<int64_t>(count);
+  if (!w_.model_.reads()) progress_.out().prompt_tokens += static_cast<int64_t>(count);
   if (options_.score_prompt) {
     if (at == 0 && on_token_) on_token_({history_[0], std::nullopt, {}});
     EVOQ_TRY(TellPrompt(at + 1, logits));
@@ -296,12 +329,13 @@ Result<bool> Writing::Run::WithDrafts() {
 }
 
 Writing::Writing(std::unique_ptr<Run> run) : run_(std::move(run)) {}
+Writing::Writing(std::unique_ptr<BeamText> beams) : beams_(std::move(beams)) {}
 Writing::Writing(Writing&&) noexcept = default;
 Writing& Writing::operator=(Writing&&) noexcept = default;
 Writing::~Writing() = default;
 
-Result<bool> Writing::Advance() { return run_->Advance(); }
-Result<Generated> Writing::Finish() { return run_->Finish(); }
+Result<bool> Writing::Advance() { return beams_ ? beams_->Advance() : run_->Advance(); }
+Result<Generated> Writing::Finish() { return beams_ ? beams_->Finish() : run_->Finish(); }
 
 void Writer::Keep(std::span<const int64_t> tokens, int64_t rerun) {
   ++changes_;
@@ -323,9 +357,14 @@ Result<std::span<const float>> Writer::Append(std::span<const int64_t> tokens, i
   return logits;
 }
 
-void Writer::Forget() { Keep({}, 0); }
+void Writer::Forget() {
+  Keep({}, 0);
+  source_.clear();
+}
 
 Result<std::span<const float>> Writer::Logits(std::span<const int64_t> tokens, int64_t wanted) {
+  if (model_.reads())
+    return Fail(ErrorCode::kUsage, "the model reads its prompt, and says nothing of its tokens");
   EVOQ_TRY(CheckPrompt(model_, tokens));
   if (wanted < 1 || wanted > static_cast<int64_t>(tokens.size()))
     return Fail(ErrorCode::kUsage, "the logits of {} tokens, expected of 1 to {}", wanted,
@@ -341,6 +380,8 @@ Result<std::unique_ptr<Writing::Run>> Writer::NewRun(std::span<const int64_t> pr
   if (draft_ != nullptr && options.sampling.temperature > 0)
     return Fail(ErrorCode::kUsage, "a draft model needs greedy choices: temperature 0");
   if (draft_ != nullptr) EVOQ_TRY(CheckDraft(model_, *draft_));
+  if (options.beams != 1)
+    return Fail(ErrorCode::kUsage, "{} beams of one of several texts, expected 1", options.beams);
   EVOQ_ASSIGN(Sampler sampler, Sampler::Make(options.sampling));
   std::optional<GrammarMatcher> matcher;
   if (options.grammar != nullptr) {
@@ -348,8 +389,11 @@ Result<std::unique_ptr<Writing::Run>> Writer::NewRun(std::span<const int64_t> pr
     EVOQ_ASSIGN(auto tree, tokenizer_->Tree());
     matcher.emplace(options.grammar, std::move(tree));
   }
-  // Logits are those of a token that is run.
-  Keep(prompt, options.score_prompt ? std::ssize(prompt) : 1);
+  if (!std::ranges::equal(source_, prompt)) source_.clear();
+  const std::span<const int64_t> before = BeforeText(model_, prompt);
+  // Logits are those of a token that is run; another source has none of what is held.
+  const bool anew = options.score_prompt || (model_.reads() && source_.empty());
+  Keep(before, anew ? std::ssize(before) : 1);
   auto run = std::make_unique<Writing::Run>(*this, std::move(sampler), options, std::move(on_text),
                                             std::move(on_token), prompt);
   if (matcher) run->Follow(std::move(*matcher));
@@ -358,6 +402,10 @@ Result<std::unique_ptr<Writing::Run>> Writer::NewRun(std::span<const int64_t> pr
 
 Result<Writing> Writer::Begin(std::span<const int64_t> prompt, const GenerateOptions& options,
                               OnText on_text, OnToken on_token) {
+  if (options.beams > 1 && on_token == nullptr) {
+    EVOQ_ASSIGN(auto beams, BeamText::Make(*this, prompt, options, std::move(on_text)));
+    return Writing(std::move(beams));
+  }
   EVOQ_ASSIGN(auto run, NewRun(prompt, options, std::move(on_text), std::move(on_token)));
   return Writing(std::move(run));
 }

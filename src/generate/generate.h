@@ -26,9 +26,14 @@ struct GenerateOptions {
   std::vector<std::string> stop;           // texts that end it; they are not part of what is given
   std::vector<int64_t> stop_tokens;        // the same, beside the model's end tokens
   std::shared_ptr<const Grammar> grammar;  // that the text is of; null: it may be anything
-  bool ignore_end = false;    // goes on behind the model's end tokens: for measurements
-  int64_t likeliest = 0;      // of ScoredToken, at most kMostLikeliest
-  bool score_prompt = false;  // its tokens are told too; all of them are run
+  // Of a model that reads a text: the first tokens of the one that it writes; empty: what its facts
+  // say.
+  std::vector<int64_t> begin;
+  int64_t beams = 1;                     // texts that are followed at a time (generate/beams.h)
+  std::optional<double> length_penalty;  // of beams; none: what the model's facts say, or 1
+  bool ignore_end = false;               // goes on behind the model's end tokens: for measurements
+  int64_t likeliest = 0;                 // of ScoredToken, at most kMostLikeliest
+  bool score_prompt = false;             // its tokens are told too; all of them are run
 };
 inline constexpr int64_t kMostLikeliest = 1024;
 
@@ -79,6 +84,7 @@ Status CheckDraft(const CachedModel& model, const CachedModel& draft);
 // Prepares both for texts behind prompts of so many tokens, so that little is compiled later.
 Status PrepareDraft(CachedModel& model, CachedModel& draft, int64_t prompt_tokens);
 
+class BeamText;
 class Sequences;
 class Writer;
 
@@ -90,8 +96,8 @@ class Writing {
   ~Writing();
 
   // Runs a piece of the prompt (CachedModel::kMaxChunk tokens) or what gives the next token, with a
-  // draft the next tokens. False: the text has ended. Errors: kUsage where the writer has done
-  // something else meanwhile.
+  // draft the next tokens, with beams those of all. False: the text has ended. Errors: kUsage where
+  // the writer has done something else meanwhile.
   Result<bool> Advance();
   // What was written, once; `ended` is kCaller where Advance did not say the end.
   Result<Generated> Finish();
@@ -101,11 +107,14 @@ class Writing {
   friend class Writer;
   class Run;
   explicit Writing(std::unique_ptr<Run> run);
+  explicit Writing(std::unique_ptr<BeamText> beams);
   std::unique_ptr<Run> run_;
+  std::unique_ptr<BeamText> beams_;  // instead of a run
 };
 
 // A sequence of one slot of a model. Tokens that a prompt has in common with what the slot's cache
-// holds already are not run again.
+// holds already are not run again. The prompt of a model that reads one text and writes another is
+// the text that it reads: it is not run again where it is the one before.
 class Writer {
  public:
   // `draft`: a smaller model of the same vocabulary, or null. It proposes tokens that the model
@@ -122,7 +131,7 @@ class Writer {
   Writer(const Writer&) = delete;
   Writer& operator=(const Writer&) = delete;
 
-  // Tokens that the cache holds.
+  // Tokens that the cache holds, of the text that is written.
   const std::vector<int64_t>& tokens() const { return tokens_; }
 
   // Errors: kUsage for a prompt of no tokens or one that the context cannot hold, and for options
@@ -134,18 +143,19 @@ class Writer {
                         OnText on_text = nullptr, OnToken on_token = nullptr);
 
   // The cache becomes that of these tokens. The logits [wanted, vocabulary] of the last `wanted` of
-  // them, until the model runs again. Errors: kUsage for `wanted` not in 1 to their number; those
-  // of CachedModel::Append.
+  // them, until the model runs again. Errors: kUsage for `wanted` not in 1 to their number, and of
+  // a model that reads another text before; those of CachedModel::Append.
   Result<std::span<const float>> Logits(std::span<const int64_t> tokens, int64_t wanted);
   // The cache holds nothing.
   void Forget();
 
   // Writes the cache and its tokens to a file, and takes them from one (docs/generate.md).
-  // Errors: kInvalidInput for a file of another model.
+  // Errors: kInvalidInput for a file of another model; kUsage for one that reads a text.
   Status Save(const std::string& path) const;
   Status Restore(const std::string& path);
 
  private:
+  friend class BeamText;
   friend class Sequences;
   friend class Writing;
   Result<std::unique_ptr<Writing::Run>> NewRun(std::span<const int64_t> prompt,
@@ -164,6 +174,7 @@ class Writer {
   std::vector<int64_t> ends_;
   int64_t slot_;
   uint64_t changes_ = 0;               // by others than the text that is under way
+  std::vector<int64_t> source_;        // of the model's slot, where it reads
   std::vector<int64_t> tokens_;        // of the model's cache
   std::vector<int64_t> draft_tokens_;  // of the draft's
 };

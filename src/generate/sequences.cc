@@ -118,7 +118,7 @@ std::optional<size_t> Sequences::NextPrompt() const {
 void Sequences::CopyPrefix(size_t place) {
   Writer& writer = *places_[place]->writer;
   const Writing::Run& text = *places_[place]->text;
-  if (text.options_.score_prompt) return;
+  if (text.options_.score_prompt || model_.reads()) return;
   const std::span<const int64_t> prompt(text.history_);
   size_t most = writer.tokens_.size() + kLeastCopied - 1;
   const Writer* from = nullptr;

@@ -52,13 +52,32 @@ Work AttentionWork(const Graph& graph, const Node& node, const Phase& phase, Pea
   if (q.rank() != 4 || k.rank() != 4 || v.rank() != 4) return work;
   const int64_t left = node.attrs.Int("left_window_size", -1), window = left < 0 ? -1 : left + 1;
   const int64_t size = k[3].value + v[3].value;
-  work.macs[static_cast<size_t>(peak)] = phase.sequences * Seen(phase, window) * q[1].value * size;
-  int64_t read = phase.context + phase.tokens;
-  if (window >= 0) read = std::min(read, window + phase.tokens - 1);
-  for (size_t input : {kK, kV, kKeyScale, kValueScale}) {
-    if (!node.input(input).valid()) continue;
-    const int64_t elements = type(input).shape[3].value * (read + phase.tokens);
+  const auto macs = [&](int64_t seen) {
+    work.macs[static_cast<size_t>(peak)] = phase.sequences * seen * q[1].value * size;
+  };
+  const auto add_cache = [&](size_t input, int64_t rows) {
+    const int64_t elements = type(input).shape[3].value * rows;
     work.cache_bytes += phase.sequences * k[1].value * BytesOf(type(input), elements);
+  };
+  if (node.attrs.Int("is_causal") == 0) {
+    // Of a text that is read: within it, where keys are of this run, or from the other text.
+    const NodeId made = graph.value(node.inputs[kK]).producer;
+    const bool cached = made.valid() && graph.node(made).op == "TensorScatter";
+    const int64_t read = phase.tokens > 1 ? phase.tokens : phase.source, keys = k[2].value;
+    macs(q[2].value * (cached ? std::min(read, keys) : keys));
+    if (!cached) return work;
+    const int64_t written = phase.tokens > 1 ? phase.tokens : 0;
+    for (size_t input : {kK, kV, kKeyScale, kValueScale}) {
+      if (node.input(input).valid()) add_cache(input, std::min(read, keys) + written);
+    }
+    return work;
+  }
+  const Phase own{phase.sequences, phase.context, q[2].value};
+  macs(Seen(own, window));
+  int64_t read = own.context + own.tokens;
+  if (window >= 0) read = std::min(read, window + own.tokens - 1);
+  for (size_t input : {kK, kV, kKeyScale, kValueScale}) {
+    if (node.input(input).valid()) add_cache(input, read + own.tokens);
   }
   return work;
 }

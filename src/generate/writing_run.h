@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "generate/generate.h"
+#include "generate/text_rules.h"
 #include "generate/text_under_way.h"
 #include "tokenizer/grammar/matcher.h"
 
@@ -44,6 +45,8 @@ class Writing::Run {
   friend class evoq::Sequences;
   // Chooses the next token behind history_ and takes it. False: the text has ended.
   Result<bool> Choose(std::span<const float> logits);
+  // Chooses by the logits and the rules.
+  Result<int64_t> Sample(std::span<const float> logits);
   // Fills allowed_. False: nothing may follow.
   Result<bool> Allow();
   Result<bool> RunPrompt();
@@ -59,12 +62,15 @@ class Writing::Run {
   GenerateOptions options_;
   TextUnderWay progress_;
   OnToken on_token_;
-  size_t prompt_;                 // its tokens
+  TextRules rules_;
+  std::vector<int64_t> source_;   // that is still to be read
   std::vector<int64_t> history_;  // the prompt and what was chosen
+  size_t prompt_;                 // its tokens
   bool decoding_ = false;
   int64_t drafts_;  // of the next round
   std::optional<GrammarMatcher> matcher_;
   std::vector<uint64_t> allowed_;  // tokens, with those that end the text
+  std::vector<int64_t> banned_;
 };
 
 }  // namespace evoq

@@ -85,6 +85,8 @@ Result<evoq::GenerateOptions> Inner(const evoq_generate_options& o) {
   options.ignore_end = o.ignore_end != 0;
   const auto text = [](const char* given) { return std::string_view(given ? given : ""); };
   EVOQ_ASSIGN(options.grammar, evoq::FormOf(text(o.grammar), text(o.json_schema)));
+  if (o.beams != 0) options.beams = o.beams;
+  if (o.length_penalty != 0) options.length_penalty = o.length_penalty;
   return options;
 }
 
@@ -95,21 +97,22 @@ struct Caller {
   evoq_generated* generated;
 };
 
-// `prompt` (evoq_generate_options -> Result of tokens) gives what the text continues.
+// `prompt` (evoq_generate_options -> Result of a SourceText) gives what the text continues.
 template <typename Prompt>
 Status Generate(evoq_language* model, const Caller& caller, const Prompt& prompt) {
   EVOQ_TRY(NotNull(model, "the model"));
   model->generated = {};
   EVOQ_ASSIGN(const evoq_generate_options options, OptionsOf(caller.options));
   if (caller.generated != nullptr) EVOQ_TRY(CheckSize(*caller.generated, "the result"));
-  EVOQ_ASSIGN(const evoq::GenerateOptions inner, Inner(options));
-  EVOQ_ASSIGN(const std::vector<int64_t> tokens, prompt(options));
+  EVOQ_ASSIGN(evoq::GenerateOptions inner, Inner(options));
+  EVOQ_ASSIGN(evoq::SourceText source, prompt(options));
+  inner.begin = std::move(source.begin);
   evoq::OnText on_text;
   if (caller.on_text != nullptr)
     on_text = [&](std::string_view text) {
       return caller.on_text(text.data(), text.size(), caller.user) == 0;
     };
-  EVOQ_ASSIGN(model->generated, model->session->writer().Write(tokens, inner, on_text));
+  EVOQ_ASSIGN(model->generated, model->session->writer().Write(source.tokens, inner, on_text));
   const evoq::Generated& text = model->generated;
   if (caller.generated == nullptr) return {};
   const evoq_generated out = {.size = caller.generated->size,
@@ -136,6 +139,7 @@ evoq_language* evoq_language_load(const char* path, const evoq_language_options*
     EVOQ_TRY(NotNull(path, "the path"));
     EVOQ_ASSIGN(const evoq_language_options o, OptionsOf(options));
     evoq::LanguageOptions inner{.threads = o.threads, .context = o.context};
+    if (o.sequences != 0) inner.sequences = o.sequences;
     if (o.tokenizer != nullptr) inner.tokenizer = o.tokenizer;
     if (o.draft != nullptr) inner.draft = o.draft;
     if (o.kv_cache != nullptr) inner.kv_cache = o.kv_cache;
@@ -201,9 +205,11 @@ int evoq_language_generate(evoq_language* model, const char* prompt,
                            evoq_generated* generated, char* error, size_t error_size) {
   const Status status = Guarded([&] {
     return Generate(model, {options, on_text, user, generated},
-                    [&](const evoq_generate_options& o) -> Result<std::vector<int64_t>> {
+                    [&](const evoq_generate_options& o) -> Result<evoq::SourceText> {
                       EVOQ_TRY(NotNull(prompt, "the prompt"));
-                      return model->session->Encode(prompt, o.plain == 0);
+                      const auto text = [](const char* given) { return given ? given : ""; };
+                      return model->session->EncodeSource(
+                          prompt, {text(o.source_language), text(o.target_language)}, o.plain == 0);
                     });
   });
   return Outcome(status, error, error_size);
@@ -215,9 +221,9 @@ int evoq_language_generate_tokens(evoq_language* model, const int64_t* prompt, s
                                   size_t error_size) {
   const Status status = Guarded([&] {
     return Generate(model, {options, on_text, user, generated},
-                    [&](const evoq_generate_options&) -> Result<std::vector<int64_t>> {
+                    [&](const evoq_generate_options&) -> Result<evoq::SourceText> {
                       EVOQ_ASSIGN(const auto tokens, Given(prompt, count, "tokens"));
-                      return std::vector<int64_t>(tokens.begin(), tokens.end());
+                      return evoq::SourceText{{tokens.begin(), tokens.end()}, {}};
                     });
   });
   return Outcome(status, error, error_size);

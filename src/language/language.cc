@@ -4,7 +4,7 @@
 #include "language/session.h"
 
 namespace evoq::language {
-inline namespace v1 {
+inline namespace v2 {
 namespace {
 
 // What `task` gives; nothing where it fails, with the reason.
@@ -30,6 +30,8 @@ Result<evoq::GenerateOptions> Inner(const GenerateOptions& o) {
       .sampling = {o.temperature, o.top_k, o.top_p, o.min_p, o.repeat_penalty, o.seed},
       .stop = o.stop,
       .grammar = std::move(grammar),
+      .beams = o.beams,
+      .length_penalty = o.length_penalty,
       .ignore_end = o.ignore_end};
 }
 
@@ -39,9 +41,20 @@ Generated Outer(evoq::Generated g) {
           g.host_ms,         g.drafted,           g.accepted};
 }
 
-Result<std::vector<int64_t>> TokensOf(const LanguageSession& session, const Prompt& prompt) {
-  if (!prompt.tokens.empty()) return prompt.tokens;
-  return session.Encode(prompt.text, prompt.add_special);
+Result<evoq::Request> RequestOf(const LanguageSession& session, const Prompt& prompt,
+                                const GenerateOptions& options) {
+  evoq::Request request;
+  EVOQ_ASSIGN(request.options, Inner(options));
+  if (!prompt.tokens.empty()) {
+    request.prompt = prompt.tokens;
+    return request;
+  }
+  EVOQ_ASSIGN(SourceText source,
+              session.EncodeSource(prompt.text, {options.source_language, options.target_language},
+                                   prompt.add_special));
+  request.prompt = std::move(source.tokens);
+  request.options.begin = std::move(source.begin);
+  return request;
 }
 
 // What a chat template gets.
@@ -122,9 +135,9 @@ std::optional<Prompt> Model::Chat(const std::vector<Message>& messages, const Ch
 std::optional<Generated> Model::Generate(const Prompt& prompt, const GenerateOptions& options,
                                          const OnText& on_text, std::string* error) {
   return Enter(error, [&]() -> Result<Generated> {
-    EVOQ_ASSIGN(const std::vector<int64_t> tokens, TokensOf(*impl_->session, prompt));
-    EVOQ_ASSIGN(const evoq::GenerateOptions inner, Inner(options));
-    EVOQ_ASSIGN(evoq::Generated text, impl_->session->writer().Write(tokens, inner, on_text));
+    EVOQ_ASSIGN(const evoq::Request request, RequestOf(*impl_->session, prompt, options));
+    EVOQ_ASSIGN(evoq::Generated text,
+                impl_->session->writer().Write(request.prompt, request.options, on_text));
     return Outer(std::move(text));
   });
 }
@@ -135,12 +148,10 @@ std::optional<std::vector<Generated>> Model::GenerateMany(const std::vector<Requ
   return Enter(error, [&]() -> Result<std::vector<Generated>> {
     std::vector<evoq::Request> inner;
     for (const Request& request : requests) {
-      EVOQ_ASSIGN(std::vector<int64_t> tokens,
-                  WithContext(TokensOf(*impl_->session, request.prompt),
+      EVOQ_ASSIGN(evoq::Request asked,
+                  WithContext(RequestOf(*impl_->session, request.prompt, request.options),
                               fmt::format("request {}", inner.size())));
-      EVOQ_ASSIGN(evoq::GenerateOptions asked,
-                  WithContext(Inner(request.options), fmt::format("request {}", inner.size())));
-      inner.push_back({std::move(tokens), std::move(asked)});
+      inner.push_back(std::move(asked));
     }
     EVOQ_ASSIGN(std::vector<evoq::Generated> texts, impl_->session->GenerateMany(inner, on_text));
     std::vector<Generated> outer;
@@ -168,5 +179,5 @@ bool Model::Restore(const std::string& path, std::string* error) {
   return Done(error, [&]() -> Status { return impl_->session->writer().Restore(path); });
 }
 
-}  // namespace v1
+}  // namespace v2
 }  // namespace evoq::language

@@ -56,6 +56,14 @@ Result<std::vector<int64_t>> LanguageSession::Encode(std::string_view text,
   return tokenizer->Encode(text, {.add_special = add_special});
 }
 
+Result<SourceText> LanguageSession::EncodeSource(std::string_view text, const Languages& languages,
+                                                 bool add_special) const {
+  EVOQ_ASSIGN(const Tokenizer* tokenizer, TheTokenizer());
+  if (!model_->reads() && !(languages.source.empty() && languages.target.empty()))
+    return Fail(ErrorCode::kUsage, "languages are of models that read one text and write another");
+  return evoq::EncodeSource(*tokenizer, text, languages, add_special);
+}
+
 Result<std::string> LanguageSession::Decode(std::span<const int64_t> tokens, bool special) const {
   EVOQ_ASSIGN(const Tokenizer* tokenizer, TheTokenizer());
   return tokenizer->Decode(tokens, special);

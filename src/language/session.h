@@ -8,6 +8,7 @@
 #include <string_view>
 #include <vector>
 
+#include "generate/languages.h"
 #include "generate/model_tokenizer.h"
 #include "generate/sequences.h"
 
@@ -35,6 +36,10 @@ class LanguageSession {
 
   // Errors: kUsage where there is no tokenizer; the tokenizer's.
   Result<std::vector<int64_t>> Encode(std::string_view text, bool add_special) const;
+  // The same with the languages of a model that reads one text and writes another. Errors: also
+  // kUsage for languages of another model.
+  Result<SourceText> EncodeSource(std::string_view text, const Languages& languages,
+                                  bool add_special) const;
   Result<std::string> Decode(std::span<const int64_t> tokens, bool special) const;
   // The text of the model's chat template, to be encoded without add_special. `variables`: a JSON
   // object with messages, add_generation_prompt, ... Errors: kUsage where there is no tokenizer;

@@ -5,6 +5,7 @@
 
 #include "base/rows.h"
 #include "llm/encoder.h"
+#include "llm/encoder_decoder.h"
 
 namespace evoq {
 
@@ -97,6 +98,8 @@ Status UnknownArchitecture(std::string_view what, std::string_view name) {
   for (const Architecture* row : AllArchitectures())
     names += (names.empty() ? "" : ", ") + std::string(row->name);
   for (const EncoderFamily* row : AllEncoderFamilies()) names += ", " + std::string(row->name);
+  for (const EncoderDecoderFamily* row : AllEncoderDecoders())
+    names += ", " + std::string(row->name);
   return Unsupported("{} is '{}', expected one of {}", what, name.substr(0, 100), names);
 }
 

@@ -1,10 +1,10 @@
 #include "llm/encoder.h"
 
 #include <algorithm>
-#include <cmath>
 #include <set>
 
 #include "base/budget_scope.h"
+#include "llm/distance_bias.h"
 #include "llm/settings.h"
 #include "llm/weights.h"
 
@@ -164,18 +164,6 @@ Result<ValueId> Builder::Embedded() {
              : x;
 }
 
-// The bucket of a distance, as T5 and MPNet have them (Raffel et al., "Exploring the Limits of
-// Transfer Learning", 2020): half of the 32 for keys behind the query; of each half the first ones
-// stand for one distance, the others for more and more, up to 128.
-int64_t BucketOf(int64_t distance) {
-  constexpr int64_t kHalf = 16, kExact = 8, kFarthest = 128;
-  const int64_t side = distance > 0 ? kHalf : 0, far = std::abs(distance);
-  if (far < kExact) return side + far;
-  const float steps = std::log(static_cast<float>(far) / kExact) /
-                      static_cast<float>(std::log(double{kFarthest} / kExact)) * (kHalf - kExact);
-  return side + std::min(kExact + static_cast<int64_t>(steps), kHalf - 1);
-}
-
 Result<ValueId> Builder::Seen(ValueId mask) {
   const ValueId bools =
       Apply("Cast", "seen", {mask}, Attrs::Of("to", static_cast<int64_t>(DType::kBool)));
@@ -188,7 +176,7 @@ Result<ValueId> Builder::Seen(ValueId mask) {
   EVOQ_TRY(SpendMemory(rows * e_.heads * 4, "biases of distances"));
   Tensor table = Tensor::Allocate(TensorType(DType::kFloat32, Shape{rows, e_.heads}));
   for (int64_t i = 0; i < rows; ++i) {
-    const int64_t bucket = BucketOf(i - e_.context + 1);
+    const int64_t bucket = DistanceBuckets().Of(i - e_.context + 1);
     for (int64_t h = 0; h < e_.heads; ++h)
       table.mutable_data<float>()[i * e_.heads + h] =
           static_cast<float>(bias[static_cast<size_t>(bucket * e_.heads + h)]);

@@ -7,6 +7,7 @@
 
 #include "base/file.h"
 #include "base/json_file.h"
+#include "llm/encoder_decoder.h"
 #include "llm/rope.h"
 #include "llm/settings.h"
 
@@ -396,6 +397,10 @@ Status ReadTokenizerFiles(const std::string& folder, LanguageModel& model) {
     EVOQ_TRY(keep("tokenizer.json"));
   } else if (exists("tokenizer.model")) {
     EVOQ_TRY(keep("tokenizer.model"));
+  } else if (FindEncoderDecoder(model.architecture) != nullptr && !exists("merges.txt")) {
+    for (const char* name : {"spiece.model", "source.spm", "sentencepiece.bpe.model", "vocab.json",
+                             "target_vocab.json", "special_tokens_map.json"})
+      EVOQ_TRY(keep(name));
   } else {
     EVOQ_TRY(keep("vocab.json"));
     EVOQ_TRY(keep("merges.txt"));

@@ -8,6 +8,7 @@
 #include "base/json_file.h"
 #include "llm/checkpoint_format.h"
 #include "llm/encoder.h"
+#include "llm/encoder_decoder.h"
 #include "llm/facts.h"
 #include "llm/gguf_model.h"
 #include "llm/gguf_parts.h"
@@ -46,6 +47,36 @@ Result<std::optional<Graph>> EncoderOf(const std::string& folder, std::vector<st
   SetFacts(facts, graph);
   graph.metadata.erase("llm.architecture");  // it writes no text
   EVOQ_TRY(AddSentenceEmbedding(folder, graph, notes));
+  return std::optional<Graph>(std::move(graph));
+}
+
+// The graph of a model that reads one text and writes another, where the folder holds one; else
+// nothing.
+Result<std::optional<Graph>> EncoderDecoderOf(const std::string& folder,
+                                              std::vector<std::string>& notes) {
+  const std::string path = folder + "/config.json";
+  EVOQ_ASSIGN(const nlohmann::json config, ReadJsonFile(path, size_t{1} << 24));
+  const EncoderDecoderFamily* family = FindEncoderDecoder(JsonText(config, "model_type"));
+  if (family == nullptr) return std::optional<Graph>();
+  EVOQ_ASSIGN(EncoderDecoder model, WithContext(ReadEncoderDecoderConfig(*family, config), path));
+  std::error_code error;
+  if (const std::string more = folder + "/generation_config.json";
+      std::filesystem::exists(more, error)) {
+    EVOQ_ASSIGN(const nlohmann::json generation, ReadJsonFile(more));
+    EVOQ_TRY(WithContext(ReadGenerationConfig(generation, model), more));
+  }
+  EVOQ_TRY(WithContext(CheckEncoderDecoder(model), path));
+  EVOQ_ASSIGN(StoredTensors tensors, ReadSafetensorsFolder(folder));
+  EVOQ_ASSIGN(Graph graph,
+              WithContext(BuildEncoderDecoder(model, std::move(tensors), notes), folder));
+  LanguageModel facts;
+  facts.architecture = model.family;
+  facts.vocabulary = model.decoder.vocabulary;
+  facts.context = model.context;
+  facts.end = model.end;
+  EVOQ_TRY(ReadTokenizerFiles(folder, facts));
+  SetFacts(facts, graph);
+  SetTargetFacts(model.target, graph);
   return std::optional<Graph>(std::move(graph));
 }
 
@@ -91,9 +122,12 @@ Result<Graph> ImportLanguageModel(const std::string& path, LanguageForm form) {
   EVOQ_ASSIGN(const int64_t bytes, LanguageModelBytes(path));
   const BudgetScope scope(Budget::ForFile(bytes));
   std::vector<std::string> notes;
-  std::optional<Graph> encoder;
+  std::optional<Graph> whole;
   if (IsFolder(path)) {
-    EVOQ_ASSIGN(encoder, EncoderOf(path, notes));
+    EVOQ_ASSIGN(whole, EncoderOf(path, notes));
+    if (!whole) {
+      EVOQ_ASSIGN(whole, EncoderDecoderOf(path, notes));
+    }
   }
   const auto decoder = [&]() -> Result<Graph> {
     EVOQ_ASSIGN(Parts parts, IsFolder(path) ? FromFolder(path, notes) : FromFile(path));
@@ -113,7 +147,7 @@ Result<Graph> ImportLanguageModel(const std::string& path, LanguageForm form) {
     }
     return graph;
   };
-  EVOQ_ASSIGN(Graph graph, encoder ? Result<Graph>(std::move(*encoder)) : decoder());
+  EVOQ_ASSIGN(Graph graph, whole ? Result<Graph>(std::move(*whole)) : decoder());
   if (!notes.empty()) graph.metadata["llm.notes"] = fmt::format("{}", fmt::join(notes, "\n"));
   graph.metadata["source"] = BaseName(path);
   EVOQ_TRY(WithContext(InferTypes(graph), path));

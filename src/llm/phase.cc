@@ -9,7 +9,7 @@ namespace evoq {
 namespace {
 
 constexpr char kTokens[] = "input_ids", kPlace[] = "position", kWanted[] = "logits_at",
-               kPast[] = "past_";
+               kPast[] = "past_", kSource[] = "source_ids", kSourceLength[] = "source_length";
 
 // More tokens than any model holds; keeps products in range.
 constexpr int64_t kMost = int64_t{1} << 22;
@@ -47,7 +47,7 @@ const PhaseDef kDecodePhase = {
     .of =
         [](const PhaseOptions& o, int64_t most) {
           const int64_t behind = std::min(PromptLength(o, most), most - 1);
-          return Phase{o.sequences, o.context >= 0 ? o.context : behind, 1};
+          return Phase{o.sequences, o.context >= 0 ? o.context : behind, 1, PromptLength(o, most)};
         },
 };
 
@@ -61,13 +61,18 @@ std::optional<CacheInputs> FindCacheInputs(const Graph& graph) {
       found.place = id;
     } else if (Is(input, kWanted, 2)) {
       found.wanted = id;
+    } else if (Is(input, kSource, 2)) {
+      found.source = id;
+    } else if (Is(input, kSourceLength, 1)) {
+      found.source_length = id;
     } else if (IsCache(input)) {
       found.caches.push_back(id);
     } else {
       return std::nullopt;
     }
   }
-  const bool all = found.tokens.valid() && found.place.valid() && found.wanted.valid();
+  const bool all = found.tokens.valid() && found.place.valid() && found.wanted.valid() &&
+                   found.source.valid() == found.source_length.valid();
   return all && !found.caches.empty() ? std::optional(found) : std::nullopt;
 }
 
@@ -106,7 +111,7 @@ int64_t PromptLength(const PhaseOptions& options, int64_t most) {
 
 Result<PhaseInputs> InputsOf(const Graph& graph, const CacheInputs& inputs, const Phase& phase,
                              int64_t room) {
-  const auto& [sequences, context, tokens] = phase;
+  const auto& [sequences, context, tokens, source] = phase;
   if (sequences < 1 || tokens < 1 || context < 0 || std::max({sequences, context, tokens}) > kMost)
     return Fail(ErrorCode::kUsage,
                 "{} sequences with {} tokens behind {}: expected at least 1, 1 and 0, at most {}",
@@ -121,8 +126,11 @@ Result<PhaseInputs> InputsOf(const Graph& graph, const CacheInputs& inputs, cons
                 sequences, tokens, kMost);
   const int64_t vocabulary = VocabularyOf(graph);
   // Tokens from all over the table.
-  std::vector<int64_t> ids;
-  for (int64_t i = 0; i < *all; ++i) ids.push_back(i * 7919 % vocabulary);
+  const auto some = [&](int64_t wanted) {
+    std::vector<int64_t> ids;
+    for (int64_t i = 0; i < wanted; ++i) ids.push_back(i * 7919 % vocabulary);
+    return ids;
+  };
   const auto count = static_cast<size_t>(sequences);
   PhaseInputs out;
   const auto put = [&](ValueId input, std::vector<int64_t> sizes,
@@ -131,14 +139,22 @@ Result<PhaseInputs> InputsOf(const Graph& graph, const CacheInputs& inputs, cons
     out.contents[name] = Ints(sizes, values);
     out.shapes[name] = std::move(sizes);
   };
-  put(inputs.tokens, {sequences, tokens}, ids);
+  const bool reading = inputs.reads() && tokens > 1;
+  const int64_t written = reading ? 1 : tokens, read = reading ? tokens : 0;
+  put(inputs.tokens, {sequences, written}, some(sequences * written));
   put(inputs.place, {sequences}, std::vector<int64_t>(count, context));
-  put(inputs.wanted, {sequences, 1}, std::vector<int64_t>(count, tokens - 1));
+  put(inputs.wanted, {sequences, 1}, std::vector<int64_t>(count, written - 1));
+  if (inputs.reads()) {
+    const int64_t held = source > 0 ? source : std::max<int64_t>(context, 1);
+    put(inputs.source, {sequences, read}, some(sequences * read));
+    put(inputs.source_length, {sequences},
+        std::vector<int64_t>(count, std::min(reading ? tokens : held, most)));
+  }
   for (const ValueId id : inputs.caches) {
     const Value& cache = graph.value(id);
     const Dim& fixed = cache.type.shape[2];
     out.shapes[cache.name] = {sequences, cache.type.shape[1].value,
-                              fixed.known() ? fixed.value : std::max(room, needed),
+                              fixed.known() ? fixed.value : std::max({room, needed, source}),
                               cache.type.shape[3].value};
   }
   return out;

@@ -19,13 +19,20 @@ struct CacheInputs {
   ValueId place;                // int64 [batch]: tokens that the caches hold
   ValueId wanted;               // int64 [batch, wanted]: places whose logits are asked for
   std::vector<ValueId> caches;  // [batch, heads, context, head size]
+  // Of a model that reads one text and writes another, else invalid: int64 [batch, source], and
+  // int64 [batch], the tokens of the source that its caches hold.
+  ValueId source, source_length;
+  bool reads() const { return source.valid(); }
 };
 // Nothing for any other graph.
 std::optional<CacheInputs> FindCacheInputs(const Graph& graph);
 
-// One run: `tokens` more for each of `sequences`, behind `context` that they have.
+// One run: `tokens` more for each of `sequences`, behind `context` that they have. Of a model that
+// reads one text and writes another several tokens are those of the text that is read, and one is
+// the next of the other text, whose source has `source` tokens; 0: as many as its context, or 1.
 struct Phase {
   int64_t sequences = 1, context = 0, tokens = 1;
+  int64_t source = 0;
 };
 
 // What the user says of phases.

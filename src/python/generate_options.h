@@ -2,6 +2,7 @@
 #pragma once
 
 #include <nanobind/nanobind.h>
+#include <nanobind/stl/optional.h>
 #include <nanobind/stl/pair.h>
 #include <nanobind/stl/string.h>
 #include <nanobind/stl/vector.h>
@@ -46,6 +47,8 @@ void BindGenerateOptions(nanobind::class_<Class>& of, Options options) {
   add_form("json_schema", [](const std::string& text) {
     return WithContext(GrammarOfSchema(text), "json_schema");
   });
+  add("beams", [](GenerateOptions& o) -> auto& { return o.beams; });
+  add("length_penalty", [](GenerateOptions& o) -> auto& { return o.length_penalty; });
   add("ignore_end", [](GenerateOptions& o) -> auto& { return o.ignore_end; });
 }
 

@@ -141,6 +141,7 @@ void BindLanguage(nb::module_& m) {
   nb::class_<GenerateOptions> options(m, "GenerateOptions");
   options.def(nb::init<>());
   BindGenerateOptions(options, [](GenerateOptions& o) -> auto& { return o; });
+  options.def_rw("begin", &GenerateOptions::begin);
   nb::class_<PyText>(m, "Text").def("step", &PyText::Step).def("finish", &PyText::Finish);
   nb::class_<LanguageSession>(m, "LanguageModel")
       .def_static("load", &Load, "path"_a, "threads"_a, "context"_a, "sequences"_a, "tokenizer"_a,
@@ -160,6 +161,15 @@ void BindLanguage(nb::module_& m) {
             return Free([&] { return s.Encode(text, add_special); });
           },
           "text"_a, "add_special"_a)
+      .def(
+          "encode_source",
+          [](const LanguageSession& s, const std::string& text, const std::string& source,
+             const std::string& target, bool add_special) {
+            const SourceText out =
+                Free([&] { return s.EncodeSource(text, {source, target}, add_special); });
+            return nb::make_tuple(out.tokens, out.begin);
+          },
+          "text"_a, "source"_a, "target"_a, "add_special"_a)
       .def(
           "decode",
           [](const LanguageSession& s, const Tokens& tokens, bool special) {

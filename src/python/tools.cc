@@ -268,6 +268,12 @@ void BindGenerate(nb::module_& m) {
       .def_rw("plain", &GenerateJob::plain)
       .def_rw("context", &GenerateJob::context)
       .def_rw("parallel", &GenerateJob::parallel)
+      .def_prop_rw(
+          "source_language", [](GenerateJob& j) { return j.languages.source; },
+          [](GenerateJob& j, const std::string& name) { j.languages.source = name; })
+      .def_prop_rw(
+          "target_language", [](GenerateJob& j) { return j.languages.target; },
+          [](GenerateJob& j, const std::string& name) { j.languages.target = name; })
       .def_rw("prompt_cache", &GenerateJob::cache)
       .def_rw("threads", &GenerateJob::threads);
   BindGenerateOptions(job, [](GenerateJob& j) -> auto& { return j.options; });

@@ -46,7 +46,32 @@ Status CheckJob(const GenerateJob& job) {
   if (!job.draft.empty() && !one) return fail("--draft takes one prompt at a time");
   if (!job.cache.empty() && (!one || job.prompts.size() + job.prompt_tokens.size() > 1))
     return fail("--prompt-cache takes one prompt, and no --parallel");
+  if (job.options.beams > 1 && !one) return fail("--beams takes one prompt at a time");
+  if (job.options.beams > CachedModel::kMaxSlots)
+    return Fail(ErrorCode::kUsage, "--beams {}, expected 1 to {}", job.options.beams,
+                CachedModel::kMaxSlots);
+  if (job.options.length_penalty && job.options.beams == 1)
+    return fail("--length-penalty needs --beams");
   return {};
+}
+
+// The request of a prompt: tokens, and for a model that reads a text in which language to write.
+Result<Request> RequestOf(const GenerateJob& job, const CachedModel& model,
+                          const std::optional<Tokenizer>& tokenizer, const std::string& prompt) {
+  Request request{.prompt = {}, .options = job.options};
+  const bool named = !job.languages.source.empty() || !job.languages.target.empty();
+  if (!named) {
+    EVOQ_ASSIGN(request.prompt, TokensOf(job, tokenizer, prompt));
+    return request;
+  }
+  if (!model.reads())
+    return Fail(ErrorCode::kUsage, "languages are of models that read one text and write another");
+  if (!tokenizer || job.chat)
+    return Fail(ErrorCode::kUsage, "languages need the model's tokenizer, and no --chat");
+  EVOQ_ASSIGN(SourceText source, EncodeSource(*tokenizer, prompt, job.languages, !job.plain));
+  request.prompt = std::move(source.tokens);
+  request.options.begin = std::move(source.begin);
+  return request;
 }
 
 json ToJson(const Generated& text) {
@@ -83,8 +108,10 @@ Result<GenerateResult> Generate(
   result.model = job.model;
   const Stopwatch load;
   EVOQ_TRY(follow.At("loading", 0));
-  const CacheOptions caches{
-      .threads = job.threads, .slots = job.parallel, .context = job.context, .type = job.kv_cache};
+  const CacheOptions caches{.threads = job.threads,
+                            .slots = std::max(job.parallel, job.options.beams),
+                            .context = job.context,
+                            .type = job.kv_cache};
   EVOQ_ASSIGN(const std::unique_ptr<CachedModel> model, CachedModel::Load(job.model, caches));
   EVOQ_ASSIGN(const ModelTokenizer text,
               WithContext(TokenizerOf(model->graph(), job.tokenizer), job.model));
@@ -95,19 +122,20 @@ Result<GenerateResult> Generate(
   std::vector<Request> requests;
   int64_t longest = 0;
   for (const std::string& prompt : job.prompts) {
-    EVOQ_ASSIGN(std::vector<int64_t> tokens, TokensOf(job, text.tokenizer, prompt));
-    longest = std::max(longest, static_cast<int64_t>(tokens.size()));
-    requests.push_back({std::move(tokens), job.options});
+    EVOQ_ASSIGN(Request request, RequestOf(job, *model, text.tokenizer, prompt));
+    longest = std::max(longest, static_cast<int64_t>(request.prompt.size()));
+    requests.push_back(std::move(request));
   }
   for (const std::vector<int64_t>& tokens : job.prompt_tokens) {
     longest = std::max(longest, static_cast<int64_t>(tokens.size()));
     requests.push_back({tokens, job.options});
   }
-  if (longest > model->context())
+  const int64_t room = model->reads() ? model->source_context() : model->context();
+  if (longest > room)
     return Fail(ErrorCode::kUsage,
                 "the context is full: a prompt of {} tokens, expected at most {} (--context)",
-                longest, model->context());
-  EVOQ_TRY(model->Prepare(longest, job.parallel));
+                longest, room);
+  EVOQ_TRY(model->Prepare(longest, model->slots()));
   if (draft != nullptr) EVOQ_TRY(PrepareDraft(*model, *draft, longest));
   result.load_ms = load.ms();
   // Runs so far, of the most that there may be.

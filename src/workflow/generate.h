@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "generate/generate.h"
+#include "generate/languages.h"
 #include "workflow/follow.h"
 #include "workflow/told.h"
 
@@ -19,6 +20,7 @@ struct GenerateJob {
   bool chat = false;
   bool plain = false;  // without the special pieces around a text
   GenerateOptions options;
+  Languages languages;   // of models that read one text and write another
   int64_t context = 0;   // tokens of a sequence; 0: what the model was made for, at most 4096
   int64_t parallel = 1;  // prompts at the same time
   std::string kv_cache;  // what the caches hold (llm/cache_type.h); "": as the model has them

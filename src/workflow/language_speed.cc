@@ -23,14 +23,17 @@ int64_t DecodeTokens(const LanguageBenchJob& job, int64_t context, int64_t most)
 // A prompt that is longer than what a run takes at once has as much to do in pieces as in one.
 class Bench {
  public:
-  Bench(CachedModel& model, const LanguageBenchJob& job, const Limits& limits, const Follow& follow)
-      : model_(model), job_(job), limits_(limits), follow_(follow) {}
+  // `prompt`: its tokens, which are the source of what a model writes that reads.
+  Bench(CachedModel& model, const LanguageBenchJob& job, int64_t prompt, const Limits& limits,
+        const Follow& follow)
+      : model_(model), job_(job), prompt_(prompt), limits_(limits), follow_(follow) {}
 
   Result<MeasuredPhase> Prompt(int64_t length) {
     MeasuredPhase m{.def = &kPromptPhase, .phase = {1, 0, length}};
     EVOQ_TRY(CountWork(m, m.phase));
     const std::vector<int64_t> tokens = Tokens(length);
     EVOQ_TRY(Measure(m, [&]() -> Status {
+      if (model_.reads()) return model_.Encode(0, tokens);
       model_.Truncate(0, 0);
       EVOQ_TRY(model_.Append(0, tokens));
       return {};
@@ -39,9 +42,10 @@ class Bench {
   }
 
   Result<MeasuredPhase> Decode(int64_t context, int64_t sequences) {
-    MeasuredPhase m{.def = &kDecodePhase, .phase = {sequences, context, 1}};
+    const int64_t source = model_.reads() ? prompt_ : 0;
+    MeasuredPhase m{.def = &kDecodePhase, .phase = {sequences, context, 1, source}};
     const int64_t end = context + DecodeTokens(job_, context, MostTokens(model_.graph()));
-    EVOQ_TRY(CountWork(m, {sequences, (context + end - 1) / 2, 1}));
+    EVOQ_TRY(CountWork(m, {sequences, (context + end - 1) / 2, 1, source}));
     EVOQ_TRY(Fill(context, sequences));
     const std::vector<int64_t> tokens = Tokens(sequences);
     EVOQ_TRY(Measure(m, [&]() -> Status {
@@ -63,6 +67,8 @@ class Bench {
 
   // Gives each sequence a context of made-up keys and values, which cost what real ones do.
   Status Fill(int64_t context, int64_t sequences) {
+    if (model_.reads()) EVOQ_TRY(model_.Encode(0, Tokens(prompt_)));
+    for (int64_t slot = 1; model_.reads() && slot < sequences; ++slot) model_.CopySource(0, slot);
     std::vector<Tensor> caches;
     for (const TensorType& type : model_.CacheTypes(context)) {
       caches.push_back(Tensor::Allocate(type));
@@ -98,6 +104,7 @@ class Bench {
 
   CachedModel& model_;
   const LanguageBenchJob& job_;
+  int64_t prompt_;
   const Limits& limits_;
   const Follow& follow_;
 };
@@ -196,14 +203,20 @@ Result<LanguageBench> BenchLanguage(std::unique_ptr<Engine> engine, double load_
   EVOQ_TRY(follow.At("loading", 0));
   EVOQ_TRY(model->Prepare(prompt, 1));
   out.load_ms = load_ms + watch.ms();
-  EVOQ_TRY(model->Append(0, std::vector<int64_t>(static_cast<size_t>(prompt), 0)));
+  const std::vector<int64_t> zeros(static_cast<size_t>(prompt), 0);
+  if (model->reads()) {
+    EVOQ_TRY(model->Encode(0, zeros));
+    EVOQ_TRY(model->Append(0, model->target().start));
+  } else {
+    EVOQ_TRY(model->Append(0, zeros));
+  }
   out.first_token_ms = load_ms + watch.ms();
   out.room = model->context();
   out.slots = model->slots();
   out.cache_bytes = model->cache_bytes();
   EVOQ_TRY(follow.At("measuring the machine's limits", 0));
   out.limits = MeasureLimits(out.isa, out.threads);
-  Bench bench(*model, job, out.limits, follow);
+  Bench bench(*model, job, prompt, out.limits, follow);
   EVOQ_ASSIGN(MeasuredPhase read, bench.Prompt(prompt));
   out.phases.push_back(std::move(read));
   for (const int64_t context : contexts) {

@@ -120,6 +120,11 @@ Result<PerplexityResult> EvaluatePerplexity(const PerplexityJob& job, const Foll
   RunWindow run;
   if (IsLanguageModel(engine->model().graph)) {
     EVOQ_ASSIGN(auto cached, CachedModel::Of(std::move(engine), {.context = window}, job.model));
+    if (cached->reads())
+      return Fail(
+          ErrorCode::kUsage,
+          "{}: a model that reads one text and writes another is not measured with one text",
+          job.model);
     if (cached->vocabulary() < text.pieces)
       return InvalidInput("{}: it knows {} pieces, the tokenizer {}", job.model,
                           cached->vocabulary(), text.pieces);

@@ -27,6 +27,15 @@ Result<std::pair<int64_t, double>> BiasOf(const std::string& text) {
   return Fail(ErrorCode::kUsage, "--logit-bias {}, expected TOKEN=NUMBER", text);
 }
 
+// "1.5". Errors: kUsage.
+Result<double> PenaltyOf(const std::string& text) {
+  double penalty = 0;
+  const char* const end = text.data() + text.size();
+  const auto number = std::from_chars(text.data(), end, penalty);
+  if (number.ec == std::errc() && number.ptr == end) return penalty;
+  return Fail(ErrorCode::kUsage, "--length-penalty {}, expected a number", text);
+}
+
 // Of what form the text is: one of these.
 struct FormOptions {
   std::string grammar, grammar_file, schema, schema_file;
@@ -115,6 +124,16 @@ VerbRun Declare(const VerbOptions& options, const CommonOptions& common) {
   options.Add("--stop-tokens", g.stop_tokens, "Tokens that end the output: 13,29889").SplitAt(',');
   auto form = std::make_shared<FormOptions>();
   form->Add(options);
+  options
+      .Add("--beams", g.beams, "Beam search: follow so many texts and take the likeliest; 1: none")
+      .InRange(int64_t{1}, CachedModel::kMaxSlots)
+      .ShowDefault();
+  auto penalty = std::make_shared<std::string>();
+  options.Add("--length-penalty", *penalty,
+              "Of beams: scores are divided by the length to this power (default: the model's, 1)");
+  options.Add("--source-language", o->languages.source,
+              "The language of the prompt, as a translating model names it: fra_Latn, fr_XX, fr");
+  options.Add("--target-language", o->languages.target, "The language to translate into");
   options.AddFlag("--ignore-end", g.ignore_end, "Continue past the model's end token");
   options.Add("--context", o->context,
               "Tokens that a sequence may have (default: the model's own limit, at most 4096)");
@@ -126,7 +145,10 @@ VerbRun Declare(const VerbOptions& options, const CommonOptions& common) {
   options.Add("--prompt-cache", o->cache,
               "A file that keeps the prompt's KV cache: what a prompt has in common with it is not "
               "run again");
-  return [o, file, numbers, bias, form, &common]() -> Result<json> {
+  return [o, file, numbers, bias, form, penalty, &common]() -> Result<json> {
+    if (!penalty->empty()) {
+      EVOQ_ASSIGN(o->options.length_penalty, PenaltyOf(*penalty));
+    }
     EVOQ_ASSIGN(o->options.grammar, form->Read());
     if (!file->empty()) {
       EVOQ_ASSIGN(std::string text, ReadTextFile(*file));

@@ -1,0 +1,33 @@
+// What a model's facts and the caller say of a text's next token, beside its logits.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <span>
+#include <vector>
+
+#include "generate/generate.h"
+
+namespace evoq {
+
+class TextRules {
+ public:
+  // `ends`: tokens that end the text. `model` and `options` outlive it.
+  TextRules(const CachedModel& model, const GenerateOptions& options, std::vector<int64_t> ends);
+
+  // The token that must come behind so many of the text; none where it is free.
+  std::optional<int64_t> Forced(int64_t written) const;
+  // Adds tokens that must not come behind `history`, whose last `written` are the text's.
+  void Ban(std::span<const int64_t> history, int64_t written, std::vector<int64_t>& banned) const;
+
+ private:
+  const TargetFacts& facts_;
+  const GenerateOptions& options_;
+  std::vector<int64_t> ends_;
+};
+
+// What stands before the text in the model's cache: the prompt, or of a model that reads it what
+// such texts begin with.
+std::span<const int64_t> BeforeText(const CachedModel& model, std::span<const int64_t> prompt);
+
+}  // namespace evoq

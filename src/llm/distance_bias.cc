@@ -1,0 +1,23 @@
+#include "llm/distance_bias.h"
+
+#include <algorithm>
+#include <cmath>
+#include <cstdlib>
+
+namespace evoq {
+
+// T5's (Raffel et al., "Exploring the Limits of Transfer Learning", 2020), which MPNet has too: the
+// first half of a side's buckets stand for one distance each, the others for more and more.
+int64_t DistanceBuckets::Of(int64_t distance) const {
+  const int64_t side = both_sides ? buckets / 2 : buckets, exact = side / 2;
+  const int64_t first = both_sides && distance > 0 ? side : 0;
+  const int64_t far = both_sides ? std::abs(distance) : std::max<int64_t>(-distance, 0);
+  if (far < exact) return first + far;
+  const float steps =
+      std::log(static_cast<float>(far) / static_cast<float>(exact)) /
+      static_cast<float>(std::log(static_cast<double>(farthest) / static_cast<double>(exact))) *
+      static_cast<float>(side - exact);
+  return first + std::min(exact + static_cast<int64_t>(steps), side - 1);
+}
+
+}  // namespace evoq

@@ -1,0 +1,17 @@
+// Biases of attention by the distance of a key from a query, in buckets.
+#pragma once
+
+#include <cstdint>
+
+namespace evoq {
+
+// Of `buckets`, those of distances of up to `farthest`; what is farther shares the last bucket.
+struct DistanceBuckets {
+  int64_t buckets = 32, farthest = 128;
+  bool both_sides = true;  // half of them are for keys behind the query; else those have the first
+
+  // `distance`: the key's place less the query's.
+  int64_t Of(int64_t distance) const;
+};
+
+}  // namespace evoq
