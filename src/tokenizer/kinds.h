@@ -25,6 +25,8 @@ std::span<const TokenizerKind* const> AllTokenizerKinds();
 
 inline constexpr size_t kMaxTokenizerBytes = 128 << 20;
 
+// Parts of a SentencePiece file. Errors: with the file's name and the place in it.
+Result<TokenizerParts> SentencePieceParts(const TokenizerFiles& files, const std::string& name);
 // Parts of SentencePiece's byte pairs: a vocabulary, its unknown piece, and how words with U+2581
 // for spaces become pieces. `scores` by piece.
 Result<TokenizerParts> SentencePiecePairs(std::shared_ptr<const Vocabulary> vocabulary,

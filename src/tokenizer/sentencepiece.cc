@@ -254,13 +254,13 @@ Result<TokenizerParts> PartsOf(const ModelFile& file) {
   return parts;
 }
 
-Result<TokenizerParts> Read(const TokenizerFiles& files, const std::string& name) {
+}  // namespace
+
+Result<TokenizerParts> SentencePieceParts(const TokenizerFiles& files, const std::string& name) {
   EVOQ_ASSIGN(const std::string bytes, files.Text(name));
   EVOQ_ASSIGN(const ModelFile file, WithContext(ReadModel(bytes), files.Label(name)));
   return WithContext(PartsOf(file), files.Label(name));
 }
-
-}  // namespace
 
 DecodeSteps SentencePieceDecode(bool prefix) {
   return {.steps = {ReplaceInPiece(std::string(kMetaspace), " "), DecodeBytes()},
@@ -272,7 +272,7 @@ extern const TokenizerKind kTokenizerSentencePiece = {
     .name = "sentencepiece",
     .file = "tokenizer.model",
     .matches = [](std::string_view name) { return name.ends_with(".model"); },
-    .read = Read,
+    .read = SentencePieceParts,
 };
 
 }  // namespace evoq
