@@ -279,6 +279,16 @@ TEST_F(TranslatorTest, WorkIsThatOfTheTextThatIsReadOrWritten) {
   EXPECT_EQ(work({3, 9, 1, 20}).all_macs(), 3 * (token + seen(10) + seen(20)));
   const int64_t read = kLayers * (kAttention + kFeed + 2 * kWidth * kWidth);
   EXPECT_EQ(work({1, 0, 20}).all_macs(), 20 * (read + seen(20)) + token + seen(1) + seen(20));
+  // No weight of the encoder is read where a token is written; of the table a row.
+  EXPECT_EQ(work({1, 9, 1, 20}).weight_bytes,
+            4 * (kLayers * (kAttention + 2 * kWidth * kWidth + kFeed + 3 * kWidth) + kWidth +
+                 kWidth * kWords + kWidth + 129 * 2));
+  const auto at = InputsOf(graph, *inputs, {1, 9, 1, 20});
+  const auto executor = (*engine)->At(at->shapes);
+  ASSERT_TRUE(executor);
+  for (const Step& step : (*executor)->program().steps)
+    if ((*executor)->program().graph->node(step.node).name.starts_with("enc."))
+      EXPECT_EQ(step.bytes, 0) << (*executor)->program().graph->node(step.node).name;
   // Keys and values of both texts, and what is added.
   EXPECT_EQ(work({1, 9, 1, 20}).cache_bytes, kLayers * 2 * kWidth * 4 * (10 + 1 + 20));
 }

@@ -82,6 +82,13 @@ Work AttentionWork(const Graph& graph, const Node& node, const Phase& phase, Pea
   return work;
 }
 
+// Of no element: what a model does with a text of no tokens.
+bool ComputesNothing(const Graph& graph, const Node& node) {
+  return std::ranges::all_of(node.outputs, [&](ValueId id) {
+    return !id.valid() || graph.value(id).type.shape.elements() == 0;
+  });
+}
+
 }  // namespace
 
 int64_t Work::all_macs() const { return std::accumulate(macs.begin(), macs.end(), int64_t{0}); }
@@ -98,6 +105,7 @@ std::vector<PartWork> WorkOf(const Program& program, const Phase& phase) {
   std::set<int> counted;  // constants
   for (const Step& step : program.steps) {
     const Node& node = graph.node(step.node);
+    if (ComputesNothing(graph, node)) continue;
     const OpDef* const op = FindOp(node);
     Work& work = by_part[PartOf(node)];
     const Peak peak = step.kernel != nullptr ? step.kernel->peak : Peak::kFloat32;

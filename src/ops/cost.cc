@@ -1,3 +1,5 @@
+#include <algorithm>
+
 #include "base/math.h"
 #include "ops/driver.h"
 #include "ops/experts.h"
@@ -7,7 +9,10 @@ namespace evoq {
 Cost NodeCost(const Graph& graph, const Node& node) {
   const OpDef* op = FindOp(node);
   Cost cost;
-  if (op == nullptr) return cost;
+  const bool nothing = !node.outputs.empty() && std::ranges::all_of(node.outputs, [&](ValueId id) {
+    return id.valid() && graph.value(id).type.shape.elements() == 0;
+  });
+  if (op == nullptr || nothing) return cost;
   std::vector<TensorType> inputs, outputs;
   int64_t alternatives = 0;  // bytes
   const auto add = [](const TensorType& type, int64_t& bytes) {
