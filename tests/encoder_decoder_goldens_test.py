@@ -22,6 +22,7 @@ EVERY, MOST, SOURCES = 4, 24, (30, 7, 19)  # as in tests/golden/encoder_decoders
 SMALL = 0.125
 NEAR = 1e-5  # of the largest logit: float32 sums in another order
 SCHEMES = {"int8-weights": 0.06, "int8-dynamic": 0.06, "int4-weights": 0.6, "int4-dynamic": 0.6}
+HALVES = {"F16": 3e-3, "BF16": 3e-2}
 CONTEXT = 40
 BEAMS = (
     ["--beams", 4],
@@ -135,6 +136,14 @@ def check_family(name, golden, work):
     alone = run(f"{folder}.run", folder, golden["config"], ids, texts[1:])[0]
     worst = apart(alone, whole[1])
     check(f"{name}, a padded text of a batch", worst < NEAR, f"{worst:.1e}")
+    for kind, near in HALVES.items():
+        write_folder(f"{folder}.{kind}", golden, kind)
+        got = run(f"{folder}.run", f"{folder}.{kind}", golden["config"], ids, texts[:1])[0]
+        worst = apart(wanted, got[EVERY - 1 :: EVERY])
+        check(f"{name}, {kind}", worst < near, f"{worst:.1e}")
+    for cache in ("float16", "int8"):
+        texts_of = written(folder, [0], "--kv-cache", cache, "--ignore-end")
+        check(f"{name}, caches of {cache}", len(texts_of[0]) == MOST, texts_of[0][:4])
     etm = f"{folder}.etm"
     agree.evoq("compile", folder, "-o", etm)
     check_texts(name, folder, golden, etm)

@@ -186,6 +186,12 @@ def whole_model(work, folder, numbers):
         except RuntimeError as error:
             found = str(error)
         check(f"refused: {' '.join(map(str, words[:2]))}", part in found, found)
+    try:
+        agree.evoq("perplexity", etm, "--text", agree.ROOT / "README.md")
+        found = "nothing was refused"
+    except RuntimeError as error:
+        found = str(error)
+    check("refused: perplexity", "is not measured with one text" in found, found)
 
 
 def main():

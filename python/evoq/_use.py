@@ -68,12 +68,15 @@ def generate(
     the keys and values of one prompt. Further options as `evoq generate` has: top_k, top_p, min_p,
     repeat_penalty, presence_penalty, frequency_penalty, logit_bias, min_tokens, stop_tokens,
     grammar, json_schema, ignore_end, plain, beams, length_penalty; of a model that reads one text
-    and writes another source_language and target_language.
+    and writes another source_language and target_language; of one that hears, with the prompt [],
+    audio (a WAV file), language and task.
     Returns ``texts`` by prompt with ``text``, ``tokens``, ``ended``, ``prompt_tokens_per_s``,
     ``tokens_per_s``, ...
     """
     one = isinstance(prompt, str) or all(isinstance(token, Integral) for token in prompt)
     prompts = [prompt] if one else list(prompt)
+    if "audio" in options and not prompt:
+        prompts = []
     job = _evoq.GenerateJob()
     job.prompt = [text for text in prompts if isinstance(text, str)]
     job.prompt_tokens = [tokens_of(tokens) for tokens in prompts if not isinstance(tokens, str)]

@@ -212,7 +212,7 @@ struct BeamText::State {
         change(writer.changes_),
         options(asked),
         prompt(text.begin(), text.end()),
-        before(BeforeText(writer.model_, prompt)),
+        before(BeforeText(writer.model_, prompt, options)),
         progress(writer.tokenizer_, before, writer.ends_, options, std::move(on_text)),
         search(writer.model_, before, options, progress.ends()) {}
 
@@ -220,7 +220,7 @@ struct BeamText::State {
   uint64_t change;
   GenerateOptions options;
   std::vector<int64_t> prompt;
-  std::span<const int64_t> before;
+  std::vector<int64_t> before;
   TextUnderWay progress;
   Search search;
   bool begun = false, ended = false;
@@ -236,7 +236,7 @@ Result<std::unique_ptr<BeamText>> BeamText::Make(Writer& writer, std::span<const
   EVOQ_TRY(CheckBeams(model, options));
   if (writer.slot_ != 0 || writer.draft_ != nullptr)
     return Fail(ErrorCode::kUsage, "beams take no draft model, and one text at a time");
-  if (const auto before = BeforeText(model, prompt); std::ssize(before) >= model.context())
+  if (const auto before = BeforeText(model, prompt, options); std::ssize(before) >= model.context())
     return Fail(ErrorCode::kUsage, "the context is full: {} tokens of {}", before.size(),
                 model.context());
   writer.Forget();
@@ -249,7 +249,7 @@ Status BeamText::Prompt() {
   CachedModel& model = s.w.model_;
   const Stopwatch watch;
   for (int64_t slot = 0; slot < s.options.beams; ++slot) model.Truncate(slot, 0);
-  if (model.reads()) EVOQ_TRY(model.Encode(0, s.prompt));
+  if (model.reads()) EVOQ_TRY(model.Encode(0, SourceOf(s.prompt, s.options)));
   EVOQ_ASSIGN(const std::span<const float> logits, model.Append(0, s.before));
   EVOQ_ASSIGN(const bool more, s.search.Take(logits));
   s.ended = !more;

@@ -20,8 +20,8 @@ namespace {
 
 constexpr char kTokens[] = "input_ids", kPlace[] = "position", kWanted[] = "logits_at",
                kLogits[] = "logits", kPast[] = "past_", kPresent[] = "present_",
-               kSource[] = "source_ids", kSourceLength[] = "source_length",
-               kPastCross[] = "past_cross_";
+               kSource[] = "source_ids", kSourceFeatures[] = "source_features",
+               kSourceLength[] = "source_length", kPastCross[] = "past_cross_";
 
 std::optional<size_t> IndexOf(const Graph& graph, const std::vector<ValueId>& values,
                               std::string_view name) {
@@ -145,7 +145,9 @@ Status CachedModel::FindValues() {
   if (vocabulary_ < 1) return Unsupported("{}: how many tokens it knows is not known", path_);
   std::set<size_t> known = {tokens_input_, place_input_, wanted_input_};
   if (reads()) {
-    EVOQ_TRY(find(graph.inputs(), "input", kSource, DType::kInt64, 2, source_input_));
+    EVOQ_TRY(target_.hears()
+                 ? find(graph.inputs(), "input", kSourceFeatures, DType::kFloat32, 3, source_input_)
+                 : find(graph.inputs(), "input", kSource, DType::kInt64, 2, source_input_));
     EVOQ_TRY(find(graph.inputs(), "input", kSourceLength, DType::kInt64, 1, source_length_input_));
     known.insert({source_input_, source_length_input_});
   }
@@ -311,6 +313,7 @@ Result<CachedModel::Prepared*> CachedModel::For(const Sizes& sizes) {
                         {name(wanted_input_), {count, wanted}}};
   if (reads()) {
     shapes[name(source_input_)] = {count, source};
+    if (target_.hears()) shapes[name(source_input_)].push_back(target_.audio.bins);
     shapes[name(source_length_input_)] = {count};
   }
   for (const Cache& cache : caches_) {
@@ -356,7 +359,8 @@ Status CachedModel::Run(int64_t first, const Sizes& sizes, int64_t row) {
   run->inputs[place_input_] = bytes(places_);
   run->inputs[wanted_input_] = bytes(wanted_);
   if (reads()) {
-    run->inputs[source_input_] = bytes(source_);
+    run->inputs[source_input_] =
+        sizes.source > 0 && heard_ != nullptr ? heard_->raw() : bytes(source_);
     run->inputs[source_length_input_] =
         reinterpret_cast<const std::byte*>(source_lengths_.data() + first);
   }
@@ -404,13 +408,28 @@ Result<std::span<const float>> CachedModel::Append(int64_t slot, std::span<const
   return std::span<const float>(logits_);
 }
 
-Status CachedModel::CheckSource(std::span<const int64_t> source) const {
+Status CachedModel::CheckSource(const Source& source) const {
   if (!reads()) return Fail(ErrorCode::kUsage, "{}: it reads no other text", path_);
-  if (source.empty()) return Fail(ErrorCode::kUsage, "a text of no tokens");
-  if (std::ssize(source) > source_context_)
+  if (target_.hears()) {
+    if (source.sound == nullptr || !source.tokens.empty())
+      return Fail(ErrorCode::kUsage, "{}: it hears a sound and reads no text (--audio)", path_);
+    const TensorType& type = source.sound->type();
+    const bool fits = type.dtype == DType::kFloat32 && type.shape.rank() == 2 &&
+                      type.shape[0].value > 0 && type.shape[0].value % 2 == 0 &&
+                      type.shape[0].value <= 2 * source_context_ &&
+                      type.shape[1].value == target_.audio.bins;
+    if (fits) return {};
+    return Fail(ErrorCode::kUsage,
+                "features {}, expected an even number of at most {} frames of {}", type.ToString(),
+                2 * source_context_, target_.audio.bins);
+  }
+  if (source.sound != nullptr)
+    return Fail(ErrorCode::kUsage, "{}: it reads a text and hears nothing", path_);
+  if (source.tokens.empty()) return Fail(ErrorCode::kUsage, "a text of no tokens");
+  if (std::ssize(source.tokens) > source_context_)
     return Fail(ErrorCode::kUsage, "a text of {} tokens to read, expected at most {}",
-                source.size(), source_context_);
-  for (const int64_t token : source) {
+                source.tokens.size(), source_context_);
+  for (const int64_t token : source.tokens) {
     if (token < 0 || token >= target_.source_vocabulary)
       return Fail(ErrorCode::kUsage, "token {}, expected 0 to {}", token,
                   target_.source_vocabulary - 1);
@@ -418,24 +437,43 @@ Status CachedModel::CheckSource(std::span<const int64_t> source) const {
   return {};
 }
 
-Status CachedModel::Encode(int64_t slot, std::span<const int64_t> source) {
+Status CachedModel::Encode(int64_t slot, const Source& source) {
   EVOQ_TRY(CheckSource(source));
   int64_t& held = source_lengths_[static_cast<size_t>(slot)];
   lengths_[static_cast<size_t>(slot)] = held = 0;
-  const Sizes sizes{.source = SourceRun(std::ssize(source), source_context_)};
-  source_.assign(source.begin(), source.end());
-  source_.resize(static_cast<size_t>(sizes.source), source.back());
+  Sizes sizes;
+  if (source.sound != nullptr) {
+    sizes.source = source.sound->sizes()[0];
+  } else {
+    sizes.source = SourceRun(std::ssize(source.tokens), source_context_);
+    source_.assign(source.tokens.begin(), source.tokens.end());
+    source_.resize(static_cast<size_t>(sizes.source), source.tokens.back());
+  }
+  heard_ = source.sound;
   // Of no tokens, but somewhere.
   tokens_.assign(1, 0);
   wanted_.assign(1, 0);
   places_.assign(1, 0);
   logits_.resize(static_cast<size_t>(vocabulary_));
-  held = std::ssize(source);
-  if (Status ran = Run(slot, sizes, 0); !ran) {
-    held = 0;
-    return tl::unexpected(ran.error());
+  held = source.sound != nullptr ? sizes.source / 2 : std::ssize(source.tokens);
+  const Status ran = Run(slot, sizes, 0);
+  heard_ = nullptr;
+  if (!ran) held = 0;
+  return ran;
+}
+
+Source CachedModel::MadeUpSource(int64_t tokens) const {
+  Source source;
+  if (target_.hears()) {
+    Tensor sound = Tensor::Allocate(TensorType(
+        DType::kFloat32, Shape{2 * std::min(tokens, source_context_), target_.audio.bins}));
+    std::fill_n(sound.mutable_data<float>(), sound.elements(), 0.0f);
+    source.sound = std::make_shared<const Tensor>(std::move(sound));
+  } else {
+    for (int64_t i = 0; i < tokens; ++i)
+      source.tokens.push_back(i * 7919 % target_.source_vocabulary);
   }
-  return {};
+  return source;
 }
 
 // Few sizes of batches are prepared: others are filled with slots behind, whose sequences get a
@@ -473,7 +511,11 @@ Status CachedModel::Prepare(int64_t prompt_tokens, int64_t slots) {
   int64_t all = std::min(prompt_tokens, context_);
   if (reads()) {
     const int64_t source = std::min(prompt_tokens, source_context_);
-    if (source > 0) EVOQ_TRY(For({.source = SourceRun(source, source_context_)}));
+    if (target_.hears()) {
+      EVOQ_TRY(For({.source = 2 * source_context_}));
+    } else if (source > 0) {
+      EVOQ_TRY(For({.source = SourceRun(source, source_context_)}));
+    }
     all = std::min(std::ssize(target_.start), context_);
   }
   for (int64_t done = 0; done < all;) {

@@ -23,6 +23,15 @@ struct CacheOptions {
   std::string type;     // of the caches: ParseCacheType's; "": as the model has them
 };
 
+// What a model reads before it writes: tokens, or features of a sound, float32 [frames, bins].
+struct Source {
+  std::vector<int64_t> tokens;
+  std::shared_ptr<const Tensor> sound;  // null: tokens are read
+
+  bool empty() const { return tokens.empty() && sound == nullptr; }
+  bool operator==(const Source&) const = default;
+};
+
 // One caller at a time.
 class CachedModel {
  public:
@@ -59,11 +68,14 @@ class CachedModel {
   bool reads() const { return target_.reads(); }
   const TargetFacts& target() const { return target_; }
   int64_t source_context() const { return source_context_; }  // the most tokens of a source
-  // Errors: kUsage for no tokens, too many, and one that is not in the source's vocabulary.
-  Status CheckSource(std::span<const int64_t> source) const;
-  // The slot's sequence becomes an empty one that these tokens are the source of. Errors: those of
-  // CheckSource; the slot has no source then.
-  Status Encode(int64_t slot, std::span<const int64_t> source);
+  // Errors: kUsage for no tokens, too many, and one that is not in the source's vocabulary; for
+  // tokens where the model hears and a sound where it reads.
+  Status CheckSource(const Source& source) const;
+  // The slot's sequence becomes an empty one that has this source. Errors: those of CheckSource;
+  // the slot has no source then.
+  Status Encode(int64_t slot, const Source& source);
+  // For measurements, of so many tokens.
+  Source MadeUpSource(int64_t tokens) const;
 
   // Forgets the tokens from `length` on, which must not be more than it has.
   void Truncate(int64_t slot, int64_t length);
@@ -149,6 +161,7 @@ class CachedModel {
   size_t source_input_ = 0, source_length_input_ = 0;  // where it reads
   TargetFacts target_;
   int64_t source_context_ = 0;
+  std::shared_ptr<const Tensor> heard_;  // of the run that encodes it
   std::vector<Cache> caches_;
   int64_t context_ = 0, vocabulary_ = 0, made_for_ = 0;     // made_for_: 0: unknown
   std::vector<int64_t> lengths_, source_lengths_;           // by slot

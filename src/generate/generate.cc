@@ -50,6 +50,11 @@ std::span<const int64_t> Recent(std::span<const int64_t> history) {
   return history.last(std::min(history.size(), kRecentTokens));
 }
 
+// Tokens of the source as the model counts them: two frames of a sound are one.
+int64_t TokensOf(const Source& source) {
+  return source.sound != nullptr ? source.sound->sizes()[0] / 2 : std::ssize(source.tokens);
+}
+
 double PerSecond(double count, double ms) { return ms > 0 && count > 0 ? 1e3 * count / ms : 0; }
 
 }  // namespace
@@ -58,15 +63,17 @@ Status CheckText(const CachedModel& model, std::span<const int64_t> prompt,
                  const GenerateOptions& options) {
   EVOQ_TRY(CheckOptions(options));
   if (!model.reads()) {
+    if (options.sound != nullptr)
+      return Fail(ErrorCode::kUsage, "a sound: the model hears nothing");
     if (!options.begin.empty())
       return Fail(ErrorCode::kUsage, "a language of the text: the model goes on in its prompt's");
     return CheckPrompt(model, prompt);
   }
-  EVOQ_TRY(model.CheckSource(prompt));
+  EVOQ_TRY(model.CheckSource(SourceOf(prompt, options)));
   if (options.score_prompt)
     return Fail(ErrorCode::kUsage, "the model reads its prompt, and says nothing of its tokens");
   if (!options.begin.empty()) EVOQ_TRY(model.CheckTokens(options.begin));
-  return CheckPrompt(model, BeforeText(model, prompt));
+  return CheckPrompt(model, BeforeText(model, prompt, options));
 }
 
 const char* EndedName(Ended why) {
@@ -130,15 +137,14 @@ Writing::Run::Run(Writer& writer, Sampler sampler, const GenerateOptions& option
       change_(writer.changes_),
       sampler_(std::move(sampler)),
       options_(options),
-      progress_(writer.tokenizer_, BeforeText(writer.model_, prompt), writer.ends_, options_,
-                std::move(on_text)),
+      progress_(writer.tokenizer_, BeforeText(writer.model_, prompt, options_), writer.ends_,
+                options_, std::move(on_text)),
       on_token_(std::move(on_token)),
       rules_(writer.model_, options_, progress_.ends()),
       drafts_(kFewDrafts) {
-  const std::span<const int64_t> before = BeforeText(writer.model_, prompt);
-  history_.assign(before.begin(), before.end());
+  history_ = BeforeText(writer.model_, prompt, options_);
   prompt_ = history_.size();
-  if (writer.model_.reads() && writer.source_.empty()) source_.assign(prompt.begin(), prompt.end());
+  if (writer.model_.reads() && writer.source_.empty()) source_ = SourceOf(prompt, options_);
 }
 
 Result<bool> Writing::Run::Advance() {
@@ -213,7 +219,8 @@ Result<bool> Writing::Run::Allow() {
 }
 
 size_t Writing::Run::piece() const {
-  if (!source_.empty()) return std::min(source_.size(), kMaxPiece);
+  if (source_.sound != nullptr) return kMaxPiece;
+  if (!source_.empty()) return std::min(source_.tokens.size(), kMaxPiece);
   return std::min(prompt_ - w_.tokens_.size(), options_.score_prompt ? kScoredPiece : kMaxPiece);
 }
 
@@ -237,11 +244,9 @@ Status Writing::Run::TellPrompt(size_t first, std::span<const float> logits) {
 
 Result<bool> Writing::Run::RunPrompt() {
   if (!source_.empty()) {
-    std::vector<int64_t> source = source_;  // nothing may fail once the model has run
-    EVOQ_TRY(w_.model_.Encode(w_.slot_, source));
-    progress_.out().prompt_tokens += std::ssize(source);
-    w_.source_ = std::move(source);
-    source_.clear();
+    EVOQ_TRY(w_.model_.Encode(w_.slot_, source_));
+    progress_.out().prompt_tokens += TokensOf(source_);
+    w_.source_ = std::exchange(source_, Source());
   }
   const size_t at = w_.tokens_.size(), count = piece();
   const size_t wanted = options_.score_prompt ? count : 1;
@@ -359,7 +364,14 @@ Result<std::span<const float>> Writer::Append(std::span<const int64_t> tokens, i
 
 void Writer::Forget() {
   Keep({}, 0);
-  source_.clear();
+  source_ = Source();
+}
+
+Result<std::span<const float>> Writer::Beginning(const Source& source) {
+  Forget();
+  EVOQ_TRY(model_.Encode(slot_, source));
+  source_ = source;
+  return Append(model_.target().start, 1);
 }
 
 Result<std::span<const float>> Writer::Logits(std::span<const int64_t> tokens, int64_t wanted) {
@@ -389,8 +401,8 @@ Result<std::unique_ptr<Writing::Run>> Writer::NewRun(std::span<const int64_t> pr
     EVOQ_ASSIGN(auto tree, tokenizer_->Tree());
     matcher.emplace(options.grammar, std::move(tree));
   }
-  if (!std::ranges::equal(source_, prompt)) source_.clear();
-  const std::span<const int64_t> before = BeforeText(model_, prompt);
+  if (model_.reads() && source_ != SourceOf(prompt, options)) source_ = Source();
+  const std::vector<int64_t> before = BeforeText(model_, prompt, options);
   // Logits are those of a token that is run; another source has none of what is held.
   const bool anew = options.score_prompt || (model_.reads() && source_.empty());
   Keep(before, anew ? std::ssize(before) : 1);

@@ -29,6 +29,7 @@ struct GenerateOptions {
   // Of a model that reads a text: the first tokens of the one that it writes; empty: what its facts
   // say.
   std::vector<int64_t> begin;
+  std::shared_ptr<const Tensor> sound;   // what a model that hears has in place of a prompt
   int64_t beams = 1;                     // texts that are followed at a time (generate/beams.h)
   std::optional<double> length_penalty;  // of beams; none: what the model's facts say, or 1
   bool ignore_end = false;               // goes on behind the model's end tokens: for measurements
@@ -146,6 +147,9 @@ class Writer {
   // them, until the model runs again. Errors: kUsage for `wanted` not in 1 to their number, and of
   // a model that reads another text before; those of CachedModel::Append.
   Result<std::span<const float>> Logits(std::span<const int64_t> tokens, int64_t wanted);
+  // Of a model that reads: the logits [vocabulary] of what texts of this source begin with. Errors:
+  // those of CachedModel::Encode.
+  Result<std::span<const float>> Beginning(const Source& source);
   // The cache holds nothing.
   void Forget();
 
@@ -174,7 +178,7 @@ class Writer {
   std::vector<int64_t> ends_;
   int64_t slot_;
   uint64_t changes_ = 0;               // by others than the text that is under way
-  std::vector<int64_t> source_;        // of the model's slot, where it reads
+  Source source_;                      // of the model's slot, where it reads
   std::vector<int64_t> tokens_;        // of the model's cache
   std::vector<int64_t> draft_tokens_;  // of the draft's
 };

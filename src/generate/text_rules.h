@@ -21,13 +21,18 @@ class TextRules {
   void Ban(std::span<const int64_t> history, int64_t written, std::vector<int64_t>& banned) const;
 
  private:
+  // Tokens that the text begins with.
+  const std::vector<int64_t>& Begin() const;
   const TargetFacts& facts_;
   const GenerateOptions& options_;
   std::vector<int64_t> ends_;
 };
 
+// What a model that reads has before it writes.
+Source SourceOf(std::span<const int64_t> prompt, const GenerateOptions& options);
 // What stands before the text in the model's cache: the prompt, or of a model that reads it what
-// such texts begin with.
-std::span<const int64_t> BeforeText(const CachedModel& model, std::span<const int64_t> prompt);
+// such texts begin with, of speech with GenerateOptions::begin.
+std::vector<int64_t> BeforeText(const CachedModel& model, std::span<const int64_t> prompt,
+                                const GenerateOptions& options);
 
 }  // namespace evoq

@@ -63,7 +63,7 @@ class Writing::Run {
   TextUnderWay progress_;
   OnToken on_token_;
   TextRules rules_;
-  std::vector<int64_t> source_;   // that is still to be read
+  Source source_;                 // that is still to be read
   std::vector<int64_t> history_;  // the prompt and what was chosen
   size_t prompt_;                 // its tokens
   bool decoding_ = false;

@@ -103,7 +103,13 @@ class Builder {
   // Rows of a table, widened.
   ValueId Rows(const std::string& name, ValueId table, ValueId ids);
   // A table of places: the folder's, or sines and cosines.
-  Result<ValueId> PlaceTable(const std::string& stack);
+  Result<ValueId> PlaceTable(const std::string& stack, int64_t rows);
+  // x with its places, normalized where the folder has a norm of this.
+  Result<ValueId> Placed(const std::string& stack, ValueId x, ValueId places, int64_t rows);
+  // What each token of audio is made of: two frames of three that are neighbours each.
+  Result<ValueId> Heard();
+  // A convolution of three neighbours: x [batch, frames, channels].
+  Result<ValueId> Convolved(const std::string& name, ValueId x, int64_t channels, int64_t stride);
   // Of the stack "enc" or "dec".
   Result<ValueId> Embedded(const std::string& stack, int64_t vocabulary, ValueId ids,
                            ValueId places);
@@ -163,7 +169,11 @@ void Builder::AddInputs() {
   ids_ = graph_.AddInput("input_ids", ints({batch, Dim::Symbolic("sequence")}));
   position_ = graph_.AddInput("position", ints({batch}));
   logits_at_ = graph_.AddInput("logits_at", ints({batch, Dim::Symbolic("wanted")}));
-  source_ids_ = graph_.AddInput("source_ids", ints({batch, Dim::Symbolic("source")}));
+  source_ids_ = family_.hears
+                    ? graph_.AddInput("source_features",
+                                      type(DType::kFloat32,
+                                           {batch, Dim::Symbolic("frames"), m_.target.audio.bins}))
+                    : graph_.AddInput("source_ids", ints({batch, Dim::Symbolic("source")}));
   source_length_ = graph_.AddInput("source_length", ints({batch}));
   for (int64_t layer = 0; layer < m_.decoder.layers; ++layer) {
     for (const char* name : {"key", "value", "cross_key", "cross_value"})
@@ -179,11 +189,6 @@ void Builder::AddInputs() {
   const ValueId begin = Apply("Unsqueeze", "position.begin", {position_, Ints("axis.1", {1})});
   positions_ = Apply("Add", "positions", {begin, places});
   lengths_ = Apply("Add", "lengths", {position_, graph_.FindValue("sequence.places.shape")});
-  // A source of no tokens has none to see.
-  const ValueId room =
-      Apply("Shape", "source.shape", {source_ids_}, Attrs::Of("start", int64_t{1}));
-  const ValueId fewer = Apply("Less", "source.fewer", {source_length_, room});
-  source_seen_ = Apply("Where", "source.seen", {fewer, source_length_, room});
 }
 
 ValueId Builder::Rows(const std::string& name, ValueId table, ValueId ids) {
@@ -193,13 +198,12 @@ ValueId Builder::Rows(const std::string& name, ValueId table, ValueId ids) {
   return narrow ? CastTo(name + ".float32", x, DType::kFloat32) : x;
 }
 
-Result<ValueId> Builder::PlaceTable(const std::string& stack) {
+Result<ValueId> Builder::PlaceTable(const std::string& stack, int64_t rows) {
   const std::string name = "position_embd";
   if (family_.places == Places::kLearned)
-    return weights_.Table(stack + "." + name + ".weight", family_.first_place + m_.context,
-                          m_.width);
+    return weights_.Table(stack + "." + name + ".weight", family_.first_place + rows, m_.width);
   if (const ValueId made = graph_.FindValue(name); made.valid()) return made;
-  const int64_t half = m_.width / 2, rows = m_.context;
+  const int64_t half = m_.width / 2;
   EVOQ_TRY(SpendMemory(rows * m_.width * 4, "a table of places"));
   Tensor table = Tensor::Allocate(TensorType(DType::kFloat32, Shape{rows, m_.width}));
   const int64_t steps = family_.places_to_the_end ? std::max<int64_t>(half - 1, 1) : half;
@@ -221,15 +225,62 @@ Result<ValueId> Builder::Embedded(const std::string& stack, int64_t vocabulary, 
   const std::string name = stack + ".token_embd", own = name + ".weight";
   EVOQ_ASSIGN(const ValueId table,
               weights_.Table(weights_.Has(own) ? own : kTokens, vocabulary, m_.width));
-  ValueId x = Times(name + ".scaled", Rows(name, table, ids), m_.embedding_scale);
+  const ValueId x = Times(name + ".scaled", Rows(name, table, ids), m_.embedding_scale);
   if (family_.places == Places::kDistances) return x;
-  EVOQ_ASSIGN(const ValueId rows, PlaceTable(stack));
+  return Placed(stack, x, places, m_.context);
+}
+
+Result<ValueId> Builder::Placed(const std::string& stack, ValueId x, ValueId places, int64_t rows) {
+  EVOQ_ASSIGN(const ValueId table, PlaceTable(stack, rows));
   if (family_.places == Places::kLearned && family_.first_place > 0)
     places = Apply("Add", stack + ".position_embd.rows",
                    {places, Ints("position_embd.first", {family_.first_place})});
-  const ValueId p = Rows(stack + ".position_embd", rows, places);
+  const ValueId p = Rows(stack + ".position_embd", table, places);
   x = Apply("Add", stack + ".embedded", {x, p});
-  return weights_.Has(name + "_norm.weight") ? Norm(name + "_norm", x) : Result<ValueId>(x);
+  const std::string norm = stack + ".token_embd_norm";
+  return weights_.Has(norm + ".weight") ? Norm(norm, x) : Result<ValueId>(x);
+}
+
+// As a product of rows that hold three neighbours, so that weights are those of a MatMul.
+Result<ValueId> Builder::Convolved(const std::string& name, ValueId x, int64_t channels,
+                                   int64_t stride) {
+  constexpr int64_t kNeighbours = 3;
+  EVOQ_ASSIGN(const std::vector<double> stored,
+              weights_.Numbers(name + ".weight", {m_.width, channels, kNeighbours}));
+  EVOQ_TRY(SpendMemory(std::ssize(stored) * 4, "the weights of a convolution"));
+  Tensor w = Tensor::Allocate(TensorType(DType::kFloat32, Shape{kNeighbours * channels, m_.width}));
+  for (int64_t out = 0; out < m_.width; ++out) {
+    for (int64_t c = 0; c < channels; ++c) {
+      for (int64_t k = 0; k < kNeighbours; ++k)
+        w.mutable_data<float>()[(k * channels + c) * m_.width + out] =
+            static_cast<float>(stored[static_cast<size_t>((out * channels + c) * kNeighbours + k)]);
+    }
+  }
+  EVOQ_ASSIGN(const ValueId bias, weights_.Vector(name + ".bias", m_.width));
+  Attrs second = Attrs::Of("start", int64_t{1});
+  second.Set("end", int64_t{2});
+  const ValueId frames = Apply("Shape", name + ".frames", {x}, std::move(second));
+  const ValueId padded =
+      Apply("Pad", name + ".padded", {x, Ints(name + ".pads", {0, 1, 0, 0, 1, 0})});
+  std::vector<ValueId> rows;
+  for (int64_t k = 0; k < kNeighbours; ++k) {
+    const std::string at = fmt::format("{}.{}", name, k);
+    const ValueId begin = Ints(at + ".begin", {k});
+    const ValueId end = Apply("Add", at + ".end", {frames, begin});
+    rows.push_back(
+        Apply("Slice", at,
+              {padded, begin, end, Ints(name + ".axis", {1}), Ints(name + ".stride", {stride})}));
+  }
+  const ValueId joined =
+      Apply("Concat", name + ".neighbours", std::move(rows), Attrs::Of("axis", int64_t{2}));
+  const ValueId y =
+      Apply("MatMul", name, {joined, graph_.AddConstant(name + ".weight", std::move(w)), bias});
+  return AddFunction(graph_, m_.function, name + ".activated", y);
+}
+
+Result<ValueId> Builder::Heard() {
+  EVOQ_ASSIGN(ValueId x, Convolved("enc.conv1", source_ids_, m_.target.audio.bins, 1));
+  return Convolved("enc.conv2", x, m_.width, 2);
 }
 
 Result<ValueId> Builder::Norm(const std::string& name, ValueId x) {
@@ -346,10 +397,21 @@ Result<ValueId> Builder::EncoderLayer(int64_t layer, ValueId x) {
 }
 
 Result<ValueId> Builder::Encoded() {
-  const ValueId places = PlacesOf("source.places", source_ids_, 1);
+  ValueId x = source_ids_;
+  if (family_.hears) {
+    EVOQ_ASSIGN(x, Heard());
+  }
+  // A source of no tokens has none to see.
+  Attrs second = Attrs::Of("start", int64_t{1});
+  second.Set("end", int64_t{2});
+  const ValueId room = Apply("Shape", "source.shape", {x}, std::move(second));
+  const ValueId fewer = Apply("Less", "source.fewer", {source_length_, room});
+  source_seen_ = Apply("Where", "source.seen", {fewer, source_length_, room});
+  const ValueId places = PlacesOf("source.places", x, 1);
   if (family_.places == Places::kDistances)
     source_apart_ = Apart("source.distance", places, places, Buckets(true));
-  EVOQ_ASSIGN(ValueId x, Embedded("enc", m_.encoder.vocabulary, source_ids_, places));
+  EVOQ_ASSIGN(x, family_.hears ? Placed("enc", x, places, m_.source_context)
+                               : Embedded("enc", m_.encoder.vocabulary, x, places));
   for (int64_t layer = 0; layer < m_.encoder.layers; ++layer) {
     EVOQ_ASSIGN(x, EncoderLayer(layer, x));
   }

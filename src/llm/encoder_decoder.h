@@ -31,6 +31,7 @@ struct EncoderDecoderFamily {
   bool distances_by_layer = false;  // each layer has biases of its own, not the first one's
   bool rms_norm = false;
   bool norms_before = false;       // of each block, and one behind all layers
+  bool hears = false;              // reads frames of audio through two convolutions
   bool scaled_logits = false;      // by 1 / sqrt(width) where config.json does not say otherwise
   bool embeddings_scaled = false;  // scale_embedding, where config.json does not say
   // What config.json leaves out where it is equal (models/NAME/configuration_NAME.py, 5.24).
@@ -51,8 +52,8 @@ struct EncoderDecoder {
   std::string family;  // the row's name
   Stack encoder, decoder;
   int64_t width = 0, head_size = 0;
-  int64_t context = 0;                // the most tokens of either text
-  int64_t buckets = 0, farthest = 0;  // of distances
+  int64_t context = 0, source_context = 0;  // the most tokens of either text
+  int64_t buckets = 0, farthest = 0;        // of distances
   bool gated = false;
   GateFunction function = GateFunction::kGelu;
   float epsilon = 1e-5f;
@@ -67,12 +68,15 @@ Result<EncoderDecoder> ReadEncoderDecoderConfig(const EncoderDecoderFamily& fami
                                                 const nlohmann::json& config);
 // What generation_config.json adds. Errors: as above.
 Status ReadGenerationConfig(const nlohmann::json& config, EncoderDecoder& model);
-// Of all that both say. Errors: kInvalidInput: a number is out of range or does not fit the others.
+// What preprocessor_config.json says of the features of a model that hears. Errors: as above.
+Status ReadFeatureSettings(const nlohmann::json& config, EncoderDecoder& model);
+// Of all that they say. Errors: kInvalidInput: a number is out of range or does not fit the others.
 Status CheckEncoderDecoder(const EncoderDecoder& model);
 
 // The graph of docs/llm.md: that of BuildLanguageModel for the decoder, and beside it
-//   inputs source_ids int64[batch, source], new tokens of the text that is read; source_length
-//   int64[batch], how many of it there are; past_cross_key.N, past_cross_value.N
+//   inputs source_ids int64[batch, source], new tokens of the text that is read, or
+//   source_features float32[batch, frames, bins], of which two are a token; source_length
+//   int64[batch], how many tokens of it there are; past_cross_key.N, past_cross_value.N
 //   float32[batch, heads, source_context, head size];
 //   outputs present_cross_key.N, present_cross_value.N.
 // With a source of tokens their keys and values are written to the beginning of those caches;

@@ -49,10 +49,19 @@ Status ReadSizes(const EncoderDecoderFamily& family, const json& config, Encoder
     EVOQ_ASSIGN(m.head_size, Int(config, {"d_kv"}, kHead));
     EVOQ_ASSIGN(m.buckets, Int(config, {"relative_attention_num_buckets"}, kBuckets));
     EVOQ_ASSIGN(m.farthest, Int(config, {"relative_attention_max_distance"}, kFarthest));
-    m.context = kMostPositions;  // any text: far tokens are alike
+    m.context = m.source_context = kMostPositions;  // any text: far tokens are alike
     return {};
   }
-  EVOQ_ASSIGN(m.context, Int(config, {"max_position_embeddings"}, family.context));
+  EVOQ_ASSIGN(m.context,
+              Int(config, {family.hears ? "max_target_positions" : "max_position_embeddings"},
+                  family.context));
+  m.source_context = m.context;
+  if (family.hears) {
+    constexpr int64_t kSource = 1500, kBins = 80;
+    EVOQ_ASSIGN(m.source_context, Int(config, {"max_source_positions"}, kSource));
+    EVOQ_ASSIGN(m.target.audio.bins, Int(config, {"num_mel_bins"}, kBins));
+    if (m.target.audio.bins < 1) return InvalidInput("num_mel_bins is 0, expected 1 or more");
+  }
   if (m.encoder.heads < 1 || m.width % m.encoder.heads != 0 || m.decoder.heads != m.encoder.heads)
     return InvalidInput("width {} of {} heads and {}, expected a multiple of as many", m.width,
                         m.encoder.heads, m.decoder.heads);
@@ -84,7 +93,7 @@ Result<EncoderDecoder> ReadEncoderDecoderConfig(const EncoderDecoderFamily& fami
     EVOQ_ASSIGN(const bool scale, Truth(config, "scale_decoder_outputs", tied));
     if (scale) m.logit_scale = 1 / std::sqrt(static_cast<float>(m.width));
   }
-  m.target.source_context = m.context;
+  m.target.source_context = m.source_context;
   m.target.source_vocabulary = m.encoder.vocabulary;
   EVOQ_ASSIGN(m.end, IdsOr(config, "eos_token_id", family.end));
   EVOQ_ASSIGN(m.target.start, IdsOr(config, "decoder_start_token_id", family.start));
@@ -106,6 +115,8 @@ Status ReadGenerationConfig(const json& config, EncoderDecoder& m) {
   EVOQ_TRY(ids("forced_eos_token_id", t.forced_end));
   EVOQ_TRY(ids("forced_bos_token_id", t.forced_begin));
   EVOQ_TRY(ids("suppress_tokens", t.suppressed));
+  EVOQ_TRY(ids("begin_suppress_tokens", t.begin_suppressed));
+  EVOQ_ASSIGN(t.audio.names_language, Truth(config, "is_multilingual", t.audio.names_language));
   for (const json& words : JsonArray(config, "bad_words_ids")) {
     if (!words.is_array() || words.size() != 1)
       return Unsupported("bad_words_ids holds {}, expected single tokens",
@@ -122,6 +133,19 @@ Status ReadGenerationConfig(const json& config, EncoderDecoder& m) {
   return {};
 }
 
+Status ReadFeatureSettings(const json& config, EncoderDecoder& m) {
+  AudioFacts& a = m.target.audio;
+  EVOQ_ASSIGN(const int64_t bins, Int(config, {"feature_size"}, a.bins));
+  if (bins != a.bins)
+    return InvalidInput("feature_size is {}, expected the model's {}", bins, a.bins);
+  EVOQ_ASSIGN(a.rate, Int(config, {"sampling_rate"}, a.rate));
+  EVOQ_ASSIGN(a.window, Int(config, {"n_fft"}, a.window));
+  EVOQ_ASSIGN(a.hop, Int(config, {"hop_length"}, a.hop));
+  EVOQ_ASSIGN(const double dither, Real(config, {"dither"}, 0));
+  if (dither != 0) return Unsupported("dither is {}, expected 0", dither);
+  return {};
+}
+
 Status CheckEncoderDecoder(const EncoderDecoder& m) {
   struct Size {
     const char* what;
@@ -129,7 +153,8 @@ Status CheckEncoderDecoder(const EncoderDecoder& m) {
   };
   std::vector<Size> sizes = {{"width", m.width, 1, 1 << 20},
                              {"head size", m.head_size, 1, 1 << 14},
-                             {"context", m.context, 1, 1 << 24}};
+                             {"context", m.context, 1, 1 << 24},
+                             {"context of the source", m.source_context, 1, 1 << 24}};
   for (const Stack* stack : {&m.encoder, &m.decoder})
     sizes.insert(sizes.end(), {{"vocabulary", stack->vocabulary, 1, 1 << 24},
                                {"layers", stack->layers, 1, 1024},

@@ -76,6 +76,10 @@ constexpr TensorName kBartNames[] = {
     {"decoder.layer_norm", "dec.output_norm"},
 };
 
+constexpr TensorName kWhisperOwn[] = {
+    {"encoder.conv1", "enc.conv1"}, {"encoder.conv2", "enc.conv2"}, {"proj_out", "output"}};
+constexpr auto kWhisperNames = Joined(kBartNames, kWhisperOwn);
+
 }  // namespace
 
 extern const EncoderDecoderFamily kEncoderDecoderT5 = {.name = "t5",
@@ -182,6 +186,21 @@ extern const EncoderDecoderFamily kEncoderDecoderM2m100 = {.name = "m2m_100",
                                                            .end = 2,
                                                            .padding = 1,
                                                            .function = "relu"};
+
+extern const EncoderDecoderFamily kEncoderDecoderWhisper = {.name = "whisper",
+                                                            .prefix = "model.",
+                                                            .names = kWhisperNames,
+                                                            .norms_before = true,
+                                                            .hears = true,
+                                                            .vocabulary = 51865,
+                                                            .width = 384,
+                                                            .layers = 4,
+                                                            .heads = 6,
+                                                            .inner = 1536,
+                                                            .context = 448,
+                                                            .start = 50257,
+                                                            .end = 50256,
+                                                            .padding = 50256};
 
 #define EVOQ_ROW_TYPE EncoderDecoderFamily
 #define EVOQ_ROW_FILE "llm/encoder_decoders.inc"

@@ -65,6 +65,11 @@ Result<std::optional<Graph>> EncoderDecoderOf(const std::string& folder,
     EVOQ_ASSIGN(const nlohmann::json generation, ReadJsonFile(more));
     EVOQ_TRY(WithContext(ReadGenerationConfig(generation, model), more));
   }
+  if (const std::string features = folder + "/preprocessor_config.json";
+      family->hears && std::filesystem::exists(features, error)) {
+    EVOQ_ASSIGN(const nlohmann::json settings, ReadJsonFile(features));
+    EVOQ_TRY(WithContext(ReadFeatureSettings(settings, model), features));
+  }
   EVOQ_TRY(WithContext(CheckEncoderDecoder(model), path));
   EVOQ_ASSIGN(StoredTensors tensors, ReadSafetensorsFolder(folder));
   EVOQ_ASSIGN(Graph graph,

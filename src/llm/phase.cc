@@ -21,6 +21,12 @@ bool Is(const Value& input, const char* name, int rank) {
          input.type.shape.rank() == rank;
 }
 
+// float32 [batch, frames, bins], of which two frames are a token.
+bool IsSound(const Value& input) {
+  return input.name == "source_features" && input.type.dtype == DType::kFloat32 &&
+         input.type.shape.ranked() && input.type.shape.rank() == 3 && input.type.shape[2].known();
+}
+
 bool IsCache(const Value& input) {
   const Shape& shape = input.type.shape;
   return input.name.starts_with(kPast) && input.type.is_tensor() && !input.type.quantized() &&
@@ -61,7 +67,7 @@ std::optional<CacheInputs> FindCacheInputs(const Graph& graph) {
       found.place = id;
     } else if (Is(input, kWanted, 2)) {
       found.wanted = id;
-    } else if (Is(input, kSource, 2)) {
+    } else if (Is(input, kSource, 2) || IsSound(input)) {
       found.source = id;
     } else if (Is(input, kSourceLength, 1)) {
       found.source_length = id;
@@ -146,7 +152,11 @@ Result<PhaseInputs> InputsOf(const Graph& graph, const CacheInputs& inputs, cons
   put(inputs.wanted, {sequences, 1}, std::vector<int64_t>(count, written - 1));
   if (inputs.reads()) {
     const int64_t held = source > 0 ? source : std::max<int64_t>(context, 1);
-    put(inputs.source, {sequences, read}, some(sequences * read));
+    if (const Value& given = graph.value(inputs.source); IsSound(given)) {
+      out.shapes[given.name] = {sequences, 2 * read, given.type.shape[2].value};
+    } else {
+      put(inputs.source, {sequences, read}, some(sequences * read));
+    }
     put(inputs.source_length, {sequences},
         std::vector<int64_t>(count, std::min(reading ? tokens : held, most)));
   }

@@ -19,8 +19,9 @@ struct CacheInputs {
   ValueId place;                // int64 [batch]: tokens that the caches hold
   ValueId wanted;               // int64 [batch, wanted]: places whose logits are asked for
   std::vector<ValueId> caches;  // [batch, heads, context, head size]
-  // Of a model that reads one text and writes another, else invalid: int64 [batch, source], and
-  // int64 [batch], the tokens of the source that its caches hold.
+  // Of a model that reads one text and writes another, else invalid: int64 [batch, source] or
+  // float32 [batch, frames, bins], and int64 [batch], the tokens of the source that its caches
+  // hold.
   ValueId source, source_length;
   bool reads() const { return source.valid(); }
 };

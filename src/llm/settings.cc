@@ -41,12 +41,13 @@ Result<bool> Truth(const json& config, const char* key, bool fallback) {
 }
 
 Result<std::vector<int64_t>> Ids(const json& config, const char* key) {
+  constexpr size_t kMostIds = 256;
   std::vector<int64_t> ids;
   if (!Given(config, key)) return ids;
   const json list = config[key].is_array() ? config[key] : json::array({config[key]});
   for (const json& id : list) {
     if (!id.is_number_integer() || id.get<double>() < 0 || id.get<double>() > 1e9 ||
-        ids.size() >= 64)
+        ids.size() >= kMostIds)
       return InvalidInput("{} is {}, expected tokens", key, config[key].dump().substr(0, 60));
     ids.push_back(id.get<int64_t>());
   }

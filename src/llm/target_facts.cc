@@ -20,6 +20,13 @@ void SetTargetFacts(const TargetFacts& f, Graph& graph) {
       {"forced_begin", f.forced_begin},
       {"forced_end", f.forced_end},
       {"suppressed", f.suppressed},
+      {"begin_suppressed", f.begin_suppressed},
+      {"audio",
+       {{"bins", f.audio.bins},
+        {"rate", f.audio.rate},
+        {"window", f.audio.window},
+        {"hop", f.audio.hop},
+        {"names_language", f.audio.names_language}}},
       {"no_repeat", f.no_repeat},
       {"min_tokens", f.min_tokens},
       {"length_penalty", f.length_penalty},
@@ -29,7 +36,8 @@ void SetTargetFacts(const TargetFacts& f, Graph& graph) {
 
 Status CheckTargetFacts(const TargetFacts& f, int64_t vocabulary) {
   constexpr int64_t kMostTokens = int64_t{1} << 24;
-  for (const auto* ids : {&f.start, &f.forced_begin, &f.forced_end, &f.suppressed}) {
+  for (const auto* ids :
+       {&f.start, &f.forced_begin, &f.forced_end, &f.suppressed, &f.begin_suppressed}) {
     for (const int64_t id : *ids) {
       if (id < 0 || id >= vocabulary)
         return InvalidInput("token {} of a vocabulary of {}", id, vocabulary);
@@ -42,6 +50,14 @@ Status CheckTargetFacts(const TargetFacts& f, int64_t vocabulary) {
     if (number < 0 || number > kMostTokens)
       return InvalidInput("{} tokens, expected 0 to {}", number, kMostTokens);
   }
+  const AudioFacts& a = f.audio;
+  constexpr int64_t kMostBins = 1024, kMostSamples = 1 << 16, kMostRate = 1 << 20;
+  if (a.bins < 0 || a.bins > kMostBins)
+    return InvalidInput("{} bins of frequencies, expected 1 to {}", a.bins, kMostBins);
+  if (a.window < 2 || a.window % 2 != 0 || a.window > kMostSamples || a.hop < 1 ||
+      a.hop > a.window || a.rate < 1 || a.rate > kMostRate)
+    return InvalidInput("frames of {} samples, one every {}, of {} in a second", a.window, a.hop,
+                        a.rate);
   constexpr double kMostPenalty = 100;
   if (!(std::abs(f.length_penalty) <= kMostPenalty))
     return InvalidInput("length_penalty is {}, expected -100 to 100", f.length_penalty);
@@ -61,6 +77,15 @@ Result<TargetFacts> ReadTargetFacts(const Graph& graph, int64_t vocabulary) {
     EVOQ_ASSIGN(f.forced_begin, Ids(json, "forced_begin"));
     EVOQ_ASSIGN(f.forced_end, Ids(json, "forced_end"));
     EVOQ_ASSIGN(f.suppressed, Ids(json, "suppressed"));
+    EVOQ_ASSIGN(f.begin_suppressed, Ids(json, "begin_suppressed"));
+    if (Given(json, "audio") && json["audio"].is_object()) {
+      const nlohmann::json& audio = json["audio"];
+      EVOQ_ASSIGN(f.audio.bins, Int(audio, {"bins"}));
+      EVOQ_ASSIGN(f.audio.rate, Int(audio, {"rate"}));
+      EVOQ_ASSIGN(f.audio.window, Int(audio, {"window"}));
+      EVOQ_ASSIGN(f.audio.hop, Int(audio, {"hop"}));
+      EVOQ_ASSIGN(f.audio.names_language, Truth(audio, "names_language", true));
+    }
     EVOQ_ASSIGN(f.no_repeat, Int(json, {"no_repeat"}, 0));
     EVOQ_ASSIGN(f.min_tokens, Int(json, {"min_tokens"}, 0));
     EVOQ_ASSIGN(f.length_penalty, Real(json, {"length_penalty"}, 1));

@@ -268,6 +268,13 @@ void BindGenerate(nb::module_& m) {
       .def_rw("plain", &GenerateJob::plain)
       .def_rw("context", &GenerateJob::context)
       .def_rw("parallel", &GenerateJob::parallel)
+      .def_rw("audio", &GenerateJob::audio)
+      .def_prop_rw(
+          "language", [](GenerateJob& j) { return j.speech.language; },
+          [](GenerateJob& j, const std::string& name) { j.speech.language = name; })
+      .def_prop_rw(
+          "task", [](GenerateJob& j) { return j.speech.task; },
+          [](GenerateJob& j, const std::string& name) { j.speech.task = name; })
       .def_prop_rw(
           "source_language", [](GenerateJob& j) { return j.languages.source; },
           [](GenerateJob& j, const std::string& name) { j.languages.source = name; })

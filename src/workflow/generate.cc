@@ -35,7 +35,11 @@ Result<std::vector<int64_t>> TokensOf(const GenerateJob& job,
 Status CheckJob(const GenerateJob& job) {
   EVOQ_TRY(CheckThreads(job.threads));
   const auto fail = [](const char* what) { return Fail(ErrorCode::kUsage, "{}", what); };
-  if (job.prompts.empty() && job.prompt_tokens.empty())
+  const bool prompted = !job.prompts.empty() || !job.prompt_tokens.empty();
+  if (!job.audio.empty() && prompted) return fail("--audio takes no prompt");
+  if (job.audio.empty() && !(job.speech.language.empty() && job.speech.task.empty()))
+    return fail("--language and --task are of --audio");
+  if (job.audio.empty() && !prompted)
     return fail("no prompt: --prompt TEXT, --prompt-file F or --prompt-tokens 1,2,3");
   if (!job.system.empty() && !job.chat) return fail("--system needs --chat");
   if (job.chat && job.plain) return fail("--plain: the chat template says what stands around");
@@ -71,6 +75,21 @@ Result<Request> RequestOf(const GenerateJob& job, const CachedModel& model,
   EVOQ_ASSIGN(SourceText source, EncodeSource(*tokenizer, prompt, job.languages, !job.plain));
   request.prompt = std::move(source.tokens);
   request.options.begin = std::move(source.begin);
+  return request;
+}
+
+// The request of a sound. Its language is asked of the model where the job names none.
+Result<Request> RequestOfSound(const GenerateJob& job, CachedModel& model,
+                               const std::optional<Tokenizer>& tokenizer) {
+  EVOQ_ASSIGN(const Sound sound, ReadWav(job.audio));
+  Request request{.prompt = {}, .options = job.options};
+  EVOQ_ASSIGN(request.options.sound, WithContext(HeardOf(model, sound), job.audio));
+  if (!tokenizer)
+    return Fail(ErrorCode::kUsage,
+                "the model carries no tokenizer: name its file or folder (--tokenizer)");
+  Writer asking(model, tokenizer, {});
+  EVOQ_ASSIGN(request.options.begin,
+              SpeechBegin(model, *tokenizer, job.speech, request.options.sound, asking));
   return request;
 }
 
@@ -129,6 +148,10 @@ Result<GenerateResult> Generate(
   for (const std::vector<int64_t>& tokens : job.prompt_tokens) {
     longest = std::max(longest, static_cast<int64_t>(tokens.size()));
     requests.push_back({tokens, job.options});
+  }
+  if (!job.audio.empty()) {
+    EVOQ_ASSIGN(Request request, RequestOfSound(job, *model, text.tokenizer));
+    requests.push_back(std::move(request));
   }
   const int64_t room = model->reads() ? model->source_context() : model->context();
   if (longest > room)

@@ -6,6 +6,7 @@
 
 #include "generate/generate.h"
 #include "generate/languages.h"
+#include "generate/speech.h"
 #include "workflow/follow.h"
 #include "workflow/told.h"
 
@@ -20,6 +21,8 @@ struct GenerateJob {
   bool chat = false;
   bool plain = false;  // without the special pieces around a text
   GenerateOptions options;
+  std::string audio;     // a WAV file that a model hears, in place of prompts
+  SpeechTask speech;     // of it
   Languages languages;   // of models that read one text and write another
   int64_t context = 0;   // tokens of a sequence; 0: what the model was made for, at most 4096
   int64_t parallel = 1;  // prompts at the same time

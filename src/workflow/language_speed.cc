@@ -32,8 +32,9 @@ class Bench {
     MeasuredPhase m{.def = &kPromptPhase, .phase = {1, 0, length}};
     EVOQ_TRY(CountWork(m, m.phase));
     const std::vector<int64_t> tokens = Tokens(length);
+    const Source source = model_.reads() ? model_.MadeUpSource(length) : Source();
     EVOQ_TRY(Measure(m, [&]() -> Status {
-      if (model_.reads()) return model_.Encode(0, tokens);
+      if (model_.reads()) return model_.Encode(0, source);
       model_.Truncate(0, 0);
       EVOQ_TRY(model_.Append(0, tokens));
       return {};
@@ -67,7 +68,7 @@ class Bench {
 
   // Gives each sequence a context of made-up keys and values, which cost what real ones do.
   Status Fill(int64_t context, int64_t sequences) {
-    if (model_.reads()) EVOQ_TRY(model_.Encode(0, Tokens(prompt_)));
+    if (model_.reads()) EVOQ_TRY(model_.Encode(0, model_.MadeUpSource(prompt_)));
     for (int64_t slot = 1; model_.reads() && slot < sequences; ++slot) model_.CopySource(0, slot);
     std::vector<Tensor> caches;
     for (const TensorType& type : model_.CacheTypes(context)) {
@@ -205,7 +206,7 @@ Result<LanguageBench> BenchLanguage(std::unique_ptr<Engine> engine, double load_
   out.load_ms = load_ms + watch.ms();
   const std::vector<int64_t> zeros(static_cast<size_t>(prompt), 0);
   if (model->reads()) {
-    EVOQ_TRY(model->Encode(0, zeros));
+    EVOQ_TRY(model->Encode(0, model->MadeUpSource(prompt)));
     EVOQ_TRY(model->Append(0, model->target().start));
   } else {
     EVOQ_TRY(model->Append(0, zeros));

@@ -13,6 +13,7 @@
 #include "generate/model_tokenizer.h"
 #include "llm/cache_type.h"
 #include "llm/facts.h"
+#include "llm/phase.h"
 #include "models/models.h"
 #include "workflow/bench_json.h"
 #include "workflow/models.h"
@@ -119,12 +120,13 @@ Result<PerplexityResult> EvaluatePerplexity(const PerplexityJob& job, const Foll
   double ms = 0;
   RunWindow run;
   if (IsLanguageModel(engine->model().graph)) {
-    EVOQ_ASSIGN(auto cached, CachedModel::Of(std::move(engine), {.context = window}, job.model));
-    if (cached->reads())
+    const std::optional<CacheInputs> inputs = FindCacheInputs(engine->model().graph);
+    if (inputs && inputs->reads())
       return Fail(
           ErrorCode::kUsage,
           "{}: a model that reads one text and writes another is not measured with one text",
           job.model);
+    EVOQ_ASSIGN(auto cached, CachedModel::Of(std::move(engine), {.context = window}, job.model));
     if (cached->vocabulary() < text.pieces)
       return InvalidInput("{}: it knows {} pieces, the tokenizer {}", job.model,
                           cached->vocabulary(), text.pieces);

@@ -131,6 +131,10 @@ VerbRun Declare(const VerbOptions& options, const CommonOptions& common) {
   auto penalty = std::make_shared<std::string>();
   options.Add("--length-penalty", *penalty,
               "Of beams: scores are divided by the length to this power (default: the model's, 1)");
+  options.Add("--audio", o->audio, "A WAV file that a model of speech hears, in place of a prompt");
+  options.Add("--language", o->speech.language,
+              "The language that is spoken: en (default: what the model hears)");
+  options.Add("--task", o->speech.task, "transcribe (default), or translate into English");
   options.Add("--source-language", o->languages.source,
               "The language of the prompt, as a translating model names it: fra_Latn, fr_XX, fr");
   options.Add("--target-language", o->languages.target, "The language to translate into");
@@ -160,7 +164,8 @@ VerbRun Declare(const VerbOptions& options, const CommonOptions& common) {
     }
     o->threads = common.threads;
     // One text is shown as it comes, several each when all are there.
-    const bool streams = o->prompts.size() + o->prompt_tokens.size() == 1;
+    const bool streams =
+        o->prompts.size() + o->prompt_tokens.size() + (o->audio.empty() ? 0 : 1) == 1;
     const auto show = [&](size_t, std::string_view text) {
       if (streams) {
         Out("{}", Lines{text});
