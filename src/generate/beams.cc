@@ -1,6 +1,8 @@
 #include "generate/beams.h"
 
 #include <algorithm>
+#include <array>
+#include <bit>
 #include <cmath>
 
 #include "base/stopwatch.h"
@@ -47,6 +49,44 @@ Status CheckBeams(const CachedModel& model, const GenerateOptions& o) {
     return Fail(ErrorCode::kUsage, "a length penalty of {}, expected -{} to {}", *o.length_penalty,
                 kMost, kMost);
   return {};
+}
+
+// e^x of x from -87 to 0, within 2e-7 of itself: 2^k e^r with k a whole number and a polynomial of
+// r, in a form that a compiler makes vectors of (Cephes, expf).
+inline float Exponential(float x) {
+  constexpr float kRound = 0x1.8p23f, kLog2E = 1.44269504f, kHigh = 0.693359375f,
+                  kLow = -2.12194440e-4f;
+  const float moved = x * kLog2E + kRound, k = moved - kRound;
+  const float r = x - k * kHigh - k * kLow;
+  float y = 1.9875691500e-4f;
+  for (const float c :
+       {1.3981999507e-3f, 8.3334519073e-3f, 4.1665795894e-2f, 1.6666665459e-1f, 5.0000001201e-1f})
+    y = y * r + c;
+  y = y * r * r + r + 1;
+  constexpr int kMantissa = 23;
+  const uint32_t power =
+      (std::bit_cast<uint32_t>(moved) << kMantissa) + std::bit_cast<uint32_t>(1.0f);
+  return y * std::bit_cast<float>(power);
+}
+
+// The sum of e^(logit - largest).
+double SumOfExponentials(std::span<const float> logits, float largest) {
+  constexpr size_t kLanes = 16, kBlock = 1024;
+  constexpr float kLeast = -87;
+  double sum = 0;
+  for (size_t begin = 0; begin < logits.size(); begin += kBlock) {
+    const std::span<const float> block =
+        logits.subspan(begin, std::min(kBlock, logits.size() - begin));
+    std::array<float, kLanes> lanes{};
+    size_t i = 0;
+    for (; i + kLanes <= block.size(); i += kLanes) {
+      for (size_t lane = 0; lane < kLanes; ++lane)
+        lanes[lane] += Exponential(std::max(block[i + lane] - largest, kLeast));
+    }
+    for (; i < block.size(); ++i) lanes[0] += Exponential(std::max(block[i] - largest, kLeast));
+    for (const float lane : lanes) sum += lane;
+  }
+  return sum;
 }
 
 class Search {
@@ -118,9 +158,7 @@ Status Search::Score(const Text& text, std::span<const float> logits) {
       return InvalidInput("a logit is {}, expected a number", logit);
     largest = std::max(largest, logit);
   }
-  double sum = 0;
-  for (const float logit : logits) sum += std::exp(logit - largest);
-  const auto log_sum = static_cast<float>(std::log(sum));
+  const auto log_sum = static_cast<float>(std::log(SumOfExponentials(logits, largest)));
   for (size_t i = 0; i < logits.size(); ++i) scores_[i] = logits[i] - largest - log_sum;
   history_.assign(before_.begin(), before_.end());
   history_.insert(history_.end(), text.tokens.begin(), text.tokens.end());
@@ -142,7 +180,7 @@ Status Search::Look(std::span<const float> logits) {
       const Step step{scores_[id] + running_[beam].score, static_cast<int64_t>(beam),
                       static_cast<int64_t>(id)};
       if (steps_.size() == wanted) {
-        if (!(step < steps_.front())) continue;
+        if (step.score < steps_.front().score || !(step < steps_.front())) continue;
         std::pop_heap(steps_.begin(), steps_.end());
         steps_.back() = step;
       } else {
