@@ -69,6 +69,20 @@ inline float Exponential(float x) {
   return y * std::bit_cast<float>(power);
 }
 
+// NaN counts for nothing.
+float LargestOf(std::span<const float> numbers) {
+  constexpr size_t kLanes = 16;
+  std::array<float, kLanes> lanes;
+  lanes.fill(-INFINITY);
+  size_t i = 0;
+  for (; i + kLanes <= numbers.size(); i += kLanes) {
+    for (size_t lane = 0; lane < kLanes; ++lane)
+      lanes[lane] = numbers[i + lane] > lanes[lane] ? numbers[i + lane] : lanes[lane];
+  }
+  for (; i < numbers.size(); ++i) lanes[0] = std::max(lanes[0], numbers[i]);
+  return *std::ranges::max_element(lanes);
+}
+
 // The sum of e^(logit - largest).
 double SumOfExponentials(std::span<const float> logits, float largest) {
   constexpr size_t kLanes = 16, kBlock = 1024;
@@ -125,7 +139,9 @@ class Search {
   // Logarithms of probabilities of what may follow a beam, in scores_.
   Status Score(const Text& text, std::span<const float> logits);
   bool Ends(int64_t token) const { return std::ranges::find(ends_, token) != ends_.end(); }
-  // The likeliest continuations, and which of them are whole texts.
+  // Takes the tokens [begin, end) behind a beam by scores_ into the `wanted` likeliest.
+  void LookAt(int64_t beam, size_t begin, size_t end, size_t wanted);
+  // The likeliest continuations.
   Status Look(std::span<const float> logits);
   void Finish(const std::vector<bool>& whole, int64_t length);
   void GoOn(const std::vector<bool>& whole);
@@ -152,13 +168,11 @@ Status Search::Score(const Text& text, std::span<const float> logits) {
     scores_[static_cast<size_t>(*forced)] = 0;
     return {};
   }
-  float largest = -INFINITY;
-  for (const float logit : logits) {
-    if (std::isnan(logit) || logit == INFINITY)
-      return InvalidInput("a logit is {}, expected a number", logit);
-    largest = std::max(largest, logit);
-  }
-  const auto log_sum = static_cast<float>(std::log(SumOfExponentials(logits, largest)));
+  const float largest = LargestOf(logits);
+  const double sum = SumOfExponentials(logits, largest);
+  if (!std::isfinite(largest) || !std::isfinite(sum))
+    return InvalidInput("a logit that is no number");
+  const auto log_sum = static_cast<float>(std::log(sum));
   for (size_t i = 0; i < logits.size(); ++i) scores_[i] = logits[i] - largest - log_sum;
   history_.assign(before_.begin(), before_.end());
   history_.insert(history_.end(), text.tokens.begin(), text.tokens.end());
@@ -170,24 +184,35 @@ Status Search::Score(const Text& text, std::span<const float> logits) {
   return {};
 }
 
+void Search::LookAt(int64_t beam, size_t begin, size_t end, size_t wanted) {
+  const float before = running_[static_cast<size_t>(beam)].score;
+  if (steps_.size() == wanted) {
+    const float best = LargestOf(std::span(scores_).subspan(begin, end - begin)) + before;
+    if (best < steps_.front().score) return;
+  }
+  for (size_t id = begin; id < end; ++id) {
+    const Step step{scores_[id] + before, beam, static_cast<int64_t>(id)};
+    if (steps_.size() < wanted) {
+      steps_.push_back(step);
+    } else if (step < steps_.front()) {
+      std::pop_heap(steps_.begin(), steps_.end());
+      steps_.back() = step;
+    } else {
+      continue;
+    }
+    std::push_heap(steps_.begin(), steps_.end());
+  }
+}
+
 Status Search::Look(std::span<const float> logits) {
+  constexpr size_t kTogether = 64;
   const auto vocabulary = static_cast<size_t>(model_.vocabulary());
   const size_t wanted = std::max<size_t>(2, ends_.size() + 1) * beams_;
   steps_.clear();  // a heap, the worst on top
   for (size_t beam = 0; beam * vocabulary < logits.size(); ++beam) {
     EVOQ_TRY(Score(running_[beam], logits.subspan(beam * vocabulary, vocabulary)));
-    for (size_t id = 0; id < vocabulary; ++id) {
-      const Step step{scores_[id] + running_[beam].score, static_cast<int64_t>(beam),
-                      static_cast<int64_t>(id)};
-      if (steps_.size() == wanted) {
-        if (step.score < steps_.front().score || !(step < steps_.front())) continue;
-        std::pop_heap(steps_.begin(), steps_.end());
-        steps_.back() = step;
-      } else {
-        steps_.push_back(step);
-      }
-      std::push_heap(steps_.begin(), steps_.end());
-    }
+    for (size_t first = 0; first < vocabulary; first += kTogether)
+      LookAt(static_cast<int64_t>(beam), first, std::min(first + kTogether, vocabulary), wanted);
   }
   std::sort(steps_.begin(), steps_.end());
   // Fewer than beams where the vocabulary is small: what cannot be fills up.
