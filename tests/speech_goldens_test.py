@@ -149,6 +149,8 @@ def check_sounds(work, golden, model):
         language = SPECIAL[golden["languages"][number] - END][2:-2]
         same = written(model, path, "--language", language)["tokens"]
         check(f"{samples} samples, its language named", same == golden["greedy"][number])
+        same = written(model, path, "--context", 32)["tokens"]
+        check(f"{samples} samples, a context of the text", same == golden["greedy"][number])
     for scheme, near in SCHEMES.items():
         quantized = f"{work}/{scheme}.etm"
         agree.evoq("quantize", model, "--scheme", scheme, "-o", quantized)

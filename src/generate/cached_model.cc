@@ -184,7 +184,10 @@ Status CachedModel::AllocateCaches(const CacheOptions& options) {
   if (context_ > most)
     return Fail(ErrorCode::kUsage, "{}: a context of {} tokens, expected at most {}", path_,
                 context_, most);
-  source_context_ = std::min(target_.source_context, options.context > 0 ? options.context : usual);
+  // What is heard comes whole, however long the text may be.
+  const int64_t read = options.context > 0 ? options.context : usual;
+  source_context_ =
+      target_.hears() ? target_.source_context : std::min(target_.source_context, read);
   std::vector<TensorType> types;
   int64_t all = 0;
   for (const Cache& cache : caches_) {
