@@ -349,7 +349,9 @@ TEST(Reject, DepthwiseConvolutions) {
           {"types: input 1 is float32[4, 1, 3, 3], expected bfloat16", Input(1, F({4, 1, 3, 3}))},
           {"types: the bias is bfloat16[4], expected float32", Extra(2, B({4}))},
           {"types: input 3 is float32[1, 6, 6, 4], expected bfloat16", Extra(3, F({1, 6, 6, 4}))},
-          {"types: output is float32[1, 6, 6, 4], expected bfloat16", Output(0, F({1, 6, 6, 4}))}});
+          {"", Output(0, F({1, 6, 6, 4}))},
+          {"types: output is uint8[1, 6, 6, 4](scale 0.5, zero 3), expected bfloat16 or float32",
+           Output(0, Q({1, 6, 6, 4}))}});
 }
 
 }  // namespace

@@ -167,19 +167,21 @@ TEST(DwConvBf16, RandomShapes) {
   for (int i = 0; i < 80 && !testing::Test::HasFailure(); ++i) {
     const int64_t kernel = Pick<int64_t>(random, {1, 3, 3, 5, 7}),
                   stride = Pick<int64_t>(random, {1, 1, 2}), pad = kernel / 2;
+    const int64_t width = Pick<int64_t>(random, {kernel, kernel, 1, 4, 11});
     const int64_t dilation = Pick<int64_t>(random, {1, 1, 1, 2}),
-                  extent = (kernel - 1) * dilation + 1;
-    const int64_t h = extent + static_cast<int64_t>(random() % 9),
-                  w = extent + static_cast<int64_t>(random() % 20);
+                  h = (kernel - 1) * dilation + 1 + static_cast<int64_t>(random() % 9),
+                  w = (width - 1) * dilation + 1 + static_cast<int64_t>(random() % 20);
     const int64_t c = Pick<int64_t>(random, {1, 3, 8, 16, 17, 33, 96});
-    const auto out = [&](int64_t in) { return (in + 2 * pad - extent) / stride + 1; };
-    const Shape y = Shape{2, out(h), out(w), c};
-    TestCall call = Call(
-        "Conv",
-        {RandomBf16(Shape{2, h, w, c}, random), RandomBf16(Shape{c, 1, kernel, kernel}, random),
-         random() % 2 == 0 ? RandomF32(Shape{c}, random) : Tensor(),
-         random() % 2 == 0 ? RandomBf16(y, random) : Tensor()},
-        y);
+    const auto out = [&](int64_t in, int64_t taps) {
+      return (in + 2 * pad - (taps - 1) * dilation - 1) / stride + 1;
+    };
+    const Shape y = Shape{2, out(h, kernel), out(w, width), c};
+    TestCall call =
+        Call("Conv",
+             {RandomBf16(Shape{2, h, w, c}, random), RandomBf16(Shape{c, 1, kernel, width}, random),
+              random() % 2 == 0 ? RandomF32(Shape{c}, random) : Tensor(),
+              random() % 2 == 0 ? RandomBf16(y, random) : Tensor()},
+             y);
     call.is_constant = {false, true, true, false};
     call.attrs.Set("channels_last", 1);
     call.attrs.Set("group", c);
@@ -193,13 +195,19 @@ TEST(DwConvBf16, RandomShapes) {
     for (Isa isa : TestIsas()) {
       const Tensor got = RunKernel(kernel_row, call, isa)[0];
       for (int64_t k = 0; k < got.elements(); ++k) {
-        const double v = At(want, k), error = static_cast<double>(kernel * kernel + 8) * 0x1p-22 *
-                                              static_cast<double>(kernel * kernel);
+        const double v = At(want, k), error = static_cast<double>(kernel * width + 8) * 0x1p-22 *
+                                              static_cast<double>(kernel * width);
         ASSERT_LE(std::fabs(At(got, k) - v), 0x1p-8 * (std::fabs(v) + error) + error)
-            << IsaName(isa) << " kernel " << kernel << " stride " << stride << " channels " << c
-            << " element " << k;
+            << IsaName(isa) << " kernel " << kernel << "x" << width << " stride " << stride
+            << " channels " << c << " element " << k;
       }
       EXPECT_EQ(FirstDifference(RunKernel(kernel_row, call, isa, 3)[0], got), "");
+      // Where the output is float32, what was rounded.
+      TestCall wide = call;
+      wide.outputs[0].dtype = DType::kFloat32;
+      ASSERT_FALSE(RejectOf(kernel_row, wide)) << RejectOf(kernel_row, wide)->sentence;
+      EXPECT_EQ(FirstDifference(Narrowed(RunKernel(kernel_row, wide, isa)[0]), got), "")
+          << IsaName(isa) << " kernel " << kernel << "x" << width << " channels " << c;
     }
   }
 }

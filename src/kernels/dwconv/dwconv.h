@@ -44,14 +44,14 @@ struct DwRingBlock {
 // Arrays over channels are padded to whole blocks.
 struct DwInt8Args {
   DwShape shape;
-  // For dwconv_lines.inl.h, null where the instruction set has none: the kernel's taps in groups of
-  // DwTable::line_taps along its longer side (DwShape::down); zeros past the end.
-  //   4: int8 [part][block][i][group][16][4], i along the other side. The parts add up to w -
-  //      zero_w: two where that does not fit int8, the second what is over; null where two do not
-  //      suffice (w - zero_w = 255)
-  //   2: int16 [block][i][group][16][2]
-  const void* groups = nullptr;
-  int parts = 1;
+  // For dwconv_lines.inl.h, null for others: int16 [block][i][group][16][2], the kernel's taps in
+  // pairs along its longer side (DwShape::down), i along the other one; zeros past the end.
+  const void* pairs = nullptr;
+  // For dwconv_bytes.inl.h: the taps in float32, and how many rows of the kernel may be added up
+  // so, exactly; 0 for none.
+  const float* float_taps = nullptr;
+  int64_t exact_rows = 0;
+  int parts = 1;  // of weights in the ring of 64 lanes, whose sum is w - zero_w; 0: two are too few
   const int16_t* taps = nullptr;  // [tap][C rounded up]: w - zero_w
   const int32_t* bias = nullptr;  // bias[c] - zero_x * sum of the weights of c
   const float* multiplier = nullptr;
@@ -60,8 +60,8 @@ struct DwInt8Args {
   const float* slopes = nullptr;     // v < 0 ? v * slope : v, before the bounds; null: none
   const uint8_t* padding = nullptr;  // C times zero_x: what lies outside x
   // For the kernels of dwconv_walk.inl.h, null for others: per block of ring_lanes channels,
-  //   64 lanes: int8 [part][block][kx][quad][4][16][4], four vertical taps beside each other, parts
-  //   as of `groups`, in the order of dwconv_ring.inl.h
+  //   64 lanes: int8 [part][block][kx][quad][4][16][4], four vertical taps beside each other, in
+  //   the order of dwconv_ring.inl.h; the parts add up to w - zero_w
   //   16 lanes: int16 [block][kx][pair][16][2]: two vertical taps beside each
   //   other, zero past KH
   const void* ring = nullptr;
@@ -101,6 +101,9 @@ struct DwFloatArgs {
   OutputBounds bounds;
   // Where not null: the activation, instead of the bounds.
   CurveF32 curve = nullptr;
+  // Of bfloat16, where not null: element i of y is float32, unrounded, at wide[i]; y has the same
+  // address, and is not written.
+  float* wide = nullptr;
 };
 
 struct DwTable {
@@ -112,7 +115,8 @@ struct DwTable {
   // Columns of the rings of rows that int8_rows can walk (kernels/dwconv/dwconv_walk.inl.h): 16 or
   // 64, 0 for none.
   int ring_lanes = 0;
-  int line_taps = 0;  // DwInt8Args::groups: 4, 2, or 0 for none
+  // How int8_rows takes others: by dwconv_lines.inl.h or dwconv_bytes.inl.h.
+  bool pair_lines = false, float_lines = false;
 };
 EVOQ_ISA_TABLE(DwTable)
 

@@ -173,6 +173,6 @@ void Int8Rows(const DwInt8Args& args, const uint8_t* x, const void* residual, vo
 }  // namespace
 
 extern const DwTable kDwTable = {
-    .int8_rows = Int8Rows, .float_rows = RowsOf<float>, .ring_lanes = 16, .line_taps = 2};
+    .int8_rows = Int8Rows, .float_rows = RowsOf<float>, .ring_lanes = 16, .pair_lines = true};
 
 }  // namespace evoq::avx2

@@ -63,7 +63,7 @@ struct Epilogue {
 }  // namespace
 }  // namespace evoq::avx512
 
-#include "kernels/dwconv/dwconv_lines.inl.h"
+#include "kernels/dwconv/dwconv_bytes.inl.h"
 #include "kernels/dwconv/dwconv_ring.inl.h"
 
 namespace evoq::avx512 {
@@ -71,42 +71,19 @@ namespace {
 
 struct LineMachine {
   using V = __m512i;
-  static constexpr int kTaps = 4, kVectors = 1;
 
   const Epilogue& epilogue;
-  const DwInt8Args& args = epilogue.args;
 
-  // Four pixels' channels beside each other: dwords 4 i + j of all, bytes within four of them.
-  void Operands(const Bytes* pixels, int64_t step, int64_t c, int64_t n, V* x) const {
-    const auto piece = [&](int i) {
-      return reinterpret_cast<const __m128i*>(pixels[i * step] + c);
-    };
-    __m128i p[4];
-    if (n == kDwBlock) {
-      for (int i = 0; i < 4; ++i) p[i] = _mm_loadu_si128(piece(i));
-    } else {
-      const auto mask = static_cast<__mmask16>((1u << n) - 1);
-      for (int i = 0; i < 4; ++i) p[i] = _mm_maskz_loadu_epi8(mask, piece(i));
-    }
-    __m512i all = _mm512_inserti32x4(_mm512_castsi128_si512(p[0]), p[1], 1);
-    all = _mm512_inserti32x4(_mm512_inserti32x4(all, p[2], 2), p[3], 3);
-    const __m512i dwords = _mm512_setr_epi32(0, 4, 8, 12, 1, 5, 9, 13, 2, 6, 10, 14, 3, 7, 11, 15);
-    const __m512i bytes =
-        _mm512_broadcast_i32x4(_mm_setr_epi8(0, 4, 8, 12, 1, 5, 9, 13, 2, 6, 10, 14, 3, 7, 11, 15));
-    _mm512_store_si512(x, _mm512_shuffle_epi8(_mm512_permutexvar_epi32(dwords, all), bytes));
-  }
-  V Bias(int64_t c, int) const { return _mm512_loadu_si512(args.bias + c); }
-  static V Load(const V* p) { return _mm512_load_si512(p); }
-  static void Keep(V* p, V v) { _mm512_store_si512(p, v); }
-  static V Dot(V acc, V x, V w) { return _mm512_dpbusd_epi32(acc, x, w); }
-  void Store(const V* acc, int64_t c, int64_t n, int64_t at, const void* residual, void* y) const {
-    epilogue.Store(acc[0], c, at, static_cast<__mmask16>((1u << n) - 1), residual, y);
+  static V Integers(Vec v) { return _mm512_cvtps_epi32(v); }
+  static V Add(V a, V b) { return _mm512_add_epi32(a, b); }
+  V Bias(int64_t c) const { return _mm512_loadu_si512(epilogue.args.bias + c); }
+  void Store(const V* sums, int64_t c, int64_t n, int64_t at, const void* residual, void* y) const {
+    epilogue.Store(sums[0], c, at, static_cast<__mmask16>((1u << n) - 1), residual, y);
   }
 };
 
 void Int8Rows(const DwInt8Args& args, const uint8_t* x, const void* residual, void* y,
               int64_t begin, int64_t end) {
-  if (args.groups == nullptr) return Int8RowsPlain(args, x, residual, y, begin, end);
   const DwShape& shape = args.shape;
   const Epilogue epilogue(args);
   if (args.ring != nullptr) {
@@ -119,14 +96,14 @@ void Int8Rows(const DwInt8Args& args, const uint8_t* x, const void* residual, vo
     return;
   }
   const LineMachine machine{epilogue};
-  Lines<LineMachine> lines(machine, args, x, residual, y);
-  if (!lines.fits()) return Int8RowsPlain(args, x, residual, y, begin, end);
-  lines.Rows(begin, end);
+  ByteLine<LineMachine> line(machine, args);
+  if (!line.fits()) return Int8RowsPlain(args, x, residual, y, begin, end);
+  line.Rows(x, residual, y, begin, end);
 }
 
 }  // namespace
 
 extern const DwTable kDwTable = {
-    .int8_rows = Int8Rows, .float_rows = RowsOf<float>, .ring_lanes = 64, .line_taps = 4};
+    .int8_rows = Int8Rows, .float_rows = RowsOf<float>, .ring_lanes = 64, .float_lines = true};
 
 }  // namespace evoq::avx512

@@ -1,4 +1,5 @@
-// dwconv_bf16: depthwise Conv of bfloat16 values, computed in float32 and rounded once.
+// dwconv_bf16: depthwise Conv of bfloat16 values, computed in float32 and rounded once, or not at
+// all where the output is float32.
 #include "kernels/bf16/bf16.h"
 #include "kernels/dwconv/dwconv_call.h"
 #include "kernels/parallel.h"
@@ -13,24 +14,27 @@ std::optional<Reason> RejectBf16(const KernelCall& call) {
   }
   if (call.has_input(2) && !PlainFloat(call.inputs[2]))
     return Reject("types", "the bias is {}, expected float32", call.inputs[2].ToString());
-  if (!PlainBf16(call.outputs[0]))
-    return Reject("types", "output is {}, expected bfloat16", call.outputs[0].ToString());
+  if (!PlainBf16(call.outputs[0]) && !PlainFloat(call.outputs[0]))
+    return Reject("types", "output is {}, expected bfloat16 or float32",
+                  call.outputs[0].ToString());
   return RejectUnlessDepthwise(call);
 }
 
 struct Bf16State {
   DwFloatArgs args;
   AlignedBuffer taps, bias, zeros;
-  bool has_residual = false;
+  bool has_residual = false, wide = false;
   Isa isa = Isa::kScalar;
   int64_t grain = 1;
 
   void Run(const void* const* in, void* const* out, const RunContext& context) const {
     const auto rows = DwBf16TableFor(isa).rows;
+    DwFloatArgs call = args;
+    if (wide) call.wide = static_cast<float*>(out[0]);
     const auto* residual = has_residual ? static_cast<const uint16_t*>(in[3]) : nullptr;
     context.pool.ParallelFor(args.shape.batch * args.shape.h.out, grain,
                              [&](int64_t begin, int64_t end) {
-                               rows(args, static_cast<const uint16_t*>(in[0]), residual,
+                               rows(call, static_cast<const uint16_t*>(in[0]), residual,
                                     static_cast<uint16_t*>(out[0]), begin, end);
                              });
   }
@@ -60,6 +64,7 @@ Result<BoundKernel> BindBf16(const KernelCall& call, const BindOptions& options)
   state.args.bounds = OutputBounds::Real(activation);
   state.args.curve = CurveForF32(activation, options.isa);
   state.has_residual = call.has_input(3);
+  state.wide = PlainFloat(call.outputs[0]);
   const double pixel_ns = 1.0 + 0.3 * static_cast<double>(shape.taps());
   state.grain =
       Grain(shape.batch * shape.h.out, static_cast<double>(shape.w.out * shape.blocks()) * pixel_ns,

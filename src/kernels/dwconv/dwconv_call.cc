@@ -1,5 +1,7 @@
 #include "kernels/dwconv/dwconv_call.h"
 
+#include <algorithm>
+
 #include "kernels/layout.h"
 #include "kernels/variants.h"
 
@@ -58,10 +60,13 @@ std::optional<Reason> RejectUnlessInt8Depthwise(const KernelCall& call) {
   return std::nullopt;
 }
 
-bool HasRing(const DwShape& shape) {
+int64_t RingKernel(const DwShape& shape) {
   const WindowDim &h = shape.h, &w = shape.w;
-  return h.kernel == w.kernel && HasDepthwiseVariant(w.kernel) &&
-         (w.stride == 1 || (w.stride == 2 && w.dilation == 1));
+  if (w.stride > 2 || (w.stride == 2 && w.dilation > 1 && w.kernel > 1)) return 0;
+  for (int64_t size : {3, 5, 7}) {
+    if (HasDepthwiseVariant(size) && std::max(h.kernel, w.kernel) <= size) return size;
+  }
+  return 0;
 }
 
 Result<DwShape> DwShapeOf(const KernelCall& call) {

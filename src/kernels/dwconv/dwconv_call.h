@@ -16,8 +16,9 @@ std::optional<Reason> RejectUnlessDepthwise(const KernelCall& call);
 // one row, and no sums beyond int32.
 std::optional<Reason> RejectUnlessInt8Depthwise(const KernelCall& call);
 
-// Whether kernels/dwconv/dwconv_walk.inl.h, the fast way through bytes, takes such windows.
-bool HasRing(const DwShape& shape);
+// The size of the square kernel with which kernels/dwconv/dwconv_walk.inl.h, the fast way through
+// bytes, takes such windows: smaller ones are filled up with taps of zero. 0: it does not.
+int64_t RingKernel(const DwShape& shape);
 // Of a call that passed RejectUnlessDepthwise.
 Result<DwShape> DwShapeOf(const KernelCall& call);
 

@@ -1,5 +1,6 @@
 // Depthwise rows in float32 on vectors of kLanes channels, of values that are stored as T: float,
-// or uint16_t for bfloat16. Included by dwconv_ISA.cc and dwconv_bf16_ISA.cc.
+// uint16_t for bfloat16, or bytes (dwconv_bytes.inl.h). Included by dwconv_ISA.cc and
+// dwconv_bf16_ISA.cc.
 #include <cstring>
 
 #include "kernels/bf16/bf16_vec.h"
@@ -84,6 +85,16 @@ inline void Store(uint16_t* p, Vec v, int n) {
   std::memcpy(p, bits, n * sizeof(uint16_t));
 }
 
+#if defined(__AVX512F__)
+// Bytes.
+template <bool kTail>
+inline Vec Load(const uint8_t* p, int n) {
+  const __m128i bytes = kTail ? _mm_maskz_loadu_epi8(static_cast<__mmask16>((1u << n) - 1), p)
+                              : _mm_loadu_si128(reinterpret_cast<const __m128i*>(p));
+  return _mm512_cvtepi32_ps(_mm512_cvtepu8_epi32(bytes));
+}
+#endif
+
 inline Vec Activate(const OutputBounds& bounds, Vec v) {
 #if defined(__AVX512F__)
   if (bounds.leaky) {
@@ -119,7 +130,7 @@ constexpr int kNarrowTile = 3;  // or so many at its end
 template <int kOutputs, bool kTail, typename T>
 [[gnu::always_inline]] inline void Finish(const DwFloatArgs& args, const Vec (&v)[kOutputs],
                                           int count, int64_t step, int n, T* y) {
-  if (args.curve == nullptr) {
+  if (args.curve == nullptr && args.wide == nullptr) {
 #pragma GCC unroll 8
     for (int t = 0; t < kOutputs; ++t) {
       if (t < count) Store<kTail>(y + t * step, Activate(args.bounds, v[t]), n);
@@ -129,9 +140,16 @@ template <int kOutputs, bool kTail, typename T>
   alignas(64) float values[kOutputs * kLanes];
 #pragma GCC unroll 8
   for (int t = 0; t < kOutputs; ++t) Store<false>(values + t * kLanes, v[t], kLanes);
-  args.curve(values, count * kLanes);
-  for (int t = 0; t < count; ++t)
-    Store<kTail>(y + t * step, Load<false>(values + t * kLanes, kLanes), n);
+  if (args.curve != nullptr) args.curve(values, count * kLanes);
+  for (int t = 0; t < count; ++t) {
+    Vec result = Load<false>(values + t * kLanes, kLanes);
+    if (args.curve == nullptr) result = Activate(args.bounds, result);
+    if (args.wide == nullptr) {
+      Store<kTail>(y + t * step, result, n);
+    } else {
+      Store<kTail>(args.wide + (y - reinterpret_cast<T*>(args.wide)) + t * step, result, n);
+    }
+  }
 }
 
 // The pixels under kernels K x K of kOutputs outputs of a row, a dilation apart.
@@ -251,9 +269,9 @@ void FloatRow(const DwFloatArgs& args, const T* const* rows, const T* residual, 
   }
 }
 
-// Any kernel, stride and dilation: one output pixel at a time.
+// Kernels of more taps than FloatLine has room for: one output pixel at a time.
 template <typename T>
-void FloatRowAny(const DwFloatArgs& args, const T* x_image, int64_t oy, const T* residual, T* y) {
+void FloatRowAlone(const DwFloatArgs& args, const T* x_image, int64_t oy, const T* residual, T* y) {
   const DwShape& shape = args.shape;
   const int64_t channels = shape.channels, padded = shape.blocks() * kDwBlock;
   const int64_t y_begin = shape.h.TapBegin(oy), y_end = shape.h.TapEnd(oy),
@@ -281,6 +299,150 @@ void FloatRowAny(const DwFloatArgs& args, const T* x_image, int64_t oy, const T*
       }
     }
   }
+}
+
+// The pixels under a kernel of any size for `outputs` outputs of a row at a time. Outputs of a
+// class share pixels: with stride 1 those that are a dilation apart. Pixels are counted within a
+// class.
+template <typename T>
+class LinePixels {
+ public:
+  LinePixels(const DwShape& shape, const void* zeros, int outputs)
+      : w_(shape.w),
+        h_(shape.h),
+        channels_(shape.channels),
+        zeros_(static_cast<const T*>(zeros)),
+        classes_(w_.stride == 1 ? w_.dilation : 1),
+        output_(w_.stride == 1 ? 1 : w_.stride),
+        tap_(w_.stride == 1 ? 1 : w_.dilation),
+        columns_((outputs - 1) * output_ + (w_.kernel - 1) * tap_ + 1) {}
+
+  static constexpr int64_t kMostPixels = 1280;
+  bool fits() const { return columns_ <= kMostPixels / h_.kernel; }
+
+ protected:
+  // Those of row i of the kernel, for output row oy and the outputs of a class from ox on.
+  void Point(const T* image, int64_t i, int64_t oy, int64_t ox) {
+    const int64_t iy = oy * h_.stride - h_.pad + i * h_.dilation;
+    const bool inside = iy >= 0 && iy < h_.in;
+    const T** const to = pixels_ + i * columns_;
+    int64_t x = ox * w_.stride - w_.pad;
+    for (int64_t p = 0; p < columns_; ++p, x += classes_)
+      to[p] = inside && x >= 0 && x < w_.in ? image + (iy * w_.in + x) * channels_ : zeros_;
+  }
+
+  // acc[t] plus the products of row i of the kernel, whose weights lie `padded` apart. Channels c
+  // to c + n - 1; with stride 1, kShared taps beside one another read each pixel once.
+  template <int kOutputs, bool kTail>
+  [[gnu::always_inline]] inline void AddRow(int64_t i, const float* taps, int64_t padded, int64_t c,
+                                            int n, Vec (&acc)[kOutputs]) const {
+    const T* const* const from = pixels_ + i * columns_;
+    int64_t j = 0;
+    if constexpr (sizeof(T) == 1) {  // what costs more to read is read less often
+      for (; w_.stride == 1 && j + 2 * kShared <= w_.kernel; j += 2 * kShared)
+        Add<2 * kShared, kOutputs, kTail>(from + j, taps + j * padded, padded, c, n, acc);
+    }
+    for (; w_.stride == 1 && j + kShared <= w_.kernel; j += kShared)
+      Add<kShared, kOutputs, kTail>(from + j, taps + j * padded, padded, c, n, acc);
+    for (; j < w_.kernel; ++j)
+      Add<1, kOutputs, kTail>(from + j * tap_, taps + j * padded, padded, c, n, acc);
+  }
+
+  const WindowDim &w_, &h_;
+  const int64_t channels_;
+  const T* const zeros_;  // what lies beside x
+  // From one output to the next and from one tap to the next, in pixels; pixels of a row.
+  const int64_t classes_, output_, tap_, columns_;
+
+ private:
+  static constexpr int kShared = 3;
+
+  template <int kTaps, int kOutputs, bool kTail>
+  [[gnu::always_inline]] inline void Add(const T* const* from, const float* taps, int64_t padded,
+                                         int64_t c, int n, Vec (&acc)[kOutputs]) const {
+    Vec w[kTaps];
+#pragma GCC unroll 8
+    for (int k = 0; k < kTaps; ++k) w[k] = Load<false>(taps + k * padded, kLanes);
+    if constexpr (kTaps == 1) {
+#pragma GCC unroll 8
+      for (int t = 0; t < kOutputs; ++t)
+        acc[t] = MulAdd(Load<kTail>(from[t * output_] + c, n), w[0], acc[t]);
+    } else {
+#pragma GCC unroll 16
+      for (int p = 0; p < kOutputs + kTaps - 1; ++p) {
+        const Vec v = Load<kTail>(from[p] + c, n);
+#pragma GCC unroll 8
+        for (int k = 0; k < kTaps; ++k) {
+          if (p >= k && p - k < kOutputs) acc[p - k] = MulAdd(v, w[k], acc[p - k]);
+        }
+      }
+    }
+  }
+
+  const T* pixels_[kMostPixels];
+};
+
+// Kernels that have no code of their own: kTile outputs of a row at a time, which wait for one
+// another's sums no longer than one alone would.
+template <typename T>
+class FloatLine : LinePixels<T> {
+ public:
+  FloatLine(const DwFloatArgs& args, int outputs)
+      : LinePixels<T>(args.shape, args.zeros, outputs), args_(args) {}
+
+  using LinePixels<T>::fits;
+
+  // Output row oy of an image.
+  template <int kOutputs>
+  void Row(const T* image, int64_t oy, const T* residual, T* y) {
+    const WindowDim& w = this->w_;
+    const int64_t channels = this->channels_, classes = this->classes_;
+    first_ = this->h_.TapBegin(oy), last_ = this->h_.TapEnd(oy);
+    for (int64_t k = 0; k < classes && k < w.out; ++k) {
+      for (int64_t ox = k; ox < w.out; ox += kOutputs * classes) {
+        for (int64_t i = first_; i < last_; ++i) this->Point(image, i, oy, ox);
+        const int64_t rest = (w.out - 1 - ox) / classes + 1, at = ox * channels;
+        const int count = static_cast<int>(rest < kOutputs ? rest : kOutputs);
+        const T* r = residual == nullptr ? nullptr : residual + at;
+        int64_t c = 0;
+        for (; c + kLanes <= channels; c += kLanes)
+          Tile<kOutputs, false>(r, y + at, count, c, kLanes);
+        if (c < channels) Tile<kOutputs, true>(r, y + at, count, c, static_cast<int>(channels - c));
+      }
+    }
+  }
+
+ private:
+  // Channels [c, c + n) of a tile's outputs, of which `count` are stored.
+  template <int kOutputs, bool kTail>
+  void Tile(const T* residual, T* y, int count, int64_t c, int n) const {
+    const int64_t step = this->classes_ * this->channels_, padded = args_.shape.blocks() * kDwBlock;
+    Vec acc[kOutputs];
+#pragma GCC unroll 8
+    for (int t = 0; t < kOutputs; ++t) acc[t] = Load<false>(args_.bias + c, kLanes);
+    for (int64_t i = first_; i < last_; ++i)
+      this->template AddRow<kOutputs, kTail>(i, args_.taps + i * this->w_.kernel * padded + c,
+                                             padded, c, n, acc);
+    if (residual != nullptr) {
+#pragma GCC unroll 8
+      for (int t = 0; t < kOutputs; ++t) {
+        if (t < count) acc[t] = acc[t] + Load<kTail>(residual + t * step + c, n);
+      }
+    }
+    Finish<kOutputs, kTail>(args_, acc, count, step, n, y + c);
+  }
+
+  const DwFloatArgs& args_;
+  int64_t first_ = 0, last_ = 0;  // taps down that lie inside x
+};
+
+// Row oy of an image, whose kernel has no code of its own.
+template <typename T>
+void FloatRowAny(const DwFloatArgs& args, const T* image, int64_t oy, const T* residual, T* y) {
+  constexpr int kOutputs = kOwnRows ? kTile : kNarrowTile;
+  FloatLine<T> line(args, kOutputs);
+  if (line.fits()) return line.template Row<kOutputs>(image, oy, residual, y);
+  FloatRowAlone(args, image, oy, residual, y);
 }
 
 template <typename T>

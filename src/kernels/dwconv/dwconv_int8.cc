@@ -16,7 +16,8 @@ int FirstPart(int w) { return std::clamp(w, -128, 127); }
 // Whether kernels/dwconv/dwconv_walk.inl.h takes this shape.
 bool UsesRing(const DwInt8Args& args, Isa isa) {
   const int lanes = DwTableFor(isa).ring_lanes;
-  return (lanes == 16 || (lanes == 64 && args.groups != nullptr)) && HasRing(args.shape);
+  const bool square = args.shape.h.kernel == args.shape.w.kernel;
+  return ((lanes == 16 && square) || (lanes == 64 && args.parts > 0)) && RingKernel(args.shape) > 0;
 }
 
 }  // namespace
@@ -82,6 +83,24 @@ void DwInt8State::SetRing16() {
   }
 }
 
+// A square kernel, whose taps beyond those that there are weigh nothing.
+void DwInt8State::FillUp(int64_t kernel) {
+  WindowDim &h = args.shape.h, &w = args.shape.w;
+  if (h.kernel == kernel && w.kernel == kernel) return;
+  const int64_t padded = args.shape.blocks() * kDwBlock;
+  AlignedBuffer filled(static_cast<size_t>(kernel * kernel * padded) * sizeof(int16_t));
+  auto* to = reinterpret_cast<int16_t*>(filled.data());
+  std::fill_n(to, kernel * kernel * padded, int16_t{0});
+  for (int64_t i = 0; i < h.kernel; ++i)
+    std::copy_n(args.taps + i * w.kernel * padded, w.kernel * padded, to + i * kernel * padded);
+  for (WindowDim* d : {&h, &w}) {
+    if (d->kernel == 1) d->dilation = 1;  // of one tap it may be anything
+    d->kernel = kernel;
+  }
+  taps = std::move(filled);
+  args.taps = to;
+}
+
 void DwInt8State::SetRing() {
   const DwShape& shape = args.shape;
   double largest = 0;
@@ -93,6 +112,7 @@ void DwInt8State::SetRing() {
   args.plain =
       !args.float_output && !args.has_residual && args.slopes == nullptr && largest < 0x1p30;
   if (!UsesRing(args, isa)) return;
+  FillUp(RingKernel(args.shape));
   const bool wide = DwTableFor(isa).ring_lanes == 64;
   wide ? SetRing64() : SetRing16();
   args.ring = ring.data();
@@ -122,28 +142,45 @@ void DwInt8State::SetGrain(int threads) {
   grain = RoundUp(Grain(shape.batch * shape.h.out, row_ns, threads), 4);
 }
 
-template <typename T>
-void DwInt8State::SetGroups(int64_t line_taps) {
+void DwInt8State::SetPairs() {
+  constexpr int64_t kTaps = 2;
   const DwShape& shape = args.shape;
   const int64_t padded = shape.blocks() * kDwBlock, kw = shape.w.kernel,
                 across = shape.down() ? kw : shape.h.kernel,
-                count = CeilDiv(shape.down() ? shape.h.kernel : kw, line_taps),
-                part = padded * across * count * line_taps;
-  groups = AlignedBuffer(static_cast<size_t>(part * args.parts) * sizeof(T));
-  auto* to = reinterpret_cast<T*>(groups.data());
-  std::fill(to, to + part * args.parts, T{0});
+                count = CeilDiv(shape.down() ? shape.h.kernel : kw, kTaps),
+                all = padded * across * count * kTaps;
+  pairs = AlignedBuffer(static_cast<size_t>(all) * sizeof(int16_t));
+  auto* to = reinterpret_cast<int16_t*>(pairs.data());
+  std::fill_n(to, all, int16_t{0});
   for (int64_t i = 0; i < shape.taps() * padded; ++i) {
     const int64_t c = i % padded, ky = i / padded / kw, kx = i / padded % kw,
                   along = shape.down() ? ky : kx, other = shape.down() ? kx : ky;
-    const int64_t at =
-        (((c / kDwBlock * across + other) * count + along / line_taps) * kDwBlock + c % kDwBlock) *
-            line_taps +
-        along % line_taps;
-    const int first = sizeof(T) == 1 ? FirstPart(args.taps[i]) : args.taps[i];
-    to[at] = static_cast<T>(first);
-    if (args.parts == 2) to[part + at] = static_cast<T>(args.taps[i] - first);
+    to[(((c / kDwBlock * across + other) * count + along / kTaps) * kDwBlock + c % kDwBlock) *
+           kTaps +
+       along % kTaps] = args.taps[i];
   }
-  args.groups = to;
+  args.pairs = to;
+}
+
+// A sum of products is below 2^24 in each of its parts, whatever the bytes are.
+void DwInt8State::SetFloatTaps() {
+  const DwShape& shape = args.shape;
+  const int64_t padded = shape.blocks() * kDwBlock, row = shape.w.kernel * padded,
+                count = shape.taps() * padded;
+  int64_t largest = 1;  // of a row of the kernel
+  for (int64_t i = 0; i < shape.h.kernel; ++i) {
+    for (int64_t c = 0; c < padded; ++c) {
+      int64_t sum = 0;
+      for (int64_t at = i * row + c; at < (i + 1) * row; at += padded)
+        sum += std::abs(static_cast<int64_t>(args.taps[at]));
+      largest = std::max(largest, sum);
+    }
+  }
+  args.exact_rows = (int64_t{1} << 24) / (255 * largest);
+  float_taps = AlignedBuffer(static_cast<size_t>(count) * sizeof(float));
+  auto* to = reinterpret_cast<float*>(float_taps.data());
+  std::copy_n(args.taps, count, to);
+  args.float_taps = to;
 }
 
 void DwInt8State::SetWeights(const TensorType& type, const std::byte* packed) {
@@ -163,11 +200,10 @@ void DwInt8State::SetWeights(const TensorType& type, const std::byte* packed) {
     highest = std::max(highest, w);
   }
   args.taps = tap;
-  const int line_taps = DwTableFor(isa).line_taps;
-  if (line_taps == 2) SetGroups<int16_t>(line_taps);
-  if (line_taps != 4 || highest > 254) return;
-  args.parts = lowest < -128 || highest > 127 ? 2 : 1;
-  SetGroups<int8_t>(line_taps);
+  args.parts = highest > 254 ? 0 : lowest < -128 || highest > 127 ? 2 : 1;
+  if (UsesRing(args, isa)) return;
+  if (DwTableFor(isa).pair_lines) SetPairs();
+  if (DwTableFor(isa).float_lines) SetFloatTaps();
 }
 
 namespace {

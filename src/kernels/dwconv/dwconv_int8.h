@@ -12,7 +12,7 @@ namespace evoq {
 // DwInt8Args and the arrays that they point to.
 struct DwInt8State {
   DwInt8Args args;
-  AlignedBuffer groups, taps, bias, multiplier, slopes, padding;
+  AlignedBuffer pairs, float_taps, taps, bias, multiplier, slopes, padding;
   AlignedBuffer ring, ring_bias, ring_multiplier, ring_wide, padding_row;
   Int8Finish finish;
   Isa isa;
@@ -23,14 +23,15 @@ struct DwInt8State {
   // Of PRelu, or of LeakyRelu for all channels; nothing for another activation.
   void SetSlopes(const ProductActivation& product);
   // Those of dwconv_walk.inl.h where it takes the shape, from those of the weights, bias,
-  // multiplier and padding.
+  // multiplier and padding. args.shape and args.taps get its kernel, with zeros.
   void SetRing();
   // Pieces of rows for this many threads.
   void SetGrain(int threads);
 
  private:
-  template <typename T>
-  void SetGroups(int64_t line_taps);
+  void SetPairs();
+  void SetFloatTaps();
+  void FillUp(int64_t kernel);
   void SetRing64();
   void SetRing16();
 };

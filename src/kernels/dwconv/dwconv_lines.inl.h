@@ -170,21 +170,18 @@ class Lines {
       for (int v = 0; v < M::kVectors; ++v)
         acc[t][v] = lines.first == 0 ? machine_.Bias(c, v) : M::Load(kept + t * M::kVectors + v);
     }
-    const int64_t line = groups_ * M::kVectors, part = shape_.blocks() * across_.kernel * line;
-    const V* const weights =
-        static_cast<const V*>(args_.groups) + (c / kDwBlock * across_.kernel + lines.first) * line;
-    for (int p = 0; p < args_.parts; ++p) {
-      const V* w = weights + p * part;
-      for (int64_t j = 0; j < lines.last - lines.first; ++j) {
-        int64_t i = j * operands * M::kVectors;
-        for (int64_t g = 0; g < groups_; ++g, i += steps_.group * M::kVectors, w += M::kVectors) {
+    const int64_t line = groups_ * M::kVectors;
+    const V* w =
+        static_cast<const V*>(args_.pairs) + (c / kDwBlock * across_.kernel + lines.first) * line;
+    for (int64_t j = 0; j < lines.last - lines.first; ++j) {
+      int64_t i = j * operands * M::kVectors;
+      for (int64_t g = 0; g < groups_; ++g, i += steps_.group * M::kVectors, w += M::kVectors) {
 #pragma GCC unroll 2
-          for (int v = 0; v < M::kVectors; ++v) {
-            const V weight = M::Load(w + v);
+        for (int v = 0; v < M::kVectors; ++v) {
+          const V weight = M::Load(w + v);
 #pragma GCC unroll 4
-            for (int t = 0; t < kOutputs; ++t)
-              acc[t][v] = M::Dot(acc[t][v], M::Load(from[t] + i + v), weight);
-          }
+          for (int t = 0; t < kOutputs; ++t)
+            acc[t][v] = M::Dot(acc[t][v], M::Load(from[t] + i + v), weight);
         }
       }
     }

@@ -8,12 +8,16 @@
 namespace evoq {
 namespace {
 
-// Whether the kernels have code of their own for such windows; else they go tap by tap.
-bool HasOwnCode(const CostInput& input, bool quads) {
+// The size of the square kernel that the kernels have code for and that takes such windows, 0 where
+// they go tap by tap.
+int64_t OwnKernel(const CostInput& input, bool quads) {
   const auto shape = DwShapeOf(input.args.call);
-  if (!shape) return true;
-  const bool point = shape->taps() == 1 && shape->h.stride == 1 && shape->w.stride == 1;
-  return HasRing(*shape) || (!quads && point);
+  if (!shape) return 0;
+  const WindowDim &h = shape->h, &w = shape->w;
+  if (!quads && h.kernel != w.kernel) return 0;
+  if (!quads && w.kernel == 1) return w.stride == 1 ? 1 : 0;
+  const int64_t kernel = RingKernel(*shape);
+  return quads || kernel == w.kernel ? kernel : 0;
 }
 
 // lanes: channels of one vector; quads: an integer instruction sums four taps of a column.
@@ -24,21 +28,21 @@ void Count(const CostInput& input, const Rates& rates, Terms& terms) {
   const int64_t channels = y.back(), width = y[y.size() - 2], height = w.size() > 3 ? w[2] : 1,
                 across = w.back();
   const int64_t pixels = input.out_elements() / std::max<int64_t>(channels, 1);
-  const bool own = HasOwnCode(input, kQuads);
+  const int64_t own = OwnKernel(input, kQuads);
   const int64_t along = std::max(height, across), lines = std::min(height, across);
-  const int64_t taps = !kQuads ? across * height
-                       : own   ? across * CeilDiv(height, 4)
-                               : lines * CeilDiv(along, 4);
+  const int64_t taps = !kQuads   ? across * height
+                       : own > 0 ? own * CeilDiv(own, 4)
+                                 : lines * CeilDiv(along, 4);
   const double blocks = static_cast<double>(CeilDiv(channels, kLanes));
   terms[kArithmetic] = static_cast<double>(pixels * taps) * blocks *
                        static_cast<double>(kLanes / 16) * rates.cycle_ns;
   terms[kFeed] = static_cast<double>(pixels) * blocks * rates.cycle_ns;
   // Of each block of channels, as measured: of bytes what begins and ends, operands of a line of
   // the window and dot products of its groups of taps; of others setting up, a line and a tap.
-  if (!own) {
+  if (own == 0) {
     const double steps =
         kQuads ? 0.67 + 0.34 * static_cast<double>(lines) + 0.13 * static_cast<double>(taps)
-               : 5 + 2 * static_cast<double>(height) + 0.7 * static_cast<double>(taps);
+               : 6 + 2 * static_cast<double>(height) + 0.1 * static_cast<double>(taps);
     terms[kTiles] = static_cast<double>(pixels) * static_cast<double>(CeilDiv(channels, 16)) *
                     steps * rates.cycle_ns;
   }
