@@ -1,9 +1,11 @@
 // GatherElements(x, indices) and ScatterElements(x, indices, updates): an index per element, which
 // replaces the element's own place along one axis. y = x[.., indices[i], ..], and a copy of x in
-// which y[.., indices[i], ..] is updates[i], or is added updates[i], in index order. Negative
-// indices count from the end. A kernel cannot fail: the executor refuses a run with an index
-// outside [-size, size) (runtime/guard.h), and here it is clamped into x.
+// which y[.., indices[i], ..] is updates[i], or joined with it by `reduction`, in index order: the
+// sum or product, or the larger or smaller one, NaN where one is NaN. Negative indices count from
+// the end. A kernel cannot fail: the executor refuses a run with an index outside [-size, size)
+// (runtime/guard.h), and here it is clamped into x.
 #include <algorithm>
+#include <functional>
 
 #include "kernels/move/move.h"
 #include "kernels/move/move_call.h"
@@ -44,6 +46,41 @@ Places PlacesOf(const KernelCall& call) {
   return places;
 }
 
+// The elements [i, i + count) of the indices and the elements of x that they name: at[k], or, where
+// that is null, first + k.
+struct Found {
+  int64_t i, count, first;
+  const int64_t* at;
+};
+using Move = void (*)(const void* x, void* to, const Found& found);
+
+// to[at[k]] = join(to[at[k]], x[k])
+template <typename Join>
+void JoinAt(const void* x, void* to, const Found& found) {
+  const float* __restrict from = static_cast<const float*>(x) + found.i;
+  float* __restrict y = static_cast<float*>(to);
+  if (found.at == nullptr) {
+    y += found.first;
+    for (int64_t k = 0; k < found.count; ++k) y[k] = Join()(y[k], from[k]);
+    return;
+  }
+  for (int64_t k = 0; k < found.count; ++k) y[found.at[k]] = Join()(y[found.at[k]], from[k]);
+}
+struct Larger {
+  float operator()(float a, float b) const { return a > b || a != a ? a : b; }
+};
+struct Smaller {
+  float operator()(float a, float b) const { return a < b || a != a ? a : b; }
+};
+// nullptr for another one.
+Move JoinOf(const std::string& reduction) {
+  return reduction == "add"   ? JoinAt<std::plus<float>>
+         : reduction == "mul" ? JoinAt<std::multiplies<float>>
+         : reduction == "max" ? JoinAt<Larger>
+         : reduction == "min" ? JoinAt<Smaller>
+                              : nullptr;
+}
+
 std::optional<Reason> RejectElements(const KernelCall& call) {
   if (auto unknown = RejectUnknownShapes(call)) return unknown;
   const bool scatters = call.inputs.size() > 2;
@@ -65,7 +102,7 @@ std::optional<Reason> RejectElements(const KernelCall& call) {
   if (!fits)
     return Reject("shape", "{} at {} -> {}", x.ToString(), indices.ToString(), y.ToString());
   const std::string reduction = call.attrs.String("reduction", "none");
-  if (reduction != "none" && (reduction != "add" || !PlainFloat(x)))
+  if (reduction != "none" && (!PlainFloat(x) || JoinOf(reduction) == nullptr))
     return Reject("attribute", "reduction {} of {}", reduction, x.ToString());
   return std::nullopt;
 }
@@ -73,19 +110,23 @@ std::optional<Reason> RejectElements(const KernelCall& call) {
 constexpr int64_t kAtOnce = 256;  // places that are found before their elements move
 
 // at[k] = the element of x that index `first` + k of a row names, for k < count; `base` is the
-// row's, `first` included.
+// row's, `first` included. Whether they lie beside one another, as where all indices of the row are
+// the same: then at[0] alone is found.
 template <typename Index>
-__attribute__((noinline)) void FindPlaces(const Places& p, const Index* indices, int64_t base,
+__attribute__((noinline)) bool FindPlaces(const Places& p, const Index* indices, int64_t base,
                                           int64_t count, int64_t* at) {
   const int64_t size = p.size, stride = p.stride, step = p.step;
-  for (int64_t k = 0; k < count; ++k, base += step) {
+  Index differ = 0;
+  for (int64_t k = 0; k < count; ++k) differ |= indices[k] ^ indices[0];
+  const bool beside = differ == 0 && step == 1;
+  for (int64_t k = 0; k < (beside ? 1 : count); ++k, base += step) {
     const int64_t given = indices[k];
     at[k] = base + std::clamp<int64_t>(given < 0 ? given + size : given, 0, size - 1) * stride;
   }
+  return beside;
 }
 
-// Calls visit(i, count, at) for the indices [i, i + count) of rows [begin, end), a part of a row at
-// a time, and their elements of x.
+// Calls visit(found) for the indices of rows [begin, end), a part of a row at a time.
 template <typename Visit>
 void ForPlaces(const Places& p, const void* indices, int64_t begin, int64_t end,
                const Visit& visit) {
@@ -93,32 +134,38 @@ void ForPlaces(const Places& p, const void* indices, int64_t begin, int64_t end,
   for (int64_t row = begin; row < end; ++row) {
     const int64_t base = p.RowAt(row);
     for (int64_t j = 0; j < p.length; j += kAtOnce) {
-      const int64_t i = row * p.length + j, count = std::min(kAtOnce, p.length - j);
-      if (p.wide) {
-        FindPlaces(p, static_cast<const int64_t*>(indices) + i, base + j * p.step, count, at);
-      } else {
-        FindPlaces(p, static_cast<const int32_t*>(indices) + i, base + j * p.step, count, at);
-      }
-      visit(i, count, at);
+      const int64_t i = row * p.length + j, count = std::min(kAtOnce, p.length - j),
+                    first = base + j * p.step;
+      const bool beside =
+          p.wide ? FindPlaces(p, static_cast<const int64_t*>(indices) + i, first, count, at)
+                 : FindPlaces(p, static_cast<const int32_t*>(indices) + i, first, count, at);
+      visit(Found{i, count, at[0], beside ? nullptr : at});
     }
   }
 }
 
 // to[k] = x[at[k]]
 template <typename T>
-void Pick(const void* x, void* to, int64_t i, int64_t count, const int64_t* at) {
-  for (int64_t k = 0; k < count; ++k) static_cast<T*>(to)[i + k] = static_cast<const T*>(x)[at[k]];
+void Pick(const void* x, void* to, const Found& found) {
+  const T* const from = static_cast<const T*>(x);
+  T* const y = static_cast<T*>(to) + found.i;
+  if (found.at == nullptr) {
+    std::copy_n(from + found.first, found.count, y);
+    return;
+  }
+  for (int64_t k = 0; k < found.count; ++k) y[k] = from[found.at[k]];
 }
 // to[at[k]] = x[k]
 template <typename T>
-void Put(const void* x, void* to, int64_t i, int64_t count, const int64_t* at) {
-  for (int64_t k = 0; k < count; ++k) static_cast<T*>(to)[at[k]] = static_cast<const T*>(x)[i + k];
+void Put(const void* x, void* to, const Found& found) {
+  const T* const from = static_cast<const T*>(x) + found.i;
+  T* const y = static_cast<T*>(to);
+  if (found.at == nullptr) {
+    std::copy_n(from, found.count, y + found.first);
+    return;
+  }
+  for (int64_t k = 0; k < found.count; ++k) y[found.at[k]] = from[k];
 }
-void Add(const void* x, void* to, int64_t i, int64_t count, const int64_t* at) {
-  for (int64_t k = 0; k < count; ++k)
-    static_cast<float*>(to)[at[k]] += static_cast<const float*>(x)[i + k];
-}
-using Move = void (*)(const void* x, void* to, int64_t i, int64_t count, const int64_t* at);
 
 Move PickOf(int64_t bytes) {
   return bytes == 1   ? Pick<uint8_t>
@@ -141,9 +188,7 @@ struct ElementsState {
 
   void Rows(const void* const* in, void* const* out, int64_t begin, int64_t end) const {
     const void* from = in[scatters ? 2 : 0];
-    ForPlaces(places, in[1], begin, end, [&](int64_t i, int64_t count, const int64_t* at) {
-      move(from, out[0], i, count, at);
-    });
+    ForPlaces(places, in[1], begin, end, [&](const Found& found) { move(from, out[0], found); });
   }
 
   void Run(const void* const* in, void* const* out, const RunContext& context) const {
@@ -162,9 +207,10 @@ Result<BoundKernel> BindElements(const KernelCall& call, const BindOptions& opti
   const int64_t bytes = ElementBytes(call.inputs[0].dtype);
   ElementsState state{.places = PlacesOf(call)};
   state.scatters = call.inputs.size() > 2;
-  state.move = !state.scatters                                   ? PickOf(bytes)
-               : call.attrs.String("reduction", "none") == "add" ? Add
-                                                                 : PutOf(bytes);
+  const std::string reduction = call.attrs.String("reduction", "none");
+  state.move = !state.scatters       ? PickOf(bytes)
+               : reduction == "none" ? PutOf(bytes)
+                                     : JoinOf(reduction);
   state.copied = ElementsOf(call.inputs[0]) * bytes;
   constexpr double kElementNs = 1.0;
   state.grain = Grain(state.places.count, static_cast<double>(state.places.length) * kElementNs,

@@ -137,8 +137,12 @@ TEST(Move, GatherAndScatterElements) {
   struct Case {
     std::vector<int64_t> x, indices;
     int64_t axis;
+    bool one_for_each_row = false;
   };
   const Case cases[] = {{{5}, {9}, 0},
+                        {{40, 300}, {70, 300}, 0, true},
+                        {{5, 4, 19}, {5, 9, 17}, 1, true},
+                        {{4, 6}, {4, 3}, 1, true},
                         {{4, 6}, {4, 3}, 1},
                         {{4, 6}, {7, 6}, 0},
                         {{4, 6}, {2, 5}, -2},
@@ -155,7 +159,8 @@ TEST(Move, GatherAndScatterElements) {
         Tensor indices = Tensor::Allocate(TensorType(index_type, Shape(c.indices)));
         std::vector<int64_t> values;
         for (int64_t i = 0; i < indices.elements(); ++i) {
-          values.push_back((7 * i + 3) % c.x[axis] - (i % 3 == 0 ? c.x[axis] : 0));
+          const int64_t given = c.one_for_each_row ? i / c.indices.back() : i;
+          values.push_back((7 * given + 3) % c.x[axis] - (given % 3 == 0 ? c.x[axis] : 0));
           if (index_type == DType::kInt64) indices.mutable_data<int64_t>()[i] = values.back();
           if (index_type == DType::kInt32)
             indices.mutable_data<int32_t>()[i] = static_cast<int32_t>(values.back());
@@ -185,11 +190,22 @@ TEST(Move, GatherAndScatterElements) {
                       updates.raw() + i * bytes, bytes);
         ExpectKernel(kScatterElementsKernel, t, {put}, what);
         if (dtype != DType::kFloat32) continue;
-        Tensor sums = t.inputs[0].Clone();
-        for (size_t i = 0; i < places.size(); ++i)
-          sums.mutable_data<float>()[places[i]] += updates.data<float>()[i];
-        t.attrs.Set("reduction", "add");
-        ExpectKernel(kScatterElementsKernel, t, {sums}, what + " add");
+        const std::pair<const char*, float (*)(float, float)> reductions[] = {
+            {"add", [](float a, float b) { return a + b; }},
+            {"mul", [](float a, float b) { return a * b; }},
+            {"max", [](float a, float b) { return std::isnan(a) || a > b ? a : b; }},
+            {"min", [](float a, float b) { return std::isnan(a) || a < b ? a : b; }}};
+        if (t.inputs[2].elements() > 2)
+          t.inputs[2].mutable_data<float>()[1] = std::numeric_limits<float>::quiet_NaN();
+        for (const auto& [name, join] : reductions) {
+          Tensor joined = t.inputs[0].Clone();
+          for (size_t i = 0; i < places.size(); ++i) {
+            float& place = joined.mutable_data<float>()[places[i]];
+            place = join(place, t.inputs[2].data<float>()[i]);
+          }
+          t.attrs.Set("reduction", name);
+          ExpectKernel(kScatterElementsKernel, t, {joined}, what + name);
+        }
       }
     }
   }
