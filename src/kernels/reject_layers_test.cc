@@ -120,6 +120,13 @@ TEST(Reject, NormalizationsOfChannels) {
           {"shape: input 2 is float32[4], expected one per channel", Input(2, F({4}))},
           {"shape: input 2 is missing, expected one per channel",
            [](Call& c) { c.inputs.resize(2); }}});
+  const Call groups =
+      Call{"GroupNormalization", {}, {F({2, 4, 3}), F({4}), F({4})}, {F({2, 4, 3})}, {}}.Attr(
+          "num_groups", 2);
+  Expect("group_norm_f32", groups,
+         {{"shape: input 1 is float32[2], expected one per channel", Input(1, F({2}))},
+          {"attribute: 3 groups of 4 channels", With("num_groups", 3)},
+          {"attribute: 0 groups of 4 channels", With("num_groups", 0)}});
   Expect("softmax_bf16", {"Softmax", {}, {B({2, 3})}, {B({2, 3})}, {}},
          {{"types: input 0 is float32[2, 3], expected bfloat16", Input(0, F({2, 3}))},
           {"types: output is float32[2, 3], expected bfloat16", Output(0, F({2, 3}))},

@@ -115,8 +115,11 @@ extern const OpDef kBatchNormalization = {.name = "BatchNormalization",
                                           .quant = QuantTrait::kReal,
                                           .spatial = true,
                                           .infer = InferBatchNorm};
-extern const OpDef kGroupNormalization = {
-    .name = "GroupNormalization", .min_inputs = 3, .max_inputs = 3, .infer = InferGroupNorm};
+extern const OpDef kGroupNormalization = {.name = "GroupNormalization",
+                                          .min_inputs = 3,
+                                          .max_inputs = 3,
+                                          .spatial = true,
+                                          .infer = InferGroupNorm};
 extern const OpDef kInstanceNormalization = {.name = "InstanceNormalization",
                                              .min_inputs = 3,
                                              .max_inputs = 3,

@@ -1,21 +1,12 @@
-// Normalizations whose statistics span a contiguous part of an image become LayerNormalization,
-// which has kernels; that over any axes becomes the means that define it.
+// Group normalizations that are written out become the operator, which has a kernel; a
+// normalization over any axes becomes the means that define it.
 #include <map>
 
+#include "passes/linear.h"
 #include "passes/match.h"
 
 namespace evoq {
 namespace {
-
-// The product of the sizes [first, last), when all are known.
-std::optional<int64_t> SizeOf(const Shape& shape, int first, int last) {
-  int64_t size = 1;
-  for (int i = first; i < last; ++i) {
-    if (!shape[i].known()) return std::nullopt;
-    size *= shape[i].value;
-  }
-  return size;
-}
 
 class Lowering {
  public:
@@ -24,7 +15,7 @@ class Lowering {
   bool Rewrite(NodeId id) {
     // A pass before has moved the channels: nothing here looks for them there.
     if (graph_.node(id).attrs.Int("channels_last") != 0) return false;
-    return Groups(id) || GroupsWrittenOut(id) || MeanVariance(id) || LocalResponse(id);
+    return GroupsWrittenOut(id) || MeanVariance(id) || LocalResponse(id);
   }
 
  private:
@@ -48,73 +39,62 @@ class Lowering {
     return ones;
   }
 
-  // (x - mean) / sqrt(var + epsilon) of each row.
-  ValueId Normalized(const Node& node, ValueId rows, std::optional<int64_t> columns) {
-    Attrs attrs;
-    attrs.Set("axis", int64_t{-1});
-    attrs.Set("epsilon", node.attrs.Float("epsilon", 1e-5f));
-    return Apply(node, "LayerNormalization", "_normalized", {rows, Ones(node, rows, columns)},
-                 std::move(attrs));
+  // A constant vector.
+  ValueId Vector(const Node& node, const char* suffix, const std::vector<float>& values) {
+    return graph_.AddConstant(
+        node.name + suffix, Tensor::FromValues(Shape{static_cast<int64_t>(values.size())}, values));
   }
 
-  // A vector with an element for each channel, as it stands beside a value of `rank` axes with
-  // channels on axis 1.
-  ValueId PerChannel(const Node& node, const char* suffix, ValueId vector, int rank) {
-    const Tensor* constant = FloatConstant(graph_, vector);
-    if (constant != nullptr) {
-      std::vector<Dim> dims(static_cast<size_t>(rank - 1), Dim(1));
-      dims[0] = Dim(constant->elements());
-      return graph_.AddConstant(node.name + suffix, constant->WithType(TensorType(
-                                                        DType::kFloat32, Shape(std::move(dims)))));
+  // The constants per channel that the only reader `op` of the node joins with it, and `node`
+  // becomes that reader.
+  std::optional<std::vector<float>> Absorbed(const char* op, NodeId& node, int rank,
+                                             int64_t channels) {
+    const NodeId reader = OnlyReader(graph_, node);
+    if (!IsOp(graph_, reader, op) || !IsPlainFloat(graph_, graph_.node(reader).outputs[0]))
+      return std::nullopt;
+    const Node& next = graph_.node(reader);
+    if (HasActivation(next)) return std::nullopt;
+    const ValueId other = next.input(next.input(0) == graph_.node(node).outputs[0] ? 1 : 0);
+    auto values = PerChannel(graph_, other, rank, 1, channels);
+    if (values && SameShape(graph_.value(next.outputs[0]).type.shape,
+                            graph_.value(graph_.node(node).outputs[0]).type.shape)) {
+      node = reader;
+      return values;
     }
-    if (rank == 2) return vector;
-    std::vector<int64_t> axes;
-    for (int i = 1; i < rank - 1; ++i) axes.push_back(i);
-    return Apply(node, "Unsqueeze", suffix, {vector, AddInts(graph_, node.name + "_axes", axes)});
-  }
-
-  bool Groups(NodeId id) {
-    if (!IsOp(graph_, id, "GroupNormalization")) return false;
-    const Node node = graph_.node(id);
-    const TensorType x = graph_.value(node.input(0)).type;
-    for (ValueId value : {node.input(0), node.input(1), node.input(2), node.outputs[0]}) {
-      if (!IsPlainFloat(graph_, value)) return false;
-    }
-    const int64_t groups = node.attrs.Int("num_groups");
-    if (!x.shape.ranked() || x.shape.rank() < 2 || !x.shape[1].known() || groups < 1 ||
-        x.shape[1].value == 0 || x.shape[1].value % groups != 0)
-      return false;
-    std::optional<int64_t> columns = SizeOf(x.shape, 1, x.shape.rank());
-    if (columns) columns = *columns / groups;
-    const ValueId rows = Apply(
-        node, "Reshape", "_groups",
-        {node.input(0), AddInts(graph_, node.name + "_rows", {0, groups, columns.value_or(-1)})});
-    const ValueId normalized = Normalized(node, rows, columns);
-    std::vector<int64_t> target{0};
-    for (int i = 1; columns && i < x.shape.rank(); ++i) target.push_back(x.shape[i].value);
-    const ValueId back = columns ? AddInts(graph_, node.name + "_back", target)
-                                 : Apply(node, "Shape", "_back", {node.input(0)});
-    const ValueId plain = Apply(node, "Reshape", "_plain", {normalized, back});
-    const ValueId scale = PerChannel(node, "_scale", node.input(1), x.shape.rank());
-    const ValueId scaled = Apply(node, "Mul", "_scaled", {plain, scale});
-    ReplaceNode(graph_, id, "Add", "",
-                {scaled, PerChannel(node, "_bias", node.input(2), x.shape.rank())});
-    return true;
+    return std::nullopt;
   }
 
   // What exporters write for GroupNormalization before it was an operator: an
-  // InstanceNormalization of [N, G, L] between Reshapes. Others stay: beside convolutions the
-  // kernel computes them channels-last.
+  // InstanceNormalization of [N, G, L] between Reshapes, and a Mul and an Add per channel. Others
+  // stay: beside convolutions the kernel computes them channels-last.
   bool GroupsWrittenOut(NodeId id) {
     if (!IsOp(graph_, id, "InstanceNormalization")) return false;
     const Node node = graph_.node(id);
     const ValueId x = node.input(0);
     const Shape shape = graph_.value(x).type.shape;
+    const NodeId before = ProducedBy(graph_, x, "Reshape");
+    NodeId last = OnlyReader(graph_, id);
     if (!IsPlainFloat(graph_, x) || !IsPlainFloat(graph_, node.outputs[0]) || !shape.ranked() ||
-        shape.rank() != 3 || !ProducedBy(graph_, x, "Reshape").valid() ||
-        !IsOp(graph_, OnlyReader(graph_, id), "Reshape") ||
+        shape.rank() != 3 || !before.valid() || !IsOp(graph_, last, "Reshape") ||
         UniformOf(graph_, node.input(1)) != 1.0f || UniformOf(graph_, node.input(2)) != 0.0f)
       return false;
+    const ValueId image = graph_.node(before).input(0);
+    const Shape whole = graph_.value(image).type.shape;
+    if (whole.ranked() && whole.rank() > 2 && whole[1].known() && shape[1].known() &&
+        shape[1].value > 0 && whole[1].value % shape[1].value == 0 && SameDim(whole[0], shape[0]) &&
+        SameShape(whole, graph_.value(graph_.node(last).outputs[0]).type.shape)) {
+      const int64_t channels = whole[1].value;
+      const std::vector<float> ones(static_cast<size_t>(channels), 1.0f), zeros(ones.size(), 0.0f);
+      const auto scale = Absorbed("Mul", last, whole.rank(), channels);
+      const auto bias = Absorbed("Add", last, whole.rank(), channels);
+      Attrs attrs = Attrs::Of("num_groups", shape[1].value);
+      attrs.Set("epsilon", node.attrs.Float("epsilon", 1e-5f));
+      ReplaceNode(graph_, last, "GroupNormalization", "",
+                  {image, Vector(node, "_scale", scale.value_or(ones)),
+                   Vector(node, "_bias", bias.value_or(zeros))},
+                  std::move(attrs));
+      return true;
+    }
     std::optional<int64_t> columns;
     if (shape[2].known()) columns = shape[2].value;
     Attrs attrs;
@@ -196,7 +176,9 @@ Result<int> Run(Graph& graph) {
 extern const PassDef kLowerNormalization;
 const PassDef kLowerNormalization = {
     .name = "lower-normalization",
-    .doc = "GroupNormalization and MeanVarianceNormalization become operators that have kernels.",
+    .doc =
+        "Normalizations of groups that are written out, MeanVarianceNormalization and LRN become "
+        "operators that have kernels.",
     .stage = Stage::kLower,
     .level = 0,
     .run = Run,

@@ -79,6 +79,18 @@ struct NormTable {
   void (*instance_norm)(const float* x, const float* scale, const float* bias, float* y,
                         int64_t pixels, int64_t channels, bool channels_last, int64_t begin,
                         int64_t end, float epsilon);
+  // Groups of `size` channels of one image of channels [0, channels), those of [begin, end): y = (x
+  // - mean) * (inverse * scale[c]) + bias[c] with inverse = 1 / sqrt(squares / (pixels * size) +
+  // epsilon). Of planes beside each other, mean = SumF(x) / n, squares = SumSquaresF(x, mean) over
+  // the group's n values, and the product is (x - mean) * inverse * scale[c]. Of channels last,
+  // each channel's sums are those of parts of 64 pixels, joined: with a part's m = sum(x) / p and q
+  // = sum((x - m)^2) behind n pixels, d = m - mean, mean += d * (p / (n + p)), squares += q + d * d
+  // * (n * p / (n + p)); a group's mean is that of its channels' means, and its squares are the sum
+  // of squares + pixels * (mean of the channel - mean)^2. `means` and `factors` have room for
+  // `channels` floats each.
+  void (*group_norm)(const float* x, const float* scale, const float* bias, float* y,
+                     int64_t pixels, int64_t channels, int64_t size, bool channels_last,
+                     int64_t begin, int64_t end, float epsilon, float* means, float* factors);
   void (*reduce)(ReduceKind kind, const float* x, const ReduceRow& row, float* y);
   // y[r] = the index of the largest (or smallest) of each row's n contiguous values, the first of
   // equals or the last: best = 0, then for k = 1, 2, ...: best = k where x[k] > x[best] (x[k] <

@@ -242,6 +242,89 @@ void InstanceNorm(const float* x, const float* scale, const float* bias, float* 
   }
 }
 
+// Joins p pixels of kWidth channels to the means and squares of the n pixels before them.
+template <int kWidth>
+inline void JoinPart(const float* x, int64_t step, int64_t n, int64_t p, float* means,
+                     float* squares) {
+  const float count = static_cast<float>(p), all = static_cast<float>(n + p), share = count / all,
+              both = static_cast<float>(n) * count / all;
+  float m[kWidth] = {}, q[kWidth] = {};
+  for (int64_t i = 0; i < p; ++i) {
+    for (int j = 0; j < kWidth; ++j) m[j] = m[j] + x[i * step + j];
+  }
+  for (int j = 0; j < kWidth; ++j) m[j] = m[j] / count;
+  for (int64_t i = 0; i < p; ++i) {
+    for (int j = 0; j < kWidth; ++j)
+      q[j] = q[j] + (x[i * step + j] - m[j]) * (x[i * step + j] - m[j]);
+  }
+  for (int j = 0; j < kWidth; ++j) {
+    const float d = n == 0 ? m[j] : m[j] - means[j];
+    means[j] = n == 0 ? m[j] : means[j] + d * share;
+    squares[j] = n == 0 ? q[j] : squares[j] + (q[j] + d * d * both);
+  }
+}
+
+// Channels last: the means of channels [begin, end) become those of their groups, and factors what
+// values less these are multiplied by.
+inline void GroupFactors(const float* scale, int64_t pixels, int64_t size, int64_t begin,
+                         int64_t end, float epsilon, float* means, float* factors) {
+  for (int64_t first = begin; first < end; first += size) {
+    float mean = 0, squares = 0;
+    for (int64_t c = first; c < first + size; ++c) mean = mean + means[c];
+    mean = mean / static_cast<float>(size);
+    for (int64_t c = first; c < first + size; ++c) {
+      const float d = means[c] - mean;
+      squares = squares + (factors[c] + static_cast<float>(pixels) * (d * d));
+    }
+    const float inverse =
+        1.0f / __builtin_sqrtf(squares / static_cast<float>(pixels * size) + epsilon);
+    for (int64_t c = first; c < first + size; ++c) {
+      means[c] = mean;
+      factors[c] = inverse * scale[c];
+    }
+  }
+}
+
+void GroupNorm(const float* x, const float* scale, const float* bias, float* y, int64_t pixels,
+               int64_t channels, int64_t size, bool channels_last, int64_t begin, int64_t end,
+               float epsilon, float* means, float* factors) {
+  if (!channels_last) {
+    for (int64_t first = begin; first < end; first += size) {
+      const float* const from = x + first * pixels;
+      const int64_t n = size * pixels;
+      const float count = static_cast<float>(n);
+      const float mean = SumTerms(n, [from](int64_t i) { return from[i]; }) / count;
+      const float squares =
+          SumTerms(n, [from, mean](int64_t i) { return (from[i] - mean) * (from[i] - mean); });
+      const float inverse = 1.0f / __builtin_sqrtf(squares / count + epsilon);
+      for (int64_t c = first; c < first + size; ++c) {
+        const float* const plane = x + c * pixels;
+        float* const to = y + c * pixels;
+        const float by = scale[c], and_then = bias[c];
+        EVOQ_ELEMENTWISE
+        for (int64_t i = 0; i < pixels; ++i) to[i] = (plane[i] - mean) * inverse * by + and_then;
+      }
+    }
+    return;
+  }
+  constexpr int64_t kPart = 64;
+  for (int64_t n = 0; n < pixels; n += kPart) {
+    const int64_t p = pixels - n < kPart ? pixels - n : kPart;
+    const float* const part = x + n * channels;
+    int64_t c = begin;
+    for (; c + 16 <= end; c += 16) JoinPart<16>(part + c, channels, n, p, means + c, factors + c);
+    for (; c + 4 <= end; c += 4) JoinPart<4>(part + c, channels, n, p, means + c, factors + c);
+    for (; c < end; ++c) JoinPart<1>(part + c, channels, n, p, means + c, factors + c);
+  }
+  GroupFactors(scale, pixels, size, begin, end, epsilon, means, factors);
+  for (int64_t n = 0; n < pixels; ++n) {
+    const float* const from = x + n * channels;
+    float* const to = y + n * channels;
+    EVOQ_ELEMENTWISE
+    for (int64_t c = begin; c < end; ++c) to[c] = (from[c] - means[c]) * factors[c] + bias[c];
+  }
+}
+
 template <ReduceKind kKind>
 struct ReduceFn;
 #define EVOQ_REDUCE(op, start, term, combine, result)                                           \
@@ -398,6 +481,7 @@ extern const NormTable kNormTable = {
     .affine_pixels = AffinePixels,
     .affine_run = AffineRun,
     .instance_norm = InstanceNorm,
+    .group_norm = GroupNorm,
     .reduce = Reduce,
     .arg_rows = ArgRows,
     .arg_columns = ArgColumns,

@@ -240,6 +240,7 @@ extern const NormTable kNormTable = {
     .affine_pixels = AffinePixels,
     .affine_run = AffineRun,
     .instance_norm = InstanceNorm,
+    .group_norm = GroupNorm,
     .reduce = Reduce,
     .arg_rows = ArgRows512,
     .arg_columns = ArgColumns,

@@ -8,8 +8,8 @@
 
 namespace evoq {
 extern const KernelDef kSoftmaxByte, kSoftmaxFloat, kLogSoftmaxFloat, kLayerNormFloat,
-    kRmsNormFloat, kBatchNormFloat, kInstanceNormFloat, kReduceMeanByte, kArgMaxFloat, kArgMinFloat,
-    kCumSumKernel;
+    kRmsNormFloat, kBatchNormFloat, kInstanceNormFloat, kGroupNormFloat, kReduceMeanByte,
+    kArgMaxFloat, kArgMinFloat, kCumSumKernel;
 namespace {
 
 Tensor RandomFloat(Shape shape, uint32_t seed) {
@@ -220,6 +220,56 @@ TEST(Norm, InstanceNormOfLargePlanes) {
             worst = std::max(worst, std::fabs(out[at(c, p)] - (x[at(c, p)] - mean) / by));
           EXPECT_LT(worst, 3e-6) << IsaName(isa) << " last " << last << " channel " << c;
         }
+      }
+    }
+  }
+}
+
+// Of each instruction set and number of threads the same bits; near what doubles give, also far
+// from 0.
+TEST(Norm, GroupNorm) {
+  const int64_t sizes[][4] = {// batch, channels, groups, pixels
+                              {2, 6, 3, 35}, {1, 32, 8, 64},  {3, 40, 1, 65},  {1, 48, 16, 200},
+                              {2, 3, 3, 1},  {1, 1, 1, 9},    {1, 128, 4, 30}, {0, 4, 2, 5},
+                              {1, 4, 2, 0},  {1, 37, 37, 130}};
+  for (const auto& [batch, channels, groups, pixels] : sizes) {
+    for (const bool last : {false, true}) {
+      TestCall t;
+      t.op = "GroupNormalization";
+      t.attrs.Set("num_groups", groups);
+      if (last) t.attrs.Set("channels_last", 1);
+      t.inputs = {
+          RandomFloat(last ? Shape{batch, pixels, channels} : Shape{batch, channels, pixels}, 1),
+          RandomFloat(Shape{channels}, 2), RandomFloat(Shape{channels}, 3)};
+      for (int64_t i = 0; i < t.inputs[0].elements(); ++i)
+        t.inputs[0].mutable_data<float>()[i] += 30;
+      t.outputs = {t.inputs[0].type()};
+      const Tensor first = RunKernel(kGroupNormFloat, t, Isa::kScalar)[0];
+      ExpectKernel(kGroupNormFloat, t, {first},
+                   fmt::format("{} channels in {} groups, last {}", channels, groups, last));
+      const auto at = [&](int64_t n, int64_t c, int64_t p) {
+        return last ? (n * pixels + p) * channels + c : (n * channels + c) * pixels + p;
+      };
+      const float* x = t.inputs[0].data<float>();
+      const int64_t size = channels / groups;
+      for (int64_t g = 0; g < batch * groups; ++g) {
+        const int64_t n = g / groups, from = g % groups * size;
+        double mean = 0, variance = 0;
+        const auto each = [&](const auto& body) {
+          for (int64_t c = from; c < from + size; ++c) {
+            for (int64_t p = 0; p < pixels; ++p) body(c, at(n, c, p));
+          }
+        };
+        const double count = static_cast<double>(size * pixels);
+        each([&](int64_t, int64_t i) { mean += x[i] / count; });
+        each([&](int64_t, int64_t i) { variance += std::pow(x[i] - mean, 2) / count; });
+        each([&](int64_t c, int64_t i) {
+          const double want =
+              (x[i] - mean) / std::sqrt(variance + 1e-5) * t.inputs[1].data<float>()[c] +
+              t.inputs[2].data<float>()[c];
+          ASSERT_NEAR(first.data<float>()[i], want, count > 1 ? 3e-5 * (1 + std::fabs(want)) : 1e-2)
+              << channels << " channels in " << groups << " groups, last " << last;
+        });
       }
     }
   }

@@ -1,4 +1,5 @@
-// LayerNormalization, RMSNormalization, BatchNormalization, InstanceNormalization in float32.
+// LayerNormalization, RMSNormalization, BatchNormalization, InstanceNormalization,
+// GroupNormalization in float32.
 #include <cmath>
 
 #include "kernels/call_util.h"
@@ -202,6 +203,53 @@ Result<BoundKernel> BindInstance(const KernelCall& call, const BindOptions& opti
   return BoundKernel::Of(state);
 }
 
+std::optional<Reason> RejectGroup(const KernelCall& call) {
+  if (auto rejection = RejectChannels(call, 2)) return rejection;
+  const int64_t groups = call.attrs.Int("num_groups");
+  if (groups < 1 || ChannelsOf(call).channels % groups != 0)
+    return Reject("attribute", "{} groups of {} channels", groups, ChannelsOf(call).channels);
+  return std::nullopt;
+}
+
+struct GroupState {
+  static constexpr int64_t kLeast = 16;  // channels of a task, which may be more than a group
+  Channels shape;
+  int64_t size;  // of a group
+  float epsilon;
+  Isa isa;
+  int64_t grain = 1;
+
+  int64_t task() const { return size * CeilDiv(kLeast, size); }
+  int64_t tasks() const { return CeilDiv(shape.channels, task()); }
+  void Run(const void* const* in, void* const* out, const RunContext& context) const {
+    const int64_t image = shape.channels * shape.pixels;
+    context.pool.ParallelFor(shape.batch * tasks(), grain, [&](int64_t begin, int64_t end) {
+      for (int64_t at = begin; at < end;) {  // the tasks of an image together
+        const int64_t n = at / tasks(), first = at % tasks(),
+                      last = std::min(tasks(), first + end - at);
+        auto* means = reinterpret_cast<float*>(context.scratch) + 2 * n * shape.channels;
+        NormTableFor(isa).group_norm(
+            static_cast<const float*>(in[0]) + n * image, static_cast<const float*>(in[1]),
+            static_cast<const float*>(in[2]), static_cast<float*>(out[0]) + n * image, shape.pixels,
+            shape.channels, size, shape.last, first * task(),
+            std::min(last * task(), shape.channels), epsilon, means, means + shape.channels);
+        at += last - first;
+      }
+    });
+  }
+};
+
+Result<BoundKernel> BindGroup(const KernelCall& call, const BindOptions& options) {
+  GroupState state{ChannelsOf(call), 1, call.attrs.Float("epsilon", 1e-5f), options.isa};
+  if (state.shape.channels > 0) state.size = state.shape.channels / call.attrs.Int("num_groups");
+  state.grain =
+      Grain(state.shape.batch * state.tasks(),
+            static_cast<double>(state.shape.pixels * state.task()) * 0.4 + 5, options.threads);
+  const auto scratch =
+      static_cast<size_t>(2 * state.shape.batch * state.shape.channels) * sizeof(float);
+  return BoundKernel::Of(state, scratch);
+}
+
 }  // namespace
 
 #define EVOQ_NORM(symbol, kernel_name, op_name, reject_call, bind_call) \
@@ -218,6 +266,7 @@ EVOQ_NORM(kRmsNormFloat, "rms_norm_f32", "RMSNormalization", RejectLayer, BindLa
 EVOQ_NORM(kBatchNormFloat, "batch_norm_f32", "BatchNormalization", RejectBatch, BindBatch)
 EVOQ_NORM(kInstanceNormFloat, "instance_norm_f32", "InstanceNormalization", RejectInstance,
           BindInstance)
+EVOQ_NORM(kGroupNormFloat, "group_norm_f32", "GroupNormalization", RejectGroup, BindGroup)
 #undef EVOQ_NORM
 
 }  // namespace evoq
