@@ -1,10 +1,11 @@
+#include "passes/linear.h"
 #include "passes/match.h"
 
 namespace evoq {
 namespace {
 
-// `value` is ReduceMean of `of` over its last axis, which stays as 1.
-bool IsLastMean(const Graph& graph, ValueId value, ValueId of) {
+// `value` is ReduceMean of `of` over this axis alone, which stays as 1.
+bool IsMean(const Graph& graph, ValueId value, ValueId of, int axis) {
   const NodeId mean = ProducedBy(graph, value, "ReduceMean");
   if (!mean.valid() || graph.node(mean).input(0) != of ||
       graph.node(mean).attrs.Int("keepdims", 1) == 0)
@@ -12,7 +13,7 @@ bool IsLastMean(const Graph& graph, ValueId value, ValueId of) {
   const auto axes = IntsOf(graph, graph.node(mean).input(1));
   const Shape& shape = graph.value(of).type.shape;
   return axes && axes->size() == 1 && shape.ranked() &&
-         ((*axes)[0] == -1 || (*axes)[0] == shape.rank() - 1);
+         ((*axes)[0] == axis || (*axes)[0] == axis - shape.rank());
 }
 
 // `value` is d * d.
@@ -25,7 +26,7 @@ bool IsSquare(const Graph& graph, ValueId value, ValueId d) {
 }
 
 // The epsilon of Sqrt(ReduceMean(d * d) + epsilon), or nothing.
-std::optional<float> DeviationEpsilon(const Graph& graph, ValueId value, ValueId d) {
+std::optional<float> DeviationEpsilon(const Graph& graph, ValueId value, ValueId d, int axis) {
   const NodeId root = ProducedBy(graph, value, "Sqrt");
   const NodeId sum = root.valid() ? ProducedBy(graph, graph.node(root).input(0), "Add") : NodeId{};
   if (!sum.valid()) return std::nullopt;
@@ -34,20 +35,28 @@ std::optional<float> DeviationEpsilon(const Graph& graph, ValueId value, ValueId
     const NodeId mean = ProducedBy(graph, graph.node(sum).input(i), "ReduceMean");
     if (!epsilon || !mean.valid()) continue;
     const ValueId square = graph.node(mean).input(0);
-    if (IsSquare(graph, square, d) && IsLastMean(graph, graph.node(sum).input(i), square))
+    if (IsSquare(graph, square, d) && IsMean(graph, graph.node(sum).input(i), square, axis))
       return epsilon;
   }
   return std::nullopt;
 }
 
-// The only reader of the node when it is `op` with a constant of shape [size]: the constant.
-ValueId FollowingVector(const Graph& graph, NodeId id, const char* op, int64_t size) {
+// The only reader of the node when it is `op` with a constant per element of the axis: the constant
+// as a vector.
+ValueId FollowingVector(Graph& graph, NodeId id, const char* op, int axis, int64_t size) {
   const NodeId next = OnlyReader(graph, id);
   if (!IsOp(graph, next, op) || HasActivation(graph.node(next))) return {};
   const ValueId out = graph.node(id).outputs[0];
   const ValueId other = graph.node(next).input(graph.node(next).input(0) == out ? 1 : 0);
   const Tensor* tensor = FloatConstant(graph, other);
-  return tensor != nullptr && tensor->shape() == Shape{size} ? other : ValueId{};
+  const int rank = graph.value(out).type.shape.rank();
+  if (tensor == nullptr || graph.value(graph.node(next).outputs[0]).type.shape.rank() != rank)
+    return {};
+  if (axis == rank - 1) return tensor->shape() == Shape{size} ? other : ValueId{};
+  const auto values = PerChannel(graph, other, rank, axis, size);
+  return values ? graph.AddConstant(graph.value(other).name + "_row",
+                                    Tensor::FromValues(Shape{size}, *values))
+                : ValueId{};
 }
 
 // d / sqrt(variance + epsilon), as a quotient or as a product with a reciprocal.
@@ -56,9 +65,9 @@ struct Normalized {
   float epsilon;
 };
 
-std::optional<Normalized> NormalizedOf(const Graph& graph, const Node& node) {
+std::optional<Normalized> NormalizedOf(const Graph& graph, const Node& node, int axis) {
   if (node.op == "Div") {
-    const auto epsilon = DeviationEpsilon(graph, node.input(1), node.input(0));
+    const auto epsilon = DeviationEpsilon(graph, node.input(1), node.input(0), axis);
     return epsilon ? std::optional(Normalized{node.input(0), *epsilon}) : std::nullopt;
   }
   for (size_t i = 0; i < 2; ++i) {
@@ -69,48 +78,65 @@ std::optional<Normalized> NormalizedOf(const Graph& graph, const Node& node) {
     if (reciprocal.valid()) root = graph.node(reciprocal).input(0);
     if (quotient.valid() && ScalarOf(graph, graph.node(quotient).input(0)) == 1.0f)
       root = graph.node(quotient).input(1);
-    const auto epsilon = root.valid() ? DeviationEpsilon(graph, root, d) : std::nullopt;
+    const auto epsilon = root.valid() ? DeviationEpsilon(graph, root, d, axis) : std::nullopt;
     if (epsilon) return Normalized{d, *epsilon};
   }
   return std::nullopt;
 }
 
 // x with its mean subtracted: the x; else an invalid id.
-ValueId Centered(const Graph& graph, ValueId d) {
+ValueId Centered(const Graph& graph, ValueId d, int axis) {
   const NodeId sub = ProducedBy(graph, d, "Sub");
-  return sub.valid() && IsLastMean(graph, graph.node(sub).input(1), graph.node(sub).input(0))
+  return sub.valid() && IsMean(graph, graph.node(sub).input(1), graph.node(sub).input(0), axis)
              ? graph.node(sub).input(0)
              : ValueId{};
 }
 
-bool Fuse(Graph& graph, NodeId id) {
-  const auto normalized = NormalizedOf(graph, graph.node(id));
+// Over the last axis, or over channels on axis 1, which come last between Transposes.
+bool FuseAlong(Graph& graph, NodeId id, int axis) {
+  const auto normalized = NormalizedOf(graph, graph.node(id), axis);
   if (!normalized) return false;
-  const ValueId centered = Centered(graph, normalized->d),
+  const ValueId centered = Centered(graph, normalized->d, axis),
                 x = centered.valid() ? centered : normalized->d;
   const TensorType type = graph.value(x).type;
   if (type.dtype != DType::kFloat32) return false;
-  const Dim& last = type.shape[type.shape.rank() - 1];
-  if (!last.known()) return false;
+  const int rank = type.shape.rank();
+  const Dim& size = type.shape[axis];
+  if (!size.known()) return false;
   NodeId end = id;
-  ValueId gamma = FollowingVector(graph, id, "Mul", last.value), beta;
+  ValueId gamma = FollowingVector(graph, id, "Mul", axis, size.value), beta;
   if (gamma.valid()) {
     end = OnlyReader(graph, id);
-    if (centered.valid()) beta = FollowingVector(graph, end, "Add", last.value);
+    if (centered.valid()) beta = FollowingVector(graph, end, "Add", axis, size.value);
     if (beta.valid()) end = OnlyReader(graph, end);
   } else {
     gamma = graph.AddConstant(
         graph.node(id).name + "_scale",
-        Tensor::FromValues(Shape{last.value}, std::vector<float>(last.value, 1.0f)));
+        Tensor::FromValues(Shape{size.value}, std::vector<float>(size.value, 1.0f)));
   }
   Attrs attrs;
   attrs.Set("axis", -1);
   attrs.Set("epsilon", normalized->epsilon);
   std::vector<ValueId> inputs{x, gamma};
   if (beta.valid()) inputs.push_back(beta);
-  ReplaceNode(graph, end, centered.valid() ? "LayerNormalization" : "RMSNormalization", "",
-              std::move(inputs), attrs);
+  const char* const op = centered.valid() ? "LayerNormalization" : "RMSNormalization";
+  if (axis == rank - 1) {
+    ReplaceNode(graph, end, op, "", std::move(inputs), attrs);
+    return true;
+  }
+  const std::string name = graph.node(end).name;
+  const Permutation perm = ChannelsLast(rank);
+  inputs[0] = graph.Apply("Transpose", name + "_last", {x}, Attrs::Of("perm", perm));
+  const ValueId y = graph.Apply(op, name + "_normalized", std::move(inputs), std::move(attrs));
+  ReplaceNode(graph, end, "Transpose", "", {y}, Attrs::Of("perm", Inverse(perm)));
   return true;
+}
+
+bool Fuse(Graph& graph, NodeId id) {
+  const Shape& shape = graph.value(graph.node(id).outputs[0]).type.shape;
+  if (!shape.ranked() || shape.rank() == 0) return false;
+  const int rank = shape.rank();
+  return FuseAlong(graph, id, rank - 1) || (rank > 2 && FuseAlong(graph, id, 1));
 }
 
 Result<int> Run(Graph& graph) {
@@ -126,8 +152,9 @@ Result<int> Run(Graph& graph) {
 extern const PassDef kFuseLayerNorm = {
     .name = "fuse-layer-norm",
     .doc =
-        "(x - mean) / sqrt(variance + epsilon) * gamma + beta over the last axis becomes one "
-        "LayerNormalization; without the mean, one RMSNormalization.",
+        "(x - mean) / sqrt(variance + epsilon) * gamma + beta over the last axis, or over "
+        "channels, "
+        "becomes one LayerNormalization; without the mean, one RMSNormalization.",
     .stage = Stage::kOptimize,
     .level = 2,
     .run = Run,
