@@ -244,6 +244,17 @@ TEST(Reject, MovingOperators) {
           {"types: input 0 is float32[4, 3], output int32[2, 3]: moving elements needs the same "
            "type of whole bytes",
            [](Call& c) { c.outputs[0].dtype = DType::kInt32; }}});
+  const Call blocks = {
+      "ScatterND", {}, {F({4, 3}), TensorType(kI64, Shape{2, 1}), F({2, 3})}, {F({4, 3})}, {}};
+  Expect("scatter_nd", blocks,
+         {{"types: indices are float32[2, 1], expected int64 or int32", Input(1, F({2, 1}))},
+          {"", With("reduction", "add")},
+          {"attribute: reduction mean of float32[4, 3]", With("reduction", "mean")},
+          {"shape: float32[4, 3] at int64[2, 1] from float32[2, 2]", Input(2, F({2, 2}))},
+          {"shape: an index is outside float32[4, 3]",
+           [](Call& c) { c.data.emplace(1, Tensor::FromValues<int64_t>(Shape{2, 1}, {0, 4})); }},
+          {"not-constant: tuples of 2 indices are computed at run time",
+           [](Call& c) { c.inputs[1].shape = Shape{2, 2}, c.inputs[2].shape = Shape{2}; }}});
   Expect("scatter_elements",
          {"ScatterElements", {}, {F({4, 3}), indices({2, 3}), F({2, 3})}, {F({4, 3})}, {}},
          {{"types: indices are float32[2, 3], expected int64 or int32", Input(1, F({2, 3}))},

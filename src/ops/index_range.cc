@@ -32,6 +32,14 @@ std::optional<IndexRange> OfGatherNd(const Node& node, Types inputs) {
   return IndexRange{1, -size, size};
 }
 
+// Tuples of one index: of more, kernels take constants only.
+std::optional<IndexRange> OfScatterNd(const Node&, Types inputs) {
+  const Shape& indices = inputs[1].shape;
+  if (indices[indices.rank() - 1].value != 1) return std::nullopt;
+  const int64_t size = inputs[0].shape[0].value;
+  return IndexRange{1, -size, size};
+}
+
 // GatherElements, ScatterElements.
 std::optional<IndexRange> OfElements(const Node& node, Types inputs) {
   return OfGather(node, inputs);
@@ -78,6 +86,7 @@ struct Rule {
 constexpr Rule kRules[] = {{"GatherND", "", OfGatherNd},
                            {"GatherElements", "", OfElements},
                            {"ScatterElements", "", OfElements},
+                           {"ScatterND", "", OfScatterNd},
                            {"GatherColumns", "evoq", OfGatherColumns},
                            {"ChooseExpert", "evoq", OfChooseExpert},
                            {"ExpertMatMul", "evoq", OfExpertMatMul},

@@ -5,8 +5,8 @@
 // the end. A kernel cannot fail: the executor refuses a run with an index outside [-size, size)
 // (runtime/guard.h), and here it is clamped into x.
 #include <algorithm>
-#include <functional>
 
+#include "kernels/move/joins.h"
 #include "kernels/move/move.h"
 #include "kernels/move/move_call.h"
 
@@ -66,20 +66,12 @@ void JoinAt(const void* x, void* to, const Found& found) {
   }
   for (int64_t k = 0; k < found.count; ++k) y[found.at[k]] = Join()(y[found.at[k]], from[k]);
 }
-struct Larger {
-  float operator()(float a, float b) const { return a > b || a != a ? a : b; }
+struct PlaceJoins {
+  template <typename Join>
+  static Move Of() {
+    return JoinAt<Join>;
+  }
 };
-struct Smaller {
-  float operator()(float a, float b) const { return a < b || a != a ? a : b; }
-};
-// nullptr for another one.
-Move JoinOf(const std::string& reduction) {
-  return reduction == "add"   ? JoinAt<std::plus<float>>
-         : reduction == "mul" ? JoinAt<std::multiplies<float>>
-         : reduction == "max" ? JoinAt<Larger>
-         : reduction == "min" ? JoinAt<Smaller>
-                              : nullptr;
-}
 
 std::optional<Reason> RejectElements(const KernelCall& call) {
   if (auto unknown = RejectUnknownShapes(call)) return unknown;
@@ -102,7 +94,7 @@ std::optional<Reason> RejectElements(const KernelCall& call) {
   if (!fits)
     return Reject("shape", "{} at {} -> {}", x.ToString(), indices.ToString(), y.ToString());
   const std::string reduction = call.attrs.String("reduction", "none");
-  if (reduction != "none" && (!PlainFloat(x) || JoinOf(reduction) == nullptr))
+  if (reduction != "none" && (!PlainFloat(x) || JoinNamed<PlaceJoins>(reduction) == nullptr))
     return Reject("attribute", "reduction {} of {}", reduction, x.ToString());
   return std::nullopt;
 }
@@ -210,7 +202,7 @@ Result<BoundKernel> BindElements(const KernelCall& call, const BindOptions& opti
   const std::string reduction = call.attrs.String("reduction", "none");
   state.move = !state.scatters       ? PickOf(bytes)
                : reduction == "none" ? PutOf(bytes)
-                                     : JoinOf(reduction);
+                                     : JoinNamed<PlaceJoins>(reduction);
   state.copied = ElementsOf(call.inputs[0]) * bytes;
   constexpr double kElementNs = 1.0;
   state.grain = Grain(state.places.count, static_cast<double>(state.places.length) * kElementNs,

@@ -8,7 +8,7 @@
 
 namespace evoq {
 extern const KernelDef kTransposeKernel, kDequantizeTransposeKernel, kConcatKernel, kGatherNdKernel,
-    kGatherElementsKernel, kScatterElementsKernel;
+    kGatherElementsKernel, kScatterElementsKernel, kScatterNdKernel;
 namespace {
 
 Tensor TransposeReference(const Tensor& x, const std::vector<int64_t>& perm,
@@ -206,6 +206,67 @@ TEST(Move, GatherAndScatterElements) {
           t.attrs.Set("reduction", name);
           ExpectKernel(kScatterElementsKernel, t, {joined}, what + name);
         }
+      }
+    }
+  }
+}
+
+TEST(Move, ScatterNd) {
+  struct Case {
+    std::vector<int64_t> x, indices;
+    bool constant;
+  };
+  const Case cases[] = {{{5}, {9, 1}, false},        {{4, 6}, {3, 1}, false},
+                        {{4, 6}, {3, 1}, true},      {{4, 6}, {2, 5, 2}, true},
+                        {{3, 4, 150}, {5, 2}, true}, {{3, 4, 5}, {7, 1}, false},
+                        {{6, 0}, {2, 1}, true},      {{3, 2}, {0, 1}, false}};
+  for (const Case& c : cases) {
+    for (DType dtype : {DType::kUint8, DType::kFloat16, DType::kFloat32, DType::kInt64}) {
+      for (DType index_type : {DType::kInt64, DType::kInt32}) {
+        const auto depth = static_cast<size_t>(c.indices.back());
+        Tensor indices = Tensor::Allocate(TensorType(index_type, Shape(c.indices)));
+        std::vector<int64_t> blocks;
+        for (int64_t i = 0; i < indices.elements(); ++i) {
+          const int64_t size = c.x[static_cast<size_t>(i) % depth],
+                        value = (5 * i + 2) % size - (i % 3 == 0 ? size : 0);
+          if (index_type == DType::kInt64) indices.mutable_data<int64_t>()[i] = value;
+          if (index_type == DType::kInt32)
+            indices.mutable_data<int32_t>()[i] = static_cast<int32_t>(value);
+          const int64_t place = (value + size) % size;
+          if (static_cast<size_t>(i) % depth == 0) blocks.push_back(0);
+          blocks.back() = blocks.back() * size + place;
+        }
+        int64_t block = 1;
+        for (size_t i = depth; i < c.x.size(); ++i) block *= c.x[i];
+        std::vector<int64_t> updates(c.indices.begin(), c.indices.end() - 1);
+        updates.insert(updates.end(), c.x.begin() + static_cast<int64_t>(depth), c.x.end());
+        TestCall t;
+        t.op = "ScatterND";
+        t.inputs = {RandomTensor(TensorType(dtype, Shape(c.x)), 3), indices,
+                    RandomTensor(TensorType(dtype, Shape(updates)), 4)};
+        t.is_constant = {false, c.constant, false};
+        t.outputs = {t.inputs[0].type()};
+        const std::string what = Shape(c.x).ToString() + Shape(c.indices).ToString();
+        const auto bytes = static_cast<size_t>(block * DTypeBits(dtype) / 8);
+        Tensor put = t.inputs[0].Clone();
+        for (size_t row = 0; row < blocks.size() && bytes > 0; ++row)
+          std::memcpy(put.mutable_raw() + static_cast<size_t>(blocks[row]) * bytes,
+                      t.inputs[2].raw() + row * bytes, bytes);
+        ExpectKernel(kScatterNdKernel, t, {put}, what);
+        if (dtype != DType::kFloat32) continue;
+        Tensor most = t.inputs[0].Clone(), sums = t.inputs[0].Clone();
+        for (size_t row = 0; row < blocks.size(); ++row) {
+          for (int64_t k = 0; k < block; ++k) {
+            const float v = t.inputs[2].data<float>()[static_cast<int64_t>(row) * block + k];
+            float& place = most.mutable_data<float>()[blocks[row] * block + k];
+            place = std::max(place, v);
+            sums.mutable_data<float>()[blocks[row] * block + k] += v;
+          }
+        }
+        t.attrs.Set("reduction", "max");
+        ExpectKernel(kScatterNdKernel, t, {most}, what + "max");
+        t.attrs.Set("reduction", "add");
+        ExpectKernel(kScatterNdKernel, t, {sums}, what + "add");
       }
     }
   }

@@ -403,7 +403,7 @@ const CostFamily kFamilyCopy = {
 };
 const CostFamily kFamilyGather = {
     .name = "gather",
-    .kernels = "gather* scatter_elements",
+    .kernels = "gather* scatter_*",
     .count = CountGather,
 };
 const CostFamily kFamilyMove = {
