@@ -99,9 +99,13 @@ TapSums::TapSums(const ConvShapeF32& shape, bool transposed, int64_t band_bytes,
     phases[transposed ? k * x_.dilation % x_.stride : 0].push_back(k);
   for (auto& phase : phases) phases_.push_back(std::move(phase.second));
   by_lines_ = y_.out > 1 || y_.in > 1;
-  // As many outputs as read inputs whose p fills a band.
-  constexpr int64_t kElement = 4;
-  const int64_t places = std::max<int64_t>(band_bytes / kElement / (line_in() * columns()), 1);
+  // As many outputs as read inputs whose p fills a band; more where neighbouring bands would share
+  // most of their inputs, whose products each computes.
+  constexpr int64_t kElement = 4, kLargeBand = 4 << 20;
+  const int64_t place_bytes = kElement * line_in() * columns(), middle = cut().out / 2,
+                shared = cut().ReadBy({middle, middle + 1}).size() - 1,
+                places = std::max<int64_t>(
+                    {band_bytes / place_bytes, std::min(3 * shared, kLargeBand / place_bytes), 1});
   bands_ = CeilDiv(cut().out, std::clamp<int64_t>(places * cut().out / cut().in, 1, cut().out));
   if (bands_ * batch_ % bands_of != 0)
     bands_ = std::min(RoundUp(bands_, int64_t{bands_of}), cut().out);
