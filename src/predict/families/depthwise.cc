@@ -15,7 +15,6 @@ int64_t OwnKernel(const CostInput& input, bool quads) {
   if (!shape) return 0;
   const WindowDim &h = shape->h, &w = shape->w;
   if (!quads && h.kernel != w.kernel) return 0;
-  if (!quads && w.kernel == 1) return w.stride == 1 ? 1 : 0;
   const int64_t kernel = RingKernel(*shape);
   return quads || kernel == w.kernel ? kernel : 0;
 }
