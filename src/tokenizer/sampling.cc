@@ -225,7 +225,6 @@ void Sampler::Spread(std::span<const float> logits, float largest) {
       places[i] = std::min(-weights[i] * per_unit(), static_cast<double>(buckets - 1));
     Exp(weights);
     for (size_t i = 0; i < count; ++i) {
-      if (!(logits[at + i] >= least)) continue;
       const auto bucket = static_cast<uint32_t>(places[i]);
       kept_.push_back({static_cast<uint32_t>(at + i), bucket});
       ++counts_[bucket];
@@ -293,9 +292,7 @@ int64_t Sampler::Draw() {
           const double least = o.min_p == 0 || bucket + 1 == counts_.size()
                                    ? 0
                                    : ExpOf(-static_cast<double>(bucket + 1) / per_unit());
-          if (kept + counts_[bucket] > all || !(sum + sums_[bucket] < o.top_p * total) ||
-              least < o.min_p)
-            return Take::kOpen;
+          if (!(sum + sums_[bucket] < o.top_p * total) || least < o.min_p) return Take::kOpen;
           kept += counts_[bucket];
           sum += sums_[bucket];
           return Take::kWhole;

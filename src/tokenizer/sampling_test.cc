@@ -144,18 +144,21 @@ TEST(Sampling, OtherWeights) {
 TEST(Sampling, IsItsDefinition) {
   std::mt19937 random(5);
   std::normal_distribution<float> normal(0, 3);
-  for (int round = 0; round < 400; ++round) {
+  for (int round = 0; round < 600; ++round) {
     // Few pieces, many of which few count, and many of equal ones.
-    const bool many = round >= 300, flat = round >= 350;
+    const bool many = round >= 300, flat = round >= 450;
     std::vector<float> logits(1 + random() % (many ? 3000 : 40));
     for (float& logit : logits)
       logit = flat ? std::round(normal(random)) / 4 : normal(random) * (many ? 5 : 1);
-    const SamplingOptions o = {
-        .temperature = 0.3 + 0.1 * (round % 20),
-        .top_k = static_cast<int64_t>(random() % (many ? 2 : 1) * 1500 + random() % 12),
-        .top_p = round % 7 == 0 ? 1 : 0.5 + 0.05 * (round % 11),
-        .min_p = (many ? 0.0002 : 0.02) * (round % 5),
-        .seed = random()};
+    const SamplingOptions o = {.temperature = 0.3 + 0.1 * (round % 20),
+                               .top_k = static_cast<int64_t>(
+                                   many && random() % 2 == 0 ? random() % 2 * 1500 : random() % 12),
+                               .top_p = round % 3 == 0 ? 1 : 0.5 + 0.05 * (round % 11),
+                               .min_p = (flat   ? 0.02
+                                         : many ? 0.0002
+                                                : 0.02) *
+                                        (round % 5),
+                               .seed = random()};
     std::vector<std::pair<long double, int64_t>> order;
     for (size_t i = 0; i < logits.size(); ++i)
       order.emplace_back(-static_cast<long double>(logits[i]), i);
