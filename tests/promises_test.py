@@ -526,7 +526,7 @@ def defaults_of_language_models():
             same = line and float((value or "0").replace("false", "0")) == float(default)
             check(f"language.h: {found}", same, f"{value}, of the command {line and default}")
             seen.append(found)
-    check("options of language models", len(seen) == 14, seen)
+    check("options of language models", len(seen) == 15, seen)
 
 
 def compiled(name, language, source):
