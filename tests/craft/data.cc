@@ -200,6 +200,17 @@ std::string Write(const Bmp& file) {
          Little(file.compression, 4) + Little(file.pixels.size(), 4) + Little(0, 16) + file.pixels;
 }
 
+std::string Write(const Wav& file) {
+  const uint32_t frame = file.channels * file.bits / 8u;
+  const std::string format = Little(file.encoding, 2) + Little(file.channels, 2) +
+                             Little(file.rate, 4) + Little(uint64_t{file.rate} * frame, 4) +
+                             Little(frame, 2) + Little(file.bits, 2) + file.more;
+  const std::string chunks =
+      file.form + file.before + "fmt " + Little(file.format_bytes.value_or(format.size()), 4) +
+      format + "data" + Little(file.data_bytes.value_or(file.data.size()), 4) + file.data;
+  return "RIFF" + Little(chunks.size(), 4) + chunks;
+}
+
 std::string Write(const Tiff& file) {
   constexpr uint16_t kShort = 3, kLong = 4;
   const auto number = [&](uint64_t value, int bytes) {

@@ -100,6 +100,18 @@ struct Bmp {
 };
 std::string Write(const Bmp& file);
 
+// ---- WAV: mono PCM of 16 bits, 4 samples
+struct Wav {
+  std::string form = "WAVE";
+  uint16_t encoding = 1, channels = 1, bits = 16;
+  uint32_t rate = 16000;
+  std::string more;                                           // of the format
+  std::string before = std::string("LIST\3\0\0\0abc\0", 12);  // chunks
+  std::string data = std::string("\0\0\0\x40\0\x80\xff\x7f", 8);
+  std::optional<uint32_t> format_bytes, data_bytes;
+};
+std::string Write(const Wav& file);
+
 // ---- TIFF
 struct TiffTag {
   uint16_t tag, type;

@@ -4,6 +4,7 @@
 #include "base/file.h"
 #include "data/dataset.h"
 #include "data/labels.h"
+#include "data/wav.h"
 #include "tests/craft/data.h"
 #include "tokenizer/tokenizer.h"
 
@@ -17,7 +18,7 @@ struct ReaderRow {
 constexpr ReaderRow kRows[kReaders] = {
     {"npy", "a.npy"},         {"npz", "a.npz"},    {"idx", "a-idx"},     {"image", "a.png"},
     {"preprocess", "a.json"}, {"labels", "a.tsv"}, {"vocab", "a.vocab"}, {"tokenizer", "a.bin"},
-    {"dataset", "a.npy"},     {"cifar", "a.bin"}};
+    {"dataset", "a.npy"},     {"cifar", "a.bin"},  {"wav", "a.wav"}};
 
 // `change` made to a good file.
 template <typename T, typename Change>
@@ -671,6 +672,49 @@ std::vector<DataCase> MakeDatasetCases() {
   };
 }
 
+std::vector<DataCase> MakeWavCases() {
+  constexpr Reader r = Reader::kWav;
+  using W = Wav;
+  const std::string good = Good<W>();
+  return {
+      {r, "a sound", good, ""},
+      {r, "bytes", With<W>([](W& f) { f.bits = 8; }), ""},
+      {r, "float32", With<W>([](W& f) { f.encoding = 3, f.bits = 32; }), ""},
+      {r, "24 bits of two channels",
+       With<W>([](W& f) { f.bits = 24, f.channels = 2, f.data = std::string(12, '\7'); }), ""},
+      {r, "an extensible format", With<W>([](W& f) {
+         f.encoding = 0xfffe, f.more = Little(22, 2) + Little(0, 6) + Little(1, 2) + "rest";
+       }),
+       ""},
+      {r, "half a sample at the end", good + "x", ""},
+      {r, "data of an unknown size", With<W>([](W& f) { f.data_bytes = UINT32_MAX; }), ""},
+      {r, "no sample", With<W>([](W& f) { f.data = ""; }), ""},
+      {r, "nothing", "", "no WAV file: it does not begin with RIFF and WAVE"},
+      {r, "another form", With<W>([](W& f) { f.form = "AVI "; }), "no WAV file"},
+      {r, "cut in its format", good.substr(0, 40), "byte 24: a format of 8 bytes, expected 16"},
+      {r, "cut before its data", good.substr(0, 50), "no data of a sound"},
+      {r, "a short format", With<W>([](W& f) { f.format_bytes = 15; }),
+       "byte 24: a format of 15 bytes, expected 16"},
+      {r, "an extensible format without its end", With<W>([](W& f) { f.encoding = 0xfffe; }),
+       "encoding 65534 of 16 bits, expected PCM of 8, 16, 24 or 32, or float32"},
+      {r, "12 bits", With<W>([](W& f) { f.bits = 12; }), "encoding 1 of 12 bits, expected PCM"},
+      {r, "A-law", With<W>([](W& f) { f.encoding = 6, f.bits = 8; }), "encoding 6 of 8 bits"},
+      {r, "no channel", With<W>([](W& f) { f.channels = 0; }),
+       "0 channels of 16000 samples in a second"},
+      {r, "65 channels", With<W>([](W& f) { f.channels = 65; }), "65 channels of 16000"},
+      {r, "no rate", With<W>([](W& f) { f.rate = 0; }), "1 channels of 0 samples in a second"},
+      {r, "a rate beyond 2^20", With<W>([](W& f) { f.rate = (1 << 20) + 1; }),
+       "1 channels of 1048577 samples in a second"},
+      {r, "a chunk beyond the end",
+       With<W>([](W& f) { f.before = "LIST" + Little(UINT32_MAX, 4); }), "no data of a sound"},
+      {r, "data before their format", good.substr(0, 12) + "data" + Little(0, 4) + good.substr(12),
+       "byte 12: data before their format"},
+      {r, "more than ten hours",
+       With<W>([](W& f) { f.rate = 1, f.bits = 8, f.data = std::string(36001, 'x'); }),
+       "36001 seconds, expected at most 36000"},
+  };
+}
+
 // The first and the last sample.
 Status Use(Result<std::unique_ptr<Dataset>> opened) {
   EVOQ_ASSIGN(const std::unique_ptr<Dataset> data, std::move(opened));
@@ -716,6 +760,7 @@ Status ReadAs(Reader reader, const std::string& path) {
     }
     case Reader::kDataset: return Use(OpenDataset(path, {.input_sizes = {-1, 3}}));
     case Reader::kCifar: return Use(OpenDataset(path, {.preprocess = small}));
+    case Reader::kWav: return Outcome(ReadWav(path));
   }
   return {};
 }
@@ -724,7 +769,7 @@ const std::vector<DataCase>& DataCases() {
   static const std::vector<DataCase> all = [] {
     std::vector<DataCase> cases;
     for (auto make : {MakeNpyCases, MakeZipCases, MakeIdxCases, MakeImageCases, MakePreprocessCases,
-                      MakeTableCases, MakeDatasetCases}) {
+                      MakeTableCases, MakeDatasetCases, MakeWavCases}) {
       for (DataCase& c : make()) cases.push_back(std::move(c));
     }
     return cases;

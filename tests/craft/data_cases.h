@@ -20,9 +20,10 @@ enum class Reader {
   kVocab,
   kTokenizerBin,
   kDataset,
-  kCifar
+  kCifar,
+  kWav
 };
-constexpr int kReaders = 10;
+constexpr int kReaders = 11;
 
 // "npy", ...
 const char* ReaderName(Reader reader);
