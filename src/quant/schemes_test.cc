@@ -259,6 +259,30 @@ TEST(Weights, TiedTables) {
   }
 }
 
+// Two lookups, as an encoder and a decoder have them, share the weight of the one product.
+TEST(Weights, TiedTablesOfTwoLookups) {
+  for (const bool narrow : {false, true}) {
+    const std::string type = narrow ? "bfloat16" : "float32";
+    Graph graph =
+        MakeNet("graph g\ninput %i: int64[3]\ninput %x: float32[4, 128]\nconst %t: " + type +
+                "[8192, 128]\na: %a = Gather(%t, %i)\nb: %b = Gather(%t, %i)\n" +
+                (narrow ? "c: %c = Cast{to=1}(%t)\ns: %s = Transpose{perm=[1, 0]}(%c)\n"
+                        : "s: %s = Transpose{perm=[1, 0]}(%t)\n") +
+                "y: %y = MatMul(%x, %s)\noutput %a\noutput %b\noutput %y\n");
+    ASSERT_TRUE(RunPasses(graph, Stage::kOptimize));
+    const auto report = QuantizeWeights(graph, {}, {.low_bits = AllLowBits()[0]});
+    ASSERT_TRUE(report) << report.error().message();
+    EXPECT_EQ(report->float_reasons.size(), 0u);
+    EXPECT_EQ(report->low_bit_weights.at(AllLowBits()[0]->name), 3);
+    ASSERT_TRUE(RunPasses(graph, Stage::kLower));
+    const ValueId weight = graph.node(graph.FindNode("y")).input(1);
+    for (const char* name : {"a", "b"}) {
+      EXPECT_EQ(graph.node(graph.FindNode(name)).op, "GatherColumns");
+      EXPECT_EQ(graph.node(graph.FindNode(name)).input(0), weight);
+    }
+  }
+}
+
 // Where the table or the product is to stay float, the other is quantized alone.
 TEST(Weights, TiedTablesThatAreKept) {
   for (const char* kept : {"g", "y"}) {

@@ -164,6 +164,12 @@ class WeightsQuantizer {
     if (HasMoreBits(node)) EVOQ_TRY(WidenBits(id));
     if (HasFewBits(node)) return TakeFewBits(id);
     const auto tie = ties_.find(id);
+    if (tie != ties_.end() && done.contains({tie->second.weight, kLowBits})) {
+      // An earlier lookup has rounded it, and nobody reads the float weight any more.
+      LookUpTransposed(id, done.at({tie->second.weight, kLowBits}));
+      Count(id, as_.low_bits);
+      return {};
+    }
     if (const auto stored = AsStored(id)) return QuantizeAsStored(id, *stored);
     if (IsLinear(node)) EVOQ_TRY(WidenConstant(graph_, node.input(1)));
     if (tie != ties_.end()) EVOQ_TRY(WidenConstant(graph_, tie->second.weight));
