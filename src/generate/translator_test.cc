@@ -1,6 +1,7 @@
 // Models that read one text and write another, and beams.
 #include <algorithm>
 #include <cmath>
+#include <set>
 
 #include "base/guarded.h"
 #include "generate/beams.h"
@@ -253,6 +254,23 @@ TEST_F(TranslatorTest, BeamsMayBeLeftAndFollowedByOthers) {
   EXPECT_EQ(writer.Write(Source(5, 1), greedy)->tokens, plain->tokens);
   EXPECT_EQ(writer.Write(Source(5, 1), beams)->tokens, wide->tokens);
   EXPECT_EQ(writer.Write(Source(5, 1), greedy)->prompt_tokens, 5);
+}
+
+// The encoder, the decoder and the head read one table.
+TEST_F(TranslatorTest, ATableOfBothIsOneConstant) {
+  auto engine = LoadEngine(T5(), {.threads = 1});
+  ASSERT_TRUE(engine) << engine.error().message();
+  const Graph& graph = (*engine)->model().graph;
+  std::set<int32_t> tables;
+  int lookups = 0;
+  for (const NodeId id : graph.order()) {
+    const Node& node = graph.node(id);
+    if (node.op != "Gather" || !node.name.ends_with("token_embd")) continue;
+    ++lookups;
+    tables.insert(node.input(0).index);
+  }
+  EXPECT_EQ(lookups, 2);
+  EXPECT_EQ(tables.size(), 1u);
 }
 
 // What a run of each phase computes: the encoder's attention and products where a text is read, the

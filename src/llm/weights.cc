@@ -110,12 +110,17 @@ ValueId WeightReader::Order(const std::string& name) {
 }
 
 Result<ValueId> WeightReader::Table(const std::string& name, int64_t rows, int64_t width) {
+  ValueId& made = tables_[name];
+  if (made.valid()) return made;
   EVOQ_ASSIGN(const StoredTensor* stored, Find(name, {rows, width}));
   if (stored->joined != nullptr)
     return Unsupported("tensor {} is {}", Shown(name), stored->ToString());
-  if (stored->blocks != nullptr) return Blocks(name, *stored, /*transposed=*/false);
+  if (stored->blocks != nullptr) {
+    EVOQ_ASSIGN(made, Blocks(name, *stored, /*transposed=*/false));
+    return made;
+  }
   EVOQ_ASSIGN(Tensor tensor, PlainTensor(*stored, stored->sizes));
-  return graph_.AddConstant(name, std::move(tensor));
+  return made = graph_.AddConstant(name, std::move(tensor));
 }
 
 Result<Tensor> WeightReader::Floats(const std::string& name, const std::vector<int64_t>& sizes) {

@@ -54,7 +54,7 @@ class WeightReader {
   std::vector<std::string>& notes_;
   std::span<const TensorName> names_;
   std::set<std::string, std::less<>> read_;
-  std::map<std::string, ValueId> matrices_, vectors_;
+  std::map<std::string, ValueId> matrices_, tables_, vectors_;
 };
 
 }  // namespace evoq
