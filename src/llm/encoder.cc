@@ -5,6 +5,7 @@
 
 #include "base/budget_scope.h"
 #include "llm/distance_bias.h"
+#include "llm/graph_writer.h"
 #include "llm/settings.h"
 #include "llm/weights.h"
 
@@ -59,7 +60,7 @@ Status Check(const Encoder& e) {
   return {};
 }
 
-class Builder {
+class Builder : GraphWriter {
  public:
   Builder(const Encoder& encoder, const StoredTensors& tensors, std::vector<std::string>& notes)
       : e_(encoder), weights_(graph_, tensors, notes, FindEncoderFamily(encoder.family)->names) {}
@@ -67,17 +68,6 @@ class Builder {
   Result<Graph> Build();
 
  private:
-  ValueId Apply(const std::string& op, const std::string& name, std::vector<ValueId> inputs,
-                Attrs attrs = {}) {
-    return graph_.Apply(op, name, std::move(inputs), std::move(attrs));
-  }
-  ValueId Ints(const std::string& name, const std::vector<int64_t>& values) {
-    return graph_.AddConstant(name, Tensor::FromValues(values));
-  }
-  ValueId Int(const std::string& name, int64_t value) {
-    return graph_.AddConstant(name, Tensor::Scalar<int64_t>(value));
-  }
-
   // The tensor's name: that of the first layer with the same weights.
   std::string Stored(const std::string& name) const;
   // Rows of a table, widened.
@@ -94,7 +84,6 @@ class Builder {
   Status Pool(ValueId x);
 
   const Encoder& e_;
-  Graph graph_;
   WeightReader weights_;
   ValueId ids_, types_, seen_;
 };

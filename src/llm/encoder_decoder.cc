@@ -8,6 +8,7 @@
 #include "kernels/attention/attention_inputs.h"
 #include "llm/distance_bias.h"
 #include "llm/facts.h"
+#include "llm/graph_writer.h"
 #include "llm/weights.h"
 
 namespace evoq {
@@ -70,7 +71,7 @@ void ShareTables(StoredTensors& tensors) {
     tensors.erase(head);
 }
 
-class Builder {
+class Builder : GraphWriter {
  public:
   Builder(const EncoderDecoder& model, const EncoderDecoderFamily& family,
           const StoredTensors& tensors, std::vector<std::string>& notes)
@@ -79,23 +80,6 @@ class Builder {
   Result<Graph> Build();
 
  private:
-  ValueId Apply(const std::string& op, const std::string& name, std::vector<ValueId> inputs,
-                Attrs attrs = {}) {
-    return graph_.Apply(op, name, std::move(inputs), std::move(attrs));
-  }
-  ValueId Ints(const std::string& name, const std::vector<int64_t>& values) {
-    return graph_.AddConstant(name, Tensor::FromValues(values));
-  }
-  ValueId Int(const std::string& name, int64_t value) {
-    return graph_.AddConstant(name, Tensor::Scalar<int64_t>(value));
-  }
-  ValueId CastTo(const std::string& name, ValueId x, DType type) {
-    return Apply("Cast", name, {x}, Attrs::Of("to", static_cast<int64_t>(type)));
-  }
-  ValueId Times(const std::string& name, ValueId x, float factor) {
-    if (factor == 1) return x;
-    return Apply("Mul", name, {x, graph_.AddConstant(name + ".factor", Tensor::Scalar(factor))});
-  }
   // 0, 1, ... of the value's axis.
   ValueId PlacesOf(const std::string& name, ValueId value, int64_t axis);
 
@@ -144,7 +128,6 @@ class Builder {
 
   const EncoderDecoder& m_;
   const EncoderDecoderFamily& family_;
-  Graph graph_;
   WeightReader weights_;
   ValueId source_ids_, source_length_, source_seen_, source_apart_;
   ValueId ids_, position_, logits_at_, positions_, lengths_, apart_;

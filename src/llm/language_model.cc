@@ -7,6 +7,7 @@
 #include "kernels/attention/attention_inputs.h"
 #include "llm/experts.h"
 #include "llm/facts.h"
+#include "llm/graph_writer.h"
 #include "llm/weights.h"
 
 namespace evoq {
@@ -22,7 +23,7 @@ std::span<const TensorName> NamesOf(const LanguageModel& model) {
   return row == nullptr ? std::span<const TensorName>() : row->names;
 }
 
-class Builder {
+class Builder : GraphWriter {
  public:
   Builder(const LanguageModel& model, const StoredTensors& tensors, std::vector<std::string>& notes,
           LanguageForm form)
@@ -39,19 +40,6 @@ class Builder {
     ValueId growth;                  // what queries are multiplied by; invalid: 1
   };
 
-  ValueId Apply(const std::string& op, const std::string& name, std::vector<ValueId> inputs,
-                Attrs attrs = {}) {
-    return graph_.Apply(op, name, std::move(inputs), std::move(attrs));
-  }
-  ValueId Ints(const std::string& name, const std::vector<int64_t>& values) {
-    return graph_.AddConstant(name, Tensor::FromValues(values));
-  }
-  ValueId Scalar(const std::string& name, float value) {
-    return graph_.AddConstant(name, Tensor::Scalar(value));
-  }
-  ValueId Times(const std::string& name, ValueId x, float factor) {
-    return factor == 1 ? x : Apply("Mul", name, {x, Scalar(name + ".factor", factor)});
-  }
   // tanh(x / cap) * cap
   ValueId Capped(const std::string& name, ValueId x, float cap) {
     if (cap == 0) return x;
@@ -120,7 +108,6 @@ class Builder {
   const LanguageModel& m_;
   const LanguageForm form_;
   const bool caches_;
-  Graph graph_;
   WeightReader weights_;
   ValueId ids_, position_, logits_at_, positions_, lengths_, room_, seen_;
   Angles angles_, local_angles_;
