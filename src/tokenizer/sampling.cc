@@ -182,15 +182,15 @@ std::span<const float> Sampler::Weigh(std::span<const float> logits, const Piece
   return changed_;
 }
 
-float Sampler::Least(std::span<const float> logits, float largest) {
+float Sampler::Least() {
   constexpr int64_t kMostOrdered = 1024;
   const SamplingOptions& o = options_;
-  if (o.top_k > 0 && o.top_k <= kMostOrdered && o.top_k < std::ssize(logits)) {
+  if (o.top_k > 0 && o.top_k <= kMostOrdered && o.top_k < std::ssize(logits_)) {
     // A heap of the likeliest so far, the least of them first.
     const auto k = static_cast<size_t>(o.top_k);
     likeliest_.assign(k, -INFINITY);
-    EachAtLeast(logits, likeliest_[0], [&](size_t at, size_t count) {
-      for (const float logit : logits.subspan(at, count)) {
+    EachAtLeast(logits_, likeliest_[0], [&](size_t at, size_t count) {
+      for (const float logit : logits_.subspan(at, count)) {
         if (!(logit > likeliest_[0])) continue;
         std::ranges::pop_heap(likeliest_, std::greater());
         likeliest_.back() = logit;
@@ -201,26 +201,26 @@ float Sampler::Least(std::span<const float> logits, float largest) {
   }
   if (o.top_p < 1 || o.min_p == 0) return -INFINITY;
   // A little less than the last that min_p keeps: weights are compared with it.
-  const double least = largest + o.temperature * std::log(o.min_p);
+  const double least = largest_ + o.temperature * std::log(o.min_p);
   return static_cast<float>(least - 1e-5 * (std::abs(least) + o.temperature));
 }
 
 double Sampler::per_unit() const { return static_cast<double>(counts_.size()) / kUnits; }
 
-void Sampler::Spread(std::span<const float> logits, float largest) {
-  const size_t buckets = std::clamp<size_t>(std::bit_ceil(logits.size() / 16), 1, kMostBuckets);
+void Sampler::Spread() {
+  const size_t buckets = std::clamp<size_t>(std::bit_ceil(logits_.size() / 16), 1, kMostBuckets);
   opened_ = buckets;
   counts_.assign(buckets, 0);
   sums_.assign(buckets, 0);
   kept_.clear();
-  kept_.reserve(logits.size());
-  pieces_.reserve(logits.size());
+  kept_.reserve(logits_.size());
+  pieces_.reserve(logits_.size());
   const double temperature = options_.temperature;
-  const float least = Least(logits, largest);
-  EachAtLeast(logits, least, [&](size_t at, size_t count) {
+  const float least = Least();
+  EachAtLeast(logits_, least, [&](size_t at, size_t count) {
     std::array<double, kLanes> weights{}, places{};
     for (size_t i = 0; i < count; ++i)
-      weights[i] = (static_cast<double>(logits[at + i]) - largest) / temperature;
+      weights[i] = (static_cast<double>(logits_[at + i]) - largest_) / temperature;
     for (size_t i = 0; i < kLanes; ++i)
       places[i] = std::min(-weights[i] * per_unit(), static_cast<double>(buckets - 1));
     Exp(weights);
@@ -263,7 +263,7 @@ void Sampler::Walk(const Whole& whole, const One& one) {
 }
 
 int64_t Sampler::Draw() {
-  Spread(logits_, largest_);
+  Spread();
   const SamplingOptions& o = options_;
   const int64_t most = o.top_k > 0 ? o.top_k : std::ssize(logits_);
   int64_t left = most;

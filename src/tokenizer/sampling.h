@@ -67,8 +67,8 @@ class Sampler {
   // The logits with the options' and the pieces' changes: as they come where there are none.
   std::span<const float> Weigh(std::span<const float> logits, const PiecesBefore& before);
   // What no piece that is kept lies below.
-  float Least(std::span<const float> logits, float largest);
-  void Spread(std::span<const float> logits, float largest);
+  float Least();
+  void Spread();
   double per_unit() const;  // buckets for each factor of e
   const std::vector<Piece>& Opened(size_t bucket);
   // From the likeliest on: what `whole` says of each bucket, `one` of each piece of those that are
