@@ -6,7 +6,37 @@
 
 namespace evoq {
 
+namespace {
+
+// Whether a float Resize of [N, C, spatial...] widens its rows so much that it is quicker on planes
+// than on pixels and a Transpose of what it gives. Pixels whose channels do not fill registers are
+// slow; at the end of a model, sizes that are known at run time only are those of the picture.
+bool Widens(const Graph& graph, const Node& node) {
+  const TensorType& type = graph.value(node.input(0)).type;
+  const Shape &x = type.shape, &y = graph.value(node.outputs[0]).type.shape;
+  if (!x.ranked() || x.rank() < 3 || y.rank() != x.rank() || type.quantized()) return false;
+  const bool filled = !x[1].known() || x[1].value % 16 == 0;
+  const Tensor* scales = node.input(2).valid() ? FloatConstant(graph, node.input(2)) : nullptr;
+  if (scales != nullptr && scales->elements() != x.rank()) scales = nullptr;
+  double all = 1, last = 1;
+  for (int i = 2; i < x.rank(); ++i) {
+    if (x[i].known() && y[i].known()) {
+      last =
+          static_cast<double>(y[i].value) / static_cast<double>(std::max<int64_t>(x[i].value, 1));
+    } else if (scales != nullptr) {
+      last = scales->data<float>()[i];
+    } else {
+      return !filled;
+    }
+    all *= last;
+  }
+  return last >= (filled ? 3 : 7.0 / 6) && all > 1;
+}
+
+}  // namespace
+
 int LayoutWalk::Run() {
+  if (channels_last_) FindEnds();
   for (NodeId id : graph_.order()) {
     const Node& node = graph_.node(id);
     only_resizes_ = only_resizes_ && (!OpOf(node).spatial || node.op == "Resize");
@@ -15,6 +45,22 @@ int LayoutWalk::Run() {
     if (graph_.alive(id)) Visit(id);
   }
   return converted_;
+}
+
+void LayoutWalk::FindEnds() {
+  const auto& order = graph_.order();
+  for (auto id = order.rbegin(); id != order.rend(); ++id) {
+    const Node& node = graph_.node(*id);
+    const auto computed = std::ranges::count_if(
+        node.inputs, [&](ValueId in) { return in.valid() && !graph_.value(in).is_constant(); });
+    if (IsOp(graph_, *id, "Transpose")) continue;
+    if (node.op != "Resize" && (computed != 1 || OpOf(node).spatial)) continue;
+    const bool ends = std::ranges::all_of(node.outputs, [&](ValueId out) {
+      return !out.valid() || std::ranges::all_of(graph_.value(out).users,
+                                                 [&](NodeId user) { return ends_.contains(user); });
+    });
+    if (ends) ends_.insert(*id);
+  }
 }
 
 const LayoutWalk::Form* LayoutWalk::FormOf(ValueId x) const {
@@ -127,17 +173,21 @@ void LayoutWalk::SetPermuted(NodeId id, size_t i, const Permutation& perm) {
   forms_[plain] = {perm, permuted};
 }
 
-bool LayoutWalk::StaysPlain(const Node& node) const {
-  // As fast in either order.
+bool LayoutWalk::StaysPlain(NodeId id) const {
+  const Node& node = graph_.node(id);
   if (node.op == "GroupNormalization") return FormOf(node.input(0)) == nullptr;
-  return only_resizes_ && node.op == "Resize" &&
-         node.attrs.String("mode", "nearest") == "nearest" && FormOf(node.input(0)) == nullptr;
+  if (node.op != "Resize") return false;
+  const std::string mode = node.attrs.String("mode", "nearest");
+  if (mode == "nearest") return only_resizes_ && FormOf(node.input(0)) == nullptr;
+  // The Transpose before it moves less than the one behind it would.
+  return mode == "linear" && node.attrs.Int("antialias") == 0 && ends_.contains(id) &&
+         Widens(graph_, node);
 }
 
 void LayoutWalk::VisitSpatial(NodeId id) {
   const Node node = graph_.node(id);
   const Shape& x = ShapeOf(node.input(0));
-  if (node.attrs.Int("channels_last") != 0 || StaysPlain(node) || !x.ranked() || x.rank() < 3 ||
+  if (node.attrs.Int("channels_last") != 0 || StaysPlain(id) || !x.ranked() || x.rank() < 3 ||
       x.rank() != ShapeOf(node.outputs[0]).rank())
     return;
   for (size_t i = 1; i < node.outputs.size(); ++i) {

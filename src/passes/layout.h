@@ -2,6 +2,7 @@
 #pragma once
 
 #include <map>
+#include <set>
 #include <utility>
 
 #include "passes/match.h"
@@ -34,9 +35,10 @@ class LayoutWalk {
   void Visit(NodeId id);
   void VisitTranspose(NodeId id);
   void VisitSpatial(NodeId id);
-  // Resize that picks elements is as quick on planes; only neighbours make channels-last worth a
-  // Transpose.
-  bool StaysPlain(const Node& node) const;
+  // Operators that are as quick on planes: only neighbours make channels-last worth a Transpose.
+  bool StaysPlain(NodeId id) const;
+  // Fills ends_.
+  void FindEnds();
   void VisitElementwise(NodeId id, const Permutation& perm);
   void VisitAxis(NodeId id,
                  const Permutation& perm);  // Concat, Split, Softmax, ArgMax, ...: attribute `axis`
@@ -63,6 +65,9 @@ class LayoutWalk {
   bool channels_last_;
   bool only_resizes_ = true;  // no other spatial operator
   int converted_ = 0;
+  // Of what they give nothing is joined with other values or read by a spatial operator but Resize:
+  // no Transpose that channels-last puts behind them can vanish.
+  std::set<NodeId> ends_;
   std::map<ValueId, Form> forms_;                              // made by what computes the value
   std::map<std::pair<ValueId, Permutation>, ValueId> cached_;  // made by Get
 };

@@ -441,21 +441,29 @@ void ArgRowsOf(const float* x, int64_t* y, int64_t rows, int64_t n, float sign) 
   last ? ArgRowsOf<true>(x, y, rows, n, sign) : ArgRowsOf<false>(x, y, rows, n, sign);
 }
 
+// Pieces of rows that are long enough for memory, the next ones asked for beside them: rows may
+// lie far apart.
+constexpr int kArgColumns = 2048;
+
 template <bool kLast>
 void ArgColumnsOf(const float* x, int64_t* y, int64_t n, int64_t stride, int64_t width,
                   float sign) {
-  for (int64_t first = 0; first < width; first += kColumns) {
-    const int count = static_cast<int>(width - first < kColumns ? width - first : kColumns);
-    float found[kColumns];
-    int32_t best[kColumns];
+  for (int64_t first = 0; first < width; first += kArgColumns) {
+    const int count = static_cast<int>(width - first < kArgColumns ? width - first : kArgColumns);
+    float found[kArgColumns];
+    int32_t best[kArgColumns];
     for (int j = 0; j < count; ++j) found[j] = sign * x[first + j], best[j] = 0;
     for (int64_t k = 1; k < n; ++k) {
       const float* row = x + k * stride + first;
-      for (int j = 0; j < count; ++j) {
-        const float v = sign * row[j];
-        const bool better = IsBetter<kLast>(v, found[j]);
-        found[j] = better ? v : found[j];
-        best[j] = better ? static_cast<int32_t>(k) : best[j];
+      for (int from = 0; from < count; from += kColumns) {
+        const int to = from + kColumns < count ? from + kColumns : count;
+        for (int j = from; j < to; j += 16) __builtin_prefetch(row + kArgColumns + j, 0, 2);
+        for (int j = from; j < to; ++j) {
+          const float v = sign * row[j];
+          const bool better = IsBetter<kLast>(v, found[j]);
+          found[j] = better ? v : found[j];
+          best[j] = better ? static_cast<int32_t>(k) : best[j];
+        }
       }
     }
     for (int j = 0; j < count; ++j) y[first + j] = best[j];

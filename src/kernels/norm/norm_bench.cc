@@ -49,6 +49,24 @@ void ArgMax(benchmark::State& state) {
   RunBenchmark(state, kArgMaxFloat, t);
 }
 
+// Of channels that are planes.
+void ArgMaxOfPlanes(benchmark::State& state) {
+  TestCall t;
+  t.op = "ArgMax";
+  t.attrs.Set("axis", 0);
+  t.inputs = {RandomTensor(TensorType(DType::kFloat32, Shape{state.range(0), state.range(1)}), 1)};
+  t.outputs = {TensorType(DType::kInt64, Shape{1, state.range(1)})};
+  RunBenchmark(state, kArgMaxFloat, t);
+}
+void SoftmaxOfPlanes(benchmark::State& state) {
+  TestCall t;
+  t.op = "Softmax";
+  t.attrs.Set("axis", 0);
+  t.inputs = {RandomTensor(TensorType(DType::kFloat32, Shape{state.range(0), state.range(1)}), 1)};
+  t.outputs = {t.inputs[0].type()};
+  RunBenchmark(state, kSoftmaxFloat, t);
+}
+
 BENCHMARK_CAPTURE(Softmax, f32_12x128x128, kSoftmaxFloat, false)
     ->Unit(benchmark::kMicrosecond)
     ->UseRealTime();
@@ -61,6 +79,16 @@ BENCHMARK(ArgMax)
     ->ArgsProduct({{16641}, {2, 3, 5, 13, 16, 21, 32, 64, 128}})
     ->Args({263169, 21})
     ->Args({64, 1000})
+    ->Unit(benchmark::kMicrosecond)
+    ->UseRealTime();
+BENCHMARK(ArgMaxOfPlanes)
+    ->ArgNames({"n", "width"})
+    ->ArgsProduct({{2, 21, 150}, {4096, 263169}})
+    ->Unit(benchmark::kMicrosecond)
+    ->UseRealTime();
+BENCHMARK(SoftmaxOfPlanes)
+    ->ArgNames({"n", "width"})
+    ->ArgsProduct({{2, 21, 150}, {4096, 65536}})
     ->Unit(benchmark::kMicrosecond)
     ->UseRealTime();
 BENCHMARK(Mean)->Unit(benchmark::kMicrosecond)->UseRealTime();

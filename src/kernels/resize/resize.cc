@@ -167,12 +167,15 @@ struct LinearState {
   int32_t zero_x = 0, zero_y = 0;
   Isa isa = Isa::kScalar;
   int64_t pieces = 1;
+  std::vector<LineBlock> line;  // along w, of planes
 
   int64_t row_floats() const { return plan.w.in * plan.channels; }
   // Pixels of an output row that are quantized while they are in the nearest cache.
   int64_t pixels() const {
+    if (!line.empty()) return plan.w.out;
     return std::max<int64_t>(1, 1024 / std::max<int64_t>(1, plan.channels));
   }
+  // A blended row, `real` and, of bytes, a part of an output row.
   int64_t slot_floats() const { return 3 * row_floats() + (bytes ? pixels() * plan.channels : 0); }
 
   // x's row blended along d: into `to`, or where it lies already.
@@ -214,37 +217,59 @@ struct LinearState {
     return rows.row[k];
   }
 
-  // One output row; `slot` holds a blended row, `real` and, of bytes, a part of an output row.
-  void Row(const void* x, void* y, int64_t row, float* slot, RealRows& real) const {
-    const ResizeTable& table = ResizeTableFor(isa);
-    const int64_t n = row_floats(), c = plan.channels, out_floats = plan.w.out * c;
-    const int64_t oh = row % plan.h.out, od = row / plan.h.out % plan.d.out,
-                  image = row / plan.h.out / plan.d.out;
-    float *a = slot, *b = slot + n;
-    const float* blended;
-    if (plan.h.keep) {
-      blended = BlendedD(x, image, od, oh, a);
+  // Where an output row lies.
+  struct RowPlace {
+    int64_t image, od, oh;
+  };
+  RowPlace PlaceOf(int64_t row) const {
+    return {row / plan.h.out / plan.d.out, row / plan.h.out % plan.d.out, row % plan.h.out};
+  }
+  void Next(RowPlace& at) const {
+    if (++at.oh < plan.h.out) return;
+    at.oh = 0;
+    if (++at.od < plan.d.out) return;
+    at.od = 0, ++at.image;
+  }
+
+  // What of x an output row is made of along w: in `to`, or where it lies already.
+  const float* Blended(const void* x, const RowPlace& at, float* to, RealRows& real) const {
+    const auto [image, od, oh] = at;
+    if (plan.h.keep) return BlendedD(x, image, od, oh, to);
+    const auto blend = ResizeTableFor(isa).blend;
+    const int64_t h0 = plan.h.index[2 * oh], h1 = plan.h.index[2 * oh + 1];
+    const float w0 = plan.h.weight[2 * oh], w1 = plan.h.weight[2 * oh + 1];
+    const float *p0, *p1;
+    if (bytes && plan.d.keep) {
+      const int64_t first = (image * plan.d.in + od) * plan.h.in;
+      p0 = Real(static_cast<const uint8_t*>(x), first + h0, first + h1, real);
+      p1 = Real(static_cast<const uint8_t*>(x), first + h1, first + h0, real);
     } else {
-      const int64_t h0 = plan.h.index[2 * oh], h1 = plan.h.index[2 * oh + 1];
-      const float w0 = plan.h.weight[2 * oh], w1 = plan.h.weight[2 * oh + 1];
-      if (bytes && plan.d.keep) {
-        const int64_t first = (image * plan.d.in + od) * plan.h.in;
-        const float* p0 = Real(static_cast<const uint8_t*>(x), first + h0, first + h1, real);
-        table.blend(p0, Real(static_cast<const uint8_t*>(x), first + h1, first + h0, real), w0, w1,
-                    a, n);
-      } else {
-        const float *p0 = BlendedD(x, image, od, h0, a), *p1 = BlendedD(x, image, od, h1, b);
-        table.blend(p0, p1, w0, w1, a, n);
-      }
-      blended = a;
+      p0 = BlendedD(x, image, od, h0, to);
+      p1 = BlendedD(x, image, od, h1, real.row[0]);
     }
-    if (bytes) return ByteRow(blended, static_cast<uint8_t*>(y) + row * out_floats, slot + 3 * n);
+    blend(p0, p1, w0, w1, to, row_floats());
+    return to;
+  }
+
+  // `part` holds a part of an output row of bytes.
+  void Finish(const float* blended, void* y, int64_t row, float* part) const {
+    const int64_t out_floats = plan.w.out * plan.channels;
+    if (bytes) return ByteRow(blended, static_cast<uint8_t*>(y) + row * out_floats, part);
     float* to = static_cast<float*>(y) + row * out_floats;
     if (plan.w.keep) {
       std::memcpy(to, blended, static_cast<size_t>(out_floats) * sizeof(float));
     } else {
-      table.blend_pixels(blended, plan.w.index.data(), plan.w.weight.data(), to, plan.w.out, c);
+      AlongW(blended, 0, plan.w.out, to);
     }
+  }
+
+  // `count` pixels of an output row from the first on: all of them where there are blocks.
+  void AlongW(const float* blended, int64_t first, int64_t count, float* to) const {
+    const ResizeTable& table = ResizeTableFor(isa);
+    if (!line.empty())
+      return table.blend_line(blended, line.data(), static_cast<int64_t>(line.size()), to);
+    table.blend_pixels(blended, plan.w.index.data() + 2 * first, plan.w.weight.data() + 2 * first,
+                       to, count, plan.channels);
   }
 
   // What is left to do of a row behind the blending along d and h; `part` holds pixels().
@@ -254,22 +279,21 @@ struct LinearState {
     if (plan.w.keep) return quantize(blended, y, plan.w.out * c, by, zero_y, IntegerRange{});
     for (int64_t o = 0; o < plan.w.out; o += pixels()) {
       const int64_t count = std::min(pixels(), plan.w.out - o);
-      ResizeTableFor(isa).blend_pixels(blended, plan.w.index.data() + 2 * o,
-                                       plan.w.weight.data() + 2 * o, part, count, c);
+      AlongW(blended, o, count, part);
       quantize(part, y + o * c, count * c, by, zero_y, IntegerRange{});
     }
   }
 
   void Run(const void* const* in, void* const* out, const RunContext& context) const {
-    const int64_t rows = plan.images * plan.d.out * plan.h.out;
+    const int64_t rows = plan.images * plan.d.out * plan.h.out, n = row_floats();
     auto* slots = reinterpret_cast<float*>(context.scratch);
     context.pool.ParallelFor(pieces, 1, [&](int64_t begin, int64_t end) {
       for (int64_t piece = begin; piece < end; ++piece) {
-        float* slot = slots + piece * slot_floats();
-        RealRows real{{slot + row_floats(), slot + 2 * row_floats()}};
-        for (int64_t row = rows * piece / pieces; row < rows * (piece + 1) / pieces; ++row) {
-          Row(in[0], out[0], row, slot, real);
-        }
+        float* const slot = slots + piece * slot_floats();
+        RealRows real{{slot + n, slot + 2 * n}};
+        int64_t row = rows * piece / pieces;
+        for (RowPlace at = PlaceOf(row); row < rows * (piece + 1) / pieces; ++row, Next(at))
+          Finish(Blended(in[0], at, slot, real), out[0], row, slot + 3 * n);
       }
     });
   }
@@ -285,6 +309,8 @@ Result<BoundKernel> BindLinear(const KernelCall& call, const BindOptions& option
     state.by = Divisor::Of(ScaleOf(y)), state.zero_y = ZeroOf(y);
   }
   state.isa = options.isa;
+  if (state.plan.channels == 1 && ResizeTableFor(state.isa).blend_line != nullptr)
+    state.line = LineBlocks(state.plan.w);
   const int64_t rows = state.plan.images * state.plan.d.out * state.plan.h.out;
   const int64_t grain =
       Grain(rows, static_cast<double>(state.plan.w.out * state.plan.channels) * 0.5 + 10,

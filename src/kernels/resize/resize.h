@@ -14,6 +14,20 @@
 
 namespace evoq {
 
+struct AxisTaps;
+
+// Neighbouring outputs of a row of single elements whose taps are among as many neighbours. Small:
+// the outputs of a row, which go to memory, would push larger ones out of the first cache.
+inline constexpr int kLineBlock = 8;
+struct LineBlock {
+  int32_t from, to;                             // the first of the inputs, of the outputs
+  uint8_t left[kLineBlock], right[kLineBlock];  // each output's taps, from `from` on
+  float left_weight[kLineBlock], right_weight[kLineBlock];
+};
+// A row's blocks, of which the last one may overlap the one before. None where an output's two taps
+// lie too far apart for them (an input becomes smaller) or the row is shorter than a block.
+std::vector<LineBlock> LineBlocks(const AxisTaps& taps);
+
 struct ResizeTable {
   // y[i] = w0 * a[i] + w1 * b[i].
   void (*blend)(const float* a, const float* b, float w0, float w1, float* y, int64_t n);
@@ -24,6 +38,10 @@ struct ResizeTable {
   // < n.
   void (*blend_pixels)(const float* x, const int64_t* index, const float* weight, float* y,
                        int64_t n, int64_t c);
+  // The outputs of the blocks, as blend_pixels makes them of c = 1. 0 and null where that is as
+  // fast.
+  int line_block;
+  void (*blend_line)(const float* x, const LineBlock* blocks, int64_t count, float* y);
 };
 EVOQ_ISA_TABLE(ResizeTable)
 

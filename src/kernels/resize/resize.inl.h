@@ -1,3 +1,7 @@
+#if defined(__AVX2__)
+#include <immintrin.h>
+#endif
+
 #include "kernels/resize/resize.h"
 #include "kernels/vec.h"
 
@@ -35,12 +39,33 @@ void BlendPixels(const float* x, const int64_t* index, const float* weight, floa
     Blend(x + index[2 * o] * c, x + index[2 * o + 1] * c, weight[2 * o], weight[2 * o + 1], y, c);
 }
 
+#if defined(__AVX2__)
+// Of 256 bits with AVX-512 too: rows of odd lengths would have every wider store straddle two
+// lines.
+void BlendLine(const float* x, const LineBlock* blocks, int64_t count, float* y) {
+  for (const LineBlock* b = blocks; b < blocks + count; ++b) {
+    const __m256 all = _mm256_loadu_ps(x + b->from);
+    const auto tap = [&](const uint8_t* places,
+                         const float* weights) __attribute__((always_inline)) {
+      const __m128i bytes = _mm_loadl_epi64(reinterpret_cast<const __m128i*>(places));
+      return _mm256_mul_ps(_mm256_loadu_ps(weights),
+                           _mm256_permutevar8x32_ps(all, _mm256_cvtepu8_epi32(bytes)));
+    };
+    _mm256_storeu_ps(y + b->to,
+                     _mm256_add_ps(tap(b->left, b->left_weight), tap(b->right, b->right_weight)));
+  }
+}
+#else
+constexpr auto BlendLine = nullptr;
+#endif
+
 }  // namespace
 
 extern const ResizeTable kResizeTable = {
     .blend = Blend,
     .blend_bytes = BlendBytes,
     .blend_pixels = BlendPixels,
+    .blend_line = BlendLine,
 };
 
 }  // namespace evoq::EVOQ_ISA

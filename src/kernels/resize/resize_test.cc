@@ -116,7 +116,12 @@ const Case kCases[] = {{{1, 7, 9, 20}, {1, 14, 18, 20}, true},
                        {{1, 2, 3, 2}, {1, 2, 3, 4}, false},
                        {{2, 2, 4, 21}, {2, 2, 7, 42}, false},
                        {{2, 2, 3, 4, 5}, {2, 2, 3, 8, 7}, false},
-                       {{2, 3, 5, 6, 100}, {2, 3, 8, 6, 200}, false}};
+                       {{2, 3, 5, 6, 100}, {2, 3, 8, 6, 200}, false},
+                       // Eight times, hardly and twice as wide, of rows that eights do not fill.
+                       {{1, 3, 3, 9}, {1, 3, 5, 71}, false},
+                       {{1, 2, 2, 70}, {1, 2, 2, 83}, false},
+                       {{1, 2, 8, 15}, {1, 2, 16, 30}, false},
+                       {{1, 4, 33, 1}, {1, 9, 65, 1}, true}};
 const char* const kModes[] = {"half_pixel", "pytorch_half_pixel", "align_corners", "asymmetric",
                               "half_pixel_symmetric"};
 

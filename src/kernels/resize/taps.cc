@@ -3,6 +3,9 @@
 #include <algorithm>
 #include <cmath>
 #include <limits>
+#include <span>
+
+#include "kernels/resize/resize.h"
 
 namespace evoq {
 namespace {
@@ -151,6 +154,30 @@ Result<ResizePlan> Planned(const KernelCall& call, ResizeTaps allowed, int64_t m
 }
 
 }  // namespace
+
+std::vector<LineBlock> LineBlocks(const AxisTaps& taps) {
+  constexpr int64_t kMost = std::numeric_limits<int32_t>::max();
+  if (taps.keep || taps.taps != 2 || std::min(taps.in, taps.out) < kLineBlock ||
+      std::max(taps.in, taps.out) > kMost)
+    return {};
+  std::vector<LineBlock> blocks;
+  for (int64_t o = 0; o < taps.out; o += kLineBlock) {
+    const int64_t to = std::min(o, taps.out - kLineBlock);
+    const auto index = std::span(taps.index).subspan(static_cast<size_t>(2 * to), 2 * kLineBlock);
+    const auto [least, most] = std::ranges::minmax(index);
+    const int64_t from = std::min(least, taps.in - kLineBlock);
+    if (most - from >= kLineBlock) return {};
+    LineBlock& block = blocks.emplace_back();
+    block.from = static_cast<int32_t>(from), block.to = static_cast<int32_t>(to);
+    for (size_t i = 0; i < kLineBlock; ++i) {
+      block.left[i] = static_cast<uint8_t>(index[2 * i] - from);
+      block.right[i] = static_cast<uint8_t>(index[2 * i + 1] - from);
+      block.left_weight[i] = taps.weight[2 * (static_cast<size_t>(to) + i)];
+      block.right_weight[i] = taps.weight[2 * (static_cast<size_t>(to) + i) + 1];
+    }
+  }
+  return blocks;
+}
 
 Result<ResizePlan> PlanResize(const KernelCall& call, ResizeTaps taps) {
   return Planned(call, taps, std::numeric_limits<int64_t>::max());
