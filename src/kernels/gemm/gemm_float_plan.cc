@@ -81,7 +81,7 @@ void ChooseTile(const GemmSizes& sizes, const CpuModel& cpu, GemmPlan& plan) {
   }
   const auto most = static_cast<int>(cpu.l1_alias_tile_rows);
   if (kernels.row_step == 1 && !kernels.widens && sizes.rows > cpu.l1_alias_rows &&
-      sizes.row_bytes % cpu.l1_alias_bytes == 0 && sizes.taps == 1 && plan.tile_rows > most) {
+      sizes.row_bytes % cpu.l1_alias_bytes == 0 && plan.tile_rows > most) {
     const bool wide = sizes.columns > 2 * kPanelF32;
     plan.tile_rows = wide ? std::min(kernels.few_rows, most) : most;
     if (wide) plan.panels = kernels.few_rows_panels;

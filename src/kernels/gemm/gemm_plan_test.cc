@@ -49,7 +49,7 @@ TEST(GemmPlan, TilesAndBlocks) {
       {15, 32, 1, 1024, 2, 3, 1, 4, 1},  // or 7
       {10, 64, 1, 1024, 2, 1, 1, 4, 1},  // ten rows evict none of each other
       {11, 64, 1, 1020, 2, 1, 1, 4, 1},
-      {14, 64, 2, 1024, 2, 1, 1, 4, 1},     // several taps
+      {14, 64, 2, 1024, 4, 3, 1, 4, 1},     // of several taps too
       {100, 256, 1, 3000, 2, 8, 1, 4, 1},   // 4 panels of 1008 * 64 bytes
       {1000, 64, 130, 1, 2, 72, 5, 14, 1},  // sums of 15 tiles: 7 units of 6720 fit
       {1000, 64, 0, 8, 2, 72, 5, 4096, kNoSharing},

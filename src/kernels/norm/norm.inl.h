@@ -167,40 +167,78 @@ inline float InstanceFactor(float rest, float squares, float count, float scale,
   return scale / __builtin_sqrtf((variance > 0 ? variance : 0 * variance) + epsilon);
 }
 
-// kWidth channels whose values are `step` apart from pixel to pixel. A sum of many pixels is one of
-// sums of few, which err less.
-template <int kWidth>
+constexpr int64_t kInstanceChannels = 512;  // that are taken together
+
+// sums[j] += x[j] of kPixels pixels, one after the other.
+template <int kPixels>
+inline void AddPixels(const float* x, int64_t step, int64_t width, float* sums) {
+  EVOQ_ELEMENTWISE
+  for (int64_t j = 0; j < width; ++j) {
+    float sum = sums[j];
+    for (int i = 0; i < kPixels; ++i) sum = sum + x[i * step + j];
+    sums[j] = sum;
+  }
+}
+// The same of what is left of them without the mean, and of its squares.
+template <int kPixels>
+inline void AddRests(const float* x, const float* mean, int64_t step, int64_t width, float* sums,
+                     float* squares) {
+  EVOQ_ELEMENTWISE
+  for (int64_t j = 0; j < width; ++j) {
+    float sum = sums[j], square = squares[j];
+    for (int i = 0; i < kPixels; ++i) {
+      const float d = x[i * step + j] - mean[j];
+      sum = sum + d;
+      square = square + d * d;
+    }
+    sums[j] = sum, squares[j] = square;
+  }
+}
+
+// Calls four(p) or one(p) for the pixels [begin, end).
+template <typename Four, typename One>
+inline void EachPixel(int64_t begin, int64_t end, const Four& four, const One& one) {
+  int64_t p = begin;
+  for (; p + 4 <= end; p += 4) four(p);
+  for (; p < end; ++p) one(p);
+}
+
+// `width` channels whose values are `step` apart from pixel to pixel, as memory has them: pixel by
+// pixel. A sum of many pixels is one of sums of few, which err less.
 inline void InstanceBlock(const float* x, const float* scale, const float* bias, float* y,
-                          int64_t pixels, int64_t step, float epsilon) {
+                          int64_t pixels, int64_t step, int64_t width, float epsilon) {
   constexpr int64_t kPart = 256;
-  float mean[kWidth] = {}, rest[kWidth] = {}, squares[kWidth] = {}, a[kWidth];
+  float mean[kInstanceChannels] = {}, rest[kInstanceChannels] = {}, squares[kInstanceChannels] = {},
+        factor[kInstanceChannels];
   const float count = static_cast<float>(pixels);
   for (int64_t begin = 0; begin < pixels; begin += kPart) {
-    float part[kWidth] = {};
-    for (int64_t p = begin; p < pixels && p < begin + kPart; ++p) {
-      for (int j = 0; j < kWidth; ++j) part[j] = part[j] + x[p * step + j];
-    }
-    for (int j = 0; j < kWidth; ++j) mean[j] = mean[j] + part[j];
+    const int64_t end = begin + kPart < pixels ? begin + kPart : pixels;
+    float part[kInstanceChannels] = {};
+    EachPixel(
+        begin, end, [&](int64_t p) { AddPixels<4>(x + p * step, step, width, part); },
+        [&](int64_t p) { AddPixels<1>(x + p * step, step, width, part); });
+    for (int64_t j = 0; j < width; ++j) mean[j] = mean[j] + part[j];
   }
-  for (int j = 0; j < kWidth; ++j) mean[j] = mean[j] / count;
+  for (int64_t j = 0; j < width; ++j) mean[j] = mean[j] / count;
   for (int64_t begin = 0; begin < pixels; begin += kPart) {
-    float part[kWidth] = {}, part_squares[kWidth] = {};
-    for (int64_t p = begin; p < pixels && p < begin + kPart; ++p) {
-      for (int j = 0; j < kWidth; ++j) {
-        const float d = x[p * step + j] - mean[j];
-        part[j] = part[j] + d;
-        part_squares[j] = part_squares[j] + d * d;
-      }
-    }
-    for (int j = 0; j < kWidth; ++j) {
+    const int64_t end = begin + kPart < pixels ? begin + kPart : pixels;
+    float part[kInstanceChannels] = {}, part_squares[kInstanceChannels] = {};
+    EachPixel(
+        begin, end,
+        [&](int64_t p) { AddRests<4>(x + p * step, mean, step, width, part, part_squares); },
+        [&](int64_t p) { AddRests<1>(x + p * step, mean, step, width, part, part_squares); });
+    for (int64_t j = 0; j < width; ++j) {
       rest[j] = rest[j] + part[j];
       squares[j] = squares[j] + part_squares[j];
     }
   }
-  for (int j = 0; j < kWidth; ++j)
-    a[j] = InstanceFactor(rest[j], squares[j], count, scale[j], epsilon, mean[j]);
+  for (int64_t j = 0; j < width; ++j)
+    factor[j] = InstanceFactor(rest[j], squares[j], count, scale[j], epsilon, mean[j]);
   for (int64_t p = 0; p < pixels; ++p) {
-    for (int j = 0; j < kWidth; ++j) y[p * step + j] = (x[p * step + j] - mean[j]) * a[j] + bias[j];
+    const float* const from = x + p * step;
+    float* const to = y + p * step;
+    EVOQ_ELEMENTWISE
+    for (int64_t j = 0; j < width; ++j) to[j] = (from[j] - mean[j]) * factor[j] + bias[j];
   }
 }
 
@@ -230,12 +268,10 @@ void InstanceNorm(const float* x, const float* scale, const float* bias, float* 
                   int64_t channels, bool channels_last, int64_t begin, int64_t end, float epsilon) {
   int64_t c = begin;
   if (channels_last && channels > 1) {
-    for (; c + 16 <= end; c += 16)
-      InstanceBlock<16>(x + c, scale + c, bias + c, y + c, pixels, channels, epsilon);
-    for (; c + 4 <= end; c += 4)
-      InstanceBlock<4>(x + c, scale + c, bias + c, y + c, pixels, channels, epsilon);
-    for (; c < end; ++c)
-      InstanceBlock<1>(x + c, scale + c, bias + c, y + c, pixels, channels, epsilon);
+    for (int64_t width; c < end; c += width) {
+      width = end - c < kInstanceChannels ? end - c : kInstanceChannels;
+      InstanceBlock(x + c, scale + c, bias + c, y + c, pixels, channels, width, epsilon);
+    }
   } else {
     for (; c < end; ++c)
       InstancePlane(x + c * pixels, scale[c], bias[c], y + c * pixels, pixels, epsilon);

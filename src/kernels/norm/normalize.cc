@@ -185,12 +185,14 @@ struct InstanceState {
   void Run(const void* const* in, void* const* out, const RunContext& context) const {
     const int64_t image = shape.channels * shape.pixels;
     context.pool.ParallelFor(shape.batch * groups(), grain, [&](int64_t begin, int64_t end) {
-      for (int64_t task = begin; task < end; ++task) {
-        const int64_t n = task / groups(), first = task % groups() * kGroup;
+      for (int64_t at = begin, count; at < end; at += count) {  // the groups of an image together
+        const int64_t n = at / groups(), first = at % groups();
+        count = std::min(groups() - first, end - at);
         NormTableFor(isa).instance_norm(
             static_cast<const float*>(in[0]) + n * image, static_cast<const float*>(in[1]),
             static_cast<const float*>(in[2]), static_cast<float*>(out[0]) + n * image, shape.pixels,
-            shape.channels, shape.last, first, std::min(first + kGroup, shape.channels), epsilon);
+            shape.channels, shape.last, first * kGroup,
+            std::min((first + count) * kGroup, shape.channels), epsilon);
       }
     });
   }
