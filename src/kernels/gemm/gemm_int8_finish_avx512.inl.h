@@ -199,7 +199,8 @@ template <int kPanels>
 }
 
 // 8-bit outputs whose values are `small`: four vectors narrow together. In memory, sums are padded
-// to whole fours.
+// to whole fours. In registers, slopes are looked for at run time: tiles of their own would be
+// many.
 template <int kRows, int kPanels, bool kResidual, bool kSlopes>
 [[gnu::always_inline]] inline void FinishBytes(const Int8Tile& tile, const __m512i* sums) {
   const int count = kRows > 0 ? kRows * kPanels : tile.row_count * kPanels;
@@ -220,7 +221,8 @@ template <int kRows, int kPanels, bool kResidual, bool kSlopes>
         v = AddByteResidual(tile, tile.residual + row * tile.residual_stride + j % kPanels * 16,
                             mask[j], v);
       }
-      if (kSlopes) v = Sloped(tile, j % kPanels, v);
+      if (kSlopes || (kRows > 0 && !kResidual && tile.slopes != nullptr))
+        v = Sloped(tile, j % kPanels, v);
       q[j] = _mm512_cvtps_epi32(v);
     }
     const __m512i bytes = Narrow(ends, q);
@@ -268,9 +270,11 @@ inline End EndOf(const Int8Tile& tile) {
   if (tile.output == Int8Output::kFloat32)
     return tile.residual_type == Int8Residual::kNone && tile.slopes == nullptr ? End::kFloats
                                                                                : End::kAny;
-  if (!tile.small || tile.slopes != nullptr) return End::kAny;
+  if (!tile.small) return End::kAny;
   if (tile.residual_type == Int8Residual::kNone) return End::kBytes;
-  return tile.residual_type == Int8Residual::kFloat32 ? End::kAny : End::kBytesWithResidual;
+  return tile.residual_type == Int8Residual::kFloat32 || tile.slopes != nullptr
+             ? End::kAny
+             : End::kBytesWithResidual;
 }
 
 // Ends a tile whose sums stand in registers.
