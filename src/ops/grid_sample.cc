@@ -30,6 +30,6 @@ InferResult Infer(const InferArgs& args) {
 }  // namespace
 
 extern const OpDef kGridSample = {
-    .name = "GridSample", .min_inputs = 2, .max_inputs = 2, .infer = Infer};
+    .name = "GridSample", .min_inputs = 2, .max_inputs = 2, .spatial = true, .infer = Infer};
 
 }  // namespace evoq

@@ -28,7 +28,7 @@ constexpr const char* kRows =
     "Flatten 1 1 1 v; Floor 1 1 1 e; GRU 3 6 2; Gather 2 2 1; GatherElements 2 2 1; "
     "GatherND 2 2 1; Gelu 1 1 1 e; Gemm 2 3 1; GlobalAveragePool 1 1 1 s; "
     "GlobalLpPool 1 1 1 s; GlobalMaxPool 1 1 1 s; Greater 2 2 1 e; GreaterOrEqual 2 2 1 e; "
-    "GridSample 2 2 1; GroupNormalization 3 3 1 s; HammingWindow 1 1 1; HannWindow 1 1 1; "
+    "GridSample 2 2 1 s; GroupNormalization 3 3 1 s; HammingWindow 1 1 1; HannWindow 1 1 1; "
     "HardSigmoid 1 1 1 e; HardSwish 1 1 1 e; Hardmax 1 1 1; Identity 1 1 1 vec; "
     "If 1 -1 -1 c; ImageDecoder 1 1 1; InstanceNormalization 3 3 1 s; IsInf 1 1 1 e; "
     "IsNaN 1 1 1 e; LRN 1 1 1; LSTM 3 8 3; LayerNormalization 2 3 3; LeakyRelu 1 1 1 e; "

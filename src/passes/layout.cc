@@ -175,10 +175,13 @@ void LayoutWalk::SetPermuted(NodeId id, size_t i, const Permutation& perm) {
 
 bool LayoutWalk::StaysPlain(NodeId id) const {
   const Node& node = graph_.node(id);
-  if (node.op == "GroupNormalization") return FormOf(node.input(0)) == nullptr;
+  // As fast in either order, or faster by less than a Transpose takes.
+  const bool plain = FormOf(node.input(0)) == nullptr;
+  if (node.op == "GroupNormalization") return plain;
+  if (node.op == "GridSample") return plain;
   if (node.op != "Resize") return false;
   const std::string mode = node.attrs.String("mode", "nearest");
-  if (mode == "nearest") return only_resizes_ && FormOf(node.input(0)) == nullptr;
+  if (mode == "nearest") return only_resizes_ && plain;
   // The Transpose before it moves less than the one behind it would.
   return mode == "linear" && node.attrs.Int("antialias") == 0 && ends_.contains(id) &&
          Widens(graph_, node);

@@ -1,7 +1,9 @@
 // GridSample(x, grid) of planes in float32: y[n, c, o] = x[n, c] at the place grid[n, o], by its
 // definition's taps and in its order (reference/grid_sample.cc). The taps of a place serve all
-// channels.
+// channels, which lie together where channels are last.
 #include <algorithm>
+#include <array>
+#include <utility>
 
 #include "kernels/call_util.h"
 #include "kernels/parallel.h"
@@ -34,6 +36,13 @@ Result<GridSampling> GridSamplingOf(const Attrs& attrs) {
 
 namespace {
 
+bool ChannelsLast(const KernelCall& call) { return call.attrs.Int("channels_last") != 0; }
+
+// Channels, height and width of x or y.
+std::array<Dim, 3> PlaneOf(const Shape& shape, bool last) {
+  return last ? std::array{shape[3], shape[1], shape[2]} : std::array{shape[1], shape[2], shape[3]};
+}
+
 std::optional<Reason> RejectGridSample(const KernelCall& call) {
   if (auto unknown = RejectUnknownShapes(call)) return unknown;
   const TensorType &x = call.inputs[0], &grid = call.inputs[1], &y = call.outputs[0];
@@ -42,52 +51,74 @@ std::optional<Reason> RejectGridSample(const KernelCall& call) {
   if (const auto sampling = GridSamplingOf(call.attrs); !sampling)
     return Reject("attribute", "{}", sampling.error().message());
   constexpr int64_t kMostElements = int64_t{1} << 30;  // of a plane
-  const bool planes = x.shape.rank() == 4 && grid.shape.rank() == 4 && y.shape.rank() == 4 &&
-                      grid.shape[3].value == 2;
-  if (!planes || x.shape[0].value != grid.shape[0].value ||
-      y.shape !=
-          Shape{x.shape[0].value, x.shape[1].value, grid.shape[1].value, grid.shape[2].value} ||
-      x.shape[2].value == 0 || x.shape[3].value == 0 ||
-      x.shape[2].value > kMostElements / x.shape[3].value)
+  const auto mismatch = [&] {
+    if (x.shape.rank() != 4 || grid.shape.rank() != 4 || y.shape.rank() != 4) return true;
+    const auto [channels, height, width] = PlaneOf(x.shape, ChannelsLast(call));
+    const std::array to = {channels, grid.shape[1], grid.shape[2]};
+    return grid.shape[3].value != 2 || x.shape[0] != grid.shape[0] || y.shape[0] != x.shape[0] ||
+           PlaneOf(y.shape, ChannelsLast(call)) != to || height.value == 0 || width.value == 0 ||
+           height.value > kMostElements / width.value;
+  };
+  if (mismatch())
     return Reject("shape", "{} at {} -> {}", x.ToString(), grid.ToString(), y.ToString());
   return std::nullopt;
 }
 
 constexpr int64_t kPlaces = 64;  // whose taps are found at a time
 
+// Of channels c to c + kWidth - 1 of a place.
+template <int kTaps, int kWidth>
+inline void SumTaps(const float* const (&from)[kTaps][kTaps], const float* down,
+                    const float* across, int64_t c, float* y) {
+  float sum[kWidth] = {};
+  for (int a = 0; a < kTaps; ++a) {
+    float row[kWidth] = {};
+    for (int b = 0; b < kTaps; ++b) {
+      for (int j = 0; j < kWidth; ++j) row[j] += across[b] * from[a][b][c + j];
+    }
+    for (int j = 0; j < kWidth; ++j) sum[j] += down[a] * row[j];
+  }
+  for (int j = 0; j < kWidth; ++j) y[c + j] = sum[j];
+}
+
 struct GridSampleState {
   GridSampling sampling;
   int64_t batch = 0, channels = 0, height = 0, width = 0, places = 0, grain = 1;
+  bool last = false;         // channels
+  std::vector<float> zeros;  // a pixel, where channels are last
 
   int64_t chunks() const { return CeilDiv(places, kPlaces); }
 
+  // Taps of a place: weights, and offsets in a plane, of which -1 stands for a zero. A tap outside
+  // counts nothing, whatever its weight; nearest has one tap.
+  template <int kTaps>
+  struct Taps {
+    float down[kTaps], across[kTaps];
+    int32_t offset[kTaps][kTaps];
+  };
+
   // Of the place at grid[0], grid[1].
-  __attribute__((noinline)) void Find(const float* grid, GridTaps<float>& rows,
-                                      GridTaps<float>& columns) const {
-    rows = TapsAt(sampling, grid[1], height);
-    columns = TapsAt(sampling, grid[0], width);
+  template <int kTaps>
+  __attribute__((noinline)) void Find(const float* grid, Taps<kTaps>& taps) const {
+    const GridTaps<float> rows = TapsAt(sampling, grid[1], height),
+                          columns = TapsAt(sampling, grid[0], width);
+    for (int a = 0; a < kTaps; ++a) {
+      const bool row = a < rows.count && rows.index[a] >= 0;
+      taps.down[a] = row ? rows.weight[a] : 0;
+      taps.across[a] = a < columns.count && columns.index[a] >= 0 ? columns.weight[a] : 0;
+      for (int b = 0; b < kTaps; ++b)
+        taps.offset[a][b] = row && b < columns.count && columns.index[b] >= 0
+                                ? static_cast<int32_t>(rows.index[a] * width + columns.index[b])
+                                : -1;
+    }
   }
 
   // Places [first, first + count) of image n.
   template <int kTaps>
-  void Chunk(const float* x, const float* grid, float* y, int64_t n, int64_t first,
-             int64_t count) const {
-    float down[kPlaces][kTaps], across[kPlaces][kTaps];
-    int32_t offset[kPlaces][kTaps][kTaps];  // in a plane; -1: a zero
-    for (int64_t p = 0; p < count; ++p) {
-      GridTaps<float> rows, columns;
-      Find(grid + (n * places + first + p) * 2, rows, columns);
-      for (int a = 0; a < kTaps; ++a) {
-        // A tap outside counts nothing, whatever its weight; nearest has one tap.
-        const bool row = a < rows.count && rows.index[a] >= 0;
-        down[p][a] = row ? rows.weight[a] : 0;
-        across[p][a] = a < columns.count && columns.index[a] >= 0 ? columns.weight[a] : 0;
-        for (int b = 0; b < kTaps; ++b)
-          offset[p][a][b] = row && b < columns.count && columns.index[b] >= 0
-                                ? static_cast<int32_t>(rows.index[a] * width + columns.index[b])
-                                : -1;
-      }
-    }
+  void Planes(const float* x, const float* grid, float* y, int64_t n, int64_t first,
+              int64_t count) const {
+    Taps<kTaps> taps[kPlaces];
+    for (int64_t p = 0; p < count; ++p) Find(grid + (n * places + first + p) * 2, taps[p]);
     for (int64_t c = 0; c < channels; ++c) {
       const float* plane = x + (n * channels + c) * height * width;
       float* to = y + (n * channels + c) * places + first;
@@ -96,14 +127,41 @@ struct GridSampleState {
         for (int a = 0; a < kTaps; ++a) {
           float row = 0;
           for (int b = 0; b < kTaps; ++b) {
-            const int32_t at = offset[p][a][b];
-            row += across[p][b] * (at < 0 ? 0 : plane[at]);
+            const int32_t at = taps[p].offset[a][b];
+            row += taps[p].across[b] * (at < 0 ? 0 : plane[at]);
           }
-          sum += down[p][a] * row;
+          sum += taps[p].down[a] * row;
         }
         to[p] = sum;
       }
     }
+  }
+
+  template <int kTaps>
+  void Pixels(const float* x, const float* grid, float* y, int64_t n, int64_t first,
+              int64_t count) const {
+    constexpr int kBlock = 16;
+    const float* const image = x + n * height * width * channels;
+    for (int64_t place = n * places + first, end = place + count; place < end; ++place) {
+      Taps<kTaps> taps;
+      Find(grid + place * 2, taps);
+      const float* from[kTaps][kTaps];
+      for (int a = 0; a < kTaps; ++a) {
+        for (int b = 0; b < kTaps; ++b)
+          from[a][b] = taps.offset[a][b] < 0 ? zeros.data() : image + taps.offset[a][b] * channels;
+      }
+      float* const to = y + place * channels;
+      int64_t c = 0;
+      for (; c + kBlock <= channels; c += kBlock)
+        SumTaps<kTaps, kBlock>(from, taps.down, taps.across, c, to);
+      for (; c < channels; ++c) SumTaps<kTaps, 1>(from, taps.down, taps.across, c, to);
+    }
+  }
+
+  template <int kTaps>
+  void Chunk(const float* x, const float* grid, float* y, int64_t n, int64_t first,
+             int64_t count) const {
+    last ? Pixels<kTaps>(x, grid, y, n, first, count) : Planes<kTaps>(x, grid, y, n, first, count);
   }
 
   void Run(const void* const* in, void* const* out, const RunContext& context) const {
@@ -127,17 +185,20 @@ Result<BoundKernel> BindGridSample(const KernelCall& call, const BindOptions& op
   GridSampleState state;
   EVOQ_ASSIGN(state.sampling, GridSamplingOf(call.attrs));
   const Shape &x = call.inputs[0].shape, &grid = call.inputs[1].shape;
+  const auto [channels, height, width] = PlaneOf(x, ChannelsLast(call));
+  state.last = ChannelsLast(call) && channels.value > 1;
   state.batch = x[0].value;
-  state.channels = x[1].value;
-  state.height = x[2].value;
-  state.width = x[3].value;
+  state.channels = channels.value;
+  state.height = height.value;
+  state.width = width.value;
   state.places = grid[1].value * grid[2].value;
+  if (state.last) state.zeros.resize(static_cast<size_t>(state.channels));
   const double taps = state.sampling.mode == GridMode::kCubic ? 16 : 4;
-  state.grain =
-      Grain(state.batch * state.chunks(),
-            static_cast<double>(kPlaces) * (30 + taps * 0.7 * static_cast<double>(state.channels)),
-            options.threads);
-  return BoundKernel::Of(state);
+  state.grain = Grain(state.batch * state.chunks(),
+                      static_cast<double>(kPlaces) * (30 + taps * (state.last ? 0.1 : 0.7) *
+                                                               static_cast<double>(state.channels)),
+                      options.threads);
+  return BoundKernel::Of(std::move(state));
 }
 
 }  // namespace

@@ -32,10 +32,23 @@ Tensor Expected(const GridSampling& sampling, const Tensor& x, const Tensor& gri
   return y;
 }
 
+// Of [N, C, H, W], as [N, H, W, C].
+Tensor WithChannelsLast(const Tensor& x) {
+  const auto n = x.sizes();
+  Tensor y = Tensor::Allocate(TensorType(DType::kFloat32, Shape{n[0], n[2], n[3], n[1]}));
+  for (int64_t i = 0; i < x.elements(); ++i) {
+    const int64_t plane = n[2] * n[3], pixel = i % plane, c = i / plane % n[1],
+                  image = i / plane / n[1];
+    y.mutable_data<float>()[(image * plane + pixel) * n[1] + c] = x.data<float>()[i];
+  }
+  return y;
+}
+
 TEST(GridSampleKernel, ModesAndPaddings) {
   const std::vector<int64_t> shapes[][2] = {
-      {{1, 3, 4, 5}, {1, 2, 3, 2}},    {{2, 5, 9, 7}, {2, 8, 8, 2}}, {{1, 2, 1, 1}, {1, 5, 13, 2}},
-      {{3, 1, 6, 20}, {3, 1, 129, 2}}, {{1, 0, 2, 2}, {1, 3, 3, 2}}, {{2, 2, 2, 2}, {2, 0, 3, 2}}};
+      {{1, 3, 4, 5}, {1, 2, 3, 2}},    {{2, 5, 9, 7}, {2, 8, 8, 2}},  {{1, 2, 1, 1}, {1, 5, 13, 2}},
+      {{3, 1, 6, 20}, {3, 1, 129, 2}}, {{2, 35, 5, 6}, {2, 4, 7, 2}}, {{1, 0, 2, 2}, {1, 3, 3, 2}},
+      {{2, 2, 2, 2}, {2, 0, 3, 2}}};
   for (const auto& [xs, gs] : shapes) {
     for (const char* mode : {"nearest", "linear", "cubic"}) {
       for (const char* padding : {"zeros", "border", "reflection"}) {
@@ -57,8 +70,15 @@ TEST(GridSampleKernel, ModesAndPaddings) {
           t.outputs = {TensorType(DType::kFloat32, Shape{xs[0], xs[1], gs[1], gs[2]})};
           const auto sampling = GridSamplingOf(t.attrs);
           ASSERT_TRUE(sampling);
-          ExpectKernel(kGridSampleKernel, t, {Expected(*sampling, x, grid)},
-                       fmt::format("{} {} {} {}", Shape(xs).ToString(), mode, padding, corners));
+          const Tensor y = Expected(*sampling, x, grid);
+          const std::string what =
+              fmt::format("{} {} {} {}", Shape(xs).ToString(), mode, padding, corners);
+          ExpectKernel(kGridSampleKernel, t, {y}, what);
+          t.attrs.Set("channels_last", int64_t{1});
+          t.inputs[0] = WithChannelsLast(x);
+          const Tensor last = WithChannelsLast(y);
+          t.outputs = {last.type()};
+          ExpectKernel(kGridSampleKernel, t, {last}, what + ", channels last");
         }
       }
     }

@@ -51,7 +51,17 @@ int64_t Inside(const GridSampling& s, T at, int64_t size) {
     at = std::nearbyint(Mirrored(s, at, static_cast<T>(size)));
   const T last = static_cast<T>(size - 1);
   if (s.padding == GridPadding::kZeros && !(at >= 0 && at <= last)) return -1;
-  return static_cast<int64_t>(std::fmin(std::fmax(at, T{0}), last));
+  const T low = at > 0 ? at : 0;  // of NaN too
+  return static_cast<int64_t>(low < last ? low : last);
+}
+
+// std::floor, which older instruction sets have a call for.
+template <typename T>
+T Floored(T v) {
+  constexpr T kWhole = T{1 << 23};  // floats beyond have no fraction
+  if (!(v > -kWhole && v < kWhole)) return std::floor(v);
+  const T whole = static_cast<T>(static_cast<int32_t>(v));
+  return whole > v ? whole - 1 : whole;
 }
 
 template <typename T>
@@ -63,7 +73,7 @@ GridTaps<T> TapsAt(const GridSampling& s, T coordinate, int64_t size) {
   if (s.mode != GridMode::kCubic && s.padding == GridPadding::kBorder)
     at = std::fmin(std::fmax(at, T{0}), n - 1);
   if (s.mode != GridMode::kCubic && s.padding == GridPadding::kReflection) at = Mirrored(s, at, n);
-  const T base = std::floor(at), t = at - base;
+  const T base = Floored(at), t = at - base;
   if (s.mode == GridMode::kNearest) {
     taps.index[0] = Inside(s, std::nearbyint(at), size);
   } else if (s.mode == GridMode::kLinear) {
