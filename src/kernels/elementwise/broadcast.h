@@ -104,7 +104,14 @@ class RowsBehind {
     if (repeats() && written_) return room_;
     written_ = true;
     for (int64_t i = 0; i < rows; ++i) {
-      for (int64_t j = 0; j < n_; ++j) room_[i * n_ + j] = x_[(r + i) * distance_ + j * step_];
+      const T* const from = x_ + (r + i) * distance_;
+      T* const to = room_ + i * n_;
+      if (step_ == 0) {
+        const T one = *from;
+        for (int64_t j = 0; j < n_; ++j) to[j] = one;
+      } else {
+        for (int64_t j = 0; j < n_; ++j) to[j] = from[j];
+      }
     }
     return room_;
   }

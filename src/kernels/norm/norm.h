@@ -50,6 +50,13 @@ struct ByteSoftmax {
   int32_t zero_y;
 };
 
+// What a sum of bytes becomes: RoundToInteger((sum - zero_sum) * multiplier, zero, 0, 255).
+struct ByteMean {
+  int32_t zero_sum;
+  float multiplier;
+  int32_t zero;
+};
+
 struct NormTable {
   // `rows` rows of n contiguous values: m = MaxF(x), e = ExpF(x - m), s = SumF(e); y = e * (1 / s),
   // or (x - m) - LogF(s).
@@ -100,8 +107,8 @@ struct NormTable {
   // The same down `width` columns, `stride` values from one of n rows to the next.
   void (*arg_columns)(const float* x, int64_t* y, int64_t n, int64_t stride, int64_t width,
                       bool max, bool last);
-  // Sums of bytes: y[k] (or y[0]) = the sum over places (and the row).
-  void (*sum_bytes)(const uint8_t* x, const ReduceRow& row, int32_t* y);
+  // Means of bytes: y[k] (or y[0]) of the sum over places (and the row).
+  void (*mean_bytes)(const ByteMean& mean, const uint8_t* x, const ReduceRow& row, uint8_t* y);
 };
 EVOQ_ISA_TABLE(NormTable)
 

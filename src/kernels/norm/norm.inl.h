@@ -398,6 +398,19 @@ inline float ReduceContiguous(const float* x, int64_t n) {
   }
 }
 
+// `width` columns, at most kColumns, in registers.
+template <ReduceKind kKind>
+inline void ReduceColumns(const float* x, const ReduceRow& r, int width, float* y) {
+  using F = ReduceFn<kKind>;
+  float acc[kColumns];
+  for (int j = 0; j < width; ++j) acc[j] = F::kStart;
+  for (int64_t i = 0; i < r.places; ++i) {
+    const float* const p = x + r.offsets[i];
+    for (int j = 0; j < width; ++j) acc[j] = F::Combine(acc[j], F::Term(p[j]));
+  }
+  for (int j = 0; j < width; ++j) y[j] = F::Result(acc[j], r.count);
+}
+
 template <ReduceKind kKind>
 void ReduceOne(const float* x, const ReduceRow& r, float* y) {
   using F = ReduceFn<kKind>;
@@ -409,20 +422,8 @@ void ReduceOne(const float* x, const ReduceRow& r, float* y) {
     return;
   }
   int64_t k = 0;
-  for (; k + kColumns <= r.row; k += kColumns) {
-    float acc[kColumns];
-    for (int j = 0; j < kColumns; ++j) acc[j] = F::kStart;
-    for (int64_t i = 0; i < r.places; ++i) {
-      const float* p = x + r.offsets[i] + k;
-      for (int j = 0; j < kColumns; ++j) acc[j] = F::Combine(acc[j], F::Term(p[j]));
-    }
-    for (int j = 0; j < kColumns; ++j) y[k + j] = F::Result(acc[j], r.count);
-  }
-  for (int64_t j = k; j < r.row; ++j) y[j] = F::kStart;
-  for (int64_t i = 0; i < r.places; ++i) {
-    for (int64_t j = k; j < r.row; ++j) y[j] = F::Combine(y[j], F::Term(x[r.offsets[i] + j]));
-  }
-  for (int64_t j = k; j < r.row; ++j) y[j] = F::Result(y[j], r.count);
+  for (; k + kColumns <= r.row; k += kColumns) ReduceColumns<kKind>(x + k, r, kColumns, y + k);
+  if (k < r.row) ReduceColumns<kKind>(x + k, r, static_cast<int>(r.row - k), y + k);
 }
 
 void Reduce(ReduceKind kind, const float* x, const ReduceRow& row, float* y) {
@@ -434,19 +435,39 @@ void Reduce(ReduceKind kind, const float* x, const ReduceRow& row, float* y) {
   }
 }
 
-void SumBytes(const uint8_t* x, const ReduceRow& r, int32_t* y) {
+// Within the bounds first, so that the sum's last mantissa bits are the rounded integer.
+inline uint8_t MeanOf(const ByteMean& mean, int32_t sum) {
+  const float low = static_cast<float>(-mean.zero), high = static_cast<float>(255 - mean.zero);
+  float v = static_cast<float>(sum - mean.zero_sum) * mean.multiplier;
+  v = v > low ? v : low;
+  v = v < high ? v : high;
+  return static_cast<uint8_t>(static_cast<int32_t>(ToBits(v + kRoundMagic)) - 0x4B400000 +
+                              mean.zero);
+}
+
+// `width` columns, at most kColumns, in registers.
+inline void MeanColumns(const ByteMean& mean, const uint8_t* x, const ReduceRow& r, int width,
+                        uint8_t* y) {
+  int32_t sums[kColumns] = {};
+  for (int64_t i = 0; i < r.places; ++i) {
+    const uint8_t* const p = x + r.offsets[i];
+    for (int j = 0; j < width; ++j) sums[j] += p[j];
+  }
+  for (int j = 0; j < width; ++j) y[j] = MeanOf(mean, sums[j]);
+}
+
+void MeanBytes(const ByteMean& mean, const uint8_t* x, const ReduceRow& r, uint8_t* y) {
   if (r.row_reduced) {
     uint32_t sum = 0;
     for (int64_t i = 0; i < r.places; ++i) {
       for (int64_t k = 0; k < r.row; ++k) sum += x[r.offsets[i] + k];
     }
-    *y = static_cast<int32_t>(sum);
+    *y = MeanOf(mean, static_cast<int32_t>(sum));
     return;
   }
-  for (int64_t k = 0; k < r.row; ++k) y[k] = 0;
-  for (int64_t i = 0; i < r.places; ++i) {
-    for (int64_t k = 0; k < r.row; ++k) y[k] += x[r.offsets[i] + k];
-  }
+  int64_t k = 0;
+  for (; k + kColumns <= r.row; k += kColumns) MeanColumns(mean, x + k, r, kColumns, y + k);
+  if (k < r.row) MeanColumns(mean, x + k, r, static_cast<int>(r.row - k), y + k);
 }
 
 // The smallest is the largest of what is turned over: `sign` is 1 or -1.
@@ -529,7 +550,7 @@ extern const NormTable kNormTable = {
     .reduce = Reduce,
     .arg_rows = ArgRows,
     .arg_columns = ArgColumns,
-    .sum_bytes = SumBytes,
+    .mean_bytes = MeanBytes,
 };
 #endif
 

@@ -244,7 +244,7 @@ extern const NormTable kNormTable = {
     .reduce = Reduce,
     .arg_rows = ArgRows512,
     .arg_columns = ArgColumns,
-    .sum_bytes = SumBytes,
+    .mean_bytes = MeanBytes,
 };
 
 }  // namespace evoq::avx512

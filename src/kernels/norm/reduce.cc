@@ -1,6 +1,5 @@
 // Reduce* over constant axes, float32, and ReduceMean of quantized uint8 (the average of
 // kernels/requant.h). ArgMax, ArgMin.
-#include "kernels/bounds.h"
 #include "kernels/call_util.h"
 #include "kernels/move/move.h"
 #include "kernels/norm/norm.h"
@@ -174,23 +173,16 @@ std::optional<Reason> RejectMeanBytes(const KernelCall& call) {
 
 struct MeanState {
   Plan plan;
-  float multiplier;
-  int32_t zero_sum;  // count * zero_x
-  OutputBounds bounds;
+  ByteMean mean;
   Isa isa;
   int64_t grain;
 
   void Run(const void* const* in, void* const* out, const RunContext& context) const {
-    const auto sum_bytes = NormTableFor(isa).sum_bytes;
+    const auto mean_bytes = NormTableFor(isa).mean_bytes;
     context.pool.ParallelFor(plan.outputs * BandsOf(plan), grain, [&](int64_t begin, int64_t end) {
-      int32_t sums[kBand];
       ForTasks(plan, begin, end, [&](const ReduceRow& row, int64_t from, int64_t to) {
-        sum_bytes(static_cast<const uint8_t*>(in[0]) + from, row, sums);
-        for (int64_t i = 0; i < (row.row_reduced ? 1 : row.row); ++i) {
-          const float v = static_cast<float>(sums[i] - zero_sum) * multiplier;
-          static_cast<uint8_t*>(out[0])[to + i] =
-              static_cast<uint8_t>(RoundToInteger(v, bounds.zero, 0, 255));
-        }
+        mean_bytes(mean, static_cast<const uint8_t*>(in[0]) + from, row,
+                   static_cast<uint8_t*>(out[0]) + to);
       });
     });
   }
@@ -201,10 +193,10 @@ Result<BoundKernel> BindMeanBytes(const KernelCall& call, const BindOptions& opt
   MeanState state;
   EVOQ_ASSIGN(state.plan, PlanOf(call));
   const double count = static_cast<double>(state.plan.count);
-  state.multiplier = static_cast<float>(static_cast<double>(ScaleOf(x)) /
-                                        (static_cast<double>(ScaleOf(y)) * count));
-  state.zero_sum = static_cast<int32_t>(state.plan.count) * ZeroOf(x);
-  state.bounds.zero = ZeroOf(y);
+  state.mean = {.zero_sum = static_cast<int32_t>(state.plan.count) * ZeroOf(x),
+                .multiplier = static_cast<float>(static_cast<double>(ScaleOf(x)) /
+                                                 (static_cast<double>(ScaleOf(y)) * count)),
+                .zero = ZeroOf(y)};
   state.isa = options.isa;
   state.grain = GrainOf(state.plan, options.threads);
   return BoundKernel::Of(std::move(state));
