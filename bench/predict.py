@@ -6,7 +6,7 @@
     bench/predict.py watch -o DIR [--threads 1,2]
         forecasts and measures each network of DIR: DIR/NAME.T.json
     bench/predict.py fit   -o DIR
-        src/predict/efficiency.inc from those (predict_fit.py)
+        src/predict/efficiency.inc from those (predict_fit.py); --families REGEX: of some kernels
     bench/predict.py files -o DIR --data DATA
         quantizes the zoo's models and those of DATA/models, of which fit saw none
     bench/predict.py bench -o DIR --data DATA
@@ -172,8 +172,17 @@ def fit(args):
             print(str(e).strip(), file=sys.stderr)
     known = predict_fit.read(INC)
     constants = predict_fit.fit(steps, known)
-    fitted = {on for on, _ in constants}  # those of other cores stay as they are
-    kept = {key: row for key, row in known.items() if key[0] not in fitted}
+    if args.families:
+        constants = {k: row for k, row in constants.items() if re.fullmatch(args.families, k[1])}
+        for (on, family), (times, shared, spread) in constants.items():
+            shares = [s for s in steps if s.on == on and s.family == family and s.threads > 1]
+            if not shares and (on, family) in known:  # nothing new is known of threads
+                shared = known[on, family][1]
+            constants[on, family] = (times, shared, max(spread, 0.15))
+        kept = known
+    else:
+        fitted = {on for on, _ in constants}  # those of other cores stay as they are
+        kept = {key: row for key, row in known.items() if key[0] not in fitted}
     predict_fit.write(kept | constants, INC)
     print(f"{len(steps)} steps of {len({s.net for s in steps})} networks")
     for (on, family), (times, (shared, fork, remote), spread) in sorted(constants.items()):
@@ -523,6 +532,7 @@ def main():
     parser.add_argument("-o", "--out", default="predict_nets")
     parser.add_argument("--data", default=os.environ.get("EVOQ_DATA", "data"))
     parser.add_argument("--only", default="")
+    parser.add_argument("--families", help="of fit: a regular expression; others keep theirs")
     parser.add_argument(
         "--tag",
         default="",

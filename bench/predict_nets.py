@@ -624,6 +624,64 @@ def selections(rng, seed):
     return g.model("selections")
 
 
+def lines(rng, seed):
+    """Depthwise convolutions that are not 3 x 3, 5 x 5 or 7 x 7: of one dimension, dilated, with
+    strides, long."""
+    g = Graph(FLOAT, seed)
+    channels, flat = int(pick(rng, 16, 24, 32, 64, 144, 256)), rng.random() < 0.5
+    sizes = [1, int(pick(rng, 100, 400, 2000))] if flat else [int(pick(rng, 8, 14, 28, 56))] * 2
+    x = g.input([1, channels, *sizes])
+    for _ in range(4):
+        kernel = [1, int(pick(rng, 3, 9, 15, 31))]
+        if not flat:
+            kernel = [int(k) for k in pick(rng, (3, 1), (1, 3), (9, 9), (1, 11), (11, 1), (2, 2))]
+        d = int(pick(rng, 1, 1, 2, 4)) if flat else 1
+        stride = [1, int(pick(rng, 1, 1, 2))] if flat else [1, 1]
+        w = (g.rng.standard_normal((channels, 1, *kernel)) * 0.2).astype(np.float32)
+        y = g.op(
+            "Conv",
+            [x.name, g.const(w), g.const(np.zeros(channels, np.float32))],
+            kernel_shape=kernel,
+            pads=[kernel[0] // 2, d * (kernel[1] // 2)] * 2,
+            dilations=[1, d],
+            strides=stride,
+            group=channels,
+        )
+        x = g.activate(Value(y, channels), pick(rng, "relu", "silu"))
+        x = g.conv(x, channels, 1)
+    g.output(x)
+    return g.model("lines")
+
+
+def rows(rng, seed):
+    """Steps whose time is in their rows: short ones that are joined, repeated, broadcast, compared,
+    normalized and added up, and columns; samples at places of an image."""
+    g = Graph(FLOAT, seed)
+    i64 = lambda *v: g.const(np.array(v, np.int64))
+    a, b, c = int(pick(rng, 8, 40, 120)), int(pick(rng, 12, 50, 200)), int(pick(rng, 6, 16, 60, 96))
+    x = g.input([1, a, b, c], channels=c)
+    y = g.op("Relu", [x.name])
+    one = g.op("ReduceMax", [y], axes=[3], keepdims=1)
+    y = g.op("Mul", [y, one])
+    y = g.op("Add", [y, g.op("ReduceMean", [y], axes=[2], keepdims=1)])
+    y = g.op("Sub", [y, g.op("ReduceMean", [y], axes=[1], keepdims=1)])
+    filled = g.op("Expand", [one, i64(1, a, b, c)])
+    y = g.op("Where", [g.op("Greater", [y, filled]), y, filled])
+    y = g.op("Mul", [y, g.const(g.rng.standard_normal((a, 1, c)).astype(np.float32))])
+    ones = g.const(np.ones(c, np.float32))
+    y = g.op("LayerNormalization", [y, ones, g.const(np.zeros(c, np.float32))], axis=-1)
+    parts = [one, g.op("ReduceMin", [y], axes=[3], keepdims=1)]
+    g.output(Value(g.op("Concat", [*parts, *parts[:1]], axis=3), 3))
+    g.output(Value(g.op("Concat", [y, one], axis=3), c + 1))
+    g.output(Value(g.op("ReduceSum", [y, i64(1, 2)], keepdims=1), c))
+    place = g.op("Tanh", [g.op("Concat", [one, parts[1]], axis=3)])
+    image = g.conv(g.input([1, 3, 32, 40], "image"), int(pick(rng, 8, 16, 48)), 3, act="relu")
+    g.output(Value(g.op("GridSample", [image.name, place], align_corners=0), image.channels))
+    plane = g.input([1, int(pick(rng, 1, 4)), 20, 30], "plane")
+    g.output(Value(g.op("GridSample", [plane.name, place], align_corners=1), plane.channels))
+    return g.model("rows")
+
+
 KINDS = [
     (plain, 14),
     (bottleneck, 6),
@@ -641,6 +699,8 @@ KINDS = [
     (pools, 6),
     (rotary, 8),
     (selections, 6),
+    (lines, 8),
+    (rows, 8),
 ]
 
 

@@ -115,6 +115,12 @@ bool MayCount(const CostInput& input, double run_ns) {
          kShare * run_ns;
 }
 
+// A step with the multiply-adds of one of its `runs`, which it counts together.
+Step OfOneRun(Step step, int64_t runs) {
+  step.macs /= std::max<int64_t>(runs, 1);
+  return step;
+}
+
 // Every step's cost and their sum.
 void Estimate(const Runnable& executor, const MachineLimits& limits, SchemeForecast& scheme) {
   const Program& program = executor.program();
@@ -132,7 +138,8 @@ void Estimate(const Runnable& executor, const MachineLimits& limits, SchemeForec
   std::vector<StepCost> costs;
   const std::set<int> extended = ExtendedInPlace(executor);
   for (size_t i = 0; i < program.steps.size(); ++i) {
-    CostInput input(*program.graph, program.steps[i], executor.plans()[i], run_bytes);
+    const Step step = OfOneRun(program.steps[i], step_runs.empty() ? 1 : step_runs[i]);
+    CostInput input(*program.graph, step, executor.plans()[i], run_bytes);
     input.extends = extended.contains(input.node.outputs[0].index);
     cuts.push_back(CutOf(input, limits.isa, pool));
     costs.push_back(CostOf(input, rates, cuts[i], pool.threads()));

@@ -147,11 +147,12 @@ std::string ToText(const Forecast& forecast) {
   if (!forecast.schemes.empty() && !forecast.schemes[0].unknown.empty()) {
     const std::vector<std::string>& steps = forecast.schemes[0].unknown;
     const std::span<const std::string> first(steps.data(), std::min<size_t>(steps.size(), 3));
+    const bool one = steps.size() == 1;
     out += FormatPrintable(
-        "  float32: {} step{} ({}{}) run by definition, for want of a kernel; their time is not "
+        "  float32: {} step{} ({}{}) {} by definition, for want of a kernel; {} time is not "
         "known\n",
-        steps.size(), steps.size() == 1 ? "" : "s", Joined(first, ", "),
-        steps.size() > first.size() ? ", ..." : "");
+        steps.size(), one ? "" : "s", Joined(first, ", "),
+        steps.size() > first.size() ? ", ..." : "", one ? "runs" : "run", one ? "its" : "their");
   }
   for (const SchemeForecast& s : forecast.schemes) {
     std::string told;

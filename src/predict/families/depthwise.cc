@@ -1,5 +1,6 @@
 // Depthwise convolutions: each output is a sum over taps, vectors run over channels.
 #include <algorithm>
+#include <cmath>
 
 #include "base/math.h"
 #include "kernels/dwconv/dwconv_call.h"
@@ -19,6 +20,22 @@ int64_t OwnKernel(const CostInput& input, bool quads) {
   return quads || kernel == w.kernel ? kernel : 0;
 }
 
+// Kernels that have no code of their own: seven outputs of a line at a time, by a table of the
+// pixels under them. Cycles, as measured: of a tile a pixel's place in the table, of a tile's 16
+// channels what begins and ends, and of each tap seven multiply-adds; bytes are made floats first.
+double LineCycles(const DwShape& shape, bool bytes) {
+  constexpr double kOutputs = 7;
+  const WindowDim &h = shape.h, &w = shape.w;
+  const double step = static_cast<double>(w.stride == 1 ? 1 : w.stride),
+               reach = static_cast<double>((w.kernel - 1) * (w.stride == 1 ? 1 : w.dilation)),
+               places = static_cast<double>(h.kernel) * ((kOutputs - 1) * step + reach + 1),
+               taps = static_cast<double>(shape.taps());
+  const double tiles =
+      static_cast<double>(shape.batch * h.out) * std::ceil(static_cast<double>(w.out) / kOutputs);
+  const double block = bytes ? 90 + 9 * taps : 30 + kOutputs * taps;
+  return tiles * (5 * places + static_cast<double>(CeilDiv(shape.channels, 16)) * block);
+}
+
 // lanes: channels of one vector; quads: an integer instruction sums four taps of a column.
 template <int64_t kLanes, bool kQuads>
 void Count(const CostInput& input, const Rates& rates, Terms& terms) {
@@ -28,23 +45,16 @@ void Count(const CostInput& input, const Rates& rates, Terms& terms) {
                 across = w.back();
   const int64_t pixels = input.out_elements() / std::max<int64_t>(channels, 1);
   const int64_t own = OwnKernel(input, kQuads);
-  const int64_t along = std::max(height, across), lines = std::min(height, across);
-  const int64_t taps = !kQuads   ? across * height
-                       : own > 0 ? own * CeilDiv(own, 4)
-                                 : lines * CeilDiv(along, 4);
   const double blocks = static_cast<double>(CeilDiv(channels, kLanes));
+  if (const auto shape = DwShapeOf(input.args.call); own == 0 && shape) {
+    terms[kTiles] = LineCycles(*shape, kQuads) * rates.cycle_ns;
+    CountOutputs(input, rates, terms);
+    return CountBytes(input, rates, terms);
+  }
+  const int64_t taps = kQuads ? own * CeilDiv(own, 4) : across * height;
   terms[kArithmetic] = static_cast<double>(pixels * taps) * blocks *
                        static_cast<double>(kLanes / 16) * rates.cycle_ns;
   terms[kFeed] = static_cast<double>(pixels) * blocks * rates.cycle_ns;
-  // Of each block of channels, as measured: of bytes what begins and ends, operands of a line of
-  // the window and dot products of its groups of taps; of others setting up, a line and a tap.
-  if (own == 0) {
-    const double steps =
-        kQuads ? 0.67 + 0.34 * static_cast<double>(lines) + 0.13 * static_cast<double>(taps)
-               : 6 + 2 * static_cast<double>(height) + 0.1 * static_cast<double>(taps);
-    terms[kTiles] = static_cast<double>(pixels) * static_cast<double>(CeilDiv(channels, 16)) *
-                    steps * rates.cycle_ns;
-  }
   if (channels % 16 != 0)
     terms[kCopies] =
         10 * static_cast<double>(pixels) * rates.cycle_ns;  // one by one, or under a mask

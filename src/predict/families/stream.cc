@@ -35,6 +35,36 @@ void CountPartsOfConstants(const CostInput& input, const Rates& rates, Terms& te
   terms[kWeights] = rates.stream_ns(std::min(static_cast<double>(input.weight_bytes()), out), out);
 }
 
+// Of what rows of a broadcast take: those that a kernel begins, and elements that it writes out so
+// that several rows are one (kernels/elementwise/broadcast.h).
+struct BroadcastRows {
+  int64_t rows = 0, written = 0, written_rows = 0;
+};
+
+BroadcastRows RowsOf(const BroadcastPlan& plan, bool bytes) {
+  const int64_t n = std::max<int64_t>(plan.inner, 1), rows = plan.elements / n;
+  if (plan.outer_rank == 0 || n >= kMiddleRow) return {rows};
+  const int last = plan.outer_rank - 1;
+  const auto lies = [&](size_t k) { return plan.step[k] == 1 && plan.stride[last][k] == n; };
+  const auto repeats = [&](size_t k) { return plan.stride[last][k] == 0; };
+  bool together = n < kShortRow;
+  if (bytes) {
+    together = n % 64 != 0 && ((lies(0) && repeats(1) && plan.step[1] == 1) ||
+                               (lies(1) && repeats(0) && plan.step[0] == 1));
+  } else if (!together) {
+    together = (lies(0) || repeats(0)) && (lies(1) || repeats(1));
+  }
+  if (!together) return {rows};
+  const int64_t most = std::min(kWrittenOut / n, plan.outer[last]),
+                groups = rows / std::max<int64_t>(plan.outer[last], 1);
+  BroadcastRows found{groups * CeilDiv(plan.outer[last], std::max<int64_t>(most, 1))};
+  for (size_t k = 0; k < 2; ++k) {
+    if (!lies(k)) found.written += repeats(k) ? groups * most * n : plan.elements;
+  }
+  found.written_rows = found.written / n;
+  return found;
+}
+
 // Rows along which both inputs go on or stand still. A rotary embedding has tables for all places.
 void CountBinary(const CostInput& input, const Rates& rates, Terms& terms) {
   Count(input, rates, terms);
@@ -43,13 +73,33 @@ void CountBinary(const CostInput& input, const Rates& rates, Terms& terms) {
   if (input.args.inputs.size() < 2) return;
   const auto plan = PlanBroadcast(input.args.inputs[0].shape, input.args.inputs[1].shape,
                                   input.args.outputs[0].shape);
-  if (plan && plan->inner > 0)
-    terms[kRows] = static_cast<double>(plan->elements / plan->inner) * rates.cycle_ns;
+  if (!plan) return;
+  const BroadcastRows rows = RowsOf(*plan, input.args.inputs[0].dtype == DType::kUint8);
+  terms[kRows] = static_cast<double>(rows.rows) * rates.cycle_ns;
+  // Written out four elements at a time, and a row begun.
+  terms[kCopies] = static_cast<double>(rows.written / 4 + 4 * rows.written_rows) * rates.cycle_ns;
+}
+
+// Comparisons and choices: a choice has three inputs.
+void CountLogic(const CostInput& input, const Rates& rates, Terms& terms) {
+  Count(input, rates, terms);
+  terms[kRows] = 0;
+  const std::vector<TensorType>& in = input.args.inputs;
+  const Shape& y = input.args.outputs[0].shape;
+  int64_t inner = 0, elements = 0;
+  if (in.size() == 2) {
+    if (const auto plan = PlanBroadcast(in[0].shape, in[1].shape, y))
+      inner = plan->inner, elements = plan->elements;
+  } else if (in.size() == 3) {
+    if (const auto plan = PlanBroadcastOf<3>({&in[0].shape, &in[1].shape, &in[2].shape}, y))
+      inner = plan->inner, elements = plan->elements;
+  }
+  if (inner > 0) terms[kRows] = static_cast<double>(elements / inner) * rates.cycle_ns;
 }
 
 // Moves of `runs` pieces that lie in order on both sides.
-void CountRuns(const CostInput& input, const Rates& rates, int64_t runs, Terms& terms) {
-  terms[kRows] = static_cast<double>(runs) * rates.cycle_ns;
+void CountRuns(const CostInput& input, const Rates& rates, double runs, Terms& terms) {
+  terms[kRows] = runs * rates.cycle_ns;
   CountBytes(input, rates, terms);
   CountPartsOfConstants(input, rates, terms);
 }
@@ -73,13 +123,18 @@ int64_t AxisOf(const CostInput& input, const TensorType& type) {
 void CountParts(const CostInput& input, const Rates& rates, Terms& terms) {
   const bool split = input.node.op == "Split";
   const std::vector<TensorType>& parts = split ? input.args.outputs : input.args.inputs;
-  int64_t runs = 1;
+  // Parts of a few bytes that a register holds are written without a call, some of them at a time.
+  constexpr double kOfOneRegister = 1.0 / 6;
+  double runs = 1;
   if (split || input.node.op == "Concat") {
     runs = 0;
     for (const TensorType& part : parts) {
       const int64_t elements = input.Elements(part);
-      if (elements > 0 && part.shape.rank() > 0)
-        runs += elements / std::max<int64_t>(Behind(part, AxisOf(input, part) - 1), 1);
+      if (elements == 0 || part.shape.rank() == 0) continue;
+      const int64_t run = std::max<int64_t>(Behind(part, AxisOf(input, part) - 1), 1),
+                    bytes = run * DTypeBits(part.dtype) / 8;
+      const bool one = !split && (bytes == 1 || bytes == 2 || bytes == 4 || bytes == 8);
+      runs += static_cast<double>(elements / run) * (one ? kOfOneRegister : 1);
     }
   }
   CountRuns(input, rates, runs, terms);
@@ -108,10 +163,12 @@ void CountView(const CostInput& input, const Rates& rates, Terms& terms) {
                            : Result<std::vector<int64_t>>();
     const bool strided =
         steps && std::any_of(steps->begin(), steps->end(), [](int64_t s) { return s != 1; });
-    const bool repeated = axis >= 0 && x.shape[static_cast<int>(axis)].value == 1;
+    // One value, repeated, is a run too.
+    const bool repeated = axis >= 0 && x.shape[static_cast<int>(axis)].value == 1 && run > 1;
     if (axis >= 0 && !strided && !repeated) run = Behind(y, axis - 1);
   }
-  CountRuns(input, rates, input.out_elements() / std::max<int64_t>(run, 1), terms);
+  CountRuns(input, rates, static_cast<double>(input.out_elements() / std::max<int64_t>(run, 1)),
+            terms);
 }
 
 // One value after the other.
@@ -141,7 +198,7 @@ void CountAttention(const CostInput& input, const Rates& rates, Terms& terms) {
 void CountGather(const CostInput& input, const Rates& rates, Terms& terms) {
   const TensorType& x = input.args.inputs[0];
   const int64_t run = input.node.op == "Gather" ? Behind(x, AxisOf(input, x)) : 1;
-  CountRuns(input, rates, input.out_elements() / run, terms);
+  CountRuns(input, rates, static_cast<double>(input.out_elements() / run), terms);
 }
 
 // Windows over channels-last values. What is left beside whole vectors of channels goes one by one.
@@ -156,13 +213,73 @@ void CountPool(const CostInput& input, const Rates& rates, Terms& terms) {
   terms[kTiles] = static_cast<double>(pixels * taps * (channels % 16)) * rates.cycle_ns;
 }
 
-// One pass over each row, or two: rows of the axes that are summed over.
+// Which axes of input 0 a reduction leaves out: those of input 1, or of an attribute.
+std::vector<bool> ReducedAxes(const CostInput& input) {
+  const int64_t rank = input.args.inputs[0].shape.rank();
+  std::vector<int64_t> axes;
+  if (!input.node.op.starts_with("Reduce")) {
+    axes = {input.node.attrs.Int("axis", input.node.op == "TopK" ? -1 : 0)};
+  } else if (input.args.constants.size() > 1 && input.args.constants[1] != nullptr) {
+    axes = ToInt64s(*input.args.constants[1]).value_or(axes);
+  }
+  std::vector<bool> reduced(static_cast<size_t>(rank), axes.empty());
+  for (int64_t axis : axes) {
+    if (axis < 0) axis += rank;
+    if (axis >= 0 && axis < rank) reduced[static_cast<size_t>(axis)] = true;
+  }
+  return reduced;
+}
+
+// Where the last axis is left out: a pass over each run of the axes that go with it, and one over
+// what fills no vector; the largest of short rows are found in columns. Else whole rows are added
+// up, by bands of columns, of which those beside whole blocks of 64 are a short loop for each
+// place.
 void CountReduce(const CostInput& input, const Rates& rates, Terms& terms) {
   Count(input, rates, terms);
-  terms[kRows] = static_cast<double>(std::min(input.out_elements(),
-                                              input.in_elements() / LastOf(input.args.inputs[0]))) *
-                 rates.cycle_ns;
-  terms[kTiles] = 10 * static_cast<double>(input.out_elements()) * rates.cycle_ns / 16;
+  constexpr int64_t kBand = 256, kBlock = 64;
+  constexpr int64_t kInRegisters = 4, kTurned = 32;
+  constexpr double kShortLoop = 0.15;  // of what beginning a row takes
+  const std::vector<int64_t> sizes = input.args.inputs[0].shape.sizes();
+  const std::vector<bool> reduced = ReducedAxes(input);
+  const bool along = !reduced.empty() && reduced.back();
+  int64_t row = 1;
+  for (size_t i = sizes.size(); i > 0 && (sizes[i - 1] == 1 || reduced[i - 1] == along); --i)
+    row *= sizes[i - 1];
+  const int64_t elements = std::max<int64_t>(along ? input.in_elements() : input.out_elements(), 1);
+  row = std::max<int64_t>(row, 1);
+  double rows = static_cast<double>(elements / row);
+  if (!along) {
+    const double places = static_cast<double>(input.in_elements()) / static_cast<double>(elements);
+    rows *=
+        static_cast<double>(CeilDiv(row, kBand)) + (row % kBlock != 0 ? kShortLoop * places : 0);
+  }
+  terms[kRows] = rows * rates.cycle_ns;
+  if (input.node.op.starts_with("Arg")) {
+    if (along && row <= kTurned) {
+      terms[kRows] = 0;
+      terms[kCopies] = 2 * static_cast<double>(input.in_elements()) * rates.cycle_ns;
+    }
+  } else if (along && row % 16 != 0 && row > kInRegisters) {
+    terms[kTiles] = 4 * rows * rates.cycle_ns;
+  }
+}
+
+// What of a row fills no vector is added up by itself.
+void CountLayerNorm(const CostInput& input, const Rates& rates, Terms& terms) {
+  Count(input, rates, terms);
+  if (LastOf(input.args.inputs[0]) % 16 != 0) terms[kTiles] = 10 * terms[kRows];
+}
+
+// Of each place where its taps are, then a sum over them for each channel: of planes value by
+// value, of channels last by vectors. Cycles, as measured.
+void CountGridSample(const CostInput& input, const Rates& rates, Terms& terms) {
+  const bool last = input.node.attrs.Int("channels_last", 0) != 0;
+  const std::string mode = input.node.attrs.String("mode", "linear");
+  const int64_t taps = mode.ends_with("cubic") ? 16 : 4,
+                places = input.Elements(input.args.inputs[1]) / 2, outputs = input.out_elements();
+  terms[kRows] = 60 * static_cast<double>(places) * rates.cycle_ns;
+  terms[kArithmetic] = static_cast<double>(outputs * taps) * (last ? 0.35 : 1.4) * rates.cycle_ns;
+  CountBytes(input, rates, terms);
 }
 
 // Axes that stay together are one. Runs of the last one where it stays last or, where it moves,
@@ -254,12 +371,13 @@ void CountReference(const CostInput& input, const Rates& rates, Terms& terms) {
 }  // namespace
 
 extern const CostFamily kFamilyPoolInt8, kFamilyPoolBf16, kFamilyPoolFloat, kFamilyResize,
-    kFamilyNormalizeBf16, kFamilyNormalize, kFamilyAttention, kFamilySoftmaxBf16, kFamilySoftmax,
-    kFamilyReduce, kFamilyBinaryByte, kFamilyBinaryBf16, kFamilyBinaryFloat, kFamilyCheapUnary,
-    kFamilyUnaryByte, kFamilyUnaryBf16, kFamilyErf, kFamilyTanh, kFamilyCurve, kFamilyUnaryFloat,
-    kFamilyQuantize, kFamilyDequantize, kFamilyDynamicQuantize, kFamilyCast, kFamilyTranspose,
-    kFamilyBlocks, kFamilyCopy, kFamilyGather, kFamilyMove, kFamilyPad, kFamilyCompare,
-    kFamilyReference, kFamilyOther;
+    kFamilyGridSample, kFamilyNormalizeBf16, kFamilyLayerNorm, kFamilyNormalize, kFamilyAttention,
+    kFamilySoftmaxBf16, kFamilySoftmax, kFamilyReduce, kFamilyBinaryByte, kFamilyBinaryBf16,
+    kFamilyBinaryFloat, kFamilyCheapUnary, kFamilyUnaryByte, kFamilyUnaryBf16, kFamilyErf,
+    kFamilyTanh, kFamilyCurve, kFamilyUnaryFloat, kFamilyQuantize, kFamilyDequantize,
+    kFamilyDynamicQuantize, kFamilyCast, kFamilyTranspose, kFamilyBlocks, kFamilyCopy,
+    kFamilyGather, kFamilyMove, kFamilyPad, kFamilyLogic, kFamilyCompare, kFamilyReference,
+    kFamilyOther;
 const CostFamily kFamilyPoolInt8 = {
     .name = "pool_int8",
     .kernels = "*maxpool_u8 *avgpool_u8",
@@ -284,6 +402,16 @@ const CostFamily kFamilyNormalizeBf16 = {
     .name = "normalize_bf16",
     .kernels = "*_norm_bf16",
     .count = Count,
+};
+const CostFamily kFamilyGridSample = {
+    .name = "grid_sample",
+    .kernels = "grid_sample_*",
+    .count = CountGridSample,
+};
+const CostFamily kFamilyLayerNorm = {
+    .name = "layer_norm",
+    .kernels = "layer_norm_f32 rms_norm_f32",
+    .count = CountLayerNorm,
 };
 const CostFamily kFamilyNormalize = {
     .name = "normalize",
@@ -415,6 +543,11 @@ const CostFamily kFamilyPad = {
     .name = "pad",
     .kernels = "pad",
     .count = Count,
+};
+const CostFamily kFamilyLogic = {
+    .name = "logic",
+    .kernels = "Equal Greater GreaterOrEqual Less LessOrEqual And Or Xor Where",
+    .count = CountLogic,
 };
 const CostFamily kFamilyCompare = {
     .name = "compare",
