@@ -116,7 +116,10 @@ class Planner {
     for (size_t i : {0, 1, 3}) {
       if (!node.input(i).valid()) continue;
       if (graph_.value(node.input(i)).is_constant())
-        return Reason{"constant-input", "an operand is a constant"};
+        return Reason{"constant-input",
+                      i == 0 ? "the first operand is a constant: integer kernels take weights as "
+                               "the second one"
+                             : "an operand is a constant"};
       if (!ranges_.count(NameOf(node.input(i)))) return NoRange(node.input(i));
     }
     return NeedsOutputRange(node);

@@ -86,7 +86,9 @@ TEST(Static, SentencesOfWhatStaysFloat) {
       "2]\ninput %v: float32[2]\n";
   EXPECT_EQ(reason(pair, "MatMul(%x, %r)", x), "no-range: r was not calibrated");
   EXPECT_EQ(reason(pair, "MatMul(%r, %x)", x), "no-range: r was not calibrated");
-  EXPECT_EQ(reason(pair, "MatMul(%k, %x)", x), "constant-input: an operand is a constant");
+  EXPECT_EQ(reason(pair, "MatMul(%k, %x)", x),
+            "constant-input: the first operand is a constant: integer kernels take weights as the "
+            "second one");
   EXPECT_EQ(reason(pair, "MatMul(%x, %x, _, %r)", x), "no-range: r was not calibrated");
   EXPECT_EQ(reason(pair, "MatMul(%x, %v)", x),
             "weights-not-constant: the weight is computed, but not as a matrix of float32");

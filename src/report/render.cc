@@ -110,6 +110,13 @@ std::string FirstOf(const std::vector<std::string>& names) {
       names.size() > kShown ? fmt::format(", ... {} more", names.size() - kShown) : "");
 }
 
+// Names of up to 40 characters; of longer ones the beginning and the end, which tell them apart.
+std::string Shortened(const std::string& name) {
+  constexpr size_t kMost = 40, kFirst = 12, kLast = 25;
+  if (name.size() <= kMost) return name;
+  return name.substr(0, kFirst) + "..." + name.substr(name.size() - kLast);
+}
+
 }  // namespace
 
 std::string ToText(const TimeLedger& ledger) {
@@ -182,9 +189,9 @@ std::string ToText(const StepProfile& profile, const Limits& limits, bool sort, 
   for (const StepTime* s : steps) {
     const std::string kernel = s->variant.empty() ? s->kernel : s->kernel + " " + s->variant;
     table.Row(
-        {s->name.size() > 40 ? s->name.substr(0, 37) + "..." : s->name, s->op, s->shape,
-         PrecisionName(s->precision), kernel, fmt::format("{:.4f}", s->ms),
-         fmt::format("{:.1f}%", 100 * s->share), s->macs > 0 ? fmt::format("{:.0f}", s->gops) : "",
+        {Shortened(s->name), s->op, s->shape, PrecisionName(s->precision), kernel,
+         fmt::format("{:.4f}", s->ms), fmt::format("{:.1f}%", 100 * s->share),
+         s->macs > 0 ? fmt::format("{:.0f}", s->gops) : "",
          // "100%+": faster than the measured limits allow.
          fmt::format("{:.0f}%{}", 100 * s->roofline_share, s->beyond_roofline > 1.005 ? "+" : "")});
   }

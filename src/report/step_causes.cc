@@ -186,12 +186,23 @@ bool StepCauses::IsUselessPair(NodeId id, bool quantizes) const {
   });
 }
 
+// Why a float step at a conversion is one: what it follows from may lie on another way to it.
+std::string StepCauses::OfFloatBeside(NodeId id, Side side) const {
+  for (NodeId next : NextSteps(id, side)) {
+    const Node& node = graph_.node(next);
+    if (ConvertsOnly(node) || ReadsNarrow(graph_, node) || WritesNarrow(graph_, node)) continue;
+    if (const std::string code = Fault(*StepOf(next)); !code.empty()) return code;
+  }
+  return "";
+}
+
 std::string StepCauses::OfConversion(NodeId id) const {
   const Node& node = graph_.node(id);
   const bool reads = ReadsNarrow(graph_, node), writes = WritesNarrow(graph_, node);
   if (reads == writes || IsUselessPair(id, writes)) return "extra-conversion";
   const Side side = writes ? Side::kProducers : Side::kReaders;
   if (const std::string code = Find(id, side); !code.empty()) return code;
+  if (const std::string code = OfFloatBeside(id, side); !code.empty()) return code;
   return ReachesBorder(id, side) ? "border-conversion" : "extra-conversion";
 }
 

@@ -48,6 +48,7 @@ class StepCauses {
   std::string Search(NodeId node, Side side, std::vector<bool>& seen) const;
   std::string Find(NodeId node, Side side) const;
   bool IsUselessPair(NodeId node, bool quantizes) const;
+  std::string OfFloatBeside(NodeId node, Side side) const;
   std::string OfConversion(NodeId node) const;
 
   const Program& program_;

@@ -92,6 +92,21 @@ TEST(StepCauses, ConversionsAtTheBorder) {
             "moves-bytes border-conversion kernel-below-ideal border-conversion moves-bytes");
 }
 
+// A float step that follows another one, or has no integers to follow, needs its conversions: they
+// belong to what it follows from, though that lies on another way to it.
+TEST(StepCauses, ConversionsAtStepsThatFollowOthers) {
+  // d makes floats for m, which is one because of p; q makes integers of what e gives.
+  EXPECT_EQ(
+      Causes(Decide(Body({"p: %a = Conv(%x, %v)", "d: %b = DequantizeLinear(%i)",
+                          "m: %c = Mul(%a, %b)", "output %c"}),
+                    {{"p", "constant-input", "float32"}, {"d"}, {"m", "float-inputs", "float32"}})),
+      "constant-input constant-input constant-input");
+  EXPECT_EQ(Causes(Decide(Body({"e: %a = Relu(%x)", "q: %qb = QuantizeLinear(%a)",
+                                "c: %qc = Conv(%qb, %w)", "output %qc"}),
+                          {{"e", "float-inputs", "float32"}, {"q"}, {"c"}})),
+            "float-inputs float-inputs kernel-below-ideal");
+}
+
 // Pairs that nothing needs: integers at once made floats again, also behind a view (f); a change of
 // scale between two integer operators; a table that only rescales.
 TEST(StepCauses, ConversionsThatNothingNeeds) {

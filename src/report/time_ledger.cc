@@ -362,28 +362,44 @@ void TimeLedgerBuilder::ShareKnockOn(const SoundSteps& sound,
   }
 }
 
-// Without an attainable run: a faulty linear step could take its ideal times what the sound steps
-// of its operator take over theirs, another one its ideal, a conversion nothing.
+// Without an attainable run: a faulty step could take its ideal times what the sound steps of its
+// operator take over theirs, one that moves or combines values and has none what all sound ones of
+// that kind do; another one its ideal, a conversion nothing.
 void TimeLedgerBuilder::AgainstEstimates() {
   std::vector<std::string> codes;
-  std::map<std::string, std::pair<double, double>> sound;  // by operator: measured and ideal
+  struct Sum {
+    double measured = 0, ideal = 0;
+  };
+  std::map<std::string, Sum> sound;  // by operator
+  Sum moving;
   for (size_t q = 0; q < quantized_.profile->steps.size(); ++q) {
     codes.push_back(causes_.Of(q, f_of_q_[q] != kNone));
-    if (codes[q] != "kernel-below-ideal" || f_of_q_[q] == kNone) continue;
-    sound[step(q).op].first += step(q).ms;
-    sound[step(q).op].second += IdealOf(f_of_q_[q]);
+    const bool moves = codes[q] == "moves-bytes";
+    if ((codes[q] != "kernel-below-ideal" && !moves) || f_of_q_[q] == kNone) continue;
+    for (Sum* sum : {&sound[step(q).op], moves ? &moving : nullptr}) {
+      if (sum == nullptr) continue;
+      sum->measured += step(q).ms;
+      sum->ideal += IdealOf(f_of_q_[q]);
+    }
   }
   for (size_t q = 0; q < codes.size(); ++q) {
     const int f = f_of_q_[q];
     const double ideal = IdealOf(f);
-    double could = ideal;
-    const auto kin = sound.find(step(q).op);
+    const OpDef* op = OpOf(step(q));
+    const QuantTrait trait = op == nullptr ? QuantTrait::kFloat : op->quant;
+    const bool linear = trait == QuantTrait::kLinear;
     const bool faulty =
         f != kNone && !causes_.Fault(q).empty() &&
         !ConvertsOnly(quantized_.program->graph->node(quantized_.program->steps[q].node));
-    if (faulty && kin != sound.end() && kin->second.second > 0)
-      could = std::min(step(q).ms, ideal * kin->second.first / kin->second.second);
-    if (could != ideal) account_.Add("kernel-below-ideal", could - ideal, step(q).name);
+    const auto kin = sound.find(step(q).op);
+    const Sum* measure = kin != sound.end()                      ? &kin->second
+                         : linear || trait == QuantTrait::kFloat ? nullptr
+                                                                 : &moving;
+    double could = ideal;
+    if (faulty && measure != nullptr && measure->ideal > 0)
+      could = std::min(step(q).ms, ideal * measure->measured / measure->ideal);
+    if (could != ideal)
+      account_.Add(linear ? "kernel-below-ideal" : "moves-bytes", could - ideal, step(q).name);
     account_.Add(codes[q], step(q).ms - could, step(q).name, Why(q));
   }
 }

@@ -79,6 +79,28 @@ TEST(TimeLedger, AFaultyStepCouldBeAsFastAsItsKin) {
       1e-12);
 }
 
+// So could steps that move or combine values: the sound p1 and i1 take 0.6 of 0.225 + 0.09, a Relu
+// that stays float (0.9 ms, ideal 0.9 * 0.8 / 4) the same times its ideal.
+TEST(TimeLedger, AMovingStepCouldBeAsFastAsOthers) {
+  const auto with_relu = [](std::string text) {
+    const size_t at = text.find("LpNormalization{axis=1}");
+    return text.replace(at, std::string("LpNormalization{axis=1}").size(), "Relu");
+  };
+  MadeRun real(with_relu(kFloat),
+               {{"c1", 4.0, "float32", 9216, 4096},
+                {"p1", 1.0, "float32", 0, 1280},
+                {"n1", 0.8, "float32", 0, 1280},
+                {"c2", 8.0, "float32", 256, 512},
+                {"i1", 0.1, "any", 0, 32}},
+               0.1, 1.39);
+  MadeRun quantized(with_relu(kQuantized), QuantizedSteps(), 0.4, 0.1);
+  quantized.program.steps[4].decision.float_reason.code = "excluded";
+  const auto ms = MsOf(BuildTimeLedger(real.run(), quantized.run(), {}, SomeLimits()));
+  const double could = 0.9 * 0.8 / 4 * 0.6 / (0.225 + 0.09);
+  EXPECT_NEAR(ms.at("excluded"), 0.9 - could + 0.3 + 0.2, 1e-12) << "and its conversions";
+  EXPECT_NEAR(ms.at("moves-bytes"), 0.6 - (0.225 + 0.09) + could - 0.9 * 0.8 / 4, 1e-12);
+}
+
 // p1 and c2 stand beside the fault: what they take longer than in the attainable run, 0.05 and 0.2,
 // is the fault's. c1 and the conversions at the border are the same steps in both runs: their own
 // times count.

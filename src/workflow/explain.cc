@@ -1,5 +1,7 @@
 #include "workflow/explain.h"
 
+#include <map>
+
 #include "base/file.h"
 #include "base/printable.h"
 #include "llm/rounding_note.h"
@@ -97,16 +99,23 @@ Status WriteReport(const ExplainJob& job, const Explanation& e) {
   return WriteFileAtomic(job.report, ToHtml(report));
 }
 
-// Why each step that is neither int8 nor bf16 is not.
+// Why each step that is neither int8 nor bf16 is not: of each reason the first steps.
 std::string FloatStepsText(const Program& program) {
+  constexpr int kShown = 10;
   TextTable table({"step", "op", "kernel", "code", "why"});
+  std::map<std::pair<std::string, std::string>, int> counts;  // by code and sentence
   int count = 0;
   for (const Step& step : program.steps) {
     const Reason& why = step.decision.float_reason;
     if (why.empty()) continue;
+    ++count;
+    if (++counts[{why.code, why.sentence}] > kShown) continue;
     const Node& node = program.graph->node(step.node);
     table.Row({node.name, node.op, step.decision.kernel, why.code, why.sentence});
-    ++count;
+  }
+  for (const auto& [why, steps] : counts) {
+    if (steps > kShown)
+      table.Row({fmt::format("... {} more", steps - kShown), "", "", why.first, why.second});
   }
   const char* const narrow =
       PrecisionName(NarrowsToBf16(program) ? Precision::kBf16 : Precision::kInt8);
@@ -209,7 +218,7 @@ Told Tell(const Explanation& e) {
     told.text += "\n" + parts.text;
   }
   told.text += "\n" + FloatStepsText(program);
-  const Told slow = SlowSteps(program, e.model.profile);
+  const Told slow = SlowSteps(program, e.model.profile, e.model.executor->threads());
   if (!slow.text.empty()) told.text += "\n" + slow.text;
   told.json["slow_steps"] = slow.json;
   if (e.zeros) {

@@ -129,6 +129,65 @@ TEST_F(Explains, KernelsFarFromTheRoofline) {
   }
 }
 
+// Of steps that stay float for one reason the first ten have a line.
+TEST_F(Explains, ManyStepsOfOneReason) {
+  std::string text = "graph g\ninput %x0: float32[4, 8]\n";
+  constexpr int kSteps = 13;
+  for (int i = 0; i < kSteps; ++i)
+    text += fmt::format(
+        "s{0}: %x{1}: float32[4, 8] = Softmax{{evoq.float_reason=\"excluded: by the "
+        "user\"}}(%x{0})\n",
+        i, i + 1);
+  text += fmt::format(
+      "t: %y: float32[4, 8] = Relu{{evoq.float_reason=\"no-range: not seen\"}}"
+      "(%x{})\noutput %y\n",
+      kSteps);
+  ASSERT_TRUE(WriteEtm(*LowerAndPack(Parsed(text)), At("many.etm")));
+  ExplainJob job{.model = At("many.etm")};
+  job.threads = 1;
+  job.duration_s = 0.02;
+  const auto explained = Explain(job);
+  ASSERT_TRUE(explained) << explained.error().message();
+  const Told told = Tell(*explained);
+  const size_t at = told.text.find("steps that could be int8 and are not:\n");
+  ASSERT_NE(at, std::string::npos) << told.text;
+  const std::string list = told.text.substr(at, told.text.find("\n\n", at) - at);
+  EXPECT_NE(list.find("\ns9 "), std::string::npos) << list;
+  EXPECT_EQ(list.find("\ns10 "), std::string::npos) << list;
+  EXPECT_NE(list.find("\n... 3 more"), std::string::npos) << list;
+  EXPECT_NE(list.find("\nt "), std::string::npos) << list;
+  EXPECT_EQ(told.json["decisions"].size(), 14u);
+}
+
+// Tuning is advised where it has something to choose from: the forms of a product, or how many
+// threads share a step.
+TEST_F(Explains, TuningWhereThereIsAChoice) {
+  ASSERT_TRUE(
+      WriteEtm(*LowerAndPack(Parsed("graph g\ninput %x: float32[1, 32, 16, 16]\n"
+                                    "const %w: float32[32, 32, 3, 3]\n"
+                                    "p: %p: float32[1, 32, 14, 14] = Conv(%x, %w)\n"
+                                    "m: %y: float32[1, 32, 14, 14] = Softmax(%p)\noutput %y\n")),
+               At("choice.etm")));
+  ExplainJob job{.model = At("choice.etm")};
+  job.duration_s = 0.02;
+  for (const int threads : {1, 2}) {
+    job.threads = threads;
+    auto explained = Explain(job);
+    ASSERT_TRUE(explained) << explained.error().message();
+    StepProfile& profile = explained->model.profile;
+    profile.total_ms = profile.steps_ms = 2;
+    profile.host_ms = 0;
+    for (StepTime& step : profile.steps) step.ms = 1, step.roofline_share = 0.03;
+    const Told told = Tell(*explained);
+    ASSERT_GE(told.json["slow_steps"].size(), 2u) << told.json["slow_steps"];
+    for (const auto& step : told.json["slow_steps"]) {
+      const bool choice = step["op"] == "Conv" || threads > 1;
+      const std::string fix = step["fix"];
+      EXPECT_EQ(fix.find("--tune") != std::string::npos, choice) << step;
+    }
+  }
+}
+
 // A product of which one block in four is not zero, beside one without zeros.
 TEST_F(Explains, WhatZerosBuy) {
   Graph graph = Parsed(

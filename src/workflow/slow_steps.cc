@@ -40,8 +40,19 @@ std::optional<Slow> SlowStep(const Program& program, size_t i) {
               fmt::format("quantize with --exclude {}", node.name)};
 }
 
+// Whether tuning has more than one way to compute a step.
+bool HasForms(const Program& program, const Step& step, int threads) {
+  if (step.kernel == nullptr) return false;
+  if (threads > 1) return true;
+  const auto isa = SelectIsa();
+  if (step.kernel->variants == nullptr || !isa) return false;
+  const NodeCall args(*program.graph, program.graph->node(step.node));
+  return !step.kernel->variants(args.call, {*isa, threads, {}}).empty();
+}
+
 // A kernel that takes a visible part of the run and uses a few percent of what the machine allows.
-std::optional<Slow> FarFromRoofline(const Program& program, const StepProfile& profile, size_t i) {
+std::optional<Slow> FarFromRoofline(const Program& program, const StepProfile& profile, size_t i,
+                                    int threads) {
   constexpr double kVisible = 0.02, kFar = 0.05, kFixedMs = 0.02;
   const StepTime& step = profile.steps[i];
   if (WithoutClockMs(profile, i) < std::max(kVisible * profile.total_ms, kFixedMs) ||
@@ -50,7 +61,9 @@ std::optional<Slow> FarFromRoofline(const Program& program, const StepProfile& p
   return Slow{i, "far-from-roofline",
               fmt::format("{} reaches {:.1f}% of the roofline", program.steps[i].decision.kernel,
                           100 * step.roofline_share),
-              "it has no fast form for this shape: --tune measures the forms that there are"};
+              HasForms(program, program.steps[i], threads)
+                  ? "evoq compile MODEL.etm --tune measures its other forms"
+                  : "it has one form, which is slow at this shape"};
 }
 
 // What is not worth a line each.
@@ -59,11 +72,11 @@ constexpr size_t kMostLines = 20;
 
 }  // namespace
 
-Told SlowSteps(const Program& program, const StepProfile& profile) {
+Told SlowSteps(const Program& program, const StepProfile& profile, int threads) {
   std::vector<Slow> found;
   for (size_t i = 0; i < program.steps.size(); ++i) {
     auto slow = SlowStep(program, i);
-    if (!slow) slow = FarFromRoofline(program, profile, i);
+    if (!slow) slow = FarFromRoofline(program, profile, i, threads);
     if (slow) found.push_back(std::move(*slow));
   }
   const auto ms = [&](const Slow& slow) { return WithoutClockMs(profile, slow.step); };

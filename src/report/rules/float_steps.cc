@@ -149,8 +149,11 @@ extern const ExplainRule kCauseBiasNotConstant = {
 extern const ExplainRule kCauseConstantInput = {
     .code = "constant-input",
     .ledger = LedgerKind::kTime,
-    .sentence = "The input of these operators is a constant.",
-    .fix = "Fold them before exporting: their result is a constant too.",
+    .sentence = "What integer kernels take as data is a constant in these operators.",
+    .fix =
+        "Where all operands are constants, fold them before exporting; in a product of constant "
+        "weights by data, exchange the two: it is the transpose of the product of their "
+        "transposes.",
     .recoverable = 1,
 };
 extern const ExplainRule kCauseTypes = {
