@@ -35,11 +35,12 @@ TEST(ChatTemplate, RendersMessages) {
 
 TEST(ChatTemplate, TakesItsPiecesFromTheTokenizer) {
   GgufTokenizer gguf{.model = "llama",
-                     .tokens = {"<unk>", "<s>", "</s>"},
-                     .scores = {0, 0, 0},
-                     .token_type = {2, 3, 3},
+                     .tokens = {"<unk>", "<s>", "</s>", "<end of turn>"},
+                     .scores = {0, 0, 0, 0},
+                     .token_type = {2, 3, 3, 3},
                      .bos_token_id = 1,
                      .eos_token_id = 2,
+                     .eot_token_id = 3,
                      .chat_template = "{{ bos_token }}{{ x }}{{ eos_token }}"};
   const auto text = [&](const Json& variables) {
     const auto rendered = RenderChat(*TokenizerFromGguf(gguf), variables);

@@ -104,6 +104,11 @@ TEST(Sampling, KeepsTheLikeliest) {
   EXPECT_EQ(kept({.temperature = 1, .top_k = 2, .top_p = 0.6}), (Ids{1}));
   EXPECT_EQ(kept({.temperature = 1, .min_p = 0.4}), (Ids{1, 3}));
   EXPECT_EQ(kept({.temperature = 1, .min_p = 1}), (Ids{1}));
+  EXPECT_EQ(Counts({.temperature = 1, .min_p = 1}, {1, 3, 3, 2}, 50).size(), 2) << "equal shares";
+  // A millionth above the least share, and below.
+  for (const float above : {1e-6f, -1e-6f})
+    EXPECT_EQ(Counts({.temperature = 1, .min_p = 0.5}, {0, std::log(0.5f) + above}, 50).size(),
+              above > 0 ? 2 : 1);
   // Twice the temperature: a quarter becomes a half of the largest's square root.
   EXPECT_EQ(kept({.temperature = 2, .min_p = 0.6}), (Ids{1, 3}));
 }

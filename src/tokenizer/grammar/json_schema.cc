@@ -269,11 +269,13 @@ class SchemaGrammar {
   }
 
   Result<Symbol> Number(const Json& schema, bool integer, const std::string& at) {
-    std::optional<int64_t> least, most;
+    std::optional<int64_t> least, most, above, below;
     EVOQ_TRY(Limit(schema, "minimum", 0, at, least));
-    EVOQ_TRY(Limit(schema, "exclusiveMinimum", 1, at, least));
+    EVOQ_TRY(Limit(schema, "exclusiveMinimum", 1, at, above));
     EVOQ_TRY(Limit(schema, "maximum", 0, at, most));
-    EVOQ_TRY(Limit(schema, "exclusiveMaximum", -1, at, most));
+    EVOQ_TRY(Limit(schema, "exclusiveMaximum", -1, at, below));
+    if (above) least = std::max(least.value_or(*above), *above);
+    if (below) most = std::min(most.value_or(*below), *below);
     if (!least && !most) return integer ? integer_ : number_;
     if (!integer) {
       if (least == 0 && !most && !schema.contains("exclusiveMinimum")) return not_negative_;
