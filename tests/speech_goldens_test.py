@@ -59,14 +59,14 @@ def wav(path, data, rate=16000, bits=16, channels=1, encoding=1):
     return path
 
 
-def write_folder(folder, golden):
+def write_folder(folder, golden, special=SPECIAL):
     tensors = {name: weight(name, *of) for name, of in golden["tensors"].items()}
     lms.write_folder(folder, golden["config"], tensors)
-    pieces = [f"t{i}" for i in range(50)] + SPECIAL + ["t58", "t59"]
+    pieces = [f"t{i}" for i in range(50)] + special + ["t58", "t59"]
     added = [
         {"id": 50 + i, "content": piece, "special": True, "single_word": False}
         | {"lstrip": False, "rstrip": False, "normalized": False}
-        for i, piece in enumerate(SPECIAL)
+        for i, piece in enumerate(special)
     ]
     model = {"type": "WordLevel", "vocab": {p: i for i, p in enumerate(pieces)}, "unk_token": "t0"}
     tokenizer = {"version": "1.0", "added_tokens": added, "model": model, "normalizer": None}
@@ -196,6 +196,18 @@ def check_files(work, model):
     check_refused(lambda: agree.evoq("generate", model, "--prompt", "t1", "--task", "x"), "are of")
 
 
+def check_names(work, golden):
+    """Languages of three letters are heard as those of two are."""
+    names = ["<|eng|>", "<|deu|>", "<|yue|>"]
+    write_folder(f"{work}/three", golden, SPECIAL[:2] + names + SPECIAL[5:])
+    path = wav(f"{work}/three.wav", sound(SOUNDS[0]).tobytes())
+    got = written(f"{work}/three", path)["tokens"]
+    check("languages of three letters", got == golden["greedy"][0], got)
+    name = names[golden["languages"][0] - LANGUAGES[0]][2:-2]
+    same = written(f"{work}/three", path, "--language", name)["tokens"]
+    check("one of them, named", same == golden["greedy"][0], same)
+
+
 def check_refused(call, part):
     try:
         call()
@@ -212,6 +224,7 @@ def main():
         write_folder(model, golden)
         check_sounds(work, golden, model)
         check_files(work, model)
+        check_names(work, golden)
     if failures:
         print(f"{len(failures)} failed: {', '.join(failures)}")
     return 1 if failures else 0

@@ -1,6 +1,8 @@
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <string>
+#include <vector>
 
 #include "data/log_mel.h"
 #include "data/wav.h"
@@ -50,6 +52,12 @@ TEST(Sound, SamplesOfEachEncoding) {
   const std::string frames = Little(0x4000, 2) + "x";
   expect(Wav(Chunk("LIST", "abc") + Format(1, 1, 16) + "data" + Little(0xFFFFFFFF, 4) + frames),
          {0.5f});
+  // A long format, which says the encoding in its second part: of real numbers here.
+  const std::string extensible = Little(0xFFFE, 2) + Little(1, 2) + Little(16000, 4) +
+                                 Little(64000, 4) + Little(4, 2) + Little(32, 2) + Little(22, 2) +
+                                 Little(32, 2) + Little(4, 4) + Little(3, 2) +
+                                 std::string("\0\0\0\0\x10\0\x80\0\0\xAA\0\x38\x9B\x71", 14);
+  expect(Wav(Chunk("fmt ", extensible) + Chunk("data", Little(0xBE800000, 4))), {-0.25f});
 }
 
 TEST(Sound, FilesThatAreWrong) {
@@ -72,6 +80,11 @@ TEST(Sound, FilesThatAreWrong) {
   expect(Wav(Format(3, 1, 16) + Chunk("data", "ab")), "encoding 3 of 16 bits");
   expect(Wav(Format(1, 0, 16) + Chunk("data", "ab")), "0 channels");
   expect(Wav(Format(1, 1, 16, 0) + Chunk("data", "ab")), "0 samples in a second");
+  expect(Wav(Format(1, 1, 16, (1 << 20) + 1) + Chunk("data", "ab")), "1048577 samples in a second");
+  expect(Wav(Format(1, 65, 8) + Chunk("data", std::string(65, 'a'))), "65 channels");
+  EXPECT_TRUE(Parse(Wav(Format(1, 64, 8, 1 << 20) + Chunk("data", std::string(64, 'a')))));
+  expect(Wav(Format(1, 1, 8, 1) + Chunk("data", std::string(36001, 'a'))), "36001 seconds");
+  EXPECT_TRUE(Parse(Wav(Format(1, 1, 8, 1) + Chunk("data", std::string(36000, 'a')))));
   expect(Wav("abcd" + Little(0xFFFFFFF0, 4)), "no data");
 }
 
@@ -91,6 +104,28 @@ TEST(Sound, FeaturesAreThoseOfWhispersExtractor) {
                   {21, 3, 0.17441893f}, {99, 11, -0.8485503f}};
   for (const auto& [frame, bin, value] : expected)
     EXPECT_NEAR(features->data<float>()[frame * 12 + bin], value, 1e-5) << frame << " " << bin;
+  // Of silence all are the least that there is, 10^-10: (-10 + 4) / 4.
+  const auto silence = LogMelOf(std::vector<float>(500, 0.0f), {.bins = 12, .frames = 4});
+  for (const float feature : silence->values<float>()) EXPECT_EQ(feature, -1.5f);
+}
+
+// Beyond its ends a sound goes on as in a mirror, the sample at the end standing once.
+TEST(Sound, EndsAreMirrors) {
+  constexpr int64_t kBins = 12, kHop = 160, kMirrored = 2 * kHop;
+  std::vector<float> samples;
+  for (int64_t i = 0; i < 10 * kHop; ++i)
+    samples.push_back(static_cast<float>((i * i * 7 + i * 13) % 2001 - 1000) /
+                      (i / kHop == 5 ? 1000.0f : 3000.0f));  // loudest in the middle
+  std::vector<float> longer(samples.begin() + 1, samples.begin() + kMirrored + 1);
+  std::ranges::reverse(longer);
+  longer.insert(longer.end(), samples.begin(), samples.end());
+  longer.insert(longer.end(), samples.rbegin() + 1, samples.rbegin() + kMirrored + 1);
+  const auto features = LogMelOf(samples, {.bins = kBins, .frames = 10}),
+             of_longer = LogMelOf(longer, {.bins = kBins, .frames = 14});
+  ASSERT_TRUE(features && of_longer);
+  const auto found = features->values<float>(), expected = of_longer->values<float>();
+  for (int64_t i = 0; i < 10 * kBins; ++i)
+    EXPECT_NEAR(found[i], expected[i + 2 * kBins], 1e-6) << "frame " << i / kBins;
 }
 
 }  // namespace
