@@ -300,6 +300,9 @@ EXPRESSIONS = """{{ 1 + 2 * 3 - 4 // 3 }} {{ -7 // 2 }} {{ -7 % 3 }} {{ 7 / 2 }}
 {{ {'b': 1, 'a': 2}.items() | map('join', '=') | list }} \
 {{ {'b': 1, 'a': 2} | dictsort | map('first') | list }} {{ {'k': 'v'}.get('k') }} \
 {{ {'k': 1}.get('z', 2) }}
+{{ (0 - 3) is odd }} {{ -4 is even }} \
+{{ {'C': 1, 'a': 2, 'b': 3} | dictsort | map('first') | list }}
+{{ "one\\n\\nthree" | indent(2) }} {{ "one\\n\\nthree" | indent(3, true, true) }}
 {{ "line\\none" | indent(2) }} {{ 'ß'.upper() }} {{ '\\u00e9\\t|' }} {{ "a" "b" }} {{ 'n' }}
 {{ 10000000000000000.0 * 10 }} {{ 12345678901234567.0 * 10 }} {{ 0.00001 }} {{ 0.0001 }} \
 {{ '2.9' | int }} {{ dict({'a': 1, 'b': 3}, a=2) }} {{ 'a\\x1cb \\u2003c '.split() }} \
