@@ -100,34 +100,70 @@ template <int kRows, int kPanels>
   });
 }
 
-// `kPlain`: there are neither a residual nor slopes.
-template <int kRows, int kPanels, bool kPlain>
-[[gnu::always_inline]] inline void FinishFloats(const Int8Tile& tile, const __m512i* sums) {
-  const float *const multiplier = tile.multiplier, *const offset = tile.offset;
-  float* const range = tile.range;
-  uint8_t* const y = tile.y;
-  const int64_t y_stride = tile.y_stride;
-  const bool clamp = tile.clamp;
-  const __m512 lowest = _mm512_set1_ps(tile.low), highest = _mm512_set1_ps(tile.high);
+// What is stored, for Int8Tile::range.
+struct FloatRange {
   __m512 least = _mm512_setzero_ps(), most = least;
-  EachVector<kRows, kPanels>(tile, [&](int r, int p) __attribute__((always_inline)) {
-    const __mmask16 mask = StoredColumns<kRows, kPanels>(tile, p);
-    __m512 v = _mm512_mul_ps(_mm512_cvtepi32_ps(sums[r * kPanels + p]),
-                             _mm512_loadu_ps(multiplier + 16 * p));
-    if (offset != nullptr) v = _mm512_add_ps(v, _mm512_loadu_ps(offset + 16 * p));
-    if (!kPlain && tile.residual_type != Int8Residual::kNone)
-      v = AddResidual(tile, r, 16 * p, mask, v);
-    if (!kPlain && tile.slopes != nullptr) v = Sloped(tile, p, v);
-    if (clamp) v = _mm512_min_ps(highest, _mm512_max_ps(lowest, v));
-    if (range != nullptr) {  // a NaN leaves the second operand
-      least = kRows > 0 ? _mm512_min_ps(v, least) : _mm512_mask_min_ps(least, mask, v, least);
-      most = kRows > 0 ? _mm512_max_ps(v, most) : _mm512_mask_max_ps(most, mask, v, most);
+
+  [[gnu::always_inline]] inline void Add(__mmask16 mask, __m512 v) {  // a NaN leaves the other one
+    least = mask == 0xffff ? _mm512_min_ps(v, least) : _mm512_mask_min_ps(least, mask, v, least);
+    most = mask == 0xffff ? _mm512_max_ps(v, most) : _mm512_mask_max_ps(most, mask, v, most);
+  }
+  [[gnu::always_inline]] inline void Store(float* range) const {
+    _mm512_storeu_ps(range, _mm512_min_ps(least, _mm512_loadu_ps(range)));
+    _mm512_storeu_ps(range + 16, _mm512_max_ps(most, _mm512_loadu_ps(range + 16)));
+  }
+};
+
+inline void FinishFloatsInMemory(const Int8Tile& tile, int panels, const __m512i* sums) {
+  const bool has_range = tile.range != nullptr;
+  FloatRange range;
+  for (int p = 0; p < panels; ++p) {
+    const auto mask = static_cast<__mmask16>((p == 0 ? tile.first_mask : 0xffff) &
+                                             (p == panels - 1 ? tile.last_mask : 0xffff));
+    for (int r = 0; r < tile.row_count; ++r) {
+      __m512 v = Scaled(tile, sums[r * panels + p], p);
+      if (tile.offset != nullptr) v = _mm512_add_ps(v, _mm512_loadu_ps(tile.offset + 16 * p));
+      if (tile.residual_type != Int8Residual::kNone) v = AddResidual(tile, r, 16 * p, mask, v);
+      if (tile.slopes != nullptr) v = Sloped(tile, p, v);
+      if (tile.clamp)
+        v = _mm512_min_ps(_mm512_set1_ps(tile.high), _mm512_max_ps(_mm512_set1_ps(tile.low), v));
+      if (has_range) range.Add(mask, v);
+      StoreWords(tile.y + r * tile.y_stride + 64 * p, mask, _mm512_castps_si512(v));
     }
-    StoreWords(y + r * y_stride + 64 * p, mask, _mm512_castps_si512(v));
+  }
+  if (has_range) range.Store(tile.range);
+}
+
+// Of all columns, with neither a residual nor slopes. What a tile need not have is done to all
+// vectors at once: asked for one by one it would be code for each.
+template <int kRows, int kPanels>
+[[gnu::always_inline]] inline void FinishFloats(const Int8Tile& tile, const __m512i* sums) {
+  __m512 v[kRows * kPanels];
+  const auto each = [&](const auto& step) __attribute__((always_inline)) {
+    EachVector<kRows, kPanels>(
+        tile, [&](int r, int p) __attribute__((always_inline)) { step(v[r * kPanels + p], r, p); });
+  };
+  each([&](__m512& x, int r, int p)
+           __attribute__((always_inline)) { x = Scaled(tile, sums[r * kPanels + p], p); });
+  if (tile.offset != nullptr) {
+    each([&](__m512& x, int, int p) __attribute__((always_inline)) {
+      x = _mm512_add_ps(x, _mm512_loadu_ps(tile.offset + 16 * p));
+    });
+  }
+  if (tile.clamp) {
+    const __m512 lowest = _mm512_set1_ps(tile.low), highest = _mm512_set1_ps(tile.high);
+    each([&](__m512& x, int, int) __attribute__((always_inline)) {
+      x = _mm512_min_ps(highest, _mm512_max_ps(lowest, x));
+    });
+  }
+  if (tile.range != nullptr) {
+    FloatRange range;
+    each([&](const __m512& x, int, int) __attribute__((always_inline)) { range.Add(0xffff, x); });
+    range.Store(tile.range);
+  }
+  each([&](const __m512& x, int r, int p) __attribute__((always_inline)) {
+    _mm512_storeu_ps(tile.y + r * tile.y_stride + 64 * p, x);
   });
-  if (range == nullptr) return;
-  _mm512_storeu_ps(range, _mm512_min_ps(least, _mm512_loadu_ps(range)));
-  _mm512_storeu_ps(range + 16, _mm512_max_ps(most, _mm512_loadu_ps(range + 16)));
 }
 
 // 8-bit outputs of any size: a vector at a time.
@@ -248,7 +284,7 @@ template <int kRows, int kPanels, bool kResidual, bool kSlopes>
 template <int kPanels>
 [[gnu::noinline]] void FinishTile(const Int8Tile& tile, __m512i* sums) {
   SubtractZeros<0, kPanels>(tile, sums);
-  if (tile.output == Int8Output::kFloat32) return FinishFloats<0, kPanels, false>(tile, sums);
+  if (tile.output == Int8Output::kFloat32) return FinishFloatsInMemory(tile, kPanels, sums);
   if (tile.output == Int8Output::kInt32) return FinishInts<0, kPanels>(tile, sums);
   if (!tile.small) return FinishWideBytes<kPanels>(tile, sums);
   if (tile.residual_type != Int8Residual::kNone) {
@@ -288,7 +324,7 @@ template <End kEnd, int kRows, int kPanels>
   }
   SubtractZeros<kRows, kPanels>(tile, acc);
   if constexpr (kEnd == End::kInts) FinishInts<kRows, kPanels>(tile, acc);
-  if constexpr (kEnd == End::kFloats) FinishFloats<kRows, kPanels, true>(tile, acc);
+  if constexpr (kEnd == End::kFloats) FinishFloats<kRows, kPanels>(tile, acc);
   if constexpr (kEnd == End::kBytes) FinishBytes<kRows, kPanels, false, false>(tile, acc);
   if constexpr (kEnd == End::kBytesWithResidual)
     FinishBytes<kRows, kPanels, true, false>(tile, acc);
