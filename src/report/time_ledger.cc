@@ -31,6 +31,13 @@ bool HasReals(const Program& program, size_t s) {
          std::any_of(node.outputs.begin(), node.outputs.end(), real);
 }
 
+bool WritesNarrow(const Program& program, size_t s) {
+  const Node& node = program.graph->node(program.steps[s].node);
+  if (node.outputs.empty() || !node.outputs[0].valid()) return false;
+  const TensorType& type = program.graph->value(node.outputs[0]).type;
+  return type.quantized() || type.dtype == DType::kBfloat16;
+}
+
 // What a step needs at most, whatever its kernel takes: ten times the roofline time, and what a
 // step costs beside it. A kernel that is slower is no measure of what narrower types allow.
 double MostNeededMs(const StepTime& step) {
@@ -376,6 +383,7 @@ void TimeLedgerBuilder::AgainstEstimates() {
     codes.push_back(causes_.Of(q, f_of_q_[q] != kNone));
     const bool moves = codes[q] == "moves-bytes";
     if ((codes[q] != "kernel-below-ideal" && !moves) || f_of_q_[q] == kNone) continue;
+    if (moves && !WritesNarrow(*quantized_.program, q)) continue;  // it stays float as it is
     for (Sum* sum : {&sound[step(q).op], moves ? &moving : nullptr}) {
       if (sum == nullptr) continue;
       sum->measured += step(q).ms;

@@ -322,7 +322,7 @@ std::map<std::string, double> CostsByHand() {
       {"router", product + quantize},
       {"table", other + quantize},
       {"activation-not-quantized", product + quantize},
-      {"float-inputs", other},
+      {"float-inputs", other + quantize},  // and what makes integers of its result
       {"float-readers", other},
       {"extra-conversion", 2 * quantize},
       {"border-conversion", quantize},
