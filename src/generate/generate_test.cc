@@ -214,6 +214,31 @@ TEST(StopTexts, HoldBackWhatMayBegin) {
   EXPECT_EQ(rest.Finish(), "ab");
 }
 
+// What is held back is given at the end, but to a caller who wants no more.
+TEST(TextUnderWay, WhoEndsATextHearsNoMoreOfIt) {
+  const GgufTokenizer gguf{.model = "llama",
+                           .tokens = {"<unk>", "<s>", "</s>",
+                                      "\xE2\x96\x81"
+                                      "a1"},
+                           .scores = {0, 0, 0, 0},
+                           .token_type = {2, 3, 3, 1}};
+  const std::optional<Tokenizer> tokenizer = *TokenizerFromGguf(gguf);
+  const GenerateOptions options{.stop = {"1!"}};
+  for (const bool more : {true, false}) {
+    std::vector<std::string> heard;
+    TextUnderWay text(tokenizer, std::vector<int64_t>{3}, {}, options, [&](std::string_view piece) {
+      heard.emplace_back(piece);
+      return more;
+    });
+    EXPECT_EQ(*text.Take(3), more);
+    const auto out = text.Finish();
+    ASSERT_TRUE(out);
+    EXPECT_EQ(heard, more ? (std::vector<std::string>{" a", "1"}) : std::vector<std::string>{" a"});
+    EXPECT_EQ(out->text, more ? " a1" : " a");
+    EXPECT_EQ(out->ended, more ? Ended::kMaxTokens : Ended::kCaller);
+  }
+}
+
 TEST_F(GenerateTest, APromptRunsOnlyWhatIsNew) {
   const auto model = Load(Folder(1)), other = Load(Folder(1));
   ASSERT_NE(model, nullptr);

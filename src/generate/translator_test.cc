@@ -312,6 +312,7 @@ TEST_F(TranslatorTest, WorkIsThatOfTheTextThatIsReadOrWritten) {
       EXPECT_EQ(step.bytes, 0) << (*executor)->program().graph->node(step.node).name;
   // Keys and values of both texts, and what is added.
   EXPECT_EQ(work({1, 9, 1, 20}).cache_bytes, kLayers * 2 * kWidth * 4 * (10 + 1 + 20));
+  EXPECT_EQ(work({3, 9, 1, 20}).cache_bytes, 3 * kLayers * 2 * kWidth * 4 * (10 + 1 + 20));
 }
 
 }  // namespace

@@ -47,8 +47,9 @@ inline std::vector<std::pair<std::string, std::vector<int64_t>>> TinyT5Tensors()
   return tensors;
 }
 
+// `loud`: how much larger its table is, and the logits with it.
 inline void WriteTinyT5(const std::string& folder, const nlohmann::json& config = TinyT5Config(),
-                        const std::string& without = "", uint32_t seed = 1) {
+                        const std::string& without = "", uint32_t seed = 1, float loud = 1) {
   std::filesystem::create_directories(folder);
   nlohmann::json header = nlohmann::json::object();
   std::string data;
@@ -60,7 +61,8 @@ inline void WriteTinyT5(const std::string& folder, const nlohmann::json& config 
     const size_t begin = data.size();
     for (int64_t i = 0; i < count; ++i) {
       const float x =
-          sizes.size() == 1 ? 1 : static_cast<float>(random.Next() % 2001) * 6e-4f - 0.6f;
+          (sizes.size() == 1 ? 1 : static_cast<float>(random.Next() % 2001) * 6e-4f - 0.6f) *
+          (name == "shared" ? loud : 1);
       data.append(reinterpret_cast<const char*>(&x), sizeof(x));
     }
     header[name + ".weight"] = {
