@@ -167,10 +167,91 @@ TEST_F(LanguageInC, GeneratesAsTheOtherInterfaceDoes) {
     EXPECT_EQ(text, drawn->text);
     EXPECT_EQ(generated.prompt_tokens, tokens ? 1 : 3);
   }
+  // Each of these leaves the likeliest token alone.
+  options = Most(9);
+  options.temperature = 3;
+  for (const int by : {0, 1, 2}) {
+    options.top_k = by == 0;
+    options.top_p = by == 1 ? 1e-9 : 0;
+    options.min_p = by == 2;
+    text.clear();
+    ASSERT_EQ(evoq_language_generate(model.get(), "the cat", &options, &Append, &text, &generated,
+                                     error_, sizeof(error_)),
+              0)
+        << error_;
+    EXPECT_EQ(text, expected->text) << by;
+  }
   // Who neither reads nor asks; and the defaults.
   ASSERT_EQ(
       evoq_language_generate(model.get(), "hen", nullptr, nullptr, nullptr, nullptr, nullptr, 0),
       0);
+}
+
+TEST_F(LanguageInC, BeamsAndTheirLengths) {
+  evoq_language_options wide = {};
+  wide.sequences = kTinyVocabulary;
+  const CModel model = Load(wide);
+  const auto written = [&](const evoq_generate_options& options) {
+    evoq_generated generated = {};
+    generated.size = sizeof(generated);
+    EXPECT_EQ(evoq_language_generate(model.get(), "the", &options, nullptr, nullptr, &generated,
+                                     error_, sizeof(error_)),
+              0)
+        << error_;
+    return std::vector<int64_t>(generated.tokens, generated.tokens + generated.token_count);
+  };
+  language::ModelOptions same;
+  same.sequences = kTinyVocabulary;
+  auto other = language::Model::Load(Folder(), same);
+  ASSERT_TRUE(other);
+  language::GenerateOptions by_beams;
+  by_beams.max_tokens = 6;
+  by_beams.ignore_end = true;
+  by_beams.beams = kTinyVocabulary;
+  evoq_generate_options options = Most(6);
+  const auto greedy = written(options);
+  options.beams = kTinyVocabulary;
+  const auto likeliest = written(options);
+  EXPECT_EQ(likeliest, other->Generate("the", by_beams)->tokens);
+  ASSERT_NE(likeliest, greedy);
+  // A power far below 0 makes short texts best, one far above long ones.
+  options.ignore_end = 0;
+  options.length_penalty = -20;
+  EXPECT_EQ(written(options).size(), 0u);
+  options.length_penalty = 20;
+  EXPECT_EQ(written(options).size(), 6u);
+}
+
+TEST_F(LanguageInC, TextsInALanguage) {
+  const CModel model(evoq_language_load(Translator().c_str(), nullptr, error_, sizeof(error_)),
+                     &evoq_language_free);
+  ASSERT_NE(model, nullptr) << error_;
+  evoq_generate_options options = Most(8);
+  const auto written = [&](const std::vector<int64_t>& prompt) {
+    evoq_generated generated = {};
+    generated.size = sizeof(generated);
+    EXPECT_EQ(prompt.empty() ? evoq_language_generate(model.get(), "w5 w6", &options, nullptr,
+                                                      nullptr, &generated, error_, sizeof(error_))
+                             : evoq_language_generate_tokens(
+                                   model.get(), prompt.data(), prompt.size(), &options, nullptr,
+                                   nullptr, &generated, error_, sizeof(error_)),
+              0)
+        << error_;
+    return std::vector<int64_t>(generated.tokens, generated.tokens + generated.token_count);
+  };
+  const auto english = written({2, 5, 6, 1}), french = written({3, 5, 6, 1});
+  ASSERT_NE(english, french);
+  EXPECT_EQ(written({}), english);
+  options.source_language = "fr";
+  EXPECT_EQ(written({}), french);
+  ASSERT_NE(french[0], 4);
+  options.target_language = "de";
+  EXPECT_EQ(written({})[0], 4) << "it begins with the language";
+  options.target_language = "xx";
+  EXPECT_EQ(evoq_language_generate(model.get(), "w5", &options, nullptr, nullptr, nullptr, error_,
+                                   sizeof(error_)),
+            1);
+  EXPECT_STREQ(error_, "the model's tokenizer knows no language 'xx'");
 }
 
 TEST_F(LanguageInC, EndsWhereItIsTold) {
@@ -225,6 +306,8 @@ TEST_F(LanguageInC, LogitsAndTheCache) {
     EXPECT_EQ(evoq_language_generate_tokens(m, tokens.data(), tokens.size(), &options, nullptr,
                                             nullptr, &generated, nullptr, 0),
               0);
+    EXPECT_GT(generated.prompt_ms, 0);
+    EXPECT_EQ(generated.decode_ms, 0) << "behind the only token";
     return generated.prompt_tokens;
   };
   EXPECT_EQ(run(same.get()), 1);
@@ -289,6 +372,22 @@ TEST_F(LanguageInC, FailuresSayWhy) {
   EXPECT_EQ(evoq_language_load(Folder().c_str(), &options, error_, size), nullptr);
   EXPECT_EQ(std::string(error_),
             fmt::format("the options: a size of 0, expected {}", sizeof(evoq_language_options)));
+  // Of a later version, whose members that this one has not are 0, or not.
+  struct {
+    evoq_language_options known = {};
+    char more[16] = "";
+  } later;
+  later.known.size = sizeof(later);
+  const CModel taken(evoq_language_load(Folder().c_str(), &later.known, error_, size),
+                     &evoq_language_free);
+  EXPECT_NE(taken, nullptr) << error_;
+  later.more[15] = 1;
+  EXPECT_EQ(evoq_language_load(Folder().c_str(), &later.known, error_, size), nullptr);
+  EXPECT_STREQ(error_, "the options: some that this version of evoq does not have");
+  options.size = 4097;
+  EXPECT_EQ(evoq_language_load(Folder().c_str(), &options, error_, size), nullptr);
+  EXPECT_EQ(std::string(error_),
+            fmt::format("the options: a size of 4097, expected {}", sizeof(options)));
   size_t count;
   EXPECT_EQ(said(evoq_language_encode(nullptr, "a", 1, nullptr, 0, &count, error_, size)),
             "the model is NULL");

@@ -143,6 +143,10 @@ TEST_F(LanguageTest, ChatsAreTheTemplates) {
   const auto more = model.Chat({{"user", "hi"}}, options, &error_);
   ASSERT_TRUE(more) << error_;
   EXPECT_EQ(more->text, "[add][calm]<s>tool 7</s><s>user hi</s>");
+  // What the variables say themselves counts.
+  options.variables = R"({"add_generation_prompt": true})";
+  options.tools = "";
+  EXPECT_EQ(model.Chat({{"user", "hi"}}, options)->text, "<s>user hi</s><s>assistant");
   const auto refused = [&](const char* variables, const char* tools) {
     options.variables = variables;
     options.tools = tools;
@@ -243,6 +247,93 @@ TEST_F(LanguageTest, OptionsAreThoseOfTheGenerator) {
   EXPECT_EQ(model.Generate("the", options)->ended, lm::Ended::kContext);
 }
 
+// With a beam for each token, the likeliest text of all is found: not the one that begins with the
+// likeliest token.
+TEST_F(LanguageTest, BeamsFindTheLikeliestText) {
+  lm::ModelOptions wide;
+  wide.sequences = kTinyVocabulary;
+  lm::Model model = Load(wide), single = Load();
+  using Tokens = std::vector<std::int64_t>;
+  lm::GenerateOptions options = Most(2);
+  int others = 0;
+  for (std::int64_t first = 4; first < 12; ++first) {
+    const auto logprobs = [&](const Tokens& tokens) {
+      const auto logits = single.Logits(tokens);
+      std::vector<double> row(logits->begin(), logits->end());
+      double sum = 0;
+      for (const double logit : row) sum += std::exp(logit);
+      for (double& logit : row) logit -= std::log(sum);
+      return row;
+    };
+    const Tokens prompt = {1, first};
+    Tokens likeliest;
+    double best = -INFINITY;
+    const auto of_one = logprobs(prompt);
+    for (std::int64_t a = 0; a < kTinyVocabulary; ++a) {
+      const auto of_two = logprobs({1, first, a});
+      const auto b = std::max_element(of_two.begin(), of_two.end()) - of_two.begin();
+      if (const double sum = of_one[a] + of_two[b]; sum > best) best = sum, likeliest = {a, b};
+    }
+    options.beams = kTinyVocabulary;
+    const auto text = model.Generate(prompt, options, {}, &error_);
+    ASSERT_TRUE(text) << error_;
+    EXPECT_EQ(text->tokens, likeliest) << first;
+    options.beams = 1;
+    others += model.Generate(prompt, options)->tokens != likeliest;
+  }
+  EXPECT_GT(others, 0) << "where the likeliest tokens make the likeliest text, beams show nothing";
+  options.beams = kTinyVocabulary + 1;
+  EXPECT_FALSE(model.Generate("the", options, {}, &error_));
+  EXPECT_EQ(error_, "97 beams, expected 1 to the 96 sequences that the model holds");
+}
+
+// A power far below 0 makes short texts best, one far above long ones.
+TEST_F(LanguageTest, ThePowerOfTheLength) {
+  lm::ModelOptions wide;
+  wide.sequences = kTinyVocabulary;
+  lm::Model model = Load(wide);
+  lm::GenerateOptions options;
+  options.max_tokens = 3;
+  options.beams = kTinyVocabulary;
+  options.length_penalty = -20;
+  EXPECT_EQ(model.Generate("the", options)->tokens.size(), 0u);
+  options.length_penalty = 20;
+  EXPECT_EQ(model.Generate("the", options)->tokens.size(), 3u);
+}
+
+TEST_F(LanguageTest, TextsInALanguage) {
+  lm::Model model = Load({}, Translator());
+  using Tokens = std::vector<std::int64_t>;
+  lm::GenerateOptions options = Most(8);
+  const auto written = [&](const lm::Prompt& prompt) {
+    const auto text = model.Generate(prompt, options, {}, &error_);
+    EXPECT_TRUE(text) << error_;
+    const auto many = model.GenerateMany({{prompt, options}}, {}, &error_);
+    EXPECT_TRUE(many) << error_;
+    EXPECT_EQ((*many)[0].tokens, text->tokens);
+    return text->tokens;
+  };
+  const Tokens english = written(Tokens{2, 5, 6, 1}), french = written(Tokens{3, 5, 6, 1});
+  ASSERT_NE(english, french);
+  EXPECT_EQ(written("w5 w6"), english);
+  options.source_language = "fr";
+  EXPECT_EQ(written("w5 w6"), french);
+  ASSERT_NE(french[0], 4);
+  options.target_language = "de";
+  EXPECT_EQ(written("w5 w6")[0], 4) << "it begins with the language";
+  const auto refused = [&](lm::Model& by, const lm::Prompt& prompt) {
+    EXPECT_FALSE(by.Generate(prompt, options, {}, &error_));
+    return error_;
+  };
+  lm::Prompt plain("w5");
+  plain.add_special = false;
+  EXPECT_EQ(refused(model, plain), "a source language 'fr': the tokenizer puts none at a text");
+  options.target_language = "xx";
+  EXPECT_EQ(refused(model, "w5"), "the model's tokenizer knows no language 'xx'");
+  lm::Model other = Load();
+  EXPECT_EQ(refused(other, "the"), "languages are of models that read one text and write another");
+}
+
 TEST_F(LanguageTest, ManyAreThoseOfEach) {
   lm::ModelOptions two;
   two.sequences = 2;
@@ -283,6 +374,12 @@ TEST_F(LanguageTest, ADraftChangesNothing) {
   EXPECT_EQ(text->tokens, plain.Generate("the cat", Most(20))->tokens);
   EXPECT_GT(text->drafted, 0);
   EXPECT_GE(text->accepted, text->drafted - 7);
+  EXPECT_LE(text->accepted, text->drafted);
+  options.draft = Folder(2);  // others' drafts
+  const auto other = Load(options).Generate("the cat", Most(20), nullptr, &error_);
+  ASSERT_TRUE(other) << error_;
+  EXPECT_EQ(other->tokens, text->tokens);
+  EXPECT_LT(other->accepted, other->drafted);
   lm::GenerateOptions drawn = Most(4);
   drawn.temperature = 1;
   EXPECT_FALSE(model.Generate("the", drawn, nullptr, &error_));

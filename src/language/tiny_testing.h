@@ -8,6 +8,7 @@
 #include <fstream>
 #include <string>
 
+#include "generate/translator_testing.h"
 #include "llm/random_folder.h"
 
 namespace evoq {
@@ -41,7 +42,50 @@ class TinyLanguageFolder : public ::testing::Test {
     return path;
   }
 
+  // A T5 of random weights with a tokenizer of words and languages: <pad> 0, </s> 1, __en__ 2,
+  // __fr__ 3, __de__ 4, "w5" 5 to "w39" 39. A text is English, and ends with </s>.
+  std::string Translator() const {
+    const std::string path = At("translator");
+    generate_test::WriteTinyT5(path);
+    nlohmann::json vocabulary, added = nlohmann::json::array();
+    const char* const special[] = {"<pad>", "</s>", "__en__", "__fr__", "__de__"};
+    for (int i = 0; i < 40; ++i) {
+      vocabulary[i < 5 ? special[i] : "w" + std::to_string(i)] = i;
+      if (i < 5) added.push_back(Special(i, special[i]));
+    }
+    const nlohmann::json begin = {{"SpecialToken", {{"id", "__en__"}, {"type_id", 0}}}},
+                         text = {{"Sequence", {{"id", "A"}, {"type_id", 0}}}},
+                         end = {{"SpecialToken", {{"id", "</s>"}, {"type_id", 0}}}};
+    const nlohmann::json around = {
+        {"type", "TemplateProcessing"},
+        {"single", {begin, text, end}},
+        {"pair", {begin, text, end}},
+        {"special_tokens",
+         {{"__en__", {{"id", "__en__"}, {"ids", {2}}, {"tokens", {"__en__"}}}},
+          {"</s>", {{"id", "</s>"}, {"ids", {1}}, {"tokens", {"</s>"}}}}}}};
+    const nlohmann::json file = {
+        {"version", "1.0"},
+        {"added_tokens", added},
+        {"normalizer", nullptr},
+        {"pre_tokenizer", {{"type", "WhitespaceSplit"}}},
+        {"post_processor", around},
+        {"decoder", nullptr},
+        {"model", {{"type", "WordLevel"}, {"vocab", vocabulary}, {"unk_token", "w5"}}}};
+    std::ofstream(path + "/tokenizer.json") << file.dump();
+    return path;
+  }
+
  private:
+  static nlohmann::json Special(int id, const char* piece) {
+    return {{"id", id},
+            {"content", piece},
+            {"special", true},
+            {"normalized", false},
+            {"single_word", false},
+            {"lstrip", false},
+            {"rstrip", false}};
+  }
+
   // Bytes as tokens: <unk> 0, <s> 1, </s> 2, a space 3, "a" 4 to "z" 29, and pieces without text.
   static void WriteTokenizer(const std::string& folder) {
     nlohmann::json vocabulary = {{"<unk>", 0}, {"<s>", 1}, {"</s>", 2}, {"\u0120", 3}};
@@ -50,15 +94,7 @@ class TinyLanguageFolder : public ::testing::Test {
       vocabulary[std::string("a") + static_cast<char>('a' + i % 26) + std::to_string(i)] = i;
     nlohmann::json added = nlohmann::json::array();
     for (int i = 0; i < 3; ++i)
-      added.push_back({{"id", i},
-                       {"content", i == 0   ? "<unk>"
-                                   : i == 1 ? "<s>"
-                                            : "</s>"},
-                       {"special", true},
-                       {"normalized", false},
-                       {"single_word", false},
-                       {"lstrip", false},
-                       {"rstrip", false}});
+      added.push_back(Special(i, i == 0 ? "<unk>" : i == 1 ? "<s>" : "</s>"));
     const nlohmann::json level = {{"type", "ByteLevel"},
                                   {"add_prefix_space", false},
                                   {"trim_offsets", true},
