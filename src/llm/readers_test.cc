@@ -2,6 +2,7 @@
 #include <gtest/gtest.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <bit>
 #include <filesystem>
 
@@ -12,6 +13,7 @@
 #include "llm/gguf_parts.h"
 #include "llm/import.h"
 #include "llm/llama2c.h"
+#include "llm/rope.h"
 #include "llm/safetensors.h"
 #include "llm/test_files.h"
 
@@ -368,6 +370,70 @@ TEST_F(Readers, GgufScalingOfPositions) {
             1);
   EXPECT_EQ(divisor([&](GgufBytes& f) { factor(f, "scaling.factor", 0); }), 1);
   EXPECT_EQ(divisor([](GgufBytes&) {}), 1);
+}
+
+// The yarn of a GGUF file is that of a folder's settings.
+TEST_F(Readers, GgufYarn) {
+  const auto real = [](float value) { return Little(std::bit_cast<uint32_t>(value), 4); };
+  GgufBytes file = TinyGguf();
+  file.Fact("llama.rope.scaling.type", std::string("yarn"))
+      .Fact("llama.rope.scaling.factor", 6, real(4))
+      .Fact("llama.rope.scaling.original_context_length", 1500)
+      .Fact("llama.attention.key_length", 8)
+      .Fact("llama.rope.freq_base", 6, real(10000));
+  const auto model = ReadGgufModel(*ReadGguf(Write("x.gguf", file.Bytes())));
+  ASSERT_TRUE(model) << model.error().message();
+  Rope rope;
+  ASSERT_TRUE(
+      ReadRope({{"rope_type", "yarn"}, {"factor", 4}, {"original_max_position_embeddings", 1500}},
+               {.rotated = 8, .context = 16}, rope));
+  EXPECT_EQ(model->rope.slow, rope.slow);
+  EXPECT_NEAR(model->rope.magnitude, rope.magnitude, 1e-6);
+  EXPECT_NE(std::ranges::count(rope.slow, 1), 4) << "it changes frequencies";
+  file.Fact("llama.rope.scaling.yarn_beta_fast", 6, real(8))
+      .Fact("llama.rope.scaling.attn_factor", 6, real(0.5));
+  const auto other = ReadGgufModel(*ReadGguf(Write("x.gguf", file.Bytes())));
+  ASSERT_TRUE(other) << other.error().message();
+  EXPECT_NE(other->rope.slow, rope.slow);
+  EXPECT_NEAR(other->rope.magnitude, rope.magnitude / 2, 1e-6);
+}
+
+// What no fact says, or says otherwise than config.json does.
+TEST_F(Readers, GgufScales) {
+  const auto read = [&](const std::string& architecture, uint32_t layers, float logits) {
+    GgufBytes file;
+    const std::string a = architecture + ".";
+    file.Fact("general.architecture", architecture)
+        .Fact(a + "embedding_length", 8)
+        .Fact(a + "block_count", layers)
+        .Fact(a + "attention.head_count", 2)
+        .Fact(a + "attention.key_length", 16)
+        .Fact(a + "attention.value_length", 16)
+        .Fact(a + "feed_forward_length", 12)
+        .Fact(a + "context_length", 16)
+        .Fact(a + "logit_scale", 6, Little(std::bit_cast<uint32_t>(logits), 4));
+    file.Floats("token_embd.weight", {8, 5});
+    const auto model = ReadGgufModel(*ReadGguf(Write("x.gguf", file.Bytes())));
+    EXPECT_TRUE(model) << model.error().message();
+    return *model;
+  };
+  // Granite's files have the divisor, Command R's the factor.
+  EXPECT_EQ(read("granite", 2, 8).logit_scale, 0.125f);
+  EXPECT_EQ(read("command-r", 2, 0.25f).logit_scale, 0.25f);
+  // The largest Gemmas scale attention by width / heads, the others by the size of a head.
+  for (const auto& [architecture, layers] : {std::pair("gemma2", 46u), std::pair("gemma3", 62u)}) {
+    EXPECT_EQ(read(architecture, layers, 1).attention_scale, 0.5f) << architecture;
+    EXPECT_NE(read(architecture, layers - 4, 1).attention_scale, 0.5f) << architecture;
+  }
+}
+
+TEST_F(Readers, GgufEndsOfTexts) {
+  GgufBytes file = TinyGguf();
+  file.Fact("tokenizer.ggml.eos_token_id", 2);
+  EXPECT_EQ(ReadGgufModel(*ReadGguf(Write("x.gguf", file.Bytes())))->end, std::vector<int64_t>{2});
+  file.Fact("tokenizer.ggml.eot_token_id", 4);
+  EXPECT_EQ(ReadGgufModel(*ReadGguf(Write("x.gguf", file.Bytes())))->end,
+            (std::vector<int64_t>{2, 4}));
 }
 
 TEST_F(Readers, AGgufModel) {

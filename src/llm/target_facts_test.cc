@@ -53,8 +53,9 @@ TEST(TargetFacts, WrongOnesAreRefused) {
       {"{" + good + R"(, "no_repeat": -1})", "no_repeat is -1"},
       {"{" + good + R"(, "audio": {"bins": 80, "rate": 1, "window": 3, "hop": 1}})", "frames of 3"},
       {"{" + good + R"(, "audio": {"bins": 5000, "rate": 1, "window": 2, "hop": 1}})", "5000 bins"},
-      {"{" + good + R"(, "audio": {"bins": 80, "rate": 1, "window": 2, "hop": 0}})",
-       "one every 0"}};
+      {"{" + good + R"(, "audio": {"bins": 80, "rate": 1, "window": 2, "hop": 0}})", "one every 0"},
+      {"{" + good + R"(, "audio": {"bins": 80, "rate": 1, "window": 4, "hop": 5}})",
+       "frames of 4 samples, one every 5"}};
   for (const auto& [text, part] : wrong) {
     const auto found = read(text);
     ASSERT_FALSE(found) << text;
