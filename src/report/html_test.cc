@@ -177,6 +177,13 @@ TEST(StepTable, FiguresByHand) {
   sorted = ToText(profile, report.limits, true);
   EXPECT_LT(sorted.find("third"), sorted.find("last"));
   EXPECT_EQ(ToText(profile, report.limits, false, 0).find("third"), std::string::npos);
+  // Faster than the limits allow by a hundredth, and by less, which is rounding.
+  profile.steps[1].roofline_share = profile.steps[2].roofline_share = 1;
+  profile.steps[1].beyond_roofline = 1.01;
+  profile.steps[2].beyond_roofline = 1.004;
+  const std::string beyond = ToText(profile, report.limits);
+  EXPECT_TRUE(line(beyond, "second").ends_with(" 100%+")) << beyond;
+  EXPECT_TRUE(line(beyond, "third").ends_with(" 100%")) << beyond;
 }
 
 // Four significant digits, so that ratios of what is shown are ratios of what was measured; at most

@@ -343,6 +343,15 @@ TEST(TimeLedger, Steadiness) {
 }
 
 // Every figure of the text is that of the JSON, rounded.
+TEST(TimeLedger, ThreeStepsOfACauseAreNamed) {
+  TimeLedger ledger;
+  ledger.causes = {{.code = "three", .steps = {"c1", "c2", "c3"}},
+                   {.code = "five", .steps = {"d1", "d2", "d3", "d4", "d5"}}};
+  const std::string text = ToText(ledger);
+  EXPECT_NE(text.find("3  c1, c2, c3\n"), std::string::npos) << text;
+  EXPECT_NE(text.find("5  d1, d2, d3, ... 2 more\n"), std::string::npos) << text;
+}
+
 TEST(TimeLedger, TextAndJsonSayTheSame) {
   MadeRun real = FloatRun(), quantized = QuantizedRun();
   for (int part = 0; part < 8; ++part) {

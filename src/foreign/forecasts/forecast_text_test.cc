@@ -62,7 +62,8 @@ Examination Examined(const Graph& graph) {
   e.fates.nodes[node("e").index] = Fate::kHost;
   e.fates.conversions = {node("d"), node("f")};
   e.fates.weights = {node("e")};
-  e.fates.copies = {{graph.FindValue("d"), true}, {graph.FindValue("e"), false}};
+  e.fates.copies = {
+      {graph.FindValue("d"), true}, {graph.FindValue("e"), false}, {graph.FindValue("a"), true}};
   PlacementFinding many{&kFirst, {}, 4};
   for (const char* name : {"a", "b", "c", "d", "e"}) many.faults.push_back({node(name), "", true});
   many.faults[1].detail = "why";
@@ -80,7 +81,7 @@ TEST(ForecastText, AForecastByHand) {
             "    1  compute in floating point  Abs 1\n"
             "    1  run on the CPU             Exp 1\n"
             "conversions between them that run: 2; weights dequantized at every inference: 1; "
-            "Memcpy nodes: 2 (1 to the host)\n"
+            "Memcpy nodes: 3 (2 to the host)\n"
             "\n"
             "places  repairable  cause         where\n"
             "     5           4  first-fault   a, b (why), c, d and 1 more\n"
@@ -100,8 +101,9 @@ TEST(ForecastText, AForecastByHand) {
   EXPECT_EQ(out["nodes"][4], (json{{"name", "e"}, {"op", "Exp"}, {"fate", "host"}}));
   EXPECT_EQ(out["conversions"], (json{"d", "f"}));
   EXPECT_EQ(out["weights_dequantized"], (json{"e"}));
-  EXPECT_EQ(out["copies"],
-            (json{{{"value", "d"}, {"to", "host"}}, {{"value", "e"}, {"to", "device"}}}));
+  EXPECT_EQ(out["copies"], (json{{{"value", "d"}, {"to", "host"}},
+                                 {{"value", "e"}, {"to", "device"}},
+                                 {{"value", "a"}, {"to", "host"}}}));
   ASSERT_EQ(out["findings"].size(), 2u);
   const json& first = out["findings"][0];
   EXPECT_EQ(first["code"], "first-fault");
@@ -112,6 +114,27 @@ TEST(ForecastText, AForecastByHand) {
   EXPECT_EQ(first["sentence"], "What is wrong.");
   EXPECT_EQ(first["fix"], "What helps.");
   EXPECT_EQ(first["source"], "a guide");
+}
+
+TEST(ForecastText, EightOperatorsAreNamed) {
+  std::string text = "graph g\ninput %x: float32[4]\n";
+  std::string from = "x";
+  for (const char* op :
+       {"Relu", "Relu", "Abs", "Exp", "Tanh", "Neg", "Sqrt", "Ceil", "Floor", "Sign", "Erf"}) {
+    const std::string to = from + "y";
+    text += fmt::format("{0}: %{0}: float32[4] = {1}(%{2})\n", to, op, from);
+    from = to;
+  }
+  const auto graph = ParseGraph(text + "output %" + from + "\n");
+  ASSERT_TRUE(graph) << graph.error().message();
+  Examination e;
+  e.runtime = &kRuntime;
+  e.fates.nodes.assign(11, Fate::kFloat);
+  const std::string told = ToText(*graph, e);
+  EXPECT_NE(told.find("   11  compute in floating point  Relu 2, Abs 1, Ceil 1, Erf 1, Exp 1, "
+                      "Floor 1, Neg 1, Sign 1 and 2 more\n"),
+            std::string::npos)
+      << told;
 }
 
 TEST(ForecastText, NoFaultIsSaid) {
