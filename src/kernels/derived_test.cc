@@ -25,6 +25,19 @@ TEST(DerivedWeights, AreMadeOnceWhileSomebodyHoldsThem) {
   EXPECT_EQ(made, 4);
 }
 
+// Where two make one at the same time, both have what was there first.
+TEST(DerivedWeights, WhoWasFasterIsHeard) {
+  DerivedWeights weights;
+  const Tensor w = Tensor::FromValues<float>(Shape{2}, {1, 2});
+  std::shared_ptr<const int> faster;
+  const auto slower = weights.Get<int>(w, "form", [&] {
+    faster = weights.Get<int>(w, "form", [] { return 1; });
+    return 2;
+  });
+  EXPECT_EQ(slower, faster);
+  EXPECT_EQ(*slower, 1);
+}
+
 // What is derived keeps its constant: no other one's memory can be taken for it.
 TEST(DerivedWeights, KeepTheirConstant) {
   DerivedWeights weights;

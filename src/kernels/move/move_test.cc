@@ -138,10 +138,13 @@ TEST(Move, GatherAndScatterElements) {
     std::vector<int64_t> x, indices;
     int64_t axis;
     bool one_for_each_row = false;
+    bool but_the_last = false;  // which is another
   };
   const Case cases[] = {{{5}, {9}, 0},
                         {{40, 300}, {70, 300}, 0, true},
+                        {{40, 300}, {70, 300}, 0, true, true},
                         {{5, 4, 19}, {5, 9, 17}, 1, true},
+                        {{5, 4, 19}, {5, 9, 17}, 1, true, true},
                         {{4, 6}, {4, 3}, 1, true},
                         {{4, 6}, {4, 3}, 1},
                         {{4, 6}, {7, 6}, 0},
@@ -159,7 +162,8 @@ TEST(Move, GatherAndScatterElements) {
         Tensor indices = Tensor::Allocate(TensorType(index_type, Shape(c.indices)));
         std::vector<int64_t> values;
         for (int64_t i = 0; i < indices.elements(); ++i) {
-          const int64_t given = c.one_for_each_row ? i / c.indices.back() : i;
+          const bool last = c.but_the_last && (i + 1) % c.indices.back() == 0;
+          const int64_t given = (c.one_for_each_row ? i / c.indices.back() : i) + last;
           values.push_back((7 * given + 3) % c.x[axis] - (given % 3 == 0 ? c.x[axis] : 0));
           if (index_type == DType::kInt64) indices.mutable_data<int64_t>()[i] = values.back();
           if (index_type == DType::kInt32)

@@ -127,6 +127,8 @@ TEST(Norm, LayerNormAndRmsNorm) {
       }
     }
     ExpectKernel(kLayerNormFloat, t, {y, mean, inverse}, fmt::format("{}", n));
+    t.outputs.pop_back();
+    ExpectKernel(kLayerNormFloat, t, {y, mean}, fmt::format("{}", n));
     t.op = "RMSNormalization";
     t.inputs.pop_back();
     t.outputs.resize(1);
