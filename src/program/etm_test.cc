@@ -118,7 +118,7 @@ TEST_F(EtmTest, WeightsOfFewBits) {
   const int64_t count = kChannels * 3 * 3 * 3;
   int64_t bytes = 0;
   for (const auto& [bits, factor, step] :
-       {std::tuple(4, 16, 2), {4, 16, 1}, {4, 1, 1}, {2, 64, 1}}) {
+       {std::tuple(4, 16, 2), {4, 16, 1}, {4, 1, 1}, {2, 64, 1}, {2, 1, 1}}) {
     Model model = with(bits, factor, step);
     ASSERT_TRUE(WriteEtm(model, path_));
     const auto back = ReadEtm(path_);

@@ -443,6 +443,9 @@ std::vector<EtmCase> ModelCases() {
        Model([](M m) { m.value(1).constant->bits = 3, m.value(1).constant->factor = 1; }),
        "value w: int8[2, 2](2 scales on axis 0) in 3 bits times 1, expected int8 in 4 or 2 bits "
        "times a power of two"},
+      {"numbers of four bits beyond int8",
+       Model([](M m) { m.value(1).constant->bits = 4, m.value(1).constant->factor = 32; }),
+       "value w: int8[2, 2](2 scales on axis 0) in 4 bits times 32, expected int8"},
       {"whole bytes of numbers of four bits",
        Model([](M m) { m.value(1).constant->bits = 4, m.value(1).constant->factor = 1; }),
        "value w: 4 bytes for int8[2, 2](2 scales on axis 0) in 4 bits, expected 2"},
