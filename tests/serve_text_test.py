@@ -7,6 +7,7 @@ import concurrent.futures
 import importlib.util
 import json
 import pathlib
+import re
 import shutil
 import socket
 import sys
@@ -378,6 +379,9 @@ def check_options(server):
     seed = logged(server, answers[-1]["id"].removeprefix("cmpl-")).get("seed", 0)
     again = ask(prompt, temperature=1.5, seed=seed)["choices"][0]["text"]
     check("the seed that the log says", again == texts[-1], (again, texts))
+    plain = json.dumps({"model": "lm", "prompt": prompt, "max_tokens": 12})
+    texts = {server.json("POST", "/v1/completions", plain)["choices"][0]["text"] for _ in range(6)}
+    check("texts are drawn where nothing is said", len(texts) > 2, texts)
     tokens = server.json("POST", "/v1/completions", completion([1, 5, 9]))
     check("a prompt of tokens", tokens["usage"]["prompt_tokens"] == 3, tokens)
 
@@ -554,6 +558,15 @@ def check_habits(server, work):
         )
         usage = got["usage"]
         check(f"{name} -1: what the context holds", usage["total_tokens"] > 60, usage)
+    body = json.loads(chat("the cat", ignore_eos=True))
+    del body["max_tokens"]
+    usage = server.json("POST", "/v1/chat/completions", json.dumps(body))["usage"]
+    check("a chat fills the context where nothing is said", usage["total_tokens"] == 64, usage)
+    page = server.ask("GET", "/metrics")[2].decode()
+    waited = re.search(
+        r'^nv_inference_queue_duration_us{model="lm",version="1"} (\S+)$', page, re.M
+    )
+    check("what texts waited is counted", waited and float(waited[1]) > 0, waited)
     got = server.json("POST", "/v1/completions", json.dumps({"prompt": "a"}), 400)
     check("no name", "model is missing" in got["error"]["message"], got)
     got = server.json("POST", "/v1/completions", json.dumps("a"), 400)
