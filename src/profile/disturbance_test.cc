@@ -64,6 +64,11 @@ TEST(Disturbance, TextNamesWhatDisturbedByItsShare) {
   EXPECT_EQ(ToText(d),
             "other virtual machines took 25% of the processors, cores were 50% slower than at "
             "their fastest");
+  Disturbance small;
+  small.waited = 0.5, small.slowed = 0.021, small.others = 0.019;
+  EXPECT_EQ(ToText(small),
+            "runs waited for a processor 50% of their time, cores were 2% slower than at their "
+            "fastest");
   const nlohmann::json json = ToJson(d);
   EXPECT_DOUBLE_EQ(json["stolen_share"], 0.25);
   EXPECT_DOUBLE_EQ(json["slowed"], 0.5);

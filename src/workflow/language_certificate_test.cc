@@ -1,8 +1,12 @@
 // Promises about language models: perplexity of a text, speed in decode and of a prompt.
 #include <gtest/gtest.h>
 
+#include <algorithm>
+
 #include "base/stopwatch.h"
 #include "certify/certify.h"
+#include "generate/generate.h"
+#include "generate/translator_testing.h"
 #include "llm/random_folder.h"
 #include "llm/tiny_llama.h"
 #include "models/models.h"
@@ -83,6 +87,50 @@ TEST_F(LanguageCertificate, SaysWhatEvalMeasures) {
   }
   EXPECT_NEAR(c.accuracy.drop.value,
               100 * (c.accuracy.model.value / c.accuracy.reference.value - 1), 1e-6);
+}
+
+// How often the token that follows is the likeliest one.
+TEST_F(LanguageCertificate, FirstChoices) {
+  PerplexityJob job;
+  job.model = At("llama");
+  job.text = At("text.txt");
+  job.tokenizer = At("t.vocab");
+  job.window = 32;
+  job.threads = 1;
+  const auto told = EvaluatePerplexity(job);
+  ASSERT_TRUE(told) << told.error().message();
+  const auto model = CachedModel::Load(job.model, {.threads = 1, .context = 32});
+  ASSERT_TRUE(model) << model.error().message();
+  const auto text = TokensOfText((*model)->graph(), job.model, job.text, job.tokenizer);
+  ASSERT_TRUE(text) << text.error().message();
+  Writer writer(**model, std::nullopt, {});
+  int64_t right = 0;
+  for (int64_t at = 0; at < told->tokens; at += 32) {
+    const std::vector<int64_t> window(text->tokens.begin() + at, text->tokens.begin() + at + 32);
+    writer.Forget();
+    const auto logits = writer.Logits(window, 32);
+    ASSERT_TRUE(logits) << logits.error().message();
+    const auto pieces = (*model)->vocabulary();
+    for (int64_t i = 0; i < 32; ++i) {
+      const auto row = logits->subspan(i * pieces, pieces);
+      right += std::ranges::max_element(row) - row.begin() == text->tokens[at + i + 1];
+    }
+  }
+  ASSERT_GT(right, 0);
+  EXPECT_DOUBLE_EQ(told->top1(), static_cast<double>(right) / static_cast<double>(told->tokens));
+}
+
+TEST_F(LanguageCertificate, ATextIsNoneOfATranslator) {
+  generate_test::WriteTinyT5(At("t5"));
+  PerplexityJob job;
+  job.model = At("t5");
+  job.text = At("text.txt");
+  job.tokenizer = At("t.vocab");
+  const auto told = EvaluatePerplexity(job);
+  ASSERT_FALSE(told);
+  EXPECT_EQ(
+      told.error().message(),
+      At("t5") + ": a model that reads one text and writes another is not measured with one text");
 }
 
 TEST_F(LanguageCertificate, AMethodThatBreaksThePromiseIsRefused) {

@@ -83,6 +83,16 @@ TEST_F(LanguageSpeed, ContextsAreThoseThatTheModelHolds) {
   ASSERT_TRUE(bench) << bench.error().message();
   ASSERT_EQ(bench->phases.size(), 2u);
   EXPECT_EQ(bench->phases[1].phase.context, 0);
+  // 1024 tokens leave no room for one behind them, 1025 do.
+  for (const int64_t most : {1024, 1025}) {
+    nlohmann::json config = TinyLlamaConfig();
+    config["max_position_embeddings"] = most;
+    ASSERT_TRUE(WriteRandomFolder(config, {}, 1, At("long")));
+    const auto of_long = Bench(At("long"), {.prompt_length = 10});
+    ASSERT_TRUE(of_long) << of_long.error().message();
+    EXPECT_EQ(of_long->phases.size(), most == 1024 ? 2u : 3u);
+    EXPECT_EQ(of_long->phases.back().phase.context, most == 1024 ? 0 : 1024);
+  }
   EXPECT_EQ(Refused(model, {.contexts = {64}}),
             "--context 64: " + model + " holds at most 64 tokens, with those that follow");
   EXPECT_EQ(Refused(model, {.prompt_length = 65}),

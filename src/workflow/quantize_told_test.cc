@@ -53,6 +53,20 @@ TEST(QuantizeTold, EachPrecisionThatThereIs) {
   }
 }
 
+TEST(QuantizeTold, EntriesOfAFileThatAreUsed) {
+  Quantized done{.model = "m.onnx", .output = "m.etm"};
+  EXPECT_FALSE(Tell(done).json.contains("encodings"));
+  done.encodings.file = "given.json";
+  done.encodings.entries = 5;
+  done.encodings.not_used = {{"x", "nobody reads it"}, {"y", "nobody reads it"}};
+  const Told told = Tell(done);
+  EXPECT_NE(told.text.find("\n  given.json: 3 of 5 entries are used\n"), std::string::npos)
+      << told.text;
+  EXPECT_EQ(told.json["encodings"]["entries"], 5);
+  EXPECT_EQ(told.json["encodings"]["used"], 3);
+  EXPECT_EQ(told.json["encodings"]["not_used"].size(), 2u);
+}
+
 TEST(QuantizeTold, MethodsThatWereTried) {
   Quantized done{.model = "m.onnx", .output = "m.etm"};
   EXPECT_FALSE(Tell(done).json.contains("methods"));
