@@ -7,6 +7,8 @@ namespace evoq {
 namespace {
 
 constexpr size_t kOwnInputs = 2;  // of a Loop: how many rounds at most, and whether to begin
+constexpr int64_t kMostPlaces =
+    1 << 22;  // that are written out: files may name more than there are
 
 // What the body of a Loop does in each round, in its values: y = reduce(rows of `table` at
 // indices[begin of the round, end of the round)).
@@ -98,10 +100,11 @@ class Loop {
     const Shape& shape = graph_.value(indices).type.shape;
     if (!shape.ranked() || shape.rank() != 1 || !shape[0].known()) return std::nullopt;
     std::vector<int64_t> places;
-    const int64_t size = (*ends)[0] - (*begins)[0];
+    const int64_t size = (*begins)[0] < 0 ? 0 : (*ends)[0] - (*begins)[0];
+    if (size <= 0 || size > kMostPlaces / rounds) return std::nullopt;
     for (size_t i = 0; i < begins->size(); ++i) {
       const int64_t begin = (*begins)[i];
-      if (size <= 0 || begin < 0 || (*ends)[i] != begin + size || begin + size > shape[0].value)
+      if (begin < 0 || begin > shape[0].value - size || (*ends)[i] != begin + size)
         return std::nullopt;
       for (int64_t k = 0; k < size; ++k) places.push_back(begin + k);
     }

@@ -11,6 +11,7 @@
 #include <cmath>
 #include <cstdlib>
 #include <fstream>
+#include <limits>
 #include <random>
 #include <sstream>
 
@@ -325,6 +326,52 @@ output %c
       }
     }
   }
+}
+
+// Bounds that a file names without holding as much: no list of the places between them is written,
+// and none of them overflows.
+TEST(FuseBags, BagsOfAnySizeThatIsNamed) {
+  const auto pass = std::find_if(AllPasses().begin(), AllPasses().end(), [](const PassDef* p) {
+    return std::string_view(p->name) == "fuse-bags";
+  });
+  ASSERT_NE(pass, AllPasses().end());
+  const auto fused = [&](int64_t begin, int64_t end) {
+    auto graph = Parsed(fmt::format(R"(input %x: int64[4611686018427387904]
+const %count: int64[] = [2]
+const %yes: bool[] = [1]
+const %b: int64[2] = [{0}, {0}]
+const %e: int64[2] = [{1}, {1}]
+l: %y: float32[?, 5] = Loop{{captured=3}}(%count, %yes, %b, %e, %x)
+| graph body
+| input %i: int64[...]
+| input %c: bool[...]
+| input %b: int64[...]
+| input %e: int64[...]
+| input %x: int64[...]
+| from: %from: int64[] = Gather{{axis=0}}(%b, %i)
+| to: %to: int64[] = Gather{{axis=0}}(%e, %i)
+| const %zero: int64[1] = [0]
+| first: %first: int64[1] = Unsqueeze(%from, %zero)
+| last: %last: int64[1] = Unsqueeze(%to, %zero)
+| cut: %cut: int64[?] = Slice(%x, %first, %last, %zero)
+| const %table: float32[9, 5]
+| look: %rows: float32[?, 5] = Gather{{axis=0}}(%table, %cut)
+| sum: %sum: float32[5] = ReduceSum{{keepdims=0}}(%rows, %zero)
+| output %c
+| output %sum
+output %y
+)",
+                                    begin, end));
+    EXPECT_TRUE(graph) << graph.error().message();
+    const auto changes = RunPass(*graph, **pass);
+    EXPECT_TRUE(changes) << changes.error().message();
+    return changes.value_or(-1);
+  };
+  EXPECT_EQ(fused(1, 4), 1);
+  EXPECT_EQ(fused(0, int64_t{1} << 40), 0);
+  EXPECT_EQ(fused(-3, 0), 0);
+  EXPECT_EQ(fused(std::numeric_limits<int64_t>::min(), std::numeric_limits<int64_t>::max()), 0);
+  EXPECT_EQ(fused(std::numeric_limits<int64_t>::max() - 3, std::numeric_limits<int64_t>::max()), 0);
 }
 
 constexpr char kChain[] = R"(input %x: float32[1, 4]
