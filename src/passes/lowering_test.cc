@@ -349,5 +349,22 @@ TEST(Lowering, AxesOfOneElement) {
   }
 }
 
+// A square of bfloat16 is rounded once, as by Pow; a cube would be twice.
+TEST(Lowering, PowersOfBfloat16) {
+  for (const float exponent : {2.0f, 3.0f}) {
+    auto graph = ParseGraph("input %x: bfloat16[2, 3]\noutput %x\n");
+    ASSERT_TRUE(graph) << graph.error().message();
+    Tensor held = Tensor::Allocate(TensorType(DType::kBfloat16, Shape{}));
+    held.mutable_data<uint16_t>()[0] = FloatToBfloat16(exponent);
+    const ValueId power =
+        graph->Apply("Pow", "p", {graph->inputs()[0], graph->AddConstant("e", std::move(held))}, {},
+                     graph->value(graph->inputs()[0]).type);
+    graph->MarkOutput(power);
+    const auto changes = RunPass(*graph, Pass("lower-pow"));
+    ASSERT_TRUE(changes) << changes.error().message();
+    EXPECT_EQ(*changes, exponent == 2 ? 1 : 0) << Print(*graph);
+  }
+}
+
 }  // namespace
 }  // namespace evoq
