@@ -719,6 +719,63 @@ TEST(CostTerms, Moves) {
       {{kRows, 8 * 0.5}, {kStream, (8 * 8 + 8 * 64 * 4) * 0.01}, {kWeights, 8 * 64 * 4 * 0.01}});
 }
 
+// An index for each element, tuples, and single elements at places that are known.
+TEST(CostTerms, RunsOfIndices) {
+  const auto rows = [](const std::string& text, const char* kernel) {
+    return Counted(text, kernel).terms[kRows];
+  };
+  EXPECT_NEAR(rows("input %x: float32[64, 32]\nconst %i: int64[8]\n"
+                   "n: %y: float32[64, 8] = Gather{axis=1}(%x, %i)\noutput %y\n",
+                   "gather"),
+              64 * 8 / 32.0 * 0.5, 1e-9);
+  EXPECT_NEAR(rows("input %x: float32[64, 32]\ninput %i: int64[8]\n"
+                   "n: %y: float32[64, 8] = Gather{axis=1}(%x, %i)\noutput %y\n",
+                   "gather"),
+              64 * 8 * 0.5, 1e-9);
+  EXPECT_NEAR(rows("input %x: float32[4, 5, 6]\ninput %i: int64[3, 2]\n"
+                   "n: %y: float32[3, 6] = GatherND(%x, %i)\noutput %y\n",
+                   "gather_nd"),
+              3 * 0.5, 1e-9);
+  // Rows of 16 are scattered as a whole where their indices were one.
+  const std::string scatter =
+      "n: %y: float32[90, 16] = ScatterElements{axis=0}(%x, %j, %z)\noutput %y\n";
+  const std::string data = "input %x: float32[90, 16]\ninput %z: float32[7, 16]\n";
+  EXPECT_NEAR(rows(data + "input %j: int64[7, 16]\n" + scatter, "scatter_elements"), 7 * 16 * 0.5,
+              1e-9);
+  EXPECT_NEAR(rows(data +
+                       "input %i: int64[7, 1]\nconst %s: int64[2] = [7, 16]\n"
+                       "e: %j: int64[7, 16] = Expand(%i, %s)\n" +
+                       scatter,
+                   "scatter_elements"),
+              7 * 0.5, 1e-9);
+}
+
+// Of 32 steps of 64 x 16 one is picked, or cut out: no more is read.
+TEST(CostTerms, PartsOfAnInput) {
+  EXPECT_NEAR(Counted("input %x: float32[64, 32, 16]\ninput %i: int64[]\n"
+                      "n: %y: float32[64, 16] = Gather{axis=1}(%x, %i)\noutput %y\n",
+                      "gather")
+                  .terms[kStream],
+              (2 * 64 * 16 * 4 + 8) * 0.01, 1e-9);
+  EXPECT_NEAR(Counted("input %x: float32[64, 32, 16]\nconst %b: int64[1]\nconst %e: int64[1] = "
+                      "[1]\nconst %a: int64[1] = [1]\n"
+                      "n: %y: float32[64, 1, 16] = Slice(%x, %b, %e, %a)\noutput %y\n",
+                      "slice")
+                  .terms[kStream],
+              2 * 64 * 16 * 4 * 0.01, 1e-9);
+}
+
+// Six products of two computed operands, each of which is set up.
+TEST(CostTerms, PairsOfOperands) {
+  const char* const byte = "(scale 0.1, zero 0)";
+  const Counted counted(fmt::format("input %x: uint8[6, 10, 8]{0}\ninput %z: uint8[6, 8, 20]{0}\n"
+                                    "n: %y: uint8[6, 10, 20]{0} = MatMul(%x, %z)\noutput %y\n",
+                                    byte),
+                        "matmul_pair_int8", Tiled(14, 32));
+  EXPECT_EQ(counted.family, "product_pair");
+  EXPECT_NEAR(counted.terms[kCall], 1000 * 6 * 0.5, 1e-9);
+}
+
 // Blocks of 2 x 2 of two channels lie in runs of four elements.
 TEST(CostTerms, BlocksOfPixels) {
   ExpectTerms({"input %x: float32[1, 3, 5, 8]\nn: %y: float32[1, 6, 10, 2] = "
@@ -738,7 +795,9 @@ TEST(CostTerms, Transposes) {
               {{kRows, 20 * 0.5}, {kStream, 2 * 640 * 4 * 0.01}});
   // 20 x 40 turned into 40 x 20, twice: 2 x 3 blocks of 16 x 16 of each plane, 16 cycles each.
   ExpectTerms({text("2, 20, 40", "2, 40, 20", "0, 2, 1"), "transpose"}, "transpose",
-              {{kTiles, 16 * 2 * 3 * 2 * 0.5}, {kStream, 2 * 1600 * 4 * 0.01}});
+              {{kTiles, 16 * 2 * 3 * 2 * 0.5},
+               {kRows, 50 * 2 * 0.5},  // of two planes
+               {kStream, 2 * 1600 * 4 * 0.01}});
   // Axes that stay together are one: 6 x 7 pixels of 20 channels are 42 x 20.
   EXPECT_NEAR(Counted(text("1, 20, 6, 7", "1, 6, 7, 20", "0, 2, 3, 1"), "transpose").terms[kTiles],
               16 * 2 * 3 * 0.5, 1e-9);

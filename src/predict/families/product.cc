@@ -192,6 +192,12 @@ void Count(const CostInput& input, const Rates& rates, Terms& terms) {
   CountBytes(input, rates, terms);
 }
 
+// Of two computed operands: each product of a group is set up by itself.
+void CountPair(const CostInput& input, const Rates& rates, Terms& terms) {
+  Count<4, Peak::kInt8>(input, rates, terms);
+  terms[kCall] += 1000 * static_cast<double>(ProductOf(input).groups) * rates.cycle_ns;
+}
+
 // The input is widened as a whole.
 void CountInFloat(const CostInput& input, const Rates& rates, Terms& terms) {
   Count<1, Peak::kFloat32>(input, rates, terms);
@@ -289,7 +295,7 @@ const CostFamily kFamilyProductDynamic = {
 const CostFamily kFamilyProductPair = {
     .name = "product_pair",
     .kernels = "matmul_pair_int8",
-    .count = Count<4, Peak::kInt8>,
+    .count = CountPair,
 };
 const CostFamily kFamilyProductWeights8 = {
     .name = "product_w8",

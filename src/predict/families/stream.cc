@@ -104,6 +104,16 @@ void CountRuns(const CostInput& input, const Rates& rates, double runs, Terms& t
   CountPartsOfConstants(input, rates, terms);
 }
 
+// Of an input that is read in parts, no more is read than comes out.
+void CountPartsRead(const CostInput& input, const Rates& rates, Terms& terms) {
+  if (input.args.constants[0] != nullptr) return;
+  const int64_t x = input.args.inputs[0].bytes().value_or(0),
+                y = input.args.outputs[0].bytes().value_or(0);
+  if (x <= y) return;
+  const auto bytes = static_cast<double>(input.activation_bytes() - (x - y));
+  terms[kStream] = rates.stream_ns(bytes, bytes / rates.limits.threads);
+}
+
 // Elements of `type` behind axis `axis`.
 int64_t Behind(const TensorType& type, int64_t axis) {
   const std::vector<int64_t> sizes = type.shape.sizes();
@@ -169,6 +179,7 @@ void CountView(const CostInput& input, const Rates& rates, Terms& terms) {
   }
   CountRuns(input, rates, static_cast<double>(input.out_elements() / std::max<int64_t>(run, 1)),
             terms);
+  CountPartsRead(input, rates, terms);
 }
 
 // One value after the other.
@@ -194,11 +205,29 @@ void CountAttention(const CostInput& input, const Rates& rates, Terms& terms) {
   CountBytes(input, rates, terms);
 }
 
-// Runs of what lies behind the axis; GatherElements takes single values.
+// Elements that one index moves: what lies behind the axis, or behind the axes that a tuple names.
+// Of an index for each element, a row whose indices were made from one.
+int64_t RunOfIndex(const CostInput& input) {
+  const TensorType &x = input.args.inputs[0], &indices = input.args.inputs[1];
+  if (input.node.op.ends_with("ND")) return Behind(x, LastOf(indices) - 1);
+  if (!input.node.op.ends_with("Elements")) return Behind(x, AxisOf(input, x));
+  const NodeId maker = input.graph.value(input.node.input(1)).producer;
+  const bool expanded = maker.valid() && input.graph.node(maker).op == "Expand" &&
+                        LastOf(input.graph.value(input.graph.node(maker).input(0)).type) == 1;
+  return expanded ? LastOf(indices) : 1;
+}
+
+// Runs, each of an index. Single elements at places that are known are picked by vectors.
 void CountGather(const CostInput& input, const Rates& rates, Terms& terms) {
-  const TensorType& x = input.args.inputs[0];
-  const int64_t run = input.node.op == "Gather" ? Behind(x, AxisOf(input, x)) : 1;
-  CountRuns(input, rates, static_cast<double>(input.out_elements() / run), terms);
+  constexpr double kPicked = 1.0 / 32;  // of a run
+  const int64_t run = RunOfIndex(input), bytes = run * DTypeBits(input.args.inputs[0].dtype) / 8;
+  const bool scatters = input.args.inputs.size() > 2;
+  const bool picks = input.node.op == "Gather" && input.args.constants[1] != nullptr &&
+                     (bytes == 1 || bytes == 2 || bytes == 4 || bytes == 8);
+  const double moved =
+      static_cast<double>(scatters ? input.Elements(input.args.inputs[2]) : input.out_elements());
+  CountRuns(input, rates, moved / static_cast<double>(run) * (picks ? kPicked : 1), terms);
+  if (!scatters) CountPartsRead(input, rates, terms);
 }
 
 // Windows over channels-last values. What is left beside whole vectors of channels goes one by one.
@@ -286,6 +315,7 @@ void CountGridSample(const CostInput& input, const Rates& rates, Terms& terms) {
 // blocks of 16 x 16 of the planes that are turned.
 void CountPermutation(const CostInput& input, const std::vector<int64_t>& x,
                       const std::vector<int64_t>& perm, const Rates& rates, Terms& terms) {
+  constexpr double kPlaneCycles = 50;  // to find where a plane begins, as measured
   CountBytes(input, rates, terms);
   struct Axis {
     int64_t size, last;  // the axis of x at its end
@@ -316,9 +346,11 @@ void CountPermutation(const CostInput& input, const std::vector<int64_t>& x,
   if (from.last == to.last) {
     terms[kRows] = static_cast<double>(elements / to.size) * rates.cycle_ns;
   } else {
-    terms[kTiles] = static_cast<double>(16 * CeilDiv(from.size, 16) * CeilDiv(to.size, 16) *
-                                        (elements / (from.size * to.size))) *
-                    rates.cycle_ns;
+    const int64_t planes = elements / (from.size * to.size);
+    terms[kTiles] =
+        static_cast<double>(16 * CeilDiv(from.size, 16) * CeilDiv(to.size, 16) * planes) *
+        rates.cycle_ns;
+    terms[kRows] = kPlaneCycles * static_cast<double>(planes) * rates.cycle_ns;
     // Short rows are written one by one, but for those of three planes.
     if (to.size < 16 && to.size != 3)
       terms[kOutputs] = static_cast<double>(4 * elements / to.size) * rates.cycle_ns;
