@@ -66,15 +66,18 @@ std::optional<Reason> RejectGridSample(const KernelCall& call) {
 
 constexpr int64_t kPlaces = 64;  // whose taps are found at a time
 
-// Of channels c to c + kWidth - 1 of a place.
-template <int kTaps, int kWidth>
-inline void SumTaps(const float* const (&from)[kTaps][kTaps], const float* down,
-                    const float* across, int64_t c, float* y) {
+// Of channels c to c + kWidth - 1 of a place with taps x taps pixels, row by row.
+template <int kWidth>
+inline void SumTaps(const float* const* from, const float* down, const float* across, int taps,
+                    int64_t c, float* y) {
   float sum[kWidth] = {};
-  for (int a = 0; a < kTaps; ++a) {
+#pragma GCC unroll 1
+  for (int a = 0; a < taps; ++a) {
     float row[kWidth] = {};
-    for (int b = 0; b < kTaps; ++b) {
-      for (int j = 0; j < kWidth; ++j) row[j] += across[b] * from[a][b][c + j];
+#pragma GCC unroll 1
+    for (int b = 0; b < taps; ++b) {
+      const float* const pixel = from[a * taps + b] + c;
+      for (int j = 0; j < kWidth; ++j) row[j] += across[b] * pixel[j];
     }
     for (int j = 0; j < kWidth; ++j) sum[j] += down[a] * row[j];
   }
@@ -98,10 +101,15 @@ struct GridSampleState {
   };
 
   // Of the place at grid[0], grid[1].
+  __attribute__((noinline)) void Find(const float* grid, GridTaps<float>& rows,
+                                      GridTaps<float>& columns) const {
+    rows = TapsAt(sampling, grid[1], height);
+    columns = TapsAt(sampling, grid[0], width);
+  }
   template <int kTaps>
-  __attribute__((noinline)) void Find(const float* grid, Taps<kTaps>& taps) const {
-    const GridTaps<float> rows = TapsAt(sampling, grid[1], height),
-                          columns = TapsAt(sampling, grid[0], width);
+  void Find(const float* grid, Taps<kTaps>& taps) const {
+    GridTaps<float> rows, columns;
+    Find(grid, rows, columns);
     for (int a = 0; a < kTaps; ++a) {
       const bool row = a < rows.count && rows.index[a] >= 0;
       taps.down[a] = row ? rows.weight[a] : 0;
@@ -145,16 +153,17 @@ struct GridSampleState {
     for (int64_t place = n * places + first, end = place + count; place < end; ++place) {
       Taps<kTaps> taps;
       Find(grid + place * 2, taps);
-      const float* from[kTaps][kTaps];
-      for (int a = 0; a < kTaps; ++a) {
-        for (int b = 0; b < kTaps; ++b)
-          from[a][b] = taps.offset[a][b] < 0 ? zeros.data() : image + taps.offset[a][b] * channels;
+      const float* from[kTaps * kTaps];
+#pragma GCC unroll 1
+      for (int i = 0; i < kTaps * kTaps; ++i) {
+        const int32_t at = taps.offset[i / kTaps][i % kTaps];
+        from[i] = at < 0 ? zeros.data() : image + at * channels;
       }
       float* const to = y + place * channels;
       int64_t c = 0;
       for (; c + kBlock <= channels; c += kBlock)
-        SumTaps<kTaps, kBlock>(from, taps.down, taps.across, c, to);
-      for (; c < channels; ++c) SumTaps<kTaps, 1>(from, taps.down, taps.across, c, to);
+        SumTaps<kBlock>(from, taps.down, taps.across, kTaps, c, to);
+      for (; c < channels; ++c) SumTaps<1>(from, taps.down, taps.across, kTaps, c, to);
     }
   }
 
