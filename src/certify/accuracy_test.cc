@@ -117,7 +117,7 @@ TEST(Accuracy, EveryOutputCountsByName) {
   EXPECT_FALSE(a->Keeps({.min_sqnr_db = 6.03}));
   EXPECT_TRUE(a->Keeps({.min_sqnr_db = 6.02}));
   EXPECT_EQ(ToText(*a),
-            "signal to noise 6.0 dB [6.0, 6.0] in out2, the worst of 3 outputs on 1 samples");
+            "signal to noise 6.0 dB [6.0, 6.0] in out2, the worst of 3 outputs on 1 sample");
   // The search weighs what each output loses: 1 / 100 + 1 / 1000 + 1 / 4.
   EXPECT_NEAR(RelativeNoise(reference, model), 0.261, 1e-9);
 }

@@ -310,23 +310,24 @@ std::string SqnrText(const Accuracy& a) {
 }
 
 std::string ToText(const Accuracy& a) {
+  const char* const plural = a.samples == 1 ? "" : "s";
   if (a.metric == Metric::kSqnr)
-    return fmt::format("signal to noise {} on {} samples", SqnrText(a), a.samples);
+    return fmt::format("signal to noise {} on {} sample{}", SqnrText(a), a.samples, plural);
   if (a.metric == Metric::kPerplexity)
     return fmt::format(
-        "perplexity {:.4f} beside {:.4f} of the float model in {} windows, {:+.2f}% [{:+.2f}, "
+        "perplexity {:.4f} beside {:.4f} of the float model in {} window{}, {:+.2f}% [{:+.2f}, "
         "{:+.2f}]",
-        a.model.value, a.reference.value, a.samples, a.drop.value, a.drop.low, a.drop.high);
+        a.model.value, a.reference.value, a.samples, plural, a.drop.value, a.drop.low, a.drop.high);
   const std::string noise = !a.outputs.empty() && std::isfinite(a.sqnr_db.value)
                                 ? ", signal to noise " + SqnrText(a)
                                 : "";
   if (a.metric == Metric::kAgreement)
-    return fmt::format("the float model's class on {} of {} samples{}", Percent(a.model), a.samples,
-                       noise);
+    return fmt::format("the float model's class on {} of {} sample{}{}", Percent(a.model),
+                       a.samples, plural, noise);
   return fmt::format(
-      "top-1 {} beside {} of the float model on {} samples, {:.2f} points lost [{:.2f}, {:.2f}]{}",
-      Percent(a.model), Percent(a.reference), a.samples, a.drop.value, a.drop.low, a.drop.high,
-      noise);
+      "top-1 {} beside {} of the float model on {} sample{}, {:.2f} points lost [{:.2f}, {:.2f}]{}",
+      Percent(a.model), Percent(a.reference), a.samples, plural, a.drop.value, a.drop.low,
+      a.drop.high, noise);
 }
 
 std::string ToText(const AccuracyLimit& limit, Metric metric) {
