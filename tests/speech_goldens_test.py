@@ -189,8 +189,12 @@ def check_files(work, model):
         ([good, "--language", "xx"], "knows no language 'xx'"),
         ([good, "--task", "sing"], "knows no task 'sing'"),
         ([good, "--prompt", "t1"], "--audio takes no prompt"),
+        ([good, "--target-language", "de"], "are of --prompt"),
     ):
         check_refused(lambda w=words: written(model, *w), part)
+    shown = agree.evoq("generate", model, "--audio", good, "--max-tokens", MOST, "--threads", 1)
+    text = written(model, good)["text"]
+    check("the text alone is printed", shown.strip() == text.strip() != "", (shown, text))
     prompted = lambda: agree.evoq("generate", model, "--prompt-tokens", "1,2")
     check_refused(prompted, "it hears a sound and reads no text")
     check_refused(lambda: agree.evoq("generate", model, "--prompt", "t1", "--task", "x"), "are of")

@@ -179,6 +179,7 @@ def whole_model(work, folder, numbers):
         (["--length-penalty", 2], "--length-penalty needs --beams"),
         (["--length-penalty", "x", "--beams", 2], "--length-penalty x, expected a number"),
         (["--chat"], "chat template"),
+        (["--prompt-tokens", "1,2", "--target-language", "fra"], "are of --prompt"),
     ):
         try:
             written("--prompt", text, *words)

@@ -39,6 +39,11 @@ Status CheckJob(const GenerateJob& job) {
   if (!job.audio.empty() && prompted) return fail("--audio takes no prompt");
   if (job.audio.empty() && !(job.speech.language.empty() && job.speech.task.empty()))
     return fail("--language and --task are of --audio");
+  if (!job.audio.empty() && (job.chat || job.plain))
+    return fail("--audio takes no --chat or --plain");
+  const bool languages = !job.languages.source.empty() || !job.languages.target.empty();
+  if (languages && (!job.audio.empty() || !job.prompt_tokens.empty()))
+    return fail("--source-language and --target-language are of --prompt and --prompt-file");
   if (job.audio.empty() && !prompted)
     return fail("no prompt: --prompt TEXT, --prompt-file F or --prompt-tokens 1,2,3");
   if (!job.system.empty() && !job.chat) return fail("--system needs --chat");
