@@ -63,6 +63,20 @@ TEST(LayerBits, NoCandidateScaleHasLessError) {
   }
 }
 
+// A channel's scale is at least its own least one; the one scale of all is at least the largest.
+TEST(LayerBits, ScalesAreAtLeastSo) {
+  const Tensor w = Tensor::FromValues<float>(Shape{2, 2}, {1, -2, 3, 4});
+  const std::vector<float> least = {0.5f, 8};
+  for (const int bits : {4, 2, 1}) {
+    const Tensor apart = QuantizeWeightToBits(w, 0, bits, least);
+    EXPECT_LT(apart.type().quant->scales[0], 8);
+    EXPECT_GE(apart.type().quant->scales[0], 0.5f);
+    EXPECT_EQ(apart.type().quant->scales[1], 8);
+    const Tensor together = QuantizeWeightToBits(w, -1, bits, least);
+    EXPECT_EQ(together.type().quant->scales, std::vector<float>{8});
+  }
+}
+
 // The sign with the mean magnitude of its channel, than which no other scale has less error.
 TEST(LayerBits, OneBitIsTheSign) {
   const Graph net = MakeNet(

@@ -285,6 +285,23 @@ TEST(Weights, TiedTablesOfTwoLookups) {
   }
 }
 
+// Of 2^20 elements on both have few bits; smaller tables have 8.
+TEST(Weights, TiedTablesThatAreSmall) {
+  for (const int64_t rows : {8191, 8192}) {
+    Graph graph =
+        MakeNet(fmt::format("graph g\ninput %i: int64[3]\ninput %x: float32[4, 128]\n"
+                            "const %t: float32[{}, 128]\ng: %e = Gather(%t, %i)\n"
+                            "s: %s = Transpose{{perm=[1, 0]}}(%t)\ny: %y = MatMul(%x, %s)\n"
+                            "output %e\noutput %y\n",
+                            rows));
+    ASSERT_TRUE(RunPasses(graph, Stage::kOptimize));
+    const auto report = QuantizeWeights(graph, {}, {.low_bits = AllLowBits()[0]});
+    ASSERT_TRUE(report) << report.error().message();
+    EXPECT_EQ(report->low_bit_weights.at(AllLowBits()[0]->name), rows == 8192 ? 2 : 1);
+    EXPECT_EQ(report->int8_weights, rows == 8192 ? 0 : 1);
+  }
+}
+
 // Where the table or the product is to stay float, the other is quantized alone.
 TEST(Weights, TiedTablesThatAreKept) {
   for (const char* kept : {"g", "y"}) {

@@ -77,6 +77,11 @@ TEST(ToldFigures, TextsOfALanguageModel) {
             "prompt: 10 tokens, 250.0 per second; text: 5 tokens, 50.0 per second (5.0% outside of "
             "the model); ended by length");
   EXPECT_EQ(told.log[2], "all: 20.0 tokens per second");
+  r.texts = {text};
+  r.texts[0].drafted = 9;
+  r.texts[0].accepted = 3;
+  ASSERT_EQ(Tell(r).log.size(), 1);
+  ExpectHas(Tell(r).log[0], {"of the model), 3 of 9 drafted tokens kept; ended by length"});
 }
 
 TEST(ToldFigures, Perplexity) {
