@@ -248,6 +248,8 @@ def test_variables_of_a_template(tmp_path):
     assert model.chat_prompt(MESSAGES, tools=tools, mood="ü") == "ü[add]hi!"
     plain = model.chat_prompt(MESSAGES, tools=tools, mood="", add_generation_prompt=False)
     assert plain == "[add]hi"
+    both = model.chat_prompt(MESSAGES, tools=({"name": name} for name in ("add", "sub")), mood="")
+    assert both == "[add][sub]hi!"
     # The template writes what begins a chat, the tokenizer what begins a text.
     assert model.encode("hi") == [1, *model.encode("hi", add_special=False)]
     chat = model.chat(MESSAGES, tools=tools, variables={"mood": "a"}, **most(3))
@@ -261,6 +263,113 @@ def test_variables_of_a_template(tmp_path):
     told = [{"role": "user", "content": "a", "name": "b"}]
     assert model.generate(told, **most(1)).prompt_tokens == 1
     assert model.generate_many(["a", "a"], add_special=False)[1].prompt_tokens == 1
+
+
+def test_beams_find_the_likeliest_text(folder):
+    """With a beam for each token: not the text that begins with the likeliest token."""
+    model = evoq.LanguageModel(folder, threads=1, sequences=48)
+    single = evoq.LanguageModel(folder, threads=1)
+
+    def logprobs(tokens):
+        row = single.logits(tokens, last=1)[0].astype(np.float64)
+        return row - np.log(np.exp(row).sum())
+
+    others = 0
+    for first in range(4, 12):
+        prompt = [1, first]
+        sums = logprobs(prompt)[:, None] + np.stack([logprobs([*prompt, a]) for a in range(48)])
+        likeliest = [int(i) for i in np.unravel_index(sums.argmax(), sums.shape)]
+        assert model.generate(prompt, beams=48, **most(2)).tokens == likeliest
+        others += model.generate(prompt, **most(2)).tokens != likeliest
+    assert others > 0
+    # A power far below 0 makes short texts best, one far above long ones.
+    for write in (model.generate, lambda *a, **o: returned(model.stream(*a, **o))):
+        for penalty, length in ((-20, 0), (20, 3)):
+            text = write("the", beams=48, max_tokens=3, length_penalty=penalty)
+            assert len(text.tokens) == length
+    with pytest.raises(evoq.Error, match="49 beams, expected 1 to the 48 sequences"):
+        model.generate("the", beams=49)
+
+
+def returned(pieces):
+    while True:
+        try:
+            next(pieces)
+        except StopIteration as end:
+            return end.value
+
+
+def write_translator(folder):
+    """A T5 of random weights: words "w5" to "w39", "</s>" behind each text, the languages __en__,
+    which stands before it, __fr__ and __de__."""
+    special = ["<pad>", "</s>", "__en__", "__fr__", "__de__"]
+    config = {"model_type": "t5", "vocab_size": 40, "d_model": 16, "d_kv": 8, "d_ff": 24}
+    config |= {"num_layers": 1, "num_heads": 2, "decoder_start_token_id": 0}
+    square, random = (16, 16), np.random.default_rng(1)
+    shapes = {"shared": (40, 16)}
+    for stack, parts in (("encoder", ["Self"]), ("decoder", ["Self", "EncDec"])):
+        for i, part in enumerate(parts):
+            at = f"{stack}.block.0.layer.{i}"
+            shapes |= {f"{at}.{part}Attention.{name}": square for name in "qkvo"}
+            shapes[f"{at}.layer_norm"] = (16,)
+        at = f"{stack}.block.0.layer.{len(parts)}"
+        shapes |= {f"{at}.DenseReluDense.wi": (24, 16), f"{at}.DenseReluDense.wo": (16, 24)}
+        shapes |= {f"{at}.layer_norm": (16,), f"{stack}.final_layer_norm": (16,)}
+        bias = "SelfAttention.relative_attention_bias"
+        shapes[f"{stack}.block.0.layer.0.{bias}"] = (32, 2)
+    tensors = {
+        f"{name}.weight": random.uniform(-0.6, 0.6, shape).astype(np.float32)
+        for name, shape in shapes.items()
+    }
+    tiny_lms.write_folder(str(folder), config, tensors)
+    put = [{"SpecialToken": {"id": piece, "type_id": 0}} for piece in ("__en__", "</s>")]
+    around = [put[0], {"Sequence": {"id": "A", "type_id": 0}}, put[1]]
+    flags = ("single_word", "lstrip", "rstrip", "normalized")
+    added = [
+        {"id": i, "content": piece, "special": True, **dict.fromkeys(flags, False)}
+        for i, piece in enumerate(special)
+    ]
+    pieces = special + [f"w{i}" for i in range(5, 40)]
+    file = {
+        "added_tokens": added,
+        "pre_tokenizer": {"type": "WhitespaceSplit"},
+        "post_processor": {
+            "type": "TemplateProcessing",
+            "single": around,
+            "pair": around,
+            "special_tokens": {
+                p: {"id": p, "ids": [special.index(p)], "tokens": [p]} for p in ("__en__", "</s>")
+            },
+        },
+        "model": {
+            "type": "WordLevel",
+            "vocab": {piece: i for i, piece in enumerate(pieces)},
+            "unk_token": "w5",
+        },
+    }
+    (folder / "tokenizer.json").write_text(json.dumps(file))
+
+
+def test_texts_in_a_language(model, tmp_path):
+    write_translator(tmp_path / "t5")
+    translator = evoq.LanguageModel(tmp_path / "t5", threads=1)
+    english = translator.generate([2, 5, 6, 1], **most(8)).tokens
+    french = translator.generate([3, 5, 6, 1], **most(8)).tokens
+    assert english != french and french[0] != 4
+    for write in (translator.generate, lambda *a, **o: returned(translator.stream(*a, **o))):
+        assert write("w5 w6", **most(8)).tokens == english
+        assert write("w5 w6", source_language="fr", **most(8)).tokens == french
+        both = {"source_language": "fr", "target_language": "de"}
+        assert write("w5 w6", **both, **most(8)).tokens[0] == 4, "it begins with the language"
+    for prompt, option, said in (
+        ("w5", {"target_language": "xx"}, "knows no language 'xx'"),
+        ("w5", {"source_language": "fr", "add_special": False}, "puts none at a text"),
+        ([5], {"source_language": "fr"}, "in a language: expected str"),
+    ):
+        with pytest.raises(evoq.Error, match=said):
+            translator.generate(prompt, **option)
+    with pytest.raises(evoq.Error, match="models that read one text and write another"):
+        model.generate("the", target_language="fr")
 
 
 def test_many_are_those_of_each(folder, model):
