@@ -510,6 +510,7 @@ TEST(CostTerms, Reductions) {
                {kStream, (2048 + 64) * 4 * 0.01},
                {kWeights, 8 * 0.01}});
   EXPECT_NEAR(counted("[64, 30]", "[64, 1]", "[1] = [-1]").terms[kTiles], 4 * 64 * 0.5, 1e-9);
+  EXPECT_NEAR(counted("[64, 10]", "[64, 1]", "[1] = [-1]").terms[kTiles], 2 * 64 * 0.5, 1e-9);
   EXPECT_EQ(counted("[64, 3]", "[64, 1]", "[1] = [-1]").terms[kTiles], 0);
   ExpectTerms(counted("[2, 20, 30, 32]", "[2, 1, 30, 32]", "[1] = [1]"), "reduce",
               {{kFeed, 38400.0 / 16 * 0.5},

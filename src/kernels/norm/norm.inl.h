@@ -385,10 +385,25 @@ inline float ReduceFew(const float* x, int64_t n) {
   return F::Combine(even, n == 3 ? lane(1) : F::Combine(lane(1), lane(3)));
 }
 
+// The same of up to fifteen, which vectors would leave to its end.
+template <typename F>
+inline float ReduceSome(const float* x, int64_t n) {
+  float v[16];
+#pragma GCC unroll 1
+  for (int64_t i = 0; i < n; ++i) v[i] = F::Combine(F::kStart, F::Term(x[i]));
+#pragma GCC unroll 1
+  for (int64_t half = 8; half > 0; half /= 2) {
+#pragma GCC unroll 1
+    for (int64_t i = half; i < n && i < 2 * half; ++i) v[i - half] = F::Combine(v[i - half], v[i]);
+  }
+  return v[0];
+}
+
 template <ReduceKind kKind>
 inline float ReduceContiguous(const float* x, int64_t n) {
   using F = ReduceFn<kKind>;
   if (n > 0 && n <= 4 && kKind != ReduceKind::kReduceProd) return ReduceFew<F>(x, n);
+  if (n > 4 && n < 16 && kKind != ReduceKind::kReduceProd) return ReduceSome<F>(x, n);
   if constexpr (kKind == ReduceKind::kReduceProd) {
     float product = 1.0f;
     for (int64_t i = 0; i < n; ++i) product = product * x[i];

@@ -289,7 +289,7 @@ void CountReduce(const CostInput& input, const Rates& rates, Terms& terms) {
       terms[kCopies] = 2 * static_cast<double>(input.in_elements()) * rates.cycle_ns;
     }
   } else if (along && row % 16 != 0 && row > kInRegisters) {
-    terms[kTiles] = 4 * rows * rates.cycle_ns;
+    terms[kTiles] = (row < 16 ? 2 : 4) * rows * rates.cycle_ns;
   }
 }
 
