@@ -6,6 +6,7 @@
 #include <cmath>
 #include <random>
 
+#include "kernels/gemm/blocks/scale_steps.h"
 #include "passes/qdq_bias.h"
 #include "quant/layer_bits.h"
 #include "quant/low_bits.h"
@@ -277,6 +278,27 @@ TEST(WeightGrid, StoresAndReads) {
       EXPECT_EQ(read.numbers, nearest.numbers);
       EXPECT_EQ(read.scales, nearest.scales);
       EXPECT_EQ(read.zeros, nearest.zeros);
+    }
+  }
+}
+
+// A scale that is asked for, however small or large, is one that fits those of its neighbours.
+TEST(WeightGrid, ScalesStayMultiplesOfAStep) {
+  LowBits bits = Bits("int4");
+  bits.steps = true;
+  Problem p(128, 3, &bits, 32);
+  const RoundedMatrix nearest = Nearest(p.grid, 0, p.w, {});
+  for (int64_t b = 0; b < 4; ++b) {
+    for (int64_t n = 0; n < 3; ++n) {
+      for (const float share : {1e-4f, 0.5f, 1.0f, 100.0f}) {
+        const float wanted = share * nearest.scales[b * 3 + n];
+        std::vector<float> together;
+        for (int64_t i = 0; i < 4; ++i) together.push_back(nearest.scales[i * 3 + n]);
+        ASSERT_TRUE(StepsOf(together));
+        together[b] = p.grid.Storable(0, b, n, nearest.scales, wanted);
+        EXPECT_GT(together[b], 0);
+        EXPECT_TRUE(StepsOf(together)) << b << " " << n << " " << share;
+      }
     }
   }
 }
