@@ -336,7 +336,7 @@ TEST(FuseBags, BagsOfAnySizeThatIsNamed) {
   });
   ASSERT_NE(pass, AllPasses().end());
   const auto fused = [&](int64_t begin, int64_t end) {
-    auto graph = Parsed(fmt::format(R"(input %x: int64[4611686018427387904]
+    auto graph = Parsed(fmt::format(R"(input %x: int64[17179869184]
 const %count: int64[] = [2]
 const %yes: bool[] = [1]
 const %b: int64[2] = [{0}, {0}]
@@ -362,13 +362,10 @@ l: %y: float32[?, 5] = Loop{{captured=3}}(%count, %yes, %b, %e, %x)
 output %y
 )",
                                     begin, end));
-    EXPECT_TRUE(graph) << graph.error().message();
-    const auto changes = RunPass(*graph, **pass);
-    EXPECT_TRUE(changes) << changes.error().message();
-    return changes.value_or(-1);
+    return graph ? RunPass(*graph, **pass).value_or(-1) : -2;
   };
   EXPECT_EQ(fused(1, 4), 1);
-  EXPECT_EQ(fused(0, int64_t{1} << 40), 0);
+  EXPECT_EQ(fused(0, int64_t{1} << 34), 0);
   EXPECT_EQ(fused(-3, 0), 0);
   EXPECT_EQ(fused(std::numeric_limits<int64_t>::min(), std::numeric_limits<int64_t>::max()), 0);
   EXPECT_EQ(fused(std::numeric_limits<int64_t>::max() - 3, std::numeric_limits<int64_t>::max()), 0);
