@@ -17,183 +17,71 @@ Result<EncoderDecoder> Read(const char* family, const json& config = json::objec
 // What a folder leaves out is what transformers' class of the family has.
 TEST(EncoderDecoderConfig, MissingSettings) {
   using Ids = std::vector<int64_t>;
+  struct Sizes {
+    int64_t vocabulary, width, layers, heads, head_size, inner, context, source_context;
+  };
+  struct Numbers {
+    float epsilon, embedding_scale, logit_scale;
+  };
   struct Case {
     const char* family;
-    int64_t vocabulary, width, layers, heads, head_size, inner, context, source_context;
+    Sizes sizes;
     GateFunction function;
     bool gated;
-    float epsilon, embedding_scale, logit_scale;
+    Numbers numbers;
     Ids start, end, forced_end;
   };
   constexpr int64_t kAny = 32768;  // far tokens are alike: as long as wanted
   const float root = std::sqrt(512.0f);
+  constexpr auto kRelu = GateFunction::kRelu, kGelu = GateFunction::kGelu,
+                 kTanh = GateFunction::kGeluTanh;
+  const Sizes t5{32128, 512, 6, 8, 64, 2048, kAny, kAny},
+      later{250112, 512, 8, 6, 64, 1024, kAny, kAny},
+      bart{50265, 1024, 12, 16, 64, 4096, 1024, 1024},
+      marian{58101, 1024, 12, 16, 64, 4096, 1024, 1024},
+      m2m{128112, 1024, 12, 16, 64, 4096, 1024, 1024},
+      whisper{51865, 384, 4, 6, 64, 1536, 448, 1500};
+  const Numbers shrunk{1e-6f, 1, 1 / root}, unscaled{1e-6f, 1, 1}, plain{1e-5f, 1, 1},
+      grown{1e-5f, 32, 1};
   const Case cases[] = {
-      {"t5",
-       32128,
-       512,
-       6,
-       8,
-       64,
-       2048,
-       kAny,
-       kAny,
-       GateFunction::kRelu,
-       false,
-       1e-6f,
-       1,
-       1 / root,
-       {0},
-       {1},
-       {}},
-      {"mt5",
-       250112,
-       512,
-       8,
-       6,
-       64,
-       1024,
-       kAny,
-       kAny,
-       GateFunction::kGeluTanh,
-       true,
-       1e-6f,
-       1,
-       1,
-       {0},
-       {1},
-       {}},
-      {"umt5",
-       250112,
-       512,
-       8,
-       6,
-       64,
-       1024,
-       kAny,
-       kAny,
-       GateFunction::kGeluTanh,
-       true,
-       1e-6f,
-       1,
-       1 / root,
-       {0},
-       {1},
-       {}},
-      {"bart",
-       50265,
-       1024,
-       12,
-       16,
-       64,
-       4096,
-       1024,
-       1024,
-       GateFunction::kGelu,
-       false,
-       1e-5f,
-       1,
-       1,
-       {2},
-       {2},
-       {2}},
-      {"mbart",
-       50265,
-       1024,
-       12,
-       16,
-       64,
-       4096,
-       1024,
-       1024,
-       GateFunction::kGelu,
-       false,
-       1e-5f,
-       1,
-       1,
-       {},
-       {2},
-       {2}},
-      {"marian",
-       58101,
-       1024,
-       12,
-       16,
-       64,
-       4096,
-       1024,
-       1024,
-       GateFunction::kGelu,
-       false,
-       1e-5f,
-       1,
-       1,
-       {58100},
-       {0},
-       {0}},
-      {"m2m_100",
-       128112,
-       1024,
-       12,
-       16,
-       64,
-       4096,
-       1024,
-       1024,
-       GateFunction::kRelu,
-       false,
-       1e-5f,
-       32,
-       1,
-       {2},
-       {2},
-       {}},
-      {"whisper",
-       51865,
-       384,
-       4,
-       6,
-       64,
-       1536,
-       448,
-       1500,
-       GateFunction::kGelu,
-       false,
-       1e-5f,
-       1,
-       1,
-       {50257},
-       {50256},
-       {}},
+      {"t5", t5, kRelu, false, shrunk, {0}, {1}, {}},
+      {"mt5", later, kTanh, true, unscaled, {0}, {1}, {}},
+      {"umt5", later, kTanh, true, shrunk, {0}, {1}, {}},
+      {"bart", bart, kGelu, false, plain, {2}, {2}, {2}},
+      {"mbart", bart, kGelu, false, plain, {}, {2}, {2}},
+      {"marian", marian, kGelu, false, plain, {58100}, {0}, {0}},
+      {"m2m_100", m2m, kRelu, false, grown, {2}, {2}, {}},
+      {"whisper", whisper, kGelu, false, plain, {50257}, {50256}, {}},
   };
   EXPECT_EQ(std::size(cases), AllEncoderDecoders().size());
   for (const Case& c : cases) {
     SCOPED_TRACE(c.family);
     const auto m = Read(c.family);
     ASSERT_TRUE(m) << m.error().message();
-    EXPECT_EQ(m->width, c.width);
+    EXPECT_EQ(m->width, c.sizes.width);
     for (const Stack* stack : {&m->encoder, &m->decoder}) {
-      EXPECT_EQ(stack->vocabulary, c.vocabulary);
-      EXPECT_EQ(stack->layers, c.layers);
-      EXPECT_EQ(stack->heads, c.heads);
-      EXPECT_EQ(stack->inner, c.inner);
+      EXPECT_EQ(stack->vocabulary, c.sizes.vocabulary);
+      EXPECT_EQ(stack->layers, c.sizes.layers);
+      EXPECT_EQ(stack->heads, c.sizes.heads);
+      EXPECT_EQ(stack->inner, c.sizes.inner);
     }
-    EXPECT_EQ(m->head_size, c.head_size);
-    if (c.context == kAny) {
+    EXPECT_EQ(m->head_size, c.sizes.head_size);
+    if (c.sizes.context == kAny) {
       EXPECT_GE(m->context, kAny);
       EXPECT_GE(m->source_context, kAny);
       EXPECT_EQ(m->buckets, 32);
       EXPECT_EQ(m->farthest, 128);
     } else {
-      EXPECT_EQ(m->context, c.context);
-      EXPECT_EQ(m->source_context, c.source_context);
+      EXPECT_EQ(m->context, c.sizes.context);
+      EXPECT_EQ(m->source_context, c.sizes.source_context);
     }
     EXPECT_EQ(m->target.source_context, m->source_context);
     EXPECT_EQ(m->target.audio.bins, c.family == std::string_view("whisper") ? 80 : 0);
     EXPECT_EQ(m->function, c.function);
     EXPECT_EQ(m->gated, c.gated);
-    EXPECT_EQ(m->epsilon, c.epsilon);
-    EXPECT_EQ(m->embedding_scale, c.embedding_scale);
-    EXPECT_FLOAT_EQ(m->logit_scale, c.logit_scale);
+    EXPECT_EQ(m->epsilon, c.numbers.epsilon);
+    EXPECT_EQ(m->embedding_scale, c.numbers.embedding_scale);
+    EXPECT_FLOAT_EQ(m->logit_scale, c.numbers.logit_scale);
     EXPECT_EQ(m->target.start, c.start);
     EXPECT_EQ(m->end, c.end);
     EXPECT_EQ(m->target.forced_end, c.forced_end);

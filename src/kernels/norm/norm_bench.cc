@@ -39,33 +39,19 @@ void Mean(benchmark::State& state) {
   RunBenchmark(state, kReduceMeanByte, t);
 }
 
-// Of classes of a pixel, or of a sample.
-void ArgMax(benchmark::State& state) {
+// Of [range 0, range 1] along an axis: classes of a pixel or of a sample, or planes of channels.
+void AlongAxis(benchmark::State& state, const KernelDef& kernel, int64_t axis) {
   TestCall t;
-  t.op = "ArgMax";
-  t.attrs.Set("axis", 1);
+  t.op = kernel.op;
+  t.attrs.Set("axis", axis);
   t.inputs = {RandomTensor(TensorType(DType::kFloat32, Shape{state.range(0), state.range(1)}), 1)};
-  t.outputs = {TensorType(DType::kInt64, Shape{state.range(0), 1})};
-  RunBenchmark(state, kArgMaxFloat, t);
+  const Shape reduced = axis == 0 ? Shape{1, state.range(1)} : Shape{state.range(0), 1};
+  t.outputs = {t.op == "Softmax" ? t.inputs[0].type() : TensorType(DType::kInt64, reduced)};
+  RunBenchmark(state, kernel, t);
 }
-
-// Of channels that are planes.
-void ArgMaxOfPlanes(benchmark::State& state) {
-  TestCall t;
-  t.op = "ArgMax";
-  t.attrs.Set("axis", 0);
-  t.inputs = {RandomTensor(TensorType(DType::kFloat32, Shape{state.range(0), state.range(1)}), 1)};
-  t.outputs = {TensorType(DType::kInt64, Shape{1, state.range(1)})};
-  RunBenchmark(state, kArgMaxFloat, t);
-}
-void SoftmaxOfPlanes(benchmark::State& state) {
-  TestCall t;
-  t.op = "Softmax";
-  t.attrs.Set("axis", 0);
-  t.inputs = {RandomTensor(TensorType(DType::kFloat32, Shape{state.range(0), state.range(1)}), 1)};
-  t.outputs = {t.inputs[0].type()};
-  RunBenchmark(state, kSoftmaxFloat, t);
-}
+void ArgMax(benchmark::State& state) { AlongAxis(state, kArgMaxFloat, 1); }
+void ArgMaxOfPlanes(benchmark::State& state) { AlongAxis(state, kArgMaxFloat, 0); }
+void SoftmaxOfPlanes(benchmark::State& state) { AlongAxis(state, kSoftmaxFloat, 0); }
 
 BENCHMARK_CAPTURE(Softmax, f32_12x128x128, kSoftmaxFloat, false)
     ->Unit(benchmark::kMicrosecond)
