@@ -114,23 +114,21 @@ struct FloatRange {
   }
 };
 
-inline void FinishFloatsInMemory(const Int8Tile& tile, int panels, const __m512i* sums) {
+template <int kPanels>
+inline void FinishFloatsInMemory(const Int8Tile& tile, const __m512i* sums) {
   const bool has_range = tile.range != nullptr;
   FloatRange range;
-  for (int p = 0; p < panels; ++p) {
-    const auto mask = static_cast<__mmask16>((p == 0 ? tile.first_mask : 0xffff) &
-                                             (p == panels - 1 ? tile.last_mask : 0xffff));
-    for (int r = 0; r < tile.row_count; ++r) {
-      __m512 v = Scaled(tile, sums[r * panels + p], p);
-      if (tile.offset != nullptr) v = _mm512_add_ps(v, _mm512_loadu_ps(tile.offset + 16 * p));
-      if (tile.residual_type != Int8Residual::kNone) v = AddResidual(tile, r, 16 * p, mask, v);
-      if (tile.slopes != nullptr) v = Sloped(tile, p, v);
-      if (tile.clamp)
-        v = _mm512_min_ps(_mm512_set1_ps(tile.high), _mm512_max_ps(_mm512_set1_ps(tile.low), v));
-      if (has_range) range.Add(mask, v);
-      StoreWords(tile.y + r * tile.y_stride + 64 * p, mask, _mm512_castps_si512(v));
-    }
-  }
+  EachVector<0, kPanels>(tile, [&](int r, int p) __attribute__((always_inline)) {
+    const __mmask16 mask = StoredColumns<0, kPanels>(tile, p);
+    __m512 v = Scaled(tile, sums[r * kPanels + p], p);
+    if (tile.offset != nullptr) v = _mm512_add_ps(v, _mm512_loadu_ps(tile.offset + 16 * p));
+    if (tile.residual_type != Int8Residual::kNone) v = AddResidual(tile, r, 16 * p, mask, v);
+    if (tile.slopes != nullptr) v = Sloped(tile, p, v);
+    if (tile.clamp)
+      v = _mm512_min_ps(_mm512_set1_ps(tile.high), _mm512_max_ps(_mm512_set1_ps(tile.low), v));
+    if (has_range) range.Add(mask, v);
+    StoreWords(tile.y + r * tile.y_stride + 64 * p, mask, _mm512_castps_si512(v));
+  });
   if (has_range) range.Store(tile.range);
 }
 
@@ -284,7 +282,7 @@ template <int kRows, int kPanels, bool kResidual, bool kSlopes>
 template <int kPanels>
 [[gnu::noinline]] void FinishTile(const Int8Tile& tile, __m512i* sums) {
   SubtractZeros<0, kPanels>(tile, sums);
-  if (tile.output == Int8Output::kFloat32) return FinishFloatsInMemory(tile, kPanels, sums);
+  if (tile.output == Int8Output::kFloat32) return FinishFloatsInMemory<kPanels>(tile, sums);
   if (tile.output == Int8Output::kInt32) return FinishInts<0, kPanels>(tile, sums);
   if (!tile.small) return FinishWideBytes<kPanels>(tile, sums);
   if (tile.residual_type != Int8Residual::kNone) {
