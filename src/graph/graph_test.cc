@@ -21,6 +21,23 @@ TEST(GraphText, RoundTrip) {
   EXPECT_TRUE(graph->Verify());
 }
 
+// Every digit of whole numbers, also where a double has fewer; floats to the last bit.
+TEST(GraphText, NumbersRoundTrip) {
+  constexpr char kNumbers[] =
+      R"(input %x: uint8[inf, 9223372036854775807](scale 1.1754944e-38, zero -2147483648)
+const %c: int64[3] = [-9223372036854775808, 9223372036854775807, 9007199254740993]
+const %f: float32[6] = [0.1, -0.0, 3.4028235e+38, 1e-45, -inf, nan]
+const %b: bool[2] = [0, 1]
+n: %y = Thing{a=9223372036854775807, b=[-9223372036854775808, 9007199254740993], c=[0.1, inf], d=-0.0}(%x, %c, %f, %b)
+output %y
+)";
+  const auto graph = ParseGraph(kNumbers);
+  ASSERT_TRUE(graph) << graph.error().message();
+  EXPECT_EQ(Print(*graph), kNumbers);
+  EXPECT_EQ(graph->value(graph->FindValue("c")).constant.data<int64_t>()[2], 9007199254740993);
+  EXPECT_EQ(graph->value(graph->FindValue("x")).type.shape[0].symbol, "inf");
+}
+
 // Subgraphs follow their node, each from a line that begins a graph on, named or not.
 TEST(GraphText, SubgraphsRoundTrip) {
   constexpr char kBranches[] = R"(graph outer
@@ -92,8 +109,18 @@ TEST(GraphText, ErrorsNameThePlace) {
        "expected a constant with a static type of at most 256 MiB, found ''"},
       {"const %c: int64[2] = 1, 2", 22, "expected '[', found '1, 2'"},
       {"const %c: int64[2] = [1 2]", 25, "expected ',', found '2]'"},
-      {"const %c: int64[2] = [1]", 25, "1 values for int64[2], found ''"},
-      {"const %c: float16[1] = [1]", 27, "values of float16 cannot be written as text, found ''"},
+      {"const %c: int64[2] = [1]", 25, "1 values, expected 2, found ''"},
+      {"const %c: int64[1] = [9223372036854775808]", 23,
+       "expected a number, found '9223372036854775808]'"},
+      {"const %c: int64[1] = [1e18]", 23,
+       "expected a whole number from -9223372036854775808 to 9223372036854775807, found '1e18]'"},
+      {"const %c: uint8[2] = [255, -1]", 28, "expected a whole number from 0 to 255, found '-1]'"},
+      {"const %c: bool[1] = [256]", 22, "expected a whole number from 0 to 255, found '256]'"},
+      {"input %z: uint8[1](scale 1, zero 3000000000)", 34,
+       "expected a whole number from -2147483648 to 2147483647, found '3000000000)'"},
+      {"input %z: uint8[1](scale 1, zero nan)", 34,
+       "expected a whole number from -2147483648 to 2147483647, found 'nan)'"},
+      {"const %c: float16[1] = [1]", 25, "values of float16 cannot be written as text, found '1]'"},
       {"output _", 9, "expected a value, found ''"},
   };
   for (const Case& c : kCases) {

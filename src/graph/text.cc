@@ -14,6 +14,10 @@ bool IsPlainCharacter(char c) {
          (c != '\0' && std::strchr("_./:-", c) != nullptr);
 }
 
+bool IsOfNumber(char c) {
+  return std::isalnum(static_cast<unsigned char>(c)) || c == '+' || c == '-' || c == '.';
+}
+
 bool IsPlainName(std::string_view name) {
   for (char c : name) {
     if (!IsPlainCharacter(c)) return false;
@@ -141,22 +145,56 @@ class Cursor {
     ++at_;
     return out;
   }
-  // A number; `is_float` when it has a point, an exponent, or is inf or nan.
-  Result<double> Number(bool* is_float = nullptr) {
+  struct Number {
+    double value;
+    std::optional<int64_t> whole;  // of one without point and exponent, in all its digits
+  };
+  Result<Number> AnyNumber() {
     SkipSpace();
-    const size_t begin = at_;
-    while (at_ < line_.size() &&
-           (std::isalnum(static_cast<unsigned char>(line_[at_])) || std::strchr("+-.", line_[at_])))
-      ++at_;
-    const std::string text(line_.substr(begin, at_ - begin));
-    char* end = nullptr;
-    const double v = std::strtod(text.c_str(), &end);
-    if (text.empty() || *end != '\0') {
-      at_ = begin;
+    const std::string_view rest = line_.substr(at_);
+    const std::string_view text =
+        rest.substr(0, std::find_if_not(rest.begin(), rest.end(), IsOfNumber) - rest.begin());
+    const char *const begin = text.data(), *const end = begin + text.size();
+    Number number{};
+    int64_t whole = 0;
+    const auto read = std::from_chars(begin, end, whole);
+    if (!text.empty() && read.ptr == end && read.ec == std::errc()) {
+      number = {static_cast<double>(whole), whole};
+    } else if (text.find_first_of(".en") == std::string_view::npos ||
+               std::from_chars(begin, end, number.value).ptr != end) {
       return Bad("expected a number");
     }
-    if (is_float != nullptr) *is_float = text.find_first_of(".en") != std::string::npos;
-    return v;
+    at_ += text.size();
+    return number;
+  }
+  // One that T holds: whole where T is.
+  template <typename T>
+  Result<T> NumberOf() {
+    SkipSpace();
+    const size_t before = at_;
+    EVOQ_ASSIGN(const Number number, AnyNumber());
+    if constexpr (std::is_floating_point_v<T>) {
+      return static_cast<T>(number.value);
+    } else {
+      if (number.whole && std::in_range<T>(*number.whole)) return static_cast<T>(*number.whole);
+      at_ = before;
+      return Bad(fmt::format("expected a whole number from {} to {}",
+                             int64_t{std::numeric_limits<T>::min()},
+                             int64_t{std::numeric_limits<T>::max()}));
+    }
+  }
+  // `size` of them, to the closing bracket.
+  template <typename T>
+  Status NumbersTo(T* values, int64_t size) {
+    int64_t count = 0;
+    while (!Take("]")) {
+      if (count > 0) EVOQ_TRY(Expect(","));
+      EVOQ_ASSIGN(const T value, NumberOf<T>());
+      if (count < size) values[count] = value;
+      ++count;
+    }
+    if (count == size) return {};
+    return Bad(fmt::format("{} values, expected {}", count, size));
   }
 
  private:
@@ -176,8 +214,8 @@ Result<Shape> ParseShape(Cursor& c) {
     if (!dims.empty()) EVOQ_TRY(c.Expect(","));
     if (c.Take("?")) {
       dims.push_back(Dim());
-    } else if (auto number = c.Number()) {
-      dims.push_back(Dim(static_cast<int64_t>(*number)));
+    } else if (auto number = c.NumberOf<int64_t>()) {
+      dims.push_back(Dim(*number));
     } else {
       EVOQ_ASSIGN(std::string symbol, c.Name());
       while (c.Take("+")) {  // a sum of symbols: "past + sequence + 1"
@@ -198,21 +236,19 @@ Result<TensorType> ParseType(Cursor& c) {
   if (!c.Take("(")) return TensorType(*dtype, std::move(shape));
   QuantParams q;
   if (c.Take("scale")) {
-    EVOQ_ASSIGN(const double scale, c.Number());
+    EVOQ_ASSIGN(const float scale, c.NumberOf<float>());
     EVOQ_TRY(c.Expect(", zero"));
-    EVOQ_ASSIGN(const double zero, c.Number());
-    q = QuantParams::PerTensor(static_cast<float>(scale), static_cast<int32_t>(zero));
+    EVOQ_ASSIGN(const int32_t zero, c.NumberOf<int32_t>());
+    q = QuantParams::PerTensor(scale, zero);
   } else {
-    EVOQ_ASSIGN(const double count, c.Number());
+    EVOQ_ASSIGN(const int64_t count, c.NumberOf<int64_t>());
     EVOQ_TRY(c.Expect("scales on axis"));
-    EVOQ_ASSIGN(const double axis, c.Number());
-    if (!(count >= 1 && count <= 1 << 20)) return c.Bad("expected 1 to 1048576 scales");
-    q.axis = static_cast<int>(axis);
+    EVOQ_ASSIGN(q.axis, c.NumberOf<int>());
+    if (count < 1 || count > 1 << 20) return c.Bad("expected 1 to 1048576 scales");
     q.scales.assign(static_cast<size_t>(count), 1.0f);
     q.zero_points.assign(static_cast<size_t>(count), 0);
     if (c.Take(", block")) {
-      EVOQ_ASSIGN(const double block, c.Number());
-      q.block = static_cast<int64_t>(block);
+      EVOQ_ASSIGN(q.block, c.NumberOf<int64_t>());
     }
   }
   EVOQ_TRY(c.Expect(")"));
@@ -231,13 +267,12 @@ Result<AttrValue> ParseAttr(Cursor& c) {
     return AttrValue(Tensor::Allocate(type));
   }
   if (!c.Take("[")) {
-    bool is_float = false;
-    EVOQ_ASSIGN(const double v, c.Number(&is_float));
-    return is_float ? AttrValue(static_cast<float>(v)) : AttrValue(static_cast<int64_t>(v));
+    EVOQ_ASSIGN(const Cursor::Number v, c.AnyNumber());
+    return v.whole ? AttrValue(*v.whole) : AttrValue(static_cast<float>(v.value));
   }
-  std::vector<double> numbers;
+  std::vector<float> numbers;
+  std::vector<int64_t> wholes;  // those of numbers
   std::vector<std::string> strings;
-  bool any_float = false;
   while (!c.Take("]")) {
     if (!numbers.empty() || !strings.empty()) EVOQ_TRY(c.Expect(","));
     if (c.Next('"')) {
@@ -245,14 +280,13 @@ Result<AttrValue> ParseAttr(Cursor& c) {
       strings.push_back(std::move(text));
       continue;
     }
-    bool is_float = false;
-    EVOQ_ASSIGN(const double v, c.Number(&is_float));
-    any_float |= is_float;
-    numbers.push_back(v);
+    EVOQ_ASSIGN(const Cursor::Number v, c.AnyNumber());
+    numbers.push_back(static_cast<float>(v.value));
+    if (v.whole) wholes.push_back(*v.whole);
   }
   if (!strings.empty()) return AttrValue(std::move(strings));
-  if (any_float) return AttrValue(std::vector<float>(numbers.begin(), numbers.end()));
-  return AttrValue(std::vector<int64_t>(numbers.begin(), numbers.end()));
+  if (wholes.size() < numbers.size()) return AttrValue(std::move(numbers));
+  return AttrValue(std::move(wholes));
 }
 
 Result<Tensor> ParseConstant(Cursor& c, const TensorType& type) {
@@ -262,31 +296,30 @@ Result<Tensor> ParseConstant(Cursor& c, const TensorType& type) {
   Tensor tensor = Tensor::Allocate(type);
   if (!c.Take("=")) return tensor;
   EVOQ_TRY(c.Expect("["));
-  std::vector<double> values;
-  while (!c.Take("]")) {
-    if (!values.empty()) EVOQ_TRY(c.Expect(","));
-    EVOQ_ASSIGN(const double v, c.Number());
-    values.push_back(v);
-  }
-  if (static_cast<int64_t>(values.size()) != tensor.elements())
-    return c.Bad(fmt::format("{} values for {}", values.size(), type.ToString()));
-  for (size_t i = 0; i < values.size(); ++i) {
-    switch (type.dtype) {
-      case DType::kFloat32: tensor.mutable_data<float>()[i] = static_cast<float>(values[i]); break;
-      case DType::kInt64:
-        tensor.mutable_data<int64_t>()[i] = static_cast<int64_t>(values[i]);
-        break;
-      case DType::kInt32:
-        tensor.mutable_data<int32_t>()[i] = static_cast<int32_t>(values[i]);
-        break;
-      case DType::kInt8: tensor.mutable_data<int8_t>()[i] = static_cast<int8_t>(values[i]); break;
-      case DType::kUint8:
-        tensor.mutable_data<uint8_t>()[i] = static_cast<uint8_t>(values[i]);
-        break;
-      case DType::kBool: tensor.mutable_data<bool>()[i] = values[i] != 0; break;
-      default:
-        return c.Bad(fmt::format("values of {} cannot be written as text", DTypeName(type.dtype)));
+  switch (type.dtype) {
+    case DType::kFloat32:
+      EVOQ_TRY(c.NumbersTo(tensor.mutable_data<float>(), tensor.elements()));
+      break;
+    case DType::kInt64:
+      EVOQ_TRY(c.NumbersTo(tensor.mutable_data<int64_t>(), tensor.elements()));
+      break;
+    case DType::kInt32:
+      EVOQ_TRY(c.NumbersTo(tensor.mutable_data<int32_t>(), tensor.elements()));
+      break;
+    case DType::kInt8:
+      EVOQ_TRY(c.NumbersTo(tensor.mutable_data<int8_t>(), tensor.elements()));
+      break;
+    case DType::kUint8:
+      EVOQ_TRY(c.NumbersTo(tensor.mutable_data<uint8_t>(), tensor.elements()));
+      break;
+    case DType::kBool: {
+      std::vector<uint8_t> bits(static_cast<size_t>(tensor.elements()));
+      EVOQ_TRY(c.NumbersTo(bits.data(), tensor.elements()));
+      std::copy(bits.begin(), bits.end(), tensor.mutable_data<bool>());
+      break;
     }
+    default:
+      return c.Bad(fmt::format("values of {} cannot be written as text", DTypeName(type.dtype)));
   }
   return tensor;
 }

@@ -1,5 +1,6 @@
 // TopK(x, k) along the last axis: the k largest of each row, the largest first, and their places;
-// of equals the first ones, NaN above every number. A few of many: the k so far are kept in order.
+// of equals the first ones, NaN above every number. The places may be left out. A few of many: the
+// k so far are kept in order.
 #include "kernels/call_util.h"
 #include "kernels/parallel.h"
 
@@ -28,6 +29,7 @@ bool Above(float a, float b) { return a != a ? b == b : a > b; }
 
 struct TopKState {
   int64_t rows = 0, size = 0, kept = 0, grain = 1;
+  bool gives_places = false;
 
   void Run(const void* const* in, void* const* out, const RunContext& context) const {
     context.pool.ParallelFor(rows, grain, [&](int64_t begin, int64_t end) {
@@ -46,7 +48,7 @@ struct TopKState {
           places[at] = i;
         }
         std::copy_n(values, kept, static_cast<float*>(out[0]) + r * kept);
-        if (out[1] != nullptr) std::copy_n(places, kept, static_cast<int64_t*>(out[1]) + r * kept);
+        if (gives_places) std::copy_n(places, kept, static_cast<int64_t*>(out[1]) + r * kept);
       }
     });
   }
@@ -56,6 +58,7 @@ Result<BoundKernel> BindTopK(const KernelCall& call, const BindOptions& options)
   TopKState state;
   state.size = call.inputs[0].shape.dims().back().value;
   state.kept = call.outputs[0].shape.dims().back().value;
+  state.gives_places = call.outputs.size() > 1 && call.outputs[1].dtype != DType::kUndefined;
   state.rows = state.kept == 0 ? 0 : ElementsOf(call.outputs[0]) / state.kept;
   state.grain = Grain(state.rows, 2 * static_cast<double>(state.size), options.threads);
   return BoundKernel::Of(state);

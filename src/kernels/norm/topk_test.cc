@@ -56,6 +56,14 @@ TEST(TopK, EqualsASort) {
   }
 }
 
+TEST(TopK, PlacesMayBeLeftOut) {
+  TestCall t = CallOf(Tensor::FromValues<float>(Shape{2, 3}, {1, 3, 2, 6, 5, 4}), 2);
+  std::vector<Tensor> expected = Expected(t);
+  t.outputs.pop_back();
+  expected.pop_back();
+  ExpectKernel(kTopKFloat, t, expected, "not there");
+}
+
 TEST(TopK, RejectsWithAReason) {
   const TestCall good = CallOf(Tensor::Allocate(TensorType(DType::kFloat32, Shape{2, 90})), 3);
   const auto code = [&](const auto& change) {
