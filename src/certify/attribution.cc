@@ -62,13 +62,16 @@ class StepOwner {
 }  // namespace
 
 Attribution::Attribution(const Graph& graph) {
-  for (NodeId id : Layers(graph)) names_.push_back(graph.node(id).name);
+  for (NodeId id : Layers(graph)) {
+    names_.push_back(graph.node(id).name);
+    is_table_.push_back(IsConstantTable(graph, graph.node(id)));
+  }
   std::map<NodeId, int> owner;
   int next = 0;
   for (NodeId id : graph.order()) {
     const Node& node = graph.node(id);
     int layer = 0;
-    if (IsLinear(node)) {
+    if (IsLayer(graph, node)) {
       layer = next++;
     } else {
       for (size_t i = node.inputs.size(); i-- > 0;) {  // the first real input counts

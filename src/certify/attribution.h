@@ -21,6 +21,8 @@ class Attribution {
 
   int layers() const { return static_cast<int>(names_.size()); }
   const std::string& name(int layer) const { return names_[static_cast<size_t>(layer)]; }
+  // Whether the layer looks up rows and computes nothing.
+  bool is_table(int layer) const { return is_table_[static_cast<size_t>(layer)]; }
 
   // The layer of each step of a program made from the graph. A step that carries the name of one of
   // its nodes belongs with that; conversions to a narrower type to who reads them; others to who
@@ -33,6 +35,7 @@ class Attribution {
  private:
   std::map<std::string, int> by_name_;  // of all nodes
   std::vector<std::string> names_;      // of the layers
+  std::vector<bool> is_table_;          // of them
   std::vector<CostModel::Link> links_;
 };
 

@@ -130,7 +130,7 @@ class Certifier {
 
   Result<Runner> Choose() {
     if (Layers(job_.choose.graph).empty()) {
-      out_.why_float = "it has no Conv or MatMul outside subgraphs: there is nothing to choose";
+      out_.why_float = "it has no layer with weights outside subgraphs: there is nothing to choose";
       return Prepare(job_.choose.graph, job_.choose, samples_);
     }
     job_.choose.limit = out_.certificate.limit;

@@ -21,6 +21,9 @@ constexpr int kTries =
 constexpr double kNearlyAsFast = 1.03;  // what the model's errors may hide
 constexpr double kFaster = 0.99;        // a measured gain that counts
 constexpr size_t kGroup = 4;            // candidates measured in turn
+// A table is narrowed for its bytes: looking up rows of it takes next to nothing either way. What
+// that may cost, as a share of the float32 model's time, and what its narrow form then counts as.
+constexpr double kCostOfTable = 0.01, kNarrowTable = 0.98;
 
 struct Candidate {
   std::unique_ptr<Engine> engine;
@@ -173,6 +176,7 @@ class Chooser {
       if (form == forms_.end()) forms_.push_back(values);
     }
     model_.convert_ms.assign(forms_.size(), std::vector<double>(forms_.size()));
+    WeighTables();
     // Where values stay float32, a scheme that does not gain on a layer is worse than none.
     for (CostModel::Layer& layer : model_.layers) {
       for (size_t m = 1; m < schemes_.size(); ++m) {
@@ -180,6 +184,18 @@ class Chooser {
       }
     }
     return {};
+  }
+
+  // A narrow table that costs next to nothing counts as a gain.
+  void WeighTables() {
+    const double most = kCostOfTable * model_.Ms(Uniform(0));
+    for (size_t i = 0; i < layers(); ++i) {
+      if (!attribution_.is_table(static_cast<int>(i))) continue;
+      std::vector<double>& ms = model_.layers[i].ms;
+      for (size_t m = 1; m < ms.size(); ++m) {
+        if (ms[m] <= ms[0] + most) ms[m] = std::min(ms[m], kNarrowTable * ms[0]);
+      }
+    }
   }
 
   // For each two forms a plan that alternates between them: what it takes beyond its layers, per
@@ -526,7 +542,7 @@ class Chooser {
 Result<ChosenPlan> ChoosePrecisions(const ChooseJob& job, const Samples& samples,
                                     const Answers& reference, Metric metric) {
   if (Layers(job.graph).empty())
-    return Unsupported("the model has no Conv or MatMul: there is nothing to choose");
+    return Unsupported("the model has no layer with weights: there is nothing to choose");
   Graph bound = job.graph;
   EVOQ_TRY(BindShapes(bound, job.shapes));
   return Chooser(job, bound, samples, reference, metric).Run();

@@ -458,6 +458,105 @@ TEST_F(ChooseTest, SchemesAndConversionsAreBuiltUntilTheirTimeIsUp) {
   EXPECT_EQ(models[0], 1u + 1u);
 }
 
+// A table, a GRU and a product. The last two take 3 ms each, 1 ms in int8; the table `table_ms_`, a
+// narrow one `narrow_table_ms_`.
+class WordsTest : public ::testing::Test {
+ protected:
+  Result<ChosenPlan> Choose(double min_sqnr_db) {
+    const Graph net = MakeNet(R"(input %x: int64[6]
+const %words: float32[40, 16]
+words: %e: float32[6, 16] = Gather{axis=0}(%words, %x)
+const %shape: int64[3] = [6, 1, 16]
+view: %v: float32[6, 1, 16] = Reshape(%e, %shape)
+const %w: float32[1, 192, 16]
+const %r: float32[1, 192, 64]
+cell: %y: float32[6, 1, 1, 64] = GRU{hidden_size=64}(%v, %w, %r)
+const %flat: int64[2] = [6, 64]
+flat: %f: float32[6, 64] = Reshape(%y, %flat)
+const %o: float32[64, 16]
+last: %z: float32[6, 16] = MatMul(%f, %o)
+output %z
+)");
+    Samples samples;
+    samples.inputs = {{Tensor::FromValues<int64_t>({1, 7, 39, 0, 7, 22})},
+                      {Tensor::FromValues<int64_t>({11, 8, 9, 30, 17, 2})}};
+    samples.labels.resize(2);
+    EVOQ_ASSIGN(const auto engine, EngineFromGraph(net, {1, {}}));
+    EVOQ_ASSIGN(const Answers reference, Answer(*engine, samples));
+    ChooseJob job;
+    job.graph = net;
+    const auto each = [&](const std::function<Status(std::span<const Tensor>)>& use) -> Status {
+      for (const auto& inputs : samples.inputs) EVOQ_TRY(use(inputs));
+      return {};
+    };
+    EVOQ_ASSIGN(job.ranges, Calibrate(net, Reference(), each, {}));
+    job.threads = 1;
+    job.limit = {100, min_sqnr_db};
+    job.watch = &watch_;
+    job.steps = [this](std::span<Runnable* const> executors, const ShareOfTime&) {
+      std::vector<std::vector<double>> ms;
+      for (Runnable* e : executors) ms.push_back(Steps(e->program()));
+      return Result<std::vector<std::vector<double>>>(ms);
+    };
+    job.runs = [this](std::span<Runnable* const> executors, const ShareOfTime&) {
+      std::vector<double> ms;
+      for (Runnable* e : executors) {
+        const std::vector<double> steps = Steps(e->program());
+        ms.push_back(std::accumulate(steps.begin(), steps.end(), 0.0));
+      }
+      return Result<std::vector<double>>(ms);
+    };
+    return ChoosePrecisions(job, samples, reference, Metric::kSqnr);
+  }
+
+  double table_ms_ = 0.1, narrow_table_ms_ = 0.1;
+
+ private:
+  std::vector<double> Steps(const Program& program) const {
+    std::vector<double> ms;
+    for (const Step& step : program.steps) {
+      const Node& node = program.graph->node(step.node);
+      const bool narrow = step.decision.precision == Precision::kInt8;
+      const bool table = node.name == "words", layer = node.name == "cell" || node.name == "last";
+      ms.push_back(table ? (narrow ? narrow_table_ms_ : table_ms_) : layer ? (narrow ? 1 : 3) : 0);
+    }
+    return ms;
+  }
+
+  FakeWatch watch_;
+};
+
+// Recurrent layers are chosen for their speed, tables narrowed where that costs next to nothing,
+// and both stay as they are where they would lose too much.
+TEST_F(WordsTest, TablesAndRecurrentLayersAreChosen) {
+  const auto fast = Choose(-500);
+  ASSERT_TRUE(fast) << fast.error().message();
+  EXPECT_NE(fast->plan.at("cell").scheme, "float32");
+  EXPECT_NE(fast->plan.at("last").scheme, "float32");
+  EXPECT_NE(fast->plan.at("words").scheme, "float32") << "as fast, and a quarter of the bytes";
+  narrow_table_ms_ = 0.1 + 0.02;  // less than 1% of the 2.1 ms that the others take
+  const auto paid = Choose(-500);
+  ASSERT_TRUE(paid) << paid.error().message();
+  EXPECT_NE(paid->plan.at("words").scheme, "float32");
+  narrow_table_ms_ = 0.1 + 0.03;  // more
+  const auto taken_back = Choose(-500);
+  ASSERT_TRUE(taken_back) << taken_back.error().message();
+  EXPECT_EQ(taken_back->plan.at("words").scheme, "float32");
+  narrow_table_ms_ = 0.1 + 0.062;  // more than 1% of the 6.1 ms of float32: not begun with
+  const auto slow = Choose(-500);
+  ASSERT_TRUE(slow) << slow.error().message();
+  EXPECT_EQ(slow->plan.at("words").scheme, "float32");
+  EXPECT_EQ(slow->plan.at("words").why.code, "slower-when-measured");
+  narrow_table_ms_ = 0.1;
+  const auto exact = Choose(200);
+  ASSERT_TRUE(exact) << exact.error().message();
+  for (const auto& [name, choice] : exact->plan) {
+    EXPECT_EQ(choice.scheme, "float32") << name;
+    EXPECT_EQ(choice.why.code, "layer-kept-float-by-budget")
+        << name << " " << choice.why.ToString();
+  }
+}
+
 class SpeedTest : public ::testing::Test {
  protected:
   std::shared_ptr<Executor> Make(const InputShapes& shapes, int threads) {

@@ -195,7 +195,7 @@ TEST_F(CertifyTellsTest, WhyTheFloatModelWasKept) {
       samples_);
   ASSERT_TRUE(bare) << bare.error().message();
   EXPECT_EQ(bare->why_float,
-            "it has no Conv or MatMul outside subgraphs: there is nothing to choose");
+            "it has no layer with weights outside subgraphs: there is nothing to choose");
   EXPECT_TRUE(bare->certificate.is_float);
   EXPECT_EQ(bare->certificate.layers, (std::map<std::string, int>{{"float32", 0}}));
   // The search found float32 to be the fastest: then it is what was chosen, and not kept.

@@ -15,16 +15,12 @@ const LayerChoice& ChoiceFor(const MixedPlan& plan, const std::string& name) {
   return choice == plan.end() ? kFloat : choice->second;
 }
 
-// What a scheme must leave alone: the layers of other schemes, and tables.
+// What a scheme must leave alone: the layers of other schemes.
 Reasons KeptFrom(const std::string& scheme, const Graph& graph, const MixedPlan& plan) {
   Reasons keep;
   for (NodeId id : graph.order()) {
     const Node& node = graph.node(id);
-    if (IsConstantTable(graph, node))
-      keep[node.name] = {"table", "a plan by layer leaves tables in float32"};
-    if (IsRecurrent(node))
-      keep[node.name] = {"plan", "a plan by layer leaves recurrent operators in float32"};
-    if (!IsLinear(node)) continue;
+    if (!IsLinear(node) && !IsRecurrent(node) && !IsConstantTable(graph, node)) continue;
     const LayerChoice& choice = ChoiceFor(plan, node.name);
     if (choice.scheme != scheme)
       keep[node.name] =
@@ -33,12 +29,33 @@ Reasons KeptFrom(const std::string& scheme, const Graph& graph, const MixedPlan&
   return keep;
 }
 
+// The types of a layer's weights, where it has some.
+std::vector<TensorType> WeightTypes(const Graph& graph, const Node& node) {
+  std::vector<TensorType> types;
+  if (IsRecurrent(node)) {
+    for (size_t i : RecurrentWeights(node)) types.push_back(graph.value(node.input(i)).type);
+  } else if (const auto place = WeightPlaceOf(graph, node)) {
+    types.push_back(graph.value(node.input(place->input)).type);
+  }
+  return types;
+}
+
 }  // namespace
+
+bool IsLayer(const Graph& graph, const Node& node) {
+  if (IsLinear(node)) return true;
+  if (IsRecurrent(node)) return !ComputesRounded(graph, node);
+  const auto place = WeightPlaceOf(graph, node);
+  if (!place || !IsConstantTable(graph, node)) return false;
+  const Tensor& table = *graph.ConstantInput(node, place->input);
+  return IsFloat(table.dtype()) && !table.type().quantized() && table.shape().rank() >= 2 &&
+         table.elements() >= kLeastNarrowed;
+}
 
 std::vector<NodeId> Layers(const Graph& graph) {
   std::vector<NodeId> layers;
   for (NodeId id : graph.order()) {
-    if (IsLinear(graph.node(id))) layers.push_back(id);
+    if (IsLayer(graph, graph.node(id))) layers.push_back(id);
   }
   return layers;
 }
@@ -58,19 +75,30 @@ Result<QuantizeReport> QuantizeMixed(Graph& graph, const Ranges& ranges,
     if (layers == by_scheme.end()) continue;
     QuantizeOptions own = options;
     own.keep = KeptFrom(scheme->name, graph, plan);
-    EVOQ_ASSIGN(QuantizeReport report, WithContext(scheme->run(graph, ranges, own), scheme->name));
-    if (scheme->weights_only) {
-      all.int8_weights += report.int8_weights;
-      for (const auto& [name, count] : report.low_bit_weights) all.low_bit_weights[name] += count;
+    std::map<std::string, std::vector<TensorType>> before;  // of layers that are not linear
+    for (const std::string& name : layers->second) {
+      const Node& node = graph.node(graph.FindNode(name));
+      if (!IsLinear(node)) before[name] = WeightTypes(graph, node);
     }
+    EVOQ_ASSIGN(QuantizeReport report, WithContext(scheme->run(graph, ranges, own), scheme->name));
+    all.int8_weights += report.int8_weights;
+    for (const auto& [name, count] : report.low_bit_weights) all.low_bit_weights[name] += count;
     all.used.insert(report.used.begin(), report.used.end());
     all.not_used.insert(report.not_used.begin(), report.not_used.end());
     for (const std::string& name : layers->second) {
-      if (scheme->precision == Precision::kFloat32)
+      Precision precision = scheme->weights_only ? Precision::kFloat32 : scheme->precision;
+      if (scheme->precision == Precision::kFloat32) {
         report.float_reasons[name] = ChoiceFor(plan, name).why;
+      } else if (const auto types = before.find(name); types != before.end()) {
+        const Node& node = graph.node(graph.FindNode(name));
+        precision = ComputesRounded(graph, node) ? Precision::kInt8 : Precision::kFloat32;
+        if (types->second == WeightTypes(graph, node))
+          report.float_reasons.try_emplace(
+              name, "no-narrow-form", fmt::format("{} leaves {} as it is", scheme->name, node.op));
+      }
       const auto refused = report.float_reasons.find(name);
       if (refused == report.float_reasons.end()) {
-        all.nodes.Add(scheme->weights_only ? Precision::kFloat32 : scheme->precision);
+        all.nodes.Add(precision);
         continue;
       }
       all.nodes.Add(Precision::kFloat32);

@@ -17,13 +17,16 @@ struct LayerChoice {
 // By node name. Layers without an entry stay float32.
 using MixedPlan = std::map<std::string, LayerChoice>;
 
-// The nodes that a plan chooses for, in execution order: the linear operators. Those between them
-// follow their inputs as in each scheme.
+// A layer, which a plan chooses for: linear operators, recurrent ones, and those that look up rows
+// of a table of float numbers, unless it is too small to be narrowed.
+bool IsLayer(const Graph& graph, const Node& node);
+
+// Those nodes, in execution order. The ones between them follow their inputs as in each scheme.
 std::vector<NodeId> Layers(const Graph& graph);
 
-// Runs each scheme on the layers that the plan gives it, in the order of schemes.inc. Tables of
-// Gather stay float32. `ranges` are needed when a layer is quantized by a scheme with calibration.
-// Errors: kUsage for a scheme that is no scheme.
+// Runs each scheme on the layers that the plan gives it, in the order of schemes.inc. `ranges` are
+// needed when a layer is quantized by a scheme with calibration. Errors: kUsage for a scheme that
+// is no scheme.
 Result<QuantizeReport> QuantizeMixed(Graph& graph, const Ranges& ranges,
                                      const QuantizeOptions& options, const MixedPlan& plan);
 

@@ -23,6 +23,9 @@ bool MovesOnly(const Node& node);
 // The node looks up rows of a constant: an embedding. Its input 0 is the table.
 bool IsConstantTable(const Graph& graph, const Node& node);
 
+// Weights of fewer elements save nothing by narrow ones.
+inline constexpr int64_t kLeastNarrowed = 256;
+
 // Where a node reads a weight: linear operators their second input, those that look up rows their
 // table.
 struct WeightPlace {

@@ -4,11 +4,11 @@
 
 #include "kernels/gemm/blocks/block_data.h"
 #include "ops/op.h"
+#include "quant/plan.h"
 
 namespace evoq {
 namespace {
 
-constexpr int64_t kLeastElements = 256;       // fewer save nothing
 constexpr int64_t kLongestDataBlock = 65536;  // of integer products: kernels/gemm/blocks
 // Weights of a state, of one direction, from which on integers are faster for one sample; of
 // several samples float32 products make more of a weight that was read, up to so many
@@ -101,7 +101,7 @@ std::optional<Reason> RecurrentRefusal(const Graph& graph, const Node& node,
       return Reason{"shape", fmt::format("the weight is {}", w->type().ToString())};
     elements += w->elements();
   }
-  if (elements < kLeastElements)
+  if (elements < kLeastNarrowed)
     return Reason{"small", fmt::format("weights of {} elements", elements)};
   return std::nullopt;
 }

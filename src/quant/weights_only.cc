@@ -23,7 +23,6 @@
 namespace evoq {
 namespace {
 
-constexpr int64_t kLeastElements = 256;  // smaller constants save nothing
 // Smaller tables save little by fewer bits than 8, and models that have such lose much by it.
 constexpr int64_t kLeastTied = int64_t{1} << 20;
 
@@ -41,7 +40,7 @@ std::optional<Reason> Refusal(const Tensor& weight, const Node& node,
         "types", fmt::format("the weight is {}, expected plain float32", weight.type().ToString())};
   }
   if (given != nullptr) return std::nullopt;
-  if (weight.elements() < kLeastElements || weight.shape().rank() < 2) {
+  if (weight.elements() < kLeastNarrowed || weight.shape().rank() < 2) {
     return Reason{"small", fmt::format("a weight of {} elements", weight.elements())};
   }
   return std::nullopt;
@@ -212,7 +211,7 @@ class WeightsQuantizer {
     if (as_.low_bits == nullptr || !HasFewBits(node) || KeptByOptions(node, options_)) return false;
     const Tensor& weight = graph_.value(node.input(1)).constant;
     return DTypeBits(weight.dtype()) > DTypeBits(as_.low_bits->dtype) &&
-           TakesLowBits(node, weight) && weight.elements() >= kLeastElements;
+           TakesLowBits(node, weight) && weight.elements() >= kLeastNarrowed;
   }
 
   // All who read the weight read the numbers that it stands for, to be rounded again.

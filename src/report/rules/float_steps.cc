@@ -216,11 +216,11 @@ extern const ExplainRule kCausePlan = {
     .fix = "Change the plan.",
     .recoverable = 1,
 };
-extern const ExplainRule kCauseTable = {
-    .code = "table",
+extern const ExplainRule kCauseNoNarrowForm = {
+    .code = "no-narrow-form",
     .ledger = LedgerKind::kTime,
-    .sentence = "A plan by layer leaves tables in float32.",
-    .fix = "",
+    .sentence = "The scheme that a plan by layer gives these operators leaves them as they are.",
+    .fix = "Give them another scheme.",
 };
 extern const ExplainRule kCauseActivationNotQuantized = {
     .code = "activation-not-quantized",
