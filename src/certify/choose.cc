@@ -114,7 +114,12 @@ class Chooser {
       return {kSlowerWhenMeasured,
               fmt::format("{} saves {:.4f} ms here and costs {:.4f} ms around it", name,
                           ms[0] - ms[narrow], with - without + ms[0] - ms[narrow])};
-    const bool asked = !result_.out_of_time || accuracies_.contains(narrowed);
+    const auto accuracy = accuracies_.find(narrowed);
+    if (fastest_holds_ || (accuracy != accuracies_.end() && accuracy->second.Keeps(job_.limit)))
+      return {kSlowerWhenMeasured,
+              fmt::format("{} saves {:.4f} ms here, and whole runs are no faster", name,
+                          ms[0] - ms[narrow])};
+    const bool asked = !result_.out_of_time || accuracy != accuracies_.end();
     return {"layer-kept-float-by-budget",
             fmt::format(
                 "{} would save {:.4f} ms and {}", name, ms[0] - ms[narrow],
@@ -406,6 +411,7 @@ class Chooser {
         a[i] = s;
         if (s == best[i] || !Exists(i, s) || timed_.count(a) || model_.Ms(a) > kNearlyAsFast * ms)
           continue;
+        if (s == 0 && attribution_.is_table(static_cast<int>(i))) continue;  // WeighTables decided
         near.emplace_back(model_.Ms(a), a);
       }
     }

@@ -503,13 +503,20 @@ output %z
       for (Runnable* e : executors) {
         const std::vector<double> steps = Steps(e->program());
         ms.push_back(std::accumulate(steps.begin(), steps.end(), 0.0));
+        const Graph& graph = *e->program().graph;
+        const auto is_float = [&](const char* name) {
+          return graph.value(graph.node(graph.FindNode(name)).input(1)).type.dtype ==
+                 DType::kFloat32;
+        };
+        if (!is_float("cell") && is_float("last")) ms.back() -= surprise_ms_;
       }
       return Result<std::vector<double>>(ms);
     };
     return ChoosePrecisions(job, samples, reference, Metric::kSqnr);
   }
 
-  double table_ms_ = 0.1, narrow_table_ms_ = 0.1;
+  double narrow_ms_ = 1, table_ms_ = 0.1, narrow_table_ms_ = 0.1;
+  double surprise_ms_ = 0;  // that whole runs take less with `last` alone in float32
 
  private:
   std::vector<double> Steps(const Program& program) const {
@@ -518,7 +525,9 @@ output %z
       const Node& node = program.graph->node(step.node);
       const bool narrow = step.decision.precision == Precision::kInt8;
       const bool table = node.name == "words", layer = node.name == "cell" || node.name == "last";
-      ms.push_back(table ? (narrow ? narrow_table_ms_ : table_ms_) : layer ? (narrow ? 1 : 3) : 0);
+      ms.push_back(table   ? (narrow ? narrow_table_ms_ : table_ms_)
+                   : layer ? (narrow ? narrow_ms_ : 3)
+                           : 0);
     }
     return ms;
   }
@@ -534,15 +543,11 @@ TEST_F(WordsTest, TablesAndRecurrentLayersAreChosen) {
   EXPECT_NE(fast->plan.at("cell").scheme, "float32");
   EXPECT_NE(fast->plan.at("last").scheme, "float32");
   EXPECT_NE(fast->plan.at("words").scheme, "float32") << "as fast, and a quarter of the bytes";
-  narrow_table_ms_ = 0.1 + 0.02;  // less than 1% of the 2.1 ms that the others take
+  narrow_table_ms_ = 0.1 + 0.0609;  // 1% of the 6.1 ms of float32
   const auto paid = Choose(-500);
   ASSERT_TRUE(paid) << paid.error().message();
   EXPECT_NE(paid->plan.at("words").scheme, "float32");
-  narrow_table_ms_ = 0.1 + 0.03;  // more
-  const auto taken_back = Choose(-500);
-  ASSERT_TRUE(taken_back) << taken_back.error().message();
-  EXPECT_EQ(taken_back->plan.at("words").scheme, "float32");
-  narrow_table_ms_ = 0.1 + 0.062;  // more than 1% of the 6.1 ms of float32: not begun with
+  narrow_table_ms_ = 0.1 + 0.0615;
   const auto slow = Choose(-500);
   ASSERT_TRUE(slow) << slow.error().message();
   EXPECT_EQ(slow->plan.at("words").scheme, "float32");
@@ -555,6 +560,18 @@ TEST_F(WordsTest, TablesAndRecurrentLayersAreChosen) {
     EXPECT_EQ(choice.why.code, "layer-kept-float-by-budget")
         << name << " " << choice.why.ToString();
   }
+}
+
+// What whole runs show is why, not accuracy that nobody asked for.
+TEST_F(WordsTest, WholeRunsOverruleSteps) {
+  narrow_ms_ = 2.9;
+  surprise_ms_ = 1;
+  const auto chosen = Choose(-500);
+  ASSERT_TRUE(chosen) << chosen.error().message();
+  EXPECT_NE(chosen->plan.at("cell").scheme, "float32");
+  EXPECT_EQ(chosen->plan.at("last").scheme, "float32");
+  EXPECT_EQ(chosen->plan.at("last").why.ToString(),
+            "slower-when-measured: int8 saves 0.1000 ms here, and whole runs are no faster");
 }
 
 class SpeedTest : public ::testing::Test {
@@ -577,10 +594,10 @@ TEST_F(SpeedTest, MeasuringEndsAtItsLimit) {
   watch.look_ms = 10;
   double start = watch.wall_ms;
   ASSERT_TRUE(CalmRuns(executors, {0.05, 0.001, &watch}).has_value());
-  EXPECT_LE(watch.wall_ms - start, 120) << "one round of two runs, with two looks each";
+  EXPECT_LE(watch.wall_ms - start, 220) << "one round of two runs of each, with two looks each";
   start = watch.wall_ms;
   ASSERT_TRUE(CalmRuns(executors, {0.05, 100, &watch}).has_value());
-  EXPECT_GE(watch.wall_ms - start, 7 * 2 * 2 * 10) << "seven rounds while there is time";
+  EXPECT_GE(watch.wall_ms - start, 7 * 2 * 2 * 2 * 10) << "seven rounds while there is time";
   start = watch.wall_ms;
   const auto steps = CalmSteps(executors, {0.05, 0.001, &watch});
   ASSERT_TRUE(steps.has_value());
@@ -598,6 +615,49 @@ TEST_F(SpeedTest, MeasuringEndsAtItsLimit) {
 // Each look takes a millisecond more than the one before: the whole runs of one model take 3, 6, 9
 // to 24 ms. The first one does not count; the lower quartile of the other seven, linearly between
 // the second and the third, is 10.5 ms. Without time for another round the first one counts.
+// A model takes 1 ms where it ran last, else 2.
+class Cached : public Runnable {
+ public:
+  Cached(FakeWatch& watch, const Cached*& last) : watch_(watch), last_(last) {}
+  Result<std::unique_ptr<Runnable>> Fresh(std::shared_ptr<ThreadPool>) const override {
+    return Fail(ErrorCode::kInternal, "not asked for");
+  }
+  const Program& program() const override { return program_; }
+  const std::vector<KernelPlan>& plans() const override { return plans_; }
+  int threads() const override { return 1; }
+  const std::vector<TensorType>& input_types() const override { return types_; }
+  const std::vector<TensorType>& output_types() const override { return types_; }
+  int64_t arena_bytes() const override { return 0; }
+  Status Run(std::span<const Tensor>, std::span<Tensor>) override {
+    watch_.Work(last_ == this ? 1 : 2);
+    last_ = this;
+    return {};
+  }
+  Status RunTimed(std::span<const Tensor>, std::span<Tensor>, std::span<int64_t>) override {
+    return Fail(ErrorCode::kInternal, "not asked for");
+  }
+
+ private:
+  FakeWatch& watch_;
+  const Cached*& last_;
+  const Program program_;
+  const std::vector<KernelPlan> plans_;
+  const std::vector<TensorType> types_;
+};
+
+TEST_F(SpeedTest, RunsFollowRunsOfTheSameModel) {
+  FakeWatch watch;
+  const Cached* last = nullptr;
+  Cached a(watch, last), b(watch, last);
+  Runnable* const both[] = {&a, &b};
+  const auto ms = CalmRuns(both, {0.05, 100, &watch});
+  ASSERT_TRUE(ms.has_value()) << ms.error().message();
+  EXPECT_EQ(*ms, (std::vector<double>{1, 1}));
+  const auto alone = CalmRuns(std::span(both, 1), {0.05, 100, &watch});
+  ASSERT_TRUE(alone.has_value());
+  EXPECT_EQ(*alone, (std::vector<double>{1}));
+}
+
 TEST_F(SpeedTest, TheFirstRoundOnlyFillsTheCaches) {
   class Slowing : public FakeWatch {
    public:

@@ -43,8 +43,8 @@ struct ShareOfTime {
       std::numeric_limits<double>::infinity();  // no run begins later, once each has run
   Watch* watch = ThisMachine();
 };
-// Calm milliseconds (RunTimes::CalmMs) of whole runs of each executor, run in turn; at least 7
-// rounds within the limit.
+// Calm milliseconds (RunTimes::CalmMs) of whole runs of each executor, run in turn, each after a
+// run of the same executor; at least 7 rounds within the limit.
 Result<std::vector<double>> CalmRuns(std::span<Runnable* const> executors, const ShareOfTime& time);
 
 // Calm milliseconds (lower quartiles) of each step, by executor: scaled so that they add up to
