@@ -2,6 +2,10 @@
 
 #include <algorithm>
 #include <cstdlib>
+#include <map>
+#include <numeric>
+#include <set>
+#include <utility>
 
 #include "base/file.h"
 #include "base/text.h"
@@ -90,6 +94,75 @@ TEST_F(Conformance, RandomCasesHaveTheRightTypes) {
     ++cases;
   }
   EXPECT_GE(cases, 10);
+}
+
+// The only node of a graph with those of its outputs that `keep` numbers; trailing ones are not
+// there, others have no name.
+Graph WithOutputs(const Graph& graph, const std::vector<size_t>& keep) {
+  Graph cut;
+  cut.metadata = graph.metadata;
+  std::map<ValueId, ValueId> known;
+  Node node = graph.node(graph.order()[0]);
+  for (ValueId id : graph.inputs())
+    known[id] = cut.AddInput(graph.value(id).name, graph.value(id).type);
+  for (ValueId& input : node.inputs) {
+    if (!input.valid()) continue;
+    const Value& value = graph.value(input);
+    if (!known.contains(input)) known[input] = cut.AddConstant(value.name, value.constant);
+    input = known.at(input);
+  }
+  const std::vector<ValueId> outputs = std::exchange(node.outputs, {});
+  const OpDef* op = FindOp(node.op, node.domain);
+  const bool any_number = op == nullptr || op->outputs < 0;  // it may count: Split has parts
+  node.outputs.resize(any_number ? outputs.size() : keep.back() + 1);
+  for (size_t i : keep)
+    node.outputs[i] = cut.AddValue(graph.value(outputs[i]).name, graph.value(outputs[i]).type);
+  const std::vector<ValueId> kept = node.outputs;
+  cut.AddNode(std::move(node));
+  for (ValueId id : kept) {
+    if (id.valid()) cut.MarkOutput(id);
+  }
+  EVOQ_CHECK(cut.Sort().has_value());
+  return cut;
+}
+
+// Outputs that a model leaves out cost the others nothing: no kernel counts on all of them.
+TEST_F(Conformance, OutputsMayBeLeftOut) {
+  int checks = 0;
+  for (const CaseResult& result : Suite().cases) {
+    const auto c = ReadCase(Root() + "/" + result.name);
+    if (!c || c->graph.order().size() != 1) continue;
+    const Node& node = c->graph.node(c->graph.order()[0]);
+    const size_t count = node.outputs.size();
+    if (count < 2 || c->graph.outputs() != node.outputs || !node.bodies.empty()) continue;
+    // The first ones; each alone; all but one.
+    std::set<std::vector<size_t>> choices;
+    for (size_t i = 0; i < count; ++i) {
+      std::vector<size_t> first(i + 1), others;
+      std::iota(first.begin(), first.end(), size_t{0});
+      for (size_t k = 0; k < count; ++k) {
+        if (k != i) others.push_back(k);
+      }
+      choices.insert({first, {i}, others});
+    }
+    for (size_t m = 0; m < AllModes().size(); ++m) {
+      if (!result.why[m].empty()) continue;
+      const Mode& mode = AllModes()[m];
+      for (const std::vector<size_t>& keep : choices) {
+        SCOPED_TRACE(fmt::format("{} in mode {}, outputs {}", result.name, mode.name,
+                                 fmt::join(keep, ", ")));
+        const DataSet& data = c->data[0];
+        std::vector<Tensor> wanted;
+        for (size_t i : keep) wanted.push_back(data.outputs[i]);
+        const auto got = mode.run(WithOutputs(c->graph, keep), data.inputs,
+                                  testing::TempDir() + "/left_out.etm");
+        const Status same = got ? CompareOutputs(*got, wanted) : tl::unexpected(got.error());
+        EXPECT_TRUE(same) << same.error().message();
+        ++checks;
+      }
+    }
+  }
+  if (std::getenv("EVOQ_CASE") == nullptr) EXPECT_GT(checks, 300);
 }
 
 // EVOQ_UPDATE_GOLDENS=1 rewrites the page.
