@@ -99,6 +99,8 @@ struct NormTable {
                      int64_t pixels, int64_t channels, int64_t size, bool channels_last,
                      int64_t begin, int64_t end, float epsilon, float* means, float* factors);
   void (*reduce)(ReduceKind kind, const float* x, const ReduceRow& row, float* y);
+  // The same of each of `rows` rows of n >= 1 elements beside each other.
+  void (*reduce_rows)(ReduceKind kind, const float* x, int64_t rows, int64_t n, float* y);
   // y[r] = the index of the largest (or smallest) of each row's n contiguous values, the first of
   // equals or the last: best = 0, then for k = 1, 2, ...: best = k where x[k] > x[best] (x[k] <
   // x[best]), or x[k] == x[best] with `last`. n < 2^31. A NaN is better than any number and equals

@@ -427,7 +427,7 @@ inline void ReduceColumns(const float* x, const ReduceRow& r, int width, float* 
 }
 
 template <ReduceKind kKind>
-void ReduceOne(const float* x, const ReduceRow& r, float* y) {
+[[gnu::noinline]] void ReduceOne(const float* x, const ReduceRow& r, float* y) {
   using F = ReduceFn<kKind>;
   if (r.row_reduced) {
     float acc = F::kStart;
@@ -445,6 +445,68 @@ void Reduce(ReduceKind kind, const float* x, const ReduceRow& row, float* y) {
   switch (kind) {
 #define EVOQ_REDUCE(op, start, term, combine, result) \
   case ReduceKind::k##op: return ReduceOne<ReduceKind::k##op>(x, row, y);
+    EVOQ_REDUCE_LIST
+#undef EVOQ_REDUCE
+  }
+}
+
+// Sixteen rows of n elements, a row in each lane.
+[[gnu::noinline]] void TurnSixteenRows(const float* x, int64_t n, float (*v)[16]) {
+#pragma GCC unroll 1
+  for (int64_t r = 0; r < 16; ++r) {
+#pragma GCC unroll 1
+    for (int64_t i = 0; i < n; ++i) v[i][r] = x[r * n + i];
+  }
+}
+
+// Sixteen rows of fewer than sixteen elements: what ReduceOne makes of each.
+template <ReduceKind kKind>
+[[gnu::noinline]] void ReduceShortRows(const float* x, int64_t n, float count, float* y) {
+  using F = ReduceFn<kKind>;
+  alignas(64) float v[16][16];
+  TurnSixteenRows(x, n, v);
+#pragma GCC unroll 1
+  for (int64_t i = 0; i < n; ++i) {
+    for (int r = 0; r < 16; ++r) v[i][r] = F::Combine(F::kStart, F::Term(v[i][r]));
+  }
+  const auto join = [&v](int64_t to, int64_t from) {
+    for (int r = 0; r < 16; ++r) v[to][r] = F::Combine(v[to][r], v[from][r]);
+  };
+  if constexpr (kKind == ReduceKind::kReduceProd) {
+#pragma GCC unroll 1
+    for (int64_t i = 1; i < n; ++i) join(0, i);
+  } else {
+#pragma GCC unroll 1
+    for (int64_t half = 8; half > 0; half /= 2) {
+#pragma GCC unroll 1
+      for (int64_t i = half; i < n && i < 2 * half; ++i) join(i - half, i);
+    }
+  }
+  for (int r = 0; r < 16; ++r) y[r] = F::Result(F::Combine(F::kStart, v[0][r]), count);
+}
+
+template <ReduceKind kKind>
+void ReduceRowsOf(const float* x, int64_t rows, int64_t n, float* y) {
+  const int64_t here = 0;
+  const ReduceRow row{&here, 1, n, true, static_cast<float>(n)};
+  int64_t r = 0;
+#ifdef EVOQ_OWN_SUMS_OF_ROWS
+  constexpr bool kOwn = kKind < ReduceKind::kReduceLogSum;  // sums of terms
+#else
+  constexpr bool kOwn = false;
+#endif
+  if constexpr (!kOwn) {
+    for (; n > 4 && n < 16 && r + 16 <= rows; r += 16)
+      ReduceShortRows<kKind>(x + r * n, n, row.count, y + r);
+  }
+  for (; r < rows; ++r) ReduceOne<kKind>(x + r * n, row, y + r);
+}
+
+[[maybe_unused]] void ReduceRows(ReduceKind kind, const float* x, int64_t rows, int64_t n,
+                                 float* y) {
+  switch (kind) {
+#define EVOQ_REDUCE(op, start, term, combine, result) \
+  case ReduceKind::k##op: return ReduceRowsOf<ReduceKind::k##op>(x, rows, n, y);
     EVOQ_REDUCE_LIST
 #undef EVOQ_REDUCE
   }
@@ -563,6 +625,7 @@ extern const NormTable kNormTable = {
     .instance_norm = InstanceNorm,
     .group_norm = GroupNorm,
     .reduce = Reduce,
+    .reduce_rows = ReduceRows,
     .arg_rows = ArgRows,
     .arg_columns = ArgColumns,
     .mean_bytes = MeanBytes,

@@ -1,5 +1,6 @@
 #define EVOQ_ISA avx512
-#define EVOQ_OWN_SOFTMAX  // softmax of contiguous rows is here
+#define EVOQ_OWN_SOFTMAX       // softmax of contiguous rows is here
+#define EVOQ_OWN_SUMS_OF_ROWS  // of sixteen or more too
 #include "kernels/bytes512.h"
 #include "kernels/norm/norm.inl.h"
 
@@ -229,6 +230,63 @@ void ArgRows512(const float* x, int64_t* y, int64_t rows, int64_t n, bool max, b
   max ? ArgRowsOf512<true>(x, y, rows, n, last) : ArgRowsOf512<false>(x, y, rows, n, last);
 }
 
+// SumF of term(x) of each of 16 rows; term(0) is 0.
+template <typename Term>
+inline __m512 SumSixteenRows(const float* x, int64_t n, const Term& term) {
+  __m512 fours[4];  // of rows q, q + 4, q + 8, q + 12: a block of four lanes each
+  const __mmask16 rest = FirstFloats(n % 16);
+#pragma GCC unroll 1
+  for (int q = 0; q < 4; ++q) {
+    __m512 p[4];
+    for (__m512& lanes : p) lanes = _mm512_setzero_ps();
+    const float* row = x + q * n;
+    int64_t i = 0;
+    for (; i + 16 <= n; i += 16) {
+      for (int k = 0; k < 4; ++k)
+        p[k] = _mm512_add_ps(p[k], term(_mm512_loadu_ps(row + 4 * k * n + i)));
+    }
+    if (i < n) {
+      for (int k = 0; k < 4; ++k)
+        p[k] = _mm512_add_ps(p[k], term(_mm512_maskz_loadu_ps(rest, row + 4 * k * n + i)));
+    }
+    // Lane j and lane j + 8, then j + 4.
+    for (int k = 0; k < 4; k += 2)
+      p[k] = _mm512_add_ps(_mm512_shuffle_f32x4(p[k], p[k + 1], 0x44),
+                           _mm512_shuffle_f32x4(p[k], p[k + 1], 0xEE));
+    fours[q] = _mm512_add_ps(_mm512_shuffle_f32x4(p[0], p[2], 0x88),
+                             _mm512_shuffle_f32x4(p[0], p[2], 0xDD));
+  }
+  // Then j + 2 and j + 1.
+  for (int q = 0; q < 4; q += 2)
+    fours[q] = _mm512_add_ps(_mm512_shuffle_ps(fours[q], fours[q + 1], 0x44),
+                             _mm512_shuffle_ps(fours[q], fours[q + 1], 0xEE));
+  return _mm512_add_ps(_mm512_shuffle_ps(fours[0], fours[2], 0x88),
+                       _mm512_shuffle_ps(fours[0], fours[2], 0xDD));
+}
+
+// Sums, sixteen rows at a time.
+void ReduceRows512(ReduceKind kind, const float* x, int64_t rows, int64_t n, float* y) {
+  const auto sixteens = [&](const auto& term, const auto& result) {
+    int64_t r = 0;
+    for (; r + 16 <= rows; r += 16)
+      _mm512_storeu_ps(y + r, result(SumSixteenRows(x + r * n, n, term)));
+    if (r < rows) ReduceRows(kind, x + r * n, rows - r, n, y + r);
+  };
+  const auto itself = [](__m512 v) { return v; };
+  const auto square = [](__m512 v) { return _mm512_mul_ps(v, v); };
+  switch (kind) {
+    case ReduceKind::kReduceSum: return sixteens(itself, itself);
+    case ReduceKind::kReduceMean: {
+      const __m512 count = _mm512_set1_ps(static_cast<float>(n));
+      return sixteens(itself, [count](__m512 v) { return _mm512_div_ps(v, count); });
+    }
+    case ReduceKind::kReduceSumSquare: return sixteens(square, itself);
+    case ReduceKind::kReduceL1: return sixteens([](__m512 v) { return _mm512_abs_ps(v); }, itself);
+    case ReduceKind::kReduceL2: return sixteens(square, [](__m512 v) { return _mm512_sqrt_ps(v); });
+    default: return ReduceRows(kind, x, rows, n, y);
+  }
+}
+
 }  // namespace
 
 extern const NormTable kNormTable = {
@@ -242,6 +300,7 @@ extern const NormTable kNormTable = {
     .instance_norm = InstanceNorm,
     .group_norm = GroupNorm,
     .reduce = Reduce,
+    .reduce_rows = ReduceRows512,
     .arg_rows = ArgRows512,
     .arg_columns = ArgColumns,
     .mean_bytes = MeanBytes,

@@ -39,6 +39,17 @@ void Mean(benchmark::State& state) {
   RunBenchmark(state, kReduceMeanByte, t);
 }
 
+// Lengths of rows.
+void Norms(benchmark::State& state) {
+  TestCall t;
+  t.op = "ReduceL2";
+  t.inputs = {RandomTensor(TensorType(DType::kFloat32, Shape{24576, state.range(0)}), 1),
+              Tensor::FromValues<int64_t>(Shape{1}, {1})};
+  t.is_constant = {false, true};
+  t.outputs = {TensorType(DType::kFloat32, Shape{24576, 1})};
+  RunBenchmark(state, *FindKernel("ReduceL2_f32"), t);
+}
+
 // Of [range 0, range 1] along an axis: classes of a pixel or of a sample, or planes of channels.
 void AlongAxis(benchmark::State& state, const KernelDef& kernel, int64_t axis) {
   TestCall t;
@@ -60,6 +71,11 @@ BENCHMARK_CAPTURE(Softmax, u8_12x128x128, kSoftmaxByte, true)
     ->Unit(benchmark::kMicrosecond)
     ->UseRealTime();
 BENCHMARK(LayerNorm)->Unit(benchmark::kMicrosecond)->UseRealTime();
+BENCHMARK(Norms)
+    ->ArgName("n")
+    ->ArgsProduct({{2, 6, 10, 15, 16, 24, 32, 64}})
+    ->Unit(benchmark::kMicrosecond)
+    ->UseRealTime();
 BENCHMARK(ArgMax)
     ->ArgNames({"rows", "n"})
     ->ArgsProduct({{16641}, {2, 3, 5, 13, 16, 21, 32, 64, 128}})

@@ -346,15 +346,20 @@ Tensor ReduceReference(const std::string& op, const Tensor& x, const ReduceCase&
 }
 
 TEST(Norm, ReduceOverAnyAxes) {
+  std::vector<ReduceCase> cases(std::begin(kReduce), std::end(kReduce));
+  for (int64_t n = 1; n <= 17; ++n) cases.push_back({{37, n}, {1}, {37, 1}, true, n});
   for (const char* op : {"ReduceSum", "ReduceMean", "ReduceMax", "ReduceMin", "ReduceProd",
                          "ReduceL1", "ReduceL2", "ReduceSumSquare", "ReduceLogSum"}) {
-    for (const ReduceCase& s : kReduce) {
+    for (const ReduceCase& s : cases) {
       TestCall t;
       t.op = op;
       Tensor x = RandomFloat(Shape(s.sizes), 1);
       if (std::string(op) == "ReduceLogSum") {
         for (int64_t i = 0; i < x.elements(); ++i)
           x.mutable_data<float>()[i] = std::abs(x.data<float>()[i]) + 0.1f;
+      } else if (s.row_reduced) {  // of nothing but -0, and of more than there is
+        std::fill_n(x.mutable_data<float>(), s.row, -0.0f);
+        if (x.elements() > s.row) x.mutable_data<float>()[s.row] = -INFINITY;
       }
       t.inputs = {x};
       if (!s.axes.empty()) t.inputs.push_back(Tensor::FromValues(s.axes));

@@ -45,6 +45,11 @@ struct Plan {
     return kept_sizes.empty() ? at : at + output * kept_strides[0];
   }
   int64_t row_outputs() const { return row_reduced ? 1 : row; }
+  // Each output is a row of the input, in order.
+  bool row_by_row() const {
+    return row_reduced && offsets.size() == 1 && kept_sizes.size() <= 1 &&
+           (kept_sizes.empty() || kept_strides[0] == row);
+  }
 };
 
 Result<std::vector<bool>> ReducedAxes(const KernelCall& call) {
@@ -137,12 +142,21 @@ struct FloatState {
   int64_t grain;
 
   void Run(const void* const* in, void* const* out, const RunContext& context) const {
+    if (plan.row_by_row()) return RunRows(in, out, context);
     const auto reduce = NormTableFor(isa).reduce;
     context.pool.ParallelFor(plan.outputs * BandsOf(plan), grain, [&](int64_t begin, int64_t end) {
       ForTasks(plan, begin, end, [&](const ReduceRow& row, int64_t from, int64_t to) {
         reduce(kind, static_cast<const float*>(in[0]) + from, row,
                static_cast<float*>(out[0]) + to);
       });
+    });
+  }
+
+  void RunRows(const void* const* in, void* const* out, const RunContext& context) const {
+    const auto reduce_rows = NormTableFor(isa).reduce_rows;
+    context.pool.ParallelFor(plan.outputs, grain, [&](int64_t begin, int64_t end) {
+      reduce_rows(kind, static_cast<const float*>(in[0]) + begin * plan.row, end - begin, plan.row,
+                  static_cast<float*>(out[0]) + begin);
     });
   }
 };
