@@ -68,11 +68,11 @@ struct NormTable {
   // `rows` rows of n contiguous bytes.
   void (*softmax_bytes)(const ByteSoftmax& softmax, const uint8_t* x, uint8_t* y, int64_t rows,
                         int64_t n);
-  // y = (x - mean) * inverse * scale + bias over n contiguous values with mean = SumF(x) / n and
-  // inverse = 1 / sqrt(SumSquaresF(x, mean) / n + epsilon); bias may be null. moments, where not
-  // null, get both.
-  void (*layer_norm_row)(const float* x, const float* scale, const float* bias, float* y, int64_t n,
-                         float epsilon, float* mean, float* inverse);
+  // Of each of `rows` rows of n contiguous values y = (x - mean) * inverse * scale + bias with mean
+  // = SumF(x) / n and inverse = 1 / sqrt(SumSquaresF(x, mean) / n + epsilon); bias may be null.
+  // `mean` and `inverse`, where not null, get those of each row.
+  void (*layer_norm_rows)(const float* x, const float* scale, const float* bias, float* y,
+                          int64_t rows, int64_t n, float epsilon, float* mean, float* inverse);
   // y = x * inverse * scale with inverse = 1 / sqrt(SumF(x^2) / n + epsilon).
   void (*rms_norm_row)(const float* x, const float* scale, float* y, int64_t n, float epsilon);
   // y = x * a[c] + b[c] for `pixels` pixels of c values; for one channel, over n values.

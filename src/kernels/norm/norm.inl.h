@@ -138,6 +138,14 @@ void LayerNormRow(const float* x, const float* scale, const float* bias, float* 
   if (inverse_out != nullptr) *inverse_out = inverse;
 }
 
+[[maybe_unused]] void LayerNormRows(const float* x, const float* scale, const float* bias, float* y,
+                                    int64_t rows, int64_t n, float epsilon, float* mean,
+                                    float* inverse) {
+  for (int64_t r = 0; r < rows; ++r)
+    LayerNormRow(x + r * n, scale, bias, y + r * n, n, epsilon,
+                 mean == nullptr ? nullptr : mean + r, inverse == nullptr ? nullptr : inverse + r);
+}
+
 void RmsNormRow(const float* x, const float* scale, float* y, int64_t n, float epsilon) {
   const float squares = SumTerms(n, [x](int64_t i) { return x[i] * x[i]; });
   const float inverse = 1.0f / __builtin_sqrtf(squares / static_cast<float>(n) + epsilon);
@@ -618,7 +626,7 @@ extern const NormTable kNormTable = {
     .softmax_rows = SoftmaxRows,
     .softmax_columns = SoftmaxColumns,
     .softmax_bytes = SoftmaxBytes,
-    .layer_norm_row = LayerNormRow,
+    .layer_norm_rows = LayerNormRows,
     .rms_norm_row = RmsNormRow,
     .affine_pixels = AffinePixels,
     .affine_run = AffineRun,

@@ -230,6 +230,59 @@ void ArgRows512(const float* x, int64_t* y, int64_t rows, int64_t n, bool max, b
   max ? ArgRowsOf512<true>(x, y, rows, n, last) : ArgRowsOf512<false>(x, y, rows, n, last);
 }
 
+// LayerNormRow of four rows together: the sums of one do not wait for those of another.
+template <bool kBias>
+void LayerNormFourRows(const float* x, const float* scale, const float* bias, float* y, int64_t n,
+                       float epsilon, float* means, float* inverses) {
+  const __mmask16 rest = FirstFloats(n % 16);
+  const int64_t whole = n / 16 * 16;
+  const float count = static_cast<float>(n);
+  // use(v, mask, i, k): the values of row k from i on; 0 where the row is at its end.
+  const auto each = [&](const auto& use) {
+    for (int64_t i = 0; i < whole; i += 16) {
+      for (int k = 0; k < 4; ++k) use(_mm512_loadu_ps(x + k * n + i), __mmask16{0xffff}, i, k);
+    }
+    if (whole == n) return;
+    for (int k = 0; k < 4; ++k) use(_mm512_maskz_loadu_ps(rest, x + k * n + whole), rest, whole, k);
+  };
+  __m512 p[4], mean[4], inverse[4];
+  for (__m512& lanes : p) lanes = _mm512_setzero_ps();
+  each([&](__m512 v, __mmask16, int64_t, int k) { p[k] = _mm512_add_ps(p[k], v); });
+  for (int k = 0; k < 4; ++k) {
+    means[k] = Tree16(p[k]) / count;
+    mean[k] = _mm512_set1_ps(means[k]);
+    p[k] = _mm512_setzero_ps();
+  }
+  each([&](__m512 v, __mmask16 mask, int64_t, int k) {
+    const __m512 d = _mm512_sub_ps(v, mean[k]);
+    p[k] = _mm512_mask_add_ps(p[k], mask, p[k], _mm512_mul_ps(d, d));
+  });
+  for (int k = 0; k < 4; ++k) {
+    inverses[k] = 1.0f / __builtin_sqrtf(Tree16(p[k]) / count + epsilon);
+    inverse[k] = _mm512_set1_ps(inverses[k]);
+  }
+  each([&](__m512 v, __mmask16 mask, int64_t i, int k) {
+    const __m512 by = _mm512_maskz_loadu_ps(mask, scale + i);
+    __m512 z = _mm512_mul_ps(_mm512_mul_ps(_mm512_sub_ps(v, mean[k]), inverse[k]), by);
+    if constexpr (kBias) z = _mm512_add_ps(z, _mm512_maskz_loadu_ps(mask, bias + i));
+    _mm512_mask_storeu_ps(y + k * n + i, mask, z);
+  });
+}
+
+void LayerNormRows512(const float* x, const float* scale, const float* bias, float* y, int64_t rows,
+                      int64_t n, float epsilon, float* mean, float* inverse) {
+  int64_t r = 0;
+  for (; r + 4 <= rows; r += 4) {
+    float means[4], inverses[4];
+    const auto four = bias != nullptr ? LayerNormFourRows<true> : LayerNormFourRows<false>;
+    four(x + r * n, scale, bias, y + r * n, n, epsilon, means, inverses);
+    if (mean != nullptr) std::copy_n(means, 4, mean + r);
+    if (inverse != nullptr) std::copy_n(inverses, 4, inverse + r);
+  }
+  LayerNormRows(x + r * n, scale, bias, y + r * n, rows - r, n, epsilon,
+                mean == nullptr ? nullptr : mean + r, inverse == nullptr ? nullptr : inverse + r);
+}
+
 // SumF of term(x) of each of 16 rows; term(0) is 0.
 template <typename Term>
 inline __m512 SumSixteenRows(const float* x, int64_t n, const Term& term) {
@@ -293,7 +346,7 @@ extern const NormTable kNormTable = {
     .softmax_rows = SoftmaxRows512,
     .softmax_columns = SoftmaxColumns,
     .softmax_bytes = SoftmaxBytes512,
-    .layer_norm_row = LayerNormRow,
+    .layer_norm_rows = LayerNormRows512,
     .rms_norm_row = RmsNormRow,
     .affine_pixels = AffinePixels,
     .affine_run = AffineRun,

@@ -18,11 +18,12 @@ void Softmax(benchmark::State& state, const KernelDef& kernel, bool bytes) {
 }
 
 void LayerNorm(benchmark::State& state) {
+  const int64_t rows = state.range(0), n = state.range(1);
   TestCall t;
   t.op = "LayerNormalization";
-  t.inputs = {RandomTensor(TensorType(DType::kFloat32, Shape{128, 768}), 1),
-              RandomTensor(TensorType(DType::kFloat32, Shape{768}), 2),
-              RandomTensor(TensorType(DType::kFloat32, Shape{768}), 3)};
+  t.inputs = {RandomTensor(TensorType(DType::kFloat32, Shape{rows, n}), 1),
+              RandomTensor(TensorType(DType::kFloat32, Shape{n}), 2),
+              RandomTensor(TensorType(DType::kFloat32, Shape{n}), 3)};
   t.outputs = {t.inputs[0].type()};
   RunBenchmark(state, kLayerNormFloat, t);
 }
@@ -70,7 +71,11 @@ BENCHMARK_CAPTURE(Softmax, f32_12x128x128, kSoftmaxFloat, false)
 BENCHMARK_CAPTURE(Softmax, u8_12x128x128, kSoftmaxByte, true)
     ->Unit(benchmark::kMicrosecond)
     ->UseRealTime();
-BENCHMARK(LayerNorm)->Unit(benchmark::kMicrosecond)->UseRealTime();
+BENCHMARK(LayerNorm)
+    ->ArgNames({"rows", "n"})
+    ->ArgsProduct({{256}, {20, 32, 60, 64, 96, 192, 384, 768, 1024}})
+    ->Unit(benchmark::kMicrosecond)
+    ->UseRealTime();
 BENCHMARK(Norms)
     ->ArgName("n")
     ->ArgsProduct({{2, 6, 10, 15, 16, 24, 32, 64}})

@@ -1,6 +1,8 @@
-// Softmax, LayerNormalization and RMSNormalization over contiguous rows of bfloat16: a row is
+// Softmax, LayerNormalization and RMSNormalization over contiguous rows of bfloat16: rows are
 // widened to float32 on the stack, computed as in float32 (kernels/norm/norm.h) and narrowed.
 // Scales and biases are float32.
+#include <algorithm>
+
 #include "kernels/bf16/bf16.h"
 #include "kernels/call_util.h"
 #include "kernels/norm/norm.h"
@@ -10,6 +12,9 @@ namespace evoq {
 namespace {
 
 constexpr int64_t kMaxRow = 8192;
+// Rows that are widened together, so that one need not wait for another: as many as half of a
+// first cache holds.
+constexpr int64_t kTogether = 4096, kMostRows = 16;
 
 // Elements of the axes from `axis` on; for Softmax of that axis, which must have nothing beside it.
 Result<int64_t> RowOf(const KernelCall& call) {
@@ -62,16 +67,21 @@ struct RowState {
     const Bf16Table& convert = Bf16TableFor(isa);
     context.pool.ParallelFor(rows, grain, [&](int64_t begin, int64_t end) {
       alignas(64) float row[kMaxRow];
-      for (int64_t r = begin; r < end; ++r) {
-        convert.widen(x + r * n, row, n);
+      const int64_t together = std::clamp<int64_t>(kTogether / n, 1, kMostRows);
+      for (int64_t r = begin; r < end; r += together) {
+        const int64_t count = std::min(together, end - r);
+        convert.widen(x + r * n, row, count * n);
         switch (kind) {
-          case RowKind::kSoftmax: norm.softmax_rows(row, row, 1, n, false); break;
+          case RowKind::kSoftmax: norm.softmax_rows(row, row, count, n, false); break;
           case RowKind::kLayer:
-            norm.layer_norm_row(row, scale, bias, row, n, epsilon, nullptr, nullptr);
+            norm.layer_norm_rows(row, scale, bias, row, count, n, epsilon, nullptr, nullptr);
             break;
-          case RowKind::kRms: norm.rms_norm_row(row, scale, row, n, epsilon); break;
+          case RowKind::kRms:
+            for (int64_t i = 0; i < count; ++i)
+              norm.rms_norm_row(row + i * n, scale, row + i * n, n, epsilon);
+            break;
         }
-        convert.narrow(row, y + r * n, n);
+        convert.narrow(row, y + r * n, count * n);
       }
     });
   }

@@ -60,15 +60,14 @@ struct LayerState {
     auto* y = static_cast<float*>(out[0]);
     const NormTable& table = NormTableFor(isa);
     context.pool.ParallelFor(rows, grain, [&](int64_t begin, int64_t end) {
-      for (int64_t r = begin; r < end; ++r) {
-        if (rms) {
-          table.rms_norm_row(x + r * n, scale, y + r * n, n, epsilon);
-          continue;
-        }
-        float* mean = writes_mean ? static_cast<float*>(out[1]) + r : nullptr;
-        float* inverse = writes_inverse ? static_cast<float*>(out[2]) + r : nullptr;
-        table.layer_norm_row(x + r * n, scale, bias, y + r * n, n, epsilon, mean, inverse);
+      if (!rms) {
+        table.layer_norm_rows(x + begin * n, scale, bias, y + begin * n, end - begin, n, epsilon,
+                              writes_mean ? static_cast<float*>(out[1]) + begin : nullptr,
+                              writes_inverse ? static_cast<float*>(out[2]) + begin : nullptr);
+        return;
       }
+      for (int64_t r = begin; r < end; ++r)
+        table.rms_norm_row(x + r * n, scale, y + r * n, n, epsilon);
     });
   }
 };
