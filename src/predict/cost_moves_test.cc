@@ -34,24 +34,45 @@ TEST(CostTerms, WhatReadsEachValueOnce) {
               64 * 0.5, 1e-9);
 }
 
-// Sums over 32 values each: 64 rows; over 30 what fills no vector is added up, too. Of columns:
-// bands of 256, and no sums within a row; axes that go together are one.
+MachineLimits WithoutMasks() {
+  MachineLimits limits = CostMachine();
+  limits.isa = Isa::kAvx2;
+  return limits;
+}
+
+// Sums over 32 values each: 64 rows, with AVX-512 sixteen together; over 30 what fills no vector is
+// added up, too. Of columns: bands of 256, and no sums within a row; axes that go together are one.
 TEST(CostTerms, Reductions) {
-  const auto counted = [](const char* x, const char* y, const char* axes) {
+  const auto counted = [](const char* x, const char* y, const char* axes,
+                          const MachineLimits& limits = CostMachine(),
+                          const std::string& op = "ReduceSum") {
     return Counted(fmt::format("input %x: float32{}\nconst %a: int64{}\n"
-                               "n: %y: float32{} = ReduceSum(%x, %a)\noutput %y\n",
-                               x, axes, y),
-                   "ReduceSum_f32");
+                               "n: %y: float32{} = {}(%x, %a)\noutput %y\n",
+                               x, axes, y, op),
+                   (op + "_f32").c_str(), {}, 0, limits);
   };
   ExpectTerms(counted("[64, 32]", "[64, 1]", "[1] = [-1]"), "reduce",
               {{kFeed, 2048.0 / 16 * 0.5},
-               {kRows, 64 * 0.5},
+               {kRows, 64 * 0.5 / 16},
                {kOutputs, 64.0 / 16 * 0.5},
                {kStream, (2048 + 64) * 4 * 0.01},
                {kWeights, 8 * 0.01}});
-  EXPECT_NEAR(counted("[64, 30]", "[64, 1]", "[1] = [-1]").terms[kTiles], 4 * 64 * 0.5, 1e-9);
-  EXPECT_NEAR(counted("[64, 10]", "[64, 1]", "[1] = [-1]").terms[kTiles], 2 * 64 * 0.5, 1e-9);
-  EXPECT_EQ(counted("[64, 3]", "[64, 1]", "[1] = [-1]").terms[kTiles], 0);
+  for (const char* op : {"ReduceMean", "ReduceL1", "ReduceL2", "ReduceSumSquare"}) {
+    const Counted masked = counted("[64, 30]", "[64, 1]", "[1] = [-1]", CostMachine(), op);
+    EXPECT_NEAR(masked.terms[kRows], 64 * 0.5 / 16, 1e-9) << op;
+    EXPECT_EQ(masked.terms[kTiles], 0) << op;
+  }
+  EXPECT_NEAR(counted("[15, 32]", "[15, 1]", "[1] = [-1]").terms[kRows], 15 * 0.5, 1e-9);
+  const auto alone = [&](const char* x, const char* op, const MachineLimits& limits) {
+    const Counted one = counted(x, "[64, 1]", "[1] = [-1]", limits, op);
+    EXPECT_NEAR(one.terms[kRows], 64 * 0.5, 1e-9) << x << op;
+    return one.terms[kTiles];
+  };
+  EXPECT_EQ(alone("[64, 32]", "ReduceSum", WithoutMasks()), 0);
+  EXPECT_NEAR(alone("[64, 30]", "ReduceSum", WithoutMasks()), 4 * 64 * 0.5, 1e-9);
+  EXPECT_NEAR(alone("[64, 10]", "ReduceSum", WithoutMasks()), 2 * 64 * 0.5, 1e-9);
+  EXPECT_EQ(alone("[64, 3]", "ReduceSum", WithoutMasks()), 0);
+  EXPECT_NEAR(alone("[64, 30]", "ReduceMax", CostMachine()), 4 * 64 * 0.5, 1e-9);
   ExpectTerms(counted("[2, 20, 30, 32]", "[2, 1, 30, 32]", "[1] = [1]"), "reduce",
               {{kFeed, 38400.0 / 16 * 0.5},
                {kRows, 2 * 4 * 0.5},
@@ -85,15 +106,16 @@ TEST(CostTerms, LargestOfRows) {
 }
 
 TEST(CostTerms, LayerNormalizations) {
-  const auto tiles = [](int64_t columns) {
+  const auto tiles = [](int64_t columns, const MachineLimits& limits) {
     return Counted(fmt::format("input %x: float32[64, {0}]\nconst %s: float32[{0}]\nn: %y: "
                                "float32[64, {0}] = LayerNormalization(%x, %s)\noutput %y\n",
                                columns),
-                   "layer_norm_f32")
+                   "layer_norm_f32", {}, 0, limits)
         .terms[kTiles];
   };
-  EXPECT_EQ(tiles(32), 0);
-  EXPECT_NEAR(tiles(30), 10 * 64 * 0.5, 1e-9);
+  EXPECT_EQ(tiles(32, WithoutMasks()), 0);
+  EXPECT_NEAR(tiles(30, WithoutMasks()), 10 * 64 * 0.5, 1e-9);
+  EXPECT_EQ(tiles(30, CostMachine()), 0);
 }
 
 // Rows of few elements go together, written out where they do not lie so: 1024 elements at a time.

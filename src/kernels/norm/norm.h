@@ -3,6 +3,8 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
+#include <string_view>
 
 #include "kernels/isa_table.h"
 
@@ -27,6 +29,10 @@ enum class ReduceKind {
   EVOQ_REDUCE_LIST
 #undef EVOQ_REDUCE
 };
+
+std::optional<ReduceKind> ReduceKindOf(std::string_view op);
+// Results are sums of terms, which AVX-512 adds up for sixteen rows together.
+constexpr bool AddsTerms(ReduceKind kind) { return kind < ReduceKind::kReduceLogSum; }
 
 // One output row: `count` places in x, at offsets[i], each `row` contiguous elements.
 //   row_reduced: y[0] = result(start combined with the reduction of each place's elements, in

@@ -499,7 +499,7 @@ void ReduceRowsOf(const float* x, int64_t rows, int64_t n, float* y) {
   const ReduceRow row{&here, 1, n, true, static_cast<float>(n)};
   int64_t r = 0;
 #ifdef EVOQ_OWN_SUMS_OF_ROWS
-  constexpr bool kOwn = kKind < ReduceKind::kReduceLogSum;  // sums of terms
+  constexpr bool kOwn = AddsTerms(kKind);
 #else
   constexpr bool kOwn = false;
 #endif

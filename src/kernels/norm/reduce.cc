@@ -6,15 +6,16 @@
 #include "kernels/parallel.h"
 
 namespace evoq {
-namespace {
 
-std::optional<ReduceKind> KindOf(std::string_view op) {
+std::optional<ReduceKind> ReduceKindOf(std::string_view op) {
 #define EVOQ_REDUCE(name, start, term, combine, result) \
   if (op == #name) return ReduceKind::k##name;
   EVOQ_REDUCE_LIST
 #undef EVOQ_REDUCE
   return std::nullopt;
 }
+
+namespace {
 
 struct Plan {
   std::vector<int64_t> kept_sizes, kept_strides;  // outer axes that stay
@@ -168,7 +169,7 @@ int64_t GrainOf(const Plan& plan, int threads) {
 }
 
 Result<BoundKernel> BindFloat(const KernelCall& call, const BindOptions& options) {
-  FloatState state{*KindOf(call.op), {}, options.isa, 1};
+  FloatState state{*ReduceKindOf(call.op), {}, options.isa, 1};
   EVOQ_ASSIGN(state.plan, PlanOf(call));
   state.grain = GrainOf(state.plan, options.threads);
   return BoundKernel::Of(std::move(state));

@@ -6,6 +6,7 @@
 #include "kernels/attention/attention_call.h"
 #include "kernels/elementwise/broadcast.h"
 #include "kernels/move/move_call.h"
+#include "kernels/norm/norm.h"
 #include "ops/op.h"
 #include "predict/families/count.h"
 
@@ -259,14 +260,21 @@ std::vector<bool> ReducedAxes(const CostInput& input) {
   return reduced;
 }
 
+bool Masks(const Rates& rates) { return rates.limits.isa.Has(Isa::kAvx512); }
+
+bool AddsUp(std::string_view op) {
+  const std::optional<ReduceKind> kind = ReduceKindOf(op);
+  return kind && AddsTerms(*kind);
+}
+
 // Where the last axis is left out: a pass over each run of the axes that go with it, and one over
-// what fills no vector; the largest of short rows are found in columns. Else whole rows are added
-// up, by bands of columns, of which those beside whole blocks of 64 are a short loop for each
-// place.
+// what fills no vector; the largest of short rows are found in columns, and AVX-512 adds up
+// sixteen rows together. Else whole rows are added up, by bands of columns, of which those beside
+// whole blocks of 64 are a short loop for each place.
 void CountReduce(const CostInput& input, const Rates& rates, Terms& terms) {
   Count(input, rates, terms);
   constexpr int64_t kBand = 256, kBlock = 64;
-  constexpr int64_t kInRegisters = 4, kTurned = 32;
+  constexpr int64_t kInRegisters = 4, kTurned = 32, kTogether = 16;
   constexpr double kShortLoop = 0.15;  // of what beginning a row takes
   const std::vector<int64_t> sizes = input.args.inputs[0].shape.sizes();
   const std::vector<bool> reduced = ReducedAxes(input);
@@ -288,14 +296,18 @@ void CountReduce(const CostInput& input, const Rates& rates, Terms& terms) {
       terms[kRows] = 0;
       terms[kCopies] = 2 * static_cast<double>(input.in_elements()) * rates.cycle_ns;
     }
+  } else if (along && row * input.out_elements() == input.in_elements() && Masks(rates) &&
+             rows >= kTogether && AddsUp(input.node.op)) {
+    terms[kRows] /= kTogether;
   } else if (along && row % 16 != 0 && row > kInRegisters) {
     terms[kTiles] = (row < 16 ? 2 : 4) * rows * rates.cycle_ns;
   }
 }
 
-// What of a row fills no vector is added up by itself.
+// What of a row fills no vector is added up by itself, but where vectors have masks.
 void CountLayerNorm(const CostInput& input, const Rates& rates, Terms& terms) {
   Count(input, rates, terms);
+  if (Masks(rates)) return;
   if (LastOf(input.args.inputs[0]) % 16 != 0) terms[kTiles] = 10 * terms[kRows];
 }
 
