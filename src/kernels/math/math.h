@@ -17,8 +17,8 @@ float SigmoidF(float x);  // 1 / (1 + ExpF(-x)); 0 below -88.73
 float ErfF(float x);
 float SoftplusF(float x);   // max(x, 0) + Log1pF(ExpF(-|x|)): log(1 + e^x)
 float SiluF(float x);       // x / (1 + ExpF(-x))
-float GeluF(float x);       // 0.5 x * (1 + ErfF(x / sqrt 2))
-float GeluTanhF(float x);   // 0.5 x * (1 + TanhF(sqrt(2 / pi) * (x + 0.044715 x^3)))
+float GeluF(float x);       // x Phi(x), Phi of the normal distribution; fit, not through ErfF
+float GeluTanhF(float x);   // x / (1 + ExpF(-2 t)), t = sqrt(2 / pi) (x + 0.044715 x^3)
 float HardSwishF(float x);  // x * clamp(x / 6 + 0.5, 0, 1)
 float HardSigmoidF(float x, float alpha, float beta);  // clamp(alpha x + beta, 0, 1)
 

@@ -184,13 +184,39 @@ EVOQ_INLINE float SoftplusInline(float x) {
   const float a = FromBits(ToBits(x) & 0x7fffffffu);
   return (x > 0.0f ? x : 0.0f) + Log1pInline(ExpInline(-a));
 }
+// x Phi(x) as max(x, 0) - |x| Phi(-|x|): Phi, of the normal distribution, loses nothing where it is
+// small. log2 Phi(-c) is fit to 3e-8 of Phi near 0 and 2e-6 at 5.6, 2^r to 2e-9.
 template <typename F>
 EVOQ_INLINE F GeluInline(F x) {
-  return 0.5f * x * (1.0f + ErfInline(x * 0.70710678118654752f));
+  const F a = FromBits(ToBits(x) & 0x7fffffffu);
+  const F c = a > 9.0f ? Splat<F>(9.0f) : a;  // 9 Phi(-9) < 1e-17
+  F q = Splat<F>(-2.59678519e-08f);
+  q = Step(q, c, 7.74533476e-07f);
+  q = Step(q, c, -9.94823495e-06f);
+  q = Step(q, c, 6.98591975e-05f);
+  q = Step(q, c, -0.000254735176f);
+  q = Step(q, c, -5.61016532e-05f);
+  q = Step(q, c, 0.00702056987f);
+  q = Step(q, c, -0.0524944179f);
+  q = Step(q, c, -0.4592022f);
+  q = Step(q, c, -1.1511066f);
+  q = Step(q, c, -0.99999994f);
+  const F shifted = q + kRoundMagic;
+  const F r = q - (shifted - kRoundMagic);
+  F p = Splat<F>(0.00015345811f);
+  p = Step(p, r, 0.00133999309f);
+  p = Step(p, r, 0.00961848907f);
+  p = Step(p, r, 0.0555032864f);
+  p = Step(p, r, 0.240226462f);
+  p = Step(p, r, 0.693147182f);
+  p = Step(p, r, 1.0f);
+  const F below = p * FromBits((ToBits(shifted) - (0x4B400000u - 127u)) << 23);
+  return Fma(-c, below, x > 0.0f ? x : F{});
 }
+// 0.5 (1 + tanh t) is 1 / (1 + e^-2t).
 template <typename F>
 EVOQ_INLINE F GeluTanhInline(F x) {
-  return 0.5f * x * (1.0f + TanhInline(0.79788456080286536f * (x + 0.044715f * (x * x * x))));
+  return x / (1.0f + ExpInline(-1.59576912160573071f * (x + 0.044715f * (x * x * x))));
 }
 // NaN where either is NaN; the second of equals.
 EVOQ_INLINE float MaximumInline(float a, float b) {

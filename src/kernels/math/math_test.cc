@@ -45,6 +45,33 @@ TEST(Math, WithinThreeUlp) {
       4);
 }
 
+// Also where x is negative and little of it is left.
+TEST(Math, GeluByTanh) {
+  const auto exact = [](double x) {
+    const double t = std::sqrt(2 / std::acos(-1.0)) * (x + 0.044715 * x * x * x);
+    return x / (1 + std::exp(-2 * t));
+  };
+  EXPECT_LT(WorstUlp(GeluTanhF, exact, -1, 20), 5);
+  EXPECT_LT(WorstUlp(GeluTanhF, exact, -5, -1), 70);
+  for (float x = -9.5f; x < -4; x += 0.01f) EXPECT_NEAR(GeluTanhF(x), exact(x), 1e-9) << x;
+  EXPECT_EQ(GeluTanhF(-1000), 0);
+  EXPECT_EQ(GeluTanhF(0), 0);
+  EXPECT_EQ(GeluTanhF(1e30f), 1e30f);
+}
+
+TEST(Math, Gelu) {
+  const auto exact = [](double x) { return x / 2 * std::erfc(-x / std::sqrt(2.0)); };
+  EXPECT_LT(WorstUlp(GeluF, exact, -1, 20), 5);
+  EXPECT_LT(WorstUlp(GeluF, exact, -3, -1), 20);
+  EXPECT_LT(WorstUlp(GeluF, exact, -5.5f, -3), 70);
+  for (float x = -9.5f; x < -5; x += 0.01f) EXPECT_NEAR(GeluF(x), exact(x), 1e-9) << x;
+  for (const float x : {-1000.0f, -std::numeric_limits<float>::infinity()})
+    EXPECT_NEAR(GeluF(x), 0, 1e-17) << x;
+  EXPECT_EQ(GeluF(0), 0);
+  EXPECT_EQ(GeluF(1e30f), 1e30f);
+  EXPECT_EQ(GeluF(std::numeric_limits<float>::infinity()), std::numeric_limits<float>::infinity());
+}
+
 TEST(Math, SpecialValues) {
   const float infinity = std::numeric_limits<float>::infinity(), nan = std::nanf("");
   EXPECT_EQ(ExpF(-infinity), 0);
@@ -62,7 +89,7 @@ TEST(Math, SpecialValues) {
   EXPECT_EQ(ErfF(-infinity), -1);
   EXPECT_EQ(SigmoidF(-infinity), 0);
   EXPECT_EQ(SoftplusF(infinity), infinity);
-  for (float (*f)(float) : {ExpF, LogF, TanhF, ErfF, SigmoidF, SoftplusF, GeluF})
+  for (float (*f)(float) : {ExpF, LogF, TanhF, ErfF, SigmoidF, SoftplusF, GeluF, GeluTanhF})
     EXPECT_TRUE(std::isnan(f(nan)));
 }
 
