@@ -227,11 +227,11 @@ std::map<std::string, std::function<TimeLedger()>> TimeCases() {
           [](Graph& g) { return Static(g, Keeping("c2", "layer-kept-float-by-budget")); })},
       {"plan", of(Chain(), [](Graph& g) { return Static(g, Keeping("c2", "plan")); })},
       {"router", of(Chain(), [](Graph& g) { return Static(g, Keeping("c2", "router")); })},
-      {"table",
+      {"no-narrow-form",
        of("graph g\ninput %x: int64[8]\nconst %t: float32[100, 64]\nconst %w1: float32[64, 64]\n"
           "look: %y: float32[8, 64] = Gather(%t, %x)\nc1: %a: float32[8, 64] = MatMul(%y, "
           "%w1)\noutput %a\n",
-          [](Graph& g) { return Static(g, Keeping("look", "table")); })},
+          [](Graph& g) { return Static(g, Keeping("look", "no-narrow-form")); })},
       {"activation-not-quantized",
        of(Chain(), [](Graph& g) { return Static(g, Keeping("c2", "activation-not-quantized")); })},
       {"float-inputs", of("graph g\ninput %x: float32[8, 64]\nconst %w1: float32[64, 64]\nr: %y: "
@@ -320,7 +320,7 @@ std::map<std::string, double> CostsByHand() {
       {"layer-kept-float-by-budget", product + quantize},
       {"plan", product + quantize},
       {"router", product + quantize},
-      {"table", other + quantize},
+      {"no-narrow-form", other + quantize},
       {"activation-not-quantized", product + quantize},
       {"float-inputs", other + quantize},  // and what makes integers of its result
       {"float-readers", other},
