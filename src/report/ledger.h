@@ -54,7 +54,8 @@ struct LedgerRun {
 //
 // Each step of the float run has an ideal: its measured time, but no more than ten times its
 // roofline time and 2 microseconds (a slower kernel is no measure), divided by what the narrower
-// type allows, the ratio of the peaks for linear operators, 4 (bfloat16: 2) for what moves bytes.
+// type allows, the ratio of the peaks for linear and recurrent operators, 4 (bfloat16: 2) for what
+// moves bytes.
 // An operator without integer arithmetic is ideal at a quarter of its bytes at the speed of memory.
 // What was measured is possible: where a step of another run takes less, that is its ideal, and
 // where the quantized run does without it, nothing. What a step takes above its ideal is lost to

@@ -36,6 +36,10 @@ QuantTrait TraitOf(const Node& node) {
 
 }  // namespace
 
+bool Multiplies(const Node& node) {
+  return TraitOf(node) == QuantTrait::kLinear || HasRealWeights(node);
+}
+
 bool OnlyRescales(const Node& node) {
   const std::string function = node.attrs.String("evoq.function");
   if (function.empty()) return false;
@@ -249,7 +253,7 @@ std::string StepCauses::Of(size_t s, bool in_float_run) const {
   const Node& node = graph_.node(program_.steps[s].node);
   if (node.op == "Transpose" && !in_float_run) return "layout-change";
   if (std::string code = Fault(s); !code.empty()) return code;
-  return TraitOf(node) == QuantTrait::kLinear ? "kernel-below-ideal" : "moves-bytes";
+  return Multiplies(node) ? "kernel-below-ideal" : "moves-bytes";
 }
 
 }  // namespace evoq

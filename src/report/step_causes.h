@@ -12,6 +12,9 @@ namespace evoq {
 // Same kernel, same element types: what is measured of one holds for the other.
 bool SameStep(const Program& a, size_t step_a, const Program& b, size_t step_b);
 bool ConvertsOnly(const Node& node);
+// Whether the node multiplies by weights: linear and recurrent operators. Narrow ones are faster by
+// the ratio of the peaks, not of the bytes.
+bool Multiplies(const Node& node);
 // Whether a table that the step sends its bytes through does nothing but change their scale.
 bool OnlyRescales(const Node& node);
 

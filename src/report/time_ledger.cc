@@ -53,13 +53,13 @@ double IdealMs(const LedgerRun& run, size_t s, double ms, const Limits& limits, 
   ms = std::min(ms, MostNeededMs(step));
   const OpDef* op = OpOf(step);
   const double bytes_ratio = bf16 ? 2 : 4;
+  if (Multiplies(run.program->graph->node(run.program->steps[s].node)))
+    return ms * limits.fp32_gflops /
+           std::max(PeakGops(limits, bf16 ? Peak::kBf16 : Peak::kInt8), 1e-9);
   if (op == nullptr || op->quant == QuantTrait::kFloat) {
     const auto bytes = static_cast<int64_t>(static_cast<double>(step.bytes) / bytes_ratio);
     return std::min(ms, RooflineNs(limits, Peak::kMemory, 0, bytes) / 1e6);
   }
-  if (op->quant == QuantTrait::kLinear)
-    return ms * limits.fp32_gflops /
-           std::max(PeakGops(limits, bf16 ? Peak::kBf16 : Peak::kInt8), 1e-9);
   return ms / bytes_ratio;
 }
 
@@ -395,19 +395,18 @@ void TimeLedgerBuilder::AgainstEstimates() {
     const double ideal = IdealOf(f);
     const OpDef* op = OpOf(step(q));
     const QuantTrait trait = op == nullptr ? QuantTrait::kFloat : op->quant;
-    const bool linear = trait == QuantTrait::kLinear;
-    const bool faulty =
-        f != kNone && !causes_.Fault(q).empty() &&
-        !ConvertsOnly(quantized_.program->graph->node(quantized_.program->steps[q].node));
+    const Node& node = quantized_.program->graph->node(quantized_.program->steps[q].node);
+    const bool multiplies = Multiplies(node);
+    const bool faulty = f != kNone && !causes_.Fault(q).empty() && !ConvertsOnly(node);
     const auto kin = sound.find(step(q).op);
-    const Sum* measure = kin != sound.end()                      ? &kin->second
-                         : linear || trait == QuantTrait::kFloat ? nullptr
-                                                                 : &moving;
+    const Sum* measure = kin != sound.end()                          ? &kin->second
+                         : multiplies || trait == QuantTrait::kFloat ? nullptr
+                                                                     : &moving;
     double could = ideal;
     if (faulty && measure != nullptr && measure->ideal > 0)
       could = std::min(step(q).ms, ideal * measure->measured / measure->ideal);
     if (could != ideal)
-      account_.Add(linear ? "kernel-below-ideal" : "moves-bytes", could - ideal, step(q).name);
+      account_.Add(multiplies ? "kernel-below-ideal" : "moves-bytes", could - ideal, step(q).name);
     account_.Add(codes[q], step(q).ms - could, step(q).name, Why(q));
   }
 }

@@ -221,6 +221,24 @@ TEST(TimeLedger, AFloatOperatorIsIdealAtWhatItTakesAtMost) {
               3.935 - 0.02 + 0.72, 1e-12);
 }
 
+// A recurrent operator multiplies: 6.0 ms are ideal at a third, and what it takes more is its
+// kernel's.
+TEST(TimeLedger, RecurrentOperatorsAreProducts) {
+  const auto run = [](const char* weight, double ms) {
+    return MadeRun(
+        fmt::format("graph g\ninput %x: float32[6, 1, 20]\nconst %w: {0}[1, 192, 20]{1}\n"
+                    "const %r: {0}[1, 192, 64]{1}\n"
+                    "g1: %y: float32[6, 1, 1, 64] = GRU{{hidden_size=64}}(%x, %w, %r)\n"
+                    "output %y\n",
+                    weight, std::string_view(weight) == "int8" ? "(192 scales on axis 1)" : ""),
+        {{"g1", ms, weight, 100000, 4096}});
+  };
+  const TimeLedger ledger =
+      BuildTimeLedger(run("float32", 6.0).run(), run("int8", 3.0).run(), {}, SomeLimits());
+  EXPECT_NEAR(ledger.ideal_ms, 2.0, 1e-12);
+  ExpectMs(ledger, {{"kernel-below-ideal", 1.0}, {"host-time", 0}, {"measurement-tax", 0}});
+}
+
 // Where names differ, a linear step meets the first one with its multiplications and its shape that
 // no other step has; the others meet nobody.
 TEST(TimeLedger, StepsUnderOtherNamesArePairedByWork) {
