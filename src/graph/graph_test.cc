@@ -28,7 +28,8 @@ TEST(GraphText, NumbersRoundTrip) {
 const %c: int64[3] = [-9223372036854775808, 9223372036854775807, 9007199254740993]
 const %f: float32[6] = [0.1, -0.0, 3.4028235e+38, 1e-45, -inf, nan]
 const %b: bool[2] = [0, 1]
-n: %y = Thing{a=9223372036854775807, b=[-9223372036854775808, 9007199254740993], c=[0.1, inf], d=-0.0}(%x, %c, %f, %b)
+n: %n = Thing{a=9223372036854775807, b=[-9223372036854775808, 9007199254740993]}(%x, %c, %f, %b)
+m: %y = Thing{c=[0.1, inf], d=-0.0}(%n)
 output %y
 )";
   const auto graph = ParseGraph(kNumbers);
