@@ -18,8 +18,8 @@ TEST(Mixed, LayersAreTheLinearOperatorsInOrder) {
   EXPECT_EQ(names, std::vector<std::string>({"stem", "depthwise", "project", "last", "classes"}));
 }
 
-// Embeddings, a GRU and a product, behind tables that are no layers: too small, integers, or of
-// another axis.
+// Embeddings, a GRU and a product, behind tables that are no layers: too small, integers, of
+// another axis, or a list.
 constexpr char kWordNet[] = R"(graph words
 input %x: float32[6, 1, 16]
 const %few: float32[4, 16]
@@ -30,6 +30,8 @@ const %zero: int64[1] = [0]
 numbers: %n: int64[1, 1] = Gather{axis=0}(%numbers, %zero)
 const %columns: float32[16, 32]
 columns: %q: float32[16, 6] = Gather{axis=1}(%columns, %third)
+const %list: float32[300]
+list: %l: float32[6] = Gather{axis=0}(%list, %third)
 const %words: float32[40, 16]
 words: %e: float32[6, 16] = Gather{axis=0}(%words, %third)
 add: %s: float32[6, 16] = Add(%p, %e)
@@ -46,6 +48,7 @@ last: %z: float32[6, 16] = MatMul(%f, %o)
 output %z
 output %q
 output %n
+output %l
 )";
 
 TEST(Mixed, TablesAndRecurrentOperatorsAreLayers) {
