@@ -46,11 +46,8 @@ struct Plan {
     return kept_sizes.empty() ? at : at + output * kept_strides[0];
   }
   int64_t row_outputs() const { return row_reduced ? 1 : row; }
-  // Each output is a row of the input, in order.
-  bool row_by_row() const {
-    return row_reduced && offsets.size() == 1 && kept_sizes.size() <= 1 &&
-           (kept_sizes.empty() || kept_strides[0] == row);
-  }
+  // Each output is a row of the input, in order: no axis before the row is reduced.
+  bool row_by_row() const { return row_reduced && offsets.size() == 1; }
 };
 
 Result<std::vector<bool>> ReducedAxes(const KernelCall& call) {
