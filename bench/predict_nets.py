@@ -682,6 +682,19 @@ def rows(rng, seed):
     return g.model("rows")
 
 
+def long_attention(rng, seed):
+    """Attention over more places than its scores fit caches for."""
+    g = Graph(FLOAT, seed)
+    heads = int(pick(rng, 1, 2, 3, 4))
+    width = heads * int(pick(rng, 16, 32, 64))
+    tokens = int(pick(rng, 200, 257, 400, 577, 700, 1025))
+    x = g.input([1, tokens, width], channels=width)
+    for _ in range(2):
+        x = Value(g.op("Add", [x.name, attention(g, x, tokens, width, heads, rng).name]), width)
+    g.output(x)
+    return g.model("long_attention")
+
+
 KINDS = [
     (plain, 14),
     (bottleneck, 6),
@@ -701,6 +714,7 @@ KINDS = [
     (selections, 6),
     (lines, 8),
     (rows, 8),
+    (long_attention, 8),
 ]
 
 

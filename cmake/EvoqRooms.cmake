@@ -104,9 +104,10 @@ set(EVOQ_SMALL_DEFINITIONS "add|binary|cast|logic|reduce|unary")
 set(EVOQ_SMALL ops engine compile program graph tensor/attrs reference/evaluate
     "kernels/(activation|backend|cpu_model|derived|layout|slower|ways|window)"
     "kernels/gemm/(experts|int8_geometry|int8_kernels|int8_variants|layout_blocks|layout_k4n16)"
+    "kernels/gemm/(dynamic_int8|matmul_pair_int8|pair_product)" "kernels/dwconv/dwconv_call"
     "kernels/gemm/blocks/(layout_low_bits|scale_steps|weights)"
     "kernels/norm/topk" "kernels/recurrent/(sequence|weights)"
-    "kernels/conv/conv_shape_f32" "kernels/attention/attention_call")
+    "kernels/conv/conv_shape_f32" "kernels/attention/(attention_call|quantized_attention)")
 list(JOIN EVOQ_SMALL "|" EVOQ_SMALL)
 
 set(EVOQ_HEADERS algorithm array atomic chrono cmath cstdint cstring filesystem functional limits

@@ -31,8 +31,7 @@ TEST(Reject, Products) {
         Output(0, Q({2, 4}, DType::kInt16))},
        {"types: a bias", [](Call& c) { c.inputs.push_back(TensorType(DType::kInt32, Shape{4})); }},
        {"shape: an operand of rank 1 or 0", Input(0, Q({3}))},
-       {"shape: uint8[2, 3](scale 0.5, zero 3) * uint8[2, 4](scale 0.5, zero 3) -> uint8[2, "
-        "4](scale 0.5, zero 3)",
+       {"shape: uint8[2, 3](scale 0.5, zero 3) * uint8[2, 4](scale 0.5, zero 3)",
         Input(1, Q({2, 4}))},
        {"attribute: activation Silu", With("activation", "Silu")},
        // The largest K of which 255 * 255 each fit int32: 33025.
@@ -304,6 +303,46 @@ TEST(Reject, FloatConvolutions) {
          {{"shape: 5 input channels in a group, expected an even number", [](Call& c) {
              c.inputs[0].shape = Shape{1, 6, 6, 5}, c.inputs[1].shape = Shape{5, 4, 3, 3};
            }}});
+}
+
+TEST(Reject, AttentionOfBytes) {
+  Call attention = Call{"QuantizedAttention",
+                        {},
+                        {Q({2, 6, 3}), Q({2, 3, 5}), Q({2, 5, 4}), F({6, 5})},
+                        {Q({2, 6, 4})},
+                        {}};
+  attention.attrs.Set("weights_scale", 0.5f);
+  const auto mask = [](Shape shape) { return Input(3, F(std::move(shape))); };
+  Expect(
+      "attention_pair_int8", attention,
+      {{"", mask({5})},
+       {"", mask({2, 1, 5})},
+       {"", Output(0, F({2, 6, 4}))},
+       {"", Input(3, TensorType())},
+       {"types: mask is float64[6, 5], expected float32",
+        Input(3, TensorType(DType::kFloat64, Shape{6, 5}))},
+       {"types: y is int16[2, 6, 4](scale 0.5, zero 3), expected bytes or float32",
+        Output(0, Q({2, 6, 4}, DType::kInt16))},
+       {"types: float32[2, 6, 3], uint8[2, 3, 5](scale 0.5, zero 3) and uint8[2, 5, 4](scale "
+        "0.5, zero 3), expected bytes with one scale each, uint8 first",
+        Input(0, F({2, 6, 3}))},
+       {"shape: y is uint8[4](scale 0.5, zero 3)", Output(0, Q({4}))},
+       {"shape: uint8[2, 6, 3](scale 0.5, zero 3) * uint8[2, 2, 5](scale 0.5, zero 3)",
+        Input(1, Q({2, 2, 5}))},
+       {"shape: uint8[2, 6, 5](scale 0.5, zero 0) * uint8[2, 4, 4](scale 0.5, zero 3)",
+        Input(2, Q({2, 4, 4}))},
+       {"shape: uint8[2, 6, 3](scale 0.5, zero 3) * uint8[2, 3, 5](scale 0.5, zero 3) * uint8[3, "
+        "2, 5, 4](scale 0.5, zero 3) -> uint8[3, 2, 6, 4](scale 0.5, zero 3)",
+        [](Call& c) { c.inputs[2] = Q({3, 2, 5, 4}), c.outputs[0] = Q({3, 2, 6, 4}); }},
+       {"shape: mask float32[6, 1] for scores [2, 6, 5]", mask({6, 1})},
+       {"shape: mask float32[4, 5] for scores [2, 6, 5]", mask({4, 5})},
+       {"shape: mask float32[1, 2, 6, 5] for scores [2, 6, 5]", mask({1, 2, 6, 5})},
+       {"attribute: attribute weights_scale is 0, expected a positive number",
+        With("weights_scale", AttrValue(0.0f))},
+       {"attribute: attribute factor is -2, expected a positive number",
+        With("factor", AttrValue(-2.0f))},
+       {"attribute: attribute weights_zero_point is 256, expected one of uint8",
+        With("weights_zero_point", AttrValue(int64_t{256}))}});
 }
 
 }  // namespace

@@ -64,7 +64,7 @@ constexpr const char* kRows =
     "evoq::DynamicMatMul 2 6 2; evoq::DynamicQuantizeBlocks 1 1 2; "
     "evoq::DynamicQuantizeBytes 1 2 5; evoq::ExpertMatMul 3 -1 1; evoq::GatherColumns 2 2 1; "
     "evoq::Lookup 2 2 1; "
-    "evoq::QuantizeBytes 3 3 2; evoq::Silu 1 1 1 e; "
+    "evoq::QuantizeBytes 3 3 2; evoq::QuantizedAttention 3 4 1; evoq::Silu 1 1 1 e; "
     "finn.custom_op.general::Quant 4 4 1; onnx.brevitas::Quant 4 4 1; "
     "qonnx.custom_op.general::Quant 4 4 1; ";
 

@@ -152,7 +152,8 @@ void Multiply(const Graph& graph, ValueId value, bool root, Product& product) {
     return;
   }
   const NodeId id = graph.value(value).producer;
-  const bool open = (root || graph.OnlyUser(value).valid()) && !graph.value(value).type.quantized();
+  const bool open = id.valid() && (root || graph.OnlyUser(value).valid()) &&
+                    !graph.value(value).type.quantized() && !HasActivation(graph.node(id));
   if (open && IsOp(graph, id, "Mul")) {
     Multiply(graph, graph.node(id).input(0), false, product);
     Multiply(graph, graph.node(id).input(1), false, product);

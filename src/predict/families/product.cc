@@ -198,6 +198,27 @@ void CountPair(const CostInput& input, const Rates& rates, Terms& terms) {
   terms[kCall] += 1000 * static_cast<double>(ProductOf(input).groups) * rates.cycle_ns;
 }
 
+// The two products of attention, each of a head, and the weights between them. Scores and weights
+// stay in the cache.
+void CountAttentionPair(const CostInput& input, const Rates& rates, Terms& terms) {
+  const std::vector<int64_t> q = input.args.inputs[0].shape.sizes(),
+                             y = input.args.outputs[0].shape.sizes();
+  Product p;
+  p.rows = std::max<int64_t>(y[y.size() - 2], 1);
+  p.columns = std::max<int64_t>(input.args.inputs[1].shape.sizes().back(), 1);
+  p.depth = std::max<int64_t>(q.back(), 1);
+  p.groups = std::max<int64_t>(input.out_elements() / std::max<int64_t>(p.rows * y.back(), 1), 1);
+  CountProduct(p, TileOf(input.plan, p), 4, Peak::kInt8, rates, terms);
+  Product of_values = p;
+  of_values.columns = std::max<int64_t>(y.back(), 1), of_values.depth = p.columns;
+  Terms more = {};
+  CountProduct(of_values, TileOf(input.plan, of_values), 4, Peak::kInt8, rates, more);
+  for (size_t i = 0; i < terms.size(); ++i) terms[i] += more[i];
+  terms[kCall] += 2000 * static_cast<double>(p.groups) * rates.cycle_ns;
+  terms[kCurve] = static_cast<double>(p.groups * p.rows) * Vectors(p.columns) * rates.cycle_ns;
+  CountBytes(input, rates, terms);
+}
+
 // The input is widened as a whole.
 void CountInFloat(const CostInput& input, const Rates& rates, Terms& terms) {
   Count<1, Peak::kFloat32>(input, rates, terms);
@@ -261,9 +282,9 @@ void CountWinograd(const CostInput& input, const Rates& rates, Terms& terms) {
 }  // namespace
 
 extern const CostFamily kFamilyWinograd, kFamilyBf16InFloat, kFamilyDirectInt8, kFamilyProductInt8,
-    kFamilyProductDynamic, kFamilyProductPair, kFamilyProductWeights8, kFamilyProductBf16,
-    kFamilyProductFloat, kFamilyTransposedInt8, kFamilyTransposedBf16, kFamilyTransposedFloat,
-    kFamilyRecurrent;
+    kFamilyProductDynamic, kFamilyProductPair, kFamilyAttentionPair, kFamilyProductWeights8,
+    kFamilyProductBf16, kFamilyProductFloat, kFamilyTransposedInt8, kFamilyTransposedBf16,
+    kFamilyTransposedFloat, kFamilyRecurrent;
 const CostFamily kFamilyWinograd = {
     .name = "winograd_f32",
     .kernels = "conv_f32 conv_bf16",
@@ -296,6 +317,11 @@ const CostFamily kFamilyProductPair = {
     .name = "product_pair",
     .kernels = "matmul_pair_int8",
     .count = CountPair,
+};
+const CostFamily kFamilyAttentionPair = {
+    .name = "attention_pair",
+    .kernels = "attention_pair_int8",
+    .count = CountAttentionPair,
 };
 const CostFamily kFamilyProductWeights8 = {
     .name = "product_w8",
