@@ -46,21 +46,38 @@ double MostNeededMs(const StepTime& step) {
   return kTimes * step.ms * step.roofline_share + kFixedMs;
 }
 
+// Bytes of what step `s` reads and writes that stay as wide as they are: the model's outputs, which
+// a caller takes as floats.
+double KeptBytes(const Program& program, size_t s) {
+  const Node& node = program.graph->node(program.steps[s].node);
+  double bytes = 0;
+  for (const auto* values : {&node.inputs, &node.outputs}) {
+    for (ValueId v : *values) {
+      if (!v.valid() || !program.graph->IsOutput(v)) continue;
+      bytes += static_cast<double>(program.graph->value(v).type.bytes().value_or(0));
+    }
+  }
+  return bytes;
+}
+
 // What narrower types allow for step `s` of the float run, from its measured time `ms`.
 double IdealMs(const LedgerRun& run, size_t s, double ms, const Limits& limits, bool bf16) {
   const StepTime& step = run.profile->steps[s];
   if (!HasReals(*run.program, s)) return ms;
   ms = std::min(ms, MostNeededMs(step));
   const OpDef* op = OpOf(step);
-  const double bytes_ratio = bf16 ? 2 : 4;
-  if (Multiplies(run.program->graph->node(run.program->steps[s].node)))
-    return ms * limits.fp32_gflops /
-           std::max(PeakGops(limits, bf16 ? Peak::kBf16 : Peak::kInt8), 1e-9);
-  if (op == nullptr || op->quant == QuantTrait::kFloat) {
-    const auto bytes = static_cast<int64_t>(static_cast<double>(step.bytes) / bytes_ratio);
-    return std::min(ms, RooflineNs(limits, Peak::kMemory, 0, bytes) / 1e6);
+  const auto bytes = static_cast<double>(step.bytes), ratio = bf16 ? 2.0 : 4.0,
+             kept = std::min(KeptBytes(*run.program, s), bytes);
+  const auto at_memory = [&](double read_or_written) {
+    return RooflineNs(limits, Peak::kMemory, 0, static_cast<int64_t>(read_or_written)) / 1e6;
+  };
+  if (Multiplies(run.program->graph->node(run.program->steps[s].node))) {
+    const double peak = std::max(PeakGops(limits, bf16 ? Peak::kBf16 : Peak::kInt8), 1e-9);
+    return std::max(ms * limits.fp32_gflops / peak, std::min(ms, at_memory(kept)));
   }
-  return ms / bytes_ratio;
+  const double narrow = kept + (bytes - kept) / ratio;
+  if (op == nullptr || op->quant == QuantTrait::kFloat) return std::min(ms, at_memory(narrow));
+  return bytes > 0 ? ms * narrow / bytes : ms / ratio;
 }
 
 constexpr int kNone = -1;

@@ -221,6 +221,25 @@ TEST(TimeLedger, AFloatOperatorIsIdealAtWhatItTakesAtMost) {
               3.935 - 0.02 + 0.72, 1e-12);
 }
 
+// r1 reads 1024 bytes, of which a quarter are left, and writes 4096 of the model's output: ideal at
+// 4352 / 5120 of its time. a1 reads those again, and c1 cannot write its 1,600,000 bytes in less
+// than 0.032 ms, whatever the peaks say.
+TEST(TimeLedger, OutputsStayAsWideAsTheyAre) {
+  const std::string text =
+      "graph g\ninput %x: float32[1, 1, 16, 16]\nconst %k: int64[4] = [1, 4, 1, 1]\n"
+      "const %w: float32[1, 1, 1, 1]\ninput %large: float32[1, 1, 400, 1000]\n"
+      "r1: %y: float32[1, 4, 16, 16] = Tile(%x, %k)\n"
+      "a1: %a: int64[1, 1, 16, 16] = ArgMax{axis=1}(%y)\n"
+      "c1: %c: float32[1, 1, 400, 1000] = Conv(%large, %w)\n"
+      "output %y\noutput %a\noutput %c\n";
+  const MadeRun real(text, {{"r1", 0.5, "float32", 0, 5120},
+                            {"a1", 1, "float32", 0, 4096 + 2048},
+                            {"c1", 0.06, "float32", 400'000, 3'200'000}});
+  const TimeLedger ledger = BuildTimeLedger(real.run(), real.run(), {}, SomeLimits());
+  const double narrow = (4096 + 2048) / 50e6;
+  EXPECT_NEAR(ledger.ideal_ms, 0.5 * 4352 / 5120 + narrow + 0.032, 1e-9);
+}
+
 // A recurrent operator multiplies: 6.0 ms are ideal at a third, and what it takes more is its
 // kernel's.
 TEST(TimeLedger, RecurrentOperatorsAreProducts) {
