@@ -86,6 +86,7 @@ Result<Graph> Calibrator::Instrument(const Graph& source) {
   const std::vector<NodeId> nodes = graph.order();
   for (NodeId id : nodes) {
     if (HasResidual(graph.node(id))) SplitResidual(graph, id);
+    if (IsPlainAttention(graph, graph.node(id))) SplitAttention(graph, id);
   }
   EVOQ_TRY(graph.Sort());
   const std::vector<NodeId> parts = graph.order();

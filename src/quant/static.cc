@@ -38,6 +38,7 @@ class StaticQuantizer {
       options_.symmetric_activations = true;
     }
     EVOQ_ASSIGN(given_, PlaceGiven(graph_, options_, ranges_, report_));
+    EVOQ_TRY(SplitAttentions());
     if (options_.target && options_.target->split_residual) EVOQ_TRY(SplitResiduals());
     return SplitActivations();
   }
@@ -91,6 +92,18 @@ class StaticQuantizer {
     const std::vector<NodeId> fused = graph_.order();
     for (NodeId id : fused) {
       if (!plan.integer.count(id) && HasSlopes(graph_.node(id))) SplitActivation(graph_, id);
+    }
+    EVOQ_TRY(graph_.Sort());
+    return InferTypes(graph_);
+  }
+
+  Status SplitAttentions() {
+    const std::vector<NodeId> nodes = graph_.order();
+    for (NodeId id : nodes) {
+      const Node& node = graph_.node(id);
+      if (IsPlainAttention(graph_, node) && ranges_.count(AttentionWeightsName(node)) &&
+          !KeptByOptions(node, options_))
+        SplitAttention(graph_, id);
     }
     EVOQ_TRY(graph_.Sort());
     return InferTypes(graph_);

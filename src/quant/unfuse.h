@@ -1,6 +1,7 @@
 #pragma once
 
 #include <span>
+#include <string>
 #include <string_view>
 
 #include "graph/graph.h"
@@ -30,6 +31,17 @@ bool HasResidual(const Node& node);
 // v.product, and an Add node computes v. Calibration watches v.product so that a quantization that
 // asks for it (QuantizeOptions::split_residual) has its range.
 void SplitResidual(Graph& graph, NodeId node);
+
+// Whether the node is an Attention that two products and a Softmax of float32 say as well: without
+// a cache, lengths, windows, causal order or groups of heads.
+bool IsPlainAttention(const Graph& graph, const Node& node);
+// The name of the Softmax's result that SplitAttention makes.
+std::string AttentionWeightsName(const Node& node);
+
+// Writes a plain Attention as MatMul, Mul, Add of the mask, Softmax, and MatMul of the node's own
+// name, between the Transposes that its heads need: integer arithmetic has those. Bools that hide
+// keys become 0 and -1e30. Calibration and quantization both split, as above.
+void SplitAttention(Graph& graph, NodeId node);
 
 // Where a runtime wants Q/DQ pairs in an ONNX file so that it computes in integers.
 struct QdqTarget {
