@@ -12,9 +12,10 @@ namespace {
 
 // ---- entropy
 
-// KL(P || Q) as docs/calibration.md has it, with P and Q written out: P is the first `keep` bins,
-// all that lies above in the last one; Q is the first `keep` bins merged into `levels` groups and
-// spread over the group's bins where P is not 0. A Q of 0 counts as 1e-9.
+// The divergence of Q from P as docs/calibration.md has it, with P and Q written out: P is the
+// first `keep` bins, all that lies above in the last one; Q is the first `keep` bins merged into
+// `levels` groups and spread over the group's bins where P is not 0, without what lies above. A Q
+// of 0 counts as 1e-9.
 double KullbackLeibler(std::vector<double> bins, size_t keep, size_t levels) {
   bins[0] = bins[1];
   std::vector<double> p(bins.begin(), bins.begin() + keep), q(keep, 0.0);
@@ -30,13 +31,11 @@ double KullbackLeibler(std::vector<double> bins, size_t keep, size_t levels) {
       if (p[i] > 0) q[i] = sum / filled;
     }
   }
-  double p_sum = 0, q_sum = 0, divergence = 0;
-  for (double v : p) p_sum += v;
-  for (double v : q) q_sum += v;
-  if (q_sum == 0) return INFINITY;
+  double all = 0, divergence = 0;
+  for (double v : p) all += v;
   for (size_t i = 0; i < keep; ++i) {
-    if (p[i] > 0)
-      divergence += p[i] / p_sum * std::log(p[i] / p_sum / std::max(q[i] / q_sum, 1e-9));
+    if (p[i] > 0) divergence += p[i] / all * std::log(p[i] / all / std::max(q[i] / all, 1e-9));
+    divergence += (q[i] - p[i]) / all;
   }
   return divergence;
 }
@@ -82,6 +81,10 @@ TEST(Entropy, TheThresholdIsThatOfLeastDivergence) {
       {"a high second bin", 400, [](int i) { return i == 1  ? 2e6
                                                     : i > 2 ? 4e3 / i
                                                             : 0; }},
+      {"a band away from 0", 600, [](int i) { return i >= 400 && i < 570 ? 3000 + i : 0; }},
+      {"a narrow band", 600, [](int i) { return i == 580             ? 1e6
+                                                : i > 580 && i < 600 ? 100
+                                                                     : 0; }},
       {"zeros hide nothing", 512, [](int i) { return i == 0 ? 1e9 : 2e4 * std::exp(-i / 40.0); }},
   };
   for (const Case& c : cases) {
@@ -139,6 +142,16 @@ TEST(Entropy, SidesAndFewBins) {
   o.histogram.counts[0] = 1000;
   o.histogram.counts[300] = 1;
   EXPECT_EQ(FindObserver("entropy")->choose(o, {}).max, 512);
+}
+
+// Values in a band away from 0, of which the first bin alone would be no worse if its share of what
+// is kept counted: 1 before and after.
+TEST(Entropy, ABandIsNotCutOffToItsFirstBin) {
+  Observed o;
+  o.histogram = {0, 2048, std::vector<int64_t>(2048, 0)};
+  for (size_t i = 1440; i < 2048; ++i) o.histogram.counts[i] = 900;
+  o.range = {1440, 2048};
+  EXPECT_GT(FindObserver("entropy")->choose(o, {}).max, 2000);
 }
 
 // ---- the other observers
