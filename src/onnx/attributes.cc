@@ -55,7 +55,8 @@ constexpr KindRow kKinds[] = {
 // of kActivated, and `channels_last` in com.microsoft, on those of kChannelsLast.
 constexpr std::array<std::string_view, 2> kDialectOnly = {"channels_last", "captured"};
 
-constexpr std::array<std::string_view, 2> kActivated = {"CausalConvWithState", "FusedConv"};
+constexpr std::array<std::string_view, 3> kActivated = {"CausalConvWithState", "FusedConv",
+                                                        "FusedGemm"};
 
 constexpr std::array<std::string_view, 2> kChannelsLast = {"QLinearAveragePool",
                                                            "QLinearGlobalAveragePool"};

@@ -137,7 +137,10 @@ class Importer {
     for (const auto& node : graph.node()) {
       const std::string domain = CanonicalDomain(node.domain());
       const std::string where = Where(node);
-      const auto version = versions_.find(domain);
+      auto version = versions_.find(domain);
+      // Quantizers add its operators to files without saying so, which ONNX Runtime takes.
+      if (version == versions_.end() && domain == "com.microsoft")
+        version = versions_.emplace(domain, 1).first;
       if (node.op_type().empty()) return InvalidInput("{} names no operator", where);
       if (version == versions_.end())
         return InvalidInput("{} ({}): its domain '{}' is not imported by the model", where,

@@ -93,36 +93,59 @@ std::optional<QuantParams> ParamsOf(const Node& node, const Tensor& scale, const
   return q;
 }
 
-// Channels or blocks whose scale is 0 (dead weights) hold only zeros: the same values at scale 1,
-// with integers at the zero point.
-Tensor WithoutZeroScales(const Tensor& integers, QuantParams& q) {
-  const int bits = DTypeBits(integers.dtype());
-  if (bits > 8 || std::find(q.scales.begin(), q.scales.end(), 0.0f) == q.scales.end())
-    return integers;
-  const std::vector<int64_t> sizes = integers.sizes();
-  int64_t inner = 1, size = 1, block = std::max<int64_t>(q.block, 1);
-  if (!q.per_tensor()) {
-    size = sizes[q.axis];
-    for (size_t i = q.axis + 1; i < sizes.size(); ++i) inner *= sizes[i];
-    if (q.block == 0 && size != static_cast<int64_t>(q.scales.size())) return integers;
+// Where the scale of element i of integers of these sizes stands.
+class ScaleOfElement {
+ public:
+  ScaleOfElement(const std::vector<int64_t>& sizes, const QuantParams& q)
+      : per_tensor_(q.per_tensor()), by_block_(q.block > 0), block_(std::max<int64_t>(q.block, 1)) {
+    if (per_tensor_) return;
+    size_ = sizes[static_cast<size_t>(q.axis)];
+    for (size_t i = static_cast<size_t>(q.axis) + 1; i < sizes.size(); ++i) inner_ *= sizes[i];
+    blocks_ = CeilDiv(size_, block_);
   }
-  const int64_t blocks = CeilDiv(size, block);
+  // Whether there are as many scales as channels.
+  bool Fits(const QuantParams& q) const {
+    return per_tensor_ || by_block_ || size_ == static_cast<int64_t>(q.scales.size());
+  }
+  size_t operator()(int64_t i) const {
+    if (per_tensor_) return 0;
+    const int64_t at = i / inner_ % size_ / block_;
+    return static_cast<size_t>(by_block_ ? (i / inner_ / size_ * blocks_ + at) * inner_ + i % inner_
+                                         : at);
+  }
+
+ private:
+  bool per_tensor_, by_block_;
+  int64_t block_, size_ = 1, inner_ = 1, blocks_ = 1;
+};
+
+// The same values with scales above 0, which types want. What has the scale 0 (dead weights) holds
+// only zeros: integers at the zero point, at scale 1. Of a negative one (other quantizers let the
+// longer end of the integers hold the largest value, whatever its sign) the bits of integers and
+// zero point are turned: (~q) - (~z) = -(q - z).
+Tensor WithPositiveScales(const Tensor& integers, QuantParams& q) {
+  const int bits = DTypeBits(integers.dtype());
+  const bool positive = std::ranges::all_of(q.scales, [](float scale) { return !(scale <= 0); });
+  const ScaleOfElement scale_of(integers.sizes(), q);
+  if (bits > 8 || positive || !IsInteger(integers.dtype()) || !scale_of.Fits(q)) return integers;
   Tensor clean = Tensor::Allocate(integers.type());
   for (int64_t i = 0; i < clean.elements(); ++i) {
-    const int64_t at = i / inner % size / block;
-    const int64_t s = q.per_tensor() ? 0
-                      : q.block == 0 ? at
-                                     : (i / inner / size * blocks + at) * inner + i % inner;
-    const int value = q.scales[s] == 0 ? q.zero_points[s]
-                      : bits == 8      ? static_cast<int>(integers.raw()[i])
-                                       : PackedBits(integers.raw(), i, bits);
+    const size_t s = scale_of(i);
+    int value =
+        bits == 8 ? static_cast<int>(integers.raw()[i]) : PackedBits(integers.raw(), i, bits);
+    if (q.scales[s] < 0) value = ~value;
+    if (q.scales[s] == 0) value = q.zero_points[s];
     if (bits == 8) {
       clean.mutable_raw()[i] = static_cast<std::byte>(value & 0xff);
     } else {
-      SetPackedBits(clean.mutable_raw(), i, bits, value);
+      SetPackedBits(clean.mutable_raw(), i, bits, value & ((1 << bits) - 1));
     }
   }
-  std::replace(q.scales.begin(), q.scales.end(), 0.0f, 1.0f);
+  const int32_t turned = IsSigned(integers.dtype()) ? -1 : (1 << bits) - 1;
+  for (size_t s = 0; s < q.scales.size(); ++s) {
+    if (q.scales[s] < 0) q.zero_points[s] = turned - q.zero_points[s];
+    q.scales[s] = q.scales[s] == 0 ? 1.0f : std::fabs(q.scales[s]);
+  }
   return clean;
 }
 
@@ -327,13 +350,14 @@ class Typer {
     if (scale == nullptr || (zero == nullptr && node.input(2).valid())) return {};
     auto params = ParamsOf(node, *scale, zero, value.type.shape);
     if (!params) return {};
-    const Tensor clean = WithoutZeroScales(value.constant, *params);
+    const QuantParams written = *params;
+    const Tensor clean = WithPositiveScales(value.constant, *params);
     const TensorType type(value.type.dtype, value.type.shape, std::move(*params));
     if (!ValidateQuant(type)) return {};
     // Another reader may see other parameters in the same integers: each set of parameters is a
     // constant of its own.
-    for (ValueId known : typed_[integers.index]) {
-      if (!Same(graph_.value(known).type, type)) continue;
+    for (const auto& [params_known, known] : typed_[integers.index]) {
+      if (!(params_known == written)) continue;
       ReplaceByShortForm(id, known);
       return {};
     }
@@ -344,7 +368,7 @@ class Typer {
     const Tensor typed = clean.WithType(type);
     const std::string name = value.name + "_quantized";
     const ValueId constant = graph_.AddConstant(name, typed);
-    typed_[integers.index].push_back(constant);
+    typed_[integers.index].emplace_back(written, constant);
     ReplaceByShortForm(id, constant);
     return {};
   }
@@ -355,8 +379,9 @@ class Typer {
   // Values that operators tie together which only move integers: one type fits all of a group, or
   // none gets it.
   ValueSets groups_;
-  std::vector<bool> moved_, broken_;               // by value
-  std::map<int32_t, std::vector<ValueId>> typed_;  // constant -> its quantized versions
+  std::vector<bool> moved_, broken_;  // by value
+  // constant -> its quantized versions, each by the parameters as they are written
+  std::map<int32_t, std::vector<std::pair<QuantParams, ValueId>>> typed_;
 };
 
 }  // namespace

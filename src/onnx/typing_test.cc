@@ -73,6 +73,36 @@ TEST(Typing, DeadChannels) {
   EXPECT_EQ(Evaluated(all, {Reals({2, 4}, zeros)}).at(0), zeros);
 }
 
+// Of a negative scale the bits of integers and zero points are turned, which changes no value.
+TEST(Typing, NegativeScales) {
+  const std::vector<float> zeros(8, 0);
+  const auto columns = Weights(
+      Constant("s", 1, {4}, {1, -1, -2, 0}) + Constant("z", 3, {4}, {0, 5, 1, 9}), Int("axis", 1));
+  EXPECT_EQ(TypeOfWeights(columns), "int8[2, 4](4 scales on axis 1)");
+  EXPECT_EQ(Evaluated(columns, {Reals({2, 4}, zeros)}).at(0),
+            (std::vector<float>{1, 3, -4, 0, 5, -1, -12, 0}));
+  const auto all = Weights(Constant("s", 1, {}, {-0.5}), "", false);
+  EXPECT_EQ(TypeOfWeights(all), "int8[2, 4](scale 0.5, zero -1)");
+  EXPECT_EQ(Evaluated(all, {Reals({2, 4}, zeros)}).at(0),
+            (std::vector<float>{-0.5, -1, -1.5, -2, -2.5, -3, -3.5, -4}));
+  // The ends of 4 bits, in blocks of two.
+  for (const bool is_signed : {false, true}) {
+    const double low = is_signed ? -8 : 0, high = is_signed ? 7 : 15;
+    const double ends = is_signed ? 0x78 : 0xf0;  // two to a byte
+    const auto blocks = Import(
+        21, Input("x", 1, {2, 4}) +
+                Constant("w", is_signed ? 22 : 21, {2, 4}, {ends, ends, 0x21, 0x43}) +
+                Constant("s", 1, {2, 2}, {-1, 2, 1, -3}) +
+                Node("DequantizeLinear", {"w", "s"}, {"d"}, Int("axis", 1) + Int("block_size", 2)) +
+                Node("Add", {"x", "d"}, {"y"}) + Output("y"));
+    EXPECT_EQ(Evaluated(blocks, {Reals({2, 4}, zeros)}).at(0),
+              (std::vector<float>{static_cast<float>(-low), static_cast<float>(-high),
+                                  static_cast<float>(2 * low), static_cast<float>(2 * high), 1, 2,
+                                  -9, -12}));
+    EXPECT_TRUE(blocks->FindValue("w_quantized").valid());
+  }
+}
+
 // Two readers of one constant: with the same parameters they share a typed constant.
 TEST(Typing, ReadersOfOneConstant) {
   const auto constants = [](double second) {
@@ -91,6 +121,8 @@ TEST(Typing, ReadersOfOneConstant) {
   };
   EXPECT_EQ(constants(0.5), 1);
   EXPECT_EQ(constants(0.25), 2);
+  EXPECT_EQ(constants(-0.5), 2);
+  EXPECT_EQ(constants(0), 2);
 }
 
 // q between a QuantizeLinear and a DequantizeLinear, through `moves`.

@@ -83,6 +83,7 @@ std::span<const UpgradeRule> OnnxRules();  // upgrade.cc: operators of ai.onnx, 
 std::span<const UpgradeRule> QuantizedRules();  // upgrade_quantized.cc: QLinear*
 std::span<const UpgradeRule> QonnxRules();      // upgrade_qonnx.cc: QONNX and FINN
 std::span<const UpgradeRule> MicrosoftRules();  // upgrade_microsoft.cc: com.microsoft
+std::span<const UpgradeRule> PackedRules();     // upgrade_packed.cc: MatMulNBits, ...
 std::span<const UpgradeRule> Bnb4Rules();       // upgrade_bnb4.cc: MatMulBnb4
 std::span<const UpgradeRule> RecurrentRules();  // upgrade_recurrent.cc: DynamicQuantizeLSTM
 

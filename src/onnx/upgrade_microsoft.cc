@@ -3,7 +3,6 @@
 #include <cmath>
 
 #include "base/math.h"
-#include "kernels/gemm/blocks/block_data.h"
 #include "onnx/upgrade.h"
 
 namespace evoq {
@@ -109,6 +108,26 @@ Status FusedConv(Upgrade& u) {
     return Unsupported("activation '{}'", activation);
   }
   u.ReplaceBy(y);
+  return {};
+}
+
+// FusedGemm(a, b, c?): y = activation(Gemm(a, b, c)); the activation's own alpha, beta and gamma
+// have its name in front.
+Status FusedGemm(Upgrade& u) {
+  EVOQ_TRY(NeedInputs(u, {0, 1}));
+  Attrs gemm, curve;
+  for (const char* name : {"transA", "transB"}) gemm.Set(name, u.attrs().Int(name));
+  for (const char* name : {"alpha", "beta"}) gemm.Set(name, u.attrs().Float(name, 1));
+  for (const char* name : {"alpha", "beta", "gamma"}) {
+    const std::string written = std::string("activation_") + name;
+    if (u.attrs().Has(written)) curve.Set(name, u.attrs().Float(written, 0));
+  }
+  const std::string activation = u.attrs().String("activation");
+  const OpDef* op = FindOp(activation);
+  if (!activation.empty() && (op == nullptr || !op->elementwise || op->min_inputs != 1))
+    return Unsupported("activation '{}'", activation);
+  const ValueId y = u.Apply("Gemm", "gemm", u.node().inputs, std::move(gemm));
+  u.ReplaceBy(activation.empty() ? y : u.Apply(activation, "activation", {y}, std::move(curve)));
   return {};
 }
 
@@ -241,92 +260,6 @@ Status DynamicMatMul(Upgrade& u) {
   const ValueId a = Dequantize(u, "a", q, s, z, -1);
   const ValueId b = Dequantize(u, "b", u.node().input(1), u.node().input(2), u.node().input(3), -1);
   u.ReplaceBy(Added(u, "bias", u.Apply("MatMul", "product", {a, b}), u.node().input(4)));
-  return {};
-}
-
-// Element i of `bits` wide numbers, packed in bytes from the low bits on.
-uint8_t Packed(const Tensor& t, int64_t i, int bits) {
-  return bits == 8 ? t.data<uint8_t>()[i] : PackedBits(t.raw(), i, bits);
-}
-
-// MatMulNBits(a, b [N, blocks, bytes], scales, zero points?, -, bias?): b[n, k] = (q - zero) *
-// scale of the block of k. Becomes a MatMul with a [K, N] constant quantized in blocks along K.
-Status MatMulNBits(Upgrade& u) {
-  EVOQ_TRY(NeedInputs(u, {0, 1, 2}));
-  const int64_t k = u.attrs().Int("K"), n = u.attrs().Int("N"), block = u.attrs().Int("block_size"),
-                bits = u.attrs().Int("bits", 4);
-  if (bits != 2 && bits != 4 && bits != 8) return Unsupported("bits={}, expected 2, 4 or 8", bits);
-  constexpr int64_t kMaxBlock = 1 << 20;  // sizes of blocks are multiplied below
-  if (k < 1 || n < 1 || block < 16 || block > kMaxBlock || (block & (block - 1)) != 0 ||
-      !CheckedMul(k, n) || *CheckedMul(k, n) > int64_t{1} << 36)
-    return InvalidInput("K={}, N={}, block_size={}", k, n, block);
-  if (u.HasInput(4)) return Unsupported("input 4 (g_idx)");
-  const Tensor *weights = u.Constant(1), *scales = u.Constant(2), *zeros = u.Constant(3);
-  if (weights == nullptr || scales == nullptr || (u.HasInput(3) && zeros == nullptr))
-    return Unsupported("weights that are not constant");
-  const int64_t blocks = CeilDiv(k, block), bytes = block * bits / 8,
-                zero_bytes = CeilDiv(blocks * bits, 8);
-  if (weights->dtype() != DType::kUint8 || weights->elements() != n * blocks * bytes)
-    return InvalidInput("input 1 is {}, expected uint8[{}, {}, {}]", weights->type().ToString(), n,
-                        blocks, bytes);
-  if (scales->dtype() != DType::kFloat32 || scales->elements() != n * blocks)
-    return InvalidInput("input 2 is {}, expected {} scales", scales->type().ToString(), n * blocks);
-  const bool real_zeros = zeros != nullptr && zeros->dtype() != DType::kUint8;
-  if (real_zeros && (zeros->dtype() != DType::kFloat32 || zeros->elements() != n * blocks))
-    return InvalidInput("input 3 is {}", zeros->type().ToString());
-  if (zeros != nullptr && !real_zeros && zeros->elements() != n * zero_bytes)
-    return InvalidInput("input 3 is {}, expected {} bytes", zeros->type().ToString(),
-                        n * zero_bytes);
-  const DType dtype = bits == 8 ? DType::kUint8 : bits == 4 ? DType::kUint4 : DType::kUint2;
-  const int width = static_cast<int>(bits);
-  const auto number = [&](int64_t row, int64_t i) {
-    return Packed(*weights, (row * blocks + i / block) * block + i % block, width);
-  };
-  ValueId b;
-  if (real_zeros) {
-    Tensor dense = Tensor::Allocate(TensorType(DType::kFloat32, Shape{k, n}));
-    for (int64_t i = 0; i < k * n; ++i) {
-      const int64_t at = i % n * blocks + i / n / block;
-      dense.mutable_data<float>()[i] =
-          (static_cast<float>(number(i % n, i / n)) - zeros->data<float>()[at]) *
-          scales->data<float>()[at];
-    }
-    b = u.AddConstant("weights", std::move(dense));
-  } else {
-    Tensor q = Tensor::Allocate(TensorType(dtype, Shape{k, n})),
-           zero = Tensor::Allocate(TensorType(dtype, Shape{blocks, n}));
-    Tensor scale = Tensor::Allocate(TensorType(DType::kFloat32, Shape{blocks, n}));
-    const auto set = [&](Tensor& t, int64_t i, uint8_t v) {
-      if (width == 8) {
-        t.mutable_data<uint8_t>()[i] = v;
-      } else {
-        SetPackedBits(t.mutable_raw(), i, width, v);
-      }
-    };
-    for (int64_t i = 0; i < k * n; ++i) set(q, i, number(i % n, i / n));
-    for (int64_t i = 0; i < blocks * n; ++i) {
-      const int64_t row = i % n, at = i / n;
-      scale.mutable_data<float>()[i] = scales->data<float>()[row * blocks + at];
-      set(zero, i,
-          zeros == nullptr ? static_cast<uint8_t>(1 << (width - 1))
-                           : Packed(*zeros, row * (zero_bytes * 8 / width) + at, width));
-    }
-    Attrs attrs = Attrs::Of("axis", int64_t{0});
-    attrs.Set("block_size", block);
-    b = u.Apply("DequantizeLinear", "real",
-                {u.AddConstant("weights", std::move(q)), u.AddConstant("scale", std::move(scale)),
-                 u.AddConstant("zero", std::move(zero))},
-                std::move(attrs));
-  }
-  // Level 4 allows int8 data: with a scale for each block, as other runtimes round it.
-  constexpr int64_t kInt8Level = 4;
-  Attrs rounded;
-  if (u.attrs().Int("accuracy_level", 0) == kInt8Level && !real_zeros &&
-      u.InputType(0).dtype == DType::kFloat32)
-    rounded.Set(kDataBlock, block);
-  u.ReplaceBy(Added(u, "bias",
-                    u.Apply("MatMul", "product", {u.node().input(0), b}, std::move(rounded)),
-                    u.node().input(5)));
   return {};
 }
 
@@ -683,6 +616,7 @@ constexpr UpgradeRule kRules[] = {
     {"BiasGelu", "com.microsoft", kAnyVersion, BiasGelu},
     {"QuickGelu", "com.microsoft", kAnyVersion, QuickGelu},
     {"FusedConv", "com.microsoft", kAnyVersion, FusedConv},
+    {"FusedGemm", "com.microsoft", kAnyVersion, FusedGemm},
     {"FusedMatMul", "com.microsoft", kAnyVersion, FusedMatMul},
     {"SimplifiedLayerNormalization", "com.microsoft", kAnyVersion, SimplifiedLayerNorm},
     {"SimplifiedLayerNormalization", "", kAnyVersion, SimplifiedLayerNorm},
@@ -691,7 +625,6 @@ constexpr UpgradeRule kRules[] = {
     {"EmbedLayerNormalization", "com.microsoft", kAnyVersion, EmbedLayerNorm},
     {"MatMulIntegerToFloat", "com.microsoft", kAnyVersion, IntegerToFloat},
     {"DynamicQuantizeMatMul", "com.microsoft", kAnyVersion, DynamicMatMul},
-    {"MatMulNBits", "com.microsoft", kAnyVersion, MatMulNBits},
     {"Attention", "com.microsoft", kAnyVersion, MicrosoftAttention},
     {"QAttention", "com.microsoft", kAnyVersion, QuantizedAttention},
     {"MultiHeadAttention", "com.microsoft", kAnyVersion, MultiHeadAttention},

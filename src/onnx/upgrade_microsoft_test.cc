@@ -6,8 +6,8 @@
 namespace evoq {
 namespace {
 
-using text::Constant, text::Evaluated, text::ExpectNear, text::Import, text::Input, text::Int,
-    text::Node, text::Output, text::Reals;
+using text::Constant, text::Evaluated, text::ExpectNear, text::Float, text::Sizes, text::Text,
+    text::Import, text::Input, text::Int, text::Node, text::Output, text::Reals;
 
 constexpr char kMicrosoft[] = "com.microsoft", kBrevitas[] = "onnx.brevitas";
 
@@ -22,7 +22,9 @@ TEST(Microsoft, InputsThatAreNeeded) {
                       {"BiasGelu", 2, {0}},
                       {"QuickGelu", 2, {0}},
                       {"FusedConv", 4, {0, 1}},
+                      {"FusedGemm", 3, {0, 1}},
                       {"FusedMatMul", 3, {0, 1}},
+                      {"GatherBlockQuantized", 4, {0, 1, 2}},
                       {"SimplifiedLayerNormalization", 3, {0, 1}},
                       {"SkipLayerNormalization", 5, {0, 1, 2}},
                       {"SkipSimplifiedLayerNormalization", 4, {0, 1, 2}},
@@ -178,6 +180,100 @@ TEST(MatMulNBits, TwoBits) {
   EXPECT_EQ(run(Constant("z", 2, {2, 1}, {1, 2}), "z"), (std::vector<float>{0.5f * 19, 2 * -92}));
   EXPECT_EQ(run(Constant("z", 1, {2}, {1.5, 2}), "z"),
             (std::vector<float>{0.5f * -36.5f, 2 * -92}));
+}
+
+// Rows of three blocks of two numbers, the second row first: in bytes of 4 bits and of 2 (0xe4 is
+// 0, 1, 2, 3) from the low bits on, with the middle as zero point or those of packed bytes; of 8
+// bits; as uint4, whose zero point is 0. Nothing of the domain need be imported.
+TEST(GatherBlockQuantized, RowsOfPackedNumbers) {
+  const auto run = [](int type, const std::vector<double>& data, int64_t columns, int bits,
+                      const std::string& zeros) {
+    const auto graph =
+        Import(21, Constant("w", type, {2, columns}, data) + Input("i", 7, {1}) +
+                       Constant("s", 1, {2, 3}, {1, 1, 1, 1, 10, -100}) + zeros +
+                       Node("GatherBlockQuantized", {"w", "i", "s", zeros.empty() ? "" : "z"},
+                            {"y"}, Int("block_size", 2) + Int("bits", bits), kMicrosoft) +
+                       Output("y"));
+    EXPECT_TRUE(graph) << text::ErrorOf(graph);
+    return Evaluated(graph, {Tensor::FromValues<int64_t>(Shape{1}, std::vector<int64_t>{1})}).at(0);
+  };
+  const std::vector<double> nibbles = {0, 0, 0, 0x21, 0x43, 0x65};
+  EXPECT_EQ(run(2, nibbles, 3, 4, ""), (std::vector<float>{-7, -6, -50, -40, 300, 200}));
+  EXPECT_EQ(run(2, nibbles, 3, 4, Constant("z", 2, {2, 2}, {0, 0, 0x31, 5})),
+            (std::vector<float>{0, 1, 0, 10, 0, -100}));
+  EXPECT_EQ(run(21, nibbles, 6, 4, ""), (std::vector<float>{1, 2, 30, 40, -500, -600}));
+  EXPECT_EQ(run(2, {0, 0, 0, 0, 0, 0, 127, 128, 129, 130, 131, 132}, 6, 8, ""),
+            (std::vector<float>{-1, 0, 10, 20, -300, -400}));
+}
+
+TEST(GatherBlockQuantized, WhatDoesNotFit) {
+  const auto error = [](const Sizes& data, const Sizes& scales, const std::string& attrs,
+                        const Sizes& zeros = {}) {
+    const auto constant = [](const char* name, int type, const Sizes& sizes) {
+      int64_t count = 1;
+      for (const int64_t size : sizes) count *= size;
+      return Constant(name, type, sizes, std::vector<double>(static_cast<size_t>(count), 1));
+    };
+    return text::ErrorOf(
+        Import(21, constant("w", 2, data) + Input("i", 7, {1}) + constant("s", 1, scales) +
+                       (zeros.empty() ? "" : constant("z", 2, zeros)) +
+                       Node("GatherBlockQuantized", {"w", "i", "s", zeros.empty() ? "" : "z"},
+                            {"y"}, attrs, kMicrosoft) +
+                       Output("y")));
+  };
+  EXPECT_EQ(error({2, 8}, {2, 1}, Int("block_size", 16)), "imported");
+  EXPECT_EQ(error({2, 8}, {2, 1}, Int("block_size", 16), {2, 1}), "imported");
+  for (const std::string& wrong :
+       {error({2, 8}, {2, 2}, Int("block_size", 16)), error({2, 8}, {2}, Int("block_size", 16)),
+        error({2, 8}, {2, 1}, Int("block_size", 16), {2, 2}),
+        error({2, 8}, {2, 1}, Int("block_size", 16), {1, 1})})
+    EXPECT_NE(wrong.find("of 4 bits in blocks of 16"), std::string::npos) << wrong;
+  EXPECT_NE(error({2, 8}, {2, 1}, Int("bits", 3)).find("bits=3"), std::string::npos);
+  EXPECT_NE(error({2, 8}, {2, 1}, Int("block_size", 0)).find("block_size=0"), std::string::npos);
+  EXPECT_NE(error({2, 8}, {1, 8}, Int("quantize_axis", 0)).find("quantize_axis 0"),
+            std::string::npos);
+}
+
+TEST(FusedGemm, TheActivationHasNumbersOfItsOwn) {
+  const auto run = [](const std::string& attrs) {
+    const auto graph =
+        Import(17, Input("x", 1, {1, 2}) + Constant("w", 1, {2, 2}, {1, 0, 0, -1}) +
+                       Constant("c", 1, {2}, {0.5, 0.5}) +
+                       Node("FusedGemm", {"x", "w", "c"}, {"y"}, attrs, kMicrosoft) + Output("y"));
+    if (!graph) return std::vector<float>();
+    return Evaluated(graph, {Reals({1, 2}, {1, 2})}).at(0);
+  };
+  // Gemm: 2 (1, -2) + 3 (0.5, 0.5) = 3.5, -2.5
+  const std::string gemm = Float("alpha", 2) + Float("beta", 3);
+  EXPECT_EQ(run(gemm), (std::vector<float>{3.5f, -2.5f}));
+  EXPECT_EQ(run(gemm + Text("activation", "Relu")), (std::vector<float>{3.5f, 0}));
+  EXPECT_EQ(run(gemm + Text("activation", "LeakyRelu") + Float("activation_alpha", 0.5)),
+            (std::vector<float>{3.5f, -1.25f}));
+  EXPECT_TRUE(run(Text("activation", "Softmax")).empty());
+  EXPECT_TRUE(run(Text("activation", "Nonsense")).empty());
+}
+
+TEST(QLinear, Where) {
+  const auto graph = Import(
+      17, Input("c", 9, {4}) + Input("a", 2, {4}) + Input("b", 2, {4}) +
+              Constant("s", 1, {}, {0.5}) + Constant("t", 1, {}, {1}) + Constant("z", 2, {}, {10}) +
+              Node("QLinearWhere", {"c", "a", "s", "z", "b", "t", "z", "t", "z"}, {"y"}, "",
+                   kMicrosoft) +
+              Output("y"));
+  ASSERT_TRUE(graph) << text::ErrorOf(graph);
+  const auto bytes = [&](size_t i, std::vector<uint8_t> values) {
+    return Tensor::FromValues<uint8_t>(Shape{4}, values)
+        .WithType(graph->value(graph->inputs()[i]).type);
+  };
+  Tensor which = Tensor::Allocate(TensorType(DType::kBool, Shape{4}));
+  for (int i : {0, 2}) which.mutable_data<bool>()[i] = true;
+  const auto y = EvaluateGraph(
+      *graph, std::vector<Tensor>{which, bytes(1, {14, 14, 20, 20}), bytes(2, {14, 15, 16, 17})});
+  ASSERT_TRUE(y) << y.error().message();
+  EXPECT_EQ((*y)[0].values<uint8_t>()[0], 12);
+  EXPECT_EQ((*y)[0].values<uint8_t>()[1], 15);
+  EXPECT_EQ((*y)[0].values<uint8_t>()[2], 15);
+  EXPECT_EQ((*y)[0].values<uint8_t>()[3], 17);
 }
 
 // Weights [N, K] two to a byte, the first in the high bits: 0x0f, 0x70 of NF4 are -1, 1, 0, -1; of

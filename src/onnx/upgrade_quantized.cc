@@ -99,6 +99,20 @@ Status LinearReal(Upgrade& u) {
   return {};
 }
 
+// com.microsoft QLinearWhere(condition, x, s_x, z_x, y, s_y, z_y, s_z, z_z).
+Status LinearWhere(Upgrade& u) {
+  const std::vector<ValueId> in = u.node().inputs;
+  if (in.size() < 8) return InvalidInput("{} inputs, expected 9", in.size());
+  for (size_t i : {0, 1, 2, 4, 5, 7}) {
+    if (!in[i].valid()) return InvalidInput("input {} is omitted, expected a value", i);
+  }
+  const ValueId x = Dequantize(u, "x", in[1], in[2], in[3], 0),
+                y = Dequantize(u, "y", in[4], in[5], in[6], 0);
+  u.ReplaceBy(
+      Quantize(u, ApplyFloat(u, "Where", {in[0], x, y}), in[7], in.size() > 8 ? in[8] : ValueId{}));
+  return {};
+}
+
 // com.microsoft QLinearConcat(s_y, z_y, (x, s_x, z_x)...).
 Status LinearConcat(Upgrade& u) {
   const std::vector<ValueId> in = u.node().inputs;
@@ -158,6 +172,7 @@ constexpr UpgradeRule kRules[] = {
     {"QLinearLeakyRelu", "com.microsoft", kAnyVersion, LinearReal},
     {"QLinearAveragePool", "com.microsoft", kAnyVersion, LinearReal},
     {"QLinearGlobalAveragePool", "com.microsoft", kAnyVersion, LinearReal},
+    {"QLinearWhere", "com.microsoft", kAnyVersion, LinearWhere},
     {"QLinearConcat", "com.microsoft", kAnyVersion, LinearConcat},
     {"QLinearSoftmax", "com.microsoft", kAnyVersion, LinearSoftmax},
     {"QGemm", "com.microsoft", kAnyVersion, LinearGemm},

@@ -62,8 +62,8 @@ namespace {
 // later rules are for.
 template <typename Visit>
 void ForRules(std::string_view domain, const Visit& visit) {
-  for (const auto rules : {QuantizedRules(), QonnxRules(), MicrosoftRules(), Bnb4Rules(),
-                           RecurrentRules(), OnnxRules()}) {
+  for (const auto rules : {QuantizedRules(), QonnxRules(), MicrosoftRules(), PackedRules(),
+                           Bnb4Rules(), RecurrentRules(), OnnxRules()}) {
     for (const UpgradeRule& rule : rules) {
       if (domain == rule.domain) visit(rule);
     }
