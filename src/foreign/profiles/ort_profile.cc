@@ -87,6 +87,41 @@ ForeignLayer ReadNode(const json& event, const json& args) {
   return layer;
 }
 
+// Times of a layer, run after run, in microseconds.
+struct LayerTimes {
+  std::vector<double> runs;  // those that are over
+  double now = 0;
+  int64_t seen = 0;
+
+  void Add(double us) { now += us, ++seen; }
+  void EndRun(size_t index) {
+    runs.resize(index, 0);
+    runs.push_back(std::exchange(now, 0));
+  }
+};
+
+// Which runs count: the first ones of a session take longer.
+std::vector<bool> CalmRuns(const std::vector<double>& runs_us) {
+  constexpr double kCalm = 1.5;  // times the median
+  std::vector<double> sorted = runs_us;
+  const double limit = sorted.empty() ? 0 : kCalm * Median(sorted);
+  std::vector<bool> calm;
+  for (const double us : runs_us) calm.push_back(us <= limit);
+  return calm;
+}
+
+// The mean of what counts; a run that has no value counts as 0.
+double MeanMs(const std::vector<double>& runs_us, const std::vector<bool>& calm) {
+  double sum = 0;
+  int64_t count = 0;
+  for (size_t i = 0; i < calm.size(); ++i) {
+    if (!calm[i]) continue;
+    if (i < runs_us.size()) sum += runs_us[i];
+    ++count;
+  }
+  return count == 0 ? 0 : sum / 1e3 / static_cast<double>(count);
+}
+
 Result<ForeignRun> Read(const std::string& path) {
   EVOQ_ASSIGN(const json events, ReadJsonFile(path));
   const json& list = events.is_object() ? JsonArray(events, "traceEvents") : events;
@@ -95,24 +130,26 @@ Result<ForeignRun> Read(const std::string& path) {
   run.path = path;
   run.detailed = true;
   std::map<std::string, size_t> index;
-  std::vector<std::pair<double, int64_t>> sums;  // microseconds, times seen
-  std::vector<double> runs_ms;
+  std::vector<LayerTimes> times;
+  std::vector<double> runs_us;
   if (list.is_array()) {
     for (const json& event : list) {
       const std::string name = JsonText(event, "name");
       const double us = JsonNumber(event, "dur", -1);
       if (us < 0) continue;
-      if (name == "model_run") runs_ms.push_back(us / 1e3);
+      if (name == "model_run") {
+        for (LayerTimes& layer : times) layer.EndRun(runs_us.size());
+        runs_us.push_back(us);
+      }
       if (!name.ends_with(kSuffix) || !event.contains("args")) continue;
       ForeignLayer layer = ReadNode(event, event["args"]);
       const auto [it, is_new] = index.try_emplace(
           layer.name + " " + JsonText(event["args"], "node_index"), run.layers.size());
       if (is_new) {
         run.layers.push_back(std::move(layer));
-        sums.emplace_back(0, 0);
+        times.emplace_back();
       }
-      sums[it->second].first += us;
-      sums[it->second].second += 1;
+      times[it->second].Add(us);
     }
   }
   if (run.layers.empty())
@@ -121,12 +158,14 @@ Result<ForeignRun> Read(const std::string& path) {
         "(events named "
         "NAME{} with args.op_name)",
         path, kSuffix);
-  int64_t runs = 1;
-  for (const auto& [us, count] : sums) runs = std::max(runs, count);
-  if (!runs_ms.empty()) runs = static_cast<int64_t>(runs_ms.size());
-  for (size_t i = 0; i < sums.size(); ++i)
-    run.layers[i].ms = sums[i].first / 1e3 / static_cast<double>(runs);
-  run.end_to_end_ms = Median(runs_ms);
+  // Without whole runs: as many as the layer seen most often had.
+  int64_t most_seen = 1;
+  for (const LayerTimes& layer : times) most_seen = std::max(most_seen, layer.seen);
+  const std::vector<bool> calm = CalmRuns(runs_us);
+  for (size_t i = 0; i < times.size(); ++i)
+    run.layers[i].ms = calm.empty() ? times[i].now / 1e3 / static_cast<double>(most_seen)
+                                    : MeanMs(times[i].runs, calm);
+  run.end_to_end_ms = MeanMs(runs_us, calm);
   Summarize(run);
   return run;
 }
