@@ -172,7 +172,7 @@ Tensor ScaledIntegers(const Node& linear, const Tensor& weights, const std::vect
 
 }  // namespace
 
-void ScaleChannels(Graph& graph, NodeId linear, const std::vector<float>& factor) {
+void ScaleWeights(Graph& graph, NodeId linear, const std::vector<float>& factor) {
   const Node node = graph.node(linear);
   if (const Tensor* weights = FloatConstant(graph, node.input(1))) {
     ReplaceConstant(graph, linear, 1, Scaled(node, *weights, factor));
@@ -182,7 +182,11 @@ void ScaleChannels(Graph& graph, NodeId linear, const std::vector<float>& factor
     const Value& real = graph.value(node.input(1));
     graph.SetInput(linear, 1, graph.Apply("DequantizeLinear", real.name, {scaled}, {}, real.type));
   }
-  if (const Tensor* bias = FloatConstant(graph, node.input(2))) {
+}
+
+void ScaleChannels(Graph& graph, NodeId linear, const std::vector<float>& factor) {
+  ScaleWeights(graph, linear, factor);
+  if (const Tensor* bias = FloatConstant(graph, graph.node(linear).input(2))) {
     Tensor scaled = bias->Clone();
     for (size_t c = 0; c < factor.size(); ++c) scaled.mutable_data<float>()[c] *= factor[c];
     ReplaceConstant(graph, linear, 2, std::move(scaled));

@@ -29,6 +29,8 @@ bool TakesFactor(const Graph& graph, const Node& linear, const std::vector<float
 
 // y[c] *= factor[c], through weights and bias. Needs TakesFactor.
 void ScaleChannels(Graph& graph, NodeId linear, const std::vector<float>& factor);
+// The same of the weights alone: what a factor of a depthwise operator's input channels comes to.
+void ScaleWeights(Graph& graph, NodeId linear, const std::vector<float>& factor);
 // y[c] += offset[c], through the bias. Needs TakesBias.
 void OffsetChannels(Graph& graph, NodeId linear, const std::vector<float>& offset);
 // Pass fold-bias at one node: whether a constant per channel that is added behind it moved into its

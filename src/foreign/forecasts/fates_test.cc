@@ -415,6 +415,26 @@ TEST(Fates, ConversionsThatRun) {
   EXPECT_EQ(counts("ort-cuda", true), (Counts{4, 1})) << "its kernels are float ones";
 }
 
+// A scale for each channel of the activations: OpenVINO takes it into depthwise convolutions.
+TEST(Openvino, ScalesOfChannels) {
+  const auto fate = [](bool depthwise, int32_t second_zero) {
+    Net n;
+    QuantParams quant{std::vector<float>(8, 0.02f), std::vector<int32_t>(8, 3), 1, 0};
+    quant.scales[2] = 0.01f;
+    quant.zero_points[1] = second_zero;
+    const ValueId stored =
+        n.graph.Apply("QuantizeLinear", "q", {n.x}, {},
+                      TensorType(DType::kUint8, n.graph.value(n.x).type.shape, std::move(quant)));
+    const ValueId x = n.Dequantize(stored);
+    if (!depthwise) return FatesOf(n.Done({n.Conv(x)}), "openvino");
+    Attrs attrs = Attrs::Of("group", int64_t{8});
+    return FatesOf(n.Done({n.Op("Conv", {x, n.Stored({8, 1, 3, 3}, 0)}, attrs)}), "openvino");
+  };
+  EXPECT_EQ(fate(true, 3), "Conv integer");
+  EXPECT_EQ(fate(true, 4), "Conv float");
+  EXPECT_EQ(fate(false, 3), "Conv float");
+}
+
 // What TensorRT and OpenVINO take for the activations and weights of a convolution.
 TEST(Fates, TypesOfConvolutions) {
   struct Types {

@@ -43,9 +43,22 @@ constexpr IntegerOp kTable[] = {
     {"Elu", IntegerForm::kAfterOrEvery},
 };
 
+bool AllEqual(const std::vector<int32_t>& zeros) {
+  return std::all_of(zeros.begin(), zeros.end(), [&](int32_t z) { return z == zeros[0]; });
+}
+
+// A depthwise convolution may read a scale for each channel: each output has that of one.
+bool ScalesFit(const TensorType& activation, const TensorType& weights) {
+  const QuantParams& q = *activation.quant;
+  if (q.per_tensor()) return true;
+  const Shape& w = weights.shape;
+  return q.block == 0 && q.axis == 1 && w.ranked() && w.rank() > 2 && w[1].value == 1 &&
+         w[0].value == static_cast<int64_t>(q.scales.size()) && AllEqual(q.zero_points);
+}
+
 // Activations may be signed or not and have a zero point; weights are int8 with zero points of 0.
 bool Takes(const TensorType& activation, const TensorType& weights) {
-  return DTypeBits(activation.dtype) == 8 && activation.quant->per_tensor() &&
+  return DTypeBits(activation.dtype) == 8 && ScalesFit(activation, weights) &&
          weights.dtype == DType::kInt8 &&
          std::all_of(weights.quant->zero_points.begin(), weights.quant->zero_points.end(),
                      [](int32_t z) { return z == 0; });
