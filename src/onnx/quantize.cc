@@ -23,10 +23,16 @@ bool IsDequantize(const Node& node) {
 // Operators whose output holds integers of their data inputs and nothing else, so that one scale
 // serves both sides.
 bool IsMove(const Node& node) {
-  constexpr std::array<std::string_view, 14> kMoves = {
-      "Concat",  "DepthToSpace", "Expand",       "Flatten", "Gather",  "Identity",  "MaxPool",
-      "Reshape", "Slice",        "SpaceToDepth", "Split",   "Squeeze", "Transpose", "Unsqueeze"};
+  constexpr std::array<std::string_view, 15> kMoves = {
+      "Concat",       "DepthToSpace", "Expand",  "Flatten",   "Gather",
+      "Identity",     "MaxPool",      "Pad",     "Reshape",   "Slice",
+      "SpaceToDepth", "Split",        "Squeeze", "Transpose", "Unsqueeze"};
   return node.domain.empty() && std::find(kMoves.begin(), kMoves.end(), node.op) != kMoves.end();
+}
+
+// A Pad that fills with a number of its own.
+bool Fills(const Node& node) {
+  return node.op == "Pad" && node.attrs.String("mode", "constant") == "constant";
 }
 
 size_t DataInputs(const Node& node) { return node.op == "Concat" ? node.inputs.size() : 1; }
@@ -230,6 +236,7 @@ class Typer {
     for (NodeId id : order) {
       if (IsQuantize(graph_.node(id))) RewriteQuantize(id);
       if (IsDequantize(graph_.node(id))) EVOQ_TRY(RewriteDequantize(id));
+      if (IsMove(graph_.node(id)) && Fills(graph_.node(id))) RewriteFill(id);
     }
     return graph_.Sort();
   }
@@ -260,7 +267,9 @@ class Typer {
       std::vector<ValueId> data;
       for (size_t i = 0; i < DataOutputs(node); ++i) data.push_back(node.outputs[i]);
       std::erase_if(data, [](ValueId v) { return !v.valid(); });
-      bool whole = true;
+      // What a Pad fills with becomes one of the type's integers.
+      bool whole =
+          !Fills(node) || !node.input(2).valid() || graph_.ConstantInput(node, 2) != nullptr;
       for (size_t i = 0; i < DataInputs(node); ++i) {
         whole &= node.input(i).valid();
         if (node.input(i).valid()) data.push_back(node.input(i));
@@ -281,7 +290,7 @@ class Typer {
       return (IsQuantize(node) ? node.outputs[0] : node.inputs[0]) == id &&
              proposed != proposals_.end() && proposed->second && Same(*proposed->second, type);
     }
-    if (!IsMove(node)) return false;
+    if (!IsMove(node) || (Fills(node) && !type.quant->per_tensor())) return false;
     for (size_t i = DataInputs(node); i < node.inputs.size(); ++i) {
       if (node.inputs[i] == id) return false;
     }
@@ -334,6 +343,19 @@ class Typer {
   void RewriteQuantize(NodeId id) {
     const Node& node = graph_.node(id);
     if (TypeOf(node.outputs[0])) ReplaceByShortForm(id, node.inputs[0]);
+  }
+
+  // The integer that a Pad of typed values fills with gets their type; an omitted one is 0.
+  void RewriteFill(NodeId id) {
+    const ValueId out = graph_.node(id).outputs[0];
+    if (static_cast<size_t>(out.index) >= types_.size() || !TypeOf(out)) return;
+    const TensorType type(TypeOf(out)->dtype, Shape{}, *TypeOf(out)->quant);
+    const Tensor* fill = graph_.ConstantInput(graph_.node(id), 2);
+    const Tensor integer =
+        fill != nullptr ? *fill : Tensor::Allocate(TensorType(type.dtype, Shape{}));
+    if (integer.elements() != 1 || integer.dtype() != type.dtype) return;
+    graph_.SetInput(id, 2,
+                    graph_.AddConstant(graph_.node(id).name + "_fill", integer.WithType(type)));
   }
 
   Status RewriteDequantize(NodeId id) {

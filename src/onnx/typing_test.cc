@@ -159,6 +159,34 @@ TEST(Typing, OperatorsThatOnlyMove) {
   }
 }
 
+// A Pad fills with an integer: the zero point is a real 0, an omitted one is the integer 0.
+// Computed ones stay plain integers, as do values with scales of their own for each channel.
+TEST(Typing, PadsFillWithIntegers) {
+  const auto padded = [](const std::string& fill, const std::string& attrs = "") {
+    return Moved(Node("Pad", {"q", "p", fill}, {"m"}, attrs), Constant("p", 7, {4}, {0, 1, 0, 0}) +
+                                                                  Constant("f", 2, {}, {5}) +
+                                                                  Node("Identity", {"f"}, {"g"}));
+  };
+  // x 1 stands for 2 + 3; what is 5 is a real 1, what is 0 is -1.5
+  for (const auto& [fill, attrs, value] :
+       {std::tuple("z", "", 0.0f), {"", "", -1.5f}, {"f", "", 1.0f}}) {
+    const auto graph = padded(fill, attrs);
+    ASSERT_TRUE(graph) << text::ErrorOf(graph);
+    EXPECT_TRUE(graph->value(graph->FindValue("m")).type.quantized()) << fill;
+    EXPECT_EQ(Evaluated(graph, {Reals({2, 2}, {1, 2, 3, 4})}).at(0),
+              (std::vector<float>{value, 1, 2, value, 3, 4}))
+        << fill;
+  }
+  const auto edge = padded("", text::Text("mode", "edge"));
+  EXPECT_TRUE(edge->value(edge->FindValue("m")).type.quantized());
+  EXPECT_EQ(Evaluated(edge, {Reals({2, 2}, {1, 2, 3, 4})}).at(0),
+            (std::vector<float>{1, 1, 2, 3, 3, 4}));
+  const auto computed = Moved(Node("Pad", {"q", "p", "fill"}, {"m"}),
+                              Constant("p", 7, {4}, {0, 1, 0, 0}) + Input("fill", 2, {}));
+  ASSERT_TRUE(computed) << text::ErrorOf(computed);
+  EXPECT_FALSE(computed->value(computed->FindValue("m")).type.quantized());
+}
+
 // The number of a QuantizeLinear's type, where it has no zero point.
 TEST(Typing, OutputTypeByNumber) {
   const auto type = [](const std::string& attrs) {
