@@ -1,10 +1,14 @@
 #include <cmath>
 
+#include "base/math.h"
 #include "kernels/attention/attention_inputs.h"
 #include "quant/unfuse.h"
 
 namespace evoq {
 namespace {
+
+// A calibration holds the scores of all layers.
+constexpr int64_t kMostScores = int64_t{1} << 26;
 
 bool IsRealFloat(const TensorType& type) {
   return type.dtype == DType::kFloat32 && !type.quantized() && type.shape.ranked();
@@ -87,6 +91,12 @@ bool IsPlainAttention(const Graph& graph, const Node& node) {
   if (!q || !k || !v || !(*q)[1].known() || !(*k)[1].known() || (*q)[1] != (*k)[1] ||
       (*v)[1] != (*k)[1] || !(*q)[3].known() || !IsRealFloat(graph.value(node.outputs[0]).type))
     return false;
+  int64_t scores = 1;
+  for (const Dim& dim : {(*q)[0], (*q)[1], (*q)[2], (*k)[2]}) {
+    const auto product = CheckedMul(scores, dim.known() ? dim.value : 1);
+    if (!product || *product > kMostScores) return false;
+    scores = *product;
+  }
   if (!node.input(kMask).valid()) return true;
   const TensorType& mask = graph.value(node.input(kMask)).type;
   const int rank = mask.shape.ranked() ? mask.shape.rank() : 0;

@@ -61,6 +61,14 @@ TEST(SplitAttention, OnlyWhatTwoProductsSay) {
       plain("graph g\ninput %x: float32[1, 2, 3, 4]\nconst %m: float32[2]\n"
             "att: %y = Attention(%x, %x, %x, %m)\noutput %y\n"))
       << "a mask of fewer keys";
+  const auto large = [&](int64_t keys) {
+    return plain(
+        fmt::format("graph g\ninput %x: float32[1, 4, 4096, 4]\ninput %k: float32[1, 4, "
+                    "{}, 4]\natt: %y = Attention(%x, %k, %k)\noutput %y\n",
+                    keys));
+  };
+  EXPECT_TRUE(large(4096));
+  EXPECT_FALSE(large(4097)) << "more scores than a calibration holds";
 }
 
 // Products, and only with the ranges that a calibration of this version finds; what is excluded

@@ -33,7 +33,7 @@ bool HasResidual(const Node& node);
 void SplitResidual(Graph& graph, NodeId node);
 
 // Whether the node is an Attention that two products and a Softmax of float32 say as well: without
-// a cache, lengths, windows, causal order or groups of heads.
+// a cache, lengths, windows, causal order or groups of heads, and of at most 2^26 scores.
 bool IsPlainAttention(const Graph& graph, const Node& node);
 // The name of the Softmax's result that SplitAttention makes.
 std::string AttentionWeightsName(const Node& node);
