@@ -70,6 +70,19 @@ TEST(ChatTemplate, TheDay) {
             "chat template: line 1: a value of the type str cannot be called");
 }
 
+TEST(ChatTemplate, TitlesOfJinjaAndOfPython) {
+  EXPECT_EQ(Rendered("{{ \"it's a (new) day-to-day \u00e9T\u00c9\" | title }}"),
+            "It's A (New) Day-To-Day \u00c9t\u00e9");
+  EXPECT_EQ(Rendered("{{ \"it's\".title() }}"), "It'S");
+}
+
+TEST(ChatTemplate, TojsonHasTheArgumentsOfTransformers) {
+  EXPECT_EQ(Rendered("{{ ['\u00e9'] | tojson(4) }}"), "[\"\\u00e9\"]");
+  EXPECT_EQ(Rendered("{{ ['\u00e9'] | tojson(false, 1) }}"), "[\n \"\u00e9\"\n]");
+  EXPECT_EQ(Rendered("{{ {'b': 1, 'a': 2} | tojson(false, none, none, true) }}"),
+            "{\"a\": 2, \"b\": 1}");
+}
+
 TEST(ChatTemplate, ArgumentsByName) {
   EXPECT_EQ(Rendered("{{ {'b': ['\u00e9'], 'a': 1} | tojson(separators=(',', ':')) }}"),
             "{\"b\":[\"\u00e9\"],\"a\":1}");

@@ -79,6 +79,21 @@ Result<Value> Upper(const Call& c) { return c.limits.Made(Uppercase(Text(c.of)))
 Result<Value> Lower(const Call& c) { return c.limits.Made(Lowercase(Text(c.of))); }
 Result<Value> Capitalize(const Call& c) { return c.limits.Made(Capitalized(Text(c.of))); }
 
+// Jinja's: words begin behind blanks and -({[<.
+Result<Value> TitleFilter(const Call& c) {
+  std::string out;
+  bool begins = true;
+  ForEachCharacter(Text(c.of), [&](uint32_t code, std::string_view character) {
+    const std::string one(character);
+    const bool between =
+        IsBlank(code) || (one.size() == 1 && std::string_view("-({[<").find(one) != one.npos);
+    out += begins ? Uppercase(one) : Lowercase(one);
+    begins = between;
+  });
+  return c.limits.Made(std::move(out));
+}
+
+// Python's: words are of letters alone.
 Result<Value> Title(const Call& c) {
   std::string text = Lowercase(Text(c.of));
   bool begins = true;
@@ -341,8 +356,9 @@ Result<Value> Default(const Call& c) {
   return c.of.undefined() || (also_false && !c.of.truth()) ? c.Get(0, "default_value", "") : c.of;
 }
 
+// transformers' own, whose arguments are not in the order of Jinja's.
 Result<Value> Json(const Call& c) {
-  const Value indent = c.Get(0, "indent");
+  const Value indent = c.Get(1, "indent");
   const int64_t spaces = indent.integer().value_or(-1);
   if (spaces > 64) return InvalidInput("tojson: an indent of {}, expected at most 64", spaces);
   // Blanks before each item, at most: they are in no value's weight.
@@ -351,10 +367,10 @@ Result<Value> Json(const Call& c) {
     EVOQ_TRY(c.limits.Make(items * static_cast<size_t>(spaces * c.of.depth())));
   }
   JsonStyle style{.indent = static_cast<int>(std::max<int64_t>(spaces, -1)),
-                  .sorted = c.Get(9, "sort_keys", false).truth(),
-                  .ascii = c.Get(9, "ensure_ascii", false).truth()};
+                  .sorted = c.Get(3, "sort_keys", false).truth(),
+                  .ascii = c.Get(0, "ensure_ascii", false).truth()};
   if (spaces >= 0) style.comma = ",";
-  if (const Value given = c.Get(9, "separators"); given.list() != nullptr) {
+  if (const Value given = c.Get(2, "separators"); given.list() != nullptr) {
     const List& both = *given.list();
     constexpr size_t kMostBytes = 16;
     for (const Value& one : both) {
@@ -526,7 +542,7 @@ constexpr Builtin kFilters[] = {
     {"upper", 0, Upper},
     {"lower", 0, Lower},
     {"capitalize", 0, Capitalize},
-    {"title", 0, Title},
+    {"title", 0, TitleFilter},
     {"replace", 3, Replace, "old new count"},
     {"indent", 3, Indent, "width first blank"},
     {"length", 0, Length},
@@ -545,7 +561,7 @@ constexpr Builtin kFilters[] = {
     {"rejectattr", 9, Select<true, false>},
     {"default", 2, Default, "default_value boolean"},
     {"d", 2, Default, "default_value boolean"},
-    {"tojson", 1, Json, "indent ensure_ascii separators sort_keys"},
+    {"tojson", 4, Json, "ensure_ascii indent separators sort_keys"},
     {"string", 0, ToText},
     {"int", 1, ToInteger, "default"},
     {"float", 1, ToFloat, "default"},
