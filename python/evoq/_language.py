@@ -60,6 +60,8 @@ def tokens_of(tokens: Iterable[Any]) -> list[int]:
 
 
 def _options(name: str, options: Mapping[str, Any]) -> _evoq.GenerateOptions:
+    if options.get("seed") == -1:
+        options = {**options, "seed": secrets.randbits(63)}
     return fill(_evoq.GenerateOptions(), name, options)
 
 
@@ -328,8 +330,8 @@ class LanguageModel:
         around a text; not for one of ``chat_prompt``.
         max_tokens: the most tokens of the text, 128 without it.
         temperature: 0, as without it: always the likeliest token. Else tokens are drawn, the same
-        for the same seed: from the top_k likeliest, from the likeliest that together have the
-        share top_p, from those of at least min_p times the likeliest one's.
+        for the same seed, anew each time for -1: from the top_k likeliest, from the likeliest that
+        together have the share top_p, from those of at least min_p times the likeliest one's.
         repeat_penalty: above 1 makes tokens less likely that are among the last 64.
         presence_penalty, frequency_penalty: taken off the logits of tokens that the text has,
         once or for each time; logit_bias: added to those of tokens.
@@ -417,11 +419,11 @@ class LanguageModel:
         gives (docs/generate.md). Takes no draft, and the kept sequence is empty afterwards.
 
         options: those of ``generate``, for all; but with a ``seed`` text i draws as ``generate``
-        does with ``seed + i``, and without one each call draws anew. on_text: called with a
-        prompt's number and a piece of its text; False ends that text.
+        does with ``seed + i``, and without one, or with -1, each call draws anew. on_text: called
+        with a prompt's number and a piece of its text; False ends that text.
         """
         given = [self._tokens(prompt, add_special) for prompt in prompts]
-        if options.get("seed") is None:
+        if options.get("seed") in (None, -1):
             options["seed"] = secrets.randbits(63)
         with self._lock:
             found = self._model.generate_many(given, _options("generate_many", options), on_text)

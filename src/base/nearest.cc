@@ -56,7 +56,9 @@ std::string NearestHint(std::string_view name, std::span<const std::string_view>
   if (longer.size() > 1) return fmt::format("; the nearest are {}", fmt::join(longer, ", "));
   if (longer.size() == 1) return fmt::format("; the nearest is {}", longer[0]);
   const std::string_view nearest = Nearest(name, names);
-  if (nearest.empty() || 2 * Edits(name, nearest) > nearest.size()) return "";
+  // The hyphens of options are no part of their names.
+  const size_t hyphens = std::min(nearest.find_first_not_of('-'), nearest.size());
+  if (nearest.empty() || 2 * Edits(name, nearest) > nearest.size() - hyphens) return "";
   return "; the nearest is " + std::string(nearest);
 }
 

@@ -14,7 +14,8 @@ namespace evoq {
 std::string_view Nearest(std::string_view name, std::span<const std::string_view> names);
 
 // The end of a sentence about a name that there is not: "; the nearest is NAME", or "" where none
-// comes near: each would take edits for more than half of its characters. Names that go on behind
+// comes near: each would take edits for more than half of its characters, the hyphens that it
+// begins with aside. Names that go on behind
 // it with a hyphen are the nearest.
 std::string NearestHint(std::string_view name, std::span<const std::string_view> names);
 

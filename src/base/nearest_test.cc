@@ -27,6 +27,9 @@ TEST(Nearest, TheFirstOfSeveralAndNothingOfNone) {
 TEST(Nearest, HintsNameNothingThatIsFar) {
   constexpr std::string_view kNames[] = {"int8", "int4-weights", "auto"};
   EXPECT_EQ(NearestHint("int9", kNames), "; the nearest is int8");
+  constexpr std::string_view kOptions[] = {"-h", "--help", "--temp"};
+  EXPECT_EQ(NearestHint("-n", kOptions), "");
+  EXPECT_EQ(NearestHint("--tmep", kOptions), "; the nearest is --temp");
   EXPECT_EQ(NearestHint("int4", kNames), "; the nearest is int4-weights");
   constexpr std::string_view kTwo[] = {"int4", "int4x", "int4-weights", "int4-dynamic"};
   EXPECT_EQ(NearestHint("int4", kTwo), "; the nearest are int4-weights, int4-dynamic");

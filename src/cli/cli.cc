@@ -98,7 +98,7 @@ std::string Wrong(const CLI::App& app, const CLI::ParseError& error) {
 // Declares the verb's options and those of every verb.
 VerbRun DeclareVerb(const VerbDef& verb, CLI::App& app, CommonOptions& common) {
   const VerbOptions options(app);
-  options.Add("--threads", common.threads, "Threads (default: all physical cores)")
+  options.Add("-t,--threads", common.threads, "Threads (default: all physical cores)")
       .InRange(0, 1024);
   return verb.declare(options, common);
 }

@@ -9,6 +9,11 @@ using GenerateOptionsTest = TinyModels;
 
 TEST_F(GenerateOptionsTest, WhatDoesNotFitIsRefused) {
   const std::pair<std::vector<std::string>, const char*> cases[] = {
+      {{"-n", "0"}, "--max-tokens 0, expected -1 or more than 0"},
+      {{"-x"}, "no option -x\n"},
+      {{"-n", "-1", "-c", "64", "--temp", "0.8", "-s", "-1", "-t", "1", "--ignore-eos", "-p", "b",
+        "--logit-bias", "5"},
+       "--logit-bias 5, expected TOKEN=NUMBER"},
       {{"--logit-bias", "5"}, "--logit-bias 5, expected TOKEN=NUMBER"},
       {{"--logit-bias", "1=2,3=4x"}, "--logit-bias 3=4x, expected TOKEN=NUMBER"},
       {{"--logit-bias", "x=1"}, "--logit-bias x=1, expected TOKEN=NUMBER"},

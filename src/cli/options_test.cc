@@ -21,7 +21,7 @@ class CliOptions : public TinyModels {
       line = line.substr(2, line.find("  ", 2) - 2);  // to the gap, or the end of the line
       for (const char* near :
            {" Write the text's", " Calibrate on N", " Epochs in which", " The temperature",
-            " The same, for", " Values of the"}) {  // a gap of one space
+            " The same, for", " Values of the", " Tokens that a"}) {  // a gap of one space
         if (const size_t at = line.find(near); at != std::string::npos) line.resize(at);
       }
       listed.push_back(line);
@@ -32,7 +32,7 @@ class CliOptions : public TinyModels {
 
 TEST_F(CliOptions, AreTheseOfEachVerb) {
   using Words = std::vector<std::string>;
-  const Words everywhere = {"-h,--help", "--json TEXT", "--threads INT:INT in [0 - 1024]"};
+  const Words everywhere = {"-h,--help", "--json TEXT", "-t,--threads INT:INT in [0 - 1024]"};
   const std::string model = "model TEXT REQUIRED", shape = "--shape TEXT ...",
                     input = "--input TEXT ...", tune = "--tune{1},--no-tune{-1}",
                     output = "-o,--output TEXT REQUIRED", disable = "--disable TEXT ...",
@@ -135,15 +135,15 @@ TEST_F(CliOptions, AreTheseOfEachVerb) {
         "--output-dir TEXT", "--preprocess TEXT", "--topk INT", "--labels TEXT"}},
       {"generate",
        {model},
-       {"--prompt TEXT ... Excludes: --prompt-file",
-        "--prompt-file TEXT Excludes: --prompt",
+       {"-p,--prompt TEXT ... Excludes: --prompt-file",
+        "-f,--prompt-file,--file TEXT Excludes: --prompt",
         "--prompt-tokens INT ...",
         "--chat",
-        "--system TEXT",
+        "--system,--system-prompt TEXT",
         "--plain",
         "--tokenizer TEXT",
-        "--max-tokens INT:INT in [1 - 1073741824]=128",
-        "--temperature FLOAT=0",
+        "-n,--max-tokens,--n-predict,--predict INT:INT in [-1 - 1073741824]=128",
+        "--temperature,--temp FLOAT=0",
         "--top-k INT=0",
         "--top-p FLOAT=1",
         "--min-p FLOAT=0",
@@ -151,7 +151,7 @@ TEST_F(CliOptions, AreTheseOfEachVerb) {
         "--presence-penalty FLOAT=0",
         "--frequency-penalty FLOAT=0",
         "--logit-bias TEXT ...",
-        "--seed UINT=0",
+        "-s,--seed INT:INT in [-1 - 9223372036854775807]=0",
         "--min-tokens INT:INT in [0 - 1073741824]=0",
         "--stop TEXT ...",
         "--stop-tokens INT ...",
@@ -166,8 +166,8 @@ TEST_F(CliOptions, AreTheseOfEachVerb) {
         "--task TEXT",
         "--source-language TEXT",
         "--target-language TEXT",
-        "--ignore-end",
-        "--context INT",
+        "--ignore-end,--ignore-eos",
+        "-c,--context,--ctx-size INT",
         "--kv-cache TEXT",
         "--parallel INT=1",
         "--draft TEXT",

@@ -6,6 +6,7 @@
 #include <cmath>
 #include <functional>
 #include <limits>
+#include <random>
 #include <utility>
 
 namespace evoq {
@@ -88,6 +89,11 @@ void EachAtLeast(std::span<const float> logits, const float& least, const F& f) 
 }
 
 }  // namespace
+
+uint64_t DrawnSeed() {
+  thread_local std::mt19937_64 random{std::random_device{}()};
+  return random() >> 1;
+}
 
 uint64_t RandomBits(uint64_t seed, uint64_t i) {
   uint64_t z = seed + (i + 1) * 0x9E3779B97F4A7C15;

@@ -32,6 +32,9 @@ struct PiecesBefore {
   std::span<const uint64_t> allowed;
 };
 
+// A seed that nobody chose, below 2^63.
+uint64_t DrawnSeed();
+
 // The i-th number of a seed, from 0 on: SplitMix64 (Steele, Lea, Flood 2014).
 uint64_t RandomBits(uint64_t seed, uint64_t i);
 

@@ -411,8 +411,10 @@ def test_many_draw_each_for_itself(folder, model):
         model.generate("the cat", **most(9), temperature=1.5, seed=s).tokens for s in (7, 8, 9)
     ]
     assert drawn(seed=7) == alone
-    texts = drawn() + drawn(seed=None)
-    assert len(set(map(tuple, texts))) == 6
+    texts = drawn() + drawn(seed=None) + drawn(seed=-1)
+    assert len(set(map(tuple, texts))) == 9
+    options = {**most(9), "temperature": 1.5, "seed": -1}
+    assert len({tuple(model.generate("the cat", **options).tokens) for _ in range(6)}) > 2
 
 
 def test_logits(folder, model):

@@ -36,6 +36,8 @@ Result<double> PenaltyOf(const std::string& text) {
   return Fail(ErrorCode::kUsage, "--length-penalty {}, expected a number", text);
 }
 
+constexpr int64_t kMostTokens = int64_t{1} << 30;
+
 // Of what form the text is: one of these.
 struct FormOptions {
   std::string grammar, grammar_file, schema, schema_file;
@@ -76,20 +78,22 @@ VerbRun Declare(const VerbOptions& options, const CommonOptions& common) {
            "A language model: MODEL.etm, a Hugging Face folder, a GGUF file, llama2.c's .bin")
       .Required();
   const VerbOption prompt =
-      options.Add("--prompt", o->prompts, "The prompt; may be repeated").OneEachTime();
-  options.Add("--prompt-file", *file, "A file with the prompt").Excludes(prompt);
+      options.Add("-p,--prompt", o->prompts, "The prompt; may be repeated").OneEachTime();
+  options.Add("-f,--prompt-file,--file", *file, "A file with the prompt").Excludes(prompt);
   options.Add("--prompt-tokens", *numbers, "A prompt as token ids: 1,15043,29892").SplitAt(',');
   options.AddFlag("--chat", o->chat,
                   "The prompt is a user's message, put into the model's chat template");
-  options.Add("--system", o->system, "The chat's system message");
+  options.Add("--system,--system-prompt", o->system, "The chat's system message");
   options.AddFlag("--plain", o->plain, "Without the special tokens around a prompt");
   options.Add("--tokenizer", o->tokenizer,
               "A tokenizer's file or folder (default: the one that the model carries)");
   GenerateOptions& g = o->options;
-  options.Add("--max-tokens", g.max_tokens, "The most tokens of a text")
-      .InRange(int64_t{1}, int64_t{1} << 30)
+  options
+      .Add("-n,--max-tokens,--n-predict,--predict", g.max_tokens,
+           "The most tokens of a text; -1: what the context holds")
+      .InRange(int64_t{-1}, kMostTokens)
       .ShowDefault();
-  options.Add("--temperature", g.sampling.temperature, "0: always the likeliest token")
+  options.Add("--temperature,--temp", g.sampling.temperature, "0: always the likeliest token")
       .ShowDefault();
   options.Add("--top-k", g.sampling.top_k, "Draw from the K likeliest tokens; 0: from all")
       .ShowDefault();
@@ -115,7 +119,10 @@ VerbRun Declare(const VerbOptions& options, const CommonOptions& common) {
       .ShowDefault();
   options.Add("--logit-bias", *bias, "Added to the logits of tokens: 15043=-100,29892=2.5")
       .SplitAt(',');
-  options.Add("--seed", g.sampling.seed, "Seed of the draws").ShowDefault();
+  auto seed = std::make_shared<int64_t>(0);
+  options.Add("-s,--seed", *seed, "Seed of the draws; -1: another one each time")
+      .InRange(int64_t{-1}, INT64_MAX)
+      .ShowDefault();
   options
       .Add("--min-tokens", g.min_tokens, "Before so many, no token comes that would end the text")
       .InRange(int64_t{0}, int64_t{1} << 30)
@@ -138,8 +145,8 @@ VerbRun Declare(const VerbOptions& options, const CommonOptions& common) {
   options.Add("--source-language", o->languages.source,
               "The language of the prompt, as a translating model names it: fra_Latn, fr_XX, fr");
   options.Add("--target-language", o->languages.target, "The language to translate into");
-  options.AddFlag("--ignore-end", g.ignore_end, "Continue past the model's end token");
-  options.Add("--context", o->context,
+  options.AddFlag("--ignore-end,--ignore-eos", g.ignore_end, "Continue past the model's end token");
+  options.Add("-c,--context,--ctx-size", o->context,
               "Tokens that a sequence may have (default: the model's own limit, at most 4096)");
   AddCacheType(options, o->kv_cache);
   options.Add("--parallel", o->parallel, "Prompts that run at the same time").ShowDefault();
@@ -149,10 +156,15 @@ VerbRun Declare(const VerbOptions& options, const CommonOptions& common) {
   options.Add("--prompt-cache", o->cache,
               "A file that keeps the prompt's KV cache: what a prompt has in common with it is not "
               "run again");
-  return [o, file, numbers, bias, form, penalty, &common]() -> Result<json> {
+  return [o, file, numbers, bias, form, penalty, seed, &common]() -> Result<json> {
     if (!penalty->empty()) {
       EVOQ_ASSIGN(o->options.length_penalty, PenaltyOf(*penalty));
     }
+    GenerateOptions& g = o->options;
+    if (g.max_tokens == 0)
+      return Fail(ErrorCode::kUsage, "--max-tokens 0, expected -1 or more than 0");
+    if (g.max_tokens < 0) g.max_tokens = kMostTokens;
+    g.sampling.seed = *seed < 0 ? DrawnSeed() : static_cast<uint64_t>(*seed);
     EVOQ_ASSIGN(o->options.grammar, form->Read());
     if (!file->empty()) {
       EVOQ_ASSIGN(std::string text, ReadTextFile(*file));
