@@ -74,7 +74,13 @@ def write_bytes_model(folder):
     file["added_tokens"] = [end]
     file["model"] = {"type": "BPE", "vocab": shown, "merges": []}
     (folder / "tokenizer.json").write_text(json.dumps(file))
-    template = "{% for m in messages %}{{ m.role }} {{ m.content }}{% endfor %}"
+    template = (
+        "{# calls are <tool_call> #}{% for t in tools or [] %}{{ t.function.name }}{% endfor %}"
+    )
+    template += "{% for m in messages %}{{ m.role }} {{ m.content }}"
+    template += (
+        "{% for c in m.tool_calls or [] %}{{ c.function.arguments.a }}{% endfor %}{% endfor %}"
+    )
     settings = {"eos_token": "</s>", "chat_template": template}
     (folder / "tokenizer_config.json").write_text(json.dumps(settings))
 
@@ -184,15 +190,12 @@ def check_other_names(server, work, model):
     line = logged(server, got["id"].removeprefix("cmpl-"))
     right = line["ignored"] == ["temprature", "x"] and line["level"] == "warning"
     check("what is ignored is in the log", right, line)
-    tools = [{"name": "add"}]
+    tools = [{"type": "function", "function": {"name": "add"}}]
 
     def of_chat(**more):
         got = server.json("POST", "/v1/chat/completions", chat("the cat", **more))
         return got["usage"]["prompt_tokens"], logged(server, got["id"].removeprefix("chatcmpl-"))
 
-    count, line = of_chat(tools=tools)
-    right = line["ignored"] == ["tools"] and count == of_chat()[0]
-    check("tools that the template does not take are ignored", right, (count, line))
     plain, _ = of_chat(model="tools")
     check(
         "chat_template_kwargs", of_chat(model="tools", chat_template_kwargs={"m": "a"})[0] > plain
@@ -477,6 +480,21 @@ def check_refusals(server):
             "stop_token_ids[",
         ),
         ("a call", "chat/completions", chat("a", tool_choice="required"), 400, 'tool_choice: "req'),
+        ("tools", "chat/completions", chat("a", tools=TOOLS), 400, "template takes none"),
+        (
+            "no tool",
+            "chat/completions",
+            chat("a", tools=[{}]),
+            400,
+            "tools[0]: an object, expected",
+        ),
+        (
+            "a call of another",
+            "chat/completions",
+            chat("a", model="bytes", tools=TOOLS, tool_choice=named("sub")),
+            400,
+            "tool_choice: sub is none of the tools",
+        ),
         ("too long", "completions", completion([5] * 100), 400, "context"),
         ("no messages", "chat/completions", completion("a"), 400, "messages: null"),
         ("an image", "chat/completions", chat([{"type": "image_url"}]), 400, "image_url"),
@@ -540,6 +558,74 @@ def check_forms(server):
     check("an object", got["text"].startswith("{"), got)
     plain = text(response_format={"type": "text"})
     check("text", plain["text"] == text()["text"], plain)
+
+
+def named(name):
+    return {"type": "function", "function": {"name": name}}
+
+
+TOOLS = [named("now"), named("add")]
+TOOLS[1]["function"]["parameters"] = {
+    "type": "object",
+    "properties": {"a": {"type": "integer", "minimum": 1, "maximum": 99}},
+    "required": ["a"],
+}
+
+
+def check_tools(server):
+    """Calls of tools, whole and in pieces."""
+
+    def ask(**more):
+        body = {**json.loads(chat("hi", model="bytes", max_tokens=200, tools=TOOLS)), **more}
+        whole = server.json("POST", "/v1/chat/completions", json.dumps(body))["choices"][0]
+        _, _, raw = server.ask("POST", "/v1/chat/completions", json.dumps({**body, "stream": True}))
+        pieces, ended = events(raw)
+        chunks = [p["choices"][0] for p in pieces]
+        calls = [c for chunk in chunks for c in chunk["delta"].get("tool_calls", [])]
+        text = "".join(c["delta"].get("content") or "" for c in chunks)
+        message = whole["message"]
+        without = lambda calls: [c["function"] for c in calls]
+        right = (
+            ended
+            and text == (message["content"] or "")
+            and without(calls) == without(message.get("tool_calls", []))
+            and [c["index"] for c in calls] == list(range(len(calls)))
+            and chunks[-1]["finish_reason"] == whole["finish_reason"]
+        )
+        check("calls in pieces", right, (whole, pieces))
+        return whole
+
+    call = json.dumps('<tool_call>\n{"name": "add", "arguments": {"a": 7}}\n</tool_call>')[1:-1]
+    got = ask(grammar=f'root ::= "I add. {call}\\n{call}"')
+    calls = got["message"]["tool_calls"]
+    check(
+        "two calls",
+        got["finish_reason"] == "tool_calls"
+        and got["message"]["content"] == "I add."
+        and [c["function"] for c in calls] == [{"name": "add", "arguments": '{"a":7}'}] * 2
+        and all(c["type"] == "function" and c["id"] for c in calls)
+        and calls[0]["id"] != calls[1]["id"],
+        got,
+    )
+    got = ask(grammar='root ::= "<tool_call> no"')
+    right = got["finish_reason"] == "stop" and "tool_calls" not in got["message"]
+    check("no call", right and got["message"]["content"] == "<tool_call> no", got)
+    for choice in ("required", named("add")):
+        got = ask(tool_choice=choice)
+        function = got["message"]["tool_calls"][0]["function"]
+        right = function["name"] in ("now", "add") if choice == "required" else "add"
+        check("a call that must be", right and got["message"]["content"] is None, got)
+        if choice != "required":
+            check("its arguments", 1 <= json.loads(function["arguments"])["a"] <= 99, got)
+    body = json.loads(chat("hi", model="bytes", tools=TOOLS))
+    counts = []
+    for arguments in ("{}", '{"a": 123}'):
+        call = {"id": "1", "type": "function", "function": {"name": "a", "arguments": arguments}}
+        said = {"role": "assistant", "content": "", "tool_calls": [call]}
+        body["messages"] = [said, *body["messages"][-1:]]
+        got = server.json("POST", "/v1/chat/completions", json.dumps(body))
+        counts.append(got["usage"]["prompt_tokens"])
+    check("arguments of calls are objects to the template", counts[1] == counts[0] + 3, counts)
 
 
 def check_habits(server, work):
@@ -654,7 +740,8 @@ def main():
         agree.evoq("compile", work / "bytes", "-o", repository / "bytes.etm")
         settings = folder / "tokenizer_config.json"
         config = json.loads(settings.read_text())
-        config["chat_template"] += "{% for t in tools or [] %}{{ t.name }}{% endfor %}{{ m or '' }}"
+        config["chat_template"] += "{% for t in tools or [] %}{{ t.function.name }}{% endfor %}"
+        config["chat_template"] += "{{ m or '' }}"
         settings.write_text(json.dumps(config))
         agree.evoq("compile", folder, "-o", repository / "tools.etm")
         agree.evoq("zoo", "lenet", "-o", repository / "net.onnx")
@@ -672,6 +759,7 @@ def main():
             check_other_names(server, work, model)
             check_refusals(server)
             check_forms(server)
+            check_tools(server)
             check_habits(server, work)
             check_leaving(server)
             check_openai(server, work, model)

@@ -25,6 +25,7 @@ struct GenerateOptions {
   SamplingOptions sampling;                // repeat_penalty: of the last kRecentTokens
   std::vector<std::string> stop;           // texts that end it; they are not part of what is given
   std::vector<int64_t> stop_tokens;        // the same, beside the model's end tokens
+  std::vector<int64_t> shown_tokens;       // special pieces that the text shows as they are written
   std::shared_ptr<const Grammar> grammar;  // that the text is of; null: it may be anything
   // Of a model that reads a text: the first tokens of the one that it writes; empty: what its facts
   // say.

@@ -35,6 +35,13 @@ void TextUnderWay::Give(const std::string& text) {
   if (on_text_ && !on_text_(text) && !ended_) ended_ = Ended::kCaller;
 }
 
+Result<std::string> TextUnderWay::TextOf(int64_t token) {
+  if (std::ranges::find(options_.shown_tokens, token) == options_.shown_tokens.end())
+    return decoder_->Next(token);
+  EVOQ_ASSIGN(const std::string piece, tokenizer_->Piece(token));
+  return decoder_->Finish() + piece;
+}
+
 Result<bool> TextUnderWay::Take(int64_t token) {
   if (EndsWith(token)) {
     ended_ = Ended::kEndToken;
@@ -42,7 +49,7 @@ Result<bool> TextUnderWay::Take(int64_t token) {
   }
   out_.tokens.push_back(token);
   if (decoder_) {
-    EVOQ_ASSIGN(const std::string text, decoder_->Next(token));
+    EVOQ_ASSIGN(const std::string text, TextOf(token));
     Give(stop_.Next(text));
   }
   if (ended_) return false;

@@ -34,7 +34,8 @@ class TextUnderWay {
   // The text continues the prompt's.
   TextUnderWay(const std::optional<Tokenizer>& tokenizer, std::span<const int64_t> prompt,
                std::span<const int64_t> ends, const GenerateOptions& options, OnText on_text)
-      : ends_(options.stop_tokens),
+      : tokenizer_(tokenizer),
+        ends_(options.stop_tokens),
         options_(options),
         stop_(options.stop),
         on_text_(std::move(on_text)) {
@@ -57,6 +58,9 @@ class TextUnderWay {
 
  private:
   void Give(const std::string& text);
+  // The text that the token completes.
+  Result<std::string> TextOf(int64_t token);
+  std::optional<Tokenizer> tokenizer_;
   std::optional<StreamDecoder> decoder_;
   std::vector<int64_t> ends_;
   const GenerateOptions& options_;

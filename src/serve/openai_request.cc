@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <cmath>
-#include <random>
 
 #include "base/brief.h"
 #include "base/json_file.h"
@@ -165,12 +164,26 @@ Result<std::vector<TextAsked::Prompt>> PromptsOf(const json& prompt, const TextM
   return prompts;
 }
 
+// The arguments of calls, which OpenAI's interface has as texts and templates as objects.
+void ReadArguments(ordered_json& message) {
+  if (!message.contains("tool_calls") || !message["tool_calls"].is_array()) return;
+  for (ordered_json& call : message["tool_calls"]) {
+    if (!call.is_object() || !call.contains("function") || !call["function"].is_object()) continue;
+    ordered_json& function = call["function"];
+    if (!function.contains("arguments") || !function["arguments"].is_string()) continue;
+    const auto text = function["arguments"].get<std::string>();
+    if (const auto read = ParseJson(text); read && read->is_object())
+      function["arguments"] = ordered_json::parse(text);
+  }
+}
+
 // Content in parts, which are texts, as one text.
 Result<ordered_json> PlainMessage(const ordered_json& message, size_t index) {
   if (!message.is_object() || !message.contains("role") || !message["role"].is_string())
     return InvalidInput("messages[{}]: {}, expected an object with a role", index,
                         Brief(json(message)));
   ordered_json plain = message;
+  ReadArguments(plain);
   if (!plain.contains("content") || !plain["content"].is_array()) return plain;
   std::string text;
   for (const json part : message["content"]) {
@@ -183,9 +196,40 @@ Result<ordered_json> PlainMessage(const ordered_json& message, size_t index) {
   return plain;
 }
 
-// The text of a chat. Where the template takes no tools, they are ignored.
+// `choice`: the member tool_choice. The text is made to be a call where it says so.
+Status ReadToolChoice(const json& choice, const ordered_json& tools, TextAsked& asked) {
+  if (choice.is_null() || choice == "auto") return {};
+  std::string name;
+  if (choice.is_object() && choice.contains("function"))
+    name = JsonText(choice["function"], "name");
+  if (choice != "required" && name.empty())
+    return InvalidInput("tool_choice: {}, expected auto, none, required or a function with a name",
+                        Brief(choice));
+  if (asked.options.grammar != nullptr)
+    return InvalidInput("tool_choice: {}, and another member says the text's form already",
+                        Brief(choice));
+  EVOQ_ASSIGN(asked.options.grammar, GrammarOfCalls(tools, asked.tools, name));
+  return {};
+}
+
+// The text of a chat whose template takes tools, which `plain` is without them.
+Result<std::string> ChatWithTools(Fields& fields, const ordered_json& tools,
+                                  const Tokenizer& tokenizer, ordered_json variables,
+                                  const std::string& plain, TextAsked& asked) {
+  EVOQ_ASSIGN(asked.tools, ReadTools(tools, tokenizer));
+  variables["tools"] = tools;
+  EVOQ_ASSIGN(std::string text, RenderChat(tokenizer, std::move(variables)));
+  if (text == plain)
+    return Unsupported(
+        "tools: the model's chat template takes none, expected the tool_choice none");
+  EVOQ_TRY(ReadToolChoice(fields.Member("tool_choice"), tools, asked));
+  asked.options.shown_tokens = asked.tools.markers;
+  return text;
+}
+
+// The text of a chat.
 Result<std::vector<int64_t>> ChatPrompt(Fields& fields, const ordered_json& ordered,
-                                        const TextModel& model, std::vector<std::string>& ignored) {
+                                        const TextModel& model, TextAsked& asked) {
   const json& messages = fields.Member("messages");
   if (!messages.is_array() || messages.empty())
     return InvalidInput("messages: {}, expected a list of messages", Brief(messages));
@@ -199,17 +243,14 @@ Result<std::vector<int64_t>> ChatPrompt(Fields& fields, const ordered_json& orde
     EVOQ_ASSIGN(ordered_json plain, PlainMessage(ordered["messages"][i], i));
     variables["messages"].push_back(std::move(plain));
   }
-  const json& choice = fields.Member("tool_choice");
-  if (!choice.is_null() && choice != "auto" && choice != "none")
-    return Unsupported("tool_choice: {}, expected \"auto\" or \"none\": no model is made to call",
-                       Brief(choice));
   EVOQ_ASSIGN(const Tokenizer* tokenizer, TokenizerFor(model));
   EVOQ_ASSIGN(std::string text, RenderChat(*tokenizer, variables));
-  if (const json& tools = fields.Member("tools"); !tools.empty() && choice != "none") {
-    variables["tools"] = ordered["tools"];
-    EVOQ_ASSIGN(std::string with_tools, RenderChat(*tokenizer, std::move(variables)));
-    if (with_tools == text) ignored.push_back("tools");
-    text = std::move(with_tools);
+  const json &tools = fields.Member("tools"), &choice = fields.Member("tool_choice");
+  if (!tools.empty() && choice != "none") {
+    EVOQ_ASSIGN(text, ChatWithTools(fields, ordered["tools"], *tokenizer, std::move(variables),
+                                    text, asked));
+  } else if (!choice.is_null() && choice != "auto" && choice != "none") {
+    return InvalidInput("tool_choice: {}, and the request has no tools", Brief(choice));
   }
   return tokenizer->Encode(text, {.add_special = false});
 }
@@ -293,12 +334,6 @@ Status ReadForm(Fields& fields, const ordered_json& ordered, GenerateOptions& op
   return {};
 }
 
-// Of a request that names none: another one each time.
-int64_t DrawnSeed() {
-  thread_local std::mt19937_64 random{std::random_device{}()};
-  return static_cast<int64_t>(random() >> 1);
-}
-
 // Tokens, and what their logits get more.
 void ReadBias(Fields& fields, int64_t vocabulary, SamplingOptions& sampling) {
   const json& bias = fields.Member("logit_bias");
@@ -349,9 +384,9 @@ void ReadSampling(Fields& fields, int64_t vocabulary, GenerateOptions& o) {
   fields.Read("min_p", o.sampling.min_p, 0, 1);
   for (const char* name : {"repetition_penalty", "repeat_penalty"})  // vLLM's, llama.cpp's
     fields.Read(name, o.sampling.repeat_penalty, 1e-3, 1e3);
-  int64_t seed = DrawnSeed();
+  int64_t seed = -1;  // as llama.cpp has it: one is drawn
   fields.Read("seed", seed, INT64_MIN, INT64_MAX);
-  o.sampling.seed = static_cast<uint64_t>(seed);
+  o.sampling.seed = seed == -1 ? DrawnSeed() : static_cast<uint64_t>(seed);
   fields.Read("presence_penalty", o.sampling.presence_penalty, -2, 2);
   fields.Read("frequency_penalty", o.sampling.frequency_penalty, -2, 2);
   ReadBias(fields, vocabulary, o.sampling);
@@ -385,7 +420,7 @@ Result<TextAsked> ReadTextAsked(const json& root, const ordered_json& ordered,
   EVOQ_TRY(fields.Done(/*others=*/true));
   if (chat) {
     asked.prompts.emplace_back();
-    EVOQ_ASSIGN(asked.prompts[0].tokens, ChatPrompt(fields, ordered, model, asked.ignored));
+    EVOQ_ASSIGN(asked.prompts[0].tokens, ChatPrompt(fields, ordered, model, asked));
     const int64_t room = model.context() - std::ssize(asked.prompts[0].tokens);
     o.max_tokens = std::max<int64_t>(1, room);
   } else {

@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "serve/text_model.h"
+#include "serve/tool_calls.h"
 
 namespace evoq::serve {
 
@@ -18,6 +19,7 @@ struct TextAsked {
   int64_t choices = 1;      // of each prompt
   GenerateOptions options;  // of the first choice; each next one has the next seed
   bool stream = false, usage = false, echo = false, logprobs = false;
+  OfferedTools tools;                // of a chat
   std::vector<std::string> ignored;  // members that change nothing here
 };
 

@@ -11,10 +11,6 @@ namespace {
 
 using nlohmann::json;
 
-const char* ReasonOf(Ended ended) {
-  return ended == Ended::kEndToken || ended == Ended::kStopText ? "stop" : "length";
-}
-
 // JSON has no infinity: OpenAI's figure for what cannot come.
 double Finite(double logprob) { return std::isfinite(logprob) ? logprob : -9999.0; }
 
@@ -36,6 +32,29 @@ TextAnswer::TextAnswer(std::shared_ptr<Exchange> ask, std::shared_ptr<ServedMode
   for (size_t prompt = 0; prompt < asked_.prompts.size(); ++prompt)
     choices_.resize(choices_.size() + static_cast<size_t>(asked_.choices),
                     Choice{.prompt = prompt});
+  if (asked_.tools.form == nullptr) return;
+  for (Choice& choice : choices_) choice.calls.emplace(asked_.tools);
+}
+
+const char* TextAnswer::ReasonOf(const Choice& choice) const {
+  const Ended ended = choice.text->ended;
+  if (ended != Ended::kEndToken && ended != Ended::kStopText) return "length";
+  return choice.calls && choice.calls->count() > 0 ? "tool_calls" : "stop";
+}
+
+json TextAnswer::NewCalls(Choice& choice, bool piece) {
+  json calls = json::array();
+  if (!choice.calls) return calls;
+  for (ToolCall& call : choice.calls->Calls()) {
+    json one = {
+        {"id", std::move(call.id)},
+        {"type", "function"},
+        {"function", {{"name", std::move(call.name)}, {"arguments", std::move(call.arguments)}}}};
+    if (piece) one["index"] = choice.calls_sent;
+    ++choice.calls_sent;
+    calls.push_back(std::move(one));
+  }
+  return calls;
 }
 
 std::vector<TextRequest> TextAnswer::Of(std::shared_ptr<Exchange> ask,
@@ -136,10 +155,18 @@ json TextAnswer::ChoiceJson(size_t index, const char* reason) {
 }
 
 json TextAnswer::WholeChoice(size_t index) {
-  const Choice& choice = choices_[index];
-  json out = ChoiceJson(index, ReasonOf(choice.text->ended));
+  Choice& choice = choices_[index];
+  if (choice.calls) {
+    std::string content = choice.calls->Next(choice.text->text);
+    choice.text->text = content + choice.calls->Finish();
+  }
+  json out = ChoiceJson(index, ReasonOf(choice));
   if (chat_) {
     out["message"] = {{"role", "assistant"}, {"content", choice.text->text}};
+    if (json calls = NewCalls(choice, false); !calls.empty()) {
+      if (choice.text->text.empty()) out["message"]["content"] = nullptr;
+      out["message"]["tool_calls"] = std::move(calls);
+    }
   } else {
     out["text"] = asked_.prompts[choice.prompt].text + choice.text->text;
   }
@@ -178,6 +205,8 @@ bool TextAnswer::SendPiece(size_t index, std::string text, const char* reason) {
   json out = ChoiceJson(index, reason);
   if (chat_) {
     out["delta"] = text.empty() ? json::object() : json{{"content", std::move(text)}};
+    if (json calls = NewCalls(choice, true); !calls.empty())
+      out["delta"]["tool_calls"] = std::move(calls);
   } else {
     out["text"] = std::move(text);
   }
@@ -186,7 +215,12 @@ bool TextAnswer::SendPiece(size_t index, std::string text, const char* reason) {
 }
 
 bool TextAnswer::Piece(size_t index, std::string_view text) {
-  return !failed_ && SendPiece(index, std::string(text), nullptr);
+  if (failed_) return false;
+  Choice& choice = choices_[index];
+  if (!choice.calls) return SendPiece(index, std::string(text), nullptr);
+  std::string content = choice.calls->Next(text);
+  if (content.empty() && choice.calls->count() == choice.calls_sent) return true;
+  return SendPiece(index, std::move(content), nullptr);
 }
 
 void TextAnswer::Done(size_t index, Served<Generated> text) {
@@ -197,8 +231,14 @@ void TextAnswer::Done(size_t index, Served<Generated> text) {
     Send({{"error", {{"message", text.error().message}, {"type", NameOf(text.error().why)}}}});
     return ask_->End();
   }
-  choices_[index].text = std::move(*text);
-  if (asked_.stream) SendPiece(index, "", ReasonOf(choices_[index].text->ended));
+  Choice& choice = choices_[index];
+  choice.text = std::move(*text);
+  if (asked_.stream) {
+    std::string rest = choice.calls ? choice.calls->Finish() : "";
+    if (!rest.empty() || (choice.calls && choice.calls->count() > choice.calls_sent))
+      SendPiece(index, std::move(rest), nullptr);
+    SendPiece(index, "", ReasonOf(choice));
+  }
   if (++ended_ == choices_.size()) Finish();
 }
 

@@ -29,6 +29,8 @@ class TextAnswer : public std::enable_shared_from_this<TextAnswer> {
     int64_t offset = 0;               // of the text so far, in characters
     bool begun = false;
     std::optional<Generated> text;  // once it has ended
+    std::optional<ToolCallReader> calls;
+    size_t calls_sent = 0;
   };
   TextAnswer(std::shared_ptr<Exchange> ask, std::shared_ptr<ServedModel> model, bool chat,
              TextAsked asked);
@@ -43,6 +45,9 @@ class TextAnswer : public std::enable_shared_from_this<TextAnswer> {
   nlohmann::json WholeChoice(size_t index);
   // A piece of a choice's text, or the reason of its end.
   bool SendPiece(size_t index, std::string text, const char* reason);
+  // The choice's calls that were not sent so far.
+  nlohmann::json NewCalls(Choice& choice, bool piece);
+  const char* ReasonOf(const Choice& choice) const;
   bool Send(const nlohmann::json& event);
   // Once there is something to send: what goes wrong before has a status of its own.
   void Begin();

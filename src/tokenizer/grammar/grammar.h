@@ -33,8 +33,11 @@ struct Grammar {
 Result<std::shared_ptr<const Grammar>> ParseGrammar(std::string_view text);
 
 // Of JSON texts that a JSON schema describes (docs/generate.md); "{}" is any JSON object, and
-// true any value. Errors: kInvalidInput and kUnsupported naming the place in the schema.
-Result<std::shared_ptr<const Grammar>> GrammarOfSchema(std::string_view schema);
+// true any value. The texts `before` and `behind` stand around it. Errors: kInvalidInput and
+// kUnsupported naming the place in the schema.
+Result<std::shared_ptr<const Grammar>> GrammarOfSchema(std::string_view schema,
+                                                       std::string_view before = "",
+                                                       std::string_view behind = "");
 
 // Of these texts and no other. Errors: kInvalidInput where there is none.
 Result<std::shared_ptr<const Grammar>> GrammarOfTexts(const std::vector<std::string>& texts);

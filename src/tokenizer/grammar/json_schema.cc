@@ -30,10 +30,11 @@ class SchemaGrammar {
  public:
   explicit SchemaGrammar(const Json& whole) : whole_(whole) {}
 
-  Result<std::shared_ptr<const Grammar>> Make() {
+  Result<std::shared_ptr<const Grammar>> Make(std::string_view before, std::string_view behind) {
     MakeValues();
     EVOQ_ASSIGN(const Symbol root, Of(whole_, "#", 0));
-    return b_.Finish(root);
+    if (before.empty() && behind.empty()) return b_.Finish(root);
+    return b_.Finish(b_.Choice({Word(before) + Sequence{root} + Word(behind)}));
   }
 
  private:
@@ -416,11 +417,13 @@ class SchemaGrammar {
 
 }  // namespace
 
-Result<std::shared_ptr<const Grammar>> GrammarOfSchema(std::string_view schema) {
+Result<std::shared_ptr<const Grammar>> GrammarOfSchema(std::string_view schema,
+                                                       std::string_view before,
+                                                       std::string_view behind) {
   EVOQ_TRY(WithContext(ParseJson(schema), "schema"));
-  const Json whole = nlohmann::ordered_json::parse(schema);
-  if (whole.is_object() && whole.empty()) return SchemaGrammar(Json{{"type", "object"}}).Make();
-  return SchemaGrammar(whole).Make();
+  Json whole = nlohmann::ordered_json::parse(schema);
+  if (whole.is_object() && whole.empty()) whole = {{"type", "object"}};
+  return SchemaGrammar(whole).Make(before, behind);
 }
 
 }  // namespace evoq
