@@ -599,7 +599,19 @@ TEST_F(GenerateTest, AModelWithoutATokenizerHasNone) {
   const auto named = TokenizerOf(model->graph(), At("t.vocab"));
   ASSERT_TRUE(named) << named.error().message();
   ASSERT_TRUE(named->tokenizer);
-  EXPECT_EQ(named->tokenizer->size(), 5);
+  // Rows without a piece are no text; most that a random model writes are.
+  EXPECT_EQ(named->tokenizer->size(), kVocabulary);
+  Writer writer(*model, named->tokenizer, {});
+  const auto text = writer.Write(Tokens(20), {.max_tokens = 8});
+  ASSERT_TRUE(text) << text.error().message();
+  EXPECT_EQ(text->tokens.size(), 8u);
+  EXPECT_EQ(text->text, *named->tokenizer->Decode(text->tokens));
+  // So it is for the tokenizer of a model's folder alone.
+  std::filesystem::copy(At("t.vocab"), At("model1/tokenizer.vocab"));
+  const auto alone = LoadTokenizer(At("model1"));
+  ASSERT_TRUE(alone) << alone.error().message();
+  EXPECT_EQ(alone->size(), kVocabulary);
+  EXPECT_EQ(LoadTokenizer(At("model1/tokenizer.vocab"))->size(), 5);
 }
 
 // Models that carry a tokenizer are as good as its files.

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "base/file.h"
+#include "base/json_file.h"
 #include "llm/facts.h"
 #include "llm/gguf.h"
 #include "program/etm.h"
@@ -12,6 +13,7 @@ namespace evoq {
 namespace {
 
 constexpr char kGguf[] = "tokenizer.gguf";
+constexpr double kMaxRows = 1 << 24;
 
 int64_t IdOf(const GgufFile& file, const char* key) {
   return file.Int(std::string("tokenizer.ggml.") + key).value_or(-1);
@@ -52,6 +54,13 @@ Result<Tokenizer> OfFacts(const LanguageModelFacts& facts) {
   return Tokenizer::FromFiles(facts.files);
 }
 
+// The rows of the model in a folder; 0: it does not say.
+int64_t RowsOfFolder(const std::string& path) {
+  const auto config = ReadJsonFile(path + "/config.json");
+  const double rows = config ? JsonNumber(*config, "vocab_size") : 0;
+  return rows > 0 && rows <= kMaxRows ? static_cast<int64_t>(rows) : 0;
+}
+
 }  // namespace
 
 Result<Tokenizer> LoadTokenizer(const std::string& path) {
@@ -66,7 +75,8 @@ Result<Tokenizer> LoadTokenizer(const std::string& path) {
       EVOQ_ASSIGN(carried, WithContext(FromGgufFacts(TokenizerGguf(gguf)), path));
     }
   } else {
-    return Tokenizer::Load(path);
+    EVOQ_ASSIGN(carried, Tokenizer::Load(path));
+    carried->Widen(RowsOfFolder(path));
   }
   if (!carried) return Unsupported("{}: the model carries no tokenizer", path);
   return std::move(*carried);
@@ -81,9 +91,16 @@ Result<ModelTokenizer> TokenizerOf(const Graph& graph, const std::string& path) 
   out.ends = facts.end;
   if (path.empty() && facts.files.empty()) return out;
   EVOQ_ASSIGN(out.tokenizer, path.empty() ? OfFacts(facts) : LoadTokenizer(path));
+  out.tokenizer->Widen(facts.vocabulary);
   for (const int64_t end : out.tokenizer->ends()) {
     if (std::ranges::find(out.ends, end) == out.ends.end()) out.ends.push_back(end);
   }
+  return out;
+}
+
+Result<ModelTokenizer> TokenizerOf(const CachedModel& model, const std::string& path) {
+  EVOQ_ASSIGN(ModelTokenizer out, TokenizerOf(model.graph(), path));
+  if (out.tokenizer) out.tokenizer->Widen(model.vocabulary());
   return out;
 }
 

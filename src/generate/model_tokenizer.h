@@ -5,6 +5,7 @@
 #include <string>
 #include <vector>
 
+#include "generate/cached_model.h"
 #include "graph/graph.h"
 #include "tokenizer/tokenizer.h"
 
@@ -19,6 +20,8 @@ struct ModelTokenizer {
 // Of the graph's facts (docs/llm.md), or of a file or folder where `path` is not empty. Errors:
 // those of reading it.
 Result<ModelTokenizer> TokenizerOf(const Graph& graph, const std::string& path = "");
+// As above; the tokenizer has a number for each row of the model, also without facts that say so.
+Result<ModelTokenizer> TokenizerOf(const CachedModel& model, const std::string& path = "");
 
 // Of a file by what it holds: a GGUF file or an .etm that carries one; else Tokenizer::Load.
 // Errors: those of reading it; kUnsupported for a model that carries none.

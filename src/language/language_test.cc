@@ -130,6 +130,22 @@ TEST_F(LanguageTest, TextAndTokens) {
   EXPECT_NE(error_.find("96"), std::string::npos) << error_;
 }
 
+// Rows of the model without a piece are no text, whether they are given or written.
+TEST_F(LanguageTest, ModelsWithMoreRowsThanPieces) {
+  lm::ModelOptions options;
+  options.tokenizer = Folder() + "/tokenizer.json";
+  const int64_t rows = 8 * kTinyVocabulary;
+  lm::Model model = Load(options, Folder(2, rows));
+  EXPECT_EQ(model.Decode({11, kTinyVocabulary, rows - 1, 12}), "hi");
+  EXPECT_FALSE(model.Decode({rows}, false, &error_));
+  EXPECT_EQ(error_, "piece number 768, expected 0 to 767");
+  const auto text = model.Generate("hi", Most(20), {}, &error_);
+  ASSERT_TRUE(text) << error_;
+  EXPECT_EQ(text->tokens.size(), 20u);
+  EXPECT_TRUE(std::any_of(text->tokens.begin(), text->tokens.end(),
+                          [](std::int64_t token) { return token >= kTinyVocabulary; }));
+}
+
 TEST_F(LanguageTest, ChatsAreTheTemplates) {
   const lm::Model model = Load();
   const auto prompt = model.Chat({{"user", "hi"}, {"assistant", "ho"}});

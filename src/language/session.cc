@@ -19,8 +19,7 @@ Result<std::unique_ptr<LanguageSession>> LanguageSession::Load(const std::string
                                                         .slots = options.sequences,
                                                         .context = options.context,
                                                         .type = options.kv_cache}));
-  EVOQ_ASSIGN(session->text_,
-              WithContext(TokenizerOf(session->model_->graph(), options.tokenizer), path));
+  EVOQ_ASSIGN(session->text_, WithContext(TokenizerOf(*session->model_, options.tokenizer), path));
   if (!options.draft.empty()) {
     // It drafts within the model's context; where its own is shorter, it drafts less.
     EVOQ_ASSIGN(session->draft_, CachedModel::Load(options.draft, {.threads = options.threads,

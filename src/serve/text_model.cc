@@ -26,7 +26,7 @@ Result<std::unique_ptr<TextModel>> TextModel::Of(std::unique_ptr<Engine> engine,
                                               .context = settings.context,
                                               .type = settings.kv_cache},
                                              path));
-  EVOQ_ASSIGN(model->text_, WithContext(TokenizerOf(model->model_->graph()), path));
+  EVOQ_ASSIGN(model->text_, WithContext(TokenizerOf(*model->model_), path));
   EVOQ_TRY(WithContext(model->model_->Prepare(0, settings.sequences), path));
   model->sequences_ =
       std::make_unique<Sequences>(*model->model_, model->text_.tokenizer, model->text_.ends);

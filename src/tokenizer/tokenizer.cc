@@ -1,5 +1,6 @@
 #include "tokenizer/tokenizer.h"
 
+#include <algorithm>
 #include <filesystem>
 #include <map>
 #include <mutex>
@@ -132,18 +133,21 @@ Result<std::string> Tokenizer::Continuation(int64_t id) const {
 
 Result<std::shared_ptr<const TokenTree>> Tokenizer::Tree() const {
   const std::lock_guard lock(core_->mutex);
-  if (core_->tree == nullptr) {
+  if (core_->tree == nullptr || core_->tree->size() != size()) {
     EVOQ_ASSIGN(core_->tree, TokenTree::Of(*this));
   }
   return core_->tree;
 }
 
-int64_t Tokenizer::size() const { return core_->parts.vocabulary->size(); }
+void Tokenizer::Widen(int64_t rows) { rows_ = std::max(rows_, rows); }
+
+int64_t Tokenizer::size() const { return std::max(rows_, core_->parts.vocabulary->size()); }
 
 Result<std::string> Tokenizer::Piece(int64_t id) const {
   if (id < 0 || id >= size())
     return InvalidInput("piece number {}, expected 0 to {}", id, size() - 1);
-  return core_->parts.vocabulary->piece(id);
+  const Vocabulary& vocabulary = *core_->parts.vocabulary;
+  return id < vocabulary.size() ? vocabulary.piece(id) : std::string();
 }
 
 std::optional<int64_t> Tokenizer::Find(std::string_view piece) const {
@@ -164,7 +168,7 @@ const std::string& Tokenizer::tool_template() const { return core_->parts.tool_t
 
 Status StreamDecoder::Append(int64_t id) {
   EVOQ_ASSIGN(std::string piece, tokenizer_.Piece(id));
-  if (!special_ && tokenizer_.IsSpecial(id)) return {};
+  if (piece.empty() || (!special_ && tokenizer_.IsSpecial(id))) return {};
   const TokenizerCore& core = *tokenizer_.core_;
   const DecodeSteps& decode = core.parts.decode;
   if (const auto normal = core.normal.find(id); normal != core.normal.end()) piece = normal->second;

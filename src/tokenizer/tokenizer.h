@@ -55,6 +55,10 @@ class Tokenizer {
   // whole characters. Errors: as Decode's.
   Result<std::string> Continuation(int64_t id) const;
 
+  // A model may have more rows than there are pieces: the numbers up to `rows` are then numbers
+  // without a piece, which decode to no text.
+  void Widen(int64_t rows);
+
   int64_t size() const;  // all numbers are below
   // A piece as the file has it; "" for a number without one. Errors: kInvalidInput.
   Result<std::string> Piece(int64_t id) const;
@@ -74,6 +78,7 @@ class Tokenizer {
  private:
   friend class StreamDecoder;
   std::shared_ptr<const TokenizerCore> core_;
+  int64_t rows_ = 0;
 };
 
 // Decodes piece by piece: what is given out is whole characters.

@@ -9,6 +9,7 @@
 
 #include "tokenizer/chat_template.h"
 #include "tokenizer/gguf.h"
+#include "tokenizer/grammar/matcher.h"
 #include "tokenizer/pattern.h"
 #include "tokenizer/precompiled.h"
 #include "tokenizer/unicode.h"
@@ -81,6 +82,25 @@ TEST_F(TokenizerTest, EncodesAndDecodes) {
   EXPECT_EQ(t->ends(), (Ids{12}));  // by its name
   EXPECT_TRUE(t->IsSpecial(12));
   EXPECT_FALSE(t->IsSpecial(7));
+}
+
+// A model has more rows than there are pieces: the rest is no text, and no word is begun by it.
+TEST_F(TokenizerTest, NumbersWithoutAPieceAreNoText) {
+  auto t = Read(ByteLevelFile());
+  ASSERT_TRUE(t) << t.error().message();
+  ASSERT_TRUE(t->Tree());
+  t->Widen(20);
+  t->Widen(16);
+  EXPECT_EQ(t->size(), 20);
+  EXPECT_EQ(*t->Decode(Ids{7, 14, 3, 19}), "hello");
+  EXPECT_EQ(*t->Continuation(19), "");
+  EXPECT_EQ(*t->Piece(19), "");
+  EXPECT_EQ((*t->Tree())->size(), 20);
+  EXPECT_EQ(*t->Encode("hello"), (Ids{13, 7, 3}));
+  EXPECT_EQ(t->Decode(Ids{20}).error().message(), "piece number 20, expected 0 to 19");
+  json words = {
+      {"model", {{"type", "WordLevel"}, {"vocab", {{"a", 0}, {"b", 2}}}, {"unk_token", "a"}}}};
+  EXPECT_EQ(*Read(words)->Decode(Ids{1, 0, 1, 2}), "a b");
 }
 
 TEST_F(TokenizerTest, StreamsWholeCharacters) {

@@ -138,7 +138,7 @@ Result<GenerateResult> Generate(
                             .type = job.kv_cache};
   EVOQ_ASSIGN(const std::unique_ptr<CachedModel> model, CachedModel::Load(job.model, caches));
   EVOQ_ASSIGN(const ModelTokenizer text,
-              WithContext(TokenizerOf(model->graph(), job.tokenizer), job.model));
+              WithContext(TokenizerOf(*model, job.tokenizer), job.model));
   std::unique_ptr<CachedModel> draft;
   if (!job.draft.empty()) {
     EVOQ_ASSIGN(draft, CachedModel::Load(job.draft, caches));
