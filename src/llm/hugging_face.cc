@@ -399,11 +399,15 @@ Status ReadTokenizerFiles(const std::string& folder, LanguageModel& model) {
     EVOQ_TRY(keep("tokenizer.model"));
   } else if (FindEncoderDecoder(model.architecture) != nullptr && !exists("merges.txt")) {
     for (const char* name : {"spiece.model", "source.spm", "sentencepiece.bpe.model", "vocab.json",
-                             "target_vocab.json", "special_tokens_map.json"})
+                             "target_vocab.json"})
       EVOQ_TRY(keep(name));
   } else {
     EVOQ_TRY(keep("vocab.json"));
     EVOQ_TRY(keep("merges.txt"));
+  }
+  if (!exists("tokenizer.json")) {
+    EVOQ_TRY(keep("added_tokens.json"));
+    EVOQ_TRY(keep("special_tokens_map.json"));
   }
   EVOQ_TRY(keep("tokenizer_config.json"));
   EVOQ_TRY(keep("chat_template.jinja"));

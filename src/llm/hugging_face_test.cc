@@ -564,6 +564,8 @@ TEST_F(Folders, WhatGeneratingNeeds) {
   Write("tokenizer.model", binary);
   Write("tokenizer_config.json", R"({"chat_template": [{"name": "tools", "template": "no"},
                                      {"name": "default", "template": "{{ m }}"}]})");
+  Write("added_tokens.json", R"({"<|user|>": 5})");
+  Write("special_tokens_map.json", "{}");
   Write("generation_config.json", R"({"eos_token_id": [2, 9, 400]})");
   json config = Tiny();
   config["eos_token_id"] = 2;
@@ -577,7 +579,8 @@ TEST_F(Folders, WhatGeneratingNeeds) {
   EXPECT_EQ(facts->end, (std::vector<int64_t>{2, 9})) << "400 is no token";
   EXPECT_EQ(facts->chat_template, "{{ m }}");
   EXPECT_EQ(facts->files.at("tokenizer.model"), binary);
-  EXPECT_EQ(facts->files.size(), 2u);
+  EXPECT_EQ(facts->files.at("added_tokens.json"), R"({"<|user|>": 5})");
+  EXPECT_EQ(facts->files.size(), 4u);
   EXPECT_EQ(graph->metadata.count("llm.base64.tokenizer.model"), 1u) << "facts are UTF-8";
 
   Write("tokenizer.json", "{}");
@@ -585,6 +588,7 @@ TEST_F(Folders, WhatGeneratingNeeds) {
   facts = ReadFacts(*ImportLanguageModel(folder_));
   EXPECT_EQ(facts->files.at("tokenizer.json"), "{}");
   EXPECT_EQ(facts->files.count("tokenizer.model"), 0u);
+  EXPECT_EQ(facts->files.count("added_tokens.json"), 0u) << "tokenizer.json has them";
   EXPECT_EQ(facts->chat_template, "new");
   EXPECT_EQ(facts->files.at("chat_template.jinja"), "new");
 

@@ -19,9 +19,6 @@ struct PreRow {
 constexpr const char* kLlama3 =
     R"((?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}{1,3}| ?[^\s\p{L}\p{N}]+[\r\n]*)"
     R"(|\s*[\r\n]+|\s+(?!\S)|\s+)";
-constexpr const char* kQwen2 =
-    R"((?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}| ?[^\s\p{L}\p{N}]+[\r\n]*)"
-    R"(|\s*[\r\n]+|\s+(?!\S)|\s+)";
 constexpr const char* kGpt4o =
     R"([^\r\n\p{L}\p{N}]?[\p{Lu}\p{Lt}\p{Lm}\p{Lo}\p{M}]*[\p{Ll}\p{Lm}\p{Lo}\p{M}]+)"
     R"((?i:'s|'t|'re|'ve|'m|'ll|'d)?|[^\r\n\p{L}\p{N}]?[\p{Lu}\p{Lt}\p{Lm}\p{Lo}\p{M}]+)"
@@ -33,9 +30,9 @@ constexpr PreRow kPres[] = {
     {.name = "llama-bpe", .pattern = kLlama3, .whole_words = true, .begin = true},
     {.name = "llama3", .pattern = kLlama3, .whole_words = true, .begin = true},
     {.name = "llama-v3", .pattern = kLlama3, .whole_words = true, .begin = true},
-    {.name = "qwen2", .pattern = kQwen2},
-    {.name = "deepseek-r1-qwen", .pattern = kQwen2},
-    {.name = "stablelm2", .pattern = kQwen2},
+    {.name = "qwen2", .pattern = kQwen2Pattern},
+    {.name = "deepseek-r1-qwen", .pattern = kQwen2Pattern},
+    {.name = "stablelm2", .pattern = kQwen2Pattern},
     {.name = "smollm", .pattern = kGpt2Pattern, .digits = true},
     {.name = "starcoder", .pattern = kGpt2Pattern, .digits = true},
     {.name = "refact", .pattern = kGpt2Pattern, .digits = true},

@@ -1,4 +1,5 @@
 // GPT-2's vocab.json (piece -> number) and merges.txt (a merge a line, the first is first).
+#include "base/json_file.h"
 #include "tokenizer/kinds.h"
 
 namespace evoq {
@@ -24,15 +25,35 @@ Result<std::vector<std::pair<std::string, std::string>>> ParseMerges(std::string
   return merges;
 }
 
+// How words are split, by the class that transformers reads the files with: GPT-2's way or Qwen2's,
+// which composes characters before.
+Status SetSplit(const json& config, TokenizerParts& parts) {
+  const bool space = JsonFlag(config, "add_prefix_space");
+  const std::string type = JsonText(config, "tokenizer_class");
+  if (type != "Qwen2Tokenizer" && type != "Qwen2TokenizerFast") {
+    EVOQ_ASSIGN(parts.split, ByteLevel(space, /*use_regex=*/true));
+    return {};
+  }
+  EVOQ_ASSIGN(const Pattern pattern, Pattern::Make(kQwen2Pattern));
+  EVOQ_ASSIGN(const Splitter bytes, ByteLevel(/*add_prefix_space=*/false, /*use_regex=*/false));
+  parts.split = InSequence({SplitAt(pattern, SplitBehavior::kIsolated), bytes});
+  parts.normalize = [](std::string& text) -> Status {
+    text = Normalized(text, NormalForm::kNfc);
+    return {};
+  };
+  return {};
+}
+
 Result<TokenizerParts> PartsOf(const json& vocab,
-                               std::span<const std::pair<std::string, std::string>> merges) {
+                               std::span<const std::pair<std::string, std::string>> merges,
+                               const json& config) {
   EVOQ_ASSIGN(Vocabulary pieces, VocabularyOf(vocab));
   const auto vocabulary = std::make_shared<const Vocabulary>(std::move(pieces));
   TokenizerParts parts;
   parts.vocabulary = vocabulary;
   EVOQ_ASSIGN(Merges ordered, MergesInOrder(*vocabulary, merges));
   parts.segment = SegmentByPairs(vocabulary, {.merges = std::move(ordered)});
-  EVOQ_ASSIGN(parts.split, ByteLevel(/*add_prefix_space=*/false, /*use_regex=*/true));
+  EVOQ_TRY(SetSplit(config, parts));
   parts.decode.steps = {DecodeByteLevel()};
   // The one special piece is also what is unknown and what begins a text, where something must.
   constexpr const char* kEnd = "<|endoftext|>";
@@ -54,7 +75,10 @@ Result<TokenizerParts> Read(const TokenizerFiles& files, const std::string& name
   EVOQ_ASSIGN(const json vocab, files.Json(name));
   EVOQ_ASSIGN(const std::string text, files.Text(MergesName(name)));
   EVOQ_ASSIGN(const auto merges, WithContext(ParseMerges(text), files.Label(MergesName(name))));
-  return WithContext(PartsOf(vocab, merges), files.Label(name));
+  EVOQ_ASSIGN(const json config, TokenizerConfig(files));
+  EVOQ_ASSIGN(TokenizerParts parts, WithContext(PartsOf(vocab, merges, config), files.Label(name)));
+  EVOQ_TRY(Configure(files, config, parts));
+  return parts;
 }
 
 }  // namespace

@@ -25,8 +25,20 @@ std::span<const TokenizerKind* const> AllTokenizerKinds();
 
 inline constexpr size_t kMaxTokenizerBytes = 128 << 20;
 
-// Parts of a SentencePiece file. Errors: with the file's name and the place in it.
-Result<TokenizerParts> SentencePieceParts(const TokenizerFiles& files, const std::string& name);
+// tokenizer_config.json beside a tokenizer; null where there is none.
+Result<nlohmann::json> TokenizerConfig(const TokenizerFiles& files);
+// The chat templates: of files of their own, else the configuration's. Errors: those of the files.
+Status ReadTemplates(const TokenizerFiles& files, const nlohmann::json& config,
+                     TokenizerParts& parts);
+// What transformers adds to a vocabulary that has no tokenizer.json: the pieces of the
+// configuration (added_tokens_decoder), of added_tokens.json and special_tokens_map.json, which of
+// them are special, what stands around a text (add_bos_token, add_eos_token), the chat templates.
+// Without these files all stays as it is. Errors: kInvalidInput with the file's name.
+Status Configure(const TokenizerFiles& files, const nlohmann::json& config, TokenizerParts& parts);
+// Parts of a SentencePiece file. `prefix_once`: only what begins a text gets the file's space in
+// front, not what is behind an added piece. Errors: with the file's name and the place in it.
+Result<TokenizerParts> SentencePieceParts(const TokenizerFiles& files, const std::string& name,
+                                          bool prefix_once = false);
 // Parts of SentencePiece's byte pairs: a vocabulary, its unknown piece, and how words with U+2581
 // for spaces become pieces. `scores` by piece.
 Result<TokenizerParts> SentencePiecePairs(std::shared_ptr<const Vocabulary> vocabulary,

@@ -30,6 +30,7 @@ struct TokenizerParts {
   std::shared_ptr<const Vocabulary> vocabulary;  // added pieces too
   std::vector<AddedPiece> added;
   Normalizer normalize = [](std::string&) -> Status { return {}; };
+  Normalizer normalize_behind;  // of text behind an added piece; empty: normalize
   Splitter split = [](std::vector<Word>&) -> Status { return {}; };
   Segmenter segment;
   std::vector<int64_t> before, after;  // pieces around a text

@@ -152,10 +152,11 @@ class SpaceNormalizer {
     }
   }
 
-  Status operator()(std::string& text) const {
+  // `begins`: the text begins here; a space that is not at its beginning stays.
+  Status operator()(std::string& text, bool begins = true) const {
     std::string out;
-    bool after_space = remove_;  // spaces are dropped
-    bool begun = false;
+    bool after_space = remove_ && begins;  // spaces are dropped
+    bool begun = !begins;
     for (size_t at = 0; at < text.size();) {
       const std::string_view rest = std::string_view(text).substr(at);
       const auto [bytes, normal] = Next(rest);
@@ -227,7 +228,7 @@ Result<TokenizerParts> SegmentingParts(const ModelFile& file,
   return parts;
 }
 
-Result<TokenizerParts> PartsOf(const ModelFile& file) {
+Result<TokenizerParts> PartsOf(const ModelFile& file, bool prefix_once) {
   if (file.vocabulary.size() == 0) return InvalidInput("no pieces");
   if (file.whitespace_as_suffix) return Unsupported("treat_whitespace_as_suffix");
   const auto vocabulary = std::make_shared<const Vocabulary>(file.vocabulary);
@@ -246,20 +247,33 @@ Result<TokenizerParts> PartsOf(const ModelFile& file) {
   AddEndsByName(parts);
   if (parts.begin >= 0) parts.before = {parts.begin};
   EVOQ_ASSIGN(CharacterMap map, CharacterMap::Make(file.map));
-  parts.normalize = [normalizer = std::make_shared<const SpaceNormalizer>(file, std::move(map))](
-                        std::string& text) { return (*normalizer)(text); };
+  const auto normalizer = std::make_shared<const SpaceNormalizer>(file, std::move(map));
+  parts.normalize = [normalizer](std::string& text) { return (*normalizer)(text); };
+  if (prefix_once)
+    parts.normalize_behind = [normalizer](std::string& text) {
+      return (*normalizer)(text, /*begins=*/false);
+    };
   parts.decode = SentencePieceDecode(file.dummy_prefix);
   parts.decode.steps.push_back(
       ReplaceInPiece(vocabulary->piece(parts.unknown), " \xE2\x81\x87 "));  // U+2047
   return parts;
 }
 
+Result<TokenizerParts> Read(const TokenizerFiles& files, const std::string& name) {
+  EVOQ_ASSIGN(const nlohmann::json config, TokenizerConfig(files));
+  EVOQ_ASSIGN(TokenizerParts parts,
+              SentencePieceParts(files, name, !JsonFlag(config, "legacy", true)));
+  EVOQ_TRY(Configure(files, config, parts));
+  return parts;
+}
+
 }  // namespace
 
-Result<TokenizerParts> SentencePieceParts(const TokenizerFiles& files, const std::string& name) {
+Result<TokenizerParts> SentencePieceParts(const TokenizerFiles& files, const std::string& name,
+                                          bool prefix_once) {
   EVOQ_ASSIGN(const std::string bytes, files.Text(name));
   EVOQ_ASSIGN(const ModelFile file, WithContext(ReadModel(bytes), files.Label(name)));
-  return WithContext(PartsOf(file), files.Label(name));
+  return WithContext(PartsOf(file, prefix_once), files.Label(name));
 }
 
 DecodeSteps SentencePieceDecode(bool prefix) {
@@ -272,7 +286,7 @@ extern const TokenizerKind kTokenizerSentencePiece = {
     .name = "sentencepiece",
     .file = "tokenizer.model",
     .matches = [](std::string_view name) { return name.ends_with(".model"); },
-    .read = SentencePieceParts,
+    .read = Read,
 };
 
 }  // namespace evoq

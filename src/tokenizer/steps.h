@@ -45,6 +45,10 @@ Splitter SplitAt(Pattern pattern, SplitBehavior behavior);
 // How GPT-2 splits a text into words.
 inline constexpr const char* kGpt2Pattern =
     R"('s|'t|'re|'ve|'m|'ll|'d| ?\p{L}+| ?\p{N}+| ?[^\s\p{L}\p{N}]+|\s+(?!\S)|\s+)";
+// And Qwen2: letters in any case, a digit at a time.
+inline constexpr const char* kQwen2Pattern =
+    R"((?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}| ?[^\s\p{L}\p{N}]+[\r\n]*)"
+    R"(|\s*[\r\n]+|\s+(?!\S)|\s+)";
 // Bytes as 256 characters that are all visible, after GPT-2's pattern split the text where
 // `use_regex`.
 Result<Splitter> ByteLevel(bool add_prefix_space, bool use_regex);

@@ -100,7 +100,8 @@ Result<std::vector<int64_t>> Tokenizer::Encode(std::string_view text, EncodeOpti
       continue;
     }
     std::string normal = valid.substr(outer.begin, outer.end - outer.begin);
-    EVOQ_TRY(parts.normalize(normal));
+    const bool behind = outer.begin > 0 && parts.normalize_behind;
+    EVOQ_TRY((behind ? parts.normalize_behind : parts.normalize)(normal));
     for (const AddedPart& part : core_->after.Split(normal, options.parse_special)) {
       if (part.id >= 0) {
         ids.push_back(part.id);

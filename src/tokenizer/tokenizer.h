@@ -35,7 +35,8 @@ class Tokenizer {
   //   vocab.json                 GPT-2's, with merges.txt beside it (the same name but for "vocab")
   //   NAME.bin                   llama2.c
   // Beside a tokenizer.json, tokenizer_config.json says the special pieces and the chat templates,
-  // chat_template.jinja and additional_chat_templates/tool_use.jinja are those instead.
+  // chat_template.jinja and additional_chat_templates/tool_use.jinja are those instead. Beside a
+  // .model or a vocab.json it adds pieces too, as added_tokens.json and special_tokens_map.json do.
   // Errors: kInvalidInput and kUnsupported, naming the file and the place.
   static Result<Tokenizer> Load(const std::string& path);
   // Of files in memory, by the names that they have in a folder; `label` stands before names in

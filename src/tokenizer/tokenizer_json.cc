@@ -225,28 +225,7 @@ std::string PieceName(const json& config, const char* key) {
   return name.empty() && config.is_object() ? JsonText(JsonMember(config, key), "content") : name;
 }
 
-// As transformers takes them: files stand for all that the configuration has; of templates with
-// names, "default", and with tools "tool_use".
-Status ReadTemplates(const TokenizerFiles& files, const json& config, TokenizerParts& parts) {
-  constexpr char kDefault[] = "chat_template.jinja",
-                 kToolUse[] = "additional_chat_templates/tool_use.jinja";
-  const bool of_files = files.Has(kDefault) || files.Has(kToolUse);
-  if (files.Has(kDefault)) {
-    EVOQ_ASSIGN(parts.chat_template, files.Text(kDefault));
-  }
-  if (files.Has(kToolUse)) {
-    EVOQ_ASSIGN(parts.tool_template, files.Text(kToolUse));
-  }
-  if (of_files) return {};
-  parts.chat_template = JsonText(config, "chat_template");
-  for (const json& named : JsonArray(config, "chat_template")) {
-    if (JsonText(named, "name") == "default") parts.chat_template = JsonText(named, "template");
-    if (JsonText(named, "name") == "tool_use") parts.tool_template = JsonText(named, "template");
-  }
-  return {};
-}
-
-void Configure(const json& config, TokenizerParts& parts) {
+void NamePieces(const json& config, TokenizerParts& parts) {
   const auto find = [&](const char* key) {
     const std::string name = PieceName(config, key);
     return name.empty() ? -1 : parts.vocabulary->Find(name);
@@ -281,18 +260,14 @@ Result<TokenizerParts> PartsOf(const json& file, const json& config) {
     parts.before = std::move(around.before);
     parts.after = std::move(around.after);
   }
-  if (config.is_object()) Configure(config, parts);
+  if (config.is_object()) NamePieces(config, parts);
   AddEndsByName(parts);
   return parts;
 }
 
 Result<TokenizerParts> Read(const TokenizerFiles& files, const std::string& name) {
-  constexpr char kConfig[] = "tokenizer_config.json";
   EVOQ_ASSIGN(const json file, files.Json(name));
-  json config;
-  if (files.Has(kConfig)) {
-    EVOQ_ASSIGN(config, files.Json(kConfig));
-  }
+  EVOQ_ASSIGN(const json config, TokenizerConfig(files));
   EVOQ_ASSIGN(TokenizerParts parts, WithContext(PartsOf(file, config), files.Label(name)));
   EVOQ_TRY(ReadTemplates(files, config, parts));
   return parts;

@@ -295,6 +295,96 @@ TEST_F(TokenizerTest, HostileCharacterMaps) {
   EXPECT_FALSE(CharacterMap::Make("abc"));
 }
 
+// A SentencePiece file of byte pairs: <unk>, <s>, </s>, a space, a, b and " a".
+std::string SentencePieceFile() {
+  const auto field = [](char number, const std::string& bytes) {
+    return std::string{static_cast<char>(number << 3 | 2), static_cast<char>(bytes.size())} + bytes;
+  };
+  std::string file;
+  const auto piece = [&](const std::string& text, float score, char type) {
+    std::string message = field(1, text) + std::string{2 << 3 | 5};
+    message.append(reinterpret_cast<const char*>(&score), sizeof(score));
+    file += field(1, message + std::string{3 << 3, type});
+  };
+  const std::string s = "\xE2\x96\x81";
+  piece("<unk>", 0, 2), piece("<s>", 0, 3), piece("</s>", 0, 3);
+  piece(s, -3, 1), piece("a", -4, 1), piece("b", -5, 1), piece(s + "a", -1, 1);
+  return file + field(2, std::string{3 << 3, 2});  // byte pairs
+}
+
+// What transformers reads beside a vocabulary without a tokenizer.json.
+TEST_F(TokenizerTest, ConfigurationsBesideSentencePiece) {
+  std::map<std::string, std::string> files = {{"tokenizer.model", SentencePieceFile()}};
+  const auto read = [&] {
+    const auto t = Tokenizer::FromFiles(files);
+    EXPECT_TRUE(t) << t.error().message();
+    return *t;
+  };
+  EXPECT_EQ(*read().Encode("a</s>"), (Ids{1, 6, 0})) << "as SentencePiece alone has it";
+  json config = json::parse(R"({
+      "tokenizer_class": "LlamaTokenizer", "add_bos_token": true, "bos_token": "<s>",
+      "eos_token": {"content": "<|end|>"}, "pad_token": "[PAD]", "chat_template": "c",
+      "added_tokens_decoder": {
+        "7": {"content": "<|user|>", "special": true, "rstrip": true},
+        "9": {"content": "<|end|>", "special": true}, "8": {"content": "tool"}}})");
+  files["tokenizer_config.json"] = config.dump();
+  Tokenizer t = read();
+  EXPECT_EQ(*t.Encode("a<|user|> atool a<|end|></s>"), (Ids{1, 6, 7, 6, 8, 6, 9, 3, 0}))
+      << "</s> is no piece of the configuration";
+  EXPECT_EQ(*t.Decode(Ids{6, 7, 8, 9}), "atool");
+  EXPECT_EQ(*t.Find("[PAD]"), 10) << "behind the others";
+  EXPECT_EQ(t.padding(), 10);
+  EXPECT_EQ(t.ends(), (Ids{9, 2}));
+  EXPECT_EQ(t.chat_template(), "c");
+  // Only what begins the text has a space in front.
+  config["legacy"] = false;
+  config["add_bos_token"] = false;
+  config["add_eos_token"] = true;
+  files["tokenizer_config.json"] = config.dump();
+  EXPECT_EQ(*read().Encode("a<|user|>atool a"), (Ids{6, 7, 4, 8, 6, 9}));
+  // Files of older versions.
+  files["tokenizer_config.json"] = "{}";
+  files["added_tokens.json"] = R"({"<|user|>": 8, "tool": 7})";
+  files["special_tokens_map.json"] =
+      R"({"eos_token": "</s>", "additional_special_tokens": ["<|user|>"]})";
+  files["chat_template.jinja"] = "j";
+  t = read();
+  EXPECT_EQ(*t.Encode("a<|user|>tool</s>"), (Ids{1, 6, 8, 7, 2}));
+  EXPECT_TRUE(t.IsSpecial(8));
+  EXPECT_FALSE(t.IsSpecial(7));
+  EXPECT_EQ(t.chat_template(), "j");
+  const auto refused = [&](const char* name, const char* bytes) {
+    auto changed = files;
+    changed[name] = bytes;
+    const auto r = Tokenizer::FromFiles(changed);
+    return r ? "" : r.error().message();
+  };
+  EXPECT_EQ(refused("added_tokens.json", R"({"a": 9})"),
+            "added_tokens.json: \"a\" has the number 9, but the vocabulary says 4");
+  EXPECT_EQ(refused("added_tokens.json", R"({"x": "9"})"),
+            "added_tokens.json: piece \"x\" has no number");
+  EXPECT_EQ(refused("tokenizer_config.json", R"({"added_tokens_decoder": {"x": {}}})"),
+            "tokenizer_config.json: added_tokens_decoder: \"x\" is no number");
+  EXPECT_EQ(refused("tokenizer_config.json", R"({"added_tokens_decoder": {"9": {}}})"),
+            "tokenizer_config.json: added_tokens_decoder: expected a piece's text");
+}
+
+TEST_F(TokenizerTest, ConfigurationsBesideBytePairs) {
+  std::map<std::string, std::string> files = {
+      {"vocab.json", R"({"1": 0, "11": 1, "a": 2, "<|endoftext|>": 3})"},
+      {"merges.txt", "#version: 0.2\n1 1\n"}};
+  EXPECT_EQ(*Tokenizer::FromFiles(files)->Encode("11<|user|>"), (Ids{1}));
+  files["tokenizer_config.json"] =
+      R"({"tokenizer_class": "Qwen2Tokenizer", "eos_token": "<|user|>", "bos_token": null,
+          "added_tokens_decoder": {"4": {"content": "<|user|>", "special": true}}})";
+  const auto t = Tokenizer::FromFiles(files);
+  ASSERT_TRUE(t) << t.error().message();
+  EXPECT_EQ(*t->Encode("11a<|user|>a<|endoftext|>"), (Ids{0, 0, 2, 4, 2, 3}))
+      << "Qwen2 has a digit at a time";
+  EXPECT_EQ(t->ends(), (Ids{4, 3}));
+  EXPECT_EQ(t->begin(), -1);
+}
+
 GgufTokenizer Llama() {
   const std::string s = "\xE2\x96\x81";
   return {.model = "llama",
