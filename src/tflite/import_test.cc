@@ -175,5 +175,51 @@ TEST(Tflite, SlicesUpToAComputedEnd) {
   EXPECT_EQ(Floats((*y)[0]), (std::vector<float>{1, 2}));
 }
 
+// y[s i + a - p] += x[i] w[a], p the pad at the begin; along one of two equal axes.
+std::vector<float> Widened(const std::vector<float>& x, int in, int out, int pad) {
+  std::vector<float> y(static_cast<size_t>(out) * static_cast<size_t>(out));
+  for (int i = 0; i < in * in * 9; ++i) {
+    const int row = 2 * (i / 9 / in) + i % 9 / 3 - pad, column = 2 * (i / 9 % in) + i % 3 - pad;
+    if (row < 0 || column < 0 || row >= out || column >= out) continue;
+    y[static_cast<size_t>(row * out + column)] +=
+        x[static_cast<size_t>(i / 9)] * static_cast<float>(i % 9 + 1);
+  }
+  return y;
+}
+
+// Output sizes that the file computes: of a free batch, and of free sizes too.
+TEST(Tflite, TransposeConvOfAComputedShape) {
+  for (const std::vector<int>& signature : {std::vector{-1, 3, 3, 1}, std::vector{-1, -1, -1, 1}}) {
+    for (const auto& [padding, more] : {std::pair(0, 0), std::pair(1, 1), std::pair(1, 0)}) {
+      const auto graph = Read(WideningNet(padding, more, signature));
+      ASSERT_TRUE(graph) << graph.error().message();
+      EXPECT_EQ(graph->metadata.count("tflite.notes"), 0u);
+      for (NodeId id : graph->order()) EXPECT_NE(graph->node(id).op, "Shape");
+      const std::vector<float> x = {1, -2, 3, 4, 5, -6, 7, 8, 9};
+      const auto y = EvaluateGraph(*graph, {{Tensor::FromValues<float>(Shape{1, 3, 3, 1}, x)}});
+      ASSERT_TRUE(y) << y.error().message();
+      const int out = 6 + more;
+      EXPECT_EQ((*y)[0].type().shape, (Shape{1, out, out, 1}));
+      EXPECT_EQ(Floats((*y)[0]), Widened(x, 3, out, 0));
+    }
+  }
+}
+
+// A shape that is an input: what padding and strides say, and a note.
+TEST(Tflite, TransposeConvOfAnOpenShape) {
+  for (const auto& [padding, out] : {std::pair(0, 6), std::pair(1, 7)}) {
+    TestModel file = WideningNet(padding, 0, {-1, 3, 3, 1});
+    const int packed = file.graph().operators.back()->inputs[0];
+    file.graph().operators.erase(file.graph().operators.end() - 2);
+    file.graph().inputs.push_back(packed);
+    const auto graph = Read(file);
+    ASSERT_TRUE(graph) << graph.error().message();
+    EXPECT_NE(graph->metadata.at("tflite.notes").find("y: "), std::string::npos);
+    const Shape& shape = graph->value(graph->outputs()[0]).type.shape;
+    EXPECT_EQ(shape[1].value, out);
+    EXPECT_EQ(shape[2].value, out);
+  }
+}
+
 }  // namespace
 }  // namespace evoq::tflite

@@ -6,6 +6,7 @@
 #include <string>
 
 #include "tflite/file.h"
+#include "tflite/sizes.h"
 
 namespace evoq::tflite {
 
@@ -20,6 +21,7 @@ struct OpRow {
   bool complex = false;  // reads or makes complex numbers
   bool resources = false;
   Status (*translate)(Translator& to);
+  Sizes (*sizes)(const Translator& to) = nullptr;  // of output 0, where integers are followed
 };
 
 std::span<const OpRow* const> AllOpRows();

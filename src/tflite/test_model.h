@@ -208,6 +208,52 @@ inline TestModel CutNet() {
   return file;
 }
 
+// y = TRANSPOSE_CONV(x) of one channel, a filter of 3 x 3 and strides of 2, to the shape
+// (n, 2 h + more, 2 w + more, 1) that the file computes of the shape of `x`.
+inline TestModel WideningNet(int padding, int more, std::vector<int> signature) {
+  TestModel file;
+  const int x = file.Tensor("x", {1, 1, 1, 1}), y = file.Tensor("y", {1, 1, 1, 1}),
+            shape = file.Tensor("shape", {4}, kTestInt32);
+  for (const int t : {x, y})
+    file.graph().tensors[static_cast<size_t>(t)]->shape_signature = signature;
+  file.Operator(77, {x}, {shape});
+  std::vector<int> sizes;
+  for (const int axis : {0, 1, 2}) {
+    const std::string name = "size" + std::to_string(axis);
+    int size = file.Tensor(name, {}, kTestInt32);
+    fb::StridedSliceOptionsT options;
+    options.shrink_axis_mask = 1;
+    file.Operator(45,
+                  {shape, file.Ints(name + "_begin", {axis}), file.Ints(name + "_end", {axis + 1}),
+                   file.Ints(name + "_step", {1})},
+                  {size})
+        .options.Set(std::move(options));
+    if (axis > 0) {
+      for (const auto& [number, operand] : {std::pair(18, 2), std::pair(0, more)}) {
+        const std::string next = name + "_" + std::to_string(number);
+        const int made = file.Tensor(next, {}, kTestInt32),
+                  factor = file.Constant<int32_t>(next + "_by", {}, kTestInt32, {operand});
+        file.Operator(number, {size, factor}, {made});
+        size = made;
+      }
+    }
+    sizes.push_back(size);
+  }
+  sizes.push_back(file.Constant<int32_t>("channels", {}, kTestInt32, {1}));
+  const int packed = file.Tensor("packed", {4}, kTestInt32);
+  fb::PackOptionsT pack;
+  pack.values_count = 4;
+  file.Operator(83, sizes, {packed}).options.Set(std::move(pack));
+  fb::TransposeConvOptionsT options;
+  options.padding = static_cast<int8_t>(padding);
+  options.stride_h = options.stride_w = 2;
+  const int w = file.Constant<float>("w", {1, 3, 3, 1}, kTestFloat, {1, 2, 3, 4, 5, 6, 7, 8, 9});
+  file.Operator(67, {packed, w, x}, {y}).options.Set(std::move(options));
+  file.graph().inputs = {x};
+  file.graph().outputs = {y};
+  return file;
+}
+
 // The operator on float inputs of [1, 4, 4, 2], with integers where it has more inputs than two:
 // what a fuzzer starts from; not every such file is valid.
 inline TestModel OneOperator(const OpRow& row) {

@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <cmath>
-#include <map>
 
 #include "base/budget_scope.h"
 #include "ops/op.h"
@@ -138,6 +137,10 @@ Status Translator::Translate(size_t op) {
   if (op_->outputs() != nullptr) outputs_.assign(op_->outputs()->begin(), op_->outputs()->end());
   EVOQ_TRY(Prepare(row));
   EVOQ_TRY(row.translate(*this));
+  if (row.sizes != nullptr) {
+    Sizes sizes = row.sizes(*this);
+    if (!sizes.empty()) sizes_[outputs_[0]] = std::move(sizes);
+  }
   for (const int32_t t : outputs_) {
     if (facts_[Index(t)].elements == Elements::kResource) continue;
     if (!forms_[Index(t)].plain.valid() && !forms_[Index(t)].planar.valid())
@@ -355,6 +358,24 @@ Result<std::vector<int64_t>> Translator::Ints(size_t i) const {
     return Fail(ErrorCode::kTooLarge, "input {} has {} elements", i, constant.elements());
   EVOQ_TRY(SpendMemory(constant.elements() * 8, "integers"));
   return WithContext(ToInt64s(constant), fmt::format("input {}", i));
+}
+
+Size Translator::SizeOf(size_t i, size_t axis) const {
+  const int64_t size = input(i).sizes[axis];
+  if (size >= 0) return {.more = size};
+  return {.tensor = inputs_[i], .axis = static_cast<int>(axis), .factor = 1};
+}
+
+Sizes Translator::SizesIn(size_t i) const {
+  if (const auto found = sizes_.find(inputs_[i]); found != sizes_.end()) return found->second;
+  const Tensor& constant = constants_[Index(inputs_[i])];
+  constexpr int64_t kMost = 16;
+  if (!constant.defined() || !IsInteger(constant.dtype()) || constant.elements() > kMost) return {};
+  const auto integers = Ints(i);
+  if (!integers) return {};
+  Sizes sizes;
+  for (const int64_t integer : *integers) sizes.push_back(Sum(Size{.more = integer}, Size()));
+  return sizes;
 }
 
 Result<int64_t> Translator::Int(size_t i) const {

@@ -9,6 +9,7 @@
 // the pass import-qdq joins: rows need not know whether a tensor is quantized.
 #pragma once
 
+#include <map>
 #include <optional>
 #include <string>
 #include <vector>
@@ -53,6 +54,10 @@ class Translator {
   }
   // Integers of a constant input. Errors: kUnsupported where it is computed.
   Result<std::vector<int64_t>> Ints(size_t i) const;
+  // The size of an axis of input i, and the elements of an input of integers, as far as they are
+  // known before a run (tflite/sizes.h).
+  Size SizeOf(size_t i, size_t axis) const;
+  Sizes SizesIn(size_t i) const;
   // An input of one integer, and an axis, which may count from the end.
   Result<int64_t> Int(size_t i) const;
   Result<int64_t> AxisOf(int64_t axis, int rank) const;
@@ -158,6 +163,7 @@ class Translator {
   std::vector<TensorFacts> facts_;  // by tensor
   std::vector<Tensor> constants_;   // by tensor: defined once it was asked for
   std::vector<Forms> forms_;        // by tensor
+  std::map<int32_t, Sizes> sizes_;  // by computed tensor
   Variables variables_;
   int depth_ = 0;  // subgraphs around this one
   const fb::Operator* op_ = nullptr;

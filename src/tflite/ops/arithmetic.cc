@@ -56,16 +56,21 @@ Status FloorMod(Translator& to) {
   });
 }
 
-constexpr OpRow Binary(const char* name, int number, Status (*translate)(Translator&)) {
-  return {
-      .name = name, .number = number, .least_inputs = 2, .most_inputs = 2, .translate = translate};
+constexpr OpRow Binary(const char* name, int number, Status (*translate)(Translator&),
+                       Sizes (*sizes)(const Translator&) = nullptr) {
+  return {.name = name,
+          .number = number,
+          .least_inputs = 2,
+          .most_inputs = 2,
+          .translate = translate,
+          .sizes = sizes};
 }
 
 }  // namespace
 
-extern const OpRow kAdd = Binary("ADD", 0, Add);
-extern const OpRow kMul = Binary("MUL", 18, Mul);
-extern const OpRow kSub = Binary("SUB", 41, Sub);
+extern const OpRow kAdd = Binary("ADD", 0, Add, SizesOfSum);
+extern const OpRow kMul = Binary("MUL", 18, Mul, SizesOfProduct);
+extern const OpRow kSub = Binary("SUB", 41, Sub, SizesOfDifference);
 extern const OpRow kDiv = Binary("DIV", 42, Div);
 extern const OpRow kMaximum = Binary("MAXIMUM", 55, Maximum);
 extern const OpRow kMinimum = Binary("MINIMUM", 57, Minimum);

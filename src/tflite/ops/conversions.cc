@@ -32,7 +32,8 @@ Status Cast(Translator& to) {
 }  // namespace
 
 extern const OpRow kDequantize = {.name = "DEQUANTIZE", .number = 6, .translate = Dequantize};
-extern const OpRow kCast = {.name = "CAST", .number = 53, .complex = true, .translate = Cast};
+extern const OpRow kCast = {
+    .name = "CAST", .number = 53, .complex = true, .translate = Cast, .sizes = SizesOfCast};
 extern const OpRow kQuantize = {.name = "QUANTIZE", .number = 114, .translate = Quantize};
 extern const OpRow kDensify = {.name = "DENSIFY", .number = 124, .translate = Densify};
 

@@ -52,24 +52,58 @@ Status DepthwiseConv2D(Translator& to) {
   return SetProduct(to, "Conv", 0, kDepthwiseFilter, 2, o->activation(), std::move(attrs));
 }
 
+// (in - 1) * stride + k - out of spatial axis d; nothing where `out` does not follow.
+std::optional<int64_t> Excess(const Translator& to, const Sizes& out, size_t d, int64_t stride) {
+  const int64_t kernel = to.input(1).sizes[d + 1];
+  const auto full =
+      Sum(Product(to.SizeOf(2, d + 1), Size{.more = stride}), Size{.more = kernel - stride});
+  const auto excess = Difference(full, out[d + 1]);
+  return excess ? excess->number() : std::nullopt;
+}
+
+// What Excess is for the output that TensorFlow makes where nobody asks for another: in * stride
+// with SAME, in * stride + max(k - stride, 0) with VALID.
+int64_t UsualExcess(int padding, int64_t kernel, int64_t stride) {
+  return padding == kPaddingSame ? kernel - stride : std::min<int64_t>(kernel - stride, 0);
+}
+
+// Of the output, as far as they follow.
+Result<Sizes> OutputSizes(const Translator& to) {
+  Sizes out = to.SizesIn(0);
+  if (to.is_constant(0)) {
+    EVOQ_ASSIGN(const std::vector<int64_t> sizes, to.Ints(0));
+    if (sizes.size() != 4)
+      return InvalidInput("an output shape of {} sizes, expected 4", sizes.size());
+  }
+  out.resize(4);
+  for (const size_t axis : {1, 2}) {
+    const auto size = out[axis] ? out[axis]->number() : std::nullopt;
+    if (size && (*size < 1 || *size > INT32_MAX))
+      return InvalidInput("an output of size {} on axis {}", *size, axis);
+    const auto in = to.SizeOf(2, axis).number();
+    if (in ? *in < 1 : size.has_value()) return Unsupported("an input of open sizes");
+  }
+  return out;
+}
+
 // The file gives the output's shape; what the dialect has are pads, and sizes to add at the end.
 //   total = (in - 1) * stride + k - out;  pads total / 2 and the rest, sizes to add for less than 0
 Status TransposeConv(Translator& to) {
   EVOQ_ASSIGN(const auto* o, to.Options<fb::TransposeConvOptions>());
-  EVOQ_ASSIGN(const std::vector<int64_t> out, to.Ints(0));
   EVOQ_TRY(to.CheckRank(1, 4));
   EVOQ_TRY(to.CheckRank(2, 4));
-  if (out.size() != 4) return InvalidInput("an output shape of {} sizes, expected 4", out.size());
+  EVOQ_ASSIGN(const Sizes out, OutputSizes(to));
   Attrs attrs;
-  EVOQ_TRY(AddWindow(kPaddingValid, o->stride_h(), o->stride_w(), attrs));
+  EVOQ_TRY(AddWindow(o->padding(), o->stride_h(), o->stride_w(), attrs));
+  attrs.Erase("auto_pad");
   const int64_t strides[] = {o->stride_h(), o->stride_w()};
   std::vector<int64_t> pads(4), more(2);
+  bool usual = false;
   for (size_t d = 0; d < 2; ++d) {
-    const int64_t in = to.input(2).sizes[d + 1], kernel = to.input(1).sizes[d + 1];
-    if (in < 1) return Unsupported("an input of open sizes");
-    if (out[d + 1] < 1 || out[d + 1] > INT32_MAX)
-      return InvalidInput("an output of size {} on axis {}", out[d + 1], d + 1);
-    const int64_t total = (in - 1) * strides[d] + kernel - out[d + 1];
+    const auto excess = Excess(to, out, d, strides[d]);
+    usual |= !excess;
+    const int64_t total =
+        excess ? *excess : UsualExcess(o->padding(), to.input(1).sizes[d + 1], strides[d]);
     if (total < 0) {
       more[d] = -total;
     } else {
@@ -77,6 +111,7 @@ Status TransposeConv(Translator& to) {
       pads[d + 2] = total - total / 2;
     }
   }
+  if (usual) to.Note("the output's size is that of its padding and strides, the file computes it");
   attrs.Set("pads", pads);
   if (more[0] > 0 || more[1] > 0) attrs.Set("output_padding", more);
   return SetProduct(to, "ConvTranspose", 2, kDepthwiseFilter, 3, o->activation(), std::move(attrs));

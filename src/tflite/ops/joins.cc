@@ -105,15 +105,20 @@ extern const OpRow kConcatenation = {.name = "CONCATENATION",
                                      .number = 2,
                                      .least_inputs = 1,
                                      .most_inputs = -1,
-                                     .translate = Concatenation};
+                                     .translate = Concatenation,
+                                     .sizes = SizesOfConcatenation};
 extern const OpRow kSplit = {.name = "SPLIT",
                              .number = 49,
                              .least_inputs = 2,
                              .most_inputs = 2,
                              .outputs = -1,
                              .translate = Split};
-extern const OpRow kPack = {
-    .name = "PACK", .number = 83, .least_inputs = 1, .most_inputs = -1, .translate = Pack};
+extern const OpRow kPack = {.name = "PACK",
+                            .number = 83,
+                            .least_inputs = 1,
+                            .most_inputs = -1,
+                            .translate = Pack,
+                            .sizes = SizesOfPack};
 extern const OpRow kUnpack = {.name = "UNPACK", .number = 88, .outputs = -1, .translate = Unpack};
 extern const OpRow kSplitV = {.name = "SPLIT_V",
                               .number = 102,

@@ -107,7 +107,8 @@ extern const OpRow kExpandDims = {.name = "EXPAND_DIMS",
                                   .most_inputs = 2,
                                   .complex = true,
                                   .translate = ExpandDims};
-extern const OpRow kShape = {.name = "SHAPE", .number = 77, .translate = ShapeOf};
+extern const OpRow kShape = {
+    .name = "SHAPE", .number = 77, .translate = ShapeOf, .sizes = SizesOfShape};
 extern const OpRow kZerosLike = {.name = "ZEROS_LIKE", .number = 93, .translate = ZerosLike};
 extern const OpRow kFill = {
     .name = "FILL", .number = 94, .least_inputs = 2, .most_inputs = 2, .translate = Fill};

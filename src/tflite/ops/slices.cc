@@ -164,7 +164,12 @@ constexpr OpRow Row(const char* name, int number, int inputs, Status (*translate
 
 extern const OpRow kEmbeddingLookup = Row("EMBEDDING_LOOKUP", 7, 2, EmbeddingLookup);
 extern const OpRow kGather = Row("GATHER", 36, 2, Gather);
-extern const OpRow kStridedSlice = Row("STRIDED_SLICE", 45, 4, StridedSlice);
+extern const OpRow kStridedSlice = {.name = "STRIDED_SLICE",
+                                    .number = 45,
+                                    .least_inputs = 4,
+                                    .most_inputs = 4,
+                                    .translate = StridedSlice,
+                                    .sizes = SizesOfStridedSlice};
 extern const OpRow kTopK = Row("TOPK_V2", 48, 2, TopK, 2);
 extern const OpRow kSlice = Row("SLICE", 65, 3, Slice);
 extern const OpRow kReverse = Row("REVERSE_V2", 105, 2, Reverse);
