@@ -17,6 +17,8 @@ TEST_F(GenerateOptionsTest, WhatDoesNotFitIsRefused) {
       {{"--logit-bias", "5"}, "--logit-bias 5, expected TOKEN=NUMBER"},
       {{"--logit-bias", "1=2,3=4x"}, "--logit-bias 3=4x, expected TOKEN=NUMBER"},
       {{"--logit-bias", "x=1"}, "--logit-bias x=1, expected TOKEN=NUMBER"},
+      {{"--logit-bias", "1=nan"}, "--logit-bias 1=nan, expected TOKEN=NUMBER"},
+      {{"--beams", "2", "--length-penalty", "nan"}, "--length-penalty nan, expected a number"},
       {{"--beams", "2", "--length-penalty", "1.5x"}, "--length-penalty 1.5x, expected a number"},
       {{"--length-penalty", "2"}, "--length-penalty needs --beams"},
       {{"--grammar", "root ::= \"a\"", "--json-schema", "{}"},

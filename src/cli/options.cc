@@ -3,7 +3,10 @@
 #include <fmt/format.h>
 
 #include <CLI/CLI.hpp>
+#include <cmath>
+#include <cstdlib>
 #include <optional>
+#include <type_traits>
 
 namespace evoq {
 namespace {
@@ -17,6 +20,23 @@ CLI::Validator Expecting(const CLI::Validator& check, const std::string& expecte
   });
   return saying;
 }
+
+// Neither NaN, which keeps every limit, nor an infinity. What is no number is told elsewhere.
+CLI::Validator Finite() {
+  return CLI::Validator(
+      [](std::string& value) {
+        char* end = nullptr;
+        const double number = std::strtod(value.c_str(), &end);
+        const bool whole = end != value.c_str() && *end == '\0';
+        return whole && !std::isfinite(number) ? value + ": expected a finite number"
+                                               : std::string();
+      },
+      "");
+}
+
+template <typename T>
+constexpr bool kIsReal = std::is_same_v<T, double> || std::is_same_v<T, std::optional<double>> ||
+                         std::is_same_v<T, std::vector<double>>;
 
 }  // namespace
 
@@ -55,7 +75,9 @@ VerbOption VerbOption::Takes(const std::string& what) const {
 
 template <typename T>
 VerbOption VerbOptions::Add(const std::string& names, T& value, const std::string& doc) const {
-  return VerbOption(app_.add_option(names, value, doc));
+  CLI::Option* const option = app_.add_option(names, value, doc);
+  if constexpr (kIsReal<T>) option->check(Finite());
+  return VerbOption(option);
 }
 template VerbOption VerbOptions::Add(const std::string&, std::string&, const std::string&) const;
 template VerbOption VerbOptions::Add(const std::string&, int&, const std::string&) const;

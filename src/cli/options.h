@@ -43,7 +43,7 @@ class VerbOptions {
 
   // `names`: "-o,--output", or "model" for a positional one. Parsing writes `value`, which outlives
   // it. Of std::string, int, int64_t, uint32_t, uint64_t, double, an optional double, and vectors
-  // of std::string, int64_t and double.
+  // of std::string, int64_t and double. Doubles are finite.
   template <typename T>
   VerbOption Add(const std::string& names, T& value, const std::string& doc) const;
 

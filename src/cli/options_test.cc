@@ -401,6 +401,25 @@ TEST_F(CliOptions, AreTheseOfEachVerb) {
   }
 }
 
+// NaN keeps every limit, and a run of infinite length never ends: no option of any verb takes one.
+TEST_F(CliOptions, OfRealNumbersAreFinite) {
+  int options = 0;
+  for (const VerbDef* verb : AllVerbs()) {
+    for (const std::string& listed : Listed(verb->name)) {
+      if (listed.find(" FLOAT") == std::string::npos) continue;
+      ++options;
+      const std::string name = listed.substr(0, listed.find_first_of(", "));
+      for (const char* value : {"nan", "-NaN", "inf", "-inf", "1e999"}) {
+        const Ran ran = Run({verb->name, fmt::format("{}={}", name, value)}, false);
+        EXPECT_EQ(ran.code, kUsage) << verb->name << " " << listed;
+        const std::string says = fmt::format("{} {}: expected a finite number", name, value);
+        EXPECT_NE(ran.log.find(says), std::string::npos) << says << "\n" << ran.log;
+      }
+    }
+  }
+  EXPECT_GT(options, 50);
+}
+
 TEST_F(CliOptions, SayWhatTheyExpect) {
   const auto verb_says = [&](std::vector<std::string> words, const std::string& option,
                              const std::string& value, const std::string& expected) {

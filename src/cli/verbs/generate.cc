@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <charconv>
+#include <cmath>
 
 #include "base/file.h"
 #include "cli/common.h"
@@ -22,7 +23,7 @@ Result<std::pair<int64_t, double>> BiasOf(const std::string& text) {
   const auto token = std::from_chars(text.data(), end, bias.first);
   if (token.ec == std::errc() && token.ptr != end && *token.ptr == '=') {
     const auto number = std::from_chars(token.ptr + 1, end, bias.second);
-    if (number.ec == std::errc() && number.ptr == end) return bias;
+    if (number.ec == std::errc() && number.ptr == end && !std::isnan(bias.second)) return bias;
   }
   return Fail(ErrorCode::kUsage, "--logit-bias {}, expected TOKEN=NUMBER", text);
 }
@@ -32,7 +33,7 @@ Result<double> PenaltyOf(const std::string& text) {
   double penalty = 0;
   const char* const end = text.data() + text.size();
   const auto number = std::from_chars(text.data(), end, penalty);
-  if (number.ec == std::errc() && number.ptr == end) return penalty;
+  if (number.ec == std::errc() && number.ptr == end && std::isfinite(penalty)) return penalty;
   return Fail(ErrorCode::kUsage, "--length-penalty {}, expected a number", text);
 }
 
