@@ -115,8 +115,10 @@ VerbRun Declare(const VerbOptions& options, const CommonOptions& common) {
               "`folders`: the folders of --data, sorted by name, are the classes");
   options.Add("--preprocess", o->preprocess,
               "How images become inputs (default: as the certificate's did)");
-  options.Add("--baseline", o->job.baseline,
-              "The float model's .onnx; needed for other samples than the certificate's");
+  options.Add(
+      "--baseline", o->job.baseline,
+      "The float model's .onnx; needed for other samples than the certificate's, and for those "
+      "too where signal to noise is promised (--min-sqnr)");
   options
       .Add("--measure-s", o->job.measure_s,
            "Time to measure speed, waiting for a quiet machine included")
