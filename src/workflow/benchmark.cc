@@ -11,6 +11,7 @@
 #include "report/page_data.h"
 #include "workflow/bench_json.h"
 #include "workflow/deployment.h"
+#include "workflow/models.h"
 #include "workflow/report_model.h"
 #include "workflow/streams.h"
 #include "workflow/to_measure.h"
@@ -86,7 +87,7 @@ std::string Line(const json& bench) {
 
 Result<Benchmarked> Benchmark(const BenchmarkJob& job, const Follow& follow) {
   EVOQ_TRY(CheckThreads(job.threads));
-  EVOQ_TRY(CheckOutputPath(job.output));
+  EVOQ_TRY(CheckOutput(job.output, {job.model}));
   EVOQ_TRY(follow.At("loading", 0));
   const Stopwatch watch;
   EVOQ_ASSIGN(const ModelToMeasure model,

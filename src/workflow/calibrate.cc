@@ -99,6 +99,19 @@ bool HasSamples(const QuantizeJob& job) {
 }
 
 // What is on disk for the job to calibrate on: that of all sets, or of `paths`.
+}  // namespace
+
+std::vector<std::string> InputFilesOf(const QuantizeJob& job) {
+  std::vector<std::string> files = {job.model,     job.labels,      job.preprocess,
+                                    job.encodings, job.calib_cache, job.text};
+  for (const auto* more : {&job.calib, &job.data})
+    files.insert(files.end(), more->begin(), more->end());
+  std::erase(files, "");
+  return files;
+}
+
+namespace {
+
 Result<std::unique_ptr<Dataset>> OpenCalibration(const QuantizeJob& job, const Graph& graph,
                                                  const std::vector<std::string>& paths) {
   const std::vector<std::string> of_sets = DataOfSets(job);

@@ -11,6 +11,9 @@ namespace evoq {
 // In front of errors that real samples may not have.
 inline constexpr char kMadeUp[] = "on random samples (--calib and --data give real ones)";
 
+// The files that the job reads, of data perhaps NAME=PATH.
+std::vector<std::string> InputFilesOf(const QuantizeJob& job);
+
 // Runs a graph by an engine.
 PrepareFn PrepareWithEngine(int threads);
 

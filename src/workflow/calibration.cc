@@ -32,7 +32,7 @@ std::string DigestOf(const Graph& graph) {
 
 Status CheckJob(const CalibrateJob& job) {
   EVOQ_TRY(CheckQuantization(job.quantize));
-  EVOQ_TRY(CheckOutputPath(job.output));
+  EVOQ_TRY(CheckOutput(job.output, InputFilesOf(job.quantize)));
   const bool in_parts = !job.part.empty() || !job.after.empty();
   if (!job.merge.empty() && in_parts)
     return Fail(ErrorCode::kUsage, "--merge puts parts together: it excludes --part and --after");

@@ -158,7 +158,9 @@ Result<Compiled> Compile(const CompileJob& job, const Follow& follow) {
   EVOQ_TRY(Check(job));
   EVOQ_TRY(CheckThreads(job.threads));
   EVOQ_TRY(CheckSizes(job.shapes));
-  EVOQ_TRY(CheckOutputPath(job.output));
+  // A finished file may get its choices in place.
+  EVOQ_TRY(IsEtmFile(job.model) ? CheckOutputPath(job.output)
+                                : CheckOutput(job.output, {job.model}));
   EVOQ_TRY(follow.At("loading", 0));
   Compiled out{.model = job.model, .output = job.output};
   int64_t bytes = 0;

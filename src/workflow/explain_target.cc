@@ -105,7 +105,9 @@ Result<TargetForecast> ExplainTarget(const TargetJob& job, const Follow& follow)
     return Fail(ErrorCode::kUsage, "--accept-changes, --data and --preprocess are for --fix");
   if (job.fix && LowerExtension(job.output) != ".onnx")
     return Fail(ErrorCode::kUsage, "-o {}: expected an .onnx file", job.output);
-  if (job.fix) EVOQ_TRY(CheckOutputPath(job.output));
+  std::vector<std::string> inputs = job.data;
+  inputs.push_back(job.model);
+  if (job.fix) EVOQ_TRY(CheckOutput(job.output, inputs));
   EVOQ_TRY(CheckSizes(job.shapes));
   EVOQ_TRY(follow.At("loading", 0));
   TargetForecast out;

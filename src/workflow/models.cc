@@ -2,6 +2,7 @@
 
 #include <filesystem>
 
+#include "base/file.h"
 #include "llm/cache_names.h"
 #include "llm/cache_type.h"
 #include "llm/part_weights.h"
@@ -102,6 +103,22 @@ Result<InputContents> ReadInputs(const Graph& graph, const InputFiles& files) {
     contents[name] = std::move(tensor);
   }
   return contents;
+}
+
+Status CheckOutput(const std::string& output, const std::vector<std::string>& inputs) {
+  EVOQ_TRY(CheckOutputPath(output));
+  for (const std::string& input : inputs) {
+    for (const std::string& path : {input, input.substr(input.find('=') + 1)}) {
+      std::error_code error;
+      if (!std::filesystem::is_regular_file(path, error) ||
+          !std::filesystem::equivalent(path, output, error) || error)
+        continue;
+      return Fail(ErrorCode::kUsage,
+                  "-o {}: it is the input {}, which would be lost: expected another file", output,
+                  path);
+    }
+  }
+  return {};
 }
 
 std::string FindPreprocess(const std::string& model_path, const std::string& given) {

@@ -17,6 +17,9 @@ using InputContents = std::map<std::string, Tensor>;
 
 // Sizes to plan for are at least 1; with `free`, -1 leaves one free. Errors: kUsage.
 Status CheckSizes(const InputShapes& shapes, bool free = false);
+// CheckOutputPath, and that none of the inputs, of data perhaps NAME=PATH, is that very file, by
+// whatever name: writing it would destroy the input. Errors: also kUsage.
+Status CheckOutput(const std::string& output, const std::vector<std::string>& inputs);
 // Errors: kUsage for other numbers than 0 to 1024.
 Status CheckThreads(int threads);
 

@@ -165,5 +165,21 @@ TEST_F(Models, SizesAndThreads) {
   EXPECT_EQ(CheckThreads(-1).error().code(), ErrorCode::kUsage);
 }
 
+// By its name, a link, and another way to its folder.
+TEST_F(Models, AnOutputIsNoInput) {
+  const std::string model = Model("two.onnx", kSumModel);
+  std::filesystem::create_symlink(model, At("link.onnx"));
+  std::filesystem::create_hard_link(model, At("hard.onnx"));
+  const std::string around = (folder_ / ".." / folder_.filename() / "two.onnx").string();
+  for (const std::string& output : {model, At("link.onnx"), At("hard.onnx"), around}) {
+    const Status refused = CheckOutput(output, {model});
+    ASSERT_FALSE(refused) << output;
+    EXPECT_EQ(refused.error().code(), ErrorCode::kUsage);
+    EXPECT_FALSE(CheckOutput(output, {"x=" + model})) << output;
+  }
+  EXPECT_TRUE(CheckOutput(At("other.onnx"), {model}));
+  EXPECT_TRUE(CheckOutput(At("x.npy"), {model}));
+}
+
 }  // namespace
 }  // namespace evoq

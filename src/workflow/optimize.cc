@@ -6,11 +6,12 @@
 #include "models/models.h"
 #include "onnx/onnx.h"
 #include "passes/pass.h"
+#include "workflow/models.h"
 
 namespace evoq {
 
 Result<Optimized> Optimize(const OptimizeJob& job, const Follow& follow) {
-  EVOQ_TRY(CheckOutputPath(job.output));
+  EVOQ_TRY(CheckOutput(job.output, {job.model}));
   EVOQ_TRY(follow.At("loading", 0));
   EVOQ_ASSIGN(Graph graph, ImportModel(job.model));
   Optimized out{.model = job.model, .output = job.output};

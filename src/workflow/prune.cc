@@ -6,6 +6,7 @@
 #include "models/models.h"
 #include "onnx/onnx.h"
 #include "report/table.h"
+#include "workflow/models.h"
 
 namespace evoq {
 
@@ -14,7 +15,7 @@ Result<PrunedModel> Prune(const PruneJob& job, const Follow& follow) {
   EVOQ_ASSIGN(out.rows, CheckPruneOptions(job.options));
   if (LowerExtension(job.output) != ".onnx")
     return Fail(ErrorCode::kUsage, "-o {}: expected a name that ends in .onnx", job.output);
-  EVOQ_TRY(CheckOutputPath(job.output));
+  EVOQ_TRY(CheckOutput(job.output, {job.model}));
   EVOQ_TRY(follow.At("loading", 0));
   EVOQ_ASSIGN(Graph graph, ImportModel(job.model));
   EVOQ_TRY(follow.At("pruning", 0));

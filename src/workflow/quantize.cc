@@ -287,8 +287,8 @@ Status CheckJob(const QuantizeJob& job) {
   if (job.certified()) EVOQ_TRY(CheckCertifiable(job));
   EVOQ_TRY(CheckScaleSets(job));
   EVOQ_TRY(CheckOutside(job));
-  EVOQ_TRY(CheckOutputPath(job.output));
-  return job.ranges_out.empty() ? Status() : CheckOutputPath(job.ranges_out);
+  EVOQ_TRY(CheckOutput(job.output, InputFilesOf(job)));
+  return job.ranges_out.empty() ? Status() : CheckOutput(job.ranges_out, InputFilesOf(job));
 }
 
 // With the choices of --tune, where the job asks for them.

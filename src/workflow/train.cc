@@ -150,7 +150,8 @@ Status CheckPaths(const TrainJob& job) {
   if (!folder && LowerExtension(job.output) != ".etm" && LowerExtension(job.output) != ".onnx")
     return Fail(ErrorCode::kUsage, "-o {}: expected a name that ends in .onnx or .etm", job.output);
   for (const std::string* path : {&job.output, &job.checkpoint, &job.log}) {
-    if (!path->empty() && !(folder && path == &job.output)) EVOQ_TRY(CheckOutputPath(*path));
+    if (path->empty() || (folder && path == &job.output)) continue;
+    EVOQ_TRY(CheckOutput(*path, {job.model, job.files.data, job.files.test}));
   }
   const bool random =
       FindRow(AllNetworks(), job.model) != nullptr || LowerExtension(job.model) == ".json";

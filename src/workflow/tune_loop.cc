@@ -16,6 +16,7 @@
 #include "program/etm.h"
 #include "workflow/compare.h"
 #include "workflow/compile.h"
+#include "workflow/models.h"
 #include "workflow/tuning.h"
 
 namespace evoq {
@@ -118,7 +119,7 @@ class Loop {
                   fmt::join(kStrategies, ", "));
     if (!(job_.duration_s > 0))
       return Fail(ErrorCode::kUsage, "--duration-s {}, expected more than 0", job_.duration_s);
-    EVOQ_TRY(CheckOutputPath(job_.output));
+    EVOQ_TRY(CheckOutput(job_.output, {job_.model}));
     if (!job_.report.empty()) EVOQ_TRY(CheckOutputPath(job_.report));
     if (!folder_.made())
       return Fail(ErrorCode::kIo, "{}: cannot make a folder there",
