@@ -118,8 +118,10 @@ Result<Answers> Answer(Engine& engine, const Samples& samples, const AnswerOptio
   for (size_t i = 0; i < samples.inputs.size(); ++i) {
     if (options.stop && options.stop()) break;
     EVOQ_ASSIGN(std::vector<Tensor> outputs, engine.Run(samples.inputs[i]));
-    answers.classes.push_back(ClassOf(outputs[0]));
-    answers.elements.push_back(outputs[0].elements());
+    const std::vector<int64_t> classes = ClassesOf(outputs[0], samples.rows);
+    answers.classes.insert(answers.classes.end(), classes.begin(), classes.end());
+    const int64_t elements = outputs[0].elements() / static_cast<int64_t>(classes.size());
+    answers.elements.insert(answers.elements.end(), classes.size(), elements);
     if (!samples.next.empty()) {
       EVOQ_TRY(AnswerText(outputs[0], samples.next[i], answers));
     } else if (reference == nullptr) {
@@ -136,21 +138,22 @@ Result<Answers> Answer(Engine& engine, const Samples& samples, const AnswerOptio
   return answers;
 }
 
-bool AreClassScores(const Answers& answers) {
-  return !answers.outputs.empty() && AreClassScores(answers.outputs[0]);
+bool AreClassScores(const Answers& answers, int64_t rows) {
+  return !answers.outputs.empty() && AreClassScores(answers.outputs[0], rows);
 }
 
-bool AreClassScores(std::span<const Tensor> outputs) {
+bool AreClassScores(std::span<const Tensor> outputs, int64_t rows) {
   if (outputs.size() != 1 || !outputs[0].type().is_tensor()) return false;
-  const int64_t scores = outputs[0].elements();
-  const std::vector<int64_t> sizes = outputs[0].sizes();
+  const int64_t parts = RowsOf(outputs[0], rows), scores = outputs[0].elements() / parts;
+  std::vector<int64_t> sizes = outputs[0].sizes();
+  if (parts > 1) sizes[0] = 1;
   return scores > 1 && *std::max_element(sizes.begin(), sizes.end()) == scores;
 }
 
 Metric ChooseMetric(const Samples& samples, const Answers& answers) {
   if (!samples.next.empty()) return Metric::kPerplexity;
   if (samples.labelled() > 0) return Metric::kTop1;
-  return AreClassScores(answers) ? Metric::kAgreement : Metric::kSqnr;
+  return AreClassScores(answers, samples.rows) ? Metric::kAgreement : Metric::kSqnr;
 }
 
 bool Accuracy::Keeps(const AccuracyLimit& limit, bool certain) const {
@@ -182,10 +185,17 @@ Result<Accuracy> CompareAnswers(Metric metric, const Answers& reference, const A
   }
   Accuracy accuracy;
   accuracy.metric = metric;
+  if (reference.classes.size() < model.classes.size())
+    return InvalidInput("{} answers, the float model has {}", model.classes.size(),
+                        reference.classes.size());
+  const bool labelled = samples.labelled() > 0;
+  if (labelled && samples.labels.size() != model.classes.size())
+    return InvalidInput("{} labels, but {} answers of the model's first output",
+                        samples.labels.size(), model.classes.size());
   int64_t right = 0, reference_right = 0, lost = 0, won = 0, agreed = 0;
   for (size_t i = 0; i < model.classes.size(); ++i) {
     agreed += model.classes[i] == reference.classes[i];
-    if (!samples.labels[i]) continue;
+    if (!labelled || !samples.labels[i]) continue;
     const int64_t label = *samples.labels[i];
     if (label < 0 || label >= model.elements[i])
       return InvalidInput("sample {}: label {} of a model with {} classes", i, label,
@@ -196,7 +206,9 @@ Result<Accuracy> CompareAnswers(Metric metric, const Answers& reference, const A
     lost += a && !b;
     won += b && !a;
   }
-  accuracy.samples = metric == Metric::kTop1 ? samples.labelled() : samples.size();
+  accuracy.samples = metric == Metric::kTop1        ? samples.labelled()
+                     : metric == Metric::kAgreement ? static_cast<int64_t>(model.classes.size())
+                                                    : samples.size();
   if (accuracy.samples == 0)
     return InvalidInput("no sample {}", metric == Metric::kTop1 ? "has a label" : "was given");
   if (metric == Metric::kTop1) {

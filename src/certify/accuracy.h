@@ -40,8 +40,8 @@ struct Answers {
   std::vector<std::vector<Tensor>>
       outputs;  // by sample, by output; empty where only classes, or energies, are known
   std::vector<std::vector<Energy>> energies;  // by sample, by output: against a reference's outputs
-  std::vector<int64_t> classes;               // ClassOf the first output
-  std::vector<int64_t> elements;              // of the first output; a reference needs none
+  std::vector<int64_t> classes;               // ClassesOf the first output, one behind the other
+  std::vector<int64_t> elements;              // that each is one of; a reference needs none
   // Of samples that say what comes next, and nothing else of those: natural logarithms of its
   // probabilities, by sample, by token; and the mean of each sample, negative.
   std::vector<std::vector<float>> log_probabilities;
@@ -59,8 +59,9 @@ struct AnswerOptions {
 Result<Answers> Answer(Engine& engine, const Samples& samples, const AnswerOptions& options = {});
 
 // The model has one output, of one dimension of at least 2 elements and otherwise dimensions of 1.
-bool AreClassScores(const Answers& answers);
-bool AreClassScores(std::span<const Tensor> outputs);  // of one sample
+// `rows`: of a sample, each with such scores.
+bool AreClassScores(const Answers& answers, int64_t rows = 1);
+bool AreClassScores(std::span<const Tensor> outputs, int64_t rows = 1);  // of one sample
 // kPerplexity of a text, kTop1 with labels, else kAgreement of class scores, else kSqnr.
 Metric ChooseMetric(const Samples& samples, const Answers& answers);
 
@@ -71,7 +72,7 @@ struct OutputAccuracy {
 
 struct Accuracy {
   Metric metric = Metric::kAgreement;
-  int64_t samples = 0;  // counted: for kTop1 those with labels
+  int64_t samples = 0;  // counted, or their rows: for kTop1 those with labels
   // The share of samples that each answers right (kTop1) or alike (kAgreement: `reference` is 1).
   Interval reference, model;
   // Perplexities, of kPerplexity.

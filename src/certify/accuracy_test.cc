@@ -366,5 +366,32 @@ TEST(Perplexity, ACertificateKeepsIt) {
   EXPECT_NE(text.find("  prompt    "), std::string::npos) << text;
 }
 
+// Samples of two rows: accuracy counts rows, and their labels are by row.
+TEST(Accuracy, RowsOfSamples) {
+  const Tensor scores = Tensor::FromValues<float>({2, 3}, {9, 1, 2, 1, 9, 2});
+  EXPECT_EQ(ClassesOf(scores, 2), (std::vector<int64_t>{0, 1}));
+  EXPECT_EQ(ClassesOf(scores, 3), (std::vector<int64_t>{0}));
+  EXPECT_TRUE(AreClassScores(std::span(&scores, 1), 2));
+  EXPECT_FALSE(AreClassScores(std::span(&scores, 1)));
+  Samples samples;
+  samples.Add({.name = "s", .rows = {{"a", 0}, {"b", 2}}});
+  EXPECT_EQ(samples.rows, 2);
+  EXPECT_EQ(samples.labelled(), 2);
+  EXPECT_EQ(samples.labels_of(0).size(), 2u);
+  Answers answers;
+  answers.classes = {0, 1};
+  answers.elements = {3, 3};
+  const auto top1 = CompareAnswers(Metric::kTop1, answers, answers, samples);
+  ASSERT_TRUE(top1) << top1.error().message();
+  EXPECT_EQ(top1->samples, 2);
+  EXPECT_EQ(top1->model.value, 0.5);
+  Answers turned = answers;
+  turned.classes = {1, 1};
+  const auto agreement = CompareAnswers(Metric::kAgreement, answers, turned, samples);
+  ASSERT_TRUE(agreement) << agreement.error().message();
+  EXPECT_EQ(agreement->samples, 2);
+  EXPECT_EQ(agreement->model.value, 0.5);
+}
+
 }  // namespace
 }  // namespace evoq

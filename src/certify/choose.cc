@@ -286,7 +286,7 @@ class Chooser {
     EVOQ_ASSIGN(const Answers answers,
                 Answer(*candidate.engine, samples_,
                        {&reference_, nullptr, [&] { return OutOfTime(until); }}));
-    if (answers.classes.size() < samples_.inputs.size()) return std::optional<Accuracy>();
+    if (answers.classes.size() < reference_.classes.size()) return std::optional<Accuracy>();
     EVOQ_ASSIGN(const Accuracy accuracy, CompareAnswers(metric_, reference_, answers, samples_));
     ++result_.accuracies;
     return std::optional(accuracies_[a] = accuracy);

@@ -39,6 +39,11 @@ Energy OfElements(const Tensor& reference, const Tensor& model) {
 
 }  // namespace
 
+int64_t RowsOf(const Tensor& output, int64_t rows) {
+  const bool has = output.type().is_tensor() && output.shape().rank() > 0;
+  return has && output.sizes()[0] == rows ? rows : 1;
+}
+
 Energy EnergyOf(const Tensor& reference, const Tensor& model) {
   const bool tensors = reference.type().is_tensor() && model.type().is_tensor();
   const auto is_real = [](const Tensor& t) { return IsFloat(t.dtype()) || t.type().quantized(); };
@@ -55,13 +60,21 @@ Energy EnergyOf(const Tensor& reference, const Tensor& model) {
   return OfElements(reference, model);
 }
 
-int64_t ClassOf(const Tensor& output) {
-  if (!output.type().is_tensor()) return -1;
+int64_t ClassOf(const Tensor& output) { return ClassesOf(output, 1)[0]; }
+
+std::vector<int64_t> ClassesOf(const Tensor& output, int64_t rows) {
+  if (!output.type().is_tensor()) return {-1};
+  const int64_t parts = RowsOf(output, rows);
+  std::vector<int64_t> classes(static_cast<size_t>(parts), -1);
   const auto real = ToFloat32(output);
-  if (!real || real->elements() == 0) return -1;
-  const std::span<const float> values = real->values<float>();
-  if (std::any_of(values.begin(), values.end(), [](float v) { return std::isnan(v); })) return -1;
-  return std::max_element(values.begin(), values.end()) - values.begin();
+  if (!real || real->elements() == 0) return classes;
+  const auto size = static_cast<size_t>(real->elements() / parts);
+  for (size_t i = 0; i < classes.size(); ++i) {
+    const std::span<const float> values = real->values<float>().subspan(i * size, size);
+    if (std::any_of(values.begin(), values.end(), [](float v) { return std::isnan(v); })) continue;
+    classes[i] = std::max_element(values.begin(), values.end()) - values.begin();
+  }
+  return classes;
 }
 
 }  // namespace evoq

@@ -27,5 +27,10 @@ Energy EnergyOf(const Tensor& reference, const Tensor& model);
 // The position of the largest element, the first of equal ones, as ONNX ArgMax has it; -1 where
 // there is none: of no elements, of other types than numbers, and where an element is NaN.
 int64_t ClassOf(const Tensor& output);
+// `rows`, where the first axis of the output has that size; else 1.
+int64_t RowsOf(const Tensor& output, int64_t rows);
+// Of each of the `rows` that the first axis of the output has; where it has another size, one class
+// of all of it.
+std::vector<int64_t> ClassesOf(const Tensor& output, int64_t rows);
 
 }  // namespace evoq

@@ -50,11 +50,26 @@ int64_t Samples::labelled() const {
                        [](const auto& label) { return label.has_value(); });
 }
 
+void Samples::Add(Sample sample) {
+  inputs.push_back(std::move(sample.inputs));
+  rows = sample.row_count();
+  const bool of_rows = std::ranges::any_of(
+      sample.rows, [](const Sample::Row& row) { return row.label.has_value(); });
+  if (!of_rows) labels.push_back(sample.label);
+  for (size_t i = 0; of_rows && i < sample.rows.size(); ++i) labels.push_back(sample.rows[i].label);
+}
+
+std::span<const std::optional<int64_t>> Samples::labels_of(size_t sample) const {
+  const size_t each = inputs.empty() ? 1 : labels.size() / inputs.size();
+  return std::span(labels).subspan(sample * each, each);
+}
+
 uint32_t Samples::Crc() const {
   std::vector<uint32_t> parts;
   for (size_t i = 0; i < inputs.size(); ++i) {
     for (const Tensor& t : inputs[i]) parts.push_back(Crc32c({t.raw(), t.bytes()}));
-    parts.push_back(static_cast<uint32_t>(labels[i].value_or(-1)));
+    for (const auto& label : labels_of(i))
+      parts.push_back(static_cast<uint32_t>(label.value_or(-1)));
     if (i < next.size()) parts.push_back(Crc32c(std::as_bytes(std::span(next[i]))));
   }
   return Crc32c(std::as_bytes(std::span(parts)));
@@ -70,8 +85,7 @@ Result<Samples> LoadSamples(const Dataset& data, int64_t limit) {
       std::min({limit > 0 ? limit : data.size(), data.size(), FittingSamples(bytes)});
   for (int64_t i = 0; i < count; ++i) {
     EVOQ_ASSIGN(Sample sample, data.At(i * data.size() / count));
-    samples.inputs.push_back(std::move(sample.inputs));
-    samples.labels.push_back(sample.label);
+    samples.Add(std::move(sample));
   }
   return samples;
 }

@@ -12,8 +12,9 @@
 namespace evoq {
 
 struct Samples {
-  std::vector<std::vector<Tensor>> inputs;  // by sample, by input of the model
-  std::vector<std::optional<int64_t>> labels;
+  std::vector<std::vector<Tensor>> inputs;     // by sample, by input of the model
+  std::vector<std::optional<int64_t>> labels;  // by sample, or by sample and row
+  int64_t rows = 1;    // of a sample, of a model whose first size is fixed above 1
   int64_t random = 0;  // that many were made by RandomInputs, not read
 
   // Of a language model: a sample is a window of a text, and this is what follows each of its
@@ -29,6 +30,9 @@ struct Samples {
 
   int64_t size() const { return static_cast<int64_t>(inputs.size()); }
   int64_t labelled() const;
+  // Adds the inputs and labels of a sample of as many rows as the others have.
+  void Add(Sample sample);
+  std::span<const std::optional<int64_t>> labels_of(size_t sample) const;
   // CRC-32C of all inputs and labels: whether two measurements saw the same.
   uint32_t Crc() const;
 };

@@ -13,6 +13,12 @@ namespace {
 
 using State = VerifyLine::State;
 
+// One class for each sample, or for each of its rows.
+bool AnswersAll(const std::vector<int64_t>& classes, const Samples& samples) {
+  const auto count = static_cast<int64_t>(classes.size());
+  return count == samples.size() || count == samples.size() * samples.rows;
+}
+
 class Verifier {
  public:
   explicit Verifier(const VerifyJob& job) : job_(job) {}
@@ -135,7 +141,7 @@ class Verifier {
                   "the promise is about the float model's outputs: give --baseline {}",
                   c.float_file);
     } else if (!same || c.accuracy.metric == Metric::kPerplexity ||
-               static_cast<int64_t>(c.float_classes.size()) != samples->size()) {
+               !AnswersAll(c.float_classes, *samples)) {
       return Fail(ErrorCode::kUsage,
                   "these are not the samples of the certificate ({} of them): give --baseline {} "
                   "to measure the float model on them too",

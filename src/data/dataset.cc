@@ -221,8 +221,9 @@ Result<DatasetPtr> OpenNpz(const std::string& path, Labels labels, const Dataset
     return InvalidInput(
         "{}: arrays {}, expected one, or one named x, input, images, samples or data", path,
         Shorten(names));
-  auto arrays = std::make_unique<Arrays>(std::move(labels), options);
+  auto arrays = std::make_unique<Arrays>(labels, options);
   EVOQ_TRY(arrays->Add(BaseName(path), std::move(*samples)));
+  EVOQ_TRY(labels.CheckCount(arrays->size(), arrays->size()));
   return arrays;
 }
 
@@ -361,9 +362,10 @@ Result<std::unique_ptr<Dataset>> OpenDataset(const std::string& path,
     return Fail(ErrorCode::kUsage, "{}: preprocessing gives {}, but the model's input is {}", path,
                 DTypeName(used.preprocess->dtype), DTypeName(used.input_dtype));
   }
-  EVOQ_ASSIGN(DatasetPtr dataset, folder ? OpenFolder(path, std::move(labels), used)
-                                         : OpenFile(path, std::move(labels), used));
+  EVOQ_ASSIGN(DatasetPtr dataset,
+              folder ? OpenFolder(path, labels, used) : OpenFile(path, labels, used));
   if (dataset->size() == 0) return InvalidInput("{}: no sample found: the data is empty", path);
+  EVOQ_TRY(labels.CheckCount(dataset->size(), dataset->size()));
   return dataset;
 }
 

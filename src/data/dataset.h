@@ -58,9 +58,18 @@ Result<Tensor> ToInput(const Image& image, const Preprocess& preprocess, Budget&
 Result<Tensor> LoadInput(const std::string& path, const Preprocess& preprocess);
 
 struct Sample {
+  struct Row {
+    std::string name;
+    std::optional<int64_t> label;
+  };
   std::string name;              // file name, or "test_1000.bin[17]"
-  std::vector<Tensor> inputs;    // batch 1, by position among the model's
+  std::vector<Tensor> inputs;    // by position among the model's
   std::optional<int64_t> label;  // the model's class index: label_offset is added already
+  // Where the model's first size is fixed above 1: what each index of the first axis is of, and its
+  // own label; else empty.
+  std::vector<Row> rows;
+
+  int64_t row_count() const { return rows.empty() ? 1 : static_cast<int64_t>(rows.size()); }
 };
 
 // Samples by index, decoded when asked for. Sorted by name.
@@ -69,6 +78,10 @@ class Dataset {
   virtual ~Dataset() = default;
   virtual int64_t size() const = 0;
   virtual Result<Sample> At(int64_t index) const = 0;
+  // Rows that the data holds: of samples of several each, and those that fill none.
+  virtual int64_t rows() const { return size(); }
+  // What of the data is no sample; "" where all is.
+  virtual std::string warning() const { return ""; }
 };
 
 // The DatasetOptions::labels of data in folders that are its classes.

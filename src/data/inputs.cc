@@ -8,6 +8,7 @@
 #include "base/file.h"
 #include "base/text.h"
 #include "data/convert.h"
+#include "data/gather.h"
 #include "data/image_decode.h"
 #include "data/labels.h"
 
@@ -27,7 +28,16 @@ struct Rows {
   Tensor array;
   std::vector<int64_t> sizes;  // of a sample
   int64_t count = 0;
+  int64_t batch = 1;  // rows of a sample, of `all`; 1 too where samples are whole
+  int64_t all = 0;
 
+  // The name of sample `index`, and those of its rows.
+  void Name(const std::string& name, int64_t index, Sample& sample) const {
+    sample.name = count == 1 && batch == 1 ? name : fmt::format("{}[{}]", name, index);
+    for (int64_t row = 0; batch > 1 && row < batch; ++row)
+      sample.rows.push_back({fmt::format("{}[{}]", name, index * batch + row), std::nullopt});
+    if (batch > 1) sample.name = NameOf(sample.rows);
+  }
   Tensor At(int64_t row) const {
     Tensor sample = Tensor::Allocate(TensorType(array.dtype(), Shape(sizes)));
     if (sample.bytes() > 0)
@@ -49,7 +59,9 @@ Result<Rows> CutIntoRows(const std::string& place, const Tensor& array, const In
                         array.type().ToString(), Shape(input.sizes).ToString(), input.name);
   };
   if (!input.ranked ? rank > 0 : rank == wanted && rank > 0) {
-    if (rows.sizes[0] % batch != 0) return no_fit();
+    EVOQ_TRY(CheckRows(place, rows.sizes[0], batch));
+    rows.all = rows.sizes[0];
+    rows.batch = batch;
     rows.count = rows.sizes[0] / batch;
     rows.sizes[0] = batch;
   } else if (input.ranked && rank == wanted + 1) {
@@ -65,6 +77,7 @@ Result<Rows> CutIntoRows(const std::string& place, const Tensor& array, const In
   }
   if (rows.count > 0 && array.elements() == 0)
     return InvalidInput("{}: {}, samples of no elements", place, array.type().ToString());
+  if (rows.batch == 1) rows.all = rows.count;
   return rows;
 }
 
@@ -83,11 +96,16 @@ class NpzFiles : public Dataset {
       EVOQ_ASSIGN(loaded_, Load(i));
       first_.push_back(total_);
       total_ += loaded_.count;
+      const Rows& rows = loaded_.inputs[0];
+      rows_ += rows.all;
+      if (warning_.empty()) warning_ = LeftOver(paths_[i], rows.all, rows.batch);
     }
-    return {};
+    return labels_.CheckCount(total_, rows_);
   }
 
   int64_t size() const override { return total_; }
+  int64_t rows() const override { return rows_; }
+  std::string warning() const override { return warning_; }
   Result<Sample> At(int64_t index) const override {
     const size_t file = static_cast<size_t>(std::upper_bound(first_.begin(), first_.end(), index) -
                                             first_.begin()) -
@@ -100,13 +118,13 @@ class NpzFiles : public Dataset {
       return InvalidInput("{}: {} samples, {} when it was opened", paths_[file], loaded_.count,
                           row + 1);
     Sample sample;
-    sample.name = loaded_.count == 1 ? BaseName(paths_[file])
-                                     : fmt::format("{}[{}]", BaseName(paths_[file]), row);
+    loaded_.inputs[0].Name(BaseName(paths_[file]), row, sample);
     for (const Rows& rows : loaded_.inputs) sample.inputs.push_back(rows.At(row));
+    const int64_t batch = loaded_.inputs[0].batch;
     if (!labels_.path.empty()) {
-      EVOQ_ASSIGN(sample.label, labels_.Of(sample.name, index));
-    } else if (row < static_cast<int64_t>(loaded_.labels.size())) {
-      sample.label = loaded_.labels[row];
+      EVOQ_TRY(labels_.AddTo(sample, index, total_, index * batch));
+    } else if (!loaded_.labels.by_index.empty()) {
+      EVOQ_TRY(loaded_.labels.AddTo(sample, row, loaded_.count, row * batch));
     }
     EVOQ_TRY(AddLabelOffset(preprocess_, sample));
     return sample;
@@ -116,7 +134,7 @@ class NpzFiles : public Dataset {
   struct Loaded {
     size_t file = 0;
     std::vector<Rows> inputs;
-    std::vector<int64_t> labels;
+    Labels labels;
     int64_t count = 0;
   };
 
@@ -144,11 +162,14 @@ class NpzFiles : public Dataset {
       npz.erase(found);
     }
     for (const char* name : kLabelArrays) {
-      if (!labels_.path.empty() || !loaded.labels.empty() || !npz.count(name)) continue;
-      EVOQ_ASSIGN(loaded.labels, WithContext(ToInt64s(npz[name]), path + ": " + name));
-      if (static_cast<int64_t>(loaded.labels.size()) != loaded.count)
-        return InvalidInput("{}: {} holds {} labels of {} samples", path, name,
-                            loaded.labels.size(), loaded.count);
+      Labels& labels = loaded.labels;
+      if (!labels_.path.empty() || !labels.by_index.empty() || !npz.count(name)) continue;
+      labels.path = path;
+      EVOQ_ASSIGN(labels.by_index, WithContext(ToInt64s(npz[name]), path + ": " + name));
+      const auto count = static_cast<int64_t>(labels.by_index.size());
+      if (count != loaded.count && count != loaded.inputs[0].all)
+        return InvalidInput("{}: {} holds {} labels of {} samples", path, name, count,
+                            loaded.count);
     }
     return loaded;
   }
@@ -158,7 +179,8 @@ class NpzFiles : public Dataset {
   Labels labels_;
   std::optional<Preprocess> preprocess_;
   std::vector<int64_t> first_;  // of each file, its first sample
-  int64_t total_ = 0;
+  int64_t total_ = 0, rows_ = 0;
+  std::string warning_;
   mutable Loaded loaded_;
 };
 
@@ -167,10 +189,13 @@ class NpyRows : public Dataset {
  public:
   NpyRows(std::string name, Rows rows) : name_(std::move(name)), rows_(std::move(rows)) {}
   int64_t size() const override { return rows_.count; }
+  int64_t rows() const override { return rows_.all; }
+  std::string warning() const override { return LeftOver(name_, rows_.all, rows_.batch); }
   Result<Sample> At(int64_t index) const override {
-    return Sample{rows_.count == 1 ? name_ : fmt::format("{}[{}]", name_, index),
-                  {rows_.At(index)},
-                  std::nullopt};
+    Sample sample;
+    rows_.Name(name_, index, sample);
+    sample.inputs.push_back(rows_.At(index));
+    return sample;
   }
 
  private:
@@ -184,16 +209,18 @@ class SideBySide : public Dataset {
   SideBySide(std::vector<DatasetPtr> parts, Labels labels, std::optional<Preprocess> preprocess)
       : parts_(std::move(parts)), labels_(std::move(labels)), preprocess_(std::move(preprocess)) {}
   int64_t size() const override { return parts_[0]->size(); }
+  int64_t rows() const override { return parts_[0]->rows(); }
+  std::string warning() const override { return parts_[0]->warning(); }
   Result<Sample> At(int64_t index) const override {
     Sample sample;
     for (const DatasetPtr& part : parts_) {
       EVOQ_ASSIGN(Sample one, part->At(index));
-      if (sample.inputs.empty()) sample.name = one.name;
+      if (sample.inputs.empty()) sample.name = one.name, sample.rows = one.rows;
       if (!sample.label) sample.label = one.label;
       sample.inputs.push_back(std::move(one.inputs[0]));
     }
     if (labels_.path.empty()) return sample;
-    EVOQ_ASSIGN(sample.label, labels_.Of(sample.name, index));
+    EVOQ_TRY(labels_.AddTo(sample, index, size(), index * sample.row_count()));
     EVOQ_TRY(AddLabelOffset(preprocess_, sample));
     return sample;
   }
@@ -236,12 +263,20 @@ DatasetOptions OptionsFor(const InputSpec& input, const DatasetOptions& options)
   return own;
 }
 
+// Gathered into the batch that the input fixes.
+Result<DatasetPtr> OpenRows(const std::string& path, const InputSpec& input,
+                            const DatasetOptions& own) {
+  EVOQ_ASSIGN(DatasetPtr rows, OpenDataset(path, own));
+  const bool fixed = input.ranked && !input.sizes.empty();
+  return GatherRows(std::move(rows), fixed ? input.sizes[0] : 1, path);
+}
+
 Result<DatasetPtr> OpenOne(const std::string& path, const InputSpec& input,
                            const DatasetOptions& options) {
   if (LowerExtension(path) != ".npy" || IsFolder(path)) {
     DatasetOptions own = OptionsFor(input, options);
     own.labels.clear();
-    return OpenDataset(path, own);
+    return OpenRows(path, input, own);
   }
   EVOQ_ASSIGN(const Tensor array, ReadNpy(path));
   EVOQ_ASSIGN(Rows rows, CutIntoRows(path, array, input));
@@ -275,6 +310,7 @@ Result<DatasetPtr> OpenNamed(std::span<const std::string> sources,
     parts.push_back(std::move(part));
   }
   EVOQ_ASSIGN(Labels labels, LoadLabels(options.labels));
+  EVOQ_TRY(labels.CheckCount(parts[0]->size(), parts[0]->rows()));
   return std::make_unique<SideBySide>(std::move(parts), std::move(labels), options.preprocess);
 }
 
@@ -327,7 +363,7 @@ Result<DatasetPtr> OpenInputs(std::span<const std::string> sources,
       return Fail(ErrorCode::kNotFound, "{}: no such file or folder", path);
     EVOQ_ASSIGN(std::vector<std::string> npz, single ? NpzPaths(path) : std::vector<std::string>());
     if (single && inputs.size() == 1 && (npz.empty() || !IsFolder(path) || HoldsSingles(path)))
-      return OpenDataset(path, OptionsFor(inputs[0], options));
+      return OpenRows(path, inputs[0], OptionsFor(inputs[0], options));
     if (npz.empty()) {
       return Fail(ErrorCode::kUsage,
                   "{}: the model has {} input{} ({}): expected an .npz whose arrays are named as "

@@ -29,9 +29,12 @@ Status CheckFits(const std::string& file, const Tensor& content, const std::stri
 //
 // How an array holds samples of an input of rank r whose first size is n (1 where it is free):
 //   rank r      n rows of the first axis are a sample: rank 4 of an image model holds images one
-//               after the other;
+//               after the other; rows at the end that fill no sample are left out, which the data
+//               set's warning says;
 //   rank r + 1  an index of the first axis is a sample of the input's own shape;
 //   rank r - 1  one sample without its batch axis, where n is 1.
+// Data sets of samples of one row, as images, are gathered in the same way (data/gather.h). Labels
+// by position are one for each row, or one for each sample.
 //
 // All inputs have equally many samples. `options` gives labels and preprocessing; its sizes and
 // type are not read. Names of samples are those of the .npz or of the first source. Errors: kUsage

@@ -161,7 +161,7 @@ TEST_F(InputsTest, HowArraysHoldSamples) {
       {{1, 2}, {3, 2}, 3, {1, 2}},
       {{3, 2}, {3, 2}, 1, {3, 2}},
       {{3, 2}, {6, 2}, 2, {3, 2}},
-      {{3, 2}, {5, 2}, -1, {}},
+      {{3, 2}, {5, 2}, 1, {3, 2}},
       {{3, 2}, {4, 3, 2}, 4, {3, 2}},
       {{-1, -1}, {4, 3, 2}, 4, {3, 2}},
       {{1, 2}, {2}, 1, {1, 2}},
@@ -349,6 +349,64 @@ TEST_F(InputsTest, WhatDoesNotFitIsNamed) {
       "none.npy: float32[1000000, 0], samples of no elements");
   ExpectFails({}, two_, ErrorCode::kUsage, "no data was named");
   ExpectFails({ids}, {}, ErrorCode::kUnsupported, "the model has no input");
+}
+
+// A model of two rows at once takes arrays, folders and images of one row each, two at a time; what
+// fills no sample is left out, with a warning.
+TEST_F(InputsTest, RowsOfAFixedBatchAreGathered) {
+  const std::vector<InputSpec> two = {{"x", {2, 3}}};
+  const Tensor rows = Counting<float>({5, 3}, 1), last = Counting<float>({2, 3}, 7);
+  const std::string npy = Npy("x.npy", rows);
+  std::filesystem::create_directories(At("rows"));
+  for (int i = 0; i < 5; ++i)
+    Npy(fmt::format("rows/{}.npy", i), Counting<float>({1, 3}, 3 * i + 1));
+  for (const std::string& source : {npy, "x=" + npy, Npz("x.npz", {{"x", rows}}), At("rows")}) {
+    const auto data = Open({source}, two);
+    ASSERT_TRUE(data) << data.error().message();
+    EXPECT_EQ((*data)->size(), 2);
+    EXPECT_EQ((*data)->rows(), 5);
+    EXPECT_NE((*data)->warning().find("the last 1 of 5 rows is left out"), std::string::npos);
+    const bool folder = source == At("rows");
+    const std::string file = source.ends_with("npz") ? "x.npz" : "x.npy";
+    ExpectSample(**data, 1, folder ? "2.npy to 3.npy" : file + "[2] to " + file + "[3]", {last});
+    EXPECT_EQ((*data)->At(1)->rows[1].name, folder ? "3.npy" : file + "[3]");
+  }
+  // Whole samples stay as they are.
+  const auto whole = Open({Npy("whole.npy", Counting<float>({4, 2, 3}, 1))}, two);
+  ASSERT_TRUE(whole) << whole.error().message();
+  EXPECT_EQ((*whole)->size(), 4);
+  EXPECT_EQ((*whole)->warning(), "");
+  for (const std::string& source : {At("one.npy"), "x=" + At("one.npy")}) {
+    Npy("one.npy", Counting<float>({1, 3}, 1));
+    ExpectFails({source}, two, ErrorCode::kInvalidInput, "1 row, the model takes 2 at once");
+  }
+}
+
+// One label for each row, or, where samples are whole, for each sample; never more.
+TEST_F(InputsTest, LabelsOfRowsAndTooMany) {
+  const std::string npy = Npy("x.npy", Counting<float>({4, 3}, 1));
+  const auto labelled = [&](int labels, const std::vector<int64_t>& sizes) {
+    DatasetOptions options;
+    options.labels = Npy("y.npy", Counting<int64_t>({labels}, 10));
+    return Open({npy}, {{"x", sizes}}, options);
+  };
+  const auto data = labelled(4, {2, 3});
+  ASSERT_TRUE(data) << data.error().message();
+  EXPECT_EQ((*data)->At(1)->rows[0].label, 12);
+  EXPECT_EQ((*data)->At(1)->rows[1].label, 13);
+  EXPECT_FALSE((*data)->At(1)->label);
+  for (const std::vector<int64_t>& sizes : {std::vector<int64_t>{2, 3}, {-1, 3}}) {
+    const auto many = labelled(5, sizes);
+    ASSERT_FALSE(many);
+    EXPECT_NE(many.error().message().find("5 labels for 4"), std::string::npos)
+        << many.error().message();
+  }
+  DatasetOptions beside;
+  beside.labels = Npy("y.npy", Counting<int64_t>({5}, 10));
+  EXPECT_FALSE(Open({"x=" + npy}, {{"x", {-1, 3}}}, beside));
+  EXPECT_FALSE(
+      Open({Npz("x.npz", {{"x", Counting<float>({4, 3}, 1)}, {"y", Counting<int64_t>({5}, 1)}})},
+           {{"x", {-1, 3}}}));
 }
 
 }  // namespace

@@ -76,6 +76,26 @@ Result<std::optional<int64_t>> Labels::Of(const std::string& name, int64_t index
   return by_index[index];
 }
 
+Status Labels::CheckCount(int64_t samples, int64_t rows) const {
+  const auto count = static_cast<int64_t>(by_index.size());
+  if (count <= samples || count == rows) return {};
+  return InvalidInput("{}: {} labels for {} {}: expected one for each", path, count, rows,
+                      rows == samples ? "samples" : "rows");
+}
+
+Status Labels::AddTo(Sample& sample, int64_t index, int64_t samples, int64_t first) const {
+  const bool of_rows = !sample.rows.empty() && (by_name.contains(sample.rows[0].name) ||
+                                                static_cast<int64_t>(by_index.size()) > samples);
+  if (!of_rows) {
+    EVOQ_ASSIGN(sample.label, Of(sample.name, index));
+    return {};
+  }
+  for (Sample::Row& row : sample.rows) {
+    EVOQ_ASSIGN(row.label, Of(row.name, first++));
+  }
+  return {};
+}
+
 Result<Labels> LoadLabels(const std::string& path) {
   Labels labels;
   labels.path = path;
@@ -102,12 +122,18 @@ Result<Labels> LoadLabels(const std::string& path) {
 }
 
 Status AddLabelOffset(const std::optional<Preprocess>& preprocess, Sample& sample) {
-  if (!sample.label || !preprocess) return {};
-  const auto label = CheckedAdd(*sample.label, preprocess->label_offset);
-  if (!label)
-    return InvalidInput("{}: label {} with an offset of {}", sample.name, *sample.label,
-                        preprocess->label_offset);
-  sample.label = label;
+  if (!preprocess) return {};
+  const auto add = [&](const std::string& name, std::optional<int64_t>& label) -> Status {
+    if (!label) return {};
+    const auto sum = CheckedAdd(*label, preprocess->label_offset);
+    if (!sum)
+      return InvalidInput("{}: label {} with an offset of {}", name, *label,
+                          preprocess->label_offset);
+    label = sum;
+    return {};
+  };
+  EVOQ_TRY(add(sample.name, sample.label));
+  for (Sample::Row& row : sample.rows) EVOQ_TRY(add(row.name, row.label));
   return {};
 }
 

@@ -21,6 +21,13 @@ struct Labels {
   std::map<std::string, int64_t> by_name;
   std::vector<int64_t> by_index;
 
+  // Errors: kInvalidInput for more labels by position than `rows`, which are data that has one
+  // each; and than `samples` of them, which may have one each too.
+  Status CheckCount(int64_t samples, int64_t rows) const;
+  // Labels the sample, or each of its rows where there are more labels than `samples`, or names of
+  // rows. `first` counts the rows before it. Errors: those of Of.
+  Status AddTo(Sample& sample, int64_t index, int64_t samples, int64_t first) const;
+
   // The label of the sample, nothing when there are no labels at all.
   // Errors: kInvalidInput when the file has none for this one.
   Result<std::optional<int64_t>> Of(const std::string& name, int64_t index) const;
@@ -30,8 +37,8 @@ struct Labels {
 // `label`; an idx file (also gzipped) is one-dimensional; a .npy holds integers, one per sample.
 Result<Labels> LoadLabels(const std::string& path);
 
-// The sample's label, where it has one, becomes the model's class: the offset of `preprocess` is
-// added. Errors: kInvalidInput when the sum does not fit 64 bits.
+// Labels of the sample and its rows, where they have one, become the model's class: the offset of
+// `preprocess` is added. Errors: kInvalidInput when the sum does not fit 64 bits.
 Status AddLabelOffset(const std::optional<Preprocess>& preprocess, Sample& sample);
 
 }  // namespace evoq

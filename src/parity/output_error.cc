@@ -46,7 +46,7 @@ Status OutputErrors::AddScores(const Tensor& right, const Tensor& got,
                                std::span<const int64_t> next) {
   EVOQ_ASSIGN(const Tensor p_scores, ToFloat32(right));
   EVOQ_ASSIGN(const Tensor q_scores, ToFloat32(got));
-  const size_t rows = next.empty() ? 1 : next.size();
+  const auto rows = next.empty() ? static_cast<size_t>(RowsOf(right, rows_)) : next.size();
   const auto elements = static_cast<size_t>(p_scores.elements());
   if (p_scores.elements() != q_scores.elements() || elements == 0 || elements % rows != 0)
     return InvalidInput("output 0 is {}, expected {} as in the float model", got.type().ToString(),
@@ -69,7 +69,8 @@ Status OutputErrors::AddScores(const Tensor& right, const Tensor& got,
 }
 
 Status OutputErrors::Add(std::span<const Tensor> right, std::span<const Tensor> got,
-                         const std::optional<int64_t>& label, std::span<const int64_t> next) {
+                         std::span<const std::optional<int64_t>> labels,
+                         std::span<const int64_t> next) {
   if (right.size() != got.size() || right.empty())
     return InvalidInput("{} outputs, the float model has {}", got.size(), right.size());
   energies_.resize(right.size());
@@ -82,15 +83,24 @@ Status OutputErrors::Add(std::span<const Tensor> right, std::span<const Tensor> 
     if (a.elements() == b.elements()) cosines_[o].Add(a.values<float>(), b.values<float>());
   }
   if (scores_) EVOQ_TRY(AddScores(right[0], got[0], next));
-  const int64_t answer = ClassOf(got[0]);
-  if (metric_ == Metric::kTop1 && label) {
-    if (*label < 0 || *label >= right[0].elements())
-      return InvalidInput("label {} of a model with {} classes", *label, right[0].elements());
-    right_ += answer == *label;
-    ++counted_;
-  }
-  if (metric_ == Metric::kAgreement) {
-    right_ += answer == ClassOf(right[0]);
+  return AddAnswers(ClassesOf(right[0], rows_), ClassesOf(got[0], rows_), labels,
+                    right[0].elements());
+}
+
+Status OutputErrors::AddAnswers(std::span<const int64_t> right, std::span<const int64_t> got,
+                                std::span<const std::optional<int64_t>> labels, int64_t elements) {
+  const int64_t classes = elements / static_cast<int64_t>(right.size());
+  if (metric_ == Metric::kTop1 && !labels.empty() && labels.size() != got.size())
+    return InvalidInput("{} labels for {} answers of the model", labels.size(), got.size());
+  for (size_t i = 0; i < std::min(right.size(), got.size()); ++i) {
+    if (metric_ == Metric::kAgreement) {
+      right_ += got[i] == right[i];
+      ++counted_;
+    }
+    if (metric_ != Metric::kTop1 || labels.empty() || !labels[i]) continue;
+    if (*labels[i] < 0 || *labels[i] >= classes)
+      return InvalidInput("label {} of a model with {} classes", *labels[i], classes);
+    right_ += got[i] == *labels[i];
     ++counted_;
   }
   return {};

@@ -31,21 +31,26 @@ struct OutputError {
 class OutputErrors {
  public:
   // `scores`: the first output is class scores (AreClassScores), or logits [.., pieces] of a text.
-  OutputErrors(Metric metric, bool scores) : metric_(metric), scores_(scores) {}
+  // `rows`: of a sample (certify/samples.h).
+  OutputErrors(Metric metric, bool scores, int64_t rows = 1)
+      : metric_(metric), scores_(scores), rows_(rows) {}
 
-  // One sample: what is right, what the model gives, its label where it has one, and of a text the
-  // tokens that follow. Errors: kInvalidInput where the label is no class, or for other numbers of
-  // outputs or logits.
+  // One sample: what is right, what the model gives, labels of it or its rows where it has them,
+  // and of a text the tokens that follow. Errors: kInvalidInput where the label is no class, or for
+  // other numbers of outputs or logits.
   Status Add(std::span<const Tensor> right, std::span<const Tensor> got,
-             const std::optional<int64_t>& label, std::span<const int64_t> next);
+             std::span<const std::optional<int64_t>> labels, std::span<const int64_t> next);
 
   OutputError Mean() const;
 
  private:
+  Status AddAnswers(std::span<const int64_t> right, std::span<const int64_t> got,
+                    std::span<const std::optional<int64_t>> labels, int64_t elements);
   Status AddScores(const Tensor& right, const Tensor& got, std::span<const int64_t> next);
 
   Metric metric_;
   bool scores_;
+  int64_t rows_;
   std::vector<Energy> energies_;     // by output
   std::vector<ValueError> cosines_;  // by output
   double kl_ = 0, nll_ = 0;

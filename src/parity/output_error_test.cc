@@ -8,6 +8,8 @@
 namespace evoq {
 namespace {
 
+using Labels = std::vector<std::optional<int64_t>>;
+
 Tensor Floats(const Shape& shape, const std::vector<float>& values) {
   return Tensor::FromValues<float>(shape, values);
 }
@@ -20,7 +22,7 @@ OutputError Of(const std::vector<Tensor>& right, const std::vector<Tensor>& got,
                Metric metric = Metric::kSqnr, std::optional<int64_t> label = {},
                const std::vector<int64_t>& next = {}) {
   OutputErrors errors(metric, scores);
-  const Status added = errors.Add(right, got, label, next);
+  const Status added = errors.Add(right, got, Labels{label}, next);
   EXPECT_TRUE(added) << added.error().message();
   return errors.Mean();
 }
@@ -57,8 +59,8 @@ TEST(OutputError, Metrics) {
   const std::vector<Tensor> right = {Row({1, 2, 3})};
   for (const auto& [got, label] : std::vector<std::pair<Tensor, int64_t>>{
            {Row({1, 2, 3}), 2}, {Row({1, 4, 3}), 1}, {Row({4, 2, 3}), 2}, {Row({1, 2, 5}), 0}}) {
-    ASSERT_TRUE(top1.Add(right, std::span(&got, 1), label, {}));
-    ASSERT_TRUE(agreement.Add(right, std::span(&got, 1), label, {}));
+    ASSERT_TRUE(top1.Add(right, std::span(&got, 1), Labels{label}, {}));
+    ASSERT_TRUE(agreement.Add(right, std::span(&got, 1), Labels{label}, {}));
   }
   EXPECT_EQ(*top1.Mean().metric, 0.5);
   EXPECT_EQ(*agreement.Mean().metric, 0.5);
@@ -82,13 +84,27 @@ TEST(OutputError, PerplexityOfAText) {
 TEST(OutputError, WhatDoesNotFit) {
   OutputErrors errors(Metric::kTop1, true);
   const std::vector<Tensor> two = {Row({1, 2})}, three = {Row({1, 2, 3})};
-  for (const Status& status : {errors.Add(two, three, 0, {}), errors.Add(two, {}, 0, {}),
-                               errors.Add(two, two, 2, {}), errors.Add(two, two, -1, {})}) {
+  for (const Status& status :
+       {errors.Add(two, three, Labels{0}, {}), errors.Add(two, {}, Labels{0}, {}),
+        errors.Add(two, two, Labels{2}, {}), errors.Add(two, two, Labels{-1}, {})}) {
     ASSERT_FALSE(status);
     EXPECT_EQ(status.error().code(), ErrorCode::kInvalidInput);
   }
   const std::vector<int64_t> next = {2};
   EXPECT_FALSE(errors.Add(two, two, {}, next));
+}
+
+// Two rows of three scores: each has its own class, and its own label.
+TEST(OutputError, RowsOfASample) {
+  const std::vector<Tensor> right = {Tensor::FromValues<float>({2, 3}, {9, 1, 2, 1, 9, 2})},
+                            got = {Tensor::FromValues<float>({2, 3}, {9, 1, 2, 1, 2, 9})};
+  OutputErrors top1(Metric::kTop1, true, 2), agreement(Metric::kAgreement, true, 2);
+  ASSERT_TRUE(top1.Add(right, got, Labels{0, 2}, {}));
+  ASSERT_TRUE(agreement.Add(right, got, Labels{std::nullopt}, {}));
+  EXPECT_EQ(top1.Mean().metric, 1);
+  EXPECT_EQ(agreement.Mean().metric, 0.5);
+  EXPECT_FALSE(top1.Add(right, got, Labels{0}, {}));     // one label of two answers
+  EXPECT_FALSE(top1.Add(right, got, Labels{0, 3}, {}));  // of three classes
 }
 
 }  // namespace

@@ -108,7 +108,7 @@ class Analysis {
                     static_cast<double>(s + 1) / static_cast<double>(samples_.inputs.size())));
     }
     out_.metric = ChooseMetric(samples_, right_);
-    OutputErrors exact(out_.metric, HasScores());
+    OutputErrors exact(out_.metric, HasScores(), samples_.rows);
     for (size_t s = 0; s < right_.outputs.size(); ++s) EVOQ_TRY(Add(exact, s, right_.outputs[s]));
     out_.float_metric = exact.Mean().metric;
     float_runs_.emplace(prepared_->graph(), samples_.inputs, input_.prepare);
@@ -117,7 +117,7 @@ class Analysis {
 
   std::vector<bool> judged_;  // by output of the model
 
-  bool HasScores() const { return !samples_.next.empty() || AreClassScores(right_); }
+  bool HasScores() const { return !samples_.next.empty() || AreClassScores(right_, samples_.rows); }
 
   Status Add(OutputErrors& errors, size_t s, std::span<const Tensor> outputs) const {
     const auto next =
@@ -125,7 +125,7 @@ class Analysis {
     const std::vector<Tensor> right = JudgedOf(right_.outputs[s]);
     const std::vector<Tensor> got =
         JudgedOf(outputs.first(std::min(outputs.size(), right_.outputs[s].size())));
-    return WithContext(errors.Add(right, got, samples_.labels[s], next),
+    return WithContext(errors.Add(right, got, samples_.labels_of(s), next),
                        fmt::format("sample {}", s));
   }
 
@@ -139,7 +139,7 @@ class Analysis {
   }
 
   Result<OutputError> ErrorOf(const Graph& graph, PartRuns& runs) const {
-    OutputErrors errors(out_.metric, HasScores());
+    OutputErrors errors(out_.metric, HasScores(), samples_.rows);
     EVOQ_TRY(runs.Run(
         graph, [&](size_t s, std::span<const Tensor> outputs) { return Add(errors, s, outputs); }));
     return errors.Mean();

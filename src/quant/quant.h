@@ -58,7 +58,8 @@ struct CalibrationOptions {
 struct CalibrationNotes {
   int samples = 0;
   std::string enough;  // of stop_when_enough: why no more were taken, or that all were
-  std::vector<std::string> warnings;  // data that cannot have been meant: quant/suspect.h
+  std::vector<std::string> warnings;       // data that cannot have been meant: quant/suspect.h
+  std::vector<std::string> data_warnings;  // of whoever read the samples
 };
 
 // Observes every activation that QuantizeStatic may quantize. The result does not depend on the

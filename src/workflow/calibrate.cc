@@ -77,6 +77,12 @@ class JoinedData final : public Dataset {
     parts_.push_back(std::move(part));
   }
   int64_t size() const override { return size_; }
+  std::string warning() const override {
+    for (const auto& part : parts_) {
+      if (!part->warning().empty()) return part->warning();
+    }
+    return "";
+  }
   Result<Sample> At(int64_t index) const override {
     size_t part = 0;
     while (index >= parts_[part]->size()) index -= parts_[part++]->size();
@@ -93,12 +99,6 @@ const std::vector<std::string>& CalibrationPaths(const QuantizeJob& job) {
   return job.calib.empty() && job.calib_random == 0 ? job.data : job.calib;
 }
 
-bool HasSamples(const QuantizeJob& job) {
-  return !job.samples.empty() || !CalibrationPaths(job).empty() || job.calib_random > 0 ||
-         !DataOfSets(job).empty();
-}
-
-// What is on disk for the job to calibrate on: that of all sets, or of `paths`.
 }  // namespace
 
 std::vector<std::string> InputFilesOf(const QuantizeJob& job) {
@@ -112,6 +112,12 @@ std::vector<std::string> InputFilesOf(const QuantizeJob& job) {
 
 namespace {
 
+bool HasSamples(const QuantizeJob& job) {
+  return !job.samples.empty() || !CalibrationPaths(job).empty() || job.calib_random > 0 ||
+         !DataOfSets(job).empty();
+}
+
+// What is on disk for the job to calibrate on: that of all sets, or of `paths`.
 Result<std::unique_ptr<Dataset>> OpenCalibration(const QuantizeJob& job, const Graph& graph,
                                                  const std::vector<std::string>& paths) {
   const std::vector<std::string> of_sets = DataOfSets(job);
@@ -177,7 +183,10 @@ Result<JobSamples> SamplesFor(const QuantizeJob& job, const Graph& graph, const 
   }
   if (!calib.empty() || !DataOfSets(job).empty()) {
     EVOQ_ASSIGN(std::unique_ptr<Dataset> data, OpenCalibration(job, graph, calib));
-    return JobSamples{SamplesOf(std::move(data), ChoiceOf(job, part), follow)};
+    JobSamples samples;
+    Warn(*data, samples.warnings);
+    samples.each = SamplesOf(std::move(data), ChoiceOf(job, part), follow);
+    return samples;
   }
   if (job.calib_random > 0) {
     EVOQ_ASSIGN(Samples random, RandomInputs(graph, shapes, job.calib_random));
@@ -234,6 +243,7 @@ Result<Ranges> OwnRanges(const QuantizeJob& job, const Graph& graph, const Input
   EVOQ_ASSIGN(options.batch, SamplesOfRun(job, graph, samples));
   auto calibrated = Calibrate(graph, PrepareWithEngine(job.threads), samples.each, options, notes);
   if (samples.random) calibrated = WithContext(std::move(calibrated), kMadeUp);
+  notes->data_warnings = samples.warnings;
   return calibrated;
 }
 

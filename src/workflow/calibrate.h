@@ -29,6 +29,7 @@ Result<std::vector<Tensor>> FirstSample(const QuantizeJob& job, const Graph& gra
 struct JobSamples {
   SamplesFn each;
   bool random = false;
+  std::vector<std::string> warnings = {};  // of the data set
 };
 Result<JobSamples> SamplesFor(const QuantizeJob& job, const Graph& graph, const InputShapes& shapes,
                               const Follow& follow, const std::string& who, PartNumber part = {});

@@ -64,6 +64,7 @@ Status WriteRanges(const Ranges& ranges, const CalibrationOptions& options,
   done.ranges = static_cast<int64_t>(ranges.size());
   done.samples_enough = notes.enough;
   done.warnings = notes.warnings;
+  std::ranges::copy(notes.data_warnings, std::back_inserter(done.warnings));
   return SaveRanges(ranges, options, done.output, notes.samples);
 }
 
@@ -92,6 +93,7 @@ Status OnePart(const CalibrateJob& job, const Graph& graph, const std::string& m
   }
   EVOQ_ASSIGN(const JobSamples samples,
               SamplesFor(quantize, graph, quantize.shapes, follow, "calibrate", done.part));
+  done.warnings = samples.warnings;
   CalibrationOptions options = CalibrationOptionsOf(quantize);
   EVOQ_ASSIGN(options.batch, SamplesOfRun(quantize, graph, samples));
   if (first_pass) {

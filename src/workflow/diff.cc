@@ -73,6 +73,7 @@ Result<Diffed> Diff(const DiffJob& job, const Follow& follow) {
         follow.At("comparing", static_cast<double>(i + 1) / static_cast<double>(inputs.size())));
   }
   out.samples = static_cast<int64_t>(inputs.size());
+  out.warnings = probe.warnings;
   out.worst_sample = probe.names[worst];
   out.values = diff.values();
   out.only_a = diff.only_a();

@@ -36,6 +36,7 @@ struct Diffed {
   std::string worst_sample;    // its name: the one with the least signal to noise of an output
   double worst_sample_db = 0;  // that
   std::string kept;            // the file that was written; "": none
+  std::vector<std::string> warnings;
 };
 
 // The default of DiffJob::bad_db: 20, a hundredth of the signal's energy, where B holds values or

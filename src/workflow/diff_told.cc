@@ -107,6 +107,7 @@ Told Tell(const Diffed& d) {
                {"only_b", d.only_b},
                {"sized_by_data", d.sized_by_data}};
   if (!d.kept.empty()) told.json["kept"] = d.kept;
+  for (const std::string& warning : d.warnings) told.log.push_back("warning: " + warning);
   json& values = told.json["values"] = json::array();
   for (const DiffedValue& value : d.values) values.push_back(ToJson(value));
   told.text =

@@ -46,10 +46,9 @@ Status CheckComparable(const EvalJob& job, const Graph& model, const Graph& refe
 
 // Position of `label` among the scores, 0 for the largest; ties count in favour of the lower index.
 // A score that is no number comes last as a label's, and first as another's.
-int64_t RankOf(const Tensor& scores, int64_t label) {
-  const float* s = scores.data<float>();
+int64_t RankOf(std::span<const float> s, size_t label) {
   int64_t rank = 0;
-  for (int64_t i = 0; i < scores.elements(); ++i)
+  for (size_t i = 0; i < s.size(); ++i)
     rank += i != label && !(s[i] < s[label]) && (s[i] != s[label] || i < label);
   return rank;
 }
@@ -99,20 +98,43 @@ Status CheckJob(const EvalJob& job) {
   return {};
 }
 
+// The answers to the rows of a sample, where the output has them, or to the sample.
+Result<std::vector<EvaluatedRow>> RowsOf(const Sample& sample, const Tensor& output,
+                                         const Tensor* expected) {
+  const std::vector<int64_t> classes = ClassesOf(output, sample.row_count()),
+                             right = expected ? ClassesOf(*expected, sample.row_count()) : classes;
+  const bool several = classes.size() > 1;
+  std::vector<Sample::Row> given = {{sample.name, sample.label}};
+  if (several || (!sample.rows.empty() && sample.rows[0].label)) given = sample.rows;
+  if (given.size() != classes.size() || right.size() != classes.size())
+    return InvalidInput("{}: {} labels, but {} answers in {}", sample.name, given.size(),
+                        classes.size(), output.type().ToString());
+  if (several && sample.label)
+    return InvalidInput("{}: one label, but {} answers in {}", sample.name, classes.size(),
+                        output.type().ToString());
+  std::vector<EvaluatedRow> rows;
+  for (size_t i = 0; i < given.size(); ++i) {
+    const auto& [name, label] = given[i];
+    rows.push_back({.name = name, .class_index = classes[i]});
+    if (expected != nullptr) rows[i].agrees = classes[i] == right[i];
+    if (!label) continue;
+    EVOQ_ASSIGN(const Tensor scores, WithContext(ToFloat32(output), name));
+    const auto each = static_cast<size_t>(scores.elements()) / given.size();
+    if (*label < 0 || *label >= static_cast<int64_t>(each))
+      return InvalidInput("{}: label {} of a model with {} classes", name, *label, each);
+    rows[i].rank =
+        RankOf(scores.values<float>().subspan(i * each, each), static_cast<size_t>(*label));
+  }
+  return rows;
+}
+
 // What the model, and the reference where there is one, made of a sample.
 Result<EvaluatedSample> SampleOf(const Sample& sample, const std::vector<Tensor>& outputs,
                                  const std::vector<Tensor>* expected,
                                  std::span<const Judged> judged) {
-  EvaluatedSample seen{.name = sample.name, .class_index = ClassOf(outputs[0])};
-  if (sample.label) {
-    EVOQ_ASSIGN(const Tensor scores, WithContext(ToFloat32(outputs[0]), sample.name));
-    if (*sample.label < 0 || *sample.label >= scores.elements())
-      return InvalidInput("{}: label {} of a model with {} classes", sample.name, *sample.label,
-                          scores.elements());
-    seen.rank = RankOf(scores, *sample.label);
-  }
+  EvaluatedSample seen;
+  EVOQ_ASSIGN(seen.rows, RowsOf(sample, outputs[0], expected ? &(*expected)[0] : nullptr));
   if (expected == nullptr) return seen;
-  seen.agrees = seen.class_index == ClassOf((*expected)[0]);
   for (size_t o = 0; o < outputs.size(); ++o) {
     const Tensor &a = (*expected)[o], &b = outputs[o];
     seen.energies.push_back(judged[o] == Judged::kSize
@@ -164,7 +186,7 @@ Result<EvaluationPart> Run(const EvalJob& job, const Follow& follow,
     }
     if (part.has_reference && part.judged.empty()) {
       part.judged = JudgedOf(reference.engine->model().graph, sample, expected);
-      part.class_scores = AreClassScores(std::span(expected).first(1));
+      part.class_scores = AreClassScores(std::span(expected).first(1), sample.row_count());
     }
     EVOQ_ASSIGN(EvaluatedSample seen,
                 SampleOf(sample, outputs, part.has_reference ? &expected : nullptr, part.judged));
@@ -173,27 +195,30 @@ Result<EvaluationPart> Run(const EvalJob& job, const Follow& follow,
                        static_cast<double>(i + 1 - first) / static_cast<double>(last - first)));
   }
   part.ms = model.ms;
+  part.warning = data->warning();
   if (job.adaptive) adaptive = *model.engine->adaptive();
   return part;
 }
 
 EvalResult ResultOf(const EvalJob& job, const EvaluationPart& part) {
-  EvalResult result{.model = job.model, .reference = job.reference};
+  EvalResult result{.model = job.model, .reference = job.reference, .warning = part.warning};
   result.has_reference = part.has_reference;
   result.class_scores = part.class_scores;
   result.judged = part.judged;
   result.judged.resize(part.outputs.size(), Judged::kReal);
   std::vector<std::vector<double>> signal(part.outputs.size()), noise(part.outputs.size());
   for (const EvaluatedSample& sample : part.samples) {
-    result.predictions.emplace_back(sample.name, sample.class_index);
     ++result.samples;
-    if (sample.rank) {
+    for (const EvaluatedRow& row : sample.rows) {
+      result.predictions.emplace_back(row.name, row.class_index);
+      ++result.rows;
+      result.agreed += part.has_reference && row.agrees;
+      if (!row.rank) continue;
       ++result.labelled;
-      result.correct1 += *sample.rank < 1;
-      result.correct5 += *sample.rank < 5;
+      result.correct1 += *row.rank < 1;
+      result.correct5 += *row.rank < 5;
     }
     if (!part.has_reference) continue;
-    result.agreed += sample.agrees;
     double worst = kBestDb;
     for (size_t o = 0; o < sample.energies.size(); ++o) {
       if (result.judged[o] != Judged::kSize)
@@ -243,12 +268,15 @@ Told Tell(const EvalResult& r) {
   Told told;
   told.json = {{"model", r.model},
                {"samples", r.samples},
+               {"rows", r.rows},
                {"ms_per_sample", r.ms_per_sample},
                {"top1", r.labelled ? json(r.top1()) : json()},
                {"top5", r.labelled ? json(r.top5()) : json()},
                {"agreement", r.tells_classes() ? json(r.agreement()) : json()}};
-  told.text = FormatPrintable("{}: {} samples, {:.3f} ms per sample\n", r.model, r.samples,
-                              r.ms_per_sample);
+  told.text = FormatPrintable(
+      "{}: {} samples{}, {:.3f} ms per sample\n", r.model, r.samples,
+      r.rows == r.samples ? std::string() : fmt::format(" of {} rows", r.rows), r.ms_per_sample);
+  if (!r.warning.empty()) told.log.push_back("warning: " + r.warning);
   if (r.labelled)
     told.text += FormatPrintable("  top-1 {:.4f}  top-5 {:.4f}  ({} of {} right)\n", r.top1(),
                                  r.top5(), r.correct1, r.labelled);
@@ -267,7 +295,7 @@ Told Tell(const EvalResult& r) {
       r.tells_classes() ? FormatPrintable("top-1 class{}{} equal to {} on {:.4f} ({} of {}), ",
                                           r.outputs.size() > 1 ? " of " : "",
                                           r.outputs.size() > 1 ? r.outputs[0].name : "",
-                                          r.reference, r.agreement(), r.agreed, r.samples)
+                                          r.reference, r.agreement(), r.agreed, r.rows)
                         : FormatPrintable("beside {}: ", r.reference);
   told.text += "  " + classes;
   told.text += !std::isfinite(r.sqnr_db) && r.sqnr_db > 0 && AllBySize(r)

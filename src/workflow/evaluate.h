@@ -30,7 +30,9 @@ struct EvalJob {
 
 struct EvalResult {
   std::string model, reference;
-  int64_t samples = 0, labelled = 0, correct1 = 0, correct5 = 0, agreed = 0;
+  int64_t samples = 0;
+  // Of all samples, each of one row or of those of a fixed batch: what accuracy counts.
+  int64_t rows = 0, labelled = 0, correct1 = 0, correct5 = 0, agreed = 0;
   // Signal to noise against the reference, when there is one: of each output, and of the worst.
   std::vector<OutputAccuracy> outputs;
   std::vector<Judged> judged;  // of each
@@ -44,7 +46,8 @@ struct EvalResult {
   bool has_reference = false;
   std::optional<AdaptiveState> adaptive;  // at the end
   std::vector<std::pair<std::string, int64_t>>
-      predictions;  // sample name, class with the largest score
+      predictions;      // name of a row, class with the largest score
+  std::string warning;  // of the data; "": none
 
   bool tells_classes() const { return has_reference && (class_scores || labelled > 0); }
   double top1() const {
@@ -54,7 +57,7 @@ struct EvalResult {
     return labelled ? static_cast<double>(correct5) / static_cast<double>(labelled) : 0;
   }
   double agreement() const {
-    return samples ? static_cast<double>(agreed) / static_cast<double>(samples) : 0;
+    return rows ? static_cast<double>(agreed) / static_cast<double>(rows) : 0;
   }
 };
 

@@ -31,32 +31,67 @@ bool IsEnergy(const json& value) {
 
 double EnergyFrom(const json& value) { return value.is_null() ? INFINITY : value.get<double>(); }
 
+const json& FieldOf(const json& given, const char* key) {
+  static const json none;
+  const auto at = given.is_object() ? given.find(key) : given.end();
+  return given.is_object() && at != given.end() ? *at : none;
+}
+
+std::optional<EvaluatedRow> ParseRow(const json& given) {
+  const json &name = FieldOf(given, "name"), &index = FieldOf(given, "class"),
+             &rank = FieldOf(given, "rank"), &agrees = FieldOf(given, "agrees");
+  const bool fits = name.is_string() && IsWhole(index, -1, INT64_MAX) &&
+                    (rank.is_null() || IsWhole(rank, 0, INT64_MAX)) && agrees.is_boolean();
+  if (!fits) return std::nullopt;
+  EvaluatedRow row{.name = name.get<std::string>(), .class_index = index.get<int64_t>()};
+  if (!rank.is_null()) row.rank = rank.get<int64_t>();
+  row.agrees = agrees.get<bool>();
+  return row;
+}
+
 Result<EvaluatedSample> ParseSample(const json& given, const EvaluationPart& part) {
-  const json none;
-  const auto field = [&](const char* key) -> const json& {
-    const auto at = given.is_object() ? given.find(key) : given.end();
-    return given.is_object() && at != given.end() ? *at : none;
-  };
-  const json &name = field("name"), &index = field("class"), &rank = field("rank");
-  const json &agrees = field("agrees"), &energies = field("energies");
+  const json &energies = FieldOf(given, "energies"), &rows = FieldOf(given, "rows");
   const size_t outputs = part.has_reference ? part.outputs.size() : 0;
-  const bool fits =
-      name.is_string() && IsWhole(index, -1, INT64_MAX) &&
-      (rank.is_null() || IsWhole(rank, 0, INT64_MAX)) && agrees.is_boolean() &&
+  bool fits =
       energies.is_array() && energies.size() == outputs &&
+      (rows.is_null() || (rows.is_array() && !rows.empty())) &&
       std::ranges::all_of(energies, [](const json& pair) {
         return pair.is_array() && pair.size() == 2 && IsEnergy(pair[0]) && IsEnergy(pair[1]);
       });
+  EvaluatedSample sample;
+  for (const json& row : rows.is_null() ? json::array({given}) : rows) {
+    const auto parsed = fits ? ParseRow(row) : std::nullopt;
+    fits = parsed.has_value();
+    if (fits) sample.rows.push_back(*parsed);
+  }
   if (!fits)
     return InvalidInput("a sample is {}, expected name, class, rank, agrees and {} energies",
                         given.dump(-1, ' ', true, json::error_handler_t::replace).substr(0, 120),
                         outputs);
-  EvaluatedSample sample{.name = name.get<std::string>(), .class_index = index.get<int64_t>()};
-  if (!rank.is_null()) sample.rank = rank.get<int64_t>();
-  sample.agrees = agrees.get<bool>();
   for (const json& pair : energies)
     sample.energies.push_back({EnergyFrom(pair[0]), EnergyFrom(pair[1])});
   return sample;
+}
+
+json ToJson(const EvaluatedRow& row) {
+  return {{"name", row.name},
+          {"class", row.class_index},
+          {"rank", row.rank ? json(*row.rank) : json()},
+          {"agrees", row.agrees}};
+}
+
+// A sample of one row is that row.
+json ToJson(const EvaluatedSample& sample) {
+  json out;
+  if (sample.rows.size() == 1) {
+    out = ToJson(sample.rows[0]);
+  } else {
+    for (const EvaluatedRow& row : sample.rows) out["rows"].push_back(ToJson(row));
+  }
+  out["energies"] = json::array();
+  for (const Energy& e : sample.energies)
+    out["energies"].push_back({NumberOf(e.signal), NumberOf(e.noise)});
+  return out;
 }
 
 Result<EvaluationPart> Parse(const json& given) {
@@ -115,16 +150,7 @@ Status SaveEvaluation(const EvaluationPart& part, const std::string& path) {
   json judged = json::array();
   for (const Judged how : part.judged) judged.push_back(JudgedName(how));
   json samples = json::array();
-  for (const EvaluatedSample& sample : part.samples) {
-    json energies = json::array();
-    for (const Energy& e : sample.energies)
-      energies.push_back({NumberOf(e.signal), NumberOf(e.noise)});
-    samples.push_back({{"name", sample.name},
-                       {"class", sample.class_index},
-                       {"rank", sample.rank ? json(*sample.rank) : json()},
-                       {"agrees", sample.agrees},
-                       {"energies", std::move(energies)}});
-  }
+  for (const EvaluatedSample& sample : part.samples) samples.push_back(ToJson(sample));
   const json file = {{"format", kFormat},
                      {"version", kVersion},
                      {"part", part.part.index},

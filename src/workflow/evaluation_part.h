@@ -11,12 +11,17 @@
 
 namespace evoq {
 
+// What a model answered to one sample, or to one of its rows (data/dataset.h).
+struct EvaluatedRow {
+  std::string name;
+  int64_t class_index = -1;     // ClassOf its first output
+  std::optional<int64_t> rank;  // of the label among the scores, 0 for the largest
+  bool agrees = false;          // with the class of the reference
+};
+
 // What a model gave for one sample.
 struct EvaluatedSample {
-  std::string name;
-  int64_t class_index = -1;      // ClassOf its first output
-  std::optional<int64_t> rank;   // of the label among the scores, 0 for the largest
-  bool agrees = false;           // with the class of the reference
+  std::vector<EvaluatedRow> rows;
   std::vector<Energy> energies;  // by output, against the reference's; empty without one
 };
 
@@ -32,8 +37,9 @@ struct EvaluationPart {
   bool class_scores = true;          // the first output is a list of them
   bool has_reference = false;
   PartNumber part;
-  int64_t size = 0;  // samples of all parts
-  double ms = 0;     // of the model's runs
+  int64_t size = 0;     // samples of all parts
+  double ms = 0;        // of the model's runs
+  std::string warning;  // of the data; "" in a part that was read
   std::vector<EvaluatedSample> samples;
 };
 

@@ -76,6 +76,8 @@ Result<Compared> SamplesToCompare(const TargetJob& job, const Graph& graph) {
   EVOQ_ASSIGN(const auto data, OpenData(job.data, graph, job.model, job.preprocess, ""));
   EVOQ_ASSIGN(compared.samples, LoadSamples(*data, most));
   compared.on = fmt::format("{} of the data's {} samples", compared.samples.size(), data->size());
+  if (const std::string warning = data->warning(); !warning.empty())
+    compared.on += fmt::format(" ({})", warning);
   return compared;
 }
 

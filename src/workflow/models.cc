@@ -152,6 +152,11 @@ Result<std::unique_ptr<Dataset>> OpenData(const std::vector<std::string>& source
   return OpenInputs(sources, InputsOf(graph), options);
 }
 
+void Warn(const Dataset& data, std::vector<std::string>& warnings) {
+  if (std::string warning = data.warning(); !warning.empty())
+    warnings.push_back(std::move(warning));
+}
+
 int64_t FloatWeightBytes(const Graph& graph) {
   int64_t bytes = 0;
   for (int i = 0; i < graph.value_count(); ++i) {

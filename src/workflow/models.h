@@ -51,6 +51,8 @@ std::vector<InputSpec> InputsOf(const Graph& graph);
 Result<std::unique_ptr<Dataset>> OpenData(const std::vector<std::string>& sources,
                                           const Graph& graph, const std::string& model_path,
                                           const std::string& preprocess, const std::string& labels);
+// Adds the data set's warning, where it has one.
+void Warn(const Dataset& data, std::vector<std::string>& warnings);
 // The preprocess file to use, "" when there is none.
 std::string FindPreprocess(const std::string& model_path, const std::string& given);
 

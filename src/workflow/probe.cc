@@ -76,9 +76,9 @@ Result<ProbeSamples> OfData(const ProbeOptions& o, const Graph& graph, const std
     EVOQ_ASSIGN(Sample sample, data->At(i * data->size() / count));
     for (const Tensor& input : sample.inputs) bytes += static_cast<int64_t>(input.bytes());
     probe.names.push_back(std::move(sample.name));
-    probe.samples.inputs.push_back(std::move(sample.inputs));
-    probe.samples.labels.push_back(sample.label);
+    probe.samples.Add(std::move(sample));
   }
+  Warn(*data, probe.warnings);
   return probe;
 }
 

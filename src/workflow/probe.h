@@ -29,6 +29,7 @@ struct ProbeOptions {
 struct ProbeSamples {
   Samples samples;
   std::vector<std::string> names;  // of each
+  std::vector<std::string> warnings;
 };
 
 // Samples for the inputs of `graph`, which is that of the file `model`; at most 1 GiB. `beside`: a

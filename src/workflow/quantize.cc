@@ -531,6 +531,7 @@ Result<Quantized> Quantize(const QuantizeJob& given, const Follow& follow) {
   if (observed && !made.report.used.empty())
     KeepWarningsOfUsed(*observed, inputs.ranges, made.report.used, notes.warnings);
   out.warnings = std::move(notes.warnings);
+  std::ranges::move(notes.data_warnings, std::back_inserter(out.warnings));
   std::ranges::move(WarningsOf(given, job, read, nodes, outside, made, out),
                     std::back_inserter(out.warnings));
   EVOQ_TRY(follow.At("writing", 0));

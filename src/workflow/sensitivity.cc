@@ -72,6 +72,7 @@ Result<SensitivityFound> FindSensitivity(const SensitivityJob& given, const Foll
   notes.warnings.insert(notes.warnings.end(), found.result.warnings.begin(),
                         found.result.warnings.end());
   found.result.warnings = std::move(notes.warnings);
+  std::ranges::copy(probe.warnings, std::back_inserter(found.result.warnings));
   std::ranges::move(UnmatchedWarnings(input.options, NodeNames(input.graph), {}),
                     std::back_inserter(found.result.warnings));
   if (!given.report.empty()) {

@@ -85,7 +85,11 @@ Result<LabelledSamples> Read(const std::string& path, const std::string& labels,
     EVOQ_ASSIGN(options.preprocess, ParsePreprocess(start.preprocess));
   }
   const std::vector<std::string> sources = {path};
-  EVOQ_ASSIGN(const auto data, OpenInputs(sources, InputsOf(start.graph), options));
+  std::vector<InputSpec> inputs = InputsOf(start.graph);
+  for (InputSpec& input : inputs) {  // training makes batches itself
+    if (input.ranked && !input.sizes.empty()) input.sizes[0] = -1;
+  }
+  EVOQ_ASSIGN(const auto data, OpenInputs(sources, inputs, options));
   return ReadSamples(*data, limit, follow.Stage(stage));
 }
 

@@ -71,6 +71,7 @@ Result<Samples> SamplesAsCertified(const Options& o) {
   }
   options.labels = o.labels;
   EVOQ_ASSIGN(const auto data, OpenInputs(o.data, InputsOf(model.graph), options));
+  if (const std::string warning = data->warning(); !warning.empty()) Log("warning: {}", warning);
   return LoadSamples(*data, certificate.data_limit);
 }
 
