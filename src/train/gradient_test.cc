@@ -137,10 +137,13 @@ std::vector<GradientCase> Cases() {
     add(op + std::string(" of both repeated"),
         Data("3, 1") + "const %w: float32[1, 1, 4]\n" + apply + "(%d, %w)");
   }
+  add("PRelu per channel", kImages + "const %w: float32[4, 1, 1]\nc: %y = PRelu(%d, %w)");
+  add("PRelu of one slope", rows + "const %slope: float32[1] = [0.3]\nc: %y = PRelu(%d, %slope)");
   add("Pow of a square", rows + "const %two: float32[] = [2]\nc: %y = Pow(%d, %two)");
   add("Pow per column", rows + "s: %s = Sigmoid(%d)\nconst %w: float32[5]\nc: %y = Pow(%s, %w)");
   add("Div", rows + "s: %s = Sigmoid(%d)\nconst %w: float32[5]\nc: %y = Div(%w, %s)");
-  for (const char* op : {"Abs", "Elu", "Elu{alpha=0.5}", "Erf", "Exp", "HardSigmoid",
+  for (const char* op : {"Abs", "Celu", "Celu{alpha=0.5}", "Elu", "Elu{alpha=0.5}", "Selu",
+                         "Selu{alpha=0.5, gamma=2.0}", "Erf", "Exp", "HardSigmoid",
                          "HardSigmoid{alpha=0.4, beta=0.3}", "HardSwish", "Mish", "Neg", "Softplus",
                          "Swish", "Swish{alpha=1.7}"})
     add(op, kImages + "c: %y = " + op + "(%d)");
@@ -153,6 +156,17 @@ std::vector<GradientCase> Cases() {
                   "const %l: float32[] = [-0.5]\nconst %h: float32[] = [0.75]\n"
                   "c: %y = Clip(%d, %l, %h)");
   add("Clip from below", kImages + "const %l: float32[] = [-0.5]\nc: %y = Clip(%d, %l)");
+  const std::string twice =
+      kImages + "const %s: int64[2] = [14, 9]\nc: %y = Resize{axes=[2, 3], MODE}(%d, _, _, %s)";
+  for (const char* how :
+       {"mode=\"nearest\"",
+        "mode=\"nearest\", nearest_mode=\"floor\", "
+        "coordinate_transformation_mode=\"asymmetric\"",
+        "mode=\"linear\"", "mode=\"linear\", coordinate_transformation_mode=\"align_corners\"",
+        "mode=\"cubic\""}) {
+    std::string text = twice;
+    add(std::string("Resize ") + how, text.replace(text.find("MODE"), 4, how));
+  }
   add("Dropout", kImages + "c: %y = Dropout(%d)");
   add("MaxPool halved", kImages + "c: %y = MaxPool{kernel_shape=[2, 2], strides=[2, 2]}(%d)");
   add("MaxPool overlapping",

@@ -78,6 +78,23 @@ Result<BoundGradient> BindElu(const GradientArgs& args) {
       [alpha](float x, float y) { return x >= 0 ? 1.0f : y + alpha; });
 }
 
+// Barron, "Continuously Differentiable Exponential Linear Units" (2017).
+Result<BoundGradient> BindCelu(const GradientArgs& args) {
+  const float alpha = args.node.attrs.Float("alpha", 1);
+  return OneValue(
+      args, [alpha](float x) { return x >= 0 ? x : alpha * (ExpF(x / alpha) - 1); },
+      [alpha](float x, float y) { return x >= 0 ? 1.0f : y / alpha + 1; });
+}
+
+// Klambauer et al., "Self-Normalizing Neural Networks" (2017).
+Result<BoundGradient> BindSelu(const GradientArgs& args) {
+  const float alpha = args.node.attrs.Float("alpha", 1.67326319217681884765625f);
+  const float gamma = args.node.attrs.Float("gamma", 1.05070102214813232421875f);
+  return OneValue(
+      args, [alpha, gamma](float x) { return gamma * (x >= 0 ? x : alpha * (ExpF(x) - 1)); },
+      [alpha, gamma](float x, float y) { return x >= 0 ? gamma : y + gamma * alpha; });
+}
+
 Result<BoundGradient> BindHardSigmoid(const GradientArgs& args) {
   const float alpha = args.node.attrs.Float("alpha", 0.2f);
   const float beta = args.node.attrs.Float("beta", 0.5f);
@@ -145,9 +162,11 @@ Result<BoundGradient> BindClip(const GradientArgs& args) {
 
 }  // namespace
 
-extern const GradientDef kGradientClip, kGradientElu, kGradientGelu, kGradientHardSigmoid,
-    kGradientHardSwish, kGradientLeakyRelu, kGradientMish, kGradientRelu, kGradientSigmoid,
-    kGradientSilu, kGradientSoftplus, kGradientSwish, kGradientTanh;
+extern const GradientDef kGradientCelu, kGradientClip, kGradientElu, kGradientGelu,
+    kGradientHardSigmoid, kGradientHardSwish, kGradientLeakyRelu, kGradientMish, kGradientRelu,
+    kGradientSelu, kGradientSigmoid, kGradientSilu, kGradientSoftplus, kGradientSwish,
+    kGradientTanh;
+const GradientDef kGradientCelu = {.op = "Celu", .bind = BindCelu};
 const GradientDef kGradientClip = {.op = "Clip", .bind = BindClip};
 const GradientDef kGradientElu = {.op = "Elu", .bind = BindElu};
 const GradientDef kGradientGelu = {.op = "Gelu", .bind = BindGelu};
@@ -156,6 +175,7 @@ const GradientDef kGradientHardSwish = {.op = "HardSwish", .bind = BindHardSwish
 const GradientDef kGradientLeakyRelu = {.op = "LeakyRelu", .bind = BindLeakyRelu};
 const GradientDef kGradientMish = {.op = "Mish", .bind = BindMish};
 const GradientDef kGradientRelu = {.op = "Relu", .bind = BindRelu};
+const GradientDef kGradientSelu = {.op = "Selu", .bind = BindSelu};
 const GradientDef kGradientSigmoid = {.op = "Sigmoid", .bind = BindSigmoid};
 // Swish without its attribute.
 const GradientDef kGradientSilu = {.op = "Silu", .domain = "evoq", .bind = BindSwish};

@@ -1,5 +1,5 @@
-// Add, Sub, Mul, Div and Pow with ONNX's broadcasting: an operand's gradient is summed over the
-// axes along which it was repeated.
+// Add, Sub, Mul, Div, Pow and PRelu with ONNX's broadcasting: an operand's gradient is summed over
+// the axes along which it was repeated.
 #include <cmath>
 #include <type_traits>
 
@@ -142,9 +142,20 @@ Result<BoundGradient> BindPow(const GradientArgs& args) {
       [](float a, float b) { return a == 0 ? 0 : Power(a, b) * LogF(a); });
 }
 
+// x and a slope for negative numbers, as of each channel (He et al., "Delving Deep into
+// Rectifiers", 2015).
+Result<BoundGradient> BindPRelu(const GradientArgs& args) {
+  return TwoValues(
+      args, [](float x, float slope) { return x >= 0 ? x : slope * x; },
+      [](float x, float slope) { return x > 0 ? 1.0f : slope; },
+      [](float x, float) { return x > 0 ? 0.0f : x; });
+}
+
 }  // namespace
 
-extern const GradientDef kGradientAdd, kGradientDiv, kGradientMul, kGradientPow, kGradientSub;
+extern const GradientDef kGradientAdd, kGradientDiv, kGradientMul, kGradientPRelu, kGradientPow,
+    kGradientSub;
+const GradientDef kGradientPRelu = {.op = "PRelu", .differentiable = 0b11, .bind = BindPRelu};
 const GradientDef kGradientAdd = {.op = "Add", .differentiable = 0b11, .bind = BindAdd};
 const GradientDef kGradientDiv = {.op = "Div", .differentiable = 0b11, .bind = BindDiv};
 const GradientDef kGradientMul = {.op = "Mul", .differentiable = 0b11, .bind = BindMul};
