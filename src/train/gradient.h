@@ -74,6 +74,9 @@ struct GradientDef {
   const char* domain = "";
   // Inputs that may have a gradient, as bits; a constant there is a parameter that is trained.
   uint32_t differentiable = 1;
+  // Inputs at which a constant of one element is trained too, as bits: one among data is a number
+  // of the formula elsewhere.
+  uint32_t single = 0;
   // Inputs that may be integers which are not known before training, as bits. They lie in memory as
   // float32 numbers.
   uint32_t integers = 0;

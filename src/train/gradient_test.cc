@@ -138,7 +138,7 @@ std::vector<GradientCase> Cases() {
         Data("3, 1") + "const %w: float32[1, 1, 4]\n" + apply + "(%d, %w)");
   }
   add("PRelu per channel", kImages + "const %w: float32[4, 1, 1]\nc: %y = PRelu(%d, %w)");
-  add("PRelu of one slope", rows + "const %slope: float32[1] = [0.3]\nc: %y = PRelu(%d, %slope)");
+  add("PRelu of one slope", rows + "const %w: float32[1]\nc: %y = PRelu(%d, %w)");
   add("Pow of a square", rows + "const %two: float32[] = [2]\nc: %y = Pow(%d, %two)");
   add("Pow per column", rows + "s: %s = Sigmoid(%d)\nconst %w: float32[5]\nc: %y = Pow(%s, %w)");
   add("Div", rows + "s: %s = Sigmoid(%d)\nconst %w: float32[5]\nc: %y = Div(%w, %s)");

@@ -140,8 +140,9 @@ class Planner {
       return false;
     if (v.type.dtype != DType::kFloat32 || v.type.quantized() || !v.constant.layout().empty())
       return false;
-    const bool fixed = node.domain.empty() && RoleOf(node, i) == Role::kData &&
-                       (v.constant.elements() <= 1 || IsMask(v.constant));
+    const bool fixed =
+        node.domain.empty() && RoleOf(node, i) == Role::kData &&
+        ((v.constant.elements() <= 1 && (row->single >> i & 1) == 0) || IsMask(v.constant));
     return v.constant.elements() > 0 && !fixed && frozen_.count(v.name) == 0;
   }
 

@@ -155,7 +155,8 @@ Result<BoundGradient> BindPRelu(const GradientArgs& args) {
 
 extern const GradientDef kGradientAdd, kGradientDiv, kGradientMul, kGradientPRelu, kGradientPow,
     kGradientSub;
-const GradientDef kGradientPRelu = {.op = "PRelu", .differentiable = 0b11, .bind = BindPRelu};
+const GradientDef kGradientPRelu = {
+    .op = "PRelu", .differentiable = 0b11, .single = 0b10, .bind = BindPRelu};
 const GradientDef kGradientAdd = {.op = "Add", .differentiable = 0b11, .bind = BindAdd};
 const GradientDef kGradientDiv = {.op = "Div", .differentiable = 0b11, .bind = BindDiv};
 const GradientDef kGradientMul = {.op = "Mul", .differentiable = 0b11, .bind = BindMul};
