@@ -98,6 +98,13 @@ Result<ModelTokenizer> TokenizerOf(const Graph& graph, const std::string& path) 
   return out;
 }
 
+std::optional<std::string> UnreadTokenizer(const Graph& graph) {
+  const auto text = TokenizerOf(graph);
+  if (text) return std::nullopt;
+  return fmt::format("the model's tokenizer cannot be read, texts will need another: {}",
+                     text.error().message());
+}
+
 Result<ModelTokenizer> TokenizerOf(const CachedModel& model, const std::string& path) {
   EVOQ_ASSIGN(ModelTokenizer out, TokenizerOf(model.graph(), path));
   if (out.tokenizer) out.tokenizer->Widen(model.vocabulary());

@@ -23,6 +23,10 @@ Result<ModelTokenizer> TokenizerOf(const Graph& graph, const std::string& path =
 // As above; the tokenizer has a number for each row of the model, also without facts that say so.
 Result<ModelTokenizer> TokenizerOf(const CachedModel& model, const std::string& path = "");
 
+// Why the tokenizer that a graph carries cannot be read, for a warning; nothing where it can, or
+// where there is none.
+std::optional<std::string> UnreadTokenizer(const Graph& graph);
+
 // Of a file by what it holds: a GGUF file or an .etm that carries one; else Tokenizer::Load.
 // Errors: those of reading it; kUnsupported for a model that carries none.
 Result<Tokenizer> LoadTokenizer(const std::string& path);

@@ -2,44 +2,11 @@
 
 #include <cmath>
 
+#include "tokenizer/gguf_words.h"
 #include "tokenizer/kinds.h"
 
 namespace evoq {
 namespace {
-
-// What llama.cpp calls the ways to split a text before byte pairs are merged.
-struct PreRow {
-  const char* name;
-  const char* pattern;
-  bool digits = false;       // each digit is apart
-  bool whole_words = false;  // a word that is a piece is that piece
-  bool begin = false;        // a text begins with the begin piece unless the file says otherwise
-};
-
-constexpr const char* kLlama3 =
-    R"((?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}{1,3}| ?[^\s\p{L}\p{N}]+[\r\n]*)"
-    R"(|\s*[\r\n]+|\s+(?!\S)|\s+)";
-constexpr const char* kGpt4o =
-    R"([^\r\n\p{L}\p{N}]?[\p{Lu}\p{Lt}\p{Lm}\p{Lo}\p{M}]*[\p{Ll}\p{Lm}\p{Lo}\p{M}]+)"
-    R"((?i:'s|'t|'re|'ve|'m|'ll|'d)?|[^\r\n\p{L}\p{N}]?[\p{Lu}\p{Lt}\p{Lm}\p{Lo}\p{M}]+)"
-    R"([\p{Ll}\p{Lm}\p{Lo}\p{M}]*(?i:'s|'t|'re|'ve|'m|'ll|'d)?|\p{N}{1,3})"
-    R"(| ?[^\s\p{L}\p{N}]+[\r\n/]*|\s*[\r\n]+|\s+(?!\S)|\s+)";
-
-constexpr PreRow kPres[] = {
-    {.name = "gpt-2", .pattern = kGpt2Pattern},
-    {.name = "llama-bpe", .pattern = kLlama3, .whole_words = true, .begin = true},
-    {.name = "llama3", .pattern = kLlama3, .whole_words = true, .begin = true},
-    {.name = "llama-v3", .pattern = kLlama3, .whole_words = true, .begin = true},
-    {.name = "qwen2", .pattern = kQwen2Pattern},
-    {.name = "deepseek-r1-qwen", .pattern = kQwen2Pattern},
-    {.name = "stablelm2", .pattern = kQwen2Pattern},
-    {.name = "smollm", .pattern = kGpt2Pattern, .digits = true},
-    {.name = "starcoder", .pattern = kGpt2Pattern, .digits = true},
-    {.name = "refact", .pattern = kGpt2Pattern, .digits = true},
-    {.name = "command-r", .pattern = kGpt2Pattern, .digits = true},
-    {.name = "gpt-4o", .pattern = kGpt4o},
-    {.name = "llama4", .pattern = kGpt4o},
-};
 
 Result<Vocabulary> VocabularyOf(const GgufTokenizer& gguf) {
   if (gguf.tokens.empty()) return InvalidInput("tokens: there are none");
@@ -90,11 +57,12 @@ Result<TokenizerParts> LlamaParts(const GgufTokenizer& gguf,
 
 Result<TokenizerParts> Gpt2Parts(const GgufTokenizer& gguf,
                                  std::shared_ptr<const Vocabulary> vocabulary) {
-  const PreRow* pre = nullptr;
-  for (const PreRow& row : kPres) {
-    if (gguf.pre == row.name) pre = &row;
-  }
-  if (pre == nullptr) return Unsupported("tokenizer.ggml.pre is {}", gguf.pre);
+  // Old files do not say it.
+  const GgufWords* words = FindGgufWords(gguf.pre.empty() ? "default" : gguf.pre);
+  if (words == nullptr)
+    return Unsupported(
+        "tokenizer.ggml.pre is {}: name another tokenizer (--tokenizer), or expected one of {}",
+        gguf.pre, GgufWordsNames());
   std::vector<std::pair<std::string, std::string>> merges;
   for (const std::string& merge : gguf.merges) {
     const size_t space = merge.find(' ', 1);  // a piece has no space, but may be one of old files
@@ -106,26 +74,30 @@ Result<TokenizerParts> Gpt2Parts(const GgufTokenizer& gguf,
   parts.vocabulary = vocabulary;
   EVOQ_ASSIGN(Merges ordered, MergesInOrder(*vocabulary, merges));
   parts.segment =
-      SegmentByPairs(vocabulary, {.merges = std::move(ordered), .whole_words = pre->whole_words});
+      SegmentByPairs(vocabulary, {.merges = std::move(ordered), .whole_words = words->whole_words});
   std::vector<Splitter> steps;
-  if (pre->digits) {
-    EVOQ_ASSIGN(const Pattern digit, Pattern::Make(R"(\p{N})"));
-    steps.push_back(SplitAt(digit, SplitBehavior::kIsolated));
+  for (const char* regex : words->patterns) {
+    if (regex == nullptr) break;
+    EVOQ_ASSIGN(const Pattern pattern, Pattern::Make(regex));
+    steps.push_back(SplitAt(pattern, SplitBehavior::kIsolated));
   }
-  EVOQ_ASSIGN(const Pattern pattern, Pattern::Make(pre->pattern));
-  steps.push_back(SplitAt(pattern, SplitBehavior::kIsolated));
   EVOQ_ASSIGN(const Splitter bytes, ByteLevel(false, false));
   steps.push_back(bytes);
   parts.split = InSequence(std::move(steps));
   parts.decode.steps = {DecodeByteLevel()};
-  if (pre->begin) parts.before = {gguf.bos_token_id};
+  if (words->begin) parts.before = {gguf.bos_token_id};
   return parts;
+}
+
+bool NeverBegins(const GgufTokenizer& gguf) {
+  const GgufWords* words = gguf.model == "gpt2" ? FindGgufWords(gguf.pre) : nullptr;
+  return words != nullptr && words->never_begin;
 }
 
 struct ModelRow {
   const char* name;
   Result<TokenizerParts> (*parts)(const GgufTokenizer&, std::shared_ptr<const Vocabulary>);
-  bool begin;  // as in PreRow
+  bool begin;  // as in GgufWords
 };
 constexpr ModelRow kModels[] = {{"llama", LlamaParts, true}, {"gpt2", Gpt2Parts, false}};
 
@@ -136,7 +108,11 @@ Result<Tokenizer> TokenizerFromGguf(const GgufTokenizer& gguf) {
   for (const ModelRow& row : kModels) {
     if (gguf.model == row.name) model = &row;
   }
-  if (model == nullptr) return Unsupported("tokenizer.ggml.model is {}", gguf.model);
+  if (model == nullptr)
+    return Unsupported(
+        "tokenizer.ggml.model is {}: name another tokenizer (--tokenizer), or expected llama or "
+        "gpt2",
+        gguf.model);
   EVOQ_ASSIGN(Vocabulary pieces, VocabularyOf(gguf));
   const auto vocabulary = std::make_shared<const Vocabulary>(std::move(pieces));
   for (const auto& [name, id] : {std::pair("bos_token_id", gguf.bos_token_id),
@@ -150,11 +126,12 @@ Result<Tokenizer> TokenizerFromGguf(const GgufTokenizer& gguf) {
   EVOQ_ASSIGN(TokenizerParts parts, model->parts(gguf, vocabulary));
   AddPieces(parts);
   const bool begins = gguf.add_bos_token.value_or(model->begin || !parts.before.empty());
+  const int64_t begin = NeverBegins(gguf) ? -1 : gguf.bos_token_id;
   parts.before.clear();
-  if (begins && gguf.bos_token_id >= 0) parts.before = {gguf.bos_token_id};
+  if (begins && begin >= 0) parts.before = {begin};
   if (gguf.add_eos_token.value_or(false) && gguf.eos_token_id >= 0)
     parts.after = {gguf.eos_token_id};
-  parts.begin = gguf.bos_token_id;
+  parts.begin = begin;
   if (gguf.unknown_token_id >= 0) parts.unknown = gguf.unknown_token_id;
   parts.padding = gguf.padding_token_id;
   for (const int64_t id : {gguf.eos_token_id, gguf.eot_token_id}) {

@@ -14,8 +14,8 @@ namespace evoq {
 // The values of the keys tokenizer.ggml.NAME, tokenizer.chat_template and
 // tokenizer.chat_template.tool_use.
 struct GgufTokenizer {
-  std::string model;                // "llama" (SentencePiece's byte pairs) or "gpt2"
-  std::string pre;                  // which pattern splits a text of "gpt2"
+  std::string model;  // "llama" (SentencePiece's byte pairs) or "gpt2"
+  std::string pre;    // which rule splits a text of "gpt2" (gguf_words.h); "": default
   std::vector<std::string> tokens;  // by number
   std::vector<float> scores;        // "llama"
   std::vector<int32_t> token_type;  // 1 normal, 2 unknown, 3 control, 4 user defined, 5 unused,

@@ -11,6 +11,30 @@ namespace {
 constexpr size_t kMaxPatternBytes = 16 << 10;
 constexpr uint32_t kMaxHeapKib = 64 << 10;
 
+struct FreeCode {
+  void operator()(pcre2_code* code) const { pcre2_code_free(code); }
+};
+using OwnedCode = std::unique_ptr<pcre2_code, FreeCode>;
+
+OwnedCode Compiled(std::string_view regex, int& error, size_t& place) {
+  return OwnedCode(pcre2_compile(reinterpret_cast<PCRE2_SPTR>(regex.data()), regex.size(),
+                                 PCRE2_UTF | PCRE2_UCP | PCRE2_MULTILINE | PCRE2_NEVER_BACKSLASH_C,
+                                 &error, &place, nullptr));
+}
+
+// The class \p{Han} and its like at the beginning of a text, spelled as what Oniguruma takes it
+// for: characters of that script, not those that it shares with others (the ideographic full stop).
+std::string ScriptClass(std::string_view text) {
+  const size_t end = std::min(text.find('}'), text.size() - 1);
+  const std::string_view all = text.substr(0, end + 1);
+  if (all.size() < 5 || all[2] != '{') return "";
+  const size_t name = all[3] == '^' ? 4 : 3;
+  std::string script = fmt::format("{}sc:{}", all.substr(0, name), all.substr(name));
+  int error = 0;
+  size_t place = 0;
+  return Compiled(script, error, place) != nullptr ? script : "";
+}
+
 // PCRE2's spelling of an Oniguruma expression: the classes that differ are written out.
 Result<std::string> Translated(std::string_view regex) {
   std::string out;
@@ -28,6 +52,10 @@ Result<std::string> Translated(std::string_view regex) {
         out += in_class ? std::string(word) : fmt::format("[{}]", word);
       } else if (next == 'W' && !in_class) {
         out += fmt::format("[^{}]", word);
+      } else if (next == 'p' || next == 'P') {
+        const std::string script = ScriptClass(regex.substr(i - 1));
+        out += script.empty() ? regex.substr(i - 1, 2) : std::string_view(script);
+        if (!script.empty()) i = regex.find('}', i);
       } else if (next == 'u') {  // four digits
         const std::string_view digits = regex.substr(i + 1, 4);
         if (digits.size() != 4 ||
@@ -61,9 +89,6 @@ Result<std::string> Translated(std::string_view regex) {
   return out;
 }
 
-struct FreeCode {
-  void operator()(pcre2_code* code) const { pcre2_code_free(code); }
-};
 struct FreeData {
   void operator()(pcre2_match_data* data) const { pcre2_match_data_free(data); }
 };
@@ -75,7 +100,7 @@ struct FreeContext {
 
 struct Pattern::Code {
   std::string regex;
-  std::unique_ptr<pcre2_code, FreeCode> code;
+  OwnedCode code;
 };
 
 Result<Pattern> Pattern::Make(std::string_view regex) {
@@ -86,9 +111,7 @@ Result<Pattern> Pattern::Make(std::string_view regex) {
   EVOQ_ASSIGN(const std::string spelled, WithContext(Translated(regex), named));
   int error = 0;
   size_t place = 0;
-  pcre2_code* code = pcre2_compile(
-      reinterpret_cast<PCRE2_SPTR>(spelled.data()), spelled.size(),
-      PCRE2_UTF | PCRE2_UCP | PCRE2_MULTILINE | PCRE2_NEVER_BACKSLASH_C, &error, &place, nullptr);
+  OwnedCode code = Compiled(spelled, error, place);
   if (code == nullptr) {
     PCRE2_UCHAR message[256];
     pcre2_get_error_message(error, message, sizeof(message));
@@ -97,7 +120,7 @@ Result<Pattern> Pattern::Make(std::string_view regex) {
   Pattern pattern;
   auto owned = std::make_shared<Code>();
   owned->regex = std::string(regex);
-  owned->code.reset(code);
+  owned->code = std::move(code);
   pattern.code_ = std::move(owned);
   return pattern;
 }

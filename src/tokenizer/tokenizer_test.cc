@@ -9,9 +9,11 @@
 
 #include "tokenizer/chat_template.h"
 #include "tokenizer/gguf.h"
+#include "tokenizer/gguf_words.h"
 #include "tokenizer/grammar/matcher.h"
 #include "tokenizer/pattern.h"
 #include "tokenizer/precompiled.h"
+#include "tokenizer/steps.h"
 #include "tokenizer/unicode.h"
 
 namespace evoq {
@@ -263,6 +265,11 @@ TEST_F(TokenizerTest, PatternsAreOnigurumas) {
   EXPECT_EQ(matches(R"(\W+)", "a--b"), (Found{{1, 3}}));
   EXPECT_EQ(matches(R"(\u0041|x*)", "AAxx"), (Found{{0, 1}, {1, 2}, {2, 4}}));
   EXPECT_EQ(matches(R"([]a]+)", "a]"), (Found{{0, 2}}));
+  // A script has not what several scripts share: the ideographic full stop, the prolonged sound.
+  EXPECT_EQ(matches(R"(\p{Han}+)", "\xE4\xBB\x8A\xE3\x80\x82"), (Found{{0, 3}}));
+  EXPECT_EQ(matches(R"([\P{Hiragana}]+)", "\xE3\x83\xBC"), (Found{{0, 3}}));
+  EXPECT_EQ(matches(R"(\p{^Han})", "\xE4\xBB\x8A\xE3\x80\x82"), (Found{{3, 6}}));
+  EXPECT_EQ(matches(R"(\p{L}\pL\p{Lu})", "abC"), (Found{{0, 3}}));
 }
 
 TEST_F(TokenizerTest, Unicode) {
@@ -448,6 +455,66 @@ TEST_F(TokenizerTest, GgufOfBytePairs) {
   EXPECT_EQ(*TokenizerFromGguf(gguf)->Encode("11 a"), (Ids{1, 1, 4}));
 }
 
+// Where rules split a text. Pieces are bytes, and all that two of them make, the first of the list
+// before the others: what is split stays apart.
+TEST_F(TokenizerTest, GgufWordRules) {
+  const auto words = [](const char* name, const std::string& text) {
+    GgufTokenizer gguf{.model = "gpt2", .pre = name, .bos_token_id = 0, .add_bos_token = true};
+    std::string characters = "\n !\"#$'+,-.019aBcdsxyzABCD";
+    characters += "\xE4\xBB\x8A\xC3\xA9\x80\x82\xE3";
+    std::vector<std::string> all;
+    for (const char c : characters) {
+      const std::string piece = ByteLevelCharacter(static_cast<unsigned char>(c));
+      if (std::ranges::find(all, piece) == all.end()) all.push_back(piece);
+    }
+    gguf.tokens = all;
+    for (const std::string& a : all) {
+      for (const std::string& b : all) {
+        gguf.tokens.push_back(a + b);
+        gguf.merges.push_back(a + " " + b);
+      }
+    }
+    const auto t = TokenizerFromGguf(gguf);
+    EXPECT_TRUE(t) << t.error().message();
+    std::string out;
+    const Ids ids = *t->Encode(text, {.add_special = false});
+    for (const int64_t id : ids) {
+      if (!out.empty()) out += '|';
+      out += *t->Decode(Ids{id}, true);
+    }
+    return std::pair(out, t->Encode("")->size());
+  };
+  const auto split = [&](const char* name, const std::string& text) {
+    return words(name, text).first;
+  };
+  EXPECT_EQ(split("gpt-2", "a 19019"), "a| 1|9|01|9");
+  EXPECT_EQ(split("", "a 19019"), "a| |19|0|19") << "the default of old files";
+  EXPECT_EQ(split("default", "a 19019"), "a| |19|0|19");
+  EXPECT_EQ(split("tekken", "aBc"), "a|Bc");
+  EXPECT_EQ(split("qwen2", "aBc"), "aB|c");
+  EXPECT_EQ(split("tekken", "19019"), "1|9|0|1|9");
+  EXPECT_EQ(split("llama4", "190.1"), "19|0|.|1");
+  EXPECT_EQ(split("deepseek-llm", "a 19 xyz"), "a| |19| x|yz");
+  EXPECT_EQ(split("deepseek-coder", "19"), "1|9");
+  EXPECT_EQ(split("deepseek-v3", "-dsx 19019"), "-d|sx| |19|0|19");
+  EXPECT_EQ(split("falcon", "$19019"), "$|19|0|19");
+  EXPECT_EQ(split("superbpe", "1901"), "1|9|01");
+  EXPECT_EQ(split("bloom", "a,,d"), "a|,,|d");
+  EXPECT_EQ(split("viking", "a19"), "a|1|9");
+  EXPECT_EQ(split("seed-coder", "!\na"), "!|\n|a");
+  EXPECT_EQ(split("qwen2", "!\na"), "!\n|a");
+  EXPECT_EQ(split("ufakzeka", "a'sx"), "a|'s|x");
+  EXPECT_EQ(split("kimi-k2", "\xE4\xBB\x8A\xE3\x80\x82"), "\xE4\xBB|\x8A|\xE3|\x80\x82");
+  EXPECT_EQ(words("gpt-2", "").second, 1u);
+  EXPECT_EQ(words("glm4", "").second, 0u) << "never with the begin piece";
+  std::string names = GgufWordsNames();
+  for (size_t at = 0; at < names.size();) {
+    const size_t end = std::min(names.find(", ", at), names.size());
+    EXPECT_NE(split(names.substr(at, end - at).c_str(), "a B 19\n"), "");
+    at = end + 2;
+  }
+}
+
 TEST_F(TokenizerTest, GgufRefuses) {
   const auto refused = [](auto change) {
     GgufTokenizer gguf = Llama();
@@ -455,8 +522,12 @@ TEST_F(TokenizerTest, GgufRefuses) {
     const auto t = TokenizerFromGguf(gguf);
     return t ? "" : t.error().message();
   };
-  EXPECT_EQ(refused([](auto& g) { g.model = "rwkv"; }), "tokenizer.ggml.model is rwkv");
-  EXPECT_EQ(refused([](auto& g) { g.model = "gpt2", g.pre = "x"; }), "tokenizer.ggml.pre is x");
+  EXPECT_EQ(refused([](auto& g) { g.model = "rwkv"; }),
+            "tokenizer.ggml.model is rwkv: name another tokenizer (--tokenizer), or expected llama "
+            "or gpt2");
+  EXPECT_TRUE(refused([](auto& g) { g.model = "gpt2", g.pre = "x"; })
+                  .starts_with("tokenizer.ggml.pre is x: name another tokenizer (--tokenizer), or "
+                               "expected one of default, gpt-2, "));
   EXPECT_EQ(refused([](auto& g) { g.tokens.clear(); }), "tokens: there are none");
   EXPECT_EQ(refused([](auto& g) { g.scores.pop_back(); }), "scores has 9 entries, tokens 10");
   EXPECT_EQ(refused([](auto& g) { g.scores[3] = NAN; }), "scores: piece 3 has none");

@@ -6,6 +6,7 @@
 #include "base/work_threads.h"
 #include "compile/compile.h"
 #include "compile/plan.h"
+#include "generate/model_tokenizer.h"
 #include "graph/run_choices.h"
 #include "llm/cache_type.h"
 #include "llm/rounding_note.h"
@@ -177,6 +178,7 @@ Result<Compiled> Compile(const CompileJob& job, const Follow& follow) {
     out.float_weight_bytes = FloatWeightBytes(graph);
     out.rounded = RoundedSentence(graph);
     out.trains = TrainingModeSentence(graph);
+    out.tokenizer = UnreadTokenizer(graph);
     EVOQ_TRY(WithContext(NarrowAsChosen(graph), job.model));
     EVOQ_ASSIGN(model, WithContext(CompileGraph(std::move(graph), job, follow, out), job.model));
   }
@@ -200,6 +202,7 @@ Told Tell(const Compiled& compiled) {
   if (compiled.tuning) told = Tell(*compiled.tuning);
   if (compiled.rounded) told.log.push_back("note: " + *compiled.rounded);
   if (compiled.trains) told.log.push_back("warning: " + *compiled.trains);
+  if (compiled.tokenizer) told.log.push_back("warning: " + *compiled.tokenizer);
   const nlohmann::json tuned = std::move(told.json);
   nlohmann::json suggested;
   if (compiled.suggested) {

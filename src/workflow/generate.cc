@@ -6,6 +6,7 @@
 #include "base/stopwatch.h"
 #include "generate/model_tokenizer.h"
 #include "generate/sequences.h"
+#include "llm/facts.h"
 #include "tokenizer/chat_template.h"
 #include "workflow/models.h"
 
@@ -98,6 +99,18 @@ Result<Request> RequestOfSound(const GenerateJob& job, CachedModel& model,
   return request;
 }
 
+// Prompts of tokens do without the tokenizer that the model carries, where nothing else needs it.
+Result<ModelTokenizer> TokenizerFor(const GenerateJob& job, const CachedModel& model,
+                                    GenerateResult& result) {
+  auto text = TokenizerOf(model, job.tokenizer);
+  const bool needed = !job.prompts.empty() || !job.audio.empty() || !job.tokenizer.empty() ||
+                      !job.options.stop.empty() || job.options.grammar != nullptr;
+  if (text || needed) return WithContext(std::move(text), job.model);
+  EVOQ_ASSIGN(const LanguageModelFacts facts, ReadFacts(model.graph()));
+  result.note = "no text, only tokens: " + text.error().message();
+  return ModelTokenizer{.tokenizer = std::nullopt, .ends = facts.end};
+}
+
 json ToJson(const Generated& text) {
   json out = {{"text", text.text},
               {"tokens", text.tokens},
@@ -137,8 +150,7 @@ Result<GenerateResult> Generate(
                             .context = job.context,
                             .type = job.kv_cache};
   EVOQ_ASSIGN(const std::unique_ptr<CachedModel> model, CachedModel::Load(job.model, caches));
-  EVOQ_ASSIGN(const ModelTokenizer text,
-              WithContext(TokenizerOf(*model, job.tokenizer), job.model));
+  EVOQ_ASSIGN(const ModelTokenizer text, TokenizerFor(job, *model, result));
   std::unique_ptr<CachedModel> draft;
   if (!job.draft.empty()) {
     EVOQ_ASSIGN(draft, CachedModel::Load(job.draft, caches));
@@ -208,6 +220,7 @@ Told Tell(const GenerateResult& result) {
                {"total_ms", result.total_ms},
                {"tokens_per_s", result.tokens_per_s()},
                {"texts", json::array()}};
+  if (!result.note.empty()) told.log.push_back("note: " + result.note);
   for (const Generated& text : result.texts) {
     told.json["texts"].push_back(ToJson(text));
     std::string line =

@@ -33,6 +33,7 @@ struct GenerateJob {
 
 struct GenerateResult {
   std::string model;
+  std::string note;              // why tokens are given without a text; "": nothing to say
   std::vector<Generated> texts;  // by prompt
   int64_t context = 0, cache_bytes = 0;
   double load_ms = 0;   // until the model could run

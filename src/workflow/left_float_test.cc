@@ -7,6 +7,7 @@
 #include "llm/test_files.h"
 #include "reference/reference.h"
 #include "workflow/compile.h"
+#include "workflow/generate.h"
 #include "workflow/quantize.h"
 #include "workflow/tiny_testing.h"
 
@@ -98,10 +99,11 @@ TEST_F(LeftFloat, WhatStaysIsSaid) {
 }
 
 // A GGUF file of one type of blocks: what reading it rounded is said, and weights that the scheme
-// leaves.
+// leaves; and that its tokenizer cannot be read, which tokens do not need.
 TEST_F(LeftFloat, WeightsOfBlocks) {
   GgufBytes file;
   file.Fact("general.architecture", std::string("llama"));
+  file.Fact("tokenizer.ggml.model", std::string("rwkv"));
   const std::pair<const char*, uint32_t> facts[] = {
       {"embedding_length", 32}, {"block_count", 1},          {"attention.head_count", 2},
       {"context_length", 16},   {"feed_forward_length", 32}, {"attention.head_count_kv", 2}};
@@ -134,6 +136,16 @@ TEST_F(LeftFloat, WeightsOfBlocks) {
   for (const char* scheme : {"int8-weights", "int4-dynamic", "bf16"})
     EXPECT_TRUE(said(scheme, rounded)) << scheme;
   EXPECT_TRUE(said("int4-dynamic", again));
+  const std::string unread = "tokenizer.gguf: tokenizer.ggml.model is rwkv";
+  EXPECT_TRUE(said("int8-weights",
+                   "the model's tokenizer cannot be read, texts will need another: " + unread));
+  GenerateJob text{.model = model, .prompt_tokens = {{1, 2}}, .options = {.max_tokens = 3}};
+  const auto tokens = Generate(text);
+  ASSERT_TRUE(tokens) << tokens.error().message();
+  EXPECT_EQ(tokens->texts[0].tokens.size(), 3u);
+  EXPECT_EQ(Tell(*tokens).log[0].find("note: no text, only tokens: " + unread), 0u);
+  text.options.stop = {"x"};
+  EXPECT_NE(Generate(text).error().message().find(unread), std::string::npos);
   EXPECT_TRUE(said("bf16", kept));
   EXPECT_FALSE(said("int4-dynamic", "stay as they are"));
   EXPECT_FALSE(said("int8-weights", "stay as they are"));
@@ -148,7 +160,7 @@ TEST_F(LeftFloat, WeightsOfBlocks) {
   ASSERT_TRUE(compiled) << compiled.error().message();
   const Told told = Tell(*compiled);
   ASSERT_EQ(told.log.size(), 1u);
-  EXPECT_NE(told.log[0].find(rounded), std::string::npos) << told.log[0];
+  EXPECT_NE(told.log[0].find(rounded), std::string::npos) << told.log[0];  // and of the tokenizer
 }
 
 }  // namespace

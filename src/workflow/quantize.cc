@@ -7,6 +7,7 @@
 #include "base/output_file.h"
 #include "base/work_threads.h"
 #include "foreign/forecasts/rule.h"
+#include "generate/model_tokenizer.h"
 #include "graph/float_reason.h"
 #include "llm/cache_type.h"
 #include "llm/phase.h"
@@ -425,9 +426,10 @@ struct AsRead {
   explicit AsRead(const Graph& graph)
       : rounded(RoundedSentence(graph)),
         trains(TrainingModeSentence(graph)),
+        tokenizer(UnreadTokenizer(graph)),
         few_bits(FewBitsOf(graph)) {}
 
-  std::optional<std::string> rounded, trains;
+  std::optional<std::string> rounded, trains, tokenizer;
   std::map<std::string, TensorType> few_bits;
 };
 
@@ -455,7 +457,7 @@ std::vector<std::string> WarningsOf(const QuantizeJob& given, const QuantizeJob&
   const auto add = [&](const std::vector<std::string>& more) {
     warnings.insert(warnings.end(), more.begin(), more.end());
   };
-  for (const auto& sentence : {read.rounded, read.trains}) {
+  for (const auto& sentence : {read.rounded, read.trains, read.tokenizer}) {
     if (sentence) warnings.push_back(*sentence);
   }
   add(outside.warnings);
