@@ -188,7 +188,11 @@ Result<Merges> MergesInOrder(const Vocabulary& vocabulary,
   return out;
 }
 
-Result<Merges> MergesByScore(const Vocabulary& vocabulary, std::span<const double> scores) {
+Result<Merges> MergesByScore(const Vocabulary& vocabulary, std::span<const double> scores,
+                             bool defined_join) {
+  const auto joins = [&](int64_t id) {
+    return defined_join ? vocabulary.InText(id) : vocabulary.kind(id) == PieceKind::kNormal;
+  };
   Merges out;
   // Characters of pieces that are no pieces themselves are symbols too.
   PieceTrie forward, backward;
@@ -201,7 +205,7 @@ Result<Merges> MergesByScore(const Vocabulary& vocabulary, std::span<const doubl
     backward.Add(reversed(text), id);
   };
   for (int64_t id = 0; id < vocabulary.size(); ++id) {
-    if (vocabulary.kind(id) != PieceKind::kNormal || vocabulary.piece(id).empty()) continue;
+    if (!joins(id) || vocabulary.piece(id).empty()) continue;
     add(vocabulary.piece(id), id);
     ForEachCharacter(vocabulary.piece(id), [&](uint32_t, std::string_view c) {
       if (vocabulary.FindText(c) >= 0 || extra.contains(c)) return;
@@ -218,7 +222,7 @@ Result<Merges> MergesByScore(const Vocabulary& vocabulary, std::span<const doubl
   std::vector<int64_t> rights;  // by the place where it begins, -1: no piece
   for (int64_t id = 0; id < vocabulary.size(); ++id) {
     const std::string& piece = vocabulary.piece(id);
-    if (vocabulary.kind(id) != PieceKind::kNormal || piece.size() < 2) continue;
+    if (!joins(id) || piece.size() < 2) continue;
     rights.assign(piece.size(), -1);
     backward.ForEachPrefix(reversed(piece), [&](size_t bytes, int64_t right) {
       rights[piece.size() - bytes] = right;

@@ -44,7 +44,9 @@ Result<TokenizerParts> LlamaParts(const GgufTokenizer& gguf,
     if (std::isnan(gguf.scores[i])) return InvalidInput("scores: piece {} has none", i);
   }
   const std::vector<double> scores(gguf.scores.begin(), gguf.scores.end());
-  EVOQ_ASSIGN(TokenizerParts parts, SentencePiecePairs(vocabulary, scores, true));
+  // A piece that the user defined is found in the text as it is written, and joins by its score:
+  // one of spaces is spelled with U+2581, which a text does not have.
+  EVOQ_ASSIGN(TokenizerParts parts, SentencePiecePairs(vocabulary, scores, true, true));
   const bool prefix = gguf.add_space_prefix.value_or(true);
   parts.normalize = [prefix](std::string& text) -> Status {
     if (prefix && !text.empty()) text.insert(0, 1, ' ');

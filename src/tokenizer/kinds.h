@@ -40,9 +40,10 @@ Status Configure(const TokenizerFiles& files, const nlohmann::json& config, Toke
 Result<TokenizerParts> SentencePieceParts(const TokenizerFiles& files, const std::string& name,
                                           bool prefix_once = false);
 // Parts of SentencePiece's byte pairs: a vocabulary, its unknown piece, and how words with U+2581
-// for spaces become pieces. `scores` by piece.
+// for spaces become pieces. `scores` by piece; `defined_join`: of what the user defined too.
 Result<TokenizerParts> SentencePiecePairs(std::shared_ptr<const Vocabulary> vocabulary,
-                                          std::span<const double> scores, bool byte_fallback);
+                                          std::span<const double> scores, bool byte_fallback,
+                                          bool defined_join = false);
 // Decoding of it: U+2581 is a space, bytes' pieces are bytes, one space at the beginning is lost
 // where `prefix` put one there.
 DecodeSteps SentencePieceDecode(bool prefix);

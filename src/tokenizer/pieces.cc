@@ -135,13 +135,14 @@ Result<TokenizerParts> Read(const TokenizerFiles& files, const std::string& name
 }  // namespace
 
 Result<TokenizerParts> SentencePiecePairs(std::shared_ptr<const Vocabulary> vocabulary,
-                                          std::span<const double> scores, bool byte_fallback) {
+                                          std::span<const double> scores, bool byte_fallback,
+                                          bool defined_join) {
   TokenizerParts parts;
   parts.vocabulary = vocabulary;
   for (int64_t id = 0; id < vocabulary->size(); ++id) {
     if (vocabulary->kind(id) == PieceKind::kUnknown) parts.unknown = id;
   }
-  EVOQ_ASSIGN(Merges merges, MergesByScore(*vocabulary, scores));
+  EVOQ_ASSIGN(Merges merges, MergesByScore(*vocabulary, scores, defined_join));
   parts.split = WordsOf(*vocabulary);
   parts.segment = SegmentByPairs(
       vocabulary, {.merges = std::move(merges),

@@ -39,8 +39,9 @@ Result<Merges> MergesInOrder(const Vocabulary& vocabulary,
                              std::span<const std::pair<std::string, std::string>> merges,
                              const std::string& prefix = "");
 // Every piece is made by each pair that it is the join of; the largest score is first, and equal
-// scores have equal ranks. `scores` by piece.
-Result<Merges> MergesByScore(const Vocabulary& vocabulary, std::span<const double> scores);
+// scores have equal ranks. `scores` by piece. `defined_join`: pieces that the user defined do too.
+Result<Merges> MergesByScore(const Vocabulary& vocabulary, std::span<const double> scores,
+                             bool defined_join = false);
 
 struct BytePairs {
   Merges merges;

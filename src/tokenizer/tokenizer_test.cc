@@ -417,6 +417,20 @@ TEST_F(TokenizerTest, GgufOfSentencePiece) {
   EXPECT_EQ(*TokenizerFromGguf(plain)->Encode("ab ab"), (Ids{7, 8, 2}));
 }
 
+// Runs of spaces that the user defined, as Gemma's, are spelled with the mark or with spaces.
+TEST_F(TokenizerTest, GgufPiecesOfSpaces) {
+  const std::string s = "\xE2\x96\x81";
+  for (const bool marked : {true, false}) {
+    GgufTokenizer gguf = Llama();
+    gguf.tokens.push_back(marked ? s + s : "  ");
+    gguf.scores.push_back(0);
+    gguf.token_type.push_back(4);
+    gguf.add_space_prefix = false;
+    EXPECT_EQ(*TokenizerFromGguf(gguf)->Encode("a  b"), (Ids{1, 5, 10, 6})) << marked;
+    EXPECT_EQ(*TokenizerFromGguf(gguf)->Decode(Ids{5, 10, 6}), "a  b") << marked;
+  }
+}
+
 // What is stripped from the beginning of a text is kept behind other pieces; special ones are none.
 TEST_F(TokenizerTest, ContinuationsKeepTheirSpace) {
   const auto t = TokenizerFromGguf(Llama());
