@@ -24,9 +24,10 @@ Status ReadFunction(const EncoderDecoderFamily& family, const json& config, Enco
   return {};
 }
 
-// Tokens of a key, of the family where it is not there; null is none.
-Result<std::vector<int64_t>> IdsOr(const json& config, const char* key, int64_t missing) {
-  if (config.contains(key) || missing < 0) return Ids(config, key);
+// Tokens of a key, of the family where it is not there and the vocabulary has it; null is none.
+Result<std::vector<int64_t>> IdsOr(const json& config, const char* key, int64_t missing,
+                                   int64_t vocabulary) {
+  if (config.contains(key) || missing < 0 || missing >= vocabulary) return Ids(config, key);
   return std::vector<int64_t>{missing};
 }
 
@@ -95,9 +96,11 @@ Result<EncoderDecoder> ReadEncoderDecoderConfig(const EncoderDecoderFamily& fami
   }
   m.target.source_context = m.source_context;
   m.target.source_vocabulary = m.encoder.vocabulary;
-  EVOQ_ASSIGN(m.end, IdsOr(config, "eos_token_id", family.end));
-  EVOQ_ASSIGN(m.target.start, IdsOr(config, "decoder_start_token_id", family.start));
-  EVOQ_ASSIGN(m.target.forced_end, IdsOr(config, "forced_eos_token_id", family.forced_end));
+  EVOQ_ASSIGN(m.end, IdsOr(config, "eos_token_id", family.end, m.decoder.vocabulary));
+  EVOQ_ASSIGN(m.target.start,
+              IdsOr(config, "decoder_start_token_id", family.start, m.decoder.vocabulary));
+  EVOQ_ASSIGN(m.target.forced_end,
+              IdsOr(config, "forced_eos_token_id", family.forced_end, m.decoder.vocabulary));
   EVOQ_ASSIGN(m.target.forced_begin, Ids(config, "forced_bos_token_id"));
   EVOQ_TRY(ReadGenerationConfig(config, m));
   return m;

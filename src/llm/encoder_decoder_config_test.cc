@@ -108,6 +108,9 @@ TEST(EncoderDecoderConfig, WhatFollowsFromOthers) {
   EXPECT_EQ(Read("bart", {{"layer_norm_epsilon", 1e-4}})->epsilon, 1e-5f) << "it has no such";
   EXPECT_EQ(Read("bart", {{"d_model", 64}, {"scale_embedding", true}})->embedding_scale, 8);
   EXPECT_TRUE(Read("marian", {{"forced_eos_token_id", nullptr}})->target.forced_end.empty());
+  const auto small = Read("whisper", {{"vocab_size", 1000}});  // 50256 is its family's end
+  EXPECT_TRUE(small->end.empty());
+  EXPECT_TRUE(CheckEncoderDecoder(*Read("bart", {{"vocab_size", 3}})));
   EXPECT_EQ(Read("bart", {{"min_length", 5}})->target.min_tokens, 4) << "one token begins it";
   EXPECT_EQ(Read("bart", {{"min_length", 0}})->target.min_tokens, 0);
 }

@@ -156,6 +156,26 @@ struct TensorInfo {
   uint64_t offset = 0, bytes = 0;
 };
 
+// What ggml calls the types that are not read, of models that are in use.
+std::string TypeName(uint32_t type) {
+  constexpr std::pair<uint32_t, const char*> kNames[] = {
+      {9, "Q8_1"},     {15, "Q8_K"},     {16, "IQ2_XXS"},  {17, "IQ2_XS"},
+      {18, "IQ3_XXS"}, {19, "IQ1_S"},    {21, "IQ3_S"},    {22, "IQ2_S"},
+      {23, "IQ4_XS"},  {29, "IQ1_M"},    {34, "TQ1_0"},    {35, "TQ2_0"},
+      {40, "NVFP4"},   {31, "Q4_0_4_4"}, {32, "Q4_0_4_8"}, {33, "Q4_0_8_8"}};
+  for (const auto& [id, name] : kNames) {
+    if (id == type) return name;
+  }
+  return fmt::format("{}", type);
+}
+
+// The types that are.
+std::string ReadTypes() {
+  std::string names = "F32, F16, BF16";
+  for (const BlockFormat* format : AllBlockFormats()) names += fmt::format(", {}", format->name);
+  return names;
+}
+
 // Type and sizes; how many bytes they take.
 Result<uint64_t> BytesOf(StoredTensor& tensor, uint32_t type) {
   for (const auto& [id, dtype] : kPlain) {
@@ -163,7 +183,8 @@ Result<uint64_t> BytesOf(StoredTensor& tensor, uint32_t type) {
   }
   tensor.blocks = FindBlockFormat(type);
   if (tensor.dtype == DType::kUndefined && tensor.blocks == nullptr)
-    return Unsupported("ggml's tensor type {} is not supported", type);
+    return Unsupported("ggml's tensor type {} is not supported, expected one of {}", TypeName(type),
+                       ReadTypes());
   const auto elements = CheckedProduct(tensor.sizes);
   const int64_t width =
       tensor.blocks != nullptr ? tensor.blocks->bytes : DTypeBits(tensor.dtype) / 8;

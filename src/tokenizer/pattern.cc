@@ -43,7 +43,9 @@ Result<std::string> Translated(std::string_view regex) {
     const char c = regex[i];
     if (c == '\\' && i + 1 < regex.size()) {
       const char next = regex[++i];
-      const std::string_view word = "\\p{L}\\p{M}\\p{Nd}\\p{Pc}";
+      // Of numbers that are no digits, Oniguruma has those that are Latin-1's.
+      const std::string_view word =
+          "\\p{Alphabetic}\\p{M}\\p{Nd}\\p{Nl}\\p{Pc}\\x{B2}\\x{B3}\\x{B9}\\x{BC}-\\x{BE}";
       if (next == 's') {
         out += "\\p{White_Space}";
       } else if (next == 'S') {

@@ -11,8 +11,8 @@
 namespace evoq {
 
 // Matched by PCRE2's interpreter; the dialect is Oniguruma's as far as tokenizers use it: \s is
-// White_Space, \w is UTS 18's, ^ and $ are the ends of lines. A value; matching is safe from many
-// threads.
+// White_Space, \w is UTS 18's without joiners and with Latin-1's numbers, ^ and $ are the ends of
+// lines. A value; matching is safe from many threads.
 class Pattern {
  public:
   // Errors: kInvalidInput with PCRE2's reason and the place; kTooLarge over 16 KiB.

@@ -105,6 +105,17 @@ TEST_F(TokenizerTest, NumbersWithoutAPieceAreNoText) {
   EXPECT_EQ(*Read(words)->Decode(Ids{1, 0, 1, 2}), "a b");
 }
 
+// What the normalizer makes of an added piece is what is looked for, not what it stands for.
+TEST_F(TokenizerTest, AddedPiecesDecodeAsWritten) {
+  json file = ByteLevelFile();
+  file["normalizer"] = {{"type", "Lowercase"}};
+  file["added_tokens"].push_back({{"id", 14}, {"content", "<X>"}, {"normalized", true}});
+  const auto t = Read(file);
+  ASSERT_TRUE(t) << t.error().message();
+  EXPECT_EQ(*t->Encode("hE<x>", {.add_special = false}), (Ids{5, 14}));
+  EXPECT_EQ(*t->Decode(Ids{5, 14}), "he<X>");
+}
+
 TEST_F(TokenizerTest, StreamsWholeCharacters) {
   const auto t = Read(ByteLevelFile());
   ASSERT_TRUE(t) << t.error().message();
@@ -265,6 +276,10 @@ TEST_F(TokenizerTest, PatternsAreOnigurumas) {
   EXPECT_EQ(matches(R"(\W+)", "a--b"), (Found{{1, 3}}));
   EXPECT_EQ(matches(R"(\u0041|x*)", "AAxx"), (Found{{0, 1}, {1, 2}, {2, 4}}));
   EXPECT_EQ(matches(R"([]a]+)", "a]"), (Found{{0, 2}}));
+  EXPECT_EQ(
+      matches(R"(\w+)", "x\xC2\xB2\xC2\xBD\xE2\x85\xA7\xE2\x93\x90-\xE2\x81\xB4\xE2\x91\xA0"),
+      (Found{{0, 11}}))  // superscript two, a half, Roman eight and b in a circle are a word's
+      << "and superscript four and one in a circle are not";
   // A script has not what several scripts share: the ideographic full stop, the prolonged sound.
   EXPECT_EQ(matches(R"(\p{Han}+)", "\xE4\xBB\x8A\xE3\x80\x82"), (Found{{0, 3}}));
   EXPECT_EQ(matches(R"([\P{Hiragana}]+)", "\xE3\x83\xBC"), (Found{{0, 3}}));
