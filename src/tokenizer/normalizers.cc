@@ -143,6 +143,37 @@ Result<Normalizer> ReadBert(const json& j) {
   return InSequence(std::move(steps));
 }
 
+// SentencePiece's rules for translation: control characters are left out, what separates is a
+// space.
+Result<Normalizer> ReadNmt(const json&) {
+  return Normalizer([](std::string& text) -> Status {
+    std::string out;
+    ForEachCharacter(text, [&](uint32_t c, std::string_view bytes) {
+      const bool dropped = (c >= 1 && c <= 8) || c == 0xB || (c >= 0xE && c <= 0x1F) || c == 0x7F ||
+                           c == 0x8F || c == 0x9F;
+      const bool space = c == 9 || c == 0xA || c == 0xC || c == 0xD || c == 0x1680 ||
+                         (c >= 0x200B && c <= 0x200F) || c == 0x2028 || c == 0x2029 ||
+                         c == 0x2581 || c == 0xFEFF || c == kReplacement;
+      if (space)
+        out += ' ';
+      else if (!dropped)
+        out += bytes;
+    });
+    text = std::move(out);
+    return {};
+  });
+}
+
+// Bytes as 256 characters that are all visible.
+Result<Normalizer> ReadByteLevel(const json&) {
+  return Normalizer([](std::string& text) -> Status {
+    std::string out;
+    for (const char byte : text) out += ByteLevelCharacter(static_cast<unsigned char>(byte));
+    text = std::move(out);
+    return {};
+  });
+}
+
 Result<Normalizer> ReadPrecompiled(const json& j) {
   EVOQ_ASSIGN(const std::string text, NeedText(j, "precompiled_charsmap"));
   EVOQ_ASSIGN(const std::string bytes, FromBase64(text));
@@ -167,6 +198,8 @@ constexpr ReadRow<Normalizer> kRows[] = {
     {"Replace", ReadReplace},
     {"BertNormalizer", ReadBert},
     {"Precompiled", ReadPrecompiled},
+    {"Nmt", ReadNmt},
+    {"ByteLevel", ReadByteLevel},
     {"Sequence", ReadSequence},
 };
 

@@ -178,6 +178,32 @@ Result<Splitter> ReadPunctuation(const json& j) {
   return SplitAtClass(IsPunctuation, behavior);
 }
 
+Result<Splitter> ReadCharDelimiter(const json& j) {
+  EVOQ_ASSIGN(const std::string delimiter, NeedText(j, "delimiter"));
+  EVOQ_ASSIGN(const Pattern pattern, Pattern::Literal(delimiter));
+  return SplitAt(pattern, SplitBehavior::kRemoved);
+}
+
+Result<Splitter> ReadFixedLength(const json& j) {
+  const double length = JsonNumber(j, "length", 5);
+  if (!(length >= 1 && length <= 1 << 20))
+    return InvalidInput("length {}, expected 1 to {}", length, 1 << 20);
+  const auto most = static_cast<int64_t>(length);
+  return SplitWhere(
+      [most](std::string_view text, const auto& found) -> Status {
+        size_t begin = 0, at = 0;
+        int64_t characters = 0;
+        ForEachCharacter(text, [&](uint32_t, std::string_view bytes) {
+          at += bytes.size();
+          if (++characters % most != 0) return;
+          found(begin, at);
+          begin = at;
+        });
+        return {};
+      },
+      SplitBehavior::kIsolated);
+}
+
 Result<Splitter> ReadSequence(const json& j);
 
 constexpr ReadRow<Splitter> kRows[] = {
@@ -189,6 +215,8 @@ constexpr ReadRow<Splitter> kRows[] = {
     {"BertPreTokenizer", ReadBert},
     {"Digits", ReadDigits},
     {"Punctuation", ReadPunctuation},
+    {"CharDelimiterSplit", ReadCharDelimiter},
+    {"FixedLength", ReadFixedLength},
     {"Sequence", ReadSequence},
 };
 

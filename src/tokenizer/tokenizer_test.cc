@@ -105,6 +105,30 @@ TEST_F(TokenizerTest, NumbersWithoutAPieceAreNoText) {
   EXPECT_EQ(*Read(words)->Decode(Ids{1, 0, 1, 2}), "a b");
 }
 
+TEST_F(TokenizerTest, StepsThatFewFilesHave) {
+  json file = {
+      {"model",
+       {{"type", "WordLevel"},
+        {"vocab", {{"?", 0}, {"a b", 1}, {"ab", 2}, {"c", 3}, {"\xC3\x83\xC2\xA9\xC4\xA0", 4}}},
+        {"unk_token", "?"}}}};
+  const auto ids = [&](const char* step, const json& value, const std::string& text) {
+    json with = file;
+    with[step] = value;
+    const auto t = Read(with);
+    EXPECT_TRUE(t) << t.error().message();
+    return t ? *t->Encode(text) : Ids();
+  };
+  EXPECT_EQ(ids("normalizer", {{"type", "Nmt"}},
+                "a\xE2\x80\x8B\x01"
+                "b"),
+            (Ids{1}));
+  EXPECT_EQ(ids("normalizer", {{"type", "ByteLevel"}}, "\xC3\xA9 "), (Ids{4}));
+  EXPECT_EQ(ids("pre_tokenizer", {{"type", "CharDelimiterSplit"}, {"delimiter", "_"}}, "_ab__c"),
+            (Ids{2, 3}));
+  EXPECT_EQ(ids("pre_tokenizer", {{"type", "FixedLength"}, {"length", 2}}, "ababc"),
+            (Ids{2, 2, 3}));
+}
+
 // What the normalizer makes of an added piece is what is looked for, not what it stands for.
 TEST_F(TokenizerTest, AddedPiecesDecodeAsWritten) {
   json file = ByteLevelFile();
