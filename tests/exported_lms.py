@@ -379,6 +379,8 @@ def decoder(config, tensors, style):
         inputs.append(("attention_mask", TensorProto.INT64, ["batch_size", total]))
     if placed:
         inputs.append(("position_ids", TensorProto.INT64, ["batch_size", "sequence_length"]))
+    if style == "packed":
+        head = "kv_cache_dim"  # as later builders have it
     cache = ["batch_size", kv_heads, "past_sequence_length", head]
     inputs += [(name, TensorProto.FLOAT, cache) for pair in pasts for name in pair]
     if style in ("eager", "sdpa"):

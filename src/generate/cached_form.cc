@@ -63,6 +63,9 @@ class Converter {
     return AddInts(graph_, name, values);
   }
 
+  // Sizes of heads that have a name in the caches' types, which the keys and values written tell.
+  Status NameNoSizes();
+  std::optional<int64_t> WrittenSize(ValueId past) const;
   Status FindValues();
   Result<SizeProbe> Probe(const Run& run) const;
   Status MakeProbes();
@@ -89,6 +92,48 @@ class Converter {
   std::vector<SizeProbe> probes_;  // of kRuns
   ValueId position_, logits_at_, positions_, lengths_;
 };
+
+// The last axis of what is written behind the past.
+std::optional<int64_t> Converter::WrittenSize(ValueId past) const {
+  for (const NodeId user : graph_.value(past).users) {
+    const Node& node = graph_.node(user);
+    ValueId written;
+    if (node.op == "Pad") {
+      const std::optional<int64_t> size = WrittenSize(node.outputs[0]);
+      if (size) return size;
+    } else if (node.op == "TensorScatter" && node.input(0) == past) {
+      written = node.input(1);
+    } else if (node.op == "Attention" && node.input(kPastKey) == past) {
+      written = node.input(kK);
+    } else if (node.op == "Attention" && node.input(kPastValue) == past) {
+      written = node.input(kV);
+    }
+    if (!written.valid()) continue;
+    const Shape& shape = graph_.value(written).type.shape;
+    if (shape.ranked() && shape.rank() == 4 && shape[3].known()) return shape[3].value;
+  }
+  return std::nullopt;
+}
+
+Status Converter::NameNoSizes() {
+  std::map<std::string, int64_t> sizes;
+  for (const ValueId id : graph_.inputs()) {
+    const Shape& shape = graph_.value(id).type.shape;
+    if (!shape.ranked() || shape.rank() != 4 || shape[3].known()) continue;
+    if (const auto size = WrittenSize(id)) sizes.emplace(shape[3].symbol, *size);
+  }
+  if (sizes.empty()) return {};
+  for (const ValueId id : graph_.inputs()) {
+    TensorType type = graph_.value(id).type;
+    if (!type.shape.ranked()) continue;
+    for (int i = 0; i < type.shape.rank(); ++i) {
+      const auto size = sizes.find(type.shape[i].symbol);
+      if (!type.shape[i].known() && size != sizes.end()) type.shape[i] = Dim(size->second);
+    }
+    graph_.SetType(id, std::move(type));
+  }
+  return InferTypes(graph_);
+}
 
 Status Converter::FindValues() {
   ids_ = Input(names_.tokens);
@@ -469,6 +514,7 @@ Graph Converter::Assembled() const {
 
 Result<Graph> Converter::Convert() {
   EVOQ_TRY(InferTypes(graph_));  // a file may hold none of them
+  EVOQ_TRY(NameNoSizes());
   before_ = graph_;
   EVOQ_TRY(FindValues());
   EVOQ_TRY(MakeProbes());

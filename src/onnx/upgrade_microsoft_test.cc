@@ -163,12 +163,13 @@ TEST(Qonnx, BipolarValues) {
 // one block in a byte of their own: 1 for column 0, 2 for column 1. Without them they are 2.
 TEST(MatMulNBits, TwoBits) {
   const std::vector<double> bytes(8, 0xe4);
-  const auto run = [&](const std::string& zeros, const char* name) {
+  const auto run = [&](const std::string& zeros, const char* name,
+                       std::vector<double> scales = {0.5, 2}) {
     std::vector<float> x(16, 0);
     x[0] = 1, x[3] = 10, x[5] = 100;  // weights 0, 3 and 1
     const auto graph =
         Import(17, Input("x", 1, {1, 16}) + Constant("w", 2, {2, 1, 4}, bytes) +
-                       Constant("s", 1, {2}, {0.5, 2}) + zeros +
+                       Constant("s", 1, {2}, scales) + zeros +
                        Node("MatMulNBits", {"x", "w", "s", name}, {"y"},
                             Int("K", 16) + Int("N", 2) + Int("block_size", 16) + Int("bits", 2),
                             kMicrosoft) +
@@ -177,6 +178,10 @@ TEST(MatMulNBits, TwoBits) {
   };
   // (0 - z) + 10 (3 - z) + 100 (1 - z) = 130 - 111 z
   EXPECT_EQ(run("", ""), (std::vector<float>{0.5f * -92, 2 * -92}));
+  // As ONNX Runtime writes them, scales may be below 0, or 0.
+  EXPECT_EQ(run("", "", {-0.5, 0}), (std::vector<float>{0.5f * 92, 0}));
+  EXPECT_EQ(run(Constant("z", 2, {2, 1}, {1, 2}), "z", {-0.5, 2}),
+            (std::vector<float>{-0.5f * 19, 2 * -92}));
   EXPECT_EQ(run(Constant("z", 2, {2, 1}, {1, 2}), "z"), (std::vector<float>{0.5f * 19, 2 * -92}));
   EXPECT_EQ(run(Constant("z", 1, {2}, {1.5, 2}), "z"),
             (std::vector<float>{0.5f * -36.5f, 2 * -92}));
