@@ -185,6 +185,8 @@ def torch_decoder(w, config, tensors, ids, attention_mask, position_ids, pasts, 
     x = w("Gather", w.constant(tensors["model.embed_tokens.weight"]), ids, axis=0)
     window = config.get("sliding_window", 0)
     mask = causal_mask(w, past, length, total, batch, attention_mask, window)
+    if position_ids is None:  # counted once for all items
+        position_ids = w("Unsqueeze", w("Range", past, total, w.int(1)), w.ints(0))
     angles = rotary_angles(w, config, position_ids)
     presents = []
     for layer in range(config["num_hidden_layers"]):
@@ -355,6 +357,7 @@ def operator_decoder(w, config, tensors, ids, position_ids, pasts, microsoft=Fal
 STYLES = {
     "eager": (17, True, True),
     "sdpa": (18, True, True),
+    "counted": (18, True, False),
     "builder": (21, True, False),
     "packed": (21, True, False),
     "fused": (18, False, True),
@@ -383,16 +386,16 @@ def decoder(config, tensors, style):
         head = "kv_cache_dim"  # as later builders have it
     cache = ["batch_size", kv_heads, "past_sequence_length", head]
     inputs += [(name, TensorProto.FLOAT, cache) for pair in pasts for name in pair]
-    if style in ("eager", "sdpa"):
+    if style in ("eager", "sdpa", "counted"):
         presents = torch_decoder(
             w,
             config,
             tensors,
             "input_ids",
             "attention_mask",
-            "position_ids",
+            "position_ids" if placed else None,
             pasts,
-            style == "sdpa",
+            style != "eager",
         )
     elif style in ("builder", "packed"):
         presents = builder_decoder(

@@ -30,6 +30,7 @@ MODELS = [
     ("eager", "mistral", {}),
     ("sdpa", "mistral", {"sliding_window": 30}),  # more than the sizes that are tried
     ("sdpa", "llama", {}),
+    ("counted", "llama", {}),
     ("builder", "llama", {"head_dim": 16}),
     ("packed", "llama", {"head_dim": 16}),
     ("fused", "llama", {"num_key_value_heads": 4}),
@@ -183,6 +184,15 @@ def check_refusals(work, config, tensors):
         onnx.save(model, path)
         message = generated_tokens(path)
         check(f"refused: {what}", sentence in message, message)
+        etm = os.path.join(work, "other.etm")
+        for verb in (["compile"], ["quantize", "--scheme", "int8-weights"]):
+            done = subprocess.run(
+                [agree.EVOQ, *verb, path, "-o", etm], capture_output=True, text=True
+            )
+            warned = (
+                "generate cannot write text with it: " in done.stderr and sentence in done.stderr
+            )
+            check(f"{verb[0]} warns: {what}", done.returncode == 0 and warned, done.stderr)
 
     def unhide(graph):
         for constant in graph.initializer:

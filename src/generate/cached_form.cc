@@ -252,24 +252,26 @@ void Converter::AddInputs() {
 void Converter::ReplacePlaces() {
   struct Candidate {
     ValueId by;
-    bool rows;       // [batch or 1, tokens]; else [batch]
+    size_t rank;     // 1: [batch]; else [batch or 1, 1, ..., tokens]
     bool from_past;  // begins at the past; else behind the run
   };
+  // Models without places as an input count them once for all items.
+  const ValueId apart =
+      graph_.Apply("Unsqueeze", "positions.apart", {positions_, Ints("axis.apart", {1})});
   const Candidate candidates[] = {
-      {positions_, true, true}, {position_, false, true}, {lengths_, false, false}};
+      {positions_, 2, true}, {apart, 3, true}, {position_, 1, true}, {lengths_, 1, false}};
   const auto holds = [&](ValueId value, const Candidate& c) {
     for (size_t p = 0; p < probes_.size(); ++p) {
       const Run& run = kRuns[p];
       const auto got = probes_[p].ValueOf(value);
       if (!got || got->dtype() != DType::kInt64) return false;
       const std::vector<int64_t> sizes = got->sizes();
-      const bool fits = c.rows ? sizes.size() == 2 && (sizes[0] == kBatch || sizes[0] == 1) &&
-                                     sizes[1] == run.tokens
-                               : sizes == std::vector<int64_t>{kBatch};
-      if (!fits) return false;
+      if (sizes.size() != c.rank || (sizes[0] != kBatch && (c.rank == 1 || sizes[0] != 1)) ||
+          (c.rank == 3 && sizes[1] != 1) || (c.rank > 1 && sizes.back() != run.tokens))
+        return false;
       for (int64_t i = 0; i < got->elements(); ++i) {
         const int64_t wanted =
-            c.rows ? run.past + i % run.tokens : run.past + (c.from_past ? 0 : run.tokens);
+            c.rank > 1 ? run.past + i % run.tokens : run.past + (c.from_past ? 0 : run.tokens);
         if (got->data<int64_t>()[i] != wanted) return false;
       }
     }
@@ -545,6 +547,14 @@ Result<Graph> Converter::Convert() {
 Result<Graph> CachedForm(const Graph& lowered, const CacheNames& names) {
   const BudgetScope budget(Budget::ForFile(GraphBytes(lowered)));
   return Converter(lowered, names).Convert();
+}
+
+std::optional<std::string> NoTextSentence(const Graph& lowered) {
+  const CacheNames* names = FindCacheNames(lowered);
+  if (names == nullptr) return std::nullopt;
+  const auto form = CachedForm(lowered, *names);
+  if (form) return std::nullopt;
+  return "it runs, but generate cannot write text with it: " + form.error().message();
 }
 
 Result<std::unique_ptr<Engine>> InCachedForm(std::unique_ptr<Engine> engine,

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <memory>
+#include <optional>
 #include <string>
 
 #include "engine/engine.h"
@@ -16,6 +17,10 @@ namespace evoq {
 // and around each large number that they are computed from. Errors: kUnsupported, naming the node
 // or value that is something else.
 Result<Graph> CachedForm(const Graph& lowered, const CacheNames& names);
+
+// Why no text can be written with such a graph, where it has no cached form; none for one that has,
+// and for a graph without such caches.
+std::optional<std::string> NoTextSentence(const Graph& lowered);
 
 // The engine, or one of its graph's cached form where the graph has caches by other names, and with
 // caches of `type` (llm/cache_type.h). `path` is for messages.

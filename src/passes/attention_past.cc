@@ -49,12 +49,28 @@ bool LeadsTo(const Graph& graph, ValueId value, NodeId node) {
   return false;
 }
 
+// Whether of what is computed from here on sizes alone are read, as of keys that were repeated for
+// groups of heads before Attention took them as they are.
+bool OnlySizes(const Graph& graph, NodeId id, int depth = 0) {
+  if (IsOp(graph, id, "Shape")) return true;
+  constexpr int kMostSteps = 8;
+  if (depth > kMostSteps) return false;
+  for (const ValueId out : graph.node(id).outputs) {
+    if (!out.valid()) continue;
+    if (graph.IsOutput(out) || graph.value(out).users.empty()) return false;
+    for (const NodeId user : graph.value(out).users) {
+      if (!OnlySizes(graph, user, depth + 1)) return false;
+    }
+  }
+  return true;
+}
+
 // Who asks for the joined value's shape reads a Concat of its own: no run computes it.
 void KeepShapes(Graph& graph, const Joined& joined) {
   const ValueId out = graph.node(joined.concat).outputs[0];
   ValueId copy;
   for (const NodeId user : std::vector<NodeId>(graph.value(out).users)) {
-    if (!IsOp(graph, user, "Shape")) continue;
+    if (!OnlySizes(graph, user)) continue;
     if (!copy.valid())
       copy = graph.Apply("Concat", graph.value(out).name + "_sizes", {joined.past, joined.now},
                          graph.node(joined.concat).attrs, graph.value(out).type);

@@ -6,6 +6,7 @@
 #include "base/work_threads.h"
 #include "compile/compile.h"
 #include "compile/plan.h"
+#include "generate/cached_form.h"
 #include "generate/model_tokenizer.h"
 #include "graph/run_choices.h"
 #include "llm/cache_type.h"
@@ -185,6 +186,7 @@ Result<Compiled> Compile(const CompileJob& job, const Follow& follow) {
   if (job.tune) {
     EVOQ_ASSIGN(out.tuning, WithContext(Tune(model, job.threads, job.shapes, follow), job.model));
   }
+  out.no_text = NoTextSentence(model.graph);
   if (model.plans.empty()) {
     out.why_no_plan = WhyNoPlan(model.graph, job.shapes);
   } else {
@@ -203,6 +205,7 @@ Told Tell(const Compiled& compiled) {
   if (compiled.rounded) told.log.push_back("note: " + *compiled.rounded);
   if (compiled.trains) told.log.push_back("warning: " + *compiled.trains);
   if (compiled.tokenizer) told.log.push_back("warning: " + *compiled.tokenizer);
+  if (compiled.no_text) told.log.push_back("warning: " + *compiled.no_text);
   const nlohmann::json tuned = std::move(told.json);
   nlohmann::json suggested;
   if (compiled.suggested) {

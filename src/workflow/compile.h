@@ -37,6 +37,7 @@ struct Compiled {
   std::optional<std::string> rounded;    // what of the weights are not the file's very ones
   std::optional<std::string> trains;     // TrainingModeSentence
   std::optional<std::string> tokenizer;  // UnreadTokenizer
+  std::optional<std::string> no_text;    // NoTextSentence
   std::optional<TuneReport> tuning;
   std::optional<SuggestedGears> suggested;
 };

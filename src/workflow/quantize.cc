@@ -7,6 +7,7 @@
 #include "base/output_file.h"
 #include "base/work_threads.h"
 #include "foreign/forecasts/rule.h"
+#include "generate/cached_form.h"
 #include "generate/model_tokenizer.h"
 #include "graph/float_reason.h"
 #include "llm/cache_type.h"
@@ -467,6 +468,9 @@ std::vector<std::string> WarningsOf(const QuantizeJob& given, const QuantizeJob&
   if (!job.activation_bits.empty() && out.activation_bits.empty())
     warnings.push_back(
         "--activation-bits: no value uses fewer than 8 bits (docs/quantization.md says which may)");
+  if (made.model) {
+    if (auto sentence = NoTextSentence(made.model->graph)) warnings.push_back(*sentence);
+  }
   // --scheme auto and float32 promise no fewer bytes.
   if (const QuantScheme* scheme = FindScheme(job.scheme);
       scheme != nullptr && scheme->precision != Precision::kFloat32 && !job.certified()) {
