@@ -77,6 +77,12 @@ def make_images():
     pathlib.Path("labels.tsv").write_text("\n".join(["file\tclass_index", *labels, ""]))
 
 
+def line_of(option, told):
+    """An option in a --help, with other names around it; [1]: what stands behind its names."""
+    names = rf"(?:-{{1,2}}[\w-]+,)*{option}(?:,--[\w-]+)*"
+    return re.search(rf"^  {names}(?![\w-])(.*?)(?:  |$)", told, re.MULTILINE)
+
+
 def examples_work():
     """docs/cli.md: --help shows an example that works. README: every verb has --json, --threads."""
     make_images()
@@ -108,7 +114,7 @@ def examples_work():
     for verb in sorted(known, key=lambda v: v != "quantize"):
         text = run(verb, "--help").stdout
         for option in ("--json", "--threads"):
-            check(f"{verb} --help", f"  {option} " in text, f"no {option}")
+            check(f"{verb} --help", line_of(option, text), f"no {option}")
         example = re.search(r"Example:\n  (evoq .*)", text)
         # demo: tests/whole/demo_test.cc; serve goes on until it is stopped: tests/serve_test.py.
         if not example or verb in ("demo", "serve"):
@@ -491,7 +497,7 @@ def defaults_of_the_toolchain():
         told = run(verbs.get(verb, verb), "--help").stdout
         for kind, name, value in member.findall(body):
             option = called.get(name, name.replace("_", "-"))
-            line = re.search(rf"^  (?:-\w,)?--{option}(?![\w-])(.*?)(?:  |$)", told, re.M)
+            line = line_of(f"--{option}", told)
             # An option without a default that --help shows is off, 0 or empty.
             default = line and line[1].partition("=")[2] or off.get(name, kinds[kind])
             value = value.strip('"')
@@ -521,7 +527,7 @@ def defaults_of_language_models():
         body = re.search(rf"struct {name}Options {{(.*?)^}};", text, re.DOTALL | re.M)[1]
         for found, value in member.findall(body):
             option = called.get(found, found.replace("_", "-"))
-            line = re.search(rf"^  --{option}(?![\w-])(.*?)(?:  |$)", told, re.M)
+            line = line_of(f"--{option}", told)
             default = line and line[1].partition("=")[2] or "0"
             same = line and float((value or "0").replace("false", "0")) == float(default)
             check(f"language.h: {found}", same, f"{value}, of the command {line and default}")
