@@ -21,8 +21,9 @@ std::span<const TokenizerKind* const> AllTokenizerKinds() { return kAllRows; }
 
 struct TokenizerCore {
   TokenizerParts parts;
-  AddedPieces before, after;  // found before and after the normalizer
-  mutable std::mutex mutex;   // of what follows
+  AddedPieces before, after;              // found before and after the normalizer
+  std::map<int64_t, std::string> normal;  // texts of pieces that are found after it
+  mutable std::mutex mutex;               // of what follows
   mutable std::shared_ptr<const TokenTree> tree;
 };
 
@@ -79,6 +80,7 @@ Result<Tokenizer> Tokenizer::Make(TokenizerParts parts) {
   for (const AddedPiece& piece : parts.added) {
     std::string written = piece.content;
     if (piece.normalized && !piece.as_written) EVOQ_TRY(parts.normalize(written));
+    if (piece.normalized) core->normal[piece.id] = written;
     (piece.normalized ? core->after : core->before).Add(piece, written);
   }
   core->parts = std::move(parts);
@@ -170,6 +172,7 @@ Status StreamDecoder::Append(int64_t id) {
   if (piece.empty() || (!special_ && tokenizer_.IsSpecial(id))) return {};
   const TokenizerCore& core = *tokenizer_.core_;
   const DecodeSteps& decode = core.parts.decode;
+  if (const auto normal = core.normal.find(id); normal != core.normal.end()) piece = normal->second;
   for (const PieceStep& step : decode.steps) step(piece, first_);
   first_ = false;
   std::string_view rest = piece;

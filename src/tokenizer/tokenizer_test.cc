@@ -129,15 +129,15 @@ TEST_F(TokenizerTest, StepsThatFewFilesHave) {
             (Ids{2, 2, 3}));
 }
 
-// What the normalizer makes of an added piece is what is looked for, not what it stands for.
-TEST_F(TokenizerTest, AddedPiecesDecodeAsWritten) {
+// As tokenizers 0.23 has it; 0.22 gave the piece as it is written.
+TEST_F(TokenizerTest, AddedPiecesDecodeAsNormalized) {
   json file = ByteLevelFile();
   file["normalizer"] = {{"type", "Lowercase"}};
   file["added_tokens"].push_back({{"id", 14}, {"content", "<X>"}, {"normalized", true}});
   const auto t = Read(file);
   ASSERT_TRUE(t) << t.error().message();
   EXPECT_EQ(*t->Encode("hE<x>", {.add_special = false}), (Ids{5, 14}));
-  EXPECT_EQ(*t->Decode(Ids{5, 14}), "he<X>");
+  EXPECT_EQ(*t->Decode(Ids{5, 14}), "he<x>");
 }
 
 TEST_F(TokenizerTest, StreamsWholeCharacters) {
