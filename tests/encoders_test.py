@@ -227,6 +227,10 @@ def check_family(work, i, name, config, kind, prefix, old_norms):
     if prefix:
         dump = agree.evoq("inspect", model, "--dump")
         check(f"{name}: what is left out is noted", "classifier: a task's head, left out" in dump)
+        for verb in (["compile"], ["quantize", "--scheme", "int8-weights"]):
+            words = [agree.EVOQ, *verb, folder, "-o", f"{work}/warned.etm"]
+            said = subprocess.run(words, capture_output=True, text=True).stderr
+            check(f"{name}: {verb[0]} warns of it", "is left out (classifier)" in said, said)
     if all(importlib.util.find_spec(m) for m in ("torch", "transformers")):
         check_transformers(folder, config, values, name)
 
@@ -243,6 +247,65 @@ def check_transformers(folder, config, values, name):
     ours, _ = encoded(config, values, feeds["input_ids"][0], feeds["attention_mask"][0], types)
     far = float(np.abs(theirs.double().numpy() - ours).max() / np.abs(ours).max())
     check(f"{name}: transformers, {far:.1e}", far < NEAR)
+
+
+def head_of(random, task, model_type):
+    """Tensors of a task's head, and what it makes of the states and of the pooled first one."""
+    t = {}
+
+    def linear(name, outputs):
+        t[name + ".weight"] = random.standard_normal((outputs, WIDTH)).astype(np.float32) / 6
+        t[name + ".bias"] = random.standard_normal(outputs).astype(np.float32)
+        weight, bias = t[name + ".weight"].astype(np.float64), t[name + ".bias"]
+        return lambda x: x @ weight.T + bias
+
+    if task == "ForQuestionAnswering":
+        out = linear("qa_outputs", 2)
+        return t, lambda x, pooled: dict(zip(("start_logits", "end_logits"), out(x).T))
+    if task == "ForTokenClassification":
+        out = linear("classifier", 5)
+        return t, lambda x, pooled: {"logits": out(x)}
+    if model_type == "bert":
+        out = linear("classifier", 3)
+        return t, lambda x, pooled: {"logits": out(pooled)}
+    relu = lambda x: np.maximum(x, 0)
+    first, second, between = {
+        "distilbert": ("pre_classifier", "classifier", relu),
+        "electra": ("classifier.dense", "classifier.out_proj", lambda x: gelu({}, x)),
+    }.get(model_type, ("classifier.dense", "classifier.out_proj", np.tanh))
+    dense, out = linear(first, WIDTH), linear(second, 3)
+    return t, lambda x, pooled: {"logits": out(between(dense(x[0])))}
+
+
+def check_heads(work):
+    """What is behind the encoder of models for a task, as transformers has it."""
+    electra = {**BASE, "model_type": "electra", "embedding_size": WIDTH}
+    configs = [CASES[0][1], CASES[2][1], DISTILBERT, electra]
+    tasks = ("ForSequenceClassification", "ForTokenClassification", "ForQuestionAnswering")
+    for config in configs:
+        for task in tasks:
+            kind, folder = config["model_type"], f"{work}/{config['model_type']}{task}"
+            tensors = tensors_of(config)
+            if kind != "bert" or task != tasks[0]:
+                tensors = {n: x for n, x in tensors.items() if not n.startswith("pooler.")}
+            head, of = head_of(np.random.default_rng(8), task, kind)
+            stored = {f"{kind}.{name}": x for name, x in tensors.items()} | head
+            lms.write_folder(folder, {**config, "architectures": ["Any" + task]}, stored)
+            feeds = inputs_of(config, 3, 9)
+            words = []
+            for key, value in feeds.items():
+                np.save(f"{work}/{key}.npy", value)
+                words += ["--input", f"{key}={work}/{key}.npy"]
+            agree.evoq("run", folder, *words, "--output-dir", folder + "/out", "--threads", 1)
+            far = 0
+            for b in range(3):
+                ids, mask = feeds["input_ids"][b], feeds["attention_mask"][b]
+                types = feeds.get("token_type_ids", feeds["input_ids"] * 0)[b]
+                for name, wanted in of(*encoded(config, tensors, ids, mask, types)).items():
+                    got = np.load(f"{folder}/out/{name}.npy")[b]
+                    kept = mask != 0 if len(got) == len(mask) else slice(None)
+                    far = max(far, np.abs(got - wanted)[kept].max())
+            check(f"{kind} {task}: {far:.1e}", far < NEAR)
 
 
 def check_refusals(work):
@@ -282,6 +345,7 @@ def main():
     with tempfile.TemporaryDirectory() as work:
         for i, case in enumerate(CASES):
             check_family(work, i, *case)
+        check_heads(work)
         check_refusals(work)
     print(f"{len(failures)} failures")
     return 1 if failures else 0

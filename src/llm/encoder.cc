@@ -5,6 +5,7 @@
 
 #include "base/budget_scope.h"
 #include "llm/distance_bias.h"
+#include "llm/encoder_head.h"
 #include "llm/graph_writer.h"
 #include "llm/settings.h"
 #include "llm/weights.h"
@@ -15,7 +16,7 @@ namespace {
 using nlohmann::json;
 
 // Layers and embeddings that no name stands for are an error; what a task's head has is left out.
-StoredTensors Renamed(const EncoderFamily& family, StoredTensors tensors,
+StoredTensors Renamed(const EncoderFamily& family, EncoderHead head, StoredTensors tensors,
                       std::vector<std::string>& notes) {
   StoredTensors renamed;
   std::set<std::string> heads;
@@ -25,14 +26,15 @@ StoredTensors Renamed(const EncoderFamily& family, StoredTensors tensors,
     const bool of_body = stem.starts_with("encoder.") || stem.starts_with("transformer.") ||
                          stem.starts_with("embeddings.") || stem.starts_with("pooler.");
     if (stem == "embeddings.position_ids") continue;  // a count that exporters keep
-    if (known.empty() && !of_body) {
+    if (const std::string of_head = HeadTensor(head, stem); !of_head.empty()) {
+      renamed.emplace(of_head, std::move(tensor));
+    } else if (known.empty() && !of_body) {
       heads.insert(std::string(stem.substr(0, stem.find('.'))));
     } else if (known.empty() || !renamed.emplace(known, tensor).second) {
       renamed.emplace(name, std::move(tensor));
     }
   }
-  for (const std::string& head : heads)
-    notes.push_back(fmt::format("{}: a task's head, left out", head.substr(0, 100)));
+  for (const std::string& left : heads) notes.push_back(LeftOutNote(left));
   return renamed;
 }
 
@@ -63,7 +65,9 @@ Status Check(const Encoder& e) {
 class Builder : GraphWriter {
  public:
   Builder(const Encoder& encoder, const StoredTensors& tensors, std::vector<std::string>& notes)
-      : e_(encoder), weights_(graph_, tensors, notes, FindEncoderFamily(encoder.family)->names) {}
+      : e_(encoder),
+        tensors_(tensors),
+        weights_(graph_, tensors, notes, FindEncoderFamily(encoder.family)->names) {}
 
   Result<Graph> Build();
 
@@ -81,9 +85,16 @@ class Builder : GraphWriter {
   // sequence, sequence] where distances count.
   Result<ValueId> Seen(ValueId mask);
   Result<ValueId> Layer(int64_t layer, ValueId x);
-  Status Pool(ValueId x);
+  // The pooled first state; invalid where the folder has no pooler.
+  Result<ValueId> Pool(ValueId x);
+  // The outputs of the head, if there is one.
+  Status Head(ValueId x, ValueId pooled);
+  ValueId First(const std::string& name, ValueId x);
+  void Give(ValueId value, const std::string& name);
+  Result<ValueId> HeadLinear(const std::string& name, ValueId x);
 
   const Encoder& e_;
+  const StoredTensors& tensors_;
   WeightReader weights_;
   ValueId ids_, types_, seen_;
 };
@@ -205,14 +216,54 @@ Result<ValueId> Builder::Layer(int64_t layer, ValueId x) {
   return Norm(block + "layer_output_norm", Apply("Add", block + "fed", {x, y}), e_.width);
 }
 
-Status Builder::Pool(ValueId x) {
-  if (!weights_.Has("pooler.weight")) return {};
-  const ValueId first =
-      Apply("Gather", "pooler.first", {x, Int("pooler.place", 0)}, Attrs::Of("axis", int64_t{1}));
-  EVOQ_ASSIGN(const ValueId y, Linear("pooler", first, e_.width, e_.width));
-  const ValueId pooled = Apply("Tanh", "pooler.tanh", {y});
-  graph_.Rename(pooled, "pooler_output");
-  graph_.MarkOutput(pooled);
+ValueId Builder::First(const std::string& name, ValueId x) {
+  return Apply("Gather", name + ".first", {x, Int(name + ".place", 0)},
+               Attrs::Of("axis", int64_t{1}));
+}
+
+void Builder::Give(ValueId value, const std::string& name) {
+  graph_.Rename(value, name);
+  graph_.MarkOutput(value);
+}
+
+Result<ValueId> Builder::Pool(ValueId x) {
+  if (!weights_.Has("pooler.weight")) return ValueId{};
+  EVOQ_ASSIGN(const ValueId y, Linear("pooler", First("pooler", x), e_.width, e_.width));
+  return Apply("Tanh", "pooler.tanh", {y});
+}
+
+// Of as many outputs as the tensor has.
+Result<ValueId> Builder::HeadLinear(const std::string& name, ValueId x) {
+  const std::vector<int64_t>& sizes = tensors_.at(name + ".weight").sizes;
+  const int64_t outputs = sizes.empty() ? 0 : sizes[0];
+  EVOQ_ASSIGN(const ValueId w, weights_.Matrix(name + ".weight", e_.width, outputs, false));
+  if (!weights_.Has(name + ".bias")) return Apply("MatMul", name, {x, w});
+  EVOQ_ASSIGN(const ValueId bias, weights_.Vector(name + ".bias", outputs));
+  return Apply("MatMul", name, {x, w, bias});
+}
+
+Status Builder::Head(ValueId x, ValueId pooled) {
+  if (!weights_.Has("head.out.weight")) return {};
+  if (e_.head == EncoderHead::kTexts && weights_.Has("head.dense.weight")) {
+    EVOQ_ASSIGN(x, HeadLinear("head.dense", First("head", x)));
+    x = Apply(FindEncoderFamily(e_.family)->head_function, "head.activated", {x});
+  } else if (e_.head == EncoderHead::kTexts) {
+    if (!pooled.valid()) return Unsupported("a head that sorts texts without a pooler");
+    x = pooled;
+  }
+  EVOQ_ASSIGN(const ValueId logits, HeadLinear("head.out", x));
+  if (e_.head != EncoderHead::kAnswers) {
+    Give(logits, "logits");
+    return {};
+  }
+  if (tensors_.at("head.out.weight").sizes[0] != 2)
+    return Unsupported("qa_outputs of {} outputs, expected 2",
+                       tensors_.at("head.out.weight").sizes[0]);
+  for (int64_t i = 0; i < 2; ++i) {
+    const std::string name = i == 0 ? "start_logits" : "end_logits";
+    Give(Apply("Gather", name, {logits, Int(name + ".place", i)}, Attrs::Of("axis", int64_t{2})),
+         name);
+  }
   return {};
 }
 
@@ -228,9 +279,10 @@ Result<Graph> Builder::Build() {
   for (int64_t layer = 0; layer < e_.layers; ++layer) {
     EVOQ_ASSIGN(x, Layer(layer, x));
   }
-  graph_.Rename(x, "last_hidden_state");
-  graph_.MarkOutput(x);
-  EVOQ_TRY(Pool(x));
+  EVOQ_ASSIGN(const ValueId pooled, Pool(x));
+  EVOQ_TRY(Head(x, pooled));
+  Give(x, "last_hidden_state");
+  if (pooled.valid()) Give(pooled, "pooler_output");
   EVOQ_TRY(weights_.CheckAllRead());
   EVOQ_TRY(graph_.Sort());
   return std::move(graph_);
@@ -241,6 +293,7 @@ Result<Graph> Builder::Build() {
 Result<Encoder> ReadEncoderConfig(const EncoderFamily& family, const json& config) {
   Encoder e;
   e.family = family.name;
+  e.head = HeadOf(config);
   for (const char* key : {"is_decoder", "add_cross_attention", "sinusoidal_pos_embds"}) {
     EVOQ_ASSIGN(const bool asked, Truth(config, key, false));
     if (asked) return Unsupported("{} is true, expected false", key);
@@ -283,7 +336,7 @@ Result<Graph> BuildEncoder(const Encoder& encoder, StoredTensors tensors,
                            std::vector<std::string>& notes) {
   const EncoderFamily* family = FindEncoderFamily(encoder.family);
   EVOQ_CHECK(family != nullptr, "{}", encoder.family);
-  tensors = Renamed(*family, std::move(tensors), notes);
+  tensors = Renamed(*family, encoder.head, std::move(tensors), notes);
   return Builder(encoder, tensors, notes).Build();
 }
 

@@ -23,10 +23,15 @@ struct EncoderFamily {
   // Where config.json does not say: embedding_size (0: the width), hidden_act.
   int64_t embedding = 0;
   GateFunction function = GateFunction::kGelu;
+  const char* head_function = "Tanh";  // behind the first of two matrices that sort texts
 };
 
 std::span<const EncoderFamily* const> AllEncoderFamilies();
 const EncoderFamily* FindEncoderFamily(std::string_view model_type);
+
+// What is behind an encoder: logits of a text's classes, of each token's, or of the tokens at which
+// an answer begins and ends.
+enum class EncoderHead { kNone, kTexts, kTokens, kAnswers };
 
 struct Encoder {
   std::string family;  // the row's name
@@ -37,6 +42,7 @@ struct Encoder {
   int64_t padding = -1;   // the token that fills up, where places depend on it
   float epsilon = 1e-12f;
   GateFunction function = GateFunction::kGelu;
+  EncoderHead head = EncoderHead::kNone;
 };
 
 // The settings of a config.json of this family. Errors: kUnsupported for one that evoq lacks,
@@ -45,8 +51,10 @@ Result<Encoder> ReadEncoderConfig(const EncoderFamily& family, const nlohmann::j
 
 // Inputs: input_ids and attention_mask int64[batch, sequence], and token_type_ids where there are
 // several types. Outputs: last_hidden_state float32[batch, sequence, width]; pooler_output
-// float32[batch, width] where the folder has a pooler. Tensors of a task's head have no place: each
-// gets a sentence in `notes`. Errors: as BuildLanguageModel's.
+// float32[batch, width] where the folder has a pooler. Before them those of the head: logits
+// float32[batch, classes] or float32[batch, sequence, classes], or start_logits and end_logits
+// float32[batch, sequence]. A head that is none of EncoderHead is left out: each gets a sentence in
+// `notes`. Errors: as BuildLanguageModel's.
 Result<Graph> BuildEncoder(const Encoder& encoder, StoredTensors tensors,
                            std::vector<std::string>& notes);
 

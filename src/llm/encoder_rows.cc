@@ -81,9 +81,13 @@ extern const EncoderFamily kEncoderCamembert = {
 extern const EncoderFamily kEncoderDistilbert = {.name = "distilbert",
                                                  .prefix = "distilbert.",
                                                  .names = kDistilbertNames,
-                                                 .layers = "transformer.layer."};
-extern const EncoderFamily kEncoderElectra = {
-    .name = "electra", .prefix = "electra.", .names = kBertNames, .embedding = 128};
+                                                 .layers = "transformer.layer.",
+                                                 .head_function = "Relu"};
+extern const EncoderFamily kEncoderElectra = {.name = "electra",
+                                              .prefix = "electra.",
+                                              .names = kBertNames,
+                                              .embedding = 128,
+                                              .head_function = "Gelu"};
 extern const EncoderFamily kEncoderAlbert = {.name = "albert",
                                              .prefix = "albert.",
                                              .names = kAlbertNames,

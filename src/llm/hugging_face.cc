@@ -8,6 +8,7 @@
 #include "base/file.h"
 #include "base/json_file.h"
 #include "llm/encoder_decoder.h"
+#include "llm/encoder_head.h"
 #include "llm/rope.h"
 #include "llm/settings.h"
 
@@ -363,7 +364,9 @@ StoredTensors RenamedTensors(const LanguageModel& model, StoredTensors tensors,
       renamed.emplace(name, std::move(tensor));
   }
   for (const std::string& other : others)
-    notes.push_back(fmt::format("{}: no part of the language model, left out", other));
+    notes.push_back(model.bidirectional && !model.wrapped
+                        ? LeftOutNote(other)
+                        : fmt::format("{}: no part of the language model, left out", other));
   return renamed;
 }
 

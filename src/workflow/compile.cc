@@ -10,6 +10,7 @@
 #include "generate/model_tokenizer.h"
 #include "graph/run_choices.h"
 #include "llm/cache_type.h"
+#include "llm/encoder_head.h"
 #include "llm/rounding_note.h"
 #include "models/models.h"
 #include "program/etm.h"
@@ -180,6 +181,7 @@ Result<Compiled> Compile(const CompileJob& job, const Follow& follow) {
     out.rounded = RoundedSentence(graph);
     out.trains = TrainingModeSentence(graph);
     out.tokenizer = UnreadTokenizer(graph);
+    out.left_out = LeftOutSentence(graph);
     EVOQ_TRY(WithContext(NarrowAsChosen(graph), job.model));
     EVOQ_ASSIGN(model, WithContext(CompileGraph(std::move(graph), job, follow, out), job.model));
   }
@@ -205,6 +207,7 @@ Told Tell(const Compiled& compiled) {
   if (compiled.rounded) told.log.push_back("note: " + *compiled.rounded);
   if (compiled.trains) told.log.push_back("warning: " + *compiled.trains);
   if (compiled.tokenizer) told.log.push_back("warning: " + *compiled.tokenizer);
+  if (compiled.left_out) told.log.push_back("warning: " + *compiled.left_out);
   if (compiled.no_text) told.log.push_back("warning: " + *compiled.no_text);
   const nlohmann::json tuned = std::move(told.json);
   nlohmann::json suggested;

@@ -38,6 +38,7 @@ struct Compiled {
   std::optional<std::string> trains;     // TrainingModeSentence
   std::optional<std::string> tokenizer;  // UnreadTokenizer
   std::optional<std::string> no_text;    // NoTextSentence
+  std::optional<std::string> left_out;   // LeftOutSentence
   std::optional<TuneReport> tuning;
   std::optional<SuggestedGears> suggested;
 };

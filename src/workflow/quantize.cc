@@ -11,6 +11,7 @@
 #include "generate/model_tokenizer.h"
 #include "graph/float_reason.h"
 #include "llm/cache_type.h"
+#include "llm/encoder_head.h"
 #include "llm/phase.h"
 #include "llm/rounding_note.h"
 #include "models/models.h"
@@ -428,9 +429,10 @@ struct AsRead {
       : rounded(RoundedSentence(graph)),
         trains(TrainingModeSentence(graph)),
         tokenizer(UnreadTokenizer(graph)),
+        left_out(LeftOutSentence(graph)),
         few_bits(FewBitsOf(graph)) {}
 
-  std::optional<std::string> rounded, trains, tokenizer;
+  std::optional<std::string> rounded, trains, tokenizer, left_out;
   std::map<std::string, TensorType> few_bits;
 };
 
@@ -458,7 +460,7 @@ std::vector<std::string> WarningsOf(const QuantizeJob& given, const QuantizeJob&
   const auto add = [&](const std::vector<std::string>& more) {
     warnings.insert(warnings.end(), more.begin(), more.end());
   };
-  for (const auto& sentence : {read.rounded, read.trains, read.tokenizer}) {
+  for (const auto& sentence : {read.rounded, read.trains, read.tokenizer, read.left_out}) {
     if (sentence) warnings.push_back(*sentence);
   }
   add(outside.warnings);
