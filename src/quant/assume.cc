@@ -6,6 +6,7 @@
 
 #include "base/text.h"
 #include "quant/channels.h"
+#include "quant/unfuse.h"
 
 namespace evoq {
 namespace {
@@ -44,9 +45,19 @@ void AssumeChannels(const Value& value, int axis, Range& range) {
   }
 }
 
+// The graph with what a calibration would take apart, whose values have ranges too.
+Graph Split(Graph graph) {
+  const std::vector<NodeId> nodes = graph.order();
+  for (NodeId id : nodes) {
+    if (IsPlainAttention(graph, graph.node(id))) SplitAttention(graph, id);
+  }
+  return graph;
+}
+
 }  // namespace
 
-Ranges AssumedRanges(const Graph& graph) {
+Ranges AssumedRanges(const Graph& whole) {
+  const Graph graph = Split(whole);
   Ranges ranges;
   for (int i = 0; i < graph.value_count(); ++i) {
     const Value& value = graph.value(ValueId{i});

@@ -7,10 +7,10 @@
 namespace evoq {
 
 // A range for every float32 activation of the graph, also under the names that Calibrate gives to
-// products before a residual sum and to values before an activation. What a Relu, Sigmoid or the
-// like computes starts at 0, the rest is nearly even around it; the magnitudes differ from value to
-// value, as measured ones do. Types must be inferred; the statistics of a channel axis of unknown
-// size are left out.
+// products before a residual sum, to values before an activation and within a plain Attention. What
+// a Relu, Sigmoid or the like computes starts at 0, the rest is nearly even around it; the
+// magnitudes differ from value to value, as measured ones do. Types must be inferred; the
+// statistics of a channel axis of unknown size are left out.
 Ranges AssumedRanges(const Graph& graph);
 
 }  // namespace evoq

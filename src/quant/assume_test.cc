@@ -50,6 +50,18 @@ TEST(AssumedRanges, FiguresOfAnotherProgram) {
   EXPECT_TRUE(ranges.at("y").channel_max.empty());
 }
 
+// Within an Attention too, so that plans multiply the bytes that quantization will.
+TEST(AssumedRanges, PartsOfAnAttention) {
+  Graph graph = MakeNet(
+      "graph g\ninput %x: float32[1, 2, 8, 4]\natt: %y = Attention(%x, %x, %x)\noutput %y\n");
+  const Ranges ranges = AssumedRanges(graph);
+  for (const char* name : {"att.products", "att.scores", "att.weights", "y"})
+    EXPECT_TRUE(ranges.count(name)) << name;
+  EXPECT_EQ(ranges.at("att.weights").min, 0);
+  ASSERT_TRUE(QuantizeStatic(graph, ranges, {}));
+  EXPECT_EQ(graph.node(graph.FindNode("att")).op, "MatMul");
+}
+
 // Operators whose results are never negative, as nodes and as activations; channels of products are
 // their last axis; a channel axis of unknown size has no statistics.
 TEST(AssumedRanges, BeginningsAndChannels) {
