@@ -43,30 +43,43 @@ Range ExtremesOf(std::span<const float> x) {
           *std::max_element(high, high + kLanes) + 0.0f};
 }
 
-// counts[clamp(int((x - low) * scale), 0, last)] += 1 for all x.
+// place(bin) for all x, bin = clamp(int((x - low) * scale), 0, last).
+template <typename Place>
+void ForBins(std::span<const float> x, bool magnitude, double low, double scale, double last,
+             const Place& place) {
+  constexpr size_t kBlock = 256;
+  int32_t at[kBlock];
+  for (size_t i = 0; i < x.size(); i += kBlock) {
+    const size_t n = std::min(kBlock, x.size() - i);
+    for (size_t k = 0; k < n; ++k) {
+      const double v = magnitude ? std::fabs(x[i + k]) : x[i + k];
+      double bin = (v - low) * scale;
+      bin = bin > 0 ? bin : 0;
+      at[k] = static_cast<int32_t>(bin < last ? bin : last);
+    }
+    for (size_t k = 0; k < n; ++k) place(k, static_cast<size_t>(at[k]));
+  }
+}
+
+// counts[bin] += 1 for the bins of all x.
 void CountInBins(std::span<const float> x, bool magnitude, double low, double scale,
                  std::vector<int64_t>& counts) {
-  constexpr size_t kBlock = 256, kTables = 4;  // equal values follow each other: one table waits
+  constexpr size_t kTables = 4;  // equal values follow each other: one table waits
   const size_t bins = counts.size();
   const double last = static_cast<double>(bins) - 1;
-  std::vector<uint32_t> tables(kTables * bins);
-  int32_t at[kBlock];
-  // Before a count of 32 bits can be full.
+  // Tables are worth their sum, and no count of 32 bits gets full.
   constexpr size_t kMost = size_t{1} << 31;
+  if (x.size() < kTables * bins)
+    return ForBins(x, magnitude, low, scale, last, [&](size_t, size_t bin) { ++counts[bin]; });
+  std::vector<uint32_t> tables(kTables * bins);
   for (size_t begin = 0; begin < x.size(); begin += kMost) {
-    const size_t end = std::min(x.size(), begin + kMost);
-    for (size_t i = begin; i < end; i += kBlock) {
-      const size_t n = std::min(kBlock, end - i);
-      for (size_t k = 0; k < n; ++k) {
-        const double v = magnitude ? std::fabs(x[i + k]) : x[i + k];
-        double bin = (v - low) * scale;
-        bin = bin > 0 ? bin : 0;
-        at[k] = static_cast<int32_t>(bin < last ? bin : last);
-      }
-      for (size_t k = 0; k < n; ++k) ++tables[k % kTables * bins + static_cast<size_t>(at[k])];
+    const std::span<const float> part = x.subspan(begin, std::min(kMost, x.size() - begin));
+    ForBins(part, magnitude, low, scale, last,
+            [&](size_t k, size_t bin) { ++tables[k % kTables * bins + bin]; });
+    for (size_t table = 0; table < kTables; ++table) {
+      for (size_t bin = 0; bin < bins; ++bin)
+        counts[bin] += std::exchange(tables[table * bins + bin], 0);
     }
-    for (size_t k = 0; k < tables.size(); ++k) counts[k % bins] += tables[k];
-    std::fill(tables.begin(), tables.end(), 0);
   }
 }
 
