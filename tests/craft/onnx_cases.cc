@@ -274,7 +274,37 @@ std::vector<OnnxCase> MicrosoftCases() {
                                    Int("bits", p.bits)));
   };
   using P = Product&;
+  const auto rows = [](const Sizes& data, const Sizes& scales, const std::string& attributes,
+                       bool constant = true, int type = kUint8) {
+    return WriteOnnx(17, Input("i", kInt64, {1}) +
+                             (constant ? Constant("w", type, data) : Input("w", type, data)) +
+                             Constant("s", kFloat32, scales) +
+                             Microsoft("GatherBlockQuantized", {"w", "i", "s"}, {"y"}, attributes) +
+                             Output("y"));
+  };
+  const std::string block = Int("block_size", 16);
   return {
+      {"good, rows of packed numbers", rows({2, 8}, {2, 1}, block), ""},
+      {"rows of packed numbers without scales",
+       WriteOnnx(17, Input("i", kInt64, {1}) + Constant("w", kUint8, {2, 8}) +
+                         Microsoft("GatherBlockQuantized", {"w", "i", ""}, {"y"}, block) +
+                         Output("y")),
+       "input 2 is missing"},
+      {"rows that are computed", rows({2, 8}, {2, 1}, block, false),
+       "weights that are not constant"},
+      {"rows of 3 bits", rows({2, 8}, {2, 1}, block + Int("bits", 3)),
+       "bits=3, expected 2, 4 or 8"},
+      {"rows in blocks of none", rows({2, 8}, {2, 1}, Int("block_size", 0)),
+       "input 0 is uint8[2, 8], block_size=0"},
+      {"rows of floats", rows({2, 8}, {2, 1}, block, true, kFloat32),
+       "input 0 is float32[2, 8], block_size=16"},
+      {"columns of packed numbers", rows({2, 8}, {1, 8}, block + Int("quantize_axis", 0)),
+       "quantize_axis 0 of packed bytes"},
+      {"rows with other scales", rows({2, 8}, {2, 2}, block),
+       "scales are float32[2, 2] for uint8[2, 8] of 4 bits in blocks of 16"},
+      {"a Gemm with an operator of two values behind it",
+       FromX(17, {2, 2}, Microsoft("FusedGemm", {"x", "x"}, {"y"}, Text("activation", "Add"))),
+       "activation 'Add'"},
       {"good, FastGelu", from(Microsoft("FastGelu", {"x"}, {"y"})), ""},
       {"FastGelu of nothing", from(Microsoft("FastGelu", {""}, {"y"})), "input 0 is missing"},
       {"a deviation that is read",
@@ -395,6 +425,11 @@ std::vector<OnnxCase> QuantizedCases() {
       {"QLinearConcat of 6 inputs",
        linear("QLinearConcat", {"s", "z", "x", "s", "z", "x"}, Int("axis", 0), ms),
        "6 inputs, expected 2 and 3 for each part"},
+      {"QLinearWhere of 7 inputs",
+       linear("QLinearWhere", {"x", "x", "s", "z", "x", "s", "z"}, "", ms), "7 inputs, expected 9"},
+      {"QLinearWhere without a scale",
+       linear("QLinearWhere", {"x", "x", "", "z", "x", "s", "z", "s"}, "", ms),
+       "input 2 is omitted, expected a value"},
       {"QLinearSoftmax of opset 11",
        linear("QLinearSoftmax", {"x", "s", "z", "s", "z"}, Int("opset", 11) + Int("axis", 0), ms),
        "axis 0 of [2, 4] in operator set 11"},

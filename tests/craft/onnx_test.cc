@@ -90,7 +90,7 @@ TEST(CraftedOnnx, NoConditionIsWithoutAFile) {
       ExpectEachSaid("src/onnx",
                      {"import.cc", "attributes.cc", "external.cc", "functions.cc",
                       "tensor_proto.cc", "quantize.cc", "upgrade.cc", "upgrade_microsoft.cc",
-                      "upgrade_quantized.cc", "upgrader.cc"},
+                      "upgrade_packed.cc", "upgrade_quantized.cc", "upgrader.cc"},
                      R"(InvalidInput\(|Unsupported\(|Fail\(ErrorCode::k\w+,)", messages, elsewhere),
       100u);
 }
