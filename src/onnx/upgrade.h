@@ -2,6 +2,7 @@
 // between versions.
 #pragma once
 
+#include <initializer_list>
 #include <map>
 #include <span>
 #include <string>
@@ -25,6 +26,8 @@ class Upgrade {
   const Node& node() const { return graph_.node(id_); }
   Attrs& attrs() { return graph_.attrs(id_); }
   int version() const { return version_; }  // the file's opset of the node's domain
+  // Errors: kInvalidInput for one that is omitted.
+  Status NeedInputs(std::initializer_list<size_t> wanted) const;
   bool HasInput(size_t i) const { return node().input(i).valid(); }
   const Tensor* Constant(size_t i) const { return graph_.ConstantInput(node(), i); }
   // Type of input i; dtype kUndefined when omitted.

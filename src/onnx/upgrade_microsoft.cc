@@ -34,13 +34,6 @@ ValueId Added(Upgrade& u, std::string_view suffix, ValueId x, ValueId other) {
   return other.valid() ? u.Apply("Add", suffix, {x, other}) : x;
 }
 
-Status NeedInputs(Upgrade& u, std::initializer_list<size_t> wanted) {
-  for (size_t i : wanted) {
-    if (!u.HasInput(i)) return InvalidInput("input {} is missing", i);
-  }
-  return {};
-}
-
 // Readers of output i read `value` instead.
 void GiveOutput(Upgrade& u, size_t i, ValueId value) {
   if (u.OutputUsed(i)) u.graph().ReplaceUses(u.node().outputs[i], value);
@@ -58,20 +51,20 @@ Status SameInOnnx(Upgrade& u) {
 // ---- activations
 
 Status FastGelu(Upgrade& u) {
-  EVOQ_TRY(NeedInputs(u, {0}));
+  EVOQ_TRY(u.NeedInputs({0}));
   const ValueId x = Added(u, "bias", u.node().input(0), u.node().input(1));
   u.ReplaceBy(u.Apply("Gelu", "", {x}, Attrs::Of("approximate", std::string("tanh"))));
   return {};
 }
 
 Status BiasGelu(Upgrade& u) {
-  EVOQ_TRY(NeedInputs(u, {0}));
+  EVOQ_TRY(u.NeedInputs({0}));
   u.ReplaceBy(u.Apply("Gelu", "", {Added(u, "bias", u.node().input(0), u.node().input(1))}));
   return {};
 }
 
 Status QuickGelu(Upgrade& u) {
-  EVOQ_TRY(NeedInputs(u, {0}));
+  EVOQ_TRY(u.NeedInputs({0}));
   u.ReplaceBy(u.Apply("Swish", "", {u.node().input(0)},
                       Attrs::Of("alpha", u.attrs().Float("alpha", 1.702f))));
   return {};
@@ -79,7 +72,7 @@ Status QuickGelu(Upgrade& u) {
 
 // FusedConv(x, w, bias?, z?): y = activation(conv(x, w) + bias + z)
 Status FusedConv(Upgrade& u) {
-  EVOQ_TRY(NeedInputs(u, {0, 1}));
+  EVOQ_TRY(u.NeedInputs({0, 1}));
   Attrs attrs = u.attrs();
   const std::string activation = attrs.String("activation");
   const std::vector<float> params = attrs.Floats("activation_params");
@@ -114,7 +107,7 @@ Status FusedConv(Upgrade& u) {
 // FusedGemm(a, b, c?): y = activation(Gemm(a, b, c)); the activation's own alpha, beta and gamma
 // have its name in front.
 Status FusedGemm(Upgrade& u) {
-  EVOQ_TRY(NeedInputs(u, {0, 1}));
+  EVOQ_TRY(u.NeedInputs({0, 1}));
   Attrs gemm, curve;
   for (const char* name : {"transA", "transB"}) gemm.Set(name, u.attrs().Int(name));
   for (const char* name : {"alpha", "beta"}) gemm.Set(name, u.attrs().Float(name, 1));
@@ -134,7 +127,7 @@ Status FusedGemm(Upgrade& u) {
 // FusedMatMul(a, b): alpha * a' b', where ' swaps the last two axes or moves the matrix's first
 // axis from the batch.
 Status FusedMatMul(Upgrade& u) {
-  EVOQ_TRY(NeedInputs(u, {0, 1}));
+  EVOQ_TRY(u.NeedInputs({0, 1}));
   ValueId sides[2];
   for (size_t i = 0; i < 2; ++i) {
     const bool swap = u.attrs().Int(i == 0 ? "transA" : "transB") != 0,
@@ -167,7 +160,7 @@ Status SimplifiedLayerNorm(Upgrade& u) {
   EVOQ_TRY(RefuseOutput(u, 1, "the inverse deviation"));
   Attrs attrs = Attrs::Of("epsilon", u.attrs().Float("epsilon", 1e-5f));
   attrs.Set("axis", u.attrs().Int("axis", -1));
-  EVOQ_TRY(NeedInputs(u, {0, 1}));
+  EVOQ_TRY(u.NeedInputs({0, 1}));
   u.ReplaceBy(
       u.Apply("RMSNormalization", "", {u.node().input(0), u.node().input(1)}, std::move(attrs)));
   return {};
@@ -175,7 +168,7 @@ Status SimplifiedLayerNorm(Upgrade& u) {
 
 // Skip*LayerNormalization(x, skip, gamma, [beta,] bias?) -> y, mean, deviation, x + skip + bias
 Status SkipLayerNorm(Upgrade& u) {
-  EVOQ_TRY(NeedInputs(u, {0, 1, 2}));
+  EVOQ_TRY(u.NeedInputs({0, 1, 2}));
   const bool simple = u.node().op == "SkipSimplifiedLayerNormalization";
   for (size_t i : {1, 2}) EVOQ_TRY(RefuseOutput(u, i, "a statistic"));
   const ValueId bias = u.node().input(simple ? 3 : 4),
@@ -197,7 +190,7 @@ Status SkipLayerNorm(Upgrade& u) {
 // position ids?)
 // -> y, how many of each row the mask keeps, the sum before normalization
 Status EmbedLayerNorm(Upgrade& u) {
-  EVOQ_TRY(NeedInputs(u, {0, 2, 3, 5, 6}));
+  EVOQ_TRY(u.NeedInputs({0, 2, 3, 5, 6}));
   const std::vector<ValueId> in = u.node().inputs;
   ValueId positions;
   if (u.HasInput(8)) {
@@ -237,7 +230,7 @@ ValueId Dequantize(Upgrade& u, std::string_view suffix, ValueId x, ValueId scale
 
 // MatMulIntegerToFloat(a, b, s_a, s_b, z_a?, z_b?, bias?)
 Status IntegerToFloat(Upgrade& u) {
-  EVOQ_TRY(NeedInputs(u, {0, 1, 2, 3}));
+  EVOQ_TRY(u.NeedInputs({0, 1, 2, 3}));
   const Node& n = u.node();
   const ValueId a = Dequantize(u, "a", n.input(0), n.input(2), n.input(4), -1);
   const ValueId b = Dequantize(u, "b", u.node().input(1), u.node().input(3), u.node().input(5), -1);
@@ -247,7 +240,7 @@ Status IntegerToFloat(Upgrade& u) {
 
 // DynamicQuantizeMatMul(a, b, s_b, z_b?, bias?): a is quantized by its own range.
 Status DynamicMatMul(Upgrade& u) {
-  EVOQ_TRY(NeedInputs(u, {0, 1, 2}));
+  EVOQ_TRY(u.NeedInputs({0, 1, 2}));
   const ValueId q = u.graph().AddValue(u.node().name + "_q"),
                 s = u.graph().AddValue(u.node().name + "_s"),
                 z = u.graph().AddValue(u.node().name + "_z");
@@ -368,7 +361,7 @@ Status FinishAttention(Upgrade& u, ValueId projected, ValueId mask, ValueId past
 }
 
 Status MicrosoftAttention(Upgrade& u) {
-  EVOQ_TRY(NeedInputs(u, {0, 1}));
+  EVOQ_TRY(u.NeedInputs({0, 1}));
   const ValueId projected =
       Added(u, "projected", u.Apply("MatMul", "project", {u.node().input(0), u.node().input(1)}),
             u.node().input(2));
@@ -377,7 +370,7 @@ Status MicrosoftAttention(Upgrade& u) {
 
 // QAttention(x, weights, bias, s_x, s_w, mask?, z_x?, z_w?, past?)
 Status QuantizedAttention(Upgrade& u) {
-  EVOQ_TRY(NeedInputs(u, {0, 1, 2, 3, 4}));
+  EVOQ_TRY(u.NeedInputs({0, 1, 2, 3, 4}));
   const std::vector<ValueId> in = u.node().inputs;
   const auto input = [&](size_t i) { return i < in.size() ? in[i] : ValueId{}; };
   const ValueId x = Dequantize(u, "x", in[0], in[3], input(6), -1),
@@ -526,7 +519,7 @@ constexpr int64_t kMaxHeads = 1 << 20;
 
 // GroupQueryAttention(q, k, v, past key?, past value?, lengths, total, cos?, sin?)
 Status GroupQueryAttention(Upgrade& u) {
-  EVOQ_TRY(NeedInputs(u, {0, 5, 6}));
+  EVOQ_TRY(u.NeedInputs({0, 5, 6}));
   for (size_t i : {9, 10, 11}) {
     if (u.HasInput(i)) return Unsupported("input {}", i);
   }
@@ -550,7 +543,7 @@ Status GroupQueryAttention(Upgrade& u) {
   }
   const Ragged ragged = RaggedPlaces(u);
   if (u.attrs().Int("do_rotary") != 0) {
-    EVOQ_TRY(NeedInputs(u, {7, 8}));
+    EVOQ_TRY(u.NeedInputs({7, 8}));
     const auto turned = [&](const char* name, ValueId x, int64_t count) {
       Attrs attrs = Attrs::Of("num_heads", count);
       attrs.Set("interleaved", u.attrs().Int("rotary_interleaved"));
@@ -583,7 +576,7 @@ Status GroupQueryAttention(Upgrade& u) {
 
 // RotaryEmbedding(x, places, cos, sin): places [batch, length], or one: that of the first token.
 Status MicrosoftRotary(Upgrade& u) {
-  EVOQ_TRY(NeedInputs(u, {0, 1, 2, 3}));
+  EVOQ_TRY(u.NeedInputs({0, 1, 2, 3}));
   const Shape x = u.InputType(0).shape, places = u.InputType(1).shape,
               cosines = u.InputType(2).shape;
   if (!x.ranked() || !places.ranked()) return Unsupported("inputs of unknown rank");

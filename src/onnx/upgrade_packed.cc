@@ -7,13 +7,6 @@
 namespace evoq {
 namespace {
 
-Status NeedInputs(Upgrade& u) {
-  for (size_t i : {0, 1, 2}) {
-    if (!u.HasInput(i)) return InvalidInput("input {} is missing", i);
-  }
-  return {};
-}
-
 DType UnsignedOf(int64_t bits) {
   return bits == 8 ? DType::kUint8 : bits == 4 ? DType::kUint4 : DType::kUint2;
 }
@@ -26,7 +19,7 @@ uint8_t Packed(const Tensor& t, int64_t i, int bits) {
 // MatMulNBits(a, b [N, blocks, bytes], scales, zero points?, -, bias?): b[n, k] = (q - zero) *
 // scale of the block of k. Becomes a MatMul with a [K, N] constant quantized in blocks along K.
 Status MatMulNBits(Upgrade& u) {
-  EVOQ_TRY(NeedInputs(u));
+  EVOQ_TRY(u.NeedInputs({0, 1, 2}));
   const int64_t k = u.attrs().Int("K"), n = u.attrs().Int("N"), block = u.attrs().Int("block_size"),
                 bits = u.attrs().Int("bits", 4);
   if (bits != 2 && bits != 4 && bits != 8) return Unsupported("bits={}, expected 2, 4 or 8", bits);
@@ -51,7 +44,7 @@ Status MatMulNBits(Upgrade& u) {
   if (zeros != nullptr && !real_zeros && zeros->elements() != n * zero_bytes)
     return InvalidInput("input 3 is {}, expected {} bytes", zeros->type().ToString(),
                         n * zero_bytes);
-  const DType dtype = bits == 8 ? DType::kUint8 : bits == 4 ? DType::kUint4 : DType::kUint2;
+  const DType dtype = UnsignedOf(bits);
   const int width = static_cast<int>(bits);
   const auto number = [&](int64_t row, int64_t i) {
     return Packed(*weights, (row * blocks + i / block) * block + i % block, width);
@@ -120,7 +113,7 @@ Tensor Unpacked(const Tensor& bytes, int bits, int64_t columns) {
 // blocks. Numbers of fewer than 8 bits in bytes lie packed along the last axis, which is then the
 // quantized one, and have the zero point 2^(bits - 1) where none is given.
 Status GatherBlocks(Upgrade& u) {
-  EVOQ_TRY(NeedInputs(u));
+  EVOQ_TRY(u.NeedInputs({0, 1, 2}));
   // Copies: constants that are added move those of the graph.
   std::optional<Tensor> held[4];
   for (size_t i : {0, 2, 3}) {

@@ -7,6 +7,13 @@
 
 namespace evoq {
 
+Status Upgrade::NeedInputs(std::initializer_list<size_t> wanted) const {
+  for (const size_t i : wanted) {
+    if (!HasInput(i)) return InvalidInput("input {} is missing", i);
+  }
+  return {};
+}
+
 TensorType Upgrade::InputType(size_t i) const {
   const ValueId id = node().input(i);
   return id.valid() ? graph_.value(id).type : TensorType{};

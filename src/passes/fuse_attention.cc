@@ -21,13 +21,10 @@ const Dim& DimOf(const Graph& graph, ValueId value, int axis) {
 }
 bool IsSize(const Dim& dim, int64_t size) { return dim.known() && dim.value == size; }
 
-// The node that computes `value` for one reader alone, when it is this operator and has this many
-// inputs and no activation; else an invalid id.
+// InnerNode with this many inputs.
 NodeId Inner(const Graph& graph, ValueId value, std::string_view op, size_t inputs) {
-  const NodeId id = ProducedBy(graph, value, op);
-  const bool fits = id.valid() && OnlyReader(graph, id).valid() &&
-                    graph.node(id).inputs.size() == inputs && !HasActivation(graph.node(id));
-  return fits ? id : NodeId{};
+  const NodeId id = InnerNode(graph, value, op);
+  return id.valid() && graph.node(id).inputs.size() == inputs ? id : NodeId{};
 }
 
 // `value` as x times a number, by Mul or Div: the x; `factor` is multiplied. Else `value` itself.
@@ -172,17 +169,8 @@ std::optional<Scores> ScaledOf(const Graph& graph, ValueId value) {
   return scores;
 }
 
-// Whether `mask` applies to scores as Attention does it: each dimension is that of the scores or,
-// but for the keys, 1.
 bool IsMask(const Graph& graph, ValueId mask, ValueId scores, SizeProbes& probes) {
-  const Shape& m = graph.value(mask).type.shape;
-  if (graph.value(mask).type.quantized() || !m.ranked() || m.rank() < 1 || m.rank() > 4)
-    return false;
-  for (int d = 0; d < m.rank(); ++d) {
-    const bool one = IsSize(m[d], 1) && d + 1 < m.rank();
-    if (!one && !probes.Same(mask, d, scores, 4 - m.rank() + d)) return false;
-  }
-  return true;
+  return !graph.value(mask).type.quantized() && probes.Masks(mask, scores);
 }
 
 std::optional<Scores> ScoresOf(const Graph& graph, ValueId value, SizeProbes& probes) {

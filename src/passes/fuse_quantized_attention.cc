@@ -14,14 +14,6 @@ bool IsUnsigned(const TensorType& type) {
   return type.dtype == DType::kUint8 && IsByteQuantized(type);
 }
 
-// The node that computes `value` for one reader alone, when it is this operator and has no
-// activation; else an invalid id.
-NodeId Inner(const Graph& graph, ValueId value, std::string_view op) {
-  const NodeId id = ProducedBy(graph, value, op);
-  const bool fits = id.valid() && OnlyReader(graph, id).valid() && !HasActivation(graph.node(id));
-  return fits ? id : NodeId{};
-}
-
 struct Scores {
   NodeId product;
   float factor = 1;
@@ -38,17 +30,8 @@ bool Pays(const Shape& scores, bool saves_step) {
   return !rows.known() || !keys.known() || rows.value >= CeilDiv(many * many, keys.value);
 }
 
-// Whether `mask` broadcasts to scores that it does not widen, with a value for each key.
 bool IsMask(const Graph& graph, ValueId mask, ValueId scores, SizeProbes& probes) {
-  const Shape &m = graph.value(mask).type.shape, &s = graph.value(scores).type.shape;
-  if (!IsPlainFloat(graph, mask) || !m.ranked() || !s.ranked() || m.rank() < 1 ||
-      m.rank() > s.rank())
-    return false;
-  for (int d = 0; d < m.rank(); ++d) {
-    const bool one = m[d].known() && m[d].value == 1 && d + 1 < m.rank();
-    if (!one && !probes.Same(mask, d, scores, s.rank() - m.rank() + d)) return false;
-  }
-  return true;
+  return IsPlainFloat(graph, mask) && probes.Masks(mask, scores);
 }
 
 // The product of two operands that `value` is, times a number.
@@ -58,7 +41,7 @@ std::optional<Scores> ScaledOf(const Graph& graph, ValueId value) {
   Scores scores;
   scores.factor = static_cast<float>(times.constant);
   scores.saves_step = times.factors[0] != value;
-  scores.product = Inner(graph, times.factors[0], "MatMul");
+  scores.product = InnerNode(graph, times.factors[0], "MatMul");
   // A number of a higher rank would add dimensions.
   const Shape &from = graph.value(times.factors[0]).type.shape, &to = graph.value(value).type.shape;
   const bool fits = from.ranked() && to.ranked() && from.rank() == to.rank() &&
@@ -69,7 +52,7 @@ std::optional<Scores> ScaledOf(const Graph& graph, ValueId value) {
 
 std::optional<Scores> ScoresOf(const Graph& graph, ValueId value, SizeProbes& probes) {
   auto scores = ScaledOf(graph, value);
-  const NodeId sum = scores ? NodeId{} : Inner(graph, value, "Add");
+  const NodeId sum = scores ? NodeId{} : InnerNode(graph, value, "Add");
   for (size_t i = 0; sum.valid() && i < 2; ++i) {
     const ValueId mask = graph.node(sum).input(1 - i);
     const ValueId scaled = graph.node(sum).input(i);
@@ -109,9 +92,9 @@ bool Fuse(Graph& graph, NodeId id, SizeProbes& probes) {
       rank < 2 || !held.shape.ranked() || held.shape.rank() > rank ||
       !(IsByteQuantized(y) || IsPlainFloat(graph, node.outputs[0])))
     return false;
-  const NodeId quantize = Inner(graph, node.input(0), "QuantizeLinear");
+  const NodeId quantize = InnerNode(graph, node.input(0), "QuantizeLinear");
   if (!quantize.valid() || graph.node(quantize).inputs.size() != 1) return false;
-  const NodeId softmax = Inner(graph, graph.node(quantize).input(0), "Softmax");
+  const NodeId softmax = InnerNode(graph, graph.node(quantize).input(0), "Softmax");
   if (!softmax.valid()) return false;
   const int64_t axis = graph.node(softmax).attrs.Int("axis", -1);
   if (axis != -1 && axis != rank - 1) return false;

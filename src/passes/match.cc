@@ -34,6 +34,12 @@ NodeId ProducedBy(const Graph& graph, ValueId value, std::string_view op, std::s
   return IsOp(graph, id, op, domain) ? id : NodeId{};
 }
 
+NodeId InnerNode(const Graph& graph, ValueId value, std::string_view op) {
+  const NodeId id = ProducedBy(graph, value, op);
+  const bool fits = id.valid() && OnlyReader(graph, id).valid() && !HasActivation(graph.node(id));
+  return fits ? id : NodeId{};
+}
+
 NodeId OnlyReader(const Graph& graph, NodeId id) {
   const Node& node = graph.node(id);
   return node.outputs.empty() || !node.outputs[0].valid() ? NodeId{}

@@ -30,6 +30,10 @@ bool IsOp(const Graph& graph, NodeId id, std::string_view op, std::string_view d
 NodeId ProducedBy(const Graph& graph, ValueId value, std::string_view op,
                   std::string_view domain = "");
 
+// The node that computes `value` for one reader alone, when it is this operator and has no
+// activation; else an invalid id.
+NodeId InnerNode(const Graph& graph, ValueId value, std::string_view op);
+
 // The only reader of the node's output 0 (which is no graph output), or an invalid id.
 NodeId OnlyReader(const Graph& graph, NodeId id);
 

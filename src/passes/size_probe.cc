@@ -159,6 +159,16 @@ bool SizeProbes::Same(ValueId a, int axis_a, ValueId b, int axis_b) {
   return !probes_.empty();
 }
 
+bool SizeProbes::Masks(ValueId mask, ValueId scores) {
+  const Shape &m = graph_.value(mask).type.shape, &s = graph_.value(scores).type.shape;
+  if (!m.ranked() || !s.ranked() || m.rank() < 1 || m.rank() > s.rank()) return false;
+  for (int d = 0; d < m.rank(); ++d) {
+    const bool one = m[d].known() && m[d].value == 1 && d + 1 < m.rank();
+    if (!one && !Same(mask, d, scores, s.rank() - m.rank() + d)) return false;
+  }
+  return true;
+}
+
 std::optional<int64_t> SizeProbes::Size(ValueId value, int axis) {
   const Dim& dim = graph_.value(value).type.shape[axis];
   if (dim.known()) return dim.value;

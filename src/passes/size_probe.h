@@ -44,6 +44,9 @@ class SizeProbes {
   // Whether two dimensions are equal: for certain, or at all trial sizes, which differ from each
   // other and from 1. Operators that want equal dimensions or a 1 leave nothing else then.
   bool Same(ValueId a, int axis_a, ValueId b, int axis_b);
+  // Whether `mask` says something of each of the scores without widening them: each of its sizes is
+  // that of theirs or, but for the last one, 1.
+  bool Masks(ValueId mask, ValueId scores);
   // The dimension's size, known or equal at all trial sizes.
   std::optional<int64_t> Size(ValueId value, int axis);
   // Empty where the graph cannot have sizes that were tried.

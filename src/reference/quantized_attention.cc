@@ -34,13 +34,11 @@ EvalResult Evaluate(const EvalArgs& args) {
     EVOQ_ASSIGN(scores, By("Add", {scores, args.inputs[3]}, real));
   }
   EVOQ_ASSIGN(scores, By("Softmax", {scores}, real));
-  EVOQ_ASSIGN(const Tensor bytes, QuantizeTensor(scores, weights.Type(shape)));
-  if (args.inputs[2].type().quantized()) {
-    EVOQ_ASSIGN(Tensor y, By("MatMul", {bytes, args.inputs[2]}, args.output_types[0]));
-    return One(std::move(y));
+  EVOQ_ASSIGN(scores, QuantizeTensor(scores, weights.Type(shape)));
+  if (!args.inputs[2].type().quantized()) {
+    EVOQ_ASSIGN(scores, ToFloat32(scores));
   }
-  EVOQ_ASSIGN(const Tensor rounded, ToFloat32(bytes));
-  EVOQ_ASSIGN(Tensor y, By("MatMul", {rounded, args.inputs[2]}, args.output_types[0]));
+  EVOQ_ASSIGN(Tensor y, By("MatMul", {scores, args.inputs[2]}, args.output_types[0]));
   return One(std::move(y));
 }
 

@@ -7,10 +7,8 @@
 #include "compile/compile.h"
 #include "compile/plan.h"
 #include "generate/cached_form.h"
-#include "generate/model_tokenizer.h"
 #include "graph/run_choices.h"
 #include "llm/cache_type.h"
-#include "llm/encoder_head.h"
 #include "llm/rounding_note.h"
 #include "models/models.h"
 #include "program/etm.h"
@@ -19,7 +17,6 @@
 #include "workflow/deployment.h"
 #include "workflow/large.h"
 #include "workflow/models.h"
-#include "workflow/training_mode.h"
 #include "workflow/tuning.h"
 
 namespace evoq {
@@ -179,16 +176,14 @@ Result<Compiled> Compile(const CompileJob& job, const Follow& follow) {
     EVOQ_ASSIGN(Graph graph, Load(job));
     out.float_weight_bytes = FloatWeightBytes(graph);
     out.rounded = RoundedSentence(graph);
-    out.trains = TrainingModeSentence(graph);
-    out.tokenizer = UnreadTokenizer(graph);
-    out.left_out = LeftOutSentence(graph);
+    out.warnings = WarningsAsRead(graph);
     EVOQ_TRY(WithContext(NarrowAsChosen(graph), job.model));
     EVOQ_ASSIGN(model, WithContext(CompileGraph(std::move(graph), job, follow, out), job.model));
   }
   if (job.tune) {
     EVOQ_ASSIGN(out.tuning, WithContext(Tune(model, job.threads, job.shapes, follow), job.model));
   }
-  out.no_text = NoTextSentence(model.graph);
+  if (const auto no_text = NoTextSentence(model.graph)) out.warnings.push_back(*no_text);
   if (model.plans.empty()) {
     out.why_no_plan = WhyNoPlan(model.graph, job.shapes);
   } else {
@@ -205,10 +200,7 @@ Told Tell(const Compiled& compiled) {
   Told told;
   if (compiled.tuning) told = Tell(*compiled.tuning);
   if (compiled.rounded) told.log.push_back("note: " + *compiled.rounded);
-  if (compiled.trains) told.log.push_back("warning: " + *compiled.trains);
-  if (compiled.tokenizer) told.log.push_back("warning: " + *compiled.tokenizer);
-  if (compiled.left_out) told.log.push_back("warning: " + *compiled.left_out);
-  if (compiled.no_text) told.log.push_back("warning: " + *compiled.no_text);
+  for (const std::string& warning : compiled.warnings) told.log.push_back("warning: " + warning);
   const nlohmann::json tuned = std::move(told.json);
   nlohmann::json suggested;
   if (compiled.suggested) {

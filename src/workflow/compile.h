@@ -32,13 +32,10 @@ struct Compiled {
   std::string model, output;
   int64_t output_bytes = 0, float_weight_bytes = 0;
   size_t steps = 0;
-  size_t plans = 0;                      // sets of sizes
-  std::string why_no_plan;               // "": there is one
-  std::optional<std::string> rounded;    // what of the weights are not the file's very ones
-  std::optional<std::string> trains;     // TrainingModeSentence
-  std::optional<std::string> tokenizer;  // UnreadTokenizer
-  std::optional<std::string> no_text;    // NoTextSentence
-  std::optional<std::string> left_out;   // LeftOutSentence
+  size_t plans = 0;                    // sets of sizes
+  std::string why_no_plan;             // "": there is one
+  std::optional<std::string> rounded;  // what of the weights are not the file's very ones
+  std::vector<std::string> warnings;
   std::optional<TuneReport> tuning;
   std::optional<SuggestedGears> suggested;
 };

@@ -3,12 +3,15 @@
 #include <filesystem>
 
 #include "base/file.h"
+#include "generate/model_tokenizer.h"
 #include "llm/cache_names.h"
 #include "llm/cache_type.h"
+#include "llm/encoder_head.h"
 #include "llm/part_weights.h"
 #include "models/models.h"
 #include "ops/driver.h"
 #include "reference/reference.h"
+#include "workflow/training_mode.h"
 
 namespace evoq {
 
@@ -36,6 +39,14 @@ Result<Graph> LoadGraph(const std::string& onnx_path, const InputShapes& fixed,
   EVOQ_TRY(FixShapes(graph, fixed));
   EVOQ_TRY(WithContext(RunPasses(graph, Stage::kOptimize), onnx_path));
   return graph;
+}
+
+std::vector<std::string> WarningsAsRead(const Graph& graph) {
+  std::vector<std::string> warnings;
+  for (const auto sentence : {TrainingModeSentence, UnreadTokenizer, LeftOutSentence}) {
+    if (const auto said = sentence(graph)) warnings.push_back(*said);
+  }
+  return warnings;
 }
 
 Status NarrowCaches(Graph& graph, const std::string& type, const std::string& path) {

@@ -27,6 +27,8 @@ Status CheckThreads(int threads);
 // with these passes chosen. Errors: kUsage for those; the ones of import and passes.
 Result<Graph> LoadGraph(const std::string& onnx_path, const InputShapes& fixed,
                         const PassChoice& passes = {});
+// What is worth a warning of a graph as it is read, and is not to be seen of it later.
+std::vector<std::string> WarningsAsRead(const Graph& graph);
 // --kv-cache: a language model's caches become `type` (llm/cache_type.h); "": nothing changes.
 Status NarrowCaches(Graph& graph, const std::string& type, const std::string& path);
 

@@ -8,10 +8,8 @@
 #include "base/work_threads.h"
 #include "foreign/forecasts/rule.h"
 #include "generate/cached_form.h"
-#include "generate/model_tokenizer.h"
 #include "graph/float_reason.h"
 #include "llm/cache_type.h"
-#include "llm/encoder_head.h"
 #include "llm/phase.h"
 #include "llm/rounding_note.h"
 #include "models/models.h"
@@ -35,7 +33,6 @@
 #include "workflow/perplexity.h"
 #include "workflow/quantize_parts.h"
 #include "workflow/scale_sets.h"
-#include "workflow/training_mode.h"
 #include "workflow/tuning.h"
 #include "workflow/unmatched.h"
 
@@ -427,12 +424,11 @@ Status FindMethods(QuantizeJob& job, Graph& graph, const GivenTypes& given, cons
 struct AsRead {
   explicit AsRead(const Graph& graph)
       : rounded(RoundedSentence(graph)),
-        trains(TrainingModeSentence(graph)),
-        tokenizer(UnreadTokenizer(graph)),
-        left_out(LeftOutSentence(graph)),
+        warnings(WarningsAsRead(graph)),
         few_bits(FewBitsOf(graph)) {}
 
-  std::optional<std::string> rounded, trains, tokenizer, left_out;
+  std::optional<std::string> rounded;
+  std::vector<std::string> warnings;
   std::map<std::string, TensorType> few_bits;
 };
 
@@ -460,9 +456,8 @@ std::vector<std::string> WarningsOf(const QuantizeJob& given, const QuantizeJob&
   const auto add = [&](const std::vector<std::string>& more) {
     warnings.insert(warnings.end(), more.begin(), more.end());
   };
-  for (const auto& sentence : {read.rounded, read.trains, read.tokenizer, read.left_out}) {
-    if (sentence) warnings.push_back(*sentence);
-  }
+  if (read.rounded) warnings.push_back(*read.rounded);
+  add(read.warnings);
   add(outside.warnings);
   add(made.report.warnings);
   add(IdleWarnings(given, made.report.already));
