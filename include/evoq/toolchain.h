@@ -243,6 +243,9 @@ struct EvaluateOptions {
   // write what they gave to; files of all parts, put together instead of `data`.
   std::string part, save_part;
   std::vector<std::string> merge;
+  // What outputs are to be, as `data`: an index of an array's first axis is of a sample; of several
+  // outputs "NAME=PATH" of each. The report has how far they are from it.
+  std::vector<std::string> targets;
 };
 struct EvaluateResult {
   std::int64_t samples = 0;
@@ -506,13 +509,17 @@ struct TrainOptions {
   // is then that of the weights, as "int4-weights".
   std::string lora;
   bool recompute = false;  // activations on the way back: less memory, more time, the same result
+  // In place of labels, what the output is to be: files or folders. The loss is then "mse" unless
+  // another is given.
+  std::string targets, test_targets;
 };
 struct TrainedEpoch {
-  std::int64_t epoch = 0;  // from 1 on
-  double loss = 0, accuracy = 0;
+  std::int64_t epoch = 0;         // from 1 on
+  double loss = 0, accuracy = 0;  // accuracy: 0 with targets
   std::optional<double> test_accuracy;
   double seconds = 0;
   std::optional<double> test_loss;  // of texts: its exponential is the perplexity
+  std::optional<double> test_mse;   // of targets: the mean squared error
 };
 struct TrainResult {
   std::vector<TrainedEpoch> epochs;  // of this run: without those before a resume

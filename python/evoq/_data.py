@@ -120,6 +120,21 @@ def _file_of(data: Any, model: Any, folder: str) -> str:
     return path
 
 
+def targets_as_files(stack: contextlib.ExitStack, targets: Any) -> Any:
+    """What --targets takes: paths as they are; an array, or of several outputs a mapping from
+    their names to arrays, in a file that lasts as long as the stack."""
+    if targets is None or (kept := paths_of(targets)) is not None:
+        return None if targets is None else kept
+    folder = stack.enter_context(tempfile.TemporaryDirectory(prefix="evoq-"))
+    if isinstance(targets, Mapping):
+        path = os.path.join(folder, "targets.npz")
+        np.savez(path, **{name: np.asarray(array) for name, array in targets.items()})
+        return path
+    path = os.path.join(folder, "targets.npy")
+    np.save(path, np.asarray(targets))
+    return path
+
+
 def as_files(
     stack: contextlib.ExitStack, model: Any, data: Any, labels: Any = None
 ) -> tuple[Any, Any]:

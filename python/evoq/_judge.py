@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from . import _evoq
-from ._data import as_files, paths_of, samples_of
+from ._data import as_files, paths_of, samples_of, targets_as_files
 from ._job import texts_of
 from ._source import as_file
 from ._verb import Progress, Report, Shapes, run_verb, tool
@@ -208,6 +208,7 @@ def eval_(
     *,
     data: Any = None,
     labels: Any = None,
+    targets: Any = None,
     reference: Any = None,
     text: Any = None,
     tokenizer: Any = None,
@@ -216,12 +217,14 @@ def eval_(
     progress: Progress | None = None,
     **options: Any,
 ) -> Report:
-    """The accuracy of a model: ``top1`` and ``top5`` with labels, ``agreement`` with a reference,
-    ``perplexity`` on a text.
+    """The accuracy of a model: ``top1`` and ``top5`` with labels, ``targets`` with what outputs
+    are to be, ``agreement`` with a reference, ``perplexity`` on a text.
 
     data: a folder of images or .npy, an .npy, .npz, MNIST or CIFAR file; of several inputs an .npz
     with their names, a folder of such files, or a list of "NAME=FILE"; or arrays as of `quantize`'s
     calibration. labels: a .tsv with file and class_index, a file of classes, or an array of them.
+    targets: files as data, or an array whose first axis counts samples; of several outputs a
+    mapping from their names to arrays.
     reference: another model, to measure agreement with. text, tokenizer: a language model's,
     instead of data.
     limit: use the first so many samples only.
@@ -239,6 +242,7 @@ def eval_(
         )
     with contextlib.ExitStack() as stack:
         data, labels = as_files(stack, model, data, labels)
+        targets = targets_as_files(stack, targets)
         return run_verb(
             "eval",
             _evoq.EvalJob(),
@@ -246,6 +250,7 @@ def eval_(
             {"model": model, "reference": reference},
             data=data,
             labels=labels,
+            targets=targets,
             limit=limit,
             threads=threads,
             **options,

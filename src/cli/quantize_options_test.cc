@@ -463,7 +463,8 @@ TEST_F(QuantizeOptionsTest, WhatEvalPrints) {
   EXPECT_FALSE(ran.json.contains("sqnr_db")) << "infinite";
   EXPECT_EQ(ran.json["outputs"].size(), 1);
   const Ran alone = Run({"eval", model, "--data", rows});
-  EXPECT_EQ(alone.log, "note: without --labels or --reference only the time is measured\n");
+  EXPECT_EQ(alone.log,
+            "note: without --labels, --targets or --reference only the time is measured\n");
   EXPECT_TRUE(alone.json["agreement"].is_null());
   EXPECT_EQ(Run({"eval", model, "--data", rows, "--labels", At("l.npy")}).log, "");
   EXPECT_EQ(Run({"eval", model, "--data", rows, "--reference", model}).log, "");

@@ -196,21 +196,33 @@ Result<DatasetPtr> OpenNpy(const std::vector<SampleFile>& files, Labels labels,
   return arrays;
 }
 
+// The array of the samples' own name, or of a usual one.
+std::optional<Tensor> SamplesIn(const std::map<std::string, Tensor>& npz,
+                                const DatasetOptions& options) {
+  static constexpr const char* kSampleArrays[] = {"x",       "input", "inputs", "images",
+                                                  "samples", "data",  "x_test", "arr_0"};
+  std::vector<std::string> names = {options.input_name};
+  if (options.targets) {
+    names.insert(names.end(), std::begin(kTargetArrays), std::end(kTargetArrays));
+  } else {
+    names.insert(names.end(), std::begin(kSampleArrays), std::end(kSampleArrays));
+  }
+  for (const std::string& name : names) {
+    if (const auto found = npz.find(name); found != npz.end() && !name.empty())
+      return found->second;
+  }
+  return std::nullopt;
+}
+
 // The samples are the only array, or the one of a usual name; labels may stand beside them.
 Result<DatasetPtr> OpenNpz(const std::string& path, Labels labels, const DatasetOptions& options) {
   EVOQ_ASSIGN(auto npz, ReadNpz(path));
-  std::optional<Tensor> samples;
   std::string names;
   for (const auto& [name, array] : npz) names += (names.empty() ? "" : ", ") + name;
-  if (auto own = npz.find(options.input_name); own != npz.end() && !options.input_name.empty())
-    samples = own->second;
-  for (const char* name :
-       {"x", "input", "inputs", "images", "samples", "data", "x_test", "arr_0"}) {
-    if (!samples && npz.count(name)) samples = npz[name];
-  }
+  std::optional<Tensor> samples = SamplesIn(npz, options);
   for (const char* name : kLabelArrays) {
-    if (!npz.count(name) || name == options.input_name) continue;
-    if (labels.path.empty()) {
+    if (!npz.count(name) || name == options.input_name || options.targets) continue;
+    if (labels.path.empty() && HoldsLabels(npz[name])) {
       EVOQ_ASSIGN(labels.by_index, WithContext(ToInt64s(npz[name]), path + ": " + name));
       labels.path = path;
     }
@@ -219,8 +231,8 @@ Result<DatasetPtr> OpenNpz(const std::string& path, Labels labels, const Dataset
   if (!samples && npz.size() == 1) samples = npz.begin()->second;
   if (!samples)
     return InvalidInput(
-        "{}: arrays {}, expected one, or one named x, input, images, samples or data", path,
-        Shorten(names));
+        "{}: arrays {}, expected one, or one named {}", path, Shorten(names),
+        options.targets ? "targets, target, y or outputs" : "x, input, images, samples or data");
   auto arrays = std::make_unique<Arrays>(labels, options);
   EVOQ_TRY(arrays->Add(BaseName(path), std::move(*samples)));
   EVOQ_TRY(labels.CheckCount(arrays->size(), arrays->size()));

@@ -96,6 +96,7 @@ struct DatasetOptions {
       input_sizes;  // the model's input shape, -1 where free: checks and batches .npy
   DType input_dtype = DType::kFloat32;
   std::string input_name;  // of an .npz: the array of this name is taken before the usual ones
+  bool targets = false;    // samples are what outputs are to be: the usual names are of those
 };
 
 // `path`: a folder of images or .npy, or where it has none of its own, of folders with some, whose

@@ -164,6 +164,7 @@ class NpzFiles : public Dataset {
     for (const char* name : kLabelArrays) {
       Labels& labels = loaded.labels;
       if (!labels_.path.empty() || !labels.by_index.empty() || !npz.count(name)) continue;
+      if (!HoldsLabels(npz[name])) continue;
       labels.path = path;
       EVOQ_ASSIGN(labels.by_index, WithContext(ToInt64s(npz[name]), path + ": " + name));
       const auto count = static_cast<int64_t>(labels.by_index.size());

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <charconv>
+#include <cmath>
 
 #include "base/brief.h"
 #include "base/file.h"
@@ -61,6 +62,14 @@ Result<std::map<std::string, int64_t>> ParseTable(std::string_view text) {
 }
 
 }  // namespace
+
+bool HoldsLabels(const Tensor& array) {
+  if (!IsFloat(array.dtype())) return true;
+  const auto real = ToFloat32(array);
+  if (!real) return true;  // what reads it says why
+  const std::span<const float> values = real->values<float>();
+  return std::ranges::all_of(values, [](float v) { return v == std::floor(v); });
+}
 
 Result<std::optional<int64_t>> Labels::Of(const std::string& name, int64_t index) const {
   if (path.empty()) return std::nullopt;

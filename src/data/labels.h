@@ -14,6 +14,11 @@ namespace evoq {
 
 // What an .npz calls its array of labels: the first of these that it has.
 inline constexpr const char* kLabelArrays[] = {"labels", "label", "y", "y_test"};
+// What it calls what outputs are to be.
+inline constexpr const char* kTargetArrays[] = {"targets", "target",  "y",
+                                                "y_test",  "outputs", "output"};
+// Whether an array of such a name holds labels: whole numbers, not what outputs are to be.
+bool HoldsLabels(const Tensor& array);
 
 // Either by file name (a .tsv) or by position (idx, .npy).
 struct Labels {

@@ -232,6 +232,7 @@ void BindMeasurements(nb::module_& m) {
       .def_rw("model", &EvalJob::model)
       .def_rw("data", &EvalJob::data)
       .def_rw("labels", &EvalJob::labels)
+      .def_rw("targets", &EvalJob::targets)
       .def_rw("preprocess", &EvalJob::preprocess)
       .def_rw("reference", &EvalJob::reference)
       .def_rw("predictions", &EvalJob::predictions)

@@ -204,25 +204,24 @@ std::optional<ExplainResult> Explain(const std::string& model, const ExplainOpti
 
 std::optional<EvaluateResult> Evaluate(const std::string& model, const EvaluateOptions& o,
                                        const Follow& follow, std::string* error) {
-  return Enter<EvaluateResult>(follow, error,
-                               [&](const evoq::Follow& inner) -> Result<EvaluateResult> {
-                                 EvalJob job{model,       o.data,        o.labels, o.preprocess,
-                                             o.reference, o.predictions, o.limit,  o.threads};
-                                 if (o.adaptive) job.adaptive = OptionsOf(*o.adaptive);
-                                 job.part = o.part;
-                                 job.save_part = o.save_part;
-                                 job.merge = o.merge;
-                                 EVOQ_ASSIGN(const EvalResult r, evoq::Evaluate(job, inner));
-                                 EvaluateResult out;
-                                 out.samples = r.samples;
-                                 if (r.labelled > 0) out.top1 = r.top1(), out.top5 = r.top5();
-                                 if (r.has_reference)
-                                   out.agreement = r.agreement(), out.sqnr_db = r.sqnr_db;
-                                 out.ms_per_sample = r.ms_per_sample;
-                                 if (r.adaptive) out.adaptive = ReportOf(*r.adaptive);
-                                 out.report = ReportOf(Tell(r));
-                                 return out;
-                               });
+  return Enter<EvaluateResult>(
+      follow, error, [&](const evoq::Follow& inner) -> Result<EvaluateResult> {
+        EvalJob job{model,     o.data,        o.labels, o.preprocess, o.reference,
+                    o.targets, o.predictions, o.limit,  o.threads};
+        if (o.adaptive) job.adaptive = OptionsOf(*o.adaptive);
+        job.part = o.part;
+        job.save_part = o.save_part;
+        job.merge = o.merge;
+        EVOQ_ASSIGN(const EvalResult r, evoq::Evaluate(job, inner));
+        EvaluateResult out;
+        out.samples = r.samples;
+        if (r.labelled > 0) out.top1 = r.top1(), out.top5 = r.top5();
+        if (r.has_reference) out.agreement = r.agreement(), out.sqnr_db = r.sqnr_db;
+        out.ms_per_sample = r.ms_per_sample;
+        if (r.adaptive) out.adaptive = ReportOf(*r.adaptive);
+        out.report = ReportOf(Tell(r));
+        return out;
+      });
 }
 
 std::optional<PredictResult> Predict(const std::string& model, const PredictOptions& o,

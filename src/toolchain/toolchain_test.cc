@@ -382,6 +382,34 @@ TEST_F(Toolchain, Trains) {
   EXPECT_FALSE(std::filesystem::exists(At("never.onnx")));
 }
 
+TEST_F(Toolchain, TrainsAndEvaluatesOnTargets) {
+  const std::string net = Model("lin.onnx",
+                                "graph g\ninput %x: float32[N, 2]\nconst %w: float32[2, 1]\n"
+                                "y: %y: float32[N, 1] = MatMul(%x, %w)\noutput %y\n");
+  tc::TrainOptions options;
+  options.data = Values("lx.npy", Shape{4, 2}, {1, 0, 0, 1, 1, 1, 2, 1});
+  options.targets = Values("ly.npy", Shape{4, 1}, {1, 2, 3, 4});
+  options.test = options.data, options.test_targets = options.targets;
+  options.threads = 1;
+  options.epochs = 3;
+  options.batch = options.shard = 4;
+  options.lr = 0.1;
+  const auto trained = tc::Train(net, At("lt.onnx"), options, {}, &error_);
+  ASSERT_TRUE(trained) << error_;
+  EXPECT_EQ(Parsed(trained->report)["recipe"]["loss"], "mse");
+  ASSERT_EQ(trained->epochs.size(), 3u);
+  EXPECT_FALSE(trained->epochs.back().test_accuracy);
+  ASSERT_TRUE(trained->epochs.back().test_mse);
+  tc::EvaluateOptions evaluation;
+  evaluation.data = {options.data};
+  evaluation.targets = {options.targets};
+  evaluation.threads = 1;
+  const auto found = tc::Evaluate(At("lt.onnx"), evaluation, {}, &error_);
+  ASSERT_TRUE(found) << error_;
+  EXPECT_NEAR(Parsed(found->report)["targets"][0]["mse"].get<double>(),
+              *trained->epochs.back().test_mse, 1e-9);
+}
+
 TEST_F(Toolchain, WhoFollowsIsCalledOnTheThreadOfTheTask) {
   std::map<std::string, std::set<std::thread::id>> threads;
   tc::Follow follow;

@@ -86,7 +86,7 @@ std::optional<TrainResult> Train(const std::string& model, const std::string& ou
     TrainJob job;
     job.model = model;
     job.output = output;
-    job.files = {o.data, o.labels, o.test, o.test_labels};
+    job.files = {o.data, o.labels, o.test, o.test_labels, o.targets, o.test_targets};
     job.preprocess = o.preprocess;
     job.limit = o.limit;
     job.checkpoint = o.checkpoint;
@@ -97,13 +97,17 @@ std::optional<TrainResult> Train(const std::string& model, const std::string& ou
     job.hold_out = o.hold_out;
     job.teacher = o.teacher;
     job.recipe = RecipeOf(model, o);
+    if (!o.targets.empty() && !o.loss) job.recipe.loss = kLossOfTargets;
     job.threads = o.threads;
     EVOQ_ASSIGN(const Trained trained, evoq::Train(job, inner));
     TrainResult out{.parameters = trained.outcome.parameters,
                     .output_bytes = trained.output_bytes,
                     .report = ReportOf(Tell(trained))};
-    for (const EpochReport& e : trained.outcome.epochs)
-      out.epochs.push_back({e.epoch, e.loss, e.accuracy, e.test_accuracy, e.seconds, e.test_loss});
+    for (const EpochReport& e : trained.outcome.epochs) {
+      const Measured test = e.test.value_or(Measured());
+      out.epochs.push_back({e.epoch, e.loss, e.accuracy.value_or(0), test.accuracy, e.seconds,
+                            test.loss, test.error});
+    }
     if (trained.agreement) {
       out.compared_samples = trained.agreement->samples;
       out.equal_scores = trained.agreement->scores;

@@ -23,6 +23,59 @@ double LossOf(const float* scores, int64_t n, int64_t label, bool probabilities)
   return std::log(sum) - (scores[label] - largest);
 }
 
+// What the outputs of samples [begin, end) add, a model having run samples from `from` on.
+class Score {
+ public:
+  Score(const LabelledSamples& samples, bool probabilities)
+      : samples_(samples), probabilities_(probabilities) {}
+
+  Status Add(const Tensor& outputs, int64_t from, int64_t begin, int64_t end) {
+    const int64_t rows = samples_.rows, ran = outputs.elements() > 0 ? end - from : 0;
+    const int64_t each = ran > 0 ? outputs.elements() / (ran * rows) : 0;
+    if (samples_.real() && each != samples_.target_elements)
+      return InvalidInput("a target of {} numbers, the model's output has {} for each sample",
+                          samples_.target_elements, each);
+    for (int64_t i = begin * rows; i < end * rows; ++i) {
+      const float* const row = outputs.data<float>() + (i - from * rows) * each;
+      if (samples_.real()) {
+        AddError(row, samples_.target(i), each);
+      } else {
+        EVOQ_TRY(AddLabel(row, samples_.labels[static_cast<size_t>(i)], each));
+      }
+    }
+    return {};
+  }
+
+  Measured Mean() const {
+    const auto all = static_cast<double>(std::max<int64_t>(samples_.count() * samples_.rows, 1));
+    if (samples_.real())
+      return {.error = squares_ / (all * static_cast<double>(samples_.target_elements))};
+    Measured out{.accuracy = static_cast<double>(correct_) / all};
+    if (samples_.rows > 1) out.loss = loss_ / all;
+    return out;
+  }
+
+ private:
+  void AddError(const float* row, const float* target, int64_t n) {
+    for (int64_t j = 0; j < n; ++j) {
+      const double off = static_cast<double>(row[j]) - target[j];
+      squares_ += off * off;
+    }
+  }
+
+  Status AddLabel(const float* row, int64_t label, int64_t classes) {
+    if (label >= classes) return InvalidInput("label {}, the model has {} classes", label, classes);
+    correct_ += std::max_element(row, row + classes) - row == label;
+    loss_ += LossOf(row, classes, label, probabilities_);
+    return {};
+  }
+
+  const LabelledSamples& samples_;
+  bool probabilities_;
+  int64_t correct_ = 0;
+  double loss_ = 0, squares_ = 0;
+};
+
 }  // namespace
 
 Result<Measured> MeasureAccuracy(const Graph& graph, const LabelledSamples& samples, int threads) {
@@ -30,11 +83,9 @@ Result<Measured> MeasureAccuracy(const Graph& graph, const LabelledSamples& samp
   EVOQ_TRY(RunPasses(optimized, Stage::kOptimize));
   EVOQ_ASSIGN(const auto engine, EngineFromGraph(std::move(optimized), {.threads = threads}));
   const NodeId last = graph.value(graph.outputs()[0]).producer;
-  const bool probabilities = last.valid() && graph.node(last).op == "Softmax";
+  Score score(samples, last.valid() && graph.node(last).op == "Softmax");
   const int64_t fixed = FixedBatch(graph), rows = samples.rows;
   const int64_t batch = fixed > 0 ? fixed : std::max<int64_t>(1, kSamplesOfARun / rows);
-  int64_t correct = 0;
-  double loss = 0;
   for (int64_t begin = 0; begin < samples.count(); begin += batch) {
     // A model of a fixed batch sees the last samples twice; they count once.
     const int64_t end = std::min(begin + batch, samples.count());
@@ -44,20 +95,9 @@ Result<Measured> MeasureAccuracy(const Graph& graph, const LabelledSamples& samp
                           fixed);
     EVOQ_ASSIGN(const std::vector<Tensor> outputs, engine->Run(InputsOf(samples, from, end)));
     EVOQ_ASSIGN(const Tensor scores, ToFloat32(outputs.at(0)));
-    const int64_t classes = scores.elements() / ((end - from) * rows);
-    for (int64_t i = begin * rows; i < end * rows; ++i) {
-      const float* const row = scores.data<float>() + (i - from * rows) * classes;
-      const int64_t label = samples.labels[static_cast<size_t>(i)];
-      if (label >= classes)
-        return InvalidInput("label {}, the model has {} classes", label, classes);
-      correct += std::max_element(row, row + classes) - row == label;
-      loss += LossOf(row, classes, label, probabilities);
-    }
+    EVOQ_TRY(score.Add(scores, from, begin, end));
   }
-  const auto all = static_cast<double>(std::max<int64_t>(samples.count() * rows, 1));
-  Measured out{.accuracy = static_cast<double>(correct) / all};
-  if (rows > 1) out.loss = loss / all;
-  return out;
+  return score.Mean();
 }
 
 namespace {
@@ -104,8 +144,10 @@ Result<Agreement> CompareWithSimulation(QuantizedModel& quantized, const Labelle
       const float *const a = simulated.data() + at, *const b = scores.data<float>() + at;
       const int64_t best = std::max_element(a, a + classes) - a;
       ++out.samples;
-      out.classes += best == std::max_element(b, b + classes) - b;
-      out.correct += best == samples.labels[static_cast<size_t>(i)];
+      if (!samples.real()) {
+        out.classes += best == std::max_element(b, b + classes) - b;
+        out.correct += best == samples.labels[static_cast<size_t>(i)];
+      }
       out.scores += std::memcmp(a, b, static_cast<size_t>(classes) * sizeof(float)) == 0;
     }
   }

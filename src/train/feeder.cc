@@ -20,8 +20,12 @@ double Beta(double a, XorShift& random) {
 void Feeder::operator()(int64_t i, int64_t epoch, std::span<const int64_t> others,
                         std::span<float* const> inputs, std::span<SampleTarget> targets) const {
   Vary(i, epoch, inputs);
-  const std::span<const int64_t> labels = samples_.labels_of(i);
-  for (size_t r = 0; r < targets.size(); ++r) targets[r] = {.label = labels[r]};
+  if (samples_.real()) {
+    targets[0] = {.values = samples_.target(i)};
+  } else {
+    const std::span<const int64_t> labels = samples_.labels_of(i);
+    for (size_t r = 0; r < targets.size(); ++r) targets[r] = {.label = labels[r]};
+  }
   if (mixup_ > 0) Mix(i, epoch, others, inputs, targets);
 }
 
@@ -45,11 +49,13 @@ void Feeder::Mix(int64_t i, int64_t epoch, std::span<const int64_t> others,
     for (size_t j = 0; j < mixed[k].size(); ++j)
       inputs[k][j] = (1 - share) * inputs[k][j] + share * mixed[k][j];
   }
-  const std::span<const int64_t> labels = samples_.labels_of(other);
-  for (size_t r = 0; r < targets.size(); ++r) {
-    targets[r].other = labels[r];
-    targets[r].share = share;
+  for (SampleTarget& target : targets) target.share = share;
+  if (samples_.real()) {
+    targets[0].other_values = samples_.target(other);
+    return;
   }
+  const std::span<const int64_t> labels = samples_.labels_of(other);
+  for (size_t r = 0; r < targets.size(); ++r) targets[r].other = labels[r];
 }
 
 void Feeder::Vary(int64_t i, int64_t epoch, std::span<float* const> inputs) const {

@@ -356,7 +356,8 @@ double Linear(std::span<const float> scores, const SampleTarget& target, float f
   }
   return sum;
 }
-const LossDef kLinearLoss = {.name = "linear", .doc = "", .logits = false, .sample = Linear};
+const LossDef kLinearLoss = {
+    .name = "linear", .doc = "", .last = "", .real = true, .sample = Linear};
 
 // The same loss in float64, by the definitions of the operators.
 class Float64Loss {
@@ -421,7 +422,7 @@ TEST_P(Gradients, AreThoseOfFloat64Differences) {
   Graph graph = *std::move(parsed);
   ASSERT_TRUE(InferTypes(graph));
   const auto constants = FillConstants(graph, 1);
-  auto plan = MakeTrainingPlan(graph, {.samples = kSamples, .logits = false});
+  auto plan = MakeTrainingPlan(graph, {.samples = kSamples, .last = ""});
   ASSERT_TRUE(plan) << plan.error().message();
   const int64_t elements = *plan->inputs[0].shape.elements() / kSamples;
   std::mt19937 random(2);

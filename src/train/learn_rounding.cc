@@ -79,7 +79,8 @@ class SoftWeights : public ParameterForm {
 constexpr LossDef kNoLoss = {
     .name = "",
     .doc = "",
-    .logits = false,
+    .last = "",
+    .real = false,
     .sample = [](std::span<const float> scores, const SampleTarget&, float,
                  float* gradient) -> double {
       std::fill_n(gradient, scores.size(), 0.0f);
@@ -112,7 +113,7 @@ class RoundingLearner {
 
  private:
   Status Start() {
-    TrainingPlanOptions options{.samples = 1, .logits = false};
+    TrainingPlanOptions options{.samples = 1, .last = ""};
     options.features = {block_.graph.value(block_.graph.outputs()[0]).name};
     for (const SoftWeight& weight : block_.weights) {
       options.only.push_back(weight.name);

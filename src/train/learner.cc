@@ -19,6 +19,15 @@ AlignedBuffer Zeros(int64_t floats) {
 
 float* FloatsOf(AlignedBuffer& buffer) { return reinterpret_cast<float*>(buffer.data()); }
 
+// The loss of scores that are to be real numbers, its derivatives added to `gradient`.
+double AddLoss(const LossDef& loss, std::span<const float> scores, std::span<const float> wanted,
+               float factor, float* gradient) {
+  std::vector<float> own(scores.size());
+  const double found = loss.sample(scores, {.values = wanted.data()}, factor, own.data());
+  for (size_t j = 0; j < own.size(); ++j) gradient[j] += own[j];
+  return found;
+}
+
 // Parameters that one thread adds up or changes at a time: sums over parts are added in their
 // order.
 constexpr int64_t kPart = 8192;
@@ -191,13 +200,16 @@ void Learner::LossOf(int64_t index, const BatchSettings& settings) {
     const float share = settings.teacher != nullptr ? settings.teacher_share : 0;
     shard.loss +=
         (1 - share) * settings.loss->sample(scores, target, (1 - share) * factor, gradient);
-    if (settings.teacher != nullptr)
-      shard.loss +=
-          share * AddDistillation(
-                      scores,
-                      {settings.teacher + (first_ + index) * rows * plan_.classes + at, classes},
-                      settings.temperature, share * factor, gradient);
+    if (settings.teacher != nullptr) {
+      const std::span<const float> taught(
+          settings.teacher + (first_ + index) * rows * plan_.classes + at, classes);
+      shard.loss += share * (target.values != nullptr
+                                 ? AddLoss(*settings.loss, scores, taught, share * factor, gradient)
+                                 : AddDistillation(scores, taught, settings.temperature,
+                                                   share * factor, gradient));
+    }
     shard.correct +=
+        target.values == nullptr &&
         std::max_element(scores.begin(), scores.end()) - scores.begin() == target.label;
   }
 }

@@ -18,7 +18,7 @@ namespace evoq {
 // What a batch was.
 struct BatchResult {
   double loss = 0;      // the mean over its samples
-  int64_t correct = 0;  // rows of scores whose label has the largest one
+  int64_t correct = 0;  // rows of scores whose label has the largest one; none of real targets
   double norm = 0;      // of the gradient, over all parameters
 };
 

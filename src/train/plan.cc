@@ -60,19 +60,20 @@ class Planner {
  private:
   const Value& value(ValueId id) const { return graph_.value(id); }
 
-  // The scores are what the only output is, or what its last Softmax takes.
+  // The scores are what the only output is, or what its last operator takes, where that is left to
+  // the loss.
   Status ChooseOutput() {
     if (graph_.outputs().size() != 1)
-      return InvalidInput("the model has {} outputs, expected one: the scores of the classes",
+      return InvalidInput("the model has {} outputs, expected one: what the loss is of",
                           graph_.outputs().size());
     scores_ = graph_.outputs()[0];
     const NodeId last = value(scores_).producer;
-    if (options_.logits && last.valid() && graph_.node(last).op == "Softmax")
-      scores_ = graph_.node(last).input(0);
+    if (last.valid() && graph_.node(last).op == options_.last) scores_ = graph_.node(last).input(0);
     const TensorType& type = value(scores_).type;
-    if (type.dtype != DType::kFloat32 || !type.shape.is_static() || type.shape.rank() < 2)
-      return InvalidInput("output {} is {}, expected float32 scores of classes for each sample",
-                          value(scores_).name, type.ToString());
+    if (type.dtype != DType::kFloat32 || !type.shape.is_static() || type.shape.rank() < 1)
+      return InvalidInput(
+          "output {} is {}, expected float32 numbers for each sample, [samples, ...]",
+          value(scores_).name, type.ToString());
     plan_.samples = options_.samples;
     if (type.shape[0].value != plan_.samples)
       return InvalidInput("output {} is {} for {} samples, expected one row for each",

@@ -56,8 +56,7 @@ struct TrainingPlanOptions {
   std::vector<std::string> freeze;  // glob patterns of constants that stay as they are
   // Glob patterns of the only constants that are trained; none: all that can be.
   std::vector<std::string> only;
-  // The loss takes logits: a last Softmax is left to it.
-  bool logits = true;
+  std::string last = "Softmax";  // the operator that is left to the loss (train/loss.h)
   // Of a sample, as many rows of scores have a label each: of a text, its tokens.
   int64_t rows = 1;
   int64_t length = 0;      // sizes of inputs that the graph leaves free besides the batch; 0: none

@@ -61,7 +61,7 @@ TEST(Pruner, PrunesWhileItLearns) {
   ASSERT_TRUE(outcome) << outcome.error().message();
   EXPECT_NEAR(*outcome->epochs.back().sparsity, 0.75, 0.02);
   EXPECT_LT(*outcome->epochs.front().sparsity, 0.75);
-  EXPECT_GT(*outcome->epochs.back().test_accuracy, 0.8);
+  EXPECT_GT(*outcome->epochs.back().test->accuracy, 0.8);
   Graph again = graph;
   const auto report = *PruneGraph(again, {});
   for (const PrunedLayer& layer : report.layers) {
@@ -147,7 +147,7 @@ TEST(Pruner, RemovesChannelsWhileItLearns) {
     double masked = 0;
     hooks.test = [&](const Graph& g) { return MeasureAccuracy(g, test, 1); };
     hooks.epoch = [&](const EpochReport& report) -> Status {
-      masked = *report.test_accuracy;
+      masked = *report.test->accuracy;
       return {};
     };
     Graph one = Net(1), two = Net(1), resumed = Net(1);

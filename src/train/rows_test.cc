@@ -28,6 +28,10 @@ double LossOf(const std::string& name, const std::vector<double>& scores, double
     const double target = smoothing / n + (1 - smoothing) * mixed;
     const double log_p = scores[j] - std::log(sum), off = 1 - std::exp(log_p);
     if (name == "mse") loss += (scores[j] - target) * (scores[j] - target) / n;
+    const double size = std::fabs(scores[j] - target);
+    if (name == "l1") loss += size / n;
+    if (name == "huber") loss += (size <= 1 ? size * size / 2 : size - 0.5) / n;
+    if (name == "bce") loss += (std::log(1 + std::exp(scores[j])) - target * scores[j]) / n;
     if (name == "cross-entropy") loss -= target * log_p;
     if (name == "kl") loss += target > 0 ? target * (std::log(target) - log_p) : 0;
     if (name == "focal") loss -= target * off * off * log_p;
@@ -305,8 +309,9 @@ TEST(Recipes, AreCheckedOptionByOption) {
       "--optimizer sdg: expected one of sgd, nesterov, adam, adamw, lamb; the nearest is sgd");
   EXPECT_EQ(error([](TrainingRecipe& r) { r.schedule = "x"; }),
             "--schedule x: expected one of constant, cosine, linear, step");
-  EXPECT_EQ(error([](TrainingRecipe& r) { r.loss = "l1"; }),
-            "--loss l1: expected one of cross-entropy, mse, kl, focal");
+  EXPECT_EQ(error([](TrainingRecipe& r) { r.loss = "l2"; }),
+            "--loss l2: expected one of cross-entropy, mse, l1, huber, bce, kl, focal; the nearest "
+            "is l1");
   EXPECT_EQ(error([](TrainingRecipe& r) { r.label_smoothing = 1.5; }),
             "--label-smoothing 1.5: expected a number from 0 to 1");
   EXPECT_EQ(error([](TrainingRecipe& r) { r.lr = NAN; }),

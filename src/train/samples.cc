@@ -13,37 +13,59 @@ namespace {
 
 constexpr int64_t kToldEvery = 512;  // samples
 
-Status Append(const Sample& sample, LabelledSamples& all) {
+std::vector<int64_t> SizesOfSample(const Tensor& tensor) {
+  std::vector<int64_t> sizes = tensor.sizes();
+  if (!sizes.empty()) sizes.erase(sizes.begin());
+  return sizes;
+}
+
+// Adds the numbers of a sample's tensor, which has `sizes` as the first had.
+Status AppendNumbers(const std::string& name, const Tensor& tensor,
+                     const std::vector<int64_t>& sizes, std::vector<float>& all) {
+  EVOQ_ASSIGN(const Tensor real, WithContext(ToFloat32(tensor), name));
+  if (SizesOfSample(real) != sizes)
+    return InvalidInput("{}: a sample of {}, expected {} as the first", name,
+                        Shape(SizesOfSample(real)).ToString(), Shape(sizes).ToString());
+  const float* const values = real.data<float>();
+  const float* const wrong =
+      std::find_if_not(values, values + real.elements(), [](float v) { return std::isfinite(v); });
+  if (wrong != values + real.elements())
+    return InvalidInput("{}: element {} is {}, expected a finite number", name, wrong - values,
+                        *wrong);
+  all.insert(all.end(), values, values + real.elements());
+  return {};
+}
+
+Status AppendInputs(const Sample& sample, LabelledSamples& all) {
+  if (all.inputs.empty()) {
+    all.inputs.resize(sample.inputs.size());
+    for (const Tensor& input : sample.inputs) all.sizes.push_back(SizesOfSample(input));
+  }
+  for (size_t i = 0; i < sample.inputs.size(); ++i)
+    EVOQ_TRY(AppendNumbers(sample.name, sample.inputs[i], all.sizes[i], all.inputs[i]));
+  return {};
+}
+
+Status AppendLabel(const Sample& sample, LabelledSamples& all) {
   if (!sample.label)
     return InvalidInput("{}: no label; training takes labelled samples (--labels FILE)",
                         sample.name);
   if (*sample.label < 0)
     return InvalidInput("{}: label {}, expected a class from 0 on", sample.name, *sample.label);
-  if (all.labels.empty()) {
-    all.inputs.resize(sample.inputs.size());
-    for (const Tensor& input : sample.inputs) {
-      std::vector<int64_t> sizes = input.sizes();
-      if (!sizes.empty()) sizes.erase(sizes.begin());
-      all.sizes.push_back(std::move(sizes));
-    }
-  }
-  for (size_t i = 0; i < sample.inputs.size(); ++i) {
-    EVOQ_ASSIGN(const Tensor real, WithContext(ToFloat32(sample.inputs[i]), sample.name));
-    std::vector<int64_t> sizes = real.sizes();
-    if (!sizes.empty()) sizes.erase(sizes.begin());
-    if (sizes != all.sizes[i])
-      return InvalidInput("{}: a sample of {}, expected {} as the first", sample.name,
-                          Shape(sizes).ToString(), Shape(all.sizes[i]).ToString());
-    const float* const values = real.data<float>();
-    const float* const wrong = std::find_if_not(values, values + real.elements(),
-                                                [](float v) { return std::isfinite(v); });
-    if (wrong != values + real.elements())
-      return InvalidInput("{}: element {} is {}, expected a finite number", sample.name,
-                          wrong - values, *wrong);
-    all.inputs[i].insert(all.inputs[i].end(), values, values + real.elements());
-  }
   all.labels.push_back(*sample.label);
   return {};
+}
+
+Status AppendTarget(const Sample& sample, std::vector<int64_t>& sizes, LabelledSamples& all) {
+  const Tensor& target = sample.inputs.at(0);
+  if (all.target_elements == 0) {
+    sizes = SizesOfSample(target);
+    all.target_elements = target.elements();
+    if (all.target_elements == 0)
+      return InvalidInput("{}: a target of {}, expected numbers", sample.name,
+                          Shape(sizes).ToString());
+  }
+  return AppendNumbers(sample.name, target, sizes, all.targets);
 }
 
 // The first of the names, plain or gzipped, that the folder has; "" where it has none.
@@ -73,16 +95,27 @@ std::string LabelsBeside(const std::string& images) {
 
 }  // namespace
 
-Result<LabelledSamples> ReadSamples(const Dataset& data, int64_t limit,
+Result<LabelledSamples> ReadSamples(const Dataset& data, const Dataset* targets, int64_t limit,
                                     const OnProgress& progress) {
   const int64_t count = limit > 0 ? std::min(limit, data.size()) : data.size();
+  if (targets != nullptr && targets->size() != data.size())
+    return InvalidInput("{} targets of {} samples: expected one for each", targets->size(),
+                        data.size());
   LabelledSamples all;
+  std::vector<int64_t> target_sizes;
   for (int64_t i = 0; i < count; ++i) {
     EVOQ_ASSIGN(const Sample sample, data.At(i));
-    EVOQ_TRY(Append(sample, all));
+    EVOQ_TRY(AppendInputs(sample, all));
+    if (targets == nullptr) {
+      EVOQ_TRY(AppendLabel(sample, all));
+    } else {
+      EVOQ_ASSIGN(const Sample target, targets->At(i));
+      EVOQ_TRY(AppendTarget(target, target_sizes, all));
+    }
     if (i == 0) {
       for (std::vector<float>& input : all.inputs)
         input.reserve(input.size() * static_cast<size_t>(count));
+      all.targets.reserve(all.targets.size() * static_cast<size_t>(count));
     }
     if (progress && i % kToldEvery == 0)
       EVOQ_TRY(progress(static_cast<double>(i) / static_cast<double>(count)));
@@ -145,8 +178,8 @@ Result<SampleFiles> FindSamples(SampleFiles files) {
     if (!train.empty()) files.data = train;
     if (!train.empty() && files.test.empty()) files.test = test;
   }
-  if (files.labels.empty()) files.labels = LabelsBeside(files.data);
-  if (files.test_labels.empty() && !files.test.empty())
+  if (files.labels.empty() && files.targets.empty()) files.labels = LabelsBeside(files.data);
+  if (files.test_labels.empty() && !files.test.empty() && files.targets.empty())
     files.test_labels = LabelsBeside(files.test);
   return files;
 }

@@ -44,12 +44,35 @@ Status CheckSamples(const TrainingPlan& plan, const LabelledSamples& samples) {
       return InvalidInput("a sample is {}, the model takes {}", Shape(samples.sizes[i]).ToString(),
                           Shape(wanted).ToString());
   }
+  if (samples.real() && samples.target_elements != plan.classes)
+    return InvalidInput("a target of {} numbers, the model's output has {} for each sample",
+                        samples.target_elements, plan.classes);
   for (size_t i = 0; i < samples.labels.size(); ++i) {
     if (samples.labels[i] >= plan.classes)
       return InvalidInput("sample {} has label {}, the model has {} classes",
                           static_cast<int64_t>(i) / samples.rows, samples.labels[i], plan.classes);
   }
   return CheckTokens(plan, samples);
+}
+
+// What of a recipe real targets leave without a meaning.
+Status CheckTargets(const TrainingRecipe& recipe, const LabelledSamples& samples) {
+  if (!samples.real()) return {};
+  if (!FindRow(AllLosses(), recipe.loss)->real) {
+    std::string names;
+    for (const LossDef* loss : AllLosses()) {
+      if (loss->real) names += (names.empty() ? "" : ", ") + std::string(loss->name);
+    }
+    return Fail(ErrorCode::kUsage, "--loss {}: of classes; --targets are real numbers: {}",
+                recipe.loss, names);
+  }
+  if (recipe.label_smoothing > 0)
+    return Fail(ErrorCode::kUsage, "--label-smoothing {}: of labels, not of --targets",
+                recipe.label_smoothing);
+  if (recipe.distill != TrainingRecipe().distill)
+    return Fail(ErrorCode::kUsage, "--distill {}: a temperature of classes, not of --targets",
+                recipe.distill);
+  return {};
 }
 
 // A learner and how far it is.
@@ -65,10 +88,10 @@ class Run {
         observing_(ObservingScore(recipe)),
         count_(samples.count()),
         rows_(samples.rows),
+        real_(samples.real()),
         tokens_(samples.tokens),
         feeder_(samples, std::move(augmentations), recipe.mixup, recipe.seed) {}
 
-  const LossDef& loss() const { return *loss_; }
   int slots() const { return optimizer_->slots; }
   void Use(std::unique_ptr<Learner> learner) { learner_ = std::move(learner); }
   void Use(std::unique_ptr<Pruner> pruner) { pruner_ = std::move(pruner); }
@@ -128,7 +151,8 @@ class Run {
     if (pruner_) report.sparsity = pruner_->Sparsity();
     const auto samples = static_cast<double>(steps * batch);
     report.loss /= static_cast<double>(steps);
-    report.accuracy = static_cast<double>(correct) / (samples * static_cast<double>(rows_));
+    if (!real_)
+      report.accuracy = static_cast<double>(correct) / (samples * static_cast<double>(rows_));
     report.images_per_s = samples / std::max(report.seconds, 1e-9);
     return report;
   }
@@ -210,6 +234,7 @@ class Run {
   const PruneScore* observing_;  // null: the score of pruning, if any, observes nothing
   int64_t count_;
   int64_t rows_;
+  bool real_;  // targets, not labels
   DType tokens_;
   Feeder feeder_;
   std::unique_ptr<Learner> learner_;
@@ -238,7 +263,7 @@ Status SetDecay(TrainingPlan& plan, const std::vector<std::string>& options) {
 // The learner for a recipe: its batch is one of whole shards.
 Result<std::unique_ptr<Learner>> LearnerFor(const Graph& graph, const LabelledSamples& samples,
                                             const TrainingRecipe& recipe,
-                                            const TrainingHooks& hooks, bool logits, int threads,
+                                            const TrainingHooks& hooks, int threads,
                                             const TrainedAs& as) {
   QuantizedModel* const quantized = as.quantized;
   const Ranks* const ranks = as.ranks;
@@ -247,7 +272,7 @@ Result<std::unique_ptr<Learner>> LearnerFor(const Graph& graph, const LabelledSa
   options.recompute = recipe.recompute;
   options.freeze = recipe.freeze;
   if (!recipe.lora.empty()) options.only = AdapterPatterns();
-  options.logits = logits;
+  options.last = FindRow(AllLosses(), recipe.loss)->last;
   options.samples = std::min(recipe.shard, recipe.batch);
   options.rows = samples.rows;
   if (samples.tokens != DType::kUndefined) {
@@ -265,6 +290,7 @@ Result<std::unique_ptr<Learner>> LearnerFor(const Graph& graph, const LabelledSa
     return Fail(ErrorCode::kUsage, "--batch {}: there are {} samples", recipe.batch,
                 samples.count());
   EVOQ_TRY(CheckSamples(plan, samples));
+  EVOQ_TRY(CheckTargets(recipe, samples));
   EVOQ_TRY(SetDecay(plan, recipe.decay));
   if (plan.features.empty() && !options.features.empty())
     return Fail(ErrorCode::kUsage, "--distill-features {}: no parameter that is trained changes it",
@@ -292,6 +318,7 @@ Status CheckAlike(const Ranks& ranks, Learner& learner, const LabelledSamples& s
   EVOQ_TRY(ranks.CheckSame(HashOf(std::as_bytes(std::span(options))), "other options"));
   EVOQ_TRY(ranks.CheckSame(HashOf(std::as_bytes(std::span(set))), "another instruction set"));
   uint64_t data = HashOf(std::as_bytes(std::span(samples.labels)));
+  data = HashOf(std::as_bytes(std::span(samples.targets)), data);
   for (const auto& input : samples.inputs) data = HashOf(std::as_bytes(std::span(input)), data);
   EVOQ_TRY(ranks.CheckSame(data, "other samples"));
   const uint64_t parameters = HashOf(std::as_bytes(learner.parameters()));
@@ -325,8 +352,7 @@ Status AfterEpoch(Run& run, Graph& graph, EpochReport& report, TrainingState& st
       EVOQ_TRY(run.learner().WriteTo(rounded, /*rounded=*/true));
     }
     EVOQ_ASSIGN(const Measured measured, hooks.test(as.weights != nullptr ? rounded : graph));
-    report.test_accuracy = measured.accuracy;
-    report.test_loss = measured.loss;
+    report.test = measured;
   }
   return hooks.epoch ? hooks.epoch(report) : Status();
 }
@@ -341,8 +367,7 @@ Result<TrainingOutcome> TrainGraph(Graph& graph, const LabelledSamples& samples,
   EVOQ_TRY(CheckRecipe(recipe));
   EVOQ_ASSIGN(std::vector<Augmentation> augmentations, ParseAugmentations(recipe.augment));
   Run run(samples, recipe, hooks, std::move(augmentations));
-  EVOQ_ASSIGN(auto learner,
-              LearnerFor(graph, samples, recipe, hooks, run.loss().logits, threads, as));
+  EVOQ_ASSIGN(auto learner, LearnerFor(graph, samples, recipe, hooks, threads, as));
   run.Use(std::move(learner));
   if (ranks != nullptr) EVOQ_TRY(CheckAlike(*ranks, run.learner(), samples, recipe));
   TrainingState state{ToJson(recipe), files.model, samples.count(), 0};

@@ -16,24 +16,25 @@
 
 namespace evoq {
 
+// What a model does on samples that it was not trained on.
+struct Measured {
+  std::optional<double> accuracy;  // the share of labels that have the largest score
+  std::optional<double> loss;      // of tokens: the mean negative logarithm of their probability
+  std::optional<double> error;     // of real targets: the mean squared difference of the outputs
+};
+
 // What an epoch was; losses and accuracies over the samples as they were trained on.
 struct EpochReport {
   int64_t epoch = 0, epochs = 0;  // from 1 on
-  double loss = 0, accuracy = 0;
-  std::optional<double> test_accuracy;
-  std::optional<double> test_loss;  // of tokens: the mean negative logarithm of their probability
-  std::optional<double> sparsity;   // of the weights that are pruned, the share that is 0
-  double lr = 0;                    // of its last step
-  double seconds = 0;               // of its steps
-  double images_per_s = 0;          // samples
-  int64_t rows = 1;                 // of scores in a sample: its tokens
-  double remaining_s = 0;           // of the run
-};
-
-// What a model does on samples that it was not trained on.
-struct Measured {
-  double accuracy = 0;         // the share of labels that have the largest score
-  std::optional<double> loss;  // of tokens: the mean negative logarithm of their probability
+  double loss = 0;
+  std::optional<double> accuracy;  // of labels
+  std::optional<Measured> test;
+  std::optional<double> sparsity;  // of the weights that are pruned, the share that is 0
+  double lr = 0;                   // of its last step
+  double seconds = 0;              // of its steps
+  double images_per_s = 0;         // samples
+  int64_t rows = 1;                // of scores in a sample: its tokens
+  double remaining_s = 0;          // of the run
 };
 
 // The model that this one learns from (train/distill.h).
@@ -95,7 +96,7 @@ Result<TrainingOutcome> TrainGraph(Graph& graph, const LabelledSamples& samples,
 // agree on.
 struct Agreement {
   int64_t samples = 0;
-  int64_t classes = 0;  // whose largest score is of the same class
+  int64_t classes = 0;  // whose largest score is of the same class; 0 of real targets
   int64_t scores = 0;   // whose scores are the same bits
   int64_t correct = 0;  // whose label has the largest score of the simulation
 };
@@ -103,7 +104,9 @@ struct Agreement {
 Result<Agreement> CompareWithSimulation(QuantizedModel& quantized, const LabelledSamples& samples,
                                         int threads);
 
-// By the first output of the engine, as `evoq eval` measures it.
+// By the first output of the engine, as `evoq eval` measures it; of real targets, the mean squared
+// difference. Errors: those of the engine; kInvalidInput for a label that is no class of the model
+// and for targets of another size than its output.
 Result<Measured> MeasureAccuracy(const Graph& graph, const LabelledSamples& samples, int threads);
 
 }  // namespace evoq

@@ -92,7 +92,7 @@ TEST(Training, LearnsAndTheEngineMeasuresIt) {
     Trained(recipe, 2, {}, hooks, 640);
     ASSERT_EQ(reports.size(), 12u);
     EXPECT_LT(reports.back().loss, reports.front().loss / 2) << optimizer->name;
-    EXPECT_GT(*reports.back().test_accuracy, 0.9) << optimizer->name;
+    EXPECT_GT(*reports.back().test->accuracy, 0.9) << optimizer->name;
     EXPECT_EQ(reports.back().epoch, 12);
     EXPECT_EQ(reports.back().remaining_s, 0);
   }
@@ -309,9 +309,9 @@ TEST(Training, LearnsTheNextToken) {
   const auto outcome = TrainGraph(graph, samples, recipe, {}, 2, hooks);
   ASSERT_TRUE(outcome) << outcome.error().message();
   EXPECT_EQ(last->rows, 8);
-  EXPECT_LT(*last->test_loss, 0.5) << "guessing is log 7 = 1.95";
-  EXPECT_GT(*last->test_accuracy, 0.8) << "the first of eight tokens cannot be known";
-  EXPECT_NEAR(last->loss, *last->test_loss, 0.15);
+  EXPECT_LT(*last->test->loss, 0.5) << "guessing is log 7 = 1.95";
+  EXPECT_GT(*last->test->accuracy, 0.8) << "the first of eight tokens cannot be known";
+  EXPECT_NEAR(last->loss, *last->test->loss, 0.15);
   ASSERT_TRUE(TrainGraph(other, samples, recipe, {}, 3, {}));
   EXPECT_EQ(Bytes(other), Bytes(graph));
   LabelledSamples wrong = samples;

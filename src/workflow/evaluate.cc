@@ -167,7 +167,9 @@ Result<EvaluationPart> Run(const EvalJob& job, const Follow& follow,
   EVOQ_ASSIGN(model.engine,
               LoadEngine(job.model, {.threads = job.threads, .adaptive = job.adaptive}));
   const Graph& graph = model.engine->model().graph;
-  EVOQ_ASSIGN(const auto data, OpenData(job.data, graph, job.model, job.preprocess, job.labels));
+  EVOQ_ASSIGN(const DatasetOptions options, DataOptions(job.model, job.preprocess, job.labels));
+  EVOQ_ASSIGN(const auto data, OpenInputs(job.data, InputsOf(graph), options));
+  part.has_targets = !job.targets.empty();
   part.has_reference = !job.reference.empty();
   if (part.has_reference) {
     EVOQ_ASSIGN(reference.engine, LoadEngine(job.reference, {.threads = job.threads}));
@@ -176,6 +178,7 @@ Result<EvaluationPart> Run(const EvalJob& job, const Follow& follow,
   for (ValueId output : graph.outputs()) part.outputs.push_back(graph.value(output).name);
   part.size = job.limit > 0 ? std::min(job.limit, data->size()) : data->size();
   const int64_t first = part.part.first(part.size), last = part.part.last(part.size);
+  std::optional<Targets> targets;
   for (int64_t i = first; i < last; ++i) {
     EVOQ_ASSIGN(const Sample sample, data->At(i));
     EVOQ_ASSIGN(const std::vector<Tensor> outputs,
@@ -190,6 +193,13 @@ Result<EvaluationPart> Run(const EvalJob& job, const Follow& follow,
     }
     EVOQ_ASSIGN(EvaluatedSample seen,
                 SampleOf(sample, outputs, part.has_reference ? &expected : nullptr, part.judged));
+    if (part.has_targets && !targets) {
+      EVOQ_ASSIGN(targets,
+                  Targets::Open(job.targets, graph, options, data->size(), sample.row_count()));
+    }
+    if (targets) {
+      EVOQ_ASSIGN(seen.deviations, targets->Of(i, outputs));
+    }
     part.samples.push_back(std::move(seen));
     EVOQ_TRY(follow.At("evaluating",
                        static_cast<double>(i + 1 - first) / static_cast<double>(last - first)));
@@ -204,6 +214,11 @@ EvalResult ResultOf(const EvalJob& job, const EvaluationPart& part) {
   EvalResult result{.model = job.model, .reference = job.reference, .warning = part.warning};
   result.has_reference = part.has_reference;
   result.class_scores = part.class_scores;
+  for (size_t o = 0; o < part.outputs.size() && part.has_targets; ++o) {
+    result.deviations.emplace_back(part.outputs[o], Deviation());
+    for (const EvaluatedSample& sample : part.samples)
+      result.deviations.back().second += sample.deviations[o];
+  }
   result.judged = part.judged;
   result.judged.resize(part.outputs.size(), Judged::kReal);
   std::vector<std::vector<double>> signal(part.outputs.size()), noise(part.outputs.size());
@@ -257,6 +272,27 @@ Result<EvalResult> Evaluate(const EvalJob& job, const Follow& follow) {
 
 namespace {
 
+// JSON has no infinity: null.
+nlohmann::json NumberOf(double x) {
+  return std::isfinite(x) ? nlohmann::json(x) : nlohmann::json();
+}
+
+void TellDeviations(const EvalResult& r, Told& told) {
+  for (const auto& [output, d] : r.deviations) {
+    const std::optional<double> r2 = d.r2();
+    told.json["targets"].push_back({{"output", output},
+                                    {"elements", d.elements},
+                                    {"mse", NumberOf(d.mse())},
+                                    {"rmse", NumberOf(std::sqrt(d.mse()))},
+                                    {"mae", NumberOf(d.mae())},
+                                    {"r2", r2 ? NumberOf(*r2) : nlohmann::json()}});
+    told.text += FormatPrintable(
+        "  {}mean squared error {:.6g} (root {:.6g}), mean absolute error {:.6g}{}\n",
+        r.deviations.size() > 1 ? output + ": " : "", d.mse(), std::sqrt(d.mse()), d.mae(),
+        r2 ? fmt::format(", R2 {:.4f}", *r2) : "");
+  }
+}
+
 bool AllBySize(const EvalResult& r) {
   return std::ranges::all_of(r.judged, [](Judged how) { return how == Judged::kSize; });
 }
@@ -280,13 +316,15 @@ Told Tell(const EvalResult& r) {
   if (r.labelled)
     told.text += FormatPrintable("  top-1 {:.4f}  top-5 {:.4f}  ({} of {} right)\n", r.top1(),
                                  r.top5(), r.correct1, r.labelled);
+  TellDeviations(r, told);
   if (r.adaptive) {
     const Told adaptive = Tell(*r.adaptive);
     told.json["adaptive"] = adaptive.json;
     told.text += adaptive.text;
   }
-  if (!r.labelled && !r.has_reference)
-    told.log.push_back("note: without --labels or --reference only the time is measured");
+  if (!r.labelled && !r.has_reference && r.deviations.empty())
+    told.log.push_back(
+        "note: without --labels, --targets or --reference only the time is measured");
   if (!r.has_reference) return told;
   if (std::isfinite(r.sqnr_db)) told.json["sqnr_db"] = r.sqnr_db;
   told.json["sample_sqnr_db"] = r.sample_sqnr_db;

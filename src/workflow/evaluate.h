@@ -17,8 +17,9 @@ struct EvalJob {
   std::string model;
   std::vector<std::string> data;  // data/inputs.h
   std::string labels, preprocess, reference;
-  std::string predictions;  // a .tsv to write each sample's class to; "": none
-  int64_t limit = 0;        // samples; 0: all
+  std::vector<std::string> targets;  // what outputs are to be (workflow/targets.h); none: nothing
+  std::string predictions;           // a .tsv to write each sample's class to; "": none
+  int64_t limit = 0;                 // samples; 0: all
   int threads = 0;
   // Scale sets follow the samples, in their order (docs/adaptive.md); nothing: always the first.
   std::optional<AdaptiveOptions> adaptive;
@@ -42,6 +43,8 @@ struct EvalResult {
   // The mean over the samples of each one's own, of its worst output, at most 200 dB: of samples of
   // different loudness, what the quiet ones lose.
   double sample_sqnr_db = 0;
+  // How far each output is from its targets, where there are any.
+  std::vector<std::pair<std::string, Deviation>> deviations;
   double ms_per_sample = 0;
   bool has_reference = false;
   std::optional<AdaptiveState> adaptive;  // at the end
@@ -61,9 +64,9 @@ struct EvalResult {
   }
 };
 
-// Top-1 and top-5 against labels, top-1 agreement with the reference model: on output 0, where it
-// is a list of scores. Every other comparison as Judged says. Errors: also kInvalidInput for a
-// reference whose outputs cannot be compared.
+// Top-1 and top-5 against labels, distance from targets, top-1 agreement with the reference model:
+// on output 0, where it is a list of scores. Every other comparison as Judged says. Errors: also
+// kInvalidInput for a reference whose outputs cannot be compared.
 Result<EvalResult> Evaluate(const EvalJob& job, const Follow& follow = {});
 Told Tell(const EvalResult& result);
 

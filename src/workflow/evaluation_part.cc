@@ -31,6 +31,17 @@ bool IsEnergy(const json& value) {
 
 double EnergyFrom(const json& value) { return value.is_null() ? INFINITY : value.get<double>(); }
 
+// [elements, squared, absolute, sum, squares] for each output; null is an infinity.
+bool AreDeviations(const json& given, size_t outputs) {
+  if (given.is_null()) return outputs == 0;
+  return given.is_array() && given.size() == outputs &&
+         std::ranges::all_of(given, [](const json& d) {
+           return d.is_array() && d.size() == 5 && IsWhole(d[0], 0, int64_t{1} << 40) &&
+                  IsEnergy(d[1]) && IsEnergy(d[2]) && (d[3].is_null() || d[3].is_number()) &&
+                  IsEnergy(d[4]);
+         });
+}
+
 const json& FieldOf(const json& given, const char* key) {
   static const json none;
   const auto at = given.is_object() ? given.find(key) : given.end();
@@ -50,9 +61,11 @@ std::optional<EvaluatedRow> ParseRow(const json& given) {
 }
 
 Result<EvaluatedSample> ParseSample(const json& given, const EvaluationPart& part) {
-  const json &energies = FieldOf(given, "energies"), &rows = FieldOf(given, "rows");
+  const json &energies = FieldOf(given, "energies"), &rows = FieldOf(given, "rows"),
+             &deviations = FieldOf(given, "deviations");
   const size_t outputs = part.has_reference ? part.outputs.size() : 0;
   bool fits =
+      AreDeviations(deviations, part.has_targets ? part.outputs.size() : 0) &&
       energies.is_array() && energies.size() == outputs &&
       (rows.is_null() || (rows.is_array() && !rows.empty())) &&
       std::ranges::all_of(energies, [](const json& pair) {
@@ -65,11 +78,15 @@ Result<EvaluatedSample> ParseSample(const json& given, const EvaluationPart& par
     if (fits) sample.rows.push_back(*parsed);
   }
   if (!fits)
-    return InvalidInput("a sample is {}, expected name, class, rank, agrees and {} energies",
-                        given.dump(-1, ' ', true, json::error_handler_t::replace).substr(0, 120),
-                        outputs);
+    return InvalidInput(
+        "a sample is {}, expected name, class, rank, agrees, {} energies and {} deviations",
+        given.dump(-1, ' ', true, json::error_handler_t::replace).substr(0, 120), outputs,
+        part.has_targets ? part.outputs.size() : 0);
   for (const json& pair : energies)
     sample.energies.push_back({EnergyFrom(pair[0]), EnergyFrom(pair[1])});
+  for (const json& d : deviations.is_null() ? json::array() : deviations)
+    sample.deviations.push_back({d[0].get<int64_t>(), EnergyFrom(d[1]), EnergyFrom(d[2]),
+                                 EnergyFrom(d[3]), EnergyFrom(d[4])});
   return sample;
 }
 
@@ -91,6 +108,9 @@ json ToJson(const EvaluatedSample& sample) {
   out["energies"] = json::array();
   for (const Energy& e : sample.energies)
     out["energies"].push_back({NumberOf(e.signal), NumberOf(e.noise)});
+  for (const Deviation& d : sample.deviations)
+    out["deviations"].push_back({d.elements, NumberOf(d.squared), NumberOf(d.absolute),
+                                 NumberOf(d.sum), NumberOf(d.squares)});
   return out;
 }
 
@@ -116,6 +136,7 @@ Result<EvaluationPart> Parse(const json& given) {
   if (!field("has_reference").is_boolean())
     return InvalidInput("\"has_reference\" is neither true nor false");
   part.has_reference = field("has_reference").get<bool>();
+  part.has_targets = field("has_targets") == json(true);
   const json outputs = field("outputs");
   const auto is_text = [](const json& name) { return name.is_string(); };
   if (!outputs.is_array() || outputs.empty() || !std::ranges::all_of(outputs, is_text))
@@ -160,6 +181,7 @@ Status SaveEvaluation(const EvaluationPart& part, const std::string& path) {
                      {"judged", std::move(judged)},
                      {"class_scores", part.class_scores},
                      {"has_reference", part.has_reference},
+                     {"has_targets", part.has_targets},
                      {"ms", part.ms},
                      {"samples", std::move(samples)}};
   return WriteFileAtomic(path, file.dump(-1, ' ', false, json::error_handler_t::replace) + "\n");
@@ -193,7 +215,7 @@ Result<EvaluationPart> MergeEvaluations(const std::vector<std::string>& paths) {
       continue;
     }
     if (part.outputs != whole.outputs || part.has_reference != whole.has_reference ||
-        part.size != whole.size)
+        part.has_targets != whole.has_targets || part.size != whole.size)
       return InvalidInput(
           "parts 1 and {} are of different evaluations: other outputs, another "
           "reference or another number of samples",

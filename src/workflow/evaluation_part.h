@@ -8,6 +8,7 @@
 
 #include "base/part_number.h"
 #include "certify/energy.h"
+#include "workflow/targets.h"
 
 namespace evoq {
 
@@ -22,7 +23,8 @@ struct EvaluatedRow {
 // What a model gave for one sample.
 struct EvaluatedSample {
   std::vector<EvaluatedRow> rows;
-  std::vector<Energy> energies;  // by output, against the reference's; empty without one
+  std::vector<Energy> energies;       // by output, against the reference's; empty without one
+  std::vector<Deviation> deviations;  // by output, from its targets; empty without them
 };
 
 // How an output is compared with the reference's: real numbers by signal to noise; each element of
@@ -35,7 +37,7 @@ struct EvaluationPart {
   std::vector<std::string> outputs;  // names
   std::vector<Judged> judged;        // by output; empty: all are real
   bool class_scores = true;          // the first output is a list of them
-  bool has_reference = false;
+  bool has_reference = false, has_targets = false;
   PartNumber part;
   int64_t size = 0;     // samples of all parts
   double ms = 0;        // of the model's runs

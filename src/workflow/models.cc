@@ -151,15 +151,21 @@ std::vector<InputSpec> InputsOf(const Graph& graph) {
   return inputs;
 }
 
-Result<std::unique_ptr<Dataset>> OpenData(const std::vector<std::string>& sources,
-                                          const Graph& graph, const std::string& model_path,
-                                          const std::string& preprocess,
-                                          const std::string& labels) {
+Result<DatasetOptions> DataOptions(const std::string& model_path, const std::string& preprocess,
+                                   const std::string& labels) {
   DatasetOptions options;
   if (const std::string file = FindPreprocess(model_path, preprocess); !file.empty()) {
     EVOQ_ASSIGN(options.preprocess, LoadPreprocess(file));
   }
   options.labels = labels;
+  return options;
+}
+
+Result<std::unique_ptr<Dataset>> OpenData(const std::vector<std::string>& sources,
+                                          const Graph& graph, const std::string& model_path,
+                                          const std::string& preprocess,
+                                          const std::string& labels) {
+  EVOQ_ASSIGN(const DatasetOptions options, DataOptions(model_path, preprocess, labels));
   return OpenInputs(sources, InputsOf(graph), options);
 }
 

@@ -48,6 +48,10 @@ Result<InputContents> ReadInputs(const Graph& graph, const InputFiles& files);
 // What the inputs of a model take.
 std::vector<InputSpec> InputsOf(const Graph& graph);
 
+// How a model's data is read: its labels, and the preprocessing that FindPreprocess finds. Errors:
+// those of LoadPreprocess.
+Result<DatasetOptions> DataOptions(const std::string& model_path, const std::string& preprocess,
+                                   const std::string& labels);
 // A data set for the model's inputs; `preprocess` and `labels` may be empty. Looks for
 // MODEL.preprocess.json beside the model when `preprocess` is empty and the data needs one.
 Result<std::unique_ptr<Dataset>> OpenData(const std::vector<std::string>& sources,

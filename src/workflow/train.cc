@@ -28,6 +28,7 @@
 #include "train/plan.h"
 #include "workflow/event_file.h"
 #include "workflow/models.h"
+#include "workflow/targets.h"
 #include "workflow/train_parts.h"
 #include "workflow/train_text.h"
 
@@ -77,8 +78,10 @@ Result<Start> StartOf(const TrainJob& job) {
   return start;
 }
 
-Result<LabelledSamples> Read(const std::string& path, const std::string& labels, const Start& start,
-                             int64_t limit, const char* stage, const Follow& follow) {
+// The samples of `path`, with the labels or (where they are not "") the targets of a file.
+Result<LabelledSamples> Read(const std::string& path, const std::string& labels,
+                             const std::string& targets, const Start& start, int64_t limit,
+                             const char* stage, const Follow& follow) {
   DatasetOptions options;
   options.labels = labels;
   if (!start.preprocess.empty()) {
@@ -90,7 +93,19 @@ Result<LabelledSamples> Read(const std::string& path, const std::string& labels,
     if (input.ranked && !input.sizes.empty()) input.sizes[0] = -1;
   }
   EVOQ_ASSIGN(const auto data, OpenInputs(sources, inputs, options));
-  return ReadSamples(*data, limit, follow.Stage(stage));
+  if (targets.empty()) return ReadSamples(*data, nullptr, limit, follow.Stage(stage));
+  const InputSpec output = TargetSpec(start.graph.value(start.graph.outputs().at(0)).name);
+  EVOQ_ASSIGN(const auto wanted,
+              OpenInputs(std::span(&targets, 1), std::span(&output, 1), TargetOptions(options)));
+  return WithContext(ReadSamples(*data, wanted.get(), limit, follow.Stage(stage)), targets);
+}
+
+// Whether the data is a text: what takes tokens and is told neither labels nor targets, or gives
+// scores for each token.
+bool IsText(const TrainJob& job, const Graph& graph) {
+  if (!TakesTokens(graph) || !job.files.targets.empty()) return false;
+  const TensorType& scores = graph.value(graph.outputs().at(0)).type;
+  return job.files.labels.empty() || !scores.shape.ranked() || scores.shape.rank() > 2;
 }
 
 struct Data {
@@ -119,20 +134,21 @@ Result<Data> ReadData(const TrainJob& job, const SampleFiles& files, Start& star
   Data data;
   int64_t classes = 0;
   constexpr int64_t kMostClasses = 1 << 18;
-  if (TakesTokens(start.graph)) {
+  if (IsText(job, start.graph)) {
     EVOQ_ASSIGN(TextSamples texts, ReadTexts(job, files, start.graph, follow));
     data = {std::move(texts.train), std::move(texts.test), std::move(texts.tokenizer)};
     classes = texts.pieces;
   } else {
-    EVOQ_ASSIGN(data.samples,
-                Read(files.data, files.labels, start, job.limit, "reading samples", follow));
+    EVOQ_ASSIGN(data.samples, Read(files.data, files.labels, files.targets, start, job.limit,
+                                   "reading samples", follow));
     if (!files.test.empty()) {
-      EVOQ_ASSIGN(data.test,
-                  Read(files.test, files.test_labels, start, 0, "reading test samples", follow));
+      EVOQ_ASSIGN(data.test, Read(files.test, files.test_labels, files.test_targets, start, 0,
+                                  "reading test samples", follow));
     }
     EVOQ_ASSIGN(data.samples.tokens, IntegersOfInputs(start.graph));
     data.test.tokens = data.samples.tokens;
-    classes = 1 + *std::max_element(data.samples.labels.begin(), data.samples.labels.end());
+    classes = data.samples.real() ? data.samples.target_elements
+                                  : 1 + *std::ranges::max_element(data.samples.labels);
   }
   if (start.network == nullptr) return data;
   if (classes > kMostClasses)
@@ -178,6 +194,11 @@ Status CheckPaths(const TrainJob& job) {
     return Fail(ErrorCode::kUsage,
                 "--scheme {}: {} has random weights; train it, then its .onnx with integers",
                 job.recipe.scheme, job.model);
+  if (!job.files.targets.empty() && !(job.files.labels.empty() && job.files.test_labels.empty()))
+    return Fail(ErrorCode::kUsage, "--targets {}: in place of --labels, not beside them",
+                job.files.targets);
+  if (!job.files.targets.empty() && !job.files.test.empty() && job.files.test_targets.empty())
+    return Fail(ErrorCode::kUsage, "--test {}: expected --test-targets for it", job.files.test);
   if (job.teacher.empty() && !job.recipe.distill_features.empty())
     return Fail(ErrorCode::kUsage,
                 "--distill-features {}: expected the model that has them as --teacher",
@@ -199,6 +220,8 @@ Status CheckPaths(const TrainJob& job) {
                    optimizer != nullptr && !optimizer->second_moment,
                    "--optimizer adam, adamw or lamb"),
         std::tuple("--test-labels", !job.files.test_labels.empty(), job.files.test.empty(),
+                   "--test"),
+        std::tuple("--test-targets", !job.files.test_targets.empty(), job.files.test.empty(),
                    "--test")}) {
     if (given && lacks)
       return Fail(ErrorCode::kUsage, "{} changes nothing: expected {}", option, needs);
@@ -214,7 +237,7 @@ Status CheckTrainable(const TrainJob& job, const Graph& graph) {
   EVOQ_TRY(MakeTrainingPlan(graph, {.samples = job.recipe.shard,
                                     .freeze = job.recipe.freeze,
                                     .only = OnlyTrained(job.recipe),
-                                    .logits = loss->logits,
+                                    .last = loss->last,
                                     .length = length}));
   return {};
 }
@@ -236,12 +259,13 @@ double SecondsNow() {
 
 // What TensorBoard shows of an epoch.
 std::vector<std::pair<std::string, double>> EventsOf(const EpochReport& r) {
-  std::vector<std::pair<std::string, double>> values = {{"loss/train", r.loss},
-                                                        {"accuracy/train", r.accuracy},
-                                                        {"learning_rate", r.lr},
-                                                        {"samples_per_second", r.images_per_s}};
-  if (r.test_accuracy) values.emplace_back("accuracy/test", *r.test_accuracy);
-  if (r.test_loss) values.emplace_back("loss/test", *r.test_loss);
+  std::vector<std::pair<std::string, double>> values = {
+      {"loss/train", r.loss}, {"learning_rate", r.lr}, {"samples_per_second", r.images_per_s}};
+  if (r.accuracy) values.emplace_back("accuracy/train", *r.accuracy);
+  const Measured test = r.test.value_or(Measured());
+  if (test.accuracy) values.emplace_back("accuracy/test", *test.accuracy);
+  if (test.loss) values.emplace_back("loss/test", *test.loss);
+  if (test.error) values.emplace_back("error/test", *test.error);
   if (r.sparsity) values.emplace_back("sparsity", *r.sparsity);
   return values;
 }
@@ -352,6 +376,7 @@ Result<Trained> Train(const TrainJob& job, const Follow& follow) {
   }
   const int threads = job.threads > 0 ? job.threads : PhysicalCores();
   out.samples = samples.count();
+  out.real_targets = samples.real();
   out.test_samples = test.count();
   out.recipe = recipe;
   EVOQ_ASSIGN(
@@ -380,146 +405,6 @@ Result<Trained> Train(const TrainJob& job, const Follow& follow) {
   EVOQ_TRY(WriteTrained(job, std::move(start), data, integers, out));
   if (ranks != nullptr) ranks->Finish();
   return out;
-}
-
-nlohmann::json ToJson(const EpochReport& r) {
-  using nlohmann::json;
-  json told = {{"epoch", r.epoch},
-               {"epochs", r.epochs},
-               {"loss", r.loss},
-               {"accuracy", r.accuracy},
-               {"test_accuracy", r.test_accuracy ? json(*r.test_accuracy) : json()},
-               {"lr", r.lr},
-               {"seconds", r.seconds},
-               {"images_per_s", r.images_per_s},
-               {"sparsity", r.sparsity ? json(*r.sparsity) : json()},
-               {"remaining_s", r.remaining_s}};
-  if (r.rows > 1) told["tokens_per_s"] = r.images_per_s * static_cast<double>(r.rows);
-  if (r.test_loss) {
-    told["test_loss"] = *r.test_loss;
-    told["test_perplexity"] = std::exp(*r.test_loss);
-  }
-  return told;
-}
-
-namespace {
-
-// With a scheme: what computes with integers, and that training saw what was compiled.
-void TellIntegers(const Trained& t, Told& told) {
-  if (t.recipe.scheme.empty()) return;
-  using nlohmann::json;
-  const int int8 = t.nodes[Precision::kInt8];
-  told.json["nodes_int8"] = int8;
-  told.json["nodes_float"] = t.nodes[Precision::kFloat32];
-  json reasons = json::object();
-  for (const auto& [node, reason] : t.float_reasons) reasons[node] = reason.ToString();
-  told.json["float_reasons"] = reasons;
-  told.text += FormatPrintable("  {} of {} nodes compute with integers\n", int8, t.nodes.Total());
-  if (!t.agreement) return;
-  const Agreement& a = *t.agreement;
-  told.json["agreement"] = {
-      {"samples", a.samples}, {"classes", a.classes}, {"scores", a.scores}, {"correct", a.correct}};
-  told.text += FormatPrintable(
-      "  simulated and compiled: the same class on {} of {} test samples, the same scores, bit for "
-      "bit, on {}\n",
-      a.classes, a.samples, a.scores);
-}
-
-// With a weights-only scheme: how many layers have which, and what the written model does.
-void TellWeights(const Trained& t, Told& told) {
-  told.json["weights"] = t.weights;
-  std::string layers;
-  for (const auto& [type, count] : t.weights)
-    layers += fmt::format("{}{} in {} layers", layers.empty() ? "" : ", ", type, count);
-  told.text += fmt::format("  weights: {}", layers.empty() ? "none quantized" : layers);
-  if (t.written) {
-    told.json["written"] = {{"accuracy", t.written->accuracy}};
-    if (t.written->loss) told.json["written"]["loss"] = *t.written->loss;
-    told.text += t.written->loss ? fmt::format("; as written: loss {:.4f}, perplexity {:.3f}",
-                                               *t.written->loss, std::exp(*t.written->loss))
-                                 : fmt::format("; as written {:.2f}% of the test samples right",
-                                               100 * t.written->accuracy);
-  }
-  told.text += "\n";
-}
-
-// With --prune channel: what the model lost.
-void TellPruned(const Trained& t, Told& told) {
-  if (!t.outcome.pruned) return;
-  const PruneReport& report = *t.outcome.pruned;
-  nlohmann::json layers = nlohmann::json::array();
-  for (const PrunedChannels& l : report.channels)
-    layers.push_back(
-        {{"node", l.node}, {"channels_before", l.outputs_before}, {"channels", l.outputs}});
-  const auto number = [](const std::optional<int64_t>& n) {
-    return n ? nlohmann::json(*n) : nlohmann::json();
-  };
-  told.json["pruned"] = {{"float_weight_bytes_before", report.bytes_before},
-                         {"float_weight_bytes", report.bytes},
-                         {"macs_before", number(report.macs_before)},
-                         {"macs", number(report.macs)},
-                         {"layers", layers}};
-  told.text += FormatPrintable("  without pruned channels: float32 weights {} -> {}",
-                               HumanBytes(report.bytes_before), HumanBytes(report.bytes));
-  if (report.macs_before && report.macs)
-    told.text += fmt::format(", multiply-accumulates {} -> {}", *report.macs_before, *report.macs);
-  told.text += "\n";
-}
-
-}  // namespace
-
-Told Tell(const Trained& t) {
-  using nlohmann::json;
-  Told told;
-  json epochs = json::array();
-  for (const EpochReport& report : t.outcome.epochs) epochs.push_back(ToJson(report));
-  const EpochReport* last = t.outcome.epochs.empty() ? nullptr : &t.outcome.epochs.back();
-  const auto of_last = [&](double EpochReport::* field) {
-    return last != nullptr ? json(last->*field) : json();
-  };
-  told.json = {{"model", t.model},
-               {"output", t.output},
-               {"output_bytes", t.output_bytes},
-               {"samples", t.samples},
-               {"test_samples", t.test_samples},
-               {"parameters", t.outcome.parameters},
-               {"resumed_at", t.outcome.resumed_at},
-               {"steps", t.outcome.steps},
-               {"seconds", t.outcome.seconds},
-               {"memory_bytes", t.outcome.memory_bytes},
-               {"loss", of_last(&EpochReport::loss)},
-               {"accuracy", of_last(&EpochReport::accuracy)},
-               {"test_accuracy",
-                last != nullptr && last->test_accuracy ? json(*last->test_accuracy) : json()},
-               {"recipe", ToJson(t.recipe)},
-               {"epochs", epochs}};
-  told.text = FormatPrintable("{}: {} parameters, {} samples, {} steps in {:.1f} s\n", t.model,
-                              t.outcome.parameters, t.samples, t.outcome.steps, t.outcome.seconds);
-  if (last != nullptr && last->test_loss) {
-    const double perplexity = std::exp(*last->test_loss);
-    told.json["test_loss"] = *last->test_loss;
-    told.json["test_perplexity"] = perplexity;
-    told.text += FormatPrintable(
-        "  held out: loss {:.4f}, perplexity {:.3f}, {:.2f}% of the tokens of {} windows right\n",
-        *last->test_loss, perplexity, 100 * *last->test_accuracy, t.test_samples);
-  } else if (last != nullptr && last->test_accuracy) {
-    told.text += FormatPrintable("  {:.2f}% of {} test samples right\n", 100 * *last->test_accuracy,
-                                 t.test_samples);
-  }
-  if (t.processes > 1) told.json["processes"] = t.processes;
-  if (t.adapters > 0) {
-    told.json["adapters"] = t.adapters;
-    told.text += fmt::format("  {} adapters of {} numbers beside weights that stayed\n", t.adapters,
-                             t.adapter_numbers);
-  } else if (WeightScheme(t.recipe) != nullptr) {
-    TellWeights(t, told);
-  } else {
-    TellIntegers(t, told);
-  }
-  TellPruned(t, told);
-  told.text += FormatPrintable("  -> {}: {}\n", t.output, HumanBytes(t.output_bytes));
-  if (last == nullptr) told.log.push_back("note: the checkpoint had all epochs behind it");
-  return told;
 }
 
 }  // namespace evoq

@@ -33,12 +33,15 @@ struct TrainJob {
 // integers of a scheme or ("") with float32.
 TrainingRecipe RecipeFor(const std::string& model, const std::string& scheme = "",
                          const std::string& lora = "");
+// What it does with targets of real numbers (SampleFiles::targets) where no loss is asked for.
+inline constexpr char kLossOfTargets[] = "mse";
 
 struct Trained {
   std::string model, output;
   // Files written beside the output; "": none.
   std::string preprocess, tokenizer;
   int64_t samples = 0, test_samples = 0;
+  bool real_targets = false;  // in place of labels
   TrainingRecipe recipe;
   TrainingOutcome outcome;
   int64_t output_bytes = 0;

@@ -149,3 +149,29 @@ def test_the_json_is_the_commands(tmp_path):
     evoq.tool("zoo", tmp_path / "net.json", output=tmp_path / "a.onnx", seed=3)
     assert (tmp_path / "a.onnx").read_bytes() == small().onnx(seed=3)
     assert json.loads(small().json())["name"] == "small"
+
+
+def test_train_on_targets(tmp_path):
+    rng = np.random.default_rng(2)
+    x = rng.normal(size=(256, 5)).astype(np.float32)
+    y = np.stack([x.sum(1), x[:, 0] - x[:, 1]], 1)
+    net = nn.Network(nn.Linear(16), nn.Activation("relu"), nn.Linear(2), input=(5,))
+    report = evoq.train(
+        net,
+        tmp_path / "r.onnx",
+        data=x,
+        targets=y,
+        test=x,
+        test_targets=y,
+        epochs=30,
+        batch=32,
+        lr=0.02,
+        seed=1,
+    )
+    (output,) = evoq.load(tmp_path / "r.onnx").run({"input": x}).values()
+    assert report["test_mse"] == pytest.approx(np.mean((output - y) ** 2), rel=1e-5)
+    found = evoq.eval(tmp_path / "r.onnx", data=x, targets=y)["targets"][0]
+    assert found["mse"] == pytest.approx(report["test_mse"], rel=1e-5)
+    assert found["r2"] > 0.9, found
+    with pytest.raises(evoq.Error, match="256 samples"):
+        evoq.train(net, tmp_path / "x.onnx", data=x, targets=y[:3])

@@ -16,6 +16,13 @@ VerbRun Declare(const VerbOptions& options, const CommonOptions& common) {
   options.Add("--labels", o->labels,
               "A .tsv with the columns file and class_index, an idx label file or a .npy; "
               "`folders`: the folders of --data, sorted by name, are the classes");
+  options
+      .Add("--targets", o->targets,
+           "What outputs are to be, as data of --data's kinds: an index of an array's first axis "
+           "is of a sample; of several outputs NAME=FILE for each (repeated) or an .npz with their "
+           "names")
+      .Needs(data)
+      .OneEachTime();
   options.Add("--preprocess", o->preprocess,
               "How images become inputs (default: MODEL.preprocess.json beside the model)");
   options.Add("--reference", o->reference, "Another model, to measure agreement with");
@@ -59,7 +66,8 @@ VerbRun Declare(const VerbOptions& options, const CommonOptions& common) {
 extern const VerbDef kVerbEval = {
     .name = "eval",
     .doc =
-        "Measures accuracy on labelled data, agreement with another model, or a language model's "
+        "Measures accuracy on labelled data, distance from targets, agreement with another model, "
+        "or a language model's "
         "perplexity.",
     .example =
         "evoq eval mobilenetv2.etm --data images/ --labels labels.tsv --reference mobilenetv2.onnx",

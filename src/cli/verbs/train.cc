@@ -54,7 +54,8 @@ void AddRecipe(Given& g) {
   g.Add("--weight-decay", &TrainingRecipe::weight_decay,
         "Decay of parameters with two axes or more")
       .NonNegative();
-  g.Add("--loss", &TrainingRecipe::loss, "cross-entropy, mse, kl or focal");
+  g.Add("--loss", &TrainingRecipe::loss,
+        "cross-entropy, kl or focal of classes; mse, l1, huber or bce of classes or --targets");
   g.Add("--label-smoothing", &TrainingRecipe::label_smoothing,
         "The share of a label that all classes have alike")
       .NonNegative();
@@ -138,6 +139,11 @@ VerbRun Declare(const VerbOptions& options, const CommonOptions& common) {
               "A .tsv with the columns file and class_index, an idx label file or a .npy");
   options.Add("--test", o->files.test, "Samples to measure accuracy on after each epoch");
   options.Add("--test-labels", o->files.test_labels, "Their labels");
+  const VerbOption targets = options.Add(
+      "--targets", o->files.targets,
+      "In place of labels, what the output is to be for each sample: an .npy, .npz or a folder as "
+      "of --data (with --loss mse unless another is given)");
+  options.Add("--test-targets", o->files.test_targets, "The same for --test").Needs(targets);
   options
       .Add("--hold-out", o->hold_out,
            "Without --test, the share of a text that is tested on and not trained")
@@ -162,15 +168,24 @@ VerbRun Declare(const VerbOptions& options, const CommonOptions& common) {
   AddRecipe(*given);
   return [o, given, &common]() -> Result<json> {
     o->recipe = given->Of(o->model);
+    if (!o->files.targets.empty() && !given->options.given("--loss"))
+      o->recipe.loss = kLossOfTargets;
     if (o->recipe.augment == std::vector<std::string>{"none"}) o->recipe.augment.clear();
     o->threads = common.threads;
     o->epoch = [](const EpochReport& r) {
-      Log("epoch {}/{}: loss {:.4f}, accuracy {:.4f}{}, {:.0f} {}/s, {:.0f} s left", r.epoch,
-          r.epochs, r.loss, r.accuracy,
-          (r.test_accuracy ? fmt::format(", test {:.4f}", *r.test_accuracy) : "") +
-              (r.test_loss ? fmt::format(", test loss {:.4f}", *r.test_loss) : "") +
-              (r.sparsity ? fmt::format(", {:.1f}% zeros", 100 * *r.sparsity) : ""),
-          r.images_per_s * static_cast<double>(r.rows), r.rows > 1 ? "tokens" : "images",
+      const Measured test = r.test.value_or(Measured());
+      const auto told = [](const char* form, const std::optional<double>& number) {
+        return number ? fmt::format(fmt::runtime(form), *number) : std::string();
+      };
+      Log("epoch {}/{}: loss {:.4f}{}{}{}{}{}, {:.0f} {}/s, {:.0f} s left", r.epoch, r.epochs,
+          r.loss, told(", accuracy {:.4f}", r.accuracy), told(", test {:.4f}", test.accuracy),
+          told(", test loss {:.4f}", test.loss),
+          told(", test mean squared error {:.6g}", test.error),
+          r.sparsity ? fmt::format(", {:.1f}% zeros", 100 * *r.sparsity) : "",
+          r.images_per_s * static_cast<double>(r.rows),
+          r.rows > 1   ? "tokens"
+          : r.accuracy ? "images"
+                       : "samples",
           r.remaining_s);
     };
     EVOQ_ASSIGN(const Trained trained, Train(*o, common.follow));

@@ -33,7 +33,8 @@ double Sample(std::span<const float> scores, const SampleTarget& wanted, float f
 extern const LossDef kLossCrossEntropy = {
     .name = "cross-entropy",
     .doc = "The negative logarithm of the label's probability by softmax.",
-    .logits = true,
+    .last = "Softmax",
+    .real = false,
     .sample = Sample,
 };
 

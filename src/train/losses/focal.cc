@@ -39,7 +39,8 @@ double Sample(std::span<const float> scores, const SampleTarget& wanted, float f
 extern const LossDef kLossFocal = {
     .name = "focal",
     .doc = "Cross entropy that weighs samples by how wrong they are, (1 - p)^2.",
-    .logits = true,
+    .last = "Softmax",
+    .real = false,
     .sample = Sample,
 };
 

@@ -34,7 +34,8 @@ double Sample(std::span<const float> scores, const SampleTarget& wanted, float f
 extern const LossDef kLossKl = {
     .name = "kl",
     .doc = "The divergence of the softmax from the target, which is 0 at best.",
-    .logits = true,
+    .last = "Softmax",
+    .real = false,
     .sample = Sample,
 };
 

@@ -21,8 +21,9 @@ double Sample(std::span<const float> scores, const SampleTarget& target, float f
 
 extern const LossDef kLossMse = {
     .name = "mse",
-    .doc = "The mean squared difference of the outputs and the label as 0 and 1.",
-    .logits = false,
+    .doc = "The mean squared difference of the outputs and the target, of a label 0 and 1.",
+    .last = "",
+    .real = true,
     .sample = Sample,
 };
 
