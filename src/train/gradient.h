@@ -77,6 +77,9 @@ struct GradientDef {
   // Inputs at which a constant of one element is trained too, as bits: one among data is a number
   // of the formula elsewhere.
   uint32_t single = 0;
+  // Inputs whose constants are data, as bits, and no parameters: the state that a sequence begins
+  // with.
+  uint32_t given = 0;
   // Inputs that may be integers which are not known before training, as bits. They lie in memory as
   // float32 numbers.
   uint32_t integers = 0;

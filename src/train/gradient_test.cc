@@ -2,6 +2,7 @@
 // operands all come from parameters, so that every gradient of it is one of a parameter.
 #include "train/gradient.h"
 
+#include <fmt/format.h>
 #include <gtest/gtest.h>
 
 #include <cmath>
@@ -59,6 +60,58 @@ void AddMoves(const std::string& images, const AddCase& add) {
   add("DepthToSpace", Data("8, 3, 2") + "c: %y = DepthToSpace{blocksize=2, mode=\"CRD\"}(%d)");
   add("SpaceToDepth", Data("3, 4, 2") + "c: %y = SpaceToDepth{blocksize=2}(%d)");
   add("Trilu", Data("4, 5") + "c: %y = Trilu{upper=0}(%d)");
+}
+
+// Sequences: x [samples, steps, inputs] with the batch behind the steps, or (layout 1) before them;
+// to all states, to the last alone, or (layout 1) to both.
+void AddRecurrent(const AddCase& add) {
+  const std::string first = Data("3, 4"),
+                    turned = first + "t: %t = Transpose{perm=[1, 0, 2]}(%d)\n";
+  const auto cell = [&](const std::string& op, int gates, const std::string& attrs,
+                        int directions = 1, bool layout = false) {
+    const auto weights = [&](const char* name, int columns) {
+      return fmt::format("const %{}: float32[{}, {}, {}]\n", name, directions, gates * 5, columns);
+    };
+    const std::string data = (layout ? first : turned) + weights("w", 4) + weights("r", 5);
+    const std::string name = op + (attrs.empty() ? "" : ", " + attrs) + (layout ? ", layout" : "");
+    const std::string call = op + "{hidden_size=5" + (layout ? ", layout=1" : "") +
+                             (attrs.empty() ? "" : ", " + attrs) + "}(" + (layout ? "%d" : "%t") +
+                             ", %w, %r";
+    add(name, data + fmt::format("const %b: float32[{}, {}]\n", directions, gates * 10) +
+                  "c: %s, %h = " + call + ", %b)\n" +
+                  (layout ? "const %a: int64[1] = [1]\nu: %u = Unsqueeze(%h, %a)\n"
+                            "m: %y = Mul(%s, %u)"
+                          : "a: %a = Tanh(%s)\nb: %y = Transpose{perm=[2, 0, 1, 3]}(%a)"));
+    add(name + ", last state", data + "c: _, %h = " + call + ")\n" +
+                                   (layout ? "a: %y = Tanh(%h)"
+                                           : "a: %a = Tanh(%h)\n"
+                                             "b: %y = Transpose{perm=[1, 0, 2]}(%a)"));
+  };
+  for (const auto& [op, gates] : {std::pair("LSTM", 4), {"GRU", 3}, {"RNN", 1}}) {
+    cell(op, gates, "");
+    cell(op, gates, "direction=\"reverse\"");
+    cell(op, gates, "direction=\"bidirectional\"", 2);
+    cell(op, gates, "direction=\"bidirectional\"", 2, true);
+    const std::string sizes = fmt::format(
+        "const %w: float32[1, {}, 4]\nconst %r: float32[1, {}, 5]\n", gates * 5, gates * 5);
+    const std::string states =
+        turned + sizes +
+        "const %v: float32[4, 5]\nm: %hs = MatMul(%t, %v)\nconst %axis: int64[1] = [0]\n"
+        "s: %h0 = ReduceMean(%hs, %axis)\n";
+    const std::string turn = "b: %y = Transpose{perm=[1, 0, 2]}(";
+    add(op + std::string(" from a computed state"),
+        states + "c: _, %h = " + op + "{hidden_size=5}(%t, %w, %r, _, _, %h0)\n" + turn + "%h)");
+    if (op != std::string("LSTM")) continue;
+    for (const char* used : {"%h", "%c"})
+      add(std::string("LSTM from computed states to ") + used,
+          states +
+              "g: %c0 = Tanh(%h0)\nc: _, %h, %c = LSTM{hidden_size=5}(%t, %w, %r, _, _, "
+              "%h0, %c0)\n" +
+              turn + used + ")");
+  }
+  cell("GRU", 3, "linear_before_reset=1");
+  cell("GRU", 3, "linear_before_reset=1, direction=\"bidirectional\"", 2, true);
+  cell("RNN", 1, "activations=[\"Relu\"]");
 }
 
 // Normalizations of each sample.
@@ -246,6 +299,7 @@ std::vector<GradientCase> Cases() {
                                    "const %a: int64[1] = [1]\ns: %s = Squeeze(%d, %a)\n"
                                    "const %e: int64[2] = [1, 3]\nc: %y = Unsqueeze(%s, %e)");
   AddMoves(kImages, add);
+  AddRecurrent(add);
   AddNorms(kImages, add);
   const auto transposed = [&](const std::string& name, const std::string& w, const std::string& b,
                               const std::string& attrs) {
@@ -480,6 +534,39 @@ TEST(GradientList, EveryOperatorHasACase) {
     EXPECT_LT(last, row->op) << "the list is sorted";
     last = row->op;
   }
+}
+
+TEST(Recurrent, SaysWhatItDoesNotTrainAndLeavesAGivenState) {
+  const auto text = [](const std::string& attrs, const std::string& more) {
+    return "graph g\ninput %x: float32[N, 3, 4]\nt: %t = Transpose{perm=[1, 0, 2]}(%x)\n"
+           "const %w: float32[1, 20, 4]\nconst %r: float32[1, 20, 5]\n"
+           "const %h0: float32[1, 2, 5]\nconst %p: float32[1, 15]\n"
+           "const %short: int32[2] = [3, 2]\nconst %long: int32[2] = [3, 3]\n"
+           "c: _, %h = LSTM{hidden_size=5" +
+           attrs + "}(%t, %w, %r, _" + more +
+           ")\n"
+           "b: %y = Transpose{perm=[1, 0, 2]}(%h)\noutput %y\n";
+  };
+  const auto planned = [&](const std::string& attrs, const std::string& more) {
+    auto graph = ParseGraph(text(attrs, more));
+    EXPECT_TRUE(graph) << graph.error().message();
+    return MakeTrainingPlan(*graph, {.samples = 2, .last = ""});
+  };
+  for (const auto& [attrs, more, said] :
+       {std::tuple("", ", _, _, _, %p", "peepholes"),
+        {", clip=2.0", "", "clip"},
+        {", input_forget=1", "", "input_forget"},
+        {", activations=[\"Relu\", \"Tanh\", \"Tanh\"]", "", "the function relu of its gates"},
+        {"", ", %short", "lengths that differ from the 3 steps"}}) {
+    const auto plan = planned(attrs, more);
+    ASSERT_FALSE(plan) << said;
+    EXPECT_NE(plan.error().message().find(said), std::string::npos) << plan.error().message();
+  }
+  const auto plan = planned("", ", %long, %h0");
+  ASSERT_TRUE(plan) << plan.error().message();
+  std::vector<std::string> names;
+  for (const TrainedConstant& c : plan->parameters) names.push_back(c.name);
+  EXPECT_EQ(names, (std::vector<std::string>{"w", "r"}));
 }
 
 }  // namespace
