@@ -9,6 +9,7 @@
 
 #include "train/augmentation.h"
 #include "train/distill.h"
+#include "train/feeder.h"
 #include "train/loss.h"
 #include "train/optimizer.h"
 #include "train/recipe.h"
@@ -60,6 +61,27 @@ TEST(Losses, AreTheirFormulasAndTheGradientsTheirDifferences) {
       }
     }
   }
+}
+
+TEST(Losses, RealTargetsAreMixedAsTheirInputsAre) {
+  LabelledSamples samples;
+  samples.sizes = {{2}};
+  samples.inputs = {{1, 2, -3, 5, 0.5f, 8}};
+  samples.targets = samples.inputs[0];
+  samples.target_elements = 2;
+  ASSERT_EQ(samples.count(), 3);
+  const Feeder feeder(samples, {}, 1, 7);
+  const std::vector<int64_t> others = {0, 1, 2};
+  bool mixed = false;
+  for (int64_t i = 0; i < 12; ++i) {
+    float input[2];
+    float* const place = input;
+    SampleTarget target;
+    feeder(i % 3, i, others, std::span(&place, 1), std::span(&target, 1));
+    for (int64_t j = 0; j < 2; ++j) EXPECT_NEAR(target.of(j, 2), input[j], 1e-6) << i;
+    mixed |= input[0] != samples.targets[static_cast<size_t>(2 * (i % 3))];
+  }
+  EXPECT_TRUE(mixed);
 }
 
 TEST(Losses, CrossEntropyOfLargeScoresIsFinite) {

@@ -194,8 +194,7 @@ Result<EvaluationPart> Run(const EvalJob& job, const Follow& follow,
     EVOQ_ASSIGN(EvaluatedSample seen,
                 SampleOf(sample, outputs, part.has_reference ? &expected : nullptr, part.judged));
     if (part.has_targets && !targets) {
-      EVOQ_ASSIGN(targets,
-                  Targets::Open(job.targets, graph, options, data->size(), sample.row_count()));
+      EVOQ_ASSIGN(targets, Targets::Open(job.targets, graph, options, *data, sample.row_count()));
     }
     if (targets) {
       EVOQ_ASSIGN(seen.deviations, targets->Of(i, outputs));

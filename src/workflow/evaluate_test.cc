@@ -41,6 +41,32 @@ TEST_F(EvaluateRows, AccuracyCountsThem) {
             "file\tclass\nx.npy[0]\t0\nx.npy[1]\t1\nx.npy[2]\t2\nx.npy[3]\t0\n");
 }
 
+TEST_F(EvaluateRows, TargetsAreOfEachOrOfASample) {
+  EvalJob job = Job();
+  job.labels.clear();
+  // The targets of five rows, of which the last is left out; the scores are 1 too large once.
+  job.targets = {Values("t.npy", {5, 3}, {9, 1, 2, 1, 8, 2, 1, 2, 9, 9, 1, 2, 0, 0, 0})};
+  const auto rows = Evaluate(job);
+  ASSERT_TRUE(rows) << rows.error().message();
+  ASSERT_EQ(rows->deviations.size(), 1u);
+  EXPECT_EQ(rows->deviations[0].first, "y");
+  EXPECT_EQ(rows->deviations[0].second.elements, 12);
+  EXPECT_DOUBLE_EQ(rows->deviations[0].second.mse(), 1.0 / 12);
+  job.targets = {Values("s.npy", {2, 2, 3}, {9, 1, 2, 1, 9, 2, 1, 2, 9, 9, 1, 4})};
+  const auto samples = Evaluate(job);
+  ASSERT_TRUE(samples) << samples.error().message();
+  EXPECT_DOUBLE_EQ(samples->deviations[0].second.mse(), 4.0 / 12);
+  EXPECT_DOUBLE_EQ(samples->deviations[0].second.mae(), 2.0 / 12);
+  job.targets = {Values("u.npy", {3, 3}, {1, 1, 1, 1, 1, 1, 1, 1, 1})};
+  const auto few = Evaluate(job);
+  ASSERT_FALSE(few);
+  EXPECT_NE(few.error().message().find("3 targets of 5 rows: expected one for each"),
+            std::string::npos)
+      << few.error().message();
+  Deviation flat{.elements = 2, .squared = 2, .sum = 6, .squares = 18};
+  EXPECT_FALSE(flat.r2()) << "targets that are all alike";
+}
+
 TEST_F(EvaluateRows, PartsKeepThem) {
   std::vector<std::string> files;
   for (const char* part : {"1/2", "2/2"}) {

@@ -36,7 +36,7 @@ DatasetOptions TargetOptions(DatasetOptions options) {
 InputSpec TargetSpec(const std::string& name) { return {.name = name, .ranked = false}; }
 
 Result<Targets> Targets::Open(const std::vector<std::string>& sources, const Graph& graph,
-                              const DatasetOptions& options, int64_t samples, int64_t rows) {
+                              const DatasetOptions& options, const Dataset& data, int64_t rows) {
   Targets targets;
   std::vector<InputSpec> specs;
   for (ValueId id : graph.outputs()) {
@@ -44,10 +44,11 @@ Result<Targets> Targets::Open(const std::vector<std::string>& sources, const Gra
     specs.push_back(TargetSpec(targets.names_.back()));
   }
   EVOQ_ASSIGN(targets.data_, OpenInputs(sources, specs, TargetOptions(options)));
-  targets.rows_ = targets.data_->size() == samples ? 1 : rows;
-  if (targets.data_->size() != samples * targets.rows_)
-    return InvalidInput("{}: {} targets of {} samples: expected one for each", sources[0],
-                        targets.data_->size(), samples * rows);
+  const int64_t count = targets.data_->size();
+  targets.rows_ = count == data.size() ? 1 : rows;
+  if (count != data.size() && count != data.size() * rows && count != data.rows())
+    return InvalidInput("{}: {} targets of {} {}: expected one for each", sources[0], count,
+                        data.rows(), rows == 1 ? "samples" : "rows");
   return targets;
 }
 

@@ -32,11 +32,11 @@ InputSpec TargetSpec(const std::string& name);
 
 class Targets {
  public:
-  // `sources` as of OpenInputs, with the graph's outputs in place of inputs. `samples` of `rows`
-  // each: as many targets are expected. Errors: those of OpenInputs; kInvalidInput for another
-  // number of targets.
+  // `sources` as of OpenInputs, with the graph's outputs in place of inputs: one for each sample of
+  // `data`, or for each of the `rows` that its samples have. Errors: those of OpenInputs;
+  // kInvalidInput for another number of targets.
   static Result<Targets> Open(const std::vector<std::string>& sources, const Graph& graph,
-                              const DatasetOptions& options, int64_t samples, int64_t rows);
+                              const DatasetOptions& options, const Dataset& data, int64_t rows);
 
   // How far the outputs of sample `index` are from what they are to be, by output. Errors:
   // kInvalidInput for another number of elements.
