@@ -15,19 +15,21 @@ namespace {
 EvalResult Evaluate(const EvalArgs& args) {
   const Tensor &a = args.inputs[0], &b = args.inputs[1];
   EVOQ_ASSIGN(const Activation activation, ActivationFromAttrs(args.node.attrs));
+  EVOQ_ASSIGN(Tensor y, AllocateBroadcast(a, b, a.dtype()));
   if (const auto unary = UnaryFromActivation(activation)) {
-    return DispatchFloat(a.dtype(), [&](auto tag) -> EvalResult {
+    EVOQ_TRY(DispatchFloat(a.dtype(), [&](auto tag) -> Status {
       using T = decltype(tag);
-      EVOQ_ASSIGN(Tensor y, (BroadcastMap<T, T>(a, b, a.dtype(),
-                                                [&](T p, T q) { return Apply(*unary, p + q); })));
-      return One(std::move(y));
-    });
-  }
-  return DispatchNumber(a.dtype(), [&](auto tag) -> EvalResult {
-    using T = decltype(tag);
-    EVOQ_ASSIGN(Tensor y, (BroadcastMap<T, T>(a, b, a.dtype(), AddFn())));
+      BroadcastInto<T, T>(a, b, y, [&](T p, T q) { return Apply(*unary, p + q); });
+      return {};
+    }));
     return One(std::move(y));
-  });
+  }
+  EVOQ_TRY(DispatchNumber(a.dtype(), [&](auto tag) -> Status {
+    using T = decltype(tag);
+    BroadcastInto<T, T>(a, b, y, AddFn());
+    return {};
+  }));
+  return One(std::move(y));
 }
 
 // A piecewise-linear activation where `zero` stands for the real 0 and a step for `scale`.

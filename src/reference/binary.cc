@@ -14,10 +14,13 @@ namespace {
 
 template <typename F>
 Result<Tensor> Combine(const Tensor& a, const Tensor& b, const F& f) {
-  return DispatchNumber(a.dtype(), [&](auto tag) -> Result<Tensor> {
+  EVOQ_ASSIGN(Tensor y, AllocateBroadcast(a, b, a.dtype()));
+  EVOQ_TRY(DispatchNumber(a.dtype(), [&](auto tag) -> Status {
     using T = decltype(tag);
-    return BroadcastMap<T, T>(a, b, a.dtype(), f);
-  });
+    BroadcastInto<T, T>(a, b, y, f);
+    return {};
+  }));
+  return y;
 }
 
 template <typename F>
@@ -112,10 +115,14 @@ EvalResult EvaluatePow(const EvalArgs& args) {
     EVOQ_ASSIGN(const Tensor wide_exponent, Converted<int64_t>(exponent));
     EVOQ_ASSIGN(const Tensor wide, (BroadcastMap<int64_t, int64_t>(wide_base, wide_exponent,
                                                                    DType::kInt64, IntegerPower)));
-    return DispatchInteger(base.dtype(), [&](auto tag) -> EvalResult {
-      EVOQ_ASSIGN(Tensor y, Converted<decltype(tag)>(wide));
-      return One(std::move(y));
-    });
+    EVOQ_ASSIGN(Tensor y, AllocateOutput(TensorType(base.dtype(), wide.shape())));
+    EVOQ_TRY(DispatchWidth(base.dtype(), [&](auto tag) -> Status {  // cut to the width of any sign
+      using T = decltype(tag);
+      for (int64_t i = 0; i < y.elements(); ++i)
+        y.mutable_data<T>()[i] = static_cast<T>(wide.data<int64_t>()[i]);
+      return {};
+    }));
+    return One(std::move(y));
   }
   EVOQ_ASSIGN(const Tensor wide_base, Converted<double>(base));
   EVOQ_ASSIGN(const Tensor wide_exponent, Converted<double>(exponent));
@@ -123,9 +130,9 @@ EvalResult EvaluatePow(const EvalArgs& args) {
               (BroadcastMap<double, double>(wide_base, wide_exponent, DType::kFloat64,
                                             [](double x, double y) { return std::pow(x, y); })));
   if (base.dtype() == DType::kFloat64) return One(wide);
-  return DispatchInteger(base.dtype(), [&](auto tag) -> EvalResult {
+  EVOQ_ASSIGN(Tensor y, AllocateOutput(TensorType(base.dtype(), wide.shape())));
+  EVOQ_TRY(DispatchInteger(base.dtype(), [&](auto tag) -> Status {
     using T = decltype(tag);
-    EVOQ_ASSIGN(Tensor y, AllocateOutput(TensorType(base.dtype(), wide.shape())));
     constexpr double kLow = static_cast<double>(std::numeric_limits<T>::min());
     constexpr double kHigh = static_cast<double>(std::numeric_limits<T>::max());
     for (int64_t i = 0; i < y.elements(); ++i) {
@@ -135,8 +142,9 @@ EvalResult EvaluatePow(const EvalArgs& args) {
                                : v >= kHigh ? std::numeric_limits<T>::max()
                                             : static_cast<T>(v);
     }
-    return One(std::move(y));
-  });
+    return {};
+  }));
+  return One(std::move(y));
 }
 
 // ---- PRelu: x < 0 ? x * slope : x

@@ -59,18 +59,16 @@ EvalResult EvaluateIntegerPair(const EvalArgs& args, const F& f) {
   std::byte* to = y.mutable_raw();
   const bool wide = DTypeBits(out.dtype) == 16;
   const IntegerReader read_a(a), read_b(b);
-  ForEachBroadcastRow(
-      a.sizes(), b.sizes(), y.sizes(),
-      [&](int64_t first, int64_t ia, int64_t a_step, int64_t ib, int64_t b_step, int64_t count) {
-        for (int64_t i = 0; i < count; ++i) {
-          const int32_t q = f(read_a[ia + i * a_step], read_b[ib + i * b_step]);
-          if (wide) {
-            reinterpret_cast<uint16_t*>(to)[first + i] = static_cast<uint16_t>(q);
-          } else {
-            reinterpret_cast<uint8_t*>(to)[first + i] = static_cast<uint8_t>(q);
-          }
-        }
-      });
+  ForEachBroadcastRow(a.sizes(), b.sizes(), y.sizes(), [&](const BroadcastRow& run) {
+    for (int64_t i = 0; i < run.count; ++i) {
+      const int32_t q = f(read_a[run.a + i * run.a_step], read_b[run.b + i * run.b_step]);
+      if (wide) {
+        reinterpret_cast<uint16_t*>(to)[run.to + i] = static_cast<uint16_t>(q);
+      } else {
+        reinterpret_cast<uint8_t*>(to)[run.to + i] = static_cast<uint8_t>(q);
+      }
+    }
+  });
   return One(std::move(y));
 }
 

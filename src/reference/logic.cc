@@ -11,11 +11,12 @@ namespace {
 template <typename F>
 EvalResult EvaluateCompare(const EvalArgs& args) {
   const Tensor &a = args.inputs[0], &b = args.inputs[1];
-  return DispatchElement(a.dtype(), [&](auto tag) -> EvalResult {
-    using T = decltype(tag);
-    EVOQ_ASSIGN(Tensor y, (BroadcastMap<T, bool>(a, b, DType::kBool, F())));
-    return One(std::move(y));
-  });
+  EVOQ_ASSIGN(Tensor y, AllocateBroadcast(a, b, DType::kBool));
+  EVOQ_TRY(DispatchElement(a.dtype(), [&](auto tag) -> Status {
+    BroadcastInto<decltype(tag), bool>(a, b, y, F());
+    return {};
+  }));
+  return One(std::move(y));
 }
 
 template <typename F>
@@ -27,15 +28,17 @@ EvalResult EvaluateLogic(const EvalArgs& args) {
   return One(std::move(y));
 }
 
+// Of integers, whose bits do not depend on their sign.
 template <typename F>
 EvalResult EvaluateBits(const EvalArgs& args) {
-  const Tensor& a = args.inputs[0];
-  return DispatchInteger(a.dtype(), [&](auto tag) -> EvalResult {
+  const Tensor &a = args.inputs[0], &b = args.inputs[1];
+  EVOQ_ASSIGN(Tensor y, AllocateBroadcast(a, b, a.dtype()));
+  EVOQ_TRY(DispatchWidth(a.dtype(), [&](auto tag) -> Status {
     using T = decltype(tag);
-    EVOQ_ASSIGN(Tensor y, (BroadcastMap<T, T>(a, args.inputs[1], a.dtype(),
-                                              [](T p, T q) { return static_cast<T>(F()(p, q)); })));
-    return One(std::move(y));
-  });
+    BroadcastInto<T, T>(a, b, y, [](T p, T q) { return static_cast<T>(F()(p, q)); });
+    return {};
+  }));
+  return One(std::move(y));
 }
 
 // ---- BitShift: x << n or x >> n, the sign kept by the right shift; 0 when n is the width or more
@@ -44,16 +47,18 @@ EvalResult EvaluateBits(const EvalArgs& args) {
 EvalResult EvaluateBitShift(const EvalArgs& args) {
   const Tensor& a = args.inputs[0];
   const bool left = args.node.attrs.String("direction") == "LEFT";
-  return DispatchInteger(a.dtype(), [&](auto tag) -> EvalResult {
+  EVOQ_ASSIGN(Tensor y, AllocateBroadcast(a, args.inputs[1], a.dtype()));
+  EVOQ_TRY(DispatchInteger(a.dtype(), [&](auto tag) -> Status {
     using T = decltype(tag);
-    EVOQ_ASSIGN(Tensor y, (BroadcastMap<T, T>(a, args.inputs[1], a.dtype(), [left](T x, T n) -> T {
-                  constexpr int kBits = 8 * sizeof(T);
-                  if (n < 0 || static_cast<uint64_t>(n) >= kBits)
-                    return static_cast<T>(!left && x < 0 ? -1 : 0);
-                  return static_cast<T>(left ? static_cast<uint64_t>(x) << n : x >> n);
-                })));
-    return One(std::move(y));
-  });
+    BroadcastInto<T, T>(a, args.inputs[1], y, [left](T x, T n) -> T {
+      constexpr int kBits = 8 * sizeof(T);
+      if (n < 0 || static_cast<uint64_t>(n) >= kBits)
+        return static_cast<T>(!left && x < 0 ? -1 : 0);
+      return static_cast<T>(left ? static_cast<uint64_t>(x) << n : x >> n);
+    });
+    return {};
+  }));
+  return One(std::move(y));
 }
 
 // ---- Where(condition, x, y)
