@@ -2,6 +2,7 @@
 // between versions.
 #pragma once
 
+#include <deque>
 #include <initializer_list>
 #include <map>
 #include <span>
@@ -29,7 +30,8 @@ class Upgrade {
   // Errors: kInvalidInput for one that is omitted.
   Status NeedInputs(std::initializer_list<size_t> wanted) const;
   bool HasInput(size_t i) const { return node().input(i).valid(); }
-  const Tensor* Constant(size_t i) const { return graph_.ConstantInput(node(), i); }
+  // The constant behind input i, or nullptr. It stays where it is while the rule adds to the graph.
+  const Tensor* Constant(size_t i) const;
   // Type of input i; dtype kUndefined when omitted.
   TensorType InputType(size_t i) const;
 
@@ -58,6 +60,7 @@ class Upgrade {
   NodeId id_;
   int version_;
   std::vector<NodeId> added_;
+  mutable std::deque<Tensor> constants_;
   Status status_;
 };
 

@@ -353,6 +353,39 @@ TEST(Upgrades, DftAxis) {
   }
 }
 
+// A rule keeps the constants that it read, whatever becomes of the graph's own: values move when
+// others are added, of which a graph may have any number before.
+TEST(Upgrades, ConstantsStayWhileARuleChangesTheGraph) {
+  Graph graph;
+  const ValueId value = graph.AddConstant("c", Tensor::Scalar(2.5f));
+  graph.Apply("Neg", "n", {value});
+  Upgrade u(graph, graph.FindNode("n"), 17);
+  const Tensor* c = u.Constant(0);
+  graph.SetConstant(value, Tensor::Scalar(1.0f));
+  EXPECT_EQ(c->data<float>()[0], 2.5f);
+  EXPECT_EQ(u.Constant(0)->data<float>()[0], 1.0f);
+
+  std::string padding;
+  const auto weights = [](const char* name) {
+    return Constant(name, 3, {1, 1, 4}, {2, 4, 6, 8}) +
+           Constant(std::string(name) + "_s", kFloat, {1}, {0.5}) +
+           Constant(std::string(name) + "_z", 3, {1}, {0});
+  };
+  for (int i = 0; i < 64; ++i) {
+    const auto lstm =
+        Import(17, Input("x", kFloat, {1, 1, 1}) + weights("w") + weights("r") + padding +
+                       text::Node("DynamicQuantizeLSTM",
+                                  {"x", "w", "r", "", "", "", "", "", "w_s", "w_z", "r_s", "r_z"},
+                                  {"y"}, Int("hidden_size", 1), "com.microsoft") +
+                       Output("y"));
+    const std::vector<std::vector<float>> y = Evaluated(lstm, {Reals({1, 1, 1}, {1})});
+    ASSERT_EQ(y.size(), 1u) << i;
+    // Gates of 1, 2 and 4: sigmoid(2) tanh(sigmoid(1) tanh(4)).
+    ExpectNear(y[0], {0.54910024f});
+    padding += Constant(fmt::format("p{}", i), kFloat, {1}, {1});
+  }
+}
+
 TEST(Upgrades, ScatterHasAnotherName) {
   const auto graph =
       Import(9, Input("x", kFloat, {3}) + Constant("i", kInt64, {1}, {1}) +

@@ -57,6 +57,11 @@ void Upgrade::ReplaceBy(ValueId value) {
   graph_.RenameNode(producer, name);
 }
 
+const Tensor* Upgrade::Constant(size_t i) const {
+  const Tensor* constant = graph_.ConstantInput(node(), i);
+  return constant == nullptr ? nullptr : &constants_.emplace_back(*constant);
+}
+
 bool Upgrade::OutputUsed(size_t i) const {
   if (i >= node().outputs.size() || !node().outputs[i].valid()) return false;
   const ValueId id = node().outputs[i];
