@@ -197,6 +197,115 @@ def check_refusals(folder):
     assert not (folder / "refused.onnx").exists()
 
 
+def keep_equal_once(path, to):
+    """The network as PyTorch's exporter writes it: equal tensors once, others by an Identity."""
+    model = onnx.load(path)
+    first, kept, names = {}, [], []
+    for tensor in model.graph.initializer:
+        key = numpy_helper.to_array(tensor).tobytes()
+        if first.setdefault(key, tensor.name) == tensor.name:
+            kept.append(tensor)
+        else:
+            names.append(helper.make_node("Identity", [first[key]], [tensor.name]))
+    assert len(names) == 3, names
+    nodes = names + list(model.graph.node)
+    for field, values in (("initializer", kept), ("node", nodes)):
+        model.graph.ClearField(field)
+        getattr(model.graph, field).extend(values)
+    onnx.save(model, to)
+
+
+def check_equal_parameters(folder):
+    """Ones and zeros that a file holds once are trained as the parameters that they are."""
+    rng = np.random.default_rng(5)
+    weights = {
+        "w1": rng.normal(0, 0.3, (4, 2, 3, 3)),
+        "b1": np.zeros(4),
+        "g": np.ones(4),
+        "s": np.zeros(4),
+        "m": np.zeros(4),
+        "v": np.ones(4),
+        "w2": rng.normal(0, 0.3, (CLASSES, 4 * 2 * 5)),
+        "b2": rng.normal(0, 0.1, CLASSES),
+    }
+    make_model(folder / "each.onnx", weights)
+    keep_equal_once(folder / "each.onnx", folder / "once.onnx")
+    for options in ([], ["--scheme", "int8"]):
+        for name in ("each", "once"):
+            command = ["train", folder / f"{name}.onnx", "--data", folder / "data.npz"]
+            command += [
+                "--batch",
+                8,
+                "--shard",
+                8,
+                "--epochs",
+                2,
+                "--lr",
+                0.01,
+                "--seed",
+                1,
+                *options,
+            ]
+            agree.evoq(*command, "-o", folder / f"{name}.trained.onnx")
+        each, once = (
+            sorted(
+                numpy_helper.to_array(t).tobytes()
+                for t in onnx.load(folder / f"{name}.trained.onnx").graph.initializer
+            )
+            for name in ("each", "once")
+        )
+        assert each == once, options
+
+
+def make_layers(path, rng, biases):
+    nodes, value = [], "x"
+    weights = {}
+    for i in range(3):
+        weights[f"w{i}"] = rng.normal(0, 0.4, (CLASSES, CLASSES)).astype(np.float32)
+        weights[f"b{i}"] = biases[i].astype(np.float32)
+        nodes.append(helper.make_node("Gemm", [value, f"w{i}", f"b{i}"], [f"g{i}"], name=f"n{i}"))
+        nodes.append(helper.make_node("Relu", [f"g{i}"], [f"r{i}"]))
+        value = f"r{i}"
+    graph = helper.make_graph(
+        nodes[:-1],
+        "layers",
+        [helper.make_tensor_value_info("x", TensorProto.FLOAT, ["N", CLASSES])],
+        [helper.make_tensor_value_info("g2", TensorProto.FLOAT, ["N", CLASSES])],
+        [numpy_helper.from_array(w, name) for name, w in weights.items()],
+    )
+    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)])
+    model.ir_version = 8
+    onnx.save(model, path)
+
+
+def check_equal_biases(folder):
+    """Layers whose biases are equal when the training with integers begins keep their own."""
+    rng = np.random.default_rng(6)
+    make_layers(folder / "equal.onnx", rng, np.zeros((3, CLASSES)))
+    make_layers(folder / "other.onnx", rng, rng.normal(0, 1, (3, CLASSES)))
+    x = rng.normal(0, 1, (64, CLASSES)).astype(np.float32)
+    np.savez(folder / "points.npz", x=x, labels=x.argmax(1))
+    parameters = []
+    for name in ("equal", "other"):
+        command = ["train", folder / f"{name}.onnx", "--data", folder / "points.npz"]
+        command += [
+            "--batch",
+            16,
+            "--shard",
+            16,
+            "--epochs",
+            1,
+            "--scheme",
+            "int8",
+            "--json",
+            folder / "told.json",
+        ]
+        agree.evoq(*command, "-o", folder / "layers.trained.onnx")
+        told = json.loads((folder / "told.json").read_text(encoding="utf-8"))
+        parameters.append(told["parameters"])
+    assert parameters[0] == parameters[1], parameters
+
+
 def check_lenet(folder):
     """From MNIST's files to a model that `evoq eval` agrees with; resumed in the middle."""
     mnist = folder / "mnist"
@@ -227,6 +336,8 @@ def main():
         folder = pathlib.Path(name)
         worst = check_weights(folder)
         check_refusals(folder)
+        check_equal_parameters(folder)
+        check_equal_biases(folder)
         accuracy = check_lenet(folder)
     print(
         f"{EPOCHS} steps: weights and losses within {worst:.1e} of float64; LeNet on bars: "

@@ -26,6 +26,7 @@
 #include "train/network.h"
 #include "train/optimizer.h"
 #include "train/plan.h"
+#include "train/separate.h"
 #include "workflow/event_file.h"
 #include "workflow/models.h"
 #include "workflow/targets.h"
@@ -343,6 +344,7 @@ Result<Trained> Train(const TrainJob& job, const Follow& follow) {
   EVOQ_TRY(follow.At("loading", 0));
   EVOQ_ASSIGN(const SampleFiles files, FindSamples(job.files));
   EVOQ_ASSIGN(Start start, StartOf(job));
+  if (start.network == nullptr) EVOQ_TRY(WithContext(SeparateParameters(start.graph), job.model));
   const bool adapts = !job.recipe.lora.empty();
   const bool weights = WeightScheme(job.recipe) != nullptr && !adapts;
   const bool integers = !job.recipe.scheme.empty() && !weights && !adapts;

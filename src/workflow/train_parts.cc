@@ -27,13 +27,24 @@ std::vector<Tensor> InputsOf(const LabelledSamples& samples, int64_t i) {
   return evoq::InputsOf(samples, i, i + 1);
 }
 
+// Passes up to `level` (-1: all), but for the one that keeps equal constants once: parameters that
+// are equal before they are trained part ways.
+Status OptimizeForTraining(Graph& graph, int level) {
+  const std::string chosen(ChoiceOf(graph, kPassChoice));
+  EVOQ_TRY(ChoosePasses(graph, {.disable = {"common-subexpressions"}, .opt_level = level}));
+  EVOQ_TRY(RunPasses(graph, Stage::kOptimize));
+  graph.metadata.erase(kPassChoice);
+  if (!chosen.empty()) graph.metadata[kPassChoice] = chosen;
+  return {};
+}
+
 }  // namespace
 
 Result<std::unique_ptr<QuantizedModel>> IntegersOf(const TrainJob& job, Graph graph,
                                                    const LabelledSamples& samples,
                                                    const Follow& follow) {
   const std::string float_bytes = std::to_string(FloatWeightBytes(graph));
-  EVOQ_TRY(RunPasses(graph, Stage::kOptimize));
+  EVOQ_TRY(OptimizeForTraining(graph, -1));
   QuantizeOptions options;
   options.threads = job.threads > 0 ? job.threads : PhysicalCores();
   options.exclude = job.recipe.exclude;
@@ -123,16 +134,6 @@ Status WriteModel(const Graph& graph, bool optimized_already, const std::string&
 
 namespace {
 
-// Forms that gradients know: constants are computed, and nothing is fused.
-Status FoldConstants(Graph& graph) {
-  const std::string chosen(ChoiceOf(graph, kPassChoice));
-  EVOQ_TRY(ChoosePasses(graph, {.opt_level = 1}));
-  EVOQ_TRY(RunPasses(graph, Stage::kOptimize));
-  graph.metadata.erase(kPassChoice);
-  if (!chosen.empty()) graph.metadata[kPassChoice] = chosen;
-  return {};
-}
-
 QuantizeOptions WeightOptions(const TrainJob& job) {
   QuantizeOptions options;
   options.threads = job.threads > 0 ? job.threads : PhysicalCores();
@@ -154,7 +155,7 @@ Result<QuantizeReport> QuantizeWeightsOf(const TrainJob& job, Graph& graph) {
 }  // namespace
 
 Result<WeightRounder> PrepareWeights(const TrainJob& job, Graph& graph) {
-  EVOQ_TRY(FoldConstants(graph));
+  EVOQ_TRY(OptimizeForTraining(graph, 1));  // forms that gradients know: nothing is fused
   return WeightRounder::Create(graph, *FindScheme(job.recipe.scheme), WeightOptions(job));
 }
 
@@ -169,7 +170,7 @@ Status QuantizeTrained(const TrainJob& job, const LabelledSamples& test, Graph& 
 }
 
 Status PrepareAdapters(const TrainJob& job, Graph& graph, Trained& out) {
-  EVOQ_TRY(FoldConstants(graph));
+  EVOQ_TRY(OptimizeForTraining(graph, 1));  // forms that gradients know: nothing is fused
   if (!job.recipe.scheme.empty()) EVOQ_TRY(QuantizeWeightsOf(job, graph));
   EVOQ_ASSIGN(const LoraSettings settings, ParseLora(job.recipe.lora));
   EVOQ_ASSIGN(out.adapters, BeginAdapters(graph, settings, job.recipe.seed));
