@@ -3,6 +3,9 @@
 #include <algorithm>
 #include <numeric>
 
+#include "ops/driver.h"
+#include "reference/reference.h"
+
 namespace evoq {
 
 int32_t ChannelWalk::Root(int32_t id) {
@@ -96,8 +99,10 @@ bool ChannelWalk::Join(const Node& node, size_t i, int axis, const Ids& ids, boo
 }
 
 std::optional<std::vector<int64_t>> ChannelWalk::Ints(ValueId id) const {
-  if (!id.valid() || !graph_.value(id).is_constant()) return std::nullopt;
-  const auto ints = ToInt64s(graph_.value(id).constant);
+  const auto known = lists_.find(id);
+  if (!id.valid() || (!graph_.value(id).is_constant() && known == lists_.end()))
+    return std::nullopt;
+  const auto ints = ToInt64s(known != lists_.end() ? known->second : graph_.value(id).constant);
   return ints ? std::optional(*ints) : std::nullopt;
 }
 
@@ -198,7 +203,36 @@ void ChannelWalk::Number(Channels& out) {
   }
 }
 
+// Exporters leave such lists as nodes: PyTorch's pads are one of ten.
+void ChannelWalk::KnowLists() {
+  constexpr int64_t kMost = 256;  // elements: they are lists of a few numbers
+  for (const NodeId id : graph_.order()) {
+    const Node& node = graph_.node(id);
+    std::vector<Tensor> inputs;
+    for (const ValueId in : node.inputs) {
+      const auto known = lists_.find(in);
+      if (known != lists_.end()) {
+        inputs.push_back(known->second);
+      } else if (in.valid() && graph_.value(in).is_constant()) {
+        inputs.push_back(graph_.value(in).constant);
+      }
+      if (inputs.empty() || inputs.back().elements() > kMost) break;
+    }
+    const bool small = !inputs.empty() && inputs.back().elements() <= kMost;
+    if (!small || inputs.size() != node.inputs.size() || FindOp(node)->random) continue;
+    std::vector<TensorType> types;
+    for (const ValueId out : node.outputs)
+      types.push_back(out.valid() ? graph_.value(out).type : TensorType());
+    const auto outputs = EvaluateAhead(kReference, node, inputs, types);
+    for (size_t i = 0; outputs && i < node.outputs.size() && i < outputs->size(); ++i) {
+      const Tensor& list = (*outputs)[i];
+      if (node.outputs[i].valid() && list.elements() <= kMost) lists_[node.outputs[i]] = list;
+    }
+  }
+}
+
 Channels ChannelWalk::Run() {
+  KnowLists();
   for (const NodeId id : graph_.order()) Visit(graph_.node(id));
   FixOutputs();
   FixSharedConstants();

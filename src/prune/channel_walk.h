@@ -50,6 +50,7 @@ class ChannelWalk {
   // The axes that input i lists; without it all up to `count`. Nothing where they are computed.
   std::optional<std::vector<int>> AxesOf(const Node& node, size_t i, int count, int rank) const;
   std::optional<std::vector<int64_t>> Ints(ValueId id) const;
+  void KnowLists();  // that nodes compute from constants: pads, axes, sizes
   const Along* Of(const Node& node, size_t i) const;
   const Shape& ShapeOf(ValueId id) const { return graph_.value(id).type.shape; }
   NodeId IdOf(const Node& node) const { return graph_.value(node.outputs[0]).producer; }
@@ -73,6 +74,7 @@ class ChannelWalk {
   std::vector<int32_t> parent_;
   std::vector<std::string> stays_;  // of roots
   std::map<ValueId, Along> values_;
+  std::map<ValueId, Tensor> lists_;
   std::map<std::pair<ValueId, int>, Held> held_;  // by constant and axis
   struct Layer {
     NodeId node;

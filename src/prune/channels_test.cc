@@ -300,5 +300,48 @@ TEST(Channels, LeastMagnitudeGoes) {
   EXPECT_EQ(std::vector<float>(kept.begin(), kept.end()), (std::vector<float>{1, 2}));
 }
 
+// Pads as PyTorch's exporter leaves them: numbers that nodes turn around.
+TEST(Channels, PadsThatNodesComputeFromConstants) {
+  Net n;
+  const ValueId first = n.Op("Relu", "r", {n.Conv("first", n.Image(3, 6), 3, 8)});
+  const ValueId zeros = n.Op("ConstantOfShape", "zeros", {n.Ints("count", {4})}, "value",
+                             Tensor::FromValues<int64_t>(Shape{1}, std::vector<int64_t>{0}));
+  const ValueId all =
+      n.Op("Concat", "pads", {zeros, n.Ints("last", {0, 0, 1, 2})}, "axis", int64_t{0});
+  const ValueId padded = n.Op("Pad", "pad", {first, all});
+  Graph g = n.Finish(n.Conv("second", padded, 8, 4));
+  const Channels channels = FindChannels(g);
+  ASSERT_EQ(channels.layers.size(), 2u);
+  for (const int32_t group : channels.layers[0].outputs)
+    EXPECT_EQ(channels.groups[static_cast<size_t>(group)].stays, "");
+  EXPECT_TRUE(PruneGraph(g, {.pattern = "channel"}));
+  EXPECT_EQ(g.value(padded).type.shape[1].value, 4);
+}
+
+// What has weights and keeps them all is named.
+TEST(Channels, RecurrentLayersAreLeft) {
+  for (const char* pattern : {"channel", "unstructured"}) {
+    Graph g;
+    const ValueId x = g.AddInput("x", TensorType(DType::kFloat32, Shape{3, 2, 4}));
+    const ValueId w = g.AddConstant("w", Random(Shape{1, 20, 4}, 1)),
+                  r = g.AddConstant("r", Random(Shape{1, 20, 5}, 2));
+    Node lstm{.op = "LSTM", .name = "lstm", .inputs = {x, w, r}};
+    lstm.attrs.Set("hidden_size", int64_t{5});
+    lstm.outputs = {g.AddValue("h")};
+    const ValueId h = lstm.outputs[0];
+    g.AddNode(std::move(lstm));
+    const ValueId a = g.Apply("MatMul", "a", {h, g.AddConstant("aw", Random(Shape{5, 8}, 3))});
+    const ValueId b = g.Apply("MatMul", "b", {a, g.AddConstant("bw", Random(Shape{8, 4}, 4))});
+    g.MarkOutput(b);
+    ASSERT_TRUE(InferTypes(g));
+    const auto report = PruneGraph(g, {.pattern = pattern});
+    ASSERT_TRUE(report) << report.error().message();
+    EXPECT_EQ(std::ranges::count(report->left,
+                                 std::pair(std::string("lstm"), std::string(kRecurrentStays))),
+              1)
+        << pattern;
+  }
+}
+
 }  // namespace
 }  // namespace evoq

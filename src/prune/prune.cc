@@ -150,6 +150,8 @@ int64_t Zeros(std::span<const float> weights) {
 
 }  // namespace
 
+bool KeepsWeights(const Node& node) { return HasRealWeights(node) && !IsWeighted(node); }
+
 Result<PruneRows> CheckPruneOptions(const PruneOptions& options) {
   PruneRows rows = {};
   const std::string dashes = options.trains ? "--prune-" : "--";
@@ -186,6 +188,7 @@ Result<Prunables> FindPrunables(const Graph& graph, const PruneOptions& options)
   std::set<ValueId> seen;
   for (NodeId id : graph.order()) {
     const Node& node = graph.node(id);
+    if (KeepsWeights(node)) found.left.emplace_back(node.name, kRecurrentStays);
     if (!IsWeighted(node)) continue;
     bool wanted = options.layers.empty();
     for (const std::string& pattern : options.layers) {

@@ -48,6 +48,10 @@ struct Prunables {
   std::vector<std::pair<std::string, std::string>> left;  // node -> why it stays dense
 };
 
+// RNN, GRU and LSTM, and why nothing of theirs is pruned.
+bool KeepsWeights(const Node& node);
+inline constexpr char kRecurrentStays[] = "weights of recurrent layers are not pruned";
+
 // The constant float32 weights of the products that the pattern fits, in execution order. Errors:
 // kUsage for a glob pattern that matches no product.
 Result<Prunables> FindPrunables(const Graph& graph, const PruneOptions& options);

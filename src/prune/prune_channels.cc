@@ -95,6 +95,10 @@ Result<PruneReport> RemoveAndReport(Graph& graph, const Channels& channels,
     if (std::string why = WhyLeft(layer, channels); !why.empty())
       report.left.emplace_back(node.name, std::move(why));
   }
+  for (const NodeId id : graph.order()) {
+    if (KeepsWeights(graph.node(id)))
+      report.left.emplace_back(graph.node(id).name, kRecurrentStays);
+  }
   EVOQ_TRY(RemoveChannels(graph, channels, removed));
   for (size_t i = 0; i < channels.layers.size(); ++i)
     report.channels[i].weights = graph.value(channels.layers[i].weight).constant.elements();
