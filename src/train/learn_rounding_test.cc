@@ -235,7 +235,7 @@ TEST(Brecq, BeginsWhereTheMethodBeforeEnded) {
 
 // A block that holds an operator without a gradient keeps what it has, and the others are learned.
 TEST(Brecq, SaysWhatItCannotLearn) {
-  const Graph net = MakeNet(R"(graph sine
+  const Graph net = MakeNet(R"(graph sinh
 input %x: float32[1, 16]
 const %w1: float32[16, 16]
 a: %a: float32[1, 16] = MatMul(%x, %w1)
@@ -245,7 +245,7 @@ const %w3: float32[16, 16]
 c: %c: float32[1, 16] = MatMul(%b, %w3)
 const %w4: float32[16, 16]
 d: %d: float32[1, 16] = MatMul(%c, %w4)
-s: %s: float32[1, 16] = Sin(%d)
+s: %s: float32[1, 16] = Sinh(%d)
 const %w5: float32[16, 4]
 e: %e: float32[1, 4] = MatMul(%s, %w5)
 output %e
@@ -254,7 +254,7 @@ output %e
   const Graph learned = Quantized(net, "brecq", &warnings), plain = Quantized(net, "none");
   ASSERT_EQ(warnings.size(), 1u);
   EXPECT_NE(warnings[0].find("2 layers keep the rounding that they had before it: no gradient for "
-                             "node s (Sin)"),
+                             "node s (Sinh)"),
             std::string::npos)
       << warnings[0];
   const auto weight = [](const Graph& graph, const char* node) {

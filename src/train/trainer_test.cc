@@ -202,16 +202,17 @@ TEST(Training, SaysWhatIsWrong) {
 TEST(Training, NamesTheOperatorsWithoutAGradient) {
   auto graph = ParseGraph(
       "input %x: float32[N, 4]\nconst %w: float32[4, 3] \nm: %m = MatMul(%x, %w)\n"
-      "s: %s = Sin(%m)\nc: %c = Cos(%s)\nt: %y = Sin(%c)\noutput %y\n");
+      "s: %s = Sinh(%m)\nc: %c = Cosh(%s)\nt: %y = Sinh(%c)\noutput %y\n");
   ASSERT_TRUE(graph) << graph.error().message();
   ASSERT_TRUE(InferTypes(*graph));
   LabelledSamples samples;
   samples.sizes = {{4}};
   samples.inputs = {std::vector<float>(32 * 4, 1.0f)};
   samples.labels.assign(32, 0);
-  EXPECT_EQ(ErrorOf(*graph, samples, Small()),
-            "no gradient for node s (Sin), node c (Cos); `evoq list gradients` names the operators "
-            "that train");
+  EXPECT_EQ(
+      ErrorOf(*graph, samples, Small()),
+      "no gradient for node s (Sinh), node c (Cosh); `evoq list gradients` names the operators "
+      "that train");
 }
 
 // The average follows the weights by its formula, is what is written, and goes on after a resume;

@@ -122,10 +122,7 @@ void Largest(const PoolSizes& s, const float* x, float* y, int32_t* from) {
   });
 }
 
-Result<BoundGradient> BindMaxPool(const GradientArgs& args) {
-  if (args.y.size() > 1 && args.node.outputs.size() > 1 && args.node.outputs[1].valid())
-    return Unsupported("the output of indices");
-  EVOQ_ASSIGN(const PoolSizes s, PoolSizesOf(args));
+Result<BoundGradient> LargestOf(const PoolSizes& s) {
   if (s.in_size() > std::numeric_limits<int32_t>::max())
     return Unsupported("a plane of {} elements", s.in_size());
   const auto forward = [s, halves = IsHalving(s)](const GradientRun& run) {
@@ -146,6 +143,25 @@ Result<BoundGradient> BindMaxPool(const GradientArgs& args) {
   };
   return BoundGradient{.forward = forward, .backward = backward, .saved = s.planes * s.out_size()};
 }
+
+Result<BoundGradient> BindMaxPool(const GradientArgs& args) {
+  if (args.y.size() > 1 && args.node.outputs.size() > 1 && args.node.outputs[1].valid())
+    return Unsupported("the output of indices");
+  EVOQ_ASSIGN(const PoolSizes s, PoolSizesOf(args));
+  return LargestOf(s);
+}
+
+// One window: all of a plane.
+PoolSizes Whole(const GradientArgs& args) {
+  const std::vector<int64_t> sizes = args.x[0].shape.sizes();
+  PoolSizes s;
+  s.planes = sizes[0] * sizes[1];
+  for (size_t d = 2; d < sizes.size(); ++d) s.in[2] *= sizes[d];
+  s.kernel[2] = s.in[2];
+  return s;
+}
+
+Result<BoundGradient> BindGlobalMaxPool(const GradientArgs& args) { return LargestOf(Whole(args)); }
 
 // ---- AveragePool, GlobalAveragePool
 
@@ -202,20 +218,17 @@ Result<BoundGradient> BindAveragePool(const GradientArgs& args) {
 }
 
 Result<BoundGradient> BindGlobalAveragePool(const GradientArgs& args) {
-  const std::vector<int64_t> sizes = args.x[0].shape.sizes();
-  PoolSizes s;
-  s.planes = sizes[0] * sizes[1];
-  for (size_t d = 2; d < sizes.size(); ++d) s.in[2] *= sizes[d];
-  s.kernel[2] = s.in[2];
-  return Mean(s, false);
+  return Mean(Whole(args), false);
 }
 
 }  // namespace
 
-extern const GradientDef kGradientAveragePool, kGradientGlobalAveragePool, kGradientMaxPool;
+extern const GradientDef kGradientAveragePool, kGradientGlobalAveragePool, kGradientGlobalMaxPool,
+    kGradientMaxPool;
 const GradientDef kGradientAveragePool = {.op = "AveragePool", .bind = BindAveragePool};
 const GradientDef kGradientGlobalAveragePool = {.op = "GlobalAveragePool",
                                                 .bind = BindGlobalAveragePool};
+const GradientDef kGradientGlobalMaxPool = {.op = "GlobalMaxPool", .bind = BindGlobalMaxPool};
 const GradientDef kGradientMaxPool = {.op = "MaxPool", .bind = BindMaxPool};
 
 }  // namespace evoq

@@ -1,4 +1,5 @@
-// Softmax and LogSoftmax along an axis, means and sums over axes.
+// Softmax, LogSoftmax and LpNormalization along an axis; means, sums, lengths, extremes over axes.
+#include <algorithm>
 #include <cmath>
 #include <limits>
 
@@ -99,56 +100,165 @@ Result<BoundGradient> BindLogSoftmax(const GradientArgs& args) {
   return BoundGradient{.forward = forward, .backward = backward};
 }
 
-// ---- ReduceMean, ReduceSum(x, axes?)
+// ---- ReduceMean, ReduceSum, ...(x, axes?)
 
-Result<BoundGradient> BindReduce(const GradientArgs& args, bool mean) {
+struct Reduction {
+  std::vector<int64_t> sizes, strides;        // of x, and of y by x's axes
+  int64_t elements = 0, kept = 1, count = 1;  // of x, of y, of x for each of y
+
+  // Calls body(i, where element i of x goes in y).
+  template <typename Body>
+  void ForEach(const Body& body) const {
+    for (int64_t i = 0; i < elements; ++i) {
+      int64_t rest = i, at = 0;
+      for (size_t d = sizes.size(); d-- > 0; rest /= sizes[d]) at += rest % sizes[d] * strides[d];
+      body(i, at);
+    }
+  }
+};
+
+Result<Reduction> ReductionOf(const GradientArgs& args) {
   std::vector<int64_t> axes;
   const bool given = args.x.size() > 1 && args.x[1].dtype != DType::kUndefined;
   if (given) {
     if (args.constants[1] == nullptr) return Unsupported("axes that are no constants");
     EVOQ_ASSIGN(axes, ToInt64s(*args.constants[1]));
   }
-  const std::vector<int64_t> sizes = args.x[0].shape.sizes();
+  Reduction r{.sizes = args.x[0].shape.sizes(), .elements = *args.x[0].shape.elements()};
   EVOQ_ASSIGN(const std::vector<bool> reduced,
-              ReducedAxes(args.node, given ? &axes : nullptr, static_cast<int>(sizes.size())));
-  std::vector<int64_t> strides(sizes.size(), 0);  // of y, by x's axes
-  int64_t kept = 1, count = 1;
-  for (size_t d = sizes.size(); d-- > 0;) {
-    (reduced[d] ? count : kept) *= sizes[d];
-    if (!reduced[d]) strides[d] = kept / std::max<int64_t>(sizes[d], 1);
+              ReducedAxes(args.node, given ? &axes : nullptr, static_cast<int>(r.sizes.size())));
+  r.strides.assign(r.sizes.size(), 0);
+  for (size_t d = r.sizes.size(); d-- > 0;) {
+    (reduced[d] ? r.count : r.kept) *= r.sizes[d];
+    if (!reduced[d]) r.strides[d] = r.kept / std::max<int64_t>(r.sizes[d], 1);
   }
-  // Calls body(i, where element i of x goes in y).
-  const auto each = [sizes, strides, n = *args.x[0].shape.elements()](const auto& body) {
-    for (int64_t i = 0; i < n; ++i) {
-      int64_t rest = i, at = 0;
-      for (size_t d = sizes.size(); d-- > 0; rest /= sizes[d]) at += rest % sizes[d] * strides[d];
-      body(i, at);
-    }
+  return r;
+}
+
+// y = finish(sum of term(x)); the derivative is slope(x, y).
+template <typename Term, typename Finish, typename Slope>
+Result<BoundGradient> SumOf(const GradientArgs& args, const Term& term, const Finish& finish,
+                            const Slope& slope) {
+  EVOQ_ASSIGN(const Reduction r, ReductionOf(args));
+  const auto forward = [r, term, finish](const GradientRun& run) {
+    std::vector<double> sums(static_cast<size_t>(r.kept), 0);
+    r.ForEach([&](int64_t i, int64_t at) { sums[at] += term(run.x[0][i]); });
+    for (int64_t i = 0; i < r.kept; ++i)
+      run.y[0][i] = static_cast<float>(finish(sums[i], static_cast<double>(r.count)));
   };
-  const int64_t divisor = mean ? count : 1;
-  const float part = 1 / static_cast<float>(divisor);
-  const auto forward = [each, kept, divisor](const GradientRun& run) {
-    std::vector<double> sums(static_cast<size_t>(kept), 0);
-    each([&](int64_t i, int64_t at) { sums[at] += run.x[0][i]; });
-    for (int64_t i = 0; i < kept; ++i)
-      run.y[0][i] = static_cast<float>(sums[i] / static_cast<double>(divisor));
-  };
-  const auto backward = [each, part](const GradientRun& run) {
-    each([&](int64_t i, int64_t at) { run.dx[0][i] += run.dy[0][at] * part; });
+  const auto backward = [r, slope](const GradientRun& run) {
+    const float part = 1 / static_cast<float>(r.count);
+    r.ForEach([&](int64_t i, int64_t at) {
+      run.dx[0][i] += run.dy[0][at] * slope(run.x[0][i], run.y[0][at], part);
+    });
   };
   return BoundGradient{.forward = forward, .backward = backward};
 }
 
-Result<BoundGradient> BindReduceMean(const GradientArgs& args) { return BindReduce(args, true); }
-Result<BoundGradient> BindReduceSum(const GradientArgs& args) { return BindReduce(args, false); }
+constexpr auto kItself = [](double x) { return x; };
+constexpr auto kSquare = [](double x) { return x * x; };
+constexpr auto kSum = [](double sum, double) { return sum; };
+
+Result<BoundGradient> BindReduceMean(const GradientArgs& args) {
+  return SumOf(
+      args, kItself, [](double sum, double count) { return sum / count; },
+      [](float, float, float part) { return part; });
+}
+Result<BoundGradient> BindReduceSum(const GradientArgs& args) {
+  return SumOf(args, kItself, kSum, [](float, float, float) { return 1.0f; });
+}
+Result<BoundGradient> BindReduceSumSquare(const GradientArgs& args) {
+  return SumOf(args, kSquare, kSum, [](float x, float, float) { return 2 * x; });
+}
+// Derivatives at 0 are 0, as those of other tools are.
+Result<BoundGradient> BindReduceL1(const GradientArgs& args) {
+  return SumOf(
+      args, [](double x) { return std::fabs(x); }, kSum,
+      [](float x, float, float) { return static_cast<float>((x > 0) - (x < 0)); });
+}
+Result<BoundGradient> BindReduceL2(const GradientArgs& args) {
+  return SumOf(
+      args, kSquare, [](double sum, double) { return std::sqrt(sum); },
+      [](float x, float y, float) { return y > 0 ? x / y : 0.0f; });
+}
+
+// The first of the largest (smallest) has the gradient; `saved` holds where it is, as int32.
+template <typename Before>
+Result<BoundGradient> BindExtreme(const GradientArgs& args, const Before& before) {
+  EVOQ_ASSIGN(const Reduction r, ReductionOf(args));
+  if (r.elements > std::numeric_limits<int32_t>::max() || r.count == 0)
+    return Unsupported("{} elements", r.elements);
+  const auto forward = [r, before](const GradientRun& run) {
+    auto* const from = reinterpret_cast<int32_t*>(run.saved);
+    std::fill_n(from, r.kept, -1);
+    r.ForEach([&](int64_t i, int64_t at) {
+      if (from[at] >= 0 && !before(run.x[0][i], run.x[0][from[at]])) return;
+      from[at] = static_cast<int32_t>(i);
+    });
+    for (int64_t i = 0; i < r.kept; ++i) run.y[0][i] = run.x[0][from[i]];
+  };
+  const auto backward = [r](const GradientRun& run) {
+    const auto* const from = reinterpret_cast<const int32_t*>(run.saved);
+    for (int64_t i = 0; i < r.kept; ++i) run.dx[0][from[i]] += run.dy[0][i];
+  };
+  return BoundGradient{.forward = forward, .backward = backward, .saved = r.kept};
+}
+
+Result<BoundGradient> BindReduceMax(const GradientArgs& args) {
+  return BindExtreme(args, [](float a, float b) { return a > b; });
+}
+Result<BoundGradient> BindReduceMin(const GradientArgs& args) {
+  return BindExtreme(args, [](float a, float b) { return a < b; });
+}
+
+// ---- LpNormalization: y = x / |x| along an axis; dx = (dy - t sum of dy y) / |x| with t = y for
+// |x| of squares, and the sign of x for that of magnitudes. Lines of zeros stay.
+Result<BoundGradient> BindLpNormalization(const GradientArgs& args) {
+  EVOQ_ASSIGN(const AxisSplit s, AxisOf(args));
+  const bool squares = args.node.attrs.Int("p", 2) == 2;
+  const auto length = [s, squares](const float* x) {
+    double sum = 0;
+    for (int64_t j = 0; j < s.size * s.inner; j += s.inner)
+      sum += squares ? double{x[j]} * x[j] : std::fabs(double{x[j]});
+    return squares ? std::sqrt(sum) : sum;
+  };
+  const auto forward = [s, length](const GradientRun& run) {
+    ForEachLine(s, [&](int64_t at) {
+      const double all = length(run.x[0] + at);
+      for (int64_t j = at; j < at + s.size * s.inner; j += s.inner)
+        run.y[0][j] = all > 0 ? static_cast<float>(run.x[0][j] / all) : 0.0f;
+    });
+  };
+  const auto backward = [s, squares, length](const GradientRun& run) {
+    ForEachLine(s, [&](int64_t at) {
+      const double all = length(run.x[0] + at);
+      double sum = 0;
+      for (int64_t j = at; j < at + s.size * s.inner; j += s.inner)
+        sum += static_cast<double>(run.dy[0][j]) * run.y[0][j];
+      for (int64_t j = at; all > 0 && j < at + s.size * s.inner; j += s.inner) {
+        const float x = run.x[0][j];
+        const double t = squares ? run.y[0][j] : (x > 0) - (x < 0);
+        run.dx[0][j] += static_cast<float>((run.dy[0][j] - t * sum) / all);
+      }
+    });
+  };
+  return BoundGradient{.forward = forward, .backward = backward};
+}
 
 }  // namespace
 
-extern const GradientDef kGradientLogSoftmax, kGradientReduceMean, kGradientReduceSum,
-    kGradientSoftmax;
+extern const GradientDef kGradientLogSoftmax, kGradientLpNormalization, kGradientReduceL1,
+    kGradientReduceL2, kGradientReduceMax, kGradientReduceMean, kGradientReduceMin,
+    kGradientReduceSum, kGradientReduceSumSquare, kGradientSoftmax;
 const GradientDef kGradientLogSoftmax = {.op = "LogSoftmax", .bind = BindLogSoftmax};
+const GradientDef kGradientLpNormalization = {.op = "LpNormalization", .bind = BindLpNormalization};
+const GradientDef kGradientReduceL1 = {.op = "ReduceL1", .bind = BindReduceL1};
+const GradientDef kGradientReduceL2 = {.op = "ReduceL2", .bind = BindReduceL2};
+const GradientDef kGradientReduceMax = {.op = "ReduceMax", .bind = BindReduceMax};
 const GradientDef kGradientReduceMean = {.op = "ReduceMean", .bind = BindReduceMean};
+const GradientDef kGradientReduceMin = {.op = "ReduceMin", .bind = BindReduceMin};
 const GradientDef kGradientReduceSum = {.op = "ReduceSum", .bind = BindReduceSum};
+const GradientDef kGradientReduceSumSquare = {.op = "ReduceSumSquare", .bind = BindReduceSumSquare};
 const GradientDef kGradientSoftmax = {.op = "Softmax", .bind = BindSoftmax};
 
 }  // namespace evoq

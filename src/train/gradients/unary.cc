@@ -27,6 +27,11 @@ Result<BoundGradient> BindErf(const GradientArgs& args) {
                   });
 }
 
+Result<BoundGradient> BindCos(const GradientArgs& args) {
+  return OneValue(
+      args, [](float x) { return std::cos(x); }, [](float x, float) { return -std::sin(x); });
+}
+
 Result<BoundGradient> BindExp(const GradientArgs& args) {
   return OfKind(args, {.kind = UnaryKind::kExp}, [](float, float y) { return y; });
 }
@@ -43,6 +48,18 @@ Result<BoundGradient> BindReciprocal(const GradientArgs& args) {
   return OneValue(args, [](float x) { return 1 / x; }, [](float, float y) { return -y * y; });
 }
 
+Result<BoundGradient> BindSin(const GradientArgs& args) {
+  return OneValue(
+      args, [](float x) { return std::sin(x); }, [](float x, float) { return std::cos(x); });
+}
+
+// x / (1 + |x|), whose derivative is the square of 1 - |y|.
+Result<BoundGradient> BindSoftsign(const GradientArgs& args) {
+  return OneValue(
+      args, [](float x) { return x / (1 + std::fabs(x)); },
+      [](float, float y) { return (1 - std::fabs(y)) * (1 - std::fabs(y)); });
+}
+
 Result<BoundGradient> BindSqrt(const GradientArgs& args) {
   return OneValue(
       args, [](float x) { return std::sqrt(x); }, [](float, float y) { return 0.5f / y; });
@@ -50,14 +67,17 @@ Result<BoundGradient> BindSqrt(const GradientArgs& args) {
 
 }  // namespace
 
-extern const GradientDef kGradientAbs, kGradientErf, kGradientExp, kGradientLog, kGradientNeg,
-    kGradientReciprocal, kGradientSqrt;
+extern const GradientDef kGradientAbs, kGradientCos, kGradientErf, kGradientExp, kGradientLog,
+    kGradientNeg, kGradientReciprocal, kGradientSin, kGradientSoftsign, kGradientSqrt;
 const GradientDef kGradientAbs = {.op = "Abs", .bind = BindAbs};
+const GradientDef kGradientCos = {.op = "Cos", .bind = BindCos};
 const GradientDef kGradientErf = {.op = "Erf", .bind = BindErf};
 const GradientDef kGradientExp = {.op = "Exp", .bind = BindExp};
 const GradientDef kGradientLog = {.op = "Log", .bind = BindLog};
 const GradientDef kGradientNeg = {.op = "Neg", .bind = BindNeg};
 const GradientDef kGradientReciprocal = {.op = "Reciprocal", .bind = BindReciprocal};
+const GradientDef kGradientSin = {.op = "Sin", .bind = BindSin};
+const GradientDef kGradientSoftsign = {.op = "Softsign", .bind = BindSoftsign};
 const GradientDef kGradientSqrt = {.op = "Sqrt", .bind = BindSqrt};
 
 }  // namespace evoq
