@@ -85,4 +85,19 @@ std::optional<std::string> KeptWarning(const Graph& quantized, const QuantScheme
       scheme.name, counts);
 }
 
+std::string FloatReasonsText(const Reasons& reasons) {
+  std::map<std::string, std::vector<std::string>> nodes;
+  for (const auto& [node, reason] : reasons) nodes[reason.ToString()].push_back(node);
+  std::vector<std::pair<std::string, std::vector<std::string>>> groups(nodes.begin(), nodes.end());
+  std::sort(groups.begin(), groups.end(),
+            [](const auto& a, const auto& b) { return a.second.size() > b.second.size(); });
+  std::string text;
+  for (const auto& [reason, names] : groups) {
+    const std::span<const std::string> first(names.data(), std::min<size_t>(names.size(), 3));
+    text += FormatPrintable("  float: {:3} ({}{}): {}\n", names.size(), Joined(first, ", "),
+                            names.size() > 3 ? ", ..." : "", reason);
+  }
+  return text;
+}
+
 }  // namespace evoq

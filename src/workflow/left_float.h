@@ -24,4 +24,7 @@ std::map<std::string, TensorType> FewBitsOf(const Graph& graph);
 std::optional<std::string> KeptWarning(const Graph& quantized, const QuantScheme& scheme,
                                        const std::map<std::string, TensorType>& before);
 
+// Nodes that stay float, by reason, as lines: the commonest first, the first few names of each.
+std::string FloatReasonsText(const Reasons& reasons);
+
 }  // namespace evoq

@@ -4,6 +4,7 @@
 #include "base/ms_text.h"
 #include "base/printable.h"
 #include "base/text.h"
+#include "workflow/left_float.h"
 #include "workflow/quantize.h"
 #include "workflow/scale_sets.h"
 #include "workflow/tuning.h"
@@ -68,23 +69,6 @@ void TellMethods(const MethodSearch& search, Told& told) {
                           {"observed_samples", search.observed},
                           {"judged_samples", search.judged},
                           {"out_of_time", search.out_of_time}};
-}
-
-// Nodes that stay float, by reason: the commonest first, the first few names of each. The JSON has
-// them all.
-std::string FloatReasonsText(const Reasons& reasons) {
-  std::map<std::string, std::vector<std::string>> nodes;
-  for (const auto& [node, reason] : reasons) nodes[reason.ToString()].push_back(node);
-  std::vector<std::pair<std::string, std::vector<std::string>>> groups(nodes.begin(), nodes.end());
-  std::sort(groups.begin(), groups.end(),
-            [](const auto& a, const auto& b) { return a.second.size() > b.second.size(); });
-  std::string text;
-  for (const auto& [reason, names] : groups) {
-    const std::span<const std::string> first(names.data(), std::min<size_t>(names.size(), 3));
-    text += FormatPrintable("  float: {:3} ({}{}): {}\n", names.size(), Joined(first, ", "),
-                            names.size() > 3 ? ", ..." : "", reason);
-  }
-  return text;
 }
 
 // "50 of 54 steps int8, 1 bf16, 3 float": each narrow precision that there is, and what stays

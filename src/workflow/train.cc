@@ -29,6 +29,7 @@
 #include "train/separate.h"
 #include "workflow/event_file.h"
 #include "workflow/models.h"
+#include "workflow/ort_gaps.h"
 #include "workflow/targets.h"
 #include "workflow/train_parts.h"
 #include "workflow/train_text.h"
@@ -300,6 +301,7 @@ TrainingHooks HooksOf(const TrainJob& job, const Follow& follow, const LabelledS
 // The model, and beside it what its inputs are made by.
 Status WriteTrained(const TrainJob& job, Start start, const Data& data, bool integers,
                     Trained& out) {
+  if (LowerExtension(job.output) == ".onnx") out.warnings = OrtGaps(start.graph);
   if (job.recipe.lora.empty()) {
     EVOQ_TRY(WriteModel(start.graph, integers, job.output));
   } else {

@@ -54,8 +54,9 @@ struct Trained {
   // model does on test samples as it is written.
   std::map<std::string, int> weights;
   std::optional<Measured> written;
-  int processes = 1;            // with mpi: how many trained together,
-  bool told = true;             // and whether this is the one that writes and says it
+  int processes = 1;  // with mpi: how many trained together,
+  bool told = true;   // and whether this is the one that writes and says it
+  std::vector<std::string> warnings;
   int adapters = 0;             // with recipe.lora: how many there are
   int64_t adapter_numbers = 0;  // and their numbers
 };

@@ -3,6 +3,7 @@
 #include "base/printable.h"
 #include "base/text.h"
 #include "quant/low_bits.h"
+#include "workflow/left_float.h"
 #include "workflow/train.h"
 
 namespace evoq {
@@ -41,6 +42,7 @@ void TellIntegers(const Trained& t, Told& told) {
   for (const auto& [node, reason] : t.float_reasons) reasons[node] = reason.ToString();
   told.json["float_reasons"] = reasons;
   told.text += FormatPrintable("  {} of {} nodes compute with integers\n", int8, t.nodes.Total());
+  told.text += FloatReasonsText(t.float_reasons);
   if (!t.agreement) return;
   const Agreement& a = *t.agreement;
   told.json["agreement"] = {
@@ -147,7 +149,8 @@ Told Tell(const Trained& t) {
                {"accuracy", last_json.value("accuracy", json())},
                {"test_accuracy", last_json.value("test_accuracy", json())},
                {"recipe", ToJson(t.recipe)},
-               {"epochs", epochs}};
+               {"epochs", epochs},
+               {"warnings", t.warnings}};
   told.text = FormatPrintable("{}: {} parameters, {} samples, {} steps in {:.1f} s\n", t.model,
                               t.outcome.parameters, t.samples, t.outcome.steps, t.outcome.seconds);
   if (last != nullptr && last->test) TellTest(*last->test, t.test_samples, told);
@@ -163,6 +166,7 @@ Told Tell(const Trained& t) {
   }
   TellPruned(t, told);
   told.text += FormatPrintable("  -> {}: {}\n", t.output, HumanBytes(t.output_bytes));
+  for (const std::string& warning : t.warnings) told.log.push_back("warning: " + warning);
   if (last == nullptr) told.log.push_back("note: the checkpoint had all epochs behind it");
   return told;
 }
