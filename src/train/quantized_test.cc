@@ -55,6 +55,33 @@ l: %y: float32[N, 10] = MatMul(%f, %w5, %b5)
 output %y
 )";
 
+// Functions of one value, and gates: by channel, of equal shapes, and of a row.
+constexpr char kGatedNet[] = R"(graph net
+input %x: float32[N, 3, 8, 8]
+const %w1: float32[8, 3, 3, 3]
+const %b1: float32[8]
+const %w2: float32[8, 8, 1, 1]
+const %b2: float32[8]
+const %w3: float32[8, 8, 3, 3]
+const %w4: float32[8, 10]
+const %b4: float32[10]
+c1: %c1: float32[N, 8, 8, 8] = Conv{kernel_shape=[3, 3], pads=[1, 1, 1, 1]}(%x, %w1, %b1)
+h: %h: float32[N, 8, 8, 8] = HardSwish(%c1)
+g: %g: float32[N, 8, 1, 1] = GlobalAveragePool(%h)
+c2: %c2: float32[N, 8, 1, 1] = Conv{kernel_shape=[1, 1]}(%g, %w2, %b2)
+s: %s: float32[N, 8, 1, 1] = HardSigmoid{alpha=0.3}(%c2)
+m: %m: float32[N, 8, 8, 8] = Mul(%s, %h)
+c3: %c3: float32[N, 8, 8, 8] = Conv{kernel_shape=[3, 3], pads=[1, 1, 1, 1]}(%m, %w3)
+e: %e: float32[N, 8, 8, 8] = Elu(%c3)
+t: %t: float32[N, 8, 8, 8] = Tanh(%c3)
+n: %n: float32[N, 8, 8, 8] = Mul(%e, %t)
+i: %i: float32[N, 8, 8, 8] = evoq::Silu(%n)
+k: %k: float32[N, 8, 1, 1] = GlobalAveragePool(%i)
+f: %f: float32[N, 8] = Flatten{axis=1}(%k)
+l: %y: float32[N, 10] = MatMul(%f, %w4, %b4)
+output %y
+)";
+
 // Sums that pass 2^24 unless weights are cut into digits.
 constexpr char kDeepNet[] = R"(graph net
 input %x: float32[N, 2048]
@@ -126,6 +153,9 @@ INSTANTIATE_TEST_SUITE_P(Nets, Simulated,
                                          Case{kResidualNet, 10, {{"*", 2}, {"c1", 8}}, {}},
                                          Case{kResidualNet, 10, {{"*", 4}}, {}, true},
                                          Case{kMovesNet, 10, {}, {}}, Case{kDeepNet, 4, {}, {}},
+                                         Case{kGatedNet, 10, {}, {}},
+                                         Case{kGatedNet, 10, {{"*", 4}}, {}, true},
+                                         Case{kGatedNet, 10, {}, {}, false, {{"*", 4}}},
                                          Case{kDeepNet, 4, {{"b", 2}}, {}},
                                          Case{kResidualNet, 10, {{"*", 1}, {"c1", 8}}, {}},
                                          Case{kResidualNet, 10, {{"*", 1}}, {}, true, {{"*", 4}}},
@@ -161,6 +191,14 @@ TEST_P(Simulated, ScoresAreTheCompiledModelsBitForBit) {
 
 // What was trained keeps its results to the levels that it was given, by a Clip that follows the
 // scales.
+TEST(Quantized, GatesAndFunctionsAreIntegers) {
+  const Case c{kGatedNet, 10, {}, {}};
+  const auto model = ModelOf(c, Noise(MakeNet(c.net), 64, 10));
+  ASSERT_TRUE(model) << model.error().message();
+  for (const auto& [node, reason] : (*model)->report().float_reasons)
+    ADD_FAILURE() << node << ": " << reason.ToString();
+}
+
 TEST(Quantized, ResultsKeepToTheirLevels) {
   const Case c{kResidualNet, 10, {}, {}, false, {{"*", 4}}};
   const LabelledSamples samples = Noise(MakeNet(c.net), 64, 10);

@@ -45,6 +45,13 @@ int64_t CountOfMean(const Node& node, const Shape& x, const Shape& y) {
   return count <= kMost ? count : 0;
 }
 
+// A function of one value, which is a table in integers.
+bool IsFunction(const Node& node) {
+  const OpDef* const op = FindOp(node);
+  return op != nullptr && op->quant == QuantTrait::kTable && node.inputs.size() == 1 &&
+         node.attrs.String("activation").empty() && FindGradient(node) != nullptr;
+}
+
 // log(scale) as a parameter, of which StepOf gives the scale again.
 float LogOf(float scale) {
   auto t = static_cast<float>(std::log(static_cast<double>(scale)));
@@ -189,7 +196,9 @@ class Simulator {
       Emit(node, node.op, std::move(inputs), node.attrs, "");
       return {};
     }
-    if (node.op == "Add" && from_integers && to_integers) return AddSum(node);
+    if (node.op == "Add" && from_integers && to_integers) return AddPair(node);
+    if (node.op == "Mul" && from_integers && to_integers) return AddPair(node);
+    if (IsFunction(node) && from_integers && to_integers) return AddTable(node);
     if (const int64_t count = from_integers && to_integers
                                   ? CountOfMean(node, TypeOf(node.inputs[0]).shape, TypeOf(y).shape)
                                   : 0;
@@ -263,14 +272,28 @@ class Simulator {
     return it->second;
   }
 
-  Status AddSum(const Node& node) {
+  Status AddPair(const Node& node) {
     Attrs attrs = node.attrs;
     BoundsOf(node.inputs[0]).To(attrs, "a");
     BoundsOf(node.inputs[1]).To(attrs, "b");
     BoundsOf(node.outputs[0]).To(attrs, "y");
     const ValueId a = In(node.inputs[0]), b = In(node.inputs[1]);
     const ValueId step_a = StepOfValue(node.inputs[0]), step_b = StepOfValue(node.inputs[1]);
-    Emit(node, "Add", {a, b, step_a, step_b, StepOfValue(node.outputs[0])}, std::move(attrs));
+    Emit(node, node.op, {a, b, step_a, step_b, StepOfValue(node.outputs[0])}, std::move(attrs));
+    return {};
+  }
+
+  Status AddTable(const Node& node) {
+    const ValueId x = node.inputs[0], y = node.outputs[0];
+    Attrs attrs = node.attrs;
+    attrs.Set("op", node.op);
+    attrs.Set("op_domain", node.domain);
+    attrs.Set("x_unsigned", TypeOf(x).dtype == DType::kUint8 ? 1 : 0);
+    attrs.Set("y_unsigned", TypeOf(y).dtype == DType::kUint8 ? 1 : 0);
+    BoundsOf(x).To(attrs, "x");
+    BoundsOf(y).To(attrs, "y");
+    const ValueId from = In(x), step = StepOfValue(x);
+    Emit(node, "Table", {from, step, StepOfValue(y)}, std::move(attrs));
     return {};
   }
 
@@ -360,6 +383,11 @@ bool IsSimulated(const Graph& graph, const Node& node) {
   if (IsLinear(node))
     return FindGradient(node) != nullptr && graph.ConstantInput(node, 1) != nullptr;
   if (MovesOnly(node)) return MovesIntegers(graph, node);
+  if (IsFunction(node)) return true;
+  if (node.op == "Mul" && node.domain.empty())
+    return !graph.value(node.inputs[0]).is_constant() &&
+           !graph.value(node.inputs[1]).is_constant() && shape(node.outputs[0]).ranked() &&
+           shape(node.outputs[0]).rank() > 1 && node.attrs.String("activation").empty();
   if (node.op == "Add" && node.domain.empty())
     return shape(node.inputs[0]) == shape(node.inputs[1]) && shape(node.inputs[0]).ranked() &&
            shape(node.inputs[0]).rank() > 1;
