@@ -88,8 +88,10 @@ class Resolver {
     if (links.empty())
       return NotUsed("the optimized graph has no such value: it was folded or fused with others");
     NotUsed why = "nothing reads it";
+    Encoding own = e;
+    if (!e.axis && links.size() > 1) own.axis = ChannelsOf(e, links);
     for (const Lineage::Link* link : links) {
-      EVOQ_ASSIGN(NotUsed refused, Give(e, *link));
+      EVOQ_ASSIGN(NotUsed refused, Give(own, *link));
       if (!refused) {
         out_.tensors.emplace(link->value, e.name);
         why = std::nullopt;
@@ -98,6 +100,23 @@ class Resolver {
       }
     }
     return why;
+  }
+
+  // The axis of the channels of a tensor that several layers read, where it is not written: what
+  // is one layer's output may be another's input (tied weights). Nothing where none fits.
+  std::optional<int> ChannelsOf(const Encoding& e,
+                                const std::vector<const Lineage::Link*>& links) const {
+    if (e.granularity != Granularity::kChannel) return std::nullopt;
+    const ValueId tensor = original_.FindValue(links[0]->tensor);
+    if (!tensor.valid()) return std::nullopt;
+    const Shape& shape = original_.value(tensor).type.shape;
+    for (const Lineage::Link* link : links) {
+      const ValueId v = optimized_.FindValue(link->value);
+      if (!v.valid() || !optimized_.value(v).is_constant()) continue;
+      const int axis = OfTensor(*link, ReadingOf(optimized_, v).out_axis);
+      if (axis >= 0 && shape[axis].value == static_cast<int64_t>(e.scales.size())) return axis;
+    }
+    return std::nullopt;
   }
 
   std::string Unknown(const std::string& name) {
@@ -310,10 +329,28 @@ Result<ResolvedEncodings> ResolveEncodings(std::span<const Encoding> encodings,
   return Resolver(original, optimized).Run(encodings);
 }
 
+static bool SameNumbers(const Encoding& a, const Encoding& b) {
+  return a.axis == b.axis && a.scales == b.scales && a.zero_points == b.zero_points;
+}
+
+// The axis of a constant's output channels, as its first product in the file has it; -1: none.
+static int ChannelsInFile(const Graph& original, ValueId tensor) {
+  for (const NodeId id : original.value(tensor).users) {
+    const Node& node = original.node(id);
+    if (IsWeighted(node) && node.input(1) == tensor)
+      return WeightAxis(node, original.value(tensor).type.shape.rank());
+  }
+  return -1;
+}
+
 UsedEncodings EncodingsOfUsed(const std::map<std::string, TensorType>& used,
                               const std::map<std::string, int>& activation_bits,
                               const Graph& original, const Lineage& lineage) {
-  std::map<std::string, Encoding> by_tensor;
+  struct Made {
+    std::string value;
+    Encoding encoding;
+  };
+  std::map<std::string, Made> by_tensor;
   UsedEncodings out;
   for (const auto& [value, type] : used) {
     const Lineage::Link* link = lineage.OfValue(value);
@@ -328,10 +365,17 @@ UsedEncodings EncodingsOfUsed(const std::map<std::string, TensorType>& used,
       Encoding encoding = EncodingOf(link->tensor, own, parameter);
       if (const auto few = activation_bits.find(value); few != activation_bits.end())
         encoding.bits = few->second;
-      by_tensor.emplace(link->tensor, std::move(encoding));
+      // Tied weights may be two constants of two layers, with scales along different axes.
+      const auto [at, fresh] = by_tensor.emplace(link->tensor, Made{value, encoding});
+      if (fresh || SameNumbers(at->second.encoding, encoding)) continue;
+      Made other{value, std::move(encoding)};
+      if (parameter && other.encoding.axis == ChannelsInFile(original, tensor))
+        std::swap(at->second, other);
+      out.left_out[other.value] =
+          fmt::format("{} has that of {}, which is made of it too", link->tensor, at->second.value);
     }
   }
-  for (auto& [name, e] : by_tensor) out.encodings.push_back(std::move(e));
+  for (auto& [name, made] : by_tensor) out.encodings.push_back(std::move(made.encoding));
   return out;
 }
 

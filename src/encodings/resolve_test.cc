@@ -244,5 +244,42 @@ TEST_F(ResolveTest, WhatWasUsedGoesBackToTheFilesAxes) {
   EXPECT_EQ(used.left_out.at("made"), "the model's file has no such tensor");
 }
 
+// One weight that two layers read, each with its own output channels: one entry, for the layer that
+// reads it as it is in the file, which is read again where axes are not written.
+TEST(Resolve, TiedWeightsHaveOneEntry) {
+  const Graph original = MakeNet(R"(graph tied
+input %x: float32[1, 3]
+const %w: float32[4, 3]
+a: %a: float32[1, 4] = Gemm{transB=1}(%x, %w)
+b: %y: float32[1, 3] = MatMul(%a, %w)
+output %y
+)");
+  Graph optimized = original;
+  ASSERT_TRUE(RunPasses(optimized, Stage::kOptimize));
+  const Lineage lineage(original, optimized);
+  std::map<std::string, TensorType> used;
+  for (const Lineage::Link* link : lineage.OfTensor("w")) {
+    const Shape& shape = optimized.value(optimized.FindValue(link->value)).type.shape;
+    QuantParams q{{}, {}, 1};
+    for (int64_t i = 0; i < shape[1].value; ++i) {
+      q.scales.push_back(0.5f);
+      q.zero_points.push_back(0);
+    }
+    used[link->value] = TensorType(DType::kInt8, shape, q);
+  }
+  ASSERT_EQ(used.size(), 2u);
+  const UsedEncodings made = EncodingsOfUsed(used, {}, original, lineage);
+  ASSERT_EQ(made.encodings.size(), 1u);
+  EXPECT_EQ(made.encodings[0].axis, 0);
+  EXPECT_EQ(made.encodings[0].scales.size(), 4u);
+  EXPECT_EQ(made.left_out.size(), 1u);
+  std::vector<Encoding> entries = made.encodings;
+  entries[0].axis = std::nullopt;
+  const auto read = ResolveEncodings(entries, original, optimized);
+  ASSERT_TRUE(read) << read.error().message();
+  ASSERT_EQ(read->given.size(), 2u);
+  for (const auto& [value, given] : read->given) EXPECT_EQ(given.params.scales.size(), 4u);
+}
+
 }  // namespace
 }  // namespace evoq
