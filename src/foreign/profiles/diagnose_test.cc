@@ -436,6 +436,33 @@ TEST_F(Diagnoses, AnOrtProfileByHand) {
 
 // Without model_run there are as many runs as a node has events at most, and what a run takes in
 // all is not known.
+// What runs in the subgraphs of an If, Loop or Scan is told before it and within its time: the
+// layers of a thread cannot take longer in sum than the run.
+TEST_F(Diagnoses, SubgraphsOfAnOrtProfileCountOnce) {
+  const auto event = [](const char* name, const char* op, int thread, int ts, int dur) {
+    json args = {{"op_name", op}, {"node_index", "0"}};
+    return json{{"name", name}, {"tid", thread}, {"ts", ts}, {"dur", dur}, {"args", args}};
+  };
+  const json profile = {event("a_kernel_time", "Add", 1, 10, 5),
+                        event("b_kernel_time", "Conv", 1, 22, 20),  // in the inner Loop, twice
+                        event("b_kernel_time", "Conv", 1, 43, 30),
+                        event("x_kernel_time", "Relu", 2, 30, 20),  // beside it
+                        event("inner_kernel_time", "Loop", 1, 20, 60),
+                        event("c_kernel_time", "Mul", 1, 85, 10),
+                        event("outer_kernel_time", "If", 1, 15, 100),
+                        event("d_kernel_time", "Add", 1, 115, 7),
+                        event("model_run", "", 1, 9, 115),
+                        event("a_kernel_time", "Add", 1, 210, 5),
+                        event("model_run", "", 1, 209, 115)};
+  const ForeignRun run = *Source("onnxruntime").read(Write("ort.json", profile));
+  std::map<std::string, double> us;
+  for (const ForeignLayer& layer : run.layers) us[layer.name] = layer.ms * 2e3;  // of two runs
+  const std::map<std::string, double> expected = {
+      {"a", 10}, {"b", 50}, {"x", 20}, {"inner", 10}, {"outer", 30}, {"c", 10}, {"d", 7}};
+  ASSERT_EQ(us.size(), expected.size());
+  for (const auto& [name, own] : expected) EXPECT_NEAR(us[name], own, 1e-9) << name;
+}
+
 TEST_F(Diagnoses, AnOrtProfileWithoutRuns) {
   json nodes = json::array({Node("Conv", 100, "float"), Node("Relu", 30, "float")});
   nodes.push_back(nodes[0]);

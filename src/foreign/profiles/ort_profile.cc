@@ -87,6 +87,31 @@ ForeignLayer ReadNode(const json& event, const json& args) {
   return layer;
 }
 
+// What nodes take by themselves. The time of an If, Loop or Scan has that of the nodes of its
+// subgraphs in it, which run within it on its thread and are told before it.
+class OwnTimes {
+ public:
+  // In the order of the file.
+  double Of(const json& event, double us) {
+    const double begin = JsonNumber(event, "ts");  // 0: not told
+    if (begin <= 0) return us;
+    std::vector<Span>& open = done_[JsonNumber(event, "tid")];
+    double inside = 0;
+    while (!open.empty() && open.back().begin >= begin && open.back().end <= begin + us) {
+      inside += open.back().end - open.back().begin;
+      open.pop_back();
+    }
+    open.push_back({begin, begin + us});
+    return std::max(0.0, us - inside);
+  }
+
+ private:
+  struct Span {
+    double begin, end;
+  };
+  std::map<double, std::vector<Span>> done_;  // by thread: what no other node was around yet
+};
+
 // Times of a layer, run after run, in microseconds.
 struct LayerTimes {
   std::vector<double> runs;  // those that are over
@@ -132,6 +157,7 @@ Result<ForeignRun> Read(const std::string& path) {
   std::map<std::string, size_t> index;
   std::vector<LayerTimes> times;
   std::vector<double> runs_us;
+  OwnTimes own;
   if (list.is_array()) {
     for (const json& event : list) {
       const std::string name = JsonText(event, "name");
@@ -149,7 +175,7 @@ Result<ForeignRun> Read(const std::string& path) {
         run.layers.push_back(std::move(layer));
         times.emplace_back();
       }
-      times[it->second].Add(us);
+      times[it->second].Add(own.Of(event, us));
     }
   }
   if (run.layers.empty())
