@@ -25,7 +25,7 @@ using nlohmann::json;
 struct Files {
   json profile, layers, times;
   TrtexecLog log;
-  std::string profile_path, layers_path, log_path;
+  std::string profile_path, layers_path, times_path, log_path;
   std::string device;
   int count = 0;  // of those that are JSON
 };
@@ -64,7 +64,10 @@ Status Take(const std::string& path, bool beside, Files& files) {
     files.profile = std::move(value);
     files.profile_path = path;
   } else if (IsTimes(value)) {
+    if (!files.times.is_null())
+      return InvalidInput("{}: a second file of times beside {}", path, files.times_path);
     files.times = std::move(value);
+    files.times_path = path;
   } else if (value.is_object() && value.contains("Layers")) {
     if (!files.layers.is_null())
       return InvalidInput("{}: a second layer-info file beside {}", path, files.layers_path);
@@ -247,6 +250,9 @@ Result<ForeignRun> Read(const std::string& path) {
   Files files;
   for (const std::string& p : paths) EVOQ_TRY(Take(p, folder, files));
   if (files.profile.is_null()) {
+    if (!files.log.fault.empty())
+      return InvalidInput("{}: the table of --dumpProfile is cut: {}", files.log_path,
+                          files.log.fault);
     files.profile = std::move(files.log.profile);
     files.profile_path = files.log_path;
     if (files.times.is_null()) files.times = std::move(files.log.times);

@@ -8,11 +8,11 @@
 //   Latency: min = 0.20 ms, max = 0.31 ms, mean = 0.22 ms, median = 0.21 ms, ...
 #include "foreign/profiles/trtexec_log.h"
 
-#include <cctype>
 #include <optional>
 #include <sstream>
 #include <vector>
 
+#include "base/brief.h"
 #include "foreign/profiles/number_text.h"
 
 namespace evoq {
@@ -20,16 +20,29 @@ namespace {
 
 using nlohmann::json;
 
-// A line without its date and severity, and without blanks around.
-std::string Plain(std::string line) {
-  while (!line.empty() && (std::isspace(static_cast<unsigned char>(line.back())))) line.pop_back();
-  size_t at = line.find_first_not_of(" \t");
-  while (at < line.size() && line[at] == '[') {
-    const size_t end = line.find(']', at);
+std::string Trimmed(const std::string& text) {
+  constexpr const char* kBlanks = " \t\r\n";
+  const size_t begin = text.find_first_not_of(kBlanks);
+  return begin == std::string::npos
+             ? ""
+             : text.substr(begin, text.find_last_not_of(kBlanks) - begin + 1);
+}
+
+// A line without its date and severity, and without blanks around. Layers have brackets around
+// their names too: "[trainStation1]", "[HostToDeviceCopy]".
+std::string Plain(const std::string& line) {
+  std::string rest = Trimmed(line);
+  while (rest.starts_with('[')) {
+    const size_t end = rest.find(']');
     if (end == std::string::npos) break;
-    at = line.find_first_not_of(" \t", end + 1);
+    const std::string inside = rest.substr(1, end - 1);
+    const bool severity = inside.size() == 1;
+    const bool date =
+        !inside.empty() && inside.find_first_not_of("0123456789/-:.") == std::string::npos;
+    if (!severity && !date) break;
+    rest = Trimmed(rest.substr(end + 1));
   }
-  return at < line.size() ? line.substr(at) : "";
+  return rest;
 }
 
 // The number behind `key` in "key = 0.21 ms"; "key (1234".
@@ -52,7 +65,7 @@ std::optional<json> RowOf(const std::string& line, size_t columns, bool name_fir
     const auto number = NumberOf(name_first ? name.substr(cut + 1) : name.substr(0, cut));
     if (!number) return std::nullopt;
     numbers.insert(name_first ? numbers.begin() : numbers.end(), *number);
-    name = Plain(name_first ? name.substr(0, cut) : name.substr(cut));
+    name = Trimmed(name_first ? name.substr(0, cut) : name.substr(cut));
   }
   if (name.empty()) return std::nullopt;
   return json{{"name", name}, {"timeMs", numbers[0]}, {"averageMs", numbers[1]}};
@@ -70,12 +83,14 @@ TrtexecLog ReadTrtexecLog(const std::string& text) {
   TrtexecLog log;
   std::istringstream lines(text);
   bool inside = false, name_first = false;
-  size_t columns = 0;
+  size_t columns = 0, number = 0;
   for (std::string line; std::getline(lines, line);) {
     line = Plain(line);
+    ++number;
     if (line.starts_with("=== Profile (")) {
       log.profile = json::array({{{"count", NumberBehind(line, "(").value_or(0)}}});
       inside = true, columns = 0;
+      log.fault = "the log ends within it";
     } else if (inside && columns == 0) {
       if (line.find("Layer") == std::string::npos) continue;
       name_first = line.starts_with("Layer");
@@ -85,12 +100,17 @@ TrtexecLog ReadTrtexecLog(const std::string& text) {
       const auto row = RowOf(line, columns, name_first);
       inside = row && (*row)["name"] != "Total";
       if (inside) log.profile.push_back(*row);
+      if (!row)
+        log.fault = fmt::format("line {}: '{}', expected {} numbers and a layer, or the row Total",
+                                number, Shorten(line), columns);
+      else if (!inside)
+        log.fault.clear();
     } else if (const auto median = NumberBehind(line, "median = ");
                median && line.starts_with("Latency:")) {
       log.times = json::array({{{"latencyMs", *median}}});
     }
   }
-  if (log.profile.size() < 2) log.profile = nullptr;
+  if (columns < 3 || (log.profile.size() < 2 && log.fault.empty())) log.profile = nullptr;
   return log;
 }
 

@@ -11,6 +11,7 @@ namespace evoq {
 // whose runs the profiler slowed.
 struct TrtexecLog {
   nlohmann::json profile, times;
+  std::string fault;  // where the table stops short of its row Total; empty where it does not
 };
 TrtexecLog ReadTrtexecLog(const std::string& text);
 

@@ -562,6 +562,63 @@ TEST_F(Trtexec, ConsoleLogs) {
   EXPECT_NE(refused.error().message().find("averageMs is missing or negative"), std::string::npos);
 }
 
+// Layers with brackets around their names are no severities of lines.
+TEST_F(Trtexec, NamesInBracketsInLogs) {
+  const auto names = [&](const std::string& table) {
+    EXPECT_TRUE(WriteFileAtomic(
+        At("a.log"), "[11/20/2025-10:00:00] [I] === Profile (100 iterations ) ===\n" + table));
+    const auto run = Source("trtexec").read(At("a.log"));
+    EXPECT_TRUE(run) << run.error().message();
+    std::vector<std::string> names;
+    for (const ForeignLayer& layer : run ? run->layers : std::vector<ForeignLayer>())
+      names.push_back(layer.name);
+    if (run) EXPECT_NEAR(run->layer_sum_ms, 0.6, 1e-12);
+    return names;
+  };
+  const std::vector<std::string> expected = {"[HostToDeviceCopy 0]", "a/Conv", "[trainStation1]"};
+  EXPECT_EQ(names("[11/20/2025-10:00:00] [I]  Time(ms)  Avg.(ms)  Median(ms)  Time(%)   Layer\n"
+                  "[11/20/2025-10:00:00] [I]  10.0  0.1000  0.1  16.7   [HostToDeviceCopy 0]\n"
+                  "[11/20/2025-10:00:00] [I]  20.0  0.2000  0.2  33.3   a/Conv\n"
+                  "[11/20/2025-10:00:00] [I]  30.0  0.3000  0.3  50.0   [trainStation1]\n"
+                  "[11/20/2025-10:00:00] [I]  60.0  0.6000  0.6  100.0   Total\n"),
+            expected);
+  EXPECT_EQ(names("[I]  Layer  Time (ms)  Avg. Time (ms)  Time %\n"
+                  "[I]  [HostToDeviceCopy 0]  10.0  0.1  16.7\n[I]  a/Conv  20.0  0.2  33.3\n"
+                  "[I]  [trainStation1]  30.0  0.3  50.0\n[I]  Total  60.0  0.6  100.0\n"),
+            expected);
+}
+
+// A table that stops before its row Total would tell of a part of the time as of the whole.
+TEST_F(Trtexec, CutLogs) {
+  const std::string head =
+      "[I] === Profile (100 iterations ) ===\n[I] Time(ms) Avg.(ms) Time(%) Layer\n";
+  const auto error = [&](const std::string& rows) {
+    EXPECT_TRUE(WriteFileAtomic(At("a.log"), head + rows));
+    const auto run = Source("trtexec").read(At("a.log"));
+    return run ? std::string() : run.error().message();
+  };
+  EXPECT_EQ(error("[I] 20 0.2 50 conv1\n[I] 20 0.2 50 conv2\n[I] 40 0.4 100 Total\n"), "");
+  EXPECT_TRUE(error("[I] 20 0.2 50 conv1\n")
+                  .ends_with("a.log: the table of --dumpProfile is cut: the log ends within it"));
+  EXPECT_TRUE(
+      error("[I] 20 0.2 50 conv1\n[I] 20 0,2 50 conv2\n[I] 40 0.4 100 Total\n")
+          .ends_with("line 4: '20 0,2 50 conv2', expected 3 numbers and a layer, or the row "
+                     "Total"));
+  EXPECT_NE(error("[I] 20,0 0,2 50 conv1\n[I] 40 0.4 100 Total\n").find("line 3: "),
+            std::string::npos);
+}
+
+TEST_F(Trtexec, OneFileOfEachKind) {
+  Write("profile.json", {{{"count", 10}}, {{"name", "a"}, {"averageMs", 7}}});
+  Write("times.json", {{{"latencyMs", 7.5}}});
+  Write("times2.json", {{{"latencyMs", 3}}});
+  const auto run = Source("trtexec").read(folder_.string());
+  ASSERT_FALSE(run);
+  EXPECT_NE(run.error().message().find("times2.json: a second file of times beside "),
+            std::string::npos)
+      << run.error().message();
+}
+
 TEST_F(Trtexec, BadFiles) {
   const auto error = [](const Result<ForeignRun>& run) {
     return run ? std::string("read") : run.error().message();
