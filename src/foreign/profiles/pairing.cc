@@ -57,6 +57,8 @@ bool IsWorkOf(const ForeignLayer& layer, const std::string& name) {
   };
   if (name.ends_with(".weight")) return linear(layer.group);
   const LayerGroup group = GroupOf("", name);
+  // A name that says nothing ("conv1/WithoutBiases") is that of the layer's only operator.
+  if (group == LayerGroup::kOther && layer.operators.size() == 1) return true;
   return group == layer.group || (linear(group) && linear(layer.group));
 }
 

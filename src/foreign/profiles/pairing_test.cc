@@ -222,6 +222,8 @@ TEST(Pairing, NamesOfWhatALayerIsFor) {
       {LayerGroup::kMatMul, LayerGroup::kConv, "/a/Conv", "/b/Conv", true},
       {LayerGroup::kConv, LayerGroup::kConv, "/a/Add", "/b/Add", false},
       {LayerGroup::kPooling, LayerGroup::kPooling, "/a/Conv", "/b/Conv", false},
+      {LayerGroup::kConv, LayerGroup::kConv, "a/WithoutBiases", "b/WithoutBiases", true},
+      {LayerGroup::kConv, LayerGroup::kConv, "a/x + a/y", "b/x + b/y", false},
       {LayerGroup::kConv, LayerGroup::kConv, "a.weight", "b.weight", true},
       {LayerGroup::kPooling, LayerGroup::kPooling, "a.weight", "b.weight", false},
   };

@@ -198,8 +198,9 @@ extern const ProfileRule kRulePerhapsSlower = {
         "Integer layers that may be slower than in the baseline: which layer there is the same "
         "one, or whether it does as much, cannot be told.",
     .fix =
-        "Compare engines that are built of one model with lasting node names "
-        "(\"/layer1/conv1/Conv\") and --profilingVerbosity=detailed.",
+        "Compare runs of one model with lasting node names (\"/layer1/conv1/Conv\"); TensorRT "
+        "tells "
+        "more of engines that are built with --profilingVerbosity=detailed.",
     .source = "the two measured runs",
     .find = FindPerhapsSlower,
     .doubt = true,
