@@ -5,7 +5,10 @@
 //   {"detailed_performance": [{"nodes": [...]}, ...]}; times in milliseconds
 // without -json_stats the same as lines of fields between semicolons, a table for each run:
 //   layerName;execStatus;layerType;execType;realTime (ms);cpuTime (ms)
-// and, beside it in the same folder, benchmark_report.json or .csv: {"execution_results":
+// -pcsort and the report type sort_detailed_counters write each node's share too ("%"), the longest
+// first; Python's lines then have commas between their fields.
+//
+// Beside it in the same folder: benchmark_report.json or .csv, {"execution_results":
 // {"latency_median"}, ...}; Python's and the lines' name for it is "latency (ms)".
 #include <filesystem>
 #include <map>
@@ -37,11 +40,12 @@ struct Report {
   std::vector<std::vector<Node>> runs;
   double end_to_end_ms = 0;
   std::string device;
+  bool sorted = false;  // by time
 };
 
 constexpr const char* kMedian[] = {"latency_median", "latency (ms)"};
 constexpr const char* kDevice[] = {"target_device", "target device"};
-constexpr std::string_view kHeader = "layerName;execStatus;";
+constexpr std::string_view kHeader = "layerName";
 
 // A number that the report may hold as text. Errors: kInvalidInput for what is none.
 Result<double> Number(const json& object, const char* key) {
@@ -63,6 +67,10 @@ Result<std::vector<Node>> NodesOf(const json& nodes) {
   return out;
 }
 
+bool HasShares(const json& nodes) {
+  return !nodes.empty() && nodes[0].is_object() && nodes[0].contains("%");
+}
+
 Result<Report> FromJson(const std::string& text) {
   EVOQ_ASSIGN(const json root, ParseJson(text));
   Report report;
@@ -70,10 +78,12 @@ Result<Report> FromJson(const std::string& text) {
   if (const auto average = root.find("avg_performance"); average != root.end()) {
     EVOQ_ASSIGN(std::vector<Node> nodes, NodesOf(JsonArray(*average, "nodes")));
     report.runs.push_back(std::move(nodes));
+    report.sorted = HasShares(JsonArray(*average, "nodes"));
   }
   for (const json& one : JsonArray(root, "detailed_performance")) {
     EVOQ_ASSIGN(std::vector<Node> nodes, NodesOf(JsonArray(one, "nodes")));
     report.runs.push_back(std::move(nodes));
+    report.sorted = report.sorted || HasShares(JsonArray(one, "nodes"));
   }
   if (const auto results = root.find("execution_results"); results != root.end()) {
     for (const char* key : kMedian) {
@@ -89,23 +99,42 @@ Result<Report> FromJson(const std::string& text) {
   return report;
 }
 
+// The fields of a line, without quotes around them. Older versions end each with a separator.
+std::vector<std::string> FieldsOf(const std::string& line, char separator) {
+  std::vector<std::string> fields(1);
+  bool quoted = false;
+  for (char c : line) {
+    if (c == '"' && separator == ',') {
+      quoted = !quoted;
+    } else if (c == separator && !quoted) {
+      fields.emplace_back();
+    } else {
+      fields.back() += c;
+    }
+  }
+  if (fields.back().empty()) fields.pop_back();
+  return fields;
+}
+
 Result<Report> FromLines(const std::string& text) {
   Report report;
   std::istringstream lines(text);
   int number = 0;
+  char separator = ';';
   for (std::string line; std::getline(lines, line);) {
     ++number;
     if (!line.empty() && line.back() == '\r') line.pop_back();
-    std::vector<std::string> fields;
-    std::istringstream rest(line);
-    for (std::string field; std::getline(rest, field, ';');) fields.push_back(field);
-    if (line.starts_with(kHeader)) {
+    const bool header = line.starts_with(kHeader) && line.size() > kHeader.size();
+    if (header) separator = line[kHeader.size()] == ',' ? ',' : ';';
+    const std::vector<std::string> fields = FieldsOf(line, separator);
+    if (header) {
       report.runs.emplace_back();
+      report.sorted = report.sorted || line.find('%') != std::string::npos;
     } else if (fields.size() == 2) {
       const bool median = std::ranges::find(kMedian, fields[0]) != std::end(kMedian);
       if (median) report.end_to_end_ms = NumberOf(fields[1]).value_or(0);
       if (std::ranges::find(kDevice, fields[0]) != std::end(kDevice)) report.device = fields[1];
-    } else if (fields.size() == 6 && !report.runs.empty()) {
+    } else if (fields.size() >= 6 && !report.runs.empty()) {
       const auto ms = NumberOf(fields[4]);
       if (!ms)
         return InvalidInput("line {}: realTime '{}', expected a number", number,
@@ -120,7 +149,8 @@ Result<Report> ReportOf(const std::string& path) {
   EVOQ_ASSIGN(const std::string text, ReadTextFile(path));
   const size_t begin = text.find_first_not_of(" \t\r\n");
   const bool is_json = begin != std::string::npos && (text[begin] == '{' || text[begin] == '[');
-  const bool has_lines = text.find(';') != std::string::npos;
+  const bool has_lines =
+      text.find(';') != std::string::npos || text.find(kHeader) != std::string::npos;
   return WithContext(is_json || !has_lines ? FromJson(text) : FromLines(text), path);
 }
 
@@ -151,6 +181,9 @@ Result<ForeignRun> Read(const std::string& path) {
   run.path = path;
   run.end_to_end_ms = report.end_to_end_ms;
   run.device = report.device;
+  run.in_order = !report.sorted;
+  // Both are of the same runs, a layer's time their mean.
+  run.excess = "what slow runs, as the first one, add to the means";
   std::map<std::string, size_t> index;
   for (const std::vector<Node>& nodes : report.runs)
     AddNodes(nodes, 1.0 / static_cast<double>(report.runs.size()), index, run);

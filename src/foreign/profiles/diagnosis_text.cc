@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "base/brief.h"
 #include "base/ms_text.h"
 #include "base/printable.h"
 #include "base/text.h"
@@ -33,7 +34,7 @@ std::string Headline(const char* label, const ForeignRun& run) {
   if (run.end_to_end_ms > 0) out += fmt::format("{} ms end to end, ", MsText(run.end_to_end_ms));
   out += fmt::format("{} layers, {} ms in sum", run.layers.size(), MsText(run.layer_sum_ms));
   if (run.end_to_end_ms > 0 && run.layer_sum_ms > run.end_to_end_ms)
-    out += fmt::format(" (the profiler's own cost is {} ms of it)",
+    out += fmt::format(" ({} is {} ms of it)", run.excess,
                        MsText(run.layer_sum_ms - run.end_to_end_ms));
   if (run.weight_bytes > 0) out += fmt::format(", weights {}", HumanBytes(run.weight_bytes));
   return out + "\n";
@@ -43,7 +44,9 @@ std::string LayerList(const std::vector<std::string>& layers) {
   std::string out;
   constexpr size_t kShown = 4;
   for (size_t i = 0; i < layers.size() && i < kShown; ++i)
-    out += (i ? ", " : "") + (layers[i].size() > 48 ? layers[i].substr(0, 45) + "..." : layers[i]);
+    out += (i ? ", " : "") + (layers[i].size() > 48
+                                  ? layers[i].substr(0, CharacterStart(layers[i], 45)) + "..."
+                                  : layers[i]);
   if (layers.size() > kShown) out += fmt::format(" and {} more", layers.size() - kShown);
   return out;
 }

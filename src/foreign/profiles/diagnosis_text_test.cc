@@ -90,6 +90,19 @@ TEST(DiagnosisText, OneRunByHand) {
   EXPECT_NE(text.find("fix (0.200 ms): "), std::string::npos) << text;
 }
 
+// Layers and runs that one profiler saw do not differ by what it costs.
+TEST(DiagnosisText, WhyLayersExceedTheRun) {
+  for (const auto& [tool, reason] : std::vector<std::pair<const char*, const char*>>{
+           {"benchmark_app", "what slow runs, as the first one, add to the means"},
+           {"trtexec", "the profiler's own cost"}}) {
+    ForeignRun run = Baseline();
+    run.end_to_end_ms = 1, run.tool = tool, run.excess = reason;
+    EXPECT_NE(ToText(run, nullptr, Diagnose(run, nullptr))
+                  .find(std::string("1.200 ms in sum (") + reason + " is 0.2000 ms of it)\n"),
+              std::string::npos);
+  }
+}
+
 TEST(DiagnosisText, WhatIsNotKnownIsNull) {
   const ForeignRun run = Baseline();
   const json out = ToJson(run, nullptr, Diagnose(run, nullptr));
@@ -178,6 +191,10 @@ TEST(DiagnosisText, LongListsAreCut) {
   run.layers.resize(4);
   EXPECT_EQ(ToText(run, nullptr, Diagnose(run, nullptr)).find(" more\n"), std::string::npos)
       << "four are shown";
+  run.layers[0].name = std::string(44, 'x') + "\xc3\xa9" + std::string(9, 'x');
+  EXPECT_NE(ToText(run, nullptr, Diagnose(run, nullptr)).find(std::string(44, 'x') + "..., "),
+            std::string::npos)
+      << "cut between characters";
 }
 
 }  // namespace

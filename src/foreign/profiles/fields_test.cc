@@ -279,6 +279,45 @@ TEST_F(ProfileFields, SummariesOfBenchmarkApp) {
   EXPECT_NEAR(run.layers[0].ms, 2, 1e-12);
 }
 
+// What -pcsort writes: no order of execution, so that no layer is the first one or another's
+// neighbour.
+TEST_F(ProfileFields, SortedReportsOfBenchmarkApp) {
+  const auto lines = [&](const std::string& text) {
+    std::ofstream(folder_ / "r.csv") << text;
+    return Source("benchmark_app").read(At("r.csv"));
+  };
+  const auto of_cpp = lines(
+      "layerName;execStatus;layerType;execType;realTime (ms);cpuTime (ms); %;\n"
+      "r;EXECUTED;Reorder;jit_uni_I8;0.500;0.5;66.6667;\n"
+      "a,b;EXECUTED;Convolution;brgconv_I8;0.250;0.250;33.3333;\nTotal;;;;0.750;0.750;100;\n\n");
+  const auto of_python = lines(
+      "layerName,execStatus,layerType,execType,realTime (ms),cpuTime (ms),\"proportion (%)\n\"\r\n"
+      "r,Status.EXECUTED,Reorder,jit_uni_I8,0.500,0.500,66.67%\r\n"
+      "\"a,b\",Status.EXECUTED,Convolution,brgconv_I8,0.250,0.250,33.33%\r\n\n"
+      "Total time: 0.75 milliseconds\r\nTotal CPU time: 0.75 milliseconds\r\n\n\n");
+  const auto node = [](const char* name, const char* type, const char* ms) {
+    return json{{"name", name},    {"node_type", type},     {"status", "Status.EXECUTED"},
+                {"real_time", ms}, {"exec_type", "jit_I8"}, {"%", "50.00%"}};
+  };
+  const json nodes = {node("r", "Reorder", "0.500"), node("a,b", "Convolution", "0.250")};
+  const auto averages = Source("benchmark_app")
+                            .read(Write("r.json", {{"report_type", "sorted"},
+                                                   {"avg_performance", {{"nodes", nodes}}}}));
+  const auto details = Source("benchmark_app")
+                           .read(Write("d.json", {{"detailed_performance", {{{"nodes", nodes}}}}}));
+  for (const auto* run : {&of_cpp, &of_python, &averages, &details}) {
+    ASSERT_TRUE(*run) << run->error().message();
+    ASSERT_EQ((*run)->layers.size(), 2u);
+    EXPECT_EQ((*run)->layers[1].name, "a,b");
+    EXPECT_EQ((*run)->layer_sum_ms, 0.75);
+    EXPECT_FALSE((*run)->in_order);
+    EXPECT_EQ(LostBy(Diagnose(**run, nullptr)),
+              (std::map<std::string, double>{{"reformat-copies", 0.5}}));
+    EXPECT_TRUE(Wiring(**run).Readers(0).empty());
+    EXPECT_TRUE(Wiring(**run).Writers(1).empty());
+  }
+}
+
 // What the program in Python writes: numbers as text, its own names, and tables without
 // -json_stats.
 TEST_F(ProfileFields, BenchmarkAppInPython) {

@@ -50,6 +50,9 @@ struct ForeignRun {
   int64_t weight_bytes = 0;          // of the layers that say so
   bool detailed = false;             // tensors and precisions are known, not names alone
   std::vector<ForeignLayer> layers;  // in order of execution
+  bool in_order = true;              // false: in another, as in reports that are sorted by time
+  // Why the layers' sum can exceed a run's time.
+  const char* excess = "the profiler's own cost";
 
   double GroupMs(LayerGroup group) const;
   // Whether any layer computes in integers.

@@ -27,7 +27,7 @@ std::vector<size_t> Wiring::Readers(size_t layer) const {
   const std::vector<ForeignTensor>& outputs = run_->layers[layer].outputs;
   std::vector<size_t> readers;
   if (!AreNamed(outputs)) {
-    if (layer + 1 < run_->layers.size()) readers.push_back(layer + 1);
+    if (run_->in_order && layer + 1 < run_->layers.size()) readers.push_back(layer + 1);
     return readers;
   }
   for (const ForeignTensor& tensor : outputs) {
@@ -45,7 +45,7 @@ std::vector<size_t> Wiring::Writers(size_t layer) const {
   const std::vector<ForeignTensor>& inputs = run_->layers[layer].inputs;
   std::vector<size_t> writers;
   if (!AreNamed(inputs)) {
-    if (layer > 0) writers.push_back(layer - 1);
+    if (run_->in_order && layer > 0) writers.push_back(layer - 1);
     return writers;
   }
   for (const ForeignTensor& tensor : inputs) {

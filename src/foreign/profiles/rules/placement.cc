@@ -64,7 +64,7 @@ std::vector<Loss> FindPooling(const ProfileCase& c) {
 
 // Conversions of the model's own input.
 std::vector<Loss> FindInput(const ProfileCase& c) {
-  if (c.run.layers.empty()) return {};
+  if (c.run.layers.empty() || !c.run.in_order) return {};
   const ForeignLayer& first = c.run.layers[0];
   if (first.conversion != Conversion::kQuantize && first.conversion != Conversion::kReformat)
     return {};
