@@ -16,7 +16,8 @@ nlohmann::json TimesJson(const RunTimes& times);
 // Samples in one run: the first dimension of the first input.
 int64_t BatchOf(const Runnable& executor);
 
-// Samples that streams, each with runs of `batch` samples, do in a second beside each other.
+// Samples that streams, each with runs of `batch` samples, do in a second beside each other. What
+// several of them wait for a processor between their runs counts.
 double PerSecond(std::span<const RunTimes> streams, int64_t batch);
 
 // The fields of docs/cli.md's `bench`: times are those of `all` runs, which are the runs of all

@@ -49,6 +49,25 @@ TEST(BenchJson, SamplesPerSecondAddUpOverStreams) {
   EXPECT_EQ(json["weight_bytes"], (*executor)->program().weight_bytes);
 }
 
+// Two streams on one processor take it from each other between their runs: what either measures
+// of a run is what it takes alone.
+TEST(BenchJson, StreamsThatWaitBetweenTheirRuns) {
+  const auto stream = [](double begin) {
+    RunTimes times{{2, 2, 2, 2, 2, 2}};
+    for (int i = 0; i < 6;
+         ++i)  // 0.01 ms of measuring between runs, after each second one a wait of 4 ms
+      times.spans.push_back({begin + 2.01 * i + 4 * (i / 2), 2});
+    return times;
+  };
+  const RunTimes streams[] = {stream(0), stream(4)};
+  EXPECT_NEAR(PerSecond(streams, 3), 2 * 3 * 6 * 1e3 / (6 * 2 + 2 * 4), 1e-9);
+  EXPECT_NEAR(PerSecond(std::span(streams, 1), 3), 3 * 1e3 / 2, 1e-9) << "measured in turn";
+  // After each run: no gap is as short as measuring.
+  RunTimes turns{{2, 2, 2}, {{0, 2}, {4, 2}, {8, 2}}};
+  const RunTimes pair[] = {turns, turns};
+  EXPECT_NEAR(PerSecond(pair, 1), 2 * 3 * 1e3 / (3 * 2 + 2 * (2 - 0.02)), 1e-9);
+}
+
 TEST(TimedRuns, OfSeveralLanesAreTheMeanOverThem) {
   // Eight samples on four threads, each with whole runs: what a step takes is the mean over the
   // lanes, so the steps of a run take no longer together than the run.
