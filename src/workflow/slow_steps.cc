@@ -50,17 +50,24 @@ bool HasForms(const Program& program, const Step& step, int threads) {
   return !step.kernel->variants(args.call, {*isa, threads, {}}).empty();
 }
 
+// The part of a step's time that is no accident of the calm blocks: what it took in the middle of
+// all runs, where that is less.
+double SteadyShare(const StepTime& step) {
+  return step.median_ms > 0 && step.median_ms < step.ms ? step.median_ms / step.ms : 1;
+}
+
 // A kernel that takes a visible part of the run and uses a few percent of what the machine allows.
 std::optional<Slow> FarFromRoofline(const Program& program, const StepProfile& profile, size_t i,
                                     int threads) {
   constexpr double kVisible = 0.02, kFar = 0.05, kFixedMs = 0.02;
   const StepTime& step = profile.steps[i];
-  if (WithoutClockMs(profile, i) < std::max(kVisible * profile.total_ms, kFixedMs) ||
-      step.roofline_share <= 0 || step.roofline_share >= kFar)
+  const double steady = SteadyShare(step), reached = step.roofline_share / steady;
+  if (WithoutClockMs(profile, i) * steady < std::max(kVisible * profile.total_ms, kFixedMs) ||
+      reached <= 0 || reached >= kFar)
     return std::nullopt;
   return Slow{i, "far-from-roofline",
               fmt::format("{} reaches {:.1f}% of the roofline", program.steps[i].decision.kernel,
-                          100 * step.roofline_share),
+                          100 * reached),
               HasForms(program, program.steps[i], threads)
                   ? "evoq compile MODEL.etm --tune measures its other forms"
                   : "it has one form, which is slow at this shape"};
@@ -79,7 +86,9 @@ Told SlowSteps(const Program& program, const StepProfile& profile, int threads) 
     if (!slow) slow = FarFromRoofline(program, profile, i, threads);
     if (slow) found.push_back(std::move(*slow));
   }
-  const auto ms = [&](const Slow& slow) { return WithoutClockMs(profile, slow.step); };
+  const auto ms = [&](const Slow& slow) {
+    return WithoutClockMs(profile, slow.step) * SteadyShare(profile.steps[slow.step]);
+  };
   std::ranges::sort(found, [&](const Slow& a, const Slow& b) { return ms(a) > ms(b); });
   // Where the machine was busy, its steps may take longer than the calmest runs do.
   double whole = 1e-9;
