@@ -179,6 +179,13 @@ TEST(Forecast, TextByHand) {
   EXPECT_NE(ToText(slower).find("0.50x  will be slower"), std::string::npos);
   slower.schemes[1].payoff = Payoff::kSame, slower.schemes[1].speedup = 1.01;
   EXPECT_NE(ToText(slower).find("1.01x  no faster"), std::string::npos);
+  // A long name moves all rows.
+  Forecast longer = MadeForecast();
+  longer.schemes[1].scheme = "int8-of-a-long-name";
+  EXPECT_EQ(LineOf(ToText(longer), "  float32 "),
+            "  float32                 4.3 kB  0.06250 (0.05000 to 0.07812)  ");
+  EXPECT_EQ(LineOf(ToText(longer), "  int8-of-a-long-name "),
+            "  int8-of-a-long-name     1.2 kB  0.02000 (0.01600 to 0.02500)  3.12x");
   // Its steps were found by running it; what its file says of that acts on no terminal.
   Forecast dynamic = MadeForecast();
   dynamic.in_partitions = "NonZero \x1b[2J";

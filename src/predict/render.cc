@@ -120,11 +120,13 @@ std::string ToText(const Forecast& forecast) {
       FormatPrintable("{}: forecast{} for {} on {}, {} thread{}{}\n", forecast.model,
                       checked ? " and measurement" : "", IsaName(limits.isa), limits.cpu,
                       limits.threads, limits.threads == 1 ? "" : "s", ran);
-  out += fmt::format("  {:<14} {:>10}  {:<28}{}  {}\n", "scheme", "file", "ms, 9 of 10 within",
-                     checked ? "  measured     off" : "", "against float32");
+  size_t width = 14;
+  for (const SchemeForecast& s : forecast.schemes) width = std::max(width, s.scheme.size());
+  out += fmt::format("  {:<{}} {:>10}  {:<28}{}  {}\n", "scheme", width, "file",
+                     "ms, 9 of 10 within", checked ? "  measured     off" : "", "against float32");
   for (const SchemeForecast& s : forecast.schemes) {
     if (!s.unavailable.empty()) {
-      out += FormatPrintable("  {:<14} not available: {}\n", s.scheme, s.unavailable);
+      out += FormatPrintable("  {:<{}} not available: {}\n", s.scheme, width, s.unavailable);
       continue;
     }
     const std::string measured =
@@ -132,7 +134,7 @@ std::string ToText(const Forecast& forecast) {
         : s.unknown.empty()
             ? fmt::format("  {:8.4f} {:+6.0f}%", s.measured_ms, 100 * (s.ms / s.measured_ms - 1))
             : fmt::format("  {:8.4f}        ", s.measured_ms);
-    out += fmt::format("  {:<14} {:>10}  {:<28}{}  {}\n", s.scheme, HumanBytes(s.file_bytes),
+    out += fmt::format("  {:<{}} {:>10}  {:<28}{}  {}\n", s.scheme, width, HumanBytes(s.file_bytes),
                        RangeText(s), measured, s.scheme == "float32" ? "" : PayoffText(s));
   }
   if (!limits.isa.Has(forecast.constants.isa)) {

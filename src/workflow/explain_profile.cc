@@ -9,13 +9,17 @@ const ForeignRun* BaselineOf(const ForeignExplanation& e) {
   return e.baseline ? &*e.baseline : nullptr;
 }
 
+Result<ForeignRun> Read(const ForeignSource& source, const std::string& path) {
+  return source.read(path == "-" ? "/dev/stdin" : path);
+}
+
 }  // namespace
 
 Result<ForeignExplanation> ExplainForeign(const ForeignJob& job) {
   ForeignExplanation out;
-  EVOQ_ASSIGN(out.run, job.source->read(job.path));
+  EVOQ_ASSIGN(out.run, Read(*job.source, job.path));
   if (!job.baseline.empty()) {
-    EVOQ_ASSIGN(out.baseline, job.source->read(job.baseline));
+    EVOQ_ASSIGN(out.baseline, Read(*job.source, job.baseline));
   }
   out.diagnosis = Diagnose(out.run, BaselineOf(out));
   return out;

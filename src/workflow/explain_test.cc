@@ -2,11 +2,13 @@
 #include "workflow/explain.h"
 
 #include <gtest/gtest.h>
+#include <unistd.h>
 
 #include "program/etm.h"
 #include "quant/mixed.h"
 #include "quant/unfuse.h"
 #include "workflow/attainable.h"
+#include "workflow/explain_profile.h"
 #include "workflow/tiny_testing.h"
 
 namespace evoq {
@@ -270,6 +272,32 @@ TEST(SkippedZerosText, NamesWhatIsSlower) {
             "zeros that do not pay in time (tuning chooses, docs/tuning.md):\n"
             "  slow: 0.4000 ms, 0.2000 with its zeros\n");
   EXPECT_EQ(told.json["weight_bytes"], 500);
+}
+
+// Other runtimes' files by a pipe, which can be read but once.
+TEST(ExplainForeign, StandardInput) {
+  const int own = dup(STDIN_FILENO);
+  for (const ForeignSource* source : AllForeignSources()) {
+    const bool log = std::string_view(source->option) == "--trtexec";
+    const std::string_view text =
+        log ? "=== Profile (10 iterations ) ===\nTime(ms) Avg.(ms) Time(%) Layer\n"
+              "20 0.002 100 a\n20 0.002 100 Total\n"
+        : std::string_view(source->option) == "--ort-profile"
+            ? R"([{"name": "a_kernel_time", "dur": 2, "args": {"op_name": "Conv"}}])"
+            : "layerName;execStatus;layerType;execType;realTime (ms);cpuTime (ms)\n"
+              "a;EXECUTED;Convolution;x;0.002;0.002\n";
+    int ends[2];
+    ASSERT_EQ(pipe(ends), 0);
+    ASSERT_EQ(write(ends[1], text.data(), text.size()), static_cast<ssize_t>(text.size()));
+    close(ends[1]);
+    ASSERT_EQ(dup2(ends[0], STDIN_FILENO), STDIN_FILENO);
+    close(ends[0]);
+    const auto explained = ExplainForeign({source, "-", ""});
+    ASSERT_TRUE(explained) << source->option << ": " << explained.error().message();
+    EXPECT_NEAR(explained->run.layer_sum_ms, 0.002, 1e-12) << source->option;
+  }
+  dup2(own, STDIN_FILENO);
+  close(own);
 }
 
 }  // namespace

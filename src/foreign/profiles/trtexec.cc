@@ -41,20 +41,20 @@ bool IsTimes(const json& value) {
 // `beside`: found in a folder, where a file that is no JSON is an error only if its name says that
 // it is.
 Status Take(const std::string& path, bool beside, Files& files) {
-  auto read = ReadJsonFile(path);
+  // Once: it may be a pipe.
+  EVOQ_ASSIGN(const std::string text, ReadTextFile(path));
+  auto read = WithContext(ParseJson(text), path);
   if (!read && LowerExtension(path) != ".json") {
-    const auto text = ReadTextFile(path);
-    TrtexecLog log = text ? ReadTrtexecLog(*text) : TrtexecLog();
+    TrtexecLog log = ReadTrtexecLog(text);
     if (!log.profile.is_null()) {
       files.log = std::move(log);
       files.log_path = path;
       return {};
     }
     if (beside) return {};
-    if (text)
-      return InvalidInput(
-          "{}, nor a log with the table \"=== Profile\", which trtexec writes with --dumpProfile",
-          read.error().message());
+    return InvalidInput(
+        "{}, nor a log with the table \"=== Profile\", which trtexec writes with --dumpProfile",
+        read.error().message());
   }
   EVOQ_ASSIGN(json value, std::move(read));
   ++files.count;
