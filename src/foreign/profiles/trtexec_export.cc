@@ -55,6 +55,13 @@ json LayerJson(const Program& program, const Step& step) {
   return layer;
 }
 
+// Of the sum of all steps, as the times beside it: means over all runs.
+double Percentage(const StepProfile& profile, const StepTime& step) {
+  double sum = 0;
+  for (const StepTime& s : profile.steps) sum += s.mean_ms;
+  return sum > 0 ? 100 * step.mean_ms / sum : 0;
+}
+
 }  // namespace
 
 json TimesAsTrtexec(const RunTimes& times) {
@@ -85,7 +92,7 @@ json ProfileAsTrtexec(const StepProfile& profile) {
                    {"timeMs", s.mean_ms * static_cast<double>(profile.runs)},
                    {"averageMs", s.mean_ms},
                    {"medianMs", s.median_ms},
-                   {"percentage", 100 * s.share}});
+                   {"percentage", Percentage(profile, s)}});
   return out;
 }
 
@@ -112,11 +119,12 @@ std::string ProfileText(const StepProfile& profile) {
     mean += s.mean_ms;
     median += s.median_ms;
     table.Row({fmt::format("{:.2f}", time), fmt::format("{:.4f}", s.mean_ms),
-               fmt::format("{:.4f}", s.median_ms), fmt::format("{:.1f}", 100 * s.share), s.name});
+               fmt::format("{:.4f}", s.median_ms), fmt::format("{:.1f}", Percentage(profile, s)),
+               s.name});
   }
   table.Row({fmt::format("{:.2f}", total), fmt::format("{:.4f}", mean),
              fmt::format("{:.4f}", median), "100.0", "Total"});
-  return table.ToString();
+  return fmt::format("=== Profile ({} iterations ) ===\n", profile.runs) + table.ToString();
 }
 
 }  // namespace evoq

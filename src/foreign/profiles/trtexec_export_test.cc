@@ -3,6 +3,7 @@
 
 #include <gtest/gtest.h>
 
+#include "foreign/profiles/trtexec_log.h"
 #include "report/test_program.h"
 
 namespace evoq {
@@ -55,10 +56,27 @@ TEST(TrtexecExport, Profile) {
                                                     {"medianMs", 1.6},
                                                     {"percentage", 75.0}}}));
   EXPECT_EQ(ProfileText(MadeProfile()),
+            "=== Profile (10 iterations ) ===\n"
             "Time(ms)  Avg.(ms)  Median(ms)  Time(%)  Layer\n"
             "    5.00    0.5000      0.4000     25.0  a\n"
             "   15.00    1.5000      1.6000     75.0  b\n"
             "   20.00    2.0000      2.0000    100.0  Total\n");
+}
+
+// Shares are of the times beside them, not of the calm ones; and the table is a log that is read.
+TEST(TrtexecExport, SharesOfWhatIsShown) {
+  StepProfile profile = MadeProfile();
+  for (StepTime& step : profile.steps) step.share = 0.5;
+  EXPECT_EQ(ProfileAsTrtexec(profile)[1]["percentage"], 25.0);
+  EXPECT_NE(ProfileText(profile).find("75.0  b\n"), std::string::npos);
+  const TrtexecLog log =
+      ReadTrtexecLog("a line before\n" + ProfileText(profile) + "\none behind\n");
+  EXPECT_EQ(log.fault, "");
+  ASSERT_EQ(log.profile.size(), 3u);
+  EXPECT_EQ(log.profile[0]["count"], 10);
+  EXPECT_EQ(log.profile[2]["averageMs"], 1.5);
+  for (StepTime& step : profile.steps) step.mean_ms = 0;
+  EXPECT_EQ(ProfileAsTrtexec(profile)[1]["percentage"], 0);
 }
 
 TEST(TrtexecExport, Layers) {
