@@ -603,5 +603,22 @@ TEST(Fates, OperatorsThatAreRefused) {
   EXPECT_EQ(named("openvino", "QLinearGlobalAveragePool", -1), "MatMul refused, named");
 }
 
+// TensorRT reads no operator of dynamic quantization; OpenVINO computes them in float.
+TEST(Fates, DynamicQuantizationThatIsRefused) {
+  const auto fates = [](const char* runtime, const char* product) {
+    Net n({4, 8});
+    Node quantize{.op = "DynamicQuantizeLinear", .name = "q", .inputs = {n.x}, .outputs = {}};
+    for (const char* out : {"xq", "xs", "xz"}) quantize.outputs.push_back(n.graph.AddValue(out));
+    const NodeId q = n.graph.AddNode(std::move(quantize));
+    const ValueId w =
+        n.graph.AddConstant("w", Tensor::FromValues(Shape{8, 3}, std::vector<int8_t>(24, 1)));
+    const std::vector<ValueId> out = n.graph.node(q).outputs;
+    return FatesOf(n.Done({n.Op(product, {out[0], w, out[2]})}), runtime);
+  };
+  EXPECT_EQ(fates("tensorrt", "MatMulInteger"),
+            "DynamicQuantizeLinear refused, MatMulInteger refused");
+  EXPECT_EQ(fates("openvino", "MatMulInteger"), "DynamicQuantizeLinear float, MatMulInteger float");
+}
+
 }  // namespace
 }  // namespace evoq

@@ -111,7 +111,10 @@ std::string ToText(const Graph& graph, const Examination& e) {
   }
   out += fates.ToString();
   if (e.fates.Count(Fate::kRefused) > 0)
-    out += "nothing of it runs as it is: the others are told as if the refused nodes were Q/DQ\n";
+    out +=
+        "nothing of it runs as it is: the others are told as if the refused nodes were Q/DQ, or "
+        "ran "
+        "in float\n";
   out += fmt::format(
       "conversions between them that run: {}; weights dequantized at every inference: {}",
       e.fates.conversions.size(), e.fates.weights.size());

@@ -35,7 +35,11 @@ bool Takes(const TensorType& activation, const TensorType& weights) {
   return zero(activation) && zero(weights) && activation.quant->per_tensor();
 }
 
-bool Refuses(const Graph&, const Node& node) { return !QlinearName(node).empty(); }
+// Its ONNX reader has no such operators.
+bool Refuses(const Graph&, const Node& node) {
+  return !QlinearName(node).empty() || node.op == "DynamicQuantizeLinear" ||
+         node.op == "ConvInteger" || node.op == "MatMulInteger";
+}
 
 Fates Run(const Graph& graph) { return Refuse(graph, FatesByTable(graph, kTable, Takes), Refuses); }
 
@@ -46,7 +50,7 @@ extern const Runtime kRuntimeTensorrt = {
     .doc = "TensorRT 8.6 to 11 with explicit quantization (Q/DQ in the ONNX file)",
     .source =
         "TensorRT 10 and 11 documentation, Explicit Quantization: Q/DQ propagation, placement "
-        "recommendations; NVIDIA/TensorRT#1992, #2774",
+        "recommendations; NVIDIA/TensorRT#1992, #2774; onnx-tensorrt docs/operators.md",
     .placement = "tensorrt",
     .forecast = Run,
 };
