@@ -5,6 +5,7 @@
 #include "base/file.h"
 #include "base/json_file.h"
 #include "base/text.h"
+#include "foreign/profiles/diagnosis_text.h"
 #include "foreign/profiles/test_files.h"
 
 namespace evoq {
@@ -461,6 +462,64 @@ TEST_F(Diagnoses, SubgraphsOfAnOrtProfileCountOnce) {
       {"a", 10}, {"b", 50}, {"x", 20}, {"inner", 10}, {"outer", 30}, {"c", 10}, {"d", 7}};
   ASSERT_EQ(us.size(), expected.size());
   for (const auto& [name, own] : expected) EXPECT_NEAR(us[name], own, 1e-9) << name;
+}
+
+// On a GPU the host's times are those of launching; kernels behind a node's event are what it
+// takes.
+TEST_F(Diagnoses, KernelsOfAnOrtProfile) {
+  const auto node = [](const char* name, const char* op, const char* provider, double us) {
+    json args = {{"op_name", op}, {"provider", provider}, {"node_index", name}};
+    return json{{"name", std::string(name) + "_kernel_time"}, {"dur", us}, {"args", args}};
+  };
+  const auto kernel = [](const char* op, double us) {
+    return json{{"name", "sgemm_128"}, {"cat", "Kernel"}, {"dur", us}, {"args", {{"op_name", op}}}};
+  };
+  json profile = {node("c", "Conv", "CUDAExecutionProvider", 5),
+                  kernel("Conv", 300),
+                  kernel("Conv", 100),
+                  node("r", "Reshape", "CUDAExecutionProvider", 3),
+                  node("n", "NonZero", "CPUExecutionProvider", 50),
+                  {{"name", "model_run"}, {"dur", 600}}};
+  const auto read = [&] { return *Source("onnxruntime").read(Write("ort.json", profile)); };
+  const ForeignRun device = read();
+  ASSERT_EQ(device.layers.size(), 3u);
+  EXPECT_NEAR(device.layers[0].ms, 0.4, 1e-12);
+  EXPECT_EQ(device.layers[1].ms, 0) << "launches nothing";
+  EXPECT_NEAR(device.layers[2].ms, 0.05, 1e-12);
+  EXPECT_EQ(device.note, "");
+  profile[1] = kernel("MatMul", 300);  // whose is it?
+  const ForeignRun strays = read();
+  EXPECT_NEAR(strays.layers[0].ms, 0.005, 1e-12);
+  EXPECT_NE(strays.note.find("not what they take"), std::string::npos);
+  profile.erase(profile.begin() + 1, profile.begin() + 3);
+  EXPECT_NE(read().note, "");
+  EXPECT_NE(ToText(strays, nullptr, {}).find("in sum\n  note: of nodes on a GPU "),
+            std::string::npos);
+  EXPECT_EQ(ToJson(strays, nullptr, {})["note"], strays.note);
+  profile[0] = node("c", "Conv", "CPUExecutionProvider", 5);
+  profile[1] = node("r", "Reshape", "CPUExecutionProvider", 3);
+  EXPECT_EQ(read().note, "");
+}
+
+// Old versions: an index under another name, or nothing but the operator.
+TEST_F(Diagnoses, NamelessNodesOfOldOrtProfiles) {
+  const auto layers = [&](const json& first, const json& second) {
+    const auto node = [](const json& args, int us) {
+      return json{{"name", "_kernel_time"}, {"dur", us}, {"args", args}};
+    };
+    const json run = {{"name", "model_run"}, {"dur", 400}};
+    const json profile = {node(first, 100), node(second, 200), run,
+                          node(first, 100), node(second, 200), run};
+    const ForeignRun read = *Source("onnxruntime").read(Write("ort.json", profile));
+    std::map<std::string, double> ms;
+    for (const ForeignLayer& layer : read.layers) ms[layer.name] = layer.ms;
+    return ms;
+  };
+  EXPECT_EQ(layers({{"op_name", "Conv"}, {"graph_index", "4"}},
+                   {{"op_name", "Conv"}, {"graph_index", "9"}}),
+            (std::map<std::string, double>{{"Conv_4", 0.1}, {"Conv_9", 0.2}}));
+  EXPECT_EQ(layers({{"op_name", "Conv"}}, {{"op_name", "Conv"}}),
+            (std::map<std::string, double>{{"Conv_0", 0.1}, {"Conv_1", 0.2}}));
 }
 
 TEST_F(Diagnoses, AnOrtProfileWithoutRuns) {

@@ -25,6 +25,7 @@ json RunJson(const ForeignRun& run) {
           {"layer_sum_ms", run.layer_sum_ms},
           {"layers", run.layers.size()},
           {"weight_bytes", Known(run.weight_bytes)},
+          {"note", run.note},
           {"groups", groups}};
 }
 
@@ -37,6 +38,7 @@ std::string Headline(const char* label, const ForeignRun& run) {
     out += fmt::format(" ({} is {} ms of it)", run.excess,
                        MsText(run.layer_sum_ms - run.end_to_end_ms));
   if (run.weight_bytes > 0) out += fmt::format(", weights {}", HumanBytes(run.weight_bytes));
+  if (!run.note.empty()) out += "\n  note: " + run.note;
   return out + "\n";
 }
 

@@ -51,6 +51,7 @@ struct ForeignRun {
   bool detailed = false;             // tensors and precisions are known, not names alone
   std::vector<ForeignLayer> layers;  // in order of execution
   bool in_order = true;              // false: in another, as in reports that are sorted by time
+  std::string note;                  // what the figures are not; mostly empty
   // Why the layers' sum can exceed a run's time.
   const char* excess = "the profiler's own cost";
 

@@ -1,8 +1,11 @@
 // ONNX Runtime's profile (SessionOptions::EnableProfiling): Chrome trace events. A node's time is
 // the event "NAME_kernel_time" with args op_name, provider, input_type_shape, output_type_shape,
-// parameter_size; a whole run is "model_run".
+// parameter_size; a whole run is "model_run". Old versions name neither node nor index. Of nodes on
+// a GPU this is what the host takes to launch them; where CUPTI or roctracer were built in, events
+// of the category "Kernel" behind the node's tell what ran on the device.
 #include <algorithm>
 #include <map>
+#include <optional>
 
 #include "base/json_file.h"
 #include "base/median.h"
@@ -68,13 +71,19 @@ void TakeWeights(ForeignLayer& layer) {
     layer.kernel.assign(dims.begin() + 2, dims.end());
 }
 
+// Which node of its graph it is; older versions have another name for it, or "".
+std::string NodeIndex(const json& args) {
+  const std::string index = JsonText(args, "node_index");
+  return index.empty() ? JsonText(args, "graph_index") : index;
+}
+
 ForeignLayer ReadNode(const json& event, const json& args) {
   ForeignLayer layer;
   const std::string name = JsonText(event, "name");
   layer.name = name.substr(0, name.size() - std::string(kSuffix).size());
   layer.type = JsonText(args, "op_name");
   layer.where = JsonText(args, "provider");
-  if (layer.name.empty()) layer.name = layer.type + "_" + JsonText(args, "node_index");
+  if (layer.name.empty()) layer.name = layer.type + "_" + NodeIndex(args);
   layer.inputs = ReadTensors(JsonArray(args, "input_type_shape"));
   layer.outputs = ReadTensors(JsonArray(args, "output_type_shape"));
   layer.weight_bytes = SizeOf(args, "parameter_size");
@@ -147,53 +156,114 @@ double MeanMs(const std::vector<double>& runs_us, const std::vector<bool>& calm)
   return count == 0 ? 0 : sum / 1e3 / static_cast<double>(count);
 }
 
-Result<ForeignRun> Read(const std::string& path) {
-  EVOQ_ASSIGN(const json events, ReadJsonFile(path));
-  const json& list = events.is_object() ? JsonArray(events, "traceEvents") : events;
-  ForeignRun run;
-  run.tool = "onnxruntime";
-  run.path = path;
-  run.detailed = true;
-  run.excess = "the time of layers beside each other";  // both are of the same runs
-  std::map<std::string, size_t> index;
-  std::vector<LayerTimes> times;
-  std::vector<double> runs_us;
-  OwnTimes own;
-  if (list.is_array()) {
-    for (const json& event : list) {
-      const std::string name = JsonText(event, "name");
-      const double us = JsonNumber(event, "dur", -1);
-      if (us < 0) continue;
-      if (name == "model_run") {
-        for (LayerTimes& layer : times) layer.EndRun(runs_us.size());
-        runs_us.push_back(us);
-      }
-      if (!name.ends_with(kSuffix) || !event.contains("args")) continue;
-      ForeignLayer layer = ReadNode(event, event["args"]);
-      const auto [it, is_new] = index.try_emplace(
-          layer.name + " " + JsonText(event["args"], "node_index"), run.layers.size());
-      if (is_new) {
-        run.layers.push_back(std::move(layer));
-        times.emplace_back();
-      }
-      times[it->second].Add(own.Of(event, us));
+bool RunsOnDevice(const ForeignLayer& layer) {
+  constexpr const char* kProviders[] = {"CUDA",     "Tensorrt", "NvTensorRTRTX", "ROCM",
+                                        "MIGraphX", "Dml",      "WebGpu",        "JS"};
+  return std::ranges::any_of(kProviders, [&](const std::string& provider) {
+    return layer.where == provider + "ExecutionProvider";
+  });
+}
+
+// What the events of a profile say, in the order of the file.
+class Events {
+ public:
+  void Take(const json& event) {
+    const std::string name = JsonText(event, "name");
+    const double us = JsonNumber(event, "dur", -1);
+    if (us < 0) return;
+    if (name == "model_run") {
+      for (LayerTimes* one : All()) one->EndRun(runs_us_.size());
+      runs_us_.push_back(us);
+      nameless_.clear();
+    } else if (name.ends_with(kSuffix) && event.contains("args")) {
+      last_ = LayerOf(event);
+      host_[*last_].Add(own_.Of(event, us));
+    } else if (JsonText(event, "cat") == "Kernel" && event.contains("args") && last_) {
+      kernels_ = true;
+      strays_ = strays_ || JsonText(event["args"], "op_name") != run_.layers[*last_].type;
+      device_[*last_].Add(us);
     }
   }
-  if (run.layers.empty())
+
+  bool empty() const { return run_.layers.empty(); }
+  ForeignRun Finish() {
+    // Without whole runs: as many as the layer seen most often had.
+    int64_t most_seen = 1;
+    for (const LayerTimes& layer : host_) most_seen = std::max(most_seen, layer.seen);
+    const std::vector<bool> calm = CalmRuns(runs_us_);
+    const bool by_device = kernels_ && !strays_;
+    bool launches = false;
+    for (size_t i = 0; i < host_.size(); ++i) {
+      const bool device = RunsOnDevice(run_.layers[i]);
+      launches = launches || (device && !by_device);
+      const LayerTimes& times = device && by_device ? device_[i] : host_[i];
+      run_.layers[i].ms = calm.empty() ? times.now / 1e3 / static_cast<double>(most_seen)
+                                       : MeanMs(times.runs, calm);
+    }
+    if (launches)
+      run_.note =
+          "of nodes on a GPU the profile tells what the host takes to launch them, not what they "
+          "take: times of layers, shares and losses here are not theirs";
+    run_.end_to_end_ms = MeanMs(runs_us_, calm);
+    Summarize(run_);
+    return std::move(run_);
+  }
+
+ private:
+  std::vector<LayerTimes*> All() {
+    std::vector<LayerTimes*> all;
+    for (auto* times : {&host_, &device_}) {
+      for (LayerTimes& one : *times) all.push_back(&one);
+    }
+    return all;
+  }
+
+  size_t LayerOf(const json& event) {
+    const json& args = event["args"];
+    ForeignLayer layer = ReadNode(event, args);
+    const std::string node = NodeIndex(args);
+    // Nothing tells it from others of its operator but where it stands in the run.
+    if (node.empty() && layer.name == layer.type + "_")
+      layer.name += std::to_string(nameless_[layer.type]++);
+    const auto [it, is_new] = index_.try_emplace(layer.name + " " + node, run_.layers.size());
+    if (is_new) {
+      layer.operators = {layer.name};
+      run_.layers.push_back(std::move(layer));
+      host_.emplace_back();
+      device_.emplace_back();
+    }
+    return it->second;
+  }
+
+  ForeignRun run_;
+  std::map<std::string, size_t> index_;
+  std::map<std::string, int64_t> nameless_;  // of this run, by operator
+  std::vector<LayerTimes> host_, device_;    // by layer
+  std::vector<double> runs_us_;
+  OwnTimes own_;
+  std::optional<size_t> last_;  // the layer of the last node's event
+  bool kernels_ = false,
+       strays_ = false;  // of the device; of another operator than the node before
+};
+
+Result<ForeignRun> Read(const std::string& path) {
+  EVOQ_ASSIGN(const json file, ReadJsonFile(path));
+  const json& list = file.is_object() ? JsonArray(file, "traceEvents") : file;
+  Events events;
+  if (list.is_array()) {
+    for (const json& event : list) events.Take(event);
+  }
+  if (events.empty())
     return InvalidInput(
         "{}: no node events; expected a profile written by ONNX Runtime with profiling enabled "
         "(events named "
         "NAME{} with args.op_name)",
         path, kSuffix);
-  // Without whole runs: as many as the layer seen most often had.
-  int64_t most_seen = 1;
-  for (const LayerTimes& layer : times) most_seen = std::max(most_seen, layer.seen);
-  const std::vector<bool> calm = CalmRuns(runs_us);
-  for (size_t i = 0; i < times.size(); ++i)
-    run.layers[i].ms = calm.empty() ? times[i].now / 1e3 / static_cast<double>(most_seen)
-                                    : MeanMs(times[i].runs, calm);
-  run.end_to_end_ms = MeanMs(runs_us, calm);
-  Summarize(run);
+  ForeignRun run = events.Finish();
+  run.tool = "onnxruntime";
+  run.path = path;
+  run.detailed = true;
+  run.excess = "the time of layers beside each other";  // both are of the same runs
   return run;
 }
 
