@@ -145,6 +145,12 @@ TEST_F(Diagnoses, EveryRuleFindsItsFault) {
                 .read(Write("vino.json", {{"avg_performance", {{"nodes", nodes}}}}));
   };
   const json quantize = Node("QuantizeLinear", 30, "float");
+  const auto weights = [](const char* type) {
+    json node = Node("QLinearConv", 90, "uint8");
+    node["args"]["input_type_shape"] = {
+        {{"uint8", {1, 8, 4, 4}}}, {{"float", {1}}}, {{"uint8", {1}}}, {{type, {8, 8, 3, 3}}}};
+    return node;
+  };
   json residual = Node("FusedConv", 50, "float");
   for (int i = 0; i < 3; ++i) residual["args"]["input_type_shape"].push_back({{"float", {8}}});
   const json copy = Node("MemcpyToHost", 20, "float"),
@@ -165,6 +171,7 @@ TEST_F(Diagnoses, EveryRuleFindsItsFault) {
        ort({Node("DequantizeLinear", 25, "int8", {8, 8, 3, 3}, 576), conv()}), 0.025, 1},
       {"no-fast-convinteger", ort({Node("ConvInteger", 90, "uint8"), conv()}), 0.045, 1},
       {"signed-activations", ort({Node("QLinearConv", 90, "int8"), conv()}), 0.045, 1},
+      {"unsigned-weights", ort({weights("uint8"), weights("int8"), conv()}), 0.045, 1},
       {"dynamic-ranges", ort({Node("DynamicQuantizeLinear", 10, "float"), conv()}), 0.010, 1},
       {"input-conversion", ort({quantize, conv()}), 0.030, 1},
       {"unfused-qdq", ort({conv(), conv(), Node("DequantizeLinear", 10, "uint8")}), 0.010, 1},

@@ -186,6 +186,8 @@ TEST_F(ProfileFields, WeightsOfOrtNodes) {
       {"MatMul", {{5, 6}, {6, 7}}, 42, {}},
       {"MatMul", {{2, 5, 6}, {2, 6, 7}}, 84, {}},
       {"Gemm", {{5, 6}}, 0, {}},
+      {"Gemm", {{5, 6}, {7}}, 0, {}},
+      {"Conv", {{1, 3, 8, 8}, {16}}, 0, {}},
       {"Conv", {{1, 3, 8, 8}, {}}, 0, {}},
       {"Conv", {{1, 3, 8, 8}, {16, 0, 3, 3}}, 0, {}},
       {"Conv", {{1, 3, 8, 8}, {16, -1, 3, 3}}, 0, {}},
@@ -201,14 +203,45 @@ TEST_F(ProfileFields, WeightsOfOrtNodes) {
   for (const auto& [text, bytes] :
        {std::pair{"12", 12}, {"1", 1}, {"0", 0}, {"-4", 0}, {"x", 0}, {"", 0}})
     EXPECT_EQ(Ort("Conv", inputs({}), {{"parameter_size", text}}).weight_bytes, bytes) << text;
-  EXPECT_FALSE(Ort("FusedConv", inputs({{1}, {1}, {1}})).has_residual);
-  EXPECT_TRUE(Ort("FusedConv", inputs({{1}, {1}, {1}, {1}})).has_residual);
-  EXPECT_FALSE(Ort("Conv", inputs({{1}, {1}, {1}, {1}})).has_residual);
+  EXPECT_FALSE(Ort("FusedConv", inputs({{1}, {1, 2, 3}, {1}})).has_residual);
+  EXPECT_TRUE(Ort("FusedConv", inputs({{1}, {1, 2, 3}, {1}, {1}})).has_residual);
+  EXPECT_FALSE(Ort("Conv", inputs({{1}, {1, 2, 3}, {1}})).has_residual);
+  EXPECT_TRUE(Ort("Conv", inputs({{1}, {1, 2, 3}, {1}, {1}})).has_residual)
+      << "of blocked channels";
   const ForeignLayer odd = Ort("Relu", {json::object(), {{"float", {"N", 2}}}, 7});
   ASSERT_EQ(odd.inputs.size(), 3u);
   EXPECT_EQ(odd.inputs[1].dims, (std::vector<int64_t>{-1, 2}));
   EXPECT_EQ(odd.inputs[1].precision, "fp32");
   EXPECT_EQ(odd.precision, "") << "of the first input, which says nothing";
+}
+
+// Weights that the session packed are no inputs: those behind them are not taken for them, and the
+// run's weights are not known.
+TEST_F(ProfileFields, PackedWeightsOfOrtNodes) {
+  const json x = {{"uint8", {1, 8, 8, 3}}}, scale = {{"float", json::array()}},
+             scales = {{"float", {16}}}, zero = {{"uint8", json::array()}},
+             bias = {{"int32", {16}}};
+  const json size = {{"parameter_size", "64"}, {"provider", "CPUExecutionProvider"}};
+  const auto weights = [&](const ForeignLayer& layer) {
+    const ForeignRun run = *Source("onnxruntime").read(At("ort.json"));
+    EXPECT_EQ(run.weight_bytes, layer.weights_told ? 64 : 0);
+    return std::pair(layer.weights_told, layer.weight_count);
+  };
+  const std::pair unknown(false, int64_t{0});
+  EXPECT_EQ(weights(Ort("QLinearConv", {x, scale, zero, scales, zero, scale, zero, bias}, size)),
+            unknown);
+  ForeignRun run = *Source("onnxruntime").read(At("ort.json"));
+  run.layers[0].ms = 1;
+  EXPECT_EQ(LostBy(Diagnose(run, nullptr)),
+            (std::map<std::string, double>{{"unsigned-weights", 0.5}}))
+      << "their zero point is uint8";
+  const json real = {{"float", {1, 8}}}, vector = {{"float", {16}}};
+  EXPECT_EQ(weights(Ort("Gemm", {real, vector}, size)), unknown);
+  EXPECT_EQ(weights(Ort("MatMul", json::array({real}), size)), unknown);
+  EXPECT_EQ(weights(Ort("Gemm", {real, {{"float", {8, 16}}}, vector}, size)),
+            std::pair(true, int64_t{128}));
+  EXPECT_TRUE(Ort("FusedConv", {real, vector, real}).has_residual) << "bias, and what is added";
+  EXPECT_FALSE(Ort("FusedConv", {real, vector}).has_residual);
 }
 
 TEST_F(ProfileFields, ConversionsOfOrtNodes) {

@@ -35,6 +35,7 @@ struct ForeignLayer {
   double ms = 0;              // mean time per run
   bool has_residual = false;  // an Add of two activations is fused into it
   int64_t weight_bytes = 0;
+  bool weights_told = true;            // false: it has weights of which the tool says nothing
   int64_t weight_count = 0;            // elements, without the bias; 0 unknown
   std::vector<int64_t> kernel;         // of a convolution, {3, 3}; empty: unknown, or none
   std::vector<std::string> operators;  // of the model: what it is made of, by name
@@ -47,8 +48,8 @@ struct ForeignRun {
   std::string device;        // "" unknown
   double end_to_end_ms = 0;  // median latency of a run measured without the profiler; 0 unknown
   double layer_sum_ms = 0;
-  int64_t weight_bytes = 0;          // of the layers that say so
-  bool detailed = false;             // tensors and precisions are known, not names alone
+  int64_t weight_bytes = 0;  // of the layers that say so; 0 unknown, also where one keeps silent
+  bool detailed = false;     // tensors and precisions are known, not names alone
   std::vector<ForeignLayer> layers;  // in order of execution
   bool in_order = true;              // false: in another, as in reports that are sorted by time
   std::string note;                  // what the figures are not; mostly empty

@@ -55,12 +55,24 @@ size_t WeightInput(const std::string& op) {
   return op.starts_with("QLinear") || op == "QGemm" ? 3 : 1;
 }
 
-// Number and kernel of the weights of a convolution ([M, C / groups, kernel...]) or a product.
+// Whether an input is what a layer's weights look like: integers of an integer operator, where the
+// scale behind them is a float; of others no vector, which is a bias.
+bool LooksLikeWeights(const ForeignLayer& layer, const ForeignTensor& input) {
+  return WeightInput(layer.type) > 1 ? BitsOf(input.precision) == 8 : input.dims.size() != 1;
+}
+
+// Number and kernel of the weights of a convolution ([M, C / groups, kernel...]) or a product. A
+// session that packs constant weights leaves them out of the inputs: those behind move up.
 void TakeWeights(ForeignLayer& layer) {
+  constexpr const char* kOfConstants[] = {
+      "Conv", "FusedConv", "NhwcFusedConv", "QLinearConv", "QLinearMatMul", "QGemm",
+      "Gemm", "FusedGemm", "MatMul",        "FusedMatMul", "ConvTranspose"};
   const size_t at = WeightInput(layer.type);
-  if ((layer.group != LayerGroup::kConv && layer.group != LayerGroup::kMatMul) ||
-      layer.inputs.size() <= at)
+  if (layer.group != LayerGroup::kConv && layer.group != LayerGroup::kMatMul) return;
+  if (layer.inputs.size() <= at || !LooksLikeWeights(layer, layer.inputs[at])) {
+    layer.weights_told = std::ranges::find(kOfConstants, layer.type) == std::end(kOfConstants);
     return;
+  }
   const std::vector<int64_t>& dims = layer.inputs[at].dims;
   int64_t count = dims.empty() ? 0 : 1;
   for (int64_t d : dims) {
@@ -69,6 +81,14 @@ void TakeWeights(ForeignLayer& layer) {
   layer.weight_count = count;
   if (layer.group == LayerGroup::kConv && dims.size() > 2)
     layer.kernel.assign(dims.begin() + 2, dims.end());
+}
+
+// Whether a convolution adds an activation: behind data, weights and bias, also in the layout of
+// blocked channels, where it is a Conv of four inputs.
+bool AddsResidual(const ForeignLayer& layer) {
+  if (layer.type != "FusedConv" && layer.type != "NhwcFusedConv" && layer.type != "Conv")
+    return false;
+  return layer.inputs.size() > (layer.weights_told ? 3 : 2);
 }
 
 // Which node of its graph it is; older versions have another name for it, or "".
@@ -92,7 +112,7 @@ ForeignLayer ReadNode(const json& event, const json& args) {
   layer.operators = {layer.name};
   TakeWeights(layer);
   if (!layer.inputs.empty()) layer.precision = layer.inputs[0].precision;
-  layer.has_residual = layer.type == "FusedConv" && layer.inputs.size() > 3;
+  layer.has_residual = AddsResidual(layer);
   return layer;
 }
 
@@ -206,6 +226,8 @@ class Events {
           "take: times of layers, shares and losses here are not theirs";
     run_.end_to_end_ms = MeanMs(runs_us_, calm);
     Summarize(run_);
+    const auto told = [](const ForeignLayer& layer) { return layer.weights_told; };
+    if (!std::ranges::all_of(run_.layers, told)) run_.weight_bytes = 0;
     return std::move(run_);
   }
 

@@ -125,6 +125,18 @@ std::vector<Loss> FindSigned(const ProfileCase& c) {
   return losses;
 }
 
+// Integer convolutions and products by uint8 weights, which stand at one place in QLinearConv,
+// QLinearMatMul and QGemm; where they are packed and not told, their zero point does.
+std::vector<Loss> FindUnsignedWeights(const ProfileCase& c) {
+  const auto so = [](const ForeignLayer& layer) {
+    const size_t at = layer.weights_told ? 3 : 4;
+    return IsLinear(layer) && (layer.type.starts_with("QLinear") || layer.type == "QGemm") &&
+           layer.inputs.size() > at && layer.inputs[at].format == "uint8" &&
+           layer.where == "CPUExecutionProvider";
+  };
+  return LossesWhere(c.run, so, 0.5);
+}
+
 // What the integer layers between convolutions and products take above all such layers of the
 // baseline, by their shares.
 std::vector<Loss> FindElementwise(const ProfileCase& c) {
@@ -244,6 +256,18 @@ extern const ProfileRule kRuleSignedActivations = {
         "ONNX Runtime 1.30 CPU, x86 with VNNI: 2.1x in ResNet-50; 1.32: pairs of int8 with several "
         "readers are not turned into uint8",
     .find = FindSigned,
+};
+
+extern const ProfileRule kRuleUnsignedWeights = {
+    .code = "unsigned-weights",
+    .tool = "onnxruntime",
+    .sentence =
+        "Weights are uint8: on x86 the products of two unsigned types take about twice as long.",
+    .fix =
+        "Quantize weights to int8 with zero point 0, per output channel, or repair the file: evoq "
+        "explain MODEL.onnx --target ort-cpu --fix --accept-changes.",
+    .source = "ONNX Runtime 1.31 CPU, x86 with VNNI: 2 to 3 times; 1.32: 1.94x in a MobileNetV2",
+    .find = FindUnsignedWeights,
 };
 
 extern const ProfileRule kRuleDynamicRanges = {
