@@ -73,6 +73,8 @@ TEST_F(ProfileFields, ConversionsByFormats) {
       {"Float", "Int8", "", Conversion::kQuantize},
       {"Half", "FP8", "", Conversion::kQuantize},
       {"Float", "Int4", "", Conversion::kQuantize},
+      {"Half", "FP4 E2M1", "", Conversion::kQuantize},
+      {"Row major FP4", "BFloat16", "", Conversion::kDequantize},
       {"Int8", "Float", "", Conversion::kDequantize},
       {"FP8", "Half", "QDQ", Conversion::kDequantize},
       {"Int8", "Int8", "", Conversion::kReformat},

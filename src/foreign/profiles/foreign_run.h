@@ -18,8 +18,9 @@ const char* LayerGroupName(LayerGroup group);
 struct ForeignTensor {
   std::string name;
   std::vector<int64_t> dims;
-  std::string format;     // the tool's own words: "Row major linear FP32", "float"
-  std::string precision;  // "fp32", "fp16", "bf16", "fp8", "int8", "int4", "int32", "" unknown
+  std::string format;  // the tool's own words: "Row major linear FP32", "float"
+  std::string
+      precision;  // "fp32", "fp16", "bf16", "fp8", "int8", "fp4", "int4", "int32", "" unknown
 };
 
 // What a layer does to the precision of its data.
@@ -57,7 +58,7 @@ struct ForeignRun {
   const char* excess = "the profiler's own cost";
 
   double GroupMs(LayerGroup group) const;
-  // Whether any layer computes in integers.
+  // Whether any layer computes in 8 bits or fewer.
   bool quantized() const;
 };
 

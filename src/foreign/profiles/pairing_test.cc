@@ -435,7 +435,7 @@ TEST(Pairing, NeighboursByTensorsOrByOrder) {
 }
 
 TEST(Pairing, WhatIsQuantized) {
-  for (const char* precision : {"int8", "fp8", "int4"})
+  for (const char* precision : {"int8", "fp8", "int4", "fp4"})
     EXPECT_TRUE(RunOf({Conv("c", 1, precision, kOut, k3x3, 9, "x", "y")}).quantized()) << precision;
   for (const char* precision : {"fp32", "fp16", "bf16", "int32", "int64", ""})
     EXPECT_FALSE(RunOf({Conv("c", 1, precision, kOut, k3x3, 9, "x", "y")}).quantized())

@@ -112,7 +112,7 @@ std::string OnnxNames(const std::string& metadata) {
 }
 
 bool IsNarrow(const std::string& precision) {
-  return precision == "int8" || precision == "fp8" || precision == "int4";
+  return BitsOf(precision) == 8 || BitsOf(precision) == 4;
 }
 
 Conversion ConversionOf(const ForeignLayer& layer, const std::string& origin) {
@@ -224,6 +224,8 @@ Result<ForeignRun> Build(const Files& files, const std::string& path) {
     Describe(it == described.end() ? kNothing : *it->second, layer);
     run.layers.push_back(std::move(layer));
   }
+  if (run.layers.empty())
+    return InvalidInput("{}: no layer behind the count of runs", files.profile_path);
   std::vector<double> latencies;
   for (const json& t : files.times) {
     if (const double ms = JsonNumber(t, "latencyMs", JsonNumber(t, "computeMs", -1)); ms >= 0)

@@ -631,6 +631,10 @@ TEST_F(Trtexec, BadFiles) {
               f.profile[2] = {{"name", "a"}, {"averageMs", -1}};
             })).find("averageMs is missing or negative"),
             std::string::npos);
+  EXPECT_NE(error(Read([](Files& f) {
+              f.profile = json::array({f.profile[0]});
+            })).find("no layer behind"),
+            std::string::npos);
   EXPECT_NE(error(Read([](Files& f) { f.times = f.profile; })).find("a second profile beside"),
             std::string::npos);
 }

@@ -197,8 +197,9 @@ extern const ProfileRule kRuleElementwiseSlower = {
         "Integer activations and elementwise operators (QLinearSigmoid, QLinearMul, ...) take "
         "longer than all elementwise layers of the baseline, which has fused or faster ones.",
     .fix =
-        "Relu and Clip become part of the integer convolution; where Sigmoid, SiLU or HardSwish "
-        "must stay, this time is the price of the integer convolutions around them.",
+        "Relu and Clip become part of the integer convolution; where Sigmoid, SiLU, HardSwish or "
+        "the sum of two branches must stay, this time is the price of the integer convolutions "
+        "around them.",
     .source = "the two measured runs",
     .find = FindElementwise,
 };

@@ -92,8 +92,9 @@ extern const ProfileRule kRulePoolingInFloat = {
     .code = "pooling-in-float",
     .tool = "",
     .sentence =
-        "Pooling runs in float between integer layers: four times the bytes, and conversions on "
-        "both sides.",
+        "Pooling runs in float between integer layers: two or four times the bytes, and "
+        "conversions "
+        "on both sides.",
     .fix = "Place Q/DQ before the pooling, global pooling included: integers pass through it.",
     .source =
         "TensorRT developer guide 8.6 and 10, Q/DQ placement; ONNX Runtime quantization guide",
