@@ -146,7 +146,8 @@ Result<Report> FromLines(const std::string& text) {
 }
 
 Result<Report> ReportOf(const std::string& path) {
-  EVOQ_ASSIGN(const std::string text, ReadTextFile(path));
+  EVOQ_ASSIGN(std::string text, ReadTextFile(path));
+  if (text.starts_with("\xef\xbb\xbf")) text.erase(0, 3);  // spreadsheets write it
   const size_t begin = text.find_first_not_of(" \t\r\n");
   const bool is_json = begin != std::string::npos && (text[begin] == '{' || text[begin] == '[');
   const bool has_lines =

@@ -508,6 +508,24 @@ TEST_F(Diagnoses, KernelsOfAnOrtProfile) {
   EXPECT_EQ(read().note, "");
 }
 
+// What a process wrote that was stopped: no bracket closes it, and its last event may be cut.
+TEST_F(Diagnoses, AnOrtProfileThatIsNotClosed) {
+  const std::string event = R"({"name": "a_kernel_time", "dur": 3, "args": {"op_name": "Conv"}})";
+  const auto read = [&](const std::string& text) {
+    EXPECT_TRUE(WriteFileAtomic(At("ort.json"), text));
+    return Source("onnxruntime").read(At("ort.json"));
+  };
+  for (const char* end : {"", ",", ",\n", ",\n{\"name\": \"a_ker"}) {
+    const auto run = read("[\n" + event + ",\n" + event + end);
+    ASSERT_TRUE(run) << run.error().message();
+    ASSERT_EQ(run->layers.size(), 1u);
+    EXPECT_NE(run->note.find("not closed"), std::string::npos);
+    EXPECT_EQ(ToText(*run, nullptr, {}).find("1 layers"), std::string::npos);
+  }
+  EXPECT_EQ(read("[" + event + "]")->note, "");
+  for (const char* text : {"[", "", "{\"a\": {},", "[{\"name\""}) EXPECT_FALSE(read(text)) << text;
+}
+
 // Old versions: an index under another name, or nothing but the operator.
 TEST_F(Diagnoses, NamelessNodesOfOldOrtProfiles) {
   const auto layers = [&](const json& first, const json& second) {

@@ -33,7 +33,8 @@ std::string Headline(const char* label, const ForeignRun& run) {
   std::string out = FormatPrintable("{}: {} of {}{}{}: ", label, run.tool, run.path,
                                     run.device.empty() ? "" : " on ", run.device);
   if (run.end_to_end_ms > 0) out += fmt::format("{} ms end to end, ", MsText(run.end_to_end_ms));
-  out += fmt::format("{} layers, {} ms in sum", run.layers.size(), MsText(run.layer_sum_ms));
+  out += fmt::format("{} layer{}, {} ms in sum", run.layers.size(),
+                     run.layers.size() == 1 ? "" : "s", MsText(run.layer_sum_ms));
   if (run.end_to_end_ms > 0 && run.layer_sum_ms > run.end_to_end_ms)
     out += fmt::format(" ({} is {} ms of it)", run.excess,
                        MsText(run.layer_sum_ms - run.end_to_end_ms));

@@ -325,6 +325,10 @@ TEST_F(ProfileFields, SortedReportsOfBenchmarkApp) {
       "layerName;execStatus;layerType;execType;realTime (ms);cpuTime (ms); %;\n"
       "r;EXECUTED;Reorder;jit_uni_I8;0.500;0.5;66.6667;\n"
       "a,b;EXECUTED;Convolution;brgconv_I8;0.250;0.250;33.3333;\nTotal;;;;0.750;0.750;100;\n\n");
+  const auto marked = lines(
+      "\xef\xbb\xbflayerName;execStatus;layerType;execType;realTime (ms);cpuTime (ms)\n"
+      "r;EXECUTED;Reorder;jit_uni_I8;0.500;0.5\n");
+  EXPECT_TRUE(marked) << marked.error().message() << ": of a spreadsheet, with a byte order mark";
   const auto of_python = lines(
       "layerName,execStatus,layerType,execType,realTime (ms),cpuTime (ms),\"proportion (%)\n\"\r\n"
       "r,Status.EXECUTED,Reorder,jit_uni_I8,0.500,0.500,66.67%\r\n"

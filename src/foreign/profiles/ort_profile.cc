@@ -7,6 +7,7 @@
 #include <map>
 #include <optional>
 
+#include "base/file.h"
 #include "base/json_file.h"
 #include "base/median.h"
 #include "foreign/profiles/source.h"
@@ -268,8 +269,24 @@ class Events {
        strays_ = false;  // of the device; of another operator than the node before
 };
 
+// The events of a file that was not closed, as that of a process that was stopped: up to the last
+// whole one, as trace viewers read it. Null where there is none.
+json UnclosedEvents(const std::string& text) {
+  const size_t begin = text.find_first_not_of(" \t\r\n"), end = text.rfind("},");
+  if (begin == std::string::npos || text[begin] != '[' || end == std::string::npos) return nullptr;
+  return ParseJson(text.substr(0, end + 1) + "]").value_or(nullptr);
+}
+
 Result<ForeignRun> Read(const std::string& path) {
-  EVOQ_ASSIGN(const json file, ReadJsonFile(path));
+  EVOQ_ASSIGN(const std::string text, ReadTextFile(path));
+  auto parsed = WithContext(ParseJson(text), path);
+  const bool cut = !parsed;
+  if (cut) {
+    json events = UnclosedEvents(text);
+    if (events.is_null()) return tl::unexpected(parsed.error());
+    parsed = std::move(events);
+  }
+  const json& file = *parsed;
   const json& list = file.is_object() ? JsonArray(file, "traceEvents") : file;
   Events events;
   if (list.is_array()) {
@@ -285,6 +302,9 @@ Result<ForeignRun> Read(const std::string& path) {
   run.tool = "onnxruntime";
   run.path = path;
   run.detailed = true;
+  if (cut)
+    run.note += std::string(run.note.empty() ? "" : "; ") +
+                "the file is not closed: it is read up to its last whole event";
   run.excess = "the time of layers beside each other";  // both are of the same runs
   return run;
 }
