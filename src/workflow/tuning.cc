@@ -25,7 +25,9 @@ Told Tell(const TuneReport& report) {
       "tuned {} steps in {:.1f} s, {} kinds measured: {} take another way than the "
       "default",
       report.steps, report.seconds, report.measured, report.changed);
-  if (report.measured > 0)
+  if (report.measured > 0 && report.changed == 0)
+    told.text += fmt::format(", which takes {:.3f} ms", report.default_ms);
+  else if (report.measured > 0)
     told.text += fmt::format(", {:.3f} -> {:.3f} ms", report.default_ms, report.tuned_ms);
   told.text += "\n";
   told.json = {{"steps", report.steps},           {"measured", report.measured},

@@ -27,7 +27,11 @@ TEST(Tuning, WhatItTells) {
             "tuned 7 steps in 0.8 s, 2 kinds measured: 3 take another way than the default, "
             "1.500 -> 1.250 ms\n");
   EXPECT_EQ(told.log, (std::vector<std::string>{"warning: one", "warning: two"}));
-  report.measured = 0;
+  report.changed = 0, report.tuned_ms = 1.75;  // what was fastest step by step is not kept
+  EXPECT_EQ(Tell(report).text,
+            "tuned 7 steps in 0.8 s, 2 kinds measured: 0 take another way than the default, which "
+            "takes 1.500 ms\n");
+  report.changed = 3, report.measured = 0;
   report.warnings.clear();
   const Told nothing = Tell(report);
   EXPECT_EQ(nothing.text,
