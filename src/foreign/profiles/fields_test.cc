@@ -217,6 +217,24 @@ TEST_F(ProfileFields, WeightsOfOrtNodes) {
   EXPECT_EQ(odd.precision, "") << "of the first input, which says nothing";
 }
 
+// Layers of one name are told apart by their order.
+TEST_F(ProfileFields, LayersOfOneName) {
+  Write("profile.json", {{{"count", 1}},
+                         {{"name", "a"}, {"averageMs", 1}},
+                         {{"name", "b"}, {"averageMs", 2}},
+                         {{"name", "a"}, {"averageMs", 4}},
+                         {{"name", "a"}, {"averageMs", 8}}});
+  Write("layers.json", {{"Layers",
+                         {{{"Name", "a"}, {"LayerType", "CaskConvolution"}},
+                          {{"Name", "b"}, {"LayerType", "Reformat"}},
+                          {{"Name", "a"}, {"LayerType", "CaskPooling"}}}}});
+  const auto run = Source("trtexec").read(folder_.string());
+  ASSERT_TRUE(run) << run.error().message();
+  EXPECT_EQ(run->GroupMs(LayerGroup::kConv), 1);
+  EXPECT_EQ(run->GroupMs(LayerGroup::kReformatQdq), 2);
+  EXPECT_EQ(run->GroupMs(LayerGroup::kPooling), 4 + 8) << "the last one for those beyond it";
+}
+
 // Weights that the session packed are no inputs: those behind them are not taken for them, and the
 // run's weights are not known.
 TEST_F(ProfileFields, PackedWeightsOfOrtNodes) {

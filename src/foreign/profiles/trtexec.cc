@@ -8,6 +8,7 @@
 //   metadata    {"device_information": {...}} as saved by TensorRT's engine explorer (optional)
 #include <algorithm>
 #include <cctype>
+#include <deque>
 #include <filesystem>
 #include <map>
 
@@ -202,10 +203,10 @@ Result<ForeignRun> Build(const Files& files, const std::string& path) {
   run.tool = "trtexec";
   run.path = path;
   run.device = files.device;
-  std::map<std::string, const json*> described;
+  std::map<std::string, std::deque<const json*>> described;  // in order: names may repeat
   for (const json& layer : JsonArray(files.layers, "Layers")) {
     if (!layer.is_object()) continue;
-    described[JsonText(layer, "Name")] = &layer;
+    described[JsonText(layer, "Name")].push_back(&layer);
     run.detailed = true;
   }
   static const json kNothing;
@@ -221,7 +222,8 @@ Result<ForeignRun> Build(const Files& files, const std::string& path) {
       return InvalidInput("{}: entry {} ({}): averageMs is missing or negative", files.profile_path,
                           i, layer.name);
     const auto it = described.find(layer.name);
-    Describe(it == described.end() ? kNothing : *it->second, layer);
+    Describe(it == described.end() ? kNothing : *it->second.front(), layer);
+    if (it != described.end() && it->second.size() > 1) it->second.pop_front();
     run.layers.push_back(std::move(layer));
   }
   if (run.layers.empty())
