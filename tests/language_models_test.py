@@ -131,8 +131,18 @@ RANDOM_BLOCKS = {
     "Q4_K": (256, 144, (0, 2)),
     "Q5_K": (256, 176, (0, 2)),
     "Q6_K": (256, 210, (208,)),
+    "IQ1_S": (256, 50, (0,)),
+    "IQ1_M": (256, 56, ()),
+    "IQ2_XXS": (256, 66, (0,)),
+    "IQ2_XS": (256, 74, (0,)),
+    "IQ2_S": (256, 82, (0,)),
+    "IQ3_XXS": (256, 98, (0,)),
+    "IQ3_S": (256, 110, (0,)),
+    "IQ4_XS": (256, 136, (0,)),
     "IQ4_NL": (32, 18, (0,)),
 }
+KINDS = """F32 F16 BF16 Q4_0 Q4_1 Q5_0 Q5_1 Q8_0 Q2_K Q3_K Q4_K Q5_K Q6_K IQ1_S IQ1_M IQ2_XXS IQ2_XS
+    IQ2_S IQ3_XXS IQ3_S IQ4_XS IQ4_NL TQ1_0 TQ2_0 MXFP4""".split()
 ROUNDED = {"Q2_K": 2e-2, "Q4_1": 2e-2, "Q4_K": 2e-2, "Q5_K": 2e-2, "Q5_1": 2e-2}
 
 
@@ -156,6 +166,10 @@ def blocks_of(x, kind):
         for at in halves:
             d = (random.uniform(0.5, 1, data.shape[:2]) * 2e-4).astype(np.float16)
             data[:, :, at : at + 2] = d[..., None].view(np.uint8).reshape(*data.shape[:2], 2)
+        if kind == "IQ1_M":  # a nibble in each of the last four words
+            bits = np.float16(2e-3).view(np.uint16)
+            for i in range(4):
+                data[:, :, 49 + 2 * i] = data[:, :, 49 + 2 * i] & 15 | (bits >> 4 * i & 15) << 4
         data = data.reshape(x.shape[0], -1)
     else:
         data = quants.quantize(x, dtype)
@@ -203,8 +217,7 @@ def check_gguf(work):
     good = True
     ids = [int(i) for i in np.random.default_rng(3).integers(0, 48, TOKENS)]
     tensors = lms.tensors_of(GGUF_CONFIG)
-    kinds = "F32 F16 BF16 Q4_0 Q4_1 Q5_0 Q5_1 Q8_0 Q2_K Q3_K Q4_K Q5_K Q6_K IQ4_NL MXFP4".split()
-    for kind in kinds:
+    for kind in KINDS:
         path = f"{work}/{kind}.gguf"
         values = write_gguf(path, GGUF_CONFIG, tensors, kind)
         wanted = lms.logits(GGUF_CONFIG, values, ids, interleaved=True)

@@ -44,6 +44,10 @@ struct BlockFormat {
   int group = 32;
 };
 
+// What the sixteen numbers of IQ4_NL and IQ4_XS stand for.
+inline constexpr int kValuesIq4[16] = {-127, -104, -83, -65, -49, -35, -22, -10,
+                                       1,    13,   25,  38,  53,  69,  89,  113};
+
 std::span<const BlockFormat* const> AllBlockFormats();
 const BlockFormat* FindBlockFormat(uint32_t id);
 

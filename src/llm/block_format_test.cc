@@ -5,6 +5,7 @@
 #include <gtest/gtest.h>
 
 #include <cmath>
+#include <map>
 #include <random>
 
 #include "llm/test_files.h"
@@ -123,6 +124,83 @@ TEST(BlockFormats, ByHand) {
   EXPECT_EQ(y[128 + 64 + 5], 32.0f);
 }
 
+// Formats of points: where each part of a number lies. The points 0 are eight (or four) of the
+// least value; of IQ1_S, -1.
+TEST(BlockFormats, GridsByHand) {
+  float y[kMaxBlock];
+  const auto real = [&](const char* name, const std::map<size_t, std::string>& parts) {
+    const BlockFormat& format = Format(name);
+    std::string block(static_cast<size_t>(format.bytes), '\0');
+    for (const auto& [at, bytes] : parts) block.replace(at, bytes.size(), bytes);
+    format.real(std::as_bytes(std::span(block)).data(), y);
+  };
+  const std::string half = Half(0.5f);
+  // Group 1: point 1, seven signs of the second eight are 3, so the eighth is positive; scale 2.5.
+  real("IQ2_XXS", {{0, half}, {10, "\1"}, {14, Little(2u << 28 | 3u << 7, 4)}});
+  EXPECT_EQ(y[0], 0.5f * 0.5f * 0.25f * 8);
+  EXPECT_EQ(y[32], 0.5f * 2.5f * 0.25f * 43);
+  EXPECT_EQ(y[33], 0.5f * 2.5f * 0.25f * 8);
+  EXPECT_EQ(y[40], -2.5f);
+  EXPECT_EQ(y[41], -2.5f);
+  EXPECT_EQ(y[47], 2.5f);
+  real("IQ2_XS", {{0, half}, {2 + 6, Little(1u << 9 | 1, 2)}, {66, "\x10"}});
+  EXPECT_EQ(y[24], -0.5f * 1.5f * 0.25f * 43);
+  EXPECT_EQ(y[31], -1.5f);
+  EXPECT_EQ(y[25], 1.5f);
+  EXPECT_EQ(y[0], 0.5f);
+  real("IQ2_S", {{0, half}, {2 + 5, "\1"}, {34 + 5, "\x81"}, {74 + 1, "\x03"}});
+  EXPECT_EQ(y[40], -0.5f * 3.5f * 0.25f * 43);
+  EXPECT_EQ(y[47], -3.5f);
+  EXPECT_EQ(y[41], 3.5f);
+  real("IQ3_XXS", {{0, half}, {2 + 9, "\1"}, {66 + 4, Little(1u << 28 | 16, 4)}});
+  EXPECT_EQ(y[36], -0.5f * 1.5f * 0.5f * 20);
+  EXPECT_EQ(y[37], 1.5f);
+  EXPECT_EQ(y[39], -1.5f);
+  real("IQ3_S", {{0, half}, {2 + 9, "\1"}, {74 + 4, "\x20"}, {106, "\x20"}});
+  EXPECT_EQ(y[36], 0.5f * 5 * 3);
+  EXPECT_EQ(y[37], -0.5f * 5 * 1);
+  EXPECT_EQ(y[32], 2.5f);
+  // Group 2: scale 7, minus an eighth.
+  real("IQ1_S", {{0, half}, {34 + 4, Little(0x8000 | 3 << 12 | 0 << 3, 2)}});
+  EXPECT_EQ(y[0], 0.5f * (-1 + 0.125f));
+  EXPECT_EQ(y[64], 0.5f * 7 * (-1 - 0.125f));
+  // d's nibbles are 0, 0, 8, 3: half 0x3800 is 0.5; scale 5 of group 5.
+  real("IQ1_M", {{32 + 5, "\x80"},
+                 {48 + 2, Little(2 << 3, 2)},
+                 {52, Little(0x8000, 2)},
+                 {54, Little(0x3000, 2)}});
+  EXPECT_EQ(y[0], 0.5f * (-1 + 0.125f));
+  EXPECT_EQ(y[80], 0.5f * 5 * (-1 + 0.125f));
+  EXPECT_EQ(y[88], 0.5f * 5 * (-1 - 0.125f));
+  // Scale 32 + 16 + 3 of group 3.
+  real("IQ4_XS", {{0, half}, {2, Little(3 << 6, 2)}, {4 + 1, "\x30"}, {8 + 48 + 2, "\x9f"}});
+  EXPECT_EQ(y[0], 0.5f * -32 * -127);
+  EXPECT_EQ(y[96 + 2], 0.5f * (51 - 32) * 113);
+  EXPECT_EQ(y[96 + 18], 0.5f * (51 - 32) * 13);
+  // 0.10202 of base 3 is 101 / 243, of 256 rounded up 107.
+  real("TQ1_0", {{52, half}, {1, "\x6b"}});
+  EXPECT_EQ(y[1], 0.0f);
+  EXPECT_EQ(y[33], -0.5f);
+  EXPECT_EQ(y[65], 0.5f);
+  EXPECT_EQ(y[97], -0.5f);
+  EXPECT_EQ(y[129], 0.5f);
+  real("TQ2_0", {{64, half}, {32 + 3, "\xe4"}});
+  EXPECT_EQ(y[128 + 3], -0.5f);
+  EXPECT_EQ(y[128 + 32 + 3], 0.0f);
+  EXPECT_EQ(y[128 + 64 + 3], 0.5f);
+  EXPECT_EQ(y[128 + 96 + 3], 1.0f);
+}
+
+// Where d lies in a block.
+size_t HalfOf(std::string_view name) {
+  constexpr std::pair<std::string_view, size_t> kPlaces[] = {
+      {"Q2_K", 80}, {"Q3_K", 108}, {"Q6_K", 208}, {"TQ1_0", 52}, {"TQ2_0", 64}};
+  for (const auto& [known, at] : kPlaces) {
+    if (known == name) return at;
+  }
+  return 0;
+}
+
 // Random rows; scales of either sign and zero.
 std::string RandomBlocks(const BlockFormat& format, int64_t blocks, std::mt19937& random) {
   std::string bytes;
@@ -133,15 +211,15 @@ std::string RandomBlocks(const BlockFormat& format, int64_t blocks, std::mt19937
     const float scale = b % 5 == 0 ? 0.0f : b % 2 == 0 ? -0.01f * b : 0.02f * b;
     if (name == "MXFP4") {
       block[0] = static_cast<char>(120 + random() % 8);
-    } else if (name == "Q2_K") {
-      block.replace(80, 4, Half(scale) + Half(3 * scale));
-    } else if (name == "Q3_K") {
-      block.replace(108, 2, Half(scale));
-    } else if (name == "Q6_K") {
-      block.replace(208, 2, Half(scale));
+    } else if (name == "IQ1_M") {  // a nibble in each of the last four words
+      for (size_t w = 0; w < 4; ++w) {
+        char& high = block[49 + 2 * w];
+        high = static_cast<char>((high & 15) | (FloatToHalf(scale) >> 4 * w & 15) << 4);
+      }
     } else {
-      block.replace(0, 2, Half(scale));
+      block.replace(HalfOf(name), 2, Half(scale));
     }
+    if (name == "Q2_K") block.replace(82, 2, Half(3 * scale));
     if (name == "Q8_0" && scale < 0) {
       for (size_t i = 2; i < block.size(); ++i) block[i] = block[i] == '\x80' ? '\x01' : block[i];
     }

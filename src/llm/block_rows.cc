@@ -191,9 +191,6 @@ bool IntegersQ3K(const std::byte* b, IntegerBlock& out) {
 
 // ---- IQ4_NL: half d, 16 bytes of places in a table: value * d
 
-constexpr int kValuesIq4[16] = {-127, -104, -83, -65, -49, -35, -22, -10,
-                                1,    13,   25,  38,  53,  69,  89,  113};
-
 int Iq4NlAt(const std::byte* b, int i) { return kValuesIq4[NibbleAt(b + 2, i)]; }
 
 // ---- MXFP4: an exponent e, 16 bytes of e2m1: value * 2^(e - 127)

@@ -159,10 +159,8 @@ struct TensorInfo {
 // What ggml calls the types that are not read, of models that are in use.
 std::string TypeName(uint32_t type) {
   constexpr std::pair<uint32_t, const char*> kNames[] = {
-      {9, "Q8_1"},     {15, "Q8_K"},     {16, "IQ2_XXS"},  {17, "IQ2_XS"},
-      {18, "IQ3_XXS"}, {19, "IQ1_S"},    {21, "IQ3_S"},    {22, "IQ2_S"},
-      {23, "IQ4_XS"},  {29, "IQ1_M"},    {34, "TQ1_0"},    {35, "TQ2_0"},
-      {40, "NVFP4"},   {31, "Q4_0_4_4"}, {32, "Q4_0_4_8"}, {33, "Q4_0_8_8"}};
+      {9, "Q8_1"},      {15, "Q8_K"},       {31, "Q4_0_4_4"}, {32, "Q4_0_4_8"},
+      {33, "Q4_0_8_8"}, {36, "IQ4_NL_4_4"}, {40, "NVFP4"},    {41, "Q1_0"}};
   for (const auto& [id, name] : kNames) {
     if (id == type) return name;
   }

@@ -5,6 +5,7 @@
 // they get past the headers.
 #include "base/check.h"
 #include "base/file.h"
+#include "llm/block_format.h"
 #include "llm/facts.h"
 #include "llm/import.h"
 #include "llm/random_folder.h"
@@ -123,9 +124,15 @@ const std::vector<std::pair<Format, std::string>>& Seeds() {
                              {"intermediate_size", 6},   {"max_position_embeddings", 8},
                              {"eos_token_id", {1, 2}}};
     std::vector<std::pair<Format, std::string>> list = {
-        {kGguf, TinyGguf().Bytes()}, {kGguf, Blocks(2, 8 * 18)}, {kGguf, Blocks(12, 144)},
-        {kGguf, Blocks(14, 210)},    {kLlama2c, TinyLlama2c()},  {kFolder, FolderBytes(config)},
+        {kGguf, TinyGguf().Bytes()},
+        {kGguf, Blocks(2, 8 * 18)},
+        {kLlama2c, TinyLlama2c()},
+        {kFolder, FolderBytes(config)},
     };
+    for (const BlockFormat* format : AllBlockFormats()) {
+      if (format->elements == 256)
+        list.emplace_back(kGguf, Blocks(format->id, static_cast<uint64_t>(format->bytes)));
+    }
     config["model_type"] = "gemma3_text";
     config["sliding_window"] = 3;
     config["rope_scaling"] = {{"rope_type", "llama3"}, {"factor", 8.0}};
