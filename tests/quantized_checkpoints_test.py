@@ -25,6 +25,7 @@ AWQ_ORDER = [0, 2, 4, 6, 1, 3, 5, 7]
 RANDOM = np.random.default_rng(11)
 NAMES = {
     "uint8": "U8",
+    "uint32": "U32",
     "int8": "I8",
     "int32": "I32",
     "int64": "I64",
@@ -165,7 +166,8 @@ def fp8(scales_of, settings, scale_name):
     def pack(outputs, inputs):
         bits, (scales, spread) = float8((outputs, inputs)), scales_of(outputs, inputs)
         scales = scales.astype(np.float32)
-        parts = {"weight": bits.view(F8), scale_name: scales}
+        name = "_weight_qdata" if scale_name.startswith("_") else "weight"
+        parts = {name: bits.view(F8), scale_name: scales}
         return parts, (e4m3(bits) * spread(scales).astype(np.float64)).T
 
     return settings, pack
@@ -216,6 +218,149 @@ def float4(powers):
     return {**COMPRESSED, "format": name}, pack
 
 
+def bytes_of(text):
+    return np.frombuffer(text.encode(), np.uint8).copy()
+
+
+def bitsandbytes(kind="nf4", block=64, nested=0):
+    """Codes of any values, as the file has the table; blocks may go on in the next row."""
+
+    def pack(outputs, inputs):
+        elements = outputs * inputs
+        q = RANDOM.integers(0, 16, elements)
+        table = np.sort(RANDOM.uniform(-0.2, 0.2, 16)).astype(np.float32)
+        blocks = -(-elements // block)
+        state = {"quant_type": kind, "blocksize": block, "shape": [outputs, inputs]}
+        parts = {
+            "weight": (q[::2] << 4 | q[1::2]).astype(np.uint8)[:, None],
+            "weight.quant_map": table,
+        }
+        if nested:
+            codes = RANDOM.integers(0, 256, blocks).astype(np.uint8)
+            outer = RANDOM.uniform(0.5, 1, -(-blocks // nested)).astype(np.float32)
+            levels = np.linspace(-0.5, 0.5, 256).astype(np.float32)
+            state |= {"nested_blocksize": nested, "nested_offset": 0.75}
+            parts |= {
+                "weight.absmax": codes,
+                "weight.nested_absmax": outer,
+                "weight.nested_quant_map": levels,
+            }
+            scales = levels[codes].astype(float) * np.repeat(outer, nested)[:blocks] + 0.75
+        else:
+            parts["weight.absmax"] = RANDOM.uniform(0.3, 1, blocks).astype(np.float32)
+            scales = parts["weight.absmax"].astype(float)
+        parts[f"weight.quant_state.bitsandbytes__{kind}"] = bytes_of(json.dumps(state))
+        values = table[q].astype(float) * np.repeat(scales, block)[:elements]
+        return parts, values.reshape(outputs, inputs).T
+
+    return {"quant_method": "bitsandbytes", "load_in_4bit": True}, pack
+
+
+def llm_int8():
+    def pack(outputs, inputs):
+        q = RANDOM.integers(-127, 128, (outputs, inputs)).astype(np.int8)
+        largest = RANDOM.uniform(0.1, 0.3, outputs).astype(np.float32)
+        parts = {"weight": q, "SCB": largest, "weight_format": np.uint8(0).reshape(())}
+        return parts, (q * (largest.astype(float) / 127)[:, None]).T
+
+    return {"quant_method": "bitsandbytes", "load_in_8bit": True}, pack
+
+
+def hqq(bits, group=32, axis=1):
+    def pack(outputs, inputs):
+        count = outputs * inputs // group
+        rows, columns = (count, group) if axis == 1 else (group, count)
+        q = RANDOM.integers(0, 1 << bits, (rows, columns))
+        shape = (count, 1) if axis == 1 else (1, count)
+        scales = (RANDOM.uniform(0.3, 1, shape) * 0.5 / (1 << bits)).astype(np.float16)
+        zeros = RANDOM.uniform(0, 1 << bits, shape).astype(np.float16)
+        per = 10 if bits == 3 else 8 // bits
+        whole = np.zeros((-(-rows // per) * per, columns), np.int64)
+        whole[:rows] = q
+        packed = np.zeros((len(whole) // per, columns), np.int64)
+        for i, run in enumerate(np.split(whole, per)):
+            packed |= run << bits * (per - 1 - i)
+        number = np.array
+        parts = {
+            "W_q": packed.astype(np.int32 if bits == 3 else np.uint8),
+            "scale": scales,
+            "zero": zeros,
+            "nbits": number(bits, np.int32),
+            "group_size": number(group, np.int32),
+            "axis": number(axis, np.int32),
+            "shape": number([outputs, inputs], np.int64),
+            "packing": bytes_of(f"{bits}bit"),
+            "view_as_float": number(0, np.uint8),
+            "quant_zero": number(0, np.uint8),
+        }
+        return parts, ((q - zeros.astype(float)) * scales.astype(float)).reshape(outputs, -1).T
+
+    return {"quant_method": "hqq"}, pack
+
+
+def mlx(bits, group=32, method=None, bias="biases"):
+    def pack(outputs, inputs):
+        q = RANDOM.integers(0, 1 << bits, (outputs, inputs))
+        shape = (outputs, inputs // group)
+        scales = (RANDOM.uniform(0.3, 1, shape) * 0.5 / (1 << bits)).astype(np.float16)
+        biases = RANDOM.uniform(-0.3, 0, shape).astype(np.float16)
+        parts = {"weight": words(q, bits, 1).view(np.uint32), "scales": scales, bias: biases}
+        scales, biases = (np.repeat(x.astype(float), group, 1) for x in (scales, biases))
+        return parts, (q * scales + biases).T
+
+    return {"bits": bits, "group_size": group} | ({"quant_method": method} if method else {}), pack
+
+
+def torchao(bits=8, group=None, points=True):
+    def pack(outputs, inputs):
+        size = group or inputs
+        q, scales, zeros = by_group(outputs, inputs, size, bits, signed=True)
+        parts = {"_weight_qdata": q.T.astype(np.int8), "_weight_scale": scales.T.copy()}
+        if points:
+            parts["_weight_zero_point"] = zeros.T.astype(np.int8)
+        else:
+            zeros = np.zeros_like(zeros)
+        return parts, values_of(q, scales, zeros, order_of(inputs, size, False))
+
+    return {"quant_method": "torchao"}, pack
+
+
+def modelopt():
+    def pack(outputs, inputs):
+        parts, values = float4(False)[1](outputs, inputs)
+        bits = parts.pop("weight_scale")
+        q = parts.pop("weight_packed")
+        parts = {"weight": q, "weight_scale": bits, "weight_scale_2": np.float32(1 / 128)}
+        return parts, values * 160 / 128
+
+    return {"quant_method": "modelopt", "quant_algo": "NVFP4"}, pack
+
+
+def mxfp8():
+    def pack(outputs, inputs):
+        bits = float8((outputs, inputs))
+        powers = RANDOM.integers(118, 122, (outputs, inputs // 32)).astype(np.uint8)
+        scales = np.repeat(2.0 ** (powers.astype(float) - 127), 32, 1)
+        return {"weight": bits.view(F8), "weight_scale_inv": powers}, (e4m3(bits) * scales).T
+
+    return {"quant_method": "mxfp8"}, pack
+
+
+def bitnet(multiplied):
+    def pack(outputs, inputs):
+        q = RANDOM.integers(0, 3, (outputs, inputs))
+        packed = sum(run << 2 * i for i, run in enumerate(np.split(q, 4))).astype(np.uint8)
+        scale = np.array([0.125 if multiplied else 8], np.float32)
+        return {"weight": packed, "weight_scale": scale}, (q - 1.0).T * 0.125
+
+    linear = "autobitlinear" if multiplied else "bitlinear"
+    return {"quant_method": "bitnet", "linear_class": linear}, pack
+
+
+def renamed(form, settings):
+    return settings, form[1]
+
+
 def write(folder, config, parts, shards=1):
     """tensors of any type, in so many files."""
     os.makedirs(folder)
@@ -225,7 +370,7 @@ def write(folder, config, parts, shards=1):
     for i in range(shards):
         header, data = {}, b""
         for name in sorted(parts)[i::shards]:
-            x = parts[name]
+            x = np.asarray(parts[name]) if np.isscalar(parts[name]) else parts[name]
             kind = "F8_E4M3" if isinstance(x, F8) else NAMES[x.dtype.name]
             span = [len(data), len(data) + x.nbytes]
             header[name] = {"dtype": kind, "shape": list(x.shape), "data_offsets": span}
@@ -241,11 +386,12 @@ def write(folder, config, parts, shards=1):
             json.dump({"metadata": {}, "weight_map": where}, file)
 
 
-def quantized(config, pack, head):
-    """The tensors of a folder, and what they stand for."""
+def quantized(config, pack, head, table=False):
+    """The tensors of a folder, and what they stand for; with the head and the embedding."""
     parts, values = {}, {}
     for name, x in lms.tensors_of(config).items():
         chosen = "_proj." in name or (head and name.startswith("lm_head"))
+        chosen |= table and "embed_tokens" in name
         if not chosen:
             parts[name], values[name] = x.astype(np.float32), x
             continue
@@ -286,6 +432,47 @@ FORMATS = {
     "fp8 in blocks": fp8(
         blocks(24, 24), {"quant_method": "fp8", "weight_block_size": [24, 24]}, "weight_scale_inv"
     ),
+    "fp8 by output, of FBGEMM": fp8(by_output, {"quant_method": "fbgemm_fp8"}, "weight_scale"),
+    "mxfp8": mxfp8(),
+    "fp8 of ModelOpt": fp8(single, {"quant_method": "modelopt"}, "weight_scale"),
+    "NVFP4 of ModelOpt": modelopt(),
+    "bitsandbytes, nf4": bitsandbytes(),
+    "bitsandbytes, fp4, nested": bitsandbytes("fp4", nested=16),
+    "bitsandbytes, blocks across rows": bitsandbytes(block=96, nested=8),
+    "bitsandbytes, int8": llm_int8(),
+    "HQQ, 8 bits": hqq(8),
+    "HQQ, 4 bits": hqq(4, 64),
+    "HQQ, 4 bits, axis 0": hqq(4, axis=0),
+    "HQQ, 3 bits": hqq(3),
+    "HQQ, 2 bits": hqq(2),
+    "HQQ, 1 bit": hqq(1, 16),
+    "MLX, 4 bits": mlx(4),
+    "MLX, 8 bits": mlx(8, 16),
+    "metal, 2 bits": mlx(2, 16, "metal", "qbiases"),
+    "torchao, int8": torchao(),
+    "torchao, int4 in bytes": torchao(4, 16),
+    "torchao, without zero points": torchao(8, 32, points=False),
+    "torchao, float8": fp8(by_output, {"quant_method": "torchao"}, "_weight_scale"),
+    "BitNet": bitnet(False),
+    "BitNet, autobitlinear": bitnet(True),
+    "AutoRound, GPTQ": renamed(
+        gptq(),
+        {
+            "quant_method": "auto-round",
+            "packing_format": "auto_round:auto_gptq",
+            "bits": 4,
+            "group_size": 16,
+        },
+    ),
+    "AutoRound, AWQ": renamed(
+        awq(),
+        {
+            "quant_method": "auto-round",
+            "packing_format": "auto_round:auto_awq",
+            "bits": 4,
+            "group_size": 16,
+        },
+    ),
     "fp8, one scale": fp8(single, {"quant_method": "fp8"}, "weight_scale"),
 }
 
@@ -295,7 +482,8 @@ def check_formats(work):
     ids = [int(i) for i in np.random.default_rng(2).integers(0, 48, 12)]
     for number, (name, (settings, pack)) in enumerate(FORMATS.items()):
         config = {**CONFIG, "quantization_config": settings}
-        parts, values = quantized(config, pack, head=number % 2 == 1)
+        table = name.startswith("MLX")  # whose tools quantize it too
+        parts, values = quantized(config, pack, table or number % 2 == 1, table)
         for cache in ("k_scale", "v_scale"):  # of caches: not used
             parts[f"model.layers.0.self_attn.{cache}"] = np.ones(1, np.float32)
         folder = f"{work}/{number}"
@@ -396,7 +584,74 @@ def check_refusals(work):
         ("GPTQ", nothing, {"group_size": 7}, "group_size 7 for 64 inputs"),
         ("GPTQ", nothing, {"checkpoint_format": "marlin"}, "checkpoint_format 'marlin'"),
         ("AWQ", nothing, {"version": "gemv"}, "version 'gemv', expected gemm"),
-        ("AWQ", nothing, {"quant_method": "bitsandbytes"}, "quant_method 'bitsandbytes', expected"),
+        ("AWQ", nothing, {"quant_method": "aqlm"}, "quant_method 'aqlm', expected one of"),
+        (
+            "AutoRound, GPTQ",
+            nothing,
+            {"packing_format": "auto_round"},
+            "packing_format 'auto_round'",
+        ),
+        ("BitNet", nothing, {"use_rms_norm": True}, "use_rms_norm"),
+        ("MLX, 4 bits", nothing, {"bits": 3}, "3 bits, expected 2, 4 or 8"),
+        ("MLX, 4 bits", becomes("scales", lambda x: x[1:]), None, "biases float16[64, 1] for"),
+        ("MLX, 4 bits", becomes("biases", spoiled), None, "output 0, input 0: the weight is inf"),
+        ("MLX, 4 bits", becomes("weight", lambda x: x.view(np.int32)), None, "expected uint32 of"),
+        (
+            "HQQ, 4 bits",
+            becomes("nbits", lambda x: x + 1),
+            None,
+            "5 bits, expected 1, 2, 3, 4 or 8",
+        ),
+        ("HQQ, 4 bits", becomes("W_q", lambda x: x[1:]), None, "W_q is uint8[15, 64], expected"),
+        ("HQQ, 4 bits", becomes("shape", lambda x: x * 1000000), None, "W_q is uint8[16, 64]"),
+        ("HQQ, 4 bits", becomes("shape", lambda x: -x), None, "-64 x -32 numbers in groups of 64"),
+        ("HQQ, 4 bits", becomes("scale", lambda x: x[1:]), None, "float16[31, 1] for 32 groups"),
+        (
+            "HQQ, 4 bits",
+            becomes("quant_zero", lambda x: x + 1),
+            None,
+            "quant_zero is 1, expected 0",
+        ),
+        ("HQQ, 4 bits", lacks("axis"), None, f"tensor {stem}.axis is missing"),
+        ("bitsandbytes, nf4", lacks("weight.quant_map"), None, "weight.quant_map is missing"),
+        ("bitsandbytes, nf4", becomes("weight", lambda x: x[1:]), None, "expected 64 x 32 numbers"),
+        (
+            "bitsandbytes, nf4",
+            becomes("weight.absmax", lambda x: x[1:]),
+            None,
+            "weight.absmax is float32[31], expected",
+        ),
+        (
+            "bitsandbytes, nf4",
+            becomes("weight.quant_state.bitsandbytes__nf4", lambda x: x[1:]),
+            None,
+            f"{stem}.weight.quant_state: ",
+        ),
+        (
+            "bitsandbytes, fp4, nested",
+            becomes("weight.nested_absmax", lambda x: x[1:]),
+            None,
+            "nested_absmax is float32[1], expected float32[2]",
+        ),
+        (
+            "bitsandbytes, int8",
+            becomes("SCB", lambda x: x[1:]),
+            None,
+            "SCB is float32[63], expected",
+        ),
+        (
+            "bitsandbytes, int8",
+            becomes("weight_format", lambda x: x + 1),
+            None,
+            "expected rows (0)",
+        ),
+        (
+            "torchao, int8",
+            becomes("_weight_zero_point", lambda x: x.astype(np.float16)),
+            None,
+            "_weight_zero_point is float16[64, 1], expected int8",
+        ),
+        ("NVFP4 of ModelOpt", lacks("weight_scale_2"), None, "weight_scale_2 is missing"),
         ("compressed, 4 bits", lacks("weight_shape"), None, "weight_shape is missing"),
         (
             "compressed, 4 bits",
@@ -411,7 +666,7 @@ def check_refusals(work):
             None,
             "weight_scale is float32[63, 1] for 64 outputs",
         ),
-        ("fp8, one scale", becomes("weight_scale", spoiled), None, "times the scale inf"),
+        ("fp8, one scale", becomes("weight_scale", spoiled), None, "input 0: the weight is "),
         (
             "fp8 in blocks",
             becomes("weight_scale_inv", lambda x: x[:, :1]),

@@ -68,7 +68,8 @@ Result<std::array<int64_t, 2>> BlockSizes(const nlohmann::json& settings, const 
 Status JoinQuantized(const nlohmann::json& config, StoredTensors& tensors) {
   if (!Given(config, "quantization_config")) return {};
   const nlohmann::json& settings = config["quantization_config"];
-  const std::string method = JsonText(settings, "quant_method");
+  std::string method = JsonText(settings, "quant_method");
+  if (method.empty() && Given(settings, "bits") && Given(settings, "group_size")) method = "mlx";
   const CheckpointFormat* format = nullptr;
   std::vector<std::string> known;
   for (const CheckpointFormat* row : AllCheckpointFormats()) {
@@ -80,10 +81,10 @@ Status JoinQuantized(const nlohmann::json& config, StoredTensors& tensors) {
                        method.substr(0, 60), fmt::join(known, ", "));
   std::set<std::string> stems;
   for (const auto& [name, tensor] : tensors) {
-    const size_t dot = name.rfind('.');
-    if (dot == std::string::npos) continue;
     for (const char* sign : format->signs) {
-      if (sign != nullptr && name.substr(dot + 1) == sign) stems.insert(name.substr(0, dot));
+      const std::string end = sign != nullptr ? fmt::format(".{}", sign) : "";
+      if (!end.empty() && name.ends_with(end))
+        stems.insert(name.substr(0, name.size() - end.size()));
     }
   }
   for (const std::string& stem : stems) {

@@ -40,7 +40,7 @@ struct CheckpointFormat {
   // The tensors that tell a quantized matrix: STEM.sign.
   std::array<const char*, 2> signs;
   // All that it may have; they are gone when STEM.weight is there.
-  std::array<const char*, 10> parts;
+  std::array<const char*, 20> parts;
   // The weight [outputs, inputs] of the parts, whose sizes and types are checked. Errors:
   // kInvalidInput, kUnsupported.
   Result<StoredTensor> (*join)(const CheckpointMatrix& matrix);
@@ -48,8 +48,9 @@ struct CheckpointFormat {
 
 std::span<const CheckpointFormat* const> AllCheckpointFormats();
 
-// Joins the parts of each quantized matrix to one tensor, STEM.weight. Errors: kUnsupported for a
-// quant_method that no row has; those of joining, naming the matrix.
+// Joins the parts of each quantized matrix to one tensor, STEM.weight. A
+// quantization_config of bits and group_size without quant_method is MLX's. Errors: kUnsupported
+// for a quant_method that no row has; those of joining, naming the matrix.
 Status JoinQuantized(const nlohmann::json& config, StoredTensors& tensors);
 
 }  // namespace evoq

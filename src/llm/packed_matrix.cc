@@ -26,6 +26,11 @@ std::vector<int64_t> PackedNumbers::sizes() const {
 
 int PackedNumbers::At(int64_t row, int64_t column) const {
   if (bytes) return static_cast<int8_t>(words[static_cast<size_t>(row * columns + column)]);
+  if (in_runs) {
+    const int64_t run = rows * bits / 8;
+    const auto byte = static_cast<int>(words[static_cast<size_t>(row % run * columns + column)]);
+    return byte >> (row / run * bits) & ((1 << bits) - 1);
+  }
   const int64_t along = down ? row : column, word = along / per_word();
   const int64_t at =
       down ? word * columns + column : row * CeilDiv(columns, int64_t{per_word()}) + word;

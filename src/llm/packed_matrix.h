@@ -19,6 +19,8 @@ struct PackedNumbers {
   bool down = false;
   bool bytes = false;  // of 8 bits: one byte after the other, without words; signed
   bool real = false;   // of 4 bits: float4e2m1
+  // Without words: row r is number r / (rows / per byte) of the bytes of row r % (rows / per byte).
+  bool in_runs = false;
   std::array<uint8_t, 16> places = {0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15};
 
   int per_word() const { return 32 / bits; }

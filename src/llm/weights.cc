@@ -113,8 +113,13 @@ Result<ValueId> WeightReader::Table(const std::string& name, int64_t rows, int64
   ValueId& made = tables_[name];
   if (made.valid()) return made;
   EVOQ_ASSIGN(const StoredTensor* stored, Find(name, {rows, width}));
-  if (stored->joined != nullptr)
-    return Unsupported("tensor {} is {}", Shown(name), stored->ToString());
+  if (stored->joined != nullptr) {
+    EVOQ_ASSIGN(const ValueId w, Matrix(name, width, rows, /*by_input=*/false));
+    if (graph_.value(w).type.quantized() || Order(name).valid())
+      return Unsupported("tensor {} is {}", Shown(name), stored->ToString());
+    return made = graph_.Apply("Transpose", name + ".rows", {w},
+                               Attrs::Of("perm", std::vector<int64_t>{1, 0}));
+  }
   if (stored->blocks != nullptr) {
     EVOQ_ASSIGN(made, Blocks(name, *stored, /*transposed=*/false));
     return made;

@@ -41,12 +41,18 @@ std::string FolderBytes(const nlohmann::json& config) {
   return config.dump() + '\0' + *weights;
 }
 
+struct Content {
+  std::vector<int64_t> sizes;
+  std::string bytes;
+};
+
 // A part of a quantized matrix; its sizes are those of the matrix over these divisors, with `down`
-// by inputs and outputs.
+// by inputs and outputs; or what `content` gives for outputs and inputs.
 struct Part {
   const char *name, *dtype;
   int64_t bytes, rows, columns;  // of an element; divisors
   bool down;
+  std::function<Content(int64_t outputs, int64_t inputs)> content;
 };
 
 // The folder with each projection as another tool quantized it.
@@ -77,6 +83,11 @@ std::string QuantizedBytes(nlohmann::json config, const nlohmann::json& settings
     const auto outputs = entry["shape"][0].get<int64_t>(),
                inputs = entry["shape"][1].get<int64_t>();
     for (const Part& part : parts) {
+      if (part.content) {
+        const auto [sizes, bytes] = part.content(outputs, inputs);
+        add(name.substr(0, stem) + "_proj." + part.name, part.dtype, sizes, bytes);
+        continue;
+      }
       const int64_t rows = std::max<int64_t>(1, (part.down ? inputs : outputs) / part.rows),
                     columns = std::max<int64_t>(1, (part.down ? outputs : inputs) / part.columns);
       add(name.substr(0, stem) + "_proj." + part.name, part.dtype, {rows, columns},
@@ -88,6 +99,54 @@ std::string QuantizedBytes(nlohmann::json config, const nlohmann::json& settings
   const uint64_t length = text.size();
   return config.dump() + '\0' +
          std::string(reinterpret_cast<const char*>(&length), sizeof(length)) + text + data;
+}
+
+Part Whole(const char* name, int64_t value) {
+  return {name, "I64", 8, 1, 1, false, [value](int64_t, int64_t) {
+            return Content{{}, Little(static_cast<uint64_t>(value), 8)};
+          }};
+}
+
+Content Filled(std::vector<int64_t> sizes, int64_t width) {
+  int64_t bytes = width;
+  for (const int64_t size : sizes) bytes *= size;
+  return {std::move(sizes), std::string(static_cast<size_t>(bytes), '\x11')};
+}
+
+std::vector<Part> HqqParts() {
+  const auto groups = [](int64_t n, int64_t k) { return Filled({n * k / 8, 1}, 2); };
+  return {{"W_q", "U8", 1, 1, 1, false,
+           [](int64_t n, int64_t k) { return Filled({n * k / 16, 8}, 1); }},
+          {"scale", "F16", 2, 1, 1, false, groups},
+          {"zero", "F16", 2, 1, 1, false, groups},
+          {"shape", "I64", 8, 1, 1, false,
+           [](int64_t n, int64_t k) {
+             return Content{
+                 {2}, Little(static_cast<uint64_t>(n), 8) + Little(static_cast<uint64_t>(k), 8)};
+           }},
+          Whole("nbits", 4),
+          Whole("group_size", 8),
+          Whole("axis", 1)};
+}
+
+std::vector<Part> BitsandbytesParts() {
+  return {
+      {"weight", "U8", 1, 1, 2, false, {}},
+      {"weight.absmax", "U8", 1, 1, 1, false,
+       [](int64_t n, int64_t k) { return Filled({n * k / 8}, 1); }},
+      {"weight.quant_map", "F32", 4, 1, 1, false, [](int64_t, int64_t) { return Filled({16}, 4); }},
+      {"weight.nested_quant_map", "F32", 4, 1, 1, false,
+       [](int64_t, int64_t) { return Filled({256}, 4); }},
+      {"weight.nested_absmax", "F32", 4, 1, 1, false,
+       [](int64_t n, int64_t k) { return Filled({(n * k / 8 + 3) / 4}, 4); }},
+      {"weight.quant_state.bitsandbytes__nf4", "U8", 1, 1, 1, false, [](int64_t n, int64_t k) {
+         const std::string text = nlohmann::json{{"blocksize", 8},
+                                                 {"shape", {n, k}},
+                                                 {"nested_blocksize", 4},
+                                                 {"nested_offset", 0.5}}
+                                      .dump();
+         return Content{{std::ssize(text)}, text};
+       }}};
 }
 
 // Groups of 8 inputs.
@@ -107,6 +166,15 @@ std::vector<std::string> QuantizedFolders() {
                       {"scales", "F16", 2, 8, 1, true}}),
       QuantizedBytes(config, {{"quant_method", "compressed-tensors"}},
                      {{"weight", "I8", 1, 1, 1, false}, {"weight_scale", "F32", 4, 1, 64, false}}),
+      QuantizedBytes(config, {{"quant_method", "hqq"}}, HqqParts()),
+      QuantizedBytes(config, {{"quant_method", "bitsandbytes"}}, BitsandbytesParts()),
+      QuantizedBytes(config, {{"bits", 4}, {"group_size", 8}},
+                     {{"weight", "U32", 4, 1, 8, false},
+                      {"scales", "F16", 2, 1, 8, false},
+                      {"biases", "F16", 2, 1, 8, false}}),
+      QuantizedBytes(
+          config, {{"quant_method", "torchao"}},
+          {{"_weight_qdata", "I8", 1, 1, 1, false}, {"_weight_scale", "F32", 4, 1, 64, false}}),
       QuantizedBytes(
           config, {{"quant_method", "compressed-tensors"}},
           {{"weight_packed", "U8", 1, 1, 2, false}, {"weight_scale", "F8_E4M3", 1, 1, 8, false}}),

@@ -4,7 +4,7 @@
 //   qzeros int32 [groups, N / 8]: zero points, in the same way
 //   scales float16 [groups, N]
 #include "base/json_file.h"
-#include "llm/checkpoint_format.h"
+#include "llm/checkpoints/packed.h"
 #include "llm/packed_matrix.h"
 #include "llm/settings.h"
 
@@ -14,7 +14,9 @@ namespace {
 // Where number i of eight lies.
 constexpr std::array<uint8_t, 16> kPlaces = {0, 4, 1, 5, 2, 6, 3, 7};
 
-Result<StoredTensor> Join(const CheckpointMatrix& m) {
+}  // namespace
+
+Result<StoredTensor> JoinAwq(const CheckpointMatrix& m) {
   EVOQ_ASSIGN(const int64_t bits, Int(m.settings, {"bits", "w_bit"}, 4));
   const std::string version = JsonText(m.settings, "version");
   if (bits != 4) return Unsupported("{}: {} bits, expected 4", m.stem, bits);
@@ -37,13 +39,11 @@ Result<StoredTensor> Join(const CheckpointMatrix& m) {
   return Joined("AWQ int4", std::move(matrix), {*words, *points, *scales});
 }
 
-}  // namespace
-
 extern const CheckpointFormat kCheckpointAwq = {
     .method = "awq",
     .signs = {"qweight"},
     .parts = {"qweight", "qzeros", "scales"},
-    .join = Join,
+    .join = JoinAwq,
 };
 
 }  // namespace evoq

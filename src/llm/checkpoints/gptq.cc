@@ -5,14 +5,13 @@
 //   scales float16 [groups, N]
 //   g_idx int32 [K]: the group of each input (desc_act: in no order)
 #include "base/json_file.h"
-#include "llm/checkpoint_format.h"
+#include "llm/checkpoints/packed.h"
 #include "llm/packed_matrix.h"
 #include "llm/settings.h"
 
 namespace evoq {
-namespace {
 
-Result<StoredTensor> Join(const CheckpointMatrix& m) {
+Result<StoredTensor> JoinGptq(const CheckpointMatrix& m) {
   EVOQ_ASSIGN(const int64_t bits, Int(m.settings, {"bits"}, 4));
   if (bits != 2 && bits != 4 && bits != 8)
     return Unsupported("{}: {} bits, expected 2, 4 or 8", m.stem, bits);
@@ -48,13 +47,11 @@ Result<StoredTensor> Join(const CheckpointMatrix& m) {
   return Joined(fmt::format("GPTQ int{}", bits), std::move(matrix), {*words, *points, *scales});
 }
 
-}  // namespace
-
 extern const CheckpointFormat kCheckpointGptq = {
     .method = "gptq",
     .signs = {"qweight"},
     .parts = {"qweight", "qzeros", "scales", "g_idx"},
-    .join = Join,
+    .join = JoinGptq,
 };
 
 }  // namespace evoq
