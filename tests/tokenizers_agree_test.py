@@ -248,9 +248,13 @@ def words_of(pre_tokenizer, normalizer=None, **model):
     steps = {"pre_tokenizer": pre_tokenizer}
     if normalizer is not None:
         steps["normalizer"] = normalizer
+    # Training takes what stands before and behind pieces from the trainer.
+    affixes = {key: text for key, text in model.items() if key.endswith("fix")}
     return train(
         models.BPE(unk_token="<unk>", **model),
-        trainers.BpeTrainer(vocab_size=6000, show_progress=False, special_tokens=["<unk>", "<s>"]),
+        trainers.BpeTrainer(
+            vocab_size=6000, show_progress=False, special_tokens=["<unk>", "<s>"], **affixes
+        ),
         **steps,
     )
 
@@ -340,6 +344,62 @@ def gpt2_files():
     return tokenizer, vocab
 
 
+CLIP = (
+    r"<\|startoftext\|>|<\|endoftext\|>|'s|'t|'re|'ve|'m|'ll|'d|[\p{L}]+|[\p{N}]|[^\s\p{L}\p{N}]+"
+)
+
+
+def word_ends(tokenizer, folder, config):
+    """Files of a vocabulary and merges with </w>, as transformers' classes read them."""
+    os.makedirs(folder)
+    tokenizer.model.save(folder)
+    with open(os.path.join(folder, "tokenizer_config.json"), "w", encoding="utf-8") as file:
+        json.dump(config, file)
+    return tokenizer, folder
+
+
+def clip_files(work):
+    """CLIP's, whose class puts these steps around them, and spaces for </w>."""
+    special = ["<|startoftext|>", "<|endoftext|>"]
+    tokenizer = train(
+        models.BPE(unk_token=special[1], end_of_word_suffix="</w>"),
+        trainers.BpeTrainer(
+            vocab_size=1500,
+            show_progress=False,
+            special_tokens=special,
+            initial_alphabet=pre.ByteLevel.alphabet(),
+            end_of_word_suffix="</w>",
+        ),
+        normalizer=normalizers.Sequence(
+            [normalizers.NFC(), normalizers.Replace(Regex(r"\s+"), " "), normalizers.Lowercase()]
+        ),
+        pre_tokenizer=pre.Sequence(
+            [pre.Split(Regex(CLIP), "removed", True), pre.ByteLevel(add_prefix_space=False)]
+        ),
+        decoder=decoders.ByteLevel(),
+        post_processor=processors.RobertaProcessing((special[1], 1), (special[0], 0), False, False),
+    )
+    roles = {"bos_token": special[0], "eos_token": special[1], "unk_token": special[1]}
+    config = {"tokenizer_class": "CLIPTokenizer", **roles}
+    return word_ends(tokenizer, os.path.join(work, "clip"), config)
+
+
+def gpt1_files(work):
+    tokenizer = words_of(
+        pre.BertPreTokenizer(),
+        normalizers.BertNormalizer(lowercase=True),
+        end_of_word_suffix="</w>",
+    )
+    tokenizer.decoder = decoders.BPEDecoder()
+    config = {"tokenizer_class": "OpenAIGPTTokenizer", "unk_token": "<unk>", "bos_token": "<s>"}
+    return word_ends(tokenizer, os.path.join(work, "gpt1"), config)
+
+
+def with_decoder(tokenizer, decoder):
+    tokenizer.decoder = decoder
+    return tokenizer
+
+
 def whitespace():
     return pre.Sequence([pre.Whitespace(), pre.Punctuation()])
 
@@ -383,6 +443,10 @@ KINDS = {
     ),
     "prefix": lambda: words_of(pre.Whitespace(), continuing_subword_prefix="##"),
     "suffix": lambda: words_of(pre.Whitespace(), end_of_word_suffix="</w>"),
+    "word ends": lambda: with_decoder(
+        words_of(pre.Whitespace(), end_of_word_suffix="</w>"), decoders.BPEDecoder()
+    ),
+    "scripts": lambda: words_of(pre.UnicodeScripts()),
     "added": lambda: with_added(split_by(LLAMA3)),
     "added llama2": lambda: with_added(llama2()),
     "added lowercase": lambda: with_added(bert()),
@@ -431,6 +495,7 @@ def run_lines(folder, tokenizer, values, *options):
 # The peer's tables for these are Unicode 8's or 13's.
 OLD_TABLES = {"bert", "bert cased", "punctuation", "accents", "added lowercase", "whitespace"}
 OLD_TABLES |= {"whitespace split", "digits", "unigram bytes", "precompiled", "word level"}
+OLD_TABLES |= {"word ends", "scripts", "CLIP's files", "GPT-1's files"}
 
 
 def without_new_characters(text):
@@ -476,18 +541,25 @@ def main():
         made = [(name, make(), None) for name, make in rows]
         if args.only in (None, "gpt2 files") and gpt2_files() is not None:
             made.append(("gpt2 files", *gpt2_files()))
+        for name, make in {"CLIP's files": clip_files, "GPT-1's files": gpt1_files}.items():
+            if args.only in (None, name):
+                made.append((name, *make(folder)))
         for name, tokenizer, path in made:
             if path is None:
                 path = os.path.join(folder, "tokenizer.json")
                 tokenizer.save(path)
             old = name in OLD_TABLES
+            end = "</w>" if name == "CLIP's files" else None
             compare_all(
                 folder,
                 name,
                 path,
                 [without_new_characters(s) for s in strings] if old else strings,
                 lambda texts, t=tokenizer: [e.ids for e in t.encode_batch(texts)],
-                lambda ids, t=tokenizer: t.decode_batch(ids, skip_special_tokens=False),
+                lambda ids, t=tokenizer, end=end: [
+                    text if end is None else text.replace(end, " ").strip()
+                    for text in t.decode_batch(ids, skip_special_tokens=False)
+                ],
             )
         if args.only is None or args.only.startswith("sp"):
             for name, path, model in sentencepieces(folder):

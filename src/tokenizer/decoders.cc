@@ -67,12 +67,19 @@ Result<DecodeSteps> ReadStrip(const json& j) {
   return DecodeSteps{.strip = content, .strip_count = static_cast<int64_t>(start)};
 }
 
+Result<DecodeSteps> ReadWordEnds(const json& j) {
+  DecodeSteps steps;
+  steps.word_end = JsonText(j, "suffix");
+  if (steps.word_end.empty()) return InvalidInput("expected a suffix");
+  return steps;
+}
+
 Result<DecodeSteps> ReadSequence(const json& j);
 
 constexpr ReadRow<DecodeSteps> kRows[] = {
     {"ByteLevel", ReadByteLevel}, {"ByteFallback", ReadByteFallback}, {"Fuse", ReadFuse},
     {"Replace", ReadReplace},     {"Metaspace", ReadMetaspace},       {"WordPiece", ReadWordPiece},
-    {"Strip", ReadStrip},         {"Sequence", ReadSequence},
+    {"Strip", ReadStrip},         {"BPEDecoder", ReadWordEnds},       {"Sequence", ReadSequence},
 };
 
 // A step of pieces after one of the whole text would see another text than it did.
@@ -82,7 +89,11 @@ Result<DecodeSteps> ReadSequence(const json& j) {
   for (const json& step : JsonArray(j, "decoders")) {
     EVOQ_ASSIGN(DecodeSteps read, ReadStep<DecodeSteps>(kRows, step, "decoders"));
     const std::string type = JsonText(step, "type");
-    if (read.strip_count > 0) {
+    if (!read.word_end.empty()) {
+      if (fused || !all.steps.empty() || !all.word_end.empty())
+        return Unsupported("the decoder BPEDecoder after others");
+      all.word_end = read.word_end;
+    } else if (read.strip_count > 0) {
       if (!fused) return Unsupported("a Strip of each piece (no Fuse before it)");
       if (all.strip_count > 0) return Unsupported("two decoders Strip");
       all.strip = read.strip;

@@ -25,23 +25,77 @@ Result<std::vector<std::pair<std::string, std::string>>> ParseMerges(std::string
   return merges;
 }
 
-// How words are split, by the class that transformers reads the files with: GPT-2's way or Qwen2's,
-// which composes characters before.
-Status SetSplit(const json& config, TokenizerParts& parts) {
-  const bool space = JsonFlag(config, "add_prefix_space");
-  const std::string type = JsonText(config, "tokenizer_class");
-  if (type != "Qwen2Tokenizer" && type != "Qwen2TokenizerFast") {
+// What the class of transformers that reads the files has around GPT-2's byte pairs.
+enum class Family { kGpt2, kQwen2, kClip, kGpt1 };
+
+constexpr char kStart[] = "<|startoftext|>", kEnd[] = "<|endoftext|>", kWordEnd[] = "</w>";
+
+Family FamilyOf(const json& config, const Vocabulary& vocabulary) {
+  std::string type = JsonText(config, "tokenizer_class");
+  if (type.ends_with("Fast")) type.resize(type.size() - 4);
+  if (type == "Qwen2Tokenizer") return Family::kQwen2;
+  if (type == "CLIPTokenizer") return Family::kClip;
+  if (type == "OpenAIGPTTokenizer") return Family::kGpt1;
+  const bool words = type.empty() && vocabulary.Find("a</w>") >= 0;
+  return !words ? Family::kGpt2 : vocabulary.Find(kStart) >= 0 ? Family::kClip : Family::kGpt1;
+}
+
+// How words are split.
+Status SetSplit(Family family, const json& config, TokenizerParts& parts) {
+  if (family == Family::kGpt2) {
+    const bool space = JsonFlag(config, "add_prefix_space");
     EVOQ_ASSIGN(parts.split, ByteLevel(space, /*use_regex=*/true));
-    return {};
+  } else if (family == Family::kQwen2) {
+    EVOQ_ASSIGN(const Pattern pattern, Pattern::Make(kQwen2Pattern));
+    EVOQ_ASSIGN(const Splitter bytes, ByteLevel(/*add_prefix_space=*/false, /*use_regex=*/false));
+    parts.split = InSequence({SplitAt(pattern, SplitBehavior::kIsolated), bytes});
+    EVOQ_ASSIGN(parts.normalize, ReadNormalizer({{"type", "NFC"}}));
+  } else if (family == Family::kGpt1) {
+    EVOQ_ASSIGN(parts.normalize, ReadNormalizer({{"type", "BertNormalizer"}, {"lowercase", true}}));
+    EVOQ_ASSIGN(parts.split, ReadPreTokenizer({{"type", "BertPreTokenizer"}}));
+  } else {
+    constexpr const char* kWords =
+        R"(<\|startoftext\|>|<\|endoftext\|>|'s|'t|'re|'ve|'m|'ll|'d|[\p{L}]+|[\p{N}])"
+        R"(|[^\s\p{L}\p{N}]+)";
+    const json spaces = {{"type", "Replace"}, {"pattern", {{"Regex", R"(\s+)"}}}, {"content", " "}};
+    EVOQ_ASSIGN(
+        parts.normalize,
+        ReadNormalizer({{"type", "Sequence"},
+                        {"normalizers", {{{"type", "NFC"}}, spaces, {{"type", "Lowercase"}}}}}));
+    EVOQ_ASSIGN(const Splitter words, ReadPreTokenizer({{"type", "Split"},
+                                                        {"pattern", {{"Regex", kWords}}},
+                                                        {"behavior", "Removed"},
+                                                        {"invert", true}}));
+    // ByteLevel with GPT-2's pattern, as in transformers.
+    EVOQ_ASSIGN(const Splitter bytes, ByteLevel(/*add_prefix_space=*/false, /*use_regex=*/true));
+    parts.split = InSequence({words, bytes});
   }
-  EVOQ_ASSIGN(const Pattern pattern, Pattern::Make(kQwen2Pattern));
-  EVOQ_ASSIGN(const Splitter bytes, ByteLevel(/*add_prefix_space=*/false, /*use_regex=*/false));
-  parts.split = InSequence({SplitAt(pattern, SplitBehavior::kIsolated), bytes});
-  parts.normalize = [](std::string& text) -> Status {
-    text = Normalized(text, NormalForm::kNfc);
-    return {};
-  };
   return {};
+}
+
+// What begins, ends and is unknown, where the files name nothing else.
+void SetSpecialPieces(Family family, TokenizerParts& parts) {
+  const Vocabulary& vocabulary = *parts.vocabulary;
+  const auto add = [&](const char* content) {
+    const int64_t id = vocabulary.Find(content);
+    if (id < 0) return id;
+    parts.added.push_back({.content = content, .id = id, .special = true});
+    parts.SetSpecial(id);
+    return id;
+  };
+  if (family == Family::kGpt1) {
+    parts.unknown = add("<unk>");
+    return;
+  }
+  const int64_t end = add(kEnd);
+  if (end < 0) return;
+  // GPT-2's one special piece is also what begins a text, where something must.
+  parts.begin = parts.unknown = end;
+  parts.ends = {end};
+  if (family != Family::kClip) return;
+  parts.begin = add(kStart);
+  parts.after = {end};
+  if (parts.begin >= 0) parts.before = {parts.begin};
 }
 
 Result<TokenizerParts> PartsOf(const json& vocab,
@@ -51,18 +105,18 @@ Result<TokenizerParts> PartsOf(const json& vocab,
   const auto vocabulary = std::make_shared<const Vocabulary>(std::move(pieces));
   TokenizerParts parts;
   parts.vocabulary = vocabulary;
-  EVOQ_ASSIGN(Merges ordered, MergesInOrder(*vocabulary, merges));
-  parts.segment = SegmentByPairs(vocabulary, {.merges = std::move(ordered)});
-  EVOQ_TRY(SetSplit(config, parts));
-  parts.decode.steps = {DecodeByteLevel()};
-  // The one special piece is also what is unknown and what begins a text, where something must.
-  constexpr const char* kEnd = "<|endoftext|>";
-  if (const int64_t end = vocabulary->Find(kEnd); end >= 0) {
-    parts.added.push_back({.content = kEnd, .id = end, .special = true});
-    parts.SetSpecial(end);
-    parts.begin = parts.unknown = end;
-    parts.ends = {end};
+  const Family family = FamilyOf(config, *vocabulary);
+  const bool word_ends = family == Family::kClip || family == Family::kGpt1;
+  BytePairs rules{.suffix = word_ends ? kWordEnd : ""};
+  EVOQ_ASSIGN(rules.merges, MergesInOrder(*vocabulary, merges));
+  EVOQ_TRY(SetSplit(family, config, parts));
+  SetSpecialPieces(family, parts);
+  if (word_ends) {
+    rules.unknown.id = parts.unknown;
+    parts.decode.word_end = kWordEnd;
   }
+  parts.segment = SegmentByPairs(vocabulary, std::move(rules));
+  if (family != Family::kGpt1) parts.decode.steps = {DecodeByteLevel()};
   return parts;
 }
 

@@ -204,6 +204,45 @@ Result<Splitter> ReadFixedLength(const json& j) {
       SplitBehavior::kIsolated);
 }
 
+// The scripts of Unicode 9 but for those that ReadUnicodeScripts treats in their own way.
+constexpr std::string_view kScripts =
+    "Adlam Ahom Anatolian_Hieroglyphs Arabic Armenian Avestan Balinese Bamum Bassa_Vah Batak "
+    "Bengali Bhaiksuki Bopomofo Brahmi Braille Buginese Buhid Canadian_Aboriginal Carian "
+    "Caucasian_Albanian Chakma Cham Cherokee Coptic Cuneiform Cypriot Cyrillic Deseret "
+    "Devanagari Duployan Egyptian_Hieroglyphs Elbasan Ethiopic Georgian Glagolitic Gothic "
+    "Grantha Greek Gujarati Gurmukhi Hangul Hanunoo Hatran Hebrew Imperial_Aramaic Inherited "
+    "Inscriptional_Pahlavi Inscriptional_Parthian Javanese Kaithi Kannada Kayah_Li Kharoshthi "
+    "Khmer Khojki Khudawadi Lao Latin Lepcha Limbu Linear_A Linear_B Lisu Lycian Lydian "
+    "Mahajani Malayalam Mandaic Manichaean Marchen Meetei_Mayek Mende_Kikakui "
+    "Meroitic_Cursive Meroitic_Hieroglyphs Miao Modi Mongolian Mro Multani Myanmar Nabataean "
+    "New_Tai_Lue Newa Nko Ogham Ol_Chiki Old_Hungarian Old_Italic Old_North_Arabian "
+    "Old_Permic Old_Persian Old_South_Arabian Old_Turkic Oriya Osage Osmanya Pahawh_Hmong "
+    "Palmyrene Pau_Cin_Hau Phags_Pa Phoenician Psalter_Pahlavi Rejang Runic Samaritan "
+    "Saurashtra Sharada Shavian Siddham SignWriting Sinhala Sora_Sompeng Sundanese "
+    "Syloti_Nagri Syriac Tagalog Tagbanwa Tai_Le Tai_Tham Tai_Viet Takri Tamil Tangut Telugu "
+    "Thaana Thai Tibetan Tifinagh Tirhuta Ugaritic Vai Warang_Citi Yi";
+
+// Splits where the script changes. Kana is Han; a space and what has no script go on, and are lost
+// at the beginning.
+Result<Splitter> ReadUnicodeScripts(const json&) {
+  constexpr std::string_view kGoesOn = R"([ \p{Cn}\p{Co}])";
+  std::string any;
+  const auto add = [&](const std::string& script) {
+    any += fmt::format("{}{}(?:{}|{})*", any.empty() ? "" : "|", script, script, kGoesOn);
+  };
+  add(R"([\p{Han}\p{Hiragana}\p{Katakana}\x{30FC}])");
+  add(R"([^ \x{30FC}\P{Common}])");
+  for (std::string_view rest = kScripts; !rest.empty();) {
+    const size_t end = std::min(rest.find(' '), rest.size());
+    add(fmt::format("\\p{{{}}}", rest.substr(0, end)));
+    rest.remove_prefix(std::min(end + 1, rest.size()));
+  }
+  EVOQ_ASSIGN(const Pattern pattern, Pattern::Make(any));
+  return SplitWhere([pattern](std::string_view text,
+                              const auto& found) { return pattern.ForEachMatch(text, found); },
+                    SplitBehavior::kRemoved, /*invert=*/true);
+}
+
 Result<Splitter> ReadSequence(const json& j);
 
 constexpr ReadRow<Splitter> kRows[] = {
@@ -217,6 +256,7 @@ constexpr ReadRow<Splitter> kRows[] = {
     {"Punctuation", ReadPunctuation},
     {"CharDelimiterSplit", ReadCharDelimiter},
     {"FixedLength", ReadFixedLength},
+    {"UnicodeScripts", ReadUnicodeScripts},
     {"Sequence", ReadSequence},
 };
 

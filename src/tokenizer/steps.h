@@ -65,6 +65,9 @@ struct DecodeSteps {
   // Of the whole text: how often this character is taken away at its beginning.
   std::string strip;
   int64_t strip_count = 0;
+  // What the last piece of a word ends with: a space where another piece follows. Goes before the
+  // steps.
+  std::string word_end;
 };
 
 PieceStep ReplaceInPiece(std::string from, std::string to);

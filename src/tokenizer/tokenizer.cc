@@ -129,6 +129,7 @@ Result<std::string> Tokenizer::Continuation(int64_t id) const {
   stream.first_ = false;
   stream.stripped_ = core_->parts.decode.strip_count;
   EVOQ_TRY(stream.Append(id));
+  if (stream.ended_) stream.waiting_ += ' ';
   return std::move(stream.waiting_);
 }
 
@@ -173,6 +174,13 @@ Status StreamDecoder::Append(int64_t id) {
   const TokenizerCore& core = *tokenizer_.core_;
   const DecodeSteps& decode = core.parts.decode;
   if (const auto normal = core.normal.find(id); normal != core.normal.end()) piece = normal->second;
+  if (!decode.word_end.empty()) {
+    const bool ends = piece.ends_with(decode.word_end);
+    if (ends) piece.resize(piece.size() - decode.word_end.size());
+    ReplaceAll(piece, decode.word_end, " ");
+    if (ended_) waiting_ += ' ';
+    ended_ = ends;
+  }
   for (const PieceStep& step : decode.steps) step(piece, first_);
   first_ = false;
   std::string_view rest = piece;
@@ -187,9 +195,11 @@ Status StreamDecoder::Append(int64_t id) {
 
 void StreamDecoder::Follow(std::span<const int64_t> before) {
   const int64_t strip_count = tokenizer_.core_->parts.decode.strip_count;
+  const bool words = !tokenizer_.core_->parts.decode.word_end.empty();
   for (const int64_t id : before) {
-    if (!first_ && stripped_ == strip_count) break;  // the text has begun: the rest changes nothing
-    (void)Append(id);                                // a prompt may have tokens that are no piece
+    if (!first_ && stripped_ == strip_count && !words)
+      break;           // the text has begun: the rest changes nothing
+    (void)Append(id);  // a prompt may have tokens that are no piece
   }
   waiting_.clear();
 }

@@ -104,6 +104,7 @@ class StreamDecoder {
   bool special_;
   bool first_ = true;
   int64_t stripped_ = 0;  // of what the text's beginning loses
+  bool ended_ = false;    // the piece before ended a word
   std::string waiting_;
 };
 

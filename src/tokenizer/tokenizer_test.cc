@@ -216,8 +216,7 @@ TEST_F(TokenizerTest, RefusesWhatIsBrokenOrUnsupported) {
   EXPECT_EQ(
       with("/model", {{"type", "Unigram"}, {"vocab", json::parse(R"([["a", -1], ["a", -2]])")}}),
       "model: Unigram: vocab: pieces 0 and 1 are the same text");
-  EXPECT_EQ(with("/pre_tokenizer/type", "UnicodeScripts"),
-            "pre_tokenizer of the type UnicodeScripts");
+  EXPECT_EQ(with("/pre_tokenizer/type", "Sentences"), "pre_tokenizer of the type Sentences");
   EXPECT_EQ(with("/pre_tokenizer",
                  {{"type", "Split"}, {"pattern", {{"Regex", "a(b"}}}, {"behavior", "Isolated"}}),
             "Split: pattern a(b: missing closing parenthesis at byte 3");
@@ -225,6 +224,11 @@ TEST_F(TokenizerTest, RefusesWhatIsBrokenOrUnsupported) {
   EXPECT_EQ(with("/normalizer", {{"type", "Precompiled"}, {"precompiled_charsmap", "/////w=="}}),
             "Precompiled: a character map whose trie has 4294967295 bytes, expected at most 0");
   EXPECT_EQ(with("/decoder", {{"type", "CTC"}}), "decoder of the type CTC");
+  EXPECT_EQ(with("/decoder", {{"type", "BPEDecoder"}}), "BPEDecoder: expected a suffix");
+  const json word_end = {{"type", "BPEDecoder"}, {"suffix", "</w>"}};
+  EXPECT_EQ(
+      with("/decoder", {{"type", "Sequence"}, {"decoders", {{{"type", "ByteLevel"}}, word_end}}}),
+      "Sequence: the decoder BPEDecoder after others");
   EXPECT_EQ(with("/added_tokens/0/id", 3), "added_tokens: piece number 3 is given twice");
   EXPECT_EQ(with("/added_tokens/0/id", 1e12),
             "added_tokens: \"<|end|>\" has the number 1000000000000, expected 0 to 2097151");
@@ -429,6 +433,35 @@ TEST_F(TokenizerTest, ConfigurationsBesideBytePairs) {
       << "Qwen2 has a digit at a time";
   EXPECT_EQ(t->ends(), (Ids{4, 3}));
   EXPECT_EQ(t->begin(), -1);
+}
+
+// Pieces that end a word have </w>: a space where another piece follows. CLIP's class lowers case
+// and stands its own pieces around a text.
+TEST_F(TokenizerTest, WordsThatEnd) {
+  std::map<std::string, std::string> files = {
+      {"vocab.json", R"({"<|startoftext|>": 0, "<|endoftext|>": 1, "a": 2, "b": 3, "b</w>": 4,
+                        "a</w>": 5, "ab</w>": 6})"},
+      {"merges.txt", "#version: 0.2\na b</w>\n"}};
+  for (const bool named : {false, true}) {
+    if (named) files["tokenizer_config.json"] = R"({"tokenizer_class": "CLIPTokenizer"})";
+    const auto t = Tokenizer::FromFiles(files);
+    ASSERT_TRUE(t) << t.error().message();
+    const Ids ids = *t->Encode("AB  a\nba");
+    EXPECT_EQ(ids, (Ids{0, 6, 5, 3, 5, 1})) << named;
+    EXPECT_EQ(*t->Decode(ids), "ab a ba");
+    EXPECT_EQ(*t->Decode(Ids{6}), "ab");
+    EXPECT_EQ(*t->Continuation(6), "ab ");
+    StreamDecoder stream(*t);
+    EXPECT_EQ(*stream.Next(6), "ab");
+    EXPECT_EQ(*stream.Next(3), " b");
+    EXPECT_EQ(*stream.Next(5), "a");
+    EXPECT_EQ(stream.Finish(), "");
+    StreamDecoder behind(*t);
+    behind.Follow(Ids{6, 5});
+    EXPECT_EQ(*behind.Next(5), " a");
+  }
+  files["tokenizer_config.json"] = R"({"tokenizer_class": "GPT2Tokenizer"})";
+  EXPECT_EQ(*Tokenizer::FromFiles(files)->Encode("ab"), (Ids{2, 3}));
 }
 
 GgufTokenizer Llama() {
