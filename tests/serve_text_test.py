@@ -617,6 +617,18 @@ def check_tools(server):
         check("a call that must be", right and got["message"]["content"] is None, got)
         if choice != "required":
             check("its arguments", 1 <= json.loads(function["arguments"])["a"] <= 99, got)
+    got = ask(grammar=f'root ::= "{call}\\n{call}"', parallel_tool_calls=False)
+    check("one call at most", len(got["message"]["tool_calls"]) == 1, got)
+    schema = {"type": "object", "properties": {"b": {"const": 1}}, "required": ["b"]}
+    answer = {"type": "json_schema", "json_schema": {"name": "b", "schema": schema}}
+    for seed in range(6):
+        got = ask(response_format=answer, temperature=2, seed=seed)
+        message, cut = got["message"], got["finish_reason"] == "length"
+        called = bool(message.get("tool_calls")) and message["content"] is None
+        held = called or cut or json.loads(message["content"]) == {"b": 1}
+        check("an answer of its form, or a call", held, got)
+    got = ask(response_format=answer, tool_choice=named("add"))
+    check("a call where it must be one", len(got["message"]["tool_calls"]) == 1, got)
     body = json.loads(chat("hi", model="bytes", tools=TOOLS))
     counts = []
     for arguments in ("{}", '{"a": 123}'):

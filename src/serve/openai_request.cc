@@ -71,7 +71,6 @@ constexpr const char* kNoMatter[] = {"user",
                                      "store",
                                      "metadata",
                                      "service_tier",
-                                     "parallel_tool_calls",
                                      "cache_prompt",
                                      "prompt_cache_key",
                                      "id_slot",
@@ -196,19 +195,26 @@ Result<ordered_json> PlainMessage(const ordered_json& message, size_t index) {
   return plain;
 }
 
-// `choice`: the member tool_choice. The text is made to be a call where it says so.
-Status ReadToolChoice(const json& choice, const ordered_json& tools, TextAsked& asked) {
-  if (choice.is_null() || choice == "auto") return {};
+// What the members tool_choice and response_format make the text: a call where it must be one, an
+// answer of its form or a call where it may be either.
+Status ReadToolChoice(Fields& fields, const ordered_json& tools, TextAsked& asked) {
+  const json& choice = fields.Member("tool_choice");
+  std::shared_ptr<const Grammar>& grammar = asked.options.grammar;
+  const bool of_answer = grammar != nullptr && !fields.Member("response_format").is_null();
+  const bool free = choice.is_null() || choice == "auto";
+  if (free && !of_answer) return {};
   std::string name;
   if (choice.is_object() && choice.contains("function"))
     name = JsonText(choice["function"], "name");
-  if (choice != "required" && name.empty())
+  if (!free && choice != "required" && name.empty())
     return InvalidInput("tool_choice: {}, expected auto, none, required or a function with a name",
                         Brief(choice));
-  if (asked.options.grammar != nullptr)
+  if (grammar != nullptr && !of_answer)
     return InvalidInput("tool_choice: {}, and another member says the text's form already",
                         Brief(choice));
-  EVOQ_ASSIGN(asked.options.grammar, GrammarOfCalls(tools, asked.tools, name));
+  EVOQ_ASSIGN(auto calls, GrammarOfCalls(tools, asked.tools, name));
+  asked.tools.plain_json = asked.tools.form->arguments == nullptr;
+  grammar = free ? GrammarOfEither(*grammar, *calls) : std::move(calls);
   return {};
 }
 
@@ -222,9 +228,21 @@ Result<std::string> ChatWithTools(Fields& fields, const ordered_json& tools,
   if (text == plain)
     return Unsupported(
         "tools: the model's chat template takes none, expected the tool_choice none");
-  EVOQ_TRY(ReadToolChoice(fields.Member("tool_choice"), tools, asked));
+  bool parallel = true;
+  fields.Read("parallel_tool_calls", parallel);
+  asked.tools.single = !parallel;
+  EVOQ_TRY(ReadToolChoice(fields, tools, asked));
   asked.options.shown_tokens = asked.tools.markers;
   return text;
+}
+
+// Texts in channels are read as such without tools, too.
+Status ReadChannels(const Tokenizer& tokenizer, TextAsked& asked) {
+  EVOQ_ASSIGN(OfferedTools none, ReadTools(ordered_json::array(), tokenizer));
+  if (!none.form->channels) return {};
+  asked.options.shown_tokens = none.markers;
+  asked.tools = std::move(none);
+  return {};
 }
 
 // The text of a chat.
@@ -251,6 +269,8 @@ Result<std::vector<int64_t>> ChatPrompt(Fields& fields, const ordered_json& orde
                                     text, asked));
   } else if (!choice.is_null() && choice != "auto" && choice != "none") {
     return InvalidInput("tool_choice: {}, and the request has no tools", Brief(choice));
+  } else {
+    EVOQ_TRY(ReadChannels(*tokenizer, asked));
   }
   return tokenizer->Encode(text, {.add_special = false});
 }

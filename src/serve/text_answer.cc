@@ -167,6 +167,8 @@ json TextAnswer::WholeChoice(size_t index) {
       if (choice.text->text.empty()) out["message"]["content"] = nullptr;
       out["message"]["tool_calls"] = std::move(calls);
     }
+    if (choice.calls && choice.calls->has_reasoning())
+      out["message"]["reasoning_content"] = choice.calls->Reasoning();
   } else {
     out["text"] = asked_.prompts[choice.prompt].text + choice.text->text;
   }
@@ -207,6 +209,8 @@ bool TextAnswer::SendPiece(size_t index, std::string text, const char* reason) {
     out["delta"] = text.empty() ? json::object() : json{{"content", std::move(text)}};
     if (json calls = NewCalls(choice, true); !calls.empty())
       out["delta"]["tool_calls"] = std::move(calls);
+    if (choice.calls && choice.calls->has_reasoning())
+      out["delta"]["reasoning_content"] = choice.calls->Reasoning();
   } else {
     out["text"] = std::move(text);
   }
@@ -214,12 +218,17 @@ bool TextAnswer::SendPiece(size_t index, std::string text, const char* reason) {
   return Send(chunk);
 }
 
+bool TextAnswer::HasMore(const Choice& choice) {
+  return choice.calls &&
+         (choice.calls->count() > choice.calls_sent || choice.calls->has_reasoning());
+}
+
 bool TextAnswer::Piece(size_t index, std::string_view text) {
   if (failed_) return false;
   Choice& choice = choices_[index];
   if (!choice.calls) return SendPiece(index, std::string(text), nullptr);
   std::string content = choice.calls->Next(text);
-  if (content.empty() && choice.calls->count() == choice.calls_sent) return true;
+  if (content.empty() && !HasMore(choice)) return true;
   return SendPiece(index, std::move(content), nullptr);
 }
 
@@ -235,8 +244,7 @@ void TextAnswer::Done(size_t index, Served<Generated> text) {
   choice.text = std::move(*text);
   if (asked_.stream) {
     std::string rest = choice.calls ? choice.calls->Finish() : "";
-    if (!rest.empty() || (choice.calls && choice.calls->count() > choice.calls_sent))
-      SendPiece(index, std::move(rest), nullptr);
+    if (!rest.empty() || HasMore(choice)) SendPiece(index, std::move(rest), nullptr);
     SendPiece(index, "", ReasonOf(choice));
   }
   if (++ended_ == choices_.size()) Finish();

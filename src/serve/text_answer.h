@@ -35,6 +35,7 @@ class TextAnswer : public std::enable_shared_from_this<TextAnswer> {
   TextAnswer(std::shared_ptr<Exchange> ask, std::shared_ptr<ServedModel> model, bool chat,
              TextAsked asked);
 
+  static bool HasMore(const Choice& choice);  // calls, or reasoning
   bool Piece(size_t index, std::string_view text);
   void Done(size_t index, Served<Generated> text);
   void Finish();

@@ -10,38 +10,26 @@
 #include <vector>
 
 #include "base/result.h"
+#include "serve/tool_forms.h"
 #include "tokenizer/grammar/grammar.h"
 #include "tokenizer/tokenizer.h"
 
 namespace evoq::serve {
 
-struct ToolCall {
-  std::string id, name;
-  std::string arguments;  // JSON
-};
-
-// How a family of models writes its calls, which its chat template tells.
-struct ToolForm {
-  const char* in_template;  // the template that has this text is of this form
-  const char* begin;        // of a call or of a list of them; "": a text that is nothing but calls
-  const char* end;          // "": the end of the text, or the next begin
-  const char* arguments;    // their name
-  bool list = false;        // a list is what stands between begin and end
-  bool readable = true;
-};
-
-// What a request offers: the tools' names, and the form of calls to them.
+// What a request offers: the tools, and the form of calls to them.
 struct OfferedTools {
   const ToolForm* form = nullptr;  // null: none are offered
-  std::vector<std::string> names;
+  ToolSchemas tools;
   std::vector<int64_t> markers;  // special pieces that the text must show
+  bool single = false;           // at most one call: those behind it are lost
+  bool plain_json = false;       // a text may be nothing but calls in JSON, whatever the form
 };
 
-// Of OpenAI's member `tools`. Errors: kInvalidInput for what is no list of functions; kUnsupported
-// for a template whose calls are in a form that is not read.
+// Of OpenAI's member `tools`. Errors: kInvalidInput for what is no list of functions.
 Result<OfferedTools> ReadTools(const nlohmann::ordered_json& tools, const Tokenizer& tokenizer);
 
-// Of texts that are a call of the tool `name`, or of any one where it is empty. Errors: those of
+// Of texts that are a call of the tool `name`, or of any one where it is empty; in JSON alone where
+// a call of the form is none (`plain_json` reads it). Errors: those of
 // GrammarOfSchema on a tool's parameters; kInvalidInput for a name that is not offered.
 Result<std::shared_ptr<const Grammar>> GrammarOfCalls(const nlohmann::ordered_json& tools,
                                                       const OfferedTools& offered,
@@ -59,14 +47,23 @@ class ToolCallReader {
   // Those that are complete, and that were not given out before.
   std::vector<ToolCall> Calls() { return std::exchange(calls_, {}); }
   size_t count() const { return count_; }
+  // What a model wrote for itself in a channel of its own, and that was not given out before.
+  std::string Reasoning() { return std::exchange(reasoning_, ""); }
+  bool has_reasoning() const { return !reasoning_.empty(); }
 
  private:
+  bool MayBeginByName(std::string_view text) const;
+  bool ReadChannel(bool finished, std::string& out);
+  void EndChannel(std::string_view text, std::string& out);
   bool Read(bool finished, std::string& out);
-  bool Take(std::string_view inner, bool offered_only);
+  bool Take(std::vector<ToolCall> calls, bool offered_only);
   void Give(size_t count, std::string& out);
   OfferedTools offered_;
   std::string held_;
   bool plain_ = true;  // the text may be nothing but calls
+  bool in_channel_ = false;
+  ChannelHead head_;  // of the channel
+  std::string reasoning_;
   std::vector<ToolCall> calls_;
   size_t count_ = 0;
 };

@@ -15,7 +15,10 @@ const ordered_json& Tools() {
       {"type": "function", "function": {"name": "add", "parameters": {"type": "object",
         "properties": {"a": {"$ref": "#/$defs/n"}}, "required": ["a"],
         "$defs": {"n": {"type": "integer"}}}}},
-      {"type": "function", "function": {"name": "now"}}])");
+      {"type": "function", "function": {"name": "now"}},
+      {"type": "function", "function": {"name": "put", "parameters": {"type": "object",
+        "properties": {"n": {"type": "number"}, "s": {"type": "string"},
+          "l": {"type": "array"}, "o": {"anyOf": [{"type": "string"}, {"type": "null"}]}}}}}])");
   return tools;
 }
 
@@ -83,6 +86,64 @@ const Case kCases[] = {
     {"<|tool_call|>", "<|tool_call|>[{\"name\": \"now\", \"arguments\": {}}]<|/tool_call|>",
      "|now {}"},
     {"", "plain text\n", "plain text\n"},
+    // Qwen3-Coder: values by their schemas
+    {"<function=",
+     "Well.\n<tool_call>\n<function=put>\n<parameter=n>\n1.5\n</parameter>\n<parameter=s>\n12\n\n"
+     "</parameter>\n<parameter=l>\n[1, \"a\"]\n</parameter>\n<parameter=o>\nnull\n</parameter>\n"
+     "<parameter=x>\n3\n</parameter>\n</function>\n</tool_call>",
+     "Well.|put {\"n\":1.5,\"s\":\"12\\n\",\"l\":[1,\"a\"],\"o\":null,\"x\":\"3\"}"},
+    {"<function=",
+     "<tool_call>\n<function=now>\n</function>\n</tool_call>\n<tool_call>\n<function=now></"
+     "function>"
+     "</tool_call>",
+     "|now {}|now {}"},
+    {"<function=", "<tool_call><function=now</tool_call>", "<tool_call><function=now</tool_call>"},
+    // GLM-4.5 and GLM-4
+    {"<arg_key>",
+     "<tool_call>put\n<arg_key>n</arg_key>\n<arg_value>2</arg_value>\n<arg_key>s</arg_key>\n"
+     "<arg_value>2</arg_value>\n<arg_key>x</arg_key><arg_value>{\"a\": 1}</arg_value></tool_call>",
+     "|put {\"n\":2,\"s\":\"2\",\"x\":{\"a\":1}}"},
+    {"<arg_key>", "<tool_call>now</tool_call> done", " done|now {}"},
+    {"<arg_key>", "<tool_call>{\"a\": 1}</tool_call>", "<tool_call>{\"a\": 1}</tool_call>"},
+    {"<|observation|>", "add\n{\"a\": 1}", "|add {\"a\":1}"},
+    {"<|observation|>", "adding is easy", "adding is easy"},
+    {"<|observation|>", "add\nmore", "add\nmore"},
+    // gpt-oss
+    {"<|channel|>",
+     "<|channel|>analysis<|message|>I think.<|end|><|start|>assistant<|channel|>commentary "
+     "to=functions.add <|constrain|>json<|message|>{\"a\": 1}",
+     "|add {\"a\":1}"},
+    {"<|channel|>",
+     " to=functions.now<|channel|>commentary json<|message|>{}<|call|><|start|>assistant<|channel|>"
+     "final<|message|>It is < noon.\n",
+     "It is < noon.\n|now {}"},
+    {"<|channel|>", "<|channel|>commentary to=functions.sub<|message|>{}", "{}"},
+    {"<|channel|>", "<|channel|>final<|message|>a<|return|>", "a"},
+    {"<|channel|>", "plain text\n", "plain text\n"},
+    {"<|channel|>", "<|channel|>final", ""},
+    // DeepSeek V3.1, V3
+    {"<｜tool▁calls▁begin｜>",
+     "So:<｜tool▁calls▁begin｜><｜tool▁call▁begin｜>add<｜tool▁sep｜>{\"a\": 1}<｜tool▁call▁end｜>"
+     "<｜tool▁call▁begin｜>now<｜tool▁sep｜>{}<｜tool▁call▁end｜><｜tool▁calls▁end｜>",
+     "So:|add {\"a\":1}|now {}"},
+    {"<｜tool▁calls▁begin｜>",
+     "<｜tool▁calls▁begin｜><｜tool▁call▁begin｜>function<｜tool▁sep｜>add\n```json\n{\"a\": "
+     "1}\n```"
+     "<｜tool▁call▁end｜>\n<｜tool▁calls▁end｜>",
+     "|add {\"a\":1}"},
+    {"<｜tool▁calls▁begin｜>", "<｜tool▁calls▁begin｜>x<｜tool▁calls▁end｜>",
+     "<｜tool▁calls▁begin｜>x<｜tool▁calls▁end｜>"},
+    {"<|tool_call_argument_begin|>",
+     "<|tool_calls_section_begin|><|tool_call_begin|>functions.add:0<|tool_call_argument_begin|>{"
+     "\"a\": 1}<|tool_call_end|><|tool_calls_section_end|>",
+     "|add {\"a\":1}"},
+    // Command R
+    {"<|START_ACTION|>",
+     "<|START_ACTION|>[\n{\"tool_call_id\": \"0\", \"tool_name\": \"add\", \"parameters\": "
+     "{\"a\": 1}}\n]<|END_ACTION|>",
+     "|add {\"a\":1}"},
+    {"'Action:' followed by",
+     "Action: ```json\n[{\"tool_name\": \"now\", \"parameters\": {}}]\n```", "|now {}"},
 };
 
 TEST(ToolCalls, ComeOutOfTextsInPiecesOfAnySize) {
@@ -129,6 +190,53 @@ TEST(ToolCalls, TheGrammarIsOfTheTemplatesForm) {
   }
 }
 
+// Where a grammar cannot write a form's calls, they are plain JSON.
+TEST(ToolCalls, OtherFormsAreMadeToBeJson) {
+  for (const char* in_template : {"<function=", "<arg_key>", "<|channel|>", "<|START_ACTION|>"}) {
+    SCOPED_TRACE(in_template);
+    auto offered = ReadTools(Tools(), WithTemplate(in_template));
+    ASSERT_TRUE(offered);
+    offered->plain_json = true;
+    const auto grammar = GrammarOfCalls(Tools(), *offered, "add");
+    ASSERT_TRUE(grammar) << grammar.error().message();
+    const char* const text = "{\"name\": \"add\", \"arguments\": {\"a\": 1}}";
+    EXPECT_EQ(FitOf(*grammar, text), Fits::kWhole);
+    EXPECT_EQ(Read(*offered, text, 5), "|add {\"a\":1}");
+    EXPECT_EQ(Read(*offered, "{\"a\": 1}", 5), "{\"a\": 1}");
+    const auto either = GrammarOfEither(**grammar, **GrammarOfSchema("{\"type\": \"integer\"}"));
+    EXPECT_EQ(FitOf(either, text), Fits::kWhole);
+    EXPECT_EQ(FitOf(either, "17"), Fits::kWhole);
+    EXPECT_NE(FitOf(either, "true"), Fits::kWhole);
+  }
+}
+
+TEST(ToolCalls, OneAtMostWhereTheyAreNotParallel) {
+  auto offered = ReadTools(Tools(), WithTemplate("<tool_call>"));
+  offered->single = true;
+  const std::string call = "<tool_call>{\"name\": \"now\"}</tool_call>";
+  EXPECT_EQ(Read(*offered, call + call, 7), "|now {}");
+  auto list = ReadTools(Tools(), WithTemplate("[TOOL_CALLS]"));
+  list->single = true;
+  const std::string one = "{\"name\": \"now\", \"arguments\": {}}";
+  EXPECT_EQ(Read(*list, "[TOOL_CALLS][" + one + ", " + one + "]", 7), "|now {}");
+  const auto grammar = GrammarOfCalls(Tools(), *list, "");
+  EXPECT_EQ(FitOf(*grammar, "[" + one + "]"), Fits::kWhole);
+  EXPECT_NE(FitOf(*grammar, "[" + one + ", " + one + "]"), Fits::kWhole);
+}
+
+TEST(ToolCalls, WhatAModelWritesForItselfIsApart) {
+  const auto offered = ReadTools(ordered_json::array(), WithTemplate("<|channel|>"));
+  ToolCallReader reader(*offered);
+  EXPECT_EQ(reader.Next("<|channel|>analysis<|message|>Hm"), "");
+  EXPECT_EQ(reader.Reasoning(), "Hm");
+  EXPECT_EQ(reader.Next("m.<|en"), "");
+  EXPECT_EQ(reader.Reasoning(), "m.");
+  EXPECT_EQ(reader.Next("d|><|start|>assistant<|channel|>final<|message|>Good "), "Good ");
+  EXPECT_EQ(reader.Next("day"), "day");
+  EXPECT_EQ(reader.Finish(), "");
+  EXPECT_FALSE(reader.has_reasoning());
+}
+
 TEST(ToolCalls, RefusesWhatItDoesNotRead) {
   const auto error = [](const char* tools, const char* in_template) {
     const auto offered = ReadTools(ordered_json::parse(tools), WithTemplate(in_template));
@@ -137,9 +245,6 @@ TEST(ToolCalls, RefusesWhatItDoesNotRead) {
   EXPECT_EQ(error("{}", ""), "tools: an object, expected a list of at most 1024 functions");
   EXPECT_EQ(error(R"([{"name": "a"}])", ""),
             "tools[0]: an object, expected an object with a function that has a name");
-  EXPECT_EQ(error("[]", "<tool_call> <function=a>"),
-            "tools: the model's chat template has calls in a form that this server does not read "
-            "(<function=)");
 }
 
 }  // namespace

@@ -151,8 +151,13 @@ Result<TokenizerParts> SentencePiecePairs(std::shared_ptr<const Vocabulary> voca
 }
 
 void AddEndsByName(TokenizerParts& parts) {
-  for (const char* name : {"<|eot_id|>", "<|eom_id|>", "<|im_end|>", "<|end|>", "<end_of_turn>",
-                           "<|endoftext|>", "<|end_of_text|>", "</s>"}) {
+  // With pieces of their own for the end, <|end|> ends a channel (gpt-oss).
+  const bool channels =
+      parts.vocabulary->Find("<|return|>") >= 0 && parts.vocabulary->Find("<|call|>") >= 0;
+  for (const std::string_view name :
+       {"<|eot_id|>", "<|eom_id|>", "<|im_end|>", "<|end|>", "<end_of_turn>", "<|endoftext|>",
+        "<|end_of_text|>", "</s>", "<|return|>", "<|call|>"}) {
+    if (channels && name == "<|end|>") continue;
     const int64_t id = parts.vocabulary->Find(name);
     const bool special = id >= 0 && static_cast<size_t>(id) < parts.special.size() &&
                          parts.special[static_cast<size_t>(id)];

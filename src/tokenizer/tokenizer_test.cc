@@ -435,6 +435,23 @@ TEST_F(TokenizerTest, ConfigurationsBesideBytePairs) {
   EXPECT_EQ(t->begin(), -1);
 }
 
+TEST_F(TokenizerTest, WhatEndsAChat) {
+  const auto ends = [](const char* vocab, const char* config) {
+    const std::map<std::string, std::string> files = {
+        {"vocab.json", vocab}, {"merges.txt", ""}, {"tokenizer_config.json", config}};
+    return Tokenizer::FromFiles(files)->ends();
+  };
+  EXPECT_EQ(ends(R"({"a": 0, "<|end|>": 1})",
+                 R"({"added_tokens_decoder": {"1": {"content": "<|end|>", "special": true}}})"),
+            (Ids{1}));
+  EXPECT_EQ(ends(R"({"a": 0, "<|end|>": 1, "<|call|>": 2, "<|return|>": 3})",
+                 R"({"added_tokens_decoder": {"1": {"content": "<|end|>", "special": true},
+                     "2": {"content": "<|call|>", "special": true},
+                     "3": {"content": "<|return|>", "special": true}}})"),
+            (Ids{3, 2}))
+      << "gpt-oss has channels that end";
+}
+
 // Pieces that end a word have </w>: a space where another piece follows. CLIP's class lowers case
 // and stands its own pieces around a text.
 TEST_F(TokenizerTest, WordsThatEnd) {

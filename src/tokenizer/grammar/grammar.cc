@@ -325,4 +325,22 @@ Result<std::shared_ptr<const Grammar>> GrammarOfTexts(const std::vector<std::str
   return builder.Finish(root);
 }
 
+std::shared_ptr<const Grammar> GrammarOfEither(const Grammar& a, const Grammar& b) {
+  auto either = std::make_shared<Grammar>();
+  either->rules.resize(1);
+  for (const Grammar* one : {&a, &b}) {
+    const auto rules = static_cast<int32_t>(either->rules.size()),
+               sets = static_cast<int32_t>(either->sets.size());
+    either->rules[0].push_back({{.is_rule = true, .index = rules}});
+    either->sets.insert(either->sets.end(), one->sets.begin(), one->sets.end());
+    for (std::vector<Grammar::Sequence> rule : one->rules) {
+      for (Grammar::Sequence& sequence : rule) {
+        for (Grammar::Symbol& symbol : sequence) symbol.index += symbol.is_rule ? rules : sets;
+      }
+      either->rules.push_back(std::move(rule));
+    }
+  }
+  return either;
+}
+
 }  // namespace evoq

@@ -39,6 +39,9 @@ Result<std::shared_ptr<const Grammar>> GrammarOfSchema(std::string_view schema,
                                                        std::string_view before = "",
                                                        std::string_view behind = "");
 
+// Of the texts of either.
+std::shared_ptr<const Grammar> GrammarOfEither(const Grammar& a, const Grammar& b);
+
 // Of these texts and no other. Errors: kInvalidInput where there is none.
 Result<std::shared_ptr<const Grammar>> GrammarOfTexts(const std::vector<std::string>& texts);
 
