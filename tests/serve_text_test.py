@@ -77,7 +77,7 @@ def write_bytes_model(folder):
     template = (
         "{# calls are <tool_call> #}{% for t in tools or [] %}{{ t.function.name }}{% endfor %}"
     )
-    template += "{% for m in messages %}{{ m.role }} {{ m.content }}"
+    template += "{{ reasoning_effort }}{% for m in messages %}{{ m.role }} {{ m.content }}"
     template += (
         "{% for c in m.tool_calls or [] %}{{ c.function.arguments.a }}{% endfor %}{% endfor %}"
     )
@@ -481,6 +481,7 @@ def check_refusals(server):
         ),
         ("a call", "chat/completions", chat("a", tool_choice="required"), 400, 'tool_choice: "req'),
         ("tools", "chat/completions", chat("a", tools=TOOLS), 400, "template takes none"),
+        ("effort", "chat/completions", chat("a", reasoning_effort="low"), 400, "takes none"),
         (
             "no tool",
             "chat/completions",
@@ -629,6 +630,12 @@ def check_tools(server):
         check("an answer of its form, or a call", held, got)
     got = ask(response_format=answer, tool_choice=named("add"))
     check("a call where it must be one", len(got["message"]["tool_calls"]) == 1, got)
+    counts = [
+        server.json("POST", "/v1/chat/completions", chat("hi", model="bytes", **more))["usage"]
+        for more in ({}, {"reasoning_effort": "low"})
+    ]
+    more = counts[1]["prompt_tokens"] - counts[0]["prompt_tokens"]
+    check("reasoning_effort goes to the template", more == 3, counts)
     body = json.loads(chat("hi", model="bytes", tools=TOOLS))
     counts = []
     for arguments in ("{}", '{"a": 123}'):

@@ -15,6 +15,7 @@ namespace {
 using nlohmann::json, nlohmann::ordered_json;
 
 constexpr size_t kMaxStops = 16, kMaxTexts = 1024;  // of a request
+constexpr char kEffort[] = "reasoning_effort";      // OpenAI's, and of templates
 constexpr int64_t kMaxLogprobs = 20;                // of a token's place
 
 // Members of OpenAI's, vLLM's and llama.cpp's interfaces that change the text and that there are
@@ -32,7 +33,6 @@ constexpr NotHere kNotHere[] = {
     {"modalities", R"(["text"])"},
     {"audio"},
     {"prediction"},
-    {"reasoning_effort"},
     {"verbosity"},
     {"web_search_options"},
     // vLLM
@@ -236,6 +236,18 @@ Result<std::string> ChatWithTools(Fields& fields, const ordered_json& tools,
   return text;
 }
 
+// How much a model thinks, where its template asks for it.
+Status ReadEffort(Fields& fields, const Tokenizer& tokenizer, ordered_json& variables) {
+  const json& effort = fields.Member(kEffort);
+  if (effort.is_null()) return {};
+  const bool asks = tokenizer.chat_template().find(kEffort) != std::string::npos;
+  if (!asks || !effort.is_string())
+    return Unsupported("{}: {}, {}", kEffort, Brief(effort),
+                       asks ? "expected a text" : "the model's chat template takes none");
+  variables[kEffort] = effort;
+  return {};
+}
+
 // Texts in channels are read as such without tools, too.
 Status ReadChannels(const Tokenizer& tokenizer, TextAsked& asked) {
   EVOQ_ASSIGN(OfferedTools none, ReadTools(ordered_json::array(), tokenizer));
@@ -255,13 +267,14 @@ Result<std::vector<int64_t>> ChatPrompt(Fields& fields, const ordered_json& orde
   const json& more = fields.Member("chat_template_kwargs");
   if (!more.is_null() && !more.is_object())
     return InvalidInput("chat_template_kwargs: {}, expected an object", Brief(more));
+  EVOQ_ASSIGN(const Tokenizer* tokenizer, TokenizerFor(model));
+  EVOQ_TRY(ReadEffort(fields, *tokenizer, variables));
   if (!more.empty()) variables.update(ordered["chat_template_kwargs"]);
   variables["messages"] = ordered_json::array();
   for (size_t i = 0; i < messages.size(); ++i) {
     EVOQ_ASSIGN(ordered_json plain, PlainMessage(ordered["messages"][i], i));
     variables["messages"].push_back(std::move(plain));
   }
-  EVOQ_ASSIGN(const Tokenizer* tokenizer, TokenizerFor(model));
   EVOQ_ASSIGN(std::string text, RenderChat(*tokenizer, variables));
   const json &tools = fields.Member("tools"), &choice = fields.Member("tool_choice");
   if (!tools.empty() && choice != "none") {
