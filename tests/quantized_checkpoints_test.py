@@ -325,6 +325,19 @@ def torchao(bits=8, group=None, points=True):
     return {"quant_method": "torchao"}, pack
 
 
+def quanto(scaled):
+    """As another format's parts, under quanto's names; without a quantization_config."""
+
+    def pack(outputs, inputs):
+        parts, values = scaled[1](outputs, inputs)
+        names = {"weight": "weight._data", "weight_scale": "weight._scale"}
+        return {names[k]: x for k, x in parts.items() if k in names} | {
+            "input_scale": np.ones((), np.float32)
+        }, values
+
+    return None, pack
+
+
 def modelopt():
     def pack(outputs, inputs):
         parts, values = float4(False)[1](outputs, inputs)
@@ -453,6 +466,8 @@ FORMATS = {
     "torchao, int4 in bytes": torchao(4, 16),
     "torchao, without zero points": torchao(8, 32, points=False),
     "torchao, float8": fp8(by_output, {"quant_method": "torchao"}, "_weight_scale"),
+    "quanto, int8": quanto(compressed_bytes(False)),
+    "quanto, float8": quanto(fp8(by_output, None, "weight_scale")),
     "BitNet": bitnet(False),
     "BitNet, autobitlinear": bitnet(True),
     "AutoRound, GPTQ": renamed(
@@ -535,7 +550,7 @@ def check_refusals(work):
 
     def changed(form, change, settings=None):
         config, pack = FORMATS[form]
-        config = {**CONFIG, "quantization_config": {**config, **(settings or {})}}
+        config = {**CONFIG, "quantization_config": {**(config or {}), **(settings or {})}}
         parts, _ = quantized(config, pack, head=False)
         change(parts)
         folder = f"{work}/refused{len(os.listdir(work))}"
@@ -650,6 +665,12 @@ def check_refusals(work):
             becomes("_weight_zero_point", lambda x: x.astype(np.float16)),
             None,
             "_weight_zero_point is float16[64, 1], expected int8",
+        ),
+        (
+            "quanto, int8",
+            lambda parts: parts.update({f"{stem}.weight._data._data": np.zeros(1, np.uint8)}),
+            None,
+            "weight._data: 4 or 2 bits, expected int8 or float8",
         ),
         ("NVFP4 of ModelOpt", lacks("weight_scale_2"), None, "weight_scale_2 is missing"),
         ("compressed, 4 bits", lacks("weight_shape"), None, "weight_shape is missing"),

@@ -66,10 +66,14 @@ Result<std::array<int64_t, 2>> BlockSizes(const nlohmann::json& settings, const 
 }
 
 Status JoinQuantized(const nlohmann::json& config, StoredTensors& tensors) {
-  if (!Given(config, "quantization_config")) return {};
-  const nlohmann::json& settings = config["quantization_config"];
+  const bool quanto = std::ranges::any_of(tensors, [](const auto& named) {
+    return named.first.ends_with(".weight._data") || named.first.ends_with(".weight._data._data");
+  });
+  if (!Given(config, "quantization_config") && !quanto) return {};
+  const nlohmann::json settings = config.value("quantization_config", nlohmann::json());
   std::string method = JsonText(settings, "quant_method");
   if (method.empty() && Given(settings, "bits") && Given(settings, "group_size")) method = "mlx";
+  if (method.empty() && quanto) method = "quanto";
   const CheckpointFormat* format = nullptr;
   std::vector<std::string> known;
   for (const CheckpointFormat* row : AllCheckpointFormats()) {

@@ -49,8 +49,9 @@ struct CheckpointFormat {
 std::span<const CheckpointFormat* const> AllCheckpointFormats();
 
 // Joins the parts of each quantized matrix to one tensor, STEM.weight. A
-// quantization_config of bits and group_size without quant_method is MLX's. Errors: kUnsupported
-// for a quant_method that no row has; those of joining, naming the matrix.
+// quantization_config of bits and group_size without quant_method is MLX's; quanto's tensors need
+// none. Errors: kUnsupported for a quant_method that no row has; those of joining, naming the
+// matrix.
 Status JoinQuantized(const nlohmann::json& config, StoredTensors& tensors);
 
 }  // namespace evoq
