@@ -66,8 +66,8 @@ inline Result<Graph> Import(int opset, const std::string& graph) {
   onnx::ModelProto model;
   const std::string text = fmt::format(
       "ir_version: 8 opset_import {{ version: {} }} opset_import {{ domain: 'com.microsoft' "
-      "version: 1 }} opset_import {{ domain: 'onnx.brevitas' version: 1 }} graph {{ name: 'g' {} "
-      "}}",
+      "version: 1 }} opset_import {{ domain: 'onnx.brevitas' version: 1 }} opset_import {{ domain: "
+      "'org.openvinotoolkit' version: 1 }} graph {{ name: 'g' {} }}",
       opset, graph);
   EXPECT_TRUE(google::protobuf::TextFormat::ParseFromString(text, &model)) << text;
   const std::string bytes = model.SerializeAsString();

@@ -1,7 +1,9 @@
 // QONNX's operators, which Brevitas and FINN write: what they compute as ONNX's operators, and a
 // pair of QuantizeLinear and DequantizeLinear behind that, so that their values become quantized
-// types. Quant and IntQuant, BipolarQuant, Trunc, and FINN's MultiThreshold.
+// types. Quant and IntQuant, BipolarQuant, Trunc, FINN's MultiThreshold; and OpenVINO's
+// FakeQuantize.
 #include <algorithm>
+#include <bit>
 #include <cctype>
 #include <cmath>
 
@@ -188,6 +190,29 @@ ValueId Rounded(Upgrade& u, const Integers& grid, const Rounding& rounding) {
   return Real(u, RoundBy(u, rounding, y), grid.zero, u.node().input(1));
 }
 
+// The node's input 0 on the grid: what `rounding` leaves, and the pair behind it.
+Status QuantizeOn(Upgrade& u, const Integers& grid, const Rounding& rounding) {
+  const DType dtype = StorageType(grid, u.Constant(0) != nullptr);
+  if (!Holds(dtype, grid.zero))
+    return Unsupported("zero point {} outside {}", grid.zero, DTypeName(dtype));
+  ValueId x = u.node().input(0);
+  if (grid.bits == 1 && grid.is_signed) {
+    x = Real(u, Sign(u, Scaled(u, grid.zero)), grid.zero, u.node().input(1));
+  } else if (!rounding.is_quantize()) {
+    x = Rounded(u, grid, rounding);
+  } else if (grid.low != IntegerMin(dtype) || grid.high != IntegerMax(dtype)) {
+    const ValueId low = u.AddConstant("low", RealBound(u, grid, grid.low)),
+                  high = u.AddConstant("high", RealBound(u, grid, grid.high));
+    if (grid.scale.elements() == 1) {
+      x = u.Apply("Clip", "range", {x, low, high});
+    } else {
+      x = u.Apply("Max", "at_least", {x, low});
+      x = u.Apply("Min", "at_most", {x, high});
+    }
+  }
+  return ReplaceByPair(u, x, grid, dtype);
+}
+
 // Quant(x, scale, zero, bits): y = (round(clamp(x / scale + zero, low, high)) - zero) * scale; of
 // one bit with a sign the integers are -1 and 1. Where it rounds as QuantizeLinear, a range
 // narrower than the storage type is clipped on the real values, whose bounds the division by the
@@ -205,25 +230,7 @@ Status Quant(Upgrade& u) {
     return {};
   }
   EVOQ_TRY(SetScale(u, u.Constant(1), grid));
-  const DType dtype = StorageType(grid, u.Constant(0) != nullptr);
-  if (!Holds(dtype, grid.zero))
-    return Unsupported("zero point {} outside {}", grid.zero, DTypeName(dtype));
-  ValueId x = u.node().input(0);
-  if (bits == 1 && grid.is_signed) {
-    x = Real(u, Sign(u, Scaled(u, grid.zero)), grid.zero, u.node().input(1));
-  } else if (!rounding.is_quantize()) {
-    x = Rounded(u, grid, rounding);
-  } else if (grid.low != IntegerMin(dtype) || grid.high != IntegerMax(dtype)) {
-    const ValueId low = u.AddConstant("low", RealBound(u, grid, grid.low)),
-                  high = u.AddConstant("high", RealBound(u, grid, grid.high));
-    if (grid.scale.elements() == 1) {
-      x = u.Apply("Clip", "range", {x, low, high});
-    } else {
-      x = u.Apply("Max", "at_least", {x, low});
-      x = u.Apply("Min", "at_most", {x, high});
-    }
-  }
-  return ReplaceByPair(u, x, grid, dtype);
+  return QuantizeOn(u, grid, rounding);
 }
 
 // BipolarQuant(x, scale): scale where x >= 0, else -scale.
@@ -328,7 +335,66 @@ Status MultiThreshold(Upgrade& u) {
   return {};
 }
 
+// The grid of FakeQuantize between `low` and `high`, where 0 is on it: without a zero point where
+// the integers fit their bits so, else unsigned.
+std::optional<Integers> GridBetween(const Tensor& low, const Tensor& high, int64_t levels) {
+  constexpr double kOff = 1e-3;  // of a step: bounds are float32 numbers
+  Integers grid;
+  grid.scale = Tensor::Allocate(low.type());
+  for (int64_t i = 0; i < low.elements(); ++i) {
+    const double l = low.data<float>()[i], h = high.data<float>()[i];
+    const double step = (h - l) / static_cast<double>(levels - 1);
+    const double first = std::nearbyint(l / step);
+    if (!(step > 0) || !(std::fabs(first) <= 65536) || std::fabs(l / step - first) > kOff)
+      return std::nullopt;
+    if (i > 0 && static_cast<int64_t>(first) != grid.low) return std::nullopt;
+    grid.low = static_cast<int64_t>(first);
+    grid.scale.mutable_data<float>()[i] = static_cast<float>(step);
+  }
+  grid.high = grid.low + levels - 1;
+  if (grid.low > 0 || grid.high < 0) return std::nullopt;
+  grid.bits = std::max(2, static_cast<int>(std::bit_width(static_cast<uint64_t>(levels - 1))));
+  const int64_t half = int64_t{1} << (grid.bits - 1);
+  grid.is_signed = grid.low < 0 && grid.low >= -half && grid.high < half;
+  if (grid.is_signed || grid.low == 0) return grid;
+  grid.zero = static_cast<float>(-grid.low);
+  grid.low = 0, grid.high = levels - 1;
+  return grid;
+}
+
+// FakeQuantize(x, low, high, out_low, out_high) of OpenVINO, which NNCF writes into ONNX files:
+//   y = round((clamp(x, low, high) - low) / (high - low) * n) / n * (out_high - out_low) + out_low
+// with n = levels - 1; of equal bounds, whose grid has 0, QuantizeLinear and DequantizeLinear.
+Status FakeQuantize(Upgrade& u) {
+  EVOQ_TRY(NeedInputs(u, 5));
+  const int64_t levels = u.attrs().Int("levels", 256);
+  if (levels < 2 || levels > 65536) return InvalidInput("levels={}, expected 2 to 65536", levels);
+  const Tensor *low = u.Constant(1), *high = u.Constant(2), *out_low = u.Constant(3),
+               *out_high = u.Constant(4);
+  const bool known = low != nullptr && high != nullptr && out_low != nullptr && out_high != nullptr;
+  if (known && low->dtype() == DType::kFloat32 && low->type() == high->type() &&
+      BitEqual(*low, *out_low) && BitEqual(*high, *out_high)) {
+    auto grid = GridBetween(*low, *high, levels);
+    const Tensor scale = grid ? grid->scale : Tensor();
+    if (grid && SetScale(u, &scale, *grid)) return QuantizeOn(u, *grid, Rounding());
+  }
+  const std::vector<ValueId> in = u.node().inputs;
+  const auto n = static_cast<float>(levels - 1);
+  const ValueId above = u.Apply("Max", "at_least", {in[0], in[1]});
+  const ValueId clamped = u.Apply("Min", "at_most", {above, in[2]});
+  const ValueId offset = u.Apply("Sub", "offset", {clamped, in[1]});
+  const ValueId width = u.Apply("Sub", "width", {in[2], in[1]});
+  const ValueId share = u.Apply("Div", "share", {offset, width});
+  const ValueId level =
+      u.Apply("Round", "level", {u.Apply("Mul", "levels", {share, Number(u, "n", n)})});
+  const ValueId part = u.Apply("Div", "part", {level, Number(u, "most", n)});
+  const ValueId out_width = u.Apply("Sub", "out_width", {in[4], in[3]});
+  u.ReplaceBy(u.Apply("Add", "", {u.Apply("Mul", "real", {part, out_width}), in[3]}));
+  return {};
+}
+
 constexpr UpgradeRule kRules[] = {
+    {"FakeQuantize", "org.openvinotoolkit", kAnyVersion, FakeQuantize},
     {"Quant", "onnx.brevitas", kAnyVersion, Quant},
     {"Quant", "qonnx.custom_op.general", kAnyVersion, Quant},
     {"Quant", "finn.custom_op.general", kAnyVersion, Quant},

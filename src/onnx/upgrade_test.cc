@@ -386,6 +386,50 @@ TEST(Upgrades, ConstantsStayWhileARuleChangesTheGraph) {
   }
 }
 
+// FakeQuantize by its definition: with 0 on the grid the pair of QuantizeLinear and
+// DequantizeLinear, else what it computes. Levels of 0.5.
+TEST(Upgrades, FakeQuantize) {
+  struct Row {
+    std::vector<double> low, high, out;  // out: low and high, where others
+    int64_t levels;
+    const char* type;      // of the integers; "" where there are none
+    std::vector<float> y;  // of -3, -0.3, 0.75 and 9
+  };
+  const std::vector<Row> rows = {
+      {{-64}, {63.5}, {}, 256, "int8", {-3, -0.5, 1, 9}},
+      {{-63.5}, {63.5}, {}, 255, "int8", {-3, -0.5, 1, 9}},
+      {{0}, {127.5}, {}, 256, "uint8", {0, 0, 1, 9}},
+      {{-1}, {126.5}, {}, 256, "uint8", {-1, -0.5, 1, 9}},
+      {{-2}, {1.5}, {}, 8, "int8", {-2, -0.5, 1, 1.5}},
+      {{-0.5}, {0}, {}, 2, "int8", {-0.5, -0.5, 0, 0}},
+      {{-64, -2}, {63.5, 1.984375}, {}, 256, "int8", {-3, -0.5, 0.75, 1.984375}},
+      {{0.25}, {2.25}, {}, 5, "", {0.25, 0.25, 0.75, 2.25}},
+      {{-2}, {2}, {-4, 4}, 9, "", {-4, -1, 2, 4}},
+  };
+  for (size_t k = 0; k < rows.size(); ++k) {
+    const Row& r = rows[k];
+    const int64_t channels = static_cast<int64_t>(r.low.size());
+    const Sizes sizes = channels == 1 ? Sizes{} : Sizes{channels, 1};
+    const std::vector<double> out_low = r.out.empty() ? r.low : std::vector<double>{r.out[0]},
+                              out_high = r.out.empty() ? r.high : std::vector<double>{r.out[1]};
+    const auto graph = Import(17, Input("x", kFloat, {2, 2}) + Constant("l", kFloat, sizes, r.low) +
+                                      Constant("h", kFloat, sizes, r.high) +
+                                      Constant("m", kFloat, sizes, out_low) +
+                                      Constant("n", kFloat, sizes, out_high) +
+                                      text::Node("FakeQuantize", {"x", "l", "h", "m", "n"}, {"y"},
+                                                 Int("levels", r.levels), "org.openvinotoolkit") +
+                                      Output("y"));
+    ExpectNear(Evaluated(graph, {Reals({2, 2}, {-3, -0.3f, 0.75f, 9})}).at(0), r.y);
+    const NodeId pair = graph->value(graph->outputs()[0]).producer;
+    const bool real = graph->node(pair).op == "DequantizeLinear";
+    ASSERT_EQ(real, *r.type != 0) << k;
+    if (real) {
+      const ValueId q = graph->node(pair).input(0);
+      EXPECT_EQ(DTypeName(graph->value(q).type.dtype), std::string(r.type)) << k;
+    }
+  }
+}
+
 TEST(Upgrades, ScatterHasAnotherName) {
   const auto graph =
       Import(9, Input("x", kFloat, {3}) + Constant("i", kInt64, {1}, {1}) +

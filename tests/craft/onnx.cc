@@ -81,7 +81,7 @@ std::string Node(const std::string& op, const Names& inputs, const Names& output
 
 std::string WriteOnnx(int opset, const std::string& graph, const std::string& more) {
   std::string text = fmt::format("ir_version: 8 opset_import {{ version: {} }} ", opset);
-  for (const char* domain : {"com.microsoft", "qonnx.custom_op.general"})
+  for (const char* domain : {"com.microsoft", "qonnx.custom_op.general", "org.openvinotoolkit"})
     text += fmt::format("opset_import {{ domain: '{}' version: 1 }} ", domain);
   text += fmt::format("graph {{ name: 'g' {} }} {}", graph, more);
   onnx::ModelProto model;

@@ -404,6 +404,12 @@ std::vector<OnnxCase> QuantizedCases() {
             Node("Quant", {"x", "s", "z", "b"}, {"y"}, g.attributes, "qonnx.custom_op.general"));
   };
   using G = Grid&;
+  const auto fake = [](int64_t levels) {
+    return FromX(17, {2, 4},
+                 Constant("l", kFloat32, {}, 0) + Constant("h", kFloat32, {}, 1) +
+                     Node("FakeQuantize", {"x", "l", "h", "l", "h"}, {"y"}, Int("levels", levels),
+                          "org.openvinotoolkit"));
+  };
   return {
       {"good, QLinearSigmoid", linear("QLinearSigmoid", {"x", "s", "z", "s", "z"}, "", ms), ""},
       {"QLinearMatMul of 7 inputs", linear("QLinearMatMul", {"x", "s", "z", "x", "s", "z", "s"}),
@@ -435,6 +441,11 @@ std::vector<OnnxCase> QuantizedCases() {
        "axis 0 of [2, 4] in operator set 11"},
       {"a bipolar value without a scale",
        FromX(17, {2}, Node("BipolarQuant", {"x"}, {"y"}, "", "qonnx.custom_op.general")),
+       "input 1 is missing"},
+      {"good, FakeQuantize of 256 levels", fake(256), ""},
+      {"FakeQuantize of one level", fake(1), "levels=1, expected 2 to 65536"},
+      {"FakeQuantize of no bounds",
+       FromX(17, {2}, Node("FakeQuantize", {"x"}, {"y"}, "", "org.openvinotoolkit")),
        "input 1 is missing"},
       {"good, 8 bits", quant([](G) {}), ""},
       {"good, 16 bits", quant([](G g) { g.bits = 16; }), ""},
