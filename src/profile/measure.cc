@@ -298,22 +298,25 @@ class StepSamples {
     for (const auto& step : block.steps) sums.steps_ms.push_back(MeanOf(step, middle));
     return sums;
   }
-  // The mean over the blocks within 3% of the fastest tenth.
-  static StepSums Calm(std::span<const StepSums> blocks) {
+  // Which blocks are within 3% of the fastest tenth.
+  static std::vector<size_t> CalmOf(const std::vector<double>& ms) {
     constexpr double kWithin = 1.03;
-    std::vector<double> ms;
-    for (const StepSums& b : blocks) ms.push_back(b.total_ms + b.timed_ms);
     std::vector<size_t> calm = Ascending(ms);
     const double fast = ms[calm[calm.size() / 10]];
     while (ms[calm.back()] > kWithin * fast) calm.pop_back();
-    const double share = 1 / static_cast<double>(calm.size());
-    StepSums mean;
-    mean.steps_ms.resize(blocks[0].steps_ms.size());
-    for (size_t i : calm) {
-      mean.total_ms += share * blocks[i].total_ms;
-      mean.timed_ms += share * blocks[i].timed_ms;
-      for (size_t s = 0; s < mean.steps_ms.size(); ++s)
-        mean.steps_ms[s] += share * blocks[i].steps_ms[s];
+    return calm;
+  }
+  // The mean over the calm blocks. A block may be calm for one kind of runs only: on a busy machine
+  // few of some runs each are calm for both.
+  static StepSums Calm(std::span<const StepSums> blocks) {
+    std::vector<double> plain, timed;
+    for (const StepSums& b : blocks) plain.push_back(b.total_ms), timed.push_back(b.timed_ms);
+    const std::vector<size_t> calm = CalmOf(timed);
+    StepSums mean{MeanOf(plain, CalmOf(plain)), MeanOf(timed, calm), {}};
+    for (size_t s = 0; s < blocks[0].steps_ms.size(); ++s) {
+      std::vector<double> ms;
+      for (const StepSums& b : blocks) ms.push_back(b.steps_ms[s]);
+      mean.steps_ms.push_back(MeanOf(ms, calm));
     }
     return mean;
   }

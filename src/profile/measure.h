@@ -100,8 +100,9 @@ struct StepSums {
 };
 
 // Runs are measured in blocks of some 10 ms. Times are means over the calm blocks, those within 3%
-// of the fastest tenth: what disturbs a run only ever adds time. Of each block the middle half of
-// the runs counts, ordered by what they took in all. total_ms + tax_ms() == steps_ms + host_ms.
+// of the fastest tenth, of runs without and with step timing each for themselves: what disturbs a
+// run only ever adds time. Of each block the middle half of the runs counts, ordered by what they
+// took in all. total_ms + tax_ms() == steps_ms + host_ms.
 struct StepProfile {
   double total_ms = 0;  // a whole run without step timing
   int64_t runs = 0;     // measured with step timing

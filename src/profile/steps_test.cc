@@ -223,6 +223,23 @@ TEST(MeasureSteps, CalmBlocksCount) {
   EXPECT_NEAR(p.turns_ms[1], 16 * 1.05, 1e-9) << "in the order of time";
 }
 
+// Blocks in which either the runs without or those with step timing are disturbed tell what the
+// others take: timing adds the 2 ms that it does.
+TEST(MeasureSteps, CalmForOneKindOfRuns) {
+  FakeWatch watch;
+  Made made{watch, [&](int pair) {
+              const bool even = pair / 3 % 2 == 0;
+              return PairMs{even ? 16.0 : 24, even ? 27.0 : 18, {even ? 16.0 : 8, 4}};
+            }};
+  MeasureOptions options = On(watch, 0);
+  options.min_runs = 20;
+  const StepProfile p = Profile(made, options);
+  EXPECT_NEAR(p.total_ms, 16, 1e-9);
+  EXPECT_NEAR(p.steps[0].ms, 8, 1e-6);
+  EXPECT_NEAR(p.steps_ms + p.host_ms, 18, 1e-6);
+  EXPECT_NEAR(p.tax_ms(), 2, 1e-6);
+}
+
 // 24 blocks, of which three after the other are a part: block k takes 16 + k / 3 ms, so part j
 // takes 16 + j.
 TEST(MeasureSteps, PartsAreEighthsOfTheBlocks) {
