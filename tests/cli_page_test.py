@@ -222,6 +222,9 @@ def main():
             example = re.search(r"Example:\n  (evoq .*)", run(verb, "--help"))
             if not example or f"evoq {verb}" not in example[1]:
                 errors.append(f"evoq {verb} --help: no example")
+    for verb, path in re.findall(r"evoq (\w+) \S+ --json - \| jq \.([\w.]+)", page):
+        if not any(re.split(r"[.\[]", field)[0] == path for field in rows.get(verb, [])):
+            errors.append(f"evoq {verb} --json - | jq .{path}: there is no such field")
     for error in errors:
         print(error)
     print(f"{len(verbs())} verbs, {sum(map(len, rows.values()))} fields, {len(errors)} errors")
