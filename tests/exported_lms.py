@@ -122,6 +122,49 @@ def rotary_angles(w, config, position_ids):
     return [w("Mul", w(f, both), w.real(1.0)) for f in ("Cos", "Sin")]
 
 
+def repeated(w, x):
+    """repeat_interleave(x, 2, dim=-1) of [batch, sequence, angles]: what a mask of numbers below
+    each count picks."""
+    counts = w(
+        "ConstantOfShape",
+        w("Unsqueeze", w.size(x, 2), w.ints(0)),
+        value=numpy_helper.from_array(np.array([2], np.int64)),
+    )
+    most = w("ReduceMax", counts, keepdims=0)
+    wide = w("Unsqueeze", w("Transpose", x, perm=[2, 1, 0]), w.ints(1))
+    sizes = (w.ints(-1), *(w("Unsqueeze", s, w.ints(0)) for s in (most, w.size(x, 1))))
+    sizes = w("Concat", *sizes, w("Unsqueeze", w.size(x, 0), w.ints(0)), axis=0)
+    ones = w.constant(np.ones(4, np.int64))
+    sizes = w("Where", w("Equal", sizes, w.ints(-1, -1, -1, -1)), ones, sizes)
+    wide = w("Expand", wide, sizes)
+    below = w("Less", w("Range", w.int(0), most, w.int(1)), w("Unsqueeze", counts, w.ints(1)))
+    picked = w("GatherND", wide, w("Transpose", w("NonZero", below), perm=[1, 0]))
+    return w("Transpose", picked, perm=[2, 1, 0])
+
+
+def pair_angles(w, config, position_ids):
+    """cos and sin of pairs that are neighbours, as Cohere has them."""
+    head = sizes_of(config)[3]
+    frequency = config.get("rope_theta", 10000.0) ** (-np.arange(0, head, 2) / head)
+    inverse = w.constant(frequency.astype(np.float32)[None, :, None])
+    batch = w("Unsqueeze", w.size(position_ids, 0), w.ints(0))
+    inverse = w("Tile", inverse, w("Concat", batch, w.ints(1), w.ints(1), axis=0))
+    places = w.to_float(w("Unsqueeze", position_ids, w.ints(1)))
+    angles = w("Transpose", w("MatMul", inverse, places), perm=[0, 2, 1])
+    both = repeated(w, angles)
+    return [w("Mul", w(f, both), w.real(1.0)) for f in ("Cos", "Sin")]
+
+
+def turned_pairs(w, x, angles):
+    cos, sin = (w("Unsqueeze", a, w.ints(1)) for a in angles)
+    end, two = w.ints(2**63 - 1), w.ints(2)
+    even = w("Slice", x, w.ints(0), end, w.ints(3), two)
+    odd = w("Slice", x, w.ints(1), end, w.ints(3), two)
+    pairs = [w("Unsqueeze", half, w.ints(-1)) for half in (w("Neg", odd), even)]
+    half = w.view(w("Concat", *pairs, axis=-1), *(w.size(x, i) for i in range(3)), -1)
+    return w("Add", w("Mul", x, cos), w("Mul", half, sin))
+
+
 def rotate_half(w, x):
     half = w("Div", w.size(x, 3), w.int(2))
     half = w("Unsqueeze", half, w.ints(0))
@@ -177,7 +220,9 @@ def attend(w, q, k, v, mask, head, sdpa):
     return w("MatMul", weights, v)
 
 
-def torch_decoder(w, config, tensors, ids, attention_mask, position_ids, pasts, sdpa=True):
+def torch_decoder(
+    w, config, tensors, ids, attention_mask, position_ids, pasts, sdpa=True, pairs=False
+):
     width, heads, kv_heads, head = sizes_of(config)
     batch, length = w.size(ids, 0), w.size(ids, 1)
     past = w.size(pasts[0][0], 2)
@@ -187,7 +232,8 @@ def torch_decoder(w, config, tensors, ids, attention_mask, position_ids, pasts, 
     mask = causal_mask(w, past, length, total, batch, attention_mask, window)
     if position_ids is None:  # counted once for all items
         position_ids = w("Unsqueeze", w("Range", past, total, w.int(1)), w.ints(0))
-    angles = rotary_angles(w, config, position_ids)
+    angles = (pair_angles if pairs else rotary_angles)(w, config, position_ids)
+    turn = turned_pairs if pairs else turned
     presents = []
     for layer in range(config["num_hidden_layers"]):
         h = f"model.layers.{layer}."
@@ -200,7 +246,7 @@ def torch_decoder(w, config, tensors, ids, attention_mask, position_ids, pasts, 
             )
             for n, c in (("q", heads), ("k", kv_heads), ("v", kv_heads))
         )
-        q, k = turned(w, q, angles), turned(w, k, angles)
+        q, k = turn(w, q, angles), turn(w, k, angles)
         k = w("Concat", pasts[layer][0], k, axis=-2, name=f"present.{layer}.key")
         v = w("Concat", pasts[layer][1], v, axis=-2, name=f"present.{layer}.value")
         presents += [k, v]
@@ -358,6 +404,7 @@ STYLES = {
     "eager": (17, True, True),
     "sdpa": (18, True, True),
     "counted": (18, True, False),
+    "pairs": (18, True, True),
     "builder": (21, True, False),
     "packed": (21, True, False),
     "fused": (18, False, True),
@@ -386,7 +433,7 @@ def decoder(config, tensors, style):
         head = "kv_cache_dim"  # as later builders have it
     cache = ["batch_size", kv_heads, "past_sequence_length", head]
     inputs += [(name, TensorProto.FLOAT, cache) for pair in pasts for name in pair]
-    if style in ("eager", "sdpa", "counted"):
+    if style in ("eager", "sdpa", "counted", "pairs"):
         presents = torch_decoder(
             w,
             config,
@@ -396,6 +443,7 @@ def decoder(config, tensors, style):
             "position_ids" if placed else None,
             pasts,
             style != "eager",
+            style == "pairs",
         )
     elif style in ("builder", "packed"):
         presents = builder_decoder(

@@ -16,6 +16,10 @@ class ShapeFolder {
     int changes = 0;
     for (NodeId id : NodesOf(graph_)) {
       if (FixReshape(id)) ++changes;
+      if (TileToExpand(id)) {
+        ++changes;
+        continue;
+      }
       const ValueId out = graph_.node(id).outputs[0];
       sizes_.Learn(graph_.node(id));
       const auto elements = out.valid() ? sizes_.Of(out) : std::nullopt;
@@ -55,6 +59,23 @@ class ShapeFolder {
     if (!target) return false;
     const std::string name = graph_.value(shape).name;
     graph_.SetInput(id, 1, AddInts(graph_, name + "_known", *target));
+    return true;
+  }
+
+  // Tile(x, computed repeats) -> Expand, which keeps sizes that it knows: where each axis has the
+  // size 1 or is repeated once.
+  bool TileToExpand(NodeId id) {
+    if (!IsOp(graph_, id, "Tile")) return false;
+    const Node node = graph_.node(id);
+    const Shape& x = graph_.value(node.input(0)).type.shape;
+    const auto repeats = sizes_.Of(node.input(1));
+    if (graph_.value(node.input(1)).is_constant() || !repeats || !x.ranked() ||
+        x.rank() != static_cast<int>(repeats->size()))
+      return false;
+    for (int i = 0; i < x.rank(); ++i) {
+      if (x[i] != Dim(1) && (*repeats)[static_cast<size_t>(i)] != Dim(1)) return false;
+    }
+    ReplaceNode(graph_, id, "Expand", "", node.inputs);
     return true;
   }
 
