@@ -7,7 +7,6 @@ or onnxruntime."""
 import json
 import pathlib
 import subprocess
-import sys
 import tempfile
 
 import agree
@@ -19,7 +18,6 @@ import onnxruntime
 from onnx import TensorProto, helper, numpy_helper
 
 SAMPLES, INPUTS, OUTPUTS, STEPS, RATE = 24, 6, 3, 5, 0.1
-EVOQ = sys.argv[1]
 rng = np.random.default_rng(5)
 
 
@@ -52,7 +50,7 @@ def model(path, w, last=None, output_shape=None, hidden=None):
 
 def evoq(*arguments, fails=False):
     done = subprocess.run(
-        [EVOQ, *map(str, arguments)], capture_output=True, text=True, timeout=300, check=False
+        [agree.EVOQ, *map(str, arguments)], capture_output=True, text=True, timeout=300, check=False
     )
     assert (done.returncode != 0) == fails, (arguments, done.stdout, done.stderr)
     return done.stderr if fails else done.stdout
