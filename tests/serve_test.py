@@ -605,6 +605,47 @@ def check_tritonclient(server, model):
     client.close()
 
 
+def check_origins(work, repository):
+    """Pages of allowed origins may read answers, also refusals; a preflight needs no token."""
+    tokens = work / "page_tokens"
+    tokens.write_text("secret\n")
+    page, other = "https://page.example:8443", "https://other.example"
+    wanted = {"Access-Control-Request-Method": "POST"}
+    wanted["Access-Control-Request-Headers"] = "authorization,content-type"
+    path, allow = "/v2/models/float/infer", "Access-Control-Allow-Origin"
+    with Serving(
+        repository, "--cors-origin", page, "--cors-origin", "null", "--token-file", str(tokens)
+    ) as server:
+        status, headers, body = server.ask("OPTIONS", path, headers={"Origin": page, **wanted})
+        check("preflight", status == 204 and body == b"" and headers[allow] == page, headers)
+        check("methods", headers["Access-Control-Allow-Methods"] == "GET, POST", headers)
+        check(
+            "headers",
+            headers["Access-Control-Allow-Headers"] == wanted["Access-Control-Request-Headers"],
+            headers,
+        )
+        check("answers depend on the origin", headers["Vary"] == "Origin", headers)
+        status, headers, _ = server.ask("GET", "/v2/models/float", headers={"Origin": page})
+        check("a refusal can be read", status == 401 and headers[allow] == page, headers)
+        bearer = {"Origin": page, "Authorization": "Bearer secret"}
+        status, headers, _ = server.ask("GET", "/v2/models/float", headers=bearer)
+        check("an answer can be read", status == 200 and headers[allow] == page, headers)
+        status, headers, _ = server.ask("OPTIONS", path, headers={"Origin": other, **wanted})
+        check("another page", status == 405 and allow not in headers, headers)
+        status, headers, _ = server.ask("GET", "/v2/health/live")
+        check("no page", status == 200 and allow not in headers, headers)
+        with contextlib.closing(server.connect()) as connection:
+            ask(connection, "GET", "/v2/health/live", headers={"Origin": page})
+            _, headers, _ = ask(connection, "GET", "/v2/health/live")
+            check("the next request of a connection is no page's", allow not in headers, headers)
+    with Serving(repository, "--cors-origin", "*") as server:
+        _, headers, _ = server.ask("GET", "/v2/health/live", headers={"Origin": other})
+        check("all pages", headers[allow] == "*" and "Vary" not in headers, headers)
+    with Serving(repository) as server:
+        status, headers, _ = server.ask("OPTIONS", path, headers={"Origin": page, **wanted})
+        check("pages are not asked for", status == 405 and allow not in headers, headers)
+
+
 def main():
     if agree.SANITIZED:
         requests = 640
@@ -631,6 +672,7 @@ def main():
         check_overload(model)
         check_drain(model)
         check_token(work, model.repository)
+        check_origins(work, model.repository)
         check_tls(work, model.repository)
         check_start(work, model.repository)
         check_poll(work, model)

@@ -62,6 +62,26 @@ std::optional<HttpResponse> AnswerTo(error_code error) {
   return response;
 }
 
+// What a browser is told of a page of this origin: "*", the origin itself, or nothing.
+std::string AllowedOrigin(const std::vector<std::string>& allowed, const std::string& origin) {
+  if (origin.empty()) return "";
+  for (const std::string& one : allowed) {
+    if (one == "*" || one == origin) return one;
+  }
+  return "";
+}
+
+// The answer to a browser that asks what a page may send, which it does without a token.
+HttpResponse Preflight(const HttpRequest& request) {
+  HttpResponse response;
+  response.status = 204;
+  response.headers.emplace_back("Access-Control-Allow-Methods", "GET, POST");
+  response.headers.emplace_back("Access-Control-Max-Age", "600");
+  if (const std::string& wanted = request.header("access-control-request-headers"); !wanted.empty())
+    response.headers.emplace_back("Access-Control-Allow-Headers", wanted);
+  return response;
+}
+
 template <typename Stream>
 class HttpConnection final : public Connection,
                              public std::enable_shared_from_this<HttpConnection<Stream>> {
@@ -117,6 +137,7 @@ class HttpConnection final : public Connection,
   // A request, from its first bytes on.
   void ReadNext() {
     in_request_ = false;
+    origin_.clear();
     if (hub_.draining()) return Close();
     parser_.emplace();
     parser_->header_limit(kMaxHeaderBytes);
@@ -188,6 +209,10 @@ class HttpConnection final : public Connection,
     to.set(http::field::server, "evoq/" EVOQ_VERSION);
     to.set(http::field::content_type, from.content_type);
     for (const auto& [name, value] : from.headers) to.set(name, value);
+    if (!origin_.empty()) {
+      to.set(http::field::access_control_allow_origin, origin_);
+      if (origin_ != "*") to.set(http::field::vary, "Origin");
+    }
     if (hub_.draining()) keep_alive_ = false;
     to.keep_alive(keep_alive_);
   }
@@ -301,6 +326,7 @@ class HttpConnection final : public Connection,
   const bool full_;
   Stream stream_;
   std::string peer_;
+  std::string origin_;  // the page's that may read the answer; "": no page, or not this one
   beast::flat_buffer buffer_;
   std::optional<http::request_parser<http::string_body>> parser_;
   std::optional<http::response<http::string_body>> response_;
@@ -399,6 +425,8 @@ void HttpConnection<Stream>::Handle(error_code error, size_t) {
     for (char& c : name) c = static_cast<char>(std::tolower(static_cast<unsigned char>(c)));
     request->headers[std::move(name)] = std::string(field.value());
   }
+  origin_ = AllowedOrigin(hub_.options().origins, request->header("origin"));
+  if (!origin_.empty() && request->method == "OPTIONS") return Respond(Preflight(*request));
   request->body = std::move(message.body());
   request->peer = peer_;
   hub_.handler()(std::move(request), std::make_shared<ToClient>(this->shared_from_this()));

@@ -133,7 +133,8 @@ serve::ServerOptions ConnectionsOf(const ServeJob& job) {
           .idle_s = job.idle_s,
           .header_s = job.header_s,
           .body_s = job.body_s,
-          .write_s = job.write_s};
+          .write_s = job.write_s,
+          .origins = job.origins};
 }
 
 // Nothing where the job asks for none.

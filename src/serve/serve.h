@@ -17,8 +17,9 @@ struct ServeJob {
   int grpc_port = -1;                 // --grpc-port; 0: any that is free; -1: no gRPC
   int threads = 0;                    // of the runs of a model together; 0: physical cores
   int http_threads = 2;
-  std::string certificate, key;  // PEM files
-  std::string tokens;            // a file with a token on each line
+  std::string certificate, key;      // PEM files
+  std::string tokens;                // a file with a token on each line
+  std::vector<std::string> origins;  // whose pages may read answers (serve/server.h)
   int64_t max_connections = 1024;
   int64_t max_body_mb = 64, max_bodies_mb = 512;  // of a request, of all together
   double idle_s = 75, header_s = 10, body_s = 10, write_s = 30, drain_s = 30;

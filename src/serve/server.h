@@ -26,6 +26,9 @@ struct ServerOptions {
   double header_s = 10;                     // from a request's first byte to the end of its header
   double body_s = 10;                       // for a body, and a second more for each 64 KiB of it
   double write_s = 30;                      // for the client to take an answer, or a piece of one
+  // Pages of which origins ("https://host:port"; "*": all) a browser lets read answers: CORS, of
+  // the Fetch standard.
+  std::vector<std::string> origins;
 };
 
 struct ServerCounts {

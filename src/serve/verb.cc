@@ -25,6 +25,11 @@ void AddConnectionOptions(const VerbOptions& options, ServeJob& o) {
   options.Add("--key", o.key, "TLS: the certificate's private key, a PEM file");
   options.Add("--token-file", o.tokens,
               "Requests need Authorization: Bearer and a token of this file, one on each line");
+  options
+      .Add("--cors-origin,--allowed-origins", o.origins,
+           "Pages of this origin, as https://host:port, may read answers in a browser (may be "
+           "repeated; *: all)")
+      .OneEachTime();
   options.Add("--max-connections", o.max_connections, "Connections at one time; more get 503")
       .InRange(int64_t{1}, int64_t{1} << 20)
       .ShowDefault();
