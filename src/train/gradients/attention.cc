@@ -11,8 +11,7 @@
 #include "kernels/attention/attention_inputs.h"
 #include "kernels/math/unary_loops.h"
 #include "ops/util.h"
-#include "products/float_product.h"
-#include "train/gradient.h"
+#include "train/gradients/product.h"
 
 namespace evoq {
 namespace {
@@ -37,23 +36,6 @@ struct Sizes {
     return {std::min(begin, keys), std::max(end, std::min(begin, keys))};
   }
 };
-
-// c [m, n] = alpha a [m, k] b [k, n] + beta c.
-void Product(const GradientRun& run, int64_t m, int64_t n, int64_t k, float alpha, Strided<float> a,
-             Strided<float> b, float beta, float* c) {
-  Multiply(ProductF32{.m = m,
-                      .n = n,
-                      .k = k,
-                      .alpha = alpha,
-                      .a = a,
-                      .b = b,
-                      .beta = beta,
-                      .c = c,
-                      .c_stride = n},
-           run.isa, *run.workspace);
-}
-Strided<float> Rows(const float* x, int64_t columns) { return {x, columns, 1}; }
-Strided<float> Turned(const float* x, int64_t columns) { return {x, 1, columns}; }
 
 // Where the heads of sample and head `i` of q lie.
 struct Heads {
@@ -86,15 +68,15 @@ void Forward(const Sizes& s, const GradientRun& run) {
   for (int64_t i = 0; i < s.samples * s.heads; ++i) {
     const Heads at = HeadsOf(s, i);
     float* const p = run.saved + i * s.scores();
-    Product(run, s.queries, s.keys, s.depth, s.scale, Rows(run.x[kQ] + at.q, s.depth),
-            Turned(run.x[kK] + at.k, s.depth), 0, p);
+    Product(run, s.queries, s.keys, s.depth, Rows(run.x[kQ] + at.q, s.depth),
+            Turned(run.x[kK] + at.k, s.depth), p, {.alpha = s.scale});
     if (s.cap > 0) {
       float* const capped = p + s.all_scores();
       for (int64_t j = 0; j < s.scores(); ++j) capped[j] = s.cap * std::tanh(p[j] / s.cap);
       std::copy_n(capped, s.scores(), p);
     }
     Softmax(s, run, p);
-    Product(run, s.queries, s.width, s.keys, 1, Rows(p, s.keys), Rows(run.x[kV] + at.v, s.width), 0,
+    Product(run, s.queries, s.width, s.keys, Rows(p, s.keys), Rows(run.x[kV] + at.v, s.width),
             run.y[0] + at.y);
   }
 }
@@ -106,11 +88,11 @@ void Backward(const Sizes& s, const GradientRun& run) {
     const float* const p = run.saved + i * s.scores();
     const float* const dy = run.dy[0] + at.y;
     if (run.dx[kV] != nullptr)
-      Product(run, s.keys, s.width, s.queries, 1, Turned(p, s.keys), Rows(dy, s.width), 1,
-              run.dx[kV] + at.v);
+      Product(run, s.keys, s.width, s.queries, Turned(p, s.keys), Rows(dy, s.width),
+              run.dx[kV] + at.v, {.beta = 1});
     if (run.dx[kQ] == nullptr && run.dx[kK] == nullptr) continue;
-    Product(run, s.queries, s.keys, s.width, 1, Rows(dy, s.width),
-            Turned(run.x[kV] + at.v, s.width), 0, ds);
+    Product(run, s.queries, s.keys, s.width, Rows(dy, s.width), Turned(run.x[kV] + at.v, s.width),
+            ds);
     for (int64_t r = 0; r < s.queries; ++r) {
       float* const row = ds + r * s.keys;
       const float* const of = p + r * s.keys;
@@ -123,11 +105,11 @@ void Backward(const Sizes& s, const GradientRun& run) {
       ds[j] *= 1 - bent * bent;
     }
     if (run.dx[kQ] != nullptr)
-      Product(run, s.queries, s.depth, s.keys, s.scale, Rows(ds, s.keys),
-              Rows(run.x[kK] + at.k, s.depth), 1, run.dx[kQ] + at.q);
+      Product(run, s.queries, s.depth, s.keys, Rows(ds, s.keys), Rows(run.x[kK] + at.k, s.depth),
+              run.dx[kQ] + at.q, {.alpha = s.scale, .beta = 1});
     if (run.dx[kK] != nullptr)
-      Product(run, s.keys, s.depth, s.queries, s.scale, Turned(ds, s.keys),
-              Rows(run.x[kQ] + at.q, s.depth), 1, run.dx[kK] + at.k);
+      Product(run, s.keys, s.depth, s.queries, Turned(ds, s.keys), Rows(run.x[kQ] + at.q, s.depth),
+              run.dx[kK] + at.k, {.alpha = s.scale, .beta = 1});
   }
 }
 

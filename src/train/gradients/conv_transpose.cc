@@ -5,8 +5,8 @@
 //   dx[c, p] = sum over k of w[c, k] dcol[k, p], with dcol what the taps read of dy
 //   dw[c, k] = sum over samples and p of x[c, p] dcol[k, p]
 //   dbias[m] = sum over samples and positions of dy[m]
-#include "products/float_product.h"
 #include "train/gradients/columns.h"
+#include "train/gradients/product.h"
 #include "train/lanes.h"
 
 namespace evoq {
@@ -19,18 +19,6 @@ struct TransposedSizes {
   int64_t y_size() const { return columns.in_channels * columns.in_size(); }
 };
 
-Strided<float> Rows(const float* data, int64_t columns) { return {data, columns, 1}; }
-Strided<float> Turned(const float* data, int64_t columns) { return {data, 1, columns}; }
-
-// c [m, n] = a [m, k] b [k, n] + beta c.
-void Product(const GradientRun& run, int64_t m, int64_t n, int64_t k, Strided<float> a,
-             Strided<float> b, float beta, float* c) {
-  Multiply(
-      ProductF32{
-          .m = m, .n = n, .k = k, .alpha = 1, .a = a, .b = b, .beta = beta, .c = c, .c_stride = n},
-      run.isa, *run.workspace);
-}
-
 void Forward(const TransposedSizes& s, const GradientRun& run) {
   const bool bias = run.x.size() > 2 && run.x[2] != nullptr;
   const int64_t groups = s.columns.groups, channels = s.columns.in_channels;
@@ -42,7 +30,7 @@ void Forward(const TransposedSizes& s, const GradientRun& run) {
     for (int64_t m = 0; m < channels; ++m)
       std::fill_n(y + m * positions, positions, bias ? run.x[2][g * channels + m] : 0.0f);
     const float* const w = run.x[1] + g * s.c * s.k;
-    Product(run, s.k, s.p, s.c, Turned(w, s.k), Rows(run.x[0] + at * s.x_size(), s.p), 0, col);
+    Product(run, s.k, s.p, s.c, Turned(w, s.k), Rows(run.x[0] + at * s.x_size(), s.p), col);
     AddColumns(s.columns, col, y);
   }
 }
@@ -62,11 +50,11 @@ void Backward(const TransposedSizes& s, const GradientRun& run) {
     }
     ToColumns(s.columns, dy, col);
     if (run.dx[0] != nullptr)
-      Product(run, s.c, s.p, s.k, Rows(run.x[1] + g * s.c * s.k, s.k), Rows(col, s.p), 1,
-              run.dx[0] + at * s.x_size());
+      Product(run, s.c, s.p, s.k, Rows(run.x[1] + g * s.c * s.k, s.k), Rows(col, s.p),
+              run.dx[0] + at * s.x_size(), {.beta = 1});
     if (run.dx[1] != nullptr)
-      Product(run, s.c, s.k, s.p, Rows(run.x[0] + at * s.x_size(), s.p), Turned(col, s.p), 1,
-              run.dx[1] + g * s.c * s.k);
+      Product(run, s.c, s.k, s.p, Rows(run.x[0] + at * s.x_size(), s.p), Turned(col, s.p),
+              run.dx[1] + g * s.c * s.k, {.beta = 1});
   }
 }
 

@@ -3,26 +3,10 @@
 
 #include <algorithm>
 
-#include "products/float_product.h"
-#include "train/gradient.h"
+#include "train/gradients/product.h"
 
 namespace evoq {
 namespace {
-
-// c [m, n] = a [m, k] b [k, n], added to c with `add`.
-void Product(const GradientRun& run, int64_t m, int64_t n, int64_t k, Strided<float> a,
-             Strided<float> b, float alpha, float* c, bool add) {
-  Multiply(ProductF32{.m = m,
-                      .n = n,
-                      .k = k,
-                      .alpha = alpha,
-                      .a = a,
-                      .b = b,
-                      .beta = add ? 1.0f : 0.0f,
-                      .c = c,
-                      .c_stride = n},
-           run.isa, *run.workspace);
-}
 
 Strided<float> Turned(Strided<float> x) { return {x.data, x.column_stride, x.row_stride}; }
 
@@ -44,16 +28,16 @@ void BackwardOf(const GradientRun& run, const Sizes& s, const float* a, const fl
   const Strided<float> d = {dy, s.n, 1};
   if (da != nullptr) {
     if (s.a_turned) {
-      Product(run, s.k, s.m, s.n, bv, Turned(d), s.alpha, da, true);
+      Product(run, s.k, s.m, s.n, bv, Turned(d), da, {.alpha = s.alpha, .beta = 1});
     } else {
-      Product(run, s.m, s.k, s.n, d, Turned(bv), s.alpha, da, true);
+      Product(run, s.m, s.k, s.n, d, Turned(bv), da, {.alpha = s.alpha, .beta = 1});
     }
   }
   if (db == nullptr) return;
   if (s.b_turned) {
-    Product(run, s.n, s.k, s.m, Turned(d), av, s.alpha, db, true);
+    Product(run, s.n, s.k, s.m, Turned(d), av, db, {.alpha = s.alpha, .beta = 1});
   } else {
-    Product(run, s.k, s.n, s.m, Turned(av), d, s.alpha, db, true);
+    Product(run, s.k, s.n, s.m, Turned(av), d, db, {.alpha = s.alpha, .beta = 1});
   }
 }
 
@@ -79,7 +63,7 @@ Result<BoundGradient> BindGemm(const GradientArgs& args) {
   }
   const auto forward = [s, beta, c](const GradientRun& run) {
     Product(run, s.m, s.n, s.k, View(run.x[0], s.m, s.k, s.a_turned),
-            View(run.x[1], s.k, s.n, s.b_turned), s.alpha, run.y[0], false);
+            View(run.x[1], s.k, s.n, s.b_turned), run.y[0], {.alpha = s.alpha});
     if (run.x.size() < 3 || run.x[2] == nullptr) return;
     for (int64_t i = 0; i < s.m; ++i) {
       for (int64_t j = 0; j < s.n; ++j)
@@ -166,7 +150,7 @@ Result<BoundGradient> BindMatMul(const GradientArgs& args) {
     const float* const w = Numbers(held, run);
     ForEachProduct(g, [&](int64_t a, int64_t b, int64_t y) {
       Product(run, s.m, s.n, s.k, View(run.x[0] + a, s.m, s.k, false), View(w + b, s.k, s.n, false),
-              1, run.y[0] + y, false);
+              run.y[0] + y);
     });
     if (biased) AddBias(run.x[2], rows, s.n, run.y[0]);
   };

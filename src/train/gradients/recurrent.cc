@@ -14,8 +14,7 @@
 
 #include "kernels/math/math.h"
 #include "ops/util.h"
-#include "products/float_product.h"
-#include "train/gradient.h"
+#include "train/gradients/product.h"
 
 namespace evoq {
 namespace {
@@ -75,23 +74,6 @@ float* Left(const Recurrence& s, float* states, int64_t d, int64_t i) {
   return Entered(s, states, i + 1 < s.steps ? s.Step(d, i + 1) : s.steps);
 }
 
-void Product(const GradientRun& run, int64_t m, int64_t n, int64_t k, Strided<float> a,
-             Strided<float> b, float* c, int64_t c_stride, bool add = true) {
-  Multiply(ProductF32{.m = m,
-                      .n = n,
-                      .k = k,
-                      .alpha = 1,
-                      .a = a,
-                      .b = b,
-                      .beta = add ? 1.0f : 0.0f,
-                      .c = c,
-                      .c_stride = c_stride},
-           run.isa, *run.workspace);
-}
-
-Strided<float> Plain(const float* data, int64_t columns) { return {data, columns, 1}; }
-Strided<float> Turned(const float* data, int64_t columns) { return {data, 1, columns}; }
-
 // The weights of a direction; w and r may be gradients.
 template <typename T>
 struct Weights {
@@ -123,10 +105,10 @@ void InputSums(const Recurrence& s, const GradientRun& run, const Weights<const 
   }
   const Strided<float> w = Turned(weights.w, s.input);
   if (!s.batch_first)
-    return Product(run, s.rows(), n, s.input, Plain(run.x[0], s.input), w, sums, n);
+    return Product(run, s.rows(), n, s.input, Rows(run.x[0], s.input), w, sums, {.beta = 1});
   for (int64_t t = 0; t < s.steps; ++t)
     Product(run, s.batch, n, s.input, {run.x[0] + s.X(t), s.x_stride(), 1}, w,
-            sums + t * s.batch * n, n);
+            sums + t * s.batch * n, {.beta = 1});
 }
 
 // One item of a batch: `a` its sums, which become the gates.
@@ -145,7 +127,8 @@ void GruStep(const Recurrence& s, const GradientRun& run, const Weights<const fl
              const Saved& saved, int64_t t, float* next) {
   const int64_t n = s.hidden, stride = s.sums(), first = t * s.batch;
   float *const a = saved.gates + first * stride, *const h = Entered(s, saved.h, t);
-  Product(run, s.batch, 2 * n, n, Plain(h, n), Turned(weights.r, n), a, stride);
+  Product(run, s.batch, 2 * n, n, Rows(h, n), Turned(weights.r, n), a,
+          {.beta = 1, .c_stride = stride});
   for (int64_t b = 0; b < s.batch; ++b) {
     for (int64_t j = 0; j < 2 * n; ++j) a[b * stride + j] = SigmoidF(a[b * stride + j]);
   }
@@ -156,7 +139,7 @@ void GruStep(const Recurrence& s, const GradientRun& run, const Weights<const fl
       for (int64_t j = 0; j < n; ++j)
         late[b * n + j] = weights.rb == nullptr ? 0 : weights.rb[2 * n + j];
     }
-    Product(run, s.batch, n, n, Plain(h, n), rows, late, n);
+    Product(run, s.batch, n, n, Rows(h, n), rows, late, {.beta = 1});
     for (int64_t b = 0; b < s.batch; ++b) {
       for (int64_t j = 0; j < n; ++j)
         a[b * stride + 2 * n + j] += a[b * stride + n + j] * late[b * n + j];
@@ -166,7 +149,7 @@ void GruStep(const Recurrence& s, const GradientRun& run, const Weights<const fl
     for (int64_t b = 0; b < s.batch; ++b) {
       for (int64_t j = 0; j < n; ++j) reset[b * n + j] = a[b * stride + n + j] * h[b * n + j];
     }
-    Product(run, s.batch, n, n, Plain(reset, n), rows, a + 2 * n, stride);
+    Product(run, s.batch, n, n, Rows(reset, n), rows, a + 2 * n, {.beta = 1, .c_stride = stride});
   }
   for (int64_t b = 0; b < s.batch; ++b) {
     for (int64_t j = 0; j < n; ++j) {
@@ -184,8 +167,8 @@ void ForwardStep(const Recurrence& s, const GradientRun& run, const Weights<cons
   float* const next = Left(s, saved.h, d, i);
   if (s.cell == Cell::kGru) return GruStep(s, run, weights, saved, t, next);
   float* const a = saved.gates + t * s.batch * stride;
-  Product(run, s.batch, stride, n, Plain(Entered(s, saved.h, t), n), Turned(weights.r, n), a,
-          stride);
+  Product(run, s.batch, stride, n, Rows(Entered(s, saved.h, t), n), Turned(weights.r, n), a,
+          {.beta = 1});
   for (int64_t b = 0; b < s.batch; ++b) {
     if (s.cell == Cell::kLstm) {
       LstmCell(s, a + b * stride, Entered(s, saved.c, t) + b * n, Left(s, saved.c, d, i) + b * n,
@@ -291,9 +274,10 @@ void GruBack(const Recurrence& s, const GradientRun& run, const Weights<const fl
     }
   }
   const float* const rows = weights.r + 2 * n * n;
-  if (s.linear_first) return Product(run, s.batch, n, n, Plain(dq, n), Plain(rows, n), back.dh, n);
+  if (s.linear_first)
+    return Product(run, s.batch, n, n, Rows(dq, n), Rows(rows, n), back.dh, {.beta = 1});
   float* const reset = back.reset + first * n;  // at first what it changes of the loss
-  Product(run, s.batch, n, n, Plain(dq, n), Plain(rows, n), reset, n, false);
+  Product(run, s.batch, n, n, Rows(dq, n), Rows(rows, n), reset);
   for (int64_t b = 0; b < s.batch; ++b) {
     for (int64_t j = 0; j < n; ++j) {
       const int64_t at = b * stride + j, of = b * n + j;
@@ -316,7 +300,8 @@ void BackwardStep(const Recurrence& s, const GradientRun& run, const Weights<con
   const float* const a = saved.gates + t * s.batch * stride;
   if (s.cell == Cell::kGru) {
     GruBack(s, run, weights, saved, back, t);
-    return Product(run, s.batch, n, 2 * n, Plain(da, stride), Plain(weights.r, n), back.dh, n);
+    return Product(run, s.batch, n, 2 * n, Rows(da, stride), Rows(weights.r, n), back.dh,
+                   {.beta = 1});
   }
   for (int64_t b = 0; b < s.batch; ++b) {
     if (s.cell == Cell::kLstm) {
@@ -330,7 +315,7 @@ void BackwardStep(const Recurrence& s, const GradientRun& run, const Weights<con
     }
     std::fill_n(back.dh + b * n, n, 0.0f);
   }
-  Product(run, s.batch, n, stride, Plain(da, stride), Plain(weights.r, n), back.dh, n);
+  Product(run, s.batch, n, stride, Rows(da, stride), Rows(weights.r, n), back.dh, {.beta = 1});
 }
 
 // What all steps change of the weights and of x.
@@ -344,17 +329,17 @@ void WeightGradients(const Recurrence& s, const GradientRun& run, const Saved& s
     const float* const da = back.da + t * s.batch * stride;
     if (into.w != nullptr)
       Product(run, stride, s.input, s.batch, Turned(da, stride),
-              {run.x[0] + s.X(t), s.x_stride(), 1}, into.w, s.input);
+              {run.x[0] + s.X(t), s.x_stride(), 1}, into.w, {.beta = 1});
     if (run.dx[0] != nullptr)
-      Product(run, s.batch, s.input, stride, Plain(da, stride), Plain(weights.w, s.input),
-              run.dx[0] + s.X(t), s.x_stride());
+      Product(run, s.batch, s.input, stride, Rows(da, stride), Rows(weights.w, s.input),
+              run.dx[0] + s.X(t), {.beta = 1, .c_stride = s.x_stride()});
   }
   if (into.r != nullptr) {
     const int64_t of_state = gru ? 2 * n : stride;
-    Product(run, of_state, n, rows, Turned(back.da, stride), Plain(saved.h, n), into.r, n);
+    Product(run, of_state, n, rows, Turned(back.da, stride), Rows(saved.h, n), into.r, {.beta = 1});
     if (gru)
-      Product(run, n, n, rows, Turned(back.dq, n), Plain(s.linear_first ? saved.h : back.reset, n),
-              into.r + 2 * n * n, n);
+      Product(run, n, n, rows, Turned(back.dq, n), Rows(s.linear_first ? saved.h : back.reset, n),
+              into.r + 2 * n * n, {.beta = 1});
   }
   for (int64_t row = 0; row < rows && into.wb != nullptr; ++row) {
     for (int64_t j = 0; j < stride; ++j) {

@@ -4,22 +4,18 @@
 #include <algorithm>
 #include <cmath>
 
-#include "train/loss.h"
+#include "train/losses/mean.h"
 
 namespace evoq {
 namespace {
 
 double Sample(std::span<const float> scores, const SampleTarget& target, float factor,
               float* gradient) {
-  const auto count = static_cast<int64_t>(scores.size());
-  double sum = 0;
-  for (int64_t j = 0; j < count; ++j) {
-    const double s = scores[j], q = target.of(j, count), small = std::exp(-std::fabs(s));
-    sum += std::max(s, 0.0) + std::log1p(small) - q * s;
+  return MeanOfOutputs(scores, target, factor, gradient, [](double s, double q) -> OutputLoss {
+    const double small = std::exp(-std::fabs(s));
     const double p = s >= 0 ? 1 / (1 + small) : small / (1 + small);
-    gradient[j] = static_cast<float>((p - q) / static_cast<double>(count) * factor);
-  }
-  return sum / static_cast<double>(count);
+    return {std::max(s, 0.0) + std::log1p(small) - q * s, p - q};
+  });
 }
 
 }  // namespace

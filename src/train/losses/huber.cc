@@ -4,22 +4,17 @@
 #include <algorithm>
 #include <cmath>
 
-#include "train/loss.h"
+#include "train/losses/mean.h"
 
 namespace evoq {
 namespace {
 
 double Sample(std::span<const float> scores, const SampleTarget& target, float factor,
               float* gradient) {
-  const auto count = static_cast<int64_t>(scores.size());
-  double sum = 0;
-  for (int64_t j = 0; j < count; ++j) {
-    const double off = scores[j] - target.of(j, count), size = std::fabs(off);
-    sum += size <= 1 ? off * off / 2 : size - 0.5;
-    gradient[j] =
-        static_cast<float>(std::clamp(off, -1.0, 1.0) / static_cast<double>(count) * factor);
-  }
-  return sum / static_cast<double>(count);
+  return MeanOfOutputs(scores, target, factor, gradient, [](double s, double q) -> OutputLoss {
+    const double off = s - q, size = std::fabs(off);
+    return {size <= 1 ? off * off / 2 : size - 0.5, std::clamp(off, -1.0, 1.0)};
+  });
 }
 
 }  // namespace

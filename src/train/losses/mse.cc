@@ -1,20 +1,15 @@
 // With target q: the loss is the mean over j of (scores[j] - q[j])^2.
-#include "train/loss.h"
+#include "train/losses/mean.h"
 
 namespace evoq {
 namespace {
 
 double Sample(std::span<const float> scores, const SampleTarget& target, float factor,
               float* gradient) {
-  const auto classes = static_cast<double>(scores.size());
-  double sum = 0;
-  for (size_t j = 0; j < scores.size(); ++j) {
-    const double off =
-        scores[j] - target.of(static_cast<int64_t>(j), static_cast<int64_t>(scores.size()));
-    sum += off * off;
-    gradient[j] = static_cast<float>(2 * off / classes * factor);
-  }
-  return sum / classes;
+  return MeanOfOutputs(scores, target, factor, gradient, [](double s, double q) -> OutputLoss {
+    const double off = s - q;
+    return {off * off, 2 * off};
+  });
 }
 
 }  // namespace
