@@ -68,11 +68,23 @@ struct FirstFault : nlohmann::json_sax<json> {
   std::string_view text_;
 };
 
+// Whether the first character is one that a value begins with: that of a binary file seldom is,
+// whose brackets tell nothing.
+bool BeginsAsJson(std::string_view text) {
+  constexpr std::string_view kMark = "\xef\xbb\xbf";  // of byte order
+  if (text.starts_with(kMark)) text.remove_prefix(kMark.size());
+  const size_t first = text.find_first_not_of(" \t\r\n");
+  return first != std::string_view::npos &&
+         std::string_view("{[\"-0123456789tfn").find(text[first]) != std::string_view::npos;
+}
+
 }  // namespace
 
 Result<json> ParseJson(std::string_view text) {
-  if (TooDeep(text)) return InvalidInput("nested deeper than {} levels", kMaxDepth);
-  json value = json::parse(text, nullptr, /*allow_exceptions=*/false);
+  const bool begins = BeginsAsJson(text);
+  if (begins && TooDeep(text)) return InvalidInput("nested deeper than {} levels", kMaxDepth);
+  json value = begins ? json::parse(text, nullptr, /*allow_exceptions=*/false)
+                      : json(json::value_t::discarded);
   if (value.is_discarded())
     return InvalidInput("not JSON ({} bytes): {}", text.size(), FirstFault(text).where);
   return value;

@@ -18,6 +18,8 @@ TEST(ParseJson, SixtyFourLevelsAreTheMost) {
   EXPECT_EQ(Message(Nested(64, "1")), "");
   EXPECT_EQ(Message(Nested(65, "")), "nested deeper than 64 levels");
   EXPECT_EQ(Message(std::string(1000000, '[')), "nested deeper than 64 levels");
+  EXPECT_TRUE(ParseJson("\xef\xbb\xbf {}")) << "a byte order mark";
+  EXPECT_EQ(Message("\x08\x0a" + std::string(100, '[')), "not JSON (102 bytes): line 1, column 1");
   std::string objects;
   for (int i = 0; i < 65; ++i) objects += R"({"a":)";
   EXPECT_EQ(Message(objects), "nested deeper than 64 levels");
