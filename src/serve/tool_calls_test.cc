@@ -123,12 +123,14 @@ const Case kCases[] = {
     {"<|channel|>", "<|channel|>final", ""},
     // DeepSeek V3.1, V3
     {"<｜tool▁calls▁begin｜>",
-     "So:<｜tool▁calls▁begin｜><｜tool▁call▁begin｜>add<｜tool▁sep｜>{\"a\": 1}<｜tool▁call▁end｜>"
-     "<｜tool▁call▁begin｜>now<｜tool▁sep｜>{}<｜tool▁call▁end｜><｜tool▁calls▁end｜>",
+     "So:<｜tool▁calls▁begin｜>"
+     "<｜tool▁call▁begin｜>add<｜tool▁sep｜>{\"a\": 1}<｜tool▁call▁end｜>"
+     "<｜tool▁call▁begin｜>now<｜tool▁sep｜>{}<｜tool▁call▁end｜>"
+     "<｜tool▁calls▁end｜>",
      "So:|add {\"a\":1}|now {}"},
     {"<｜tool▁calls▁begin｜>",
-     "<｜tool▁calls▁begin｜><｜tool▁call▁begin｜>function<｜tool▁sep｜>add\n```json\n{\"a\": "
-     "1}\n```"
+     "<｜tool▁calls▁begin｜><｜tool▁call▁begin｜>function<｜tool▁sep｜>"
+     "add\n```json\n{\"a\": 1}\n```"
      "<｜tool▁call▁end｜>\n<｜tool▁calls▁end｜>",
      "|add {\"a\":1}"},
     {"<｜tool▁calls▁begin｜>", "<｜tool▁calls▁begin｜>x<｜tool▁calls▁end｜>",

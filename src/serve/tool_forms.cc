@@ -16,16 +16,30 @@ constexpr std::string_view kBlanks = " \t\r\n";
 
 // Mistral's between a call's name and its arguments.
 constexpr std::string_view kCallId = "[CALL_ID]", kArguments = "[ARGS]";
-constexpr std::string_view kMarkers[] = {
-    kCallId, kArguments,
-    // DeepSeek
-    "<｜tool▁call▁begin｜>", "<｜tool▁sep｜>", "<｜tool▁call▁end｜>",
-    // Kimi
-    "<|tool_call_begin|>", "<|tool_call_argument_begin|>", "<|tool_call_end|>",
-    // gpt-oss
-    "<|start|>", "<|message|>", "<|constrain|>", "<|end|>", "<|call|>", "<|return|>",
-    // GLM
-    "<arg_key>", "</arg_key>", "<arg_value>", "</arg_value>"};
+// Of a section of calls: what begins one, stands before its arguments, and ends it.
+struct CallMarkers {
+  std::string_view begin, arguments, end;
+};
+constexpr CallMarkers kDeepSeek = {
+    "<｜tool▁call▁begin｜>",
+    "<｜tool▁sep｜>",
+    "<｜tool▁call▁end｜>",
+};
+constexpr CallMarkers kKimi = {
+    "<|tool_call_begin|>",
+    "<|tool_call_argument_begin|>",
+    "<|tool_call_end|>",
+};
+constexpr char kDeepSeekCalls[] = "<｜tool▁calls▁begin｜>";
+constexpr char kDeepSeekEnd[] = "<｜tool▁calls▁end｜>";
+
+constexpr std::string_view kMarkers[] = {kCallId, kArguments, kDeepSeek.begin, kDeepSeek.arguments,
+                                         kDeepSeek.end, kKimi.begin, kKimi.arguments, kKimi.end,
+                                         // gpt-oss
+                                         "<|start|>", "<|message|>", "<|constrain|>", "<|end|>",
+                                         "<|call|>", "<|return|>",
+                                         // GLM
+                                         "<arg_key>", "</arg_key>", "<arg_value>", "</arg_value>"};
 
 // Nine letters and digits, which Mistral's templates insist on.
 std::string NewId() {
@@ -229,16 +243,15 @@ std::vector<ToolCall> LineCall(std::string_view text, const ToolSchemas&) {
 
 // DeepSeek V3.1: BEGIN NAME SEP {...} END; V3 and R1: BEGIN function SEP NAME, a line's end, the
 // JSON in a fence, END. Kimi: the name is functions.NAME:NUMBER, which is the id.
-std::vector<ToolCall> SectionCalls(std::string_view text, std::string_view begin,
-                                   std::string_view separator, std::string_view end) {
+std::vector<ToolCall> SectionCalls(std::string_view text, const CallMarkers& markers) {
   constexpr std::string_view kFence = "```", kPrefix = "functions.";
   std::vector<ToolCall> calls;
   while (!TrimBlanks(text).empty()) {
-    const auto one = TakeBetween(text, begin, end);
-    const size_t middle = one ? one->find(separator) : std::string_view::npos;
+    const auto one = TakeBetween(text, markers.begin, markers.end);
+    const size_t middle = one ? one->find(markers.arguments) : std::string_view::npos;
     if (middle == std::string_view::npos) return {};
     ToolCall call{NewId(), std::string(TrimBlanks(one->substr(0, middle))), ""};
-    std::string_view value = TrimBlanks(one->substr(middle + separator.size()));
+    std::string_view value = TrimBlanks(one->substr(middle + markers.arguments.size()));
     if (const size_t fence = value.find(kFence);
         fence != std::string_view::npos && !value.starts_with('{')) {
       call.name = TrimBlanks(value.substr(0, fence));
@@ -260,11 +273,10 @@ std::vector<ToolCall> SectionCalls(std::string_view text, std::string_view begin
 }
 
 std::vector<ToolCall> DeepSeekCalls(std::string_view text, const ToolSchemas&) {
-  return SectionCalls(text, "<｜tool▁call▁begin｜>", "<｜tool▁sep｜>", "<｜tool▁call▁end｜>");
+  return SectionCalls(text, kDeepSeek);
 }
 std::vector<ToolCall> KimiCalls(std::string_view text, const ToolSchemas&) {
-  return SectionCalls(text, "<|tool_call_begin|>", "<|tool_call_argument_begin|>",
-                      "<|tool_call_end|>");
+  return SectionCalls(text, kKimi);
 }
 
 // Command R: a list in a fence.
@@ -283,8 +295,7 @@ constexpr ToolForm kForms[] = {
     {"<function=", "<tool_call>", "</tool_call>", nullptr, .read = FunctionCalls},
     {"<arg_key>", "<tool_call>", "</tool_call>", nullptr, .read = KeyedCall},
     {"<|channel|>", "<|channel|>", "", nullptr, .channels = true, .read = JsonCalls},
-    {"<｜tool▁calls▁begin｜>", "<｜tool▁calls▁begin｜>", "<｜tool▁calls▁end｜>", nullptr,
-     .read = DeepSeekCalls},
+    {kDeepSeekCalls, kDeepSeekCalls, kDeepSeekEnd, nullptr, .read = DeepSeekCalls},
     {"<|tool_call_argument_begin|>", "<|tool_calls_section_begin|>", "<|tool_calls_section_end|>",
      nullptr, .read = KimiCalls},
     {"<|START_ACTION|>", "<|START_ACTION|>", "<|END_ACTION|>", nullptr, .read = JsonCalls},

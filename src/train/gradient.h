@@ -86,6 +86,10 @@ struct GradientDef {
   // Inputs at which the row takes a quantized constant as it is, as bits: GradientRun::x has
   // nullptr there. At others a quantized constant is dequantized before training.
   uint32_t quantized = 0;
+  // Whether a constant at this input is trained.
+  bool TrainsConstant(size_t input) const {
+    return input < 32 && ((differentiable & ~given) >> input & 1) != 0;
+  }
   // Errors: kUnsupported for what the gradient is not written for, without the node's label.
   Result<BoundGradient> (*bind)(const GradientArgs& args);
 };

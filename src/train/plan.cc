@@ -137,9 +137,7 @@ class Planner {
   bool Candidate(const Node& node, size_t i) const {
     const Value& v = value(node.inputs[i]);
     const GradientDef* const row = FindGradient(node);
-    if (!v.is_constant() || row == nullptr || i > 31 || (row->differentiable >> i & 1) == 0 ||
-        (row->given >> i & 1) != 0)
-      return false;
+    if (!v.is_constant() || row == nullptr || !row->TrainsConstant(i)) return false;
     if (v.type.dtype != DType::kFloat32 || v.type.quantized() || !v.constant.layout().empty())
       return false;
     const bool fixed =

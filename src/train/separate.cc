@@ -42,7 +42,7 @@ struct Reader {
 // Whether training may change what the reader reads.
 bool Trains(const Graph& graph, const Reader& reader) {
   const GradientDef* const row = FindGradient(graph.node(reader.node));
-  return row != nullptr && reader.input < 32 && (row->differentiable >> reader.input & 1) != 0;
+  return row != nullptr && row->TrainsConstant(reader.input);
 }
 
 bool ReadsMeans(const Graph& graph, const Reader& reader) {
