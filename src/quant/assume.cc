@@ -6,6 +6,7 @@
 
 #include "base/text.h"
 #include "quant/channels.h"
+#include "quant/turn_product.h"
 #include "quant/unfuse.h"
 
 namespace evoq {
@@ -50,6 +51,7 @@ Graph Split(Graph graph) {
   const std::vector<NodeId> nodes = graph.order();
   for (NodeId id : nodes) {
     if (IsPlainAttention(graph, graph.node(id))) SplitAttention(graph, id);
+    if (IsTurnable(graph, graph.node(id), kWorkOfBytes)) TurnProduct(graph, id);
   }
   return graph;
 }

@@ -7,6 +7,7 @@
 #include "quant/channels.h"
 #include "quant/plan.h"
 #include "quant/suspect.h"
+#include "quant/turn_product.h"
 #include "quant/unfuse.h"
 #include "reference/reference.h"
 
@@ -87,6 +88,7 @@ Result<Graph> Calibrator::Instrument(const Graph& source) {
   for (NodeId id : nodes) {
     if (HasResidual(graph.node(id))) SplitResidual(graph, id);
     if (IsPlainAttention(graph, graph.node(id))) SplitAttention(graph, id);
+    if (IsTurnable(graph, graph.node(id), kWorkOfBytes)) TurnProduct(graph, id);
   }
   EVOQ_TRY(graph.Sort());
   const std::vector<NodeId> parts = graph.order();

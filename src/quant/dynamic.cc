@@ -16,6 +16,7 @@
 #include "quant/plan.h"
 #include "quant/quant.h"
 #include "quant/stored_matrix.h"
+#include "quant/turn_product.h"
 #include "quant/weight_source.h"
 #include "reference/reference.h"
 #include "tensor/spilled.h"
@@ -302,6 +303,7 @@ class Dynamic {
 
 Result<QuantizeReport> Quantize(Graph& graph, const Ranges* ranges, const QuantizeOptions& options,
                                 DynamicBytes bytes) {
+  EVOQ_TRY(TurnProducts(graph, options, kWorkOfFloats, ranges));
   Dynamic dynamic(graph, ranges, options, bytes);
   Reasons reasons;
   int converted = 0;

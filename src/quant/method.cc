@@ -130,7 +130,7 @@ Result<PreparedQuantization> PreparedQuantization::Of(const QuantScheme& scheme,
 Status PreparedQuantization::Prepare() {
   if (!methods_) return {};
   options_.equalize = options_.correct_bias = false;
-  if (scheme_->prepare != nullptr) EVOQ_TRY(scheme_->prepare(graph_, ranges_, options_));
+  EVOQ_TRY(scheme_->prepare(graph_, ranges_, options_));
   for (const MethodStage stage : {MethodStage::kFloat, MethodStage::kRounding}) {
     EVOQ_TRY(RunStage(stage, *methods_,
                       {.scheme = *scheme_,

@@ -15,6 +15,8 @@ namespace {
 // Longest sums that int32 holds for certain, beside a bias of 2^30: 255 * 127 * k < 2^30.
 constexpr int64_t kMaxDepth = 33000;
 
+constexpr char kFloatInputs[] = "float-inputs";
+
 bool IsRealType(const TensorType& type) { return type.dtype == DType::kFloat32; }
 
 bool TakesConstants(const Node& node) {
@@ -39,6 +41,9 @@ class Planner {
     for (auto it = order.rbegin(); it != order.rend(); ++it) {
       if (plan_.integer.count(*it)) Retreat(*it);
     }
+    std::erase_if(plan_.reasons, [&](const auto& kept) {
+      return kept.second.code == kFloatInputs && MovesIntegers(kept.first);
+    });
     return std::move(plan_);
   }
 
@@ -181,9 +186,9 @@ class Planner {
     if (node.outputs.size() > 1 && node.op != "Split")
       return Keep(id, {"outputs", fmt::format("{} with {} outputs", node.op, node.outputs.size())});
     if (auto missing = NeedsOutputRange(node)) return Keep(id, *missing);
-    if (integer == 0) return Keep(id, {"float-inputs", "no integer operator computes its input"});
+    if (integer == 0) return Keep(id, {kFloatInputs, "no integer operator computes its input"});
     if (op->quant != QuantTrait::kMove && integer < real)
-      return Keep(id, {"float-inputs", "an input is computed in float32"});
+      return Keep(id, {kFloatInputs, "an input is computed in float32"});
     if (auto refusal = kernels_ ? kernels_->Refusal(node) : std::nullopt) return Keep(id, *refusal);
     plan_.integer.insert(id);
   }
@@ -216,6 +221,17 @@ class Planner {
     }
     plan_.integer.erase(id);
     Keep(id, {"float-readers", "only the model's outputs and float operators read its result"});
+  }
+
+  // A Transpose of floats that only integer operators read will change places with their
+  // QuantizeLinear (the pass narrow-transpose): no step in float32.
+  bool MovesIntegers(NodeId id) const {
+    const Node& node = graph_.node(id);
+    if (node.op != "Transpose" || graph_.IsOutput(node.outputs[0])) return false;
+    const auto& users = graph_.value(node.outputs[0]).users;
+    return !users.empty() && std::ranges::all_of(users, [&](NodeId user) {
+      return ReadsIntegers(user, node.outputs[0]);
+    });
   }
 
   std::optional<Reason> NoRange(ValueId v) const {

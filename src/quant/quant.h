@@ -183,6 +183,9 @@ Result<QuantizeReport> QuantizeStaticBytes(Graph& graph, const Ranges& ranges,
 // What QuantizeStatic does to a graph before it chooses anything: sums and activations that it
 // computes in steps of their own become nodes. Doing it twice changes nothing.
 Status SplitForStatic(Graph& graph, const Ranges& ranges, const QuantizeOptions& options);
+// What the other schemes do first: products whose first operand is the constant are turned
+// (quant/turn_product.h). Doing it twice changes nothing.
+Status TurnForWeights(Graph& graph, const Ranges& ranges, const QuantizeOptions& options);
 
 // What QuantizeWeights makes of the constant weights of matrix products and recurrent operators.
 struct WeightsAs {
@@ -222,7 +225,8 @@ struct QuantScheme {
   // Whether it is faster than float32 is up to the processor: quantize measures it and says so.
   bool processor_decides = false;
   // What `run` does first to the graph, for methods (quant/method.h), which come between the two.
-  Status (*prepare)(Graph& graph, const Ranges& ranges, const QuantizeOptions& options) = nullptr;
+  Status (*prepare)(Graph& graph, const Ranges& ranges,
+                    const QuantizeOptions& options) = TurnForWeights;
   Result<QuantizeReport> (*run)(Graph& graph, const Ranges& ranges, const QuantizeOptions& options);
 };
 std::span<const QuantScheme* const> AllSchemes();

@@ -15,6 +15,7 @@
 #include "quant/plan.h"
 #include "quant/quant.h"
 #include "quant/recurrent_weights.h"
+#include "quant/turn_product.h"
 #include "quant/unfuse.h"
 #include "reference/reference.h"
 
@@ -39,6 +40,7 @@ class StaticQuantizer {
     }
     EVOQ_ASSIGN(given_, PlaceGiven(graph_, options_, ranges_, report_));
     EVOQ_TRY(SplitAttentions());
+    EVOQ_TRY(TurnProducts(graph_, options_, kWorkOfBytes, &ranges_));
     if (options_.target && options_.target->split_residual) EVOQ_TRY(SplitResiduals());
     return SplitActivations();
   }

@@ -16,6 +16,7 @@
 #include "quant/plan.h"
 #include "quant/quant.h"
 #include "quant/recurrent_weights.h"
+#include "quant/turn_product.h"
 #include "quant/weight_source.h"
 #include "reference/reference.h"
 #include "tensor/spilled.h"
@@ -494,6 +495,7 @@ Result<QuantizeReport> QuantizeBodies(Graph& graph, const QuantizeOptions& optio
 }
 
 Result<QuantizeReport> QuantizeWeights(Graph& graph, const QuantizeOptions& options, WeightsAs as) {
+  if (as.products) EVOQ_TRY(TurnForWeights(graph, {}, options));
   WeightsQuantizer quantizer(graph, options, as);
   EVOQ_TRY(quantizer.Run());
   QuantizeReport& report = quantizer.report;
