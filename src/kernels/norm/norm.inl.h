@@ -63,35 +63,113 @@ void SoftmaxRows(const float* x, float* y, int64_t rows, int64_t n, bool log) {
   }
 }
 
-// `width` columns, at most kColumns.
-inline void SoftmaxBlock(const float* x, float* y, int64_t n, int64_t inner, int width, bool log) {
+// kColumns columns.
+inline void SoftmaxBlock(const float* x, float* y, int64_t n, int64_t inner, bool log) {
   float max[kColumns], sum[kColumns];
-  for (int j = 0; j < width; ++j) max[j] = -kInfinity, sum[j] = 0.0f;
+  for (int j = 0; j < kColumns; ++j) max[j] = -kInfinity, sum[j] = 0.0f;
   for (int64_t k = 0; k < n; ++k) {
-    for (int j = 0; j < width; ++j) max[j] = x[k * inner + j] > max[j] ? x[k * inner + j] : max[j];
+    for (int j = 0; j < kColumns; ++j)
+      max[j] = x[k * inner + j] > max[j] ? x[k * inner + j] : max[j];
   }
-  for (int j = 0; j < width; ++j) max[j] = max[j] + 0.0f;
+  for (int j = 0; j < kColumns; ++j) max[j] = max[j] + 0.0f;
   for (int64_t k = 0; k < n; ++k) {
-    for (int j = 0; j < width; ++j) {
+    for (int j = 0; j < kColumns; ++j) {
       const float e = ExpInline(x[k * inner + j] - max[j]);
       sum[j] = sum[j] + e;
       if (!log) y[k * inner + j] = e;
     }
   }
-  for (int j = 0; j < width; ++j) sum[j] = log ? LogInline(sum[j]) : 1.0f / sum[j];
+  for (int j = 0; j < kColumns; ++j) sum[j] = log ? LogInline(sum[j]) : 1.0f / sum[j];
   for (int64_t k = 0; k < n; ++k) {
-    for (int j = 0; j < width; ++j) {
+    for (int j = 0; j < kColumns; ++j) {
       const int64_t at = k * inner + j;
       y[at] = log ? (x[at] - max[j]) - sum[j] : y[at] * sum[j];
     }
   }
 }
 
+// sum[j] += v[j] of rows of `width` floats, one after the other; kWidth: known here, so that sums
+// stay in registers.
+template <int kWidth = 0>
+inline void AddRows(const float* v, int rows, int width, float* sum) {
+  if constexpr (kWidth == 0) {
+    for (int r = 0; r < rows; ++r) {
+      for (int j = 0; j < width; ++j) sum[j] = sum[j] + v[r * width + j];
+    }
+  } else {
+    float sums[kWidth];
+    for (int j = 0; j < kWidth; ++j) sums[j] = sum[j];
+    for (int r = 0; r < rows; ++r) {
+      for (int j = 0; j < kWidth; ++j) sums[j] = sums[j] + v[r * kWidth + j];
+    }
+    for (int j = 0; j < kWidth; ++j) sum[j] = sums[j];
+  }
+}
+
+// `width` columns, less than kColumns, of as many rows beside each other as fill kColumns lanes;
+// those behind them compute for nothing.
+inline void SoftmaxNarrow(const float* x, float* y, int64_t n, int64_t inner, int width, bool log) {
+  const int beside = kColumns / width;
+  alignas(64) float v[kColumns], max[kColumns], sum[kColumns];
+  // Calls run(first lane, place, lanes) for what lies together of the rows from k on: all of them,
+  // where there are no other columns.
+  const auto each_run = [&](int64_t k, const auto& run) {
+    const int rows = static_cast<int>(n - k < beside ? n - k : beside);
+    if (inner == width) return run(0, k * inner, rows * width);
+    for (int r = 0; r < rows; ++r) run(r * width, (k + r) * inner, width);
+  };
+  const auto load = [&](int64_t k) {
+    for (int i = 0; i < kColumns; ++i) v[i] = -kInfinity;
+    each_run(k, [&](int lane, int64_t at, int lanes) {
+      for (int i = 0; i < lanes; ++i) v[lane + i] = x[at + i];
+    });
+  };
+  const auto add = width == 4   ? AddRows<4>
+                   : width == 8 ? AddRows<8>
+                   : width == 3 ? AddRows<3>
+                   : width == 2 ? AddRows<2>
+                                : AddRows<>;
+  // Lanes behind the first row's hold what those have.
+  const auto repeat = [&](float* values) {
+    for (int i = width; i < kColumns; ++i) values[i] = values[i - width];
+  };
+  for (int i = 0; i < kColumns; ++i) max[i] = -kInfinity, sum[i] = 0.0f;
+  for (int64_t k = 0; k < n; k += beside) {
+    load(k);
+    for (int i = 0; i < kColumns; ++i) max[i] = v[i] > max[i] ? v[i] : max[i];
+  }
+  for (int i = beside * width - 1; i >= width; --i)
+    max[i - width] = max[i] > max[i - width] ? max[i] : max[i - width];
+  repeat(max);
+  for (int i = 0; i < kColumns; ++i) max[i] = max[i] + 0.0f;
+  for (int64_t k = 0; k < n; k += beside) {
+    load(k);
+    EVOQ_ELEMENTWISE
+    for (int i = 0; i < kColumns; ++i) v[i] = ExpInline(v[i] - max[i]);
+    add(v, static_cast<int>(n - k < beside ? n - k : beside), width, sum);
+    if (log) continue;
+    each_run(k, [&](int lane, int64_t at, int lanes) {
+      for (int i = 0; i < lanes; ++i) y[at + i] = v[lane + i];
+    });
+  }
+  EVOQ_ELEMENTWISE
+  for (int i = 0; i < kColumns; ++i) sum[i] = log ? LogInline(sum[i]) : 1.0f / sum[i];
+  repeat(sum);
+  for (int64_t k = 0; k < n; k += beside) {
+    each_run(k, [&](int lane, int64_t at, int lanes) {
+      EVOQ_ELEMENTWISE
+      for (int i = 0; i < lanes; ++i)
+        y[at + i] = log ? (x[at + i] - max[lane + i]) - sum[lane + i] : y[at + i] * sum[lane + i];
+    });
+  }
+}
+
 void SoftmaxColumns(const float* x, float* y, int64_t n, int64_t inner, int64_t begin, int64_t end,
                     bool log) {
   for (; begin + kColumns <= end; begin += kColumns)
-    SoftmaxBlock(x + begin, y + begin, n, inner, kColumns, log);
-  if (begin < end) SoftmaxBlock(x + begin, y + begin, n, inner, static_cast<int>(end - begin), log);
+    SoftmaxBlock(x + begin, y + begin, n, inner, log);
+  if (begin < end)
+    SoftmaxNarrow(x + begin, y + begin, n, inner, static_cast<int>(end - begin), log);
 }
 
 // map[d] = the output for a byte d below the row's largest one.

@@ -65,6 +65,17 @@ void ArgMax(benchmark::State& state) { AlongAxis(state, kArgMaxFloat, 1); }
 void ArgMaxOfPlanes(benchmark::State& state) { AlongAxis(state, kArgMaxFloat, 0); }
 void SoftmaxOfPlanes(benchmark::State& state) { AlongAxis(state, kSoftmaxFloat, 0); }
 
+// Along the middle axis of [outer, n, inner]: a few heads or classes stand last.
+void SoftmaxOfColumns(benchmark::State& state) {
+  TestCall t;
+  t.op = "Softmax";
+  t.attrs.Set("axis", 1);
+  t.inputs = {RandomTensor(
+      TensorType(DType::kFloat32, Shape{state.range(0), state.range(1), state.range(2)}), 1)};
+  t.outputs = {t.inputs[0].type()};
+  RunBenchmark(state, kSoftmaxFloat, t);
+}
+
 BENCHMARK_CAPTURE(Softmax, f32_12x128x128, kSoftmaxFloat, false)
     ->Unit(benchmark::kMicrosecond)
     ->UseRealTime();
@@ -91,6 +102,14 @@ BENCHMARK(ArgMax)
 BENCHMARK(ArgMaxOfPlanes)
     ->ArgNames({"n", "width"})
     ->ArgsProduct({{2, 21, 150}, {4096, 263169}})
+    ->Unit(benchmark::kMicrosecond)
+    ->UseRealTime();
+BENCHMARK(SoftmaxOfColumns)
+    ->ArgNames({"outer", "n", "inner"})
+    ->Args({196, 196, 4})
+    ->Args({196, 196, 7})
+    ->Args({64, 64, 12})
+    ->Args({100, 21, 80})
     ->Unit(benchmark::kMicrosecond)
     ->UseRealTime();
 BENCHMARK(SoftmaxOfPlanes)

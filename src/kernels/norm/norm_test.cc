@@ -42,10 +42,13 @@ Tensor SoftmaxReference(const Tensor& x, int64_t outer, int64_t n, int64_t inner
 }
 
 TEST(Norm, SoftmaxAnyAxis) {
-  const int64_t cases[][3] = {{3, 1, 1},   {4, 128, 1},  {5, 77, 1}, {2, 10, 7}, {1, 21, 300},
-                              {0, 4, 1},   {1, 1000, 1}, {2, 3, 64}, {70, 1, 1}, {17, 2, 1},
-                              {64, 3, 1},  {65, 4, 1},   {5, 5, 1},  {33, 6, 1}, {16, 7, 1},
-                              {100, 8, 1}, {20, 9, 1}};
+  // Those with an inner axis of less than 64, or a rest of 64, compute columns beside each other:
+  // 16 rows and a rest, 2 rows, 1.
+  const int64_t cases[][3] = {{3, 1, 1},   {4, 128, 1}, {5, 77, 1},   {2, 10, 7}, {1, 21, 300},
+                              {0, 4, 1},   {70, 1, 1},  {1, 1000, 1}, {2, 3, 64}, {17, 2, 1},
+                              {64, 3, 1},  {65, 4, 1},  {5, 5, 1},    {33, 6, 1}, {16, 7, 1},
+                              {100, 8, 1}, {20, 9, 1},  {3, 37, 4},   {2, 9, 31}, {2, 5, 33},
+                              {1, 6, 63},  {2, 33, 68}};
   for (const auto& [outer, n, inner] : cases) {
     for (bool log : {false, true}) {
       TestCall t;
