@@ -3,7 +3,9 @@
 # that what ccache keeps serves every checkout (what target_precompile_headers makes names a file of
 # the build folder). Clang only; g++ builds without, which also shows what a file forgot to include.
 
-option(EVOQ_PRECOMPILED "Parse the distribution's headers once (clang only)" ON)
+# Not as a part of another project, whose definitions and options they would not have.
+option(EVOQ_PRECOMPILED "Parse the distribution's headers once (clang only)"
+       ${PROJECT_IS_TOP_LEVEL})
 
 # evoq_precompile(NAME FLAGS flag... LIBS target... HEADERS header...): makes NAME.pch for sources
 # that are compiled with the flags and with those of evoq_flags. The last header has include guards
@@ -13,8 +15,8 @@ function(evoq_precompile name)
   if(NOT EVOQ_PRECOMPILED OR NOT CMAKE_CXX_COMPILER_ID MATCHES "Clang")
     return()
   endif()
-  set(pch ${CMAKE_BINARY_DIR}/precompiled/${name}.pch)
-  file(MAKE_DIRECTORY ${CMAKE_BINARY_DIR}/precompiled)
+  set(pch ${PROJECT_BINARY_DIR}/precompiled/${name}.pch)
+  file(MAKE_DIRECTORY ${PROJECT_BINARY_DIR}/precompiled)
   string(TOUPPER "${CMAKE_BUILD_TYPE}" type)
   separate_arguments(flags UNIX_COMMAND "${CMAKE_CXX_FLAGS} ${CMAKE_CXX_FLAGS_${type}}")
   list(APPEND flags ${CMAKE_CXX20_STANDARD_COMPILE_OPTION} ${arg_FLAGS})
@@ -46,7 +48,7 @@ function(evoq_use_precompiled target name)
   if(NOT TARGET evoq_precompiled_${name})
     return()
   endif()
-  set(pch ${CMAKE_BINARY_DIR}/precompiled/${name}.pch)
+  set(pch ${PROJECT_BINARY_DIR}/precompiled/${name}.pch)
   get_target_property(sources ${target} SOURCES)
   list(FILTER sources INCLUDE REGEX "\\.cc$")
   foreach(source IN LISTS sources)

@@ -1,8 +1,10 @@
 #!/usr/bin/env python3
 """What `cmake --install` writes serves a product: a C and a C++ program find it by find_package and
-by pkg-config, after it was moved, and run a model. Skips (77) without a C compiler, cmake or
-pkg-config, and in builds with sanitizers (EVOQ_BUILD says which)."""
+by pkg-config, after it was moved, and run a model. Another project takes evoq's tree as a part of
+its own. Skips (77) without a C compiler, cmake or pkg-config, and in builds with sanitizers
+(EVOQ_BUILD says which)."""
 
+import json
 import os
 import pathlib
 import re
@@ -33,6 +35,17 @@ int main(int count, char** names) {
   return session ? 0 : 1;
 }
 """
+# Its settings are for files of its own.
+AROUND = """cmake_minimum_required(VERSION 3.22)
+project(around LANGUAGES C CXX)
+set(CMAKE_CXX_VISIBILITY_PRESET hidden)
+set(CMAKE_UNITY_BUILD ON)
+set(CMAKE_EXPORT_COMPILE_COMMANDS ON)
+add_subdirectory(%s evoq EXCLUDE_FROM_ALL)
+add_executable(small %s/examples/runtime/run_etm.c)
+target_link_libraries(small PRIVATE evoq::evoq_runtime)
+install(TARGETS small)
+"""
 failures = []
 
 
@@ -47,6 +60,27 @@ def said(*command, **more):
     if done.returncode != 0:
         check(" ".join(map(str, command[:3])), False, done.stdout[-1000:] + done.stderr[-1000:])
     return done.stdout
+
+
+def check_part(work, cache):
+    """A project around evoq: what it would build, without the hours that it takes to."""
+    work.mkdir()
+    (work / "CMakeLists.txt").write_text(AROUND % (agree.ROOT, agree.ROOT))
+    compiler = re.search(r"^CMAKE_CXX_COMPILER:\w+=(.*)", cache, re.M)[1]
+    build = work / "build"
+    said("cmake", "-S", work, "-B", build, f"-DCMAKE_CXX_COMPILER={compiler}")
+    commands = build / "compile_commands.json"
+    made = json.loads(commands.read_text()) if commands.exists() else []
+    ours = [c for c in made if "/evoq/" in c["directory"] or c["directory"].endswith("/evoq")]
+    check("add_subdirectory: configures", len(ours) > 100, f"{len(ours)} sources")
+    lost = [c["file"] for c in ours if not c["file"].startswith((str(agree.ROOT), str(build)))]
+    check("add_subdirectory: sources are evoq's", not lost, " ".join(lost[:3]))
+    inner = [c["file"] for c in ours if re.search("_test.cc$|_bench.cc$|/examples/", c["file"])]
+    check("add_subdirectory: no tests, no examples", not inner, " ".join(inner[:3]))
+    hidden = [c["file"] for c in ours if "=hidden" in c["command"] or "unity" in c["file"]]
+    check("add_subdirectory: settings are evoq's", not hidden, " ".join(hidden[:3]))
+    scripts = [path.read_text() for path in build.rglob("cmake_install.cmake")]
+    check("add_subdirectory: installs nothing", not any("evoq_c.h" in s for s in scripts))
 
 
 def main():
@@ -91,6 +125,7 @@ def main():
         check("pkg-config: libevoq_runtime runs", output.exists(), f"version {version.strip()}")
         outside = [p for p in flags if str(prefix) not in os.path.normpath(p[2:]) and p[:2] != "-l"]
         check("no path of the build", not outside, " ".join(outside))
+        check_part(work / "around", cache)
     print(f"{len(failures)} failed")
     return 1 if failures else 0
 
