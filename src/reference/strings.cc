@@ -70,7 +70,8 @@ std::string ChangedCase(const std::string& text, bool upper) {
       out += static_cast<char>(code);
     } else {
       const int more = code < 0x800 ? 1 : code < 0x10000 ? 2 : 3;
-      out += static_cast<char>((0xf00 >> more & 0xff) | (code >> (6 * more)));
+      constexpr wint_t kLead[] = {0, 0xc0, 0xe0, 0xf0};
+      out += static_cast<char>(kLead[more] | (code >> (6 * more)));
       for (int k = more - 1; k >= 0; --k)
         out += static_cast<char>(0x80 | ((code >> (6 * k)) & 0x3f));
     }
