@@ -79,6 +79,27 @@ def check_exports():
     check("the headers are read", known <= promised() and len(promised()) == 90, len(promised()))
 
 
+UNLOADED = """
+import _ctypes, ctypes, os, sys
+library = ctypes.CDLL(sys.argv[1])
+library.evoq_session_load.restype = ctypes.c_void_p
+library.evoq_session_free.argtypes = [ctypes.c_void_p]
+session = library.evoq_session_load(sys.argv[2].encode(), 2, None, 0)
+assert session is not None
+library.evoq_session_free(session)
+_ctypes.dlclose(library._handle)
+os.kill(os.getpid(), 7)  # SIGBUS: ends the process, as if there had been no evoq
+"""
+
+
+def check_unload(model):
+    """A program may close the library while its handler of SIGBUS is installed."""
+    done = subprocess.run(
+        [sys.executable, "-c", UNLOADED, LIBRARY, model], capture_output=True, text=True
+    )
+    check("unloaded", done.returncode == -7, f"{done.returncode} {done.stderr.strip()}")
+
+
 def check_size(folder):
     stripped = os.path.join(folder, "stripped.so")
     subprocess.run(["strip", "-o", stripped, LIBRARY], check=True)
@@ -215,6 +236,7 @@ def main():
         quantize = ["--scheme", "int8", "--calib-random", "1", "--no-tune"]
         agree.evoq("quantize", at("resnet50.onnx"), *quantize, "-o", at("resnet50.etm"))
         check_run(program, folder, "resnet50 int8", at("resnet50.etm"), (1, 3, 224, 224))
+        check_unload(at("resnet50.etm"))
         check_small_models(program, folder)
     print(f"{len(failures)} failures")
     return 1 if failures else 0
