@@ -9,6 +9,7 @@
 
 #include "base/isa.h"
 #include "base/math.h"
+#include "base/thread_state.h"
 #include "products/double_product.h"
 #include "products/float_product.h"
 #include "products/int8_product.h"
@@ -72,6 +73,7 @@ class Shared {
 // What Shared::Run and memory allow: 0, or a code of gemm.h.
 template <typename Work>
 int Run(const Work& work) {
+  const evoq::ThreadState state;
   try {
     Shared& shared = Shared::Get();
     if (!shared.isa()) return EVOQ_GEMM_NO_TARGET;
@@ -298,6 +300,7 @@ int MultiplyPackedBytes(const PackedCall<A, int32_t>& x, int32_t a_zero, int32_t
 
 int evoq_gemm_set_threads(int threads) {
   if (threads < 0 || threads > EVOQ_GEMM_MOST_THREADS) return 1;
+  const evoq::ThreadState state;  // that its threads inherit
   try {
     Shared::Get().SetThreads(threads);
   } catch (const std::exception&) {

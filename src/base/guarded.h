@@ -11,6 +11,7 @@
 #include <utility>
 
 #include "base/result.h"
+#include "base/thread_state.h"
 
 namespace evoq {
 
@@ -18,9 +19,11 @@ namespace evoq {
 // files, kInternal for others of the standard library. An exception of another kind goes on.
 Error CaughtError();
 
-// What `function` returns, which is a Result; CaughtError() where it throws.
+// What `function` returns, which is a Result; CaughtError() where it throws. It computes in evoq's
+// ThreadState.
 template <typename Function>
 std::invoke_result_t<Function> Guarded(Function&& function) {
+  const ThreadState state;
   try {
     return std::forward<Function>(function)();
   } catch (...) {

@@ -9,6 +9,8 @@
 #include <thread>
 #include <vector>
 
+#include "base/thread_state.h"
+
 namespace evoq {
 
 void RunOnThreads(int count, const std::function<void(int)>& body) {
@@ -32,6 +34,7 @@ void RunOnThreads(int count, const std::function<void(int)>& body) {
   try {
     for (int i = 1; i < count; ++i) {
       threads.emplace_back([&, i] {
+        const ThreadState state;
         gate.wait(kWait);
         if (gate.load() == kBegin) run(i);
       });

@@ -1,0 +1,128 @@
+// What a host program does around a session changes nothing: rounding and traps that it has set,
+// small stacks, runs from two threads at once.
+#include <gtest/gtest.h>
+#include <pthread.h>
+
+#include <atomic>
+#include <cfenv>
+#include <chrono>
+#include <limits>
+#include <thread>
+#include <vector>
+
+#include "api/test_model.h"
+#include "evoq/evoq.h"
+#include "evoq/gemm.h"
+#include "evoq/streams.h"
+
+namespace evoq {
+namespace {
+
+constexpr int64_t kWidth = 96;
+
+// A product, a division by what may be 0, an exponential that may overflow.
+std::string Model() {
+  std::string weights;
+  for (int64_t i = 0; i < kWidth * kWidth; ++i)
+    weights += fmt::format("{}{}", i == 0 ? "" : ", ", static_cast<float>(i % 7) / 3.0f);
+  return fmt::format(
+      "input %x: float32[N, {0}]\nconst %w: float32[{0}, {0}] = [{1}]\n"
+      "m: %h: float32[N, {0}] = MatMul(%x, %w)\nd: %q: float32[N, {0}] = Div(%h, %x)\n"
+      "e: %y: float32[N, {0}] = Exp(%q)\noutput %y\n",
+      kWidth, weights);
+}
+
+// What everything runs on, computed before the host changes anything.
+struct Inputs {
+  Array x = Array::Zeros(ElementType::kFloat32, {8, kWidth});
+  std::vector<float> b = std::vector<float>(kWidth * kWidth);
+
+  Inputs() {
+    for (size_t i = 0; i < x.size(); ++i)
+      x.data<float>()[i] = std::numeric_limits<float>::min() * static_cast<float>(i % 5) / 3.0f;
+    for (size_t i = 0; i < b.size(); ++i) b[i] = 1.0f / static_cast<float>(i % 9 + 1);
+  }
+};
+
+// Bytes of the outputs of a session that is loaded there, of streams, and of a product of matrices.
+std::vector<std::vector<std::byte>> Everything(const Inputs& given, const std::string& path,
+                                               int threads) {
+  std::vector<std::vector<std::byte>> all;
+  std::string error;
+  auto session = Session::Load(path, {threads}, &error);
+  EXPECT_TRUE(session) << error;
+  std::vector<Array> outputs;
+  EXPECT_TRUE(session && session->Run({given.x}, &outputs, &error)) << error;
+  for (const Array& a : outputs) all.push_back(a.bytes);
+
+  auto streams = Streams::Load(path, {}, &error);
+  EXPECT_TRUE(streams) << error;
+  if (streams) {
+    for (const Array& a : streams->Run(0, {given.x}).get().outputs) all.push_back(a.bytes);
+  }
+
+  std::vector<float> c(8 * kWidth);
+  EXPECT_EQ(evoq_gemm_set_threads(threads), 0);
+  EXPECT_EQ(
+      evoq_sgemm(EVOQ_ROW_MAJOR, EVOQ_NO_TRANSPOSE, EVOQ_NO_TRANSPOSE, 8, kWidth, kWidth, 1.0f,
+                 given.x.data<float>(), kWidth, given.b.data(), kWidth, 0.0f, c.data(), kWidth),
+      0);
+  const auto* bytes = reinterpret_cast<const std::byte*>(c.data());
+  all.emplace_back(bytes, bytes + c.size() * sizeof(float));
+  return all;
+}
+
+TEST(Host, Rounding) {
+  const ModelFile file(Model());
+  const Inputs given;
+  const auto wanted = Everything(given, file.path(), 1);
+  for (const int mode : {FE_UPWARD, FE_DOWNWARD, FE_TOWARDZERO}) {
+    for (const int threads : {1, 2}) {
+      ASSERT_EQ(std::fesetround(mode), 0);
+      const auto got = Everything(given, file.path(), threads);
+      EXPECT_EQ(std::fegetround(), mode);
+      std::fesetround(FE_TONEAREST);
+      EXPECT_EQ(got, wanted) << mode << ", " << threads << " threads";
+    }
+  }
+}
+
+#if defined(__GLIBC__) && defined(__x86_64__)
+TEST(Host, Traps) {
+  const ModelFile file(Model());
+  const Inputs given;
+  const auto wanted = Everything(given, file.path(), 1);
+  ::feenableexcept(FE_DIVBYZERO | FE_INVALID | FE_OVERFLOW);
+  const auto got = Everything(given, file.path(), 2);
+  ::fedisableexcept(FE_ALL_EXCEPT);
+  EXPECT_EQ(got, wanted);
+}
+#endif
+
+#if !defined(EVOQ_FEW_VARIANTS)  // sanitizers keep more on the stack
+TEST(Host, SmallStacks) {
+  struct Work {
+    const ModelFile file{Model()};
+    const Inputs given;
+    std::vector<Array> outputs;
+    std::string error;
+  } work;
+  pthread_attr_t attributes;
+  ASSERT_EQ(pthread_attr_init(&attributes), 0);
+  ASSERT_EQ(pthread_attr_setstacksize(&attributes, size_t{512} << 10), 0);
+  pthread_t thread;
+  const auto body = [](void* of) -> void* {
+    auto& work = *static_cast<Work*>(of);
+    auto session = Session::Load(work.file.path(), {1}, &work.error);
+    if (session) session->Run({work.given.x}, &work.outputs, &work.error);
+    return nullptr;
+  };
+  ASSERT_EQ(pthread_create(&thread, &attributes, body, &work), 0);
+  pthread_join(thread, nullptr);
+  pthread_attr_destroy(&attributes);
+  EXPECT_EQ(work.outputs.size(), 1u) << work.error;
+}
+#endif
+
+}  // namespace
+}  // namespace evoq
