@@ -1,5 +1,6 @@
 /* The C interface of evoq: stable, for bindings from other languages. See evoq.h for what the
- * functions do. */
+ * functions do. One run of a session at a time, of any thread (a second one is an error that says
+ * so); several sessions may run at once. One model for several callers is streams_c.h. */
 #ifndef EVOQ_EVOQ_C_H_
 #define EVOQ_EVOQ_C_H_
 

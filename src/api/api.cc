@@ -3,6 +3,7 @@
 
 #include "api/model_session.h"
 #include "base/guarded.h"
+#include "base/turn.h"
 #include "base/version.h"
 #include "evoq/evoq.h"
 
@@ -46,20 +47,23 @@ struct Session::Impl {
   ModelSession session;
   std::vector<ArrayView> views;  // of a run; room for them
   std::vector<OutputMemory> memory;
-  std::vector<Array> results;  // of Compute
+  std::vector<Array> results;       // of Compute
+  std::atomic<bool> taken = false;  // by a run that has not ended
 
   // Null, and why, where the model cannot be loaded.
   static std::unique_ptr<Impl> Of(const std::function<ModelSource()>& source,
                                   const SessionOptions& options, std::string* error) {
     auto impl = Guarded([&]() -> Result<std::unique_ptr<Impl>> {
       EVOQ_ASSIGN(ModelSession session, ModelSession::Load(source(), options));
-      return std::unique_ptr<Impl>(new Impl{std::move(session), {}, {}, {}});
+      return std::unique_ptr<Impl>(new Impl{std::move(session), {}, {}, {}, false});
     });
     if (impl) return std::move(*impl);
     Say(error, impl.error());
     return nullptr;
   }
   Status Run(const std::vector<Array>& inputs, std::vector<Array>* outputs) {
+    const Turn turn(taken);
+    EVOQ_TRY(turn.Check("session"));
     if (&inputs == outputs)
       return Fail(ErrorCode::kUsage, "the outputs are the inputs, expected arrays of their own");
     views.clear();
@@ -76,6 +80,8 @@ struct Session::Impl {
     return {};
   }
   Status RunOn(const std::vector<InputView>& inputs, const std::vector<OutputView>& outputs) {
+    const Turn turn(taken);
+    EVOQ_TRY(turn.Check("session"));
     EVOQ_TRY(SetViews(inputs));
     memory.clear();
     for (const OutputView& o : outputs)
@@ -83,8 +89,14 @@ struct Session::Impl {
     return session.RunOn(views, memory);
   }
   Status Compute(const std::vector<InputView>& inputs) {
-    EVOQ_TRY(SetViews(inputs));
-    return session.Run(views, &results);
+    const Turn turn(taken);
+    EVOQ_TRY(turn.Check("session"));
+    const Status done = Guarded([&]() -> Status {
+      EVOQ_TRY(SetViews(inputs));
+      return session.Run(views, &results);
+    });
+    if (!done) results.clear();
+    return done;
   }
   std::string NameOf(size_t input) const {
     return input < session.inputs().size() ? "input " + session.inputs()[input].name
@@ -130,10 +142,8 @@ bool Session::RunOn(const std::vector<InputView>& inputs, const std::vector<Outp
 
 bool Session::Compute(const std::vector<InputView>& inputs, std::string* error) {
   const Status status = Guarded([&] { return impl_->Compute(inputs); });
-  if (status) return true;
-  impl_->results.clear();
-  Say(error, status.error());
-  return false;
+  if (!status) Say(error, status.error());
+  return status.has_value();
 }
 
 const std::vector<Array>& Session::results() const { return impl_->results; }

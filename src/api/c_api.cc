@@ -3,6 +3,7 @@
 
 #include "api/model_session.h"
 #include "base/guarded.h"
+#include "base/turn.h"
 #include "evoq/evoq_c.h"
 
 struct evoq_session {
@@ -14,6 +15,7 @@ struct evoq_session {
   std::vector<evoq::OutputMemory> memory;  // of a run; room for it
   bool ran = false;                        // the outputs are those of a run
   std::string sizes;                       // as evoq_session_sizes_text told them
+  std::atomic<bool> taken = false;         // by a run that has not ended
 };
 
 namespace {
@@ -28,6 +30,17 @@ int Outcome(const Status& status, char* error, size_t error_size) {
   if (status) return 0;
   evoq::TellInC(status.error(), error, error_size);
   return 1;
+}
+
+// What `run` gives, where no other run of the session goes on.
+template <typename Run>
+Status InTurn(evoq_session* s, const Run& run) {
+  return evoq::Guarded([&]() -> Status {
+    if (s == nullptr) return Fail(ErrorCode::kUsage, "the session is NULL");
+    const evoq::Turn turn(s->taken);
+    EVOQ_TRY(turn.Check("session"));
+    return run();
+  });
 }
 
 int WriteShape(const std::vector<ArrayInfo>& infos, int index, int64_t* shape, int capacity) {
@@ -75,7 +88,6 @@ Status CheckArrays(const evoq_array* arrays, int count, const char* what) {
 }
 
 Status Compute(evoq_session* s, const evoq_array* inputs, int input_count) {
-  if (s == nullptr) return Fail(ErrorCode::kUsage, "the session is NULL");
   s->ran = false;
   if (input_count < 0 || (input_count > 0 && inputs == nullptr))
     return Fail(ErrorCode::kUsage, "{} inputs without arrays", input_count);
@@ -95,7 +107,6 @@ Status Compute(evoq_session* s, const evoq_array* inputs, int input_count) {
 // Runs on the caller's memory alone.
 Status RunOn(evoq_session* s, const evoq_array* inputs, int input_count, const evoq_array* outputs,
              int output_count) {
-  if (s == nullptr) return Fail(ErrorCode::kUsage, "the session is NULL");
   s->ran = false;
   EVOQ_TRY(CheckArrays(inputs, input_count, "inputs"));
   EVOQ_TRY(CheckArrays(outputs, output_count, "outputs"));
@@ -302,7 +313,7 @@ int evoq_session_output_shape(const evoq_session* s, int i, int64_t* shape, int 
 
 int evoq_session_compute(evoq_session* s, const evoq_array* inputs, int input_count, char* error,
                          size_t error_size) {
-  return Outcome(evoq::Guarded([&] { return Compute(s, inputs, input_count); }), error, error_size);
+  return Outcome(InTurn(s, [&] { return Compute(s, inputs, input_count); }), error, error_size);
 }
 
 int evoq_session_result(evoq_session* s, int index, evoq_array* result) {
@@ -317,7 +328,7 @@ int evoq_session_result(evoq_session* s, int index, evoq_array* result) {
 
 int evoq_session_run(evoq_session* s, const evoq_array* inputs, int input_count,
                      const evoq_array* outputs, int output_count, char* error, size_t error_size) {
-  const Status status = evoq::Guarded([&]() -> Status {
+  const Status status = InTurn(s, [&]() -> Status {
     EVOQ_TRY(Compute(s, inputs, input_count));
     return Give(*s, outputs, output_count);
   });
@@ -328,7 +339,7 @@ int evoq_session_run_on(evoq_session* s, const evoq_array* inputs, int input_cou
                         const evoq_array* outputs, int output_count, char* error,
                         size_t error_size) {
   const Status status =
-      evoq::Guarded([&] { return RunOn(s, inputs, input_count, outputs, output_count); });
+      InTurn(s, [&] { return RunOn(s, inputs, input_count, outputs, output_count); });
   return Outcome(status, error, error_size);
 }
 

@@ -124,5 +124,36 @@ TEST(Host, SmallStacks) {
 }
 #endif
 
+// Each run gives what it should, or says that another one goes on.
+TEST(Host, OneRunAtATime) {
+  const ModelFile file(Model());
+  const Inputs given;
+  std::string error;
+  auto session = Session::Load(file.path(), {1}, &error);
+  ASSERT_TRUE(session) << error;
+  std::vector<Array> wanted;
+  ASSERT_TRUE(session->Run({given.x}, &wanted, &error)) << error;
+  std::atomic<int> refused{0}, wrong{0};
+  const auto end = std::chrono::steady_clock::now() + std::chrono::seconds(20);
+  const auto runs = [&] {
+    std::vector<Array> got;
+    std::string why;
+    while (refused.load() == 0 && std::chrono::steady_clock::now() < end) {
+      if (session->Run({given.x}, &got, &why)) {
+        if (got[0].bytes != wanted[0].bytes) ++wrong;
+      } else {
+        ++refused;
+        if (why != "another call of this session has not ended, expected one at a time") ++wrong;
+      }
+    }
+  };
+  std::thread other(runs);
+  runs();
+  other.join();
+  EXPECT_GT(refused.load(), 0);
+  EXPECT_EQ(wrong.load(), 0);
+  ASSERT_TRUE(session->Run({given.x}, &wanted, &error)) << error;
+}
+
 }  // namespace
 }  // namespace evoq

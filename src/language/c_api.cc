@@ -2,12 +2,14 @@
 #include <cstring>
 
 #include "base/guarded.h"
+#include "base/turn.h"
 #include "evoq/language_c.h"
 #include "language/session.h"
 
 struct evoq_language {
   std::unique_ptr<evoq::LanguageSession> session;
-  evoq::Generated generated;  // of the last text
+  evoq::Generated generated = {};           // of the last text
+  mutable std::atomic<bool> taken = false;  // by a call that has not ended
 };
 
 namespace {
@@ -101,6 +103,8 @@ struct Caller {
 template <typename Prompt>
 Status Generate(evoq_language* model, const Caller& caller, const Prompt& prompt) {
   EVOQ_TRY(NotNull(model, "the model"));
+  const evoq::Turn turn(model->taken);
+  EVOQ_TRY(turn.Check("model"));
   model->generated = {};
   EVOQ_ASSIGN(const evoq_generate_options options, OptionsOf(caller.options));
   if (caller.generated != nullptr) EVOQ_TRY(CheckSize(*caller.generated, "the result"));
@@ -233,6 +237,8 @@ int evoq_language_logits(evoq_language* model, const int64_t* tokens, size_t cou
                          float* logits, char* error, size_t error_size) {
   const Status status = Guarded([&]() -> Status {
     EVOQ_TRY(NotNull(model, "the model"));
+    const evoq::Turn turn(model->taken);
+    EVOQ_TRY(turn.Check("model"));
     EVOQ_TRY(NotNull(logits, "the memory for logits"));
     EVOQ_ASSIGN(const auto given, Given(tokens, count, "tokens"));
     EVOQ_ASSIGN(const auto rows, model->session->writer().Logits(given, last));
@@ -248,6 +254,8 @@ int evoq_language_save(const evoq_language* model, const char* path, char* error
                        size_t error_size) {
   const Status status = Guarded([&]() -> Status {
     EVOQ_TRY(NotNull(model, "the model"));
+    const evoq::Turn turn(model->taken);
+    EVOQ_TRY(turn.Check("model"));
     EVOQ_TRY(NotNull(path, "the path"));
     return model->session->writer().Save(path);
   });
@@ -257,6 +265,8 @@ int evoq_language_save(const evoq_language* model, const char* path, char* error
 int evoq_language_restore(evoq_language* model, const char* path, char* error, size_t error_size) {
   const Status status = Guarded([&]() -> Status {
     EVOQ_TRY(NotNull(model, "the model"));
+    const evoq::Turn turn(model->taken);
+    EVOQ_TRY(turn.Check("model"));
     EVOQ_TRY(NotNull(path, "the path"));
     return model->session->writer().Restore(path);
   });

@@ -1,6 +1,7 @@
 #include "evoq/language.h"
 
 #include "base/guarded.h"
+#include "base/turn.h"
 #include "language/session.h"
 
 namespace evoq::language {
@@ -86,6 +87,7 @@ const char* EndedName(Ended why) { return evoq::EndedName(static_cast<evoq::Ende
 struct Model::Impl {
   std::unique_ptr<LanguageSession> session;
   Facts facts;
+  std::atomic<bool> taken = false;  // by a call that has not ended
 };
 
 Model::Model(std::unique_ptr<Impl> impl) : impl_(std::move(impl)) {}
@@ -135,6 +137,8 @@ std::optional<Prompt> Model::Chat(const std::vector<Message>& messages, const Ch
 std::optional<Generated> Model::Generate(const Prompt& prompt, const GenerateOptions& options,
                                          const OnText& on_text, std::string* error) {
   return Enter(error, [&]() -> Result<Generated> {
+    const Turn turn(impl_->taken);
+    EVOQ_TRY(turn.Check("model"));
     EVOQ_ASSIGN(const evoq::Request request, RequestOf(*impl_->session, prompt, options));
     EVOQ_ASSIGN(evoq::Generated text,
                 impl_->session->writer().Write(request.prompt, request.options, on_text));
@@ -146,6 +150,8 @@ std::optional<std::vector<Generated>> Model::GenerateMany(const std::vector<Requ
                                                           const OnTextOf& on_text,
                                                           std::string* error) {
   return Enter(error, [&]() -> Result<std::vector<Generated>> {
+    const Turn turn(impl_->taken);
+    EVOQ_TRY(turn.Check("model"));
     std::vector<evoq::Request> inner;
     for (const Request& request : requests) {
       EVOQ_ASSIGN(evoq::Request asked,
@@ -163,6 +169,8 @@ std::optional<std::vector<Generated>> Model::GenerateMany(const std::vector<Requ
 std::optional<std::vector<float>> Model::Logits(const std::vector<int64_t>& tokens, int64_t last,
                                                 std::string* error) {
   return Enter(error, [&]() -> Result<std::vector<float>> {
+    const Turn turn(impl_->taken);
+    EVOQ_TRY(turn.Check("model"));
     EVOQ_ASSIGN(const std::span<const float> rows, impl_->session->writer().Logits(tokens, last));
     return std::vector<float>(rows.begin(), rows.end());
   });
@@ -172,11 +180,19 @@ const std::vector<int64_t>& Model::tokens() const { return impl_->session->write
 void Model::Forget() { impl_->session->writer().Forget(); }
 
 bool Model::Save(const std::string& path, std::string* error) const {
-  return Done(error, [&]() -> Status { return impl_->session->writer().Save(path); });
+  return Done(error, [&]() -> Status {
+    const Turn turn(impl_->taken);
+    EVOQ_TRY(turn.Check("model"));
+    return impl_->session->writer().Save(path);
+  });
 }
 
 bool Model::Restore(const std::string& path, std::string* error) {
-  return Done(error, [&]() -> Status { return impl_->session->writer().Restore(path); });
+  return Done(error, [&]() -> Status {
+    const Turn turn(impl_->taken);
+    EVOQ_TRY(turn.Check("model"));
+    return impl_->session->writer().Restore(path);
+  });
 }
 
 }  // namespace v2
