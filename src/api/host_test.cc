@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "api/test_model.h"
+#include "base/test_child.h"
 #include "evoq/evoq.h"
 #include "evoq/gemm.h"
 #include "evoq/streams.h"
@@ -123,6 +124,71 @@ TEST(Host, SmallStacks) {
   EXPECT_EQ(work.outputs.size(), 1u) << work.error;
 }
 #endif
+
+#if defined(__has_feature)
+#if __has_feature(thread_sanitizer)
+#define EVOQ_TSAN  // which does not follow threads into a child
+#endif
+#endif
+#ifndef EVOQ_TSAN
+
+constexpr char kNeg[] = "input %x: float32[N, 2]\nn: %y: float32[N, 2] = Neg(%x)\noutput %y\n";
+
+bool Negates(Session& session, int64_t rows) {
+  Array x = Array::Zeros(ElementType::kFloat32, {rows, 2});
+  std::fill_n(x.data<float>(), x.size(), 3.0f);
+  std::vector<Array> y;
+  return session.Run({x}, &y) && y[0].data<float>()[x.size() - 1] == -3.0f;
+}
+
+// Threads that prepare gears do not come along; fork() waits for what they are at.
+TEST(Host, AChildOfForkHasGears) {
+  const ModelFile file(kNeg, {{{"x", {4, 2}}}, {{"x", {8, 2}}}, {{"x", {64, 2}}}});
+  for (const bool ready : {false, true}) {
+    for (const bool runs : {false, true}) {
+      std::string error;
+      auto session = Session::Load(file.path(), {2}, &error);
+      ASSERT_TRUE(session) << error;
+      if (ready) session->WaitForGears();
+      EXPECT_TRUE(InChild([&] {
+        if (!runs) return session.reset(), true;
+        if (!Negates(*session, 4) || !Negates(*session, 5)) return false;
+        session->WaitForGears();
+        const bool all = session->sizes().ready == session->sizes().gears;
+        session.reset();
+        return all;
+      })) << ready
+          << runs;
+      session->WaitForGears();
+      EXPECT_TRUE(Negates(*session, 8)) << "the parent's goes on";
+    }
+  }
+}
+
+TEST(Host, AChildOfForkHasStreams) {
+  const ModelFile file(kNeg);
+  std::string error;
+  auto streams = Streams::Load(file.path(), {}, &error);
+  ASSERT_TRUE(streams) << error;
+  const auto runs = [&] {
+    Array x = Array::Zeros(ElementType::kFloat32, {1, 2});
+    x.data<float>()[1] = 5;
+    const RunResult result = streams->Run(1, {x}, 60).get();
+    return result.ending == RunResult::Ending::kRan && result.outputs[0].data<float>()[1] == -5;
+  };
+  EXPECT_TRUE(runs());
+  EXPECT_TRUE(InChild([&] {
+    if (!runs()) return false;
+    const bool below = InChild([&] { return runs(); });
+    streams->Wait();
+    streams.reset();
+    return below;
+  }));
+  EXPECT_TRUE(InChild([&] { return streams->Wait(), streams.reset(), true; }));
+  EXPECT_TRUE(runs()) << "the parent's go on";
+}
+
+#endif  // EVOQ_TSAN
 
 // Each run gives what it should, or says that another one goes on.
 TEST(Host, OneRunAtATime) {

@@ -1,7 +1,6 @@
 #include "base/thread_pool.h"
 
 #include <cpuinfo.h>
-#include <pthread.h>
 #include <sched.h>
 
 #include <algorithm>
@@ -15,6 +14,7 @@
 #include <vector>
 
 #include "base/check.h"
+#include "base/forks.h"
 #include "base/loop_notes.h"
 
 #if defined(__x86_64__)
@@ -51,16 +51,6 @@ bool SpinUntil(const Done& done, int64_t ns) {
     }
   } while (NowNs() < end);
   return false;
-}
-
-// How many forks lie between this process and the one that evoq began in: threads do not come
-// along.
-std::atomic<uint32_t> forks{0};
-
-uint32_t Forks() {
-  static const int noted = ::pthread_atfork(nullptr, nullptr, [] { forks.fetch_add(1); });
-  (void)noted;
-  return forks.load(std::memory_order_relaxed);
 }
 
 }  // namespace
@@ -190,7 +180,7 @@ ThreadPool::~ThreadPool() {
 
 void ThreadPool::Run(int64_t count, int64_t grain, const void* body, Part part) {
   if (present_notes != nullptr) return present_notes->loops_.push_back({count, grain});
-  if (impl_->born != forks.load(std::memory_order_relaxed)) [[unlikely]] {
+  if (impl_->born != Forks()) [[unlikely]] {
     auto own = std::make_unique<Impl>(threads_);
     (void)impl_.release();
     impl_ = std::move(own);

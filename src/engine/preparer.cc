@@ -3,15 +3,37 @@
 #include <algorithm>
 #include <utility>
 
+#include "base/forks.h"
 #include "base/guarded.h"
 #include "base/stopwatch.h"
 
 namespace evoq {
 
 Preparer::Preparer(std::function<Result<std::shared_ptr<Executor>>(const InputShapes&)> prepare)
-    : prepare_(std::move(prepare)), thread_([this] { Work(); }) {}
+    : prepare_(std::move(prepare)), born_(Forks()), thread_([this] { Work(); }) {}
+
+void Preparer::Begin() {
+  if (born_.load() == Forks()) return;
+  static std::mutex one;
+  const std::lock_guard lock(one);
+  if (born_.load() == Forks()) return;
+  ForgetParent();
+  thread_ = std::thread([this] { Work(); });
+  born_.store(Forks());
+}
+
+void Preparer::ForgetParent() {
+  MakeAnew(mutex_);
+  MakeAnew(changed_);
+  MakeAnew(idle_);
+  MakeAnew(thread_);
+}
 
 Preparer::~Preparer() {
+  if (born_.load() != Forks()) {
+    ForgetParent();
+    return;
+  }
   {
     const std::lock_guard lock(mutex_);
     closing_ = true;
@@ -21,6 +43,7 @@ Preparer::~Preparer() {
 }
 
 void Preparer::Ask(const InputShapes& shapes) {
+  Begin();
   const std::lock_guard lock(mutex_);
   if (std::ranges::find(asked_, shapes) != asked_.end()) return;
   asked_.push_back(shapes);
@@ -28,12 +51,14 @@ void Preparer::Ask(const InputShapes& shapes) {
 }
 
 std::vector<Preparer::Made> Preparer::Take() {
+  Begin();
   const std::lock_guard lock(mutex_);
   made_any_ = false;
   return std::exchange(made_, {});
 }
 
 void Preparer::Wait() {
+  Begin();
   std::unique_lock lock(mutex_);
   idle_.wait(lock, [&] { return asked_.empty() && !busy_; });
 }
@@ -42,6 +67,10 @@ void Preparer::Work() {
   std::unique_lock lock(mutex_);
   for (;;) {
     changed_.wait(lock, [&] { return closing_ || !asked_.empty(); });
+    if (closing_) return;
+    lock.unlock();
+    const Unforked work;
+    lock.lock();
     if (closing_) return;
     const InputShapes shapes = std::move(asked_.front());
     asked_.pop_front();

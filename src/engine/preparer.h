@@ -15,7 +15,8 @@
 
 namespace evoq {
 
-// Any thread may call any function at any time.
+// Any thread may call any function at any time. In a child of fork() it goes on, on a thread of the
+// child's: fork() waits for what the parent's is at.
 class Preparer {
  public:
   struct Made {
@@ -41,6 +42,9 @@ class Preparer {
 
  private:
   void Work();
+  // Before anything else, of every function: in a child of fork() a thread of its own.
+  void Begin();
+  void ForgetParent();
 
   std::function<Result<std::shared_ptr<Executor>>(const InputShapes&)> prepare_;
   std::mutex mutex_;  // of what follows
@@ -49,7 +53,8 @@ class Preparer {
   std::atomic<bool> made_any_ = false;
   bool busy_ = false, closing_ = false;
   std::condition_variable changed_, idle_;
-  std::thread thread_;  // the last: it uses all others
+  std::atomic<uint32_t> born_;  // Forks() of the process that the thread is of
+  std::thread thread_;          // the last: it uses all others
 };
 
 }  // namespace evoq

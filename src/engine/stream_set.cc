@@ -4,6 +4,7 @@
 #include <tuple>
 
 #include "base/check.h"
+#include "base/forks.h"
 #include "base/guarded.h"
 #include "base/thread_pool.h"
 
@@ -33,6 +34,10 @@ StreamSet::StreamSet(std::unique_ptr<Engine> engine, StreamSetOptions options)
     stream.index = static_cast<int>(streams_.size()) - 1;
     stream.priority = priority;
   }
+  Start();
+}
+
+void StreamSet::Start() {
   try {
     for (Stream& stream : streams_) stream.thread = std::thread([this, &stream] { Serve(stream); });
     watch_ = std::thread([this] { WatchDeadlines(); });
@@ -42,8 +47,44 @@ StreamSet::StreamSet(std::unique_ptr<Engine> engine, StreamSetOptions options)
   }
 }
 
+void StreamSet::Begin() {
+  if (born_.load() == Forks()) return;
+  static std::mutex one;
+  const std::lock_guard lock(one);
+  if (born_.load() == Forks()) return;
+  ForgetParent();
+  born_.store(Forks());
+  if (!closing_) Start();
+}
+
+// The parent's runs are told of there: what they hold on to is not ours to give back.
+void StreamSet::ForgetParent() {
+  (void)new auto(std::move(runs_));
+  runs_.clear();
+  deadlines_.clear();
+  given_up_.clear();
+  for (Stream& stream : streams_) {
+    stream.waiting.clear();
+    stream.current = nullptr;
+    stream.may_begin = stream.telling = false;
+    MakeAnew(stream.changed);
+    MakeAnew(stream.thread);
+  }
+  MakeAnew(mutex_);
+  MakeAnew(close_mutex_);
+  MakeAnew(watch_changed_);
+  MakeAnew(ended_);
+  MakeAnew(watch_);
+}
+
 // Ends those threads that there are.
 void StreamSet::Close() {
+  if (born_.load() != Forks()) {
+    ForgetParent();
+    closing_ = true;
+    born_.store(Forks());
+    return;
+  }
   const std::lock_guard close(close_mutex_);
   {
     const std::lock_guard lock(mutex_);
@@ -62,6 +103,7 @@ Result<StreamSet::RunId> StreamSet::Submit(int stream, std::vector<Tensor> input
                                            std::optional<Clock::time_point> deadline) {
   if (stream < 0 || stream >= streams())
     return Fail(ErrorCode::kUsage, "stream {}, expected 0 to {}", stream, streams() - 1);
+  Begin();
   const std::lock_guard lock(mutex_);
   if (closing_) return Fail(ErrorCode::kUsage, "the streams are closed");
   Stream& to = streams_[static_cast<size_t>(stream)];
@@ -81,6 +123,7 @@ Result<StreamSet::RunId> StreamSet::Submit(int stream, std::vector<Tensor> input
 }
 
 bool StreamSet::Cancel(RunId run) {
+  Begin();
   const std::lock_guard lock(mutex_);
   const auto found = runs_.find(run);
   return found != runs_.end() && GiveUp(*found->second, Ending::kCancelled);
@@ -89,6 +132,7 @@ bool StreamSet::Cancel(RunId run) {
 Status StreamSet::SetPriority(int stream, int priority) {
   if (stream < 0 || stream >= streams())
     return Fail(ErrorCode::kUsage, "stream {}, expected 0 to {}", stream, streams() - 1);
+  Begin();
   const std::lock_guard lock(mutex_);
   streams_[static_cast<size_t>(stream)].priority = priority;
   Choose();
@@ -101,6 +145,7 @@ bool StreamSet::Idle(int stream) const {
 }
 
 void StreamSet::Wait(int stream) {
+  Begin();
   std::unique_lock lock(mutex_);
   ended_.wait(lock, [&] { return Idle(stream); });
 }

@@ -2,6 +2,7 @@
 // on beside each other, urgent ones first.
 #pragma once
 
+#include <atomic>
 #include <chrono>
 #include <condition_variable>
 #include <deque>
@@ -16,6 +17,7 @@
 #include <utility>
 #include <vector>
 
+#include "base/forks.h"
 #include "engine/shared.h"
 
 namespace evoq {
@@ -50,7 +52,7 @@ class StreamSet {
 
   // Throws std::system_error where there are no threads for it.
   StreamSet(std::unique_ptr<Engine> engine, StreamSetOptions options);
-  // Cancels all runs and waits until each is done.
+  // Cancels all runs and waits until each is done; in a child of fork() there are none.
   ~StreamSet() { Close(); }
   StreamSet(const StreamSet&) = delete;
   StreamSet& operator=(const StreamSet&) = delete;
@@ -102,6 +104,10 @@ class StreamSet {
     bool idle() const { return waiting.empty() && current == nullptr; }
   };
 
+  void Start();
+  // Before anything else, of every function: in a child of fork() threads of its own, and no runs.
+  void Begin();
+  void ForgetParent();
   void Serve(Stream& stream);
   void WatchDeadlines();
   void Choose();
@@ -121,6 +127,7 @@ class StreamSet {
   std::condition_variable watch_changed_, ended_;
   std::mutex close_mutex_;
   std::thread watch_;  // gives up late runs, and tells of those that were given up
+  std::atomic<uint32_t> born_ = Forks();  // of the process that the threads are of
 };
 
 }  // namespace evoq
