@@ -107,11 +107,13 @@ Status TopKInput(Upgrade& u) {
   return {};
 }
 
-// Upsample, and Resize of opset 10, map output pixel y to floor(y / scale).
-void SetOldResizeMode(Upgrade& u) {
+// Upsample, and Resize of opset 10, map output pixel y to y / scale, and with mode nearest to the
+// pixel below it, where an axis shrinks to the one above (the case test_resize_downsample_nearest
+// of ONNX 1.5).
+void SetOldResizeMode(Upgrade& u, const char* nearest_mode) {
   if (u.attrs().String("mode") == "bilinear") u.attrs().Set("mode", "linear");
   u.attrs().Set("coordinate_transformation_mode", "asymmetric");
-  u.attrs().Set("nearest_mode", "floor");
+  u.attrs().Set("nearest_mode", nearest_mode);
 }
 
 Status UpsampleToResize(Upgrade& u) {
@@ -126,17 +128,37 @@ Status UpsampleToResize(Upgrade& u) {
   u.graph().SetOp(u.id(), "Resize");
   u.graph().SetInput(u.id(), 1, ValueId{});
   u.graph().SetInput(u.id(), 2, scales);
-  SetOldResizeMode(u);
+  SetOldResizeMode(u, "floor");
   return {};
 }
 
+// Whether some of the scales are below 1, and whether some are above; both where they are computed.
+std::pair<bool, bool> ShrinksAndGrows(const Tensor* scales) {
+  if (scales == nullptr || scales->dtype() != DType::kFloat32) return {true, true};
+  const auto values = scales->values<float>();
+  return {std::ranges::any_of(values, [](float s) { return s < 1; }),
+          std::ranges::any_of(values, [](float s) { return s > 1; })};
+}
+
+// Where some axes shrink and others grow, a Resize of each kind.
 Status ResizeInputs(Upgrade& u) {
-  const ValueId scales = u.node().input(1);
+  ValueId scales = u.node().input(1);
   if (!scales.valid() || u.node().inputs.size() > 2)
     return InvalidInput("inputs must be x and scales in opset 10");
+  const bool nearest = u.attrs().String("mode", "nearest") == "nearest";
+  const auto [shrinks, grows] = ShrinksAndGrows(u.Constant(1));
+  if (nearest && shrinks && grows) {
+    const ValueId one = u.AddConstant("one", Tensor::Scalar(1.0f)),
+                  down = u.Apply("Min", "down", {scales, one});
+    Attrs attrs = Attrs::Of("coordinate_transformation_mode", std::string("asymmetric"));
+    attrs.Set("nearest_mode", "ceil");
+    u.graph().SetInput(u.id(), 0,
+                       u.Apply("Resize", "shrunk", {u.node().input(0), ValueId{}, down}, attrs));
+    scales = u.Apply("Max", "up", {scales, one});
+  }
   u.graph().SetInput(u.id(), 1, ValueId{});
   u.graph().SetInput(u.id(), 2, scales);
-  SetOldResizeMode(u);
+  SetOldResizeMode(u, shrinks && !grows ? "ceil" : "floor");
   return {};
 }
 

@@ -187,6 +187,29 @@ TEST(Upgrades, SizesThatWereAttributes) {
   EXPECT_EQ(squeezed->value(squeezed->outputs()[0]).type.ToString(), "float32[4]");
 }
 
+// Downwards of opset 10 nearest is the pixel above: the case of ONNX 1.5.
+TEST(Upgrades, OldResizeDown) {
+  const std::string in = Input("x", kFloat, {1, 1, 2, 4});
+  const Tensor x = Reals({1, 1, 2, 4}, {1, 2, 3, 4, 5, 6, 7, 8});
+  const auto run = [&](const std::vector<double>& scales, bool computed, const std::string& mode) {
+    const std::string by = computed ? Constant("c", kFloat, {4}, scales) + Input("z", kFloat, {4}) +
+                                          text::Node("Add", {"c", "z"}, {"s"})
+                                    : Constant("s", kFloat, {4}, scales);
+    std::vector<Tensor> inputs = {x};
+    if (computed) inputs.push_back(Reals({4}, {0, 0, 0, 0}));
+    const auto graph = Import(10, in + by + One("Resize", {"x", "s"}, Text("mode", mode)));
+    return Evaluated(graph, inputs).at(0);
+  };
+  for (const bool computed : {false, true}) {
+    SCOPED_TRACE(computed);
+    EXPECT_EQ(run({1, 1, 0.6, 0.6}, computed, "nearest"), (std::vector<float>{1, 3}));
+    EXPECT_EQ(run({1, 1, 1, 0.6}, computed, "nearest"), (std::vector<float>{1, 3, 5, 7}));
+    EXPECT_EQ(run({1, 1, 1.5, 0.6}, computed, "nearest"), (std::vector<float>{1, 3, 1, 3, 5, 7}));
+    ExpectNear(run({1, 1, 1, 0.5}, computed, "linear"), {1, 3, 5, 7});
+    ExpectNear(run({1, 1, 0.5, 0.8}, computed, "linear"), {1, 2.25f, 3.5f});
+  }
+}
+
 // Pixel y of the result is pixel floor(y / scale), or lies between two at y / scale.
 TEST(Upgrades, OldResize) {
   const std::string in = Input("x", kFloat, {1, 1, 1, 2});
