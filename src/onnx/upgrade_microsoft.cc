@@ -289,36 +289,54 @@ std::array<ValueId, 3> ApplyAttention(Upgrade& u, const AttentionParts& p) {
   return out;
 }
 
+// bool[batch, keys]: the first lengths[b] keys, of the past and this run together.
+ValueId KeysWithin(Upgrade& u, ValueId lengths, const AttentionParts& p) {
+  ValueId count = Part(u, "keys_count", u.Apply("Shape", "keys_shape", {p.k}), 1, 2, 0);
+  if (p.past_key.valid()) {
+    const ValueId past = u.Apply("Shape", "past_shape", {p.past_key});
+    count = u.Apply("Add", "keys_all", {count, Part(u, "past_count", past, 2, 3, 0)});
+  }
+  const ValueId row = u.Apply(
+      "Range", "keys_row",
+      {u.AddConstant("keys_first", Tensor::Scalar<int64_t>(0)), Reshaped(u, "keys_end", count, {}),
+       u.AddConstant("keys_step", Tensor::Scalar<int64_t>(1))});
+  const ValueId ends =
+      Reshaped(u, "lengths", Cast(u, "lengths_long", lengths, DType::kInt64), {-1, 1});
+  return u.Apply("Less", "keys_within", {row, ends});
+}
+
 // A mask of 1 (attend) and 0, by its shape: [B] counts keys from the left, [B, T] is per key, [B,
-// S, T] per query and key.
+// S, T] per query and key. It adds a finite number to the scores of the keys that it hides: a query
+// that would see no key sees all. Keys and the past are in `p` already.
 Status TakeMask(Upgrade& u, ValueId mask, AttentionParts& p) {
   if (!mask.valid()) return {};
   const TensorType type = u.graph().value(mask).type;
   if (!type.shape.ranked()) return Unsupported("a mask of unknown rank");
-  if (type.shape.rank() == 1) {
+  int rank = type.shape.rank();
+  if (rank == 1 && !p.causal) {
     p.lengths = mask;
     return {};
   }
-  if (type.shape.rank() > 4) return Unsupported("a mask of {}", type.ToString());
-  ValueId bools = type.dtype == DType::kBool ? mask : Cast(u, "mask_bool", mask, DType::kBool);
-  if (type.shape.rank() == 2)
-    bools = u.Apply("Unsqueeze", "mask_wide", {bools, Ints(u, "mask_axes", {1, 2})});
-  if (type.shape.rank() == 3)
-    bools = u.Apply("Unsqueeze", "mask_wide", {bools, Ints(u, "mask_axes", {1})});
-  p.mask = bools;
+  if (rank > 4) return Unsupported("a mask of {}", type.ToString());
+  ValueId bools = type.dtype == DType::kBool ? mask : ValueId{};
+  if (rank == 1) {  // Attention counts causal queries from the last of the keys that are there
+    bools = KeysWithin(u, mask, p);
+    rank = 2;
+  }
+  if (!bools.valid()) bools = Cast(u, "mask_bool", mask, DType::kBool);
+  if (rank == 2) bools = u.Apply("Unsqueeze", "mask_wide", {bools, Ints(u, "mask_axes", {1, 2})});
+  if (rank == 3) bools = u.Apply("Unsqueeze", "mask_wide", {bools, Ints(u, "mask_axes", {1})});
+  const float hidden = u.attrs().Float("mask_filter_value", -10000.0f);
+  p.mask = u.Apply("Where", "mask_bias",
+                   {bools, u.AddConstant("seen", Tensor::Scalar(0.0f)),
+                    u.AddConstant("hidden", Tensor::Scalar(hidden))});
   return {};
 }
 
-// A bias of the scores beside a mask: both as an additive bias.
+// A bias of the scores, beside that of a mask.
 void AddBias(Upgrade& u, ValueId bias, AttentionParts& p) {
   if (!bias.valid()) return;
-  if (p.mask.valid()) {
-    const ValueId zero = u.AddConstant("attend", Tensor::Scalar(0.0f)),
-                  never = u.AddConstant("never", Tensor::Scalar(-INFINITY));
-    bias =
-        u.Apply("Add", "scores_bias", {u.Apply("Where", "mask_bias", {p.mask, zero, never}), bias});
-  }
-  p.mask = bias;
+  p.mask = p.mask.valid() ? u.Apply("Add", "scores_bias", {p.mask, bias}) : bias;
 }
 
 // (x, weights, bias, mask?, past?, attention bias?) of Attention; x * weights + bias are the
@@ -342,13 +360,13 @@ Status FinishAttention(Upgrade& u, ValueId projected, ValueId mask, ValueId past
   p.q = Part(u, "queries", projected, 0, sizes[0], -1);
   p.k = Part(u, "keys", projected, sizes[0], sizes[0] + sizes[1], -1);
   p.v = Part(u, "values", projected, sizes[0] + sizes[1], shape[1].value, -1);
-  EVOQ_TRY(TakeMask(u, mask, p));
-  AddBias(u, scores_bias, p);
   if (past.valid()) {  // [2, batch, heads, past, size]
     const ValueId axis = Ints(u, "past_axis", {0});
     p.past_key = u.Apply("Squeeze", "past_key", {Part(u, "past_keys", past, 0, 1, 0), axis});
     p.past_value = u.Apply("Squeeze", "past_value", {Part(u, "past_values", past, 1, 2, 0), axis});
   }
+  EVOQ_TRY(TakeMask(u, mask, p));
+  AddBias(u, scores_bias, p);
   const auto out = ApplyAttention(u, p);
   if (u.OutputUsed(1)) {
     const ValueId axis = Ints(u, "present_axis", {0});
@@ -437,10 +455,10 @@ Status MultiHeadAttention(Upgrade& u) {
     p.k = u.Apply("Add", "keys", {p.k, Part(u, "bias_k", bias, size, 2 * size, 0)});
     p.v = u.Apply("Add", "values", {p.v, Part(u, "bias_v", bias, 2 * size, end, 0)});
   }
-  EVOQ_TRY(TakeMask(u, u.node().input(4), p));
-  AddBias(u, u.node().input(5), p);
   p.past_key = u.node().input(6);
   p.past_value = u.node().input(7);
+  EVOQ_TRY(TakeMask(u, u.node().input(4), p));
+  AddBias(u, u.node().input(5), p);
   EVOQ_TRY(RefuseOutput(u, 3, "the scores"));
   const auto out = ApplyAttention(u, p);
   GiveOutput(u, 1, out[1]);
@@ -449,16 +467,18 @@ Status MultiHeadAttention(Upgrade& u) {
   return {};
 }
 
-// Places first, first + 1, ... of `x` [batch, length, ...], as int64[batch, length]; `first` is an
-// int64 scalar.
-ValueId Places(Upgrade& u, ValueId x, ValueId first) {
+// Places first, first + 1, ... of `x` [batch, length, ...] or [batch, heads, length, size], as
+// int64[batch, length]; `first` is an int64 scalar.
+ValueId Places(Upgrade& u, ValueId x, int rank, ValueId first) {
   const ValueId shape = u.Apply("Shape", "x_shape", {x});
+  const int64_t axis = rank == 4 ? 2 : 1;
   const ValueId length =
-      u.Apply("Gather", "x_length", {shape, u.AddConstant("one", Tensor::Scalar<int64_t>(1))});
+      u.Apply("Gather", "x_length", {shape, u.AddConstant("length_axis", Tensor::Scalar(axis))});
   const ValueId end = u.Apply("Add", "end", {first, length});
   const ValueId row =
       u.Apply("Range", "row", {first, end, u.AddConstant("step", Tensor::Scalar<int64_t>(1))});
-  return u.Apply("Expand", "places", {row, Part(u, "rows", shape, 0, 2, 0)});
+  const ValueId rows = u.Apply("Gather", "rows", {shape, Ints(u, "rows_axes", {0, axis})});
+  return u.Apply("Expand", "places", {row, rows});
 }
 
 // Item b of the batch has lengths[b] + 1 keys in all, the last ones of this run: its tokens have
@@ -583,8 +603,9 @@ Status MicrosoftRotary(Upgrade& u) {
   if (u.attrs().Float("scale", 1) != 1) return Unsupported("scale={}", u.attrs().Float("scale"));
   ValueId at = u.node().input(1);
   if (places.rank() < 2) {
-    if (x.rank() != 3) return Unsupported("one place for an input of {}", x.ToString());
-    at = Places(u, u.node().input(0), Reshaped(u, "first", at, {}));
+    if (x.rank() != 3 && x.rank() != 4)
+      return Unsupported("one place for an input of {}", x.ToString());
+    at = Places(u, u.node().input(0), x.rank(), Reshaped(u, "first", at, {}));
   }
   Attrs attrs = Attrs::Of("interleaved", u.attrs().Int("interleaved"));
   int64_t heads = u.attrs().Int("num_heads");

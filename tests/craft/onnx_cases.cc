@@ -245,8 +245,8 @@ std::vector<OnnxCase> RotaryCases() {
                         Microsoft("RotaryEmbedding", {"x", "p", "c", "c"}, {"y"})),
        "inputs of unknown rank"},
       {"rotary of a scale", rotary({1, 6, 8}, {1, 6}, Float("scale", 2)), "scale=2"},
-      {"one place of four axes", rotary({1, 2, 6, 4}, {1}, ""),
-       "one place for an input of [1, 2, 6, 4]"},
+      {"good, one place of four axes", rotary({1, 2, 6, 4}, {1}, ""), ""},
+      {"one place of two axes", rotary({6, 4}, {1}, ""), "one place for an input of [6, 4]"},
       {"heads of free cosines", rotary({1, 6, 8}, {1, 6}, "", -1), "an unknown number of heads"},
       {"heads of no cosines", rotary({1, 6, 8}, {1, 6}, "", 0), "an unknown number of heads"},
   };

@@ -450,6 +450,30 @@ def cases():
         {"num_heads": 4},
         1,
     )
+    lengths, hidden = np.array([4, 2], np.int32), np.array([[0] * 6, [0, 0, 1, 1, 1, 0]], np.int32)
+    for name, mask in (("lengths", lengths), ("hidden", hidden)):
+        for causal in (0, 1):
+            yield (
+                f"attention_{name}_{causal}",
+                "Attention",
+                weights + [mask],
+                {"num_heads": 4, "unidirectional": causal},
+                1,
+            )
+    yield (
+        "attention_filter_value",
+        "Attention",
+        weights + [hidden],
+        {"num_heads": 4, "mask_filter_value": -2.0},
+        1,
+    )
+    yield (
+        "attention_past_mask",
+        "Attention",
+        weights + [np.array([[0] * 3 + [1] * 6, [1] * 9], np.int32), real(2, 2, 4, 3, 4)],
+        {"num_heads": 4, "unidirectional": 1},
+        2,
+    )
     yield (
         "attention_past",
         "Attention",
@@ -527,6 +551,20 @@ def cases():
         1,
     )
     yield (
+        "multi_head_hidden",
+        "MultiHeadAttention",
+        [real(2, 6, 16), real(2, 5, 16), real(2, 5, 16), None, hidden[:, :5]],
+        {"num_heads": 2},
+        1,
+    )
+    yield (
+        "multi_head_causal_lengths",
+        "MultiHeadAttention",
+        [real(2, 5, 16), real(2, 5, 16), real(2, 5, 16), None, np.array([3, 5], np.int32)],
+        {"num_heads": 2, "unidirectional": 1},
+        1,
+    )
+    yield (
         "multi_head_causal",
         "MultiHeadAttention",
         [real(2, 5, 16), real(2, 5, 16), real(2, 5, 16)],
@@ -598,6 +636,13 @@ def cases():
         "rotary_one",
         "RotaryEmbedding",
         [real(2, 5, 16), np.array([3], np.int64), cos, sin],
+        {},
+        1,
+    )
+    yield (
+        "rotary_one_heads",
+        "RotaryEmbedding",
+        [real(2, 2, 5, 8), np.array([3], np.int64), cos, sin],
         {},
         1,
     )
