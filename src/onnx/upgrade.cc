@@ -297,7 +297,8 @@ Status FlatSoftmax(Upgrade& u) {
   const ValueId flat = u.Apply("Flatten", "flatten", {input}, std::move(flatten));
   const ValueId y = u.Apply(u.node().op, "flat", {flat}, Attrs::Of("axis", 1));
   const ValueId shape = u.Apply("Shape", "shape", {input});
-  u.ReplaceBy(u.Apply("Reshape", "reshape", {y, shape}));
+  // A size of 0 is that, not a copy of the matrix's.
+  u.ReplaceBy(u.Apply("Reshape", "reshape", {y, shape}, Attrs::Of("allowzero", int64_t{1})));
   return {};
 }
 

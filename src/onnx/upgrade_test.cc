@@ -337,6 +337,10 @@ TEST(Upgrades, OldSoftmax) {
   const auto any =
       run("input { name: 'x' type { tensor_type { elem_type: 1 } } } ", Int("axis", 1));
   EXPECT_EQ(Evaluated(any, {zeros}).at(0), std::vector<float>(4, 0.25f));
+  // Sizes of 0 stay what they are.
+  const auto none = run(Input("x", kFloat, {2, 3, 0, 4}), Int("axis", 2));
+  EXPECT_TRUE(Evaluated(none, {Reals({2, 3, 0, 4}, {})}).at(0).empty());
+  EXPECT_EQ(none->value(none->outputs()[0]).type.ToString(), "float32[2, 3, 0, 4]");
 }
 
 TEST(Upgrades, NamesOfModes) {

@@ -237,13 +237,12 @@ std::optional<int64_t> SymbolicSizes::OneOf(const Node& node, size_t input) cons
 
 void SymbolicSizes::RefineReshape(const Node& node, Shape& shape) const {
   const auto target = Of(node.input(1));
-  if (!target || graph_.ConstantInput(node, 1) != nullptr || node.attrs.Int("allowzero") != 0)
-    return;
+  if (!target || graph_.ConstantInput(node, 1) != nullptr) return;
   if (!shape.ranked()) shape = Shape(std::vector<Dim>(target->size()));
   if (shape.rank() != static_cast<int>(target->size())) return;
   for (int i = 0; i < shape.rank(); ++i) {
     const Dim& size = (*target)[static_cast<size_t>(i)];
-    const bool copies = size.known() && size.value == 0;
+    const bool copies = size.known() && size.value == 0 && node.attrs.Int("allowzero") == 0;
     if (Open(shape[i]) && !Open(size) && !copies) shape[i] = size;
   }
 }

@@ -72,6 +72,9 @@ TEST(SymbolicSizes, TypesFollowComputedTargets) {
        "float32[B, P + S, 2, 4]"},
       {"to: %to = Concat{axis=0}(%zeros, %t, %most)\ny: %y = Reshape(%all, %to)\noutput %y",
        "float32[?, P + S, ?]"},
+      {"to: %to = Concat{axis=0}(%b, %t, %ones, %most)\n"
+       "y: %y = Reshape{allowzero=1}(%all, %to)\noutput %y",
+       "float32[B, P + S, 1, ?]"},
       // An Expand from sizes of 1, and where they are as wide already.
       {"const %e: float32[1, 1, 8]\nto: %to = Concat{axis=0}(%b, %t, %ones)\n"
        "y: %y = Expand(%e, %to)\noutput %y",

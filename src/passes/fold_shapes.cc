@@ -50,15 +50,19 @@ class ShapeFolder {
   // and is the one -1.
   bool FixReshape(NodeId id) {
     const Node& node = graph_.node(id);
-    if (node.op != "Reshape" || node.attrs.Int("allowzero") != 0) return false;
+    if (node.op != "Reshape") return false;
     const ValueId shape = node.input(1);
     if (graph_.value(shape).is_constant()) return false;
     const auto elements = sizes_.Of(shape);
     if (!elements) return false;
+    const auto is_zero = [](const Dim& d) { return d.known() && d.value == 0; };
+    const bool zero_is_a_size = node.attrs.Int("allowzero") != 0;
+    if (zero_is_a_size && std::ranges::any_of(*elements, is_zero)) return false;
     const auto target = ReshapeTarget(graph_.value(node.input(0)).type.shape, Shape(*elements));
     if (!target) return false;
     const std::string name = graph_.value(shape).name;
     graph_.SetInput(id, 1, AddInts(graph_, name + "_known", *target));
+    if (zero_is_a_size) graph_.attrs(id).Erase("allowzero");
     return true;
   }
 
