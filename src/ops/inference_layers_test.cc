@@ -379,6 +379,11 @@ TEST(InferLayers, Windows) {
        "float32[1, 1, 3]"},
       {{"MaxPool{kernel_shape=[2], strides=[2]}", {x}}, "float32[1, 1, 2]"},
       {{"MaxPool{kernel_shape=[2], strides=[2], ceil_mode=1}", {x}}, "float32[1, 1, 3]"},
+      // A first window that ends outside counts where it would in any other place.
+      {{"MaxPool{kernel_shape=[7], strides=[3], ceil_mode=1}", {x}}, "float32[1, 1, 1]"},
+      {{"AveragePool{kernel_shape=[7], strides=[3], ceil_mode=1}", {x}}, "float32[1, 1, 1]"},
+      {{"MaxPool{kernel_shape=[8], strides=[3], ceil_mode=1}", {x}},
+       "a window of 8 is larger than the padded input, 5 on spatial axis 0"},
       // The third window would begin in the padding behind: dropped.
       {{"MaxPool{kernel_shape=[1], strides=[3], pads=[0, 2], ceil_mode=1}", {x}},
        "float32[1, 1, 2]"},

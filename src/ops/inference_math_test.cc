@@ -42,6 +42,8 @@ TEST(InferMath, Products) {
        "input 2 is float32[1, 2, 4], expected a shape that broadcasts to [2, 4]"},
       {{"Gemm", {"float32[2, 3]", "float32[3, 4]", "float32[2, 1]"}}, "float32[2, 4]"},
       {{"Gemm", {"float32[2, 3]", "float32[3, 4]", "float32[...]"}}, "float32[2, 4]"},
+      {{"Gemm", {"float32[1, 3]", "float32[3, 4]", "float32[B, 4]"}}, "float32[1, 4]"},
+      {{"Gemm", {"float32[B, 3]", "float32[3, 1]", "float32[N]"}}, "float32[B, 1]"},
       {{"MatMulInteger", {"int32[2, 3]", "int8[3, 4]"}},
        "input 0 is int32[2, 3], expected uint8 or int8"},
       {{"MatMulInteger", {"int8[2, 3]", "int32[3, 4]"}},

@@ -84,7 +84,7 @@ InferResult InferGemm(const InferArgs& args) {
     EVOQ_ASSIGN(const Shape all, BroadcastShapes(y, args.inputs[2].shape));
     bool fits = !all.ranked() || all.rank() == 2;
     for (int i = 0; fits && all.ranked() && i < 2; ++i)
-      fits = !y[i].known() || y[i].value == all[i].value;
+      fits = !y[i].known() || !all[i].known() || y[i].value == all[i].value;
     if (!fits)
       return InvalidInput("input 2 is {}, expected a shape that broadcasts to {}",
                           args.inputs[2].ToString(), y.ToString());

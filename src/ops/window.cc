@@ -114,7 +114,9 @@ Result<Window> ResolveWindow(const Node& node, std::span<const Dim> kernel,
       continue;
     }
     const int64_t room = in + w.pad_begin[d] + w.pad_end[d] - Extent(w, d);
-    if (room < 0)
+    // A last window that begins inside counts with ceil_mode, though it be the first and ends
+    // outside.
+    if (room < 0 && !(ceil_mode && room + stride > 0))
       return InvalidInput("a window of {} is larger than the padded input, {} on spatial axis {}",
                           Extent(w, d), in + w.pad_begin[d] + w.pad_end[d], d);
     int64_t out = (ceil_mode ? CeilDiv(room, stride) : room / stride) + 1;
