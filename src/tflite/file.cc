@@ -28,12 +28,17 @@ std::string PlaceOf(const File& file, const char* what, size_t i) {
 
 // The subgraphs that an operator runs.
 std::vector<int32_t> GraphsOf(const File& file, const fb::Operator& op) {
-  constexpr int kIf = 118, kCallOnce = 129;
+  constexpr int kIf = 118, kWhile = 119, kCallOnce = 129;
   switch (NumberOf(file.CodeOf(op))) {
     case kIf: {
       const auto* o = op.options_as_WithIf();
       return o == nullptr ? std::vector<int32_t>{0, 0}
                           : std::vector<int32_t>{o->then_graph(), o->else_graph()};
+    }
+    case kWhile: {
+      const auto* o = op.options_as_WithWhile();
+      return o == nullptr ? std::vector<int32_t>{0, 0}
+                          : std::vector<int32_t>{o->cond_graph(), o->body_graph()};
     }
     case kCallOnce: {
       const auto* o = op.options_as_WithCallOnce();

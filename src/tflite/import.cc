@@ -18,9 +18,10 @@ Status CheckOutputTypes(const tflite::File& file, const Graph& graph) {
     EVOQ_ASSIGN(const tflite::TensorFacts facts,
                 tflite::FactsOf(*file.graph().tensors()->Get(static_cast<unsigned>(t)), t));
     const Value& value = graph.value(graph.outputs()[i]);
-    if (value.type.dtype != facts.dtype)
+    const DType declared = facts.half() ? facts.stored : facts.dtype;
+    if (value.type.dtype != declared)
       return InvalidInput("output '{}' is declared as {} but computed as {}", value.name,
-                          DTypeName(facts.dtype), value.type.ToString());
+                          DTypeName(declared), value.type.ToString());
   }
   return {};
 }

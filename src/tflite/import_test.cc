@@ -131,6 +131,66 @@ TEST(Tflite, BranchesAreSubgraphs) {
   }
 }
 
+TEST(Tflite, LoopsRunWhileTheirConditionHolds) {
+  for (const bool constant : {true, false}) {
+    const auto graph = Read(LoopNet(constant));
+    ASSERT_TRUE(graph) << graph.error().message();
+    for (const int begin : {0, 2, 7}) {
+      std::vector<Tensor> inputs = {Tensor::FromValues<float>(Shape{2}, {1, 2}),
+                                    Tensor::Scalar<int32_t>(begin)};
+      if (!constant) inputs.push_back(Tensor::FromValues<float>(Shape{2}, {3, 4}));
+      const auto y = EvaluateGraph(*graph, {std::move(inputs)});
+      ASSERT_TRUE(y) << y.error().message();
+      const auto rounds = static_cast<float>(std::max(3 - begin, 0));
+      EXPECT_EQ(Floats((*y)[0]),
+                (std::vector<float>{std::pow(3.0f, rounds), 2 * std::pow(4.0f, rounds)}));
+      EXPECT_EQ((*y)[1].data<int32_t>()[0], std::max(begin, 3));
+      EXPECT_EQ(Floats((*y)[2]), (std::vector<float>{3, 4}));
+    }
+  }
+}
+
+// A constant that is an output, twice, beside an output that has the name that the first copy would
+// get.
+TEST(Tflite, OutputsKeepTheirNames) {
+  TestModel file;
+  const int x = file.Tensor("x", {2}), y = file.Tensor("y_1", {2}),
+            c = file.Constant<float>("y", {2}, kTestFloat, {1, 2});
+  file.Operator(101, {x}, {y});
+  file.graph().inputs = {x};
+  file.graph().outputs = {c, y};
+  const auto graph = Read(file);
+  ASSERT_TRUE(graph) << graph.error().message();
+  EXPECT_EQ(Names(*graph, graph->outputs()), (std::vector<std::string>{"y", "y_1"}));
+}
+
+// Inputs and outputs of 16 bits have them; a cast to 16 bits rounds.
+TEST(Tflite, HalvesAtTheBorders) {
+  TestModel file;
+  const int x = file.Tensor("x", {3}, kTestHalf), wide = file.Tensor("wide", {3}),
+            sum = file.Tensor("sum", {3}), y = file.Tensor("y", {3}, kTestHalf),
+            z = file.Tensor("z", {3});
+  file.Operator(53, {x}, {wide});
+  file.Operator(0, {wide, file.Constant<float>("c", {1}, kTestFloat, {1e-4f})}, {sum});
+  file.Operator(53, {sum}, {y});
+  file.Operator(53, {y}, {z});
+  file.graph().inputs = {x};
+  file.graph().outputs = {y, z};
+  const auto graph = Read(file);
+  ASSERT_TRUE(graph) << graph.error().message();
+  EXPECT_EQ(graph->value(graph->inputs()[0]).type.ToString(), "float16[3]");
+  Tensor half = Tensor::Allocate(TensorType(DType::kFloat16, Shape{3}));
+  for (int i = 0; i < 3; ++i) half.mutable_data<uint16_t>()[i] = FloatToHalf(static_cast<float>(i));
+  const auto out = EvaluateGraph(*graph, {{half}});
+  ASSERT_TRUE(out) << out.error().message();
+  EXPECT_EQ((*out)[0].type().ToString(), "float16[3]");
+  for (int i = 0; i < 3; ++i) {
+    const uint16_t rounded = FloatToHalf(static_cast<float>(i) + 1e-4f);
+    EXPECT_EQ((*out)[0].data<uint16_t>()[i], rounded);
+    EXPECT_EQ((*out)[1].data<float>()[i], HalfToFloat(rounded));
+  }
+}
+
 TEST(Tflite, SparseConstantsAreDense) {
   for (const int number : {124, 101}) {  // DENSIFY; ABS, which takes the constant itself
     TestModel file = SparseNet();

@@ -35,7 +35,6 @@ constexpr Name kLacking[] = {
     {112, "REVERSE_SEQUENCE"},
     {113, "MATRIX_DIAG"},
     {115, "MATRIX_SET_DIAG"},
-    {119, "WHILE"},
     {120, "NON_MAX_SUPPRESSION_V4"},
     {121, "NON_MAX_SUPPRESSION_V5"},
     {122, "SCATTER_ND"},

@@ -14,11 +14,11 @@ TEST(Tflite, OperatorsThatEvoqLacksAreNamedTogether) {
   const int boxes = file.Tensor("boxes", {1, 4, 4, 3});
   file.Operator(kCustom, {3}, {boxes});
   file.model.operator_codes.back()->custom_code = "TFLite_Detection_PostProcess";
-  file.Operator(119, {3}, {file.Tensor("z", {1})});
+  file.Operator(16, {3}, {file.Tensor("z", {1})});
   const auto graph = Read(file);
   ASSERT_FALSE(graph);
   EXPECT_EQ(graph.error().message(),
-            "net.tflite: operators that evoq does not run: WHILE, custom "
+            "net.tflite: operators that evoq does not run: LSTM, custom "
             "TFLite_Detection_PostProcess");
 }
 
@@ -220,12 +220,47 @@ const Broken kBrokenBranches[] = {
     {"OperatorThatEvoqLacks",
      [](TestModel& f) {
        f.at = 2;
-       f.Operator(119, {0}, {f.Tensor("z", {2})});
+       f.Operator(16, {0}, {f.Tensor("z", {2})});
        f.at = 0;
      },
-     "operators that evoq does not run: WHILE"},
+     "operators that evoq does not run: LSTM"},
 };
 INSTANTIATE_TEST_SUITE_P(All, TfliteBrokenBranches, testing::ValuesIn(kBrokenBranches),
+                         [](const auto& info) { return info.param.name; });
+
+class TfliteBrokenLoops : public TfliteBroken {};
+TEST_P(TfliteBrokenLoops, AreRefused) {
+  TestModel file = LoopNet();
+  GetParam().damage(file);
+  ExpectRefused(file, GetParam().says);
+}
+
+const Broken kBrokenLoops[] = {
+    {"Body", [](TestModel& f) { f.graph().operators[0]->options.AsWithWhile()->body_graph = 3; },
+     "operator 0 (WHILE): it runs subgraph 3, expected 1 to 2"},
+    {"Options", [](TestModel& f) { f.graph().operators[0]->options.Reset(); },
+     "operator 0 (WHILE): it runs subgraph 0, expected 1 to 2"},
+    {"Inputs", [](TestModel& f) { f.model.subgraphs[2]->inputs.push_back(3); },
+     "operator 0 (WHILE): subgraph 2 has 4 inputs, expected 3"},
+    {"Outputs", [](TestModel& f) { f.model.subgraphs[2]->outputs.push_back(0); },
+     "operator 0 (WHILE): subgraph 2 has 4 outputs, expected 3"},
+    {"OutputsOfTheOperator",
+     [](TestModel& f) {
+       f.graph().operators[0]->outputs.pop_back();
+       f.graph().outputs.pop_back();
+     },
+     "operator 0 (WHILE): 3 inputs and 2 outputs"},
+    {"InputsOfTheCondition", [](TestModel& f) { f.model.subgraphs[1]->inputs.pop_back(); },
+     "operator 0 (WHILE): subgraph 1 has 2 inputs, expected 3"},
+    {"NoCondition", [](TestModel& f) { f.model.subgraphs[1]->outputs.clear(); },
+     "operator 0 (WHILE): subgraph 1 has 0 outputs, expected 1"},
+    {"AnotherState",
+     [](TestModel& f) {
+       std::swap(f.model.subgraphs[2]->outputs[0], f.model.subgraphs[2]->outputs[1]);
+     },
+     "operator 0 (WHILE): more is int32[], its value x is float32[2]"},
+};
+INSTANTIATE_TEST_SUITE_P(All, TfliteBrokenLoops, testing::ValuesIn(kBrokenLoops),
                          [](const auto& info) { return info.param.name; });
 
 class TfliteBrokenSparsity : public TfliteBroken {};

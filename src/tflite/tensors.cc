@@ -225,8 +225,7 @@ Result<Tensor> ConstantOf(const File& file, const fb::Tensor& tensor, const Tens
   if (!copied) return Fail(ErrorCode::kTooLarge, "{} is too large", type.ToString());
   EVOQ_TRY(SpendMemory(*copied, "constants that are copied"));
   Tensor to = Tensor::Allocate(type);
-  if (facts.stored == DType::kFloat16 || facts.stored == DType::kBfloat16)
-    return Widened(data, facts.stored, std::move(to));
+  if (facts.half()) return Widened(data, facts.stored, std::move(to));
   if (facts.stored != facts.dtype) return Unpacked(data, facts.stored, std::move(to));
   if (!data.empty()) std::memcpy(to.mutable_raw(), data.data(), data.size());
   for (int64_t i = 0; facts.dtype == DType::kBool && i < to.elements(); ++i) {

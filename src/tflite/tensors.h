@@ -29,6 +29,8 @@ struct TensorFacts {
   bool variable = false;
   Elements elements = Elements::kReal;
 
+  // Of 16 bits in the file, of 32 here.
+  bool half() const { return stored == DType::kFloat16 || stored == DType::kBfloat16; }
   int rank() const { return static_cast<int>(sizes.size()); }
   // With `quant`, and the sizes: a run's choice is the symbol N on axis 0, and one of the tensor's
   // name and the axis on others.

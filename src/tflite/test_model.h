@@ -13,6 +13,7 @@ namespace evoq::tflite {
 // The schema's numbers of element types.
 enum TestType : int8_t {
   kTestFloat = 0,
+  kTestHalf = 1,
   kTestInt32 = 2,
   kTestBool = 6,
   kTestComplex = 8,
@@ -150,6 +151,42 @@ inline TestModel BranchNet() {
     file.graph().inputs = {file.Tensor("x", {2}), file.Tensor("w", {2})};
     file.graph().outputs = {product ? file.Tensor("product", {2}) : 0};
     if (product) file.Operator(18, {0, 1}, {2});
+  }
+  file.at = 0;
+  return file;
+}
+
+// while (n < 3) { x = x * w; n = n + 1; } of float32 x [2] and an int32 n: gives x and n. A weight
+// that each round hands on, constant or an input.
+inline TestModel LoopNet(bool constant = true) {
+  TestModel file;
+  const int x = file.Tensor("x", {2}), n = file.Tensor("n", {}, kTestInt32),
+            w = constant ? file.Constant<float>("w", {2}, kTestFloat, {3, 4})
+                         : file.Tensor("w", {2});
+  std::vector<int> made = {file.Tensor("y", {2}), file.Tensor("rounds", {}, kTestInt32),
+                           file.Tensor("w_after", {2})};
+  fb::WhileOptionsT options;
+  options.cond_graph = 1;
+  options.body_graph = 2;
+  file.Operator(119, {x, n, w}, made).options.Set(std::move(options));
+  file.graph().inputs = {x, n};
+  if (!constant) file.graph().inputs.push_back(w);
+  file.graph().outputs = made;
+  for (const bool body : {false, true}) {
+    file.AddGraph();
+    const int in = file.Tensor("x", {2}), count = file.Tensor("n", {}, kTestInt32),
+              weight = file.Tensor("w", {2}),
+              number = file.Constant<int32_t>("number", {}, kTestInt32, {body ? 1 : 3});
+    file.graph().inputs = {in, count, weight};
+    if (body) {
+      const int next = file.Tensor("next", {2}), more = file.Tensor("more", {}, kTestInt32);
+      file.Operator(18, {in, weight}, {next});
+      file.Operator(0, {count, number}, {more});
+      file.graph().outputs = {next, more, weight};
+    } else {
+      file.graph().outputs = {file.Tensor("less", {}, kTestBool)};
+      file.Operator(58, {count, number}, file.graph().outputs);
+    }
   }
   file.at = 0;
   return file;

@@ -100,6 +100,9 @@ Status Translator::AddInputs() {
     if (facts.elements != Elements::kReal)
       return Unsupported("input {}: {}", facts.name, ElementsName(facts.elements));
     forms_[t].plain = graph_.AddInput(facts.name, facts.type());
+    if (!facts.half()) continue;
+    graph_.SetType(forms_[t].plain, {facts.stored, facts.type().shape});
+    forms_[t].plain = Cast(forms_[t].plain, DType::kFloat32, facts.name + "_wide");
   }
   return {};
 }
@@ -113,9 +116,17 @@ Status Translator::AddOutputs() {
                          ElementsName(facts_[tensor].elements));
     if (!forms_[tensor].plain.valid() && !forms_[tensor].planar.valid())
       EVOQ_TRY(MakeConstant(tensor));
+    if (depth_ == 0 && facts_[tensor].half()) {
+      forms_[tensor].plain = Cast(Plain(tensor), facts_[tensor].stored, facts_[tensor].name);
+      forms_[tensor].planar = ValueId();
+    }
     AddOutput(tensor, facts_[tensor].name);
   }
   return {};
+}
+
+ValueId Translator::Cast(ValueId value, DType dtype, const std::string& name) {
+  return graph_.Apply("Cast", name, {value}, Attrs::Of("to", static_cast<int>(dtype)));
 }
 
 void Translator::AddOutput(size_t tensor, const std::string& name) {
@@ -124,6 +135,10 @@ void Translator::AddOutput(size_t tensor, const std::string& name) {
   if (graph_.IsInput(value) || graph_.IsOutput(value) || graph_.value(value).is_constant())
     value = graph_.Apply("Identity", name + "_output", {value}, {},
                          facts_[tensor].quant ? QuantType(tensor) : TensorType());
+  // The file's name is the output's, whatever was called so before.
+  if (const ValueId other = graph_.FindValue(name);
+      other.valid() && other != value && !graph_.IsInput(other) && !graph_.IsOutput(other))
+    graph_.Rename(other, name + "_value");
   if (graph_.value(value).name != name) graph_.Rename(value, name);
   graph_.MarkOutput(value);
 }

@@ -104,6 +104,10 @@ class Translator {
   Result<std::vector<ValueId>> ApplyGraphs(const char* op, std::vector<ValueId> inputs,
                                            const std::vector<int32_t>& graphs, size_t first);
 
+  // A loop over the operator's inputs: while the first subgraph says so, the second one makes the
+  // next values of them. What it hands on as it came is no state of the loop. Errors: as above.
+  Result<std::vector<ValueId>> ApplyLoop(int32_t condition, int32_t body);
+
   // Says of the operator at hand what its nodes do not do as the file means it: a line of the fact
   // tflite.notes.
   void Note(const std::string& text);
@@ -134,14 +138,31 @@ class Translator {
   // Of a subgraph that an operator of `outer` runs.
   Translator(const File& file, const Translator& outer)
       : file_(file), variables_(file), depth_(outer.depth_ + 1) {}
-  Result<Graph> RunBody(const Translator& outer, size_t first);
-  Status BindInputs(const Translator& outer, size_t first);
+  // What an input of a subgraph is: a constant, or a value of the graph at hand, as real numbers.
+  struct Binding {
+    TensorFacts facts;
+    Tensor constant;
+    ValueId value;
+  };
+  std::vector<Binding> BindingsFrom(size_t first) const;
+  Result<Graph> RunBody(std::vector<Binding> given);
+  Result<Graph> RunLoopBody(int32_t condition, std::vector<Binding> given,
+                            const std::vector<bool>& states);
+  Result<std::vector<ValueId>> Inline(int32_t subgraph, const std::vector<Binding>& given);
+  Result<ValueId> InlineCondition(int32_t subgraph, const std::vector<Binding>& given);
+  Status BindInputs(const std::vector<Binding>& given);
+  Status CheckCount(const flatbuffers::Vector<int32_t>* list, const char* what,
+                    size_t expected) const;
+  Result<ValueId> RealOutput(size_t i);
+  ValueId AddOuterInput(const Binding& given);
+  Result<Graph> Finished();
 
   Status ReadTensors();
   Status CheckOperators() const;
   Status AddInputs();
   Status AddOutputs();
   Status AddStates();
+  ValueId Cast(ValueId value, DType dtype, const std::string& name);
   void AddOutput(size_t tensor, const std::string& name);
   Status TranslateAll();
   Status Translate(size_t op);

@@ -1,4 +1,4 @@
-// IF.
+// IF and WHILE.
 #include "tflite/translator.h"
 
 namespace evoq::tflite {
@@ -12,9 +12,18 @@ Status If(Translator& to) {
   return {};
 }
 
+Status While(Translator& to) {
+  EVOQ_ASSIGN(const auto* o, to.Options<fb::WhileOptions>());
+  EVOQ_ASSIGN(const std::vector<ValueId> y, to.ApplyLoop(o->cond_graph(), o->body_graph()));
+  for (size_t i = 0; i < y.size(); ++i) EVOQ_TRY(to.Set(i, y[i]));
+  return {};
+}
+
 }  // namespace
 
 extern const OpRow kIf = {
     .name = "IF", .number = 118, .most_inputs = -1, .outputs = -1, .translate = If};
+extern const OpRow kWhile = {
+    .name = "WHILE", .number = 119, .most_inputs = -1, .outputs = -1, .translate = While};
 
 }  // namespace evoq::tflite

@@ -26,6 +26,12 @@ Status Cast(Translator& to) {
   const bool complex = to.input(0).elements == Elements::kComplex;
   Attrs attrs = Attrs::Of("to", static_cast<int>(to.output(0).dtype));
   const ValueId x = complex ? to.Part(0, 0) : to.Real(0);
+  // Rounded to 16 bits, which are 32 here.
+  if (to.output(0).half() && !complex)
+    return to.Set(
+        0, to.Apply("Cast",
+                    {to.Apply("Cast", {x}, Attrs::Of("to", static_cast<int>(to.output(0).stored)))},
+                    std::move(attrs)));
   return to.Set(0, to.Apply("Cast", {x}, std::move(attrs)));
 }
 
