@@ -282,6 +282,7 @@ TEST_F(CliOptions, AreTheseOfEachVerb) {
         "--trtexec DIR",
         "--ort-profile F",
         "--benchmark-app F",
+        "--torch-trace F",
         "--target TEXT",
         "--fix",
         "-o,--output TEXT",

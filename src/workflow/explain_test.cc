@@ -284,6 +284,8 @@ TEST(ExplainForeign, StandardInput) {
               "20 0.002 100 a\n20 0.002 100 Total\n"
         : std::string_view(source->option) == "--ort-profile"
             ? R"([{"name": "a_kernel_time", "dur": 2, "args": {"op_name": "Conv"}}])"
+        : std::string_view(source->option) == "--torch-trace"
+            ? R"([{"ph": "X", "cat": "cpu_op", "name": "aten::mm", "ts": 0, "dur": 2}])"
             : "layerName;execStatus;layerType;execType;realTime (ms);cpuTime (ms)\n"
               "a;EXECUTED;Convolution;x;0.002;0.002\n";
     int ends[2];

@@ -23,6 +23,9 @@ struct ForeignTensor {
       precision;  // "fp32", "fp16", "bf16", "fp8", "int8", "fp4", "int4", "int32", "" unknown
 };
 
+// The type of what is no layer: nothing works while the host is on its way to the next one.
+inline constexpr char kHostLayer[] = "Host";
+
 // What a layer does to the precision of its data.
 enum class Conversion { kNone, kQuantize, kDequantize, kReformat, kCopy };
 
@@ -44,7 +47,7 @@ struct ForeignLayer {
 };
 
 struct ForeignRun {
-  std::string tool;          // "trtexec", "onnxruntime", "benchmark_app"
+  std::string tool;          // "trtexec", "onnxruntime", "benchmark_app", "pytorch"
   std::string path;          // what was read
   std::string device;        // "" unknown
   double end_to_end_ms = 0;  // median latency of a run measured without the profiler; 0 unknown
