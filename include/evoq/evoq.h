@@ -143,7 +143,7 @@ struct AdaptiveReport {
   std::vector<ClipRate> tensors;
 };
 
-// A loaded model (.etm or .onnx). One Run at a time, of any thread; a second one is an error that
+// A loaded model (.etm; of libevoq also .onnx, .tflite, ...). One Run at a time, of any thread; a second one is an error that
 // says so. Several sessions may run at once; one model for several callers is evoq/streams.h. A run
 // takes up to 512 KiB of its caller's stack. docs/runtime.md says what else a host may rely on.
 class Session {
@@ -154,7 +154,8 @@ class Session {
   // sizes, offsets and checksums). They begin at a multiple of 64 bytes (else they are refused),
   // are read where they lie, never written to, and stay as they are until the session is gone; any
   // number of sessions may share them. With copy_memory they begin anywhere, are copied, and may go
-  // when this returns. Messages call the model "model".
+  // when this returns. Messages call the model "model". libevoq also takes the bytes of an ONNX or
+  // TensorFlow Lite file, which begin anywhere and may go in any case.
   static std::optional<Session> LoadMemory(const void* data, std::size_t size,
                                            const SessionOptions& options = {},
                                            std::string* error = nullptr);

@@ -28,7 +28,8 @@ evoq_session* evoq_session_load(const char* path, int threads, char* error, size
 /* As evoq_session_load, of the `size` bytes of an .etm in memory. With copy 0 they begin at a
    multiple of 64 bytes (else they are refused), are read where they lie, never written to, and stay
    as they are until the session is freed; any number of sessions may share them. Else they begin
-   anywhere, are copied, and may go when this returns. */
+   anywhere, are copied, and may go when this returns. libevoq also takes the bytes of an ONNX or
+   TensorFlow Lite file, which begin anywhere and may go in any case. */
 evoq_session* evoq_session_load_memory(const void* data, size_t size, int copy, int threads,
                                        char* error, size_t error_size);
 void evoq_session_free(evoq_session* session);

@@ -8,6 +8,7 @@
 #include "base/brief.h"
 #include "base/math.h"
 #include "ops/op.h"
+#include "program/container.h"
 #include "program/etm.h"
 
 namespace evoq {
@@ -64,8 +65,15 @@ Result<ModelSession> ModelSession::Load(const ModelSource& source, const Session
   EngineOptions options{.threads = chosen.threads, .gears = chosen.gears};
   if (chosen.adaptive) options.adaptive = OptionsOf(*chosen.adaptive);
   if (source.bytes) {
+    if (source.bytes->data() == nullptr)
+      return Fail(ErrorCode::kUsage, "{}: its bytes are NULL", source.name);
+    const auto import = IsEtm(*source.bytes) ? nullptr : LibraryParts().import_bytes;
     Loaded loaded;
-    EVOQ_ASSIGN(loaded.model, ReadEtm(*source.bytes, chosen.copy_memory, source.name));
+    if (import != nullptr) {
+      EVOQ_ASSIGN(loaded, import(*source.bytes, source.name, options.shapes));
+    } else {
+      EVOQ_ASSIGN(loaded.model, ReadEtm(*source.bytes, chosen.copy_memory, source.name));
+    }
     EVOQ_ASSIGN(session.engine_,
                 Engine::Of(std::move(loaded), options, LibraryParts(), source.name));
   } else {

@@ -7,6 +7,8 @@
 
 #include "api/test_model.h"
 #include "evoq/evoq.h"
+#include "onnx/onnx.h"
+#include "tflite/test_model.h"
 
 namespace evoq {
 namespace {
@@ -228,9 +230,31 @@ TEST(Session, LoadsFromMemory) {
     EXPECT_FALSE(Session::LoadMemory(bytes.data(), bytes.size(), options, &error));
     EXPECT_EQ(error, "model: blob 'weights': the checksum does not match: the file is damaged");
   }
-  InMemory other("an .onnx, say");
+  InMemory other("a picture, say");
   EXPECT_FALSE(Session::LoadMemory(other.data(), other.size(), {}, &error));
   EXPECT_TRUE(error.starts_with("model: ")) << error;
+  EXPECT_FALSE(Session::LoadMemory(nullptr, 100, {}, &error));
+  EXPECT_EQ(error, "model: its bytes are NULL");
+}
+
+// Wherever they begin, and gone when they were read.
+TEST(Session, LoadsOnnxAndTfliteFromMemory) {
+  const std::string onnx = ExportOnnxBytes(ParseGraph(kDouble).value(), "m").value();
+  tflite::TestModel sum;
+  const int x = sum.Tensor("x", {1, 2}), y = sum.Tensor("y", {1, 2});
+  sum.Operator(/*ADD*/ 0, {x, x}, {y});
+  sum.graph().inputs = {x};
+  sum.graph().outputs = {y};
+  for (const std::string& file : {onnx, sum.Bytes()}) {
+    InMemory bytes(file, 1);
+    std::string error;
+    auto session = Session::LoadMemory(bytes.data(), bytes.size(), {1}, &error);
+    ASSERT_TRUE(session) << error;
+    std::fill_n(bytes.data(), bytes.size(), std::byte{0xff});
+    std::vector<Array> outputs;
+    ASSERT_TRUE(session->Run({Floats({1, 2}, {3, -1})}, &outputs, &error)) << error;
+    EXPECT_EQ(ValuesOf<float>(outputs[0]), (std::vector<float>{6, -2}));
+  }
 }
 
 // A picture of two pixels, taken as it is: pixel by pixel and by planes.

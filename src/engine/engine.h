@@ -44,6 +44,9 @@ struct EngineParts {
   const Evaluator* evaluator = &kNoEvaluator;  // for sizes and for what no kernel takes
   // Reads a model file that is no .etm. Null: such files are refused.
   Result<Loaded> (*import)(const std::string& path, const InputShapes& shapes) = nullptr;
+  // The same of bytes in memory, which may go when it returns. `label` names them in messages.
+  Result<Loaded> (*import_bytes)(std::span<const std::byte> bytes, const std::string& label,
+                                 const InputShapes& shapes) = nullptr;
   // Null: models that need dynamic partitions are refused when they are run.
   std::unique_ptr<Partitions> (*partition)(const PartitionJob& job) = nullptr;
 };

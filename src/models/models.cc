@@ -11,6 +11,7 @@
 #include "models/engine_regions.h"
 #include "onnx/model_bytes.h"
 #include "onnx/onnx.h"
+#include "program/container.h"
 #include "program/etm.h"
 #include "reference/reference.h"
 #include "tflite/import.h"
@@ -43,6 +44,14 @@ Result<Loaded> Import(const std::string& path, const InputShapes& shapes) {
   return WithContext(Lowered(std::move(graph), shapes), path);
 }
 
+Result<Loaded> ImportBytes(std::span<const std::byte> bytes, const std::string& label,
+                           const InputShapes& shapes) {
+  EVOQ_ASSIGN(Graph graph,
+              IsTflite(bytes) ? ImportTfliteBytes(bytes, label) : ImportOnnxBytes(bytes, label));
+  EVOQ_TRY(WithContext(RunPasses(graph, Stage::kOptimize), label));
+  return WithContext(Lowered(std::move(graph), shapes), label);
+}
+
 std::unique_ptr<Partitions> MakeRegions(const PartitionJob& job) {
   return std::make_unique<EngineRegions>(job);
 }
@@ -50,14 +59,29 @@ std::unique_ptr<Partitions> MakeRegions(const PartitionJob& job) {
 }  // namespace
 
 const EngineParts& AllParts() {
-  static constexpr EngineParts kParts = {
-      .evaluator = &kReference, .import = Import, .partition = MakeRegions};
+  static constexpr EngineParts kParts = {.evaluator = &kReference,
+                                         .import = Import,
+                                         .import_bytes = ImportBytes,
+                                         .partition = MakeRegions};
   return kParts;
 }
 
 Result<std::unique_ptr<Engine>> LoadEngine(const std::string& path, const EngineOptions& options) {
   const WorkThreads threads(options.threads);
   return Engine::Load(path, options, AllParts());
+}
+
+Result<std::unique_ptr<Engine>> LoadEngineBytes(std::span<const std::byte> bytes,
+                                                const std::string& label,
+                                                const EngineOptions& options) {
+  const WorkThreads threads(options.threads);
+  Loaded loaded;
+  if (IsEtm(bytes)) {
+    EVOQ_ASSIGN(loaded.model, ReadEtm(bytes, /*copy=*/true, label));
+  } else {
+    EVOQ_ASSIGN(loaded, ImportBytes(bytes, label, options.shapes));
+  }
+  return Engine::Of(std::move(loaded), options, AllParts(), label);
 }
 
 Result<std::unique_ptr<Engine>> EngineFromGraph(Graph graph, const EngineOptions& options) {

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <memory>
+#include <span>
 #include <string>
 
 #include "engine/engine.h"
@@ -22,6 +23,11 @@ Result<int64_t> ModelBytes(const std::string& path);
 // .etm: mapped. Others: imported, optimized, lowered, packed.
 Result<std::unique_ptr<Engine>> LoadEngine(const std::string& path,
                                            const EngineOptions& options = {});
+// The same of a file's bytes: an .etm, ONNX or TensorFlow Lite file, told by its contents. They may
+// go when it returns. `label` names them in messages.
+Result<std::unique_ptr<Engine>> LoadEngineBytes(std::span<const std::byte> bytes,
+                                                const std::string& label,
+                                                const EngineOptions& options = {});
 // From an optimized (not lowered) graph.
 Result<std::unique_ptr<Engine>> EngineFromGraph(Graph graph, const EngineOptions& options = {});
 

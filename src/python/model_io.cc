@@ -50,16 +50,7 @@ Result<std::unique_ptr<Engine>> FromBytes(const nb::bytes& model, const std::str
                                           const EngineOptions& options) {
   const auto bytes = std::as_bytes(std::span(model.c_str(), model.size()));
   const nb::gil_scoped_release release;
-  return Guarded([&]() -> Result<std::unique_ptr<Engine>> {
-    if (IsEtm(bytes)) {
-      Loaded loaded;
-      EVOQ_ASSIGN(loaded.model, ReadEtm(bytes, /*copy=*/true, label));
-      return Engine::Of(std::move(loaded), options, AllParts(), label);
-    }
-    EVOQ_ASSIGN(Graph graph, ImportOnnxBytes(bytes, label));
-    EVOQ_TRY(WithContext(RunPasses(graph, Stage::kOptimize), label));
-    return WithContext(EngineFromGraph(std::move(graph), options), label);
-  });
+  return Guarded([&] { return LoadEngineBytes(bytes, label, options); });
 }
 
 Result<std::unique_ptr<Engine>> FromFile(const std::string& path, const EngineOptions& options) {

@@ -65,6 +65,8 @@ bool IsTflitePath(const std::string& path) {
   return file && tflite::HasMark((*file)->bytes());
 }
 
+bool IsTflite(std::span<const std::byte> bytes) { return tflite::HasMark(bytes); }
+
 Result<Graph> ImportTflite(const std::string& path) {
   EVOQ_ASSIGN(const auto file, MappedFile::Open(path));
   EVOQ_ASSIGN(Graph graph, WithContext(Import(file->bytes(), file), path));

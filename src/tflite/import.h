@@ -11,6 +11,8 @@ namespace evoq {
 
 // Whether ImportTflite is who reads this file, told by its mark.
 bool IsTflitePath(const std::string& path);
+// The same of bytes in memory.
+bool IsTflite(std::span<const std::byte> bytes);
 
 // The graph of the file's first subgraph, in the dialect of docs/graph.md, with inferred types.
 // Inputs and outputs keep names, types and axes of the file: images are N, H, W, C. Constants are
