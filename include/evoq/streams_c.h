@@ -38,6 +38,16 @@ evoq_streams* evoq_streams_load(const char* path, const evoq_streams_options* op
 /* Cancels all runs and waits until each is told of. */
 void evoq_streams_free(evoq_streams* streams);
 
+/* As evoq_session_input_count and the others of evoq_c.h. */
+int evoq_streams_input_count(const evoq_streams* streams);
+int evoq_streams_output_count(const evoq_streams* streams);
+const char* evoq_streams_input_name(const evoq_streams* streams, int index);
+const char* evoq_streams_output_name(const evoq_streams* streams, int index);
+int evoq_streams_input_type(const evoq_streams* streams, int index);
+int evoq_streams_output_type(const evoq_streams* streams, int index);
+int evoq_streams_input_shape(const evoq_streams* streams, int index, int64_t* shape, int capacity);
+int evoq_streams_output_shape(const evoq_streams* streams, int index, int64_t* shape, int capacity);
+
 /* How many streams there are, and how many runs go on at once. */
 int evoq_streams_count(const evoq_streams* streams);
 int evoq_streams_at_once(const evoq_streams* streams);

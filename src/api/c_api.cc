@@ -1,6 +1,7 @@
 #include <algorithm>
 #include <cstring>
 
+#include "api/c_describe.h"
 #include "api/model_session.h"
 #include "base/guarded.h"
 #include "base/turn.h"
@@ -43,20 +44,12 @@ Status InTurn(evoq_session* s, const Run& run) {
   });
 }
 
-int WriteShape(const std::vector<ArrayInfo>& infos, int index, int64_t* shape, int capacity) {
-  if (static_cast<size_t>(index) >= infos.size()) return -1;  // a negative one is huge
-  const auto& sizes = infos[index].shape;
-  for (int i = 0; shape != nullptr && i < capacity && static_cast<size_t>(i) < sizes.size(); ++i)
-    shape[i] = sizes[i];
-  return static_cast<int>(sizes.size());
+// Null of no session.
+const std::vector<ArrayInfo>* InputsOf(const evoq_session* s) {
+  return s == nullptr ? nullptr : &s->session.inputs();
 }
-
-const char* NameOf(const std::vector<ArrayInfo>& infos, int index) {
-  return static_cast<size_t>(index) >= infos.size() ? nullptr : infos[index].name.c_str();
-}
-
-int TypeOf(const std::vector<ArrayInfo>& infos, int index) {
-  return static_cast<size_t>(index) >= infos.size() ? 0 : static_cast<int>(infos[index].type);
+const std::vector<ArrayInfo>* OutputsOf(const evoq_session* s) {
+  return s == nullptr ? nullptr : &s->session.outputs();
 }
 
 // An array of the caller. Errors: kUsage, kTooLarge where it cannot be one.
@@ -279,36 +272,36 @@ int evoq_session_sizes(const evoq_session* s, evoq_sizes* to, char* error, size_
 }
 const char* evoq_session_sizes_text(evoq_session* s) {
   const Status made = evoq::Guarded([&]() -> Status {
+    if (s == nullptr) return Fail(ErrorCode::kUsage, "the session is NULL");
     s->sizes = evoq::CountsText(s->session.gears());
     return {};
   });
   return made ? s->sizes.c_str() : nullptr;
 }
-void evoq_session_wait_for_gears(evoq_session* s) { s->session.WaitForGears(); }
+void evoq_session_wait_for_gears(evoq_session* s) {
+  (void)evoq::Guarded([&]() -> Status {
+    if (s != nullptr) s->session.WaitForGears();
+    return {};
+  });
+}
 
 void evoq_session_free(evoq_session* session) { delete session; }
 
-int evoq_session_input_count(const evoq_session* s) {
-  return static_cast<int>(s->session.inputs().size());
-}
-int evoq_session_output_count(const evoq_session* s) {
-  return static_cast<int>(s->session.outputs().size());
-}
+int evoq_session_input_count(const evoq_session* s) { return evoq::CountIn(InputsOf(s)); }
+int evoq_session_output_count(const evoq_session* s) { return evoq::CountIn(OutputsOf(s)); }
 const char* evoq_session_input_name(const evoq_session* s, int i) {
-  return NameOf(s->session.inputs(), i);
+  return evoq::NameIn(InputsOf(s), i);
 }
 const char* evoq_session_output_name(const evoq_session* s, int i) {
-  return NameOf(s->session.outputs(), i);
+  return evoq::NameIn(OutputsOf(s), i);
 }
-int evoq_session_input_type(const evoq_session* s, int i) { return TypeOf(s->session.inputs(), i); }
-int evoq_session_output_type(const evoq_session* s, int i) {
-  return TypeOf(s->session.outputs(), i);
-}
+int evoq_session_input_type(const evoq_session* s, int i) { return evoq::TypeIn(InputsOf(s), i); }
+int evoq_session_output_type(const evoq_session* s, int i) { return evoq::TypeIn(OutputsOf(s), i); }
 int evoq_session_input_shape(const evoq_session* s, int i, int64_t* shape, int capacity) {
-  return WriteShape(s->session.inputs(), i, shape, capacity);
+  return evoq::WriteShapeIn(InputsOf(s), i, shape, capacity);
 }
 int evoq_session_output_shape(const evoq_session* s, int i, int64_t* shape, int capacity) {
-  return WriteShape(s->session.outputs(), i, shape, capacity);
+  return evoq::WriteShapeIn(OutputsOf(s), i, shape, capacity);
 }
 
 int evoq_session_compute(evoq_session* s, const evoq_array* inputs, int input_count, char* error,

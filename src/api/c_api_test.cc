@@ -8,6 +8,7 @@
 #include "base/version.h"
 #include "evoq/evoq.h"
 #include "evoq/evoq_c.h"
+#include "evoq/streams_c.h"
 
 namespace evoq {
 namespace {
@@ -59,6 +60,27 @@ TEST(CApi, DescribesInputsAndOutputs) {
   EXPECT_EQ(shape[2], 7) << "beyond the rank";
   EXPECT_EQ(evoq_session_input_shape(s.get(), 0, nullptr, 3), 2) << "no room, whatever is said";
   EXPECT_EQ(evoq_session_input_shape(s.get(), 1, shape, 3), 0);
+}
+
+TEST(CApi, NoSessionNoStreams) {
+  EXPECT_EQ(evoq_session_input_count(nullptr), 0);
+  EXPECT_EQ(evoq_session_output_count(nullptr), 0);
+  EXPECT_EQ(evoq_session_input_name(nullptr, 0), nullptr);
+  EXPECT_EQ(evoq_session_output_type(nullptr, 0), 0);
+  EXPECT_EQ(evoq_session_input_shape(nullptr, 0, nullptr, 0), -1);
+  EXPECT_EQ(evoq_session_sizes_text(nullptr), nullptr);
+  evoq_session_wait_for_gears(nullptr);
+  evoq_session_free(nullptr);
+  char error[100] = "";
+  EXPECT_EQ(evoq_streams_count(nullptr), 0);
+  EXPECT_EQ(evoq_streams_at_once(nullptr), 0);
+  EXPECT_EQ(evoq_streams_arena_bytes(nullptr), 0);
+  EXPECT_EQ(evoq_streams_input_count(nullptr), 0);
+  EXPECT_EQ(evoq_streams_cancel(nullptr, 1), 0);
+  EXPECT_EQ(evoq_streams_set_priority(nullptr, 0, 1, error, sizeof(error)), 1);
+  EXPECT_STREQ(error, "the streams are NULL");
+  evoq_streams_wait(nullptr, -1);
+  evoq_streams_free(nullptr);
 }
 
 // shape may be NULL for rank 0, in and out; its data may be NULL where a size is 0.

@@ -2,6 +2,7 @@
 #include <optional>
 #include <utility>
 
+#include "api/c_describe.h"
 #include "api/streams_session.h"
 #include "base/guarded.h"
 #include "evoq/streams_c.h"
@@ -66,6 +67,14 @@ void Tell(evoq_streams_done done, void* user, const Result<std::vector<evoq::Arr
   done(user, EVOQ_RAN, arrays.data(), static_cast<int>(arrays.size()), nullptr);
 }
 
+// Null of no streams.
+const std::vector<evoq::ArrayInfo>* InputsOf(const evoq_streams* s) {
+  return s == nullptr ? nullptr : &s->session->interface().inputs;
+}
+const std::vector<evoq::ArrayInfo>* OutputsOf(const evoq_streams* s) {
+  return s == nullptr ? nullptr : &s->session->interface().outputs;
+}
+
 Result<uint64_t> Submit(evoq_streams* s, int stream, const evoq_array* inputs, int input_count,
                         double deadline_s, evoq_streams_done done, void* user) {
   if (s == nullptr) return Fail(ErrorCode::kUsage, "the streams are NULL");
@@ -103,9 +112,32 @@ evoq_streams* evoq_streams_load(const char* path, const evoq_streams_options* op
 
 void evoq_streams_free(evoq_streams* streams) { delete streams; }
 
-int evoq_streams_count(const evoq_streams* s) { return s->session->set().streams(); }
-int evoq_streams_at_once(const evoq_streams* s) { return s->session->set().options().at_once; }
-int64_t evoq_streams_arena_bytes(const evoq_streams* s) { return s->session->set().arena_bytes(); }
+int evoq_streams_input_count(const evoq_streams* s) { return evoq::CountIn(InputsOf(s)); }
+int evoq_streams_output_count(const evoq_streams* s) { return evoq::CountIn(OutputsOf(s)); }
+const char* evoq_streams_input_name(const evoq_streams* s, int i) {
+  return evoq::NameIn(InputsOf(s), i);
+}
+const char* evoq_streams_output_name(const evoq_streams* s, int i) {
+  return evoq::NameIn(OutputsOf(s), i);
+}
+int evoq_streams_input_type(const evoq_streams* s, int i) { return evoq::TypeIn(InputsOf(s), i); }
+int evoq_streams_output_type(const evoq_streams* s, int i) { return evoq::TypeIn(OutputsOf(s), i); }
+int evoq_streams_input_shape(const evoq_streams* s, int i, int64_t* shape, int capacity) {
+  return evoq::WriteShapeIn(InputsOf(s), i, shape, capacity);
+}
+int evoq_streams_output_shape(const evoq_streams* s, int i, int64_t* shape, int capacity) {
+  return evoq::WriteShapeIn(OutputsOf(s), i, shape, capacity);
+}
+
+int evoq_streams_count(const evoq_streams* s) {
+  return s == nullptr ? 0 : s->session->set().streams();
+}
+int evoq_streams_at_once(const evoq_streams* s) {
+  return s == nullptr ? 0 : s->session->set().options().at_once;
+}
+int64_t evoq_streams_arena_bytes(const evoq_streams* s) {
+  return s == nullptr ? 0 : s->session->set().arena_bytes();
+}
 
 uint64_t evoq_streams_submit(evoq_streams* s, int stream, const evoq_array* inputs, int input_count,
                              double deadline_s, evoq_streams_done done, void* user, char* error,
@@ -117,17 +149,28 @@ uint64_t evoq_streams_submit(evoq_streams* s, int stream, const evoq_array* inpu
   return 0;
 }
 
-int evoq_streams_cancel(evoq_streams* s, uint64_t run) { return s->session->set().Cancel(run); }
+int evoq_streams_cancel(evoq_streams* s, uint64_t run) {
+  const Result<bool> given_up = evoq::Guarded(
+      [&]() -> Result<bool> { return s != nullptr && s->session->set().Cancel(run); });
+  return given_up.value_or(false);
+}
 
 int evoq_streams_set_priority(evoq_streams* s, int stream, int priority, char* error,
                               size_t error_size) {
-  const Status status =
-      evoq::Guarded([&] { return s->session->set().SetPriority(stream, priority); });
+  const Status status = evoq::Guarded([&]() -> Status {
+    if (s == nullptr) return Fail(ErrorCode::kUsage, "the streams are NULL");
+    return s->session->set().SetPriority(stream, priority);
+  });
   if (status) return 0;
   evoq::TellInC(status.error(), error, error_size);
   return 1;
 }
 
-void evoq_streams_wait(evoq_streams* s, int stream) { s->session->set().Wait(stream); }
+void evoq_streams_wait(evoq_streams* s, int stream) {
+  (void)evoq::Guarded([&]() -> Status {
+    if (s != nullptr) s->session->set().Wait(stream);
+    return {};
+  });
+}
 
 }  // extern "C"

@@ -112,7 +112,11 @@ std::future<RunResult> Streams::Run(int stream, std::vector<Array> inputs, doubl
   return future;
 }
 
-bool Streams::Cancel(std::uint64_t run) { return impl_->session->set().Cancel(run); }
+bool Streams::Cancel(std::uint64_t run) {
+  const Result<bool> given_up =
+      Guarded([&]() -> Result<bool> { return impl_->session->set().Cancel(run); });
+  return given_up.value_or(false);
+}
 
 bool Streams::SetPriority(int stream, int priority, std::string* error) {
   const Status status =
@@ -121,6 +125,11 @@ bool Streams::SetPriority(int stream, int priority, std::string* error) {
   return status.has_value();
 }
 
-void Streams::Wait(int stream) { impl_->session->set().Wait(stream); }
+void Streams::Wait(int stream) {
+  (void)Guarded([&]() -> Status {
+    impl_->session->set().Wait(stream);
+    return {};
+  });
+}
 
 }  // namespace evoq

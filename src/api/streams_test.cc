@@ -156,6 +156,17 @@ TEST(Streams, InC) {
       evoq_streams_load(file.path().c_str(), &options, error, sizeof(error));
   ASSERT_NE(streams, nullptr) << error;
   EXPECT_EQ(evoq_streams_count(streams), 3);
+  EXPECT_EQ(evoq_streams_input_count(streams), 1);
+  EXPECT_EQ(evoq_streams_output_count(streams), 1);
+  EXPECT_STREQ(evoq_streams_input_name(streams, 0), "x");
+  EXPECT_STREQ(evoq_streams_output_name(streams, 0), "y");
+  EXPECT_EQ(evoq_streams_output_name(streams, 1), nullptr);
+  EXPECT_EQ(evoq_streams_input_type(streams, 0), 1);
+  EXPECT_EQ(evoq_streams_output_type(streams, -1), 0);
+  int64_t sizes[2] = {};
+  EXPECT_EQ(evoq_streams_input_shape(streams, 0, sizes, 2), 2);
+  EXPECT_EQ(sizes[0], -1);
+  EXPECT_EQ(evoq_streams_output_shape(streams, 0, sizes, 1), 2);
   EXPECT_EQ(evoq_streams_at_once(streams), 1);
   Heard heard;
   const int64_t shape[] = {1, 2};

@@ -159,13 +159,13 @@ evoq_language* evoq_language_load(const char* path, const evoq_language_options*
 void evoq_language_free(evoq_language* model) { delete model; }
 
 int64_t evoq_language_vocabulary(const evoq_language* model) {
-  return model->session->model().vocabulary();
+  return model == nullptr ? 0 : model->session->model().vocabulary();
 }
 int64_t evoq_language_context(const evoq_language* model) {
-  return model->session->model().context();
+  return model == nullptr ? 0 : model->session->model().context();
 }
 int64_t evoq_language_cache_bytes(const evoq_language* model) {
-  return model->session->cache_bytes();
+  return model == nullptr ? 0 : model->session->cache_bytes();
 }
 
 int evoq_language_encode(const evoq_language* model, const char* text, int add_special,
@@ -248,7 +248,9 @@ int evoq_language_logits(evoq_language* model, const int64_t* tokens, size_t cou
   return Outcome(status, error, error_size);
 }
 
-void evoq_language_forget(evoq_language* model) { model->session->writer().Forget(); }
+void evoq_language_forget(evoq_language* model) {
+  if (model != nullptr) model->session->writer().Forget();
+}
 
 int evoq_language_save(const evoq_language* model, const char* path, char* error,
                        size_t error_size) {

@@ -62,6 +62,34 @@ TEST_F(LanguageInC, FormsOfTexts) {
   EXPECT_STREQ(error_, "a grammar and a JSON schema, expected one of them");
 }
 
+// From where the text comes to, encode may be called; what would write the text may not.
+TEST_F(LanguageInC, OneCallAtATime) {
+  const CModel model = Load();
+  struct Inside {
+    evoq_language* model;
+    int encoded = -1, generated = -1;
+    char error[200] = "";
+  } inside = {model.get()};
+  const evoq_on_text call = [](const char*, size_t, void* of) {
+    auto& in = *static_cast<Inside*>(of);
+    size_t count = 0;
+    in.encoded = evoq_language_encode(in.model, "hi", 0, nullptr, 0, &count, nullptr, 0);
+    in.generated = evoq_language_generate(in.model, "hi", nullptr, nullptr, nullptr, nullptr,
+                                          in.error, sizeof(in.error));
+    return 0;
+  };
+  const evoq_generate_options options = Most(4);
+  ASSERT_EQ(evoq_language_generate(model.get(), "hi", &options, call, &inside, nullptr, error_,
+                                   sizeof(error_)),
+            0)
+      << error_;
+  EXPECT_EQ(inside.encoded, 0);
+  EXPECT_EQ(inside.generated, 1);
+  EXPECT_STREQ(inside.error, "another call of this model has not ended, expected one at a time");
+  EXPECT_EQ(evoq_language_vocabulary(nullptr), 0);
+  evoq_language_forget(nullptr);
+}
+
 TEST_F(LanguageInC, Facts) {
   evoq_language_options options = {};
   options.context = 40;
