@@ -143,9 +143,10 @@ struct AdaptiveReport {
   std::vector<ClipRate> tensors;
 };
 
-// A loaded model (.etm; of libevoq also .onnx, .tflite, ...). One Run at a time, of any thread; a second one is an error that
-// says so. Several sessions may run at once; one model for several callers is evoq/streams.h. A run
-// takes up to 512 KiB of its caller's stack. docs/runtime.md says what else a host may rely on.
+// A loaded model (.etm; of libevoq also .onnx, .tflite, ...). One Run at a time, of any thread; a
+// second one is an error that says so. Several sessions may run at once; one model for several
+// callers is evoq/streams.h. A run takes up to 512 KiB of its caller's stack. docs/runtime.md says
+// what else a host may rely on.
 class Session {
  public:
   static std::optional<Session> Load(const std::string& path, const SessionOptions& options = {},
