@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
 from ._error import Error
+from ._source import plain_text
 
 Progress = Callable[[str, float], None]
 
@@ -22,7 +23,7 @@ class Report(dict):
 
 
 def text_of(value: Any) -> str:
-    return os.fsdecode(value) if isinstance(value, (str, bytes, os.PathLike)) else str(value)
+    return plain_text(value) if isinstance(value, (str, bytes, os.PathLike)) else str(value)
 
 
 def _number(value: Any) -> int:

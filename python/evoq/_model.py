@@ -19,7 +19,7 @@ def load(
 ) -> _evoq.Model:
     """Loads a model to be run.
 
-    model: the path of an .etm or .onnx file, the bytes of either (which are copied), or an
+    model: the path of an .etm, .onnx or .tflite file, the bytes of one (which are copied), or an
     onnx.ModelProto.
     threads: of each run; 0: one per physical core.
     shapes: sizes of the inputs, by name, to prepare the model for at once. Other shapes are

@@ -20,9 +20,17 @@ def to_bytes(model: Any) -> bytes | None:
     return None
 
 
+def plain_text(value: Any) -> str:
+    """A text or a path for the C++ side, whose texts are UTF-8 and whose paths end at a NUL."""
+    text = os.fsdecode(value)
+    if "\0" in text or any("\ud800" <= c <= "\udfff" for c in text):
+        raise Error(f"{ascii(text)}: expected UTF-8 without NUL")
+    return text
+
+
 def to_path(path: Any) -> str:
     try:
-        return os.fsdecode(path)
+        return plain_text(path)
     except TypeError:
         raise Error(
             f"a model is {type(path).__name__}, expected a path, bytes or an onnx.ModelProto"

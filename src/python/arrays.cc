@@ -145,6 +145,37 @@ Result<nb::object> ExtendedToPython(const Tensor& tensor, const ExtendedType& ro
   return unpacked.attr(IsInteger(tensor.dtype()) ? "astype" : "view")(type);
 }
 
+// Whether it is numpy's, of numbers whose bytes stand in another order than this machine's.
+bool IsOfForeignOrder(nb::handle array) {
+  return nb::hasattr(array, "astype") && nb::hasattr(array, "dtype") &&
+         nb::hasattr(array.attr("dtype"), "isnative") &&
+         !nb::cast<bool>(array.attr("dtype").attr("isnative"));
+}
+
+// Numbers and nested lists of them as an array. Errors: kUsage, also where a whole number or a bool
+// would become another one.
+Result<nb::object> FromNumbers(nb::handle value, DType dtype, const std::string& name) {
+  const PlainType* const plain = FindPlain(dtype);
+  if (plain == nullptr || value.is_none())
+    return Fail(ErrorCode::kUsage, "input {}: {} given, expected an array of {}", name,
+                value.is_none() ? "None" : TypeName(value), DTypeName(dtype));
+  const auto is_no = [&](const std::string& why) {
+    return Fail(ErrorCode::kUsage, "input {}: {} is no array of {}: {}", name, TypeName(value),
+                plain->numpy, why);
+  };
+  try {
+    const nb::object array = Numpy("asarray")(value, nb::arg("dtype") = plain->numpy);
+    const nb::object given = Numpy("asarray")(value);
+    const auto kind = nb::cast<std::string>(given.attr("dtype").attr("kind"));
+    if (kind.find_first_of("biuf") == std::string::npos) return is_no("an element is no number");
+    if (!IsFloat(dtype) && !nb::cast<bool>(Numpy("array_equal")(array, given)))
+      return is_no("it has other numbers");
+    return array;
+  } catch (const nb::python_error& e) {
+    return is_no(nb::cast<std::string>(nb::str(e.value())));
+  }
+}
+
 bool HasOtherBools(const Tensor& t) {
   const auto* bytes = reinterpret_cast<const uint8_t*>(t.raw());
   return std::any_of(bytes, bytes + t.bytes(), [](uint8_t b) { return b > 1; });
@@ -189,8 +220,13 @@ Result<Tensor> ArrayInputs::TakeStrings(nb::handle value, const std::string& nam
       const auto bytes = nb::borrow<nb::bytes>(item);
       out.assign(bytes.c_str(), bytes.size());
     } else if (nb::isinstance<nb::str>(item)) {
-      const auto bytes = nb::borrow<nb::bytes>(item.attr("encode")("utf-8", "surrogateescape"));
-      out.assign(bytes.c_str(), bytes.size());
+      try {
+        const auto bytes = nb::borrow<nb::bytes>(item.attr("encode")("utf-8", "surrogateescape"));
+        out.assign(bytes.c_str(), bytes.size());
+      } catch (const nb::python_error& e) {
+        return Fail(ErrorCode::kUsage, "input {}: an element is no text: {}", name,
+                    nb::cast<std::string>(nb::str(e.value())));
+      }
     } else {
       return Fail(ErrorCode::kUsage, "input {}: an element is {}, expected str", name,
                   TypeName(item));
@@ -224,16 +260,9 @@ Result<Tensor> ArrayInputs::TakeTensor(nb::handle value, const TensorType& type,
   if (type.dtype == DType::kString) return TakeStrings(value, name);
   nb::object object = nb::borrow(value);
   if (!IsArray(value)) {
-    const PlainType* plain = FindPlain(type.dtype);
-    if (plain == nullptr)
-      return Fail(ErrorCode::kUsage, "input {}: {} given, expected an array of {}", name,
-                  TypeName(value), DTypeName(type.dtype));
-    try {
-      object = Numpy("asarray")(value, nb::arg("dtype") = plain->numpy);
-    } catch (const nb::python_error& e) {
-      return Fail(ErrorCode::kUsage, "input {}: {} is no array of {}: {}", name, TypeName(value),
-                  plain->numpy, nb::cast<std::string>(nb::str(e.value())));
-    }
+    EVOQ_ASSIGN(object, FromNumbers(value, type.dtype, name));
+  } else if (IsOfForeignOrder(value)) {
+    object = value.attr("astype")(value.attr("dtype").attr("newbyteorder")("="));
   }
   nb::ndarray<nb::ro, nb::c_contig, nb::device::cpu> array;
   if (nb::try_cast(object, array)) {

@@ -1,5 +1,6 @@
 #include "python/model.h"
 
+#include <nanobind/stl/filesystem.h>
 #include <nanobind/stl/map.h>
 #include <nanobind/stl/optional.h>
 #include <nanobind/stl/string.h>
@@ -32,8 +33,8 @@ class PyModel {
 
   nb::object Adaptive();
   nb::dict Gears();
-  void SaveSizes(const std::string& path) {
-    Unwrap(WriteFileAtomic(path, CountsText(shared_.gears())));
+  void SaveSizes(const std::filesystem::path& path) {
+    Unwrap(WriteFileAtomic(path.string(), CountsText(shared_.gears())));
   }
   void WaitForGears() {
     const nb::gil_scoped_release release;
@@ -152,7 +153,7 @@ PyModel* Load(const nb::object& source, int threads, InputShapes shapes, int str
 void BindModel(nb::module_& m) {
   BindValueInfo(m);
   nb::class_<PyModel>(
-      m, "Model",
+      m, "Model", nb::is_weak_referenceable(),
       "A loaded model; evoq.load makes it. Any number of Python threads may run it at once: up to "
       "`streams` runs go on\n"
       "together, each on `threads` threads, the others wait. The GIL is free while it runs.")

@@ -163,6 +163,43 @@ def test_what_is_no_array():
     )
     with pytest.raises(evoq.Error, match="input x: str is no array of float32: could not convert"):
         floats("a string")
+    refused(
+        "usage",
+        "input x: list is no array of float32: an element is no number",
+        lambda: floats([1, None]),
+    )
+    refused(
+        "usage",
+        "input x: list is no array of float32: an element is no number",
+        lambda: floats(["1", "2"]),
+    )
+    for absent in (floats, evoq.load(unary("Neg", ()))):
+        refused("usage", "input x: None given, expected an array of float32", lambda: absent(None))
+    refused(
+        "usage",
+        "input x: an element is no text: 'utf-8' codec can't encode character '\\ud800' in "
+        "position 0: surrogates not allowed",
+        lambda: strings()([["\ud800"]]),
+    )
+
+
+def test_lists_keep_their_numbers():
+    ints, bools = typed("Neg", np.int8, (2,)), typed("Identity", np.bool_, (2,))
+    assert ints([1, 2.0]).tolist() == [-1, -2] and bools([1, False]).tolist() == [True, False]
+    changed = "input x: list is no array of int8: it has other numbers"
+    refused("usage", changed, lambda: ints([1.7, 1]))
+    refused("usage", changed.replace("int8", "bool"), lambda: bools([0, 2]))
+    with pytest.raises(evoq.Error, match="input x: list is no array of int8: .* 300 out of bounds"):
+        ints([300, 1])
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.int64, np.uint16, np.float16])
+def test_bytes_in_another_order(dtype):
+    x = np.arange(6, dtype=dtype).reshape(2, 3)
+    other = x.astype(x.dtype.newbyteorder())
+    assert other.tobytes() != x.tobytes()
+    y = typed("Identity", dtype, (2, 3))(other)
+    assert y.dtype == dtype and y.tolist() == x.tolist()
 
 
 def strings(op="Identity", shape=("N", "M")):

@@ -27,6 +27,16 @@ def test_names_are_printable(tmp_path):
         evoq.inspect(tmp_path / "a\x1b[2J.onnx")
 
 
+def test_paths_that_are_none(tmp_path):
+    for path in ("a\0b.onnx", "\udcff.onnx"):
+        with refused("usage", f"{ascii(path)}: expected UTF-8 without NUL"):
+            evoq.load(path)
+        with refused("usage", "expected UTF-8 without NUL"):
+            evoq.inspect(path)
+        with refused("usage", "expected UTF-8 without NUL"):
+            evoq.compile(DIGITS, tmp_path / path)
+
+
 def test_long_names():
     net = unary("NoSuchOp")
     net.graph.node[0].name = "n" * 1000000

@@ -2,6 +2,7 @@
 
 import array
 import gc
+import weakref
 
 import evoq
 import ml_dtypes
@@ -316,3 +317,13 @@ def test_quantized_values_say_their_scale():
     assert net(np.float32([1, -1])).tolist() == [5, 1]
     scales, zero_points = net.outputs[0].quantization
     assert scales == [0.5] and zero_points == [3]
+
+
+def test_models_in_weak_tables_and_sizes_to_a_path(tmp_path):
+    net = evoq.load(unary("Neg"))
+    kept = weakref.WeakValueDictionary(net=net)
+    net(np.zeros((3, 4), np.float32))
+    net.save_sizes(tmp_path / "sizes.txt")
+    assert "3x4" in (tmp_path / "sizes.txt").read_text()
+    del net
+    assert not kept
