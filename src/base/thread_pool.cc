@@ -16,6 +16,7 @@
 #include "base/check.h"
 #include "base/forks.h"
 #include "base/loop_notes.h"
+#include "base/processor_quota.h"
 
 #if defined(__x86_64__)
 #include <immintrin.h>
@@ -207,6 +208,8 @@ int PhysicalCores() {
   int allowed = 1;
   cpu_set_t set;
   if (sched_getaffinity(0, sizeof(set), &set) == 0) allowed = std::max(1, CPU_COUNT(&set));
+  // A container that may use two of many would be held up with a thread for each.
+  allowed = std::min(allowed, ProcessorQuota().value_or(allowed));
   if (!cpuinfo_initialize()) return allowed;
   return std::clamp(static_cast<int>(cpuinfo_get_cores_count()), 1, allowed);
 }
