@@ -44,6 +44,8 @@ set(CMAKE_EXPORT_COMPILE_COMMANDS ON)
 add_subdirectory(%s evoq EXCLUDE_FROM_ALL)
 add_executable(small %s/examples/runtime/run_etm.c)
 target_link_libraries(small PRIVATE evoq::evoq_runtime)
+add_executable(whole %s/examples/runtime/run_etm.c)
+target_link_libraries(whole PRIVATE evoq::evoq_runtime_static)
 install(TARGETS small)
 """
 failures = []
@@ -62,10 +64,51 @@ def said(*command, **more):
     return done.stdout
 
 
+def check_exports(library):
+    """libevoq's own names alone: no instantiations of the C++ library, of JSON or of fmt."""
+    lines = said("nm", "-DC", "--defined-only", library).splitlines()
+    names = [line.split(" ", 2)[2] for line in lines if len(line.split(" ", 2)) == 3]
+    own = r"evoq_|evoq::(Array|Session|Streams|ElementBytes|LoadImage|Version|language|nn|toolchain)\b"
+    others = [name for name in names if not re.match(own, name)]
+    check(
+        "libevoq exports what headers declare",
+        len(names) > 100 and not others,
+        " ".join(others[:3]),
+    )
+
+
+def check_runtime(work, run, output):
+    """The component that has libevoq_runtime alone."""
+    prefix = work / "runtime"
+    said("cmake", "--install", agree.BUILD, "--prefix", prefix, "--component", "runtime")
+    libraries = {path.name.split(".so")[0] for path in prefix.rglob("*.so*")}
+    check("runtime: its library alone", libraries == {"libevoq_runtime"}, " ".join(libraries))
+    work = work / "runtime_program"
+    work.mkdir()
+    (work / "CMakeLists.txt").write_text(
+        "cmake_minimum_required(VERSION 3.22)\nproject(product LANGUAGES C)\n"
+        "find_package(evoq REQUIRED COMPONENTS evoq_runtime OPTIONAL_COMPONENTS evoq)\n"
+        "if(evoq_evoq_FOUND OR TARGET evoq::evoq)\n  message(FATAL_ERROR whole)\nendif()\n"
+        f"add_executable(small {agree.ROOT}/examples/runtime/run_etm.c)\n"
+        "target_link_libraries(small PRIVATE evoq::evoq_runtime)\n"
+    )
+    said("cmake", "-S", work, "-B", work / "build", f"-DCMAKE_PREFIX_PATH={prefix}")
+    said("cmake", "--build", work / "build")
+    output.unlink(missing_ok=True)
+    said(work / "build/small", *run)
+    check("runtime: a program runs", output.exists())
+    lines = (work / "CMakeLists.txt").read_text().replace("evoq_runtime OPTIONAL_COMPONENTS", "")
+    (work / "CMakeLists.txt").write_text(lines)
+    again = ["cmake", "-S", work, "-B", work / "other", f"-DCMAKE_PREFIX_PATH={prefix}"]
+    done = subprocess.run(list(map(str, again)), capture_output=True, text=True)
+    told = "libevoq is not installed" in done.stderr
+    check("runtime: no libevoq in it", told, done.stderr[-300:])
+
+
 def check_part(work, cache):
     """A project around evoq: what it would build, without the hours that it takes to."""
     work.mkdir()
-    (work / "CMakeLists.txt").write_text(AROUND % (agree.ROOT, agree.ROOT))
+    (work / "CMakeLists.txt").write_text(AROUND % (agree.ROOT, agree.ROOT, agree.ROOT))
     compiler = re.search(r"^CMAKE_CXX_COMPILER:\w+=(.*)", cache, re.M)[1]
     build = work / "build"
     said("cmake", "-S", work, "-B", build, f"-DCMAKE_CXX_COMPILER={compiler}")
@@ -79,6 +122,13 @@ def check_part(work, cache):
     check("add_subdirectory: no tests, no examples", not inner, " ".join(inner[:3]))
     hidden = [c["file"] for c in ours if "=hidden" in c["command"] or "unity" in c["file"]]
     check("add_subdirectory: settings are evoq's", not hidden, " ".join(hidden[:3]))
+    small = [c["command"] for c in made if c not in ours]
+    leaks = [c for c in small if "HWY" in c or "/src" in c.split(" -c ")[0]]
+    check(
+        "add_subdirectory: programs get no flags of evoq",
+        len(small) == 2 and not leaks,
+        " ".join(leaks),
+    )
     scripts = [path.read_text() for path in build.rglob("cmake_install.cmake")]
     check("add_subdirectory: installs nothing", not any("evoq_c.h" in s for s in scripts))
 
@@ -112,6 +162,7 @@ def main():
         run = [model, inputs, output, 1, 1, 28, 28]
         said(work / "build/small", *run)
         check("find_package: libevoq_runtime runs", output.exists() and output.stat().st_size == 40)
+        check_exports(next(prefix.rglob("libevoq.so")))
         found = list(prefix.rglob("pkgconfig"))
         environment = {**os.environ, "PKG_CONFIG_PATH": str(found[0]) if found else ""}
         version = said("pkg-config", "--modversion", "evoq", env=environment)
@@ -125,6 +176,7 @@ def main():
         check("pkg-config: libevoq_runtime runs", output.exists(), f"version {version.strip()}")
         outside = [p for p in flags if str(prefix) not in os.path.normpath(p[2:]) and p[:2] != "-l"]
         check("no path of the build", not outside, " ".join(outside))
+        check_runtime(work, run, output)
         check_part(work / "around", cache)
     print(f"{len(failures)} failed")
     return 1 if failures else 0
