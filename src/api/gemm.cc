@@ -38,8 +38,9 @@ using Kind = evoq_packed::Kind;
 class Shared {
  public:
   static Shared& Get() {
-    static Shared shared;
-    return shared;
+    // Not destroyed: threads of the host may multiply while the process ends.
+    static auto* const shared = new Shared;
+    return *shared;
   }
 
   // Throws std::system_error where the system refuses the threads.

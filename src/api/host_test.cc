@@ -6,6 +6,7 @@
 #include <atomic>
 #include <cfenv>
 #include <chrono>
+#include <cstdlib>
 #include <limits>
 #include <thread>
 #include <vector>
@@ -186,6 +187,24 @@ TEST(Host, AChildOfForkHasStreams) {
   }));
   EXPECT_TRUE(InChild([&] { return streams->Wait(), streams.reset(), true; }));
   EXPECT_TRUE(runs()) << "the parent's go on";
+}
+
+// Threads of the host that multiply while the process ends.
+TEST(Host, TheProcessEndsDuringAProduct) {
+  for (int round = 0; round < 10; ++round) {
+    const int status = StatusOfChild([] {
+      std::atomic<bool> begun{false};
+      std::thread([&begun] {
+        std::vector<float> a(kWidth * kWidth), b(kWidth * kWidth), c(kWidth * kWidth);
+        for (;; begun.store(true))
+          evoq_sgemm(EVOQ_ROW_MAJOR, EVOQ_NO_TRANSPOSE, EVOQ_NO_TRANSPOSE, kWidth, kWidth, kWidth,
+                     1.0f, a.data(), kWidth, b.data(), kWidth, 0.0f, c.data(), kWidth);
+      }).detach();
+      while (!begun.load()) std::this_thread::yield();
+      std::exit(0);
+    });
+    ASSERT_TRUE(WIFEXITED(status) && WEXITSTATUS(status) == 0) << status;
+  }
 }
 
 #endif  // EVOQ_TSAN
