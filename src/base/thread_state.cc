@@ -1,5 +1,9 @@
 #include "base/thread_state.h"
 
+#include <langinfo.h>
+
+#include <string_view>
+
 #if defined(__x86_64__)
 #include <xmmintrin.h>
 #endif
@@ -25,20 +29,21 @@ uint64_t Control() { return 0; }
 void SetControl(uint64_t) {}
 #endif
 
-// Null where memory is short.
-locale_t PlainLocale() {
-  static const locale_t locale = ::newlocale(LC_ALL_MASK, "C", nullptr);
-  return locale;
+// Changes the thread's locale where its numbers have another point, and returns it; else null.
+locale_t UsePlainNumbers() {
+  if (std::string_view(::nl_langinfo(RADIXCHAR)) == ".") return nullptr;
+  static const locale_t plain = ::newlocale(LC_ALL_MASK, "C", nullptr);
+  return ::uselocale(plain);  // null, where memory is short, changes nothing
 }
 
 }  // namespace
 
-ThreadState::ThreadState() noexcept : floats_(Control()), locale_(::uselocale(PlainLocale())) {
+ThreadState::ThreadState() noexcept : floats_(Control()), locale_(UsePlainNumbers()) {
   SetControl(kDefault);
 }
 
 ThreadState::~ThreadState() {
-  ::uselocale(locale_);
+  if (locale_ != nullptr) ::uselocale(locale_);
   SetControl(floats_);
 }
 

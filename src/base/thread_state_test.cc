@@ -71,19 +71,22 @@ TEST(ThreadState, Traps) {
 }
 #endif
 
-// tests/python/test_threads.py has a locale with a decimal comma, which not every system has.
+// In the host's locale where its numbers have a point. tests/python/test_host.py makes one where
+// they have a comma.
 TEST(ThreadState, Locale) {
-  const locale_t host = ::newlocale(LC_ALL_MASK, "C.UTF-8", nullptr);
-  if (host == nullptr) GTEST_SKIP() << "no locale C.UTF-8";
-  ::uselocale(host);
-  const Status done = Guarded([&]() -> Status {
-    EXPECT_NE(::uselocale(nullptr), host);
-    EXPECT_EQ(std::strtod("1.5", nullptr), 1.5);
-    return {};
-  });
-  EXPECT_TRUE(done);
-  EXPECT_EQ(::uselocale(LC_GLOBAL_LOCALE), host);
-  ::freelocale(host);
+  for (const char* name : {"C.UTF-8", "de_DE.UTF-8", "fr_FR.UTF-8"}) {
+    const locale_t host = ::newlocale(LC_ALL_MASK, name, nullptr);
+    if (host == nullptr) continue;  // not every system has it
+    ::uselocale(host);
+    const Status done = Guarded([&]() -> Status {
+      EXPECT_EQ(::uselocale(nullptr) == host, std::string(name) == "C.UTF-8");
+      EXPECT_EQ(std::strtod("1.5", nullptr), 1.5) << name;
+      return {};
+    });
+    EXPECT_TRUE(done);
+    EXPECT_EQ(::uselocale(LC_GLOBAL_LOCALE), host);
+    ::freelocale(host);
+  }
 }
 
 }  // namespace
