@@ -19,7 +19,10 @@ struct OperatorSince {
   bool (*uses)(const Node&);
 };
 
-constexpr auto kAxesInput = [](const Node& node) { return node.input(1).valid(); };
+// ReduceSum has both since 13.
+constexpr auto kAxesInput = [](const Node& node) {
+  return node.input(1).valid() || HasAttr(node, "noop_with_empty_axes");
+};
 
 constexpr OperatorSince kSince[] = {
     {"CumSum", 14, nullptr},

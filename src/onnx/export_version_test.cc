@@ -99,6 +99,10 @@ TEST(OpsetNeeded, OfAttributesThatNewerSetsBrought) {
   };
   const std::vector<int64_t> twos = {2, 2};
   const Row rows[] = {
+      {"ReduceL2", {}, 17},
+      {"ReduceL2", With("noop_with_empty_axes", 0), 18},
+      {"ReduceMean", With("noop_with_empty_axes", 1), 18},
+      {"ReduceSum", With("noop_with_empty_axes", 1), 17},
       {"Split", {}, 17},
       {"Split", With("num_outputs", 1), 18},
       {"Pad", {}, 17},
