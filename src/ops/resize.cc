@@ -35,6 +35,7 @@ Status ApplyScales(const std::vector<float>& scales, const std::vector<int>& axe
     if (out > 0x1p40f) return Fail(ErrorCode::kTooLarge, "size {} times {}", plan.in, scales[i]);
     plan.out = static_cast<int64_t>(out);
     plan.scale = scales[i];
+    plan.given = true;
   }
   return {};
 }

@@ -10,7 +10,8 @@ namespace evoq {
 // What happens to one axis.
 struct ResizeAxis {
   int64_t in = 0, out = 0;
-  double scale = 1;  // as given, or out / in
+  double scale = 1;    // as given, or out / in
+  bool given = false;  // by the scales, which are float32: places follow in float32 for nearest
   double roi_start = 0, roi_end = 1;
 };
 

@@ -2,6 +2,7 @@
 
 #include <cmath>
 #include <limits>
+#include <numeric>
 
 #include "reference/test_util.h"
 
@@ -117,6 +118,22 @@ TEST(Resize, NearestModes) {
   // Places -0.17, 0.5, 1.17, 1.83, 2.5, 3.17.
   EXPECT_EQ(run("round_prefer_floor", "half_pixel"), (std::vector<float>{1, 1, 2, 3, 3, 4}));
   EXPECT_EQ(run("round_prefer_ceil", "half_pixel"), (std::vector<float>{1, 2, 2, 3, 4, 4}));
+}
+
+// Places by given scales are float32: 3 / 0.3f is 10 and 3.5 / 0.7f - 0.5 is 4.5, which they are
+// not in double, where the scales are a little more and less than 0.3 and 0.7.
+TEST(Resize, NearestByScalesOfFloat32) {
+  std::vector<float> values(20);
+  std::iota(values.begin(), values.end(), 0.0f);
+  const auto run = [&](float scale, const char* nearest, const char* coordinates) {
+    return ToVector(
+        Resized(WithAttrs({{"nearest_mode", std::string(nearest)},
+                           {"coordinate_transformation_mode", std::string(coordinates)}}),
+                Floats({20}, values), {scale}));
+  };
+  EXPECT_EQ(run(0.3f, "floor", "asymmetric"), (std::vector<float>{0, 3, 6, 10, 13, 16}));
+  EXPECT_EQ(run(0.7f, "round_prefer_floor", "half_pixel"),
+            (std::vector<float>{0, 2, 3, 4, 6, 7, 9, 10, 12, 13, 14, 16, 17, 19}));
 }
 
 TEST(Resize, LinearAndCubic) {

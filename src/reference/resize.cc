@@ -3,7 +3,8 @@
 // Axes are interpolated one after the other in ascending order; an axis that keeps its size under
 // scale 1 is left alone. Along one axis: y[o] = weight[0] * x[index[0]] + weight[1] * x[index[1]] +
 // ... in this order, in float32; coordinates are computed in double, weights rounded to float32
-// unless x is float64. Nearest takes one index.
+// unless x is float64. Nearest takes one index; its coordinates by given scales are computed in
+// float32, as ONNX's reference and ONNX Runtime do: 7 / float32(0.7) is 10 there, in double more.
 //
 // Integers are resized as float32, 64-bit ones as float64. What linear interpolation gives loses
 // its fraction, as ONNX Runtime does it; what leaves the range of x or of its values (cubic,
@@ -22,21 +23,22 @@ namespace {
 
 // ---- coordinates
 
-// The place in the input that output index o looks at.
-double InputPlace(ResizeCoordinates mode, const ResizeAxis& p, int64_t o) {
-  const double x = static_cast<double>(o), in = static_cast<double>(p.in),
-               out = static_cast<double>(p.out);
+// The place in the input that output index o looks at, computed in T.
+template <typename T>
+T InputPlace(ResizeCoordinates mode, const ResizeAxis& p, int64_t o) {
+  const T x = static_cast<T>(o), in = static_cast<T>(p.in), out = static_cast<T>(p.out),
+          scale = static_cast<T>(p.scale), half = static_cast<T>(0.5),
+          start = static_cast<T>(p.roi_start), end = static_cast<T>(p.roi_end);
   switch (mode) {
-    case ResizeCoordinates::kHalfPixel: return (x + 0.5) / p.scale - 0.5;
+    case ResizeCoordinates::kHalfPixel: return (x + half) / scale - half;
     case ResizeCoordinates::kHalfPixelSymmetric:
-      return in / 2 * (1 - out / (p.scale * in)) + (x + 0.5) / p.scale - 0.5;
-    case ResizeCoordinates::kPytorchHalfPixel: return p.out > 1 ? (x + 0.5) / p.scale - 0.5 : 0;
+      return in / 2 * (1 - out / (scale * in)) + (x + half) / scale - half;
+    case ResizeCoordinates::kPytorchHalfPixel: return p.out > 1 ? (x + half) / scale - half : 0;
     case ResizeCoordinates::kAlignCorners: return p.out > 1 ? x * (in - 1) / (out - 1) : 0;
-    case ResizeCoordinates::kAsymmetric: return x / p.scale;
+    case ResizeCoordinates::kAsymmetric: return x / scale;
     case ResizeCoordinates::kTfCropAndResize:
-      return p.out > 1
-                 ? p.roi_start * (in - 1) + x * (p.roi_end - p.roi_start) * (in - 1) / (out - 1)
-                 : 0.5 * (p.roi_start + p.roi_end) * (in - 1);
+      return p.out > 1 ? start * (in - 1) + x * (end - start) * (in - 1) / (out - 1)
+                       : half * (start + end) * (in - 1);
   }
   return x;
 }
@@ -70,7 +72,8 @@ AxisTaps TapsOf(const ResizeInterpolation& how, const ResizeAxis& p) {
     return static_cast<int64_t>(std::clamp(at, 0.0, static_cast<double>(p.in - 1)));
   };
   for (int64_t o = 0; o < p.out; ++o) {
-    const double place = InputPlace(how.coordinates, p, o);
+    const double place = how.nearest && p.given ? InputPlace<float>(how.coordinates, p, o)
+                                                : InputPlace<double>(how.coordinates, p, o);
     result.outside.push_back(how.coordinates == ResizeCoordinates::kTfCropAndResize &&
                              (place < 0 || place > static_cast<double>(p.in - 1)));
     if (how.nearest) {

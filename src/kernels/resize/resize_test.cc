@@ -1,6 +1,7 @@
 #include "kernels/resize/resize.h"
 
 #include <cmath>
+#include <numeric>
 
 #include "kernels/test_util.h"
 
@@ -188,6 +189,22 @@ TEST(Resize, NearestOfOtherWidths) {
             << DTypeName(dtype) << " " << i;
     }
   }
+}
+
+// Places by given scales are float32, where 3 / 0.3f is 10; by sizes double.
+TEST(Resize, NearestByScalesOfFloat32) {
+  TestCall t;
+  t.op = "Resize";
+  std::vector<float> values(20);
+  std::iota(values.begin(), values.end(), 0.0f);
+  t.inputs = {Tensor::FromValues(Shape{1, 1, 20}, values), Tensor(),
+              Tensor::FromValues<float>(Shape{3}, {1, 1, 0.3f})};
+  t.is_constant = {false, false, true};
+  t.outputs = {TensorType(DType::kFloat32, Shape{1, 1, 6})};
+  t.attrs.Set("coordinate_transformation_mode", "asymmetric");
+  t.attrs.Set("nearest_mode", "floor");
+  ExpectKernel(kResizeNearest, t,
+               {Tensor::FromValues<float>(Shape{1, 1, 6}, {0, 3, 6, 10, 13, 16})}, "scales");
 }
 
 // Scales as an input, by name of their axes, and what stands where an attribute is not there:

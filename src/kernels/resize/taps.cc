@@ -12,15 +12,33 @@ namespace {
 
 constexpr int64_t kMostTaps = 256;  // of an output, where many inputs are averaged
 
-// The place in an input of `in` elements that output o looks at; out = in * scale up to rounding.
-Result<double> Place(const std::string& mode, double in, double out, double scale, double o) {
-  if (mode == "half_pixel") return (o + 0.5) / scale - 0.5;
+// The scale of an axis; `given`: by float32 scales, not by sizes.
+struct Scale {
+  double value = 1;
+  bool given = false;
+};
+
+// The place in an input of `in` elements that output o looks at, computed in T; out = in * scale up
+// to rounding.
+template <typename T>
+Result<double> Place(const std::string& mode, T in, T out, T scale, T o) {
+  const T half = static_cast<T>(0.5);
+  if (mode == "half_pixel") return (o + half) / scale - half;
   if (mode == "half_pixel_symmetric")
-    return in / 2 * (1 - out / (scale * in)) + (o + 0.5) / scale - 0.5;
-  if (mode == "pytorch_half_pixel") return out > 1 ? (o + 0.5) / scale - 0.5 : 0.0;
-  if (mode == "align_corners") return out > 1 ? o * (in - 1) / (out - 1) : 0.0;
+    return in / 2 * (1 - out / (scale * in)) + (o + half) / scale - half;
+  if (mode == "pytorch_half_pixel") return out > 1 ? (o + half) / scale - half : T{0};
+  if (mode == "align_corners") return out > 1 ? o * (in - 1) / (out - 1) : T{0};
   if (mode == "asymmetric") return o / scale;
   return Unsupported("coordinate_transformation_mode {}", mode);
+}
+
+// Nearest by given scales is computed in float32, as the operator's definition has it.
+Result<double> PlaceOf(const std::string& mode, bool nearest, int64_t in, int64_t out,
+                       const Scale& scale, int64_t o) {
+  const auto place = [&]<typename T>(T by) {
+    return Place<T>(mode, static_cast<T>(in), static_cast<T>(out), by, static_cast<T>(o));
+  };
+  return nearest && scale.given ? place(static_cast<float>(scale.value)) : place(scale.value);
 }
 
 Result<double> Nearest(const std::string& mode, double place) {
@@ -46,12 +64,12 @@ double WeightAt(const Interpolation& how, double d) {
 
 // Of the first `count` outputs.
 Result<AxisTaps> TapsOf(const Attrs& attrs, const Interpolation& how, int64_t in, int64_t out,
-                        double scale, int64_t count) {
-  AxisTaps taps{in == out && scale == 1, in, out, 1, {}, {}};
+                        const Scale& scale, int64_t count) {
+  AxisTaps taps{in == out && scale.value == 1, in, out, 1, {}, {}};
   const std::string by_place = attrs.String("coordinate_transformation_mode", "half_pixel"),
                     by_distance = attrs.String("nearest_mode", "round_prefer_floor");
   const double last = static_cast<double>(in - 1),
-               stretch = how.antialias ? std::min(scale, 1.0) : 1,
+               stretch = how.antialias ? std::min(scale.value, 1.0) : 1,
                radius = (how.cubic ? 2 : 1) / stretch, first = std::floor(-radius) + 1;
   if (!how.nearest) taps.taps = 2 - 2 * static_cast<int64_t>(first);
   if (taps.taps > kMostTaps) return Unsupported("{} taps", taps.taps);
@@ -60,8 +78,7 @@ Result<AxisTaps> TapsOf(const Attrs& attrs, const Interpolation& how, int64_t in
   };
   std::vector<double> weights(static_cast<size_t>(taps.taps));
   for (int64_t o = 0; o < count; ++o) {
-    EVOQ_ASSIGN(const double place, Place(by_place, static_cast<double>(in),
-                                          static_cast<double>(out), scale, static_cast<double>(o)));
+    EVOQ_ASSIGN(const double place, PlaceOf(by_place, how.nearest, in, out, scale, o));
     if (how.nearest) {
       EVOQ_ASSIGN(const double at, Nearest(by_distance, place));
       taps.index.push_back(clamped(at));
@@ -83,9 +100,9 @@ Result<AxisTaps> TapsOf(const Attrs& attrs, const Interpolation& how, int64_t in
 }
 
 // The scale of every axis, in ONNX's axis order (N, C, spatial...).
-Result<std::vector<double>> ScalesOf(const KernelCall& call, const std::vector<int64_t>& in,
-                                     const std::vector<int64_t>& out) {
-  std::vector<double> scales(in.size(), 1.0);
+Result<std::vector<Scale>> ScalesOf(const KernelCall& call, const std::vector<int64_t>& in,
+                                    const std::vector<int64_t>& out) {
+  std::vector<Scale> scales(in.size());
   std::vector<int64_t> axes = call.attrs.Ints("axes");
   if (axes.empty()) {
     for (size_t i = 0; i < in.size(); ++i) axes.push_back(static_cast<int64_t>(i));
@@ -105,9 +122,9 @@ Result<std::vector<double>> ScalesOf(const KernelCall& call, const std::vector<i
   }
   for (size_t i = 0; i < axes.size(); ++i) {
     EVOQ_ASSIGN(const int axis, NormalizeAxis(axes[i], static_cast<int>(in.size())));
-    scales[axis] = by_scale        ? given[i]
-                   : in[axis] == 0 ? 1
-                                   : static_cast<double>(out[axis]) / static_cast<double>(in[axis]);
+    const double by_size =
+        in[axis] == 0 ? 1 : static_cast<double>(out[axis]) / static_cast<double>(in[axis]);
+    scales[axis] = {by_scale ? given[i] : by_size, by_scale};
   }
   return scales;
 }
@@ -136,8 +153,8 @@ Result<ResizePlan> Planned(const KernelCall& call, ResizeTaps allowed, int64_t m
       sizes->pop_back();
     }
   }
-  EVOQ_ASSIGN(const std::vector<double> scales, ScalesOf(call, in, out));
-  if (in[0] != out[0] || in[1] != out[1] || scales[0] != 1 || scales[1] != 1)
+  EVOQ_ASSIGN(const std::vector<Scale> scales, ScalesOf(call, in, out));
+  if (in[0] != out[0] || in[1] != out[1] || scales[0].value != 1 || scales[1].value != 1)
     return Unsupported("batch or channels resized");
   ResizePlan plan;
   plan.nearest = how.nearest;
