@@ -135,7 +135,12 @@ Status FusedMatMul(Upgrade& u) {
     sides[i] = u.node().input(i);
     const Shape shape = u.InputType(i).shape;
     if (!swap && !batch) continue;
-    if (!shape.ranked()) return Unsupported("a transposed input {} of unknown rank", i);
+    if (!shape.ranked()) {
+      if (batch) return Unsupported("a transposed input {} of unknown rank", i);
+      sides[i] = u.Apply("Einsum", i == 0 ? "a" : "b", {sides[i]},
+                         Attrs::Of("equation", std::string("...ij->...ji")));
+      continue;
+    }
     const int64_t rank = shape.rank();
     if (rank < 2) continue;  // a vector has no transpose
     std::vector<int64_t> perm;

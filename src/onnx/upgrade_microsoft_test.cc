@@ -383,6 +383,17 @@ TEST(Microsoft, FusedConvDefaults) {
   EXPECT_EQ(run("Clip"), (std::vector<float>{-2, 1, 100}));
 }
 
+// What comes out of a Loop may have any rank.
+TEST(Microsoft, FusedMatMulOfAnyRank) {
+  const auto graph = Import(
+      17, "input { name: 'x' type { tensor_type { elem_type: 1 } } } " +
+              Constant("w", 1, {1, 2}, {1, 10}) +
+              Node("FusedMatMul", {"w", "x"}, {"y"}, Int("transB", 1), kMicrosoft) + Output("y"));
+  EXPECT_EQ(Evaluated(graph, {Reals({3, 2}, {1, 2, 3, 4, 5, 6})}).at(0),
+            (std::vector<float>{21, 43, 65}));
+  EXPECT_EQ(Evaluated(graph, {Reals({2, 1, 2}, {1, 2, 3, 4})}).at(0), (std::vector<float>{21, 43}));
+}
+
 // A vector has no transpose; the products of (1, 2) with the columns of [[1, 2], [3, 4]].
 TEST(Microsoft, FusedMatMulOfAVector) {
   const auto graph = Import(17, Input("x", 1, {2}) + Constant("w", 1, {2, 2}, {1, 2, 3, 4}) +

@@ -315,8 +315,10 @@ std::vector<OnnxCase> MicrosoftCases() {
        from(Constant("w", kFloat32, {6, 6, 1}) +
             Microsoft("FusedConv", {"x", "w"}, {"y"}, Text("activation", "Cosh"))),
        "activation 'Cosh'"},
-      {"a transposed product of any rank",
-       FromAnyX(17, Microsoft("FusedMatMul", {"x", "x"}, {"y"}, Int("transA", 1))),
+      {"good, a transposed product of any rank",
+       FromAnyX(17, Microsoft("FusedMatMul", {"x", "x"}, {"y"}, Int("transA", 1))), ""},
+      {"a batch of any rank that is transposed",
+       FromAnyX(17, Microsoft("FusedMatMul", {"x", "x"}, {"y"}, Int("transBatchA", 1))),
        "a transposed input 0 of unknown rank"},
       {"sums of a mask that is not there",
        WriteOnnx(17, Input("i", kInt32, {1, 2}) + Constant("w", kFloat32, {3, 4}) +
