@@ -85,6 +85,7 @@ set(EVOQ_LIBS_reference ${RE2_LIBRARY})
 set(EVOQ_LIBS_onnx ${ONNX_PROTO_LIBRARY} protobuf::libprotobuf)
 set(EVOQ_LIBS_program flatbuffers PkgConfig::ZSTD)
 set(EVOQ_LIBS_encodings flatbuffers)
+set(EVOQ_LIBS_tflite flatbuffers)
 set(EVOQ_LIBS_serve Boost::headers OpenSSL::SSL prometheus-cpp::core ${EVOQ_GRPC_LIBRARIES}
                    protobuf::libprotobuf ${SIMDJSON_LIBRARY})
 

@@ -100,7 +100,7 @@ Result<TfliteOperators> ListTfliteOperators(const std::string& path) {
       const std::string name = tflite::OperatorName(code);
       TfliteOperators::Count& count = counts[name];
       count.name = name;
-      count.runs = tflite::FindOpRow(tflite::NumberOf(code)) != nullptr;
+      count.runs = tflite::FindOpRow(code) != nullptr;
       ++count.count;
     }
   }

@@ -6,6 +6,9 @@
 #define EVOQ_ROW_FILE "tflite/ops.inc"
 namespace evoq::tflite {
 #include "base/rows.inl.h"
+#define EVOQ_ROW(symbol) extern const OpRow symbol;
+#include "tflite/custom.inc"
+#undef EVOQ_ROW
 
 namespace {
 
@@ -13,6 +16,11 @@ namespace {
 struct Name {
   int number;
   const char* text;
+};
+constexpr const OpRow* kCustomRows[] = {
+#define EVOQ_ROW(symbol) &symbol,
+#include "tflite/custom.inc"
+#undef EVOQ_ROW
 };
 constexpr Name kLacking[] = {
     {10, "HASHTABLE_LOOKUP"},
@@ -29,35 +37,38 @@ constexpr Name kLacking[] = {
     {52, "BIDIRECTIONAL_SEQUENCE_LSTM"},
     {68, "SPARSE_TO_DENSE"},
     {80, "FAKE_QUANT"},
-    {85, "ONE_HOT"},
-    {91, "REDUCE_ANY"},
-    {103, "UNIQUE"},
-    {112, "REVERSE_SEQUENCE"},
-    {113, "MATRIX_DIAG"},
-    {115, "MATRIX_SET_DIAG"},
-    {120, "NON_MAX_SUPPRESSION_V4"},
-    {121, "NON_MAX_SUPPRESSION_V5"},
-    {122, "SCATTER_ND"},
-    {125, "SEGMENT_SUM"},
-    {132, "CONV_3D"},
     {136, "HASHTABLE"},
     {137, "HASHTABLE_FIND"},
-    {140, "REDUCE_ALL"},
-    {141, "CONV_3D_TRANSPOSE"},
-    {145, "BROADCAST_ARGS"},
+    {138, "HASHTABLE_IMPORT"},
+    {139, "HASHTABLE_SIZE"},
+    {146, "RANDOM_STANDARD_NORMAL"},
     {147, "BUCKETIZE"},
-    {151, "DYNAMIC_UPDATE_SLICE"},
+    {148, "RANDOM_UNIFORM"},
+    {149, "MULTINOMIAL"},
+    {153, "UNSORTED_SEGMENT_PROD"},
+    {154, "UNSORTED_SEGMENT_MAX"},
+    {157, "UNSORTED_SEGMENT_MIN"},
+    {159, "BITCAST"},
     {206, "STABLEHLO_COMPOSITE"},
 };
 
 }  // namespace
 
 std::span<const OpRow* const> AllOpRows() { return kAllRows; }
+std::span<const OpRow* const> CustomOpRows() { return kCustomRows; }
 
 const OpRow* FindOpRow(int number) {
   const auto rows = AllOpRows();
   const auto found = std::ranges::lower_bound(rows, number, {}, &OpRow::number);
   return found != rows.end() && (*found)->number == number ? *found : nullptr;
+}
+
+const OpRow* FindOpRow(const fb::OperatorCode& code) {
+  const int number = NumberOf(code);
+  if (number != kCustom) return FindOpRow(number);
+  const auto rows = CustomOpRows();
+  const auto found = std::ranges::find(rows, TextOf(code.custom_code()), &OpRow::name);
+  return found == rows.end() ? nullptr : *found;
 }
 
 std::string OperatorName(const fb::OperatorCode& code) {

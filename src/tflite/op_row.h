@@ -25,8 +25,10 @@ struct OpRow {
 };
 
 std::span<const OpRow* const> AllOpRows();
+std::span<const OpRow* const> CustomOpRows();  // of number kCustom, known by their names
 // nullptr for an operator that evoq lacks.
 const OpRow* FindOpRow(int number);
+const OpRow* FindOpRow(const fb::OperatorCode& code);  // of custom operators too
 // "CONV_2D", "custom TFLite_Detection_PostProcess", or "number 133" for one that evoq lacks and
 // whose name it does not know.
 std::string OperatorName(const fb::OperatorCode& code);

@@ -13,13 +13,12 @@ TEST(Tflite, OperatorsThatEvoqLacksAreNamedTogether) {
   TestModel file = SmallNet();
   const int boxes = file.Tensor("boxes", {1, 4, 4, 3});
   file.Operator(kCustom, {3}, {boxes});
-  file.model.operator_codes.back()->custom_code = "TFLite_Detection_PostProcess";
+  file.model.operator_codes.back()->custom_code = "Flexible";
   file.Operator(16, {3}, {file.Tensor("z", {1})});
   const auto graph = Read(file);
   ASSERT_FALSE(graph);
   EXPECT_EQ(graph.error().message(),
-            "net.tflite: operators that evoq does not run: LSTM, custom "
-            "TFLite_Detection_PostProcess");
+            "net.tflite: operators that evoq does not run: LSTM, custom Flexible");
 }
 
 struct Broken {
@@ -261,6 +260,47 @@ const Broken kBrokenLoops[] = {
      "operator 0 (WHILE): more is int32[], its value x is float32[2]"},
 };
 INSTANTIATE_TEST_SUITE_P(All, TfliteBrokenLoops, testing::ValuesIn(kBrokenLoops),
+                         [](const auto& info) { return info.param.name; });
+
+class TfliteBrokenDetections : public TfliteBroken {};
+TEST_P(TfliteBrokenDetections, AreRefused) {
+  TestModel file = DetectionNet(false);
+  GetParam().damage(file);
+  ExpectRefused(
+      file, std::string("operator 0 (custom TFLite_Detection_PostProcess): ") + GetParam().says);
+}
+
+void SetDetection(TestModel& f, const char* name, int value) {
+  flexbuffers::Builder options;
+  options.Map([&] {
+    for (const char* key : {"max_detections", "num_classes", "max_classes_per_detection",
+                            "detections_per_class", "y_scale", "x_scale", "h_scale", "w_scale"})
+      options.Int(key, std::string(key) == name ? value : 1);
+  });
+  options.Finish();
+  f.graph().operators[0]->custom_options = options.GetBuffer();
+}
+
+const Broken kBrokenDetections[] = {
+    {"NoOptions", [](TestModel& f) { f.graph().operators[0]->custom_options.clear(); },
+     "its options are no FlexBuffer"},
+    {"CutOptions", [](TestModel& f) { f.graph().operators[0]->custom_options.resize(20); },
+     "its options are no FlexBuffer"},
+    {"NoMap", [](TestModel& f) { f.graph().operators[0]->custom_options = {5, 4, 1}; },
+     "its options are no map"},
+    {"Scale", [](TestModel& f) { SetDetection(f, "h_scale", 0); }, "h_scale 0, expected above 0"},
+    {"Most", [](TestModel& f) { SetDetection(f, "max_detections", 0); },
+     "0 detections, 1 of each of 1 classes, expected at least 1"},
+    {"ClassesOfEach", [](TestModel& f) { SetDetection(f, "max_classes_per_detection", 2); },
+     "2 classes of each detection"},
+    {"Classes", [](TestModel& f) { SetDetection(f, "num_classes", 4); },
+     "a batch of 1 and 3 scores of each box, expected 1 and at least 4"},
+    {"Type", [](TestModel& f) { f.graph().tensors[6]->type = kTestInt32; },
+     "output count is int32[1], expected float32"},
+    {"Anchors", [](TestModel& f) { f.graph().tensors[2]->shape = {12}; },
+     "input 2 (anchors) has rank 1, expected 2"},
+};
+INSTANTIATE_TEST_SUITE_P(All, TfliteBrokenDetections, testing::ValuesIn(kBrokenDetections),
                          [](const auto& info) { return info.param.name; });
 
 class TfliteBrokenSparsity : public TfliteBroken {};

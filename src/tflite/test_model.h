@@ -1,6 +1,8 @@
 // TensorFlow Lite files for tests and fuzzers, written with the tables of tflite/schema.fbs.
 #pragma once
 
+#include <flatbuffers/flexbuffers.h>
+
 #include <cstring>
 #include <string>
 #include <utility>
@@ -288,6 +290,34 @@ inline TestModel WideningNet(int padding, int more, std::vector<int> signature) 
   file.Operator(67, {packed, w, x}, {y}).options.Set(std::move(options));
   file.graph().inputs = {x};
   file.graph().outputs = {y};
+  return file;
+}
+
+// Boxes [0, 0, 1, 1], [0, 0, 1, 0.75] and [2, 2, 3, 3] as anchors, moved by the codes [1, 3, 4];
+// scores [1, 3, 3] of a background and two classes. Gives at most three detections.
+inline TestModel DetectionNet(bool regular) {
+  TestModel file;
+  const int codes = file.Tensor("codes", {1, 3, 4}), scores = file.Tensor("scores", {1, 3, 3}),
+            anchors =
+                file.Constant<float>("anchors", {3, 4}, kTestFloat,
+                                     {0.5f, 0.5f, 1, 1, 0.5f, 0.375f, 1, 0.75f, 2.5f, 2.5f, 1, 1});
+  const std::vector<int> made = {file.Tensor("boxes", {1, 3, 4}), file.Tensor("classes", {1, 3}),
+                                 file.Tensor("best", {1, 3}), file.Tensor("count", {1})};
+  flexbuffers::Builder options;
+  options.Map([&] {
+    options.Int("max_detections", 3);
+    options.Int("max_classes_per_detection", 1);
+    options.Int("num_classes", 2);
+    options.Bool("use_regular_nms", regular);
+    options.Float("nms_score_threshold", 0.25f);
+    options.Float("nms_iou_threshold", 0.5f);
+    for (const char* scale : {"y_scale", "x_scale", "h_scale", "w_scale"}) options.Float(scale, 10);
+  });
+  options.Finish();
+  file.Operator(kCustom, {codes, scores, anchors}, made).custom_options = options.GetBuffer();
+  file.model.operator_codes.back()->custom_code = "TFLite_Detection_PostProcess";
+  file.graph().inputs = {codes, scores};
+  file.graph().outputs = made;
   return file;
 }
 

@@ -43,7 +43,7 @@ Status Translator::CheckOperators() const {
     const auto* operators = file.graph().operators();
     for (unsigned i = 0; operators != nullptr && i < operators->size(); ++i) {
       const fb::OperatorCode& code = file.CodeOf(*operators->Get(i));
-      if (FindOpRow(NumberOf(code)) == nullptr) ++missing[OperatorName(code)];
+      if (FindOpRow(code) == nullptr) ++missing[OperatorName(code)];
     }
   }
   if (missing.empty()) return {};
@@ -145,7 +145,7 @@ void Translator::AddOutput(size_t tensor, const std::string& name) {
 
 Status Translator::Translate(size_t op) {
   op_ = file_.graph().operators()->Get(static_cast<unsigned>(op));
-  const OpRow& row = *FindOpRow(NumberOf(file_.CodeOf(*op_)));
+  const OpRow& row = *FindOpRow(file_.CodeOf(*op_));
   inputs_.clear();
   outputs_.clear();
   if (op_->inputs() != nullptr) inputs_.assign(op_->inputs()->begin(), op_->inputs()->end());
@@ -373,6 +373,18 @@ Result<std::vector<int64_t>> Translator::Ints(size_t i) const {
     return Fail(ErrorCode::kTooLarge, "input {} has {} elements", i, constant.elements());
   EVOQ_TRY(SpendMemory(constant.elements() * 8, "integers"));
   return WithContext(ToInt64s(constant), fmt::format("input {}", i));
+}
+
+std::span<const uint8_t> Translator::custom_options() const {
+  const auto* bytes = op_->custom_options();
+  return bytes == nullptr ? std::span<const uint8_t>() : std::span(bytes->data(), bytes->size());
+}
+
+std::optional<float> Translator::FloatOf(size_t i) const {
+  const Tensor& constant = constants_[Index(inputs_[i])];
+  if (!constant.defined() || constant.elements() != 1) return std::nullopt;
+  const auto real = ToFloat32(constant);
+  return real ? std::optional(real->data<float>()[0]) : std::nullopt;
 }
 
 Size Translator::SizeOf(size_t i, size_t axis) const {

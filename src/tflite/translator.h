@@ -22,6 +22,12 @@
 
 namespace evoq::tflite {
 
+// Zeros of the numbers that stand for the tensor's: real ones where it is quantized.
+inline Tensor ZeroOf(const TensorFacts& facts, Shape shape) {
+  return Tensor::Allocate(
+      TensorType(facts.quant ? DType::kFloat32 : facts.dtype, std::move(shape)));
+}
+
 inline constexpr char kNotes[] = "tflite.notes";  // the fact
 // What follows a state's name in the name of the output that is its value after the run.
 inline constexpr char kNext[] = ".next";
@@ -54,6 +60,10 @@ class Translator {
   }
   // Integers of a constant input. Errors: kUnsupported where it is computed.
   Result<std::vector<int64_t>> Ints(size_t i) const;
+  // The bytes of a custom operator's options.
+  std::span<const uint8_t> custom_options() const;
+  // A constant input of one real number; nothing where it is another one.
+  std::optional<float> FloatOf(size_t i) const;
   // The size of an axis of input i, and the elements of an input of integers, as far as they are
   // known before a run (tflite/sizes.h).
   Size SizeOf(size_t i, size_t axis) const;

@@ -21,6 +21,7 @@ const std::vector<std::pair<uint8_t, std::string>>& Seeds() {
       for (const auto make : {&tflite::SmallNet, &tflite::BranchNet, &tflite::SparseNet,
                               &tflite::SpectrumNet, &tflite::CutNet})
         list.emplace_back(0, make().Bytes());
+      list.emplace_back(0, tflite::DetectionNet(i % 2 == 0).Bytes());
       list.emplace_back(0, tflite::LoopNet(i % 2 == 0).Bytes());
       list.emplace_back(0, tflite::SumNet({0, 1}).Bytes());
     }

@@ -55,6 +55,33 @@ Status Square(Translator& to) {
       to, [&](const Operands& x) -> Result<ValueId> { return to.Apply("Mul", {x[0], x[0]}); });
 }
 
+// atan(y / x), half a turn further where x is below 0; of 0 and 0 it is 0.
+Status Atan2(Translator& to) {
+  return SetElementwise(to, [&](const Operands& in) -> Result<ValueId> {
+    constexpr float kHalfTurn = 3.14159265358979f;
+    const ValueId y = in[0], x = in[1], zero = to.FloatConstant(0);
+    const ValueId below = to.Apply("Less", {y, zero});
+    const ValueId turn =
+        to.Apply("Where", {below, to.FloatConstant(-kHalfTurn), to.FloatConstant(kHalfTurn)});
+    const ValueId left = to.Apply("Where", {to.Apply("Less", {x, zero}), turn, zero});
+    const ValueId none =
+        to.Apply("And", {to.Apply("Equal", {y, zero}), to.Apply("Equal", {x, zero})});
+    const ValueId angle = to.Apply("Atan", {to.Apply("Div", {y, x})});
+    return to.Apply("Where", {none, zero, to.Apply("Add", {angle, left})});
+  });
+}
+
+Status BitwiseXor(Translator& to) { return SetApplied(to, "BitwiseXor"); }
+
+// floor(x / 2^n), of integers with a sign too.
+Status RightShift(Translator& to) {
+  const ValueId x = to.Int64s(0), two = to.Constant(Tensor::Scalar<int64_t>(2));
+  const ValueId power = to.Apply("Pow", {two, to.Int64s(1)});
+  const ValueId whole = to.Apply("Sub", {x, to.Apply("Mod", {x, power})});
+  return to.Set(0, to.Apply("Cast", {to.Apply("Div", {whole, power})},
+                            Attrs::Of("to", static_cast<int>(to.output(0).dtype))));
+}
+
 }  // namespace
 
 extern const OpRow kFloor = Function<"Floor">("FLOOR", 8);
@@ -81,6 +108,18 @@ extern const OpRow kPRelu = {
 extern const OpRow kRsqrt = {.name = "RSQRT", .number = 76, .translate = Rsqrt};
 extern const OpRow kSquare = {.name = "SQUARE", .number = 92, .translate = Square};
 extern const OpRow kLeakyRelu = {.name = "LEAKY_RELU", .number = 98, .translate = LeakyRelu};
+extern const OpRow kAtan2 = {
+    .name = "ATAN2", .number = 156, .least_inputs = 2, .most_inputs = 2, .translate = Atan2};
+extern const OpRow kBitwiseXor = {.name = "BITWISE_XOR",
+                                  .number = 160,
+                                  .least_inputs = 2,
+                                  .most_inputs = 2,
+                                  .translate = BitwiseXor};
+extern const OpRow kRightShift = {.name = "RIGHT_SHIFT",
+                                  .number = 161,
+                                  .least_inputs = 2,
+                                  .most_inputs = 2,
+                                  .translate = RightShift};
 extern const OpRow kGelu = {.name = "GELU", .number = 150, .translate = Gelu};
 
 }  // namespace evoq::tflite

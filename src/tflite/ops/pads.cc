@@ -38,6 +38,28 @@ Status SetPadded(Translator& to, const char* mode, bool valued) {
 Status Pad(Translator& to) { return SetPadded(to, "constant", false); }
 Status PadV2(Translator& to) { return SetPadded(to, "constant", true); }
 
+// Elements of each axis by their numbers: ... 1 0 | 0 1 2 ... n-1 | n-1 n-2 ...
+Status SetSymmetric(Translator& to, const std::vector<int64_t>& pads) {
+  const auto rank = static_cast<size_t>(to.input(0).rank());
+  if (pads.size() != 2 * rank)
+    return InvalidInput("{} paddings, expected {}", pads.size(), 2 * rank);
+  ValueId y = to.Real(0);
+  for (size_t axis = 0; axis < rank; ++axis) {
+    const int64_t before = pads[2 * axis], after = pads[2 * axis + 1],
+                  size = to.input(0).sizes[axis];
+    if (before == 0 && after == 0) continue;
+    if (size < 0) return Unsupported("mode SYMMETRIC on axis {}, whose size is open", axis);
+    if (before < 0 || after < 0 || before > size || after > size)
+      return InvalidInput("paddings {} and {} of axis {} of size {}", before, after, axis, size);
+    std::vector<int64_t> indices;
+    for (int64_t i = -before; i < size + after; ++i)
+      indices.push_back(i < 0 ? -1 - i : i < size ? i : 2 * size - 1 - i);
+    y = to.Apply("Gather", {y, to.Int64Constant(indices)},
+                 Attrs::Of("axis", static_cast<int64_t>(axis)));
+  }
+  return to.Set(0, y);
+}
+
 // SYMMETRIC repeats the border itself, which ONNX has for one element only, as edge.
 Status MirrorPad(Translator& to) {
   EVOQ_ASSIGN(const auto* o, to.Options<fb::MirrorPadOptions>());
@@ -46,7 +68,7 @@ Status MirrorPad(Translator& to) {
   if (o->mode() != kSymmetric) return InvalidInput("mode {}, expected 0 or 1", o->mode());
   EVOQ_ASSIGN(const std::vector<int64_t> pads, to.Ints(1));
   for (int64_t pad : pads) {
-    if (pad > 1) return Unsupported("mode SYMMETRIC with a padding of {}", pad);
+    if (pad > 1) return SetSymmetric(to, pads);
   }
   return SetPadded(to, "edge", false);
 }

@@ -36,6 +36,9 @@ Status Prod(Translator& to) { return SetReduced(to, "ReduceProd"); }
 Status Max(Translator& to) { return SetReduced(to, "ReduceMax"); }
 Status Min(Translator& to) { return SetReduced(to, "ReduceMin"); }
 
+Status Any(Translator& to) { return SetReduced(to, "ReduceMax"); }
+Status All(Translator& to) { return SetReduced(to, "ReduceMin"); }
+
 Status ArgExtreme(Translator& to, const char* op) {
   EVOQ_ASSIGN(const int64_t given, to.Int(1));
   EVOQ_ASSIGN(const int64_t axis, to.AxisOf(given, to.input(0).rank()));
@@ -74,6 +77,8 @@ extern const OpRow kArgMin = Row("ARG_MIN", 79, ArgMin);
 extern const OpRow kReduceProd = Row("REDUCE_PROD", 81, Prod);
 extern const OpRow kReduceMax = Row("REDUCE_MAX", 82, Max);
 extern const OpRow kReduceMin = Row("REDUCE_MIN", 89, Min);
+extern const OpRow kReduceAny = Row("REDUCE_ANY", 91, Any);
+extern const OpRow kReduceAll = Row("REDUCE_ALL", 140, All);
 extern const OpRow kCumSum = Row("CUMSUM", 128, CumSum);
 
 }  // namespace evoq::tflite

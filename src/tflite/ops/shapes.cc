@@ -77,8 +77,10 @@ Status Rank(Translator& to) {
 Status Fill(Translator& to) { return to.Set(0, to.Apply("Expand", {to.Real(1), to.Int64s(0)})); }
 
 Status ZerosLike(Translator& to) {
-  const ValueId x = to.Real(0);
-  return to.Set(0, to.Apply("Sub", {x, x}));
+  Attrs attrs;
+  attrs.Set("value", ZeroOf(to.output(0), Shape{1}));
+  return to.Set(0,
+                to.Apply("ConstantOfShape", {to.Apply("Shape", {to.Real(0)})}, std::move(attrs)));
 }
 
 Status BroadcastTo(Translator& to) {

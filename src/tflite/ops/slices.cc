@@ -127,10 +127,32 @@ Status Reverse(Translator& to) {
                                       to.Int64Constant(axes), to.Int64Constant(steps)}));
 }
 
+// The first `given` axes of the values and of the indices are the same: with the axis right behind
+// them this is GatherND; what lies between is moved behind the axis, and back in the result.
+Status BatchGather(Translator& to, int64_t axis, int given) {
+  const int rank = to.input(0).rank(), index_rank = to.input(1).rank();
+  const int64_t batch = given < 0 ? given + index_rank : given;
+  if (batch < 0 || batch > index_rank || batch > axis)
+    return InvalidInput("batch dimensions {} for axis {} and indices of rank {}", given, axis,
+                        index_rank);
+  std::vector<int64_t> in, out;
+  for (int64_t d = 0; d < rank; ++d)
+    in.push_back(d < batch || d > axis ? d : d == batch ? axis : d - 1);
+  const int64_t picked = index_rank - batch, between = axis - batch;
+  for (int64_t d = 0; d < rank - 1 + picked; ++d)
+    out.push_back(d < batch || d >= axis + picked ? d : d < axis ? d + picked : d - between);
+  ValueId x = to.Real(0);
+  if (between > 0) x = to.Transposed(x, in);
+  const ValueId indices = to.Apply("Unsqueeze", {to.Int64s(1), to.Int64Constant({-1})});
+  ValueId y = to.Apply("GatherND", {x, indices}, Attrs::Of("batch_dims", batch));
+  if (between > 0) y = to.Transposed(y, out);
+  return to.Set(0, y);
+}
+
 Status Gather(Translator& to) {
   EVOQ_ASSIGN(const auto* o, to.Options<fb::GatherOptions>());
-  if (o->batch_dims() != 0) return Unsupported("batch dimensions {}", o->batch_dims());
   EVOQ_ASSIGN(const int64_t axis, to.AxisOf(o->axis(), to.input(0).rank()));
+  if (o->batch_dims() != 0) return BatchGather(to, axis, o->batch_dims());
   return to.Set(0, to.Apply("Gather", {to.Real(0), to.Int64s(1)}, Attrs::Of("axis", axis)));
 }
 
