@@ -16,7 +16,7 @@ Status CheckOutputTypes(const tflite::File& file, const Graph& graph) {
   for (unsigned i = 0; i < outputs.size(); ++i) {
     const auto t = static_cast<size_t>(outputs.Get(i));
     EVOQ_ASSIGN(const tflite::TensorFacts facts,
-                tflite::FactsOf(*file.graph().tensors()->Get(static_cast<unsigned>(t)), t));
+                tflite::FactsOf(file, *file.graph().tensors()->Get(static_cast<unsigned>(t)), t));
     const Value& value = graph.value(graph.outputs()[i]);
     const DType declared = facts.half() ? facts.stored : facts.dtype;
     if (value.type.dtype != declared)

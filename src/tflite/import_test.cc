@@ -191,6 +191,14 @@ TEST(Tflite, HalvesAtTheBorders) {
   }
 }
 
+TEST(Tflite, WeightsInBlocks) {
+  const auto graph = Read(BlocksNet());
+  ASSERT_TRUE(graph) << graph.error().message();
+  const auto y = EvaluateGraph(*graph, {{Tensor::FromValues<float>(Shape{1, 4}, {1, 1, 1, 10})}});
+  ASSERT_TRUE(y) << y.error().message();
+  EXPECT_EQ(Floats((*y)[0]), (std::vector<float>{-15.5f, -20.25f}));
+}
+
 TEST(Tflite, SparseConstantsAreDense) {
   for (const int number : {124, 101}) {  // DENSIFY; ABS, which takes the constant itself
     TestModel file = SparseNet();

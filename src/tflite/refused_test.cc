@@ -89,8 +89,11 @@ const Broken kBroken[] = {
      "zero point 300 of int8"},
     {"Type", [](TestModel& f) { f.graph().tensors[0]->type = 99; }, "element type number 99"},
     {"Strings", [](TestModel& f) { f.graph().tensors[0]->type = 5; }, "elements of type STRING"},
-    {"ScalesByBlock", [](TestModel& f) { f.graph().tensors[1]->quantization->details_type = 2; },
-     "scales by block"},
+    {"ScalesOfACustomKind",
+     [](TestModel& f) {
+       f.graph().tensors[1]->quantization->details.Set(fb::details::CustomQuantizationT());
+     },
+     "scales of a custom kind"},
     {"Size", [](TestModel& f) { f.graph().tensors[0]->shape[1] = -7; }, "size -7 on axis 1"},
 };
 INSTANTIATE_TEST_SUITE_P(All, TfliteBroken, testing::ValuesIn(kBroken),
@@ -225,6 +228,36 @@ const Broken kBrokenBranches[] = {
      "operators that evoq does not run: LSTM"},
 };
 INSTANTIATE_TEST_SUITE_P(All, TfliteBrokenBranches, testing::ValuesIn(kBrokenBranches),
+                         [](const auto& info) { return info.param.name; });
+
+class TfliteBrokenBlocks : public TfliteBroken {};
+TEST_P(TfliteBrokenBlocks, AreRefused) {
+  TestModel file = BlocksNet();
+  GetParam().damage(file);
+  ExpectRefused(file, std::string("tensor 1 (w): ") + GetParam().says);
+}
+
+fb::details::BlockwiseQuantizationT& BlocksOf(TestModel& f) {
+  return *f.graph().tensors[1]->quantization->details.AsBlockwise();
+}
+
+const Broken kBrokenBlocks[] = {
+    {"Scales", [](TestModel& f) { BlocksOf(f).scales = 4; }, "its scales are tensor 4 of 4"},
+    {"OwnScales", [](TestModel& f) { BlocksOf(f).scales = 1; }, "its scales have scales by block"},
+    {"ComputedScales", [](TestModel& f) { BlocksOf(f).scales = 3; },
+     "its scales: 0 bytes of data, float32[1, 2] needs 8"},
+    {"ZeroPoints", [](TestModel& f) { BlocksOf(f).zero_points = 2; }, "zero points by block"},
+    {"Size", [](TestModel& f) { BlocksOf(f).block_size = 4; },
+     "scales [2, 2] by blocks of 4, the tensor is [2, 4]"},
+    {"NoSize", [](TestModel& f) { BlocksOf(f).block_size = 0; },
+     "scales [2, 2] by blocks of 0, the tensor is [2, 4]"},
+    {"Rank", [](TestModel& f) { f.graph().tensors[2]->shape = {4}; },
+     "scales [4] by blocks of 2, the tensor is [2, 4]"},
+    {"Infinite", [](TestModel& f) { f.model.buffers[2]->data[1] = 0x7C; }, "the scale inf"},
+    {"Type", [](TestModel& f) { f.graph().tensors[1]->type = kTestFloat; },
+     "scales by block of float32"},
+};
+INSTANTIATE_TEST_SUITE_P(All, TfliteBrokenBlocks, testing::ValuesIn(kBrokenBlocks),
                          [](const auto& info) { return info.param.name; });
 
 class TfliteBrokenLoops : public TfliteBroken {};

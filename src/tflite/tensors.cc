@@ -43,6 +43,9 @@ constexpr TypeRow kTypes[] = {
     {"UINT4", DType::kUint4, DType::kUint8},
 };
 
+// In place of a scale of 0, that of weights which are all 0: all of the integers mean 0.
+constexpr float kNoScale = 1e-30f;
+
 // Files may be written with elements of 8 bytes at any multiple of 4.
 int64_t ZeroPoint(const fb::Quantization& q, unsigned i) {
   int64_t value;
@@ -50,8 +53,55 @@ int64_t ZeroPoint(const fb::Quantization& q, unsigned i) {
   return flatbuffers::EndianScalar(value);
 }
 
-Status AddScales(const fb::Quantization& q, TensorFacts& facts) {
-  if (q.details_type() != 0) return Unsupported("scales by block or of a custom kind");
+// The numbers of the tensor that holds the scales of blocks.
+Result<std::vector<float>> BlockScales(const File& file, const fb::Tensor& tensor) {
+  EVOQ_ASSIGN(const TensorFacts facts, FactsOf(file, tensor, 0));
+  EVOQ_ASSIGN(const Tensor constant, ConstantOf(file, tensor, facts));
+  EVOQ_ASSIGN(const Tensor reals, ToFloat32(constant));
+  return std::vector<float>(reals.data<float>(), reals.data<float>() + reals.elements());
+}
+
+// Along the axis where there are fewer scales than elements.
+Status AddBlocks(const File& file, const fb::details::BlockwiseQuantization& q,
+                 TensorFacts& facts) {
+  if (!IsInteger(facts.dtype) || DTypeBits(facts.dtype) > 8)
+    return Unsupported("scales by block of {}", DTypeName(facts.dtype));
+  if (q.zero_points() >= 0) return Unsupported("zero points by block");
+  const auto* tensors = file.graph().tensors();
+  if (q.scales() < 0 || static_cast<size_t>(q.scales()) >= tensors->size())
+    return InvalidInput("its scales are tensor {} of {}", q.scales(), tensors->size());
+  const fb::Tensor& table = *tensors->Get(static_cast<unsigned>(q.scales()));
+  if (table.quantization() != nullptr && table.quantization()->details_type() != 0)
+    return InvalidInput("its scales have scales by block");
+  QuantParams quant;
+  EVOQ_ASSIGN(quant.scales, WithContext(BlockScales(file, table), "its scales"));
+  std::vector<int64_t> sizes;
+  for (unsigned d = 0; table.shape() != nullptr && d < table.shape()->size(); ++d)
+    sizes.push_back(table.shape()->Get(d));
+  for (size_t d = 0; d < facts.sizes.size() && sizes.size() == facts.sizes.size(); ++d) {
+    if (sizes[d] != facts.sizes[d]) quant.axis = static_cast<int>(d);
+  }
+  quant.block = q.block_size();
+  std::vector<int64_t> expected = facts.sizes;
+  if (quant.axis >= 0 && quant.block > 0)
+    expected[static_cast<size_t>(quant.axis)] =
+        CeilDiv(expected[static_cast<size_t>(quant.axis)], quant.block);
+  if (quant.axis < 0 || quant.block < 1 || sizes != expected)
+    return InvalidInput("scales {} by blocks of {}, the tensor is {}", Shape(sizes).ToString(),
+                        quant.block, Shape(facts.sizes).ToString());
+  for (float& scale : quant.scales) {
+    if (!(scale >= 0) || !std::isfinite(scale)) return InvalidInput("the scale {}", scale);
+    if (scale == 0) scale = kNoScale;
+  }
+  EVOQ_TRY(SpendMemory(static_cast<int64_t>(quant.scales.size()) * 8, "scales"));
+  quant.zero_points.assign(quant.scales.size(), 0);
+  facts.quant = std::move(quant);
+  return {};
+}
+
+Status AddScales(const File& file, const fb::Quantization& q, TensorFacts& facts) {
+  if (const auto* blocks = q.details_as_Blockwise()) return AddBlocks(file, *blocks, facts);
+  if (q.details_type() != 0) return Unsupported("scales of a custom kind");
   if (q.scale() == nullptr || q.scale()->size() == 0) return {};
   const size_t scales = q.scale()->size(),
                zeros = q.zero_point() == nullptr ? 0 : q.zero_point()->size();
@@ -76,10 +126,9 @@ Status AddScales(const fb::Quantization& q, TensorFacts& facts) {
     const int64_t zero = zeros == 0 ? 0 : ZeroPoint(q, zeros == 1 ? 0 : i);
     if (zero < IntegerMin(facts.dtype) || zero > IntegerMax(facts.dtype))
       return InvalidInput("zero point {} of {}", zero, DTypeName(facts.dtype));
-    // A scale of 0 is that of a channel without weights: all of its integers mean 0.
     const float scale = q.scale()->Get(i);
     if (!(scale >= 0) || !std::isfinite(scale)) return InvalidInput("the scale {}", scale);
-    quant.scales.push_back(scale == 0 ? 1e-30f : scale);
+    quant.scales.push_back(scale == 0 ? kNoScale : scale);
     quant.zero_points.push_back(static_cast<int32_t>(zero));
   }
   facts.quant = std::move(quant);
@@ -175,7 +224,7 @@ TensorType TensorFacts::type() const {
                : TensorType(dtype, Shape(std::move(dims)));
 }
 
-Result<TensorFacts> FactsOf(const fb::Tensor& tensor, size_t index) {
+Result<TensorFacts> FactsOf(const File& file, const fb::Tensor& tensor, size_t index) {
   TensorFacts facts;
   facts.name = TextOf(tensor.name());
   if (facts.name.empty()) facts.name = fmt::format("tensor_{}", index);
@@ -195,7 +244,7 @@ Result<TensorFacts> FactsOf(const fb::Tensor& tensor, size_t index) {
     facts.sizes.push_back(shape->Get(d));
   }
   if (tensor.quantization() != nullptr && facts.elements == Elements::kReal)
-    EVOQ_TRY(AddScales(*tensor.quantization(), facts));
+    EVOQ_TRY(AddScales(file, *tensor.quantization(), facts));
   return facts;
 }
 

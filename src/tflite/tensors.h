@@ -37,8 +37,9 @@ struct TensorFacts {
   TensorType type() const;
 };
 
-// Errors: kUnsupported for strings and scales by block; kInvalidInput for scales that do not fit.
-Result<TensorFacts> FactsOf(const fb::Tensor& tensor, size_t index);
+// Errors: kUnsupported for strings and zero points by block; kInvalidInput for scales that do not
+// fit.
+Result<TensorFacts> FactsOf(const File& file, const fb::Tensor& tensor, size_t index);
 
 // The constant, also of a sparse one. Its bytes are those of the file where it is aligned and
 // stored as evoq stores it. Errors: kInvalidInput for another number of bytes than the type has;

@@ -20,7 +20,8 @@ enum TestType : int8_t {
   kTestBool = 6,
   kTestComplex = 8,
   kTestInt8 = 9,
-  kTestResource = 13
+  kTestResource = 13,
+  kTestInt4 = 17
 };
 
 // A file with one graph. Tensors and operators are added in order, to the graph number `at`; what
@@ -102,6 +103,28 @@ inline TestModel SmallNet() {
   auto options = fb::Conv2DOptionsT();
   options.stride_h = options.stride_w = 1;
   file.Operator(3, {x, w, b}, {y}).options.Set(std::move(options));
+  file.graph().inputs = {x};
+  file.graph().outputs = {y};
+  return file;
+}
+
+// y = x w^T, of float32 x [1, 4] and int4 w [2, 4] = [1, 2, 3, -4], [-1, 0, 7, -8] with a float16
+// scale for each two of a row: 1 and 0.5, 2 and 0.25.
+inline TestModel BlocksNet() {
+  TestModel file;
+  const int x = file.Tensor("x", {1, 4}),
+            w = file.Constant<uint8_t>("w", {2, 4}, kTestInt4, {0x21, 0xC3, 0x0F, 0x87}),
+            scales = file.Constant<uint16_t>("scales", {2, 2}, kTestHalf,
+                                             {0x3C00, 0x3800, 0x4000, 0x3400}),
+            y = file.Tensor("y", {1, 2});
+  fb::details::BlockwiseQuantizationT blocks;
+  blocks.scales = scales;
+  blocks.zero_points = -1;
+  blocks.block_size = 2;
+  auto quantization = std::make_unique<fb::QuantizationT>();
+  quantization->details.Set(std::move(blocks));
+  file.graph().tensors[static_cast<size_t>(w)]->quantization = std::move(quantization);
+  file.Operator(9, {x, w}, {y});
   file.graph().inputs = {x};
   file.graph().outputs = {y};
   return file;

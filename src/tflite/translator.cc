@@ -82,7 +82,7 @@ Status Translator::ReadTensors() {
   for (size_t i = 0; i < count; ++i) {
     if (!used[i]) continue;
     const fb::Tensor& tensor = *tensors->Get(static_cast<unsigned>(i));
-    EVOQ_ASSIGN(facts_[i], WithContext(FactsOf(tensor, i),
+    EVOQ_ASSIGN(facts_[i], WithContext(FactsOf(file_, tensor, i),
                                        fmt::format("tensor {} ({})", i, TextOf(tensor.name()))));
   }
   return {};

@@ -74,7 +74,7 @@ Status Variables::Assign(const File& init, const fb::Operator& op,
   if (variable.tensor >= 0)
     return InvalidInput("variable '{}' is in use before it is set", variable.name);
   const fb::Tensor& table = *init.graph().tensors()->Get(static_cast<unsigned>(from));
-  EVOQ_ASSIGN(variable.initial_facts, FactsOf(table, static_cast<size_t>(from)));
+  EVOQ_ASSIGN(variable.initial_facts, FactsOf(init, table, static_cast<size_t>(from)));
   if (variable.initial_facts.quant && !variable.initial_facts.quant->per_tensor())
     return Unsupported("variable '{}' has a scale for each index of an axis", variable.name);
   EVOQ_ASSIGN(variable.initial, ConstantOf(init, table, variable.initial_facts));

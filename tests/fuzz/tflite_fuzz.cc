@@ -19,7 +19,7 @@ const std::vector<std::pair<uint8_t, std::string>>& Seeds() {
       list.emplace_back(0, tflite::OneOperator(*row).Bytes());
     for (int i = 0; i < 16; ++i) {
       for (const auto make : {&tflite::SmallNet, &tflite::BranchNet, &tflite::SparseNet,
-                              &tflite::SpectrumNet, &tflite::CutNet})
+                              &tflite::SpectrumNet, &tflite::CutNet, &tflite::BlocksNet})
         list.emplace_back(0, make().Bytes());
       list.emplace_back(0, tflite::DetectionNet(i % 2 == 0).Bytes());
       list.emplace_back(0, tflite::LoopNet(i % 2 == 0).Bytes());
