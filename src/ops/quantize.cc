@@ -2,6 +2,7 @@
 // inputs on plain integer types, or, in the dialect, with one input and a quantized type.
 #include <cmath>
 
+#include "base/math.h"
 #include "ops/linear.h"
 #include "ops/util.h"
 
@@ -24,6 +25,25 @@ Status CheckScale(const InferArgs& args) {
   return {};
 }
 
+// Of blocks there are as many scales as the sizes say, where these are known.
+Status CheckBlocks(const InferArgs& args) {
+  const Shape &x = args.inputs[0].shape, &scale = args.inputs[1].shape;
+  EVOQ_ASSIGN(const int64_t block, IntAttr(args.node, "block_size", 0));
+  if (block <= 0 || !x.is_static() || !scale.is_static() ||
+      (scale.rank() <= 1 && scale.elements() == 1))
+    return {};
+  if (scale.rank() != x.rank())
+    return InvalidInput("input 1 has rank {}, expected {}", scale.rank(), x.rank());
+  EVOQ_ASSIGN(const int axis, NormalizeAxis(args.node.attrs.Int("axis", 1), x.rank()));
+  for (int d = 0; d < x.rank(); ++d) {
+    const int64_t expected = d == axis ? CeilDiv(x[d].value, block) : x[d].value;
+    if (scale[d].value != expected)
+      return InvalidInput("input 1 is {}, expected size {} on axis {}", args.inputs[1].ToString(),
+                          expected, d);
+  }
+  return {};
+}
+
 // The attribute output_dtype, an ONNX number, or `fallback` when it is 0.
 Result<DType> OutputDType(const Node& node, DType fallback) {
   const int64_t number = node.attrs.Int("output_dtype", 0);
@@ -38,6 +58,7 @@ InferResult InferQuantize(const InferArgs& args) {
   const TensorType& x = args.inputs[0];
   if (!args.has(1)) return std::vector<TensorType>{x.Dequantized()};
   EVOQ_TRY(CheckScale(args));
+  EVOQ_TRY(CheckBlocks(args));
   EVOQ_ASSIGN(DType dtype, OutputDType(args.node, DType::kUint8));
   if (args.has(2)) dtype = args.inputs[2].dtype;
   if (!IsStorage(dtype)) return Unsupported("quantizing to {}", DTypeName(dtype));
@@ -53,6 +74,7 @@ InferResult InferDequantize(const InferArgs& args) {
     return SameAsInput0(args);
   }
   EVOQ_TRY(CheckScale(args));
+  EVOQ_TRY(CheckBlocks(args));
   if (!IsTinyFloat(x.dtype) && (!IsInteger(x.dtype) || DTypeBits(x.dtype) > 32))
     return Unsupported("dequantizing {}", x.ToString());
   EVOQ_ASSIGN(const DType dtype, OutputDType(args.node, args.inputs[1].dtype));

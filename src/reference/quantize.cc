@@ -44,14 +44,30 @@ Result<TensorType> TypeFromInputs(const EvalArgs& args, DType dtype) {
   return TensorType(dtype, x.shape(), std::move(quant));
 }
 
-// The scale of every element, where the stored numbers are tiny floats: they have no zero point.
+// The scale of every element, where the stored numbers are tiny floats: they have no zero point,
+// and their scales may be any numbers, 0 too.
 Result<Tensor> ScalesOf(const EvalArgs& args) {
-  EvalArgs without_zero = args;
-  without_zero.inputs = args.inputs.first(2);
-  EVOQ_ASSIGN(const TensorType type, TypeFromInputs(without_zero, DType::kInt8));
-  Tensor ones = Tensor::Allocate(TensorType(DType::kInt8, type.shape));
-  std::fill_n(ones.mutable_data<int8_t>(), ones.elements(), int8_t{1});
-  return ToFloat32(ones.WithType(type));
+  EVOQ_ASSIGN(const Tensor scales, ToFloat32(args.inputs[1]));
+  Tensor ones = Tensor::Allocate(scales.type());
+  std::fill_n(ones.mutable_data<float>(), ones.elements(), 1.0f);
+  const Tensor inputs[] = {args.inputs[0], ones};
+  EvalArgs with_ones = args;
+  with_ones.inputs = inputs;
+  EVOQ_ASSIGN(const TensorType type, TypeFromInputs(with_ones, DType::kInt8));
+  Tensor of_each = Tensor::Allocate(TensorType(DType::kFloat32, type.shape));
+  const QuantParams& q = *type.quant;
+  const auto along = static_cast<size_t>(std::max(q.axis, 0));
+  const std::vector<int64_t> sizes = type.shape.sizes();
+  int64_t inner = 1;
+  for (size_t d = along + 1; d < sizes.size(); ++d) inner *= sizes[d];
+  for (int64_t i = 0; i < of_each.elements(); ++i) {
+    int64_t s = q.per_tensor() ? 0 : i / inner % sizes[along];
+    if (q.block > 0)
+      s = (i / inner / sizes[along] * CeilDiv(sizes[along], q.block) + s / q.block) * inner +
+          i % inner;
+    of_each.mutable_data<float>()[i] = scales.data<float>()[s];
+  }
+  return of_each;
 }
 
 // y = x / scale, rounded to `dtype`.

@@ -32,6 +32,21 @@ TEST(Quantize, AxisAndBlocks) {
             "node node (QuantizeLinear): input 1 is float32[2, 1], expected size 2 on axis 1");
 }
 
+// Scales of float8 are any numbers: a constant that is the same everywhere has the scale 0 in
+// files of ONNX Runtime's quantizer.
+TEST(Dequantize, TinyFloatsWithAnyScale) {
+  const Tensor q = *FromFloat32(Floats({2, 3}, {1, -2, 448, 4, 5, 6}), DType::kFloat8E4M3FN);
+  EXPECT_EQ(ToVector(Eval(NodeOf("DequantizeLinear", 2), {q, Tensor::Scalar(0.0f)})),
+            (std::vector<float>{0, 0, 0, 0, 0, 0}));
+  const Attrs rows = WithAttrs({{"axis", int64_t{0}}});
+  EXPECT_EQ(ToVector(Eval(NodeOf("DequantizeLinear", 2, rows), {q, Floats({2}, {-1, 0})})),
+            (std::vector<float>{-1, 2, -448, 0, 0, 0}));
+  const Attrs blocks = WithAttrs({{"axis", int64_t{1}}, {"block_size", int64_t{2}}});
+  EXPECT_EQ(
+      ToVector(Eval(NodeOf("DequantizeLinear", 2, blocks), {q, Floats({2, 2}, {1, 0, 2, 3})})),
+      (std::vector<float>{1, -2, 0, 8, 10, 18}));
+}
+
 TEST(Dequantize, BothForms) {
   const Tensor q = Tensor::FromValues<uint8_t>(Shape{2}, {3, 7});
   const Tensor y =
