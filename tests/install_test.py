@@ -68,7 +68,8 @@ def check_exports(library):
     """libevoq's own names alone: no instantiations of the C++ library, of JSON or of fmt."""
     lines = said("nm", "-DC", "--defined-only", library).splitlines()
     names = [line.split(" ", 2)[2] for line in lines if len(line.split(" ", 2)) == 3]
-    own = r"evoq_|evoq::(Array|Session|Streams|ElementBytes|LoadImage|Version|language|nn|toolchain)\b"
+    classes = "Array|Session|Streams|ElementBytes|LoadImage|Version|language|nn|toolchain"
+    own = rf"evoq_|evoq::({classes})\b"
     others = [name for name in names if not re.match(own, name)]
     check(
         "libevoq exports what headers declare",
