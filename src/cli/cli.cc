@@ -126,23 +126,32 @@ Status WriteJson(const std::string& path, const nlohmann::json& result) {
       path, result.dump(2, ' ', false, nlohmann::json::error_handler_t::replace) + "\n");
 }
 
-Result<VerbOutput> RunVerb(const std::string& name, std::vector<std::string> arguments,
-                           CommonOptions common) {
-  const VerbDef* verb = FindRow(AllVerbs(), name);
-  if (verb == nullptr) return tl::unexpected(NoVerb(name, AllVerbs()));
+namespace {
+
+Result<VerbOutput> RunHere(const VerbDef& verb, std::vector<std::string> arguments,
+                           CommonOptions& common) {
   CLI::App app;
-  const VerbRun run = DeclareVerb(*verb, app, common);
+  const VerbRun run = DeclareVerb(verb, app, common);
   std::reverse(arguments.begin(), arguments.end());  // CLI11 takes them from the back
   try {
     app.parse(std::move(arguments));
   } catch (const CLI::ParseError& e) {
-    return Fail(ErrorCode::kUsage, "{}: {}", name, Wrong(app, e));
+    return Fail(ErrorCode::kUsage, "{}: {}", verb.name, Wrong(app, e));
   }
   KeptOutput kept;
   const int64_t damages = DamagesSoFar();
-  EVOQ_ASSIGN(nlohmann::json json, Guarded(run));
+  EVOQ_ASSIGN(nlohmann::json json, run());
   EVOQ_TRY(NoDamageSince(damages));
   return VerbOutput{std::move(json), std::move(kept.out), std::move(kept.log)};
+}
+
+}  // namespace
+
+Result<VerbOutput> RunVerb(const std::string& name, std::vector<std::string> arguments,
+                           CommonOptions common) {
+  const VerbDef* verb = FindRow(AllVerbs(), name);
+  if (verb == nullptr) return tl::unexpected(NoVerb(name, AllVerbs()));
+  return Guarded([&] { return RunHere(*verb, std::move(arguments), common); });
 }
 
 namespace {
