@@ -101,6 +101,10 @@ constexpr OperatorSince kSince[] = {
     {"GroupNormalization", 21, nullptr},
     {"Attention", 23, nullptr},
     {"Attention", 24, [](const Node& n) { return n.input(6).valid(); }},
+    {"Attention", 25,
+     [](const Node& n) {
+       return HasAttr(n, "left_window_size") || HasAttr(n, "right_window_size");
+     }},
     {"Cast", 24, [](const Node& n) { return HasAttr(n, "round_mode"); }},
     {"RMSNormalization", 23, nullptr},
     {"RotaryEmbedding", 23, nullptr},

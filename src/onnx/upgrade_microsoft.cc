@@ -319,7 +319,7 @@ Status TakeMask(Upgrade& u, ValueId mask, AttentionParts& p) {
   if (!type.shape.ranked()) return Unsupported("a mask of unknown rank");
   int rank = type.shape.rank();
   if (rank == 1 && !p.causal) {
-    p.lengths = mask;
+    p.lengths = Cast(u, "lengths", mask, DType::kInt64);
     return {};
   }
   if (rank > 4) return Unsupported("a mask of {}", type.ToString());

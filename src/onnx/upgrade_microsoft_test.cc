@@ -431,6 +431,23 @@ TEST(Microsoft, AttributesOfAttention) {
             "2 2 1 0.5 2");
 }
 
+// ONNX's Attention takes lengths as int64, com.microsoft's as int32.
+TEST(Microsoft, LengthsOfAttention) {
+  const auto graph = Import(17, Input("x", 1, {2, 3, 4}) + Input("n", 6, {2}) +
+                                    Node("MultiHeadAttention", {"x", "x", "x", "", "n"}, {"y"},
+                                         Int("num_heads", 2), kMicrosoft) +
+                                    Output("y"));
+  ASSERT_TRUE(graph) << text::ErrorOf(graph);
+  int found = 0;
+  for (NodeId id : graph->order()) {
+    const evoq::Node& node = graph->node(id);
+    if (node.op != "Attention") continue;
+    ++found;
+    EXPECT_EQ(graph->value(node.input(6)).type.ToString(), "int64[2]");
+  }
+  EXPECT_EQ(found, 1);
+}
+
 // Packed as [batch, length, heads, parts, size]: what the parts give one by one.
 TEST(Microsoft, MultiHeadAttentionTakesPackedInputs) {
   constexpr int64_t kLength = 3, kHeads = 2, kSize = 4;
