@@ -289,6 +289,26 @@ class Exporter {
     return node.input(0).valid() && graph_.value(node.input(0)).type.dtype == DType::kBfloat16;
   }
 
+  // The mask of an Attention with a row for each query, without which ONNX Runtime takes none.
+  std::string MaskOfQueries(const Node& node, const std::vector<std::string>& inputs) {
+    const Shape &mask = graph_.value(node.input(3)).type.shape,
+                &q = graph_.value(node.input(0)).type.shape;
+    if (!q.ranked() || (q.rank() != 3 && q.rank() != 4)) return inputs[3];
+    const int axis = q.rank() == 4 ? 2 : 1;
+    const bool named = q[axis].known() || !q[axis].symbol.empty();
+    if (named && mask.ranked() && mask.rank() >= 2 && mask[mask.rank() - 2] == q[axis])
+      return inputs[3];
+    const std::string to = node.name + "/mask_";
+    Attrs part = Attrs::Of("start", int64_t{axis});
+    part.Set("end", int64_t{axis + 1});
+    const std::string queries =
+        Emit("Shape", Fresh(to + "shape"), {inputs[0]}, Fresh(to + "queries"), part);
+    const std::string one = Initializer(to + "one", Tensor::FromValues<int64_t>({1}));
+    const std::string sizes = Emit("Concat", Fresh(to + "concat"), {queries, one},
+                                   Fresh(to + "sizes"), Attrs::Of("axis", int64_t{0}));
+    return Emit("Expand", Fresh(to + "expand"), {inputs[3], sizes}, Fresh(to + "rows"));
+  }
+
   Status WriteNode(const Node& node) {
     if (node.attrs.Int("channels_last") != 0)
       return Unsupported("channels-last layout: export the graph before lowering");
@@ -306,6 +326,7 @@ class Exporter {
       EVOQ_ASSIGN(std::string name, one_type ? ReadAsBf16(in) : Read(in));
       inputs.push_back(std::move(name));
     }
+    if (node.op == "Attention" && node.input(3).valid()) inputs[3] = MaskOfQueries(node, inputs);
     if (node.domain == "evoq") {
       const std::string real = RealName(node.outputs[0]);
       WriteSilu(node.name, inputs[0], real);

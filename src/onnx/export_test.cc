@@ -34,6 +34,30 @@ std::vector<std::string> Nodes(const onnx::GraphProto& graph) {
 
 using Lines = std::vector<std::string>;
 
+// ONNX Runtime takes a mask of Attention only with a row for each query.
+TEST(Exported, MasksOfAttentionHaveARowForEachQuery) {
+  const auto nodes = [](const std::string& mask, const char* q, const char* attrs) {
+    return Nodes(text::Exported(
+                     Parsed(fmt::format("graph net\ninput %q: float32[{}]\ninput %m: float32[{}]\n"
+                                        "a: %y: float32[{}] = Attention{}(%q, %q, %q, %m)\n"
+                                        "output %y\n",
+                                        q, mask, q, attrs)))
+                     .graph());
+  };
+  const char* flat = "{kv_num_heads=2, q_num_heads=2}";
+  const Lines plain = {"a: y = Attention(q, q, q, m)"};
+  EXPECT_EQ(nodes("1, 1, 5, 5", "1, 2, 5, 4", ""), plain);
+  EXPECT_EQ(nodes("S, S", "1, 2, S, 4", ""), plain);
+  const Lines wide = {"a/mask_shape: a/mask_queries = Shape{end, start}(q)",
+                      "a/mask_concat: a/mask_sizes = Concat{axis}(a/mask_queries, a/mask_one)",
+                      "a/mask_expand: a/mask_rows = Expand(m, a/mask_sizes)",
+                      "a: y = Attention(q, q, q, a/mask_rows)"};
+  EXPECT_EQ(nodes("1, 1, 1, 5", "1, 2, 5, 4", ""), wide);
+  EXPECT_EQ(nodes("5", "1, 2, 5, 4", ""), wide);
+  EXPECT_EQ(nodes("1, 1, ?, ?", "1, 2, ?, 4", ""), wide);
+  EXPECT_EQ(nodes("2, 1, 1, 5", "2, 5, 8", flat)[2], wide[2]);
+}
+
 TEST(Exported, HeaderSaysWhoAndWhat) {
   Graph graph = Parsed(
       "graph net\ninput %x: float32[N, 2, ?]\nr: %r: float32[N, 2, ?] = Relu(%x)\n"
