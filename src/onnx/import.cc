@@ -317,7 +317,29 @@ class Importer {
 
   // ---- nodes
 
+  // What casts give that make 16-bit floats: those are held as float32, unrounded.
+  void FindNarrowed() {
+    for (const auto& node : proto().node()) {
+      if (node.op_type() != "Cast" || !CanonicalDomain(node.domain()).empty()) continue;
+      const auto to = std::ranges::find(node.attribute(), "to", &onnx::AttributeProto::name);
+      if (to == node.attribute().end() || node.output_size() != 1) continue;
+      if (to->i() == static_cast<int>(DType::kFloat16) ||
+          to->i() == static_cast<int>(DType::kBfloat16))
+        narrowed_[node.output(0)] = static_cast<DType>(to->i());
+    }
+  }
+
+  // A cast to 16 bits and back is there to round.
+  ValueId Rounded(const Node& cast, const std::string& name, ValueId input) {
+    const auto found = narrowed_.find(name);
+    const auto to = static_cast<DType>(cast.attrs.Int("to", 0));
+    if (found == narrowed_.end() || (to != DType::kFloat32 && to != DType::kFloat64)) return input;
+    return graph_.Apply("Cast", cast.name + "_rounded", {input},
+                        Attrs::Of("to", static_cast<int>(found->second)));
+  }
+
   Status AddNodes() {
+    FindNarrowed();
     int index = -1;
     for (auto& proto_node : *proto().mutable_node()) {
       ++index;
@@ -341,6 +363,9 @@ class Importer {
         node.outputs.push_back(output.empty() ? ValueId{} : values_.at(output));
       }
       while (!node.outputs.empty() && !node.outputs.back().valid()) node.outputs.pop_back();
+      if (node.op == "Cast" && domain.empty() && !node.inputs.empty() &&
+          narrowed_.count(proto_node.output(0)) == 0)
+        node.inputs[0] = Rounded(node, proto_node.input(0), node.inputs[0]);
       EVOQ_TRY(WithContext(AddBodies(proto_node, node), label));
       EVOQ_TRY(WithContext(CheckInputCount(node), label));
       graph_.AddNode(std::move(node));
@@ -540,6 +565,7 @@ class Importer {
   int depth_ = 0;
   Graph graph_;
   std::map<std::string, int> versions_;    // domain -> opset
+  std::map<std::string, DType> narrowed_;  // by value
   std::map<std::string, ValueId> values_;  // by the file's names
   std::vector<DType> declared_outputs_;
 };

@@ -336,6 +336,28 @@ TEST(Import, SixteenBitFloatsComputeInFloat32) {
   EXPECT_EQ(HalfToFloat(y->at(0).data<uint16_t>()[1]), 6);
 }
 
+// A cast to 16 bits and back rounds; one whose result is computed with is held in 32 bits.
+TEST(Import, CastsToSixteenBitsAndBackRound) {
+  const auto cast = [](const char* from, const char* to, int type) {
+    return NodeText("Cast", {from}, {to},
+                    " attribute { name: 'to' type: INT i: " + std::to_string(type) + " }");
+  };
+  for (const int type : {10, 16}) {
+    const auto graph = ImportText(Model(13, cast("x", "narrow", type) + cast("narrow", "wide", 1) +
+                                                NodeText("Mul", {"narrow", "narrow"}, {"square"}) +
+                                                cast("square", "product", 1) +
+                                                NodeText("Add", {"wide", "product"}, {"y"})));
+    ASSERT_TRUE(graph) << ErrorOf(graph);
+    const std::vector<float> x = {1.001f, 3.14159f, -0.1f, 0, 1e30f, 300.3f};
+    const std::vector<float> y = Evaluated(graph, x);
+    for (size_t i = 0; i < x.size(); ++i) {
+      const float rounded =
+          type == 10 ? HalfToFloat(FloatToHalf(x[i])) : Bfloat16ToFloat(FloatToBfloat16(x[i]));
+      EXPECT_EQ(y[i], rounded + x[i] * x[i]) << x[i];
+    }
+  }
+}
+
 TEST(Import, NibblesAndBoolsArePackedAsOnnxSays) {
   const auto graph = ImportText(Model(
       21, NodeText("DequantizeLinear", {"w", "s"}, {"d"}) + NodeText("Add", {"x", "d"}, {"y"}),
