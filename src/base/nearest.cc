@@ -33,6 +33,19 @@ size_t Edits(std::string_view a, std::string_view b) {
   return now[b.size()];
 }
 
+// Of the names that `name` begins with the longest, of at least four letters.
+std::string_view LongestBeginning(std::string_view name, std::span<const std::string_view> names) {
+  constexpr size_t kLeast = 4;
+  std::string_view best;
+  for (const std::string_view candidate : names) {
+    const size_t hyphens = std::min(candidate.find_first_not_of('-'), candidate.size());
+    if (candidate.size() - hyphens >= kLeast && candidate.size() > best.size() &&
+        name.starts_with(candidate))
+      best = candidate;
+  }
+  return best;
+}
+
 }  // namespace
 
 std::string_view Nearest(std::string_view name, std::span<const std::string_view> names) {
@@ -58,8 +71,10 @@ std::string NearestHint(std::string_view name, std::span<const std::string_view>
   const std::string_view nearest = Nearest(name, names);
   // The hyphens of options are no part of their names.
   const size_t hyphens = std::min(nearest.find_first_not_of('-'), nearest.size());
-  if (nearest.empty() || 2 * Edits(name, nearest) > nearest.size() - hyphens) return "";
-  return "; the nearest is " + std::string(nearest);
+  if (!nearest.empty() && 2 * Edits(name, nearest) <= nearest.size() - hyphens)
+    return "; the nearest is " + std::string(nearest);
+  const std::string_view begins = LongestBeginning(name, names);
+  return begins.empty() ? "" : "; the nearest is " + std::string(begins);
 }
 
 }  // namespace evoq

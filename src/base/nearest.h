@@ -15,8 +15,8 @@ std::string_view Nearest(std::string_view name, std::span<const std::string_view
 
 // The end of a sentence about a name that there is not: "; the nearest is NAME", or "" where none
 // comes near: each would take edits for more than half of its characters, the hyphens that it
-// begins with aside. Names that go on behind
-// it with a hyphen are the nearest.
+// begins with aside, and `name` begins with none of four letters. Names that go on behind it with a
+// hyphen are the nearest.
 std::string NearestHint(std::string_view name, std::span<const std::string_view> names);
 
 // The same of the names of a list's rows (base/rows.h).

@@ -37,6 +37,10 @@ TEST(Nearest, HintsNameNothingThatIsFar) {
   EXPECT_EQ(NearestHint("in", kNames), "; the nearest is int8");  // two edits of four characters
   EXPECT_EQ(NearestHint("i", kNames), "");
   EXPECT_EQ(NearestHint("w8a8", kNames), "");
+  constexpr std::string_view kBeginnings[] = {"--calib", "--calib-limit", "--out", "--output"};
+  EXPECT_EQ(NearestHint("--calibration_data", kBeginnings), "; the nearest is --calib");
+  EXPECT_EQ(NearestHint("--output_path", kBeginnings), "; the nearest is --output");
+  EXPECT_EQ(NearestHint("--outside_of_it", kBeginnings), "");
   EXPECT_EQ(NearestHint("", kNames), "");
   EXPECT_EQ(NearestHint("int8", std::span<const std::string_view>()), "");
 }

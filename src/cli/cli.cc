@@ -17,6 +17,7 @@
 #include "base/rows.h"
 #include "base/version.h"
 #include "cli/common.h"
+#include "cli/elsewhere.h"
 #include "cli/program.h"
 
 namespace evoq {
@@ -92,7 +93,9 @@ std::string Wrong(const CLI::App& app, const CLI::ParseError& error) {
     for (const std::string& n : known->get_snames()) all.push_back("-" + n);
   }
   const std::vector<std::string_view> names(all.begin(), all.end());
-  return fmt::format("no option {}{}", name, NearestHint(name, names));
+  const std::string elsewhere = OptionNamedElsewhere(name, names);
+  return fmt::format("no option {}{}", name,
+                     elsewhere.empty() ? NearestHint(name, names) : elsewhere);
 }
 
 // Declares the verb's options and those of every verb.

@@ -364,12 +364,30 @@ TEST_F(QuantizeOptionsTest, SizesThatABatchOfOneDoesNotFit) {
             std::string::npos);
 }
 
+TEST_F(QuantizeOptionsTest, NamesOfFilesOfOtherKinds) {
+  const std::pair<Words, std::string> rows[] = {
+      {{"quantize", "--scheme", "int8-weights", "-o", At("q.tflite")},
+       ": evoq reads .tflite files and writes .etm and .onnx"},
+      {{"compile", "-o", At("q.onnx")},
+       ": what is written is an .etm file; `evoq optimize` writes .onnx"},
+      {{"optimize", "-o", At("q.om")},
+       ": what is written is an .onnx file; `evoq compile` writes .etm"},
+  };
+  for (const auto& [words, error] : rows) {
+    Words all = words;
+    all.insert(all.begin() + 1, Chain());
+    EXPECT_EQ(Refused(all, kUsage), "evoq: -o " + words.back() + error + "\n");
+  }
+}
+
 TEST_F(QuantizeOptionsTest, Refusals) {
   const std::string model = Chain(), etm = At("q.etm"), samples = Samples(2);
   Json({"compile", model, "-o", At("c.etm")});
   const std::pair<Words, std::string> rows[] = {
       {{model, "--scheme", "int3"},
        "--scheme int3: not one of `evoq list schemes`; the nearest is int8"},
+      {{model, "--scheme", "w4a16"},
+       "--scheme w4a16: not one of `evoq list schemes`; here it is int4-weights"},
       {{model, "--method", "sharpen"},
        "--method sharpen: \"sharpen\" is not one of `evoq list methods`"},
       {{model, "--scheme", "int4-weights", "--method", "equalize"},

@@ -4,7 +4,6 @@
 #include <cmath>
 #include <set>
 
-#include "base/nearest.h"
 #include "models/models.h"
 #include "ops/op.h"
 #include "passes/widen.h"
@@ -14,6 +13,7 @@
 #include "program/etm_size.h"
 #include "quant/assume.h"
 #include "quant/quant.h"
+#include "quant/scheme_names.h"
 #include "reference/reference.h"
 
 namespace evoq {
@@ -242,7 +242,7 @@ Result<std::vector<const QuantScheme*>> SchemesOf(const std::vector<std::string>
   for (const std::string& name : names) {
     if (FindScheme(name) == nullptr)
       return Fail(ErrorCode::kUsage, "--scheme {}: not one of `evoq list schemes`{}", name,
-                  NearestHint<QuantScheme>(name, AllSchemes()));
+                  SchemeHint(name));
   }
   for (const QuantScheme* scheme : AllSchemes()) {
     const bool wanted =

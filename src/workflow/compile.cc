@@ -158,6 +158,7 @@ Result<Compiled> Compile(const CompileJob& job, const Follow& follow) {
   EVOQ_TRY(Check(job));
   EVOQ_TRY(CheckThreads(job.threads));
   EVOQ_TRY(CheckSizes(job.shapes));
+  EVOQ_TRY(CheckEnding(job.output, /*onnx=*/false));
   // A finished file may get its choices in place.
   EVOQ_TRY(IsEtmFile(job.model) ? CheckOutputPath(job.output)
                                 : CheckOutput(job.output, {job.model}));

@@ -1,5 +1,7 @@
 #include "workflow/models.h"
 
+#include <fmt/ranges.h>
+
 #include <filesystem>
 
 #include "base/file.h"
@@ -102,18 +104,43 @@ Result<Tensor> ReadInputFile(const std::string& name, const std::string& file, T
   return tensor.WithType(type);
 }
 
+tl::unexpected<Error> NoSuchInput(const std::string& name, const Graph& graph) {
+  constexpr size_t kShown = 8;
+  std::vector<std::string> names;
+  for (const ValueId id : graph.inputs()) {
+    if (names.size() < kShown) names.push_back(graph.value(id).name);
+  }
+  const size_t more = graph.inputs().size() - names.size();
+  return Fail(ErrorCode::kUsage, "--input {}: the model has no input of that name; it has {}{}",
+              name, names.empty() ? "none" : fmt::format("{}", fmt::join(names, ", ")),
+              more > 0 ? fmt::format(" and {} more", more) : "");
+}
+
 Result<InputContents> ReadInputs(const Graph& graph, const InputFiles& files) {
   InputContents contents;
   for (const auto& [name, file] : files) {
     const ValueId id = graph.FindValue(name);
-    if (!id.valid() || !graph.IsInput(id))
-      return Fail(ErrorCode::kUsage, "--input {}: the model has no input of that name", name);
+    if (!id.valid() || !graph.IsInput(id)) return NoSuchInput(name, graph);
     const TensorType& type = graph.value(id).type;
     EVOQ_ASSIGN(Tensor tensor, ReadInputFile(name, file, type));
     EVOQ_TRY(CheckFits(file, tensor, name, type.shape));
     contents[name] = std::move(tensor);
   }
   return contents;
+}
+
+Status CheckEnding(const std::string& output, bool onnx) {
+  const std::string ending = LowerExtension(output);
+  if (onnx ? ending == ".etm" || ending == ".om" : ending == ".onnx")
+    return Fail(ErrorCode::kUsage, "-o {}: what is written is an {} file; {}", output,
+                onnx ? ".onnx" : ".etm",
+                onnx ? "`evoq compile` writes .etm" : "`evoq optimize` writes .onnx");
+  for (const char* read : {".tflite", ".gguf", ".safetensors"}) {
+    if (ending == read)
+      return Fail(ErrorCode::kUsage, "-o {}: evoq reads {} files and writes .etm and .onnx", output,
+                  read);
+  }
+  return {};
 }
 
 Status CheckOutput(const std::string& output, const std::vector<std::string>& inputs) {

@@ -20,6 +20,9 @@ Status CheckSizes(const InputShapes& shapes, bool free = false);
 // CheckOutputPath, and that none of the inputs, of data perhaps NAME=PATH, is that very file, by
 // whatever name: writing it would destroy the input. Errors: also kUsage.
 Status CheckOutput(const std::string& output, const std::vector<std::string>& inputs);
+// That the file's name does not end as one of another kind than what is written, an .etm or `onnx`.
+// Errors: kUsage.
+Status CheckEnding(const std::string& output, bool onnx);
 // Errors: kUsage for other numbers than 0 to 1024.
 Status CheckThreads(int threads);
 
@@ -45,6 +48,8 @@ Result<Tensor> ReadInputFile(const std::string& name, const std::string& file, T
 // Errors: those of ReadInputFile and CheckFits; kUsage for a name that no input has.
 Result<InputContents> ReadInputs(const Graph& graph, const InputFiles& files);
 
+// "--input z: the model has no input of that name; it has x, y".
+tl::unexpected<Error> NoSuchInput(const std::string& name, const Graph& graph);
 // What the inputs of a model take.
 std::vector<InputSpec> InputsOf(const Graph& graph);
 

@@ -11,6 +11,7 @@
 namespace evoq {
 
 Result<Optimized> Optimize(const OptimizeJob& job, const Follow& follow) {
+  EVOQ_TRY(CheckEnding(job.output, /*onnx=*/true));
   EVOQ_TRY(CheckOutput(job.output, {job.model}));
   EVOQ_TRY(follow.At("loading", 0));
   EVOQ_ASSIGN(Graph graph, ImportModel(job.model));

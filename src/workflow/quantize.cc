@@ -287,6 +287,7 @@ Status CheckJob(const QuantizeJob& job) {
   if (job.certified()) EVOQ_TRY(CheckCertifiable(job));
   EVOQ_TRY(CheckScaleSets(job));
   EVOQ_TRY(CheckOutside(job));
+  EVOQ_TRY(CheckEnding(job.output, LowerExtension(job.output) == ".onnx"));
   EVOQ_TRY(CheckOutput(job.output, InputFilesOf(job)));
   return job.ranges_out.empty() ? Status() : CheckOutput(job.ranges_out, InputFilesOf(job));
 }

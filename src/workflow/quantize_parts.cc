@@ -12,6 +12,7 @@
 #include "quant/low_bits.h"
 #include "quant/method.h"
 #include "quant/observer.h"
+#include "quant/scheme_names.h"
 #include "quant/unfuse.h"
 #include "workflow/models.h"
 
@@ -67,7 +68,7 @@ Status CheckWeightBits(const QuantizeJob& job) {
 Status CheckQuantization(const QuantizeJob& job) {
   if (FindScheme(job.scheme) == nullptr && job.scheme != "auto")
     return Fail(ErrorCode::kUsage, "--scheme {}: not one of `evoq list schemes`{}", job.scheme,
-                NearestHint(job.scheme, AllSchemes()));
+                SchemeHint(job.scheme));
   if (job.scheme == "auto" && !job.method.empty())
     return Fail(ErrorCode::kUsage, "--method {}: --scheme auto chooses by measuring plain schemes",
                 job.method);

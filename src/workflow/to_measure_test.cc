@@ -51,8 +51,9 @@ TEST_F(ToMeasure, SizesAndContents) {
 
   const std::string file = Values("f.npy", Shape{2}, {1, 2});
   for (const char* name : {"z", "q"}) {
-    ExpectRefused(ReadInputs(graph, {{name, file}}), ErrorCode::kUsage,
-                  fmt::format("--input {}: the model has no input of that name", name));
+    ExpectRefused(
+        ReadInputs(graph, {{name, file}}), ErrorCode::kUsage,
+        fmt::format("--input {}: the model has no input of that name; it has x, i", name));
   }
   ExpectRefused(ReadInputs(graph, {{"i", file}}), ErrorCode::kInvalidInput,
                 file + ": elements are float32, expected int64 for input i");
@@ -117,7 +118,7 @@ TEST_F(ToMeasure, Loading) {
   EXPECT_FALSE(LoadToMeasure(Product(), 1, {{{"x", {0, 3}}}, {}, 0, true}));
   EXPECT_FALSE(LoadToMeasure(At("none.onnx"), 1, {}));
   ExpectRefused(LoadToMeasure(Product(), 1, {{}, {{"z", At("x.npy")}}, 0, true}), ErrorCode::kUsage,
-                "--input z: the model has no input of that name");
+                "--input z: the model has no input of that name; it has x");
   const std::string wide = Model(
       "wide.onnx", "graph g\ninput %x: float32[N, W]\na: %z: float32[N, W] = Abs(%x)\noutput %z\n");
   EXPECT_TRUE(LoadToMeasure(wide, 1, {})) << "sizes that nobody names are reported when it runs";

@@ -119,6 +119,7 @@ class Loop {
                   fmt::join(kStrategies, ", "));
     if (!(job_.duration_s > 0))
       return Fail(ErrorCode::kUsage, "--duration-s {}, expected more than 0", job_.duration_s);
+    EVOQ_TRY(CheckEnding(job_.output, /*onnx=*/false));
     EVOQ_TRY(CheckOutput(job_.output, {job_.model}));
     if (!job_.report.empty()) EVOQ_TRY(CheckOutputPath(job_.report));
     if (!folder_.made())

@@ -524,7 +524,8 @@ TEST_F(BadFiles, Usage) {
   Expect("run @net.etm --imput @x.npy", 2, "no option --imput; the nearest is --input");
   Expect("run @net.etm --input x=@x.npy --frobnicate", 2, "no option --frobnicate\n");
   Expect("bench --hint fast -- @net.etm", 2, "fast not in");
-  Expect("run @net.etm --input z=@x.npy", 2, "--input z: the model has no input of that name");
+  Expect("run @net.etm --input z=@x.npy", 2,
+         "--input z: the model has no input of that name; it has x\n");
   Expect("run @net.etm --input @x.npy --threads -3", 2, "--threads");
   Expect(quantize + "--scheme int7", 2,
          "--scheme int7: not one of `evoq list schemes`; the nearest is int8");

@@ -186,9 +186,7 @@ Result<json> Run(const Options& o, int threads) {
     EVOQ_ASSIGN(const auto named, SplitInput(option, graph));
     size_t index = 0;
     while (index < inputs.size() && graph.value(graph.inputs()[index]).name != named.first) ++index;
-    if (index == inputs.size())
-      return Fail(ErrorCode::kUsage, "--input {}: the model has no input of that name",
-                  named.first);
+    if (index == inputs.size()) return NoSuchInput(named.first, graph);
     const TensorType& type = graph.value(graph.inputs()[index]).type;
     EVOQ_ASSIGN(inputs[index], ReadInput(named.first, named.second, type, o.model, o.preprocess));
     EVOQ_TRY(CheckFits(named.second, inputs[index], named.first,
