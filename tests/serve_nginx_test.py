@@ -123,6 +123,9 @@ def check_kill(work, model, again, loses):
             ]
             time.sleep(2)
             before = len(outcomes)
+            # Stopped first, so that for certain it has requests when it is killed.
+            servers[1].process.send_signal(signal.SIGSTOP)
+            time.sleep(0.3)
             killed_at = time.time()
             servers[1].process.send_signal(signal.SIGKILL)
             time.sleep(2)
