@@ -64,6 +64,28 @@ TEST(Plan, DepthsThatInt32Holds) {
   EXPECT_EQ(ReasonOf(conv(11001), "c"), "depth");
 }
 
+// A Transpose of floats moves integers where nothing else reads it; else it is a float step.
+TEST(Plan, TransposesOfFloatsThatOnlyIntegersRead) {
+  const auto code = [](const char* readers) {
+    const Graph net =
+        MakeNet(fmt::format("graph g\ninput %x: float32[4, 6]\nconst %w: float32[4, 4]\n"
+                            "t: %t = Transpose{{perm=[1, 0]}}(%x)\n{}",
+                            readers));
+    Ranges ranges;
+    for (int i = 0; i < net.value_count(); ++i) ranges[net.value(ValueId{i}).name] = {-1, 1};
+    const QuantPlan plan = MakePlan(net, ranges, {});
+    const NodeId id = net.FindNode("t");
+    EXPECT_EQ(plan.integer.count(id), 0u);
+    const auto found = plan.reasons.find(id);
+    return found == plan.reasons.end() ? "" : found->second.code;
+  };
+  const std::string product = "m: %y = MatMul(%t, %w)\noutput %y\n";
+  EXPECT_EQ(code(product.c_str()), "");
+  EXPECT_EQ(code((product + "output %t\n").c_str()), "float-inputs");
+  EXPECT_EQ(code((product + "s: %z = Softmax(%t)\noutput %z\n").c_str()), "float-inputs");
+  EXPECT_EQ(code("output %t\n"), "float-inputs");
+}
+
 TEST(Plan, WhatKeepsALinearOperatorFloat) {
   const std::string conv = R"(graph g
 input %x: float32[1, 4, 3, 3]

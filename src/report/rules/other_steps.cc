@@ -34,7 +34,9 @@ extern const ExplainRule kCauseCopyBetweenMemories = {
 extern const ExplainRule kCauseLayoutChange = {
     .code = "layout-change",
     .ledger = LedgerKind::kTime,
-    .sentence = "Transposes at the borders of the channels-last part.",
+    .sentence =
+        "Transposes at the borders of the channels-last part, or around a product whose first "
+        "operand was the constant.",
     .fix =
         "Feed channels-last data (N, H, W, C), or remove the operator that needs channels-first.",
     .recoverable = 1,
