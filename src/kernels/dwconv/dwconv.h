@@ -47,9 +47,10 @@ struct DwInt8Args {
   // For dwconv_lines.inl.h, null for others: int16 [block][i][group][16][2], the kernel's taps in
   // pairs along its longer side (DwShape::down), i along the other one; zeros past the end.
   const void* pairs = nullptr;
-  // For dwconv_bytes.inl.h: the taps in float32, and how many rows of the kernel may be added up
-  // so, exactly; 0 for none.
+  // For dwconv_bytes.inl.h and `square`: the taps in float32, and how many rows of the kernel may
+  // be added up so, exactly; 0 for none.
   const float* float_taps = nullptr;
+  bool square = false;  // DwTable::squares, with float_taps and padding_row
   int64_t exact_rows = 0;
   int parts = 1;  // of weights in the ring of 64 lanes, whose sum is w - zero_w; 0: two are too few
   const int16_t* taps = nullptr;  // [tap][C rounded up]: w - zero_w
@@ -59,18 +60,15 @@ struct DwInt8Args {
       nullptr;  // float outputs: added to the product with the multiplier; null: none
   const float* slopes = nullptr;     // v < 0 ? v * slope : v, before the bounds; null: none
   const uint8_t* padding = nullptr;  // C times zero_x: what lies outside x
-  // For the kernels of dwconv_walk.inl.h, null for others: per block of ring_lanes channels,
-  //   64 lanes: int8 [part][block][kx][quad][4][16][4], four vertical taps beside each other, in
-  //   the order of dwconv_ring.inl.h; the parts add up to w - zero_w
-  //   16 lanes: int16 [block][kx][pair][16][2]: two vertical taps beside each
-  //   other, zero past KH
+  // For dwconv_walk.inl.h, null for others: int8 [part][block of 64 lanes][kx][quad][4][16][4],
+  // four vertical taps beside each other, in the order of dwconv_ring.inl.h; the parts add up to
+  // w - zero_w.
   const void* ring = nullptr;
-  int64_t ring_lanes = 64;
-  const uint8_t* ring_wide = nullptr;      // 64 lanes: [block], DwRingBlock::wide
-  const int32_t* ring_bias = nullptr;      // 64 lanes: [block][4][16], in that order
-  const float* ring_multiplier = nullptr;  // 64 lanes: the same
+  const uint8_t* ring_wide = nullptr;      // [block], DwRingBlock::wide
+  const int32_t* ring_bias = nullptr;      // [block][4][16], in that order
+  const float* ring_multiplier = nullptr;  // the same
   const uint8_t* padding_row = nullptr;    // a row of x of zero_x
-  bool real = false;                       // float output, no slopes (64 lanes)
+  bool real = false;                       // float output, no slopes, in the ring
   float* range = nullptr;  // of `real` outputs, where not null: 16 lows and 16 highs to widen by
                            // them, without NaNs
   bool plain =
@@ -82,14 +80,9 @@ struct DwInt8Args {
   int32_t residual_zero = 0;
 
   DwRingBlock block(int64_t index) const {
-    const int64_t left = shape.channels - ring_lanes * index,
-                  channels = left < ring_lanes ? left : ring_lanes;
+    const int64_t left = shape.channels - 64 * index, channels = left < 64 ? left : 64;
     const bool wide = ring_wide != nullptr && ring_wide[index] != 0;
-    return {ring_lanes * index, channels,
-            ring_lanes < 64 || channels > 32 ? 1
-            : channels > 16                  ? 2
-                                             : 4,
-            wide};
+    return {64 * index, channels, channels > 32 ? 1 : channels > 16 ? 2 : 4, wide};
   }
 };
 
@@ -112,10 +105,9 @@ struct DwTable {
                     int64_t begin, int64_t end);
   void (*float_rows)(const DwFloatArgs& args, const float* x, const float* residual, float* y,
                      int64_t begin, int64_t end);
-  // Columns of the rings of rows that int8_rows can walk (kernels/dwconv/dwconv_walk.inl.h): 16 or
-  // 64, 0 for none.
-  int ring_lanes = 0;
-  // How int8_rows takes others: by dwconv_lines.inl.h or dwconv_bytes.inl.h.
+  // How int8_rows takes square kernels of 3, 5 and 7: by dwconv_walk.inl.h or in float32.
+  bool ring = false, squares = false;
+  // How it takes others: by dwconv_lines.inl.h or dwconv_bytes.inl.h.
   bool pair_lines = false, float_lines = false;
 };
 EVOQ_ISA_TABLE(DwTable)

@@ -1,10 +1,11 @@
-// int8 depthwise rows with 16-bit multiply-add. Square kernels of 3, 5 and 7 take the walk, others
-// lines of taps.
+// int8 depthwise rows without VNNI: square kernels of 3, 5 and 7 with float32 multiply-add, others
+// with lines of taps and 16-bit multiply-add.
 #define EVOQ_ISA avx2
+#include <cmath>
+
 #include "kernels/dwconv/dwconv_f32.inl.h"
 #include "kernels/dwconv/dwconv_int8.inl.h"
 #include "kernels/dwconv/dwconv_lines.inl.h"
-#include "kernels/dwconv/dwconv_walk.inl.h"
 #include "kernels/part_of_vector.inl.h"
 #include "kernels/variants.h"
 
@@ -72,98 +73,166 @@ struct LineMachine {
   }
 };
 
-// The walk's machine: two vertical taps of 8 channels to a vector. The last block may have fewer
-// than 16 channels: those of the next pixel lie behind them, but for the end of a row.
-template <int K, int S>
-struct Ring {
-  using V = __m256i;
-  static constexpr int kK = K, kS = S, kGroups = (K + 1) / 2, kAll = 2;
-  struct RowPointers {
-    const uint8_t* at[K];
-  };
+// Square kernels of 3, 5 and 7: bytes are converted to float32 on the way, as one multiply-add then
+// takes the place of a 16-bit product and an addition. At most 49 products of bytes add up to less
+// than 2^22, which float32 holds exactly beside a bias below 2^23.
+class ByteTile {
+ public:
+  ByteTile(const DwInt8Args& args, const void* residual, void* y)
+      : args_(args),
+        residual_(residual),
+        y_(y),
+        lowest_(Bound(args.bounds.low)),
+        highest_(Bound(args.bounds.high)) {}
 
-  const DwInt8Args& args;
-  const int32_t* bias;
-  const __m256i* weights;
-  const V outside;
-  const int64_t channels;    // of the block
-  const int64_t last_whole;  // the last offset from which 16 bytes of a row may be read
-
-  Ring(const DwInt8Args& a, const RingWalk& walk)
-      : args(a),
-        bias(a.bias + walk.block.channel),
-        weights(static_cast<const __m256i*>(a.ring) + walk.index * (K * kGroups * 2)),
-        outside(_mm256_set1_epi16(a.padding[0])),
-        channels(walk.block.channels),
-        last_whole(a.shape.w.in * a.shape.channels - walk.block.channel - kDwBlock) {}
-
-  static RowPointers Rows(const RingWalk& walk) {
-    RowPointers rows;
-    for (int ky = 0; ky < K; ++ky) rows.at[ky] = walk.rows[0][ky];
-    return rows;
-  }
-  V Outside() const { return outside; }
-  V Bias(int j) const { return _mm256_loadu_si256(reinterpret_cast<const __m256i*>(bias) + j); }
-  V Weights(int tap, int j) const { return _mm256_load_si256(weights + 2 * tap + j); }
-  static V Dot(V acc, V x, V w) { return _mm256_add_epi32(acc, _mm256_madd_epi16(x, w)); }
-  V More(V acc, V, int, int) const { return acc; }
-
-  template <int kFirst, int kVectors>
-  void Column(const RowPointers& rows, int64_t offset, V* x) const {
-    offset > last_whole ? Part<kFirst, kVectors>(rows, offset, x)
-                        : Whole<kFirst, kVectors>(rows, offset, x);
-  }
-
-  template <int kFirst, int kVectors>
-  [[gnu::noinline]] void Part(const RowPointers& rows, int64_t offset, V* x) const {
-    alignas(16) uint8_t part[K][kDwBlock] = {};
-    RowPointers copies;
-    for (int ky = 0; ky < K; ++ky) {
-      for (int64_t c = 0; c < channels; ++c) part[ky][c] = rows.at[ky][offset + c];
-      copies.at[ky] = part[ky];
+  // Channels [c, c + n) of `count` outputs, the first of which is at `at` of y. The pixels have
+  // kLanes bytes from c on.
+  template <int K, int S, int kOutputs>
+  [[gnu::always_inline]] inline void Run(const FloatPixels<K, S, kOutputs, uint8_t>& pixels,
+                                         int count, int64_t c, int n, int64_t at) const {
+    const DwShape& shape = args_.shape;
+    const __m256i bias = _mm256_loadu_si256(reinterpret_cast<const __m256i*>(args_.bias + c)),
+                  small = _mm256_cmpgt_epi32(_mm256_set1_epi32(1 << 23), _mm256_abs_epi32(bias)),
+                  rest = _mm256_andnot_si256(small, bias);
+    Vec acc[kOutputs];
+#pragma GCC unroll 8
+    for (Vec& sum : acc) sum = _mm256_cvtepi32_ps(_mm256_and_si256(small, bias));
+    AddTaps<K, S, kOutputs, false>(pixels, args_.float_taps, shape.blocks() * kDwBlock, c, kLanes,
+                                   acc);
+    const int64_t step = shape.w.dilation * shape.channels;
+    if (!args_.plain || !_mm256_testz_si256(rest, rest)) [[unlikely]] {
+      alignas(32) float sums[kOutputs * kLanes];  // whose address may be taken
+#pragma GCC unroll 8
+      for (int t = 0; t < kOutputs; ++t) _mm256_store_ps(sums + t * kLanes, acc[t]);
+      return FinishAny(sums, rest, count, c, n, at, step);
     }
-    Whole<kFirst, kVectors>(copies, 0, x);
-  }
-
-  template <int kFirst, int kVectors>
-  static void Whole(const RowPointers& rows, int64_t offset, V* x) {
-#pragma GCC unroll 4
-    for (int g = 0; g < kGroups; ++g, x += kVectors) {
-      const __m128i a = _mm_loadu_si128(reinterpret_cast<const __m128i*>(rows.at[2 * g] + offset));
-      const __m128i b = 2 * g + 1 < K ? _mm_loadu_si128(reinterpret_cast<const __m128i*>(
-                                            rows.at[2 * g + (2 * g + 1 < K)] + offset))
-                                      : _mm_setzero_si128();
-      if (kFirst == 0) x[0] = _mm256_cvtepu8_epi16(_mm_unpacklo_epi8(a, b));
-      if (kFirst + kVectors == 2) x[1 - kFirst] = _mm256_cvtepu8_epi16(_mm_unpackhi_epi8(a, b));
+#pragma GCC unroll 8
+    for (int t = 0; t < kOutputs; t += 4) {
+      if (t >= count) break;
+      const auto words = [&](int i) {
+        return Words(acc[i], acc[i + 1 < kOutputs ? i + 1 : i], args_.multiplier + c);
+      };
+      const __m256i first = words(t), second = t + 2 < kOutputs ? words(t + 2) : first;
+      Store(first, second, count - t, n, static_cast<uint8_t*>(y_) + at + t * step, step);
     }
   }
 
-  void Store(const RingWalk& walk, const V* acc, int64_t offset, const void* residual,
-             void* y) const {
-    FinishSums(args, acc, walk.block.channel, channels, walk.y[0] + offset, residual, y);
+ private:
+  __m256i Bound(float bound) const {  // with the zero point, of `plain` bytes
+    if (!args_.plain) return __m256i{};
+    const int32_t byte = static_cast<int32_t>(std::nearbyint(bound)) + args_.bounds.zero;
+    return _mm256_set1_epi8(static_cast<char>(byte));
   }
+  // Channels 0-3 of both outputs, then 4-7.
+  __m256i Words(Vec a, Vec b, const float* multiplier) const {
+    const __m256 m = _mm256_loadu_ps(multiplier);
+    const __m256i both = _mm256_packs_epi32(_mm256_cvtps_epi32(_mm256_mul_ps(a, m)),
+                                            _mm256_cvtps_epi32(_mm256_mul_ps(b, m)));
+    return _mm256_adds_epi16(both, _mm256_set1_epi16(static_cast<int16_t>(args_.bounds.zero)));
+  }
+  // At most four outputs.
+  void Store(__m256i first, __m256i second, int count, int n, uint8_t* to, int64_t step) const {
+    const __m256i packed = _mm256_packus_epi16(first, second);
+    const __m256i bytes =
+        _mm256_permutevar8x32_epi32(_mm256_min_epu8(_mm256_max_epu8(packed, lowest_), highest_),
+                                    _mm256_setr_epi32(0, 4, 1, 5, 2, 6, 3, 7));
+    __m128i pair = _mm256_castsi256_si128(bytes);
+    StoreEight(to, pair, n);
+    if (count > 1) StoreEight(to + step, _mm_unpackhi_epi64(pair, pair), n);
+    if (count < 3) return;
+    pair = _mm256_extracti128_si256(bytes, 1);
+    StoreEight(to + 2 * step, pair, n);
+    if (count > 3) StoreEight(to + 3 * step, _mm_unpackhi_epi64(pair, pair), n);
+  }
+  static void StoreEight(uint8_t* to, __m128i bytes, int n) {
+    if (n == kLanes) [[likely]] {
+      _mm_storel_epi64(reinterpret_cast<__m128i*>(to), bytes);
+    } else {
+      StorePart(to, bytes, n);
+    }
+  }
+  [[gnu::noinline]] void FinishAny(const float* sums, __m256i rest, int count, int64_t c, int n,
+                                   int64_t at, int64_t step) const {
+    for (int t = 0; t < count; ++t) {
+      alignas(32) int32_t integers[kLanes];
+      const __m256i sum = _mm256_cvtps_epi32(_mm256_load_ps(sums + t * kLanes));
+      _mm256_store_si256(reinterpret_cast<__m256i*>(integers), _mm256_add_epi32(sum, rest));
+      FinishPixel<kLanes>(args_, integers, c, n, at + t * step, residual_, y_);
+    }
+  }
+
+  const DwInt8Args& args_;
+  const void* const residual_;
+  void* const y_;
+  const __m256i lowest_, highest_;
 };
 
-RingFn RingFor(const DwInt8Args& args) {
-  const int64_t k = args.shape.w.kernel, s = args.shape.w.stride;
-  if constexpr (HasDepthwiseVariant(5)) {
-    if (k == 5) return s == 1 ? WalkRow<Ring<5, 1>> : WalkRow<Ring<5, 2>>;
-    if (k == 7) return s == 1 ? WalkRow<Ring<7, 1>> : WalkRow<Ring<7, 2>>;
+template <int K, int S>
+void ByteRow(const DwInt8Args& args, const uint8_t* const* rows, int64_t channels,
+             const ByteTile& tile, int64_t row) {
+  const DwShape& shape = args.shape;
+  const int64_t dilation = shape.w.dilation;
+  FloatPixels<K, S, kTile, uint8_t> pixels(shape, args.padding, rows);
+  FloatPixels<K, S, kNarrowTile, uint8_t> few(shape, args.padding, rows);
+  const auto tiles = [&](auto& under, int64_t left, int count, int64_t at) {
+    under.SetLeft(left);
+    for (int64_t c = 0; c < channels; c += kLanes) {
+      const int64_t n = channels - c < kLanes ? channels - c : kLanes;
+      tile.Run(under, count, c, static_cast<int>(n), at + c);
+    }
+  };
+  for (int64_t first = 0; first < dilation && first < shape.w.out; ++first) {
+    for (int64_t ox = first; ox < shape.w.out; ox += kTile * dilation) {
+      const int64_t left = ox * S - shape.w.pad, rest = (shape.w.out - 1 - ox) / dilation + 1,
+                    at = (row * shape.w.out + ox) * shape.channels;
+      if (rest <= kNarrowTile) {
+        tiles(few, left, static_cast<int>(rest), at);
+      } else {
+        tiles(pixels, left, static_cast<int>(rest < kTile ? rest : kTile), at);
+      }
+    }
   }
-  return s == 1 ? WalkRow<Ring<3, 1>> : WalkRow<Ring<3, 2>>;
+}
+
+template <int K, int S>
+void ByteRows(const DwInt8Args& args, const uint8_t* x, const void* residual, void* y,
+              int64_t begin, int64_t end) {
+  const DwShape& shape = args.shape;
+  const WindowDim& h = shape.h;
+  const int64_t in_row = shape.w.in * shape.channels, all = shape.batch * h.in * in_row;
+  const ByteTile tile(args, residual, y);
+  for (int64_t row = begin; row < end; ++row) {
+    const int64_t image = row / h.out * h.in, oy = row % h.out, top = oy * h.stride - h.pad;
+    const uint8_t* rows[K];
+    int64_t last = 0;
+    for (int64_t ky = 0; ky < K; ++ky) {
+      const int64_t iy = top + ky * h.dilation;
+      rows[ky] = iy >= 0 && iy < h.in ? x + (image + iy) * in_row : args.padding_row;
+      if (iy >= 0 && iy < h.in) last = (image + iy + 1) * in_row;
+    }
+    // Behind the channels of a pixel lie those of the next one, whose taps are zeros; behind the
+    // last pixel lies nothing.
+    int64_t channels = shape.channels;
+    if (channels % kLanes != 0 && last + kLanes > all) {
+      channels -= channels % kDwBlock;
+      Int8RowAny(args, x + image * in_row, oy, row, channels, residual, y);
+    }
+    ByteRow<K, S>(args, rows, channels, tile, row);
+  }
+}
+
+auto SquareRows(const DwShape& shape) {
+  const int64_t k = shape.w.kernel, s = shape.w.stride;
+  if constexpr (HasDepthwiseVariant(5)) {
+    if (k == 5) return s == 1 ? ByteRows<5, 1> : ByteRows<5, 2>;
+    if (k == 7) return s == 1 ? ByteRows<7, 1> : ByteRows<7, 2>;
+  }
+  return s == 1 ? ByteRows<3, 1> : ByteRows<3, 2>;
 }
 
 void Int8Rows(const DwInt8Args& args, const uint8_t* x, const void* residual, void* y,
               int64_t begin, int64_t end) {
-  const DwShape& shape = args.shape;
-  if (args.ring != nullptr) {
-    const RingFn run = RingFor(args);
-    for (int64_t row = begin; row < end; ++row) {
-      for (int64_t block = 0; block < shape.blocks(); ++block)
-        RingRows(args, run, block, x, residual, y, row, row + 1);
-    }
-    return;
-  }
+  if (args.square) return SquareRows(args.shape)(args, x, residual, y, begin, end);
   const LineMachine machine{args};
   Lines<LineMachine> lines(machine, args, x, residual, y);
   if (!lines.fits()) return Int8RowsPlain(args, x, residual, y, begin, end);
@@ -173,6 +242,6 @@ void Int8Rows(const DwInt8Args& args, const uint8_t* x, const void* residual, vo
 }  // namespace
 
 extern const DwTable kDwTable = {
-    .int8_rows = Int8Rows, .float_rows = RowsOf<float>, .ring_lanes = 16, .pair_lines = true};
+    .int8_rows = Int8Rows, .float_rows = RowsOf<float>, .squares = true, .pair_lines = true};
 
 }  // namespace evoq::avx2

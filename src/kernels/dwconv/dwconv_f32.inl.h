@@ -85,13 +85,20 @@ inline void Store(uint16_t* p, Vec v, int n) {
   std::memcpy(p, bits, n * sizeof(uint16_t));
 }
 
-#if defined(__AVX512F__)
 // Bytes.
+#if defined(__AVX512F__)
 template <bool kTail>
 inline Vec Load(const uint8_t* p, int n) {
   const __m128i bytes = kTail ? _mm_maskz_loadu_epi8(static_cast<__mmask16>((1u << n) - 1), p)
                               : _mm_loadu_si128(reinterpret_cast<const __m128i*>(p));
   return _mm512_cvtepi32_ps(_mm512_cvtepu8_epi32(bytes));
+}
+#elif defined(__AVX2__)
+template <bool kTail>
+inline Vec Load(const uint8_t* p, int) {
+  static_assert(!kTail);
+  const __m128i bytes = _mm_loadl_epi64(reinterpret_cast<const __m128i*>(p));
+  return _mm256_cvtepi32_ps(_mm256_cvtepu8_epi32(bytes));
 }
 #endif
 
@@ -158,13 +165,14 @@ class FloatPixels {
  public:
   static constexpr int kColumns = (kOutputs - 1) * S + K;
 
-  // `rows` are null where they lie outside x.
-  FloatPixels(const DwFloatArgs& args, const T* const* rows) : args_(args), rows_(rows) {}
+  // `rows` are null where they lie outside x; `zeros` is a pixel of what lies beside them.
+  FloatPixels(const DwShape& shape, const void* zeros, const T* const* rows)
+      : shape_(shape), zeros_(zeros), rows_(rows) {}
 
   // From column `left` of x on.
   void SetLeft(int64_t left) {
-    const WindowDim& w = args_.shape.w;
-    const int64_t bytes = args_.shape.channels * static_cast<int64_t>(sizeof(T));
+    const WindowDim& w = shape_.w;
+    const int64_t bytes = shape_.channels * static_cast<int64_t>(sizeof(T));
     const bool inside = left >= 0 && left + (kColumns - 1) * w.dilation < w.in;
     if (inside && inside_) {  // many tiles are short: their table moves on
       for (auto& row : at_) {
@@ -174,7 +182,7 @@ class FloatPixels {
       for (int ky = 0; ky < K; ++ky) {
         for (int i = 0; i < kColumns; ++i) {
           const int64_t column = left + i * w.dilation;
-          at_[ky][i] = column < 0 || column >= w.in ? reinterpret_cast<uintptr_t>(args_.zeros)
+          at_[ky][i] = column < 0 || column >= w.in ? reinterpret_cast<uintptr_t>(zeros_)
                                                     : reinterpret_cast<uintptr_t>(rows_[ky]) +
                                                           static_cast<uintptr_t>(column * bytes);
         }
@@ -184,35 +192,30 @@ class FloatPixels {
     left_ = left;
   }
   bool HasRow(int ky) const { return rows_[ky] != nullptr; }
-  // Zeros where the column lies outside x.
+  // `zeros` where the column lies outside x.
   const T* At(int ky, int column) const { return reinterpret_cast<const T*>(at_[ky][column]); }
 
  private:
-  const DwFloatArgs& args_;
-  const T* const* rows_;
+  const DwShape& shape_;
+  const void* const zeros_;
+  const T* const* const rows_;
   uintptr_t at_[K][kColumns];  // numbers, which of rows outside x may be anything
   bool inside_ = false;
   int64_t left_ = 0;
 };
 
-// Channels [c, c + n) of a tile's outputs, of which `count` are stored: row by row of the kernel,
-// whose weights stay in registers, each pixel loaded once.
+// acc plus the products of a tile's taps, which lie `padded` apart, for channels [c, c + n): row by
+// row of the kernel, whose weights stay in registers, each pixel loaded once.
 template <int K, int S, int kOutputs, bool kTail, typename T>
-[[gnu::always_inline]] inline void FloatTile(const DwFloatArgs& args,
-                                             const FloatPixels<K, S, kOutputs, T>& pixels,
-                                             const T* residual, T* y, int count, int64_t c, int n) {
-  const int64_t step = args.shape.w.dilation * args.shape.channels;
-  const int64_t padded = args.shape.blocks() * kDwBlock;
-  Vec acc[kOutputs];
-#pragma GCC unroll 8
-  for (int t = 0; t < kOutputs; ++t) acc[t] = Load<false>(args.bias + c, kLanes);
+[[gnu::always_inline]] inline void AddTaps(const FloatPixels<K, S, kOutputs, T>& pixels,
+                                           const float* taps, int64_t padded, int64_t c, int n,
+                                           Vec (&acc)[kOutputs]) {
 #pragma GCC unroll 8
   for (int ky = 0; ky < K; ++ky) {
     if (!pixels.HasRow(ky)) continue;
-    Vec taps[K];
+    Vec row[K];
 #pragma GCC unroll 8
-    for (int kx = 0; kx < K; ++kx)
-      taps[kx] = Load<false>(args.taps + (ky * K + kx) * padded + c, kLanes);
+    for (int kx = 0; kx < K; ++kx) row[kx] = Load<false>(taps + (ky * K + kx) * padded + c, kLanes);
 #pragma GCC unroll 32
     for (int column = 0; column < pixels.kColumns; ++column) {
       const Vec v = Load<kTail>(pixels.At(ky, column) + c, n);
@@ -220,10 +223,22 @@ template <int K, int S, int kOutputs, bool kTail, typename T>
       for (int kx = 0; kx < K; ++kx) {
         const int t = (column - kx) / S;
         if (column < kx || (column - kx) % S != 0 || t >= kOutputs) continue;
-        acc[t] = MulAdd(v, taps[kx], acc[t]);
+        acc[t] = MulAdd(v, row[kx], acc[t]);
       }
     }
   }
+}
+
+// Channels [c, c + n) of a tile's outputs, of which `count` are stored.
+template <int K, int S, int kOutputs, bool kTail, typename T>
+[[gnu::always_inline]] inline void FloatTile(const DwFloatArgs& args,
+                                             const FloatPixels<K, S, kOutputs, T>& pixels,
+                                             const T* residual, T* y, int count, int64_t c, int n) {
+  const int64_t step = args.shape.w.dilation * args.shape.channels;
+  Vec acc[kOutputs];
+#pragma GCC unroll 8
+  for (int t = 0; t < kOutputs; ++t) acc[t] = Load<false>(args.bias + c, kLanes);
+  AddTaps<K, S, kOutputs, kTail>(pixels, args.taps, args.shape.blocks() * kDwBlock, c, n, acc);
   if (residual != nullptr) {
 #pragma GCC unroll 8
     for (int t = 0; t < kOutputs; ++t) {
@@ -250,8 +265,8 @@ template <int K, int S, typename T>
 void FloatRow(const DwFloatArgs& args, const T* const* rows, const T* residual, T* y) {
   const DwShape& shape = args.shape;
   const int64_t dilation = shape.w.dilation;
-  FloatPixels<K, S, kTile, T> pixels(args, rows);
-  FloatPixels<K, S, kNarrowTile, T> few(args, rows);
+  FloatPixels<K, S, kTile, T> pixels(shape, args.zeros, rows);
+  FloatPixels<K, S, kNarrowTile, T> few(shape, args.zeros, rows);
   for (int64_t first = 0; first < dilation && first < shape.w.out; ++first) {
     for (int64_t ox = first; ox < shape.w.out; ox += kTile * dilation) {
       const int64_t left = ox * S - shape.w.pad, at = ox * shape.channels,

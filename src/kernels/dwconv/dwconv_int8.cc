@@ -15,9 +15,13 @@ int FirstPart(int w) { return std::clamp(w, -128, 127); }
 
 // Whether kernels/dwconv/dwconv_walk.inl.h takes this shape.
 bool UsesRing(const DwInt8Args& args, Isa isa) {
-  const int lanes = DwTableFor(isa).ring_lanes;
-  const bool square = args.shape.h.kernel == args.shape.w.kernel;
-  return ((lanes == 16 && square) || (lanes == 64 && args.parts > 0)) && RingKernel(args.shape) > 0;
+  return DwTableFor(isa).ring && args.parts > 0 && RingKernel(args.shape) > 0;
+}
+
+// Whether the rows take it as a square kernel, in float32.
+bool UsesSquares(const DwInt8Args& args, Isa isa) {
+  const DwShape& shape = args.shape;
+  return DwTableFor(isa).squares && shape.h.kernel == shape.w.kernel && RingKernel(shape) > 0;
 }
 
 }  // namespace
@@ -65,27 +69,9 @@ void DwInt8State::SetRing64() {
   args.ring_wide = wide;
 }
 
-void DwInt8State::SetRing16() {
-  const int64_t kernel = args.shape.w.kernel, pairs = (kernel + 1) / 2,
-                padded = args.shape.blocks() * kDwBlock;
-  args.ring_lanes = kDwBlock;
-  ring = AlignedBuffer(static_cast<size_t>(padded * kernel * pairs) * 2 * sizeof(int16_t));
-  auto* weights = reinterpret_cast<int16_t*>(ring.data());
-  for (int64_t c = 0; c < padded; ++c) {
-    for (int64_t kx = 0; kx < kernel; ++kx) {
-      for (int64_t ky = 0; ky < 2 * pairs; ++ky) {
-        const int64_t to =
-            (((c / kDwBlock * kernel + kx) * pairs + ky / 2) * kDwBlock + c % kDwBlock) * 2 +
-            ky % 2;
-        weights[to] = ky < kernel ? args.taps[(ky * kernel + kx) * padded + c] : int16_t{0};
-      }
-    }
-  }
-}
-
 // A square kernel, whose taps beyond those that there are weigh nothing.
 void DwInt8State::FillUp(int64_t kernel) {
-  WindowDim &h = args.shape.h, &w = args.shape.w;
+  const WindowDim &h = args.shape.h, &w = args.shape.w;
   if (h.kernel == kernel && w.kernel == kernel) return;
   const int64_t padded = args.shape.blocks() * kDwBlock;
   AlignedBuffer filled(static_cast<size_t>(kernel * kernel * padded) * sizeof(int16_t));
@@ -93,7 +79,7 @@ void DwInt8State::FillUp(int64_t kernel) {
   std::fill_n(to, kernel * kernel * padded, int16_t{0});
   for (int64_t i = 0; i < h.kernel; ++i)
     std::copy_n(args.taps + i * w.kernel * padded, w.kernel * padded, to + i * kernel * padded);
-  for (WindowDim* d : {&h, &w}) {
+  for (WindowDim* d : {&args.shape.h, &args.shape.w}) {
     if (d->kernel == 1) d->dilation = 1;  // of one tap it may be anything
     d->kernel = kernel;
   }
@@ -111,16 +97,20 @@ void DwInt8State::SetRing() {
   }
   args.plain =
       !args.float_output && !args.has_residual && args.slopes == nullptr && largest < 0x1p30;
-  if (!UsesRing(args, isa)) return;
+  args.square = UsesSquares(args, isa);
+  if (!args.square && !UsesRing(args, isa)) return;
   FillUp(RingKernel(args.shape));
-  const bool wide = DwTableFor(isa).ring_lanes == 64;
-  wide ? SetRing64() : SetRing16();
-  args.ring = ring.data();
-  const size_t row = static_cast<size_t>(shape.w.in * shape.channels);
+  if (args.square) {
+    SetFloatTaps();
+  } else {
+    SetRing64();
+    args.ring = ring.data();
+  }
+  const size_t row = static_cast<size_t>(shape.w.in * shape.channels + kDwBlock);
   padding_row = AlignedBuffer(row);
   std::fill_n(padding_row.data(), row, padding.data()[0]);
   args.padding_row = reinterpret_cast<const uint8_t*>(padding_row.data());
-  args.real = wide && args.float_output && args.slopes == nullptr;
+  args.real = args.ring != nullptr && args.float_output && args.slopes == nullptr;
 }
 
 void DwInt8State::SetSlopes(const ProductActivation& product) {
@@ -136,8 +126,10 @@ void DwInt8State::SetSlopes(const ProductActivation& product) {
 
 void DwInt8State::SetGrain(int threads) {
   const DwShape& shape = args.shape;
-  const double block_ns = args.ring != nullptr ? 0.4 + 0.07 * static_cast<double>(shape.taps())
-                                               : 2.0 + 0.2 * static_cast<double>(shape.taps());
+  const auto count = static_cast<double>(shape.taps());
+  const double block_ns = args.ring != nullptr ? 0.4 + 0.07 * count
+                          : args.square        ? 1.0 + 0.25 * count
+                                               : 2.0 + 0.2 * count;
   const double row_ns = static_cast<double>(shape.w.out * shape.blocks()) * block_ns;
   grain = RoundUp(Grain(shape.batch * shape.h.out, row_ns, threads), 4);
 }
@@ -201,7 +193,7 @@ void DwInt8State::SetWeights(const TensorType& type, const std::byte* packed) {
   }
   args.taps = tap;
   args.parts = highest > 254 ? 0 : lowest < -128 || highest > 127 ? 2 : 1;
-  if (UsesRing(args, isa)) return;
+  if (UsesRing(args, isa) || UsesSquares(args, isa)) return;
   if (DwTableFor(isa).pair_lines) SetPairs();
   if (DwTableFor(isa).float_lines) SetFloatTaps();
 }

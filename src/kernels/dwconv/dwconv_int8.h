@@ -22,8 +22,8 @@ struct DwInt8State {
   void SetWeights(const TensorType& type, const std::byte* packed);
   // Of PRelu, or of LeakyRelu for all channels; nothing for another activation.
   void SetSlopes(const ProductActivation& product);
-  // Those of dwconv_walk.inl.h where it takes the shape, from those of the weights, bias,
-  // multiplier and padding. args.shape and args.taps get its kernel, with zeros.
+  // Those of square kernels, where the rows take the shape so, from those of the weights, bias,
+  // multiplier and padding. args.shape and args.taps get the kernel, with zeros.
   void SetRing();
   // Pieces of rows for this many threads.
   void SetGrain(int threads);
@@ -33,7 +33,6 @@ struct DwInt8State {
   void SetFloatTaps();
   void FillUp(int64_t kernel);
   void SetRing64();
-  void SetRing16();
 };
 
 // The channel behind entry i of args.ring_bias, or -1.

@@ -46,16 +46,17 @@ inline void FinishBlock(const DwInt8Args& args, const int32_t* acc, int64_t c, i
   std::memcpy(static_cast<uint8_t*>(y) + at, q, sizeof(q));
 }
 
-// n channels of the kDwBlock sums at `acc`. Fewer are finished as a block, beside memory that is
-// not theirs.
+// n channels of the kN sums at `acc`. Fewer are finished as a block, beside memory that is not
+// theirs.
+template <int kN = kDwBlock>
 inline void FinishPixel(const DwInt8Args& args, const int32_t* acc, int64_t c, int64_t n,
                         int64_t at, const void* residual, void* y) {
-  if (n == kDwBlock) return FinishBlock<kDwBlock>(args, acc, c, at, residual, y);
+  if (n == kN) return FinishBlock<kN>(args, acc, c, at, residual, y);
   const size_t size = args.float_output ? sizeof(float) : 1;  // the residual's too
-  alignas(32) uint8_t part[kDwBlock * sizeof(float)], other[kDwBlock * sizeof(float)] = {};
+  alignas(32) uint8_t part[kN * sizeof(float)], other[kN * sizeof(float)] = {};
   if (args.has_residual)
     std::memcpy(other, static_cast<const uint8_t*>(residual) + at * size, n * size);
-  FinishBlock<kDwBlock>(args, acc, c, 0, other, part);
+  FinishBlock<kN>(args, acc, c, 0, other, part);
   std::memcpy(static_cast<uint8_t*>(y) + at * size, part, n * size);
 }
 

@@ -17,6 +17,7 @@ struct Case {
   bool float_output = false;
   bool asymmetric = false;  // uint8 weights with zero points
   float scale_y = 0.11f;    // of an integer output
+  int32_t bias = 0;         // added to that of every third channel
 };
 
 int64_t OutSize(int64_t in, int64_t k, const Case& s) {
@@ -72,6 +73,9 @@ TestCall MakeCall(const Case& s, bool int8, uint32_t seed) {
                         : TensorType(DType::kFloat32, w),
                    seed + 1),
       RandomTensor(TensorType(int8 ? DType::kInt32 : DType::kFloat32, Shape{s.c}), seed + 2)};
+  if (int8) {
+    for (int64_t c = 0; c < s.c; c += 3) t.inputs[2].mutable_data<int32_t>()[c] += s.bias;
+  }
   if (s.residual) t.inputs.push_back(RandomTensor(r_type, seed + 3));
   t.is_constant = {false, true, true, false};
   t.outputs = {y_type};
@@ -175,6 +179,11 @@ const Case kCases[] = {
     {1, 6, 7, 130, 3, 3, 1, 1, 1, "Relu", false, false, true},
     {1, 6, 7, 150, 5, 5, 2, 2, 1, "Clip", true, true, true},
     {1, 6, 9, 90, 7, 7, 1, 3, 1, "Relu", false, true, true},
+    // Sums that float32 does not hold, and those at the edge.
+    {1, 7, 12, 25, 3, 3, 1, 1, 1, "", false, false, false, 20000, 0x40000001},
+    {1, 7, 12, 40, 5, 5, 1, 2, 1, "", false, true, false, 1, -0x40000001},
+    {1, 7, 12, 25, 3, 3, 2, 1, 1, "", true, false, true, 50, 1 << 23},
+    {2, 7, 12, 18, 7, 7, 1, 3, 1, "", false, true, false, 1, -(1 << 23)},
 };
 
 TEST(DwConv, Int8EqualsTheDefinition) {
@@ -212,6 +221,7 @@ TEST(DwConv, Int8RandomShapes) {
     s.float_output = rng() % 5 == 0;
     s.asymmetric = rng() % 5 == 0;
     s.scale_y = std::array{0.11f, 0.11f, 3.0f, 1e-12f}[rng() % 4];
+    if (rng() % 4 == 0) s.bias = std::array{0x123457, -0x765431, 0x7654321}[rng() % 3];
     const TestCall t = MakeCall(s, true, seed);
     ExpectKernel(kDwConvInt8, t, {Int8Reference(t, s)}, Label(s));
   }

@@ -29,7 +29,7 @@ struct DynamicDwState : DwInt8State {
   int64_t lanes() const { return static_cast<int64_t>(ring_channel.size()); }
   int64_t row_floats() const { return args.shape.w.out * args.shape.channels; }
   int64_t padding_bytes() const {
-    return std::max(padded(), args.shape.w.in * args.shape.channels);
+    return std::max(padded(), args.shape.w.in * args.shape.channels + kDwBlock);
   }
   size_t scratch_bytes() const {
     return static_cast<size_t>(8 * padded() + 4 * lanes() + RoundUp(padding_bytes(), 64) +
