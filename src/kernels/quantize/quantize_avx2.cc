@@ -1,6 +1,9 @@
 #define EVOQ_ISA avx2
 #include "kernels/quantize/quantize.inl.h"
 
+// Behind the plain one.
+#include "kernels/quantize/lookup256.inl.h"
+
 namespace evoq::avx2 {
 extern const QuantizeTable kQuantizeTable = {
     .quantize = Quantize,
@@ -10,6 +13,6 @@ extern const QuantizeTable kQuantizeTable = {
     .quantize_words_each = QuantizeWordsEach,
     .dequantize_each = DequantizeEach,
     .range = Range,
-    .lookup = LookupPlain,
+    .lookup = Lookup256,
 };
 }

@@ -4,6 +4,9 @@
 #include "kernels/bytes512.h"
 #include "kernels/quantize/quantize.inl.h"
 
+// Behind the plain one.
+#include "kernels/quantize/lookup256.inl.h"
+
 namespace evoq::avx512 {
 namespace {
 
@@ -25,7 +28,7 @@ __attribute__((target("avx512vbmi"))) void LookupVbmi(const uint8_t* table, cons
 
 void Lookup(const uint8_t* table, const uint8_t* x, uint8_t* y, int64_t n) {
   static const bool has_vbmi = __builtin_cpu_supports("avx512vbmi");
-  return has_vbmi ? LookupVbmi(table, x, y, n) : LookupPlain(table, x, y, n);
+  return has_vbmi ? LookupVbmi(table, x, y, n) : Lookup256(table, x, y, n);
 }
 
 // 64 values, each below 2^31, in the order of memory.

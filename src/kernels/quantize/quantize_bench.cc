@@ -37,5 +37,17 @@ BENCHMARK_CAPTURE(Convert, dynamic, kDynamicQuantizeKernel, kFloat, kPlainByte)
     ->Unit(benchmark::kMicrosecond)
     ->UseRealTime();
 
+// A table of 256 bytes.
+void LookUp(benchmark::State& state) {
+  TestCall t;
+  t.op = "Lookup";
+  TensorType type = kByte;
+  type.shape = Shape{state.range(0)};
+  t.inputs = {RandomTensor(type, 1), RandomTensor(TensorType(DType::kUint8, Shape{256}), 2)};
+  t.outputs = {type};
+  RunBenchmark(state, *FindKernel("lookup_u8"), t);
+}
+BENCHMARK(LookUp)->Arg(64)->Arg(150528)->Unit(benchmark::kMicrosecond)->UseRealTime();
+
 }  // namespace
 }  // namespace evoq

@@ -343,7 +343,7 @@ TEST(Quantize, OptionalInputsAndOutputs) {
 // y[i] = table[x[i]], also of lengths that threads share: more than 80001 bytes of 0.05 ns to a
 // piece.
 TEST(Quantize, LooksBytesUp) {
-  for (int64_t n : {0, 1, 63, 65, 300000}) {
+  for (int64_t n : {0, 1, 63, 64, 65, 95, 96, 127, 1000, 300000}) {
     TestCall t;
     t.op = "Lookup";
     const TensorType type(DType::kUint8, Shape{n}, QuantParams::PerTensor(0.1f, 3));
