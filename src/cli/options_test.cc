@@ -282,6 +282,7 @@ TEST_F(CliOptions, AreTheseOfEachVerb) {
         "--trtexec DIR",
         "--ort-profile F",
         "--benchmark-app F",
+        "--openvino F",
         "--torch-trace F",
         "--target TEXT",
         "--fix",

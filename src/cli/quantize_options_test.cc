@@ -503,13 +503,24 @@ TEST_F(QuantizeOptionsTest, DrawnDigits) {
   EXPECT_FALSE(ReadTextFile(At("digits/images.npy")).value_or("") == images);
 }
 
+// What is no model is asked what it is.
+TEST_F(QuantizeOptionsTest, ProfilesWithoutAnOption) {
+  ASSERT_TRUE(WriteFileAtomic(
+      At("g.xml"), R"(<layer id="0" name="a" type="Add"><data execTimeMcs="2000"/></layer>)"));
+  const json explained = Json({"explain", At("g.xml")});
+  EXPECT_EQ(explained["tool"], "openvino");
+  EXPECT_EQ(explained["layer_sum_ms"], 2);
+  ASSERT_TRUE(WriteFileAtomic(At("g.xml"), std::string("<net/>")));
+  EXPECT_NE(Run({"explain", At("g.xml")}).code, 0) << "no model and no profile";
+}
+
 // A table of four choices that exclude each other, and what each needs.
 TEST_F(QuantizeOptionsTest, WhatExplainRefuses) {
   const std::string model = Chain();
   const std::pair<Words, std::string> rows[] = {
       {{},
        "explain what? Give a MODEL, or another runtime's files with --trtexec or --ort-profile or "
-       "--benchmark-app or --torch-trace"},
+       "--benchmark-app or --openvino or --torch-trace"},
       {{"--trtexec", "d", "--ort-profile", "f"}, "--trtexec and --ort-profile exclude each other"},
       {{"--ort-profile", "f", "--benchmark-app", "g"},
        "--ort-profile and --benchmark-app exclude each other"},

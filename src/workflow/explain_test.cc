@@ -274,6 +274,26 @@ TEST(SkippedZerosText, NamesWhatIsSlower) {
   EXPECT_EQ(told.json["weight_bytes"], 500);
 }
 
+// A baseline of another tool, whose content says which.
+TEST(ExplainForeign, BaselinesOfOtherTools) {
+  const std::filesystem::path folder =
+      std::filesystem::temp_directory_path() / fmt::format("evoq_tools_{}", ::getpid());
+  std::filesystem::create_directories(folder);
+  const std::string graph = folder / "g.xml", profile = folder / "p.json";
+  ASSERT_TRUE(WriteFileAtomic(
+      graph, R"(<layer id="0" name="a" type="Add"><data execTimeMcs="2000"/></layer>)"));
+  ASSERT_TRUE(WriteFileAtomic(
+      profile, R"([{"name": "a_kernel_time", "dur": 3000, "args": {"op_name": "Add"}}])"));
+  const auto file = FindForeignFile(graph);
+  ASSERT_TRUE(file && file->source != nullptr);
+  const auto explained = ExplainForeign({file->source, file->path, profile});
+  ASSERT_TRUE(explained) << explained.error().message();
+  EXPECT_EQ(explained->run.tool, "openvino");
+  EXPECT_EQ(explained->baseline->tool, "onnxruntime");
+  EXPECT_NEAR(Tell(*explained).json["delta"]["elementwise"].get<double>(), -1, 1e-12);
+  std::filesystem::remove_all(folder);
+}
+
 // Other runtimes' files by a pipe, which can be read but once.
 TEST(ExplainForeign, StandardInput) {
   const int own = dup(STDIN_FILENO);
@@ -284,6 +304,8 @@ TEST(ExplainForeign, StandardInput) {
               "20 0.002 100 a\n20 0.002 100 Total\n"
         : std::string_view(source->option) == "--ort-profile"
             ? R"([{"name": "a_kernel_time", "dur": 2, "args": {"op_name": "Conv"}}])"
+        : std::string_view(source->option) == "--openvino"
+            ? R"(<layer id="0" name="a" type="Add"><data execTimeMcs="2"/></layer>)"
         : std::string_view(source->option) == "--torch-trace"
             ? R"([{"ph": "X", "cat": "cpu_op", "name": "aten::mm", "ts": 0, "dur": 2}])"
             : "layerName;execStatus;layerType;execType;realTime (ms);cpuTime (ms)\n"

@@ -33,6 +33,11 @@ Result<json> RunTarget(Options o, const CommonOptions& common) {
   return Print(Tell(forecast));
 }
 
+Result<json> RunForeign(const ForeignJob& job) {
+  EVOQ_ASSIGN(const ForeignExplanation e, ExplainForeign(job));
+  return Print(Tell(e));
+}
+
 Result<json> Choose(const Options& o, const CommonOptions& common) {
   const auto sources = AllForeignSources();
   const ForeignSource* chosen = nullptr;
@@ -61,17 +66,20 @@ Result<json> Choose(const Options& o, const CommonOptions& common) {
                 "--accept-changes, --data and --preprocess are for --target NAME --fix");
   if (o.target.fix || !o.target.output.empty())
     return Fail(ErrorCode::kUsage, "--fix needs the runtime to repair for: --target NAME");
-  if (chosen == nullptr) return Run(o, common);
+  if (chosen == nullptr) {
+    EVOQ_ASSIGN(const ForeignFile file, FindForeignFile(o.job.model));
+    if (file.source == nullptr) return Run(o, common);
+    return RunForeign({file.source, file.path, o.job.baseline});
+  }
   if (!o.job.model.empty())
     return Fail(ErrorCode::kUsage, "{} explains another runtime's files: it takes no MODEL",
                 chosen->option);
-  EVOQ_ASSIGN(const ForeignExplanation e, ExplainForeign({chosen, path, o.job.baseline}));
-  return Print(Tell(e));
+  return RunForeign({chosen, path, o.job.baseline});
 }
 
 VerbRun Declare(const VerbOptions& options, const CommonOptions& common) {
   auto o = std::make_shared<Options>();
-  options.Add("model", o->job.model, "MODEL.etm or MODEL.onnx");
+  options.Add("model", o->job.model, "MODEL.etm, MODEL.onnx, or a profile of another runtime");
   options.Add(
       "--baseline", o->job.baseline,
       "The float model (or, with another runtime's files, those of the run to compare with)");

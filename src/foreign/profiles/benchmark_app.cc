@@ -10,8 +10,11 @@
 //
 // Beside it in the same folder: benchmark_report.json or .csv, {"execution_results":
 // {"latency_median"}, ...}; Python's and the lines' name for it is "latency (ms)".
+#include "foreign/profiles/benchmark_app.h"
+
 #include <filesystem>
 #include <map>
+#include <set>
 #include <sstream>
 
 #include "base/brief.h"
@@ -155,6 +158,28 @@ Result<Report> ReportOf(const std::string& path) {
   return WithContext(is_json || !has_lines ? FromJson(text) : FromLines(text), path);
 }
 
+// Bytes that the caller gives, an image say, are no sign of a model in integers: as many layers as
+// there are such inputs may compute on them, none of which convolves or pools.
+void ForgetBytesOfInputs(const Report& report, ForeignRun& run) {
+  const auto is_bytes = [](const std::string& precision) { return BitsOf(precision) == 8; };
+  std::set<std::string> inputs;
+  for (const std::vector<Node>& nodes : report.runs) {
+    for (const Node& node : nodes) {
+      const bool input = node.type == "Parameter" || node.type == "Input";
+      if (input && is_bytes(PrecisionIn(node.kernel))) inputs.insert(node.name);
+    }
+  }
+  std::vector<ForeignLayer*> layers;
+  for (ForeignLayer& layer : run.layers) {
+    const bool moves = layer.group == LayerGroup::kElementwise || layer.group == LayerGroup::kOther;
+    if (layer.conversion != Conversion::kNone || !is_bytes(layer.precision)) continue;
+    if (!moves) return;
+    layers.push_back(&layer);
+  }
+  if (layers.size() > inputs.size()) return;
+  for (ForeignLayer* layer : layers) layer->precision.clear();
+}
+
 void AddNodes(const std::vector<Node>& nodes, double weight, std::map<std::string, size_t>& index,
               ForeignRun& run) {
   for (const Node& node : nodes) {
@@ -203,6 +228,16 @@ Result<ForeignRun> Read(const std::string& path) {
         "avg_performance.nodes, or .csv)",
         path);
   }
+  EVOQ_TRY(TakeBenchmarkSummary(path, run));
+  ForgetBytesOfInputs(report, run);
+  run.detailed = true;
+  Summarize(run);
+  return run;
+}
+
+}  // namespace
+
+Status TakeBenchmarkSummary(const std::string& path, ForeignRun& run) {
   for (const char* beside : {"benchmark_report.json", "benchmark_report.csv"}) {
     const std::string summary = (std::filesystem::path(path).parent_path() / beside).string();
     std::error_code code;
@@ -211,18 +246,16 @@ Result<ForeignRun> Read(const std::string& path) {
     run.end_to_end_ms = all.end_to_end_ms;
     if (!all.device.empty()) run.device = all.device;
   }
-  run.detailed = true;
-  Summarize(run);
-  return run;
+  return {};
 }
-
-}  // namespace
 
 extern const ForeignSource kSourceBenchmarkApp = {
     .tool = "benchmark_app",
     .option = "--benchmark-app",
     .takes = "F",
     .doc = "Counters report written by OpenVINO's benchmark_app (JSON or CSV)",
+    .marks = {"layerName;execStatus", "layerName,execStatus", "\"avg_performance\"",
+              "\"detailed_performance\""},
     .read = Read,
 };
 

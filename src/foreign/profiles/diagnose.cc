@@ -1,3 +1,5 @@
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <string_view>
 
@@ -7,6 +9,11 @@ namespace evoq {
 
 namespace {
 constexpr double kLeastMs = 1e-3;  // that a finding is worth
+
+bool Judges(const ProfileRule& rule, const std::string& tool) {
+  return *rule.tool == '\0' ||
+         fmt::format(" {} ", rule.tool).find(" " + tool + " ") != std::string::npos;
+}
 }  // namespace
 
 #define EVOQ_ROW_TYPE ProfileRule
@@ -38,7 +45,7 @@ Diagnosis Diagnose(const ForeignRun& run, const ForeignRun* baseline) {
   std::vector<bool> taken(run.layers.size());
   double lost = 0;
   for (const ProfileRule* rule : AllProfileRules()) {
-    if (*rule->tool != '\0' && run.tool != rule->tool) continue;
+    if (!Judges(*rule, run.tool)) continue;
     Finding finding;
     finding.rule = rule;
     std::vector<size_t> layers;

@@ -332,6 +332,26 @@ TEST_F(ProfileFields, SummariesOfBenchmarkApp) {
   EXPECT_NEAR(run.layers[0].ms, 2, 1e-12);
 }
 
+// benchmark_app feeds models of images with bytes: layers that convert them are as many as such
+// inputs. Integers elsewhere are the model's own.
+TEST_F(ProfileFields, FloatModelsThatBenchmarkAppFeedsWithBytes) {
+  const auto lost = [&](const std::string& lines) {
+    const std::string header =
+        "layerName;execStatus;layerType;execType;realTime (ms);cpuTime (ms)\n";
+    const std::string input = "input;Status.NOT_RUN;Parameter;unknown_I8;0.0;0.0\n";
+    std::ofstream(folder_ / "r.csv") << header + input + lines;
+    return LostBy(Diagnose(*Source("benchmark_app").read(At("r.csv")), nullptr));
+  };
+  const std::string converts = "Convert_9;Status.EXECUTED;Subgraph;jit_avx512_I8;0.03;0.03\n",
+                    conv = "a;Status.EXECUTED;Convolution;brgconv_bf16;2;2\n",
+                    pool = "p;Status.EXECUTED;Pooling;jit_bf16;1;1\n";
+  const std::map<std::string, double> none, all = {{"stays-float", 1}, {"pooling-in-float", 0.5}};
+  EXPECT_EQ(lost(converts + conv + pool), none);
+  EXPECT_EQ(lost(converts + "m;EXECUTED;Eltwise;jit_u8;0.1;0.1\n" + conv + pool), all);
+  EXPECT_EQ(lost(converts + "d;EXECUTED;Convolution;brgconv_u8;0.1;0.1\n" + conv + pool), all);
+  EXPECT_EQ(lost("q;EXECUTED;Pooling;jit_i8;0.1;0.1\n" + conv + pool), all);
+}
+
 // What -pcsort writes: no order of execution, so that no layer is the first one or another's
 // neighbour.
 TEST_F(ProfileFields, SortedReportsOfBenchmarkApp) {

@@ -21,6 +21,8 @@ struct ForeignTensor {
   std::string format;  // the tool's own words: "Row major linear FP32", "float"
   std::string
       precision;  // "fp32", "fp16", "bf16", "fp8", "int8", "fp4", "int4", "int32", "" unknown
+  bool constant = false;     // surely the same in each run
+  bool of_integers = false;  // a constant that the model has as integers
 };
 
 // The type of what is no layer: nothing works while the host is on its way to the next one.
@@ -47,7 +49,7 @@ struct ForeignLayer {
 };
 
 struct ForeignRun {
-  std::string tool;          // "trtexec", "onnxruntime", "benchmark_app", "pytorch"
+  std::string tool;          // "trtexec", "onnxruntime", "benchmark_app", "openvino", "pytorch"
   std::string path;          // what was read
   std::string device;        // "" unknown
   double end_to_end_ms = 0;  // median latency of a run measured without the profiler; 0 unknown

@@ -316,6 +316,7 @@ extern const ForeignSource kSourceOrtProfile = {
     .option = "--ort-profile",
     .takes = "F",
     .doc = "Profile written by ONNX Runtime (enable_profiling)",
+    .marks = {"_kernel_time\"", "\"model_loading_", "\"session_initialization\""},
     .read = Read,
 };
 

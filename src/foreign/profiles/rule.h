@@ -27,7 +27,7 @@ struct ProfileCase {
 
 struct ProfileRule {
   const char* code;
-  const char* tool;      // the ForeignRun::tool it judges, "" every one
+  const char* tool;      // the ForeignRun::tool it judges, several between spaces, "" every one
   const char* sentence;  // what is wrong
   const char* fix;       // what helps
   const char* source;    // where the fact can be checked, with its version

@@ -1,5 +1,11 @@
 #include "foreign/profiles/source.h"
 
+#include <algorithm>
+#include <filesystem>
+#include <fstream>
+
+#include "base/file.h"
+
 namespace evoq {
 
 #define EVOQ_ROW_TYPE ForeignSource
@@ -7,5 +13,54 @@ namespace evoq {
 #include "base/rows.inl.h"
 
 std::span<const ForeignSource* const> AllForeignSources() { return kAllRows; }
+
+namespace {
+
+// Of a regular file; nothing of pipes, which can be read once.
+std::string HeadOf(const std::string& path) {
+  constexpr size_t kBytes = size_t{64} << 10;
+  std::error_code code;
+  if (!std::filesystem::is_regular_file(path, code)) return "";
+  std::string head(kBytes, 0);
+  std::ifstream file(path, std::ios::binary);
+  file.read(head.data(), static_cast<std::streamsize>(kBytes));
+  head.resize(static_cast<size_t>(file.gcount()));
+  return head;
+}
+
+// Text has no zeros, as models have; what a mark of zeros and ones begins is compressed.
+const ForeignSource* SourceOf(const std::string& head) {
+  const bool is_text = head.find('\0') == head.npos;
+  for (const ForeignSource* source : kAllRows) {
+    for (const std::string_view mark : source->marks) {
+      if (mark.empty()) continue;
+      const bool compressed = mark[0] == '\x1f';
+      if (compressed ? head.starts_with(mark) : is_text && head.find(mark) != head.npos)
+        return source;
+    }
+  }
+  return nullptr;
+}
+
+bool TakesFolder(const ForeignSource& source) { return std::string_view(source.takes) == "DIR"; }
+
+}  // namespace
+
+Result<ForeignFile> FindForeignFile(const std::string& path) {
+  std::error_code code;
+  if (!std::filesystem::is_directory(path, code)) return ForeignFile{SourceOf(HeadOf(path)), path};
+  EVOQ_ASSIGN(const std::vector<std::string> paths, ListFiles(path));
+  ForeignFile found;
+  for (const std::string& one : paths) {
+    const ForeignSource* source = SourceOf(HeadOf(one));
+    if (source == nullptr || (source == found.source && TakesFolder(*source))) continue;
+    if (found.source != nullptr)
+      return Fail(ErrorCode::kUsage, "{}: {} and {} are profiles: name one of them", path,
+                  BaseName(found.path), BaseName(one));
+    found = {source, one};
+  }
+  if (found.source != nullptr && TakesFolder(*found.source)) found.path = path;
+  return found;
+}
 
 }  // namespace evoq

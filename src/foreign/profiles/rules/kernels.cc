@@ -282,7 +282,7 @@ extern const ProfileRule kRuleDynamicRanges = {
 
 extern const ProfileRule kRuleReferenceKernel = {
     .code = "reference-kernel",
-    .tool = "benchmark_app",
+    .tool = "benchmark_app openvino",
     .sentence = "Layers run with a reference kernel, not an optimized one.",
     .fix =
         "Change the operator's form (layout, broadcast, data type) to one that has a kernel, or "

@@ -68,6 +68,7 @@ std::vector<Loss> FindInput(const ProfileCase& c) {
   const ForeignLayer& first = c.run.layers[0];
   if (first.conversion != Conversion::kQuantize && first.conversion != Conversion::kReformat)
     return {};
+  if (!first.inputs.empty() && BitsOf(first.inputs[0].precision) == 8) return {};
   return {{0, first.ms}};
 }
 
