@@ -283,6 +283,7 @@ TEST_F(CliOptions, AreTheseOfEachVerb) {
         "--ort-profile F",
         "--benchmark-app F",
         "--openvino F",
+        "--tflite F",
         "--torch-trace F",
         "--target TEXT",
         "--fix",

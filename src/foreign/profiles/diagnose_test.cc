@@ -196,7 +196,9 @@ TEST_F(Diagnoses, EveryRuleFindsItsFault) {
                                  // torch_trace_test.cc
                                  "host-bound", "copies-each-run",
                                  // openvino_graph_test.cc
-                                 "integer-weights-in-float", "zero-points-between"};
+                                 "integer-weights-in-float", "zero-points-between",
+                                 // tflite_profile_test.cc
+                                 "outside-delegate"};
   for (const Case& c : cases) {
     auto findings = Diagnose(c.run, nullptr).findings;
     if (c.code == "residual-not-quantized") {  // the convolution that adds it is itself in float

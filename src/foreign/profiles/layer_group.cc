@@ -34,7 +34,7 @@ constexpr Types kTypes[] = {
      " add addv2 sub subtract mul multiply div divide mod floormod pow power sum min minimum max "
      "maximum mean abs neg negative "
      "sign sqrt rsqrt reciprocal exp log erf floor ceil ceiling round sin cos tan asin acos atan "
-     "sinh cosh tanh asinh acosh atanh "
+     "sinh cosh tanh asinh acosh atanh logistic "
      "not and or xor logicaland logicalor logicalnot logicalxor equal notequal greater "
      "greaterequal greaterorequal less lessequal "
      "lessorequal where select isnan isinf scale unary math elu selu celu mish softplus softsign "

@@ -27,6 +27,13 @@ std::vector<Loss> FindFallback(const ProfileCase& c) {
   return LossesWhere(c.run, on_cpu);
 }
 
+// Nodes of TensorFlow Lite's own kernels in a model that a delegate runs in part.
+std::vector<Loss> FindOutside(const ProfileCase& c) {
+  const auto in_delegate = [](const ForeignLayer& layer) { return layer.where == "delegate"; };
+  if (!std::ranges::any_of(c.run.layers, in_delegate)) return {};
+  return LossesWhere(c.run, [&](const ForeignLayer& layer) { return !in_delegate(layer); }, 0);
+}
+
 }  // namespace
 
 extern const ProfileRule kRuleDeviceCopies = {
@@ -52,6 +59,21 @@ extern const ProfileRule kRuleReformatCopies = {
     .source =
         "TensorRT developer guide 8.6 and 10, Reformat layers; oneDNN reorders in OpenVINO 2024",
     .find = FindReformats,
+};
+
+extern const ProfileRule kRuleOutsideDelegate = {
+    .code = "outside-delegate",
+    .tool = "tflite",
+    .sentence =
+        "Nodes that the delegate left to TensorFlow Lite's own kernels: each group of them parts "
+        "the delegate's work, and values pass between the two.",
+    .fix =
+        "What they take is in the profile; what they would take in the delegate is not. Replace "
+        "them by operators that the delegate has, with types that it has there (XNNPACK: per "
+        "channel int8 weights, no resizing by nearest neighbours).",
+    .source = "TensorFlow Lite: delegates, XNNPACK's README, limitations by operator",
+    .find = FindOutside,
+    .doubt = true,
 };
 
 extern const ProfileRule kRuleCpuFallback = {

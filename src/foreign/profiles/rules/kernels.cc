@@ -159,8 +159,14 @@ std::vector<Loss> FindReference(const ProfileCase& c) {
   return LossesWhere(c.run, so, 0.5);
 }
 std::vector<Loss> FindDynamic(const ProfileCase& c) {
-  return LossesWhere(
-      c.run, [](const ForeignLayer& layer) { return layer.type == "DynamicQuantizeLinear"; });
+  const auto so = [](const ForeignLayer& layer) {
+    // XNNPACK: "Convert (NC, F32, QD8)", "(NC, F32, QDU8)", "(NC, F32, QP8)".
+    const bool by_row = layer.conversion == Conversion::kQuantize &&
+                        (layer.type.find(", QD") != std::string::npos ||
+                         layer.type.find(", QP") != std::string::npos);
+    return layer.type == "DynamicQuantizeLinear" || by_row;
+  };
+  return LossesWhere(c.run, so);
 }
 
 }  // namespace
@@ -273,10 +279,10 @@ extern const ProfileRule kRuleUnsignedWeights = {
 
 extern const ProfileRule kRuleDynamicRanges = {
     .code = "dynamic-ranges",
-    .tool = "onnxruntime",
+    .tool = "onnxruntime tflite",
     .sentence = "Ranges of activations are measured at every inference.",
     .fix = "Calibrate once: static scales need no pass over the activations.",
-    .source = "ONNX DynamicQuantizeLinear, opset 11",
+    .source = "ONNX DynamicQuantizeLinear, opset 11; XNNPACK's operators of types QD8 and QP8",
     .find = FindDynamic,
 };
 
