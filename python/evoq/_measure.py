@@ -101,7 +101,8 @@ def explain(
     baseline: the float model to compare with; with it the result has ``time``. An .etm gives
     ``bytes``. Always there: ``profile`` and ``decisions``. report: also write one HTML file that
     opens offline. Instead of a model, another runtime's files: trtexec=DIR, ort_profile=F,
-    benchmark_app=F, openvino=F, tflite=F, torch_trace=F (docs/foreign-profiles.md).
+    benchmark_app=F, openvino=F, tflite=F, msprof=DIR, torch_trace=F
+    (docs/foreign-profiles.md).
     """
     foreign = {name: options.pop(name) for name in FOREIGN if options.get(name) is not None}
     if foreign:

@@ -284,6 +284,7 @@ TEST_F(CliOptions, AreTheseOfEachVerb) {
         "--benchmark-app F",
         "--openvino F",
         "--tflite F",
+        "--msprof DIR",
         "--torch-trace F",
         "--target TEXT",
         "--fix",

@@ -521,7 +521,7 @@ TEST_F(QuantizeOptionsTest, WhatExplainRefuses) {
       {{},
        "explain what? Give a MODEL, or another runtime's files with --trtexec or --ort-profile or "
        "--benchmark-app or --openvino or --tflite or "
-       "--torch-trace"},
+       "--msprof or --torch-trace"},
       {{"--trtexec", "d", "--ort-profile", "f"}, "--trtexec and --ort-profile exclude each other"},
       {{"--ort-profile", "f", "--benchmark-app", "g"},
        "--ort-profile and --benchmark-app exclude each other"},

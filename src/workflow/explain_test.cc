@@ -309,6 +309,7 @@ TEST(ExplainForeign, StandardInput) {
         : std::string_view(source->option) == "--tflite"
             ? "= Run Order =====\nnode type, first, avg_ms, %, cdf%, mem KB, times called, name\n"
               "ADD, 0.002, 0.002, 100%, 100%, 0, 1, [a]:0\n"
+        : std::string_view(source->option) == "--msprof" ? "OP Type,Task Duration(us)\nAdd,2\n"
         : std::string_view(source->option) == "--torch-trace"
             ? R"([{"ph": "X", "cat": "cpu_op", "name": "aten::mm", "ts": 0, "dur": 2}])"
             : "layerName;execStatus;layerType;execType;realTime (ms);cpuTime (ms)\n"

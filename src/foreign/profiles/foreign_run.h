@@ -49,9 +49,10 @@ struct ForeignLayer {
 };
 
 struct ForeignRun {
-  std::string tool;    // "trtexec", "onnxruntime", "benchmark_app", "openvino", "tflite", "pytorch"
-  std::string path;    // what was read
-  std::string device;  // "" unknown
+  std::string
+      tool;  // "trtexec", "onnxruntime", "benchmark_app", "openvino", "tflite", "msprof", "pytorch"
+  std::string path;          // what was read
+  std::string device;        // "" unknown
   double end_to_end_ms = 0;  // median latency of a run measured without the profiler; 0 unknown
   double layer_sum_ms = 0;
   int64_t weight_bytes = 0;  // of the layers that say so; 0 unknown, also where one keeps silent

@@ -27,6 +27,10 @@ std::vector<Loss> FindFallback(const ProfileCase& c) {
   return LossesWhere(c.run, on_cpu);
 }
 
+std::vector<Loss> FindAiCpu(const ProfileCase& c) {
+  return LossesWhere(c.run, [](const ForeignLayer& layer) { return layer.where == "AI_CPU"; });
+}
+
 // Nodes of TensorFlow Lite's own kernels in a model that a delegate runs in part.
 std::vector<Loss> FindOutside(const ProfileCase& c) {
   const auto in_delegate = [](const ForeignLayer& layer) { return layer.where == "delegate"; };
@@ -57,8 +61,21 @@ extern const ProfileRule kRuleReformatCopies = {
         "Neighbours that ask for one layout need no copy: quantize both or none of them, and keep "
         "channel counts multiples of 32.",
     .source =
-        "TensorRT developer guide 8.6 and 10, Reformat layers; oneDNN reorders in OpenVINO 2024",
+        "TensorRT developer guide 8.6 and 10, Reformat layers; oneDNN reorders in OpenVINO 2024; "
+        "CANN's TransData and Cast",
     .find = FindReformats,
+};
+
+extern const ProfileRule kRuleAiCpu = {
+    .code = "ai-cpu",
+    .tool = "msprof",
+    .sentence = "Operators run on the AI CPU, the slow processor beside the AI cores.",
+    .fix =
+        "Types that the AI cores have (int32 in place of int64, float32 in place of float64), "
+        "fixed "
+        "sizes, or another operator for the same.",
+    .source = "CANN documentation, msprof op_summary: Task Type AI_CPU",
+    .find = FindAiCpu,
 };
 
 extern const ProfileRule kRuleOutsideDelegate = {

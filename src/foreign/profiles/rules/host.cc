@@ -17,7 +17,7 @@ std::vector<Loss> FindCopies(const ProfileCase& c) {
 
 extern const ProfileRule kRuleHostBound = {
     .code = "host-bound",
-    .tool = "pytorch",
+    .tool = "pytorch msprof",
     .sentence =
         "Nothing computes while the host (Python, the dispatcher, the launch) is on its way to the "
         "next operator: it takes longer than what it launches.",
@@ -25,7 +25,9 @@ extern const ProfileRule kRuleHostBound = {
         "Launch more at a time: torch.compile with mode=\"reduce-overhead\" (CUDA graphs), larger "
         "batches, or a runtime that holds the whole model; of weights in subclasses of tensors "
         "(torchao) each call also runs their Python code, unless it is compiled.",
-    .source = "PyTorch 2.x documentation, torch.compile modes and CUDA graphs",
+    .source =
+        "PyTorch 2.x documentation, torch.compile modes and CUDA graphs; msprof's documentation, "
+        "Task Wait Time",
     .find = FindWaits,
 };
 

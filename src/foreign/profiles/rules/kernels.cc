@@ -164,7 +164,7 @@ std::vector<Loss> FindDynamic(const ProfileCase& c) {
     const bool by_row = layer.conversion == Conversion::kQuantize &&
                         (layer.type.find(", QD") != std::string::npos ||
                          layer.type.find(", QP") != std::string::npos);
-    return layer.type == "DynamicQuantizeLinear" || by_row;
+    return layer.type.starts_with("DynamicQuant") || by_row;
   };
   return LossesWhere(c.run, so);
 }
@@ -279,7 +279,7 @@ extern const ProfileRule kRuleUnsignedWeights = {
 
 extern const ProfileRule kRuleDynamicRanges = {
     .code = "dynamic-ranges",
-    .tool = "onnxruntime tflite",
+    .tool = "onnxruntime tflite msprof",
     .sentence = "Ranges of activations are measured at every inference.",
     .fix = "Calibrate once: static scales need no pass over the activations.",
     .source = "ONNX DynamicQuantizeLinear, opset 11; XNNPACK's operators of types QD8 and QP8",
