@@ -6,6 +6,7 @@
 #include "base/json_file.h"
 #include "serve/fields.h"
 #include "serve/openai_request.h"
+#include "serve/response_request.h"
 #include "serve/text_answer.h"
 
 namespace evoq::serve {
@@ -56,10 +57,29 @@ Served<std::shared_ptr<ServedModel>> OpenAi::Named(const json& root) const {
   return repository_.Find(only->name());
 }
 
-void OpenAi::Completions(const std::shared_ptr<Exchange>& ask) const { Write(ask, false); }
-void OpenAi::Chat(const std::shared_ptr<Exchange>& ask) const { Write(ask, true); }
+struct OpenAi::Interface {
+  Result<TextAsked> (*read)(const nlohmann::ordered_json& root, const TextModel& model);
+  TextAnswer::MakeForm form;
+};
 
-void OpenAi::Write(const std::shared_ptr<Exchange>& ask, bool chat) const {
+void OpenAi::Completions(const std::shared_ptr<Exchange>& ask) const {
+  Write(ask, {ReadCompletion, MakeCompletionForm});
+}
+
+void OpenAi::Chat(const std::shared_ptr<Exchange>& ask) const {
+  Write(ask, {ReadChat, MakeChatForm});
+}
+
+void OpenAi::Responses(const std::shared_ptr<Exchange>& ask) const {
+  Write(ask, {ReadResponse, MakeResponseForm});
+}
+
+void OpenAi::Response(const std::shared_ptr<Exchange>& ask, const std::string& id) const {
+  ask->ErrorsAsOpenAi();
+  ask->Refuse({Why::kNotFound, fmt::format("response {}: {}", Shorten(id), kNotKept), 0});
+}
+
+void OpenAi::Write(const std::shared_ptr<Exchange>& ask, const Interface& as) const {
   ask->ErrorsAsOpenAi();
   constexpr size_t kMaxBytes = size_t{4} << 20;
   if (ask->request().body.size() > kMaxBytes)
@@ -76,8 +96,7 @@ void OpenAi::Write(const std::shared_ptr<Exchange>& ask, bool chat) const {
   TextModel* const text = (*model)->text();
   if (text == nullptr)
     return ask->Refuse({Why::kBadRequest, name + " is no language model with caches", 0});
-  const auto ordered = nlohmann::ordered_json::parse(ask->request().body);
-  auto asked = ReadTextAsked(*root, ordered, *text, chat);
+  auto asked = as.read(nlohmann::ordered_json::parse(ask->request().body), *text);
   if (!asked) {
     (*model)->statistics().Failed(Why::kBadRequest, 0);
     return ask->Refuse({Why::kBadRequest, asked.error().message(), 0});
@@ -90,7 +109,7 @@ void OpenAi::Write(const std::shared_ptr<Exchange>& ask, bool chat) const {
   auto deadline = Clock::time_point::max();
   const int64_t timeout_us = (*model)->settings().timeout_us;
   if (timeout_us > 0) deadline = Clock::now() + std::chrono::microseconds(timeout_us);
-  std::vector<TextRequest> requests = TextAnswer::Of(ask, *model, chat, std::move(*asked));
+  std::vector<TextRequest> requests = TextAnswer::Of(ask, *model, std::move(*asked), as.form);
   for (TextRequest& request : requests) request.deadline = deadline;
   if (const auto taken = text->Submit(requests); !taken) ask->Refuse(taken.error());
 }

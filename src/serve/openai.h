@@ -1,5 +1,5 @@
-// OpenAI's interface to the language models: completions and chats, whole or in pieces as they are
-// written (server-sent events).
+// OpenAI's interfaces to the language models: completions, chats and responses, whole or in pieces
+// as they are written (server-sent events).
 #pragma once
 
 #include <memory>
@@ -20,9 +20,14 @@ class OpenAi {
   void Completions(const std::shared_ptr<Exchange>& ask) const;
   void Embeddings(const std::shared_ptr<Exchange>& ask) const;
   void Chat(const std::shared_ptr<Exchange>& ask) const;
+  void Responses(const std::shared_ptr<Exchange>& ask) const;
+  // Of a response that was written before.
+  void Response(const std::shared_ptr<Exchange>& ask, const std::string& id) const;
 
  private:
-  void Write(const std::shared_ptr<Exchange>& ask, bool chat) const;
+  // An interface to texts: how it asks and how it is answered.
+  struct Interface;
+  void Write(const std::shared_ptr<Exchange>& ask, const Interface& as) const;
   // The model that a request names; of one that names none the only language model.
   Served<std::shared_ptr<ServedModel>> Named(const nlohmann::json& root) const;
   const Repository& repository_;

@@ -428,10 +428,9 @@ void ReadSampling(Fields& fields, int64_t vocabulary, GenerateOptions& o) {
   fields.Read("min_tokens", o.min_tokens, 0, int64_t{1} << 30);
 }
 
-}  // namespace
-
-Result<TextAsked> ReadTextAsked(const json& root, const ordered_json& ordered,
-                                const TextModel& model, bool chat) {
+// `ordered` has the members of objects in their order, which templates and schemas show.
+Result<TextAsked> ReadAsked(const ordered_json& ordered, const TextModel& model, bool chat) {
+  const json root = ordered;
   TextAsked asked;
   Fields fields(root, "");
   std::string name;
@@ -476,6 +475,16 @@ Result<TextAsked> ReadTextAsked(const json& root, const ordered_json& ordered,
   constexpr size_t kMostNamed = 16;
   asked.ignored.resize(std::min(asked.ignored.size(), kMostNamed));
   return asked;
+}
+
+}  // namespace
+
+Result<TextAsked> ReadCompletion(const ordered_json& root, const TextModel& model) {
+  return ReadAsked(root, model, false);
+}
+
+Result<TextAsked> ReadChat(const ordered_json& root, const TextModel& model) {
+  return ReadAsked(root, model, true);
 }
 
 }  // namespace evoq::serve

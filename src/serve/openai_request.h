@@ -1,4 +1,4 @@
-// What a request of OpenAI's completions and chats asks for.
+// What a request of OpenAI's interfaces asks for.
 #pragma once
 
 #include <nlohmann/json.hpp>
@@ -21,14 +21,13 @@ struct TextAsked {
   bool stream = false, usage = false, echo = false, logprobs = false;
   OfferedTools tools;                // of a chat
   std::vector<std::string> ignored;  // members that change nothing here
+  nlohmann::json repeated;           // members that an answer says again
 };
 
 // Members that ask for another text than this server would write are refused by their names;
 // others that it does not know are ignored. Errors: kInvalidInput and kUnsupported, naming the
 // member; those of the model's tokenizer and template.
-// `ordered`: the same as `root`, with the members of objects in their order, which templates and
-// schemas show.
-Result<TextAsked> ReadTextAsked(const nlohmann::json& root, const nlohmann::ordered_json& ordered,
-                                const TextModel& model, bool chat);
+Result<TextAsked> ReadCompletion(const nlohmann::ordered_json& root, const TextModel& model);
+Result<TextAsked> ReadChat(const nlohmann::ordered_json& root, const TextModel& model);
 
 }  // namespace evoq::serve

@@ -90,6 +90,8 @@ class Service {
   void OpenAiCompletions(const Ask& ask, const Parts&) { openai_.Completions(ask); }
   void OpenAiEmbeddings(const Ask& ask, const Parts&) { openai_.Embeddings(ask); }
   void OpenAiChat(const Ask& ask, const Parts&) { openai_.Chat(ask); }
+  void OpenAiResponses(const Ask& ask, const Parts&) { openai_.Responses(ask); }
+  void OpenAiResponse(const Ask& ask, const Parts& parts) { openai_.Response(ask, parts[2]); }
   // The model of a name and a version, or of a path that has both; a refusal is answered, and
   // nothing returned.
   std::shared_ptr<ServedModel> Named(const Ask& ask, const std::string& model,
