@@ -63,6 +63,7 @@ class AnswerForm {
 std::unique_ptr<AnswerForm> MakeCompletionForm(AnswerFacts facts);
 std::unique_ptr<AnswerForm> MakeChatForm(AnswerFacts facts);
 std::unique_ptr<AnswerForm> MakeResponseForm(AnswerFacts facts);
+std::unique_ptr<AnswerForm> MakeLlamaForm(AnswerFacts facts);  // of ReadLlamaCompletion
 
 // What forms share.
 

@@ -50,4 +50,18 @@ bool SplitTarget(std::string_view target, std::vector<std::string>& parts) {
   return true;
 }
 
+std::string QueryValue(std::string_view target, std::string_view name) {
+  const size_t begin = target.find('?');
+  if (begin == std::string_view::npos) return "";
+  for (std::string_view rest = target.substr(begin + 1); !rest.empty();) {
+    const std::string_view one = rest.substr(0, rest.find('&'));
+    rest.remove_prefix(std::min(one.size() + 1, rest.size()));
+    const size_t equals = one.find('=');
+    if (equals == std::string_view::npos || one.substr(0, equals) != name) continue;
+    std::string value;
+    return PercentDecode(one.substr(equals + 1), value) ? value : "";
+  }
+  return "";
+}
+
 }  // namespace evoq::serve

@@ -49,5 +49,7 @@ class Reply {
 // The decoded parts of a path without its query: "/v2/models/a%2Fb" is v2, models, a/b. False for a
 // target that is none.
 bool SplitTarget(std::string_view target, std::vector<std::string>& parts);
+// The decoded value of a name in the target's query; "" where there is none.
+std::string QueryValue(std::string_view target, std::string_view name);
 
 }  // namespace evoq::serve

@@ -68,6 +68,18 @@ class Page {
     }
     families_.push_back(std::move(family));
   }
+  // Of language models.
+  template <typename F>  // uint64_t(const TokensRead&)
+  void Tokens(const char* name, const char* help, F value) {
+    MetricFamily family{name, help, MetricType::Counter, {}};
+    for (const Model& m : models_) {
+      if (m.model->text() == nullptr) continue;
+      ClientMetric metric{LabelsOf(m)};
+      metric.counter.value = static_cast<double>(value(m.read.tokens));
+      family.metric.push_back(std::move(metric));
+    }
+    families_.push_back(std::move(family));
+  }
   void Pending() {
     MetricFamily family{
         "nv_inference_pending_request_count", "Requests that wait", MetricType::Gauge, {}};
@@ -167,6 +179,12 @@ std::string MetricsPage(const Repository& repository, const ServerCounts* counts
            MetricType::Counter, [](const GearReport& r) { return r.misses; });
   of_gears("evoq_gear_miss_us", "What those waited", MetricType::Counter,
            [](const GearReport& r) { return 1e3 * r.miss_ms; });
+  page.Tokens("evoq_prompt_tokens", "Tokens of prompts",
+              [](const TokensRead& t) { return t.prompt; });
+  page.Tokens("evoq_prompt_tokens_cached", "Of them, those that were not run again",
+              [](const TokensRead& t) { return t.cached; });
+  page.Tokens("evoq_text_tokens", "Tokens that were written",
+              [](const TokensRead& t) { return t.text; });
   page.Pending();
   page.Latency();
   if (counts != nullptr) {

@@ -18,9 +18,12 @@ class OpenAi {
   void Models(const std::shared_ptr<Exchange>& ask) const;
   void Model(const std::shared_ptr<Exchange>& ask, const std::string& name) const;
   void Completions(const std::shared_ptr<Exchange>& ask) const;
-  void Embeddings(const std::shared_ptr<Exchange>& ask) const;
+  // `listed`: in llama.cpp's form, which is a list.
+  void Embeddings(const std::shared_ptr<Exchange>& ask, bool listed) const;
   void Chat(const std::shared_ptr<Exchange>& ask) const;
   void Responses(const std::shared_ptr<Exchange>& ask) const;
+  // llama.cpp's own completions.
+  void LlamaCompletion(const std::shared_ptr<Exchange>& ask) const;
   // Of a response that was written before.
   void Response(const std::shared_ptr<Exchange>& ask, const std::string& id) const;
 
@@ -28,8 +31,6 @@ class OpenAi {
   // An interface to texts: how it asks and how it is answered.
   struct Interface;
   void Write(const std::shared_ptr<Exchange>& ask, const Interface& as) const;
-  // The model that a request names; of one that names none the only language model.
-  Served<std::shared_ptr<ServedModel>> Named(const nlohmann::json& root) const;
   const Repository& repository_;
 };
 

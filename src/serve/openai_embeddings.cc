@@ -6,6 +6,7 @@
 #include "base/base64.h"
 #include "base/brief.h"
 #include "base/json_file.h"
+#include "serve/asked_model.h"
 #include "serve/embedder.h"
 #include "serve/fields.h"
 #include "serve/openai.h"
@@ -22,6 +23,7 @@ constexpr size_t kAtOnce = 8;
 struct Asked {
   std::vector<std::vector<int64_t>> texts;  // tokens of each
   bool base64 = false;
+  bool listed = false;     // as llama.cpp answers
   int64_t dimensions = 0;  // 0: all
 };
 
@@ -49,27 +51,30 @@ Result<std::vector<int64_t>> TokensOf(const json& input, const Embedder& embedde
   return tokens;
 }
 
-// A text, a list of tokens, or a list of either.
-Result<std::vector<std::vector<int64_t>>> TextsOf(const json& input, const Embedder& embedder) {
+// A text, a list of tokens, or a list of either, in the member `name`.
+Result<std::vector<std::vector<int64_t>>> TextsOf(const json& input, const Embedder& embedder,
+                                                  const char* name) {
   const bool several =
       input.is_array() && !input.empty() && (input[0].is_string() || input[0].is_array());
   std::vector<std::vector<int64_t>> texts;
   if (!several) {
-    EVOQ_ASSIGN(texts.emplace_back(), TokensOf(input, embedder, "input"));
+    EVOQ_ASSIGN(texts.emplace_back(), TokensOf(input, embedder, name));
     return texts;
   }
   if (input.size() > kMaxTexts)
-    return InvalidInput("input: {} texts, expected at most {}", input.size(), kMaxTexts);
+    return InvalidInput("{}: {} texts, expected at most {}", name, input.size(), kMaxTexts);
   for (const json& one : input) {
-    const std::string where = fmt::format("input[{}]", texts.size());
+    const std::string where = fmt::format("{}[{}]", name, texts.size());
     EVOQ_ASSIGN(std::vector<int64_t> tokens, TokensOf(one, embedder, where));
     texts.push_back(std::move(tokens));
   }
   return texts;
 }
 
-Result<Asked> ReadAsked(const json& root, const Embedder& embedder) {
+// `listed`: llama.cpp's, of texts in `content`.
+Result<Asked> ReadAsked(const json& root, const Embedder& embedder, bool listed) {
   Asked asked;
+  asked.listed = listed;
   Fields fields(root, "");
   std::string format = "float";
   fields.Read("encoding_format", format);
@@ -79,7 +84,8 @@ Result<Asked> ReadAsked(const json& root, const Embedder& embedder) {
   fields.Read("dimensions", asked.dimensions, 1,
               embedder.width() > 0 ? embedder.width() : int64_t{1} << 31);
   EVOQ_TRY(fields.Done(/*others=*/true));
-  EVOQ_ASSIGN(asked.texts, TextsOf(fields.Member("input"), embedder));
+  const char* const name = listed && fields.has("content") ? "content" : "input";
+  EVOQ_ASSIGN(asked.texts, TextsOf(fields.Member(name), embedder, name));
   return asked;
 }
 
@@ -144,10 +150,15 @@ class Vectors : public std::enable_shared_from_this<Vectors> {
       json vector = v;
       if (asked_.base64)
         vector = ToBase64({reinterpret_cast<const char*>(v.data()), v.size() * sizeof(float)});
-      data.push_back({{"object", "embedding"}, {"index", i}, {"embedding", std::move(vector)}});
+      if (asked_.listed) {
+        data.push_back({{"index", i}, {"embedding", json::array({std::move(vector)})}});
+      } else {
+        data.push_back({{"object", "embedding"}, {"index", i}, {"embedding", std::move(vector)}});
+      }
       tokens += asked_.texts[i].size();
     }
     ask_->Note("prompt_tokens", tokens);
+    if (asked_.listed) return ask_->AnswerJson(data);
     ask_->AnswerJson({{"object", "list"},
                       {"model", model_->name()},
                       {"data", std::move(data)},
@@ -165,17 +176,17 @@ class Vectors : public std::enable_shared_from_this<Vectors> {
 
 }  // namespace
 
-void OpenAi::Embeddings(const std::shared_ptr<Exchange>& ask) const {
+void OpenAi::Embeddings(const std::shared_ptr<Exchange>& ask, bool listed) const {
   ask->ErrorsAsOpenAi();
-  constexpr size_t kMaxBytes = size_t{4} << 20;
-  if (ask->request().body.size() > kMaxBytes)
-    return ask->Refuse({Why::kTooLarge, "more than 4 MiB of JSON", 0});
-  const auto root = ParseJson(ask->request().body);
-  if (!root) return ask->Refuse({Why::kBadRequest, root.error().message(), 0});
-  const std::string name = JsonText(*root, "model");
+  const auto root = ObjectOf(*ask);
+  if (!root) return ask->Refuse(root.error());
+  const auto model = EmbedderNamed(repository_, *root);
+  if (!model) {
+    ask->Note("model", Shorten(JsonText(*root, "model")));
+    return ask->Refuse(model.error());
+  }
+  const std::string& name = (*model)->name();
   ask->Note("model", Shorten(name));
-  const auto model = repository_.Find(name);
-  if (!model) return ask->Refuse(model.error());
   const auto refuse = [&](const std::string& why) {
     (*model)->statistics().Failed(Why::kBadRequest, 0);
     ask->Refuse({Why::kBadRequest, why, 0});
@@ -191,7 +202,7 @@ void OpenAi::Embeddings(const std::shared_ptr<Exchange>& ask) const {
                   "an output sentence_embedding or last_hidden_state");
   if (!embedder->why_not().empty())
     return refuse(name + " gives no embeddings: " + embedder->why_not());
-  auto asked = ReadAsked(*root, *embedder);
+  auto asked = ReadAsked(*root, *embedder, listed);
   if (!asked) return refuse(asked.error().message());
   ask->DropBody();
   std::make_shared<Vectors>(ask, *model, std::move(*asked))->Begin();

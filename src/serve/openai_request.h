@@ -30,4 +30,8 @@ struct TextAsked {
 Result<TextAsked> ReadCompletion(const nlohmann::ordered_json& root, const TextModel& model);
 Result<TextAsked> ReadChat(const nlohmann::ordered_json& root, const TextModel& model);
 
+// A list of tokens; `at` is its place in the request. Errors: kInvalidInput.
+Result<std::vector<int64_t>> ReadTokens(const nlohmann::json& list, int64_t vocabulary,
+                                        const std::string& at);
+
 }  // namespace evoq::serve

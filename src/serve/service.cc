@@ -89,6 +89,19 @@ std::span<const Service::Route> Service::Routes() {
       {"GET", {"v1", "models", "*"}, &Service::OpenAiModel},
       {"POST", {"v1", "completions"}, &Service::OpenAiCompletions},
       {"POST", {"v1", "chat", "completions"}, &Service::OpenAiChat},
+      // llama.cpp's and vLLM's
+      {"GET", {"v1", "health"}, &Service::Health, true},
+      {"GET", {"models"}, &Service::OpenAiModels},
+      {"GET", {"props"}, &Service::Props},
+      {"GET", {"slots"}, &Service::Slots},
+      {"POST", {"completion"}, &Service::LlamaCompletion},
+      {"POST", {"completions"}, &Service::LlamaCompletion},
+      {"POST", {"chat", "completions"}, &Service::OpenAiChat},
+      {"POST", {"embedding"}, &Service::LlamaEmbeddings},
+      {"POST", {"embeddings"}, &Service::LlamaEmbeddings},
+      {"POST", {"tokenize"}, &Service::Tokenize},
+      {"POST", {"detokenize"}, &Service::Detokenize},
+      {"POST", {"apply-template"}, &Service::ApplyTemplate},
       {"POST", {"v1", "responses"}, &Service::OpenAiResponses},
       {"GET", {"v1", "responses", "*"}, &Service::OpenAiResponse},
       {"DELETE", {"v1", "responses", "*"}, &Service::OpenAiResponse},
@@ -103,7 +116,10 @@ std::span<const Service::Route> Service::Routes() {
 }
 
 Service::Service(Repository& repository, ServiceOptions options)
-    : repository_(repository), options_(std::move(options)), openai_(repository) {}
+    : repository_(repository),
+      options_(std::move(options)),
+      openai_(repository),
+      tools_(repository) {}
 
 void Service::Use(Post post, Post load, const ServerCounts* counts) {
   post_ = std::move(post);

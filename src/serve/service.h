@@ -15,6 +15,7 @@
 #include "serve/openai.h"
 #include "serve/repository.h"
 #include "serve/server.h"
+#include "serve/text_tools.h"
 
 namespace evoq::serve {
 
@@ -88,8 +89,15 @@ class Service {
   void OpenAiModels(const Ask& ask, const Parts&) { openai_.Models(ask); }
   void OpenAiModel(const Ask& ask, const Parts& parts) { openai_.Model(ask, parts[2]); }
   void OpenAiCompletions(const Ask& ask, const Parts&) { openai_.Completions(ask); }
-  void OpenAiEmbeddings(const Ask& ask, const Parts&) { openai_.Embeddings(ask); }
+  void OpenAiEmbeddings(const Ask& ask, const Parts&) { openai_.Embeddings(ask, false); }
+  void LlamaEmbeddings(const Ask& ask, const Parts&) { openai_.Embeddings(ask, true); }
   void OpenAiChat(const Ask& ask, const Parts&) { openai_.Chat(ask); }
+  void LlamaCompletion(const Ask& ask, const Parts&) { openai_.LlamaCompletion(ask); }
+  void Tokenize(const Ask& ask, const Parts&) { tools_.Tokenize(ask); }
+  void Detokenize(const Ask& ask, const Parts&) { tools_.Detokenize(ask); }
+  void ApplyTemplate(const Ask& ask, const Parts&) { tools_.ApplyTemplate(ask); }
+  void Props(const Ask& ask, const Parts&) { tools_.Props(ask); }
+  void Slots(const Ask& ask, const Parts&) { tools_.Slots(ask); }
   void OpenAiResponses(const Ask& ask, const Parts&) { openai_.Responses(ask); }
   void OpenAiResponse(const Ask& ask, const Parts& parts) { openai_.Response(ask, parts[2]); }
   // The model of a name and a version, or of a path that has both; a refusal is answered, and
@@ -101,6 +109,7 @@ class Service {
   Repository& repository_;
   const ServiceOptions options_;
   const OpenAi openai_;
+  const TextTools tools_;
   Post post_, load_;
   const ServerCounts* counts_ = nullptr;
   std::atomic<bool> ready_ = false;

@@ -104,6 +104,13 @@ void Statistics::Executed(int64_t samples, const InferenceTimes& times) {
   batch.output.Add(times.output_ns);
 }
 
+void Statistics::Wrote(const TokensRead& more) {
+  const std::lock_guard lock(mutex_);
+  read_.tokens.prompt += more.prompt;
+  read_.tokens.cached += more.cached;
+  read_.tokens.text += more.text;
+}
+
 StatisticsRead Statistics::Read() const {
   const std::lock_guard lock(mutex_);
   return read_;

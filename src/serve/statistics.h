@@ -62,6 +62,13 @@ struct ShadowRead {
   double own_ns = 0, other_ns = 0;  // of a sample in the runs of each of these requests, added up
 };
 
+// Tokens of a language model's texts.
+struct TokensRead {
+  uint64_t prompt = 0;  // of prompts
+  uint64_t cached = 0;  // of them, that were not run again
+  uint64_t text = 0;    // that were written
+};
+
 struct StatisticsRead {
   uint64_t samples = 0;                           // that were computed, of requests that succeeded
   uint64_t executions = 0;                        // runs of the model
@@ -76,6 +83,7 @@ struct StatisticsRead {
   std::map<int64_t, Batch> batches;
   std::array<uint64_t, kLatencyBounds.size() + 1> latency{};  // requests in each bucket
   ShadowRead shadow;
+  TokensRead tokens;
 };
 
 // Safe from any thread.
@@ -89,6 +97,7 @@ class Statistics {
   void Executed(int64_t samples, const InferenceTimes& times);
   // Adds to what is counted of them.
   void Shadowed(const ShadowRead& more);
+  void Wrote(const TokensRead& more);
   StatisticsRead Read() const;
   // The last kSlices that are over, oldest first.
   std::vector<HistorySlice> History(Clock::time_point now = Clock::now()) const;

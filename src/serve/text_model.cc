@@ -115,6 +115,9 @@ void TextModel::Answer(const Waiting& one, Clock::time_point begun, Served<Gener
   if (text) {
     statistics_.Executed(1, times);
     statistics_.Succeeded(1, times);
+    const auto run = static_cast<uint64_t>(text->prompt_tokens);
+    const uint64_t prompt = std::max<uint64_t>(one.request.prompt.size(), run);
+    statistics_.Wrote({.prompt = prompt, .cached = prompt - run, .text = text->tokens.size()});
   } else {
     statistics_.Failed(text.error().why, times.total_ns());
   }
@@ -135,6 +138,11 @@ void TextModel::Work() {
       }
     });
   }
+}
+
+Result<const Tokenizer*> TokenizerFor(const TextModel& model) {
+  if (model.tokenizer()) return &*model.tokenizer();
+  return Unsupported("the model carries no tokenizer: a prompt must be a list of tokens");
 }
 
 }  // namespace evoq::serve

@@ -94,4 +94,7 @@ class TextModel {
   std::thread thread_;
 };
 
+// Errors: kUnsupported for a model without one.
+Result<const Tokenizer*> TokenizerFor(const TextModel& model);
+
 }  // namespace evoq::serve
