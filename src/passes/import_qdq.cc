@@ -15,6 +15,7 @@
 // plain float.
 #include <cmath>
 #include <map>
+#include <set>
 
 #include "base/budget_scope.h"
 #include "graph/float_reason.h"
@@ -275,32 +276,53 @@ class Importer {
            type.quant->axis == WeightAxis(node, type.shape.rank());
   }
 
+  // What an integer product reads in place of the node's constants: weights where they change, the
+  // bias where there is one. Nothing where there is no integer form.
+  struct Constants {
+    std::optional<Tensor> weights, bias;
+  };
+  std::optional<Constants> IntegerConstants(const Node& node, ValueId x, ValueId w) {
+    Constants made;
+    const Tensor& stored = graph_.value(w).constant;
+    const QuantParams& scale = *TypeOf(x).quant;
+    if (node.input(2).valid()) {
+      const ValueId behind = Behind(node.input(2)),
+                    source = behind.valid() ? behind : node.input(2);
+      if (!graph_.value(source).is_constant()) return std::nullopt;
+      const Tensor& constant = graph_.value(source).constant;
+      // A bias of real numbers is rounded to the steps of the sums.
+      if (!constant.type().quantized()) made.weights = FinerWeights(stored);
+      const int axis = HasOneOutputAxis(node) ? WeightAxis(node, stored.shape().rank()) : -1;
+      if (auto raised =
+              WeightsForBias(made.weights ? *made.weights : stored, constant, scale, axis))
+        made.weights = std::move(raised);
+      made.bias = IntegerBias(constant, scale,
+                              made.weights ? *made.weights->type().quant : *TypeOf(w).quant,
+                              *OutputChannels(graph_, node));
+      if (!made.bias) return std::nullopt;
+    }
+    if (stored.defined() && !SumsFit(node, made.weights ? *made.weights : stored,
+                                     made.bias ? *made.bias : Tensor(), TypeOf(x))) {
+      beyond_int32_.insert(node.name);
+      return std::nullopt;
+    }
+    return made;
+  }
+
   Result<bool> QuantizeLinearNode(NodeId id) {
     const Node node = graph_.node(id);
     const ValueId x = Behind(node.input(0)), w = Behind(node.input(1));
     if (!IsLinear(node) || !x.valid() || !w.valid() || !IsByteQuantized(TypeOf(x)) ||
         !TakesWeights(node, w))
       return false;
-    const auto channels = OutputChannels(graph_, node);
     if (!PiecewiseLinear(node) || !HasIntegerKernel(node.op) ||
-        (!channels && !IsComputedOperand(node, w)))
+        (!OutputChannels(graph_, node) && !IsComputedOperand(node, w)))
       return false;
-    std::optional<Tensor> bias, weights;
+    std::optional<Constants> constants = Constants();
     const bool imported = x == node.input(0) && w == node.input(1);
-    if (node.input(2).valid() && !imported) {
-      const ValueId behind = Behind(node.input(2)),
-                    source = behind.valid() ? behind : node.input(2);
-      if (!graph_.value(source).is_constant()) return false;
-      const Tensor& constant = graph_.value(source).constant;
-      const Tensor& stored = graph_.value(w).constant;
-      // A bias of real numbers is rounded to the steps of the sums.
-      if (stored.defined() && !constant.type().quantized()) weights = FinerWeights(stored);
-      if (auto raised = WeightsForBias(weights ? *weights : stored, constant, *TypeOf(x).quant))
-        weights = std::move(raised);
-      const QuantParams& scales = weights ? *weights->type().quant : *TypeOf(w).quant;
-      bias = IntegerBias(constant, *TypeOf(x).quant, scales, *channels);
-      if (!bias) return false;
-    }
+    if (!imported) constants = IntegerConstants(node, x, w);
+    if (!constants) return false;
+    auto& [weights, bias] = *constants;
     // An integer output takes an integer residual, a float output a float one.
     const ValueId residual = node.input(3), r = Behind(residual);
     NodeId quantize = QuantizeAfter(id);
@@ -357,6 +379,8 @@ class Importer {
                 fmt::format("its weights are {}, integer kernels take 8 bits with one scale "
                             "or one per output channel",
                             TypeOf(w).ToString())};
+      if (beyond_int32_.contains(node.name))
+        return {"depth", "its largest possible sums, with the bias, do not fit int32"};
       if (!PiecewiseLinear(node))
         return {"activation-not-quantized",
                 fmt::format("{} follows it and no QuantizeLinear stands between",
@@ -437,6 +461,7 @@ class Importer {
 
   Graph& graph_;
   std::map<ValueId, bool> integers_upstream_;
+  std::set<std::string> beyond_int32_;  // nodes whose sums may not fit
 };
 
 Result<int> Run(Graph& graph) { return Importer(graph).Run(); }

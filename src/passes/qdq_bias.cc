@@ -2,6 +2,8 @@
 
 #include <cmath>
 
+#include "ops/roles.h"
+
 namespace evoq {
 namespace {
 
@@ -87,23 +89,65 @@ std::optional<Tensor> FinerWeights(const Tensor& weights) {
 }
 
 std::optional<Tensor> WeightsForBias(const Tensor& weights, const Tensor& bias,
-                                     const QuantParams& x) {
-  const QuantParams& w = *weights.type().quant;
+                                     const QuantParams& x, int axis) {
+  QuantParams raised = *weights.type().quant;
   const auto real = ToFloat32(bias);
-  if (w.per_tensor() || !real || real->elements() != static_cast<int64_t>(w.scales.size()))
-    return std::nullopt;
-  QuantParams raised = w;
-  for (size_t c = 0; c < raised.scales.size(); ++c) {
+  if (!real || (raised.per_tensor() && axis < 0)) return std::nullopt;
+  const size_t channels =
+      raised.per_tensor() ? static_cast<size_t>(weights.sizes()[axis]) : raised.scales.size();
+  if (real->elements() != static_cast<int64_t>(channels)) return std::nullopt;
+  bool fits = true;
+  std::vector<float> scales(channels);
+  for (size_t c = 0; c < channels; ++c) {
     const double least =
         std::abs(static_cast<double>(real->data<float>()[c])) / (1 << 30) / x.scales[0];
-    if (w.scales[c] < least) raised.scales[c] = static_cast<float>(least);
+    scales[c] = raised.scales[raised.per_tensor() ? 0 : c];
+    if (scales[c] >= least || !std::isfinite(static_cast<float>(least))) continue;
+    scales[c] = static_cast<float>(least);
+    fits = false;
   }
-  if (raised == w) return std::nullopt;
+  if (fits) return std::nullopt;
+  if (raised.per_tensor()) {
+    raised.axis = axis;
+    raised.zero_points.assign(channels, raised.zero_points[0]);
+  }
+  raised.scales = std::move(scales);
   const auto values = ToFloat32(weights);
   auto rounded = values
                      ? QuantizeTensor(*values, TensorType(weights.dtype(), weights.shape(), raised))
                      : values;
   return rounded ? std::optional(*rounded) : std::nullopt;
+}
+
+bool SumsFit(const Node& node, const Tensor& weights, const Tensor& bias, const TensorType& x) {
+  const int64_t zero_x = x.quant->zero_points[0];
+  const int64_t most_x = std::max(zero_x - IntegerMin(x.dtype), IntegerMax(x.dtype) - zero_x);
+  const WeightIndex index(node, weights.sizes());
+  const int64_t outputs = std::max<int64_t>(index.outputs(), 1);
+  std::vector<int64_t> most(static_cast<size_t>(outputs));
+  int64_t largest = 0;
+  if (bias.defined() && bias.elements() == index.outputs()) {
+    for (size_t c = 0; c < most.size(); ++c) {
+      most[c] = std::abs(int64_t{bias.data<int32_t>()[c]});
+      largest = std::max(largest, most[c]);
+    }
+  }
+  constexpr int64_t kMostStep = 255;
+  if (weights.elements() / outputs * most_x * kMostStep + largest <= INT32_MAX) return true;
+  const auto ints = ToInt64s(weights.WithType(TensorType(weights.dtype(), weights.shape())));
+  if (!ints) return false;
+  const QuantParams& w = *weights.type().quant;
+  const size_t rank = weights.sizes().size();
+  int64_t inner = 1;
+  for (size_t d = static_cast<size_t>(w.axis) + 1; w.axis >= 0 && d < rank; ++d)
+    inner *= weights.sizes()[d];
+  for (size_t i = 0; i < ints->size(); ++i) {
+    const size_t s = w.per_tensor() ? 0 : static_cast<int64_t>(i) / inner % w.zero_points.size();
+    int64_t& sum = most[static_cast<size_t>(index.OutputOf(static_cast<int64_t>(i)))];
+    sum += std::abs((*ints)[i] - w.zero_points[s]) * most_x;
+    if (sum > INT32_MAX) return false;
+  }
+  return true;
 }
 
 }  // namespace evoq

@@ -11,11 +11,16 @@ namespace evoq {
 std::optional<Tensor> IntegerBias(const Tensor& bias, const QuantParams& x, const QuantParams& w,
                                   int64_t channels);
 
-// Weights per channel whose scales are too small for the bias (a dead channel: next to no weights,
-// some bias) with these scales raised until |bias| <= 2^30 s_x s_w and the integers rounded anew;
-// nothing when all fit. The change of the output is below 2^-24 of the bias.
+// Weights whose scales are too small for the bias (a dead channel: next to no weights, some bias)
+// with these scales raised until |bias| <= 2^30 s_x s_w and the integers rounded anew; nothing when
+// all fit. One scale for all becomes one for each index of `axis`, that of the output channels (-1:
+// there is none, and nothing is raised). The change of the output is below 2^-24 of the bias.
 std::optional<Tensor> WeightsForBias(const Tensor& weights, const Tensor& bias,
-                                     const QuantParams& x);
+                                     const QuantParams& x, int axis);
+
+// Whether int32 holds, for every data of the type `x` (8 bits), each sum of the node's product and
+// its bias, int32 or not defined. `weights` are constant integers of up to 8 bits.
+bool SumsFit(const Node& node, const Tensor& weights, const Tensor& bias, const TensorType& x);
 
 // The largest power of two, at most kMostFinerFactor, by which integers from `low` to `high`, 0
 // among them, still are numbers of the 8-bit type.

@@ -157,7 +157,7 @@ TEST(WeightsForBias, ScalesAreRaisedUntilTheBiasFits) {
             TensorType(DType::kInt8, Shape{3, 2}, QuantParams{std::move(scales), {0, 0, 0}, 0, 0}));
   };
   // Raised by 4 and by 2, the integers shrink by as much.
-  const auto raised = WeightsForBias(weights({0x1p-11f, 0.25f, 0.5f}), bias, kInput);
+  const auto raised = WeightsForBias(weights({0x1p-11f, 0.25f, 0.5f}), bias, kInput, 0);
   ASSERT_TRUE(raised);
   EXPECT_EQ(raised->type().quant->scales, (std::vector<float>{0x1p-9f, 0.25f, 1.0f}));
   EXPECT_EQ(raised->type().quant->zero_points, (std::vector<int32_t>{0, 0, 0}));
@@ -165,15 +165,62 @@ TEST(WeightsForBias, ScalesAreRaisedUntilTheBiasFits) {
   const auto q = ToInt64s(raised->WithType(TensorType(DType::kInt8, Shape{3, 2})));
   ASSERT_TRUE(q);
   EXPECT_EQ(*q, (std::vector<int64_t>{16, -8, 5, 6, 16, 8}));
-  EXPECT_FALSE(WeightsForBias(weights({0x1p-9f, 0x1p-29f, 1.0f}), bias, kInput)) << "all fit";
+  EXPECT_FALSE(WeightsForBias(weights({0x1p-9f, 0x1p-29f, 1.0f}), bias, kInput, 0)) << "all fit";
   EXPECT_FALSE(WeightsForBias(weights({0x1p-11f, 0.25f, 0.5f}),
-                              Tensor::FromValues<float>(Shape{2}, {-1048576.0f, 1.0f}), kInput))
+                              Tensor::FromValues<float>(Shape{2}, {-1048576.0f, 1.0f}), kInput, 0))
       << "fewer biases than scales";
+}
+
+TEST(WeightsForBias, OneScaleBecomesOneForEachChannel) {
   const Tensor one =
-      Tensor::FromValues<int8_t>(Shape{1, 2}, {64, -32})
-          .WithType(TensorType(DType::kInt8, Shape{1, 2}, QuantParams::PerTensor(0x1p-11f, 0)));
-  EXPECT_FALSE(WeightsForBias(one, Tensor::FromValues<float>(Shape{1}, {-1048576.0f}), kInput))
-      << "one scale for all channels";
+      Tensor::FromValues<int8_t>(Shape{2, 2}, {64, -32, 7, 8})
+          .WithType(TensorType(DType::kInt8, Shape{2, 2}, QuantParams::PerTensor(0x1p-11f, 0)));
+  const Tensor bias = Tensor::FromValues<float>(Shape{2}, {-1048576.0f, 1.0f});
+  const auto raised = WeightsForBias(one, bias, kInput, 0);
+  ASSERT_TRUE(raised);
+  EXPECT_EQ(*raised->type().quant, (QuantParams{{0x1p-9f, 0x1p-11f}, {0, 0}, 0, 0}));
+  const auto q = ToInt64s(raised->WithType(TensorType(DType::kInt8, Shape{2, 2})));
+  ASSERT_TRUE(q);
+  EXPECT_EQ(*q, (std::vector<int64_t>{16, -8, 7, 8}));
+  const auto columns = WeightsForBias(one, bias, kInput, 1);
+  ASSERT_TRUE(columns);
+  EXPECT_EQ(columns->type().quant->axis, 1);
+  const auto by_column = ToInt64s(columns->WithType(TensorType(DType::kInt8, Shape{2, 2})));
+  ASSERT_TRUE(by_column);
+  EXPECT_EQ(*by_column, (std::vector<int64_t>{16, -32, 2, 8}));
+  EXPECT_FALSE(WeightsForBias(one, bias, kInput, -1)) << "several groups share a channel's scale";
+}
+
+// Two products of at most 127 * 128 and 128 * 128 (zero point 0 of int8), and the bias.
+TEST(SumsFit, UpToTheLastIntegerOfTheAccumulator) {
+  const Node node{.op = "MatMul"};
+  const TensorType x(DType::kInt8, Shape{1, 2}, QuantParams::PerTensor(1, 0));
+  const Tensor weights =
+      Tensor::FromValues<int8_t>(Shape{2, 2}, {127, 0, -128, 1})
+          .WithType(TensorType(DType::kInt8, Shape{2, 2}, QuantParams::PerTensor(1, 0)));
+  constexpr int32_t kLeft = INT32_MAX - (127 + 128) * 128;
+  const auto fits = [&](std::vector<int32_t> bias) {
+    return SumsFit(node, weights, Tensor::FromValues<int32_t>(Shape{2}, bias), x);
+  };
+  EXPECT_TRUE(fits({kLeft, 0}));
+  EXPECT_TRUE(fits({-kLeft, INT32_MAX - 128}));
+  EXPECT_FALSE(fits({kLeft + 1, 0}));
+  EXPECT_FALSE(fits({-kLeft - 1, 0}));
+  EXPECT_FALSE(fits({0, INT32_MIN}));
+  EXPECT_TRUE(SumsFit(node, weights, Tensor(), x));
+}
+
+// 127 * 255 * 66312 is the last multiple below 2^31.
+TEST(SumsFit, LongSumsWithoutABias) {
+  const auto fits = [](int64_t depth) {
+    Tensor weights =
+        Tensor::Allocate(TensorType(DType::kInt8, Shape{depth, 1}, QuantParams{{1}, {0}, 1, 0}));
+    std::ranges::fill_n(weights.mutable_data<int8_t>(), depth, int8_t{127});
+    return SumsFit({.op = "MatMul"}, weights, Tensor(),
+                   TensorType(DType::kUint8, Shape{1, depth}, QuantParams::PerTensor(1, 255)));
+  };
+  EXPECT_TRUE(fits(66311));
+  EXPECT_FALSE(fits(66312));
 }
 
 }  // namespace
