@@ -120,7 +120,7 @@ const Extension kExtensions[] = {
 const Extension kExtensions[] = {
     {Isa::kNeonBf16, Isa::kNeonI8mm, {"kGemmRowsBf16"}},
     {Isa::kNeonI8mm, Isa::kNeonDot, {"kInt8TileRows"}},
-    {Isa::kNeonDot, Isa::kNeon, {"kInt8TileRows"}},
+    {Isa::kNeonDot, Isa::kNeon, {"kInt8TileRows", "DwTableRows"}},
     {Isa::kNeon, Isa::kScalar, {"kGemmRowsF32"}},
 };
 #endif

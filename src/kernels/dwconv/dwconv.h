@@ -60,13 +60,17 @@ struct DwInt8Args {
       nullptr;  // float outputs: added to the product with the multiplier; null: none
   const float* slopes = nullptr;     // v < 0 ? v * slope : v, before the bounds; null: none
   const uint8_t* padding = nullptr;  // C times zero_x: what lies outside x
-  // For dwconv_walk.inl.h, null for others: int8 [part][block of 64 lanes][kx][quad][4][16][4],
-  // four vertical taps beside each other, in the order of dwconv_ring.inl.h; the parts add up to
-  // w - zero_w.
+  // For dwconv_walk.inl.h, null for others: int8, four vertical taps beside each other,
+  //   64 lanes: [part][block][kx][quad][4][16][4], in the order of dwconv_ring.inl.h; the parts add
+  //   up to w - zero_w
+  //   16 lanes: [block][kx][quad][16][4]
   const void* ring = nullptr;
-  const uint8_t* ring_wide = nullptr;      // [block], DwRingBlock::wide
-  const int32_t* ring_bias = nullptr;      // [block][4][16], in that order
-  const float* ring_multiplier = nullptr;  // the same
+  int64_t ring_lanes = 64;
+  const uint8_t* ring_wide = nullptr;  // 64 lanes: [block], DwRingBlock::wide
+  // 64 lanes: the bias, [block][4][16], in that order. 16 lanes: what is added to `bias`, as
+  // activations are taken less 128.
+  const int32_t* ring_bias = nullptr;
+  const float* ring_multiplier = nullptr;  // 64 lanes: the same order
   const uint8_t* padding_row = nullptr;    // a row of x of zero_x
   bool real = false;                       // float output, no slopes, in the ring
   float* range = nullptr;  // of `real` outputs, where not null: 16 lows and 16 highs to widen by
@@ -80,9 +84,11 @@ struct DwInt8Args {
   int32_t residual_zero = 0;
 
   DwRingBlock block(int64_t index) const {
-    const int64_t left = shape.channels - 64 * index, channels = left < 64 ? left : 64;
+    const int64_t left = shape.channels - ring_lanes * index,
+                  channels = left < ring_lanes ? left : ring_lanes;
     const bool wide = ring_wide != nullptr && ring_wide[index] != 0;
-    return {64 * index, channels, channels > 32 ? 1 : channels > 16 ? 2 : 4, wide};
+    const int64_t pieces = ring_lanes < 64 || channels > 32 ? 1 : channels > 16 ? 2 : 4;
+    return {ring_lanes * index, channels, pieces, wide};
   }
 };
 
@@ -105,12 +111,34 @@ struct DwTable {
                     int64_t begin, int64_t end);
   void (*float_rows)(const DwFloatArgs& args, const float* x, const float* residual, float* y,
                      int64_t begin, int64_t end);
-  // How int8_rows takes square kernels of 3, 5 and 7: by dwconv_walk.inl.h or in float32.
-  bool ring = false, squares = false;
+  // How int8_rows takes square kernels of 3, 5 and 7: by dwconv_walk.inl.h with blocks of 16 or 64
+  // lanes (0: not so), or in float32.
+  int ring_lanes = 0;
+  bool squares = false;
   // How it takes others: by dwconv_lines.inl.h or dwconv_bytes.inl.h.
   bool pair_lines = false, float_lines = false;
 };
-EVOQ_ISA_TABLE(DwTable)
+namespace scalar {
+extern const DwTable kDwTable;
+}
+namespace avx2 {
+extern const DwTable kDwTable;
+}
+namespace avx512 {
+extern const DwTable kDwTable;
+}
+namespace neon_dot {
+extern const DwTable kDwTable;
+}
+inline constexpr IsaRow<DwTable> DwTableRows[] = {
+#if defined(__x86_64__)
+    {.needs = Isa::kAvx512, .table = &avx512::kDwTable},
+    {.needs = Isa::kAvx2, .table = &avx2::kDwTable},
+#elif defined(__aarch64__)
+    {.needs = Isa::kNeonDot, .table = &neon_dot::kDwTable},
+#endif
+    {.needs = Isa::kScalar, .table = &scalar::kDwTable}};
+EVOQ_ISA_CHOICE(DwTable)
 
 // The same rows of bfloat16 values: taps, bias and sums in float32, y rounded once.
 struct DwBf16Table {

@@ -104,6 +104,6 @@ void Int8Rows(const DwInt8Args& args, const uint8_t* x, const void* residual, vo
 }  // namespace
 
 extern const DwTable kDwTable = {
-    .int8_rows = Int8Rows, .float_rows = RowsOf<float>, .ring = true, .float_lines = true};
+    .int8_rows = Int8Rows, .float_rows = RowsOf<float>, .ring_lanes = 64, .float_lines = true};
 
 }  // namespace evoq::avx512

@@ -9,6 +9,8 @@
 
 #if defined(__AVX2__)
 #include <immintrin.h>
+#elif defined(__aarch64__)
+#include <arm_neon.h>
 #endif
 
 namespace evoq::EVOQ_ISA {
@@ -22,6 +24,10 @@ inline Vec MulAdd(Vec a, Vec b, Vec c) { return _mm512_fmadd_ps(a, b, c); }
 constexpr int kLanes = 8;
 using Vec = __m256;
 inline Vec MulAdd(Vec a, Vec b, Vec c) { return _mm256_fmadd_ps(a, b, c); }
+#elif defined(__aarch64__)
+constexpr int kLanes = 4;
+using Vec = float32x4_t;
+inline Vec MulAdd(Vec a, Vec b, Vec c) { return vfmaq_f32(c, a, b); }
 #else
 constexpr int kLanes = 4;
 typedef float Vec __attribute__((vector_size(16)));
@@ -115,6 +121,11 @@ inline Vec Activate(const OutputBounds& bounds, Vec v) {
     v = _mm256_blendv_ps(v, _mm256_mul_ps(v, _mm256_set1_ps(bounds.slope)), negative);
   }
   return _mm256_min_ps(_mm256_set1_ps(bounds.high), _mm256_max_ps(_mm256_set1_ps(bounds.low), v));
+#elif defined(__aarch64__)
+  if (bounds.leaky) v = vbslq_f32(vcltzq_f32(v), vmulq_n_f32(v, bounds.slope), v);
+  const Vec low = vdupq_n_f32(bounds.low), high = vdupq_n_f32(bounds.high);
+  v = vbslq_f32(vcgtq_f32(low, v), low, v);  // of NaN, NaN
+  return vbslq_f32(vcltq_f32(high, v), high, v);
 #else
   float* e = reinterpret_cast<float*>(&v);
   for (int i = 0; i < kLanes; ++i) {
@@ -128,7 +139,11 @@ inline Vec Activate(const OutputBounds& bounds, Vec v) {
 }
 
 // Plain C++ has one code for all sizes, a tenth of the bytes of unrolled ones.
+#if defined(__aarch64__)
+constexpr bool kOwnRows = true;
+#else
 constexpr bool kOwnRows = kLanes > 4;
+#endif
 constexpr int kTile = 7;        // outputs of one row that are computed together,
 constexpr int kNarrowTile = 3;  // or so many at its end
 

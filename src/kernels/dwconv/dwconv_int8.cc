@@ -15,7 +15,9 @@ int FirstPart(int w) { return std::clamp(w, -128, 127); }
 
 // Whether kernels/dwconv/dwconv_walk.inl.h takes this shape.
 bool UsesRing(const DwInt8Args& args, Isa isa) {
-  return DwTableFor(isa).ring && args.parts > 0 && RingKernel(args.shape) > 0;
+  const int lanes = DwTableFor(isa).ring_lanes;
+  return (lanes == 16 ? args.parts == 1 : lanes == 64 && args.parts > 0) &&
+         RingKernel(args.shape) > 0;
 }
 
 // Whether the rows take it as a square kernel, in float32.
@@ -69,6 +71,29 @@ void DwInt8State::SetRing64() {
   args.ring_wide = wide;
 }
 
+void DwInt8State::SetRing16() {
+  const int64_t kernel = args.shape.w.kernel, quads = args.shape.quads(),
+                padded = args.shape.blocks() * kDwBlock;
+  args.ring_lanes = kDwBlock;
+  ring = AlignedBuffer(static_cast<size_t>(padded * kernel * quads * 4));
+  ring_bias = AlignedBuffer(static_cast<size_t>(padded) * sizeof(int32_t));
+  auto* weights = reinterpret_cast<int8_t*>(ring.data());
+  auto* lack = reinterpret_cast<int32_t*>(ring_bias.data());
+  for (int64_t c = 0; c < padded; ++c) {
+    int32_t sum = 0;
+    for (int64_t kx = 0; kx < kernel; ++kx) {
+      for (int64_t ky = 0; ky < 4 * quads; ++ky) {
+        const int w = ky < kernel ? args.taps[(ky * kernel + kx) * padded + c] : 0;
+        weights[(((c / kDwBlock * kernel + kx) * quads + ky / 4) * kDwBlock + c % kDwBlock) * 4 +
+                ky % 4] = static_cast<int8_t>(w);
+        sum += w;
+      }
+    }
+    lack[c] = 128 * sum;
+  }
+  args.ring_bias = lack;
+}
+
 // A square kernel, whose taps beyond those that there are weigh nothing.
 void DwInt8State::FillUp(int64_t kernel) {
   const WindowDim &h = args.shape.h, &w = args.shape.w;
@@ -103,14 +128,15 @@ void DwInt8State::SetRing() {
   if (args.square) {
     SetFloatTaps();
   } else {
-    SetRing64();
+    DwTableFor(isa).ring_lanes == 64 ? SetRing64() : SetRing16();
     args.ring = ring.data();
   }
   const size_t row = static_cast<size_t>(shape.w.in * shape.channels + kDwBlock);
   padding_row = AlignedBuffer(row);
   std::fill_n(padding_row.data(), row, padding.data()[0]);
   args.padding_row = reinterpret_cast<const uint8_t*>(padding_row.data());
-  args.real = args.ring != nullptr && args.float_output && args.slopes == nullptr;
+  args.real =
+      args.ring != nullptr && args.ring_lanes == 64 && args.float_output && args.slopes == nullptr;
 }
 
 void DwInt8State::SetSlopes(const ProductActivation& product) {
@@ -127,9 +153,10 @@ void DwInt8State::SetSlopes(const ProductActivation& product) {
 void DwInt8State::SetGrain(int threads) {
   const DwShape& shape = args.shape;
   const auto count = static_cast<double>(shape.taps());
-  const double block_ns = args.ring != nullptr ? 0.4 + 0.07 * count
-                          : args.square        ? 1.0 + 0.25 * count
-                                               : 2.0 + 0.2 * count;
+  const bool ring = args.ring != nullptr;
+  const double block_ns = ring && args.ring_lanes == 64 ? 0.4 + 0.07 * count
+                          : ring || args.square         ? 1.0 + 0.25 * count
+                                                        : 2.0 + 0.2 * count;
   const double row_ns = static_cast<double>(shape.w.out * shape.blocks()) * block_ns;
   grain = RoundUp(Grain(shape.batch * shape.h.out, row_ns, threads), 4);
 }

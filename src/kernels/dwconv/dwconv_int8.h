@@ -33,6 +33,7 @@ struct DwInt8State {
   void SetFloatTaps();
   void FillUp(int64_t kernel);
   void SetRing64();
+  void SetRing16();
 };
 
 // The channel behind entry i of args.ring_bias, or -1.

@@ -130,7 +130,8 @@ Result<BoundKernel> BindDynamicDw(const KernelCall& call, const BindOptions& opt
   state.SetRing();
   state.SetGrain(options.threads);
   for (int64_t i = 0;
-       state.args.ring_bias != nullptr && i < CeilDiv(state.args.shape.channels, 64) * 64; ++i)
+       state.args.ring_multiplier != nullptr && i < CeilDiv(state.args.shape.channels, 64) * 64;
+       ++i)
     state.ring_channel.push_back(DwRingChannel(state.args, i));
   const size_t scratch = state.scratch_bytes();
   return BoundKernel::Of(std::move(state), scratch);
