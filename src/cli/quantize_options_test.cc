@@ -503,6 +503,18 @@ TEST_F(QuantizeOptionsTest, DrawnDigits) {
   EXPECT_FALSE(ReadTextFile(At("digits/images.npy")).value_or("") == images);
 }
 
+// A file in which nothing is to be repaired: what is written is no other model, and says so.
+TEST_F(QuantizeOptionsTest, RepairsOfNothing) {
+  const Ran ran = Run({"explain", Chain(), "--target", "ort-cpu", "--fix", "-o", At("fixed.onnx")});
+  ASSERT_EQ(ran.code, 0) << ran.log;
+  EXPECT_TRUE(ran.out.ends_with(
+      fmt::format("\nnothing to repair\n\nnothing was repaired: wrote {}, a copy of the model\n",
+                  At("fixed.onnx"))))
+      << ran.out;
+  EXPECT_EQ(ran.json["repaired"], false);
+  EXPECT_TRUE(std::filesystem::exists(At("fixed.onnx")));
+}
+
 // What is no model is asked what it is.
 TEST_F(QuantizeOptionsTest, ProfilesWithoutAnOption) {
   ASSERT_TRUE(WriteFileAtomic(

@@ -147,9 +147,15 @@ Told Tell(const TargetForecast& forecast) {
   told.text = PrintableLines(ToText(forecast.graph, forecast.before));
   if (!forecast.fixed) return told;
   const TargetForecast::Fixed& fixed = *forecast.fixed;
-  told.text += FormatPrintable("\n{}\nafterwards, {}wrote {}\n",
-                               Lines{ToText(fixed.repairs, fixed.compared_on)},
-                               Lines{ToText(fixed.graph, fixed.after)}, fixed.output);
+  const bool made = std::ranges::any_of(fixed.repairs.repairs, &Repair::made);
+  told.text += FormatPrintable("\n{}\n", Lines{ToText(fixed.repairs, fixed.compared_on)});
+  if (made)
+    told.text += FormatPrintable("afterwards, {}wrote {}\n",
+                                 Lines{ToText(fixed.graph, fixed.after)}, fixed.output);
+  else
+    told.text +=
+        FormatPrintable("nothing was repaired: wrote {}, a copy of the model\n", fixed.output);
+  told.json["repaired"] = made;
   told.json["repairs"] = ToJson(fixed.repairs.repairs);
   told.json["output_changes"] = ToJson(fixed.repairs.changes);
   told.json["compared_on"] =

@@ -98,6 +98,23 @@ std::string NodeIndex(const json& args) {
   return index.empty() ? JsonText(args, "graph_index") : index;
 }
 
+// The node of the model that a node is made of, where its name tells: optimizers name what they
+// make "NAME_nchwc", "NAME_token_5", and after the value that it writes ("NAME_output_0").
+std::string OperatorName(std::string name) {
+  const auto cut = [&](const std::string& mark, bool number) {
+    const size_t at = name.rfind(mark);
+    if (at == std::string::npos || at == 0) return;
+    const std::string rest = name.substr(at + mark.size());
+    const bool is_number =
+        !rest.empty() && rest.find_first_not_of("0123456789") == std::string::npos;
+    if (number ? is_number : rest.empty()) name.resize(at);
+  };
+  cut("_token_", true);
+  cut("_nchwc", false);
+  cut("_output_", true);
+  return name;
+}
+
 ForeignLayer ReadNode(const json& event, const json& args) {
   ForeignLayer layer;
   const std::string name = JsonText(event, "name");
@@ -110,7 +127,7 @@ ForeignLayer ReadNode(const json& event, const json& args) {
   layer.weight_bytes = SizeOf(args, "parameter_size");
   layer.conversion = ConversionOf(layer.type);
   layer.group = GroupOf(layer.type, layer.type.empty() ? layer.name : "");
-  layer.operators = {layer.name};
+  layer.operators = {OperatorName(layer.name)};
   TakeWeights(layer);
   if (!layer.inputs.empty()) layer.precision = layer.inputs[0].precision;
   layer.has_residual = AddsResidual(layer);
@@ -250,7 +267,7 @@ class Events {
       layer.name += std::to_string(nameless_[layer.type]++);
     const auto [it, is_new] = index_.try_emplace(layer.name + " " + node, run_.layers.size());
     if (is_new) {
-      layer.operators = {layer.name};
+      layer.operators = {OperatorName(layer.name)};
       run_.layers.push_back(std::move(layer));
       host_.emplace_back();
       device_.emplace_back();

@@ -84,6 +84,24 @@ bool IsChain(const Wiring& wiring, const std::vector<size_t>& layers) {
   return true;
 }
 
+// Whether the layers' names are numbered through in the order in which they run: then that is the
+// order of the model file, also where a profile names no tensors.
+bool IsNumbered(const ForeignRun& run, const std::vector<size_t>& layers) {
+  int64_t last = -1;
+  for (const size_t i : layers) {
+    const ForeignLayer& layer = run.layers[i];
+    const bool named_tensors = !layer.inputs.empty() && !layer.inputs[0].name.empty();
+    if (!run.in_order || named_tensors || layer.operators.size() != 1) return false;
+    const std::string& name = layer.operators[0];
+    const size_t digits = name.find_last_not_of("0123456789") + 1;
+    if (digits == name.size() || name.size() - digits > 9) return false;
+    const int64_t number = std::stoll(name.substr(digits));
+    if (number <= last) return false;
+    last = number;
+  }
+  return true;
+}
+
 std::vector<size_t> Select(const ForeignRun& run, const LayerFilter& filter) {
   std::vector<size_t> layers;
   for (size_t i = 0; i < run.layers.size(); ++i) {
@@ -149,8 +167,9 @@ std::vector<Counterpart> PairLayers(const ForeignRun& run, const LayerFilter& in
       continue;
     }
     const std::vector<size_t>& others = it->second.layers;
-    const bool ordered = group.layers.size() == others.size() && IsChain(wiring, group.layers) &&
-                         IsChain(their_wiring, others);
+    const bool ordered = group.layers.size() == others.size() &&
+                         ((IsChain(wiring, group.layers) && IsChain(their_wiring, others)) ||
+                          (IsNumbered(run, group.layers) && IsNumbered(baseline, others)));
     for (size_t n = 0; n < group.layers.size(); ++n) {
       Counterpart& pair = pairs[group.layers[n]];
       if (ordered) {

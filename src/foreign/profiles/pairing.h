@@ -16,7 +16,7 @@ using LayerFilter = std::function<bool(const ForeignLayer&)>;
 struct Counterpart {
   // The one, where it is sure: an operator of the model has the same lasting name in both, or the
   // layers of this kind are equally many in both and stand in one order (there is one of them, or
-  // each computes from the one before it).
+  // each computes from the one before it, or, without names of tensors, all are numbered through).
   std::optional<size_t> sure;
   // Otherwise those that it may be: of one kind, or, where there is none of its kind, those with
   // the same output.
