@@ -7,7 +7,6 @@
 #include <map>
 #include <optional>
 
-#include "base/file.h"
 #include "base/json_file.h"
 #include "base/median.h"
 #include "foreign/profiles/source.h"
@@ -295,7 +294,7 @@ json UnclosedEvents(const std::string& text) {
 }
 
 Result<ForeignRun> Read(const std::string& path) {
-  EVOQ_ASSIGN(const std::string text, ReadTextFile(path));
+  EVOQ_ASSIGN(const std::string text, ReadProfile(path));
   auto parsed = WithContext(ParseJson(text), path);
   const bool cut = !parsed;
   if (cut) {

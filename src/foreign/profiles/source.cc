@@ -4,7 +4,9 @@
 #include <filesystem>
 #include <fstream>
 
+#include "base/budget.h"
 #include "base/file.h"
+#include "data/zip.h"
 
 namespace evoq {
 
@@ -15,6 +17,8 @@ namespace evoq {
 std::span<const ForeignSource* const> AllForeignSources() { return kAllRows; }
 
 namespace {
+
+constexpr std::string_view kGzip = "\x1f\x8b\x08";
 
 // Of a regular file; nothing of pipes, which can be read once.
 std::string HeadOf(const std::string& path) {
@@ -28,13 +32,13 @@ std::string HeadOf(const std::string& path) {
   return head;
 }
 
-// Text has no zeros, as models have; what a mark of zeros and ones begins is compressed.
+// Text has no zeros, as models have; what is compressed begins with its mark.
 const ForeignSource* SourceOf(const std::string& head) {
   const bool is_text = head.find('\0') == head.npos;
   for (const ForeignSource* source : kAllRows) {
     for (const std::string_view mark : source->marks) {
       if (mark.empty()) continue;
-      const bool compressed = mark[0] == '\x1f';
+      const bool compressed = mark == kGzip;
       if (compressed ? head.starts_with(mark) : is_text && head.find(mark) != head.npos)
         return source;
     }
@@ -45,6 +49,15 @@ const ForeignSource* SourceOf(const std::string& head) {
 bool TakesFolder(const ForeignSource& source) { return std::string_view(source.takes) == "DIR"; }
 
 }  // namespace
+
+Result<std::string> ReadProfile(const std::string& path) {
+  EVOQ_ASSIGN(std::string text, ReadTextFile(path));
+  if (!text.starts_with(kGzip)) return text;
+  Budget budget = Budget::ForFile(static_cast<int64_t>(text.size()));
+  EVOQ_ASSIGN(const std::vector<std::byte> bytes,
+              WithContext(Gunzip(std::as_bytes(std::span(text)), budget), path));
+  return std::string(reinterpret_cast<const char*>(bytes.data()), bytes.size());
+}
 
 Result<ForeignFile> FindForeignFile(const std::string& path) {
   std::error_code code;

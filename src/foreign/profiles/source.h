@@ -26,6 +26,10 @@ struct ForeignSource {
 
 std::span<const ForeignSource* const> AllForeignSources();
 
+// The text of a file, unpacked where gzip packed it. Errors: those of ReadTextFile; kInvalidInput
+// for damaged data; kTooLarge for one that is much larger unpacked (Budget::ForFile).
+Result<std::string> ReadProfile(const std::string& path);
+
 // A file, or folder, and who reads it.
 struct ForeignFile {
   const ForeignSource* source = nullptr;  // null: no reader knows it

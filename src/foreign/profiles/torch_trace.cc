@@ -9,11 +9,11 @@
 // encloses. While nothing works, the host is on its way to what comes next: that time is a layer of
 // the type "Host" of its own.
 #include <algorithm>
+#include <cmath>
 #include <limits>
 #include <map>
 #include <optional>
 
-#include "base/file.h"
 #include "base/json_file.h"
 #include "foreign/profiles/source.h"
 
@@ -25,11 +25,20 @@ using nlohmann::json;
 struct Event {
   std::string name;
   double begin = 0, end = 0;  // microseconds
-  double thread = 0;
+  std::string thread;
   double correlation = -1;
   const json* args = nullptr;
   std::string precision;  // that an operator in it tells
 };
+
+// Process and thread, which are numbers or texts.
+std::string ThreadOf(const json& event) {
+  std::string thread;
+  for (const char* key : {"pid", "tid"}) {
+    if (const auto it = event.find(key); it != event.end()) thread += it->dump() + " ";
+  }
+  return thread;
+}
 
 bool ByBegin(const Event& a, const Event& b) {
   return a.begin != b.begin ? a.begin < b.begin : a.end > b.end;
@@ -44,7 +53,7 @@ struct Trace {
     if (JsonText(event, "ph") != "X" || us < 0) return;
     Event e{.name = JsonText(event, "name"),
             .begin = JsonNumber(event, "ts"),
-            .thread = JsonNumber(event, "tid")};
+            .thread = ThreadOf(event)};
     e.end = e.begin + us;
     if (event.contains("args") && event["args"].is_object()) {
       e.args = &event["args"];
@@ -116,9 +125,9 @@ std::string PrecisionOfOperator(const std::string& name) {
 }
 
 // Those that no other one encloses, by thread and in the order of time.
-std::map<double, std::vector<Event>> Outermost(std::vector<Event> operators) {
+std::map<std::string, std::vector<Event>> Outermost(std::vector<Event> operators) {
   std::ranges::sort(operators, ByBegin);
-  std::map<double, std::vector<Event>> out;
+  std::map<std::string, std::vector<Event>> out;
   for (Event& e : operators) {
     if (!IsOperator(e.name)) continue;
     std::vector<Event>& thread = out[e.thread];
@@ -202,7 +211,9 @@ class Profile {
     std::vector<Work> works = trace_.device.empty() ? OfHost() : OfDevice();
     std::ranges::sort(works, {}, &Work::begin);
     Frame(works);
-    double at = trace_.runs.front().begin;
+    const double begin = trace_.runs.front().begin;
+    double at = std::max(begin, before_end_);
+    before_us_ = Within(begin, at);
     for (const Work& work : works) {
       const auto run = RunAt(work.launched);
       if (!run) continue;
@@ -228,11 +239,21 @@ class Profile {
     return works;
   }
 
-  std::vector<Work> OfDevice() const {
+  // What was launched before the trace began, and runs before anything of the trace does, is work
+  // of a run that it does not have.
+  std::vector<Work> OfDevice() {
     std::map<double, const Event*> calls;
     for (const Event& call : trace_.calls) calls[call.correlation] = &call;
+    double first = std::numeric_limits<double>::infinity();
+    for (const Event& e : trace_.device) {
+      if (calls.contains(e.correlation)) first = std::min(first, e.begin);
+    }
     std::vector<Work> works;
     for (const Event& e : trace_.device) {
+      if (std::isfinite(first) && e.begin < first && !calls.contains(e.correlation)) {
+        before_end_ = std::max(before_end_, e.end);
+        continue;
+      }
       Work work{e.begin, e.end, e.begin, &e, e.name};
       if (const auto call = calls.find(e.correlation); call != calls.end()) {
         work.launched = call->second->begin;
@@ -315,17 +336,19 @@ class Profile {
     }
     wait("behind the last one", tail_us_);
     run_.layers = std::move(layers);
-    double all_us = late_us;
+    double all_us = late_us - before_us_;
     for (const Event& run : trace_.runs) all_us += run.end - run.begin;
     run_.end_to_end_ms = all_us / runs;
     Summarize(run_);
   }
 
   Trace trace_;
-  std::map<double, std::vector<Event>> threads_;  // the outermost operators
+  std::map<std::string, std::vector<Event>> threads_;  // the outermost operators
   ForeignRun run_;
   std::vector<double> waits_;  // before each layer, microseconds
   double tail_us_ = 0;         // behind the last one of a run
+  double before_end_ = 0;      // of work of a run before the trace
+  double before_us_ = 0;       // that it takes of the first run
   std::map<std::string, size_t> by_name_;
   std::map<const Event*, size_t> of_cause_;
   std::map<std::string, int64_t> counts_;  // of the last run
@@ -333,9 +356,7 @@ class Profile {
 };
 
 Result<ForeignRun> Read(const std::string& path) {
-  EVOQ_ASSIGN(const std::string text, ReadTextFile(path));
-  if (text.starts_with("\x1f\x8b"))
-    return InvalidInput("{}: compressed by gzip, expected JSON: gunzip it first", path);
+  EVOQ_ASSIGN(const std::string text, ReadProfile(path));
   EVOQ_ASSIGN(const json file, WithContext(ParseJson(text), path));
   const json& list = file.is_object() ? JsonArray(file, "traceEvents") : file;
   Trace trace;
@@ -354,8 +375,10 @@ Result<ForeignRun> Read(const std::string& path) {
   run.path = path;
   run.excess = "the time of work beside each other";
   if (whole) run.note = "the trace has no steps (profiler.step()): all of it counts as one run";
-  if (file.is_object() && !JsonArray(file, "deviceProperties").empty())
-    run.device = JsonText(file["deviceProperties"][0], "name");
+  for (const char* key : {"deviceProperties", "computeProperties"}) {
+    if (file.is_object() && !JsonArray(file, key).empty() && run.device.empty())
+      run.device = JsonText(file[key][0], "name");
+  }
   run.detailed = std::ranges::any_of(
       run.layers, [](const ForeignLayer& layer) { return !layer.inputs.empty(); });
   const auto told = [](const ForeignLayer& layer) { return layer.weights_told; };

@@ -137,6 +137,45 @@ TEST_F(TorchTrace, WithoutStepsAndByOldNames) {
   EXPECT_FALSE(run->detailed);
 }
 
+// As a trace of a V100 by PyTorch 1.8 has it: threads are texts, of which one launches what another
+// one's operator encloses by its time, and kernels run that were launched before the trace began.
+TEST_F(TorchTrace, ThreadsAndWorkOfTheRunBefore) {
+  const auto of_thread = [](json event, const char* thread) {
+    event["tid"] = thread;
+    return event;
+  };
+  std::vector<json> events = {
+      of_thread(Event("Operator", "ProfilerStep#5", 100, 100), "main"),
+      of_thread(Event("Operator", "aten::wait", 105, 90), "main"),
+      of_thread(Event("Operator", "aten::mm", 110, 30), "backward"),
+      of_thread(Event("Runtime", "cudaLaunchKernel", 120, 5, 1, {{"correlation", 7}}), "backward"),
+      of_thread(Event("Kernel", "old", 90, 40, 1, {{"correlation", 1}, {"external id", 0}}),
+                "stream 7"),
+      of_thread(Event("Kernel", "gemm", 150, 60, 1, {{"correlation", 7}}), "stream 7")};
+  const auto run = Of(events);
+  ASSERT_TRUE(run) << run.error().message();
+  EXPECT_EQ(Times(*run), "before aten::mm_0 0.02, aten::mm_0 0.06");
+  EXPECT_NEAR(run->end_to_end_ms, 0.08, 1e-12) << "behind the old kernel";
+}
+
+// What export_chrome_trace writes for a name that ends in .gz.
+TEST_F(TorchTrace, Compressed) {
+  // [{"ph":"X","cat":"cpu_op","name":"aten::mm","ts":0,"dur":2}]
+  ASSERT_TRUE(WriteFileAtomic(
+      At("t.json.gz"),
+      std::string("\037\213\010\000\000\000\000\000\002\003\213\256\126\052\310\120\262\122\212\120"
+                  "\322\121\112\116\054\001\262\222\013\112\343\363\013\200\334\274\304\334\124\040"
+                  "\077\261\044\065\317\312\052\067\027\050\122\122\254\144\145\240\243\224\122\132"
+                  "\244\144\145\124\033\013\000\112\267\024\143\074\000\000\000",
+                  75)));
+  const auto run = Source("pytorch").read(At("t.json.gz"));
+  ASSERT_TRUE(run) << run.error().message();
+  EXPECT_EQ(Times(*run), "aten::mm_0 0.002");
+  const auto found = FindForeignFile(At("t.json.gz"));
+  ASSERT_TRUE(found && found->source != nullptr);
+  EXPECT_EQ(std::string(found->source->tool), "pytorch");
+}
+
 TEST_F(TorchTrace, WhatIsNone) {
   const auto error = [](const Result<ForeignRun>& run) {
     return run ? std::string() : run.error().message();
@@ -144,7 +183,7 @@ TEST_F(TorchTrace, WhatIsNone) {
   EXPECT_NE(error(Of({Step(0, 0, 10)})).find("no operators and no kernels"), std::string::npos);
   ASSERT_TRUE(WriteFileAtomic(At("t.json.gz"), std::string("\x1f\x8b\x08")));
   EXPECT_EQ(error(Source("pytorch").read(At("t.json.gz"))),
-            At("t.json.gz") + ": compressed by gzip, expected JSON: gunzip it first");
+            At("t.json.gz") + ": gzip: cannot be unpacked: the data ends too early");
   // Members of other types, durations below 0, operators that no step has.
   json odd = Event("cpu_op", "aten::mm", 0, 1);
   odd["ts"] = "soon";
