@@ -135,7 +135,7 @@ class Reader {
       is_regular_ = false;
     } else if (Has(line, "Profiling Info for Regular Benchmark Runs")) {
       report_.tables.clear();
-      is_regular_ = true, internal_ = false, subgraph_ = false;
+      is_regular_ = true, internal_ = false, subgraph_ = false, in_table_ = false;
     } else if (line.starts_with("Delegate internal:")) {
       internal_ = true, subgraph_ = false;
     } else if (line.starts_with("Subgraph (index: ") && line.ends_with(" profile:")) {

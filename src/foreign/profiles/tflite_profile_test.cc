@@ -133,6 +133,7 @@ TEST_F(TfliteProfile, WhatIsNone) {
   for (const std::string& text :
        {std::string(), std::string("Inference (avg): 3\n"), header, header + "a,1,2,3,4,5,6,n\n",
         header + "1,2,3%,4%,5,6\n", header + ",,,,,,,,\n", header + "a,nan,1,3%,4%,0,1,n\n",
+        header + "Profiling Info for Regular Benchmark Runs:\na,1,1,3%,4%,0,1,n\n",
         "Profiling Info for Benchmark Initialization:\n" + header + "a,1,1,3%,4%,0,1,n\n"}) {
     const auto run = Of(text);
     ASSERT_FALSE(run) << text;
