@@ -59,11 +59,11 @@ def quantized(folder, scheme):
 
 LAYERS = "num_hidden_layers"
 OTHER_NAMES = {
-    "hidden_size": ["n_embd"],
-    "num_attention_heads": ["n_head", "num_heads"],
+    "hidden_size": ["n_embd", "d_model"],
+    "num_attention_heads": ["n_head", "num_heads", "n_heads"],
     "num_key_value_heads": ["num_kv_heads"],
     "intermediate_size": ["n_inner"],
-    LAYERS: ["n_layer", "num_layers"],
+    LAYERS: ["n_layer", "num_layers", "n_layers"],
 }
 
 
@@ -74,9 +74,9 @@ def sized(config):
         text.setdefault(name, next((text[n] for n in others if n in text), None))
     if text.get("multi_query") and not text.get("new_decoder_architecture"):
         text["num_key_value_heads"] = 1
-    return {"num_key_value_heads": text["num_attention_heads"], "n_layer": text[LAYERS]} | {
-        k: v for k, v in text.items() if v is not None
-    }
+    usual = {"num_key_value_heads": text["num_attention_heads"], "n_layer": text[LAYERS]}
+    usual["intermediate_size"] = 4 * text["hidden_size"]
+    return usual | {k: v for k, v in text.items() if v is not None}
 
 
 def check_decoder(name, golden, folder):
@@ -148,6 +148,8 @@ GGUF = {
     "granitemoe": ("granitemoe", True),
     "granitemoeshared": ("granitemoe", True),
     "gpt_oss": ("gpt-oss", False),
+    "bloom": ("bloom", False),
+    "mpt": ("mpt", False),
 }
 
 
@@ -216,7 +218,7 @@ def gguf_tensor(config, name, x):
     if GGUF[kind][1] and (".q_proj" in name or ".k_proj" in name):
         n = heads if ".q_proj" in name else config["num_key_value_heads"]
         x = x.reshape(n, 2, -1, *x.shape[1:]).swapaxes(1, 2).reshape(x.shape)
-    if kind == "gpt_neox" and "query_key_value" in name:
+    if kind in ("gpt_neox", "bloom") and "query_key_value" in name:
         x = x.reshape(heads, 3, -1, *x.shape[1:]).swapaxes(0, 1).reshape(x.shape)
     if kind == "nemotron" and name.endswith("norm.weight"):
         x = x + 1
@@ -244,6 +246,8 @@ def add_rope(writer, config, rope, head):
 
 
 def add_facts(writer, config):
+    if config["model_type"] in ("bloom", "mpt"):
+        return add_facts_of_slopes(writer, config)
     heads, width = config["num_attention_heads"], config["hidden_size"]
     head = config.get("head_dim") or width // heads
     writer.add_context_length(config["max_position_embeddings"])
@@ -282,6 +286,20 @@ def add_facts(writer, config):
     add_rope(writer, config, config["rope_parameters"], head)
 
 
+def add_facts_of_slopes(writer, config):
+    writer.add_context_length(config.get("max_seq_len", 64))
+    writer.add_embedding_length(config["hidden_size"])
+    writer.add_block_count(config["num_hidden_layers"])
+    writer.add_feed_forward_length(4 * config["hidden_size"])
+    writer.add_head_count(config["num_attention_heads"])
+    writer.add_layer_norm_eps(config["layer_norm_epsilon"])
+    own = config.get("attn_config", {})
+    if config["model_type"] == "mpt":
+        writer.add_max_alibi_bias(own["alibi_bias_max"])
+        if own["clip_qkv"]:
+            writer.add_clamp_kqv(own["clip_qkv"])
+
+
 def write_gguf(path, config, tensors):
     import gguf
 
@@ -299,6 +317,8 @@ def write_gguf(path, config, tensors):
     for name, x in stacked_for_gguf(config, tensors).items():
         if name == "lm_head.weight" and config["tie_word_embeddings"]:
             continue
+        if arch == "bloom":
+            name = name.removeprefix("transformer.")
         known = names.get_name(name, (".weight", ".bias")) or plain.get_name(name, (".weight",))
         if name.startswith("blk."):
             known = name
@@ -375,7 +395,7 @@ def check_stacked(name, golden, tensors, folder):
 
 def check_gguf(name, golden, tensors, path):
     config = sized(golden["config"])
-    write_gguf(path, golden["config"], tensors)
+    write_gguf(path, {**golden["config"], **config}, tensors)
     ids = [int(i) for i in random_weights.tokens("ids", 12, 3, 40)]
     whole, parts = prompts.evoq_logits(f"{path}.run", path, config, ids)
     worst = max(
@@ -386,7 +406,7 @@ def check_gguf(name, golden, tensors, path):
 
 # What GGUF does not say: windows, other rules of mixing, another base for windows, norms.
 NO_GGUF = {"stablelm-norms", "cohere-norms", "olmoe-clip"}
-NO_GGUF |= {"smollm3-windows", "qwen2-yarn", "olmo3-two-bases", "phi-norms"}
+NO_GGUF |= {"mpt", "smollm3-windows", "qwen2-yarn", "olmo3-two-bases", "phi-norms"}
 NO_GGUF |= {"mixtral-windows", "qwen3_moe-shares-of-all", "gpt_oss"}
 
 

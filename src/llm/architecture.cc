@@ -112,6 +112,7 @@ LanguageModel StartOf(const Architecture& row) {
   model.plain_norms = row.plain_norms;
   model.learned_positions = row.learned_positions;
   model.first_position = row.first_position;
+  if (row.slopes == Slopes::kAll) model.steepness = kUsualSteepness;
   model.parallel = row.parallel;
   model.norms_before = row.norms_before;
   model.embedding_norm = row.embedding_norm;

@@ -44,6 +44,13 @@ enum class Windows {
   kIfAsked,         // use_sliding_window: those from max_window_layers on
 };
 
+// Whether attention has slopes instead of rotary embedding (LanguageModel::steepness).
+enum class Slopes {
+  kNone,
+  kAll,
+  kIfAsked,  // alibi: true; they are coarse
+};
+
 // What settings are where config.json does not have them: the defaults of transformers' class
 // (models/NAME/configuration_NAME.py, 5.24), whose folders leave out what is equal to them. One
 // that is there and null is no default: it is none, or follows from the sizes.
@@ -82,6 +89,7 @@ struct Architecture {
   bool plain_norms = false;
   bool learned_positions = false;
   int64_t first_position = 0;
+  Slopes slopes = Slopes::kNone;
   // What LanguageModel says of them.
   bool parallel = false;  // where the settings do not say
   bool norms_before = true;
@@ -115,6 +123,8 @@ std::span<const Architecture* const> AllArchitectures();
 // By model_type or by general.architecture; nullptr where there is none.
 const Architecture* FindArchitecture(std::string_view model_type);
 const Architecture* FindGgufArchitecture(std::string_view name);
+
+inline constexpr float kUsualSteepness = 8;
 
 // What the row says, before a file's own settings.
 LanguageModel StartOf(const Architecture& row);

@@ -222,6 +222,25 @@ constexpr TensorName kFalconNames[] = {
     {"mlp.dense_4h_to_h", "ffn_down"},
 };
 
+constexpr TensorName kBloomNames[] = {
+    {"word_embeddings", "token_embd"},
+    {"word_embeddings_layernorm", "token_embd_norm"},
+    {"ln_f", "output_norm"},
+    {"lm_head", "output"},
+    {"input_layernorm", "attn_norm"},
+    {"self_attention.query_key_value", "attn_qkv"},
+    {"self_attention.dense", "attn_output"},
+    {"post_attention_layernorm", "ffn_norm"},
+    {"mlp.dense_h_to_4h", "ffn_up"},
+    {"mlp.dense_4h_to_h", "ffn_down"},
+};
+
+constexpr TensorName kMptNames[] = {
+    {"wte", "token_embd"},   {"norm_f", "output_norm"}, {"lm_head", "output"},
+    {"norm_1", "attn_norm"}, {"attn.Wqkv", "attn_qkv"}, {"attn.out_proj", "attn_output"},
+    {"norm_2", "ffn_norm"},  {"ffn.up_proj", "ffn_up"}, {"ffn.down_proj", "ffn_down"},
+};
+
 }  // namespace
 
 extern const Architecture kArchitectureLlama = {.name = "llama",
@@ -660,6 +679,7 @@ extern const Architecture kArchitectureFalcon = {.name = "falcon",
                                                  .function = GateFunction::kGelu,
                                                  .gated = false,
                                                  .layer_norm = true,
+                                                 .slopes = Slopes::kIfAsked,
                                                  .parallel = true,
                                                  .joined_by_head = true,
                                                  .tied = true,
@@ -719,5 +739,32 @@ extern const Architecture kArchitectureGraniteMoeHybrid = {.name = "granitemoehy
                                                                        .experts = 8,
                                                                        .used_experts = 2,
                                                                        .shared_expert = 1024}};
+
+extern const Architecture kArchitectureBloom = {.name = "bloom",
+                                                .gguf = "bloom",
+                                                .names = kBloomNames,
+                                                .prefix = "transformer.",
+                                                .layers = "h.",
+                                                .function = GateFunction::kGeluTanh,
+                                                .function_is_fixed = true,
+                                                .gated = false,
+                                                .layer_norm = true,
+                                                .slopes = Slopes::kAll,
+                                                .embedding_norm = true,
+                                                .joined_by_head = true,
+                                                .tied = true,
+                                                .missing = {.context = 2048, .epsilon = 1e-5}};
+extern const Architecture kArchitectureMpt = {.name = "mpt",
+                                              .gguf = "mpt",
+                                              .names = kMptNames,
+                                              .prefix = "transformer.",
+                                              .layers = "blocks.",
+                                              .function = GateFunction::kGelu,
+                                              .function_is_fixed = true,
+                                              .gated = false,
+                                              .layer_norm = true,
+                                              .slopes = Slopes::kAll,
+                                              .tied = true,
+                                              .missing = {.context = 2048, .epsilon = 1e-5}};
 
 }  // namespace evoq

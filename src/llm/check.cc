@@ -78,7 +78,7 @@ Status CheckLanguageModel(const LanguageModel& m) {
   EVOQ_TRY(CheckSizes(m));
   if (m.heads % m.kv_heads != 0)
     return InvalidInput("{} heads and {} key heads, expected a multiple", m.heads, m.kv_heads);
-  if (!m.learned_positions && (m.rotated < 2 || m.rotated % 2 != 0 || m.rotated > m.head_size))
+  if (m.turns() && (m.rotated < 2 || m.rotated % 2 != 0 || m.rotated > m.head_size))
     return InvalidInput("{} rotated values of heads of {}, expected an even number of them",
                         m.rotated, m.head_size);
   EVOQ_TRY(CheckRope(m.rope, m.rotated));
@@ -88,7 +88,7 @@ Status CheckLanguageModel(const LanguageModel& m) {
   if (!(m.epsilon > 0 && m.epsilon < 1))
     return InvalidInput("epsilon of norms is {}, expected a small positive number", m.epsilon);
   for (float x : {m.embedding_scale, m.attention_scale, m.attention_softcap, m.logit_softcap,
-                  m.residual_scale, m.logit_scale, m.clip}) {
+                  m.residual_scale, m.logit_scale, m.clip, m.steepness}) {
     if (!std::isfinite(x) || x < 0) return InvalidInput("a scale or cap is {}", x);
   }
   EVOQ_TRY(CheckExperts(m));

@@ -20,4 +20,17 @@ int64_t DistanceBuckets::Of(int64_t distance) const {
   return first + std::min(exact + static_cast<int64_t>(steps), side - 1);
 }
 
+std::vector<float> SlopesOf(int64_t heads, float steepness) {
+  int64_t whole = 1;
+  while (2 * whole <= heads) whole *= 2;
+  std::vector<float> slopes;
+  const auto add = [&](int64_t step, int64_t of) {
+    const double share = static_cast<double>(step) / static_cast<double>(of);
+    slopes.push_back(static_cast<float>(std::exp2(-share * static_cast<double>(steepness))));
+  };
+  for (int64_t h = 0; h < whole; ++h) add(h + 1, whole);
+  for (int64_t h = whole; h < heads; ++h) add(2 * (h - whole) + 1, 2 * whole);
+  return slopes;
+}
+
 }  // namespace evoq

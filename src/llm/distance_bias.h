@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <vector>
 
 namespace evoq {
 
@@ -13,5 +14,10 @@ struct DistanceBuckets {
   // `distance`: the key's place less the query's.
   int64_t Of(int64_t distance) const;
 };
+
+// The slopes of ALiBi (LanguageModel::steepness), of each head: of a power of two heads
+// 2^-(steepness / heads), 2^-(2 steepness / heads), ...; of another number those of the power below
+// it, and every second one of the power above it for the heads that are left.
+std::vector<float> SlopesOf(int64_t heads, float steepness);
 
 }  // namespace evoq

@@ -77,6 +77,10 @@ Status ReadScales(const Architecture& row, const Facts& facts, LanguageModel& m)
   EVOQ_ASSIGN(m.residual_scale, facts.Real("residual_scale", 1));
   EVOQ_ASSIGN(m.attention_scale, facts.Real("attention.scale", 0));
   EVOQ_ASSIGN(m.logit_scale, facts.Real("logit_scale", 1));
+  EVOQ_ASSIGN(m.clip, facts.Real("attention.clamp_kqv", 0));
+  if (m.steepness != 0) {
+    EVOQ_ASSIGN(m.steepness, facts.Real("attention.max_alibi_bias", m.steepness));
+  }
   if (row.gguf_divides_logits) m.logit_scale = 1 / m.logit_scale;
   return {};
 }

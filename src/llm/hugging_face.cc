@@ -151,17 +151,46 @@ Status ReadWindows(const Architecture& row, const json& config, LanguageModel& m
 
 Status CheckSettings(const json& config) {
   // What would make another graph, and the only value that is read.
-  constexpr std::pair<const char*, bool> kOnly[] = {{"scale_attn_by_inverse_layer_idx", false},
-                                                    {"add_cross_attention", false},
-                                                    {"alt_window_attention", false},
-                                                    {"alibi", false},
-                                                    {"do_layer_norm_before", true},
-                                                    {"_remove_final_layer_norm", false},
-                                                    {"scale_attn_weights", true}};
+  constexpr std::pair<const char*, bool> kOnly[] = {
+      {"scale_attn_by_inverse_layer_idx", false},
+      {"add_cross_attention", false},
+      {"alt_window_attention", false},
+      {"apply_residual_connection_post_layernorm", false},
+      {"do_layer_norm_before", true},
+      {"_remove_final_layer_norm", false},
+      {"scale_attn_weights", true}};
   for (const auto& [key, only] : kOnly) {
     if (Given(config, key) && config[key] != only)
       return Unsupported("{} is {}, expected {}", key, config[key].dump().substr(0, 60), only);
   }
+  return {};
+}
+
+// BLOOM's, Falcon's, and MPT's, which says more of attention in an object of its own.
+Status ReadSlopes(const Architecture& row, const json& config, LanguageModel& m) {
+  EVOQ_ASSIGN(const bool asked, Truth(config, "alibi", row.slopes == Slopes::kAll));
+  if (asked != (row.slopes == Slopes::kAll) && row.slopes != Slopes::kIfAsked)
+    return Unsupported("alibi is {}, expected {}", asked, !asked);
+  m.steepness = asked ? kUsualSteepness : 0;
+  m.coarse_slopes = asked && row.slopes == Slopes::kIfAsked;
+  EVOQ_ASSIGN(const json* own, Object(config, "attn_config"));
+  if (own == nullptr || row.slopes != Slopes::kAll) return {};
+  constexpr std::pair<const char*, bool> kOnly[] = {
+      {"alibi", true}, {"prefix_lm", false}, {"qk_ln", false}};
+  for (const auto& [key, only] : kOnly) {
+    if (Given(*own, key) && (*own)[key] != only)
+      return Unsupported("attn_config: {} is {}, expected {}", key,
+                         (*own)[key].dump().substr(0, 60), only);
+  }
+  if (const std::string kind = JsonText(*own, "attn_type");
+      !kind.empty() && kind != "multihead_attention")
+    return Unsupported("attn_config: attn_type is '{}', expected multihead_attention",
+                       kind.substr(0, 60));
+  EVOQ_ASSIGN(const double steepness, Real(*own, {"alibi_bias_max"}, kUsualSteepness));
+  if (!(steepness > 0 && steepness <= 64))
+    return InvalidInput("attn_config: alibi_bias_max is {}, expected more than 0, at most 64",
+                        steepness);
+  m.steepness = static_cast<float>(steepness);
   return {};
 }
 
@@ -247,6 +276,12 @@ Status ReadScales(const Architecture& row, const json& config, LanguageModel& m)
   EVOQ_TRY(read("residual_multiplier", 1, m.residual_scale));
   EVOQ_TRY(read("logit_scale", row.missing.logit_scale, m.logit_scale));
   EVOQ_TRY(read("clip_qkv", 0, m.clip));
+  if (row.slopes == Slopes::kAll && Given(config, "attn_config")) {
+    const json& own = config["attn_config"];
+    EVOQ_ASSIGN(const double clip, Real(own, {"clip_qkv"}, 0));
+    EVOQ_ASSIGN(const double scale, Real(own, {"softmax_scale"}, 0));
+    m.clip = static_cast<float>(clip), m.attention_scale = static_cast<float>(scale);
+  }
   EVOQ_ASSIGN(const double divisor, Real(config, {"logits_scaling"}, 1));
   if (!(divisor > 0)) return InvalidInput("logits_scaling is {}, expected more than 0", divisor);
   m.logit_scale /= static_cast<float>(divisor);
@@ -273,17 +308,22 @@ Result<LanguageModel> ReadConfig(const json& config) {
   const MissingSettings& missing = row->missing;
   const auto size_of = [](int64_t known) { return known > 0 ? known : -1; };
   EVOQ_ASSIGN(m.vocabulary, Int(config, {"vocab_size"}, size_of(missing.vocabulary)));
-  EVOQ_ASSIGN(m.width, Int(config, {"hidden_size", "n_embd"}));
-  EVOQ_ASSIGN(m.layers, Int(config, {"num_hidden_layers", "n_layer", "num_layers"}));
-  EVOQ_ASSIGN(m.heads,
-              Int(config, {"num_attention_heads", "n_head", "num_heads"}, size_of(missing.heads)));
+  EVOQ_ASSIGN(m.width, Int(config, {"hidden_size", "n_embd", "n_embed", "d_model"}));
+  EVOQ_ASSIGN(m.layers, Int(config, {"num_hidden_layers", "n_layer", "num_layers", "n_layers"}));
+  EVOQ_ASSIGN(m.heads, Int(config, {"num_attention_heads", "n_head", "num_heads", "n_heads"},
+                           size_of(missing.heads)));
   if (m.heads == 0) return InvalidInput("num_attention_heads is 0");
   EVOQ_ASSIGN(m.kv_heads, KeyHeads(*row, config, m.heads));
   EVOQ_ASSIGN(m.head_size, Int(config, {"head_dim"},
                                Missing(config, "head_dim", missing.head_size, m.width / m.heads)));
+  EVOQ_ASSIGN(const int64_t ratio, Int(config, {"expansion_ratio"}, 4));
+  if (ratio < 1 || ratio > 1024)
+    return InvalidInput("expansion_ratio is {}, expected 1 to 1024", ratio);
   EVOQ_ASSIGN(m.inner, Int(config, {"intermediate_size", "n_inner", "ffn_dim", "ffn_hidden_size"},
-                           missing.inner > 0 ? missing.inner : 4 * m.width));
-  EVOQ_ASSIGN(m.context, Int(config, {"max_position_embeddings", "n_positions"}, missing.context));
+                           missing.inner > 0 ? missing.inner : ratio * m.width));
+  EVOQ_ASSIGN(m.context,
+              Int(config, {"max_position_embeddings", "n_positions", "max_seq_len", "seq_length"},
+                  missing.context));
   EVOQ_TRY(CheckSizes(m));
   EVOQ_ASSIGN(const double epsilon, Real(config,
                                          {"rms_norm_eps", "layer_norm_epsilon", "layer_norm_eps",
@@ -303,7 +343,8 @@ Result<LanguageModel> ReadConfig(const json& config) {
   if (!(share > 0 && share <= 1)) return InvalidInput("partial_rotary_factor is {}", share);
   EVOQ_ASSIGN(m.rotated, Int(config, {"rotary_dim"},
                              static_cast<int64_t>(static_cast<double>(m.head_size) * share)));
-  if (!m.learned_positions) EVOQ_TRY(ReadRopes(*row, config, m));
+  EVOQ_TRY(ReadSlopes(*row, config, m));
+  if (m.turns()) EVOQ_TRY(ReadRopes(*row, config, m));
   EVOQ_ASSIGN(m.bidirectional, Truth(config, "use_bidirectional_attention", m.bidirectional));
   EVOQ_TRY(ReadUnturned(*row, config, m));
   EVOQ_TRY(ReadWindows(*row, config, m));

@@ -136,7 +136,7 @@ Result<Graph> ImportLanguageModel(const std::string& path, LanguageForm form) {
   }
   const auto decoder = [&]() -> Result<Graph> {
     EVOQ_ASSIGN(Parts parts, IsFolder(path) ? FromFolder(path, notes) : FromFile(path));
-    if (!parts.model.learned_positions && parts.model.context > kMostPositions) {
+    if (parts.model.turns() && parts.model.context > kMostPositions) {
       notes.push_back(fmt::format("{} positions of {}", kMostPositions, parts.model.context));
       parts.model.context = kMostPositions;
     }

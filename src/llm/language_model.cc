@@ -5,6 +5,7 @@
 
 #include "base/budget_scope.h"
 #include "kernels/attention/attention_inputs.h"
+#include "llm/distance_bias.h"
 #include "llm/experts.h"
 #include "llm/facts.h"
 #include "llm/graph_writer.h"
@@ -53,6 +54,8 @@ class Builder : GraphWriter {
   Result<Angles> AnglesOf(const Rope& rope, const std::string& name);
   // Fills angles_ and local_angles_.
   Status Turn();
+  // What scores get by the places of keys: [heads, 1, places].
+  ValueId Slope();
   // [batch, 1, sequence, 1]; invalid where all are 1.
   ValueId GrowthOf(const Rope& rope, const std::string& name);
   // Rotary factors of a GGUF file's tensor, where it has one.
@@ -110,6 +113,7 @@ class Builder : GraphWriter {
   const bool caches_;
   WeightReader weights_;
   ValueId ids_, position_, logits_at_, positions_, lengths_, room_, seen_;
+  ValueId bias_;  // of scores; invalid: none
   Angles angles_, local_angles_;
   std::vector<ValueId> present_;
 };
@@ -235,6 +239,30 @@ ValueId Builder::GrowthOf(const Rope& rope, const std::string& name) {
   return Apply("Unsqueeze", name + ".growth.by_head", {of_tokens, Ints(name + ".axes", {1, 3})});
 }
 
+// It does not depend on queries: what all keys of one have in common changes no share of theirs.
+ValueId Builder::Slope() {
+  const auto narrow = [&](const std::string& name, ValueId x) {
+    const ValueId y = Apply("Cast", name + ".bfloat16", {x},
+                            Attrs::Of("to", static_cast<int64_t>(DType::kBfloat16)));
+    return Apply("Cast", name + ".rounded", {y},
+                 Attrs::Of("to", static_cast<int64_t>(DType::kFloat32)));
+  };
+  const ValueId zero = graph_.FindValue("zero"), one = graph_.FindValue("one");
+  const ValueId count = Apply("Squeeze", "slopes.count", {room_});
+  const ValueId range = Apply("Range", "slopes.range", {zero, count, one});
+  ValueId places = Apply("Cast", "slopes.places", {range},
+                         Attrs::Of("to", static_cast<int64_t>(DType::kFloat32)));
+  if (m_.coarse_slopes) places = narrow("slopes.places", places);
+  ValueId factors = graph_.AddConstant(
+      "slopes.factors",
+      Tensor::FromValues(Shape{m_.heads, 1, 1}, SlopesOf(m_.heads, m_.steepness)));
+  if (m_.coarse_slopes) factors = narrow("slopes.factors", factors);
+  ValueId bias = Apply("Mul", "slopes", {factors, places});
+  if (!m_.coarse_slopes) return bias;
+  bias = narrow("slopes.products", bias);
+  return Times("slopes.scaled", bias, 1 / std::sqrt(static_cast<float>(m_.head_size)));
+}
+
 Status Builder::ReadFactors(const std::string& name, std::vector<double>& slow) {
   if (!weights_.Has(name)) return {};
   EVOQ_ASSIGN(slow, weights_.Numbers(name, {m_.rotated / 2}));
@@ -320,8 +348,7 @@ Result<ValueId> Builder::Linear(const std::string& name, ValueId x, int64_t inpu
 }
 
 ValueId Builder::Turned(int64_t layer, const std::string& name, ValueId x) {
-  if (m_.learned_positions || (!m_.unturned.empty() && m_.unturned[static_cast<size_t>(layer)]))
-    return x;
+  if (!m_.turns() || (!m_.unturned.empty() && m_.unturned[static_cast<size_t>(layer)])) return x;
   const Angles& angles = Windowed(layer) ? local_angles_ : angles_;
   Attrs attrs = Attrs::Of("interleaved", int64_t{m_.interleaved});
   attrs.Set("rotary_embedding_dim", m_.rotated);
@@ -404,6 +431,7 @@ Result<ValueId> Builder::Attention(int64_t layer, ValueId x) {
     inputs.resize(kSinks, none);
     EVOQ_ASSIGN(inputs.emplace_back(), weights_.Vector(sinks, m_.heads));
   }
+  if (bias_.valid()) inputs[kMask] = bias_;
   if (m_.bidirectional) inputs = {q, keys, values, seen_};
   ValueId y = Apply("Attention", Block(layer, "attention"), std::move(inputs), std::move(attrs));
   y = Apply("Transpose", Block(layer, "attention.by_token"), {y},
@@ -517,7 +545,9 @@ Result<ValueId> Builder::Layer(int64_t layer, ValueId x) {
   if (m_.norms_before && !m_.parallel && !weights_.Has(second + ".weight") &&
       weights_.Has(Block(layer, behind) + ".weight"))
     second = Block(layer, std::exchange(behind, ""));
-  if (m_.norms_before && !(layer == 0 && m_.embedding_norm)) {
+  // ModernBERT's first layer reads the embedding's norm as it is.
+  const bool normed = layer == 0 && m_.embedding_norm && !weights_.Has(first + ".weight");
+  if (m_.norms_before && !normed) {
     EVOQ_ASSIGN(before, Norm(first, x, m_.width));
   }
   EVOQ_ASSIGN(const ValueId attended, Attention(layer, before));
@@ -561,7 +591,8 @@ Result<Graph> Builder::Build() {
   graph_.name = m_.architecture;
   AddInputs();
   EVOQ_ASSIGN(ValueId x, Embedded());
-  if (!m_.learned_positions) EVOQ_TRY(Turn());
+  if (m_.turns()) EVOQ_TRY(Turn());
+  if (m_.steepness != 0) bias_ = Slope();
   for (int64_t layer = 0; layer < m_.layers; ++layer) {
     EVOQ_ASSIGN(x, Layer(layer, x));
   }

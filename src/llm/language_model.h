@@ -57,20 +57,25 @@ struct LanguageModel {
   bool norm_plus_one = false;      // scales of norms are stored without the 1
   bool plain_norms = false;        // norms have no scales
   bool learned_positions = false;  // instead of rotary ones
-  int64_t first_position = 0;      // the row of the learned positions' table that is the first's
-  bool weights_by_input = false;   // matrices are stored [inputs, outputs]
-  bool interleaved = false;        // rotary pairs are neighbours, not halves apart
-  bool gated = true;               // down(f(gate x) * up x), else down(f(up x))
-  bool parallel = false;           // x + attention(x) + feed(x), else one behind the other
-  bool norms_before = true;        // of each block: feed(norm(x)); norms behind are where they are
-  bool embedding_norm = false;     // and none before layer 0's attention
-  bool whole_norms = false;        // of queries and keys: over all heads together
-  bool joined_by_head = false;     // attn_qkv has one key head's queries, key and value behind the
-                                   // other's, else those of all heads
-  bool bidirectional = false;      // tokens see those behind them too: no caches and no head
-  bool tied = false;               // the head is the embedding
-  bool wrapped = false;            // the folder is of a larger model, which has it for a part
-  bool of_folder = false;          // messages name tensors as Hugging Face's folders do
+  // Instead of rotary ones too: scores get the head's slope times the key's place (Press et al.,
+  // "Train Short, Test Long", 2022), slopes from 2^-(steepness / heads) to 2^-steepness; 0: none
+  // do.
+  float steepness = 0;
+  bool coarse_slopes = false;     // the products are bfloat16, and scaled as scores are
+  int64_t first_position = 0;     // the row of the learned positions' table that is the first's
+  bool weights_by_input = false;  // matrices are stored [inputs, outputs]
+  bool interleaved = false;       // rotary pairs are neighbours, not halves apart
+  bool gated = true;              // down(f(gate x) * up x), else down(f(up x))
+  bool parallel = false;          // x + attention(x) + feed(x), else one behind the other
+  bool norms_before = true;       // of each block: feed(norm(x)); norms behind are where they are
+  bool embedding_norm = false;    // and none before layer 0's attention
+  bool whole_norms = false;       // of queries and keys: over all heads together
+  bool joined_by_head = false;    // attn_qkv has one key head's queries, key and value behind the
+                                  // other's, else those of all heads
+  bool bidirectional = false;     // tokens see those behind them too: no caches and no head
+  bool tied = false;              // the head is the embedding
+  bool wrapped = false;           // the folder is of a larger model, which has it for a part
+  bool of_folder = false;         // messages name tensors as Hugging Face's folders do
   GateFunction function = GateFunction::kSilu;
   float embedding_scale = 1;
   float residual_scale = 1;  // of what a block adds
@@ -89,6 +94,8 @@ struct LanguageModel {
   std::vector<bool> windowed;  // per layer; empty: none
 
   Experts experts;
+
+  bool turns() const { return !learned_positions && steepness == 0; }
 
   // For who generates text.
   std::vector<int64_t> begin, end;  // token ids; empty: unknown

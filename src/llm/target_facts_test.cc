@@ -75,5 +75,14 @@ TEST(DistanceBuckets, AreThoseOfT5) {
   for (const auto& [distance, bucket] : of_past) EXPECT_EQ(past.Of(distance), bucket) << distance;
 }
 
+TEST(SlopesOf, AreThoseOfThePaper) {
+  EXPECT_EQ(SlopesOf(4, 8), (std::vector<float>{0.25f, 0.0625f, 0.015625f, 0.00390625f}));
+  EXPECT_EQ(SlopesOf(2, 2), (std::vector<float>{0.5f, 0.25f}));
+  // Those of 4 heads, then every second one of 8.
+  EXPECT_EQ(SlopesOf(6, 8),
+            (std::vector<float>{0.25f, 0.0625f, 0.015625f, 0.00390625f, 0.5f, 0.125f}));
+  EXPECT_EQ(SlopesOf(1, 8), (std::vector<float>{0.00390625f}));
+}
+
 }  // namespace
 }  // namespace evoq

@@ -8,6 +8,7 @@ and 5.24. With words, only families of these names are written anew.
 """
 
 import copy
+import functools
 import json
 import pathlib
 import sys
@@ -17,6 +18,7 @@ import numpy as np
 import torch
 import transformers
 from transformers import AutoConfig, AutoModel, AutoModelForCausalLM
+from transformers.models.mpt import modeling_mpt
 
 HERE = pathlib.Path(__file__).resolve().parent
 sys.path.insert(0, str(HERE.parent))
@@ -42,6 +44,7 @@ ENCODER = {key: value for key, value in NO_GROUPS.items() if "s_token" not in ke
     "max_position_embeddings": 160,
 }
 GPT = {"n_embd": 32, "n_layer": 3, "n_head": 4, "n_positions": 64, "n_inner": 40}
+MPT = {"d_model": 32, "n_layers": 3, "n_heads": 4, "max_seq_len": 64}
 FALCON = {"ffn_hidden_size": 40}
 NEO = {"num_layers": 4, "num_heads": 4, "window_size": 4, "intermediate_size": 40}
 YARN = {"rope_type": "yarn", "factor": 4.0, "original_max_position_embeddings": 16}
@@ -61,6 +64,9 @@ VISION = {
 }
 # Families whose settings say the heads of keys in another way.
 ONE_KIND = {"gpt_neox", "opt", "gptj", "gpt_neo", "gpt_bigcode", "falcon"}
+# Families whose settings have other names, or none.
+OWN_NAMES = {"bloom", "mpt"}
+OTHERS = {key: value for key, value in BASE.items() if "token_id" in key or key == "vocab_size"}
 # name: model_type, the settings beside BASE.
 DECODERS = {
     "llama-dynamic": ("llama", {"rope_scaling": {"rope_type": "dynamic", "factor": 4.0}}),
@@ -122,6 +128,18 @@ DECODERS = {
     "falcon-in-turn": (
         "falcon",
         {**FALCON, "multi_query": False, "parallel_attn": False, "bias": True},
+    ),
+    "falcon-slopes": (
+        "falcon",
+        {**FALCON, "multi_query": False, "parallel_attn": False, "bias": True, "alibi": True},
+    ),
+    "bloom": ("bloom", {"n_layer": 3, "n_head": 4, "hidden_size": 32}),
+    "bloom-six-heads": ("bloom", {"n_layer": 2, "n_head": 6, "hidden_size": 48}),
+    "mpt": ("mpt", {**MPT, "attn_config": {"softmax_scale": 0.2}}),
+    "mpt-six-heads": (
+        "mpt",
+        {**MPT, "n_heads": 6, "d_model": 48}
+        | {"attn_config": {"alibi_bias_max": 4, "clip_qkv": 0.8}},
     ),
     "vaultgemma": ("vaultgemma", {"head_dim": 8, "sliding_window": 4}),
     "granitemoehybrid": (
@@ -363,9 +381,16 @@ def main():
     asked = sys.argv[1:]
     for name, (kind, settings) in DECODERS.items():
         if not asked or name in asked:
-            base = NO_GROUPS if kind in ONE_KIND else BASE
+            base = NO_GROUPS if kind in ONE_KIND else OTHERS if kind in OWN_NAMES else BASE
             config = AutoConfig.for_model(kind, **copy.deepcopy({**base, **settings}))
-            model = AutoModelForCausalLM.from_config(config, attn_implementation="eager")
+            # Falcon's "eager" adds slopes twice.
+            attention = "sdpa" if settings.get("alibi") else "eager"
+            model = AutoModelForCausalLM.from_config(config, attn_implementation=attention)
+            if kind == "mpt":  # whose class does not read what its settings say
+                most = config.attn_config.alibi_bias_max
+                model.transformer.build_mpt_alibi_tensor = functools.partial(
+                    modeling_mpt.build_mpt_alibi_tensor, alibi_bias_max=most
+                )
             made[name] = decoder(model, config)
     for name, (kind, settings) in MIXTURES.items():
         if not asked or name in asked:
