@@ -298,17 +298,67 @@ def hqq(bits, group=32, axis=1):
     return {"quant_method": "hqq"}, pack
 
 
+def bit_rows(numbers, bits):
+    """The numbers of a row one behind the other, the first in the lowest bits of uint32."""
+    rows = numbers.shape[0]
+    ones = numbers[..., None].astype(np.uint8) >> np.arange(bits, dtype=np.uint8) & 1
+    return np.packbits(ones.reshape(rows, -1), 1, bitorder="little").view(np.uint32)
+
+
+def check_mlx(weight, scales, biases, bits, group, numbers):
+    """That mlx from PyPI, where it is installed, reads those numbers."""
+    if group < 32 or importlib.util.find_spec("mlx") is None:
+        return
+    import mlx.core as mx
+
+    arrays = (mx.array(x) for x in (weight, np.ones_like(scales), np.zeros_like(biases)))
+    got = np.array(mx.dequantize(*arrays, group_size=group, bits=bits))
+    if not np.array_equal(got.astype(np.int64), numbers):
+        raise RuntimeError(f"mlx reads {bits} bits in another way")
+
+
 def mlx(bits, group=32, method=None, bias="biases"):
     def pack(outputs, inputs):
         q = RANDOM.integers(0, 1 << bits, (outputs, inputs))
         shape = (outputs, inputs // group)
         scales = (RANDOM.uniform(0.3, 1, shape) * 0.5 / (1 << bits)).astype(np.float16)
         biases = RANDOM.uniform(-0.3, 0, shape).astype(np.float16)
-        parts = {"weight": words(q, bits, 1).view(np.uint32), "scales": scales, bias: biases}
+        parts = {"weight": bit_rows(q, bits), "scales": scales, bias: biases}
+        check_mlx(parts["weight"], scales, biases, bits, group, q)
         scales, biases = (np.repeat(x.astype(float), group, 1) for x in (scales, biases))
         return parts, (q * scales + biases).T
 
     return {"bits": bits, "group_size": group} | ({"quant_method": method} if method else {}), pack
+
+
+def mlx_real(mode):
+    def pack(outputs, inputs):
+        source = mxfp8() if mode == "mxfp8" else float4(mode == "mxfp4")
+        parts, values = source[1](outputs, inputs)
+        weight = parts.get("weight_packed", parts.get("weight"))
+        scales = parts.get("weight_scale", parts.get("weight_scale_inv"))
+        if mode == "nvfp4":  # without a scale for all
+            values = values * 160
+        scales = np.frombuffer(scales.tobytes(), np.uint8).reshape(scales.shape)
+        weight = np.frombuffer(weight.tobytes(), np.uint32).reshape(outputs, -1)
+        parts = {"weight": weight, "scales": scales}
+        check_mlx_real(mode, parts, values)
+        return parts, values
+
+    size = 16 if mode == "nvfp4" else 32
+    return {"bits": 8 if mode == "mxfp8" else 4, "group_size": size, "mode": mode}, pack
+
+
+def check_mlx_real(mode, parts, values):
+    """That mlx from PyPI, where it is installed, reads those values."""
+    if importlib.util.find_spec("mlx") is None:
+        return
+    import mlx.core as mx
+
+    arrays = (mx.array(parts[name]) for name in ("weight", "scales"))
+    got = mx.dequantize(*arrays, mode=mode).astype(mx.float32)
+    if not np.allclose(np.array(got).T, values, rtol=5e-3):  # it gives bfloat16
+        raise RuntimeError(f"mlx reads {mode} in another way")
 
 
 def torchao(bits=8, group=None, points=True):
@@ -461,6 +511,12 @@ FORMATS = {
     "HQQ, 1 bit": hqq(1, 16),
     "MLX, 4 bits": mlx(4),
     "MLX, 8 bits": mlx(8, 16),
+    "MLX, mxfp4": mlx_real("mxfp4"),
+    "MLX, nvfp4": mlx_real("nvfp4"),
+    "MLX, mxfp8": mlx_real("mxfp8"),
+    "MLX, 3 bits": mlx(3),
+    "MLX, 5 bits": mlx(5),
+    "MLX, 6 bits": mlx(6),
     "metal, 2 bits": mlx(2, 16, "metal", "qbiases"),
     "torchao, int8": torchao(),
     "torchao, int4 in bytes": torchao(4, 16),
@@ -607,7 +663,11 @@ def check_refusals(work):
             "packing_format 'auto_round'",
         ),
         ("BitNet", nothing, {"use_rms_norm": True}, "use_rms_norm"),
-        ("MLX, 4 bits", nothing, {"bits": 3}, "3 bits, expected 2, 4 or 8"),
+        ("MLX, 4 bits", nothing, {"bits": 7}, "7 bits, expected 2, 3, 4, 5, 6 or 8"),
+        ("MLX, 4 bits", nothing, {"bits": 3}, "expected uint32 of rows of numbers of 3 bits"),
+        ("MLX, 4 bits", nothing, {"mode": "fp5"}, "mode 'fp5', expected affine, mxfp4, nvfp4 or"),
+        ("MLX, mxfp4", nothing, {"mode": "affine"}, "scales is uint8"),
+        ("MLX, 4 bits", nothing, {"mode": "mxfp4"}, "expected uint8"),
         ("MLX, 4 bits", becomes("scales", lambda x: x[1:]), None, "biases float16[64, 1] for"),
         ("MLX, 4 bits", becomes("biases", spoiled), None, "output 0, input 0: the weight is inf"),
         ("MLX, 4 bits", becomes("weight", lambda x: x.view(np.int32)), None, "expected uint32 of"),

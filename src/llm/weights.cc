@@ -115,8 +115,7 @@ Result<ValueId> WeightReader::Table(const std::string& name, int64_t rows, int64
   EVOQ_ASSIGN(const StoredTensor* stored, Find(name, {rows, width}));
   if (stored->joined != nullptr) {
     EVOQ_ASSIGN(const ValueId w, Matrix(name, width, rows, /*by_input=*/false));
-    if (graph_.value(w).type.quantized() || Order(name).valid())
-      return Unsupported("tensor {} is {}", Shown(name), stored->ToString());
+    if (Order(name).valid()) return Unsupported("tensor {} is {}", Shown(name), stored->ToString());
     return made = graph_.Apply("Transpose", name + ".rows", {w},
                                Attrs::Of("perm", std::vector<int64_t>{1, 0}));
   }
