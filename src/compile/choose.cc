@@ -73,7 +73,9 @@ Decision ChooseKernel(const Graph& graph, const Node& node, const Target& target
     const KernelDef* kernel = FirstThatTakes(*backend, node, args.call, &decision.rejected);
     if (kernel == nullptr) continue;
     decision.kernel = kernel->name;
-    decision.precision = kernel->precision;
+    // Rounding to 16 bits and back is no arithmetic on bytes.
+    const bool wide = IsConversion(node) && ComputesSixteenBits(graph, node);
+    decision.precision = wide ? Precision::kAny : kernel->precision;
     break;
   }
   ExplainFloat(node, args, decision);

@@ -10,6 +10,8 @@ namespace evoq {
 inline constexpr char kFloatReason[] = "evoq.float_reason";
 inline constexpr char kNoInt8Kernel[] = "no-int8-kernel";
 inline constexpr char kNoBf16Kernel[] = "no-bf16-kernel";
+// The file quantizes its data or weights to 16 bits, which no integer kernel multiplies.
+inline constexpr char kSixteenBits[] = "sixteen-bits";
 
 // Empty where the attribute is absent.
 inline Reason FloatReasonOf(const Attrs& attrs) {

@@ -84,6 +84,17 @@ bool QuantizesOrDequantizes(const OpDef* op) {
                            op->conversion == PrecisionChange::kDequantize);
 }
 
+bool ComputesSixteenBits(const Graph& graph, const Node& node) {
+  for (const auto* values : {&node.inputs, &node.outputs}) {
+    for (const ValueId v : *values) {
+      if (!v.valid()) continue;
+      const TensorType& type = graph.value(v).type;
+      if (type.quantized() && IsInteger(type.dtype) && DTypeBits(type.dtype) == 16) return true;
+    }
+  }
+  return false;
+}
+
 int IndexInput(const Node& node) {
   const OpDef* op = FindOp(node);
   return op == nullptr ? -1 : op->indices;

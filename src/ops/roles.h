@@ -95,6 +95,9 @@ bool IsDequantize(const Node& node);  // DequantizeLinear
 // false for an operator that evoq lacks (nullptr).
 bool QuantizesOrDequantizes(const OpDef* op);
 
+// Whether an input or output of the node is quantized to integers of 16 bits.
+bool ComputesSixteenBits(const Graph& graph, const Node& node);
+
 // The input that holds indices (OpDef::indices), -1 where the operator has none.
 int IndexInput(const Node& node);
 // Whether the output tells the sizes of input 0, whose elements are not read: AxisUse::kShapeOf and

@@ -370,6 +370,12 @@ class Importer {
   Reason WhyFloat(const Node& node, ValueId w) {
     if (const ValueId x = Behind(node.input(0)); x.valid()) {
       const std::string type = TypeOf(x).ToString();
+      if (IsInteger(TypeOf(x).dtype) && DTypeBits(TypeOf(x).dtype) == 16)
+        return {kSixteenBits,
+                fmt::format("its input was quantized as {}, integer kernels take 8 bits", type)};
+      if (DTypeBits(TypeOf(w).dtype) == 16 && IsInteger(TypeOf(w).dtype))
+        return {kSixteenBits, fmt::format("its weights are {}, integer kernels take 8 bits",
+                                          TypeOf(w).ToString())};
       if (!IsByteQuantized(TypeOf(x)))
         return {"types", fmt::format("its input was quantized as {}, integer kernels take 8 bits "
                                      "with one scale",

@@ -80,8 +80,11 @@ class Planner {
     if (HasComputedOperand(graph_, node)) return PairReason(node);
     const Tensor* w = graph_.ConstantInput(node, 1);
     if (w == nullptr) return Reason{"weights-not-constant", "the weight is computed"};
-    if (!IsRealType(w->type()) || !w->layout().empty())
-      return Reason{"types", "the weight is not plain float32"};
+    if (!IsRealType(w->type()) || !w->layout().empty()) {
+      // Of weights that came in as integers import knows more.
+      const Reason noted = FloatReasonOf(node.attrs);
+      return noted.empty() ? Reason{"types", "the weight is not plain float32"} : noted;
+    }
     if (w->elements() == 0) return Reason{"shape", "the weight is empty"};
     if (LinearFormOf(node)->two_operands && w->shape().rank() != 2) {
       return Reason{"shape", fmt::format("the weight has rank {}, integer {} takes 2",
@@ -164,7 +167,7 @@ class Planner {
 
   void Follow(NodeId id) {
     const Node& node = graph_.node(id);
-    if (!HasRealValues(node) || RoundsGiven(node)) return;
+    if (!HasRealValues(node) || RoundsGiven(node) || IsConversion(node)) return;
     if (ComputesRounded(graph_, node)) {
       ++plan_.already;
       return;

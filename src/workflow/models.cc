@@ -6,6 +6,7 @@
 
 #include "base/file.h"
 #include "generate/model_tokenizer.h"
+#include "graph/float_reason.h"
 #include "llm/cache_names.h"
 #include "llm/cache_type.h"
 #include "llm/encoder_head.h"
@@ -43,9 +44,29 @@ Result<Graph> LoadGraph(const std::string& onnx_path, const InputShapes& fixed,
   return graph;
 }
 
+namespace {
+
+// Of products that the file computes on integers of 16 bits.
+std::optional<std::string> SixteenBitsSentence(const Graph& graph) {
+  std::vector<std::string> names;
+  for (NodeId id : graph.order()) {
+    const Node& node = graph.node(id);
+    if (FloatReasonOf(node.attrs).code == kSixteenBits) names.push_back(node.name);
+  }
+  if (names.empty()) return std::nullopt;
+  return fmt::format(
+      "{} quantized to 16 bits by the file ({}{}): computed in float32, with values rounded to 16 "
+      "bits between them; of the float model --scheme int16x8 or int8 makes integer arithmetic",
+      names.size() == 1 ? "1 product is" : fmt::format("{} products are", names.size()), names[0],
+      names.size() == 1 ? "" : ", ...");
+}
+
+}  // namespace
+
 std::vector<std::string> WarningsAsRead(const Graph& graph) {
   std::vector<std::string> warnings;
-  for (const auto sentence : {TrainingModeSentence, UnreadTokenizer, LeftOutSentence}) {
+  for (const auto sentence :
+       {TrainingModeSentence, UnreadTokenizer, LeftOutSentence, SixteenBitsSentence}) {
     if (const auto said = sentence(graph)) warnings.push_back(*said);
   }
   return warnings;

@@ -174,6 +174,20 @@ std::map<std::string, std::function<TimeLedger()>> TimeCases() {
       {"scale-is-dynamic", of(Chain(), [](Graph& g) { return QuantizeDynamic(g, {}); })},
       {"two-bytes",
        of(Chain(), [](Graph& g) { return QuantizeStaticBytes(g, EvenRanges(g), {}); })},
+      {"sixteen-bits",
+       [] {
+         CaseModel m =
+             Made(Chain(), [](Graph& g) { return Static(g, Keeping("c2", "sixteen-bits")); });
+         Graph& g = m.quantized;
+         const NodeId c2 = g.FindNode("c2");
+         const ValueId x = g.node(c2).input(0);
+         const ValueId q =
+             g.Apply("QuantizeLinear", "planted_q", {x}, {},
+                     TensorType(DType::kUint16, Shape{8, 64}, QuantParams::PerTensor(0.1f, 3)));
+         g.SetInput(c2, 0, g.Apply("DequantizeLinear", "planted_dq", {q}, {}, g.value(x).type));
+         EVOQ_CHECK(g.Sort().has_value());
+         return LedgerOf(m);
+       }},
       {"no-int8-kernel", of(Chain("op: %m: float32[8, 64] = LogSoftmax(%a)\n", "%m"))},
       {"no-bf16-kernel", of(Chain("op: %m: float32[8, 64] = LogSoftmax(%a)\n", "%m"),
                             [](Graph& g) { return FindScheme("bf16")->run(g, {}, {}); })},
@@ -304,6 +318,7 @@ std::map<std::string, double> CostsByHand() {
   return {
       {"scale-is-dynamic", 3 * (product + 1)},  // and a pass over each input
       {"two-bytes", 3 * (product + 4 + 1)},     // a second product, and a pass over each input
+      {"sixteen-bits", product + 3 * quantize},
       {"no-int8-kernel", 1 - 1024 * byte_ns / 1e6 + quantize},
       {"no-bf16-kernel", 1 - 2048 * byte_ns / 1e6 + 1},  // and the Cast behind it
       {"excluded", product + quantize},

@@ -47,6 +47,11 @@ bool IsOfTwoBytes(const Graph& graph, const Step& step) {
          (op->linear != nullptr && ScalesAreConstant(graph, node, *op));
 }
 
+bool ConvertsSixteenBits(const Graph& graph, const Step& step) {
+  const Node& node = graph.node(step.node);
+  return IsConversion(node) && ComputesSixteenBits(graph, node);
+}
+
 bool HasNoIntegerForm(const Graph& graph, const Step& step) {
   const Node& node = graph.node(step.node);
   const OpDef* op = FindOp(node);
@@ -76,6 +81,18 @@ extern const ExplainRule kCauseTwoBytes = {
     .fix = "Where accuracy allows it: evoq quantize --scheme int8 --calib DATA.",
     .recoverable = 1,
     .claims = IsOfTwoBytes,
+};
+extern const ExplainRule kCauseSixteenBits = {
+    .code = kSixteenBits,
+    .ledger = LedgerKind::kTime,
+    .sentence =
+        "The model was quantized to 16 bits, which no integer kernel multiplies: these operators "
+        "compute in float32, between values that are rounded to 16 bits and back.",
+    .fix =
+        "Quantize the float model: --scheme int16x8 multiplies data of 16 bits as two bytes each, "
+        "--scheme int8 takes one.",
+    .recoverable = 1,
+    .claims = ConvertsSixteenBits,
 };
 extern const ExplainRule kCauseNoInt8Kernel = {
     .code = kNoInt8Kernel,
