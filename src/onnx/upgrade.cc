@@ -330,22 +330,32 @@ Status DftAxisInput(Upgrade& u) {
 Status GroupNormalizationPerChannel(Upgrade& u) {
   const TensorType x = u.InputType(0);
   const int64_t groups = u.attrs().Int("num_groups");
-  if (!x.shape.ranked() || x.shape.rank() < 2 || !x.shape[1].known() || groups <= 0 ||
-      x.shape[1].value % groups != 0)
-    return InvalidInput("{} in {} groups, expected known channels that the groups divide",
+  const bool known = x.shape.ranked() && x.shape.rank() >= 2 && x.shape[1].known();
+  if (groups <= 0 || (x.shape.ranked() && x.shape.rank() < 2) ||
+      (known && x.shape[1].value % groups != 0))
+    return InvalidInput("{} in {} groups, expected channels that the groups divide",
                         x.shape.ToString(), groups);
-  const int64_t channels = x.shape[1].value;
+  const auto ints = [&](const std::string& what, std::vector<int64_t> v) {
+    return u.AddConstant(what, Tensor::FromValues(v));
+  };
+  ValueId size;  // groups, channels of a group
+  if (known) {
+    size = ints("group_size", {groups, x.shape[1].value / groups});
+  } else {
+    const ValueId count = ints("groups", {groups}),
+                  channels = u.Apply("Gather", "channels",
+                                     {u.Apply("Shape", "x_shape", {u.node().input(0)}),
+                                      ints("channel_axis", {1})});
+    size = u.Apply("Concat", "group_size", {count, u.Apply("Div", "of_group", {channels, count})},
+                   Attrs::Of("axis", int64_t{0}));
+  }
   for (size_t i = 1; i <= 2; ++i) {
     const std::string tag = i == 1 ? "scale" : "bias";
-    const auto ints = [&](const char* what, std::vector<int64_t> v) {
-      return u.AddConstant(tag + what, Tensor::FromValues(v));
-    };
     const ValueId column =
-        u.Apply("Reshape", tag + "_column", {u.node().input(i), ints("_shape", {groups, 1})});
-    const ValueId wide =
-        u.Apply("Expand", tag + "_wide", {column, ints("_size", {groups, channels / groups})});
+        u.Apply("Reshape", tag + "_column", {u.node().input(i), ints(tag + "_shape", {groups, 1})});
+    const ValueId wide = u.Apply("Expand", tag + "_wide", {column, size});
     u.graph().SetInput(u.id(), i,
-                       u.Apply("Reshape", tag + "_flat", {wide, ints("_channels", {channels})}));
+                       u.Apply("Reshape", tag + "_flat", {wide, ints(tag + "_flat_shape", {-1})}));
   }
   return {};
 }

@@ -213,11 +213,15 @@ Status EmbedLayerNorm(Upgrade& u) {
   attrs.Set("axis", -1);
   const ValueId y = u.Apply("LayerNormalization", "norm", {sum, in[5], in[6]}, std::move(attrs));
   if (u.OutputUsed(1)) {
-    if (!u.HasInput(7))
-      return Unsupported("output 1 (the mask's sums) is read, but there is no mask");
-    GiveOutput(u, 1,
-               u.Apply("ReduceSum", "mask_sums", {in[7], Ints(u, "mask_axis", {1})},
-                       Attrs::Of("keepdims", int64_t{0})));
+    // Without a mask 0 for each row.
+    const ValueId none = u.AddConstant("no_mask", Tensor::Scalar<int32_t>(0));
+    GiveOutput(
+        u, 1,
+        u.HasInput(7)
+            ? u.Apply("ReduceSum", "mask_sums", {in[7], Ints(u, "mask_axis", {1})},
+                      Attrs::Of("keepdims", int64_t{0}))
+            : u.Apply("Expand", "mask_sums",
+                      {none, Part(u, "rows", u.Apply("Shape", "ids_shape", {in[0]}), 0, 1, 0)}));
   }
   GiveOutput(u, 2, sum);
   u.ReplaceBy(y);
@@ -453,12 +457,19 @@ Status MultiHeadAttention(Upgrade& u) {
   p.causal = u.attrs().Int("unidirectional") != 0;
   const TensorType q = u.InputType(0), v = u.InputType(2);
   if (const ValueId bias = u.node().input(3); bias.valid()) {
-    if (q.shape.rank() != 3 || v.shape.rank() != 3 || !q.shape[2].known() || !v.shape[2].known())
-      return Unsupported("a bias for packed or unknown sizes");
-    const int64_t size = q.shape[2].value, end = 2 * size + v.shape[2].value;
-    p.q = u.Apply("Add", "queries", {p.q, Part(u, "bias_q", bias, 0, size, 0)});
-    p.k = u.Apply("Add", "keys", {p.k, Part(u, "bias_k", bias, size, 2 * size, 0)});
-    p.v = u.Apply("Add", "values", {p.v, Part(u, "bias_v", bias, 2 * size, end, 0)});
+    if (q.shape.rank() != 3 || v.shape.rank() != 3) return Unsupported("a bias for packed inputs");
+    // Of queries, of keys, which are as wide, then of values.
+    const ValueId size =
+        q.shape[2].known()
+            ? Ints(u, "bias_size", {q.shape[2].value})
+            : Part(u, "bias_size", u.Apply("Shape", "q_shape", {u.node().input(0)}), 2, 3, 0);
+    const ValueId twice = u.Apply("Add", "bias_size_2", {size, size}), zero = Ints(u, "zero", {0});
+    const auto part = [&](const char* name, ValueId start, ValueId end) {
+      return u.Apply("Slice", name, {bias, start, end, zero});
+    };
+    p.q = u.Apply("Add", "queries", {p.q, part("bias_q", zero, size)});
+    p.k = u.Apply("Add", "keys", {p.k, part("bias_k", size, twice)});
+    p.v = u.Apply("Add", "values", {p.v, part("bias_v", twice, Ints(u, "bias_end", {INT64_MAX}))});
   }
   p.past_key = u.node().input(6);
   p.past_value = u.node().input(7);

@@ -485,6 +485,53 @@ TEST(Microsoft, MultiHeadAttentionTakesPackedInputs) {
   ExpectNear(keys[0], wanted[0]);
 }
 
+// The bias of queries, keys and values lies in one vector, whose parts follow from the inputs.
+TEST(Microsoft, MultiHeadAttentionHasABiasForFreeSizes) {
+  const auto run = [](int64_t size, int64_t value_size) {
+    const auto graph = Import(17, Input("q", 1, {1, 2, size}) + Input("k", 1, {1, 2, size}) +
+                                      Input("v", 1, {1, 2, value_size}) +
+                                      Constant("b", 1, {10}, {1, 2, 3, 4, 5, 6, 7, 8, 9, 10}) +
+                                      Node("MultiHeadAttention", {"q", "k", "v", "b"}, {"y"},
+                                           Int("num_heads", 2), kMicrosoft) +
+                                      Output("y"));
+    EXPECT_TRUE(graph) << (graph ? "" : graph.error().message());
+    const Tensor x = Reals({1, 2, 4}, {1, -1, 0.5f, 0.25f, 0, 1, 2, -3});
+    return graph ? Evaluated(graph, {x, x, Reals({1, 2, 2}, {1, -2, 5, 0})})
+                 : std::vector<std::vector<float>>();
+  };
+  const auto wanted = run(4, 2);
+  ASSERT_EQ(wanted.size(), 1u);
+  ASSERT_EQ(wanted[0].size(), 4u);
+  for (const auto& [size, value_size] : {std::pair(-1, 2), {4, -1}, {-1, -1}}) {
+    const auto got = run(size, value_size);
+    ASSERT_EQ(got.size(), 1u);
+    ExpectNear(got[0], wanted[0]);
+  }
+}
+
+// Sums of the mask: of each row, 0 where there is no mask.
+TEST(Microsoft, EmbeddingsSumTheirMask) {
+  const auto sums = [](const char* mask) {
+    std::string graph = Input("i", 6, {2, 2});
+    if (*mask != 0) graph += Constant("m", 6, {2, 2}, {1, 0, 1, 1});
+    const auto imported =
+        Import(17, graph + Constant("w", 1, {3, 4}, std::vector<double>(12, 1)) +
+                       Constant("g", 1, {4}, {1, 1, 1, 1}) +
+                       Node("EmbedLayerNormalization", {"i", "", "w", "w", "", "g", "g", mask},
+                            {"y", "s"}, "", kMicrosoft) +
+                       Output("s"));
+    EXPECT_TRUE(imported) << (imported ? "" : imported.error().message());
+    const std::vector<int32_t> ids = {0, 1, 2, 0};
+    const auto y =
+        EvaluateGraph(*imported, std::vector{Tensor::FromValues<int32_t>(Shape{2, 2}, ids)});
+    EXPECT_TRUE(y) << (y ? "" : y.error().message());
+    const auto values = y->at(0).values<int32_t>();
+    return std::vector<int32_t>(values.begin(), values.end());
+  };
+  EXPECT_EQ(sums("m"), (std::vector<int32_t>{1, 2}));
+  EXPECT_EQ(sums(""), (std::vector<int32_t>{0, 0}));
+}
+
 TEST(Microsoft, MultiHeadAttentionRefuses) {
   const auto error = [](const text::Names& inputs, const text::Names& outputs) {
     std::string graph = Input("x", 1, {1, 6, 4}) + Node("MultiHeadAttention", inputs, outputs,

@@ -466,14 +466,17 @@ TEST(Upgrades, ScatterHasAnotherName) {
 
 // Groups (0, 2) and (4, 8): means 1 and 6, variances 1 and 4; 3 more is 4 and 7.
 TEST(Upgrades, GroupsHadOneScale) {
-  const auto graph =
-      Import(18, Input("x", kFloat, {1, 4, 1}) + Constant("s", kFloat, {2}, {1, 10}) +
-                     Constant("b", kFloat, {2}, {0.25, 5}) +
-                     One("GroupNormalization", {"x", "s", "b"},
-                         Int("num_groups", 2) + text::Float("epsilon", 3)));
   const float r = std::sqrt(7.0f);
-  ExpectNear(Evaluated(graph, {Reals({1, 4, 1}, {0, 2, 4, 8})}).at(0),
-             {-0.25f, 0.75f, 5 - 20 / r, 5 + 20 / r});
+  for (const int64_t channels : {4, -1}) {
+    const auto graph =
+        Import(18, Input("x", kFloat, {1, channels, 1}) + Constant("s", kFloat, {2}, {1, 10}) +
+                       Constant("b", kFloat, {2}, {0.25, 5}) +
+                       One("GroupNormalization", {"x", "s", "b"},
+                           Int("num_groups", 2) + text::Float("epsilon", 3)));
+    ASSERT_TRUE(graph) << graph.error().message();
+    ExpectNear(Evaluated(graph, {Reals({1, 4, 1}, {0, 2, 4, 8})}).at(0),
+               {-0.25f, 0.75f, 5 - 20 / r, 5 + 20 / r});
+  }
 }
 
 }  // namespace

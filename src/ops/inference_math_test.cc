@@ -201,7 +201,8 @@ TEST(InferMath, Normalizations) {
 TEST(InferMath, Reductions) {
   CheckInferred({
       {{"ReduceSum", {"bool[2, 3]"}}, "input 0 is bool, expected a number"},
-      {{"ReduceLogSum", {"int32[2, 3]"}}, "input 0 is int32[2, 3], expected a float type"},
+      {{"ReduceLogSum", {"int32[2, 3]"}}, "int32[1, 1]"},
+      {{"ReduceLogSum", {"bool[2, 3]"}}, "input 0 is bool, expected a number"},
       {{"ReduceMax", {"bool[2, 3]"}}, "bool[1, 1]"},
       {{"ReduceSum{keepdims=0}", {"float32[2, 3]"}}, "float32[]"},
       {{"ReduceSum", {"float32[2, 3]", "int64[1] = [-1]"}}, "float32[2, 1]"},

@@ -47,11 +47,6 @@ InferResult InferNumber(const InferArgs& args) {
   return Infer(args);
 }
 
-InferResult InferFloat(const InferArgs& args) {
-  EVOQ_TRY(CheckFloat(args, 0));
-  return Infer(args);
-}
-
 using InferFn = InferResult (*)(const InferArgs&);
 
 constexpr OpDef ReduceOp(const char* name, InferFn infer) {
@@ -66,8 +61,8 @@ constexpr OpDef ReduceOp(const char* name, InferFn infer) {
 
 extern const OpDef kReduceL1 = ReduceOp("ReduceL1", InferNumber);
 extern const OpDef kReduceL2 = ReduceOp("ReduceL2", InferNumber);
-extern const OpDef kReduceLogSum = ReduceOp("ReduceLogSum", InferFloat);
-extern const OpDef kReduceLogSumExp = ReduceOp("ReduceLogSumExp", InferFloat);
+extern const OpDef kReduceLogSum = ReduceOp("ReduceLogSum", InferNumber);
+extern const OpDef kReduceLogSumExp = ReduceOp("ReduceLogSumExp", InferNumber);
 extern const OpDef kReduceMax = ReduceOp("ReduceMax", Infer);
 extern const OpDef kReduceMin = ReduceOp("ReduceMin", Infer);
 extern const OpDef kReduceProd = ReduceOp("ReduceProd", InferNumber);

@@ -177,7 +177,25 @@ EvalResult EvaluateL1(const EvalArgs& args) { return EvaluateSumOf(args, kMagnit
 EvalResult EvaluateL2(const EvalArgs& args) { return EvaluateSumOf(args, kSquare, kRootOf); }
 EvalResult EvaluateSumSquare(const EvalArgs& args) { return EvaluateSumOf(args, kSquare, kSame); }
 
+// An integer's logarithm, rounded towards 0; of what has none the least integer.
+template <typename T>
+T WholeLog(double sum) {
+  return sum > 0 ? static_cast<T>(std::log(sum)) : Lowest<T>();
+}
+
+// Of integers: the logarithm of the sum, wrapped around as ReduceSum's.
+EvalResult EvaluateWholeLogSum(const EvalArgs& args) {
+  return EvaluateSumOf(args, kSame, [](auto sum, int64_t) {
+    using T = decltype(sum);
+    if constexpr (std::is_integral_v<T>)
+      return WholeLog<T>(static_cast<double>(sum));
+    else
+      return LogOf(sum);
+  });
+}
+
 EvalResult EvaluateLogSum(const EvalArgs& args) {
+  if (IsInteger(args.inputs[0].dtype())) return EvaluateWholeLogSum(args);
   EVOQ_ASSIGN(const Plan plan, MakePlan(args));
   return DispatchFloat(args.inputs[0].dtype(), [&](auto tag) -> EvalResult {
     using T = decltype(tag);
@@ -189,9 +207,41 @@ EvalResult EvaluateLogSum(const EvalArgs& args) {
   });
 }
 
+// Of integers: log(sum exp(x - m)) + m in float64, rounded towards 0.
+EvalResult EvaluateWholeLogSumExp(const EvalArgs& args) {
+  const Tensor& x = args.inputs[0];
+  EVOQ_ASSIGN(const Plan plan, MakePlan(args));
+  return DispatchNumber(x.dtype(), [&](auto tag) -> EvalResult {
+    using T = decltype(tag);
+    if constexpr (!std::is_integral_v<T>) {
+      return Unsupported("{}", x.type().ToString());
+    } else {
+      EVOQ_ASSIGN(Tensor y, AllocateOutput(plan.type));
+      std::vector<T> largest(y.elements(), Lowest<T>());
+      ExtremeInto(plan, x.data<T>(), largest.data(), Lowest<T>(), kGreaterOf);
+      std::vector<double> sums(y.elements(), 0);
+      ForEachIndex<1>(plan.outer, {plan.strides}, [&](int64_t i, const auto& at) {
+        for (int64_t k = 0; k < plan.row; ++k) {
+          const int64_t to = at[0] + (plan.row_reduced ? 0 : k);
+          sums[to] += std::exp(static_cast<double>(x.data<T>()[i * plan.row + k]) -
+                               static_cast<double>(largest[to]));
+        }
+      });
+      for (int64_t i = 0; i < y.elements(); ++i) {
+        const double log = std::log(sums[i]) + static_cast<double>(largest[i]);
+        y.mutable_data<T>()[i] = plan.count == 0                            ? Lowest<T>()
+                                 : log >= static_cast<double>(Highest<T>()) ? Highest<T>()
+                                                                            : static_cast<T>(log);
+      }
+      return One(std::move(y));
+    }
+  });
+}
+
 // log(sum exp(x - m)) + m with m the largest element (0 when it is not finite).
 EvalResult EvaluateLogSumExp(const EvalArgs& args) {
   const Tensor& x = args.inputs[0];
+  if (IsInteger(x.dtype())) return EvaluateWholeLogSumExp(args);
   EVOQ_ASSIGN(const Plan plan, MakePlan(args));
   return DispatchFloat(x.dtype(), [&](auto tag) -> EvalResult {
     using T = decltype(tag);

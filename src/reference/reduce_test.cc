@@ -32,6 +32,17 @@ TEST(Reduce, HandValues) {
               std::log(7.0f), 1e-6f);
   EXPECT_NEAR(Values<float>(Eval("ReduceLogSumExp", {Floats({2}, {1000, 1000})}))[0],
               1000 + std::log(2.0f), 1e-4f);
+  // Integers: rounded towards 0; log(3e) = 2.1, log(2 e^1000) = 1000.7.
+  const auto whole = [](const char* op, std::vector<int32_t> x) {
+    const auto n = static_cast<int64_t>(x.size());
+    return Values<int32_t>(Eval(op, {Make<int32_t>({n}, x)}, NoKeep()))[0];
+  };
+  EXPECT_EQ(whole("ReduceLogSum", {3, 4, 1}), 2);
+  EXPECT_EQ(whole("ReduceLogSum", {3, -3}), INT32_MIN);
+  EXPECT_EQ(whole("ReduceLogSumExp", {1000, 1000}), 1000);
+  EXPECT_EQ(whole("ReduceLogSumExp", {1, 2, 3, 3}), 3);
+  EXPECT_EQ(whole("ReduceLogSumExp", {-5, -5}), -4);
+  EXPECT_EQ(whole("ReduceLogSumExp", {INT32_MAX, INT32_MAX}), INT32_MAX);
   EXPECT_EQ(Values<int32_t>(Eval("ReduceMean", {Make<int32_t>({2}, {3, 4})}, NoKeep())),
             (std::vector<int32_t>{3}));
   EXPECT_EQ(Values<float>(Eval("ReduceMax", {Floats({0, 2}, {}), Ints({0})}, NoKeep()))[0],
