@@ -6,7 +6,9 @@ from collections.abc import Sequence
 from typing import Any
 
 from . import _evoq
+from ._data import PATHS
 from ._error import Error
+from ._source import plain_text
 from ._verb import Progress, Report, Shapes, run_verb, tool
 
 # Options of `explain` that name another runtime's files.
@@ -100,11 +102,15 @@ def explain(
 
     baseline: the float model to compare with; with it the result has ``time``. An .etm gives
     ``bytes``. Always there: ``profile`` and ``decisions``. report: also write one HTML file that
-    opens offline. Instead of a model, another runtime's files: trtexec=DIR, ort_profile=F,
-    benchmark_app=F, openvino=F, tflite=F, msprof=DIR, torch_trace=F
+    opens offline. Instead of a model, another runtime's profile: its path, or trtexec=DIR,
+    ort_profile=F, benchmark_app=F, openvino=F, tflite=F, msprof=DIR, torch_trace=F
     (docs/foreign-profiles.md).
     """
     foreign = {name: options.pop(name) for name in FOREIGN if options.get(name) is not None}
+    if model is not None and not foreign and options.get("target") is None:
+        profile = _evoq.profile_at(plain_text(model)) if isinstance(model, PATHS) else None
+        if profile is not None:
+            model, foreign = None, dict([profile])
     if foreign:
         if model is not None or options.get("target") is not None:
             raise Error("explain: another runtime's files, a model and target= exclude each other")

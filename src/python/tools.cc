@@ -2,6 +2,7 @@
 
 #include <nanobind/stl/map.h>
 #include <nanobind/stl/optional.h>
+#include <nanobind/stl/pair.h>
 #include <nanobind/stl/string.h>
 #include <nanobind/stl/vector.h>
 
@@ -290,6 +291,13 @@ void BindGenerate(nb::module_& m) {
   });
 }
 
+// "torch_trace" of "--torch-trace".
+std::string AttributeOf(const ForeignSource& source) {
+  std::string name = std::string(source.option).substr(2);
+  std::replace(name.begin(), name.end(), '-', '_');
+  return name;
+}
+
 void BindExplain(nb::module_& m) {
   nb::class_<ExplainJob>(m, "ExplainJob")
       .def(nb::init<>())
@@ -319,10 +327,8 @@ void BindExplain(nb::module_& m) {
   foreign.def(nb::init<>()).def_rw("baseline", &ForeignJob::baseline);
   // An attribute for each runtime: setting it says where its files are.
   for (const ForeignSource* source : AllForeignSources()) {
-    std::string name = std::string(source->option).substr(2);
-    std::replace(name.begin(), name.end(), '-', '_');
     foreign.def_prop_rw(
-        name.c_str(),
+        AttributeOf(*source).c_str(),
         [source](const ForeignJob& job) { return job.source == source ? job.path : ""; },
         [source](ForeignJob& job, const std::string& path) {
           if (job.source != nullptr && job.source != source)
@@ -332,6 +338,15 @@ void BindExplain(nb::module_& m) {
           job.path = path;
         });
   }
+  // What `explain` calls the files of the runtime whose profile it is, and which file of a folder;
+  // None for others.
+  m.def("profile_at",
+        [](const std::string& path) -> std::optional<std::pair<std::string, std::string>> {
+          const auto found = FindForeignFile(path);
+          if (!found) Raise(found.error());
+          if (found->source == nullptr) return std::nullopt;
+          return std::pair(AttributeOf(*found->source), found->path);
+        });
   BindTask<ForeignJob>(m, "explain_foreign",
                        [](const ForeignJob& job, const Follow&) { return ExplainForeign(job); });
 }

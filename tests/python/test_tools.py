@@ -562,6 +562,9 @@ def test_other_runtimes_profiles(tmp_path):
     ]
     (tmp_path / "ort.json").write_text(json.dumps(events))
     assert evoq.explain(ort_profile=tmp_path / "ort.json")["tool"]
+    # By its content, as evoq explain F.
+    assert evoq.explain(tmp_path / "ort.json")["tool"] == "onnxruntime"
+    assert evoq.explain(str(tmp_path))["layers"] == 1
 
 
 def test_any_verb():

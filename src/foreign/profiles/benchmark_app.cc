@@ -191,6 +191,9 @@ void AddNodes(const std::vector<Node>& nodes, double weight, std::map<std::strin
       layer.type = node.type;
       layer.where = node.kernel;
       layer.precision = PrecisionIn(layer.where);
+      // Bytes of a layer without a kernel, as an If, are its condition.
+      if (layer.where.starts_with("unknown") && BitsOf(layer.precision) == 8)
+        layer.precision.clear();
       layer.conversion = ConversionOf(layer.type);
       layer.group = GroupOf(layer.type, layer.type.empty() ? layer.name : "");
       layer.operators = {layer.name};

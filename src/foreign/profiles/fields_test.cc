@@ -347,6 +347,7 @@ TEST_F(ProfileFields, FloatModelsThatBenchmarkAppFeedsWithBytes) {
                     pool = "p;Status.EXECUTED;Pooling;jit_bf16;1;1\n";
   const std::map<std::string, double> none, all = {{"stays-float", 1}, {"pooling-in-float", 0.5}};
   EXPECT_EQ(lost(converts + conv + pool), none);
+  EXPECT_EQ(lost(converts + "i;EXECUTED;If;unknown_I8;0.1;0.1\n" + conv + pool), none);
   EXPECT_EQ(lost(converts + "m;EXECUTED;Eltwise;jit_u8;0.1;0.1\n" + conv + pool), all);
   EXPECT_EQ(lost(converts + "d;EXECUTED;Convolution;brgconv_u8;0.1;0.1\n" + conv + pool), all);
   EXPECT_EQ(lost("q;EXECUTED;Pooling;jit_i8;0.1;0.1\n" + conv + pool), all);

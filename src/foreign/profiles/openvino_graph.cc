@@ -250,14 +250,7 @@ class Layers {
     layer.group = GroupOfNode(layer);
     layer.conversion = ConversionOf(layer);
     TakeWeights(layer);
-    // Bytes that the caller gives, an image say, are no sign of a model in integers.
-    if (ReadsInput(node) && !IsLinear(layer)) layer.precision.clear();
     return layer;
-  }
-
-  bool ReadsInput(const Node& node) const {
-    const Node* writer = node.inputs.empty() ? nullptr : WriterOf(node, node.inputs[0]).first;
-    return writer != nullptr && (writer->type == "Input" || writer->type == "Parameter");
   }
 
   // A constant counts where it is read first.
@@ -295,6 +288,15 @@ class Layers {
   std::set<std::string> counted_;
 };
 
+// Whether a layer shows that the model computes in integers: conditions and bytes that the caller
+// gives, an image say, are integers too.
+bool IsQuantized(const ForeignLayer& layer) {
+  if (layer.conversion == Conversion::kQuantize) return true;
+  const bool bytes = BitsOf(layer.precision) == 8 || BitsOf(layer.precision) == 4;
+  if (layer.group == LayerGroup::kPooling) return bytes;
+  return IsLinear(layer) && (bytes || (layer.inputs.size() > 1 && layer.inputs[1].of_integers));
+}
+
 Result<ForeignRun> Read(const std::string& path) {
   EVOQ_ASSIGN(const std::string text, ReadTextFile(path));
   Reader reader;
@@ -319,6 +321,11 @@ Result<ForeignRun> Read(const std::string& path) {
   // Times are whole microseconds.
   run.excess = "what slow runs, as the first one, add to the means, and rounding";
   run.detailed = true;
+  if (!std::ranges::any_of(run.layers, IsQuantized)) {
+    for (ForeignLayer& layer : run.layers) {
+      if (BitsOf(layer.precision) == 8) layer.precision.clear();
+    }
+  }
   Summarize(run);
   return run;
 }

@@ -95,7 +95,6 @@ TEST_F(OpenvinoGraph, WeightsThatBecomeFloat) {
   ASSERT_EQ(run->layers.size(), 2u) << "the Eltwise ran once, not in each run";
   EXPECT_NEAR(run->layer_sum_ms, 0.23, 1e-12);
   EXPECT_EQ(run->layers[0].group, LayerGroup::kElementwise);
-  EXPECT_EQ(run->layers[0].precision, "") << "the caller's bytes";
   const ForeignLayer& conv = run->layers[1];
   EXPECT_EQ(conv.group, LayerGroup::kConv);
   EXPECT_EQ(conv.precision, "bf16");
@@ -111,7 +110,11 @@ TEST_F(OpenvinoGraph, WeightsThatBecomeFloat) {
   // Of a float model, fed with bytes, nothing is to be said.
   std::vector<Node> nodes = kUnsignedWeights;
   nodes[1].output = "FP32 8 1 3 3";
-  EXPECT_EQ(LostBy(Diagnose(*Of(Graph(nodes)), nullptr)), (std::map<std::string, double>{}));
+  nodes.push_back({"i", "If", "9", "unknown_I8", "u8", {{5, "U8 1"}}, kWide});
+  const auto in_float = Of(Graph(nodes));
+  EXPECT_EQ(LostBy(Diagnose(*in_float, nullptr)), (std::map<std::string, double>{}));
+  EXPECT_EQ(in_float->layers[0].precision, "") << "the caller's bytes";
+  EXPECT_EQ(in_float->layers[2].precision, "") << "a condition";
 }
 
 // What an integer convolution wrote, in float for a zero point and in integers again: by a layer of
