@@ -19,11 +19,11 @@ Result<ForeignExplanation> ExplainForeign(const ForeignJob& job) {
   ForeignExplanation out;
   EVOQ_ASSIGN(out.run, Read(*job.source, job.path));
   if (!job.baseline.empty()) {
-    // Another tool's, where its content says so.
-    EVOQ_ASSIGN(const ForeignFile file, FindForeignFile(job.baseline));
-    const bool known = file.source != nullptr;
+    // Another tool's, where its content says so and leaves no choice.
+    const auto file = FindForeignFile(job.baseline);
+    const bool known = file && file->source != nullptr;
     EVOQ_ASSIGN(out.baseline,
-                Read(known ? *file.source : *job.source, known ? file.path : job.baseline));
+                Read(known ? *file->source : *job.source, known ? file->path : job.baseline));
   }
   out.diagnosis = Diagnose(out.run, BaselineOf(out));
   return out;

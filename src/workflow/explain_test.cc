@@ -291,6 +291,15 @@ TEST(ExplainForeign, BaselinesOfOtherTools) {
   EXPECT_EQ(explained->run.tool, "openvino");
   EXPECT_EQ(explained->baseline->tool, "onnxruntime");
   EXPECT_NEAR(Tell(*explained).json["delta"]["elementwise"].get<double>(), -1, 1e-12);
+  // A folder in which another tool's file lies too is that of the tool that was named.
+  ASSERT_TRUE(WriteFileAtomic(folder / "t.json", R"([{"count": 1}, {"name": "a", "timeMs": 2}])"));
+  for (const ForeignSource* source : AllForeignSources()) {
+    if (std::string_view(source->tool) != "trtexec") continue;
+    std::filesystem::remove(profile);
+    const auto same = ExplainForeign({source, folder / "t.json", folder});
+    ASSERT_TRUE(same) << same.error().message();
+    EXPECT_EQ(same->baseline->tool, "trtexec");
+  }
   std::filesystem::remove_all(folder);
 }
 

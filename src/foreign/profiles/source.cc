@@ -65,7 +65,9 @@ Result<ForeignFile> FindForeignFile(const std::string& path) {
   EVOQ_ASSIGN(const std::vector<std::string> paths, ListFiles(path));
   ForeignFile found;
   for (const std::string& one : paths) {
-    const ForeignSource* source = SourceOf(HeadOf(one));
+    const std::string head = HeadOf(one);
+    if (head.starts_with(kGzip) && !one.ends_with(".json.gz")) continue;
+    const ForeignSource* source = SourceOf(head);
     if (source == nullptr || (source == found.source && TakesFolder(*source))) continue;
     if (found.source != nullptr)
       return Fail(ErrorCode::kUsage, "{}: {} and {} are profiles: name one of them", path,

@@ -174,6 +174,11 @@ TEST_F(TorchTrace, Compressed) {
   const auto found = FindForeignFile(At("t.json.gz"));
   ASSERT_TRUE(found && found->source != nullptr);
   EXPECT_EQ(std::string(found->source->tool), "pytorch");
+  // In a folder the name has to say what is packed.
+  const auto in_folder = [&] { return FindForeignFile(folder_.string())->source; };
+  EXPECT_EQ(in_folder(), found->source);
+  std::filesystem::rename(At("t.json.gz"), At("images-idx3-ubyte.gz"));
+  EXPECT_EQ(in_folder(), nullptr);
 }
 
 TEST_F(TorchTrace, WhatIsNone) {
