@@ -1,11 +1,13 @@
 #include "foreign/profiles/diagnosis_text.h"
 
 #include <algorithm>
+#include <optional>
 
 #include "base/brief.h"
 #include "base/ms_text.h"
 #include "base/printable.h"
 #include "base/text.h"
+#include "foreign/profiles/pairing.h"
 #include "report/known.h"
 #include "report/table.h"
 
@@ -43,13 +45,15 @@ std::string Headline(const char* label, const ForeignRun& run) {
   return out + "\n";
 }
 
+std::string Brief(const std::string& text) {
+  return text.size() > 48 ? text.substr(0, CharacterStart(text, 45)) + "..." : text;
+}
+
 std::string LayerList(const std::vector<std::string>& layers) {
   std::string out;
   constexpr size_t kShown = 4;
   for (size_t i = 0; i < layers.size() && i < kShown; ++i)
-    out += (i ? ", " : "") + (layers[i].size() > 48
-                                  ? layers[i].substr(0, CharacterStart(layers[i], 45)) + "..."
-                                  : layers[i]);
+    out += (i ? ", " : "") + Brief(layers[i]);
   if (layers.size() > kShown) out += fmt::format(" and {} more", layers.size() - kShown);
   return out;
 }
@@ -77,6 +81,63 @@ std::string GroupTable(const ForeignRun& run, const ForeignRun* baseline) {
   return table.ToString();
 }
 
+// For each layer what the same one takes in the baseline, where it is sure which that is.
+std::vector<std::optional<double>> BaselineTimes(const ForeignRun& run,
+                                                 const ForeignRun* baseline) {
+  std::vector<std::optional<double>> times(run.layers.size());
+  if (baseline == nullptr) return times;
+  const auto works = [](const ForeignLayer& layer) { return layer.type != kHostLayer; };
+  const std::vector<Counterpart> pairs = PairLayers(run, works, *baseline, works);
+  for (size_t i = 0; i < pairs.size(); ++i) {
+    if (pairs[i].sure) times[i] = baseline->layers[*pairs[i].sure].ms;
+  }
+  return times;
+}
+
+// The layers that take most.
+std::string SlowestLayers(const ForeignRun& run, const ForeignRun* baseline) {
+  constexpr size_t kShown = 8;
+  std::vector<size_t> order(run.layers.size());
+  for (size_t i = 0; i < order.size(); ++i) order[i] = i;
+  const size_t shown = std::min(kShown, order.size());
+  std::ranges::partial_sort(
+      order, order.begin() + static_cast<ptrdiff_t>(shown), [&](size_t a, size_t b) {
+        return run.layers[a].ms != run.layers[b].ms ? run.layers[a].ms > run.layers[b].ms : a < b;
+      });
+  const auto before = BaselineTimes(run, baseline);
+  std::vector<std::string> columns = {">ms", ">share"};
+  if (baseline) columns.push_back(">baseline ms");
+  for (const char* name : {"precision", "type", "slowest layers"}) columns.push_back(name);
+  TextTable table(columns);
+  for (size_t k = 0; k < shown; ++k) {
+    const ForeignLayer& layer = run.layers[order[k]];
+    std::vector<std::string> row = {
+        fmt::format("{:.3f}", layer.ms),
+        fmt::format("{:.1f}%", 100 * layer.ms / std::max(run.layer_sum_ms, 1e-9))};
+    if (baseline) row.push_back(before[order[k]] ? fmt::format("{:.3f}", *before[order[k]]) : "");
+    for (const std::string& text : {layer.precision, Brief(layer.type), Brief(layer.name)})
+      row.push_back(text);
+    table.Row(row);
+  }
+  return table.ToString();
+}
+
+json LayersJson(const ForeignRun& run, const ForeignRun* baseline) {
+  const auto before = BaselineTimes(run, baseline);
+  json out = json::array();
+  for (size_t i = 0; i < run.layers.size(); ++i) {
+    const ForeignLayer& layer = run.layers[i];
+    out.push_back({{"name", layer.name},
+                   {"type", layer.type},
+                   {"group", LayerGroupName(layer.group)},
+                   {"precision", layer.precision},
+                   {"kernel", layer.where},
+                   {"ms", layer.ms}});
+    if (baseline) out.back()["baseline_ms"] = before[i] ? json(*before[i]) : json();
+  }
+  return out;
+}
+
 }  // namespace
 
 json ToJson(const ForeignRun& run, const ForeignRun* baseline, const Diagnosis& diagnosis) {
@@ -99,6 +160,7 @@ json ToJson(const ForeignRun& run, const ForeignRun* baseline, const Diagnosis& 
     lost += f.ms;
   }
   out["findings"] = findings;
+  out["layer_times"] = LayersJson(run, baseline);
   if (baseline == nullptr) return out;
   out["baseline"] = RunJson(*baseline);
   json delta;
@@ -137,7 +199,7 @@ std::string ToText(const ForeignRun& run, const ForeignRun* baseline, const Diag
     out += ratio >= 1 ? fmt::format("{:.2f}x faster than the baseline\n", ratio)
                       : fmt::format("{:.1f}% slower than the baseline\n", 100 * (1 / ratio - 1));
   }
-  out += "\n" + GroupTable(run, baseline) + "\n";
+  out += "\n" + GroupTable(run, baseline) + "\n" + SlowestLayers(run, baseline) + "\n";
   if (!run.detailed && run.tool == "trtexec")
     out += "only names of layers are known: with --profilingVerbosity=detailed more can be told\n";
   if (diagnosis.findings.empty()) return out + "no known fault found\n";

@@ -90,6 +90,38 @@ TEST(DiagnosisText, OneRunByHand) {
   EXPECT_NE(text.find("fix (0.200 ms): "), std::string::npos) << text;
 }
 
+// The layers that take most, with what the same ones take in the baseline; all of them in the JSON.
+TEST(DiagnosisText, SlowestLayers) {
+  ForeignRun run = Quantized();
+  for (int i = 0; i < 9; ++i)
+    run.layers.push_back(
+        LayerOf(fmt::format("p{}", i).c_str(), 0.001, LayerGroup::kPooling, "fp32"));
+  Summarize(run);
+  const ForeignRun baseline = Baseline();
+  const std::string alone = ToText(run, nullptr, Diagnose(run, nullptr));
+  EXPECT_NE(alone.find("   ms  share  precision  type  slowest layers\n"
+                       "0.400  49.4%  int8             conv1\n"
+                       "0.200  24.7%  fp32             conv2\n"
+                       "0.138  17.0%  int8             dq\n"),
+            std::string::npos)
+      << alone;
+  EXPECT_EQ(alone.find("p4\n"), std::string::npos) << "eight of them";
+  EXPECT_NE(alone.find("p3\n"), std::string::npos);
+  const std::string text = ToText(run, &baseline, Diagnose(run, &baseline));
+  EXPECT_NE(text.find("0.400  49.4%        0.800  int8             conv1\n"), std::string::npos)
+      << text;
+  const json out = ToJson(run, &baseline, Diagnose(run, &baseline));
+  ASSERT_EQ(out["layer_times"].size(), 13u);
+  EXPECT_EQ(out["layer_times"][0], (json{{"name", "conv1"},
+                                         {"type", ""},
+                                         {"group", "conv"},
+                                         {"precision", "int8"},
+                                         {"kernel", ""},
+                                         {"ms", 0.4},
+                                         {"baseline_ms", 0.8}}));
+  EXPECT_TRUE(out["layer_times"][3]["baseline_ms"].is_null());
+}
+
 // Layers and runs that one profiler saw do not differ by what it costs.
 TEST(DiagnosisText, WhyLayersExceedTheRun) {
   for (const auto& [tool, reason] : std::vector<std::pair<const char*, const char*>>{

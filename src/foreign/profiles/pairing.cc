@@ -44,6 +44,14 @@ Kind KindOf(const ForeignLayer& layer) {
 // A name that stays with an operator from file to file. "Conv_34" does not: exporters number all
 // nodes of a file through.
 bool IsLasting(const std::string& name) {
+  // What OpenVINO puts behind the name of a node leaves it what it was.
+  constexpr std::string_view kBehind = "/WithoutBiases";
+  if (name.ends_with(kBehind)) {
+    const std::string node = name.substr(0, name.size() - kBehind.size());
+    const size_t number = node.find_last_not_of("0123456789") + 1;
+    const bool counted = number > 0 && number < node.size() && node[number - 1] == '_';
+    if (counted && node.find_first_of("/.") == std::string::npos) return false;
+  }
   if (name.find_first_of("/.") != std::string::npos) return true;
   const size_t digits = name.find_last_not_of("0123456789");
   return digits == name.size() - 1 && name.find_first_of("0123456789") != std::string::npos;

@@ -177,6 +177,8 @@ TEST(Pairing, NamesThatLast) {
       {"a.Conv", "b.Conv", true},
       {"resnet_conv0_fwd", "resnet_conv1_fwd", true},
       {"Conv_3", "Conv_5", false},
+      {"Conv_3/WithoutBiases", "Conv_5/WithoutBiases", false},
+      {"conv1/WithoutBiases", "/a_2/WithoutBiases", true},
       {"conv", "conv_a", false},
       {"", "1", false},
   };

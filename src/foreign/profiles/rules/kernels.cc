@@ -228,10 +228,12 @@ extern const ProfileRule kRulePerhapsSlower = {
 extern const ProfileRule kRuleWeightsDequantizedEachRun = {
     .code = "weights-dequantized-each-run",
     .tool = "onnxruntime",
-    .sentence = "Constant weights are dequantized at every inference.",
+    .sentence = "Constants (weights, biases, scales) are dequantized at every inference.",
     .fix =
-        "Weight-only int8 gains nothing here: quantize the activations too, or store the weights "
-        "in float16.",
+        "Where activations are float, int8 weights gain nothing here: quantize activations too, or "
+        "store the weights in float16. Where they are quantized, the operator behind has no "
+        "integer "
+        "form: fold a BatchNormalization before quantizing, and leave the others' constants float.",
     .source =
         "ONNX Runtime 1.30: DequantizeLinear of a constant is not folded when it is part of a Q/DQ "
         "form",
