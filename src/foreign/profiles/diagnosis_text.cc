@@ -202,6 +202,10 @@ std::string ToText(const ForeignRun& run, const ForeignRun* baseline, const Diag
   out += "\n" + GroupTable(run, baseline) + "\n" + SlowestLayers(run, baseline) + "\n";
   if (!run.detailed && run.tool == "trtexec")
     out += "only names of layers are known: with --profilingVerbosity=detailed more can be told\n";
+  if (run.tool == "benchmark_app")
+    out +=
+        "sizes and weights are not in counters: the execution graph that benchmark_app writes "
+        "with -exec_graph_path tells more\n";
   if (diagnosis.findings.empty()) return out + "no known fault found\n";
   TextTable table({">ms lost", ">layers", "cause", "where"});
   for (const Finding& f : diagnosis.findings)

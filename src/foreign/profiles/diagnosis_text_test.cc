@@ -122,6 +122,19 @@ TEST(DiagnosisText, SlowestLayers) {
   EXPECT_TRUE(out["layer_times"][3]["baseline_ms"].is_null());
 }
 
+// Of OpenVINO's two files one tells more.
+TEST(DiagnosisText, TheFileThatTellsMore) {
+  ForeignRun run = Quantized();
+  for (const auto& [tool, told] :
+       {std::pair{"benchmark_app", true}, {"openvino", false}, {"trtexec", false}}) {
+    run.tool = tool;
+    EXPECT_EQ(ToText(run, nullptr, Diagnose(run, nullptr)).find("-exec_graph_path tells more") !=
+                  std::string::npos,
+              told)
+        << tool;
+  }
+}
+
 // Layers and runs that one profiler saw do not differ by what it costs.
 TEST(DiagnosisText, WhyLayersExceedTheRun) {
   for (const auto& [tool, reason] : std::vector<std::pair<const char*, const char*>>{
