@@ -209,6 +209,8 @@ TEST_F(OpenvinoGraph, IsKnownByItsContent) {
       {"layerName;execStatus;layerType\n", "benchmark_app"},
       {"{\"schemaVersion\": 1, \"deviceProperties\": []}", "pytorch"},
       {"{\"architectures\": []}", "none"},
+      {"{\"vocab\": {\"Layers\": 7, \"Operator\": 8}}", "none"},
+      {"{\"Layers\": [\"conv1\"], \"Bindings\": []}", "trtexec"},
       {std::string("\x08\x09\x00 execTimeMcs=", 15), "none"},
       {"", "none"}};
   for (const auto& [head, expected] : heads) {

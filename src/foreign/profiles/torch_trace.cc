@@ -393,7 +393,8 @@ extern const ForeignSource kSourceTorchTrace = {
     .option = "--torch-trace",
     .takes = "F",
     .doc = "Trace written by torch.profiler (export_chrome_trace)",
-    .marks = {"\"deviceProperties\"", "\"cpu_op\"", "\"Operator\"", "\x1f\x8b\x08"},
+    .marks = {"\"deviceProperties\"", "\"cpu_op\"", "\"cat\": \"Operator\"", "\"cat\":\"Operator\"",
+              "\x1f\x8b\x08"},
     .read = Read,
 };
 

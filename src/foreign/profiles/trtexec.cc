@@ -276,7 +276,7 @@ extern const ForeignSource kSourceTrtexec = {
     .option = "--trtexec",
     .takes = "DIR",
     .doc = "Folder with trtexec's --exportProfile, --exportLayerInfo and --exportTimes files",
-    .marks = {"\"averageMs\"", "\"timeMs\"", "\"computeMs\"", "\"Layers\"", "=== Profile"},
+    .marks = {"\"timeMs\"", "\"computeMs\"", "\"Layers\": [", "\"Layers\":[", "=== Profile"},
     .read = Read,
 };
 
