@@ -140,9 +140,11 @@ RANDOM_BLOCKS = {
     "IQ3_S": (256, 110, (0,)),
     "IQ4_XS": (256, 136, (0,)),
     "IQ4_NL": (32, 18, (0,)),
+    "NVFP4": (64, 36, ()),
+    "Q1_0": (128, 18, (0,)),
 }
 KINDS = """F32 F16 BF16 Q4_0 Q4_1 Q5_0 Q5_1 Q8_0 Q2_K Q3_K Q4_K Q5_K Q6_K IQ1_S IQ1_M IQ2_XXS IQ2_XS
-    IQ2_S IQ3_XXS IQ3_S IQ4_XS IQ4_NL TQ1_0 TQ2_0 MXFP4""".split()
+    IQ2_S IQ3_XXS IQ3_S IQ4_XS IQ4_NL TQ1_0 TQ2_0 MXFP4 NVFP4 Q1_0""".split()
 ROUNDED = {"Q2_K": 2e-2, "Q4_1": 2e-2, "Q4_K": 2e-2, "Q5_K": 2e-2, "Q5_1": 2e-2}
 
 
@@ -152,6 +154,12 @@ def gguf_name(name):
         _, _, layer, rest = stem.split(".", 3)
         return f"blk.{layer}.{GGUF_NAMES[rest]}.{suffix}"
     return f"{GGUF_NAMES[stem]}.{suffix}"
+
+
+def bits_of(blocks):
+    """A bit for each number: d or -d."""
+    d = blocks[:, :2].copy().view(np.float16).astype(np.float32)
+    return np.where(np.unpackbits(blocks[:, 2:], 1, bitorder="little"), d, -d)
 
 
 def blocks_of(x, kind):
@@ -170,7 +178,11 @@ def blocks_of(x, kind):
             bits = np.float16(2e-3).view(np.uint16)
             for i in range(4):
                 data[:, :, 49 + 2 * i] = data[:, :, 49 + 2 * i] & 15 | (bits >> 4 * i & 15) << 4
+        if kind == "NVFP4":
+            data[:, :, :4] = data[:, :, :4] % 24 + 8
         data = data.reshape(x.shape[0], -1)
+        if kind == "Q1_0":  # which gguf does not read
+            return data, bits_of(data.reshape(-1, 18)).reshape(x.shape)
     else:
         data = quants.quantize(x, dtype)
     return data, quants.dequantize(data, dtype).reshape(x.shape)
@@ -206,6 +218,11 @@ def write_gguf(path, config, tensors, kind):
             data, values[name] = blocks_of(x, kind)
             dtype = gguf.GGMLQuantizationType[kind]
             writer.add_tensor(gguf_name(name), data, raw_dtype=dtype)
+            if kind == "NVFP4" and "_proj" in name:  # and a scale for all of it
+                stem = gguf_name(name).removesuffix("weight")
+                writer.add_tensor(stem + "scale", np.array([0.75], np.float32))
+                writer.add_tensor(stem + "input_scale", np.array([3], np.float32))
+                values[name] = values[name] * np.float32(0.75)
     writer.write_header_to_file()
     writer.write_kv_data_to_file()
     writer.write_tensors_to_file()

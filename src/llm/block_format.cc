@@ -81,6 +81,7 @@ Result<Tensor> Decoded(const StoredTensor& stored, bool transposed, const Form& 
   const BlockFormat& format = *stored.blocks;
   const int group = form.group, bits = DTypeBits(form.dtype);
   const int64_t rows = stored.sizes[0], columns = stored.sizes[1];
+  const float factor = stored.factors.empty() ? 1 : stored.factors[0];
   const Target to{transposed, rows, columns, columns / group};
   const int64_t scales = rows * to.groups;
   EVOQ_TRY(SpendMemory(rows * columns * bits / 8 + scales * 8, "weights in blocks"));
@@ -104,10 +105,11 @@ Result<Tensor> Decoded(const StoredTensor& stored, bool transposed, const Form& 
         error += block.error;
         power += block.power;
         for (int g = 0; g < format.elements / group; ++g) {
-          if (!std::isfinite(block.scales[g]))
-            return InvalidInput("row {}, block {}: the scale is {}", r, b, block.scales[g]);
+          if (!std::isfinite(block.scales[g] * factor))
+            return InvalidInput("row {}, block {}: the scale is {}", r, b,
+                                block.scales[g] * factor);
           const auto at = static_cast<size_t>(to.Scale(r, b * (format.elements / group) + g));
-          quant.scales[at] = block.scales[g];
+          quant.scales[at] = block.scales[g] * factor;
           quant.zero_points[at] = block.zeros[g];
         }
       }

@@ -74,6 +74,19 @@ TEST(BlockFormats, ByHand) {
   EXPECT_EQ(y[0], 12.0f);  // 6 * 2
   EXPECT_EQ(y[16], -12.0f);
   EXPECT_EQ(y[1], 1.0f);  // 0.5 * 2
+  // Element 16 + 9: a high nibble of the second eight bytes; scales 2, 0.5 and one that is 0.
+  real("NVFP4", std::string("\x40\x30\x7f\x01") + std::string("\xf7", 1) + std::string(7, '\0') +
+                    std::string("\0\x21", 2) + std::string(6, '\0') + "\x77");
+  EXPECT_EQ(y[0], 12.0f);
+  EXPECT_EQ(y[8], -12.0f);
+  EXPECT_EQ(y[17], 0.25f);
+  EXPECT_EQ(y[25], 0.5f);
+  EXPECT_EQ(y[32], 0.0f);
+  real("Q1_0", Half(-0.5f) + std::string("\x02\0", 2) + "\x80");
+  EXPECT_EQ(y[0], 0.5f);
+  EXPECT_EQ(y[1], -0.5f);
+  EXPECT_EQ(y[23], -0.5f);
+  EXPECT_EQ(y[24], 0.5f);
   // Group 5 has scale 0x21 and minimum 0x35: low 4 bits in byte 9, high 2 bits in bytes 1 and 5.
   std::string k = Half(1) + Half(2) + std::string(12, '\0') + std::string(128, '\0');
   k[4 + 9] = '\x51';
@@ -209,7 +222,9 @@ std::string RandomBlocks(const BlockFormat& format, int64_t blocks, std::mt19937
     for (int i = 0; i < format.bytes; ++i) block += static_cast<char>(random());
     const std::string_view name = format.name;
     const float scale = b % 5 == 0 ? 0.0f : b % 2 == 0 ? -0.01f * b : 0.02f * b;
-    if (name == "MXFP4") {
+    if (name == "NVFP4") {
+      for (size_t g = 0; g < 4; ++g) block[g] = static_cast<char>(random() % 128);
+    } else if (name == "MXFP4") {
       block[0] = static_cast<char>(120 + random() % 8);
     } else if (name == "IQ1_M") {  // a nibble in each of the last four words
       for (size_t w = 0; w < 4; ++w) {

@@ -211,6 +211,50 @@ bool IntegersMxfp4(const std::byte* b, IntegerBlock& out) {
   return true;
 }
 
+// ---- NVFP4: 64 numbers, 16 to a scale: four scales of float8e4m3 without a sign, then of each 16
+// numbers 8 bytes of e2m1, the low nibbles first
+
+float ScaleNvfp4(const std::byte* b, int g) {
+  const auto bits = static_cast<uint8_t>(ByteAt(b, g) & 127);
+  return bits == 127 ? 0 : TinyFloatToFloat(DType::kFloat8E4M3FN, bits);
+}
+int Nvfp4At(const std::byte* b, int i) {
+  const int byte = ByteAt(b, 4 + i / 16 * 8 + i % 8);
+  return i % 16 < 8 ? byte & 15 : byte >> 4;
+}
+void RealNvfp4(const std::byte* b, float* y) {
+  for (int i = 0; i < 64; ++i)
+    y[i] = TinyFloatToFloat(DType::kFloat4E2M1, static_cast<uint8_t>(Nvfp4At(b, i))) *
+           ScaleNvfp4(b, i / 16);
+}
+// The bits of e2m1.
+bool IntegersNvfp4(const std::byte* b, IntegerBlock& out) {
+  for (int g = 0; g < 4; ++g) {
+    const float scale = ScaleNvfp4(b, g);
+    out.scales[g] = scale == 0 ? 1 : scale;
+    out.zeros[g] = 0;
+    for (int i = 16 * g; i < 16 * g + 16; ++i)
+      out.q[i] = static_cast<int16_t>(scale == 0 ? 0 : Nvfp4At(b, i));
+  }
+  return true;
+}
+
+// ---- Q1_0: half d, 128 bits: d or -d
+
+bool BitOf128(const std::byte* b, int i) { return (ByteAt(b, 2 + i / 8) >> i % 8 & 1) != 0; }
+void RealQ1(const std::byte* b, float* y) {
+  const float d = HalfAt(b);
+  for (int i = 0; i < 128; ++i) y[i] = BitOf128(b, i) ? d : -d;
+}
+bool IntegersQ1(const std::byte* b, IntegerBlock& out) {
+  const float d = HalfAt(b);
+  out.scales[0] = d == 0 ? 1 : std::fabs(d);
+  out.zeros[0] = 1;
+  for (int i = 0; i < 128; ++i)
+    out.q[i] = static_cast<int16_t>(d == 0 ? 1 : BitOf128(b, i) == (d > 0) ? 2 : 0);
+  return true;
+}
+
 }  // namespace
 
 extern const BlockFormat kBlocksQ4_0 = {.name = "Q4_0",
@@ -275,5 +319,21 @@ extern const BlockFormat kBlocksMxfp4 = {.name = "MXFP4",
                                          .real = RealMxfp4,
                                          .integers = IntegersMxfp4,
                                          .dtype = DType::kFloat4E2M1};
+extern const BlockFormat kBlocksNvfp4 = {.name = "NVFP4",
+                                         .id = 40,
+                                         .elements = 64,
+                                         .bytes = 36,
+                                         .real = RealNvfp4,
+                                         .integers = IntegersNvfp4,
+                                         .dtype = DType::kFloat4E2M1,
+                                         .group = 16};
+extern const BlockFormat kBlocksQ1 = {.name = "Q1_0",
+                                      .id = 41,
+                                      .elements = 128,
+                                      .bytes = 18,
+                                      .real = RealQ1,
+                                      .integers = IntegersQ1,
+                                      .dtype = DType::kUint2,
+                                      .group = 128};
 
 }  // namespace evoq

@@ -57,7 +57,10 @@ Result<StoredTensors> SingleExperts(const LanguageModel& model, const StoredTens
       const std::string part =
           fmt::format("{}{}.{}{}", name.substr(0, layer + 1),
                       stack->parts[static_cast<size_t>(i % parts)], i / parts, name.substr(kind));
-      if (!all.emplace(part, PartOf(tensor, sizes, i, experts * parts)).second)
+      StoredTensor single = PartOf(tensor, sizes, i, experts * parts);
+      if (std::ssize(single.factors) == experts)
+        single.factors = {tensor.factors[static_cast<size_t>(i / parts)]};
+      if (!all.emplace(part, std::move(single)).second)
         return InvalidInput("tensor {} is there beside the stack {}", part, name);
     }
   }

@@ -158,9 +158,9 @@ struct TensorInfo {
 
 // What ggml calls the types that are not read, of models that are in use.
 std::string TypeName(uint32_t type) {
-  constexpr std::pair<uint32_t, const char*> kNames[] = {
-      {9, "Q8_1"},      {15, "Q8_K"},       {31, "Q4_0_4_4"}, {32, "Q4_0_4_8"},
-      {33, "Q4_0_8_8"}, {36, "IQ4_NL_4_4"}, {40, "NVFP4"},    {41, "Q1_0"}};
+  constexpr std::pair<uint32_t, const char*> kNames[] = {{9, "Q8_1"},      {15, "Q8_K"},
+                                                         {31, "Q4_0_4_4"}, {32, "Q4_0_4_8"},
+                                                         {33, "Q4_0_8_8"}, {36, "IQ4_NL_4_4"}};
   for (const auto& [id, name] : kNames) {
     if (id == type) return name;
   }
@@ -228,6 +228,33 @@ Status TakeFacts(Cursor& in, std::span<const std::byte> bytes, uint64_t count, G
   return {};
 }
 
+// Scales of whole tensors beside their blocks (NVFP4's, BitNet's) go into these. Those of data are
+// not used.
+Status TakeFactors(StoredTensors& tensors) {
+  for (auto& [name, tensor] : tensors) {
+    constexpr std::string_view kWeight = ".weight";
+    if (tensor.blocks == nullptr || !name.ends_with(kWeight)) continue;
+    const std::string stem = name.substr(0, name.size() - kWeight.size()), scale = stem + ".scale";
+    tensors.erase(stem + ".input_scale");
+    const auto found = tensors.find(scale);
+    if (found == tensors.end()) continue;
+    const StoredTensor& scales = found->second;
+    const int64_t stack = tensor.sizes.size() == 3 ? tensor.sizes[0] : 1;
+    const bool fits = scales.dtype == DType::kFloat32 && scales.sizes.size() == 1 &&
+                      (scales.sizes[0] == 1 || scales.sizes[0] == stack);
+    if (!fits)
+      return InvalidInput("tensor {} is {}, expected float32[{}]", scale, scales.ToString(), stack);
+    tensor.factors.resize(static_cast<size_t>(scales.sizes[0]));
+    std::memcpy(tensor.factors.data(), scales.bytes.data(), scales.bytes.size());
+    for (const float factor : tensor.factors) {
+      if (!(factor > 0 && std::isfinite(factor)))
+        return InvalidInput("tensor {} holds {}, expected positive numbers", scale, factor);
+    }
+    tensors.erase(found);
+  }
+  return {};
+}
+
 Result<GgufFile> Read(std::span<const std::byte> bytes, std::shared_ptr<const void> owner) {
   if (!IsGguf(bytes)) return InvalidInput("does not begin with GGUF");
   Cursor in(bytes.subspan(kMagic.size()));
@@ -283,6 +310,7 @@ Result<GgufFile> Read(std::span<const std::byte> bytes, std::shared_ptr<const vo
       return InvalidInput("tensor {} is there twice", info.name);
   }
   EVOQ_TRY(CheckStretches(std::move(stretches), data.size(), /*no_gaps=*/false));
+  EVOQ_TRY(TakeFactors(out.tensors));
   return out;
 }
 

@@ -177,8 +177,8 @@ TEST_F(Readers, GgufThatIsWrong) {
       {tensor({UINT64_MAX}, 0, 0), "tensor t: size 18446744073709551615"},
       {tensor({uint64_t{1} << 62, 4}, 0, 0),
        "tensor t: float32[4, 4611686018427387904] is too large"},
-      {tensor({4}, 40, 0),
-       "tensor t: ggml's tensor type NVFP4 is not supported, expected one of F32, "},
+      {tensor({4}, 15, 0),
+       "tensor t: ggml's tensor type Q8_K is not supported, expected one of F32, "},
       {tensor({4}, 99, 0), "tensor t: ggml's tensor type 99 is not supported"},
       {tensor({33}, 2, 0), "tensor t: Q4_0[33]: rows are no multiple of 32"},
       {tensor({4}, 0, 8), "tensor t: offset 8 is no multiple of 32"},
@@ -207,6 +207,31 @@ TEST_F(Readers, GgufThatIsWrong) {
     SCOPED_TRACE(size);
     EXPECT_FALSE(ImportLanguageModel(Write("cut.gguf", whole.substr(0, size))));
   }
+}
+
+// A scale of a whole tensor beside its blocks, which is no tensor of the model.
+TEST_F(Readers, GgufScalesOfTensors) {
+  const auto with = [&](const std::vector<uint64_t>& sizes, uint64_t scales, float scale) {
+    std::string data(96, '\0');
+    const auto bits = std::bit_cast<uint32_t>(scale);
+    for (int i = 0; i < 4; ++i) data += Little(bits, 4);
+    const std::string bytes = GgufBytes()
+                                  .Tensor("t.weight", sizes, 2, 0)
+                                  .Tensor("t.scale", {scales}, 0, 96)
+                                  .Tensor("t.input_scale", {1}, 0, 128)
+                                  .Data(data + std::string(32, '\0'))
+                                  .Bytes();
+    return ReadGguf(Write("x.gguf", bytes));
+  };
+  const auto one = with({32, 2}, 1, 0.5f), stack = with({32, 2, 2}, 2, 0.5f);
+  ASSERT_TRUE(one) << one.error().message();
+  EXPECT_EQ(one->tensors.size(), 1);
+  EXPECT_EQ(one->tensors.at("t.weight").factors, std::vector<float>{0.5f});
+  ASSERT_TRUE(stack) << stack.error().message();
+  EXPECT_EQ(stack->tensors.at("t.weight").factors, (std::vector<float>{0.5f, 0.5f}));
+  ExpectError(with({32, 2}, 2, 0.5f), "tensor t.scale is float32[2], expected float32[1]");
+  ExpectError(with({32, 2}, 1, -0.5f), "tensor t.scale holds -0.5, expected positive numbers");
+  ExpectError(with({32, 2}, 1, INFINITY), "tensor t.scale holds inf, expected positive numbers");
 }
 
 TEST_F(Readers, GgufFacts) {

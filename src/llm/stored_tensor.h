@@ -34,6 +34,9 @@ struct StoredTensor {
   std::vector<int64_t> sizes;
   DType dtype = DType::kUndefined;      // of plain elements
   const BlockFormat* blocks = nullptr;  // else what encodes each row: the last size, in blocks
+  // What the values of blocks are multiplied by: one for all, or one for each matrix of a stack;
+  // empty: 1. Positive.
+  std::vector<float> factors;
   std::shared_ptr<const JoinedWeight> joined;
   std::span<const std::byte> bytes;
   std::shared_ptr<const void> owner;
