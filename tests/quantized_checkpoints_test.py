@@ -375,6 +375,23 @@ def torchao(bits=8, group=None, points=True):
     return {"quant_method": "torchao"}, pack
 
 
+def torchao_int4(group=16):
+    """Int4Tensor: two signed numbers to a byte, real zero points, scales by group."""
+
+    def pack(outputs, inputs):
+        q = RANDOM.integers(-8, 8, (outputs, inputs))
+        shape = (inputs // group, outputs)
+        scales = (RANDOM.uniform(0.3, 1, shape) / 32).astype(np.float16)
+        zeros = RANDOM.uniform(-0.2, 0.2, shape).astype(np.float16)
+        bits = (q & 15).astype(np.uint8)
+        parts = {"_weight_qdata": (bits[:, ::2] | bits[:, 1::2] << 4).view(np.int8)}
+        parts |= {"_weight_scale": scales, "_weight_zero_point": zeros}
+        scales, zeros = (np.repeat(x.astype(float), group, 0) for x in (scales, zeros))
+        return parts, q.T * scales + zeros
+
+    return {"quant_method": "torchao"}, pack
+
+
 def quanto(scaled):
     """As another format's parts, under quanto's names; without a quantization_config."""
 
@@ -520,6 +537,7 @@ FORMATS = {
     "metal, 2 bits": mlx(2, 16, "metal", "qbiases"),
     "torchao, int8": torchao(),
     "torchao, int4 in bytes": torchao(4, 16),
+    "torchao, int4": torchao_int4(),
     "torchao, without zero points": torchao(8, 32, points=False),
     "torchao, float8": fp8(by_output, {"quant_method": "torchao"}, "_weight_scale"),
     "quanto, int8": quanto(compressed_bytes(False)),
@@ -721,10 +739,16 @@ def check_refusals(work):
             "expected rows (0)",
         ),
         (
-            "torchao, int8",
-            becomes("_weight_zero_point", lambda x: x.astype(np.float16)),
+            "torchao, int4",
+            becomes("_weight_scale", lambda x: x[1:]),
             None,
-            "_weight_zero_point is float16[64, 1], expected int8",
+            "scales float16[1, 64] and zero points float16[2, 64] for 64 outputs and 32 inputs",
+        ),
+        (
+            "torchao, int4",
+            becomes("_weight_qdata", lambda x: x.view(np.int32)),
+            None,
+            "expected int8 or float8: int4 in the order of a kernel",
         ),
         (
             "quanto, int8",
