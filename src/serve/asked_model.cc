@@ -56,6 +56,12 @@ Served<std::shared_ptr<ServedModel>> EmbedderNamed(const Repository& repository,
       "encoder");
 }
 
+Served<std::shared_ptr<ServedModel>> RerankerNamed(const Repository& repository, const json& root) {
+  return NamedOrOnly(
+      repository, root, [](const ServedModel& model) { return model.reranker() != nullptr; },
+      "reranker");
+}
+
 Served<std::shared_ptr<ServedModel>> TextModelAsked(const Repository& repository, Exchange& ask,
                                                     const json& root) {
   auto model = ModelNamed(repository, root);

@@ -15,8 +15,10 @@ Served<nlohmann::json> ObjectOf(const Exchange& ask);
 // kNotFound.
 Served<std::shared_ptr<ServedModel>> ModelNamed(const Repository& repository,
                                                 const nlohmann::json& root);
-// The same of encoders.
+// The same of encoders, and of rerankers.
 Served<std::shared_ptr<ServedModel>> EmbedderNamed(const Repository& repository,
+                                                   const nlohmann::json& root);
+Served<std::shared_ptr<ServedModel>> RerankerNamed(const Repository& repository,
                                                    const nlohmann::json& root);
 // The language model that a request asks for, which the log names. Errors: as above.
 Served<std::shared_ptr<ServedModel>> TextModelAsked(const Repository& repository, Exchange& ask);

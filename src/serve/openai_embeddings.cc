@@ -1,6 +1,5 @@
 // OpenAI's embeddings: a vector for each text, by an encoder or another model that makes vectors.
 #include <algorithm>
-#include <mutex>
 #include <utility>
 
 #include "base/base64.h"
@@ -10,6 +9,7 @@
 #include "serve/embedder.h"
 #include "serve/fields.h"
 #include "serve/openai.h"
+#include "serve/queued_runs.h"
 
 namespace evoq::serve {
 namespace {
@@ -17,8 +17,6 @@ namespace {
 using nlohmann::json;
 
 constexpr size_t kMaxTexts = 2048;  // OpenAI's
-// Texts of a request that are in the model's queue at one time.
-constexpr size_t kAtOnce = 8;
 
 struct Asked {
   std::vector<std::vector<int64_t>> texts;  // tokens of each
@@ -89,9 +87,8 @@ Result<Asked> ReadAsked(const json& root, const Embedder& embedder, bool listed)
   return asked;
 }
 
-// The vectors of one request, which come one by one: a few texts are in the model's queue at a
-// time, so that one request does not fill it. Keeps itself alive until the last is answered.
-class Vectors : public std::enable_shared_from_this<Vectors> {
+// The vectors of one request, which come one by one.
+class Vectors {
  public:
   Vectors(std::shared_ptr<Exchange> ask, std::shared_ptr<ServedModel> model, Asked asked)
       : ask_(std::move(ask)),
@@ -99,49 +96,21 @@ class Vectors : public std::enable_shared_from_this<Vectors> {
         asked_(std::move(asked)),
         vectors_(asked_.texts.size()) {}
 
-  void Begin() {
-    for (size_t i = 0; i < std::min(kAtOnce, asked_.texts.size()); ++i) Next();
+  static void Begin(std::shared_ptr<Vectors> vectors) {
+    QueuedRuns::Work work;
+    work.runs = vectors->asked_.texts.size();
+    work.inputs = [vectors](size_t i) {
+      return vectors->model_->embedder()->InputsOf(vectors->asked_.texts[i]);
+    };
+    work.take = [vectors](size_t i, const Tensors& outputs) {
+      vectors->vectors_[i] =
+          vectors->model_->embedder()->VectorOf(outputs, vectors->asked_.dimensions);
+    };
+    work.answer = [vectors] { vectors->Answer(); };
+    std::make_shared<QueuedRuns>(vectors->ask_, vectors->model_, std::move(work))->Begin();
   }
 
  private:
-  // Hands over the next text, where there is one.
-  void Next() {
-    size_t at = 0;
-    {
-      const std::lock_guard lock(mutex_);
-      if (refused_ || next_ == asked_.texts.size()) return;
-      at = next_++;
-    }
-    Inference inference;
-    inference.inputs = model_->embedder()->InputsOf(asked_.texts[at]);
-    inference.done = [self = shared_from_this(), at](Served<Tensors> outputs,
-                                                     const InferenceTimes&) {
-      self->Take(at, std::move(outputs));
-    };
-    if (const auto taken = model_->Infer(inference); !taken) Refuse(taken.error());
-  }
-
-  void Take(size_t at, Served<Tensors> outputs) {
-    if (!outputs) return Refuse(outputs.error());
-    std::vector<float> vector = model_->embedder()->VectorOf(*outputs, asked_.dimensions);
-    bool all = false;
-    {
-      const std::lock_guard lock(mutex_);
-      vectors_[at] = std::move(vector);
-      all = ++done_ == vectors_.size();
-    }
-    if (all) return Answer();
-    Next();
-  }
-
-  void Refuse(const Refusal& refusal) {
-    {
-      const std::lock_guard lock(mutex_);
-      if (std::exchange(refused_, true)) return;
-    }
-    ask_->Refuse(refusal);
-  }
-
   void Answer() {
     json data = json::array();
     size_t tokens = 0;
@@ -168,10 +137,7 @@ class Vectors : public std::enable_shared_from_this<Vectors> {
   const std::shared_ptr<Exchange> ask_;
   const std::shared_ptr<ServedModel> model_;
   const Asked asked_;
-  std::mutex mutex_;  // of what follows
   std::vector<std::vector<float>> vectors_;
-  size_t next_ = 0, done_ = 0;
-  bool refused_ = false;
 };
 
 }  // namespace
@@ -205,7 +171,7 @@ void OpenAi::Embeddings(const std::shared_ptr<Exchange>& ask, bool listed) const
   auto asked = ReadAsked(*root, *embedder, listed);
   if (!asked) return refuse(asked.error().message());
   ask->DropBody();
-  std::make_shared<Vectors>(ask, *model, std::move(*asked))->Begin();
+  Vectors::Begin(std::make_shared<Vectors>(ask, *model, std::move(*asked)));
 }
 
 }  // namespace evoq::serve

@@ -86,6 +86,7 @@ Status ServedModel::Begin(std::unique_ptr<Engine> engine) {
   EVOQ_ASSIGN(inputs_, PortsOf(typed, typed.inputs(), "input"));
   EVOQ_ASSIGN(outputs_, PortsOf(typed, typed.outputs(), "output"));
   EVOQ_ASSIGN(embedder_, Embedder::Of(typed));
+  reranker_ = Reranker::Of(typed);
   if (HasFreeBatch(typed)) max_batch_ = std::max<int64_t>(1, settings_.max_batch);
   graph_ = std::make_unique<Graph>(std::move(typed));
   if (const Result<InputShapes> one = WithBatch(*graph_, {}, 1); one) (void)engine->At(*one);

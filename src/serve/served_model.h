@@ -10,6 +10,7 @@
 
 #include "engine/shared.h"
 #include "serve/embedder.h"
+#include "serve/reranker.h"
 #include "serve/scheduler.h"
 #include "serve/settings.h"
 #include "serve/statistics.h"
@@ -58,6 +59,8 @@ class ServedModel {
   }
   // Of a language model with caches, which writes text; null for all others. It takes no tensors.
   TextModel* text() const { return text_.get(); }
+  // Of an encoder that reads two texts; null for all others.
+  const Reranker* reranker() const { return reranker_ ? &*reranker_ : nullptr; }
   // Of an encoder; null for all others.
   const Embedder* embedder() const { return embedder_ ? &*embedder_ : nullptr; }
 
@@ -98,6 +101,7 @@ class ServedModel {
   std::unique_ptr<SharedEngine> engine_;
   std::unique_ptr<TextModel> text_;
   std::optional<Embedder> embedder_;
+  std::optional<Reranker> reranker_;
   std::unique_ptr<Scheduler> scheduler_;  // ends before what it runs
 };
 

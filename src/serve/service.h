@@ -96,6 +96,7 @@ class Service {
   void Tokenize(const Ask& ask, const Parts&) { tools_.Tokenize(ask); }
   void Detokenize(const Ask& ask, const Parts&) { tools_.Detokenize(ask); }
   void ApplyTemplate(const Ask& ask, const Parts&) { tools_.ApplyTemplate(ask); }
+  void Rerank(const Ask& ask, const Parts&) { tools_.Rerank(ask); }
   void Props(const Ask& ask, const Parts&) { tools_.Props(ask); }
   void Slots(const Ask& ask, const Parts&) { tools_.Slots(ask); }
   void OpenAiResponses(const Ask& ask, const Parts&) { openai_.Responses(ask); }

@@ -20,6 +20,8 @@ class TextTools {
   void Detokenize(const std::shared_ptr<Exchange>& ask) const;
   // The text of a chat, which is not answered.
   void ApplyTemplate(const std::shared_ptr<Exchange>& ask) const;
+  // By the model of a query and a text together.
+  void Rerank(const std::shared_ptr<Exchange>& ask) const;
   // llama.cpp's facts of the only language model, or of the one that the query names.
   void Props(const std::shared_ptr<Exchange>& ask) const;
   void Slots(const std::shared_ptr<Exchange>& ask) const;
