@@ -146,6 +146,11 @@ def check_chats(server):
     check("verbosity as it is by itself", tokens("lm", verbosity="medium") == tokens("lm"))
     check("verbosity of a template", tokens("thinks", verbosity="low") == tokens("thinks") + 3)
     check("no reasoning", tokens("thinks", reasoning_effort="none") == tokens("thinks") - 5)
+    for name in ("now", "add"):
+        got = ask(server, "/v1/chat/completions", choice("required", name))
+        calls = got["choices"][0]["message"]["tool_calls"]
+        check("a call of what is allowed", calls[0]["function"]["name"] == name, got)
+    check("a prediction changes nothing", tokens("lm", prediction={"content": "x"}) > 0)
     body = {"model": "bytes", "prompt": "a", "max_tokens": 500}
     form = {"type": "json_schema", "schema": {"enum": ["up"]}}
     got = ask(server, "/v1/completions", {**body, "response_format": form})
@@ -158,6 +163,21 @@ def check_chats(server):
     for bias in ([[first, False]], [[first, -100]], {str(first): -100}):
         got = first_of(logit_bias=bias)
         check(f"a bias {bias}", got != plain, got)
+
+
+def said(**more):
+    return {"model": "lm", "messages": [{"role": "user", "content": "hi", **more}]}
+
+
+def choice(mode, *names):
+    """A chat of `bytes` with two tools, of which these may be called."""
+    function = lambda name: {"type": "function", "function": {"name": name}}
+    tools = [function("now"), function("add")]
+    for tool in tools:
+        tool["function"]["parameters"] = {"type": "object", "additionalProperties": False}
+    allowed = {"mode": mode, "tools": [function(name) for name in names]}
+    more = {"tools": tools, "tool_choice": {"type": "allowed_tools", "allowed_tools": allowed}}
+    return {**said(), "model": "bytes", "temperature": 0, "max_tokens": 200, **more}
 
 
 def check_refusals(server):
@@ -181,6 +201,14 @@ def check_refusals(server):
         ("/detokenize", {"model": "lm", "tokens": "a"}, 'tokens: "a"'),
         ("/apply-template", {"model": "lm", "messages": [5]}, "messages[0]: 5"),
         ("/embedding", {"content": 5}, "content: 5"),
+        ("/v1/chat/completions", said(content={"a": 1}), "messages[0].content: an object, exp"),
+        ("/v1/chat/completions", said(content=5), "messages[0].content: 5, expected a text"),
+        ("/v1/chat/completions", said(content=[{"type": "text"}]), "content[0].text: null, exp"),
+        ("/v1/chat/completions", said(content=["a"]), "content of type , expected text"),
+        ("/v1/chat/completions", said(tool_calls=[5]), "messages[0].tool_calls: a list of 1"),
+        ("/v1/chat/completions", said(tool_calls="x"), 'messages[0].tool_calls: "x"'),
+        ("/v1/chat/completions", choice("some", "add"), "allowed_tools has the mode some"),
+        ("/v1/chat/completions", choice("auto", "sub"), "sub is none of the tools"),
         ("/v1/chat/completions", {**chat, "functions": [{}]}, "not supported by this server, e"),
         ("/v1/chat/completions", {**chat, "function_call": "none"}, "expected tool_choice"),
         ("/v1/chat/completions", {**chat, "verbosity": "low"}, "verbosity: "),

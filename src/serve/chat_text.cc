@@ -1,5 +1,7 @@
 #include "serve/chat_text.h"
 
+#include <algorithm>
+
 #include "base/brief.h"
 #include "base/json_file.h"
 #include "tokenizer/chat_template.h"
@@ -23,6 +25,43 @@ void ReadArguments(ordered_json& message) {
   }
 }
 
+// The calls that a message says were made.
+Status CheckCalls(const json& message, size_t index) {
+  if (!message.contains("tool_calls") || message["tool_calls"].is_null()) return {};
+  const json& calls = message["tool_calls"];
+  const auto is_call = [](const json& call) {
+    return call.is_object() && call.contains("function") &&
+           !JsonText(call["function"], "name").empty();
+  };
+  if (calls.is_array() && std::ranges::all_of(calls, is_call)) return {};
+  return InvalidInput("messages[{}].tool_calls: {}, expected a list of calls of functions", index,
+                      Brief(calls));
+}
+
+// Only the tools that a choice of the type allowed_tools names; its mode.
+Result<json> AllowTools(const json& choice, ordered_json& tools) {
+  const json all = choice.value("allowed_tools", json());
+  const std::string mode = JsonText(all, "mode");
+  if (mode != "auto" && mode != "required")
+    return InvalidInput("tool_choice: allowed_tools has the mode {}, expected auto or required",
+                        mode.empty() ? "none" : Shorten(mode));
+  const auto name_of = [](const json& tool) {
+    return tool.is_object() && tool.contains("function") ? JsonText(tool["function"], "name") : "";
+  };
+  ordered_json allowed = ordered_json::array();
+  for (const json& one : JsonArray(all, "tools")) {
+    const std::string name = name_of(one);
+    const auto found = std::ranges::find_if(tools, [&](const ordered_json& tool) {
+      return !name.empty() && name_of(json(tool)) == name;
+    });
+    if (found == tools.end())
+      return InvalidInput("tool_choice: {} is none of the tools", Shorten(name));
+    allowed.push_back(*found);
+  }
+  tools = std::move(allowed);
+  return json(mode);
+}
+
 // Content in parts, which are texts, as one text. `developers`: the template knows that role, which
 // OpenAI has for the system's.
 Result<ordered_json> PlainMessage(const ordered_json& message, size_t index, bool developers) {
@@ -31,14 +70,26 @@ Result<ordered_json> PlainMessage(const ordered_json& message, size_t index, boo
                         Brief(json(message)));
   ordered_json plain = message;
   if (!developers && plain["role"] == "developer") plain["role"] = "system";
+  EVOQ_TRY(CheckCalls(json(plain), index));
   ReadArguments(plain);
-  if (!plain.contains("content") || !plain["content"].is_array()) return plain;
+  if (!plain.contains("content")) return plain;
+  const ordered_json& content = message["content"];
+  if (content.is_null() || content.is_string()) return plain;
+  if (!content.is_array())
+    return InvalidInput("messages[{}].content: {}, expected a text or a list of parts", index,
+                        Brief(json(content)));
   std::string text;
-  for (const json part : message["content"]) {
-    if (JsonText(part, "type") != "text")
-      return Unsupported("messages[{}]: content of type {}, expected text", index,
-                         Shorten(JsonText(part, "type")));
-    text += JsonText(part, "text");
+  for (size_t i = 0; i < content.size(); ++i) {
+    const json part = content[i];
+    const std::string type = JsonText(part, "type");
+    const bool refusal = type == "refusal";
+    if (type != "text" && !refusal)
+      return Unsupported("messages[{}]: content of type {}, expected text", index, Shorten(type));
+    const char* const key = refusal ? "refusal" : "text";
+    if (!part.contains(key) || !part[key].is_string())
+      return InvalidInput("messages[{}].content[{}].{}: {}, expected a text", index, i, key,
+                          Brief(part.contains(key) ? part[key] : json()));
+    text += part[key].get<std::string>();
   }
   plain["content"] = std::move(text);
   return plain;
@@ -46,8 +97,8 @@ Result<ordered_json> PlainMessage(const ordered_json& message, size_t index, boo
 
 // What the members tool_choice and response_format make the text: a call where it must be one, an
 // answer of its form or a call where it may be either.
-Status ReadToolChoice(Fields& fields, const ordered_json& tools, TextAsked& asked) {
-  const json& choice = fields.Member("tool_choice");
+Status ReadToolChoice(Fields& fields, const json& choice, const ordered_json& tools,
+                      TextAsked& asked) {
   std::shared_ptr<const Grammar>& grammar = asked.options.grammar;
   const bool of_answer = grammar != nullptr && !fields.Member("response_format").is_null();
   const bool free = choice.is_null() || choice == "auto";
@@ -68,9 +119,12 @@ Status ReadToolChoice(Fields& fields, const ordered_json& tools, TextAsked& aske
 }
 
 // The text of a chat whose template takes tools, which `plain` is without them.
-Result<std::string> ChatWithTools(Fields& fields, const ordered_json& tools,
+Result<std::string> ChatWithTools(Fields& fields, json choice, ordered_json tools,
                                   const Tokenizer& tokenizer, ordered_json variables,
                                   const std::string& plain, TextAsked& asked) {
+  if (JsonText(choice, "type") == "allowed_tools") {
+    EVOQ_ASSIGN(choice, AllowTools(choice, tools));
+  }
   EVOQ_ASSIGN(asked.tools, ReadTools(tools, tokenizer));
   variables["tools"] = tools;
   EVOQ_ASSIGN(std::string text, RenderChat(tokenizer, std::move(variables)));
@@ -80,7 +134,7 @@ Result<std::string> ChatWithTools(Fields& fields, const ordered_json& tools,
   bool parallel = true;
   fields.Read("parallel_tool_calls", parallel);
   asked.tools.single = !parallel;
-  EVOQ_TRY(ReadToolChoice(fields, tools, asked));
+  EVOQ_TRY(ReadToolChoice(fields, choice, tools, asked));
   asked.options.shown_tokens = asked.tools.markers;
   return text;
 }
@@ -138,8 +192,8 @@ Result<std::string> ReadChatText(Fields& fields, const ordered_json& ordered,
   EVOQ_ASSIGN(std::string text, RenderChat(tokenizer, variables));
   const json &tools = fields.Member("tools"), &choice = fields.Member("tool_choice");
   if (!tools.empty() && choice != "none") {
-    EVOQ_ASSIGN(text, ChatWithTools(fields, ordered["tools"], tokenizer, std::move(variables), text,
-                                    asked));
+    EVOQ_ASSIGN(text, ChatWithTools(fields, choice, ordered["tools"], tokenizer,
+                                    std::move(variables), text, asked));
   } else if (!choice.is_null() && choice != "auto" && choice != "none") {
     return InvalidInput("tool_choice: {}, and the request has no tools", Brief(choice));
   } else {

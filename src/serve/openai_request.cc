@@ -32,7 +32,6 @@ constexpr NotHere kNotHere[] = {
     {"function_call", R"("auto")", "tool_choice"},
     {"modalities", R"(["text"])"},
     {"audio"},
-    {"prediction"},
     {"web_search_options"},
     // vLLM
     {"length_penalty", "1"},
@@ -75,6 +74,8 @@ constexpr const char* kNoMatter[] = {"user",
                                      "id_slot",
                                      "request_id",
                                      "safety_identifier",
+                                     "prediction",  // of what is written, for speed
+                                     "prompt_cache_retention",
                                      "return_progress",
                                      "timings_per_token",
                                      "priority"};
