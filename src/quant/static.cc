@@ -12,6 +12,7 @@
 #include "quant/given.h"
 #include "quant/layer_bits.h"
 #include "quant/params.h"
+#include "quant/plain_arithmetic.h"
 #include "quant/plan.h"
 #include "quant/quant.h"
 #include "quant/recurrent_weights.h"
@@ -42,7 +43,8 @@ class StaticQuantizer {
     EVOQ_TRY(SplitAttentions());
     EVOQ_TRY(TurnProducts(graph_, options_, kWorkOfBytes, &ranges_));
     if (options_.target && options_.target->split_residual) EVOQ_TRY(SplitResiduals());
-    return SplitActivations();
+    EVOQ_TRY(SplitActivations());
+    return TakePlainArithmetic();
   }
 
   Result<QuantizeReport> Run() {
@@ -94,6 +96,19 @@ class StaticQuantizer {
     const std::vector<NodeId> fused = graph_.order();
     for (NodeId id : fused) {
       if (!plan.integer.count(id) && HasSlopes(graph_.node(id))) SplitActivation(graph_, id);
+    }
+    EVOQ_TRY(graph_.Sort());
+    return InferTypes(graph_);
+  }
+
+  // Of what computes with integers that way; other nodes stay as they are.
+  Status TakePlainArithmetic() {
+    if (!options_.given.empty()) return {};
+    const auto rewritten = MakeArithmeticPlain(graph_, options_);
+    if (rewritten.empty()) return {};
+    const QuantPlan plan = MakePlan(graph_, ranges_, options_);
+    for (const PlainArithmetic& node : rewritten) {
+      if (!plan.integer.count(node.node)) Undo(graph_, node);
     }
     EVOQ_TRY(graph_.Sort());
     return InferTypes(graph_);
