@@ -57,6 +57,7 @@ ALLOWED = {  # files: why they name operators
     "src/foreign/forecasts/runtimes/ort_graph.cc": "what another runtime's optimizer does",
     "src/foreign/forecasts/runtimes/tensorrt.cc": "what another runtime computes in integers",
     "src/quant/assume.cc": "a guess of ranges where nothing was measured",
+    "src/quant/logarithm.cc": "functions behind which relative errors matter",
     "src/quant/plain_arithmetic.cc": "differences and quotients as sums and products",
 }
 

@@ -12,6 +12,7 @@
 #include "passes/widen.h"
 #include "quant/given.h"
 #include "quant/integer_kernels.h"
+#include "quant/logarithm.h"
 #include "quant/params.h"
 #include "quant/plan.h"
 #include "quant/quant.h"
@@ -169,6 +170,8 @@ class Dynamic {
     if (LinearFormOf(node)->integer_form == nullptr)
       return Reason{kNoInt8Kernel, fmt::format("{} has no dynamic form", node.op)};
     if (auto kept = KeptByOptions(node, options_)) return kept;
+    if (auto logarithm = bytes_.data == 1 ? LogarithmReason(graph_, node) : std::nullopt)
+      return logarithm;
     if (auto given = GivenReason(node)) return given;
     if (auto unfit = WeightReason(node); unfit && !stored) return unfit;
     if (const auto refusal = refusals_.find(id); refusal != refusals_.end()) return refusal->second;

@@ -6,6 +6,7 @@
 #include "graph/float_reason.h"
 #include "quant/given.h"
 #include "quant/integer_kernels.h"
+#include "quant/logarithm.h"
 #include "quant/recurrent_weights.h"
 #include "quant/unfuse.h"
 
@@ -78,6 +79,9 @@ class Planner {
     if (auto kept = KeptByOptions(node, options_)) return kept;
     if (!IsRealType(TypeOf(node.input(0)))) return Reason{"types", "the input is not float32"};
     if (HasComputedOperand(graph_, node)) return PairReason(node);
+    if (options_.given.empty()) {
+      if (auto logarithm = LogarithmReason(graph_, node)) return logarithm;
+    }
     const Tensor* w = graph_.ConstantInput(node, 1);
     if (w == nullptr) return Reason{"weights-not-constant", "the weight is computed"};
     if (!IsRealType(w->type()) || !w->layout().empty()) {

@@ -11,6 +11,7 @@
 #include "passes/match.h"
 #include "passes/widen.h"
 #include "quant/given.h"
+#include "quant/logarithm.h"
 #include "quant/low_bits.h"
 #include "quant/params.h"
 #include "quant/plan.h"
@@ -426,7 +427,7 @@ class WeightsQuantizer {
     const Node& node = graph_.node(id);
     const TensorType& x = graph_.value(node.input(0)).type;
     bool rounds = as_.rounding && (low != nullptr || as_.rounds_beside_int8) && IsLinear(node) &&
-                  x.dtype == DType::kFloat32 && !x.quantized();
+                  x.dtype == DType::kFloat32 && !x.quantized() && !LogarithmReason(graph_, node);
     const int64_t block =
         DataBlockBeside(low != nullptr ? options_.block : 0, options_.equal_blocks);
     if (low == nullptr)

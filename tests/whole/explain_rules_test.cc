@@ -241,6 +241,7 @@ std::map<std::string, std::function<TimeLedger()>> TimeCases() {
           [](Graph& g) { return Static(g, Keeping("c2", "layer-kept-float-by-budget")); })},
       {"plan", of(Chain(), [](Graph& g) { return Static(g, Keeping("c2", "plan")); })},
       {"router", of(Chain(), [](Graph& g) { return Static(g, Keeping("c2", "router")); })},
+      {"logarithm", of(Chain(), [](Graph& g) { return Static(g, Keeping("c2", "logarithm")); })},
       {"no-narrow-form",
        of("graph g\ninput %x: int64[8]\nconst %t: float32[100, 64]\nconst %w1: float32[64, 64]\n"
           "look: %y: float32[8, 64] = Gather(%t, %x)\nc1: %a: float32[8, 64] = MatMul(%y, "
@@ -339,6 +340,7 @@ std::map<std::string, double> CostsByHand() {
       {"layer-kept-float-by-budget", product + quantize},
       {"plan", product + quantize},
       {"router", product + quantize},
+      {"logarithm", product + quantize},
       {"no-narrow-form", other + quantize},
       {"activation-not-quantized", product + quantize},
       {"float-inputs", other + quantize},  // and what makes integers of its result

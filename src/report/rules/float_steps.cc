@@ -213,6 +213,14 @@ extern const ExplainRule kCauseRouter = {
     .sentence = "These operators choose experts, where an error would change whole experts.",
     .fix = "None needed: they are small beside the experts.",
 };
+extern const ExplainRule kCauseLogarithm = {
+    .code = "logarithm",
+    .ledger = LedgerKind::kTime,
+    .sentence =
+        "The logarithm of what these operators give is taken, where the steps of 8 bits would be "
+        "large errors of small values.",
+    .fix = "None needed where they are small, as banks of filters are.",
+};
 extern const ExplainRule kCauseSlowerWhenMeasured = {
     .code = "slower-when-measured",
     .ledger = LedgerKind::kTime,
