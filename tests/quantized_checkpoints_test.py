@@ -405,6 +405,36 @@ def quanto(scaled):
     return None, pack
 
 
+def quanto_packed(bits, group=16):
+    """Numbers of groups in the bytes of as many rows as hold them all."""
+
+    def pack(outputs, inputs):
+        count, per = outputs * inputs // group, 8 // bits
+        q = RANDOM.integers(0, 1 << bits, (count, group)).astype(np.uint8)
+        rows = -(-count // per)
+        spread = np.pad(q, ((0, rows * per - count), (0, 0))).reshape(per, rows, group)
+        shifts = np.arange(per, dtype=np.uint8)[:, None, None] * bits
+        packed = np.bitwise_or.reduce(spread << shifts, 0)
+        scale = (RANDOM.uniform(0.3, 1, (count, 1)) * 0.5 / (1 << bits)).astype(np.float16)
+        shift = RANDOM.uniform(0, 0.3, (count, 1)).astype(np.float16)
+        check_quanto(packed, q, bits)
+        parts = {"weight._data._data": packed, "weight._scale": scale, "weight._shift": shift}
+        return parts, (q * scale.astype(float) - shift).reshape(outputs, inputs).T
+
+    return None, pack
+
+
+def check_quanto(packed, numbers, bits):
+    """That optimum-quanto from PyPI, where it is installed, packs them so."""
+    if importlib.util.find_spec("optimum") is None:
+        return
+    import torch
+    from optimum.quanto.tensor.packed import pack_weights
+
+    if not np.array_equal(pack_weights(torch.tensor(numbers), bits).numpy(), packed):
+        raise RuntimeError(f"quanto packs {bits} bits in another way")
+
+
 def modelopt():
     def pack(outputs, inputs):
         parts, values = float4(False)[1](outputs, inputs)
@@ -541,6 +571,8 @@ FORMATS = {
     "torchao, without zero points": torchao(8, 32, points=False),
     "torchao, float8": fp8(by_output, {"quant_method": "torchao"}, "_weight_scale"),
     "quanto, int8": quanto(compressed_bytes(False)),
+    "quanto, 4 bits": quanto_packed(4),
+    "quanto, 2 bits": quanto_packed(2),
     "quanto, float8": quanto(fp8(by_output, None, "weight_scale")),
     "BitNet": bitnet(False),
     "BitNet, autobitlinear": bitnet(True),
@@ -751,10 +783,16 @@ def check_refusals(work):
             "expected int8 or float8: int4 in the order of a kernel",
         ),
         (
-            "quanto, int8",
-            lambda parts: parts.update({f"{stem}.weight._data._data": np.zeros(1, np.uint8)}),
+            "quanto, 4 bits",
+            becomes("weight._data._data", lambda x: x[1:]),
             None,
-            "weight._data: 4 or 2 bits, expected int8 or float8",
+            "weight._data._data is uint8[63, 16] with scales float16[128, 1]",
+        ),
+        (
+            "quanto, 4 bits",
+            becomes("weight._data._data", lambda x: x[:, 1:]),
+            None,
+            "128 groups of 15 numbers, expected 64 x 32",
         ),
         ("NVFP4 of ModelOpt", lacks("weight_scale_2"), None, "weight_scale_2 is missing"),
         ("compressed, 4 bits", lacks("weight_shape"), None, "weight_shape is missing"),

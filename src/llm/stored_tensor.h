@@ -26,6 +26,9 @@ struct JoinedWeight {
   std::function<Result<Tensor>()> constant;
   std::vector<int64_t> order;       // input k of the constant is input order[k]; empty: k
   std::vector<StoredTensor> parts;  // what `constant` reads
+  // Instead of `constant`, where the tensors tell the number of elements alone, which is then the
+  // only size: the matrix of these sizes. Errors: kInvalidInput for sizes that do not fit.
+  std::function<Result<StoredTensor>(int64_t outputs, int64_t inputs)> shaped;
 };
 
 // Row-major elements of a type, rows of quantized blocks, or what several tensors make. Nothing of

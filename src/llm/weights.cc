@@ -46,7 +46,14 @@ Result<const StoredTensor*> WeightReader::Find(const std::string& name,
                                                const std::vector<int64_t>& sizes) {
   const auto found = tensors_.find(name);
   if (found == tensors_.end()) return InvalidInput("tensor {} is missing", Shown(name));
-  const StoredTensor& stored = found->second;
+  const StoredTensor& given = found->second;
+  if (given.joined != nullptr && given.joined->shaped && sizes.size() == 2 &&
+      !shaped_.contains(name)) {
+    EVOQ_ASSIGN(shaped_[name],
+                WithContext(given.joined->shaped(sizes[0], sizes[1]), "tensor " + Shown(name)));
+  }
+  const auto shaped = shaped_.find(name);
+  const StoredTensor& stored = shaped != shaped_.end() ? shaped->second : given;
   if (stored.sizes != sizes)
     return InvalidInput("tensor {} is {}, expected sizes {}", Shown(name), stored.ToString(),
                         Bracketed(std::span<const int64_t>(sizes)));

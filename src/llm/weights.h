@@ -54,6 +54,7 @@ class WeightReader {
   std::vector<std::string>& notes_;
   std::span<const TensorName> names_;
   std::set<std::string, std::less<>> read_;
+  StoredTensors shaped_;  // of joined tensors that did not know their sizes
   std::map<std::string, ValueId> matrices_, tables_, vectors_;
 };
 
