@@ -88,6 +88,13 @@ def check_texts(server):
             and [e["sequence_number"] for e in pieces] == list(range(len(pieces)))
         )
         check(f"{what}: the same in pieces", right, pieces)
+    body = request("the cat", instructions="the hen")
+    counted = server.json("POST", PATH + "/input_tokens", body)
+    usage = ask(server, "the cat", instructions="the hen")["usage"]
+    right = counted == {"object": "response.input_tokens", "input_tokens": usage["input_tokens"]}
+    check("tokens of an input", right, (counted, usage))
+    got = server.json("POST", PATH + "/input_tokens", request(5), 400)
+    check("of no input", "input: 5" in got["error"]["message"], got)
     got = ask(server, "the cat", metadata={"a": "b"}, store=True, max_tokens=1, tmp=1)
     check("nothing is kept", got["store"] is False and got["metadata"] == {"a": "b"}, got)
     line = logged(server, got["id"].removeprefix("resp_"))
@@ -173,7 +180,9 @@ def check_openai(server):
 
     client = openai.OpenAI(base_url=f"http://127.0.0.1:{server.port}/v1", api_key="none")
     options = {"model": "lm", "temperature": 0, "max_output_tokens": 40}
+    count = client.responses.input_tokens.count(model="lm", input="the cat").input_tokens
     whole = client.responses.create(input="the cat", **options)
+    check("openai: tokens of an input", count == whole.usage.input_tokens, count)
     check("openai: a text", whole.output_text == text_of(ask(server, "the cat")), whole)
     with client.responses.stream(input="the cat", **options) as stream:
         deltas = [e.delta for e in stream if e.type == "response.output_text.delta"]

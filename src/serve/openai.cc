@@ -63,6 +63,17 @@ void OpenAi::LlamaCompletion(const std::shared_ptr<Exchange>& ask) const {
   Write(ask, {ReadLlamaCompletion, MakeLlamaForm});
 }
 
+void OpenAi::InputTokens(const std::shared_ptr<Exchange>& ask) const {
+  ask->ErrorsAsOpenAi();
+  const auto model = TextModelAsked(repository_, *ask);
+  if (!model) return ask->Refuse(model.error());
+  const auto asked =
+      ReadResponse(nlohmann::ordered_json::parse(ask->request().body), *(*model)->text());
+  if (!asked) return ask->Refuse({Why::kBadRequest, asked.error().message(), 0});
+  ask->AnswerJson(
+      {{"object", "response.input_tokens"}, {"input_tokens", asked->prompts[0].tokens.size()}});
+}
+
 void OpenAi::Response(const std::shared_ptr<Exchange>& ask, const std::string& id) const {
   ask->ErrorsAsOpenAi();
   ask->Refuse({Why::kNotFound, fmt::format("response {}: {}", Shorten(id), kNotKept), 0});

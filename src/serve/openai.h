@@ -24,6 +24,8 @@ class OpenAi {
   void Responses(const std::shared_ptr<Exchange>& ask) const;
   // llama.cpp's own completions.
   void LlamaCompletion(const std::shared_ptr<Exchange>& ask) const;
+  // How many tokens a response would read.
+  void InputTokens(const std::shared_ptr<Exchange>& ask) const;
   // Of a response that was written before.
   void Response(const std::shared_ptr<Exchange>& ask, const std::string& id) const;
 

@@ -108,6 +108,7 @@ std::span<const Service::Route> Service::Routes() {
       {"POST", {"detokenize"}, &Service::Detokenize},
       {"POST", {"apply-template"}, &Service::ApplyTemplate},
       {"POST", {"v1", "responses"}, &Service::OpenAiResponses},
+      {"POST", {"v1", "responses", "input_tokens"}, &Service::OpenAiInputTokens},
       {"GET", {"v1", "responses", "*"}, &Service::OpenAiResponse},
       {"DELETE", {"v1", "responses", "*"}, &Service::OpenAiResponse},
       {"GET", {"v1", "responses", "*", "input_items"}, &Service::OpenAiResponse},

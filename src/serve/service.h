@@ -100,6 +100,7 @@ class Service {
   void Props(const Ask& ask, const Parts&) { tools_.Props(ask); }
   void Slots(const Ask& ask, const Parts&) { tools_.Slots(ask); }
   void OpenAiResponses(const Ask& ask, const Parts&) { openai_.Responses(ask); }
+  void OpenAiInputTokens(const Ask& ask, const Parts&) { openai_.InputTokens(ask); }
   void OpenAiResponse(const Ask& ask, const Parts& parts) { openai_.Response(ask, parts[2]); }
   // The model of a name and a version, or of a path that has both; a refusal is answered, and
   // nothing returned.
