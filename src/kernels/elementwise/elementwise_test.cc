@@ -361,6 +361,25 @@ TEST(Binary, InPlaceEqualsOutOfPlace) {
   }
 }
 
+// Arguments beyond 2^20, which the C library reduces, in some blocks of 512.
+TEST(Unary, SineOfFarArguments) {
+  for (const UnaryKind kind : {UnaryKind::kSin, UnaryKind::kCos}) {
+    for (const int64_t far : {-1, 0, 600, 1299}) {
+      TestCall t;
+      t.op = UnaryOpName(kind);
+      Tensor x = RandomTensor(TensorType(DType::kFloat32, Shape{1300}), 9);
+      for (int64_t k = 0; k < 1300; ++k) x.mutable_data<float>()[k] *= static_cast<float>(k * k);
+      if (far >= 0) x.mutable_data<float>()[far] = 3e9f;
+      t.inputs = {x};
+      t.outputs = {x.type()};
+      Tensor want = Tensor::Allocate(x.type());
+      for (int64_t k = 0; k < 1300; ++k)
+        want.mutable_data<float>()[k] = Apply({kind, 0, 0}, x.data<float>()[k]);
+      ExpectKernel(*FindKernel(t.op + "_f32"), t, {want}, fmt::format("{}", far));
+    }
+  }
+}
+
 TEST(Unary, LoopsAndTablesEqualTheScalarDefinition) {
   for (int i = 0;; ++i) {
     const auto kind = static_cast<UnaryKind>(i);

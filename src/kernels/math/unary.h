@@ -11,7 +11,8 @@
 
 namespace evoq {
 
-// EVOQ_UNARY(ONNX operator, definition in x, alpha, beta); helpers are those of math/math.inl.h.
+// EVOQ_UNARY(ONNX operator, definition in x, alpha, beta); helpers are those of math/math.inl.h
+// and math/sine.inl.h.
 // NaN gives NaN, but in Shrink and ThresholdedRelu, by ONNX 0 wherever their comparisons fail.
 // clang-format off
 #define EVOQ_UNARY_LIST                                                          \
@@ -25,7 +26,7 @@ namespace evoq {
   EVOQ_UNARY(Ceil, __builtin_ceilf(x))                                           \
   EVOQ_UNARY(Celu, x < 0.0f ? alpha * (ExpInline(x / alpha) - 1.0f) : x)         \
   EVOQ_UNARY(Clip, ClampInline(x, alpha, beta))                                  \
-  EVOQ_UNARY(Cos, __builtin_cosf(x))                                             \
+  EVOQ_UNARY(Cos, CosInline(x))                                                  \
   EVOQ_UNARY(Cosh, __builtin_coshf(x))                                           \
   EVOQ_UNARY(Elu, x < 0.0f ? alpha * (ExpInline(x) - 1.0f) : x)                  \
   EVOQ_UNARY(Erf, ErfInline(x))                                                  \
@@ -46,7 +47,7 @@ namespace evoq {
   EVOQ_UNARY(Sigmoid, SigmoidInline(x))                                          \
   EVOQ_UNARY(Sign, x > 0.0f ? 1.0f : x < 0.0f ? -1.0f : x + 0.0f)                \
   EVOQ_UNARY(Silu, SiluInline(x))                                                \
-  EVOQ_UNARY(Sin, __builtin_sinf(x))                                             \
+  EVOQ_UNARY(Sin, SinInline(x))                                                  \
   EVOQ_UNARY(Sinh, __builtin_sinhf(x))                                           \
   EVOQ_UNARY(Softplus, SoftplusInline(x))                                        \
   EVOQ_UNARY(Softsign, x / (1.0f + FromBits(ToBits(x) & 0x7fffffffu)))           \

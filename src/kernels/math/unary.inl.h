@@ -2,6 +2,7 @@
 #pragma once
 
 #include "kernels/math/math.inl.h"
+#include "kernels/math/sine.inl.h"
 #include "kernels/math/unary.h"
 
 namespace evoq {

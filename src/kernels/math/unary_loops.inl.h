@@ -4,6 +4,24 @@
 namespace evoq::EVOQ_ISA {
 namespace {
 
+// Blocks without an argument that the C library has to reduce are vector code.
+void SineLoop(uint64_t quarters, const float* x, float* y, int64_t n) {
+  constexpr int64_t kBlock = 512;
+  for (int64_t first = 0; first < n; first += kBlock) {
+    const int64_t end = first + kBlock < n ? first + kBlock : n;
+    uint32_t far = 0;
+    EVOQ_ELEMENTWISE
+    for (int64_t i = first; i < end; ++i) far |= IsReduced(x[i]) ? 0u : 1u;
+    if (far == 0) {
+      EVOQ_ELEMENTWISE
+      for (int64_t i = first; i < end; ++i) y[i] = SineReduced(x[i], quarters);
+    } else {
+      for (int64_t i = first; i < end; ++i)
+        y[i] = quarters == 0 ? SinInline(x[i]) : CosInline(x[i]);
+    }
+  }
+}
+
 template <UnaryKind kKind>
 void Loop(float alpha, float beta, const float* x, float* y, int64_t n) {
   if constexpr (kKind == UnaryKind::kGelu) {  // two formulas: chosen outside the loop
@@ -16,6 +34,8 @@ void Loop(float alpha, float beta, const float* x, float* y, int64_t n) {
     }
     return;
   }
+  if constexpr (kKind == UnaryKind::kSin) return SineLoop(0, x, y, n);
+  if constexpr (kKind == UnaryKind::kCos) return SineLoop(1, x, y, n);
   EVOQ_ELEMENTWISE
   for (int64_t i = 0; i < n; ++i) y[i] = UnaryFn<kKind>::Compute(x[i], alpha, beta);
 }
