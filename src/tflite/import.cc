@@ -1,5 +1,8 @@
 #include "tflite/import.h"
 
+#include <fmt/ranges.h>
+
+#include <algorithm>
 #include <map>
 
 #include "base/budget_scope.h"
@@ -39,6 +42,24 @@ Status CheckStates(const tflite::File& file, const Graph& graph) {
   return {};
 }
 
+// What the file holds beside the graph that is read.
+void NoteOtherGraphs(const tflite::File& file, Graph& graph) {
+  std::vector<std::string> names;
+  for (unsigned g = 0; g < file.model->subgraphs()->size(); ++g) {
+    if (std::ranges::find(file.reached, g) == file.reached.end())
+      names.push_back(fmt::format("'{}'", tflite::TextOf(file.At(g).graph().name())));
+  }
+  if (names.empty()) return;
+  std::string& notes = graph.metadata[tflite::kNotes];
+  if (!notes.empty()) notes += '\n';
+  constexpr size_t kMost = 16;
+  const size_t count = names.size();
+  names.resize(std::min(count, kMost));
+  notes += fmt::format(
+      "{} not read: subgraph{} {}{}, which the first one does not run, as further signatures are",
+      count, count == 1 ? "" : "s", fmt::join(names, ", "), count > kMost ? ", ..." : "");
+}
+
 Result<Graph> Import(std::span<const std::byte> bytes, std::shared_ptr<const void> owner) {
   const BudgetScope budget(Budget::ForFile(static_cast<int64_t>(bytes.size())));
   EVOQ_ASSIGN(const tflite::File file, tflite::ReadFile(bytes, std::move(owner)));
@@ -50,6 +71,7 @@ Result<Graph> Import(std::span<const std::byte> bytes, std::shared_ptr<const voi
   if (const std::string text = tflite::TextOf(file.model->description()); !text.empty())
     graph.metadata["tflite.description"] = text;
   graph.metadata["tflite.subgraphs"] = std::to_string(file.model->subgraphs()->size());
+  NoteOtherGraphs(file, graph);
   EVOQ_TRY(InferTypes(graph));
   EVOQ_TRY(CheckOutputTypes(file, graph));
   EVOQ_TRY(CheckStates(file, graph));

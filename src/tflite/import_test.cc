@@ -90,6 +90,25 @@ TEST(Tflite, VariablesAreStates) {
     EXPECT_EQ(Floats(output), (std::vector<float>{11, 22})) << output.type().ToString();
 }
 
+TEST(Tflite, FurtherSignaturesAreNamed) {
+  TestModel file = SumNet();
+  const std::string states = Read(file)->metadata.at("tflite.notes");
+  for (const char* name : {"decode", "score"}) {
+    file.AddGraph();
+    file.graph().name = name;
+    const int x = file.Tensor("x", {2}), y = file.Tensor("y", {2});
+    file.graph().inputs = {x};
+    file.graph().outputs = {y};
+    file.Operator(0, {x, x}, {y}).options.Set(fb::AddOptionsT());
+  }
+  const auto graph = Read(file);
+  ASSERT_TRUE(graph) << graph.error().message();
+  EXPECT_EQ(graph->metadata.at("tflite.notes"),
+            states +
+                "\n2 not read: subgraphs 'decode', 'score', which the first one does not run, as "
+                "further signatures are");
+}
+
 TEST(Tflite, StatesThatBeginWithOtherNumbers) {
   struct Row {
     std::vector<float> begin;

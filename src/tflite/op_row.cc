@@ -24,7 +24,6 @@ constexpr const OpRow* kCustomRows[] = {
 };
 constexpr Name kLacking[] = {
     {10, "HASHTABLE_LOOKUP"},
-    {12, "L2_POOL_2D"},
     {15, "LSH_PROJECTION"},
     {16, "LSTM"},
     {24, "RNN"},

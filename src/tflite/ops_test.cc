@@ -58,6 +58,27 @@ struct OneOp {
   }
 };
 
+// Windows of 2 x 2 over 3 4 / 0 0; padding counts for nothing.
+TEST(TfliteOps, RootsOfMeansOfSquares) {
+  const auto pooled = [](int8_t padding, std::vector<int> shape) {
+    OneOp op({1, 2, 2, 1});
+    fb::Pool2DOptionsT options;
+    options.padding = padding;
+    options.stride_w = options.stride_h = 1;
+    options.filter_width = options.filter_height = 2;
+    op.Add(12, {op.x}, std::move(shape)).options.Set(std::move(options));
+    return Outputs(op.file, {{3, 4, 0, 0}});
+  };
+  EXPECT_EQ(pooled(/*VALID*/ 1, {1, 1, 1, 1}), (std::vector<std::vector<double>>{{2.5}}));
+  const auto same = pooled(/*SAME*/ 0, {1, 2, 2, 1});
+  ASSERT_EQ(same.size(), 1u);
+  ASSERT_EQ(same[0].size(), 4u);
+  EXPECT_EQ(same[0][0], 2.5);
+  EXPECT_NEAR(same[0][1], std::sqrt(8.0), 1e-6);
+  EXPECT_EQ(same[0][2], 0);
+  EXPECT_EQ(same[0][3], 0);
+}
+
 TEST(TfliteOps, GatherOfEachBatch) {
   OneOp op({2, 3});
   fb::GatherOptionsT options;
