@@ -13,7 +13,8 @@ namespace {
 struct Name {
   std::string_view elsewhere, here;  // "": the model, which comes without an option
 };
-// Of trtexec, ATC, benchmark_app, ovc, SNPE and QNN's converters, ONNX Runtime's tools and others.
+// Of trtexec, ATC, benchmark_app, ovc, SNPE and QNN's converters, ONNX Runtime's tools, the servers
+// of llama.cpp, vLLM and Triton, and others.
 constexpr Name kNames[] = {
     {"--onnx", ""},
     {"--model", ""},
@@ -45,7 +46,17 @@ constexpr Name kNames[] = {
     {"--nthreads", "--threads"},
     {"-niter", "--iterations"},
     {"--infer_precision", "--scheme"},
+    {"--port", "--http-port"},
+    {"--host", "--http-address"},
+    {"--api-key-file", "--token-file"},
+    {"--ssl-cert-file", "--certificate"},
+    {"--ssl-certfile", "--certificate"},
+    {"--ssl-key-file", "--key"},
+    {"--ssl-keyfile", "--key"},
+    {"--model-store", "--model-repository"},
+    {"--model_repository_path", "--model-repository"},
 };
+constexpr std::string_view kFolder = "--model-repository";  // of a verb that takes no model
 
 bool Has(std::span<const std::string_view> names, std::string_view name) {
   return std::ranges::find(names, name) != names.end();
@@ -56,6 +67,8 @@ bool Has(std::span<const std::string_view> names, std::string_view name) {
 std::string OptionNamedElsewhere(std::string_view name, std::span<const std::string_view> names) {
   if (const auto found = std::ranges::find(kNames, name, &Name::elsewhere);
       found != std::end(kNames)) {
+    if (found->here.empty() && Has(names, kFolder))
+      return fmt::format("; models are in a folder, {}", kFolder);
     if (found->here.empty()) return "; the model comes without an option";
     return Has(names, found->here) ? fmt::format("; here it is {}", found->here) : "";
   }

@@ -15,6 +15,9 @@ TEST(Elsewhere, OptionsOfOtherTools) {
   EXPECT_EQ(OptionNamedElsewhere("--fp16", {}), "; here it is evoq quantize --scheme bf16");
   EXPECT_EQ(OptionNamedElsewhere("--outptu", kNames), "");
   EXPECT_EQ(OptionNamedElsewhere("-x", kNames), "");
+  constexpr std::string_view kServer[] = {"--model-repository", "--http-port"};
+  EXPECT_EQ(OptionNamedElsewhere("--port", kServer), "; here it is --http-port");
+  EXPECT_EQ(OptionNamedElsewhere("-m", kServer), "; models are in a folder, --model-repository");
 }
 
 }  // namespace
