@@ -47,11 +47,10 @@ bool Rewrite(Graph& graph, NodeId id, const Form& form, std::vector<PlainArithme
 
 }  // namespace
 
-std::vector<PlainArithmetic> MakeArithmeticPlain(Graph& graph, const QuantizeOptions& options) {
+std::vector<PlainArithmetic> MakeArithmeticPlain(Graph& graph) {
   std::vector<PlainArithmetic> done;
   const std::vector<NodeId> nodes = graph.order();
   for (NodeId id : nodes) {
-    if (KeptByOptions(graph.node(id), options)) continue;
     for (const Form& form : kForms) {
       if (Rewrite(graph, id, form, done)) break;
     }

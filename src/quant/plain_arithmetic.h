@@ -15,8 +15,8 @@ struct PlainArithmetic {
 };
 
 // Makes Add of each Sub of a float32 constant, which is the same, and Mul of each division by one
-// whose elements have normal reciprocals, which rounds twice. Leaves what options keep.
-std::vector<PlainArithmetic> MakeArithmeticPlain(Graph& graph, const QuantizeOptions& options);
+// whose elements have normal reciprocals, which rounds twice. What stays float32 is to be undone.
+std::vector<PlainArithmetic> MakeArithmeticPlain(Graph& graph);
 
 // What they were again.
 void Undo(Graph& graph, const PlainArithmetic& rewritten);

@@ -17,11 +17,11 @@ Graph Branches(const std::string& operand, const std::string& between) {
       between + "b: %y = Conv{pads=[1, 1]}(%d, %w)\noutput %y\n");
 }
 
-Graph Quantized(const Graph& whole) {
+Graph Quantized(const Graph& whole, const QuantizeOptions& options = {}) {
   const auto ranges = Calibrate(whole, Reference(), RandomSamples(whole, 4), {});
   EXPECT_TRUE(ranges) << (ranges ? "" : ranges.error().message());
   Graph graph = whole;
-  const auto report = QuantizeStatic(graph, *ranges, {});
+  const auto report = QuantizeStatic(graph, *ranges, options);
   EXPECT_TRUE(report) << (report ? "" : report.error().message());
   return graph;
 }
@@ -52,8 +52,12 @@ TEST(PlainArithmetic, FloatStepsStayAsTheyAre) {
        }) {
     const Graph whole = Branches("", between);
     Graph graph = whole;
-    EXPECT_TRUE(MakeArithmeticPlain(graph, {}).empty()) << between;
+    EXPECT_TRUE(MakeArithmeticPlain(graph).empty()) << between;
   }
+  // So do those that options keep.
+  const Graph branches = Branches("const %k: float32[] = [3.0]\n", "d: %d = Div(%s, %k)\n");
+  const Graph kept = Quantized(branches, {.exclude = {"d"}});
+  EXPECT_EQ(kept.node(kept.FindNode("d")).op, "Div");
   // Nothing integer stands before it: as it was, with its constant.
   const Graph whole = MakeNet(
       "graph g\ninput %x: float32[1, 8, 32]\nconst %v: float32[8, 8, 3]\n"

@@ -104,7 +104,7 @@ class StaticQuantizer {
   // Of what computes with integers that way; other nodes stay as they are.
   Status TakePlainArithmetic() {
     if (!options_.given.empty()) return {};
-    const auto rewritten = MakeArithmeticPlain(graph_, options_);
+    const auto rewritten = MakeArithmeticPlain(graph_);
     if (rewritten.empty()) return {};
     const QuantPlan plan = MakePlan(graph_, ranges_, options_);
     for (const PlainArithmetic& node : rewritten) {

@@ -117,6 +117,8 @@ TEST(AnswerForm, EventsBuildTheItemsOfAResponse) {
   EXPECT_EQ(whole["status"], "completed");
   EXPECT_EQ(whole["store"], false);
   EXPECT_EQ(whole["usage"]["input_tokens_details"]["cached_tokens"], 4);
+  EXPECT_EQ(whole["usage"]["input_tokens"], 10);
+  EXPECT_EQ(whole["usage"]["output_tokens"], 5);
   EXPECT_EQ(whole["usage"]["total_tokens"], 15);
 }
 
