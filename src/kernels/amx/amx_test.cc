@@ -200,12 +200,15 @@ void ExpectHardwareLikeSoftware() {
       ASSERT_EQ(Multiply<AmxHardware>(o, dot), Multiply<AmxSoftware>(o, dot)) << times;
     // Of random bits: numbers of all sizes below 2^33, so that there is no NaN, whose bits the
     // manual leaves open.
-    const auto limit = [&](Bytes& bytes, size_t width) {
-      for (size_t i = width - 1; i < bytes.size(); i += width) {
-        if ((bytes[i] & 0x40) != 0) bytes[i] &= 0xcf;
+    const auto limit = [&](Bytes& bytes, int64_t width, int64_t stride) {
+      for (int64_t row = 0; row < std::ssize(bytes); row += stride) {
+        for (int64_t i = row + width - 1; i < std::min(row + stride, std::ssize(bytes));
+             i += width) {
+          if ((bytes[i] & 0x40) != 0) bytes[i] &= 0xcf;
+        }
       }
     };
-    limit(o.a, 2), limit(o.b, 2), limit(o.c, 4);
+    limit(o.a, 2, o.a_stride), limit(o.b, 2, 4 * o.columns), limit(o.c, 4, 4 * o.columns);
     ASSERT_EQ(Multiply<AmxHardware>(o, Dot::kBf16), Multiply<AmxSoftware>(o, Dot::kBf16)) << times;
   }
 }

@@ -7,6 +7,8 @@
 //   void Release()                             no tile may be used until the next Configure
 //   void Load<tile>(const void* from, int64_t stride)
 //                   row r of the tile is what lies at from + r * stride, as many bytes as it has
+//   void LoadPassing<tile>(const void* from, int64_t stride)
+//                   the same, of lines that may leave the nearest cache to others
 //   void Store<tile>(void* to, int64_t stride)
 //   void Zero<tile>()
 //   void DotU8S8<c, a, b>()    c[m][n] += sum over k, i < 4: a[m][4 k + i] * b[k][4 n + i]

@@ -106,7 +106,7 @@ class AmxEmulator {
         AmxConfig config;
         std::memcpy(&config, reinterpret_cast<void*>(place.base + place.stride), sizeof(config));
         tiles::Configure(config);
-      } else if (opcode == 0x4b && prefix == 3) {
+      } else if (opcode == 0x4b && (prefix == 3 || prefix == 1)) {
         tiles::Load(reg, memory, place.stride);
       } else if (opcode == 0x4b && prefix == 2) {
         tiles::Store(reg, memory, place.stride);

@@ -21,6 +21,13 @@ struct AmxHardware {
                      : "memory");
   }
   template <int kTile>
+  [[gnu::always_inline]] static void LoadPassing(const void* from, int64_t stride) {
+    __asm__ volatile("tileloaddt1 (%0,%1,1), %%tmm%c2"
+                     :
+                     : "r"(from), "r"(stride), "i"(kTile)
+                     : "memory");
+  }
+  template <int kTile>
   [[gnu::always_inline]] static void Store(void* to, int64_t stride) {
     __asm__ volatile("tilestored %%tmm%c2, (%0,%1,1)"
                      :

@@ -37,6 +37,10 @@ struct AmxSoftware {
     amx_software::Load(kTile, from, stride);
   }
   template <int kTile>
+  static void LoadPassing(const void* from, int64_t stride) {
+    amx_software::Load(kTile, from, stride);
+  }
+  template <int kTile>
   static void Store(void* to, int64_t stride) {
     amx_software::Store(kTile, to, stride);
   }

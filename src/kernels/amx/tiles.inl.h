@@ -45,6 +45,20 @@ inline bool OneStride(const T* const* rows, int64_t& stride) {
           _mm512_mask_cmpneq_epi64_mask(0x7f, _mm512_sub_epi64(last, middle), wanted)) == 0;
 }
 
+// Panels that a tile's rows meet again and again stay in the nearest cache up to so many bytes,
+// half of which and more the rows then pass by; longer ones come from the next cache each time, and
+// so pass by, too.
+inline constexpr int64_t kStayingBytes = 32 << 10;
+
+template <typename Unit, int kTile>
+[[gnu::always_inline]] inline void LoadTile(const void* from, int64_t stride, bool passing) {
+  if (passing) {
+    Unit::template LoadPassing<kTile>(from, stride);
+  } else {
+    Unit::template Load<kTile>(from, stride);
+  }
+}
+
 // Calls body with std::integral_constant 0 .. kCount - 1.
 template <int kCount, typename Body>
 [[gnu::always_inline]] inline void Unrolled(const Body& body) {
