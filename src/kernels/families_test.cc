@@ -15,6 +15,7 @@
 #include "kernels/elementwise/binary.h"
 #include "kernels/elementwise/logic.h"
 #include "kernels/gemm/blocks/product.h"
+#include "kernels/gemm/blocks/tiles.h"
 #include "kernels/gemm/curves_f32.h"
 #include "kernels/gemm/gemm_bf16.h"
 #include "kernels/gemm/gemm_f64.h"
@@ -91,7 +92,8 @@ std::vector<Family> Families() {
                                   EVOQ_FAMILY(GemmTableF64Rows),
                                   EVOQ_FAMILY(AttentionTableRows),
                                   EVOQ_FAMILY(AttentionInt8TableRows),
-                                  EVOQ_FAMILY(kBlockRows)};
+                                  EVOQ_FAMILY(kBlockRows),
+                                  EVOQ_FAMILY(kBlockTilesRows)};
 #undef EVOQ_FAMILY
   for (WeightFormatRows rows : AllWeightFormats()) {
     families.push_back(Of(std::string("weights ") + rows[0].table->name, rows));
@@ -109,8 +111,8 @@ struct Extension {
 };
 #if defined(__x86_64__)
 const Extension kExtensions[] = {
-    {Isa::kAmx, Isa::kAvx512Bf16, {"kInt8TileRows", "kGemmRowsBf16"}},
-    {Isa::kAmxSoftware, Isa::kAvx512, {"kInt8TileRows", "kGemmRowsBf16"}},
+    {Isa::kAmx, Isa::kAvx512Bf16, {"kInt8TileRows", "kGemmRowsBf16", "kBlockTilesRows"}},
+    {Isa::kAmxSoftware, Isa::kAvx512, {"kInt8TileRows", "kGemmRowsBf16", "kBlockTilesRows"}},
     {Isa::kAvx512Bf16, Isa::kAvx512, {"kGemmRowsBf16"}},
     {Isa::kAvx2Vnni, Isa::kAvx2, {"kInt8TileRows", "kInt8WinogradRows", "kBlockRows"}},
     {Isa::kAvx2VnniEvex, Isa::kAvx2, {"kInt8TileRows", "kInt8WinogradRows", "kBlockRows"}},
@@ -138,7 +140,8 @@ TEST(Families, ServeEveryNamedSet) {
       }
       EXPECT_EQ(family.needs[row], expected)
           << family.rows << " serves " << IsaName(isa) << " by " << IsaName(family.needs[row]);
-      if (family.rows == "kInt8WinogradRows") continue;  // leaves machines to other products
+      if (family.rows == "kInt8WinogradRows" || family.rows == "kBlockTilesRows")
+        continue;  // leave machines to other products
       EXPECT_NE(family.tables[row], nullptr) << family.rows;
     }
     // Better rows first: no row hides behind one whose needs are part of its own.

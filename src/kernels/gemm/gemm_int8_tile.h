@@ -73,9 +73,14 @@ struct Int8Tile {
   int64_t sparse_panel;
   int64_t prefetch;       // a tile may fetch the panel at weights + prefetch into the L2 cache; 0:
                           // nothing to fetch
-  int64_t prefetch_line;  // and what lies so many bytes behind, if not 0: other panels' part
+  int64_t prefetch_line;  // and what lies so many bytes behind, if not 0: other panels' part. Of a
+                          // padded tile: so many bytes from there on
   void* task;             // the room that Int8TileDef::begin was given
 
+  // Of tiles with Int8TileDef::copy_rows: one tap; each register's rows, Int8TileDef::row_step, lie
+  // at one distance from each other, and 64 bytes of them may be read where fewer are left, and
+  // rows behind the last one. There may be any number of rows.
+  bool padded;
   int32_t row_count;    // 1 .. Int8TileDef::max_rows[panel_count]
   int32_t panel_count;  // 1 .. Int8TileDef::max_panels
   // Which columns of the first and of the last panel are stored (bit n = column n); the others are
@@ -161,6 +166,9 @@ struct Int8TileDef {
   uint32_t (*unsafe_pairs)(const int8_t* w);
   // Rows are computed so many at a time: a tile of fewer costs as much.
   int row_step = 1;
+  // Not null: tiles are faster where each register's rows lie at one distance from each other, as
+  // this makes them: all taps of a row, one behind the other, at to + row * stride.
+  void (*copy_rows)(const Int8Tile& tile, uint8_t* to, int64_t stride) = nullptr;
   // Not null: called on the thread that runs tiles, before the first and after the last one of the
   // same taps and groups_of_4, with kInt8TaskBytes of room, 64-byte aligned (Int8TileTask,
   // kernels/gemm/int8_block.h). The tiles are copies of what `begin` was given. What a tile writes
@@ -185,7 +193,7 @@ struct Int8TileDef {
   int most_blocks = 0, most_blocks_winograd = 0, long_blocks_as = 125, turning_depth = 0;
 };
 
-inline constexpr int64_t kInt8TaskBytes = 5 << 10;
+inline constexpr int64_t kInt8TaskBytes = 13 << 10;
 
 inline constexpr int64_t kMaxBoundedGroups =
     1536;  // the tile keeps as many of its rows on the stack

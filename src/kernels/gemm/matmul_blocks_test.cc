@@ -1,5 +1,7 @@
+#include "kernels/amx/software.h"
 #include "kernels/gemm/blocks/block_data.h"
 #include "kernels/gemm/blocks/scale_steps_testing.h"
+#include "kernels/gemm/blocks/tiles.h"
 #include "kernels/gemm/blocks/weights.h"
 #include "kernels/gemm/linear_f32_testing.h"
 #include "kernels/gemm/weights/format_testing.h"
@@ -241,6 +243,56 @@ KernelPlan PlanOf(const Tensor& w, int64_t rows, int64_t data_block, Isa isa,
   return kMatMulBlocks.bind(call, {isa, 1, "", &cpu})->plan;
 }
 
+bool HasTiles(Isa isa) { return RowFor(kBlockTilesRows, isa).table != nullptr; }
+
+// Many rows take AMX's tiles, of weights that signed bytes hold in blocks that tiles divide.
+TEST(MatMulBlocks, ManyRowsTakeTiles) {
+  std::mt19937 random(8);
+  const WeightFormat *int8 = AllWeightFormats()[0].back().table,
+                     *int4 = AllWeightFormats()[1].back().table;
+  const auto weights = [&](const WeightFormat* format, DType dtype, int64_t block, bool zeros) {
+    return WeightsOf(
+        WeightKind{format, dtype, WeightKind::kBlocks, block, zeros}.Type(192, 40, random),
+        Elements::kRandom, random);
+  };
+  const Tensor steps = WeightsOf(TypeWithSteps(256, 40, random), Elements::kRandom, random);
+  for (const Isa isa : AllIsas()) {
+    if (!IsaSupported(isa) || !HasTiles(isa)) continue;
+    const auto plan = [&](const Tensor& w, int64_t rows, int64_t data_block) {
+      const KernelPlan bound = PlanOf(w, rows, data_block, isa, false);
+      return fmt::format("{} {}x{} {}", bound.code, bound.tile_rows, bound.tile_columns,
+                         bound.method);
+    };
+    const std::string name = RowFor(kBlockTilesRows, isa).table->name;
+    const std::string tiles = name + " 128x32 ";
+    const Tensor w = weights(int4, DType::kInt4, 32, false);
+    EXPECT_EQ(plan(w, 16, 32), tiles + "unpacking");
+    EXPECT_FALSE(plan(w, 15, 32).starts_with(name));
+    EXPECT_EQ(plan(steps, 16, 128), tiles + "steps");
+    EXPECT_EQ(plan(steps, 16, 32), tiles + "unpacking");
+    EXPECT_EQ(plan(weights(int4, DType::kUint4, 64, true), 40, 64), tiles + "unpacking");
+    EXPECT_EQ(plan(weights(int8, DType::kInt8, 32, false), 40, 32), tiles + "unpacking");
+    EXPECT_FALSE(plan(weights(int8, DType::kInt8, 32, true), 40, 32).starts_with(name));
+    EXPECT_FALSE(plan(weights(int4, DType::kInt4, 16, false), 40, 16).starts_with(name));
+    EXPECT_FALSE(plan(weights(int4, DType::kInt4, 96, false), 40, 96).starts_with(name));
+  }
+}
+
+#if defined(__x86_64__)
+// They multiply: counted on the software's, a product of 16 rows by 16 columns by a step along K.
+TEST(MatMulBlocks, TilesMultiply) {
+  if (!IsaSupported(Isa::kAmxSoftware)) GTEST_SKIP() << "no AVX-512";
+  std::mt19937 random(9);
+  const Tensor w = WeightsOf(TypeWithSteps(256, 40, random), Elements::kRandom, random);
+  const LinearCaseF32 c = MakeCase(33, w, 128, random);
+  const AmxCounts before = AmxSoftwareCounts();
+  RunLinearF32(c, Isa::kAmxSoftware, 1);
+  const AmxCounts after = AmxSoftwareCounts();
+  EXPECT_EQ(after.products - before.products, 3 * 4 * 4);
+  EXPECT_EQ(after.configurations - before.configurations, after.releases - before.releases);
+}
+#endif
+
 // Where everything waits for the same ports (CpuModel::one_set_of_ports) more rows than a tile has
 // take tall ones, and more than two of these unpack.
 TEST(MatMulBlocks, CutsRowsBySizeAndCores) {
@@ -249,7 +301,7 @@ TEST(MatMulBlocks, CutsRowsBySizeAndCores) {
   const WeightKind kind = {int4, DType::kInt4, WeightKind::kBlocks, 32, false};
   const Tensor w = WeightsOf(kind.Type(96, 40, random), Elements::kRandom, random);
   for (const Isa isa : AllIsas()) {
-    if (!IsaSupported(isa)) continue;
+    if (!IsaSupported(isa) || HasTiles(isa)) continue;
     const BlockTable& table = *RowFor(kBlockRows, isa).table;
     const auto plan = [&](int64_t rows, bool one_set_of_ports, int64_t data_block = 32) {
       const KernelPlan bound = PlanOf(w, rows, data_block, isa, one_set_of_ports);
@@ -275,7 +327,7 @@ TEST(MatMulBlocks, UnpacksSteps) {
   std::mt19937 random(13);
   const Tensor w = WeightsOf(TypeWithSteps(256, 40, random), Elements::kRandom, random);
   for (const Isa isa : AllIsas()) {
-    if (!IsaSupported(isa)) continue;
+    if (!IsaSupported(isa) || HasTiles(isa)) continue;
     const BlockTable& table = *RowFor(kBlockRows, isa).table;
     const auto method = [&](int64_t rows, int64_t data_block, bool one_set_of_ports) {
       return PlanOf(w, rows, data_block, isa, one_set_of_ports).method;

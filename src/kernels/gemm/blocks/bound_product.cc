@@ -3,11 +3,17 @@
 #include "kernels/parallel.h"
 
 namespace evoq {
+namespace {
+
+constexpr int64_t kLeastTiledRows = 16;  // that make up for unpacking
+
+}  // namespace
 
 Result<BoundProduct> BoundProduct::Bind(const Tensor& weights, int64_t data_block, int64_t rows,
                                         const BindOptions& options) {
   BoundProduct product;
   product.table_ = RowFor(kBlockRows, options.isa).table;
+  product.tiles_ = RowFor(kBlockTilesRows, options.isa).table;
   product.asks_ahead_ = options.cpu->asks_ahead;
   EVOQ_ASSIGN(product.weights_, BindBlocks(weights, data_block));
   if (!product.SetRows(rows, *options.cpu, options.threads))
@@ -26,7 +32,7 @@ bool BoundProduct::SetRows(int64_t rows, const CpuModel& cpu, int threads) {
   const double group_ns = static_cast<double>(most_units()) * depth_ns *
                           (0.2 + 0.1 * static_cast<double>(rows) / static_cast<double>(row_parts_));
   grain_ = Grain(groups_ * row_parts_, group_ns, threads);
-  const auto products = {CheckedMul(rows, stride()),
+  const auto products = {CheckedMul(rows + kBlockTileRows, stride()),
                          CheckedMul(rows, weights_.stream.cut.blocks() * 8),
                          CheckedMul(threads, unpacked_bytes())};
   int64_t scratch = 256;
@@ -41,8 +47,23 @@ bool BoundProduct::SetRows(int64_t rows, const CpuModel& cpu, int threads) {
   return true;
 }
 
+bool BoundProduct::TakesTiles() const {
+  if (tiles_ == nullptr) return false;
+  if (weights_.unpacked) return true;
+  const bool fits = weights_.kind != BlockLines::kFlippedBytes ||
+                    (!weights_.stream.has_zeros && weights_.factor == -128);
+  return fits && BlockTileDepth(weights_.stream.cut) > 0;
+}
+
 void BoundProduct::CutRows(bool tall) {
   const BlockTable& t = *table_;
+  tiled_ = rows_ >= kLeastTiledRows && TakesTiles();
+  if (tiled_) {
+    unpacks_ = true;
+    steps_ = weights_.unpacked.has_value();
+    tile_rows_ = kBlockTileRows;
+    return;
+  }
   const BlockStream& w = weights_.stream;
   const bool fits = !w.has_zeros || w.cut.block <= kMostTallBlock;
   steps_ = false;
@@ -72,9 +93,9 @@ void BoundProduct::GroupUnits(const CpuModel& cpu, int threads) {
 
 KernelPlan BoundProduct::Describe() const {
   KernelPlan plan;
-  plan.code = table_->name;
+  plan.code = tiled_ ? tiles_->name : table_->name;
   plan.tile_rows = static_cast<int>(tile_rows_);
-  plan.tile_columns = table_->panels(plan.tile_rows) * kBlockColumns;
+  plan.tile_columns = tiled_ ? kUnitColumns : table_->panels(plan.tile_rows) * kBlockColumns;
   plan.method = steps_ ? "steps" : unpacks_ ? "unpacking" : "";
   return plan;
 }
@@ -115,7 +136,9 @@ BoundProduct::Group BoundProduct::Take(int64_t index, uint8_t* unpacked) const {
   for (int64_t i = 0; i < group.last - group.first; ++i) {
     const BlockUnit unit = {weights_.stream, group.bytes + i * group.unit_bytes};
     uint8_t* const to = unpacked + i * unpacked_unit_bytes();
-    if (steps_) {
+    if (tiled_) {
+      tiles_->unpack(group.kind, unit, steps_ ? weights_.offset : weights_.factor, to);
+    } else if (steps_) {
       table_->unpack_steps(group.kind, unit, weights_.offset, to);
     } else {
       table_->unpack(group.kind, unit, to);
@@ -148,6 +171,11 @@ void BoundProduct::Multiply(const BlockRows& operands, const Group& group, int64
     const bool rests = next < tile && group.last - group.first == 1 && unit + 1 < units();
     ahead.distance = rests ? group.unit_bytes : BlockAhead::kNear;
     const BlockUnit b = {*group.stream, group.bytes + (unit - group.first) * group.unit_bytes};
+    if (tiled_) {
+      tiles_->tile(group.stream->cut, b.bytes, operands, row, static_cast<int>(end - row),
+                   unit * kUnitColumns, columns());
+      continue;
+    }
     const int64_t panel = unit * kUnitPanels, panels = std::min<int64_t>(kUnitPanels, all - panel);
     for (int p = 0; p < panels; p += table_->panels(end - row))
       table_->tile(group.kind, b, operands, row, static_cast<int>(end - row), panel + p, ahead);

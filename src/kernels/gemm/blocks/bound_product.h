@@ -6,6 +6,7 @@
 
 #include "base/math.h"
 #include "base/result.h"
+#include "kernels/gemm/blocks/tiles.h"
 #include "kernels/gemm/blocks/weights.h"
 #include "kernels/gemm/share_out.h"
 #include "kernels/kernel.h"
@@ -57,14 +58,22 @@ class BoundProduct {
   }
 
  private:
-  // Sets tile_rows_, unpacks_ and steps_. tall: CpuModel::one_set_of_ports.
+  // Sets tile_rows_, unpacks_, steps_ and tiled_. tall: CpuModel::one_set_of_ports.
   void CutRows(bool tall);
+  // Whether tiles_ take these weights, of any number of rows.
+  bool TakesTiles() const;
   // Sets groups_: of as many units as the L2 cache keeps unpacked.
   void GroupUnits(const CpuModel& cpu, int threads);
   // Of tiles nearly equal in height; parts are of whole tiles.
   int64_t tiles() const { return CeilDiv(rows_, tile_rows_); }
-  int64_t RowOfTile(int64_t i) const { return rows_ == 0 ? 0 : PartBegin(rows_, tiles(), i); }
-  int64_t TileOfRow(int64_t row) const { return PartOf(rows_, tiles(), row); }
+  // But for those of tiles_, which are as high as they can be.
+  int64_t RowOfTile(int64_t i) const {
+    if (tiled_) return std::min(i * tile_rows_, rows_);
+    return rows_ == 0 ? 0 : PartBegin(rows_, tiles(), i);
+  }
+  int64_t TileOfRow(int64_t row) const {
+    return tiled_ ? row / tile_rows_ : PartOf(rows_, tiles(), row);
+  }
   int32_t factor() const;
   // What is multiplied: the stream, or what it is unpacked to.
   const BlockStream& stream() const { return steps_ ? *weights_.unpacked : weights_.stream; }
@@ -79,12 +88,16 @@ class BoundProduct {
     return weights_.bytes() + FirstUnit(group) * weights_.unit_bytes;
   }
   int64_t most_units() const { return groups_ == 0 ? 0 : CeilDiv(units(), groups_); }
-  int64_t unpacked_unit_bytes() const { return weights_.groups * weights_.unit_bytes; }
+  int64_t unpacked_unit_bytes() const {
+    return tiled_ ? BlockTileBytes(stream().cut) : weights_.groups * weights_.unit_bytes;
+  }
   // Of a thread, for an unpacked group.
   int64_t unpacked_bytes() const { return unpacks_ ? most_units() * unpacked_unit_bytes() : 0; }
 
   // Scratch: q, its scales, the corrections, the groups of the threads.
-  int64_t q_bytes() const { return rows_ * stride(); }
+  int64_t q_bytes() const {
+    return (tiled_ ? RoundUp(rows_, int64_t{kBlockTileRows}) : rows_) * stride();
+  }
   int64_t scale_bytes() const { return RoundUp(rows_ * stream().cut.data_blocks() * 4, 64); }
   int64_t correction_bytes() const { return RoundUp(rows_ * stream().cut.blocks() * 4, 64); }
 
@@ -114,6 +127,7 @@ class BoundProduct {
                   count = std::min(group.last * kUnitColumns, columns()) - column;
     const int64_t first = PartBegin(tiles(), row_parts_, part),
                   last = PartBegin(tiles(), row_parts_, part + 1);
+    const BlockTileTask task(tiled_ ? tiles_ : nullptr, stream().cut);
     BlockAhead ahead;
     if (unpacks_ && part + 1 == row_parts_) AskForGroup(index + 1, ahead);
     for (int64_t tile = first; tile < last; ++tile) {
@@ -126,6 +140,9 @@ class BoundProduct {
   const BlockTable* table_ = nullptr;
   bool asks_ahead_ = false, unpacks_ = false;
   bool steps_ = false;  // unpacks by BlockTable::unpack_steps
+  // Null where there are none; whether they multiply, which unpacks, steps as well.
+  const BlockTiles* tiles_ = nullptr;
+  bool tiled_ = false;
   int64_t rows_ = 0, tile_rows_ = 1, groups_ = 0, row_parts_ = 1, quantize_grain_ = 1, grain_ = 1,
           scratch_bytes_ = 0;
 };
