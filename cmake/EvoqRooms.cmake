@@ -95,7 +95,7 @@ set(EVOQ_AVX2_VNNI_EVEX_FLAGS ${EVOQ_AVX2_FLAGS} -mavx512vl -mavx512vnni
                              -mprefer-vector-width=256)
 set(EVOQ_AVX512_FLAGS ${EVOQ_AVX2_FLAGS} -mavx512f -mavx512bw -mavx512vl -mavx512dq -mavx512vnni
                       -mprefer-vector-width=512)
-set(EVOQ_AMX_FLAGS ${EVOQ_AVX512_FLAGS} -mamx-tile -mamx-int8 -mamx-bf16)
+set(EVOQ_AMX_FLAGS ${EVOQ_AVX512_FLAGS} -mavx512bf16 -mamx-tile -mamx-int8 -mamx-bf16)
 set(EVOQ_AMX_SOFTWARE_FLAGS ${EVOQ_AVX512_FLAGS})
 set(EVOQ_NEON_FLAGS -march=armv8-a)
 set(EVOQ_NEON_DOT_FLAGS -march=armv8.2-a+dotprod)

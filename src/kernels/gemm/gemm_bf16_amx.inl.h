@@ -5,6 +5,10 @@
 // tile, and what the last one lacks is zeros: so sums do not depend on the tile.
 #pragma once
 
+#include <bit>
+#include <type_traits>
+
+#include "kernels/amx/hardware.h"
 #include "kernels/amx/tiles.inl.h"
 #include "kernels/gemm/gemm_float_finish_avx512.inl.h"
 
@@ -20,22 +24,24 @@ void EndTask() {
   Unit::Release();
 }
 
-// To bfloat16: to nearest, ties to even; a NaN stays one that is quiet.
-inline __m256i Narrow(__m512 v) {
+// To bfloat16: to nearest, ties to even; a NaN stays one that is quiet, and what is below the least
+// normal number becomes 0, as the hardware's instruction says.
+template <typename Unit>
+[[gnu::always_inline]] inline __m256i Narrow(__m512 v) {
+#if defined(__AVX512BF16__)
+  if constexpr (std::is_same_v<Unit, AmxHardware>)
+    return std::bit_cast<__m256i>(_mm512_cvtneps_pbh(v));
+#endif
   const __m512i bits = _mm512_castps_si512(v);
   const __m512i odd = _mm512_and_si512(_mm512_srli_epi32(bits, 16), _mm512_set1_epi32(1));
   const __m512i rounded = _mm512_add_epi32(bits, _mm512_add_epi32(odd, _mm512_set1_epi32(0x7fff)));
   const __mmask16 nan = _mm512_cmp_ps_mask(v, v, _CMP_UNORD_Q);
   const __m512i kept = _mm512_or_si512(bits, _mm512_set1_epi32(0x400000));
-  return _mm512_cvtepi32_epi16(_mm512_srli_epi32(_mm512_mask_mov_epi32(rounded, nan, kept), 16));
-}
-
-// The tile of one row of a tile.
-inline GemmTile RowOf(const GemmTile& t, int row) {
-  GemmTile one = t;
-  one.row_offset += row;
-  one.sums += row * t.sums_step;
-  return one;
+  const __mmask16 small =
+      _mm512_cmp_ps_mask(_mm512_abs_ps(v), _mm512_set1_ps(0x1p-126f), _CMP_LT_OQ);
+  const __m512i sign = _mm512_and_si512(bits, _mm512_set1_epi32(INT32_MIN));
+  const __m512i all = _mm512_mask_mov_epi32(_mm512_mask_mov_epi32(rounded, nan, kept), small, sign);
+  return _mm512_cvtepi32_epi16(_mm512_srli_epi32(all, 16));
 }
 
 // `pairs` pairs, from `offset` on, of 16 rows of which there are `rows`, the last one again where
@@ -107,37 +113,198 @@ inline bool Next(const GemmTile& t, Step& step) {
   return true;
 }
 
-// The first `rows` rows of kRowTiles registers. Operands are made a step ahead, as those of bytes
-// are (gemm_int8_amx.inl.h).
+// The sums of kRowTiles x kPanels registers, row by row.
+template <int kRowTiles, int kPanels>
+struct alignas(64) Sums {
+  float v[kAmxRows * kRowTiles][16 * kPanels];
+};
+
+alignas(64) constexpr float kNoBias[4 * 16] = {};
+
+// Loads what the sums of the first `rows` rows begin with. `whole`: all columns are stored. `room`
+// may be used.
 template <typename Unit, int kRowTiles, int kPanels>
-[[gnu::noinline]] void Product(const GemmTile& t, int rows) {
-  constexpr int kAllRows = kAmxRows * kRowTiles, kWidth = 16 * kPanels;
-  alignas(64) float sums[kAllRows * kWidth];
-  Operands<kRowTiles, kPanels> both[2];
-  __mmask16 mask[kPanels];
-  __m512 acc[1][kPanels];
+[[gnu::always_inline]] inline void LoadStart(const GemmTile& t, int rows, bool whole,
+                                             const __mmask16 (&mask)[kPanels],
+                                             Sums<kRowTiles, kPanels>& room) {
+  const float* from = room.v[0];
+  int64_t stride = 0;
+  if (t.accumulate) {
+    from = t.sums, stride = 4 * t.sums_step;
+    if (rows < kAmxRows * kRowTiles) {  // there may be nothing behind them
 #pragma GCC unroll 1
-  for (int r = 0; r < kAllRows; ++r) {
-    if (r < rows) Start<1, kPanels>(RowOf(t, r), mask, acc);
+      for (int r = 0; r < rows; ++r) {
+        for (int p = 0; p < kPanels; ++p)
+          _mm512_store_ps(room.v[r] + 16 * p, _mm512_loadu_ps(t.sums + r * t.sums_step + 16 * p));
+      }
+      from = room.v[0], stride = sizeof(room.v[0]);
+    }
+  } else if (t.bias == nullptr) {
+    from = kNoBias;
+  } else if (whole) {  // what has just been stored is not there yet for a register's load
+    from = t.bias;
+  } else {
     for (int p = 0; p < kPanels; ++p)
-      _mm512_store_ps(sums + r * kWidth + 16 * p, r < rows ? acc[0][p] : _mm512_setzero_ps());
+      _mm512_store_ps(room.v[0] + 16 * p, _mm512_maskz_loadu_ps(mask[p], t.bias + 16 * p));
   }
   Unrolled<kRowTiles>([&](auto m) {
     constexpr int kM = m;
     Unrolled<kPanels>([&](auto p) {
       constexpr int kP = p;
-      Unit::template Load<kSumTile<kPanels, kM, kP>>(sums + kAmxRows * kM * kWidth + 16 * kP,
-                                                     4 * kWidth);
+      Unit::template Load<kSumTile<kPanels, kM, kP>>(
+          reinterpret_cast<const char*>(from + 16 * kP) + kAmxRows * kM * stride, stride);
     });
   });
-  const float* ahead = t.ahead;
+}
+
+// From the sums to what the tile writes: of all columns (kWhole), or of those that the masks say.
+template <typename Unit, bool kWhole, int kRowTiles, int kPanels>
+[[gnu::always_inline]] inline void FinishRows(const GemmTile& t, int rows,
+                                              const __mmask16 (&masks)[kPanels],
+                                              const Sums<kRowTiles, kPanels>& sums) {
+  const bool adds = t.last && t.residual != nullptr, residual_bf16 = t.residual_bf16;
+  const TileActivation activation = t.last ? t.activation : TileActivation::kNone;
+  const TileOutput output = t.output;
+  const __m512 zero = _mm512_setzero_ps(), low = _mm512_set1_ps(t.low),
+               high = _mm512_set1_ps(t.high);
+  const void* const residual = t.residual;
+  void* const y = t.y;
+  const int64_t* const offsets = t.row_offset;
+#pragma GCC unroll 2
+  for (int r = 0; r < rows; ++r) {
+    const int64_t row = offsets[r];
+#pragma GCC unroll 4
+    for (int p = 0; p < kPanels; ++p) {
+      const __mmask16 mask = kWhole ? __mmask16{0xffff} : masks[p];
+      const int64_t at = row + 16 * p;
+      __m512 v = _mm512_load_ps(sums.v[r] + 16 * p);
+      if (adds && residual_bf16) {
+        const __m512i bits = _mm512_cvtepu16_epi32(
+            _mm256_maskz_loadu_epi16(mask, static_cast<const uint16_t*>(residual) + at));
+        v = _mm512_add_ps(v, _mm512_castsi512_ps(_mm512_slli_epi32(bits, 16)));
+      } else if (adds) {
+        v = _mm512_add_ps(v, _mm512_maskz_loadu_ps(mask, static_cast<const float*>(residual) + at));
+      }
+      // The value stands second in max and min, where they keep a NaN.
+      if (activation == TileActivation::kRelu) {
+        v = _mm512_max_ps(zero, v);
+      } else if (activation == TileActivation::kClamp) {
+        v = _mm512_min_ps(high, _mm512_max_ps(low, v));
+      } else if (activation == TileActivation::kLeaky) {
+        v = _mm512_mask_mul_ps(v, _mm512_cmp_ps_mask(v, zero, _CMP_LT_OQ), v, low);
+      }
+      if (output == TileOutput::kBfloat16) {
+        uint16_t* const to = static_cast<uint16_t*>(y) + at;
+        const __m256i narrow = Narrow<Unit>(v);
+        if constexpr (kWhole) {
+          _mm256_storeu_si256(reinterpret_cast<__m256i*>(to), narrow);
+        } else {
+          _mm256_mask_storeu_epi16(to, mask, narrow);
+        }
+      } else if (output == TileOutput::kFloat32) {
+        _mm512_mask_storeu_ps(static_cast<float*>(y) + at, mask, v);
+      } else {  // of all columns
+        _mm512_storeu_ps(t.sums + r * t.sums_step + 16 * p, v);
+      }
+    }
+  }
+}
+
+// What FinishRows does where all columns are rounded as they are.
+template <typename Unit, int kRowTiles, int kPanels>
+[[gnu::always_inline]] inline void NarrowRows(const GemmTile& t, int rows,
+                                              const Sums<kRowTiles, kPanels>& sums) {
+  auto* const y = static_cast<uint16_t*>(t.y);
+  const int64_t* const offsets = t.row_offset;
+#pragma GCC unroll 4
+  for (int r = 0; r < rows; ++r) {
+    uint16_t* const to = y + offsets[r];
+#pragma GCC unroll 4
+    for (int p = 0; p < kPanels; ++p)
+      _mm256_storeu_si256(reinterpret_cast<__m256i*>(to + 16 * p),
+                          Narrow<Unit>(_mm512_load_ps(sums.v[r] + 16 * p)));
+  }
+}
+
+// All taps of each row, one behind the other.
+void CopyRows(const GemmTile& t, int count, float* to, int64_t step) {
+  for (int64_t tap = 0; tap < t.tap_count; ++tap, to += t.depth) {
+    const float* const* rows = t.rows + tap * t.row_stride;
+    float* at = to;
+    for (int r = 0; r < count; ++r, at += step) {
+      const float* const from = rows[r] + t.taps[tap].a;
+      int64_t k = 0;
+      for (; k + 16 <= t.depth; k += 16) _mm512_storeu_si512(at + k, _mm512_loadu_si512(from + k));
+      const auto rest = static_cast<__mmask16>((1u << (t.depth - k)) - 1);
+      if (rest != 0)
+        _mm512_mask_storeu_epi32(at + k, rest, _mm512_maskz_loadu_epi32(rest, from + k));
+    }
+  }
+}
+
+// What GemmTile::ahead_lines asks for, so many lines beside each step.
+template <int kPanels>
+struct Ahead {
+  const float *at, *end;
+  int64_t line, a_step;
+
+  explicit Ahead(const GemmTile& t)
+      : at(t.ahead), end(t.ahead + 16 * t.ahead_lines), line(kPanels > 1 ? t.ahead_line : 0) {
+    const int64_t steps = t.tap_count * ((t.depth + kAmxRows - 1) / kAmxRows);
+    a_step = steps == 0 ? 0 : 16 * ((t.ahead_lines + steps - 1) / steps);
+  }
+  [[gnu::always_inline]] inline void Fetch() {
+    const float* const to = end - at < a_step ? end : at + a_step;
+#pragma GCC unroll 1
+    for (; at < to; at += 16) {
+      _mm_prefetch(reinterpret_cast<const char*>(at), _MM_HINT_T1);
+      if constexpr (kPanels > 1)
+        _mm_prefetch(reinterpret_cast<const char*>(at + line), _MM_HINT_T1);
+    }
+  }
+};
+
+// So many bytes apart, rows fall on too few lines of the nearest cache to stay there.
+constexpr int64_t kCrowdedBytes = 2048;
+
+// The products of even rows whose taps are whole steps.
+template <typename Unit, int kRowTiles, int kPanels>
+[[gnu::always_inline]] inline void MultiplyEven(const GemmTile& t, bool panels_pass) {
+  const int64_t panel_step = 4 * t.b_step;
+  Ahead<kPanels> ahead(t);
+  for (int64_t tap = 0; tap < t.tap_count; ++tap) {
+    const float* const* rows = t.rows + tap * t.row_stride;
+    const int64_t stride =
+        reinterpret_cast<intptr_t>(rows[1]) - reinterpret_cast<intptr_t>(rows[0]);
+    const bool crowded = stride % kCrowdedBytes == 0;
+    const char* a = reinterpret_cast<const char*>(rows[0] + t.taps[tap].a);
+    const float* b = t.b + t.taps[tap].b;
+    for (int64_t k = 0; k < t.depth; k += kAmxRows, a += kAmxRowBytes, b += kAmxRows * t.b_step) {
+      ahead.Fetch();
+      Unrolled<kRowTiles>([&](auto m) {
+        constexpr int kM = m, kRow = kRowTile + kM % 2;
+        LoadTile<Unit, kRow>(a + kAmxRows * kM * stride, stride, crowded);
+        Unrolled<kPanels>([&](auto p) {
+          constexpr int kP = p, kPanel = kPanelTile + kP % 2;
+          if constexpr (kM == 0)
+            LoadTile<Unit, kPanel>(b + kP * t.panel_stride, panel_step, panels_pass);
+          Unit::template DotBf16<kSumTile<kPanels, kM, kP>, kRow, kPanel>();
+        });
+      });
+    }
+  }
+}
+
+// Of any rows. Operands are made a step ahead, as those of bytes are (gemm_int8_amx.inl.h).
+template <typename Unit, int kRowTiles, int kPanels>
+[[gnu::noinline]] void MultiplyAny(const GemmTile& t, int rows) {
+  Operands<kRowTiles, kPanels> both[2];
+  Ahead<kPanels> ahead(t);
   Step step = {.tap = -1, .k = t.depth, .pairs = 0};
   bool more = Next(t, step);
   if (more) both[0].Prepare(t, step, rows);
   for (int at = 0; more; at ^= 1) {
-#pragma GCC unroll 1
-    for (int i = 0; t.ahead_step != 0 && i < step.pairs; ++i, ahead += t.ahead_step)
-      _mm_prefetch(reinterpret_cast<const char*>(ahead), _MM_HINT_T1);
+    ahead.Fetch();
     more = Next(t, step);
     if (more) both[at ^ 1].Prepare(t, step, rows);
     const Operands<kRowTiles, kPanels>& now = both[at];
@@ -151,23 +318,42 @@ template <typename Unit, int kRowTiles, int kPanels>
       });
     });
   }
+}
+
+// The first `rows` rows of kRowTiles registers.
+template <typename Unit, int kRowTiles, int kPanels>
+[[gnu::noinline]] void Product(const GemmTile& t, int rows) {
+  Sums<kRowTiles, kPanels> sums;
+  __mmask16 mask[kPanels];
+  bool whole = true;
+  for (int p = 0; p < kPanels; ++p) mask[p] = ColumnMask(t, p), whole = whole && mask[p] == 0xffff;
+  LoadStart<Unit>(t, rows, whole, mask, sums);
+  if (t.even && t.depth % kAmxRows == 0) {
+    MultiplyEven<Unit, kRowTiles, kPanels>(
+        t, kPanels * t.tap_count * t.depth * kAmxRowBytes > kStayingBytes);
+  } else {
+    MultiplyAny<Unit, kRowTiles, kPanels>(t, rows);
+  }
+  const bool stays = t.output == TileOutput::kSums && !t.last && rows == kAmxRows * kRowTiles;
+  float* const to = stays ? t.sums : sums.v[0];
+  const int64_t stride = stays ? 4 * t.sums_step : static_cast<int64_t>(sizeof(sums.v[0]));
   Unrolled<kRowTiles>([&](auto m) {
     constexpr int kM = m;
     Unrolled<kPanels>([&](auto p) {
       constexpr int kP = p;
-      Unit::template Store<kSumTile<kPanels, kM, kP>>(sums + kAmxRows * kM * kWidth + 16 * kP,
-                                                      4 * kWidth);
+      Unit::template Store<kSumTile<kPanels, kM, kP>>(
+          reinterpret_cast<char*>(to + 16 * kP) + kAmxRows * kM * stride, stride);
     });
   });
-  for (int p = 0; p < kPanels; ++p) mask[p] = ColumnMask(t, p);
-#pragma GCC unroll 1
-  for (int r = 0; r < rows; ++r) {
-    const GemmTile one = RowOf(t, r);
-    for (int p = 0; p < kPanels; ++p) acc[0][p] = _mm512_load_ps(sums + r * kWidth + 16 * p);
-    if (!FinishFloats<1, kPanels>(one, mask, acc)) continue;
-    uint16_t* const y = static_cast<uint16_t*>(one.y) + one.row_offset[0];
-    for (int p = 0; p < kPanels; ++p)
-      _mm256_mask_storeu_epi16(y + 16 * p, mask[p], Narrow(acc[0][p]));
+  if (stays) return;
+  const bool plain = whole && t.output == TileOutput::kBfloat16 &&
+                     (!t.last || (t.residual == nullptr && t.activation == TileActivation::kNone));
+  if (plain) {
+    NarrowRows<Unit>(t, rows, sums);
+  } else if (whole) {
+    FinishRows<Unit, true>(t, rows, mask, sums);
+  } else {
+    FinishRows<Unit, false>(t, rows, mask, sums);
   }
 }
 
@@ -197,6 +383,7 @@ constexpr GemmKernels KernelsOf(const char* name, const GemmKernels* small) {
                          .row_step = kAmxRows,
                          .begin = BeginTask<Unit>,
                          .end = EndTask<Unit>,
+                         .copy_rows = CopyRows,
                          .speed = 16,
                          .small = small,
                          .least_rows = 5,

@@ -39,6 +39,7 @@ struct Ahead {
   int64_t step = 0;          // units per k
   int64_t panels = 0;        // units per panel; 0: the first tile fetches all of it
   int64_t line = kPanelF32;  // units between the lines of a k
+  int64_t lines = 0;         // GemmTile::ahead_lines
 };
 
 // One task: a block of rows by a block of columns. Groups of panels one after the other; of each
@@ -105,6 +106,7 @@ class Task {
       tile_.depth = rows_.depth;
       tile_.row_offset = rows_.row_offset;
       if (plan_.kernels().widens) WidenRows(count);
+      if (plan_.kernels().copy_rows != nullptr) tile_.even = AreEven(count) || MakeEven(count);
       float* sums = sums_ + (split ? (row - block_row) * width : 0);
       RunPanels(count, group, group_end, sums, AheadOf(s, group, next, i - first_tile_));
       if (tile_.last && (plan_.late() || plan_.curve != nullptr)) {
@@ -137,6 +139,31 @@ class Task {
     tile_.row_stride = 0;
   }
 
+  // GemmTile::even.
+  bool AreEven(int count) const {
+    const bool fill = count % plan_.kernels().row_step == 0;
+    if (count == 1 || (!fill && !plan_.types.copied)) return false;
+    for (int64_t t = 0; t < (rows_.row_stride == 0 ? 1 : rows_.tap_count); ++t) {
+      const float* const* rows = rows_.rows + t * rows_.row_stride;
+      const auto at = [&](int r) { return reinterpret_cast<intptr_t>(rows[r]); };
+      for (int r = 2; r < count; ++r) {
+        if (at(r) - at(r - 1) != at(1) - at(0)) return false;
+      }
+    }
+    return true;
+  }
+  // Copies them, once for all panels that they are multiplied with. Those that the source has
+  // copied lie in the same room.
+  bool MakeEven(int count) {
+    const int64_t step = rows_.tap_count * rows_.depth + kPanelF32;
+    if (plan_.types.copied || step > kRowCopyUnits) return false;
+    plan_.kernels().copy_rows(tile_, count, rows_room_, step);
+    for (int r = 0; r < std::max(count, 2); ++r) rows_.rows[r] = rows_room_ + r * step;
+    for (int64_t t = 0; t < rows_.tap_count; ++t) rows_.taps[t].a = t * rows_.depth;
+    tile_.row_stride = 0;
+    return true;
+  }
+
   // The register tiles of panels [panel, panel_end) for the rows in rows_. Their sums lie behind
   // each other, or, where they become rows in the end, beside each other.
   void RunPanels(int count, int64_t panel, int64_t panel_end, float* sums, Ahead ahead) {
@@ -150,6 +177,7 @@ class Task {
       tile_.ahead = ahead.from == nullptr ? tile_.b : ahead.from;
       tile_.ahead_step = ahead.from == nullptr ? 0 : ahead.step;
       tile_.ahead_line = ahead.line;
+      tile_.ahead_lines = ahead.from == nullptr ? 0 : ahead.lines;
       tile_.sums = sums;
       tile_.sums_step = plan_.late() ? width : panels * kPanelF32;
       tile_.y = At(job_.y, y_bf16, column);
@@ -187,6 +215,15 @@ class Task {
       const float* const b = job_.b + group * plan_.panel_stride + segment.k * plan_.b_step;
       return {b + kWalkAhead / static_cast<int64_t>(sizeof(float)), kPanelF32, plan_.panel_stride,
               plan_.panel_stride};
+    }
+    if (plan_.kernels().copy_rows != nullptr) {
+      // Lines asked for faster than they come would hold up those that tiles load.
+      if (next == nullptr) return {};
+      const GemmSegment& segment = plan_.segments[s];
+      const int64_t tiles = end_tile_ - first_tile_, lines = segment.taps * segment.depth,
+                    first = PartBegin(lines, tiles, i);
+      return {next + first * kPanelF32, kPanelF32, plan_.panel_stride, plan_.panel_stride,
+              PartBegin(lines, tiles, i + 1) - first};
     }
     const bool cold = group == begin_ && s == 0 && plan_.k_stride > 0;
     if (cold && i == 0)

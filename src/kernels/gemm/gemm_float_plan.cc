@@ -129,6 +129,10 @@ GemmPlan PlanGemm(const GemmSizes& sizes, const GemmTypes& types, const Activati
   // This group of B and the next one stay in the L2 cache.
   plan.group_panels =
       std::max<int64_t>(cpu.l2_share() / panel_bytes / plan.panels, 1) * plan.panels;
+  // Of few row tiles: the first one waits for memory, unless the group before has asked for it.
+  constexpr int64_t kFewTiles = 8, kGroupOfFew = 16;
+  if (plan.kernels().copy_rows != nullptr && plan.tiles <= kFewTiles)
+    plan.group_panels = std::min(plan.group_panels, kGroupOfFew);
   const int64_t chosen = ParseWay(options.variant).block_rows;
   const int64_t block_rows = chosen > 0 ? chosen : kBlockRows;
   plan.row_blocks =

@@ -61,8 +61,11 @@ struct GemmTile {
                        // panels, as many as panels, into the L1 cache
   int64_t ahead_step;  // units from k to k
   int64_t ahead_line;  // and from line to line
-  float* sums;         // where K is cut: outputs may lie so that they evict each other from the
-  int64_t sums_step;   // caches
+  // With GemmKernels::copy_rows instead: so many lines of 64 bytes from `ahead` on and, ahead_line
+  // units behind, as many of the next panel, a few beside each step.
+  int64_t ahead_lines;
+  float* sums;        // where K is cut: outputs may lie so that they evict each other from the
+  int64_t sums_step;  // caches
   void* y;
   const int64_t* row_offset;
   int64_t column_begin;
@@ -76,6 +79,9 @@ struct GemmTile {
   TileActivation activation;
   float low;
   float high;
+  // Of kernels with GemmKernels::copy_rows: the rows of each tap lie at one distance from each
+  // other, and so does what may be read where they do not fill the last register.
+  bool even;
   // Of lane tiles only.
   const int32_t* lanes;  // 16 numbers
   int32_t lane_words;    // units that may be read from A(t, r) on, 1 .. 16; lanes[n] + k is below
@@ -99,6 +105,9 @@ struct GemmKernels {
   // Not null: called on the thread that runs tiles, before the first and after the last one.
   void (*begin)() = nullptr;
   void (*end)() = nullptr;
+  // Not null: tiles are faster of rows that are GemmTile::even, as this makes them: all taps of
+  // each of a tile's first `count` rows, one behind the other, at to + row * step.
+  void (*copy_rows)(const GemmTile& tile, int count, float* to, int64_t step) = nullptr;
   // Pairs only: tiles read rows as float32, which the driver widens once for all panels.
   bool widens = false;
   // Pairs only: multiply-adds in the time of one of float32.

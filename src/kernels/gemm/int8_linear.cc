@@ -39,6 +39,10 @@ struct Int8Linear {
   int64_t splits = 1;                  // and the panels of a group into splits
   int64_t parts = 1;  // parallel pieces of blocks x groups x splits, each with its own scratch
   size_t part_bytes = 0;
+  // Of Int8TileDef::copy_rows: the distance of copied rows; 0: rows are multiplied where they lie.
+  int64_t copy_stride = 0;
+  bool copies_end = false;  // only those of a block's last register
+  bool padded = false;      // Int8Tile::padded
 
   // Groups that are worked on one by one.
   int64_t groups() const { return lanes.empty() ? spec.geometry.group : 1; }
@@ -69,6 +73,16 @@ struct Int8Linear {
   void ChooseTile(const CpuModel& cpu, int panels_wanted);
   void ChooseBlocks(const BindOptions& options, const Int8Variant& variant);
   void CutForThreads(const BindOptions& options, double row_bytes, ShareBy cut);
+  void ChooseCopies();
+  bool copies_all() const { return copy_stride > 0 && !copies_end; }
+  // What a part's scratch holds: pointers, row sums, copied rows with their pointers, and the
+  // range.
+  int64_t pointer_bytes() const { return RoundUp(8 * block_rows * rows.pointers_per_row(), 64); }
+  int64_t sum_bytes() const { return RoundUp(4 * block_rows, 64); }
+  int64_t copied_rows() const {
+    return copy_stride == 0 ? 0 : copies_end ? isa->row_step : RoundUp(block_rows, isa->row_step);
+  }
+  int64_t copy_bytes() const { return copied_rows() * (copy_stride + 8); }
   void Run(const void* const* in, void* const* out, const RunContext& context) const;
   void RunPart(Int8Tile base, const Int8Rows::Input& input, int64_t begin, int64_t end,
                std::byte* scratch) const;
@@ -81,6 +95,8 @@ struct Int8Linear {
                const uint8_t* const* pointers, int32_t* row_sums) const;
   void SumRows(int64_t group, int64_t count, const uint8_t* const* pointers,
                int32_t* row_sums) const;
+  const uint8_t* const* CopyRows(int64_t group, int64_t count, const uint8_t** pointers,
+                                 std::byte* copies) const;
 };
 
 // The sums of the stored weights of each column.
@@ -187,6 +203,21 @@ void Int8Linear::ChooseTile(const CpuModel& cpu, int panels_wanted) {
   tile_rows = TileRows(*isa, tile_panels, count);
 }
 
+// Rows of several taps, or far enough apart to fall on the same lines of the caches, are copied for
+// tiles that want them at one distance from each other. Others are where they should be, but for
+// the last ones, which do not fill a register.
+void Int8Linear::ChooseCopies() {
+  if (isa->copy_rows == nullptr || sparse != nullptr) return;
+  constexpr int64_t kCrowdedBytes = 2048, kManyPanels = 16;
+  const int64_t bytes = rows.taps() * rows.tap_bytes();
+  const bool crowded = bytes % kCrowdedBytes == 0 && weights.panels >= kManyPanels;
+  const bool all = !rows.dense() || groups() > 1 || crowded;
+  padded = true;
+  if (!all && rows.count() % isa->row_step == 0 && bytes % 64 == 0) return;
+  copies_end = !all;
+  copy_stride = RoundUp(bytes, 64) | 64;
+}
+
 // Cuts the blocks further, and panels into splits.
 void Int8Linear::CutForThreads(const BindOptions& options, double row_bytes, ShareBy cut) {
   const ProductRates& rates = options.cpu->int8;
@@ -214,7 +245,8 @@ void Int8Linear::ChooseBlocks(const BindOptions& options, const Int8Variant& var
   const Int8Geometry& g = spec.geometry;
   const int64_t count = std::max<int64_t>(1, rows.count());
   const int64_t row_bytes = g.stride[0] * g.stride[1] * g.stride[2] * rows.pixel_bytes() +
-                            g.out_channels * spec.epilogue.y_bytes();
+                            g.out_channels * spec.epilogue.y_bytes() +
+                            (copies_all() ? copy_stride : 0);
   const int64_t larger = variant.large_blocks ? 4 : 1;
   const int64_t wanted = std::min(larger * cache_bytes / row_bytes,
                                   larger * kPointerBytes / (8 * rows.pointers_per_row()));
@@ -233,8 +265,7 @@ void Int8Linear::ChooseBlocks(const BindOptions& options, const Int8Variant& var
   // Many items make parts of neighbours, which share their rows' pointers.
   const int64_t even = CeilDiv(items(), 8 * threads);
   parts = threads == 1 ? 1 : CeilDiv(items(), even);
-  part_bytes = static_cast<size_t>(RoundUp(8 * block_rows * rows.pointers_per_row(), 64) +
-                                   RoundUp(4 * block_rows, 64) + kRangeBytes);
+  part_bytes = static_cast<size_t>(pointer_bytes() + sum_bytes() + copy_bytes() + kRangeBytes);
 }
 
 void Int8Linear::SumRows(int64_t group, int64_t count, const uint8_t* const* pointers,
@@ -260,6 +291,30 @@ void Int8Linear::SumRows(int64_t group, int64_t count, const uint8_t* const* poi
                         std::min<int64_t>(tile_rows, count - i), row_sums + i);
 }
 
+// The rows of a block that ChooseCopies asks for, with what fills their last register up: gives the
+// pointers of all of the block's rows.
+const uint8_t* const* Int8Linear::CopyRows(int64_t group, int64_t count, const uint8_t** pointers,
+                                           std::byte* copies) const {
+  Int8Tile tile = {};
+  tile.taps = rows.taps();
+  tile.tap_offsets = rows.tap_offsets();
+  tile.groups_of_4 = rows.tap_bytes() / 4;
+  tile.row_stride = rows.tap_offsets() != nullptr ? 0 : tile_rows;
+  tile.x_offset = group * rows.group_bytes();
+  auto* const to = reinterpret_cast<uint8_t*>(copies);
+  const uint8_t** copied = pointers;
+  const int64_t first = copies_end ? (count - 1) / isa->row_step * isa->row_step : 0;
+  if (!copies_end) copied = reinterpret_cast<const uint8_t**>(copies + copied_rows() * copy_stride);
+  for (int64_t row = first; row < count; row += tile.row_count) {
+    tile.row_count = static_cast<int32_t>(std::min<int64_t>(tile_rows, count - row));
+    tile.rows = pointers + row * rows.pointers_per_row();
+    isa->copy_rows(tile, to + (row - first) * copy_stride, copy_stride);
+  }
+  for (int64_t row = first; row < RoundUp(count, int64_t{isa->row_step}); ++row)
+    copied[row] = to + (row - first) * copy_stride;
+  return copied;
+}
+
 // Mapped weights miss the TLB once a run, and a prefetch waits for its page's address: asked for
 // together, pages are looked up side by side. Makes known what lies before `wanted`, and some pages
 // more.
@@ -274,15 +329,15 @@ void Int8Linear::RunItem(Int8Tile tile, int64_t block, int64_t group, int64_t sp
                          const uint8_t* const* pointers, int32_t* row_sums) const {
   const int64_t first_row = block * block_rows,
                 count = std::min(block_rows, rows.count() - first_row);
-  if (tile.w_zero != nullptr) SumRows(group, count, pointers, row_sums);
   const int64_t first_column = group * group_columns(),
                 last_column = first_column + group_columns();
   const int64_t first_panel = first_column / 16, panels = CeilDiv(last_column, 16) - first_panel;
   const int64_t chunks = CeilDiv(panels, tile_panels);
   const int64_t end = first_panel + std::min(panels, (split + 1) * chunks / splits * tile_panels);
   const Int8Tile base = tile;
-  tile.x_offset = group * rows.group_bytes();
+  tile.x_offset = copies_all() ? 0 : group * rows.group_bytes();
   tile.row_stride = rows.tap_offsets() != nullptr ? 0 : tile_rows;
+  const int64_t pointers_per_row = copies_all() ? 1 : rows.pointers_per_row();
   const int64_t begin = first_panel + split * chunks / splits * tile_panels;
   const int64_t stored = sparse == nullptr ? weights.panel_bytes : 0;
   const int8_t* known = base.weights + begin * stored;
@@ -314,16 +369,21 @@ void Int8Linear::RunItem(Int8Tile tile, int64_t block, int64_t group, int64_t sp
     if (tile.slopes != nullptr) tile.slopes = base.slopes + column;
     if (tile.offset != nullptr) tile.offset = base.offset + column;
     if (tile.w_zero != nullptr) tile.w_zero = base.w_zero + column;
-    for (int64_t row = 0; row < count; row += tile_rows) {
-      tile.row_count = static_cast<int32_t>(std::min<int64_t>(tile_rows, count - row));
-      if (walks) {
+    for (int64_t row = 0; row < count; row += tile.row_count) {
+      tile.row_count =
+          static_cast<int32_t>(std::min<int64_t>(padded ? count : tile_rows, count - row));
+      if (padded) {
+        const int64_t next = std::min<int64_t>(tile_panels, end - panel - tile.panel_count);
+        tile.prefetch = next > 0 ? tile.panel_count * stored : 0;
+        tile.prefetch_line = next * stored;
+      } else if (walks) {
         tile.prefetch = kWalkAhead;
         tile.prefetch_line = stored;
       } else {  // each tile fetches one of the panels that come next
         const int64_t next = tile.panel_count + row / tile_rows;
         tile.prefetch = next < 2 * tile_panels && panel + next < end ? next * stored : 0;
       }
-      tile.rows = pointers + row * rows.pointers_per_row();
+      tile.rows = pointers + row * pointers_per_row;
       tile.row_sums = row_sums + row;
       tile.y = base.y + (first_row + row) * tile.y_stride + column * spec.epilogue.y_bytes();
       if (base.residual != nullptr) {
@@ -356,24 +416,29 @@ void Int8Linear::RunPart(Int8Tile base, const Int8Rows::Input& input, int64_t be
                          std::byte* scratch) const {
   Int8TileTask task(*isa, base);
   auto* pointers = reinterpret_cast<const uint8_t**>(scratch);
-  auto* row_sums =
-      reinterpret_cast<int32_t*>(scratch + RoundUp(8 * block_rows * rows.pointers_per_row(), 64));
+  auto* row_sums = reinterpret_cast<int32_t*>(scratch + pointer_bytes());
+  std::byte* const copies = scratch + pointer_bytes() + sum_bytes();
   const int64_t per_block = groups() * splits;
   float* range = RangeOf(scratch);
   std::fill_n(range, kRangeBytes / 4, 0.0f);
-  int64_t ready = -1;
+  int64_t ready = -1, ready_group = -1;
+  const uint8_t* const* taken = pointers;
   for (int64_t item = begin; item < end; ++item) {
-    const int64_t block = item / per_block;
+    const int64_t block = item / per_block, group = item % per_block / splits;
+    const int64_t first = block * block_rows, count = std::min(block_rows, rows.count() - first);
     if (block != ready) {
-      const int64_t first = block * block_rows;
-      rows.Pointers(*isa, input, first, std::min(block_rows, rows.count() - first), tile_rows,
-                    pointers);
-      ready = block;
+      rows.Pointers(*isa, input, first, count, tile_rows, pointers);
+      ready_group = -1;
     }
+    if (block != ready || group != ready_group) {
+      if (base.w_zero != nullptr) SumRows(group, count, pointers, row_sums);
+      if (copy_stride > 0) taken = CopyRows(group, count, pointers, copies);
+    }
+    ready = block, ready_group = group;
     if (range_in_tile) base.range = range;
-    RunItem(base, block, item % per_block / splits, item % splits, pointers, row_sums);
+    RunItem(base, block, group, item % splits, taken, row_sums);
     task.Flush();  // the next item has its own row_sums
-    if (spec.finish.any()) FinishItem(base, block, item % per_block / splits, item % splits, range);
+    if (spec.finish.any()) FinishItem(base, block, group, item % splits, range);
   }
 }
 
@@ -407,6 +472,12 @@ void Int8Linear::Run(const void* const* in, void* const* out, const RunContext& 
   tile.taps = rows.taps();
   tile.tap_offsets = rows.tap_offsets();
   tile.groups_of_4 = rows.tap_bytes() / 4;
+  tile.padded = padded;
+  if (copies_all()) {  // all taps are one
+    tile.groups_of_4 *= tile.taps;
+    tile.taps = 1;
+    tile.tap_offsets = nullptr;
+  }
   tile.weights = reinterpret_cast<const int8_t*>(spec.weights.raw());
   if (sparse != nullptr) tile.sparse = &sparse->tiles;
   if (bounded != nullptr && bounded->weights.size() > 0) {
@@ -455,6 +526,7 @@ Result<K4N16> CheckPackedWeights(const Tensor& weights) {
 
 EVOQ_SMALL_CODE Result<BoundKernel> BindInt8Linear(Int8LinearSpec spec,
                                                    const BindOptions& options) {
+  const Int8Variant choice = ParseInt8Variant(options.variant);
   K4N16 weights;
   std::shared_ptr<const SparseInt8> sparse;
   const Int8TileDef* sparse_tiles = nullptr;
@@ -468,14 +540,16 @@ EVOQ_SMALL_CODE Result<BoundKernel> BindInt8Linear(Int8LinearSpec spec,
   } else {
     EVOQ_ASSIGN(weights, CheckPackedWeights(spec.weights));
   }
-  Int8Rows rows(spec.geometry, 4 * weights.groups_of_4, spec.x_signed, true);
+  // Rows that are copied tap by tap are copied from where a row's taps lie together.
+  const bool pads =
+      sparse == nullptr && Int8TileFor(options.isa).copy_rows != nullptr && !choice.smallest;
+  Int8Rows rows(spec.geometry, 4 * weights.groups_of_4, spec.x_signed, true, pads);
   Int8Linear linear{std::move(spec), std::move(rows), weights, &Int8TileFor(options.isa)};
   linear.sparse = std::move(sparse);
   linear.PrepareColumns();
   if (linear.spec.x_zero_input < 0)
     AddZeroTerm(linear.weight_sum, linear.stored_zero(), linear.bias.data(), linear.bias.data());
   linear.DropWhatIsFolded();
-  const Int8Variant choice = ParseInt8Variant(options.variant);
   if (linear.sparse == nullptr) linear.PrepareLanes();
   Int8TileChoice tiles = TilesFor(*linear.isa, {linear.rows.count(), weights.panel_bytes / 16,
                                                 !linear.lanes.empty(), choice.smallest});
@@ -487,6 +561,7 @@ EVOQ_SMALL_CODE Result<BoundKernel> BindInt8Linear(Int8LinearSpec spec,
   linear.writes_range = linear.spec.finish.range || linear.range_in_tile;
   linear.PrepareBounded();
   linear.ChooseTile(*options.cpu, choice.panels);
+  linear.ChooseCopies();
   linear.ChooseBlocks(options, choice);
   KernelPlan plan{.code = linear.isa->name,
                   .tile_rows = linear.tile_rows,

@@ -33,14 +33,15 @@ bool IsPointwise(const Int8Geometry& g) {
 
 }  // namespace
 
-Int8Rows::Int8Rows(const Int8Geometry& geometry, int64_t group_bytes, bool flip, bool merge)
+Int8Rows::Int8Rows(const Int8Geometry& geometry, int64_t group_bytes, bool flip, bool merge,
+                   bool pad_all)
     : source_(geometry), rows_(geometry.rows()), group_bytes_(group_bytes) {
   const Int8Geometry& g = source_;
   flip_ = flip ? 0x80 : 0;
   // Taps of few channels cost more to reach than to multiply: with the padding copied along, a
   // kernel row is one tap.
-  const bool thin =
-      merge && g.group == 1 && g.kernel[2] > 1 && g.dilation[2] == 1 && g.channels <= kThinChannels;
+  const bool thin = merge && g.group == 1 && g.kernel[2] > 1 && g.dilation[2] == 1 &&
+                    (pad_all || g.channels <= kThinChannels);
   const bool reaches_out = g.pad[2] != 0 || (g.out[2] - 1) * g.stride[2] + g.kernel[2] > g.in[2];
   copy_ = flip || group_bytes != g.group_channels() || (thin && reaches_out);
   pixel_bytes_ = g.group * group_bytes;

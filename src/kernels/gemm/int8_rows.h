@@ -38,8 +38,9 @@ class Int8Rows {
   // it is more, or when `flip` (int8 activations become uint8 by adding 128), the input is copied
   // into scratch: spatially padded, each group's channels followed by zeros. `merge`: neighbouring
   // taps of a kernel row may become one longer tap, for which few channels are copied too, and taps
-  // may have offsets.
-  Int8Rows(const Int8Geometry& geometry, int64_t group_bytes, bool flip, bool merge);
+  // may have offsets; `pad`: for which any number of channels are.
+  Int8Rows(const Int8Geometry& geometry, int64_t group_bytes, bool flip, bool merge,
+           bool pad = false);
 
   int64_t count() const { return rows_; }
   int64_t taps() const { return outer_taps_ * inner_taps_; }
@@ -49,6 +50,8 @@ class Int8Rows {
   const int64_t* tap_offsets() const {
     return tap_offsets_.empty() ? nullptr : tap_offsets_.data();
   }
+  // Whether the rows lie one behind the other.
+  bool dense() const { return dense_; }
   int64_t tap_bytes() const { return tap_bytes_; }      // per group and tap
   int64_t pixel_bytes() const { return pixel_bytes_; }  // distance of neighbouring pixels
   int64_t group_bytes() const { return group_bytes_; }
