@@ -242,32 +242,37 @@ class Steps {
                                                   : _mm512_setzero_si512());
 }
 
-// `bytes`, a multiple of four, of each of `count` rows.
-[[gnu::always_inline]] inline void CopyTap(const uint8_t* const* rows, int64_t offset,
-                                           int64_t bytes, int count, uint8_t* to, int64_t stride) {
-  const auto last = static_cast<__mmask16>((1u << ((bytes / 4 - 1) % 16 + 1)) - 1);
-  for (int r = 0; r < count; ++r, to += stride) {
-    const uint8_t* const from = rows[r] + offset;
-    int64_t i = 0;
-    for (; i + kAmxRowBytes < bytes; i += kAmxRowBytes)
-      _mm512_storeu_si512(to + i, _mm512_loadu_si512(from + i));
-    _mm512_mask_storeu_epi32(to + i, last, _mm512_maskz_loadu_epi32(last, from + i));
-  }
-}
-
-// All taps of the tile's rows, one behind the other. Rows with offsets go one by one, so that lines
-// that short taps share are written together.
-void CopyRows(const Int8Tile& tile, uint8_t* to, int64_t stride) {
-  const int64_t bytes = 4 * tile.groups_of_4;
-  if (tile.tap_offsets == nullptr) {
-    for (int64_t tap = 0; tap < tile.taps; ++tap, to += bytes)
-      CopyTap(tile.rows + tap * tile.row_stride, tile.x_offset, bytes, tile.row_count, to, stride);
+// `bytes`, a multiple of four. What lies behind them up to 32 may be written.
+[[gnu::always_inline]] inline void CopyBytes(const uint8_t* from, int64_t bytes, __mmask16 last,
+                                             uint8_t* to) {
+  if (bytes <= 32) {
+    _mm256_storeu_si256(reinterpret_cast<__m256i*>(to),
+                        _mm512_castsi512_si256(_mm512_maskz_loadu_epi32(last, from)));
     return;
   }
-  for (int r = 0; r < tile.row_count; ++r, to += stride) {
-    uint8_t* at = to;
-    for (int64_t tap = 0; tap < tile.taps; ++tap, at += bytes)
-      CopyTap(tile.rows + r, tile.x_offset + tile.tap_offsets[tap], bytes, 1, at, stride);
+  int64_t i = 0;
+  for (; i + kAmxRowBytes <= bytes; i += kAmxRowBytes)
+    _mm512_storeu_si512(to + i, _mm512_loadu_si512(from + i));
+  if (i < bytes) _mm512_mask_storeu_epi32(to + i, last, _mm512_maskz_loadu_epi32(last, from + i));
+}
+
+// All taps of the tile's rows, one behind the other: row by row where rows have offsets, else tap
+// by tap. The next row, or room behind the last one, takes what CopyBytes writes behind a row.
+void CopyRows(const Int8Tile& tile, uint8_t* to, int64_t stride) {
+  const int64_t bytes = 4 * tile.groups_of_4, taps = tile.taps, offset = tile.x_offset;
+  const auto last = static_cast<__mmask16>((1u << ((bytes / 4 - 1) % 16 + 1)) - 1);
+  const uint8_t* const* const rows = tile.rows;
+  const int64_t* const offsets = tile.tap_offsets;
+  const int count = tile.row_count;
+  for (int r = 0; offsets != nullptr && r < count; ++r, to += stride) {
+    const uint8_t* const row = rows[r] + offset;
+    for (int64_t tap = 0; tap < taps; ++tap)
+      CopyBytes(row + offsets[tap], bytes, last, to + tap * bytes);
+  }
+  const int64_t row_stride = tile.row_stride;
+  for (int r = 0; offsets == nullptr && r < count; ++r, to += stride) {
+    for (int64_t tap = 0; tap < taps; ++tap)
+      CopyBytes(rows[tap * row_stride + r] + offset, bytes, last, to + tap * bytes);
   }
 }
 
@@ -463,24 +468,30 @@ template <typename Unit, int kRowTiles, int kPanels>
     });
     LoadBias<Unit, kRowTiles, kPanels>(tile);
   };
-  const auto load_rows = [&](auto m, auto to) __attribute__((always_inline)) {
-    constexpr int kTo = to;
-    Unit::template LoadPassing<kTo>(a[m], stride[m]);
-    a[m] += kAmxRowBytes;
-  };
-  const auto load_panel = [&](int64_t s, auto p, auto to) __attribute__((always_inline)) {
-    constexpr int kTo = to;
-    LoadTile<Unit, kTo>(steps.Panel(s, p), kAmxRowBytes, panels_pass);
+  const auto multiply = [&](const int8_t* w, int64_t panel_bytes) __attribute__((always_inline)) {
+    Multiply<Unit, kRowTiles, kPanels>(
+        [&](auto m, auto to) __attribute__((always_inline)) {
+          constexpr int kTo = to;
+          Unit::template LoadPassing<kTo>(a[m], stride[m]);
+          a[m] += kAmxRowBytes;
+        },
+        [&](auto p, auto to) __attribute__((always_inline)) {
+          constexpr int kTo = to;
+          LoadTile<Unit, kTo>(w + p * panel_bytes, kAmxRowBytes, panels_pass);
+        });
   };
   enter();
   for (int i = 0; i < count; ++i) {
     const int part = PartOfRows(task, steps.count + 1);
-    for (int64_t s = 0; s < steps.count; ++s) {
+    // All steps but the last one, where panels lie.
+    const int8_t* w = steps.w;
+    for (int64_t s = 1; s < steps.count; ++s, w += kAmxRows * kAmxRowBytes) {
       ahead.Fetch();
-      Multiply<Unit, kRowTiles, kPanels>(
-          load_rows, [&](auto p, auto to) __attribute__((always_inline)) { load_panel(s, p, to); });
-      if (s + 1 < steps.count && task.rows > 0) FinishRows(task, part);
+      multiply(w, steps.panel_bytes);
+      if (task.rows > 0) FinishRows(task, part);
     }
+    ahead.Fetch();
+    multiply(steps.end, steps.end_bytes);
     int32_t* const sums = task.sums[task.turn];
     task.turn ^= 1;
     StoreSums<Unit, kRowTiles, kPanels>(sums);

@@ -7,6 +7,7 @@
 #include "base/small_code.h"
 #include "kernels/derived.h"
 #include "kernels/gemm/int8_block.h"
+#include "kernels/gemm/int8_copies.h"
 #include "kernels/gemm/int8_excess.h"
 #include "kernels/gemm/int8_sparse.h"
 #include "kernels/gemm/int8_variants.h"
@@ -18,6 +19,7 @@ namespace {
 
 constexpr int64_t kPointerBytes = 64 << 10;  // pointers of one block of rows
 constexpr int64_t kTilesPerWeights = 24;
+constexpr int64_t kPaddedRowsPerWeights = 192;  // as long as a line of weights comes from L3
 constexpr int64_t kMaxTileRows = 64;
 
 struct Int8Linear {
@@ -39,10 +41,7 @@ struct Int8Linear {
   int64_t splits = 1;                  // and the panels of a group into splits
   int64_t parts = 1;  // parallel pieces of blocks x groups x splits, each with its own scratch
   size_t part_bytes = 0;
-  // Of Int8TileDef::copy_rows: the distance of copied rows; 0: rows are multiplied where they lie.
-  int64_t copy_stride = 0;
-  bool copies_end = false;  // only those of a block's last register
-  bool padded = false;      // Int8Tile::padded
+  Int8Copies copies;
 
   // Groups that are worked on one by one.
   int64_t groups() const { return lanes.empty() ? spec.geometry.group : 1; }
@@ -73,16 +72,9 @@ struct Int8Linear {
   void ChooseTile(const CpuModel& cpu, int panels_wanted);
   void ChooseBlocks(const BindOptions& options, const Int8Variant& variant);
   void CutForThreads(const BindOptions& options, double row_bytes, ShareBy cut);
-  void ChooseCopies();
-  bool copies_all() const { return copy_stride > 0 && !copies_end; }
-  // What a part's scratch holds: pointers, row sums, copied rows with their pointers, and the
-  // range.
+  // What a part's scratch holds: pointers, row sums, copied rows, and the range.
   int64_t pointer_bytes() const { return RoundUp(8 * block_rows * rows.pointers_per_row(), 64); }
   int64_t sum_bytes() const { return RoundUp(4 * block_rows, 64); }
-  int64_t copied_rows() const {
-    return copy_stride == 0 ? 0 : copies_end ? isa->row_step : RoundUp(block_rows, isa->row_step);
-  }
-  int64_t copy_bytes() const { return copied_rows() * (copy_stride + 8); }
   void Run(const void* const* in, void* const* out, const RunContext& context) const;
   void RunPart(Int8Tile base, const Int8Rows::Input& input, int64_t begin, int64_t end,
                std::byte* scratch) const;
@@ -95,8 +87,6 @@ struct Int8Linear {
                const uint8_t* const* pointers, int32_t* row_sums) const;
   void SumRows(int64_t group, int64_t count, const uint8_t* const* pointers,
                int32_t* row_sums) const;
-  const uint8_t* const* CopyRows(int64_t group, int64_t count, const uint8_t** pointers,
-                                 std::byte* copies) const;
 };
 
 // The sums of the stored weights of each column.
@@ -203,21 +193,6 @@ void Int8Linear::ChooseTile(const CpuModel& cpu, int panels_wanted) {
   tile_rows = TileRows(*isa, tile_panels, count);
 }
 
-// Rows of several taps, or far enough apart to fall on the same lines of the caches, are copied for
-// tiles that want them at one distance from each other. Others are where they should be, but for
-// the last ones, which do not fill a register.
-void Int8Linear::ChooseCopies() {
-  if (isa->copy_rows == nullptr || sparse != nullptr) return;
-  constexpr int64_t kCrowdedBytes = 2048, kManyPanels = 16;
-  const int64_t bytes = rows.taps() * rows.tap_bytes();
-  const bool crowded = bytes % kCrowdedBytes == 0 && weights.panels >= kManyPanels;
-  const bool all = !rows.dense() || groups() > 1 || crowded;
-  padded = true;
-  if (!all && rows.count() % isa->row_step == 0 && bytes % 64 == 0) return;
-  copies_end = !all;
-  copy_stride = RoundUp(bytes, 64) | 64;
-}
-
 // Cuts the blocks further, and panels into splits.
 void Int8Linear::CutForThreads(const BindOptions& options, double row_bytes, ShareBy cut) {
   const ProductRates& rates = options.cpu->int8;
@@ -246,7 +221,7 @@ void Int8Linear::ChooseBlocks(const BindOptions& options, const Int8Variant& var
   const int64_t count = std::max<int64_t>(1, rows.count());
   const int64_t row_bytes = g.stride[0] * g.stride[1] * g.stride[2] * rows.pixel_bytes() +
                             g.out_channels * spec.epilogue.y_bytes() +
-                            (copies_all() ? copy_stride : 0);
+                            (copies.all() ? copies.stride() : 0);
   const int64_t larger = variant.large_blocks ? 4 : 1;
   const int64_t wanted = std::min(larger * cache_bytes / row_bytes,
                                   larger * kPointerBytes / (8 * rows.pointers_per_row()));
@@ -259,13 +234,16 @@ void Int8Linear::ChooseBlocks(const BindOptions& options, const Int8Variant& var
   // Weights that do not stay in the cache are read once per block: for many tiles.
   const bool weights_stay = weight_bytes <= 2 * cache_bytes;
   const int64_t chosen = ParseWay(options.variant).block_rows;
-  set_blocks(chosen > 0 ? chosen
-                        : std::max(wanted, weights_stay ? 1 : kTilesPerWeights * tile_rows));
+  // Padded tiles load rows from the next cache, past the nearest one: they must not leave it.
+  const int64_t for_weights =
+      copies.padded() ? kPaddedRowsPerWeights : kTilesPerWeights * tile_rows;
+  set_blocks(chosen > 0 ? chosen : std::max(wanted, weights_stay ? 1 : for_weights));
   if (threads > 1) CutForThreads(options, static_cast<double>(row_bytes), variant.cut);
   // Many items make parts of neighbours, which share their rows' pointers.
   const int64_t even = CeilDiv(items(), 8 * threads);
   parts = threads == 1 ? 1 : CeilDiv(items(), even);
-  part_bytes = static_cast<size_t>(pointer_bytes() + sum_bytes() + copy_bytes() + kRangeBytes);
+  part_bytes =
+      static_cast<size_t>(pointer_bytes() + sum_bytes() + copies.bytes(block_rows) + kRangeBytes);
 }
 
 void Int8Linear::SumRows(int64_t group, int64_t count, const uint8_t* const* pointers,
@@ -291,30 +269,6 @@ void Int8Linear::SumRows(int64_t group, int64_t count, const uint8_t* const* poi
                         std::min<int64_t>(tile_rows, count - i), row_sums + i);
 }
 
-// The rows of a block that ChooseCopies asks for, with what fills their last register up: gives the
-// pointers of all of the block's rows.
-const uint8_t* const* Int8Linear::CopyRows(int64_t group, int64_t count, const uint8_t** pointers,
-                                           std::byte* copies) const {
-  Int8Tile tile = {};
-  tile.taps = rows.taps();
-  tile.tap_offsets = rows.tap_offsets();
-  tile.groups_of_4 = rows.tap_bytes() / 4;
-  tile.row_stride = rows.tap_offsets() != nullptr ? 0 : tile_rows;
-  tile.x_offset = group * rows.group_bytes();
-  auto* const to = reinterpret_cast<uint8_t*>(copies);
-  const uint8_t** copied = pointers;
-  const int64_t first = copies_end ? (count - 1) / isa->row_step * isa->row_step : 0;
-  if (!copies_end) copied = reinterpret_cast<const uint8_t**>(copies + copied_rows() * copy_stride);
-  for (int64_t row = first; row < count; row += tile.row_count) {
-    tile.row_count = static_cast<int32_t>(std::min<int64_t>(tile_rows, count - row));
-    tile.rows = pointers + row * rows.pointers_per_row();
-    isa->copy_rows(tile, to + (row - first) * copy_stride, copy_stride);
-  }
-  for (int64_t row = first; row < RoundUp(count, int64_t{isa->row_step}); ++row)
-    copied[row] = to + (row - first) * copy_stride;
-  return copied;
-}
-
 // Mapped weights miss the TLB once a run, and a prefetch waits for its page's address: asked for
 // together, pages are looked up side by side. Makes known what lies before `wanted`, and some pages
 // more.
@@ -335,9 +289,9 @@ void Int8Linear::RunItem(Int8Tile tile, int64_t block, int64_t group, int64_t sp
   const int64_t chunks = CeilDiv(panels, tile_panels);
   const int64_t end = first_panel + std::min(panels, (split + 1) * chunks / splits * tile_panels);
   const Int8Tile base = tile;
-  tile.x_offset = copies_all() ? 0 : group * rows.group_bytes();
+  tile.x_offset = copies.all() ? 0 : group * rows.group_bytes();
   tile.row_stride = rows.tap_offsets() != nullptr ? 0 : tile_rows;
-  const int64_t pointers_per_row = copies_all() ? 1 : rows.pointers_per_row();
+  const int64_t pointers_per_row = copies.all() ? 1 : rows.pointers_per_row();
   const int64_t begin = first_panel + split * chunks / splits * tile_panels;
   const int64_t stored = sparse == nullptr ? weights.panel_bytes : 0;
   const int8_t* known = base.weights + begin * stored;
@@ -371,8 +325,8 @@ void Int8Linear::RunItem(Int8Tile tile, int64_t block, int64_t group, int64_t sp
     if (tile.w_zero != nullptr) tile.w_zero = base.w_zero + column;
     for (int64_t row = 0; row < count; row += tile.row_count) {
       tile.row_count =
-          static_cast<int32_t>(std::min<int64_t>(padded ? count : tile_rows, count - row));
-      if (padded) {
+          static_cast<int32_t>(std::min<int64_t>(copies.padded() ? count : tile_rows, count - row));
+      if (copies.padded()) {
         const int64_t next = std::min<int64_t>(tile_panels, end - panel - tile.panel_count);
         tile.prefetch = next > 0 ? tile.panel_count * stored : 0;
         tile.prefetch_line = next * stored;
@@ -417,7 +371,7 @@ void Int8Linear::RunPart(Int8Tile base, const Int8Rows::Input& input, int64_t be
   Int8TileTask task(*isa, base);
   auto* pointers = reinterpret_cast<const uint8_t**>(scratch);
   auto* row_sums = reinterpret_cast<int32_t*>(scratch + pointer_bytes());
-  std::byte* const copies = scratch + pointer_bytes() + sum_bytes();
+  std::byte* const room = scratch + pointer_bytes() + sum_bytes();
   const int64_t per_block = groups() * splits;
   float* range = RangeOf(scratch);
   std::fill_n(range, kRangeBytes / 4, 0.0f);
@@ -432,7 +386,7 @@ void Int8Linear::RunPart(Int8Tile base, const Int8Rows::Input& input, int64_t be
     }
     if (block != ready || group != ready_group) {
       if (base.w_zero != nullptr) SumRows(group, count, pointers, row_sums);
-      if (copy_stride > 0) taken = CopyRows(group, count, pointers, copies);
+      taken = copies.Copy(*isa, rows, group, count, tile_rows, block_rows, pointers, room);
     }
     ready = block, ready_group = group;
     if (range_in_tile) base.range = range;
@@ -472,8 +426,8 @@ void Int8Linear::Run(const void* const* in, void* const* out, const RunContext& 
   tile.taps = rows.taps();
   tile.tap_offsets = rows.tap_offsets();
   tile.groups_of_4 = rows.tap_bytes() / 4;
-  tile.padded = padded;
-  if (copies_all()) {  // all taps are one
+  tile.padded = copies.padded();
+  if (copies.all()) {  // all taps are one
     tile.groups_of_4 *= tile.taps;
     tile.taps = 1;
     tile.tap_offsets = nullptr;
@@ -561,7 +515,8 @@ EVOQ_SMALL_CODE Result<BoundKernel> BindInt8Linear(Int8LinearSpec spec,
   linear.writes_range = linear.spec.finish.range || linear.range_in_tile;
   linear.PrepareBounded();
   linear.ChooseTile(*options.cpu, choice.panels);
-  linear.ChooseCopies();
+  if (linear.sparse == nullptr)
+    linear.copies = Int8Copies(*linear.isa, linear.rows, linear.groups(), linear.weights.panels);
   linear.ChooseBlocks(options, choice);
   KernelPlan plan{.code = linear.isa->name,
                   .tile_rows = linear.tile_rows,

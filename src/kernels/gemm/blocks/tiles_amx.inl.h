@@ -154,17 +154,20 @@ struct InBlock {
   const float* scales;       // of the weights
   const float* data_scales;  // of the tile's rows
   bool first, last;          // of those that share a scale of the data
+  bool begins;               // that is the first scale: y begins
 };
 
 struct Floating {
+  alignas(64) float bias[kUnitColumns];  // what y begins with
   alignas(64) float y[kBlockTileRows][kUnitColumns], t[kBlockTileRows][kUnitColumns];
 };
 
 // Adds rows [begin, end) of a tile, whose sums these are, to y, or to t.
-template <bool kFirst, bool kLast>
+template <bool kFirst, bool kLast, bool kBegins>
 [[gnu::noinline]] void FinishRows(const Sums& sums, const InBlock& block, int begin, int end,
                                   Floating& floats) {
-  const Floats scales[kUnitPanels] = {LoadF(block.scales), LoadF(block.scales + kBlockColumns)};
+  const Floats scales[kUnitPanels] = {LoadF(block.scales), LoadF(block.scales + kBlockColumns)},
+               bias[kUnitPanels] = {LoadF(floats.bias), LoadF(floats.bias + kBlockColumns)};
 #pragma GCC unroll 2
   for (int r = begin; r < end; ++r) {
     const Floats by = AllF(block.data_scales[r]);
@@ -180,7 +183,7 @@ template <bool kFirst, bool kLast>
       }
       if constexpr (kLast) {
         float* const y = &floats.y[r][column];
-        _mm512_store_ps(y, MulAdd(by, t, LoadF(y)));
+        _mm512_store_ps(y, MulAdd(by, t, kBegins ? bias[p] : LoadF(y)));
       } else {
         _mm512_store_ps(&floats.t[r][column], t);
       }
@@ -190,8 +193,11 @@ template <bool kFirst, bool kLast>
 using FinishFn = void (*)(const Sums& sums, const InBlock& block, int begin, int end,
                           Floating& floats);
 inline FinishFn FinishOf(const InBlock& block) {
-  if (block.first) return block.last ? FinishRows<true, true> : FinishRows<true, false>;
-  return block.last ? FinishRows<false, true> : FinishRows<false, false>;
+  if (!block.last)
+    return block.first ? FinishRows<true, false, false> : FinishRows<false, false, false>;
+  if (block.begins)
+    return block.first ? FinishRows<true, true, true> : FinishRows<false, true, true>;
+  return block.first ? FinishRows<true, true, false> : FinishRows<false, true, false>;
 }
 
 // A tile's rows and where its columns lie in y.
@@ -207,18 +213,13 @@ struct Target {
   }
 };
 
-[[gnu::noinline]] void BeginRows(const Target& target, Floating& floats) {
-  Floats first[kUnitPanels];
-  for (int p = 0; p < kUnitPanels; ++p) {
-    const float* const bias = target.rows.bias;
-    first[p] = bias == nullptr
-                   ? AllF(0)
-                   : LoadF(bias + target.column + p * kBlockColumns, target.ColumnsOf(p));
-  }
-  for (int r = 0; r < target.count; ++r) {
-    for (int p = 0; p < kUnitPanels; ++p)
-      _mm512_store_ps(&floats.y[r][p * kBlockColumns], first[p]);
-  }
+void SetBias(const Target& target, Floating& floats) {
+  const float* const bias = target.rows.bias;
+  for (int p = 0; p < kUnitPanels; ++p)
+    _mm512_store_ps(floats.bias + p * kBlockColumns,
+                    bias == nullptr
+                        ? AllF(0)
+                        : LoadF(bias + target.column + p * kBlockColumns, target.ColumnsOf(p)));
 }
 
 [[gnu::noinline]] void StoreRows(const Target& target, const Floating& floats) {
@@ -250,7 +251,10 @@ struct Place {
   }
   void Leave(int64_t k, int64_t rows) {
     a += k, unit += kHeadBytes + k * kUnitColumns;
-    if (block.last) piece = 0, block.data_scales += rows;
+    if (!block.last) return;
+    piece = 0;
+    block.data_scales += rows;
+    block.begins = false;
   }
   static constexpr int64_t kHeadBytes = 128;
 };
@@ -375,10 +379,10 @@ void RunTile(const BlockCut& cut, const uint8_t* unit, const BlockRows& x, int64
              int row_count, int64_t column, int64_t columns) {
   const Target target = {x, row, row_count, column, columns};
   Floating floats;
-  BeginRows(target, floats);
+  SetBias(target, floats);
   const int64_t depth = BlockTileDepth(cut), all = (cut.block + depth - 1) / depth;
   Place place = {
-      x.q + row * x.stride, unit, {nullptr, x.scales + row * x.data_blocks, true, false}};
+      x.q + row * x.stride, unit, {nullptr, x.scales + row * x.data_blocks, true, false, true}};
   // The last block may be of fewer steps.
   const int64_t whole = cut.depth / cut.block, rest = (cut.depth % cut.block + depth - 1) / depth;
   const auto run = [&](int64_t steps, int64_t blocks, bool more) {
@@ -390,6 +394,8 @@ void RunTile(const BlockCut& cut, const uint8_t* unit, const BlockRows& x, int64
       LongBlocks<Unit>(cut, x.stride, blocks, more, steps, row_count, place, floats);
     }
   };
+  for (int r = 0; cut.depth == 0 && r < row_count; ++r)
+    std::memcpy(floats.y[r], floats.bias, sizeof(floats.bias));
   if (whole > 0) run(all, whole, rest > 0);
   if (rest > 0) run(rest, 1, false);
   StoreRows(target, floats);
