@@ -599,13 +599,16 @@ TEST(Cost, ConstantsAreThoseOfTheMachineWhereThereAreAny) {
     const FittedOn on = EfficienciesFor(limits).front().on;
     return std::pair(fmt::format("{} {}", on.core, IsaName(on.isa)), CommonSpread(on, limits));
   };
-  const auto expected = [](const char* core, double spread) {
-    return std::pair(fmt::format("{} AVX512", core), spread);
+  const auto expected = [](const char* core, double spread, const char* isa = "AVX512") {
+    return std::pair(fmt::format("{} {}", core, isa), spread);
   };
-  const char *const zen4 = "AMD family 25 model 17", *const xeon = "Intel family 6 model 207";
+  const char *const zen4 = "AMD family 25 model 17", *const xeon = "Intel family 6 model 207",
+                    *const with_amx = "Intel family 6 model 167";
   EXPECT_EQ(fitted(zen4, Isa::kAvx512Bf16), expected(zen4, 0.08));
   EXPECT_EQ(fitted(xeon, Isa::kAvx512), expected(xeon, 0.08));
-  EXPECT_EQ(fitted(xeon, Isa::kAmx), expected(xeon, 0.08));
+  EXPECT_EQ(fitted(with_amx, Isa::kAmx), expected(with_amx, 0.08, "AMX"));
+  EXPECT_EQ(fitted(xeon, Isa::kAmx), expected(with_amx, 0.15, "AMX"));
+  EXPECT_EQ(fitted(with_amx, Isa::kAvx512Bf16), expected(xeon, 0.15));
   EXPECT_EQ(fitted("AMD family 25 model 97", Isa::kAvx512), expected(zen4, 0.15));
   EXPECT_EQ(fitted("Intel family 6 model 143", Isa::kAvx512), expected(xeon, 0.15));
   EXPECT_EQ(fitted("Intelligent family 6 model 207", Isa::kAvx512), expected(zen4, 0.15));
