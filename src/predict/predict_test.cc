@@ -448,8 +448,13 @@ TEST(Predict, SaysWhereASchemeWillBeSlower) {
   EXPECT_GT(costliest.lost_ms, 0);
 }
 
+// But for AMX, whose tiles multiply all of it in less time.
 TEST(Predict, Bf16TakesWinogradsConvolutionToo) {
-  const Forecast forecast = MustPredict(WideConvolution(), SomeMachine(), {"bf16"});
+  MachineLimits limits = SomeMachine();
+  const Isa here = SelectIsa().value_or(Isa::kScalar);  // whose kernels are counted
+  if (here.Has(Isa::kAmx) || here.Has(Isa::kAmxSoftware))
+    limits.isa = Isa::kAmx, limits.bf16_gflops = 3400, limits.int8_gops = 6900;
+  const Forecast forecast = MustPredict(WideConvolution(), limits, {"bf16"});
   const SchemeForecast& bf16 = Scheme(forecast, "bf16");
   EXPECT_NE(bf16.payoff, Payoff::kSlower);
   for (const Hindrance& h : bf16.hindrances) EXPECT_NE(h.code, "winograd");
