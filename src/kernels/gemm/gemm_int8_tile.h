@@ -77,9 +77,9 @@ struct Int8Tile {
                           // padded tile: so many bytes from there on
   void* task;             // the room that Int8TileDef::begin was given
 
-  // Of tiles with Int8TileDef::copy_rows: one tap; each register's rows, Int8TileDef::row_step, lie
-  // at one distance from each other, and 64 bytes of them may be read where fewer are left, and
-  // rows behind the last one. There may be any number of rows.
+  // Of tiles with Int8TileDef::copy_rows: one tap, no offsets; each register's rows,
+  // Int8TileDef::row_step, lie at one distance from each other, and 64 bytes of them may be read
+  // where fewer are left, and rows behind the last one. There may be any number of rows.
   bool padded;
   int32_t row_count;    // 1 .. Int8TileDef::max_rows[panel_count]
   int32_t panel_count;  // 1 .. Int8TileDef::max_panels

@@ -495,8 +495,10 @@ EVOQ_SMALL_CODE Result<BoundKernel> BindInt8Linear(Int8LinearSpec spec,
     EVOQ_ASSIGN(weights, CheckPackedWeights(spec.weights));
   }
   // Rows that are copied tap by tap are copied from where a row's taps lie together.
+  const Int8Use use = {
+      .rows = spec.geometry.rows(), .depth = weights.panel_bytes / 16, .smallest = choice.smallest};
   const bool pads =
-      sparse == nullptr && Int8TileFor(options.isa).copy_rows != nullptr && !choice.smallest;
+      sparse == nullptr && TilesFor(Int8TileFor(options.isa), use).tiles->copy_rows != nullptr;
   Int8Rows rows(spec.geometry, 4 * weights.groups_of_4, spec.x_signed, true, pads);
   Int8Linear linear{std::move(spec), std::move(rows), weights, &Int8TileFor(options.isa)};
   linear.sparse = std::move(sparse);
