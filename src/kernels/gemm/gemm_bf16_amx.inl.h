@@ -157,56 +157,19 @@ template <typename Unit, int kRowTiles, int kPanels>
   });
 }
 
-// From the sums to what the tile writes: of all columns (kWhole), or of those that the masks say.
-template <typename Unit, bool kWhole, int kRowTiles, int kPanels>
+// From the sums to what the tile writes.
+template <typename Unit, int kRowTiles, int kPanels>
 [[gnu::always_inline]] inline void FinishRows(const GemmTile& t, int rows,
-                                              const __mmask16 (&masks)[kPanels],
+                                              const __mmask16 (&mask)[kPanels],
                                               const Sums<kRowTiles, kPanels>& sums) {
-  const bool adds = t.last && t.residual != nullptr, residual_bf16 = t.residual_bf16;
-  const TileActivation activation = t.last ? t.activation : TileActivation::kNone;
-  const TileOutput output = t.output;
-  const __m512 zero = _mm512_setzero_ps(), low = _mm512_set1_ps(t.low),
-               high = _mm512_set1_ps(t.high);
-  const void* const residual = t.residual;
-  void* const y = t.y;
-  const int64_t* const offsets = t.row_offset;
-#pragma GCC unroll 2
-  for (int r = 0; r < rows; ++r) {
-    const int64_t row = offsets[r];
-#pragma GCC unroll 4
-    for (int p = 0; p < kPanels; ++p) {
-      const __mmask16 mask = kWhole ? __mmask16{0xffff} : masks[p];
-      const int64_t at = row + 16 * p;
-      __m512 v = _mm512_load_ps(sums.v[r] + 16 * p);
-      if (adds && residual_bf16) {
-        const __m512i bits = _mm512_cvtepu16_epi32(
-            _mm256_maskz_loadu_epi16(mask, static_cast<const uint16_t*>(residual) + at));
-        v = _mm512_add_ps(v, _mm512_castsi512_ps(_mm512_slli_epi32(bits, 16)));
-      } else if (adds) {
-        v = _mm512_add_ps(v, _mm512_maskz_loadu_ps(mask, static_cast<const float*>(residual) + at));
-      }
-      // The value stands second in max and min, where they keep a NaN.
-      if (activation == TileActivation::kRelu) {
-        v = _mm512_max_ps(zero, v);
-      } else if (activation == TileActivation::kClamp) {
-        v = _mm512_min_ps(high, _mm512_max_ps(low, v));
-      } else if (activation == TileActivation::kLeaky) {
-        v = _mm512_mask_mul_ps(v, _mm512_cmp_ps_mask(v, zero, _CMP_LT_OQ), v, low);
-      }
-      if (output == TileOutput::kBfloat16) {
-        uint16_t* const to = static_cast<uint16_t*>(y) + at;
-        const __m256i narrow = Narrow<Unit>(v);
-        if constexpr (kWhole) {
-          _mm256_storeu_si256(reinterpret_cast<__m256i*>(to), narrow);
-        } else {
-          _mm256_mask_storeu_epi16(to, mask, narrow);
-        }
-      } else if (output == TileOutput::kFloat32) {
-        _mm512_mask_storeu_ps(static_cast<float*>(y) + at, mask, v);
-      } else {  // of all columns
-        _mm512_storeu_ps(t.sums + r * t.sums_step + 16 * p, v);
-      }
-    }
+  GemmTile row = t;  // of one row
+  __m512 acc[1][kPanels];
+  for (int r = 0; r < rows; ++r, ++row.row_offset, row.sums += t.sums_step) {
+    for (int p = 0; p < kPanels; ++p) acc[0][p] = _mm512_load_ps(sums.v[r] + 16 * p);
+    if (!FinishFloats<1, kPanels>(row, mask, acc)) continue;
+    uint16_t* const y = static_cast<uint16_t*>(t.y) + row.row_offset[0];
+    for (int p = 0; p < kPanels; ++p)
+      _mm256_mask_storeu_epi16(y + 16 * p, mask[p], Narrow<Unit>(acc[0][p]));
   }
 }
 
@@ -350,10 +313,8 @@ template <typename Unit, int kRowTiles, int kPanels>
                      (!t.last || (t.residual == nullptr && t.activation == TileActivation::kNone));
   if (plain) {
     NarrowRows<Unit>(t, rows, sums);
-  } else if (whole) {
-    FinishRows<Unit, true>(t, rows, mask, sums);
   } else {
-    FinishRows<Unit, false>(t, rows, mask, sums);
+    FinishRows<Unit>(t, rows, mask, sums);
   }
 }
 
